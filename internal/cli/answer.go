@@ -253,6 +253,9 @@ func (e *Explanation) holders(x *visibility.Explanation) {
 		if h.Amount != nil {
 			text += fmt.Sprintf(" (%s %s)", h.Amount, h.Resource)
 		}
+		if h.Endless && !h.Leaving && !h.Promised {
+			text += ", which does not end by itself"
+		}
 		switch {
 		case h.Leaving:
 			leaving = append(leaving, text)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -204,6 +205,37 @@ func queuedPods(p Picture, j facts.Job, e *Explanation) {
 	e.State = facts.Waiting
 	e.Helps = "ask about one of them: mlbatch why " + waiting[0].Namespace + "/" + waiting[0].Name
 	e.part(p)
+	e.rollout(p)
+}
+
+// rollout tells of a Deployment that makes room for its new pods only once they run: what they
+// wait for may be what its old pods hold.
+func (e *Explanation) rollout(p Picture) {
+	d := p.Deployment
+	if d == nil || p.Part == nil || d.Spec.Strategy.RollingUpdate == nil {
+		return
+	}
+	gentle := d.Spec.Strategy.RollingUpdate.MaxUnavailable
+	old := slices.ContainsFunc(p.Pods, func(o corev1.Pod) bool {
+		return !gated(&o) && o.Labels[appsv1.DefaultDeploymentUniqueLabelKey] != p.Part.hash()
+	})
+	if gentle == nil || gentle.String() != "0" && gentle.String() != "0%" || !old {
+		return
+	}
+	e.say("It is being rolled out: its old pods keep their quota until new ones run (spec.strategy.rollingUpdate.maxUnavailable is 0)")
+	text := fmt.Sprintf("let old pods end first: kubectl patch deployment -n %s %s -p '%s'", d.Namespace, d.Name,
+		`{"spec":{"strategy":{"rollingUpdate":{"maxUnavailable":1,"maxSurge":0}}}}`)
+	if e.Helps = text; len(e.Advice) > 0 {
+		e.Advice = append([]string{text}, e.Advice...)
+	}
+}
+
+// hash is of which version of its Deployment a pod is.
+func (p *Picture) hash() string {
+	if p.Pod == nil {
+		return ""
+	}
+	return p.Pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
 }
 
 // unqueued tells of jobs that name no queue.

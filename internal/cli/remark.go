@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
@@ -72,6 +73,9 @@ func nothingHelps(x *visibility.Explanation, d *facts.Decision) string {
 		}
 		return text + "; waiting does not help either: ask an administrator for nodes that suit it"
 	default:
+		if len(x.Holders) > 0 && !slices.ContainsFunc(x.Holders, func(h visibility.Holder) bool { return !h.Endless }) {
+			return text + ", and what holds the quota does not end by itself: ask who runs it to make it smaller, or whoever manages ClusterQueue " + x.ClusterQueue + " for more quota"
+		}
 		return text + ": it waits until others end"
 	}
 }

@@ -46,6 +46,8 @@ type Holder struct {
 	// Leaving says that it was evicted and only its pods still end, Promised that it
 	// does not run yet, and that no other workload gets what is kept for it.
 	Leaving, Promised bool
+	// Endless says that it does not end by itself.
+	Endless bool
 }
 
 // NodeFacts is how the nodes stand that a pod set may use.

@@ -57,7 +57,10 @@ type Workload struct {
 	// namespace whose record it is, as in "Job/train". Nothing is decided by it. ""
 	// where that is not known, as in old recordings.
 	Job   string
-	Queue string // the LocalQueue's name in the workload's namespace
+	// Endless says that it does not end by itself, as servers do not. Nothing is decided by it,
+	// and nobody is told to wait for its end.
+	Endless bool
+	Queue   string // the LocalQueue's name in the workload's namespace
 	// Priority: higher goes first.
 	Priority int64
 	// Created is when the object was made; equal times are told apart by UID.

@@ -132,6 +132,9 @@ type Holder struct {
 	// promised says that it does not run yet, and that what is kept for it goes to
 	// nobody else.
 	Promised bool `json:"promised,omitempty"`
+	// endless says that it does not end by itself, as servers do not: nobody is told to wait
+	// for it.
+	Endless bool `json:"endless,omitempty"`
 }
 
 // NodeFacts is how nodes stand that a pod set may use.

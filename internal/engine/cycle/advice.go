@@ -155,7 +155,7 @@ func (a *adviser) release() {
 func (a *adviser) unreadyEnd() {
 	var unready []*workload
 	for _, w := range a.workloads {
-		if w.unready {
+		if w.unready && !w.obs.endless {
 			unready = append(unready, w)
 		}
 	}
@@ -255,8 +255,13 @@ func (a *adviser) without(others []*workload) *workload {
 	return a.workload
 }
 
-// holding are those whose end may help.
+// holding are those whose end may help, without those that do not end by themselves.
 func (a *adviser) holding() []*workload {
+	return slices.DeleteFunc(a.inTheWay(), func(w *workload) bool { return w.obs.endless })
+}
+
+// inTheWay are those that hold what is short.
+func (a *adviser) inTheWay() []*workload {
 	var out []*workload
 	switch {
 	case a.why.LacksQuota() && a.why.Cause != core.BehindStrict && a.why.Cause != core.QuotaClaimed:

@@ -197,7 +197,7 @@ func (q *question) holders(w *workload, why core.Reason) []core.Holder {
 }
 
 func (q *question) holder(w *workload) core.Holder {
-	return core.Holder{Key: w.Key, UID: w.UID, Queue: q.byNode[w.Queue.ID].name, Leaving: w.State() == leaving}
+	return core.Holder{Key: w.Key, UID: w.UID, Queue: q.byNode[w.Queue.ID].name, Leaving: w.State() == leaving, Endless: w.obs.endless}
 }
 
 // atMost are holders and, as far as there is room, those for which something is reserved.

@@ -164,7 +164,7 @@ func (e *Engine) loadWorkload(l *loader, s *WorkloadState) {
 		return
 	}
 	o := core.Workload{
-		Key: s.Key, UID: s.UID, Job: s.Job, Queue: s.LocalQueue, Priority: s.Priority, PreemptionGate: s.Gate, PodSets: s.PodSets,
+		Key: s.Key, UID: s.UID, Job: s.Job, Endless: s.Endless, Queue: s.LocalQueue, Priority: s.Priority, PreemptionGate: s.Gate, PodSets: s.PodSets,
 		Held: s.Held, Invalid: s.Invalid, GatedBy: s.GatedBy, NotBefore: s.NotBefore, Evicting: s.Evicting, Settled: s.Settled, Ended: s.Ended,
 	}
 	w := e.register(&o, l.equivalenceKnown(&o))

@@ -194,7 +194,7 @@ func (ct *catalog) outdate() { ct.revision++ }
 
 // describe copies what is kept of an observed workload, which counts in a state.
 func (m *model) describe(w *workload, o *core.Workload, as ledger.State) {
-	w.obs = observed{localQueue: o.Queue, job: o.Job, evicting: o.Evicting}
+	w.obs = observed{localQueue: o.Queue, job: o.Job, evicting: o.Evicting, endless: o.Endless}
 	w.obs.keep(detailsOf(o))
 	at := o.QueueTime
 	if at.IsZero() {

@@ -80,6 +80,7 @@ type observed struct {
 	admitted   bool
 	ready      bool
 	evicting   bool
+	endless    bool
 	// rest is nil for most of those that wait: there may be millions of them.
 	rest *details
 }

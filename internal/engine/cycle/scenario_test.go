@@ -325,6 +325,8 @@ func (s *script) happens(what string, k core.Key, args []string) error {
 		w.Held = "Deactivated"
 	case "resume":
 		w.Held = ""
+	case "serves": // it does not end by itself
+		w.Endless = true
 	case "backoff":
 		d, err := time.ParseDuration(args[0])
 		if err != nil {

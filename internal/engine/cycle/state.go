@@ -125,6 +125,7 @@ type WorkloadState struct {
 	Key        core.Key
 	UID        string
 	Job        string
+	Endless    bool
 	LocalQueue string
 	Priority   int64
 	// Gate, if closed, forbids to evict.

@@ -153,6 +153,23 @@ func TestRuntimesRemember(t *testing.T) {
 	}
 }
 
+// TestServersDoNotEnd: what does not end by itself runs beyond the horizon, whatever jobs like it
+// did, unless it has a limit.
+func TestServersDoNotEnd(t *testing.T) {
+	var r Runtimes
+	server := Job{Classes: []string{"q", ""}, Endless: true}
+	for range 20 {
+		r.Ended(Job{Classes: server.Classes}, time.Minute)
+	}
+	if got := r.Remaining(server, time.Hour, 0.1); got <= horizon {
+		t.Errorf("it is thought to end in %s", got)
+	}
+	server.Limit = 2 * time.Hour
+	if got := r.Remaining(server, time.Hour, 0.1); got != time.Hour {
+		t.Errorf("with an hour left of its limit it is thought to end in %s", got)
+	}
+}
+
 func TestPrior(t *testing.T) {
 	for name, tc := range map[string]struct {
 		why  string

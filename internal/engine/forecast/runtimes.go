@@ -20,6 +20,8 @@ type Job struct {
 	GPUs int64
 	// Limit is how long it may run at most, 0 for as long as it likes.
 	Limit time.Duration
+	// Endless says that it does not end by itself, unless it has a limit.
+	Endless bool
 }
 
 // mostKept is how many runtimes a class remembers: the last ones. mostClasses bounds how
@@ -85,7 +87,10 @@ func (c *class) add(ran time.Duration) {
 // Remaining is how long a job goes on that has run for so long: the quantile u, from 0 to
 // 1, of what is known of jobs like it. It is positive.
 func (r *Runtimes) Remaining(j Job, ran time.Duration, u float64) time.Duration {
-	total := r.total(j, ran, u)
+	total := 2 * horizon // an end that no future comes to
+	if !j.Endless {
+		total = r.total(j, ran, u)
+	}
 	if j.Limit > 0 {
 		total = min(total, j.Limit)
 	}

@@ -128,6 +128,7 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 		Key:       core.Key{Namespace: w.Namespace, Name: w.Name},
 		UID:       string(w.UID),
 		Job:       jobOf(w),
+		Endless:   Endless(w),
 		Queue:     string(w.Spec.QueueName),
 		Priority:  rules.priority(w),
 		Created:   w.CreationTimestamp.Time,
@@ -178,6 +179,25 @@ func jobOf(w *kueue.Workload) string {
 		return "Pod/" + w.Name
 	}
 	return "Workload/" + w.Name
+}
+
+// Endless reports whether the job that a Workload stands for does not end by itself: all its
+// containers are started again whenever they end, and its kind has no end of its own.
+func Endless(w *kueue.Workload) bool {
+	unsaid := false // whether a template that does not say how it restarts does so always
+	if owner := metav1.GetControllerOf(w); owner != nil {
+		switch owner.Kind {
+		case "StatefulSet", "LeaderWorkerSet", "RayCluster", "RayService":
+			unsaid = true
+		case "Pod", "Deployment", "ReplicaSet", "AppWrapper":
+		default:
+			return false
+		}
+	}
+	return len(w.Spec.PodSets) > 0 && !slices.ContainsFunc(w.Spec.PodSets, func(ps kueue.PodSet) bool {
+		restarts := ps.Template.Spec.RestartPolicy
+		return restarts != corev1.RestartPolicyAlways && (restarts != "" || !unsaid)
+	})
 }
 
 // group is the name of the pod sets that want to be together with this one.

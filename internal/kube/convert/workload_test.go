@@ -229,6 +229,40 @@ func TestWorkload(t *testing.T) {
 }
 
 // A Workload ends once only if its job said so.
+// TestEndless: a Workload ends never by itself if its containers are always started again and its
+// kind has no end of its own.
+func TestEndless(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind     string
+		restarts []corev1.RestartPolicy
+		want     bool
+	}{
+		"a pod of a Deployment":           {"Pod", []corev1.RestartPolicy{corev1.RestartPolicyAlways}, true},
+		"a pod that ends":                 {"Pod", []corev1.RestartPolicy{corev1.RestartPolicyNever}, false},
+		"a group of servers":              {"", []corev1.RestartPolicy{corev1.RestartPolicyAlways, corev1.RestartPolicyAlways}, true},
+		"a group in which one ends":       {"", []corev1.RestartPolicy{corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure}, false},
+		"a StatefulSet by its template":   {"StatefulSet", []corev1.RestartPolicy{""}, true},
+		"a Job":                           {"Job", []corev1.RestartPolicy{corev1.RestartPolicyOnFailure}, false},
+		"a RayJob ends with its program":  {"RayJob", []corev1.RestartPolicy{corev1.RestartPolicyAlways}, false},
+		"a wrapped Deployment":            {"AppWrapper", []corev1.RestartPolicy{corev1.RestartPolicyAlways}, true},
+		"a wrapped job that says nothing": {"AppWrapper", []corev1.RestartPolicy{""}, false},
+		"no pods":                         {"StatefulSet", nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &kueue.Workload{}
+			if c.kind != "" {
+				w.OwnerReferences = []metav1.OwnerReference{{Kind: c.kind, Controller: new(true)}}
+			}
+			for _, r := range c.restarts {
+				w.Spec.PodSets = append(w.Spec.PodSets, kueue.PodSet{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: r}}})
+			}
+			if got := convert.Endless(w); got != c.want {
+				t.Errorf("endless: %t", got)
+			}
+		})
+	}
+}
+
 func TestEndsOnce(t *testing.T) {
 	for value, want := range map[string]bool{"": false, "true": true, "false": false} {
 		w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{kueue.EndsOnceAnnotation: value}}}

@@ -156,7 +156,7 @@ func (a *asker) place(ctx context.Context, out *v1beta2.Explanation, key core.Ke
 // facts fills in what bears on the reason.
 func (a *asker) facts(ctx context.Context, out *v1beta2.Explanation, x core.Explanation) {
 	for _, h := range x.Holders {
-		to := v1beta2.Holder{Node: h.Node, Resource: h.Resource, Leaving: h.Leaving, Promised: h.Promised}
+		to := v1beta2.Holder{Node: h.Node, Resource: h.Resource, Leaving: h.Leaving, Promised: h.Promised, Endless: h.Endless}
 		if h.Resource != "" {
 			to.Amount = quantity(h.Resource, h.Amount)
 		}

@@ -270,7 +270,7 @@ func ranFor(w *kueue.Workload) time.Duration {
 // common but for numbers and what Kubernetes adds, that are of one kind and size, and that
 // are of one queue.
 func jobOf(w *kueue.Workload) forecast.Job {
-	var j forecast.Job
+	j := forecast.Job{Endless: convert.Endless(w)}
 	for i := range w.Spec.PodSets {
 		set := &w.Spec.PodSets[i]
 		j.GPUs += int64(set.Count) * int64(convert.PodRequests(&set.Template.Spec).Of(core.GPU))
