@@ -32,6 +32,7 @@ func admitted(p Picture, j facts.Job, e *Explanation) {
 		e.wrapper(p, j)
 	}
 	e.pods(p, j)
+	e.part(p) // a set that grew
 }
 
 // wrapper adds what an AppWrapper says about its own recovery.
@@ -165,9 +166,25 @@ func (e *Explanation) blocked(p Picture, rest []corev1.Pod) {
 	switch {
 	case e.State == facts.Unmanaged && pod.Spec.NodeName == "":
 		e.Helps = "it is tried again when nodes change; compare what it asks for with what they have: mlbatch nodes -o wide"
+		switch message := unplaced(&pod); {
+		case strings.Contains(message, "Insufficient "):
+			e.Helps = "it is tried again when others end; see who has what of the nodes: mlbatch top nodes"
+		case message == "" && pod.Spec.SchedulerName != "" && pod.Spec.SchedulerName != corev1.DefaultSchedulerName && len(pod.Spec.SchedulingGates) == 0:
+			e.Helps = "see whether a scheduler " + pod.Spec.SchedulerName + " runs, which spec.schedulerName of its pods names: no other looks at them"
+		}
 	case e.State == facts.Starting || e.State == facts.Unmanaged:
 		e.Helps = "see its events: kubectl describe pod -n " + p.Asked.Namespace + " " + pod.Name
 	}
+}
+
+// unplaced is what the scheduler says of a pod that it has no node for, "" if it says nothing.
+func unplaced(pod *corev1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c.Message
+		}
+	}
+	return ""
 }
 
 // obstacle says what keeps a pod from running.
@@ -195,6 +212,9 @@ func obstacle(pod *corev1.Pod) string {
 	}
 	if pod.Spec.NodeName != "" {
 		return "is starting on " + pod.Spec.NodeName
+	}
+	if name := pod.Spec.SchedulerName; name != "" && name != corev1.DefaultSchedulerName {
+		return "waits for the scheduler " + name
 	}
 	return "waits for the scheduler"
 }

@@ -6,15 +6,20 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
 )
+
+// adviceRelease is the kind of advice to end a hold.
+const adviceRelease = string(core.Release)
 
 // helps turns tried advice into lines: what the asker may do first.
 func (e *Explanation) helps(x *visibility.Explanation) {
 	var own, others []string
 	for _, a := range x.Advice {
 		text := adviceText(a, x)
-		if a.Kind == "Release" && strings.HasPrefix(e.Reason, kueue.ReasonDeactivated) {
-			text = e.release()
+		who := fmt.Sprintf("an administrator (who may %s)", a.Needs)
+		if a.Kind == adviceRelease && e.release != "" {
+			text, who = e.release, orElse(e.holder, who)
 		}
 		if a.Preempts > 0 {
 			text = remarked(text, fmt.Sprintf(" (it then stops %s)", count(int(a.Preempts), "other job")))
@@ -23,7 +28,7 @@ func (e *Explanation) helps(x *visibility.Explanation) {
 			own = append(own, text)
 			continue
 		}
-		others = append(others, fmt.Sprintf("ask an administrator (who may %s) to %s", a.Needs, text))
+		others = append(others, fmt.Sprintf("ask %s to %s", who, text))
 	}
 	e.Advice = append(own, others...)
 }
@@ -60,7 +65,7 @@ func adviceText(a visibility.Advice, x *visibility.Explanation) string {
 		return fmt.Sprintf("submit it with priority %d (priorityClassName %s)", a.Priority, strings.Join(a.PriorityClasses, " or "))
 	case "OtherQueue":
 		return fmt.Sprintf("submit it to LocalQueue %s (label %s)", a.Queue, kueue.QueueNameLabel)
-	case "Release":
+	case adviceRelease:
 		return "end the hold: " + strings.Join(a.Detail, ", ")
 	case "AwaitBackOff":
 		return "wait: it comes back to its queue by itself"
@@ -98,6 +103,9 @@ func openGate(gate string) string {
 	jobs, others := strings.CutPrefix(gate, kueue.AfterAnnotation+" (")
 	if !others || !strings.HasSuffix(jobs, ")") {
 		return "open the gate " + gate
+	}
+	if strings.Contains(jobs, kueue.AfterNever) {
+		return fmt.Sprintf("submit what it comes after anew under the same name (%s, cancel this job, or remove its annotation %s, and it waits for no other", jobs, kueue.AfterAnnotation)
 	}
 	return fmt.Sprintf("wait for what it comes after (%s, or remove the annotation %s of the job, and it waits for no other", jobs, kueue.AfterAnnotation)
 }

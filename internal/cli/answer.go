@@ -138,6 +138,9 @@ func (e *Explanation) answered(x *visibility.Explanation) {
 	}
 	e.holders(x)
 	for i, next := range x.Next {
+		if len(x.Advice) > 0 {
+			break // each piece of advice clears all of that away
+		}
 		once := "If that were out of its way, it would wait for something else"
 		if i > 0 {
 			once = "And after that"

@@ -40,6 +40,9 @@ type Explanation struct {
 	// Answer is what a controller said at the moment of the question, with all facts;
 	// nil if none was asked, or none answered.
 	Answer *visibility.Explanation `json:"explanation,omitempty"`
+	// release is how a job that is held is let back into its queue, holder who holds it if that
+	// is an administrator; "" for others.
+	release, holder string
 }
 
 // Explain turns a picture into an explanation. It is pure. What there is to tell are
@@ -244,11 +247,17 @@ func unqueued(p Picture, j facts.Job, e *Explanation) {
 	case p.Asked.Kind == Workload:
 		e.say("%s waits in no queue: it has no spec.queueName", e.Object)
 		e.Helps = "set the label " + kueue.QueueNameLabel + " of the job to the name of a LocalQueue"
-	case j.State == facts.Unmanaged && p.Other != nil:
-		e.say("%s has no label %s, and namespace %s does not ask for one, so no quota holds it back", e.Object, kueue.QueueNameLabel, p.Asked.Namespace)
-		e.pods(p, j)
 	case j.State == facts.Unmanaged:
-		e.say("%s has no label %s, and namespace %s does not ask for one, so Kubernetes runs it without mlbatch", e.Object, kueue.QueueNameLabel, p.Asked.Namespace)
+		text := "so Kubernetes runs it without mlbatch"
+		if p.Other != nil {
+			text = "so no quota holds it back"
+		}
+		e.say("%s has no label %s, and namespace %s does not ask for one, %s", e.Object, kueue.QueueNameLabel, p.Asked.Namespace, text)
+		if p.suspended() {
+			e.say("But it is suspended (spec.suspend), and nothing lets it go on by itself")
+			e.Helps = "let it run: mlbatch release " + p.Asked.Namespace + "/" + p.Asked.Name
+			return
+		}
 		e.pods(p, j)
 	default:
 		e.say("%s is held, because it has no label %s", e.Object, kueue.QueueNameLabel)
@@ -257,6 +266,15 @@ func unqueued(p Picture, j facts.Job, e *Explanation) {
 		}
 		e.Helps = fmt.Sprintf("give it one: kubectl label %s -n %s %s %s=default-queue", lower(p.Asked.Kind), p.Asked.Namespace, p.Asked.Name, kueue.QueueNameLabel)
 	}
+}
+
+// suspended reports whether a job is by the field of its kind.
+func (p *Picture) suspended() bool {
+	k, job := kindOf(p.Asked.Kind), p.Other
+	if p.Job != nil {
+		job = p.Job
+	}
+	return k != nil && job != nil && len(k.SuspendPath) > 0 && k.Suspended(job)
 }
 
 // recordedWithin is how long a controller that runs takes to make a Workload, at most.
@@ -316,6 +334,12 @@ func evicted(p Picture, j facts.Job, e *Explanation) {
 	}
 	e.stopped(p, j.Eviction)
 	e.say("After that it waits in its queue again")
+	switch j.Reason {
+	case kueue.ReasonClusterQueueStopped:
+		e.Helps = "whoever manages the ClusterQueue lets it go on: mlbatch queue resume " + j.ClusterQueue
+	case kueue.ReasonLocalQueueStopped:
+		e.Helps = fmt.Sprintf("whoever manages the LocalQueue lets it go on: mlbatch queue resume -n %s %s", p.Asked.Namespace, j.LocalQueue)
+	}
 }
 
 // checking tells of jobs that have quota and wait for admission checks.
@@ -350,7 +374,13 @@ func deactivated(p Picture, j facts.Job, e *Explanation) {
 	if j.Reason != kueue.ReasonDeactivated {
 		e.say("%s", orElse(j.Message, j.Reason))
 	}
+	by, admins := p.Workload.Annotations[kueue.HeldByAnnotation]
+	if admins {
+		e.holder = holder(by)
+		e.say("It is held by %s, and only administrators release it", e.holder)
+	}
 	e.stopped(p, j.Eviction)
+	e.release = p.release(j)
 	if x := p.Answer; x != nil && x.Waiting {
 		e.Answer = x
 		e.helps(x)
@@ -361,13 +391,36 @@ func deactivated(p Picture, j facts.Job, e *Explanation) {
 			e.say("Released, it would wait: %s", x.Next[0].Message)
 		}
 	}
-	e.Helps = e.release()
+	if e.Helps = e.release; admins {
+		e.Helps = "ask " + e.holder + " to " + e.release
+	}
 }
 
-// release is how a job is let back into its queue.
-func (e *Explanation) release() string {
-	_, job, _ := strings.Cut(e.Object, " ")
-	return "release it: mlbatch release " + job
+// holder is who holds a job, as its Workload names them.
+func holder(by string) string {
+	if by == "" || by == kueue.HeldBySomeAdministrator {
+		return kueue.HeldBySomeAdministrator
+	}
+	return "the administrator " + harmless(by)
+}
+
+// release is how a job is let back into its queue, and what comes of that where it was stopped
+// for a reason that holds on.
+func (p *Picture) release(j facts.Job) string {
+	release := ": mlbatch release " + p.Asked.Namespace + "/" + p.Asked.Name
+	cause := ""
+	if j.Eviction != nil {
+		cause = j.Eviction.Cause
+	}
+	switch cause {
+	case kueue.ReasonMaximumExecutionTimeExceeded:
+		return "submit it again with more time (label " + kueue.MaxExecTimeSecondsLabel + "); released as it is, it starts anew and is stopped after as long as before" + release
+	case kueue.ReasonAdmissionCheck:
+		return "release it, and the check is asked anew, which may reject it again" + release
+	case kueue.ReasonRequeuingLimitExceeded:
+		return "see to what kept its pods from being ready, and release it then" + release
+	}
+	return "release it" + release
 }
 
 // ago prints how long ago t was.

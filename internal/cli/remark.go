@@ -34,13 +34,24 @@ func unhelped(x *visibility.Explanation, d *facts.Decision) string {
 		return "nothing is needed: it starts when the pods of those who are being stopped have ended"
 	case core.Suspended:
 		if d.Cause == core.QueueStopped && len(x.Next) > 0 {
-			return "no single thing: whoever manages the queue must resume it, and what comes after that must be solved as well"
+			return "no single thing: what comes after that must be solved as well, and whoever manages the queue must resume it" + resume(x)
+		}
+		if d.Cause == core.QueueStopped {
+			return "whoever manages the queue must resume it" + resume(x)
 		}
 		return fmt.Sprintf("whoever manages ClusterQueue %s must mend what the sentence above names", x.ClusterQueue)
 	case core.ExceedsMaxQuota, core.WaitingForQuota, core.NoMatchingFlavor, core.TopologyPlacementFailed:
 		return nothingHelps(x, d)
 	}
 	return ""
+}
+
+// resume is the command that lets a stopped queue go on.
+func resume(x *visibility.Explanation) string {
+	if strings.HasPrefix(x.Message, "LocalQueue ") {
+		return fmt.Sprintf(": mlbatch queue resume -n %s %s", x.Namespace, x.LocalQueue)
+	}
+	return ": mlbatch queue resume " + x.ClusterQueue
 }
 
 func nothingHelps(x *visibility.Explanation, d *facts.Decision) string {

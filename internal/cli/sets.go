@@ -121,7 +121,7 @@ func (p *Picture) findParts(ctx context.Context, c client.Reader) error {
 // gatherPart asks about the first pod of a set that waits in a queue, so that what is true of
 // the set can be said with its reason.
 func (p *Picture) gatherPart(ctx context.Context, c client.Reader, ask Asker) error {
-	if p.Deployment == nil && p.Set == nil || p.Workload != nil {
+	if p.Deployment == nil && p.Set == nil || p.Workload != nil && waits(p.Workload) {
 		return nil
 	}
 	first := Ref{Namespace: p.Asked.Namespace}
@@ -171,6 +171,9 @@ func (e *Explanation) part(p Picture) {
 		return
 	}
 	part := Explain(*p.Part)
+	if p.Workload != nil { // the rest of it runs
+		e.Reason = part.Reason
+	}
 	e.State, e.Answer, e.Advice = facts.Waiting, part.Answer, part.Advice
 	e.Sentences = append(e.Sentences, part.Sentences...)
 	if part.Helps != "" {

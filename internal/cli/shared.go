@@ -10,6 +10,9 @@ func IsGPU(resource string) bool { return isGPU(resource) }
 // Harmless writes out what a terminal would obey, instead of passing it on.
 func Harmless(text string) string { return harmless(text) }
 
+// Holder names the administrator who holds a job, as its Workload has it.
+func Holder(by string) string { return holder(by) }
+
 // Wrap breaks a text into lines of at most width, those after the first indented.
 func Wrap(text string, width int, indent string) string { return wrap(text, width, indent) }
 

@@ -20,7 +20,9 @@ func queued(p Picture, j facts.Job, e *Explanation) {
 			text = "" // the reason says it
 		}
 		e.say("It ran before and was stopped %s ago%s", p.ago(ev.At), text)
-		e.stopped(p, ev)
+		if text != "" {
+			e.stopped(p, ev)
+		}
 	}
 	switch {
 	case d == nil && j.Eviction != nil:

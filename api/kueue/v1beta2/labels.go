@@ -55,9 +55,13 @@ const (
 	// words which of them it waits for.
 	AfterStateAnnotation = "mlbatch.dev/after-state"
 	AfterStateMet        = "met"
+	// AfterNever is what AfterStateAnnotation says of a job that has ended otherwise than it must.
+	AfterNever = "so this job never starts"
 	// HeldByAnnotation of a Workload names the administrator who holds it back: members of the
 	// team do not release it.
 	HeldByAnnotation = "mlbatch.dev/held-by"
+	// HeldBySomeAdministrator is its value where the name of the administrator is not known.
+	HeldBySomeAdministrator = "an administrator"
 	// PodGroupTotalCountAnnotation is the number of pods of a pod group.
 	PodGroupTotalCountAnnotation = "kueue.x-k8s.io/pod-group-total-count"
 	// PodGroupFastAdmissionAnnotation admits a pod group at its first pod.

@@ -185,7 +185,7 @@ func (a *Actor) setActive(ctx context.Context, t *Target, w *kueue.Workload, act
 	case active && marked && admin:
 		change["metadata"] = map[string]any{"annotations": map[string]any{kueue.HeldByAnnotation: nil}}
 	case active && marked:
-		return fmt.Errorf("%s is held by %s, an administrator: ask for its release", t.title(), cli.Harmless(by))
+		return fmt.Errorf("%s is held by %s: ask for its release", t.title(), cli.Holder(by))
 	case !active && admin:
 		change["metadata"] = map[string]any{"annotations": map[string]any{kueue.HeldByAnnotation: who}}
 	}
@@ -205,7 +205,10 @@ func (a *Actor) admin(ctx context.Context, namespace string) (may bool, who stri
 	if err := a.Client.Create(ctx, review); err != nil || !review.Status.Allowed {
 		return false, ""
 	}
-	return true, "an administrator"
+	if who, err := cli.WhoAmI(ctx, a.Client); err == nil && who != "" {
+		return true, who
+	}
+	return true, kueue.HeldBySomeAdministrator
 }
 
 // Release lets a job that is held queue again.

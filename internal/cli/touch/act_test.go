@@ -83,7 +83,7 @@ func TestHoldAndRelease(t *testing.T) {
 		"runs, stop":             {"that is meant", runs, holds(true), false, Real, "held", true, false},
 		"has ended":              {"there is nothing to hold", ended, holds(false), false, Real, "has ended", false, false},
 		"release":                {"it queues again", off, releases, false, Real, "released", false, false},
-		"release by member":      {"it is not his to release", byAdmin, releases, false, Real, "root, an administrator: ask for its release", true, true},
+		"release by member":      {"it is not his to release", byAdmin, releases, false, Real, "the administrator root: ask for its release", true, true},
 		"release by admin":       {"and nothing of it is left", byAdmin, releases, true, Real, "released", false, false},
 		"release what waits":     {"nothing has to be done", func(*kueue.Workload) {}, releases, false, Real, Unchanged, false, false},
 		"requeue what waits":     {"it is where it shall be", func(*kueue.Workload) {}, requeues, false, Real, Unchanged, false, false},

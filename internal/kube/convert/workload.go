@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -169,30 +170,42 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 	return out
 }
 
-// jobOf is what people know a Workload by. A group of pods is owned by all of them and has
-// the name of its Workload; a Workload that nothing owns is all that there is.
+// jobOf is what people know a Workload by; one that nothing owns is all that there is.
 func jobOf(w *kueue.Workload) string {
-	if owner := metav1.GetControllerOf(w); owner != nil {
-		return owner.Kind + "/" + owner.Name
-	}
-	if OfGroup(w) {
-		return "Pod/" + w.Name
+	if kind, name := Owner(w); name != "" {
+		return kind.Kind + "/" + name
 	}
 	return "Workload/" + w.Name
+}
+
+// Owner is the object that a user submitted and a Workload stands for: its controller or, of a
+// group of pods, which nothing owns, what made them (a StatefulSet, a LeaderWorkerSet) or else
+// the group itself, which has the name of the Workload. The name is "" for a Workload that is all
+// there is.
+func Owner(w *kueue.Workload) (kind schema.GroupVersionKind, name string) {
+	if owner := metav1.GetControllerOf(w); owner != nil {
+		return schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind), owner.Name
+	}
+	group, of, made := strings.Cut(w.Annotations[kueue.JobOwnerGVKAnnotation], ", Kind=") // as GroupVersionKind.String has it
+	if name := w.Annotations[kueue.JobOwnerNameAnnotation]; made && name != "" {
+		return schema.FromAPIVersionAndKind(group, of), name
+	}
+	if OfGroup(w) {
+		return corev1.SchemeGroupVersion.WithKind("Pod"), w.Name
+	}
+	return schema.GroupVersionKind{}, ""
 }
 
 // Endless reports whether the job that a Workload stands for does not end by itself: all its
 // containers are started again whenever they end, and its kind has no end of its own.
 func Endless(w *kueue.Workload) bool {
 	unsaid := false // whether a template that does not say how it restarts does so always
-	if owner := metav1.GetControllerOf(w); owner != nil {
-		switch owner.Kind {
-		case "StatefulSet", "LeaderWorkerSet", "RayCluster", "RayService":
-			unsaid = true
-		case "Pod", "Deployment", "ReplicaSet", "AppWrapper":
-		default:
-			return false
-		}
+	switch kind, _ := Owner(w); kind.Kind {
+	case "StatefulSet", "LeaderWorkerSet", "RayCluster", "RayService":
+		unsaid = true
+	case "Pod", "Deployment", "ReplicaSet", "AppWrapper", "":
+	default:
+		return false
 	}
 	return len(w.Spec.PodSets) > 0 && !slices.ContainsFunc(w.Spec.PodSets, func(ps kueue.PodSet) bool {
 		restarts := ps.Template.Spec.RestartPolicy

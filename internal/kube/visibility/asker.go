@@ -11,8 +11,6 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/utils/ptr"
@@ -79,8 +77,8 @@ func (a *asker) reference(ctx context.Context, k core.Key) v1beta2.WorkloadRefer
 		return out
 	}
 	out.Namespace, out.Name = k.Namespace, k.Name
-	if owner := metav1.GetControllerOf(w); known && owner != nil {
-		out.Job = owner.Kind + "/" + owner.Name
+	if kind, name := convert.Owner(w); known && name != "" {
+		out.Job = kind.Kind + "/" + name
 	}
 	return out
 }
@@ -231,14 +229,18 @@ func (a *asker) needs(w *kueue.Workload, k core.AdviceKind) right {
 	case core.ResumeLocal:
 		return right{"patch", group, localQueues, w.Namespace}
 	case core.OpenGate:
-		if w.Annotations[kueue.AdmissionGatedByAnnotation] != "" { // it is the job's, too
+		if w.Annotations[kueue.AdmissionGatedByAnnotation] != "" || w.Annotations[kueue.AfterAnnotation] != "" { // it is the job's, too
 			r := ofJob(w)
 			r.verb = "patch"
 			return r
 		}
 		return right{"patch", group, workloads, w.Namespace}
 	case core.Release:
-		if !ptr.Deref(w.Spec.Active, true) {
+		switch {
+		case ptr.Deref(w.Spec.Active, true):
+		case w.Annotations[kueue.HeldByAnnotation] != "": // what an administrator holds, administrators release
+			return right{"update", group, workloads, w.Namespace}
+		default:
 			return right{"patch", group, workloads, w.Namespace}
 		}
 	case core.WaitFor, core.AwaitLeaving, core.AwaitBackOff:
@@ -250,12 +252,8 @@ func (a *asker) needs(w *kueue.Workload, k core.AdviceKind) right {
 // stands for itself.
 func ofJob(w *kueue.Workload) right {
 	r := right{"create", kueue.GroupVersion.Group, workloads, w.Namespace}
-	owner := metav1.GetControllerOf(w)
-	if owner == nil {
-		return r
-	}
-	if gv, err := schema.ParseGroupVersion(owner.APIVersion); err == nil {
-		plural, _ := apimeta.UnsafeGuessKindToResource(gv.WithKind(owner.Kind))
+	if kind, name := convert.Owner(w); name != "" {
+		plural, _ := apimeta.UnsafeGuessKindToResource(kind)
 		r.group, r.resource = plural.Group, plural.Resource
 	}
 	return r

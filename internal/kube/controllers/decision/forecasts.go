@@ -276,8 +276,8 @@ func jobOf(w *kueue.Workload) forecast.Job {
 		j.GPUs += int64(set.Count) * int64(convert.PodRequests(&set.Template.Spec).Of(core.GPU))
 	}
 	kind, name := "Pod", w.Name
-	if owner := metav1.GetControllerOf(w); owner != nil {
-		kind, name = owner.Kind, owner.Name
+	if of, is := convert.Owner(w); is != "" {
+		kind, name = of.Kind, is
 	}
 	queue := w.Namespace + "/" + string(w.Spec.QueueName)
 	size := bits.Len64(uint64(j.GPUs)) //nolint:gosec // not negative

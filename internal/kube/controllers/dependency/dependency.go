@@ -167,7 +167,7 @@ func (r *reconciler) state(ctx context.Context, w *kueue.Workload) (state string
 			open = append(open, d.String())
 		case !d.Met(found.succeeded):
 			never = true
-			open = append(open, fmt.Sprintf("%s: it %s, so this job never starts", d, found.how()))
+			open = append(open, fmt.Sprintf("%s: it %s, %s", d, found.how(), kueue.AfterNever))
 		}
 	}
 	if len(open) == 0 {
