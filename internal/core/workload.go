@@ -56,7 +56,7 @@ type Workload struct {
 	// Job is what people know the workload by: kind and name of the object in its
 	// namespace whose record it is, as in "Job/train". Nothing is decided by it. ""
 	// where that is not known, as in old recordings.
-	Job   string
+	Job string
 	// Endless says that it does not end by itself, as servers do not. Nothing is decided by it,
 	// and nobody is told to wait for its end.
 	Endless bool
