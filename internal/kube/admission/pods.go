@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +23,8 @@ type Pods struct {
 	Live int
 	// Of is how many of them are of each pod set that has any.
 	Of map[kueue.PodSetReference]int
+	// Leaving is how many of them are being deleted.
+	Leaving int
 	// Refused is since when the scheduler has found no place for one of them, and
 	// Why what it says; zero if all is well.
 	Refused time.Time
@@ -36,13 +39,32 @@ func PodsOf(ctx context.Context, c client.Reader, namespace, workload string) (P
 	if err := c.List(ctx, &pods, client.InNamespace(namespace), client.MatchingFields{PodIndex: workload}, client.UnsafeDisableDeepCopy); err != nil {
 		return Pods{}, fmt.Errorf("list pods of workload %s/%s: %w", namespace, workload, err)
 	}
+	return count(pods.Items), nil
+}
+
+// PodsNow is PodsOf by a reader without an index, the API server: pods that carry the label of
+// their pod set, as those do that were made with an admission.
+func PodsNow(ctx context.Context, live client.Reader, namespace, workload string) (Pods, error) {
+	var pods corev1.PodList
+	if err := live.List(ctx, &pods, client.InNamespace(namespace), client.HasLabels{kueue.PodSetLabel}); err != nil {
+		return Pods{}, fmt.Errorf("list pods of workload %s/%s: %w", namespace, workload, err)
+	}
+	return count(slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool {
+		return p.Annotations[kueue.WorkloadAnnotation] != workload
+	})), nil
+}
+
+func count(pods []corev1.Pod) Pods {
 	out := Pods{Of: map[kueue.PodSetReference]int{}}
-	for i := range pods.Items {
-		p := &pods.Items[i]
+	for i := range pods {
+		p := &pods[i]
 		if !convert.PodState(p).HoldsQuota() {
 			continue
 		}
 		out.Live++
+		if p.DeletionTimestamp != nil {
+			out.Leaving++
+		}
 		out.Of[kueue.PodSetReference(convert.PodSetOf(p))]++
 		since, why := refused(p)
 		if strings.Contains(why, convert.PlaceKept) {
@@ -53,7 +75,7 @@ func PodsOf(ctx context.Context, c client.Reader, namespace, workload string) (P
 			out.Refused, out.Why = since, why
 		}
 	}
-	return out, nil
+	return out
 }
 
 // refused is since when a pod has been refused by every node, and why.

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -123,10 +124,11 @@ func (t *podTable) settled(k core.Key, answers func(node string) bool) []core.Po
 	return t.places(k, func(p podRecord) bool { return p.settled || p.leaving && answers(p.node) })
 }
 
-// ended lists where pods of a workload succeeded and will not be replaced:
-// of says how many per pod set, and a place that another pod of the
-// workload has taken since does not count.
-func (t *podTable) ended(k core.Key, of map[string]int32, planned func(node, podSet string) int32) []core.PodSetPlaces {
+// ended lists where pods of a workload succeeded and will not be replaced, or were given back: of
+// says how many per pod set, and a place that another pod of the workload has taken since does not
+// count. Of pods that left no trace, since their job was made smaller or they were removed, it is
+// the last places of the plan that no pod has (gang.Open).
+func (t *podTable) ended(k core.Key, of map[string]int32, plan *core.Admission) []core.PodSetPlaces {
 	if len(of) == 0 {
 		return nil
 	}
@@ -137,17 +139,48 @@ func (t *podTable) ended(k core.Key, of map[string]int32, planned func(node, pod
 			live[ps.Name][p.Node] = p.Count
 		}
 	}
-	done := t.places(k, func(p podRecord) bool { return p.settled && !p.live })
-	for i := range done {
-		ps, left := &done[i], of[done[i].Name]
-		for j := range ps.Places {
-			p := &ps.Places[j]
-			p.Count = max(min(p.Count, left, planned(p.Node, ps.Name)-live[ps.Name][p.Node]), 0)
-			left -= p.Count
-		}
-		ps.Places = slices.DeleteFunc(ps.Places, func(p core.Place) bool { return p.Count == 0 })
+	settled := map[string][]core.Place{}
+	for _, ps := range t.places(k, func(p podRecord) bool { return p.settled && !p.live }) {
+		settled[ps.Name] = ps.Places
 	}
-	return slices.DeleteFunc(done, func(ps core.PodSetPlaces) bool { return len(ps.Places) == 0 })
+	if plan == nil {
+		return nil
+	}
+	var out []core.PodSetPlaces
+	for _, ps := range plan.PodSets {
+		if places := given(ps.Places, of[ps.Name], live[ps.Name], settled[ps.Name]); len(places) > 0 {
+			out = append(out, core.PodSetPlaces{Name: ps.Name, Places: places})
+		}
+	}
+	slices.SortFunc(out, func(a, b core.PodSetPlaces) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// given are the places of a pod set that so many pods gave back: those where pods settled, then
+// the last that are left.
+func given(planned []core.Place, n int32, live map[string]int32, settled []core.Place) []core.Place {
+	free, back := map[string]int32{}, map[string]int32{}
+	for _, p := range planned {
+		free[p.Node] += p.Count
+	}
+	take := func(node string, most int32) {
+		taken := max(min(most, n, free[node]-live[node]-back[node]), 0)
+		back[node] += taken
+		n -= taken
+	}
+	for _, p := range settled {
+		take(p.Node, p.Count)
+	}
+	for _, p := range slices.Backward(planned) {
+		take(p.Node, p.Count)
+	}
+	var out []core.Place
+	for _, node := range slices.Sorted(maps.Keys(back)) {
+		if back[node] > 0 {
+			out = append(out, core.Place{Node: node, Count: back[node]})
+		}
+	}
+	return out
 }
 
 // places counts the bound pods of a workload that match, by pod set and node.

@@ -101,7 +101,7 @@ func (w *World) Undone(k core.Key) {
 // observed completes a workload with what its pods say.
 func (w *World) observed(k core.Key, o known) core.Event {
 	o.workload.Settled = w.pods.settled(k, w.answers)
-	o.workload.Ended = w.pods.ended(k, o.done, func(node, podSet string) int32 { return w.planned(node)(k, podSet) })
+	o.workload.Ended = w.pods.ended(k, o.done, w.plans[k])
 	// It has ended, and its own controller is about to say so: its
 	// work is not thrown away any more.
 	if o.once && o.workload.Admission != nil && w.pods.ending(k, &o.workload) {

@@ -189,6 +189,12 @@ func TestTranslate(t *testing.T) {
 			then:   []cache.Change{workload(admitted, reclaimed)},
 			want:   picture{ForeignCPU: 0, Settled: 2, Told: true},
 		},
+		"pod given back that left no trace": {
+			why:    "the job was made smaller: others may use its place",
+			before: []cache.Change{node(), workload(admitted)},
+			then:   []cache.Change{workload(admitted, reclaimed)},
+			want:   picture{ForeignCPU: 0, Ended: 1, Told: true},
+		},
 		"failed pod": {
 			why:    "its place has to be filled again",
 			before: []cache.Change{node(), workload(admitted), pod("p", "w", "n", corev1.PodRunning)},

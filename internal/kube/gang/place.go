@@ -18,6 +18,9 @@ import (
 // where an earlier one finished) are those places offered again, and never in a set
 // of which no pod follows one that succeeded. Failed pods hold nothing, and neither
 // do those that succeeded before the gang was admitted: they never were in this plan.
+//
+// Where pods were given back that left no trace, since their job was made smaller, the last
+// places went with them (cache.podTable.ended).
 func Open(s Set, admitted time.Time, members []Member) []core.Place {
 	live, done := map[string]int32{}, map[string]int32{}
 	for _, m := range members {
@@ -34,10 +37,33 @@ func Open(s Set, admitted time.Time, members []Member) []core.Place {
 		case Pending, Failed:
 		}
 	}
-	if open := remaining(s.Places, live, done); len(open) > 0 || s.Once {
+	open := remaining(s.Places, live, done)
+	if len(open) == 0 && !s.Once {
+		open = remaining(s.Places, live, nil)
+	}
+	if s.Reclaimed == 0 {
 		return open
 	}
-	return remaining(s.Places, live, nil)
+	needed := -int32(s.Reclaimed) //nolint:gosec // pods of one job
+	for _, p := range s.Places {
+		needed += p.Count
+	}
+	for _, n := range live {
+		needed -= n
+	}
+	return first(open, max(needed, 0))
+}
+
+// first are the first places for so many pods.
+func first(places []core.Place, n int32) []core.Place {
+	var out []core.Place
+	for _, p := range places {
+		if p.Count = min(p.Count, n); p.Count > 0 {
+			out = append(out, p)
+			n -= p.Count
+		}
+	}
+	return out
 }
 
 // remaining subtracts what is taken from each place, keeping the order. A node

@@ -59,10 +59,24 @@ func TestOpen(t *testing.T) {
 		},
 		"succeeded pod of an earlier admission": {
 			why:     "its place was in another plan, and the gang needs all of this one",
-			places:  []core.Place{placed("a", 2)},
+			places:  []core.Place{placed("a", 2), placed("b", 1)},
 			back:    1,
-			members: []Member{before(on("a", Succeeded))},
+			members: []Member{before(on("a", Succeeded)), on("b", Succeeded)},
 			want:    []core.Place{placed("a", 2)},
+		},
+		"given back, and no trace of a pod": {
+			why:     "the job was made smaller: the last places are given to others",
+			places:  []core.Place{placed("a", 1), placed("b", 2), placed("c", 1)},
+			back:    2,
+			members: []Member{on("b", Bound)},
+			want:    []core.Place{placed("a", 1)},
+		},
+		"given back, and as many pods as are left": {
+			why:     "a pod more has no quota",
+			places:  []core.Place{placed("a", 1), placed("b", 1)},
+			back:    1,
+			members: []Member{on("b", Bound)},
+			want:    nil,
 		},
 		"only places of succeeded pods": {
 			why:     "a Job with more completions than parallelism runs on where it ran",
@@ -137,7 +151,10 @@ func TestS1Room(t *testing.T) {
 		"planned, on a node that the plan has left": {
 			"a pod that ignores the signal on a cordoned node keeps the quota", workload, planned,
 			[]Member{{Set: "main", Node: "n9", State: Leaving}, {Set: "main", Node: "n1", State: Bound}, {Set: "main", State: Pending}},
-			1,
+			0,
+		},
+		"planned, one of two on a node that the plan has left": {
+			"the other has quota", workload, planned, []Member{{Set: "main", Node: "n9", State: Leaving}, {Set: "main", State: Pending}}, 1,
 		},
 		"outside the queues": {"a PodGroup may have more than it needs", group, set, pods("main", Bound, Bound, Bound, Pending), 4},
 	} {

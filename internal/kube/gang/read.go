@@ -93,7 +93,7 @@ func FromWorkload(w *kueue.Workload) Gang {
 	for _, ps := range a.PodSets {
 		s := Set{Name: ps.Name, Count: int(ps.Count), Reclaimed: int(done[ps.Name]), Once: convert.EndsOnce(w), Later: slices.Contains(later, ps.Name), Places: ps.Places}
 		if asked, is := fewer[ps.Name]; is {
-			s.Unasked = max(0, s.Count-int(asked))
+			s.Unasked = max(0, s.Count-int(asked)-s.Reclaimed) // those whose quota was given back are among Reclaimed
 		}
 		g.Sets = append(g.Sets, s)
 	}

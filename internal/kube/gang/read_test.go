@@ -39,7 +39,7 @@ func TestFromWorkload(t *testing.T) {
 	key := Key{KindWorkload, "blue", "job"}
 	sets := []Set{{Name: "head", Count: 1, Places: []core.Place{placed("n1", 1)}}, {Name: "work", Count: 3, Reclaimed: 2}}
 	after := []Set{sets[0], {Name: "work", Count: 3, Reclaimed: 2, Later: true}}
-	smaller := []Set{sets[0], {Name: "work", Count: 3, Reclaimed: 2, Unasked: 2}}
+	smaller := []Set{sets[0], {Name: "work", Count: 3, Unasked: 2}}
 	cases := map[string]struct {
 		why  string
 		in   *kueue.Workload
@@ -51,9 +51,15 @@ func TestFromWorkload(t *testing.T) {
 		},
 		"smaller": {
 			why: "pods that nobody asks for are not waited for", in: wl(func(w *kueue.Workload) {
-				w.Annotations = map[string]string{kueue.FewerPodsAnnotation: "x=0,work=1,head=7"}
+				w.Status.ReclaimablePods, w.Annotations = nil, map[string]string{kueue.FewerPodsAnnotation: "x=0,work=1,head=7"}
 			}),
 			want: Gang{Key: key, Admitted: true, AdmittedAt: at.Time, Wait: plannedWait, Sets: smaller},
+		},
+		"smaller, its quota given back": {
+			why: "what is not asked for is left out once", in: wl(func(w *kueue.Workload) {
+				w.Annotations = map[string]string{kueue.FewerPodsAnnotation: "work=1"}
+			}),
+			want: Gang{Key: key, Admitted: true, AdmittedAt: at.Time, Wait: plannedWait, Sets: sets},
 		},
 		"admitted": {
 			why:  "one set has its nodes, the other is free to choose",

@@ -164,7 +164,7 @@ func outgrown(s facts) (step, bool, error) {
 		}
 		asks = facts.PodSets
 	}
-	if admission.SamePods(w.Spec.PodSets, asks) {
+	if admission.SamePods(w.Spec.PodSets, asks) && regrown(s) == "" {
 		return step{}, false, nil
 	}
 	if s.prebuilt != "" {

@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -44,6 +45,8 @@ type facts struct {
 	infos []jobs.PodSetInfo
 	// add writes infos into the job, if another controller is to run it.
 	add func(jobs.Object, []jobs.PodSetInfo) (jobs.Object, error)
+	// keepsDone: the installation keeps the quota of pods that are done until the job ends.
+	keepsDone bool
 	// conflict says why infos contradict each other.
 	conflict  error
 	pods      admission.Pods
@@ -58,13 +61,14 @@ type step struct {
 	adopt  bool            // make the prebuilt workload the job's own
 	remove *kueue.Workload // delete this workload, or its finalizer if it is being deleted
 	unpin  bool            // remove the workload's finalizer
-	// releases is true if the step gives back the quota of a job that was stopped.
-	releases bool
-	spec     *kueue.WorkloadSpec   // change the workload's spec to this
-	notes    map[string]string     // and its annotations to these, "" for none
-	status   *kueue.WorkloadStatus // change the workload's status to this
-	again    time.Duration         // look again then, at the latest; 0 for never
-	tell     *jobEvent             // tell it once the write is done
+	// releases is true if the step gives back the quota of a job that was stopped, shrinks if it does
+	// so with that of pods that a running job does not ask for.
+	releases, shrinks bool
+	spec              *kueue.WorkloadSpec   // change the workload's spec to this
+	notes             map[string]string     // and its annotations to these, "" for none
+	status            *kueue.WorkloadStatus // change the workload's status to this
+	again             time.Duration         // look again then, at the latest; 0 for never
+	tell              *jobEvent             // tell it once the write is done
 	// evicted is told of the workload once the write is done.
 	evicted *workloadlifecycle.Event
 }
@@ -131,15 +135,45 @@ func decide(s facts) (step, error) {
 	return run(s), nil
 }
 
-// grown says of which pods a running job asks for more than it was admitted with;
+// grown says of which pods a running job asks for more than it was admitted with, or has still;
 // "" if of none. More would find no place: once it is suspended, it is outgrown.
 func grown(s facts) string {
 	for _, asks := range s.facts.PodSets {
-		if most, given := givenTo(s.workload, asks.Name); given && asks.Count > most {
+		most, given := givenTo(s.workload, asks.Name)
+		switch {
+		case !given && asks.Count > 0:
+			return fmt.Sprintf("it asks for %d pods %s, which it was not admitted with", asks.Count, asks.Name)
+		case given && asks.Count > most:
 			return fmt.Sprintf("it asks for %d pods and was admitted with %d", asks.Count, most)
 		}
 	}
+	return regrown(s)
+}
+
+// regrown says of which pods a job has more to run than it kept quota for when it was made smaller;
+// "" if of none.
+func regrown(s facts) string {
+	for _, asks := range s.facts.PodSets {
+		at := slices.IndexFunc(s.workload.Spec.PodSets, func(ps kueue.PodSet) bool { return ps.Name == asks.Name })
+		if at < 0 {
+			continue
+		}
+		kept := s.workload.Spec.PodSets[at].Count - pods(s.workload.Status.ReclaimablePods, asks.Name)
+		if left := asks.Count - pods(s.facts.Reclaimable, asks.Name); left > kept {
+			return fmt.Sprintf("it has %d pods to run and gave back the quota of all but %d when it was made smaller", left, kept)
+		}
+	}
 	return ""
+}
+
+// pods is how many of a pod set are done by a list of those that are.
+func pods(done []kueue.ReclaimablePod, name kueue.PodSetReference) int32 {
+	for _, r := range done {
+		if r.Name == name {
+			return r.Count
+		}
+	}
+	return 0
 }
 
 // givenTo is how many pods of a pod set were admitted, with those that were done by then.
@@ -393,7 +427,8 @@ func run(s facts) step {
 	}}
 }
 
-// shrink gives back the quota of pods that are done, and notes which are not asked for.
+// shrink gives back the quota of pods that are done or not asked for any more, and notes which
+// are not asked for.
 func shrink(s facts) step {
 	st := reclaim(s)
 	if asks := fewer(s); st.status == nil && asks != s.workload.Annotations[kueue.FewerPodsAnnotation] {
@@ -403,7 +438,7 @@ func shrink(s facts) step {
 }
 
 // fewer says of which pods a running job asks for fewer than it was admitted with, in the words
-// of FewerPodsAnnotation. It keeps their quota, and what it has does not wait for them.
+// of FewerPodsAnnotation: what it has does not wait for them.
 func fewer(s facts) string {
 	var out []string
 	for i := range s.workload.Status.Admission.PodSetAssignments {
@@ -420,21 +455,50 @@ func fewer(s facts) string {
 	return strings.Join(out, ",")
 }
 
-// reclaim gives back the quota of pods that are done.
+// reclaim gives back the quota of a running job that it does not need any more: that of pods that
+// are done, and, once they are gone, of pods that it does not ask for since it was made smaller.
 func reclaim(s facts) step {
 	w := s.workload
-	done := givenBack(s)
-	if len(done) == 0 || allDone(s.facts) {
+	if s.keepsDone || allDone(s.facts) {
 		return step{}
 	}
-	for i, r := range done { // the API wants them to grow only
-		for _, old := range w.Status.ReclaimablePods {
-			if old.Name == r.Name && old.Count > r.Count {
-				done[i].Count = old.Count
-			}
+	var done []kueue.ReclaimablePod
+	shrinks := false
+	for i := range w.Spec.PodSets {
+		ps := &w.Spec.PodSets[i]
+		left := int32(0)
+		if at := slices.IndexFunc(s.facts.PodSets, func(asks kueue.PodSet) bool { return asks.Name == ps.Name }); at >= 0 {
+			left = s.facts.PodSets[at].Count
+		}
+		if kept := keptFor(s, ps.Name); left < kept {
+			left = kept
+		}
+		left -= pods(s.facts.Reclaimable, ps.Name)
+		r := convert.GivenBack(ps, left)
+		was := pods(w.Status.ReclaimablePods, ps.Name)
+		shrinks = shrinks || r.Count > was && left+pods(s.facts.Reclaimable, ps.Name) < ps.Count
+		if r.Count = max(r.Count, was); r.Count > 0 { // the API wants them to grow only
+			done = append(done, r)
 		}
 	}
-	return tellDone(s, done)
+	if len(done) == 0 {
+		return step{}
+	}
+	st := tellDone(s, done)
+	st.shrinks = shrinks
+	return st
+}
+
+// keptFor is of how many pods of a pod set, those that are done among them, the quota stays
+// whatever the job asks for, because pods are there. Pods that do not say of which pod set they
+// are may be of each.
+func keptFor(s facts, name kueue.PodSetReference) int32 {
+	given, _ := givenTo(s.workload, name)
+	live := s.pods.Of[name] + s.pods.Of[""]
+	if live == 0 {
+		return 0
+	}
+	return min(int32(min(live, math.MaxInt32))+pods(s.facts.Reclaimable, name), given) //nolint:gosec // it is no larger
 }
 
 // tellDone writes which pods of a job are done.
@@ -467,9 +531,12 @@ func givenBack(s facts) []kueue.ReclaimablePod {
 	return out
 }
 
-// allDone reports whether every pod can be given back. The job is about to say
-// that it finished, which gives back the same and is written anyway.
+// allDone reports whether every pod is done. The job is about to say that it finished, which gives
+// back the same and is written anyway.
 func allDone(f jobs.Facts) bool {
+	if len(f.Reclaimable) == 0 {
+		return false
+	}
 	var left int32
 	for _, ps := range f.PodSets {
 		left += ps.Count
@@ -480,16 +547,23 @@ func allDone(f jobs.Facts) bool {
 	return left <= 0
 }
 
-// linger gives back what a job that ended does not have any more, while it keeps other pods.
+// linger gives back what a job that ended does not have any more, while it keeps other pods: no
+// pod follows those that have ended or are gone, however they ended. Pods that leave are waited
+// for: most often they are the last, and the end of the job gives back the same.
 func linger(s facts) step {
-	done := slices.DeleteFunc(givenBack(s), func(r kueue.ReclaimablePod) bool { return s.pods.Of[r.Name] > 0 })
-	if len(done) == 0 || s.pods.Of[""] > 0 || !convert.Admitted(s.workload) || convert.Evicted(s.workload) {
+	if s.keepsDone || s.pods.Leaving > 0 || s.pods.Of[""] > 0 || !convert.Admitted(s.workload) || convert.Evicted(s.workload) {
 		return step{}
 	}
-	for _, old := range s.workload.Status.ReclaimablePods {
-		if !slices.ContainsFunc(done, func(r kueue.ReclaimablePod) bool { return r.Name == old.Name }) {
-			done = append(done, old)
+	var done []kueue.ReclaimablePod
+	for i := range s.workload.Spec.PodSets {
+		ps := &s.workload.Spec.PodSets[i]
+		r := convert.GivenBack(ps, int32(min(s.pods.Of[ps.Name], math.MaxInt32))) //nolint:gosec // it is no larger
+		if r.Count = max(r.Count, pods(s.workload.Status.ReclaimablePods, ps.Name)); r.Count > 0 {
+			done = append(done, r)
 		}
+	}
+	if len(done) == 0 {
+		return step{}
 	}
 	return tellDone(s, done)
 }

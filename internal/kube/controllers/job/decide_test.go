@@ -46,6 +46,18 @@ func running(j *batchv1.Job) {
 	j.Status.Active = 2
 }
 
+// noPods is a Job that was scaled to nothing.
+func noPods(j *batchv1.Job) {
+	j.Spec.Parallelism, j.Spec.Completions, j.Status.Active = new(int32(0)), nil, 0
+}
+
+// gaveBack is a workload whose job needs so many pods no more.
+func gaveBack(n int32) func(*kueue.Workload) {
+	return func(w *kueue.Workload) {
+		w.Status.ReclaimablePods = []kueue.ReclaimablePod{{Name: "main", Count: n}}
+	}
+}
+
 func injected(j *batchv1.Job) {
 	j.Spec.Template.Labels = map[string]string{kueue.PodSetLabel: "main"}
 	j.Spec.Template.Spec.NodeSelector = map[string]string{"disk": "ssd", "gpu": "h100"}
@@ -196,6 +208,7 @@ func TestDecide(t *testing.T) {
 		live     int
 		refused  time.Time
 		behind   bool
+		leaving  bool
 		class    string // its label names this WorkloadPriorityClass, of value 9
 		awaited  bool   // its pods have to be ready in time
 		want     outcome
@@ -292,12 +305,12 @@ func TestDecide(t *testing.T) {
 			want: outcome{Reclaimed: 4},
 		},
 		"scaled down, one done": {
-			why: "it may be scaled up again, and keeps the quota for that",
+			why: "what is above its size is given back, as what is done is",
 			job: aJob(running, injected, func(j *batchv1.Job) { j.Status.Active, j.Status.Succeeded = 1, 1 }),
 			workload: aWorkload(admitted, func(w *kueue.Workload) {
 				w.Spec.PodSets[0].Count, w.Status.Admission.PodSetAssignments[0].Count = 4, new(int32(4))
 			}), live: 1,
-			want: outcome{Reclaimed: 1},
+			want: outcome{Reclaimed: 3},
 		},
 		"evicted, pods gone, one done": {
 			why: "what is done need not run again: it asks for what is left",
@@ -400,7 +413,7 @@ func TestDecide(t *testing.T) {
 			want: outcome{Finished: "Succeeded", Event: "FinishedWorkload"},
 		},
 		"finished, a pod still ending": {
-			why: "quota is released only when the pods are gone", job: aJob(running, finished), workload: aWorkload(admitted), live: 1,
+			why: "quota is released only when the pods are gone", job: aJob(running, finished), workload: aWorkload(admitted), live: 1, leaving: true,
 		},
 		"workload being deleted, job running": {
 			why: "without a workload nothing may run", job: aJob(running),
@@ -427,8 +440,34 @@ func TestDecide(t *testing.T) {
 			why: "what it carries of its first start is no other size, but more pods are", job: aJob(stopped, wider), workload: aWorkload(notEvicted, admitted),
 			want: outcome{Removed: true, Event: "DeletedWorkload"},
 		},
-		"S18: asks for fewer while it runs": {
-			why: "it has places for them, and those that it asks for do not wait for more", job: aJob(running, shrunk, func(j *batchv1.Job) { j.Annotations = nil }), workload: aWorkload(admitted), live: 1, want: outcome{Spec: true},
+		"asks for fewer, whose pods still end": {
+			why: "quota is given back when pods are gone; those that it asks for do not wait for more",
+			job: aJob(running, shrunk, func(j *batchv1.Job) { j.Annotations = nil }), workload: aWorkload(admitted), live: 2, want: outcome{Spec: true},
+		},
+		"asks for fewer": {
+			why: "what is above its size is given back at once",
+			job: aJob(running, shrunk, func(j *batchv1.Job) { j.Annotations = nil }), workload: aWorkload(admitted), live: 1, want: outcome{Reclaimed: 1},
+		},
+		"asks for none": {
+			why: "it holds nothing, and is no job that has ended",
+			job: aJob(running, noPods), workload: aWorkload(admitted), want: outcome{Reclaimed: 2},
+		},
+		"asks for fewer, of which some are done": {
+			why: "each is given back once",
+			job: aJob(running, func(j *batchv1.Job) {
+				j.Spec.Parallelism, j.Spec.Completions, j.Status.Succeeded = new(int32(3)), new(int32(3)), 1
+			}),
+			workload: aWorkload(admitted, func(w *kueue.Workload) {
+				w.Spec.PodSets[0].Count, w.Status.Admission.PodSetAssignments[0].Count = 6, new(int32(6))
+			}), live: 2, want: outcome{Reclaimed: 4},
+		},
+		"asks again for what it gave back": {
+			why: "what grows asks", job: aJob(running, injected), workload: aWorkload(admitted, gaveBack(1)), live: 2,
+			want: outcome{Suspended: new(true), Selector: map[string]string{"disk": "ssd", "gpu": "h100"}, Event: "Stopped"},
+		},
+		"asked again for what it gave back, stopped": {
+			why: "it is queued again for all of them", job: aJob(stopped), workload: aWorkload(admitted, gaveBack(1)),
+			want: outcome{Removed: true, Event: "DeletedWorkload"},
 		},
 		"S1: waits for the place of a deleted pod": {
 			why: "no node refuses it", job: aJob(running), workload: aWorkload(admitted), live: 2, behind: true, want: outcome{Again: time.Minute},
@@ -480,8 +519,11 @@ func TestDecide(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := facts{
 				job: c.job, adapter: batchjob.Adapter{}, queue: "default-queue", priority: admission.Priority{Value: ptr.To[int32](5)},
-				workload: c.workload, pods: admission.Pods{Live: c.live, Behind: c.behind, Refused: c.refused, Why: "volume node affinity conflict"}, now: now,
+				workload: c.workload, pods: admission.Pods{Live: c.live, Of: map[kueue.PodSetReference]int{"main": c.live}, Behind: c.behind, Refused: c.refused, Why: "volume node affinity conflict"}, now: now,
 				infos: []jobs.PodSetInfo{{Name: "main", Count: 2, NodeSelector: map[string]string{"gpu": "h100"}}},
+			}
+			if c.leaving {
+				s.pods.Leaving = c.live
 			}
 			s.infos, s.conflict = admission.Updated(s.infos, checksOf(c.workload))
 			if c.class != "" {

@@ -38,7 +38,7 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (fac
 		r.event(s.job, jobEvent{reason: "ErrWorkloadCompose", message: err.Error(), warning: true})
 		return r.unread(ctx, s, stands, whole)
 	}
-	if r.opts.NoReclaimablePods {
+	if s.keepsDone = r.opts.NoReclaimablePods; s.keepsDone {
 		s.facts.Reclaimable = nil
 	}
 	if stands == nested || stands == deeper {

@@ -14,8 +14,8 @@ import (
 	batchjob "github.com/mlbatch/mlbatch/internal/kube/jobs/job"
 )
 
-// TestLinger: a job that ended gives back the quota of pod sets that are done and have no pod any
-// more, while others have, and ends once none has.
+// TestLinger: a job that ended gives back the quota of pods that have ended or are gone, however
+// they ended, while it keeps others, and ends once none is left.
 func TestLinger(t *testing.T) {
 	sets := []kueue.PodSet{{Name: "head", Count: 1}, {Name: "small", Count: 2}, {Name: "submitter", Count: 1}}
 	done := func(names ...kueue.PodSetReference) []kueue.ReclaimablePod {
@@ -30,6 +30,9 @@ func TestLinger(t *testing.T) {
 		return out
 	}
 	evicted := condition(kueue.WorkloadEvicted, kueue.ReasonPreempted)
+	const leaving, keeping = "leaving", "keeping"
+	leaves := func(w *kueue.Workload) { admitted(w); w.Annotations = map[string]string{leaving: ""} }
+	keeps := func(w *kueue.Workload) { admitted(w); w.Annotations = map[string]string{keeping: ""} }
 	for name, c := range map[string]struct {
 		why  string
 		done []kueue.ReclaimablePod
@@ -38,13 +41,15 @@ func TestLinger(t *testing.T) {
 		of   func(*kueue.Workload)
 		want string
 	}{
-		"Gone":      {"its workers are", done("small", "submitter"), map[kueue.PodSetReference]int{"head": 1}, nil, admitted, "small=2 submitter=1"},
-		"Leaving":   {"one of its workers has not ended", done("small", "submitter"), map[kueue.PodSetReference]int{"head": 1, "small": 1}, nil, admitted, "submitter=1"},
-		"Stay":      {"nothing of it goes", nil, map[kueue.PodSetReference]int{"head": 1, "small": 2}, nil, admitted, ""},
-		"Written":   {"it was said", done("small"), map[kueue.PodSetReference]int{"head": 1}, done("small"), admitted, ""},
-		"Earlier":   {"what was given back stays so", done("small"), map[kueue.PodSetReference]int{"head": 1}, done("submitter"), admitted, "small=2 submitter=1"},
+		"Gone":      {"its workers are", done("small"), map[kueue.PodSetReference]int{"head": 1}, nil, admitted, "small=2 submitter=1"},
+		"Some":      {"one of its workers was not done when it ended, and runs on", nil, map[kueue.PodSetReference]int{"head": 1, "small": 1}, nil, admitted, "small=1 submitter=1"},
+		"Leaving":   {"those that go are waited for", done("small", "submitter"), map[kueue.PodSetReference]int{"head": 1, "small": 1}, nil, leaves, ""},
+		"Stay":      {"nothing of it goes", nil, map[kueue.PodSetReference]int{"head": 1, "small": 2, "submitter": 1}, nil, admitted, ""},
+		"Written":   {"it was said", done("small"), map[kueue.PodSetReference]int{"head": 1, "submitter": 1}, done("small"), admitted, ""},
+		"Earlier":   {"what was given back stays so", done("small"), map[kueue.PodSetReference]int{"head": 1, "submitter": 1}, done("submitter"), admitted, "small=2 submitter=1"},
 		"Evicted":   {"others are to have the quota of what it kept", done("small"), map[kueue.PodSetReference]int{"head": 1}, nil, evicted, "stopped"},
 		"NoPodSet":  {"of which it is, one of its pods does not say", done("small"), map[kueue.PodSetReference]int{"": 1}, nil, admitted, ""},
+		"KeepsDone": {"the installation gives nothing back before the end", done("small"), map[kueue.PodSetReference]int{"head": 1}, nil, keeps, ""},
 		"AllIsGone": {"it has ended", done("small", "submitter"), nil, nil, admitted, "finished"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -57,6 +62,10 @@ func TestLinger(t *testing.T) {
 			for _, n := range c.live {
 				s.pods.Live += n
 			}
+			if _, is := w.Annotations[leaving]; is {
+				s.pods.Leaving = 1
+			}
+			_, s.keepsDone = w.Annotations[keeping]
 			got := ""
 			if st, err := finish(s); err != nil {
 				t.Fatal(err)

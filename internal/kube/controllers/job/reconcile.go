@@ -116,8 +116,13 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if next.releases {
+	if next.releases || next.shrinks {
 		if newest, err := r.newest(ctx, s.job); err != nil || !newest {
+			return reconcile.Result{RequeueAfter: conflictPause}, err
+		}
+	}
+	if next.shrinks {
+		if same, err := r.samePods(ctx, &s); err != nil || !same {
 			return reconcile.Result{RequeueAfter: conflictPause}, err
 		}
 	}
@@ -150,6 +155,19 @@ func (r *reconciler) newest(ctx context.Context, o jobs.Object) (bool, error) {
 		return false, fmt.Errorf("read %s %s/%s before its quota is given back: %w", r.adapter.GVK().Kind, o.GetNamespace(), o.GetName(), err)
 	}
 	return is.GetUID() == o.GetUID() && is.GetResourceVersion() == o.GetResourceVersion(), nil
+}
+
+// samePods reports whether as many pods of a Workload hold quota as the cache says: those that a
+// job made before it was made smaller may not be seen yet.
+func (r *reconciler) samePods(ctx context.Context, s *facts) (bool, error) {
+	is, err := admission.PodsNow(ctx, r.opts.Live, s.workload.Namespace, s.workload.Name)
+	if err != nil {
+		return false, err
+	}
+	was := maps.Clone(s.pods.Of)
+	delete(was, "") // those that say of no pod set that they are of it
+	delete(is.Of, "")
+	return maps.Equal(is.Of, was), nil
 }
 
 func (r *reconciler) do(ctx context.Context, s facts, next step) error {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,6 +16,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	batchjob "github.com/mlbatch/mlbatch/internal/kube/jobs/job"
 )
 
 // Pods that are done are told as more and more of them, whatever a job says later.
@@ -67,7 +69,7 @@ func TestFewer(t *testing.T) {
 					w.Annotations = map[string]string{kueue.FewerPodsAnnotation: tc.was}
 				}
 			}),
-			facts: jobs.Facts{PodSets: tc.asks, Ready: true}, now: now,
+			facts: jobs.Facts{PodSets: tc.asks, Ready: true}, now: now, pods: admission.Pods{Of: map[kueue.PodSetReference]int{"main": 2}},
 		}
 		st := run(s)
 		got, said := st.notes[kueue.FewerPodsAnnotation]
@@ -84,6 +86,74 @@ func TestFewer(t *testing.T) {
 		if said := convert.Fewer(s.workload); len(said) != 1 || said["main"] >= two {
 			t.Errorf("%s: it is read as %v", name, said)
 		}
+	}
+}
+
+// TestNewRolesAsk: a running job that asks for pods of a role that it was not admitted with is
+// stopped, and queued again for all of them; a role without pods needs none.
+func TestNewRolesAsk(t *testing.T) {
+	for name, tc := range map[string]struct {
+		asks []kueue.PodSet
+		want bool
+	}{
+		"Added":   {[]kueue.PodSet{{Name: "main", Count: 2}, {Name: "more", Count: 1}}, true},
+		"Empty":   {[]kueue.PodSet{{Name: "main", Count: 2}, {Name: "more"}}, false},
+		"Renamed": {[]kueue.PodSet{{Name: "more", Count: 2}}, true},
+		"Same":    {[]kueue.PodSet{{Name: "main", Count: 2}}, false},
+	} {
+		s := facts{
+			job: aJob(running), adapter: batchjob.Adapter{}, queue: "default-queue", workload: aWorkload(admitted),
+			facts: jobs.Facts{PodSets: tc.asks, Ready: true}, now: now, pods: admission.Pods{Live: 2, Of: map[kueue.PodSetReference]int{"main": 2}},
+		}
+		st, err := decide(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := st.tell != nil && st.tell.reason == "Stopped"; got != tc.want {
+			t.Errorf("%s: stopped: %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
+// TestShrinksByWhatThereIs: quota of pods that are not asked for any more is given back only once
+// the API server has none of them, and the job as it was looked at.
+func TestShrinksByWhatThereIs(t *testing.T) {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "p", Labels: map[string]string{kueue.PodSetLabel: "main"}, Annotations: map[string]string{kueue.WorkloadAnnotation: "job-train"}},
+		Spec:       corev1.PodSpec{NodeName: "n"},
+		Status:     corev1.PodStatus{Phase: corev1.PodRunning},
+	}
+	for name, tc := range map[string]struct {
+		why  string
+		live []client.Object
+		gone bool
+		want int32
+	}{
+		"TheSame":  {"nothing is left", nil, false, 2},
+		"OnePod":   {"the cache does not show it yet", []client.Object{pod}, false, 0},
+		"Replaced": {"the job is another one by now", nil, true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := aJob(running, inQueue, noPods)
+			w := aWorkload(admitted)
+			w.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job"))}
+			w.Labels = map[string]string{kueue.JobUIDLabel: "u1"}
+			b := newBench(t, nil, j, w)
+			if !tc.gone {
+				tc.live = append(tc.live, aJob(running, inQueue, noPods))
+			}
+			live := newBench(t, nil, tc.live...)
+			b.opts.Live = live.opts.Client
+			for range 3 {
+				if _, err := b.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "train"}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			is := b.workloads(t)[0]
+			if got := pods(is.Status.ReclaimablePods, "main"); got != tc.want {
+				t.Errorf("%s: %d pods are given back, want %d", tc.why, got, tc.want)
+			}
+		})
 	}
 }
 
