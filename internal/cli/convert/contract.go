@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	jobset "github.com/mlbatch/mlbatch/api/jobset/v1alpha2"
+	kubeflow "github.com/mlbatch/mlbatch/api/kubeflow/v1"
 )
 
 // contract is what the pods of a PyTorchJob are told about each other. In other kinds it is
@@ -23,6 +24,11 @@ type contract struct {
 	pods      int32
 	processes string
 	port      int32
+	// elastic says how pods find each other whose number may change, nil if it may not; meets is the
+	// role at whose first pod they do, at the port meetsAt, unless elastic says where.
+	elastic *kubeflow.ElasticPolicy
+	meets   string
+	meetsAt int32
 }
 
 const (
@@ -54,7 +60,10 @@ func (c *contract) variables(role string) []corev1.EnvVar {
 			out = append(out, corev1.EnvVar{Name: "RANK", ValueFrom: index}, corev1.EnvVar{Name: "PET_NODE_RANK", ValueFrom: index.DeepCopy()})
 		}
 	}
-	return append(out, text("PET_NNODES", strconv.Itoa(int(c.pods))))
+	if c.elastic != nil {
+		return append(out, c.rendezvous()...)
+	}
+	return append(out, text(nodes, strconv.Itoa(int(c.pods))))
 }
 
 // tell writes the contract into the pods of a role. What its author sets stays.
@@ -111,6 +120,10 @@ func contractOf(s *jobset.JobSet) *contract {
 		j := &s.Spec.ReplicatedJobs[i]
 		c.pods += podsOf(j)
 		for n := range j.Template.Spec.Template.Spec.Containers {
+			if c.elastic == nil {
+				t := &j.Template.Spec.Template
+				c.elastic = elasticOf(s, c, t, t.Spec.Containers[n].Env)
+			}
 			for _, e := range j.Template.Spec.Template.Spec.Containers[n].Env {
 				switch port, err := strconv.ParseInt(e.Value, 10, 32); {
 				case e.Name == "PET_NPROC_PER_NODE" && e.Value != "":

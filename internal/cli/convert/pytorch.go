@@ -40,6 +40,7 @@ func settledPyTorch(j *kubeflow.PyTorchJob) {
 	if ptr.Deref(j.Spec.NprocPerNode, "") == "auto" {
 		j.Spec.NprocPerNode = nil
 	}
+	settledElastic(j)
 }
 
 // readPyTorchJob makes one replicated job of master and workers whose pods are the same, and
@@ -79,6 +80,9 @@ func readPyTorchJob(o runtime.Object, _ []runtime.Object) (*jobset.JobSet, error
 	}
 	if first != nil {
 		c.port = portOf(&first.Template)
+	}
+	if e := j.Spec.ElasticPolicy; e != nil && others != nil {
+		c.elastic, c.meets, c.meetsAt = e, roles[len(roles)-1].name, portOf(&others.Template)
 	}
 	for _, r := range roles {
 		c.pods += r.count
@@ -143,6 +147,7 @@ func writePyTorchJob(s *jobset.JobSet) ([]runtime.Object, error) {
 	if c.processes != "auto" {
 		j.Spec.NprocPerNode = &c.processes
 	}
+	j.Spec.ElasticPolicy = c.elastic
 	set := func(role kubeflow.ReplicaType, of *jobset.ReplicatedJob, n int32) {
 		if n > 0 {
 			j.Spec.PyTorchReplicaSpecs[role] = roleOf(c, of, n)

@@ -121,7 +121,7 @@ func (p *Plan) suspended(seen []Seen, m Memory) Step {
 		r := p.Role(x.Role)
 		switch {
 		case x.Leaving || r != nil && r.Remote:
-		case r == nil || !r.Holds || !r.has(x.Index) || x.Attempt < m.Attempt:
+		case r == nil || !r.Holds || !r.has(x.Index) || x.Attempt < m.Attempt || r.stale(x):
 			s.Delete = append(s.Delete, i)
 		default:
 			if !x.Held && x.Life < Succeeded {
@@ -149,6 +149,11 @@ func (p *Plan) lasting(done map[string]Indexes) map[string]Indexes {
 		}
 	}
 	return out
+}
+
+// stale reports whether a member that has not ended was made from what is no more.
+func (r *Role) stale(x *Seen) bool {
+	return r.Version != "" && x.Version != "" && x.Version != r.Version && x.Life < Succeeded
 }
 
 // has reports whether a member of an index is one of the role.
@@ -249,11 +254,11 @@ func (p *Plan) make(seen []Seen, m Memory, now time.Time) Step {
 	return s
 }
 
-// gone reports whether a member has to go: it is of no role or of an earlier attempt, or it
-// ended and is made anew.
+// gone reports whether a member has to go: it is of no role or of an earlier attempt, it is held
+// back and was made from what is no more, or it ended and is made anew.
 func (p *Plan) gone(x *Seen, m *Memory) bool {
 	r := p.Role(x.Role)
-	return r == nil || !r.has(x.Index) || x.Attempt < m.Attempt ||
+	return r == nil || !r.has(x.Index) || x.Attempt < m.Attempt || x.Held && r.stale(x) ||
 		x.Life == Failed && (x.Disrupted || slices.Contains(m.Counted, x.ID)) ||
 		x.Life == Succeeded && r.endless()
 }

@@ -39,7 +39,11 @@ func pod(role string, index int32, life podplan.Life, change ...func(*podplan.Se
 	return s
 }
 
-func leaving(s *podplan.Seen)   { s.Leaving = true }
+func leaving(s *podplan.Seen) { s.Leaving = true }
+
+// made is of a member that a version of its role made.
+func made(version string) func(*podplan.Seen) { return func(s *podplan.Seen) { s.Version = version } }
+
 func over(s *podplan.Seen)      { s.Over = true }
 func final(s *podplan.Seen)     { s.Final = true }
 func disrupted(s *podplan.Seen) { s.Disrupted = true }
@@ -309,6 +313,18 @@ func TestNext(t *testing.T) {
 			want: want{changed: true, memory: func(m *podplan.Memory) {
 				*m = podplan.Memory{Counted: []string{"Worker2"}, Done: map[string]podplan.Indexes{"Worker": {{First: 1, Last: 1}}}}
 			}},
+		},
+		"held back, and made from what is no more": {
+			why:  "its release could not change it; what ended stays, and what is of no version is as good as any",
+			plan: func(p *podplan.Plan) { p.Suspended, p.Roles[1].Holds, p.Roles[1].Version = true, true, "new" },
+			seen: []podplan.Seen{pod("Worker", 0, podplan.Pending, held, over, made("old")), pod("Worker", 1, podplan.Succeeded, over, made("old")), pod("Worker", 2, podplan.Pending, held, over)},
+			want: want{delete: []int{0}},
+		},
+		"released, and made from what is no more": {
+			why: "it is made anew once it is gone", kept: began,
+			plan: func(p *podplan.Plan) { p.Roles = p.Roles[1:]; p.Roles[0].Holds, p.Roles[0].Version = true, "new" },
+			seen: []podplan.Seen{pod("Worker", 0, podplan.Pending, held, made("old")), pod("Worker", 1, podplan.Pending, held, made("new")), pod("Worker", 2, podplan.Ready, made("old"))},
+			want: want{delete: []int{0}, release: []int{1}},
 		},
 		"one that is held still runs": {
 			why: "the quota is given back when its last pod is gone", kept: began,

@@ -62,6 +62,10 @@ type Role struct {
 	// Holds: while the job is suspended its members stay and are held back, and what they
 	// have done stays done. Otherwise they go.
 	Holds bool
+	// Version says what members are made from that are held back and cannot be changed by their
+	// release: one that has not ended and that another version made goes, and is made anew. "" is
+	// that of all.
+	Version string
 	// Kept: of members that have ended none is removed when the job has, whatever CleanUp
 	// says: they are its result.
 	Kept bool

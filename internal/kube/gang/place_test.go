@@ -147,7 +147,7 @@ func TestS1Room(t *testing.T) {
 		"unplanned, all succeeded":     {"no pod follows one that succeeded", workload, once, pods("main", Succeeded, Succeeded, Succeeded, Pending), 0},
 		"unplanned, one of them fails": {"it is replaced, beside those that succeeded and were given back", workload, once, pods("main", Succeeded, Bound, Failed, Pending), 1},
 		"unplanned, another set":       {"every set has its own quota", workload, set, pods("more", Bound, Leaving), 2},
-		"planned":                      {"the open places", workload, planned, pods("main", Pending, Leaving), 2},
+		"planned":                      {"the open places that were not given back", workload, planned, pods("main", Pending, Leaving), 1},
 		"planned, on a node that the plan has left": {
 			"a pod that ignores the signal on a cordoned node keeps the quota", workload, planned,
 			[]Member{{Set: "main", Node: "n9", State: Leaving}, {Set: "main", Node: "n1", State: Bound}, {Set: "main", State: Pending}},

@@ -76,6 +76,14 @@ func (p *Plan) Child(job metav1.Object, gvk schema.GroupVersionKind, x podplan.M
 	}
 	maps.Copy(labels, memberLabels(job, r, x))
 	labels[recovery.AttemptLabel] = strconv.Itoa(int(m.Attempt))
+	if r.Version != "" {
+		all := maps.Clone(o.GetAnnotations())
+		if all == nil {
+			all = map[string]string{}
+		}
+		all[recovery.VersionAnnotation] = r.Version
+		o.SetAnnotations(all)
+	}
 	o.SetLabels(labels)
 	o.SetNamespace(job.GetNamespace())
 	o.SetName(r.Expand(r.Member, x.Index))
@@ -156,6 +164,7 @@ func (p *Plan) See(pods []*corev1.Pod) []podplan.Seen {
 func (p *Plan) SeeChild(kind *ChildKind, o Object) podplan.Seen {
 	s := kind.See(o)
 	s.ID, s.Attempt, s.Leaving = string(o.GetUID()), attempt(o), o.GetDeletionTimestamp() != nil
+	s.Version = o.GetAnnotations()[recovery.VersionAnnotation]
 	if r, index := p.named(o.GetName(), true); r != nil {
 		s.Member = podplan.Member{Role: r.Name, Index: index}
 	}

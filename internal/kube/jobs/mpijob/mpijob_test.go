@@ -84,6 +84,34 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// TestLauncherVersion: the launcher's Job carries a sum of what it is made from, which changes with
+// all that the job's author may change of it, and with nothing else.
+func TestLauncherVersion(t *testing.T) {
+	k := mpijob.Kind()
+	version := func(j *v2beta1.MPIJob) string {
+		p := compile(t, j)
+		o, err := p.Child(j, k.GVK(), podplan.Member{Role: "launcher"}, &podplan.Memory{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen := p.SeeChild(k.Operated.Child(batchv1.SchemeGroupVersion.WithKind("Job")), o); seen.Version != p.Role("launcher").Version || seen.Version == "" {
+			t.Errorf("it is seen as of version %q, and its role has %q", seen.Version, p.Role("launcher").Version)
+		}
+		return p.Role("launcher").Version
+	}
+	was := version(decode(t, "PAIR"))
+	for spec, same := range map[string]bool{
+		"runPolicy: {suspend: true}, PAIR": true, "runPolicy: {cleanPodPolicy: All}, PAIR": true,
+		"runPolicy: {backoffLimit: 9}, PAIR": false, "slotsPerWorker: 3, PAIR": false, "mpiImplementation: Intel, PAIR": false,
+		"mpiReplicaSpecs: {Launcher: {template: {spec: {containers: [{name: mpi, image: other}]}}}, Worker: {replicas: 2, template: {spec: {containers: [{name: mpi, image: i}]}}}}": false,
+		"mpiReplicaSpecs: {Launcher: {template: {spec: {containers: [{name: mpi, image: i}]}}}, Worker: {replicas: 4, template: {spec: {containers: [{name: mpi, image: x}]}}}}":     true,
+	} {
+		if got := version(decode(t, spec)); (got == was) != same {
+			t.Errorf("%s: the same version: %v, want %v", spec, got == was, same)
+		}
+	}
+}
+
 // TestSSH is the contract of v2beta1, by which images and scripts find their way.
 func TestSSH(t *testing.T) {
 	j := decode(t, "slotsPerWorker: 4, runPolicy: {backoffLimit: 3, activeDeadlineSeconds: 60}, PAIR")

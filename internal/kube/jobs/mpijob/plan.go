@@ -65,6 +65,7 @@ func planSSH(r *kubeflow.Reading, p *jobs.Plan) {
 		mountConfig(&t.Spec, first, name, hostfile, discover)
 		role.Env = append(role.Env, variables(s, &t.Spec)...)
 		role.Holds, role.Kept = true, true
+		role.Version = launcherVersion(r)
 		role.OnFailure = podplan.FailJob // the Job tries again, as often as it may
 		p.Make[i] = launcherJob(r.Job, p)
 		if s.LauncherCreationPolicy == api.LauncherWaitForWorkersReady && p.Role(worker) != nil {
@@ -126,6 +127,26 @@ func hasGPU(pod *corev1.PodSpec) bool {
 		}
 	}
 	return false
+}
+
+// launcherVersion is a sum of what the Job of the launcher is made from: the template of a Job that
+// was started once cannot be changed.
+func launcherVersion(r *kubeflow.Reading) string {
+	policy := r.Job.Policy()
+	return jobs.Sum(struct {
+		Launcher *api.ReplicaSpec
+		Backoff  *int32
+		Deadline *int64
+		Job      *api.MPIJobSpec
+	}{r.Role(api.RoleLauncher).Spec, policy.BackoffLimit, policy.ActiveDeadlineSeconds, settings(r.Job)})
+}
+
+// settings are what the launcher of a job is told besides its template.
+func settings(j api.Job) *api.MPIJobSpec {
+	s := withDefaults(j)
+	return &api.MPIJobSpec{
+		SlotsPerWorker: s.SlotsPerWorker, MPIImplementation: s.MPIImplementation, SSHAuthMountPath: s.SSHAuthMountPath, RunLauncherAsWorker: s.RunLauncherAsWorker,
+	}
 }
 
 // launcherJob makes the Job of the launcher.
