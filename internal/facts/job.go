@@ -170,7 +170,8 @@ func queueOf(o Objects) string {
 }
 
 // ended reports whether a job has ended by its own account. That of a Job counts only
-// where no Workload tells of it.
+// where no Workload tells of it, and that of others as long as their Workload has not ended: it
+// goes on for the pods that a job keeps.
 func (j *Job) ended(o Objects) bool {
 	if aw := o.AppWrapper; aw != nil {
 		switch aw.Status.Phase {
@@ -187,12 +188,15 @@ func (j *Job) ended(o Objects) bool {
 			// It goes on.
 		}
 	}
-	if x := o.Other; x != nil && x.Ended && o.Workload == nil {
+	if x := o.Other; x != nil && x.Ended && (o.Workload == nil || !convert.Finished(o.Workload)) {
 		j.is(Ended, Failed, string(Failed))
 		if x.Succeeded {
 			j.is(Ended, Succeeded, string(Succeeded))
 		}
 		j.Message, j.Since = x.Message, x.At
+		if w := o.Workload; w != nil && w.Status.Admission != nil {
+			j.ClusterQueue = string(w.Status.Admission.ClusterQueue)
+		}
 		return true
 	}
 	if o.Job == nil || o.Workload != nil {

@@ -183,6 +183,14 @@ func TestJobOf(t *testing.T) {
 			}), Pods: pods(corev1.PodRunning)},
 			facts.Job{Stage: facts.Admitted, State: facts.Running, Reason: "Admitted", Since: at(3).Time, LocalQueue: "q", ClusterQueue: "cq", Pods: facts.Pods{Wanted: 1, Running: pods(corev1.PodRunning)}},
 		},
+		"ended, and keeps pods": {
+			"it has ended by its own account, whoever still waits for what it kept",
+			facts.Objects{Workload: holder(reserved, admitted), Other: &facts.Other{Ended: true, Succeeded: true, Message: "done", At: at(9).Time}, Pods: pods(corev1.PodRunning)},
+			facts.Job{
+				Stage: facts.Ended, State: facts.Succeeded, Reason: "Succeeded", Message: "done", Since: at(9).Time, LocalQueue: "q", ClusterQueue: "cq",
+				Pods: facts.Pods{Wanted: 2, Running: pods(corev1.PodRunning)},
+			},
+		},
 		"runs on after failures": {
 			"how pods ended is told",
 			facts.Objects{Workload: holder(reserved, admitted), Pods: pods(corev1.PodRunning, corev1.PodSucceeded, corev1.PodFailed)},

@@ -301,8 +301,8 @@ func TestScaled(t *testing.T) {
 		says string
 	}{
 		"to nothing":         {"a Job of no pods stays and holds its quota", 4, 0, "cannot have 0 indexes: mlbatch hold blue/train --stop stops it"},
-		"smaller":            {"", 4, 2, "has 2 indexes now, 4 before. It keeps its quota"},
-		"as large as it was": {"it has that quota still", 2, 4, "has 4 indexes now, 2 before."},
+		"smaller":            {"", 4, 2, "has 2 indexes now, 4 before. It gives back the quota of the others"},
+		"as large as it was": {"it gave that quota back", 2, 4, "--stop says that you mean it"},
 		"larger":             {"it has no quota for that", 4, 5, "--stop says that you mean it"},
 		"the same":           {"", 4, 4, "has 4 indexes already"},
 	} {
@@ -310,6 +310,7 @@ func TestScaled(t *testing.T) {
 			j, w := job(tc.has)
 			j.Spec.Parallelism, j.Spec.Completions, j.Spec.CompletionMode = &tc.has, new(tc.has), new(batchv1.IndexedCompletion)
 			admitted(w).Status.Admission.PodSetAssignments[0].Count = new(int32(4))
+			w.Spec.PodSets[0].Count, w.Status.ReclaimablePods = 4, []kueue.ReclaimablePod{{Name: w.Spec.PodSets[0].Name, Count: 4 - tc.has}}
 			c := cluster(j, w)
 			target, err := Find(t.Context(), c, train)
 			if err != nil {

@@ -8,13 +8,13 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
 // Scale gives a job, or a role of it, another number of pods. A job that runs and would have to
@@ -64,7 +64,7 @@ func (a *Actor) Scale(ctx context.Context, t *Target, role string, n int64, stop
 	}
 	kept := ""
 	if size.keeps && n < size.was && t.Workload != nil && t.Workload.Status.Admission != nil {
-		kept = " It keeps its quota until it is queued anew."
+		kept = " It gives back the quota of the others once they are gone, and queues anew if it grows again."
 	}
 	was := size.was
 	size.was = n
@@ -78,18 +78,18 @@ type size struct {
 	of string
 	// restarts says that a job with quota is stopped for another size.
 	restarts bool
-	// keeps says that the quota stays that of the larger size when it shrinks.
+	// keeps says that a job that shrinks keeps running.
 	keeps bool
 	// empties says that there may be none of it.
 	empties bool
 }
 
-// within reports whether a Workload has quota for a size all the same, since the job shrank.
+// within reports whether a Workload has quota for a size.
 func (s size) within(w *kueue.Workload, n int64) bool {
 	if !s.keeps || w == nil || w.Status.Admission == nil || len(w.Status.Admission.PodSetAssignments) != 1 {
 		return false
 	}
-	return n <= int64(ptr.Deref(w.Status.Admission.PodSetAssignments[0].Count, 0))
+	return n <= int64(convert.Left(w)[w.Status.Admission.PodSetAssignments[0].Name])
 }
 
 // String is such as "3 replicas of worker".
@@ -233,7 +233,7 @@ func resizeGroup(m map[string]any, n int64) (size, error) {
 	if err != nil {
 		return size{}, err
 	}
-	s.restarts, s.empties = n > s.was, true
+	s.restarts, s.keeps, s.empties = n > s.was, true, true
 	for _, limit := range []struct {
 		field string
 		below bool
@@ -268,7 +268,7 @@ func resizeRoles(o map[string]any, role string, n int64) (size, error) {
 		for name := range roles {
 			if strings.EqualFold(name, role) || role == "" && strings.EqualFold(name, "worker") {
 				s, err := replicas(o, "", n, "replicas of "+name, "spec", field, name, "replicas")
-				s.restarts, s.empties = true, true
+				s.restarts, s.keeps, s.empties = n > s.was, true, true
 				return s, err
 			}
 			names = append(names, name)

@@ -35,6 +35,9 @@ type Facts struct {
 	Ready bool
 	// EndsOnce is true if no pod follows one that succeeded.
 	EndsOnce bool
+	// Rigid is true if the job cannot have another number of pods while it runs, not even fewer: it
+	// is stopped and queued anew for them.
+	Rigid bool
 	// Later are the names of pod sets whose pods are made only once those of others run, or
 	// are done.
 	Later []string

@@ -105,8 +105,7 @@ func (h *servingHandler) mutate(ctx context.Context, req admission.Request) admi
 	if !waits {
 		return e.response()
 	}
-	o := unstructured.Unstructured{Object: is}
-	for _, m := range h.kind.Marks(o.GetName(), o.GetLabels()) {
+	for _, m := range h.kind.Marks(is) {
 		if err := e.set(m.Value, append(slices.Clone(h.kind.Template), "metadata", m.Map, m.Key)...); err != nil {
 			return malformed(err)
 		}

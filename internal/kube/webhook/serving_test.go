@@ -41,10 +41,13 @@ func TestMutateServing(t *testing.T) {
 		"elsewhere":       {why: "it is none of ours", path: deployment, new: deploymentText("Deployment", "lab", "", "", "")},
 		"elsewhere, in":   {why: "it asks for it", path: deployment, new: deploymentText("Deployment", "lab", queueLabel, "", ""), queue: "default-queue", parent: "deployment"},
 		"a set":           {why: "its pods are a group", path: set, new: deploymentText("StatefulSet", "blue", queueLabel, "", ""), queue: "default-queue", parent: "statefulset", grouped: "true"},
-		"scaled part":     {why: "its pods are counted with the job", path: deployment, new: part, old: part},
-		"switched off":    {why: "the installation does not queue them", path: deployment, frameworks: []string{"batch/job"}, new: deploymentText("Deployment", "blue", queueLabel, "", "")},
-		"only this":       {why: "the installation queues no other pods", path: deployment, frameworks: []string{"deployment"}, new: deploymentText("Deployment", "blue", queueLabel, "", ""), queue: "default-queue", parent: "deployment"},
-		"all pods":        {why: "whoever makes them", path: deployment, frameworks: []string{"pod"}, new: deploymentText("Deployment", "blue", queueLabel, "", ""), queue: "default-queue", parent: "deployment"},
+		"a set in a group": {why: "its pods are members of the group that they name", path: set,
+			new:   deploymentText("StatefulSet", "blue", queueLabel, "labels: {kueue.x-k8s.io/pod-group-name: tenant}, annotations: {kueue.x-k8s.io/pod-group-total-count: '2'}", ""),
+			queue: "default-queue"},
+		"scaled part":  {why: "its pods are counted with the job", path: deployment, new: part, old: part},
+		"switched off": {why: "the installation does not queue them", path: deployment, frameworks: []string{"batch/job"}, new: deploymentText("Deployment", "blue", queueLabel, "", "")},
+		"only this":    {why: "the installation queues no other pods", path: deployment, frameworks: []string{"deployment"}, new: deploymentText("Deployment", "blue", queueLabel, "", ""), queue: "default-queue", parent: "deployment"},
+		"all pods":     {why: "whoever makes them", path: deployment, frameworks: []string{"pod"}, new: deploymentText("Deployment", "blue", queueLabel, "", ""), queue: "default-queue", parent: "deployment"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := send(t, serveWith(t, webhook.Options{Frameworks: tc.frameworks}, nil, nil, world()...), ask{path: tc.path, new: tc.new, old: tc.old})

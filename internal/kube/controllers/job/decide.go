@@ -145,6 +145,8 @@ func grown(s facts) string {
 			return fmt.Sprintf("it asks for %d pods %s, which it was not admitted with", asks.Count, asks.Name)
 		case given && asks.Count > most:
 			return fmt.Sprintf("it asks for %d pods and was admitted with %d", asks.Count, most)
+		case given && s.facts.Rigid && asks.Count < most:
+			return fmt.Sprintf("it asks for %d pods, was admitted with %d and cannot shrink as it runs", asks.Count, most)
 		}
 	}
 	return regrown(s)

@@ -74,16 +74,20 @@ type Entry struct {
 	Map, Key, Value string
 }
 
-// Marks are what the template of an object has to carry. name is that of the object,
-// labels are its own.
-func (k *Kind) Marks(name string, labels map[string]string) []Entry {
+// Marks are what the template of an object has to carry.
+//
+// Pods of a StatefulSet whose template names a group and its size are members of that group, with
+// whatever else is in it, and not a group of their own.
+func (k *Kind) Marks(o map[string]any) []Entry {
+	u := unstructured.Unstructured{Object: o}
+	name, labels := u.GetName(), u.GetLabels()
 	var out []Entry
 	for _, key := range []string{kueue.QueueNameLabel, kueue.PriorityClassLabel} {
 		if v := labels[key]; v != "" {
 			out = append(out, Entry{"labels", key, v})
 		}
 	}
-	if k.Jobs {
+	if k.Jobs || k.Group && k.joins(o) {
 		return out
 	}
 	out = append(out, Entry{"annotations", kueue.PodSuspendingParentAnnotation, k.Framework})
@@ -95,6 +99,14 @@ func (k *Kind) Marks(name string, labels map[string]string) []Entry {
 			Entry{"annotations", kueue.PodGroupPodIndexLabelAnnotation, "apps.kubernetes.io/pod-index"})
 	}
 	return out
+}
+
+// joins reports whether a template says itself of which group its pods are.
+func (k *Kind) joins(o map[string]any) bool {
+	group, _, _ := unstructured.NestedString(o, k.at("metadata", "labels", kueue.PodGroupNameLabel)...)
+	size, _, _ := unstructured.NestedString(o, k.at("metadata", "annotations", kueue.PodGroupTotalCountAnnotation)...)
+	parent, _, _ := unstructured.NestedString(o, k.at("metadata", "annotations", kueue.PodSuspendingParentAnnotation)...)
+	return group != "" && size != "" && parent != k.Framework
 }
 
 // Part reports whether an object is a part of a job that is queued: our controllers

@@ -24,7 +24,7 @@ func kind(t *testing.T, name string) serving.Kind {
 
 // What the pods of each kind carry.
 func TestMarks(t *testing.T) {
-	labels := map[string]string{kueue.QueueNameLabel: "q", kueue.PriorityClassLabel: "high", "app": "x"}
+	labels := map[string]any{kueue.QueueNameLabel: "q", kueue.PriorityClassLabel: "high", "app": "x"}
 	for name, want := range map[string][]string{
 		"Deployment": {"labels queue-name=q", "labels priority-class=high", "annotations pod-suspending-parent=deployment"},
 		"ReplicaSet": {"labels queue-name=q", "labels priority-class=high", "annotations pod-suspending-parent=replicaset"},
@@ -37,7 +37,7 @@ func TestMarks(t *testing.T) {
 	} {
 		k := kind(t, name)
 		var got []string
-		for _, m := range k.Marks("db", labels) {
+		for _, m := range k.Marks(map[string]any{"metadata": map[string]any{"name": "db", "labels": labels}}) {
 			got = append(got, m.Map+" "+strings.TrimPrefix(m.Key, "kueue.x-k8s.io/")+"="+m.Value)
 		}
 		if d := cmp.Diff(want, got); d != "" {
@@ -45,7 +45,7 @@ func TestMarks(t *testing.T) {
 		}
 	}
 	sts := kind(t, "StatefulSet")
-	for _, m := range sts.Marks("", nil) {
+	for _, m := range sts.Marks(map[string]any{}) {
 		if m.Key == kueue.PodGroupNameLabel {
 			t.Error("a StatefulSet whose name is not known yet names a group")
 		}

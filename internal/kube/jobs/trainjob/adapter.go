@@ -75,6 +75,7 @@ func (adapter) Read(o jobs.Object) (jobs.Facts, error) {
 	if err != nil {
 		return jobs.Facts{}, fmt.Errorf("read TrainJob %s/%s: %w", t.Namespace, t.Name, err)
 	}
+	facts.Rigid = true
 	facts.Suspended, facts.Active, facts.Ready, facts.Finished = suspended(t), active(t), ready(t), finished(t)
 	return facts, nil
 }

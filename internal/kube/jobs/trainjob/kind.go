@@ -78,7 +78,7 @@ func compile(t *api.TrainJob) (*jobs.Plan, error) {
 		Plan: podplan.Plan{
 			Suspended: suspended(t), Success: podplan.Success{{Roles: []string{role}}}, CleanUp: podplan.RemoveRunning,
 			Deadline: seconds(ptr.Deref(t.Spec.ActiveDeadlineSeconds, 0)),
-			Roles:    []podplan.Role{{Name: role, Count: 1, Member: t.Name, Holds: true}},
+			Roles:    []podplan.Role{{Name: role, Count: 1, Member: t.Name, Holds: true, Version: jobs.Sum(lasting(r.set))}},
 		},
 		Templates: make([]*corev1.PodTemplateSpec, 1),
 	}

@@ -194,12 +194,14 @@ func TestChanges(t *testing.T) {
 		"Manager":       {"two controllers would each think that it is theirs", "", "managedBy: kueue.x-k8s.io/multikueue", nil, "spec.managedBy"},
 		"Deadline":      {"upstream forbids it", "activeDeadlineSeconds: 3", "activeDeadlineSeconds: 4", nil, "spec.activeDeadlineSeconds"},
 		"Waiting":       {"a job that waits may ask for other pods", "suspend: true, trainer: {numNodes: 2}", "suspend: true, trainer: {numNodes: 3}", nil, ""},
-		"Running":       {"a job that runs may not", "trainer: {numNodes: 2}", "trainer: {numNodes: 3}", running, "spec"},
+		"Running":       {"one that runs is stopped and queued anew with another size", "trainer: {numNodes: 2}", "trainer: {numNodes: 3}", running, ""},
+		"RunningUnsaid": {"also with the size of its runtime", "trainer: {numNodes: 2}", "trainer: {}", running, ""},
+		"RunningElse":   {"but cannot be anything else", "trainer: {numNodes: 2}", "trainer: {numNodes: 3, image: x}", running, "spec"},
 		"Placed":        {"nor go elsewhere", selector("x"), selector("z"), running, "spec"},
 		"Held":          {"one that is held may go elsewhere", "suspend: true, " + selector("x"), "suspend: true, " + selector("z"), held, ""},
 		"Resumed":       {"also while it is resumed", "suspend: true, " + selector("x"), "suspend: false, " + selector("z"), held, ""},
 		"Stopped":       {"and while it is stopped", "suspend: false, " + selector("x"), "suspend: true, " + selector("z"), held, ""},
-		"HeldElse":      {"but be nothing else: it has a JobSet", "suspend: true, trainer: {numNodes: 2}", "suspend: true, trainer: {numNodes: 3}", held, "spec"},
+		"HeldElse":      {"and be something else: its JobSet is made anew", "suspend: true, trainer: {numNodes: 2}", "suspend: true, trainer: {numNodes: 3, image: x}", held, ""},
 		"Wrong":         {"a change is looked at like a new job", "suspend: true", "suspend: true, trainer: {numNodes: 0}", nil, "spec.trainer.numNodes"},
 		"WrongForIt":    {"with the runtime that it has", "suspend: true", "suspend: true, initializer: {dataset: {}}", nil, "spec.initializer.dataset"},
 		"StillWrong":    {"what was wrong before may still be labelled", "trainer: {numNodes: 0}", "trainer: {numNodes: 0}", nil, ""},
@@ -344,7 +346,18 @@ func TestPlan(t *testing.T) {
 	}
 	want := podplan.Plan{
 		Suspended: true, Deadline: time.Minute, CleanUp: podplan.RemoveRunning, Success: podplan.Success{{Roles: []string{"jobset"}}},
-		Roles: []podplan.Role{{Name: "jobset", Count: 1, Member: "tj", Holds: true}},
+		Roles: []podplan.Role{{Name: "jobset", Count: 1, Member: "tj", Holds: true, Version: p.Roles[0].Version}},
+	}
+	for spec, same := range map[string]bool{
+		"suspend: false": true, "podTemplateOverrides: [{spec: {nodeSelector: {a: b}}}]": true, "trainer: {image: x}": false, "trainer: {numNodes: 7}": false,
+	} {
+		other, err := trainjob.Kind().Operated.Compile(job(t, spec, plain))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (other.Roles[0].Version == p.Roles[0].Version) != same {
+			t.Errorf("%s: the JobSet that is held has to be made anew: %v, want %v", spec, same, !same)
+		}
 	}
 	if diff := cmp.Diff(want, p.Plan); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -248,33 +248,32 @@ func refOf(t *api.TrainJob) [2]string {
 	return [2]string{refKind(&t.Spec.RuntimeRef), t.Spec.RuntimeRef.Name}
 }
 
-// validateLater refuses changes of what has become a JobSet, but for those that it can have
-// while it is suspended: where its pods go, and what they are called.
+// validateLater refuses changes of a job that runs, but for how many nodes it has: with another
+// number it is stopped and queued anew. One that is suspended gets another JobSet if its own could
+// not be changed so.
 func validateLater(was, is *api.TrainJob) field.ErrorList {
 	before, errs := render(was)
-	if before == nil || len(errs) > 0 {
+	if before == nil || len(errs) > 0 || suspended(was) || suspended(is) {
 		return nil
 	}
-	after, errs := render(is)
+	sized := is.DeepCopy()
+	if t := sized.Spec.Trainer; t != nil {
+		t.NumNodes = nil
+		if was.Spec.Trainer != nil {
+			t.NumNodes = was.Spec.Trainer.NumNodes
+		}
+	}
+	after, errs := render(sized)
 	if len(errs) > 0 {
 		return errs
 	}
-	spec := field.NewPath("spec")
-	if !suspended(was) && !suspended(is) && !equality.Semantic.DeepEqual(before.set.Spec, after.set.Spec) {
-		return field.ErrorList{field.Forbidden(spec, "what the pods are can be changed only while the job is suspended: delete the job and create it anew")}
-	}
-	if begun(was) && !equality.Semantic.DeepEqual(lasting(before.set), lasting(after.set)) {
-		return field.ErrorList{field.Forbidden(spec, "the job has begun, and from then on only labels, annotations, nodeSelector, tolerations and schedulingGates of its pods can be changed: delete the job and create it anew")}
+	if !equality.Semantic.DeepEqual(before.set.Spec, after.set.Spec) {
+		return field.ErrorList{field.Forbidden(field.NewPath("spec"), "what the pods are can be changed only while the job is held: mlbatch hold --stop, change it, mlbatch release")}
 	}
 	return nil
 }
 
-// begun reports whether there may be a JobSet.
-func begun(t *api.TrainJob) bool {
-	return t.Status.Recovery != nil && t.Status.Recovery.StartTime != nil || len(t.Status.JobsStatus) > 0
-}
-
-// lasting is what a JobSet keeps from its creation.
+// lasting is what a JobSet keeps from its creation; all else can be changed while it is suspended.
 func lasting(s *jobset.JobSet) *jobset.JobSetSpec {
 	out := s.Spec.DeepCopy()
 	out.Suspend = nil
