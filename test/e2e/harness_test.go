@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 	ray "github.com/mlbatch/mlbatch/api/ray/v1"
 	trainer "github.com/mlbatch/mlbatch/api/trainer/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/test/rig"
 )
 
 // patience is how long a test waits for something that must happen. It is long
@@ -46,10 +48,24 @@ func killController(t testing.TB) {
 	})
 }
 
+// asUser is who asks which API server.
+type asUser struct {
+	cluster    *rig.Cluster
+	host, name string
+}
+
+// clients are kept, an asUser each: a new one asks first of all what the API server serves, which
+// takes both of them longer than what tests ask for twenty times a second.
+var clients sync.Map
+
 // user returns a client that acts as a user; "" is the admin.
 func user(t testing.TB, name string) client.Client {
 	t.Helper()
 	cfg := rest.CopyConfig(cluster.RESTConfig())
+	key := asUser{cluster, cfg.Host, name}
+	if kept, ok := clients.Load(key); ok {
+		return kept.(client.Client) //nolint:forcetypeassert // nothing else is kept
+	}
 	cfg.QPS = -1
 	if name != "" {
 		cfg.Impersonate = rest.ImpersonationConfig{UserName: name}
@@ -58,6 +74,7 @@ func user(t testing.TB, name string) client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
+	clients.Store(key, c)
 	return c
 }
 
