@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -108,8 +109,7 @@ type suite struct {
 }
 
 // runAll runs all jobs and returns the sum of their tests.
-func runAll(ctx context.Context, out *printer, r runner, jobs []job, clusters int) (counts, error) {
-	s := suite{out: out, runner: r, reports: map[job]*report{}}
+func (s *suite) runAll(ctx context.Context, jobs []job, clusters int) (counts, error) {
 	places := make(chan struct{}, max(1, clusters))
 	var running sync.WaitGroup
 	for _, j := range jobs {
@@ -199,4 +199,22 @@ func (s *suite) sum(jobs []job) counts {
 	took.slowest(s.out)
 	s.out.print(longest("jobs", s.costs))
 	return all
+}
+
+// durations are lines of seconds and a test with a cluster, in the order of names. Of one that ran
+// several times, the longest.
+func (s *suite) durations() string {
+	took := map[string]time.Duration{}
+	for j, r := range s.reports {
+		for k, d := range r.took {
+			if j.when == cluster && k.name != "" {
+				took[k.name] = max(took[k.name], d)
+			}
+		}
+	}
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(took)) {
+		fmt.Fprintf(&b, "%.1f %s\n", took[name].Seconds(), name)
+	}
+	return b.String()
 }

@@ -79,7 +79,7 @@ func events(tests string) string {
 		if came == failed {
 			action = failed
 		}
-		fmt.Fprintf(&b, `{"Action":%q,"Package":"p","Test":%q}`+"\n", came, name)
+		fmt.Fprintf(&b, `{"Action":%q,"Package":"p","Test":%q,"Elapsed":0.5}`+"\n", came, name)
 	}
 	fmt.Fprintf(&b, `{"Action":%q,"Package":"p"}`+"\n", action)
 	return b.String()
@@ -139,7 +139,8 @@ func TestWhatFailsRunsOnceMore(t *testing.T) {
 				}
 				var out strings.Builder
 				s := &script{again: c.again, runs: map[string]int{}}
-				sum, err := runAll(t.Context(), &printer{to: &out}, s, jobs, 1)
+				all := suite{out: &printer{to: &out}, runner: s, reports: map[job]*report{}}
+				sum, err := all.runAll(t.Context(), jobs, 1)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -165,12 +166,16 @@ func TestSoManyClustersRunAtATime(t *testing.T) {
 		}
 		s := &script{runs: map[string]int{}}
 		begin := time.Now()
-		sum, err := runAll(t.Context(), &printer{to: io.Discard}, s, jobs, 2)
+		all := suite{out: &printer{to: io.Discard}, runner: s, reports: map[job]*report{}}
+		sum, err := all.runAll(t.Context(), jobs, 2)
 		if err != nil || sum.passed != 5 {
 			t.Fatalf("%v, %v; want all five", sum, err)
 		}
 		if took := time.Since(begin); s.most != 2 || took != 2*time.Minute {
 			t.Errorf("%d clusters at a time, %s; want 2 and 2 minutes", s.most, took)
+		}
+		if diff := cmp.Diff("0.5 A\n0.5 B\n0.5 C\n0.5 D\n", all.durations()); diff != "" {
+			t.Errorf("how long tests with a cluster ran:\n%s", diff)
 		}
 		if !slices.Contains(s.log[:3], "u") {
 			t.Errorf("%v: what needs no cluster waits for one", s.log)

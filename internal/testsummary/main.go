@@ -13,6 +13,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -23,11 +24,12 @@ import (
 
 func main() {
 	jobs := flag.String("jobs", "", "run the commands of this `file`")
+	durations := flag.String("durations", "", "write for how long tests with a cluster ran into this `file`")
 	clusters := flag.Int("clusters", 2, "`how many` jobs with a cluster run at a time")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	sum, err := results(ctx, *jobs, *clusters)
+	sum, err := results(ctx, *jobs, *durations, *clusters)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testsummary:", err)
 	}
@@ -37,7 +39,7 @@ func main() {
 	}
 }
 
-func results(ctx context.Context, file string, clusters int) (counts, error) {
+func results(ctx context.Context, file, durations string, clusters int) (counts, error) {
 	out := &printer{to: os.Stdout}
 	if file == "" {
 		r := newReport(out, "")
@@ -53,5 +55,10 @@ func results(ctx context.Context, file string, clusters int) (counts, error) {
 	if err != nil {
 		return counts{}, err
 	}
-	return runAll(ctx, out, shell{clock: time.Now}, jobs, clusters) //nolint:forbidigo // it is how long they take
+	s := suite{out: out, runner: shell{clock: time.Now}, reports: map[job]*report{}} //nolint:forbidigo // it is how long they take
+	sum, err := s.runAll(ctx, jobs, clusters)
+	if durations != "" {
+		err = errors.Join(err, os.WriteFile(durations, []byte(s.durations()), 0o600))
+	}
+	return sum, err
 }
