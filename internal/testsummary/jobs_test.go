@@ -74,7 +74,7 @@ func (s *script) run(_ context.Context, j job, again string, read func(io.Reader
 func events(tests string) string {
 	var b strings.Builder
 	action := passed
-	for _, f := range strings.Fields(tests) {
+	for f := range strings.FieldsSeq(tests) {
 		came, name, _ := strings.Cut(f, ":")
 		if came == failed {
 			action = failed
@@ -94,40 +94,56 @@ func TestWhatFailsRunsOnceMore(t *testing.T) {
 		log   []string
 	}{
 		"passes then": {
-			"it is green, and named", "cluster a pass:TestA fail:TestB fail:TestB/x pass:TestB/y", map[string]string{"a": "pass:TestB pass:TestB/x"},
-			"3 passed, 0 failed, 0 skipped, flaky: TestB", []string{"a", "a ^(TestB)$"},
+			"it is green, and named", "cluster a pass:TestA fail:TestB fail:TestB/x pass:TestB/y",
+			map[string]string{"a": "pass:TestB pass:TestB/x"},
+			"3 passed, 0 failed, 0 skipped, flaky: TestB",
+			[]string{"a", "a ^(TestB)$"},
 		},
 		"fails again": {
-			"it is broken", "cluster a pass:TestA fail:TestB", map[string]string{"a": "fail:TestB"},
-			"1 passed, 1 failed, 0 skipped", []string{"a", "a ^(TestB)$"},
+			"it is broken", "cluster a pass:TestA fail:TestB",
+			map[string]string{"a": "fail:TestB"},
+			"1 passed, 1 failed, 0 skipped",
+			[]string{"a", "a ^(TestB)$"},
 		},
 		"one of two": {
-			"one flaky test does not hide a broken one", "cluster a fail:TestA fail:TestB", map[string]string{"a": "pass:TestA fail:TestB"},
-			"1 passed, 1 failed, 0 skipped, flaky: TestA", []string{"a", "a ^(TestA|TestB)$"},
+			"one flaky test does not hide a broken one", "cluster a fail:TestA fail:TestB",
+			map[string]string{"a": "pass:TestA fail:TestB"},
+			"1 passed, 1 failed, 0 skipped, flaky: TestA",
+			[]string{"a", "a ^(TestA|TestB)$"},
 		},
 		"skipped then": {
-			"nothing was shown", "cluster a pass:TestB fail:TestA", map[string]string{"a": "skip:TestA"},
-			"1 passed, 1 failed, 0 skipped", []string{"a", "a ^(TestA)$"},
+			"nothing was shown", "cluster a pass:TestB fail:TestA",
+			map[string]string{"a": "skip:TestA"},
+			"1 passed, 1 failed, 0 skipped",
+			[]string{"a", "a ^(TestA)$"},
 		},
 		"not there": {
-			"what is looked at after all tests is looked at for all tests", "cluster a pass:TestB fail:TestAfterAll", map[string]string{"a": ""},
-			"1 passed, 1 failed, 0 skipped", []string{"a", "a ^(TestAfterAll)$"},
+			"what is looked at after all tests is looked at for all tests", "cluster a pass:TestB fail:TestAfterAll",
+			map[string]string{"a": ""},
+			"1 passed, 1 failed, 0 skipped",
+			[]string{"a", "a ^(TestAfterAll)$"},
 		},
 		"without a cluster": {
 			"what only computes fails for a reason", "beside a pass:TestB fail:TestA", nil,
-			"1 passed, 1 failed, 0 skipped", []string{"a"},
+			"1 passed, 1 failed, 0 skipped",
+			[]string{"a"},
 		},
 		"in two jobs": {
-			"the same test of two variants is two tests", "cluster a pass:TestA\ncluster b fail:TestA", map[string]string{"b": "pass:TestA"},
-			"2 passed, 0 failed, 0 skipped, flaky: TestA", []string{"a", "b", "b ^(TestA)$"},
+			"the same test of two variants is two tests", "cluster a pass:TestA\ncluster b fail:TestA",
+			map[string]string{"b": "pass:TestA"},
+			"2 passed, 0 failed, 0 skipped, flaky: TestA",
+			[]string{"a", "b", "b ^(TestA)$"},
 		},
 		"crash": {
 			"no test says what is wrong", "cluster a pass:TestA\ncluster b crash", nil,
-			"1 passed, 1 failed, 0 skipped", []string{"a", "b"},
+			"1 passed, 1 failed, 0 skipped",
+			[]string{"a", "b"},
 		},
 		"last": {
-			"it sees what ran again", "last z pass:TestZ\ncluster a fail:TestA", map[string]string{"a": "pass:TestA"},
-			"2 passed, 0 failed, 0 skipped, flaky: TestA", []string{"a", "a ^(TestA)$", "z"},
+			"it sees what ran again", "last z pass:TestZ\ncluster a fail:TestA",
+			map[string]string{"a": "pass:TestA"},
+			"2 passed, 0 failed, 0 skipped, flaky: TestA",
+			[]string{"a", "a ^(TestA)$", "z"},
 		},
 	}
 	for name, c := range cases {

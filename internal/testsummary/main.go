@@ -55,7 +55,7 @@ func results(ctx context.Context, file, durations string, clusters int) (counts,
 	if err != nil {
 		return counts{}, err
 	}
-	s := suite{out: out, runner: shell{clock: time.Now}, reports: map[job]*report{}} //nolint:forbidigo // it is how long they take
+	s := suite{out: out, runner: shell{clock: time.Now}, reports: map[job]*report{}}
 	sum, err := s.runAll(ctx, jobs, clusters)
 	if durations != "" {
 		err = errors.Join(err, os.WriteFile(durations, []byte(s.durations()), 0o600))

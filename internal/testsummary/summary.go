@@ -61,7 +61,8 @@ func (c counts) plus(d counts) counts {
 	return counts{c.passed + d.passed, c.failed + d.failed, c.skipped + d.skipped, slices.Concat(c.flaky, d.flaky)}
 }
 
-func (c *counts) add(outcome string) {
+// with is the sum with one test more.
+func (c counts) with(outcome string) counts {
 	switch outcome {
 	case passed:
 		c.passed++
@@ -70,6 +71,7 @@ func (c *counts) add(outcome string) {
 	case skipped:
 		c.skipped++
 	}
+	return c
 }
 
 // printer is written to by jobs that run at the same time, a text at a time.
@@ -134,7 +136,7 @@ func (t *report) read(r io.Reader) error {
 func (t *report) counts() counts {
 	c := counts{failed: len(t.bad), flaky: t.flaky}
 	for _, outcome := range t.came {
-		c.add(outcome)
+		c = c.with(outcome)
 	}
 	return c
 }
@@ -175,7 +177,7 @@ func (t *report) ofPackage(pkg string) counts {
 	var c counts
 	for k, outcome := range t.came {
 		if k.pkg == pkg {
-			c.add(outcome)
+			c = c.with(outcome)
 		}
 	}
 	return c

@@ -64,7 +64,7 @@ func user(t testing.TB, name string) client.Client {
 	cfg := rest.CopyConfig(cluster.RESTConfig())
 	key := asUser{cluster, cfg.Host, name}
 	if kept, ok := clients.Load(key); ok {
-		return kept.(client.Client) //nolint:forcetypeassert // nothing else is kept
+		return kept.(client.Client)
 	}
 	cfg.QPS = -1
 	if name != "" {
