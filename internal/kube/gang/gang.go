@@ -38,6 +38,8 @@ type Gang struct {
 	Since time.Time
 	// Admitted is true for every PodGroup, and for a Workload once it has quota.
 	Admitted bool
+	// Ends says why no pod starts any more, in words that follow its name; "" while pods may.
+	Ends string
 	// AdmittedAt separates the pods of this admission from those of earlier ones.
 	AdmittedAt time.Time
 	// Wait bounds how long members may hold nodes for the rest of the gang.
@@ -122,6 +124,9 @@ type Decision struct {
 // Decide says what to do with the pending members of a gang. It depends on
 // nothing but its arguments.
 func Decide(g Gang, members []Member) Decision {
+	if g.Ends != "" {
+		return Decision{Hold, g.Key.String() + " " + g.Ends}
+	}
 	if !g.Admitted {
 		return Decision{Hold, g.Key.String() + " is not admitted yet"}
 	}

@@ -80,6 +80,7 @@ func FromWorkload(w *kueue.Workload) Gang {
 		Key:      Key{KindWorkload, w.Namespace, w.Name},
 		Since:    w.CreationTimestamp.Time,
 		Admitted: convert.Admitted(w),
+		Ends:     ends(w),
 		Wait:     plannedWait,
 	}
 	if c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadAdmitted); c != nil {
@@ -98,6 +99,21 @@ func FromWorkload(w *kueue.Workload) Gang {
 		g.Sets = append(g.Sets, s)
 	}
 	return g
+}
+
+// ends says why no pod of a Workload starts any more: its quota is given back as soon as those that
+// it has are gone, and one that came after that would run without.
+func ends(w *kueue.Workload) string {
+	const stays = ": its pods do not start"
+	switch {
+	case w.DeletionTimestamp != nil:
+		return "is being deleted" + stays
+	case convert.Finished(w):
+		return "has ended" + stays
+	case w.Status.Admission != nil && convert.Evicted(w):
+		return "is evicted" + stays
+	}
+	return ""
 }
 
 // FromPodGroup reads a PodGroup.

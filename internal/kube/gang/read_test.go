@@ -73,6 +73,25 @@ func TestFromWorkload(t *testing.T) {
 			}),
 			want: Gang{Key: key, AdmittedAt: at.Time, Wait: plannedWait, Sets: sets},
 		},
+		"evicted": {
+			why: "its quota is free once its pods are gone: none may come after that",
+			in: wl(func(w *kueue.Workload) {
+				w.Status.Conditions = append(w.Status.Conditions, metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue})
+			}),
+			want: Gang{Key: key, Admitted: true, Ends: "is evicted: its pods do not start", AdmittedAt: at.Time, Wait: plannedWait, Sets: sets},
+		},
+		"deleted": {
+			why:  "so it is with one that goes",
+			in:   wl(func(w *kueue.Workload) { w.DeletionTimestamp = &at }),
+			want: Gang{Key: key, Admitted: true, Ends: "is being deleted: its pods do not start", AdmittedAt: at.Time, Wait: plannedWait, Sets: sets},
+		},
+		"ended": {
+			why: "and with one that has no quota any more, whatever it was admitted with",
+			in: wl(func(w *kueue.Workload) {
+				w.Status.Conditions = append(w.Status.Conditions, metav1.Condition{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue})
+			}),
+			want: Gang{Key: key, Admitted: true, Ends: "has ended: its pods do not start", AdmittedAt: at.Time, Wait: plannedWait, Sets: sets},
+		},
 		"admitted again": {
 			why: "the pod that was done before is not one of the two that start together",
 			in: wl(func(w *kueue.Workload) {

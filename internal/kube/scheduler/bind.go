@@ -17,8 +17,12 @@ import (
 // then the place stays reserved; taken for free, it would be given to a second pod.
 // Pods without a gang have no place of their own, and are left to the next plugin.
 func (p *gangPlugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
-	if _, ok := gang.KeyOf(pod); !ok {
+	k, ok := gang.KeyOf(pod)
+	if !ok {
 		return fwk.NewStatus(fwk.Skip)
+	}
+	if why := p.reservations.ends(k); why != "" {
+		return fwk.NewStatus(fwk.Unschedulable, why)
 	}
 	status := p.binder.Bind(ctx, state, pod, node)
 	if status.IsSuccess() {

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/mlbatch/mlbatch/internal/kube/gang"
 )
 
 // lostAnswer is a binder whose write may be made, and whose answer never comes.
@@ -28,6 +31,35 @@ type handleOf struct {
 }
 
 func (h handleOf) ClientSet() kubernetes.Interface { return h.client }
+
+// writes is a binder that binds.
+type writes struct{ lostAnswer }
+
+func (writes) Bind(context.Context, fwk.CycleState, *corev1.Pod, string) *fwk.Status { return nil }
+
+// A gang whose quota is given back meanwhile gets no node any more: the pod would run without.
+func TestBindLeavesOutWhatEnds(t *testing.T) {
+	waiting := onNode("a", "", corev1.PodPending)
+	k, _ := gang.KeyOf(waiting)
+	for name, c := range map[string]struct {
+		gangs map[gang.Key]gang.Gang
+		says  string
+	}{
+		"Admitted": {map[gang.Key]gang.Gang{k: {Key: k, Admitted: true}}, ""},
+		"Ends":     {map[gang.Key]gang.Gang{k: {Key: k, Admitted: true, Ends: "is being deleted"}}, "is being deleted"},
+		"Gone":     {nil, "does not exist any more"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk()
+			d.gangs = c.gangs
+			p := &gangPlugin{binder: writes{}, reservations: d.Reservations}
+			got := p.Bind(t.Context(), nil, waiting, "n1")
+			if got.IsSuccess() != (c.says == "") || !strings.Contains(got.Message(), c.says) {
+				t.Errorf("it answers %v", got)
+			}
+		})
+	}
+}
 
 // When the answer to a binding gets lost, the API server is asked, as long as it
 // takes, before the place may be given to another pod.
@@ -60,7 +92,10 @@ func TestBindAnswersWhatIsSo(t *testing.T) {
 				away--
 				return away >= 0, nil, errors.New("connection refused")
 			})
-			p := &gangPlugin{handle: handleOf{client: client}, binder: lostAnswer{}}
+			d := newDesk()
+			k, _ := gang.KeyOf(waiting)
+			d.gangs[k] = gang.Gang{Key: k, Admitted: true}
+			p := &gangPlugin{handle: handleOf{client: client}, binder: lostAnswer{}, reservations: d.Reservations}
 			if got := p.Bind(t.Context(), nil, waiting, "n1").IsSuccess(); got != c.bound {
 				t.Errorf("bound is %v, want %v: %s", got, c.bound, c.why)
 			}

@@ -93,6 +93,19 @@ func (b *Reservations) look(k gang.Key) view {
 	return b.lookLocked(k)
 }
 
+// ends says why no pod of a gang may get a node any more, "" while they may. Binding takes its time,
+// and what the gang was admitted with may be given back meanwhile.
+func (b *Reservations) ends(k gang.Key) string {
+	g, ok := b.gangs.Gang(k)
+	switch {
+	case !ok:
+		return k.String() + " does not exist any more"
+	case g.Ends != "":
+		return k.String() + " " + g.Ends
+	}
+	return ""
+}
+
 func (b *Reservations) lookLocked(k gang.Key) view {
 	g, ok := b.gangs.Gang(k)
 	if !ok {

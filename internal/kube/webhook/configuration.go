@@ -288,7 +288,7 @@ func Configurations(all jobs.Kinds, at Location, schedulers []string) (*admissio
 	about = append(about, pair{mutates, validates})
 	mutates, validates = podHooks(schedulers)
 	about = append(about, pair{mutates, validates})
-	about = append(about, pair{nil, graceHooks()})
+	about = append(about, pair{nil, append(graceHooks(), partHooks(all)...)})
 	for _, k := range serving.All() {
 		mutates, validates := servingHooks(&k)
 		about = append(about, pair{mutates, validates})

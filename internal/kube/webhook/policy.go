@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"slices"
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -34,6 +35,7 @@ const (
 	GroupSizePolicy    = "mlbatch-group-size"
 	UserPolicy         = "mlbatch-user"
 	PodGracePolicy     = "mlbatch-pod-grace"
+	PartPolicy         = "mlbatch-part-kept"
 )
 
 // unseen is the end of what is said where only a webhook that was not asked explains it.
@@ -52,8 +54,8 @@ type policy struct {
 
 // Policies are the policies, each with what puts it in force.
 func Policies(all jobs.Kinds) (policies []*admissionregistrationv1.ValidatingAdmissionPolicy, bindings []*admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
-	for _, p := range []policy{podHeld(), podKept(), podTemplates(), cronTemplates(), users(all), podGrace(), replicas(), groupSize()} {
-		if !p.everybody {
+	for _, p := range []policy{podHeld(), podKept(), podTemplates(), cronTemplates(), users(all), podGrace(), partKept(all), replicas(), groupSize()} {
+		if !p.everybody && !slices.ContainsFunc(p.conditions, func(c admissionregistrationv1.MatchCondition) bool { return c.Name == byTenant().Name }) {
 			p.conditions = append(p.conditions, admissionregistrationv1.MatchCondition{Name: "by-a-tenant", Expression: "!" + mayAdmit})
 		}
 		policies = append(policies, &admissionregistrationv1.ValidatingAdmissionPolicy{

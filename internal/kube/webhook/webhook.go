@@ -204,6 +204,7 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 	handlers[pathPlacePod] = &admission.Webhook{Handler: admission.HandlerFunc(pods.place)}
 	handlers[pathRestorePod] = &admission.Webhook{Handler: admission.HandlerFunc(pods.restore)}
 	handlers[pathValidatePodKept] = &admission.Webhook{Handler: admission.HandlerFunc(pods.validateKept)}
+	handlers[pathKeepPart] = &admission.Webhook{Handler: admission.HandlerFunc(pods.keepPart)}
 	handlers[pathValidateGrace] = &admission.Webhook{Handler: admission.HandlerFunc(pods.validateGrace)}
 	for _, k := range serving.All() {
 		h := newServingHandler(newJobHandler(c, decoder, &jobs.Kind{}, opts), &k, opts.Frameworks)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -71,7 +73,7 @@ func (a *attempt) createOne(ctx context.Context, c appwrapper.Component) (types.
 		return "", err
 	case there == nil:
 		return "", errGoing
-	case !metav1.IsControlledBy(there, a.w):
+	case (c.UID == "" || there.GetUID() != c.UID) && !metav1.IsControlledBy(there, a.w):
 		return "", errForeign
 	case there.GetDeletionTimestamp() != nil:
 		return "", errGoing
@@ -171,13 +173,30 @@ func (a *attempt) deletePod(ctx context.Context, p lifecycle.Pod, opts []client.
 	return nil
 }
 
+// deleteRemakers deletes what makes pods of the AppWrapper while it deletes them.
+func (a *attempt) deleteRemakers(ctx context.Context) error {
+	var errs []error
+	for _, uid := range slices.Sorted(maps.Keys(a.remakers)) {
+		maker := a.remakers[uid]
+		o := &metav1.PartialObjectMetadata{
+			TypeMeta:   metav1.TypeMeta{APIVersion: maker.APIVersion, Kind: maker.Kind},
+			ObjectMeta: metav1.ObjectMeta{Namespace: a.w.Namespace, Name: maker.Name},
+		}
+		err := gone(a.client.Delete(ctx, o, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &uid}))
+		if err != nil {
+			errs = append(errs, fmt.Errorf("delete %s %s, which makes pods anew: %w", maker.Kind, maker.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // forceDelete leaves no time to end. Components wait until no pod is left:
 // their controllers may be what is needed to let the pods go. What they own is
 // deleted before them: it would make pods for as long as something keeps them.
 func (a *attempt) forceDelete(ctx context.Context) error {
 	now, first := client.GracePeriodSeconds(0), client.PropagationPolicy(metav1.DeletePropagationForeground)
 	if len(a.facts.Pods) > 0 {
-		return errors.Join(a.deleteComponents(ctx, first), a.deletePods(ctx, now))
+		return errors.Join(a.deleteComponents(ctx, first), a.deleteRemakers(ctx), a.deletePods(ctx, now))
 	}
 	return a.deleteComponents(ctx, now, first)
 }

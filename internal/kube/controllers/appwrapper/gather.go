@@ -135,14 +135,15 @@ func (a *attempt) observe(ctx context.Context, i int, from source) (lifecycle.Co
 }
 
 // ours reports whether an object of a component's name is the one that was
-// created: an owner reference can be written by any user. What an earlier version
-// created has not been recorded, and is believed once it is said to exist.
+// created: an owner reference can be written, and taken away, by any user, so that what was
+// recorded counts. What an earlier version created has not been recorded, and is believed once
+// it is said to exist.
 func (a *attempt) ours(c appwrapper.Component, found *unstructured.Unstructured) bool {
-	if !metav1.IsControlledBy(found, a.w) {
-		return false
+	if c.UID != "" {
+		return c.UID == found.GetUID()
 	}
 	creating := a.facts.Phase == lifecycle.Resuming && !a.facts.Suspend && !a.facts.Deleting
-	return c.UID == found.GetUID() || c.UID == "" && !creating
+	return metav1.IsControlledBy(found, a.w) && !creating
 }
 
 // hopeless reports whether reading again would find the same: it is not allowed,
@@ -244,6 +245,7 @@ func (a *attempt) readPod(ctx context.Context, p *corev1.Pod) (lifecycle.Pod, er
 
 		Finalizers: p.Finalizers,
 	}
+	a.noteRemaker(p)
 	if out.Deleting {
 		out.Until = p.DeletionTimestamp.Time // the API keeps the end of the grace
 	}
@@ -266,6 +268,23 @@ func (a *attempt) readPod(ctx context.Context, p *corev1.Pod) (lifecycle.Pod, er
 		out.OnBadNode, err = a.onBadNode(ctx, p)
 	}
 	return out, err
+}
+
+// noteRemaker notes what made a pod after the deletion of all pods began. It is a component, or what that
+// has made, and goes with it, unless a user has taken its owner off it: then it would go on for ever.
+func (a *attempt) noteRemaker(p *corev1.Pod) {
+	began := meta.FindStatusCondition(a.w.Status.Conditions, string(awv1beta2.DeletingResources))
+	if began == nil || began.Status != metav1.ConditionTrue || !p.CreationTimestamp.After(began.LastTransitionTime.Time) {
+		return
+	}
+	maker := metav1.GetControllerOf(p)
+	if maker == nil || !slices.Contains([]string{"apps/v1 StatefulSet", "apps/v1 ReplicaSet", "batch/v1 Job"}, maker.APIVersion+" "+maker.Kind) {
+		return
+	}
+	if a.remakers == nil {
+		a.remakers = map[types.UID]metav1.OwnerReference{}
+	}
+	a.remakers[maker.UID] = *maker
 }
 
 // lostNode says how a pod lost its node; "" if it has not. Its node was deleted,

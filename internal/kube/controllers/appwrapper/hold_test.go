@@ -55,6 +55,58 @@ func TestS6ForgedComponent(t *testing.T) {
 	}
 }
 
+// What was made stays the AppWrapper's, whatever a user takes off it: it would make pods for as long as
+// the AppWrapper deletes them, and after that without quota.
+func TestComponentsWithoutTheirOwnerAreDeleted(t *testing.T) {
+	for _, how := range []string{"suspended", "deleted"} {
+		t.Run(how, func(t *testing.T) {
+			x := running(t, jobManifest)
+			j := x.jobs()[0]
+			j.OwnerReferences, j.Labels = nil, nil
+			if err := x.server.Update(t.Context(), &j); err != nil {
+				t.Fatal(err)
+			}
+			x.reconcileAll()
+			if x.phase() != "Running" || len(x.jobs()) != 1 {
+				t.Fatalf("phase %s with %d jobs: it goes on as it was", x.phase(), len(x.jobs()))
+			}
+			if how == "suspended" {
+				x.stop()
+			} else if err := x.server.Delete(t.Context(), x.get()); err != nil {
+				t.Fatal(err)
+			}
+			x.reconcileAll()
+			if n := len(x.jobs()); n > 0 {
+				t.Errorf("%d jobs are left, which make pods", n)
+			}
+		})
+	}
+}
+
+// What a component has made, and a user has taken away from it, makes no pods for ever.
+func TestWhatMakesPodsAnewIsDeleted(t *testing.T) {
+	x := running(t, jobManifest)
+	set := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: x.key.Namespace, Name: "taken", UID: "taken"}}
+	if err := x.server.Create(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	hold(t, x) // it takes its pods some time to end
+	x.stop()
+	x.reconcileAll()
+	made := x.pods()[0].DeepCopy()
+	made.ObjectMeta = metav1.ObjectMeta{
+		Namespace: x.key.Namespace, Name: "anew", UID: "anew", Labels: made.Labels, CreationTimestamp: metav1.NewTime(x.clock.Now().Add(2 * time.Second)),
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, batchv1.SchemeGroupVersion.WithKind("Job"))},
+	}
+	if err := x.server.Create(t.Context(), made); err != nil {
+		t.Fatal(err)
+	}
+	x.reconcileAll()
+	if err := x.server.Get(t.Context(), client.ObjectKeyFromObject(set), set); !apierrors.IsNotFound(err) {
+		t.Errorf("the set is left, and makes pods again: %v", err)
+	}
+}
+
 // A finalizer on what was wrapped keeps neither quota nor the AppWrapper.
 func TestS3FinalizersOfOthers(t *testing.T) {
 	x := running(t, jobManifest)

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -40,6 +41,8 @@ type attempt struct {
 	// failedAt is the index of the component that could not be created; -1 if
 	// none was.
 	failedAt int
+	// remakers make pods of the AppWrapper while it deletes them.
+	remakers map[types.UID]metav1.OwnerReference
 }
 
 // Reconcile does the next step for one AppWrapper.
@@ -204,7 +207,7 @@ func sentences(warnings []appwrapper.Warning) string {
 func (a *attempt) delete(ctx context.Context) error {
 	switch a.step.Action {
 	case lifecycle.Delete:
-		return errors.Join(a.deleteComponents(ctx), a.deletePods(ctx))
+		return errors.Join(a.deleteComponents(ctx), a.deleteRemakers(ctx), a.deletePods(ctx))
 	case lifecycle.ForceDelete:
 		return a.forceDelete(ctx)
 	case lifecycle.Nothing, lifecycle.Create:
