@@ -8,7 +8,11 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 )
 
 // stays is a Job with all GPUs whose processes do not heed that they are told to end.
@@ -69,4 +73,50 @@ func TestPodsThatWereGivenLongToEndOutliveNoEviction(t *testing.T) {
 		}
 		return ""
 	})
+}
+
+// A component whose owner and labels were taken off it ends with its AppWrapper, and a tenant may not
+// take them.
+func TestComponentsEndWithTheirAppWrapper(t *testing.T) {
+	awaitEmpty(t, "blue")
+	alice, admin := user(t, "alice"), user(t, "")
+	for _, kind := range []string{"StatefulSet", "Deployment"} {
+		t.Run(kind, func(t *testing.T) {
+			manifest := wrapperManifest("  - template: {apiVersion: apps/v1, kind: " + kind + ", metadata: {name: taken}, spec: {replicas: 3, serviceName: x, selector: {matchLabels: {a: b}}, " +
+				"template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: busybox, resources: {limits: {nvidia.com/gpu: 1}}}]}}}}\n")
+			if kind == "Deployment" {
+				manifest = strings.Replace(manifest, "serviceName: x, ", "", 1)
+			}
+			name := create(t, alice, manifest, "blue")
+			eventually(t, "it runs", func() string { return running(t, "blue", 3) })
+			set := &unstructured.Unstructured{}
+			set.SetAPIVersion("apps/v1")
+			set.SetKind(kind)
+			set.SetNamespace("blue")
+			set.SetName("taken")
+			strip := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null,"labels":null}}`))
+			if err := alice.Patch(t.Context(), set, strip); err == nil || !strings.Contains(err.Error(), "ownerReferences") {
+				t.Errorf("she may take its owner: %v", err)
+			}
+			if err := admin.Patch(t.Context(), set, strip); err != nil {
+				t.Fatal(err)
+			}
+			w := &aw.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name}}
+			if err := alice.Delete(t.Context(), w); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "all is gone", func() string {
+				if err := admin.Get(t.Context(), client.ObjectKeyFromObject(set), set); client.IgnoreNotFound(err) != nil || err == nil {
+					return fmt.Sprintf("the %s is left: %v", kind, err)
+				}
+				if n := len(pods(t, "blue", "")); n > 0 {
+					return fmt.Sprintf("%d pods are left", n)
+				}
+				if err := admin.Get(t.Context(), client.ObjectKeyFromObject(w), w); client.IgnoreNotFound(err) != nil || err == nil {
+					return fmt.Sprintf("the AppWrapper is left: %v", err)
+				}
+				return ""
+			})
+		})
+	}
 }

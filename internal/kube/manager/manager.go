@@ -52,6 +52,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/rights"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/slack"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/termination"
+	"github.com/mlbatch/mlbatch/internal/kube/controllers/uncounted"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/ungating"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/workload"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
@@ -701,12 +702,18 @@ func places(mgr manager.Manager, evictor eviction.Evictor, schedulers jobs.Sched
 	return nil
 }
 
-// ends adds what has pods go in time, if there is a longest one.
+// ends adds what has pods go that run without quota, and has all go in time, if there is a longest one.
 func ends(mgr manager.Manager, evictor eviction.Evictor, longest time.Duration) error {
+	err := uncounted.SetupWithManager(mgr, uncounted.Options{
+		Client: evictor.Client, Live: evictor.Live, Clock: clock.RealClock{}, Recorder: evictor.Recorder, PodIndex: admission.PodIndex,
+	})
+	if err != nil {
+		return fmt.Errorf("add what stops pods without quota: %w", err)
+	}
 	if longest <= 0 {
 		return nil
 	}
-	err := termination.SetupWithManager(mgr, termination.Options{Client: evictor.Client, Clock: clock.RealClock{}, Recorder: evictor.Recorder, Longest: longest})
+	err = termination.SetupWithManager(mgr, termination.Options{Client: evictor.Client, Clock: clock.RealClock{}, Recorder: evictor.Recorder, Longest: longest})
 	if err != nil {
 		return fmt.Errorf("add the longest time that pods take to end: %w", err)
 	}
