@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 )
 
 // stays is a Job with all GPUs whose processes do not heed that they are told to end.
@@ -119,4 +120,33 @@ func TestComponentsEndWithTheirAppWrapper(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A job takes no Workload of a pod group that runs, whose quota would be free then.
+func TestNoJobTakesTheWorkloadOfAGroup(t *testing.T) {
+	awaitEmpty(t, "blue")
+	alice := user(t, "alice")
+	create(t, alice, "{apiVersion: v1, kind: Pod, metadata: {name: member, labels: {kueue.x-k8s.io/queue-name: default-queue, kueue.x-k8s.io/pod-group-name: steals}, "+
+		"annotations: {kueue.x-k8s.io/pod-group-total-count: \"1\", mlbatch.dev/run-for: forever}}, spec: {restartPolicy: Never, containers: [{name: c, image: busybox, resources: {limits: {nvidia.com/gpu: 1}}}]}}", "blue")
+	eventually(t, "it runs", func() string { return running(t, "blue", 1) })
+	thief := strings.Replace(strings.Replace(stays, "name: stays, labels: {", "name: thief, labels: {kueue.x-k8s.io/prebuilt-workload-name: steals, ", 1), "parallelism: 3\n  completions: 3", "parallelism: 1", 1)
+	if _, err := tryCreate(t, alice, thief, "blue"); err == nil || !strings.Contains(err.Error(), "prebuilt-workload-name") || !strings.Contains(err.Error(), "group of pods") {
+		t.Errorf("a Job may take it: %v", err)
+	}
+	if w := workloadNamed(t, "blue", "steals"); len(w.OwnerReferences) > 0 || len(w.Status.Conditions) == 0 {
+		t.Errorf("the group has lost it: %+v", w)
+	}
+	if err := alice.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "member"}}); err != nil {
+		t.Fatal(err)
+	}
+	awaitEmpty(t, "blue")
+}
+
+func workloadNamed(t *testing.T, namespace, name string) *kueue.Workload {
+	t.Helper()
+	w := &kueue.Workload{}
+	if err := user(t, "").Get(t.Context(), types.NamespacedName{Namespace: namespace, Name: name}, w); err != nil {
+		t.Fatal(err)
+	}
+	return w
 }

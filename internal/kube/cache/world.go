@@ -72,6 +72,7 @@ func (w *World) Translate(changes []Change) []core.Event {
 	b := batch{
 		world: w, nodes: map[string]bool{}, workloads: map[core.Key]bool{},
 		limits: map[string]bool{}, classes: map[string]bool{}, queues: map[string]bool{},
+		ended: map[core.Key]*kueue.Workload{},
 	}
 	for _, c := range changes {
 		b.take(c)
@@ -147,6 +148,8 @@ type batch struct {
 	// RuntimeClasses that did.
 	limits, classes map[string]bool
 	queues          map[string]bool
+	// ended are Workloads that had ended when they were first seen.
+	ended map[core.Key]*kueue.Workload
 }
 
 func (b *batch) take(c Change) {
@@ -268,9 +271,26 @@ func (b *batch) workload(c Change) {
 		b.world.workloads[k] = entry
 		return
 	}
-	if old, seen := b.world.workloads[k]; seen {
+	old, seen := b.world.workloads[k]
+	switch {
+	case seen:
 		old.leaving = true
 		b.world.workloads[k] = old
+	case ok && o.Status.Admission != nil:
+		b.ended[k] = o
+	}
+}
+
+// count takes in Workloads that had ended before they were first seen, of which pods run all the
+// same: they hold their quota, whatever the conditions say.
+func (b *batch) count() {
+	for k, o := range b.ended {
+		if b.world.pods.live(k) == 0 {
+			continue
+		}
+		w := b.world.translate(o)
+		b.plan(k, w.Admission)
+		b.world.workloads[k] = known{workload: w, done: b.world.rules.Done(o), once: convert.EndsOnce(o), leaving: true}
 	}
 }
 
@@ -304,6 +324,7 @@ func (b *batch) touch(a *core.Admission) {
 // finish adds the events of the touched nodes and workloads.
 func (b *batch) finish() []core.Event {
 	w := b.world
+	b.count()
 	b.retranslate()
 	keys := make([]core.Key, 0, len(b.workloads))
 	for k := range b.workloads {

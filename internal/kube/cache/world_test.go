@@ -267,6 +267,18 @@ func TestTranslate(t *testing.T) {
 			then:   []cache.Change{gonePod("p")},
 			want:   picture{ForeignCPU: 0, Gone: true},
 		},
+		"finished workload with a live pod after a restart": {
+			why:    "what runs holds quota, whatever the conditions say",
+			before: []cache.Change{node()},
+			then:   []cache.Change{workload(admitted, finished), pod("p", "w", "n", corev1.PodRunning)},
+			want:   picture{ForeignCPU: 0, Settled: 1, Evicting: true, Told: true},
+		},
+		"finished workload without pods after a restart": {
+			why:    "nobody knew of it, and it has nothing",
+			before: []cache.Change{node()},
+			then:   []cache.Change{workload(admitted, finished), pod("p", "w", "n", corev1.PodSucceeded)},
+			want:   picture{ForeignCPU: 0},
+		},
 		"finished workload": {
 			why:    "its pods ended, so it holds nothing",
 			before: []cache.Change{node(), workload(admitted), pod("p", "w", "n", corev1.PodSucceeded)},

@@ -255,6 +255,13 @@ func (h *jobHandler) checkNew(ctx context.Context, req admission.Request, job jo
 	if inQueue {
 		errs = append(jobs.ValidateLabels(job), h.gates.create(job)...)
 	}
+	if inQueue {
+		taken, err := h.cluster.prebuilt(ctx, req.Namespace, nil, job)
+		if err != nil {
+			return nil, nil, err
+		}
+		errs = append(errs, taken...)
+	}
 	job.SetNamespace(req.Namespace) // the API server fills it in only later
 	job, missing, err := h.based(ctx, job)
 	if err != nil || len(missing) > 0 {
@@ -362,6 +369,11 @@ func (h *jobHandler) checkChange(ctx context.Context, req admission.Request, was
 	}
 	errs = append(errs, adopted...)
 	errs = append(append(errs, jobs.ValidateLabels(job)...), h.gates.update(was, job)...)
+	taken, err := h.cluster.prebuilt(ctx, req.Namespace, was, job)
+	if err != nil {
+		return nil, err
+	}
+	errs = append(errs, taken...)
 	hasDefault, err := h.cluster.keepsQueue(ctx, req.Namespace, was, job)
 	if err != nil {
 		return nil, err

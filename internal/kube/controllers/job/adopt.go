@@ -101,11 +101,11 @@ func claim(s facts) (step, error) {
 		return stop(s, "Suspended", "Suspended: it has no admitted workload")
 	}
 	w := s.workload
-	switch owner := metav1.GetControllerOf(w); {
-	case owner != nil:
+	switch taken := convert.Taken(w, s.job.GetUID(), s.pods.Live); {
+	case taken != "":
 		return step{tell: &jobEvent{
 			reason: "PrebuiltWorkloadTaken", warning: true,
-			message: fmt.Sprintf("The prebuilt Workload %s belongs to %s %s: name another one", w.Name, owner.Kind, owner.Name),
+			message: fmt.Sprintf("The prebuilt Workload %s %s: name another one", w.Name, taken),
 		}}, nil
 	case w.DeletionTimestamp != nil || convert.Finished(w):
 		return step{}, nil

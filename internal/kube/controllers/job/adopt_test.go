@@ -171,3 +171,49 @@ func TestChooseWorkload(t *testing.T) {
 		})
 	}
 }
+
+// A Workload ends when no pod counts with it any more: whoever waits would be given what they use.
+func TestNothingEndsWhilePodsCountWithIt(t *testing.T) {
+	for _, live := range []int{0, 1} {
+		s := facts{
+			job: aJob(wider), adapter: batchjob.Adapter{}, queue: "default-queue", prebuilt: "job-train",
+			workload: aWorkload(ownedBy("train", ""), admitted), pods: admission.Pods{Live: live}, now: now,
+		}
+		var err error
+		if s.facts, err = s.adapter.Read(s.job); err != nil {
+			t.Fatal(err)
+		}
+		got, err := decide(s)
+		if err != nil || (got.status != nil) != (live == 0) || (got.again > 0) != (live > 0) {
+			t.Errorf("with %d pods: %+v, %v", live, got, err)
+		}
+	}
+}
+
+// A group's Workload is not a job's to take, whatever the job asks for, and neither is one that another
+// job has left or that has pods.
+func TestNoWorkloadOfOthersIsAdopted(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*kueue.Workload)
+		pods   int
+	}{
+		"a group's":       {func(w *kueue.Workload) { w.Annotations = map[string]string{kueue.IsGroupWorkloadAnnotation: "true"} }, 0},
+		"a deleted job's": {func(w *kueue.Workload) { w.Labels = map[string]string{kueue.JobUIDLabel: "gone"} }, 0},
+		"with pods":       {func(*kueue.Workload) {}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := aWorkload(admitted)
+			w.OwnerReferences = nil
+			c.change(w)
+			s := facts{job: aJob(), adapter: batchjob.Adapter{}, prebuilt: w.Name, workload: w, pods: admission.Pods{Live: c.pods}, now: now}
+			var err error
+			if s.facts, err = s.adapter.Read(s.job); err != nil {
+				t.Fatal(err)
+			}
+			got, err := decide(s)
+			if diff := cmp.Diff(deed{Event: "PrebuiltWorkloadTaken"}, deedOf(got)); err != nil || diff != "" {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}

@@ -79,9 +79,21 @@ type jobEvent struct {
 	warning         bool
 }
 
-// decide returns the next step of a managed job that is not being deleted. The
-// first case that matches wins.
+// decide returns the next step of a managed job that is not being deleted. No Workload ends while
+// pods count with it: whoever waits would be given what they use.
 func decide(s facts) (step, error) {
+	next, err := choice(s)
+	if err == nil && next.status != nil && s.pods.Live > 0 && !convert.Finished(s.workload) && apimeta.IsStatusConditionTrue(next.status.Conditions, kueue.WorkloadFinished) {
+		return step{again: endsPause}, nil
+	}
+	return next, err
+}
+
+// endsPause is how long to wait for pods that still count with a Workload that is about to end.
+const endsPause = time.Second
+
+// choice is the next step by the job and its Workload. The first case that matches wins.
+func choice(s facts) (step, error) {
 	w := s.workload
 	switch {
 	case s.foreign && !s.facts.Suspended && s.facts.Finished == nil:

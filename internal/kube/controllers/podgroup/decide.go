@@ -145,6 +145,8 @@ func decide(s facts) step {
 		return keepInStep(s)
 	case !convert.Admitted(w):
 		return step{}
+	case s.conflict != nil && s.live():
+		return run(s) // what it was started with holds
 	case s.conflict != nil:
 		return cannotStart(s, s.conflict)
 	}

@@ -1,0 +1,134 @@
+package webhook_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
+	"github.com/mlbatch/mlbatch/internal/kube/webhook"
+)
+
+// samples are one job of each kind, as the examples have it, by the path at which it is judged.
+// They are suspended.
+func samples(t *testing.T) map[string]map[string]any {
+	t.Helper()
+	files, err := filepath.Glob("../../../examples/kinds/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]map[string]any{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, doc := range strings.Split(string(text), "\n---\n") {
+			var o map[string]any
+			if err := yaml.Unmarshal([]byte(doc), &o); err != nil {
+				t.Fatal(err)
+			}
+			var m metav1.PartialObjectMetadata
+			decode(t, o, &m)
+			gvk := m.GroupVersionKind()
+			k := kinds.All().Find(gvk)
+			if k == nil {
+				continue
+			}
+			if err := unstructured.SetNestedField(o, true, k.SuspendPath...); err != nil {
+				t.Fatal(err)
+			}
+			out["/validate-"+strings.ReplaceAll(gvk.Group, ".", "-")+"-"+gvk.Version+"-"+strings.ToLower(gvk.Kind)] = o
+		}
+	}
+	if len(out) != len(kinds.All()) {
+		t.Fatalf("there are samples of %d of %d kinds", len(out), len(kinds.All()))
+	}
+	return out
+}
+
+// A job may take a Workload that was made beforehand for nobody, and no other one: of all kinds, whoever
+// has it, by the label and by the annotation, when it is created and when it is changed.
+func TestJobsTakeNoWorkloadsOfOthers(t *testing.T) {
+	made := func(name string, change func(*v1beta2.Workload)) *v1beta2.Workload {
+		w := &v1beta2.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name}}
+		if change != nil {
+			change(w)
+		}
+		return w
+	}
+	pod := func(name, workload string, phase corev1.PodPhase) *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name, Annotations: map[string]string{v1beta2.WorkloadAnnotation: workload}},
+			Spec:       corev1.PodSpec{NodeName: "n"}, Status: corev1.PodStatus{Phase: phase},
+		}
+	}
+	owner := func(kind string) func(*v1beta2.Workload) {
+		return func(w *v1beta2.Workload) {
+			w.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: kind, Name: "o", UID: "u", Controller: new(true)}}
+		}
+	}
+	workloads := []client.Object{
+		made("free", nil),
+		made("reserved", func(w *v1beta2.Workload) { w.Status.Admission = &v1beta2.Admission{ClusterQueue: "q"} }),
+		made("of-a-group", func(w *v1beta2.Workload) {
+			w.Annotations = map[string]string{v1beta2.IsGroupWorkloadAnnotation: "true"}
+		}),
+		made("of-a-pod", owner("Pod")),
+		made("of-a-job", owner("Job")),
+		made("left", func(w *v1beta2.Workload) {
+			w.Labels, w.Status.Admission = map[string]string{v1beta2.JobUIDLabel: "gone"}, &v1beta2.Admission{ClusterQueue: "q"}
+		}),
+		made("with-pods", nil), pod("runs", "with-pods", corev1.PodRunning),
+		made("with-done-pods", nil), pod("done", "with-done-pods", corev1.PodSucceeded),
+	}
+	handlers := serveWith(t, webhook.Options{}, workloads, nil, world()...)
+	cells := map[string]string{ // what is said of it; "" takes it
+		"free": "", "reserved": "", "not-there": "", "with-done-pods": "",
+		"of-a-group": "is that of a group of pods", "of-a-pod": "belongs to Pod o", "of-a-job": "belongs to Job o", "left": "was made for another job", "with-pods": "has pods",
+	}
+	for path, sample := range samples(t) {
+		t.Run(strings.TrimPrefix(path, "/validate-"), func(t *testing.T) {
+			for workload, says := range cells {
+				for _, part := range []string{"labels", "annotations"} {
+					names := func(name string) string {
+						o := encode(t, sample)
+						meta, _ := o["metadata"].(map[string]any)
+						meta["namespace"], meta["name"] = "blue", "o"
+						labels := map[string]any{"kueue.x-k8s.io/queue-name": "default-queue"}
+						meta["labels"] = labels
+						if name == "" {
+							return string(text(t, o))
+						}
+						if part == "labels" {
+							labels[v1beta2.PrebuiltWorkloadLabel] = name
+						} else {
+							meta[part] = map[string]any{v1beta2.PrebuiltWorkloadLabel: name}
+						}
+						return string(text(t, o))
+					}
+					for what, a := range map[string]ask{
+						"created": {path: path, new: names(workload)},
+						"changed": {path: path, old: names(""), new: names(workload)},
+						"left":    {path: path, old: names(workload), new: names(workload)},
+					} {
+						field := "metadata." + part + "[" + v1beta2.PrebuiltWorkloadLabel + "]"
+						r := send(t, handlers, a)
+						refused := strings.Contains(r.Message, field)
+						if want := says != "" && what != "left"; refused != want || want && (r.Allowed || !strings.Contains(r.Message, says)) {
+							t.Errorf("%s in its %s, %s: it says %q, want %q", workload, part, what, r.Message, says)
+						}
+					}
+				}
+			}
+		})
+	}
+}
