@@ -380,9 +380,10 @@ func TestPodScope(t *testing.T) {
 			if rule.Resources[0] != "pods" || !ns || !object {
 				return
 			}
-			if slices.Contains(rule.Operations, admissionregistrationv1.Create) {
+			switch {
+			case slices.Contains(rule.Operations, admissionregistrationv1.Create):
 				creations++
-			} else {
+			case slices.Contains(rule.Operations, admissionregistrationv1.Update):
 				updates++
 			}
 		}
