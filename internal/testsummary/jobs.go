@@ -197,7 +197,7 @@ func (s *suite) sum(jobs []job) counts {
 		}
 	}
 	took.slowest(s.out)
-	s.out.print(longest("jobs", s.costs))
+	s.out.print(longest("jobs", s.costs, len(s.costs)))
 	return all
 }
 

@@ -271,7 +271,7 @@ func (t *report) slowest(out *printer) {
 			tests = append(tests, timed{k.name, took})
 		}
 	}
-	out.print(longest("slowest tests", tests), longest("slowest packages", packages))
+	out.print(longest("slowest tests", tests, listed), longest("slowest packages", packages, listed))
 }
 
 // timed is how long something took.
@@ -280,12 +280,13 @@ type timed struct {
 	took time.Duration
 }
 
-func longest(title string, all []timed) string {
+// longest lists those that took longest, at most so many.
+func longest(title string, all []timed, most int) string {
 	slices.SortFunc(all, func(a, b timed) int {
 		return cmp.Or(cmp.Compare(b.took, a.took), strings.Compare(a.name, b.name))
 	})
 	var b strings.Builder
-	for _, one := range all[:min(listed, len(all))] {
+	for _, one := range all[:min(most, len(all))] {
 		if one.took > 0 {
 			fmt.Fprintf(&b, "%8.1fs %s\n", one.took.Seconds(), one.name)
 		}
