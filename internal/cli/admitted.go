@@ -28,11 +28,43 @@ func admitted(p Picture, j facts.Job, e *Explanation) {
 	if p.Moved != nil {
 		e.say("Its pods got other nodes %s ago: %s", p.ago(when(p.Moved)), p.Moved.Message)
 	}
+	switch j.Reason {
+	case facts.ReasonDeleted:
+		e.say("It was deleted, and what is left of it still ends")
+	case facts.ReasonCompleted:
+		e.say("It has ended, and pods of it that are not waited for still end; it keeps their quota until then")
+	}
 	if p.AppWrapper != nil {
 		e.wrapper(p, j)
 	}
+	e.recovered(p)
 	e.pods(p, j)
+	if p.Stays != nil {
+		e.say("It should have left its node, %s ago: %s", p.ago(when(p.Stays)), p.Stays.Message)
+	}
 	e.part(p) // a set that grew
+}
+
+// recovered tells how often pods of a job of which mlbatch makes the pods failed and were made anew.
+func (e *Explanation) recovered(p Picture) {
+	k := kindOf(p.Asked.Kind)
+	if p.Other == nil || k == nil || k.Operated == nil {
+		return
+	}
+	r := k.Operated.Recall(p.Other)
+	if r == nil || r.Failures+r.FreeFailures+r.Attempt == 0 {
+		return
+	}
+	text := "Pods of it failed " + times(r.Failures+r.FreeFailures) + " and were made anew"
+	if r.Failures+r.FreeFailures == 0 {
+		text = "All its pods were made anew " + times(r.Attempt)
+	} else if r.Attempt > 0 {
+		text += ", all of them " + times(r.Attempt)
+	}
+	if at := r.LastFailureTime; at != nil {
+		text += ", the last time " + p.ago(at.Time) + " ago"
+	}
+	e.say("%s", text)
 }
 
 // wrapper adds what an AppWrapper says about its own recovery.
@@ -40,9 +72,15 @@ func (e *Explanation) wrapper(p Picture, j facts.Job) {
 	aw := p.AppWrapper
 	switch j.State {
 	case facts.Resetting:
-		e.say("It is being reset: its pods are removed and made anew, and it keeps its quota")
+		if j.Pods.None() {
+			e.say("It is being reset: its pods are gone, they are made anew after a pause, and it keeps its quota")
+		} else {
+			e.say("It is being reset: its pods are removed and made anew, and it keeps its quota")
+		}
 	case facts.Stopping:
-		e.say("It is being suspended: its pods are removed")
+		if aw.Status.Phase == appwrapper.AppWrapperSuspending {
+			e.say("It is being suspended: its pods are removed")
+		}
 	default:
 		// What the others mean is told by the pods.
 	}
@@ -85,12 +123,63 @@ func (e *Explanation) pods(p Picture, j facts.Job) {
 	default:
 		e.say("%s ended already, %d of them failed", count(pods.Ended, "pod"), pods.Failed)
 	}
+	if pods.Failed > 0 && p.AppWrapper == nil && j.Stage == facts.Admitted {
+		e.tries(p)
+	}
 	e.crashing(p, pods.Running)
 	e.unheard(p, pods.Running)
 	if n := len(pods.Leaving); n > 0 {
 		e.say("%s on %s %s being removed", count(n, "pod"), nodes(pods.Leaving), is(n))
 	}
 	e.blocked(p, pods.Waiting)
+}
+
+// Pauses of a Job between the tries of a pod: each is twice as long as the one before.
+const (
+	firstPause   = 10 * time.Second
+	longestPause = 6 * time.Minute
+)
+
+// tries tells how the last pod failed of a job that goes on, how often it is tried again, and
+// when.
+func (e *Explanation) tries(p Picture) {
+	last, at := (*corev1.Pod)(nil), time.Time{}
+	for i := range p.Pods {
+		if pod := &p.Pods[i]; pod.Status.Phase == corev1.PodFailed && (last == nil || endedAt(pod).After(at)) {
+			last, at = pod, endedAt(pod)
+		}
+	}
+	if last == nil {
+		return
+	}
+	ago := ""
+	if !at.IsZero() {
+		ago = fmt.Sprintf(" %s ago", p.ago(at))
+	}
+	e.say("The last one that failed is %s%s%s", last.Name, ago, howFailed(last))
+	e.Helps = fmt.Sprintf("read its log: mlbatch logs %s/%s", p.Asked.Namespace, last.Name)
+	if notStarted(culprit(last)) {
+		e.Helps = neverStarted
+	}
+	job := p.Job
+	if job == nil || job.Spec.BackoffLimit == nil || job.Spec.BackoffLimitPerIndex != nil {
+		return
+	}
+	failed := job.Status.Failed
+	e.say("It is tried again until more than %d pods have failed (spec.backoffLimit)", *job.Spec.BackoffLimit)
+	if next := at.Add(min(firstPause<<min(max(failed-1, 0), 10), longestPause)); job.Status.Active == 0 && !at.IsZero() && next.After(p.Now) {
+		e.say("The next try is in about %s", duration.HumanDuration(next.Sub(p.Now).Round(time.Second)))
+	}
+}
+
+// endedAt is when the last container of a pod ended; zero if none says so.
+func endedAt(pod *corev1.Pod) (at time.Time) {
+	for _, s := range pod.Status.ContainerStatuses {
+		if t := s.State.Terminated; t != nil && t.FinishedAt.After(at) {
+			at = t.FinishedAt.Time
+		}
+	}
+	return at
 }
 
 // crashing names the first pod that has started and does not stay up.
@@ -106,13 +195,16 @@ func (e *Explanation) crashing(p Picture, running []corev1.Pod) {
 				text += ", restarted " + times(s.RestartCount)
 			}
 			if last := s.LastTerminationState.Terminated; last != nil {
-				text += fmt.Sprintf(", and ended last with exit code %d", last.ExitCode)
-				if last.Reason != "" && last.Reason != "Error" {
-					text += " (" + last.Reason + ")"
-				}
+				text += ", and ended last" + howEnded(last)
+			}
+			if m := s.State.Waiting.Message; m != "" && s.LastTerminationState.Terminated == nil {
+				text += ": " + m
 			}
 			e.say("%s", text)
 			e.Helps = fmt.Sprintf("read what it said before it ended: mlbatch logs %s/%s -c %s --previous", p.Asked.Namespace, pod.Name, s.Name)
+			if notStarted(s.LastTerminationState.Terminated) {
+				e.Helps = neverStarted
+			}
 			return
 		}
 	}

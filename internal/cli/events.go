@@ -9,12 +9,14 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 )
 
@@ -24,6 +26,8 @@ const (
 	moved        = "Moved"        // planned nodes went away
 	// refused: the API server did not let the job's Workload be created.
 	refused = "WorkloadRefused"
+	// notEvacuated: a pod should leave its node, and does not since its job would not survive it.
+	notEvacuated = "NotEvacuated"
 )
 
 // findEvents looks for what only events say: why pods could not be made, that they got
@@ -47,9 +51,39 @@ func (p *Picture) findEvents(ctx context.Context, c client.Reader) error {
 			p.Moved = e
 		case e.Reason == refused && of.Kind == string(p.Asked.Kind) && of.Name == p.Asked.Name && later(e, p.Refused):
 			p.Refused = e
+		case e.Reason == notEvacuated && p.concerns(of) && later(e, p.Stays):
+			p.Stays = e
 		}
 	}
+	if p.Stays != nil && !p.driven(ctx, c) {
+		p.Stays = nil
+	}
 	return nil
+}
+
+// concerns reports whether an object is the job or one of its pods.
+func (p *Picture) concerns(of corev1.ObjectReference) bool {
+	return of.Kind == string(p.Asked.Kind) && of.Name == p.Asked.Name ||
+		of.Kind == string(Pod) && slices.ContainsFunc(p.Pods, func(o corev1.Pod) bool { return o.Name == of.Name })
+}
+
+// driven reports whether a pod of the job is still on a node that drives it off, as far as the
+// user may read nodes.
+func (p *Picture) driven(ctx context.Context, c client.Reader) bool {
+	for i := range p.Pods {
+		pod := &p.Pods[i]
+		if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		var n corev1.Node
+		switch err := c.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, &n); {
+		case err == nil && jobs.MustLeave(pod, &n, jobs.AvoidBadGPUs()) != "":
+			return true
+		case apierrors.IsForbidden(err):
+			return true // the event is all that there is to know
+		}
+	}
+	return false
 }
 
 // makers are the objects that make the job's pods, as KIND/NAME.

@@ -112,8 +112,15 @@ func (e *Explanation) say(format string, args ...any) {
 func (p *Picture) objects() facts.Objects {
 	return facts.Objects{
 		AppWrapper: p.AppWrapper, Job: p.Job, Other: p.other(), Workload: p.Workload, Pods: p.Pods, Team: p.Team, Refused: p.Refused, Answer: p.Answer,
-		Loose: p.Pod != nil && p.Workload == nil || p.PodGroup != nil || p.Deployment != nil || p.Set != nil,
+		Deleted: p.deleted(),
+		Loose:   p.Pod != nil && p.Workload == nil || p.PodGroup != nil || p.Deployment != nil || p.Set != nil,
 	}
+}
+
+// deleted reports whether the object of the job is being deleted.
+func (p *Picture) deleted() bool {
+	root := p.Root()
+	return root != nil && root.GetDeletionTimestamp() != nil
 }
 
 // ended tells of jobs that ended for good and say so themselves.

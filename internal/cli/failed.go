@@ -33,6 +33,30 @@ func (e *Explanation) failures(p Picture) {
 		e.say("%s failed too", count(more, "more pod"))
 	}
 	e.Helps = fmt.Sprintf("read its log: mlbatch logs %s/%s", p.Asked.Namespace, failed[0].Name)
+	if notStarted(culprit(&failed[0])) {
+		e.Helps = neverStarted
+	}
+}
+
+// neverStarted is what helps a container that never started, and has no log.
+const neverStarted = "correct the command or the image, as the message above says: it never started, so that there is no log"
+
+// notStarted reports whether a container ended because the runtime could not start it.
+func notStarted(t *corev1.ContainerStateTerminated) bool {
+	return t != nil && slices.Contains([]string{"StartError", "ContainerCannotRun", "CreateContainerError", "RunContainerError"}, t.Reason)
+}
+
+// howEnded is the exit code of a container, and what the runtime says of one that it could not
+// start.
+func howEnded(t *corev1.ContainerStateTerminated) string {
+	text := fmt.Sprintf(" with exit code %d", t.ExitCode)
+	if t.Reason != "" && t.Reason != "Error" {
+		text += " (" + t.Reason + ")"
+	}
+	if notStarted(t) && t.Message != "" {
+		text += ": " + t.Message
+	}
+	return text
 }
 
 // failedAt is when the first container of a pod failed; far away if none says so.
@@ -56,10 +80,8 @@ func culprit(pod *corev1.Pod) *corev1.ContainerStateTerminated {
 func howFailed(pod *corev1.Pod) string {
 	t := culprit(pod)
 	switch {
-	case t != nil && t.Reason != "" && t.Reason != "Error":
-		return fmt.Sprintf(" with exit code %d (%s)", t.ExitCode, t.Reason)
 	case t != nil:
-		return fmt.Sprintf(" with exit code %d", t.ExitCode)
+		return howEnded(t)
 	case pod.Status.Reason != "" || pod.Status.Message != "":
 		return ": " + orElse(pod.Status.Message, pod.Status.Reason)
 	}

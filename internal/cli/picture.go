@@ -146,6 +146,8 @@ type Picture struct {
 	// Failed is the last event that says why a pod of the job could not be made, Moved
 	// the last that says that its pods got other nodes; nil if there is none.
 	Failed, Moved *corev1.Event
+	// Stays is the last event that says that a pod should leave its node, and stays there.
+	Stays *corev1.Event
 	// Refused is the last event that says why the job has no Workload; nil if there is
 	// none.
 	Refused *corev1.Event

@@ -78,6 +78,10 @@ func RowColumns(now time.Time, namespaces bool) []Column[Row] { //nolint:revive 
 			Title: "EVICTED", Wide: true, Text: func(r Row) string { return r.EvictedBy },
 			Less: func(a, b Row) int { return cmp.Compare(a.Evictions, b.Evictions) },
 		},
+		{
+			Title: "RESTARTS", Wide: true, Text: func(r Row) string { return strconv.Itoa(int(r.Restarts)) },
+			Less: func(a, b Row) int { return cmp.Compare(a.Restarts, b.Restarts) },
+		},
 		{Title: "USER", Wide: true, Text: func(r Row) string { return r.User }},
 		{Title: "CLUSTERQUEUE", Wide: true, Text: func(r Row) string { return r.ClusterQueue }},
 		{Title: "WORKLOAD", Wide: true, Text: func(r Row) string { return r.Workload }},
@@ -98,11 +102,15 @@ func priorityOf(r Row) int32 {
 
 // where is on which nodes a job runs, or why it does not.
 func where(r Row) string {
+	nodes := strings.Join(r.Nodes, ",")
+	if r.Trouble != "" {
+		return strings.TrimPrefix(nodes+": "+r.Trouble, ": ")
+	}
 	switch r.State {
 	case facts.Running, facts.Resetting, facts.Stopping:
-		return strings.Join(r.Nodes, ",")
+		return nodes
 	case facts.Starting:
-		return cmp.Or(strings.Join(r.Nodes, ","), r.Reason)
+		return cmp.Or(nodes, r.Reason)
 	case facts.Held, facts.Waiting, facts.Succeeded, facts.Failed, facts.Unmanaged:
 	}
 	return reasonText(r.Reason, settled(r.Message))

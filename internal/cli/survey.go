@@ -23,6 +23,7 @@ import (
 	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
@@ -73,6 +74,10 @@ type Row struct {
 	EvictedBy string `json:"evictedBy,omitempty"`
 	// Nodes are those that its pods are on.
 	Nodes []string `json:"nodes,omitempty"`
+	// Restarts is how often containers of its pods were started again. Trouble is what is wrong
+	// with a job that has quota, in a few words; "" if nothing is.
+	Restarts int32  `json:"restarts,omitempty"`
+	Trouble  string `json:"trouble,omitempty"`
 	// User is who submitted it, "" where nobody knows.
 	User     string `json:"user,omitempty"`
 	Workload string `json:"workload,omitempty"`
@@ -108,6 +113,9 @@ func TakeSurvey(ctx context.Context, c client.Reader, namespace string, in clien
 		}
 	}
 	out.Rows = append(out.Rows, s.podRows()...)
+	if err := s.driven(ctx, out.Rows); err != nil {
+		return nil, err
+	}
 	for i := range out.Rows {
 		r := &out.Rows[i]
 		r.Target = s.targets[r.Namespace+"/"+r.Queue]
@@ -117,6 +125,29 @@ func TakeSurvey(ctx context.Context, c client.Reader, namespace string, in clien
 	})
 	slices.Sort(out.Unread)
 	return out, nil
+}
+
+// driven notes which jobs with GPUs are on nodes that drive them off, as far as the user may read
+// nodes: few have that label, and only these are asked for.
+func (s *surveyor) driven(ctx context.Context, rows []Row) error {
+	var nodes metav1.PartialObjectMetadataList
+	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
+	if err := readable(s.c.List(ctx, &nodes, client.HasLabels{nodehealth.HealthLabel})); err != nil {
+		return fmt.Errorf("list nodes: %w", err)
+	}
+	driving := map[string]bool{}
+	for i := range nodes.Items {
+		if jobs.Driving(nodes.Items[i].Labels, jobs.AvoidBadGPUs()) != "" {
+			driving[nodes.Items[i].Name] = true
+		}
+	}
+	for i := range rows {
+		r := &rows[i]
+		if at := slices.IndexFunc(r.Nodes, func(n string) bool { return driving[n] }); at >= 0 && r.Held > 0 && r.State == facts.Running {
+			r.Trouble = strings.TrimPrefix(r.Trouble+", has to leave "+r.Nodes[at], ", ")
+		}
+	}
+	return nil
 }
 
 // mostLines is how many lines are asked for at most.
@@ -370,7 +401,7 @@ func (s *surveyor) row(o *seen) (Row, bool) {
 		return Row{}, false
 	}
 	w := s.byJob[o.meta.GetUID()]
-	parts := facts.Objects{Workload: w, Team: s.teams[o.meta.GetNamespace()]}
+	parts := facts.Objects{Workload: w, Team: s.teams[o.meta.GetNamespace()], Deleted: o.meta.GetDeletionTimestamp() != nil}
 	switch full := o.full.(type) {
 	case *appwrapper.AppWrapper:
 		parts.AppWrapper = full
@@ -425,6 +456,12 @@ func rowOf(kind Kind, o metav1.Object, parts facts.Objects) Row {
 		row.Since = new(j.Since.UTC())
 	}
 	row.ExitCode = ExitCode(j.State, parts.Pods)
+	for i := range parts.Pods {
+		row.Restarts += restarts(&parts.Pods[i])
+	}
+	if j.State == facts.Running || j.State == facts.Starting || j.State == facts.Unmanaged {
+		row.Trouble = trouble(j, parts.Pods)
+	}
 	if w := parts.Workload; w != nil {
 		row.Workload, row.Priority = w.Name, w.Spec.Priority
 		if c := w.Spec.PriorityClassRef; c != nil {
@@ -453,6 +490,22 @@ func rowOf(kind Kind, o metav1.Object, parts facts.Objects) Row {
 		}
 	}
 	return row
+}
+
+// trouble is what is wrong with pods of a job that should run, in a few words.
+func trouble(j facts.Job, pods []corev1.Pod) string {
+	var parts []string
+	for i := range pods {
+		for _, s := range slices.Concat(pods[i].Status.InitContainerStatuses, pods[i].Status.ContainerStatuses) {
+			if w := s.State.Waiting; w != nil && w.Reason != "" && w.Reason != "PodInitializing" && w.Reason != "ContainerCreating" && len(parts) == 0 {
+				parts = append(parts, w.Reason)
+			}
+		}
+	}
+	if n := j.Pods.Failed; n > 0 {
+		parts = append(parts, count(n, "pod")+" failed")
+	}
+	return strings.Join(parts, ", ")
 }
 
 // holds notes what quota a Workload has, without what it gave back.

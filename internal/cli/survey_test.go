@@ -9,17 +9,23 @@ import (
 	"strings"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
 
 // populace is a cluster with jobs of many kinds in all states.
@@ -33,6 +39,65 @@ func populace(t *testing.T, forbidden string) client.Client {
 			return c.List(ctx, list, opts...)
 		},
 	}).Build()
+}
+
+// TestRowsTellOfTrouble: a job that has quota and does not do well says so in its line.
+func TestRowsTellOfTrouble(t *testing.T) {
+	for name, c := range map[string]struct {
+		why  string
+		node map[string]string
+		pods []corev1.Pod
+		// where is the last column.
+		where    string
+		restarts int32
+	}{
+		"well":     {"nothing to tell", nil, []corev1.Pod{ran("a", nil)}, "node-0", 0},
+		"restarts": {"what runs now and did not before", nil, []corev1.Pod{ran("a", func(p *corev1.Pod) { p.Status.ContainerStatuses[0].RestartCount = 3 })}, "node-0", 3},
+		"does not stay": {"its container waits to be started again", nil, []corev1.Pod{ran("a", func(p *corev1.Pod) {
+			p.Status.ContainerStatuses[0].RestartCount = 5
+			p.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
+		})}, "node-0: CrashLoopBackOff", 5},
+		"tried again":     {"pods of it have failed", nil, []corev1.Pod{ran("a", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), ran("b", nil)}, "node-0: 1 pod failed", 0},
+		"should leave":    {"its node drives it off, and it stays", map[string]string{"autopilot.ibm.com/gpuhealth": "EVICT"}, []corev1.Pod{ran("a", nil)}, "node-0: has to leave node-0", 0},
+		"suspicious node": {"a node that is to be avoided drives nobody off", map[string]string{"autopilot.ibm.com/gpuhealth": "WARN"}, []corev1.Pod{ran("a", nil)}, "node-0", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "w", Labels: map[string]string{kueue.JobUIDLabel: "u1"}}}
+			w.Spec.PodSets = []kueue.PodSet{{Name: "main", Count: 1, Template: corev1.PodTemplateSpec{Spec: c.pods[0].Spec}}}
+			w.Status.Admission = &kueue.Admission{ClusterQueue: "q", PodSetAssignments: []kueue.PodSetAssignment{{Name: "main", Count: new(int32(1))}}}
+			apimeta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{Type: kueue.WorkloadAdmitted, Status: metav1.ConditionTrue, Reason: "Admitted"})
+			objects := []client.Object{
+				w, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "j", UID: "u1"}},
+				&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-0", Labels: c.node}},
+			}
+			for i := range c.pods {
+				objects = append(objects, &c.pods[i])
+			}
+			s, err := cli.TakeSurvey(t.Context(), fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(objects...).Build(), "", client.ListOptions{})
+			if err != nil || len(s.Rows) != 1 {
+				t.Fatalf("%v, %d rows", err, len(s.Rows))
+			}
+			columns := cli.RowColumns(now(), false)
+			if got := columns[len(columns)-1].Text(s.Rows[0]); got != c.where || s.Rows[0].Restarts != c.restarts {
+				t.Errorf("%s: %q, %d restarts; want %q, %d", c.why, got, s.Rows[0].Restarts, c.where, c.restarts)
+			}
+		})
+	}
+}
+
+// ran is a pod of Workload w that runs on node-0 with GPUs.
+func ran(name string, change func(*corev1.Pod)) corev1.Pod {
+	p := corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name, Annotations: map[string]string{kueue.WorkloadAnnotation: "w"}},
+		Spec: corev1.PodSpec{NodeName: "node-0", Containers: []corev1.Container{{
+			Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8")}},
+		}}},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{Name: "c"}}},
+	}
+	if change != nil {
+		change(&p)
+	}
+	return p
 }
 
 // TestPs: the list of jobs in terminals of several widths, and whole.

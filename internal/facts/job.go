@@ -75,6 +75,8 @@ type Objects struct {
 	Other    *Other
 	Workload *kueue.Workload
 	Pods     []corev1.Pod
+	// Deleted says that the object of the job is being deleted.
+	Deleted bool
 	// Loose says that none of the objects that make its pods is a job.
 	Loose bool
 	// Team says that only queued jobs may run in its namespace.
@@ -147,8 +149,27 @@ func JobOf(o Objects) Job {
 	}
 	if j.Stage == Admitted {
 		j.runs(o.AppWrapper)
+		j.ends(o)
 	}
 	return j
+}
+
+// Reasons of ours for pods that still end though nobody stopped their job.
+const (
+	ReasonDeleted   = "Deleted"
+	ReasonCompleted = "Completed"
+)
+
+// ends is an admitted job of which pods only still end: it was deleted, or it has ended by its own
+// account, or all that it is waited for is over.
+func (j *Job) ends(o Objects) {
+	over := j.Pods.Ended > 0 && j.Pods.Failed == 0 && len(j.Pods.Running)+len(j.Pods.Waiting) == 0
+	switch {
+	case o.Deleted:
+		j.State, j.Reason = Stopping, ReasonDeleted
+	case o.Other != nil && o.Other.Ended, over && len(j.Pods.Leaving) > 0:
+		j.State, j.Reason = Stopping, ReasonCompleted
+	}
 }
 
 func (j *Job) is(stage Stage, state State, reason string) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -228,8 +229,15 @@ func (n Node) Undrain(ctx context.Context, c client.Client) (left []string, err 
 		if !n.Spec.Unschedulable && n.Labels[nodehealth.HealthLabel] != evicting {
 			return nil, fmt.Errorf("node %s is not drained", n.Name)
 		}
-		return nil, fmt.Errorf("node %s was taken out of service by somebody else (%s), not by mlbatch drain: it stays; kubectl uncordon %s puts it back if you know why it was",
-			n.Name, convert.Node(n.Node).Why, n.Name)
+		var cures []string
+		if n.Spec.Unschedulable {
+			cures = append(cures, "kubectl uncordon "+n.Name)
+		}
+		if n.Labels[nodehealth.HealthLabel] == evicting {
+			cures = append(cures, fmt.Sprintf("kubectl label node %s %s-", n.Name, nodehealth.HealthLabel))
+		}
+		return nil, fmt.Errorf("node %s was taken out of service by somebody else (%s), not by mlbatch drain: it stays; %s puts it back if you know why it was",
+			n.Name, convert.Node(n.Node).Why, strings.Join(cures, " and "))
 	}
 	p := nodePatch{}
 	p.Metadata.Annotations = map[string]*string{cli.DrainAnnotation: nil}

@@ -93,6 +93,20 @@ func pod(namespace, scheduler string) string {
 	return fmt.Sprintf("\n{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: %s}, spec: {nodeName: n1, schedulerName: %s, containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 1}}}]}}", namespace, scheduler)
 }
 
+// TestWhatRunsIsReady: no condition says of what serves that its pods are ready; that they run does.
+func TestWhatRunsIsReady(t *testing.T) {
+	admitted := workload("db", "queueName: q", "cpu: 1", `admission: {clusterQueue: blue, podSetAssignments: [{name: main, count: 1}]}, conditions: [{type: Admitted, status: "True", lastTransitionTime: "2026-01-01T11:50:00Z"}, {type: PodsReady, status: "False"}]`)
+	serves := func(phase string) string {
+		return base + admitted + "\n{apiVersion: v1, kind: Pod, metadata: {name: db-0, namespace: blue, annotations: {kueue.x-k8s.io/workload: w-db}}, spec: {nodeName: n1, containers: [{name: c, image: i}]}, status: {phase: " + phase + "}}"
+	}
+	if found := judged(t, serves("Running"), interceptor.Funcs{}).Findings; len(found) > 0 {
+		t.Errorf("it runs: %+v", found)
+	}
+	if found := judged(t, serves("Pending"), interceptor.Funcs{}).Findings; len(found) != 1 || found[0].Rule != "not-ready" {
+		t.Errorf("it does not run: %+v", found)
+	}
+}
+
 // TestRules: every rule finds what it is for, and alone.
 func TestRules(t *testing.T) {
 	if found := judged(t, base, interceptor.Funcs{}).Findings; len(found) > 0 {

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
@@ -160,11 +161,30 @@ func notReady(v *view) []found {
 			return ""
 		}
 		since := v.now.Sub(admitted.LastTransitionTime.Time)
-		if since < v.patience {
+		if since < v.patience || v.runs(w) {
 			return ""
 		}
 		return fmt.Sprintf("was admitted %s ago, and its pods do not all run", since.Round(1e9))
 	})
+}
+
+// runs reports whether as many pods of a Workload run, or have succeeded, as were admitted: no
+// condition says so where nobody asks for it, nor of what serves.
+func (v *view) runs(w *kueue.Workload) bool {
+	if w.Status.Admission == nil {
+		return false
+	}
+	wanted := 0
+	for i := range w.Status.Admission.PodSetAssignments {
+		wanted += int(ptr.Deref(w.Status.Admission.PodSetAssignments[i].Count, 0))
+	}
+	for i := range v.Pods {
+		p := &v.Pods[i]
+		if p.Namespace == w.Namespace && p.Annotations[kueue.WorkloadAnnotation] == w.Name && (p.Status.Phase == corev1.PodRunning || p.Status.Phase == corev1.PodSucceeded) {
+			wanted--
+		}
+	}
+	return wanted <= 0 && len(w.Status.Admission.PodSetAssignments) > 0
 }
 
 func evicted(v *view) []found {
