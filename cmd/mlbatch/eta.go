@@ -98,7 +98,7 @@ func (e *etaFlags) run(ctx context.Context, out, errs io.Writer, args []string) 
 	}
 	workload := ""
 	if len(args) > 0 {
-		p, err := cli.Find(ctx, c, ref)
+		p, err := cli.FindAny(ctx, c, ref)
 		if err != nil {
 			return e.job.conn.Unreachable(err, cfg.Host)
 		}

@@ -100,7 +100,7 @@ func (e *eventsFlags) list(ctx context.Context, out, errs io.Writer, cfg *rest.C
 	var job *cli.Picture
 	namespace := e.job.namespace
 	if ref.Name != "" {
-		found, err := cli.Find(ctx, c, ref)
+		found, err := cli.FindAny(ctx, c, ref)
 		if err != nil {
 			return err
 		}

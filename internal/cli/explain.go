@@ -113,7 +113,7 @@ func (p *Picture) objects() facts.Objects {
 	return facts.Objects{
 		AppWrapper: p.AppWrapper, Job: p.Job, Other: p.other(), Workload: p.Workload, Pods: p.Pods, Team: p.Team, Refused: p.Refused, Answer: p.Answer,
 		Deleted: p.deleted(),
-		Loose:   p.Pod != nil && p.Workload == nil || p.PodGroup != nil || p.Deployment != nil || p.Set != nil,
+		Loose:   p.Pod != nil && p.Workload == nil || p.PodGroup != nil || p.Deployment != nil || p.Set != nil || p.Asked.Kind == Group,
 	}
 }
 
@@ -161,9 +161,13 @@ func stays(aw *appwrapper.AppWrapper) bool {
 
 // loose tells of objects that run pods outside the queues.
 func loose(p Picture, j facts.Job, e *Explanation) {
+	if p.Asked.Kind == Group {
+		incompleteGroup(p, e)
+		return
+	}
 	if p.Pod != nil && groupOf(p.Pod) != "" {
-		e.State, e.Reason = facts.Held, "GroupIncomplete"
-		e.say("%s is held with its group %s until all %s pods of that are created", e.Object, groupOf(p.Pod), orElse(p.Pod.Annotations[kueue.PodGroupTotalCountAnnotation], "its"))
+		e.State, e.Reason = facts.Held, reasonGroupIncomplete
+		e.say("%s is held with its group %s until all %s pods of that are created", e.Object, groupOf(p.Pod), wantedOf(p.Pod))
 		e.Helps = "create the missing pods, with the same label " + kueue.PodGroupNameLabel + "; kubectl describe says if the pods contradict each other"
 		return
 	}
@@ -175,7 +179,7 @@ func loose(p Picture, j facts.Job, e *Explanation) {
 		scheduled(p, e)
 		return
 	}
-	if i := slices.IndexFunc(p.Pods, func(o corev1.Pod) bool { return held(&o) }); i >= 0 && p.Pod == nil {
+	if i := slices.IndexFunc(p.Pods, func(o corev1.Pod) bool { return held(&o) }); i >= 0 && p.Pod == nil && len(p.Parts) == 0 {
 		queuedPods(p, j, e)
 		return
 	}
@@ -206,8 +210,12 @@ func loosePodEnded(p Picture, e *Explanation) {
 // queuedPods tells of an object whose pods are queued one by one.
 func queuedPods(p Picture, j facts.Job, e *Explanation) {
 	waiting := slices.DeleteFunc(slices.Clone(p.Pods), func(o corev1.Pod) bool { return len(o.Spec.SchedulingGates) == 0 })
-	e.say("%s is not queued itself: its pods are, one by one", e.Object)
-	e.State, e.Reason = facts.Running, "PodsQueued"
+	if group := sharedGroup(p.Pods); group != "" {
+		e.say("%s is not queued itself: its pods are, together, as Workload %s", e.Object, group)
+	} else {
+		e.say("%s is not queued itself: its pods are, one by one", e.Object)
+	}
+	e.State, e.Reason = facts.Running, reasonPodsQueued
 	e.pods(p, j)
 	if len(waiting) == 0 {
 		return
@@ -216,6 +224,15 @@ func queuedPods(p Picture, j facts.Job, e *Explanation) {
 	e.Helps = "ask about one of them: mlbatch why " + waiting[0].Namespace + "/" + waiting[0].Name
 	e.part(p)
 	e.rollout(p)
+}
+
+// sharedGroup is the group that all of some pods are queued in, "" if there is none.
+func sharedGroup(pods []corev1.Pod) string {
+	group := groupOf(&pods[0])
+	if slices.ContainsFunc(pods, func(o corev1.Pod) bool { return groupOf(&o) != group }) {
+		return ""
+	}
+	return group
 }
 
 // rollout tells of a Deployment that makes room for its new pods only once they run: what they

@@ -35,7 +35,7 @@ import (
 //
 // Whether a workload that waits could start is asked of a controller, through ask.
 func Gather(ctx context.Context, c client.Reader, ask Asker, ref Ref, now time.Time) (Picture, error) {
-	p, err := findAny(ctx, c, ref)
+	p, err := FindAny(ctx, c, ref)
 	if err != nil {
 		return Picture{}, err
 	}
@@ -449,6 +449,8 @@ func (p *Picture) findPods(ctx context.Context, c client.Reader) error {
 // owns reports whether a pod belongs to the job.
 func (p *Picture) owns(pod *corev1.Pod) bool {
 	switch {
+	case p.Asked.Kind == Group:
+		return groupOf(pod) == p.Asked.Name
 	case p.Set != nil && p.Asked.Kind == LeaderWorkerSet:
 		return pod.Labels[leaderworkerset.NameLabel] == p.Asked.Name
 	case p.Set != nil:
@@ -483,9 +485,7 @@ func (p *Picture) findOthers(ctx context.Context, c client.Reader) error {
 	p.Jobs = map[string]string{}
 	for i := range all.Items {
 		o := &all.Items[i]
-		if owner := metav1.GetControllerOf(o); owner != nil {
-			p.Jobs[o.Namespace+"/"+o.Name] = o.Namespace + "/" + owner.Name
-		}
+		p.Jobs[o.Namespace+"/"+o.Name] = o.Namespace + "/" + jobName(o)
 	}
 	return nil
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -62,8 +61,8 @@ func TakeNodes(ctx context.Context, c client.Reader) (rows []NodeRow, seen bool,
 	jobs := map[string]string{}
 	for i := range workloads.Items {
 		w := &workloads.Items[i]
-		if owner := metav1.GetControllerOf(w); owner != nil {
-			jobs[w.Namespace+"/"+w.Name] = w.Namespace + "/" + owner.Name
+		if kind, _ := convert.Owner(w); kind.Kind != string(Pod) || convert.OfGroup(w) {
+			jobs[w.Namespace+"/"+w.Name] = w.Namespace + "/" + jobName(w)
 		}
 	}
 	at := map[string]*NodeRow{}
@@ -97,7 +96,8 @@ func TakeNodes(ctx context.Context, c client.Reader) (rows []NodeRow, seen bool,
 				row.Jobs = map[string]int64{}
 			}
 			key := p.Namespace + "/" + p.Annotations[kueue.WorkloadAnnotation]
-			row.Jobs[cmp.Or(jobs[key], p.Namespace+"/"+p.Name)] += n
+			_, name := madeBy(p)
+			row.Jobs[cmp.Or(jobs[key], p.Namespace+"/"+name)] += n
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(at)) {

@@ -76,20 +76,23 @@ func FindSet(ctx context.Context, c client.Reader, ref Ref) (Picture, bool, erro
 	return Picture{}, false, nil
 }
 
-// findAny is Find, and finds sets as well.
-func findAny(ctx context.Context, c client.Reader, ref Ref) (Picture, error) {
+// FindAny is Find, and finds sets as well, and groups of which pods are missing.
+func FindAny(ctx context.Context, c client.Reader, ref Ref) (Picture, error) {
 	p, err := Find(ctx, c, ref)
-	if missing := (*MissingError)(nil); !errors.As(err, &missing) || ref.Kind != "" && !isSet(ref.Kind) {
+	if missing := (*MissingError)(nil); !errors.As(err, &missing) || ref.Kind != "" && ref.Kind != Group && !isSet(ref.Kind) {
 		return p, err
 	}
 	p, found, e := FindSet(ctx, c, ref)
 	switch {
 	case e != nil:
 		return Picture{}, e
-	case !found:
-		return Picture{}, err
+	case found:
+		return p, p.findParts(ctx, c)
 	}
-	return p, p.findParts(ctx, c)
+	if p, found, e = findGroup(ctx, c, ref); found || e != nil {
+		return p, e
+	}
+	return Picture{}, err
 }
 
 // findParts finds the Workload that stands for all pods of a set; those of one that has several,
@@ -121,7 +124,7 @@ func (p *Picture) findParts(ctx context.Context, c client.Reader) error {
 // gatherPart asks about the first pod of a set that waits in a queue, so that what is true of
 // the set can be said with its reason.
 func (p *Picture) gatherPart(ctx context.Context, c client.Reader, ask Asker) error {
-	if p.Deployment == nil && p.Set == nil || p.Workload != nil && waits(p.Workload) {
+	if p.Deployment == nil && p.Set == nil && p.PodGroup == nil || p.Workload != nil && waits(p.Workload) {
 		return nil
 	}
 	first := Ref{Namespace: p.Asked.Namespace}
@@ -145,7 +148,7 @@ func (p *Picture) gatherPart(ctx context.Context, c client.Reader, ask Asker) er
 // queuedSet tells of a set that names a queue, or whose pods are queued in groups.
 func queuedSet(p Picture, j facts.Job, e *Explanation) {
 	const most = 3
-	e.State, e.Reason = facts.Running, "PodsQueued"
+	e.State, e.Reason = facts.Running, reasonPodsQueued
 	if len(j.Pods.Running) == 0 {
 		e.State = facts.Starting
 	}

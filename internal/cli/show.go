@@ -133,11 +133,14 @@ func PodLogs(c corev1client.PodsGetter) LogTail {
 // Show gathers what there is to know about a job. Of the log of the pod that failed first, if one
 // did, it reads some last lines, none if lines is 0.
 func Show(ctx context.Context, c client.Reader, logs LogTail, ref Ref, lines int64, now time.Time) (*Shown, error) {
-	p, err := Find(ctx, c, ref)
+	p, err := FindAny(ctx, c, ref)
 	if err != nil {
 		return nil, err
 	}
 	p.Now = now
+	if n := len(p.Parts); n > 0 { // one of its parts speaks for it: the first that waits
+		p.Workload = &p.Parts[max(0, slices.IndexFunc(p.Parts, func(w kueue.Workload) bool { return waits(&w) }))]
+	}
 	if err := p.findNamespace(ctx, c); err != nil {
 		return nil, err
 	}
@@ -149,6 +152,7 @@ func Show(ctx context.Context, c client.Reader, logs LogTail, ref Ref, lines int
 		return nil, err
 	}
 	j := facts.JobOf(p.objects())
+	p.standsByPods(&j)
 	if j.Eviction != nil { // it may name another workload
 		if err := p.findOthers(ctx, c); err != nil {
 			return nil, err
@@ -161,6 +165,24 @@ func Show(ctx context.Context, c client.Reader, logs LogTail, ref Ref, lines int
 		out.Failure.readLog(ctx, logs, p.Asked.Namespace, lines)
 	}
 	return out, nil
+}
+
+// standsByPods is how what is not queued itself stands by its pods, which are.
+func (p *Picture) standsByPods(j *facts.Job) {
+	if j.Stage != facts.Loose || !slices.ContainsFunc(p.Pods, func(o corev1.Pod) bool { return held(&o) }) {
+		return
+	}
+	j.LocalQueue = p.Pods[0].Labels[kueue.QueueNameLabel]
+	switch {
+	case p.Asked.Kind == Group:
+		j.State, j.Reason = facts.Held, reasonGroupIncomplete
+	case slices.ContainsFunc(p.Pods, func(o corev1.Pod) bool { return gated(&o) }):
+		j.State, j.Reason = facts.Waiting, reasonPodsQueued
+	case j.Pods.AllRun():
+		j.State, j.Reason = facts.Running, reasonPodsQueued
+	default:
+		j.State, j.Reason = facts.Starting, reasonPodsQueued
+	}
 }
 
 // events are those of the job and of all that it consists of.

@@ -430,18 +430,25 @@ func (s *surveyor) podRows() (out []Row) {
 		w := &s.workloads[i]
 		pods := s.podsOf[w.Namespace+"/"+w.Name]
 		at := slices.IndexFunc(pods, func(p corev1.Pod) bool { return held(&p) })
-		if sel := s.options.LabelSelector; at < 0 || sel != nil && !sel.Matches(labels.Set(pods[at].Labels)) {
+		if at < 0 || !s.wants(&pods[at]) {
 			continue
 		}
 		what := metav1.Object(&pods[at])
 		if groupOf(&pods[at]) != "" {
 			what = w // which has the name of the group
 		}
-		row := rowOf(Pod, what, facts.Objects{Workload: w, Pods: pods})
+		row := rowOf(Pod, what, facts.Objects{Workload: w, Pods: pods, Deleted: what.GetDeletionTimestamp() != nil})
+		row.Kind, row.Name = submittedAs(w, &pods[at])
 		row.User = jobs.User(nil, &pods[at])
 		out = append(out, row)
 	}
-	return out
+	return append(joined(out), s.incomplete()...)
+}
+
+// wants reports whether a pod has the labels that are asked for.
+func (s *surveyor) wants(p *corev1.Pod) bool {
+	sel := s.options.LabelSelector
+	return sel == nil || sel.Matches(labels.Set(p.Labels))
 }
 
 // rowOf is the line of a job with these objects.

@@ -36,13 +36,14 @@ func Find(ctx context.Context, c client.Reader, ref cli.Ref) (*Target, error) {
 	if _, missing := errors.AsType[*cli.MissingError](err); !missing {
 		return nil, err
 	}
-	set, found, e := cli.FindSet(ctx, c, ref)
+	set, e := cli.FindAny(ctx, c, ref)
 	switch {
 	case e != nil:
 		return nil, e
-	case !found || set.Asked.Kind == cli.DaemonSet: // that is for those who run the nodes
+	case set.Asked.Kind == cli.DaemonSet: // that is for those who run the nodes
 		return nil, err
 	}
+	set.Workload, set.Parts, set.Made = nil, nil, nil // what stands for it is what makes its pods
 	return &Target{Picture: set}, nil
 }
 
@@ -52,6 +53,9 @@ func (t *Target) Object() client.Object { return t.Root() }
 // group reports whether the job is a group of pods without an object of its own, and which: then
 // its pods are the job.
 func (t *Target) group() bool {
+	if t.Asked.Kind == cli.Group {
+		return true
+	}
 	if t.Set != nil || t.Workload == nil || t.Root() != client.Object(t.Workload) {
 		return false
 	}
@@ -69,8 +73,11 @@ func Select(ctx context.Context, c client.Reader, namespace string, with labels.
 	for i := range survey.Rows {
 		r := &survey.Rows[i]
 		kind := r.Kind
-		if kind == cli.Pod && r.Workload == r.Name { // a group, which only its Workload stands for
+		switch {
+		case kind == cli.Pod && r.Workload == r.Name: // a group, which only its Workload stands for
 			kind = cli.Workload
+		case kind == cli.Pod && r.Workload == "":
+			kind = cli.Group
 		}
 		out = append(out, cli.Ref{Kind: kind, Namespace: r.Namespace, Name: r.Name})
 	}
@@ -79,7 +86,7 @@ func Select(ctx context.Context, c client.Reader, namespace string, with labels.
 
 // title is KIND NAMESPACE/NAME of the job, "pod group" for groups.
 func (t *Target) title() string {
-	if t.group() {
+	if t.group() && t.Workload != nil {
 		return "pod group " + t.Asked.Namespace + "/" + t.Asked.Name
 	}
 	return t.Asked.String()
