@@ -60,18 +60,25 @@ func (e *Engine) checking(q *queue) (sum []quota.Use, n int) {
 	return sum, n
 }
 
-// LocalLoad is how full a LocalQueue is: what its workloads use, all who wait as
-// pending, and what was used in the past.
+// LocalLoad is how full a LocalQueue is: what its workloads use, who waits, parked or not as the
+// load of its queue has it, and what was used in the past.
 func (e *Engine) LocalLoad(namespace, name string) core.Load {
 	d := e.localQueues[localQueueKey{namespace, name}]
 	if d == nil {
 		return core.Load{}
 	}
 	out := core.Load{
-		Pending: d.counts[waiting] + d.counts[reserved], Reserving: d.counts[running] + d.counts[leaving], Evicting: d.counts[leaving],
+		Pending: d.counts[reserved], Reserving: d.counts[running] + d.counts[leaving], Evicting: d.counts[leaving],
 		Reserved: map[core.FlavorResource]core.Amount{}, Used: map[core.FlavorResource]core.Amount{},
 	}
 	for w := range d.workloads { // sums, so order does not matter
+		switch {
+		case w.State() != waiting:
+		case w.group != nil && w.group.considered():
+			out.Pending++
+		default:
+			out.Inadmissible++
+		}
 		if w.State() != running && w.State() != leaving {
 			continue
 		}

@@ -35,6 +35,9 @@ func TestStats(t *testing.T) {
 		e.Apply(ev)
 	}
 	steps(t, e, 200)
+	if queue, local := e.Load("a"), e.LocalLoad("a", "q"); queue.Pending != local.Pending || queue.Inadmissible != local.Inadmissible || local.Inadmissible != 3 {
+		t.Errorf("the queue has %d that wait and %d that are parked, its only LocalQueue %d and %d", queue.Pending, queue.Inadmissible, local.Pending, local.Inadmissible)
+	}
 	fr := core.FlavorResource{Flavor: "f", Resource: core.CPU}
 	want := cycle.Stats{
 		Cohorts: []cycle.CohortStats{
