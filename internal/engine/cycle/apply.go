@@ -28,7 +28,10 @@ func (e *Engine) Apply(ev core.Event) {
 		e.nodes.Gone(ev.Name)
 		e.pending.nodesChange(true, false) // with its last node a flavor is decided by quota alone
 	default:
-		e.edit(ev)
+		trees := e.settling.trees(ev)
+		if e.edit(ev) {
+			e.settling.edit(ev, trees)
+		}
 	}
 }
 
@@ -86,6 +89,7 @@ func (e *Engine) update(w *workload, o *core.Workload) {
 		at = o.Created
 	}
 	same := w.Time == at.UnixNano() && w.equivalence.describes(o) && w.obs.localQueue == o.Queue
+	shifted, from := w.Priority != o.Priority || w.obs.localQueue != o.Queue, w.localQueue
 	was, is := w.obs.details(), detailsOf(o)
 	same = same && samePlaces(was.ended, is.ended)
 	switch w.State() {
@@ -106,6 +110,9 @@ func (e *Engine) update(w *workload, o *core.Workload) {
 		}
 		as := w.State()
 		e.admissions.rebook(w, func() { e.describe(w, o, as) })
+	}
+	if shifted {
+		e.settling.shift(w, from)
 	}
 }
 

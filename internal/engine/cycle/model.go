@@ -71,8 +71,8 @@ func newModel(o Options) *model {
 
 // edit takes in changes of queues, cohorts, flavors and namespaces. They take
 // effect at the next Decide, many at once. An edit that changes nothing costs
-// nothing.
-func (m *model) edit(ev core.Event) {
+// nothing. It reports whether it changes anything.
+func (m *model) edit(ev core.Event) bool {
 	changed := false
 	switch ev := ev.(type) {
 	case core.FlavorSet:
@@ -123,6 +123,7 @@ func (m *model) edit(ev core.Event) {
 		delete(m.namespaces, ev.Name)
 	}
 	m.edited = m.edited || changed
+	return changed
 }
 
 func (m *model) define(q *queue, spec *core.Queue) {

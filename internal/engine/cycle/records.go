@@ -65,6 +65,8 @@ type workload struct {
 	timer  *timer
 	told   *core.Reason // why it waits, as it was told last
 
+	shifted bool // in settling.shifted
+
 	// Of history: charged is the local queue that pays its costs, until it is admitted.
 	charged *localQueue
 	costs   map[string]order.Past
@@ -193,6 +195,11 @@ type queue struct {
 	reserving, evicting int
 	// byUsage says that groups are of one local queue each.
 	byUsage bool
+	// Of settling: unsettled is since when its tree changes; touched says that it is listed
+	// there since the last Decide, edited that nothing of its tree is judged for that;
+	// wouldEvict that its first would evict others.
+	unsettled                   unsettled
+	touched, edited, wouldEvict bool
 }
 
 // Before orders queues by their heads.

@@ -319,6 +319,12 @@ func (s *script) happens(what string, k core.Key, args []string) error {
 	case "taken": // the API accepted its admission, and it was not seen yet
 		s.engine.Apply(core.Applied{Key: k, Seq: 1})
 		return nil
+	case "priority": // its label is changed
+		n, err := strconv.ParseInt(args[0], 10, 64)
+		if err != nil {
+			return err
+		}
+		w.Priority = n
 	case "move": // to another LocalQueue
 		w.Queue = args[0]
 	case "hold":

@@ -39,6 +39,8 @@ type State struct {
 	// BlockedSeen and ReadySeen say that nothing changed since groups that wait
 	// for head reservations, or for pods, were looked at.
 	BlockedSeen, ReadySeen bool
+	// Decided says that a Decide was made.
+	Decided bool
 	// Sampled is when past usage was counted last.
 	Sampled time.Time
 }
@@ -74,6 +76,18 @@ type QueueState struct {
 	// Head is set while the queue has a first workload to be judged: after a
 	// Decide, only if that ran out of budget.
 	Head *HeadState
+	// Unsettled is since when its tree changes, nil if it does not; Touched says that it has since
+	// the last Decide, Edited that nothing of it is judged for that. WouldEvict says that its
+	// first waits for the end of that to evict.
+	Unsettled                   *UnsettledState
+	Touched, Edited, WouldEvict bool
+}
+
+// UnsettledState is when changes in a tree began, when the last was, and whether nothing of it is
+// judged meanwhile.
+type UnsettledState struct {
+	First, Last time.Time
+	Edited      bool
 }
 
 // HeadState is how far the first workload of a queue would borrow, as far as it
@@ -168,6 +182,8 @@ type WorkloadState struct {
 	Charged core.Key
 	Costs   []PastAmount
 	Told    *core.Reason
+	// Shifted says that it changed its place, in a tree that is not settled yet.
+	Shifted bool
 }
 
 // FilterState is which nodes the pods of a pod set could use when they were

@@ -53,7 +53,9 @@ func reheadAll(t turns) {
 }
 
 // hasHead reports whether the first workload of a queue may be judged.
-func (q *queue) hasHead() bool { return q.active.Len() > 0 && q.closed == nil && q.ahead() == nil }
+func (q *queue) hasHead() bool {
+	return q.active.Len() > 0 && q.closed == nil && q.ahead() == nil && q.mayJudge()
+}
 
 // standBest lets the head of a queue stand as well as it could.
 func (q *queue) standBest() {
