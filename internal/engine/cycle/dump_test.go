@@ -115,6 +115,7 @@ func TestLoadedEnginesDecideTheSame(t *testing.T) {
 				all := []*twins{
 					{t: t, opt: cycle.Options{Budget: 1, FairSharing: fair, AdmissionFairSharing: usage}},
 					{t: t, opt: cycle.Options{Budget: 2, FairSharing: fair, AdmissionFairSharing: usage, BlockAdmission: true, Observe: 3 * time.Second}},
+					{t: t, opt: cycle.Options{FairSharing: fair, AdmissionFairSharing: usage, Settle: 3 * time.Second}},
 				}
 				for _, w := range all {
 					w.engine = cycle.New(w.opt)
@@ -154,7 +155,7 @@ func (x *duel) extra() {
 		return
 	}
 	w := pick(x.t, "who", x.ref.sorted()...)
-	switch pick(x.t, "what", "refused", "applied", "held", "backoff", "gate") {
+	switch pick(x.t, "what", "refused", "applied", "held", "backoff", "gate", "priority") {
 	case "refused":
 		x.others(core.Refused{Key: w.Key})
 	case "applied":
@@ -162,6 +163,10 @@ func (x *duel) extra() {
 	case "held":
 		o := w.Workload
 		o.Held = "Deactivated"
+		x.others(core.WorkloadSet{Workload: o})
+	case "priority":
+		o := w.Workload
+		o.Priority = pick[int64](x.t, "new priority", 0, 1, 2)
 		x.others(core.WorkloadSet{Workload: o})
 	case "gate":
 		o := w.Workload

@@ -27,6 +27,7 @@ const (
 	Namespace
 	LimitRange
 	RuntimeClass
+	PriorityClass
 	Node
 	Pod
 	Workload

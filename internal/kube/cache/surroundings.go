@@ -19,7 +19,7 @@ func (w *World) Workload(k core.Key) core.Workload { return w.workloads[k].workl
 
 func (w *World) translate(o *kueue.Workload) core.Workload {
 	limits := w.limits[o.Namespace]
-	s := convert.Surroundings{RuntimeClasses: w.classes}
+	s := convert.Surroundings{RuntimeClasses: w.classes, Priorities: w.priorities}
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
 		s.LimitRanges = append(s.LimitRanges, limits[name])
 	}

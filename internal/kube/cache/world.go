@@ -23,6 +23,8 @@ type World struct {
 	// RuntimeClass adds to a pod.
 	limits  map[string]map[string]*corev1.LimitRange
 	classes map[string]convert.RuntimeClass
+	// priorities are the values of the WorkloadPriorityClasses.
+	priorities map[string]int32
 
 	pods      podTable
 	nodes     map[string]core.Node // without Foreign
@@ -47,7 +49,8 @@ type known struct {
 	// object is what workload was translated from, while it waits: the limits
 	// around it may change and make it ask for something else. What was admitted
 	// keeps what it was admitted with.
-	object *kueue.Workload
+	object   *kueue.Workload
+	priority convert.Priority
 	// done is how many pods of each pod set, of those admitted, are done for good.
 	done map[string]int32
 	// once is true if no pod follows one that succeeded.
@@ -60,7 +63,7 @@ type known struct {
 // NewWorld returns an empty world in an installation with these rules.
 func NewWorld(rules convert.Rules) *World {
 	return &World{
-		rules: rules, limits: map[string]map[string]*corev1.LimitRange{}, classes: map[string]convert.RuntimeClass{},
+		rules: rules, limits: map[string]map[string]*corev1.LimitRange{}, classes: map[string]convert.RuntimeClass{}, priorities: map[string]int32{},
 		pods: newPodTable(), nodes: map[string]core.Node{}, workloads: map[core.Key]known{}, plans: map[core.Key]*core.Admission{},
 		rejected: map[core.Key]rejection{}, queues: map[string]*kueue.ClusterQueue{}, checks: map[string]admissionCheck{},
 		topologies: map[string]bool{}, flavors: map[string]resourceFlavor{},
@@ -71,7 +74,7 @@ func NewWorld(rules convert.Rules) *World {
 func (w *World) Translate(changes []Change) []core.Event {
 	b := batch{
 		world: w, nodes: map[string]bool{}, workloads: map[core.Key]bool{},
-		limits: map[string]bool{}, classes: map[string]bool{}, queues: map[string]bool{},
+		limits: map[string]bool{}, classes: map[string]bool{}, priorities: map[string]bool{}, queues: map[string]bool{},
 		ended: map[core.Key]*kueue.Workload{},
 	}
 	for _, c := range changes {
@@ -147,7 +150,9 @@ type batch struct {
 	// limits are the namespaces whose LimitRanges changed, classes the
 	// RuntimeClasses that did.
 	limits, classes map[string]bool
-	queues          map[string]bool
+	// priorities are the WorkloadPriorityClasses that changed.
+	priorities map[string]bool
+	queues     map[string]bool
 	// ended are Workloads that had ended when they were first seen.
 	ended map[core.Key]*kueue.Workload
 }
@@ -167,6 +172,8 @@ func (b *batch) take(c Change) {
 		b.events = append(b.events, plain(c))
 	case LimitRange, RuntimeClass:
 		b.surroundings(c)
+	case PriorityClass:
+		b.priorityClass(c)
 	case Node:
 		b.node(c)
 	case Pod:
@@ -207,7 +214,7 @@ func gone(r Ref) core.Event {
 		return core.NamespaceGone{Name: r.Name}
 	case Node:
 		return core.NodeGone{Name: r.Name}
-	case Topology, AdmissionCheck, LimitRange, RuntimeClass, Pod, Workload, Rejection:
+	case Topology, AdmissionCheck, LimitRange, RuntimeClass, PriorityClass, Pod, Workload, Rejection:
 	}
 	panic("cache: no plain event for this kind")
 }
@@ -264,7 +271,7 @@ func (b *batch) workload(c Change) {
 	if ok && !convert.Finished(o) {
 		w := b.world.translate(o)
 		b.plan(k, w.Admission)
-		entry := known{workload: w, done: b.world.rules.Done(o), once: convert.EndsOnce(o)}
+		entry := known{workload: w, priority: b.world.rules.PriorityOf(o), done: b.world.rules.Done(o), once: convert.EndsOnce(o)}
 		if w.Admission == nil {
 			entry.object = o
 		}
@@ -326,6 +333,7 @@ func (b *batch) finish() []core.Event {
 	w := b.world
 	b.count()
 	b.retranslate()
+	b.reprioritize()
 	keys := make([]core.Key, 0, len(b.workloads))
 	for k := range b.workloads {
 		keys = append(keys, k)

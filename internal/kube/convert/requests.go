@@ -18,6 +18,8 @@ type Surroundings struct {
 	LimitRanges []*corev1.LimitRange
 	// RuntimeClasses are those of the cluster, by name: what they add to a pod.
 	RuntimeClasses map[string]RuntimeClass
+	// Priorities are the values of the WorkloadPriorityClasses.
+	Priorities map[string]int32
 }
 
 // Requests are what one pod asks for.

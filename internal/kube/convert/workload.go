@@ -131,7 +131,7 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 		Job:       jobOf(w),
 		Endless:   Endless(w),
 		Queue:     string(w.Spec.QueueName),
-		Priority:  rules.priority(w),
+		Priority:  rules.PriorityOf(w).In(s.Priorities),
 		Created:   w.CreationTimestamp.Time,
 		QueueTime: rules.queueTime(w),
 		Held:      held(w),
@@ -221,16 +221,37 @@ func group(ps *kueue.PodSet) string {
 	return ptr.Deref(ps.TopologyRequest.PodSetGroupName, "")
 }
 
-// priority is what orders a Workload among others: the sum of two numbers of 32 bits.
-// A boost that is none counts as nothing.
-func (r Rules) priority(w *kueue.Workload) int64 {
-	p := int64(ptr.Deref(w.Spec.Priority, 0))
+// Priority is what orders a Workload among others: the sum of two numbers of 32 bits.
+type Priority struct {
+	// Class is the WorkloadPriorityClass that it refers to, "" if none.
+	Class string
+	// Copied is spec.priority: the class's value as it was written there last.
+	Copied int32
+	// Boost is what is added to it.
+	Boost int32
+}
+
+// PriorityOf is the priority of a Workload. A boost that is none counts as nothing.
+func (r Rules) PriorityOf(w *kueue.Workload) Priority {
+	p := Priority{Copied: ptr.Deref(w.Spec.Priority, 0)}
+	if ref := w.Spec.PriorityClassRef; ref != nil && ref.Kind == kueue.WorkloadPriorityClassKind {
+		p.Class = ref.Name
+	}
 	if r.PriorityBoost {
 		if boost, err := strconv.ParseInt(w.Annotations[kueue.PriorityBoostAnnotation], 10, 32); err == nil {
-			p += boost
+			p.Boost = int32(boost)
 		}
 	}
 	return p
+}
+
+// In is its value where classes have these values. A class that is there decides: copies of its
+// value are written one Workload after the other, and it changes for all of them at once.
+func (p Priority) In(classes map[string]int32) int64 {
+	if value, ok := classes[p.Class]; ok && p.Class != "" {
+		return int64(value) + int64(p.Boost)
+	}
+	return int64(p.Copied) + int64(p.Boost)
 }
 
 // gates names the gates that keep a Workload from admission.

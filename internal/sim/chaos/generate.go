@@ -49,6 +49,7 @@ func World(seed uint64) sim.World {
 	}
 	m.world = sim.World{Name: fmt.Sprint("seed ", seed), Seed: seed, Start: time.Unix(1_000_000, 0).UTC()}
 	m.policies()
+	m.world.Engine.Settle = []time.Duration{0, 0, 500 * time.Millisecond, 2 * time.Second}[seed/2%4]
 	m.rules()
 	m.clusterModel()
 	m.makeFlavors()
@@ -77,9 +78,34 @@ func World(seed uint64) sim.World {
 	if seed%9 == 4 {
 		m.misfits(end)
 	}
+	if m.world.Engine.Settle > 0 {
+		m.atOnce(m.moment(end))
+	}
 	slices.SortStableFunc(m.world.Script, func(a, b sim.Op) int { return cmp.Compare(a.At, b.At) })
 	return m.world
 }
+
+// atOnce is one change that is written one object after the other: jobs that get one
+// priority, queues and cohorts that get other quotas.
+func (m *maker) atOnce(t time.Duration) {
+	to := m.Int32N(4)
+	for _, job := range m.jobs {
+		if t += m.pause(); m.odds(50) {
+			m.at(t, sim.Op{Change: &sim.Change{Key: job, Priority: new(to)}})
+		}
+	}
+	for _, q := range m.queues {
+		if t += m.pause(); m.odds(30) {
+			m.editQueue(t, q)
+		}
+	}
+	if len(m.cohorts) > 0 && m.odds(30) {
+		m.editCohort(t+m.pause(), m.IntN(len(m.cohorts)))
+	}
+}
+
+// pause is what lies between two writes of one change.
+func (m *maker) pause() time.Duration { return time.Duration(m.upTo(60)) * time.Millisecond }
 
 func (m *maker) policies() {
 	if m.odds(30) {
