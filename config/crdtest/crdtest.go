@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -23,6 +24,9 @@ import (
 	"github.com/mlbatch/mlbatch/config"
 )
 
+// definitions are read once for all tests of a program, of which most want several. Nobody changes them.
+var definitions = sync.OnceValues(config.CRDs) //nolint:gochecknoglobals // as they are embedded
+
 // Schema does to objects of one version what the API server does.
 type Schema struct {
 	structural *structuralschema.Structural
@@ -33,7 +37,7 @@ type Schema struct {
 // Of returns the schema of one version of a definition in config/crd.
 func Of(t testing.TB, name, version string) Schema {
 	t.Helper()
-	crds, err := config.CRDs()
+	crds, err := definitions()
 	if err != nil {
 		t.Fatal(err)
 	}
