@@ -70,6 +70,7 @@ func marked() install.Values {
 func switches() []change {
 	return []change{
 		{".Values.certManager.enabled", func(v *install.Values) { v.CertManager.Enabled = true }},
+		{"not .Values.visibility.enabled", func(v *install.Values) { v.Visibility.Enabled = false }},
 		{"not .Values.scheduler.enabled", func(v *install.Values) { v.Scheduler.Enabled = false }},
 		{`eq .Values.platform "openshift"`, func(v *install.Values) { v.Platform = install.OpenShift }},
 	}

@@ -255,6 +255,8 @@ func about() map[string]string {
 		"metrics.serviceMonitor.enabled": "Makes ServiceMonitors.",
 		"metrics.serviceMonitor.labels":  "Labels by which your Prometheus finds them, such as {release: prometheus}.",
 		"metrics.readers":                "Who may read the controller's metrics, as subjects of a binding: the service account of your Prometheus.",
+		"visibility":                     "The API of what waits, which mlbatch why asks (docs/visibility-api.md).",
+		"visibility.enabled":             "Registers it with the API server. Without it why answers from conditions alone.",
 		"certManager":                    "Certificates by cert-manager.",
 		"certManager.enabled":            "Without it the controller makes and renews them itself.",
 		"crds":                           "The definitions of kinds.",

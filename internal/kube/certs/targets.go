@@ -34,15 +34,18 @@ type Targets struct {
 }
 
 // Services in front of the controller, beside that of the webhooks. A configuration that comes
-// from Kueue may name another one of those.
+// from Kueue may name another one of those. That of the conversions is another Service than that
+// of the webhooks because it leads to pods that are not ready as well: they become ready when they have
+// read all objects, for which some may have to be converted.
 const (
+	ConversionService = "mlbatch-conversion"
 	VisibilityService = "mlbatch-visibility"
 	MetricsService    = "mlbatch-controller-metrics"
 )
 
 // Hosts are the names by which the controller is asked within a cluster.
 func Hosts(namespace, webhookService string) []string {
-	services := []string{configv1beta2.DefaultWebhookService, VisibilityService, MetricsService}
+	services := []string{configv1beta2.DefaultWebhookService, ConversionService, VisibilityService, MetricsService}
 	if !slices.Contains(services, webhookService) {
 		services = append(services, webhookService)
 	}

@@ -88,6 +88,15 @@ func (o Options) location() (webhook.Location, error) {
 	return webhook.AtService(s.Namespace, s.Name, s.Port, o.CABundle), nil
 }
 
+// converters is where conversions are served, which is beside the webhooks: behind a Service of their
+// own where there are Services (see rendering.services).
+func (o Options) converters(at webhook.Location) webhook.Location {
+	if s := o.WebhookService; s != nil {
+		return webhook.AtService(s.Namespace, conversionService, s.Port, o.CABundle)
+	}
+	return at
+}
+
 // parts are the objects of an installation that are the same wherever the programs run.
 type parts struct {
 	definitions, secrets, policies, roles, visibility, webhooks []client.Object
@@ -106,7 +115,7 @@ func partsOf(opts Options) (*parts, error) {
 	opts.called = certs.CalledFor(crds)
 	p := &parts{
 		policies: slices.Concat(bindingGuards(opts), holdGuards(), tenantGuards(opts.Kinds)), roles: roles(opts), visibility: visibilityObjects(opts),
-		definitions: definitions(crds, at),
+		definitions: definitions(crds, opts.converters(at)),
 	}
 	if opts.ownCerts() {
 		// It has no rights to make Secrets, only to fill this one.

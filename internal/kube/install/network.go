@@ -23,9 +23,13 @@ func (x *rendering) networkPolicies() []client.Object {
 	if !x.NetworkPolicy.Enabled {
 		return nil
 	}
+	called := []int32{webhookPort}
+	if x.Values.Visibility.Enabled {
+		called = append(called, visibilityPort)
+	}
 	all := []client.Object{
 		x.networkPolicy(ControllerComponent, rules(
-			ingress(blocks(x.NetworkPolicy.APIServer), true, webhookPort, visibilityPort),
+			ingress(blocks(x.NetworkPolicy.APIServer), true, called...),
 			ingress(x.NetworkPolicy.Metrics, false, metricsPort),
 			ingress(blocks(x.NetworkPolicy.Nodes), false, healthPort),
 		)),

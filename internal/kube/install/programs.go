@@ -39,7 +39,10 @@ const (
 // SchedulerService names the Service in front of the scheduler's metrics.
 const SchedulerService = "mlbatch-scheduler-metrics"
 
-const metricsService = certs.MetricsService
+const (
+	metricsService    = certs.MetricsService
+	conversionService = certs.ConversionService
+)
 
 const (
 	// nobody is the user of the image, with files on no node.
@@ -68,7 +71,7 @@ func (x *rendering) controller() client.Object {
 		"--config=" + configDir + "/" + configFile,
 		"--namespace=" + x.Namespace,
 		fmt.Sprintf("--webhook-port=%d", webhookPort),
-		fmt.Sprintf("--visibility-port=%d", visibilityPort),
+		fmt.Sprintf("--visibility-port=%d", x.visibilityPort()),
 		fmt.Sprintf("--metrics-port=%d", metricsPort),
 		fmt.Sprintf("--health-port=%d", healthPort),
 		"--scheduler-name=" + x.Controller.SchedulerName,
@@ -86,18 +89,30 @@ func (x *rendering) controller() client.Object {
 		volumes = append(volumes, corev1.Volume{Name: "certificates", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: certificatesSecret}}})
 		mounts = append(mounts, corev1.VolumeMount{Name: "certificates", MountPath: certsDir, ReadOnly: true})
 	}
-	pod := x.pod(ControllerComponent, Controller, x.Controller.Program, args, []corev1.ContainerPort{
+	ports := []corev1.ContainerPort{
 		{Name: "webhooks", ContainerPort: webhookPort},
 		{Name: "visibility", ContainerPort: visibilityPort},
 		{Name: "metrics", ContainerPort: metricsPort},
 		{Name: "health", ContainerPort: healthPort},
-	})
+	}
+	if !x.Values.Visibility.Enabled {
+		ports = slices.DeleteFunc(ports, func(p corev1.ContainerPort) bool { return p.ContainerPort == visibilityPort })
+	}
+	pod := x.pod(ControllerComponent, Controller, x.Controller.Program, args, ports)
 	pod.Annotations = map[string]string{ConfigHash: hash(x.Controller.Config)}
 	pod.Spec.Volumes = volumes
 	pod.Spec.Containers[0].VolumeMounts = mounts
 	// Users' writes wait for the webhooks: a replica that goes answers until nobody asks it.
 	pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: drain}}}
 	return x.deployment(ControllerComponent, x.Controller.Replicas, pod)
+}
+
+// visibilityPort is where the visibility API is served; 0 turns it off.
+func (x *rendering) visibilityPort() int32 {
+	if !x.Values.Visibility.Enabled {
+		return 0
+	}
+	return visibilityPort
 }
 
 // kindModes are modes as the flag takes them, in the order of their kinds.
@@ -250,11 +265,19 @@ func probe(path string, seconds, failures int32) *corev1.Probe {
 	}
 }
 
-// services are in front of the webhooks and the metrics; that of the visibility API is with its
-// registration.
+// services are in front of the webhooks, the conversions and the metrics; that of the visibility API
+// is with its registration.
+//
+// Webhooks are asked of pods that are ready: others have not read yet what they judge by. Conversions
+// need no more than the object, and what a pod reads until it is ready may have to be converted:
+// where objects are stored in an old version and no pod is ready, none ever would be otherwise.
 func (x *rendering) services() []client.Object {
+	webhooks := corev1.ServicePort{Name: "https", Port: webhookServicePort, TargetPort: intstr.FromString("webhooks")}
+	conversions := x.service(conversionService, ControllerComponent, webhooks)
+	conversions.Spec.PublishNotReadyAddresses = true
 	all := []client.Object{
-		x.service(v1beta2.DefaultWebhookService, ControllerComponent, corev1.ServicePort{Name: "https", Port: webhookServicePort, TargetPort: intstr.FromString("webhooks")}),
+		x.service(v1beta2.DefaultWebhookService, ControllerComponent, webhooks),
+		conversions,
 		x.service(metricsService, ControllerComponent, corev1.ServicePort{Name: "https", Port: metricsPort, TargetPort: intstr.FromString("metrics")}),
 	}
 	if x.Scheduler.Enabled {
@@ -263,7 +286,7 @@ func (x *rendering) services() []client.Object {
 	return all
 }
 
-func (x *rendering) service(name, component string, port corev1.ServicePort) client.Object {
+func (x *rendering) service(name, component string, port corev1.ServicePort) *corev1.Service {
 	port.Protocol = corev1.ProtocolTCP
 	meta := x.meta(name)
 	meta.Labels = map[string]string{ComponentLabel: component}

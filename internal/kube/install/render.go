@@ -133,10 +133,12 @@ type rendering struct {
 func (x *rendering) options() Options {
 	o := Options{
 		WebhookService: &Service{Namespace: x.Namespace, Name: v1beta2.DefaultWebhookService, Port: webhookServicePort},
-		Visibility:     &Visibility{Port: visibilityPort, Selector: selector(ControllerComponent)},
 		Namespace:      x.Namespace,
 		SchedulerNames: x.SchedulerNames(),
 		Kinds:          kinds.All(),
+	}
+	if x.Values.Visibility.Enabled {
+		o.Visibility = &Visibility{Port: visibilityPort, Selector: selector(ControllerComponent)}
 	}
 	if x.CertManager.Enabled {
 		o.CertManager = x.Namespace + "/" + certificateName
@@ -233,7 +235,7 @@ const certificatesSecret = "mlbatch-certificates" //nolint:gosec // a name
 // certificate has cert-manager make the certificates.
 func (x *rendering) certificate() []client.Object {
 	var names []any
-	for _, service := range []string{v1beta2.DefaultWebhookService, VisibilityService, metricsService} {
+	for _, service := range []string{v1beta2.DefaultWebhookService, conversionService, VisibilityService, metricsService} {
 		names = append(names, service+"."+x.Namespace+".svc", service+"."+x.Namespace+".svc.cluster.local")
 	}
 	return []client.Object{

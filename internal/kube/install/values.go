@@ -35,6 +35,7 @@ type Values struct {
 	PodDisruptionBudget Switch                        `json:"podDisruptionBudget"`
 	NetworkPolicy       NetworkPolicy                 `json:"networkPolicy"`
 	Metrics             Metrics                       `json:"metrics"`
+	Visibility          Switch                        `json:"visibility"`
 	CertManager         Switch                        `json:"certManager"`
 	CRDs                CRDs                          `json:"crds"`
 	ExtraObjects        []map[string]any              `json:"extraObjects"`
@@ -184,6 +185,7 @@ func DefaultValues(tag string) Values {
 			Metrics: []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: "monitoring"}}}},
 		},
 		Metrics:      Metrics{ServiceMonitor: ServiceMonitor{Labels: map[string]string{}}, Readers: []rbacv1.Subject{}},
+		Visibility:   Switch{true},
 		CRDs:         CRDs{Enabled: true, Keep: true},
 		ExtraObjects: []map[string]any{},
 	}

@@ -28,7 +28,9 @@ type Visibility struct {
 	ExternalName string
 }
 
-// visibilityObjects are the Service and the registration of both versions.
+// visibilityObjects are the Service and the registration of both versions. The Service leads to pods
+// that are not ready as well, which say what there is: as long as nobody does, the API server knows the
+// kinds of the cluster in part only, and no namespace can be deleted.
 func visibilityObjects(o Options) []client.Object {
 	v := o.Visibility
 	if v == nil {
@@ -38,7 +40,7 @@ func visibilityObjects(o Options) []client.Object {
 	if v.ExternalName != "" {
 		s.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: v.ExternalName}
 	} else {
-		s.Spec = corev1.ServiceSpec{Selector: v.Selector, Ports: []corev1.ServicePort{{
+		s.Spec = corev1.ServiceSpec{Selector: v.Selector, PublishNotReadyAddresses: true, Ports: []corev1.ServicePort{{
 			Name: "https", Port: v.Port, TargetPort: intstr.FromInt32(v.Port), Protocol: corev1.ProtocolTCP,
 		}}}
 	}

@@ -20,7 +20,7 @@ func TestVisibilityObjects(t *testing.T) {
 		"pods": {
 			"the Service finds the controller's pods",
 			Visibility{Port: 8082, Selector: map[string]string{"app": "mlbatch"}},
-			corev1.ServiceSpec{Selector: map[string]string{"app": "mlbatch"}},
+			corev1.ServiceSpec{PublishNotReadyAddresses: true, Selector: map[string]string{"app": "mlbatch"}},
 		},
 		"outside": {
 			"the API server follows the name",

@@ -188,6 +188,8 @@ type Options struct {
 	keeper *certs.Keeper
 	// shift is what needs the lead; nil where no others compete for it.
 	shift *shift
+	// early is what runs before the caches are filled.
+	early *early
 }
 
 // Gates are Kueue's feature gates on jobs that are on if nothing else is said.
@@ -268,7 +270,7 @@ func Run(ctx context.Context, opts Options) error {
 		return fmt.Errorf("start the controller: %w", err)
 	}
 	defer stop()
-	opts.keeper = keeper
+	opts.keeper, opts.early = keeper, &early{}
 	if opts.shift, err = newShift(cfg, opts.LeaderElection); err != nil {
 		return fmt.Errorf("start the controller: %w", err)
 	}
@@ -338,7 +340,7 @@ func Run(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	return opts.shift.run(ctx, mgr.Start, opts.DrainFor)
+	return opts.shift.run(ctx, opts.early.with(mgr.Start), opts.DrainFor)
 }
 
 func managerOptions(opts Options) (ctrl.Options, error) {
@@ -523,13 +525,14 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 		return fmt.Errorf("add the decision loop: %w", err)
 	}
 	if opts.VisibilityAddress != "" && opts.VisibilityAddress != "0" {
-		err := mgr.Add(visibility.New(visibility.Options{
+		server := visibility.New(visibility.Options{
 			Address: opts.VisibilityAddress, Certificate: opts.content(), TLS: opts.TLS, Kubeconfig: opts.Kubeconfig,
 			Lines: answers, Workloads: mgr.GetClient(), Clock: clock.RealClock{}, SlackQueue: opts.SlackQueue, Rules: opts.Rules,
-		}))
-		if err != nil {
+		})
+		if err := mgr.Add(server); err != nil {
 			return fmt.Errorf("add the visibility API: %w", err)
 		}
+		opts.early.add(server.Serve)
 	}
 	return queues.SetupWithManager(mgr, queues.Options{Numbers: loop, Gauges: counters})
 }

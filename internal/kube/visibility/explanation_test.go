@@ -38,7 +38,7 @@ func asks(t *testing.T, q queues, who, path string, rights ...string) (*v1beta2.
 	t.Helper()
 	h := &handler{
 		lines: q, workloads: fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(town()...).Build(),
-		clock: testingclock.NewFakePassiveClock(time.Unix(5000, 0)), slack: "slack",
+		clock: testingclock.NewFakePassiveClock(time.Unix(5000, 0)), slack: "slack", filled: done(),
 		rights: authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 			if a.GetUser().GetName() != who {
 				return authorizer.DecisionDeny, "", errors.New("somebody else asks")

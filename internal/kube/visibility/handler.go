@@ -73,7 +73,12 @@ type handler struct {
 	slack string
 	// rules are those by which the engine is told of Workloads.
 	rules convert.Rules
+	// filled is closed once there is something to answer from.
+	filled <-chan struct{}
 }
+
+// errUnfilled is the answer until then.
+var errUnfilled = errors.New("this controller has just started and still reads the objects of the cluster")
 
 // ServeHTTP answers one request.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -105,6 +110,8 @@ func (h *handler) resource(r *http.Request, info *request.RequestInfo) (any, err
 	switch {
 	case !known:
 		return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, info.Verb, of, info.Name, "", 0, true)
+	case !h.answers():
+		return nil, later(errUnfilled)
 	case planning && info.Verb == "create":
 		return h.plan(r, info)
 	case info.Verb != "get" || planning:
@@ -121,6 +128,16 @@ func (h *handler) resource(r *http.Request, info *request.RequestInfo) (any, err
 		return nil, err
 	}
 	return answerIn(info, items)
+}
+
+// answers reports whether there is something to answer from.
+func (h *handler) answers() bool {
+	select {
+	case <-h.filled:
+		return true
+	default:
+		return false
+	}
 }
 
 // items are those of the answer.

@@ -46,6 +46,13 @@ type queues struct {
 	supposedStart forecast.Forecast
 }
 
+// done is a channel that is closed: the caches are filled.
+func done() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}
+
 func (q queues) Forecast(k core.Key) (forecast.Forecast, bool) {
 	f, is := q.forecasts[k]
 	return f, is
@@ -116,7 +123,7 @@ func serve(t *testing.T, q queues) http.Handler {
 			Spec: kueue.WorkloadSpec{Active: new(k.Name != "off")},
 		})
 	}
-	h := &handler{lines: q, workloads: fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).Build(), clock: clock.RealClock{}}
+	h := &handler{lines: q, workloads: fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).Build(), clock: clock.RealClock{}, filled: done()}
 	return filters.WithRequestInfo(h, &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")})
 }
 
@@ -219,6 +226,22 @@ func TestDiscovery(t *testing.T) {
 	w := httptest.NewRecorder()
 	if serve(t, shared()).ServeHTTP(w, r); w.Code != http.StatusNotAcceptable {
 		t.Errorf("aggregated discovery: %d", w.Code)
+	}
+}
+
+// TestDiscoveryIsAnsweredBeforeQuestions: as long as the caches are not filled it is said what there
+// is, and who asks more is told to come again.
+func TestDiscoveryIsAnsweredBeforeQuestions(t *testing.T) {
+	h := &handler{lines: shared(), clock: clock.RealClock{}, filled: make(chan struct{})}
+	served := filters.WithRequestInfo(h, &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")})
+	for path, code := range map[string]int{
+		"/apis": 200, root: 200, root + "/v1beta2": 200, root + "/v1beta1": 200,
+		root + "/v1beta2/clusterqueues/shared/pendingworkloads": 503, root + "/v1beta2/namespaces/blue/workloads/a/explanation": 503,
+	} {
+		w := httptest.NewRecorder()
+		if served.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil)); w.Code != code || (code == 503) != (w.Header().Get("Retry-After") != "") {
+			t.Errorf("%s: %d instead of %d, to be asked again after %q", path, w.Code, code, w.Header().Get("Retry-After"))
+		}
 	}
 }
 

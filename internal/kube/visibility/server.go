@@ -49,30 +49,44 @@ type Options struct {
 
 // Server serves the API. Every replica of the controller does, also those that do
 // not decide.
-type Server struct{ opts Options }
+//
+// It is served before the caches are filled, and says what there is from then on: as long as nobody
+// tells the API server what an API has, no namespace of the cluster can be deleted. What waits, and
+// why, is answered once they are.
+type Server struct {
+	opts   Options
+	filled chan struct{}
+}
 
-// New returns a server that Start runs.
-func New(opts Options) *Server { return &Server{opts} }
+// New returns a server that Serve runs.
+func New(opts Options) *Server { return &Server{opts, make(chan struct{})} }
 
 // NeedLeaderElection is false: see Server.
 func (s *Server) NeedLeaderElection() bool { return false }
 
+// Start is called by the manager when the caches are filled.
+func (s *Server) Start(ctx context.Context) error {
+	close(s.filled)
+	<-ctx.Done()
+	return nil
+}
+
 // retryAfter is the pause after a start that failed.
 const retryAfter = 10 * time.Second
 
-// Start serves until the context ends. Where the cluster does not say how to know
+// Serve serves until the context ends. Where the cluster does not say how to know
 // its users (no rights, an API server that cannot pass requests on), it says so
 // and tries again: nothing else in the process depends on it.
-func (s *Server) Start(ctx context.Context) error {
+func (s *Server) Serve(ctx context.Context) {
 	for {
 		err := s.serve(ctx)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // it ended because it was told to
+			return // it was told to
 		}
 		log.FromContext(ctx).Error(err, "The visibility API is not served; trying again", "after", retryAfter.String())
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-s.opts.Clock.After(retryAfter):
 		}
 	}
@@ -108,6 +122,7 @@ func (s *Server) serve(parent context.Context) error {
 	}
 	h := chain(&handler{
 		lines: s.opts.Lines, workloads: s.opts.Workloads, rights: may.Authorizer, clock: s.opts.Clock, slack: s.opts.SlackQueue, rules: s.opts.Rules,
+		filled: s.filled,
 	}, who, may)
 	stopped, _, err := serving.Serve(h, 2*time.Second, ctx.Done())
 	if err != nil {
