@@ -40,6 +40,20 @@ func gpus(n int64) corev1.ResourceList {
 	return corev1.ResourceList{gpu: *resource.NewQuantity(n, resource.DecimalSI)}
 }
 
+// asAlpha makes a definition one of v1alpha1, which is what Kueue until 0.11 has of Cohorts, and until 0.13
+// of Topologies. The parent of a Cohort has another name there.
+func asAlpha(d *apiextensionsv1.CustomResourceDefinition) {
+	v := &d.Spec.Versions[0]
+	v.Name, v.AdditionalPrinterColumns = "v1alpha1", nil
+	spec := v.Schema.OpenAPIV3Schema.Properties["spec"]
+	if parent, is := spec.Properties["parentName"]; is {
+		delete(spec.Properties, "parentName")
+		spec.Properties["parent"] = parent
+		spec.XValidations = nil
+	}
+	v.Schema.OpenAPIV3Schema.Properties["spec"] = spec
+}
+
 // define brings definitions of a group as Kueue or others have them. Those of Kueue are converted
 // by a Service behind which nobody is.
 func (p *plain) define(old bool, groups ...string) {
@@ -60,6 +74,9 @@ func (p *plain) define(old bool, groups ...string) {
 				d.Spec.Versions[i].Storage = true
 			}
 			d.Spec.Conversion = nil
+			if kind := d.Spec.Names.Kind; kind == "Topology" || kind == "Cohort" {
+				asAlpha(d)
+			}
 		default:
 			path := "/convert"
 			d.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{

@@ -1,6 +1,7 @@
 package upgrade
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -115,6 +116,16 @@ func mlbatchCluster(t *testing.T) *plain {
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "mlbatch-system", Name: "appwrapper-operator-config"}, Data: map[string]string{
 			"config.yaml": "appwrapper: {schedulerName: " + coscheduling + ", slackQueueName: slack-cluster-queue, defaultQueueName: default-queue, userRBACAdmissionCheck: false}\n",
 		}})
+	for _, text := range []string{
+		"{apiVersion: kueue.x-k8s.io/v1alpha1, kind: Topology, metadata: {name: racks}, spec: {levels: [{nodeLabel: example.com/rack}, {nodeLabel: kubernetes.io/hostname}]}}",
+		"{apiVersion: kueue.x-k8s.io/v1alpha1, kind: Cohort, metadata: {name: child}, spec: {parent: root}}",
+	} {
+		u := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
+			t.Fatal(err)
+		}
+		p.put(u)
+	}
 	jobStatus := func(name string, n int32) aw.AppWrapperComponentStatus {
 		return aw.AppWrapperComponentStatus{Name: name, Kind: "Job", APIVersion: "batch/v1", PodSets: []aw.AppWrapperPodSet{{Path: "template.spec.template", Replicas: &n}}}
 	}
@@ -255,6 +266,11 @@ func TestImportMLBatch(t *testing.T) {
 		t.Fatalf("after the installation: did %v, next %q, %v", out.Did, out.Next, err)
 	}
 	p.stored("v1beta2")
+	var cohort kueue.Cohort
+	var racks kueue.Topology
+	if err := errors.Join(p.c.Get(t.Context(), types.NamespacedName{Name: "child"}, &cohort), p.c.Get(t.Context(), types.NamespacedName{Name: "racks"}, &racks)); err != nil || cohort.Spec.ParentName != "root" || len(racks.Spec.Levels) != 2 {
+		t.Errorf("what was stored in v1alpha1 is %+v and %+v: %v", cohort.Spec, racks.Spec, err)
+	}
 	p.phases(map[string]string{"runs": "Running 0", "trains": "Running 0", "resets": "Running 1", "waits": "Running 0", "failed": "Failed 3"})
 	p.same(before)
 	// A pod that its Job makes again is counted with the AppWrapper, and not held as a job of its own.

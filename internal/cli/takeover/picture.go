@@ -173,6 +173,19 @@ func (p *Picture) definitions(ctx context.Context, c client.Client) error {
 	return nil
 }
 
+// reads is the version in which objects of a kind are read.
+func (p *Picture) reads(kind string) string {
+	for i := range p.Definitions {
+		if d := &p.Definitions[i]; d.Spec.Names.Kind == kind && liftable(d) {
+			return alpha
+		}
+	}
+	if p.OldOnly {
+		return v1beta1.GroupVersion.Version
+	}
+	return kueue.GroupVersion.Version
+}
+
 func served(d *apiextensionsv1.CustomResourceDefinition, version string) bool {
 	return slices.ContainsFunc(d.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == version && v.Served })
 }
@@ -221,14 +234,14 @@ func configMapOf(d *appsv1.Deployment, usual string) string {
 // queues reads Kueue's objects.
 func (p *Picture) queues(ctx context.Context, c client.Client) error {
 	return errors.Join(
-		in(ctx, c, p.OldOnly, &p.Flavors, func(o *v1beta1.ResourceFlavor, h *kueue.ResourceFlavor) error { return o.ConvertTo(h) }),
-		in(ctx, c, p.OldOnly, &p.Cohorts, func(o *v1beta1.Cohort, h *kueue.Cohort) error { return o.ConvertTo(h) }),
-		in(ctx, c, p.OldOnly, &p.Queues, func(o *v1beta1.ClusterQueue, h *kueue.ClusterQueue) error { return o.ConvertTo(h) }),
-		in(ctx, c, p.OldOnly, &p.LocalQueues, func(o *v1beta1.LocalQueue, h *kueue.LocalQueue) error { return o.ConvertTo(h) }),
-		in(ctx, c, p.OldOnly, &p.Checks, func(o *v1beta1.AdmissionCheck, h *kueue.AdmissionCheck) error { return o.ConvertTo(h) }),
-		in(ctx, c, p.OldOnly, &p.Topologies, func(o *v1beta1.Topology, h *kueue.Topology) error { return o.ConvertTo(h) }),
-		in(ctx, c, p.OldOnly, &p.MultiKueue, func(o *v1beta1.MultiKueueCluster, h *kueue.MultiKueueCluster) error { return o.ConvertTo(h) }),
-		in(ctx, c, p.OldOnly, &p.Workloads, func(o *v1beta1.Workload, h *kueue.Workload) error { return o.ConvertTo(h) }),
+		in(ctx, c, p.reads, &p.Flavors, func(o *v1beta1.ResourceFlavor, h *kueue.ResourceFlavor) error { return o.ConvertTo(h) }),
+		in(ctx, c, p.reads, &p.Cohorts, func(o *v1beta1.Cohort, h *kueue.Cohort) error { return o.ConvertTo(h) }),
+		in(ctx, c, p.reads, &p.Queues, func(o *v1beta1.ClusterQueue, h *kueue.ClusterQueue) error { return o.ConvertTo(h) }),
+		in(ctx, c, p.reads, &p.LocalQueues, func(o *v1beta1.LocalQueue, h *kueue.LocalQueue) error { return o.ConvertTo(h) }),
+		in(ctx, c, p.reads, &p.Checks, func(o *v1beta1.AdmissionCheck, h *kueue.AdmissionCheck) error { return o.ConvertTo(h) }),
+		in(ctx, c, p.reads, &p.Topologies, func(o *v1beta1.Topology, h *kueue.Topology) error { return o.ConvertTo(h) }),
+		in(ctx, c, p.reads, &p.MultiKueue, func(o *v1beta1.MultiKueueCluster, h *kueue.MultiKueueCluster) error { return o.ConvertTo(h) }),
+		in(ctx, c, p.reads, &p.Workloads, func(o *v1beta1.Workload, h *kueue.Workload) error { return o.ConvertTo(h) }),
 	)
 }
 
@@ -341,7 +354,7 @@ func list[L client.ObjectList, T any](ctx context.Context, c client.Client, into
 
 // in reads all objects of one of Kueue's kinds, in the newest version that there is. A kind that
 // this Kueue does not have has none.
-func in[Old, New any](ctx context.Context, c client.Client, old bool, into *[]New, convert func(*Old, *New) error) error { //nolint:revive // which version is served
+func in[Old, New any](ctx context.Context, c client.Client, version func(kind string) string, into *[]New, convert func(*Old, *New) error) error {
 	var o Old
 	var n New
 	kind, is := any(&n).(client.Object)
@@ -352,9 +365,8 @@ func in[Old, New any](ctx context.Context, c client.Client, old bool, into *[]Ne
 	if err != nil {
 		return fmt.Errorf("find the kind of %T: %w", n, err)
 	}
-	if old {
-		gvk.Version = v1beta1.GroupVersion.Version
-	}
+	old := version(gvk.Kind) != gvk.Version
+	gvk.Version = version(gvk.Kind)
 	l := &unstructured.UnstructuredList{}
 	l.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 	all, err := list(ctx, c, l, func(l *unstructured.UnstructuredList) []unstructured.Unstructured { return l.Items })
@@ -374,6 +386,7 @@ func in[Old, New any](ctx context.Context, c client.Client, old bool, into *[]Ne
 			continue
 		}
 		x, y := o, n
+		lifted(&all[i])
 		if err := fromUnstructured(&all[i], &x); err != nil {
 			return err
 		}

@@ -68,10 +68,13 @@ func steps() []step {
 	return []step{
 		{name: "record", left: toRecord, do: (*Import).record},
 		{name: "hold", left: toHold, do: func(m *Import, ctx context.Context, _ *view) error { return m.hold(ctx) }},
+		{name: "lift", left: toLift, do: (*Import).lift},
 		// While the old conversion answers.
 		{name: "rewrite", left: toRewrite, do: (*Import).rewrite},
 		{name: "stop", left: toStop, do: (*Import).stop},
 		{name: "unhook", left: toUnhook, do: (*Import).unhook},
+		// Where the program was stopped before: what needs no conversion.
+		{name: "rewrite", left: toRewrite, do: (*Import).rewrite},
 		{name: "mark", left: toMark, do: (*Import).mark},
 		{name: "install", left: toInstall, outside: true},
 		{name: "answer", left: toAnswer, do: (*Import).answered},
@@ -183,12 +186,16 @@ func toHold(v *view) string {
 	return "refuse jobs that would start unqueued, until mlbatch queues them: ValidatingAdmissionPolicy " + HoldName
 }
 
-// behind are the definitions of which objects may be stored in an old version.
+// behind are the definitions of which objects may be stored in an old version, and can be written
+// again: somebody converts them or nobody has to, and nobody is asked who does not answer.
 func (v *view) behind() []*apiextensionsv1.CustomResourceDefinition {
+	converts := v.Installed || slices.ContainsFunc(v.Programs, func(r Program) bool { return r.name == kueueName && r.Deployment.Status.ReadyReplicas > 0 })
+	unasked := len(v.Mutating)+len(v.Validating) == 0
 	var out []*apiextensionsv1.CustomResourceDefinition
 	for i := range v.Definitions {
 		d := &v.Definitions[i]
-		if stored := d.Status.StoredVersions; len(stored) != 1 || stored[0] != storage(d) {
+		same := d.Spec.Conversion == nil || d.Spec.Conversion.Strategy == apiextensionsv1.NoneConverter
+		if stored := d.Status.StoredVersions; (converts || same && unasked) && (len(stored) != 1 || stored[0] != storage(d)) {
 			out = append(out, d)
 		}
 	}
@@ -205,11 +212,10 @@ func storage(d *apiextensionsv1.CustomResourceDefinition) string {
 	return ""
 }
 
-// toRewrite: objects are stored in an old version, and somebody answers who converts them.
+// toRewrite: objects are stored in an old version, and can be written in the newest.
 func toRewrite(v *view) string {
-	converts := v.Installed || slices.ContainsFunc(v.Programs, func(r Program) bool { return r.name == kueueName && r.Deployment.Status.ReadyReplicas > 0 })
 	behind := v.behind()
-	if !converts || len(behind) == 0 {
+	if len(behind) == 0 {
 		return ""
 	}
 	names := make([]string, len(behind))
@@ -231,6 +237,7 @@ func (m *Import) rewrite(ctx context.Context, v *view) error {
 			return fmt.Errorf("list %s: %w", d.Name, err)
 		}
 		for i := range all {
+			lifted(&all[i])
 			err := m.Client.Update(ctx, &all[i])
 			if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 				return fmt.Errorf("write %s %s/%s again: %w", d.Spec.Names.Kind, all[i].GetNamespace(), all[i].GetName(), err)

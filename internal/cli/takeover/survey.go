@@ -79,7 +79,7 @@ func (p *Picture) Survey(read ReadPolicy) *Report {
 	r.Counts = p.count(marks)
 	policy, found := p.policy(read)
 	r.Findings = append(r.Findings, found...)
-	for _, rule := range []func(*Picture) []Finding{startedAgain, twice, elsewhere, strangers, topologies, variants, stays, wrapperSettings, oldVersions, helm} {
+	for _, rule := range []func(*Picture) []Finding{startedAgain, twice, elsewhere, strangers, unreadable, topologies, variants, stays, wrapperSettings, oldVersions, helm} {
 		r.Findings = append(r.Findings, rule(p)...)
 	}
 	if n := r.Counts.Unplaced; n > 0 {
@@ -360,7 +360,7 @@ func wrapperSettings(p *Picture) (out []Finding) {
 func oldVersions(p *Picture) (out []Finding) {
 	var names []string
 	for i := range p.Definitions {
-		if d := &p.Definitions[i]; len(d.Status.StoredVersions) > 1 || p.OldOnly && d.Spec.Group == kueue.GroupVersion.Group {
+		if d := &p.Definitions[i]; len(d.Status.StoredVersions) > 1 || liftable(d) || p.OldOnly && d.Spec.Group == kueue.GroupVersion.Group {
 			names = append(names, d.Name)
 		}
 	}
