@@ -20,7 +20,8 @@ func bases(v install.Values) ([]install.Stage, error) {
 }
 
 // kustomization is the base, with a file for each stage, and an overlay for each variant: patches
-// that make of the objects of the base what values of the variant render.
+// that make of the objects of the base what values of the variant render. The definitions of kinds are
+// a kustomization of their own: who deletes the base must not delete all queues and jobs with it.
 func kustomization() (map[string]string, error) {
 	v := install.DefaultValues(appVersion)
 	stages, err := bases(v)
@@ -28,29 +29,39 @@ func kustomization() (map[string]string, error) {
 		return nil, err
 	}
 	files := map[string]string{}
-	var names []string
+	names := map[string][]string{}
 	for _, s := range stages {
+		into := "base"
+		if s.Name == install.DefinitionsStage {
+			into = "definitions"
+		}
 		name := s.Name + ".yaml"
-		names = append(names, name)
+		names[into] = append(names[into], name)
 		for _, o := range s.Objects {
 			lines, err := plainLines(o)
 			if err != nil {
 				return nil, err
 			}
-			files["base/"+name] += "---\n" + lines
+			files[into+"/"+name] += "---\n" + lines
 		}
-		files["base/"+name] = generated + files["base/"+name]
+		files[into+"/"+name] = generated + files[into+"/"+name]
 	}
-	text, err := written(map[string]any{
-		"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": names,
-		// The order matters: webhooks come last.
-		"sortOptions": map[string]any{"order": "fifo"},
-	})
-	if err != nil {
-		return nil, err
+	for into, about := range map[string]string{
+		"definitions": "# The definitions of kinds, which come before the base: kubectl apply --server-side -k DIRECTORY\n" +
+			"# To delete them is to delete all queues, quotas and jobs of these kinds: mlbatch uninstall tells which.\n",
+		"base": "# kubectl apply --server-side -k DIRECTORY, after ../definitions; set your image by images in a kustomization of yours:\n" +
+			"#   images: [{name: localhost/mlbatch, newName: registry.example.com/mlbatch, newTag: v1.2.3}]\n",
+	} {
+		text, err := written(map[string]any{
+			"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": names[into],
+			// The order matters: webhooks come last.
+			"sortOptions": map[string]any{"order": "fifo"},
+		})
+		if err != nil {
+			return nil, err
+		}
+		files[into+"/kustomization.yaml"] = generated + about + text
 	}
-	files["base/kustomization.yaml"] = generated + "# kubectl apply --server-side -k DIRECTORY; set your image by images in a kustomization of yours:\n" +
-		"#   images: [{name: localhost/mlbatch, newName: registry.example.com/mlbatch, newTag: v1.2.3}]\n" + text
 	for name, one := range variants() {
 		with := install.DefaultValues(appVersion)
 		data, err := yaml.Marshal(one.values)

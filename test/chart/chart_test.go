@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -34,11 +35,13 @@ import (
 )
 
 const (
-	chartDir  = "../../charts/mlbatch"
-	overlays  = "../../deploy/kustomize/overlays/"
-	base      = "../../deploy/kustomize/base"
-	namespace = "batch"
-	name      = "queues"
+	chartDir = "../../charts/mlbatch"
+	overlays = "../../deploy/kustomize/overlays/"
+	base     = "../../deploy/kustomize/base"
+	// definitions are those of kinds.
+	definitions = "../../deploy/kustomize/definitions"
+	namespace   = "batch"
+	name        = "queues"
 )
 
 // rendered is what Helm makes of the chart.
@@ -52,7 +55,7 @@ func rendered(t *testing.T, values map[string]any) (*release.Release, error) {
 		Releases: storage.Init(driver.NewMemory()), Capabilities: chartutil.DefaultCapabilities, Log: t.Logf,
 	})
 	i.ReleaseName, i.Namespace, i.DryRun, i.ClientOnly = name, namespace, true, true
-	i.KubeVersion = &chartutil.KubeVersion{Version: "v1.36.0", Major: "1", Minor: "36"}
+	i.KubeVersion = &chartutil.KubeVersion{Version: "v1.37.0", Major: "1", Minor: "37"}
 	return i.RunWithContext(t.Context(), c, values)
 }
 
@@ -305,8 +308,23 @@ func TestTestPod(t *testing.T) {
 	}
 }
 
-// TestKustomizations builds the base and the overlays with kustomize, and compares them with what
-// mlbatch install applies for the values of the variant.
+// built are the objects of a kustomization.
+func built(t *testing.T, dir string) map[string]map[string]any {
+	t.Helper()
+	all, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifests, err := all.AsYaml()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects(t, manifests)
+}
+
+// TestKustomizations builds the base and the overlays with kustomize, and compares them, together with
+// the definitions, with what mlbatch install applies for the values of the variant. Who deletes a base or
+// an overlay deletes no definitions, with which all queues and jobs would go.
 func TestKustomizations(t *testing.T) {
 	for _, variant := range []string{"", "openshift", "coscheduling", "sakkara", "stock"} {
 		t.Run("variant="+variant, func(t *testing.T) {
@@ -318,15 +336,14 @@ func TestKustomizations(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
-			if err != nil {
-				t.Fatal(err)
+			all := built(t, dir)
+			for key := range all {
+				if strings.HasPrefix(key, "CustomResourceDefinition ") {
+					t.Errorf("%s would be deleted with %s, and all objects of the kind", key, dir)
+				}
 			}
-			manifests, err := built.AsYaml()
-			if err != nil {
-				t.Fatal(err)
-			}
-			compare(t, installed(t, string(values), install.Release{Name: install.App, Manager: "kustomize"}), objects(t, manifests))
+			maps.Copy(all, built(t, definitions))
+			compare(t, installed(t, string(values), install.Release{Name: install.App, Manager: "kustomize"}), all)
 		})
 	}
 }

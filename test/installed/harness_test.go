@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,6 +24,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/mlbatch/mlbatch/api/kueue/v1beta1"
+	"github.com/mlbatch/mlbatch/config"
 	"github.com/mlbatch/mlbatch/internal/kube/install"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/test/rig"
@@ -69,6 +73,9 @@ func begin(ctx context.Context, log *bytes.Buffer) error {
 	if shared, err = rig.StartBare(ctx, log); err != nil {
 		return err
 	}
+	if err := storeOld(ctx); err != nil {
+		return errors.Join(err, shared.Stop())
+	}
 	began := time.Now()
 	said, err = shared.Install(ctx)
 	for _, args := range [][]string{
@@ -86,6 +93,38 @@ func begin(ctx context.Context, log *bytes.Buffer) error {
 	fmt.Fprintf(os.Stderr, "from mlbatch install to the end of the first job: %s\n", time.Since(began).Round(100*time.Millisecond))
 	return nil
 }
+
+// storeOld leaves what a Kueue of 0.9 to 0.13 does: a definition in v1beta1 and an object that is stored
+// in it. What mlbatch reads of it has to be converted before any of its pods is ready.
+func storeOld(ctx context.Context) error {
+	c, err := client.New(shared.RESTConfig(), client.Options{Scheme: scheme.New()})
+	if err != nil {
+		return err
+	}
+	all, err := config.CRDs()
+	if err != nil {
+		return err
+	}
+	for _, d := range all {
+		if d.Spec.Names.Kind != "WorkloadPriorityClass" {
+			continue
+		}
+		d.Spec.Versions = slices.DeleteFunc(d.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
+			return v.Name != v1beta1.GroupVersion.Version
+		})
+		d.Spec.Versions[0].Storage = true
+		if err := c.Create(ctx, d); err != nil {
+			return err
+		}
+	}
+	return wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		err := c.Create(ctx, &v1beta1.WorkloadPriorityClass{ObjectMeta: metav1.ObjectMeta{Name: stored}, Value: 7})
+		return err == nil || apierrors.IsAlreadyExists(err), nil
+	})
+}
+
+// stored is the priority class that was stored in v1beta1.
+const stored = "stored-before"
 
 // admin is the cluster and its admin, or skips.
 func admin(t *testing.T) client.Client {

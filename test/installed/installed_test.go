@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/install"
 	"github.com/mlbatch/mlbatch/test/rig"
 )
@@ -55,6 +56,19 @@ func TestInstalled(t *testing.T) {
 	}
 	if got := typed(t, "install", "--image="+shared.Image()); strings.Contains(got, "created") || strings.Contains(got, "changed") {
 		t.Errorf("a second install says\n%s", got)
+	}
+}
+
+// TestStoredBeforeIsRead: an object that was stored in v1beta1 before mlbatch was installed did not keep
+// its pods from getting ready, and is read in v1beta2.
+func TestStoredBeforeIsRead(t *testing.T) {
+	c := admin(t)
+	var class kueue.WorkloadPriorityClass
+	if err := c.Get(t.Context(), client.ObjectKey{Name: stored}, &class); err != nil || class.Value != 7 {
+		t.Fatalf("its value is %d: %v", class.Value, err)
+	}
+	if err := whole(t.Context(), c, install.ControllerComponent); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -70,8 +70,25 @@ type Plan struct {
 // one with which it is tested.
 const (
 	oldest     = "1.32.0"
-	testedWith = "1.36"
+	testedWith = "1.37"
 )
+
+// known is what is known of the versions that mlbatch is made for, by their own lists of features. All
+// of them have ValidatingAdmissionPolicy v1, by which mlbatch bounds what tenants and its own controller
+// write. It writes none that mutate, and needs no gangs of Kubernetes' own.
+func known(minor uint) string {
+	switch minor {
+	case 34: //nolint:mnd // a version
+		return "MutatingAdmissionPolicy is beta and off, Kubernetes has no gangs of its own, and a Job that was stopped gets other nodes only once its status.startTime is gone"
+	case 35: //nolint:mnd // a version
+		return "MutatingAdmissionPolicy is beta and off, gangs of Kubernetes' own are alpha and off (GenericWorkload), and a Job that was stopped gets other nodes only once its status.startTime is gone"
+	case 36: //nolint:mnd // a version
+		return "MutatingAdmissionPolicy is v1, gangs of Kubernetes' own are alpha and off (GenericWorkload)"
+	case 37: //nolint:mnd // a version
+		return "MutatingAdmissionPolicy is v1, gangs of Kubernetes' own are beta and off (GenericWorkload)"
+	}
+	return ""
+}
 
 // Check is one question.
 type Check struct {
@@ -122,10 +139,16 @@ func kubernetesVersion(_ *Plan, f *Facts) []Finding {
 		return []Finding{{Severity: Warning, Message: fmt.Sprintf("the API server says that it is of version %q, which says nothing", f.Kubernetes), Cure: "see to that it is " + oldest + " or newer"}}
 	case is.LessThan(version.MustParseGeneric(oldest)):
 		return []Finding{{Severity: Error, Message: "Kubernetes " + f.Kubernetes + " is too old: it refuses kinds and policies of mlbatch", Cure: "upgrade it to " + oldest + " or newer"}}
-	case is.Minor() != version.MustParseGeneric(testedWith).Minor():
-		return []Finding{{Severity: Warning, Message: "mlbatch was not tried with Kubernetes " + f.Kubernetes, Cure: "try it on a cluster that is not in production first; it is tested with " + testedWith + ", and needs " + oldest + " or newer"}}
+	case is.Minor() == version.MustParseGeneric(testedWith).Minor():
+		return nil
+	case known(is.Minor()) != "":
+		return []Finding{{
+			Severity: Note, Message: "Kubernetes " + f.Kubernetes + " has what mlbatch needs, ValidatingAdmissionPolicy v1 among it. " + known(is.Minor()),
+			Cure: "nothing has to be done: mlbatch brings no policies that mutate, and starts gangs by itself; it is tested with " + testedWith,
+		}}
+	default:
+		return []Finding{{Severity: Warning, Message: "mlbatch was not tried with Kubernetes " + f.Kubernetes, Cure: "try it on a cluster that is not in production first; it is tested with " + testedWith + ", and made for 1.34 to " + testedWith}}
 	}
-	return nil
 }
 
 func rightsOf(_ *Plan, f *Facts) []Finding {
@@ -249,14 +272,17 @@ func scaleDown(d *appsv1.Deployment) string {
 func brains(_ *Plan, f *Facts) []Finding {
 	var out []Finding
 	for _, b := range []struct {
-		what          string
+		what, imports string
 		names, images []string
 	}{
-		{"Kueue decides on the same queues and Workloads", []string{"kueue-controller-manager"}, []string{"kueue/kueue", "kueue-controller"}},
-		{"another controller runs the same AppWrappers", []string{"appwrapper-controller-manager", "codeflare-operator-manager"}, []string{"appwrapper"}},
+		{"Kueue decides on the same queues and Workloads", "kueue", []string{"kueue-controller-manager"}, []string{"kueue/kueue", "kueue-controller"}},
+		{"another controller runs the same AppWrappers", "mlbatch", []string{"appwrapper-controller-manager", "codeflare-operator-manager"}, []string{"appwrapper"}},
 	} {
 		for _, d := range running(f, b.names, b.images) {
-			out = append(out, Finding{Severity: Error, Object: nameOf(d), Message: b.what, Cure: scaleDown(d) + "; its objects, and jobs that run, stay"})
+			out = append(out, Finding{
+				Severity: Error, Object: nameOf(d), Message: b.what,
+				Cure: "take over what it has, jobs that run included, and stop it: mlbatch import " + b.imports + " (--dry-run says first what would be other)",
+			})
 		}
 	}
 	return out
@@ -435,7 +461,7 @@ func storedVersions(p *Plan, f *Facts) []Finding {
 				out = append(out, Finding{
 					Severity: Error, Object: "customresourcedefinition/" + crd.Name,
 					Message: "objects of it may be stored in version " + stored + ", which mlbatch does not know; the API server refuses to lose it",
-					Cure:    "with its old operator, write all objects again in version " + strings.Join(has[crd].versions, " or ") + ", and then take " + stored + " out of status.storedVersions",
+					Cure:    "mlbatch import kueue does so for Kueue's kinds; or, with its old operator, write all objects again in version " + strings.Join(has[crd].versions, " or ") + ", and then take " + stored + " out of status.storedVersions",
 				})
 			}
 		}

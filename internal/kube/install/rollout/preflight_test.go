@@ -82,9 +82,11 @@ func TestPreflight(t *testing.T) {
 	}{
 		"Fit":       {why: "an empty cluster", change: func(*rollout.Facts) {}},
 		"TooOld":    {why: "1.31 refuses selectable fields", change: func(f *rollout.Facts) { f.Kubernetes = "v1.31.9" }, want: "error kubernetes-version", cure: "1.32"},
-		"Vendor":    {why: "vendors add to versions", change: func(f *rollout.Facts) { f.Kubernetes = "v1.36.2-gke.100" }},
-		"Earlier":   {why: "it has what mlbatch needs, and nobody tried it", change: func(f *rollout.Facts) { f.Kubernetes = "v1.34.2-gke.100" }, want: "warning kubernetes-version"},
-		"Untried":   {why: "a newer one may work", change: func(f *rollout.Facts) { f.Kubernetes = "v1.37.0" }, want: "warning kubernetes-version"},
+		"Vendor":    {why: "vendors add to versions", change: func(f *rollout.Facts) { f.Kubernetes = "v1.37.2-gke.100" }},
+		"Earlier":   {why: "it has what mlbatch needs", change: func(f *rollout.Facts) { f.Kubernetes = "v1.34.2-gke.100" }, want: "note kubernetes-version", cure: "tested with 1.37"},
+		"Before":    {why: "it has what mlbatch needs", change: func(f *rollout.Facts) { f.Kubernetes = "v1.36.1" }, want: "note kubernetes-version"},
+		"Old":       {why: "nobody looked at it", change: func(f *rollout.Facts) { f.Kubernetes = "v1.33.1" }, want: "warning kubernetes-version", cure: "1.34 to 1.37"},
+		"Untried":   {why: "a newer one may work", change: func(f *rollout.Facts) { f.Kubernetes = "v1.38.0" }, want: "warning kubernetes-version"},
 		"Rights":    {why: "half an installation is none", change: func(f *rollout.Facts) { f.Denied = []string{"escalate clusterroles.rbac.authorization.k8s.io"} }, want: "error rights", cure: "cluster-admin"},
 		"Elsewhere": {why: "two brains", change: add(mlbatchAt("other", "v1.0.0", "mlbatch")), want: "error mlbatch-elsewhere", cure: "--namespace other"},
 		"Beside": {why: "mlbatch up runs its own; to install would take the webhooks from it", change: func(f *rollout.Facts) {
@@ -96,12 +98,12 @@ func TestPreflight(t *testing.T) {
 		"Older":        {why: "an upgrade", change: add(mlbatchAt("mlbatch-system", "v0.9.0", "mlbatch")), want: "note mlbatch-version", cure: "upgrade --check"},
 		"Newer":        {why: "a downgrade may lose fields", change: add(mlbatchAt("mlbatch-system", "v1.10.0", "mlbatch")), want: "error mlbatch-version", cure: "v1.10.0"},
 		"Same":         {why: "installing again is nothing", change: add(mlbatchAt("mlbatch-system", "v1.0.0", "mlbatch"))},
-		"Kueue":        {why: "two brains", change: add(deployment("kueue-system", "kueue-controller-manager", "registry.k8s.io/kueue/kueue:v0.14", nil)), want: "error two-brains", cure: "kubectl scale deployment kueue-controller-manager -n kueue-system --replicas=0"},
+		"Kueue":        {why: "two brains", change: add(deployment("kueue-system", "kueue-controller-manager", "registry.k8s.io/kueue/kueue:v0.14", nil)), want: "error two-brains", cure: "mlbatch import kueue"},
 		"KueueRenamed": {why: "the image tells", change: add(deployment("q", "queues", "registry.k8s.io/kueue/kueue@sha256:1", nil)), want: "error two-brains"},
 		"KueueOff": {why: "nobody decides there", change: func(f *rollout.Facts) {
 			add(scaled(deployment("kueue-system", "kueue-controller-manager", "x", nil)))(f)
 		}},
-		"AppWrapper":   {why: "two brains", change: add(deployment("appwrapper-system", "appwrapper-controller-manager", "quay.io/ibm/appwrapper:v1", nil)), want: "error two-brains"},
+		"AppWrapper":   {why: "two brains", change: add(deployment("appwrapper-system", "appwrapper-controller-manager", "quay.io/ibm/appwrapper:v1", nil)), want: "error two-brains", cure: "mlbatch import mlbatch"},
 		"Coscheduling": {why: "both answer to the name", change: add(deployment("scheduler-plugins", "scheduler-plugins-scheduler", "registry.k8s.io/scheduler-plugins/kube-scheduler:v0.32", nil)), want: "error two-schedulers", cure: "scheduler.names"},
 		"NotItsName":   {why: "then it only is in the way", values: "scheduler: {names: [mlbatch-scheduler]}", change: add(deployment("s", "scheduler-plugins-scheduler", "x", nil)), want: "warning two-schedulers"},
 		"Sakkara":      {why: "the same", change: add(deployment("sakkara-scheduler", "sakkara-scheduler", "x", nil)), want: "error two-schedulers"},
