@@ -129,7 +129,7 @@ func (d *doctorFlags) print(out, errs io.Writer, f *doctor.Facts, findings []doc
 	if len(f.Unread) > 0 {
 		fmt.Fprintf(errs, "You may not list %s: what needs them was not looked at.\n", strings.Join(f.Unread, ", "))
 	}
-	for _, x := range findings {
+	for _, x := range doctor.Together(findings) {
 		if err := x.Text(out, cli.Style{Width: widthOf(out), Kubectl: kubectlHere()}); err != nil {
 			return err //nolint:wrapcheck // to the terminal
 		}

@@ -144,6 +144,7 @@ rules:
 - {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, list]}
 - {apiGroups: [admissionregistration.k8s.io], resources: [mutatingwebhookconfigurations, validatingwebhookconfigurations], verbs: [get, list]}
 - {apiGroups: [apiextensions.k8s.io], resources: [customresourcedefinitions], verbs: [get, list]}
+- {apiGroups: [apiregistration.k8s.io], resources: [apiservices], verbs: [get, list]}
 - {apiGroups: [kueue.x-k8s.io], resources: [admissionchecks, clusterqueues, cohorts, localqueues, resourceflavors, workloads], verbs: [get, list]}
 - {apiGroups: [visibility.kueue.x-k8s.io], resources: [clusterqueues/pendingworkloads], verbs: [get]}
 ---

@@ -100,6 +100,11 @@ func (e *Explanation) pods(p Picture, j facts.Job) {
 		return
 	case pods.None():
 		e.say("Its pods are not there yet")
+		if p.NotKept != nil {
+			e.say("%s ago: %s", p.ago(when(p.NotKept)), eventText(p.NotKept))
+			e.Helps = "ask an administrator for the definition that belongs to this program: mlbatch install"
+			return
+		}
 		if p.elsewhere() {
 			e.say("Another operator makes them: mlbatch only queues %ss here", p.Asked.Kind)
 			e.Helps = "ask an administrator whether the operator of " + string(p.Asked.Kind) + "s runs"

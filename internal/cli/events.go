@@ -22,8 +22,9 @@ import (
 
 // Reasons of events that say what no status says.
 const (
-	failedCreate = "FailedCreate" // with what it was behind it: a pod, or what makes pods, could not be made
-	moved        = "Moved"        // planned nodes went away
+	failedCreate = "FailedCreate"      // with what it was behind it: a pod, or what makes pods, could not be made
+	moved        = "Moved"             // planned nodes went away
+	notOurs      = "DefinitionNotOurs" // the definition of its kind is another program's
 	// refused: the API server did not let the job's Workload be created.
 	refused = "WorkloadRefused"
 	// notEvacuated: a pod should leave its node, and does not since its job would not survive it.
@@ -47,6 +48,8 @@ func (p *Picture) findEvents(ctx context.Context, c client.Reader) error {
 		switch {
 		case strings.HasPrefix(e.Reason, failedCreate) && makers[of.Kind+"/"+of.Name] && later(e, p.Failed):
 			p.Failed = e
+		case e.Reason == notOurs && makers[of.Kind+"/"+of.Name] && later(e, p.NotKept):
+			p.NotKept = e
 		case e.Reason == moved && p.Workload != nil && of.Name == p.Workload.Name && later(e, p.Moved):
 			p.Moved = e
 		case e.Reason == refused && of.Kind == string(p.Asked.Kind) && of.Name == p.Asked.Name && later(e, p.Refused):

@@ -148,6 +148,9 @@ type Picture struct {
 	Failed, Moved *corev1.Event
 	// Stays is the last event that says that a pod should leave its node, and stays there.
 	Stays *corev1.Event
+	// NotKept is the last event that says that the definition of the job's kind is another
+	// program's; nil if there is none.
+	NotKept *corev1.Event
 	// Refused is the last event that says why the job has no Workload; nil if there is
 	// none.
 	Refused *corev1.Event

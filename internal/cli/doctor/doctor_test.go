@@ -32,6 +32,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -90,6 +91,29 @@ func definition(versions ...string) *apiextensionsv1.CustomResourceDefinition {
 		d.Spec.Versions = append(d.Spec.Versions, apiextensionsv1.CustomResourceDefinitionVersion{Name: v, Served: true})
 	}
 	return d
+}
+
+// jobSets is a definition that keeps what mlbatch remembers, or one of others.
+func jobSets(remembers bool) *apiextensionsv1.CustomResourceDefinition {
+	d := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: meta("", "jobsets.jobset.x-k8s.io")}
+	d.Spec.Names.Kind = "JobSet"
+	status := apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"conditions": {Type: "array"}}}
+	if remembers {
+		status.Properties["recovery"] = apiextensionsv1.JSONSchemaProps{Type: "object"}
+	}
+	d.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1alpha2", Served: true, Schema: &apiextensionsv1.CustomResourceValidation{
+		OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"status": status}},
+	}}}
+	return d
+}
+
+// registered is the registration of the visibility API, available or not.
+func registered(available string) unstructured.Unstructured {
+	o := unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"conditions": []any{
+		map[string]any{"type": "Available", "status": available, "message": "endpoints are missing"},
+	}}}}
+	o.SetName("v1beta2.visibility.kueue.x-k8s.io")
+	return o
 }
 
 // led has a program installed, of which the last sign of a leader is so old.
@@ -160,9 +184,22 @@ func faults() map[string]fault {
 		return &f.Queues[0].Spec.ResourceGroups[0].Flavors[0].Resources[0]
 	}
 	return map[string]fault{
-		"healthy":    {"nothing is made up", func(*doctor.Facts) {}, nil, ""},
-		"no CRD":     {"", func(f *doctor.Facts) { f.Definitions = nil }, []string{"definition-missing customresourcedefinition/clusterqueues.kueue.x-k8s.io"}, "mlbatch install"},
-		"old CRD":    {"of an older program", func(f *doctor.Facts) { f.Definitions[0] = *definition("v1beta1") }, []string{"definition-missing customresourcedefinition/clusterqueues.kueue.x-k8s.io"}, ""},
+		"healthy": {"nothing is made up", func(*doctor.Facts) {}, nil, ""},
+		"no CRD":  {"", func(f *doctor.Facts) { f.Definitions = nil }, []string{"definition-missing customresourcedefinition/clusterqueues.kueue.x-k8s.io"}, "mlbatch install"},
+		"old CRD": {"of an older program", func(f *doctor.Facts) { f.Definitions[0] = *definition("v1beta1") }, []string{"definition-missing customresourcedefinition/clusterqueues.kueue.x-k8s.io"}, ""},
+		"another's CRD": {"of the same version, as an operator's chart applies it", func(f *doctor.Facts) {
+			f.Wanted, f.Definitions = append(f.Wanted, jobSets(true)), append(f.Definitions, *jobSets(false))
+		}, []string{"definition-not-ours customresourcedefinition/jobsets.jobset.x-k8s.io"}, "mlbatch install"},
+		"its operator's CRD": {"the kind is left to it", func(f *doctor.Facts) {
+			f.Wanted, f.Definitions = append(f.Wanted, jobSets(true)), append(f.Definitions, *jobSets(false))
+			f.Deployments = []appsv1.Deployment{{ObjectMeta: metav1.ObjectMeta{Namespace: "mlbatch-system", Name: "mlbatch-controller", Labels: map[string]string{"app.kubernetes.io/part-of": "mlbatch"}}}}
+			f.Deployments[0].Spec.Template.Spec.Containers = []corev1.Container{{Args: []string{"controller", "--kinds=jobset=queue,rayjob=run"}}}
+		}, nil, ""},
+		"its own CRD": {"it remembers", func(f *doctor.Facts) {
+			f.Wanted, f.Definitions = append(f.Wanted, jobSets(true)), append(f.Definitions, *jobSets(true))
+		}, nil, ""},
+		"stale":      {"no namespace can be deleted", func(f *doctor.Facts) { f.APIServices = []unstructured.Unstructured{registered("False")} }, []string{"discovery-stale apiservice/v1beta2.visibility.kueue.x-k8s.io"}, "kubectl delete apiservice v1beta2.visibility.kueue.x-k8s.io"},
+		"fresh":      {"it is answered", func(f *doctor.Facts) { f.APIServices = []unstructured.Unstructured{registered("True")} }, nil, ""},
 		"no webhook": {"jobs run unqueued", func(f *doctor.Facts) { f.Mutating = nil }, []string{"webhook-missing mutatingwebhookconfiguration/mlbatch-mutating-webhook"}, ""},
 		"no checks":  {"nonsense is stored", func(f *doctor.Facts) { f.Validating[0].Webhooks = nil }, []string{"webhook-missing validatingwebhookconfiguration/mlbatch-validating-webhook"}, ""},
 		"silent":     {"", func(f *doctor.Facts) { f.Silent = errors.New("503") }, []string{"controller-silent controller"}, "mlbatch status"},
@@ -414,7 +451,7 @@ func TestWhatIsUnreadIsNotJudged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found := doctor.Diagnose(f); len(found) > 0 || len(f.Unread) != 15 || !f.Blind() {
+	if found := doctor.Diagnose(f); len(found) > 0 || len(f.Unread) != 16 || !f.Blind() {
 		t.Errorf("%+v, unread %v", found, f.Unread)
 	}
 }
@@ -463,6 +500,32 @@ func TestWorstFirst(t *testing.T) {
 	}
 	if want := "ERROR x/y: says\n  \\x1b[31m this\n  -> mlbatch kubectl get\n"; out.String() != want {
 		t.Errorf("%q, want %q", out.String(), want)
+	}
+}
+
+// TestManyEqualFindingsAreOne: what is the same of a thousand nodes is said once, with how many they
+// are; few, and others in between, are told one by one.
+func TestManyEqualFindingsAreOne(t *testing.T) {
+	var all []doctor.Finding
+	for i := range 1000 {
+		all = append(all, doctor.Finding{Rule: "node-out", Severity: doctor.Warning, Object: fmt.Sprintf("node/n%03d", i), Message: fmt.Sprintf("not ready for %ds", i), Cure: fmt.Sprintf("kubectl uncordon n%03d", i)})
+		if i < 3 {
+			all = append(all, doctor.Finding{Rule: "queue-stopped", Severity: doctor.Warning, Object: fmt.Sprintf("clusterqueue/q%d", i), Message: "stopped", Cure: "resume"})
+		}
+	}
+	var got []string
+	for _, x := range doctor.Together(all) {
+		got = append(got, x.Object+": "+x.Message+" -> "+x.Cure)
+	}
+	want := []string{
+		"1000 nodes (n000, n001, n002, n003, n004 and 995 more): not ready for 0s -> kubectl uncordon n000; the same for each of the others, which -o json lists",
+		"clusterqueue/q0: stopped -> resume", "clusterqueue/q1: stopped -> resume", "clusterqueue/q2: stopped -> resume",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if doctor.Sum(all) != "1003 warnings." {
+		t.Errorf("all are counted: %s", doctor.Sum(all))
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -34,6 +35,8 @@ type Facts struct {
 	Mutating    []admissionv1.MutatingWebhookConfiguration
 	Validating  []admissionv1.ValidatingWebhookConfiguration
 	Definitions []apiextensionsv1.CustomResourceDefinition
+	// APIServices are the registrations of the visibility API.
+	APIServices []unstructured.Unstructured
 	// Wanted are the definitions that this program brings.
 	Wanted []*apiextensionsv1.CustomResourceDefinition
 	// Silent is why no controller answers, nil if one does.
@@ -75,17 +78,20 @@ func Take(ctx context.Context, c client.Reader, asks Asks) (*Facts, error) {
 	var mutating admissionv1.MutatingWebhookConfigurationList
 	var validating admissionv1.ValidatingWebhookConfigurationList
 	var definitions apiextensionsv1.CustomResourceDefinitionList
+	var services unstructured.UnstructuredList
+	services.SetGroupVersionKind(apiServices())
 	unread, err := cli.ReadLists(ctx, c,
 		cli.List{What: "Cohorts", Into: &cohorts}, cli.List{What: "AdmissionChecks", Into: &checks}, cli.List{What: "namespaces", Into: &namespaces},
 		cli.List{What: "PriorityClasses", Into: &classes}, cli.List{What: "Deployments", Into: &deployments},
 		cli.List{What: "MutatingWebhookConfigurations", Into: &mutating}, cli.List{What: "ValidatingWebhookConfigurations", Into: &validating},
-		cli.List{What: "CustomResourceDefinitions", Into: &definitions},
+		cli.List{What: "CustomResourceDefinitions", Into: &definitions}, cli.List{What: "APIServices", Into: &services},
 		cli.List{What: "Leases", Into: &leases, Options: []client.ListOption{client.InNamespace(installed)}},
 	)
 	f.Unread = append(f.Unread, unread...)
 	f.Cohorts, f.Checks, f.Namespaces, f.Classes, f.Deployments = cohorts.Items, checks.Items, namespaces.Items, classes.Items, deployments.Items
 	f.Leases = leases.Items
 	f.Mutating, f.Validating, f.Definitions = mutating.Items, validating.Items, definitions.Items
+	f.APIServices = registrations(services.Items)
 	f.listen(ctx, asks)
 	slices.Sort(f.Unread)
 	f.try(ctx, asks)
@@ -98,6 +104,9 @@ func (f *Facts) listen(ctx context.Context, asks Asks) {
 		return
 	}
 	err := asks.Controller(ctx, f.Queues[0].Name)
+	if apierrors.IsNotFound(err) && f.reads("APIServices") && len(f.APIServices) == 0 {
+		return // it was installed without that API
+	}
 	if apierrors.IsForbidden(err) {
 		f.Unread = append(f.Unread, "pendingworkloads") // who answers that may be the API server
 		return

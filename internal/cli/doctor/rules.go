@@ -64,10 +64,12 @@ type found struct{ object, message, cure string }
 func Rules() []Rule {
 	return []Rule{
 		{"definition-missing", Error, "a kind that this program needs is not defined, or not in its version", []string{"CustomResourceDefinitions"}, definitions},
+		{"definition-not-ours", Error, "a definition was replaced by another program's, which drops what is remembered of jobs: they make no pods", []string{"CustomResourceDefinitions", "Deployments"}, notOurs},
 		{"webhook-missing", Error, "a webhook of mlbatch is not registered: jobs are neither checked nor held", []string{"MutatingWebhookConfigurations", "ValidatingWebhookConfigurations"}, webhooks},
 		{"webhook-untrusted", Error, "the API server cannot trust who answers a webhook: it knows no authority, or one that ended", nil, untrusted},
 		{"webhook-silent", Error, "a webhook does not answer, or a job is written without it: tried with a job that is not kept", nil, unheld},
 		{"controller-silent", Error, "no controller answers: nothing is admitted", nil, silent},
+		{"discovery-stale", Error, "nobody answers for the visibility API: no namespace of the cluster can be deleted", []string{"APIServices"}, staleDiscovery},
 		{"leader-missing", Error, "all replicas of a program wait for the lead, and none has it", []string{"Deployments", "Leases"}, leaderless},
 		{"other-manager", Error, "another program manages the same queues and jobs", []string{"Deployments", "MutatingWebhookConfigurations"}, others},
 		{"workload-unseen", Error, "a Workload was never looked at", []string{"Workloads"}, unseen},

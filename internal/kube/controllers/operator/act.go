@@ -32,6 +32,8 @@ const (
 	notCreated = "FailedCreate"
 	deleted    = "SuccessfulDelete"
 	nameTaken  = "NameTaken"
+	// notOurs: the definition of the kind is another program's, which drops what is to be remembered.
+	notOurs = "DefinitionNotOurs"
 )
 
 // longestBatch is how many pods are made before it is looked whether they were refused.
@@ -39,6 +41,9 @@ const longestBatch = 64
 
 // errTaken says that another object has the name of a pod.
 var errTaken = errors.New("the name is taken")
+
+// errNotKept says that the definition of the kind has no place for what is to be remembered.
+var errNotKept = errors.New("the definition of the kind does not keep what is to be remembered of a job")
 
 // note writes what is to be remembered, with the status that follows.
 func (r *reconciler) note(ctx context.Context, l *look, m *podplan.Memory) (reconcile.Result, error) {
@@ -76,10 +81,37 @@ func (r *reconciler) left(ctx context.Context, job jobs.Object) (bool, error) {
 	return slices.ContainsFunc(l.seen, func(s podplan.Seen) bool { return !s.Over }), err
 }
 
-// write writes the status of a job, on condition that it is as it was read.
+// write writes the status of a job, on condition that it is as it was read, and that what is to be
+// remembered is stored: a definition that others brought may have the same name and version and no place
+// for it, and the API server would drop it without an error. Other fields of ours that a definition does
+// not have are not missed.
 func (r *reconciler) write(ctx context.Context, l *look, m *podplan.Memory) error {
 	r.counted.note(client.ObjectKeyFromObject(l.job), l.now)
+	err := r.Client.Status().Update(ctx, r.projected(l, m), client.FieldValidation(metav1.FieldValidationStrict))
+	switch {
+	case err == nil || !unknownFields(err):
+		return err
+	case strings.Contains(err.Error(), `"status.recovery`):
+		r.tellNotKept(l)
+		return errNotKept
+	}
 	return r.Client.Status().Update(ctx, r.projected(l, m))
+}
+
+// unknownFields reports whether the API server refuses fields that a definition does not have.
+func unknownFields(err error) bool {
+	return apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "unknown field")
+}
+
+// tellNotKept says, from time to time, that a job cannot run.
+func (r *reconciler) tellNotKept(l *look) {
+	key := client.ObjectKeyFromObject(l.job)
+	if r.unkept.since(key, l.now) < tellAgain {
+		return
+	}
+	r.unkept.note(key, l.now)
+	kind := r.kind.GVK().Kind
+	r.event(l.job, corev1.EventTypeWarning, notOurs, "the definition of "+kind+" is not this program's: it drops status.recovery, without which no pods are made. An administrator brings it back: mlbatch install")
 }
 
 func (r *reconciler) projected(l *look, m *podplan.Memory) jobs.Object {

@@ -13,6 +13,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -90,6 +91,8 @@ type reconciler struct {
 	// counted is when the counters of jobs were last written, told when it was last said
 	// that they are left to another controller.
 	counted, told moments
+	// unkept is when it was last said that a job's status is not kept.
+	unkept moments
 	// ensured is what artifacts were made to be.
 	ensured ensured
 	// calls ask pods of jobs; nil for kinds that ask nothing.
@@ -165,6 +168,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	default:
 		result, err = r.do(ctx, look, &step)
 	}
+	if errors.Is(err, errNotKept) {
+		return reconcile.Result{RequeueAfter: takenPause}, nil // nothing tells of a definition that comes back
+	}
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return reconcile.Result{RequeueAfter: conflictPause}, nil // the cache will show what is newer
 	}
@@ -195,6 +201,7 @@ func (r *reconciler) forget(name types.NamespacedName) {
 	r.awaited.forget(name)
 	r.counted.forget(name)
 	r.told.forget(name)
+	r.unkept.forget(name)
 	r.ensured.forget(name)
 	if r.calls != nil {
 		r.calls.forget(name)

@@ -1,0 +1,141 @@
+package doctor
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
+)
+
+// apiServices is the kind of what is asked for APIs that others serve.
+func apiServices() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIServiceList"}
+}
+
+// registrations are those of the visibility API among all.
+func registrations(all []unstructured.Unstructured) []unstructured.Unstructured {
+	return slices.DeleteFunc(all, func(o unstructured.Unstructured) bool {
+		group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
+		return group != visibility.GroupVersion.Group
+	})
+}
+
+// staleDiscovery finds registrations of the visibility API that nobody answers for.
+func staleDiscovery(f *Facts) (out []found) {
+	for i := range f.APIServices {
+		conditions, _, _ := unstructured.NestedSlice(f.APIServices[i].Object, "status", "conditions")
+		for _, x := range conditions {
+			c, _ := x.(map[string]any)
+			if c["type"] != "Available" || c["status"] != "False" {
+				continue
+			}
+			why, _ := c["message"].(string)
+			out = append(out, found{
+				"apiservice/" + f.APIServices[i].GetName(), "nobody says what this API has, and as long as that is so no namespace of the cluster can be deleted: " + why,
+				"start the controller: kubectl get pods -n " + installed + "; or, where it is to stay away: kubectl delete apiservice " + f.APIServices[i].GetName(),
+			})
+		}
+	}
+	return out
+}
+
+// notOurs finds definitions that others brought, of the version that this program needs and without
+// the field in which it keeps what it has to remember of a job.
+func notOurs(f *Facts) (out []found) {
+	for _, want := range f.Wanted {
+		at := slices.IndexFunc(f.Definitions, func(d apiDefinition) bool { return d.Name == want.Name })
+		if at < 0 || f.leftToOthers(want) {
+			continue
+		}
+		for i := range want.Spec.Versions {
+			v := &want.Spec.Versions[i]
+			has := slices.IndexFunc(f.Definitions[at].Spec.Versions, func(o apiVersion) bool { return o.Name == v.Name && o.Served })
+			if has < 0 || !remembers(v) || remembers(&f.Definitions[at].Spec.Versions[has]) {
+				continue
+			}
+			out = append(out, found{
+				"customresourcedefinition/" + want.Name, "it is not this program's: it drops status.recovery, and jobs of the kind are admitted, hold quota and make no pods",
+				"mlbatch install brings it back; keep who applied the other one (Helm, GitOps) from doing it again, or leave the kind to its operator: controller.kinds (docs/other-operators.md)",
+			})
+			break
+		}
+	}
+	return out
+}
+
+// remembers reports whether a version keeps status.recovery.
+func remembers(v *apiVersion) bool {
+	if v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
+		return false
+	}
+	status := v.Schema.OpenAPIV3Schema.Properties["status"]
+	_, has := status.Properties["recovery"]
+	return has || status.XPreserveUnknownFields != nil && *status.XPreserveUnknownFields
+}
+
+// leftToOthers reports whether the controller is told to leave the pods of a kind to its operator.
+func (f *Facts) leftToOthers(d *apiDefinition) bool {
+	kind := strings.ToLower(d.Spec.Names.Kind)
+	for i := range f.Deployments {
+		for _, c := range f.Deployments[i].Spec.Template.Spec.Containers {
+			for _, arg := range c.Args {
+				modes, is := strings.CutPrefix(arg, "--kinds=")
+				if is && f.Deployments[i].Labels["app.kubernetes.io/part-of"] == "mlbatch" &&
+					(slices.Contains(strings.Split(modes, ","), kind+"=queue") || slices.Contains(strings.Split(modes, ","), kind+"=ignore")) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// fewest is how many equal findings are told together.
+const fewest = 4
+
+var numbers = regexp.MustCompile(`[0-9]+`)
+
+// Together are findings for people: many of the same rule that say the same, but for numbers, of
+// different objects are one, in the place of the first.
+func Together(all []Finding) []Finding {
+	key := func(x *Finding) string {
+		kind, _, _ := strings.Cut(x.Object, "/")
+		return x.Rule + " " + kind + " " + numbers.ReplaceAllString(x.Message, "#")
+	}
+	of := map[string][]*Finding{}
+	for i := range all {
+		of[key(&all[i])] = append(of[key(&all[i])], &all[i])
+	}
+	var out []Finding
+	for i := range all {
+		same := of[key(&all[i])]
+		switch {
+		case len(same) < fewest:
+			out = append(out, all[i])
+		case same[0] == &all[i]:
+			out = append(out, together(same))
+		}
+	}
+	return out
+}
+
+func together(same []*Finding) Finding {
+	x := *same[0]
+	kind, _, _ := strings.Cut(x.Object, "/")
+	var objects []string
+	alike := true
+	for _, o := range same {
+		_, name, _ := strings.Cut(o.Object, "/")
+		objects = append(objects, name)
+		alike = alike && o.Cure == x.Cure
+	}
+	x.Object = count(len(same), kind, kind+"s") + " (" + names(objects) + ")"
+	if !alike {
+		x.Cure += "; the same for each of the others, which -o json lists"
+	}
+	return x
+}
