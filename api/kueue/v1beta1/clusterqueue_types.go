@@ -63,7 +63,7 @@ type ClusterQueueSpec struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
 	// +optional
-	AdmissionChecks []v1beta2.AdmissionCheckReference `json:"admissionChecks,omitempty"`
+	AdmissionChecks []v1beta2.AdmissionCheckReference `json:"admissionChecks,omitzero"`
 
 	// admissionChecksStrategy lists checks that must pass before admission.
 	// +optional

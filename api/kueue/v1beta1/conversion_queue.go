@@ -14,6 +14,8 @@ type onlyClusterQueue struct {
 	WhenCanPreempt FlavorFungibilityPolicy `json:"whenCanPreempt,omitempty"`
 	// AdmissionChecks keeps that the checks were written as a plain list.
 	AdmissionChecks []v1beta2.AdmissionCheckReference `json:"admissionChecks,omitempty"`
+	// NoAdmissionChecks keeps that an empty list was written.
+	NoAdmissionChecks bool `json:"noAdmissionChecks,omitempty"`
 
 	PendingWorkloadsStatus *ClusterQueuePendingWorkloadsStatus `json:"pendingWorkloadsStatus,omitempty"`
 }
@@ -23,6 +25,7 @@ func (in *ClusterQueue) ConvertTo(out *v1beta2.ClusterQueue) error {
 	src := in.DeepCopy()
 	kept := onlyClusterQueue{
 		AdmissionChecks:        src.Spec.AdmissionChecks,
+		NoAdmissionChecks:      src.Spec.AdmissionChecks != nil && len(src.Spec.AdmissionChecks) == 0,
 		PendingWorkloadsStatus: src.Status.PendingWorkloadsStatus,
 	}
 	out.ObjectMeta = src.ObjectMeta
@@ -86,6 +89,9 @@ func (in *ClusterQueue) ConvertFrom(hub *v1beta2.ClusterQueue) error {
 	}
 	if sameChecks(src.Spec.AdmissionChecksStrategy, kept.AdmissionChecks) {
 		in.Spec.AdmissionChecks, in.Spec.AdmissionChecksStrategy = kept.AdmissionChecks, nil
+	}
+	if kept.NoAdmissionChecks && in.Spec.AdmissionChecks == nil {
+		in.Spec.AdmissionChecks = []v1beta2.AdmissionCheckReference{}
 	}
 	in.Status = ClusterQueueStatus{
 		Conditions:             src.Status.Conditions,
