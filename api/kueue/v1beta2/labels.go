@@ -111,6 +111,9 @@ const (
 	// AwaitedPriorityClassAnnotation on a Workload is the WorkloadPriorityClass that
 	// its job names and that does not exist: the Workload is held until it does.
 	AwaitedPriorityClassAnnotation = "mlbatch.dev/awaited-priority-class"
+	// PodsRefusedAnnotation on a Workload is why the API server lets no pods of its job be made,
+	// which was found out when it had quota: the Workload is held until they may be.
+	PodsRefusedAnnotation = "mlbatch.dev/pods-refused"
 	// WorkloadAnnotation on a pod names its Workload.
 	WorkloadAnnotation = "kueue.x-k8s.io/workload"
 	// WorkloadSliceNameAnnotation names the first slice of an elastic job.

@@ -128,9 +128,10 @@ const (
 
 // RolloutStrategy says how groups are replaced when the template changes.
 type RolloutStrategy struct {
-	// type is RollingUpdate.
+	// type is RollingUpdate, which is also what an empty one means: clients in Go that leave out
+	// rolloutStrategy write that.
 	// +kubebuilder:default=RollingUpdate
-	// +kubebuilder:validation:Enum=RollingUpdate
+	// +kubebuilder:validation:Enum=RollingUpdate;""
 	// +optional
 	Type string `json:"type,omitempty"`
 

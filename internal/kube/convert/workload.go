@@ -338,6 +338,9 @@ func held(w *kueue.Workload) string {
 		return fmt.Sprintf("there is no WorkloadPriorityClass %s: create it, or name another one in the label %s of the job",
 			w.Annotations[kueue.AwaitedPriorityClassAnnotation], kueue.PriorityClassLabel)
 	}
+	if why := w.Annotations[kueue.PodsRefusedAnnotation]; why != "" && w.Status.Admission == nil {
+		return "its pods may not be made, which is tried again by itself: " + why
+	}
 	for i := range w.Status.AdmissionChecks {
 		c := &w.Status.AdmissionChecks[i]
 		if w.Status.Admission == nil && (c.State == kueue.CheckStateRetry || c.State == kueue.CheckStateRejected) {

@@ -125,6 +125,8 @@ func accessRoles(all jobs.Kinds, namespace string) []client.Object {
 	}
 	objects = append(objects, labeled(clusterRole(HistoryRole,
 		[]rbacv1.PolicyRule{allow(history.GroupVersion.Group, read(), history.Resource)}), append(everyone(), batchAdminLabel, batchUserLabel)...))
+	objects = append(objects, labeled(clusterRole("mlbatch-autoscaler-editor-role",
+		[]rbacv1.PolicyRule{allow("autoscaling", write(), "horizontalpodautoscalers")}), batchAdminLabel, batchUserLabel))
 	for _, k := range accessedKinds(all) {
 		edit := write()
 		if k.unqueued {

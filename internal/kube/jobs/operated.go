@@ -160,6 +160,8 @@ type Standing struct {
 	Children []Object
 	// Answers are those to Calls.
 	Answers Answers
+	// NotMade is why a member or an artifact could not be made last; "" if all could.
+	NotMade string
 	// Now is the time of what was seen.
 	Now time.Time
 }

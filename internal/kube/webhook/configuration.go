@@ -252,7 +252,18 @@ func jobHooks(all jobs.Kinds, k *jobs.Kind) (mutating, validating []hook) {
 	unnamed := mutates
 	unnamed.name, unnamed.namespaces, unnamed.objects, unnamed.optional = mutates.name+".default", queueNamespaces(), unqueuedObjects(), true
 	mutating = append(append(mutating, mutates.whereQueued()...), unnamed)
-	return append(append(mutating, keeps.whereQueued()...), disowns), validates.whereQueued()
+	validating = validates.whereQueued()
+	if k.MadeHere || k.Operated != nil { // our controllers act on them all
+		validating = append(validating, validates.elsewhere())
+	}
+	return append(append(mutating, keeps.whereQueued()...), disowns), validating
+}
+
+// elsewhere calls a webhook about objects that name no queue where none has to, if it can be
+// called.
+func (h hook) elsewhere() hook {
+	h.name, h.namespaces, h.objects, h.optional = h.name+".elsewhere", queueNamespaces(), unqueuedObjects(), true
+	return h
 }
 
 // whereQueued calls a webhook about all objects in namespaces of teams, and about

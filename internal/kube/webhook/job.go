@@ -406,7 +406,15 @@ func (h *jobHandler) told(ctx context.Context, namespace string, was, job jobs.O
 		out = h.kind.Warnings(job, h.policy)
 	}
 	if !queued {
-		return append(out, unheededAfter(was, job)...), nil
+		out = append(out, unheededAfter(was, job)...)
+		if was != nil || !h.kind.RunHere() || metav1.GetControllerOf(job) != nil {
+			return out, nil
+		}
+		without, err := h.cluster.withoutRights(ctx, namespace)
+		if without {
+			out = append(out, fmt.Sprintf("the %s does not run: namespace %s is no team's and has no LocalQueue, so that mlbatch has no rights in it: ask an administrator for either (mlbatch team create)", h.kind.GVK().Kind, namespace))
+		}
+		return out, err
 	}
 	var before metav1.Object
 	if was == nil {

@@ -48,6 +48,19 @@ func (c Cluster) teamNamespace(ctx context.Context, name string) (bool, error) {
 	return false, nil
 }
 
+// withoutRights reports whether our controllers have no rights in a namespace: see package rights.
+func (c Cluster) withoutRights(ctx context.Context, namespace string) (bool, error) {
+	team, err := c.teamNamespace(ctx, namespace)
+	if team || err != nil {
+		return false, err
+	}
+	queues := &kueue.LocalQueueList{}
+	if err := c.Live.List(ctx, queues, client.InNamespace(namespace), client.Limit(1)); err != nil {
+		return false, fmt.Errorf("list queues of namespace %s: %w", namespace, err)
+	}
+	return len(queues.Items) == 0, nil
+}
+
 // missingQueue tells of a queue that the namespace does not have; "" if it has
 // it.
 func (c Cluster) missingQueue(ctx context.Context, namespace, name string) (string, error) {

@@ -31,3 +31,12 @@ func Withdraw(w *kueue.Workload, why string, now time.Time) (*kueue.WorkloadStat
 		Message: "The planned nodes refuse its pods: " + why,
 	})
 }
+
+// RefusePods evicts a job of which the API server lets no pods be made. It is held for that
+// (kueue.PodsRefusedAnnotation), and needs no pause besides.
+func RefusePods(w *kueue.Workload, why string, now time.Time) (*kueue.WorkloadStatus, Event) {
+	next := w.Status.DeepCopy()
+	return next, Evict(w, next, now, Eviction{
+		Reason: kueue.ReasonPodsReadyTimeout, Cause: kueue.ReasonWaitForStart, Message: "Its pods may not be made: " + why,
+	})
+}

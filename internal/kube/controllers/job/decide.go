@@ -39,6 +39,8 @@ type facts struct {
 	whole  *kueue.Workload
 	// unreadable is true for a job that cannot be understood: it can be stopped, and no more.
 	unreadable bool
+	// free is true for a job that was held and needs no admission any more.
+	free bool
 	// foreign is true for a part whose pods are not counted with the whole.
 	foreign bool
 	// infos are what the workload's admission adds to the pods; set if admitted.
@@ -48,10 +50,15 @@ type facts struct {
 	// keepsDone: the installation keeps the quota of pods that are done until the job ends.
 	keepsDone bool
 	// conflict says why infos contradict each other.
-	conflict  error
-	pods      admission.Pods
-	lifecycle workloadlifecycle.Config
-	now       time.Time
+	conflict error
+	pods     admission.Pods
+	// tried: it was found out whether its pods may be made, and refusal says why not, "" if they
+	// may. triesAgain is when to look again because of that, 0 for never.
+	tried      bool
+	refusal    string
+	triesAgain time.Duration
+	lifecycle  workloadlifecycle.Config
+	now        time.Time
 }
 
 // step is the one write that comes next. At most one of the pointers is set.
@@ -96,6 +103,8 @@ const endsPause = time.Second
 func choice(s facts) (step, error) {
 	w := s.workload
 	switch {
+	case s.free:
+		return setFree(s)
 	case s.foreign && !s.facts.Suspended && s.facts.Finished == nil:
 		return stop(s, "Suspended", "Suspended: its pods are not among those that Workload "+s.whole.Name+" was admitted with")
 	case s.nested:
@@ -145,6 +154,24 @@ func choice(s facts) (step, error) {
 		return stop(s, "Stopped", "Stopped, to be queued again: "+why)
 	}
 	return run(s), nil
+}
+
+// setFree lets a job run that was held where only queued jobs ran, which is so no more, and then
+// forgets that it was.
+func setFree(s facts) (step, error) {
+	if !s.facts.Suspended {
+		return step{remove: s.workload}, nil
+	}
+	var as []jobs.PodSetInfo // as it was written
+	for i := range s.facts.PodSets {
+		ps := &s.facts.PodSets[i]
+		as = append(as, jobs.PodSetInfo{Name: string(ps.Name), Count: ps.Count, Asked: ps.Count})
+	}
+	next, err := s.adapter.Start(s.job, as)
+	if err != nil {
+		return step{}, err
+	}
+	return step{job: next, tell: &jobEvent{reason: "Started", message: "It runs without a queue: its namespace does not ask for one any more"}}, nil
 }
 
 // grown says of which pods a running job asks for more than it was admitted with, or has still;
@@ -334,17 +361,25 @@ func keepInStep(s facts) (step, error) {
 	same := gates == w.Annotations[kueue.AdmissionGatedByAnnotation] && after == w.Annotations[kueue.AfterAnnotation] && awaited == w.Annotations[kueue.AwaitedPriorityClassAnnotation] &&
 		once == w.Annotations[kueue.EndsOnceAnnotation] && later(s.facts) == w.Annotations[kueue.LaterPodSetsAnnotation] &&
 		w.Annotations[kueue.FewerPodsAnnotation] == ""
+	refused := w.Annotations[kueue.PodsRefusedAnnotation]
+	if s.tried {
+		refused = s.refusal
+	}
+	same = same && refused == w.Annotations[kueue.PodsRefusedAnnotation]
 	if !same || !equality.Semantic.DeepEqual(w.Spec, *want) {
 		notes := map[string]string{
 			kueue.AdmissionGatedByAnnotation: gates, kueue.AwaitedPriorityClassAnnotation: awaited, kueue.EndsOnceAnnotation: once,
 			kueue.LaterPodSetsAnnotation: later(s.facts), kueue.FewerPodsAnnotation: "", kueue.AfterAnnotation: after,
+			kueue.PodsRefusedAnnotation: refused,
 		}
 		if after != w.Annotations[kueue.AfterAnnotation] {
 			notes[kueue.AfterStateAnnotation] = "" // what was found out was about other jobs
 		}
 		return step{spec: want, notes: notes, tell: &jobEvent{reason: "UpdatedWorkload", message: "Updated Workload " + w.Name + ", because the job changed while it waited"}}, nil
 	}
-	return tellDone(s, givenBack(s)), nil
+	st := tellDone(s, givenBack(s))
+	st.again = s.triesAgain
+	return st, nil
 }
 
 // relabeled reports whether a job with a reservation was given another
@@ -419,6 +454,9 @@ func cannotStart(s facts, why error) step {
 
 // run looks after an admitted job that may run.
 func run(s facts) step {
+	if s.refusal != "" {
+		return refuse(s)
+	}
 	if next := workloadlifecycle.ObservePods(s.workload, s.facts.Ready, s.lifecycle, s.now); next != nil {
 		return step{status: next}
 	}
@@ -426,6 +464,8 @@ func run(s facts) step {
 		st := shrink(s)
 		if s.pods.Behind {
 			st.again = workloadlifecycle.RefusalPatience // by then a node may be what refuses it
+		} else {
+			st.again = s.triesAgain
 		}
 		return st
 	}
@@ -438,6 +478,19 @@ func run(s facts) step {
 	return step{status: next, evicted: &evicted, tell: &jobEvent{
 		reason: "PlanWithdrawn", warning: true,
 		message: "The planned nodes refuse its pods, so it is queued again: " + s.pods.Why,
+	}}
+}
+
+// refuse has a job give back its quota that may have no pods, and notes why: it is held until it
+// may.
+func refuse(s facts) step {
+	if s.workload.Annotations[kueue.PodsRefusedAnnotation] != s.refusal {
+		return step{spec: &s.workload.Spec, notes: map[string]string{kueue.PodsRefusedAnnotation: s.refusal}}
+	}
+	next, evicted := workloadlifecycle.RefusePods(s.workload, s.refusal, s.now)
+	return step{status: next, evicted: &evicted, tell: &jobEvent{
+		reason: "PodsRefused", warning: true,
+		message: "It gives back its quota, because its pods may not be made; it is queued again by itself once they may: " + s.refusal,
 	}}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -28,8 +29,11 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (fac
 	}
 	s.queue = s.job.GetLabels()[kueue.QueueNameLabel]
 	stands, whole, err := r.standingOf(ctx, s.job, s.queue)
-	if err != nil || stands == alone {
+	if err != nil {
 		return s, false, err
+	}
+	if stands == alone {
+		return r.letGo(ctx, s)
 	}
 	if s.facts, err = r.adapter.Read(s.job); err != nil {
 		if errors.Is(err, jobs.ErrIncomplete) {
@@ -56,6 +60,7 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (fac
 	if s.pods, err = admission.PodsOf(ctx, r.opts.Client, w.Namespace, w.Name); err != nil {
 		return s, false, err
 	}
+	r.try(ctx, &s)
 	if convert.Admitted(w) {
 		if s.infos, err = admission.Infos(ctx, r.opts.Client, w, r.opts.Labels); err == nil {
 			s.infos, s.conflict = admission.Updated(s.infos, w.Status.AdmissionChecks)
@@ -93,4 +98,25 @@ func counted(part jobs.Facts, whole *kueue.Workload) bool {
 	return !slices.ContainsFunc(part.PodSets, func(ps kueue.PodSet) bool {
 		return ps.Template.Annotations[kueue.WorkloadAnnotation] != whole.Name
 	})
+}
+
+// letGo reads what there is to know of a job that needs no admission. It may have been held where
+// only queued jobs ran, which is so no more: its Workload names no queue.
+func (r *reconciler) letGo(ctx context.Context, s facts) (facts, bool, error) {
+	if s.queue != "" || s.job.GetDeletionTimestamp() != nil {
+		return s, false, nil
+	}
+	all, err := admission.WorkloadsOf(ctx, r.opts.Client, s.job.GetNamespace(), s.job.GetUID())
+	if err != nil || len(all) == 0 {
+		return s, false, err
+	}
+	w := choose(all, "")
+	if w.Spec.QueueName != "" || w.Status.Admission != nil || convert.Finished(w) || w.DeletionTimestamp != nil || !ptr.Deref(w.Spec.Active, true) {
+		return s, false, nil
+	}
+	if s.facts, err = r.adapter.Read(s.job); err != nil {
+		return s, false, nil //nolint:nilerr // what it is was told when it was made
+	}
+	s.workload, s.free = w, true
+	return s, true, nil
 }

@@ -82,6 +82,8 @@ type reconciler struct {
 	adapter jobs.Adapter // that of the kind, which also takes out what an admission wrote into objects
 	// waiting are the jobs whose Workloads were refused.
 	waiting waitList
+	// trials are what came of trying whether pods of jobs may be made.
+	trials trials
 }
 
 // SetupWithManager starts a reconciler for a kind. The cache must have admission.PodIndex,
@@ -97,6 +99,7 @@ func SetupWithManager(mgr ctrl.Manager, kind *jobs.Kind, opts Options) error {
 		Watches(&kueue.Workload{}, r.jobOfPrebuilt()).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.jobOfPod), admission.PodsEnding()).
 		Watches(&kueue.WorkloadPriorityClass{}, handler.EnqueueRequestsFromMapFunc(r.jobsOfClass), appears()).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.jobsIn), changesHands()).
 		Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(r.roomFor), givesRoom()).
 		WithOptions(turns.Options()).
 		Complete(r)
@@ -110,6 +113,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	if err != nil || !ours {
 		r.waiting.forget(req.NamespacedName)
+		r.trials.forget(req.NamespacedName)
 		return reconcile.Result{}, err
 	}
 	next, err := decide(s)
@@ -351,6 +355,24 @@ func (r *reconciler) jobOfPod(ctx context.Context, o client.Object) []reconcile.
 // may have waited for it.
 func (r *reconciler) jobsOfClass(ctx context.Context, o client.Object) []reconcile.Request {
 	return r.jobsWith(ctx, client.MatchingLabels{kueue.PriorityClassLabel: o.GetName()})
+}
+
+// jobsIn leads from a namespace to its jobs.
+func (r *reconciler) jobsIn(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.jobsWith(ctx, client.InNamespace(o.GetName()))
+}
+
+// changesHands lets through namespaces whose labels say other than before which jobs of theirs
+// wait for admission.
+func changesHands() builder.Predicates {
+	return builder.WithPredicates(predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels())
+		},
+	})
 }
 
 // appears lets through what is new.

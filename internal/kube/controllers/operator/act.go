@@ -121,7 +121,7 @@ func (r *reconciler) projected(l *look, m *podplan.Memory) jobs.Object {
 
 // standing is how far the job is.
 func (l *look) standing(m *podplan.Memory) jobs.Standing {
-	s := jobs.Standing{Memory: *m, Counts: l.plan.Count(l.seen, m), Now: l.now, Answers: l.answers}
+	s := jobs.Standing{NotMade: l.notMade, Memory: *m, Counts: l.plan.Count(l.seen, m), Now: l.now, Answers: l.answers}
 	s.Suspended = l.plan.Suspended && m.Started.IsZero() && m.Outcome == podplan.Open
 	s.Ready = m.Outcome == podplan.Open && !m.Started.IsZero() && l.plan.AllReady(s.Counts)
 	s.Addresses = l.addresses()
@@ -163,6 +163,9 @@ func (r *reconciler) do(ctx context.Context, l *look, s *podplan.Step) (reconcil
 	}
 	again, err := r.begin(ctx, l, s)
 	if err != nil {
+		if next := r.projected(l, &s.Memory); l.notMade != "" && !equality.Semantic.DeepEqual(l.job, next) {
+			return result, errors.Join(err, r.write(ctx, l, &s.Memory)) // kinds that have a condition for it say so
+		}
 		return result, err
 	}
 	if again > 0 {
@@ -197,8 +200,13 @@ func (r *reconciler) delete(ctx context.Context, l *look, s *podplan.Step) error
 		return client.IgnoreNotFound(r.Client.Delete(ctx, m.Object, options...))
 	})
 	if err == nil {
-		r.event(l.job, corev1.EventTypeNormal, deleted+l.members[s.Delete[0]].called(),
-			"Deleted "+several(len(s.Delete), func(i int) member { return l.members[s.Delete[i]] }))
+		var gone []member
+		for _, i := range s.Delete {
+			gone = append(gone, l.members[i])
+		}
+		byKind(gone, func(kind string, some []member) {
+			r.event(l.job, corev1.EventTypeNormal, deleted+kind, "Deleted "+several(some))
+		})
 	}
 	return err
 }
@@ -211,8 +219,25 @@ func (m member) called() string {
 	return m.kind.GVK.Kind
 }
 
-// several names members.
-func several(n int, of func(int) member) string {
+// byKind tells of members, of each kind by itself.
+func byKind(all []member, tell func(kind string, some []member)) {
+	var kinds []string
+	of := map[string][]member{}
+	for _, m := range all {
+		kind := m.called()
+		if _, seen := of[kind]; !seen {
+			kinds = append(kinds, kind)
+		}
+		of[kind] = append(of[kind], m)
+	}
+	for _, kind := range kinds {
+		tell(kind, of[kind])
+	}
+}
+
+// several names members of one kind.
+func several(all []member) string {
+	n, of := len(all), func(i int) member { return all[i] }
 	first := of(0)
 	kind := first.called()
 	if kind == "Pod" {
@@ -265,7 +290,7 @@ func (r *reconciler) create(ctx context.Context, l *look, s *podplan.Step) (time
 			return 0, err
 		}
 		if err != nil {
-			r.event(l.job, corev1.EventTypeWarning, notCreated+m.called(), err.Error())
+			r.notMade(l, notCreated+m.called(), err.Error())
 			return 0, err
 		}
 		members = append(members, m)
@@ -284,13 +309,33 @@ func (r *reconciler) create(ctx context.Context, l *look, s *podplan.Step) (time
 			return takenPause, nil
 		}
 		if err != nil {
-			r.event(l.job, corev1.EventTypeWarning, notCreated+batch[0].called(), err.Error())
+			r.notMade(l, notCreated+batch[0].called(), refusal(err))
 			return 0, err
 		}
 		made += len(batch)
 	}
-	r.event(l.job, corev1.EventTypeNormal, created+members[0].called(), "Created "+several(made, func(i int) member { return members[i] }))
+	byKind(members, func(kind string, some []member) {
+		r.event(l.job, corev1.EventTypeNormal, created+kind, "Created "+several(some))
+	})
+	r.unmade.forget(client.ObjectKeyFromObject(l.job))
 	return 0, nil
+}
+
+// notMade tells a job why something of it could not be made, as an event and, by its kind, in its
+// status.
+func (r *reconciler) notMade(l *look, reason, why string) {
+	l.notMade = why
+	r.unmade.note(client.ObjectKeyFromObject(l.job), why)
+	r.event(l.job, corev1.EventTypeWarning, reason, why)
+}
+
+// refusal is what people are told of an error of the API server. That we lack a right ourselves is
+// so where no jobs are queued.
+func refusal(err error) string {
+	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot create resource") {
+		return "mlbatch has no rights in this namespace, which is no team's and has no LocalQueue: ask an administrator to make it a team's (mlbatch team create) or to give it a LocalQueue. " + err.Error()
+	}
+	return err.Error()
 }
 
 // made returns a member as it is to run.
@@ -376,8 +421,11 @@ func (r *reconciler) services(ctx context.Context, l *look, s *podplan.Step) err
 	return errors.Join(
 		inParallel(len(missing), func(i int) error {
 			err := r.Client.Create(ctx, missing[i])
-			if apierrors.IsAlreadyExists(err) {
+			switch {
+			case apierrors.IsAlreadyExists(err):
 				return nil // the cache will show it, or it is somebody else's and stays
+			case apierrors.IsForbidden(err):
+				r.event(l.job, corev1.EventTypeWarning, notCreated+"Service", refusal(err))
 			}
 			return err
 		}),

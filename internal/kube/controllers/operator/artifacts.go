@@ -31,8 +31,9 @@ const fieldOwner = "mlbatch"
 
 // artifacts sees to it that what a job has beside its members is there and as it should be. It
 // reports whether members may begin, and when to try again, if something is in the way that
-// goes by itself. What somebody deleted is not seen to be gone: it is made again when a member
-// begins.
+// goes by itself. What somebody deleted is made again: a Service at once, since those are watched,
+// and all else, to which the controller has rights only where jobs run, when a member begins or
+// within ensuredFor.
 func (r *reconciler) artifacts(ctx context.Context, l *look, s *podplan.Step) (again time.Duration, ready bool, err error) {
 	all, err := r.wanted(l, &s.Memory)
 	begins := len(s.Create)+len(s.Release) > 0
@@ -47,7 +48,12 @@ func (r *reconciler) artifacts(ctx context.Context, l *look, s *podplan.Step) (a
 		}
 		key, as := client.ObjectKeyFromObject(l.job), sha256.Sum256(text)
 		name := fmt.Sprintf("%T %s", all[i].Object, all[i].Object.GetName())
-		if !begins && r.ensured.has(key, l.job.GetUID(), name, as) {
+		_, service := all[i].Object.(*corev1.Service)
+		if !service && (again == 0 || again > ensuredFor) {
+			again = ensuredFor
+		}
+		there := service && (all[i].Outlives || l.services[all[i].Object.GetName()]) || !service && !r.ensured.old(key, name, l.now)
+		if !begins && there && r.ensured.has(key, l.job.GetUID(), name, as) {
 			continue
 		}
 		switch err := r.ensure(ctx, l.job, &all[i]); {
@@ -57,9 +63,12 @@ func (r *reconciler) artifacts(ctx context.Context, l *look, s *podplan.Step) (a
 		case errors.Is(err, errTaken):
 			return takenPause, false, nil
 		case err != nil:
+			if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+				r.notMade(l, notCreated+strings.TrimPrefix(fmt.Sprintf("%T", all[i].Object), "*v1."), refusal(err))
+			}
 			return 0, false, err
 		}
-		r.ensured.note(key, l.job.GetUID(), name, as)
+		r.ensured.note(key, l.job.GetUID(), name, as, l.now)
 	}
 	return again, true, nil
 }
@@ -182,6 +191,18 @@ type ensured struct {
 type ensuredJob struct {
 	uid types.UID
 	as  map[string][sha256.Size]byte
+	at  map[string]time.Time
+}
+
+// ensuredFor is how long an artifact that is not watched is believed to be there.
+const ensuredFor = 5 * time.Minute
+
+// old reports whether an artifact was last looked at long ago.
+func (e *ensured) old(job types.NamespacedName, name string, now time.Time) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	known := e.byJob[job]
+	return known != nil && now.Sub(known.at[name]) >= ensuredFor
 }
 
 func (e *ensured) has(job types.NamespacedName, uid types.UID, name string, as [sha256.Size]byte) bool {
@@ -191,16 +212,16 @@ func (e *ensured) has(job types.NamespacedName, uid types.UID, name string, as [
 	return known != nil && known.uid == uid && known.as[name] == as
 }
 
-func (e *ensured) note(job types.NamespacedName, uid types.UID, name string, as [sha256.Size]byte) {
+func (e *ensured) note(job types.NamespacedName, uid types.UID, name string, as [sha256.Size]byte, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.byJob == nil {
 		e.byJob = map[types.NamespacedName]*ensuredJob{}
 	}
 	if e.byJob[job] == nil || e.byJob[job].uid != uid {
-		e.byJob[job] = &ensuredJob{uid: uid, as: map[string][sha256.Size]byte{}}
+		e.byJob[job] = &ensuredJob{uid: uid, as: map[string][sha256.Size]byte{}, at: map[string]time.Time{}}
 	}
-	e.byJob[job].as[name] = as
+	e.byJob[job].as[name], e.byJob[job].at[name] = as, now
 }
 
 func (e *ensured) forget(job types.NamespacedName) {

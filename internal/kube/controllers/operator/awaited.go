@@ -52,6 +52,33 @@ func (a *awaited) forget(job types.NamespacedName) {
 	delete(a.byJob, job)
 }
 
+// unmade remembers why something of jobs could not be made last.
+type unmade struct {
+	mu    sync.Mutex
+	byJob map[types.NamespacedName]string
+}
+
+func (u *unmade) of(job types.NamespacedName) string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.byJob[job]
+}
+
+func (u *unmade) note(job types.NamespacedName, why string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.byJob == nil {
+		u.byJob = map[types.NamespacedName]string{}
+	}
+	u.byJob[job] = why
+}
+
+func (u *unmade) forget(job types.NamespacedName) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.byJob, job)
+}
+
 // moments remember when something was last done for a job.
 type moments struct {
 	mu    sync.Mutex

@@ -243,7 +243,7 @@ func TestYields(t *testing.T) {
 		t.Fatal(err)
 	}
 	result, err := b.step()
-	if err != nil || result.RequeueAfter != 0 {
+	if err != nil || result.RequeueAfter > ensuredFor {
 		t.Fatalf("%v, %v", result, err)
 	}
 	b.get("lab", list, "x-list")

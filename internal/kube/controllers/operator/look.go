@@ -39,7 +39,9 @@ type look struct {
 	// made, "" if they may.
 	infos jobs.Admitted
 	held  string
-	now   time.Time
+	// notMade is why something of it could not be made last; "" if it could.
+	notMade string
+	now     time.Time
 }
 
 // member is an object that a job is made of.
@@ -59,6 +61,7 @@ func (r *reconciler) look(ctx context.Context, name types.NamespacedName) (*look
 	if err != nil {
 		return nil, false, client.IgnoreNotFound(err)
 	}
+	l.notMade = r.unmade.of(name)
 	if l.job.GetDeletionTimestamp() != nil || !r.kind.Ours(l.job) {
 		return nil, false, nil
 	}

@@ -95,6 +95,8 @@ type reconciler struct {
 	unkept moments
 	// ensured is what artifacts were made to be.
 	ensured ensured
+	// unmade is why something of jobs could not be made last.
+	unmade unmade
 	// calls ask pods of jobs; nil for kinds that ask nothing.
 	calls *calls
 }
@@ -203,6 +205,7 @@ func (r *reconciler) forget(name types.NamespacedName) {
 	r.told.forget(name)
 	r.unkept.forget(name)
 	r.ensured.forget(name)
+	r.unmade.forget(name)
 	if r.calls != nil {
 		r.calls.forget(name)
 	}

@@ -411,7 +411,7 @@ func status(w *World, groups []*group, plan rolling, hash string) api.LeaderWork
 	}
 	available := steady >= Replicas(l) && !plan.updating
 	set := func(kind string, holds bool, reason, message string) {
-		c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(w.Now)}
+		c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(w.Now), ObservedGeneration: l.Generation}
 		if holds {
 			c.Status = metav1.ConditionTrue
 		}

@@ -125,7 +125,7 @@ func validateRollout(l *api.LeaderWorkerSet) field.ErrorList {
 		}
 		return n == 0
 	}
-	const all, many = 100, 10000
+	const all, many = 100, 100
 	if zero("maxUnavailable", c.MaxUnavailable, 1, all) && zero("maxSurge", c.MaxSurge, 0, many) {
 		errs = append(errs, field.Invalid(at.Child("maxUnavailable"), c.MaxUnavailable.String(), "no group could ever be replaced: set it or maxSurge to more than 0"))
 	} else if c.MaxSurge != nil {

@@ -23,6 +23,8 @@ const (
 	headNotFound      = "HeadPodNotFound"
 	headNotReady      = "ContainersNotReady"
 	headReady         = "HeadPodRunningAndReady"
+	noHead            = "FailedCreateHeadPod"
+	noWorker          = "FailedCreateWorkerPod"
 )
 
 // project returns a cluster with the status that follows from what there is.
@@ -125,6 +127,16 @@ func tell(c *api.RayCluster, s *jobs.Standing, now metav1.Time) {
 		set(api.HeadPodReady, false, headNotReady, "the containers of the head are not ready")
 	default:
 		set(api.HeadPodReady, false, headNotFound, "there is no head")
+	}
+	switch {
+	case s.NotMade != "" && !suspended(c):
+		reason := noHead
+		if s.Counts[Head].Active > 0 {
+			reason = noWorker
+		}
+		set(api.ClusterReplicaFailure, true, reason, s.NotMade)
+	case apimeta.FindStatusCondition(state.Conditions, api.ClusterReplicaFailure) != nil:
+		apimeta.RemoveStatusCondition(&state.Conditions, api.ClusterReplicaFailure)
 	}
 	switch {
 	case suspended(c) && s.Suspended:

@@ -1,0 +1,173 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+)
+
+const (
+	// trialAfter is how long an admitted job may have no pods until it is found out whether it may
+	// have any.
+	trialAfter = 5 * time.Second
+	// trialPause is after how long it is tried again.
+	trialPause = 30 * time.Second
+)
+
+// trials are what came of trying whether pods of jobs may be made. A restart tries anew.
+type trials struct {
+	mu    sync.Mutex
+	byJob map[types.NamespacedName]trial
+}
+
+type trial struct {
+	at         time.Time
+	generation int64
+	why        string
+}
+
+func (t *trials) of(job types.NamespacedName) trial {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byJob[job]
+}
+
+func (t *trials) note(job types.NamespacedName, is trial) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byJob == nil {
+		t.byJob = map[types.NamespacedName]trial{}
+	}
+	t.byJob[job] = is
+}
+
+func (t *trials) forget(job types.NamespacedName) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.byJob, job)
+}
+
+// suspicious reports whether it has to be found out whether a job may have pods: it has none
+// though it was admitted, or had to give back its quota for that.
+func suspicious(s *facts) bool {
+	w := s.workload
+	switch {
+	case w.Status.Admission == nil:
+		return w.Annotations[kueue.PodsRefusedAnnotation] != ""
+	case !convert.Admitted(w) || convert.Evicted(w) || s.facts.Suspended || s.facts.Finished != nil:
+		return false
+	}
+	return s.pods.Live == 0 && !s.facts.Ready && !allDone(s.facts)
+}
+
+// waitsForPods is how long it has to be waited until pods that an admitted job lacks are missed.
+func waitsForPods(s *facts) time.Duration {
+	c := apimeta.FindStatusCondition(s.workload.Status.Conditions, kueue.WorkloadAdmitted)
+	if c == nil || s.workload.Status.Admission == nil {
+		return 0
+	}
+	return c.LastTransitionTime.Add(trialAfter).Sub(s.now)
+}
+
+// try finds out whether pods of a job may be made, if that is in doubt, by asking the API server
+// without storing anything: what the namespace forbids would hold quota for nothing.
+func (r *reconciler) try(ctx context.Context, s *facts) {
+	name := client.ObjectKeyFromObject(s.job)
+	if !suspicious(s) {
+		r.trials.forget(name)
+		return
+	}
+	if left := waitsForPods(s); left > 0 {
+		s.triesAgain = left
+		return
+	}
+	last := r.trials.of(name)
+	if left := last.at.Add(trialPause).Sub(s.now); left > 0 && last.generation == s.job.GetGeneration() {
+		s.tried, s.refusal, s.triesAgain = true, last.why, left
+		return
+	}
+	why, err := r.refusal(ctx, s)
+	if err != nil {
+		s.triesAgain = trialPause
+		return // it says nothing about the job
+	}
+	r.trials.note(name, trial{s.now, s.job.GetGeneration(), why})
+	s.tried, s.refusal, s.triesAgain = true, why, trialPause
+}
+
+// refusal says why the API server would not let pods of a job be made; "" if it would.
+func (r *reconciler) refusal(ctx context.Context, s *facts) (string, error) {
+	for i := range s.facts.PodSets {
+		ps := &s.facts.PodSets[i]
+		if ps.Count == 0 {
+			continue
+		}
+		t := ps.Template.DeepCopy()
+		p := &corev1.Pod{ObjectMeta: t.ObjectMeta, Spec: t.Spec}
+		p.Namespace, p.Name, p.GenerateName = s.job.GetNamespace(), "", s.job.GetName()+"-"
+		metav1.SetMetaDataAnnotation(&p.ObjectMeta, kueue.WorkloadAnnotation, s.workload.Name)
+		err := r.opts.Client.Create(ctx, p, client.DryRunAll)
+		switch {
+		case err == nil, apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot create resource"):
+		case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
+			return err.Error(), nil
+		default:
+			return "", fmt.Errorf("try a pod of %s: %w", ps.Name, err)
+		}
+	}
+	return r.nameTaken(ctx, s)
+}
+
+// nameTaken says of which member of a job that is run here another object has the name; "" of
+// none.
+func (r *reconciler) nameTaken(ctx context.Context, s *facts) (string, error) {
+	k := r.kind
+	if k == nil || k.Operated == nil || !k.RunHere() {
+		return "", nil
+	}
+	plan, err := k.Operated.Compile(s.job)
+	if err != nil {
+		return "", nil //nolint:nilerr // its operator tells of it
+	}
+	for i := range plan.Roles {
+		role, gvk := &plan.Roles[i], corev1.SchemeGroupVersion.WithKind("Pod")
+		if plan.MakeOf(role.Name) != nil {
+			if len(k.Operated.Children) != 1 {
+				continue
+			}
+			gvk = k.Operated.Children[0].GVK
+		}
+		if role.Remote || role.Floating || role.Count == 0 {
+			continue
+		}
+		taken, err := r.another(ctx, s, gvk, role.Expand(role.Member, 0))
+		if taken || err != nil {
+			return fmt.Sprintf("there is another %s %s, which is not this job's: delete it, or give the job another name", gvk.Kind, role.Expand(role.Member, 0)), err
+		}
+	}
+	return "", nil
+}
+
+// another reports whether there is an object of a name that is not the job's.
+func (r *reconciler) another(ctx context.Context, s *facts, gvk schema.GroupVersionKind, name string) (bool, error) {
+	is := &metav1.PartialObjectMetadata{}
+	is.SetGroupVersionKind(gvk)
+	err := r.opts.Live.Get(ctx, types.NamespacedName{Namespace: s.job.GetNamespace(), Name: name}, is)
+	if err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return !metav1.IsControlledBy(is, s.job), nil
+}
