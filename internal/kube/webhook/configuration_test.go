@@ -176,7 +176,8 @@ func TestScope(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := 0
 			for _, h := range validating.Webhooks {
-				if h.Rules[0].Resources[0] == "jobs" && selects(t, h.NamespaceSelector, tc.namespace) && selects(t, h.ObjectSelector, tc.object) {
+				created := slices.Contains(h.Rules[0].Operations, admissionregistrationv1.Create)
+				if created && h.Rules[0].Resources[0] == "jobs" && selects(t, h.NamespaceSelector, tc.namespace) && selects(t, h.ObjectSelector, tc.object) {
 					got++
 				}
 			}
@@ -184,6 +185,32 @@ func TestScope(t *testing.T) {
 				t.Errorf("%s: %d webhooks are called, want %d", tc.why, got, tc.want)
 			}
 		})
+	}
+}
+
+// TestElsewhere: objects of kinds that are made here are looked at also where no queue is asked for,
+// once, and are written all the same while nobody can look.
+func TestElsewhere(t *testing.T) {
+	other := labels.Set{"kubernetes.io/metadata.name": "lab"}
+	_, validating := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1", nil), jobs.SchedulerNames())
+	for _, k := range kinds.All() {
+		want := 0
+		if k.Operated != nil || k.MadeHere || k.OnlyQueued {
+			want = 1
+		}
+		got := 0
+		for _, h := range validating.Webhooks {
+			if h.Rules[0].Resources[0] != k.Resource || h.Rules[0].APIGroups[0] != k.GVK().Group || !slices.Contains(h.Rules[0].Operations, admissionregistrationv1.Create) ||
+				!selects(t, h.NamespaceSelector, other) || !selects(t, h.ObjectSelector, nil) {
+				continue
+			}
+			if got++; !k.OnlyQueued && *h.FailurePolicy != admissionregistrationv1.Ignore {
+				t.Errorf("%s: the API server waits for us where we have nothing to say", h.Name)
+			}
+		}
+		if got != want {
+			t.Errorf("%s: %d webhooks are called, want %d", k.Resource, got, want)
+		}
 	}
 }
 

@@ -474,6 +474,9 @@ func TestStatus(t *testing.T) {
 		s := f.world.Object.Status
 		var holds []string
 		for _, c := range s.Conditions {
+			if c.ObservedGeneration != f.world.Object.Generation && c.Status == metav1.ConditionTrue {
+				t.Errorf("%s: %s is of generation %d", when, c.Type, c.ObservedGeneration)
+			}
 			if c.Status == metav1.ConditionTrue {
 				holds = append(holds, c.Type+" "+c.Reason)
 			}
