@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -47,5 +48,20 @@ func TestConfirm(t *testing.T) {
 				t.Error("a script without --yes is no mistake in the command line")
 			}
 		})
+	}
+}
+
+// TestConfirmEndsAtOnce: whoever interrupts a command at a question need not answer it.
+func TestConfirmEndsAtOnce(t *testing.T) {
+	silent, never := io.Pipe()
+	defer never.Close()
+	ctx, interrupt := context.WithCancel(t.Context())
+	cmd := &cobra.Command{}
+	cmd.SetIn(silent)
+	cmd.SetErr(io.Discard)
+	cmd.SetContext(ctx)
+	interrupt()
+	if err := confirm(cmd, false, "Go on?"); err == nil || !strings.Contains(err.Error(), "nothing was done") {
+		t.Errorf("%v", err)
 	}
 }

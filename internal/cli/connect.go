@@ -76,7 +76,7 @@ func (c Connection) Unreachable(err error, server string) error {
 		return err
 	}
 	if own, e := (Connection{Kubeconfig: filepath.Join(c.DataDir, "kubeconfig")}).Config(); e == nil && c.Kubeconfig == "" && own.Host == server {
-		return fmt.Errorf("the cluster in %s does not run: start it with mlbatch up --data-dir %s", c.DataDir, c.DataDir)
+		return fmt.Errorf("the API server of the cluster in %[1]s does not answer: where mlbatch status --data-dir %[1]s says that the cluster runs it is started again by itself, and otherwise mlbatch up --data-dir %[1]s starts it", c.DataDir)
 	}
 	return fmt.Errorf("nothing answers at %s: is the cluster running? One on this machine starts with mlbatch up", server)
 }

@@ -27,7 +27,7 @@ func TestU13NobodyAnswers(t *testing.T) {
 		server string
 		want   string
 	}{
-		"stopped":   {refused, "https://127.0.0.1:1", "the cluster in " + dir + " does not run: start it with mlbatch up --data-dir " + dir},
+		"stopped":   {refused, "https://127.0.0.1:1", "the API server of the cluster in " + dir + " does not answer: where mlbatch status --data-dir " + dir + " says that the cluster runs it is started again by itself, and otherwise mlbatch up --data-dir " + dir + " starts it"},
 		"elsewhere": {refused, "https://10.0.0.1:6443", "nothing answers at https://10.0.0.1:6443"},
 		"other":     {errors.New("forbidden"), "https://127.0.0.1:1", "forbidden"},
 	} {

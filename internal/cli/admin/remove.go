@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/facts"
@@ -85,7 +86,7 @@ func TakeRemoval(ctx context.Context, c client.Reader, team string, all []Kind) 
 func ours(k Kind) bool {
 	all := kinds.All()
 	switch {
-	case k.Group == kueue.GroupVersion.Group, strings.HasSuffix(k.Group, "metrics.k8s.io"), strings.HasSuffix(k.Group, "visibility.kueue.x-k8s.io"):
+	case k.Group == kueue.GroupVersion.Group, k.Group == history.GroupVersion.Group && k.Resource == history.Resource, strings.HasSuffix(k.Group, "metrics.k8s.io"), strings.HasSuffix(k.Group, "visibility.kueue.x-k8s.io"):
 		return true
 	case all.Find(k.GroupVersionKind) != nil:
 		return true
