@@ -98,6 +98,9 @@ func (e *Explanation) pods(p Picture, j facts.Job) {
 	switch n := len(pods.Running); {
 	case pods.None() && j.State == facts.Resetting:
 		return
+	case pods.None() && p.Job != nil && p.Job.Spec.Parallelism != nil && *p.Job.Spec.Parallelism == 0:
+		e.say("It has no pods, and gets none: spec.parallelism is 0")
+		return
 	case pods.None():
 		e.say("Its pods are not there yet")
 		if p.NotKept != nil {

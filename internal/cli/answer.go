@@ -130,7 +130,7 @@ func (e *Explanation) answered(x *visibility.Explanation) {
 	e.say("%s", plain(x.Message))
 	// Where nodes are short the limit is that of one of them, which is told with them.
 	if s := x.Shortage; s != nil && s.Limit != nil && x.Reason != string(core.TopologyPlacementFailed) {
-		e.say("ClusterQueue %s could use %s %s of flavor %s at most", x.ClusterQueue, s.Limit, s.Resource, s.Flavor)
+		e.say("ClusterQueue %s could use %s %s of flavor %s at most", x.ClusterQueue, shortAmount(s.Limit), s.Resource, s.Flavor)
 	}
 	e.flavors(x)
 	if x.Nodes != nil {
@@ -158,7 +158,9 @@ func (e *Explanation) answered(x *visibility.Explanation) {
 		e.say("It waits for %s", refer(*x.Blocker))
 	}
 	e.line(x)
-	e.starts(x.Start, x.At.Time)
+	if x.Reason != string(core.Misconfigured) { // what was estimated before does not hold any more
+		e.starts(x.Start, x.At.Time)
+	}
 }
 
 // line says where it stands in its queue.
@@ -230,7 +232,7 @@ func (e *Explanation) nodeFacts(f *visibility.NodeFacts) {
 		}
 	}
 	if f.Resource != "" && f.Matching > 0 && f.Free != nil && f.Free.Sign() > 0 && f.Largest != nil {
-		e.say("%s %s are free there, %s at most on one node; a pod asks for %s", f.Free, f.Resource, f.Largest, f.Need)
+		e.say("%s %s are free there, %s at most on one node; a pod asks for %s", shortAmount(f.Free), f.Resource, shortAmount(f.Largest), f.Need)
 	}
 }
 
@@ -254,7 +256,7 @@ func (e *Explanation) holders(x *visibility.Explanation) {
 			}
 		}
 		if h.Amount != nil {
-			text += fmt.Sprintf(" (%s %s)", h.Amount, h.Resource)
+			text += fmt.Sprintf(" (%s %s)", shortAmount(h.Amount), h.Resource)
 		}
 		if h.Endless && !h.Leaving && !h.Promised {
 			text += ", which does not end by itself"
