@@ -6,7 +6,6 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/ledger"
-	"github.com/mlbatch/mlbatch/internal/engine/order"
 	"github.com/mlbatch/mlbatch/internal/engine/place"
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
@@ -25,7 +24,7 @@ type admissions struct {
 	leaving      []*workload
 	displaced    []*workload // may have pods planned on nodes that take no work
 	// deadlines are when admissions must have been seen.
-	deadlines order.Heap[*timer]
+	deadlines deadlines
 	// drainAgain says that admissions were observed that were not decided here, or in queues
 	// being drained.
 	drainAgain bool

@@ -10,7 +10,7 @@ import (
 )
 
 // admit gives a workload its quota and nodes now.
-func (ad *admissions) admit(w *workload, v verdict) {
+func (ad *admissions) admit(w *workload, v *verdict) {
 	w.admission = ad.admission(w.group, v)
 	free := ad.unready == 0
 	ad.pending.depart(w, w.group)
@@ -52,7 +52,7 @@ func (ad *admissions) evict(w *workload, reason core.EvictReason, beneficiary *w
 }
 
 // admission spells out what a verdict gives.
-func (ad *admissions) admission(g *group, v verdict) *core.Admission {
+func (ad *admissions) admission(g *group, v *verdict) *core.Admission {
 	p := v.plan
 	a := &core.Admission{Queue: g.queue.name, PodSets: make([]core.PodSetAdmission, len(g.equivalence.podSets))}
 	for i := range g.equivalence.podSets {

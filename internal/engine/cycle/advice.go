@@ -186,7 +186,7 @@ func (a *adviser) elsewhere() {
 // submittedTo is the workload submitted again to another local queue.
 func (a *adviser) submittedTo(d *localQueue) *workload {
 	n := a.instead(a.workload, a.workload.equivalence.podSets, a.workload.Priority)
-	n.localQueue, n.obs.localQueue, n.group.queue = d, d.key.name, d.queue
+	n.localQueue, n.group.queue = d, d.queue
 	return n
 }
 

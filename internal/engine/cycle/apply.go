@@ -88,8 +88,8 @@ func (e *Engine) update(w *workload, o *core.Workload) {
 	if at.IsZero() {
 		at = o.Created
 	}
-	same := w.Time == at.UnixNano() && w.equivalence.describes(o) && w.obs.localQueue == o.Queue
-	shifted, from := w.Priority != o.Priority || w.obs.localQueue != o.Queue, w.localQueue
+	same := w.Time == at.UnixNano() && w.equivalence.describes(o) && w.localQueue.key.name == o.Queue
+	shifted, from := w.Priority != o.Priority || w.localQueue.key.name != o.Queue, w.localQueue
 	was, is := w.obs.details(), detailsOf(o)
 	same = same && samePlaces(was.ended, is.ended)
 	switch w.State() {

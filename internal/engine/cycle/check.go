@@ -33,7 +33,7 @@ func (m *model) checkCounts() error {
 	}
 	for _, d := range m.localQueues {
 		counts := d.counts
-		for w := range d.workloads {
+		for _, w := range d.workloads {
 			counts[w.State()]--
 		}
 		if counts != [len(counts)]int{} {

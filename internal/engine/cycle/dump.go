@@ -189,7 +189,7 @@ func (pe *pending) dumpGroup(g *group, members []*workload) GroupState {
 func (ad *admissions) dumpWorkload(w *workload) WorkloadState {
 	d := w.obs.details()
 	s := WorkloadState{
-		Key: w.Key, UID: w.UID, Job: w.obs.job, Endless: w.obs.endless, LocalQueue: w.obs.localQueue, Priority: w.Priority, Gate: w.equivalence.gate,
+		Key: w.Key, UID: w.UID, Job: w.obs.job, Endless: w.obs.endless, LocalQueue: w.localQueue.key.name, Priority: w.Priority, Gate: w.equivalence.gate,
 		Time: w.Time, PodSets: w.equivalence.podSets, Held: d.held, Invalid: d.invalid, GatedBy: d.gatedBy,
 		NotBefore: d.notBefore, Admitted: w.obs.admitted, Ready: w.obs.ready, Evicting: w.obs.evicting, Settled: d.settled, Ended: d.ended,
 		Phase: uint8(w.State()), Admission: w.admission, SeenSame: identical(w.seen, w.admission),

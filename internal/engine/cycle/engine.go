@@ -155,13 +155,13 @@ func (e *Engine) Decide(now time.Time) core.Plan {
 		}
 		v := e.judge.verdict(w)
 		if v.kind == admit && e.unready > 0 {
-			v = verdict{why: podsReady(q), met: v.met}
+			v = &verdict{why: podsReady(q), met: v.met}
 		}
 		if v.kind != refuse && e.turns.fallsBack(w, v) {
 			continue // others borrow less: they go first
 		}
 		judged++
-		if e.settling.defers(q, &v) {
+		if e.settling.defers(q, v) {
 			continue
 		}
 		switch v.kind {
@@ -179,7 +179,7 @@ func (e *Engine) Decide(now time.Time) core.Plan {
 			}
 			e.pending.wake() // what its victims leave beyond its need
 		case refuse:
-			e.pending.park(w, &v)
+			e.pending.park(w, v)
 		}
 	}
 	e.pending.tell() // 8. say why the others wait

@@ -99,7 +99,7 @@ func (e *Engine) explain(k core.Key, now time.Time, more func(*question, *worklo
 		return core.Explanation{}, false
 	}
 	w := e.workloads[k]
-	out := core.Explanation{Reason: why, LocalQueue: w.obs.localQueue, Priority: w.Priority, Queue: e.queueOf(w)}
+	out := core.Explanation{Reason: why, LocalQueue: w.localQueue.key.name, Priority: w.Priority, Queue: e.queueOf(w)}
 	if e.edited || e.forest.Dirty() {
 		return out, true // the next Decide takes edits in; nothing can be tried before
 	}

@@ -110,7 +110,7 @@ func (h *history) meter(d *localQueue, stands *core.Standing) {
 		return
 	}
 	d.stands = stands
-	for w := range d.workloads { // each alike, so order does not matter
+	for _, w := range d.workloads { // each alike, so order does not matter
 		if w.State() == running {
 			w.Stands = stands
 		}
@@ -125,7 +125,7 @@ func (h *history) sample() {
 	h.sampled = h.now
 	for _, d := range h.metered {
 		var sum []quota.Use
-		for w := range d.workloads { // a sum, so order does not matter
+		for _, w := range d.workloads { // a sum, so order does not matter
 			if (w.State() == running || w.State() == leaving) && w.obs.admitted {
 				for _, u := range w.Uses {
 					sum = addUse(sum, u)

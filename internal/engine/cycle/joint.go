@@ -71,7 +71,7 @@ func (j *judge) tryJointly(w *workload, p *compiled) verdict {
 		if v.kind != refuse {
 			return v
 		}
-		j.grave(&refused, v)
+		j.grave(&refused, &v)
 		j.met.lacksNodes = j.met.lacksNodes || v.why.LacksNodes()
 	}
 	return refused

@@ -24,6 +24,7 @@ type judge struct {
 	before map[*group]*compiled
 
 	// The rest is scratch of one judgement; met are its obstacles so far.
+	found    verdict
 	scene    scene
 	assigned quota.Assignment
 	ranked   quota.Assignment
@@ -56,7 +57,8 @@ type verdict struct {
 	// that is reserved which the reason says is short.
 	why   *core.Reason
 	ahead *workload
-	met   obstacles
+	// met is the judge's own, like what else is shared with it.
+	met *obstacles
 }
 
 // obstacles are what stood in the way with some combination of flavors at least, also
@@ -84,15 +86,15 @@ const (
 // verdict finds out what can be done for a workload under the current usage. When
 // the flavors that look best fail after all, on nodes or for want of victims, it
 // tries the others.
-func (j *judge) verdict(w *workload) verdict {
+func (j *judge) verdict(w *workload) *verdict {
 	p := j.compile(w.group)
 	j.met = obstacles{blockedPairs: j.met.blockedPairs[:0], chosen: j.met.chosen[:0]}
-	v := j.try(w, p)
-	if v.kind == refuse {
-		v = j.reduce(w, v)
+	j.found = j.try(w, p)
+	if j.found.kind == refuse {
+		j.found = j.reduce(w, j.found)
 	}
-	v.plan, v.met = j.scene.plan, j.met
-	return v
+	j.found.plan, j.found.met = j.scene.plan, &j.met
+	return &j.found
 }
 
 // try does the same for so many pods as the plan is for. Of what stands in the way
@@ -115,7 +117,7 @@ func (j *judge) try(w *workload, p *compiled) verdict {
 		if v.kind != refuse {
 			return v
 		}
-		j.grave(&refused, v)
+		j.grave(&refused, &v)
 		j.met.lacksNodes = j.met.lacksNodes || v.why.Code == core.TopologyPlacementFailed
 		if !j.assigned.Advance(&p.Plan, j.tried) {
 			break
@@ -127,7 +129,7 @@ func (j *judge) try(w *workload, p *compiled) verdict {
 
 // grave lets a refusal stand for all combinations of flavors if it is the first, or the
 // first that is not for good.
-func (j *judge) grave(of *verdict, v verdict) {
+func (j *judge) grave(of, v *verdict) {
 	if of.why == nil || (quota.Permanent(*of.why) && !quota.Permanent(*v.why)) {
 		of.why, of.ahead = v.why, v.ahead
 		j.met.chosen = append(j.met.chosen[:0], j.assigned.Chosen...)

@@ -58,9 +58,9 @@ func (l *byLevel) ready() []*queue {
 	return l.standing
 }
 
-func (l *byLevel) fallsBack(w *workload, v verdict) bool {
+func (l *byLevel) fallsBack(w *workload, v *verdict) bool {
 	q := w.group.queue
-	a := l.judge.rank(&v)
+	a := l.judge.rank(v)
 	if a.Level <= q.head.Level && q.head.Key == w.turn() {
 		return false
 	}

@@ -167,7 +167,7 @@ func (m *model) drop(w *workload, as ledger.State) {
 		m.unready--
 	}
 	w.localQueue.counts[as]--
-	delete(w.localQueue.workloads, w)
+	w.localQueue.remove(w)
 	delete(m.workloads, w.Key)
 	m.dropEquivalence(w.equivalence)
 	m.byID[w.ID] = nil
@@ -195,7 +195,7 @@ func (ct *catalog) outdate() { ct.revision++ }
 
 // describe copies what is kept of an observed workload, which counts in a state.
 func (m *model) describe(w *workload, o *core.Workload, as ledger.State) {
-	w.obs = observed{localQueue: o.Queue, job: o.Job, evicting: o.Evicting, endless: o.Endless}
+	w.obs = observed{job: o.Job, evicting: o.Evicting, endless: o.Endless}
 	w.obs.keep(detailsOf(o))
 	at := o.QueueTime
 	if at.IsZero() {
@@ -212,10 +212,10 @@ func (m *model) describe(w *workload, o *core.Workload, as ledger.State) {
 	d := m.localQueueNamed(localQueueKey{o.Key.Namespace, o.Queue})
 	if w.localQueue != d {
 		if w.localQueue != nil {
-			delete(w.localQueue.workloads, w)
+			w.localQueue.remove(w)
 			w.localQueue.counts[as]--
 		}
-		d.workloads[w] = struct{}{}
+		d.add(w)
 		d.counts[as]++
 		w.localQueue = d
 	}
@@ -240,7 +240,7 @@ func (m *model) queueNamed(name string) *queue {
 func (m *model) localQueueNamed(k localQueueKey) *localQueue {
 	d := m.localQueues[k]
 	if d == nil {
-		d = &localQueue{key: k, workloads: map[*workload]struct{}{}}
+		d = &localQueue{key: k}
 		d.closed = &core.Reason{Code: core.Misconfigured, Cause: core.QueueMissing, Queue: k.name, Detail: "LocalQueue"}
 		m.localQueues[k] = d
 	}

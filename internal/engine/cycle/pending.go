@@ -120,14 +120,14 @@ func (pe *pending) arrive() {
 func (pe *pending) setAside(w *workload) {
 	switch d := w.obs.details(); {
 	case d.held != "":
-		pe.draft.say(w, &core.Reason{Code: core.OnHold, Queue: w.obs.localQueue, Detail: d.held})
+		pe.draft.say(w, &core.Reason{Code: core.OnHold, Queue: w.localQueue.key.name, Detail: d.held})
 	case d.invalid != "":
-		pe.draft.say(w, &core.Reason{Code: core.Misconfigured, Cause: core.PodsInvalid, Queue: w.obs.localQueue, Detail: d.invalid})
+		pe.draft.say(w, &core.Reason{Code: core.Misconfigured, Cause: core.PodsInvalid, Queue: w.localQueue.key.name, Detail: d.invalid})
 	case d.gatedBy != "":
-		pe.draft.say(w, &core.Reason{Code: core.AdmissionGated, Queue: w.obs.localQueue, Detail: d.gatedBy})
+		pe.draft.say(w, &core.Reason{Code: core.AdmissionGated, Queue: w.localQueue.key.name, Detail: d.gatedBy})
 	case d.notBefore.After(pe.now):
 		pe.backOff(w, d.notBefore)
-		pe.draft.say(w, &core.Reason{Code: core.OnHold, Cause: core.BackingOff, Queue: w.obs.localQueue})
+		pe.draft.say(w, &core.Reason{Code: core.OnHold, Cause: core.BackingOff, Queue: w.localQueue.key.name})
 	default:
 		pe.draft.say(w, w.localQueue.closed)
 	}
@@ -202,8 +202,8 @@ func (pe *pending) park(w *workload, v *verdict) {
 	if v.met.unseen {
 		pe.recheckTree(q.node)
 	}
-	pe.noteWait(g, &v.met)
-	pe.listBlocked(g, &v.met)
+	pe.noteWait(g, v.met)
+	pe.listBlocked(g, v.met)
 	pe.listOnReady(g)
 	if w.told == nil || !sameFacts(*w.told, *why) {
 		pe.draft.say(w, why)

@@ -49,7 +49,7 @@ func (q *question) back(mark int) {
 }
 
 // verdict is that of the judge, counted.
-func (q *question) verdict(w *workload) verdict {
+func (q *question) verdict(w *workload) *verdict {
 	q.looks--
 	return q.judge.verdict(w)
 }
@@ -76,7 +76,7 @@ func (q *question) instead(w *workload, podSets []core.PodSet, priority int64) *
 func (q *question) as(w *workload, s *equivalence, time int64) *workload {
 	s.classes = map[string]*place.Class{}
 	q.undo = append(q.undo, func() { q.forgetClasses(s) })
-	n := &workload{equivalence: s, localQueue: w.localQueue, obs: observed{localQueue: w.obs.localQueue}}
+	n := &workload{equivalence: s, localQueue: w.localQueue}
 	n.Key, n.UID, n.Priority, n.Time = w.Key, w.UID, s.priority, time
 	// A group of its own, which no queue knows.
 	n.group = &group{queue: w.localQueue.queue, key: groupKey{equivalence: s}, equivalence: s, index: -1}

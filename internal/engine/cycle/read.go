@@ -71,7 +71,7 @@ func (e *Engine) LocalLoad(namespace, name string) core.Load {
 		Pending: d.counts[reserved], Reserving: d.counts[running] + d.counts[leaving], Evicting: d.counts[leaving],
 		Reserved: map[core.FlavorResource]core.Amount{}, Used: map[core.FlavorResource]core.Amount{},
 	}
-	for w := range d.workloads { // sums, so order does not matter
+	for _, w := range d.workloads { // sums, so order does not matter
 		switch {
 		case w.State() != waiting:
 		case w.group != nil && w.group.considered():
@@ -126,7 +126,7 @@ func (e *Engine) Line(name string) ([]Waiting, bool) {
 	all := e.line(name)
 	out := make([]Waiting, len(all))
 	for i, w := range all {
-		out[i] = Waiting{Key: w.Key, LocalQueue: w.obs.localQueue, Priority: w.Priority}
+		out[i] = Waiting{Key: w.Key, LocalQueue: w.localQueue.key.name, Priority: w.Priority}
 	}
 	return out, true
 }
@@ -138,7 +138,7 @@ func (e *Engine) line(name string) []*workload {
 	}
 	var all []*workload
 	for _, d := range q.localQueues {
-		for w := range d.workloads {
+		for _, w := range d.workloads {
 			if w.State() == waiting || w.State() == reserved {
 				all = append(all, w)
 			}
@@ -158,7 +158,7 @@ func (e *Engine) line(name string) []*workload {
 func (e *Engine) EachWaiting(tell func(queue string, key core.Key, parked bool)) {
 	for _, q := range e.sortedQueues() {
 		for _, d := range q.localQueues {
-			for w := range d.workloads { // they are counted, so order does not matter
+			for _, w := range d.workloads { // they are counted, so order does not matter
 				switch w.State() {
 				case reserved:
 					tell(q.name, w.Key, false)
@@ -176,7 +176,7 @@ func (e *Engine) EachWaiting(tell func(queue string, key core.Key, parked bool))
 func (e *Engine) EachAdmitted(tell func(queue string, key core.Key)) {
 	for _, q := range e.sortedQueues() {
 		for _, d := range q.localQueues {
-			for w := range d.workloads { // they are counted, so order does not matter
+			for _, w := range d.workloads { // they are counted, so order does not matter
 				if (w.State() == running || w.State() == leaving) && !w.checking() {
 					tell(q.name, w.Key)
 				}

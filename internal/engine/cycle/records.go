@@ -31,6 +31,7 @@ type workload struct {
 	obs         observed
 	equivalence *equivalence
 	localQueue  *localQueue
+	at          int32 // in localQueue.workloads
 
 	// Of admissions. admission is what it holds or what is reserved for it, seen the last
 	// admission that was observed.
@@ -60,12 +61,13 @@ type workload struct {
 	// Of pending, as long as it waits.
 	unsaid bool // in group.fresh, to be told why it waits
 	inbox  bool // in pending.arrivals
-	group  *group
-	slot   int // in the group's heap
-	timer  *timer
-	told   *core.Reason // why it waits, as it was told last
 
 	shifted bool // in settling.shifted
+
+	group *group
+	slot  int // in the group's heap
+	timer *timer
+	told  *core.Reason // why it waits, as it was told last
 
 	// Of history: charged is the local queue that pays its costs, until it is admitted.
 	charged *localQueue
@@ -77,12 +79,11 @@ func (w *workload) turn() order.Key { return order.Key{Priority: w.Priority, Tim
 
 // observed is the part of core.Workload that is kept.
 type observed struct {
-	localQueue string
-	job        string
-	admitted   bool
-	ready      bool
-	evicting   bool
-	endless    bool
+	job      string
+	admitted bool
+	ready    bool
+	evicting bool
+	endless  bool
 	// rest is nil for most of those that wait: there may be millions of them.
 	rest *details
 }
@@ -300,7 +301,7 @@ type localQueue struct {
 	spec      *core.LocalQueue
 	queue     *queue
 	closed    *core.Reason
-	workloads map[*workload]struct{}
+	workloads []*workload      // in no order
 	counts    [leaving + 1]int // workloads by state
 	// past is what it used, stands where it stands in a queue that goes by usage;
 	// nil in others.
@@ -310,12 +311,24 @@ type localQueue struct {
 
 // sorted returns the local queue's workloads in a stable order.
 func (d *localQueue) sorted() []*workload {
-	out := make([]*workload, 0, len(d.workloads))
-	for w := range d.workloads {
-		out = append(out, w)
-	}
+	out := slices.Clone(d.workloads)
 	slices.SortFunc(out, compareWorkloads)
 	return out
+}
+
+// add lists a workload.
+func (d *localQueue) add(w *workload) {
+	w.at = int32(len(d.workloads)) //nolint:gosec // workloads fit in 31 bits
+	d.workloads = append(d.workloads, w)
+}
+
+// remove takes a workload off the list; the last takes its place.
+func (d *localQueue) remove(w *workload) {
+	last := len(d.workloads) - 1
+	moved := d.workloads[last]
+	d.workloads[w.at], moved.at = moved, w.at
+	d.workloads[last] = nil
+	d.workloads = d.workloads[:last]
 }
 
 // compareWorkloads is the order of a queue, for any set of workloads.

@@ -22,7 +22,7 @@ type reservation struct {
 }
 
 // reserve evicts the victims of a verdict and holds the plan for the workload.
-func (ad *admissions) reserve(w *workload, v verdict) {
+func (ad *admissions) reserve(w *workload, v *verdict) {
 	g := w.group
 	w.admission = ad.admission(g, v)
 	ad.pending.depart(w, g)

@@ -228,12 +228,12 @@ func (sh *byShare) seed(q *queue, w *workload) {
 }
 
 // fallsBack lets the judged head of a queue play with what it asks for.
-func (sh *byShare) fallsBack(w *workload, v verdict) bool {
+func (sh *byShare) fallsBack(w *workload, v *verdict) bool {
 	q := w.group.queue
 	if q.exact {
 		return false
 	}
-	a := sh.judge.rank(&v)
+	a := sh.judge.rank(v)
 	q.counts = append(q.counts[:0], a.Uses...)
 	q.firm = q.active.First().plan == v.plan && v.plan.single && a.Mode == quota.Fit && sh.judge.roomFor(q) && sh.judge.nodesFor(q)
 	sh.seed(q, w)

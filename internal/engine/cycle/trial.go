@@ -281,7 +281,7 @@ func (t *trial) ranOut(x *excerpt, anew *equivalence) bool {
 func (q *question) setAside(localQueues []*localQueue) [][]*workload {
 	alike := map[groupKey][]*workload{}
 	for _, d := range localQueues {
-		for w := range d.workloads {
+		for _, w := range d.workloads {
 			if w.State() != waiting || w.group != nil || w.obs.rest != nil && (w.obs.rest.bars() || w.obs.rest.notBefore.After(q.at)) {
 				continue
 			}
@@ -299,7 +299,7 @@ func (q *question) setAside(localQueues []*localQueue) [][]*workload {
 func (w *workload) waits() core.Workload {
 	d := w.obs.details()
 	return core.Workload{
-		Key: w.Key, UID: w.UID, Job: w.obs.job, Endless: w.obs.endless, Queue: w.obs.localQueue, Priority: w.Priority, QueueTime: time.Unix(0, w.Time), PodSets: w.equivalence.podSets,
+		Key: w.Key, UID: w.UID, Job: w.obs.job, Endless: w.obs.endless, Queue: w.localQueue.key.name, Priority: w.Priority, QueueTime: time.Unix(0, w.Time), PodSets: w.equivalence.podSets,
 		PreemptionGate: w.equivalence.gate, Held: d.held, Invalid: d.invalid, GatedBy: d.gatedBy, NotBefore: d.notBefore, Seq: max(w.seq, w.applied) + 1,
 	}
 }

@@ -22,7 +22,7 @@ type turns interface { //nolint:interfacebloat // one order of heads is one valu
 	next() *queue
 	// fallsBack corrects how a head stands by its verdict, and reports whether another
 	// queue is next now.
-	fallsBack(w *workload, v verdict) bool
+	fallsBack(w *workload, v *verdict) bool
 	// given has heads judged again that may stand otherwise since a workload got its quota
 	// and nodes.
 	given(w *workload)

@@ -26,7 +26,7 @@ func (e *Engine) Why(k core.Key) (core.Reason, bool) {
 		}
 		return why, true
 	case w.group == nil || unsettled:
-		return core.Reason{Code: core.PendingEvaluation, Queue: w.obs.localQueue}, true
+		return core.Reason{Code: core.PendingEvaluation, Queue: w.localQueue.key.name}, true
 	}
 	q := w.group.queue
 	if a := q.foremost(); a != nil && a != w {
@@ -49,7 +49,7 @@ func (e *Engine) Why(k core.Key) (core.Reason, bool) {
 	if v.kind != refuse {
 		return core.Reason{Code: core.PendingEvaluation, Queue: q.name, Tree: q.node.CohortName()}, true
 	}
-	why := *e.withHolders(w, &v)
+	why := *e.withHolders(w, v)
 	if why.Cause == core.QuotaClaimed && v.ahead != nil {
 		why.Ahead = v.ahead.Key
 	}

@@ -79,14 +79,15 @@ func (h *Heap[T]) Remove(x T) {
 		return
 	}
 	last := len(h.items) - 1
-	h.swap(i, last)
+	moved := h.items[last]
 	var zero T
 	h.items[last] = zero
 	h.items = h.items[:last]
-	*x.Slot() = 0
 	if i < last {
+		h.put(moved, i)
 		h.fix(i)
 	}
+	*x.Slot() = 0
 }
 
 // Fix restores order after the item's key changed.
@@ -109,36 +110,51 @@ func (h *Heap[T]) fix(i int) {
 	}
 }
 
-func (h *Heap[T]) swap(i, j int) {
-	h.items[i], h.items[j] = h.items[j], h.items[i]
-	*h.items[i].Slot(), *h.items[j].Slot() = i+1, j+1
+// put notes that an item is at a position now.
+func (h *Heap[T]) put(x T, i int) {
+	h.items[i] = x
+	*x.Slot() = i + 1
 }
 
+// up moves an item to where it belongs: those before it come down one after the other,
+// and it is put once.
 func (h *Heap[T]) up(i int) {
+	x, start := h.items[i], i
 	for i > 0 {
 		parent := (i - 1) / 2
-		if !h.items[i].Before(h.items[parent]) {
-			return
+		above := h.items[parent]
+		if !x.Before(above) {
+			break
 		}
-		h.swap(i, parent)
+		h.put(above, i)
 		i = parent
+	}
+	if i != start {
+		h.put(x, i)
 	}
 }
 
+// down is up the other way. It reports whether the item moved.
 func (h *Heap[T]) down(i int) bool {
-	start := i
+	x, start := h.items[i], i
 	for {
 		child := 2*i + 1
 		if child >= len(h.items) {
-			return i > start
+			break
 		}
-		if r := child + 1; r < len(h.items) && h.items[r].Before(h.items[child]) {
-			child = r
+		below := h.items[child]
+		if r := child + 1; r < len(h.items) && h.items[r].Before(below) {
+			child, below = r, h.items[r]
 		}
-		if !h.items[child].Before(h.items[i]) {
-			return i > start
+		if !below.Before(x) {
+			break
 		}
-		h.swap(i, child)
+		h.put(below, i)
 		i = child
 	}
+	if i == start {
+		return false
+	}
+	h.put(x, i)
+	return true
 }
