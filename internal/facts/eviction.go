@@ -73,6 +73,7 @@ func ruleOf(reason, cause string) string {
 		kueue.ReasonClusterQueueStopped:           "spec.stopPolicy of its ClusterQueue",
 		kueue.ReasonLocalQueueStopped:             "spec.stopPolicy of its LocalQueue",
 		kueue.ReasonNodeFailures:                  "the health of its nodes",
+		kueue.ReasonNodesRefused:                  "what the scheduler checks of nodes",
 		kueue.ReasonDeactivated:                   "spec.active of its Workload",
 		kueue.ReasonRequeuingLimitExceeded:        "waitForPodsReady.requeuingStrategy.backoffLimitCount of the configuration",
 		kueue.ReasonMaximumExecutionTimeExceeded:  "spec.maximumExecutionTimeSeconds of its Workload",

@@ -25,6 +25,9 @@ func (a *Auditor) moment(r *Run) error {
 		if j.state == absent || j.state == done {
 			continue
 		}
+		if err := r.heldInVain(j); err != nil {
+			return err
+		}
 		if r.hasPods() && j.object != nil {
 			if err := cmp.Or(a.podsHold(r, j), a.wakes(r, j)); err != nil {
 				return err

@@ -56,6 +56,7 @@ type job struct {
 	ended         []core.PodSetPlaces
 	seq           uint64
 	workloadState // if the controllers' own rules hold
+	refusalState  // if nodes refuse its pods
 	jobPods       // if pods exist one by one
 
 	left  time.Duration // work left
@@ -374,7 +375,7 @@ func (r *Run) stop(j *job, s state) {
 func (r *Run) turn(j *job, k kind) {
 	switch k {
 	case doReady:
-		if r.homeless(j) || j.stuck() {
+		if r.homeless(j) || j.stuck() || r.refuses(j) {
 			return // until the engine moves it, or the node is back
 		}
 		j.settled = j.settled[:0:0]

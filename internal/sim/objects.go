@@ -117,6 +117,8 @@ type Observation struct {
 	Queue      *core.Queue
 	LocalQueue *core.LocalQueue
 	Checks     []int
+	// Refused are nodes that refuse pods of its first pod set which are planned there.
+	Refused []core.NodeRefusal
 }
 
 // workloadState is what the cluster keeps beside the Workload of a job.
@@ -157,6 +159,9 @@ func (r *Run) observationOf(j *job) Observation {
 		Rest: j.spec.PodSets[0].Count - j.past - endedPods(j.ended), Some: j.past+endedPods(j.ended) > 0,
 	}
 	f.Owned = true
+	if j.state == starting {
+		f.Refused = j.refused
+	}
 	if f.Live {
 		f.Pods = 1
 	}
@@ -342,6 +347,7 @@ func (r *Run) reconcile(j *job, k kind) {
 	f.JobFirst = r.luck("order "+j.spec.UID, 2) == 0
 	wrote, again := j.object.Reconcile(f)
 	if wrote {
+		r.withdrawn(j, f)
 		r.follow(j)
 		return
 	}

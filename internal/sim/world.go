@@ -86,6 +86,11 @@ type Job struct {
 	// it may be admitted, 0 for ever; both only with Lifecycle.
 	Stuck int
 	Limit time.Duration
+	// Refusing are nodes that take no more than so many pods of its first pod set, for
+	// RefusingFor after it was submitted, which the engine is not told; only with Lifecycle, and not where
+	// pods exist one by one.
+	Refusing    []core.NodeRefusal
+	RefusingFor time.Duration
 	// Grace is how long its pods go on when they are deleted, and Eager says that
 	// they are replaced at once and not when they have ended; both only where pods
 	// exist one by one.

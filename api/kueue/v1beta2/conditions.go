@@ -20,6 +20,9 @@ const (
 	WorkloadBlockedOnPreemptionGates = "BlockedOnPreemptionGates"
 	// WorkloadWaitingForReplacementPods: failed pods are not yet replaced.
 	WorkloadWaitingForReplacementPods = "WaitingForReplacementPods"
+	// WorkloadNodesRefused: nodes refused pods of the workload. Its message says which, and why;
+	// they are left out when it gets nodes again.
+	WorkloadNodesRefused = "mlbatch.dev/NodesRefused"
 	// WorkloadFinished: the job ended for good.
 	WorkloadFinished = "Finished"
 )
@@ -67,11 +70,20 @@ const (
 	ReasonClusterQueueStopped = "ClusterQueueStopped"
 	ReasonLocalQueueStopped   = "LocalQueueStopped"
 	ReasonNodeFailures        = "NodeFailures"
+	// ReasonNodesRefused: the nodes that were chosen for it refused its pods.
+	ReasonNodesRefused = "NodesRefused"
 	ReasonFlavorMigration     = "FlavorMigration"
 	ReasonDeactivated         = "Deactivated"
 	// ReasonDeactivatedDueTo is followed by a reason of DeactivationTarget.
 	ReasonDeactivatedDueTo = "DeactivatedDueTo"
 )
+
+// PodNodesRefused is a condition of pods: planned nodes refused one, for good as far as the
+// scheduler can tell. Its reason is the rule that did.
+const PodNodesRefused = "mlbatch.dev/NodesRefused"
+
+// ReasonRefusalLapsed is the reason of a WorkloadNodesRefused that does not hold any more.
+const ReasonRefusalLapsed = "Lapsed"
 
 // Reasons of Preempted.
 const (

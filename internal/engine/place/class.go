@@ -182,7 +182,7 @@ func (s *Nodes) empty(c *Class) ideal {
 		}
 		slots := c.count(n.cap, n.cap)
 		if c.limited() {
-			slots = c.within(n, After, true, slots)
+			slots = c.withinEmpty(n, slots)
 		}
 		found.slots += int64(slots)
 	}
@@ -317,7 +317,7 @@ func (s *Nodes) refresh(c *Class, v View, rank int) {
 func (s *Nodes) fits(c *Class, v View, n *Node) int32 {
 	pods := s.room(c, v, n)
 	if pods > 0 && c.limited() {
-		pods = c.within(n, v, false, pods)
+		pods = c.within(n, v, pods)
 	}
 	return pods
 }

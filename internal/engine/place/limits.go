@@ -50,12 +50,22 @@ func (n *Node) measureLimits() {
 	}
 }
 
-// bookLimits books what a hold takes of limits. Those of its own it takes only while its
-// workload is being placed.
-func (n *Node) bookLimits(l core.Account, h Hold, sign int64, placing bool) {
+// takeLimits books what a hold takes of limits that are shared with others.
+func (n *Node) takeLimits(l core.Account, h Hold, sign int64) {
 	for _, limit := range h.Class.limits {
-		if !limit.Own || placing {
+		if !limit.Own {
 			n.shares[l].take(limit, sign*int64(limit.Count)*int64(h.Count))
+		}
+	}
+}
+
+// takeOwn books what a hold takes of limits of its own, as long as its workload is being placed.
+func (n *Node) takeOwn(h Hold, sign int64) {
+	for _, limit := range h.Class.limits {
+		if limit.Own {
+			for account := range n.shares {
+				n.shares[account].take(limit, sign*int64(limit.Count)*int64(h.Count))
+			}
 		}
 	}
 }
@@ -64,14 +74,19 @@ func (n *Node) bookLimits(l core.Account, h Hold, sign int64, placing bool) {
 func (c *Class) limited() bool { return len(c.limits) > 0 || len(c.filter.Refused) > 0 }
 
 // within returns how many of so many pods limits and the answers of nodes admit to a node in
-// a view; all is free on an empty one.
-func (c *Class) within(n *Node, v View, empty bool, pods int32) int32 {
+// a view.
+func (c *Class) within(n *Node, v View, pods int32) int32 {
 	for _, l := range c.limits {
-		left := int64(l.Most)
-		if !empty {
-			left -= n.takenOf(l.Name, v)
-		}
+		left := int64(l.Most) - n.takenOf(l.Name, v)
 		pods = int32(max(0, min(int64(pods), left/int64(l.Count)))) //nolint:gosec // not above pods
+	}
+	return min(pods, c.answered(n))
+}
+
+// withinEmpty is within for a node on which nothing is.
+func (c *Class) withinEmpty(n *Node, pods int32) int32 {
+	for _, l := range c.limits {
+		pods = min(pods, l.Most/l.Count)
 	}
 	return min(pods, c.answered(n))
 }
@@ -101,15 +116,9 @@ func (c *Class) staying() string { return "pods of " + c.key }
 // stay counts pods that stay where they are with their own limits, or no longer.
 func (s *Nodes) stay(holds []Hold, sign int64) {
 	for _, h := range holds {
-		for account := range h.Node.shares {
-			for _, l := range h.Class.limits {
-				if l.Own {
-					h.Node.shares[account].take(l, sign*int64(l.Count)*int64(h.Count))
-				}
-			}
-			if len(h.Class.filter.Refused) > 0 {
-				h.Node.shares[account].take(core.Limit{Name: h.Class.staying(), Most: 1 << 30}, sign*int64(h.Count))
-			}
+		h.Node.takeOwn(h, sign)
+		if len(h.Class.filter.Refused) > 0 {
+			h.Node.shares[core.Current].take(core.Limit{Name: h.Class.staying(), Most: 1 << 30}, sign*int64(h.Count))
 		}
 		s.touch(h.Node)
 	}

@@ -278,7 +278,7 @@ func (s *Nodes) settle() {
 // Take books holds in an account. In account Current the owner is noted on the nodes.
 func (s *Nodes) Take(l core.Account, holds []Hold, owner int32) {
 	for _, h := range holds {
-		s.book(l, h, 1, false)
+		s.book(l, h, 1)
 		if l == core.Current {
 			h.Node.users = append(h.Node.users, owner)
 		}
@@ -288,7 +288,7 @@ func (s *Nodes) Take(l core.Account, holds []Hold, owner int32) {
 // Give takes holds off an account again.
 func (s *Nodes) Give(l core.Account, holds []Hold, owner int32) {
 	for _, h := range holds {
-		s.book(l, h, -1, false)
+		s.book(l, h, -1)
 		u := h.Node.users
 		if i := slices.Index(u, owner); i >= 0 && l == core.Current {
 			u[i] = u[len(u)-1]
@@ -300,8 +300,7 @@ func (s *Nodes) Give(l core.Account, holds []Hold, owner int32) {
 // Split says that n holds more (or, negative, fewer) are in one account only.
 func (s *Nodes) Split(n int) { s.apart += n }
 
-// book books a hold; placing says that its workload is being placed, see Node.bookLimits.
-func (s *Nodes) book(l core.Account, h Hold, sign int64, placing bool) {
+func (s *Nodes) book(l core.Account, h Hold, sign int64) {
 	n := h.Node
 	for len(n.held[l]) < len(s.resources) {
 		n.held[l] = append(n.held[l], 0)
@@ -314,7 +313,7 @@ func (s *Nodes) book(l core.Account, h Hold, sign int64, placing bool) {
 		n.held[l][r.resource] += d
 		n.free[l][r.resource] -= d
 	}
-	n.bookLimits(l, h, sign, placing)
+	n.takeLimits(l, h, sign)
 	s.touch(n)
 }
 

@@ -209,15 +209,17 @@ func (s *Nodes) inTurn(r Request, turn []int, spots [][]Spot) (Shortage, bool) {
 
 // tentative books in both accounts, so that either view sees it.
 func (s *Nodes) tentative(h Hold) Hold {
-	s.book(core.Current, h, 1, true)
-	s.book(core.Projected, h, 1, true)
+	s.book(core.Current, h, 1)
+	s.book(core.Projected, h, 1)
+	h.Node.takeOwn(h, 1)
 	return h
 }
 
 func (s *Nodes) unbook(holds []Hold) {
 	for _, h := range holds {
-		s.book(core.Current, h, -1, true)
-		s.book(core.Projected, h, -1, true)
+		s.book(core.Current, h, -1)
+		s.book(core.Projected, h, -1)
+		h.Node.takeOwn(h, -1)
 	}
 }
 
@@ -270,7 +272,7 @@ func (s *Nodes) Holdable(l core.Account, holds []Hold) bool {
 	ok := true
 	for _, h := range holds {
 		ok = ok && h.Node.TakesWork() && h.Class.filter.Admits(&h.Node.spec)
-		s.book(l, h, 1, false)
+		s.book(l, h, 1)
 	}
 	for _, h := range holds {
 		for _, r := range h.Class.needs {
@@ -279,7 +281,7 @@ func (s *Nodes) Holdable(l core.Account, holds []Hold) bool {
 		ok = ok && !h.Node.shares[l].over(h.Node.foreign)
 	}
 	for _, h := range holds {
-		s.book(l, h, -1, false)
+		s.book(l, h, -1)
 	}
 	return ok
 }

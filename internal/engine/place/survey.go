@@ -287,6 +287,6 @@ func (s *Nodes) Clear(n *Node) (undo func()) {
 // Imagine books holds, or with a negative sign takes them off, and notes no owner.
 func (s *Nodes) Imagine(l core.Account, holds []Hold, sign int64) {
 	for _, h := range holds {
-		s.book(l, h, sign, false)
+		s.book(l, h, sign)
 	}
 }

@@ -25,10 +25,14 @@ type Pods struct {
 	Of map[kueue.PodSetReference]int
 	// Leaving is how many of them are being deleted.
 	Leaving int
+	// Bound is how many of them have a node.
+	Bound int
 	// Refused is since when the scheduler has found no place for one of them, and
 	// Why what it says; zero if all is well.
 	Refused time.Time
 	Why     string
+	// Nodes are those that refuse them for good.
+	Nodes []convert.Refusal
 	// Behind is true while one waits for the place of a deleted one.
 	Behind bool
 }
@@ -66,6 +70,10 @@ func count(pods []corev1.Pod) Pods {
 			out.Leaving++
 		}
 		out.Of[kueue.PodSetReference(convert.PodSetOf(p))]++
+		if p.Spec.NodeName != "" {
+			out.Bound++
+		}
+		out.Nodes = append(out.Nodes, convert.PodRefusals(p)...)
 		since, why := refused(p)
 		if strings.Contains(why, convert.PlaceKept) {
 			out.Behind = true
@@ -98,6 +106,12 @@ func unplaced(o client.Object) bool {
 	return !since.IsZero()
 }
 
+// told reports whether the scheduler said of a pod that nodes refuse it for good.
+func told(o client.Object) bool {
+	p, ok := o.(*corev1.Pod)
+	return ok && len(convert.PodRefusals(p)) > 0
+}
+
 // PodsEnding lets through the events after which a Workload may have fewer
 // unfinished pods, or pods that no node takes.
 func PodsEnding() builder.Predicates { return builder.WithPredicates(endings()) }
@@ -112,7 +126,7 @@ func endings() predicate.Funcs {
 		DeleteFunc:  func(event.DeleteEvent) bool { return true },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			return live(e.ObjectOld) && !live(e.ObjectNew) || !unplaced(e.ObjectOld) && unplaced(e.ObjectNew)
+			return live(e.ObjectOld) && !live(e.ObjectNew) || !unplaced(e.ObjectOld) && unplaced(e.ObjectNew) || !told(e.ObjectOld) && told(e.ObjectNew)
 		},
 	}
 }

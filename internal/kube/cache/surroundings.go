@@ -23,7 +23,9 @@ func (w *World) translate(o *kueue.Workload) core.Workload {
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
 		s.LimitRanges = append(s.LimitRanges, limits[name])
 	}
-	return convert.Workload(o, w.rules, s)
+	out := convert.Workload(o, w.rules, s)
+	w.holding(o, &out)
+	return out
 }
 
 // surroundings takes in a LimitRange or a RuntimeClass.

@@ -42,6 +42,7 @@ type World struct {
 	checks     map[string]admissionCheck
 	topologies map[string]bool
 	flavors    map[string]resourceFlavor
+	refusals   refusals
 }
 
 type known struct {
@@ -66,7 +67,7 @@ func NewWorld(rules convert.Rules) *World {
 		rules: rules, limits: map[string]map[string]*corev1.LimitRange{}, classes: map[string]convert.RuntimeClass{}, priorities: map[string]int32{},
 		pods: newPodTable(), nodes: map[string]core.Node{}, workloads: map[core.Key]known{}, plans: map[core.Key]*core.Admission{},
 		rejected: map[core.Key]rejection{}, queues: map[string]*kueue.ClusterQueue{}, checks: map[string]admissionCheck{},
-		topologies: map[string]bool{}, flavors: map[string]resourceFlavor{},
+		topologies: map[string]bool{}, flavors: map[string]resourceFlavor{}, refusals: newRefusals(),
 	}
 }
 
@@ -229,6 +230,7 @@ func (b *batch) node(c Change) {
 	n, ok := c.Object.(*corev1.Node)
 	if !ok {
 		delete(b.world.nodes, c.Name)
+		b.nodes[c.Name] = true
 		b.events = append(b.events, gone(c.Ref))
 		return
 	}
@@ -334,6 +336,7 @@ func (b *batch) finish() []core.Event {
 	b.count()
 	b.retranslate()
 	b.reprioritize()
+	b.askAgain()
 	keys := make([]core.Key, 0, len(b.workloads))
 	for k := range b.workloads {
 		keys = append(keys, k)
@@ -350,6 +353,7 @@ func (b *batch) finish() []core.Event {
 			b.touch(w.plans[k])
 			delete(w.plans, k)
 			delete(w.workloads, k)
+			w.forgetRefusals(k)
 			released = append(released, core.WorkloadGone{Key: k})
 		default: // quota is released only when the pods are gone
 			o.workload.Evicting = true

@@ -143,7 +143,7 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 		Evicting:  w.Status.Admission != nil && (Evicted(w) || w.DeletionTimestamp != nil),
 	}
 	out.PreemptionGate = closedGate(w)
-	left, roles := rules.left(w), rolesOf(w)
+	left, roles, refusals := rules.left(w), rolesOf(w), Refusals(w)
 	for i := range w.Spec.PodSets {
 		ps := &w.Spec.PodSets[i]
 		r := RequestsOf(&ps.Template.Spec, s, rules.Counting)
@@ -157,6 +157,7 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 			Filter:   s.Filter(&ps.Template.Spec),
 			Limits:   limitsOf(roles, i),
 		})
+		out.PodSets[i].Filter.Refused = refusedBy(refusals, string(ps.Name))
 		if r.Invalid != "" && out.Invalid == "" {
 			out.Invalid = "in pod set " + string(ps.Name) + ", " + r.Invalid
 		}

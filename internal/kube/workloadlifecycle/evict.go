@@ -98,7 +98,7 @@ func Released(w *kueue.Workload, now time.Time) *kueue.WorkloadStatus {
 		next.AccumulatedPastExecutionTimeSeconds = nil // it starts from zero if it is activated again
 	}
 	again := metav1.ConditionTrue
-	if hasToWait(evicted.Reason) {
+	if hasToWait(evicted.Reason, next.RequeueState) {
 		again = metav1.ConditionFalse
 	}
 	NewConditions(w, next, now).Set(kueue.WorkloadRequeued, again, evicted.Reason, evicted.Message)
@@ -107,8 +107,10 @@ func Released(w *kueue.Workload, now time.Time) *kueue.WorkloadStatus {
 
 // hasToWait reports whether a workload evicted for a reason may be queued again
 // only when requeue says so.
-func hasToWait(reason string) bool {
+func hasToWait(reason string, r *kueue.RequeueState) bool {
 	switch reason {
+	case kueue.ReasonNodesRefused:
+		return r != nil && r.RequeueAt != nil
 	case kueue.ReasonPodsReadyTimeout, kueue.ReasonAdmissionCheck, kueue.ReasonClusterQueueStopped, kueue.ReasonLocalQueueStopped:
 		return true
 	}
@@ -142,7 +144,7 @@ func requeue(f Facts) (Step, bool) {
 	}
 	var reason, message string
 	switch evicted.Reason {
-	case kueue.ReasonPodsReadyTimeout, kueue.ReasonAdmissionCheck:
+	case kueue.ReasonPodsReadyTimeout, kueue.ReasonAdmissionCheck, kueue.ReasonNodesRefused:
 		if r := w.Status.RequeueState; r != nil && r.RequeueAt != nil && r.RequeueAt.After(f.Now) {
 			return Step{Again: r.RequeueAt.Time}, false
 		}

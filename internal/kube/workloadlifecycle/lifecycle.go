@@ -143,6 +143,7 @@ func rules() []func(Facts) (Step, bool) {
 		executionTime,
 		podsTimeout,
 		requeue,
+		lapse,
 		explicit,
 	}
 }

@@ -3,6 +3,7 @@ package chaos
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -307,6 +308,19 @@ func (m *maker) moment(end int) time.Duration {
 	return time.Duration(m.IntN(end))*time.Second + pick(m, 0, 0, 500*time.Millisecond)
 }
 
+// refuse has nodes refuse some jobs by rules that the engine does not know.
+func (m *maker) refuse(j *sim.Job) {
+	if m.world.Lifecycle == nil || m.hostile || m.sharing.IntN(6) > 0 {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.nodes)) {
+		if m.sharing.IntN(2) == 0 {
+			j.Refusing = append(j.Refusing, core.NodeRefusal{Node: name, Most: m.sharing.Int32N(2), Why: "a rule of the cluster"})
+		}
+	}
+	j.RefusingFor = time.Duration(1+m.sharing.IntN(20)) * time.Minute
+}
+
 // limit keeps some pods from sharing nodes: by a port, by what keeps pods like them away, or as
 // they spread.
 func (m *maker) limit(p *core.PodSet) {
@@ -343,6 +357,7 @@ func (m *maker) makeJob(second int) {
 		m.limit(&p)
 		j.PodSets = append(j.PodSets, p)
 	}
+	m.refuse(j)
 	m.jobs = append(m.jobs, j.Key)
 	t := time.Duration(second) * time.Second
 	j.Submit = t

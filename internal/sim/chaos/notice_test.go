@@ -17,6 +17,7 @@ type broken struct {
 	takesPlace func(core.PodState) bool
 	wakes      func(*sim.WatchEvent) bool
 	reconcile  func(*sim.Observation) bool
+	workload   func(*core.Workload)
 }
 
 func (b broken) TakesPlace(p core.PodState) bool {
@@ -29,8 +30,8 @@ func (b broken) Wakes(x *sim.WatchEvent, before *core.PodState) bool {
 
 func (b broken) NewWorkload(w *sim.World, j *sim.Job, now time.Time) sim.WorkloadObject {
 	p := b.Rules.NewWorkload(w, j, now)
-	if b.reconcile != nil {
-		return brokenWorkload{p, b.reconcile}
+	if b.reconcile != nil || b.workload != nil {
+		return brokenWorkload{p, b.reconcile, b.workload}
 	}
 	return p
 }
@@ -38,13 +39,62 @@ func (b broken) NewWorkload(w *sim.World, j *sim.Job, now time.Time) sim.Workloa
 type brokenWorkload struct {
 	sim.WorkloadObject
 	reconcile func(*sim.Observation) bool
+	workload  func(*core.Workload)
+}
+
+func (p brokenWorkload) Workload() core.Workload {
+	w := p.WorkloadObject.Workload()
+	if p.workload != nil {
+		p.workload(&w)
+	}
+	return w
 }
 
 func (p brokenWorkload) Reconcile(f sim.Observation) (bool, time.Time) {
-	if !p.reconcile(&f) {
+	if p.reconcile != nil && !p.reconcile(&f) {
 		return false, time.Time{}
 	}
 	return p.WorkloadObject.Reconcile(f)
+}
+
+// TestForgottenRefusalsAreNoticed: the rules for nodes that refuse pods are broken on purpose.
+func TestForgottenRefusalsAreNoticed(t *testing.T) {
+	const worlds = 300
+	cases := map[string]struct {
+		why   string
+		rules broken
+		want  string
+	}{
+		"nodes that refused are planned again": {
+			"a job is tried on the same node for ever",
+			broken{workload: func(w *core.Workload) {
+				for i := range w.PodSets {
+					w.PodSets[i].Filter.Refused = nil
+				}
+			}},
+			"P2: ",
+		},
+		"nobody calls the plan back": {
+			"quota is held for nodes that take nothing",
+			broken{reconcile: func(f *sim.Observation) bool { f.Refused = nil; return true }},
+			"P11: ",
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			for seed := uint64(1); seed <= 2*worlds; seed += 2 {
+				w := chaos.World(seed)
+				w.Rules = c.rules
+				if err := chaos.Try(w); err != nil {
+					if !strings.Contains(err.Error(), c.want) {
+						t.Fatalf("seed %d: %v, want %q", seed, err, c.want)
+					}
+					return
+				}
+			}
+			t.Errorf("%s: none of %d worlds notices with %q", c.why, worlds, c.want)
+		})
+	}
 }
 
 // Each rule that tenants would like to see broken is broken on purpose: some

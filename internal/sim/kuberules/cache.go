@@ -94,7 +94,7 @@ func (p *objectCache) Show(x sim.WatchEvent) []core.Event {
 func asks(j *sim.Job, w *core.Workload) {
 	for i := range w.PodSets {
 		ps := j.PodSets[i]
-		ps.Count, ps.MinCount = w.PodSets[i].Count, w.PodSets[i].MinCount
+		ps.Count, ps.MinCount, ps.Filter.Refused = w.PodSets[i].Count, w.PodSets[i].MinCount, w.PodSets[i].Filter.Refused
 		w.PodSets[i] = ps
 	}
 }

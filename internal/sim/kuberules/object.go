@@ -154,7 +154,24 @@ func (p *object) jobs(f sim.Observation) bool {
 		p.store(next)
 		return true
 	}
+	if next := p.withdrawn(f); next != nil {
+		p.store(next)
+		return true
+	}
 	return f.Some && p.tellDone(p.done(true, f.Left))
+}
+
+// withdrawn calls back a plan whose nodes refuse the job's pods; nil if they do not.
+func (p *object) withdrawn(f sim.Observation) *kueue.WorkloadStatus {
+	refused := workloadlifecycle.Refused{}
+	for _, r := range f.Refused {
+		refused.Nodes = append(refused.Nodes, convert.Refusal{PodSet: p.job.PodSets[0].Name, NodeRefusal: r})
+	}
+	if _, due := refused.Due(f.Now); !due {
+		return nil
+	}
+	next, _ := workloadlifecycle.Withdraw(p.w, refused, f.Now)
+	return next
 }
 
 // done says which pods of the first pod set are done; nil for none.

@@ -460,24 +460,21 @@ func run(s facts) step {
 	if next := workloadlifecycle.ObservePods(s.workload, s.facts.Ready, s.lifecycle, s.now); next != nil {
 		return step{status: next}
 	}
-	if s.pods.Refused.IsZero() {
+	refused := workloadlifecycle.Refused{Nodes: s.pods.Nodes, Why: s.pods.Why, Since: s.pods.Refused, Ran: s.pods.Bound > 0}
+	left, due := refused.Due(s.now)
+	if !due {
 		st := shrink(s)
-		if s.pods.Behind {
+		if st.again = left; left == 0 && s.pods.Behind {
 			st.again = workloadlifecycle.RefusalPatience // by then a node may be what refuses it
 		} else {
 			st.again = s.triesAgain
 		}
 		return st
 	}
-	if left := s.pods.Refused.Add(workloadlifecycle.RefusalPatience).Sub(s.now); left > 0 {
-		st := shrink(s)
-		st.again = left
-		return st
-	}
-	next, evicted := workloadlifecycle.Withdraw(s.workload, s.pods.Why, s.now)
+	next, evicted := workloadlifecycle.Withdraw(s.workload, refused, s.now)
 	return step{status: next, evicted: &evicted, tell: &jobEvent{
 		reason: "PlanWithdrawn", warning: true,
-		message: "The planned nodes refuse its pods, so it is queued again: " + s.pods.Why,
+		message: "It is queued again. " + evicted.Message,
 	}}
 }
 

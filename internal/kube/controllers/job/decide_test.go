@@ -13,7 +13,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	batchjob "github.com/mlbatch/mlbatch/internal/kube/jobs/job"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
@@ -207,6 +209,8 @@ func TestDecide(t *testing.T) {
 		noQueue  bool
 		live     int
 		refused  time.Time
+		nodes    []convert.Refusal
+		bound    int
 		behind   bool
 		leaving  bool
 		class    string // its label names this WorkloadPriorityClass, of value 9
@@ -367,6 +371,14 @@ func TestDecide(t *testing.T) {
 			workload: aWorkload(admitted, func(w *kueue.Workload) { w.Status.RequeueState = &kueue.RequeueState{Count: ptr.To[int32](2)} }),
 			refused:  now.Add(-time.Hour), want: outcome{Withdrawn: 4 * time.Minute, Event: "PlanWithdrawn"},
 		},
+		"planned nodes refuse a pod for good": {
+			why: "the engine leaves these nodes out, so there is nothing to wait for", job: aJob(running), workload: aWorkload(admitted), live: 2,
+			refused: now, nodes: []convert.Refusal{{PodSet: "main", NodeRefusal: core.NodeRefusal{Node: "n"}}}, want: outcome{Event: "PlanWithdrawn"},
+		},
+		"a planned node refuses a pod for good while another runs": {
+			why: "what runs is not thrown away for it at once", job: aJob(running), workload: aWorkload(admitted), live: 2, bound: 1,
+			refused: now, nodes: []convert.Refusal{{PodSet: "main", NodeRefusal: core.NodeRefusal{Node: "n"}}}, want: outcome{Again: time.Minute},
+		},
 		"running but not admitted": {
 			why: "a user unsuspended it by hand", job: aJob(running), workload: aWorkload(),
 			want: outcome{Suspended: new(true), Selector: ssd, Event: "Suspended"},
@@ -519,7 +531,7 @@ func TestDecide(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := facts{
 				job: c.job, adapter: batchjob.Adapter{}, queue: "default-queue", priority: admission.Priority{Value: ptr.To[int32](5)},
-				workload: c.workload, pods: admission.Pods{Live: c.live, Of: map[kueue.PodSetReference]int{"main": c.live}, Behind: c.behind, Refused: c.refused, Why: "volume node affinity conflict"}, now: now,
+				workload: c.workload, pods: admission.Pods{Live: c.live, Of: map[kueue.PodSetReference]int{"main": c.live}, Behind: c.behind, Refused: c.refused, Nodes: c.nodes, Bound: c.bound, Why: "volume node affinity conflict"}, now: now,
 				infos: []jobs.PodSetInfo{{Name: "main", Count: 2, NodeSelector: map[string]string{"gpu": "h100"}}},
 			}
 			if c.leaving {

@@ -385,20 +385,16 @@ func run(s facts) step {
 	if next := waitsForReplacement(s); next != nil {
 		return step{status: next}
 	}
-	if !s.seen.Refused.IsZero() {
-		left := s.seen.Refused.Add(workloadlifecycle.RefusalPatience).Sub(s.now)
-		if left <= 0 {
-			next, evicted := workloadlifecycle.Withdraw(w, s.seen.Why, s.now)
-			return step{status: next, evicted: &evicted, tell: &podEvent{
-				reason: "PlanWithdrawn", warning: true, message: "The planned nodes refuse the pods, so they are queued again: " + s.seen.Why,
-			}}
-		}
-		out := reclaim(s)
-		out.again = left
-		return out
+	refused := workloadlifecycle.Refused{Nodes: s.seen.Nodes, Why: s.seen.Why, Since: s.seen.Refused, Ran: s.seen.Bound > 0}
+	left, due := refused.Due(s.now)
+	if due {
+		next, evicted := workloadlifecycle.Withdraw(w, refused, s.now)
+		return step{status: next, evicted: &evicted, tell: &podEvent{
+			reason: "PlanWithdrawn", warning: true, message: "They are queued again. " + evicted.Message,
+		}}
 	}
 	out := reclaim(s)
-	if s.seen.Behind {
+	if out.again = left; left == 0 && s.seen.Behind {
 		out.again = workloadlifecycle.RefusalPatience // by then a node may be what refuses it
 	}
 	return out
