@@ -71,9 +71,9 @@ const (
 	ReasonLocalQueueStopped   = "LocalQueueStopped"
 	ReasonNodeFailures        = "NodeFailures"
 	// ReasonNodesRefused: the nodes that were chosen for it refused its pods.
-	ReasonNodesRefused = "NodesRefused"
-	ReasonFlavorMigration     = "FlavorMigration"
-	ReasonDeactivated         = "Deactivated"
+	ReasonNodesRefused    = "NodesRefused"
+	ReasonFlavorMigration = "FlavorMigration"
+	ReasonDeactivated     = "Deactivated"
 	// ReasonDeactivatedDueTo is followed by a reason of DeactivationTarget.
 	ReasonDeactivatedDueTo = "DeactivatedDueTo"
 )
