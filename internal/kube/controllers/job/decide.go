@@ -464,9 +464,12 @@ func run(s facts) step {
 	left, due := refused.Due(s.now)
 	if !due {
 		st := shrink(s)
-		if st.again = left; left == 0 && s.pods.Behind {
+		switch {
+		case left > 0:
+			st.again = left
+		case s.pods.Behind:
 			st.again = workloadlifecycle.RefusalPatience // by then a node may be what refuses it
-		} else {
+		default:
 			st.again = s.triesAgain
 		}
 		return st
