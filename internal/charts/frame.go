@@ -46,6 +46,7 @@ annotations:
 		"templates/_helpers.tpl":    helpers,
 		"templates/NOTES.txt":       notes,
 		"templates/extra.yaml":      extra,
+		"templates/checks.yaml":     checks,
 		"templates/tests/test.yaml": testPod,
 	}
 	for name, one := range variants() {
@@ -91,6 +92,18 @@ const extra = `{{- $labels := dict
 {{- range .Values.extraObjects }}
 ---
 {{ toYaml (mergeOverwrite (deepCopy .) (dict "metadata" (dict "labels" $labels))) }}
+{{- end }}
+`
+
+// checks refuse what no schema can say.
+const checks = `{{/* Written by "make gen" from internal/charts. Do not edit. */}}
+{{- if and (not .Values.scheduler.enabled) (has .Values.controller.schedulerName (list "" "mlbatch-scheduler")) }}
+{{- fail "controller.schedulerName: mlbatch's scheduler is not installed (scheduler.enabled: false): name the one that binds the pods of jobs, such as default-scheduler" }}
+{{- end }}
+{{- range $i, $o := .Values.extraObjects }}
+{{- if not (and $o.apiVersion $o.kind (dig "metadata" "name" "" $o)) }}
+{{- fail (printf "extraObjects[%d]: an object needs apiVersion, kind and metadata.name" $i) }}
+{{- end }}
 {{- end }}
 `
 
@@ -358,8 +371,6 @@ func schemaOf(t reflect.Type, at string) map[string]any {
 		out["enum"] = []string{install.Kubernetes, install.OpenShift}
 	case "image.pullPolicy":
 		out["enum"] = []string{"Always", "IfNotPresent", "Never"}
-	case "image.digest":
-		out["pattern"] = "^(sha256:[0-9a-f]{64})?$"
 	case "image.repository", "controller.config":
 		out["minLength"] = 1
 	case "scheduler.names":
@@ -367,7 +378,16 @@ func schemaOf(t reflect.Type, at string) map[string]any {
 	case "controller.replicas", "scheduler.replicas":
 		out["minimum"], out["maximum"] = 1, 9
 	case "controller.kinds":
-		out["additionalProperties"] = map[string]any{"enum": []string{install.RunKind, install.QueueKind, install.IgnoreKind}}
+		kinds, modes := install.KindModes()
+		out["propertyNames"], out["additionalProperties"] = map[string]any{"enum": kinds}, map[string]any{"enum": modes}
+	case "tolerations":
+		out["items"] = map[string]any{"type": "object", "additionalProperties": false, "properties": map[string]any{
+			"key": map[string]any{"type": "string"}, "value": map[string]any{"type": "string"}, "tolerationSeconds": map[string]any{"type": "integer"},
+			"operator": map[string]any{"enum": install.Operators()}, "effect": map[string]any{"enum": install.Effects()},
+		}}
+	}
+	if pattern := install.Patterns()[at]; pattern != "" && t.Kind() == reflect.String {
+		out["pattern"] = pattern
 	}
 	if t == reflect.TypeFor[resource.Quantity]() {
 		out["type"] = []string{"string", "number"}
@@ -400,7 +420,15 @@ func schemaOf(t reflect.Type, at string) map[string]any {
 		if t.Elem().Kind() == reflect.String {
 			items["type"] = "string"
 		}
-		out["items"] = items
+		if pattern := install.Patterns()[at]; pattern != "" {
+			items["pattern"] = pattern
+		}
+		if at == "scheduler.names" { // that of Kubernetes answers to it
+			items["not"] = map[string]any{"const": "default-scheduler"}
+		}
+		if out["items"] == nil {
+			out["items"] = items
+		}
 	case reflect.String:
 		out["type"] = "string"
 	case reflect.Bool:

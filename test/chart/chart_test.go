@@ -308,6 +308,33 @@ func TestTestPod(t *testing.T) {
 	}
 }
 
+// TestWhatInstallRefuses: values that mlbatch install refuses are refused by the chart, too.
+func TestWhatInstallRefuses(t *testing.T) {
+	for _, text := range []string{
+		"scheduler: {enabled: false}", "scheduler: {names: []}", "scheduler: {names: [default-scheduler]}", "fullnameOverride: Q",
+		"controller: {kinds: {jobb: run}}", "controller: {kinds: {job: maybe}}", "controller: {replicas: 0}", "controller: {extraArgs: [x]}", "controller: {config: ''}",
+		"networkPolicy: {apiServer: [10.0.0.1]}", "image: {tag: 'a b'}", "image: {digest: 'sha256:12'}", "platform: gke",
+		"tolerations: [{key: a, operator: exists}]", "tolerations: [{key: a, operator: Exists, effect: NoShedule}]", "tolerations: [{keey: a}]",
+		"extraObjects: [{kind: ConfigMap}]",
+	} {
+		values := map[string]any{}
+		if err := yaml.Unmarshal([]byte(text), &values); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := rendered(t, values); err == nil {
+			t.Errorf("the chart takes %s", text)
+		}
+		v := install.DefaultValues("v1")
+		f, err := v.ReadValues("values", []byte(text))
+		if err == nil {
+			err = v.Check(f)
+		}
+		if err == nil {
+			t.Errorf("install takes %s", text)
+		}
+	}
+}
+
 // built are the objects of a kustomization.
 func built(t *testing.T, dir string) map[string]map[string]any {
 	t.Helper()

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"reflect"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -42,6 +43,7 @@ func (v *Values) ReadValues(name string, data []byte) (*File, error) {
 	if doc.Content[0].ShortTag() == "!!null" {
 		return f, nil
 	}
+	withoutGlobal(doc.Content[0])
 	// 1. Is it such a file?
 	d := strict.Decoder{Places: f.Places, LikeKubectl: true, Hints: map[string]string{
 		"replicaCount": "unknown field; say it of each program: controller.replicas, scheduler.replicas",
@@ -61,6 +63,7 @@ func (v *Values) ReadValues(name string, data []byte) (*File, error) {
 	}
 	if err == nil {
 		err = sigsyaml.Unmarshal(data, &over)
+		delete(over, global)
 	}
 	if err == nil {
 		has, err = json.Marshal(merged(under, over))
@@ -74,6 +77,19 @@ func (v *Values) ReadValues(name string, data []byte) (*File, error) {
 	}
 	*v = merged
 	return f, nil
+}
+
+// global is what Helm hands to charts within charts. Files that are for both have it, and nothing here
+// reads it.
+const global = "global"
+
+func withoutGlobal(values *yaml.Node) {
+	for i := 0; values.Kind == yaml.MappingNode && i+1 < len(values.Content); i += 2 {
+		if values.Content[i].Value == global {
+			values.Content = slices.Delete(values.Content, i, i+2)
+			return
+		}
+	}
 }
 
 func merged(under, over map[string]any) map[string]any {

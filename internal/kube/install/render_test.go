@@ -556,6 +556,18 @@ func TestWithoutScheduler(t *testing.T) {
 	}
 }
 
+// TestValuesOfHelm: a file that is for Helm too may have what Helm hands to charts within charts.
+func TestValuesOfHelm(t *testing.T) {
+	v := install.DefaultValues("v1")
+	f, err := v.ReadValues("v.yaml", []byte("global: {registry: x}\nfullnameOverride: queues\ntolerations: [{operator: Exists}, {key: example.com/gpu, value: a, effect: NoExecute, tolerationSeconds: 5}]"))
+	if err == nil {
+		err = v.Check(f)
+	}
+	if err != nil || v.FullnameOverride != "queues" || len(v.Tolerations) != 2 {
+		t.Errorf("%+v: %v", v, err)
+	}
+}
+
 func TestReadValues(t *testing.T) {
 	for name, tc := range map[string]struct{ why, text, says string }{
 		"Unknown":    {"what is not read does nothing", "image: {tagg: x}", `v.yaml:1:9: image.tagg: unknown field; did you mean "tag"?`},
@@ -573,6 +585,14 @@ func TestReadValues(t *testing.T) {
 		"Digest":     {"it names bytes", "image: {digest: sha256:12}", "image.digest: Invalid value"},
 		"Names":      {"it would answer to nobody", "scheduler: {names: []}", "scheduler.names: name one at least"},
 		"Extra":      {"it could not be applied", "extraObjects: [{kind: ConfigMap}]", "extraObjects[0]: an object needs apiVersion"},
+		"Scheduler":  {"two would bind the same pods", "scheduler: {names: [default-scheduler]}", "v.yaml:1:21: scheduler.names[0]: Invalid value"},
+		"Name":       {"no pod can name it", "scheduler: {names: [A_b]}", "scheduler.names[0]: Invalid value"},
+		"Effect":     {"the API server would refuse the pods", "tolerations: [{key: a, operator: Exists, effect: NoShedule}]", `tolerations[0].effect: Unsupported value: "NoShedule"`},
+		"Operator":   {"the API server would refuse the pods", "tolerations: [{key: a, operator: exists}]", `tolerations[0].operator: Unsupported value: "exists"`},
+		"All":        {"the API server would refuse the pods", "tolerations: [{value: a}]", "tolerations[0].key: name the taint"},
+		"Value":      {"the API server would refuse the pods", "tolerations: [{key: a, operator: Exists, value: b}]", "tolerations[0].value"},
+		"Seconds":    {"the API server would refuse the pods", "tolerations: [{key: a, operator: Exists, tolerationSeconds: 5}]", "tolerations[0].tolerationSeconds"},
+		"Fullname":   {"Deployments could not have it", "fullnameOverride: Q", "fullnameOverride: Invalid value"},
 		"Args":       {"it would be a command", "controller: {extraArgs: [x]}", "controller.extraArgs[0]: Invalid value"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -198,16 +197,10 @@ func resources(cpu, memory, atMost string) corev1.ResourceRequirements {
 	}
 }
 
-// digests are those that registries give.
-var digests = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
-
-// tags are those that registries take.
-var tags = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
-
 // Validate says what is wrong with values, by field.
 func (v *Values) Validate() field.ErrorList {
 	var errs field.ErrorList
-	if v.FullnameOverride != "" && len(validation.IsDNS1035Label(v.FullnameOverride)) > 0 || len(v.FullnameOverride) > 40 {
+	if !fits(v.FullnameOverride, FullnamePattern) {
 		errs = append(errs, field.Invalid(field.NewPath("fullnameOverride"), v.FullnameOverride, "must be 40 lower case letters, digits and - at most, and begin with a letter"))
 	}
 	if v.Platform != Kubernetes && v.Platform != OpenShift {
@@ -231,6 +224,16 @@ func (v *Values) Validate() field.ErrorList {
 	if len(v.Scheduler.Names) == 0 {
 		errs = append(errs, field.Required(field.NewPath("scheduler", "names"), "name one at least, such as "+jobs.SchedulerName))
 	}
+	for i, name := range v.Scheduler.Names {
+		at := field.NewPath("scheduler", "names").Index(i)
+		switch {
+		case name == corev1.DefaultSchedulerName:
+			errs = append(errs, field.Invalid(at, name, "the scheduler of Kubernetes answers to it: two would bind the same pods; to leave them to that one: scheduler.enabled: false and controller.schedulerName: "+name))
+		case len(validation.IsDNS1123Subdomain(name)) > 0:
+			errs = append(errs, field.Invalid(at, name, "must be a name of lower case letters, digits, - and ., as pods have it in schedulerName"))
+		}
+	}
+	errs = append(errs, tolerations(field.NewPath("tolerations"), v.Tolerations)...)
 	if given := v.Controller.SchedulerName; !v.Scheduler.Enabled && (given == "" || given == jobs.SchedulerName) {
 		errs = append(errs, field.Invalid(field.NewPath("controller", "schedulerName"), given, "mlbatch's scheduler is not installed (scheduler.enabled: false): name the one that binds the pods of jobs, such as "+corev1.DefaultSchedulerName))
 	}
@@ -243,6 +246,32 @@ func (v *Values) Validate() field.ErrorList {
 		meta, _ := o["metadata"].(map[string]any)
 		if name, _ := meta["name"].(string); kind == "" || version == "" || name == "" {
 			errs = append(errs, field.Required(at, "an object needs apiVersion, kind and metadata.name"))
+		}
+	}
+	return errs
+}
+
+// tolerations says which of them the API server would refuse, or would tolerate nothing.
+func tolerations(at *field.Path, all []corev1.Toleration) field.ErrorList {
+	var errs field.ErrorList
+	for i := range all {
+		t, at := &all[i], at.Index(i)
+		if !slices.Contains(Operators(), string(t.Operator)) {
+			errs = append(errs, field.NotSupported(at.Child("operator"), string(t.Operator), Operators()[1:]))
+		}
+		if !slices.Contains(Effects(), string(t.Effect)) {
+			errs = append(errs, field.NotSupported(at.Child("effect"), string(t.Effect), Effects()[1:]))
+		}
+		switch {
+		case t.Key == "" && t.Operator != corev1.TolerationOpExists:
+			errs = append(errs, field.Required(at.Child("key"), "name the taint, or say operator: Exists, which tolerates all"))
+		case t.Key != "" && len(validation.IsQualifiedName(t.Key)) > 0:
+			errs = append(errs, field.Invalid(at.Child("key"), t.Key, "must be the key of a taint, such as example.com/gpu"))
+		case t.Operator == corev1.TolerationOpExists && t.Value != "":
+			errs = append(errs, field.Invalid(at.Child("value"), t.Value, "leave it out: operator Exists asks for no value"))
+		}
+		if t.TolerationSeconds != nil && t.Effect != corev1.TaintEffectNoExecute {
+			errs = append(errs, field.Invalid(at.Child("tolerationSeconds"), *t.TolerationSeconds, "is for effect NoExecute alone"))
 		}
 	}
 	return errs
@@ -264,11 +293,11 @@ func (i *Image) validate(at *field.Path) field.ErrorList {
 		errs = append(errs, field.Required(at.Child("repository"), "the name of the image, such as mlbatch"))
 	}
 	switch {
-	case i.Digest != "" && !digests.MatchString(i.Digest):
+	case !fits(i.Digest, DigestPattern):
 		errs = append(errs, field.Invalid(at.Child("digest"), i.Digest, "must be sha256: and 64 hexadecimal digits"))
 	case i.Digest == "" && i.Tag == "":
 		errs = append(errs, field.Required(at.Child("tag"), "this program was built without a version: say which image, as --image or here"))
-	case i.Digest == "" && !tags.MatchString(i.Tag):
+	case i.Digest == "" && !fits(i.Tag, TagPattern):
 		errs = append(errs, field.Invalid(at.Child("tag"), i.Tag, "must be the tag of an image, such as v1.2.3"))
 	}
 	policies := []corev1.PullPolicy{corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever}
@@ -289,7 +318,7 @@ func (p *Program) validate(at *field.Path) field.ErrorList {
 		}
 	}
 	for i, arg := range p.ExtraArgs {
-		if !strings.HasPrefix(arg, "-") {
+		if !fits(arg, ArgPattern) {
 			errs = append(errs, field.Invalid(at.Child("extraArgs").Index(i), arg, "must be a flag with its value, such as --verbosity=2"))
 		}
 	}
