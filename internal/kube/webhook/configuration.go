@@ -123,14 +123,14 @@ func createConditions(all jobs.Kinds, k *jobs.Kind) []admissionregistrationv1.Ma
 	return []admissionregistrationv1.MatchCondition{{Name: "not-a-component", Expression: "!(" + isComponent(all) + ") || !" + mayAdmit}}
 }
 
-// validateConditions also leave out the changes by which controllers start and stop
-// jobs.
+// validateConditions also leave out the changes by which our controllers start and stop
+// jobs: what an administrator applies is checked as what others do.
 func validateConditions(all jobs.Kinds, k *jobs.Kind) []admissionregistrationv1.MatchCondition {
 	expression := "request.operation == 'CREATE' || " + relabeled
 	if k.Fixed != "" {
 		expression += " || " + k.Fixed
 	}
-	return append(createConditions(all, k), admissionregistrationv1.MatchCondition{Name: "not-a-step-of-ours", Expression: expression + " || !" + mayAdmit})
+	return append(createConditions(all, k), admissionregistrationv1.MatchCondition{Name: "not-a-step-of-ours", Expression: expression + " || " + byUser})
 }
 
 // keepConditions leave out the writes of our own controllers, and those that

@@ -108,19 +108,20 @@ func TestConditions(t *testing.T) {
 		is, was            string
 		want               bool
 	}{
-		"UserJob":        {why: "a new Job is checked", webhook: "vjob.team", user: "alice", is: j("", ""), want: true},
-		"ComponentJob":   {why: "the Job of an AppWrapper starts with it", webhook: "vjob.team", user: "controller", is: j(child, "")},
-		"PretendedChild": {why: "a user is not believed", webhook: "vjob.team", user: "alice", is: j(child, ""), want: true},
-		"StartJob":       {why: "the controller's own step costs no call", webhook: "vjob.team", user: "controller", is: j("", "suspend: false"), was: j("", "suspend: true")},
-		"UserStartsJob":  {why: "a user's does", webhook: "vjob.team", user: "alice", is: j("", "suspend: false"), was: j("", "suspend: true"), want: true},
-		"RelabelJob":     {why: "a new queue is checked, whichever client writes it", webhook: "vjob.queued", user: "controller", is: j("labels: {a: b}, ", ""), was: j("", ""), want: true},
+		"UserJob":         {why: "a new Job is checked", webhook: "vjob.team", user: "alice", is: j("", ""), want: true},
+		"ComponentJob":    {why: "the Job of an AppWrapper starts with it", webhook: "vjob.team", user: "controller", is: j(child, "")},
+		"PretendedChild":  {why: "a user is not believed", webhook: "vjob.team", user: "alice", is: j(child, ""), want: true},
+		"StartJob":        {why: "the controller's own step costs no call", webhook: "vjob.team", user: "controller", by: webhook.FieldOwner, is: j("", "suspend: false"), was: j("", "suspend: true")},
+		"AdminChangesJob": {why: "an administrator's apply is checked as anybody's: it would stop a job that runs", webhook: "vjob.team", user: "controller", by: "kubectl-client-side-apply", is: j("", "suspend: false"), was: j("", "suspend: true"), want: true},
+		"UserStartsJob":   {why: "a user's does", webhook: "vjob.team", user: "alice", is: j("", "suspend: false"), was: j("", "suspend: true"), want: true},
+		"RelabelJob":      {why: "a new queue is checked, whichever client writes it", webhook: "vjob.queued", user: "controller", is: j("labels: {a: b}, ", ""), was: j("", ""), want: true},
 
 		"NewWrapper":      {why: "a new AppWrapper is checked", webhook: "vappwrapper", user: "controller", is: w("", parts), want: true},
-		"StartWrapper":    {why: "the controller's own step costs no call", webhook: "vappwrapper", user: "controller", is: w("", parts), was: w("", "suspend: true, "+parts)},
+		"StartWrapper":    {why: "the controller's own step costs no call", webhook: "vappwrapper", user: "controller", by: webhook.FieldOwner, is: w("", parts), was: w("", "suspend: true, "+parts)},
 		"UserStarts":      {why: "a user's does", webhook: "vappwrapper", user: "alice", is: w("", parts), was: w("", "suspend: true, "+parts), want: true},
 		"OtherTemplate":   {why: "what never changes is checked, whichever client writes it", webhook: "vappwrapper", user: "controller", is: w("", "components: [{template: {kind: Job}}]"), was: w("", parts), want: true},
 		"DeclaredPodSets": {why: "pod sets never change either", webhook: "vappwrapper", user: "controller", is: w("", "components: [{template: {kind: Pod}, podSets: [{path: template}]}]"), was: w("", parts), want: true},
-		"PodSetInfos":     {why: "the admission may add to pods", webhook: "vappwrapper", user: "controller", is: w("", "components: [{template: {kind: Pod}, podSetInfos: [{labels: {a: b}}]}]"), was: w("", parts)},
+		"PodSetInfos":     {why: "the admission may add to pods", webhook: "vappwrapper", user: "controller", by: webhook.FieldOwner, is: w("", "components: [{template: {kind: Pod}, podSetInfos: [{labels: {a: b}}]}]"), was: w("", parts)},
 
 		"OurWorkload":         {why: "we write what is right", webhook: "vworkload", user: "controller", by: webhook.FieldOwner, is: wl("", "")},
 		"OthersWorkload":      {why: "others may not", webhook: "vworkload", user: "admin", is: wl("", ""), want: true},

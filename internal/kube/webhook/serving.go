@@ -165,13 +165,11 @@ func (h *servingHandler) validate(ctx context.Context, req admission.Request) ad
 	o := &unstructured.Unstructured{Object: is}
 	errs := append(h.limits.size(req, h.kind.Path()), h.kind.Validate(was, is)...)
 	errs = append(append(errs, jobs.ValidateLabels(o)...), startsAtOnce(o)...)
-	if !h.kind.Jobs {
-		found, err := h.checkPods(ctx, is, req.Namespace)
-		if err != nil {
-			return failed(err)
-		}
-		errs = append(errs, found...)
+	found, err := h.checkPods(ctx, is, req.Namespace)
+	if err != nil {
+		return failed(err)
 	}
+	errs = append(errs, found...)
 	warnings, err := h.cluster.missingOf(ctx, req.Namespace, nil, o)
 	if err != nil {
 		return failed(err)
@@ -179,9 +177,11 @@ func (h *servingHandler) validate(ctx context.Context, req admission.Request) ad
 	return answer(req, errs).WithWarnings(warnings...)
 }
 
-// checkPods applies the rules for templates of jobs.
+// checkPods applies the rules for templates of jobs, to those of Jobs that are made again and again,
+// too: each would be refused, and its author told nothing.
 func (h *servingHandler) checkPods(ctx context.Context, is map[string]any, namespace string) (field.ErrorList, error) {
-	raw, _, err := unstructured.NestedMap(is, h.kind.Template...)
+	where := h.kind.Pods()
+	raw, _, err := unstructured.NestedMap(is, where...)
 	if err != nil {
 		return nil, err
 	}
@@ -189,8 +189,10 @@ func (h *servingHandler) checkPods(ctx context.Context, is map[string]any, names
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, t); err != nil {
 		return nil, err
 	}
-	t.Finalizers = nil // refused already
-	at := jobs.PodTemplate{Path: strings.Join(h.kind.Template, "."), Template: t}
+	if !h.kind.Jobs {
+		t.Finalizers = nil // refused already
+	}
+	at := jobs.PodTemplate{Path: strings.Join(where, "."), Template: t}
 	found, err := h.checkPriority(ctx, at)
 	return append(h.limits.ValidateTemplate(at, namespace), found...), err
 }

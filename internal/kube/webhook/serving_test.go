@@ -3,6 +3,7 @@ package webhook_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -96,6 +97,34 @@ func TestValidateServing(t *testing.T) {
 		"larger part":      {why: "it was admitted with its size", ask: ask{path: path, old: of("annotations: {"+workloadNote+"}", ""), new: of("annotations: {"+workloadNote+"}", "hostNetwork: true")}, refuse: []string{"spec.template"}},
 		"elsewhere":        {why: "others do as they like", ask: ask{path: path, new: deploymentText("Deployment", "lab", "", "", "nodeName: node-1")}},
 	}.run(t, world()...)
+}
+
+// A CronJob is refused what each of its Jobs would be refused.
+func TestValidateCronJob(t *testing.T) {
+	of := func(job, template, spec string) string {
+		return "{apiVersion: batch/v1, kind: CronJob, metadata: {name: nightly, namespace: blue, labels: {" + queueLabel + "}}, spec: {schedule: '* * * * *', jobTemplate: {metadata: {" + job + "}, " +
+			"spec: {template: {metadata: {" + template + "}, spec: {restartPolicy: Never, " + spec + "containers: [{name: c, image: x}]}}}}}}"
+	}
+	const path, pod = "/validate-batch-v1-cronjob", "spec.jobTemplate.spec.template."
+	refused := map[string]struct{ why, job, template, spec, field string }{
+		"FinalizersOfJobs": {"they would keep Jobs for ever", "finalizers: [a.b/c]", "", "", "spec.jobTemplate.metadata.finalizers"},
+		"FinalizersOfPods": {"they would keep pods for ever", "", "finalizers: [a.b/c]", "", pod + "metadata.finalizers"},
+		"Node":             {"the scheduler chooses", "", "", "nodeName: node-1, ", pod + "spec.nodeName"},
+		"SystemPriority":   {"that is not for tenants", "", "", "priorityClassName: system-node-critical, ", pod + "spec.priorityClassName"},
+		"LongGrace":        {"an evicted job would keep its pods", "", "", "terminationGracePeriodSeconds: 86400, ", pod + "spec.terminationGracePeriodSeconds"},
+		"KeepsOthersOff":   {"pods of other teams would find no node", "", "", "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone, namespaceSelector: {}}]}}, ", pod + "spec.affinity"},
+	}
+	handlers := serveWith(t, webhook.Options{Limits: jobs.Limits{Termination: time.Minute}}, nil, nil, world()...)
+	if r := send(t, handlers, ask{path: path, new: of("", "", "")}); !r.Allowed {
+		t.Errorf("a right one is refused: %s", r.Message)
+	}
+	for name, c := range refused {
+		t.Run(name, func(t *testing.T) {
+			if r := send(t, handlers, ask{path: path, new: of(c.job, c.template, c.spec)}); r.Allowed || !strings.Contains(r.Message, c.field) {
+				t.Errorf("it says %q, because %s", r.Message, c.why)
+			}
+		})
+	}
 }
 
 // The controllers of Kubernetes and our own write without a call.

@@ -79,6 +79,9 @@ func (r *reading) checkRole(x *role, at *field.Path) field.ErrorList {
 	if wrong := validation.IsDNS1035Label(x.GroupName); len(wrong) > 0 {
 		errs = append(errs, field.Invalid(at.Child("groupName"), x.GroupName, strings.Join(wrong, ", ")))
 	}
+	if len(x.Template.Finalizers) > 0 {
+		errs = append(errs, field.Forbidden(at.Child("template", "metadata", "finalizers"), "they would keep Jobs that have to go, and their pods: remove them"))
+	}
 	errs = append(errs, checkJob(&x.Template.Spec, at.Child("template", "spec"))...)
 	if len(errs) == 0 {
 		errs = r.checkNames(x, at)

@@ -192,3 +192,13 @@ func TestChange(t *testing.T) {
 		t.Error("it becomes one that nobody can stop")
 	}
 }
+
+// A Job that finalizers keep would keep its pods, and the JobSet.
+func TestJobsHaveNoFinalizers(t *testing.T) {
+	js := decode(t, "replicatedJobs: [{name: a, JOB}]")
+	js.Spec.ReplicatedJobs[0].Template.Finalizers = []string{"a.b/c"}
+	errs := jobset.Kind().Validate(js)
+	if len(errs) != 1 || errs[0].Field != "spec.replicatedJobs[0].template.metadata.finalizers" {
+		t.Errorf("%v", errs)
+	}
+}

@@ -126,6 +126,14 @@ func (k *Kind) template(o map[string]any) any {
 	return t
 }
 
+// Pods is where the template of the pods is, by fields: of Jobs it is inside their own.
+func (k *Kind) Pods() []string {
+	if k.Jobs {
+		return k.at("spec", "template")
+	}
+	return k.Template
+}
+
 // Path is where a field of the template is.
 func (k *Kind) Path(fields ...string) *field.Path {
 	return field.NewPath(k.Template[0], append(append([]string(nil), k.Template[1:]...), fields...)...)
@@ -149,8 +157,8 @@ func (k *Kind) Validate(was, is map[string]any) field.ErrorList {
 			}
 		}
 	}
-	if list, _, _ := unstructured.NestedSlice(is, k.at("metadata", "finalizers")...); len(list) > 0 && !k.Jobs {
-		errs = append(errs, field.Forbidden(k.Path("metadata", "finalizers"), "they would keep pods that have to go: remove them"))
+	if list, _, _ := unstructured.NestedSlice(is, k.at("metadata", "finalizers")...); len(list) > 0 {
+		errs = append(errs, field.Forbidden(k.Path("metadata", "finalizers"), "they would keep pods and Jobs that have to go: remove them"))
 	}
 	if was == nil {
 		return errs
