@@ -123,6 +123,9 @@ func (a *Auditor) podsHold(r *Run, j *job) error {
 	if j.admission == nil && j.holds() {
 		return fmt.Errorf("P10: %s has no quota, and its pods exist or may come to exist (%+v, %d pods)", j.spec.Key, j.maker, len(j.pods))
 	}
+	if err := a.endInTime(r, j); err != nil {
+		return err
+	}
 	if leaves := j.evicting || j.doomed || j.finishing; j.admission == nil || !leaves || j.holds() {
 		j.due = -1
 		return nil
@@ -135,6 +138,22 @@ func (a *Auditor) podsHold(r *Run, j *job) error {
 	if d := r.now - j.due; d > most {
 		return fmt.Errorf("P10: %s holds quota for %s after its last pod (evicted: %t, deleted: %t, finished: %t)",
 			j.spec.Key, time.Duration(d), j.evicting, j.doomed, j.finishing)
+	}
+	return nil
+}
+
+// endInTime checks that pods that were deleted go on for no longer than any may, and than the controllers
+// need to say so (P10): whoever waits for their quota waits for that.
+func (a *Auditor) endInTime(r *Run, j *job) error {
+	most := r.world.Lifecycle.LongestEnd
+	if most <= 0 {
+		return nil
+	}
+	most += 10*r.world.Cluster.Write.Max + time.Second
+	for _, p := range j.pods {
+		if d := time.Duration(r.now - p.deleted); p.Deleting && p.HoldsPlace() && d > most {
+			return fmt.Errorf("P10: pod %s was deleted %s ago and goes on, which none may for longer than %s", p.Name, d, r.world.Lifecycle.LongestEnd)
+		}
 	}
 	return nil
 }

@@ -17,6 +17,9 @@ type Rules interface {
 	// TakesPlace reports whether the scheduler counts a pod as one that holds a
 	// place of its job.
 	TakesPlace(core.PodState) bool
+	// TimeToEnd is how much time a pod has left that was deleted a while ago and was given grace to
+	// end, and whether the controllers tell it so, where pods have longest at most.
+	TimeToEnd(grace, ago, longest time.Duration) (left time.Duration, shorten bool)
 	// Wakes reports whether the controllers look at the Workload of a job because
 	// of what they see, and before, what they saw of the same pod last; nil if
 	// they did not know it.
@@ -74,6 +77,9 @@ func word(n int) Answer {
 type Lifecycle struct {
 	// Pods has pods exist one by one, so that tenants can act on them.
 	Pods bool
+	// LongestEnd is how long pods may go on that were deleted, whatever they were given; 0 is without
+	// limit. Only with Pods.
+	LongestEnd time.Duration
 	// PodsReady, if not nil, makes jobs prove that their pods run.
 	PodsReady *PodsReady
 }

@@ -37,8 +37,8 @@ type pod struct {
 	set int
 	// pinned is true while a finalizer of the tenant keeps its object.
 	pinned bool
-	// ends is when its grace is over, once it was deleted.
-	ends int64
+	// deleted is when it was deleted, and ends when its grace is over.
+	deleted, ends int64
 	// trying is true while the scheduler is about to look at it.
 	trying bool
 }
@@ -258,11 +258,17 @@ func (r *Run) deletePod(j *job, p *pod, grace time.Duration) {
 	if p.Deleting && p.ends <= ends {
 		return
 	}
+	if !p.Deleting {
+		p.deleted = r.now
+	}
 	p.Deleting, p.ends = true, ends
 	switch {
 	case p.Ended:
 	case p.Bound:
 		r.queue.push(item{at: ends, kind: doEnd, job: j, pod: p})
+		if most := r.world.Lifecycle.LongestEnd; most > 0 && time.Duration(ends-p.deleted) > most {
+			r.queue.push(item{at: r.now + r.span(r.world.Cluster.Write, j), kind: doShorten, job: j, pod: p})
+		}
 		r.unready(j)
 	case p.pinned:
 		r.queue.push(item{at: max(ends, r.now+int64(collectPods)), kind: doEnd, job: j, pod: p})
@@ -270,6 +276,17 @@ func (r *Run) deletePod(j *job, p *pod, grace time.Duration) {
 	r.showPod(j, p)
 	r.forget(j, p)
 	r.wants(j)
+}
+
+// shortens is the controller that has deleted pods end in time.
+func (r *Run) shortens(j *job, p *pod) {
+	if p.Ended || p.Gone {
+		return
+	}
+	left, shorten := r.world.Rules.TimeToEnd(time.Duration(p.ends-p.deleted), time.Duration(r.now-p.deleted), r.world.Lifecycle.LongestEnd)
+	if shorten {
+		r.deletePod(j, p, left)
+	}
 }
 
 // ends is a pod whose containers end.

@@ -29,6 +29,7 @@ const (
 	doHalt                    // the controller of job sees that it is suspended
 	doBind                    // the scheduler looks at pod
 	doEnd                     // the grace of pod is over
+	doShorten                 // the controllers see that pod was deleted
 	doCollect                 // the garbage collector deletes the Workload of job
 	doCollectPods             // and its pods
 )

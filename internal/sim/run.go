@@ -277,6 +277,8 @@ func (r *Run) happenToPods(x item) {
 		if x.at >= x.pod.ends {
 			r.ends(x.job, x.pod)
 		}
+	case doShorten:
+		r.shortens(x.job, x.pod)
 	case doCollect:
 		r.collects(x.job)
 	case doCollectPods:

@@ -133,6 +133,9 @@ func (m *maker) rules() {
 		return
 	}
 	m.world.Lifecycle = &sim.Lifecycle{Pods: m.hostile}
+	if m.hostile {
+		m.world.Lifecycle.LongestEnd = longestEnd
+	}
 	if !m.world.Engine.BlockAdmission && m.odds(30) {
 		return // an engine that waits for pods before it admits others has a limit for it
 	}
@@ -521,12 +524,18 @@ func (m *maker) grace() time.Duration {
 	return pick(m, 0, time.Second, 10*time.Second, 30*time.Second, 2*time.Minute)
 }
 
+// longestEnd is how long deleted pods may go on, which is more than those take that nobody keeps.
+const longestEnd = 3 * time.Minute
+
 // tenant is one deed of the owner of a job.
 func (m *maker) tenant(t time.Duration) {
 	a := sim.Act{Key: pick(m, m.jobs...), N: 1 + m.Int32N(3), Grace: m.grace()}
 	switch m.IntN(10) {
 	case 0, 1, 2:
 		a.Deed = sim.DeletePods
+		if m.odds(30) { // to keep what is borrowed
+			a.Grace = 28 * time.Hour
+		}
 		for range m.upTo(3) { // again and again
 			m.at(t+m.moment(10), sim.Op{Act: new(a)})
 		}

@@ -18,6 +18,13 @@ type broken struct {
 	wakes      func(*sim.WatchEvent) bool
 	reconcile  func(*sim.Observation) bool
 	workload   func(*core.Workload)
+	// forEver leaves deleted pods the time that they were given.
+	forEver bool
+}
+
+func (b broken) TimeToEnd(grace, ago, longest time.Duration) (time.Duration, bool) {
+	left, shorten := b.Rules.TimeToEnd(grace, ago, longest)
+	return left, shorten && !b.forEver
 }
 
 func (b broken) TakesPlace(p core.PodState) bool {
@@ -135,6 +142,11 @@ func TestBrokenRulesAreNoticed(t *testing.T) {
 			"S3: a finalizer holds quota without end",
 			broken{reconcile: func(f *sim.Observation) bool { f.Live = f.Live || f.Objects > 0; f.Pods = f.Objects; return true }},
 			"P11: ",
+		},
+		"deleted pods go on for as long as their owner says": {
+			"a tenant keeps what is borrowed for a day",
+			broken{forEver: true},
+			"P10: ",
 		},
 		"nobody watches jobs": {
 			"W1: the Workload of a job that was deleted is looked at before the job is seen to be",

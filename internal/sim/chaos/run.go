@@ -126,7 +126,7 @@ func Shorten(w sim.World, broken error) (sim.World, error) {
 		func(c *sim.World) { c.Lifecycle = nil },
 		func(c *sim.World) {
 			if c.Lifecycle != nil {
-				c.Lifecycle = &sim.Lifecycle{Pods: c.Lifecycle.Pods}
+				c.Lifecycle = &sim.Lifecycle{Pods: c.Lifecycle.Pods, LongestEnd: c.Lifecycle.LongestEnd}
 			}
 		},
 	} {

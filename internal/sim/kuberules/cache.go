@@ -13,6 +13,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/cache"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 	"github.com/mlbatch/mlbatch/internal/sim"
 )
 
@@ -32,6 +33,11 @@ func (Rules) NewObjectCache(w *sim.World) sim.ObjectCache {
 
 // TakesPlace is the rule of package core.
 func (Rules) TakesPlace(p core.PodState) bool { return p.HoldsPlace() }
+
+// TimeToEnd is the rule of the controllers.
+func (Rules) TimeToEnd(grace, ago, longest time.Duration) (time.Duration, bool) {
+	return workloadlifecycle.TimeToEnd(grace, ago, longest)
+}
 
 // Wakes is true for all that is seen of a job itself, and for pods that hold
 // quota no longer: nothing else lets the controllers find more to do. Workloads

@@ -25,6 +25,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/turns"
+	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 )
 
 // Shortened is the reason of the event on a pod that has less time to end than it was given.
@@ -58,7 +59,17 @@ func (r *reconciler) tooLong(o client.Object) bool {
 		return false
 	}
 	state := convert.PodState(p)
-	return state.Deleting && state.Bound && !state.Ended && grace(p) > r.Longest
+	if !state.Deleting || !state.HoldsPlace() {
+		return false
+	}
+	_, shorten := r.left(p)
+	return shorten
+}
+
+// left is how much time a pod has left, and whether it has to be told so.
+func (r *reconciler) left(p *corev1.Pod) (time.Duration, bool) {
+	since := p.DeletionTimestamp.Add(-grace(p)) // the API keeps the end
+	return workloadlifecycle.TimeToEnd(grace(p), r.Clock.Since(since), r.Longest)
 }
 
 // grace is how long a pod that is being deleted may go on, from that moment on.
@@ -78,7 +89,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if !r.tooLong(&p) {
 		return reconcile.Result{}, nil
 	}
-	left := r.left(&p)
+	left, _ := r.left(&p)
 	err := r.Client.Delete(ctx, &p, client.GracePeriodSeconds(int64(left.Seconds())), client.Preconditions{UID: &p.UID})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return reconcile.Result{}, nil
@@ -89,11 +100,4 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	r.Recorder.Eventf(&p, nil, corev1.EventTypeWarning, Shortened, Shortened,
 		"It ends within %s: it was deleted with %s to do so, and pods may take %s here (tenants.maxTerminationTime of the configuration)", left, grace(&p), r.Longest)
 	return reconcile.Result{}, nil
-}
-
-// left is what is left of the longest time, in whole seconds. A node counts what it is told from
-// the moment on at which it is told, and none at all would forget the pod before it has ended.
-func (r *reconciler) left(p *corev1.Pod) time.Duration {
-	since := p.DeletionTimestamp.Add(-grace(p)) // the API keeps the end
-	return max(since.Add(r.Longest).Sub(r.Clock.Now()).Truncate(time.Second), time.Second)
 }
