@@ -20,20 +20,25 @@ import (
 const (
 	// beside begins at once: its tests need no cluster.
 	beside = "beside"
-	// cluster waits for one of the places for clusters. What failed in it runs once more.
+	// cluster waits for one of the places for clusters.
 	cluster = "cluster"
 	// last begins when all others are through, those that ran again included.
 	last = "last"
 )
 
-// againVariable holds, for a job that runs again, which tests it shall run: a regular expression.
-const againVariable = "AGAIN"
+// For a job that runs again: which tests it shall run, as a regular expression, and of which packages.
+const (
+	againVariable    = "AGAIN"
+	packagesVariable = "AGAIN_PACKAGES"
+)
 
 // job is a command that prints events of `go test -json`.
 type job struct{ when, name, command string }
 
-// parseJobs reads jobs, one a line: when it runs, its name and the command for bash. The command
-// runs the tests that $AGAIN names, if it is set. Empty lines, and those that begin with #, are none.
+// again reports whether what fails in the job runs once more: its command can run some of its tests.
+func (j job) again() bool { return strings.Contains(j.command, "${"+againVariable) }
+
+// parseJobs reads jobs, one a line: when it runs, its name and the command for bash. Empty lines, and those that begin with #, are none.
 func parseJobs(text string) ([]job, error) {
 	var jobs []job
 	for line := range strings.Lines(text) {
@@ -50,9 +55,19 @@ func parseJobs(text string) ([]job, error) {
 	return jobs, nil
 }
 
-// runner runs a job and gives its output to read. Again, if not "", says which of its tests.
+// runner runs a job, or some of its tests, and gives its output to read.
 type runner interface {
-	run(ctx context.Context, j job, again string, read func(io.Reader) error) (cost, error)
+	run(ctx context.Context, j job, only []test, read func(io.Reader) error) (cost, error)
+}
+
+// pattern is the regular expression that names tests, and packages are theirs.
+func pattern(tests []test) (names, packages string) {
+	var tops, of []string
+	for _, t := range tests {
+		tops, of = append(tops, t.name), append(of, t.pkg)
+	}
+	slices.Sort(of)
+	return "^(" + strings.Join(tops, "|") + ")$", strings.Join(slices.Compact(of), " ")
 }
 
 // cost is what a job took.
@@ -64,11 +79,12 @@ type cost struct {
 // shell runs jobs by bash.
 type shell struct{ clock func() time.Time }
 
-func (s shell) run(ctx context.Context, j job, again string, read func(io.Reader) error) (cost, error) {
+func (s shell) run(ctx context.Context, j job, only []test, read func(io.Reader) error) (cost, error) {
 	begin := s.clock()
 	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", j.command) //nolint:gosec // it is what shall be run
-	if again != "" {
-		cmd.Env = append(os.Environ(), againVariable+"="+again)
+	if len(only) > 0 {
+		names, packages := pattern(only)
+		cmd.Env = append(os.Environ(), againVariable+"="+names, packagesVariable+"="+packages)
 	}
 	// Who ends this ends all that it began.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -128,7 +144,7 @@ func (s *suite) runAll(ctx context.Context, jobs []job, clusters int) (counts, e
 	}
 	running.Wait()
 	for _, j := range jobs {
-		if j.when == cluster {
+		if j.again() {
 			s.second(ctx, j)
 		}
 	}
@@ -143,7 +159,7 @@ func (s *suite) runAll(ctx context.Context, jobs []job, clusters int) (counts, e
 // first runs a job.
 func (s *suite) first(ctx context.Context, j job) {
 	r := newReport(s.out, j.name)
-	s.run(ctx, j, r, "")
+	s.run(ctx, j, r, nil)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reports[j] = r
@@ -162,12 +178,12 @@ func (s *suite) second(ctx context.Context, j job) {
 	}
 	s.out.print(fmt.Sprintf("once more (%s): %s\n", j.name, strings.Join(names, ", ")))
 	again := newReport(s.out, j.name+", again")
-	s.run(ctx, j, again, "^("+strings.Join(names, "|")+")$")
+	s.run(ctx, j, again, broken)
 	r.again(again)
 }
 
-func (s *suite) run(ctx context.Context, j job, r *report, again string) {
-	c, err := s.runner.run(ctx, j, again, r.read)
+func (s *suite) run(ctx context.Context, j job, r *report, only []test) {
+	c, err := s.runner.run(ctx, j, only, r.read)
 	said, ended := errors.AsType[failure](err)
 	switch {
 	case err == nil:

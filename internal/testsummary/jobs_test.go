@@ -44,7 +44,11 @@ type script struct {
 	most  int
 }
 
-func (s *script) run(_ context.Context, j job, again string, read func(io.Reader) error) (cost, error) {
+func (s *script) run(_ context.Context, j job, only []test, read func(io.Reader) error) (cost, error) {
+	again := ""
+	if len(only) > 0 {
+		again, _ = pattern(only)
+	}
 	s.mu.Lock()
 	s.log = append(s.log, strings.TrimSpace(j.name+" "+again))
 	if j.when == cluster {
@@ -94,53 +98,53 @@ func TestWhatFailsRunsOnceMore(t *testing.T) {
 		log   []string
 	}{
 		"passes then": {
-			"it is green, and named", "cluster a pass:TestA fail:TestB fail:TestB/x pass:TestB/y",
+			"it is green, and named", "cluster a ${AGAIN} pass:TestA fail:TestB fail:TestB/x pass:TestB/y",
 			map[string]string{"a": "pass:TestB pass:TestB/x"},
 			"3 passed, 0 failed, 0 skipped, flaky: TestB",
 			[]string{"a", "a ^(TestB)$"},
 		},
 		"fails again": {
-			"it is broken", "cluster a pass:TestA fail:TestB",
+			"it is broken", "cluster a ${AGAIN} pass:TestA fail:TestB",
 			map[string]string{"a": "fail:TestB"},
 			"1 passed, 1 failed, 0 skipped",
 			[]string{"a", "a ^(TestB)$"},
 		},
 		"one of two": {
-			"one flaky test does not hide a broken one", "cluster a fail:TestA fail:TestB",
+			"one flaky test does not hide a broken one", "cluster a ${AGAIN} fail:TestA fail:TestB",
 			map[string]string{"a": "pass:TestA fail:TestB"},
 			"1 passed, 1 failed, 0 skipped, flaky: TestA",
 			[]string{"a", "a ^(TestA|TestB)$"},
 		},
 		"skipped then": {
-			"nothing was shown", "cluster a pass:TestB fail:TestA",
+			"nothing was shown", "cluster a ${AGAIN} pass:TestB fail:TestA",
 			map[string]string{"a": "skip:TestA"},
 			"1 passed, 1 failed, 0 skipped",
 			[]string{"a", "a ^(TestA)$"},
 		},
 		"not there": {
-			"what is looked at after all tests is looked at for all tests", "cluster a pass:TestB fail:TestAfterAll",
+			"what is looked at after all tests is looked at for all tests", "cluster a ${AGAIN} pass:TestB fail:TestAfterAll",
 			map[string]string{"a": ""},
 			"1 passed, 1 failed, 0 skipped",
 			[]string{"a", "a ^(TestAfterAll)$"},
 		},
-		"without a cluster": {
-			"what only computes fails for a reason", "beside a pass:TestB fail:TestA", nil,
+		"all or nothing": {
+			"it is told of at once where the command cannot choose tests", "beside a pass:TestB fail:TestA", nil,
 			"1 passed, 1 failed, 0 skipped",
 			[]string{"a"},
 		},
 		"in two jobs": {
-			"the same test of two variants is two tests", "cluster a pass:TestA\ncluster b fail:TestA",
+			"the same test of two variants is two tests", "cluster a ${AGAIN} pass:TestA\ncluster b ${AGAIN} fail:TestA",
 			map[string]string{"b": "pass:TestA"},
 			"2 passed, 0 failed, 0 skipped, flaky: TestA",
 			[]string{"a", "b", "b ^(TestA)$"},
 		},
 		"crash": {
-			"no test says what is wrong", "cluster a pass:TestA\ncluster b crash", nil,
+			"no test says what is wrong", "cluster a ${AGAIN} pass:TestA\ncluster b crash", nil,
 			"1 passed, 1 failed, 0 skipped",
 			[]string{"a", "b"},
 		},
 		"last": {
-			"it sees what ran again", "last z pass:TestZ\ncluster a fail:TestA",
+			"it sees what ran again", "last z pass:TestZ\ncluster a ${AGAIN} fail:TestA",
 			map[string]string{"a": "pass:TestA"},
 			"2 passed, 0 failed, 0 skipped, flaky: TestA",
 			[]string{"a", "a ^(TestA)$", "z"},
@@ -176,7 +180,7 @@ func TestWhatFailsRunsOnceMore(t *testing.T) {
 
 func TestSoManyClustersRunAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		jobs, err := parseJobs("cluster a pass:A\ncluster b pass:B\ncluster c pass:C\nbeside u pass:U\ncluster d pass:D")
+		jobs, err := parseJobs("cluster a ${AGAIN} pass:A\ncluster b pass:B\ncluster c pass:C\nbeside u pass:U\ncluster d pass:D")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,10 +212,10 @@ func TestShellRunsJobs(t *testing.T) {
 		return err
 	}
 	sh := shell{clock: time.Now}
-	if _, err := sh.run(t.Context(), job{name: "a", command: `echo "${AGAIN-all}"`}, "^(TestA)$", read); err != nil || got != "^(TestA)$\n" {
+	if _, err := sh.run(t.Context(), job{name: "a", command: `echo "${AGAIN-all} ${AGAIN_PACKAGES-}"`}, []test{{"p", "TestA"}, {"q", "TestB"}, {"p", "TestC"}}, read); err != nil || got != "^(TestA|TestB|TestC)$ p q\n" {
 		t.Errorf("%v, %q: want what runs again", err, got)
 	}
-	if _, err := sh.run(t.Context(), job{name: "a", command: `echo "${AGAIN-all}"; echo so >&2; exit 2`}, "", read); err == nil || !strings.Contains(err.Error(), "so\n") || got != "all\n" {
+	if _, err := sh.run(t.Context(), job{name: "a", command: `echo "${AGAIN-all}"; echo so >&2; exit 2`}, nil, read); err == nil || !strings.Contains(err.Error(), "so\n") || got != "all\n" {
 		t.Errorf("%v, %q: want all, and what was complained of", err, got)
 	}
 }
@@ -228,7 +232,7 @@ func TestEndedJobsLeaveNoProcess(t *testing.T) {
 		}
 		return lines.Err()
 	}
-	if _, err := (shell{clock: time.Now}).run(ctx, job{name: "a", command: `sleep 1000 & echo "$!"; wait`}, "", read); err == nil {
+	if _, err := (shell{clock: time.Now}).run(ctx, job{name: "a", command: `sleep 1000 & echo "$!"; wait`}, nil, read); err == nil {
 		t.Error("it was cut off, and nothing is said")
 	}
 	pid, err := strconv.Atoi(child)
