@@ -15,12 +15,12 @@ func TestT9CountsAfterAMove(t *testing.T) {
 	e.Apply(core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: "a", Name: "other", Queue: "a"}})
 	counts := func(name string) [3]int {
 		c := e.LocalLoad("a", name)
-		return [3]int{c.Pending, c.Reserving, c.Admitted}
+		return [3]int{c.Waiting(), c.Reserving, c.Admitted}
 	}
 	check := func(why string, q, other [3]int) {
 		t.Helper()
 		if diff := cmp.Diff([][3]int{q, other}, [][3]int{counts("q"), counts("other")}); diff != "" {
-			t.Errorf("%s: active, reserving, admitted in q and other (-want +got):\n%s", why, diff)
+			t.Errorf("%s: waiting, reserving, admitted in q and other (-want +got):\n%s", why, diff)
 		}
 		if n := e.Load("a"); n.Waiting()+n.Reserving != 1 {
 			t.Errorf("%s: the ClusterQueue counts %+v", why, n)
