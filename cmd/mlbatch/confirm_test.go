@@ -54,7 +54,7 @@ func TestConfirm(t *testing.T) {
 // TestConfirmEndsAtOnce: whoever interrupts a command at a question need not answer it.
 func TestConfirmEndsAtOnce(t *testing.T) {
 	silent, never := io.Pipe()
-	defer never.Close()
+	defer func() { _ = never.Close() }()
 	ctx, interrupt := context.WithCancel(t.Context())
 	cmd := &cobra.Command{}
 	cmd.SetIn(silent)

@@ -70,11 +70,11 @@ func (f Filter) Admits(n *Node) bool {
 	if r, refused := TakenOn(f.Refused, n.Name); refused && r.Most == 0 {
 		return false
 	}
-	return f.selects(n)
+	return selects(&f, n)
 }
 
 // selects is Admits without regard to what nodes answered.
-func (f *Filter) selects(n *Node) bool {
+func selects(f *Filter, n *Node) bool {
 	if !f.Must.Matches(n.Labels) {
 		return false
 	}

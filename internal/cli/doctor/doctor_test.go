@@ -94,7 +94,7 @@ func definition(versions ...string) *apiextensionsv1.CustomResourceDefinition {
 }
 
 // jobSets is a definition that keeps what mlbatch remembers, or one of others.
-func jobSets(remembers bool) *apiextensionsv1.CustomResourceDefinition {
+func jobSets(remembers bool) *apiextensionsv1.CustomResourceDefinition { //nolint:revive // flag-parameter: whose definition it is
 	d := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: meta("", "jobsets.jobset.x-k8s.io")}
 	d.Spec.Names.Kind = "JobSet"
 	status := apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"conditions": {Type: "array"}}}

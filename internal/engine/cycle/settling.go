@@ -169,7 +169,7 @@ func (se *settling) walk(n *quota.Node) {
 }
 
 // touch notes a change in the tree of a queue: one for which nothing of it is judged, if edited.
-func (se *settling) touch(q *queue, edited bool) { //nolint:revive // edited is what is noted
+func (se *settling) touch(q *queue, edited bool) {
 	if !q.touched {
 		q.touched = true
 		se.touched = append(se.touched, q)

@@ -19,17 +19,19 @@ type share struct {
 // shares are what is taken of limits on a node by name; none is kept of which nothing is.
 type shares map[string]share
 
-func (s *shares) take(l core.Limit, count int64) {
-	if *s == nil {
-		*s = shares{}
+// with are the shares when count more is taken of a limit; they stand for s from then on.
+func (s shares) with(l core.Limit, count int64) shares {
+	if s == nil {
+		s = shares{}
 	}
-	is := (*s)[l.Name]
+	is := s[l.Name]
 	is.taken, is.most = is.taken+count, l.Most
 	if is.taken == 0 {
-		delete(*s, l.Name)
-		return
+		delete(s, l.Name)
+	} else {
+		s[l.Name] = is
 	}
-	(*s)[l.Name] = is
+	return s
 }
 
 // over reports whether more is taken of a limit than there is.
@@ -46,7 +48,7 @@ func (s shares) over(foreign shares) bool {
 func (n *Node) measureLimits() {
 	n.foreign = nil
 	for _, l := range n.spec.ForeignLimits {
-		n.foreign.take(l, int64(l.Count))
+		n.foreign = n.foreign.with(l, int64(l.Count))
 	}
 }
 
@@ -54,7 +56,7 @@ func (n *Node) measureLimits() {
 func (n *Node) takeLimits(l core.Account, h Hold, sign int64) {
 	for _, limit := range h.Class.limits {
 		if !limit.Own {
-			n.shares[l].take(limit, sign*int64(limit.Count)*int64(h.Count))
+			n.shares[l] = n.shares[l].with(limit, sign*int64(limit.Count)*int64(h.Count))
 		}
 	}
 }
@@ -64,7 +66,7 @@ func (n *Node) takeOwn(h Hold, sign int64) {
 	for _, limit := range h.Class.limits {
 		if limit.Own {
 			for account := range n.shares {
-				n.shares[account].take(limit, sign*int64(limit.Count)*int64(h.Count))
+				n.shares[account] = n.shares[account].with(limit, sign*int64(limit.Count)*int64(h.Count))
 			}
 		}
 	}
@@ -118,7 +120,7 @@ func (s *Nodes) stay(holds []Hold, sign int64) {
 	for _, h := range holds {
 		h.Node.takeOwn(h, sign)
 		if len(h.Class.filter.Refused) > 0 {
-			h.Node.shares[core.Current].take(core.Limit{Name: h.Class.staying(), Most: 1 << 30}, sign*int64(h.Count))
+			h.Node.shares[core.Current] = h.Node.shares[core.Current].with(core.Limit{Name: h.Class.staying(), Most: 1 << 30}, sign*int64(h.Count))
 		}
 		s.touch(h.Node)
 	}

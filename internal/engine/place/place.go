@@ -229,7 +229,7 @@ func (s *Nodes) exact(r Request, spots [][]Spot) bool {
 	turn := largestFirst(r.Sets)
 	x := s.newPacking(r.Sets, turn, searchTries)
 	for rank, n := range s.order {
-		left := x.columns.left(n.left(r.View), func(limit string) int64 { return n.takenOf(limit, r.View) })
+		left := x.left(n.left(r.View), func(limit string) int64 { return n.takenOf(limit, r.View) })
 		b := bin{rank: rank, left: left, late: n.spec.State != core.NodeReady, most: make([]int32, len(r.Sets))}
 		for k, set := range x.sets {
 			if s.index(set.Class, r.View).slots[rank] > 0 {

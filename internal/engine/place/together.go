@@ -20,7 +20,7 @@ func (s *Nodes) Together(sets []Set) (Shortage, bool) {
 		}
 		x := s.newPacking(sets, turn, maxTries)
 		for rank, n := range s.order {
-			b := bin{rank: rank, left: x.columns.left(n.cap, nil), most: make([]int32, len(sets))}
+			b := bin{rank: rank, left: x.left(n.cap, nil), most: make([]int32, len(sets))}
 			for k, set := range x.sets {
 				if set.Class.filter.Admits(&n.spec) {
 					b.most[k] = set.Class.answered(n)

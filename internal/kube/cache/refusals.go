@@ -90,7 +90,7 @@ func (w *World) stateOf(node string, but core.Key) uint64 {
 		return 0
 	}
 	h := fnv.New64a()
-	_ = json.NewEncoder(h).Encode(n) // maps in order of keys
+	_ = json.NewEncoder(h).Encode(n) //nolint:errchkjson // values that marshal, maps in order of keys, and a hash takes all that is written
 	refs := slices.SortedFunc(maps.Keys(w.pods.byNode[node]), func(a, b Ref) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})

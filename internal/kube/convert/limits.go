@@ -3,6 +3,7 @@ package convert
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -76,9 +77,7 @@ func labelled(w *kueue.Workload, ps *kueue.PodSet) labels.Set {
 	for _, key := range roleLabels() {
 		out[key] = string(ps.Name)
 	}
-	for key, value := range ps.Template.Labels {
-		out[key] = value
-	}
+	maps.Copy(out, ps.Template.Labels)
 	return out
 }
 

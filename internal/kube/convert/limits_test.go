@@ -76,7 +76,8 @@ func TestLimits(t *testing.T) {
 			"{name: others, template: {metadata: {labels: {app: z}}}}",
 		}, [][]core.Limit{
 			{{Name: "the required podAntiAffinity over app=x in namespace blue", Count: whole, Most: whole}},
-			{{Name: "the required podAntiAffinity over app=x in namespace blue", Count: 1, Most: whole}}, nil,
+			{{Name: "the required podAntiAffinity over app=x in namespace blue", Count: 1, Most: whole}},
+			nil,
 		}},
 		"spread":             {"three pods, no two on a node", []string{spread("app: x", "maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: x}}")}, one(own("the topologySpreadConstraint over app=x (maxSkew 1)", 1, 1))},
 		"wide spread":        {"three pods may be anywhere", []string{spread("app: x", "maxSkew: 3, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: x}}")}, one()},

@@ -84,7 +84,7 @@ func ReadRefusals(text string) []Refusal {
 		if !ok {
 			continue
 		}
-		for _, n := range strings.Fields(nodes) {
+		for n := range strings.FieldsSeq(nodes) {
 			node, number, _ := strings.Cut(n, "=")
 			most, times, again := strings.Cut(number, "/")
 			r := Refusal{PodSet: podSet, NodeRefusal: core.NodeRefusal{Node: node, Why: why}, Times: 1}

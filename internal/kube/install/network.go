@@ -24,7 +24,7 @@ func (x *rendering) networkPolicies() []client.Object {
 		return nil
 	}
 	called := []int32{webhookPort}
-	if x.Values.Visibility.Enabled {
+	if x.Visibility.Enabled {
 		called = append(called, visibilityPort)
 	}
 	all := []client.Object{

@@ -95,7 +95,7 @@ func (x *rendering) controller() client.Object {
 		{Name: "metrics", ContainerPort: metricsPort},
 		{Name: "health", ContainerPort: healthPort},
 	}
-	if !x.Values.Visibility.Enabled {
+	if !x.Visibility.Enabled {
 		ports = slices.DeleteFunc(ports, func(p corev1.ContainerPort) bool { return p.ContainerPort == visibilityPort })
 	}
 	pod := x.pod(ControllerComponent, Controller, x.Controller.Program, args, ports)
@@ -109,7 +109,7 @@ func (x *rendering) controller() client.Object {
 
 // visibilityPort is where the visibility API is served; 0 turns it off.
 func (x *rendering) visibilityPort() int32 {
-	if !x.Values.Visibility.Enabled {
+	if !x.Visibility.Enabled {
 		return 0
 	}
 	return visibilityPort

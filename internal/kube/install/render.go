@@ -137,7 +137,7 @@ func (x *rendering) options() Options {
 		SchedulerNames: x.SchedulerNames(),
 		Kinds:          kinds.All(),
 	}
-	if x.Values.Visibility.Enabled {
+	if x.Visibility.Enabled {
 		o.Visibility = &Visibility{Port: visibilityPort, Selector: selector(ControllerComponent)}
 	}
 	if x.CertManager.Enabled {

@@ -31,7 +31,7 @@ func samples(t *testing.T) map[string]map[string]any {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, doc := range strings.Split(string(text), "\n---\n") {
+		for doc := range strings.SplitSeq(string(text), "\n---\n") {
 			var o map[string]any
 			if err := yaml.Unmarshal([]byte(doc), &o); err != nil {
 				t.Fatal(err)

@@ -42,9 +42,11 @@ func TestMutateServing(t *testing.T) {
 		"elsewhere":       {why: "it is none of ours", path: deployment, new: deploymentText("Deployment", "lab", "", "", "")},
 		"elsewhere, in":   {why: "it asks for it", path: deployment, new: deploymentText("Deployment", "lab", queueLabel, "", ""), queue: "default-queue", parent: "deployment"},
 		"a set":           {why: "its pods are a group", path: set, new: deploymentText("StatefulSet", "blue", queueLabel, "", ""), queue: "default-queue", parent: "statefulset", grouped: "true"},
-		"a set in a group": {why: "its pods are members of the group that they name", path: set,
+		"a set in a group": {
+			why: "its pods are members of the group that they name", path: set,
 			new:   deploymentText("StatefulSet", "blue", queueLabel, "labels: {kueue.x-k8s.io/pod-group-name: tenant}, annotations: {kueue.x-k8s.io/pod-group-total-count: '2'}", ""),
-			queue: "default-queue"},
+			queue: "default-queue",
+		},
 		"scaled part":  {why: "its pods are counted with the job", path: deployment, new: part, old: part},
 		"switched off": {why: "the installation does not queue them", path: deployment, frameworks: []string{"batch/job"}, new: deploymentText("Deployment", "blue", queueLabel, "", "")},
 		"only this":    {why: "the installation queues no other pods", path: deployment, frameworks: []string{"deployment"}, new: deploymentText("Deployment", "blue", queueLabel, "", ""), queue: "default-queue", parent: "deployment"},

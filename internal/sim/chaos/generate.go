@@ -328,7 +328,9 @@ func (m *maker) refuse(j *sim.Job) {
 // they spread.
 func (m *maker) limit(p *core.PodSet) {
 	limits := []core.Limit{
-		{Name: "host port 80/TCP", Count: 1, Most: 1}, {Name: "affinity", Count: 9, Most: 9}, {Name: "affinity", Count: 1, Most: 9},
+		{Name: "host port 80/TCP", Count: 1, Most: 1},
+		{Name: "affinity", Count: 9, Most: 9},
+		{Name: "affinity", Count: 1, Most: 9},
 		{Name: "spread", Own: true, Count: 1, Most: 1},
 	}
 	if m.sharing.IntN(8) == 0 {

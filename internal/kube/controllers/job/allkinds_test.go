@@ -39,8 +39,10 @@ func samples() map[string]struct{ spec, role string } {
 	cluster := strings.ReplaceAll(ray, "HEAD", of("c"))
 	group := ", {groupName: h, replicas: 2, minReplicas: 0, maxReplicas: 9, rayStartParams: {}, " + of("c") + "}"
 	return map[string]struct{ spec, role string }{
-		"AppWrapper": {"components: [{template: {apiVersion: batch/v1, kind: Job, metadata: {name: x}, spec: {parallelism: SIZE, template: {spec: {restartPolicy: Never, containers: [{name: c, image: IMAGE}]}}}}} ROLE]",
-			", {template: {apiVersion: v1, kind: Pod, metadata: {name: y}, spec: {containers: [{name: c, image: IMAGE}]}}}"},
+		"AppWrapper": {
+			"components: [{template: {apiVersion: batch/v1, kind: Job, metadata: {name: x}, spec: {parallelism: SIZE, template: {spec: {restartPolicy: Never, containers: [{name: c, image: IMAGE}]}}}}} ROLE]",
+			", {template: {apiVersion: v1, kind: Pod, metadata: {name: y}, spec: {containers: [{name: c, image: IMAGE}]}}}",
+		},
 		"Job":        {"parallelism: SIZE, template: {spec: {restartPolicy: Never, containers: [{name: c, image: IMAGE}]}}", ""},
 		"PyTorchJob": {"pytorchReplicaSpecs: {Worker: {replicas: SIZE, " + of("pytorch") + "} ROLE}", ", Master: {" + of("pytorch") + "}"},
 		"TFJob":      {"tfReplicaSpecs: {Worker: {replicas: SIZE, " + of("tensorflow") + "} ROLE}", ", PS: {" + of("tensorflow") + "}"},
@@ -51,8 +53,10 @@ func samples() map[string]struct{ spec, role string } {
 		"RayCluster": {strings.TrimSuffix(strings.TrimPrefix(cluster, "{"), "}"), group},
 		"RayJob":     {"entrypoint: x, rayClusterSpec: " + cluster, group},
 		"RayService": {"serveConfigV2: 'applications: [{name: a, import_path: a:b}]', rayClusterConfig: " + cluster, group},
-		"JobSet": {"replicatedJobs: [{name: a, template: {spec: {parallelism: SIZE, completions: SIZE, completionMode: Indexed, " + of("c") + "}}} ROLE]",
-			", {name: b, template: {spec: {" + of("c") + "}}}"},
+		"JobSet": {
+			"replicatedJobs: [{name: a, template: {spec: {parallelism: SIZE, completions: SIZE, completionMode: Indexed, " + of("c") + "}}} ROLE]",
+			", {name: b, template: {spec: {" + of("c") + "}}}",
+		},
 		"TrainJob": {"runtimeRef: {name: r}, trainer: {numNodes: SIZE, image: IMAGE}", ""},
 	}
 }
@@ -66,6 +70,7 @@ type world struct {
 }
 
 func kindWorld(t *testing.T, k jobs.Kind, objects ...client.Object) *world {
+	t.Helper()
 	c := fake.NewClientBuilder().WithScheme(scheme.For(kinds.All())).WithObjects(objects...).WithStatusSubresource(&kueue.Workload{}).
 		WithIndex(&corev1.Pod{}, admission.PodIndex, admission.IndexPod).WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).
 		WithIndex(&corev1.Pod{}, others.Index, others.IndexImages(kinds.All().Others())).Build()
@@ -181,7 +186,7 @@ func (w *world) admit() {
 
 // change has the author of the job make another of it. It reports whether that was refused, or
 // undone.
-func (w *world) change(size int, image string, role bool) (refused bool) { //nolint:revive // what it is to be
+func (w *world) change(size int, image string, role bool) (refused bool) {
 	w.Helper()
 	was, is := w.job(), sample(w.T, w.kind, size, image, role)
 	is.SetResourceVersion(was.GetResourceVersion())
@@ -232,6 +237,7 @@ func TestEveryKindAndEveryChange(t *testing.T) {
 	for _, k := range kinds.All() {
 		name := k.GVK().Kind
 		begun := func(t *testing.T) *world {
+			t.Helper()
 			o := sample(t, &k, size, image, false)
 			w := kindWorld(t, k, o, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}})
 			w.settle()

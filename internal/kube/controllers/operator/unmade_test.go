@@ -5,13 +5,12 @@ import (
 	"strings"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	batchv1 "k8s.io/api/batch/v1"
 
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/toy"
@@ -32,7 +31,8 @@ func TestWhatCannotBeMadeIsTold(t *testing.T) {
 		"Job":       {ofJobs, func(o client.Object) bool { _, is := o.(*batchv1.Job); return is }, []string{"because"}, "FailedCreateJob"},
 		"NoRights": {
 			func(x *toy.Toy) { x.Spec.Key = true }, func(o client.Object) bool { _, is := o.(*corev1.Secret); return is },
-			[]string{"no team's and has no LocalQueue", "mlbatch team create"}, "FailedCreateSecret",
+			[]string{"no team's and has no LocalQueue", "mlbatch team create"},
+			"FailedCreateSecret",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -109,6 +109,6 @@ func TestEventsNameEachKind(t *testing.T) {
 	}
 	all = append([]member{{Object: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "launcher"}}, kind: job}}, all...)
 	var got []string
-	byKind(all, func(kind string, some []member) { got = append(got, kind+": "+several(some)) })
-	expect(t, "events", got, []string{"Job: Job: launcher", "Pod: 2 pods: w-0 to w-1"})
+	byKind(all, func(kind string, some []member) { got = append(got, kind+" / "+several(some)) })
+	expect(t, "events", got, []string{"Job / Job: launcher", "Pod / 2 pods: w-0 to w-1"})
 }
