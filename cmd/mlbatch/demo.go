@@ -208,7 +208,8 @@ func inDemoDir(do func(dir string) error) (err error) {
 func inDemoCluster(cmd *cobra.Command, dir string, cfg local.Config, do func(*local.Cluster) error) (err error) {
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
 	fmt.Fprintln(out, "Starting a cluster of its own for the demo:")
-	cfg.DataDir, cfg.Tutorial, cfg.Samples, cfg.Install = dir, true, examples.AllRuntimes(), installMLBatch
+	mlbatch := &installer{}
+	cfg.DataDir, cfg.Tutorial, cfg.Samples, cfg.Initial, cfg.Install = dir, true, examples.AllRuntimes(), mlbatch.initial, mlbatch.install
 	cfg.Progress = func(s local.Milestone) { fmt.Fprintf(out, "%6.1fs  %s\n", s.Took.Seconds(), s.Name) }
 	cluster, err := local.Start(ctx, cfg)
 	if err != nil {

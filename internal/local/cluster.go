@@ -175,7 +175,7 @@ func (c *Cluster) start(ctx context.Context) error {
 	go c.writeStates()
 	c.note()
 	// 1. The API: everything else is its client.
-	if err := c.run(ctx, c.etcd()); err != nil {
+	if err := c.store(ctx); err != nil {
 		return err
 	}
 	if err := c.run(ctx, c.apiServer()); err != nil {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
 	"github.com/mlbatch/mlbatch/internal/local/simnode"
@@ -57,6 +58,10 @@ type Config struct {
 	// Configuration is what the controller's configuration file holds; it is not
 	// checked here. Nil keeps the last one, empty goes back to none.
 	Configuration []byte
+	// Initial is asked at every start, while etcd comes up, for definitions of kinds and other objects
+	// as an API server keeps them. They are stored if none has used the store yet: to take them one by
+	// one costs an API server several times what its start does.
+	Initial func(a Access) ([]*unstructured.Unstructured, error)
 	// Install prepares the API server (CRDs, roles, webhooks) before the nodes
 	// and mlbatch start. It runs at every start.
 	Install func(ctx context.Context, a Access) error

@@ -233,7 +233,7 @@ func putAll(ctx context.Context, c client.Client, record *Record, objects []*uns
 // addForeign creates what belongs to others and does not exist.
 func addForeign(ctx context.Context, c client.Client, record *Record, crds []*apiextensionsv1.CustomResourceDefinition) error {
 	for _, crd := range crds {
-		if record.exists(definitionKind, crd.Name) {
+		if record.exists(definitionKind(), crd.Name) {
 			continue
 		}
 		if err := client.IgnoreAlreadyExists(c.Create(ctx, crd.DeepCopy())); err != nil {

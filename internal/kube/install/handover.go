@@ -19,7 +19,7 @@ func handOver(ctx context.Context, c client.Client, ours *unstructured.Unstructu
 		return nil
 	}
 	have := &unstructured.Unstructured{}
-	have.SetGroupVersionKind(definitionKind)
+	have.SetGroupVersionKind(definitionKind())
 	if err := c.Get(ctx, client.ObjectKeyFromObject(ours), have); err != nil {
 		return client.IgnoreNotFound(err)
 	}

@@ -30,7 +30,9 @@ const (
 const apiServices = "apiregistration.k8s.io"
 
 // definitionKind is the kind of definitions.
-var definitionKind = apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")
+func definitionKind() schema.GroupVersionKind {
+	return apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")
+}
 
 // entry is what is recorded of an object: a digest of what was applied, and the mark of the object
 // that came of it.
@@ -112,7 +114,7 @@ func (r *Record) Put(ctx context.Context, c client.Client, o *unstructured.Unstr
 	if r.holds(id, digest) {
 		return nil
 	}
-	if o.GroupVersionKind() == definitionKind {
+	if o.GroupVersionKind() == definitionKind() {
 		if err := handOver(ctx, c, o); err != nil {
 			return err
 		}

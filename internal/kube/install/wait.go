@@ -111,7 +111,7 @@ func Unstick(ctx context.Context, c client.Client, name string) error {
 		return nil
 	}
 	touched := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	touched.SetGroupVersionKind(definitionKind)
+	touched.SetGroupVersionKind(definitionKind())
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, TouchedAnnotation, crd.ResourceVersion)
 	return c.Patch(ctx, touched, client.RawPatch(types.MergePatchType, patch))
 }

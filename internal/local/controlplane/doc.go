@@ -9,6 +9,8 @@
 // gets SIGTERM. They keep global state, so each must have a process of its own.
 package controlplane
 
+import "crypto/tls"
+
 // Names of the programs.
 const (
 	EtcdName              = "etcd"
@@ -25,3 +27,10 @@ const (
 	// OldCachesFlag makes it keep watch caches of old versions.
 	OldCachesFlag = "watch-cache-old-versions"
 )
+
+// Store is the etcd of a cluster, as its API server sees it.
+type Store struct {
+	// Address is host:port.
+	Address string
+	TLS     *tls.Config
+}
