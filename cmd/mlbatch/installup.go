@@ -37,6 +37,7 @@ func (i *installer) prepare(a local.Access) (*install.Installation, error) {
 			ControllerUser: names.ControllerUser,
 			SchedulerUser:  names.SchedulerUser,
 			Foreign:        true,
+			Moved:          a.Moved,
 			Visibility:     &install.Visibility{ExternalName: "localhost", Port: int32(a.VisibilityPort)}, //nolint:gosec // a port
 		})
 	})

@@ -10,6 +10,7 @@ import (
 	"text/template"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -54,14 +55,11 @@ func (c *Cluster) bootstrap(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := createMissing(ctx, cl, objects); err != nil {
-		return err
-	}
-	if c.cfg.Parts != APIOnly && c.real == nil {
-		if err := c.registerNodes(ctx, cl); err != nil {
-			return err
-		}
-	}
+	return createMissing(ctx, cl, objects, c.patience.moved)
+}
+
+// install prepares the API server for mlbatch.
+func (c *Cluster) install(ctx context.Context) error {
 	if c.cfg.Install == nil {
 		return nil
 	}
@@ -70,6 +68,23 @@ func (c *Cluster) bootstrap(ctx context.Context) error {
 	}
 	c.milestone("definitions")
 	return nil
+}
+
+// simulateNodes registers the simulated nodes, and has them live: what is registered must not wait
+// long for its first heartbeat.
+func (c *Cluster) simulateNodes(ctx context.Context) error {
+	cl, err := client.New(c.admin, client.Options{})
+	if err != nil {
+		return fmt.Errorf("connect to the API server: %w", err)
+	}
+	if err := c.registerNodes(ctx, cl); err != nil {
+		return err
+	}
+	nodes, err := c.nodes()
+	if err != nil {
+		return err
+	}
+	return c.run(ctx, nodes)
 }
 
 // registerNodes makes the simulated nodes those of the fleet. It alone creates
@@ -86,23 +101,27 @@ func (c *Cluster) registerNodes(ctx context.Context, cl client.Client) error {
 		c.mu.Unlock()
 	}
 	change := simnode.Reconcile(c.cfg.Fleet, have.Items, c.clock.Now())
-	for _, n := range change.Delete {
-		if err := cl.Delete(ctx, n); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("delete node %s: %w", n.Name, err)
+	var all errgroup.Group
+	all.SetLimit(nodesAtOnce)
+	each := func(nodes []*corev1.Node, what string, write func(*corev1.Node) error) {
+		for _, n := range nodes {
+			all.Go(func() error {
+				if err := write(n); err != nil {
+					return fmt.Errorf("%s node %s: %w", what, n.Name, err)
+				}
+				c.patience.moved()
+				return nil
+			})
 		}
 	}
-	for _, n := range change.Create {
-		if err := cl.Create(ctx, n); err != nil {
-			return fmt.Errorf("register node %s: %w", n.Name, err)
-		}
-	}
-	for _, n := range change.Update {
-		if err := cl.Status().Update(ctx, n); err != nil {
-			return fmt.Errorf("change the capacity of node %s: %w", n.Name, err)
-		}
-	}
-	return nil
+	each(change.Delete, "delete", func(n *corev1.Node) error { return client.IgnoreNotFound(cl.Delete(ctx, n)) })
+	each(change.Create, "register", func(n *corev1.Node) error { return cl.Create(ctx, n) })
+	each(change.Update, "change the capacity of", func(n *corev1.Node) error { return cl.Status().Update(ctx, n) })
+	return all.Wait()
 }
+
+// nodesAtOnce is how many nodes are registered at a time.
+const nodesAtOnce = 64
 
 // tutorial creates the tutorial's objects, once per data directory.
 func (c *Cluster) tutorial(ctx context.Context) error {
@@ -125,7 +144,7 @@ func (c *Cluster) tutorial(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("connect to the API server: %w", err)
 	}
-	if err := createMissing(ctx, cl, objects); err != nil {
+	if err := createMissing(ctx, cl, objects, c.patience.moved); err != nil {
 		return err
 	}
 	if err := awaitQuotas(ctx, cl, objects); err != nil {
@@ -170,7 +189,7 @@ func render(what, text string, values map[string]any) (string, error) {
 
 // createMissing creates the objects that do not exist yet and leaves the
 // others as they are, save rights. It tries again while what serves them comes up.
-func createMissing(ctx context.Context, cl client.Client, objects []*unstructured.Unstructured) error {
+func createMissing(ctx context.Context, cl client.Client, objects []*unstructured.Unstructured, moved func()) error {
 	for _, o := range objects {
 		var last error
 		err := wait.PollUntilContextCancel(ctx, retryEvery, true, func(ctx context.Context) (bool, error) {
@@ -198,6 +217,7 @@ func createMissing(ctx context.Context, cl client.Client, objects []*unstructure
 			}
 			return fmt.Errorf("create %s %s: %w", o.GetKind(), o.GetName(), last)
 		}
+		moved()
 	}
 	return nil
 }

@@ -36,7 +36,8 @@ type Cluster struct {
 	etcdTLS  *tls.Config
 	admin    *rest.Config
 
-	sup *supervise.Supervisor
+	sup      *supervise.Supervisor
+	patience *patience
 	// dirty has room for one note that the state file is out of date; closing
 	// it ends the writer, which closes written.
 	dirty   chan struct{}
@@ -58,7 +59,8 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.StartTimeout, fmt.Errorf("not ready after %s", c.cfg.StartTimeout))
+	c.sup = supervise.New(c.note)
+	ctx, cancel := c.patience.bound(ctx, c.cfg.StartTimeout, c.starting)
 	defer cancel()
 	if err := c.start(ctx); err != nil {
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
@@ -88,6 +90,7 @@ func prepare(ctx context.Context, cfg Config) (*Cluster, error) {
 		dirty: make(chan struct{}, 1), written: make(chan struct{}),
 	}
 	c.begun = c.clock.Now()
+	c.patience = &patience{clock: clock.RealClock{}, last: c.begun}
 	last, err := c.files.readState()
 	if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, errDamaged) {
 		return nil, err
@@ -171,7 +174,6 @@ func (c *Cluster) initialise(ctx context.Context, last State) error {
 
 // start runs the processes in the order in which they need each other.
 func (c *Cluster) start(ctx context.Context) error {
-	c.sup = supervise.New(c.note)
 	go c.writeStates()
 	c.note()
 	// 1. The API: everything else is its client.
@@ -181,36 +183,46 @@ func (c *Cluster) start(ctx context.Context) error {
 	if err := c.run(ctx, c.apiServer()); err != nil {
 		return err
 	}
-	// 2. What mlbatch's processes expect to find there.
+	// 2. What others expect to find there, and who needs no more than that.
 	var rest errgroup.Group
 	if c.cfg.Parts != APIOnly {
 		rest.Go(func() error { return c.run(ctx, c.controllerManager()) })
 	}
-	err := c.bootstrap(ctx)
-	// 3. Everything else, side by side.
-	if err == nil && c.cfg.Parts != APIOnly {
+	if err := c.bootstrap(ctx); err != nil {
+		return errors.Join(err, rest.Wait())
+	}
+	if c.cfg.Parts != APIOnly {
 		rest.Go(func() error {
 			if c.real != nil {
 				return c.startNodes(ctx)
 			}
-			nodes, err := c.nodes()
-			if err != nil {
-				return err
-			}
-			return c.run(ctx, nodes)
+			return c.simulateNodes(ctx)
 		})
 	}
-	if err == nil && c.cfg.Parts == Full {
-		rest.Go(func() error { return c.run(ctx, c.controller()) })
-	}
-	if err == nil && (c.cfg.Parts == Full || c.isBare()) {
-		rest.Go(func() error { return c.run(ctx, c.scheduler()) })
-	}
-	if err := errors.Join(err, rest.Wait()); err != nil {
+	// 3. What mlbatch's processes expect, and these.
+	rest.Go(func() error {
+		if err := c.install(ctx); err != nil {
+			return err
+		}
+		return c.startScheduling(ctx)
+	})
+	if err := rest.Wait(); err != nil {
 		return err
 	}
 	// 4. The administrator's part of the tutorial needs the webhooks.
 	return c.tutorial(ctx)
+}
+
+// startScheduling runs mlbatch's processes, or the scheduler of Kubernetes.
+func (c *Cluster) startScheduling(ctx context.Context) error {
+	var both errgroup.Group
+	if c.cfg.Parts == Full {
+		both.Go(func() error { return c.run(ctx, c.controller()) })
+	}
+	if c.cfg.Parts == Full || c.isBare() {
+		both.Go(func() error { return c.run(ctx, c.scheduler()) })
+	}
+	return both.Wait()
 }
 
 // run starts one component and waits until it is ready.
@@ -226,6 +238,7 @@ func (c *Cluster) run(ctx context.Context, p program) error {
 }
 
 func (c *Cluster) milestone(name string) {
+	c.patience.moved()
 	c.progress.Lock()
 	defer c.progress.Unlock()
 	c.cfg.Progress(Milestone{Name: name, Took: c.clock.Since(c.begun)})
@@ -275,7 +288,7 @@ func (c *Cluster) Ports() Ports { return c.ports }
 // Access is what Install got, for tests that serve webhooks themselves. The
 // certificate is in the directory WebhookCerts.
 func (c *Cluster) Access() Access {
-	return Access{Client: c.RESTConfig(), WebhookURL: c.webhookURL(), StockScheduler: c.cfg.StockScheduler, VisibilityPort: c.ports.Visibility, CABundle: c.id.ca.PEM()}
+	return Access{Client: c.RESTConfig(), WebhookURL: c.webhookURL(), StockScheduler: c.cfg.StockScheduler, VisibilityPort: c.ports.Visibility, CABundle: c.id.ca.PEM(), Moved: c.patience.moved}
 }
 
 // WebhookCerts is the directory with tls.crt and tls.key for webhooks on

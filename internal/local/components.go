@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mlbatch/mlbatch/internal/local/controlplane"
+	"github.com/mlbatch/mlbatch/internal/local/simnode"
 	"github.com/mlbatch/mlbatch/internal/local/supervise"
 )
 
@@ -199,10 +200,10 @@ func (c *Cluster) controllerManager() program {
 			"--concurrent-job-syncs=20",
 			"--concurrent-gc-syncs=20",
 			"--concurrent-namespace-syncs=5",
-			// A dead node shows sooner than the 50 s of a real cluster; nodes
-			// renew every 7 s.
+			// A dead node shows sooner than the 50 s of a real cluster; simulated nodes
+			// renew three times in that time.
 			"--node-monitor-period=2s",
-			"--node-monitor-grace-period=20s",
+			"--node-monitor-grace-period=" + simnode.Grace(c.cfg.Fleet.Count).String(),
 			"--profiling=false",
 		},
 	}

@@ -68,7 +68,8 @@ type Config struct {
 	// Progress, if set, is told what happens during Start. Calls are one at a
 	// time.
 	Progress func(Milestone)
-	// StartTimeout bounds Start; zero is two minutes, five with real nodes.
+	// StartTimeout is how long Start goes on while nothing moves; zero is two minutes, five with
+	// real nodes. However much moves, it gives up after ten times that.
 	StartTimeout time.Duration
 	// StockAPIServer runs the API server as upstream does: it keeps a record of who
 	// wrote which field of Workloads, and watch caches of old versions. Both cost
@@ -103,6 +104,8 @@ type Access struct {
 	// under the name VisibilityHost.
 	VisibilityPort int
 	CABundle       []byte
+	// Moved is to be called whenever Install gets on: a start goes on while something moves.
+	Moved func()
 }
 
 // Milestone is one piece of progress.

@@ -60,6 +60,8 @@ type Options struct {
 	// Foreign adds the definitions of kinds that belong to others (see
 	// config.Foreign) if they are not there.
 	Foreign bool
+	// Moved, if set, is called whenever an installation got on.
+	Moved func()
 
 	// called is what the controller tells whom to trust.
 	called certs.Targets
@@ -142,6 +144,7 @@ type Installation struct {
 	foreign []*apiextensionsv1.CustomResourceDefinition
 	// kinds are those that the definitions define.
 	kinds []kind
+	moved func()
 }
 
 // Prepare renders an installation. It asks no cluster.
@@ -156,7 +159,10 @@ func Prepare(opts Options) (*Installation, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &Installation{namespace: opts.Namespace}
+	x := &Installation{namespace: opts.Namespace, moved: opts.Moved}
+	if x.moved == nil {
+		x.moved = func() {}
+	}
 	if opts.Foreign {
 		if x.foreign, err = config.Foreign(); err != nil {
 			return nil, fmt.Errorf("install mlbatch: %w", err)
@@ -205,7 +211,7 @@ func (x *Installation) Apply(ctx context.Context, c client.Client) error {
 		return err
 	}
 	for _, step := range x.steps {
-		if err := putAll(ctx, c, record, step); err != nil {
+		if err := x.putAll(ctx, c, record, step); err != nil {
 			return err
 		}
 	}
@@ -213,7 +219,7 @@ func (x *Installation) Apply(ctx context.Context, c client.Client) error {
 }
 
 // putAll applies objects that do not depend on each other, several at a time.
-func putAll(ctx context.Context, c client.Client, record *Record, objects []*unstructured.Unstructured) error {
+func (x *Installation) putAll(ctx context.Context, c client.Client, record *Record, objects []*unstructured.Unstructured) error {
 	const atOnce = 8
 	errs := make([]error, len(objects))
 	var workers sync.WaitGroup
@@ -223,6 +229,7 @@ func putAll(ctx context.Context, c client.Client, record *Record, objects []*uns
 				if err := record.Put(ctx, c, objects[i]); err != nil {
 					errs[i] = fmt.Errorf("install %s %s: %w", strings.ToLower(objects[i].GetKind()), objects[i].GetName(), err)
 				}
+				x.moved()
 			}
 		})
 	}

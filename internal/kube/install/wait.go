@@ -56,7 +56,7 @@ func Wait(ctx context.Context, c client.Client, served Resources) error {
 	if err != nil {
 		return fmt.Errorf("wait for mlbatch's kinds: %w", err)
 	}
-	x := &Installation{}
+	x := &Installation{moved: func() {}}
 	for _, crd := range crds {
 		x.kinds = append(x.kinds, kindOf(crd))
 	}
@@ -74,7 +74,10 @@ func (x *Installation) Wait(ctx context.Context, c client.Client, served Resourc
 			trouble = err // it may be busy
 			return false, nil
 		}
-		missing = slices.DeleteFunc(missing, func(k kind) bool { return k.listed(resources) })
+		before := len(missing)
+		if missing = slices.DeleteFunc(missing, func(k kind) bool { return k.listed(resources) }); len(missing) < before {
+			x.moved()
+		}
 		if looks++; looks%int(stuckAfter/pollInterval) != 0 {
 			return len(missing) == 0, nil
 		}

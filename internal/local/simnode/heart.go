@@ -14,11 +14,19 @@ import (
 const (
 	// leaseNamespace is where kubelets keep their leases.
 	leaseNamespace = corev1.NamespaceNodeLease
-	// renewEvery is how often a node says that it lives, and leaseSeconds how
-	// long it may be silent, as far as the lease says.
-	renewEvery   = 7 * time.Second
-	leaseSeconds = 40
+	// renewals is how often a node says that it lives while it may be silent.
+	renewals = 3
+	// shortGrace is how long the nodes of a fleet of up to fewNodes may be silent. Each more gives all
+	// of them more time, so that fleets of any size write some fifty leases a second at most.
+	shortGrace = 21 * time.Second
+	fewNodes   = 300
+	perNode    = 60 * time.Millisecond
 )
+
+// Grace is how long the nodes of a fleet of that size may be silent before they count as dead.
+func Grace(nodes int) time.Duration {
+	return shortGrace + time.Duration(max(nodes-fewNodes, 0))*perNode
+}
 
 // plays says whether a node is simulated here, and sends heartbeats: one with our
 // label, or one that has the name of a node of the fleet, because a user created it
@@ -114,20 +122,22 @@ func setNodeCondition(st *corev1.NodeStatus, w corev1.NodeCondition) bool {
 }
 
 // newLease is a node's lease as it must look at this time.
-func newLease(n *corev1.Node, now time.Time) *coordinationv1.Lease {
+func (s *simulator) newLease(n *corev1.Node, now time.Time) *coordinationv1.Lease {
 	t := metav1.NewMicroTime(now)
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: n.Name, Namespace: leaseNamespace,
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: n.Name, UID: n.UID}},
 		},
-		Spec: coordinationv1.LeaseSpec{HolderIdentity: new(n.Name), LeaseDurationSeconds: new(int32(leaseSeconds)), RenewTime: &t},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: new(n.Name), LeaseDurationSeconds: new(int32(2 * Grace(s.fleet.Count).Seconds())), RenewTime: &t},
 	}
 }
 
 // renewal is how often one node renews: a little different for each, so that
 // a thousand nodes do not write all at once.
-func renewal(n *corev1.Node) time.Duration {
+func (s *simulator) renewal(n *corev1.Node) time.Duration {
+	const parts, spread = 40, 3 // of a third less at most
+	every := Grace(s.fleet.Count) / renewals
 	i, _ := index(n.Name)
-	return renewEvery - time.Duration(i%40)*50*time.Millisecond
+	return every - every/spread*time.Duration(i%parts)/parts
 }

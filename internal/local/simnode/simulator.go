@@ -28,6 +28,8 @@ import (
 const (
 	podWorkers  = 16
 	nodeWorkers = 4
+	// Leases have workers of their own, many: what else is written waits longer than they may.
+	leaseWorkers = 32
 	// byNode indexes pods by the node that they are bound to.
 	byNode = "node"
 )
@@ -43,7 +45,7 @@ type simulator struct {
 
 	pods, nodes, claims, volumes cache.SharedIndexInformer
 
-	podQueue, nodeQueue, claimQueue, volumeQueue workQueue
+	podQueue, nodeQueue, leaseQueue, claimQueue, volumeQueue workQueue
 
 	mu sync.Mutex
 	// written are pods as last written here, by key, until the watch shows them:
@@ -56,6 +58,8 @@ type simulator struct {
 	admitted map[types.UID]string
 	// leases are the nodes' leases as they were last written.
 	leases map[types.UID]*coordinationv1.Lease
+	// heard: all nodes had leases at a time.
+	heard bool
 	// launchers are pods that need others, and needed by which a host is.
 	launchers map[types.UID]launcher
 	needed    map[string]map[types.UID]string
@@ -72,6 +76,7 @@ func newSimulator(cl kubernetes.Interface, c clock.Clock, o options) (*simulator
 		launchers: map[types.UID]launcher{}, needed: map[string]map[types.UID]string{},
 		podQueue:    newQueue("pods"),
 		nodeQueue:   newQueue("nodes"),
+		leaseQueue:  newQueue("leases"),
 		claimQueue:  newQueue("claims"),
 		volumeQueue: newQueue("volumes"),
 	}
@@ -108,6 +113,9 @@ func (s *simulator) watch() error {
 			s.setLease(n.UID, nil)
 		}
 	})); err != nil {
+		return fmt.Errorf("watch nodes: %w", err)
+	}
+	if _, err = s.nodes.AddEventHandler(enqueue(s.leaseQueue, func(any) {})); err != nil {
 		return fmt.Errorf("watch nodes: %w", err)
 	}
 	if _, err = s.nodes.AddEventHandler(s.onReturn()); err != nil {
@@ -184,6 +192,9 @@ func (s *simulator) run(ctx context.Context) {
 		wg.Go(func() { i.RunWithContext(ctx) })
 	}
 	if cache.WaitForCacheSync(ctx.Done(), s.nodes.HasSynced, s.pods.HasSynced) {
+		for range leaseWorkers {
+			wg.Go(func() { work(ctx, s.leaseQueue, s.syncLease) })
+		}
 		for range podWorkers {
 			wg.Go(func() { work(ctx, s.podQueue, s.syncPod) })
 		}
@@ -194,14 +205,30 @@ func (s *simulator) run(ctx context.Context) {
 		wg.Go(func() { work(ctx, s.volumeQueue, s.reclaim) })
 	}
 	<-ctx.Done()
-	for _, q := range []workQueue{s.podQueue, s.nodeQueue, s.claimQueue, s.volumeQueue} {
+	for _, q := range []workQueue{s.podQueue, s.nodeQueue, s.leaseQueue, s.claimQueue, s.volumeQueue} {
 		q.ShutDown()
 	}
 	wg.Wait()
 }
 
-// ready says whether the simulator knows its nodes and pods.
-func (s *simulator) ready() bool { return s.nodes.HasSynced() && s.pods.HasSynced() }
+// ready says whether the simulator knows its nodes and pods, and all nodes have been heard of once.
+func (s *simulator) ready() bool {
+	if !s.nodes.HasSynced() || !s.pods.HasSynced() {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.heard {
+		return true
+	}
+	for _, o := range s.nodes.GetStore().List() {
+		if n, ok := o.(*corev1.Node); ok && s.plays(n) && s.leases[n.UID] == nil {
+			return false
+		}
+	}
+	s.heard = true
+	return true
+}
 
 // work handles keys until the queue is shut down. A key whose handling fails
 // comes back later.
@@ -367,8 +394,7 @@ func (s *simulator) forget(pod types.UID) {
 	s.forgetLauncher(pod)
 }
 
-// syncNode renews a node's lease and keeps its status right. When a node comes
-// back, its pods go on.
+// syncNode keeps a node's status right.
 func (s *simulator) syncNode(ctx context.Context, key string) (time.Duration, error) {
 	node, ok := get[*corev1.Node](s.nodes, key)
 	if !ok || !s.plays(node) {
@@ -388,7 +414,16 @@ func (s *simulator) syncNode(ctx context.Context, key string) (time.Duration, er
 			return 0, fmt.Errorf("write the status of node %s: %w", n.Name, err)
 		}
 	}
-	return s.renew(ctx, node, now)
+	return 0, nil
+}
+
+// syncLease renews a node's lease. When a node comes back, its pods go on.
+func (s *simulator) syncLease(ctx context.Context, key string) (time.Duration, error) {
+	node, ok := get[*corev1.Node](s.nodes, key)
+	if !ok || !s.plays(node) {
+		return 0, nil
+	}
+	return s.renew(ctx, node, s.clock.Now())
 }
 
 func (s *simulator) enqueuePodsOf(node string) {
@@ -404,7 +439,7 @@ func (s *simulator) enqueuePodsOf(node string) {
 
 // renew writes the lease if it is time to, and returns when it is again.
 func (s *simulator) renew(ctx context.Context, node *corev1.Node, now time.Time) (time.Duration, error) {
-	every := renewal(node)
+	every := s.renewal(node)
 	last := s.leaseOf(node)
 	if last != nil {
 		if age := now.Sub(last.Spec.RenewTime.Time); age < every {
@@ -422,7 +457,7 @@ func (s *simulator) renew(ctx context.Context, node *corev1.Node, now time.Time)
 
 // writeLease renews the lease as it was last written, or as it is found.
 func (s *simulator) writeLease(ctx context.Context, node *corev1.Node, last *coordinationv1.Lease, now time.Time) (*coordinationv1.Lease, error) {
-	leases, lease := s.client.CoordinationV1().Leases(leaseNamespace), newLease(node, now)
+	leases, lease := s.client.CoordinationV1().Leases(leaseNamespace), s.newLease(node, now)
 	if last == nil {
 		found, err := leases.Get(ctx, node.Name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
