@@ -8,9 +8,10 @@
 // is in one data directory, which only one Cluster uses at a time.
 //
 //	Config -> data directory, ports, certificates (pki)
-//	       -> etcd, kube-apiserver                      stage 0, 1
-//	       -> bootstrap objects, Config.Install, nodes
-//	       -> controllers, controller, scheduler, nodes stage 2
+//	       -> etcd, with Config.Initial in it           stage 0
+//	       -> kube-apiserver                            stage 1
+//	       -> controllers, bootstrap objects, nodes     stage 2
+//	       -> Config.Install, controller, scheduler     beside them
 //	       -> tutorial set-up, once per data directory
 //
 // Because children are this very binary, a program that calls Start must be

@@ -1,0 +1,46 @@
+package upgrade
+
+import (
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A first start that is killed at any moment, again and again, leaves nothing that a later one does not come up
+// on.
+func TestUpComesUpAfterFirstStartsThatWereKilled(t *testing.T) {
+	const kills, longest = 5, 20 * time.Second
+	seed := uint64(time.Now().UnixNano()) //nolint:gosec // any number will do
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // moments, not secrets
+	dir := filepath.Join(t.TempDir(), "data")
+	for range kills {
+		cmd := exec.Command(program.Binary, "up", "--data-dir", dir) //nolint:gosec,noctx // it is the program under test, and it is killed
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		moment := time.Duration(random.Int64N(int64(longest)))
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		select {
+		case err := <-ended:
+			t.Fatalf("a start before was killed, and this one ends by itself: %v", err)
+		case <-time.After(moment):
+		}
+		t.Logf("killed after %v", moment)
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		<-ended
+	}
+	r, _ := up(t, dir)
+	if text, err := r.Run(t.Context(), "doctor"); err != nil {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
