@@ -34,9 +34,13 @@ func TestStartGoesOnWhileSomethingMoves(t *testing.T) {
 				ctx, cancel := p.bound(t.Context(), limit, func() time.Duration { return time.Duration(float64(time.Since(begun)) * tc.busy) })
 				defer cancel()
 				go func() {
-					for time.Since(begun)+tc.every <= tc.until && ctx.Err() == nil {
-						time.Sleep(tc.every)
-						p.moved()
+					for time.Since(begun)+tc.every <= tc.until {
+						select {
+						case <-ctx.Done():
+							return
+						case <-time.After(tc.every):
+							p.moved()
+						}
 					}
 				}()
 				<-ctx.Done()
