@@ -13,6 +13,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/gang"
@@ -30,6 +31,8 @@ type dryRun struct {
 	order []string
 	// full names, by class of pods, the nodes that took no more of them.
 	full map[string]map[string]bool
+	// found is what planned nodes answered.
+	found found
 }
 
 // marker tells this plugin's own PreFilter that it is a dry run.
@@ -39,8 +42,8 @@ type marker struct{}
 func (m marker) Clone() fwk.StateData { return m }
 
 // dryRun finds an assignment for every pod that has to start together, or says why
-// there is none for one of them.
-func (p *gangPlugin) dryRun(ctx context.Context, v view, first types.UID) (map[types.UID]assignment, string) {
+// there is none for one of them, and what planned nodes answered.
+func (p *gangPlugin) dryRun(ctx context.Context, v view, first types.UID) (map[types.UID]assignment, string, found) {
 	r := &dryRun{
 		plugin: p,
 		infos:  p.handle.SnapshotSharedLister().NodeInfos(),
@@ -52,7 +55,7 @@ func (p *gangPlugin) dryRun(ctx context.Context, v view, first types.UID) (map[t
 	}
 	pods := v.quorum(first)
 	if len(pods) == 0 {
-		return nil, v.gang.Key.String() + " starts as a whole: its pods give back the nodes of an earlier attempt"
+		return nil, v.gang.Key.String() + " starts as a whole: its pods give back the nodes of an earlier attempt", found{}
 	}
 	open, room := map[string][]core.Place{}, map[string]int{}
 	for _, s := range v.gang.Sets {
@@ -69,7 +72,7 @@ func (p *gangPlugin) dryRun(ctx context.Context, v view, first types.UID) (map[t
 		if s, known := v.gang.Find(name); known && room[name] < 0 {
 			why = gang.Full(v.gang, s, v.members)
 		} else if places, planned := open[name]; planned {
-			node, why, open[name] = r.planned(ctx, pod, places)
+			node, why, open[name] = r.planned(ctx, pod, places, func(node string) int32 { return boundTo(v.members, name, node) + r.given(v.gang, name, node) }, name)
 		} else {
 			node = r.free(ctx, pod)
 			if node == "" && firstWhy == "" {
@@ -86,21 +89,21 @@ func (p *gangPlugin) dryRun(ctx context.Context, v view, first types.UID) (map[t
 		r.assign(assignments[pod.UID])
 	}
 	if firstWhy != "" {
-		return nil, fmt.Sprintf("%s starts as a whole: %d of %d pods fit; %s", v.gang.Key, len(assignments), len(pods), firstWhy)
+		return nil, fmt.Sprintf("%s starts as a whole: %d of %d pods fit; %s", v.gang.Key, len(assignments), len(pods), firstWhy), r.found
 	}
 	if _, ok := assignments[first]; !ok {
-		return nil, v.gang.Key.String() + " has all the pods it needs; this pod follows when they have started"
+		return nil, v.gang.Key.String() + " has all the pods it needs; this pod follows when they have started", found{}
 	}
-	return assignments, ""
+	return assignments, "", found{}
 }
 
 // planned assigns a pod to the first place that takes it. A place that does not
 // is not tried again: the pods of a set are alike.
-func (r *dryRun) planned(ctx context.Context, pod *corev1.Pod, places []core.Place) (node, why string, rest []core.Place) {
+func (r *dryRun) planned(ctx context.Context, pod *corev1.Pod, places []core.Place, taken func(node string) int32, set string) (node, why string, rest []core.Place) {
 	try := r.prepare(ctx, pod)
 	why = "its pod set has no planned place left"
 	for i, p := range places {
-		bad := try(p.Node)
+		bad, plugin := try(p.Node)
 		if bad == "" {
 			rest := slices.Clone(places[i:])
 			if rest[0].Count--; rest[0].Count == 0 {
@@ -109,8 +112,20 @@ func (r *dryRun) planned(ctx context.Context, pod *corev1.Pod, places []core.Pla
 			return p.Node, "", rest
 		}
 		why = fmt.Sprintf("planned node %s: %s", p.Node, bad)
+		r.found.add(set, p.Node, taken(p.Node), plugin, bad)
 	}
 	return "", why, nil
+}
+
+// given counts the pods of a pod set that were assigned to a node here.
+func (r *dryRun) given(g gang.Gang, set, node string) int32 {
+	n := int32(0)
+	for _, a := range r.assigned {
+		if k, ok := gang.KeyOf(a.pod); ok && k == g.Key && a.node == node && gang.SetOf(g, a.pod) == set {
+			n++
+		}
+	}
+	return n
 }
 
 // free assigns a pod to the best node that takes it, passing over nodes that
@@ -130,7 +145,7 @@ func (r *dryRun) free(ctx context.Context, pod *corev1.Pod) (node string) {
 		if full[n] {
 			continue
 		}
-		if try(n) == "" {
+		if bad, _ := try(n); bad == "" {
 			return n
 		}
 		full[n] = true
@@ -144,7 +159,7 @@ func (r *dryRun) anywhere(ctx context.Context, pod *corev1.Pod) (node, why strin
 	try := r.prepare(ctx, pod)
 	reasons := map[string]int{}
 	for _, n := range r.order {
-		bad := try(n)
+		bad, _ := try(n)
 		if bad == "" {
 			return n, ""
 		}
@@ -154,13 +169,17 @@ func (r *dryRun) anywhere(ctx context.Context, pod *corev1.Pod) (node, why strin
 }
 
 // prepare runs the PreFilters of a pod once and returns a function that tells
-// why a node does not take the pod; "" if it does.
-func (r *dryRun) prepare(ctx context.Context, pod *corev1.Pod) func(node string) string {
+// why a node does not take the pod, "" if it does, and which plugin says so of this node; "" if it
+// is about none in particular, such as a volume that is being made.
+func (r *dryRun) prepare(ctx context.Context, pod *corev1.Pod) func(node string) (why, plugin string) {
+	never := func(status *fwk.Status) func(string) (string, string) {
+		return func(string) (string, string) { return cmp.Or(status.Message(), "refused without a reason"), "" }
+	}
 	state := framework.NewCycleState()
 	state.Write(dryRunKey, marker{})
 	pre, status, _ := r.plugin.rules.RunPreFilterPlugins(ctx, state, pod)
 	if !status.IsSuccess() {
-		return func(string) string { return cmp.Or(status.Message(), "refused without a reason") }
+		return never(status)
 	}
 	for _, s := range r.assigned {
 		info, err := framework.NewPodInfo(s.pod)
@@ -168,22 +187,22 @@ func (r *dryRun) prepare(ctx context.Context, pod *corev1.Pod) func(node string)
 			continue
 		}
 		if status := r.plugin.handle.RunPreFilterExtensionAddPod(ctx, state, pod, info, r.copies[s.node]); !status.IsSuccess() {
-			return func(string) string { return cmp.Or(status.Message(), "refused without a reason") }
+			return never(status)
 		}
 	}
-	return func(node string) string {
+	return func(node string) (string, string) {
 		if !pre.AllNodes() && !pre.NodeNames.Has(node) {
-			return "node(s) excluded by the pod itself"
+			return "node(s) excluded by the pod itself", names.NodeAffinity
 		}
 		info, err := r.node(node)
 		if err != nil {
-			return "node is not in the cluster"
+			return "node is not in the cluster", names.NodeName
 		}
 		status := r.plugin.handle.RunFilterPluginsWithNominatedPods(ctx, state, pod, info)
 		if status.IsSuccess() {
-			return ""
+			return "", ""
 		}
-		return cmp.Or(strings.Join(status.Reasons(), ", "), "refused without a reason")
+		return cmp.Or(strings.Join(status.Reasons(), ", "), "refused without a reason"), status.Plugin()
 	}
 }
 

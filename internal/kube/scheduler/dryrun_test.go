@@ -167,7 +167,7 @@ func TestDryRun(t *testing.T) {
 			if c.setUp != nil {
 				c.setUp(r, g)
 			}
-			assignments, says := r.plugin.dryRun(t.Context(), r.look(g.Key), "a")
+			assignments, says, _ := r.plugin.dryRun(t.Context(), r.look(g.Key), "a")
 			got := map[string]string{}
 			for uid, s := range assignments {
 				got[string(uid)] = s.node
@@ -189,7 +189,7 @@ func TestDryRun(t *testing.T) {
 func TestDryRunWithoutItsPod(t *testing.T) {
 	r := newRig(t, aNode{name: "n1", gpus: 8, cpus: 8})
 	g := r.add("job", 2, "a", "b")
-	_, says := r.plugin.dryRun(t.Context(), r.look(g.Key), "stranger")
+	_, says, _ := r.plugin.dryRun(t.Context(), r.look(g.Key), "stranger")
 	if want := "Workload blue/job has all the pods it needs; this pod follows when they have started"; says != want {
 		t.Errorf("%q, want %q", says, want)
 	}
@@ -202,7 +202,7 @@ func TestDryRunLeavesRoomToWhoeverLeaves(t *testing.T) {
 	old := onNode("old", "n1", corev1.PodRunning)
 	old.Namespace, old.DeletionTimestamp = "blue", &metav1.Time{}
 	r.pods[g.Key] = append(r.pods[g.Key], planned(old, "job", "main"))
-	_, says := r.plugin.dryRun(t.Context(), r.look(g.Key), "a")
+	_, says, _ := r.plugin.dryRun(t.Context(), r.look(g.Key), "a")
 	for _, want := range []string{"1 of 2 pods fit", "no place for pod b: pod old was deleted and", "n1 until it has ended"} {
 		if !strings.Contains(says, want) {
 			t.Errorf("%q does not say %q", says, want)

@@ -40,6 +40,10 @@ type gangPlugin struct {
 	handle       fwk.Handle
 	rules        prefilters
 	binder       fwk.BindPlugin
+	// refused has it written on a pod which planned nodes refuse it, later calls a function in a
+	// while.
+	refused func(*corev1.Pod, found)
+	later   func(time.Duration, func())
 }
 
 var (
@@ -72,7 +76,7 @@ func gangFactory(reservations *Reservations, w *waker) frameworkruntime.PluginFa
 			return nil, fmt.Errorf("make plugin %s: %s binds no pods", GangName, upstream.Name())
 		}
 		w.connect(h)
-		return &gangPlugin{reservations: reservations, handle: h, rules: rules, binder: binder}, nil
+		return &gangPlugin{reservations: reservations, handle: h, rules: rules, binder: binder, refused: w.refused, later: w.later}, nil
 	}
 }
 
@@ -174,9 +178,10 @@ func (p *gangPlugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *c
 	case gang.Together:
 	}
 	p.rejectLeftOver(v)
-	assignments, why := p.dryRun(ctx, v, pod.UID)
+	assignments, why, answers := p.dryRun(ctx, v, pod.UID)
 	if why != "" {
 		p.reservations.refuse(k, pod.UID, why)
+		p.answered(k, pod, answers)
 		return nil, refused(why)
 	}
 	p.reservations.begin(v.gang, assignments)
@@ -257,13 +262,19 @@ func (*gangPlugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod
 
 // PostFilter keeps preemption away from gangs and planned pods, and sends the
 // waiting pods of a gang back when one of them found no place after all.
-func (p *gangPlugin) PostFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, nodes fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+func (p *gangPlugin) PostFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodes fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	k, ok := gang.KeyOf(pod)
 	if !ok {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
 	p.tried(pod.UID)
-	if node, _ := p.reservations.assignmentOf(k, pod.UID); node != "" {
+	node, _ := p.reservations.assignmentOf(k, pod.UID)
+	if node == "" && p.refused != nil && p.reservations.look(k).decision.Act == gang.Alone {
+		if f := p.aloneRefused(k, state, pod, nodes); len(f.refusals) > 0 {
+			p.refused(pod, f)
+		}
+	}
+	if node != "" {
 		why := fmt.Sprintf("%s starts as a whole: pod %s lost its place on node %s: %s",
 			k, pod.Name, node, strings.Join(nodes.Get(node).Reasons(), ", "))
 		p.sendBack(k, why)

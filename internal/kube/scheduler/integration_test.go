@@ -25,6 +25,7 @@ func TestScheduling(t *testing.T) {
 	}{
 		{"planned", "planned pods land exactly on their planned nodes, whichever comes first, pod or plan", plannedNodes},
 		{"moved", "pods follow a plan that changes while they wait", planMoved},
+		{"refused", "which planned nodes refuse pods by a rule that no plan knows is told, with how many each takes", refusedNodes},
 		{"partial", "a gang of four that fits three starts none and says why", partialGang},
 		{"free", "an admitted gang without planned nodes is placed freely and whole", freeGang},
 		{"replacement", "a pod of a running gang is replaced alone, on its own place", replacement},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,7 +24,7 @@ import (
 const noteAfter = 2 * time.Second
 
 // noter writes on pods that are held out of the queue what they wait for: the
-// framework is silent about them.
+// framework is silent about them. It also writes what planned nodes answered pods.
 type noter struct {
 	reservations *Reservations
 	client       kubernetes.Interface
@@ -31,11 +32,14 @@ type noter struct {
 	queue        workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	// ours tells whether a scheduler name is answered by this process.
 	ours func(schedulerName string) bool
+	mu   sync.Mutex
+	// answers are what planned nodes answered pods, until it is written.
+	answers map[types.NamespacedName]answer
 }
 
 func newNoter(reservations *Reservations, client kubernetes.Interface, pods corelisters.PodLister, ours func(string) bool) *noter {
 	return &noter{
-		reservations: reservations, client: client, pods: pods, ours: ours,
+		reservations: reservations, client: client, pods: pods, ours: ours, answers: map[types.NamespacedName]answer{},
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName]()),
 	}
 }
@@ -69,6 +73,9 @@ func (n *noter) run(ctx context.Context) {
 // not there yet. It looks again later: the reason may change without any event
 // on the pod.
 func (n *noter) note(ctx context.Context, name types.NamespacedName) error {
+	if err := n.tellAnswer(ctx, name); err != nil {
+		return err
+	}
 	pod, err := n.pods.Pods(name.Namespace).Get(name.Name)
 	if err != nil || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || len(pod.Spec.SchedulingGates) > 0 {
 		return nil //nolint:nilerr // a pod that is gone needs no note

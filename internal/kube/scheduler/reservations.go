@@ -55,6 +55,8 @@ type run struct {
 	// leader pod tries again; the others repeat what it was told.
 	refusal   string
 	leaderPod types.UID
+	// disputed is since when planned nodes refuse it by rules that the engine does not know.
+	disputed time.Time
 }
 
 // try is one attempt to start a gang. Invariant: assignments never changes after the

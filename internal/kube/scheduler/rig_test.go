@@ -89,7 +89,7 @@ func newRig(t testing.TB, nodes ...aNode) *rig {
 	profile := config.KubeSchedulerProfile{
 		SchedulerName: testScheduler, PluginConfig: defaults.Profiles[0].PluginConfig,
 		Plugins: &config.Plugins{MultiPoint: config.PluginSet{Enabled: []config.Plugin{
-			{Name: GangName}, {Name: HealthName, Weight: 1}, {Name: names.NodeResourcesFit, Weight: 1},
+			{Name: GangName}, {Name: HealthName, Weight: 1}, {Name: names.NodeResourcesFit, Weight: 1}, {Name: names.NodePorts},
 		}}},
 	}
 	registry := upstream.NewInTreeRegistry()

@@ -201,7 +201,7 @@ func wire(ctx context.Context, o Options) (*process, error) {
 	}
 	known := newRegistry()
 	p.reservations = NewReservations(pods, known, o.SchedulerNames, clock.RealClock{}.Now)
-	p.waker = &waker{reservations: p.reservations, registry: known, pods: pods}
+	p.waker = &waker{reservations: p.reservations, registry: known, pods: pods, later: pods.after}
 	p.noter = newNoter(p.reservations, client, factory.Core().V1().Pods().Lister(), func(name string) bool {
 		return slices.Contains(o.SchedulerNames, name)
 	})
@@ -250,6 +250,7 @@ func (p *process) wireSources() error {
 		p.noter.touched(pod)
 		p.groups.touched(pod)
 	}
+	p.waker.refused = p.noter.refused
 	return nil
 }
 

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -20,6 +21,10 @@ type waker struct {
 	handle atomic.Pointer[fwk.Handle]
 	// touched is told of every pod that changed.
 	touched func(*corev1.Pod)
+	// refused is told which planned nodes refuse a pod.
+	refused func(*corev1.Pod, found)
+	// later calls a function in a while.
+	later func(time.Duration, func())
 	// pods is told of every pod that came, and that left.
 	pods *podIndex
 }
@@ -32,7 +37,7 @@ func (w *waker) plugin() *gangPlugin {
 	if h == nil {
 		return nil
 	}
-	return &gangPlugin{reservations: w.reservations, handle: *h}
+	return &gangPlugin{reservations: w.reservations, handle: *h, refused: w.refused, later: w.later}
 }
 
 // restart drops the attempt of a gang, since it was made for other facts, and

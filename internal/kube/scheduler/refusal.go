@@ -1,0 +1,167 @@
+package scheduler
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/gang"
+)
+
+// A planned node may refuse a pod by a rule that the engine knows nothing of: it would plan the same
+// again. So such refusals are told on the pod, in a condition from which the job's controller
+// takes them to the Workload, and the engine leaves these nodes out.
+
+// settles is how long planned nodes must go on to refuse before it is told: this process may be
+// behind, and see pods that are gone already.
+const settles = 300 * time.Millisecond
+
+// counted reports whether a plugin refuses nodes by what the engine counts itself. It plans anew
+// when it learns what this process has seen before.
+func counted(plugin string) bool {
+	return slices.Contains([]string{names.NodeResourcesFit, names.NodeUnschedulable, names.TaintToleration, names.NodeName, GangName, HealthName, ""}, plugin)
+}
+
+// found is what planned nodes answered a pod in one attempt.
+type found struct {
+	refusals []convert.Refusal
+	plugin   string // the first that refused
+}
+
+// add notes that a node takes no more than most pods of a set, if the engine does not know why.
+func (f *found) add(set, node string, most int32, plugin, why string) {
+	if counted(plugin) || slices.ContainsFunc(f.refusals, func(r convert.Refusal) bool { return r.PodSet == set && r.Node == node }) {
+		return
+	}
+	if f.plugin == "" {
+		f.plugin = plugin
+	}
+	f.refusals = append(f.refusals, convert.Refusal{PodSet: set, NodeRefusal: core.NodeRefusal{Node: node, Most: most, Why: why}})
+}
+
+// answered takes what planned nodes answered the pod that spoke for its gang: it is told once they
+// have said so for a while, and else asked again then.
+func (p *gangPlugin) answered(k gang.Key, pod *corev1.Pod, f found) {
+	if p.refused == nil {
+		return
+	}
+	switch {
+	case len(f.refusals) == 0:
+		p.reservations.undisputed(k)
+	case p.reservations.disputed(k) >= settles:
+		p.refused(pod, f)
+	default:
+		p.later(settles, func() { p.wake(k) })
+	}
+}
+
+// disputed is for how long planned nodes have refused a gang by rules that the engine does not
+// know, which they do now.
+func (b *Reservations) disputed(k gang.Key) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := b.runs[k]
+	switch {
+	case r == nil:
+		return 0
+	case r.disputed.IsZero():
+		r.disputed = b.now()
+	}
+	return b.now().Sub(r.disputed)
+}
+
+// undisputed notes that they do not.
+func (b *Reservations) undisputed(k gang.Key) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r := b.runs[k]; r != nil {
+		r.disputed = time.Time{}
+	}
+}
+
+// aloneRefused is what the places of a pod that goes alone answered.
+func (p *gangPlugin) aloneRefused(k gang.Key, state fwk.CycleState, pod *corev1.Pod, nodes fwk.NodeToStatusReader) found {
+	var f found
+	data, err := state.Read(allowedKey)
+	if err != nil {
+		return f
+	}
+	places, _ := data.(allowed)
+	v := p.reservations.look(k)
+	set := gang.SetOf(v.gang, pod)
+	for _, node := range sets.List(sets.Set[string](places)) {
+		s := nodes.Get(node)
+		if s.IsRejected() && s.Plugin() != names.VolumeBinding && s.Plugin() != names.DynamicResources { // which may speak of no node
+			f.add(set, node, boundTo(v.members, set, node), s.Plugin(), s.Message())
+		}
+	}
+	return f
+}
+
+// boundTo counts the members of a pod set that have a node.
+func boundTo(members []gang.Member, set, node string) int32 {
+	n := int32(0)
+	for _, m := range members {
+		if m.Set == set && m.Node == node && m.State != gang.Pending {
+			n++
+		}
+	}
+	return n
+}
+
+// refused has it written on a pod what planned nodes answered.
+func (n *noter) refused(pod *corev1.Pod, f found) {
+	n.mu.Lock()
+	n.answers[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = answer{pod.UID, f}
+	n.mu.Unlock()
+	n.queue.Add(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
+}
+
+// answer is what is to be written on a pod.
+type answer struct {
+	uid types.UID
+	found
+}
+
+// tellAnswer writes what planned nodes answered a pod, if there is something.
+func (n *noter) tellAnswer(ctx context.Context, name types.NamespacedName) error {
+	n.mu.Lock()
+	a, is := n.answers[name]
+	n.mu.Unlock()
+	if !is {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": a.uid},
+		"status": map[string]any{"conditions": []map[string]any{{
+			"type": kueue.PodNodesRefused, "status": corev1.ConditionTrue, "reason": a.plugin,
+			"message": convert.RefusalsText(a.refusals), "lastTransitionTime": metav1.Now(),
+		}}},
+	})
+	if err != nil {
+		return fmt.Errorf("encode condition: %w", err)
+	}
+	_, err = n.client.CoreV1().Pods(name.Namespace).Patch(ctx, name.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("tell pod %s which nodes refuse it: %w", name, err)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if now := n.answers[name]; now.uid == a.uid && slices.Equal(now.refusals, a.refusals) {
+		delete(n.answers, name)
+	}
+	return nil
+}
