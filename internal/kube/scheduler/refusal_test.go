@@ -100,6 +100,7 @@ func TestRefusalThatPassesIsNotTold(t *testing.T) {
 func TestNoterWritesWhichNodesRefuse(t *testing.T) {
 	d := newDesk()
 	g := d.gang("job", "a")
+	resize(d.pods[g.Key][0], 1)
 	p := planned(d.pods[g.Key][0].DeepCopy(), "job", "main")
 	p.Namespace, p.Name = "blue", "a"
 	n, written, queue := newTestNoter(t, d, p)
