@@ -110,7 +110,7 @@ func TestNodesThatRefuseAreLeftOut(t *testing.T) {
 	awaitEmpty(t, "blue")
 	const near = `affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, namespaces: [default], labelSelector: {matchLabels: {app: friend}}}]}}, containers: [{` + filteredContainer + `}]`
 	create(t, user(t, "alice"), filteredJob("near", 1, near), "blue")
-	eventually(t, "all nodes refuse it, and it says so", waits(t, "blue", "near", "node(s) didn't match pod affinity rules"))
+	eventually(t, "all nodes refuse it, and it says so", waits(t, "blue", "near", "3 node(s)", "refused its pods (node(s) didn't match pod affinity rules)"))
 	w := workloadOf(t, "blue", "near")
 	if w.Status.Admission != nil || w.Status.AccumulatedPastExecutionTimeSeconds != nil {
 		t.Errorf("it holds %v and used %v s", w.Status.Admission, w.Status.AccumulatedPastExecutionTimeSeconds)
