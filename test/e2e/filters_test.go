@@ -116,6 +116,7 @@ func TestNodesThatRefuseAreLeftOut(t *testing.T) {
 		t.Errorf("it holds %v and used %v s", w.Status.Admission, w.Status.AccumulatedPastExecutionTimeSeconds)
 	}
 	out, err := cluster.Run(t.Context(), "why", "job/near", "-n", "blue")
+	out = strings.Join(strings.Fields(out), " ") // it is wrapped
 	if err != nil || strings.Contains(out, "waitForPodsReady") || strings.Contains(out, "had run for") || !strings.Contains(out, "didn't match pod affinity rules") {
 		t.Errorf("why says (%v):\n%s", err, out)
 	}
