@@ -209,7 +209,7 @@ func inDemoCluster(cmd *cobra.Command, dir string, cfg local.Config, do func(*lo
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
 	fmt.Fprintln(out, "Starting a cluster of its own for the demo:")
 	mlbatch := &installer{}
-	cfg.DataDir, cfg.Tutorial, cfg.Samples, cfg.Initial, cfg.Install = dir, true, examples.AllRuntimes(), mlbatch.initial, mlbatch.install
+	cfg.DataDir, cfg.Tutorial, cfg.Samples, cfg.Initial, cfg.Install, cfg.Answered = dir, true, examples.AllRuntimes(), mlbatch.initial, mlbatch.install, mlbatch.answered
 	cfg.Progress = func(s local.Milestone) { fmt.Fprintf(out, "%6.1fs  %s\n", s.Took.Seconds(), s.Name) }
 	cluster, err := local.Start(ctx, cfg)
 	if err != nil {

@@ -59,7 +59,6 @@ func (i *installer) install(ctx context.Context, a local.Access) error {
 	if err != nil {
 		return err
 	}
-	i.prepared = nil // megabytes, in a process that lives as long as the cluster
 	cl, err := client.New(a.Client, client.Options{Scheme: scheme.New()})
 	if err != nil {
 		return fmt.Errorf("connect to the API server: %w", err)
@@ -72,4 +71,18 @@ func (i *installer) install(ctx context.Context, a local.Access) error {
 		return fmt.Errorf("connect to the API server: %w", err)
 	}
 	return x.Wait(ctx, cl, served)
+}
+
+// answered waits until what the controller serves can be asked for.
+func (i *installer) answered(ctx context.Context, a local.Access) error {
+	x, err := i.prepare(a)
+	if err != nil {
+		return err
+	}
+	i.prepared = nil // megabytes, in a process that lives as long as the cluster
+	cl, err := client.New(a.Client, client.Options{})
+	if err != nil {
+		return fmt.Errorf("connect to the API server: %w", err)
+	}
+	return x.WaitAnswered(ctx, cl)
 }

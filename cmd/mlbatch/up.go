@@ -123,12 +123,12 @@ func (o *upOptions) config(f *pflag.FlagSet) (local.Config, error) {
 	}
 	mlbatch := &installer{}
 	cfg := local.Config{
-		DataDir: dir, APIPort: o.apiPort, Initial: mlbatch.initial, Install: mlbatch.install, Samples: examples.AllRuntimes(), Images: realImages(),
+		DataDir: dir, APIPort: o.apiPort, Initial: mlbatch.initial, Install: mlbatch.install, Answered: mlbatch.answered, Samples: examples.AllRuntimes(), Images: realImages(),
 		Tutorial: !o.empty && (f.Changed("empty") || !local.LeftEmpty(dir)),
 		Fleet:    simnode.DefaultFleet(), TimeScale: 1, StockAPIServer: o.stock, StockScheduler: o.stockSched,
 	}
 	if o.bare || !f.Changed("bare") && local.IsBare(dir) {
-		cfg.Parts, cfg.Tutorial, cfg.Initial, cfg.Install = local.Bare, false, nil, nil
+		cfg.Parts, cfg.Tutorial, cfg.Initial, cfg.Install, cfg.Answered = local.Bare, false, nil, nil, nil
 		for _, needless := range []string{"config", "empty", "stock-scheduler"} {
 			if f.Changed(needless) {
 				return cfg, usageError{fmt.Errorf("--%s: is about mlbatch, which this cluster is without (--bare): leave it out", needless)}

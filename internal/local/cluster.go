@@ -217,12 +217,24 @@ func (c *Cluster) start(ctx context.Context) error {
 func (c *Cluster) startScheduling(ctx context.Context) error {
 	var both errgroup.Group
 	if c.cfg.Parts == Full {
-		both.Go(func() error { return c.run(ctx, c.controller()) })
+		both.Go(func() error { return c.startController(ctx) })
 	}
 	if c.cfg.Parts == Full || c.isBare() {
 		both.Go(func() error { return c.run(ctx, c.scheduler()) })
 	}
 	return both.Wait()
+}
+
+// startController runs mlbatch's controller until it can be asked.
+func (c *Cluster) startController(ctx context.Context) error {
+	if err := c.run(ctx, c.controller()); err != nil || c.cfg.Answered == nil {
+		return err
+	}
+	if err := c.cfg.Answered(ctx, c.Access()); err != nil {
+		return fmt.Errorf("ask mlbatch's controller: %w", err)
+	}
+	c.milestone("questions")
+	return nil
 }
 
 // run starts one component and waits until it is ready.

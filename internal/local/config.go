@@ -65,6 +65,9 @@ type Config struct {
 	// Install prepares the API server (CRDs, roles, webhooks) before the nodes
 	// and mlbatch start. It runs at every start.
 	Install func(ctx context.Context, a Access) error
+	// Answered, if set, returns once what the controller serves can be asked for through the API server.
+	// It runs when the controller is ready, and a cluster is not ready before.
+	Answered func(ctx context.Context, a Access) error
 	// Progress, if set, is told what happens during Start. Calls are one at a
 	// time.
 	Progress func(Milestone)

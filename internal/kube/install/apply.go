@@ -144,7 +144,9 @@ type Installation struct {
 	foreign []*apiextensionsv1.CustomResourceDefinition
 	// kinds are those that the definitions define.
 	kinds []kind
-	moved func()
+	// services are the names of APIServices.
+	services []string
+	moved    func()
 }
 
 // Prepare renders an installation. It asks no cluster.
@@ -183,6 +185,9 @@ func Prepare(opts Options) (*Installation, error) {
 		for i, o := range objects {
 			if step[i], err = plain(o, known); err != nil {
 				return nil, fmt.Errorf("install %T %s: %w", o, o.GetName(), err)
+			}
+			if step[i].GroupVersionKind().Group == apiServices {
+				x.services = append(x.services, o.GetName())
 			}
 		}
 		x.steps = append(x.steps, step)

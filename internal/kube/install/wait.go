@@ -9,6 +9,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -22,7 +23,8 @@ const (
 	pollInterval = 50 * time.Millisecond
 	// stuckAfter is when Wait looks why a kind is not served yet, and how often it does.
 	stuckAfter = 3 * time.Second
-	// TouchedAnnotation on a definition says when it was touched (see Touch).
+	// TouchedAnnotation on a definition or APIService names the version of it that was touched (see
+	// Unstick and WaitAnswered).
 	TouchedAnnotation = "mlbatch.dev/touched"
 )
 
@@ -113,10 +115,52 @@ func Unstick(ctx context.Context, c client.Client, name string) error {
 	if !Stuck(crd) {
 		return nil
 	}
+	return touch(ctx, c, definitionKind(), name, crd.ResourceVersion)
+}
+
+// touch changes nothing of an object but the note that it was touched.
+func touch(ctx context.Context, c client.Client, kind schema.GroupVersionKind, name, version string) error {
 	touched := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	touched.SetGroupVersionKind(definitionKind())
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, TouchedAnnotation, crd.ResourceVersion)
+	touched.SetGroupVersionKind(kind)
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, TouchedAnnotation, version)
 	return c.Patch(ctx, touched, client.RawPatch(types.MergePatchType, patch))
+}
+
+// WaitAnswered returns once the API server calls those who serve the installation's own APIs, which
+// must run by then. It tries a server that does not answer yet ever more rarely, up to half a minute
+// apart, and does so at once when it is touched.
+func (x *Installation) WaitAnswered(ctx context.Context, c client.Client) error {
+	const looksUntilTouched = 5
+	kind := schema.GroupVersionKind{Group: apiServices, Version: "v1", Kind: "APIService"}
+	for _, name := range x.services {
+		looks := 0
+		var trouble error
+		err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+			o := &unstructured.Unstructured{}
+			o.SetGroupVersionKind(kind)
+			if trouble = c.Get(ctx, client.ObjectKey{Name: name}, o); trouble != nil || available(o) {
+				return trouble == nil, nil
+			}
+			if looks++; looks%looksUntilTouched == 1 {
+				trouble = touch(ctx, c, kind, name, o.GetResourceVersion())
+			}
+			return false, nil
+		})
+		if err != nil {
+			return fmt.Errorf("wait for the API server to call %s: %w", name, errors.Join(err, trouble))
+		}
+		x.moved()
+	}
+	return nil
+}
+
+// available reports whether the API server calls who serves an API.
+func available(service *unstructured.Unstructured) bool {
+	conditions, _, err := unstructured.NestedSlice(service.Object, "status", "conditions")
+	return err == nil && slices.ContainsFunc(conditions, func(c any) bool {
+		condition, _ := c.(map[string]any)
+		return condition["type"] == "Available" && condition["status"] == string(metav1.ConditionTrue)
+	})
 }
 
 // Stuck reports whether a definition has its names and is not served.
