@@ -23,6 +23,7 @@ func templates() (map[string]*apiextensionsv1.JSONSchemaProps, error) {
 	pod := job.Properties["spec"].Properties["template"]
 	// No pod can be created with them, and their schema is as large as that of containers.
 	delete(pod.Properties["spec"].Properties, "ephemeralContainers")
+	keepUnread(pod.Properties["spec"].Properties["volumes"].Items.Schema.Properties)
 	atomic := "atomic"
 	all := map[string]*apiextensionsv1.JSONSchemaProps{
 		"pod-template":  &pod,
@@ -39,6 +40,21 @@ func templates() (map[string]*apiextensionsv1.JSONSchemaProps, error) {
 		all[format] = &part
 	}
 	return all, nil
+}
+
+// keepUnread takes the schemas out of sources of volumes that Kubernetes deprecates or has no code for any
+// more. Whatever is written there is kept, and judged with the pod: a chart has some forty copies of them, and
+// a release of Helm takes a megabyte at most.
+func keepUnread(volume map[string]apiextensionsv1.JSONSchemaProps) {
+	for _, source := range []string{
+		"awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "flocker", "gcePersistentDisk", "gitRepo", "glusterfs",
+		"photonPersistentDisk", "portworxVolume", "quobyte", "rbd", "scaleIO", "storageos", "vsphereVolume",
+	} {
+		if _, is := volume[source]; is {
+			keep := true
+			volume[source] = apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &keep}
+		}
+	}
 }
 
 // putTemplates replaces the marks.

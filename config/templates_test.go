@@ -42,6 +42,13 @@ func TestJobTemplates(t *testing.T) {
 			t.Errorf("%s: no %q in\n%s", why, want, data)
 		}
 	}
+	old := s.Parse(t, set("{spec: {template: {spec: {containers: [{name: c}], volumes: [{name: v, glusterfs: {path: somewhere, endpoints: e}}]}}}}", claim))
+	if got := s.Validate(t, old, nil); got != "" {
+		t.Errorf("volumes that are deprecated are for the API server to judge: %s", got)
+	}
+	if text, err := yaml.Marshal(old); err != nil || !strings.Contains(string(text), "path: somewhere") {
+		t.Errorf("what a deprecated volume says is not kept (%v):\n%s", err, text)
+	}
 	if strings.Contains(string(data), "unheardOf") {
 		t.Error("a field that Jobs do not have was kept")
 	}
