@@ -79,7 +79,7 @@ func TestStartIsQuick(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{kubeversion.Release, "1", "36"}, []string{v.GitVersion, v.Major, v.Minor}); diff != "" {
+	if diff := cmp.Diff([]string{kubeversion.Release, "1", "37"}, []string{v.GitVersion, v.Major, v.Minor}); diff != "" {
 		t.Errorf("version (-want +got):\n%s", diff)
 	}
 	for _, s := range c.Status() {

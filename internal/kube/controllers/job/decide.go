@@ -177,6 +177,9 @@ func setFree(s facts) (step, error) {
 // grown says of which pods a running job asks for more than it was admitted with, or has still;
 // "" if of none. More would find no place: once it is suspended, it is outgrown.
 func grown(s facts) string {
+	if namedOtherwise(s) {
+		return ""
+	}
 	for _, asks := range s.facts.PodSets {
 		most, given := givenTo(s.workload, asks.Name)
 		switch {
@@ -189,6 +192,22 @@ func grown(s facts) string {
 		}
 	}
 	return regrown(s)
+}
+
+// namedOtherwise reports whether a job asks for just the pods that it was admitted with under other names,
+// all of them: an import keeps Workloads of controllers that name pod sets in a way of their own.
+func namedOtherwise(s facts) bool {
+	asks, has := slices.Clone(s.facts.PodSets), s.workload.Spec.PodSets
+	if len(asks) != len(has) {
+		return false
+	}
+	for i := range asks {
+		if slices.ContainsFunc(has, func(ps kueue.PodSet) bool { return ps.Name == asks[i].Name }) {
+			return false
+		}
+		asks[i].Name = has[i].Name
+	}
+	return admission.SamePods(asks, has)
 }
 
 // regrown says of which pods a job has more to run than it kept quota for when it was made smaller;

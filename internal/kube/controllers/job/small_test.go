@@ -90,16 +90,18 @@ func TestFewer(t *testing.T) {
 }
 
 // TestNewRolesAsk: a running job that asks for pods of a role that it was not admitted with is
-// stopped, and queued again for all of them; a role without pods needs none.
+// stopped, and queued again for all of them; a role without pods needs none, and the same pods under the
+// names of another controller are the same.
 func TestNewRolesAsk(t *testing.T) {
 	for name, tc := range map[string]struct {
 		asks []kueue.PodSet
 		want bool
 	}{
-		"Added":   {[]kueue.PodSet{{Name: "main", Count: 2}, {Name: "more", Count: 1}}, true},
-		"Empty":   {[]kueue.PodSet{{Name: "main", Count: 2}, {Name: "more"}}, false},
-		"Renamed": {[]kueue.PodSet{{Name: "more", Count: 2}}, true},
-		"Same":    {[]kueue.PodSet{{Name: "main", Count: 2}}, false},
+		"Added":    {[]kueue.PodSet{{Name: "main", Count: 2}, {Name: "more", Count: 1}}, true},
+		"Empty":    {[]kueue.PodSet{{Name: "main", Count: 2}, {Name: "more"}}, false},
+		"Replaced": {[]kueue.PodSet{{Name: "more", Count: 2}}, true},
+		"Renamed":  {[]kueue.PodSet{renamed("more", aWorkload(admitted).Spec.PodSets[0])}, false},
+		"Same":     {[]kueue.PodSet{{Name: "main", Count: 2}}, false},
 	} {
 		s := facts{
 			job: aJob(running), adapter: batchjob.Adapter{}, queue: "default-queue", workload: aWorkload(admitted),
@@ -113,6 +115,12 @@ func TestNewRolesAsk(t *testing.T) {
 			t.Errorf("%s: stopped: %v, want %v", name, got, tc.want)
 		}
 	}
+}
+
+// renamed is a pod set under another name.
+func renamed(name kueue.PodSetReference, ps kueue.PodSet) kueue.PodSet {
+	ps.Name = name
+	return ps
 }
 
 // TestShrinksByWhatThereIs: quota of pods that are not asked for any more is given back only once
