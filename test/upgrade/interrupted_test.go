@@ -14,12 +14,12 @@ import (
 // on.
 func TestUpComesUpAfterFirstStartsThatWereKilled(t *testing.T) {
 	const kills, longest = 5, 20 * time.Second
-	seed := uint64(time.Now().UnixNano()) //nolint:gosec // any number will do
+	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // moments, not secrets
+	random := rand.New(rand.NewPCG(seed, 0))
 	dir := filepath.Join(t.TempDir(), "data")
 	for range kills {
-		cmd := exec.Command(program.Binary, "up", "--data-dir", dir) //nolint:gosec,noctx // it is the program under test, and it is killed
+		cmd := exec.Command(program.Binary, "up", "--data-dir", dir)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 		if err := cmd.Start(); err != nil {
@@ -37,7 +37,7 @@ func TestUpComesUpAfterFirstStartsThatWereKilled(t *testing.T) {
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		<-ended
+		<-ended //nolint:errcheck // it was killed
 	}
 	r, _ := up(t, dir)
 	if text, err := r.Run(t.Context(), "doctor"); err != nil {

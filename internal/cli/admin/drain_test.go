@@ -100,6 +100,7 @@ func TestUndrainOfOthers(t *testing.T) {
 		"is not drained":                    nil,
 		"by somebody else (cordoned)":       {closed},
 		"by somebody else (label " + health: {labelled("EVICT")},
+
 		"not by mlbatch drain: it stays; kubectl uncordon a puts it back":                                          {closed},
 		"not by mlbatch drain: it stays; kubectl label node a " + health + "- puts it back":                        {labelled("EVICT")},
 		"not by mlbatch drain: it stays; kubectl uncordon a and kubectl label node a " + health + "- puts it back": {closed, labelled("EVICT")},

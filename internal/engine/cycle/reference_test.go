@@ -352,6 +352,9 @@ func (r *reference) taken(node string, l core.Limit, account core.Account, g gon
 			continue
 		}
 		for i, p := range w.adm.PodSets {
+			if i >= len(w.PodSets) {
+				break // it was written anew since, with fewer
+			}
 			for _, o := range w.PodSets[i].Limits {
 				if o.Name == l.Name {
 					taken += core.Amount(o.Count) * core.Amount(core.PodsOn(p.Places, node))

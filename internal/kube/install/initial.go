@@ -3,6 +3,7 @@ package install
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -54,7 +55,7 @@ func created(o *unstructured.Unstructured, now time.Time) {
 	o.SetCreationTimestamp(at)
 	o.SetManagedFields([]metav1.ManagedFieldsEntry{{
 		Manager: FieldOwner, Operation: metav1.ManagedFieldsOperationApply, APIVersion: o.GetAPIVersion(),
-		Time: &at, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: fields},
+		Time: &at, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(string(fields)),
 	}})
 }
 
@@ -120,9 +121,7 @@ func established(o *unstructured.Unstructured, now time.Time) (*unstructured.Uns
 		return nil, fmt.Errorf("write its status: %w", err)
 	}
 	out := &unstructured.Unstructured{Object: map[string]any{}}
-	for k, v := range o.Object { // what is deep in it is only read
-		out.Object[k] = v
-	}
+	maps.Copy(out.Object, o.Object) // what is deep in it is only read
 	metadata, _, err := unstructured.NestedMap(o.Object, "metadata")
 	if err != nil {
 		return nil, fmt.Errorf("read its metadata: %w", err)

@@ -73,8 +73,8 @@ func (x *Installation) Wait(ctx context.Context, c client.Client, served Resourc
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		_, resources, _, err := served.GroupsAndMaybeResources()
 		if err != nil {
-			trouble = err // it may be busy
-			return false, nil
+			trouble = err
+			return false, nil //nolint:nilerr // it may be busy
 		}
 		before := len(missing)
 		if missing = slices.DeleteFunc(missing, func(k kind) bool { return k.listed(resources) }); len(missing) < before {
@@ -138,8 +138,11 @@ func (x *Installation) WaitAnswered(ctx context.Context, c client.Client) error 
 		err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 			o := &unstructured.Unstructured{}
 			o.SetGroupVersionKind(kind)
-			if trouble = c.Get(ctx, client.ObjectKey{Name: name}, o); trouble != nil || available(o) {
-				return trouble == nil, nil
+			if trouble = c.Get(ctx, client.ObjectKey{Name: name}, o); trouble != nil {
+				return false, nil //nolint:nilerr // it may be busy
+			}
+			if available(o) {
+				return true, nil
 			}
 			if looks++; looks%looksUntilTouched == 1 {
 				trouble = touch(ctx, c, kind, name, o.GetResourceVersion())

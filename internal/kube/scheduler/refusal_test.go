@@ -80,7 +80,7 @@ func TestRefusalOfPlannedNodesIsTold(t *testing.T) {
 func TestRefusalThatPassesIsNotTold(t *testing.T) {
 	r := newRig(t, aNode{name: "n1", gpus: 8, cpus: 8})
 	g := r.add("job", 1, "a")
-	r.Reservations.refuse(g.Key, "a", "x")
+	r.refuse(g.Key, "a", "x")
 	for _, step := range []struct {
 		after   time.Duration
 		refused bool

@@ -18,7 +18,7 @@ func (s Store) Begin(ctx context.Context, used string, values map[string][]byte)
 	if err != nil {
 		return fmt.Errorf("connect to etcd: %w", err)
 	}
-	defer cl.Close()
+	defer func() { _ = cl.Close() }()
 	found, err := cl.Get(ctx, used, clientv3.WithPrefix(), clientv3.WithCountOnly())
 	if err != nil {
 		return fmt.Errorf("look into etcd: %w", err)
