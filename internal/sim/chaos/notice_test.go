@@ -90,7 +90,7 @@ func TestForgottenRefusalsAreNoticed(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			for seed := uint64(1); seed <= 2*worlds; seed += 2 {
-				w := chaos.World(seed)
+				w := chaos.WorldWithRefusals(seed)
 				w.Rules = c.rules
 				if err := chaos.Try(w); err != nil {
 					if !strings.Contains(err.Error(), c.want) {
