@@ -28,7 +28,7 @@ type maker struct {
 	hostile bool
 	// refusing has nodes refuse some jobs.
 	refusing bool
-	jobs    []core.Key
+	jobs     []core.Key
 	// sharing draws what keeps pods from sharing nodes. All else of a seed stays as it was
 	// without.
 	sharing *rand.Rand
