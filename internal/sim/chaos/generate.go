@@ -48,7 +48,7 @@ func World(seed uint64) sim.World { return world(seed, false) }
 // WorldWithRefusals is World with nodes that refuse some jobs by rules that the engine does not know.
 func WorldWithRefusals(seed uint64) sim.World { return world(seed, true) }
 
-func world(seed uint64, refusing bool) sim.World { //nolint:revive // flag-parameter: which of two kinds of worlds
+func world(seed uint64, refusing bool) sim.World {
 	m := &maker{
 		refusing:    refusing,
 		Rand:        rand.New(rand.NewPCG(seed, 0)), //nolint:gosec // not for secrets
