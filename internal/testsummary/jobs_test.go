@@ -144,9 +144,9 @@ func TestWhatFailsRunsOnceMore(t *testing.T) {
 			[]string{"a", "b"},
 		},
 		"last": {
-			"it sees what ran again", "last z pass:TestZ\ncluster a ${AGAIN} fail:TestA",
+			"it sees what ran again, and runs once though it could choose tests", "last z ${AGAIN} fail:TestZ pass:TestY\ncluster a ${AGAIN} fail:TestA",
 			map[string]string{"a": "pass:TestA"},
-			"2 passed, 0 failed, 0 skipped, flaky: TestA",
+			"2 passed, 1 failed, 0 skipped, flaky: TestA",
 			[]string{"a", "a ^(TestA)$", "z"},
 		},
 	}
