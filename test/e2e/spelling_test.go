@@ -9,6 +9,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -99,9 +100,11 @@ func TestA2A3OtherWords(t *testing.T) {
 			}
 			write := map[string]func(cpu string) error{
 				"replace": func(cpu string) error {
-					o, is := written(cpu), read()
-					o.SetResourceVersion(is.GetResourceVersion())
-					return admin.Update(t.Context(), o)
+					return retry.RetryOnConflict(retry.DefaultRetry, func() error { // controllers write too
+						o := written(cpu)
+						o.SetResourceVersion(read().GetResourceVersion())
+						return admin.Update(t.Context(), o)
+					})
 				},
 				"patch": func(cpu string) error {
 					data, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "b"}}, "spec": written(cpu).Object["spec"]})
