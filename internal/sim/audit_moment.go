@@ -54,7 +54,7 @@ func (a *Auditor) moment(r *Run) error {
 			return fmt.Errorf("P1: %s holds quota: %t, waits: %t for %q", j.spec.Key, ok, waits, why.Code)
 		}
 	}
-	if r.inFlight() || r.engine.Settling() { // or is to be decided once no more changes
+	if r.inFlight() || r.engine.Stabilizing() { // or is to be decided once no more changes
 		return nil
 	}
 	if err := a.quiet(r); err != nil {

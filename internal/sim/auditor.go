@@ -51,7 +51,7 @@ type reservation struct {
 
 func newAuditor(w *World) *Auditor {
 	a := &Auditor{options: w.Engine}
-	a.options.Settle = 0 // what its copies are told is decided at once
+	a.options.StabilizationWindow = 0 // what its copies are told is decided at once
 	a.restarted()
 	return a
 }

@@ -28,9 +28,9 @@ func (e *Engine) Apply(ev core.Event) {
 		e.nodes.Gone(ev.Name)
 		e.pending.nodesChange(true, false) // with its last node a flavor is decided by quota alone
 	default:
-		trees := e.settling.trees(ev)
+		trees := e.stabilizer.trees(ev)
 		if e.edit(ev) {
-			e.settling.edit(ev, trees)
+			e.stabilizer.edit(ev, trees)
 		}
 	}
 }
@@ -112,7 +112,7 @@ func (e *Engine) update(w *workload, o *core.Workload) {
 		e.admissions.rebook(w, func() { e.describe(w, o, as) })
 	}
 	if shifted {
-		e.settling.shift(w, from)
+		e.stabilizer.shift(w, from)
 	}
 }
 

@@ -32,7 +32,7 @@ func (e *Engine) Compare(k, other core.Key, now time.Time) (core.Comparison, boo
 // the first does not wait.
 func (e *Engine) contrast(k, other core.Key, now time.Time, out *core.Comparison) (*inquiry, bool) {
 	c := &inquiry{key: k, at: now, opt: e.opt}
-	c.opt.Budget, c.opt.Settle = 0, 0
+	c.opt.Budget, c.opt.StabilizationWindow = 0, 0
 	var waits bool
 	out.Waits, waits = e.explain(k, now, func(q *question, w *workload, _ core.Reason) {
 		out.Self.Uses = q.amounts(q.asked(w))

@@ -36,7 +36,7 @@ func (e *Engine) dump(workloads []*workload, members func(*group) []*workload) *
 	e.history.dump(s)
 	e.admissions.dump(s, workloads)
 	e.pending.dump(s, members)
-	e.settling.dump(s)
+	e.stabilizer.dump(s)
 	return s
 }
 

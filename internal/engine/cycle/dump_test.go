@@ -115,7 +115,7 @@ func TestLoadedEnginesDecideTheSame(t *testing.T) {
 				all := []*twins{
 					{t: t, opt: cycle.Options{Budget: 1, FairSharing: fair, AdmissionFairSharing: usage}},
 					{t: t, opt: cycle.Options{Budget: 2, FairSharing: fair, AdmissionFairSharing: usage, BlockAdmission: true, Observe: 3 * time.Second}},
-					{t: t, opt: cycle.Options{FairSharing: fair, AdmissionFairSharing: usage, Settle: 3 * time.Second}},
+					{t: t, opt: cycle.Options{FairSharing: fair, AdmissionFairSharing: usage, StabilizationWindow: 3 * time.Second}},
 				}
 				for _, w := range all {
 					w.engine = cycle.New(w.opt)

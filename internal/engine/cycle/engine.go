@@ -5,7 +5,7 @@
 // those before it: the model (model.go) takes in what is told (apply.go, settle.go), the
 // judge (judge.go, compile.go, bounds.go) returns a verdict on one workload, turns
 // (turns.go, level.go, share.go) say whose is next, pending (pending.go, wake.go) keeps
-// refused workloads out of the way until what they wait for changes, settling (settling.go)
+// refused workloads out of the way until what they wait for changes, stabilizer (stabilizer.go)
 // has one change that is written in parts decided as one, history (history.go) remembers what LocalQueues used, and admissions (admissions.go, admit.go,
 // reservation.go, move.go) carry verdicts out, hold plans whose victims must first go, and
 // move pods off lost nodes. A StrictFIFO queue's own quota is kept for its first workload
@@ -55,10 +55,13 @@ type Options struct {
 	// Observe is how long an admission may stay unobserved before it is taken back;
 	// 0 means 5 minutes.
 	Observe time.Duration
-	// Settle is for how long nothing must have changed in a tree of queues before what was
+	// StabilizationWindow is for how long nothing must have changed in a tree of queues before what was
 	// changed there evicts anyone: what people change at once is written one object after the
 	// other. 0 acts on every write.
-	Settle time.Duration
+	StabilizationWindow time.Duration
+	// SlackQueue is the ClusterQueue, if any, whose lending limits follow the health of nodes. They are
+	// acted on at once.
+	SlackQueue string
 	// Pack is the resource of which whole nodes are kept free; core.GPU if empty.
 	Pack string
 	// IgnoreUndeclared lets a workload ask for resources that its queue does not
@@ -74,7 +77,7 @@ type Options struct {
 //	judge       what can be done for one workload: a verdict
 //	turns       whose turn is next, by level or by share
 //	pending     what waits, for what, and what wakes it
-//	settling    what changed just now, and is not acted on yet
+//	stabilizer    what changed just now, and is not acted on yet
 //	history     what LocalQueues used in the past
 //	admissions  what workloads were given or promised, and which have to leave
 type Engine struct {
@@ -83,7 +86,7 @@ type Engine struct {
 	judge      *judge
 	turns      turns
 	pending    *pending
-	settling   *settling
+	stabilizer *stabilizer
 	history    *history
 	admissions *admissions
 }
@@ -98,7 +101,7 @@ func New(o Options) *Engine {
 	h := &history{model: m, pending: p}
 	return &Engine{
 		model: m, draft: d, judge: j, turns: p.turns, pending: p, history: h,
-		settling:   &settling{model: m, turns: p.turns, walked: map[*quota.Node]bool{}},
+		stabilizer: &stabilizer{model: m, turns: p.turns, walked: map[*quota.Node]bool{}},
 		admissions: &admissions{model: m, draft: d, judge: j, turns: p.turns, pending: p, history: h},
 	}
 }
@@ -133,7 +136,7 @@ func (e *Engine) Decide(now time.Time) core.Plan {
 	e.draft.begin()
 
 	e.settle()           // 1. take in edits of queues, cohorts and flavors
-	e.settling.begin()   //    leave alone what changed just now
+	e.stabilizer.begin() //    leave alone what changed just now
 	e.history.sample()   //    and count what local queues have used
 	e.admissions.drain() // 2. evict from queues that are being drained
 	e.settled()
@@ -161,7 +164,7 @@ func (e *Engine) Decide(now time.Time) core.Plan {
 			continue // others borrow less: they go first
 		}
 		judged++
-		if e.settling.defers(q, v) {
+		if e.stabilizer.defers(q, v) {
 			continue
 		}
 		switch v.kind {
@@ -191,7 +194,7 @@ func (e *Engine) Decide(now time.Time) core.Plan {
 // back-off, of the wait for an admission to be seen or for changes to end; zero if nothing is.
 func (e *Engine) NextWake() time.Time {
 	var first time.Time
-	for _, at := range []time.Time{e.pending.nextWake(), e.history.nextWake(), e.admissions.nextWake(), e.settling.until} {
+	for _, at := range []time.Time{e.pending.nextWake(), e.history.nextWake(), e.admissions.nextWake(), e.stabilizer.until} {
 		if first.IsZero() || !at.IsZero() && at.Before(first) {
 			first = at
 		}

@@ -54,7 +54,7 @@ type inquiry struct {
 // that are alike are copied.
 func (e *Engine) inquire(k core.Key, now time.Time, alike int) *inquiry {
 	c := &inquiry{key: k, at: now, opt: e.opt}
-	c.opt.Budget, c.opt.Settle = 0, 0 // the next decisions go on with the same outcome
+	c.opt.Budget, c.opt.StabilizationWindow = 0, 0 // the next decisions go on with the same outcome
 	out, waits := e.explain(k, now, func(q *question, w *workload, why core.Reason) {
 		if advisable(w, why) || removable(why) {
 			c.copied, c.advises = q.excerpt(w, alike), advisable(w, why)

@@ -27,7 +27,7 @@ func Load(o Options, s *State) (*Engine, error) {
 		e.loadWorkload(l, &s.Workloads[i]) // 2. what waits, and what each holds
 	}
 	e.forest.Settle()
-	e.settling.load(s)
+	e.stabilizer.load(s)
 	for i := range s.Queues {
 		e.pending.loadQueue(l, &s.Queues[i]) // 3. where they wait
 	}

@@ -62,7 +62,7 @@ type workload struct {
 	unsaid bool // in group.fresh, to be told why it waits
 	inbox  bool // in pending.arrivals
 
-	shifted bool // in settling.shifted
+	shifted bool // in stabilizer.shifted
 
 	group *group
 	slot  int // in the group's heap
@@ -196,7 +196,7 @@ type queue struct {
 	reserving, evicting int
 	// byUsage says that groups are of one local queue each.
 	byUsage bool
-	// Of settling: unsettled is since when its tree changes; touched says that it is listed
+	// Of stabilizer: unsettled is since when its tree changes; touched says that it is listed
 	// there since the last Decide, edited that nothing of its tree is judged for that;
 	// wouldEvict that its first would evict others.
 	unsettled                   unsettled

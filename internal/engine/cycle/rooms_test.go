@@ -19,7 +19,7 @@ import (
 // rooms are the parts that an engine is made of. Each may use those above it.
 var rooms = []reflect.Type{
 	reflect.TypeFor[catalog](), reflect.TypeFor[model](), reflect.TypeFor[draft](), reflect.TypeFor[judge](),
-	reflect.TypeFor[byLevel](), reflect.TypeFor[byShare](), reflect.TypeFor[pending](), reflect.TypeFor[settling](), reflect.TypeFor[history](),
+	reflect.TypeFor[byLevel](), reflect.TypeFor[byShare](), reflect.TypeFor[pending](), reflect.TypeFor[stabilizer](), reflect.TypeFor[history](),
 	reflect.TypeFor[admissions](), reflect.TypeFor[Engine](),
 }
 

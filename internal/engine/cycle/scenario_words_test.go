@@ -117,8 +117,8 @@ func (s *script) options(args []string) error {
 			o.AdmissionFairSharing.HalfLife, _ = time.ParseDuration(v)
 		case k == "sampling":
 			o.AdmissionFairSharing.Sampling, _ = time.ParseDuration(v)
-		case k == "settle":
-			o.Settle, _ = time.ParseDuration(v)
+		case k == "stabilization":
+			o.StabilizationWindow, _ = time.ParseDuration(v)
 		case a == "blockadmission":
 			o.BlockAdmission = true
 		case a == "fair":

@@ -44,7 +44,7 @@ func Suppose(look func(func(*Engine)) error, w core.Workload, now time.Time, hig
 	if failed != nil {
 		return Supposed{}, failed
 	}
-	opt.Budget, opt.Settle = 0, 0
+	opt.Budget, opt.StabilizationWindow = 0, 0
 	e, err := Load(opt, state)
 	if err != nil {
 		return Supposed{}, err

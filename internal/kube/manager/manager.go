@@ -468,16 +468,16 @@ func webhooks(ctx context.Context, mgr manager.Manager, opts Options) error {
 	})
 }
 
-// settle is for how long nothing must change in a tree of queues before what changed there evicts
+// stabilizationWindow is for how long nothing must change in a tree of queues before what changed there evicts
 // anyone: longer than kubectl and the controllers take from one of many objects to the next.
-const settle = 500 * time.Millisecond
+const stabilizationWindow = 500 * time.Millisecond
 
 // decisions adds the decision loop and what shows its numbers.
 func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) error {
 	flight := recorder(mgr.GetLogger(), opts)
 	engine := cycle.Options{
 		IgnoreUndeclared: opts.IgnoreUndeclared, BlockAdmission: opts.BlockAdmission, FairSharing: opts.FairSharing,
-		AdmissionFairSharing: opts.AdmissionFairSharing, Settle: settle,
+		AdmissionFairSharing: opts.AdmissionFairSharing, StabilizationWindow: stabilizationWindow, SlackQueue: opts.SlackQueue,
 	}
 	loop := decision.New(decision.Options{
 		Cache:     mgr.GetCache(),

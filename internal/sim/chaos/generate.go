@@ -58,7 +58,7 @@ func world(seed uint64, refusing bool) sim.World {
 	}
 	m.world = sim.World{Name: fmt.Sprint("seed ", seed), Seed: seed, Start: time.Unix(1_000_000, 0).UTC()}
 	m.policies()
-	m.world.Engine.Settle = []time.Duration{0, 0, 500 * time.Millisecond, 2 * time.Second}[seed/2%4]
+	m.world.Engine.StabilizationWindow = []time.Duration{0, 0, 500 * time.Millisecond, 2 * time.Second}[seed/2%4]
 	m.rules()
 	m.clusterModel()
 	m.makeFlavors()
@@ -87,7 +87,7 @@ func world(seed uint64, refusing bool) sim.World {
 	if seed%9 == 4 {
 		m.misfits(end)
 	}
-	if m.world.Engine.Settle > 0 {
+	if m.world.Engine.StabilizationWindow > 0 {
 		m.atOnce(m.moment(end))
 	}
 	slices.SortStableFunc(m.world.Script, func(a, b sim.Op) int { return cmp.Compare(a.At, b.At) })

@@ -84,7 +84,7 @@ func TestOutcomeDoesNotDependOn(t *testing.T) {
 			for seed := uint64(1); seed <= 200; seed++ {
 				w := ideal(seed)
 				if c.calm { // nor does it know what changed just before it came
-					w.Engine.Settle = 0
+					w.Engine.StabilizationWindow = 0
 				}
 				want, evictions := outcome(t, w)
 				if c.calm && (evictions > 0 || byUsage(w)) {

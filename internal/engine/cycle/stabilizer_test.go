@@ -11,7 +11,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 )
 
-const settle = 2 * time.Second
+const window = 2 * time.Second
 
 // player carries out what an engine decides and counts whom it evicts. What is evicted has
 // gone by the next turn.
@@ -80,7 +80,7 @@ func (p *player) rest(t *rapid.T, now time.Time) {
 		did = did || len(p.leaving) > 0
 		p.leaving = nil
 		switch {
-		case p.engine.Settling():
+		case p.engine.Stabilizing():
 			now = p.engine.NextWake()
 		case !did:
 			return
@@ -150,7 +150,7 @@ func (c *crowd) queue(name string) core.Event {
 
 // player is an engine in this world, at rest.
 func (c *crowd) player(fair *core.FairSharing, now time.Time) *player {
-	p := &player{engine: cycle.New(cycle.Options{FairSharing: fair, Settle: settle}), workloads: map[core.Key]core.Workload{}}
+	p := &player{engine: cycle.New(cycle.Options{FairSharing: fair, StabilizationWindow: window}), workloads: map[core.Key]core.Workload{}}
 	p.tell(core.FlavorSet{Flavor: core.Flavor{Name: "x"}})
 	for _, name := range sortedKeys(c.cohorts) {
 		p.tell(core.CohortSet{Cohort: c.cohorts[name]})
@@ -222,7 +222,7 @@ func TestChangeInPartsEvictsNoMore(t *testing.T) {
 				}
 				for i, x := range rapid.Permutation(changes).Draw(t, "order") {
 					if i > 0 && pick(t, "decision in between", true, true, false) {
-						now = now.Add(settle / 64)
+						now = now.Add(window / 64)
 						parts.decide(now)
 					}
 					parts.tell(x(parts))
@@ -247,7 +247,7 @@ func TestChangeInPartsEvictsNoMore(t *testing.T) {
 // one is an engine with a queue of one GPU for which two jobs ask, of which the first has it.
 func one(t *testing.T) *player {
 	t.Helper()
-	p := &player{engine: cycle.New(cycle.Options{Settle: settle}), workloads: map[core.Key]core.Workload{}}
+	p := &player{engine: cycle.New(cycle.Options{StabilizationWindow: window}), workloads: map[core.Key]core.Workload{}}
 	for _, ev := range smallWorld() {
 		p.tell(ev)
 	}
@@ -258,21 +258,47 @@ func one(t *testing.T) *player {
 	return p
 }
 
+// What the slack lends follows the health of nodes, which may change all the time: what waits is judged
+// meanwhile, as it is not while people change how much a queue lends.
+func TestWhatTheSlackLendsIsActedOnAtOnce(t *testing.T) {
+	for slack, waits := range map[string]bool{"a": false, "another": true} {
+		p := &player{engine: cycle.New(cycle.Options{StabilizationWindow: window, SlackQueue: slack}), workloads: map[core.Key]core.Workload{}}
+		lends := func(n core.Amount) {
+			for _, ev := range smallWorld() {
+				if q, is := ev.(core.QueueSet); is {
+					q.Queue.Groups[0].Flavors[0].Quotas[0].Lending = &n
+					p.tell(q)
+				}
+			}
+		}
+		p.tell(smallWorld()...)
+		lends(1)
+		now := time.Unix(2000, 0)
+		p.decide(now)
+		p.show(cpuJob("first", 1, 4))
+		lends(0)
+		p.decide(now.Add(time.Second))
+		if got := p.workloads[core.Key{Namespace: "a", Name: "first"}].Admission == nil; got != waits {
+			t.Errorf("slack %q: it waits: %t, want %t", slack, got, waits)
+		}
+	}
+}
+
 // However long changes go on, what waits is judged at last; and without any event NextWake
 // says when.
 func TestChangesWithoutEndAreActedOn(t *testing.T) {
 	p := one(t)
 	began := time.Unix(2000, 0)
 	for i := range 1000 {
-		now := began.Add(time.Duration(i) * settle / 4)
+		now := began.Add(time.Duration(i) * window / 4)
 		w := p.workloads[core.Key{Namespace: "a", Name: "second"}]
 		w.Priority = int64(2 + i%2)
 		p.show(w)
 		if p.decide(now); p.evicted == 0 {
 			continue
 		}
-		if took := now.Sub(began); took < settle || took > 21*settle {
-			t.Errorf("it was acted on after %s, with %s to settle", took, settle)
+		if took := now.Sub(began); took < window || took > 21*window {
+			t.Errorf("it was acted on after %s, with %s to window", took, window)
 		}
 		return
 	}
@@ -286,11 +312,11 @@ func TestChangesAreActedOnWithoutAnEvent(t *testing.T) {
 	w.Priority = 2
 	p.show(w)
 	p.decide(now)
-	if wake := p.engine.NextWake(); p.evicted > 0 || !wake.Equal(now.Add(settle)) {
-		t.Fatalf("%d evicted, awake at %s, want none and %s", p.evicted, wake, now.Add(settle))
+	if wake := p.engine.NextWake(); p.evicted > 0 || !wake.Equal(now.Add(window)) {
+		t.Fatalf("%d evicted, awake at %s, want none and %s", p.evicted, wake, now.Add(window))
 	}
-	p.decide(now.Add(settle))
-	if p.evicted != 1 || p.engine.Settling() {
-		t.Errorf("%d evicted once it is settled, want 1; settling: %t", p.evicted, p.engine.Settling())
+	p.decide(now.Add(window))
+	if p.evicted != 1 || p.engine.Stabilizing() {
+		t.Errorf("%d evicted once it is settled, want 1; stabilizing: %t", p.evicted, p.engine.Stabilizing())
 	}
 }

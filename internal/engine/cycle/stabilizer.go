@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"reflect"
 	"slices"
 	"time"
 
@@ -8,16 +9,16 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
-// mostSettles bounds for how many times Options.Settle a tree waits, while changes go on.
-const mostSettles = 20
+// mostWindows bounds for how many times Options.StabilizationWindow a tree waits, while changes go on.
+const mostWindows = 20
 
-// settling keeps decisions back that a change could make in vain which is written
+// stabilizer keeps decisions back that a change could make in vain which is written
 // one object after the other: a label on ten jobs, the quota of one queue and then that of
 // another. A person changes one thing; decisions that fall between the writes evict
 // workloads that nobody would evict at the end.
 //
 // So a tree in which something was changed that was there is left alone until nothing more was
-// changed in it for Options.Settle, or changes have gone on for mostSettles times as long.
+// changed in it for Options.StabilizationWindow, or changes have gone on for mostWindows times as long.
 // Until then
 //   - none of it is judged at all, if it is what the tree gives that changed: queues, cohorts,
 //     flavors, LocalQueues, namespaces; or which workloads stand in a queue, or which of a
@@ -26,7 +27,7 @@ const mostSettles = 20
 //     it, if it is priorities alone that changed. All others start meanwhile as they ever do.
 //
 // What is new changes nothing that was there: workloads that are submitted, queues in no cohort.
-type settling struct {
+type stabilizer struct {
 	*model
 	turns turns
 	// began says that a Decide was made: before, there is nothing that could have changed.
@@ -54,8 +55,8 @@ type unsettled struct {
 func (u unsettled) open() bool { return !u.first.IsZero() }
 
 // due is when the tree counts as settled.
-func (u unsettled) due(settle time.Duration) time.Time {
-	quiet, most := u.last.Add(settle), u.first.Add(mostSettles*settle)
+func (u unsettled) due(window time.Duration) time.Time {
+	quiet, most := u.last.Add(window), u.first.Add(mostWindows*window)
 	if most.Before(quiet) {
 		return most
 	}
@@ -69,47 +70,75 @@ func (q *queue) mayJudge() bool {
 }
 
 // watches reports whether changes are of any interest.
-func (se *settling) watches() bool { return se.began && se.opt.Settle > 0 }
+func (st *stabilizer) watches() bool { return st.began && st.opt.StabilizationWindow > 0 }
 
 // trees are those in which an edit changes what there is, as they are before it.
-func (se *settling) trees(ev core.Event) []*quota.Node {
-	if !se.watches() {
+func (st *stabilizer) trees(ev core.Event) []*quota.Node {
+	if !st.watches() {
 		return nil
 	}
 	switch ev := ev.(type) {
 	case core.QueueSet:
-		if q := se.queues[ev.Queue.Name]; q != nil && q.spec != nil || ev.Queue.Cohort != "" {
-			return []*quota.Node{se.queueNamed(ev.Queue.Name).node}
+		if st.followsHealth(&ev.Queue) {
+			return nil
+		}
+		if q := st.queues[ev.Queue.Name]; q != nil && q.spec != nil || ev.Queue.Cohort != "" {
+			return []*quota.Node{st.queueNamed(ev.Queue.Name).node}
 		}
 	case core.QueueGone:
-		return se.ofQueues(func(q *queue) bool { return q.name == ev.Name })
+		return st.ofQueues(func(q *queue) bool { return q.name == ev.Name })
 	case core.CohortSet:
-		return se.ofCohort(ev.Cohort.Name)
+		return st.ofCohort(ev.Cohort.Name)
 	case core.CohortGone:
-		return se.ofCohort(ev.Name)
+		return st.ofCohort(ev.Name)
 	case core.FlavorSet:
-		return se.ofFlavor(ev.Flavor.Name)
+		return st.ofFlavor(ev.Flavor.Name)
 	case core.FlavorGone:
-		return se.ofFlavor(ev.Name)
+		return st.ofFlavor(ev.Name)
 	case core.LocalQueueSet:
-		if d := se.localQueues[localQueueKey{ev.LocalQueue.Namespace, ev.LocalQueue.Name}]; d != nil && d.spec != nil {
-			return se.ofQueues(func(q *queue) bool { return q == d.queue || q.name == ev.LocalQueue.Queue })
+		if d := st.localQueues[localQueueKey{ev.LocalQueue.Namespace, ev.LocalQueue.Name}]; d != nil && d.spec != nil {
+			return st.ofQueues(func(q *queue) bool { return q == d.queue || q.name == ev.LocalQueue.Queue })
 		}
 	case core.LocalQueueGone:
-		if d := se.localQueues[localQueueKey{ev.Namespace, ev.Name}]; d != nil {
-			return se.ofQueues(func(q *queue) bool { return q == d.queue })
+		if d := st.localQueues[localQueueKey{ev.Namespace, ev.Name}]; d != nil {
+			return st.ofQueues(func(q *queue) bool { return q == d.queue })
 		}
 	case core.NamespaceSet:
-		return se.ofNamespace(ev.Namespace.Name)
+		return st.ofNamespace(ev.Namespace.Name)
 	case core.NamespaceGone:
-		return se.ofNamespace(ev.Name)
+		return st.ofNamespace(ev.Name)
 	}
 	return nil
 }
 
+// followsHealth reports whether a queue is that of the slack, and nothing of it changes but how much it
+// lends. That follows the health of nodes, by the second on a bad day; nobody writes another part of the
+// same change, and jobs that leave bad nodes must not wait for it.
+func (st *stabilizer) followsHealth(is *core.Queue) bool {
+	q := st.queues[is.Name]
+	return is.Name == st.opt.SlackQueue && q != nil && q.spec != nil && reflect.DeepEqual(withoutLending(q.spec), withoutLending(is))
+}
+
+// withoutLending is a queue without its lending limits.
+func withoutLending(q *core.Queue) core.Queue {
+	out := *q
+	out.Groups = slices.Clone(q.Groups)
+	for i := range out.Groups {
+		flavors := slices.Clone(out.Groups[i].Flavors)
+		for j := range flavors {
+			flavors[j].Quotas = slices.Clone(flavors[j].Quotas)
+			for k := range flavors[j].Quotas {
+				flavors[j].Quotas[k].Lending = nil
+			}
+		}
+		out.Groups[i].Flavors = flavors
+	}
+	return out
+}
+
 // ofQueues are the places of the queues that match, in any order.
-func (se *settling) ofQueues(match func(*queue) bool) (out []*quota.Node) {
-	for _, q := range se.queues {
+func (st *stabilizer) ofQueues(match func(*queue) bool) (out []*quota.Node) {
+	for _, q := range st.queues {
 		if match(q) {
 			out = append(out, q.node)
 		}
@@ -117,26 +146,26 @@ func (se *settling) ofQueues(match func(*queue) bool) (out []*quota.Node) {
 	return out
 }
 
-func (se *settling) ofCohort(name string) []*quota.Node {
-	if n := se.forest.Cohort(name); n != nil {
+func (st *stabilizer) ofCohort(name string) []*quota.Node {
+	if n := st.forest.Cohort(name); n != nil {
 		return []*quota.Node{n}
 	}
 	return nil
 }
 
-func (se *settling) ofFlavor(name string) []*quota.Node {
-	if se.flavors[name] == nil {
+func (st *stabilizer) ofFlavor(name string) []*quota.Node {
+	if st.flavors[name] == nil {
 		return nil // nothing is admitted with it yet
 	}
-	return se.ofQueues(func(q *queue) bool {
+	return st.ofQueues(func(q *queue) bool {
 		return q.spec != nil && slices.ContainsFunc(q.spec.Groups, func(g core.ResourceGroup) bool {
 			return slices.ContainsFunc(g.Flavors, func(f core.FlavorQuotas) bool { return f.Flavor == name })
 		})
 	})
 }
 
-func (se *settling) ofNamespace(name string) (out []*quota.Node) {
-	for k, d := range se.localQueues {
+func (st *stabilizer) ofNamespace(name string) (out []*quota.Node) {
+	for k, d := range st.localQueues {
 		if k.namespace == name && d.queue != nil {
 			out = append(out, d.queue.node)
 		}
@@ -146,103 +175,103 @@ func (se *settling) ofNamespace(name string) (out []*quota.Node) {
 
 // edit notes that what trees give changed. Until the next Decide links are as they were; a
 // cohort may stand in another tree from then on.
-func (se *settling) edit(ev core.Event, trees []*quota.Node) {
-	if c, ok := ev.(core.CohortSet); ok && se.watches() {
-		trees = se.ofCohort(c.Cohort.Name)
-		se.cohorts = append(se.cohorts, trees...)
+func (st *stabilizer) edit(ev core.Event, trees []*quota.Node) {
+	if c, ok := ev.(core.CohortSet); ok && st.watches() {
+		trees = st.ofCohort(c.Cohort.Name)
+		st.cohorts = append(st.cohorts, trees...)
 	}
 	for _, n := range trees {
-		if root := n.Root(); !se.walked[root] {
-			se.walked[root] = true
-			se.walk(root)
+		if root := n.Root(); !st.walked[root] {
+			st.walked[root] = true
+			st.walk(root)
 		}
 	}
 }
 
-func (se *settling) walk(n *quota.Node) {
-	if n.Queue && n.ID < len(se.byNode) && se.byNode[n.ID] != nil {
-		se.touch(se.byNode[n.ID], true)
+func (st *stabilizer) walk(n *quota.Node) {
+	if n.Queue && n.ID < len(st.byNode) && st.byNode[n.ID] != nil {
+		st.touch(st.byNode[n.ID], true)
 	}
 	for _, c := range n.Children() {
-		se.walk(c)
+		st.walk(c)
 	}
 }
 
 // touch notes a change in the tree of a queue: one for which nothing of it is judged, if edited.
-func (se *settling) touch(q *queue, edited bool) {
+func (st *stabilizer) touch(q *queue, edited bool) {
 	if !q.touched {
 		q.touched = true
-		se.touched = append(se.touched, q)
+		st.touched = append(st.touched, q)
 	}
 	q.edited = q.edited || edited
 }
 
 // shift notes that a workload changed its place among others: that of a queue, or from
 // one queue to another.
-func (se *settling) shift(w *workload, from *localQueue) {
-	if !se.watches() {
+func (st *stabilizer) shift(w *workload, from *localQueue) {
+	if !st.watches() {
 		return
 	}
 	for _, d := range []*localQueue{from, w.localQueue} {
 		if d.queue != nil {
-			se.touch(d.queue, from != w.localQueue || d.queue.strict())
+			st.touch(d.queue, from != w.localQueue || d.queue.strict())
 		}
 	}
 	if !w.shifted {
 		w.shifted = true
-		se.shifted = append(se.shifted, w)
+		st.shifted = append(st.shifted, w)
 	}
 }
 
 // begin begins a Decide: trees in which something changed are left alone for a while, those
 // in which nothing did any more are not.
-func (se *settling) begin() {
-	if !se.watches() {
-		se.began = true
+func (st *stabilizer) begin() {
+	if !st.watches() {
+		st.began = true
 		return
 	}
-	if len(se.touched)+len(se.cohorts) == 0 && (se.until.IsZero() || se.now.Before(se.until)) {
+	if len(st.touched)+len(st.cohorts) == 0 && (st.until.IsZero() || st.now.Before(st.until)) {
 		return
 	}
-	queues := se.sortedQueues()
-	se.note(queues)
+	queues := st.sortedQueues()
+	st.note(queues)
 	var changed []*queue
-	se.until = time.Time{}
+	st.until = time.Time{}
 	for _, q := range queues {
 		if !q.unsettled.open() {
 			continue
 		}
 		changed = append(changed, q)
-		if at := q.unsettled.due(se.opt.Settle); !se.now.Before(at) {
+		if at := q.unsettled.due(st.opt.StabilizationWindow); !st.now.Before(at) {
 			q.unsettled, q.wouldEvict = unsettled{}, false
-		} else if se.until.IsZero() || at.Before(se.until) {
-			se.until = at
+		} else if st.until.IsZero() || at.Before(st.until) {
+			st.until = at
 		}
 	}
-	se.shifted = slices.DeleteFunc(se.shifted, func(w *workload) bool {
+	st.shifted = slices.DeleteFunc(st.shifted, func(w *workload) bool {
 		q := w.localQueue.queue
-		w.shifted = se.workloads[w.Key] == w && q != nil && q.unsettled.open()
+		w.shifted = st.workloads[w.Key] == w && q != nil && q.unsettled.open()
 		return !w.shifted
 	})
 	for _, q := range changed {
-		se.turns.rehead(q)
+		st.turns.rehead(q)
 	}
 }
 
 // note takes in what changed since the last Decide.
-func (se *settling) note(queues []*queue) {
+func (st *stabilizer) note(queues []*queue) {
 	trees := map[*quota.Node]unsettled{}
-	for _, n := range se.cohorts {
+	for _, n := range st.cohorts {
 		trees[n.Root()] = unsettled{edited: true}
 	}
-	for _, q := range se.touched {
+	for _, q := range st.touched {
 		u := trees[q.node.Root()]
 		u.edited = u.edited || q.edited
 		trees[q.node.Root()] = u
 		q.touched, q.edited = false, false
 	}
-	se.touched, se.cohorts = nil, nil
-	clear(se.walked)
+	st.touched, st.cohorts = nil, nil
+	clear(st.walked)
 	for _, q := range queues { // trees may have been joined
 		if u, changed := trees[q.node.Root()]; changed && q.unsettled.open() {
 			u.edited = u.edited || q.unsettled.edited
@@ -254,8 +283,8 @@ func (se *settling) note(queues []*queue) {
 	}
 	for _, q := range queues {
 		if u, changed := trees[q.node.Root()]; changed {
-			if u.last = se.now; u.first.IsZero() {
-				u.first = se.now
+			if u.last = st.now; u.first.IsZero() {
+				u.first = st.now
 			}
 			q.unsettled = u
 		}
@@ -264,22 +293,24 @@ func (se *settling) note(queues []*queue) {
 
 // defers keeps a queue's first from evicting others until its tree is settled, and reports
 // whether it does.
-func (se *settling) defers(q *queue, v *verdict) bool {
+func (st *stabilizer) defers(q *queue, v *verdict) bool {
 	if len(v.victims) == 0 || !q.unsettled.open() {
 		return false
 	}
 	q.wouldEvict = true
-	se.turns.rehead(q)
+	st.turns.rehead(q)
 	return true
 }
 
-// Settling reports whether decisions are kept back because something changed just now; NextWake
+// Stabilizing reports whether decisions are kept back because something changed just now; NextWake
 // says when they are made.
-func (e *Engine) Settling() bool { return !e.settling.until.IsZero() || len(e.settling.touched) > 0 }
+func (e *Engine) Stabilizing() bool {
+	return !e.stabilizer.until.IsZero() || len(e.stabilizer.touched) > 0
+}
 
-func (se *settling) dump(s *State) {
-	s.Decided = se.began
-	for i, q := range se.sortedQueues() {
+func (st *stabilizer) dump(s *State) {
+	s.Decided = st.began
+	for i, q := range st.sortedQueues() {
 		x := &s.Queues[i]
 		x.Touched, x.Edited, x.WouldEvict = q.touched, q.edited, q.wouldEvict
 		if u := q.unsettled; u.open() {
@@ -287,34 +318,34 @@ func (se *settling) dump(s *State) {
 		}
 	}
 	for i := range s.Workloads {
-		s.Workloads[i].Shifted = se.workloads[s.Workloads[i].Key].shifted
+		s.Workloads[i].Shifted = st.workloads[s.Workloads[i].Key].shifted
 	}
 }
 
 // load is the opposite of dump. An engine that keeps nothing back, as copies for
 // questions are, leaves it out.
-func (se *settling) load(s *State) {
-	se.began = s.Decided
-	if !se.watches() {
+func (st *stabilizer) load(s *State) {
+	st.began = s.Decided
+	if !st.watches() {
 		return
 	}
 	for i := range s.Queues {
 		x := &s.Queues[i]
-		q := se.queueNamed(x.Name)
+		q := st.queueNamed(x.Name)
 		if x.Touched {
-			se.touch(q, x.Edited)
+			st.touch(q, x.Edited)
 		}
 		if u := x.Unsettled; u != nil {
 			q.unsettled, q.wouldEvict = unsettled{u.First, u.Last, u.Edited}, x.WouldEvict
-			if at := q.unsettled.due(se.opt.Settle); se.until.IsZero() || at.Before(se.until) {
-				se.until = at
+			if at := q.unsettled.due(st.opt.StabilizationWindow); st.until.IsZero() || at.Before(st.until) {
+				st.until = at
 			}
 		}
 	}
 	for i := range s.Workloads {
-		if w := se.workloads[s.Workloads[i].Key]; w != nil && s.Workloads[i].Shifted {
+		if w := st.workloads[s.Workloads[i].Key]; w != nil && s.Workloads[i].Shifted {
 			w.shifted = true
-			se.shifted = append(se.shifted, w)
+			st.shifted = append(st.shifted, w)
 		}
 	}
 }
