@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,11 +28,14 @@ import (
 func TestPausesBetweenTries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
+		var mu sync.Mutex // time that passes in a bubble orders nothing
 		down := true
 		var tries []time.Duration
 		c := fake.NewClientBuilder().WithScheme(scheme.New()).WithStatusSubresource(&kueue.Workload{}).
 			WithObjects(aWorkload(func(w *kueue.Workload) { w.ResourceVersion = "" }), aQueue()).
 			WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+				mu.Lock()
+				defer mu.Unlock()
 				tries = append(tries, time.Since(began))
 				if down {
 					return errors.New("connection refused")
@@ -51,10 +55,14 @@ func TestPausesBetweenTries(t *testing.T) {
 		if d := cmp.Diff(want, tries); d != "" {
 			t.Errorf("tries (-want +got):\n%s", d)
 		}
+		mu.Lock()
 		down = false
+		mu.Unlock()
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
+		mu.Lock()
 		down, tries, began = true, nil, time.Now()
+		mu.Unlock()
 		a.Plan(core.Plan{core.Evict{Key: key, Reason: core.InClusterQueue}}, unknown)
 		time.Sleep(100 * ms)
 		synctest.Wait()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -53,11 +54,20 @@ type bench struct {
 func newBench(t *testing.T, objects ...client.Object) *bench {
 	t.Helper()
 	b := &bench{t: t, clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0)), told: events.NewFakeRecorder(1000)}
+	var mu sync.Mutex // of a job, several things are made and removed at a time
 	ask := func(verb string, o client.Object) error {
+		mu.Lock()
+		defer mu.Unlock()
 		if b.before == nil || !b.acting {
 			return nil
 		}
 		return b.before(verb, o)
+	}
+	name := func(o client.Object) {
+		mu.Lock()
+		defer mu.Unlock()
+		b.made++
+		o.SetUID(types.UID(fmt.Sprint("uid-", b.made)))
 	}
 	objects = append(objects,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}},
@@ -73,8 +83,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 					return err
 				}
 				if o.GetUID() == "" {
-					b.made++
-					o.SetUID(types.UID(fmt.Sprint("uid-", b.made)))
+					name(o)
 				}
 				return c.Create(ctx, o, opts...)
 			},
