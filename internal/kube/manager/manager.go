@@ -190,6 +190,8 @@ type Options struct {
 	shift *shift
 	// early is what runs before the caches are filled.
 	early *early
+	// never tells the webhooks what could never start. It is filled in before anything runs.
+	never *mlwebhook.Never
 }
 
 // Gates are Kueue's feature gates on jobs that are on if nothing else is said.
@@ -270,7 +272,7 @@ func Run(ctx context.Context, opts Options) error {
 		return fmt.Errorf("start the controller: %w", err)
 	}
 	defer stop()
-	opts.keeper, opts.early = keeper, &early{}
+	opts.keeper, opts.early, opts.never = keeper, &early{}, new(mlwebhook.Never)
 	if opts.shift, err = newShift(cfg, opts.LeaderElection); err != nil {
 		return fmt.Errorf("start the controller: %w", err)
 	}
@@ -465,6 +467,9 @@ func webhooks(ctx context.Context, mgr manager.Manager, opts Options) error {
 		NoAdmissionGates:       opts.Rules.NoAdmissionGates,
 
 		Callers: opts.WebhookCallers,
+		Never: func(ctx context.Context, namespace, queue string, sets []kueue.PodSet) string {
+			return (*opts.never)(ctx, namespace, queue, sets)
+		},
 	})
 }
 
@@ -518,6 +523,7 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 		}
 		counters.SetEstimates(answers.Forecasts.Tally)
 	}
+	*opts.never = visibility.Never(answers, mgr.GetClient(), opts.Rules, clock.RealClock{})
 	counters.SetTreeStats(answers.Stats)
 	counters.SetWaiting(loop.EachWaiting)
 	counters.SetRunning(loop.EachAdmitted)

@@ -45,6 +45,8 @@ type jobHandler struct {
 	// make that way.
 	passed  passed
 	allowed []schema.GroupKind
+	// foresight tells of jobs that can never start.
+	foresight foresight
 }
 
 // mutate gives a new job a queue if it names none, suspends it until it is admitted
@@ -422,6 +424,7 @@ func (h *jobHandler) told(ctx context.Context, namespace string, was, job jobs.O
 	} else {
 		before = was
 	}
+	out = append(out, h.foresee(ctx, namespace, was, job)...)
 	warnings, err := h.cluster.missingOf(ctx, namespace, before, job)
 	return append(out, warnings...), err
 }

@@ -165,7 +165,11 @@ func (h *servingHandler) validate(ctx context.Context, req admission.Request) ad
 	o := &unstructured.Unstructured{Object: is}
 	errs := append(h.limits.size(req, h.kind.Path()), h.kind.Validate(was, is)...)
 	errs = append(append(errs, jobs.ValidateLabels(o)...), startsAtOnce(o)...)
-	found, err := h.checkPods(ctx, is, req.Namespace)
+	t, err := h.template(is)
+	if err != nil {
+		return failed(err)
+	}
+	found, err := h.checkPods(ctx, t, req.Namespace)
 	if err != nil {
 		return failed(err)
 	}
@@ -174,25 +178,34 @@ func (h *servingHandler) validate(ctx context.Context, req admission.Request) ad
 	if err != nil {
 		return failed(err)
 	}
+	queue := queueNamed(is)
+	if queue == "" {
+		queue = t.Labels[kueue.QueueNameLabel]
+	}
+	if len(errs) == 0 {
+		warnings = append(warnings, h.foresight.ofPod(ctx, h.kind.GVK.Kind, req.Namespace, queue, t)...)
+	}
 	return answer(req, errs).WithWarnings(warnings...)
 }
 
-// checkPods applies the rules for templates of jobs, to those of Jobs that are made again and again,
-// too: each would be refused, and its author told nothing.
-func (h *servingHandler) checkPods(ctx context.Context, is map[string]any, namespace string) (field.ErrorList, error) {
-	where := h.kind.Pods()
-	raw, _, err := unstructured.NestedMap(is, where...)
+// template is that of the pods which an object makes.
+func (h *servingHandler) template(is map[string]any) (*corev1.PodTemplateSpec, error) {
+	raw, _, err := unstructured.NestedMap(is, h.kind.Pods()...)
 	if err != nil {
 		return nil, err
 	}
 	t := &corev1.PodTemplateSpec{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, t); err != nil {
-		return nil, err
-	}
+	return t, runtime.DefaultUnstructuredConverter.FromUnstructured(raw, t)
+}
+
+// checkPods applies the rules for templates of jobs, to those of Jobs that are made again and again,
+// too: each would be refused, and its author told nothing.
+func (h *servingHandler) checkPods(ctx context.Context, t *corev1.PodTemplateSpec, namespace string) (field.ErrorList, error) {
 	if !h.kind.Jobs {
+		t = t.DeepCopy()
 		t.Finalizers = nil // refused already
 	}
-	at := jobs.PodTemplate{Path: strings.Join(where, "."), Template: t}
+	at := jobs.PodTemplate{Path: strings.Join(h.kind.Pods(), "."), Template: t}
 	found, err := h.checkPriority(ctx, at)
 	return append(h.limits.ValidateTemplate(at, namespace), found...), err
 }

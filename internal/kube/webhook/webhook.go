@@ -65,6 +65,8 @@ type Options struct {
 	AllowedKinds []schema.GroupKind
 	// Callers say who may call.
 	Callers Callers
+	// Never says which jobs can never start as they are; nil says it of none.
+	Never Never
 }
 
 // DefaultAllowedKinds are the kinds that users of a team may wrap although they
@@ -232,5 +234,6 @@ func newJobHandler(c Cluster, decoder admission.Decoder, k *jobs.Kind, opts Opti
 		decoder: decoder, cluster: c, clock: opts.Clock, schedulers: opts.Schedulers, defaultQueue: opts.DefaultQueue,
 		scope: opts.Scope, limits: limited{opts.Limits, c.Jobs}, policy: *opts.Policy, gates: gateRules{off: opts.NoAdmissionGates},
 		defaultClass: !opts.NoDefaultPriorityClass, passed: newPassed(opts.Clock), allowed: opts.AllowedKinds,
+		foresight: newForesight(opts.Never, opts.Clock),
 	}
 }

@@ -67,6 +67,12 @@ func (a Answers) Suppose(w core.Workload, now time.Time, higher []int64) (cycle.
 	return cycle.Suppose(a.Ask, w, now, higher)
 }
 
+// Never says why a workload that is not there could never start as it is; it fails as Line does.
+// Decisions do not wait while it is found out.
+func (a Answers) Never(w core.Workload, now time.Time) (why core.Reason, impossible bool, err error) {
+	return cycle.Never(a.Ask, w, now)
+}
+
 // Stats counts; false until the picture is whole.
 func (a Answers) Stats() (stats cycle.Stats, known bool) {
 	err := a.Ask(func(e *cycle.Engine) { stats = e.Stats() })
