@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -367,6 +368,10 @@ func TestRayJob(t *testing.T) {
 		}
 		return ""
 	})
+	var submitter batchv1.Job
+	if err := user(t, "alice").Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "learn"}, &submitter); err != nil || submitter.DeletionTimestamp != nil {
+		t.Errorf("the Job that submitted it has gone, and the log with it: %v", err)
+	}
 	if out, err := kubectl(t, "alice", manifest, "delete", "-n", "blue"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -111,9 +111,10 @@ func hear(o jobs.Object, _ *jobs.Plan, seen []podplan.Seen, s *jobs.Standing) ([
 	return seen, again
 }
 
-// listen completes what is seen of a job by what Ray says of it.
+// listen completes what is seen of a job by what Ray says of it. Of one that is over Ray is asked no
+// more: its submitter is what its Job says, which stays with its log until the RayJob goes.
 func listen(j *api.RayJob, seen []podplan.Seen, s *jobs.Standing) ([]podplan.Seen, time.Duration) {
-	if !asks(j) || s.Started.IsZero() {
+	if !asks(j) || s.Started.IsZero() || s.Outcome != podplan.Open {
 		return seen, 0
 	}
 	info, answered := told(j, s.Answers)

@@ -210,6 +210,34 @@ func TestHeardBeside(t *testing.T) {
 	}
 }
 
+// TestSubmitterStays: when a job is over its cluster goes as it says, and the Job that submitted it
+// stays with the log of the run, until the RayJob goes. Nobody looks at it again for that.
+func TestSubmitterStays(t *testing.T) {
+	k := rayjob.Kind()
+	const rule = "deletionStrategy: {deletionRules: [{policy: DeleteCluster, condition: {jobStatus: STATUS}}]}, "
+	for status, ended := range map[api.JobStatus]struct {
+		life    podplan.Life
+		outcome podplan.Outcome
+	}{api.JobSucceeded: {podplan.Succeeded, podplan.JobSucceeded}, api.JobFailed: {podplan.Failed, podplan.JobFailed}} {
+		for _, goes := range []string{"shutdownAfterJobFinishes: true, ", strings.Replace(rule, "STATUS", string(status), 1)} {
+			j := decode(t, goes+some)
+			j.Status.JobStatus, j.Status.JobDeploymentStatus = status, api.DeploymentComplete
+			s := begun(nil, nil)
+			s.Outcome, s.Ended, s.Now = ended.outcome, at(30), at(40)
+			seen := []podplan.Seen{
+				{Member: podplan.Member{Role: "cluster"}, Life: podplan.Ready, Attempt: s.Attempt},
+				{Member: podplan.Member{Role: "submitter"}, Life: ended.life, Over: true, Attempt: s.Attempt},
+			}
+			p := compile(t, j)
+			heard, again := k.Operated.Hear(j, p, seen, s)
+			step := p.Next(heard, &s.Memory, s.Now)
+			if again != 0 || step.Again != 0 || len(step.Delete) != 1 || step.Delete[0] != 0 {
+				t.Errorf("%s%s: %v are deleted, it is looked at again after %v and %v", goes, status, step.Delete, again, step.Again)
+			}
+		}
+	}
+}
+
 // TestStopped: a job is stopped before it is suspended or after its end, where its cluster goes
 // on without it.
 func TestStopped(t *testing.T) {
