@@ -165,7 +165,7 @@ func (r *Run) observationOf(j *job) Observation {
 		Rest: j.spec.PodSets[0].Count - j.past - endedPods(j.ended), Some: j.past+endedPods(j.ended) > 0,
 	}
 	f.Owned = true
-	if j.state == starting {
+	if j.state == starting || (j.state == stopping && j.evicting) {
 		f.Refused = j.refused
 	}
 	if f.Live {
@@ -267,6 +267,7 @@ func (r *Run) follow(j *job) {
 	switch {
 	case may && j.state == checking:
 		j.tries++
+		j.refused = nil // other pods than those that were refused
 		r.enter(j, starting)
 		if r.hasPods() {
 			r.starts(j)

@@ -10,8 +10,9 @@ import (
 // Rules of a cluster that the engine is not told: nodes that refuse a job's pods when these are to
 // start there. What stands for the scheduler says so, and the controllers call the plan back.
 
-// lapses is after how long the controllers may have nodes asked again that did not change.
-const lapses = 10 * time.Minute
+// lapses is after how long the controllers may have nodes asked again that did not change: ten
+// minutes, of which the API writes down whole seconds.
+const lapses = 10*time.Minute - time.Second
 
 // refusalState is what became of a job by such rules.
 type refusalState struct {
@@ -45,7 +46,8 @@ func (r *Run) refuses(j *job) bool {
 	return len(j.refused) > 0
 }
 
-// withdrawn notes what the controllers wrote down when they called a plan back.
+// withdrawn notes that the controllers called back a plan whose nodes refuse the job, or that they
+// were told of it when they called the plan back for another reason.
 func (r *Run) withdrawn(j *job, f Observation) {
 	if len(f.Refused) == 0 || !j.object.Workload().Evicting {
 		return
@@ -56,7 +58,6 @@ func (r *Run) withdrawn(j *job, f Observation) {
 	for _, x := range f.Refused {
 		j.answered[x] = r.now
 	}
-	j.refused = nil
 }
 
 // heldInVain checks that no job keeps quota for nodes that refuse it (P11).

@@ -72,8 +72,7 @@ func Withdraw(w *kueue.Workload, r Refused, now time.Time) (*kueue.WorkloadStatu
 		if times > 1 {
 			pause = min(time.Second<<min(times-1, 10), refusalLapses)
 		}
-		set.Set(kueue.WorkloadNodesRefused, metav1.ConditionFalse, kueue.ReasonNodesRefused, "") // its time is that of the last refusal
-		set.Set(kueue.WorkloadNodesRefused, metav1.ConditionTrue, kueue.ReasonNodesRefused, convert.RefusalsText(all))
+		set.refused(all)
 	} else {
 		const first, longest = time.Minute, time.Hour
 		n := int32(1)
@@ -94,6 +93,28 @@ func Withdraw(w *kueue.Workload, r Refused, now time.Time) (*kueue.WorkloadStatu
 		set.Set(kueue.WorkloadAdmitted, metav1.ConditionFalse, kueue.ReasonNodesRefused, message)
 	}
 	return next, event
+}
+
+// NoteRefused returns the status of a workload that is evicted for another reason while planned
+// nodes refuse its pods, so that its next plan leaves them out, too; nil if it says so already. To be
+// written before its pods are removed, and with them what they say.
+func NoteRefused(w *kueue.Workload, r Refused, now time.Time) *kueue.WorkloadStatus {
+	known := convert.Refusals(w)
+	if r.Ran || !slices.ContainsFunc(r.Nodes, func(n convert.Refusal) bool {
+		return !slices.ContainsFunc(known, func(k convert.Refusal) bool { return k.PodSet == n.PodSet && k.Node == n.Node && k.Most <= n.Most })
+	}) {
+		return nil
+	}
+	next := w.Status.DeepCopy()
+	all, _ := added(w, r.Nodes)
+	NewConditions(w, next, now).refused(all)
+	return next
+}
+
+// refused notes all nodes that refuse a workload's pods. The condition's time is that of the last of them.
+func (c Conditions) refused(all []convert.Refusal) {
+	c.Set(kueue.WorkloadNodesRefused, metav1.ConditionFalse, kueue.ReasonNodesRefused, "")
+	c.Set(kueue.WorkloadNodesRefused, metav1.ConditionTrue, kueue.ReasonNodesRefused, convert.RefusalsText(all))
 }
 
 // added adds refusals to those of a workload that hold, and returns how often the most stubborn of

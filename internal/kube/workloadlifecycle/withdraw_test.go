@@ -49,6 +49,47 @@ func TestWithdrawnPlanIsMadeAnewAtOnce(t *testing.T) {
 	}
 }
 
+// TestRefusalsAreKnownWhateverEvictsTheJob: a job that is preempted, or was not ready in time, while
+// nodes refuse its pods leaves these nodes out of its next plan, too. What is known is not written twice.
+func TestRefusalsAreKnownWhateverEvictsTheJob(t *testing.T) {
+	at := time.Unix(1_000_000, 0)
+	w := planned(at)
+	next := w.Status.DeepCopy()
+	Evict(w, next, at, Eviction{Reason: kueue.ReasonPreempted, Message: "Preempted"})
+	w.Status = *next
+	cases := []struct {
+		why     string
+		refused Refused
+		want    int32 // pods that the node takes, -1 if nothing is written
+	}{
+		{"nobody refused", Refused{}, -1},
+		{"it ran there", Refused{Nodes: []convert.Refusal{refusedBy("n-1", 2)}, Ran: true}, -1},
+		{"its pods are about to go, and with them what they say", Refused{Nodes: []convert.Refusal{refusedBy("n-1", 2)}}, 2},
+		{"it is known", Refused{Nodes: []convert.Refusal{refusedBy("n-1", 2)}}, -1},
+		{"it takes fewer than was known", Refused{Nodes: []convert.Refusal{refusedBy("n-1", 1)}}, 1},
+	}
+	for _, c := range cases {
+		next := NoteRefused(w, c.refused, at.Add(time.Second))
+		if (next == nil) != (c.want < 0) {
+			t.Fatalf("%s: written %v", c.why, next)
+		}
+		if next == nil {
+			continue
+		}
+		w.Status = *next
+		if got := convert.Refusals(w); len(got) != 1 || got[0].Most != c.want {
+			t.Errorf("%s: refused by %v, want %d", c.why, got, c.want)
+		}
+		if reason := condition(w, kueue.WorkloadEvicted).Reason; reason != kueue.ReasonPreempted {
+			t.Errorf("%s: evicted by %s", c.why, reason)
+		}
+	}
+	w.Status = *Released(w, at.Add(2*time.Second))
+	if len(convert.Refusals(w)) != 1 {
+		t.Error("they are forgotten with its quota")
+	}
+}
+
 // TestNodesThatRefuseAgainAreAskedLater: each time that a node was asked again in vain the pause
 // doubles; nodes that are new to refusing cost none.
 func TestNodesThatRefuseAgainAreAskedLater(t *testing.T) {

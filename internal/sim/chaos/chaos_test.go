@@ -36,21 +36,16 @@ func number(t *testing.T, name string) int {
 }
 
 // TestWorlds tries made-up worlds: MLBATCH_SIM_WORLDS of them from seed
-// MLBATCH_SIM_SEED, or as many as there is time for in MLBATCH_SIM_MINUTES; with nodes
-// that refuse by rules of their own if MLBATCH_SIM_REFUSALS is 1.
+// MLBATCH_SIM_SEED, or as many as there is time for in MLBATCH_SIM_MINUTES.
 func TestWorlds(t *testing.T) {
 	worlds, seed, minutes := number(t, "MLBATCH_SIM_WORLDS"), max(1, number(t, "MLBATCH_SIM_SEED")), number(t, "MLBATCH_SIM_MINUTES")
 	if worlds == 0 && minutes == 0 {
 		worlds = 1000 // some seconds
 	}
-	generate := chaos.World
-	if number(t, "MLBATCH_SIM_REFUSALS") == 1 {
-		generate = chaos.WorldWithRefusals
-	}
 	advised, tried := sim.Tally{}, 0
 	began, said := time.Now(), time.Now()
 	for n := 0; (worlds == 0 || n < worlds) && (minutes == 0 || time.Since(began) < time.Duration(minutes)*time.Minute); n++ {
-		w := generate(uint64(seed + n))
+		w := chaos.World(uint64(seed + n))
 		w.Rules = kuberules.Rules{}
 		if err := chaos.Audit(w, advised); err != nil {
 			report(t, w, err)

@@ -26,9 +26,7 @@ type maker struct {
 	byUsage bool
 	// hostile: pods exist one by one, and tenants act on them.
 	hostile bool
-	// refusing has nodes refuse some jobs.
-	refusing bool
-	jobs     []core.Key
+	jobs    []core.Key
 	// sharing draws what keeps pods from sharing nodes. All else of a seed stays as it was
 	// without.
 	sharing *rand.Rand
@@ -43,14 +41,8 @@ func (m *maker) odds(percent int) bool { return m.IntN(100) < percent }
 
 // World makes up the world of a seed. In those of even seeds there are tenants who
 // act on the pods of their jobs.
-func World(seed uint64) sim.World { return world(seed, false) }
-
-// WorldWithRefusals is World with nodes that refuse some jobs by rules that the engine does not know.
-func WorldWithRefusals(seed uint64) sim.World { return world(seed, true) }
-
-func world(seed uint64, refusing bool) sim.World {
+func World(seed uint64) sim.World {
 	m := &maker{
-		refusing:    refusing,
 		Rand:        rand.New(rand.NewPCG(seed, 0)), //nolint:gosec // not for secrets
 		sharing:     rand.New(rand.NewPCG(seed, 1)), //nolint:gosec // not for secrets
 		hostile:     seed%2 == 0,
@@ -321,7 +313,7 @@ func (m *maker) moment(end int) time.Duration {
 
 // refuse has nodes refuse some jobs by rules that the engine does not know.
 func (m *maker) refuse(j *sim.Job) {
-	if !m.refusing || m.world.Lifecycle == nil || m.hostile || m.sharing.IntN(6) > 0 {
+	if m.world.Lifecycle == nil || m.hostile || m.sharing.IntN(6) > 0 {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.nodes)) {

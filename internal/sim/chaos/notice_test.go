@@ -16,7 +16,7 @@ type broken struct {
 	kuberules.Rules
 	takesPlace func(core.PodState) bool
 	wakes      func(*sim.WatchEvent) bool
-	reconcile  func(*sim.Observation) bool
+	reconcile  func(*core.Workload, *sim.Observation) bool
 	workload   func(*core.Workload)
 	// forEver leaves deleted pods the time that they were given.
 	forEver bool
@@ -45,7 +45,7 @@ func (b broken) NewWorkload(w *sim.World, j *sim.Job, now time.Time) sim.Workloa
 
 type brokenWorkload struct {
 	sim.WorkloadObject
-	reconcile func(*sim.Observation) bool
+	reconcile func(*core.Workload, *sim.Observation) bool
 	workload  func(*core.Workload)
 }
 
@@ -58,8 +58,10 @@ func (p brokenWorkload) Workload() core.Workload {
 }
 
 func (p brokenWorkload) Reconcile(f sim.Observation) (bool, time.Time) {
-	if p.reconcile != nil && !p.reconcile(&f) {
-		return false, time.Time{}
+	if p.reconcile != nil {
+		if w := p.WorkloadObject.Workload(); !p.reconcile(&w, &f) {
+			return false, time.Time{}
+		}
 	}
 	return p.WorkloadObject.Reconcile(f)
 }
@@ -83,14 +85,19 @@ func TestForgottenRefusalsAreNoticed(t *testing.T) {
 		},
 		"nobody calls the plan back": {
 			"quota is held for nodes that take nothing",
-			broken{reconcile: func(f *sim.Observation) bool { f.Refused = nil; return true }},
+			broken{reconcile: func(w *core.Workload, f *sim.Observation) bool {
+				if !w.Evicting {
+					f.Refused = nil
+				}
+				return true
+			}},
 			"P11: ",
 		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			for seed := uint64(1); seed <= 2*worlds; seed += 2 {
-				w := chaos.WorldWithRefusals(seed)
+				w := chaos.World(seed)
 				w.Rules = c.rules
 				if err := chaos.Try(w); err != nil {
 					if !strings.Contains(err.Error(), c.want) {
@@ -125,12 +132,12 @@ func TestBrokenRulesAreNoticed(t *testing.T) {
 		},
 		"quota is released with its pods alive": {
 			"an evicted job keeps its GPUs and another gets their quota",
-			broken{reconcile: func(f *sim.Observation) bool { f.Live, f.Pods = false, 0; return true }},
+			broken{reconcile: func(_ *core.Workload, f *sim.Observation) bool { f.Live, f.Pods = false, 0; return true }},
 			"P10: ",
 		},
 		"deleted pods count as ended": {
 			"S1: quota goes to others before the grace is over",
-			broken{reconcile: func(f *sim.Observation) bool {
+			broken{reconcile: func(_ *core.Workload, f *sim.Observation) bool {
 				if f.Live = f.Live && f.Standing > 0; !f.Live {
 					f.Pods = 0
 				}
@@ -140,7 +147,11 @@ func TestBrokenRulesAreNoticed(t *testing.T) {
 		},
 		"objects that finalizers keep count as pods": {
 			"S3: a finalizer holds quota without end",
-			broken{reconcile: func(f *sim.Observation) bool { f.Live = f.Live || f.Objects > 0; f.Pods = f.Objects; return true }},
+			broken{reconcile: func(_ *core.Workload, f *sim.Observation) bool {
+				f.Live = f.Live || f.Objects > 0
+				f.Pods = f.Objects
+				return true
+			}},
 			"P11: ",
 		},
 		"deleted pods go on for as long as their owner says": {

@@ -138,6 +138,10 @@ func (p *object) jobs(f sim.Observation) bool {
 	case w.DeletionTimestamp != nil: // its job was deleted, which its reconciler does not look at
 		return false
 	case convert.Evicted(w) && w.Status.Admission != nil:
+		if next := workloadlifecycle.NoteRefused(w, p.refused(f), f.Now); next != nil {
+			p.store(next)
+			return true
+		}
 		if f.Live {
 			return false
 		}
@@ -163,15 +167,21 @@ func (p *object) jobs(f sim.Observation) bool {
 
 // withdrawn calls back a plan whose nodes refuse the job's pods; nil if they do not.
 func (p *object) withdrawn(f sim.Observation) *kueue.WorkloadStatus {
-	refused := workloadlifecycle.Refused{}
-	for _, r := range f.Refused {
-		refused.Nodes = append(refused.Nodes, convert.Refusal{PodSet: p.job.PodSets[0].Name, NodeRefusal: r})
-	}
+	refused := p.refused(f)
 	if _, due := refused.Due(f.Now); !due {
 		return nil
 	}
 	next, _ := workloadlifecycle.Withdraw(p.w, refused, f.Now)
 	return next
+}
+
+// refused is which planned nodes refuse the job's pods.
+func (p *object) refused(f sim.Observation) workloadlifecycle.Refused {
+	refused := workloadlifecycle.Refused{}
+	for _, r := range f.Refused {
+		refused.Nodes = append(refused.Nodes, convert.Refusal{PodSet: p.job.PodSets[0].Name, NodeRefusal: r})
+	}
+	return refused
 }
 
 // done says which pods of the first pod set are done; nil for none.

@@ -327,6 +327,9 @@ func stopForDeletion(s facts) (step, error) {
 // stopEvicted stops an evicted job, and gives its quota back when its pods are gone.
 func stopEvicted(s facts) (step, error) {
 	if !s.facts.Suspended {
+		if next := workloadlifecycle.NoteRefused(s.workload, s.refused(), s.now); next != nil {
+			return step{status: next}, nil
+		}
 		c := apimeta.FindStatusCondition(s.workload.Status.Conditions, kueue.WorkloadEvicted)
 		return stop(s, "Stopped", "Stopped: "+c.Message)
 	}
@@ -479,7 +482,7 @@ func run(s facts) step {
 	if next := workloadlifecycle.ObservePods(s.workload, s.facts.Ready, s.lifecycle, s.now); next != nil {
 		return step{status: next}
 	}
-	refused := workloadlifecycle.Refused{Nodes: s.pods.Nodes, Why: s.pods.Why, Since: s.pods.Refused, Ran: s.pods.Bound > 0}
+	refused := s.refused()
 	left, due := refused.Due(s.now)
 	if !due {
 		st := shrink(s)
@@ -498,6 +501,11 @@ func run(s facts) step {
 		reason: "PlanWithdrawn", warning: true,
 		message: "It is queued again. " + evicted.Message,
 	}}
+}
+
+// refused is whether planned nodes refuse the job's pods.
+func (s facts) refused() workloadlifecycle.Refused {
+	return workloadlifecycle.Refused{Nodes: s.pods.Nodes, Why: s.pods.Why, Since: s.pods.Refused, Ran: s.pods.Bound > 0}
 }
 
 // refuse has a job give back its quota that may have no pods, and notes why: it is held until it

@@ -159,6 +159,7 @@ type outcome struct {
 	Ready     string        // reason of the PodsReady condition
 	Priority  string        // class and value in the spec
 	Limit     int32         // of execution time, in the spec
+	Refused   int           // nodes that are noted, with the job left as it is
 	Event     string
 }
 
@@ -187,6 +188,9 @@ func describe(was *kueue.Workload, st step) outcome {
 	}
 	if c := apimeta.FindStatusCondition(st.status.Conditions, kueue.WorkloadRequeued); c != nil {
 		o.Requeued = string(c.Status)
+	}
+	if st.tell == nil {
+		o.Refused = len(convert.Refusals(&kueue.Workload{Status: *st.status})) - len(convert.Refusals(was))
 	}
 	o.Released = st.status.Admission == nil && apimeta.IsStatusConditionFalse(st.status.Conditions, kueue.WorkloadQuotaReserved)
 	if r := st.status.RequeueState; r != nil {
@@ -386,6 +390,10 @@ func TestDecide(t *testing.T) {
 		"evicted and running": {
 			why: "eviction stops the job first", job: aJob(running, injected), workload: aWorkload(admitted, preempted), live: 2,
 			want: outcome{Suspended: new(true), Selector: map[string]string{"disk": "ssd", "gpu": "h100"}, Event: "Stopped"},
+		},
+		"evicted while nodes refuse its pods": {
+			why: "what its pods say is noted before they go, so that the next plan leaves these nodes out", job: aJob(running), workload: aWorkload(admitted, preempted), live: 2,
+			refused: now, nodes: []convert.Refusal{{PodSet: "main", NodeRefusal: core.NodeRefusal{Node: "n"}}}, want: outcome{Refused: 1},
 		},
 		"evicted, pods terminating": {
 			why: "quota is released only when the pods are gone", job: aJob(stopped, injected), workload: aWorkload(admitted, preempted), live: 1,

@@ -254,6 +254,9 @@ func finish(s facts) step {
 // evict stops the pods, and gives the quota back when they are gone.
 func evict(s facts) step {
 	if started := s.started(); len(started) > 0 {
+		if next := workloadlifecycle.NoteRefused(s.workload, s.refused(), s.now); next != nil {
+			return step{status: next}
+		}
 		c := apimeta.FindStatusCondition(s.workload.Status.Conditions, kueue.WorkloadEvicted)
 		return step{stop: started, reason: eventStopped, message: c.Message}
 	}
@@ -385,7 +388,7 @@ func run(s facts) step {
 	if next := waitsForReplacement(s); next != nil {
 		return step{status: next}
 	}
-	refused := workloadlifecycle.Refused{Nodes: s.seen.Nodes, Why: s.seen.Why, Since: s.seen.Refused, Ran: s.seen.Bound > 0}
+	refused := s.refused()
 	left, due := refused.Due(s.now)
 	if due {
 		next, evicted := workloadlifecycle.Withdraw(w, refused, s.now)
@@ -398,6 +401,11 @@ func run(s facts) step {
 		out.again = workloadlifecycle.RefusalPatience // by then a node may be what refuses it
 	}
 	return out
+}
+
+// refused is whether planned nodes refuse the unit's pods.
+func (s *facts) refused() workloadlifecycle.Refused {
+	return workloadlifecycle.Refused{Nodes: s.seen.Nodes, Why: s.seen.Why, Since: s.seen.Refused, Ran: s.seen.Bound > 0}
 }
 
 // waitsForReplacement says on the Workload whether pods of a group failed and others

@@ -23,7 +23,9 @@ import (
 
 	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
@@ -569,6 +571,31 @@ func TestEvictedStatefulSetWaits(t *testing.T) {
 	b.settle(unit)
 	if b.workload(unit) != nil {
 		t.Error("the Workload outlives the StatefulSet")
+	}
+}
+
+// What pods say of nodes that refuse them is noted on the Workload before they are stopped, whatever they are
+// stopped for: their StatefulSet's next ones are planned elsewhere.
+func TestRefusalsOutliveEvictedPods(t *testing.T) {
+	unit := pod.StatefulSetGroup("db")
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "db", UID: "s1"}, Spec: appsv1.StatefulSetSpec{Replicas: new(int32(1))}}
+	b := newBench(t, set, managed("db-0", func(p *corev1.Pod) {
+		p.Labels[kueue.PodGroupNameLabel] = unit
+		p.Annotations[kueue.PodGroupFastAdmissionAnnotation], p.Annotations[kueue.PodGroupServingAnnotation] = "true", "true"
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "s1", Controller: new(true)}}
+	}))
+	b.settle(unit)
+	b.admit(unit)
+	b.settle(unit)
+	b.evict(unit)
+	text := convert.RefusalsText([]convert.Refusal{{PodSet: string(b.workload(unit).Spec.PodSets[0].Name), NodeRefusal: core.NodeRefusal{Node: "n1", Why: "no volume"}}})
+	change(b, &corev1.Pod{}, "db-0", func(p *corev1.Pod) {
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: kueue.PodNodesRefused, Status: corev1.ConditionTrue, Message: text})
+	})
+	b.settle(unit)
+	w := b.workload(unit)
+	if got := convert.Refusals(w); len(got) != 1 || got[0].Node != "n1" {
+		t.Errorf("refused by %v, want n1: %v", got, w.Status.Conditions)
 	}
 }
 
