@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 )
 
@@ -36,7 +37,8 @@ func newQueueCommand() *cobra.Command {
 how much of that is borrowed, how much of their own others use (at most, where it begins
 with ≤: others may have lent it instead), their share if there is fair sharing, how many
 jobs run and wait. Those who may not read ClusterQueues get their LocalQueues, as everybody
-does with -n.
+does with -n: what its own jobs use, what all jobs of its ClusterQueue do (OF ALL), and that
+one's quota.
 
 With a NAME: the jobs that wait in that ClusterQueue or, with -n, in that LocalQueue, in
 the order in which they are considered. A queue that is called like a subcommand is shown by
@@ -99,7 +101,7 @@ func (q *queueFlags) run(ctx context.Context, out, errs io.Writer, args []string
 	if err != nil {
 		return err
 	}
-	show := func(w io.Writer) error { return q.all(ctx, w, errs, c) }
+	show := func(w io.Writer) error { return q.all(ctx, w, errs, cfg, c) }
 	if len(args) > 0 {
 		show = func(w io.Writer) error { return q.waiting(ctx, w, errs, cfg, c, args[0]) }
 	}
@@ -107,7 +109,7 @@ func (q *queueFlags) run(ctx context.Context, out, errs io.Writer, args []string
 }
 
 // all prints the queues.
-func (q *queueFlags) all(ctx context.Context, out, errs io.Writer, c client.Reader) error {
+func (q *queueFlags) all(ctx context.Context, out, errs io.Writer, cfg *rest.Config, c client.Reader) error {
 	rows, _, err := reachable(&q.conn, q.namespace, func(namespace string) ([]cli.QueueRow, error) {
 		return cli.TakeQueues(ctx, c, namespace, q.resource)
 	})
@@ -118,6 +120,9 @@ func (q *queueFlags) all(ctx context.Context, out, errs io.Writer, c client.Read
 		fmt.Fprintln(errs, "There are no queues here that you may see.")
 		return nil
 	}
+	cli.AddQuotas(rows, q.resource, func(namespace, localQueue string) ([]visibility.QueueQuota, error) {
+		return cli.Controller{Config: cfg}.Quotas(ctx, namespace, localQueue)
+	})
 	if flat := cli.Flat(rows); len(flat) > 0 && (q.sortBy != "" || q.output == "name") { // else they are LocalQueues
 		rows = flat
 	}

@@ -477,6 +477,9 @@ Formats (-o) have the letters D G N P R T a l t.`,
 			if err != nil {
 				return l.conn.Unreachable(err, cfg.Host)
 			}
+			if slices.ContainsFunc(all, func(p slurm.Partition) bool { return p.Nodes == nil }) {
+				fmt.Fprintln(cmd.ErrOrStderr(), "You may not list nodes. What quota your queues have, and what of it is unused, says mlbatch queue.")
+			}
 			n.Width, n.States = tableWidth(cmd.OutOrStdout()), states
 			if err := n.Print(cmd.OutOrStdout(), all); err != nil {
 				return usageError{fmt.Errorf("-o: %w", err)}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/admin"
 )
@@ -179,6 +180,9 @@ func (t *teamFlags) show(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return t.conn.Unreachable(err, cfg.Host)
 	}
+	row.AddQuotas(func(namespace, localQueue string) ([]visibility.QueueQuota, error) {
+		return cli.Controller{Config: cfg}.Quotas(cmd.Context(), namespace, localQueue)
+	})
 	survey, err := cli.TakeSurvey(cmd.Context(), c, name, client.ListOptions{})
 	if err != nil {
 		return t.conn.Unreachable(err, cfg.Host)

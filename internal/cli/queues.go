@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,6 +40,9 @@ type QueueRow struct {
 	Used     string `json:"used,omitempty"`
 	Borrowed string `json:"borrowed,omitempty"`
 	Unused   string `json:"unused,omitempty"`
+	// QueueUsed is, of a LocalQueue, what all jobs of its ClusterQueue have, whose quotas the other
+	// amounts are then; Used is what its own jobs have.
+	QueueUsed string `json:"queueUsed,omitempty"`
 	// Lent is how much of its own others of the tree use: at most so much, if LentAtMost says that
 	// others may have lent it instead.
 	Lent       string `json:"lent,omitempty"`
@@ -359,6 +363,49 @@ func localQueues(ctx context.Context, c client.Reader, namespace, resource strin
 	return out, nil
 }
 
+// AddQuotas adds to rows of LocalQueues what quota their ClusterQueues have, as told says. Where
+// that is not known the rows stay as they are. resource is as for TakeQueues.
+func AddQuotas(rows []QueueRow, resource string, told func(namespace, localQueue string) ([]visibility.QueueQuota, error)) {
+	for i := range rows {
+		r := &rows[i]
+		if r.Kind != localQueueRow {
+			continue
+		}
+		quotas, err := told(r.Namespace, r.Name)
+		if err != nil {
+			continue // what is left is what everybody knows
+		}
+		r.quota(quotas, cmp.Or(resource, r.Resource))
+	}
+}
+
+// quota adds the quotas of a resource, of GPUs or else the first if none is named. What is used
+// stays what the LocalQueue's own jobs have.
+func (r *QueueRow) quota(quotas []visibility.QueueQuota, of string) {
+	all := make([]facts.Queue, 1)
+	for i := range quotas {
+		q := &quotas[i]
+		all[0].Flavors = append(all[0].Flavors, core.FlavorQuotas{Flavor: q.Flavor, Quotas: []core.Quota{{Resource: q.Resource}}})
+	}
+	of = cmp.Or(of, counted(all))
+	sums := amounts{}
+	var borrowed core.Amount
+	for i := range quotas {
+		q, name := &quotas[i], corev1.ResourceName(quotas[i].Resource)
+		if q.Resource == of {
+			sums.add(amounts{q.Flavor: {convert.Amount(name, q.Nominal), convert.Amount(name, q.Used)}})
+			borrowed = borrowed.Add(convert.Amount(name, q.Borrowed))
+		}
+	}
+	if len(sums) == 0 {
+		return
+	}
+	own := cmp.Or(r.Used, "0")
+	r.Resource, r.amounts = of, sums
+	r.spell()
+	r.QueueUsed, r.Used, r.Borrowed = r.Used, own, r.text(borrowed)
+}
+
 // usedOf is how much of a resource is used, GPUs or else the first if none is named.
 func usedOf(usage []kueue.LocalQueueFlavorUsage, resource string) (what, used string) {
 	var total core.Amount
@@ -394,7 +441,7 @@ func QueueColumns(rows []QueueRow) []Column[QueueRow] {
 	}
 	columns := []Column[QueueRow]{{Title: "NAME", Text: func(r QueueRow) string { return strings.Repeat("  ", r.depth) + r.Name }}}
 	if local {
-		columns = append([]Column[QueueRow]{{Title: "NAMESPACE", Text: func(r QueueRow) string { return r.Namespace }}}, columns...)
+		columns = append([]Column[QueueRow]{{Title: "NAMESPACE", Rank: 1, Text: func(r QueueRow) string { return r.Namespace }}}, columns...)
 		columns = append(columns, Column[QueueRow]{Title: "CLUSTERQUEUE", Rank: 6, Text: func(r QueueRow) string { return r.Parent }})
 	} else {
 		columns = append(columns, Column[QueueRow]{Title: "KIND", Rank: 8, Text: func(r QueueRow) string { return r.Kind }})
@@ -405,6 +452,14 @@ func QueueColumns(rows []QueueRow) []Column[QueueRow] {
 		Column[QueueRow]{Title: "RESOURCE", Rank: 5, Text: func(r QueueRow) string { return r.Resource }},
 		Column[QueueRow]{Title: "USED", Text: func(r QueueRow) string { return r.Used }},
 	)
+	if local && slices.ContainsFunc(rows, func(r QueueRow) bool { return r.Nominal != "" }) { // what the ClusterQueue has
+		columns = append(columns,
+			Column[QueueRow]{Title: "OF ALL", Rank: 4, Text: func(r QueueRow) string { return r.QueueUsed }},
+			Column[QueueRow]{Title: "NOMINAL", Text: func(r QueueRow) string { return r.Nominal }},
+			Column[QueueRow]{Title: "BORROWED", Rank: 2, Text: func(r QueueRow) string { return r.Borrowed }},
+			Column[QueueRow]{Title: "UNUSED", Rank: 3, Text: func(r QueueRow) string { return r.Unused }},
+		)
+	}
 	if !local {
 		shares := 3
 		if !slices.ContainsFunc(rows, func(r QueueRow) bool { return r.WeightedShare != nil }) {

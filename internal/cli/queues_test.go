@@ -12,6 +12,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -82,6 +83,43 @@ func TestQueueLists(t *testing.T) {
 			}
 			golden(t, filepath.Join("testdata", "queue", fmt.Sprintf("%s-%d.txt", name, width)), out.String())
 		}
+	}
+}
+
+// TestMembersSeeTheirQuota: whoever may read LocalQueues only sees what quota is behind them, and
+// what of it all jobs of the ClusterQueue have; where nobody tells, the list is as without.
+func TestMembersSeeTheirQuota(t *testing.T) {
+	rows, err := cli.TakeQueues(t.Context(), queues(t, false), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := func(namespace, localQueue string) ([]visibility.QueueQuota, error) {
+		if namespace != "blue" {
+			return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "localqueues"}, localQueue, nil)
+		}
+		quota := func(flavor, of, nominal, used, borrowed string) visibility.QueueQuota {
+			return visibility.QueueQuota{Flavor: flavor, Resource: of, Nominal: resource.MustParse(nominal), Used: resource.MustParse(used), Borrowed: resource.MustParse(borrowed)}
+		}
+		return []visibility.QueueQuota{quota("h100", "cpu", "64", "1", "0"), quota("h100", "nvidia.com/gpu", "8", "18", "10"), quota("a100", "nvidia.com/gpu", "16", "2", "0")}, nil
+	}
+	cli.AddQuotas(rows, "", told)
+	at := slices.IndexFunc(rows, func(r cli.QueueRow) bool { return r.Namespace == "blue" })
+	blue := rows[at]
+	if blue.Resource != "nvidia.com/gpu" || blue.Nominal != "24" || blue.QueueUsed != "20" || blue.Borrowed != "10" || blue.Unused != "14" || blue.Used == blue.QueueUsed {
+		t.Errorf("%+v", blue)
+	}
+	for i := range rows {
+		if rows[i].Namespace != "blue" && rows[i].Nominal != "" {
+			t.Errorf("%+v", rows[i])
+		}
+	}
+	for _, width := range []int{60, 80, 140} {
+		var out bytes.Buffer
+		if err := cli.PrintTable(&out, cli.QueueColumns(rows), rows, cli.Layout{Width: width}); err != nil {
+			t.Fatal(err)
+		}
+		fits(t, out.String(), width)
+		golden(t, filepath.Join("testdata", "queue", fmt.Sprintf("member-%d.txt", width)), out.String())
 	}
 }
 

@@ -1,6 +1,9 @@
 package v1beta2
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 const (
 	// DefaultLimit is how many workloads are listed where no limit is given.
@@ -53,4 +56,26 @@ type PendingWorkloadsSummary struct {
 
 	// items are the workloads in the order in which they are considered.
 	Items []PendingWorkload `json:"items"`
+
+	// quotas of the ClusterQueue, for whoever asks about a LocalQueue of it: members of a team
+	// may not read ClusterQueues.
+	Quotas []QueueQuota `json:"quotas,omitempty"`
+}
+
+// QueueQuota is a quota of a ClusterQueue and what all of its jobs have of it.
+type QueueQuota struct {
+	// flavor of the quota.
+	Flavor string `json:"flavor"`
+	// resource of the quota.
+	Resource string `json:"resource"`
+	// nominal is the queue's own quota.
+	Nominal resource.Quantity `json:"nominal"`
+	// borrowingLimit is how much more it may use, absent if there is no limit.
+	BorrowingLimit *resource.Quantity `json:"borrowingLimit,omitempty"`
+	// lendingLimit is how much of its own others may use, absent if there is no limit.
+	LendingLimit *resource.Quantity `json:"lendingLimit,omitempty"`
+	// used is what its jobs have.
+	Used resource.Quantity `json:"used"`
+	// borrowed is how much of that is above its own.
+	Borrowed resource.Quantity `json:"borrowed"`
 }

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/facts"
@@ -84,7 +85,7 @@ func read(ctx context.Context, c client.Reader, team string) (*register, error) 
 	r.locals = locals.Items
 	var queues kueue.ClusterQueueList
 	var bindings rbacv1.RoleBindingList
-	if err := r.readable("ClusterQueues", c.List(ctx, &queues)); err != nil {
+	if err := r.readable(unreadQueues, c.List(ctx, &queues)); err != nil {
 		return nil, err
 	}
 	if err := r.readable("RoleBindings", c.List(ctx, &bindings, client.InNamespace(team))); err != nil {
@@ -134,6 +135,9 @@ func TakeTeams(ctx context.Context, c client.Reader) ([]TeamRow, error) {
 	slices.SortFunc(out, func(a, b TeamRow) int { return cmp.Compare(a.Name, b.Name) })
 	return out, nil
 }
+
+// unreadQueues is what is unread where ClusterQueues are.
+const unreadQueues = "ClusterQueues"
 
 // ErrNoTeam is that of a namespace that is no team's.
 var ErrNoTeam = errors.New("is no team")
@@ -236,6 +240,38 @@ func (row *TeamRow) used(own []kueue.LocalQueue) {
 	}
 	for at, amount := range sums { // sorted below
 		row.Shares = append(row.Shares, Share{Flavor: at.Flavor, Resource: at.Resource, Used: spell(at.Resource, amount)})
+	}
+	sortShares(row.Shares)
+}
+
+// AddQuotas fills in, for those who may not read ClusterQueues, what quota the team's has, as told
+// says of a LocalQueue. Where that is not known the row stays as it is.
+func (row *TeamRow) AddQuotas(told func(namespace, localQueue string) ([]visibility.QueueQuota, error)) {
+	unread := slices.Index(row.Unread, unreadQueues)
+	if unread < 0 || len(row.LocalQueues) == 0 {
+		return
+	}
+	of := row.LocalQueues[0]
+	if slices.Contains(row.LocalQueues, DefaultLocalQueue) {
+		of = DefaultLocalQueue // whose ClusterQueue the row has
+	}
+	quotas, err := told(row.Name, of)
+	if err != nil || len(quotas) == 0 {
+		return
+	}
+	row.Shares, row.Unread = nil, slices.Delete(row.Unread, unread, unread+1)
+	text := func(q *visibility.QueueQuota, amount *resource.Quantity) string {
+		if amount == nil {
+			return ""
+		}
+		return spell(q.Resource, convert.Amount(corev1.ResourceName(q.Resource), *amount))
+	}
+	for i := range quotas {
+		q := &quotas[i]
+		row.Shares = append(row.Shares, Share{
+			Flavor: q.Flavor, Resource: q.Resource, Nominal: text(q, &q.Nominal), Used: text(q, &q.Used), Borrowed: text(q, &q.Borrowed),
+			BorrowingLimit: text(q, q.BorrowingLimit), LendingLimit: text(q, q.LendingLimit),
+		})
 	}
 	sortShares(row.Shares)
 }

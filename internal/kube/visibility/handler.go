@@ -127,7 +127,11 @@ func (h *handler) resource(r *http.Request, info *request.RequestInfo) (any, err
 	if err != nil {
 		return nil, err
 	}
-	return answerIn(info, items)
+	quotas, err := h.quotas(r.Context(), info)
+	if err != nil {
+		return nil, err
+	}
+	return answerIn(info, items, quotas)
 }
 
 // answers reports whether there is something to answer from.
@@ -201,11 +205,11 @@ func later(err error) error {
 }
 
 // answerIn is the answer in the version that was asked for.
-func answerIn(info *request.RequestInfo, items []v1beta2.PendingWorkload) (any, error) {
+func answerIn(info *request.RequestInfo, items []v1beta2.PendingWorkload, quotas []v1beta2.QueueQuota) (any, error) {
 	kind := metav1.TypeMeta{Kind: "PendingWorkloadsSummary", APIVersion: info.APIGroup + "/" + info.APIVersion}
 	switch info.APIVersion {
 	case v1beta2.GroupVersion.Version:
-		return v1beta2.PendingWorkloadsSummary{TypeMeta: kind, Items: items}, nil
+		return v1beta2.PendingWorkloadsSummary{TypeMeta: kind, Items: items, Quotas: quotas}, nil
 	case v1beta1.GroupVersion.Version:
 		old := make([]v1beta1.PendingWorkload, len(items))
 		for i := range items {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -107,13 +109,13 @@ func shared() queues {
 	}
 }
 
-func serve(t *testing.T, q queues) http.Handler {
+func serve(t *testing.T, q queues, also ...client.Object) http.Handler {
 	t.Helper()
 	s := runtime.NewScheme()
 	if err := errors.Join(kueue.AddToScheme(s), clientgoscheme.AddToScheme(s)); err != nil {
 		t.Fatal(err)
 	}
-	var objects []client.Object
+	objects := also
 	for i, k := range []core.Key{{Namespace: "blue", Name: "a"}, {Namespace: "red", Name: "b"}, {Namespace: "blue", Name: "c"}, {Namespace: "blue", Name: "d"}, {Namespace: "blue", Name: "off"}} {
 		objects = append(objects, &kueue.Workload{
 			ObjectMeta: metav1.ObjectMeta{
@@ -171,6 +173,43 @@ func TestPending(t *testing.T) {
 				t.Errorf("kind %s of %s", got.Kind, got.APIVersion)
 			}
 		})
+	}
+}
+
+// TestMembersLearnTheirQuota: whoever may ask about a LocalQueue is told the quotas of its
+// ClusterQueue, which members of a team may not read, and what all of its jobs have of them.
+func TestMembersLearnTheirQuota(t *testing.T) {
+	const gpu = "nvidia.com/gpu"
+	q := &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "shared"}}
+	q.Spec.CohortName = "all"
+	q.Spec.ResourceGroups = []kueue.ResourceGroup{{CoveredResources: []corev1.ResourceName{gpu}, Flavors: []kueue.FlavorQuotas{{
+		Name: "h100", Resources: []kueue.ResourceQuota{{Name: gpu, NominalQuota: resource.MustParse("8"), BorrowingLimit: new(resource.MustParse("16"))}},
+	}}}}
+	q.Status.FlavorsReservation = []kueue.FlavorUsage{{Name: "h100", Resources: []kueue.ResourceUsage{{Name: gpu, Total: resource.MustParse("12"), Borrowed: resource.MustParse("4")}}}}
+	for path, told := range map[string]bool{
+		"/v1beta2/namespaces/blue/localqueues/q/pendingworkloads?limit=1": true,
+		"/v1beta2/namespaces/blue/localqueues/lost/pendingworkloads":      false, // its ClusterQueue is missing
+		"/v1beta2/clusterqueues/shared/pendingworkloads":                  false, // it can be read where it is
+	} {
+		w := httptest.NewRecorder()
+		serve(t, shared(), q).ServeHTTP(w, httptest.NewRequest(http.MethodGet, root+path, nil))
+		var got v1beta2.PendingWorkloadsSummary
+		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != http.StatusOK {
+			t.Fatalf("%s: %d, %v: %s", path, w.Code, err, w.Body)
+		}
+		if !told {
+			if len(got.Quotas) > 0 {
+				t.Errorf("%s: %+v", path, got.Quotas)
+			}
+			continue
+		}
+		if len(got.Quotas) != 1 || got.Quotas[0].BorrowingLimit == nil || got.Quotas[0].LendingLimit != nil {
+			t.Fatalf("%s: %+v", path, got.Quotas)
+		}
+		x := got.Quotas[0]
+		if diff := cmp.Diff([]string{"h100", gpu, "8", "16", "12", "4"}, []string{x.Flavor, x.Resource, x.Nominal.String(), x.BorrowingLimit.String(), x.Used.String(), x.Borrowed.String()}); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", path, diff)
+		}
 	}
 }
 

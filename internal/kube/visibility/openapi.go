@@ -234,6 +234,9 @@ func schemas(v schema.GroupVersion, refs string) object {
 	}
 	if v == v1beta2.GroupVersion {
 		fields := out[item].(object)["properties"].(object) //nolint:forcetypeassert // it was just made
+		describeType(reflect.TypeFor[v1beta2.QueueQuota](), v, refs, out)
+		summary := out[summaryOf(v)].(object)["properties"].(object) //nolint:forcetypeassert // it was just made
+		summary["quotas"] = object{"type": "array", "description": "Quotas of the ClusterQueue, where a LocalQueue was asked about.", "items": object{"$ref": refs + schemaName(v, "QueueQuota")}}
 		fields["start"] = object{"$ref": refs + schemaName(v, "Start"), "description": "When it is expected to start; absent if that is not known."}
 		describeType(reflect.TypeFor[v1beta2.Explanation](), v, refs, out)
 		top := out[schemaName(v, explanationKind)].(object) //nolint:forcetypeassert // it was just made
