@@ -68,7 +68,7 @@ func ruleOf(reason, cause string) string {
 		kueue.ReasonInCohortReclamation:           "spec.preemption.reclaimWithinCohort of the other's ClusterQueue",
 		kueue.ReasonInCohortFairSharing:           "fairSharing.preemptionStrategies of the configuration",
 		kueue.ReasonInCohortReclaimWhileBorrowing: "spec.preemption.borrowWithinCohort of the other's ClusterQueue",
-		kueue.ReasonPodsReadyTimeout:              "waitForPodsReady of the configuration",
+		kueue.ReasonPodsReadyTimeout:              "the limit for readiness, waitForPodsReady of the controller's configuration (30 minutes unless it says otherwise)",
 		kueue.ReasonAdmissionCheck:                "an AdmissionCheck of its ClusterQueue",
 		kueue.ReasonClusterQueueStopped:           "spec.stopPolicy of its ClusterQueue",
 		kueue.ReasonLocalQueueStopped:             "spec.stopPolicy of its LocalQueue",

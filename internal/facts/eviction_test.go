@@ -19,7 +19,7 @@ func TestEvictionOf(t *testing.T) {
 		"reclaim":    {"quota is taken back", "Preempted", "InCohortReclamation", "InCohortReclamation", "spec.preemption.reclaimWithinCohort of the other's ClusterQueue"},
 		"fair":       {"shares are made even", "Preempted", "InCohortFairSharing", "InCohortFairSharing", "fairSharing.preemptionStrategies of the configuration"},
 		"borrowing":  {"a higher priority borrows", "Preempted", "InCohortReclaimWhileBorrowing", "InCohortReclaimWhileBorrowing", "spec.preemption.borrowWithinCohort of the other's ClusterQueue"},
-		"not ready":  {"pods did not come up", "PodsReadyTimeout", "", "", "waitForPodsReady of the configuration"},
+		"not ready":  {"pods did not come up", "PodsReadyTimeout", "", "", "the limit for readiness, waitForPodsReady of the controller's configuration (30 minutes unless it says otherwise)"},
 		"check":      {"somebody else said no", "AdmissionCheck", "", "", "an AdmissionCheck of its ClusterQueue"},
 		"drained":    {"the queue is emptied", "ClusterQueueStopped", "", "", "spec.stopPolicy of its ClusterQueue"},
 		"local":      {"the LocalQueue is", "LocalQueueStopped", "", "", "spec.stopPolicy of its LocalQueue"},

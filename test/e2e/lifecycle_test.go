@@ -361,6 +361,25 @@ func TestPodsReadyTimeout(t *testing.T) {
 			return ""
 		})
 	}
+	// A group that is admitted with its first pod, and whose others never come.
+	create(t, admin, `{apiVersion: v1, kind: Pod, metadata: {name: lone-0, labels: {kueue.x-k8s.io/queue-name: user-queue, kueue.x-k8s.io/pod-group-name: lone},
+		annotations: {kueue.x-k8s.io/pod-group-total-count: "3", kueue.x-k8s.io/pod-group-fast-admission: "true"}},
+		spec: {restartPolicy: Never, terminationGracePeriodSeconds: 0, containers: [{name: c, image: busybox, resources: {limits: {nvidia.com/gpu: 1}}}]}}`, "blue")
+	lone := func() string {
+		var w kueue.Workload
+		err := admin.Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "lone"}, &w)
+		switch {
+		case apierrors.IsNotFound(err):
+			return "gone"
+		case err != nil:
+			return err.Error()
+		case w.Status.Admission == nil:
+			return "waits"
+		}
+		return fmt.Sprintf("holds the quota of %d", ptr.Deref(w.Status.Admission.PodSetAssignments[0].Count, 0))
+	}
+	eventually(t, "a group is admitted with its first pod", func() string { return strings.TrimPrefix(lone(), "holds the quota of 3") })
+	eventually(t, "it gives all of it back", func() string { return strings.TrimPrefix(lone(), "gone") })
 	if d := jobRuns(t, "good", 1); d != "" {
 		t.Errorf("the good job suffers: %s", d)
 	}

@@ -650,6 +650,28 @@ func TestCount(t *testing.T) {
 	}
 }
 
+// A role that begins when another has ended does not keep the job from being ready; one
+// that begins when another is ready has its members at once.
+func TestAllReadyByTurns(t *testing.T) {
+	p := training(1)
+	p.Roles = append(p.Roles, podplan.Role{Name: "Last", Count: 1, After: []podplan.Dependency{{Role: "Worker"}}})
+	p.Roles[1].After = []podplan.Dependency{{Role: "Master", Done: true}}
+	for name, tc := range map[string]struct {
+		counts map[string]podplan.Tally
+		want   bool
+	}{
+		"the first does not come up":    {map[string]podplan.Tally{"Master": {Active: 1}}, false},
+		"the first runs":                {map[string]podplan.Tally{"Master": {Active: 1, Ready: 1}}, true},
+		"the second does not come up":   {map[string]podplan.Tally{"Master": {Succeeded: 1}, "Worker": {Active: 1}}, false},
+		"the last is due and not there": {map[string]podplan.Tally{"Master": {Succeeded: 1}, "Worker": {Active: 1, Ready: 1}}, false},
+		"all are there":                 {map[string]podplan.Tally{"Master": {Succeeded: 1}, "Worker": {Succeeded: 1}, "Last": {Active: 1, Ready: 1}}, true},
+	} {
+		if got := p.AllReady(tc.counts); got != tc.want {
+			t.Errorf("%s: ready is %t", name, got)
+		}
+	}
+}
+
 // TestArgumentsStay: a question changes nothing.
 func TestArgumentsStay(t *testing.T) {
 	p := training(2)

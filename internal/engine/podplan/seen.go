@@ -134,10 +134,12 @@ func (p *Plan) Count(seen []Seen, m *Memory) map[string]Tally {
 	return out
 }
 
-// AllReady reports whether every member is ready or done.
+// AllReady reports whether every member that may be there is ready or done. A role that
+// waits for the end of another lacks nothing while that one runs, however long it takes.
 func (p *Plan) AllReady(counts map[string]Tally) bool {
 	for i := range p.Roles {
-		if t := counts[p.Roles[i].Name]; t.Ready+t.Succeeded < p.Roles[i].Count {
+		r := &p.Roles[i]
+		if t := counts[r.Name]; t.Ready+t.Succeeded < r.Count && p.mayBegin(r, counts) {
 			return false
 		}
 	}

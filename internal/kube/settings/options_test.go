@@ -20,7 +20,7 @@ func TestLifecycle(t *testing.T) {
 		why, file string
 		want      workloadlifecycle.Config
 	}{
-		"no file":    {"AppWrappers have graces of their own, and MLBatch sets Kueue up so", "", workloadlifecycle.Config{}},
+		"no file":    {"the default is one, with a file and without: no quota is held for ever without a process", "", workloadlifecycle.Config{PodsReady: &kueues}},
 		"empty file": {"a user who brings Kueue's file gets Kueue's default", head, workloadlifecycle.Config{PodsReady: &kueues}},
 		"explicit":   {"a gate", head + "featureGates: {DisableWaitForPodsReady: true, UnadmittedWorkloadsExplicitStatus: true}\n", workloadlifecycle.Config{Explicit: true}},
 		"gate":       {"Kueue's way out", head + "featureGates: {DisableWaitForPodsReady: true}\n", workloadlifecycle.Config{}},

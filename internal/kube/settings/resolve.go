@@ -59,7 +59,6 @@ func Resolve(f *File, given Given) (*Resolved, error) {
 	maps.Copy(set, c.FeatureGates) // conversion may have added one
 	maps.Copy(set, flagged)
 	if f.absent {
-		set = withoutFile(set)
 		c.Metrics.EnableClusterQueueResources = true
 	}
 	gates, notices, gateErrs := resolveGates(set)
@@ -85,19 +84,6 @@ func Resolve(f *File, given Given) (*Resolved, error) {
 	}
 	slices.SortStableFunc(notices, func(a, b Notice) int { return cmp.Compare(a.Line, b.Line) })
 	return &Resolved{Configuration: c, Gates: gates, Notices: notices}, nil
-}
-
-// withoutFile adds a choice in which mlbatch without a file differs from
-// Kueue: no workload is evicted because its pods are not ready in time. AppWrappers have
-// graces of their own for that (warmupGracePeriod), and MLBatch sets Kueue up so.
-func withoutFile(gates map[string]bool) map[string]bool {
-	const off = "DisableWaitForPodsReady"
-	if _, chosen := gates[off]; chosen {
-		return gates
-	}
-	out := map[string]bool{off: true}
-	maps.Copy(out, gates)
-	return out
 }
 
 // flagErrors are errors about gates that were given as a flag.

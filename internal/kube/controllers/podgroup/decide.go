@@ -382,7 +382,7 @@ func cannotStart(s facts, why error) step {
 // run looks after a unit whose pods may run.
 func run(s facts) step {
 	w := s.workload
-	if next := workloadlifecycle.ObservePods(w, s.unit.Ready(), s.lifecycle, s.now); next != nil {
+	if next := workloadlifecycle.ObservePods(w, s.ready(), s.lifecycle, s.now); next != nil {
 		return step{status: next}
 	}
 	if next := waitsForReplacement(s); next != nil {
@@ -406,6 +406,16 @@ func run(s facts) step {
 // refused is whether planned nodes refuse the unit's pods.
 func (s *facts) refused() workloadlifecycle.Refused {
 	return workloadlifecycle.Refused{Nodes: s.seen.Nodes, Why: s.seen.Why, Since: s.seen.Refused, Ran: s.seen.Bound > 0}
+}
+
+// ready reports whether all pods are ready that may be there: of those that are made one
+// after the other each has the time that a job has.
+func (s *facts) ready() bool {
+	if s.maker == nil || !s.maker.inTurn {
+		return s.unit.Ready()
+	}
+	started := s.started()
+	return len(started) > 0 && !slices.ContainsFunc(started, func(p *corev1.Pod) bool { return !pod.Ready(p) })
 }
 
 // waitsForReplacement says on the Workload whether pods of a group failed and others

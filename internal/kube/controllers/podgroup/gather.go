@@ -122,6 +122,8 @@ type maker struct {
 	name     string
 	uid      types.UID
 	replicas int32
+	// inTurn: it makes a pod once the one before is ready.
+	inTurn bool
 	// whole: all of the pods run, or none. sets are what they ask for, nil if they have to
 	// say so themselves.
 	whole bool
@@ -178,6 +180,7 @@ func (r *reconciler) statefulSet(ctx context.Context, namespace, name string, ui
 		return nil, fmt.Errorf("read StatefulSet %s/%s: %w", namespace, name, err)
 	case err == nil && set.UID == uid && set.DeletionTimestamp == nil:
 		out.replicas = ptr.Deref(set.Spec.Replicas, 1)
+		out.inTurn = set.Spec.PodManagementPolicy != appsv1.ParallelPodManagement
 	}
 	return out, nil
 }

@@ -531,6 +531,87 @@ func TestStatefulSet(t *testing.T) {
 	}
 }
 
+// isReady sets a pod's condition.
+func (b *bench) isReady(name string) {
+	b.t.Helper()
+	change(b, &corev1.Pod{}, name, func(p *corev1.Pod) {
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
+	})
+}
+
+// readiness is what a Workload says of its pods.
+func (b *bench) readiness(name string) string {
+	b.t.Helper()
+	c := apimeta.FindStatusCondition(b.workload(name).Status.Conditions, kueue.WorkloadPodsReady)
+	if c == nil {
+		return ""
+	}
+	return string(c.Status) + " " + c.Reason
+}
+
+// A group that was admitted with its first pod is not ready before all of them are: quota
+// that is held for pods that never come falls under the limit for readiness, and when it
+// is evicted nothing is left that holds any.
+func TestGroupWhosePodsNeverCome(t *testing.T) {
+	first := managed("g-0", inGroup("3"), func(p *corev1.Pod) { p.Annotations[kueue.PodGroupFastAdmissionAnnotation] = "true" })
+	b := newBench(t, first)
+	b.Lifecycle = workloadlifecycle.Config{PodsReady: &workloadlifecycle.PodsReady{Timeout: time.Minute}}
+	b.settle("g")
+	b.admit("g")
+	b.settle("g")
+	b.phase("g-0", corev1.PodRunning)
+	b.isReady("g-0")
+	b.settle("g")
+	if got := b.readiness("g"); got != "False WaitForStart" {
+		t.Fatalf("one of three pods is there, and it is %q", got)
+	}
+	b.evict("g")
+	b.settle("g")
+	b.phase("g-0", corev1.PodFailed) // on the signal
+	b.settle("g")
+	if w := b.workload("g"); w != nil && w.Status.Admission != nil {
+		t.Error("it holds quota without a pod")
+	}
+}
+
+// A StatefulSet makes its pods one after the other: each has its own time to become
+// ready, and one that is not due is not awaited.
+func TestStatefulSetInTurn(t *testing.T) {
+	unit := pod.StatefulSetGroup("db")
+	for policy, want := range map[appsv1.PodManagementPolicyType][2]string{
+		appsv1.OrderedReadyPodManagement: {"True Started", "False WaitForRecovery"},
+		appsv1.ParallelPodManagement:     {"False WaitForStart", "False WaitForStart"},
+	} {
+		set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "db", UID: "s1"}, Spec: appsv1.StatefulSetSpec{Replicas: new(int32(2)), PodManagementPolicy: policy}}
+		of := func(p *corev1.Pod) {
+			p.Labels[kueue.PodGroupNameLabel] = unit
+			p.Annotations[kueue.PodGroupFastAdmissionAnnotation], p.Annotations[kueue.PodGroupServingAnnotation] = "true", "true"
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "s1", Controller: new(true)}}
+		}
+		b := newBench(t, set, managed("db-0", of))
+		b.Lifecycle = workloadlifecycle.Config{PodsReady: &workloadlifecycle.PodsReady{Timeout: time.Minute}}
+		b.settle(unit)
+		b.admit(unit)
+		b.settle(unit)
+		if got := b.readiness(unit); got != "False WaitForStart" {
+			t.Fatalf("%s: its first pod does not run yet, and it is %q", policy, got)
+		}
+		b.phase("db-0", corev1.PodRunning)
+		b.isReady("db-0")
+		b.settle(unit)
+		if got := b.readiness(unit); got != want[0] {
+			t.Errorf("%s: the second is not made yet, and it is %q", policy, got)
+		}
+		if err := b.Client.Create(t.Context(), managed("db-1", of)); err != nil {
+			t.Fatal(err)
+		}
+		b.settle(unit)
+		if got := b.readiness(unit); got != want[1] {
+			t.Errorf("%s: the second is not ready yet, and it is %q", policy, got)
+		}
+	}
+}
+
 // A StatefulSet that was evicted keeps its Workload, and what was decided about it, in
 // the moment in which it has no pods.
 func TestEvictedStatefulSetWaits(t *testing.T) {

@@ -344,6 +344,9 @@ func TestModes(t *testing.T) {
 	if s := waits.Status; s.JobDeploymentStatus != api.DeploymentWaiting {
 		t.Errorf("%+v", s)
 	}
+	if f, err := k.Adapter.Read(waits); err != nil || !f.Ready {
+		t.Errorf("its cluster is there, and its user takes an hour to submit: ready is %t, %v", f.Ready, err)
+	}
 	j.Annotations = map[string]string{"ray.io/ray-job-submission-id": "raysubmit_1"}
 	if got := asked(t, j, begun(nil, nil)); !slices.Equal(got, []string{"GET 8265 /api/jobs/raysubmit_1"}) {
 		t.Errorf("%v", got)

@@ -152,7 +152,8 @@ func active(j *api.RayJob) bool {
 
 // ready reports whether all pods of a job are: its submitter comes once its cluster is.
 func ready(j *api.RayJob) bool {
-	return j.Status.JobDeploymentStatus == api.DeploymentRunning
+	// One that waits for its user to submit has all of its pods.
+	return j.Status.JobDeploymentStatus == api.DeploymentRunning || j.Status.JobDeploymentStatus == api.DeploymentWaiting
 }
 
 // Maker implements jobs.Adapter.
