@@ -10,15 +10,17 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/rights"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/webhook"
 )
 
-// bindingGuard names the policy that bounds what the controller may bind, and execGuard the
-// one that keeps it from running commands in pods.
+// bindingGuard names the policy that bounds what the controller may bind, whereGuard the one
+// that bounds where, and execGuard the one that keeps it from running commands in pods.
 const (
 	bindingGuard = "mlbatch-controller-binding"
+	whereGuard   = "mlbatch-controller-where"
 	execGuard    = "mlbatch-controller-exec"
 )
 
@@ -30,10 +32,7 @@ const (
 // Beside that it may bind the Role that it made for a job to ServiceAccounts of the job's
 // namespace (roleGuards says what is in one). What launchers of MPIJobs need, to run commands
 // in pods, it has only to pass it on: execGuards keep it from doing so itself.
-//
-// It cannot ask whether a namespace has a LocalQueue: the API server refuses what
-// such a policy matches, from all users, until it knows the kind, which takes it
-// seconds after each start.
+// In which other namespaces whereGuards say.
 func bindingGuards(o Options) []client.Object {
 	users := []string{"system:serviceaccount:" + o.Namespace + ":" + Controller}
 	if o.ControllerUser != "" {
@@ -68,8 +67,36 @@ func bindingGuards(o Options) []client.Object {
 		{Name: "binds", Expression: "request.operation == 'CREATE' || object.roleRef != oldObject.roleRef || object.?subjects != oldObject.?subjects"},
 	}
 	binds := guard(bindingGuard, written(rbacv1.GroupName, "rolebindings"), conditions, rules)
+	binds = append(binds, whereGuards(conditions[:1])...)
 	binds = append(binds, roleGuards(conditions[:1], rules[2:])...)
 	return append(binds, execGuards(conditions[:1])...)
+}
+
+// whereGuards are a policy that lets the controller bind TeamRole where jobs run, as package
+// rights does, and nowhere else: the namespaces of teams are left out, and others have to have
+// a LocalQueue. Neither is the controller's to make.
+//
+// The LocalQueues are parameters of the policy. Until the API server knows their kind, which
+// takes it seconds after each start, it refuses what the policy is about, from all users: that
+// is one name, and the controller asks again.
+func whereGuards(conditions []admissionregistrationv1.MatchCondition) []client.Object {
+	about := written(rbacv1.GroupName, "rolebindings")
+	about.Operations = []admissionregistrationv1.OperationType{admissionregistrationv1.Create}
+	out := guard(whereGuard, about, conditions, []admissionregistrationv1.Validation{{
+		Expression: "params.metadata.namespace == request.namespace",
+		Message:    "the controller has rights in the namespaces of teams and in those with a LocalQueue only",
+	}})
+	policy, _ := out[0].(*admissionregistrationv1.ValidatingAdmissionPolicy)
+	policy.Spec.ParamKind = &admissionregistrationv1.ParamKind{APIVersion: kueue.GroupVersion.String(), Kind: "LocalQueue"}
+	policy.Spec.MatchConstraints.ResourceRules[0].ResourceNames = []string{rights.Binding}
+	binding, _ := out[1].(*admissionregistrationv1.ValidatingAdmissionPolicyBinding)
+	binding.Spec.ParamRef = &admissionregistrationv1.ParamRef{
+		Selector: &metav1.LabelSelector{}, ParameterNotFoundAction: ptr.To(admissionregistrationv1.DenyAction),
+	}
+	binding.Spec.MatchResources = &admissionregistrationv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{
+		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: kueue.TeamNamespaceLabel, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"true"}}},
+	}}
+	return out
 }
 
 // tenantGuards are the policies that hold what the webhooks hold of teams, without them.

@@ -302,6 +302,10 @@ func (x *cluster) guards() {
 			x.t.Errorf("the controller reads a Secret in namespace %s: %v", namespace, err)
 		}
 	}
+	// Where nobody put a queue nothing runs, and it has no business.
+	if err := x.controller.Create(ctx, rights.Of("vault", self)); err == nil || !strings.Contains(err.Error(), "mlbatch-controller-where") {
+		x.t.Errorf("the controller binds its role where no jobs run: %v", err)
+	}
 	x.create(x.admin, "{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: q, namespace: queued}, spec: {clusterQueue: blue-cluster-queue}}")
 	x.bindController("queued")
 	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
