@@ -362,7 +362,7 @@ func TestPodsReadyTimeout(t *testing.T) {
 		})
 	}
 	// A group that is admitted with its first pod, and whose others never come.
-	create(t, admin, `{apiVersion: v1, kind: Pod, metadata: {name: lone-0, labels: {kueue.x-k8s.io/queue-name: user-queue, kueue.x-k8s.io/pod-group-name: lone},
+	create(t, admin, `{apiVersion: v1, kind: Pod, metadata: {name: lone-0, labels: {kueue.x-k8s.io/queue-name: default-queue, kueue.x-k8s.io/pod-group-name: lone},
 		annotations: {kueue.x-k8s.io/pod-group-total-count: "3", kueue.x-k8s.io/pod-group-fast-admission: "true"}},
 		spec: {restartPolicy: Never, terminationGracePeriodSeconds: 0, containers: [{name: c, image: busybox, resources: {limits: {nvidia.com/gpu: 1}}}]}}`, "blue")
 	lone := func() string {
