@@ -178,12 +178,12 @@ The values are those of the Helm chart in charts/mlbatch, which renders the same
 			if dryRun == dryRunClient {
 				return printStages(cmd.OutOrStdout(), flags.output, p)
 			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), flags.timeout)
-			defer cancel()
+			ctx := cmd.Context()
 			x, err := flags.cluster(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
+			x.Patience = flags.timeout
 			if err := preflight(ctx, cmd, x, p, ignore); err != nil {
 				return err
 			}
@@ -214,7 +214,7 @@ The values are those of the Helm chart in charts/mlbatch, which renders the same
 	f.StringVar(&dryRun, "dry-run", dryRunNone, "none, client (print the objects, and ask no cluster) or server (let the API server check, and write nothing)")
 	f.Lookup("dry-run").NoOptDefVal = dryRunClient
 	f.BoolVar(&wait, "wait", true, "wait until it works; false applies and ends")
-	f.DurationVar(&flags.timeout, "timeout", 5*time.Minute, "how long to wait at most")
+	f.DurationVar(&flags.timeout, "timeout", 5*time.Minute, "give up when nothing has moved for that long; while something moves it goes on")
 	f.StringSliceVar(&ignore, "ignore", nil, "`checks` that may fail, by the names that they are reported with")
 	return cmd
 }

@@ -44,6 +44,9 @@ type entry struct {
 // Record knows what was applied to a cluster before. An object is not applied again if the same was
 // applied last, and nobody has changed the object since.
 type Record struct {
+	// Labels are what the object is found by that keeps the record; nil is none.
+	Labels map[string]string
+
 	namespace string
 	// marks are those of the objects that the cluster has, of the kinds that were asked about.
 	marks map[string]string
@@ -156,6 +159,24 @@ func (r *Record) note(id string, e entry) {
 	}
 }
 
+// Renew looks again at the objects of a kind that have one of these names and are of no namespace:
+// what was applied has been changed since by ours, who told them whom the API server trusts.
+func (r *Record) Renew(ctx context.Context, c client.Client, kind schema.GroupVersionKind, names []string) error {
+	if err := r.look(ctx, c, kind, ""); err != nil {
+		return fmt.Errorf("look at what was installed: list %ss: %w", kind.Kind, err)
+	}
+	for _, name := range names {
+		id := idOf(kind, "", name)
+		r.mu.Lock()
+		e, known := r.entries[id]
+		r.mu.Unlock()
+		if known {
+			r.note(id, entry{e.Digest, r.marks[id]})
+		}
+	}
+	return nil
+}
+
 // Save keeps the record in the cluster.
 func (r *Record) Save(ctx context.Context, c client.Client) error {
 	if !r.changed {
@@ -183,6 +204,7 @@ func (r *Record) object() (*unstructured.Unstructured, error) {
 	u.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
 	u.SetNamespace(r.namespace)
 	u.SetName(RecordName)
+	u.SetLabels(r.Labels)
 	return u, nil
 }
 

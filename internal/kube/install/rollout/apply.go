@@ -2,12 +2,14 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -26,6 +28,10 @@ type Cluster struct {
 	Say func(format string, args ...any)
 	// Pause is how long to wait between two looks; 0 is a second.
 	Pause time.Duration
+	// Patience is how long nothing may move while Apply works and waits; 0 is for ever.
+	Patience time.Duration
+
+	moved func() // something did
 }
 
 // Deed is what was done with an object.
@@ -42,34 +48,82 @@ const (
 // Apply brings a plan into the cluster, stage after stage, and removes what an earlier one had
 // and this one has not. With wait it waits before the last stage, the webhook configurations,
 // until there is somebody to answer, and at the end until all works: users' writes are refused at
-// no time. It may be repeated, and changes nothing then.
+// no time. It may be repeated: what is as it was left is not applied again, and asked for once
+// for all objects of a kind.
 func (x *Cluster) Apply(ctx context.Context, p *Plan, wait bool) error { //nolint:revive // a fact
+	ctx, cancel := x.bound(ctx)
+	defer cancel()
+	record, err := x.recorded(ctx, p)
+	if err != nil {
+		return err
+	}
 	for _, s := range p.Stages {
-		if s.Name == install.WebhooksStage && wait {
-			if err := x.await(ctx, x.programs(p)); err != nil {
-				return err
-			}
-		}
-		done := map[Deed]int{}
-		for _, o := range s.Objects {
-			deed, err := x.put(ctx, o)
-			if err != nil {
-				return fmt.Errorf("install %s %s: %w", strings.ToLower(o.GetKind()), o.GetName(), err)
-			}
-			done[deed]++
-		}
-		if s.Name == install.WebhooksStage && wait {
-			if err := x.introduce(ctx, p); err != nil {
-				return err
-			}
-		}
-		x.Say("%-14s %s", s.Name, tally(done))
-		if s.Name == install.DefinitionsStage {
-			if err := x.await(ctx, x.served(s)); err != nil {
-				return err
-			}
+		if err := x.stage(ctx, p, s, record, wait); err != nil {
+			// What was applied is known to the next one, as far as that can be written.
+			return errors.Join(err, record.Save(context.WithoutCancel(ctx), x.Client))
 		}
 	}
+	if err := record.Save(ctx, x.Client); err != nil {
+		return err
+	}
+	if err := x.sweep(ctx, p); err != nil || !wait {
+		return err
+	}
+	return x.await(ctx, append(x.programs(p), x.answers(p)...))
+}
+
+// recorded is what is known of the objects of a plan that were applied before.
+func (x *Cluster) recorded(ctx context.Context, p *Plan) (*install.Record, error) {
+	var all []*unstructured.Unstructured
+	for _, s := range p.Stages {
+		all = append(all, s.Objects...)
+	}
+	record, err := install.ReadRecord(ctx, x.Client, p.Release.Namespace, all)
+	if err != nil {
+		return nil, err
+	}
+	record.Labels = map[string]string{install.NameLabel: install.App, install.PartLabel: install.App, install.ManagedLabel: p.Release.Manager}
+	return record, nil
+}
+
+// stage applies the objects of a stage, and waits for what others need of them.
+func (x *Cluster) stage(ctx context.Context, p *Plan, s install.Stage, record *install.Record, wait bool) error { //nolint:revive // a fact
+	if s.Name == install.WebhooksStage && wait {
+		if err := x.await(ctx, x.programs(p)); err != nil {
+			return err
+		}
+	}
+	done := map[Deed]int{}
+	for _, o := range s.Objects {
+		deed, err := x.put(ctx, record, o)
+		if err != nil {
+			return fmt.Errorf("install %s %s: %w", strings.ToLower(o.GetKind()), o.GetName(), because(ctx, err))
+		}
+		done[deed]++
+		x.progress()
+	}
+	if s.Name == install.WebhooksStage && wait {
+		if err := x.introduce(ctx, p, record); err != nil {
+			return err
+		}
+	}
+	x.Say("%-14s %s", s.Name, tally(done))
+	if s.Name == install.DefinitionsStage {
+		return x.await(ctx, x.served(s))
+	}
+	return nil
+}
+
+// because is an error with what ended the context, which the error does not know.
+func because(ctx context.Context, err error) error {
+	if why := (*impatience)(nil); errors.As(context.Cause(ctx), &why) {
+		return errors.Join(why, err)
+	}
+	return err
+}
+
+// sweep removes what an earlier installation had and a plan has not.
+func (x *Cluster) sweep(ctx context.Context, p *Plan) error {
 	gone, err := x.Stale(ctx, p)
 	if err != nil {
 		return err
@@ -79,17 +133,15 @@ func (x *Cluster) Apply(ctx context.Context, p *Plan, wait bool) error { //nolin
 			return fmt.Errorf("remove %s %s: %w", strings.ToLower(o.GetKind()), o.GetName(), err)
 		}
 		x.Say("%-14s %s %s: no longer wanted", Removed, strings.ToLower(o.GetKind()), o.GetName())
+		x.progress()
 	}
-	if !wait {
-		return nil
-	}
-	return x.await(ctx, append(x.programs(p), x.answers(p)...))
+	return nil
 }
 
 // introduce tells the API server at once whom to trust where it calls the controller, which
 // would say so itself with its next look, and until then what the webhooks are asked about would be
 // refused. Certificates of others are theirs to tell of.
-func (x *Cluster) introduce(ctx context.Context, p *Plan) error {
+func (x *Cluster) introduce(ctx context.Context, p *Plan, record *install.Record) error {
 	if p.Values.CertManager.Enabled {
 		return nil
 	}
@@ -102,7 +154,23 @@ func (x *Cluster) introduce(ctx context.Context, p *Plan) error {
 	if err != nil {
 		return err
 	}
-	return called.Tell(ctx, x.Client, s.Data[certs.Bundle])
+	if err := called.Tell(ctx, x.Client, s.Data[certs.Bundle]); err != nil {
+		return err
+	}
+	const hooks = "admissionregistration.k8s.io/v1"
+	for _, of := range []struct {
+		kind  schema.GroupVersionKind
+		names []string
+	}{
+		{apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), called.Definitions},
+		{schema.FromAPIVersionAndKind(hooks, "MutatingWebhookConfiguration"), called.Mutating},
+		{schema.FromAPIVersionAndKind(hooks, "ValidatingWebhookConfiguration"), called.Validating},
+	} {
+		if err := record.Renew(ctx, x.Client, of.kind, of.names); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // tally is how many objects saw which deed.
@@ -116,8 +184,12 @@ func tally(done map[Deed]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// put applies an object and says what that did.
-func (x *Cluster) put(ctx context.Context, o *unstructured.Unstructured) (Deed, error) {
+// put applies an object and says what that did. It asks nothing about one that is as it was
+// left.
+func (x *Cluster) put(ctx context.Context, record *install.Record, o *unstructured.Unstructured) (Deed, error) {
+	if record.Holds(o) {
+		return Unchanged, nil
+	}
 	before := &unstructured.Unstructured{}
 	before.SetGroupVersionKind(o.GroupVersionKind())
 	err := x.Client.Get(ctx, client.ObjectKeyFromObject(o), before)
@@ -125,7 +197,7 @@ func (x *Cluster) put(ctx context.Context, o *unstructured.Unstructured) (Deed, 
 	if err != nil && !missing {
 		return "", err
 	}
-	if err := install.Put(ctx, x.Client, o); err != nil {
+	if err := record.Put(ctx, x.Client, o); err != nil {
 		return "", err
 	}
 	if missing {
@@ -177,7 +249,10 @@ func (x *Cluster) Stale(ctx context.Context, p *Plan) ([]*unstructured.Unstructu
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(all, func(o *unstructured.Unstructured) bool { return wanted[id(o)] }), nil
+	return slices.DeleteFunc(all, func(o *unstructured.Unstructured) bool {
+		record := o.GetKind() == "ConfigMap" && o.GetName() == install.RecordName
+		return record || wanted[id(o)]
+	}), nil
 }
 
 func id(o *unstructured.Unstructured) string {

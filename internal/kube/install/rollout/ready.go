@@ -32,18 +32,20 @@ type condition struct {
 
 // NotReadyError is what there was no more time for.
 type NotReadyError struct {
+	// Why says what ended the wait.
+	Why string
 	// Lines say what is not ready, and why.
 	Lines []string
 }
 
 // Error is a line for each.
 func (e *NotReadyError) Error() string {
-	return "there was no more time. What is not ready:\n  " + strings.Join(e.Lines, "\n  ")
+	return cmp.Or(e.Why, "there was no more time") + ". What is not ready:\n  " + strings.Join(e.Lines, "\n  ")
 }
 
 // await returns once all conditions hold. When the context ends it says which do not, and why.
 func (x *Cluster) await(ctx context.Context, all []condition) error {
-	why := map[string]string{}
+	why, told := map[string]string{}, map[string]bool{}
 	err := wait.PollUntilContextCancel(ctx, cmp.Or(x.Pause, time.Second), true, func(ctx context.Context) (bool, error) {
 		all = slices.DeleteFunc(all, func(c condition) bool {
 			reason, err := c.look(ctx)
@@ -53,10 +55,15 @@ func (x *Cluster) await(ctx context.Context, all []condition) error {
 			case err != nil: // of what was asked too late nothing is known
 			case reason == "":
 				x.Say("%-14s %s", "ready", c.name)
+				x.progress()
 				return true
 			case why[c.name] != reason:
 				why[c.name] = reason
 				x.Say("%-14s %s: %s", "waiting", c.name, reason)
+				if this := c.name + ": " + reason; !told[this] { // what goes to and fro does not move
+					told[this] = true
+					x.progress()
+				}
 			}
 			return false
 		})
@@ -66,7 +73,9 @@ func (x *Cluster) await(ctx context.Context, all []condition) error {
 	case err == nil || len(all) == 0:
 		return nil
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return x.unready(context.WithoutCancel(ctx), all, why)
+		return x.unready(context.WithoutCancel(ctx), "", all, why)
+	case errors.As(context.Cause(ctx), new(*impatience)):
+		return x.unready(context.WithoutCancel(ctx), context.Cause(ctx).Error(), all, why)
 	}
 	return fmt.Errorf("wait until mlbatch is ready: %w", err)
 }
@@ -74,10 +83,10 @@ func (x *Cluster) await(ctx context.Context, all []condition) error {
 // explainFor bounds how long it is looked for reasons.
 const explainFor = 15 * time.Second
 
-func (x *Cluster) unready(ctx context.Context, all []condition, why map[string]string) error {
+func (x *Cluster) unready(ctx context.Context, ended string, all []condition, why map[string]string) error {
 	ctx, cancel := context.WithTimeout(ctx, explainFor)
 	defer cancel()
-	e := &NotReadyError{}
+	e := &NotReadyError{Why: ended}
 	for _, c := range all {
 		e.Lines = append(e.Lines, c.name+": "+cmp.Or(why[c.name], "the API server did not answer"))
 		if c.explain != nil {
@@ -89,9 +98,15 @@ func (x *Cluster) unready(ctx context.Context, all []condition, why map[string]s
 	return e
 }
 
+// touchEvery is with which looks a definition is touched that is not served: its API server may
+// have been stopped while it came to serve it.
+const touchEvery = 5
+
 // served is that the API server serves the definitions of a stage.
 func (x *Cluster) served(s install.Stage) []condition {
+	looks := 0
 	return []condition{{name: fmt.Sprintf("%d kinds are served", len(s.Objects)), look: func(ctx context.Context) (string, error) {
+		looks++
 		for _, o := range s.Objects {
 			crd := &apiextensionsv1.CustomResourceDefinition{}
 			if err := x.Client.Get(ctx, client.ObjectKeyFromObject(o), crd); err != nil {
@@ -100,6 +115,11 @@ func (x *Cluster) served(s install.Stage) []condition {
 			if !slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
 				return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
 			}) {
+				if looks%touchEvery == 0 {
+					if err := install.Unstick(ctx, x.Client, crd.Name); err != nil {
+						return "", err
+					}
+				}
 				return crd.Name + " is not served yet", nil
 			}
 		}
