@@ -25,6 +25,8 @@ type doctorFlags struct {
 	slack  string
 	policy bool
 	rules  bool
+	// installation leaves out what was set up in it.
+	installation bool
 }
 
 // newDoctorCommand looks for what is wrong with the set-up of a cluster.
@@ -64,6 +66,7 @@ all webhooks and does not keep: whether it is held tells whether they answer.`,
 	f.StringVarP(&d.output, "output", "o", "", "json or yaml")
 	f.StringVar(&d.failOn, "fail-on", string(doctor.Warning), "the least `severity` with which to exit with 1: error, warning, note, or none")
 	f.StringVar(&d.slack, "slack-queue", "slack-cluster-queue", "`ClusterQueue` that belongs to no team and lends what is left")
+	f.BoolVar(&d.installation, "installation", false, "look at the installation alone: programs, webhooks, definitions, and not queues, flavors and nodes")
 	f.BoolVar(&d.policy, "policy", false, "say what applies to each queue as well")
 	f.BoolVar(&d.rules, "rules", false, "list what is looked for, and ask nothing")
 	connectionFlags(f, &d.conn)
@@ -108,6 +111,9 @@ func (d *doctorFlags) run(ctx context.Context, out, errs io.Writer) error {
 		return errors.New("you may read neither queues nor nodes: doctor is for administrators; mlbatch why and mlbatch queue -n NAMESPACE tell of your own")
 	}
 	findings := doctor.Diagnose(f)
+	if d.installation {
+		findings = slices.DeleteFunc(findings, func(x doctor.Finding) bool { return !doctor.OfInstallation(x.Rule) })
+	}
 	if err := d.print(out, errs, f, findings); err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/kube/lead"
 )
 
 // Exit codes.
@@ -109,11 +110,20 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	explainCompletion(root)
 	cmd, err := root.ExecuteContextC(ctx)
+	return exitOf(cmd, err, stderr)
+}
+
+// exitOf tells what ended a command, and returns its exit code.
+func exitOf(cmd *cobra.Command, err error, stderr io.Writer) int {
 	var usage usageError
 	var unreadable unreadableError
 	var code exitError
 	switch {
 	case err == nil:
+		return exitOK
+	case errors.Is(err, lead.ErrLost):
+		// As it is meant to be, and no failure: it is started anew, and follows.
+		fmt.Fprintf(stderr, "mlbatch: %s; this one ends, to follow it when it is started again\n", harmless(err))
 		return exitOK
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "mlbatch: %s\nRun %q for help.\n", harmless(err), cmd.CommandPath()+" --help")

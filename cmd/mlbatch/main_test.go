@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -17,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
+	"github.com/mlbatch/mlbatch/internal/kube/lead"
 	"github.com/mlbatch/mlbatch/internal/local"
 	"github.com/mlbatch/mlbatch/internal/local/supervise"
 )
@@ -425,5 +427,13 @@ total                                                                       50 M
 	var usage usageError
 	if err := r.print(&out, "xml", now); !errors.As(err, &usage) {
 		t.Errorf("-o xml: %v, want a usage error", err)
+	}
+}
+
+// A replica that another one has taken the lead from has not failed.
+func TestLosingTheLeadIsNoFailure(t *testing.T) {
+	var said bytes.Buffer
+	if code := exitOf(newControllerCommand(), fmt.Errorf("decide: %w", lead.ErrLost), &said); code != exitOK || !strings.Contains(said.String(), "another process leads now") {
+		t.Errorf("it ends with %d and says %q", code, said.String())
 	}
 }

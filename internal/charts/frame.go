@@ -125,7 +125,8 @@ or push it to a registry of yours and set image.registry, image.repository and i
 {{ end }}`
 
 // testPod asks, from where the programs run, whether they answer. It has an account of its own, which
-// may read what mlbatch doctor looks at, and is there for as long as the test.
+// may read what mlbatch doctor looks at, and is there for as long as the test. What administrators and
+// teams have set up is none of its business.
 const testPod = `{{- define "mlbatch.test" -}}
 name: {{ include "mlbatch.fullname" . }}-test
 labels:
@@ -200,7 +201,7 @@ spec:
   - name: test
     image: {{ include "mlbatch.image" . }}
     imagePullPolicy: {{ .Values.image.pullPolicy }}
-    args: [doctor, --fail-on, error]
+    args: [doctor, --installation, --fail-on, error]
     resources:
       requests: {cpu: 10m, memory: 64Mi}
     securityContext:

@@ -602,3 +602,20 @@ func TestRulesAreDocumented(t *testing.T) {
 		}
 	}
 }
+
+// Who asks about the installation is told whether it works, and not what teams and administrators
+// have set up in it.
+func TestRulesOfTheInstallation(t *testing.T) {
+	of := map[string]bool{}
+	for _, r := range doctor.Rules() {
+		of[r.Name] = doctor.OfInstallation(r.Name)
+	}
+	for name, want := range map[string]bool{
+		"controller-silent": true, "webhook-silent": true, "definition-missing": true, "leader-missing": true,
+		"localqueue-leads-nowhere": false, "team-without-queue": false, "queue-without-namespaces": false, "flavor-without-nodes": false, "check-inactive": false,
+	} {
+		if is, known := of[name]; !known || is != want {
+			t.Errorf("%s: of the installation %t, known %t", name, is, known)
+		}
+	}
+}

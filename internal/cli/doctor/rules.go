@@ -97,6 +97,15 @@ func Rules() []Rule {
 	}
 }
 
+// OfInstallation reports whether a rule is about the installation, and not about what administrators
+// and teams set up in it.
+func OfInstallation(rule string) bool {
+	return slices.Contains([]string{
+		"definition-missing", "definition-not-ours", "webhook-missing", "webhook-untrusted", "webhook-silent", "controller-silent",
+		"discovery-stale", "leader-missing", "other-manager", "workload-unseen",
+	}, rule)
+}
+
 // Diagnose asks all rules, and tells the worst first.
 func Diagnose(f *Facts) []Finding {
 	out := []Finding{}

@@ -76,9 +76,10 @@ func bindingGuards(o Options) []client.Object {
 // rights does, and nowhere else: the namespaces of teams are left out, and others have to have
 // a LocalQueue. Neither is the controller's to make.
 //
-// The LocalQueues are parameters of the policy. Until the API server knows their kind, which
-// takes it seconds after each start, it refuses what the policy is about, from all users: that
-// is one name, and the controller asks again.
+// The LocalQueues are parameters of the policy. Where there are none, and until the API server
+// knows their kind, which takes it seconds after each start, what the policy is about is refused
+// before it is asked who it is by. That is one name, in namespaces in which nobody needs it; the
+// controller asks again.
 func whereGuards(conditions []admissionregistrationv1.MatchCondition) []client.Object {
 	about := written(rbacv1.GroupName, "rolebindings")
 	about.Operations = []admissionregistrationv1.OperationType{admissionregistrationv1.Create}

@@ -10,7 +10,6 @@ const (
 	DigestPattern   = `^(sha256:[0-9a-f]{64})?$`
 	// RangePattern is of the form of a range of addresses; `mlbatch install` reads it.
 	RangePattern = `^[0-9a-fA-F.:]+/[0-9]{1,3}$`
-	ArgPattern   = `^-`
 )
 
 // Patterns are all of them.
@@ -18,7 +17,7 @@ func Patterns() map[string]string {
 	return map[string]string{
 		"fullnameOverride": FullnamePattern, "image.tag": TagPattern, "image.digest": DigestPattern,
 		"networkPolicy.apiServer": RangePattern, "networkPolicy.nodes": RangePattern,
-		"controller.extraArgs": ArgPattern, "scheduler.extraArgs": ArgPattern,
+		"controller.extraArgs": FlagsOf(ControllerComponent).Pattern(), "scheduler.extraArgs": FlagsOf(SchedulerComponent).Pattern(),
 	}
 }
 

@@ -594,6 +594,11 @@ func TestReadValues(t *testing.T) {
 		"Seconds":    {"the API server would refuse the pods", "tolerations: [{key: a, operator: Exists, tolerationSeconds: 5}]", "tolerations[0].tolerationSeconds"},
 		"Fullname":   {"Deployments could not have it", "fullnameOverride: Q", "fullnameOverride: Invalid value"},
 		"Args":       {"it would be a command", "controller: {extraArgs: [x]}", "controller.extraArgs[0]: Invalid value"},
+		"Flag":       {"the pods would end at once", "controller: {extraArgs: [--verbosity=2, --verbositty=2]}", `controller.extraArgs[1]: Invalid value: "--verbositty=2": mlbatch controller takes no such flag here; did you mean --verbosity?`},
+		"Whose":      {"it is the other's", "scheduler: {extraArgs: [--webhook-port=1]}", "mlbatch scheduler takes no such flag here; it takes --bind-address, --health-port"},
+		"Ends":       {"it prints and ends", "controller: {extraArgs: [--check-config]}", "mlbatch controller takes no such flag here"},
+		"Apart":      {"each is an argument of its own", "controller: {extraArgs: [--verbosity, '2']}", "needs its value in the same text: --verbosity=VALUE"},
+		"Switch":     {"it would not be read", "scheduler: {extraArgs: [--leader-elect=no]}", "is true or false"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := install.DefaultValues("v1")

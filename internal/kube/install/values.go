@@ -207,8 +207,8 @@ func (v *Values) Validate() field.ErrorList {
 		errs = append(errs, field.NotSupported(field.NewPath("platform"), v.Platform, []string{Kubernetes, OpenShift}))
 	}
 	errs = append(errs, v.Image.validate(field.NewPath("image"))...)
-	errs = append(errs, v.Controller.validate(field.NewPath("controller"))...)
-	errs = append(errs, v.Scheduler.validate(field.NewPath("scheduler"))...)
+	errs = append(errs, v.Controller.validate(FlagsOf(ControllerComponent), field.NewPath("controller"))...)
+	errs = append(errs, v.Scheduler.validate(FlagsOf(SchedulerComponent), field.NewPath("scheduler"))...)
 	if v.Controller.Config == "" {
 		errs = append(errs, field.Required(field.NewPath("controller", "config"), "leave it out for the defaults, or write a configuration file"))
 	}
@@ -307,7 +307,7 @@ func (i *Image) validate(at *field.Path) field.ErrorList {
 	return append(errs, field.NotSupported(at.Child("pullPolicy"), i.PullPolicy, policies))
 }
 
-func (p *Program) validate(at *field.Path) field.ErrorList {
+func (p *Program) validate(flags Flags, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if p.Replicas < 1 || p.Replicas > 9 {
 		errs = append(errs, field.Invalid(at.Child("replicas"), p.Replicas, "must be between 1 and 9: one leads, the others wait"))
@@ -318,8 +318,8 @@ func (p *Program) validate(at *field.Path) field.ErrorList {
 		}
 	}
 	for i, arg := range p.ExtraArgs {
-		if !fits(arg, ArgPattern) {
-			errs = append(errs, field.Invalid(at.Child("extraArgs").Index(i), arg, "must be a flag with its value, such as --verbosity=2"))
+		if wrong := flags.wrong(arg); wrong != "" {
+			errs = append(errs, field.Invalid(at.Child("extraArgs").Index(i), arg, wrong))
 		}
 	}
 	return errs

@@ -201,7 +201,8 @@ func (x *cluster) uninstalls(roll *rollout.Cluster, p *rollout.Plan) {
 					Spec:       corev1.PodSpec{RestartPolicy: "Never", Containers: []corev1.Container{{Name: "m", Image: "i"}}},
 				}},
 			},
-			rights.Of("default", rights.Subject("system:serviceaccount:mlbatch-system:mlbatch-controller")),
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}},
+			rights.Of("team", rights.Subject("system:serviceaccount:mlbatch-system:mlbatch-controller")),
 		} {
 			if err := x.admin.Create(t.Context(), o); err != nil {
 				t.Fatal(err)
