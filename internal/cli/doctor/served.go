@@ -58,7 +58,7 @@ func notOurs(f *Facts) (out []found) {
 				continue
 			}
 			out = append(out, found{
-				"customresourcedefinition/" + want.Name, "it is not this program's: it drops status.recovery, and jobs of the kind are admitted, hold quota and make no pods",
+				"customresourcedefinition/" + want.Name, "it is not this program's: it drops status.recovery, and jobs of the kind are held, with that reason",
 				"mlbatch install brings it back; keep who applied the other one (Helm, GitOps) from doing it again, or leave the kind to its operator: controller.kinds (docs/other-operators.md)",
 			})
 			break

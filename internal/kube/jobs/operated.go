@@ -6,10 +6,12 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -75,6 +77,23 @@ func (o *Operated) KindOf(member Object) (schema.GroupVersionKind, error) {
 		}
 	}
 	return schema.GroupVersionKind{}, fmt.Errorf("%T is of none of the kinds of children", member)
+}
+
+// UnknownFields reports whether the API server refuses a status, which it was asked to take strictly,
+// for fields that the definition of its kind does not have.
+func UnknownFields(err error) bool {
+	return apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "unknown field")
+}
+
+// Forgotten reports whether it does so for what has to be remembered of a job: the definition is
+// another program's.
+func Forgotten(err error) bool {
+	return UnknownFields(err) && strings.Contains(err.Error(), `"status.recovery`)
+}
+
+// NotOurs says that the definition of a kind is another program's, and what helps.
+func NotOurs(k *Kind) string {
+	return "the definition of " + k.GVK().Kind + " is not this program's: it drops status.recovery, without which no pods are made. An administrator brings it back: mlbatch install"
 }
 
 // Plan is a plan with the pods of its roles.

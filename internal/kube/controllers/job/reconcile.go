@@ -84,6 +84,8 @@ type reconciler struct {
 	waiting waitList
 	// trials are what came of trying whether pods of jobs may be made.
 	trials trials
+	// definition is what is known of that of the kind.
+	definition definition
 }
 
 // SetupWithManager starts a reconciler for a kind. The cache must have admission.PodIndex,
@@ -319,6 +321,9 @@ func (r *reconciler) annotations(s facts) map[string]string {
 	}
 	if s.facts.EndsOnce {
 		out[kueue.EndsOnceAnnotation] = "true"
+	}
+	if s.refusal != "" {
+		out[kueue.PodsRefusedAnnotation] = s.refusal
 	}
 	if sets := later(s.facts); sets != "" {
 		out[kueue.LaterPodSetsAnnotation] = sets

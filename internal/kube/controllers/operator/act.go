@@ -89,18 +89,13 @@ func (r *reconciler) write(ctx context.Context, l *look, m *podplan.Memory) erro
 	r.counted.note(client.ObjectKeyFromObject(l.job), l.now)
 	err := r.Client.Status().Update(ctx, r.projected(l, m), client.FieldValidation(metav1.FieldValidationStrict))
 	switch {
-	case err == nil || !unknownFields(err):
+	case err == nil || !jobs.UnknownFields(err):
 		return err
-	case strings.Contains(err.Error(), `"status.recovery`):
+	case jobs.Forgotten(err):
 		r.tellNotKept(l)
 		return errNotKept
 	}
 	return r.Client.Status().Update(ctx, r.projected(l, m))
-}
-
-// unknownFields reports whether the API server refuses fields that a definition does not have.
-func unknownFields(err error) bool {
-	return apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "unknown field")
 }
 
 // tellNotKept says, from time to time, that a job cannot run.
@@ -110,8 +105,7 @@ func (r *reconciler) tellNotKept(l *look) {
 		return
 	}
 	r.unkept.note(key, l.now)
-	kind := r.kind.GVK().Kind
-	r.event(l.job, corev1.EventTypeWarning, notOurs, "the definition of "+kind+" is not this program's: it drops status.recovery, without which no pods are made. An administrator brings it back: mlbatch install")
+	r.event(l.job, corev1.EventTypeWarning, notOurs, jobs.NotOurs(r.kind))
 }
 
 func (r *reconciler) projected(l *look, m *podplan.Memory) jobs.Object {
