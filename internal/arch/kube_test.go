@@ -46,6 +46,10 @@ var kubeLadder = []layer{
 		why: "the order of work queues knows names of namespaces, and no objects",
 	},
 	{
+		dir: "internal/kube/memo", may: none, never: controlPlane,
+		why: "what a controller remembers of objects is kept by name, and lost with it",
+	},
+	{
 		dir: "internal/kube/fanout", may: none, never: controlPlane,
 		why: "objects are told of without a look into them",
 	},
@@ -145,4 +149,4 @@ var kubeLadder = []layer{
 // controllerMay is what every controller may use.
 var controllerMay = plus(values,
 	"internal/engine/lifecycle", "internal/facts",
-	"internal/engine/podplan", "internal/kube/admission", "internal/kube/convert", "internal/kube/jobs", "internal/kube/workloadlifecycle", "internal/kube/workloadstatus", "internal/kube/turns", "internal/kube/others", "internal/kube/apply", "internal/kube/eviction", "internal/kube/gang")
+	"internal/engine/podplan", "internal/kube/admission", "internal/kube/convert", "internal/kube/jobs", "internal/kube/workloadlifecycle", "internal/kube/workloadstatus", "internal/kube/memo", "internal/kube/turns", "internal/kube/others", "internal/kube/apply", "internal/kube/eviction", "internal/kube/gang")

@@ -159,9 +159,6 @@ const (
 	EventDeleted = "Deleted"
 	// EventFailedCreate is told of a Workload that something could not be made for.
 	EventFailedCreate = "FailedCreate"
-	// EventCreatedWorkload and EventFinishedWorkload are told of a job.
-	EventCreatedWorkload  = "CreatedWorkload"
-	EventFinishedWorkload = "FinishedWorkload"
 	// EventWorkloadRefused is told of a job whose Workload may not be created.
 	EventWorkloadRefused = "WorkloadRefused"
 )

@@ -261,9 +261,7 @@ func create(s facts) step {
 		}}
 	}
 	if s.queue != "" {
-		return step{create: true, tell: &jobEvent{
-			reason: kueue.EventCreatedWorkload, message: "Created Workload " + admission.WorkloadName(s.adapter.GVK(), s.job),
-		}}
+		return step{create: true} // it is there to be seen, and a job has few events
 	}
 	return step{create: true, tell: &jobEvent{
 		reason: "Held", warning: true,
@@ -678,8 +676,5 @@ func finish(s facts) (step, error) {
 	if !s.facts.Finished.Success {
 		reason = kueue.ReasonFailed
 	}
-	return step{
-		status: workloadlifecycle.Ended(s.workload, reason, s.facts.Finished.Message, s.now),
-		tell:   &jobEvent{reason: kueue.EventFinishedWorkload, message: "Workload " + s.workload.Name + " is finished"},
-	}, nil
+	return step{status: workloadlifecycle.Ended(s.workload, reason, s.facts.Finished.Message, s.now)}, nil
 }

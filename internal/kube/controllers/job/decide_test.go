@@ -279,7 +279,7 @@ func TestDecide(t *testing.T) {
 			want: outcome{Spec: true, Event: "UpdatedWorkload"},
 		},
 		"new and suspended": {
-			why: "a workload is what queues", job: aJob(), want: outcome{Create: true, Event: "CreatedWorkload"},
+			why: "a workload is what queues", job: aJob(), want: outcome{Create: true},
 		},
 		"new and running": {
 			why: "it must not run before it is admitted", job: aJob(running),
@@ -430,7 +430,7 @@ func TestDecide(t *testing.T) {
 		},
 		"finished": {
 			why: "a finished job ends its workload", job: aJob(running, finished), workload: aWorkload(admitted),
-			want: outcome{Finished: "Succeeded", Event: "FinishedWorkload"},
+			want: outcome{Finished: "Succeeded"},
 		},
 		"finished, a pod still ending": {
 			why: "quota is released only when the pods are gone", job: aJob(running, finished), workload: aWorkload(admitted), live: 1, leaving: true,

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -76,7 +77,7 @@ func TestLinger(t *testing.T) {
 				for _, r := range st.status.ReclaimablePods {
 					all = append(all, fmt.Sprintf("%s=%d", r.Name, r.Count))
 				}
-				if got = strings.Join(all, " "); st.tell != nil {
+				if got = strings.Join(all, " "); apimeta.IsStatusConditionTrue(st.status.Conditions, kueue.WorkloadFinished) {
 					got = "finished"
 				}
 			}

@@ -35,6 +35,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/apply"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/memo"
 	"github.com/mlbatch/mlbatch/internal/kube/turns"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadstatus"
@@ -83,7 +84,9 @@ type reconciler struct {
 	// waiting are the jobs whose Workloads were refused.
 	waiting waitList
 	// trials are what came of trying whether pods of jobs may be made.
-	trials trials
+	trials memo.Table[trial]
+	// made are the Workloads that were made, until the cache shows them.
+	made memo.Table[made]
 	// definition is what is known of that of the kind.
 	definition definition
 }
@@ -115,8 +118,12 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	if err != nil || !ours {
 		r.waiting.forget(req.NamespacedName)
-		r.trials.forget(req.NamespacedName)
+		r.trials.Forget(req.NamespacedName)
+		r.made.Forget(req.NamespacedName)
 		return reconcile.Result{}, err
+	}
+	if s.workload != nil {
+		r.made.Forget(req.NamespacedName)
 	}
 	next, err := decide(s)
 	if err != nil {
@@ -132,6 +139,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			return reconcile.Result{RequeueAfter: conflictPause}, err
 		}
 	}
+	if next.create && r.awaited(&s) {
+		return reconcile.Result{RequeueAfter: conflictPause}, nil
+	}
 	err = r.do(ctx, s, next)
 	if next.create && apierrors.IsForbidden(err) {
 		return r.refused(s, err), nil
@@ -146,6 +156,23 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, fmt.Errorf("%s %s: %w", r.adapter.GVK().Kind, req.NamespacedName, err)
 	}
 	return reconcile.Result{RequeueAfter: next.again}, nil
+}
+
+// made is that a job's Workload was made: of which job, and when.
+type made struct {
+	uid types.UID
+	at  time.Time
+}
+
+// longestWait is for how long a Workload that was made is awaited: it may have been deleted before the
+// cache showed it.
+const longestWait = 10 * time.Second
+
+// awaited reports whether the job's Workload was made and the cache does not show it yet. Its name is
+// taken, so that making it again would do no harm: it costs the API server a write.
+func (r *reconciler) awaited(s *facts) bool {
+	m := r.made.Get(client.ObjectKeyFromObject(s.job))
+	return m.uid == s.job.GetUID() && s.now.Sub(m.at) < longestWait
 }
 
 // newest reports whether a job is as the API server has it. Jobs and Workloads are
@@ -238,6 +265,7 @@ func (r *reconciler) create(ctx context.Context, s facts) error {
 	if err := r.opts.Client.Create(ctx, w); err != nil {
 		return err
 	}
+	r.made.Set(client.ObjectKeyFromObject(s.job), made{s.job.GetUID(), s.now})
 	if by := w.Annotations[kueue.AdmissionGatedByAnnotation]; by != "" {
 		r.event(w, jobEvent{reason: "AdmissionGated", message: "Admission is gated by: " + by})
 	}

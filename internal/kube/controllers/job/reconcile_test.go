@@ -1,9 +1,11 @@
 package job
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
@@ -16,6 +18,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
@@ -174,23 +177,23 @@ func TestWhichJobsAreManaged(t *testing.T) {
 	}{
 		"team":                          {why: "every Job of a team waits", job: aJob(), managed: true, event: "Held"},
 		"no team, no queue":             {why: "it concerns no queue", job: aJob(inLab)},
-		"no team, queue":                {why: "it asks to wait", job: aJob(inLab, inQueue), managed: true, event: "CreatedWorkload"},
+		"no team, queue":                {why: "it asks to wait", job: aJob(inLab, inQueue), managed: true},
 		"no team, all managed":          {why: "the installation wants it", job: aJob(inLab), scope: jobs.Scope{WithoutQueue: true}, managed: true, event: "Held"},
 		"outside the selector":          {why: "the selector is always respected", job: aJob(inLab, inQueue), scope: jobs.Scope{Namespaces: teams, WithoutQueue: true}},
-		"of a CronJob":                  {why: "which is no job", job: aJob(inQueue, controlledBy("batch/v1", "CronJob", "nightly", "c1")), objects: []client.Object{cronJob()}, managed: true, event: "CreatedWorkload"},
+		"of a CronJob":                  {why: "which is no job", job: aJob(inQueue, controlledBy("batch/v1", "CronJob", "nightly", "c1")), objects: []client.Object{cronJob()}, managed: true},
 		"of an AppWrapper":              {why: "the AppWrapper waits for both", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")), objects: []client.Object{aWrapper(nil, part("Job", "train", "u1"))}},
 		"of an AppWrapper's part":       {why: "the whole waits, however deep", job: aJob(inQueue, controlledBy("batch/v1", "CronJob", "nightly", "c1")), objects: []client.Object{aWrapper(nil, part("CronJob", "nightly", "c1")), cronJob(wrapper)}},
 		"of an older AppWrapper":        {why: "an earlier version recorded no UIDs", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")), objects: []client.Object{aWrapper(nil, part("Job", "train", ""))}},
 		"of one that is being made":     {why: "it is recorded in a moment", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")), objects: []client.Object{resuming(aWrapper(nil, part("Job", "train", "")))}},
-		"S6: says it is a part":         {why: "any user can write an owner reference", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")), objects: []client.Object{aWrapper(nil, part("Job", "other", "u9"))}, managed: true, event: "CreatedWorkload"},
-		"S6: took a part's name":        {why: "it is another object", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")), objects: []client.Object{aWrapper(nil, part("Job", "train", "u9"))}, managed: true, event: "CreatedWorkload"},
-		"S6: says so while one is made": {why: "its name is none of a part", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")), objects: []client.Object{resuming(aWrapper(nil, part("Job", "other", "")))}, managed: true, event: "CreatedWorkload"},
-		"S6: part of a stranger":        {why: "the chain breaks above it", job: aJob(inQueue, controlledBy("batch/v1", "CronJob", "nightly", "c1")), objects: []client.Object{aWrapper(nil), cronJob(wrapper)}, managed: true, event: "CreatedWorkload"},
-		"S6: part of a Job":             {why: "Jobs make pods and no Jobs", job: aJob(inQueue, controlledBy("batch/v1", "Job", "mine", "j1")), objects: []client.Object{&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "mine", UID: "j1", Labels: map[string]string{kueue.QueueNameLabel: "q"}}}}, managed: true, event: "CreatedWorkload"},
+		"S6: says it is a part":         {why: "any user can write an owner reference", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")), objects: []client.Object{aWrapper(nil, part("Job", "other", "u9"))}, managed: true},
+		"S6: took a part's name":        {why: "it is another object", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")), objects: []client.Object{aWrapper(nil, part("Job", "train", "u9"))}, managed: true},
+		"S6: says so while one is made": {why: "its name is none of a part", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")), objects: []client.Object{resuming(aWrapper(nil, part("Job", "other", "")))}, managed: true},
+		"S6: part of a stranger":        {why: "the chain breaks above it", job: aJob(inQueue, controlledBy("batch/v1", "CronJob", "nightly", "c1")), objects: []client.Object{aWrapper(nil), cronJob(wrapper)}, managed: true},
+		"S6: part of a Job":             {why: "Jobs make pods and no Jobs", job: aJob(inQueue, controlledBy("batch/v1", "Job", "mine", "j1")), objects: []client.Object{&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "mine", UID: "j1", Labels: map[string]string{kueue.QueueNameLabel: "q"}}}}, managed: true},
 		"of a gone AppWrapper":          {why: "the garbage collector is about to remove it", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1"))},
 		"of an earlier AppWrapper":      {why: "of the same name: gone as well", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a0")), objects: []client.Object{aWrapper(nil)}},
 		"eleven deep":                   {why: "no job is that nested", job: aJob(inQueue, controlledBy("batch/v1", "CronJob", "a", "ca")), objects: chain, event: "JobNestingTooDeep"},
-		"owned, and not controlled":     {why: "only a controller makes it a part", job: aJob(inQueue, controlledBy("v1", "ConfigMap", "x", "x"), func(j *batchv1.Job) { j.OwnerReferences[0].Controller = nil }), managed: true, event: "CreatedWorkload"},
+		"owned, and not controlled":     {why: "only a controller makes it a part", job: aJob(inQueue, controlledBy("v1", "ConfigMap", "x", "x"), func(j *batchv1.Job) { j.OwnerReferences[0].Controller = nil }), managed: true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -219,7 +222,7 @@ func TestNewWorkload(t *testing.T) {
 	if by := w.Annotations[kueue.AdmissionGatedByAnnotation]; by != "acme.com/x" {
 		t.Errorf("it is gated by %q", by)
 	}
-	if got := b.events(); got != "AdmissionGated CreatedWorkload" {
+	if got := b.events(); got != "AdmissionGated" {
 		t.Errorf("told %q", got)
 	}
 	b.edit(t, j, func(j *batchv1.Job) { j.Annotations = nil })
@@ -321,4 +324,59 @@ func TestPodLabels(t *testing.T) {
 func (b bench) infos(t *testing.T, w *kueue.Workload) ([]jobs.PodSetInfo, error) {
 	t.Helper()
 	return admission.Infos(t.Context(), b.opts.Client, w, b.opts.Labels)
+}
+
+// A Workload that was made is not made again while the cache does not show it: that would cost the API
+// server a write. It may have been deleted meanwhile, so it is awaited for some seconds only; and the
+// Workload of another job of the same name is none.
+func TestWorkloadIsAwaited(t *testing.T) {
+	j := aJob(inQueue)
+	clock := clocktesting.NewFakePassiveClock(now)
+	tries, again := 0, time.Duration(0)
+	b := newBench(t, func(o *Options) {
+		o.Clock = clock
+		o.Client = interceptor.NewClient(o.Client.(client.WithWatch), interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				if _, is := list.(*kueue.WorkloadList); is {
+					return nil // the cache lags behind
+				}
+				return c.List(ctx, list, opts...)
+			},
+			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+				tries++
+				return c.Create(ctx, o, opts...)
+			},
+		})
+	}, j)
+	step := func(why string, want int) {
+		t.Helper()
+		res, err := b.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(j)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tries != want {
+			t.Errorf("%s: made %d times, want %d", why, tries, want)
+		}
+		again = res.RequeueAfter
+	}
+	step("it is new", 1)
+	step("it was made", 1)
+	if again == 0 {
+		t.Error("nothing looks again whether it is there")
+	}
+	clock.SetTime(now.Add(longestWait))
+	step("it may have been deleted", 2)
+	var is batchv1.Job
+	if err := b.opts.Client.Get(t.Context(), client.ObjectKeyFromObject(j), &is); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.opts.Client.Delete(t.Context(), &is); err != nil {
+		t.Fatal(err)
+	}
+	next := aJob(inQueue, func(j *batchv1.Job) { j.UID = "u2" })
+	if err := b.opts.Client.Create(t.Context(), next); err != nil {
+		t.Fatal(err)
+	}
+	tries = 2 // and not the Job
+	step("another job of the name", 3)
 }

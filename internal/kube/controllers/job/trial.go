@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,37 +26,11 @@ const (
 	trialPause = 30 * time.Second
 )
 
-// trials are what came of trying whether pods of jobs may be made. A restart tries anew.
-type trials struct {
-	mu    sync.Mutex
-	byJob map[types.NamespacedName]trial
-}
-
+// trial is what came of trying whether pods of a job may be made. A restart tries anew.
 type trial struct {
 	at         time.Time
 	generation int64
 	why        string
-}
-
-func (t *trials) of(job types.NamespacedName) trial {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.byJob[job]
-}
-
-func (t *trials) note(job types.NamespacedName, is trial) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.byJob == nil {
-		t.byJob = map[types.NamespacedName]trial{}
-	}
-	t.byJob[job] = is
-}
-
-func (t *trials) forget(job types.NamespacedName) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.byJob, job)
 }
 
 // suspicious reports whether it has to be found out whether a job may have pods: it has none
@@ -93,14 +66,14 @@ func (r *reconciler) try(ctx context.Context, s *facts) {
 		}
 	}
 	if !suspicious(s) {
-		r.trials.forget(name)
+		r.trials.Forget(name)
 		return
 	}
 	if left := waitsForPods(s); left > 0 {
 		s.triesAgain = left
 		return
 	}
-	last := r.trials.of(name)
+	last := r.trials.Get(name)
 	if left := last.at.Add(trialPause).Sub(s.now); left > 0 && last.generation == s.job.GetGeneration() {
 		s.tried, s.refusal, s.triesAgain = true, last.why, left
 		return
@@ -110,7 +83,7 @@ func (r *reconciler) try(ctx context.Context, s *facts) {
 		s.triesAgain = trialPause
 		return // it says nothing about the job
 	}
-	r.trials.note(name, trial{s.now, s.job.GetGeneration(), why})
+	r.trials.Set(name, trial{s.now, s.job.GetGeneration(), why})
 	s.tried, s.refusal, s.triesAgain = true, why, trialPause
 }
 

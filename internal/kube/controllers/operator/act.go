@@ -86,7 +86,7 @@ func (r *reconciler) left(ctx context.Context, job jobs.Object) (bool, error) {
 // for it, and the API server would drop it without an error. Other fields of ours that a definition does
 // not have are not missed.
 func (r *reconciler) write(ctx context.Context, l *look, m *podplan.Memory) error {
-	r.counted.note(client.ObjectKeyFromObject(l.job), l.now)
+	r.counted.Set(client.ObjectKeyFromObject(l.job), l.now)
 	err := r.Client.Status().Update(ctx, r.projected(l, m), client.FieldValidation(metav1.FieldValidationStrict))
 	switch {
 	case err == nil || !jobs.UnknownFields(err):
@@ -101,10 +101,10 @@ func (r *reconciler) write(ctx context.Context, l *look, m *podplan.Memory) erro
 // tellNotKept says, from time to time, that a job cannot run.
 func (r *reconciler) tellNotKept(l *look) {
 	key := client.ObjectKeyFromObject(l.job)
-	if r.unkept.since(key, l.now) < tellAgain {
+	if ago(r.unkept.Get(key), l.now) < tellAgain {
 		return
 	}
-	r.unkept.note(key, l.now)
+	r.unkept.Set(key, l.now)
 	r.event(l.job, corev1.EventTypeWarning, notOurs, jobs.NotOurs(r.kind))
 }
 
@@ -169,7 +169,7 @@ func (r *reconciler) do(ctx context.Context, l *look, s *podplan.Step) (reconcil
 		return result, err
 	}
 	if next := r.projected(l, &s.Memory); !equality.Semantic.DeepEqual(l.job, next) {
-		age := r.counted.since(client.ObjectKeyFromObject(l.job), l.now)
+		age := ago(r.counted.Get(client.ObjectKeyFromObject(l.job)), l.now)
 		if age < countsPause {
 			soon(countsPause - age)
 			return result, nil
@@ -311,7 +311,7 @@ func (r *reconciler) create(ctx context.Context, l *look, s *podplan.Step) (time
 	byKind(members, func(kind string, some []member) {
 		r.event(l.job, corev1.EventTypeNormal, created+kind, "Created "+several(some))
 	})
-	r.unmade.forget(client.ObjectKeyFromObject(l.job))
+	r.unmade.Forget(client.ObjectKeyFromObject(l.job))
 	return 0, nil
 }
 
@@ -319,7 +319,7 @@ func (r *reconciler) create(ctx context.Context, l *look, s *podplan.Step) (time
 // status.
 func (r *reconciler) notMade(l *look, reason, why string) {
 	l.notMade = why
-	r.unmade.note(client.ObjectKeyFromObject(l.job), why)
+	r.unmade.Set(client.ObjectKeyFromObject(l.job), why)
 	r.event(l.job, corev1.EventTypeWarning, reason, why)
 }
 

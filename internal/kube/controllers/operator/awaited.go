@@ -52,61 +52,10 @@ func (a *awaited) forget(job types.NamespacedName) {
 	delete(a.byJob, job)
 }
 
-// unmade remembers why something of jobs could not be made last.
-type unmade struct {
-	mu    sync.Mutex
-	byJob map[types.NamespacedName]string
-}
-
-func (u *unmade) of(job types.NamespacedName) string {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.byJob[job]
-}
-
-func (u *unmade) note(job types.NamespacedName, why string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.byJob == nil {
-		u.byJob = map[types.NamespacedName]string{}
-	}
-	u.byJob[job] = why
-}
-
-func (u *unmade) forget(job types.NamespacedName) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	delete(u.byJob, job)
-}
-
-// moments remember when something was last done for a job.
-type moments struct {
-	mu    sync.Mutex
-	byJob map[types.NamespacedName]time.Time
-}
-
-// since is how long ago that was; very long if never.
-func (m *moments) since(job types.NamespacedName, now time.Time) time.Duration {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	at, known := m.byJob[job]
-	if !known {
+// ago is for how long a moment is past; an hour if it never was.
+func ago(at, now time.Time) time.Duration {
+	if at.IsZero() {
 		return time.Hour
 	}
 	return now.Sub(at)
-}
-
-func (m *moments) note(job types.NamespacedName, now time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.byJob == nil {
-		m.byJob = map[types.NamespacedName]time.Time{}
-	}
-	m.byJob[job] = now
-}
-
-func (m *moments) forget(job types.NamespacedName) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.byJob, job)
 }

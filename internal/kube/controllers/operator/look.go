@@ -61,7 +61,7 @@ func (r *reconciler) look(ctx context.Context, name types.NamespacedName) (*look
 	if err != nil {
 		return nil, false, client.IgnoreNotFound(err)
 	}
-	l.notMade = r.unmade.of(name)
+	l.notMade = r.unmade.Get(name)
 	if l.job.GetDeletionTimestamp() != nil || !r.kind.Ours(l.job) {
 		return nil, false, nil
 	}

@@ -39,6 +39,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/memo"
 	"github.com/mlbatch/mlbatch/internal/kube/others"
 	"github.com/mlbatch/mlbatch/internal/kube/turns"
 )
@@ -90,13 +91,13 @@ type reconciler struct {
 	awaited awaited
 	// counted is when the counters of jobs were last written, told when it was last said
 	// that they are left to another controller.
-	counted, told moments
+	counted, told memo.Table[time.Time]
 	// unkept is when it was last said that a job's status is not kept.
-	unkept moments
+	unkept memo.Table[time.Time]
 	// ensured is what artifacts were made to be.
 	ensured ensured
 	// unmade is why something of jobs could not be made last.
-	unmade unmade
+	unmade memo.Table[string]
 	// calls ask pods of jobs; nil for kinds that ask nothing.
 	calls *calls
 }
@@ -201,11 +202,11 @@ func gone() predicate.Predicate {
 
 func (r *reconciler) forget(name types.NamespacedName) {
 	r.awaited.forget(name)
-	r.counted.forget(name)
-	r.told.forget(name)
-	r.unkept.forget(name)
+	r.counted.Forget(name)
+	r.told.Forget(name)
+	r.unkept.Forget(name)
 	r.ensured.forget(name)
-	r.unmade.forget(name)
+	r.unmade.Forget(name)
 	if r.calls != nil {
 		r.calls.forget(name)
 	}

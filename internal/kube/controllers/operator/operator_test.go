@@ -31,6 +31,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/toy"
+	"github.com/mlbatch/mlbatch/internal/kube/memo"
 	"github.com/mlbatch/mlbatch/internal/kube/others"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
@@ -139,7 +140,7 @@ func (b *bench) run() {
 	before := ""
 	for range 30 {
 		if _, err := b.step(); b.dead {
-			b.dead, b.r.awaited, b.r.counted = false, awaited{}, moments{}
+			b.dead, b.r.awaited, b.r.counted = false, awaited{}, memo.Table[time.Time]{}
 			continue
 		} else if err != nil {
 			b.t.Fatal(err)

@@ -18,10 +18,10 @@ const tellAgain = 10 * time.Minute
 // standBack says that a job is left to another controller.
 func (r *reconciler) standBack(l *look, other string) {
 	key := client.ObjectKeyFromObject(l.job)
-	if other == "" || r.told.since(key, l.now) < tellAgain {
+	if other == "" || ago(r.told.Get(key), l.now) < tellAgain {
 		return
 	}
-	r.told.note(key, l.now)
+	r.told.Set(key, l.now)
 	r.event(l.job, corev1.EventTypeWarning, "LeftToOther", fmt.Sprintf(
 		"It is left to the controller in pod %s: mlbatch queues it, and runs it once that pod is gone", other))
 }

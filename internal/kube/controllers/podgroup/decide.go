@@ -245,10 +245,7 @@ func finish(s facts) step {
 	if !out.Success {
 		reason = kueue.ReasonFailed
 	}
-	return step{
-		status: workloadlifecycle.Ended(s.workload, reason, out.Message, s.now),
-		tell:   &podEvent{reason: kueue.EventFinishedWorkload, message: "Workload " + s.workload.Name + " is finished"},
-	}
+	return step{status: workloadlifecycle.Ended(s.workload, reason, out.Message, s.now)}
 }
 
 // evict stops the pods, and gives the quota back when they are gone.

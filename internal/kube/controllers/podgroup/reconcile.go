@@ -375,11 +375,9 @@ func (r *reconciler) create(ctx context.Context, unit types.NamespacedName, s fa
 	if err := r.Client.Create(ctx, w); err != nil {
 		return err
 	}
-	e := podEvent{reason: kueue.EventCreatedWorkload, message: "Created Workload " + w.Name}
 	if w.Spec.QueueName == "" {
-		e = podEvent{reason: "Held", warning: true, message: "Held, because this namespace runs queued jobs only: set the label " + kueue.QueueNameLabel + " to the name of a LocalQueue"}
+		r.event(s, podEvent{reason: "Held", warning: true, message: "Held, because this namespace runs queued jobs only: set the label " + kueue.QueueNameLabel + " to the name of a LocalQueue"})
 	}
-	r.event(s, e)
 	return nil
 }
 

@@ -402,12 +402,16 @@ func TestDeletedWhenDone(t *testing.T) {
 	b.settle("g")
 	b.admit("g")
 	b.settle("g")
+	var ended []string
+	b.Ended = func(w *kueue.Workload) {
+		ended = append(ended, apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadFinished).Reason)
+	}
 	b.phase("a", corev1.PodSucceeded)
 	b.remove("a")
 	b.settle("g")
 	b.expect("it is let go", "")
-	if got := b.reasons(); !slices.Contains(got, kueue.EventFinishedWorkload) {
-		t.Errorf("nobody is told that it has ended: %v", got)
+	if !slices.Equal(ended, []string{kueue.ReasonSucceeded}) {
+		t.Errorf("it has ended as %v", ended)
 	}
 }
 

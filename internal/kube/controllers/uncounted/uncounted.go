@@ -7,7 +7,6 @@ package uncounted
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +24,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/memo"
 	"github.com/mlbatch/mlbatch/internal/kube/turns"
 )
 
@@ -48,9 +48,8 @@ type Options struct {
 
 type reconciler struct {
 	Options
-	mu sync.Mutex
 	// since is when pods were first seen to count with no Workload, by its name.
-	since map[types.NamespacedName]time.Time
+	since memo.Table[time.Time]
 }
 
 // SetupWithManager starts the controller. The cache must have PodIndex.
@@ -65,7 +64,7 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 }
 
 func newReconciler(opts Options) *reconciler {
-	return &reconciler{Options: opts, since: map[types.NamespacedName]time.Time{}}
+	return &reconciler{Options: opts}
 }
 
 // runs reports whether a pod says that it counts with a Workload, and has a node.
@@ -162,16 +161,16 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 // waited is for how long the pods of a Workload have been without quota, if they are.
 func (r *reconciler) waited(name types.NamespacedName, without bool) time.Duration { //nolint:revive // a fact about the pods
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if !without {
-		delete(r.since, name)
+		r.since.Forget(name)
 		return 0
 	}
-	if r.since[name].IsZero() {
-		r.since[name] = r.Clock.Now()
+	at := r.since.Get(name)
+	if at.IsZero() {
+		at = r.Clock.Now()
+		r.since.Set(name, at)
 	}
-	return r.Clock.Since(r.since[name])
+	return r.Clock.Since(at)
 }
 
 // running are the pods of a team that name a Workload and have nodes.

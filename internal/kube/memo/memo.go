@@ -1,0 +1,41 @@
+// Package memo remembers what a controller did for objects, or found out about them, from one
+// reconciliation to the next. It saves asking again: all of it is lost at a restart, which has to
+// change nothing but the time that something takes.
+package memo
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Table is a note on each of some objects, by name. Its zero value is empty and ready to use, by
+// several goroutines at a time.
+type Table[V any] struct {
+	mu    sync.Mutex
+	notes map[types.NamespacedName]V
+}
+
+// Get returns the note on an object; the zero value if there is none.
+func (t *Table[V]) Get(object types.NamespacedName) V {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.notes[object]
+}
+
+// Set replaces the note on an object.
+func (t *Table[V]) Set(object types.NamespacedName, note V) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.notes == nil {
+		t.notes = map[types.NamespacedName]V{}
+	}
+	t.notes[object] = note
+}
+
+// Forget removes the note on an object.
+func (t *Table[V]) Forget(object types.NamespacedName) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.notes, object)
+}
