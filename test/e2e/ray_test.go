@@ -383,6 +383,29 @@ func TestRayJob(t *testing.T) {
 	})
 }
 
+// TestRayJobInAClusterThatExists: a job names a cluster and no pod that submits it, as KubeRay's sample
+// does. It waits for the cluster, says so, and its submitter has the image of the head.
+func TestRayJobInAClusterThatExists(t *testing.T) {
+	awaitEmpty(t, "blue")
+	alice := user(t, "alice")
+	create(t, alice, `{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: visits, labels: {kueue.x-k8s.io/queue-name: default-queue}},
+  spec: {entrypoint: python a.py, clusterSelector: {ray.io/cluster: shared}}}`, "blue")
+	eventually(t, "it says what it waits for", func() string {
+		out, err := kubectl(t, "alice", "", "get", "events", "-n", "blue", "--field-selector", "reason=BasisNotFound")
+		if err != nil || !strings.Contains(out, "until there is a RayCluster shared") {
+			return fmt.Sprint(out, err)
+		}
+		return ""
+	})
+	create(t, alice, rayCluster("shared", "", "replicas: 1,"), "blue")
+	eventually(t, "it is done", rayJobIs(t, "visits", ray.DeploymentComplete))
+	var submitter batchv1.Job
+	if err := alice.Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "visits"}, &submitter); err != nil || submitter.Spec.Template.Spec.Containers[0].Image != "ray" {
+		t.Errorf("%+v, %v", submitter.Spec.Template.Spec, err)
+	}
+	awaitEmpty(t, "blue")
+}
+
 // TestRayJobIsTriedAgain: each try has a cluster of its own, and there are as many as the job
 // allows.
 func TestRayJobIsTriedAgain(t *testing.T) {

@@ -156,7 +156,7 @@ func newSubject(known *runtime.Scheme, doc manifest.Document, all []manifest.Doc
 		s.base(known, all)
 	}
 	s.pods = podsOf(&doc)
-	if s.kind != nil && s.kind.Basis != nil && s.kind.Templates != nil { // of a runtime that is here too
+	if s.kind != nil && s.kind.Basis != nil && s.kind.Basis.HasPods() && s.kind.Templates != nil { // of a runtime that is here too
 		for _, t := range s.kind.Templates(s.job) {
 			s.pods = append(s.pods, pods{path: "spec.runtimeRef", name: t.Path, count: 1, elsewhere: true, template: t.Template})
 		}

@@ -25,6 +25,16 @@ type Basis struct {
 	// With returns the job with its basis recorded, whose pods have the scheduler of queued
 	// ones.
 	With func(job, basis Object, schedulers Schedulers) Object
+	// Annotated: it is recorded in the job's annotations, since the status is that of the
+	// controller which runs the job, and it may be another's.
+	Annotated bool
+	// Awaited: a job may be there before its basis, and waits for it.
+	Awaited bool
+}
+
+// HasPods reports whether the pods of jobs are those that a basis says.
+func (b *Basis) HasPods() bool {
+	return slices.ContainsFunc(b.Kinds, func(k BasisKind) bool { return k.Templates != nil })
 }
 
 // BasisKind is a kind of object that jobs are based on.
@@ -36,7 +46,7 @@ type BasisKind struct {
 	// others they may look at.
 	Namespaced bool
 	New        func() Object
-	// Templates are the pods that jobs of it have.
+	// Templates are the pods that jobs of it have; nil if they have their own.
 	Templates func(Object) []PodTemplate
 }
 

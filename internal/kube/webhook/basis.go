@@ -19,7 +19,8 @@ import (
 )
 
 // based returns a new job with what it is based on, so that it is judged by the pods that it
-// will have. One that names what is not there is refused: how it is to run is not known.
+// will have. One that names what is not there is refused, unless it waits for it: how it is to run is
+// not known.
 func (h *jobHandler) based(ctx context.Context, job jobs.Object) (jobs.Object, field.ErrorList, error) {
 	b := h.kind.Basis
 	if b == nil {
@@ -64,6 +65,9 @@ func (h *jobHandler) basedOnce(ctx context.Context, b *jobs.Basis, job jobs.Obje
 	}
 	if ok {
 		return b.With(job, basis, h.schedulers), nil, nil
+	}
+	if b.Awaited {
+		return job, nil, nil
 	}
 	others, err := h.cluster.namesOf(ctx, k, key.Namespace)
 	if err != nil {
@@ -114,9 +118,9 @@ func basisPath(k *jobs.BasisKind) string {
 }
 
 // basisHooks are the webhooks about objects that users of teams may make and jobs are based
-// on. Others are an admin's.
+// on, if these have pods. Others are an admin's.
 func basisHooks(k *jobs.BasisKind) []hook {
-	if !k.Namespaced {
+	if !k.Namespaced || k.Templates == nil {
 		return nil
 	}
 	h := hook{

@@ -13,9 +13,12 @@ import (
 	"sigs.k8s.io/yaml"
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	ray "github.com/mlbatch/mlbatch/api/ray/v1"
 	api "github.com/mlbatch/mlbatch/api/trainer/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/raycluster"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/rayjob"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/trainjob"
 	"github.com/mlbatch/mlbatch/internal/kube/webhook"
 )
@@ -83,6 +86,32 @@ func TestJobsAreJudgedWithTheirBasis(t *testing.T) {
 				t.Errorf("%s: allowed %v: %s", tc.why, r.Allowed, r.Message)
 			}
 		})
+	}
+}
+
+// TestJobsThatWaitForTheirBasis: a RayJob may be there before the cluster that it names, and there is
+// one webhook for RayClusters, their own.
+func TestJobsThatWaitForTheirBasis(t *testing.T) {
+	opts := webhook.Options{Kinds: jobs.Kinds{rayjob.Kind(), raycluster.Kind()}, Limits: jobs.Limits{Termination: time.Minute}}
+	const manifest = "{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: rj, namespace: blue}, spec: {suspend: true, entrypoint: x, clusterSelector: {ray.io/cluster: c}}}"
+	cluster := &ray.RayCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "c"}}
+	for why, objects := range map[string][]client.Object{"not there": world(), "there": world(cluster)} {
+		r := send(t, serveWith(t, opts, nil, nil, objects...), ask{path: "/validate-ray-io-v1-rayjob", new: manifest})
+		if !r.Allowed {
+			t.Errorf("its cluster is %s: %s", why, r.Message)
+		}
+	}
+	_, validating := webhook.Configurations(opts.Kinds, webhook.AtURL("https://127.0.0.1:1", nil), jobs.SchedulerNames())
+	names := map[string]bool{}
+	for _, h := range validating.Webhooks {
+		if names[h.Name] {
+			t.Errorf("there are two webhooks %s", h.Name)
+		}
+		names[h.Name] = true
+	}
+	malformed := send(t, serveWith(t, opts, nil, nil, world()...), ask{path: "/validate-ray-io-v1-raycluster", new: "{apiVersion: ray.io/v1, kind: RayCluster, metadata: {name: c, namespace: blue}, spec: {headGroupSpec: {template: {}}}}"})
+	if malformed.Allowed || !strings.Contains(malformed.Message, "spec.headGroupSpec.template.spec.containers") {
+		t.Errorf("clusters are judged as clusters: %v %s", malformed.Allowed, malformed.Message)
 	}
 }
 

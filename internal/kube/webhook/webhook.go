@@ -194,8 +194,8 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 		}
 		for j := range k.Basis.Kinds {
 			b := &basisHandler{h, &k.Basis.Kinds[j]}
-			if handlers[basisPath(b.basis)] != nil {
-				continue // it is that of several kinds
+			if b.basis.Templates == nil || handlers[basisPath(b.basis)] != nil {
+				continue // it has no pods, or is that of several kinds
 			}
 			handlers[basisPath(b.basis)] = &admission.Webhook{Handler: admission.HandlerFunc(b.validate)}
 		}

@@ -112,7 +112,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	if is {
-		return reconcile.Result{}, r.write(ctx, inherited)
+		return reconcile.Result{}, r.write(ctx, job, inherited)
 	}
 	ref := r.kind.Basis.Of(job)
 	k := r.kind.Basis.Kind(ref)
@@ -138,7 +138,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{}, r.write(ctx, r.kind.Basis.With(job, basis, schedulers))
+	return reconcile.Result{}, r.write(ctx, job, r.kind.Basis.With(job, basis, schedulers))
 }
 
 // inherited returns a job with what was recorded for it in the AppWrapper that it is part of;
@@ -159,8 +159,13 @@ func (r *reconciler) inherited(ctx context.Context, job jobs.Object) (jobs.Objec
 }
 
 // write records what a job was given.
-func (r *reconciler) write(ctx context.Context, job jobs.Object) error {
-	err := r.Client.Status().Update(ctx, job)
+func (r *reconciler) write(ctx context.Context, was, job jobs.Object) error {
+	var err error
+	if r.kind.Basis.Annotated {
+		err = r.Client.Patch(ctx, job, client.MergeFromWithOptions(was, client.MergeFromWithOptimisticLock{}))
+	} else {
+		err = r.Client.Status().Update(ctx, job)
+	}
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil // the newer one is looked at
 	}

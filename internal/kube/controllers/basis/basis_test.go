@@ -23,9 +23,12 @@ import (
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	jobset "github.com/mlbatch/mlbatch/api/jobset/v1alpha2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	ray "github.com/mlbatch/mlbatch/api/ray/v1"
 	api "github.com/mlbatch/mlbatch/api/trainer/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/raycluster"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/rayjob"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/trainjob"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
@@ -131,6 +134,47 @@ func TestRecords(t *testing.T) {
 		if said := b.said(); recorded != tc.want || scheduler != tc.scheduler || !strings.Contains(said, tc.said) || tc.said == "" && said != "" {
 			t.Errorf("%s: %s: recorded %q with scheduler %q, said %q", name, tc.why, recorded, scheduler, said)
 		}
+	}
+}
+
+// TestAnnotates: a RayJob that names a cluster has its image once that is there, in an annotation: the
+// status may be another controller's, and its fields are not touched.
+func TestAnnotates(t *testing.T) {
+	all := jobs.Kinds{rayjob.Kind(), raycluster.Kind()}
+	j := &ray.RayJob{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "rj", UID: "u"}}
+	j.Spec.Entrypoint, j.Spec.ClusterSelector, j.Status.Message = "x", map[string]string{"ray.io/cluster": "c"}, "theirs"
+	c := fake.NewClientBuilder().WithScheme(scheme.For(all)).WithObjects(j, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue"}}).WithStatusSubresource(j).Build()
+	told := events.NewFakeRecorder(20)
+	b := bench{&reconciler{Options{Client: c, Live: c, Recorder: told}, &all[0]}, told}
+	name := client.ObjectKeyFromObject(j)
+	look := func() *ray.RayJob {
+		t.Helper()
+		if _, err := b.Reconcile(t.Context(), reconcile.Request{NamespacedName: name}); err != nil {
+			t.Fatal(err)
+		}
+		is := &ray.RayJob{}
+		if err := c.Get(t.Context(), name, is); err != nil {
+			t.Fatal(err)
+		}
+		return is
+	}
+	if is := look(); !b.kind.Basis.Missing(is) {
+		t.Errorf("%v", is.Annotations)
+	}
+	if said := b.said(); !strings.Contains(said, "until there is a RayCluster c: correct spec.clusterSelector[ray.io/cluster], or create it") {
+		t.Error(said)
+	}
+	cluster := &ray.RayCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "c"}}
+	cluster.Spec.HeadGroupSpec.Template.Spec.Containers = []corev1.Container{{Name: "ray", Image: "rayproject/ray:2"}}
+	if err := c.Create(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	if woken := b.waiting(&b.kind.Basis.Kinds[0])(t.Context(), cluster); len(woken) != 1 {
+		t.Errorf("%v are woken", woken)
+	}
+	is := look()
+	if f, err := b.kind.Read(is); err != nil || f.PodSets[0].Template.Spec.Containers[0].Image != "rayproject/ray:2" || is.Status.Message != "theirs" {
+		t.Errorf("%v, %+v", err, is)
 	}
 }
 

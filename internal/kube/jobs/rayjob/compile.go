@@ -35,6 +35,9 @@ func compile(o jobs.Object) (*jobs.Plan, error) {
 	if errs := validate(j); len(errs) > 0 {
 		return nil, fmt.Errorf("plan RayJob %s/%s: %w", j.Namespace, j.Name, errs.ToAggregate())
 	}
+	if waits(j) {
+		return nil, fmt.Errorf("plan RayJob %s/%s: RayCluster %s: %w", j.Namespace, j.Name, clusterName(j), jobs.ErrIncomplete)
+	}
 	p := &jobs.Plan{Plan: podplan.Plan{
 		Suspended: j.Spec.Suspend, Together: true, Retries: new(ptr.Deref(j.Spec.BackoffLimit, 0)), Rules: failureRules(),
 		Deadline: deadline(j), EachTry: true,
@@ -228,7 +231,8 @@ func submitter(j *api.RayJob) *corev1.PodTemplateSpec {
 	if t := j.Spec.SubmitterPodTemplate; t != nil {
 		return t
 	}
-	image, pull := "", []corev1.LocalObjectReference(nil)
+	head := recorded(j)
+	image, pull := head.Image, head.ImagePullSecrets
 	if s := j.Spec.RayClusterSpec; s != nil && len(s.HeadGroupSpec.Template.Spec.Containers) > 0 {
 		image, pull = s.HeadGroupSpec.Template.Spec.Containers[0].Image, s.HeadGroupSpec.Template.Spec.ImagePullSecrets
 	}

@@ -51,6 +51,7 @@ func Kind() jobs.Kind {
 			Hear:      hear,
 			Project:   project,
 		},
+		Basis:          basis(),
 		Injection:      injection(),
 		Wrapped:        wrapped(),
 		SuspendPath:    []string{"spec", "suspend"},
@@ -97,6 +98,9 @@ func (adapter) Read(o jobs.Object) (jobs.Facts, error) {
 	}
 	if errs := validate(j); len(errs) > 0 {
 		return jobs.Facts{}, fmt.Errorf("read RayJob %s/%s: %w", j.Namespace, j.Name, errs.ToAggregate())
+	}
+	if waits(j) {
+		return jobs.Facts{}, fmt.Errorf("read RayJob %s/%s: RayCluster %s: %w", j.Namespace, j.Name, clusterName(j), jobs.ErrIncomplete)
 	}
 	f := jobs.Facts{Suspended: j.Spec.Suspend, Finished: finished(j), Active: active(j), Ready: ready(j)}
 	if s := j.Spec.RayClusterSpec; s != nil {

@@ -2,6 +2,7 @@ package rayjob_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -327,6 +328,51 @@ func TestWorkersGo(t *testing.T) {
 	}
 }
 
+// TestClusterThatExists: the pod that submits a job to a cluster that its author names has the image of
+// that cluster's head, as soon as there is one. It is not asked for where the author says the pod.
+func TestClusterThatExists(t *testing.T) {
+	k := rayjob.Kind()
+	const used = "entrypoint: x, clusterSelector: {ray.io/cluster: c}"
+	c := &api.RayCluster{}
+	if err := yaml.UnmarshalStrict([]byte("{metadata: {name: c}, spec: {headGroupSpec: {template: {spec: {imagePullSecrets: [{name: s}], containers: [{name: ray, image: rayproject/ray:2}]}}}}}"), c); err != nil {
+		t.Fatal(err)
+	}
+	j := decode(t, used)
+	_, readErr := k.Read(j)
+	_, planErr := k.Operated.Compile(j)
+	if errs := k.Validate(j); len(errs) > 0 || !k.Basis.Missing(j) || !errors.Is(readErr, jobs.ErrIncomplete) || !errors.Is(planErr, jobs.ErrIncomplete) {
+		t.Errorf("it waits for its cluster: %v, %v, %v", errs, readErr, planErr)
+	}
+	if ref := k.Basis.Of(j); ref.Kind != "RayCluster" || ref.Name != "c" || ref.At.String() != "spec.clusterSelector[ray.io/cluster]" || k.Basis.Kind(ref) == nil {
+		t.Errorf("%+v", ref)
+	}
+	if k.Basis.With(j, &api.RayCluster{}, jobs.Schedulers{}) != jobs.Object(j) || k.Basis.With(j, &batchv1.Job{}, jobs.Schedulers{}) != jobs.Object(j) {
+		t.Error("these say no image")
+	}
+	known, is := k.Basis.With(j, c, jobs.Schedulers{}).(*api.RayJob)
+	if !is || k.Basis.Missing(known) || !k.Basis.Missing(j) {
+		t.Fatal("it is not recorded, or where it does not belong")
+	}
+	f, err := k.Read(known)
+	if err != nil || len(f.PodSets) != 1 || f.PodSets[0].Template.Spec.Containers[0].Image != "rayproject/ray:2" {
+		t.Errorf("%+v, %v", f.PodSets, err)
+	}
+	if pod := submitter(t, known).Spec.Template.Spec; pod.Containers[0].Image != "rayproject/ray:2" || len(pod.ImagePullSecrets) != 1 {
+		t.Errorf("%+v", pod)
+	}
+	known.Spec.ClusterSelector["ray.io/cluster"] = "other"
+	if !k.Basis.Missing(known) {
+		t.Error("another cluster may have another image")
+	}
+	for why, spec := range map[string]string{
+		"its author says the pod": used + ", submitterPodTemplate: {spec: {containers: [{name: c}]}}", "no pod submits it": "submissionMode: HTTPMode, " + used, "it has a cluster of its own": some,
+	} {
+		if k.Basis.Missing(decode(t, spec)) {
+			t.Errorf("%s, and it waits for a cluster", why)
+		}
+	}
+}
+
 // TestRefused: an error names the field and the cure.
 func TestRefused(t *testing.T) {
 	k := rayjob.Kind()
@@ -335,7 +381,6 @@ func TestRefused(t *testing.T) {
 		"NoCluster":      {"entrypoint: x", "spec.rayClusterSpec", "clusterSelector"},
 		"Both":           {"clusterSelector: {ray.io/cluster: c}, " + some, "spec.clusterSelector", "keep one"},
 		"Selector":       {strings.Replace(used, "ray.io/cluster", "app", 1), "spec.clusterSelector", "ray.io/cluster alone"},
-		"NoSubmitter":    {"entrypoint: x, clusterSelector: {ray.io/cluster: c}", "spec.submitterPodTemplate", "image"},
 		"UsedAgain":      {used + "backoffLimit: 1", "spec.backoffLimit", "new cluster"},
 		"NoEntrypoint":   {cluster, "spec.entrypoint", "command"},
 		"InCluster":      {"entrypoint: x, rayClusterSpec: {headGroupSpec: {template: {}}}", "spec.rayClusterSpec.headGroupSpec.template.spec.containers", "runs Ray"},
@@ -506,7 +551,8 @@ func judge(t interface {
 	errs := k.Validate(j)
 	plan, err := k.Operated.Compile(j)
 	facts, readErr := k.Read(j)
-	if (len(errs) == 0) != (readErr == nil) || (readErr == nil) != (err == nil) {
+	waits := errors.Is(err, jobs.ErrIncomplete) && errors.Is(readErr, jobs.ErrIncomplete) && k.Basis.Missing(j)
+	if (len(errs) == 0) != (readErr == nil || waits) || (readErr == nil) != (err == nil) {
 		t.Fatalf("the webhook says %v, the plan %v, the queue %v", errs, err, readErr)
 	}
 	k.Templates(j)

@@ -65,7 +65,7 @@ func checkCluster(j *api.RayJob) field.ErrorList {
 	return errs
 }
 
-// checkSelector: what a cluster that there is looks like is not known here.
+// checkSelector: what a cluster that there is looks like is not known here; see basis.
 func checkSelector(j *api.RayJob, at *field.Path) field.ErrorList {
 	name := j.Spec.ClusterSelector[api.ClusterLabel]
 	var errs field.ErrorList
@@ -73,9 +73,6 @@ func checkSelector(j *api.RayJob, at *field.Path) field.ErrorList {
 		errs = append(errs, field.Invalid(at.Child("clusterSelector"), j.Spec.ClusterSelector, "name the cluster by "+api.ClusterLabel+" alone"))
 	} else if wrong := validation.IsDNS1035Label(name); len(wrong) > 0 {
 		errs = append(errs, field.Invalid(at.Child("clusterSelector").Key(api.ClusterLabel), name, strings.Join(wrong, ", ")))
-	}
-	if j.Spec.SubmitterPodTemplate == nil && mode(j) == api.K8sJobMode {
-		errs = append(errs, field.Required(at.Child("submitterPodTemplate"), "the image of a cluster that exists is not known: give the pod that submits the job to it, or use submissionMode HTTPMode"))
 	}
 	if n := ptr.Deref(j.Spec.BackoffLimit, 0); n > 0 {
 		errs = append(errs, field.Invalid(at.Child("backoffLimit"), n, "the next try would need a new cluster: use 0, or rayClusterSpec"))
