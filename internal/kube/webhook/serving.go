@@ -159,7 +159,7 @@ func (h *servingHandler) validate(ctx context.Context, req admission.Request) ad
 	if err != nil {
 		return malformed(err)
 	}
-	if !waits && (was == nil || !h.kind.Part(was)) {
+	if !waits && (was == nil || !h.kind.Part(was) && queueNamed(was) == "") {
 		return admission.Allowed("")
 	}
 	o := &unstructured.Unstructured{Object: is}

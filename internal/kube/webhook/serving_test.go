@@ -98,6 +98,7 @@ func TestValidateServing(t *testing.T) {
 		"a running job's":  {why: "its pods would take its places (S6)", ask: ask{path: path, new: of("annotations: {"+workloadNote+"}", "")}, refuse: []string{"annotations"}},
 		"larger part":      {why: "it was admitted with its size", ask: ask{path: path, old: of("annotations: {"+workloadNote+"}", ""), new: of("annotations: {"+workloadNote+"}", "hostNetwork: true")}, refuse: []string{"spec.template"}},
 		"elsewhere":        {why: "others do as they like", ask: ask{path: path, new: deploymentText("Deployment", "lab", "", "", "nodeName: node-1")}},
+		"leaves its queue": {why: "its pods run under its quota", ask: ask{path: path, old: deploymentText("Deployment", "lab", queueLabel, "", ""), new: deploymentText("Deployment", "lab", "", "", "")}, refuse: []string{"removed while there are pods"}},
 	}.run(t, world()...)
 }
 

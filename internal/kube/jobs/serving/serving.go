@@ -166,13 +166,14 @@ func (k *Kind) Validate(was, is map[string]any) field.ErrorList {
 	if k.Part(was) && !reflect.DeepEqual(k.template(was), k.template(is)) {
 		errs = append(errs, field.Forbidden(k.Path(), "the job that this is a part of was admitted with it: change the job"))
 	}
-	if !k.Group {
+	if k.Jobs {
 		return errs
 	}
 	from, _, _ := unstructured.NestedString(was, "metadata", "labels", kueue.QueueNameLabel)
 	to, _, _ := unstructured.NestedString(is, "metadata", "labels", kueue.QueueNameLabel)
-	if replicas, ok, _ := unstructured.NestedInt64(was, "spec", "replicas"); from != to && (!ok || replicas > 0) {
-		errs = append(errs, field.Forbidden(field.NewPath("metadata", "labels").Key(kueue.QueueNameLabel), "cannot be changed while there are pods: scale to 0 first"))
+	if replicas, ok, _ := unstructured.NestedInt64(was, "spec", "replicas"); from != to && (k.Group || to == "") && (!ok || replicas > 0) {
+		does := map[bool]string{true: "removed", false: "changed"}[to == ""]
+		errs = append(errs, field.Forbidden(field.NewPath("metadata", "labels").Key(kueue.QueueNameLabel), "cannot be "+does+" while there are pods: scale to 0 first"))
 	}
 	return errs
 }

@@ -104,6 +104,30 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%s: %s (-want +got):\n%s", name, tc.why, d)
 		}
 	}
+	label := "metadata.labels[" + kueue.QueueNameLabel + "]"
+	for name, tc := range map[string]struct {
+		why, kind, from, to string
+		replicas            int64
+		want                string
+	}{
+		"removed":             {"its pods run under its quota", "Deployment", "q", "", 1, label},
+		"removed, ReplicaSet": {"likewise", "ReplicaSet", "q", "", 1, label},
+		"removed, no pods":    {"there is none that it could bear on", "Deployment", "q", "", 0, ""},
+		"another queue":       {"its pods are made anew in that", "Deployment", "q", "r", 1, ""},
+		"a queue":             {"it comes into one", "Deployment", "", "q", 1, ""},
+		"makes Jobs":          {"those that there are stay in theirs", "CronJob", "q", "", 1, ""},
+	} {
+		k, got := kind(t, tc.kind), ""
+		for _, e := range k.Validate(object(tc.from, "", "i", tc.replicas), object(tc.to, "", "i", tc.replicas)) {
+			got += e.Field
+			if !strings.Contains(e.Detail, "removed while there are pods: scale to 0 first") {
+				t.Errorf("%s: %s", name, e.Detail)
+			}
+		}
+		if got != tc.want {
+			t.Errorf("%s: %s: refused at %q", name, tc.why, got)
+		}
+	}
 	finalized := object("q", "", "i", 1)
 	finalized["spec"].(map[string]any)["template"].(map[string]any)["metadata"].(map[string]any)["finalizers"] = []any{"a.b/c"}
 	k := kind(t, "Deployment")

@@ -47,7 +47,7 @@ func Kind() jobs.Kind {
 		Suspended:      jobs.Of(suspended),
 		Bulk:           "spec.trainer",
 		Templates:      jobs.Of(templates),
-		Validate:       jobs.Of(validate),
+		Validate:       jobs.Of(validateNew),
 		ValidateChange: jobs.OfBoth(validateChange),
 		Keep:           jobs.Keeping(keep),
 		Fixed:          "object.spec.?managedBy.orValue('') != oldObject.spec.?managedBy.orValue('')",

@@ -22,6 +22,40 @@ import (
 
 const plain = "template: {spec: {replicatedJobs: [NODE]}}"
 
+// TestWords: sources and managers have the form that they are written in. What was so before stays,
+// and what was written before is run.
+func TestWords(t *testing.T) {
+	k := trainjob.Kind()
+	const both = "template: {spec: {replicatedJobs: [INITIALIZERS, NODE]}}"
+	for _, part := range []string{"dataset", "model"} {
+		for uri, fine := range map[string]bool{
+			"hf://org/name": true, "s3://bucket/a b": true, "/mnt/data": true, "x": false, "hf:/x": false, "://x": false, "1a://x": false, "hf://": false, "": false, "../x": false,
+		} {
+			j := job(t, "suspend: true, initializer: {"+part+": {storageUri: '"+uri+"'}}", both)
+			errs := k.Validate(j)
+			if fine != (len(errs) == 0) || !fine && (errs[0].Field != "spec.initializer."+part+".storageUri" || !strings.Contains(errs[0].Error(), "SCHEME://PATH")) {
+				t.Errorf("%s %s: %v", part, uri, errs)
+			}
+			if _, err := k.Read(j); err != nil {
+				t.Errorf("%s %s: one that is there cannot be queued: %v", part, uri, err)
+			}
+			if fine != (len(k.ValidateChange(job(t, "suspend: true", both), j)) == 0) {
+				t.Errorf("%s %s: it may become so: %t", part, uri, !fine)
+			}
+			also := job(t, "suspend: true, trainer: {numNodes: 3}, initializer: {"+part+": {storageUri: '"+uri+"'}}", both)
+			if errs := k.ValidateChange(job(t, "suspend: true, initializer: {"+part+": {storageUri: '"+uri+"'}}", both), also); len(errs) > 0 {
+				t.Errorf("%s %s: what was so may not stay so: %v", part, uri, errs)
+			}
+		}
+	}
+	for manager, fine := range map[string]bool{"kueue.x-k8s.io/manager": true, "example.com/me": true, "me": false, "/me": false, "a.b/": false, "a b/c": false} {
+		errs := k.Validate(job(t, "runtimePatches: [{manager: "+manager+"}]", plain))
+		if fine != (len(errs) == 0) || !fine && (errs[0].Field != "spec.runtimePatches[0].manager" || !strings.Contains(errs[0].Error(), "DOMAIN/NAME")) {
+			t.Errorf("%s: %v", manager, errs)
+		}
+	}
+}
+
 // TestRefused: errors name the field and the cure, and everybody refuses alike.
 func TestRefused(t *testing.T) {
 	cases := map[string]struct {
@@ -37,7 +71,7 @@ func TestRefused(t *testing.T) {
 		"ManyNodes":    {"no cluster has so many", "trainer: {numNodes: 2000000}", "", "spec.trainer.numNodes", "1000000"},
 		"Processes":    {"nothing would run", "trainer: {numProcPerNode: 0}", "", "spec.trainer.numProcPerNode", "from 1"},
 		"ProcessWord":  {"torchrun knows no such word", "trainer: {numProcPerNode: many}", "", "spec.trainer.numProcPerNode", "auto, cpu or gpu"},
-		"Patches":      {"two of the same", "runtimePatches: [{manager: a}, {manager: a}]", "", "spec.runtimePatches[1].manager", "Duplicate"},
+		"Patches":      {"two of the same", "runtimePatches: [{manager: a.b/c}, {manager: a.b/c}]", "", "spec.runtimePatches[1].manager", "Duplicate"},
 		"NoManager":    {"whose is it", "runtimePatches: [{}]", "", "spec.runtimePatches[0].manager", "say who"},
 		"Torchtune":    {"nobody chooses its recipe", "trainer: {command: [tune, run], args: [dtype=bf16]}", "torch-distributed", "spec.trainer.command", "args: [full_finetune_distributed, --config, llama3_2/1B_full]"},
 		"TorchtuneOf":  {"of a runtime that is made for it", "trainer: {args: [dtype=bf16]}", "mlPolicy: {torch: {}}, template: {spec: {replicatedJobs: [{name: node, template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}, spec: {template: {spec: {containers: [{name: node, image: i, command: [tune, run, output_dir=/w]}]}}}}}]}}", "spec.runtimeRef", "--config"},
@@ -49,13 +83,13 @@ func TestRefused(t *testing.T) {
 		"TorchEnv":     {"the runtime sets it", "trainer: {env: [{name: A}, {name: PET_NNODES, value: '3'}]}", "torch-distributed", "spec.trainer.env[1].name", "PET_NNODES is set by the ClusterTrainingRuntime torch-distributed: remove it"},
 		"JAXEnv":       {"likewise", "trainer: {env: [{name: JAX_PROCESS_ID, value: '3'}]}", "jax-distributed", "spec.trainer.env[0].name", "remove it"},
 		"XGBoostEnv":   {"likewise", "trainer: {env: [{name: DMLC_TASK_ID, value: '3'}]}", "xgboost-distributed", "spec.trainer.env[0].name", "remove it"},
-		"NoDataset":    {"nothing would fetch it", "initializer: {dataset: {storageUri: x}}", plain, "spec.initializer.dataset", "trainjob-ancestor-step: dataset-initializer"},
-		"NoModel":      {"likewise", "initializer: {model: {storageUri: x}}", plain, "spec.initializer.model", "remove this field"},
+		"NoDataset":    {"nothing would fetch it", "initializer: {dataset: {storageUri: 's3://x'}}", plain, "spec.initializer.dataset", "trainjob-ancestor-step: dataset-initializer"},
+		"NoModel":      {"likewise", "initializer: {model: {storageUri: 's3://x'}}", plain, "spec.initializer.model", "remove this field"},
 		"NoTrainer":    {"nothing trains", "trainer: {image: x}", "template: {spec: {replicatedJobs: [{name: work, template: {spec: {template: {spec: {containers: [{name: c}]}}}}}]}}", "spec.trainer", "trainjob-ancestor-step: trainer"},
 		"NoContainer":  {"which is it", "trainer: {image: x}", "template: {spec: {replicatedJobs: [{name: node, template: {spec: {template: {spec: {containers: [{name: a}, {name: b}]}}}}}]}}", "spec.trainer", "no container node in the replicated job node"},
 		"Target":       {"it is misspelt", "podTemplateOverrides: [{targetJobs: [{name: node}, {name: nod}]}]", plain, "spec.podTemplateOverrides[0].targetJobs[1].name", "use one of node"},
 		"OldTarget":    {"in the first generation", "podSpecOverrides: [{targetJobs: [{name: nod}]}]", plain, "spec.podSpecOverrides[0].targetJobs[0].name", "use one of node"},
-		"NewTarget":    {"in the third", "runtimePatches: [{manager: me, trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: nod}]}}}}]", plain, "spec.runtimePatches[0].trainingRuntimeSpec.template.spec.replicatedJobs[0].name", "use one of node"},
+		"NewTarget":    {"in the third", "runtimePatches: [{manager: a.b/me, trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: nod}]}}}}]", plain, "spec.runtimePatches[0].trainingRuntimeSpec.template.spec.replicatedJobs[0].name", "use one of node"},
 		"Container":    {"it is misspelt", "podTemplateOverrides: [{targetJobs: [{name: node}], spec: {containers: [{name: nod}]}}]", plain, "spec.podTemplateOverrides[0].spec.containers[0].name", "no such container in the replicated job node"},
 		"Anywhere":     {"no job has it", "podTemplateOverrides: [{spec: {initContainers: [{name: node}]}}]", plain, "spec.podTemplateOverrides[0].spec.initContainers[0].name", "no such container"},
 		"OldContainer": {"in the first generation", "podSpecOverrides: [{targetJobs: [{name: node}], containers: [{name: nod}]}]", plain, "spec.podSpecOverrides[0].containers[0].name", "no such container"},

@@ -325,14 +325,14 @@ func TestJobSet(t *testing.T) {
 			nil,
 		},
 		"RuntimePatches": {
-			"the third", `runtimePatches: [{manager: me, trainingRuntimeSpec: {template: {metadata: {labels: {s: t}}, spec: {replicatedJobs: [{name: node, template: {metadata: {labels: {j: k}, annotations: {o: p}}, spec: {template: {metadata: {labels: {l: x}},
+			"the third", `runtimePatches: [{manager: a.b/me, trainingRuntimeSpec: {template: {metadata: {labels: {s: t}}, spec: {replicatedJobs: [{name: node, template: {metadata: {labels: {j: k}, annotations: {o: p}}, spec: {template: {metadata: {labels: {l: x}},
   spec: {terminationGracePeriodSeconds: 5, securityContext: {fsGroup: 3}, containers: [{name: node, securityContext: {runAsUser: 4}}]}}}}}]}}}}]`, plain,
 			[]string{"set label s=t", "node job label j=k", "node job annotation o=p", "node label l=x", "node account  scheduler  grace 5", "node runs as 0 group 0 of files 3", "node/node runs as 4 group 0"},
 			nil,
 		},
 		"AllGenerations": {
 			"the newest has the last word", `podSpecOverrides: [{targetJobs: [{name: node}], serviceAccountName: a}], podTemplateOverrides: [{targetJobs: [{name: node}], spec: {serviceAccountName: b}}],
-  runtimePatches: [{manager: me, trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: node, template: {spec: {template: {spec: {serviceAccountName: c}}}}}]}}}}]`, plain,
+  runtimePatches: [{manager: a.b/me, trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: node, template: {spec: {template: {spec: {serviceAccountName: c}}}}}]}}}}]`, plain,
 			[]string{"node account c scheduler  grace 30"},
 			nil,
 		},

@@ -3,6 +3,7 @@ package trainjob
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -26,6 +27,50 @@ func validate(t *api.TrainJob) field.ErrorList {
 	}
 	_, errs = render(t)
 	return errs
+}
+
+// validateNew finds what is wrong with a TrainJob that its author writes now. One that was written
+// before is run whatever its words look like.
+func validateNew(t *api.TrainJob) field.ErrorList {
+	return append(validate(t), checkWords(t, &api.TrainJob{})...)
+}
+
+// Forms of words that name what is elsewhere.
+var (
+	// source is where data come from: SCHEME://PATH, or a path of a volume.
+	source = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]*://.+|/.*)$`)
+	// domain is who writes a patch: DOMAIN/NAME.
+	domain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`)
+)
+
+// checkWords refuses words that have not the form of what they are, where they were not so before.
+func checkWords(is, was *api.TrainJob) field.ErrorList {
+	var errs field.ErrorList
+	before := initializer(was)
+	for i, s := range initializer(is) {
+		if s == nil || s.StorageURI == nil || source.MatchString(*s.StorageURI) {
+			continue
+		}
+		if b := before[i]; b == nil || !ptr.Equal(b.StorageURI, s.StorageURI) {
+			at := field.NewPath("spec", "initializer", []string{"dataset", "model"}[i], "storageUri")
+			errs = append(errs, field.Invalid(at, *s.StorageURI, "say where it is as SCHEME://PATH, such as hf://org/name or s3://bucket/path, or as a path that begins with /"))
+		}
+	}
+	for i := range is.Spec.RuntimePatches {
+		m := is.Spec.RuntimePatches[i].Manager
+		there := slices.ContainsFunc(was.Spec.RuntimePatches, func(p api.RuntimePatch) bool { return p.Manager == m })
+		if m == "" || there || domain.MatchString(m) {
+			continue // that it is needed is said by who needs it
+		}
+		errs = append(errs, field.Invalid(field.NewPath("spec", "runtimePatches").Index(i).Child("manager"), m, "say who wants it as DOMAIN/NAME, as in example.com/me"))
+	}
+	return errs
+}
+
+// initializer are the sources of a job, in their order; nil where there is none.
+func initializer(t *api.TrainJob) [2]*api.Source {
+	in := ptr.Deref(t.Spec.Initializer, api.Initializer{})
+	return [2]*api.Source{in.Dataset, in.Model}
 }
 
 // validateAlone finds what is wrong with a TrainJob whatever its runtime is.
@@ -238,7 +283,7 @@ func validateChange(was, is *api.TrainJob) field.ErrorList {
 	}
 	next := is.DeepCopy() // with the runtime that it has, whoever writes it
 	next.Status.Runtime = was.Status.Runtime
-	if errs := validate(next); len(errs) > 0 {
+	if errs := append(validate(next), checkWords(next, was)...); len(errs) > 0 {
 		return errs
 	}
 	return validateLater(was, next)
