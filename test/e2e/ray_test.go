@@ -391,9 +391,14 @@ func TestRayJobInAClusterThatExists(t *testing.T) {
 	create(t, alice, `{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: visits, labels: {kueue.x-k8s.io/queue-name: default-queue}},
   spec: {entrypoint: python a.py, clusterSelector: {ray.io/cluster: shared}}}`, "blue")
 	eventually(t, "it says what it waits for", func() string {
-		out, err := kubectl(t, "alice", "", "get", "events", "-n", "blue", "--field-selector", "reason=BasisNotFound")
-		if err != nil || !strings.Contains(out, "until there is a RayCluster shared") {
-			return fmt.Sprint(out, err)
+		var all corev1.EventList
+		if err := alice.List(t.Context(), &all, client.InNamespace("blue")); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(all.Items, func(e corev1.Event) bool {
+			return e.Reason == "BasisNotFound" && strings.Contains(e.Message, "until there is a RayCluster shared")
+		}) {
+			return "it does not"
 		}
 		return ""
 	})

@@ -67,7 +67,8 @@ func (b *Basis) Kind(ref BasisRef) *BasisKind {
 	return nil
 }
 
-// Bases are the kinds of objects that jobs of the kinds are based on.
+// Bases are the kinds of objects that jobs of the kinds are based on and that have pods. Others are
+// kinds of jobs themselves, with rights and rules of their own.
 func (all Kinds) Bases() []BasisKind {
 	var out []BasisKind
 	for i := range all {
@@ -75,6 +76,9 @@ func (all Kinds) Bases() []BasisKind {
 			continue
 		}
 		for _, b := range all[i].Basis.Kinds {
+			if b.Templates == nil {
+				continue
+			}
 			if !slices.ContainsFunc(out, func(x BasisKind) bool { return x.GVK == b.GVK }) { // one may be that of several kinds
 				out = append(out, b)
 			}

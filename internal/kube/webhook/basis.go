@@ -118,9 +118,9 @@ func basisPath(k *jobs.BasisKind) string {
 }
 
 // basisHooks are the webhooks about objects that users of teams may make and jobs are based
-// on, if these have pods. Others are an admin's.
+// on. Others are an admin's.
 func basisHooks(k *jobs.BasisKind) []hook {
-	if !k.Namespaced || k.Templates == nil {
+	if !k.Namespaced {
 		return nil
 	}
 	h := hook{

@@ -280,8 +280,7 @@ func (h hook) whereQueued() []hook {
 // answers to.
 func Configurations(all jobs.Kinds, at Location, schedulers []string) (*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration) {
 	queueing := func(resources []string, ops ...admissionregistrationv1.OperationType) admissionregistrationv1.RuleWithOperations {
-		versions := []string{v1beta1.GroupVersion.Version, kueue.GroupVersion.Version}
-		return rule(kueue.GroupVersion.Group, versions, resources, ops...)
+		return rule(kueue.GroupVersion.Group, queueVersions(), resources, ops...)
 	}
 
 	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: MutatingName}}
@@ -299,7 +298,7 @@ func Configurations(all jobs.Kinds, at Location, schedulers []string) (*admissio
 	about = append(about, pair{mutates, validates})
 	mutates, validates = podHooks(schedulers)
 	about = append(about, pair{mutates, validates})
-	about = append(about, pair{nil, append(graceHooks(), partHooks(all)...)})
+	about = append(about, pair{nil, append(graceHooks(), partHooks(all)...)}, pair{[]hook{pinHook()}, nil})
 	for _, k := range serving.All() {
 		mutates, validates := servingHooks(&k)
 		about = append(about, pair{mutates, validates})
@@ -326,6 +325,11 @@ func Configurations(all jobs.Kinds, at Location, schedulers []string) (*admissio
 		validating.Webhooks = append(validating.Webhooks, h.validating(at))
 	}
 	return mutating, validating
+}
+
+// queueVersions are those of the API of queues.
+func queueVersions() []string {
+	return []string{v1beta1.GroupVersion.Version, kueue.GroupVersion.Version}
 }
 
 func rule(group string, versions, resources []string, ops ...admissionregistrationv1.OperationType) admissionregistrationv1.RuleWithOperations {

@@ -128,6 +128,7 @@ const (
 	pathConvert = "/convert"
 	pathDisown  = "/disown"
 	pathStamp   = "/stamp"
+	pathPin     = "/pin"
 
 	pathValidateClusterQueue   = "/validate-kueue-x-k8s-io-v1beta2-clusterqueue"
 	pathValidateCohort         = "/validate-kueue-x-k8s-io-v1beta2-cohort"
@@ -175,6 +176,7 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 		pathConvert: convert,
 		pathDisown:  &admission.Webhook{Handler: admission.HandlerFunc(disown)},
 		pathStamp:   &admission.Webhook{Handler: admission.HandlerFunc(stamp)},
+		pathPin:     &admission.Webhook{Handler: admission.HandlerFunc(pin)},
 
 		pathValidateClusterQueue:   validateQueueing,
 		pathValidateCohort:         validateQueueing,
