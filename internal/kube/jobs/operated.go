@@ -58,6 +58,15 @@ type Operated struct {
 	// the words of its kind. It depends on nothing else, so that the same is written
 	// whoever writes it.
 	Project func(Object, *Plan, *Standing) Object
+	// Tells are the events that a change of the status is told with, of kinds whose users know
+	// them from the kind's own operator. It is asked once the change is written; nil tells nothing.
+	Tells func(was, is Object) []Event
+}
+
+// Event tells of something that happened to an object.
+type Event struct {
+	Reason, Message string
+	Warning         bool
 }
 
 // Child is the kind of children of a version and kind; nil if there are none.

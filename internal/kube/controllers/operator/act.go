@@ -87,15 +87,32 @@ func (r *reconciler) left(ctx context.Context, job jobs.Object) (bool, error) {
 // not have are not missed.
 func (r *reconciler) write(ctx context.Context, l *look, m *podplan.Memory) error {
 	r.counted.Set(client.ObjectKeyFromObject(l.job), l.now)
-	err := r.Client.Status().Update(ctx, r.projected(l, m), client.FieldValidation(metav1.FieldValidationStrict))
+	next := r.projected(l, m)
+	err := r.Client.Status().Update(ctx, next, client.FieldValidation(metav1.FieldValidationStrict))
 	switch {
 	case err == nil || !jobs.UnknownFields(err):
-		return err
 	case jobs.Forgotten(err):
 		r.tellNotKept(l)
 		return errNotKept
+	default:
+		next = r.projected(l, m)
+		err = r.Client.Status().Update(ctx, next)
 	}
-	return r.Client.Status().Update(ctx, r.projected(l, m))
+	if err == nil && r.kind.Operated.Tells != nil {
+		r.tellChange(r.kind.Operated.Tells(l.job, next), next)
+	}
+	return err
+}
+
+// tellChange tells of a change of a job's status in the events of its kind.
+func (r *reconciler) tellChange(all []jobs.Event, job jobs.Object) {
+	for _, e := range all {
+		kind := corev1.EventTypeNormal
+		if e.Warning {
+			kind = corev1.EventTypeWarning
+		}
+		r.event(job, kind, e.Reason, e.Message)
+	}
 }
 
 // tellNotKept says, from time to time, that a job cannot run.

@@ -127,6 +127,7 @@ func Of(v *Variant) jobs.Kind {
 			Others:  v.others(),
 			Recall:  jobs.Of(func(j api.Job) *recovery.Recovery { return j.State().Recovery }),
 			Project: v.project,
+			Tells:   tells,
 		},
 		Injection:      jobs.InTemplates(v.places),
 		Wrapped:        v.wrapped(),

@@ -23,7 +23,7 @@ func TestProject(t *testing.T) {
 	}
 	one, two := podplan.Tally{Active: 1, Ready: 1}, podplan.Tally{Active: 2, Ready: 2}
 	for _, j := range []*v2beta1.MPIJob{decode(t, "PAIR"), decode(t, "PAIR", "v1")} {
-		p := compile(t, j)
+		p, before := compile(t, j), ""
 		for _, step := range []struct {
 			why     string
 			suspend bool
@@ -50,6 +50,17 @@ func TestProject(t *testing.T) {
 			}
 			step.s.Now = start
 			o, _ := mpijob.Kind().Operated.Project(j, p, &step.s).(*v2beta1.MPIJob)
+			told := ""
+			for _, e := range mpijob.Kind().Operated.Tells(j, o) {
+				told += e.Reason
+				if bad := strings.HasSuffix(e.Reason, "Evicted") || strings.HasSuffix(e.Reason, "Restarting"); e.Warning != bad || e.Message == "" {
+					t.Errorf("%s: %+v", step.why, e)
+				}
+			}
+			if want := strings.Fields(step.want)[1]; told != want && told != "" || told == "" && want != before {
+				t.Errorf("%s: the events %s are told, want %s", step.why, told, want)
+			}
+			before = strings.Fields(step.want)[1]
 			j = o
 			last := j.Status.Conditions[len(j.Status.Conditions)-1]
 			if got := string(last.Type) + " " + last.Reason + " " + string(last.Status); got != step.want {
