@@ -312,7 +312,7 @@ func TestTestPod(t *testing.T) {
 func TestWhatInstallRefuses(t *testing.T) {
 	for _, text := range []string{
 		"scheduler: {enabled: false}", "scheduler: {names: []}", "scheduler: {names: [default-scheduler]}", "fullnameOverride: Q",
-		"controller: {kinds: {jobb: run}}", "controller: {kinds: {job: maybe}}", "controller: {replicas: 0}", "controller: {extraArgs: [x]}", "controller: {config: ''}",
+		"controller: {kinds: {jobb: run}}", "controller: {kinds: {job: maybe}}", "controller: {replicas: 0}", "controller: {extraArgs: [x]}", "controller: {extraArgs: [--verbositty=2]}", "scheduler: {extraArgs: [--webhook-port=1]}", "controller: {config: ''}",
 		"networkPolicy: {apiServer: [10.0.0.1]}", "image: {tag: 'a b'}", "image: {digest: 'sha256:12'}", "platform: gke",
 		"tolerations: [{key: a, operator: exists}]", "tolerations: [{key: a, operator: Exists, effect: NoShedule}]", "tolerations: [{keey: a}]",
 		"extraObjects: [{kind: ConfigMap}]",

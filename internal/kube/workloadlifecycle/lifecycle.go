@@ -158,6 +158,9 @@ func Next(f Facts) Step {
 		if f.Owned && condition(w, kueue.WorkloadFinished).Reason == kueue.ReasonFailedToStart {
 			return Step{} // its job, which has not run, would be queued anew and fail again
 		}
+		if f.Orphan && f.LivePods == 0 {
+			return retain(f, w, kueue.WorkloadFinished, shorter(f.Config.Retention.AfterFinished, orphanKept), DeleteWorkload)
+		}
 		return retain(f, w, kueue.WorkloadFinished, f.Config.Retention.AfterFinished, DeleteWorkload)
 	}
 	var again time.Time
@@ -176,6 +179,19 @@ func Next(f Facts) Step {
 // patience is how long others get to do what is theirs to do: the garbage
 // collector deletes the pods of a deleted job by itself.
 const patience = 10 * time.Second
+
+// orphanKept is how long a Workload is kept that has ended and whose job is gone. Nothing is left to
+// look it up by, its author may not delete it, and a job deleted without its dependents takes no
+// second one along.
+const orphanKept = time.Minute
+
+// shorter is the shorter of two times; nil is for ever.
+func shorter(a *time.Duration, b time.Duration) *time.Duration {
+	if a != nil && *a < b {
+		return a
+	}
+	return &b
+}
 
 // leave lets a deleted Workload go when its pods are gone. While its job exists,
 // the job's reconciler knows when all has stopped.

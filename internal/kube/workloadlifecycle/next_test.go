@@ -157,6 +157,11 @@ func TestNext(t *testing.T) {
 		"deleted, pods run":     {"its quota is released when they are gone", facts(admitted(time.Hour), deleted, alone, pods(1)), outcome{}},
 		"deleted, all gone":     {"nothing keeps it", facts(admitted(time.Hour), deleted, alone), outcome{Does: "unpin"}},
 		"orphan":                {"no controller will ever finish it", facts(admitted(time.Hour), alone, orphan), outcome{Conditions: m{"Finished": "True OwnerNotFound"}}},
+		"orphan, ended":         {"a minute later it goes: nobody else deletes it", facts(alone, orphan, ago(time.Minute, "Finished", "True", "Succeeded")), outcome{Does: "delete Workload", Events: []string{"Deleted"}}},
+		"orphan, just ended":    {"its end can be seen", facts(alone, orphan, ago(20*time.Second, "Finished", "True", "Succeeded")), outcome{Again: 40 * time.Second}},
+		"orphan, pods go on":    {"they count with it", facts(alone, orphan, pods(1), ago(time.Hour, "Finished", "True", "Succeeded")), outcome{}},
+		"owned, ended":          {"its job is there, and nothing says for how long it is kept", facts(ago(time.Hour, "Finished", "True", "Succeeded")), outcome{}},
+		"orphan, kept for less": {"the shorter time counts", facts(alone, orphan, keptFor(0), ago(time.Second, "Finished", "True", "Succeeded")), outcome{Does: "delete Workload", Events: []string{"Deleted"}}},
 		"orphan, pods run":      {"quota is released when they are gone", facts(admitted(time.Hour), alone, orphan, pods(1)), outcome{}},
 		"finished, deleted":     {"its job's reconciler is done with it", facts(ago(time.Minute, "Finished", "True", "Succeeded"), deleted), outcome{Does: "unpin"}},
 
@@ -371,7 +376,12 @@ func TestNext(t *testing.T) {
 
 func deleted(f *Facts) { f.Workload.DeletionTimestamp = &metav1.Time{Time: now} }
 func orphan(f *Facts)  { f.Orphan = true }
-func makes(f *Facts)   { f.JobMakes = true }
+
+func keptFor(d time.Duration) change {
+	return func(f *Facts) { f.Config.Retention.AfterFinished = &d }
+}
+
+func makes(f *Facts) { f.JobMakes = true }
 
 func deletedAgo(d time.Duration) change {
 	return func(f *Facts) { f.Workload.DeletionTimestamp = &metav1.Time{Time: now.Add(-d)} }
