@@ -194,3 +194,21 @@ func TestAppWrappersAreJudgedWithTheirBasis(t *testing.T) {
 		}
 	}
 }
+
+// What is made of a small job is bounded, and not only what is written: a runtime is copied into
+// each job that names it, and into its Workload.
+func TestJobsAreMeasuredWithTheirBasis(t *testing.T) {
+	opts := basisOptions()
+	opts.Limits.Size = 8 << 10
+	const job = "{apiVersion: trainer.kubeflow.org/v1alpha1, kind: TrainJob, metadata: {name: tj, namespace: blue}, spec: {suspend: true, runtimeRef: {name: torch}}}"
+	for size, want := range map[int]string{
+		100:  "",
+		6000: "spec.runtimeRef.name: Forbidden: with what it is based on the TrainJob and its Workload have 1",
+	} {
+		large := "containers: [{name: node, env: [{name: TEXT, value: " + strings.Repeat("x", size) + "}]}]"
+		r := send(t, serveWith(t, opts, nil, nil, world(aRuntime(t, "torch", large))...), ask{path: trainJobs, new: job})
+		if r.Allowed != (want == "") || !strings.Contains(r.Message, want) || want != "" && !strings.Contains(r.Message, "tenants.maxJobSize") {
+			t.Errorf("a runtime of %d bytes: allowed %v: %s", size, r.Allowed, r.Message)
+		}
+	}
+}

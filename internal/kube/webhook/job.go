@@ -273,6 +273,9 @@ func (h *jobHandler) checkNew(ctx context.Context, req admission.Request, job jo
 	if h.kind.Validate != nil {
 		wrong = h.kind.Validate(job)
 	}
+	if len(wrong) == 0 {
+		wrong = h.limits.made(h.kind, job)
+	}
 	templates := h.templates(job)
 	for _, t := range templates {
 		errs = append(errs, h.limits.ValidateTemplate(t, req.Namespace)...)
@@ -362,6 +365,9 @@ func (h *jobHandler) changed(was, job jobs.Object) field.ErrorList {
 // checkChange applies the rules for jobs that are changed.
 func (h *jobHandler) checkChange(ctx context.Context, req admission.Request, was, job jobs.Object, inQueue bool) (field.ErrorList, error) { //nolint:revive // a fact about the job
 	errs := append(h.changed(was, job), h.samePods(was, job)...)
+	if len(errs) == 0 && len(h.limits.made(h.kind, was)) == 0 {
+		errs = h.limits.made(h.kind, job) // as it is: it may have grown
+	}
 	if !inQueue {
 		return errs, nil
 	}

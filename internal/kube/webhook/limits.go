@@ -3,10 +3,14 @@ package webhook
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
@@ -82,4 +86,47 @@ func (l limited) components(kind, bulk string, raw int, made components) field.E
 	}
 	return field.ErrorList{field.Forbidden(at, fmt.Sprintf("the %d pod sets have %d bytes as JSON, and %d are the most (tenants.maxJobSize of the configuration): %s",
 		sets, bytes, l.Size, intoVolumes))}
+}
+
+// made refuses a job of which more would be made than can be counted, or stored: what others wrote
+// that it is based on is copied into it and into its Workload. The job has that already.
+func (l limited) made(k *jobs.Kind, job jobs.Object) field.ErrorList {
+	facts, err := k.Read(job)
+	if err != nil {
+		return nil // refused already, or later
+	}
+	at := field.NewPath(k.Bulk)
+	if why := uncountable(facts.PodSets); why != "" {
+		return field.ErrorList{field.Forbidden(at, why)}
+	}
+	if k.Basis == nil || l.Size == 0 {
+		return nil
+	}
+	text, errJob := json.Marshal(job)
+	sets, errSets := json.Marshal(facts.PodSets)
+	if n := int64(len(text) + len(sets)); errJob == nil && errSets == nil && n > l.Size {
+		return field.ErrorList{field.Forbidden(k.Basis.Of(job).At, fmt.Sprintf(
+			"with what it is based on the %s and its Workload have %d bytes as JSON, and %d are the most (tenants.maxJobSize of the configuration): %s",
+			k.GVK().Kind, n, l.Size, intoVolumes))}
+	}
+	return nil
+}
+
+// uncountable says why pods, or what all of them ask for, cannot be counted; "" if they can.
+func uncountable(sets []kueue.PodSet) string {
+	pods := int64(0)
+	all := core.Resources{}
+	for i := range sets {
+		pods += int64(sets[i].Count)
+		all = all.Plus(convert.PodRequests(&sets[i].Template.Spec).Times(int64(sets[i].Count)))
+	}
+	if pods > math.MaxInt32 {
+		return fmt.Sprintf("its %d pods are more than can be counted, %d: ask for fewer", pods, math.MaxInt32)
+	}
+	for _, r := range all {
+		if r.Amount == core.Unlimited {
+			return fmt.Sprintf("its pods ask for more %s together than can be counted: ask for less, or for fewer pods", r.Resource)
+		}
+	}
+	return ""
 }
