@@ -88,6 +88,10 @@ type Tenants struct {
 	// MaxJobSize is how large a job may be, as JSON; 0 is without limit.
 	MaxJobSize *resource.Quantity `json:"maxJobSize,omitempty"`
 
+	// MaxTotalSize is how large all jobs of a namespace may be together, as JSON, what
+	// they are based on included; 0 is without limit.
+	MaxTotalSize *resource.Quantity `json:"maxTotalSize,omitempty"`
+
 	// MaxComponents is how many components an AppWrapper may have; 0 is without
 	// limit.
 	MaxComponents *int32 `json:"maxComponents,omitempty"`

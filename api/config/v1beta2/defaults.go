@@ -47,10 +47,11 @@ const (
 	DefaultVisibilityBindAddress = "0.0.0.0"
 	DefaultVisibilityBindPort    = 8082
 	DefaultMaxTerminationTime    = 15 * time.Minute
-	// DefaultMaxJobs, DefaultMaxJobSize and DefaultMaxComponents are far above what
-	// people make, and below what fills a cluster.
+	// DefaultMaxJobs, DefaultMaxJobSize, DefaultMaxTotalSize and DefaultMaxComponents are
+	// far above what people make, and below what fills a cluster.
 	DefaultMaxJobs       = 10_000
 	DefaultMaxJobSize    = 512 << 10 // 512Ki; a third of what etcd stores as one object
+	DefaultMaxTotalSize  = 256 << 20 // 256Mi; 10,000 jobs have 60, and etcd stores 2 to 8 Gi
 	DefaultMaxComponents = 100
 	// DefaultHistoryAfterEnded and DefaultHistoryPerNamespace remember a month of a busy team, in
 	// about 1 MiB of etcd.
@@ -72,6 +73,7 @@ func Default(c *Configuration, ownNamespace string) {
 	set(&t.MaxTerminationTime, metav1.Duration{Duration: DefaultMaxTerminationTime})
 	set(&t.MaxJobs, DefaultMaxJobs)
 	set(&t.MaxJobSize, *resource.NewQuantity(DefaultMaxJobSize, resource.BinarySI))
+	set(&t.MaxTotalSize, *resource.NewQuantity(DefaultMaxTotalSize, resource.BinarySI))
 	set(&t.MaxComponents, DefaultMaxComponents)
 	h := section(&c.History)
 	set(&h.AfterEnded, metav1.Duration{Duration: DefaultHistoryAfterEnded})

@@ -78,6 +78,9 @@ func validateTenants(t *Tenants, at *field.Path) field.ErrorList {
 	if n := t.MaxJobSize.Value(); n < 0 || n > 0 && n < leastJobSize {
 		errs = append(errs, field.Invalid(at.Child("maxJobSize"), t.MaxJobSize.String(), "must be 0, which is without limit, or 4Ki or more"))
 	}
+	if n := t.MaxTotalSize.Value(); n < 0 || n > 0 && n < t.MaxJobSize.Value() {
+		errs = append(errs, field.Invalid(at.Child("maxTotalSize"), t.MaxTotalSize.String(), "must be 0, which is without limit, or as much as maxJobSize or more"))
+	}
 	return errs
 }
 

@@ -14,10 +14,11 @@ type Limits struct {
 	// Termination is the longest time that a stopped job may keep its pods; 0 is
 	// without limit.
 	Termination time.Duration
-	// Jobs is how many a namespace may have, Size how many bytes of JSON each, and
-	// Components how many an AppWrapper; 0 is without limit.
+	// Jobs is how many a namespace may have, Size how many bytes of JSON each, TotalSize how
+	// many all together, and Components how many an AppWrapper; 0 is without limit.
 	Jobs       int
 	Size       int64
+	TotalSize  int64
 	Components int
 }
 

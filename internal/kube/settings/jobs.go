@@ -29,7 +29,7 @@ func (s *Resolved) jobs(opts manager.Options) manager.Options {
 	}
 	opts.Limits = jobs.Limits{
 		PriorityClasses: c.Tenants.PodPriorityClasses, Termination: c.Tenants.MaxTerminationTime.Duration,
-		Jobs: int(*c.Tenants.MaxJobs), Size: c.Tenants.MaxJobSize.Value(), Components: int(*c.Tenants.MaxComponents),
+		Jobs: int(*c.Tenants.MaxJobs), Size: c.Tenants.MaxJobSize.Value(), TotalSize: c.Tenants.MaxTotalSize.Value(), Components: int(*c.Tenants.MaxComponents),
 	}
 	opts.Rules.PriorityBoost = s.Gates["PriorityBoost"]
 	opts.Rules.WholeOnly = !s.Gates["PartialAdmission"]

@@ -20,14 +20,23 @@ import (
 // of what a job costs at all.
 type limited struct {
 	jobs.Limits
-	// have is how many jobs a namespace has; nil counts none.
-	have func(namespace string) int
+	// have is how many jobs a namespace has, haveBytes how many bytes they have together; nil
+	// counts none.
+	have      func(namespace string) int
+	haveBytes func(namespace string) int64
 }
 
-// another refuses a new job where there are as many as a namespace may have.
+// another refuses a new job where there are as many as a namespace may have, or as large ones.
 // Between a creation and its count there is a moment, so that jobs that are
 // created at the same time may be a few too many.
 func (l limited) another(namespace string) field.ErrorList {
+	if l.TotalSize > 0 && l.haveBytes != nil {
+		if n := l.haveBytes(namespace); n >= l.TotalSize {
+			return field.ErrorList{field.Forbidden(field.NewPath("metadata", "namespace"), fmt.Sprintf(
+				"the jobs of namespace %s have %d bytes as JSON (those that have ended included), and %d are the most (tenants.maxTotalSize of the configuration): delete jobs that have ended",
+				namespace, n, l.TotalSize))}
+		}
+	}
 	if l.Jobs == 0 || l.have == nil {
 		return nil
 	}

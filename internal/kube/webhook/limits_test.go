@@ -42,6 +42,7 @@ func TestS21JobsAreBounded(t *testing.T) {
 		limits jobs.Limits
 		have   func(string) int
 		ask    ask
+		size   int64    // of the jobs that there are
 		refuse []string // parts of the message; none if allowed
 	}{
 		"one of few": {
@@ -52,6 +53,14 @@ func TestS21JobsAreBounded(t *testing.T) {
 			why: "the namespace has as many as it may", limits: limits, have: full,
 			ask:    ask{path: validateWrapper, new: wrapperOf(pod)},
 			refuse: []string{"metadata.namespace", "namespace blue has 2 jobs", "2 are the most", "tenants.maxJobs", "delete jobs that have ended"},
+		},
+		"jobs that are large together": {
+			why: "few large ones fill a cluster as many do", limits: jobs.Limits{Jobs: 5, TotalSize: 9000}, have: full,
+			ask: ask{path: validateWrapper, new: wrapperOf(pod)}, size: 9001,
+			refuse: []string{"metadata.namespace", "the jobs of namespace blue have 9001 bytes", "9000 are the most", "tenants.maxTotalSize"},
+		},
+		"jobs that are large together, with room": {
+			why: "one more fits", limits: jobs.Limits{Jobs: 5, TotalSize: 9000}, have: full, ask: ask{path: validateWrapper, new: wrapperOf(pod)}, size: 8999,
 		},
 		"another namespace": {
 			why: "each has its own", limits: limits, have: func(ns string) int { return map[string]int{"lab": 2}[ns] },
@@ -108,7 +117,7 @@ func TestS21JobsAreBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := cluster(t, world(), []string{"create pods", "create configmaps", "create mpijobs"}, world()...)
-			c.Jobs = tc.have
+			c.Jobs, c.Size = tc.have, func(string) int64 { return tc.size }
 			r := send(t, handle(t, c, webhook.Options{Limits: tc.limits}), tc.ask)
 			if r.Allowed != (len(tc.refuse) == 0) {
 				t.Errorf("%s: allowed is %v: %s", tc.why, r.Allowed, r.Message)

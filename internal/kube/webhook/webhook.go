@@ -89,8 +89,10 @@ type Cluster struct {
 	Live client.Reader
 	// Access creates SubjectAccessReviews.
 	Access client.Writer
-	// Jobs is how many jobs a namespace has; nil counts none.
+	// Jobs is how many jobs a namespace has, and Size how many bytes they have together as
+	// JSON; nil counts none.
 	Jobs func(namespace string) int
+	Size func(namespace string) int64
 	// Trial tries to create components; nil tries nothing.
 	Trial  client.Writer
 	Mapper meta.RESTMapper
@@ -111,6 +113,7 @@ func Register(ctx context.Context, mgr manager.Manager, opts Options) error {
 		Live:   mgr.GetAPIReader(),
 		Access: mgr.GetClient(),
 		Jobs:   have.in,
+		Size:   have.sizeIn,
 		Trial:  mgr.GetClient(),
 		Mapper: mgr.GetRESTMapper(),
 	}, opts)
@@ -234,7 +237,7 @@ func newJobHandler(c Cluster, decoder admission.Decoder, k *jobs.Kind, opts Opti
 	return &jobHandler{
 		kind: k, counts: countsAsJob(opts.Kinds, k, opts.Scope), makes: opts.Kinds.Make, kinds: opts.Kinds, off: opts.Frameworks != nil && !slices.Contains(opts.Frameworks, k.Framework),
 		decoder: decoder, cluster: c, clock: opts.Clock, schedulers: opts.Schedulers, defaultQueue: opts.DefaultQueue,
-		scope: opts.Scope, limits: limited{opts.Limits, c.Jobs}, policy: *opts.Policy, gates: gateRules{off: opts.NoAdmissionGates},
+		scope: opts.Scope, limits: limited{opts.Limits, c.Jobs, c.Size}, policy: *opts.Policy, gates: gateRules{off: opts.NoAdmissionGates},
 		defaultClass: !opts.NoDefaultPriorityClass, passed: newPassed(opts.Clock), allowed: opts.AllowedKinds,
 		foresight: newForesight(opts.Never, opts.Clock),
 	}
