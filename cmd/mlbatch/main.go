@@ -217,6 +217,7 @@ Exit codes, where the help of a command says nothing else:
 		return fmt.Errorf("there is no command %q%s", args[0], hint)
 	}
 	root.SetHelpCommand(newHelpCommand())
+	narrowHelp(root)
 	for _, g := range groups() {
 		if len(g.commands) == 0 {
 			continue
@@ -228,7 +229,7 @@ Exit codes, where the help of a command says nothing else:
 			root.AddCommand(cmd)
 		}
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{flagError(cmd, err)} })
 	markUsageErrors(root)
 	completes(root)
 	return root

@@ -40,7 +40,8 @@ for instructions.`,
   mlbatch mcp --kubeconfig ~/.kube/config --as alice`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := toolServer(conn, run).Run(cmd.Context(), &mcp.StdioTransport{})
+			talk := newPatientInput(cmd.InOrStdin(), cmd.OutOrStdout())
+			err := toolServer(conn, run).Run(cmd.Context(), &mcp.IOTransport{Reader: talk, Writer: talk})
 			if cmd.Context().Err() != nil {
 				return nil //nolint:nilerr // it was told to end
 			}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
@@ -40,12 +41,12 @@ func describe(b *bytes.Buffer, c *cobra.Command) {
 	if text == "" {
 		text = c.Short + "."
 	}
-	fmt.Fprintf(b, "```\n%s\n\nUsage:\n  %s\n", strings.TrimSpace(text), c.UseLine())
+	fmt.Fprintf(b, "```\n%s\n\nUsage:\n  %s\n", strings.TrimSpace(narrow(text, c.Example)), c.UseLine())
 	if c.Example != "" {
 		fmt.Fprintf(b, "\nExamples:\n%s\n", strings.TrimRight(c.Example, "\n"))
 	}
 	if c.HasAvailableLocalFlags() {
-		fmt.Fprintf(b, "\nFlags:\n%s", c.LocalFlags().FlagUsages())
+		fmt.Fprintf(b, "\nFlags:\n%s", narrow(c.LocalFlags().FlagUsagesWrapped(helpWidth), ""))
 	}
 	b.WriteString("```\n")
 	for _, sub := range c.Commands() {
@@ -100,4 +101,32 @@ func TestEveryCommandIsInAGroup(t *testing.T) {
 			t.Errorf("%s is in no group", c.Name())
 		}
 	}
+}
+
+// TestHelpIsNotWide: help of every command fits a terminal of usual width, but for what
+// cannot be broken: a command line, a word.
+func TestHelpIsNotWide(t *testing.T) {
+	t.Setenv("HOME", "/home/you")
+	root := newRootCommand()
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	var each func(c *cobra.Command)
+	each = func(c *cobra.Command) {
+		var text bytes.Buffer
+		c.InitDefaultHelpFlag()
+		c.SetOut(&text)
+		if err := c.Help(); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(text.String()) {
+			line = strings.TrimRight(line, "\n")
+			if utf8.RuneCountInString(line) > helpWidth && breakAt(line, hanging(line)) >= 0 && !strings.Contains(c.Example, strings.TrimSpace(line)) {
+				t.Errorf("%s: a line has %d characters: %s", c.CommandPath(), utf8.RuneCountInString(line), line)
+			}
+		}
+		for _, sub := range c.Commands() {
+			each(sub)
+		}
+	}
+	each(root)
 }

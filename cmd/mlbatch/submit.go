@@ -91,6 +91,7 @@ func (s *submission) connect(f *pflag.FlagSet) {
 func (s *submission) slurmFlag(f *pflag.FlagSet, o submit.SlurmOption, letter string) {
 	v := &setting{option: o.Long, kind: "string", to: &s.slurm, bare: o.Bare}
 	f.VarP(v, o.Long, letter, o.Usage)
+	f.Lookup(o.Long).Hidden = o.Rare
 	if o.Bare {
 		v.kind = "bool"
 		f.Lookup(o.Long).NoOptDefVal = "true"

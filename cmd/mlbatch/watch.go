@@ -84,20 +84,21 @@ func watchRows[T any](ctx context.Context, out io.Writer, take func() ([]T, erro
 	})
 }
 
-// watchLoop calls show until it fails or ctx ends, which is no failure.
+// watchLoop calls show until it fails or ctx ends: what goes on for ever ends by an interruption, which
+// is its exit code.
 func watchLoop(ctx context.Context, pause time.Duration, show func(n int) error) error {
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	for n := 0; ; n++ {
 		if err := show(n); err != nil {
 			if ctx.Err() != nil {
-				return nil
+				return exitError{code: exitInterrupted}
 			}
 			return err
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return exitError{code: exitInterrupted}
 		case <-tick.C:
 		}
 	}

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/mlbatch/mlbatch/internal/cli/submit"
 )
 
 // habits returns words that people who come from kubectl, Slurm, PBS, Grid Engine, kueuectl and
@@ -61,4 +65,22 @@ func argumentsError(cmd *cobra.Command, args []string, err error) error {
 	default:
 		return err
 	}
+}
+
+// flagError says of a flag that there is not which one may have been meant.
+func flagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
+		return err
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden && f.Deprecated == "" {
+			names = append(names, f.Name)
+		}
+	})
+	if like := submit.Closest(unknown.GetSpecifiedName(), names); like != "" {
+		return fmt.Errorf("%w; did you mean --%s?", err, like)
+	}
+	return err
 }

@@ -124,7 +124,27 @@ func (r *Request) CheckPriority(ctx context.Context, c client.Reader) error {
 	if err := c.Get(ctx, client.ObjectKey{Name: r.Priority}, &schedulingv1.PriorityClass{}); err == nil {
 		return fmt.Errorf("--priority %[1]s: there is no WorkloadPriorityClass of this name, but a PriorityClass of pods: use --pod-priority %[1]s", r.Priority)
 	}
-	return fmt.Errorf("--priority %s: there is no WorkloadPriorityClass of this name%s", r.Priority, thereAre(names))
+	return fmt.Errorf("--priority %s: there is no WorkloadPriorityClass of this name%s%s", r.Priority, thereAre(names), podPriorities(ctx, c))
+}
+
+// podPriorities names the PriorityClasses of pods that jobs may have, which are given by another
+// option.
+func podPriorities(ctx context.Context, c client.Reader) string {
+	var list schedulingv1.PriorityClassList
+	if err := c.List(ctx, &list); err != nil {
+		return ""
+	}
+	var names []string
+	for i := range list.Items {
+		if name := list.Items[i].Name; !strings.HasPrefix(name, "system-") { // these are for Kubernetes itself
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	if len(names) == 0 {
+		return ""
+	}
+	return "; --pod-priority takes the PriorityClasses of pods: " + strings.Join(names, ", ")
 }
 
 func thereAre(names []string) string {

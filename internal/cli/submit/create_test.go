@@ -29,13 +29,14 @@ func TestCheckPriority(t *testing.T) {
 		forbidden     bool
 		says          string
 	}{
-		"none":       {why: "nothing was asked for"},
-		"there":      {why: "it is taken", priority: "high", there: []client.Object{class("low"), class("high")}},
-		"of pods":    {why: "the job would be held until somebody makes a class", priority: "high", there: []client.Object{ofPods, class("low")}, says: "use --pod-priority high"},
-		"both":       {why: "the one that was named counts", priority: "high", there: []client.Object{ofPods, class("high")}},
-		"misspelt":   {why: "the cure is among those that there are", priority: "hihg", there: []client.Object{class("low"), class("high")}, says: "use high, low"},
-		"no classes": {why: "there is nothing to name", priority: "high", says: "nor any other"},
-		"forbidden":  {why: "what one may not see is taken as it is", priority: "high", forbidden: true},
+		"none":            {why: "nothing was asked for"},
+		"there":           {why: "it is taken", priority: "high", there: []client.Object{class("low"), class("high")}},
+		"of pods":         {why: "the job would be held until somebody makes a class", priority: "high", there: []client.Object{ofPods, class("low")}, says: "use --pod-priority high"},
+		"both":            {why: "the one that was named counts", priority: "high", there: []client.Object{ofPods, class("high")}},
+		"misspelt":        {why: "the cure is among those that there are", priority: "hihg", there: []client.Object{class("low"), class("high")}, says: "use high, low"},
+		"classes of pods": {why: "they are given otherwise", priority: "urgent", there: []client.Object{ofPods}, says: "nor any other; --pod-priority takes the PriorityClasses of pods: high"},
+		"no classes":      {why: "there is nothing to name", priority: "high", says: "nor any other"},
+		"forbidden":       {why: "what one may not see is taken as it is", priority: "high", forbidden: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(tc.there...)

@@ -54,7 +54,7 @@ func (r *Request) AddProfile(ctx context.Context, c client.Reader, namespace str
 		}
 		option := find(Options(), key)
 		if option == nil || !slices.Contains(allowed, key) || key == "profile" {
-			return nil, fmt.Errorf("profile %s: there is no such key %s%s: ask who made the ConfigMap %s%s", name, key, orAll(closest(key, allowed), allowed), ProfilePrefix, name)
+			return nil, fmt.Errorf("profile %s: there is no such key %s%s: ask who made the ConfigMap %s%s", name, key, orAll(Closest(key, allowed), allowed), ProfilePrefix, name)
 		}
 		for line := range strings.Lines(value) {
 			if line = strings.TrimSpace(line); line != "" {

@@ -1,6 +1,7 @@
 package submit
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -19,7 +20,11 @@ type SlurmOption struct {
 	Usage string
 	// Remark says why it has no effect; "" if it has one.
 	Remark string
-	take   func(*slurm, Setting) error
+	// Refusal says why a job with it is refused; "" if it is not.
+	Refusal string
+	// Rare options are not listed by help.
+	Rare bool
+	take func(*slurm, Setting) error
 }
 
 // slurm is what was said in sbatch's words. Its amounts are those of tasks or of the whole job, and
@@ -65,7 +70,7 @@ func SlurmOptions() []SlurmOption {
 		}
 	}
 	const logs = "what it prints is read with mlbatch logs"
-	return []SlurmOption{
+	return append([]SlurmOption{
 		{Long: "job-name", Letter: "J", Usage: "`NAME`, behind which a number is put", take: as("job-name")},
 		{Long: "partition", Letter: "p", Usage: "LocalQueue", take: as("queue")},
 		{Long: "qos", Letter: "q", Usage: "WorkloadPriorityClass", take: as("priority")},
@@ -110,7 +115,7 @@ func SlurmOptions() []SlurmOption {
 		{Long: "comment", Usage: "has no effect", Remark: "it is kept nowhere"},
 		{Long: "requeue", Bare: true, Usage: "as always: what is evicted is queued again", take: func(*slurm, Setting) error { return nil }},
 		{Long: "no-requeue", Bare: true, Usage: "has no effect", Remark: "what is evicted is queued again"},
-	}
+	}, rareOptions()...)
 }
 
 // dependency reads afterok:JOB[:JOB...][,...].
@@ -160,6 +165,8 @@ func FromSlurm(given []Setting) (out []Setting, remarks []string, err error) {
 		switch {
 		case o == nil:
 			return nil, nil, s.error(fmt.Errorf("there is no such option"))
+		case o.Refusal != "":
+			return nil, nil, s.error(errors.New(o.Refusal))
 		case o.Remark != "":
 			remarks = append(remarks, remark(s, "has no effect: "+o.Remark))
 			continue

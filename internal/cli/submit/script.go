@@ -76,8 +76,7 @@ func lookupOwn(name string) (string, bool, bool) {
 	return all[i].Name, false, true
 }
 
-// readLine reads the options of a line. Options that are not known are warned about, with the
-// rest of the line up to the next option.
+// readLine reads the options of a line. Options that are not known are refused, as on a command line.
 func readLine(where, text string, lookup known) (out []Setting, warnings []string, err error) {
 	words, err := split(text)
 	if err != nil {
@@ -100,11 +99,7 @@ func readLine(where, text string, lookup known) (out []Setting, warnings []strin
 		}
 		option, bare, is := lookup(name)
 		if !is {
-			warnings = append(warnings, fmt.Sprintf("%s: %s is not known, and not heeded%s", where, optionText(name), nearest(name)))
-			for len(words) > 0 && !strings.HasPrefix(words[0], "-") {
-				words = words[1:]
-			}
-			continue
+			return nil, nil, fmt.Errorf("%s: %s is not known%s", where, optionText(name), nearest(name))
 		}
 		if !bare && !given {
 			if len(words) == 0 {
@@ -197,14 +192,14 @@ func nearest(name string) string {
 	for _, o := range Options() {
 		all = append(all, o.Name)
 	}
-	if like := closest(name, all); like != "" {
+	if like := Closest(name, all); like != "" {
 		return "; did you mean --" + like + "?"
 	}
 	return ""
 }
 
-// closest is the word that differs least from a name, "" if all differ much.
-func closest(name string, words []string) (best string) {
+// Closest is the word that differs least from a name, "" if all differ much.
+func Closest(name string, words []string) (best string) {
 	least := 3
 	if len(name) < 4 {
 		least = 2

@@ -24,7 +24,7 @@ func (r *Request) ReadTask(name string, data []byte) ([]Setting, error) {
 	for _, key := range slices.Sorted(maps.Keys(file)) {
 		value := file[key]
 		if !slices.Contains(keys, key) {
-			return nil, fmt.Errorf("%s: %s: a task has no such key%s", name, key, orAll(closest(key, keys), keys))
+			return nil, fmt.Errorf("%s: %s: a task has no such key%s", name, key, orAll(Closest(key, keys), keys))
 		}
 		switch key {
 		case "resources", "env":
@@ -42,7 +42,7 @@ func (r *Request) ReadTask(name string, data []byte) ([]Setting, error) {
 					continue
 				}
 				if !slices.Contains(resourceKeys(), k) {
-					return nil, fmt.Errorf("%s: resources.%s: there is no such key%s", name, k, orAll(closest(k, resourceKeys()), resourceKeys()))
+					return nil, fmt.Errorf("%s: resources.%s: there is no such key%s", name, k, orAll(Closest(k, resourceKeys()), resourceKeys()))
 				}
 				for _, text := range texts {
 					add(k, text)

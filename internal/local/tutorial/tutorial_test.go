@@ -1,6 +1,7 @@
 package tutorial
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -43,5 +44,20 @@ func TestShares(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", tc.why, diff)
 			}
 		})
+	}
+}
+
+// TestPrioritiesOfBothKinds: what pods may name a job may be changed to, of the same values.
+func TestPrioritiesOfBothKinds(t *testing.T) {
+	text, err := Manifests(simnode.DefaultFleet(), "p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{"low-priority": "1", "default-priority": "5", "high-priority": "10"} {
+		for _, kind := range []string{"PriorityClass", "WorkloadPriorityClass"} {
+			if !strings.Contains(text, "\nkind: "+kind+"\nmetadata:\n  name: "+name+"\nvalue: "+value+"\n") {
+				t.Errorf("there is no %s %s of value %s", kind, name, value)
+			}
+		}
 	}
 }
