@@ -191,6 +191,11 @@ func (r *reconciler) do(ctx context.Context, w *leaderworkerset.World, s *leader
 			return err
 		}
 	}
+	for _, want := range s.Workers {
+		if err := r.Client.Patch(ctx, want, client.MergeFromWithOptions(w.Sets[want.Name], client.MergeFromWithOptimisticLock{})); err != nil {
+			return err
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.Complete)) {
 		is := w.Sets[name].DeepCopy()
 		metav1.SetMetaDataAnnotation(&is.ObjectMeta, leaderworkerset.MembersAnnotation, s.Complete[name])

@@ -38,6 +38,8 @@ type Step struct {
 	Create []jobs.Object
 	// Leaders is the StatefulSet of the leaders as it has to be, nil to leave it.
 	Leaders *appsv1.StatefulSet
+	// Workers are sets of workers that somebody scaled, as they have to be.
+	Workers []*appsv1.StatefulSet
 	// Complete are sets of workers whose groups are complete, with what to remember of that
 	// in MembersAnnotation.
 	Complete map[string]string
@@ -97,6 +99,10 @@ func Next(w *World) (*Step, error) {
 	}
 	for _, g := range groups {
 		w.workersOf(s, g)
+		if set := g.resized(); set != nil {
+			s.Workers = append(s.Workers, set)
+			continue // what is missing of it, or too much, is not its pods' doing
+		}
 		if why := w.broken(s, g); why != "" {
 			s.Recreate = append(s.Recreate, Recreation{g.leader, why})
 		} else if w.outdated(g, hash) {
@@ -158,6 +164,17 @@ func (w *World) groups(templates map[string]*Template) []*group {
 		}
 	}
 	return slices.SortedFunc(maps.Values(all), func(a, b *group) int { return int(a.index - b.index) })
+}
+
+// resized is the set of a group's workers with as many as the group has, if somebody changed that:
+// the group's quota is for all of them. nil leaves it.
+func (g *group) resized() *appsv1.StatefulSet {
+	if g.set == nil || g.template == nil || g.leader.DeletionTimestamp != nil || g.set.DeletionTimestamp != nil || ptr.Deref(g.set.Spec.Replicas, 1) == g.template.Size-1 {
+		return nil
+	}
+	out := g.set.DeepCopy()
+	out.Spec.Replicas = new(g.template.Size - 1)
+	return out
 }
 
 // ready reports whether all pods of a group are.

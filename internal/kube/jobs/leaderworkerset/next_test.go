@@ -81,6 +81,10 @@ func (f *fake) step() bool {
 		f.world.Leaders = s.Leaders.DeepCopy()
 		f.world.Leaders.Generation++
 	}
+	for _, set := range s.Workers {
+		f.say("workers of %s: %d", set.Name, *set.Spec.Replicas)
+		f.world.Sets[set.Name] = set.DeepCopy()
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.Complete)) {
 		f.world.Sets[name] = f.world.Sets[name].DeepCopy()
 		metav1.SetMetaDataAnnotation(&f.world.Sets[name].ObjectMeta, MembersAnnotation, s.Complete[name])
@@ -436,6 +440,26 @@ func TestLeaderReady(t *testing.T) {
 	f.settle()
 	if diff := cmp.Diff([]string{"s-0", "s-0-1", "s-0-2", "s-1", "s-1-1", "s-1-2"}, f.names()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// The workers of a group are as many as it has, whoever scales their StatefulSet: its quota is for
+// all of them.
+func TestWorkersStayAsMany(t *testing.T) {
+	f := newFake(t, parse(t, template("")))
+	f.settle()
+	all := f.names()
+	for _, n := range []int32{0, 9} {
+		f.done = nil
+		f.world.Sets["s-1"] = f.world.Sets["s-1"].DeepCopy()
+		f.world.Sets["s-1"].Spec.Replicas = &n
+		f.settle()
+		if !slices.Contains(f.done, "workers of s-1: 2") || slices.Contains(f.done, "workers of s-0: 2") || *f.world.Sets["s-1"].Spec.Replicas != 2 {
+			t.Errorf("scaled to %d, done: %v", n, f.done)
+		}
+		if diff := cmp.Diff(all, f.names()); diff != "" {
+			t.Errorf("scaled to %d (-want +got):\n%s", n, diff)
+		}
 	}
 }
 
