@@ -29,6 +29,13 @@ func answer(req admission.Request, errs field.ErrorList) admission.Response {
 	if name == "" {
 		name = "(generated name)"
 	}
+	for i, e := range errs {
+		if e.Field == "" || e.Field == (*field.Path)(nil).String() { // of a part that has no path
+			whole := *e
+			whole.Field = "spec"
+			errs[i] = &whole
+		}
+	}
 	status := apierrors.NewInvalid(schema.GroupKind{Group: req.Kind.Group, Kind: req.Kind.Kind}, name, errs).ErrStatus
 	resp := admission.Denied("")
 	resp.Result = &status
