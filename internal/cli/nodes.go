@@ -17,6 +17,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
@@ -30,8 +31,11 @@ type NodeRow struct {
 	// the user may not read pods.
 	GPUs int64  `json:"gpus"`
 	Free *int64 `json:"free,omitempty"`
+	// Slices and FreeSlices are the same for parts of GPUs, by their sort, such as mig-1g.5gb.
+	Slices     map[string]int64 `json:"slices,omitempty"`
+	FreeSlices map[string]int64 `json:"freeSlices,omitempty"`
 	// Pods is how many are on it that have not ended, nil as above; Jobs whose those are that have
-	// GPUs, as NAMESPACE/NAME with the number of GPUs.
+	// GPUs, as NAMESPACE/NAME with the number of GPUs or, of a job without, of parts of them.
 	Pods    *int             `json:"pods,omitempty"`
 	Jobs    map[string]int64 `json:"jobs,omitempty"`
 	Created time.Time        `json:"created"`
@@ -71,12 +75,14 @@ func TakeNodes(ctx context.Context, c client.Reader) (rows []NodeRow, seen bool,
 		is := convert.Node(n)
 		row := &NodeRow{Name: n.Name, State: is.State, Why: is.Why, Created: n.CreationTimestamp.UTC(), Drained: DrainOf(n)}
 		for _, r := range is.Allocatable {
-			if isGPU(r.Resource) {
+			if name := facts.Slice(r.Resource); name != "" && r.Amount > 0 {
+				row.Slices = facts.AddSlices(row.Slices, map[string]int64{name: int64(r.Amount)})
+			} else if isGPU(r.Resource) {
 				row.GPUs += int64(r.Amount)
 			}
 		}
 		if seen {
-			row.Free, row.Pods = new(row.GPUs), new(0)
+			row.Free, row.Pods, row.FreeSlices = new(row.GPUs), new(0), maps.Clone(row.Slices)
 		}
 		at[n.Name] = row
 	}
@@ -87,7 +93,13 @@ func TakeNodes(ctx context.Context, c client.Reader) (rows []NodeRow, seen bool,
 			continue
 		}
 		*row.Pods++
-		if n := gpusOf(&p.Spec); n > 0 {
+		n, parts := gpusOf(&p.Spec), facts.Slices(&p.Spec, 1)
+		for name, of := range parts {
+			if free, offered := row.FreeSlices[name]; offered {
+				row.FreeSlices[name] = max(free-of, 0)
+			}
+		}
+		if n > 0 || len(parts) > 0 {
 			*row.Free -= n
 			if at := p.Status.StartTime; at != nil {
 				row.started += float64(n) * float64(at.Unix())
@@ -97,7 +109,7 @@ func TakeNodes(ctx context.Context, c client.Reader) (rows []NodeRow, seen bool,
 			}
 			key := p.Namespace + "/" + p.Annotations[kueue.WorkloadAnnotation]
 			_, name := madeBy(p)
-			row.Jobs[cmp.Or(jobs[key], p.Namespace+"/"+name)] += n
+			row.Jobs[cmp.Or(jobs[key], p.Namespace+"/"+name)] += cmp.Or(n, sliceSum(parts))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(at)) {
@@ -115,13 +127,13 @@ func NodeColumns(now time.Time) []Column[NodeRow] {
 	return []Column[NodeRow]{
 		{Title: "NAME", Text: func(r NodeRow) string { return r.Name }},
 		{Title: "STATE", Text: func(r NodeRow) string { return string(r.State) }},
-		{Title: "GPUS", Rank: 1, Text: func(r NodeRow) string { return strconv.FormatInt(r.GPUs, 10) }, Less: func(a, b NodeRow) int { return cmp.Compare(a.GPUs, b.GPUs) }},
+		{Title: "GPUS", Rank: 1, Text: func(r NodeRow) string { return devices(r.GPUs, r.Slices) }, Less: func(a, b NodeRow) int { return cmp.Compare(a.GPUs, b.GPUs) }},
 		{
 			Title: "FREE", Text: func(r NodeRow) string {
 				if r.Free == nil {
 					return ""
 				}
-				return strconv.FormatInt(*r.Free, 10)
+				return devices(*r.Free, r.FreeSlices)
 			},
 			Less: func(a, b NodeRow) int { return cmp.Compare(ptr.Deref(a.Free, 0), ptr.Deref(b.Free, 0)) },
 		},
@@ -154,18 +166,23 @@ func NodeColumns(now time.Time) []Column[NodeRow] {
 // SumOfNodes says in a line how full the nodes are.
 func SumOfNodes(rows []NodeRow) string {
 	var gpus, used, free, block, out int64
+	var parts, left map[string]int64
 	for _, r := range rows {
-		left := ptr.Deref(r.Free, 0)
-		gpus, used = gpus+r.GPUs, used+r.GPUs-left
+		parts, left = facts.AddSlices(parts, r.Slices), facts.AddSlices(left, r.FreeSlices)
+		whole := ptr.Deref(r.Free, 0)
+		gpus, used = gpus+r.GPUs, used+r.GPUs-whole
 		if r.State != core.NodeReady {
-			out += left
+			out += whole
 			continue
 		}
-		free, block = free+left, max(block, left)
+		free, block = free+whole, max(block, whole)
 	}
 	text := fmt.Sprintf("%s, %s: %d used, %d free", count(len(rows), "node"), count(int(gpus), "GPU"), used, free)
 	if block > 0 && block < free {
 		text += fmt.Sprintf(" (%d on one node at most)", block)
+	}
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		text += fmt.Sprintf(", %d %s: %d used, %d free", parts[name], name, parts[name]-left[name], left[name])
 	}
 	if out > 0 {
 		text += fmt.Sprintf(", %d on nodes that are closed or suspect", out)

@@ -33,7 +33,7 @@ func RowColumns(now time.Time, namespaces bool) []Column[Row] { //nolint:revive 
 			Title: "PODS", Rank: 2, Text: func(r Row) string { return strconv.Itoa(r.Running) + "/" + strconv.Itoa(r.Pods) },
 			Less: func(a, b Row) int { return cmp.Compare(a.Pods, b.Pods) },
 		},
-		{Title: "GPUS", Rank: 1, Text: func(r Row) string { return strconv.FormatInt(r.GPUs, 10) }, Less: func(a, b Row) int { return cmp.Compare(a.GPUs, b.GPUs) }},
+		{Title: "GPUS", Rank: 1, Text: func(r Row) string { return devices(r.GPUs, r.Slices) }, Less: func(a, b Row) int { return cmp.Compare(a.GPUs, b.GPUs) }},
 		{
 			Title: "PRIORITY", Rank: 5, Room: reasonRoom, Text: func(r Row) string {
 				if r.Priority == nil {

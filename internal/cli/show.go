@@ -74,7 +74,9 @@ type RoleRow struct {
 	// Requests are what each asks for, GPUs how many of that are GPUs.
 	Requests map[string]string `json:"requests,omitempty"`
 	GPUs     int64             `json:"gpus"`
-	Flavors  []string          `json:"flavors,omitempty"`
+	// Slices is how many parts of GPUs, by their sort.
+	Slices  map[string]int64 `json:"slices,omitempty"`
+	Flavors []string         `json:"flavors,omitempty"`
 }
 
 // PodRow is a pod in one line.
@@ -89,6 +91,8 @@ type PodRow struct {
 	Why      string `json:"why,omitempty"`
 	Restarts int32  `json:"restarts"`
 	GPUs     int64  `json:"gpus"`
+	// Slices is how many parts of GPUs, by their sort.
+	Slices map[string]int64 `json:"slices,omitempty"`
 }
 
 // Failure is how a pod failed.
@@ -307,7 +311,7 @@ func roles(w *kueue.Workload, members []Member) []RoleRow {
 
 // asks notes what a pod of the role asks for.
 func (r *RoleRow) asks(spec *corev1.PodSpec) {
-	r.GPUs = gpusOf(spec)
+	r.GPUs, r.Slices = gpusOf(spec), facts.Slices(spec, 1)
 	for _, need := range convert.PodRequests(spec) {
 		if r.Requests == nil {
 			r.Requests = map[string]string{}
@@ -335,7 +339,7 @@ func (r *RoleRow) admitted(a *kueue.PodSetAssignment) {
 
 func podRow(m *Member) PodRow {
 	p := m.Pod
-	row := PodRow{Role: m.Role, Index: m.Index, Rank: m.Rank, Name: p.Name, Node: p.Spec.NodeName, Restarts: restarts(p), GPUs: gpusOf(&p.Spec)}
+	row := PodRow{Role: m.Role, Index: m.Index, Rank: m.Rank, Name: p.Name, Node: p.Spec.NodeName, Restarts: restarts(p), GPUs: gpusOf(&p.Spec), Slices: facts.Slices(&p.Spec, 1)}
 	switch {
 	case p.Status.Phase == corev1.PodFailed:
 		row.State, row.Why = string(facts.Failed), strings.TrimPrefix(strings.TrimPrefix(howFailed(p), ": "), " with ")
@@ -574,7 +578,7 @@ func roleColumns() []Column[RoleRow] {
 		{Title: "PODS", Text: func(r RoleRow) string { return strconv.Itoa(r.Pods) }},
 		{Title: "RUNNING", Text: func(r RoleRow) string { return strconv.Itoa(r.Running) }},
 		{Title: "ENDED", Rank: 2, Text: func(r RoleRow) string { return strconv.Itoa(r.Ended) }},
-		{Title: "GPUS EACH", Text: func(r RoleRow) string { return strconv.FormatInt(r.GPUs, 10) }},
+		{Title: "GPUS EACH", Text: func(r RoleRow) string { return devices(r.GPUs, r.Slices) }},
 		{Title: "CPU", Rank: 3, Text: request(string(corev1.ResourceCPU))},
 		{Title: "MEMORY", Rank: 3, Text: request(string(corev1.ResourceMemory))},
 		{Title: "FLAVOR", Rank: 1, Text: func(r RoleRow) string { return strings.Join(r.Flavors, ",") }},
@@ -587,7 +591,7 @@ func podColumns() []Column[PodRow] {
 		{Title: "ROLE", Rank: 1, Text: func(r PodRow) string { return strings.TrimSpace(r.Role + " " + strconv.Itoa(r.Index)) }},
 		{Title: "POD", Text: func(r PodRow) string { return r.Name }},
 		{Title: "NODE", Rank: 2, Text: func(r PodRow) string { return r.Node }},
-		{Title: "GPUS", Rank: 4, Text: func(r PodRow) string { return strconv.FormatInt(r.GPUs, 10) }},
+		{Title: "GPUS", Rank: 4, Text: func(r PodRow) string { return devices(r.GPUs, r.Slices) }},
 		{Title: "RESTARTS", Rank: 5, Text: func(r PodRow) string { return strconv.Itoa(int(r.Restarts)) }},
 		{Title: "STATE", Text: func(r PodRow) string {
 			if r.Why == "" {

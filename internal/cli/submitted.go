@@ -118,6 +118,7 @@ func (s *surveyor) incomplete() (out []Row) {
 		row := &out[at[key]]
 		row.Pods++
 		row.GPUs += gpusOf(&p.Spec)
+		row.Slices = facts.AddSlices(row.Slices, facts.Slices(&p.Spec, 1))
 		row.Message = fmt.Sprintf("%d of %s pods are created", row.Pods, wantedOf(p))
 	}
 	return out
@@ -146,6 +147,7 @@ func joined(rows []Row) (out []Row) {
 		}
 		has := &out[k]
 		pods, running, gpus, held, restarts := has.Pods+r.Pods, has.Running+r.Running, has.GPUs+r.GPUs, has.Held+r.Held, has.Restarts+r.Restarts
+		parts, heldParts := facts.AddSlices(has.Slices, r.Slices), facts.AddSlices(has.heldSlices, r.heldSlices)
 		nodes := slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(has.Nodes), r.Nodes...))))
 		started, created, trouble := has.Started, has.Created, cmp.Or(has.Trouble, r.Trouble)
 		if r.Started != nil && (started == nil || r.Started.Before(*started)) {
@@ -157,6 +159,7 @@ func joined(rows []Row) (out []Row) {
 		if far(&r) < far(has) {
 			*has = r
 		}
+		has.Slices, has.heldSlices = parts, heldParts
 		has.Pods, has.Running, has.GPUs, has.Held, has.Restarts, has.Nodes, has.Started, has.Created, has.Trouble = pods, running, gpus, held, restarts, nodes, started, created, trouble
 	}
 	return out

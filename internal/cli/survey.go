@@ -65,10 +65,14 @@ type Row struct {
 	Pods    int   `json:"pods"`
 	Running int   `json:"running"`
 	GPUs    int64 `json:"gpus"`
+	// Slices is how many parts of GPUs it asks for, by their sort, such as mig-1g.5gb.
+	Slices map[string]int64 `json:"slices,omitempty"`
 	// Held is how many GPUs it keeps from others: those of its quota or, of a job without one,
 	// those that its pods on nodes have. Started is since when, nil if it has none.
-	Held    int64      `json:"gpusHeld"`
-	Started *time.Time `json:"started,omitempty"`
+	Held int64 `json:"gpusHeld"`
+	// heldSlices is the same for parts of GPUs.
+	heldSlices map[string]int64
+	Started    *time.Time `json:"started,omitempty"`
 	// Evictions is how often it was stopped to be queued again, EvictedBy why.
 	Evictions int32  `json:"evictions,omitempty"`
 	EvictedBy string `json:"evictedBy,omitempty"`
@@ -481,6 +485,7 @@ func rowOf(kind Kind, o metav1.Object, parts facts.Objects) Row {
 			set := &w.Spec.PodSets[i]
 			row.Pods += int(set.Count)
 			row.GPUs += int64(set.Count) * gpusOf(&set.Template.Spec)
+			row.Slices = facts.AddSlices(row.Slices, facts.Slices(&set.Template.Spec, set.Count))
 		}
 		row.holds(w)
 		return row
@@ -489,8 +494,10 @@ func rowOf(kind Kind, o metav1.Object, parts facts.Objects) Row {
 		p := &parts.Pods[i]
 		n := gpusOf(&p.Spec)
 		row.GPUs += n
+		row.Slices = facts.AddSlices(row.Slices, facts.Slices(&p.Spec, 1))
 		if s := p.Status.StartTime; s != nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
 			row.Held += n
+			row.heldSlices = facts.AddSlices(row.heldSlices, facts.Slices(&p.Spec, 1))
 			if row.Started == nil || s.Time.Before(*row.Started) {
 				row.Started = new(s.UTC())
 			}
@@ -523,25 +530,37 @@ func (r *Row) holds(w *kueue.Workload) {
 	if c := find(w.Status.Conditions, kueue.WorkloadQuotaReserved); c != nil && c.Status == metav1.ConditionTrue {
 		r.Started = new(c.LastTransitionTime.UTC())
 	}
-	r.Held = gpusHeld(w)
+	r.Held, r.heldSlices = gpusHeld(w), slicesHeld(w)
 }
 
 // gpusHeld is how many GPUs the quota of a Workload is, without what it gave back.
 func gpusHeld(w *kueue.Workload) (n int64) {
 	for i := range w.Spec.PodSets {
-		set := &w.Spec.PodSets[i]
-		count := int64(facts.Count(w, set))
-		for _, back := range w.Status.ReclaimablePods {
-			if back.Name == set.Name {
-				count -= int64(back.Count)
-			}
-		}
-		n += max(0, count) * gpusOf(&set.Template.Spec)
+		n += int64(podsHeld(w, &w.Spec.PodSets[i])) * gpusOf(&w.Spec.PodSets[i].Template.Spec)
 	}
 	return n
 }
 
-// gpusOf is how many GPUs a pod asks for, of whatever make.
+// slicesHeld is gpusHeld for parts of GPUs.
+func slicesHeld(w *kueue.Workload) (out map[string]int64) {
+	for i := range w.Spec.PodSets {
+		out = facts.AddSlices(out, facts.Slices(&w.Spec.PodSets[i].Template.Spec, podsHeld(w, &w.Spec.PodSets[i])))
+	}
+	return out
+}
+
+// podsHeld is how many pods of a pod set the quota of a Workload is for, without what it gave back.
+func podsHeld(w *kueue.Workload, set *kueue.PodSet) int32 {
+	n := facts.Count(w, set)
+	for _, back := range w.Status.ReclaimablePods {
+		if back.Name == set.Name {
+			n -= back.Count
+		}
+	}
+	return max(0, n)
+}
+
+// gpusOf is how many whole GPUs a pod asks for, of whatever make.
 func gpusOf(spec *corev1.PodSpec) int64 { return facts.GPUs(spec) }
 
 // isGPU reports whether a resource is GPUs, or parts of them.

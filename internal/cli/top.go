@@ -32,6 +32,8 @@ type UseRow struct {
 	// of a node, of those that it offers.
 	GPUs  int64   `json:"gpus"`
 	Share float64 `json:"share"`
+	// Slices is how many parts of GPUs they keep, by their sort; GPUs and GPU-hours are without.
+	Slices map[string]int64 `json:"slices,omitempty"`
 	// GPUHours is what they used since they were admitted last.
 	GPUHours float64 `json:"gpuHours"`
 	// Started is when a job was admitted last.
@@ -54,8 +56,9 @@ func Use(rows []Row, by string, now time.Time) []UseRow {
 	at, of := map[string]int{}, uses(by)
 	for i := range rows {
 		r := &rows[i]
-		waits := r.State == facts.Waiting && r.Held == 0 && r.GPUs > 0
-		if r.Held == 0 && !waits || by == "jobs" && waits {
+		holds := r.Held > 0 || len(r.heldSlices) > 0
+		waits := r.State == facts.Waiting && !holds && (r.GPUs > 0 || len(r.Slices) > 0)
+		if !holds && !waits || by == "jobs" && waits {
 			continue
 		}
 		one := useOf(r, now)
@@ -67,6 +70,7 @@ func Use(rows []Row, by string, now time.Time) []UseRow {
 			}
 			sum := &out[at[name]]
 			sum.Jobs, sum.Waiting, sum.GPUs, sum.GPUHours = sum.Jobs+one.Jobs, sum.Waiting+one.Waiting, sum.GPUs+one.GPUs, sum.GPUHours+one.GPUHours
+			sum.Slices = facts.AddSlices(sum.Slices, one.Slices)
 			continue
 		}
 		out = append(out, one)
@@ -86,8 +90,8 @@ func Use(rows []Row, by string, now time.Time) []UseRow {
 
 // useOf is what one job uses.
 func useOf(r *Row, now time.Time) UseRow {
-	out := UseRow{Name: r.Namespace + "/" + r.Name, Kind: r.Kind, Queue: r.Queue, User: r.User, Nodes: r.Nodes, GPUs: r.Held, Started: r.Started}
-	if r.Held == 0 {
+	out := UseRow{Name: r.Namespace + "/" + r.Name, Kind: r.Kind, Queue: r.Queue, User: r.User, Nodes: r.Nodes, GPUs: r.Held, Slices: r.heldSlices, Started: r.Started}
+	if r.Held == 0 && len(r.heldSlices) == 0 {
 		out.Waiting = 1
 		return out
 	}
@@ -104,6 +108,11 @@ func UseOfNodes(nodes []NodeRow, now time.Time) []UseRow {
 	for i := range nodes {
 		n := &nodes[i]
 		row := UseRow{Name: n.Name, Jobs: len(n.Jobs), GPUs: n.GPUs - ptr.Deref(n.Free, n.GPUs)}
+		for name, all := range n.Slices {
+			if used := all - n.FreeSlices[name]; n.FreeSlices != nil && used > 0 {
+				row.Slices = facts.AddSlices(row.Slices, map[string]int64{name: used})
+			}
+		}
 		if n.GPUs > 0 {
 			row.Share = float64(row.GPUs) / float64(n.GPUs)
 		}
@@ -118,7 +127,7 @@ func UseOfNodes(nodes []NodeRow, now time.Time) []UseRow {
 
 func sortUse(rows []UseRow) {
 	slices.SortFunc(rows, func(a, b UseRow) int {
-		return cmp.Or(cmp.Compare(b.GPUs, a.GPUs), cmp.Compare(b.GPUHours, a.GPUHours), cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.GPUs, a.GPUs), cmp.Compare(b.GPUHours, a.GPUHours), cmp.Compare(sliceSum(b.Slices), sliceSum(a.Slices)), cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(a.Name, b.Name))
 	})
 }
 
@@ -133,6 +142,7 @@ func UseColumns(by string, now time.Time) []Column[UseRow] {
 	}
 	name := Column[UseRow]{Title: strings.ToUpper(strings.TrimSuffix(by, "s")), Text: func(r UseRow) string { return r.Name }}
 	gpus := number("GPUS", 0, func(r UseRow) int64 { return r.GPUs })
+	gpus.Text = func(r UseRow) string { return devices(r.GPUs, r.Slices) }
 	share := Column[UseRow]{
 		Title: "SHARE", Rank: 2, Text: func(r UseRow) string { return fmt.Sprintf("%.0f%%", r.Share*100) },
 		Less: func(a, b UseRow) int { return cmp.Compare(a.Share, b.Share) },

@@ -19,7 +19,7 @@ func queued(p Picture, j facts.Job, e *Explanation) {
 		if d != nil && d.Live && d.Code == core.Suspended && strings.HasSuffix(ev.Reason, "Stopped") {
 			text = "" // the reason says it
 		}
-		e.say("It ran before and was stopped %s ago%s", p.ago(ev.At), text)
+		e.say("%s %s ago%s", before(ev), p.ago(ev.At), text)
 		if text != "" {
 			e.stopped(p, ev)
 		}
@@ -46,6 +46,18 @@ func queued(p Picture, j facts.Job, e *Explanation) {
 	case p.Answer == nil:
 		e.Helps = cure(e.Reason)
 	}
+}
+
+// before says what an eviction ended: a plan whose nodes refuse the pods, and quota that waits for an
+// AdmissionCheck, are no run.
+func before(ev *facts.Eviction) string {
+	switch {
+	case ev.Reason == kueue.ReasonNodesRefused:
+		return "It was planned before, and that was withdrawn"
+	case ev.Reason == kueue.ReasonAdmissionCheck && ev.RanSeconds == 0:
+		return "It had quota before, did not run, and gave it back"
+	}
+	return "It ran before and was stopped"
 }
 
 // queueInFull names the queue and whose quota it gives.

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"maps"
 	"math"
 	"strings"
 
@@ -17,14 +18,48 @@ func IsGPU(resource string) bool {
 	return extended && (strings.Contains(name, "gpu") || strings.HasPrefix(name, "mig-"))
 }
 
-// GPUs is how many GPUs a pod asks for.
+// Slice returns what people call a resource that is parts of GPUs, such as mig-1g.5gb; "" for others.
+func Slice(resource string) string {
+	_, name, extended := strings.Cut(resource, "/")
+	if extended && strings.HasPrefix(name, "mig-") {
+		return name
+	}
+	return ""
+}
+
+// GPUs is how many whole GPUs a pod asks for.
 func GPUs(spec *corev1.PodSpec) (n int64) {
 	for _, r := range convert.PodRequests(spec) {
-		if IsGPU(r.Resource) {
+		if IsGPU(r.Resource) && Slice(r.Resource) == "" {
 			n = add(n, int64(r.Amount))
 		}
 	}
 	return n
+}
+
+// Slices is how many parts of GPUs of each sort a pod asks for, times n; nil if none.
+func Slices(spec *corev1.PodSpec, n int32) (out map[string]int64) {
+	for _, r := range convert.PodRequests(spec) {
+		if name := Slice(r.Resource); name != "" && r.Amount > 0 && n > 0 {
+			out = AddSlices(out, map[string]int64{name: times(int64(r.Amount), n)})
+		}
+	}
+	return out
+}
+
+// AddSlices returns the sum of two numbers of parts of GPUs by their sort.
+func AddSlices(a, b map[string]int64) map[string]int64 {
+	if len(b) == 0 {
+		return a
+	}
+	out := maps.Clone(a)
+	if out == nil {
+		out = map[string]int64{}
+	}
+	for name, n := range b {
+		out[name] = add(out[name], n)
+	}
+	return out
 }
 
 // add and times stay at the most that an amount can be: sums that come round to less than

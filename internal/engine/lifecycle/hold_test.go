@@ -46,6 +46,39 @@ func reasonOf(s Step, of ConditionType) string {
 	return ""
 }
 
+// TestRunningAndSuspendedIsLeft: whatever became of its components and pods, and in whatever order it was
+// seen, a job that is to be suspended is not Running after the next step: it has succeeded, or it deletes
+// what there is. Its Job may complete in the moment in which its Workload is evicted.
+func TestRunningAndSuspendedIsLeft(t *testing.T) {
+	conditions := []Condition{ago(QuotaReserved, true, time.Hour), ago(ResourcesDeployed, true, time.Hour), ago(PodsReady, true, time.Hour)}
+	for _, outcome := range []Outcome{Undecided, Completed, Broken, Hopeless} {
+		for _, exists := range []bool{true, false} {
+			for _, gone := range []string{"", "its node does not exist any more"} {
+				for name, all := range map[string][]Pod{
+					"none": nil, "run": bound(PodRunning, PodRunning), "are done": bound(PodSucceeded, PodSucceeded), "failed": bound(PodFailed, PodRunning),
+					"leave": deleted(bound(PodRunning, PodSucceeded)), "have to leave": onBadNode(bound(PodRunning, PodRunning), 0),
+				} {
+					c := job(outcome, 2)
+					c.Exists, c.NodeGone = exists, gone
+					f := Facts{Phase: Running, Suspend: true, Finalizer: true, Conditions: conditions, Components: []Component{c}, Pods: all, Policy: Defaults()}
+					step := Decide(f, start())
+					if step.Confirm {
+						f.Fresh = true
+						step = Decide(f, start())
+					}
+					want := Suspending
+					if exists && outcome == Completed {
+						want = Succeeded
+					}
+					if step.Phase != want || step.Confirm {
+						t.Errorf("component %v, there %t, %s, its pods %s: %s, confirm %t", outcome, exists, gone, name, step.Phase, step.Confirm)
+					}
+				}
+			}
+		}
+	}
+}
+
 // Quota is held exactly while a pod may use it, whatever is left of objects.
 func TestS3QuotaGoesWithTheLastPod(t *testing.T) {
 	deploy := counted(1)
