@@ -2,6 +2,7 @@ package bench_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,7 +32,7 @@ func BenchmarkDrain(b *testing.B) {
 			var used usage
 			once(b, func() {
 				before := bd.used(b)
-				submitted, took = bd.drain(b, k)
+				submitted, took = bd.drain(b, k, drainJobs)
 				used = bd.used(b).since(before)
 				bd.count(b, k)
 			})
@@ -45,9 +46,9 @@ func BenchmarkDrain(b *testing.B) {
 	}
 }
 
-// drain submits all jobs and returns how long that took, and how long it took
+// drain submits so many jobs and returns how long that took, and how long it took
 // until all of them had finished.
-func (bd bed) drain(b *testing.B, k kind) (submitted, took time.Duration) {
+func (bd bed) drain(b *testing.B, k kind, jobs int) (submitted, took time.Duration) {
 	b.Helper()
 	events := bd.watch(b, k.list(), k.namespace)
 	began := time.Now()
@@ -55,16 +56,16 @@ func (bd bed) drain(b *testing.B, k kind) (submitted, took time.Duration) {
 	go func() {
 		var g errgroup.Group
 		g.SetLimit(submitters)
-		for i := range drainJobs {
+		for i := range jobs {
 			g.Go(func() error {
-				return bd.client.Create(b.Context(), k.object(fmt.Sprintf("drain-%d", i), shape{pods: drainPods, gpus: drainGPUs, seconds: 1}))
+				return bd.client.Create(b.Context(), k.object(fmt.Sprintf("%s-%d", strings.ToLower(k.name), i), shape{pods: drainPods, gpus: drainGPUs, seconds: 1}))
 			})
 		}
 		err := g.Wait()
 		submitted = time.Since(began)
 		sent <- err
 	}()
-	bd.awaitDone(b, k, events)
+	bd.awaitDone(b, k, jobs, events)
 	took = time.Since(began)
 	if err := <-sent; err != nil {
 		b.Fatal(err)
@@ -74,11 +75,11 @@ func (bd bed) drain(b *testing.B, k kind) (submitted, took time.Duration) {
 
 // awaitDone follows a watch until all jobs are done. The API server ends a watch
 // that does not keep up; the next one begins with what there is.
-func (bd bed) awaitDone(b *testing.B, k kind, events <-chan watch.Event) {
+func (bd bed) awaitDone(b *testing.B, k kind, jobs int, events <-chan watch.Event) {
 	b.Helper()
 	done := map[string]bool{}
 	late := time.After(patience)
-	for len(done) < drainJobs {
+	for len(done) < jobs {
 		select {
 		case e, open := <-events:
 			if !open {
@@ -90,7 +91,7 @@ func (bd bed) awaitDone(b *testing.B, k kind, events <-chan watch.Event) {
 				done[o.GetName()] = true
 			}
 		case <-late:
-			b.Fatalf("%d of %d jobs are done after %s", len(done), drainJobs, patience)
+			b.Fatalf("%d of %d jobs are done after %s", len(done), jobs, patience)
 		}
 	}
 }
