@@ -25,9 +25,14 @@ func connect(conn *cli.Connection) (*rest.Config, client.WithWatch, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	cfg.WarningHandler = rest.NewWarningWriter(os.Stderr, rest.WarningWriterOptions{Deduplicate: true})
+	printWarnings(cfg, os.Stderr)
 	c, err := newClient(cfg)
 	return cfg, c, err
+}
+
+// printWarnings has clients print what the API server warns of, each once.
+func printWarnings(cfg *rest.Config, to io.Writer) {
+	cfg.WarningHandler = rest.NewWarningWriter(to, rest.WarningWriterOptions{Deduplicate: true})
 }
 
 // newClient is a client of a cluster that reads long lists in pages.

@@ -121,6 +121,7 @@ func (s *submission) cluster() (*rest.Config, client.WithWatch, error) {
 	if s.namespace == "" {
 		return nil, nil, usageError{errors.New("say in which namespace: -n NAMESPACE")}
 	}
+	printWarnings(cfg, s.errs)
 	c, err := newClient(cfg)
 	return cfg, c, err
 }
