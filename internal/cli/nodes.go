@@ -181,11 +181,12 @@ func SumOfNodes(rows []NodeRow) string {
 	if block > 0 && block < free {
 		text += fmt.Sprintf(" (%d on one node at most)", block)
 	}
-	for _, name := range slices.Sorted(maps.Keys(parts)) {
-		text += fmt.Sprintf(", %d %s: %d used, %d free", parts[name], name, parts[name]-left[name], left[name])
-	}
 	if out > 0 {
 		text += fmt.Sprintf(", %d on nodes that are closed or suspect", out)
 	}
-	return text
+	said := []string{text}
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		said = append(said, fmt.Sprintf("%d %s: %d used, %d free", parts[name], name, parts[name]-left[name], left[name]))
+	}
+	return strings.Join(said, ", ")
 }

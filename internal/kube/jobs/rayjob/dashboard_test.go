@@ -344,7 +344,7 @@ func TestModes(t *testing.T) {
 	if s := waits.Status; s.JobDeploymentStatus != api.DeploymentWaiting {
 		t.Errorf("%+v", s)
 	}
-	if f, err := k.Adapter.Read(waits); err != nil || !f.Ready {
+	if f, err := k.Read(waits); err != nil || !f.Ready {
 		t.Errorf("its cluster is there, and its user takes an hour to submit: ready is %t, %v", f.Ready, err)
 	}
 	j.Annotations = map[string]string{"ray.io/ray-job-submission-id": "raysubmit_1"}
