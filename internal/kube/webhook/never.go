@@ -48,7 +48,7 @@ func (f foresight) of(ctx context.Context, kind, namespace, queue string, sets [
 		return nil // it is told in vain of nothing
 	}
 	key := fmt.Sprintf("%s/%s/%x", namespace, queue, sha256.Sum256(text))
-	why := ""
+	var why string
 	if known, has := f.answers.Get(key); has {
 		why = known.(string) //nolint:forcetypeassert // nothing else is in there
 	} else {
