@@ -40,7 +40,7 @@ func levels() [2]float64 { return [2]float64{0.5, 0.9} }
 // first50 and first90 are the factors as long as nothing became of any estimate: futures lack those who
 // come later, so that they are early. The numbers are those at which recorded histories
 // settle.
-const first50, first90 = 0.2, 0.05
+const first50, first90 = 0, -0.2
 
 // pace is how far a step goes at most, and crowd how many outcomes make two thirds of one.
 const (
@@ -78,6 +78,7 @@ func (c *Calibration) Correct(raw Estimate, gpus int64) Estimate {
 	}
 	out := Estimate{P50: stretch(raw.P50, e.by[0].log), P90: stretch(raw.P90, e.by[1].log)}
 	out.P90 = max(out.P90, out.P50)
+	out.Passed = raw.Passed
 	return out
 }
 

@@ -23,6 +23,9 @@ type Question struct {
 	// Limits, if not nil, has each workload run for as long as it may, whatever is known:
 	// what schedulers that know nothing but limits foresee.
 	Limits func(core.Key) time.Duration
+	// Arrivals, if not nil, is what came of late: futures have more of it, drawn by Seed.
+	Arrivals *Arrivals
+	Seed     uint64
 	// Futures is how many are played at most, Decides how often the engine may decide in
 	// each of them. More futures make quantiles finer: 20 are enough for those here.
 	Futures, Decides int
@@ -36,19 +39,24 @@ type Estimate struct {
 	// P50 is as likely too early as too late; 9 in 10 workloads start up to P90. Never
 	// stands for later than any future goes.
 	P50, P90 time.Duration
+	// Passed says that others that come later will start before it for as long as so many
+	// come: P50 is Never because of that.
+	Passed bool
 }
 
 // Forecast is an Estimate at a moment, in times of day.
 type Forecast struct {
 	// At is when it was made. P50 and P90 are zero for what happens in no future.
 	At, P50, P90 time.Time
+	// Passed is that of Estimate.
+	Passed bool
 	// Known is how many runtimes of jobs like it are known, see Forecaster.Known.
 	Known int
 }
 
 // From is an estimate that was made at a moment.
 func (e Estimate) From(at time.Time) Forecast {
-	f := Forecast{At: at}
+	f := Forecast{At: at, Passed: e.Passed}
 	if e.P50 != Never {
 		f.P50 = at.Add(e.P50)
 	}
@@ -63,18 +71,24 @@ const Never = time.Duration(math.MaxInt64)
 
 // Starts estimates when each workload that waits will start.
 func Starts(q Question) (map[core.Key]Estimate, error) {
-	all := map[core.Key][]time.Duration{}
+	all, passed := map[core.Key][]time.Duration{}, map[core.Key]int{}
 	played := 0
 	for i := range q.Futures {
+		coming := q.Arrivals.from(q.Now, q.Seed, i)
 		f, err := begin(q.Options, q.State, q.Now, q.Decides, func(k core.Key, ran time.Duration) time.Duration {
 			if q.Limits != nil {
 				return max(q.Limits(k)-ran, time.Second)
 			}
-			return q.Runtimes.Remaining(q.Jobs(k), ran, leaning(stratum(k, i, q.Futures), i, q.Futures))
+			j, came := coming.job(k)
+			if !came {
+				j = q.Jobs(k)
+			}
+			return q.Runtimes.Remaining(j, ran, leaning(stratum(k, i, q.Futures), i, q.Futures))
 		})
 		if err != nil {
 			return nil, err
 		}
+		f.coming = coming
 		if q.Also != nil {
 			f.submit(*q.Also)
 		}
@@ -84,6 +98,9 @@ func Starts(q Question) (map[core.Key]Estimate, error) {
 			after := Never
 			if !c.started.IsZero() {
 				after = c.started.Sub(q.Now)
+			}
+			if c.passed {
+				passed[k]++
 			}
 			all[k] = append(all[k], after)
 		}
@@ -95,7 +112,9 @@ func Starts(q Question) (map[core.Key]Estimate, error) {
 	out := make(map[core.Key]Estimate, len(all))
 	for k, starts := range all { // each alone
 		slices.Sort(starts)
-		out[k] = Estimate{P50: quantile(starts, 0.5), P90: quantile(starts, 0.9)}
+		e := Estimate{P50: quantile(starts, 0.5), P90: quantile(starts, 0.9)}
+		e.Passed = e.P50 == Never && 2*passed[k] >= len(starts)
+		out[k] = e
 	}
 	return out, nil
 }

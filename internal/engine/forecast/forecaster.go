@@ -2,6 +2,7 @@ package forecast
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 // what becomes of workloads. The zero value knows nothing.
 type Forecaster struct {
 	runtimes Runtimes
+	arrivals Arrivals
 	learned  Calibration
 	// waiting are the waits that had an estimate and are not over; due are estimates of
 	// which it is not known yet whether they are right, the earliest first.
@@ -76,11 +78,15 @@ func (f *Forecaster) over(k core.Key, note func(*said)) {
 	}
 }
 
+// See takes in what came since the last look, where nothing is asked.
+func (f *Forecaster) See(q Question) { f.arrivals.See(q.State, q.Now, q.Jobs) }
+
 // Look estimates when what waits will start, with what was learned until now. Its
 // q.Runtimes are the Forecaster's own.
 func (f *Forecaster) Look(q Question) (map[core.Key]Estimate, error) {
 	f.learn(q.Now)
-	q.Runtimes = &f.runtimes
+	f.See(q)
+	q.Runtimes, q.Arrivals = &f.runtimes, &f.arrivals
 	raw, err := Starts(q)
 	if err != nil {
 		return nil, err
@@ -88,16 +94,43 @@ func (f *Forecaster) Look(q Question) (map[core.Key]Estimate, error) {
 	out := make(map[core.Key]Estimate, len(raw))
 	for _, k := range slices.SortedFunc(maps.Keys(raw), core.Key.Compare) {
 		gpus := q.Jobs(k).GPUs
-		out[k] = f.learned.Correct(raw[k], gpus)
+		out[k] = f.overdue(k, q.Now).stretch(f.learned.Correct(raw[k], gpus))
 		f.remember(k, &said{at: q.Now, gpus: gpus, raw: raw[k], told: out[k]})
 	}
 	return out, nil
 }
 
+// overdue is by how much more a wait has taken than was said of it.
+type overdue float64
+
+// mostOverdue bounds it.
+const mostOverdue = 8
+
+// overdue is how late a workload is that waits past its P90: as many times as long as
+// what was said of it. What was wrong for it will not be right from now on, so that what is
+// said of it next is as much later, before it has started and anything is learned of others.
+func (f *Forecaster) overdue(k core.Key, now time.Time) overdue {
+	out := 1.0
+	if w := f.waiting[k]; w != nil {
+		for _, s := range w.said {
+			if waited := now.Sub(s.at); waited > s.told.P90 {
+				out = max(out, float64(waited+offset)/float64(s.told.P90+offset))
+			}
+		}
+	}
+	return overdue(min(out, mostOverdue))
+}
+
+func (o overdue) stretch(e Estimate) Estimate {
+	by := math.Log(float64(o))
+	e.P50, e.P90 = stretch(e.P50, by), stretch(e.P90, by)
+	return e
+}
+
 // Suppose estimates when q.Also would start, were it submitted at q.Now, with what was learned
 // until now. Nothing is learned from it. Its q.Runtimes are the Forecaster's own.
 func (f *Forecaster) Suppose(q Question) (Estimate, error) {
-	q.Runtimes = &f.runtimes
+	q.Runtimes, q.Arrivals = &f.runtimes, &f.arrivals
 	raw, err := Starts(q)
 	if err != nil {
 		return Estimate{}, err

@@ -19,6 +19,8 @@ const (
 	// grain is how exact the times of a future are: what happens within this part of the
 	// time since its beginning happens at once. It makes few decisions of many.
 	grain = 256
+	// busyGrain is that where jobs keep coming, of which nobody knows when exactly.
+	busyGrain = 48
 )
 
 // future is one possible course of things.
@@ -30,6 +32,13 @@ type future struct {
 	remaining func(k core.Key, ran time.Duration) time.Duration
 	workloads map[core.Key]*course
 	turns     turns
+	// coming are those that come while it goes on, late what became of them until the last
+	// had come; nil as long as more come, or if none ever did. made says that an end of one of
+	// them has just made room.
+	coming *coming
+	came   []*course
+	late   map[queue][]comer
+	made   bool
 	// open are those that wait and have not started yet; decides is how often the engine
 	// may still decide.
 	open    int
@@ -43,6 +52,10 @@ type course struct {
 	// zero if it does not.
 	asked   bool
 	started time.Time
+	// came says that it came in the future, passed that it starts only because nobody comes
+	// any more: those that come later are started before it.
+	came, passed bool
+	ran          bool // it has started
 	// run counts its starts: an end of an earlier one is none.
 	run int
 }
@@ -115,6 +128,17 @@ func (f *future) submit(w core.Workload) {
 	f.engine.Apply(core.WorkloadSet{Workload: w})
 }
 
+// arrive has those come that come up to now.
+func (f *future) arrive() {
+	for at, more := f.coming.next(); more && !at.After(f.now); at, more = f.coming.next() {
+		w := f.coming.take()
+		c := &course{told: w, came: true}
+		f.workloads[w.Key] = c
+		f.came = append(f.came, c)
+		f.engine.Apply(core.WorkloadSet{Workload: w})
+	}
+}
+
 // observed is a workload of a state as it is while it waits.
 func observed(w *cycle.WorkloadState) core.Workload {
 	at := time.Unix(0, w.Time)
@@ -132,19 +156,33 @@ func (f *future) run() {
 		if len(f.turns) > 0 && (at.IsZero() || f.turns[0].at.Before(at)) {
 			at = f.turns[0].at
 		}
+		if comes, more := f.coming.next(); more && (at.IsZero() || comes.Before(at)) {
+			at = comes
+		}
 		if at.IsZero() || at.Sub(f.start) > horizon {
 			return
 		}
 		if at.After(f.now) {
 			f.now = at
 		}
-		f.now = f.now.Add(f.now.Sub(f.start) / grain)
+		f.now = f.now.Add(f.now.Sub(f.start) / f.grain())
+		f.made = false
 		for len(f.turns) > 0 && !f.turns[0].at.After(f.now) {
 			if t, is := heap.Pop(&f.turns).(turn); is {
 				f.happens(t)
 			}
 		}
+		f.arrive()
+		f.settle()
 	}
+}
+
+// grain is which part of the time so far happens at once.
+func (f *future) grain() time.Duration {
+	if f.coming.span > 0 {
+		return busyGrain
+	}
+	return grain
 }
 
 // happens tells the engine what happens to a workload.
@@ -155,6 +193,7 @@ func (f *future) happens(t turn) {
 	case t.gone:
 		f.tell(c, nil)
 	default:
+		f.made = f.made || c.came
 		delete(f.workloads, t.key)
 		f.engine.Apply(core.WorkloadGone{Key: t.key})
 	}
@@ -201,10 +240,13 @@ func (f *future) starts(k core.Key, with *core.Admission) {
 	if c == nil {
 		return
 	}
-	if c.asked && c.started.IsZero() {
-		c.started = f.now
+	if c.asked && c.started.IsZero() && !c.passed {
+		if c.passed = f.passed(c); !c.passed {
+			c.started = f.now
+		}
 		f.open--
 	}
+	c.ran = true
 	c.run++
 	f.tell(c, with)
 	heap.Push(&f.turns, turn{at: f.now.Add(f.remaining(k, 0)), key: k, run: c.run})

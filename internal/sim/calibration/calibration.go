@@ -133,7 +133,7 @@ func (t *Trial) Decided(now time.Time, plan core.Plan) {
 
 // Look asks when what waits will start, if it is time.
 func (t *Trial) Look(e *cycle.Engine, now time.Time) {
-	if t.err != nil || t.waiting == 0 || now.Sub(t.looked) < t.opt.Every {
+	if t.err != nil || now.Sub(t.looked) < t.opt.Every {
 		return
 	}
 	state, err := e.Dump()
@@ -141,7 +141,6 @@ func (t *Trial) Look(e *cycle.Engine, now time.Time) {
 		return // edits are being taken in; another moment will do
 	}
 	t.looked = now
-	t.looks++
 	q := forecast.Question{
 		State: state, Options: t.opt.Engine, Now: now, Futures: t.opt.Futures, Decides: t.opt.Decides,
 		Jobs: func(k core.Key) forecast.Job {
@@ -151,6 +150,11 @@ func (t *Trial) Look(e *cycle.Engine, now time.Time) {
 			return forecast.Job{}
 		},
 	}
+	if t.waiting == 0 {
+		t.oracle.See(q)
+		return
+	}
+	t.looks++
 	var said map[core.Key]forecast.Estimate
 	if said, t.err = t.oracle.Look(q); t.err != nil {
 		return

@@ -1,0 +1,100 @@
+package calibration_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/sim"
+	"github.com/mlbatch/mlbatch/internal/sim/calibration"
+)
+
+// stream is a world of 4 nodes of 8 GPUs to which jobs keep coming by chance, of which so
+// much of the GPUs' time is taken in each part of it: from one GPU to twelve, of two
+// priorities, some minutes each.
+func stream(seed uint64, part time.Duration, loads ...float64) sim.World {
+	w := line(0, 0)
+	w.Name, w.Seed = "stream", seed
+	const nodes, each = 4, 8
+	for i := range w.Objects {
+		switch ev := w.Objects[i].(type) {
+		case core.QueueSet:
+			ev.Queue.Groups[0].Flavors[0].Quotas[0].Nominal = nodes * each
+		case core.NodeSet:
+			ev.Node.Name = "n0"
+			w.Objects[i] = ev
+			for k := 1; k < nodes; k++ {
+				ev.Node.Name = fmt.Sprint("n", k)
+				w.Objects = append(w.Objects, ev)
+			}
+		}
+	}
+	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // chance in a simulation
+	sizes := []int32{1, 1, 1, 2, 2, 4, 4, 8, 12}
+	const meanSize, meanWork = 35.0 / 9, 5 * time.Minute
+	for i, load := range loads {
+		pause := meanSize * float64(meanWork) / (load * nodes * each)
+		for at := r.ExpFloat64() * pause; at < float64(part); at += r.ExpFloat64() * pause {
+			name := fmt.Sprintf("job-%04d", len(w.Jobs))
+			const spread = 0.8 // of the logarithm of how long jobs run
+			w.Jobs = append(w.Jobs, sim.Job{
+				Key: core.Key{Namespace: "ns", Name: name}, UID: name, Queue: "q", Submit: time.Duration(i)*part + time.Duration(at),
+				Work:     time.Duration(float64(meanWork) * math.Exp(spread*r.NormFloat64()-spread*spread/2)),
+				Priority: 10 * (r.Int32N(5) / 4),
+				PodSets:  []core.PodSet{{Name: "main", Count: sizes[r.IntN(len(sizes))], Requests: core.Resources{}.With(core.GPU, 1)}},
+			})
+		}
+	}
+	return w
+}
+
+func told(t *testing.T, w sim.World) []calibration.Told {
+	t.Helper()
+	trial := calibration.New(calibration.Options{Every: time.Minute, Futures: 20, Decides: 2000, Engine: w.Engine})
+	if _, err := sim.New(w, sim.Watch{Log: trial, Look: trial.Look}).Finish(); err != nil {
+		t.Fatal(err)
+	}
+	return trial.Told()
+}
+
+// coverage is how many estimates there are and which parts of them were in time, of P50 and P90.
+type coverage struct {
+	n        int
+	p50, p90 float64
+}
+
+func cover(all []calibration.Told, which func(calibration.Told) bool) (c coverage) {
+	for _, g := range all {
+		if !g.Started || !which(g) {
+			continue
+		}
+		c.n++
+		if g.Wait <= g.Said.P50 {
+			c.p50++
+		}
+		if g.Wait <= g.Said.P90 {
+			c.p90++
+		}
+	}
+	c.p50, c.p90 = 100*c.p50/float64(max(c.n, 1)), 100*c.p90/float64(max(c.n, 1))
+	return c
+}
+
+func TestMeasureStreams(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		loads []float64
+	}{{"busy", []float64{0.95, 0.95}}, {"quiet", []float64{0.5, 0.5}}, {"changing", []float64{0.5, 1.0}}, {"over", []float64{1.15}}} {
+		var all []calibration.Told
+		began := time.Now()
+		for seed := range uint64(4) {
+			all = append(all, told(t, stream(seed, 2*time.Hour, tc.loads...))...)
+		}
+		first := cover(all, func(g calibration.Told) bool { return g.First })
+		later := cover(all, func(g calibration.Told) bool { return !g.First })
+		t.Logf("%-9s first %4d %5.1f %5.1f   waiting %4d %5.1f %5.1f  %s", tc.name, first.n, first.p50, first.p90, later.n, later.p50, later.p90, time.Since(began))
+	}
+}
