@@ -29,6 +29,13 @@ func start(p50, p90, known int32) *visibility.Start {
 	return &visibility.Start{P50: at(p50), P90: at(p90), At: metav1.NewTime(now()), Known: known}
 }
 
+// passed is one that later ones pass for as long as they come.
+func passed() *visibility.Start {
+	s := start(-1, -1, 3)
+	s.Passed = true
+	return s
+}
+
 func TestStartText(t *testing.T) {
 	for name, tc := range map[string]struct {
 		why  string
@@ -41,6 +48,7 @@ func TestStartText(t *testing.T) {
 		"now":      {"both times are over", start(0, 0, 3), "now"},
 		"late":     {"the end is not foreseen", start(600, -1, 3), "10h..>30d"},
 		"never":    {"neither is", start(-1, -1, 3), ">30d"},
+		"passed":   {"not for want of a future", passed(), "when fewer come"},
 		"same":     {"said once", start(25, 25, 3), "25m"},
 		"soon now": {"it may start now", start(0, 10, 3), "now..10m"},
 	} {
@@ -106,6 +114,7 @@ func TestWhyTellsTheStart(t *testing.T) {
 		"late":   {"no end is invented", start(25, -1, 7), "and may well take longer than 30d"},
 		"guess":  {"no time of day: nobody is to plan by it", start(25, 120, 0), "one can only guess when it starts: in 25m..120m"},
 		"never":  {"that is what is foreseen", start(-1, -1, 7), "It does not start within 30d, as far as can be foreseen"},
+		"passed": {"the cause, and no date", passed(), "it does not start before fewer of them come"},
 		"moment": {"that time is over", start(0, 10, 7), "start any moment, and in 9 of 10 such cases starts within 10m ("},
 	} {
 		e := cli.ExplainStart(tc.s, now())

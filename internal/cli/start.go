@@ -21,6 +21,9 @@ func StartText(s *visibility.Start, now time.Time) string {
 	if s == nil {
 		return ""
 	}
+	if s.P50 == nil && s.Passed {
+		return "when fewer come"
+	}
 	text := span(s.P50, now)
 	if late := span(s.P90, now); late != text {
 		text += ".." + late
@@ -60,6 +63,8 @@ func (e *Explanation) starts(s *visibility.Start, now time.Time) {
 	switch {
 	case s.P50 == nil && e.Answer != nil && core.Code(e.Answer.Reason) == core.AdmissionGated:
 		e.say("When it starts cannot be foreseen while that gate is closed")
+	case s.P50 == nil && s.Passed:
+		e.say("Jobs that come later start before it, because they fit where it does not: it does not start before fewer of them come")
 	case s.P50 == nil:
 		e.say("It does not start within %s, as far as can be foreseen", foreseen)
 	case s.Known == 0:

@@ -40,6 +40,9 @@ type Start struct {
 	P50 *metav1.Time `json:"p50,omitempty"`
 	// p90 is when 9 in 10 such workloads have started; absent as p50 is.
 	P90 *metav1.Time `json:"p90,omitempty"`
+	// passed says that p50 is absent because jobs that come later start before it, and will
+	// for as long as so many come.
+	Passed bool `json:"passed,omitempty"`
 	// at is when this was estimated.
 	At metav1.Time `json:"at"`
 	// known is how many runtimes of jobs like it are known; with 0 this is a guess.

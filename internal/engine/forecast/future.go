@@ -165,7 +165,7 @@ func (f *future) run() {
 		if at.After(f.now) {
 			f.now = at
 		}
-		f.now = f.now.Add(f.now.Sub(f.start) / f.grain())
+		f.now = f.now.Add(f.together())
 		f.made = false
 		for len(f.turns) > 0 && !f.turns[0].at.After(f.now) {
 			if t, is := heap.Pop(&f.turns).(turn); is {
@@ -177,12 +177,15 @@ func (f *future) run() {
 	}
 }
 
-// grain is which part of the time so far happens at once.
-func (f *future) grain() time.Duration {
+// together is the time from now in which everything happens at once. Where jobs keep coming it
+// is no longer than one of them comes in: of many that end at once, room for a large one would
+// be made that there is not.
+func (f *future) together() time.Duration {
+	past := f.now.Sub(f.start)
 	if f.coming.span > 0 {
-		return busyGrain
+		return min(past/busyGrain, f.coming.span/time.Duration(len(f.coming.of.last)))
 	}
-	return grain
+	return past / grain
 }
 
 // happens tells the engine what happens to a workload.

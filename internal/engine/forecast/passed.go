@@ -6,9 +6,9 @@ package forecast
 
 const (
 	// fewestPass is how many must come to the queue of a workload that is passed, and
-	// mostPass which part of them must start before it.
+	// leastPart which part of them must start before it.
 	fewestPass = 10
-	mostPass   = 0.75
+	leastPart  = 0.3
 )
 
 // queue is one that workloads are submitted to.
@@ -50,5 +50,5 @@ func (f *future) passed(c *course) bool {
 			started++
 		}
 	}
-	return came >= fewestPass && started >= mostPass*came
+	return came >= fewestPass && started >= leastPart*came
 }

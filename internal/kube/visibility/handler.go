@@ -187,7 +187,7 @@ func (h *handler) start(k core.Key) *v1beta2.Start {
 }
 
 func startOf(f forecast.Forecast) *v1beta2.Start {
-	out := &v1beta2.Start{At: metav1.NewTime(f.At), Known: int32(min(f.Known, math.MaxInt32))} //nolint:gosec // it fits
+	out := &v1beta2.Start{At: metav1.NewTime(f.At), Passed: f.Passed, Known: int32(min(f.Known, math.MaxInt32))} //nolint:gosec // it fits
 	if !f.P50.IsZero() {
 		out.P50 = new(metav1.NewTime(f.P50))
 	}
