@@ -58,19 +58,26 @@ func crowd(b *testing.B, different bool) *cycle.State { //nolint:revive // a fac
 }
 
 // BenchmarkFuture plays one future of a picture in which 10,000 jobs wait, of which many are
-// alike, and hardly two.
+// alike, and hardly two, and in which more come all the time.
 func BenchmarkFuture(b *testing.B) {
 	var r forecast.Runtimes
 	like := forecast.Job{Classes: []string{"x"}}
 	for i := range 200 {
 		r.Ended(like, time.Duration(1+i*i%311)*time.Minute)
 	}
-	for name, different := range map[string]bool{"alike": false, "different": true} {
+	more := job("more", 0, 1)
+	more.Queue = "q0"
+	for name, tc := range map[string]struct {
+		different bool
+		arrivals  *forecast.Arrivals
+	}{
+		"alike": {}, "different": {different: true}, "coming": {arrivals: came(100, time.Minute, time.Hour, more)},
+	} {
 		b.Run(name, func(b *testing.B) {
-			s := crowd(b, different)
+			s := crowd(b, tc.different)
 			for b.Loop() {
 				q := question(s, func(core.Key) forecast.Job { return like }, &r)
-				q.Futures, q.Decides = 1, 20_000
+				q.Futures, q.Decides, q.Arrivals = 1, 20_000, tc.arrivals
 				got, err := forecast.Starts(q)
 				if err != nil || len(got) < 9_500 {
 					b.Fatal(err, len(got))

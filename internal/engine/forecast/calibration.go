@@ -37,10 +37,9 @@ func newCorrection() *correction {
 // levels are how often estimates are to be right.
 func levels() [2]float64 { return [2]float64{0.5, 0.9} }
 
-// first50 and first90 are the factors as long as nothing became of any estimate: futures lack those who
-// come later, so that they are early. The numbers are those at which recorded histories
-// settle.
-const first50, first90 = 0, -0.28
+// first50 and first90 are the factors as long as nothing became of any estimate: those at which
+// worlds settle in which jobs keep coming. Futures differ more than what comes of them does.
+const first50, first90 = -0.08, -0.28
 
 // pace is how far a step goes at most, and crowd how many outcomes make two thirds of one.
 const (
