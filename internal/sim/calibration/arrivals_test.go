@@ -32,7 +32,7 @@ func stream(seed uint64, part time.Duration, loads ...float64) sim.World {
 			}
 		}
 	}
-	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // chance in a simulation
+	r := rand.New(rand.NewPCG(seed, 1))
 	sizes := []int32{1, 1, 1, 2, 2, 4, 4, 8, 12}
 	const meanSize, meanWork = 35.0 / 9, 5 * time.Minute
 	for i, load := range loads {
