@@ -39,7 +39,7 @@ func levels() [2]float64 { return [2]float64{0.5, 0.9} }
 
 // first50 and first90 are the factors as long as nothing became of any estimate: those at which
 // worlds settle in which jobs keep coming. Futures differ more than what comes of them does.
-const first50, first90 = -0.04, -0.28
+const first50, first90 = 0, -0.2
 
 // pace is how far a step goes at most, and crowd how many outcomes make two thirds of one.
 const (
