@@ -16,12 +16,12 @@ const helpWidth = 100
 // narrowHelp has a command and all below it print help that is not wider.
 func narrowHelp(root *cobra.Command) {
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages ", fmt.Sprintf("Flags.FlagUsagesWrapped %d ", helpWidth)))
-	print := root.HelpFunc()
+	write := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		var text bytes.Buffer
 		out := cmd.OutOrStdout()
 		cmd.SetOut(&text)
-		print(cmd, args)
+		write(cmd, args)
 		cmd.SetOut(out)
 		_, _ = io.WriteString(out, narrow(text.String(), cmd.Example)) // help that nobody reads any more
 	})
