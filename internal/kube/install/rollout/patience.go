@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"k8s.io/utils/clock"
 )
 
 // patienceFactor times Cluster.Patience is all the time that there is, whatever moves.
@@ -15,20 +17,32 @@ func (x *Cluster) bound(ctx context.Context) (context.Context, context.CancelFun
 	if x.Patience <= 0 {
 		return ctx, func() {}
 	}
-	begun := time.Now()
+	why := &impatience{patienceFactor * x.Patience, "which is all the time that there is"}
+	ctx, end := context.WithTimeoutCause(ctx, why.after, why)
 	ctx, cancel := context.WithCancelCause(ctx)
-	still := time.AfterFunc(x.Patience, func() { cancel(&impatience{x.Patience, "and nothing moves"}) })
-	all := time.AfterFunc(patienceFactor*x.Patience, func() { cancel(&impatience{patienceFactor * x.Patience, "which is all the time that there is"}) })
+	moved := make(chan struct{}, 1)
+	go func() {
+		still := clock.RealClock{}.NewTimer(x.Patience)
+		defer still.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-moved:
+				still.Reset(x.Patience)
+			case <-still.C():
+				cancel(&impatience{x.Patience, "and nothing moves"})
+				return
+			}
+		}
+	}()
 	x.moved = func() {
-		if time.Since(begun) < patienceFactor*x.Patience {
-			still.Reset(x.Patience)
+		select {
+		case moved <- struct{}{}:
+		default: // it is about to be noted
 		}
 	}
-	return ctx, func() {
-		still.Stop()
-		all.Stop()
-		cancel(nil)
-	}
+	return ctx, func() { cancel(nil); end() }
 }
 
 // progress notes that something moved.

@@ -72,10 +72,10 @@ func (x *Cluster) await(ctx context.Context, all []condition) error {
 	switch {
 	case err == nil || len(all) == 0:
 		return nil
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return x.unready(context.WithoutCancel(ctx), "", all, why)
 	case errors.As(context.Cause(ctx), new(*impatience)):
 		return x.unready(context.WithoutCancel(ctx), context.Cause(ctx).Error(), all, why)
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return x.unready(context.WithoutCancel(ctx), "", all, why)
 	}
 	return fmt.Errorf("wait until mlbatch is ready: %w", err)
 }
