@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -128,12 +129,10 @@ func resolve(ctx context.Context, c client.Reader, ref Ref) (found, error) {
 	}
 	var all []found
 	var forbidden error
-	for _, k := range asked {
-		o := empty(k)
-		err := c.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, o)
-		switch {
+	for i, r := range readEach(ctx, c, asked, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}) {
+		switch k, err := asked[i], r.err; {
 		case err == nil:
-			all = append(all, found{Ref{Kind: k, Namespace: ref.Namespace, Name: ref.Name}, o})
+			all = append(all, found{Ref{Kind: k, Namespace: ref.Namespace, Name: ref.Name}, r.object})
 		case apierrors.IsForbidden(err):
 			forbidden = cmp.Or(forbidden, err)
 		case !apierrors.IsNotFound(err) && !apimeta.IsNoMatchError(err):
@@ -154,6 +153,27 @@ func resolve(ctx context.Context, c client.Reader, ref Ref) (found, error) {
 		return found{}, fmt.Errorf("you may not read %s: %w", ref, forbidden)
 	}
 	return found{}, missing(ctx, c, ref, asked)
+}
+
+// reading is an object, or why there is none.
+type reading struct {
+	object client.Object
+	err    error
+}
+
+// readEach reads the object of a name of each kind, all at a time: there are twenty kinds and more, and an
+// API server that has much to do takes half a second for each.
+func readEach(ctx context.Context, c client.Reader, asked []Kind, name types.NamespacedName) []reading {
+	out := make([]reading, len(asked))
+	var all sync.WaitGroup
+	for i, k := range asked {
+		all.Go(func() {
+			o := empty(k)
+			out[i] = reading{o, c.Get(ctx, name, o)}
+		})
+	}
+	all.Wait()
+	return out
 }
 
 func ownedByAny(f found, all []found) bool {
