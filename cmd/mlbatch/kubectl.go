@@ -4,8 +4,10 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -13,6 +15,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
 	"k8s.io/kubectl/pkg/cmd"
 
 	"github.com/mlbatch/mlbatch/internal/local"
@@ -68,6 +71,11 @@ func kubectl(c *cobra.Command, dir dataDir, args []string) error {
 	if err := chooseKubeconfig(dir); err != nil {
 		return err
 	}
+	if !verbose(args) {
+		// Without a cluster its libraries log the same failure five times before kubectl says it.
+		klog.LogToStderr(false)
+		klog.SetOutput(io.Discard)
+	}
 	// kubectl knows nothing of our context: what it serves ends by the signal itself,
 	// unless it wants to hear of it.
 	signal.Reset(os.Interrupt, syscall.SIGTERM)
@@ -79,6 +87,24 @@ func kubectl(c *cobra.Command, dir dataDir, args []string) error {
 	})
 	k.SetArgs(args)
 	return k.ExecuteContext(c.Context())
+}
+
+// verbose reports whether kubectl is asked to log what its libraries do.
+func verbose(args []string) bool {
+	for _, a := range args {
+		if a == "--" {
+			return false
+		}
+		if a == "-v" || a == "--v" || strings.HasPrefix(a, "-v=") || strings.HasPrefix(a, "--v=") {
+			return true
+		}
+		if rest, short := strings.CutPrefix(a, "-v"); short {
+			if _, err := strconv.Atoi(rest); err == nil {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // chooseKubeconfig points kubectl at our cluster, unless the user chose

@@ -28,6 +28,18 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// Logs of kubectl's libraries are for those who ask for them.
+func TestKubectlLogsWhatIsAskedFor(t *testing.T) {
+	for args, want := range map[string]bool{
+		"get pods": false, "get pods -v=6": true, "-v 6 get pods": true, "get pods -v6": true, "get pods --v=6": true,
+		"exec pod -- tool -v": false, "version": false, "get vpods": false, "get pods -vx": false,
+	} {
+		if got := verbose(strings.Fields(args)); got != want {
+			t.Errorf("kubectl %s: %t, want %t", args, got, want)
+		}
+	}
+}
+
 // TestU9Version: the program's own version, asked for in either way, and no flag of a
 // library on any command.
 func TestU9Version(t *testing.T) {

@@ -92,7 +92,7 @@ func TestAdministratorSetsUpACluster(t *testing.T) {
 		}
 	}
 	eventually(t, "the team is shown", says("team green", "Jobs: 1 running", "People: alice"))
-	eventually(t, "and what alice may see of it", says("team green --as alice", "You may not read ClusterQueues", "16"))
+	eventually(t, "and what alice may see of it, her quota with it", says("team green --as alice", "You may not read RoleBindings", "nvidia.com/gpu  8        16    8"))
 	if _, err := tries(t, "team edit green --gpus 4"); err == nil || !strings.Contains(err.Error(), "--yes") {
 		t.Errorf("less than is in use, without a word: %v", err)
 	}
