@@ -23,7 +23,8 @@ func TestManifestsAreWhole(t *testing.T) {
 		got = append(got, o.GetKind()+" "+o.GetNamespace()+"/"+o.GetName())
 	}
 	want := []string{
-		"PriorityClass /low-priority", "PriorityClass /default-priority", "PriorityClass /high-priority", "StorageClass /nfs-client-pokprod",
+		"PriorityClass /low-priority", "PriorityClass /default-priority", "PriorityClass /high-priority",
+		"WorkloadPriorityClass /low-priority", "WorkloadPriorityClass /default-priority", "WorkloadPriorityClass /high-priority", "StorageClass /nfs-client-pokprod",
 		"ResourceFlavor /default-flavor", "ClusterQueue /slack-cluster-queue",
 		"Namespace /blue", "ResourceQuota blue/objects", "ClusterQueue /blue-cluster-queue", "LocalQueue blue/default-queue", "RoleBinding blue/alice",
 		"Namespace /red", "ResourceQuota red/objects", "ClusterQueue /red-cluster-queue", "LocalQueue red/default-queue", "RoleBinding red/bob",

@@ -90,13 +90,15 @@ func whereGuards(conditions []admissionregistrationv1.MatchCondition) []client.O
 	policy, _ := out[0].(*admissionregistrationv1.ValidatingAdmissionPolicy)
 	policy.Spec.ParamKind = &admissionregistrationv1.ParamKind{APIVersion: kueue.GroupVersion.String(), Kind: "LocalQueue"}
 	policy.Spec.MatchConstraints.ResourceRules[0].ResourceNames = []string{rights.Binding}
+	// In the policy and not in its binding: while the API server does not know the parameters' kind, all
+	// that the policy is about is refused, whatever its bindings leave out.
+	policy.Spec.MatchConstraints.NamespaceSelector = &metav1.LabelSelector{
+		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: kueue.TeamNamespaceLabel, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"true"}}},
+	}
 	binding, _ := out[1].(*admissionregistrationv1.ValidatingAdmissionPolicyBinding)
 	binding.Spec.ParamRef = &admissionregistrationv1.ParamRef{
 		Selector: &metav1.LabelSelector{}, ParameterNotFoundAction: ptr.To(admissionregistrationv1.DenyAction),
 	}
-	binding.Spec.MatchResources = &admissionregistrationv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{
-		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: kueue.TeamNamespaceLabel, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"true"}}},
-	}}
 	return out
 }
 
