@@ -97,7 +97,7 @@ func judged(name string, wrong []string) int {
 	if flag.Lookup("test.v").Value.String() == "test2json" {
 		mark = "\x16" // so that the go command tells it from what tests print
 	}
-	fmt.Printf("%s=== RUN   %s\n    %s\n%s--- FAIL: %s (0.00s)\n", mark, name, strings.ReplaceAll(strings.Join(wrong, "\n"), "\n", "\n    "), mark, name)
+	fmt.Printf("%s=== RUN   %s\n    %s\n%s--- FAIL: %s (0.00s)\n%sFAIL\n", mark, name, strings.ReplaceAll(strings.Join(wrong, "\n"), "\n", "\n    "), mark, name, mark)
 	return 1
 }
 
