@@ -48,6 +48,7 @@ type LateError struct {
 // Error is a sentence.
 func (e *LateError) Error() string { return e.text }
 
+// Unwrap is why there was no more time.
 func (e *LateError) Unwrap() error { return e.err }
 
 func never(format string, args ...any) error { return &NeverError{fmt.Sprintf(format, args...)} }

@@ -173,7 +173,7 @@ func (f *future) run() {
 			}
 		}
 		f.arrive()
-		f.settle()
+		f.close()
 	}
 }
 

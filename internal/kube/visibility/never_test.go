@@ -46,3 +46,46 @@ func TestNever(t *testing.T) {
 		}
 	}
 }
+
+// TestOneOfManyAlikeIsJudged: jobs that ask for the same are judged once in a while, whatever they run;
+// those that ask for something else, or elsewhere, each.
+func TestOneOfManyAlikeIsJudged(t *testing.T) {
+	set := func(gpus, command string) []kueue.PodSet {
+		return []kueue.PodSet{{Name: "main", Count: 1, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name: "c", Command: []string{command}, Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{core.GPU: resource.MustParse(gpus)}},
+		}}}}}}
+	}
+	now := testclock.NewFakePassiveClock(time.Unix(1e6, 0))
+	judged := 0
+	fail := errors.New("not yet")
+	j := judge(func(core.Workload) (core.Reason, bool, error) {
+		judged++
+		return core.Reason{Code: core.ExceedsMaxQuota}, true, fail
+	})
+	answer := Never(j, fake.NewClientBuilder().WithScheme(scheme.New()).Build(), convert.Rules{}, now)
+	for i, step := range []struct {
+		why         string
+		queue       string
+		sets        []kueue.PodSet
+		known       bool // the engine knows by now
+		later       time.Duration
+		judged      int
+		wantsAnswer bool
+	}{
+		{"nothing is known", "q", set("9", "a"), false, 0, 1, false},
+		{"no answer is no answer to the next", "q", set("9", "a"), true, 0, 2, true},
+		{"the same", "q", set("9", "a"), true, 0, 2, true},
+		{"it runs something else", "q", set("9", "b"), true, 0, 2, true},
+		{"it asks for more", "q", set("10", "a"), true, 0, 3, true},
+		{"another queue", "r", set("9", "a"), true, 0, 4, true},
+		{"nodes may have changed", "q", set("9", "a"), true, foreseenFor + time.Second, 5, true},
+	} {
+		if step.known {
+			fail = nil
+		}
+		now.SetTime(now.Now().Add(step.later))
+		if got := answer(t.Context(), "blue", step.queue, step.sets); (got != "") != step.wantsAnswer || judged != step.judged {
+			t.Errorf("%d, %s: %q after %d judgements, want %d", i, step.why, got, judged, step.judged)
+		}
+	}
+}

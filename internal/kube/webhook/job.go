@@ -45,8 +45,8 @@ type jobHandler struct {
 	// make that way.
 	passed  passed
 	allowed []schema.GroupKind
-	// foresight tells of jobs that can never start.
-	foresight foresight
+	// never says which jobs can never start.
+	never Never
 }
 
 // mutate gives a new job a queue if it names none, suspends it until it is admitted

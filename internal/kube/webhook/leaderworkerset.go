@@ -161,7 +161,7 @@ func (h *setHandler) validate(ctx context.Context, req admission.Request) admiss
 		warnings = slices.Concat(warnings, leaderworkerset.Warnings(is), placesOf(leaderworkerset.Templates(is)), h.otherSchedulers(is))
 	}
 	if errs = append(errs, found...); was == nil && len(errs) == 0 {
-		warnings = append(warnings, h.foresight.of(ctx, "LeaderWorkerSet", req.Namespace, is.Labels[kueue.QueueNameLabel], leaderworkerset.Of(is).PodSets(is.Name, 0))...)
+		warnings = append(warnings, h.never.tell(ctx, "LeaderWorkerSet", req.Namespace, is.Labels[kueue.QueueNameLabel], leaderworkerset.Of(is).PodSets(is.Name, 0))...)
 		tried, said := h.tryPods(ctx, is, req.Namespace)
 		errs, warnings = append(errs, tried...), append(warnings, said...)
 	}

@@ -56,21 +56,3 @@ func TestToldOfWhatCannotStart(t *testing.T) {
 		})
 	}
 }
-
-// TestToldAtOnceOfManyAlike: the second of many equal jobs costs no question.
-func TestToldAtOnceOfManyAlike(t *testing.T) {
-	asked := 0
-	never := func(context.Context, string, string, []kueue.PodSet) string {
-		asked++
-		return "no node is large enough"
-	}
-	h := serveWith(t, webhook.Options{Never: never}, nil, nil, world()...)
-	for range 3 {
-		if r := send(t, h, ask{path: validateJob, new: job(queueLabel, "", isWaiting)}); len(r.Warnings) != 1 {
-			t.Errorf("warnings are %q", r.Warnings)
-		}
-	}
-	if asked != 1 {
-		t.Errorf("asked %d times", asked)
-	}
-}

@@ -183,7 +183,7 @@ func (h *servingHandler) validate(ctx context.Context, req admission.Request) ad
 		queue = t.Labels[kueue.QueueNameLabel]
 	}
 	if len(errs) == 0 {
-		warnings = append(warnings, h.foresight.ofPod(ctx, h.kind.GVK.Kind, req.Namespace, queue, t)...)
+		warnings = append(warnings, h.never.tellOfPod(ctx, h.kind.GVK.Kind, req.Namespace, queue, t)...)
 	}
 	return answer(req, errs).WithWarnings(warnings...)
 }

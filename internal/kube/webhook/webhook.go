@@ -239,6 +239,6 @@ func newJobHandler(c Cluster, decoder admission.Decoder, k *jobs.Kind, opts Opti
 		decoder: decoder, cluster: c, clock: opts.Clock, schedulers: opts.Schedulers, defaultQueue: opts.DefaultQueue,
 		scope: opts.Scope, limits: limited{opts.Limits, c.Jobs, c.Size}, policy: *opts.Policy, gates: gateRules{off: opts.NoAdmissionGates},
 		defaultClass: !opts.NoDefaultPriorityClass, passed: newPassed(opts.Clock), allowed: opts.AllowedKinds,
-		foresight: newForesight(opts.Never, opts.Clock),
+		never: opts.Never,
 	}
 }
