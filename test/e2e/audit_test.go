@@ -100,6 +100,7 @@ func unusedRights() []exception {
 		{`mlbatch-controller: delete appwrappers`, "when a job and all that is left of it is to be deleted some time after its end, which an administrator chooses"},
 		{`mlbatch-controller-team: (create|delete|get) (\w+\.(ray\.io|kubeflow\.org|trainer\.kubeflow\.org)|podgroups\.scheduling\.x-k8s\.io|horizontalpodautoscalers\.autoscaling|leaderworkersets\.\S+|jobsets\.\S+)$`, "AppWrappers make, read and delete components of every kind in the same way"},
 		{`mlbatch-controller-team: (create|delete|get|patch) (persistentvolumeclaims|secrets|serviceaccounts|configmaps|roles\.\S+|rolebindings\.\S+|horizontalpodautoscalers\.autoscaling)$`, "what jobs are given beside pods is made, kept as it should be and taken away in the same way, whatever it is"},
+		{`mlbatch-controller-team: delete replicasets`, "where a Deployment makes a pod in the moment in which its AppWrapper deletes them"},
 		{`mlbatch-controller-team: delete controllerrevisions`, "an old one, when a LeaderWorkerSet is changed for the second time"},
 	} {
 		out = append(out, exception{regexp.MustCompile(e[0]), e[1]})

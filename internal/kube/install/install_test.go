@@ -199,6 +199,20 @@ func TestEditRole(t *testing.T) {
 	}
 }
 
+// TestWhatMakesPodsAnewMayBeDeleted: an AppWrapper that has to go deletes what makes its pods anew, a
+// Deployment's ReplicaSet among it, and not only the pods, again and again.
+func TestWhatMakesPodsAnewMayBeDeleted(t *testing.T) {
+	c := fake.NewClientBuilder().WithScheme(scheme.New()).Build()
+	apply(t, c, "https://127.0.0.1:1")
+	role := &rbacv1.ClusterRole{}
+	get(t, c, "", install.TeamRole, role)
+	for _, of := range [][2]string{{"apps", "statefulsets"}, {"apps", "replicasets"}, {"batch", "jobs"}} {
+		if !allows(role.Rules, of[0], of[1], "delete") {
+			t.Errorf("the controller may not delete %s.%s", of[1], of[0])
+		}
+	}
+}
+
 func allows(rules []rbacv1.PolicyRule, group, resource, verb string) bool {
 	return slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool {
 		return slices.Contains(r.APIGroups, group) && slices.Contains(r.Verbs, verb) &&

@@ -294,6 +294,8 @@ func teamRules(all jobs.Kinds) []rbacv1.PolicyRule {
 	for _, w := range all.Wrappable() {
 		rules = append(rules, allow(w.GVK.Group, []string{"create", "delete", "get"}, w.Resource))
 	}
+	// What a Deployment of an AppWrapper has made goes before its pods, which it would make anew.
+	rules = append(rules, allow("apps", []string{"delete"}, "replicasets"))
 	// LeaderWorkerSets are made of them.
 	return append(rules,
 		allow("apps", []string{"create", "patch"}, "statefulsets"),
