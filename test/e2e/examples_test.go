@@ -39,7 +39,7 @@ type staged struct {
 }
 
 const (
-	stopped  = "mlbatch stop clusterqueue blue-cluster-queue"
+	stopped  = "waits"
 	resumed  = "mlbatch resume clusterqueue blue-cluster-queue"
 	theName  = "$(kubectl get workloads -n blue -o name | sed -n 's#.*/\\(pytorchjob-train-.*\\)#\\1#p')"
 	noServer = "a simulated node runs no processes"
@@ -233,6 +233,7 @@ func newStage(t *testing.T) *stage {
 	const anew = "kubectl delete pytorchjobs,jobs,jobsets,appwrappers -n blue --all >/dev/null && kubectl apply -f - >/dev/null && "
 	write("bin/again", "cat cluster.yaml | { "+anew+"mlbatch wait -n blue -l sweep=lr --for running; }")
 	write("bin/flaky", `sed 's#run-for: forever#run-for: 2s, mlbatch.dev/fail-first: "1", mlbatch.dev/exit-code: "3"#; s#^  pytorchReplicaSpecs:#  runPolicy: {cleanPodPolicy: None}\n&#' cluster.yaml | { `+anew+"true; }")
+	write("bin/waits", `mlbatch stop clusterqueue blue-cluster-queue && until mlbatch eta -n blue 2>/dev/null | grep -q train; do sleep 0.1; done`)
 	write("bin/bigAndSmall", `kubectl apply -f big-and-small.yaml >/dev/null && mlbatch wait blue/small --for running && until mlbatch ps -n blue --state Waiting -o name | grep -q big; do sleep 0.1; done`)
 	return s
 }
