@@ -272,11 +272,9 @@ func TestJobWithoutQueueIsHeld(t *testing.T) {
 		t.Fatal("the job was not suspended when it was created")
 	}
 	eventually(t, "it says that it needs a queue", waits(t, "blue", name, "Misconfigured", kueue.QueueNameLabel))
-	job := get()
-	job.SetLabels(map[string]string{kueue.QueueNameLabel: "default-queue"})
-	if err := admin.Update(t.Context(), job); err != nil {
-		t.Fatal(err)
-	}
+	edit(t, admin, get(), func(job *unstructured.Unstructured) {
+		job.SetLabels(map[string]string{kueue.QueueNameLabel: "default-queue"})
+	})
 	eventually(t, "with a queue it runs", func() string {
 		if n := len(pods(t, "blue", name)); n != 1 {
 			return fmt.Sprintf("%d pods", n)

@@ -24,7 +24,7 @@ spec:
   completions: 2
   parallelism: 2
   completionMode: Indexed
-  backoffLimit: 0
+  backoffLimit: 1 # the second failure ends it; by the first its other pod would be stopped
   template:
     spec:
       restartPolicy: Never

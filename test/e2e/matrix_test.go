@@ -12,6 +12,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -114,14 +115,7 @@ func TestEveryKindIsHeldAndLosesANode(t *testing.T) {
 	eventually(t, "jobs of all kinds run", func() string { return allRun(t, "blue", len(manifests)) })
 
 	policy := func(p kueue.StopPolicy) {
-		var q kueue.ClusterQueue
-		if err := admin.Get(t.Context(), client.ObjectKey{Name: "blue-cluster-queue"}, &q); err != nil {
-			t.Fatal(err)
-		}
-		q.Spec.StopPolicy = &p
-		if err := admin.Update(t.Context(), &q); err != nil {
-			t.Fatal(err)
-		}
+		edit(t, admin, &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "blue-cluster-queue"}}, func(q *kueue.ClusterQueue) { q.Spec.StopPolicy = &p })
 	}
 	t.Cleanup(func() {
 		_, _ = kubectl(t, "", "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: blue-cluster-queue}", "patch", "--type=merge", "-p", `{"spec":{"stopPolicy":"None"}}`)

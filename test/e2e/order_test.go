@@ -143,10 +143,7 @@ func TestS2ObjectsOfOtherControllers(t *testing.T) {
 	}
 	// One that has our finalizer, from the time before, goes all the same.
 	w := wrapper(t, "blue", name)
-	w.Finalizers = []string{aw.AppWrapperFinalizer}
-	if err := admin.Update(t.Context(), w); err != nil {
-		t.Fatal(err)
-	}
+	edit(t, admin, w, func(w *aw.AppWrapper) { w.Finalizers = []string{aw.AppWrapperFinalizer} })
 	if err := alice.Delete(t.Context(), w); err != nil {
 		t.Fatal(err)
 	}
