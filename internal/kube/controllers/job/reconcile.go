@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -85,6 +86,8 @@ type reconciler struct {
 	waiting waitList
 	// trials are what came of trying whether pods of jobs may be made.
 	trials memo.Table[trial]
+	// passed are the pods that might have been made a moment ago, by likeness.
+	passed *cache.LRUExpireCache
 	// made are the Workloads that were made, until the cache shows them.
 	made memo.Table[made]
 	// definition is what is known of that of the kind.
@@ -95,7 +98,7 @@ type reconciler struct {
 // admission.JobIndex, others.Index and, for the kind, PrebuiltIndex. How many jobs are handled at
 // the same time is the manager's GroupKindConcurrency.
 func SetupWithManager(mgr ctrl.Manager, kind *jobs.Kind, opts Options) error {
-	r := &reconciler{opts: opts, kind: kind, adapter: restoring(kind)}
+	r := &reconciler{opts: opts, kind: kind, adapter: restoring(kind), passed: newPassed(opts.Clock)}
 	gvk := kind.GVK()
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("job-"+gvk.Kind).

@@ -62,7 +62,7 @@ func newBench(t *testing.T, change func(*Options), objects ...client.Object) ben
 	if change != nil {
 		change(&opts)
 	}
-	return bench{&reconciler{opts: opts, kind: &jobs.Kind{}, adapter: batchjob.Adapter{}}, told}
+	return bench{&reconciler{opts: opts, kind: &jobs.Kind{}, adapter: batchjob.Adapter{}, passed: newPassed(opts.Clock)}, told}
 }
 
 // reconcileAll reconciles the Job until nothing is written any more, and returns it.

@@ -2,6 +2,8 @@ package job
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -12,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -22,9 +25,27 @@ const (
 	// trialAfter is how long an admitted job may have no pods until it is found out whether it may
 	// have any.
 	trialAfter = 5 * time.Second
-	// trialPause is after how long it is tried again.
+	// trialPause is after how long it is tried again, and for how long pods are not tried that are
+	// like others that might be made.
 	trialPause = 30 * time.Second
+	// passedMany bounds how many different pods are remembered.
+	passedMany = 4096
 )
+
+// likeness tells apart what pods say, whatever jobs they are of.
+type likeness [sha256.Size]byte
+
+// newPassed remembers which pods might have been made. On a cluster that is slow many jobs have no
+// pods for a while, mostly alike: to try each of them would make it slower.
+func newPassed(c cache.Clock) *cache.LRUExpireCache {
+	return cache.NewLRUExpireCacheWithClock(passedMany, c)
+}
+
+// likenessOf is that of a pod before it is given to a Workload.
+func likenessOf(p *corev1.Pod) (likeness, error) {
+	text, err := json.Marshal(p)
+	return sha256.Sum256(text), err
+}
 
 // trial is what came of trying whether pods of a job may be made. A restart tries anew.
 type trial struct {
@@ -99,11 +120,21 @@ func (r *reconciler) refusal(ctx context.Context, s *facts) (string, error) {
 		}
 		t := ps.Template.DeepCopy()
 		p := &corev1.Pod{ObjectMeta: t.ObjectMeta, Spec: t.Spec}
-		p.Namespace, p.Name, p.GenerateName = s.job.GetNamespace(), "", s.job.GetName()+"-"
+		p.Namespace, p.Name = s.job.GetNamespace(), ""
+		like, err := likenessOf(p)
+		if err != nil {
+			return "", fmt.Errorf("read the pods of %s: %w", ps.Name, err)
+		}
+		if _, passed := r.passed.Get(like); passed {
+			continue
+		}
+		p.GenerateName = s.job.GetName() + "-"
 		metav1.SetMetaDataAnnotation(&p.ObjectMeta, kueue.WorkloadAnnotation, s.workload.Name)
-		err := r.opts.Client.Create(ctx, p, client.DryRunAll)
+		err = r.opts.Client.Create(ctx, p, client.DryRunAll)
 		switch {
-		case err == nil, apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot create resource"):
+		case err == nil:
+			r.passed.Add(like, nil, trialPause)
+		case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot create resource"):
 		case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
 			return err.Error(), nil
 		default:

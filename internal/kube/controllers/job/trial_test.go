@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // TestForbiddenPodsHoldNoQuota: an admitted job that has no pods, because the API server lets none
@@ -95,5 +96,50 @@ func TestForbiddenPodsHoldNoQuota(t *testing.T) {
 	why = nil
 	if is, _ = step(trialPause); is.Annotations[kueue.PodsRefusedAnnotation] != "" {
 		t.Errorf("it may have pods, and is held: %v", is.Annotations)
+	}
+}
+
+// TestPodsAlikeAreTriedOnce: of jobs whose pods say the same, one a while has them tried, and each
+// in whose place a pod was refused.
+func TestPodsAlikeAreTriedOnce(t *testing.T) {
+	var refuses error
+	tried := 0
+	clock := clocktesting.NewFakePassiveClock(now)
+	b := newBench(t, func(o *Options) {
+		inner, _ := o.Client.(client.WithWatch)
+		o.Clock = clock
+		o.Client = interceptor.NewClient(inner, interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+			tried++
+			return refuses
+		}})
+	})
+	another := func(change func(*facts)) facts {
+		s := facts{job: aJob(), workload: aWorkload(), facts: jobs.Facts{PodSets: []kueue.PodSet{{Name: "main", Count: 2, Template: template()}}}}
+		change(&s)
+		return s
+	}
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("violates PodSecurity baseline"))
+	same := func(*facts) {}
+	for _, c := range []struct {
+		why     string
+		after   time.Duration
+		change  func(*facts)
+		refuses error
+		tried   int
+	}{
+		{"nothing is known of the first", 0, same, nil, 1},
+		{"the second is like it", 0, func(s *facts) { s.job.SetName("other"); s.workload.Name = "job-other" }, nil, 0},
+		{"another namespace has rules of its own", 0, func(s *facts) { s.job.SetNamespace("red") }, nil, 1},
+		{"other pods", 0, func(s *facts) { s.facts.PodSets[0].Template.Spec.HostNetwork = true }, forbidden, 1},
+		{"those were refused and may be made by now", 0, func(s *facts) { s.facts.PodSets[0].Template.Spec.HostNetwork = true }, forbidden, 1},
+		{"rules may have changed since", trialPause + time.Second, same, nil, 1},
+	} {
+		clock.SetTime(clock.Now().Add(c.after))
+		tried, refuses = 0, c.refuses
+		s := another(c.change)
+		why, err := b.refusal(t.Context(), &s)
+		if err != nil || (why != "") != (c.refuses != nil) || tried != c.tried {
+			t.Errorf("%s: tried %d times, want %d: %q, %v", c.why, tried, c.tried, why, err)
+		}
 	}
 }
