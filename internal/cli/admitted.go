@@ -12,6 +12,7 @@ import (
 
 	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/api/recovery"
 	"github.com/mlbatch/mlbatch/internal/facts"
 )
 
@@ -47,24 +48,40 @@ func admitted(p Picture, j facts.Job, e *Explanation) {
 
 // recovered tells how often pods of a job of which mlbatch makes the pods failed and were made anew.
 func (e *Explanation) recovered(p Picture) {
+	r := p.recovery()
+	if r == nil {
+		return
+	}
+	text := remadeText(r)
+	if at := r.LastFailureTime; at != nil {
+		text += ", the last time " + p.ago(at.Time) + " ago"
+	}
+	e.say("%s", text)
+}
+
+// recovery is what is remembered of a job of which mlbatch makes the pods, and made some anew; nil
+// of others.
+func (p *Picture) recovery() *recovery.Recovery {
 	k := kindOf(p.Asked.Kind)
 	if p.Other == nil || k == nil || k.Operated == nil {
-		return
+		return nil
 	}
 	r := k.Operated.Recall(p.Other)
 	if r == nil || r.Failures+r.FreeFailures+r.Attempt == 0 {
-		return
+		return nil
 	}
+	return r
+}
+
+// remadeText says how often pods were made anew.
+func remadeText(r *recovery.Recovery) string {
 	text := "Pods of it failed " + times(r.Failures+r.FreeFailures) + " and were made anew"
 	if r.Failures+r.FreeFailures == 0 {
 		text = "All its pods were made anew " + times(r.Attempt)
 	} else if r.Attempt > 0 {
 		text += ", all of them " + times(r.Attempt)
 	}
-	if at := r.LastFailureTime; at != nil {
-		text += ", the last time " + p.ago(at.Time) + " ago"
-	}
-	e.say("%s", text)
+	return text
 }
 
 // wrapper adds what an AppWrapper says about its own recovery.

@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -54,9 +55,37 @@ func TakeStarts(ctx context.Context, c client.Reader, ask PendingAsker, namespac
 	if err := errors.Join(errs...); err != nil && len(out) == 0 {
 		return nil, err
 	}
+	lost, err := queueless(ctx, c, namespace, queues.Items)
+	if err != nil {
+		return nil, err
+	}
+	out = append(out, lost...)
 	slices.SortStableFunc(out, func(a, b WaitingRow) int {
 		return cmp.Or(compareStarts(a.Start, b.Start), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Position, b.Position))
 	})
+	return out, nil
+}
+
+// queueless are those that wait and name a LocalQueue that is not there: no line has them.
+func queueless(ctx context.Context, c client.Reader, namespace string, queues []kueue.LocalQueue) (out []WaitingRow, err error) {
+	var list kueue.WorkloadList
+	if err := readable(c.List(ctx, &list, client.InNamespace(namespace))); err != nil {
+		return nil, fmt.Errorf("list Workloads: %w", err)
+	}
+	there := map[[2]string]bool{}
+	for i := range queues {
+		there[[2]string{queues[i].Namespace, queues[i].Name}] = true
+	}
+	for i := range list.Items {
+		w := &list.Items[i]
+		if name := string(w.Spec.QueueName); name == "" || there[[2]string{w.Namespace, name}] || !waits(w) || !ptr.Deref(w.Spec.Active, true) {
+			continue
+		}
+		out = append(out, WaitingRow{
+			Namespace: w.Namespace, Name: jobName(w), Workload: w.Name, Queue: string(w.Spec.QueueName), Priority: ptr.Deref(w.Spec.Priority, 0),
+			Created: w.CreationTimestamp.UTC(), Reason: kueue.ReasonMisconfigured, QueueMissing: true,
+		})
+	}
 	return out, nil
 }
 
@@ -89,9 +118,19 @@ func StartColumns(now time.Time) []Column[WaitingRow] {
 		{Title: "NAMESPACE", Rank: 2, Text: func(r WaitingRow) string { return r.Namespace }},
 		{Title: "NAME", Text: func(r WaitingRow) string { return r.Name }},
 		{Title: "QUEUE", Rank: 4, Text: func(r WaitingRow) string { return r.Queue }},
-		{Title: "#", Rank: 3, Text: func(r WaitingRow) string { return strconv.Itoa(r.Position) }},
+		{Title: "#", Rank: 3, Text: func(r WaitingRow) string {
+			if r.QueueMissing {
+				return ""
+			}
+			return strconv.Itoa(r.Position)
+		}},
 		{Title: "WAITED", Rank: 1, Text: func(r WaitingRow) string { return duration.HumanDuration(max(now.Sub(r.Created), 0)) }},
-		{Title: "STARTS IN", Text: func(r WaitingRow) string { return StartText(r.Start, now) }, Less: func(a, b WaitingRow) int { return compareStarts(a.Start, b.Start) }},
+		{Title: "STARTS IN", Text: func(r WaitingRow) string {
+			if r.QueueMissing {
+				return "no such queue"
+			}
+			return StartText(r.Start, now)
+		}, Less: func(a, b WaitingRow) int { return compareStarts(a.Start, b.Start) }},
 		{Title: "EVEN CHANCE BY", Wide: true, Text: func(r WaitingRow) string {
 			if r.Start == nil {
 				return ""

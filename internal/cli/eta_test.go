@@ -103,6 +103,33 @@ func TestStarts(t *testing.T) {
 	}
 }
 
+// TestWhatNamesAQueueThatIsNotThereIsListed: no line has it, and still it waits.
+func TestWhatNamesAQueueThatIsNotThereIsListed(t *testing.T) {
+	workload := func(name string, change func(*kueue.Workload)) *kueue.Workload {
+		w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "blue", Name: "job-" + name, CreationTimestamp: metav1.NewTime(now().Add(-time.Hour)),
+			OwnerReferences: []metav1.OwnerReference{{Kind: "Job", Name: name, Controller: new(true)}},
+		}, Spec: kueue.WorkloadSpec{QueueName: "gone"}}
+		change(w)
+		return w
+	}
+	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(
+		&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "q"}},
+		workload("moved", func(*kueue.Workload) {}),
+		workload("here", func(w *kueue.Workload) { w.Spec.QueueName = "q" }),
+		workload("held", func(w *kueue.Workload) { w.Spec.Active = new(false) }),
+		workload("runs", func(w *kueue.Workload) { w.Status.Admission = &kueue.Admission{ClusterQueue: "c"} }),
+	).Build()
+	rows, err := cli.TakeStarts(t.Context(), c, pendingOf{"blue/q": nil}, "blue")
+	if err != nil || len(rows) != 1 || rows[0].Name != "moved" || rows[0].Queue != "gone" || !rows[0].QueueMissing {
+		t.Fatalf("%v, %+v", err, rows)
+	}
+	var out bytes.Buffer
+	if err := cli.PrintTable(&out, cli.StartColumns(now()), rows, cli.Layout{Width: 100}); err != nil || !strings.Contains(out.String(), "no such queue") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
 // TestWhyTellsTheStart: the words of why, by how much is known.
 func TestWhyTellsTheStart(t *testing.T) {
 	for name, tc := range map[string]struct {

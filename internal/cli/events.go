@@ -46,7 +46,7 @@ func (p *Picture) findEvents(ctx context.Context, c client.Reader) error {
 		e := &all.Items[i]
 		of := e.InvolvedObject
 		switch {
-		case strings.HasPrefix(e.Reason, failedCreate) && makers[of.Kind+"/"+of.Name] && later(e, p.Failed):
+		case unmade(e.Reason) && makers[of.Kind+"/"+of.Name] && later(e, p.Failed):
 			p.Failed = e
 		case e.Reason == notOurs && makers[of.Kind+"/"+of.Name] && later(e, p.NotKept):
 			p.NotKept = e
@@ -62,6 +62,13 @@ func (p *Picture) findEvents(ctx context.Context, c client.Reader) error {
 		p.Stays = nil
 	}
 	return nil
+}
+
+// unmade reports whether events of a reason tell that something of a job could not be made.
+func unmade(reason string) bool {
+	return strings.HasPrefix(reason, failedCreate) || slices.ContainsFunc(kinds.All(), func(k jobs.Kind) bool {
+		return k.Operated != nil && k.Operated.Unmade != "" && k.Operated.Unmade == reason
+	})
 }
 
 // concerns reports whether an object is the job or one of its pods.
@@ -101,6 +108,8 @@ func (p *Picture) makers(ctx context.Context, c client.Reader) (map[string]bool,
 		}
 	case p.Other != nil:
 		root = p.Other
+	case p.Deployment != nil, p.Set != nil:
+		return out, p.makersOfServers(ctx, c, out)
 	default:
 		return out, nil
 	}

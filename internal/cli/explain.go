@@ -183,7 +183,7 @@ func loose(p Picture, j facts.Job, e *Explanation) {
 		queuedPods(p, j, e)
 		return
 	}
-	if p.Set != nil && (len(p.Parts) > 0 || p.Set.GetLabels()[kueue.QueueNameLabel] != "") {
+	if len(p.Parts) > 0 || p.servesQueued() {
 		queuedSet(p, j, e)
 		return
 	}
@@ -217,6 +217,7 @@ func queuedPods(p Picture, j facts.Job, e *Explanation) {
 	}
 	e.State, e.Reason = facts.Running, reasonPodsQueued
 	e.pods(p, j)
+	e.lacks(p)
 	if len(waiting) == 0 {
 		return
 	}

@@ -359,7 +359,7 @@ func ownerOf(f found) (Ref, types.UID) {
 	}{
 		{AppWrapper, pod.Labels[appwrapper.AppWrapperLabel]},
 		{Workload, workloadOf(pod)},
-		{PodGroup, pod.Labels[podgroup.PodGroupLabel]},
+		{PodGroup, podgroup.Named(pod.Labels)},
 	} {
 		if by.name != "" {
 			return Ref{Kind: by.kind, Namespace: f.ref.Namespace, Name: by.name}, ""
@@ -484,7 +484,7 @@ func (p *Picture) owns(pod *corev1.Pod) bool {
 	case p.Pod != nil:
 		return pod.UID == p.Pod.UID && pod.Name == p.Pod.Name
 	case p.PodGroup != nil:
-		return pod.Labels[podgroup.PodGroupLabel] == p.PodGroup.Name
+		return podgroup.Named(pod.Labels) == p.PodGroup.Name
 	case p.Deployment != nil:
 		s, err := metav1.LabelSelectorAsSelector(p.Deployment.Spec.Selector)
 		return err == nil && !s.Empty() && s.Matches(labels.Set(pod.Labels))

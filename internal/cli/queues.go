@@ -509,6 +509,8 @@ type WaitingRow struct {
 	Message   string    `json:"message,omitempty"`
 	// Start is when it is expected to start, nil if that is not known.
 	Start *visibility.Start `json:"start,omitempty"`
+	// QueueMissing says that there is no LocalQueue of the name that it has.
+	QueueMissing bool `json:"queueMissing,omitempty"`
 }
 
 // WaitingRows are the lines of what waits, in order. Whether they wait for quota is theirs to say:

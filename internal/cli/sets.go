@@ -161,10 +161,13 @@ func queuedSet(p Picture, j facts.Job, e *Explanation) {
 			names = append(names, fmt.Sprintf("%d more", n-most))
 		}
 		e.say("%s is not queued itself: its pods are, as Workloads %s", e.Object, strings.Join(names, ", "))
+	} else if queue := p.Root().GetLabels()[kueue.QueueNameLabel]; queue != "" {
+		e.say("%s is meant for queue %s: its pods are queued as they are made", e.Object, queue)
 	} else {
-		e.say("%s is meant for queue %s: its pods are queued as they are made", e.Object, p.Set.GetLabels()[kueue.QueueNameLabel])
+		e.say("%s is in a namespace of a team: its pods are queued as they are made", e.Object)
 	}
 	e.pods(p, j)
+	e.lacks(p)
 	e.part(p)
 }
 

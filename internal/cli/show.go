@@ -173,6 +173,10 @@ func Show(ctx context.Context, c client.Reader, logs LogTail, ref Ref, lines int
 
 // standsByPods is how what is not queued itself stands by its pods, which are.
 func (p *Picture) standsByPods(j *facts.Job) {
+	if j.Stage == facts.Loose && len(p.Pods) == 0 && p.servesQueued() {
+		j.State, j.Reason, j.LocalQueue = facts.Starting, reasonPodsQueued, p.Root().GetLabels()[kueue.QueueNameLabel]
+		return
+	}
 	if j.Stage != facts.Loose || !slices.ContainsFunc(p.Pods, func(o corev1.Pod) bool { return held(&o) }) {
 		return
 	}

@@ -211,3 +211,31 @@ func TestEvents(t *testing.T) {
 		t.Errorf("since a moment: %+v, %v", rows, err)
 	}
 }
+
+// TestTimelineTellsTheFirstStartAndTheRestart: what was made anew within its quota began when its
+// first pods did, and what made it begin anew is told, also of pods that are gone.
+func TestTimelineTellsTheFirstStartAndTheRestart(t *testing.T) {
+	c := cluster(t, filepath.Join("testdata", "show", "restarted.yaml")).Build()
+	for job, want := range map[string][]string{
+		"train": {
+			"00:02:01 Started started", "00:06:00 Restarted pods of it failed 2 times and were made anew, all of them once", "00:06:11 Started all run again: 1 pod runs on node-0 (1)",
+		},
+		"once": {"00:02:02 Started started", "00:04:00 PodFailed", "00:04:11 Started all run again: 1 pod runs on node-0 (1)"},
+	} {
+		s, err := cli.Show(t.Context(), c, nil, cli.Ref{Namespace: "blue", Name: job}, 0, now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, m := range s.Timeline {
+			if m.Step != cli.Submitted && m.Step != cli.Admits {
+				got = append(got, fmt.Sprintf("%s %s %s", m.At.Format(time.TimeOnly), m.Step, m.Text))
+			}
+		}
+		for i := range want {
+			if len(got) != len(want) || !strings.HasPrefix(got[i], want[i]) {
+				t.Fatalf("%s:\n%s\nwant\n%s", job, strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+		}
+	}
+}

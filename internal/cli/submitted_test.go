@@ -69,3 +69,47 @@ func TestWhatOneSubmitsIsFoundByThatName(t *testing.T) {
 		t.Errorf("nodes have %s", got)
 	}
 }
+
+// TestWhatHasNoPodsIsListedWithTheReason: what makes pods that are queued one by one or in groups is
+// in no queue before the first of them is there. It is listed all the same, and why says what keeps
+// them from being made.
+func TestWhatHasNoPodsIsListedWithTheReason(t *testing.T) {
+	c := cluster(t, "testdata/submitted/unmade.yaml").Build()
+	s, err := cli.TakeSurvey(t.Context(), c, "", client.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for i := range s.Rows {
+		r := &s.Rows[i]
+		lines = append(lines, fmt.Sprintf("%s %s %s %q %d/%d %d %s", r.Kind, r.Name, r.State, r.Queue, r.Running, r.Pods, r.GPUs, r.Trouble))
+	}
+	slices.Sort(lines)
+	want := []string{
+		`Deployment soon Starting "" 0/1 0 its pods are not there yet`,
+		`Deployment web Starting "q" 0/1 0 its pods could not be made: error looking up service account blue/x`,
+		`LeaderWorkerSet llm Starting "q" 0/6 0 its pods could not be made: violates PodSecurity`,
+		`StatefulSet db Starting "" 0/2 2 its pods could not be made: create Pod db-0 in StatefulSet db failed error: exceeded quota`,
+	}
+	if !slices.Equal(lines, want) {
+		t.Errorf("ps has\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
+	}
+	for name, says := range map[string]string{
+		"db":  "They could not be made, 8m ago: StatefulSet db: create Pod db-0 in StatefulSet db failed error: exceeded quota",
+		"llm": "They could not be made, 8m ago: LeaderWorkerSet llm: violates PodSecurity",
+		"web": "They could not be made, 8m ago: ReplicaSet web-5d8f: error looking up service account blue/x",
+	} {
+		p, err := cli.Gather(t.Context(), c, story{}, cli.Ref{Namespace: "blue", Name: name}, now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := cli.Explain(p)
+		if e.State != "Starting" || e.Reason != "PodsQueued" || !strings.Contains(strings.Join(e.Sentences, " "), says) {
+			t.Errorf("why %s: %s %s %q, want %q", name, e.State, e.Reason, e.Sentences, says)
+		}
+		shown, err := cli.Show(t.Context(), c, nil, cli.Ref{Namespace: "blue", Name: name}, 0, now())
+		if err != nil || shown.State != "Starting" || shown.Reason != "PodsQueued" {
+			t.Errorf("show %s: %v, %+v", name, err, shown)
+		}
+	}
+}

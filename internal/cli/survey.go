@@ -117,6 +117,11 @@ func TakeSurvey(ctx context.Context, c client.Reader, namespace string, in clien
 		}
 	}
 	out.Rows = append(out.Rows, s.podRows()...)
+	podless, err := s.podless(ctx, out.Rows)
+	if err != nil {
+		return nil, err
+	}
+	out.Rows = append(out.Rows, podless...)
 	if err := s.driven(ctx, out.Rows); err != nil {
 		return nil, err
 	}
@@ -210,6 +215,7 @@ type surveyor struct {
 	lock      sync.Mutex // while lists are read
 	unread    []string
 	objects   map[types.UID]*seen
+	servers   []server
 	workloads []kueue.Workload
 	pods      []corev1.Pod
 	teams     map[string]bool
@@ -257,6 +263,9 @@ func (s *surveyor) read(ctx context.Context) error {
 		func() error { return s.readTeams(ctx) },
 		func() error { return s.readTargets(ctx) },
 	)
+	for k, gvk := range serverKinds() {
+		reads = append(reads, func() error { return s.readServers(ctx, k, gvk) })
+	}
 	errs := make([]error, len(reads))
 	var running sync.WaitGroup
 	for i, read := range reads {

@@ -183,13 +183,20 @@ const mostPods = 5
 
 // podsSaid adds when pods started, were restarted and failed.
 func (t *timeline) podsSaid(j *facts.Job) {
+	first, broke := t.remade()
 	var started time.Time
 	failed, restarted := 0, 0
 	for _, m := range failedFirst(Members(t.p.Workload, t.p.Pods)) {
 		if s := m.Pod.Status.StartTime; s != nil && t.by(m.Pod, s.Time).After(started) {
 			started = t.by(m.Pod, s.Time)
 		}
+		if s := m.Pod.Status.StartTime; s != nil && (first.IsZero() || t.by(m.Pod, s.Time).Before(first)) {
+			first = t.by(m.Pod, s.Time)
+		}
 		if at, how := failedAt(m.Pod), howFailed(m.Pod); m.Pod.Status.Phase == corev1.PodFailed {
+			if at.Before(never()) && at.After(broke) {
+				broke = at
+			}
 			if failed++; failed <= mostPods && at.Before(never()) {
 				t.add(t.by(m.Pod, at), Fails, "%s failed%s%s", m.Name(), onNode(m.Pod), how)
 			}
@@ -202,9 +209,31 @@ func (t *timeline) podsSaid(j *facts.Job) {
 			}
 		}
 	}
-	if j.State == facts.Running {
-		t.add(started, Starts, "started: %s on %s", lowered(strings.TrimSuffix(runs(len(j.Pods.Running), j.Pods.Wanted), ",")), nodes(j.Pods.Running))
+	again := !broke.IsZero() && first.Before(broke)
+	if again {
+		t.add(first, Starts, "started")
 	}
+	if j.State == facts.Running {
+		word := "started"
+		if again && started.After(broke) {
+			word = "all run again"
+		}
+		t.add(started, Starts, word+": %s on %s", lowered(strings.TrimSuffix(runs(len(j.Pods.Running), j.Pods.Wanted), ",")), nodes(j.Pods.Running))
+	}
+}
+
+// remade tells that pods of the job failed and were made anew by those who run its kind, and when
+// its first pods were made and when the last failed; zero if none did.
+func (t *timeline) remade() (first, broke time.Time) {
+	r := t.p.recovery()
+	if r == nil || r.LastFailureTime == nil {
+		return time.Time{}, time.Time{}
+	}
+	t.add(r.LastFailureTime.Time, Restarts, "%s", lowered(remadeText(r)))
+	if r.StartTime != nil {
+		first = r.StartTime.Time
+	}
+	return first, r.LastFailureTime.Time
 }
 
 // by is a time that the clock of a pod's node says, as far as it can be: that clock may be wrong, and

@@ -225,6 +225,9 @@ const (
 	GroupsUpdating    = "GroupsUpdating"
 )
 
+// PodsNotMade is what the message of Progressing begins with while pods may not be made.
+const PodsNotMade = "Pods could not be made: "
+
 // LeaderWorkerSetStatus is how it stands.
 type LeaderWorkerSetStatus struct {
 	// conditions are Available, Progressing and UpdateInProgress.

@@ -58,6 +58,9 @@ type Operated struct {
 	// the words of its kind. It depends on nothing else, so that the same is written
 	// whoever writes it.
 	Project func(Object, *Plan, *Standing) Object
+	// Unmade is the reason of events that tell that members could not be made, where users of the
+	// kind know it by another word than FailedCreate with the kind of the member; "" is that.
+	Unmade string
 	// Tells are the events that a change of the status is told with, of kinds whose users know
 	// them from the kind's own operator. It is asked once the change is written; nil tells nothing.
 	Tells func(was, is Object) []Event

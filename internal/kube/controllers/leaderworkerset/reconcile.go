@@ -36,6 +36,7 @@ import (
 	api "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
+	"github.com/mlbatch/mlbatch/internal/kube/memo"
 	"github.com/mlbatch/mlbatch/internal/kube/others"
 	"github.com/mlbatch/mlbatch/internal/kube/turns"
 )
@@ -59,6 +60,8 @@ const (
 type reconciler struct {
 	Options
 	told told
+	// trials are what came of trying whether pods that sets lack may be made.
+	trials memo.Table[trial]
 }
 
 // Cached are the objects of which the cache need not hold all.
@@ -100,6 +103,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	w := &leaderworkerset.World{Object: &api.LeaderWorkerSet{}, Now: r.Clock.Now()}
 	if err := r.Client.Get(ctx, req.NamespacedName, w.Object); err != nil {
 		r.told.forget(req.NamespacedName)
+		r.trials.Forget(req.NamespacedName)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if w.Object.DeletionTimestamp != nil {
@@ -115,6 +119,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if w.Leaders != nil && !metav1.IsControlledBy(w.Leaders, w.Object) {
 		return r.waitForName(w)
 	}
+	again := r.missed(ctx, w)
 	step, err := leaderworkerset.Next(w)
 	if err != nil {
 		r.event(w.Object, corev1.EventTypeWarning, eventInvalid, err.Error())
@@ -127,7 +132,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("LeaderWorkerSet %s: %w", req.NamespacedName, err)
 	}
-	return reconcile.Result{}, nil
+	return reconcile.Result{RequeueAfter: again}, nil
 }
 
 // gather reads what there is of a set.

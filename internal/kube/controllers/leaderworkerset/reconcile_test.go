@@ -267,3 +267,77 @@ func TestTrouble(t *testing.T) {
 }
 
 func newEvent(o client.Object) event.CreateEvent { return event.CreateEvent{Object: o} }
+
+// A set whose pods the namespace does not take says so, on itself, and once they are taken it says
+// that no more: Kubernetes tells it on the StatefulSets only.
+func TestPodsThatMayNotBeMadeAreToldOnTheSet(t *testing.T) {
+	refusal := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "s-0", errors.New("violates PodSecurity"))
+	tried := []string{}
+	b := newBench(t, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+		p, is := o.(*corev1.Pod)
+		of := (&client.CreateOptions{}).ApplyOptions(opts)
+		if !is || len(of.DryRun) == 0 {
+			o.SetCreationTimestamp(metav1.NewTime(time.Unix(1000, 0)))
+			return c.Create(ctx, o, opts...)
+		}
+		tried = append(tried, p.Name)
+		if refusal != nil {
+			return refusal
+		}
+		return nil
+	}}, set())
+	says := func() string {
+		l := set()
+		if err := b.Client.Get(t.Context(), client.ObjectKeyFromObject(l), l); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range l.Status.Conditions {
+			if c.Type == api.Progressing {
+				return c.Message
+			}
+		}
+		return ""
+	}
+	b.settle()
+	if b.told("FailedCreate") || len(tried) > 0 {
+		t.Fatalf("tried at once: %v", tried)
+	}
+	b.clock.SetTime(b.clock.Now().Add(missedAfter))
+	b.settle()
+	if result, err := b.look(); err != nil || result.RequeueAfter != trialPause {
+		t.Errorf("looks again after %v, %v", result, err)
+	}
+	if len(tried) != 1 || tried[0] != "s-0" || !strings.Contains(says(), "violates PodSecurity") || !b.told("violates PodSecurity") || b.told("FailedCreate") {
+		t.Errorf("tried %v, condition %q", tried, says())
+	}
+	refusal = nil
+	b.clock.SetTime(b.clock.Now().Add(trialPause))
+	b.settle()
+	if got := says(); got != "Replicas are progressing" || b.told("FailedCreate") {
+		t.Errorf("the namespace takes them now, condition %q", got)
+	}
+	b.pod("s", "s-0", nil)
+	b.settle()
+	refusal = apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "s-0-1", errors.New("exceeded quota"))
+	b.clock.SetTime(b.clock.Now().Add(trialPause + missedAfter))
+	b.settle()
+	if got := tried[len(tried)-1]; got != "s-0-1" || !strings.Contains(says(), "exceeded quota") {
+		t.Errorf("tried %v, condition %q", tried, says())
+	}
+}
+
+// A pod of others that has the name of one of a set's is told of.
+func TestNamesOfPodsThatAreTakenAreToldOnTheSet(t *testing.T) {
+	b := newBench(t, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+		if _, is := o.(*corev1.Pod); is { // a dry run of the fake client asks for no name
+			return apierrors.NewAlreadyExists(schema.GroupResource{Resource: "pods"}, o.GetName())
+		}
+		return c.Create(ctx, o, opts...)
+	}}, set(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "s-0"}})
+	b.settle()
+	b.clock.SetTime(b.clock.Now().Add(missedAfter))
+	b.settle()
+	if !b.told("there is another Pod s-0") {
+		t.Error("a name that is taken is not told of")
+	}
+}

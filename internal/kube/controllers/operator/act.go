@@ -301,7 +301,7 @@ func (r *reconciler) create(ctx context.Context, l *look, s *podplan.Step) (time
 			return 0, err
 		}
 		if err != nil {
-			r.notMade(l, notCreated+m.called(), err.Error())
+			r.notMade(l, r.unmadeReason(&m), err.Error())
 			return 0, err
 		}
 		members = append(members, m)
@@ -320,7 +320,7 @@ func (r *reconciler) create(ctx context.Context, l *look, s *podplan.Step) (time
 			return takenPause, nil
 		}
 		if err != nil {
-			r.notMade(l, notCreated+batch[0].called(), refusal(err))
+			r.notMade(l, r.unmadeReason(&batch[0]), refusal(err))
 			return 0, err
 		}
 		made += len(batch)
@@ -330,6 +330,11 @@ func (r *reconciler) create(ctx context.Context, l *look, s *podplan.Step) (time
 	})
 	r.unmade.Forget(client.ObjectKeyFromObject(l.job))
 	return 0, nil
+}
+
+// unmadeReason is the reason of events that tell that a member could not be made.
+func (r *reconciler) unmadeReason(m *member) string {
+	return cmp.Or(r.kind.Operated.Unmade, notCreated+m.called())
 }
 
 // notMade tells a job why something of it could not be made, as an event and, by its kind, in its

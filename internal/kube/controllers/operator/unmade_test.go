@@ -77,6 +77,26 @@ func TestWhatCannotBeMadeIsTold(t *testing.T) {
 	}
 }
 
+// TestKindsHaveTheirWordForWhatCannotBeMade: users of a kind look for the event that they know.
+func TestKindsHaveTheirWordForWhatCannotBeMade(t *testing.T) {
+	b := newBench(t, aToy("lab", ofJobs))
+	operated := *b.r.kind.Operated
+	operated.Unmade = "ToyCreationFailed"
+	b.r.kind.Operated = &operated
+	b.before = func(verb string, o client.Object) error {
+		if _, is := o.(*batchv1.Job); verb != "create" || !is {
+			return nil
+		}
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "things"}, o.GetName(), errors.New("because"))
+	}
+	for range 4 {
+		_, _ = b.step() // it is refused
+	}
+	if said := b.said(); !strings.Contains(said, "ToyCreationFailed") || strings.Contains(said, "FailedCreate") {
+		t.Errorf("it says %s", said)
+	}
+}
+
 // TestDeletedArtifactsComeBack: a file that somebody deleted is made again without a change of the
 // job, though it is not watched.
 func TestDeletedArtifactsComeBack(t *testing.T) {

@@ -38,6 +38,7 @@ func Kind() jobs.Kind {
 			Makes:     []schema.GroupResource{{Resource: "services"}, {Resource: "persistentvolumeclaims"}},
 			Recall:    jobs.Of(func(js *api.JobSet) *recovery.Recovery { return js.Status.Recovery }),
 			Project:   project,
+			Unmade:    "JobCreationFailed",
 		},
 		Replaces:       whole,
 		Injection:      jobs.InTemplates(places),

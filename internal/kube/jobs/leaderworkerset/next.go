@@ -30,7 +30,9 @@ type World struct {
 	Pods []*corev1.Pod
 	// Revisions are the templates that are kept.
 	Revisions []*appsv1.ControllerRevision
-	Now       time.Time
+	// NotMade is why pods that are missing may not be made, "" if nobody knows of a reason.
+	NotMade string
+	Now     time.Time
 }
 
 // Step is what has to be done. All of it may be done at once, in this order.
@@ -438,8 +440,12 @@ func status(w *World, groups []*group, plan rolling, hash string) api.LeaderWork
 		set(api.Available, true, api.AllGroupsReady, "All replicas are ready")
 		set(api.Progressing, false, api.AllGroupsReady, "All replicas are ready")
 	} else {
-		set(api.Available, false, api.GroupsProgressing, "Replicas are progressing")
-		set(api.Progressing, true, api.GroupsProgressing, "Replicas are progressing")
+		message := "Replicas are progressing"
+		if w.NotMade != "" {
+			message = api.PodsNotMade + w.NotMade
+		}
+		set(api.Available, false, api.GroupsProgressing, message)
+		set(api.Progressing, true, api.GroupsProgressing, message)
 	}
 	if plan.updating {
 		set(api.UpdateInProgress, true, api.GroupsUpdating, "Groups are replaced by those of the newest template")
