@@ -8,6 +8,17 @@ import (
 // PodGroupLabel on a pod names its PodGroup.
 const PodGroupLabel = "scheduling.x-k8s.io/pod-group"
 
+// OldPodGroupLabel does so in manifests for older versions of scheduler plugins.
+const OldPodGroupLabel = "pod-group.scheduling.sigs.k8s.io"
+
+// Named is the PodGroup that a pod with these labels names, "" if it names none.
+func Named(labels map[string]string) string {
+	if name := labels[PodGroupLabel]; name != "" {
+		return name
+	}
+	return labels[OldPodGroupLabel]
+}
+
 // PodGroupPhase is where a PodGroup stands.
 type PodGroupPhase string
 

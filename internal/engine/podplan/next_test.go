@@ -635,10 +635,11 @@ func TestCount(t *testing.T) {
 	p.Roles[0].Count = 0
 	seen := []podplan.Seen{
 		pod("Worker", 0, podplan.Ready), pod("Worker", 1, podplan.Running), pod("Worker", 2, podplan.Failed), pod("Worker", 3, podplan.Succeeded), pod("Elf", 0, podplan.Ready),
+		pod("Worker", 4, podplan.Pending),
 	}
 	m := podplan.Memory{Done: map[string]podplan.Indexes{"Worker": {{First: 3, Last: 3}}}}
 	got := p.Count(seen, &m)
-	want := map[string]podplan.Tally{"Master": {}, "Worker": {Active: 2, Ready: 1, Succeeded: 1, Failed: 1}}
+	want := map[string]podplan.Tally{"Master": {}, "Worker": {Active: 3, Ready: 1, Pending: 1, Succeeded: 1, Failed: 1}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -93,8 +93,8 @@ const (
 
 // Tally counts a role's members.
 type Tally struct {
-	// Active have not ended, Ready of them are ready.
-	Active, Ready int32
+	// Active have not ended, Ready of them are ready, and Pending have not begun.
+	Active, Ready, Pending int32
 	// Succeeded are those that are done, Failed those that are there and failed.
 	Succeeded, Failed int32
 	// Held are held back.
@@ -126,6 +126,9 @@ func (p *Plan) Count(seen []Seen, m *Memory) map[string]Tally {
 				fallthrough
 			default:
 				t.Active++
+			}
+			if s.Life == Pending && !s.Held {
+				t.Pending++
 			}
 		case Succeeded:
 		}

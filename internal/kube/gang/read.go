@@ -32,7 +32,7 @@ func KeyOf(pod *corev1.Pod) (Key, bool) {
 
 // GroupOf names the PodGroup that a pod carries the label of.
 func GroupOf(pod *corev1.Pod) (Key, bool) {
-	if name := pod.Labels[podgroup.PodGroupLabel]; name != "" {
+	if name := podgroup.Named(pod.Labels); name != "" {
 		return Key{KindPodGroup, pod.Namespace, name}, true
 	}
 	return Key{}, false

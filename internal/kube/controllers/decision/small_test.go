@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -65,7 +66,7 @@ func TestWhere(t *testing.T) {
 		", on 1, 2, 3, 4, 5, 6, 7, 8": on("1 2 3 4 5 6 7 8"),
 		", on 1, 2, 3, 4, 5, 6, 7, 8 and 1 more nodes": on("1 2 3 4 5 6 7 8 9"),
 	} {
-		if got := where(a); got != want {
+		if got := where(a, nil); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
@@ -84,6 +85,8 @@ func TestNotes(t *testing.T) {
 		return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, Message: message}
 	}
 	placed := core.Admission{Queue: "q", PodSets: []core.PodSetAdmission{{Places: []core.Place{{Node: "n1", Count: 1}}}}}
+	moved := core.Admission{Queue: "q", PodSets: []core.PodSetAdmission{{Places: []core.Place{{Node: "cordoned", Count: 1}, {Node: "gone", Count: 1}, {Node: "n1", Count: 1}}}}}
+	ready := corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}
 	key := core.Key{Namespace: "n", Name: "w"}
 	preempted := core.Evict{Key: key, For: core.Key{Namespace: "n", Name: "other"}, Reason: core.EvictReason(kueue.ReasonInClusterQueue), Why: core.Reason{Queue: "q"}}
 	cases := map[string]struct {
@@ -99,7 +102,7 @@ func TestNotes(t *testing.T) {
 			[]string{"Admitted by ClusterQueue q after 1m30s, on n1"},
 			map[string]float64{"quota_reserved_workloads_total": 1, "admitted_workloads_total": 1},
 		},
-		"moved": {core.Replace{Key: key, Admission: placed}, workload(), []string{"Planned nodes went away, planned again, on n1"}, nil},
+		"moved, and what had ended on nodes that went away stays in the plan": {core.Replace{Key: key, Admission: moved}, workload(), []string{"Planned nodes went away, planned again, on n1"}, nil},
 		"preempted": {
 			preempted, workload(is(kueue.WorkloadEvicted, kueue.ReasonPreempted, "for other")),
 			[]string{"for other", "Preempted workload n/w of ClusterQueue q, by InClusterQueue", "related to n/w"},
@@ -122,7 +125,11 @@ func TestNotes(t *testing.T) {
 			heard := &listener{}
 			l := New(Options{
 				Clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), Recorder: heard, Metrics: m,
-				Client: fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(&kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "other"}}).Build(),
+				Client: fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(
+					&kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "other"}},
+					&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: ready},
+					&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "cordoned"}, Spec: corev1.NodeSpec{Unschedulable: true}, Status: ready},
+				).Build(),
 			})
 			l.tell(t.Context(), c.decision, c.workload)
 			if diff := cmp.Diff(c.want, heard.notes); diff != "" {

@@ -36,10 +36,10 @@ func (l *Loop) tell(ctx context.Context, d core.Decision, w *kueue.Workload) {
 			reason, action = kueue.ReasonAdmitted, "Admit"
 			message = "Admitted by ClusterQueue "
 		}
-		message += d.Admission.Queue + " after " + wait.Round(time.Second).String() + where(d.Admission)
+		message += d.Admission.Queue + " after " + wait.Round(time.Second).String() + where(d.Admission, nil)
 	case core.Replace:
 		reason, action = "Moved", "Move"
-		message = "Planned nodes went away, planned again" + where(d.Admission)
+		message = "Planned nodes went away, planned again" + where(d.Admission, l.takesWork(ctx))
 	case core.Evict:
 		reason, action, message = l.evicted(d, w)
 	case core.Refuse:
@@ -87,13 +87,23 @@ func queueOf(w *kueue.Workload) kueue.ClusterQueueReference {
 	return w.Status.Admission.ClusterQueue
 }
 
-// where lists the planned nodes of an admission, for an event.
-func where(a core.Admission) string {
+// takesWork reports of nodes whether new pods may go there: of those that went away a plan keeps the
+// places of pods that have ended, or still do.
+func (l *Loop) takesWork(ctx context.Context) func(node string) bool {
+	return func(node string) bool {
+		var n corev1.Node
+		return l.opts.Client.Get(ctx, client.ObjectKey{Name: node}, &n) == nil && convert.Node(&n).State.TakesWork()
+	}
+}
+
+// where lists the planned nodes of an admission, for an event: those of which named is true, or all
+// if it is nil.
+func where(a core.Admission, named func(node string) bool) string {
 	const most = 8
 	var nodes []string
 	for _, ps := range a.PodSets {
 		for _, p := range ps.Places {
-			if !slices.Contains(nodes, p.Node) {
+			if !slices.Contains(nodes, p.Node) && (named == nil || named(p.Node)) {
 				nodes = append(nodes, p.Node)
 			}
 		}

@@ -254,6 +254,7 @@ func (r *reconciler) do(ctx context.Context, unit types.NamespacedName, s facts,
 			if out.Annotations[pod.PodGroupKindAnnotation] != "" { // our scheduler would wait for those that it is none of
 				delete(out.Annotations, pod.PodGroupKindAnnotation)
 				delete(out.Labels, podgroup.PodGroupLabel)
+				delete(out.Labels, podgroup.OldPodGroupLabel)
 			}
 			return r.write(ctx, p, out)
 		})

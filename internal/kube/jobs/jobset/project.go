@@ -38,7 +38,8 @@ func counts(js *api.JobSet, s *jobs.Standing) []api.ReplicatedJobStatus {
 		name := js.Spec.ReplicatedJobs[i].Name
 		t := s.Counts[podSet(name)]
 		out = append(out, api.ReplicatedJobStatus{
-			Name: name, Ready: t.Ready, Succeeded: t.Succeeded, Failed: t.Failed, Active: t.Active, Suspended: t.Held,
+			Name: name, Ready: t.Ready, Succeeded: t.Succeeded, Failed: t.Failed, Suspended: t.Held,
+			Active: t.Active - t.Pending, // Jobs without pods are not
 		})
 	}
 	return out

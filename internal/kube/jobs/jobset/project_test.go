@@ -95,6 +95,16 @@ func TestStory(t *testing.T) {
 	}
 }
 
+// TestJobsWithoutPodsAreNotActive: clients take the active Jobs for those of which pods are there.
+func TestJobsWithoutPodsAreNotActive(t *testing.T) {
+	js := decode(t, pair)
+	js = projected(t, js, compiled(t, js), &jobs.Standing{Memory: podplan.Memory{Started: at(1)}, Counts: tallies(podplan.Tally{Active: 1, Pending: 1}, podplan.Tally{Active: 2, Ready: 1, Pending: 1}), Now: at(2)})
+	want := []api.ReplicatedJobStatus{{Name: "leader"}, {Name: "workers", Active: 1, Ready: 1}}
+	if diff := cmp.Diff(want, js.Status.ReplicatedJobsStatus); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // TestFailures: the word for a failure says who decided.
 func TestFailures(t *testing.T) {
 	for want, m := range map[string]podplan.Memory{

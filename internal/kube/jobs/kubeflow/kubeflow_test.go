@@ -330,6 +330,32 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// TestQueueOfPolicyStaysWhileItRuns: a job that runs has its place, whatever queue its policy names.
+func TestQueueOfPolicyStaysWhileItRuns(t *testing.T) {
+	policy := func(suspend, queue string) string {
+		return "runPolicy: {suspend: " + suspend + ", schedulingPolicy: {queue: " + queue + "}}, "
+	}
+	for name, v := range variants() {
+		for change, tc := range map[string]struct {
+			was, is string
+			refused bool
+		}{
+			"another":                {policy("false", "a"), policy("false", "b"), true},
+			"first":                  {"", policy("false", "b"), true},
+			"none":                   {policy("false", "a"), "", true},
+			"same":                   {policy("false", "a"), policy("false", "a"), false},
+			"while it is suspended":  {policy("true", "a"), policy("true", "b"), false},
+			"with its being stopped": {policy("false", "a"), policy("true", "b"), false},
+			"with its being started": {policy("true", "a"), policy("false", "b"), true},
+		} {
+			errs := v.kind.ValidateChange(v.decode(t, tc.was+v.roles()), v.decode(t, tc.is+v.roles()))
+			if refused := len(errs) > 0; refused != tc.refused || refused && errs[0].Field != "spec.runPolicy.schedulingPolicy.queue" {
+				t.Errorf("%s, %s: %v", name, change, errs)
+			}
+		}
+	}
+}
+
 // TestRunningJobStaysIntelligible: fields beside roles and policy are looked at, too. A tenant
 // whose running job nobody can read any more would keep its GPUs in spite of an eviction.
 func TestRunningJobStaysIntelligible(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	api "github.com/mlbatch/mlbatch/api/kubeflow/v1"
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 )
 
 // mostPods is more than any cluster has.
@@ -30,12 +31,24 @@ func (v *Variant) validateChange(was, is api.Job) field.ErrorList {
 	if a, b := ptr.Deref(was.Policy().ManagedBy, ""), ptr.Deref(is.Policy().ManagedBy, ""); a != b {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "runPolicy", "managedBy"), "it cannot be changed: delete the job and create it anew"))
 	}
+	if a, b := queueOf(was), queueOf(is); a != b && !suspended(is) {
+		errs = append(errs, field.Invalid(field.NewPath("spec", "runPolicy", "schedulingPolicy", "queue"), b,
+			"it cannot be changed while the job is not suspended: delete the job and submit it anew; the queue of mlbatch is the label "+kueue.QueueNameLabel))
+	}
 	wrong := v.validate(is)
 	same := equality.Semantic.DeepEqual(*was.Roles(), *is.Roles()) && equality.Semantic.DeepEqual(was.Policy(), is.Policy())
 	if len(wrong) > 0 && same && len(v.validate(was)) > 0 {
 		return errs
 	}
 	return append(errs, wrong...)
+}
+
+// queueOf is the queue of other schedulers that a job names.
+func queueOf(j api.Job) string {
+	if p := j.Policy().SchedulingPolicy; p != nil {
+		return p.Queue
+	}
+	return ""
 }
 
 // check finds what is wrong with a job as it was read.

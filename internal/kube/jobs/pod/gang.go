@@ -33,7 +33,7 @@ func GangGroups() []string {
 // Named is the PodGroup that a pod names in the way of another scheduler, by API group and
 // name; "" if it names none.
 func Named(p *corev1.Pod) (group, name string) {
-	if name := p.Labels[podgroup.PodGroupLabel]; name != "" {
+	if name := podgroup.Named(p.Labels); name != "" {
 		return podgroup.GroupVersion.Group, name
 	}
 	for _, key := range []string{"scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name"} {

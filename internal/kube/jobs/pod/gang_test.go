@@ -16,6 +16,7 @@ func TestNamed(t *testing.T) {
 	}{
 		"none":               {func(*corev1.Pod) {}, "", ""},
 		"scheduler plugins":  {func(p *corev1.Pod) { p.Labels["scheduling.x-k8s.io/pod-group"] = "a" }, "scheduling.x-k8s.io", "a"},
+		"older plugins":      {func(p *corev1.Pod) { p.Labels["pod-group.scheduling.sigs.k8s.io"] = "a" }, "scheduling.x-k8s.io", "a"},
 		"Volcano":            {note("scheduling.k8s.io/group-name", "a"), "scheduling.volcano.sh", "a"},
 		"Volcano, otherwise": {note("scheduling.volcano.sh/group-name", "a"), "scheduling.volcano.sh", "a"},
 		"Kubernetes":         {func(p *corev1.Pod) { p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("a")} }, "scheduling.k8s.io", "a"},
