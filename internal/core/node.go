@@ -57,11 +57,34 @@ type Filter struct {
 	Terms []Selector
 	// Must holds in addition: nodeSelector and the labels of assigned flavors.
 	Must Selector
+	// Volumes of the pod that not every node reaches, sorted by claim; they hold in addition.
+	Volumes []Volume
 	// Tolerations of the pod and of assigned flavors.
 	Tolerations []Toleration
 	// Refused are nodes that refused such pods of this workload, sorted by name. Those that
 	// take some of them are admitted.
 	Refused []NodeRefusal
+}
+
+// Volume is what a pod keeps its data on, and which nodes reach it.
+type Volume struct {
+	// Claim is the name of its PersistentVolumeClaim.
+	Claim string
+	// Terms are alternatives, one at least, of what a node that reaches it has.
+	Terms []Selector
+}
+
+// reachedBy reports whether a node reaches the volume.
+func (v Volume) reachedBy(n *Node) bool { return anyMatches(v.Terms, n.Labels) }
+
+// String says where the volume is, as kubectl writes selectors.
+func (v Volume) String() string {
+	return "the volume of claim " + v.Claim + ", which is on " + termsText(v.Terms)
+}
+
+// anyMatches reports whether labels satisfy one of some alternatives.
+func anyMatches(terms []Selector, labels map[string]string) bool {
+	return slices.ContainsFunc(terms, func(s Selector) bool { return s.Matches(labels) })
 }
 
 // Admits reports whether the filter lets a pod run on the node, leaving aside
@@ -78,8 +101,13 @@ func selects(f *Filter, n *Node) bool {
 	if !f.Must.Matches(n.Labels) {
 		return false
 	}
-	if len(f.Terms) > 0 && !slices.ContainsFunc(f.Terms, func(s Selector) bool { return s.Matches(n.Labels) }) {
+	if len(f.Terms) > 0 && !anyMatches(f.Terms, n.Labels) {
 		return false
+	}
+	for _, v := range f.Volumes {
+		if !v.reachedBy(n) {
+			return false
+		}
 	}
 	_, bad := Untolerated(n.Taints, f.Tolerations)
 	return !bad
@@ -92,7 +120,8 @@ func (f Filter) Unrefused() Filter {
 }
 
 // Unmet says what keeps a node from serving the filter's pods, as kubectl writes
-// selectors and taints, if that is one thing alone: a requirement, alternatives of which all fail, or a single taint.
+// selectors and taints, if that is one thing alone: a requirement, alternatives of which all fail, a
+// volume, or a single taint.
 func (f Filter) Unmet(n *Node) (text string, taint, single bool) {
 	var found []string
 	for _, r := range f.Must {
@@ -100,8 +129,13 @@ func (f Filter) Unmet(n *Node) (text string, taint, single bool) {
 			found = append(found, r.String())
 		}
 	}
-	if len(f.Terms) > 0 && !slices.ContainsFunc(f.Terms, func(s Selector) bool { return s.Matches(n.Labels) }) {
+	if len(f.Terms) > 0 && !anyMatches(f.Terms, n.Labels) {
 		found = append(found, f.TermsText())
+	}
+	for _, v := range f.Volumes {
+		if !v.reachedBy(n) {
+			found = append(found, v.String())
+		}
 	}
 	for _, t := range n.Taints {
 		if _, bad := Untolerated([]Taint{t}, f.Tolerations); bad {
@@ -115,9 +149,11 @@ func (f Filter) Unmet(n *Node) (text string, taint, single bool) {
 }
 
 // TermsText writes the alternatives of required node affinity.
-func (f Filter) TermsText() string {
-	parts := make([]string, len(f.Terms))
-	for i, t := range f.Terms {
+func (f Filter) TermsText() string { return termsText(f.Terms) }
+
+func termsText(terms []Selector) string {
+	parts := make([]string, len(terms))
+	for i, t := range terms {
 		parts[i] = t.String()
 	}
 	return strings.Join(parts, " or ")

@@ -93,8 +93,8 @@ type Reason struct {
 	// Holders are those that hold what is short, at most five, most relevant first.
 	Ahead   Key
 	Holders []Key
-	// Detail is a short literal fact, such as the untolerated taint, the limit that is in the
-	// way on nodes, or what a node answered.
+	// Detail is a short literal fact, such as the untolerated taint, the limit or the volume that is
+	// in the way on nodes, or what a node answered.
 	Detail string
 }
 

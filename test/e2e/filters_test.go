@@ -88,6 +88,36 @@ func TestRuntimeClassChoosesNodes(t *testing.T) {
 	}
 }
 
+// TestPodsRunWhereTheirVolumeIs: a claim that is bound to the disk of a node has its pods planned there,
+// and a job that cannot go there says what keeps it away.
+func TestPodsRunWhereTheirVolumeIs(t *testing.T) {
+	awaitEmpty(t, "blue")
+	admin, alice := user(t, ""), user(t, "alice")
+	create(t, admin, `{apiVersion: v1, kind: PersistentVolume, metadata: {name: disk-of-node-2}, spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], storageClassName: "", persistentVolumeReclaimPolicy: Retain,
+  hostPath: {path: /data}, claimRef: {namespace: blue, name: data}, nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node-2]}]}]}}}}`, "")
+	t.Cleanup(func() {
+		if err := admin.Delete(withoutCancel(t), &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "disk-of-node-2"}}); err != nil {
+			t.Error(err)
+		}
+	})
+	claim := create(t, alice, `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], storageClassName: "", resources: {requests: {storage: 1Gi}}}}`, "blue")
+	eventually(t, "the claim is bound", func() string {
+		var c corev1.PersistentVolumeClaim
+		if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: claim}, &c); err != nil || c.Status.Phase != corev1.ClaimBound {
+			return fmt.Sprintf("%v, %v", c.Status.Phase, err)
+		}
+		return ""
+	})
+	const data = `volumes: [{name: data, persistentVolumeClaim: {claimName: data}}], containers: [{` + filteredContainer + `}]`
+	create(t, alice, filteredJob("near-its-data", 2, data), "blue")
+	eventually(t, "both pods run where the data is", onNodes(t, "near-its-data", 2, 1))
+	if node := pods(t, "blue", "near-its-data")[0].Spec.NodeName; node != "node-2" {
+		t.Errorf("they run on %s, and only node-2 has the disk", node)
+	}
+	create(t, alice, filteredJob("elsewhere", 1, `nodeSelector: {kubernetes.io/hostname: node-1}, `+data), "blue")
+	eventually(t, "it says what keeps it from node-1", waits(t, "blue", "elsewhere", "the volume of claim data, which is on kubernetes.io/hostname"))
+}
+
 // TestPodsThatKeepApartGetNodesOfTheirOwn: three on three nodes, and a fourth is known to have none.
 func TestPodsThatKeepApartGetNodesOfTheirOwn(t *testing.T) {
 	awaitEmpty(t, "blue")

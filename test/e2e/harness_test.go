@@ -117,12 +117,19 @@ func tryCreate(t testing.TB, c client.Client, manifest, namespace string) (*unst
 	return &o, err
 }
 
-// eventually waits until check returns "", and fails with the last answer.
+// eventually waits until check returns "", and fails with the last answer once that has been the
+// same for as long as one has patience: on a slow machine something moves for longer.
 func eventually(t testing.TB, what string, check func() string) {
 	t.Helper()
-	last := "never checked"
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(context.Context) (bool, error) {
-		last = check()
+	last, since := "never checked", time.Now()
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 4*patience, true, func(context.Context) (bool, error) {
+		now := check()
+		if now != last {
+			last, since = now, time.Now()
+		}
+		if last != "" && time.Since(since) > patience {
+			return false, context.DeadlineExceeded
+		}
 		return last == "", nil
 	})
 	if err != nil {

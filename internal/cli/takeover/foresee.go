@@ -99,6 +99,9 @@ func (p *Picture) changes(marks []Mark) []cache.Change {
 	for i := range p.Runtimes {
 		add(cache.RuntimeClass, &p.Runtimes[i])
 	}
+	for i := range p.Volumes {
+		add(cache.Volume, &p.Volumes[i])
+	}
 	for i := range p.Nodes {
 		add(cache.Node, &p.Nodes[i])
 	}

@@ -66,6 +66,7 @@ type Picture struct {
 	Namespaces  []corev1.Namespace
 	LimitRanges []corev1.LimitRange
 	Runtimes    []nodev1.RuntimeClass
+	Volumes     []corev1.PersistentVolume
 	Jobs        []batchv1.Job
 	RayClusters int // that run
 	OldMPIJobs  int
@@ -256,6 +257,8 @@ func (p *Picture) surroundings(ctx context.Context, c client.Client) (err error)
 	p.LimitRanges, e = list(ctx, c, &corev1.LimitRangeList{}, func(l *corev1.LimitRangeList) []corev1.LimitRange { return l.Items })
 	read(e)
 	p.Runtimes, e = list(ctx, c, &nodev1.RuntimeClassList{}, func(l *nodev1.RuntimeClassList) []nodev1.RuntimeClass { return l.Items })
+	read(e)
+	p.Volumes, e = list(ctx, c, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) []corev1.PersistentVolume { return l.Items })
 	read(e)
 	p.Pods, e = list(ctx, c, &corev1.PodList{}, func(l *corev1.PodList) []corev1.Pod { return l.Items })
 	read(e)

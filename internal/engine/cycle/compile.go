@@ -214,21 +214,17 @@ func (j *judge) option(p *core.PodSet, g *core.ResourceGroup, name string, reque
 	return o
 }
 
-// matchesFlavor evaluates a pod's node selector and affinity over the labels of
+// matchesFlavor evaluates a pod's node selector, affinity and volumes over the labels of
 // a flavor, ignoring labels that the flavor does not speak of.
 func matchesFlavor(f core.Filter, labels map[string]string) bool {
 	if !over(f.Must, labels).Matches(labels) {
 		return false
 	}
-	if len(f.Terms) == 0 {
-		return true
+	possible := func(s core.Selector) bool { return over(s, labels).Matches(labels) }
+	if len(f.Terms) > 0 && !slices.ContainsFunc(f.Terms, possible) {
+		return false
 	}
-	for _, t := range f.Terms {
-		if over(t, labels).Matches(labels) {
-			return true
-		}
-	}
-	return false
+	return !slices.ContainsFunc(f.Volumes, func(v core.Volume) bool { return !slices.ContainsFunc(v.Terms, possible) })
 }
 
 // over keeps the requirements on the given labels.
@@ -319,6 +315,15 @@ func (j *judge) blameFlavor(why *core.Reason) {
 	why.Detail = strings.Join(labels, ", ")
 }
 
+// volumesText says where the volumes of pods are; "" if every node reaches them.
+func volumesText(all []core.Volume) string {
+	parts := make([]string, len(all))
+	for i, v := range all {
+		parts[i] = v.String()
+	}
+	return strings.Join(parts, " and ")
+}
+
 // nodeReason is a shortage as a reason.
 func nodeReason(g *group, set int, short place.Shortage) core.Reason {
 	return core.Reason{
@@ -326,6 +331,6 @@ func nodeReason(g *group, set int, short place.Shortage) core.Reason {
 		PodSet: g.equivalence.podSets[set].Name, PodsFit: short.Fit, PodsWanted: short.Wanted,
 		Nodes: short.Nodes, NodesDown: short.Down,
 		Resource: short.Resource, Need: short.Need, Limit: short.Largest,
-		NodesRefused: short.Refused, Detail: cmp.Or(short.Answer, short.Limit),
+		NodesRefused: short.Refused, Detail: cmp.Or(short.Answer, short.Limit, volumesText(g.equivalence.podSets[set].Filter.Volumes)),
 	}
 }

@@ -250,7 +250,7 @@ func (ad *admissions) dumpFilters(w *workload) []FilterState {
 }
 
 func sameFilter(a, b core.Filter) bool {
-	if len(a.Terms)+len(b.Terms)+len(a.Must)+len(b.Must)+len(a.Refused)+len(b.Refused) == 0 && slices.Equal(a.Tolerations, b.Tolerations) {
+	if len(a.Terms)+len(b.Terms)+len(a.Must)+len(b.Must)+len(a.Volumes)+len(b.Volumes)+len(a.Refused)+len(b.Refused) == 0 && slices.Equal(a.Tolerations, b.Tolerations) {
 		return true // as it is for most
 	}
 	var x, y strings.Builder

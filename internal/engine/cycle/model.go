@@ -288,6 +288,7 @@ func (ct *catalog) filter(s *equivalence, set int, flavors []string) core.Filter
 	filter := core.Filter{
 		Terms:       p.Filter.Terms,
 		Must:        slices.Clone(p.Filter.Must),
+		Volumes:     p.Filter.Volumes,
 		Tolerations: slices.Clone(p.Filter.Tolerations),
 		Refused:     p.Filter.Refused,
 	}

@@ -136,7 +136,11 @@ func nodes(r core.Reason) string {
 	}
 	switch r.Cause {
 	case core.NoSuchNode:
-		return fmt.Sprintf("no node%s satisfies the node selector, affinity and tolerations", on)
+		s := fmt.Sprintf("no node%s satisfies the node selector, affinity and tolerations", on)
+		if r.Detail != "" {
+			s += " and reaches " + r.Detail
+		}
+		return s
 	case core.FlavorEmpty:
 		return fmt.Sprintf("no node has the labels of flavor %s (%s)", r.Flavor, r.Detail)
 	case core.PodTooLarge:

@@ -49,6 +49,11 @@ func TestSentence(t *testing.T) {
 			core.Reason{Code: core.TopologyPlacementFailed, Cause: core.NodesShort, PodSet: "main", PodsFit: 1, PodsWanted: 2, Nodes: 5, Detail: "host port 80/TCP"},
 			"couldn't assign flavors to pod set main: nodes have room for only 1 out of 2 pod(s). Total nodes: 5; in the way: host port 80/TCP",
 		},
+		"a volume out of reach": {
+			"where it is",
+			core.Reason{Code: core.TopologyPlacementFailed, Cause: core.NoSuchNode, PodSet: "main", Detail: "the volume of claim data, which is on zone=a"},
+			"couldn't assign flavors to pod set main: no node satisfies the node selector, affinity and tolerations and reaches the volume of claim data, which is on zone=a",
+		},
 		"some nodes refused": {
 			"their answer",
 			core.Reason{Code: core.TopologyPlacementFailed, Cause: core.NodesShort, PodSet: "main", PodsFit: 1, PodsWanted: 2, Nodes: 5, NodesRefused: 2, Detail: "no such volume"},

@@ -131,6 +131,14 @@ func FilterKey(b *strings.Builder, f core.Filter) {
 	}
 	b.WriteByte('&')
 	selectorKey(b, f.Must)
+	for _, v := range f.Volumes {
+		b.WriteString("%" + strconv.Quote(v.Claim))
+		for _, t := range v.Terms {
+			b.WriteByte('(')
+			selectorKey(b, t)
+			b.WriteByte(')')
+		}
+	}
 	for _, t := range f.Tolerations {
 		b.WriteString("~" + strconv.Quote(t.Key) + strconv.Quote(t.Value) + strconv.Quote(string(t.Effect)))
 		if t.Exists {

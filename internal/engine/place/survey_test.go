@@ -197,6 +197,17 @@ func TestInTheWay(t *testing.T) {
 	if d := cmp.Diff(want, s.InTheWay(k)); d != "" {
 		t.Errorf("in the way (-want +got):\n%s", d)
 	}
+	reached := ofKind("k")
+	reached.Volumes = []core.Volume{{Claim: "data", Terms: []core.Selector{{{Key: "kind", Operator: core.In, Values: []string{"x"}}}, {{Key: "disk", Operator: core.Exists}}}}}
+	far := s.Class(gpus(1), reached)
+	if far == k {
+		t.Error("pods with a volume are of the class of those without")
+	}
+	for _, o := range s.InTheWay(far) {
+		if want := "the volume of claim data, which is on kind=x or disk"; o.Text != want && o.Text != "kind=k" {
+			t.Errorf("%q is in the way, want %q", o.Text, want)
+		}
+	}
 	taints := []core.Taint{{Key: "odd", Value: "1", Effect: "NoSchedule"}, {Key: "new", Effect: "NoExecute"}}
 	for most, want := range [][]core.Taint{nil, taints[:1], taints, taints} {
 		if d := cmp.Diff(want, s.TaintsInTheWay(k, most)); d != "" {

@@ -27,6 +27,7 @@ const (
 	Namespace
 	LimitRange
 	RuntimeClass
+	Volume
 	PriorityClass
 	Node
 	Pod

@@ -19,7 +19,7 @@ func (w *World) Workload(k core.Key) core.Workload { return w.workloads[k].workl
 
 func (w *World) translate(o *kueue.Workload) core.Workload {
 	limits := w.limits[o.Namespace]
-	s := convert.Surroundings{RuntimeClasses: w.classes, Priorities: w.priorities}
+	s := convert.Surroundings{RuntimeClasses: w.classes, Volumes: w.volumes[o.Namespace], Priorities: w.priorities}
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
 		s.LimitRanges = append(s.LimitRanges, limits[name])
 	}
@@ -56,10 +56,48 @@ func (b *batch) surroundings(c Change) {
 	}
 }
 
-// retranslate translates the waiting workloads anew around which limits or
-// classes changed.
+// volume takes in a PersistentVolume.
+func (b *batch) volume(c Change) {
+	w := b.world
+	var claim core.Key
+	var terms []core.Selector
+	limited := false
+	if v, there := c.Object.(*corev1.PersistentVolume); there {
+		claim, terms, limited = convert.Reach(v)
+	}
+	if was, known := w.claims[c.Name]; known && (!limited || was != claim) {
+		delete(w.claims, c.Name)
+		b.claims[was] = true
+		if !hasValue(w.claims, was) { // else it is bound to another by now
+			delete(w.volumes[was.Namespace], was.Name)
+		}
+		if len(w.volumes[was.Namespace]) == 0 {
+			delete(w.volumes, was.Namespace)
+		}
+	}
+	if !limited {
+		return
+	}
+	if w.volumes[claim.Namespace] == nil {
+		w.volumes[claim.Namespace] = map[string][]core.Selector{}
+	}
+	w.claims[c.Name], w.volumes[claim.Namespace][claim.Name] = claim, terms
+	b.claims[claim] = true
+}
+
+func hasValue[K, V comparable](m map[K]V, value V) bool {
+	for _, v := range m {
+		if v == value {
+			return true
+		}
+	}
+	return false
+}
+
+// retranslate translates the waiting workloads anew around which limits, classes or volumes
+// changed.
 func (b *batch) retranslate() {
-	if len(b.limits)+len(b.classes) == 0 {
+	if len(b.limits)+len(b.classes)+len(b.claims) == 0 {
 		return
 	}
 	for k, o := range b.world.workloads {
@@ -74,6 +112,9 @@ func (b *batch) retranslate() {
 
 func (b *batch) affects(w *kueue.Workload) bool {
 	return b.limits[w.Namespace] || slices.ContainsFunc(w.Spec.PodSets, func(ps kueue.PodSet) bool {
-		return b.classes[ptr.Deref(ps.Template.Spec.RuntimeClassName, "")]
+		return b.classes[ptr.Deref(ps.Template.Spec.RuntimeClassName, "")] ||
+			len(b.claims) > 0 && slices.ContainsFunc(convert.Claims(&ps.Template.Spec), func(name string) bool {
+				return b.claims[core.Key{Namespace: w.Namespace, Name: name}]
+			})
 	})
 }

@@ -48,6 +48,71 @@ func TestRuntimeClassChooses(t *testing.T) {
 	}
 }
 
+// volume is a PersistentVolume of the claim "data" of a namespace that only nodes with one of two
+// labels reach.
+func volume(name, namespace, label, or string, phase corev1.PersistentVolumePhase) cache.Change {
+	has := func(key string) corev1.NodeSelectorTerm {
+		return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpExists}}}
+	}
+	o := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.PersistentVolumeStatus{Phase: phase}}
+	o.Spec.ClaimRef = &corev1.ObjectReference{Namespace: namespace, Name: "data"}
+	if label != "" {
+		o.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{has(label), has(or)}}}
+	}
+	return cache.Change{Ref: cache.Ref{Kind: cache.Volume, Name: name}, Object: o}
+}
+
+func withData(w *kueue.Workload) {
+	w.Spec.PodSets[0].Template.Spec.Volumes = []corev1.Volume{
+		{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}},
+	}
+}
+
+// TestPodsRunWhereTheirVolumesAreReached: of a claim that is bound, those nodes that its volume says.
+func TestPodsRunWhereTheirVolumesAreReached(t *testing.T) {
+	const bound, released = corev1.VolumeBound, corev1.VolumeReleased
+	old, anew := volume("pv-b", "blue", "a", "b", bound), volume("pv-a", "blue", "c", "d", bound)
+	for name, tc := range map[string]struct {
+		why    string
+		before []cache.Change
+		then   []cache.Change
+		told   bool
+		nodes  string
+	}{
+		"before the workload":   {"what is bound counts", []cache.Change{old}, []cache.Change{workload(oneContainer, withData)}, true, "ab"},
+		"bound while it waits":  {"it is told of anew", []cache.Change{workload(oneContainer, withData)}, []cache.Change{old}, true, "ab"},
+		"reached from anywhere": {"nothing changes", []cache.Change{workload(oneContainer, withData)}, []cache.Change{volume("pv", "blue", "", "", bound)}, false, ""},
+		"another namespace":     {"its claims are others", []cache.Change{workload(oneContainer, withData)}, []cache.Change{volume("pv", "red", "a", "b", bound)}, false, ""},
+		"another workload":      {"it has no claim", []cache.Change{workload(oneContainer)}, []cache.Change{old}, false, ""},
+		"released":              {"the claim is gone", []cache.Change{old, workload(oneContainer, withData)}, []cache.Change{volume("pv-b", "blue", "a", "b", released)}, true, "abcd"},
+		"deleted":               {"it is gone", []cache.Change{old, workload(oneContainer, withData)}, []cache.Change{gone(old)}, true, "abcd"},
+		"replaced":              {"the newer one counts, whichever is told of first", []cache.Change{old, workload(oneContainer, withData)}, []cache.Change{anew, volume("pv-b", "blue", "a", "b", released)}, true, "cd"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := cache.NewWorld(convert.Rules{})
+			for _, c := range tc.before {
+				w.Translate([]cache.Change{c})
+			}
+			events := w.Translate(tc.then)
+			if (len(events) > 0) != tc.told {
+				t.Fatalf("%s: told are %d events", tc.why, len(events))
+			}
+			nodes := ""
+			for _, e := range events {
+				for _, label := range []string{"a", "b", "c", "d"} {
+					if e.(core.WorkloadSet).Workload.PodSets[0].Filter.Admits(&core.Node{Labels: map[string]string{label: ""}}) {
+						nodes += label
+					}
+				}
+			}
+			if nodes != tc.nodes {
+				t.Errorf("%s: its pods may run on nodes with %q, want %q", tc.why, nodes, tc.nodes)
+			}
+		})
+	}
+}
+
 func gone(c cache.Change) cache.Change { return cache.Change{Ref: c.Ref} }
 
 func inKata(w *kueue.Workload) { w.Spec.PodSets[0].Template.Spec.RuntimeClassName = new("kata") }

@@ -23,6 +23,10 @@ type World struct {
 	// RuntimeClass adds to a pod.
 	limits  map[string]map[string]*corev1.LimitRange
 	classes map[string]convert.RuntimeClass
+	// volumes are those that not every node reaches, by namespace and claim, and claims says of
+	// which claim the PersistentVolume of a name is.
+	volumes map[string]map[string][]core.Selector
+	claims  map[string]core.Key
 	// priorities are the values of the WorkloadPriorityClasses.
 	priorities map[string]int32
 
@@ -65,6 +69,7 @@ type known struct {
 func NewWorld(rules convert.Rules) *World {
 	return &World{
 		rules: rules, limits: map[string]map[string]*corev1.LimitRange{}, classes: map[string]convert.RuntimeClass{}, priorities: map[string]int32{},
+		volumes: map[string]map[string][]core.Selector{}, claims: map[string]core.Key{},
 		pods: newPodTable(), nodes: map[string]core.Node{}, workloads: map[core.Key]known{}, plans: map[core.Key]*core.Admission{},
 		rejected: map[core.Key]rejection{}, queues: map[string]*kueue.ClusterQueue{}, checks: map[string]admissionCheck{},
 		topologies: map[string]bool{}, flavors: map[string]resourceFlavor{}, refusals: newRefusals(),
@@ -75,7 +80,7 @@ func NewWorld(rules convert.Rules) *World {
 func (w *World) Translate(changes []Change) []core.Event {
 	b := batch{
 		world: w, nodes: map[string]bool{}, workloads: map[core.Key]bool{},
-		limits: map[string]bool{}, classes: map[string]bool{}, priorities: map[string]bool{}, queues: map[string]bool{},
+		limits: map[string]bool{}, classes: map[string]bool{}, claims: map[core.Key]bool{}, priorities: map[string]bool{}, queues: map[string]bool{},
 		ended: map[core.Key]*kueue.Workload{},
 	}
 	for _, c := range changes {
@@ -151,6 +156,8 @@ type batch struct {
 	// limits are the namespaces whose LimitRanges changed, classes the
 	// RuntimeClasses that did.
 	limits, classes map[string]bool
+	// claims are those whose volumes are reached by other nodes now.
+	claims map[core.Key]bool
 	// priorities are the WorkloadPriorityClasses that changed.
 	priorities map[string]bool
 	queues     map[string]bool
@@ -173,6 +180,8 @@ func (b *batch) take(c Change) {
 		b.events = append(b.events, plain(c))
 	case LimitRange, RuntimeClass:
 		b.surroundings(c)
+	case Volume:
+		b.volume(c)
 	case PriorityClass:
 		b.priorityClass(c)
 	case Node:
@@ -215,7 +224,7 @@ func gone(r Ref) core.Event {
 		return core.NamespaceGone{Name: r.Name}
 	case Node:
 		return core.NodeGone{Name: r.Name}
-	case Topology, AdmissionCheck, LimitRange, RuntimeClass, PriorityClass, Pod, Workload, Rejection:
+	case Topology, AdmissionCheck, LimitRange, RuntimeClass, Volume, PriorityClass, Pod, Workload, Rejection:
 	}
 	panic("cache: no plain event for this kind")
 }

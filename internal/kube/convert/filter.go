@@ -24,6 +24,13 @@ func Filter(spec *corev1.PodSpec) core.Filter {
 	if required == nil {
 		return f
 	}
+	f.Terms = alternatives(required)
+	return f
+}
+
+// alternatives translates required node affinity: one alternative at least.
+func alternatives(required *corev1.NodeSelector) []core.Selector {
+	var out []core.Selector
 	for _, t := range required.NodeSelectorTerms {
 		var s core.Selector
 		for _, e := range t.MatchExpressions {
@@ -33,13 +40,13 @@ func Filter(spec *corev1.PodSpec) core.Filter {
 			s = append(s, requirement(nodeNameKey, string(e.Operator), e.Values))
 		}
 		if len(s) > 0 { // an empty term matches nothing, as in Kubernetes
-			f.Terms = append(f.Terms, s)
+			out = append(out, s)
 		}
 	}
-	if len(f.Terms) == 0 {
-		f.Terms = []core.Selector{{{Key: nodeNameKey, Operator: core.DoesNotExist}}}
+	if len(out) == 0 {
+		return []core.Selector{{{Key: nodeNameKey, Operator: core.DoesNotExist}}}
 	}
-	return f
+	return out
 }
 
 // Tolerations translates tolerations.

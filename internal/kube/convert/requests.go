@@ -18,6 +18,9 @@ type Surroundings struct {
 	LimitRanges []*corev1.LimitRange
 	// RuntimeClasses are those of the cluster, by name: what they add to a pod.
 	RuntimeClasses map[string]RuntimeClass
+	// Volumes are those of the namespace that not every node reaches, by claim: what nodes have
+	// that reach them.
+	Volumes map[string][]core.Selector
 	// Priorities are the values of the WorkloadPriorityClasses.
 	Priorities map[string]int32
 }

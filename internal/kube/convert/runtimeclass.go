@@ -35,6 +35,7 @@ func RuntimeClassOf(c *nodev1.RuntimeClass) RuntimeClass {
 // Filter says which nodes a pod with this spec may use once it is made.
 func (s Surroundings) Filter(spec *corev1.PodSpec) core.Filter {
 	out := Filter(spec)
+	out.Volumes = s.volumes(spec)
 	if spec.RuntimeClassName == nil {
 		return out
 	}

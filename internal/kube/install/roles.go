@@ -233,7 +233,7 @@ func controllerRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		allow(history.GroupVersion.Group, []string{"create", "delete", "get", "list", "update"}, history.Resource),
 		allow("", read(), "pods", "namespaces"),
 		allow("autoscaling.x-k8s.io", append(follow(), "create", "delete"), "provisioningrequests"),
-		allow("", follow(), "nodes", "limitranges", "resourcequotas"),
+		allow("", follow(), "nodes", "limitranges", "persistentvolumes", "resourcequotas"),
 		allow("node.k8s.io", follow(), "runtimeclasses"),
 		allow("scheduling.k8s.io", read(), "priorityclasses"),
 		allow("events.k8s.io", []string{"create", "patch"}, "events"),

@@ -133,13 +133,17 @@ func (h *handler) plannedPriority(ctx context.Context, s *v1beta2.WorkloadPlanSp
 func (h *handler) translate(ctx context.Context, w *kueue.Workload) (core.Workload, error) {
 	var limits corev1.LimitRangeList
 	var classes nodev1.RuntimeClassList
+	var volumes corev1.PersistentVolumeList
 	if err := h.workloads.List(ctx, &limits, client.InNamespace(w.Namespace)); err != nil {
 		return core.Workload{}, fmt.Errorf("list LimitRanges: %w", err)
 	}
 	if err := h.workloads.List(ctx, &classes); err != nil {
 		return core.Workload{}, fmt.Errorf("list RuntimeClasses: %w", err)
 	}
-	s := convert.Surroundings{RuntimeClasses: map[string]convert.RuntimeClass{}}
+	if err := h.workloads.List(ctx, &volumes); err != nil {
+		return core.Workload{}, fmt.Errorf("list PersistentVolumes: %w", err)
+	}
+	s := convert.Surroundings{RuntimeClasses: map[string]convert.RuntimeClass{}, Volumes: map[string][]core.Selector{}}
 	slices.SortFunc(limits.Items, func(a, b corev1.LimitRange) int {
 		return core.Key{Name: a.Name}.Compare(core.Key{Name: b.Name})
 	})
@@ -148,6 +152,11 @@ func (h *handler) translate(ctx context.Context, w *kueue.Workload) (core.Worklo
 	}
 	for i := range classes.Items {
 		s.RuntimeClasses[classes.Items[i].Name] = convert.RuntimeClassOf(&classes.Items[i])
+	}
+	for i := range volumes.Items {
+		if claim, terms, limited := convert.Reach(&volumes.Items[i]); limited && claim.Namespace == w.Namespace {
+			s.Volumes[claim.Name] = terms
+		}
 	}
 	return convert.Workload(w, h.rules, s), nil
 }

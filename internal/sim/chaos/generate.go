@@ -405,7 +405,8 @@ func (m *maker) otherDoors() {
 	}
 }
 
-// misfits has jobs choose nodes that their flavors, or all nodes, are not, and takes from queues
+// misfits has jobs choose nodes that their flavors, or all nodes, are not, or have volumes that only
+// such nodes reach, and takes from queues
 // for a while what they need: the right of their namespace, a flavor, a check.
 func (m *maker) misfits(end int) {
 	choices := []core.Requirement{
@@ -421,10 +422,13 @@ func (m *maker) misfits(end int) {
 		j := *op.Job
 		j.PodSets = slices.Clone(j.PodSets)
 		filter := &j.PodSets[m.IntN(len(j.PodSets))].Filter
-		if r := pick(m, choices...); m.odds(70) {
+		switch r := pick(m, choices...); {
+		case m.odds(60):
 			filter.Must = core.Selector{r}
-		} else {
+		case m.odds(50):
 			filter.Terms = []core.Selector{{r}}
+		default:
+			filter.Volumes = []core.Volume{{Claim: "data", Terms: []core.Selector{{r}}}}
 		}
 		op.Job = &j
 	}

@@ -33,6 +33,7 @@ func queued() []watched {
 		{world.Namespace, &corev1.Namespace{}},
 		{world.LimitRange, &corev1.LimitRange{}},
 		{world.RuntimeClass, &nodev1.RuntimeClass{}},
+		{world.Volume, &corev1.PersistentVolume{}},
 		{world.PriorityClass, &kueue.WorkloadPriorityClass{}},
 		{world.Workload, &kueue.Workload{}},
 	}
