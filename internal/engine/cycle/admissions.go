@@ -38,6 +38,7 @@ func (ad *admissions) count(w *workload, before ledger.State) {
 	if w.State() == waiting {
 		w.obs.admitted, w.obs.ready = false, false
 	}
+	w.localQueue.countHeld(w, w.State())
 	ad.countReady(w)
 }
 

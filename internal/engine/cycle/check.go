@@ -32,9 +32,15 @@ func (m *model) checkCounts() error {
 		return fmt.Errorf("pods of %d workloads are not ready, %d are counted", unready, m.unready)
 	}
 	for _, d := range m.localQueues {
-		counts := d.counts
+		counts, held := d.counts, d.held
 		for _, w := range d.workloads {
 			counts[w.State()]--
+			if w.State() == waiting && w.obs.details().held != "" {
+				held--
+			}
+		}
+		if held != 0 {
+			return fmt.Errorf("LocalQueue %s/%s: %d more workloads are counted as held", d.key.namespace, d.key.name, held)
 		}
 		if counts != [len(counts)]int{} {
 			return fmt.Errorf("LocalQueue %s/%s: %v more workloads are counted, by state", d.key.namespace, d.key.name, counts)

@@ -167,6 +167,7 @@ func (m *model) drop(w *workload, as ledger.State) {
 		m.unready--
 	}
 	w.localQueue.counts[as]--
+	w.localQueue.uncountHeld(w)
 	w.localQueue.remove(w)
 	delete(m.workloads, w.Key)
 	m.dropEquivalence(w.equivalence)
@@ -214,11 +215,13 @@ func (m *model) describe(w *workload, o *core.Workload, as ledger.State) {
 		if w.localQueue != nil {
 			w.localQueue.remove(w)
 			w.localQueue.counts[as]--
+			w.localQueue.uncountHeld(w)
 		}
 		d.add(w)
 		d.counts[as]++
 		w.localQueue = d
 	}
+	d.countHeld(w, as)
 }
 
 // queueNamed returns the queue, made up if it is not defined.

@@ -30,7 +30,7 @@ func (e *Engine) Load(name string) core.Load {
 	}
 	waits := 0
 	for _, d := range q.localQueues {
-		waits += d.counts[waiting] + d.counts[reserved]
+		waits += d.counts[waiting] + d.counts[reserved] - d.held
 	}
 	out.Inadmissible = max(0, waits-out.Pending)
 	return out
@@ -73,7 +73,7 @@ func (e *Engine) LocalLoad(namespace, name string) core.Load {
 	}
 	for _, w := range d.workloads { // sums, so order does not matter
 		switch {
-		case w.State() != waiting:
+		case w.State() != waiting, w.counted: // what is held does not wait for quota
 		case w.group != nil && w.group.considered():
 			out.Pending++
 		default:
@@ -153,8 +153,8 @@ func (e *Engine) line(name string) []*workload {
 	return all
 }
 
-// EachWaiting tells of every workload that waits in a queue, in no order, and
-// whether it is parked. It costs time proportional to how many there are.
+// EachWaiting tells of every workload that waits in a queue and is not held, in no
+// order, and whether it is parked. It costs time proportional to how many there are.
 func (e *Engine) EachWaiting(tell func(queue string, key core.Key, parked bool)) {
 	for _, q := range e.sortedQueues() {
 		for _, d := range q.localQueues {
@@ -163,7 +163,9 @@ func (e *Engine) EachWaiting(tell func(queue string, key core.Key, parked bool))
 				case reserved:
 					tell(q.name, w.Key, false)
 				case waiting:
-					tell(q.name, w.Key, w.group == nil || !w.group.considered())
+					if !w.counted { // what is held waits for its user
+						tell(q.name, w.Key, w.group == nil || !w.group.considered())
+					}
 				case running, leaving:
 				}
 			}

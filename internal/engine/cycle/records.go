@@ -59,8 +59,9 @@ type workload struct {
 	unready bool // counted in model.unready
 
 	// Of pending, as long as it waits.
-	unsaid bool // in group.fresh, to be told why it waits
-	inbox  bool // in pending.arrivals
+	counted bool // in localQueue.held
+	unsaid  bool // in group.fresh, to be told why it waits
+	inbox   bool // in pending.arrivals
 
 	shifted bool // in stabilizer.shifted
 
@@ -303,6 +304,7 @@ type localQueue struct {
 	closed    *core.Reason
 	workloads []*workload      // in no order
 	counts    [leaving + 1]int // workloads by state
+	held      int              // of those that wait, how many must not be admitted
 	// past is what it used, stands where it stands in a queue that goes by usage;
 	// nil in others.
 	past   *past
@@ -329,6 +331,27 @@ func (d *localQueue) remove(w *workload) {
 	d.workloads[w.at], moved.at = moved, w.at
 	d.workloads[last] = nil
 	d.workloads = d.workloads[:last]
+}
+
+// countHeld counts a workload of the local queue, in a state, if it waits and must not be admitted.
+func (d *localQueue) countHeld(w *workload, as ledger.State) {
+	held := as == waiting && w.obs.rest != nil && w.obs.rest.held != ""
+	switch {
+	case held == w.counted:
+	case held:
+		d.held++
+	default:
+		d.held--
+	}
+	w.counted = held
+}
+
+// uncountHeld takes that back of a workload that leaves the local queue.
+func (d *localQueue) uncountHeld(w *workload) {
+	if w.counted {
+		d.held--
+	}
+	w.counted = false
 }
 
 // compareWorkloads is the order of a queue, for any set of workloads.

@@ -9,6 +9,51 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 )
 
+// TestHeldWorkloadsAreNotCountedAsWaiting: nothing lets them start but their users.
+func TestHeldWorkloadsAreNotCountedAsWaiting(t *testing.T) {
+	e := cycle.New(cycle.Options{})
+	all := core.Selector{}
+	quota := []core.ResourceGroup{{Covered: []string{core.CPU}, Flavors: []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{{Resource: core.CPU, Nominal: 4000}}}}}}
+	e.Apply(core.FlavorSet{Flavor: core.Flavor{Name: "f"}})
+	e.Apply(core.QueueSet{Queue: core.Queue{Name: "a", Namespaces: &all, Groups: quota}})
+	for _, name := range []string{"q", "r"} {
+		e.Apply(core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: "a", Name: name, Queue: "a"}})
+	}
+	job := func(held, queue string) core.WorkloadSet {
+		w := cpuJob("job", 0, 100)
+		w.Held, w.Queue = held, queue
+		return core.WorkloadSet{Workload: w}
+	}
+	expect := func(when string, waiting, q, r int) {
+		t.Helper()
+		steps(t, e, 200)
+		if err := e.Check(); err != nil {
+			t.Fatal(err)
+		}
+		told := 0
+		e.EachWaiting(func(string, core.Key, bool) { told++ })
+		if told != waiting {
+			t.Errorf("%s: told of %d that wait, want %d", when, told, waiting)
+		}
+		if got := [3]int{e.Load("a").Waiting(), e.LocalLoad("a", "q").Waiting(), e.LocalLoad("a", "r").Waiting()}; got != [3]int{waiting, q, r} {
+			t.Errorf("%s: %v wait in the queue and its LocalQueues, want %d, %d, %d", when, got, waiting, q, r)
+		}
+	}
+	e.Apply(job("", "q"))
+	expect("it waits", 1, 1, 0)
+	e.Apply(job("its user wants it so", "q"))
+	expect("it is held", 0, 0, 0)
+	e.Apply(job("its user wants it so", "r"))
+	expect("and moved", 0, 0, 0)
+	e.Apply(job("", "r"))
+	expect("and released", 1, 0, 1)
+	e.Apply(job("its user wants it so", "r"))
+	e.Apply(core.WorkloadGone{Key: core.Key{Namespace: "a", Name: "job"}})
+	expect("it is gone", 0, 0, 0)
+	e.Apply(job("", "r"))
+	expect("another one comes", 1, 0, 1)
+}
+
 func TestStats(t *testing.T) {
 	e := cycle.New(cycle.Options{})
 	all := core.Selector{}
