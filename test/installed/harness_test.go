@@ -16,11 +16,9 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -117,9 +115,8 @@ func storeOld(ctx context.Context) error {
 			return err
 		}
 	}
-	return wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		err := c.Create(ctx, &v1beta1.WorkloadPriorityClass{ObjectMeta: metav1.ObjectMeta{Name: stored}, Value: 7})
-		return err == nil || apierrors.IsAlreadyExists(err), nil
+	return rig.Await(ctx, patience, func(ctx context.Context) error {
+		return client.IgnoreAlreadyExists(c.Create(ctx, &v1beta1.WorkloadPriorityClass{ObjectMeta: metav1.ObjectMeta{Name: stored}, Value: 7}))
 	})
 }
 
@@ -261,8 +258,12 @@ func remove(t *testing.T, c client.Client, j *batchv1.Job) {
 	if err := c.Delete(ctx, j, client.PropagationPolicy(metav1.DeletePropagationForeground)); client.IgnoreNotFound(err) != nil {
 		t.Error(err)
 	}
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		return apierrors.IsNotFound(c.Get(ctx, client.ObjectKeyFromObject(j), &batchv1.Job{})), nil
+	err := rig.Await(ctx, patience, func(ctx context.Context) error {
+		err := c.Get(ctx, client.ObjectKeyFromObject(j), j)
+		if err == nil {
+			return fmt.Errorf("it is still there: %+v", j.Status)
+		}
+		return client.IgnoreNotFound(err)
 	})
 	if err != nil {
 		t.Errorf("job %s stays: %v", j.Name, err)

@@ -115,7 +115,7 @@ func TestStandbysStay(t *testing.T) {
 					return nil // it is told below
 				}
 				if s.State.Running == nil || time.Since(s.State.Running.StartedAt.Time) < longest {
-					return fmt.Errorf("%s has not run for %s", p.Name, longest)
+					return fmt.Errorf("%s has not run for %s: %+v", p.Name, longest, s.State)
 				}
 			}
 			return nil

@@ -10,10 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/mlbatch/mlbatch/test/rig"
@@ -77,6 +75,9 @@ func nodeLine(ctx context.Context, c *rig.Cluster, node string) (string, error) 
 	return "", err
 }
 
+// mostWritten is how often a job writes 100 MiB to the disk of its node at most.
+const mostWritten = 20
+
 // TestDiskFills: a job fills the disk of its node. The kubelet ends it, the node takes no more,
 // and both are told; the job runs again elsewhere, and the node is used again when it has room.
 func TestDiskFills(t *testing.T) {
@@ -107,24 +108,32 @@ func TestDiskFills(t *testing.T) {
 			t.Error(err)
 		}
 		restarted(t, c, node)
-		err := wait.PollUntilContextTimeout(context.Background(), time.Second, patience, true, func(ctx context.Context) (bool, error) {
+		err := rig.Await(context.Background(), patience, func(ctx context.Context) error {
 			line, err := nodeLine(ctx, c, node)
-			return strings.Contains(line, "Ready") && !strings.Contains(line, "DiskPressure"), err
+			if err == nil && (!strings.Contains(line, "Ready") || strings.Contains(line, "DiskPressure")) {
+				err = fmt.Errorf("mlbatch nodes says %q", line)
+			}
+			return err
 		})
 		if err != nil {
 			t.Errorf("the node has room and is not used again: %v", err)
 		}
 	})
 	restarted(t, c, node)
-	eventually(t, func(ctx context.Context) error { // the kubelet has just begun
-		_, err := c.Run(ctx, "kubectl", "exec", "-n", "blue", pod.Name, "--", "dd", "if=/dev/zero", "of=/big", "bs=1M", "count=400")
-		return err
-	})
+	// Others write to this disk and free some of it meanwhile: it is filled until the node says so.
+	written := 0
 	eventually(t, func(ctx context.Context) error {
-		if line, err := nodeLine(ctx, c, node); !strings.Contains(line, "DiskPressure") {
-			return fmt.Errorf("mlbatch nodes says %q: %w", line, err)
+		line, err := nodeLine(ctx, c, node)
+		if strings.Contains(line, "DiskPressure") {
+			return nil
 		}
-		return nil
+		if now := podsOf(t, cl, "job-name=fills"); written < mostWritten && len(now) == 1 && now[0].UID == pod.UID {
+			command := fmt.Sprintf("dd if=/dev/zero of=/big-%d bs=1M count=100", written)
+			if _, failed := c.Run(ctx, "kubectl", "exec", "-n", "blue", pod.Name, "--", "sh", "-c", command); failed == nil {
+				written++ // otherwise the kubelet has just begun
+			}
+		}
+		return fmt.Errorf("%d times 100 MiB are written, and mlbatch nodes says %q: %w", written, line, err)
 	})
 	says(t, c, "Evicted", "show", "fills")
 	eventually(t, func(context.Context) error {

@@ -62,9 +62,20 @@ func podsOf(t *testing.T, cl kubernetes.Interface, selector string) []corev1.Pod
 // on several nodes, in queue and quota.
 func TestJobSetTalks(t *testing.T) {
 	c, _ := cluster(t)
+	// The first serves until the second has read, however late that comes up.
 	detached(t, c, "talks", []string{"--nodes", "2", "--gpus", "8"}, "sh", "-c", `
-if [ "$SLURM_NODEID" = 0 ]; then echo "from $(hostname)" > /tmp/index.html; timeout 60 httpd -f -p 8080 -h /tmp; exit 0; fi
-for i in $(seq 60); do timeout 5 wget -q -O - http://$MLBATCH_MASTER_ADDR:8080 && exit 0; sleep 0.5; done; exit 1`)
+if [ "$SLURM_NODEID" = 0 ]; then
+	mkdir -p /tmp/cgi-bin
+	echo "from $(hostname)" > /tmp/index.html
+	printf '#!/bin/sh\ntouch /tmp/read\nprintf "Content-Type: text/plain\\n\\n"\n' > /tmp/cgi-bin/read
+	chmod +x /tmp/cgi-bin/read
+	httpd -p 8080 -h /tmp
+	until [ -e /tmp/read ]; do sleep 0.2; done
+	exit 0
+fi
+until timeout 5 wget -q -O - http://$MLBATCH_MASTER_ADDR:8080; do sleep 0.5; done
+timeout 5 wget -q -O - http://$MLBATCH_MASTER_ADDR:8080/cgi-bin/read
+exit 0 # the first may have ended before it answered`)
 	says(t, c, "from talks-node-0-0", "logs", "talks")
 	says(t, c, "Succeeded", "show", "talks")
 }

@@ -59,7 +59,7 @@ func TestNamesAndServices(t *testing.T) {
 	for i := range nodes {
 		name := fmt.Sprintf("client-%d", i)
 		create(t, cl, ns, busybox(name, fmt.Sprintf(`
-get() { for i in $(seq 100); do timeout 5 wget -q -O - "$1" && return; sleep 0.5; done; echo "no answer from $1"; exit 1; }
+get() { until timeout 5 wget -q -O - "$1"; do sleep 0.5; done; }
 get http://web; get http://web.%[1]s.svc.cluster.local; get http://server.peers:8080`, ns), onNode(fmt.Sprintf("node-%d", i))))
 		inPhase(t, cl, ns, name, corev1.PodSucceeded)
 		if got := logs(t, cl, ns, name); got != strings.Repeat("hello\n", 3) {
@@ -67,7 +67,7 @@ get http://web; get http://web.%[1]s.svc.cluster.local; get http://server.peers:
 		}
 	}
 	// The API server is a service as well.
-	create(t, cl, ns, busybox("asks", "nc -w 5 kubernetes.default 443 < /dev/null && echo open"))
+	create(t, cl, ns, busybox("asks", "until nc -w 5 kubernetes.default 443 < /dev/null; do sleep 0.5; done"))
 	inPhase(t, cl, ns, "asks", corev1.PodSucceeded)
 }
 

@@ -234,16 +234,19 @@ func (c *Cluster) Components(ctx context.Context) ([]Component, error) {
 	return append(status.Components, pods...), err
 }
 
+// componentPatience is how long nothing may move while a component comes back.
+const componentPatience = time.Minute
+
 // Aim returns a function that ends the running processes of some components at
 // the same time, as a crash would. They come back by themselves: one that is
 // just coming back from an earlier crash is waited for, as a cluster that can
 // be shot at again.
 func (c *Cluster) Aim(ctx context.Context, names ...string) (fire func(), err error) {
 	var pids []int
-	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	err = Await(ctx, componentPatience, func(ctx context.Context) error {
 		all, err := c.Components(ctx)
 		if err != nil {
-			return false, err
+			return err
 		}
 		pids = pids[:0]
 		for _, p := range all {
@@ -251,10 +254,13 @@ func (c *Cluster) Aim(ctx context.Context, names ...string) (fire func(), err er
 				pids = append(pids, p.PID)
 			}
 		}
-		return len(pids) == len(names), nil
+		if len(pids) != len(names) {
+			return fmt.Errorf("of %v only processes %v run", names, pids)
+		}
+		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("of %v only processes %v run: %w", names, pids, err)
+		return nil, err
 	}
 	return func() {
 		for _, pid := range pids {
@@ -276,9 +282,12 @@ func (c *Cluster) Kill(ctx context.Context, name string) (back func(context.Cont
 	}
 	fire()
 	return func(ctx context.Context) error {
-		return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		return Await(ctx, componentPatience, func(ctx context.Context) error {
 			is, err := c.component(ctx, name)
-			return is.Restarts > before.Restarts && is.Health == "ready", err
+			if err == nil && (is.Restarts <= before.Restarts || is.Health != "ready") {
+				err = fmt.Errorf("%s has restarted %d times, %d before it was killed, and is %s", name, is.Restarts, before.Restarts, is.Health)
+			}
+			return err
 		})
 	}, nil
 }
@@ -317,7 +326,7 @@ func (c *Cluster) Crash(ctx context.Context) error {
 // awaitEnd returns when a process, possibly a stranger's child, has ended. One
 // that no process has waited for yet is a zombie, without memory.
 func awaitEnd(ctx context.Context, pid int) error {
-	return wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+	return wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, componentPatience, true, func(context.Context) (bool, error) {
 		memory, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 		return err != nil || strings.HasPrefix(string(memory), "0 "), nil //nolint:nilerr // no such process is what we wait for
 	})
