@@ -66,9 +66,17 @@ func serveImages(ctx context.Context) (*images, error) {
 	return i, nil
 }
 
-// ListImages asks containerd, as all below do.
+// ListImages asks containerd, as all below do. All images are pinned: a kubelet that is short of disk removes
+// none of them, since none would come back.
 func (i *images) ListImages(ctx context.Context, r *runtimeapi.ListImagesRequest) (*runtimeapi.ListImagesResponse, error) {
-	return i.containerd.ListImages(ctx, r)
+	has, err := i.containerd.ListImages(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	for _, image := range has.Images {
+		image.Pinned = true
+	}
+	return has, nil
 }
 
 // ImageStatus implements runtimeapi.ImageServiceServer.
