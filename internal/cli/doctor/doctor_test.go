@@ -524,6 +524,13 @@ func TestManyEqualFindingsAreOne(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	var pods []doctor.Finding
+	for i := range 4 {
+		pods = append(pods, doctor.Finding{Rule: "gpus-outside", Severity: doctor.Note, Object: fmt.Sprintf("pod ns-%d/p", i), Message: "has 1 GPU", Cure: "give"})
+	}
+	if got := doctor.Together(pods); len(got) != 1 || got[0].Object != "4 pods (ns-0/p, ns-1/p, ns-2/p, ns-3/p)" {
+		t.Errorf("pods of several namespaces are one: %+v", got)
+	}
 	if doctor.Sum(all) != "1003 warnings." {
 		t.Errorf("all are counted: %s", doctor.Sum(all))
 	}

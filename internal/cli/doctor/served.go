@@ -103,7 +103,7 @@ var numbers = regexp.MustCompile(`[0-9]+`)
 // different objects are one, in the place of the first.
 func Together(all []Finding) []Finding {
 	key := func(x *Finding) string {
-		kind, _, _ := strings.Cut(x.Object, "/")
+		kind, _ := parted(x.Object)
 		return x.Rule + " " + kind + " " + numbers.ReplaceAllString(x.Message, "#")
 	}
 	of := map[string][]*Finding{}
@@ -123,13 +123,23 @@ func Together(all []Finding) []Finding {
 	return out
 }
 
+// parted is the kind of what a finding is about, and its name: of KIND/NAME, and of "KIND NAME" as
+// package check has it.
+func parted(object string) (kind, name string) {
+	at := strings.IndexAny(object, "/ ")
+	if at < 0 {
+		return object, ""
+	}
+	return object[:at], object[at+1:]
+}
+
 func together(same []*Finding) Finding {
 	x := *same[0]
-	kind, _, _ := strings.Cut(x.Object, "/")
+	kind, _ := parted(x.Object)
 	var objects []string
 	alike := true
 	for _, o := range same {
-		_, name, _ := strings.Cut(o.Object, "/")
+		_, name := parted(o.Object)
 		objects = append(objects, name)
 		alike = alike && o.Cure == x.Cure
 	}
