@@ -98,7 +98,7 @@ func printRows[T any](out io.Writer, format string, columns []cli.Column[T], row
 			Items []T `json:"items"`
 		}{rows})
 	}
-	return cli.PrintTable(out, columns, rows, cli.Layout{Width: tableWidth(out), Wide: format == "wide", Bare: bare})
+	return cli.PrintTable(out, columns, rows, cli.Layout{Width: tableWidth(out), Wide: format == "wide", Bare: bare, Colours: hasColours(out)})
 }
 
 // printNames prints a name for each row, for scripts.

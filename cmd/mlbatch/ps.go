@@ -202,7 +202,7 @@ func (p *psFlags) table(out io.Writer, rows []cli.Row, l cli.Layout) error {
 	case p.output == "name":
 		return printNames(out, rows, func(r cli.Row) string { return r.Namespace + "/" + r.Name })
 	}
-	l.Width, l.Wide = tableWidth(out), p.output == "wide"
+	l.Width, l.Wide, l.Colours = tableWidth(out), p.output == "wide", hasColours(out)
 	return cli.PrintTable(out, columns, rows, l)
 }
 

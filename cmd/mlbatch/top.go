@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 )
 
@@ -42,7 +44,8 @@ A job uses what its quota is, whether its pods run already or not; one that is i
 what its pods on nodes have.
 
 Without -n or -A, the namespace is that of the kubeconfig's context; if it has none, all
-namespaces are counted. What you may not see is not.`,
+namespaces are counted. What you may not see is not. Below the jobs of one namespace stands
+what quota it has.`,
 		Example: `  # which jobs have the most GPUs?
   mlbatch top
 
@@ -103,7 +106,15 @@ func (t *topFlags) run(ctx context.Context, out, errs io.Writer, by string) erro
 	if t.namespace == "" && !t.all {
 		t.namespace = t.conn.Namespace()
 	}
-	show := func(w io.Writer) error { return t.print(ctx, w, errs, c, by) }
+	show := func(w io.Writer) error {
+		if err := t.print(ctx, w, errs, c, by); err != nil {
+			return err
+		}
+		if by != "nodes" && t.namespace != "" && t.output == "" && !t.bare {
+			t.quota(ctx, w, cfg, c)
+		}
+		return nil
+	}
 	return t.conn.Unreachable(showOrWatch(ctx, out, t.watch, show), cfg.Host)
 }
 
@@ -128,6 +139,19 @@ func (t *topFlags) print(ctx context.Context, out, errs io.Writer, c client.Read
 		return nil
 	}
 	return printRows(out, t.output, columns, rows, t.bare)
+}
+
+// quota says what quota the namespace has, to its members as well.
+func (t *topFlags) quota(ctx context.Context, out io.Writer, cfg *rest.Config, c client.Reader) {
+	lines := cli.QuotaLines(ctx, c, t.namespace, func(namespace, localQueue string) ([]visibility.QueueQuota, error) {
+		return cli.Controller{Config: cfg}.Quotas(ctx, namespace, localQueue)
+	})
+	for i, line := range lines {
+		if i == 0 {
+			fmt.Fprintln(out)
+		}
+		fmt.Fprintln(out, cli.Harmless(line))
+	}
 }
 
 // take counts; unseen says what could not be.

@@ -116,6 +116,14 @@ func tableWidth(w io.Writer) int {
 	return max(width, narrowest)
 }
 
+// hasColours reports whether states are printed in colours: on a terminal that has them, unless
+// somebody wants none (https://no-color.org).
+func hasColours(w io.Writer) bool { return tableWidth(w) > 0 && wantsColours(os.Getenv) }
+
+func wantsColours(env func(string) string) bool {
+	return env("NO_COLOR") == "" && env("TERM") != "" && env("TERM") != "dumb"
+}
+
 // kubectlHere is what runs kubectl here.
 func kubectlHere() string {
 	if _, err := exec.LookPath("kubectl"); err != nil {

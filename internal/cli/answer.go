@@ -140,7 +140,7 @@ func (e *Explanation) answered(x *visibility.Explanation) {
 	e.say("%s", plain(x.Message))
 	// Where nodes are short the limit is that of one of them, which is told with them.
 	if s := x.Shortage; s != nil && s.Limit != nil && x.Reason != string(core.TopologyPlacementFailed) {
-		e.say("ClusterQueue %s could use %s %s of flavor %s at most", x.ClusterQueue, shortAmount(s.Limit), s.Resource, s.Flavor)
+		e.say("ClusterQueue %s could use %s %s of flavor %s at most", x.ClusterQueue, amountText(s.Resource, s.Limit), s.Resource, s.Flavor)
 	}
 	e.flavors(x)
 	if x.Nodes != nil {
@@ -158,7 +158,8 @@ func (e *Explanation) answered(x *visibility.Explanation) {
 		e.say("%s: %s", once, plain(next.Message))
 	}
 	for _, l := range x.Lenders {
-		text := fmt.Sprintf("ClusterQueue %s lends %s of its %s %s", l.ClusterQueue, &l.Lends, &l.Nominal, l.Resource)
+		amounts := Amounts(l.Resource, l.Lends.String(), l.Nominal.String())
+		text := fmt.Sprintf("ClusterQueue %s lends %s of its %s %s", l.ClusterQueue, amounts[0], amounts[1], l.Resource)
 		if len(l.Because) > 0 {
 			text += ", because of " + downNodes(l.Because)
 		}
@@ -241,8 +242,9 @@ func (e *Explanation) nodeFacts(f *visibility.NodeFacts) {
 			e.say("%s would match without %s %s", count(int(o.Nodes), "more node"), kind, o.Text)
 		}
 	}
-	if f.Resource != "" && f.Matching > 0 && f.Free != nil && f.Free.Sign() > 0 && f.Largest != nil {
-		e.say("%s %s are free there, %s at most on one node; a pod asks for %s", shortAmount(f.Free), f.Resource, shortAmount(f.Largest), f.Need)
+	if f.Resource != "" && f.Matching > 0 && f.Free != nil && f.Free.Sign() > 0 && f.Largest != nil && f.Need != nil {
+		amounts := Amounts(f.Resource, f.Free.String(), f.Largest.String(), f.Need.String())
+		e.say("%s %s are free there, %s at most on one node; a pod asks for %s", amounts[0], f.Resource, amounts[1], amounts[2])
 	}
 }
 
@@ -266,7 +268,7 @@ func (e *Explanation) holders(x *visibility.Explanation) {
 			}
 		}
 		if h.Amount != nil {
-			text += fmt.Sprintf(" (%s %s)", shortAmount(h.Amount), h.Resource)
+			text += fmt.Sprintf(" (%s %s)", amountText(h.Resource, h.Amount), h.Resource)
 		}
 		if h.Endless && !h.Leaving && !h.Promised {
 			text += ", which does not end by itself"
@@ -307,6 +309,7 @@ func refer(r visibility.WorkloadReference) string {
 
 // plain leaves out what a message begins with for those who know Kueue's.
 func plain(message string) string {
+	message = shortened(message)
 	rest, found := strings.CutPrefix(message, "couldn't assign flavors")
 	if !found { // as a sentence
 		rest, found = strings.CutPrefix(message, "Couldn't assign flavors")

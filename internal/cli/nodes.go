@@ -126,7 +126,7 @@ func TakeNodes(ctx context.Context, c client.Reader) (rows []NodeRow, seen bool,
 func NodeColumns(now time.Time) []Column[NodeRow] {
 	return []Column[NodeRow]{
 		{Title: "NAME", Text: func(r NodeRow) string { return r.Name }},
-		{Title: "STATE", Text: func(r NodeRow) string { return string(r.State) }},
+		{Title: "STATE", State: true, Text: func(r NodeRow) string { return string(r.State) }},
 		{Title: "GPUS", Rank: 1, Text: func(r NodeRow) string { return devices(r.GPUs, r.Slices) }, Less: func(a, b NodeRow) int { return cmp.Compare(a.GPUs, b.GPUs) }},
 		{
 			Title: "FREE", Text: func(r NodeRow) string {

@@ -136,7 +136,7 @@ func plannedSets() []Column[visibility.PlannedAdmission] {
 		{Title: "USE", Text: func(a visibility.PlannedAdmission) string {
 			var out []string
 			for _, f := range a.Flavors {
-				out = append(out, fmt.Sprintf("%s %s", &f.Amount, f.Resource))
+				out = append(out, amountText(f.Resource, &f.Amount)+" "+f.Resource)
 			}
 			return strings.Join(out, ", ")
 		}},
@@ -144,21 +144,21 @@ func plannedSets() []Column[visibility.PlannedAdmission] {
 }
 
 func plannedQuotas() []Column[visibility.PlannedQuota] {
-	amount := func(of func(visibility.PlannedQuota) resource.Quantity) func(visibility.PlannedQuota) string {
-		return func(q visibility.PlannedQuota) string { x := of(q); return x.String() }
+	amount := func(title string, of func(visibility.PlannedQuota) resource.Quantity) Column[visibility.PlannedQuota] {
+		return AmountColumn(Column[visibility.PlannedQuota]{Title: title}, func(q visibility.PlannedQuota) string { return q.Resource }, func(q visibility.PlannedQuota) string { x := of(q); return x.String() })
 	}
 	return []Column[visibility.PlannedQuota]{
 		{Title: "QUOTA OF", Text: func(q visibility.PlannedQuota) string { return q.Resource }},
 		{Title: "FLAVOR", Rank: 1, Text: func(q visibility.PlannedQuota) string { return q.Flavor }},
-		{Title: "NOMINAL", Text: amount(func(q visibility.PlannedQuota) resource.Quantity { return q.Nominal })},
-		{Title: "USED WITH IT", Text: amount(func(q visibility.PlannedQuota) resource.Quantity { return q.Used })},
-		{Title: "LEFT", Text: amount(func(q visibility.PlannedQuota) resource.Quantity {
+		amount("NOMINAL", func(q visibility.PlannedQuota) resource.Quantity { return q.Nominal }),
+		amount("USED WITH IT", func(q visibility.PlannedQuota) resource.Quantity { return q.Used }),
+		amount("LEFT", func(q visibility.PlannedQuota) resource.Quantity {
 			left := q.Nominal.DeepCopy()
 			if left.Sub(q.Used); left.Sign() < 0 {
 				left = resource.Quantity{Format: left.Format}
 			}
 			return left
-		})},
-		{Title: "BORROWED", Text: amount(func(q visibility.PlannedQuota) resource.Quantity { return q.Borrowed })},
+		}),
+		amount("BORROWED", func(q visibility.PlannedQuota) resource.Quantity { return q.Borrowed }),
 	}
 }

@@ -28,7 +28,7 @@ func RowColumns(now time.Time, namespaces bool) []Column[Row] { //nolint:revive 
 		{Title: "NAME", Text: func(r Row) string { return r.Name }},
 		{Title: "KIND", Rank: 3, Room: narrowRoom, Text: func(r Row) string { return string(r.Kind) }},
 		{Title: "QUEUE", Rank: 7, Room: reasonRoom, Text: func(r Row) string { return r.Queue }},
-		{Title: "STATE", Text: func(r Row) string { return string(r.State) }},
+		{Title: "STATE", State: true, Text: func(r Row) string { return string(r.State) }},
 		{
 			Title: "PODS", Rank: 2, Text: func(r Row) string { return strconv.Itoa(r.Running) + "/" + strconv.Itoa(r.Pods) },
 			Less: func(a, b Row) int { return cmp.Compare(a.Pods, b.Pods) },

@@ -81,7 +81,8 @@ const (
 
 // TakeQueues reads the queues: ClusterQueues in the tree of their cohorts or, for those who may
 // not read them, the LocalQueues of a namespace, of all if it is "". resource is that which
-// amounts are of; "" is GPUs, or else the first of a quota.
+// amounts are of; "" is GPUs, or else the first of a quota, of each queue by itself: one without
+// GPUs has something to tell as well.
 func TakeQueues(ctx context.Context, c client.Reader, namespace, resource string) ([]QueueRow, error) {
 	var queues kueue.ClusterQueueList
 	if namespace != "" {
@@ -99,7 +100,8 @@ func TakeQueues(ctx context.Context, c client.Reader, namespace, resource string
 		return nil, fmt.Errorf("list Cohorts: %w", err)
 	}
 	t := tree{
-		above: map[string]string{}, below: map[string][]string{}, queues: map[string][]QueueRow{}, own: map[string]amounts{}, shares: map[string]*int64{},
+		above: map[string]string{}, below: map[string][]string{}, queues: map[string][]QueueRow{}, own: map[string][]core.FlavorQuotas{}, shares: map[string]*int64{},
+		lent: map[string][]facts.Lending{}, named: resource != "",
 	}
 	for i := range cohorts.Items {
 		o := &cohorts.Items[i]
@@ -111,21 +113,19 @@ func TakeQueues(ctx context.Context, c client.Reader, namespace, resource string
 		all[i] = facts.QueueOf(q, apimeta.FindStatusCondition(q.Status.Conditions, kueue.ClusterQueueActive), facts.LoadOf(q.Status))
 	}
 	resource = cmp.Or(resource, counted(all))
-	owners := make([]core.Cohort, len(cohorts.Items))
+	t.all, t.owners = all, make([]core.Cohort, len(cohorts.Items))
 	for i := range cohorts.Items {
 		o := &cohorts.Items[i]
-		as := facts.Flavors(&kueue.ClusterQueue{Spec: kueue.ClusterQueueSpec{ResourceGroups: o.Spec.ResourceGroups}})
-		t.own[o.Name] = amountsOf(as, core.Load{}, resource)
+		t.own[o.Name] = facts.Flavors(&kueue.ClusterQueue{Spec: kueue.ClusterQueueSpec{ResourceGroups: o.Spec.ResourceGroups}})
 		t.shares[o.Name] = weightedShare(o.Status.FairSharing)
-		owners[i] = convert.Cohort(o)
+		t.owners[i] = convert.Cohort(o)
 	}
-	t.lending = lendings(all, owners, resource)
 	for i := range all {
 		q := &all[i]
-		row := queueRow(q, resource)
+		row := queueRow(q, t.of(q.Flavors, resource))
 		row.WeightedShare = weightedShare(queues.Items[i].Status.FairSharing)
 		if q.Cohort() != "" {
-			row.lends(t.lending, func(l facts.Lending) facts.Lent { return l.Queues[q.Name] })
+			row.lends(t.lending(row.Resource), func(l facts.Lending) facts.Lent { return l.Queues[q.Name] })
 		}
 		t.put(q.Cohort(), t.above[q.Cohort()])
 		t.queues[q.Cohort()] = append(t.queues[q.Cohort()], row)
@@ -242,11 +242,31 @@ type tree struct {
 	above  map[string]string
 	below  map[string][]string
 	queues map[string][]QueueRow
-	// own are quotas of cohorts themselves.
-	own map[string]amounts
-	// lending is what is lent, of each flavor, shares those that cohorts' statuses tell.
-	lending []facts.Lending
-	shares  map[string]*int64
+	// own are quotas of cohorts themselves, shares those that their statuses tell.
+	own    map[string][]core.FlavorQuotas
+	shares map[string]*int64
+	// all and owners are what can lend, lent what is lent of a resource.
+	all    []facts.Queue
+	owners []core.Cohort
+	lent   map[string][]facts.Lending
+	// named says that the resource was asked for, and rows tell of no other.
+	named bool
+}
+
+// of is the resource that is told of who has these quotas: usual, unless they have none of it.
+func (t *tree) of(flavors []core.FlavorQuotas, usual string) string {
+	if t.named || len(amountsOf(flavors, core.Load{}, usual)) > 0 {
+		return usual
+	}
+	return cmp.Or(counted([]facts.Queue{{Flavors: flavors}}), usual)
+}
+
+// lending is what is lent of a resource, of each flavor.
+func (t *tree) lending(of string) []facts.Lending {
+	if _, known := t.lent[of]; !known {
+		t.lent[of] = lendings(t.all, t.owners, of)
+	}
+	return t.lent[of]
 }
 
 // put adds a cohort that may be there already.
@@ -280,13 +300,11 @@ func (t *tree) branch(name string, depth int, resource string, seen map[string]b
 		return nil
 	}
 	seen[name] = true
-	out := []QueueRow{{Kind: cohortRow, Name: name, Parent: t.above[name], Resource: resource, depth: depth, amounts: amounts{}}}
-	out[0].amounts.add(t.own[name])
+	out := []QueueRow{{Kind: cohortRow, Name: name, Parent: t.above[name], depth: depth}}
+	var parts []QueueRow
 	add := func(rows []QueueRow) {
 		if len(rows) > 0 { // the first is the sum of those below it
-			sum := &out[0]
-			sum.Running, sum.Waiting = sum.Running+rows[0].Running, sum.Waiting+rows[0].Waiting
-			sum.amounts.add(rows[0].amounts)
+			parts = append(parts, rows[0])
 		}
 		out = append(out, rows...)
 	}
@@ -297,17 +315,49 @@ func (t *tree) branch(name string, depth int, resource string, seen map[string]b
 		q.depth = depth + 1
 		add([]QueueRow{q})
 	}
-	out[0].spell()
+	out[0].sum(parts, t.own[name], t.summed(parts, t.own[name], resource))
 	out[0].WeightedShare = t.shares[name]
 	t.outside(&out[0])
 	return out
+}
+
+// summed is the resource that is summed up of parts of a cohort and of quotas of its own: usual,
+// unless none of them has any.
+func (t *tree) summed(parts []QueueRow, own []core.FlavorQuotas, usual string) string {
+	if t.named || len(amountsOf(own, core.Load{}, usual)) > 0 {
+		return usual
+	}
+	of := counted([]facts.Queue{{Flavors: own}})
+	for i := range parts {
+		switch p := &parts[i]; {
+		case len(p.amounts) == 0:
+		case p.Resource == usual:
+			return usual
+		default:
+			of = cmp.Or(of, p.Resource)
+		}
+	}
+	return cmp.Or(of, usual)
+}
+
+// sum makes a row the sum of parts, and of quotas of its own.
+func (r *QueueRow) sum(parts []QueueRow, own []core.FlavorQuotas, resource string) {
+	r.Resource, r.amounts = resource, amountsOf(own, core.Load{}, resource)
+	for i := range parts {
+		p := &parts[i]
+		r.Running, r.Waiting = r.Running+p.Running, r.Waiting+p.Waiting
+		if p.Resource == resource { // amounts of others are theirs alone
+			r.amounts.add(p.amounts)
+		}
+	}
+	r.spell()
 }
 
 // outside notes what a cohort borrows from those outside of it and lends to them. What its queues
 // lend each other is in their lines, and one that is above all others has no outside.
 func (t *tree) outside(r *QueueRow) {
 	var sum core.Amount
-	for _, l := range t.lending {
+	for _, l := range t.lending(r.Resource) {
 		sum = sum.Add(l.Borrowed[r.Name])
 	}
 	if r.Borrowed == "" || r.Parent == "" {
@@ -315,7 +365,7 @@ func (t *tree) outside(r *QueueRow) {
 		return
 	}
 	r.Borrowed = r.text(sum)
-	r.lends(t.lending, func(l facts.Lending) facts.Lent { return l.Cohorts[r.Name] })
+	r.lends(t.lending(r.Resource), func(l facts.Lending) facts.Lent { return l.Cohorts[r.Name] })
 }
 
 // Flat are the ClusterQueues among rows, without the tree that they stand in.
@@ -379,6 +429,27 @@ func AddQuotas(rows []QueueRow, resource string, told func(namespace, localQueue
 	}
 }
 
+// QuotaLines say in a line for each queue behind the LocalQueues of a namespace what quota of GPUs it
+// has, where told says that; of one without GPUs, what it has. Nothing is said where it is not known.
+func QuotaLines(ctx context.Context, c client.Reader, namespace string, told func(namespace, localQueue string) ([]visibility.QueueQuota, error)) (out []string) {
+	rows, err := localQueues(ctx, c, namespace, "")
+	if err != nil {
+		return nil // it is told besides what was asked for
+	}
+	AddQuotas(rows, "", told)
+	seen := map[string]bool{}
+	for i := range rows {
+		r := &rows[i]
+		if r.Nominal == "" || seen[r.Parent] {
+			continue
+		}
+		seen[r.Parent] = true
+		is := Amounts(r.Resource, r.Nominal, cmp.Or(r.QueueUsed, "0"), r.Borrowed, r.Unused)
+		out = append(out, fmt.Sprintf("Quota of %s: %s %s, %s used by all jobs of the queue, %s borrowed, %s unused.", r.Parent, is[0], r.Resource, is[1], is[2], is[3]))
+	}
+	return out
+}
+
 // quota adds the quotas of a resource, of GPUs or else the first if none is named. What is used
 // stays what the LocalQueue's own jobs have.
 func (r *QueueRow) quota(quotas []visibility.QueueQuota, of string) {
@@ -439,6 +510,9 @@ func QueueColumns(rows []QueueRow) []Column[QueueRow] {
 	number := func(of func(QueueRow) int) func(QueueRow) string {
 		return func(r QueueRow) string { return strconv.Itoa(of(r)) }
 	}
+	amount := func(title string, rank int, of func(QueueRow) string) Column[QueueRow] {
+		return AmountColumn(Column[QueueRow]{Title: title, Rank: rank}, func(r QueueRow) string { return r.Resource }, of)
+	}
 	columns := []Column[QueueRow]{{Title: "NAME", Text: func(r QueueRow) string { return strings.Repeat("  ", r.depth) + r.Name }}}
 	if local {
 		columns = append([]Column[QueueRow]{{Title: "NAMESPACE", Rank: 1, Text: func(r QueueRow) string { return r.Namespace }}}, columns...)
@@ -446,18 +520,22 @@ func QueueColumns(rows []QueueRow) []Column[QueueRow] {
 	} else {
 		columns = append(columns, Column[QueueRow]{Title: "KIND", Rank: 8, Text: func(r QueueRow) string { return r.Kind }})
 	}
+	resources := 5
+	if differ(rows) {
+		resources = 0 // amounts do not say what they are of
+	}
 	columns = append(columns,
 		Column[QueueRow]{Title: "RUNNING", Rank: 4, Text: number(func(r QueueRow) int { return r.Running })},
 		Column[QueueRow]{Title: "WAITING", Text: number(func(r QueueRow) int { return r.Waiting })},
-		Column[QueueRow]{Title: "RESOURCE", Rank: 5, Text: func(r QueueRow) string { return r.Resource }},
-		Column[QueueRow]{Title: "USED", Text: func(r QueueRow) string { return r.Used }},
+		Column[QueueRow]{Title: "RESOURCE", Rank: resources, Text: func(r QueueRow) string { return r.Resource }},
+		amount("USED", 0, func(r QueueRow) string { return r.Used }),
 	)
 	if local && slices.ContainsFunc(rows, func(r QueueRow) bool { return r.Nominal != "" }) { // what the ClusterQueue has
 		columns = append(columns,
-			Column[QueueRow]{Title: "OF ALL", Rank: 4, Text: func(r QueueRow) string { return r.QueueUsed }},
-			Column[QueueRow]{Title: "NOMINAL", Text: func(r QueueRow) string { return r.Nominal }},
-			Column[QueueRow]{Title: "BORROWED", Rank: 2, Text: func(r QueueRow) string { return r.Borrowed }},
-			Column[QueueRow]{Title: "UNUSED", Rank: 3, Text: func(r QueueRow) string { return r.Unused }},
+			amount("OF ALL", 4, func(r QueueRow) string { return r.QueueUsed }),
+			amount("NOMINAL", 0, func(r QueueRow) string { return r.Nominal }),
+			amount("BORROWED", 2, func(r QueueRow) string { return r.Borrowed }),
+			amount("UNUSED", 3, func(r QueueRow) string { return r.Unused }),
 		)
 	}
 	if !local {
@@ -466,20 +544,34 @@ func QueueColumns(rows []QueueRow) []Column[QueueRow] {
 			shares = 9 // of nobody there is anything to tell
 		}
 		columns = append(columns,
-			Column[QueueRow]{Title: "NOMINAL", Text: func(r QueueRow) string { return r.Nominal }},
-			Column[QueueRow]{Title: "BORROWED", Rank: 1, Text: func(r QueueRow) string { return r.Borrowed }},
-			Column[QueueRow]{Title: "LENT", Rank: 2, Text: func(r QueueRow) string { return r.lent() }},
-			Column[QueueRow]{Title: "UNUSED", Rank: 7, Text: func(r QueueRow) string { return r.Unused }},
+			amount("NOMINAL", 0, func(r QueueRow) string { return r.Nominal }),
+			amount("BORROWED", 1, func(r QueueRow) string { return r.Borrowed }),
+			amount("LENT", 2, func(r QueueRow) string { return r.lent() }),
+			amount("UNUSED", 7, func(r QueueRow) string { return r.Unused }),
 			Column[QueueRow]{Title: "SHARE", Rank: shares, Text: func(r QueueRow) string { return r.share() }},
 		)
 	}
-	return append(columns, Column[QueueRow]{Title: "STATE", Text: func(r QueueRow) string { return r.State }})
+	return append(columns, Column[QueueRow]{Title: "STATE", State: true, Text: func(r QueueRow) string { return r.State }})
+}
+
+// differ reports whether amounts of rows are of several resources.
+func differ(rows []QueueRow) bool {
+	of := ""
+	for i := range rows {
+		if r := &rows[i]; r.Resource != "" && r.Used != "" {
+			if of != "" && of != r.Resource {
+				return true
+			}
+			of = r.Resource
+		}
+	}
+	return false
 }
 
 // lent is what is lent, a bound as one.
 func (r *QueueRow) lent() string {
 	if r.LentAtMost {
-		return "≤" + r.Lent
+		return atMost + r.Lent
 	}
 	return r.Lent
 }

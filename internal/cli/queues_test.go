@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	gocmp "github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,6 +66,54 @@ func TestQueues(t *testing.T) {
 		})
 	}
 }
+
+// TestQueuesWithoutGPUs: a queue that has no GPUs is told of by what it has, above all by how far it
+// is over it, and so is a cohort of such queues; whoever names a resource gets that alone.
+func TestQueuesWithoutGPUs(t *testing.T) {
+	queue := func(name, cohort, resource, nominal, used string) *kueue.ClusterQueue {
+		q := &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		q.Spec.CohortName = kueue.CohortReference(cohort)
+		q.Spec.ResourceGroups = []kueue.ResourceGroup{{
+			CoveredResources: []corev1.ResourceName{corev1.ResourceName(resource)},
+			Flavors:          []kueue.FlavorQuotas{{Name: "f", Resources: []kueue.ResourceQuota{{Name: corev1.ResourceName(resource), NominalQuota: quantity(nominal)}}}},
+		}}
+		reserved := []kueue.FlavorUsage{{Name: "f", Resources: []kueue.ResourceUsage{{Name: corev1.ResourceName(resource), Total: quantity(used)}}}}
+		q.Status.FlavorsReservation, q.Status.FlavorsUsage = reserved, reserved
+		return q
+	}
+	c := cluster(t, "testdata/queue/fair.yaml").WithObjects(
+		queue("gpus", "mixed", "nvidia.com/gpu", "8", "2"), queue("cores", "mixed", "cpu", "8", "12"), queue("store", "disks", "ephemeral-storage", "1Ti", "1953125000Ki"), queue("lonely", "", "cpu", "64500m", "0"),
+	).Build()
+	told := func(resource string) (out []string) {
+		rows, err := cli.TakeQueues(t.Context(), c, "", resource)
+		if err != nil {
+			t.Fatal(err)
+		}
+		columns := cli.QueueColumns(rows)
+		for _, r := range rows {
+			if slices.Contains([]string{"mixed", "gpus", "cores", "disks", "store", "lonely"}, r.Name) {
+				text := r.Name
+				for _, title := range []string{"RESOURCE", "USED", "NOMINAL", "BORROWED"} {
+					text += " " + cmp.Or(columns[slices.IndexFunc(columns, func(c cli.Column[cli.QueueRow]) bool { return c.Title == title })].Text(r), "-")
+				}
+				out = append(out, text)
+			}
+		}
+		return out
+	}
+	want := []string{
+		"disks ephemeral-storage 1.8Ti 1Ti -", "store ephemeral-storage 1.8Ti 1Ti 838.6Gi", "mixed nvidia.com/gpu 2 8 -", "cores cpu 12 8 4", "gpus nvidia.com/gpu 2 8 0", "lonely cpu 0 64.5 -",
+	}
+	if diff := gocmp.Diff(want, told("")); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	want = []string{"disks cpu - - -", "store cpu - - -", "mixed cpu 12 8 -", "cores cpu 12 8 4", "gpus cpu - - -", "lonely cpu 0 64.5 -"}
+	if diff := gocmp.Diff(want, told("cpu")); diff != "" {
+		t.Errorf("cpu -want +got:\n%s", diff)
+	}
+}
+
+func quantity(text string) resource.Quantity { return resource.MustParse(text) }
 
 // TestQueueLists are those of the verbs of kueuectl, in terminals of three widths.
 func TestQueueLists(t *testing.T) {
@@ -120,6 +171,13 @@ func TestMembersSeeTheirQuota(t *testing.T) {
 		}
 		fits(t, out.String(), width)
 		golden(t, filepath.Join("testdata", "queue", fmt.Sprintf("member-%d.txt", width)), out.String())
+	}
+	want := "Quota of blue: 24 nvidia.com/gpu, 20 used by all jobs of the queue, 10 borrowed, 14 unused."
+	if lines := cli.QuotaLines(t.Context(), queues(t, false), "blue", told); len(lines) != 1 || lines[0] != want {
+		t.Errorf("below what is used stands %q, want %q", lines, want)
+	}
+	if lines := cli.QuotaLines(t.Context(), queues(t, false), "red", told); len(lines) != 0 {
+		t.Errorf("where nobody tells: %q", lines)
 	}
 }
 

@@ -576,15 +576,17 @@ func sumOfPods(rows []PodRow) string {
 }
 
 func roleColumns() []Column[RoleRow] {
-	request := func(name string) func(RoleRow) string { return func(r RoleRow) string { return r.Requests[name] } }
+	request := func(title, name string) Column[RoleRow] {
+		return AmountColumn(Column[RoleRow]{Title: title, Rank: 3}, func(RoleRow) string { return name }, func(r RoleRow) string { return r.Requests[name] })
+	}
 	return []Column[RoleRow]{
 		{Title: "ROLE", Text: func(r RoleRow) string { return r.Name }},
 		{Title: "PODS", Text: func(r RoleRow) string { return strconv.Itoa(r.Pods) }},
 		{Title: "RUNNING", Text: func(r RoleRow) string { return strconv.Itoa(r.Running) }},
 		{Title: "ENDED", Rank: 2, Text: func(r RoleRow) string { return strconv.Itoa(r.Ended) }},
 		{Title: "GPUS EACH", Text: func(r RoleRow) string { return devices(r.GPUs, r.Slices) }},
-		{Title: "CPU", Rank: 3, Text: request(string(corev1.ResourceCPU))},
-		{Title: "MEMORY", Rank: 3, Text: request(string(corev1.ResourceMemory))},
+		request("CPU", string(corev1.ResourceCPU)),
+		request("MEMORY", string(corev1.ResourceMemory)),
 		{Title: "FLAVOR", Rank: 1, Text: func(r RoleRow) string { return strings.Join(r.Flavors, ",") }},
 	}
 }
@@ -597,7 +599,7 @@ func podColumns() []Column[PodRow] {
 		{Title: "NODE", Rank: 2, Text: func(r PodRow) string { return r.Node }},
 		{Title: "GPUS", Rank: 4, Text: func(r PodRow) string { return devices(r.GPUs, r.Slices) }},
 		{Title: "RESTARTS", Rank: 5, Text: func(r PodRow) string { return strconv.Itoa(int(r.Restarts)) }},
-		{Title: "STATE", Text: func(r PodRow) string {
+		{Title: "STATE", State: true, Text: func(r PodRow) string {
 			if r.Why == "" {
 				return r.State
 			}

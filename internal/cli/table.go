@@ -22,6 +22,8 @@ type Column[T any] struct {
 	// last column would be cut, it goes. 0 is as many as the last column needs to be there at all.
 	Room int
 	Text func(T) string
+	// State says that its cells are states, which have colours.
+	State bool
 	// Less orders rows by it; nil compares the texts.
 	Less func(a, b T) int
 }
@@ -32,6 +34,8 @@ type Layout struct {
 	Width int
 	// Wide shows all columns, however wide the line.
 	Wide bool
+	// Colours prints states in their colours.
+	Colours bool
 	// Bare leaves out the titles.
 	Bare bool
 	// Widths remembers how wide columns were, by their titles, for a list that is printed in
@@ -67,21 +71,26 @@ func PrintTable[T any](w io.Writer, columns []Column[T], rows []T, l Layout) err
 	}
 	shown := fitting(columns, widths, l)
 	var b strings.Builder
-	line := func(of func(i int) string) {
+	line := func(of func(i int) string, dyed func(i int, text string) string) {
 		for n, i := range shown {
 			text := of(i)
 			if n == len(shown)-1 {
-				b.WriteString(cut(text, lastWidth(widths, shown, l)) + "\n")
+				b.WriteString(dyed(i, cut(text, lastWidth(widths, shown, l))) + "\n")
 				break
 			}
-			b.WriteString(text + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text)+gap))
+			b.WriteString(dyed(i, text) + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text)+gap))
 		}
 	}
 	if !l.Bare {
-		line(func(i int) string { return columns[i].Title })
+		line(func(i int) string { return columns[i].Title }, func(_ int, text string) string { return text })
 	}
 	for _, row := range cells {
-		line(func(i int) string { return row[i] })
+		line(func(i int) string { return row[i] }, func(i int, text string) string {
+			if l.Colours && columns[i].State {
+				return coloured(text)
+			}
+			return text
+		})
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -358,14 +358,15 @@ func usesText(uses []visibility.FlavorAmount, resource string) string {
 	var parts []string
 	for _, u := range uses {
 		if u.Resource == resource {
-			parts = append(parts, fmt.Sprintf("%s %s of %s", &u.Amount, u.Resource, u.Flavor))
+			parts = append(parts, fmt.Sprintf("%s %s of %s", amountText(u.Resource, &u.Amount), u.Resource, u.Flavor))
 		}
 	}
 	return strings.Join(parts, ", ")
 }
 
 func quotaText(q visibility.ContestQuota) string {
-	return fmt.Sprintf("%s of its %s, %s borrowed", &q.Used, &q.Nominal, &q.Borrowed)
+	amounts := Amounts(q.Resource, q.Used.String(), q.Nominal.String(), q.Borrowed.String())
+	return fmt.Sprintf("%s of its %s, %s borrowed", amounts[0], amounts[1], amounts[2])
 }
 
 // shareText is a share in thousandths.

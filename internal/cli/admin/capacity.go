@@ -206,13 +206,14 @@ func (h Hardware) Overbooked(extra ...kueue.ClusterQueue) []string {
 		if !cli.IsGPU(at.Resource) {
 			continue
 		}
+		told := cli.Amounts(at.Resource, spell(at.Resource, promised[at]), spell(at.Resource, has[at]))
 		out = append(out, fmt.Sprintf("the quotas of all queues add up to %s %s of flavor %s, and its nodes have %s: not all can be used at once",
-			spell(at.Resource, promised[at]), at.Resource, at.Flavor, spell(at.Resource, has[at])))
+			told[0], at.Resource, at.Flavor, told[1]))
 	}
 	return out
 }
 
-// spell writes an amount as people read it.
+// spell writes an amount to the last unit.
 func spell(resource string, a core.Amount) string {
 	if a == core.Unlimited {
 		return "any number"

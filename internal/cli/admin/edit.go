@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
@@ -234,14 +235,15 @@ func Consequences(is, will *kueue.ClusterQueue, all []kueue.ClusterQueue) []stri
 			if before != nil {
 				wasOver = max(0, used.Sub(convert.Amount(before.Name, before.NominalQuota)))
 			}
+			told := cli.Amounts(own.Resource, spell(own.Resource, used), spell(own.Resource, over))
 			switch {
 			case over <= 0 || over <= wasOver && is.Spec.CohortName == will.Spec.CohortName && is.Spec.CohortName != "":
 			case will.Spec.CohortName == "":
 				out = append(out, fmt.Sprintf("%s of %s in use are %s more than the quota: nothing is stopped, and nothing more starts before so much has ended",
-					spell(own.Resource, used), own.Resource, spell(own.Resource, over)))
+					told[0], own.Resource, told[1]))
 			default:
 				out = append(out, fmt.Sprintf("%s of %s in use are %s more than the quota: nothing is stopped now, %s",
-					spell(own.Resource, used), own.Resource, spell(own.Resource, over), reclaimers(will, all, f.Flavor, own.Resource)))
+					told[0], own.Resource, told[1], reclaimers(will, all, f.Flavor, own.Resource)))
 			}
 		}
 	}

@@ -349,7 +349,7 @@ func TeamColumns() []cli.Column[TeamRow] {
 			var out []string
 			for _, s := range r.Shares {
 				if cli.IsGPU(s.Resource) {
-					out = append(out, of(s))
+					out = append(out, cli.Amount(s.Resource, of(s)))
 				}
 			}
 			return strings.Join(out, ",")
@@ -364,7 +364,7 @@ func TeamColumns() []cli.Column[TeamRow] {
 		{Title: "RUNNING", Rank: 1, Text: func(r TeamRow) string { return strconv.Itoa(r.Running) }},
 		{Title: "WAITING", Text: func(r TeamRow) string { return strconv.Itoa(r.Waiting) }},
 		{Title: "CLUSTERQUEUE", Rank: 5, Text: func(r TeamRow) string { return r.ClusterQueue }},
-		{Title: "STATE", Rank: 2, Text: TeamRow.state},
+		{Title: "STATE", State: true, Rank: 2, Text: TeamRow.state},
 		{Title: "PEOPLE", Text: func(r TeamRow) string { return strings.Join(r.People, ", ") }},
 	}
 }
@@ -385,15 +385,18 @@ func (s Share) lent() string {
 
 // ShareColumns are those of the quotas of a team.
 func ShareColumns() []cli.Column[Share] {
+	amount := func(title string, rank int, of func(Share) string) cli.Column[Share] {
+		return cli.AmountColumn(cli.Column[Share]{Title: title, Rank: rank}, func(s Share) string { return s.Resource }, of)
+	}
 	return []cli.Column[Share]{
 		{Title: "FLAVOR", Rank: 3, Text: func(s Share) string { return s.Flavor }},
 		{Title: "RESOURCE", Text: func(s Share) string { return s.Resource }},
-		{Title: "NOMINAL", Text: func(s Share) string { return s.Nominal }},
-		{Title: "USED", Text: func(s Share) string { return s.Used }},
-		{Title: "BORROWED", Rank: 1, Text: func(s Share) string { return s.Borrowed }},
-		{Title: "LENT", Rank: 2, Text: Share.lent},
-		{Title: "MAY BORROW", Rank: 4, Text: func(s Share) string { return s.limit(s.BorrowingLimit) }},
-		{Title: "MAY LEND", Rank: 5, Text: func(s Share) string { return s.limit(s.LendingLimit) }},
+		amount("NOMINAL", 0, func(s Share) string { return s.Nominal }),
+		amount("USED", 0, func(s Share) string { return s.Used }),
+		amount("BORROWED", 1, func(s Share) string { return s.Borrowed }),
+		amount("LENT", 2, Share.lent),
+		amount("MAY BORROW", 4, func(s Share) string { return s.limit(s.BorrowingLimit) }),
+		amount("MAY LEND", 5, func(s Share) string { return s.limit(s.LendingLimit) }),
 	}
 }
 

@@ -61,27 +61,33 @@ func section[T any](w io.Writer, columns []cli.Column[T], rows []T, l cli.Layout
 }
 
 func capacityColumns() []cli.Column[Capacity] {
+	amount := func(title string, rank int, of func(Capacity) string) cli.Column[Capacity] {
+		return cli.AmountColumn(cli.Column[Capacity]{Title: title, Rank: rank}, func(c Capacity) string { return c.Resource }, of)
+	}
 	return []cli.Column[Capacity]{
 		{Title: "FLAVOR", Rank: 1, Text: func(c Capacity) string { return c.Flavor }},
 		{Title: "RESOURCE", Rank: 2, Text: func(c Capacity) string { return c.Resource }},
-		{Title: "NODES HAVE", Text: func(c Capacity) string { return c.Total }},
-		{Title: "OUT", Text: func(c Capacity) string { return c.Out }},
-		{Title: "OUTSIDE", Rank: 3, Text: func(c Capacity) string { return ptr.Deref(c.Outside, "") }},
-		{Title: "TEAMS", Text: func(c Capacity) string { return c.Teams }},
-		{Title: "SLACK", Rank: 4, Text: func(c Capacity) string { return c.Slack }},
-		{Title: "ADJUSTED", Rank: 5, Text: func(c Capacity) string { return c.Adjusted }},
-		{Title: "USED", Text: func(c Capacity) string { return c.Used }},
-		{Title: "BORROWED", Rank: 6, Text: func(c Capacity) string { return c.Borrowed }},
+		amount("NODES HAVE", 0, func(c Capacity) string { return c.Total }),
+		amount("OUT", 0, func(c Capacity) string { return c.Out }),
+		amount("OUTSIDE", 3, func(c Capacity) string { return ptr.Deref(c.Outside, "") }),
+		amount("TEAMS", 0, func(c Capacity) string { return c.Teams }),
+		amount("SLACK", 4, func(c Capacity) string { return c.Slack }),
+		amount("ADJUSTED", 5, func(c Capacity) string { return c.Adjusted }),
+		amount("USED", 0, func(c Capacity) string { return c.Used }),
+		amount("BORROWED", 6, func(c Capacity) string { return c.Borrowed }),
 	}
 }
 
 func queueColumns() []cli.Column[Queue] {
+	amount := func(title string, rank int, of func(Queue) string) cli.Column[Queue] {
+		return cli.AmountColumn(cli.Column[Queue]{Title: title, Rank: rank}, func(q Queue) string { return q.Resource }, of)
+	}
 	return []cli.Column[Queue]{
 		{Title: "QUEUE", Text: func(q Queue) string { return q.Name }},
 		{Title: "FLAVOR", Rank: 2, Text: func(q Queue) string { return q.Flavor }},
 		{Title: "RESOURCE", Rank: 3, Text: func(q Queue) string { return q.Resource }},
-		{Title: "QUOTA", Text: func(q Queue) string { return q.Quota }},
-		{Title: "USED", Text: func(q Queue) string { return q.Used }},
+		amount("QUOTA", 0, func(q Queue) string { return q.Quota }),
+		amount("USED", 0, func(q Queue) string { return q.Used }),
 		{Title: "ADMITTED", Rank: 1, Text: func(q Queue) string { return strconv.Itoa(q.Admitted) }},
 		{Title: "WAITING", Text: func(q Queue) string { return strconv.Itoa(q.Waiting) }},
 	}

@@ -66,7 +66,8 @@ func overQuota(v *view) []found {
 		c := &v.capacity[i]
 		s := &c.sums
 		if in := s.total.Sub(s.out); v.reads("nodes", "ClusterQueues", "ResourceFlavors") && !s.onDemand && s.teams > in {
-			out = append(out, found{c.title(), fmt.Sprintf("teams have a quota of %s, and nodes in service offer %s (of %s)", c.Teams, text(c.Resource, in), c.Total)})
+			is := cli.Amounts(c.Resource, c.Teams, text(c.Resource, in), c.Total)
+			out = append(out, found{c.title(), fmt.Sprintf("teams have a quota of %s, and nodes in service offer %s (of %s)", is[0], is[1], is[2])})
 		}
 	}
 	return out
