@@ -24,7 +24,8 @@ type histFlags struct {
 	whose     whose
 	state     string
 	since     string
-	by        string
+	by        []string
+	limit     int
 	output    string
 	sortBy    string
 	bare      bool
@@ -50,9 +51,15 @@ namespaces are listed.`,
   mlbatch hist -n blue --since 24h --state Failed
 
   # who used how many GPU-hours in a month
-  mlbatch hist -A --since 30d --by user`,
+  mlbatch hist -A --since 30d --by user
+
+  # what each team used, month by month, of all that is remembered
+  mlbatch hist -A --by month,team`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !cmd.Flags().Changed("since") && slices.Contains(h.by, cli.ByMonth) {
+				h.since = remembered
+			}
 			return h.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -62,8 +69,9 @@ namespaces are listed.`,
 	f.StringVarP(&h.queue, "queue", "q", "", "jobs of this LocalQueue or ClusterQueue only")
 	h.whose.flags(f)
 	f.StringVar(&h.state, "state", "", "jobs that ended so only: Succeeded, Failed, Cancelled, several with commas")
-	f.StringVar(&h.since, "since", "7d", "what ended in this last `time`, such as 30m, 24h or 7d, or since a day or a moment, such as 2026-01-31")
-	f.StringVar(&h.by, "by", "", "sums by user, queue or namespace")
+	f.StringVar(&h.since, "since", "7d", "what ended in this last `time`, such as 30m, 24h or 7d, or since a day or a moment, such as 2026-01-31; with --by month all that is remembered")
+	f.StringSliceVar(&h.by, "by", nil, "sums by month, team, user, queue or namespace, or by several with commas")
+	f.IntVar(&h.limit, "limit", 0, "the first `number` of lines only; 0 is all")
 	f.StringVarP(&h.output, "output", "o", "", "wide, name, json, yaml or custom-columns=TITLE:.field,...")
 	f.StringVar(&h.sortBy, "sort-by", "", "`column` to sort by; -COLUMN turns the order")
 	f.BoolVar(&h.bare, "no-headers", false, "without titles and the line below")
@@ -83,10 +91,18 @@ func (h *histFlags) check() error {
 	switch {
 	case h.all && h.namespace != "":
 		return fmt.Errorf("-A and -n %s: give one of them", h.namespace)
-	case !slices.Contains([]string{"", "user", "queue", "namespace"}, h.by):
-		return fmt.Errorf("--by %s is not known: use user, queue or namespace", h.by)
-	case h.by != "" && h.output == "name":
-		return fmt.Errorf("--by %s and -o name: sums have no names of jobs", h.by)
+	case h.limit < 0:
+		return fmt.Errorf("--limit %d: give a number of lines, or 0 for all", h.limit)
+	case len(h.by) > 0 && h.output == "name":
+		return fmt.Errorf("--by %s and -o name: sums have no names of jobs", strings.Join(h.by, ","))
+	}
+	for i, by := range h.by {
+		switch {
+		case !slices.Contains(cli.PastSums(), by):
+			return fmt.Errorf("--by %s is not known: use %s", by, words(cli.PastSums()))
+		case slices.Contains(h.by[:i], by):
+			return fmt.Errorf("--by %s: %s stands there twice", strings.Join(h.by, ","), by)
+		}
 	}
 	for state := range strings.SplitSeq(h.state, ",") {
 		if !slices.ContainsFunc(histStates(), func(s history.JobState) bool { return state == "" || strings.EqualFold(state, string(s)) }) {
@@ -123,7 +139,7 @@ func (h *histFlags) run(ctx context.Context, out, errs io.Writer) error {
 		fmt.Fprintf(errs, "No job that you may see ended since %s.\n", since.Format("2006-01-02 15:04"))
 		return nil
 	}
-	return h.print(out, rows)
+	return h.print(out, errs, rows)
 }
 
 func (h *histFlags) wants(r cli.PastRow) bool {
@@ -131,27 +147,41 @@ func (h *histFlags) wants(r cli.PastRow) bool {
 		(h.state == "" || slices.ContainsFunc(strings.Split(h.state, ","), func(s string) bool { return strings.EqualFold(s, string(r.State)) }))
 }
 
-func (h *histFlags) print(out io.Writer, rows []cli.PastRow) error {
-	if h.by != "" {
-		sums, columns := cli.SumPast(rows, h.by), cli.PastSumColumns(h.by)
-		if h.sortBy != "" {
-			if err := cli.SortBy(columns, sums, h.sortBy); err != nil {
-				return usageError{err}
-			}
-		}
-		return printRows(out, h.output, columns, sums, h.bare)
+func (h *histFlags) print(out, errs io.Writer, rows []cli.PastRow) error {
+	if len(h.by) > 0 {
+		return histRows(out, errs, h, cli.PastSumColumns(h.by...), cli.SumPast(rows, time.Local, h.by...))
 	}
-	columns := cli.PastColumns(time.Local, h.namespace == "")
+	if h.output == "name" {
+		if h.limit > 0 {
+			rows = rows[:min(h.limit, len(rows))]
+		}
+		return printNames(out, rows, func(r cli.PastRow) string { return r.Namespace + "/" + r.Name })
+	}
+	return histRows(out, errs, h, cli.PastColumns(time.Local, h.namespace == ""), rows)
+}
+
+// histRows prints the lines that are wanted, in their order, and says how many are left out.
+func histRows[T any](out, errs io.Writer, h *histFlags, columns []cli.Column[T], rows []T) error {
 	if h.sortBy != "" {
 		if err := cli.SortBy(columns, rows, h.sortBy); err != nil {
 			return usageError{err}
 		}
 	}
-	if h.output == "name" {
-		return printNames(out, rows, func(r cli.PastRow) string { return r.Namespace + "/" + r.Name })
+	left := 0
+	if h.limit > 0 && len(rows) > h.limit {
+		rows, left = rows[:h.limit], len(rows)-h.limit
 	}
-	return printRows(out, h.output, columns, rows, h.bare)
+	if err := printRows(out, h.output, columns, rows, h.bare); err != nil {
+		return err
+	}
+	if left > 0 && tabular(h.output) && !h.bare {
+		fmt.Fprintf(errs, "%d more, without --limit %d.\n", left, h.limit)
+	}
+	return nil
 }
+
+// remembered is longer than anything is remembered.
+const remembered = "36500d"
 
 // sinceWhen reads how far back to look: a time that is over, also in days, or a moment.
 func sinceWhen(text string, now time.Time) (time.Time, error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -190,7 +191,7 @@ Formats (-o) have the letters A D L M N P Q R S T V Y a b e i j l p q r t u.`,
 					return fmt.Errorf("there is no job %s here that you may see", strings.Join(f.Jobs, ", "))
 				}
 				slices.Reverse(chosen) // the oldest first
-				q.Now, q.All, q.Width = time.Now(), l.several(), tableWidth(out)
+				q.Now, q.All, q.Width, q.Colours = time.Now(), l.several(), tableWidth(out), hasColours(out)
 				if every > 0 {
 					fmt.Fprintln(out, q.Now.Format(time.ANSIC))
 				}
@@ -457,7 +458,7 @@ func newSinfoCommand() *cobra.Command {
 		Long: `List queues and the states of the nodes that their jobs may be on, as Slurm's sinfo does.
 Partitions are ClusterQueues or, with --namespace, the LocalQueues of a namespace. Their
 nodes are those with the labels of the queue's flavors. Whoever may not read nodes is
-told n/a; whoever may not read flavors sees all nodes.
+told n/a, and as GRES the quota of GPUs; whoever may not read flavors sees all nodes.
 
 Formats (-o) have the letters D G N P R T a l t.`,
 		Example: `  # queues and nodes
@@ -472,15 +473,18 @@ Formats (-o) have the letters D G N P R T a l t.`,
 				return err
 			}
 			all, _, err := reachable(&l.conn, l.namespace, func(namespace string) ([]slurm.Partition, error) {
-				return slurmPartitions(cmd.Context(), c, namespace, partitions)
+				return slurmPartitions(cmd.Context(), cfg, c, namespace, partitions)
 			})
 			if err != nil {
 				return l.conn.Unreachable(err, cfg.Host)
 			}
-			if slices.ContainsFunc(all, func(p slurm.Partition) bool { return p.Nodes == nil }) {
+			switch {
+			case slices.ContainsFunc(all, func(p slurm.Partition) bool { return len(p.Nominal) > 0 }):
+				fmt.Fprintln(cmd.ErrOrStderr(), "You may not list nodes: GRES is the quota of the queue. What of it is unused says mlbatch queue.")
+			case slices.ContainsFunc(all, func(p slurm.Partition) bool { return p.Nodes == nil }):
 				fmt.Fprintln(cmd.ErrOrStderr(), "You may not list nodes. What quota your queues have, and what of it is unused, says mlbatch queue.")
 			}
-			n.Width, n.States = tableWidth(cmd.OutOrStdout()), states
+			n.Width, n.Colours, n.States = tableWidth(cmd.OutOrStdout()), hasColours(cmd.OutOrStdout()), states
 			if err := n.Print(cmd.OutOrStdout(), all); err != nil {
 				return usageError{fmt.Errorf("-o: %w", err)}
 			}
@@ -498,8 +502,9 @@ Formats (-o) have the letters D G N P R T a l t.`,
 	return cmd
 }
 
-// slurmPartitions are queues with their nodes.
-func slurmPartitions(ctx context.Context, c client.Reader, namespace string, names []string) ([]slurm.Partition, error) {
+// slurmPartitions are queues with their nodes or, for those who may not read these, with the quota
+// of their queue.
+func slurmPartitions(ctx context.Context, cfg *rest.Config, c client.Reader, namespace string, names []string) ([]slurm.Partition, error) {
 	queues, err := cli.TakeQueues(ctx, c, namespace, "")
 	if err != nil {
 		return nil, err
@@ -520,6 +525,8 @@ func slurmPartitions(ctx context.Context, c client.Reader, namespace string, nam
 		p := slurm.Partition{Name: q.Name, Up: q.State == string(facts.QueueActive)}
 		if nodes != nil {
 			p.Nodes = slices.DeleteFunc(slices.Clone(nodes), func(n cli.NodeRow) bool { return !of(cluster, n.Name) })
+		} else if q.Kind == "LocalQueue" {
+			p.Nominal = nominalGPUs(ctx, cfg, q)
 		}
 		out = append(out, p)
 	}
@@ -527,6 +534,22 @@ func slurmPartitions(ctx context.Context, c client.Reader, namespace string, nam
 		return nil, fmt.Errorf("there is no queue %s here that you may see", strings.Join(names, ", "))
 	}
 	return out, nil
+}
+
+// nominalGPUs is the quota of GPUs, and of parts of them, that the queue behind a LocalQueue has, by
+// resource; nil if nobody says.
+func nominalGPUs(ctx context.Context, cfg *rest.Config, q cli.QueueRow) map[string]int64 {
+	quotas, err := cli.Controller{Config: cfg}.Quotas(ctx, q.Namespace, q.Name)
+	if err != nil {
+		return nil
+	}
+	out := map[string]int64{}
+	for i := range quotas {
+		if of := &quotas[i]; cli.IsGPU(of.Resource) {
+			out[of.Resource] += of.Nominal.Value()
+		}
+	}
+	return out
 }
 
 // queueNodes are all nodes, and which of them a ClusterQueue has; nil if they may not be read.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -43,13 +44,15 @@ type PastRow struct {
 	Ended     time.Time  `json:"ended"`
 	// WaitedSeconds and RanSeconds are how long it was without quota and with it, in all of its
 	// runs.
-	WaitedSeconds int64   `json:"waitedSeconds"`
-	RanSeconds    int64   `json:"ranSeconds"`
-	Pods          int32   `json:"pods"`
-	GPUs          int64   `json:"gpus"`
-	GPUHours      float64 `json:"gpuHours"`
-	Evictions     int32   `json:"evictions"`
-	Restarts      int32   `json:"restarts"`
+	WaitedSeconds int64 `json:"waitedSeconds"`
+	RanSeconds    int64 `json:"ranSeconds"`
+	Pods          int32 `json:"pods"`
+	GPUs          int64 `json:"gpus"`
+	// Slices is how many parts of GPUs it had, by their sort; GPU-hours are without.
+	Slices    map[string]int64 `json:"slices,omitempty"`
+	GPUHours  float64          `json:"gpuHours"`
+	Evictions int32            `json:"evictions"`
+	Restarts  int32            `json:"restarts"`
 
 	uid types.UID
 }
@@ -106,7 +109,7 @@ func pastRow(namespace string, r *history.JobRecord) PastRow {
 		Namespace: namespace, Kind: Kind(r.Kind), Name: r.Name, Queue: r.Queue, ClusterQueue: r.ClusterQueue, Flavor: r.Flavor, User: r.User, Priority: r.Priority,
 		State: r.State, Reason: r.Reason, Message: r.Message, ExitCode: r.ExitCode, FailedPod: r.FailedPod, FailedNode: r.FailedNode,
 		Submitted: r.Submitted.UTC(), Ended: r.Ended.UTC(), RanSeconds: r.RanSeconds,
-		Pods: r.Pods, GPUs: r.GPUs, Evictions: r.Evictions, Restarts: r.Restarts, uid: r.UID,
+		Pods: r.Pods, GPUs: r.GPUs, Slices: r.Slices, Evictions: r.Evictions, Restarts: r.Restarts, uid: r.UID,
 	}
 	if r.Started != nil {
 		row.Started = new(r.Started.UTC())
@@ -131,6 +134,8 @@ func PastColumns(in *time.Location, namespaces bool) []Column[PastRow] { //nolin
 			Less: func(a, b PastRow) int { return cmp.Compare(of(a), of(b)) },
 		}
 	}
+	gpus := number("GPUS", 3, false, func(r PastRow) int64 { return r.GPUs })
+	gpus.Text = func(r PastRow) string { return devices(r.GPUs, r.Slices) }
 	moment := func(t time.Time) string { return clockTime(t, in) }
 	waited, lessWaited := seconds(func(r PastRow) int64 { return r.WaitedSeconds })
 	ran, lessRan := seconds(func(r PastRow) int64 { return r.RanSeconds })
@@ -139,13 +144,13 @@ func PastColumns(in *time.Location, namespaces bool) []Column[PastRow] { //nolin
 		{Title: "KIND", Rank: 8, Text: func(r PastRow) string { return string(r.Kind) }},
 		{Title: "QUEUE", Rank: 10, Text: func(r PastRow) string { return r.Queue }},
 		{Title: "USER", Rank: 5, Text: func(r PastRow) string { return r.User }},
-		{Title: "STATE", Text: func(r PastRow) string { return string(r.State) }},
+		{Title: "STATE", State: true, Text: func(r PastRow) string { return string(r.State) }},
 		{Title: "EXIT", Rank: 2, Text: exitOf},
 		{Title: "ENDED", Rank: 4, Text: func(r PastRow) string { return moment(r.Ended) }, Less: func(a, b PastRow) int { return a.Ended.Compare(b.Ended) }},
 		{Title: "SUBMITTED", Wide: true, Text: func(r PastRow) string { return moment(r.Submitted) }, Less: func(a, b PastRow) int { return a.Submitted.Compare(b.Submitted) }},
 		{Title: "WAITED", Rank: 7, Text: waited, Less: lessWaited},
 		{Title: "RAN", Rank: 1, Text: ran, Less: lessRan},
-		number("GPUS", 3, false, func(r PastRow) int64 { return r.GPUs }),
+		gpus,
 		gpuHours(6, func(r PastRow) float64 { return r.GPUHours }),
 		number("EVICTIONS", 9, false, func(r PastRow) int64 { return int64(r.Evictions) }),
 		number("RESTARTS", 9, false, func(r PastRow) int64 { return int64(r.Restarts) }),
@@ -188,12 +193,14 @@ func whyEnded(r PastRow) string {
 
 // PastSum sums up jobs that ended.
 type PastSum struct {
-	// Name is that of the user, queue or namespace; "" sums up jobs of which it is not known.
-	Name      string `json:"name"`
-	Jobs      int    `json:"jobs"`
-	Succeeded int    `json:"succeeded"`
-	Failed    int    `json:"failed"`
-	Cancelled int    `json:"cancelled"`
+	// By is what the jobs have in common: month, user, queue, namespace or team; "" sums up jobs of
+	// which it is not known. Name is all of it.
+	By        map[string]string `json:"by"`
+	Name      string            `json:"name"`
+	Jobs      int               `json:"jobs"`
+	Succeeded int               `json:"succeeded"`
+	Failed    int               `json:"failed"`
+	Cancelled int               `json:"cancelled"`
 	// GPUHours are those of all, LostGPUHours those of jobs that failed.
 	GPUHours     float64 `json:"gpuHours"`
 	LostGPUHours float64 `json:"lostGPUHours"`
@@ -202,24 +209,43 @@ type PastSum struct {
 	Evictions     int32 `json:"evictions"`
 }
 
-// SumPast sums up jobs by users, queues (ClusterQueues) or namespaces: who had most GPU-hours comes
-// first.
-func SumPast(rows []PastRow, by string) []PastSum {
-	of := map[string]func(*PastRow) string{
+// ByMonth sums up jobs by the month in which they ended.
+const ByMonth = "month"
+
+// pastKeys are what jobs can be summed up by; months are those of in.
+func pastKeys(in *time.Location) map[string]func(*PastRow) string {
+	namespace := func(r *PastRow) string { return r.Namespace }
+	return map[string]func(*PastRow) string{
+		ByMonth:     func(r *PastRow) string { return r.Ended.In(in).Format("2006-01") },
 		"user":      func(r *PastRow) string { return r.User },
 		"queue":     func(r *PastRow) string { return cmp.Or(r.ClusterQueue, r.Queue) },
-		"namespace": func(r *PastRow) string { return r.Namespace },
-	}[by]
+		"namespace": namespace,
+		"team":      namespace, // a team is a namespace
+	}
+}
+
+// PastSums are what SumPast takes.
+func PastSums() []string { return []string{ByMonth, "team", "user", "queue", "namespace"} }
+
+// SumPast sums up jobs by months (of in), users, queues (ClusterQueues), namespaces or teams, or by
+// several of these: the last month comes first, and in it who had most GPU-hours.
+func SumPast(rows []PastRow, in *time.Location, by ...string) []PastSum {
+	keys := pastKeys(in)
 	at := map[string]int{}
 	var out []PastSum
 	for i := range rows {
 		r := &rows[i]
-		name := of(r)
-		if _, there := at[name]; !there {
-			at[name] = len(out)
-			out = append(out, PastSum{Name: name})
+		has, names := map[string]string{}, make([]string, len(by))
+		for n, key := range by {
+			names[n] = keys[key](r)
+			has[key] = names[n]
 		}
-		s := &out[at[name]]
+		key := strings.Join(names, "\x00") // names of users may have blanks
+		if _, there := at[key]; !there {
+			at[key] = len(out)
+			out = append(out, PastSum{By: has, Name: strings.Join(names, " ")})
+		}
+		s := &out[at[key]]
 		s.Jobs, s.GPUHours, s.WaitedSeconds, s.Evictions = s.Jobs+1, s.GPUHours+r.GPUHours, s.WaitedSeconds+r.WaitedSeconds, s.Evictions+r.Evictions
 		switch r.State {
 		case history.Succeeded:
@@ -235,13 +261,13 @@ func SumPast(rows []PastRow, by string) []PastSum {
 		out[i].WaitedSeconds /= int64(out[i].Jobs)
 	}
 	slices.SortFunc(out, func(a, b PastSum) int {
-		return cmp.Or(cmp.Compare(b.GPUHours, a.GPUHours), cmp.Compare(b.Jobs, a.Jobs), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.By[ByMonth], a.By[ByMonth]), cmp.Compare(b.GPUHours, a.GPUHours), cmp.Compare(b.Jobs, a.Jobs), cmp.Compare(a.Name, b.Name))
 	})
 	return out
 }
 
 // PastSumColumns are those of sums.
-func PastSumColumns(by string) []Column[PastSum] {
+func PastSumColumns(by ...string) []Column[PastSum] {
 	number := func(title string, rank int, of func(PastSum) int) Column[PastSum] {
 		return Column[PastSum]{
 			Title: title, Rank: rank, Text: func(s PastSum) string { return strconv.Itoa(of(s)) },
@@ -250,8 +276,11 @@ func PastSumColumns(by string) []Column[PastSum] {
 	}
 	lost := gpuHours(2, func(s PastSum) float64 { return s.LostGPUHours })
 	lost.Title = "LOST"
-	return []Column[PastSum]{
-		{Title: map[string]string{"user": "USER", "queue": "QUEUE", "namespace": "NAMESPACE"}[by], Text: func(s PastSum) string { return s.Name }},
+	var columns []Column[PastSum]
+	for _, key := range by {
+		columns = append(columns, Column[PastSum]{Title: strings.ToUpper(key), Text: func(s PastSum) string { return s.By[key] }})
+	}
+	return append(columns,
 		number("JOBS", 0, func(s PastSum) int { return s.Jobs }),
 		number("SUCCEEDED", 3, func(s PastSum) int { return s.Succeeded }),
 		number("FAILED", 1, func(s PastSum) int { return s.Failed }),
@@ -259,9 +288,9 @@ func PastSumColumns(by string) []Column[PastSum] {
 		gpuHours(0, func(s PastSum) float64 { return s.GPUHours }),
 		lost,
 		number("EVICTIONS", 6, func(s PastSum) int { return int(s.Evictions) }),
-		{
+		Column[PastSum]{
 			Title: "WAITED", Rank: 4, Text: func(s PastSum) string { return duration.HumanDuration(time.Duration(s.WaitedSeconds) * time.Second) },
 			Less: func(a, b PastSum) int { return cmp.Compare(a.WaitedSeconds, b.WaitedSeconds) },
 		},
-	}
+	)
 }

@@ -2,8 +2,11 @@ package cli_test
 
 import (
 	"bytes"
+	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,7 +56,7 @@ func TestHist(t *testing.T) {
 			t.Fatal(err)
 		}
 		out.WriteByte('\n')
-		if err := cli.PrintTable(&out, cli.PastSumColumns("user"), cli.SumPast(rows, "user"), cli.Layout{Width: width}); err != nil {
+		if err := cli.PrintTable(&out, cli.PastSumColumns("user"), cli.SumPast(rows, time.UTC, "user"), cli.Layout{Width: width}); err != nil {
 			t.Fatal(err)
 		}
 		fits(t, out.String(), width)
@@ -77,15 +80,47 @@ func TestHist(t *testing.T) {
 	}
 }
 
+// TestSumPastByMonth: months are those of a place, the last one comes first, and within one whoever
+// had most.
+func TestSumPastByMonth(t *testing.T) {
+	at := func(text string) time.Time {
+		out, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	rows := []cli.PastRow{
+		{Namespace: "blue", Ended: at("2026-01-31T23:30:00Z"), GPUHours: 100}, {Namespace: "red", Ended: at("2026-02-10T00:00:00Z"), GPUHours: 1},
+		{Namespace: "blue", Ended: at("2026-02-11T00:00:00Z"), GPUHours: 2}, {Namespace: "red", Ended: at("2026-01-02T00:00:00Z"), GPUHours: 3},
+	}
+	told := func(in *time.Location, by ...string) (out []string) {
+		for _, s := range cli.SumPast(rows, in, by...) {
+			out = append(out, fmt.Sprintf("%s %g", s.Name, s.GPUHours))
+		}
+		return out
+	}
+	if got, want := told(time.UTC, "month", "team"), []string{"2026-02 blue 2", "2026-02 red 1", "2026-01 blue 100", "2026-01 red 3"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got, want := told(time.FixedZone("east", 3600), "month"), []string{"2026-02 103", "2026-01 3"}; !slices.Equal(got, want) {
+		t.Errorf("east of Greenwich: %q, want %q", got, want)
+	}
+	columns := cli.PastSumColumns("month", "team")
+	if columns[0].Title != "MONTH" || columns[1].Title != "TEAM" || columns[1].Text(cli.SumPast(rows, time.UTC, "month", "team")[1]) != "red" {
+		t.Error("each has a column of its own")
+	}
+}
+
 // TestSumPast: sums add up what is listed.
 func TestSumPast(t *testing.T) {
 	rows, err := cli.TakePast(t.Context(), pages(), "", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for by, want := range map[string]int{"user": 2, "queue": 3, "namespace": 2} {
+	for by, want := range map[string]int{"user": 2, "queue": 3, "namespace": 2, "team": 2, "month": 2, "month,team": 3} {
 		jobs, hours := 0, 0.0
-		sums := cli.SumPast(rows, by)
+		sums := cli.SumPast(rows, time.UTC, strings.Split(by, ",")...)
 		for _, s := range sums {
 			jobs, hours = jobs+s.Jobs, hours+s.GPUHours
 			if s.Succeeded+s.Failed+s.Cancelled != s.Jobs {

@@ -79,6 +79,16 @@ func Size(w *kueue.Workload) (pods int32, gpus int64) {
 	return pods, gpus
 }
 
+// SlicesOf is how many parts of GPUs of each sort a Workload was admitted with or, if it is not,
+// asks for; nil if none.
+func SlicesOf(w *kueue.Workload) (out map[string]int64) {
+	for i := range w.Spec.PodSets {
+		set := &w.Spec.PodSets[i]
+		out = AddSlices(out, Slices(&set.Template.Spec, Count(w, set)))
+	}
+	return out
+}
+
 // Count is how many pods of a pod set were admitted or, of a Workload that is not, are asked for.
 func Count(w *kueue.Workload, set *kueue.PodSet) int32 {
 	if w.Status.Admission != nil {

@@ -120,6 +120,11 @@ type JobRecord struct {
 	// +required
 	GPUs int64 `json:"gpus"`
 
+	// slices is how many parts of GPUs they had together, by their sort, such as mig-1g.5gb.
+	// +kubebuilder:validation:MaxProperties=16
+	// +optional
+	Slices map[string]int64 `json:"slices,omitempty"`
+
 	// evictions is how often it was stopped and queued again, restarts how often its pods were
 	// made anew within its quota.
 	// +kubebuilder:validation:Minimum=0

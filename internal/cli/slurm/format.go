@@ -129,7 +129,7 @@ func printFormat[T any](w io.Writer, fields []field[T], format string, rows []T,
 func columns[T any](fields []field[T], keys string, ranks map[string]int) (out []cli.Column[T]) {
 	for key := range strings.FieldsSeq(keys) {
 		if f := find(fields, key, false); f != nil {
-			out = append(out, cli.Column[T]{Title: f.title, Rank: ranks[key], Text: f.text})
+			out = append(out, cli.Column[T]{Title: f.title, Rank: ranks[key], Text: f.text, State: f.title == "ST" || f.title == "STATE"})
 		}
 	}
 	return out

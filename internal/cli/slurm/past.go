@@ -53,7 +53,7 @@ const cancelledReason = "Cancelled"
 func pastRow(p cli.PastRow) cli.Row {
 	r := cli.Row{
 		Namespace: p.Namespace, Kind: p.Kind, Name: p.Name, Queue: p.Queue, ClusterQueue: p.ClusterQueue, User: p.User, Priority: p.Priority,
-		Reason: p.Reason, Message: p.Message, ExitCode: p.ExitCode, Pods: int(p.Pods), GPUs: p.GPUs, Created: p.Submitted, Since: new(p.Ended), Started: p.Started,
+		Reason: p.Reason, Message: p.Message, ExitCode: p.ExitCode, Pods: int(p.Pods), GPUs: p.GPUs, Slices: p.Slices, Created: p.Submitted, Since: new(p.Ended), Started: p.Started,
 	}
 	switch p.State {
 	case history.Succeeded:

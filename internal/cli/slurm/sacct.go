@@ -25,10 +25,7 @@ func accountFields(now time.Time) []field[cli.Row] {
 		{"Account", "Account", 10, func(r cli.Row) string { return r.Namespace }},
 		{"User", "User", 9, func(r cli.Row) string { return r.User }},
 		{"AllocTRES", "AllocTRES", 12, func(r cli.Row) string {
-			if r.GPUs == 0 {
-				return ""
-			}
-			return "gres/gpu=" + strconv.FormatInt(r.GPUs, 10)
+			return devices("gres/gpu", "=", r.GPUs, r.Slices)
 		}},
 		{"AllocNodes", "AllocNodes", 10, func(r cli.Row) string { return strconv.Itoa(r.Pods) }},
 		{"NNodes", "NNodes", 8, func(r cli.Row) string { return strconv.Itoa(r.Pods) }},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/facts"
 )
 
 // Partition is a queue, with the nodes that its jobs may be on.
@@ -18,6 +19,23 @@ type Partition struct {
 	Up bool
 	// Nodes are nil if the user may not read them.
 	Nodes []cli.NodeRow
+	// Nominal is what quota of GPUs its queue has, by their resource: all that can be told of its
+	// size to whoever may not read nodes.
+	Nominal map[string]int64
+}
+
+// quota is the size of a partition of which no nodes are known.
+func (p *Partition) quota() string {
+	var gpus int64
+	var parts map[string]int64
+	for resource, n := range p.Nominal { // sums
+		if name := facts.Slice(resource); name != "" {
+			parts = facts.AddSlices(parts, map[string]int64{name: n})
+		} else {
+			gpus += n
+		}
+	}
+	return devices("gpu", ":", gpus, parts)
 }
 
 // group are nodes of a partition that are in the same state.
@@ -27,14 +45,23 @@ type group struct {
 	state     string
 	nodes     []string
 	gpus      int64
+	slices    map[string]int64
 	known     bool
+	// quota is what is told of devices where nodes are not known.
+	quota string
 }
 
 // NodeState is that of a node in Slurm's words.
 func NodeState(n cli.NodeRow) string {
 	held := n.Pods != nil && *n.Pods > 0
-	if n.GPUs > 0 && n.Free != nil {
-		held = *n.Free < n.GPUs
+	devices, free := n.GPUs, n.Free
+	for name, all := range n.Slices { // sums
+		if devices += all; free != nil {
+			free = new(*free + n.FreeSlices[name])
+		}
+	}
+	if devices > 0 && free != nil {
+		held = *free < devices
 	}
 	switch {
 	case n.State == core.NodeLost:
@@ -47,7 +74,7 @@ func NodeState(n cli.NodeRow) string {
 		return "unk"
 	case !held:
 		return "idle"
-	case n.GPUs > 0 && *n.Free <= 0:
+	case devices > 0 && *free <= 0:
 		return "alloc"
 	}
 	return "mix"
@@ -57,7 +84,7 @@ func NodeState(n cli.NodeRow) string {
 func groups(partitions []Partition, each bool) (out []group) { //nolint:revive // a line for each node
 	for _, p := range partitions {
 		if p.Nodes == nil {
-			out = append(out, group{partition: p.Name, up: p.Up})
+			out = append(out, group{partition: p.Name, up: p.Up, quota: p.quota()})
 			continue
 		}
 		by := map[string]*group{}
@@ -71,7 +98,7 @@ func groups(partitions []Partition, each bool) (out []group) { //nolint:revive /
 				g = &group{partition: p.Name, up: p.Up, state: NodeState(n), known: true}
 				by[key] = g
 			}
-			g.nodes, g.gpus = append(g.nodes, n.Name), g.gpus+n.GPUs
+			g.nodes, g.gpus, g.slices = append(g.nodes, n.Name), g.gpus+n.GPUs, facts.AddSlices(g.slices, n.Slices)
 		}
 		var some []group
 		for _, g := range by { // sorted below
@@ -114,10 +141,12 @@ func nodeFields() []field[group] {
 		}},
 		{key: "N", title: "NODELIST", text: func(g group) string { return strings.Join(g.nodes, ",") }},
 		{key: "G", title: "GRES", text: func(g group) string {
-			if g.gpus == 0 {
-				return "(null)"
+			each := int64(max(1, len(g.nodes)))
+			parts := map[string]int64{}
+			for name, n := range g.slices { // a set
+				parts[name] = n / each
 			}
-			return "gpu:" + strconv.FormatInt(g.gpus/int64(len(g.nodes)), 10)
+			return cmp.Or(g.quota, devices("gpu", ":", g.gpus/each, parts), "(null)")
 		}},
 	}
 }
@@ -129,6 +158,8 @@ type Nodes struct {
 	Each  bool
 	Bare  bool
 	Width int
+	// Colours prints states in their colours.
+	Colours bool
 	// States are those wanted, in either form; all if there are none.
 	States []string
 }
@@ -149,8 +180,11 @@ func (n *Nodes) Print(w io.Writer, partitions []Partition) error {
 		return printFormat(w, fields, n.Format, rows, n.Bare)
 	}
 	which := "P a l D t N"
+	if slices.ContainsFunc(rows, func(g group) bool { return g.quota != "" }) {
+		which = "P a l D t G"
+	}
 	if n.Each {
 		which = "N D P t G"
 	}
-	return cli.PrintTable(w, columns(fields, which, map[string]int{"a": 3, "l": 4, "G": 2}), rows, cli.Layout{Width: n.Width, Bare: n.Bare})
+	return cli.PrintTable(w, columns(fields, which, map[string]int{"a": 3, "l": 4, "G": 2}), rows, cli.Layout{Width: n.Width, Bare: n.Bare, Colours: n.Colours})
 }

@@ -163,6 +163,67 @@ func TestSinfo(t *testing.T) {
 	}
 }
 
+// TestPartsOfGPUs: each sort of them is told by itself, beside GPUs or alone, as a type of gpu.
+func TestPartsOfGPUs(t *testing.T) {
+	rows := []cli.Row{
+		{Name: "both", State: facts.Running, Since: ago(time.Hour), GPUs: 2, Slices: map[string]int64{"mig-3g.20gb": 1, "mig-1g.5gb": 4}},
+		{Name: "parts", State: facts.Waiting, Slices: map[string]int64{"mig-1g.5gb": 7}},
+		{Name: "none", State: facts.Waiting},
+	}
+	var out bytes.Buffer
+	q := slurm.Queue{Now: now, Format: "%i %b", Bare: true}
+	if err := q.Print(&out, rows); err != nil {
+		t.Fatal(err)
+	}
+	a := slurm.Accounts{Now: now, Fields: "JobID,AllocTRES", Parsable: true, Bare: true}
+	rows = slurm.WithPast(rows, []cli.PastRow{{Name: "gone", State: history.Succeeded, Submitted: *ago(time.Hour), Ended: *ago(time.Minute), Slices: map[string]int64{"mig-1g.5gb": 2}}})
+	if err := a.Print(&out, rows); err != nil {
+		t.Fatal(err)
+	}
+	free, pods := int64(0), 3
+	part := func(name string, left int64) cli.NodeRow {
+		return cli.NodeRow{Name: name, State: core.NodeReady, Free: &free, Pods: &pods, Slices: map[string]int64{"mig-1g.5gb": 7}, FreeSlices: map[string]int64{"mig-1g.5gb": left}}
+	}
+	n := slurm.Nodes{Format: "%P %N %t %G", Bare: true}
+	if err := n.Print(&out, []slurm.Partition{
+		{Name: "blue", Up: true, Nodes: []cli.NodeRow{part("some", 3), part("full", 0), part("free", 7)}},
+		{Name: "red", Up: true, Nominal: map[string]int64{"nvidia.com/gpu": 8, "nvidia.com/mig-1g.5gb": 14}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want := `both gres/gpu:2,gres/gpu:mig-1g.5gb:4,gres/gpu:mig-3g.20gb:1
+parts gres/gpu:mig-1g.5gb:7
+none N/A
+gone|gres/gpu:mig-1g.5gb=2
+both|gres/gpu=2,gres/gpu:mig-1g.5gb=4,gres/gpu:mig-3g.20gb=1
+parts|gres/gpu:mig-1g.5gb=7
+none|
+blue full alloc gpu:mig-1g.5gb:7
+blue free idle gpu:mig-1g.5gb:7
+blue some mix gpu:mig-1g.5gb:7
+red  n/a gpu:8,gpu:mig-1g.5gb:14
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestPartitionsWithoutNodes: whoever may not read nodes is told the quota of GPUs of each queue.
+func TestPartitionsWithoutNodes(t *testing.T) {
+	var out bytes.Buffer
+	n := slurm.Nodes{Width: 80}
+	if err := n.Print(&out, []slurm.Partition{{Name: "default-queue", Up: true, Nominal: map[string]int64{"nvidia.com/gpu": 8}}, {Name: "cores", Up: true}}); err != nil {
+		t.Fatal(err)
+	}
+	want := `PARTITION      AVAIL  TIMELIMIT  NODES  STATE  GRES
+default-queue  up     infinite   n/a    n/a    gpu:8
+cores          up     infinite   n/a    n/a    (null)
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 func TestFilter(t *testing.T) {
 	states := func(text string) []slurm.State {
 		out, err := slurm.ParseStates(text)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -97,10 +98,22 @@ func priority(r cli.Row) string {
 }
 
 func gpus(r cli.Row) string {
-	if r.GPUs == 0 {
-		return unknown
+	return cmp.Or(devices("gres/gpu", ":", r.GPUs, r.Slices), unknown)
+}
+
+// devices are GPUs, and parts of them by their type, as Slurm writes generic resources: all of a
+// kind are gpu:8, and of a type gpu:mig-1g.5gb:3.
+func devices(name, is string, gpus int64, parts map[string]int64) string {
+	var out []string
+	if gpus > 0 {
+		out = append(out, name+is+strconv.FormatInt(gpus, 10))
 	}
-	return "gres/gpu:" + strconv.FormatInt(r.GPUs, 10)
+	for _, sort := range slices.Sorted(maps.Keys(parts)) {
+		if n := parts[sort]; n > 0 {
+			out = append(out, name+":"+sort+is+strconv.FormatInt(n, 10))
+		}
+	}
+	return strings.Join(out, ",")
 }
 
 // ran is how long a job has been running.
@@ -126,6 +139,8 @@ type Queue struct {
 	Long  bool
 	Bare  bool
 	Width int
+	// Colours prints states in their colours.
+	Colours bool
 }
 
 // Print prints jobs.
@@ -145,7 +160,7 @@ func (q *Queue) Print(w io.Writer, rows []cli.Row) error {
 		which = strings.NewReplacer("t", "T", "M", "M l").Replace(which)
 	}
 	ranks := map[string]int{"P": 4, "j": 6, "u": 7, "M": 3, "D": 1, "S": 2, "Y": 8, "l": 5}
-	return cli.PrintTable(w, columns(fields, which, ranks), rows, cli.Layout{Width: q.Width, Bare: q.Bare})
+	return cli.PrintTable(w, columns(fields, which, ranks), rows, cli.Layout{Width: q.Width, Bare: q.Bare, Colours: q.Colours})
 }
 
 // SortError is a mistake in Queue.Sort.

@@ -2,6 +2,7 @@ package history
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -50,9 +51,24 @@ func (e *ended) record() api.JobRecord {
 		r.Submitted = metav1.NewTime(at.Truncate(time.Second))
 	}
 	r.Pods, r.GPUs = facts.Size(w)
+	r.Slices = some(facts.SlicesOf(w))
 	e.outcome(&r)
 	e.quota(&r)
 	return r
+}
+
+// mostSlices is of how many sorts of parts of GPUs is told.
+const mostSlices = 16
+
+// some are the sorts that there is room for: a job may name as many as it likes, and what is
+// remembered of others does not depend on it.
+func some(parts map[string]int64) map[string]int64 {
+	for i, name := range slices.Sorted(maps.Keys(parts)) {
+		if i >= mostSlices {
+			delete(parts, name) // the map is a new one
+		}
+	}
+	return parts
 }
 
 // outcome is how and why the job ended.

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -125,6 +126,29 @@ func TestRecord(t *testing.T) {
 				w.Status.Admission.PodSetAssignments[0].Count = new(int32(1))
 			})},
 			base(func(r *api.JobRecord) { r.Pods, r.GPUs = 1, 4 }),
+		},
+		"parts of GPUs": {
+			"they are counted by their sort, of each pod that was admitted",
+			ended{workload: train("train", running, finished("Succeeded", ""), func(w *kueue.Workload) {
+				w.Spec.PodSets[0].Template.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"nvidia.com/mig-1g.5gb": resource.MustParse("3")}
+			})},
+			base(func(r *api.JobRecord) { r.GPUs, r.Slices = 0, map[string]int64{"mig-1g.5gb": 6} }),
+		},
+		"more sorts than are told": {
+			"whoever asks for many keeps nothing of others from being remembered",
+			ended{workload: train("train", running, finished("Succeeded", ""), func(w *kueue.Workload) {
+				list := corev1.ResourceList{}
+				for i := range 20 {
+					list[corev1.ResourceName(fmt.Sprintf("nvidia.com/mig-%02d", i))] = resource.MustParse("1")
+				}
+				w.Spec.PodSets[0].Template.Spec.Containers[0].Resources.Limits = list
+			})},
+			base(func(r *api.JobRecord) {
+				r.GPUs, r.Slices = 0, map[string]int64{}
+				for i := range 16 {
+					r.Slices[fmt.Sprintf("mig-%02d", i)] = 2
+				}
+			}),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
