@@ -466,7 +466,8 @@ func webhooks(ctx context.Context, mgr manager.Manager, opts Options) error {
 		NoDefaultPriorityClass: opts.Gates.NoDefaultPriorityClass,
 		NoAdmissionGates:       opts.Rules.NoAdmissionGates,
 
-		Callers: opts.WebhookCallers,
+		Callers:    opts.WebhookCallers,
+		SlackQueue: opts.SlackQueue,
 		Never: func(ctx context.Context, namespace, queue string, sets []kueue.PodSet) string {
 			return (*opts.never)(ctx, namespace, queue, sets)
 		},
@@ -633,6 +634,7 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 		LabelKeysToCopy:   opts.LabelKeysToCopy,
 		Labels:            admission.Labels{NoQueues: opts.Gates.NoQueueLabels},
 		NoReclaimablePods: opts.Gates.NoReclaimablePods,
+		Kinds:             opts.Kinds,
 	}
 	for i := range queued {
 		if err := job.SetupWithManager(mgr, &queued[i], shared); err != nil {

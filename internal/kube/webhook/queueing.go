@@ -2,9 +2,11 @@ package webhook
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -19,6 +21,8 @@ import (
 type queueingHandler struct {
 	decoder admission.Decoder
 	cluster Cluster
+	// slack is the ClusterQueue whose lending limits follow the nodes, "" if there is none.
+	slack string
 }
 
 func (h *queueingHandler) validate(ctx context.Context, req admission.Request) admission.Response {
@@ -39,7 +43,47 @@ func (h *queueingHandler) validate(ctx context.Context, req admission.Request) a
 	if req.Kind.Version == v1beta1.GroupVersion.Version {
 		errs = v1beta1.Respell(errs)
 	}
-	return answer(req, errs)
+	resp := answer(req, errs)
+	if q, ok := is.(*v1beta2.ClusterQueue); ok && q.Name == h.slack && resp.Allowed {
+		old, _ := was.(*v1beta2.ClusterQueue)
+		resp = resp.WithWarnings(undone(req, old, q)...)
+	}
+	return resp
+}
+
+// slackManager is the field manager by which the lending limits of the slack queue are written.
+const slackManager = "mlbatch-slack"
+
+// undone tells who changes the lending limits of the slack queue that they do not stay: was is nil for
+// a new one.
+func undone(req admission.Request, was, is *v1beta2.ClusterQueue) []string {
+	var by struct {
+		FieldManager string `json:"fieldManager"`
+	}
+	if err := json.Unmarshal(req.Options.Raw, &by); err == nil && by.FieldManager == slackManager {
+		return nil
+	}
+	limits := func(q *v1beta2.ClusterQueue) map[string]*resource.Quantity {
+		out := map[string]*resource.Quantity{}
+		if q == nil {
+			return out
+		}
+		for _, g := range q.Spec.ResourceGroups {
+			for _, f := range g.Flavors {
+				for _, r := range f.Resources {
+					out[string(f.Name)+" "+string(r.Name)] = r.LendingLimit
+				}
+			}
+		}
+		return out
+	}
+	before, now := limits(was), limits(is)
+	for key, limit := range now { // one that differs is enough
+		if old := before[key]; (old == nil) != (limit == nil) || old != nil && old.Cmp(*limit) != 0 {
+			return []string{fmt.Sprintf("the lending limits of %s do not stay as you set them: they follow which nodes are in service, and are put back at once. What others may borrow at most is its nominalQuota", is.Name)}
+		}
+	}
+	return nil
 }
 
 // check applies the rules of the kind; was is nil for a new object.

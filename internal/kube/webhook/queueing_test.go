@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/webhook"
 )
 
 func TestValidateQueueing(t *testing.T) {
@@ -43,6 +44,37 @@ func TestValidateQueueing(t *testing.T) {
 			refuse: []string{"spec.podSets[0].template.spec.containers[0].resources.requests[cpu]"},
 		},
 	}.run(t, &v1beta2.Cohort{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: v1beta2.CohortSpec{ParentName: "a"}})
+}
+
+// TestLimitsOfTheSlackQueueDoNotStay: whoever sets them is told that they follow the nodes, and the
+// controller that does so is not.
+func TestLimitsOfTheSlackQueueDoNotStay(t *testing.T) {
+	queue := func(name, limit string) string {
+		return "{apiVersion: kueue.x-k8s.io/v1beta2, kind: ClusterQueue, metadata: {name: " + name + "}, spec: {cohortName: c, resourceGroups: [{coveredResources: [cpu], flavors: [{name: f, resources: [{name: cpu, nominalQuota: 8" + limit + "}]}]}]}}"
+	}
+	handlers := serveWith(t, webhook.Options{SlackQueue: "slack"}, nil, nil)
+	for name, tc := range map[string]struct {
+		why      string
+		old, new string
+		manager  string
+		told     bool
+	}{
+		"set":        {"it is put back", queue("slack", ""), queue("slack", ", lendingLimit: 4"), "", true},
+		"other":      {"it is put back", queue("slack", ", lendingLimit: 2"), queue("slack", ", lendingLimit: 4"), "", true},
+		"taken out":  {"a manifest has none, and nodes are missing", queue("slack", ", lendingLimit: 4"), queue("slack", ""), "kubectl", true},
+		"new":        {"one that is made with it", "", queue("slack", ", lendingLimit: 4"), "", true},
+		"respelled":  {"it is the same", queue("slack", ", lendingLimit: 4"), queue("slack", ", lendingLimit: 4000m"), "", false},
+		"unchanged":  {"nothing is put back", queue("slack", ""), queue("slack", ""), "", false},
+		"controller": {"it is the one who does so", queue("slack", ""), queue("slack", ", lendingLimit: 4"), "mlbatch-slack", false},
+		"of a team":  {"limits of other queues stay", queue("blue", ""), queue("blue", ", lendingLimit: 4"), "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := send(t, handlers, ask{path: "/validate-kueue-x-k8s-io-v1beta2-clusterqueue", old: tc.old, new: tc.new, manager: tc.manager})
+			if told := strings.Contains(strings.Join(got.Warnings, ""), "do not stay"); !got.Allowed || told != tc.told {
+				t.Errorf("allowed %v, warnings %q: %s", got.Allowed, got.Warnings, tc.why)
+			}
+		})
+	}
 }
 
 func TestMovedQueue(t *testing.T) {

@@ -65,6 +65,8 @@ type Options struct {
 	AllowedKinds []schema.GroupKind
 	// Callers say who may call.
 	Callers Callers
+	// SlackQueue is the ClusterQueue whose lending limits follow the nodes, "" if there is none.
+	SlackQueue string
 	// Never says which jobs can never start as they are; nil says it of none.
 	Never Never
 }
@@ -169,7 +171,7 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 		opts.Policy = new(lifecycle.Defaults())
 	}
 	decoder := admission.NewDecoder(c.Scheme)
-	queueing := &queueingHandler{decoder: decoder, cluster: c}
+	queueing := &queueingHandler{decoder: decoder, cluster: c, slack: opts.SlackQueue}
 	convert, err := newConverter(c.Scheme)
 	if err != nil {
 		return nil, fmt.Errorf("set up conversion: %w", err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -145,6 +146,7 @@ type ask struct {
 	path     string
 	user     string // alice if empty
 	old, new string // YAML; old is empty for a creation
+	manager  string // of the fields that are written
 }
 
 // reply is what came back.
@@ -171,6 +173,9 @@ func send(t *testing.T, handlers map[string]http.Handler, a ask) reply {
 		Namespace: m.Namespace, Name: m.Name, Operation: admissionv1.Create,
 		UserInfo: authenticationv1.UserInfo{Username: a.user, UID: a.user + "@1"},
 		Object:   runtime.RawExtension{Raw: object},
+	}
+	if a.manager != "" {
+		req.Options.Raw = fmt.Appendf(nil, `{"fieldManager": %q}`, a.manager)
 	}
 	if old != nil {
 		req.Operation, req.OldObject = admissionv1.Update, runtime.RawExtension{Raw: old}

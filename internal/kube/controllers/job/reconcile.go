@@ -70,6 +70,8 @@ type Options struct {
 	Labels admission.Labels
 	// NoReclaimablePods keeps the quota of pods that are done until the job ends.
 	NoReclaimablePods bool
+	// Kinds are all that there are, of which some are parts of others.
+	Kinds jobs.Kinds
 }
 
 // conflictPause is how long to wait for the cache to show what was written.
@@ -90,8 +92,10 @@ type reconciler struct {
 	passed *cache.LRUExpireCache
 	// made are the Workloads that were made, until the cache shows them.
 	made memo.Table[made]
-	// definition is what is known of that of the kind.
-	definition definition
+	// definitions are what is known of that of the kind, and of those of what its jobs wrap: parts are
+	// the kinds of these.
+	definitions definitions
+	parts       memo.Table[parts]
 }
 
 // SetupWithManager starts a reconciler for a kind. The cache must have admission.PodIndex,
@@ -123,6 +127,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		r.waiting.forget(req.NamespacedName)
 		r.trials.Forget(req.NamespacedName)
 		r.made.Forget(req.NamespacedName)
+		r.parts.Forget(req.NamespacedName)
 		return reconcile.Result{}, err
 	}
 	if s.workload != nil {
