@@ -12,6 +12,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/lint"
+	"github.com/mlbatch/mlbatch/internal/cli/manifest"
 	"github.com/mlbatch/mlbatch/internal/strict"
 )
 
@@ -40,7 +41,11 @@ No cluster is asked, unless --cluster is given: then whether the queue is there,
 the pods can ever run together, and whether the cluster would take the manifest, which is
 tried without creating anything. Each rule has a name, by which --disable switches it off.
 
-Exit code 1 says that there are errors; with --strict, warnings count too.`,
+Of a folder all files are judged: those that are no manifests, such as values of a chart, are
+named and left out.
+
+Exit code 1 says that there are errors, or files that cannot be read; with --strict, warnings
+count too.`,
 		Example: `  # before a commit
   mlbatch lint -f job.yaml
 
@@ -90,7 +95,15 @@ func (l *lintFlags) run(ctx context.Context, in io.Reader, out, errs io.Writer) 
 		}
 		return usageError{fmt.Errorf("--disable %s: there is no such rule; %s", name, hint)}
 	}
-	docs, err := readDocuments(in, l.files)
+	unread := 0
+	docs, err := readDocumentsBut(in, l.files, func(err error) {
+		if manifest.IsNone(err) {
+			fmt.Fprintf(errs, "%s: it is no manifest and left out\n", cli.Harmless(err.Error()))
+			return
+		}
+		unread++
+		fmt.Fprintln(errs, err)
+	})
 	if err != nil {
 		return err
 	}
@@ -112,7 +125,7 @@ func (l *lintFlags) run(ctx context.Context, in io.Reader, out, errs io.Writer) 
 	if err := l.print(out, found); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(found, func(f lint.Finding) bool { return l.strict || f.Severity == lint.Error }) {
+	if unread > 0 || slices.ContainsFunc(found, func(f lint.Finding) bool { return l.strict || f.Severity == lint.Error }) {
 		return errSilent
 	}
 	return nil

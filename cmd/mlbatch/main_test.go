@@ -138,6 +138,13 @@ func TestExitCodes(t *testing.T) {
 		return file
 	}
 	write(foreign, "thesis.tex", "")
+	mixed, broken := t.TempDir(), t.TempDir()
+	const fine = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {template: {spec: {containers: [{name: c, image: i}]}}}\n"
+	for _, dir := range []string{mixed, broken} {
+		write(dir, "values.yaml", "numPods: 2\n")
+		write(dir, "work.yaml", fine)
+	}
+	write(broken, "template.yaml", "a: {{ .Values.x }\n")
 	const header = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
 	good, bad := write(files, "good.yaml", header+"metrics: {bindAddress: \":1234\"}\n"), write(files, "bad.yaml", header+"webhok: {}\n")
 	tests := map[string]struct {
@@ -247,7 +254,9 @@ func TestExitCodes(t *testing.T) {
 		"capacity what":   {"a slip of the finger", []string{"capacity", "--resource", "gpu"}, exitUsage, "amd.com/gpu"},
 		"hist state":      {"jobs that wait did not end", []string{"hist", "--state", "Waiting"}, exitUsage, "Succeeded, Failed, Cancelled"},
 		"hist since":      {"names flag and cure", []string{"hist", "--since", "1y"}, exitUsage, "such as 30m"},
-		"hist by":         {"lists them", []string{"hist", "--by", "team"}, exitUsage, "user, queue or namespace"},
+		"hist by":         {"lists them", []string{"hist", "--by", "node"}, exitUsage, "month, team, user, queue, namespace"},
+		"hist by twice":   {"they would be one column", []string{"hist", "--by", "user,user"}, exitUsage, "twice"},
+		"hist limit":      {"is a number of lines", []string{"hist", "--limit", "-1"}, exitUsage, "or 0 for all"},
 		"hist both":       {"they contradict each other", []string{"hist", "-A", "-n", "blue"}, exitUsage, "give one of them"},
 		"kinds typo":      {"lists them", []string{"controller", "--kinds", "pytorch=queue", "--check-config"}, exitUsage, "kubeflow.org/pytorchjob"},
 		"kinds mode":      {"lists them", []string{"controller", "--kinds", "pytorchjob=off", "--check-config"}, exitUsage, "run, queue or ignore"},
@@ -306,6 +315,9 @@ func TestExitCodes(t *testing.T) {
 		"lint format":     {"names those that there are", []string{"lint", "-f", good, "-o", "xml"}, exitUsage, "json, yaml or github"},
 		"lint errors":     {"are told by the exit code", []string{"lint", "-f", write(files, "job.yaml", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {paralelism: 2, template: {spec: {containers: [{name: c, image: 'i:1'}]}}}\n")}, exitFailure, `did you mean "parallelism"?`},
 		"lint warnings":   {"are not", []string{"lint", "-f", write(files, "fine.yaml", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {template: {spec: {containers: [{name: c, image: i}]}}}\n")}, exitOK, "(latest-image)"},
+		"lint folder":     {"goes on after what is no manifest, and says so", []string{"lint", "-f", mixed}, exitOK, "values.yaml:1:1: must have an apiVersion and a kind: it is no manifest and left out"},
+		"lint unread":     {"goes on, and fails at the end", []string{"lint", "-f", broken}, exitFailure, "(latest-image)"},
+		"lint one":        {"that was named is to be one", []string{"lint", "-f", filepath.Join(mixed, "values.yaml")}, exitFailure, "must have an apiVersion and a kind"},
 		"lint strict":     {"unless asked for", []string{"lint", "--strict", "-f", filepath.Join(files, "fine.yaml")}, exitFailure, "(latest-image)"},
 		"convert what":    {"lists the kinds", []string{"convert", "-f", good}, exitUsage, "--to jobset, job, pytorchjob, trainjob"},
 		"convert to":      {"lists the kinds", []string{"convert", "-f", good, "--to", "rayjob"}, exitUsage, "use jobset, job, pytorchjob, trainjob"},

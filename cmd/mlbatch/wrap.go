@@ -93,16 +93,23 @@ func (w *wrapFlags) run(in io.Reader, out, errs io.Writer) error {
 
 // readDocuments reads the objects of files and folders, in the order in which they are named.
 func readDocuments(in io.Reader, files []string) ([]manifest.Document, error) {
+	return readDocumentsBut(in, files, nil)
+}
+
+// readDocumentsBut is readDocuments that goes on after files of a folder that cannot be read: pass is
+// told of them. nil stops at the first.
+func readDocumentsBut(in io.Reader, files []string, pass func(error)) ([]manifest.Document, error) {
 	if len(files) == 0 {
 		return nil, usageError{errors.New("say which manifests: -f FILE, or -f - for standard input")}
 	}
 	var out []manifest.Document
 	for _, name := range files {
-		all := []string{name}
+		all, folder := []string{name}, false
 		if stat, err := os.Stat(name); err == nil && stat.IsDir() {
 			if all, err = manifestsIn(name); err != nil {
 				return nil, err
 			}
+			folder = true
 		}
 		for _, file := range all {
 			data, err := readFile(in, file)
@@ -110,6 +117,10 @@ func readDocuments(in io.Reader, files []string) ([]manifest.Document, error) {
 				return nil, err
 			}
 			docs, err := manifest.Read(fileName(file), data)
+			if err != nil && folder && pass != nil {
+				pass(err)
+				continue
+			}
 			if err != nil {
 				return nil, fmt.Errorf("%w", err)
 			}

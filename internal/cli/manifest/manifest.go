@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -45,6 +46,20 @@ func (d *Document) Title() string {
 	return strings.TrimSpace(d.Object.GetKind() + " " + name)
 }
 
+// What documents are that can be read, and are no objects of Kubernetes.
+const (
+	noObject  = "must have an apiVersion and a kind"
+	noMapping = "must be an object with apiVersion and kind"
+	nothing   = "has no object in it"
+)
+
+// IsNone reports whether Read failed for a file that is no manifest: it can be read, and has no
+// object of Kubernetes in it, such as the values of a chart or the settings of a program.
+func IsNone(err error) bool {
+	var of *strict.FileError
+	return errors.As(err, &of) && len(of.List) == 1 && of.List[0].Path == "" && slices.Contains([]string{noObject, noMapping, nothing}, of.List[0].Text)
+}
+
 // Read returns the objects of a file in YAML or JSON, those of Lists one by one. What cannot
 // be read is a *strict.FileError with the line.
 func Read(file string, data []byte) ([]Document, error) {
@@ -69,7 +84,7 @@ func Read(file string, data []byte) ([]Document, error) {
 		out = append(out, docs...)
 	}
 	if len(out) == 0 {
-		return nil, strict.Failed(file, []strict.Problem{{Text: "has no object in it"}})
+		return nil, strict.Failed(file, []strict.Problem{{Text: nothing}})
 	}
 	return out, nil
 }
@@ -144,7 +159,7 @@ func lineOf(data []byte, err error) strict.Position {
 func objects(file string, n *yaml.Node, text []byte) ([]Document, *strict.Problem) {
 	here := strict.Position{Line: n.Line, Column: n.Column}
 	if n.Kind != yaml.MappingNode {
-		return nil, &strict.Problem{Position: here, Text: "must be an object with apiVersion and kind"}
+		return nil, &strict.Problem{Position: here, Text: noMapping}
 	}
 	o, err := asServer(text)
 	if err != nil {
@@ -155,7 +170,7 @@ func objects(file string, n *yaml.Node, text []byte) ([]Document, *strict.Proble
 	values, isList := o["items"].([]any)
 	if items == nil || !strings.HasSuffix(list, "List") || !isList {
 		if d.Object.GetKind() == "" || d.Object.GetAPIVersion() == "" {
-			return nil, &strict.Problem{Position: here, Text: "must have an apiVersion and a kind"}
+			return nil, &strict.Problem{Position: here, Text: noObject}
 		}
 		return []Document{d}, nil
 	}
@@ -175,7 +190,7 @@ func objects(file string, n *yaml.Node, text []byte) ([]Document, *strict.Proble
 			item.Content = append([]*yaml.Node{plain("apiVersion"), plain(one.Object.GetAPIVersion()), plain("kind"), plain(one.Object.GetKind())}, item.Content...)
 		}
 		if !isObject || one.Object.GetKind() == "" || one.Object.GetAPIVersion() == "" {
-			return nil, &strict.Problem{Position: strict.Position{Line: item.Line, Column: item.Column}, Path: fmt.Sprintf("items[%d]", i), Text: "must have an apiVersion and a kind"}
+			return nil, &strict.Problem{Position: strict.Position{Line: item.Line, Column: item.Column}, Path: fmt.Sprintf("items[%d]", i), Text: noObject}
 		}
 		out = append(out, one)
 	}

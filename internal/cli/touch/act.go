@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -339,7 +340,29 @@ func (a *Actor) Prioritize(ctx context.Context, t *Target, class string) (*Resul
 	if err := a.patch(ctx, root, fields); err != nil {
 		return nil, fmt.Errorf("give %s another class: %w", t.title(), err)
 	}
-	return a.result(t, "reprioritized", "%s has the class %s%s now.", t.title(), class, value), nil
+	return a.result(t, "reprioritized", "%s has the class %s%s now.%s", t.title(), class, value, ofPods(t.Workload)), nil
+}
+
+// ofPods says which PriorityClass the pods of a job have besides: it is another one, which no label
+// changes.
+func ofPods(w *kueue.Workload) string {
+	if w == nil {
+		return ""
+	}
+	var classes []string
+	for i := range w.Spec.PodSets {
+		if class := w.Spec.PodSets[i].Template.Spec.PriorityClassName; class != "" && !slices.Contains(classes, class) {
+			classes = append(classes, class)
+		}
+	}
+	if len(classes) == 0 {
+		return ""
+	}
+	when := "have"
+	if w.Status.Admission != nil {
+		when = "keep"
+	}
+	return fmt.Sprintf(" Queues go by that; its pods %s the PriorityClass %s, by which a node that is short of memory chooses whom to end.", when, strings.Join(classes, ", "))
 }
 
 // noClass says which classes there are.

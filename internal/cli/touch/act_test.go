@@ -292,6 +292,42 @@ func TestPrioritizeWithoutAClass(t *testing.T) {
 	}
 }
 
+// TestPrioritizeTellsOfThePods: the class of a job is that of its place in the queue. Its pods have one
+// of their own, which stays, whether they run or are still to be made.
+func TestPrioritizeTellsOfThePods(t *testing.T) {
+	urgent := &kueue.WorkloadPriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Value: 7}
+	for name, tc := range map[string]struct {
+		class    string
+		admitted bool
+		says     string
+	}{
+		"running": {"gold", true, "its pods keep the PriorityClass gold"},
+		"waiting": {"gold", false, "its pods have the PriorityClass gold"},
+		"none":    {"", true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j, w := job(1)
+			w.Spec.PodSets[0].Template.Spec.PriorityClassName = tc.class
+			w.Status.Admission = nil
+			if tc.admitted {
+				w.Status.Admission = &kueue.Admission{ClusterQueue: "blue"}
+			}
+			c := cluster(urgent, j, w)
+			target, err := Find(t.Context(), c, train)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := (&Actor{Client: c}).Prioritize(t.Context(), target, "urgent")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(got.Message, tc.says) || tc.says == "" && strings.Contains(got.Message, "PriorityClass") {
+				t.Errorf("%q, want %q", got.Message, tc.says)
+			}
+		})
+	}
+}
+
 // TestScaled: what is refused, and what is said of the quota.
 func TestScaled(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -113,6 +113,8 @@ func (f Fleet) labels(name string) map[string]string {
 		corev1.LabelHostname:           name,
 		corev1.LabelArchStable:         runtime.GOARCH,
 		corev1.LabelOSStable:           "linux",
+		corev1.LabelTopologyRegion:     region,
+		corev1.LabelTopologyZone:       zone(name),
 		"node-role.kubernetes.io/node": "",
 	}
 	if f.GPUs > 0 {
@@ -123,6 +125,18 @@ func (f Fleet) labels(name string) map[string]string {
 	}
 	maps.Copy(l, f.Labels)
 	return l
+}
+
+// region is where all simulated nodes are, in zones, as nodes of a cloud are.
+const (
+	region = "local"
+	zones  = 3
+)
+
+// zone is that of a node: what spreads over zones, or must not, can be tried.
+func zone(node string) string {
+	i, _ := index(node)
+	return region + "-" + string(rune('a'+i%zones))
 }
 
 func (f Fleet) capacity() corev1.ResourceList {

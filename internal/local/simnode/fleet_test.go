@@ -14,14 +14,29 @@ import (
 
 func TestNodesHaveTheTutorialsCapacity(t *testing.T) {
 	n := DefaultFleet().Node(2, at(0))
-	got := map[string]string{"name": n.Name, "hostname": n.Labels[corev1.LabelHostname]}
+	got := map[string]string{"name": n.Name, "hostname": n.Labels[corev1.LabelHostname], "zone": n.Labels[corev1.LabelTopologyZone], "region": n.Labels[corev1.LabelTopologyRegion]}
 	for _, r := range []corev1.ResourceName{"cpu", "memory", "nvidia.com/gpu", "pods"} {
 		q := n.Status.Allocatable[r]
 		got[string(r)] = q.String()
 	}
-	want := map[string]string{"name": "node-2", "hostname": "node-2", "cpu": "224", "memory": "2000Gi", "nvidia.com/gpu": "8", "pods": "250"}
+	want := map[string]string{"name": "node-2", "hostname": "node-2", "zone": "local-c", "region": "local", "cpu": "224", "memory": "2000Gi", "nvidia.com/gpu": "8", "pods": "250"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("node (-want +got):\n%s", diff)
+	}
+}
+
+// TestNodesAreInZones: one after the other, so that three nodes are in three; a label that was asked
+// for stays.
+func TestNodesAreInZones(t *testing.T) {
+	f := DefaultFleet()
+	var got []string
+	for i := range 4 {
+		got = append(got, f.Node(i, at(0)).Labels[corev1.LabelTopologyZone])
+	}
+	f.Labels = map[string]string{corev1.LabelTopologyZone: "mine"}
+	got = append(got, f.Node(0, at(0)).Labels[corev1.LabelTopologyZone])
+	if diff := cmp.Diff([]string{"local-a", "local-b", "local-c", "local-a", "mine"}, got); diff != "" {
+		t.Errorf("zones (-want +got):\n%s", diff)
 	}
 }
 
