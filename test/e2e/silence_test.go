@@ -46,7 +46,7 @@ func submittedIn(t *testing.T, manifest string) submitted {
 var containers = regexp.MustCompile(`(\n +(?:- )?|\{|, )containers:`)
 
 // TestNothingIsSilent: jobs of all kinds whose pods may not be made, one cause after the other, say so
-// each with that cause, in why, in ps and in a condition or event, and run once nothing is in their
+// each with that cause, in why and in ps, and doctor says it of all, and run once nothing is in their
 // way. None holds quota meanwhile.
 func TestNothingIsSilent(t *testing.T) {
 	awaitEmpty(t, "blue", "red")
@@ -107,6 +107,13 @@ func TestNothingIsSilent(t *testing.T) {
 			}
 			eventually(t, name+" tells of "+cause.name, func() string { return tells(t, job, cause.says) })
 		}
+		eventually(t, "doctor tells of "+cause.name, func() string {
+			said, _ := cluster.Run(t.Context(), "doctor") // its exit code says that something was found
+			if said = strings.Join(strings.Fields(said), " "); !strings.Contains(said, "whose pods may not be made") || !strings.Contains(said, cause.says) {
+				return said
+			}
+			return ""
+		})
 		eventually(t, "none of them holds quota", func() string {
 			var ws kueue.WorkloadList
 			if err := admin.List(t.Context(), &ws, client.InNamespace("blue")); err != nil {

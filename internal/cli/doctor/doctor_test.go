@@ -249,6 +249,18 @@ func faults() map[string]fault {
 		"kueue's hook": {"left behind, it refuses jobs", func(f *doctor.Facts) {
 			f.Mutating = append(f.Mutating, admissionv1.MutatingWebhookConfiguration{ObjectMeta: meta("", "kueue-mutating-webhook-configuration")})
 		}, []string{"other-manager mutatingwebhookconfiguration/kueue-mutating-webhook-configuration"}, "kubectl delete"},
+		"refused pods": {"jobs of a namespace are told of together, and those that ended not", func(f *doctor.Facts) {
+			refused := func(name string, ended bool) kueue.Workload {
+				w := kueue.Workload{ObjectMeta: meta("blue", name), Spec: kueue.WorkloadSpec{QueueName: "default-queue"}}
+				w.Annotations = map[string]string{kueue.PodsRefusedAnnotation: "pods \"x\" is forbidden: violates PodSecurity"}
+				w.Status.Conditions = []metav1.Condition{{Type: kueue.WorkloadQuotaReserved, Status: "False"}}
+				if ended {
+					w.Status.Conditions = append(w.Status.Conditions, metav1.Condition{Type: kueue.WorkloadFinished, Status: "True"})
+				}
+				return w
+			}
+			f.Workloads = []kueue.Workload{refused("b", false), refused("a", false), refused("c", true)}
+		}, []string{"pods-refused namespace/blue"}, "mlbatch why blue/a"},
 		"unseen": {"no controller took it up", func(f *doctor.Facts) {
 			w := kueue.Workload{ObjectMeta: meta("blue", "w"), Spec: kueue.WorkloadSpec{QueueName: "default-queue"}}
 			w.CreationTimestamp = metav1.NewTime(now().Add(-2 * time.Minute))

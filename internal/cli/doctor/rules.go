@@ -3,6 +3,7 @@ package doctor
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -81,6 +82,7 @@ func Rules() []Rule {
 		{"localqueue-not-allowed", Error, "a LocalQueue is in a namespace that its ClusterQueue does not let in", []string{"ClusterQueues", "namespaces"}, notAllowed},
 		{"team-without-queue", Error, "jobs of a team's namespace must name a queue, and it has none", []string{"namespaces", "LocalQueues"}, queueless},
 		{"check-inactive", Error, "nobody answers an AdmissionCheck that a queue waits for", []string{"AdmissionChecks"}, checks},
+		{"pods-refused", Warning, "jobs are held, since the API server lets none of their pods be made", []string{"Workloads"}, refusedPods},
 		{"queue-stopped", Warning, "a queue was stopped by its stop policy", nil, stopped},
 		{"team-without-default", Warning, "a team has no LocalQueue of the usual name, which jobs that name none are given", []string{"namespaces", "LocalQueues"}, withoutDefault},
 		{"lent-for-ever", Warning, "a queue lends and may not take back", []string{"ClusterQueues", "LocalQueues"}, lentForEver},
@@ -223,6 +225,33 @@ func unseen(f *Facts) (out []found) {
 		return nil
 	}
 	return []found{{"workload/" + waiting[0], fmt.Sprintf("%s waiting for over a minute without any word of a controller: %s", count(len(waiting), "Workload is", "Workloads are"), names(waiting)), "kubectl get pods -n mlbatch-system tells whether it runs; here: mlbatch status"}}
+}
+
+// refusedPods finds jobs that are held for what may not be made, by namespace: most often all jobs of
+// one are refused for the same.
+func refusedPods(f *Facts) (out []found) {
+	held, why := map[string][]string{}, map[string]string{}
+	for i := range f.Workloads {
+		w := &f.Workloads[i]
+		reason := w.Annotations[kueue.PodsRefusedAnnotation]
+		if reason == "" || w.DeletionTimestamp != nil || convert.Finished(w) {
+			continue
+		}
+		_, name := convert.Owner(w)
+		held[w.Namespace] = append(held[w.Namespace], cmp.Or(name, w.Name))
+		if first := why[w.Namespace]; first == "" || reason < first {
+			why[w.Namespace] = reason
+		}
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(held)) {
+		all := held[namespace]
+		slices.Sort(all)
+		out = append(out, found{
+			"namespace/" + namespace, fmt.Sprintf("%s held, whose pods may not be made: %s: %s", count(len(all), "job is", "jobs are"), names(all), strings.TrimSuffix(why[namespace], ".")),
+			"mlbatch why " + namespace + "/" + all[0] + " says what helps; jobs queue again by themselves once it is mended",
+		})
+	}
+	return out
 }
 
 func count(n int, one, many string) string {
