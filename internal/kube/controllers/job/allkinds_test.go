@@ -74,8 +74,9 @@ func kindWorld(t *testing.T, k jobs.Kind, objects ...client.Object) *world {
 	c := fake.NewClientBuilder().WithScheme(scheme.For(kinds.All())).WithObjects(objects...).WithStatusSubresource(&kueue.Workload{}).
 		WithIndex(&corev1.Pod{}, admission.PodIndex, admission.IndexPod).WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).
 		WithIndex(&corev1.Pod{}, others.Index, others.IndexImages(kinds.All().Others())).Build()
-	return &world{t, &k, &reconciler{kind: &k, adapter: restoring(&k), opts: Options{
-		Client: c, Live: c, Recorder: events.NewFakeRecorder(1000), Clock: clocktesting.NewFakePassiveClock(now), Wholes: kinds.All().Wholes(), Kinds: kinds.All(),
+	clock := clocktesting.NewFakePassiveClock(now)
+	return &world{t, &k, &reconciler{kind: &k, adapter: restoring(&k), passed: newPassed(clock), opts: Options{
+		Client: c, Live: c, Recorder: events.NewFakeRecorder(1000), Clock: clock, Wholes: kinds.All().Wholes(), Kinds: kinds.All(),
 		Managed: func(string, string) bool { return true }, Ended: func(*kueue.Workload) {},
 		Told: func(*kueue.Workload, workloadlifecycle.Event) {},
 	}}, c}
