@@ -12,7 +12,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"strconv"
@@ -71,6 +70,9 @@ type Template struct {
 	SubGroupExclusive string `json:"subGroupExclusive,omitempty"`
 	// Queueing are the labels of the set by which its groups are queued.
 	Queueing map[string]string `json:"queueing,omitempty"`
+
+	// key is what the template is called by: see Hash.
+	key string
 }
 
 // Of is the template of a set as it is now.
@@ -91,16 +93,11 @@ func Of(l *api.LeaderWorkerSet) *Template {
 			t.Queueing[key] = v
 		}
 	}
-	return t
-}
-
-// Hash is the template's fingerprint.
-func (t *Template) Hash() string {
-	text, err := json.Marshal(t)
-	if err != nil {
-		return "" // API types can be written
+	t.key = t.fingerprint()
+	if t.Queueing == nil && t.Exclusive == "" && t.SubGroupExclusive == "" {
+		t.key = revisionKey(l)
 	}
-	return fingerprint(string(text), hashLength)
+	return t
 }
 
 // hashLength is the length of a template's fingerprint.

@@ -1,48 +1,17 @@
 package leaderworkerset
 
 import (
-	"encoding/json"
-	"fmt"
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	api "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
-
-// RevisionName names the record of a template.
-func RevisionName(name, hash string) string { return name + "-" + hash }
-
-// revision is the record of a template.
-func revision(l *api.LeaderWorkerSet, t *Template, number int64) (*appsv1.ControllerRevision, error) {
-	text, err := json.Marshal(t)
-	if err != nil {
-		return nil, fmt.Errorf("record the template of %s: %w", l.Name, err)
-	}
-	hash := t.Hash()
-	return &appsv1.ControllerRevision{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: l.Namespace, Name: RevisionName(l.Name, hash), Labels: map[string]string{api.NameLabel: l.Name, api.RevisionLabel: hash},
-			OwnerReferences: ownedBy(l, GVK().GroupVersion().String(), api.Kind),
-		},
-		Data: runtime.RawExtension{Raw: text}, Revision: number,
-	}, nil
-}
-
-// Recorded reads the record of a template.
-func Recorded(r *appsv1.ControllerRevision) (*Template, error) {
-	t := &Template{}
-	if err := json.Unmarshal(r.Data.Raw, t); err != nil {
-		return nil, fmt.Errorf("read revision %s: %w", r.Name, err)
-	}
-	return t, nil
-}
 
 func ownedBy(o metav1.Object, apiVersion, kind string) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{
@@ -161,9 +130,6 @@ func service(l *api.LeaderWorkerSet, name string, selects map[string]string) *co
 		Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, PublishNotReadyAddresses: true, Selector: selects},
 	}
 }
-
-// revisionOf is the fingerprint of the template that an object is made of.
-func revisionOf(o metav1.Object) string { return o.GetLabels()[api.RevisionLabel] }
 
 // partitionOf is that of a StatefulSet.
 func partitionOf(s *appsv1.StatefulSet) int32 {

@@ -74,13 +74,14 @@ type group struct {
 
 // Next says what has to be done for a set.
 func Next(w *World) (*Step, error) {
-	l, t := w.Object, Of(w.Object)
-	hash := t.Hash()
+	l := w.Object
 	s := &Step{Complete: map[string]string{}}
 	templates, newest, err := w.templates()
 	if err != nil {
 		return nil, err
 	}
+	t := Of(l).recorded(templates)
+	hash := t.Hash()
 	if templates[hash] == nil { // before anything is made of it
 		r, err := revision(l, t, newest+1)
 		if err != nil {
@@ -125,7 +126,7 @@ func settled(set *appsv1.StatefulSet) bool {
 	return set != nil && set.Status.ObservedGeneration >= set.Generation && set.Status.CurrentRevision == set.Status.UpdateRevision
 }
 
-// templates reads what is kept, by fingerprint, and the number of the newest.
+// templates reads what is kept, by name, and the number of the newest.
 func (w *World) templates() (all map[string]*Template, newest int64, err error) {
 	all = map[string]*Template{}
 	for _, r := range w.Revisions {

@@ -143,7 +143,7 @@ func ValidateChange(was, is *api.LeaderWorkerSet) field.ErrorList {
 	if !equality.Semantic.DeepEqual(was.Spec.LeaderWorkerTemplate.VolumeClaimTemplates, is.Spec.LeaderWorkerTemplate.VolumeClaimTemplates) {
 		errs = append(errs, field.Forbidden(templatePath().Child("volumeClaimTemplates"), "cannot be changed: create another set"))
 	}
-	if Part(was) && Of(was).Hash() != Of(is).Hash() {
+	if Part(was) && Of(was).fingerprint() != Of(is).fingerprint() {
 		errs = append(errs, field.Forbidden(templatePath(), "the job that this is a part of was admitted with it: change the job"))
 	}
 	return errs

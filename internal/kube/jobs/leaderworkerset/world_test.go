@@ -89,7 +89,7 @@ func (f *fake) spares(r *rapid.T) {
 	if is == nil || want == nil || partitionOf(want) >= partitionOf(is) {
 		return // nothing more is replaced
 	}
-	hash := Of(f.world.Object).Hash()
+	hash := Of(f.world.Object).recorded(templates).Hash()
 	taken, left := 0, 0
 	for _, g := range f.world.groups(templates) {
 		switch {
@@ -110,13 +110,13 @@ func (f *fake) spares(r *rapid.T) {
 // template are.
 func (f *fake) isWhole(r *rapid.T) {
 	l := f.world.Object
-	hash := Of(l).Hash()
 	first, _, _ := limits(l)
 	want := Replicas(l)
 	templates, _, err := f.world.templates()
 	if err != nil {
 		r.Fatal(err)
 	}
+	hash := Of(l).recorded(templates).Hash()
 	groups := f.world.groups(templates)
 	pods := int32(0)
 	for _, g := range groups {
