@@ -207,7 +207,7 @@ func (t Theatre) playOne(ctx context.Context, alice client.Client, e *example) (
 	called := fmt.Sprintf("%-20s %-16s", e.job.GetKind(), e.file)
 	for _, o := range e.objects {
 		o.SetNamespace("blue")
-		if err := alice.Create(ctx, o); err != nil {
+		if err := create(ctx, t.Clock, alice, o); err != nil {
 			return fmt.Sprintf("FAIL  %s %v", called, err), false
 		}
 	}

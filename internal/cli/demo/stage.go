@@ -7,8 +7,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -46,7 +48,9 @@ func (s *stage) submit(ctx context.Context, user, namespace, sample string) erro
 		return fmt.Errorf("read sample job %s: %w", sample, err)
 	}
 	aw.Namespace = namespace
-	if err := c.Create(ctx, &aw); err != nil {
+	inTime, cancel := context.WithTimeout(ctx, s.patience)
+	defer cancel()
+	if err := create(inTime, s.clock, c, &aw); err != nil {
 		return fmt.Errorf("create %s job as %s in %s: %w", sample, user, namespace, err)
 	}
 	job := key(&aw)
@@ -54,6 +58,60 @@ func (s *stage) submit(ctx context.Context, user, namespace, sample string) erro
 		_, seen := t.first(job, Submitted)
 		return seen
 	})
+}
+
+// persist does what may be done twice, as below, for as long as a step may take.
+func (s *stage) persist(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
+	defer cancel()
+	return persist(ctx, s.clock, do)
+}
+
+// create creates an object, once, until ctx ends: it is named here, so that one of which the API server lost its
+// answer is known again.
+func create(ctx context.Context, clk clock.Clock, c client.Client, o client.Object) error {
+	if o.GetName() == "" {
+		o.SetName(o.GetGenerateName() + utilrand.String(suffixLength))
+		o.SetGenerateName("")
+	}
+	tried := false
+	return persist(ctx, clk, func(ctx context.Context) error {
+		err := c.Create(ctx, o.DeepCopyObject().(client.Object)) //nolint:forcetypeassert // a copy is what it is a copy of
+		if tried {
+			err = client.IgnoreAlreadyExists(err)
+		}
+		tried = true
+		return err
+	})
+}
+
+// suffixLength is that of names which the API server makes.
+const suffixLength = 5
+
+// persist does what may be done twice until the API server takes it, or ctx ends: one that is busy refuses, or loses
+// its answer.
+func persist(ctx context.Context, clk clock.Clock, do func(context.Context) error) error {
+	for {
+		err := do(ctx)
+		if err == nil || !busy(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-clk.After(retryEvery):
+		}
+	}
+}
+
+// retryEvery is how long it is waited for an API server that is busy.
+const retryEvery = 500 * time.Millisecond
+
+// busy says whether an error may go away by itself: the API server, what it stores in, or what it asks is slow or
+// just coming back.
+func busy(err error) bool {
+	return apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) ||
+		apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err)
 }
 
 func (s *stage) as(user string) (client.Client, error) {
@@ -81,7 +139,9 @@ func (s *stage) label(ctx context.Context, node, health string) error {
 		return fmt.Errorf("label node %s: %w", node, err)
 	}
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}
-	if err := s.admin.Patch(ctx, n, client.RawPatch(types.MergePatchType, patch)); err != nil {
+	if err := s.persist(ctx, func(ctx context.Context) error {
+		return s.admin.Patch(ctx, n, client.RawPatch(types.MergePatchType, patch))
+	}); err != nil {
 		return fmt.Errorf("label node %s: %w", node, err)
 	}
 	return nil
@@ -107,7 +167,9 @@ func (s *stage) pause(ctx context.Context, d time.Duration) error {
 func (s *stage) clear(ctx context.Context) error {
 	t := s.recorder.Timeline()
 	for _, ns := range []string{"blue", "red"} {
-		if err := s.admin.DeleteAllOf(ctx, &appwrapper.AppWrapper{}, client.InNamespace(ns)); err != nil {
+		if err := s.persist(ctx, func(ctx context.Context) error {
+			return s.admin.DeleteAllOf(ctx, &appwrapper.AppWrapper{}, client.InNamespace(ns))
+		}); err != nil {
 			return fmt.Errorf("delete the jobs in %s: %w", ns, err)
 		}
 	}
