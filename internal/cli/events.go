@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 )
@@ -25,8 +26,6 @@ const (
 	failedCreate = "FailedCreate"      // with what it was behind it: a pod, or what makes pods, could not be made
 	moved        = "Moved"             // planned nodes went away
 	notOurs      = "DefinitionNotOurs" // the definition of its kind is another program's
-	// refused: the API server did not let the job's Workload be created.
-	refused = "WorkloadRefused"
 	// notEvacuated: a pod should leave its node, and does not since its job would not survive it.
 	notEvacuated = "NotEvacuated"
 )
@@ -52,7 +51,7 @@ func (p *Picture) findEvents(ctx context.Context, c client.Reader) error {
 			p.NotKept = e
 		case e.Reason == moved && p.Workload != nil && of.Name == p.Workload.Name && later(e, p.Moved):
 			p.Moved = e
-		case e.Reason == refused && of.Kind == string(p.Asked.Kind) && of.Name == p.Asked.Name && later(e, p.Refused):
+		case unqueuedHelps()[e.Reason] != "" && of.Kind == string(p.Asked.Kind) && of.Name == p.Asked.Name && later(e, p.Refused):
 			p.Refused = e
 		case e.Reason == notEvacuated && p.concerns(of) && later(e, p.Stays):
 			p.Stays = e
@@ -62,6 +61,19 @@ func (p *Picture) findEvents(ctx context.Context, c client.Reader) error {
 		p.Stays = nil
 	}
 	return nil
+}
+
+// unqueuedHelps are the reasons of events that tell why a job has no Workload, with what helps.
+func unqueuedHelps() map[string]string {
+	return map[string]string{
+		// The API server did not let it be created.
+		"WorkloadRefused":          "delete jobs of the namespace that have ended, or ask an administrator to let it have more",
+		"PrebuiltWorkloadTaken":    "remove the label or annotation " + kueue.PrebuiltWorkloadLabel + ", or name a Workload in it that is of no group and of no other job",
+		"PrebuiltWorkloadNotFound": "make the Workload that its label or annotation " + kueue.PrebuiltWorkloadLabel + " names, or remove that",
+		"BasisNotFound":            "make what that names, or name what there is",
+		"ErrWorkloadCompose":       "correct what that names: cancel the job, and submit it again",
+		"JobNestingTooDeep":        "submit it with fewer objects above it",
+	}
 }
 
 // unmade reports whether events of a reason tell that something of a job could not be made.

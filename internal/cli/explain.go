@@ -70,7 +70,7 @@ func Explain(p Picture) Explanation {
 	case facts.Refused:
 		e.say("%s is meant for queue %s", e.Object, j.LocalQueue)
 		e.say("%s", j.Message)
-		e.Helps = "delete jobs of the namespace that have ended, or ask an administrator to let it have more"
+		e.Helps = unqueuedHelps()[j.Reason]
 	case facts.NotRecorded:
 		notRecorded(p, j, &e)
 	case facts.Finished:

@@ -271,7 +271,7 @@ func (p *Picture) climb(ctx context.Context, c client.Reader, f found) error {
 		p.Asked = f.ref
 		p.see(f.object)
 		above, uid := ownerOf(f)
-		if above == (Ref{}) {
+		if above == (Ref{}) || p.queuedItself(ctx, c, f) {
 			return nil
 		}
 		up := found{above, empty(above.Kind)}
@@ -285,6 +285,17 @@ func (p *Picture) climb(ctx context.Context, c client.Reader, f found) error {
 		f = up
 	}
 	return nil
+}
+
+// queuedItself reports whether a job that another object owns is queued by itself: then the question
+// is about it, and not about what is above it.
+func (*Picture) queuedItself(ctx context.Context, c client.Reader, f found) bool {
+	if kindOf(f.ref.Kind) == nil {
+		return false
+	}
+	var list kueue.WorkloadList
+	err := c.List(ctx, &list, client.InNamespace(f.ref.Namespace), client.MatchingLabels{kueue.JobUIDLabel: string(f.object.GetUID())})
+	return err == nil && f.object.GetUID() != "" && len(list.Items) > 0
 }
 
 // see notes an object on the way up; what is part of another one is forgotten, but for

@@ -129,6 +129,12 @@ func ParseTime(text string) (time.Duration, error) {
 	return d, nil
 }
 
+// Amounts that no node has, and that cannot be counted when there are a few of them.
+const (
+	mostCPUs   = 1_000_000
+	mostMemory = 1 << 50
+)
+
 var memory = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)([KMGTkmgt]?)(?:i?[Bb]?)$`)
 
 // ParseMemory reads an amount of memory, in powers of 1024 as Slurm has them: 64G is 64 GiB, and a
@@ -145,6 +151,9 @@ func ParseMemory(text string) (*resource.Quantity, error) {
 	if err != nil || q.Sign() <= 0 {
 		return nil, fmt.Errorf("%q is no amount of memory: use more than 0", text)
 	}
+	if q.CmpInt64(mostMemory) > 0 {
+		return nil, fmt.Errorf("%q is more memory than any node has: use less than a pebibyte (1024T)", text)
+	}
 	return &q, nil
 }
 
@@ -153,6 +162,9 @@ func ParseCPU(text string) (*resource.Quantity, error) {
 	q, err := resource.ParseQuantity(text)
 	if err != nil || q.Sign() <= 0 {
 		return nil, fmt.Errorf("%q is no number of processors: use 8, 0.5 or 500m", text)
+	}
+	if q.CmpInt64(mostCPUs) > 0 {
+		return nil, fmt.Errorf("%q is more processors than any node has: use up to %d", text, mostCPUs)
 	}
 	return &q, nil
 }

@@ -127,3 +127,24 @@ func expand(text string) (out string) {
 	}
 	return out
 }
+
+// TestAmountsThatNoNodeHasAreRefused: nothing would say it before the API server refuses what it
+// cannot count.
+func TestAmountsThatNoNodeHasAreRefused(t *testing.T) {
+	for _, text := range []string{"1e400", "1000001", "1e9"} {
+		if _, err := ParseCPU(text); err == nil || !strings.Contains(err.Error(), "than any node has") {
+			t.Errorf("%s processors: %v", text, err)
+		}
+	}
+	for _, text := range []string{"1025T", "999999999999999999999999999G"} {
+		if _, err := ParseMemory(text); err == nil || !strings.Contains(err.Error(), "than any node has") {
+			t.Errorf("%s of memory: %v", text, err)
+		}
+	}
+	if _, err := ParseCPU("1000000"); err != nil {
+		t.Error(err)
+	}
+	if _, err := ParseMemory("1024T"); err != nil {
+		t.Error(err)
+	}
+}
