@@ -275,14 +275,7 @@ func (b *trialWorld) roomFor(why core.Reason) bool {
 		if set[i].Name != why.PodSet {
 			continue
 		}
-		labels := map[string]string{}
-		for _, requirements := range append(slices.Clone(set[i].Filter.Terms[:min(1, len(set[i].Filter.Terms))]), set[i].Filter.Must) {
-			for _, r := range requirements {
-				if r.Operator == core.In {
-					labels[r.Key] = r.Values[0]
-				}
-			}
-		}
+		labels := labelsFor(&set[i].Filter)
 		maps.Copy(labels, b.flavors[why.Flavor].NodeLabels)
 		n := core.Node{Name: fmt.Sprintf("new-%d", len(b.nodes)), Labels: labels, State: core.NodeReady}
 		// Room for all pod sets: others may be put there first, for want of room elsewhere.
@@ -293,6 +286,23 @@ func (b *trialWorld) roomFor(why core.Reason) bool {
 		return true
 	}
 	return false
+}
+
+// labelsFor are those that a filter asks of a node.
+func labelsFor(f *core.Filter) map[string]string {
+	asked := slices.Concat(f.Terms[:min(1, len(f.Terms))], []core.Selector{f.Must})
+	for _, v := range f.Volumes {
+		asked = append(asked, v.Terms[0])
+	}
+	labels := map[string]string{}
+	for _, requirements := range asked {
+		for _, r := range requirements {
+			if r.Operator == core.In {
+				labels[r.Key] = r.Values[0]
+			}
+		}
+	}
+	return labels
 }
 
 // suit takes off a flavor what the workload does not tolerate, or off the workload what it asks
@@ -338,6 +348,9 @@ func (b *trialWorld) chooseLess(set string, labels map[string]string) bool {
 		if len(p.Filter.Terms) > 0 && !slices.ContainsFunc(p.Filter.Terms, possible) {
 			p.Filter.Terms, helped = nil, true
 		}
+		volumes := len(p.Filter.Volumes)
+		p.Filter.Volumes = slices.DeleteFunc(slices.Clone(p.Filter.Volumes), func(v core.Volume) bool { return !slices.ContainsFunc(v.Terms, possible) })
+		helped = helped || len(p.Filter.Volumes) < volumes
 	}
 	return helped
 }
