@@ -349,6 +349,10 @@ func (s *script) job(key string, args []string) error {
 			for lk, lv := range split(v) {
 				p.Filter.Must = append(p.Filter.Must, core.Requirement{Key: lk, Operator: core.In, Values: []string{lv}})
 			}
+		case f == "volume": // on nodes with k:v
+			for lk, lv := range split(v) {
+				p.Filter.Volumes = []core.Volume{{Claim: "data", Terms: []core.Selector{{{Key: lk, Operator: core.In, Values: []string{lv}}}}}}
+			}
 		case f == "port":
 			p.Limits = append(p.Limits, port(v))
 		case f == "apart":
