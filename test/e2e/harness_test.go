@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,7 +17,6 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -117,23 +117,17 @@ func tryCreate(t testing.TB, c client.Client, manifest, namespace string) (*unst
 	return &o, err
 }
 
-// eventually waits until check returns "", and fails with the last answer once that has been the
-// same for as long as one has patience: on a slow machine something moves for longer.
+// eventually waits until check returns "", as rig.Await does, and fails with the last answer.
 func eventually(t testing.TB, what string, check func() string) {
 	t.Helper()
-	last, since := "never checked", time.Now()
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 4*patience, true, func(context.Context) (bool, error) {
-		now := check()
-		if now != last {
-			last, since = now, time.Now()
+	err := rig.Await(t.Context(), patience, func(context.Context) error {
+		if not := check(); not != "" {
+			return errors.New(not)
 		}
-		if last != "" && time.Since(since) > patience {
-			return false, context.DeadlineExceeded
-		}
-		return last == "", nil
+		return nil
 	})
 	if err != nil {
-		t.Fatalf("%s: %s\n%s", what, last, story(t))
+		t.Fatalf("%s: %v\n%s", what, err, story(t))
 	}
 }
 
