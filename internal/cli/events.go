@@ -57,6 +57,7 @@ func (p *Picture) findEvents(ctx context.Context, c client.Reader) error {
 			p.Stays = e
 		}
 	}
+	p.Hindered = p.hindered(all.Items, makers)
 	if p.Stays != nil && !p.driven(ctx, c) {
 		p.Stays = nil
 	}
@@ -81,6 +82,28 @@ func unmade(reason string) bool {
 	return strings.HasPrefix(reason, failedCreate) || slices.ContainsFunc(kinds.All(), func(k jobs.Kind) bool {
 		return k.Operated != nil && k.Operated.Unmade != "" && k.Operated.Unmade == reason
 	})
+}
+
+// hindered is the last warning about a pod of the job, of those too that are gone and that who makes
+// them told of; nil if there is none.
+func (p *Picture) hindered(all []corev1.Event, makers map[string]bool) (last *corev1.Event) {
+	pods := map[string]bool{}
+	for i := range p.Pods {
+		pods[p.Pods[i].Name] = true
+	}
+	for i := range all {
+		of := all[i].InvolvedObject
+		if m := created.FindStringSubmatch(all[i].Message); m != nil && makers[of.Kind+"/"+of.Name] {
+			pods[m[1]] = true
+		}
+	}
+	for i := range all {
+		e := &all[i]
+		if e.Type == corev1.EventTypeWarning && e.InvolvedObject.Kind == string(Pod) && pods[e.InvolvedObject.Name] && later(e, last) {
+			last = e
+		}
+	}
+	return last
 }
 
 // concerns reports whether an object is the job or one of its pods.

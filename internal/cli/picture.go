@@ -146,6 +146,8 @@ type Picture struct {
 	// Failed is the last event that says why a pod of the job could not be made, Moved
 	// the last that says that its pods got other nodes; nil if there is none.
 	Failed, Moved *corev1.Event
+	// Hindered is the last warning about a pod of the job, which may be gone by now.
+	Hindered *corev1.Event
 	// Stays is the last event that says that a pod should leave its node, and stays there.
 	Stays *corev1.Event
 	// NotKept is the last event that says that the definition of the job's kind is another
