@@ -62,13 +62,13 @@ func amountText(of string, q *resource.Quantity) string {
 	case len(text) <= longestAmount:
 		return text
 	case q.Format == resource.BinarySI || isBytes(of):
-		return inUnits(uint64(q.Value()), 1024, []string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"})
+		return inUnits(uint64(q.Value()), 1024, []string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"}) //nolint:gosec // it is positive
 	case q.Value() < 1_000_000 && q.Value() > 1:
 		return strconv.FormatInt(q.Value(), 10)
 	case q.Value() <= 1: // a small part of one
 		return text
 	}
-	return inUnits(uint64(q.Value()), 1000, []string{"", "k", "M", "G", "T", "P", "E"})
+	return inUnits(uint64(q.Value()), 1000, []string{"", "k", "M", "G", "T", "P", "E"}) //nolint:gosec // it is positive
 }
 
 // thousandths is more than one of what has thousandths, with four digits.

@@ -19,14 +19,14 @@ func TestStatesHaveColours(t *testing.T) {
 		{Title: "LAST", State: true, Text: func(r row) string { return r.state + ": Failed before" }},
 	}
 	rows := []row{{"Failed", "Running"}, {"b", "Failed"}, {"c", "Waiting"}, {"d", "Succeeded"}}
-	print := func(l Layout) string {
+	table := func(l Layout) string {
 		var out bytes.Buffer
 		if err := PrintTable(&out, columns, rows, l); err != nil {
 			t.Fatal(err)
 		}
 		return out.String()
 	}
-	without, with := print(Layout{Width: 60}), print(Layout{Width: 60, Colours: true})
+	without, with := table(Layout{Width: 60}), table(Layout{Width: 60, Colours: true})
 	if strings.Contains(without, "\x1b") {
 		t.Errorf("nobody asked for colours:\n%q", without)
 	}

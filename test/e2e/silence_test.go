@@ -67,6 +67,14 @@ func TestNothingIsSilent(t *testing.T) {
 		}
 		t.Cleanup(func() { _, _ = kubectl(t, "", manifests[name], "delete", "--ignore-not-found", "-n", "blue") })
 	}
+	var before corev1.Namespace
+	if err := admin.Get(t.Context(), client.ObjectKey{Name: "blue"}, &before); err != nil {
+		t.Fatal(err)
+	}
+	usual := "null"
+	if was := before.Labels["pod-security.kubernetes.io/enforce"]; was != "" {
+		usual = `"` + was + `"`
+	}
 	level := func(value string) {
 		t.Helper()
 		ns := &corev1.Namespace{}
@@ -79,7 +87,7 @@ func TestNothingIsSilent(t *testing.T) {
 	quota := "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: no-pods}\nspec: {hard: {pods: \"0\"}}\n"
 	account := "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: nobody-there}\n"
 	t.Cleanup(func() {
-		level("null")
+		level(usual)
 		_, _ = kubectl(t, "", quota, "delete", "--ignore-not-found", "-n", "blue")
 		_, _ = kubectl(t, "", account, "delete", "--ignore-not-found", "-n", "blue")
 	})
@@ -127,7 +135,7 @@ func TestNothingIsSilent(t *testing.T) {
 			return ""
 		})
 	}
-	level("null")
+	level(usual)
 	for _, name := range slices.Sorted(maps.Keys(of)) {
 		if of[name].bySteps {
 			if out, err := kubectl(t, "", manifests[name], "delete", "--wait=false", "-n", "blue"); err != nil {
