@@ -56,6 +56,8 @@ func (r *reconciler) definitionOf(s *facts, k *jobs.Kind, ask func() error) stri
 		is = definition{s.now, jobs.NotOurs(k)}
 	case err == nil || jobs.UnknownFields(err):
 		is = definition{s.now, ""}
+	case apierrors.IsForbidden(err):
+		is.at = s.now // it says nothing about the definition, and will be no other in a moment
 	default:
 		return is.why // other errors say nothing about the definition
 	}
