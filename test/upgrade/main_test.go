@@ -12,7 +12,6 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -50,16 +49,17 @@ func run(m *testing.M) int {
 // patience is how long a test waits for something that must happen.
 const patience = 2 * time.Minute
 
-// eventually waits until check returns "".
+// eventually waits until check returns "", as rig.Await does.
 func eventually(t *testing.T, what string, check func() string) {
 	t.Helper()
-	last := "never checked"
-	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, patience, true, func(context.Context) (bool, error) {
-		last = check()
-		return last == "", nil
+	err := rig.Await(t.Context(), patience, func(context.Context) error {
+		if not := check(); not != "" {
+			return errors.New(not)
+		}
+		return nil
 	})
 	if err != nil {
-		t.Fatalf("%s: %s", what, last)
+		t.Fatalf("%s: %v", what, err)
 	}
 }
 
