@@ -223,6 +223,56 @@ func TestLeaderWorkerSetIsUpdated(t *testing.T) {
 	eventually(t, "and it waits as a whole", reserved(t, "updates", 3))
 }
 
+// Whoever made a set, or another object whose pods are queued, learns why none of them is there,
+// before anything of it is in a queue.
+func TestWhatMakesNoPodsIsListedWithItsReason(t *testing.T) {
+	admin := setsLab(t, "podless", "4")
+	create(t, admin, `{apiVersion: v1, kind: ResourceQuota, metadata: {name: none}, spec: {hard: {pods: "0"}}}`, "podless")
+	eventually(t, "the ResourceQuota counts", func() string {
+		var q corev1.ResourceQuota
+		if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "podless", Name: "none"}, &q); err != nil || len(q.Status.Hard) == 0 {
+			return fmt.Sprintf("%v, %v", q.Status.Hard, err)
+		}
+		return ""
+	})
+	create(t, admin, servingSet("llm", 1, ""), "podless")
+	create(t, admin, `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, `+inDefaultQueue+`}, spec: {replicas: 1, serviceName: db, selector: {matchLabels: {app: db}},
+  template: {metadata: {labels: {app: db}}, spec: {terminationGracePeriodSeconds: 0, containers: [{name: c, image: busybox, command: [sleep, "1000000"]}]}}}}`, "podless")
+	t.Cleanup(func() { _ = admin.DeleteAllOf(withoutCancel(t), &appsv1.StatefulSet{}, client.InNamespace("podless")) })
+	says := func(wants []string, args ...string) func() string {
+		return func() string {
+			out, err := cluster.Run(t.Context(), args...)
+			out = strings.Join(strings.Fields(out), " ")
+			for _, want := range wants {
+				if err != nil || !strings.Contains(out, want) {
+					return fmt.Sprintf("%v, no %q in %s", err, want, out)
+				}
+			}
+			return ""
+		}
+	}
+	eventually(t, "the set says why itself", func() string {
+		var l api.LeaderWorkerSet
+		if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "podless", Name: "llm"}, &l); err != nil {
+			return err.Error()
+		}
+		for _, c := range l.Status.Conditions {
+			if c.Type == api.Progressing && strings.Contains(c.Message, "exceeded quota") {
+				return ""
+			}
+		}
+		return fmt.Sprintf("%+v", l.Status.Conditions)
+	})
+	eventually(t, "ps lists both", says([]string{"llm LeaderWorkerSet", "db StatefulSet", "could not be made"}, "ps", "-n", "podless", "-o", "wide"))
+	for _, name := range []string{"lws/llm", "sts/db"} {
+		eventually(t, "why tells the reason", says([]string{"could not be made", "exceeded quota"}, "why", name, "-n", "podless"))
+	}
+	if err := admin.Delete(t.Context(), &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "podless", Name: "none"}}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "once it may, it serves, and says no more of it", groupsReady(t, "podless", "llm", [3]int32{1, 1, 1}, "Available"))
+}
+
 // What is wrong is told with field and cure.
 func TestBadLeaderWorkerSets(t *testing.T) {
 	alice := user(t, "alice")
