@@ -81,6 +81,23 @@ func TestDefinitionOfOthers(t *testing.T) {
 	if got, err := cluster.Run(t.Context(), "why", "jobset/"+last, "-n", "blue"); err != nil || !strings.Contains(got, "not this program's") || !strings.Contains(got, "mlbatch install") {
 		t.Errorf("why says\n%s%v", got, err)
 	}
+	create(t, admin, wrap(jobSetManifest("inside", "replicatedJobs: [{name: w, template: {spec: {"+podOfSet("1s")+"}}}]")), "blue")
+	eventually(t, "an AppWrapper around one is held, too", func() string {
+		w := workloadOf(t, "blue", "wrapped")
+		if w == nil {
+			return "it has no Workload"
+		}
+		if held := w.Annotations[kueue.PodsRefusedAnnotation]; !strings.Contains(held, "the definition of JobSet is not this program's") || w.Status.Admission != nil {
+			return "it is not held: " + held
+		}
+		return ""
+	})
 	change(func(status *apiextensionsv1.JSONSchemaProps) { status.Properties["recovery"] = ours })
 	eventually(t, "ours is back, and it runs to its end", jobSetSays(t, last, "Completed", ""))
+	eventually(t, "so does the AppWrapper", func() string {
+		if w := workloadOf(t, "blue", "wrapped"); w != nil && w.Annotations[kueue.PodsRefusedAnnotation] != "" {
+			return "it is held: " + w.Annotations[kueue.PodsRefusedAnnotation]
+		}
+		return ""
+	})
 }
