@@ -1,0 +1,167 @@
+package e2e_test
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+)
+
+// submitted is a job as its user knows it.
+type submitted struct {
+	name, kind string
+	// bySteps says that Kubernetes' own controllers make its pods, which try again after ever longer
+	// pauses.
+	bySteps bool
+}
+
+// submittedIn is the job in a manifest: the object that names a queue.
+func submittedIn(t *testing.T, manifest string) submitted {
+	t.Helper()
+	for text := range strings.SplitSeq(manifest, "\n---\n") {
+		var o unstructured.Unstructured
+		if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
+			t.Fatal(err)
+		}
+		if o.GetLabels()[kueue.QueueNameLabel] != "" {
+			kind := o.GetKind()
+			return submitted{o.GetName(), kind, slices.Contains([]string{"Deployment", "StatefulSet", "LeaderWorkerSet"}, kind)}
+		}
+	}
+	t.Fatalf("nothing names a queue in\n%s", manifest)
+	return submitted{}
+}
+
+// containers is where the containers of pods begin in a manifest, in a block or in braces.
+var containers = regexp.MustCompile(`(\n +(?:- )?|\{|, )containers:`)
+
+// TestNothingIsSilent: jobs of all kinds whose pods may not be made, one cause after the other, say so
+// each with that cause, in why and in ps, and doctor says it of all, and run once nothing is in their
+// way. None holds quota meanwhile.
+func TestNothingIsSilent(t *testing.T) {
+	awaitEmpty(t, "blue", "red")
+	installRuntimes(t)
+	admin := user(t, "")
+	manifests, of := longLived(t), map[string]submitted{}
+	for _, name := range slices.Sorted(maps.Keys(manifests)) {
+		of[name] = submittedIn(t, manifests[name])
+		manifests[name] = containers.ReplaceAllStringFunc(manifests[name], func(at string) string {
+			begin := strings.TrimSuffix(at, "containers:")
+			if begin == "{" || begin == ", " {
+				return begin + "serviceAccountName: nobody-there, containers:"
+			}
+			return begin + "serviceAccountName: nobody-there\n" + strings.ReplaceAll(strings.TrimPrefix(begin, "\n"), "-", " ") + "containers:"
+		})
+		if out, err := kubectl(t, "alice", manifests[name], "apply", "--server-side", "-n", "blue"); err != nil {
+			t.Fatalf("%s: %v\n%s\n%s", name, err, out, manifests[name])
+		}
+		t.Cleanup(func() { _, _ = kubectl(t, "", manifests[name], "delete", "--ignore-not-found", "-n", "blue") })
+	}
+	var before corev1.Namespace
+	if err := admin.Get(t.Context(), client.ObjectKey{Name: "blue"}, &before); err != nil {
+		t.Fatal(err)
+	}
+	usual := "null"
+	if was := before.Labels["pod-security.kubernetes.io/enforce"]; was != "" {
+		usual = `"` + was + `"`
+	}
+	level := func(value string) {
+		t.Helper()
+		ns := &corev1.Namespace{}
+		ns.Name = "blue"
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"labels": {"pod-security.kubernetes.io/enforce": `+value+`}}}`))
+		if err := admin.Patch(withoutCancel(t), ns, patch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	quota := "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: no-pods}\nspec: {hard: {pods: \"0\"}}\n"
+	account := "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: nobody-there}\n"
+	t.Cleanup(func() {
+		level(usual)
+		_, _ = kubectl(t, "", quota, "delete", "--ignore-not-found", "-n", "blue")
+		_, _ = kubectl(t, "", account, "delete", "--ignore-not-found", "-n", "blue")
+	})
+	must := func(manifest string, args ...string) {
+		t.Helper()
+		if out, err := kubectl(t, "", manifest, append(args, "-n", "blue")...); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	for _, cause := range []struct {
+		name  string
+		set   func()
+		says  string
+		first bool
+	}{
+		{"an account that is not there", func() {}, "nobody-there", true},
+		{"a ResourceQuota", func() { must(quota, "apply"); must(account, "apply") }, "exceeded quota", false},
+		{"PodSecurity", func() { level(`"restricted"`); must(quota, "delete") }, "violates PodSecurity", false},
+	} {
+		cause.set()
+		for _, name := range slices.Sorted(maps.Keys(of)) {
+			job := of[name]
+			if job.bySteps && !cause.first {
+				continue
+			}
+			eventually(t, name+" tells of "+cause.name, func() string { return tells(t, job, cause.says) })
+		}
+		eventually(t, "doctor tells of "+cause.name, func() string {
+			said, _ := cluster.Run(t.Context(), "doctor") // its exit code says that something was found
+			if said = strings.Join(strings.Fields(said), " "); !strings.Contains(said, "whose pods may not be made") || !strings.Contains(said, cause.says) {
+				return said
+			}
+			return ""
+		})
+		eventually(t, "none of them holds quota", func() string {
+			var ws kueue.WorkloadList
+			if err := admin.List(t.Context(), &ws, client.InNamespace("blue")); err != nil {
+				return err.Error()
+			}
+			for i := range ws.Items {
+				if w := &ws.Items[i]; w.Status.Admission != nil {
+					return fmt.Sprintf("%s is admitted: %v", w.Name, reasonsOf(w))
+				}
+			}
+			return ""
+		})
+	}
+	level(usual)
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		if of[name].bySteps {
+			if out, err := kubectl(t, "", manifests[name], "delete", "--wait=false", "-n", "blue"); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+		}
+	}
+	eventually(t, "they all run when nothing is in their way", func() string { return allRun(t, "blue", len(manifests)-3) })
+}
+
+// tells checks that a job says a cause wherever people look.
+func tells(t *testing.T, job submitted, cause string) string {
+	t.Helper()
+	why, err := cluster.Run(t.Context(), "why", strings.ToLower(job.kind)+"/"+job.name, "-n", "blue")
+	if why = strings.Join(strings.Fields(why), " "); err != nil || !strings.Contains(why, cause) {
+		return fmt.Sprintf("why says %s (%v)", why, err)
+	}
+	ps, err := cluster.Run(t.Context(), "ps", "-n", "blue", "-o", "wide")
+	line := ""
+	for one := range strings.Lines(ps) {
+		if fields := strings.Fields(one); len(fields) > 1 && fields[0] == job.name && fields[1] == job.kind {
+			line = one
+		}
+	}
+	if err != nil || !strings.Contains(line, cause) {
+		return fmt.Sprintf("ps says %q (%v)", line, err)
+	}
+	return ""
+}
