@@ -91,8 +91,10 @@ func TestSumPastByMonth(t *testing.T) {
 		return out
 	}
 	rows := []cli.PastRow{
-		{Namespace: "blue", Ended: at("2026-01-31T23:30:00Z"), GPUHours: 100}, {Namespace: "red", Ended: at("2026-02-10T00:00:00Z"), GPUHours: 1},
-		{Namespace: "blue", Ended: at("2026-02-11T00:00:00Z"), GPUHours: 2}, {Namespace: "red", Ended: at("2026-01-02T00:00:00Z"), GPUHours: 3},
+		{Namespace: "blue", Ended: at("2026-01-31T23:30:00Z"), GPUHours: 100},
+		{Namespace: "red", Ended: at("2026-02-10T00:00:00Z"), GPUHours: 1},
+		{Namespace: "blue", Ended: at("2026-02-11T00:00:00Z"), GPUHours: 2},
+		{Namespace: "red", Ended: at("2026-01-02T00:00:00Z"), GPUHours: 3},
 	}
 	told := func(in *time.Location, by ...string) (out []string) {
 		for _, s := range cli.SumPast(rows, in, by...) {

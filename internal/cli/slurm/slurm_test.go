@@ -218,7 +218,7 @@ func TestPartitionsWithoutNodes(t *testing.T) {
 	want := `PARTITION      AVAIL  TIMELIMIT  NODES  STATE  GRES
 default-queue  up     infinite   n/a    n/a    gpu:8
 cores          up     infinite   n/a    n/a    (null)
-`
+` //nolint:dupword // columns
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
