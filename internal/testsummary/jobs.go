@@ -188,7 +188,7 @@ func (s *suite) run(ctx context.Context, j job, r *report, only []test) {
 	said, ended := errors.AsType[failure](err)
 	switch {
 	case err == nil:
-	case !ended || r.counts().failed == 0:
+	case r.crashed() || !ended || r.counts().failed == 0:
 		r.bad[j.name] = struct{}{}
 		s.out.print(fmt.Sprintf("FAIL %s: %v\n", j.name, err))
 	default:

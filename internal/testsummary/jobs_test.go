@@ -249,3 +249,34 @@ func TestEndedJobsLeaveNoProcess(t *testing.T) {
 		runtime.Gosched()
 	}
 }
+
+// crash is a runner whose program dies in a test, where nobody says more of its package.
+type crash struct{}
+
+func (crash) run(_ context.Context, _ job, _ []test, read func(io.Reader) error) (cost, error) {
+	const said = `{"Action":"pass","Package":"p","Test":"TestA"}
+{"Action":"fail","Package":"p","Test":"TestB"}
+{"Action":"output","Package":"p","Test":"TestC","Output":"panic: nil\n"}
+`
+	if err := read(strings.NewReader(said)); err != nil {
+		return cost{}, err
+	}
+	return cost{}, failure{}
+}
+
+func TestWhatCrashesIsToldAndFails(t *testing.T) {
+	var out strings.Builder
+	s := suite{out: &printer{to: &out}, runner: crash{}, reports: map[job]*report{}}
+	got, err := s.runAll(t.Context(), []job{{cluster, "e2e", "go test"}}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "1 passed, 2 failed, 0 skipped"; got.String() != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	for _, want := range []string{"TestC did not end", "panic: nil", "FAIL e2e"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("it does not say %q:\n%s", want, out.String())
+		}
+	}
+}

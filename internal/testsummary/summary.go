@@ -232,6 +232,20 @@ func (t *report) unfinished(pkg string) bool {
 	return len(tests) > 0
 }
 
+// crashed tells which tests of a command that failed never ended: of a program that crashes where its
+// output alone is read, nobody says that its package failed. It reports whether there are any.
+func (t *report) crashed() bool {
+	packages := map[string]struct{}{}
+	for key := range t.said {
+		packages[key.pkg] = struct{}{}
+	}
+	found := false
+	for _, pkg := range slices.Sorted(maps.Keys(packages)) {
+		found = t.unfinished(pkg) || found
+	}
+	return found
+}
+
 // broken are the tests that failed, without those that are parts of another, in order.
 func (t *report) broken() []test {
 	found := map[test]struct{}{}

@@ -39,7 +39,7 @@ func TestAdviceIsFollowed(t *testing.T) {
 		patch(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, fmt.Sprintf(`{"spec":{"unschedulable":%t}}`, on))
 	}
 	activate := func(name string, active bool) {
-		w := workloadOf(t, "blue", name)
+		w := itsWorkload(t, "blue", name)
 		edit(t, admin, w, func(w *kueue.Workload) { w.Spec.Active = new(active) })
 	}
 	taint := func(taints string) {

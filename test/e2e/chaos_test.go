@@ -381,7 +381,7 @@ func picture(t *testing.T, names []string) map[string]snapshot {
 	t.Helper()
 	out := map[string]snapshot{}
 	for _, n := range names {
-		w := workloadOf(t, "blue", n)
+		w := itsWorkload(t, "blue", n)
 		s := snapshot{Phase: wrapper(t, "blue", n).Status.Phase, Admission: w.Status.Admission, Pods: map[types.UID]corev1.PodPhase{}}
 		if c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadQuotaReserved); c != nil {
 			s.Reserved = *c

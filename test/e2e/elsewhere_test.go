@@ -167,7 +167,7 @@ func TestRunByAnotherOperator(t *testing.T) {
 		if why := trainingRuns(t, "left", 3)(); why != "" {
 			return why
 		}
-		w := workloadOf(t, "blue", "left")
+		w := itsWorkload(t, "blue", "left")
 		for _, p := range allPods(t, "left") {
 			if p.Annotations[kueue.WorkloadAnnotation] != w.Name || p.Labels[kueue.PodSetLabel] != "worker" {
 				t.Fatalf("pod %s does not say whose it is: %v %v", p.Name, p.Annotations, p.Labels)

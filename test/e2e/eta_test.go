@@ -22,7 +22,7 @@ func TestStartsAreEstimated(t *testing.T) {
 	create(t, alice, gang("eta-run-8", 3, 8, 6000), "blue")
 	eventually(t, "all is in use", inPhase(t, "Running", "blue", "eta-run-8"))
 	create(t, alice, gang("eta-run-9", 1, 8, 1), "blue")
-	workload := workloadOf(t, "blue", "eta-run-9").Name
+	workload := itsWorkload(t, "blue", "eta-run-9").Name
 
 	eventually(t, "a start is estimated", func() string {
 		out, err := cluster.Run(t.Context(), "eta", "blue/eta-run-9", "--as", "alice", "-o", "json")

@@ -141,7 +141,7 @@ func TestNodesThatRefuseAreLeftOut(t *testing.T) {
 	const near = `affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, namespaces: [default], labelSelector: {matchLabels: {app: friend}}}]}}, containers: [{` + filteredContainer + `}]`
 	create(t, user(t, "alice"), filteredJob("near", 1, near), "blue")
 	eventually(t, "all nodes refuse it, and it says so", waits(t, "blue", "near", "3 node(s)", "refused its pods (node(s) didn't match pod affinity rules)"))
-	w := workloadOf(t, "blue", "near")
+	w := itsWorkload(t, "blue", "near")
 	if w.Status.Admission != nil || w.Status.AccumulatedPastExecutionTimeSeconds != nil {
 		t.Errorf("it holds %v and used %v s", w.Status.Admission, w.Status.AccumulatedPastExecutionTimeSeconds)
 	}
@@ -162,7 +162,7 @@ func TestNodesThatRefuseAreLeftOut(t *testing.T) {
 	if node := pods(t, "blue", "near")[0].Spec.NodeName; node != "node-1" {
 		t.Errorf("it runs on %s, and the pod on node-1", node)
 	}
-	for _, e := range workloadOf(t, "blue", "near").Status.SchedulingStats.Evictions {
+	for _, e := range itsWorkload(t, "blue", "near").Status.SchedulingStats.Evictions {
 		if e.Reason == kueue.ReasonNodesRefused && e.Count != 3 {
 			t.Errorf("it was tried in vain %d times, on three nodes", e.Count)
 		}

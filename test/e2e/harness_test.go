@@ -197,6 +197,19 @@ func workloadOf(t testing.TB, namespace, owner string) *kueue.Workload {
 	return nil
 }
 
+// itsWorkload is workloadOf where there is one, or will be in a moment.
+func itsWorkload(t testing.TB, namespace, owner string) *kueue.Workload {
+	t.Helper()
+	var w *kueue.Workload
+	eventually(t, owner+" has a Workload", func() string {
+		if w = workloadOf(t, namespace, owner); w == nil {
+			return "it has none"
+		}
+		return ""
+	})
+	return w
+}
+
 // waits is a check that the job's Workload waits, with words in its reason.
 func waits(tb testing.TB, namespace, owner string, words ...string) func() string {
 	tb.Helper()

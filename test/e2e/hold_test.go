@@ -274,7 +274,7 @@ spec:
 		t.Fatal(err)
 	}
 	for _, job := range []string{"wrap", "plain"} { // an administrator wants the quota back
-		edit(t, user(t, ""), workloadOf(t, ns, job), func(w *kueue.Workload) { w.Spec.Active = new(false) })
+		edit(t, user(t, ""), itsWorkload(t, ns, job), func(w *kueue.Workload) { w.Spec.Active = new(false) })
 	}
 	for _, job := range []string{"wrap", "plain"} {
 		eventually(t, job+" gives its quota back", func() string { return released(t, ns, job) })

@@ -107,7 +107,7 @@ func TestRequestsAreCounted(t *testing.T) {
 	// They name no queue: the namespace has a default one.
 	create(t, admin, labJob("first", "labels: {example.com/project: p}", "", tenGB), "scratch")
 	eventually(t, "the first runs", jobPods(t, "scratch", "first", 1))
-	w := workloadOf(t, "scratch", "first")
+	w := itsWorkload(t, "scratch", "first")
 	usage := w.Status.Admission.PodSetAssignments[0].ResourceUsage
 	if cpu, units := usage["cpu"], usage["example.com/scratch"]; cpu.String() != "1" || units.String() != "10" || len(usage) != 2 {
 		t.Errorf("it counts %v, want 1 of cpu and 10 of scratch", usage)
@@ -125,7 +125,7 @@ func TestRequestsAreCounted(t *testing.T) {
 
 	create(t, admin, labJob("second", "", "", tenGB), "scratch")
 	eventually(t, "the second waits for scratch", waits(t, "scratch", "second", "WaitingForQuota", "example.com/scratch", "5 more needed"))
-	asked := workloadOf(t, "scratch", "second").Status.ResourceRequests
+	asked := itsWorkload(t, "scratch", "second").Status.ResourceRequests
 	if len(asked) != 1 || asked[0].Resources.Cpu().String() != "1" {
 		t.Errorf("it asks for %+v", asked)
 	}
@@ -160,7 +160,7 @@ func TestPartialAdmission(t *testing.T) {
 		}
 	}
 	eventually(t, "it has the size it was given", size(3, false))
-	w := workloadOf(t, "partial", "part")
+	w := itsWorkload(t, "partial", "part")
 	edit(t, admin, w, func(w *kueue.Workload) { w.Spec.Active = new(false) })
 	eventually(t, "stopped, it has its own size", size(5, true))
 	edit(t, admin, &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "partial"}}, func(q *kueue.ClusterQueue) {
@@ -187,7 +187,7 @@ func TestQueueMoveAndGates(t *testing.T) {
 	edit(t, admin, j, func(j *batchv1.Job) { j.Labels[kueue.QueueNameLabel] = "open" })
 	edit(t, admin, j, func(j *batchv1.Job) { j.Annotations[kueue.AdmissionGatedByAnnotation] = "example.com/b" })
 	eventually(t, "its workload moves, and is still gated", func() string {
-		w := workloadOf(t, "moving", "mover")
+		w := itsWorkload(t, "moving", "mover")
 		if w.Spec.QueueName != "open" || w.Annotations[kueue.AdmissionGatedByAnnotation] != "example.com/b" {
 			return fmt.Sprintf("queue %s, gated by %q", w.Spec.QueueName, w.Annotations[kueue.AdmissionGatedByAnnotation])
 		}

@@ -105,7 +105,7 @@ func TestJobSet(t *testing.T) {
 		}
 	}
 	eventually(t, "all of its pods run", setRuns(t, "set", 5))
-	w := workloadOf(t, "blue", "set")
+	w := itsWorkload(t, "blue", "set")
 	for _, p := range podsOfSet(t, "set") {
 		role := p.Labels["jobset.sigs.k8s.io/replicatedjob-name"]
 		host := fmt.Sprintf("set-%s-%s-%s", role, p.Labels["jobset.sigs.k8s.io/job-index"], p.Labels["batch.kubernetes.io/job-completion-index"])
@@ -206,7 +206,7 @@ func TestJobSetIsEvicted(t *testing.T) {
 	}
 	setActive := func(on bool) {
 		t.Helper()
-		w := workloadOf(t, "blue", "patient")
+		w := itsWorkload(t, "blue", "patient")
 		was := w.DeepCopy()
 		w.Spec.Active = &on
 		if err := admin.Patch(t.Context(), w, client.MergeFrom(was)); err != nil {
@@ -225,7 +225,7 @@ func TestJobSetIsEvicted(t *testing.T) {
 		}
 	}
 	eventually(t, "it is queued for what is left of it", func() string {
-		if done := workloadOf(t, "blue", "patient").Status.ReclaimablePods; len(done) == 0 || done[0] != (kueue.ReclaimablePod{Name: "short", Count: 1}) {
+		if done := itsWorkload(t, "blue", "patient").Status.ReclaimablePods; len(done) == 0 || done[0] != (kueue.ReclaimablePod{Name: "short", Count: 1}) {
 			return fmt.Sprintf("done are %v", done)
 		}
 		return ""
@@ -233,7 +233,7 @@ func TestJobSetIsEvicted(t *testing.T) {
 	setActive(true)
 	eventually(t, "the others run again", setRuns(t, "patient", 2))
 	given := map[kueue.PodSetReference]int32{}
-	for _, a := range workloadOf(t, "blue", "patient").Status.Admission.PodSetAssignments {
+	for _, a := range itsWorkload(t, "blue", "patient").Status.Admission.PodSetAssignments {
 		given[a.Name] = *a.Count
 	}
 	if given["short"] != 0 || given["long"] != 2 {
@@ -362,7 +362,7 @@ func TestS6MembersAreGuarded(t *testing.T) {
 		t.Errorf("alice makes a member larger: %v", err)
 	}
 
-	w := workloadOf(t, "blue", "set")
+	w := itsWorkload(t, "blue", "set")
 	if err := admin.Patch(t.Context(), w, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"active":false}}`))); err != nil {
 		t.Fatal(err)
 	}

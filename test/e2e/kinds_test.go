@@ -31,7 +31,7 @@ func TestWrappedKinds(t *testing.T) {
 			awaitEmpty(t, "blue")
 			create(t, user(t, "alice"), wrap(c.component), "blue")
 			eventually(t, "all its pods run", func() string { return runs(t, "blue", "wrapped", c.pods) })
-			w := workloadOf(t, "blue", "wrapped")
+			w := itsWorkload(t, "blue", "wrapped")
 			if got := w.Status.Admission.PodSetAssignments[0].ResourceUsage["nvidia.com/gpu"]; got.Value() != int64(2*c.pods) {
 				t.Errorf("it counts as %s GPUs, want %d", got.String(), 2*c.pods)
 			}
@@ -64,7 +64,7 @@ spec:
 	eventually(t, "both pods run", func() string { return jobRuns(t, "tail", 2) })
 	finish(t, admin, pods(t, "blue", "tail")[0])
 	eventually(t, "one pod's quota is back", func() string {
-		w := workloadOf(t, "blue", "tail")
+		w := itsWorkload(t, "blue", "tail")
 		if len(w.Status.ReclaimablePods) != 1 || w.Status.ReclaimablePods[0].Count != 1 {
 			return fmt.Sprintf("reclaimable pods are %+v", w.Status.ReclaimablePods)
 		}
@@ -134,7 +134,7 @@ spec:
 	}
 	create(t, admin, job("urgent", "high-priority", 40), "blue")
 	eventually(t, "the urgent job has its turn", func() string { return jobSucceeded(t, admin, "blue", "urgent") })
-	if c := apimeta.FindStatusCondition(workloadOf(t, "blue", "patient").Status.Conditions, kueue.WorkloadPreempted); c == nil {
+	if c := apimeta.FindStatusCondition(itsWorkload(t, "blue", "patient").Status.Conditions, kueue.WorkloadPreempted); c == nil {
 		t.Error("the newest job was not preempted for it")
 	}
 	eventually(t, "the patient job runs to its end", func() string { return jobSucceeded(t, admin, "blue", "patient") })

@@ -88,7 +88,7 @@ func answering(t *testing.T, admin client.Client, active metav1.ConditionStatus)
 func answer(t *testing.T, admin client.Client, owner string, state kueue.CheckState, more ...func(*kueue.AdmissionCheckState)) {
 	t.Helper()
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		w := workloadOf(t, "blue", owner)
+		w := itsWorkload(t, "blue", owner)
 		c := &w.Status.AdmissionChecks[0]
 		c.State, c.LastTransitionTime, c.Message = state, metav1.Now(), "the test says "+string(state)
 		for _, m := range more {
@@ -208,7 +208,7 @@ func TestAdmissionCheckAsksForAnotherTry(t *testing.T) {
 		}
 		return reservedOnly(t, "again")
 	})
-	w := workloadOf(t, "blue", "again")
+	w := itsWorkload(t, "blue", "again")
 	if c := w.Status.AdmissionChecks[0]; ptr.Deref(c.RetryCount, 0) != 1 || c.Message != "Reset to Pending after eviction. Previously: Retry" {
 		t.Errorf("the check is %+v, want asked anew with one retry", c)
 	}
@@ -225,7 +225,7 @@ func TestAdmissionCheckSaysNo(t *testing.T) {
 	eventually(t, "quota comes first", func() string { return reservedOnly(t, "refused") })
 	answer(t, admin, "refused", kueue.CheckStateRejected)
 	eventually(t, "it is deactivated and gives its quota back", func() string {
-		w := workloadOf(t, "blue", "refused")
+		w := itsWorkload(t, "blue", "refused")
 		if ptr.Deref(w.Spec.Active, true) || w.Status.Admission != nil {
 			return fmt.Sprintf("active is %v, its admission %+v", ptr.Deref(w.Spec.Active, true), w.Status.Admission)
 		}
@@ -243,7 +243,7 @@ func TestAdmissionCheckSaysNo(t *testing.T) {
 func activate(t *testing.T, admin client.Client, owner string, active bool) {
 	t.Helper()
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		w := workloadOf(t, "blue", owner)
+		w := itsWorkload(t, "blue", owner)
 		w.Spec.Active = &active
 		return admin.Update(t.Context(), w)
 	})

@@ -126,7 +126,7 @@ func TestTimelineNamesForWhom(t *testing.T) {
 	eventually(t, "alice has it all", inPhase(t, "Running", "blue", "alice-borrows"))
 	create(t, user(t, "bob"), gang("bob-secret", 1, 8, 6000), "red")
 	eventually(t, "bob takes back what is his", inPhase(t, "Running", "red", "bob-secret"))
-	uid := string(workloadOf(t, "red", "bob-secret").UID)
+	uid := string(itsWorkload(t, "red", "bob-secret").UID)
 	for as, want := range map[string]string{"": "AppWrapper red/bob-secret of ClusterQueue red-cluster-queue", "alice": uid} {
 		shown := typed[cli.Shown](t, as, "show", "blue/alice-borrows")
 		told := ""

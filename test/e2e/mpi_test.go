@@ -137,7 +137,7 @@ func TestMPIJobs(t *testing.T) {
 			if (stamped == "v1") != (version == "v1") || mpiJob(t, "v1", "train") == nil {
 				t.Errorf("it was submitted as %q", stamped)
 			}
-			w := workloadOf(t, "blue", "train")
+			w := itsWorkload(t, "blue", "train")
 			for _, p := range allPods(t, "train") {
 				if p.Annotations[kueue.WorkloadAnnotation] != w.Name || p.Labels[kueue.PodSetLabel] != p.Labels["training.kubeflow.org/replica-type"] {
 					t.Errorf("pod %s does not say whose it is: %v %v", p.Name, p.Annotations, p.Labels)
@@ -290,7 +290,7 @@ func TestMPIJobIsStopped(t *testing.T) {
 			before := fmt.Sprint(mpiJob(t, "v2beta1", "patient").Object["spec"])
 			setActive := func(is bool) {
 				t.Helper()
-				w := workloadOf(t, "blue", "patient")
+				w := itsWorkload(t, "blue", "patient")
 				patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"active":%v}}`, is))
 				if err := user(t, "").Patch(t.Context(), w, patch); err != nil {
 					t.Fatal(err)

@@ -97,13 +97,13 @@ func TestEvictMovesPodsOfJobs(t *testing.T) {
 		}
 	}
 	eventually(t, "the Job runs", runs("no node"))
-	was := workloadOf(t, "blue", "train")
+	was := itsWorkload(t, "blue", "train")
 	bad := pods(t, "blue", "train")[0].Spec.NodeName
 	label(t, admin, bad, `"EVICT"`)
 	t.Cleanup(func() { label(t, admin, bad, "null") })
 
 	eventually(t, "no pod is left on the bad node, and all run elsewhere", runs(bad))
-	is := workloadOf(t, "blue", "train")
+	is := itsWorkload(t, "blue", "train")
 	if is.UID != was.UID || apimeta.FindStatusCondition(is.Status.Conditions, kueue.WorkloadEvicted) != nil || !apimeta.IsStatusConditionTrue(is.Status.Conditions, kueue.WorkloadAdmitted) {
 		t.Errorf("it lost its quota: %+v", is.Status.Conditions)
 	}

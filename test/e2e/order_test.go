@@ -78,7 +78,7 @@ func TestA4OrderOfManifestsDoesNotMatter(t *testing.T) {
 					}
 				}
 				eventually(t, "the job runs to its end", func() string { return jobSucceeded(t, user(t, ""), "default", unique) })
-				if w := workloadOf(t, "default", unique); *w.Spec.Priority != 7 {
+				if w := itsWorkload(t, "default", unique); *w.Spec.Priority != 7 {
 					t.Errorf("its priority was %d, want that of its class, 7", *w.Spec.Priority)
 				}
 			})

@@ -69,7 +69,7 @@ spec:
 			}
 		}
 		if running != 2 {
-			return fmt.Sprintf("%d do; the workload is %+v", running, workloadOf(t, "on-demand", "burst").Status)
+			return fmt.Sprintf("%d do; the workload is %+v", running, itsWorkload(t, "on-demand", "burst").Status)
 		}
 		return ""
 	})

@@ -167,7 +167,7 @@ func TestPriorityClassChanges(t *testing.T) {
 	edit(t, admin, low, func(c *kueue.WorkloadPriorityClass) { c.Value = 30 })
 	for _, name := range []string{"first", "lesser"} {
 		eventually(t, name+" has the new value", func() string {
-			if p := workloadOf(t, "ranks", name).Spec.Priority; *p != 30 {
+			if p := itsWorkload(t, "ranks", name).Spec.Priority; *p != 30 {
 				return fmt.Sprintf("its priority is %d", *p)
 			}
 			return ""
@@ -274,12 +274,12 @@ func TestCouldNotStart(t *testing.T) {
 	})
 	eventually(t, "it cannot start", func() string { return is(t, admin, "torn", kueue.WorkloadFinished, "True", kueue.ReasonFailedToStart) })
 	eventually(t, "its end is recorded", func() string {
-		if slices.Contains(workloadOf(t, "blue", "torn").Finalizers, past.Finalizer) {
+		if slices.Contains(itsWorkload(t, "blue", "torn").Finalizers, past.Finalizer) {
 			return "its Workload waits for that"
 		}
 		return ""
 	})
-	ended := workloadOf(t, "blue", "torn")
+	ended := itsWorkload(t, "blue", "torn")
 	killController(t)
 	edit(t, admin, j, func(j *batchv1.Job) {
 		metav1.SetMetaDataAnnotation(&j.ObjectMeta, "example.com/note", "no change of its pods")
@@ -314,15 +314,15 @@ func TestStoppedJobAsksForWhatIsLeft(t *testing.T) {
 	})
 	finish(t, admin, pods(t, "halfway", "long")[0])
 	eventually(t, "one is done", func() string {
-		if r := workloadOf(t, "halfway", "long").Status.ReclaimablePods; len(r) != 1 || r[0].Count != 1 {
+		if r := itsWorkload(t, "halfway", "long").Status.ReclaimablePods; len(r) != 1 || r[0].Count != 1 {
 			return fmt.Sprintf("reclaimable pods are %+v", r)
 		}
 		return ""
 	})
-	w := workloadOf(t, "halfway", "long")
+	w := itsWorkload(t, "halfway", "long")
 	edit(t, admin, w, func(w *kueue.Workload) { w.Spec.Active = new(false) })
 	eventually(t, "it is stopped", func() string {
-		if w := workloadOf(t, "halfway", "long"); w.Status.Admission != nil {
+		if w := itsWorkload(t, "halfway", "long"); w.Status.Admission != nil {
 			return "it has quota"
 		}
 		return jobPods(t, "halfway", "long", 0)()

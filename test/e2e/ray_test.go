@@ -111,7 +111,7 @@ func TestRayCluster(t *testing.T) {
 		}
 	}
 	eventually(t, "it is ready", rayHas(t, "tune", ray.ClusterReady, "head small-worker-0 small-worker-1"))
-	w := workloadOf(t, "blue", "tune")
+	w := itsWorkload(t, "blue", "tune")
 	if got := fmt.Sprint(w.Spec.PodSets[0].Name, w.Spec.PodSets[0].Count, w.Spec.PodSets[1].Name, w.Spec.PodSets[1].Count); len(w.Spec.PodSets) != 2 || got != "head1small2" {
 		t.Errorf("its pod sets are %s", got)
 	}
@@ -191,7 +191,7 @@ func TestRayClusterGrows(t *testing.T) {
 	create(t, alice, rayCluster("grows", "enableInTreeAutoscaling: true,", "replicas: 1, maxReplicas: 3,"), "blue")
 	create(t, alice, rayCluster("other", "", "replicas: 1,"), "blue")
 	eventually(t, "it is ready", rayHas(t, "grows", ray.ClusterReady, "head small-worker-0"))
-	w := workloadOf(t, "blue", "grows")
+	w := itsWorkload(t, "blue", "grows")
 	if n := w.Spec.PodSets[1].Count; n != 3 {
 		t.Errorf("it was admitted with %d workers, and may have 3", n)
 	}
@@ -204,7 +204,7 @@ func TestRayClusterGrows(t *testing.T) {
 		return ""
 	})
 	eventually(t, "it grows", rayHas(t, "grows", ray.ClusterReady, "head small-worker-0 small-worker-1 small-worker-2"))
-	if again := workloadOf(t, "blue", "grows"); again.UID != w.UID {
+	if again := itsWorkload(t, "blue", "grows"); again.UID != w.UID {
 		t.Error("it was queued again")
 	}
 	if err := scaler.Patch(t.Context(), rayObject(t, "other"), more); !apierrors.IsForbidden(err) {
@@ -345,7 +345,7 @@ func TestRayJob(t *testing.T) {
 	if got := rayPods(t, cluster); got != "head small-worker-0 small-worker-1" {
 		t.Errorf("its cluster %s has pods %s", cluster, got)
 	}
-	w := workloadOf(t, "blue", "learn")
+	w := itsWorkload(t, "blue", "learn")
 	if n := len(w.Spec.PodSets); n != 3 || w.Spec.PodSets[2].Name != "submitter" {
 		t.Errorf("its pod sets are %+v", w.Spec.PodSets)
 	}
@@ -445,7 +445,7 @@ func TestRayJobByHTTP(t *testing.T) {
 	create(t, alice, note(`mlbatch.dev/job-fail-first: "1", mlbatch.dev/job-run-for: 10s`)(rayJob("again", end+"backoffLimit: 1,")), "blue")
 	create(t, alice, note(`mlbatch.dev/job-exit-code: "3", mlbatch.dev/job-run-for: 10s`)(rayJob("bad", end)), "blue")
 	eventually(t, "it runs", rayJobIs(t, "asked", ray.DeploymentRunning))
-	if w := workloadOf(t, "blue", "asked"); len(w.Spec.PodSets) != 2 {
+	if w := itsWorkload(t, "blue", "asked"); len(w.Spec.PodSets) != 2 {
 		t.Errorf("its pod sets are %+v", w.Spec.PodSets)
 	}
 	eventually(t, "it is done", rayJobIs(t, "asked", ray.DeploymentComplete))
@@ -520,7 +520,7 @@ func TestRayService(t *testing.T) {
 		}
 		return ""
 	})
-	if w := workloadOf(t, "blue", "fruit"); len(w.Spec.PodSets) != 2 || w.Spec.PodSets[0].Count != 2 {
+	if w := itsWorkload(t, "blue", "fruit"); len(w.Spec.PodSets) != 2 || w.Spec.PodSets[0].Count != 2 {
 		t.Errorf("its pod sets are %+v", w.Spec.PodSets)
 	}
 	eventually(t, "requests find it", func() string {

@@ -152,7 +152,7 @@ func TestRayServiceIsSuspended(t *testing.T) {
 	admin := user(t, "")
 	create(t, user(t, "alice"), rayService("pause", "upgradeStrategy: {type: None},", "one"), "blue")
 	eventually(t, "it serves", serves(t, "pause", ""))
-	edit(t, admin, workloadOf(t, "blue", "pause"), func(w *kueue.Workload) { w.Spec.Active = new(false) })
+	edit(t, admin, itsWorkload(t, "blue", "pause"), func(w *kueue.Workload) { w.Spec.Active = new(false) })
 	killController(t)
 	eventually(t, "its cluster goes", func() string {
 		s := rayServiceObject(t, "pause")
@@ -165,7 +165,7 @@ func TestRayServiceIsSuspended(t *testing.T) {
 		}
 		return ""
 	})
-	edit(t, admin, workloadOf(t, "blue", "pause"), func(w *kueue.Workload) { w.Spec.Active = new(true) })
+	edit(t, admin, itsWorkload(t, "blue", "pause"), func(w *kueue.Workload) { w.Spec.Active = new(true) })
 	killController(t)
 	eventually(t, "it serves again", serves(t, "pause", ""))
 	if s := rayServiceObject(t, "pause").Status; s.NumServeEndpoints == 0 || apimeta.IsStatusConditionTrue(s.Conditions, ray.ServiceSuspended) {

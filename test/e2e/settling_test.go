@@ -64,7 +64,7 @@ func TestPrioritiesOfManyJobsChangeAtOnce(t *testing.T) {
 	have := func(value int32) func() string {
 		return func() string {
 			for _, name := range names {
-				if p := workloadOf(t, namespace, name).Spec.Priority; *p != value {
+				if p := itsWorkload(t, namespace, name).Spec.Priority; *p != value {
 					return fmt.Sprintf("the priority of %s is %d, want %d", name, *p, value)
 				}
 			}

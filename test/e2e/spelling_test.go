@@ -32,7 +32,7 @@ func TestA1DecimalMemory(t *testing.T) {
 		return ""
 	})
 	eventually(t, "the other runs", jobPods(t, "decimal", "stopped", 1))
-	w := workloadOf(t, "decimal", "stopped")
+	w := itsWorkload(t, "decimal", "stopped")
 	edit(t, admin, w, func(w *kueue.Workload) { w.Spec.Active = new(false) })
 	eventually(t, "it is stopped", jobPods(t, "decimal", "stopped", 0))
 	eventually(t, "no quota is held", func() string {

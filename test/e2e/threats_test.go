@@ -792,7 +792,7 @@ func TestT8NothingIsSeenOfOthers(t *testing.T) {
 		}
 		return ""
 	})
-	uids := []string{string(workloadOf(t, "red", "x-sentinel").UID), string(workloadOf(t, "red", "y-sentinel").UID)}
+	uids := []string{string(itsWorkload(t, "red", "x-sentinel").UID), string(itsWorkload(t, "red", "y-sentinel").UID)}
 	asked := lookedAt("", "-o json", "-A", "-n red")
 	for _, uid := range uids {
 		asked = append(asked, []string{"why-not", "blue/t8-hers", uid}, []string{"why-not", "blue/t8-hers", uid, "-o", "json"})
@@ -1210,7 +1210,7 @@ func TestT16WhoActedIsWrittenDown(t *testing.T) {
 		}
 		return ""
 	})
-	w := workloadOf(t, "blue", "t16")
+	w := itsWorkload(t, "blue", "t16")
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec": {"active": false}}`))
 	if err := user(t, "").Patch(t.Context(), w.DeepCopy(), patch); err != nil {
 		t.Fatal(err)
@@ -1369,7 +1369,7 @@ func TestT18SecretsOfJobsAreNotShown(t *testing.T) {
 			t.Errorf("an event shows a secret: %s", e.Message)
 		}
 	}
-	data, err := json.Marshal(workloadOf(t, "blue", "t18").Status)
+	data, err := json.Marshal(itsWorkload(t, "blue", "t18").Status)
 	if err != nil || bytes.Contains(data, []byte("hunter2")) {
 		t.Errorf("the status of a Workload holds %s: %v", data, err)
 	}

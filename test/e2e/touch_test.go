@@ -96,7 +96,7 @@ spec:
 
 	// Of a Workload she may change nothing but that, and what an administrator holds she does
 	// not release.
-	w := workloadOf(t, "blue", "held")
+	w := itsWorkload(t, "blue", "held")
 	for why, patch := range map[string]string{
 		"others would wait longer":       `{"spec":{"priority":1000}}`,
 		"it would run in another queue":  `{"spec":{"queueName":"other"}}`,
@@ -120,7 +120,7 @@ spec:
 		t.Fatalf("an administrator holds it: %v: %s", err, out)
 	}
 	refused(t, "alice", "ask for its release", "release", "blue/held")
-	err := alice.Patch(t.Context(), workloadOf(t, "blue", "held"), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"active":true}}`)))
+	err := alice.Patch(t.Context(), itsWorkload(t, "blue", "held"), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"active":true}}`)))
 	if err == nil || !strings.Contains(err.Error(), "an administrator holds this job") {
 		t.Errorf("alice releases what an administrator holds: %v", err)
 	}

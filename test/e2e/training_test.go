@@ -172,7 +172,7 @@ func TestTrainingJobsOfEveryKind(t *testing.T) {
 				}
 			}
 			eventually(t, "all of its pods run", trainingRuns(t, "train", k.count()))
-			w := workloadOf(t, "blue", "train")
+			w := itsWorkload(t, "blue", "train")
 			if got := len(w.Spec.PodSets); got != len(k.pods) {
 				t.Errorf("it has %d pod sets, want %d", got, len(k.pods))
 			}
@@ -263,7 +263,7 @@ func TestTrainingJobIsPreempted(t *testing.T) {
 		}
 		return trainingRuns(t, "urgent", 3)()
 	})
-	if c := apimeta.FindStatusCondition(workloadOf(t, "blue", "patient").Status.Conditions, kueue.WorkloadPreempted); c == nil {
+	if c := apimeta.FindStatusCondition(itsWorkload(t, "blue", "patient").Status.Conditions, kueue.WorkloadPreempted); c == nil {
 		t.Error("it was not preempted")
 	}
 	eventually(t, "it says so", says(t, k, "patient", "Suspended"))

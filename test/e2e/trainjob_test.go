@@ -135,7 +135,7 @@ func TestTrainJobs(t *testing.T) {
 				}
 			}
 			eventually(t, "all of its pods run", trainRuns(t, "train", 3))
-			w := workloadOf(t, "blue", "train")
+			w := itsWorkload(t, "blue", "train")
 			for _, p := range setPods(t, "train") {
 				if p.Annotations[kueue.WorkloadAnnotation] != w.Name || p.Labels[kueue.PodSetLabel] != p.Labels[jobset.ReplicatedJobNameKey] {
 					t.Errorf("pod %s does not say whose it is: %v %v", p.Name, p.Annotations, p.Labels)

@@ -58,7 +58,7 @@ func TestTutorialQueueing(t *testing.T) {
 
 	var admitted []time.Time
 	for _, n := range names {
-		c := apimeta.FindStatusCondition(workloadOf(t, "blue", n).Status.Conditions, kueue.WorkloadAdmitted)
+		c := apimeta.FindStatusCondition(itsWorkload(t, "blue", n).Status.Conditions, kueue.WorkloadAdmitted)
 		admitted = append(admitted, c.LastTransitionTime.Time)
 	}
 	if !slices.IsSortedFunc(admitted, time.Time.Compare) {
@@ -83,7 +83,7 @@ func TestTutorialBorrowingAndPreemption(t *testing.T) {
 		}
 		return ""
 	})
-	if c := apimeta.FindStatusCondition(workloadOf(t, "blue", normal[2]).Status.Conditions, kueue.WorkloadPreempted); c == nil || c.Reason != "InClusterQueue" {
+	if c := apimeta.FindStatusCondition(itsWorkload(t, "blue", normal[2]).Status.Conditions, kueue.WorkloadPreempted); c == nil || c.Reason != "InClusterQueue" {
 		t.Errorf("the evicted job does not say that its own queue preempted it: %+v", c)
 	}
 

@@ -40,7 +40,7 @@ func TestU1ReasonsAreTrueWhenRead(t *testing.T) {
 	if err := bob.Delete(t.Context(), wrapper(t, "red", "bob-first"), client.PropagationPolicy("Background")); err != nil {
 		t.Fatal(err)
 	}
-	uid := string(workloadOf(t, "red", "bob-second").UID)
+	uid := string(itsWorkload(t, "red", "bob-second").UID)
 
 	var answer *visibility.Explanation
 	eventually(t, "alice is told which workload holds it now", func() string {
@@ -81,7 +81,7 @@ func TestU1ReasonsAreTrueWhenRead(t *testing.T) {
 		}
 		return ""
 	})
-	path := "/apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/blue/workloads/" + workloadOf(t, "blue", "alice-secret").Name + "/explanation"
+	path := "/apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/blue/workloads/" + itsWorkload(t, "blue", "alice-secret").Name + "/explanation"
 	if out, err := cluster.Run(t.Context(), "kubectl", "--data-dir", cluster.Dir, "get", "--raw", path, "--as", "bob"); err == nil || !strings.Contains(err.Error(), "forbidden") {
 		t.Errorf("bob asks about alice's job: %v: %s", err, out)
 	}

@@ -32,7 +32,7 @@ func TestWhyNotIsAReceipt(t *testing.T) {
 	create(t, bob, gang("bob-secret", 1, 8, 6000), "red")
 	eventually(t, "bob runs within his quota", inPhase(t, "Running", "red", "bob-secret"))
 	create(t, alice, gang("alice-all", 3, 8, 6000), "blue")
-	uid := string(workloadOf(t, "red", "bob-secret").UID)
+	uid := string(itsWorkload(t, "red", "bob-secret").UID)
 
 	eventually(t, "alice is told why bob's job stays", func() string {
 		r, text := whyNot(t, "alice", "blue/alice-all", uid)
