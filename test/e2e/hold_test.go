@@ -68,6 +68,12 @@ func mallory(t *testing.T, namespace string) client.Client {
 			t.Fatal(err)
 		}
 	}
+	eventually(t, "the API server knows what mallory may", func() string {
+		if !may(t, "mallory", "create", "workload.codeflare.dev", "appwrappers", "", namespace) {
+			return "she may not create AppWrappers yet"
+		}
+		return ""
+	})
 	return user(t, "mallory")
 }
 
