@@ -135,8 +135,13 @@ func (x *Cluster) Uninstall(ctx context.Context, p *Plan, keepDefinitions bool) 
 	done := map[string]int{}
 	namespaces := map[string]bool{p.Release.Namespace: true}
 	var programs []client.ObjectKey
+	combinedFirst(all)
 	for _, o := range all { // in the order of their kinds
-		if err := client.IgnoreNotFound(x.Client.Delete(ctx, o, client.PropagationPolicy(metav1.DeletePropagationForeground))); err != nil {
+		how := metav1.DeletePropagationBackground
+		if o.GetKind() == "Deployment" {
+			how = metav1.DeletePropagationForeground // it is there until its pods are gone
+		}
+		if err := client.IgnoreNotFound(x.Client.Delete(ctx, o, client.PropagationPolicy(how))); err != nil {
 			return fmt.Errorf("delete %s: %w", called(o), err)
 		}
 		if o.GetKind() == "Deployment" {
@@ -163,6 +168,27 @@ func (x *Cluster) Uninstall(ctx context.Context, p *Plan, keepDefinitions bool) 
 		return nil
 	}
 	return x.dropDefinitions(ctx)
+}
+
+// combinedFirst puts roles that are made of others before these: whoever fills them in does so again
+// when one of the others goes, and makes them anew if they went a moment ago.
+func combinedFirst(all []*unstructured.Unstructured) {
+	const kind = "ClusterRole"
+	first := slices.IndexFunc(all, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind })
+	if first < 0 {
+		return
+	}
+	end := first
+	for end < len(all) && all[end].GetKind() == kind {
+		end++
+	}
+	single := func(o *unstructured.Unstructured) int {
+		if _, combined := o.Object["aggregationRule"]; combined {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(all[first:end], func(a, b *unstructured.Unstructured) int { return single(a) - single(b) })
 }
 
 func plural(kind string, n int) string {

@@ -61,6 +61,7 @@ func installed() []client.Object {
 		&appsv1.Deployment{ObjectMeta: meta(home, "mlbatch-controller", "mlbatch")},
 		&appsv1.Deployment{ObjectMeta: meta(home, "of-helm", "Helm")},
 		&rbacv1.ClusterRole{ObjectMeta: meta("", "mlbatch-controller", "mlbatch")},
+		&rbacv1.ClusterRole{ObjectMeta: meta("", "of-roles", "mlbatch"), AggregationRule: &rbacv1.AggregationRule{}},
 		&corev1.ConfigMap{ObjectMeta: meta(home, "of-others", "")},
 		&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: install.Controller}},
 		&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "of-others"}},
@@ -84,11 +85,11 @@ func uninstalling(deleted *[]string) (*Cluster, client.Client) {
 	return &Cluster{Client: c, Pause: time.Millisecond, Say: func(string, ...any) {}}, c
 }
 
-// TestUninstall: what mlbatch installed goes, webhooks before all else and programs before what
-// they would put back; nothing of others does.
+// TestUninstall: what mlbatch installed goes, webhooks before all else, programs before what they would
+// put back and combined roles before those that they are made of; nothing of others does.
 func TestUninstall(t *testing.T) {
 	p := &Plan{Release: install.Release{Namespace: home, Manager: "mlbatch"}}
-	first := []string{"mlbatch", home + "/mlbatch-controller", "mlbatch-controller", "blue/" + rights.Binding, home + "/" + install.Controller}
+	first := []string{"mlbatch", home + "/mlbatch-controller", "of-roles", "mlbatch-controller", "blue/" + rights.Binding, home + "/" + install.Controller}
 	for name, tc := range map[string]struct {
 		keep bool
 		want []string
