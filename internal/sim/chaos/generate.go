@@ -423,9 +423,9 @@ func (m *maker) misfits(end int) {
 		j.PodSets = slices.Clone(j.PodSets)
 		filter := &j.PodSets[m.IntN(len(j.PodSets))].Filter
 		switch r := pick(m, choices...); {
-		case m.odds(60):
+		case m.odds(70):
 			filter.Must = core.Selector{r}
-		case m.odds(50):
+		case i%2 == 0:
 			filter.Terms = []core.Selector{{r}}
 		default:
 			filter.Volumes = []core.Volume{{Claim: "data", Terms: []core.Selector{{r}}}}
