@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -149,35 +150,45 @@ func (h *histFlags) wants(r cli.PastRow) bool {
 
 func (h *histFlags) print(out, errs io.Writer, rows []cli.PastRow) error {
 	if len(h.by) > 0 {
-		return histRows(out, errs, h, cli.PastSumColumns(h.by...), cli.SumPast(rows, time.Local, h.by...))
-	}
-	if h.output == "name" {
-		if h.limit > 0 {
-			rows = rows[:min(h.limit, len(rows))]
+		sums, columns := cli.SumPast(rows, time.Local, h.by...), cli.PastSumColumns(h.by...)
+		left, err := histRows(h, columns, &sums)
+		if err != nil {
+			return err
 		}
-		return printNames(out, rows, func(r cli.PastRow) string { return r.Namespace + "/" + r.Name })
+		return errors.Join(printRows(out, h.output, columns, sums, h.bare), h.leave(errs, left))
 	}
-	return histRows(out, errs, h, cli.PastColumns(time.Local, h.namespace == ""), rows)
-}
-
-// histRows prints the lines that are wanted, in their order, and says how many are left out.
-func histRows[T any](out, errs io.Writer, h *histFlags, columns []cli.Column[T], rows []T) error {
-	if h.sortBy != "" {
-		if err := cli.SortBy(columns, rows, h.sortBy); err != nil {
-			return usageError{err}
-		}
-	}
-	left := 0
-	if h.limit > 0 && len(rows) > h.limit {
-		rows, left = rows[:h.limit], len(rows)-h.limit
-	}
-	if err := printRows(out, h.output, columns, rows, h.bare); err != nil {
+	columns := cli.PastColumns(time.Local, h.namespace == "")
+	left, err := histRows(h, columns, &rows)
+	if err != nil {
 		return err
 	}
-	if left > 0 && tabular(h.output) && !h.bare {
-		fmt.Fprintf(errs, "%d more, without --limit %d.\n", left, h.limit)
+	if h.output == "name" {
+		return printNames(out, rows, func(r cli.PastRow) string { return r.Namespace + "/" + r.Name })
 	}
-	return nil
+	return errors.Join(printRows(out, h.output, columns, rows, h.bare), h.leave(errs, left))
+}
+
+// histRows puts lines in their order and keeps those that are wanted; left is how many it leaves out.
+func histRows[T any](h *histFlags, columns []cli.Column[T], rows *[]T) (left int, err error) {
+	if h.sortBy != "" {
+		if err := cli.SortBy(columns, *rows, h.sortBy); err != nil {
+			return 0, usageError{err}
+		}
+	}
+	if h.limit > 0 && len(*rows) > h.limit {
+		left = len(*rows) - h.limit
+		*rows = (*rows)[:h.limit]
+	}
+	return left, nil
+}
+
+// leave says how many lines are left out.
+func (h *histFlags) leave(errs io.Writer, left int) error {
+	if left == 0 || !tabular(h.output) || h.bare {
+		return nil
+	}
+	_, err := fmt.Fprintf(errs, "%d more, without --limit %d.\n", left, h.limit)
+	return err
 }
 
 // remembered is longer than anything is remembered.

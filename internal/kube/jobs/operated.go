@@ -97,6 +97,12 @@ func UnknownFields(err error) bool {
 	return apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "unknown field")
 }
 
+// LacksRight reports whether the API server refused an object since we may not create such ones.
+// Limits and policies forbid in other words.
+func LacksRight(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot create resource")
+}
+
 // Forgotten reports whether it does so for what has to be remembered of a job: the definition is
 // another program's.
 func Forgotten(err error) bool {

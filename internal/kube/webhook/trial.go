@@ -198,7 +198,7 @@ func (t *trials) create(ctx context.Context, o *unstructured.Unstructured, at *f
 	// Only rights are waited for so briefly; a trial may take as long as there is.
 	_ = wait.PollUntilContextTimeout(ctx, rightsPause, rightsWithin, true, func(context.Context) (bool, error) {
 		err = t.client.Create(ctx, o, client.DryRunAll)
-		return !lacksRight(err), nil
+		return !jobs.LacksRight(err), nil
 	}) // what it comes to is in err
 	switch {
 	case err == nil:
@@ -211,12 +211,6 @@ func (t *trials) create(ctx context.Context, o *unstructured.Unstructured, at *f
 	default:
 		t.warnings = append(t.warnings, fmt.Sprintf("%s: whether it can be created could not be tried: %v", at, err))
 	}
-}
-
-// lacksRight reports whether we may not create such an object ourselves. Limits and
-// policies forbid in other words.
-func lacksRight(err error) bool {
-	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot create resource")
 }
 
 // refusals are the causes of the API server's refusal, at their fields below at.

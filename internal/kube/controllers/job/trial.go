@@ -5,11 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
@@ -125,21 +124,22 @@ func (r *reconciler) refusal(ctx context.Context, s *facts) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("read the pods of %s: %w", ps.Name, err)
 		}
-		if _, passed := r.passed.Get(like); passed {
+		// One that is held for a refusal is let into its queue by what is true for its own pods: a
+		// namespace may have had room for those of another.
+		if _, passed := r.passed.Get(like); passed && s.workload.Status.Admission != nil {
 			continue
 		}
 		p.GenerateName = s.job.GetName() + "-"
 		metav1.SetMetaDataAnnotation(&p.ObjectMeta, kueue.WorkloadAnnotation, s.workload.Name)
-		err = r.opts.Client.Create(ctx, p, client.DryRunAll)
+		why, err := admission.TryPod(ctx, r.opts.Client, p)
 		switch {
-		case err == nil:
-			r.passed.Add(like, nil, trialPause)
-		case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot create resource"):
-		case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
-			return err.Error(), nil
-		default:
+		case err != nil:
 			return "", fmt.Errorf("try a pod of %s: %w", ps.Name, err)
+		case why != "":
+			r.passed.Remove(like) // no more
+			return why, nil
 		}
+		r.passed.Add(like, nil, trialPause)
 	}
 	return r.nameTaken(ctx, s)
 }

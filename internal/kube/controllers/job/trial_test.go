@@ -114,7 +114,7 @@ func TestPodsAlikeAreTriedOnce(t *testing.T) {
 		}})
 	})
 	another := func(change func(*facts)) facts {
-		s := facts{job: aJob(), workload: aWorkload(), facts: jobs.Facts{PodSets: []kueue.PodSet{{Name: "main", Count: 2, Template: template()}}}}
+		s := facts{job: aJob(), workload: aWorkload(admitted), facts: jobs.Facts{PodSets: []kueue.PodSet{{Name: "main", Count: 2, Template: template()}}}}
 		change(&s)
 		return s
 	}
@@ -129,6 +129,8 @@ func TestPodsAlikeAreTriedOnce(t *testing.T) {
 	}{
 		{"nothing is known of the first", 0, same, nil, 1},
 		{"the second is like it", 0, func(s *facts) { s.job.SetName("other"); s.workload.Name = "job-other" }, nil, 0},
+		{"the third is held: it was refused, as its own pods are", 0, func(s *facts) { s.workload = aWorkload() }, forbidden, 1},
+		{"what passed is forgotten by that", 0, same, nil, 1},
 		{"another namespace has rules of its own", 0, func(s *facts) { s.job.SetNamespace("red") }, nil, 1},
 		{"other pods", 0, func(s *facts) { s.facts.PodSets[0].Template.Spec.HostNetwork = true }, forbidden, 1},
 		{"those were refused and may be made by now", 0, func(s *facts) { s.facts.PodSets[0].Template.Spec.HostNetwork = true }, forbidden, 1},

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
 )
 
@@ -120,12 +120,10 @@ func (r *reconciler) refusal(ctx context.Context, w *leaderworkerset.World, s *a
 	p := &corev1.Pod{ObjectMeta: t.ObjectMeta, Spec: t.Spec}
 	p.Namespace, p.Name = s.Namespace, absent(w, s)
 	p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
-	err := r.Client.Create(ctx, p, client.DryRunAll)
+	why, err := admission.TryPod(ctx, r.Client, p)
 	switch {
-	case err == nil, apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot create resource"):
-		return "", nil
-	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
-		return err.Error(), nil
+	case err == nil:
+		return why, nil
 	case !apierrors.IsAlreadyExists(err):
 		return "", fmt.Errorf("try a pod of StatefulSet %s/%s: %w", s.Namespace, s.Name, err)
 	}

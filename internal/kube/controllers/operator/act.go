@@ -348,7 +348,7 @@ func (r *reconciler) notMade(l *look, reason, why string) {
 // refusal is what people are told of an error of the API server. That we lack a right ourselves is
 // so where no jobs are queued.
 func refusal(err error) string {
-	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot create resource") {
+	if jobs.LacksRight(err) {
 		return "mlbatch has no rights in this namespace, which is no team's and has no LocalQueue: ask an administrator to make it a team's (mlbatch team create) or to give it a LocalQueue. " + err.Error()
 	}
 	return err.Error()
