@@ -272,10 +272,23 @@ func (x *Cluster) labelled(ctx context.Context, manager string) ([]*unstructured
 		case err != nil:
 			return nil, fmt.Errorf("look for what is installed: list %ss: %w", gvk.Kind, err)
 		}
+		slices.SortStableFunc(list.Items, combinedFirst)
 		for i := range list.Items {
 			list.Items[i].SetGroupVersionKind(gvk)
 			out = append(out, &list.Items[i])
 		}
 	}
 	return out, nil
+}
+
+// combinedFirst orders roles that are made of others before these, in which order they go: Kubernetes
+// fills a combined role in again when one of its parts goes, and makes one anew that went a moment ago.
+func combinedFirst(a, b unstructured.Unstructured) int {
+	single := func(o unstructured.Unstructured) int {
+		if _, combined := o.Object["aggregationRule"]; combined {
+			return 0
+		}
+		return 1
+	}
+	return single(a) - single(b)
 }

@@ -135,7 +135,6 @@ func (x *Cluster) Uninstall(ctx context.Context, p *Plan, keepDefinitions bool) 
 	done := map[string]int{}
 	namespaces := map[string]bool{p.Release.Namespace: true}
 	var programs []client.ObjectKey
-	combinedFirst(all)
 	for _, o := range all { // in the order of their kinds
 		how := metav1.DeletePropagationBackground
 		if o.GetKind() == "Deployment" {
@@ -168,27 +167,6 @@ func (x *Cluster) Uninstall(ctx context.Context, p *Plan, keepDefinitions bool) 
 		return nil
 	}
 	return x.dropDefinitions(ctx)
-}
-
-// combinedFirst puts roles that are made of others before these: whoever fills them in does so again
-// when one of the others goes, and makes them anew if they went a moment ago.
-func combinedFirst(all []*unstructured.Unstructured) {
-	const kind = "ClusterRole"
-	first := slices.IndexFunc(all, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind })
-	if first < 0 {
-		return
-	}
-	end := first
-	for end < len(all) && all[end].GetKind() == kind {
-		end++
-	}
-	single := func(o *unstructured.Unstructured) int {
-		if _, combined := o.Object["aggregationRule"]; combined {
-			return 0
-		}
-		return 1
-	}
-	slices.SortStableFunc(all[first:end], func(a, b *unstructured.Unstructured) int { return single(a) - single(b) })
 }
 
 func plural(kind string, n int) string {

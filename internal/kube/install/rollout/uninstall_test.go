@@ -239,7 +239,7 @@ func TestStale(t *testing.T) {
 	for _, o := range got {
 		names = append(names, fmt.Sprintf("%s %s", o.GetKind(), o.GetName()))
 	}
-	if diff := cmp.Diff([]string{"ValidatingWebhookConfiguration mlbatch", "ClusterRole mlbatch-controller"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"ValidatingWebhookConfiguration mlbatch", "ClusterRole of-roles", "ClusterRole mlbatch-controller"}, names); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
