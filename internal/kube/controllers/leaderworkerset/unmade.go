@@ -71,7 +71,8 @@ func (r *reconciler) missed(ctx context.Context, w *leaderworkerset.World) time.
 }
 
 // lacking are the StatefulSets that have lacked pods for a while, and how long it is until those
-// will have that lack some now.
+// will have that lack some now. Of the workers of all groups, who are alike, the first that lack some
+// stand for all: where a cluster is slow, to try each would make it slower.
 func lacking(w *leaderworkerset.World) (out []*appsv1.StatefulSet, left time.Duration) {
 	all := make([]*appsv1.StatefulSet, 0, 1+len(w.Sets))
 	if w.Leaders != nil {
@@ -80,8 +81,9 @@ func lacking(w *leaderworkerset.World) (out []*appsv1.StatefulSet, left time.Dur
 	for _, name := range slices.Sorted(maps.Keys(w.Sets)) {
 		all = append(all, w.Sets[name])
 	}
+	workers := false
 	for _, s := range all {
-		if s.DeletionTimestamp != nil || absent(w, s) == "" {
+		if s.DeletionTimestamp != nil || absent(w, s) == "" || workers {
 			continue
 		}
 		if wait := s.CreationTimestamp.Add(missedAfter).Sub(w.Now); wait > 0 {
@@ -89,6 +91,7 @@ func lacking(w *leaderworkerset.World) (out []*appsv1.StatefulSet, left time.Dur
 			continue
 		}
 		out = append(out, s)
+		workers = s != w.Leaders // who come first
 	}
 	return out, left
 }
