@@ -134,7 +134,7 @@ func (f Filter) Unmet(n *Node) (text string, taint, single bool) {
 	}
 	for _, v := range f.Volumes {
 		if !v.reachedBy(n) {
-			found = append(found, v.String())
+			found = append(found, "to reach "+v.String())
 		}
 	}
 	for _, t := range n.Taints {

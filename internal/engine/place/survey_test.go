@@ -204,7 +204,7 @@ func TestInTheWay(t *testing.T) {
 		t.Error("pods with a volume are of the class of those without")
 	}
 	for _, o := range s.InTheWay(far) {
-		if want := "the volume of claim data, which is on kind=x or disk"; o.Text != want && o.Text != "kind=k" {
+		if want := "to reach the volume of claim data, which is on kind=x or disk"; o.Text != want && o.Text != "kind=k" {
 			t.Errorf("%q is in the way, want %q", o.Text, want)
 		}
 	}
