@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -69,6 +70,9 @@ func argumentsError(cmd *cobra.Command, args []string, err error) error {
 
 // flagError says of a flag that there is not which one may have been meant.
 func flagError(cmd *cobra.Command, err error) error {
+	if plain := valueError(err); plain != nil {
+		return plain
+	}
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
 		return err
@@ -84,3 +88,32 @@ func flagError(cmd *cobra.Command, err error) error {
 	}
 	return err
 }
+
+// valueError says of a value that a flag cannot have what it can; nil if that is not what is wrong, or
+// if the flag says it itself.
+func valueError(err error) error {
+	var value *pflag.InvalidValueError
+	if !errors.As(err, &value) {
+		return nil
+	}
+	f := value.GetFlag()
+	var number *strconv.NumError
+	can := map[string]string{
+		"bool": "true or false", "duration": "a duration, such as 90s, 5m or 2h",
+		"int": wholeNumber, "int32": wholeNumber, "int64": wholeNumber, "uint": wholeNumber, "uint32": wholeNumber, "uint64": wholeNumber, "uint16": "a whole number from 0 to 65535",
+		"float32": aNumber, "float64": aNumber,
+	}[f.Value.Type()]
+	if can == "" {
+		return nil
+	}
+	if errors.As(err, &number) && errors.Is(number.Err, strconv.ErrRange) {
+		can += ", and this one is too large"
+	}
+	return fmt.Errorf("invalid argument %q for --%s: it takes %s", value.GetValue(), f.Name, can)
+}
+
+// What flags take that take numbers.
+const (
+	wholeNumber = "a whole number, such as 10"
+	aNumber     = "a number, such as 1.5"
+)

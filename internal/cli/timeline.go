@@ -355,7 +355,7 @@ func (e *Explanation) stopped(p Picture, ev *facts.Eviction) {
 	if ev.Rule != "" && ev.Reason != kueue.ReasonDeactivated { // that was told
 		e.say("The rule is %s", ev.Rule)
 	}
-	if late := ev.Reason == kueue.ReasonPodsReadyTimeout || ev.Cause == kueue.ReasonRequeuingLimitExceeded; late && p.Hindered != nil {
+	if late := ev.Reason == kueue.ReasonPodsReadyTimeout || ev.Cause == kueue.ReasonRequeuingLimitExceeded; late && p.Hindered != nil && !strings.Contains(ev.Message, p.Hindered.InvolvedObject.Name) {
 		e.say("The last trouble of its pods, %s ago: %s", p.ago(when(p.Hindered)), eventText(p.Hindered))
 	}
 	switch n, text := evictions(p.Workload); {

@@ -46,6 +46,80 @@ func PodsOf(ctx context.Context, c client.Reader, namespace, workload string) (P
 	return count(pods.Items), nil
 }
 
+// Trouble is what keeps one of the pods of a Workload from being ready, as the runtime tells it or, if
+// it ended, how; "" if no pod says anything.
+func Trouble(ctx context.Context, c client.Reader, namespace, workload string) (string, error) {
+	var pods corev1.PodList
+	if err := c.List(ctx, &pods, client.InNamespace(namespace), client.MatchingFields{PodIndex: workload}, client.UnsafeDisableDeepCopy); err != nil {
+		return "", fmt.Errorf("list pods of workload %s/%s: %w", namespace, workload, err)
+	}
+	return troubleOf(pods.Items), nil
+}
+
+// troubleOf is what the first pod by name tells that tells something.
+func troubleOf(pods []corev1.Pod) string {
+	name, said := "", ""
+	for i := range pods {
+		p := &pods[i]
+		if said != "" && p.Name > name {
+			continue
+		}
+		if text := hindrance(p); text != "" {
+			name, said = p.Name, fmt.Sprintf("pod %s: %s", p.Name, text)
+		}
+	}
+	return said
+}
+
+// longestTrouble bounds what is told of one pod: a runtime may have much to say.
+const longestTrouble = 512
+
+// hindrance is what keeps the containers of a pod from running; "" if nothing is known.
+func hindrance(p *corev1.Pod) string {
+	text := ""
+	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		ended := s.State.Terminated
+		if ended == nil {
+			ended = s.LastTerminationState.Terminated
+		}
+		waits := s.State.Waiting
+		switch {
+		case waits != nil && waits.Reason != "" && waits.Reason != "PodInitializing" && waits.Reason != "ContainerCreating":
+			text = strings.TrimSuffix(waits.Reason+": "+waits.Message, ": ")
+			if ended != nil {
+				text += ", after it ended with " + endOf(ended)
+			}
+		case ended != nil && ended.ExitCode != 0:
+			text = "it ended with " + endOf(ended)
+		default:
+			continue
+		}
+		break
+	}
+	if text == "" && p.Status.Phase == corev1.PodFailed {
+		text = strings.TrimSuffix(p.Status.Reason+": "+p.Status.Message, ": ")
+	}
+	if _, why := refused(p); text == "" {
+		text = why
+	}
+	if len(text) > longestTrouble {
+		text = strings.ToValidUTF8(text[:longestTrouble], "") + "..."
+	}
+	return text
+}
+
+// endOf is how a container ended.
+func endOf(t *corev1.ContainerStateTerminated) string {
+	text := fmt.Sprintf("exit code %d", t.ExitCode)
+	if t.Reason != "" && t.Reason != "Error" {
+		text += " (" + t.Reason + ")"
+	}
+	if t.Message != "" {
+		text += ": " + t.Message
+	}
+	return text
+}
+
 // PodsNow is PodsOf by a reader without an index, the API server: pods that carry the label of
 // their pod set, as those do that were made with an admission.
 func PodsNow(ctx context.Context, live client.Reader, namespace, workload string) (Pods, error) {

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -39,5 +40,49 @@ func TestPodsEnding(t *testing.T) {
 	}
 	if funcs.Create(event.CreateEvent{Object: runs}) || !funcs.Delete(event.DeleteEvent{Object: runs}) || funcs.Generic(event.GenericEvent{Object: runs}) {
 		t.Error("a pod that is new frees nothing, one that is gone may")
+	}
+}
+
+// What keeps pods from being ready is told in the words of the runtime, whatever stage they are at.
+func TestTroubleOfPods(t *testing.T) {
+	status := func(s corev1.ContainerState, last *corev1.ContainerStateTerminated) corev1.PodStatus {
+		return corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: s, LastTerminationState: corev1.ContainerState{Terminated: last}}}}
+	}
+	waits := func(reason, message string) corev1.ContainerState {
+		return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}
+	}
+	ended := func(code int32, reason, message string) *corev1.ContainerStateTerminated {
+		return &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason, Message: message}
+	}
+	runs := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	unplaced := corev1.PodStatus{Conditions: []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "no node has room",
+	}}}
+	inInit := status(waits("PodInitializing", ""), nil)
+	inInit.InitContainerStatuses = status(waits("ErrImagePull", "nowhere/x: not found"), nil).ContainerStatuses
+	long := status(waits("ErrImagePull", strings.Repeat("x", 10_000)), nil)
+	for name, tc := range map[string]struct {
+		is   corev1.PodStatus
+		want string
+	}{
+		"runs":              {status(runs, nil), ""},
+		"starts":            {status(waits("ContainerCreating", ""), nil), ""},
+		"image":             {status(waits("ImagePullBackOff", "nowhere/x: not found"), nil), "pod a: ImagePullBackOff: nowhere/x: not found"},
+		"image of an init":  {inInit, "pod a: ErrImagePull: nowhere/x: not found"},
+		"command":           {status(corev1.ContainerState{Terminated: ended(128, "StartError", `exec: "x": not found`)}, nil), `pod a: it ended with exit code 128 (StartError): exec: "x": not found`},
+		"crashes":           {status(waits("CrashLoopBackOff", ""), ended(3, "Error", "")), "pod a: CrashLoopBackOff, after it ended with exit code 3"},
+		"runs, and crashed": {status(runs, ended(3, "Error", "")), "pod a: it ended with exit code 3"},
+		"ended well":        {status(runs, ended(0, "Completed", "")), ""},
+		"no node":           {unplaced, "pod a: no node has room"},
+		"refused by a node": {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "UnexpectedAdmissionError", Message: "no device"}, "pod a: UnexpectedAdmissionError: no device"},
+		"much to say":       {long, "pod a: ErrImagePull: " + strings.Repeat("x", longestTrouble-len("ErrImagePull: ")) + "..."},
+	} {
+		pods := []corev1.Pod{
+			{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Status: tc.is}, {ObjectMeta: metav1.ObjectMeta{Name: "0"}, Status: status(runs, nil)},
+			{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: tc.is},
+		}
+		if got := troubleOf(pods); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
 	}
 }

@@ -70,6 +70,8 @@ type Facts struct {
 	JobMakes   bool
 	// LivePods counts its pods that hold quota: see core.PodState.
 	LivePods int
+	// Trouble is what keeps one of its pods from being ready, "" if nothing is known.
+	Trouble string
 	// Priority is the value of the WorkloadPriorityClass it refers to, if any.
 	Priority *int32
 	// ClusterQueue is the one that it waits for or has a reservation in, and

@@ -68,3 +68,31 @@ func TestLongMessages(t *testing.T) {
 		}
 	}
 }
+
+// What kept the pods from being ready is told with the eviction: they are gone soon after.
+func TestWhatKeptPodsIsTold(t *testing.T) {
+	const said = "pod a: ImagePullBackOff: nowhere/x: not found"
+	for name, change := range map[string]func(*Facts){
+		"late": func(*Facts) {}, "late too often": returned(2, -time.Hour),
+		"lost": ago(30*time.Minute, "PodsReady", "False", "WaitForRecovery"),
+	} {
+		f := facts(impatient, admitted(30*time.Minute), change)
+		if !f.Config.AwaitsPods(f.Workload) {
+			t.Errorf("%s: nobody asks what keeps its pods", name)
+		}
+		f.Trouble = said
+		step := Next(f)
+		told := len(step.Events) == 1 && strings.HasSuffix(step.Events[0].Message, ": "+said)
+		for _, c := range step.Status.Conditions {
+			if (c.Type == "Evicted" || c.Type == "DeactivationTarget") && !strings.HasSuffix(c.Message, ": "+said) {
+				told = false
+			}
+		}
+		if !told {
+			t.Errorf("%s: it does not say what kept its pods: %+v", name, step)
+		}
+	}
+	if f := facts(impatient, admitted(time.Minute), ago(0, "PodsReady", "True", "Started")); f.Config.AwaitsPods(f.Workload) {
+		t.Error("its pods are ready")
+	}
+}

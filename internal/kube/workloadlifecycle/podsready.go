@@ -52,11 +52,25 @@ func ObservePods(w *kueue.Workload, ready bool, c Config, now time.Time) *kueue.
 	return next
 }
 
+// AwaitsPods reports whether it matters what keeps the pods of a workload from being ready.
+func (c Config) AwaitsPods(w *kueue.Workload) bool {
+	return c.PodsReady != nil && isTrue(w, kueue.WorkloadAdmitted) && !isTrue(w, kueue.WorkloadEvicted) && !isTrue(w, kueue.WorkloadPodsReady)
+}
+
+// troubled ends a message about pods that are not ready with what keeps one from it: nobody can ask
+// them any more once they are gone.
+func (f *Facts) troubled() string {
+	if f.Trouble == "" {
+		return ""
+	}
+	return ": " + f.Trouble
+}
+
 // podsTimeout is the rule of waitForPodsReady: what was admitted and does not
 // run in time makes room for others, and is deactivated if that goes on.
 func podsTimeout(f Facts) (Step, bool) {
 	w, c := f.Workload, f.Config.PodsReady
-	if c == nil || !isTrue(w, kueue.WorkloadAdmitted) || isTrue(w, kueue.WorkloadEvicted) || isTrue(w, kueue.WorkloadPodsReady) {
+	if !f.Config.AwaitsPods(w) {
 		return Step{}, false
 	}
 	cause, since, limit := kueue.ReasonWaitForStart, condition(w, kueue.WorkloadAdmitted).LastTransitionTime, c.Timeout
@@ -74,14 +88,14 @@ func podsTimeout(f Facts) (Step, bool) {
 		n += ptr.Deref(r.Count, 0)
 	}
 	if c.BackoffLimit != nil && n > *c.BackoffLimit {
-		message := fmt.Sprintf("its pods were not ready in time, after %d returns to the queue", *c.BackoffLimit)
+		message := fmt.Sprintf("its pods were not ready in time, after %d returns to the queue", *c.BackoffLimit) + f.troubled()
 		return target(f, kueue.ReasonRequeuingLimitExceeded, message, Event{
 			Reason: kueue.ReasonRequeuingLimitExceeded, Warning: true, Message: "Deactivating the workload: " + message,
 		}), true
 	}
 	next := w.Status.DeepCopy()
 	next.RequeueState = &kueue.RequeueState{Count: &n, RequeueAt: new(wholeSecond(f.Now.Add(c.pause(w, n))))}
-	e := Eviction{Reason: kueue.ReasonPodsReadyTimeout, Cause: cause, Message: fmt.Sprintf("Exceeded the PodsReady timeout of %s", limit)}
+	e := Eviction{Reason: kueue.ReasonPodsReadyTimeout, Cause: cause, Message: fmt.Sprintf("Exceeded the PodsReady timeout of %s", limit) + f.troubled()}
 	return Step{Status: next, Events: []Event{Evict(w, next, f.Now, e)}}, true
 }
 

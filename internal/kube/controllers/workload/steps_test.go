@@ -132,6 +132,26 @@ func TestSteps(t *testing.T) {
 			},
 			"Warning MaximumExecutionTimeExceeded Deactivating the workload: it exceeded the maximum execution time of 0s",
 		},
+		"its pods were not ready in time": {
+			"what keeps them from it is asked of them while they are there",
+			[]client.Object{
+				train(), of("Job", "batch/v1", "train"),
+				&corev1.Pod{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "train-0", Annotations: map[string]string{kueue.WorkloadAnnotation: of("Job", "batch/v1", "train").Name}},
+					Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{
+						Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "nowhere/x: not found"},
+					}}}},
+				},
+			},
+			workloadlifecycle.Config{PodsReady: &workloadlifecycle.PodsReady{}},
+			func(_ bench, w *kueue.Workload) string {
+				if c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadEvicted); c == nil || !strings.HasSuffix(c.Message, ": pod train-0: ImagePullBackOff: nowhere/x: not found") {
+					return fmt.Sprintf("conditions %+v", w.Status.Conditions)
+				}
+				return ""
+			},
+			"Normal EvictedDueToPodsReadyTimeoutDueToWaitForStart Exceeded the PodsReady timeout of 0s: pod train-0: ImagePullBackOff: nowhere/x: not found",
+		},
 		"finished long ago": {
 			"it is deleted, and its job stays",
 			[]client.Object{train(), with(of("Job", "batch/v1", "train"), ended(kueue.WorkloadFinished, "Succeeded"))},

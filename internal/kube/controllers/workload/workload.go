@@ -185,6 +185,11 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (wor
 	if f.Priority, err = r.classValue(ctx, w); err != nil {
 		return f, false, err
 	}
+	if r.Config.AwaitsPods(w) {
+		if f.Trouble, err = admission.Trouble(ctx, r.Client, w.Namespace, w.Name); err != nil {
+			return f, false, err
+		}
+	}
 	return f, true, r.queues(ctx, &f)
 }
 
