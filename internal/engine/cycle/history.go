@@ -231,10 +231,7 @@ func (h *history) restand(d *localQueue) {
 	q := d.queue
 	q.active.Sort()
 	if b := q.blocker; b != nil && q.active.Len() > 0 && q.first() != b {
-		q.blocker = nil // another one is first now
-		b.unsaid = true
-		b.group.fresh = append(b.group.fresh, b)
-		h.pending.mention(b.group)
+		h.pending.unblock(q) // another one is first now
 	}
 	h.pending.headReservationsChange(q)
 	h.pending.turns.rehead(q)

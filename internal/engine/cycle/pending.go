@@ -162,9 +162,7 @@ func (pe *pending) join(w *workload) {
 	w.unsaid = true
 	pe.mention(g)
 	if b := q.blocker; b != nil && w.Before(b) {
-		q.blocker = nil
-		b.unsaid = true
-		b.group.fresh = append(b.group.fresh, b)
+		pe.unblock(q)
 	}
 	switch first := g.members.First() == w; {
 	case g.parked && first && (len(g.blockedPairs) > 0 || !preempt.Forbids(q.spec.Preemption)):
@@ -271,6 +269,19 @@ func (pe *pending) block(w *workload) {
 	pe.turns.rehead(q)
 }
 
+// unblock has the first of a StrictFIFO queue looked at again. Its reason was its own: if it
+// waits behind another from now on, it is to be told so, although the others of its group were
+// long ago.
+func (pe *pending) unblock(q *queue) {
+	b := q.blocker
+	q.blocker = nil
+	if !b.unsaid {
+		b.unsaid = true
+		b.group.fresh = append(b.group.fresh, b)
+		pe.mention(b.group)
+	}
+}
+
 // noteWait records what a group waits for: pairs that were short, or nodes.
 func (pe *pending) noteWait(g *group, met *obstacles) {
 	g.shorts, g.bound = g.shorts[:0], g.plan
@@ -305,7 +316,7 @@ func (pe *pending) recall(g *group) {
 	pe.unlistOnNodes(g)
 	pe.unlistBlocked(g)
 	if q.blocker != nil && q.blocker.group == g {
-		q.blocker = nil
+		pe.unblock(q)
 	}
 	if g.parked {
 		g.parked = false

@@ -62,7 +62,6 @@ func (pe *pending) recallAll(q *queue) {
 func (pe *pending) lookAgain() {
 	clear(pe.recheck)
 	for _, q := range pe.sortedQueues() {
-		q.blocker = nil
 		pe.recallAll(q)
 	}
 }

@@ -71,11 +71,6 @@ func TestOutcomeDoesNotDependOn(t *testing.T) {
 		"restarts": {
 			why: "a process that dies comes back to the same state", change: restarted,
 			calm: true, // whom to spare, and what costs a local queue in advance, is in memory only
-			// A workload that lacks nodes and quota is told which it was first, not each time that the
-			// other comes to be what is in the way; a new process tells what it is then.
-			back: func(s string) string {
-				return strings.ReplaceAll(s, string(core.TopologyPlacementFailed), string(core.WaitingForQuota))
-			},
 		},
 	}
 	for name, c := range cases {
@@ -173,6 +168,12 @@ func subject(o sim.Op) string {
 		return at + "cohort " + ev.Cohort.Name
 	case core.LocalQueueSet:
 		return at + "door " + ev.LocalQueue.Namespace + "/" + ev.LocalQueue.Name
+	case core.FlavorSet:
+		return at + "flavor " + ev.Flavor.Name
+	case core.FlavorGone:
+		return at + "flavor " + ev.Name
+	case core.NamespaceSet:
+		return at + "namespace " + ev.Namespace.Name
 	case core.NodeSet:
 		return at + "node " + ev.Node.Name
 	case core.NodeGone:
