@@ -44,6 +44,14 @@ func (s shares) over(foreign shares) bool {
 	return false
 }
 
+// exceeds reports whether more is taken of a limit on the node of a hold than its pods admit,
+// with what is booked in an account.
+func (h Hold) exceeds(account core.Account) bool {
+	return slices.ContainsFunc(h.Class.limits, func(l core.Limit) bool {
+		return !l.Own && h.Node.shares[account][l.Name].taken+h.Node.foreign[l.Name].taken > int64(l.Most)
+	})
+}
+
 // measureLimits notes what pods take of limits that the engine did not place.
 func (n *Node) measureLimits() {
 	n.foreign = nil

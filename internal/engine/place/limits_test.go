@@ -229,3 +229,25 @@ func TestWhoHoldsALimit(t *testing.T) {
 		t.Error("a has the port once")
 	}
 }
+
+// Pods can be held where others have come to share a node that must not: of the limits of a
+// node those count that the pods have.
+func TestHoldableBesideExceededLimit(t *testing.T) {
+	s := New(core.GPU)
+	port := core.Limit{Name: "port 80", Count: 1, Most: 1}
+	n := machine("a", 8, core.NodeReady)
+	s.Set(n)
+	host, plain := s.Class(gpus(1), core.Filter{}, port), s.Class(gpus(1), core.Filter{})
+	s.Take(core.Projected, []Hold{{s.Node("a"), host, 1}}, 1)
+	n.ForeignLimits = []core.Limit{port}
+	s.Set(n)
+	if !s.Node("a").Over(core.Projected) {
+		t.Fatal("the port is taken once")
+	}
+	if !s.Holdable(core.Projected, []Hold{{s.Node("a"), plain, 1}}) {
+		t.Error("pods without a host port need it")
+	}
+	if s.Holdable(core.Projected, []Hold{{s.Node("a"), host, 1}}) {
+		t.Error("pods with the host port have it although it is taken")
+	}
+}

@@ -267,7 +267,8 @@ func (n *Node) left(v View) []int64 {
 }
 
 // Holdable reports whether holds that are not booked in an account could be: their
-// nodes take work and have room.
+// nodes take work and have room. What else is too much there, of what they do not ask
+// for, does not matter.
 func (s *Nodes) Holdable(l core.Account, holds []Hold) bool {
 	ok := true
 	for _, h := range holds {
@@ -278,7 +279,7 @@ func (s *Nodes) Holdable(l core.Account, holds []Hold) bool {
 		for _, r := range h.Class.needs {
 			ok = ok && h.Node.free[l][r.resource] >= 0
 		}
-		ok = ok && !h.Node.shares[l].over(h.Node.foreign)
+		ok = ok && !h.exceeds(l)
 	}
 	for _, h := range holds {
 		s.book(l, h, -1)
