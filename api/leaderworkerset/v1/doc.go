@@ -72,10 +72,17 @@ const (
 	WorkerIndexVariable   = "LWS_WORKER_INDEX"
 )
 
-// Variables that the container gets that asks for TPUs: the pods of its slice, its place
-// among them, and its name.
+// Variables that containers get that ask for TPUs: the pods of the slice, once for each of
+// their containers, the container's place among them, the slice's name, where its processes listen
+// to each other, and on which port this one does.
 const (
-	TPUHostsVariable = "TPU_WORKER_HOSTNAMES"
-	TPUIndexVariable = "TPU_WORKER_ID"
-	TPUNameVariable  = "TPU_NAME"
+	TPUHostsVariable     = "TPU_WORKER_HOSTNAMES"
+	TPUIndexVariable     = "TPU_WORKER_ID"
+	TPUNameVariable      = "TPU_NAME"
+	TPUAddressesVariable = "TPU_PROCESS_ADDRESSES"
+	TPUPortVariable      = "TPU_PROCESS_PORT"
 )
+
+// TPUPort is where the first container of a pod that asks for TPUs listens, unless it says so
+// itself; the next listens on the next port.
+const TPUPort = 8476

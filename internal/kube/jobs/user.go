@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,16 +16,18 @@ import (
 const UserLabel = history.UserAnnotation
 
 // User is who submitted an object, "" where nobody knows. k is its kind, which may have a
-// label of its own for it, from before there was one for all; it may be nil.
+// label of its own for it, from before there was one for all; it may be nil. An annotation
+// that no label goes with is that of a template (see NoteUser): wherever an author may not write
+// the label, there may be no such annotation.
 func User(k *Kind, o metav1.Object) string {
-	label := o.GetLabels()[UserLabel]
-	if name := o.GetAnnotations()[UserLabel]; name != "" && LabelValue(name) == label {
+	label, name := o.GetLabels()[UserLabel], o.GetAnnotations()[UserLabel]
+	if name != "" && LabelValue(name) == label {
 		return name
 	}
 	if label == "" && k != nil && k.UserLabel != "" {
 		return o.GetLabels()[k.UserLabel]
 	}
-	return label
+	return cmp.Or(label, name)
 }
 
 // UserEntries are the label and the annotation that say who submitted an object, "" for
@@ -41,6 +44,13 @@ func SetUser(o metav1.Object, name string) {
 	label, annotation := UserEntries(name)
 	o.SetLabels(entry(o.GetLabels(), label))
 	o.SetAnnotations(entry(o.GetAnnotations(), annotation))
+}
+
+// NoteUser writes it down in a template whose labels are compared with those that others know: as
+// an annotation alone. Pods are given the label as they are made.
+func NoteUser(o metav1.Object, name string) {
+	o.SetLabels(entry(o.GetLabels(), ""))
+	o.SetAnnotations(entry(o.GetAnnotations(), name))
 }
 
 // KeepUser leaves in an object who submitted it, as it was before a change.

@@ -20,15 +20,16 @@ func TestUser(t *testing.T) {
 		labels, annotations map[string]string
 		want                string
 	}{
-		"nobody":            {"it is from before", nil, nil, nil, ""},
-		"label":             {"a name that fits", nil, map[string]string{jobs.UserLabel: "alice"}, nil, "alice"},
-		"annotation":        {"one that does not", nil, map[string]string{jobs.UserLabel: "a_b"}, map[string]string{jobs.UserLabel: "a:b"}, "a:b"},
-		"contradiction":     {"the label was written, and then a note", nil, map[string]string{jobs.UserLabel: "alice"}, map[string]string{jobs.UserLabel: "bob"}, "alice"},
-		"annotation alone":  {"nobody writes that", nil, nil, map[string]string{jobs.UserLabel: "bob"}, ""},
-		"the kind's label":  {"AppWrappers from before", own, map[string]string{"own": "alice"}, nil, "alice"},
-		"another's label":   {"it is of one kind", nil, map[string]string{"own": "alice"}, nil, ""},
-		"both labels":       {"the one for all has whole names", own, map[string]string{"own": "a_b", jobs.UserLabel: "a_b"}, map[string]string{jobs.UserLabel: "a b"}, "a b"},
-		"kind without such": {"it has none", &jobs.Kind{}, map[string]string{"": "alice"}, nil, ""},
+		"nobody":             {"it is from before", nil, nil, nil, ""},
+		"label":              {"a name that fits", nil, map[string]string{jobs.UserLabel: "alice"}, nil, "alice"},
+		"annotation":         {"one that does not", nil, map[string]string{jobs.UserLabel: "a_b"}, map[string]string{jobs.UserLabel: "a:b"}, "a:b"},
+		"contradiction":      {"the label was written, and then a note", nil, map[string]string{jobs.UserLabel: "alice"}, map[string]string{jobs.UserLabel: "bob"}, "alice"},
+		"annotation alone":   {"a template whose labels are others'", nil, nil, map[string]string{jobs.UserLabel: "bob"}, "bob"},
+		"annotation and own": {"who could write the annotation could not write the label", own, map[string]string{"own": "alice"}, map[string]string{jobs.UserLabel: "bob"}, "alice"},
+		"the kind's label":   {"AppWrappers from before", own, map[string]string{"own": "alice"}, nil, "alice"},
+		"another's label":    {"it is of one kind", nil, map[string]string{"own": "alice"}, nil, ""},
+		"both labels":        {"the one for all has whole names", own, map[string]string{"own": "a_b", jobs.UserLabel: "a_b"}, map[string]string{jobs.UserLabel: "a b"}, "a b"},
+		"kind without such":  {"it has none", &jobs.Kind{}, map[string]string{"": "alice"}, nil, ""},
 	} {
 		if got := jobs.User(tc.kind, &metav1.ObjectMeta{Labels: tc.labels, Annotations: tc.annotations}); got != tc.want {
 			t.Errorf("%s: %s: %q, want %q", name, tc.why, got, tc.want)

@@ -38,8 +38,11 @@ func setHooks() (mutating, validating []hook) {
 	identify := hook{
 		name: "mpodplace", path: pathIdentifyPods, rule: rule(corev1.GroupName, []string{"v1"}, []string{"pods"}, create),
 		namespaces: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{notSystem()}},
-		objects:    &metav1.LabelSelector{MatchLabels: map[string]string{leaderworkerset.OursLabel: "true"}},
-		conditions: []admissionregistrationv1.MatchCondition{{Name: "by-a-controller", Expression: byKubernetes()}},
+		objects:    &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: api.NameLabel, Operator: metav1.LabelSelectorOpExists}}},
+		conditions: []admissionregistrationv1.MatchCondition{
+			{Name: "by-a-controller", Expression: byKubernetes()},
+			{Name: "run-by-mlbatch", Expression: entryOf("object.metadata", "annotations", leaderworkerset.Ours) + " == 'true' || " + entryOf("object.metadata", "labels", leaderworkerset.Ours) + " == 'true'"},
+		},
 	}
 	validates := hook{
 		name: "vleaderworkerset", path: pathValidateSet, rule: rule(gvk.Group, []string{gvk.Version}, []string{leaderworkerset.Resource}, create, update),
@@ -79,6 +82,9 @@ func (h *setHandler) identify(_ context.Context, req admission.Request) admissio
 		return e.response()
 	}
 	if err := place(e, p, id); err != nil {
+		return malformed(err)
+	}
+	if err := e.sign(jobs.User(nil, p)); err != nil { // its template has no label for it
 		return malformed(err)
 	}
 	return e.response()

@@ -33,8 +33,10 @@ kind: Pod
 metadata:
   name: llm-1-2
   namespace: blue
-  labels: {kueue.x-k8s.io/queue-name: default-queue, leaderworkerset.sigs.k8s.io/name: llm, mlbatch.dev/leader-worker-set: "true"}
+  labels: {kueue.x-k8s.io/queue-name: default-queue, leaderworkerset.sigs.k8s.io/name: llm}
   annotations:
+    mlbatch.dev/leader-worker-set: "true"
+    mlbatch.dev/user: alice
     leaderworkerset.sigs.k8s.io/leader-name: llm-1
     leaderworkerset.sigs.k8s.io/size: "3"
     leaderworkerset.sigs.k8s.io/subdomainPolicy: UniquePerReplica
@@ -61,6 +63,9 @@ func TestPodOfALeaderWorkerSet(t *testing.T) {
 	if p.Labels["leaderworkerset.sigs.k8s.io/group-index"] != "1" || p.Labels["leaderworkerset.sigs.k8s.io/worker-index"] != "2" ||
 		!strings.HasPrefix(p.Labels[v1beta2.PodGroupNameLabel], "leaderworkerset-llm-1-") || p.Spec.Subdomain != "llm-1" || p.Spec.Affinity == nil {
 		t.Errorf("labels %v, subdomain %q, affinity %v", p.Labels, p.Spec.Subdomain, p.Spec.Affinity)
+	}
+	if _, noted := p.Annotations["mlbatch.dev/user"]; p.Labels["mlbatch.dev/user"] != "alice" || noted {
+		t.Errorf("the user is in the annotations %v and the labels %v: pods are selected by the label", p.Annotations, p.Labels)
 	}
 	place := []corev1.EnvVar{{Name: "LWS_LEADER_ADDRESS", Value: "llm-1.llm-1.blue"}, {Name: "LWS_GROUP_SIZE", Value: "3"}, {Name: "LWS_WORKER_INDEX", Value: "2"}}
 	if diff := cmp.Diff(append(place, corev1.EnvVar{Name: "HEAD", Value: "$(LWS_LEADER_ADDRESS)"}), p.Spec.Containers[0].Env); diff != "" {

@@ -16,10 +16,10 @@ import (
 // cannot say.
 type Identity struct {
 	Labels map[string]string
-	// Env is for all containers, and TPUEnv for the one called TPUContainer as well.
-	Env, TPUEnv  []corev1.EnvVar
-	TPUContainer string
-	Subdomain    string
+	// Env is for all containers, and TPUEnv, by name, for those that ask for TPUs as well.
+	Env       []corev1.EnvVar
+	TPUEnv    map[string][]corev1.EnvVar
+	Subdomain string
 	// Affinity is all of it, with what the pod had; nil adds none.
 	Affinity *corev1.Affinity
 }
@@ -33,7 +33,7 @@ type place struct {
 // placeOf reads it from the pod's name; false if it has none.
 func placeOf(p *corev1.Pod) (place, bool) {
 	at := place{set: p.Labels[api.NameLabel], leader: p.Annotations[api.LeaderNameAnnotation]}
-	if p.Labels[OursLabel] != "true" || at.set == "" {
+	if p.Annotations[Ours] != "true" && p.Labels[Ours] != "true" || at.set == "" {
 		return at, false
 	}
 	var ok bool
@@ -83,7 +83,7 @@ func Identify(p *corev1.Pod, namespace string) *Identity {
 		{Name: api.GroupSizeVariable, Value: size},
 		{Name: api.WorkerIndexVariable, Value: strconv.Itoa(at.worker)},
 	}
-	id.TPUContainer, id.TPUEnv = forTPUs(p, at, domain)
+	id.TPUEnv = forTPUs(p, at, domain)
 	affinity := p.Spec.Affinity
 	if topology := p.Annotations[api.ExclusiveTopologyAnnotation]; topology != "" {
 		affinity = exclusive{topology, api.GroupKeyLabel, key, queued}.of(affinity)
@@ -163,11 +163,7 @@ func (x exclusive) of(in *corev1.Affinity) *corev1.Affinity {
 
 // EnvOf are the variables of a container, with those that are its own to have.
 func (id *Identity) EnvOf(c *corev1.Container) []corev1.EnvVar {
-	more := id.Env
-	if c.Name == id.TPUContainer {
-		more = slices.Concat(more, id.TPUEnv)
-	}
-	return WithEnv(c.Env, more)
+	return WithEnv(c.Env, slices.Concat(id.Env, id.TPUEnv[c.Name]))
 }
 
 // WithEnv puts variables before those that a container has, so that these may refer to

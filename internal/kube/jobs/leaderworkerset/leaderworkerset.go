@@ -39,8 +39,10 @@ const Image = "lws/lws"
 func GVK() schema.GroupVersionKind { return api.GroupVersion.WithKind(api.Kind) }
 
 const (
-	// OursLabel is on pods that mlbatch runs for a set, whoever else there is.
-	OursLabel = "mlbatch.dev/leader-worker-set"
+	// Ours is "true" on pods that mlbatch runs for a set, whoever else there is: an annotation,
+	// since people compare the labels of templates with those that they know. Until an earlier
+	// program's template is changed it is a label.
+	Ours = "mlbatch.dev/leader-worker-set"
 	// ShapeAnnotation is the fingerprint of what a group asks for: a group with another
 	// one needs another admission.
 	ShapeAnnotation = "mlbatch.dev/group-shape"

@@ -133,8 +133,8 @@ func TestValidateChange(t *testing.T) {
 func TestIdentify(t *testing.T) {
 	pod := func(name string, notes ...string) *corev1.Pod {
 		p := &corev1.Pod{}
-		p.Name, p.Labels = name, map[string]string{OursLabel: "true", api.NameLabel: "s"}
-		p.Annotations = map[string]string{api.SizeAnnotation: "5"}
+		p.Name, p.Labels = name, map[string]string{api.NameLabel: "s"}
+		p.Annotations = map[string]string{Ours: "true", api.SizeAnnotation: "5"}
 		for i := 0; i < len(notes); i += 2 {
 			p.Annotations[notes[i]] = notes[i+1]
 		}
@@ -190,17 +190,21 @@ func TestIdentify(t *testing.T) {
 		}
 	}
 	theirs := pod("s-1")
-	delete(theirs.Labels, OursLabel)
+	delete(theirs.Annotations, Ours)
 	if Identify(theirs, "blue") != nil {
 		t.Error("another controller's pod has a place")
+	}
+	theirs.Labels[Ours] = "true"
+	if Identify(theirs, "blue") == nil {
+		t.Error("a pod of an earlier program's template has no place")
 	}
 }
 
 // TestExclusive: pods of a group go where no other group's are.
 func TestExclusive(t *testing.T) {
 	p := &corev1.Pod{}
-	p.Name, p.Labels = "s-0", map[string]string{OursLabel: "true", api.NameLabel: "s"}
-	p.Annotations = map[string]string{api.SizeAnnotation: "2", api.ExclusiveTopologyAnnotation: "rack"}
+	p.Name, p.Labels = "s-0", map[string]string{api.NameLabel: "s"}
+	p.Annotations = map[string]string{Ours: "true", api.SizeAnnotation: "2", api.ExclusiveTopologyAnnotation: "rack"}
 	p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}}
 	a := Identify(p, "blue").Affinity
 	key := groupKey("blue", "s-0")
@@ -235,7 +239,7 @@ func TestTPUs(t *testing.T) {
 	asks := corev1.Container{Name: "serve", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"google.com/tpu": resource.MustParse("4")}}}
 	pod := func(worker int, notes ...string) *corev1.Pod {
 		p := &corev1.Pod{}
-		p.Name, p.Labels, p.Annotations = "s-1", map[string]string{OursLabel: "true", api.NameLabel: "s"}, map[string]string{api.SizeAnnotation: "5"}
+		p.Name, p.Labels, p.Annotations = "s-1", map[string]string{api.NameLabel: "s"}, map[string]string{Ours: "true", api.SizeAnnotation: "5"}
 		if worker > 0 {
 			p.Name += fmt.Sprintf("-%d", worker)
 			p.Annotations[api.LeaderNameAnnotation] = "s-1"
@@ -274,28 +278,47 @@ func TestTPUs(t *testing.T) {
 		{"and no host of others", pod(1, led, "true", parts, "2", policy, "LeaderExcluded"), hosts(1, 2), "0"},
 	} {
 		id := Identify(tc.pod, "blue")
-		want := []corev1.EnvVar{{Name: "TPU_WORKER_HOSTNAMES", Value: tc.hosts}, {Name: "TPU_WORKER_ID", Value: tc.index}, {Name: "TPU_NAME", Value: tc.pod.Name}}
-		if diff := cmp.Diff(want, id.TPUEnv); diff != "" || id.TPUContainer != "serve" {
-			t.Errorf("%s: container %q (-want +got):\n%s", tc.why, id.TPUContainer, diff)
+		want := map[string][]corev1.EnvVar{"serve": {
+			{Name: "TPU_WORKER_HOSTNAMES", Value: tc.hosts}, {Name: "TPU_WORKER_ID", Value: tc.index}, {Name: "TPU_NAME", Value: "s-1"},
+			{Name: "TPU_PROCESS_ADDRESSES", Value: strings.ReplaceAll(tc.hosts, ",", ":8476,") + ":8476"}, {Name: "TPU_PROCESS_PORT", Value: "8476"},
+		}}
+		if diff := cmp.Diff(want, id.TPUEnv); diff != "" {
+			t.Errorf("%s: (-want +got):\n%s", tc.why, diff)
 		}
-		if n, m := len(id.EnvOf(&tc.pod.Spec.Containers[0])), len(id.EnvOf(&tc.pod.Spec.Containers[1])); n != 3 || m != 6 {
+		if n, m := len(id.EnvOf(&tc.pod.Spec.Containers[0])), len(id.EnvOf(&tc.pod.Spec.Containers[1])); n != 3 || m != 8 {
 			t.Errorf("%s: containers have %d and %d variables", tc.why, n, m)
 		}
 	}
 	own := pod(1)
 	own.Spec.Containers[1].Env = []corev1.EnvVar{{Name: "TPU_WORKER_ID", Value: "7"}}
+	second := pod(1)
+	second.Spec.Containers = append(second.Spec.Containers, corev1.Container{Name: "more", Resources: asks.Resources, Env: []corev1.EnvVar{{Name: "TPU_WORKER_HOSTNAMES", Value: "h"}}})
 	none := pod(1)
 	none.Spec.Containers = none.Spec.Containers[:1]
-	for why, p := range map[string]*corev1.Pod{"its author says who is there": own, "it asks for no TPUs": none} {
+	for why, p := range map[string]*corev1.Pod{"its author says who is there": own, "its author says it to another container": second, "it asks for no TPUs": none} {
 		if id := Identify(p, "blue"); id.TPUEnv != nil || len(id.EnvOf(&p.Spec.Containers[0])) != 3 {
 			t.Errorf("%s: %+v", why, id)
 		}
 	}
-	first := pod(1)
-	first.Spec.InitContainers = []corev1.Container{{Name: "warm", Resources: corev1.ResourceRequirements{Requests: asks.Resources.Limits}}}
-	first.Spec.Containers = first.Spec.Containers[:1]
-	if id := Identify(first, "blue"); id.TPUContainer != "warm" {
-		t.Errorf("an init container asks for TPUs, and %q is told", id.TPUContainer)
+	// Each process of a pod is a place of its own, behind those of the pods before.
+	several := pod(2, led, "true", api.SizeAnnotation, "3")
+	several.Spec.Containers = append(several.Spec.Containers, corev1.Container{Name: "more", Resources: asks.Resources, Env: []corev1.EnvVar{{Name: "TPU_PROCESS_PORT", Value: "9000"}}})
+	several.Spec.InitContainers = []corev1.Container{{Name: "warm", Resources: corev1.ResourceRequirements{Requests: asks.Resources.Limits}}}
+	all := Identify(several, "blue").TPUEnv
+	for i, tc := range []struct{ container, port string }{{"serve", "8476"}, {"more", ""}, {"warm", "8478"}} {
+		want := []corev1.EnvVar{
+			{Name: "TPU_WORKER_HOSTNAMES", Value: "s-1.s,s-1.s,s-1.s,s-1-1.s,s-1-1.s,s-1-1.s,s-1-2.s,s-1-2.s,s-1-2.s"}, {Name: "TPU_WORKER_ID", Value: fmt.Sprint(6 + i)}, {Name: "TPU_NAME", Value: "s-1"},
+			{Name: "TPU_PROCESS_ADDRESSES", Value: "s-1.s:8476,s-1.s:9000,s-1.s:8478,s-1-1.s:8476,s-1-1.s:9000,s-1-1.s:8478,s-1-2.s:8476,s-1-2.s:9000,s-1-2.s:8478"},
+		}
+		if tc.port != "" {
+			want = append(want, corev1.EnvVar{Name: "TPU_PROCESS_PORT", Value: tc.port})
+		}
+		if diff := cmp.Diff(want, all[tc.container]); diff != "" {
+			t.Errorf("of several containers, %s (-want +got):\n%s", tc.container, diff)
+		}
+	}
+	if len(all) != 3 {
+		t.Errorf("containers that ask for none are told: %v", all)
 	}
 	// Workers know of their leader from their template.
 	l := parse(t, template(""))

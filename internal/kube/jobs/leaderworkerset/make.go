@@ -58,9 +58,9 @@ func workers(l *api.LeaderWorkerSet, t *Template, leader *corev1.Pod, index int3
 func (t *Template) statefulSet(l *api.LeaderWorkerSet, like *corev1.PodTemplateSpec, role string) *appsv1.StatefulSet {
 	hash := t.Hash()
 	template := *like.DeepCopy()
-	template.Labels = merged(template.Labels, map[string]string{api.NameLabel: l.Name, api.RevisionLabel: hash, OursLabel: "true"})
-	template.Annotations = merged(template.Annotations, t.notes())
-	jobs.SetUser(&template.ObjectMeta, jobs.User(nil, l))
+	template.Labels = merged(template.Labels, map[string]string{api.NameLabel: l.Name, api.RevisionLabel: hash})
+	template.Annotations = merged(template.Annotations, t.notes(), map[string]string{Ours: "true"})
+	jobs.NoteUser(&template.ObjectMeta, jobs.User(nil, l))
 	if !t.part() {
 		template.Labels = merged(template.Labels, t.Queueing)
 		template.Annotations = merged(template.Annotations, map[string]string{
@@ -90,7 +90,7 @@ func (t *Template) notes() map[string]string {
 			out[api.SubGroupPolicyAnnotation] = string(p.Type)
 		}
 	}
-	if asksForTPUs(&t.leader().Spec) != nil {
+	if len(askForTPUs(&t.leader().Spec)) > 0 {
 		out[api.LeaderTPUsAnnotation] = "true"
 	}
 	for key, v := range map[string]string{api.ExclusiveTopologyAnnotation: t.Exclusive, api.SubGroupExclusiveTopologyAnnotation: t.SubGroupExclusive} {

@@ -19,6 +19,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	api "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // parse reads a set from its spec.
@@ -587,6 +588,94 @@ func TestPartOfAJob(t *testing.T) {
 	for _, p := range f.world.Pods {
 		if p.Labels[kueue.PodGroupNameLabel] != "" || p.Labels[kueue.QueueNameLabel] != "" || p.Annotations[kueue.WorkloadAnnotation] != "w" || p.Labels[api.GroupKeyLabel] == "" {
 			t.Errorf("pod %s: labels %v, annotations %v", p.Name, p.Labels, p.Annotations)
+		}
+	}
+}
+
+// TestTemplatesHaveTheLabelsThatPeopleKnow: labels of pod templates are the author's and those that
+// the original gives them; what mlbatch has to know besides is in annotations, whatever the author
+// wrote there.
+func TestTemplatesHaveTheLabelsThatPeopleKnow(t *testing.T) {
+	const spec = "{replicas: 1, leaderWorkerTemplate: {size: 2, workerTemplate: {metadata: {labels: {app: a, mlbatch.dev/user: mallory}, annotations: {mlbatch.dev/user: mallory}}, spec: {containers: [{name: c}]}}}}"
+	for user, want := range map[string]string{"alice": "alice", "system:serviceaccount:blue:ci": "system:serviceaccount:blue:ci", "": ""} {
+		l := parse(t, spec)
+		l.Labels = nil
+		jobs.SetUser(l, user)
+		f := newFake(t, l)
+		f.settle()
+		hash := Of(l).Hash()
+		for of, labels := range map[*appsv1.StatefulSet]map[string]string{
+			f.world.Leaders:     {"app": "a", api.NameLabel: "s", api.WorkerIndexLabel: "0", api.RevisionLabel: hash},
+			f.world.Sets["s-0"]: {"app": "a", api.NameLabel: "s", api.GroupIndexLabel: "0", api.GroupKeyLabel: groupKey("blue", "s-0"), api.RevisionLabel: hash},
+		} {
+			if diff := cmp.Diff(labels, of.Spec.Template.Labels); diff != "" {
+				t.Errorf("%s of %q (-want +got):\n%s", of.Name, user, diff)
+			}
+			if notes := of.Spec.Template.Annotations; notes[Ours] != "true" || notes[jobs.UserLabel] != want {
+				t.Errorf("%s of %q: annotations %v", of.Name, user, notes)
+			}
+		}
+	}
+}
+
+// TestTemplatesOfAnEarlierProgramStay: groups whose templates say in labels what is in annotations
+// now are as they should be, and not made anew.
+func TestTemplatesOfAnEarlierProgramStay(t *testing.T) {
+	f := newFake(t, parse(t, template("")))
+	jobs.SetUser(f.world.Object, "alice")
+	f.settle()
+	earlier := func(o metav1.Object) {
+		notes := maps.Clone(o.GetAnnotations())
+		delete(notes, Ours)
+		delete(notes, jobs.UserLabel)
+		o.SetAnnotations(notes)
+		o.SetLabels(merged(o.GetLabels(), map[string]string{Ours: "true", jobs.UserLabel: "alice"}))
+	}
+	earlier(&f.world.Leaders.Spec.Template)
+	for _, s := range f.world.Sets {
+		earlier(&s.Spec.Template)
+	}
+	for _, p := range f.world.Pods {
+		earlier(p)
+	}
+	f.done = nil
+	if f.step() {
+		t.Fatalf("with templates of an earlier program: %v", f.done)
+	}
+	gone := f.world.Pods[0].Name
+	f.remove(gone)
+	f.settle() // what is made of such a template has its place
+	if p := f.pod(gone); p == nil || p.Labels[Ours] != "true" || p.Labels[api.GroupKeyLabel] == "" {
+		t.Errorf("%s is not there again: %+v", gone, p)
+	}
+	change(f)
+	f.settle()
+	if is := f.world.Leaders.Spec.Template.Labels; is[Ours] != "" || is[jobs.UserLabel] != "" {
+		t.Errorf("a new template has the labels %v", is)
+	}
+}
+
+// TestMoreGroupsAreMadeForThoseThatMayNotBeMissing: as many groups as maxUnavailable says are
+// replaced without others in their stead.
+func TestMoreGroupsAreMadeForThoseThatMayNotBeMissing(t *testing.T) {
+	for _, tc := range []struct{ replicas, unavailable, surge, want int }{
+		{4, 1, 4, 7}, {4, 0, 4, 8}, {4, 1, 1, 5}, {4, 0, 1, 5}, {3, 2, 2, 4}, {2, 2, 1, 2}, {1, 1, 1, 1}, {4, 1, 0, 4},
+	} {
+		f := newFake(t, parse(t, template("")))
+		l := f.world.Object
+		l.Spec.Replicas = new(int32(tc.replicas))
+		l.Spec.RolloutStrategy.RollingUpdateConfiguration = &api.RollingUpdateConfiguration{MaxUnavailable: new(intstr.FromInt(tc.unavailable)), MaxSurge: new(intstr.FromInt(tc.surge))}
+		f.settle()
+		change(f)
+		most := int32(0)
+		for range 100 {
+			if !f.step() && !f.statefulSets() && !f.run() {
+				break
+			}
+			most = max(most, *f.world.Leaders.Spec.Replicas)
+		}
+		if most != int32(tc.want) {
+			t.Errorf("of %+v there are %d groups at most", tc, most)
 		}
 	}
 }
