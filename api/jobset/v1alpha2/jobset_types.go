@@ -321,7 +321,8 @@ type JobSetStatus struct {
 	// +optional
 	Restarts int32 `json:"restarts"`
 
-	// restartsCountTowardsMax is how often they were by what counts.
+	// restartsCountTowardsMax is how often they were by what counts. What counts of single Jobs
+	// is in replicatedJobsStatus.
 	// +optional
 	RestartsCountTowardsMax int32 `json:"restartsCountTowardsMax,omitempty"`
 
@@ -365,7 +366,22 @@ type ReplicatedJobStatus struct {
 	// suspended Jobs are held back.
 	// +required
 	Suspended int32 `json:"suspended"`
+
+	// jobRestarts are how often single Jobs were made anew, by index. Empty while none was.
+	// +kubebuilder:validation:MaxItems=1024
+	// +listType=atomic
+	// +optional
+	JobRestarts []int32 `json:"jobRestarts,omitempty"`
+
+	// jobRestartsCountTowardsMax is how often they were by what counts.
+	// +kubebuilder:validation:MaxItems=1024
+	// +listType=atomic
+	// +optional
+	JobRestartsCountTowardsMax []int32 `json:"jobRestartsCountTowardsMax,omitempty"`
 }
+
+// MostJobsTold is of how many Jobs of a role single restarts are told.
+const MostJobsTold = 1024
 
 // JobSet is a set of Jobs that belong together.
 // +kubebuilder:object:root=true

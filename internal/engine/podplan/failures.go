@@ -24,6 +24,9 @@ func (f *failure) name() string {
 	return f.rule.Name
 }
 
+// free reports whether it counts for no limit.
+func (f *failure) free() bool { return f.rule != nil && f.rule.Free }
+
 // failures are those of this attempt that were not counted yet.
 func (p *Plan) failures(seen []Seen, m *Memory) []failure {
 	var out []failure
@@ -55,6 +58,16 @@ func (p *Plan) judge(r *Role, s *Seen, of int) failure {
 		}
 	}
 	return f
+}
+
+// Free reports whether a member's failure counts for no limit.
+func (p *Plan) Free(s *Seen) bool {
+	r := p.Role(s.Role)
+	if r == nil {
+		return false
+	}
+	f := p.judge(r, s, 0)
+	return f.free()
 }
 
 func (r *Rule) fits(s *Seen) bool {
@@ -90,7 +103,7 @@ func before(a, b *failure, seen []Seen) bool {
 
 // counter is where a failure is counted.
 func (f *failure) counter(m *Memory) *int32 {
-	if f.rule != nil && f.rule.Free {
+	if f.free() {
 		return &m.Free
 	}
 	return &m.Failures

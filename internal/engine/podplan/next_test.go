@@ -683,3 +683,23 @@ func TestArgumentsStay(t *testing.T) {
 		t.Errorf("what was kept is %s, was %s", after, before)
 	}
 }
+
+// TestFree: the first rule that fits says whether a failure counts.
+func TestFree(t *testing.T) {
+	p := training(3)
+	p.Rules = []podplan.Rule{
+		{Name: "late", Roles: []string{"Worker"}, Reasons: []string{"Late"}, Then: podplan.Replace},
+		{Name: "free", Roles: []string{"Worker"}, Then: podplan.Replace, Free: true},
+	}
+	free, late := pod("Worker", 0, podplan.Failed), pod("Worker", 0, podplan.Failed)
+	late.Reason = "Late"
+	unruled, nobody := pod("Master", 0, podplan.Failed), pod("", 0, podplan.Failed)
+	for why, tc := range map[string]struct {
+		seen podplan.Seen
+		want bool
+	}{"of a free rule": {free, true}, "of one before it": {late, false}, "of no rule": {unruled, false}, "of no role": {nobody, false}} {
+		if got := p.Free(&tc.seen); got != tc.want {
+			t.Errorf("%s: free is %v", why, got)
+		}
+	}
+}

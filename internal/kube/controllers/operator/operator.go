@@ -186,10 +186,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return result, nil
 }
 
-// remove deletes a job whose time is over.
+// remove deletes a job whose time is over. It is there until all that is its own is gone, as with Jobs:
+// another of its name then finds no name taken.
 func (r *reconciler) remove(ctx context.Context, job jobs.Object) error {
 	uid, version := job.GetUID(), job.GetResourceVersion()
-	return r.Client.Delete(ctx, job, client.Preconditions{UID: &uid, ResourceVersion: &version}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	return r.Client.Delete(ctx, job, client.Preconditions{UID: &uid, ResourceVersion: &version}, client.PropagationPolicy(metav1.DeletePropagationForeground))
 }
 
 // gone lets through only that services were deleted.

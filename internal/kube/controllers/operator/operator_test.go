@@ -731,3 +731,22 @@ func TestKilledAnywhere(t *testing.T) {
 		}
 	}
 }
+
+// TestJobsWhoseTimeIsOverStayUntilTheirPodsAreGone: another of its name would find names taken.
+func TestJobsWhoseTimeIsOverStayUntilTheirPodsAreGone(t *testing.T) {
+	x := aToy("lab")
+	x.ResourceVersion = "7"
+	var asked client.DeleteOptions
+	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme.For([]jobs.Kind{toy.Kind()})).WithObjects(x).Build(), interceptor.Funcs{
+		Delete: func(_ context.Context, _ client.WithWatch, _ client.Object, opts ...client.DeleteOption) error {
+			asked.ApplyOptions(opts)
+			return nil
+		},
+	})
+	if err := (&reconciler{Options: Options{Client: c}}).remove(t.Context(), x); err != nil {
+		t.Fatal(err)
+	}
+	if p := asked.PropagationPolicy; p == nil || *p != metav1.DeletePropagationForeground || asked.Preconditions == nil || *asked.Preconditions.UID != x.UID || *asked.Preconditions.ResourceVersion != "7" {
+		t.Errorf("it is deleted with %+v", asked)
+	}
+}

@@ -1,6 +1,7 @@
 package jobset
 
 import (
+	"slices"
 	"strings"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -23,9 +24,13 @@ func project(o jobs.Object, p *jobs.Plan, s *jobs.Standing) jobs.Object {
 	w.restarting(js.Status.Restarts)
 	w.startup(p)
 	state := &out.Status
-	state.Restarts, state.RestartsCountTowardsMax = s.Attempt, s.Failures
 	if p != nil {
 		state.ReplicatedJobsStatus = counts(js, s)
+		restartedAlone(js, state, p, s)
+	}
+	state.Restarts = s.Attempt
+	if s.Outcome == podplan.Open { // nothing followed the failure that ended it
+		state.RestartsCountTowardsMax = s.Failures - alone(state)
 	}
 	state.Recovery = s.Recovery()
 	return out
@@ -43,6 +48,53 @@ func counts(js *api.JobSet, s *jobs.Standing) []api.ReplicatedJobStatus {
 		})
 	}
 	return out
+}
+
+// restartedAlone counts the Jobs that are made anew while the others run on. Which these are
+// follows from what is counted now and was not when the status was written last.
+func restartedAlone(js *api.JobSet, state *api.JobSetStatus, p *jobs.Plan, s *jobs.Standing) {
+	for i := range state.ReplicatedJobsStatus {
+		is := &state.ReplicatedJobsStatus[i]
+		at := slices.IndexFunc(js.Status.ReplicatedJobsStatus, func(was api.ReplicatedJobStatus) bool { return was.Name == is.Name })
+		if at >= 0 {
+			was := &js.Status.ReplicatedJobsStatus[at]
+			is.JobRestarts, is.JobRestartsCountTowardsMax = slices.Clone(was.JobRestarts), slices.Clone(was.JobRestartsCountTowardsMax)
+		}
+	}
+	if s.Outcome != podplan.Open {
+		return
+	}
+	before := jobs.Remembered(js.Status.Recovery).Counted
+	kind := elastic()
+	for _, o := range s.Children {
+		x := p.SeeChild(&kind, o)
+		i := slices.IndexFunc(p.Roles, func(r podplan.Role) bool { return r.Name == x.Role })
+		if i < 0 || p.Roles[i].Count > api.MostJobsTold || !slices.Contains(s.Counted, x.ID) || slices.Contains(before, x.ID) {
+			continue
+		}
+		is, of := &state.ReplicatedJobsStatus[i], int(p.Roles[i].Count)
+		is.JobRestarts = oneMore(is.JobRestarts, of, x.Index)
+		if !p.Free(&x) {
+			is.JobRestartsCountTowardsMax = oneMore(is.JobRestartsCountTowardsMax, of, x.Index)
+		}
+	}
+}
+
+// oneMore is a list of so many numbers in which one has grown.
+func oneMore(in []int32, of int, at int32) []int32 {
+	out := append(in, make([]int32, max(0, of-len(in)))...)
+	out[at]++
+	return out
+}
+
+// alone is how often single Jobs were made anew by what counts.
+func alone(state *api.JobSetStatus) (n int32) {
+	for i := range state.ReplicatedJobsStatus {
+		for _, times := range state.ReplicatedJobsStatus[i].JobRestartsCountTowardsMax {
+			n += times
+		}
+	}
+	return n
 }
 
 // words are the conditions of a JobSet.
@@ -79,10 +131,22 @@ func (w *words) tell() {
 		w.set(api.JobSetFailed, metav1.ConditionTrue, w.why(), "It failed: "+w.s.Message+".")
 	case held && w.s.Suspended:
 		w.set(api.JobSetSuspended, metav1.ConditionTrue, api.SuspendedReason, "It is suspended.")
-	case held: // its pods are about to go
+	case held && !w.runs():
+		w.set(api.JobSetSuspended, metav1.ConditionTrue, api.SuspendedReason, "It is suspended, and its last pods end.")
+	case held: // its Jobs are about to be
 	default:
 		w.ends(api.JobSetSuspended, api.ResumedReason, "It may run.")
 	}
+}
+
+// runs reports whether a Job is neither suspended nor done.
+func (w *words) runs() bool {
+	for _, t := range w.s.Counts {
+		if t.Active > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // why is the word for a failure.

@@ -7,8 +7,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/mlbatch/mlbatch/api/jobset/v1alpha2"
 	"github.com/mlbatch/mlbatch/api/recovery"
@@ -82,12 +85,12 @@ func TestStory(t *testing.T) {
 			t.Errorf("%s: %d restarts, %d of them count", chapter.name, js.Status.Restarts, js.Status.RestartsCountTowardsMax)
 		}
 		if chapter.name == "evicted" {
-			if got := js.Status.ReplicatedJobsStatus[1]; got != (api.ReplicatedJobStatus{Name: "workers", Suspended: 2}) {
+			if got := js.Status.ReplicatedJobsStatus[1]; !cmp.Equal(got, api.ReplicatedJobStatus{Name: "workers", Suspended: 2}) {
 				t.Errorf("of the workers it says %+v", got)
 			}
 		}
 	}
-	if js.Status.TerminalState != "Completed" || js.Status.ReplicatedJobsStatus[1] != (api.ReplicatedJobStatus{Name: "workers", Succeeded: 2}) {
+	if js.Status.TerminalState != "Completed" || !cmp.Equal(js.Status.ReplicatedJobsStatus[1], api.ReplicatedJobStatus{Name: "workers", Succeeded: 2}) {
 		t.Errorf("%+v", js.Status)
 	}
 	if c := apimeta.FindStatusCondition(js.Status.Conditions, "Completed"); !c.LastTransitionTime.Time.Equal(at(70)) {
@@ -205,5 +208,68 @@ func TestSeen(t *testing.T) {
 	}
 	if held, _ := c.Hold(out).(*api.JobSet); !*held.Spec.Suspend || *out.Spec.Suspend {
 		t.Error("it is not held")
+	}
+}
+
+// TestRestartsOfSingleJobsAreToldRoleByRole: by index, those that count apart from those that a rule
+// counts for no limit, once each; what begins all Jobs anew is no restart of one, nor is a failure
+// that nothing follows.
+func TestRestartsOfSingleJobsAreToldRoleByRole(t *testing.T) {
+	js := decode(t, "failurePolicy: {maxRestarts: 3, rules: [{name: free, action: RestartJobAndIgnoreMaxRestarts, onJobFailureReasons: [PodFailurePolicy]}, {name: host, action: RestartJob, onJobFailureReasons: [BackoffLimitExceeded]}]}, "+pair)
+	p := compiled(t, js)
+	failed := func(name, uid, reason string) jobs.Object {
+		j := &batchv1.Job{}
+		j.Name, j.UID = name, types.UID(uid)
+		j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: reason}}
+		return j
+	}
+	first, free, last := failed("js-workers-1", "a", batchv1.JobReasonBackoffLimitExceeded), failed("js-workers-0", "b", batchv1.JobReasonPodFailurePolicy), failed("js-leader-0", "c", batchv1.JobReasonBackoffLimitExceeded)
+	for _, chapter := range []struct {
+		name     string
+		m        podplan.Memory
+		children []jobs.Object
+		want     string
+	}{
+		{"all run", podplan.Memory{}, nil, "0 of the JobSet, leader [] [], workers [] []"},
+		{"one failed", podplan.Memory{Failures: 1, Counted: []string{"a"}}, []jobs.Object{first}, "0 of the JobSet, leader [] [], workers [0 1] [0 1]"},
+		{"it is still there", podplan.Memory{Failures: 1, Counted: []string{"a"}}, []jobs.Object{first}, "0 of the JobSet, leader [] [], workers [0 1] [0 1]"},
+		{"another did, by a free rule", podplan.Memory{Failures: 1, Free: 1, Counted: []string{"a", "b"}}, []jobs.Object{first, free}, "0 of the JobSet, leader [] [], workers [1 1] [0 1]"},
+		{"another that is not counted yet", podplan.Memory{Failures: 1, Free: 1, Counted: []string{"b"}}, []jobs.Object{free, last}, "0 of the JobSet, leader [] [], workers [1 1] [0 1]"},
+		{"all begin anew", podplan.Memory{Attempt: 1, Failures: 2, Free: 1}, []jobs.Object{last}, "1 of the JobSet, leader [] [], workers [1 1] [0 1]"},
+		{"too many failed", podplan.Memory{Attempt: 1, Failures: 3, Free: 1, Counted: []string{"c"}, Outcome: podplan.JobFailed, Reason: podplan.RetriesExceeded, Ended: at(9)}, []jobs.Object{last}, "1 of the JobSet, leader [] [], workers [1 1] [0 1]"},
+	} {
+		chapter.m.Started = at(1)
+		js = projected(t, js, p, &jobs.Standing{Memory: chapter.m, Children: chapter.children, Now: at(2)})
+		s := js.Status
+		got := fmt.Sprintf("%d of the JobSet", s.RestartsCountTowardsMax)
+		for _, r := range s.ReplicatedJobsStatus {
+			got += fmt.Sprintf(", %s %v %v", r.Name, r.JobRestarts, r.JobRestartsCountTowardsMax)
+		}
+		if got != chapter.want {
+			t.Errorf("%s: %s, want %s", chapter.name, got, chapter.want)
+		}
+	}
+	// A list of more than the definition takes would keep the status from being written at all.
+	js = decode(t, "failurePolicy: {maxRestarts: 3, rules: [{action: RestartJob}]}, replicatedJobs: [{name: workers, replicas: 1025, JOB}]")
+	js = projected(t, js, compiled(t, js), &jobs.Standing{Memory: podplan.Memory{Started: at(1), Failures: 1, Counted: []string{"a"}}, Children: []jobs.Object{first}, Now: at(2)})
+	if s := js.Status; s.ReplicatedJobsStatus[0].JobRestarts != nil || s.RestartsCountTowardsMax != 1 {
+		t.Errorf("of a role of 1025 it tells %+v", s)
+	}
+}
+
+// TestSuspendedOnceItsJobsAre: not while one of them may go on, and before their last pods are gone.
+func TestSuspendedOnceItsJobsAre(t *testing.T) {
+	js := decode(t, "suspend: true, "+pair)
+	p := compiled(t, js)
+	stopping := podplan.Memory{Started: at(1)}
+	if got := shown(projected(t, js, p, &jobs.Standing{Memory: stopping, Counts: tallies(podplan.Tally{Held: 1}, podplan.Tally{Held: 1, Active: 1}), Now: at(2)})); got != "" {
+		t.Errorf("while a Job is not suspended it says %q", got)
+	}
+	js = projected(t, js, p, &jobs.Standing{Memory: stopping, Counts: tallies(podplan.Tally{Held: 1}, podplan.Tally{Held: 1, Succeeded: 1}), Now: at(3)})
+	if got := shown(js); got != "Suspended=True:SuspendedJobs" {
+		t.Errorf("it says %q", got)
+	}
+	if f, err := jobset.Kind().Read(js); err != nil || !f.Active {
+		t.Errorf("pods may be left, and the queue is told %+v, %v", f, err)
 	}
 }

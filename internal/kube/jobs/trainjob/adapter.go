@@ -69,7 +69,7 @@ func (adapter) Read(o jobs.Object) (jobs.Facts, error) {
 	// What the JobSet consists of, and which of its pods are done, it says itself.
 	set := r.set.DeepCopy()
 	for _, j := range t.Status.JobsStatus {
-		set.Status.ReplicatedJobsStatus = append(set.Status.ReplicatedJobsStatus, jobset.ReplicatedJobStatus(j))
+		set.Status.ReplicatedJobsStatus = append(set.Status.ReplicatedJobsStatus, counted(j))
 	}
 	facts, err := jobsetkind.Kind().Read(set)
 	if err != nil {
@@ -129,6 +129,11 @@ func (adapter) Maker(o jobs.Object) core.MakerState {
 	return core.MakerState{
 		Stopped: suspended(t) && !active(t), Ended: finished(t) != nil, Deleting: t.DeletionTimestamp != nil,
 	}
+}
+
+// counted is how many Jobs a role has, in the words of the JobSet.
+func counted(j api.JobStatus) jobset.ReplicatedJobStatus {
+	return jobset.ReplicatedJobStatus{Name: j.Name, Ready: j.Ready, Succeeded: j.Succeeded, Failed: j.Failed, Active: j.Active, Suspended: j.Suspended}
 }
 
 // Start returns the job allowed to run. What its admission adds goes into its JobSet when

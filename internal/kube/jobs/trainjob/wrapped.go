@@ -61,7 +61,7 @@ func wrapped() *jobs.Wrapping {
 			}
 			set := r.set.DeepCopy()
 			for _, j := range r.job.Status.JobsStatus {
-				set.Status.ReplicatedJobsStatus = append(set.Status.ReplicatedJobsStatus, jobset.ReplicatedJobStatus(j))
+				set.Status.ReplicatedJobsStatus = append(set.Status.ReplicatedJobsStatus, counted(j))
 			}
 			at, err := runtime.DefaultUnstructuredConverter.ToUnstructured(set)
 			return err == nil && sets.HeldBack(at, "template."+strings.TrimPrefix(path, renderedPath))
