@@ -9,6 +9,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -123,7 +124,7 @@ func TestJobSet(t *testing.T) {
 	eventually(t, "it is told how far each role is", func() string {
 		s := jobSet(t, "set").Status.ReplicatedJobsStatus
 		want := []api.ReplicatedJobStatus{{Name: "leader", Ready: 1, Active: 1}, {Name: "workers", Ready: 2, Active: 2}}
-		if !slices.Equal(s, want) {
+		if !equality.Semantic.DeepEqual(s, want) {
 			return fmt.Sprint(s)
 		}
 		return ""

@@ -1,7 +1,6 @@
 package leaderworkerset
 
 import (
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,7 +42,7 @@ func forTPUs(p *corev1.Pod, at place, domain string) map[string][]corev1.EnvVar 
 	for _, name := range pods {
 		for _, port := range ports {
 			host := name + "." + domain
-			hosts, addresses = append(hosts, host), append(addresses, net.JoinHostPort(host, port))
+			hosts, addresses = append(hosts, host), append(addresses, host+":"+port)
 		}
 	}
 	out := map[string][]corev1.EnvVar{}
