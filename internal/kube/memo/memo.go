@@ -5,6 +5,7 @@ package memo
 
 import (
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -38,4 +39,21 @@ func (t *Table[V]) Forget(object types.NamespacedName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.notes, object)
+}
+
+// Since is since when something is true of objects. Its zero value is empty and ready to use.
+type Since struct{ Table[time.Time] }
+
+// Of returns since when it is true of an object, which is now or not; now if it is not.
+func (s *Since) Of(object types.NamespacedName, is bool, now time.Time) time.Time {
+	if !is {
+		s.Forget(object)
+		return now
+	}
+	since := s.Get(object)
+	if since.IsZero() {
+		since = now
+		s.Set(object, since)
+	}
+	return since
 }

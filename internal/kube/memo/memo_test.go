@@ -2,6 +2,7 @@ package memo_test
 
 import (
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -23,5 +24,18 @@ func TestNotesAreOfOneObject(t *testing.T) {
 	table.Forget(a)
 	if table.Get(a) != 0 || table.Get(b) != 2 {
 		t.Errorf("notes are %d and %d, want none and 2", table.Get(a), table.Get(b))
+	}
+}
+
+func TestSinceBeginsAnewWhenItWasNotTrueMeanwhile(t *testing.T) {
+	var s memo.Since
+	job, t0 := types.NamespacedName{Namespace: "blue", Name: "a"}, time.Unix(1000, 0)
+	for i, step := range []struct {
+		is   bool
+		want int // seconds after t0
+	}{{false, 0}, {true, 1}, {true, 1}, {false, 3}, {true, 4}} {
+		if got := s.Of(job, step.is, t0.Add(time.Duration(i)*time.Second)); !got.Equal(t0.Add(time.Duration(step.want) * time.Second)) {
+			t.Errorf("look %d: since %s, want %d s", i, got.Sub(t0), step.want)
+		}
 	}
 }

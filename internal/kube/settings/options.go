@@ -62,6 +62,7 @@ func (s *Resolved) Options(opts manager.Options) manager.Options {
 		opts.Lifecycle.PodsReady = &workloadlifecycle.PodsReady{
 			Timeout: w.Timeout.Duration, RecoveryTimeout: w.RecoveryTimeout.Duration, BackoffLimit: r.BackoffLimitCount,
 			BackoffBase: seconds(*r.BackoffBaseSeconds), BackoffMax: seconds(*r.BackoffMaxSeconds),
+			Awaited: opts.BlockAdmission,
 		}
 	}
 	if f := c.FairSharing; f != nil {

@@ -47,6 +47,8 @@ type PodsReady struct {
 	// BackoffBase is the pause before the first return, doubled for each further
 	// one; BackoffMax is the longest.
 	BackoffBase, BackoffMax time.Duration
+	// Awaited: others are not admitted before the pods are ready, so that it is written at once.
+	Awaited bool
 }
 
 // Retention says how long objects are kept after their end; nil is for ever.

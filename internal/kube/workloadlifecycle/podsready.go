@@ -66,6 +66,21 @@ func (f *Facts) troubled() string {
 	return ": " + f.Trouble
 }
 
+// readyPause is how long it may take until it is written that the pods of a workload have become
+// ready. What ends before says both in one write: of jobs that last moments, writes are most of what
+// they cost. The Job controller of Kubernetes counts pods that end within the same second together.
+const readyPause = time.Second
+
+// ReadyPause is how long to wait before it is written that the pods of a workload, ready since some time,
+// have become so; 0 is not at all.
+func (c Config) ReadyPause(w *kueue.Workload, since, now time.Time) time.Duration {
+	started := condition(w, kueue.WorkloadPodsReady)
+	if c.PodsReady == nil || c.PodsReady.Awaited || started == nil || started.Reason != kueue.ReasonWaitForStart {
+		return 0
+	}
+	return max(0, since.Add(readyPause).Sub(now))
+}
+
 // podsTimeout is the rule of waitForPodsReady: what was admitted and does not
 // run in time makes room for others, and is deactivated if that goes on.
 func podsTimeout(f Facts) (Step, bool) {

@@ -59,6 +59,8 @@ type facts struct {
 	triesAgain time.Duration
 	lifecycle  workloadlifecycle.Config
 	now        time.Time
+	// readySince is since when the job's pods are all ready; now if they are not, or it is not known.
+	readySince time.Time
 }
 
 // step is the one write that comes next. At most one of the pointers is set.
@@ -472,12 +474,19 @@ func cannotStart(s facts, why error) step {
 	}
 }
 
+// observed is the status that tells whether the job's pods are all ready; nil if it says so already.
+func (s *facts) observed() *kueue.WorkloadStatus {
+	return workloadlifecycle.ObservePods(s.workload, s.facts.Ready, s.lifecycle, s.readySince)
+}
+
 // run looks after an admitted job that may run.
 func run(s facts) step {
 	if s.refusal != "" {
 		return refuse(s)
 	}
-	if next := workloadlifecycle.ObservePods(s.workload, s.facts.Ready, s.lifecycle, s.now); next != nil {
+	next := s.observed()
+	unsaid := s.lifecycle.ReadyPause(s.workload, s.readySince, s.now)
+	if next != nil && (!s.facts.Ready || unsaid == 0) {
 		return step{status: next}
 	}
 	refused := s.refused()
@@ -485,6 +494,8 @@ func run(s facts) step {
 	if !due {
 		st := shrink(s)
 		switch {
+		case next != nil:
+			st.again = unsaid
 		case left > 0:
 			st.again = left
 		case s.pods.Behind:
@@ -494,8 +505,8 @@ func run(s facts) step {
 		}
 		return st
 	}
-	next, evicted := workloadlifecycle.Withdraw(s.workload, refused, s.now)
-	return step{status: next, evicted: &evicted, tell: &jobEvent{
+	withdrawn, evicted := workloadlifecycle.Withdraw(s.workload, refused, s.now)
+	return step{status: withdrawn, evicted: &evicted, tell: &jobEvent{
 		reason: "PlanWithdrawn", warning: true,
 		message: "It is queued again. " + evicted.Message,
 	}}
@@ -676,5 +687,10 @@ func finish(s facts) (step, error) {
 	if !s.facts.Finished.Success {
 		reason = kueue.ReasonFailed
 	}
-	return step{status: workloadlifecycle.Ended(s.workload, reason, s.facts.Finished.Message, s.now)}, nil
+	w := s.workload
+	if next := s.observed(); next != nil && s.facts.Ready {
+		w = w.DeepCopy()
+		w.Status = *next
+	}
+	return step{status: workloadlifecycle.Ended(w, reason, s.facts.Finished.Message, s.now)}, nil
 }

@@ -108,6 +108,11 @@ func admitted(w *kueue.Workload) {
 	condition(kueue.WorkloadAdmitted, "Admitted")(w)
 }
 
+// unready waits for its pods.
+func unready(w *kueue.Workload) {
+	apimeta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{Type: kueue.WorkloadPodsReady, Status: metav1.ConditionFalse, Reason: kueue.ReasonWaitForStart})
+}
+
 // reserved has quota and waits for its admission checks.
 func reserved(w *kueue.Workload) {
 	admitted(w)
@@ -219,6 +224,10 @@ func TestDecide(t *testing.T) {
 		leaving  bool
 		class    string // its label names this WorkloadPriorityClass, of value 9
 		awaited  bool   // its pods have to be ready in time
+		// readyFor is for how long they are ready, a day if it is 0; blocks: others are not admitted
+		// before they are.
+		readyFor time.Duration
+		blocks   bool
 		want     outcome
 	}{
 		"reserved": {why: "quota alone lets nothing run", job: aJob(), workload: aWorkload(reserved)},
@@ -259,6 +268,26 @@ func TestDecide(t *testing.T) {
 		"given a limit of time while it waits": {
 			why: "the limit is the label's", job: aJob(func(j *batchv1.Job) { j.Labels = map[string]string{kueue.MaxExecTimeSecondsLabel: "60"} }), workload: aWorkload(),
 			want: outcome{Spec: true, Limit: 60, Event: "UpdatedWorkload"},
+		},
+		"pods have just become ready": {
+			why: "what ends within a second says it with its end", job: aJob(running, injected, func(j *batchv1.Job) { j.Status.Ready = new(int32(2)) }),
+			workload: aWorkload(admitted, unready), live: 2, awaited: true, readyFor: 400 * time.Millisecond,
+			want: outcome{Again: 600 * time.Millisecond},
+		},
+		"pods have been ready for a second": {
+			why: "it is told while the job runs", job: aJob(running, injected, func(j *batchv1.Job) { j.Status.Ready = new(int32(2)) }),
+			workload: aWorkload(admitted, unready), live: 2, awaited: true, readyFor: time.Second,
+			want: outcome{Ready: "Started"},
+		},
+		"pods have just become ready, and others wait for that": {
+			why: "no other workload is admitted until it is told", job: aJob(running, injected, func(j *batchv1.Job) { j.Status.Ready = new(int32(2)) }),
+			workload: aWorkload(admitted, unready), live: 2, awaited: true, readyFor: time.Millisecond, blocks: true,
+			want: outcome{Ready: "Started"},
+		},
+		"ended before it was told that its pods were ready": {
+			why: "both are told in one write", job: aJob(running, injected, finished, func(j *batchv1.Job) { j.Status.Succeeded = 2 }),
+			workload: aWorkload(admitted, unready), awaited: true, readyFor: 400 * time.Millisecond,
+			want: outcome{Ready: "Started", Finished: "Succeeded"},
 		},
 		"pods are ready": {
 			why: "a controller waits for that", job: aJob(running, injected, func(j *batchv1.Job) { j.Status.Ready = new(int32(2)) }), workload: aWorkload(admitted), live: 2, awaited: true,
@@ -550,7 +579,10 @@ func TestDecide(t *testing.T) {
 				s.priority = admission.Priority{Value: new(int32(9)), Class: aWorkload(ofClass(c.class)).Spec.PriorityClassRef}
 			}
 			if c.awaited {
-				s.lifecycle.PodsReady = &workloadlifecycle.PodsReady{Timeout: time.Minute}
+				s.lifecycle.PodsReady = &workloadlifecycle.PodsReady{Timeout: time.Minute, Awaited: c.blocks}
+			}
+			if s.readySince = now.Add(-c.readyFor); c.readyFor == 0 {
+				s.readySince = now.Add(-24 * time.Hour)
 			}
 			if c.noQueue {
 				s.queue = ""

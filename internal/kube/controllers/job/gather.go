@@ -20,6 +20,7 @@ import (
 // job is none of ours.
 func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (facts, bool, error) {
 	s := facts{adapter: r.adapter, lifecycle: r.opts.Lifecycle, now: r.opts.Clock.Now()}
+	s.readySince = s.now
 	s.job = r.adapter.New()
 	if err := r.opts.Client.Get(ctx, name, s.job); err != nil {
 		return s, false, client.IgnoreNotFound(err)
@@ -63,6 +64,7 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (fac
 	}
 	r.try(ctx, &s)
 	if convert.Admitted(w) {
+		s.readySince = r.ready.Of(name, s.facts.Ready, s.now)
 		if s.infos, err = admission.Infos(ctx, r.opts.Client, w, r.opts.Labels); err == nil {
 			s.infos, s.conflict = admission.Updated(s.infos, w.Status.AdmissionChecks)
 		}

@@ -92,6 +92,8 @@ type reconciler struct {
 	passed *cache.LRUExpireCache
 	// made are the Workloads that were made, until the cache shows them.
 	made memo.Table[made]
+	// ready is since when the pods of jobs are all ready.
+	ready memo.Since
 	// definitions are what is known of that of the kind, and of those of what its jobs wrap: parts are
 	// the kinds of these.
 	definitions definitions
@@ -127,6 +129,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		r.waiting.forget(req.NamespacedName)
 		r.trials.Forget(req.NamespacedName)
 		r.made.Forget(req.NamespacedName)
+		r.ready.Forget(req.NamespacedName)
 		r.parts.Forget(req.NamespacedName)
 		return reconcile.Result{}, err
 	}

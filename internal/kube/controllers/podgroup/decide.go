@@ -40,6 +40,8 @@ type facts struct {
 	keepsDone bool
 	lifecycle workloadlifecycle.Config
 	now       time.Time
+	// readySince is since when the pods are all ready; now if they are not, or it is not known.
+	readySince time.Time
 }
 
 // step is what comes next. At most one of release, stop, detach, start and those of
@@ -245,7 +247,12 @@ func finish(s facts) step {
 	if !out.Success {
 		reason = kueue.ReasonFailed
 	}
-	return step{status: workloadlifecycle.Ended(s.workload, reason, out.Message, s.now)}
+	w := s.workload
+	if next := s.observed(); next != nil && s.ready() {
+		w = w.DeepCopy()
+		w.Status = *next
+	}
+	return step{status: workloadlifecycle.Ended(w, reason, out.Message, s.now)}
 }
 
 // evict stops the pods, and gives the quota back when they are gone.
@@ -376,11 +383,18 @@ func cannotStart(s facts, why error) step {
 	}
 }
 
+// observed is the status that tells whether the pods are all ready; nil if it says so already.
+func (s *facts) observed() *kueue.WorkloadStatus {
+	return workloadlifecycle.ObservePods(s.workload, s.ready(), s.lifecycle, s.readySince)
+}
+
 // run looks after a unit whose pods may run.
 func run(s facts) step {
 	w := s.workload
-	if next := workloadlifecycle.ObservePods(w, s.ready(), s.lifecycle, s.now); next != nil {
-		return step{status: next}
+	observed := s.observed()
+	unsaid := s.lifecycle.ReadyPause(w, s.readySince, s.now)
+	if observed != nil && (!s.ready() || unsaid == 0) {
+		return step{status: observed}
 	}
 	if next := waitsForReplacement(s); next != nil {
 		return step{status: next}
@@ -394,7 +408,12 @@ func run(s facts) step {
 		}}
 	}
 	out := reclaim(s)
-	if out.again = left; left == 0 && s.seen.Behind {
+	switch {
+	case observed != nil:
+		out.again = unsaid
+	case left > 0:
+		out.again = left
+	case s.seen.Behind:
 		out.again = workloadlifecycle.RefusalPatience // by then a node may be what refuses it
 	}
 	return out

@@ -22,6 +22,7 @@ import (
 // gather reads what decide needs to know.
 func (r *reconciler) gather(ctx context.Context, unit types.NamespacedName) (facts, error) {
 	s := facts{lifecycle: r.Lifecycle, now: r.Clock.Now(), keepsDone: r.NoReclaimablePods}
+	s.readySince = s.now
 	pods, err := r.podsOf(ctx, unit)
 	if err != nil {
 		return s, err
@@ -73,6 +74,7 @@ func (r *reconciler) gather(ctx context.Context, unit types.NamespacedName) (fac
 		return s, err
 	}
 	if convert.Admitted(s.workload) {
+		s.readySince = r.ready.Of(unit, s.ready(), s.now)
 		if s.infos, err = admission.Infos(ctx, r.Client, s.workload, r.Labels); err == nil {
 			s.infos, s.conflict = admission.Updated(s.infos, s.workload.Status.AdmissionChecks)
 		}

@@ -39,6 +39,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+	"github.com/mlbatch/mlbatch/internal/kube/memo"
 	"github.com/mlbatch/mlbatch/internal/kube/turns"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadstatus"
@@ -103,6 +104,8 @@ type reconciler struct {
 	// told remembers the last event about each unit that waits, so that it is not
 	// repeated with every pod that comes. A restart tells it once more.
 	told sync.Map
+	// ready is since when the pods of units are all ready.
+	ready memo.Since
 }
 
 // SetupWithManager starts the reconciler. The cache must have UnitIndex and
@@ -169,6 +172,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	if len(s.unit.Pods) == 0 {
 		r.told.Delete(req.NamespacedName)
+		r.ready.Forget(req.NamespacedName)
 	}
 	next := decide(s)
 	if sure, err := r.sure(ctx, req.NamespacedName, s, next); err != nil || !sure {

@@ -38,6 +38,7 @@ type bench struct {
 	*reconciler
 	t    *testing.T
 	told *events.FakeRecorder
+	time *clocktesting.FakePassiveClock
 }
 
 func newBench(t *testing.T, objects ...client.Object) *bench {
@@ -55,11 +56,11 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		WithIndex(&corev1.Pod{}, admission.PodIndex, admission.IndexPod).
 		WithRESTMapper(mapper()).
 		Build()
-	told := events.NewFakeRecorder(1000)
+	told, clock := events.NewFakeRecorder(1000), clocktesting.NewFakePassiveClock(now)
 	return &bench{&reconciler{Options: Options{
-		Client: c, Live: c, Recorder: told, Clock: clocktesting.NewFakePassiveClock(now),
+		Client: c, Live: c, Recorder: told, Clock: clock,
 		Ended: func(*kueue.Workload) {}, Told: func(*kueue.Workload, workloadlifecycle.Event) {},
-	}}, t, told}
+	}}, t, told, clock}
 }
 
 func managed(name string, change ...func(*corev1.Pod)) *corev1.Pod {
@@ -566,6 +567,8 @@ func TestGroupWhosePodsNeverCome(t *testing.T) {
 	b.phase("g-0", corev1.PodRunning)
 	b.isReady("g-0")
 	b.settle("g")
+	b.time.SetTime(now.Add(time.Second))
+	b.settle("g")
 	if got := b.readiness("g"); got != "False WaitForStart" {
 		t.Fatalf("one of three pods is there, and it is %q", got)
 	}
@@ -602,6 +605,11 @@ func TestStatefulSetInTurn(t *testing.T) {
 		}
 		b.phase("db-0", corev1.PodRunning)
 		b.isReady("db-0")
+		b.settle(unit)
+		if got := b.readiness(unit); got != "False WaitForStart" {
+			t.Errorf("%s: its first pod has just become ready, and it is %q", policy, got)
+		}
+		b.time.SetTime(now.Add(time.Second))
 		b.settle(unit)
 		if got := b.readiness(unit); got != want[0] {
 			t.Errorf("%s: the second is not made yet, and it is %q", policy, got)
