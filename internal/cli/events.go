@@ -24,6 +24,7 @@ import (
 // Reasons of events that say what no status says.
 const (
 	failedCreate = "FailedCreate"      // with what it was behind it: a pod, or what makes pods, could not be made
+	nameTaken    = "NameTaken"         // another object has the name of what was to be made
 	moved        = "Moved"             // planned nodes went away
 	notOurs      = "DefinitionNotOurs" // the definition of its kind is another program's
 	// notEvacuated: a pod should leave its node, and does not since its job would not survive it.
@@ -58,6 +59,11 @@ func (p *Picture) findEvents(ctx context.Context, c client.Reader) error {
 		}
 	}
 	p.Hindered = p.hindered(all.Items, makers)
+	if p.Failed == nil && p.Set != nil {
+		if p.Failed, err = takenName(ctx, c, p.Set, p.Pods); err != nil {
+			return err
+		}
+	}
 	if p.Stays != nil && !p.driven(ctx, c) {
 		p.Stays = nil
 	}
@@ -79,7 +85,7 @@ func unqueuedHelps() map[string]string {
 
 // unmade reports whether events of a reason tell that something of a job could not be made.
 func unmade(reason string) bool {
-	return strings.HasPrefix(reason, failedCreate) || slices.ContainsFunc(kinds.All(), func(k jobs.Kind) bool {
+	return strings.HasPrefix(reason, failedCreate) || reason == nameTaken || slices.ContainsFunc(kinds.All(), func(k jobs.Kind) bool {
 		return k.Operated != nil && k.Operated.Unmade != "" && k.Operated.Unmade == reason
 	})
 }

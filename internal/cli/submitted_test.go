@@ -90,6 +90,7 @@ func TestWhatHasNoPodsIsListedWithTheReason(t *testing.T) {
 		`Deployment web Starting "q" 0/1 0 its pods could not be made: error looking up service account blue/x`,
 		`LeaderWorkerSet llm Starting "q" 0/6 0 its pods could not be made: violates PodSecurity`,
 		`StatefulSet db Starting "" 0/2 2 its pods could not be made: create Pod db-0 in StatefulSet db failed error: exceeded quota`,
+		`StatefulSet kept Starting "q" 0/2 0 its pods could not be made: there is another Pod kept-0, which is not this set's: delete it, or give the set another name`,
 	}
 	if !slices.Equal(lines, want) {
 		t.Errorf("ps has\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))

@@ -173,6 +173,11 @@ func (s *surveyor) rowOfServer(ctx context.Context, o server, events map[string]
 		}
 		why = failedOf(list, full, o.kind)
 	}
+	if e, err := takenName(ctx, s.c, full, nil); err != nil {
+		return Row{}, false, err
+	} else if why == "" && e != nil {
+		why = e.Message
+	}
 	row := Row{
 		Namespace: m.Namespace, Kind: o.kind, Name: m.Name, Title: m.Labels[TitleLabel], Queue: m.Labels[kueue.QueueNameLabel],
 		State: facts.Starting, Reason: reasonPodsQueued, Pods: int(n), GPUs: int64(n) * gpusOf(&template.Spec), Slices: facts.Slices(&template.Spec, n),
@@ -209,6 +214,49 @@ func failedOf(events []corev1.Event, o client.Object, kind Kind) string {
 		return ""
 	}
 	return last.Message
+}
+
+// takenName tells that the next pod of a StatefulSet cannot be made, since another's has its name, as the
+// event would of which Kubernetes makes none; nil if that is not so. pods are those that it has.
+func takenName(ctx context.Context, c client.Reader, o client.Object, pods []corev1.Pod) (*corev1.Event, error) {
+	set, is := o.(*appsv1.StatefulSet)
+	if !is {
+		return nil, nil
+	}
+	n, _ := copies(set)
+	first := int32(0)
+	if set.Spec.Ordinals != nil {
+		first = set.Spec.Ordinals.Start
+	}
+	for i := range n {
+		name := fmt.Sprintf("%s-%d", set.Name, first+i)
+		if slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Name == name }) {
+			continue
+		}
+		there := &metav1.PartialObjectMetadata{}
+		there.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(string(Pod)))
+		err := c.Get(ctx, types.NamespacedName{Namespace: set.Namespace, Name: name}, there)
+		if err := readable(err); err != nil {
+			return nil, fmt.Errorf("read pod %s/%s: %w", set.Namespace, name, err)
+		}
+		if err != nil || metav1.IsControlledBy(there, set) {
+			return nil, nil
+		}
+		return &corev1.Event{
+			InvolvedObject: corev1.ObjectReference{Kind: string(StatefulSet), Namespace: set.Namespace, Name: set.Name},
+			Reason:         nameTaken, LastTimestamp: younger(set, there),
+			Message: "there is another Pod " + name + ", which is not this set's: delete it, or give the set another name",
+		}, nil
+	}
+	return nil, nil
+}
+
+// younger is when the younger of two objects was created.
+func younger(a, b metav1.Object) metav1.Time {
+	if t := b.GetCreationTimestamp(); t.After(a.GetCreationTimestamp().Time) {
+		return t
+	}
+	return a.GetCreationTimestamp()
 }
 
 // emptyServer is an object of a kind that makes pods which serve.

@@ -3,6 +3,7 @@ package facts
 import (
 	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -112,4 +113,24 @@ func Culprit(pod *corev1.Pod) (container string, first *corev1.ContainerStateTer
 		}
 	}
 	return container, first
+}
+
+// NotStarted is why a runtime cannot start a container of a pod, in its words: the image or the command
+// is not there, or what the container needs; "" if it can.
+func NotStarted(pod *corev1.Pod) string {
+	cannot := []string{
+		"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError",
+		"CreateContainerError", "RunContainerError", "StartError", "ContainerCannotRun",
+	}
+	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		for _, x := range []corev1.ContainerState{s.State, s.LastTerminationState} {
+			switch w, t := x.Waiting, x.Terminated; {
+			case w != nil && slices.Contains(cannot, w.Reason):
+				return strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
+			case t != nil && slices.Contains(cannot, t.Reason):
+				return strings.TrimSuffix(t.Reason+": "+t.Message, ": ")
+			}
+		}
+	}
+	return ""
 }

@@ -261,6 +261,22 @@ func faults() map[string]fault {
 			}
 			f.Workloads = []kueue.Workload{refused("b", false), refused("a", false), refused("c", true)}
 		}, []string{"pods-refused namespace/blue"}, "mlbatch why blue/a"},
+		"no image": {"pods of a namespace are told of together, and not those that ended, run, or are nobody's", func(f *doctor.Facts) {
+			pod := func(name string, phase corev1.PodPhase, state, last corev1.ContainerState) corev1.Pod {
+				p := corev1.Pod{ObjectMeta: meta("blue", name), Status: corev1.PodStatus{Phase: phase, ContainerStatuses: []corev1.ContainerStatus{{State: state, LastTerminationState: last}}}}
+				p.Annotations = map[string]string{kueue.WorkloadAnnotation: "w"}
+				return p
+			}
+			none := corev1.ContainerState{}
+			pull := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "not found"}}
+			again := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
+			broken := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "StartError", Message: "exec: x"}}
+			f.Pods = []corev1.Pod{
+				pod("d", corev1.PodRunning, again, broken), pod("c", corev1.PodPending, pull, none), pod("e", corev1.PodFailed, broken, none),
+				pod("f", corev1.PodRunning, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, none), pod("g", corev1.PodPending, pull, none),
+			}
+			f.Pods[4].Annotations = nil
+		}, []string{"pods-not-started namespace/blue"}, "mlbatch why blue/c"},
 		"unseen": {"no controller took it up", func(f *doctor.Facts) {
 			w := kueue.Workload{ObjectMeta: meta("blue", "w"), Spec: kueue.WorkloadSpec{QueueName: "default-queue"}}
 			w.CreationTimestamp = metav1.NewTime(now().Add(-2 * time.Minute))

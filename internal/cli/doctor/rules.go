@@ -83,6 +83,7 @@ func Rules() []Rule {
 		{"team-without-queue", Error, "jobs of a team's namespace must name a queue, and it has none", []string{"namespaces", "LocalQueues"}, queueless},
 		{"check-inactive", Error, "nobody answers an AdmissionCheck that a queue waits for", []string{"AdmissionChecks"}, checks},
 		{"pods-refused", Warning, "jobs are held, since the API server lets none of their pods be made", []string{"Workloads"}, refusedPods},
+		{"pods-not-started", Warning, "pods of jobs hold quota, and their containers cannot start: the image or the command is not there", []string{"pods"}, notStarted},
 		{"queue-stopped", Warning, "a queue was stopped by its stop policy", nil, stopped},
 		{"team-without-default", Warning, "a team has no LocalQueue of the usual name, which jobs that name none are given", []string{"namespaces", "LocalQueues"}, withoutDefault},
 		{"lent-for-ever", Warning, "a queue lends and may not take back", []string{"ClusterQueues", "LocalQueues"}, lentForEver},
@@ -249,6 +250,34 @@ func refusedPods(f *Facts) (out []found) {
 		out = append(out, found{
 			"namespace/" + namespace, fmt.Sprintf("%s held, whose pods may not be made: %s: %s", count(len(all), "job is", "jobs are"), names(all), strings.TrimSuffix(why[namespace], ".")),
 			"mlbatch why " + namespace + "/" + all[0] + " says what helps; jobs queue again by themselves once it is mended",
+		})
+	}
+	return out
+}
+
+// notStarted finds jobs with pods that the runtime cannot start, by namespace.
+func notStarted(f *Facts) (out []found) {
+	of, why := map[string][]string{}, map[string]string{}
+	for i := range f.Pods {
+		p := &f.Pods[i]
+		job := p.Annotations[kueue.WorkloadAnnotation]
+		said := facts.NotStarted(p)
+		if said == "" || job == "" || p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		if !slices.Contains(of[p.Namespace], p.Name) {
+			of[p.Namespace] = append(of[p.Namespace], p.Name)
+		}
+		if first := why[p.Namespace]; first == "" || said < first {
+			why[p.Namespace] = said
+		}
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(of)) {
+		all := of[namespace]
+		slices.Sort(all)
+		out = append(out, found{
+			"namespace/" + namespace, fmt.Sprintf("%s not start: %s: %s", count(len(all), "pod does", "pods do"), names(all), strings.TrimSuffix(why[namespace], ".")),
+			"mlbatch why " + namespace + "/" + all[0] + " says more; correct the image or the command, and submit the job again",
 		})
 	}
 	return out

@@ -302,7 +302,9 @@ func (h *jobHandler) checkNew(ctx context.Context, req admission.Request, job jo
 		if err != nil {
 			return nil, nil, err
 		}
-		errs = append(errs, found...)
+		if errs = append(errs, found...); inQueue {
+			errs = append(errs, inGroup(t)...)
+		}
 	}
 	if h.kind.Operated != nil && h.kind.RunHere() && len(errs) == 0 {
 		errs, tried = h.tryMembers(ctx, job)

@@ -132,3 +132,89 @@ func TestJobsTakeNoWorkloadsOfOthers(t *testing.T) {
 		})
 	}
 }
+
+// templatesIn are the pod templates in an object, wherever they are.
+func templatesIn(value any) (out []map[string]any) {
+	switch x := value.(type) {
+	case []any:
+		for _, part := range x {
+			out = append(out, templatesIn(part)...)
+		}
+	case map[string]any:
+		if spec, is := x["spec"].(map[string]any); is && spec["containers"] != nil {
+			return []map[string]any{x}
+		}
+		for _, part := range x {
+			out = append(out, templatesIn(part)...)
+		}
+	}
+	return out
+}
+
+// Pods of a job of any kind that name a group of their own, in whatever way, start as the job is admitted
+// all the same, which is said; a group that Kubernetes would hold them for is refused with the field.
+func TestJobsWithGroupsOfTheirOwn(t *testing.T) {
+	handlers := serveWith(t, webhook.Options{}, nil, nil, world()...)
+	cells := map[string]struct {
+		field, key, says string
+	}{
+		"scheduler plugins":       {"labels", "scheduling.x-k8s.io/pod-group", "label scheduling.x-k8s.io/pod-group of pods has no effect"},
+		"older scheduler plugins": {"labels", "pod-group.scheduling.sigs.k8s.io", "label pod-group.scheduling.sigs.k8s.io of pods has no effect"},
+		"kueue":                   {"labels", "kueue.x-k8s.io/pod-group-name", "label kueue.x-k8s.io/pod-group-name of pods has no effect"},
+		"volcano":                 {"annotations", "scheduling.k8s.io/group-name", "annotation scheduling.k8s.io/group-name of pods has no effect"},
+		"volcano, newer":          {"annotations", "scheduling.volcano.sh/group-name", "annotation scheduling.volcano.sh/group-name of pods has no effect"},
+		"none":                    {},
+		"kubernetes":              {"spec", "schedulingGroup", "spec.schedulingGroup: Forbidden: its pods would wait for that group, and the pods of a queued job start together as it is admitted: remove it"},
+	}
+	for path, sample := range samples(t) {
+		if strings.HasSuffix(path, "-trainjob") {
+			continue // its pods are those of a runtime, and judged as these are
+		}
+		for name, cell := range cells {
+			t.Run(strings.TrimPrefix(path, "/validate-")+"/"+name, func(t *testing.T) {
+				o := encode(t, sample)
+				meta, _ := o["metadata"].(map[string]any)
+				meta["namespace"], meta["name"], meta["labels"] = "blue", "o", map[string]any{"kueue.x-k8s.io/queue-name": "default-queue"}
+				inside := templatesIn(o)
+				if len(inside) == 0 {
+					t.Fatal("it has no templates")
+				}
+				for _, template := range inside {
+					var value any = "mine"
+					at := "metadata"
+					if cell.field == "spec" {
+						spec, _ := template["spec"].(map[string]any)
+						spec[cell.key] = map[string]any{"podGroupName": "mine"}
+						continue
+					}
+					if cell.field == "" {
+						continue
+					}
+					inner, is := template[at].(map[string]any)
+					if !is {
+						inner = map[string]any{}
+						template[at] = inner
+					}
+					notes, is := inner[cell.field].(map[string]any)
+					if !is {
+						notes = map[string]any{}
+						inner[cell.field] = notes
+					}
+					notes[cell.key] = value
+				}
+				r := send(t, handlers, ask{path: path, new: string(text(t, o))})
+				warned := strings.Join(r.Warnings, "\n")
+				switch {
+				case cell.field == "spec":
+					if r.Allowed || !strings.Contains(r.Message, cell.says) {
+						t.Errorf("allowed is %v: %s", r.Allowed, r.Message)
+					}
+				case !r.Allowed:
+					t.Errorf("it is refused: %s", r.Message)
+				case cell.says == "" && strings.Contains(warned, "in no other group"), !strings.Contains(warned, cell.says):
+					t.Errorf("it warns %q, want %q", warned, cell.says)
+				}
+			})
+		}
+	}
+}

@@ -6,9 +6,11 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
 )
 
 // unheeded tells of what a job asks Kueue for and does not get here. It runs all the
@@ -33,7 +35,38 @@ func unheededPlaces(r jobs.Adapter, is jobs.Object) []string {
 	for i := range facts.PodSets {
 		templates = append(templates, jobs.PodTemplate{Template: &facts.PodSets[i].Template})
 	}
-	return placesOf(templates)
+	return append(placesOf(templates), groupsOf(templates)...)
+}
+
+// groupsOf tells of groups that pods of a job name besides: they start together with its other pods, as
+// it was admitted, and are in no group.
+func groupsOf(templates []jobs.PodTemplate) (out []string) {
+	found := map[string]bool{}
+	for _, t := range templates {
+		for _, key := range pod.GroupLabels() {
+			if t.Template.Labels[key] != "" {
+				found["label "+key] = true
+			}
+		}
+		for _, key := range pod.GroupAnnotations() {
+			if t.Template.Annotations[key] != "" {
+				found["annotation "+key] = true
+			}
+		}
+	}
+	for _, what := range slices.Sorted(maps.Keys(found)) {
+		out = append(out, what+" of pods has no effect: the pods of a queued job start together as it is admitted, in no other group")
+	}
+	return out
+}
+
+// inGroup refuses pods of a job that Kubernetes would hold until a group of its own can start.
+func inGroup(t jobs.PodTemplate) field.ErrorList {
+	if t.Template.Spec.SchedulingGroup == nil {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(field.NewPath(t.Path, "spec", "schedulingGroup"),
+		"its pods would wait for that group, and the pods of a queued job start together as it is admitted: remove it")}
 }
 
 // placesOf does so for templates.

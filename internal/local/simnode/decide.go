@@ -120,7 +120,8 @@ func advance(f Facts, s script, st *corev1.PodStatus) time.Time {
 		return time.Time{}
 	}
 	st.Phase = corev1.PodPending
-	if initialized {
+	waits := slices.ContainsFunc(f.Pod.Spec.Containers, func(c corev1.Container) bool { return s.acts[c.Name].waits != nil })
+	if initialized && !waits {
 		st.Phase = corev1.PodRunning
 	}
 	for _, c := range f.Pod.Spec.Containers {
@@ -227,6 +228,10 @@ func overdue(pod *corev1.Pod, now time.Time) bool {
 // advanceContainer moves one container on: started, ended, waiting to be
 // restarted, started again.
 func advanceContainer(f Facts, a act, restart corev1.RestartPolicy, cs *corev1.ContainerStatus) (wake time.Time) {
+	if a.waits != nil {
+		cs.State = corev1.ContainerState{Waiting: a.waits}
+		return time.Time{}
+	}
 	if r := cs.State.Running; r != nil {
 		end, endless := endOf(f, a, cs)
 		if endless {
@@ -237,7 +242,7 @@ func advanceContainer(f Facts, a act, restart corev1.RestartPolicy, cs *corev1.C
 		}
 		code := a.code(cs.RestartCount)
 		cs.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-			ExitCode: code, Reason: exitReason(code),
+			ExitCode: code, Reason: a.reason(code), Message: a.broken,
 			StartedAt: r.StartedAt, FinishedAt: metav1.NewTime(end), ContainerID: cs.ContainerID,
 		}}
 		if restarts(restart, code) {
@@ -429,6 +434,14 @@ func newContainerStatus(pod *corev1.Pod, c corev1.Container) corev1.ContainerSta
 
 func containerID(pod *corev1.Pod, name string, restart int32) string {
 	return fmt.Sprintf("simulated://%s/%s/%d", pod.UID, name, restart)
+}
+
+// reason is what the runtime calls such an end.
+func (a act) reason(code int32) string {
+	if a.broken != "" {
+		return "StartError"
+	}
+	return exitReason(code)
 }
 
 func exitReason(code int32) string {

@@ -134,6 +134,30 @@ func TestLivesOfPods(t *testing.T) {
 			newPod(command("sleep", "10"), annotated(AnnotationExitCode, "1")), 1,
 			[]string{"500ms Running ready main:up", "10.5s Failed main:Error"},
 		},
+		"no image": {
+			"a registry that exists nowhere has none, and a kubelet tries for ever",
+			newPod(func(p *corev1.Pod) { p.Spec.Containers[0].Image = "registry.invalid/x:1" }), 1,
+			[]string{"500ms Pending main:ImagePullBackOff"},
+		},
+		"no image of an init container": {
+			"so the others wait",
+			newPod(inits("true"), func(p *corev1.Pod) { p.Spec.InitContainers[0].Image = "registry.invalid/x:1" }), 1,
+			[]string{"500ms Pending main:PodInitializing init-0:ImagePullBackOff"},
+		},
+		"no command": {
+			"the runtime cannot start it",
+			newPod(command("/nonexistent/train")), 1,
+			[]string{"500ms Running ready main:up", "500ms Failed main:StartError"},
+		},
+		"no command, again and again": {
+			"it is tried again, as one that crashes",
+			newPod(policy(corev1.RestartPolicyOnFailure), command("/nonexistent/train")), 1,
+			[]string{
+				"500ms Running ready main:up", "500ms Running ready main:up again", "500ms Running main:CrashLoopBackOff again",
+				"10.5s Running ready main:up again", "10.5s Running main:CrashLoopBackOff again",
+				"30.5s Running ready main:up again", "30.5s Running main:CrashLoopBackOff again",
+			},
+		},
 		"forever": {
 			"a server never ends",
 			newPod(policy(corev1.RestartPolicyAlways)), 1,

@@ -14,7 +14,8 @@
 // finds a hostfile in a ConfigMap, as launchers of MPI do, begins when the pods are up that
 // are named there (hosts.go). A container ends with the
 // code that its command exits with, or with the one in mlbatch.dev/exit-code, else
-// with 0. The annotations are for containers and not for init containers. A deleted pod ends after 200 ms, or
+// with 0. An image of a registry below .invalid is nowhere to be pulled, and a command below
+// /nonexistent cannot be started. The annotations are for containers and not for init containers. A deleted pod ends after 200 ms, or
 // mlbatch.dev/stop-after, but at the latest when its grace period is over;
 // those are durations of the system and not divided. Containers that are
 // restarted wait as under a real kubelet.

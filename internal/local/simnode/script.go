@@ -55,6 +55,9 @@ type act struct {
 	runs time.Duration
 	exit int32
 	fails
+	// waits is why it never starts, nil if it does; broken, if set, why its command cannot be started.
+	waits  *corev1.ContainerStateWaiting
+	broken string
 }
 
 // fails are the runs that fail, where not all do: the first ones and those named, counted from
@@ -93,7 +96,7 @@ func read(pod *corev1.Pod, scale float64) (script, error) {
 	}
 	for _, c := range pod.Spec.InitContainers {
 		d, e := commandActs(slices.Concat(c.Command, c.Args), 0)
-		s.acts[c.Name] = act{runs: scaled(d, scale), exit: e}
+		s.acts[c.Name] = act{runs: scaled(d, scale), exit: e}.of(c)
 	}
 	for _, c := range pod.Spec.Containers {
 		d, e := commandActs(slices.Concat(c.Command, c.Args), unknownRun(pod.Spec.RestartPolicy))
@@ -103,7 +106,7 @@ func read(pod *corev1.Pod, scale float64) (script, error) {
 		if exits {
 			e = code
 		}
-		s.acts[c.Name] = act{scaled(d, scale), e, which}
+		s.acts[c.Name] = act{runs: scaled(d, scale), exit: e, fails: which}.of(c)
 	}
 	if v, ok := pod.Annotations[AnnotationStopAfter]; ok {
 		if s.stop, err = time.ParseDuration(v); err != nil || s.stop < 0 {
@@ -111,6 +114,31 @@ func read(pod *corev1.Pod, scale float64) (script, error) {
 		}
 	}
 	return s, nil
+}
+
+// nowhere ends the registries that exist nowhere, and nothing is below the folder nonexistent.
+// https://www.rfc-editor.org/rfc/rfc6761#section-6.4
+const (
+	nowhere     = ".invalid"
+	nonexistent = "/nonexistent/"
+)
+
+// cannotStart is the exit code of a container whose command the runtime could not start.
+const cannotStart = 128
+
+// of is what a container does whose image or command may not be there, where one can tell.
+func (a act) of(c corev1.Container) act {
+	if registry, _, _ := strings.Cut(c.Image, "/"); strings.HasSuffix(registry, nowhere) {
+		a.waits = &corev1.ContainerStateWaiting{
+			Reason:  "ImagePullBackOff",
+			Message: fmt.Sprintf("Back-off pulling image %q: dial tcp: lookup %s: no such host", c.Image, registry),
+		}
+	}
+	if words := slices.Concat(c.Command, c.Args); len(words) > 0 && strings.HasPrefix(words[0], nonexistent) {
+		a.broken = fmt.Sprintf("exec: %q: stat %s: no such file or directory", words[0], words[0])
+		a.runs, a.exit, a.fails = 0, cannotStart, fails{}
+	}
+	return a
 }
 
 func runForOf(pod *corev1.Pod) (d time.Duration, given bool, err error) {

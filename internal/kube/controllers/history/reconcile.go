@@ -220,7 +220,7 @@ func (r *reconciler) goesOn(ctx context.Context, w *kueue.Workload) (bool, error
 	}
 	if convert.OfGroup(w) {
 		var pods corev1.PodList
-		if err := r.Live.List(ctx, &pods, client.InNamespace(w.Namespace), client.MatchingLabels{kueue.PodGroupNameLabel: w.Name}); err != nil {
+		if err := r.Live.List(ctx, &pods, client.InNamespace(w.Namespace), client.MatchingLabels{kueue.ManagedLabel: "true", kueue.PodGroupNameLabel: w.Name}); err != nil {
 			return false, fmt.Errorf("list pods of group %s/%s: %w", w.Namespace, w.Name, err)
 		}
 		for i := range pods.Items {

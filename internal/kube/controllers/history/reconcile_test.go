@@ -175,7 +175,7 @@ func TestWhatEnds(t *testing.T) {
 	group := func(w *kueue.Workload) {
 		w.OwnerReferences, w.Annotations[kueue.IsGroupWorkloadAnnotation], w.Name = nil, "true", "pair"
 	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "pair-0", Labels: map[string]string{kueue.PodGroupNameLabel: "pair"}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "pair-0", Labels: map[string]string{kueue.ManagedLabel: "true", kueue.PodGroupNameLabel: "pair"}}}
 	for name, tc := range map[string]struct {
 		why     string
 		w       *kueue.Workload

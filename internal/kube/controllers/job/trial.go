@@ -14,10 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 const (
@@ -144,34 +147,75 @@ func (r *reconciler) refusal(ctx context.Context, s *facts) (string, error) {
 	return r.nameTaken(ctx, s)
 }
 
-// nameTaken says of which member of a job that is run here another object has the name; "" of
-// none.
+// nameTaken says of which object that a job run here needs another one has the name; "" of none.
 func (r *reconciler) nameTaken(ctx context.Context, s *facts) (string, error) {
-	k := r.kind
-	if k == nil || k.Operated == nil || !k.RunHere() {
-		return "", nil
-	}
-	plan, err := k.Operated.Compile(s.job)
-	if err != nil {
-		return "", nil //nolint:nilerr // its operator tells of it
-	}
-	for i := range plan.Roles {
-		role, gvk := &plan.Roles[i], corev1.SchemeGroupVersion.WithKind("Pod")
-		if plan.MakeOf(role.Name) != nil {
-			if len(k.Operated.Children) != 1 {
-				continue
-			}
-			gvk = k.Operated.Children[0].GVK
-		}
-		if role.Remote || role.Floating || role.Count == 0 {
-			continue
-		}
-		taken, err := r.another(ctx, s, gvk, role.Expand(role.Member, 0))
+	for _, x := range r.needed(s) {
+		taken, err := r.another(ctx, s, x.gvk, x.name)
 		if taken || err != nil {
-			return fmt.Sprintf("there is another %s %s, which is not this job's: delete it, or give the job another name", gvk.Kind, role.Expand(role.Member, 0)), err
+			return fmt.Sprintf("there is another %s %s, which is not this job's: delete it, or give the job another name", x.gvk.Kind, x.name), err
 		}
 	}
 	return "", nil
+}
+
+// thing is an object by its kind and name.
+type thing struct {
+	gvk  schema.GroupVersionKind
+	name string
+}
+
+// needed are objects without which a job that is run here does not begin: the first member of each
+// role, and what it has beside them.
+func (r *reconciler) needed(s *facts) (out []thing) {
+	k := r.kind
+	if k == nil || k.Operated == nil || !k.RunHere() {
+		return nil
+	}
+	plan, err := k.Operated.Compile(s.job)
+	if err != nil {
+		return nil // its operator tells of it
+	}
+	for i := range plan.Roles {
+		role := &plan.Roles[i]
+		if role.Remote || role.Floating || role.Count == 0 {
+			continue
+		}
+		if gvk, known := r.memberKind(plan, role); known {
+			out = append(out, thing{gvk, role.Expand(role.Member, 0)})
+		}
+	}
+	if k.Operated.Artifacts == nil {
+		return out
+	}
+	artifacts, err := k.Operated.Artifacts(s.job, plan, &jobs.Standing{Now: s.now})
+	if err != nil {
+		return out // its operator tells of it
+	}
+	for i := range artifacts {
+		a := &artifacts[i]
+		gvk, err := apiutil.GVKForObject(a.Object, r.opts.Client.Scheme())
+		if err == nil && !a.Yields && !a.Outlives {
+			out = append(out, thing{gvk, a.Object.GetName()})
+		}
+	}
+	return out
+}
+
+// memberKind is the kind of the members of a role; false if that cannot be told before they are made.
+func (r *reconciler) memberKind(plan *jobs.Plan, role *podplan.Role) (schema.GroupVersionKind, bool) {
+	makes := plan.MakeOf(role.Name)
+	if makes == nil {
+		return corev1.SchemeGroupVersion.WithKind("Pod"), true
+	}
+	if all := r.kind.Operated.Children; len(all) == 1 {
+		return all[0].GVK, true
+	}
+	o, err := makes(podplan.Member{Role: role.Name}, &podplan.Memory{}, nil)
+	if err != nil {
+		return schema.GroupVersionKind{}, false
+	}
+	gvk, err := apiutil.GVKForObject(o, r.opts.Client.Scheme())
+	return gvk, err == nil
 }
 
 // another reports whether there is an object of a name that is not the job's.

@@ -143,7 +143,7 @@ func (r *reconciler) deleteJob(ctx context.Context, w *kueue.Workload) error {
 
 func (r *reconciler) deleteGroup(ctx context.Context, w *kueue.Workload) error {
 	var pods corev1.PodList
-	if err := r.Client.List(ctx, &pods, client.InNamespace(w.Namespace), client.MatchingLabels{kueue.PodGroupNameLabel: w.Name}); err != nil {
+	if err := r.Client.List(ctx, &pods, client.InNamespace(w.Namespace), client.MatchingLabels{kueue.ManagedLabel: "true", kueue.PodGroupNameLabel: w.Name}); err != nil {
 		return fmt.Errorf("list pods of group %s/%s: %w", w.Namespace, w.Name, err)
 	}
 	for i := range pods.Items {

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	podgroup "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
 )
 
@@ -30,13 +31,23 @@ func GangGroups() []string {
 	return []string{podgroup.GroupVersion.Group, volcanoGroup, nativeGroup}
 }
 
+// GroupLabels and GroupAnnotations are those by which pods name a group that they start with.
+func GroupLabels() []string {
+	return []string{podgroup.PodGroupLabel, podgroup.OldPodGroupLabel, kueue.PodGroupNameLabel}
+}
+
+// GroupAnnotations are explained at [GroupLabels].
+func GroupAnnotations() []string {
+	return []string{"scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name"}
+}
+
 // Named is the PodGroup that a pod names in the way of another scheduler, by API group and
 // name; "" if it names none.
 func Named(p *corev1.Pod) (group, name string) {
 	if name := podgroup.Named(p.Labels); name != "" {
 		return podgroup.GroupVersion.Group, name
 	}
-	for _, key := range []string{"scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name"} {
+	for _, key := range GroupAnnotations() {
 		if name := p.Annotations[key]; name != "" {
 			return volcanoGroup, name
 		}
