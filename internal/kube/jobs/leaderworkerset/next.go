@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	api "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
@@ -102,7 +103,7 @@ func Next(w *World) (*Step, error) {
 	}
 	for _, g := range groups {
 		w.workersOf(s, g)
-		if set := g.resized(); set != nil {
+		if set := w.restored(g); set != nil {
 			s.Workers = append(s.Workers, set)
 			continue // what is missing of it, or too much, is not its pods' doing
 		}
@@ -169,15 +170,30 @@ func (w *World) groups(templates map[string]*Template) []*group {
 	return slices.SortedFunc(maps.Values(all), func(a, b *group) int { return int(a.index - b.index) })
 }
 
-// resized is the set of a group's workers with as many as the group has, if somebody changed that:
-// the group's quota is for all of them. nil leaves it.
-func (g *group) resized() *appsv1.StatefulSet {
-	if g.set == nil || g.template == nil || g.leader.DeletionTimestamp != nil || g.set.DeletionTimestamp != nil || ptr.Deref(g.set.Spec.Replicas, 1) == g.template.Size-1 {
+// restored is the set of a group's workers with as many as the group has, queued with it, if somebody
+// changed that: the group's quota is for all of them. nil leaves it.
+func (w *World) restored(g *group) *appsv1.StatefulSet {
+	if g.set == nil || g.template == nil || g.leader.DeletionTimestamp != nil || g.set.DeletionTimestamp != nil {
+		return nil
+	}
+	want := workers(w.Object, g.template, g.leader, g.index)
+	other := queuedOtherwise(&g.set.Spec.Template, &want.Spec.Template)
+	if !other && ptr.Deref(g.set.Spec.Replicas, 1) == *want.Spec.Replicas {
 		return nil
 	}
 	out := g.set.DeepCopy()
-	out.Spec.Replicas = new(g.template.Size - 1)
+	out.Spec.Replicas = want.Spec.Replicas
+	if other {
+		out.Spec.Template = want.Spec.Template
+	}
 	return out
+}
+
+// queuedOtherwise reports whether pods of a template would not be queued with their groups: who
+// writes to a StatefulSet finds in it by what StatefulSets of users are queued.
+func queuedOtherwise(is, want *corev1.PodTemplateSpec) bool {
+	return is.Annotations[kueue.PodSuspendingParentAnnotation] != want.Annotations[kueue.PodSuspendingParentAnnotation] ||
+		is.Labels[kueue.PodGroupNameLabel] != want.Labels[kueue.PodGroupNameLabel]
 }
 
 // ready reports whether all pods of a group are.
@@ -311,7 +327,8 @@ func remembered(members string) int32 {
 // adjusted is the StatefulSet of the leaders as it has to be; nil if it is.
 func adjusted(is, want *appsv1.StatefulSet, hash string) *appsv1.StatefulSet {
 	out := is.DeepCopy()
-	if revisionOf(&is.Spec.Template) != hash {
+	other := revisionOf(&is.Spec.Template) != hash || queuedOtherwise(&is.Spec.Template, &want.Spec.Template)
+	if other {
 		out.Spec.Template = want.Spec.Template
 		out.Labels = merged(out.Labels, want.Labels)
 	}
@@ -321,7 +338,7 @@ func adjusted(is, want *appsv1.StatefulSet, hash string) *appsv1.StatefulSet {
 		out.Spec.PersistentVolumeClaimRetentionPolicy = p
 	}
 	same := ptr.Deref(is.Spec.Replicas, 1) == ptr.Deref(out.Spec.Replicas, 1) && partitionOf(is) == partitionOf(out) &&
-		revisionOf(&is.Spec.Template) == hash && maps.Equal(is.Annotations, out.Annotations) &&
+		!other && maps.Equal(is.Annotations, out.Annotations) &&
 		(want.Spec.PersistentVolumeClaimRetentionPolicy == nil || ptr.Deref(is.Spec.PersistentVolumeClaimRetentionPolicy, appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{}) == *want.Spec.PersistentVolumeClaimRetentionPolicy)
 	if same {
 		return nil

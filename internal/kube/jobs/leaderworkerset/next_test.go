@@ -679,3 +679,29 @@ func TestMoreGroupsAreMadeForThoseThatMayNotBeMissing(t *testing.T) {
 		}
 	}
 }
+
+// TestStatefulSetsThatSomebodyWroteToAreQueuedWithTheirGroups: a webhook puts into a StatefulSet that
+// a user writes to by what those of users are queued; its pods would be of no group of the set.
+func TestStatefulSetsThatSomebodyWroteToAreQueuedWithTheirGroups(t *testing.T) {
+	f := newFake(t, parse(t, "{replicas: 2, leaderWorkerTemplate: {size: 2, restartPolicy: None, "+workerOnly+"}}"))
+	f.settle()
+	for of, is := range map[string]func() *appsv1.StatefulSet{
+		"the leaders": func() *appsv1.StatefulSet { return f.world.Leaders }, "workers": func() *appsv1.StatefulSet { return f.world.Sets["s-1"] },
+	} {
+		for what, write := range map[string]func(*corev1.PodTemplateSpec){
+			"parent": func(p *corev1.PodTemplateSpec) { p.Annotations[kueue.PodSuspendingParentAnnotation] = "statefulset" },
+			"group":  func(p *corev1.PodTemplateSpec) { p.Labels[kueue.PodGroupNameLabel] = "statefulset-s" },
+		} {
+			was := is().Spec.Template.DeepCopy()
+			write(&is().Spec.Template)
+			f.done = nil
+			f.step()
+			if diff := cmp.Diff(was, &is().Spec.Template); diff != "" {
+				t.Errorf("%s, %s (-was +is):\n%s", of, what, diff)
+			}
+			if f.step() {
+				t.Errorf("%s, %s: then %v", of, what, f.done)
+			}
+		}
+	}
+}
