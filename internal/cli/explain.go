@@ -316,7 +316,7 @@ func notRecorded(p Picture, j facts.Job, e *Explanation) {
 	switch {
 	case j.Message != "":
 		e.say("%s", j.Message)
-	case p.Other != nil && p.Now.Sub(created) >= recordedWithin:
+	case (p.Other != nil || !created.IsZero()) && p.Now.Sub(created) >= recordedWithin:
 		e.say("Either no controller runs, or it is set up to leave %ss alone (--kinds, or integrations of its configuration)", p.Asked.Kind)
 	}
 	e.Helps = "if this stays so, see whether the controller runs (mlbatch status) and what the object's events say (kubectl describe)"

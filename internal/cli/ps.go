@@ -85,7 +85,7 @@ func RowColumns(now time.Time, namespaces bool) []Column[Row] { //nolint:revive 
 		{Title: "USER", Wide: true, Text: func(r Row) string { return r.User }},
 		{Title: "CLUSTERQUEUE", Wide: true, Text: func(r Row) string { return r.ClusterQueue }},
 		{Title: "WORKLOAD", Wide: true, Text: func(r Row) string { return r.Workload }},
-		{Title: "WHERE, WHY", Text: where},
+		{Title: "WHERE, WHY", Text: func(r Row) string { return where(r, now) }},
 	}
 	if namespaces {
 		columns = append([]Column[Row]{{Title: "NAMESPACE", Text: func(r Row) string { return r.Namespace }}}, columns...)
@@ -101,7 +101,10 @@ func priorityOf(r Row) int32 {
 }
 
 // where is on which nodes a job runs, or why it does not.
-func where(r Row) string {
+func where(r Row, now time.Time) string {
+	if r.Reason == facts.ReasonNoWorkload && r.Message == "" && now.Sub(r.Created) >= recordedWithin {
+		return r.Reason + ": no controller has taken it up"
+	}
 	nodes := strings.Join(r.Nodes, ",")
 	if r.Trouble != "" {
 		return strings.TrimPrefix(nodes+": "+r.Trouble, ": ")

@@ -45,9 +45,24 @@ func submittedIn(t *testing.T, manifest string) submitted {
 // containers is where the containers of pods begin in a manifest, in a block or in braces.
 var containers = regexp.MustCompile(`(\n +(?:- )?|\{|, )containers:`)
 
+// images are those of containers in a manifest, in a block or in braces.
+var images = regexp.MustCompile(`image: [^\s,}]+`)
+
+// unpulled says in its words why an image that is nowhere does not come.
+const unpulled = "ImagePullBackOff"
+
+// namesakes are objects of others whose names jobs of the examples need, by the example.
+func namesakes() map[string]string {
+	return map[string]string{
+		"appwrapper": "Job wrapped", "statefulset": "Pod shards-served-0", "leaderworkerset": "Pod serve-0",
+		"pytorchjob": "Pod pytorch-train-master-0", "jobset": "Job jobset-train-leader-0", "mpijob": "ConfigMap mpi-train-config",
+		"raycluster": "Service ray-cluster-head-svc", "trainjob": "JobSet torch-train",
+	}
+}
+
 // TestNothingIsSilent: jobs of all kinds whose pods may not be made, one cause after the other, say so
-// each with that cause, in why and in ps, and doctor says it of all, and run once nothing is in their
-// way. None holds quota meanwhile.
+// each with that cause, in why and in ps, and doctor says it of all, and have pods once nothing is in
+// their way, which say that their image is nowhere. None holds quota before.
 func TestNothingIsSilent(t *testing.T) {
 	awaitEmpty(t, "blue", "red")
 	installRuntimes(t)
@@ -55,6 +70,7 @@ func TestNothingIsSilent(t *testing.T) {
 	manifests, of := longLived(t), map[string]submitted{}
 	for _, name := range slices.Sorted(maps.Keys(manifests)) {
 		of[name] = submittedIn(t, manifests[name])
+		manifests[name] = images.ReplaceAllString(manifests[name], "image: registry.invalid/work:1")
 		manifests[name] = containers.ReplaceAllStringFunc(manifests[name], func(at string) string {
 			begin := strings.TrimSuffix(at, "containers:")
 			if begin == "{" || begin == ", " {
@@ -67,27 +83,10 @@ func TestNothingIsSilent(t *testing.T) {
 		}
 		t.Cleanup(func() { _, _ = kubectl(t, "", manifests[name], "delete", "--ignore-not-found", "-n", "blue") })
 	}
-	var before corev1.Namespace
-	if err := admin.Get(t.Context(), client.ObjectKey{Name: "blue"}, &before); err != nil {
-		t.Fatal(err)
-	}
-	usual := "null"
-	if was := before.Labels["pod-security.kubernetes.io/enforce"]; was != "" {
-		usual = `"` + was + `"`
-	}
-	level := func(value string) {
-		t.Helper()
-		ns := &corev1.Namespace{}
-		ns.Name = "blue"
-		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"labels": {"pod-security.kubernetes.io/enforce": `+value+`}}}`))
-		if err := admin.Patch(withoutCancel(t), ns, patch); err != nil {
-			t.Fatal(err)
-		}
-	}
+	level := levels(t, "blue")
 	quota := "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: no-pods}\nspec: {hard: {pods: \"0\"}}\n"
 	account := "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: nobody-there}\n"
 	t.Cleanup(func() {
-		level(usual)
 		_, _ = kubectl(t, "", quota, "delete", "--ignore-not-found", "-n", "blue")
 		_, _ = kubectl(t, "", account, "delete", "--ignore-not-found", "-n", "blue")
 	})
@@ -115,13 +114,7 @@ func TestNothingIsSilent(t *testing.T) {
 			}
 			eventually(t, name+" tells of "+cause.name, func() string { return tells(t, job, cause.says) })
 		}
-		eventually(t, "doctor tells of "+cause.name, func() string {
-			said, _ := cluster.Run(t.Context(), "doctor") // its exit code says that something was found
-			if said = strings.Join(strings.Fields(said), " "); !strings.Contains(said, "whose pods may not be made") || !strings.Contains(said, cause.says) {
-				return said
-			}
-			return ""
-		})
+		eventually(t, "doctor tells of "+cause.name, func() string { return diagnosed(t, "whose pods may not be made", cause.says) })
 		eventually(t, "none of them holds quota", func() string {
 			var ws kueue.WorkloadList
 			if err := admin.List(t.Context(), &ws, client.InNamespace("blue")); err != nil {
@@ -135,15 +128,100 @@ func TestNothingIsSilent(t *testing.T) {
 			return ""
 		})
 	}
-	level(usual)
+	level("")
 	for _, name := range slices.Sorted(maps.Keys(of)) {
-		if of[name].bySteps {
-			if out, err := kubectl(t, "", manifests[name], "delete", "--wait=false", "-n", "blue"); err != nil {
-				t.Fatalf("%v\n%s", err, out)
+		if of[name].bySteps { // who makes their pods would try again in minutes
+			must(manifests[name], "delete")
+			if out, err := kubectl(t, "alice", manifests[name], "apply", "--server-side", "-n", "blue"); err != nil {
+				t.Fatalf("%s: %v\n%s", name, err, out)
 			}
 		}
 	}
-	eventually(t, "they all run when nothing is in their way", func() string { return allRun(t, "blue", len(manifests)-3) })
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		eventually(t, name+" tells of an image that is nowhere", func() string { return tells(t, of[name], unpulled) })
+	}
+	eventually(t, "doctor tells of it", func() string { return diagnosed(t, "not start", unpulled) })
+}
+
+// levels sets the level of PodSecurity of a namespace; "" is the usual one, to which it goes back.
+func levels(t *testing.T, namespace string) func(string) {
+	t.Helper()
+	admin := user(t, "")
+	var before corev1.Namespace
+	if err := admin.Get(t.Context(), client.ObjectKey{Name: namespace}, &before); err != nil {
+		t.Fatal(err)
+	}
+	usual := "null"
+	if was := before.Labels["pod-security.kubernetes.io/enforce"]; was != "" {
+		usual = `"` + was + `"`
+	}
+	set := func(value string) {
+		t.Helper()
+		if value == "" {
+			value = usual
+		}
+		ns := &corev1.Namespace{}
+		ns.Name = namespace
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"labels": {"pod-security.kubernetes.io/enforce": `+value+`}}}`))
+		if err := admin.Patch(withoutCancel(t), ns, patch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { set("") })
+	return set
+}
+
+// diagnosed checks that doctor says all of these.
+func diagnosed(t *testing.T, says ...string) string {
+	t.Helper()
+	said, _ := cluster.Run(t.Context(), "doctor") // its exit code says that something was found
+	said = strings.Join(strings.Fields(said), " ")
+	for _, x := range says {
+		if !strings.Contains(said, x) {
+			return said
+		}
+	}
+	return ""
+}
+
+// TestTakenNamesAreTold: a job of any kind that needs an object whose name another's has says so, in why
+// and in ps.
+func TestTakenNamesAreTold(t *testing.T) {
+	awaitEmpty(t, "blue", "red")
+	installRuntimes(t)
+	admin, manifests := user(t, ""), longLived(t)
+	for name, text := range namesakes() {
+		kind, of, _ := strings.Cut(text, " ")
+		spec, version := "", map[string]string{"Job": "batch/v1", "JobSet": "jobset.x-k8s.io/v1alpha2"}[kind]
+		switch kind {
+		case "Pod":
+			spec = "spec: {nodeSelector: {nowhere: here}, containers: [{name: c, image: busybox}]}"
+		case "Job":
+			spec = "spec: {suspend: true, template: {spec: {nodeSelector: {nowhere: here}, restartPolicy: Never, containers: [{name: c, image: busybox}]}}}"
+		case "JobSet":
+			spec = "spec: {replicatedJobs: [{name: a, template: {spec: {template: {spec: {nodeSelector: {nowhere: here}, restartPolicy: Never, containers: [{name: c, image: busybox}]}}}}}]}"
+		case "Service":
+			spec = "spec: {ports: [{port: 80}]}"
+		}
+		if version == "" {
+			version = "v1"
+		}
+		create(t, admin, fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata: {name: %s, labels: {kueue.x-k8s.io/queue-name: default-queue}}\n%s\n", version, kind, of, spec), "blue")
+		if out, err := kubectl(t, "alice", manifests[name], "apply", "--server-side", "-n", "blue"); err != nil {
+			t.Fatalf("%s: %v\n%s", name, err, out)
+		}
+		t.Cleanup(func() { _, _ = kubectl(t, "", manifests[name], "delete", "--ignore-not-found", "-n", "blue") })
+	}
+	eventually(t, "they all tell of it", func() string {
+		var silent []string
+		for _, name := range slices.Sorted(maps.Keys(namesakes())) {
+			_, of, _ := strings.Cut(namesakes()[name], " ")
+			if not := tells(t, submittedIn(t, manifests[name]), of); not != "" {
+				silent = append(silent, name+": "+not)
+			}
+		}
+		return strings.Join(silent, "\n")
+	})
 }
 
 // tells checks that a job says a cause wherever people look.
