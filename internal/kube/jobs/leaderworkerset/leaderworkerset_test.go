@@ -286,10 +286,12 @@ func TestTPUs(t *testing.T) {
 		{"and no host of others", pod(1, led, "true", parts, "2", policy, "LeaderExcluded"), hosts(1, 2), "0"},
 	} {
 		id := Identify(tc.pod, "blue")
-		want := map[string][]corev1.EnvVar{"serve": {
-			{Name: "TPU_WORKER_HOSTNAMES", Value: tc.hosts}, {Name: "TPU_WORKER_ID", Value: tc.index}, {Name: "TPU_NAME", Value: "s-1"},
-			{Name: "TPU_PROCESS_ADDRESSES", Value: strings.ReplaceAll(tc.hosts, ",", ":8476,") + ":8476"}, {Name: "TPU_PROCESS_PORT", Value: "8476"},
-		}}
+		want := map[string][]corev1.EnvVar{
+			"serve": {
+				{Name: "TPU_WORKER_HOSTNAMES", Value: tc.hosts}, {Name: "TPU_WORKER_ID", Value: tc.index}, {Name: "TPU_NAME", Value: "s-1"},
+				{Name: "TPU_PROCESS_ADDRESSES", Value: strings.ReplaceAll(tc.hosts, ",", ":8476,") + ":8476"}, {Name: "TPU_PROCESS_PORT", Value: "8476"},
+			},
+		}
 		if diff := cmp.Diff(want, id.TPUEnv); diff != "" {
 			t.Errorf("%s: (-want +got):\n%s", tc.why, diff)
 		}
