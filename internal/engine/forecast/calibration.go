@@ -14,13 +14,18 @@ import (
 // of estimate.
 type Calibration struct {
 	cells map[cell]*correction
+	// came and waited are what the estimates of jobs that just came have in common, and those of
+	// jobs that have waited already. The latter are no fair choice of those who came: what they
+	// wait for takes long, and futures of what takes long differ most.
+	came, waited correction
 }
 
 // cell is estimates that are corrected alike: by how far off they are, and how large the
 // jobs are.
 type cell struct{ wait, size int }
 
-// correction is that of the estimates in a cell, for P50 and P90.
+// correction is what was learned of some estimates, for P50 and P90. What is told is corrected by that
+// of the cell and by what is common to the jobs that came, or have waited.
 type correction struct{ by [2]factor }
 
 // factor is the natural logarithm of what waits are multiplied by, and what became of
@@ -30,21 +35,24 @@ type factor struct {
 	right, wrong int
 }
 
-func newCorrection() *correction {
-	return &correction{by: [2]factor{{log: first50}, {log: first90}}}
-}
-
 // levels are how often estimates are to be right.
 func levels() [2]float64 { return [2]float64{0.5, 0.9} }
 
-// first50 and first90 are the factors as long as nothing became of any estimate: those at which
-// worlds settle in which jobs keep coming. Futures differ more than what comes of them does.
-const first50, first90 = 0, -0.2
+// begins are the corrections as long as nothing became of any estimate, for jobs that have waited
+// already and for others: those at which worlds settle in which jobs keep coming. Futures differ
+// more than what comes of them does.
+func begins(waited bool) [2]float64 { //nolint:revive // a fact
+	if waited {
+		return [2]float64{-0.1, -0.33}
+	}
+	return [2]float64{0, -0.18}
+}
 
-// pace is how far a step goes at most, and crowd how many outcomes make two thirds of one.
+// pace is how far a step goes at most for estimates alike, commonPace for what those have in common
+// that came, or waited; crowd is how many outcomes make two thirds of a step.
 const (
-	pace  = 0.12
-	crowd = 5
+	pace, commonPace = 0.12, 0.04
+	crowd            = 5
 )
 
 // offset is added to waits before they are multiplied: an estimate of none can be wrong,
@@ -69,16 +77,28 @@ func cellOf(raw Estimate, gpus int64) cell {
 	return c
 }
 
-// Correct is an estimate for a job of that many GPUs as it is given to people.
-func (c *Calibration) Correct(raw Estimate, gpus int64) Estimate {
-	e := c.cells[cellOf(raw, gpus)]
-	if e == nil {
-		e = newCorrection()
+// Correct is an estimate for a job of that many GPUs, which has waited already or has just come, as
+// it is given to people.
+func (c *Calibration) Correct(raw Estimate, gpus int64, waited bool) Estimate { //nolint:revive // a fact
+	logs, common := begins(waited), c.common(waited)
+	alike := c.cells[cellOf(raw, gpus)]
+	for i := range logs {
+		logs[i] += common.by[i].log
+		if alike != nil {
+			logs[i] += alike.by[i].log
+		}
 	}
-	out := Estimate{P50: stretch(raw.P50, e.by[0].log), P90: stretch(raw.P90, e.by[1].log)}
+	out := Estimate{P50: stretch(raw.P50, logs[0]), P90: stretch(raw.P90, logs[1])}
 	out.P90 = max(out.P90, out.P50)
 	out.Passed = raw.Passed
 	return out
+}
+
+func (c *Calibration) common(waited bool) *correction { //nolint:revive // a fact
+	if waited {
+		return &c.waited
+	}
+	return &c.came
 }
 
 func stretch(wait time.Duration, log float64) time.Duration {
@@ -94,6 +114,8 @@ type Outcome struct {
 	// Raw is the estimate before it was corrected, GPUs those of its job.
 	Raw  Estimate
 	GPUs int64
+	// Waited says that the job had waited already when it was given.
+	Waited bool
 	// P90 says that it is about P90, otherwise about P50; InTime that the job started up to
 	// then.
 	P90, InTime bool
@@ -106,30 +128,41 @@ func (c *Calibration) Learn(outcomes []Outcome) {
 	}
 	for _, o := range outcomes {
 		at := cellOf(o.Raw, o.GPUs)
-		e := c.cells[at]
-		if e == nil {
-			e = newCorrection()
-			c.cells[at] = e
+		alike := c.cells[at]
+		if alike == nil {
+			alike = &correction{}
+			c.cells[at] = alike
 		}
-		f := &e.by[0]
-		if o.P90 {
-			f = &e.by[1]
-		}
-		if o.InTime {
-			f.right++
-		} else {
-			f.wrong++
-		}
+		alike.count(o)
+		c.common(o.Waited).count(o)
 	}
 	for _, e := range c.cells { // each alone
-		for i := range e.by {
-			e.by[i].step(levels()[i])
-		}
+		e.step(pace)
+	}
+	c.came.step(commonPace)
+	c.waited.step(commonPace)
+}
+
+func (c *correction) count(o Outcome) {
+	f := &c.by[0]
+	if o.P90 {
+		f = &c.by[1]
+	}
+	if o.InTime {
+		f.right++
+	} else {
+		f.wrong++
 	}
 }
 
-// step moves a factor that is to be right so often.
-func (f *factor) step(level float64) {
+func (c *correction) step(pace float64) {
+	for i := range c.by {
+		c.by[i].step(levels()[i], pace)
+	}
+}
+
+// step moves a factor that is to be right so often, by so much at most.
+func (f *factor) step(level, pace float64) {
 	n := float64(f.right + f.wrong)
 	if n == 0 {
 		return

@@ -163,6 +163,39 @@ func TestAskingChangesNothing(t *testing.T) {
 	}
 }
 
+// TestThoseWhoWaitAreCorrectedApart: where estimates of jobs that came are right and those of jobs
+// that have waited are twice what it takes, both become right.
+func TestThoseWhoWaitAreCorrectedApart(t *testing.T) {
+	var c forecast.Calibration
+	raw := forecast.Estimate{P50: 30 * time.Minute, P90: 55 * time.Minute}
+	in, n := map[bool]float64{}, 0.0
+	for i := range 6000 {
+		var known []forecast.Outcome
+		for _, waited := range []bool{false, true} {
+			wait := time.Duration((i*7919)%60+1) * time.Minute // 1 to 60 minutes, each as often
+			if waited {
+				wait /= 2
+			}
+			said := c.Correct(raw, 1, waited)
+			if i >= 3000 && wait <= said.P90 {
+				in[waited]++
+			}
+			known = append(known,
+				forecast.Outcome{Raw: raw, GPUs: 1, Waited: waited, InTime: wait <= said.P50},
+				forecast.Outcome{Raw: raw, GPUs: 1, Waited: waited, P90: true, InTime: wait <= said.P90})
+		}
+		if i >= 3000 {
+			n++
+		}
+		c.Learn(known)
+	}
+	for waited, right := range in {
+		if part := right / n; part < 0.87 || part > 0.93 {
+			t.Errorf("P90 is right in %.3f; waited: %v", part, waited)
+		}
+	}
+}
+
 // TestCalibrationMakesEstimatesRight: whatever the estimates are, after some hundreds those
 // for 9 in 10 are right 9 times in 10, and those for one in two every other time.
 func TestCalibrationMakesEstimatesRight(t *testing.T) {
@@ -178,7 +211,7 @@ func TestCalibrationMakesEstimatesRight(t *testing.T) {
 		var in50, in90, n int
 		for i := range 3000 {
 			wait := time.Duration((i*7919)%100+1) * time.Minute // 1 to 100 minutes, each as often
-			said := c.Correct(tc.raw, 1)
+			said := c.Correct(tc.raw, 1, false)
 			if i >= 1000 {
 				n++
 				if wait <= said.P50 {

@@ -32,6 +32,7 @@ type wait struct {
 type said struct {
 	at        time.Time
 	gpus      int64
+	waited    bool // already, when it was given
 	raw, told Estimate
 	// started is when the job did, zero while it has not; void says that it never will.
 	started time.Time
@@ -91,13 +92,25 @@ func (f *Forecaster) Look(q Question) (map[core.Key]Estimate, error) {
 	if err != nil {
 		return nil, err
 	}
+	return f.say(raw, q.Now, func(k core.Key) int64 { return q.Jobs(k).GPUs }), nil
+}
+
+// say corrects estimates, and remembers what was said.
+func (f *Forecaster) say(raw map[core.Key]Estimate, now time.Time, gpus func(core.Key) int64) map[core.Key]Estimate {
 	out := make(map[core.Key]Estimate, len(raw))
 	for _, k := range slices.SortedFunc(maps.Keys(raw), core.Key.Compare) {
-		gpus := q.Jobs(k).GPUs
-		out[k] = f.overdue(k, q.Now).stretch(f.learned.Correct(raw[k], gpus))
-		f.remember(k, &said{at: q.Now, gpus: gpus, raw: raw[k], told: out[k]})
+		s := &said{at: now, waited: f.waited(k, now), gpus: gpus(k), raw: raw[k]}
+		s.told = f.overdue(k, now).stretch(f.learned.Correct(s.raw, s.gpus, s.waited))
+		out[k] = s.told
+		f.remember(k, s)
 	}
-	return out, nil
+	return out
+}
+
+// waited says whether a workload had an estimate long enough ago for this one to be another.
+func (f *Forecaster) waited(k core.Key, now time.Time) bool {
+	w := f.waiting[k]
+	return w != nil && now.Sub(w.since) >= leastPause
 }
 
 // overdue is by how much more a wait has taken than was said of it.
@@ -135,7 +148,7 @@ func (f *Forecaster) Suppose(q Question) (Estimate, error) {
 	if err != nil {
 		return Estimate{}, err
 	}
-	return f.learned.Correct(raw[q.Also.Key], q.Jobs(q.Also.Key).GPUs), nil
+	return f.learned.Correct(raw[q.Also.Key], q.Jobs(q.Also.Key).GPUs, false), nil
 }
 
 // remember keeps an estimate to learn from it: the first of a wait, and one whenever it
@@ -174,7 +187,7 @@ func (f *Forecaster) learn(now time.Time) {
 				continue
 			}
 			s.known[i] = true
-			known = append(known, Outcome{Raw: s.raw, GPUs: s.gpus, P90: i == 1, InTime: waited <= until})
+			known = append(known, Outcome{Raw: s.raw, GPUs: s.gpus, Waited: s.waited, P90: i == 1, InTime: waited <= until})
 			if waited <= until {
 				f.tally.Right[i]++
 			} else {

@@ -153,6 +153,33 @@ func TestRuntimesRemember(t *testing.T) {
 	}
 }
 
+// TestOutlived: a job that has outlived all of which much is known goes on for about as long again,
+// and not for as long as any job might; where hardly anything is known, it might.
+func TestOutlived(t *testing.T) {
+	median := func(known int) time.Duration {
+		var r Runtimes
+		j := Job{Classes: []string{"x", ""}}
+		for i := range known {
+			r.Ended(j, time.Duration(i%20+1)*time.Minute)
+		}
+		var left []time.Duration
+		for i := range 200 {
+			left = append(left, r.Remaining(j, 30*time.Minute, (float64(i)+0.5)/200))
+		}
+		slices.Sort(left)
+		return left[100]
+	}
+	if m := median(200); m < 20*time.Minute || m > 45*time.Minute {
+		t.Errorf("after half an hour, longer than 200 others, it is thought to go on for %s", m)
+	}
+	if m := median(1); m < 2*time.Hour {
+		t.Errorf("one that ended in a minute says little of one that runs for half an hour, which is thought to go on for %s", m)
+	}
+	if got := outlived(24*time.Hour, 1-1e-9); got != 96*time.Hour {
+		t.Errorf("it is thought to take %s at most, four times what it took", got)
+	}
+}
+
 // TestServersDoNotEnd: what does not end by itself runs beyond the horizon, whatever jobs like it
 // did, unless it has a limit.
 func TestServersDoNotEnd(t *testing.T) {
@@ -225,7 +252,7 @@ func TestStep(t *testing.T) {
 		"as said": {"nothing to correct", factor{right: 9, wrong: 1}, 0.9, 0},
 	} {
 		f := tc.f
-		f.step(tc.level)
+		f.step(tc.level, pace)
 		if math.Abs(f.log-tc.moves) > 1e-9 || f.right+f.wrong != 0 {
 			t.Errorf("%s: moved by %v, want %v: %s", name, f.log, tc.moves, tc.why)
 		}
@@ -233,7 +260,7 @@ func TestStep(t *testing.T) {
 	f := factor{}
 	for range 10_000 {
 		f.wrong = 100
-		f.step(0.9)
+		f.step(0.9, pace)
 	}
 	if f.log != farthest {
 		t.Errorf("after that many mistakes it is %v, want %v", f.log, farthest)

@@ -98,13 +98,16 @@ func (r *Runtimes) Remaining(j Job, ran time.Duration, u float64) time.Duration 
 }
 
 // total is how long it runs altogether. Each class has a say by the number of its jobs
-// that ran for longer than this one has: what u leaves over goes to the next wider one.
+// that ran for longer than this one has: what u leaves over goes to the next wider one, and in
+// the end to one that has outlived all that is known or, if that is little, to the prior.
 func (r *Runtimes) total(j Job, ran time.Duration, u float64) time.Duration {
+	most := 0
 	for _, name := range j.Classes {
 		c := r.classes[name]
 		if c == nil {
 			continue
 		}
+		most = max(most, len(c.sorted))
 		longer := c.sorted
 		if ran > 0 {
 			i, _ := slices.BinarySearch(c.sorted, ran+1)
@@ -115,7 +118,16 @@ func (r *Runtimes) total(j Job, ran time.Duration, u float64) time.Duration {
 			return longer[min(int(u*float64(len(longer))), len(longer)-1)]
 		}
 	}
+	if ran > 0 && spread(u, "outlived") < float64(most)/float64(most+doubt) {
+		return outlived(ran, u)
+	}
 	return prior(ran, u)
+}
+
+// outlived is a total runtime of a job that ran for longer than those that are known of: it is as
+// likely to go on for as long again as to end before.
+func outlived(ran time.Duration, u float64) time.Duration {
+	return time.Duration(min(float64(ran)/(1-u), float64(max(longestRun, 4*ran))))
 }
 
 // known is how many runtimes the closest class of a job has that has any.
