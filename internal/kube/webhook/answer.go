@@ -19,11 +19,12 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 )
 
-// answer allows what has no errors. Otherwise it refuses in the form in which
-// the API server refuses by itself, so that kubectl shows the fields.
-func answer(req admission.Request, errs field.ErrorList) admission.Response {
+// answer allows what has no errors, with warnings of what becomes of it. Otherwise it refuses in
+// the form in which the API server refuses by itself, so that kubectl shows the fields, and warns
+// of none of it: what is refused becomes nothing.
+func answer(req admission.Request, errs field.ErrorList, warnings ...string) admission.Response {
 	if len(errs) == 0 {
-		return admission.Allowed("")
+		return admission.Allowed("").WithWarnings(warnings...)
 	}
 	name := req.Name
 	if name == "" {

@@ -219,7 +219,7 @@ func (h *jobHandler) validate(ctx context.Context, req admission.Request) admiss
 	if err != nil {
 		return failed(err)
 	}
-	return answer(req, errs).WithWarnings(warnings...).WithWarnings(tried...)
+	return answer(req, errs, warnings...).WithWarnings(tried...)
 }
 
 // tooMuch refuses a job that is one too many for its namespace, now that it counts,

@@ -166,12 +166,14 @@ func (h *setHandler) validate(ctx context.Context, req admission.Request) admiss
 	if is.Labels[kueue.QueueNameLabel] != "" {
 		warnings = slices.Concat(warnings, leaderworkerset.Warnings(is), placesOf(leaderworkerset.Templates(is)), h.otherSchedulers(is))
 	}
+	var said []string // when its pods were tried
 	if errs = append(errs, found...); was == nil && len(errs) == 0 {
 		warnings = append(warnings, h.never.tell(ctx, "LeaderWorkerSet", req.Namespace, is.Labels[kueue.QueueNameLabel], leaderworkerset.Of(is).PodSets(is.Name, 0))...)
-		tried, said := h.tryPods(ctx, is, req.Namespace)
-		errs, warnings = append(errs, tried...), append(warnings, said...)
+		var refused field.ErrorList
+		refused, said = h.tryPods(ctx, is, req.Namespace)
+		errs = append(errs, refused...)
 	}
-	return answer(req, errs).WithWarnings(warnings...)
+	return answer(req, errs, warnings...).WithWarnings(said...)
 }
 
 // otherSchedulers says which schedulers do not place the pods of a queued set.

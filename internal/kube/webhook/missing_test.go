@@ -69,6 +69,28 @@ func TestA4JobsComeBeforeTheirQueues(t *testing.T) {
 	}
 }
 
+// TestRefusedIsToldNothingElse: a first class for a job that runs is refused in the same words, whether
+// there is such a class or not, and nobody is told that the job is held until there is.
+func TestRefusedIsToldNothingElse(t *testing.T) {
+	const class = "kueue.x-k8s.io/priority-class: "
+	podJob := strings.Replace(jobComponent, "CLASS", "default-priority", 1)
+	there := &v1beta2.WorkloadPriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "there"}, Value: 3}
+	for kind, tc := range map[string]struct {
+		path string
+		make func(labels string) string
+	}{
+		"Job":        {validateJob, func(labels string) string { return job(labels, "", isRunning) }},
+		"AppWrapper": {validateWrapper, func(labels string) string { return wrapper("blue", labels, "false", podJob) }},
+	} {
+		for _, name := range []string{"there", "nowhere"} {
+			r := send(t, serve(t, nil, append(world(), there)...), ask{path: tc.path, old: tc.make(queueLabel), new: tc.make(queueLabel + ", " + class + name)})
+			if want := name + `": cannot be changed while the job is not suspended: delete the job and submit it anew`; r.Allowed || !strings.Contains(r.Message, want) || len(r.Warnings) > 0 {
+				t.Errorf("%s, a class that is %s: allowed is %v, %s; warnings %q", kind, name, r.Allowed, r.Message, r.Warnings)
+			}
+		}
+	}
+}
+
 // A4: where no job is queued, labels like ours belong to others.
 func TestA4OthersJobsAreNotChecked(t *testing.T) {
 	const nonsense = "kueue.x-k8s.io/queue-name: A_B, kueue.x-k8s.io/max-exec-time-seconds: never"

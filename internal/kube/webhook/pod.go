@@ -344,7 +344,7 @@ func (h *podHandler) validate(ctx context.Context, req admission.Request) admiss
 	if metav1.GetControllerOf(p) == nil && len(errs) == 0 {
 		warnings = append(warnings, h.never.tellOfPod(ctx, "Pod", req.Namespace, pod.Queue(p), &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: p.Labels, Annotations: p.Annotations}, Spec: p.Spec})...)
 	}
-	return answer(req, errs).WithWarnings(warnings...)
+	return answer(req, errs, warnings...)
 }
 
 // canBeLetGo refuses pods where the controller may not change any: with the first

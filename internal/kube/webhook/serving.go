@@ -185,7 +185,7 @@ func (h *servingHandler) validate(ctx context.Context, req admission.Request) ad
 	if len(errs) == 0 {
 		warnings = append(warnings, h.never.tellOfPod(ctx, h.kind.GVK.Kind, req.Namespace, queue, t)...)
 	}
-	return answer(req, errs).WithWarnings(warnings...)
+	return answer(req, errs, warnings...)
 }
 
 // template is that of the pods which an object makes.
