@@ -79,7 +79,7 @@ func cellOf(raw Estimate, gpus int64) cell {
 
 // Correct is an estimate for a job of that many GPUs, which has waited already or has just come, as
 // it is given to people.
-func (c *Calibration) Correct(raw Estimate, gpus int64, waited bool) Estimate { //nolint:revive // a fact
+func (c *Calibration) Correct(raw Estimate, gpus int64, waited bool) Estimate {
 	logs, common := begins(waited), c.common(waited)
 	alike := c.cells[cellOf(raw, gpus)]
 	for i := range logs {
