@@ -235,12 +235,11 @@ func takenName(ctx context.Context, c client.Reader, o client.Object, pods []cor
 		}
 		there := &metav1.PartialObjectMetadata{}
 		there.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(string(Pod)))
-		err := c.Get(ctx, types.NamespacedName{Namespace: set.Namespace, Name: name}, there)
-		if err := readable(err); err != nil {
+		if err := readable(c.Get(ctx, types.NamespacedName{Namespace: set.Namespace, Name: name}, there)); err != nil {
 			return nil, fmt.Errorf("read pod %s/%s: %w", set.Namespace, name, err)
 		}
-		if err != nil || metav1.IsControlledBy(there, set) {
-			return nil, nil
+		if there.UID == "" || metav1.IsControlledBy(there, set) {
+			return nil, nil // there is none, or it may not be read
 		}
 		return &corev1.Event{
 			InvolvedObject: corev1.ObjectReference{Kind: string(StatefulSet), Namespace: set.Namespace, Name: set.Name},

@@ -78,7 +78,8 @@ func TestTroubleOfPods(t *testing.T) {
 		"much to say":       {long, "pod a: ErrImagePull: " + strings.Repeat("x", longestTrouble-len("ErrImagePull: ")) + "..."},
 	} {
 		pods := []corev1.Pod{
-			{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Status: tc.is}, {ObjectMeta: metav1.ObjectMeta{Name: "0"}, Status: status(runs, nil)},
+			{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Status: tc.is},
+			{ObjectMeta: metav1.ObjectMeta{Name: "0"}, Status: status(runs, nil)},
 			{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: tc.is},
 		}
 		if got := troubleOf(pods); got != tc.want {

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -75,7 +74,7 @@ func TestNamesOfOthersAreTold(t *testing.T) {
 func objectOf(t *testing.T, gvk schema.GroupVersionKind) client.Object {
 	t.Helper()
 	made, err := scheme.For(kinds.All()).New(gvk)
-	o, is := runtime.Object(made).(client.Object)
+	o, is := made.(client.Object)
 	if err != nil || !is {
 		t.Fatalf("make a %s: %v", gvk.Kind, err)
 	}
