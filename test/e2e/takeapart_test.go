@@ -96,9 +96,6 @@ func TestTenantTakesNothingFromJobsOfAnyKind(t *testing.T) {
 		return alice.Patch(t.Context(), o.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(text)))
 	}
 	for _, o := range made(t, "blue") {
-		if metav1.GetControllerOf(o).Kind == "Pod" {
-			continue // the workers of a group, which whoever owns the group may take apart: they are counted all the same
-		}
 		called := o.GetKind() + " " + o.GetName() + " of " + metav1.GetControllerOf(o).Kind
 		err := patch(o, `{"metadata":{"ownerReferences":null,"labels":null}}`)
 		if apierrors.IsNotFound(err) {

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	leaderworkersetapi "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
@@ -89,8 +90,11 @@ func isPart(all jobs.Kinds) string {
 	for _, k := range wholes(all) {
 		owners = append(owners, "o.kind == '"+k.Kind+"' && o.apiVersion.startsWith('"+k.Group+"/')")
 	}
-	return countedTemplate + " || oldObject" + controllerOf + ".exists(o, " + strings.Join(owners, " || ") + ")"
+	return countedTemplate + " || oldObject" + controllerOf + ".exists(o, " + strings.Join(owners, " || ") + ") || " + ofALeader
 }
+
+// ofALeader is true of the StatefulSet of the workers of a LeaderWorkerSet, which goes with their leader.
+const ofALeader = "oldObject.metadata.?labels[?'" + leaderworkersetapi.NameLabel + "'].orValue('') != '' && oldObject" + controllerOf + ".exists(o, o.kind == 'Pod' && o.apiVersion == 'v1')"
 
 // What has to be as it was of a part, in CEL.
 const (
@@ -162,6 +166,9 @@ func (h *jobHandler) wholeOf(group string, o *unstructured.Unstructured) string 
 	owner := metav1.GetControllerOf(o)
 	if owner != nil && slices.Contains(wholes(h.kinds), schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()) {
 		return owner.Kind + " " + owner.Name
+	}
+	if set := o.GetLabels()[leaderworkersetapi.NameLabel]; set != "" && owner != nil && owner.APIVersion == "v1" && owner.Kind == "Pod" {
+		return leaderworkerset.GVK().Kind + " " + set
 	}
 	name, _, _ := unstructured.NestedString(o.Object, "spec", "template", "metadata", "annotations", kueue.WorkloadAnnotation)
 	if group != "apps" || name == "" {

@@ -475,7 +475,7 @@ func cannotStart(s facts, why error) step {
 }
 
 // observed is the status that tells whether the job's pods are all ready; nil if it says so already.
-func (s *facts) observed() *kueue.WorkloadStatus {
+func (s facts) observed() *kueue.WorkloadStatus {
 	return workloadlifecycle.ObservePods(s.workload, s.facts.Ready, s.lifecycle, s.readySince)
 }
 
