@@ -58,7 +58,7 @@ func TestWorkloadSpecRules(t *testing.T) {
 		"ClassGroup":  {why: "there are two", is: class("a.b", "PriorityClass", "high"), want: "group: Unsupported value"},
 		"ClassKind":   {why: "there are two", is: class("kueue.x-k8s.io", "Class", "high"), want: "kind: Unsupported value"},
 		"ClassName":   {why: "no object is called that", is: class("kueue.x-k8s.io", "WorkloadPriorityClass", "A"), want: "priorityClassRef.name"},
-		"NoValue":     {why: "A15: a class gives a priority", is: work("priorityClassRef: {group: kueue.x-k8s.io, kind: WorkloadPriorityClass, name: high}", ""), want: "spec.priority"},
+		"NoValue":     {why: "a class gives a priority", is: work("priorityClassRef: {group: kueue.x-k8s.io, kind: WorkloadPriorityClass, name: high}", ""), want: "spec.priority"},
 		"Gates":       {why: "at most 8", is: work("preemptionGates: "+many(9, "{name: g%d}"), ""), want: "preemptionGates: Too many"},
 		"GateTwice":   {why: "gates go by name", is: work("preemptionGates: [{name: a}, {name: a}]", ""), want: "Duplicate"},
 		"Constraints": {why: "at most three layers", is: topology("podsetSliceRequiredTopologyConstraints: " + many(4, "{topology: t%d, size: 1}")), want: "podsetSliceRequiredTopologyConstraints: Too many"},
@@ -68,7 +68,7 @@ func TestWorkloadSpecRules(t *testing.T) {
 	rulings{
 		"Source":    {why: "there are two, and none", is: work("priorityClassName: high, priorityClassSource: pods", ""), want: "priorityClassSource: Unsupported value"},
 		"NoSource":  {why: "the class may have gone", is: work("priority: 1, priorityClassName: high", "")},
-		"NoValue":   {why: "A15: a class gives a priority", is: work("priorityClassName: high, priorityClassSource: kueue.x-k8s.io/workloadpriorityclass", ""), want: "spec.priority"},
+		"NoValue":   {why: "a class gives a priority", is: work("priorityClassName: high, priorityClassSource: kueue.x-k8s.io/workloadpriorityclass", ""), want: "spec.priority"},
 		"ClassName": {why: "no object is called that", is: work("priorityClassName: A", ""), want: "priorityClassName"},
 	}.check(t, "workloads", "v1beta1")
 }

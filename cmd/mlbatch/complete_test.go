@@ -13,8 +13,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
 
-// TestU13CompletionOffersJobs: those that people submitted, and not the parts of others.
-func TestU13CompletionOffersJobs(t *testing.T) {
+// TestCompletionOffersJobs: those that people submitted, and not the parts of others.
+func TestCompletionOffersJobs(t *testing.T) {
 	meta := func(namespace, name string, owners ...metav1.OwnerReference) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: namespace, Name: name, OwnerReferences: owners}
 	}

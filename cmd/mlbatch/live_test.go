@@ -16,8 +16,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
 
-// TestU12QueueTable: what status and the live view say of queues, flavors summed up.
-func TestU12QueueTable(t *testing.T) {
+// TestQueueTableSumsUpFlavors: what status and the live view say of queues, flavors summed up.
+func TestQueueTableSumsUpFlavors(t *testing.T) {
 	quota := func(flavor string) v1beta2.FlavorQuotas {
 		return v1beta2.FlavorQuotas{Name: v1beta2.ResourceFlavorReference(flavor), Resources: []v1beta2.ResourceQuota{{Name: "nvidia.com/gpu", NominalQuota: resource.MustParse("8")}}}
 	}

@@ -40,9 +40,9 @@ func TestKubectlLogsWhatIsAskedFor(t *testing.T) {
 	}
 }
 
-// TestU9Version: the program's own version, asked for in either way, and no flag of a
+// TestVersionIsSaidEitherWay: the program's own version, asked for in either way, and no flag of a
 // library on any command.
-func TestU9Version(t *testing.T) {
+func TestVersionIsSaidEitherWay(t *testing.T) {
 	say := func(args ...string) (int, string) {
 		var out bytes.Buffer
 		return run(t.Context(), args, &out, &out), out.String()
@@ -76,9 +76,9 @@ func TestU9Version(t *testing.T) {
 	}
 }
 
-// TestU7UpStaysEmpty: a user who began without the tutorial does not get it later, unless asked
+// TestUpStaysEmpty: a user who began without the tutorial does not get it later, unless asked
 // for.
-func TestU7UpStaysEmpty(t *testing.T) {
+func TestUpStaysEmpty(t *testing.T) {
 	tests := map[string]struct {
 		why, marker string
 		args        []string
@@ -165,9 +165,9 @@ func TestExitCodes(t *testing.T) {
 		"argument":        {"up takes none", []string{"up", "now"}, exitUsage, "now"},
 		"bad number":      {"names the flag", []string{"up", "--nodes", "many"}, exitUsage, "--nodes"},
 		"no nodes":        {"says what is allowed", []string{"up", "--data-dir", empty, "--nodes", "-1"}, exitUsage, "between 1"},
-		"U13 0 nodes":     {"nothing would ever run", []string{"up", "--data-dir", empty, "--nodes", "0"}, exitUsage, "between 1"},
-		"U13 help":        {"of what there is not", []string{"help", "nosuch"}, exitUsage, `there is no command "nosuch"`},
-		"U13 help up":     {"as with --help", []string{"help", "up"}, exitOK, "--nodes"},
+		"0 nodes":         {"nothing would ever run", []string{"up", "--data-dir", empty, "--nodes", "0"}, exitUsage, "between 1"},
+		"help":            {"of what there is not", []string{"help", "nosuch"}, exitUsage, `there is no command "nosuch"`},
+		"help up":         {"as with --help", []string{"help", "up"}, exitOK, "--nodes"},
 		"bad quantity":    {"names flag and cure", []string{"up", "--data-dir", empty, "--memory-per-node", "lots"}, exitUsage, "such as 2000Gi"},
 		"bad scale":       {"names flag and cure", []string{"up", "--data-dir", empty, "--time-scale", "0"}, exitUsage, "greater than 0"},
 		"bad port":        {"names flag and cure", []string{"up", "--data-dir", empty, "--api-port", "70000"}, exitUsage, "65535"},

@@ -32,10 +32,10 @@ func TestSimulatePrints(t *testing.T) {
 		"json":     {"for a notebook", "small-json", []string{"small.yaml", "-o", "json"}, exitOK, false},
 		"checked":  {"the auditor changes nothing", "small", []string{"small.yaml", "--check"}, exitOK, false},
 		"compare":  {"two policies side by side", "compare", []string{"--compare", "kind.yaml", "small.yaml"}, exitOK, false},
-		"U6 three": {"not just two, and what keeps them from being compared", "compare-three", []string{"--compare", "kind.yaml", "small.yaml", "longer.yaml"}, exitOK, false},
+		"three":    {"not just two, and what keeps them from being compared", "compare-three", []string{"--compare", "kind.yaml", "small.yaml", "longer.yaml"}, exitOK, false},
 		"bad file": {"names file, line, field and cure, for each that is wrong", "bad", []string{"bad.yaml"}, exitFailure, true},
-		"U6 seed":  {"0 is no seed", "seed", []string{"small.yaml", "--seed", "0"}, exitUsage, true},
-		"U6 svg":   {"one world at a time", "svg", []string{"--compare", "kind.yaml", "small.yaml", "--svg", "x.svg"}, exitUsage, true},
+		"seed":     {"0 is no seed", "seed", []string{"small.yaml", "--seed", "0"}, exitUsage, true},
+		"svg":      {"one world at a time", "svg", []string{"--compare", "kind.yaml", "small.yaml", "--svg", "x.svg"}, exitUsage, true},
 		"no file":  {"names the file", "none", []string{"none.yaml"}, exitFailure, true},
 		"one file": {"says what is missing", "one", []string{"--compare", "small.yaml"}, exitUsage, true},
 	}
@@ -70,8 +70,8 @@ func TestSimulatePrints(t *testing.T) {
 	}
 }
 
-// TestU6SimulateStopsWithResults: Ctrl-C loses nothing.
-func TestU6SimulateStopsWithResults(t *testing.T) {
+// TestSimulateStopsWithResults: Ctrl-C loses nothing.
+func TestSimulateStopsWithResults(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out, errOut bytes.Buffer
@@ -83,8 +83,8 @@ func TestU6SimulateStopsWithResults(t *testing.T) {
 	}
 }
 
-// TestU6SimulateDraws: pictures are well formed, the same each time, and show each team.
-func TestU6SimulateDraws(t *testing.T) {
+// TestSimulateDraws: pictures are well formed, the same each time, and show each team.
+func TestSimulateDraws(t *testing.T) {
 	dir := t.TempDir()
 	svg, page := filepath.Join(dir, "a.svg"), filepath.Join(dir, "a.html")
 	draw := func() (string, string) {
@@ -137,8 +137,8 @@ func TestU6SimulateDraws(t *testing.T) {
 	}
 }
 
-// TestU6SimulateWarnsOfLabels: GPUs that no workload can have are told of.
-func TestU6SimulateWarnsOfLabels(t *testing.T) {
+// TestSimulateWarnsOfLabels: GPUs that no workload can have are told of.
+func TestSimulateWarnsOfLabels(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "w.yaml")
 	text := "nodes: [{name: n, count: 1, gpus: 8}]\nteams: [{name: red, gpus: 8}]\njobs:\n- {name: j, team: red, count: 1, duration: 1h, nodeSelector: {zone: a}}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

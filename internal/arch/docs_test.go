@@ -32,9 +32,9 @@ func read(t *testing.T, path ...string) string {
 	return string(text)
 }
 
-// TestU13DocumentsAreListedAndLinked: docs/README.md leads to every page, and no link
+// TestDocumentsAreListedAndLinked: docs/README.md leads to every page, and no link
 // between pages leads nowhere.
-func TestU13DocumentsAreListedAndLinked(t *testing.T) {
+func TestDocumentsAreListedAndLinked(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)]*))?\)`)
 	for _, page := range pages(t) {
 		for _, m := range link.FindAllStringSubmatch(read(t, page), -1) {

@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -26,6 +27,26 @@ func TestPackagesAreNamedForWhatTheyProvide(t *testing.T) {
 				t.Errorf("%s: %q says nothing, name the package for what it provides", p.rel(), dir)
 			}
 		}
+	}
+}
+
+// numbered is a test that is named by a number, which only those know who keep the list.
+var numbered = regexp.MustCompile(`(?m)^func Test(?:[A-Z][0-9]+)+[A-Z]\w*\(`)
+
+func TestNamesOfTestsSayTheRuleAndNoNumber(t *testing.T) {
+	for _, p := range packages(t) {
+		sources, err := filepath.Glob(filepath.Join(p.Dir, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, source := range sources {
+			for _, name := range numbered.FindAllString(read(t, source), -1) {
+				t.Errorf("%s: %s: name the rule that it proves", source, name)
+			}
+		}
+	}
+	if !numbered.MatchString("func TestA1B2OtherWords(t *testing.T) {") || numbered.MatchString("func TestPVCsAreBound(t *testing.T) {") {
+		t.Error("it does not find what it is to find")
 	}
 }
 

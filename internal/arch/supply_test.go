@@ -11,7 +11,7 @@ import (
 // T14 of docs/security.md: what mlbatch is built of has a version and a hash, and comes by the go
 // command alone, which checks both. Nothing stands in for a module of another name, and no
 // script of the build fetches or runs what is written down nowhere.
-func TestT14NothingIsFetchedUnpinned(t *testing.T) {
+func TestNothingIsFetchedUnpinned(t *testing.T) {
 	read := func(file string) string {
 		t.Helper()
 		data, err := os.ReadFile(filepath.Join(root, file))

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestU13NobodyAnswers: a refused connection says what to do.
-func TestU13NobodyAnswers(t *testing.T) {
+// TestRefusedConnectionSaysWhatToDo: a refused connection says what to do.
+func TestRefusedConnectionSaysWhatToDo(t *testing.T) {
 	dir := t.TempDir()
 	const kubeconfig = `{apiVersion: v1, kind: Config, clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}], contexts: [{name: c, context: {cluster: c, user: u}}], users: [{name: u, user: {token: t}}], current-context: c}`
 	if err := os.WriteFile(filepath.Join(dir, "kubeconfig"), []byte(kubeconfig), 0o600); err != nil {

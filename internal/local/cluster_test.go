@@ -230,7 +230,7 @@ func TestResume(t *testing.T) {
 
 // A crash of the machine may take the files that only help to resume: the data is
 // there all the same, under the address that copies of the kubeconfig have.
-func TestS14ResumeWithoutHints(t *testing.T) {
+func TestResumeWithoutHints(t *testing.T) {
 	dir := t.TempDir()
 	c, err := Start(t.Context(), Config{DataDir: dir, Parts: APIOnly})
 	if err != nil {
@@ -470,9 +470,9 @@ func eventually(t *testing.T, check func() error) {
 	}
 }
 
-// TestU10SimulatedNodesAnswer: kubectl logs and exec reach the kubelets of simulated
+// TestSimulatedNodesAnswer: kubectl logs and exec reach the kubelets of simulated
 // nodes, through the API server.
-func TestU10SimulatedNodesAnswer(t *testing.T) {
+func TestSimulatedNodesAnswer(t *testing.T) {
 	c := sharedCluster(t)
 	cl := clientOf(t, c)
 	waitForServiceAccount(t, cl)
@@ -498,9 +498,9 @@ func TestU10SimulatedNodesAnswer(t *testing.T) {
 	}
 }
 
-// TestW16NodeCreatedAgain: a node that an administrator deletes and creates again, with
+// TestNodeCreatedAgain: a node that an administrator deletes and creates again, with
 // no more than its name, serves as before.
-func TestW16NodeCreatedAgain(t *testing.T) {
+func TestNodeCreatedAgain(t *testing.T) {
 	c := sharedCluster(t)
 	cl := clientOf(t, c)
 	if err := cl.CoreV1().Nodes().Delete(t.Context(), "node-1", metav1.DeleteOptions{}); err != nil {
@@ -522,9 +522,9 @@ func TestW16NodeCreatedAgain(t *testing.T) {
 	})
 }
 
-// TestW16ClaimsAreBound: a claim without a class gets the default one, and a volume;
+// TestClaimsAreBound: a claim without a class gets the default one, and a volume;
 // the volume goes with it.
-func TestW16ClaimsAreBound(t *testing.T) {
+func TestClaimsAreBound(t *testing.T) {
 	c := sharedCluster(t)
 	cl := clientOf(t, c)
 	claims := cl.CoreV1().PersistentVolumeClaims("default")

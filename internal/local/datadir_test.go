@@ -125,7 +125,7 @@ func TestAgeOfDataDir(t *testing.T) {
 // A crash of the machine may leave files empty or cut short. Those that only help
 // to resume are worth nothing then; what etcd has stored is what counts, and no
 // message ever advises to delete it.
-func TestS14DamagedFilesAreNoReasonToStop(t *testing.T) {
+func TestDamagedFilesAreNoReasonToStop(t *testing.T) {
 	for name, content := range map[string]string{"empty": "", "cut short": `{"complete": tr`, "zeros": "\x00\x00\x00", "something else": "[1]"} {
 		t.Run(name, func(t *testing.T) {
 			l := layout{dir: t.TempDir()}
@@ -161,7 +161,7 @@ func TestS14DamagedFilesAreNoReasonToStop(t *testing.T) {
 }
 
 // Before the first start was complete, nothing is stored that could be lost.
-func TestS14FirstStartIsMadeAgain(t *testing.T) {
+func TestFirstStartIsMadeAgain(t *testing.T) {
 	l := layout{dir: t.TempDir()}
 	begin(t, l, marker{})
 	if err := os.MkdirAll(l.pki(), 0o700); err != nil {
@@ -181,7 +181,7 @@ func TestS14FirstStartIsMadeAgain(t *testing.T) {
 }
 
 // A user who may not look does not know that nothing runs.
-func TestS20UnreadableDirectoryIsNotStopped(t *testing.T) {
+func TestUnreadableDirectoryIsNotStopped(t *testing.T) {
 	l := layout{dir: t.TempDir()}
 	begin(t, l, marker{Complete: true})
 	if err := os.Symlink(l.lock(), l.lock()); err != nil { // cannot be opened, not even by root
@@ -196,7 +196,7 @@ func TestS20UnreadableDirectoryIsNotStopped(t *testing.T) {
 }
 
 // The message names what to do, and that the data stays.
-func TestS20DamagedKeysNameTheCure(t *testing.T) {
+func TestDamagedKeysNameTheCure(t *testing.T) {
 	for _, file := range []string{"ca.key", "ca.crt", "etcd-ca.key", "front-proxy-ca.crt", "service-accounts.key"} {
 		t.Run(file, func(t *testing.T) {
 			l := layout{dir: t.TempDir()}

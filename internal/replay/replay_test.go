@@ -181,7 +181,7 @@ blue/job-2 holds quota of blue-queue: 1 of main on n1.
 blue/job-0 has ended, or was deleted, before this time.
 `,
 		},
-		"U11 by job": {
+		"by job": {
 			why: "people know their job and not its Workload",
 			change: func(t *testing.T, _ string, c *controller) {
 				t.Helper()
@@ -194,7 +194,7 @@ blue/job-0 has ended, or was deleted, before this time.
 blue/appwrapper-train-1a2b3 waits, number 1 in blue-queue. Couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor f, 4 more needed. Held by: blue/job-2, blue/job-1.
 `,
 		},
-		"U11 unknown": {
+		"unknown": {
 			why: "no recording names it", request: replay.Request{Why: true, Job: &core.Key{Namespace: "blue", Name: "x"}},
 			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:46.000Z
 8 events, 6 cycles, 4 decisions reproduced
@@ -202,7 +202,7 @@ blue/appwrapper-train-1a2b3 waits, number 1 in blue-queue. Couldn't assign flavo
 blue/x is not known at this time: no job or Workload of that name was recorded until then. In its namespace: blue/job-0, blue/job-1, blue/job-2. --list shows all.
 `,
 		},
-		"U11 list": {
+		"list": {
 			why: "which ones there are", request: replay.Request{List: true},
 			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:46.000Z
 8 events, 6 cycles, 4 decisions reproduced
@@ -339,7 +339,7 @@ all         2          2         0        1      1m42s     1m43s     0        2
 1970-01-01T00:33:21.000Z  blue/job-2 is gone: it finished or was deleted, and holds nothing any more
 `,
 		},
-		"U11 timeline": {
+		"timeline": {
 			why: "what happened to one", request: replay.Request{Timeline: true, Job: key(2)},
 			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:46.000Z
 8 events, 6 cycles, 4 decisions reproduced
@@ -350,7 +350,7 @@ blue/job-2
   1970-01-01T00:16:45.000Z  is admitted to blue-queue: 1 of main on n1
 `,
 		},
-		"U11 time of day": {
+		"time of day": {
 			why: "the last in the recordings", request: replay.Request{Until: replay.Time{Clock: new(16*time.Minute + 44*time.Second)}, Why: true, Job: key(2)},
 			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:44.000Z
 7 events, 4 cycles, 3 decisions reproduced

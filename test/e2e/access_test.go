@@ -135,7 +135,7 @@ func TestAccessToRead(t *testing.T) {
 // Nothing queues these kinds by themselves: with their operators in the cluster,
 // a user who could make one would have GPUs beyond any quota. The API server asks for
 // rights before it looks whether the kind exists.
-func TestS4UnqueuedKinds(t *testing.T) {
+func TestUnqueuedKinds(t *testing.T) {
 	cfg := cluster.RESTConfig()
 	cfg.Impersonate.UserName = "alice"
 	alice, err := dynamic.NewForConfig(cfg)

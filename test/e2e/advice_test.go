@@ -18,7 +18,7 @@ import (
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 )
 
-// P9: of each reason that a job can wait for here one piece of advice is taken from the
+// Of each reason that a job can wait for here one piece of advice is taken from the
 // answer, and followed as the user or the administrator would: the job runs.
 func TestAdviceIsFollowed(t *testing.T) {
 	awaitEmpty(t, "blue", "red")

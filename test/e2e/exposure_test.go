@@ -62,7 +62,7 @@ func (endless) Read(p []byte) (int, error) {
 // Any client that reaches the webhooks' port can send them reviews: large ones, to
 // fill the controller's memory, and made-up ones, to be told of queues and rights.
 // Only the API server is answered.
-func TestS8WebhooksAnswerOnlyTheAPIServer(t *testing.T) {
+func TestWebhooksAnswerOnlyTheAPIServer(t *testing.T) {
 	anonymous := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	adminTLS, err := tls.X509KeyPair(cluster.RESTConfig().CertData, cluster.RESTConfig().KeyData)
 	if err != nil {

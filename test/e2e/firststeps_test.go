@@ -78,8 +78,8 @@ func agree(page, printed string) bool {
 	return regexp.MustCompile(`^` + strings.Join(parts, `.*`) + `$`).MatchString(plain(printed))
 }
 
-// U10: who follows the first page sees what it says, from "up" to "down".
-func TestU10FirstStepsAreAsThePageSays(t *testing.T) {
+// Who follows the first page sees what it says, from "up" to "down".
+func TestFirstStepsAreAsThePageSays(t *testing.T) {
 	page, err := os.ReadFile("../../docs/first-steps.md")
 	if err != nil {
 		t.Fatal(err)

@@ -136,9 +136,9 @@ func atMost(tb testing.TB, namespace string, n int) func() string {
 	}
 }
 
-// S1: a tenant deletes the pods of his job again and again. They ignore the signal
+// A tenant deletes the pods of his job again and again. They ignore the signal
 // to end, so that each replacement would be one more that runs.
-func TestS1DeletedPodsKeepTheirPlaces(t *testing.T) {
+func TestDeletedPodsKeepTheirPlaces(t *testing.T) {
 	const ns = "greedy"
 	lab(t, ns, map[corev1.ResourceName]string{gpu: "2"}, "greedy")
 	tenant := mallory(t, ns)
@@ -238,8 +238,8 @@ func released(t *testing.T, namespace, job string) string {
 	return ""
 }
 
-// S3: a tenant puts finalizers on what runs, so that nothing of it ever goes.
-func TestS3FinalizersHoldNoQuota(t *testing.T) {
+// A tenant puts finalizers on what runs, so that nothing of it ever goes.
+func TestFinalizersHoldNoQuota(t *testing.T) {
 	const ns = "sticky"
 	lab(t, ns, map[corev1.ResourceName]string{gpu: "2"}, "sticky")
 	tenant := mallory(t, ns)
@@ -308,8 +308,8 @@ func stillThere(t *testing.T, o client.Object) string {
 	return fmt.Sprintf("%s is still there (%v), finalizers %v", o.GetName(), err, o.GetFinalizers())
 }
 
-// S6: a tenant's Job says that it is a part of his running AppWrapper.
-func TestS6ForgedOwner(t *testing.T) {
+// A tenant's Job says that it is a part of his running AppWrapper.
+func TestForgedOwner(t *testing.T) {
 	const ns = "forger"
 	lab(t, ns, map[corev1.ResourceName]string{gpu: "1"}, "forger")
 	tenant := mallory(t, ns)
@@ -349,8 +349,8 @@ spec:
 	}
 }
 
-// W1: AppWrappers that are deleted in the foreground go, with their quota.
-func TestW1ForegroundDeletion(t *testing.T) {
+// AppWrappers that are deleted in the foreground go, with their quota.
+func TestForegroundDeletion(t *testing.T) {
 	const ns, n = "foreground", 12
 	lab(t, ns, map[corev1.ResourceName]string{"cpu": "4"}, "foreground")
 	removeAll(t, ns)
@@ -390,9 +390,9 @@ spec:
 	})
 }
 
-// S18: a running Job is asked for more pods than it was admitted with: it is
+// A running Job is asked for more pods than it was admitted with: it is
 // queued again for all of them, and says why.
-func TestS18ScaledUp(t *testing.T) {
+func TestJobThatGrowsIsQueuedForAllItsPods(t *testing.T) {
 	const ns = "grows"
 	lab(t, ns, map[corev1.ResourceName]string{"cpu": "4"}, "grows")
 	removeAll(t, ns)

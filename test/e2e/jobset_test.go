@@ -295,7 +295,7 @@ func TestJobSetIsResized(t *testing.T) {
 	awaitEmpty(t, "blue")
 }
 
-// TestJobSetInAppWrapper (A1): a wrapped JobSet has succeeded when it says so, although its
+// TestJobSetInAppWrapper: a wrapped JobSet has succeeded when it says so, although its
 // leader never does.
 func TestJobSetInAppWrapper(t *testing.T) {
 	awaitEmpty(t, "blue")
@@ -332,10 +332,10 @@ func TestJobSetsThatAreRefused(t *testing.T) {
 	awaitEmpty(t, "blue")
 }
 
-// TestS6MembersAreGuarded: a tenant cannot run pods with what was given to a JobSet, neither by
+// TestMembersAreGuarded: a tenant cannot run pods with what was given to a JobSet, neither by
 // a Job that says it is one of its own, before or after the JobSet has made it, nor by changing
 // one that is; and none runs while the JobSet may not.
-func TestS6MembersAreGuarded(t *testing.T) {
+func TestMembersAreGuarded(t *testing.T) {
 	awaitEmpty(t, "blue")
 	alice, admin := user(t, "alice"), user(t, "")
 	create(t, alice, jobSetManifest("set", "replicatedJobs: [{name: a, template: {spec: {parallelism: 2, completions: 2, "+podOfSet("forever")+"}}}]"), "blue")

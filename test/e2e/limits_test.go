@@ -35,7 +35,7 @@ func withText(name, text string) string {
 
 // A tenant who wants to fill the cluster with objects is stopped, is told by what,
 // and harms no other tenant.
-func TestS21TenantCannotFillTheCluster(t *testing.T) {
+func TestTenantCannotFillTheCluster(t *testing.T) {
 	ownCluster(t, bounded)
 	alice, bob, admin := user(t, "alice"), user(t, "bob"), user(t, "")
 	refused := func(manifest, namespace string, words ...string) {
@@ -90,7 +90,7 @@ func TestS21TenantCannotFillTheCluster(t *testing.T) {
 
 // An administrator may count Workloads as well. A job whose Workload is refused
 // says so, goes on when there is room, and holds up no other.
-func TestS21WorkloadsBeyondAResourceQuota(t *testing.T) {
+func TestWorkloadsBeyondAResourceQuota(t *testing.T) {
 	awaitEmpty(t, "blue", "red")
 	admin, alice, bob := user(t, ""), user(t, "alice"), user(t, "bob")
 	const count = "count/workloads.kueue.x-k8s.io"

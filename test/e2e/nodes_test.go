@@ -12,9 +12,9 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 )
 
-// TestW15NodesAreRemembered: what a node had is kept where docs/node-health.md says, so that
+// TestNodesAreRemembered: what a node had is kept where docs/node-health.md says, so that
 // its loss can be told and one day acknowledged.
-func TestW15NodesAreRemembered(t *testing.T) {
+func TestNodesAreRemembered(t *testing.T) {
 	eventually(t, "each node has its key", func() string {
 		var known corev1.ConfigMap
 		if err := user(t, "").Get(t.Context(), client.ObjectKey{Namespace: "mlbatch-system", Name: "mlbatch-nodes"}, &known); err != nil {
@@ -29,10 +29,10 @@ func TestW15NodesAreRemembered(t *testing.T) {
 	})
 }
 
-// TestU8TypoAdmitsNothing: a slip in a flavor's labels takes no quota for pods that
+// TestTypoAdmitsNothing: a slip in a flavor's labels takes no quota for pods that
 // could run nowhere. The job and the queue say what is in the way; once the flavor says
 // that its nodes come on demand, quota is given.
-func TestU8TypoAdmitsNothing(t *testing.T) {
+func TestTypoAdmitsNothing(t *testing.T) {
 	awaitEmpty(t, "blue")
 	admin := user(t, "")
 	create(t, admin, `{apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: typo}, spec: {nodeLabels: {gpu: h1000}}}`, "")

@@ -54,9 +54,9 @@ spec:
 	}
 }
 
-// A4, W11: the manifests of a tour can be applied in any order, in both versions,
+// The manifests of a tour can be applied in any order, in both versions,
 // and the job runs to its end.
-func TestA4OrderOfManifestsDoesNotMatter(t *testing.T) {
+func TestOrderOfManifestsDoesNotMatter(t *testing.T) {
 	orders := map[string]string{
 		"queues first": "flavor cohort queue local class job",
 		"jobs first":   "job class local queue cohort flavor",
@@ -86,9 +86,9 @@ func TestA4OrderOfManifestsDoesNotMatter(t *testing.T) {
 	}
 }
 
-// A4: what a job waits for is said when it is submitted and by its Workload, and
+// What a job waits for is said when it is submitted and by its Workload, and
 // it starts by itself once that is there.
-func TestA4JobBeforeItsQueueSaysSo(t *testing.T) {
+func TestJobBeforeItsQueueSaysSo(t *testing.T) {
 	const unique = "early"
 	parts := tour("v1beta2")
 	named := func(part string) string { return strings.ReplaceAll(parts[part], "NAME", unique) }
@@ -112,9 +112,9 @@ func TestA4JobBeforeItsQueueSaysSo(t *testing.T) {
 	eventually(t, "it runs by itself", func() string { return jobSucceeded(t, user(t, ""), "default", unique) })
 }
 
-// S2: what another controller manages is left wholly alone, and goes when it is
+// What another controller manages is left wholly alone, and goes when it is
 // deleted.
-func TestS2ObjectsOfOtherControllers(t *testing.T) {
+func TestObjectsOfOtherControllers(t *testing.T) {
 	awaitEmpty(t, "blue")
 	alice, admin := user(t, "alice"), user(t, "")
 	foreign := strings.Replace(wrapperManifest(fmt.Sprintf(sleepJob, "blue", "default-priority")), "spec:\n", "spec:\n  managedBy: kueue.x-k8s.io/multikueue\n", 1)

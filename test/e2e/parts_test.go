@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// S5: a user cannot give a wrapped job more pods than its AppWrapper was admitted with.
-func TestS5WrappedJobsKeepTheirPods(t *testing.T) {
+// A user cannot give a wrapped job more pods than its AppWrapper was admitted with.
+func TestWrappedJobsKeepTheirPods(t *testing.T) {
 	k := trainingKinds()[0]
 	cases := map[string]struct {
 		component, patch string

@@ -396,9 +396,9 @@ func TestPodAppliedAgain(t *testing.T) {
 	}
 }
 
-// A pod that says that it belongs to a running job waits as any other one (S6), and
+// A pod that says that it belongs to a running job waits as any other one, and
 // nobody but the admission takes its gate.
-func TestS6ForgedOwnerIsQueued(t *testing.T) {
+func TestForgedOwnerIsQueued(t *testing.T) {
 	awaitEmpty(t, "blue")
 	admin := user(t, "")
 	withoutPods(t, admin, "blue")

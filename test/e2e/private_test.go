@@ -46,7 +46,7 @@ func listeners(t *testing.T, pid int) []string {
 }
 
 // Nothing of a cluster on a user's machine can be reached from outside.
-func TestS21EverythingListensOnLoopback(t *testing.T) {
+func TestEverythingListensOnLoopback(t *testing.T) {
 	components, err := cluster.Components(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func TestS21EverythingListensOnLoopback(t *testing.T) {
 }
 
 // Pods of the tutorial's teams get nothing of their nodes.
-func TestS21TeamsGetNoPrivilegedPods(t *testing.T) {
+func TestTeamsGetNoPrivilegedPods(t *testing.T) {
 	for name, spec := range map[string]string{
 		"host network": "hostNetwork: true, containers: [{name: c, image: busybox}]",
 		"privileged":   "containers: [{name: c, image: busybox, securityContext: {privileged: true}}]",
@@ -81,7 +81,7 @@ func TestS21TeamsGetNoPrivilegedPods(t *testing.T) {
 }
 
 // An administrator's limit on the number of objects holds for AppWrappers too.
-func TestS21ObjectsCanBeLimited(t *testing.T) {
+func TestObjectsCanBeLimited(t *testing.T) {
 	admin := user(t, "")
 	const namespace = "limited"
 	create(t, admin, "{apiVersion: v1, kind: Namespace, metadata: {name: limited}}", "")

@@ -43,9 +43,9 @@ func rewrites() []rewrite {
 	}
 }
 
-// W4: the manifest of a running AppWrapper can be written again, by every way that
+// The manifest of a running AppWrapper can be written again, by every way that
 // kubectl has, by users and admins, and the job runs on as it was placed.
-func TestW4RunningWrapperIsWrittenAgain(t *testing.T) {
+func TestRunningWrapperIsWrittenAgain(t *testing.T) {
 	const metadata = "apiVersion: workload.codeflare.dev/v1beta2\nkind: AppWrapper\nmetadata:\n  name: again\nspec:\n"
 	component := "  components:\n  - template: {apiVersion: batch/v1, kind: Job, metadata: {name: again}, spec: {template: {spec: " + fmt.Sprintf(podSpec, "Never") + "}}}\n"
 	for name, manifest := range map[string]string{
@@ -94,8 +94,8 @@ func TestW4RunningWrapperIsWrittenAgain(t *testing.T) {
 	}
 }
 
-// W4 for Jobs: also one that runs with fewer pods than its manifest says.
-func TestW4RunningJobIsWrittenAgain(t *testing.T) {
+// A Job is written again, also one that runs with fewer pods than its manifest says.
+func TestRunningJobIsWrittenAgain(t *testing.T) {
 	awaitEmpty(t, "blue")
 	const manifest = `
 apiVersion: batch/v1

@@ -13,9 +13,9 @@ func tricks(component string) string {
 	return wrapperManifest("  - template: " + strings.ReplaceAll(component, "POD", pod) + "\n")
 }
 
-// S3, S5, S7, S12, S13, S16, W2, W9: what a tenant, or an admin who means no
+// What a tenant, or an admin who means no
 // harm, may not wrap, tried as each would try it.
-func TestS5AttacksOnTheQueueAreRefused(t *testing.T) {
+func TestAttacksOnTheQueueAreRefused(t *testing.T) {
 	const job = `{apiVersion: batch/v1, kind: Job, metadata: {name: x}, spec: {template: {spec: POD}}}`
 	in := func(from, to string) string { return tricks(strings.Replace(job, from, to, 1)) }
 	inPod := func(from, to string) string { return strings.Replace(tricks(job), from, to, 1) }
@@ -23,26 +23,26 @@ func TestS5AttacksOnTheQueueAreRefused(t *testing.T) {
 		user, manifest string
 		words          []string
 	}{
-		"S5 version of a kind":    {"alice", tricks(`{apiVersion: ray.io/v1alpha1, kind: RayCluster, metadata: {name: x}, spec: {headGroupSpec: {template: {spec: POD}}}}`), []string{"spec.components[0].template.apiVersion", "use ray.io/v1"}},
-		"S5 hidden pods":          {"alice", in("template: {spec: POD}", "template: {spec: POD}, other: {template: {spec: POD}}"), []string{"spec.components[0].template.spec.other.template", "would not be counted"}},
-		"S3 finalizer of pods":    {"alice", in("template: {spec", "template: {metadata: {finalizers: [example.com/stay]}, spec"), []string{"spec.components[0].template.spec.template.metadata.finalizers", "remove them"}},
-		"S3 finalizer":            {"alice", in("name: x", "name: x, finalizers: [example.com/stay]"), []string{"spec.components[0].template.metadata.finalizers", "remove them"}},
-		"S12 node":                {"alice", inPod("{restartPolicy", "{nodeName: node-0, restartPolicy"), []string{"spec.components[0].template.spec.template.spec.nodeName", "nodeSelector"}},
-		"S13 class of the system": {"alice", inPod("{restartPolicy", "{priorityClassName: system-node-critical, restartPolicy"), []string{"spec.components[0].template.spec.template.spec.priorityClassName", "use one of", "default-priority"}},
-		"S16 resource version":    {"alice", in("name: x", `name: x, resourceVersion: "1"`), []string{"spec.components[0].template.metadata.resourceVersion", "remove it"}},
-		"W2 ServiceAccount":       {"alice", tricks(job) + "  - template: {apiVersion: v1, kind: ServiceAccount, metadata: {name: x}}\n", []string{"spec.components[1].template", `"alice" may not create ServiceAccount`}},
-		"W2 NetworkPolicy":        {"", tricks(job) + "  - template: {apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: x}, spec: {podSelector: {}}}\n", []string{"spec.components[1].template", "mlbatch may not create NetworkPolicy"}},
-		"W2 ReplicaSet":           {"", tricks(`{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: x}, spec: {template: {spec: POD}}}`), []string{"spec.components[0].template", "mlbatch may not create ReplicaSet"}},
-		"W2 CronJob":              {"", tricks(`{apiVersion: batch/v1, kind: CronJob, metadata: {name: x}, spec: {schedule: "* * * * *", jobTemplate: {spec: {template: {spec: POD}}}}}`), []string{"spec.components[0]", "podSets"}},
-		"W2 of the whole cluster": {"", tricks(job) + "  - template: {apiVersion: v1, kind: PersistentVolume, metadata: {name: x}}\n", []string{"spec.components[1].template.kind", "belong to the whole cluster"}},
-		"W9 negative GPUs":        {"alice", inPod("gpu: 1", "gpu: -4"), []string{"spec.components[0].template.spec.template.spec.containers[0].resources", "must be greater than or equal to 0"}},
-		"W9 half a GPU":           {"alice", inPod("gpu: 1", "gpu: 500m"), []string{"spec.components[0].template.spec.template.spec.containers[0].resources", "must be an integer"}},
-		"W9 request and limit":    {"alice", inPod("limits: {nvidia.com/gpu: 1}", "limits: {nvidia.com/gpu: 1}, requests: {nvidia.com/gpu: 2}"), []string{"spec.components[0].template.spec.template.spec.containers[0].resources.requests"}},
-		"W9 no image":             {"alice", inPod("image: busybox, ", ""), []string{"spec.components[0].template.spec.template.spec.containers[0].image: Required value"}},
-		"W9 restart policy":       {"alice", inPod("restartPolicy: Never", "restartPolicy: Always"), []string{"spec.components[0].template.spec.template.spec.restartPolicy"}},
-		"W9 name":                 {"alice", in("name: x", "name: X_1"), []string{"spec.components[0].template.metadata.name"}},
-		"W9 version":              {"alice", in("batch/v1", "batch/v9"), []string{"spec.components[0].template.apiVersion", "use batch/v1"}},
-		"W9 pod":                  {"alice", tricks(`{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {containers: [{name: c}]}}`), []string{"spec.components[0].template.spec.containers[0].image"}},
+		"version of a kind":    {"alice", tricks(`{apiVersion: ray.io/v1alpha1, kind: RayCluster, metadata: {name: x}, spec: {headGroupSpec: {template: {spec: POD}}}}`), []string{"spec.components[0].template.apiVersion", "use ray.io/v1"}},
+		"hidden pods":          {"alice", in("template: {spec: POD}", "template: {spec: POD}, other: {template: {spec: POD}}"), []string{"spec.components[0].template.spec.other.template", "would not be counted"}},
+		"finalizer of pods":    {"alice", in("template: {spec", "template: {metadata: {finalizers: [example.com/stay]}, spec"), []string{"spec.components[0].template.spec.template.metadata.finalizers", "remove them"}},
+		"finalizer":            {"alice", in("name: x", "name: x, finalizers: [example.com/stay]"), []string{"spec.components[0].template.metadata.finalizers", "remove them"}},
+		"node":                 {"alice", inPod("{restartPolicy", "{nodeName: node-0, restartPolicy"), []string{"spec.components[0].template.spec.template.spec.nodeName", "nodeSelector"}},
+		"class of the system":  {"alice", inPod("{restartPolicy", "{priorityClassName: system-node-critical, restartPolicy"), []string{"spec.components[0].template.spec.template.spec.priorityClassName", "use one of", "default-priority"}},
+		"resource version":     {"alice", in("name: x", `name: x, resourceVersion: "1"`), []string{"spec.components[0].template.metadata.resourceVersion", "remove it"}},
+		"W2 ServiceAccount":    {"alice", tricks(job) + "  - template: {apiVersion: v1, kind: ServiceAccount, metadata: {name: x}}\n", []string{"spec.components[1].template", `"alice" may not create ServiceAccount`}},
+		"W2 NetworkPolicy":     {"", tricks(job) + "  - template: {apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: x}, spec: {podSelector: {}}}\n", []string{"spec.components[1].template", "mlbatch may not create NetworkPolicy"}},
+		"W2 ReplicaSet":        {"", tricks(`{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: x}, spec: {template: {spec: POD}}}`), []string{"spec.components[0].template", "mlbatch may not create ReplicaSet"}},
+		"W2 CronJob":           {"", tricks(`{apiVersion: batch/v1, kind: CronJob, metadata: {name: x}, spec: {schedule: "* * * * *", jobTemplate: {spec: {template: {spec: POD}}}}}`), []string{"spec.components[0]", "podSets"}},
+		"of the whole cluster": {"", tricks(job) + "  - template: {apiVersion: v1, kind: PersistentVolume, metadata: {name: x}}\n", []string{"spec.components[1].template.kind", "belong to the whole cluster"}},
+		"negative GPUs":        {"alice", inPod("gpu: 1", "gpu: -4"), []string{"spec.components[0].template.spec.template.spec.containers[0].resources", "must be greater than or equal to 0"}},
+		"half a GPU":           {"alice", inPod("gpu: 1", "gpu: 500m"), []string{"spec.components[0].template.spec.template.spec.containers[0].resources", "must be an integer"}},
+		"request and limit":    {"alice", inPod("limits: {nvidia.com/gpu: 1}", "limits: {nvidia.com/gpu: 1}, requests: {nvidia.com/gpu: 2}"), []string{"spec.components[0].template.spec.template.spec.containers[0].resources.requests"}},
+		"no image":             {"alice", inPod("image: busybox, ", ""), []string{"spec.components[0].template.spec.template.spec.containers[0].image: Required value"}},
+		"restart policy":       {"alice", inPod("restartPolicy: Never", "restartPolicy: Always"), []string{"spec.components[0].template.spec.template.spec.restartPolicy"}},
+		"name":                 {"alice", in("name: x", "name: X_1"), []string{"spec.components[0].template.metadata.name"}},
+		"version":              {"alice", in("batch/v1", "batch/v9"), []string{"spec.components[0].template.apiVersion", "use batch/v1"}},
+		"pod":                  {"alice", tricks(`{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {containers: [{name: c}]}}`), []string{"spec.components[0].template.spec.containers[0].image"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -59,9 +59,9 @@ func TestS5AttacksOnTheQueueAreRefused(t *testing.T) {
 	}
 }
 
-// S5: of a kind that operators of others run, every pod is counted, those on
+// Of a kind that operators of others run, every pod is counted, those on
 // further hosts and the one that submits a job included.
-func TestS5PodsOfRayAreCounted(t *testing.T) {
+func TestPodsOfRayAreCounted(t *testing.T) {
 	awaitEmpty(t, "blue")
 	const pod = `{containers: [{name: c, image: ray, resources: {limits: {cpu: 1}}}]}`
 	cases := map[string]struct {
@@ -93,10 +93,10 @@ func TestS5PodsOfRayAreCounted(t *testing.T) {
 	awaitEmpty(t, "blue")
 }
 
-// S7: an evicted tenant does not keep borrowed GPUs for longer than the admin
+// An evicted tenant does not keep borrowed GPUs for longer than the admin
 // allows (40 s in the tests' configuration), whatever its annotations and its
 // pods say.
-func TestS7EvictedTenantLetsGo(t *testing.T) {
+func TestEvictedTenantLetsGo(t *testing.T) {
 	awaitEmpty(t, "blue", "red")
 	greedy := `
 apiVersion: workload.codeflare.dev/v1beta2
@@ -139,8 +139,8 @@ spec:
 	}
 }
 
-// W10: a user who misspells annotations is told of all of them at once.
-func TestW10MalformedAnnotations(t *testing.T) {
+// A user who misspells annotations is told of all of them at once.
+func TestMalformedAnnotations(t *testing.T) {
 	awaitEmpty(t, "blue")
 	manifest := strings.Replace(wrap(jobManifest), "metadata:\n  name: wrapped", `metadata:
   name: wrapped

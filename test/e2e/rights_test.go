@@ -14,7 +14,7 @@ import (
 
 // An attacker who takes the controller over finds Secrets and makes pods where jobs run,
 // and nowhere else. Rights come with a LocalQueue and go with the last one.
-func TestS21ControllerIsBoundWhereJobsRun(t *testing.T) {
+func TestControllerIsBoundWhereJobsRun(t *testing.T) {
 	admin, controller := user(t, ""), user(t, controllerUser())
 	mayRead := func(namespace string) string {
 		err := controller.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "password"}, &corev1.Secret{})

@@ -12,7 +12,7 @@ import (
 )
 
 // What kubectl serves ends as people end it.
-func TestW12KubectlProxyEnds(t *testing.T) {
+func TestKubectlProxyEnds(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		t.Run(sig.String(), func(t *testing.T) {
 			cmd := exec.Command(cluster.Binary, "kubectl", "proxy", "--port=0")

@@ -18,7 +18,7 @@ import (
 
 // A job that asks for decimal memory gives its quota back when it ends, and when
 // it is stopped.
-func TestA1DecimalMemory(t *testing.T) {
+func TestDecimalMemory(t *testing.T) {
 	admin := lab(t, "decimal", map[corev1.ResourceName]string{"memory": "3G", "cpu": "10"}, "q")
 	const label = "labels: {kueue.x-k8s.io/queue-name: q}"
 	asks := func(memory string) string { return "resources: {requests: {memory: " + memory + ", cpu: 500m}}" }
@@ -69,7 +69,7 @@ spec:
 
 // A Workload that has quota is written in any words that mean the same, in either
 // version and in any manner; and in no others.
-func TestA2A3OtherWords(t *testing.T) {
+func TestOtherWords(t *testing.T) {
 	for _, version := range []string{"v1beta1", "v1beta2"} {
 		t.Run(version, func(t *testing.T) {
 			admin := lab(t, "words-"+version, map[corev1.ResourceName]string{"memory": "10Gi", "cpu": "10"}, "q")

@@ -19,7 +19,7 @@ import (
 
 // The tests that run against the API server of a real cluster do: it keeps a
 // record of who wrote what, which ours does not of Workloads.
-func TestA17APIServerIsAsAskedFor(t *testing.T) {
+func TestAPIServerIsAsAskedFor(t *testing.T) {
 	admin := user(t, "")
 	name := create(t, admin, workloadManifest, "blue")
 	var w kueue.Workload

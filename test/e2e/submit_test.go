@@ -20,9 +20,9 @@ func script(t *testing.T, lines ...string) string {
 	return file
 }
 
-// U6: a script of Slurm's runs as an array, and two nodes of torchrun to the end, with alice's
+// A script of Slurm's runs as an array, and two nodes of torchrun to the end, with alice's
 // own rights and nothing but the commands; how a run fails, the command says by its exit code.
-func TestU6ScriptsRunAsTheyDoInSlurm(t *testing.T) {
+func TestScriptsRunAsTheyDoInSlurm(t *testing.T) {
 	awaitEmpty(t, "blue")
 	say := func(args ...string) (string, error) {
 		return cluster.Run(t.Context(), append(args[:1:1], append([]string{"--as", "alice", "--namespace", "blue"}, args[1:]...)...)...)
@@ -52,8 +52,8 @@ func TestU6ScriptsRunAsTheyDoInSlurm(t *testing.T) {
 	}
 }
 
-// TestU6APlanIsKept: what would become of a job is what becomes of it, and asking changes nothing.
-func TestU6APlanIsKept(t *testing.T) {
+// TestAPlanIsKept: what would become of a job is what becomes of it, and asking changes nothing.
+func TestAPlanIsKept(t *testing.T) {
 	awaitEmpty(t, "blue", "red")
 	say := func(user, namespace string, args ...string) string {
 		t.Helper()

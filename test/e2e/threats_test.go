@@ -151,7 +151,7 @@ func deleteAll(t *testing.T) {
 
 // T1: nothing of alice's runs that did not wait in her queue, whatever she says of it, and by
 // whatever way she makes it. Her queue is held, so that nothing of hers may start.
-func TestT1NothingRunsBesideTheQueue(t *testing.T) {
+func TestNothingRunsBesideTheQueue(t *testing.T) {
 	awaitEmpty(t, "blue", "red")
 	holdQueue(t)
 	t.Cleanup(func() { deleteAll(t) })
@@ -275,7 +275,7 @@ func TestT1NothingRunsBesideTheQueue(t *testing.T) {
 func saidNo(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) }
 
 // T2: what alice may not make, nobody makes for her: no kind that takes templates does.
-func TestT2NobodyActsForHer(t *testing.T) {
+func TestNobodyActsForHer(t *testing.T) {
 	awaitEmpty(t, "blue", "red")
 	alice, admin := user(t, "alice"), user(t, "")
 	before := objectsOf(t, admin, "red")
@@ -342,7 +342,7 @@ func objectsOf(t *testing.T, c client.Client, namespace string) string {
 }
 
 // T3: no text of alice's makes a job another's, more important, or of another queue.
-func TestT3LabelsGiveNothing(t *testing.T) {
+func TestLabelsGiveNothing(t *testing.T) {
 	awaitEmpty(t, "blue", "red")
 	t.Cleanup(func() { deleteAll(t) })
 	holdQueue(t)
@@ -436,7 +436,7 @@ func TestT3LabelsGiveNothing(t *testing.T) {
 }
 
 // T4: no annotation, class or grace of alice's keeps her borrowing job from making way.
-func TestT4NothingKeepsABorrowerRunning(t *testing.T) {
+func TestNothingKeepsABorrowerRunning(t *testing.T) {
 	awaitEmpty(t, "blue", "red")
 	alice, bob := user(t, "alice"), user(t, "bob")
 	stubborn := strings.Replace(gang("t4-stubborn", 3, 8, 6000), "metadata: {name: t4-stubborn}", `metadata:
@@ -465,7 +465,7 @@ func TestT4NothingKeepsABorrowerRunning(t *testing.T) {
 
 // T4: nor does what pods of alice's say of others keep those off the nodes, whatever kind of job says it. Kubernetes
 // holds later pods to it, whoever they belong to.
-func TestT4PodsKeepNobodyElseAway(t *testing.T) {
+func TestPodsKeepNobodyElseAway(t *testing.T) {
 	awaitEmpty(t, "blue", "red")
 	t.Cleanup(func() { deleteAll(t) })
 	alice := user(t, "alice")
@@ -507,7 +507,7 @@ func may(t *testing.T, who, verb, group, resource, sub, namespace string) bool {
 
 // T5: nobody in a team says how a node is; and jobs that fail, or are killed, for reasons of
 // their own say nothing about it.
-func TestT5TenantsSayNothingOfNodes(t *testing.T) {
+func TestTenantsSayNothingOfNodes(t *testing.T) {
 	awaitEmpty(t, "blue", "red")
 	for _, who := range []string{"alice", "system:serviceaccount:blue:default"} {
 		for _, r := range []struct{ group, resource, sub, namespace string }{
@@ -567,7 +567,7 @@ func nodesAsTheyAre(t *testing.T, c client.Client) string {
 
 // T6: what was used, and who waits since when, is written by the controllers alone, by their
 // clock.
-func TestT6TheLedgerIsNotTheirs(t *testing.T) {
+func TestTheLedgerIsNotTheirs(t *testing.T) {
 	awaitEmpty(t, "blue")
 	holdQueue(t)
 	for _, who := range []string{"alice", "system:serviceaccount:blue:default"} {
@@ -655,7 +655,7 @@ func restarts(t *testing.T) string {
 
 // T7: numbers and sizes that nobody could mean take neither the controller's memory nor
 // others' time, and never so much that they come round to little.
-func TestT7AbsurdJobsHarmNobody(t *testing.T) {
+func TestAbsurdJobsHarmNobody(t *testing.T) {
 	awaitEmpty(t, "blue", "red")
 	t.Cleanup(func() { deleteAll(t) })
 	alice, admin := user(t, "alice"), user(t, "")
@@ -776,7 +776,7 @@ func typeAll(t *testing.T, as string, commands [][]string, check func(command, s
 }
 
 // T8: of bob's job alice learns that there is one, by its UID, and nothing that bob wrote.
-func TestT8NothingIsSeenOfOthers(t *testing.T) {
+func TestNothingIsSeenOfOthers(t *testing.T) {
 	awaitEmpty(t, "blue", "red")
 	alice, bob := user(t, "alice"), user(t, "bob")
 	const secret = "sentinel"
@@ -853,7 +853,7 @@ func fetch(t *testing.T, c *http.Client, method, at, body string) string {
 
 // T9: no command and no API of ours reaches bob's pods for alice, nor a machine for anybody.
 // There are no notifiers; whom the controller asks of itself is in kube/controllers/ray.
-func TestT9NobodyReachesPodsOfOthers(t *testing.T) {
+func TestNobodyReachesPodsOfOthers(t *testing.T) {
 	awaitEmpty(t, "blue", "red")
 	bob, alice := user(t, "bob"), user(t, "alice")
 	create(t, bob, gang("t9-his", 1, 1, 6000), "red")
@@ -909,7 +909,7 @@ func TestT9NobodyReachesPodsOfOthers(t *testing.T) {
 
 // T10: other users of the machine on which "mlbatch up" runs reach its ports, and get nothing
 // from them; nor does a page in the browser of whom it belongs to.
-func TestT10PortsTellStrangersNothing(t *testing.T) {
+func TestPortsTellStrangersNothing(t *testing.T) {
 	components, err := cluster.Components(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -1010,7 +1010,7 @@ func TestT10PortsTellStrangersNothing(t *testing.T) {
 }
 
 // T11: no pod of a team gets more of its node than its GPUs, whatever kind makes it.
-func TestT11NoPodGetsItsNode(t *testing.T) {
+func TestNoPodGetsItsNode(t *testing.T) {
 	awaitEmpty(t, "blue", "red")
 	t.Cleanup(func() { deleteAll(t) })
 	alice, bob, admin := user(t, "alice"), user(t, "bob"), user(t, "")
@@ -1061,7 +1061,7 @@ func TestT11NoPodGetsItsNode(t *testing.T) {
 }
 
 // T12: alice mounts no volume of bob's, by name, as a copy or as a path.
-func TestT12VolumesStayInTheirTeam(t *testing.T) {
+func TestVolumesStayInTheirTeam(t *testing.T) {
 	awaitEmpty(t, "blue", "red")
 	alice, bob, admin := user(t, "alice"), user(t, "bob"), user(t, "")
 	claim := "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: t12}, spec: {accessModes: [ReadWriteMany], storageClassName: nfs-client-pokprod, resources: {requests: {storage: 1Gi}}}}"
@@ -1106,7 +1106,7 @@ func TestT12VolumesStayInTheirTeam(t *testing.T) {
 
 // T13: there is no agent on nodes. The processes that there are change no node, and each reads
 // Secrets and makes pods where jobs run alone.
-func TestT13ProcessesHaveNoNodes(t *testing.T) {
+func TestProcessesHaveNoNodes(t *testing.T) {
 	for _, who := range []string{names.ControllerUser, "system:serviceaccount:mlbatch-system:mlbatch-controller", "system:serviceaccount:mlbatch-system:mlbatch-scheduler", names.SchedulerUser} {
 		for _, r := range []struct{ group, resource, sub string }{
 			{"", "nodes", ""},
@@ -1152,7 +1152,7 @@ func TestT13ProcessesHaveNoNodes(t *testing.T) {
 // T15: what is recorded can be handed to others without what a job is: no image, command,
 // variable, annotation or volume is in it. Names of jobs, queues and namespaces are, and nobody
 // but its owner may read it.
-func TestT15RecordingsHoldNoContents(t *testing.T) {
+func TestRecordingsHoldNoContents(t *testing.T) {
 	awaitEmpty(t, "blue")
 	create(t, user(t, "alice"), queued(whispering("t15")), "blue")
 	eventually(t, "it was decided", func() string {
@@ -1200,7 +1200,7 @@ func searchFiles(t *testing.T, dir string, least int) {
 
 // T16: what somebody does with more rights than they have every day is written down: who, as
 // whom, what and when.
-func TestT16WhoActedIsWrittenDown(t *testing.T) {
+func TestWhoActedIsWrittenDown(t *testing.T) {
 	awaitEmpty(t, "blue")
 	holdQueue(t)
 	create(t, user(t, "alice"), queued(`{apiVersion: batch/v1, kind: Job, metadata: {name: t16}, spec: {template: {spec: `+onePod+`}}}`), "blue")
@@ -1236,7 +1236,7 @@ func TestT16WhoActedIsWrittenDown(t *testing.T) {
 }
 
 // T17: files that were written to break what reads them are refused, soon and by name.
-func TestT17FilesThatBreakReadersAreRefused(t *testing.T) {
+func TestFilesThatBreakReadersAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	laughs := func(head string) string {
 		var b strings.Builder
@@ -1330,7 +1330,7 @@ func ranInBounds(t *testing.T, dir string, args ...string) string {
 
 // T18: no secret of a job is in what is shown or kept about it, by whatever command, in events,
 // conditions, metrics, logs or recordings.
-func TestT18SecretsOfJobsAreNotShown(t *testing.T) {
+func TestSecretsOfJobsAreNotShown(t *testing.T) {
 	awaitEmpty(t, "blue")
 	alice, admin := user(t, "alice"), user(t, "")
 	create(t, alice, queued(whispering("t18")), "blue")

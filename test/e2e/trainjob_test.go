@@ -381,7 +381,7 @@ func installCorpusRuntimes(t *testing.T) {
 }
 
 // TestWrappedTrainJobs: what is counted of a TrainJob in an AppWrapper is its runtime as it was
-// when the AppWrapper came. S5: one that is changed before it starts, while it runs, or taken
+// when the AppWrapper came. One that is changed before it starts, while it runs, or taken
 // away, makes no other pods than those that were admitted.
 func TestWrappedTrainJobs(t *testing.T) {
 	awaitEmpty(t, "blue")

@@ -32,7 +32,7 @@ func usageJob(queue, more string) string {
 
 // What LocalQueues used in the past outlasts the controller: the one that used more
 // before it was killed still waits behind the one that used less.
-func TestA5UsageOutlastsTheController(t *testing.T) {
+func TestUsageOutlastsTheController(t *testing.T) {
 	awaitEmpty(t, "blue")
 	admin := user(t, "")
 	create(t, admin, "{apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: usage}}", "")

@@ -26,9 +26,9 @@ func whyAs(t *testing.T, as, job string) (cli.Explanation, string) {
 	return e, out
 }
 
-// U1, S10, P9: long after a reclaim the reason is true when it is read, others are
+// Long after a reclaim the reason is true when it is read, others are
 // known by queue and UID only, and what is advised helps.
-func TestU1ReasonsAreTrueWhenRead(t *testing.T) {
+func TestReasonsAreTrueWhenRead(t *testing.T) {
 	awaitEmpty(t, "blue", "red")
 	alice, bob := user(t, "alice"), user(t, "bob")
 	create(t, alice, gang("alice-secret", 3, 8, 6000), "blue")

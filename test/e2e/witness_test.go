@@ -335,7 +335,7 @@ func (w *witness) all(what string, is func(*history) bool, names ...string) func
 //
 // again is how often a component may have been created once more: an object whose
 // creator died before it recorded the UID, or never learnt it, is deleted and created
-// again (S6), and may have begun to run.
+// again, and may have begun to run.
 func (w *witness) accounts(again int) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 
 // What waits for others to stop, or behind a head reservation, counts as looked at: nothing
 // has to change first.
-func TestA10Considered(t *testing.T) {
+func TestWhatWaitsForOthersCountsAsLookedAt(t *testing.T) {
 	gone := &queue{}
 	queue := func(s core.Strategy) *queue { return &queue{spec: &core.Queue{Strategy: s}} }
 	for name, tc := range map[string]struct {

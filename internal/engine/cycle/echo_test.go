@@ -363,9 +363,9 @@ func TestPastUsageIsRestored(t *testing.T) {
 	}
 }
 
-// TestE7AcceptedIsAFact: once the API took an admission it may be evicted, and neither
+// TestAcceptedIsAFact: once the API took an admission it may be evicted, and neither
 // a deadline nor a refusal of what came after it takes it back.
-func TestE7AcceptedIsAFact(t *testing.T) {
+func TestAcceptedIsAFact(t *testing.T) {
 	e := small()
 	low, high := cpuJob("low", 0, 4), cpuJob("high", 5, 4)
 	low.Seq = 7

@@ -65,12 +65,12 @@ func TestFollowersKnowTheLine(t *testing.T) {
 	}
 }
 
-// TestU1FollowersExplainAlikeAnywhere lets an engine follow one that decides, through
+// TestFollowersExplainAlikeAnywhere lets an engine follow one that decides, through
 // random worlds with nodes. Once everything was seen, moves too, both explain alike. What
 // was evicted for what is known only to the one that decides: where an eviction was,
 // advice may differ, and a victim may seem to be able to evict workloads it has to spare,
 // at once or when the first reason is gone.
-func TestU1FollowersExplainAlikeAnywhere(t *testing.T) {
+func TestFollowersExplainAlikeAnywhere(t *testing.T) {
 	for name, fair := range map[string]*core.FairSharing{"classical": nil, "fair": core.DefaultFairSharing()} {
 		t.Run(name, func(t *testing.T) {
 			asked := 0
@@ -119,9 +119,9 @@ func TestU1FollowersExplainAlikeAnywhere(t *testing.T) {
 	}
 }
 
-// TestU1FollowersExplainAlike asks an engine that decides and one that follows why
+// TestFollowersExplainAlike asks an engine that decides and one that follows why
 // workloads wait: for quota, for nodes, and behind the first of a StrictFIFO queue.
-func TestU1FollowersExplainAlike(t *testing.T) {
+func TestFollowersExplainAlike(t *testing.T) {
 	now := time.Unix(1000, 0)
 	leads, follows := cycle.New(cycle.Options{}), cycle.New(cycle.Options{})
 	tell := func(ev core.Event) {

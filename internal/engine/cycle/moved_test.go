@@ -10,7 +10,7 @@ import (
 
 // A workload counts in the LocalQueue that it is in, whatever it does when it moves,
 // and in no other.
-func TestT9CountsAfterAMove(t *testing.T) {
+func TestCountsAfterAMove(t *testing.T) {
 	e := small()
 	e.Apply(core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: "a", Name: "other", Queue: "a"}})
 	counts := func(name string) [3]int {

@@ -108,7 +108,7 @@ func countPods(pods []Pod) map[string]*podCounts {
 
 // ended reports whether a component with pods ended well. A kind that reports
 // its own end is believed: counting succeeded pods calls a Job with more
-// completions than parallelism done after its first wave (A1).
+// completions than parallelism done after its first wave.
 func ended(c Component, counts map[string]*podCounts) bool {
 	if c.Reports {
 		return c.Outcome == Completed
@@ -174,14 +174,14 @@ func (a *assessment) addPodSet(c Component, ps PodSet, t *podCounts) {
 	short := ps.Expected - existing
 	switch {
 	case ps.HeldBack:
-		// An ordered JobSet starts these pods later: none of them is late (A8).
+		// An ordered JobSet starts these pods later: none of them is late.
 		existing = ps.Expected
 	case c.Reports && c.Outcome == Completed:
 		// What a finished component left out it did not need.
 		ready, existing = ps.Expected, ps.Expected
 	case c.Reports:
 		// Its controller is going to replace a failed pod after a back-off, or to
-		// report failure: until then the pod counts as pending (A2).
+		// report failure: until then the pod counts as pending.
 		existing += min(short, t.failCount)
 	case short > 0 && t.failCount > 0:
 		// No controller replaced these.

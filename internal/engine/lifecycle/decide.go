@@ -123,7 +123,7 @@ func (m *machine) suspended() {
 
 // resume begins an attempt. Conditions start over with it, so that the graces
 // of a later failure are measured from that failure and not from an earlier
-// one (A4).
+// one.
 func (m *machine) resume(why string) {
 	m.step.Phase = Resuming
 	if !m.f.Finalizer {
@@ -205,7 +205,7 @@ func (m *machine) resetting() {
 	}
 	m.setFalse(ResourcesDeployed, string(Resetting), "All components and pods are deleted")
 	// The pause runs from the beginning of this reset, which is when deletion
-	// began, not from a failure that may lie a grace or an attempt back (A4).
+	// began, not from a failure that may lie a grace or an attempt back.
 	if left := m.until(DeletingResources, m.f.Policy.RetryPause); left > 0 {
 		m.step.RecheckAfter = left
 		return

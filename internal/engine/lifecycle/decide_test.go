@@ -124,7 +124,7 @@ func TestDecide(t *testing.T) {
 			want:  summary{Phase: Failed, Action: Nothing, True: "Unhealthy/CreateFailed", Events: "Unhealthy Failed"},
 		},
 		"done when its quota is wanted": {
-			why: "S9: the work is done and must not be done again; the quota is free all the same",
+			why: "the work is done and must not be done again; the quota is free all the same",
 			facts: Facts{
 				Phase: Running, Suspend: true, Finalizer: true, Fresh: true, Components: []Component{job(Completed, 2)}, Pods: pods(PodSucceeded, PodSucceeded),
 				Conditions: []Condition{ago(QuotaReserved, true, time.Hour), ago(ResourcesDeployed, true, time.Hour)},
@@ -132,7 +132,7 @@ func TestDecide(t *testing.T) {
 			want: summary{Phase: Succeeded, Action: Nothing, True: "ResourcesDeployed/Before", Recheck: Defaults().SuccessTTL},
 		},
 		"done when its quota is wanted, and pods outlive it": {
-			why: "S9: a Ray cluster is kept after its job for a while, but not in the way of others",
+			why: "a Ray cluster is kept after its job for a while, but not in the way of others",
 			facts: Facts{
 				Phase: Running, Suspend: true, Finalizer: true, Fresh: true, Components: []Component{job(Completed, 2)}, Pods: pods(PodRunning, PodSucceeded),
 				Conditions: []Condition{ago(QuotaReserved, true, time.Hour), ago(ResourcesDeployed, true, time.Hour)},
@@ -498,9 +498,9 @@ func TestInputsAreNotChanged(t *testing.T) {
 	}
 }
 
-// TestU10FailureNamesPodNodeAndCode: what failed, where, and how, for pods that no
+// TestFailureNamesPodNodeAndCode: what failed, where, and how, for pods that no
 // controller replaces and for Jobs that gave up.
-func TestU10FailureNamesPodNodeAndCode(t *testing.T) {
+func TestFailureNamesPodNodeAndCode(t *testing.T) {
 	failed := []Pod{{Name: "p-0", PodSet: "a", Node: "node-1", Phase: PodFailed, ExitCodes: []int32{3}}}
 	set := []PodSet{{Name: "a", Expected: 1}}
 	tests := map[string]struct {

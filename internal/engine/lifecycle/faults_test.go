@@ -15,17 +15,17 @@ func TestFaults(t *testing.T) {
 		want  Phase
 		check func(t *testing.T, s Step)
 	}{
-		"A1 more completions than parallelism": {
+		"more completions than parallelism": {
 			why:   "a Job with 6 completions, 2 at a time, is not done after its first two pods",
 			facts: Facts{Phase: Running, Conditions: deployed(time.Minute), Components: []Component{job(Undecided, 2)}, Pods: pods(PodSucceeded, PodSucceeded)},
 			want:  Running,
 		},
-		"A1 leader that never ends": {
+		"leader that never ends": {
 			why:   "a JobSet is done when its success policy says so, though its leader was stopped",
 			facts: Facts{Phase: Running, Conditions: deployed(time.Minute), Components: []Component{job(Completed, 3)}, Pods: pods(PodSucceeded, PodSucceeded)},
 			want:  Succeeded,
 		},
-		"A2 failed pod, replaced": {
+		"failed pod, replaced": {
 			why:   "a Job that replaced a failed pod within its backoffLimit is healthy",
 			facts: Facts{Phase: Running, Conditions: deployed(time.Hour), Components: []Component{job(Undecided, 2)}, Pods: pods(PodFailed, PodRunning, PodRunning)},
 			want:  Running,
@@ -36,22 +36,22 @@ func TestFaults(t *testing.T) {
 				}
 			},
 		},
-		"A2 failed pod, back-off": {
+		"failed pod, back-off": {
 			why:   "while the Job waits to replace a pod, only the long grace runs",
 			facts: Facts{Phase: Running, Conditions: deployed(time.Hour, ago(PodsReady, false, 2*time.Minute)), Components: []Component{job(Undecided, 2)}, Pods: pods(PodFailed, PodRunning)},
 			want:  Running,
 		},
-		"A2 failed pod, replaced, counted": {
+		"failed pod, replaced, counted": {
 			why:   "a Deployment replaces an evicted pod and leaves the failed one behind",
 			facts: Facts{Phase: Running, Conditions: deployed(time.Hour), Components: []Component{counted(2)}, Pods: pods(PodFailed, PodRunning, PodRunning)},
 			want:  Running,
 		},
-		"A2 pod failure policy": {
+		"pod failure policy": {
 			why:   "a Job failed by its own podFailurePolicy is not tried again",
 			facts: Facts{Phase: Running, Conditions: deployed(time.Hour), Components: []Component{job(Hopeless, 2)}, Pods: pods(PodFailed)},
 			want:  Failed,
 		},
-		"A3 pod drained late": {
+		"pod drained late": {
 			why:   "a pod lost after hours has the whole admission grace to come back",
 			facts: Facts{Phase: Running, Conditions: deployed(5*time.Hour, ago(PodsReady, true, 4*time.Hour)), Components: []Component{job(Undecided, 2)}, Pods: pods(PodRunning)},
 			want:  Running,
@@ -62,7 +62,7 @@ func TestFaults(t *testing.T) {
 				}
 			},
 		},
-		"A3 one set makes up for another": {
+		"one set makes up for another": {
 			why: "two masters do not replace a worker",
 			facts: Facts{
 				Phase: Running, Conditions: deployed(time.Minute), Components: []Component{{Name: "X x", Exists: true, PodSets: []PodSet{{Name: "aw-0", Expected: 1}, {Name: "aw-1", Expected: 1}}}},
@@ -70,7 +70,7 @@ func TestFaults(t *testing.T) {
 			},
 			want: Resetting,
 		},
-		"A5 bad node, no retries left": {
+		"bad node, no retries left": {
 			why:   "a healthy job on a bad node moves although its retries are used up",
 			facts: Facts{Phase: Running, Retries: 3, Conditions: deployed(time.Hour), Components: []Component{job(Undecided, 1)}, Pods: onBadNode(pods(PodRunning), 0)},
 			want:  Resetting,
@@ -81,22 +81,22 @@ func TestFaults(t *testing.T) {
 				}
 			},
 		},
-		"A5 bad node, retry limit 0": {
+		"bad node, retry limit 0": {
 			why:   "no retries for failures does not mean no moves",
 			facts: Facts{Phase: Running, Conditions: deployed(time.Hour), Policy: with(func(p *Policy) { p.RetryLimit = 0 }), Components: []Component{job(Undecided, 1)}, Pods: onBadNode(pods(PodRunning), 0)},
 			want:  Resetting,
 		},
-		"A5 failed on a bad node": {
+		"failed on a bad node": {
 			why:   "the node is blamed for the failure of a job that ran on it",
 			facts: Facts{Phase: Running, Retries: 3, Conditions: deployed(time.Hour), Components: []Component{job(Broken, 1)}, Pods: onBadNode(pods(PodFailed), 0)},
 			want:  Resetting,
 		},
-		"A7 finished Ray job": {
+		"finished Ray job": {
 			why:   "a RayJob deletes its cluster when done; the missing pods are not missed",
 			facts: Facts{Phase: Running, Conditions: deployed(time.Hour), Components: []Component{{Name: "RayJob r", Exists: true, Reports: true, Outcome: Completed, PodSets: []PodSet{{Name: "aw-0", Expected: 8}}}}},
 			want:  Succeeded,
 		},
-		"A8 ordered start": {
+		"ordered start": {
 			why: "the second stage of a JobSet is not late while the first has to get ready",
 			facts: Facts{Phase: Running, Conditions: deployed(2 * time.Minute), Components: []Component{{
 				Name: "JobSet s", Exists: true, Reports: true,
@@ -122,7 +122,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestSecondFailure is fault A4: graces and pauses of a second failure are as
+// TestSecondFailure: graces and pauses of a second failure are as
 // long as those of the first.
 func TestSecondFailure(t *testing.T) {
 	w := newWorld(Defaults(), counted(2))

@@ -80,7 +80,7 @@ func TestRunningAndSuspendedIsLeft(t *testing.T) {
 }
 
 // Quota is held exactly while a pod may use it, whatever is left of objects.
-func TestS3QuotaGoesWithTheLastPod(t *testing.T) {
+func TestQuotaGoesWithTheLastPod(t *testing.T) {
 	deploy := counted(1)
 	deploy.Deputies = true
 	forced := ago(DeletingResources, true, time.Minute)
@@ -157,7 +157,7 @@ func TestS3QuotaGoesWithTheLastPod(t *testing.T) {
 }
 
 // Our own finalizer does not wait for those of others.
-func TestS3DeletionDoesNotWaitForOthersFinalizers(t *testing.T) {
+func TestDeletionDoesNotWaitForOthersFinalizers(t *testing.T) {
 	f := Facts{
 		Phase: Terminating, Deleting: true, Finalizer: true, Fresh: true, Policy: Defaults(),
 		Components: []Component{kept(job(Undecided, 1))}, Pods: deleted(bound(PodFailed)),
@@ -174,7 +174,7 @@ func TestS3DeletionDoesNotWaitForOthersFinalizers(t *testing.T) {
 
 // What was given quota and cannot use it, because something of the previous
 // attempt does not go, says so and ends.
-func TestS3LeftoversEndTheAppWrapper(t *testing.T) {
+func TestLeftoversEndTheAppWrapper(t *testing.T) {
 	long := Defaults().DeletionGrace + Defaults().AdmissionGrace
 	for name, tc := range map[string]struct {
 		why     string
@@ -211,7 +211,7 @@ func TestS3LeftoversEndTheAppWrapper(t *testing.T) {
 
 // A component that may not be read fails with the reason before it exists, and
 // stops nothing afterwards.
-func TestW2UnreadableComponent(t *testing.T) {
+func TestUnreadableComponent(t *testing.T) {
 	blind := missing(job(Undecided, 1))
 	blind.Unreadable = "nobody may"
 	f := Facts{
@@ -240,7 +240,7 @@ func TestW2UnreadableComponent(t *testing.T) {
 
 // The controller gets its rights in a namespace with the first queue there, and the
 // first job may be faster by a moment.
-func TestS21RightsMayComeAMomentLater(t *testing.T) {
+func TestRightsMayComeAMomentLater(t *testing.T) {
 	blind := missing(job(Undecided, 1))
 	blind.Unreadable = "not yet"
 	f := Facts{
@@ -258,7 +258,7 @@ func TestS21RightsMayComeAMomentLater(t *testing.T) {
 
 // A pod whose node is gone is moved, without using up retries, also if the pod is
 // the component and goes with the node.
-func TestW7NodeIsGone(t *testing.T) {
+func TestNodeIsGone(t *testing.T) {
 	all := bound(PodRunning)
 	all[0].OnBadNode, all[0].NodeGone = "node n does not exist any more", true
 	f := Facts{
@@ -279,7 +279,7 @@ func TestW7NodeIsGone(t *testing.T) {
 }
 
 // A pod that is the component may be gone by the time the controller looks.
-func TestW7NodeTookTheComponent(t *testing.T) {
+func TestNodeTookTheComponent(t *testing.T) {
 	gone := counted(1)
 	gone.Exists, gone.NodeGone = false, "node n does not exist any more"
 	f := Facts{
@@ -297,7 +297,7 @@ func TestW7NodeTookTheComponent(t *testing.T) {
 
 // A workload that waits for the place of a pod that was deleted is not late, and has the
 // usual time afterwards.
-func TestS1DeletedPodsAreWaitedFor(t *testing.T) {
+func TestDeletedPodsAreWaitedFor(t *testing.T) {
 	going := deleted(bound(PodRunning))
 	next := pods(PodPending)
 	next[0].Name = "next"

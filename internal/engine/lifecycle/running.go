@@ -29,7 +29,7 @@ func (m *machine) running() {
 	// anywhere. Other failures may be the node's, which is why they come later.
 	case a.broken != "" && (a.hopeless || a.terminal != ""):
 		m.resetOrFail(trouble{reason: FailedComponent, message: join(a.broken, a.terminal), terminal: true})
-	// 6. A node has to be left. The job did nothing wrong, so moving needs no retries (A5).
+	// 6. A node has to be left. The job did nothing wrong, so moving needs no retries.
 	case a.leave != "" && a.terminal == "":
 		m.resetOrFail(trouble{reason: AutopilotNoExecute, message: a.leave})
 	// 7. A component gave up.
@@ -71,7 +71,7 @@ func (m *machine) failedPods(a assessment) {
 
 // countPods resets a job whose pods stay away for too long. The time
 // runs from the beginning of the attempt, or from when pods were last complete:
-// a pod that is drained after hours gets the same patience as a new one (A3).
+// a pod that is drained after hours gets the same patience as a new one.
 func (m *machine) countPods(a assessment) {
 	if m.is(Unhealthy) {
 		m.setFalse(Unhealthy, FoundNoFailedPods, "No failed pods")
@@ -124,7 +124,7 @@ type trouble struct {
 }
 
 // resetOrFail ends the attempt. A reset that is not charged is allowed even if
-// no retries are left (A5): its pace is bounded by the pause between attempts.
+// no retries are left: its pace is bounded by the pause between attempts.
 func (m *machine) resetOrFail(t trouble) {
 	limit := m.f.Policy.RetryLimit
 	message := t.message

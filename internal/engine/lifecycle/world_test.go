@@ -247,7 +247,7 @@ func TestSettles(t *testing.T) {
 			// Objects that others keep are looked at for ever, and hold nothing.
 			if w.kept && w.last.Action == ForceDelete && w.last.RecheckAfter == longestRecheck {
 				if w.has(QuotaReserved) {
-					t.Fatalf("S3: phase %s, no pod runs or may come, and the quota is held: %+v", w.phase, w.last)
+					t.Fatalf("phase %s, no pod runs or may come, and the quota is held: %+v", w.phase, w.last)
 				}
 				return
 			}

@@ -11,9 +11,9 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/explain"
 )
 
-// TestS10ConditionsNameNoOthers evicts for a workload of another namespace: tenants
+// TestConditionsNameNoOthers evicts for a workload of another namespace: tenants
 // know it by queue and UID; and tells a reason with holders, whom it does not name.
-func TestS10ConditionsNameNoOthers(t *testing.T) {
+func TestConditionsNameNoOthers(t *testing.T) {
 	red := core.Key{Namespace: "red", Name: "secret"}
 	with := scene{now: at, sentence: explain.Paragraph}
 	next, ok := status(aWorkload(admittedOn("n")), core.Evict{

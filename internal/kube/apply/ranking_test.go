@@ -82,7 +82,7 @@ func TestWrittenByRank(t *testing.T) {
 
 // A tenant with a thousand jobs to tell of does not make another one wait for all of
 // them.
-func TestS21ReasonsOfNamespacesTakeTurns(t *testing.T) {
+func TestReasonsOfNamespacesTakeTurns(t *testing.T) {
 	a := New(Options{})
 	defer a.lazy.ShutDown()
 	defer a.urgent.ShutDown()

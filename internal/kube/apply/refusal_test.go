@@ -33,7 +33,7 @@ func running(t *testing.T, o Options) (a *Applier, stop func()) {
 
 // The same reason in other words is written once in a pause, and in the words that
 // hold then; another reason at once, but for one that mostly ends with the start.
-func TestT7RefusalPause(t *testing.T) {
+func TestRefusalPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		type said struct {
@@ -86,7 +86,7 @@ func TestT7RefusalPause(t *testing.T) {
 
 // A Workload that is gone, when it is read or when it is written, takes its
 // decision back; one that never existed is forgotten.
-func TestT7Gone(t *testing.T) {
+func TestDecisionsAboutWorkloadsThatAreGoneAreTakenBack(t *testing.T) {
 	for name, atWrite := range map[string]bool{"when it is read": false, "when it is written": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

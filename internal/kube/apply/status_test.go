@@ -120,7 +120,7 @@ func TestStatus(t *testing.T) {
 			}),
 			decision: core.Admit{Key: key, Admission: on("n1")}, want: result{Refused: true},
 		},
-		"A1: admit in other words": {
+		"admit in other words": {
 			why: "it means the same", workload: aWorkload(admittedOn("n1"), func(w *kueue.Workload) {
 				w.Status.Admission.PodSetAssignments[0].ResourceUsage["cpu"] = resource.MustParse("1.5")
 			}),
@@ -183,31 +183,31 @@ func TestStatus(t *testing.T) {
 			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.WaitingForQuota}},
 			want:     result{Conditions: map[string]string{"QuotaReserved": "False WaitingForQuota", "Admitted": "False NoReservation"}},
 		},
-		"A6: refused again": {
+		"refused again": {
 			why: "a check that took back its answer is no reason any more", workload: aWorkload(func(w *kueue.Workload) {
 				workloadlifecycle.NewConditions(w, &w.Status, at).Set(kueue.WorkloadAdmitted, metav1.ConditionFalse, kueue.ReasonUnsatisfiedAdmissionChecks, "")
 			}),
 			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.WaitingForQuota}},
 			want:     result{Conditions: map[string]string{"QuotaReserved": "False WaitingForQuota", "Admitted": "False NoReservation"}},
 		},
-		"A8: deactivated": {
+		"deactivated": {
 			why: "its user holds it", workload: aWorkload(func(w *kueue.Workload) { w.Spec.Active = new(false) }),
 			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.OnHold}},
 			want:     result{Conditions: map[string]string{"QuotaReserved": "False Deactivated", "Admitted": "False NoReservation"}},
 		},
-		"A8: pause after an eviction": {
+		"pause after an eviction": {
 			why: "it will be looked at", workload: aWorkload(func(w *kueue.Workload) {
 				workloadlifecycle.NewConditions(w, &w.Status, at).Set(kueue.WorkloadRequeued, metav1.ConditionFalse, kueue.ReasonPodsReadyTimeout, "")
 			}),
 			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.OnHold}},
 			want:     result{Conditions: map[string]string{"QuotaReserved": "False PendingEvaluation", "Admitted": "False NoReservation", "Requeued": "False PodsReadyTimeout"}},
 		},
-		"A8: pause": {
+		"pause": {
 			why: "it will be looked at", workload: aWorkload(),
 			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.OnHold, Cause: core.BackingOff}},
 			want:     result{Conditions: map[string]string{"QuotaReserved": "False PendingEvaluation", "Admitted": "False NoReservation"}},
 		},
-		"A8: a check refuses": {
+		"a check refuses": {
 			why: "the controller that answers it holds it", workload: aWorkload(),
 			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.OnHold}},
 			want:     result{Conditions: map[string]string{"QuotaReserved": "False OnHold", "Admitted": "False NoReservation"}},

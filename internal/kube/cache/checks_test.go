@@ -71,8 +71,8 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// TestU8NodesOnDemand follows what flavors say of their nodes for their queues.
-func TestU8NodesOnDemand(t *testing.T) {
+// TestNodesOnDemand follows what flavors say of their nodes for their queues.
+func TestNodesOnDemand(t *testing.T) {
 	queue := &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "q"}, Spec: kueue.ClusterQueueSpec{
 		ResourceGroups: []kueue.ResourceGroup{{Flavors: []kueue.FlavorQuotas{{Name: "metal"}, {Name: "cloud"}}}},
 	}}

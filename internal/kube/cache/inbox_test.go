@@ -9,10 +9,10 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/cache"
 )
 
-// TestE7AnswersComeInOrder: the engine hears what was written before it hears what was
+// TestAnswersComeInOrder: the engine hears what was written before it hears what was
 // refused on top of it, each workload's newest, by key; and nothing is woken by what
 // will be seen anyway.
-func TestE7AnswersComeInOrder(t *testing.T) {
+func TestAnswersComeInOrder(t *testing.T) {
 	b := cache.NewInbox()
 	one, two := core.Key{Namespace: "blue", Name: "one"}, core.Key{Namespace: "blue", Name: "two"}
 	b.Applied(two, 7)

@@ -201,55 +201,55 @@ func TestTranslate(t *testing.T) {
 			then:   []cache.Change{pod("p", "w", "n", corev1.PodFailed)},
 			want:   picture{ForeignCPU: 0, Settled: 0, Told: true},
 		},
-		"S9: all pods succeeded": {
+		"all pods succeeded": {
 			why:    "it has ended, though its controller is away: it is not evicted any more",
 			before: []cache.Change{node(), workload(admitted, endsOnce), pod("p", "w", "n", corev1.PodRunning)},
 			then:   []cache.Change{pod("p", "w", "n", corev1.PodSucceeded)},
 			want:   picture{ForeignCPU: 0, Settled: 1, Evicting: true, Told: true},
 		},
-		"S9: all pods succeeded, others follow": {
+		"all pods succeeded, others follow": {
 			why:    "a Job with more completions than pods at a time goes on",
 			before: []cache.Change{node(), workload(admitted), pod("p", "w", "n", corev1.PodRunning)},
 			then:   []cache.Change{pod("p", "w", "n", corev1.PodSucceeded)},
 			want:   picture{ForeignCPU: 0, Settled: 1, Told: true},
 		},
-		"S9: one pod failed": {
+		"one pod failed": {
 			why:    "it is made again",
 			before: []cache.Change{node(), workload(admitted, endsOnce), pod("p", "w", "n", corev1.PodRunning)},
 			then:   []cache.Change{pod("p", "w", "n", corev1.PodFailed)},
 			want:   picture{ForeignCPU: 0, Told: true},
 		},
-		"S9: a pod succeeded, another runs": {
+		"a pod succeeded, another runs": {
 			why:    "it may not end well",
 			before: []cache.Change{node(), workload(admitted, endsOnce), pod("p", "w", "n", corev1.PodSucceeded)},
 			then:   []cache.Change{pod("p2", "w", "n", corev1.PodRunning)},
 			want:   picture{ForeignCPU: 0, Settled: 2, Told: true},
 		},
-		"S9: pods of an earlier admission succeeded": {
+		"pods of an earlier admission succeeded": {
 			why:    "what was done then is not counted in what it was given now",
 			before: []cache.Change{node(), workload(admitted, endsOnce, reservedLater), pod("p", "w", "n", corev1.PodRunning)},
 			then:   []cache.Change{pod("p", "w", "n", corev1.PodSucceeded)},
 			want:   picture{ForeignCPU: 0, Settled: 1, Told: true},
 		},
-		"S1: deleted pod that has not ended": {
+		"deleted pod that has not ended": {
 			why:    "it may go on for a day: its place is not moved to where a replacement could run beside it",
 			before: []cache.Change{node(), workload(admitted), pod("p", "w", "n", corev1.PodRunning)},
 			then:   []cache.Change{deletedPod("p", "w", "n", corev1.PodRunning)},
 			want:   picture{ForeignCPU: 0, Settled: 1, Told: true},
 		},
-		"S1: deleted pod on a node that does not answer": {
+		"deleted pod on a node that does not answer": {
 			why:    "no kubelet would ever say that it ended",
 			before: []cache.Change{node(), workload(admitted), deletedPod("p", "w", "n", corev1.PodRunning)},
 			then:   []cache.Change{lostNode()},
 			want:   picture{ForeignCPU: 0, Settled: 0, Told: true},
 		},
-		"S3: deleted pod that ended": {
+		"deleted pod that ended": {
 			why:    "whatever keeps the object, nothing runs",
 			before: []cache.Change{node(), workload(admitted), pod("p", "w", "n", corev1.PodRunning), {Ref: workload().Ref}},
 			then:   []cache.Change{deletedPod("p", "w", "n", corev1.PodFailed)},
 			want:   picture{ForeignCPU: 0, Gone: true},
 		},
-		"S3: deleted pod without a node": {
+		"deleted pod without a node": {
 			why:    "it never gets one",
 			before: []cache.Change{node(), workload(admitted), pod("p", "w", "", corev1.PodPending), {Ref: workload().Ref}},
 			then:   []cache.Change{deletedPod("p", "w", "", corev1.PodPending)},

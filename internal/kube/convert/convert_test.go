@@ -229,9 +229,9 @@ func TestPartialAdmission(t *testing.T) {
 	}
 }
 
-// TestE9PodSetGroups: pod sets that want to be together are told so to the engine,
+// TestPodSetGroups: pod sets that want to be together are told so to the engine,
 // which gives them one flavor.
-func TestE9PodSetGroups(t *testing.T) {
+func TestPodSetGroups(t *testing.T) {
 	w := &kueue.Workload{Spec: kueue.WorkloadSpec{PodSets: []kueue.PodSet{
 		{Name: "head", Count: 1, TopologyRequest: &kueue.PodSetTopologyRequest{PodSetGroupName: new("g")}},
 		{Name: "other", Count: 1},

@@ -8,9 +8,9 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
-// TestW6CordonIsNoKindOfNode leaves out the taints that say what the state says: a
+// TestCordonIsNoKindOfNode leaves out the taints that say what the state says: a
 // cordoned node matches the same pods as before and is only out of service.
-func TestW6CordonIsNoKindOfNode(t *testing.T) {
+func TestCordonIsNoKindOfNode(t *testing.T) {
 	n := &corev1.Node{Spec: corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{
 		{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule},
 		{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoExecute},

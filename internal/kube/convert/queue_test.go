@@ -15,9 +15,9 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
-// TestT4Queue: every field of a ClusterQueue that the engine goes by, one at a
+// TestEveryFieldOfAQueueIsRead: every field of a ClusterQueue that the engine goes by, one at a
 // time over a queue that says nothing.
-func TestT4Queue(t *testing.T) {
+func TestEveryFieldOfAQueueIsRead(t *testing.T) {
 	plain := core.Queue{
 		Name: "q", Groups: []core.ResourceGroup{}, Strategy: core.BestEffortFIFO, Stop: core.StopNone,
 		Fungibility: core.Fungibility{PreemptTriesNext: true},
@@ -107,8 +107,8 @@ func TestT4Queue(t *testing.T) {
 	}
 }
 
-// TestT4Selectors: every way to say which namespaces a queue takes.
-func TestT4Selectors(t *testing.T) {
+// TestEverySelectorOfNamespacesIsRead: every way to say which namespaces a queue takes.
+func TestEverySelectorOfNamespacesIsRead(t *testing.T) {
 	q := &kueue.ClusterQueue{Spec: kueue.ClusterQueueSpec{NamespaceSelector: &metav1.LabelSelector{
 		MatchLabels: map[string]string{"b": "2", "a": "1"},
 		MatchExpressions: []metav1.LabelSelectorRequirement{
@@ -132,8 +132,8 @@ func TestT4Selectors(t *testing.T) {
 	}
 }
 
-// TestT4CohortAndFlavor: what of them the engine goes by.
-func TestT4CohortAndFlavor(t *testing.T) {
+// TestCohortAndFlavor: what of them the engine goes by.
+func TestCohortAndFlavor(t *testing.T) {
 	c := &kueue.Cohort{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: kueue.CohortSpec{ParentName: "root", FairSharing: &kueue.FairSharing{Weight: new(resource.MustParse("2"))}}}
 	if diff := cmp.Diff(core.Cohort{Name: "c", Parent: "root", Groups: []core.ResourceGroup{}, Weight: new(2 * core.WeightOne)}, convert.Cohort(c)); diff != "" {
 		t.Errorf("cohort (-want +got):\n%s", diff)
@@ -151,8 +151,8 @@ func TestT4CohortAndFlavor(t *testing.T) {
 	}
 }
 
-// TestT4Times: a reservation and a pause begin when the API says.
-func TestT4Times(t *testing.T) {
+// TestReservationsAndPausesBeginAsWritten: a reservation and a pause begin when the API says.
+func TestReservationsAndPausesBeginAsWritten(t *testing.T) {
 	at := time.Unix(1e9, 0)
 	w := &kueue.Workload{Status: kueue.WorkloadStatus{
 		Conditions:   []metav1.Condition{{Type: kueue.WorkloadQuotaReserved, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(at)}},
@@ -169,7 +169,7 @@ func TestT4Times(t *testing.T) {
 }
 
 // Past usage that the API cannot hold saturates.
-func TestT4ConsumedSaturates(t *testing.T) {
+func TestConsumedSaturates(t *testing.T) {
 	q := &kueue.LocalQueue{Status: kueue.LocalQueueStatus{FairSharing: &kueue.LocalQueueFairSharingStatus{AdmissionFairSharingStatus: &kueue.AdmissionFairSharingStatus{
 		ConsumedResources: corev1.ResourceList{"cpu": resource.MustParse("1E"), "memory": *resource.NewQuantity(math.MaxInt64, resource.BinarySI), "a": resource.MustParse("-1")},
 	}}}}

@@ -73,13 +73,13 @@ func TestRequestsOf(t *testing.T) {
 		invalid  string
 	}
 	cases := map[string]c{
-		"as they are":                  {why: "nothing changes them", spec: podOf("cpu=1", "memory=1Gi"), node: "cpu=1 memory=1Gi"},
-		"LimitRange default":           {why: "the API server fills it in", spec: podOf("memory=1Gi", ""), limits: []*corev1.LimitRange{defaults}, node: "cpu=1 memory=1Gi"},
-		"A9: LimitRange beside limits": {why: "the API server takes the limit before the LimitRange, and what a pod gets counts", spec: podOf("", "cpu=3"), limits: []*corev1.LimitRange{defaults}, node: "cpu=3"},
-		"A9: pod beside LimitRange":    {why: "its limit is its request before containers get defaults", spec: podLevel(podOf("", ""), "", "cpu=4"), limits: []*corev1.LimitRange{defaults}, node: "cpu=4"},
-		"A9: pod beside containers":    {why: "what containers request is the pod's request", spec: podLevel(podOf("cpu=2", ""), "", "cpu=4"), limits: []*corev1.LimitRange{defaults}, node: "cpu=2"},
-		"A9: pod's own request":        {why: "it is for all containers", spec: podLevel(podOf("cpu=2", ""), "cpu=3", "cpu=4"), limits: []*corev1.LimitRange{defaults}, node: "cpu=3"},
-		"A9: pod too small": {
+		"as they are":              {why: "nothing changes them", spec: podOf("cpu=1", "memory=1Gi"), node: "cpu=1 memory=1Gi"},
+		"LimitRange default":       {why: "the API server fills it in", spec: podOf("memory=1Gi", ""), limits: []*corev1.LimitRange{defaults}, node: "cpu=1 memory=1Gi"},
+		"LimitRange beside limits": {why: "the API server takes the limit before the LimitRange, and what a pod gets counts", spec: podOf("", "cpu=3"), limits: []*corev1.LimitRange{defaults}, node: "cpu=3"},
+		"pod beside LimitRange":    {why: "its limit is its request before containers get defaults", spec: podLevel(podOf("", ""), "", "cpu=4"), limits: []*corev1.LimitRange{defaults}, node: "cpu=4"},
+		"pod beside containers":    {why: "what containers request is the pod's request", spec: podLevel(podOf("cpu=2", ""), "", "cpu=4"), limits: []*corev1.LimitRange{defaults}, node: "cpu=2"},
+		"pod's own request":        {why: "it is for all containers", spec: podLevel(podOf("cpu=2", ""), "cpu=3", "cpu=4"), limits: []*corev1.LimitRange{defaults}, node: "cpu=3"},
+		"pod too small": {
 			why: "the pod would be rejected", spec: podLevel(podOf("", ""), "cpu=500m", "cpu=4"), limits: []*corev1.LimitRange{defaults}, node: "cpu=500m",
 			invalid: "the containers request 1 of cpu together, LimitRanges included, more than the 500m of the pod: raise the pod's request or set lower ones of containers",
 		},
@@ -92,11 +92,11 @@ func TestRequestsOf(t *testing.T) {
 		"no overhead":     {why: "a class may add nothing", spec: ofClass("runc", podOf("cpu=1", "")), classes: map[string]corev1.ResourceList{"runc": nil}, node: "cpu=1"},
 		"class is gone":   {why: "the pod would be rejected", spec: ofClass("gone", podOf("cpu=1", "")), node: "cpu=1", invalid: "RuntimeClass gone doesn't exist: name another one in runtimeClassName, or none"},
 		"request > limit": {why: "the pod would be rejected", spec: podOf("cpu=3", "cpu=2"), node: "cpu=3", invalid: "container c requests 3 of cpu, more than its limit of 2: lower the request or raise the limit"},
-		"W13 default limit too low": {
+		"default limit too low": {
 			why: "its author wrote no limit that could be raised", spec: podOf("cpu=5", ""), limits: []*corev1.LimitRange{defaults}, node: "cpu=5",
 			invalid: "container c asks for 5 of cpu and has no limit, so that it gets one of 4: ask for at most 4, or set a limit of at least 5 (LimitRange defaults)",
 		},
-		"W13 above max, no limit": {
+		"above max, no limit": {
 			why: "the API server makes the maximum the default, too, and a higher limit would be refused", spec: podOf("cpu=3", ""),
 			limits: []*corev1.LimitRange{limitRange("small", corev1.LimitRangeItem{Type: container, Max: list("cpu=2"), Default: list("cpu=2"), DefaultRequest: list("cpu=2")})},
 			node:   "cpu=3", invalid: "container c asks for 3 of cpu and has no limit, so that it gets one of 2: ask for at most 2 (LimitRange small)",
@@ -131,8 +131,8 @@ func TestRequestsOf(t *testing.T) {
 			why: "the pod would be rejected", spec: podOf("memory=1Gi", ""), limits: []*corev1.LimitRange{limitRange("large", corev1.LimitRangeItem{Type: container, Min: list("cpu=1")})},
 			node: "memory=1Gi", invalid: "container c requests no cpu: request at least 1 (LimitRange large)",
 		},
-		"A9: exactly the pod's own": {why: "containers may use all of it", spec: podLevel(podOf("cpu=3", "cpu=3"), "cpu=3", "cpu=3"), node: "cpu=3"},
-		"excluded":                  {why: "counts against nothing, and is taken of the node", spec: podOf("cpu=1 acme.com/nic=2", ""), counting: convert.Counting{ExcludePrefixes: []string{"acme.com/"}}, node: "cpu=1 acme.com/nic=2", quota: "cpu=1"},
+		"exactly the pod's own": {why: "containers may use all of it", spec: podLevel(podOf("cpu=3", "cpu=3"), "cpu=3", "cpu=3"), node: "cpu=3"},
+		"excluded":              {why: "counts against nothing, and is taken of the node", spec: podOf("cpu=1 acme.com/nic=2", ""), counting: convert.Counting{ExcludePrefixes: []string{"acme.com/"}}, node: "cpu=1 acme.com/nic=2", quota: "cpu=1"},
 		"all excluded": {
 			why: "nothing is not the same as unset", spec: podOf("acme.com/nic=2", ""), counting: convert.Counting{ExcludePrefixes: []string{"acme.com/"}},
 			node: "acme.com/nic=2", quota: "none",
@@ -170,15 +170,15 @@ func TestRequestsOf(t *testing.T) {
 			why: "each rule sees what was requested, whatever their order", spec: podOf("a=1", ""), node: "a=1", quota: "b=2",
 			counting: convert.Counting{Transformations: []convert.Transformation{{Input: "a", Replace: true, Outputs: list("b=2")}, {Input: "b", Replace: true, Outputs: list("c=2")}}},
 		},
-		"E3: half a core": {
+		"half a core": {
 			why: "half a unit counts half, as in Kueue", spec: podOf("cpu=500m", ""), node: "cpu=500m", quota: "cpu=500m credits=1",
 			counting: convert.Counting{Transformations: []convert.Transformation{{Input: "cpu", Outputs: list("credits=2")}}},
 		},
-		"E3: half of half a core": {
+		"half of half a core": {
 			why: "products are exact, and rounded up once", spec: podOf("cpu=500m mem=1500m", ""), node: "cpu=500m mem=2", quota: "cpu=500m credits=1 mem=2",
 			counting: convert.Counting{Transformations: []convert.Transformation{{Input: "mem", MultiplyBy: "cpu", Outputs: list("credits=1")}}},
 		},
-		"E3: a third of a core": {
+		"a third of a core": {
 			why: "what is over a whole output counts as one", spec: podOf("cpu=300m", ""), node: "cpu=300m", quota: "cpu=300m credits=1",
 			counting: convert.Counting{Transformations: []convert.Transformation{{Input: "cpu", Outputs: list("credits=2")}}},
 		},
@@ -249,10 +249,10 @@ func TestRequestsSaturate(t *testing.T) {
 	})
 }
 
-// TestT2OutputsOnlyAdd keeps what TestRequestsSaturate found once in some thousand
+// TestOutputsOnlyAdd keeps what TestRequestsSaturate found once in some thousand
 // tries: a negative request with more digits than 64 bits hold was read as a positive
 // one, beside an output.
-func TestT2OutputsOnlyAdd(t *testing.T) {
+func TestOutputsOnlyAdd(t *testing.T) {
 	for _, memory := range []string{"8877619818.123456789", "-1040037000000000.000000000", "-9999999999999999999999999", "9223372036854775807", "0.000000001"} {
 		for _, factor := range []string{"1m", "1n", "-1", "1E", "9223372036854775807"} {
 			spec := podOf("", "")
@@ -270,9 +270,9 @@ func TestT2OutputsOnlyAdd(t *testing.T) {
 	}
 }
 
-// TestE11Priority: the order of a Workload is its priority and, where the installation
+// TestPriorityIsThatOfTheClassAndABoost: the order of a Workload is its priority and, where the installation
 // allows it, a boost.
-func TestE11Priority(t *testing.T) {
+func TestPriorityIsThatOfTheClassAndABoost(t *testing.T) {
 	boosts := convert.Rules{PriorityBoost: true}
 	for name, c := range map[string]struct {
 		why      string
@@ -301,7 +301,7 @@ func TestE11Priority(t *testing.T) {
 
 // Where pods that are done keep their quota, it does not matter who says that
 // they are.
-func TestE10DonePodsKept(t *testing.T) {
+func TestDonePodsKept(t *testing.T) {
 	w := &kueue.Workload{
 		Spec:   kueue.WorkloadSpec{PodSets: []kueue.PodSet{{Name: "main", Count: 8}}},
 		Status: kueue.WorkloadStatus{ReclaimablePods: []kueue.ReclaimablePod{{Name: "main", Count: 3}}, Admission: &kueue.Admission{PodSetAssignments: []kueue.PodSetAssignment{{Name: "main", Count: new(int32(8))}}}},

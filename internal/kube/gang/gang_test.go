@@ -121,7 +121,7 @@ func TestDecide(t *testing.T) {
 			members: all(with(at(admitted.Add(-time.Hour)), pods("main", Succeeded, Succeeded)), pods("main", Pending)),
 			want:    Decision{Hold, "Workload blue/job starts as a whole: 1 of 2 pods exist"},
 		},
-		"S1: all deleted, none ended": {
+		"all deleted, none ended": {
 			why:     "what was deleted takes no part: the gang starts as a whole again, once there are places",
 			gang:    gang(main(2, 0)),
 			members: pods("main", Leaving, Leaving, Pending),

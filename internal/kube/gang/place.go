@@ -11,9 +11,9 @@ import (
 // Open returns the places of a set that a new pod may take, in stored order,
 // with how many pods each still has room for.
 //
-// A place is held by a live pod, by one that was deleted and has not ended (S1:
-// it may take as long as it likes, and its replacement waits for it), and, in a set that gave pods back, also by a pod
-// that succeeded there: its room may have been given away. Only when no other
+// A place is held by a live pod, by one that was deleted and has not ended (it may
+// take as long as it likes, and its replacement waits for it), and, in a set that gave
+// pods back, also by a pod that succeeded there: its room may have been given away. Only when no other
 // place is left (a Job with more completions than parallelism runs its next pod
 // where an earlier one finished) are those places offered again, and never in a set
 // of which no pod follows one that succeeded. Failed pods hold nothing, and neither

@@ -32,7 +32,7 @@ func TestOpen(t *testing.T) {
 			members: []Member{on("a", Bound), on("a", Reserved), on("b", Bound)},
 			want:    []core.Place{placed("b", 1)},
 		},
-		"S1: deleted pod": {
+		"deleted pod": {
 			why:     "it may ignore the signal for a day: its replacement waits until it has ended",
 			places:  []core.Place{placed("a", 1), placed("b", 2)},
 			members: []Member{on("a", Leaving), on("b", Leaving), on("b", Bound)},
@@ -126,7 +126,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-func TestS1Room(t *testing.T) {
+func TestRoomIsWhatQuotaAndPlanLeave(t *testing.T) {
 	set := Set{Name: "main", Count: 3, Reclaimed: 1}
 	workload, group := Gang{Key: Key{Kind: KindWorkload}}, Gang{Key: Key{Kind: KindPodGroup}}
 	planned := set

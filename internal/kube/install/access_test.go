@@ -115,7 +115,7 @@ func clusterRoles(t *testing.T, c client.Client) map[string][]rbacv1.PolicyRule 
 
 // What runs pods and is not queued can be made by no role that tenants are given:
 // quota would not apply to it, once an operator for it is in the cluster.
-func TestS4UnqueuedKindsCannotBeMade(t *testing.T) {
+func TestUnqueuedKindsCannotBeMade(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(scheme.New()).Build()
 	apply(t, c, "https://127.0.0.1:1")
 	rules := clusterRoles(t, c)
@@ -170,7 +170,7 @@ func TestS4UnqueuedKindsCannotBeMade(t *testing.T) {
 
 // What the controller may do everywhere gives no attacker who takes it over Secrets or
 // pods of others: these rights it has where jobs run.
-func TestS21ControllerHasItsRightsWhereJobsRun(t *testing.T) {
+func TestControllerHasItsRightsWhereJobsRun(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(scheme.New()).Build()
 	apply(t, c, "https://127.0.0.1:1")
 	rules := clusterRoles(t, c)

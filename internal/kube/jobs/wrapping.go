@@ -110,7 +110,7 @@ func ConditionsOutcome(good, bad string) func(map[string]any) (lifecycle.Outcome
 			case good:
 				return lifecycle.Completed, message
 			case bad:
-				// The user's own policy said that trying again is useless (A2).
+				// The user's own policy said that trying again is useless.
 				if Text(c, "reason") == "PodFailurePolicy" {
 					return lifecycle.Hopeless, message
 				}

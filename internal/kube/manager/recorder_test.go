@@ -9,7 +9,7 @@ import (
 )
 
 // The controller decides whether it can record that or not.
-func TestS20RecorderStopsNobody(t *testing.T) {
+func TestRecorderStopsNobody(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "flights")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -116,7 +116,7 @@ kueue_pending_workloads{cluster_queue="q",custom_kind="`+metrics.Untracked+`",cu
 		tell("q", core.Key{Namespace: "n", Name: "two"})
 		tell("q", core.Key{Namespace: "n", Name: "three"})
 	})
-	expect(t, reg, "A10: those that run are divided likewise",
+	expect(t, reg, "those that run are divided likewise",
 		`kueue_admitted_active_workloads{cluster_queue="q",custom_kind="train",custom_team="a",replica_role="standalone"} 1
 kueue_admitted_active_workloads{cluster_queue="q",custom_kind="`+metrics.Untracked+`",custom_team="a",replica_role="standalone"} 1
 `, "kueue_admitted_active_workloads")

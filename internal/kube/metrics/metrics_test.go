@@ -167,7 +167,7 @@ func TestShares(t *testing.T) {
 	m.SetQueue(share("z", "c", math.NaN()))
 	m.SetCohortShare("c", 250)
 	names := []string{"kueue_cluster_queue_weighted_share", "kueue_cohort_weighted_share"}
-	expect(t, reg, "A10: shares are exact, and that of weight 0 is no number",
+	expect(t, reg, "shares are exact, and that of weight 0 is no number",
 		`kueue_cluster_queue_weighted_share{cluster_queue="q",cohort="c",replica_role="standalone"} 125.25
 kueue_cluster_queue_weighted_share{cluster_queue="z",cohort="c",replica_role="standalone"} NaN
 kueue_cohort_weighted_share{cohort="c",replica_role="standalone"} 250
@@ -181,7 +181,7 @@ kueue_cohort_weighted_share{cohort="c",replica_role="standalone"} 250
 }
 
 // What was counted below a cohort that is only named goes with its last queue.
-func TestA10NamedCohortsEnd(t *testing.T) {
+func TestNamedCohortsEnd(t *testing.T) {
 	m, reg := newMetrics(t)
 	admitted := func(queue string) { m.Admitted(metrics.Workload{ClusterQueue: queue}, 0) }
 	m.SetQueue(facts.Queue{Name: "q", Cohorts: []string{"c", "root"}})

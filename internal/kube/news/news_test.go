@@ -12,7 +12,7 @@ import (
 )
 
 // Whatever is told fits, begins as it was meant, and is text.
-func TestS19CutNotes(t *testing.T) {
+func TestLongNotesAreCut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Repeat(rapid.String().Draw(t, "text"), rapid.IntRange(0, 400).Draw(t, "times"))
 		got := Note("%s", text)

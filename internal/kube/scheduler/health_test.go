@@ -11,7 +11,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 )
 
-func TestT10HealthFilter(t *testing.T) {
+func TestHealthFilter(t *testing.T) {
 	for name, c := range map[string]struct {
 		why   string
 		label string

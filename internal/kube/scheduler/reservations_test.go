@@ -198,7 +198,7 @@ func TestMembers(t *testing.T) {
 		"waiting": {"it takes part", pod("ns", "p", 0), gang.Pending, true},
 		"bound":   {"it has its place", change(func(p *corev1.Pod) { p.Spec.NodeName = "n" }), gang.Bound, true},
 		"failed":  {"it leaves its place to others", change(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), gang.Failed, true},
-		"S1: deleted, not ended": {"it keeps its node until its containers have stopped", change(func(p *corev1.Pod) {
+		"deleted, not ended": {"it keeps its node until its containers have stopped", change(func(p *corev1.Pod) {
 			p.Spec.NodeName, p.Status.Phase, p.DeletionTimestamp = "n", corev1.PodRunning, &metav1.Time{}
 		}), gang.Leaving, true},
 		"deleted, without a node": {"it is not bound any more", change(func(p *corev1.Pod) {

@@ -16,7 +16,7 @@ import (
 func tenant(item string) string { who, _, _ := strings.Cut(item, "/"); return who }
 
 // One tenant's crowd does not make another one wait for all of it.
-func TestS21NamespacesTakeTurns(t *testing.T) {
+func TestNamespacesTakeTurns(t *testing.T) {
 	r := New(tenant)
 	for _, item := range []string{"red/1", "red/2", "red/3", "blue/1", "red/4", "green/1", "blue/2"} {
 		r.Push(item)
@@ -32,7 +32,7 @@ func TestS21NamespacesTakeTurns(t *testing.T) {
 }
 
 // The queue that controllers get has this order, whatever waits of others.
-func TestS21ControllersServeNamespacesInTurn(t *testing.T) {
+func TestControllersServeNamespacesInTurn(t *testing.T) {
 	q := newQueue("test", workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer q.ShutDown()
 	add := func(ns string, n int) {

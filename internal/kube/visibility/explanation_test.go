@@ -130,9 +130,9 @@ func TestWhyHasTheReasonOfTheEngine(t *testing.T) {
 	}
 }
 
-// TestS10NamesOfOthersAreHidden asks as a tenant: jobs of others are known by queue
+// TestNamesOfOthersAreHidden asks as a tenant: jobs of others are known by queue
 // and UID, one's own by name.
-func TestS10NamesOfOthersAreHidden(t *testing.T) {
+func TestNamesOfOthersAreHidden(t *testing.T) {
 	x, text, code := asks(t, reasons(), "alice", minePath, "get workloads blue", "create appwrappers blue")
 	if code != http.StatusOK {
 		t.Fatalf("%d: %s", code, text)

@@ -206,8 +206,8 @@ func TestValidateWrapperChange(t *testing.T) {
 	}.run(t, world()...)
 }
 
-// S13: which PriorityClasses pods may have is the installation's to say.
-func TestS13PriorityClasses(t *testing.T) {
+// Which PriorityClasses pods may have is the installation's to say.
+func TestPriorityClasses(t *testing.T) {
 	wrapped := func(class string) ask {
 		return ask{path: validateWrapper, new: wrapper("blue", queueLabel, "true", strings.Replace(jobComponent, "CLASS", class, 1))}
 	}
@@ -242,18 +242,18 @@ func TestS13PriorityClasses(t *testing.T) {
 	}
 }
 
-// S7, S12, S3: what a Job's template may not say.
-func TestS7TemplatesOfJobs(t *testing.T) {
+// What a Job's template may not say.
+func TestTemplatesOfJobs(t *testing.T) {
 	limited := webhook.Options{Limits: jobs.Limits{Termination: 15 * time.Minute}}
 	for name, tc := range map[string]struct {
 		old, new string
 		refuse   string // "" is allowed
 	}{
-		"S7 long grace":    {"containers", "terminationGracePeriodSeconds: 86400, containers", "spec.template.spec.terminationGracePeriodSeconds: Invalid value: 86400: an evicted job may keep its pods for 900 seconds at most"},
-		"S7 short grace":   {"containers", "terminationGracePeriodSeconds: 900, containers", ""},
+		"long grace":       {"containers", "terminationGracePeriodSeconds: 86400, containers", "spec.template.spec.terminationGracePeriodSeconds: Invalid value: 86400: an evicted job may keep its pods for 900 seconds at most"},
+		"short grace":      {"containers", "terminationGracePeriodSeconds: 900, containers", ""},
 		"keeps others off": {"containers", "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/os, namespaceSelector: {}}]}}, containers", "spec.template.spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].namespaceSelector: Forbidden"},
-		"S12 node":         {"containers", "nodeName: node-1, containers", "spec.template.spec.nodeName: Forbidden: it goes around the scheduler: use nodeSelector {kubernetes.io/hostname: node-1}"},
-		"S3 finalizer":     {"template: {", "template: {metadata: {finalizers: [a/b]}, ", "spec.template.metadata.finalizers: Forbidden"},
+		"node":             {"containers", "nodeName: node-1, containers", "spec.template.spec.nodeName: Forbidden: it goes around the scheduler: use nodeSelector {kubernetes.io/hostname: node-1}"},
+		"finalizer":        {"template: {", "template: {metadata: {finalizers: [a/b]}, ", "spec.template.metadata.finalizers: Forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := send(t, serveWith(t, limited, nil, nil, world()...), ask{path: validateJob, new: strings.Replace(job(queueLabel, "", ""), tc.old, tc.new, 1)})
@@ -264,8 +264,8 @@ func TestS7TemplatesOfJobs(t *testing.T) {
 	}
 }
 
-// S17: the pods of a queued Job go to our scheduler, whatever they ask for.
-func TestS17Scheduler(t *testing.T) {
+// The pods of a queued Job go to our scheduler, whatever they ask for.
+func TestQueuedPodsGoToOurScheduler(t *testing.T) {
 	for asked, want := range map[string]string{
 		"default-scheduler": "mlbatch-scheduler", "volcano": "mlbatch-scheduler", "sakkara": "sakkara", "scheduler-plugins-scheduler": "scheduler-plugins-scheduler",
 	} {
@@ -276,8 +276,8 @@ func TestS17Scheduler(t *testing.T) {
 	}
 }
 
-// W10: what is wrong with annotations is said at once, all of it.
-func TestW10AnnotationsAreTold(t *testing.T) {
+// What is wrong with annotations is said at once, all of it.
+func TestAnnotationsAreTold(t *testing.T) {
 	annotated := func(text string) string {
 		return strings.Replace(wrapper("blue", queueLabel, "true", podComponent), "labels:", "annotations: {"+text+"}, labels:", 1)
 	}

@@ -21,7 +21,7 @@ import (
 )
 
 // What is counted is what waits in queues by itself, once, until it is gone.
-func TestS21JobsAreCounted(t *testing.T) {
+func TestJobsAreCounted(t *testing.T) {
 	const others = "example.com/others"
 	wrapper := func(manager string) *aw.AppWrapper {
 		w := &aw.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: "blue"}}

@@ -46,7 +46,7 @@ func showing(name string) *tls.ConnectionState {
 }
 
 // A body without end must not fill the memory.
-func TestS8BodiesAreLimited(t *testing.T) {
+func TestBodiesAreLimited(t *testing.T) {
 	for path, h := range guarded(t, Callers{}) {
 		body := &counted{}
 		req := httptest.NewRequest(http.MethodPost, path, io.MultiReader(bytes.NewReader([]byte(`{"kind":`)), body))
@@ -59,7 +59,7 @@ func TestS8BodiesAreLimited(t *testing.T) {
 }
 
 // A client other than the API server gets no answer, and nothing of what it sends is read.
-func TestS11OnlyTheAPIServerIsAnswered(t *testing.T) {
+func TestOnlyTheAPIServerIsAnswered(t *testing.T) {
 	const name = "front-proxy-client"
 	unverified := showing(name)
 	unverified.VerifiedChains = nil

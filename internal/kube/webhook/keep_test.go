@@ -49,8 +49,8 @@ func writtenWrapper(metadata, spec string) string {
 		"components: [{template: {apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c}]}}}]}}"
 }
 
-// W4: a user who writes the manifest of a running AppWrapper again gets what runs.
-func TestW4WrapperIsWrittenAgain(t *testing.T) {
+// A user who writes the manifest of a running AppWrapper again gets what runs.
+func TestWrapperIsWrittenAgain(t *testing.T) {
 	waiting := strings.NewReplacer("suspend: false", "suspend: true", "  - podSetInfos: [{nodeSelector: {gpu: a100}}]\n    template", "  - template").Replace(startedWrapper)
 	cases := map[string]struct {
 		why      string
@@ -165,8 +165,8 @@ spec:
       containers: [{name: c}]
 `
 
-// W4 for Jobs: what the admission added to a running Job stays.
-func TestW4JobIsWrittenAgain(t *testing.T) {
+// What the admission added to a running Job stays.
+func TestJobIsWrittenAgain(t *testing.T) {
 	workload := &v1beta2.Workload{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "w"},
 		Spec: v1beta2.WorkloadSpec{PodSets: []v1beta2.PodSet{{Name: "main", Count: 4, Template: corev1.PodTemplateSpec{
@@ -235,9 +235,9 @@ func reread(t *testing.T, from map[string]any, to *batchv1.Job) {
 	}
 }
 
-// W4, server-side apply: what an admission writes has no field manager, so that applying
+// Server-side apply: what an admission writes has no field manager, so that applying
 // the manifest again meets no conflict.
-func TestW4AdmissionOwnsNothing(t *testing.T) {
+func TestAdmissionOwnsNothing(t *testing.T) {
 	record := func(entries string) string {
 		return strings.Replace(startedWrapper, "  namespace: blue", "  namespace: blue\n  managedFields: ["+entries+"]", 1)
 	}
@@ -283,7 +283,7 @@ func mutatingHooks() map[string]*admissionregistrationv1.ValidatingWebhook {
 }
 
 // Which writes are looked at.
-func TestW4WhatIsKept(t *testing.T) {
+func TestWritesThatTakeWhatIsKeptAreLookedAt(t *testing.T) {
 	const parts = "components: [{template: {kind: Pod}}]"
 	w := func(metadata, spec string) string {
 		return "{apiVersion: workload.codeflare.dev/v1beta2, kind: AppWrapper, metadata: {" + metadata + "name: w}, spec: {" + spec + "}}"
@@ -315,7 +315,7 @@ func TestW4WhatIsKept(t *testing.T) {
 }
 
 // A Job is asked about in one webhook at most, with or without a queue.
-func TestW4EveryManagedJobIsKeptOnce(t *testing.T) {
+func TestEveryManagedJobIsKeptOnce(t *testing.T) {
 	queued := labels.Set{"kueue.x-k8s.io/queue-name": "q"}
 	for name, tc := range map[string]struct {
 		namespace, object labels.Set
@@ -343,9 +343,9 @@ func TestW4EveryManagedJobIsKeptOnce(t *testing.T) {
 	}
 }
 
-// W4, server-side apply after replace: a user who wrote a manifest without what was
+// Server-side apply after replace: a user who wrote a manifest without what was
 // put back does not own it, and is in no other client's way.
-func TestW4WhatIsPutBackIsNobodys(t *testing.T) {
+func TestWhatIsPutBackIsNobodys(t *testing.T) {
 	const entry = "managedFields: [{manager: kubectl-replace, operation: Update, fieldsType: FieldsV1, fieldsV1: {f:metadata: {f:annotations: {}}, f:spec: {f:components: {}}}}]"
 	r := send(t, serve(t, nil, world()...), ask{path: keepWrapper, old: startedWrapper, new: writtenWrapper(", "+entry, "")})
 	fields := r.Object["metadata"].(map[string]any)["managedFields"]
@@ -355,9 +355,9 @@ func TestW4WhatIsPutBackIsNobodys(t *testing.T) {
 	}
 }
 
-// W4, server-side apply after another way of creating a Job: what the webhook
+// Server-side apply after another way of creating a Job: what the webhook
 // wrote instead of its author has no field manager.
-func TestW4WhatIsOverruledIsNobodys(t *testing.T) {
+func TestWhatIsOverruledIsNobodys(t *testing.T) {
 	const entry = "managedFields: [{manager: MANAGER, operation: OPERATION, fieldsType: FieldsV1, fieldsV1: {f:spec: {SUSPENDf:template: {f:spec: {SCHEDULERf:containers: {}}}}}}]"
 	fill := func(manager, operation string, owned bool) string {
 		pairs := []string{"MANAGER", manager, "OPERATION", operation, "SUSPEND", "", "SCHEDULER", ""}

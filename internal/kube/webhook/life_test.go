@@ -315,10 +315,10 @@ func admitted(w *v1beta2.Workload) *v1beta2.Admission {
 	return convert.StatusAdmission(core.Admission{Queue: "cq", PodSets: []core.PodSetAdmission{{Name: "main", Count: 3, Usage: each.Times(3)}}})
 }
 
-// TestA1A2A3WholeLife: whatever quantities a Workload has and however they and
+// TestWholeLife: whatever quantities a Workload has and however they and
 // what is empty are written, in whatever version and by whatever client, it can
 // go through its whole life; and its pods change under no reservation.
-func TestA1A2A3WholeLife(t *testing.T) {
+func TestWholeLife(t *testing.T) {
 	s := newStore(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &manifest{

@@ -27,7 +27,7 @@ func configMaps(n int) []string {
 	return out
 }
 
-func TestS21JobsAreBounded(t *testing.T) {
+func TestJobsAreBounded(t *testing.T) {
 	const queued = "kueue.x-k8s.io/queue-name: default-queue"
 	pod := "{template: {apiVersion: v1, kind: Pod, metadata: {name: p}, spec: " + fmt.Sprintf(podOf, "x") + "}}"
 	large := strings.Repeat("x", 5000)

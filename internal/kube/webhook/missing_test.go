@@ -16,9 +16,9 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/webhook"
 )
 
-// A4, W11: a job may come before its queue and its class. The user who submits it is
+// A job may come before its queue and its class. The user who submits it is
 // told what it waits for, and what there is instead.
-func TestA4JobsComeBeforeTheirQueues(t *testing.T) {
+func TestJobsComeBeforeTheirQueues(t *testing.T) {
 	const fast, urgent = "kueue.x-k8s.io/queue-name: fast", "kueue.x-k8s.io/priority-class: urgent"
 	podJob := strings.Replace(jobComponent, "CLASS", "default-priority", 1)
 	cases := map[string]struct {
@@ -91,8 +91,8 @@ func TestRefusedIsToldNothingElse(t *testing.T) {
 	}
 }
 
-// A4: where no job is queued, labels like ours belong to others.
-func TestA4OthersJobsAreNotChecked(t *testing.T) {
+// Where no job is queued, labels like ours belong to others.
+func TestOthersJobsAreNotChecked(t *testing.T) {
 	const nonsense = "kueue.x-k8s.io/queue-name: A_B, kueue.x-k8s.io/max-exec-time-seconds: never"
 	const managedBy = "managedBy: example.com/other"
 	elsewhere := webhook.Options{Scope: jobs.Scope{Namespaces: labels.SelectorFromSet(labels.Set{"queued": "yes"})}}
@@ -107,8 +107,8 @@ func TestA4OthersJobsAreNotChecked(t *testing.T) {
 		"change outside the selected namespaces":     {elsewhere, ask{path: validateJob, old: job(nonsense, "", isRunning), new: job(queueLabel, "", isRunning)}},
 		"AppWrapper outside the selected namespaces": {elsewhere, ask{path: validateWrapper, new: wrapper("blue", nonsense, "true", podComponent)}},
 		"Jobs are not queued":                        {webhook.Options{Frameworks: []string{}}, ask{path: validateJob, new: job(nonsense, "", "")}},
-		"S2: Job of another controller":              {webhook.Options{}, ask{path: validateJob, new: job(nonsense, "", managedBy)}},
-		"S2: AppWrapper of another controller":       {webhook.Options{}, ask{path: validateWrapper, new: foreign(wrapper("blue", nonsense, "true", podComponent))}},
+		"Job of another controller":                  {webhook.Options{}, ask{path: validateJob, new: job(nonsense, "", managedBy)}},
+		"AppWrapper of another controller":           {webhook.Options{}, ask{path: validateWrapper, new: foreign(wrapper("blue", nonsense, "true", podComponent))}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if r := send(t, serveWith(t, tc.opts, nil, nil, world()...), tc.ask); !r.Allowed || len(r.Warnings) > 0 {
@@ -118,8 +118,8 @@ func TestA4OthersJobsAreNotChecked(t *testing.T) {
 	}
 }
 
-// S2: a Job of another controller is not touched, a queue label notwithstanding.
-func TestS2JobOfAnotherController(t *testing.T) {
+// A Job of another controller is not touched, a queue label notwithstanding.
+func TestJobOfAnotherController(t *testing.T) {
 	is := job(queueLabel, "", "managedBy: example.com/other")
 	for path, old := range map[string]string{mutateJob: "", keepJob: job(queueLabel, "", "managedBy: example.com/other\n  suspend: true")} {
 		r := send(t, serve(t, nil, world()...), ask{path: path, old: old, new: is})
@@ -129,9 +129,9 @@ func TestS2JobOfAnotherController(t *testing.T) {
 	}
 }
 
-// S2: no user makes an AppWrapper ours that was created for another controller,
+// No user makes an AppWrapper ours that was created for another controller,
 // unchecked.
-func TestS2ManagerStays(t *testing.T) {
+func TestManagerStays(t *testing.T) {
 	foreign := strings.Replace(wrapper("blue", queueLabel, "true", binding), "spec: {", "spec: {managedBy: example.com/other, ", 1)
 	reviews{
 		"from another": {why: "it was not checked", ask: ask{path: validateWrapper, old: foreign, new: wrapper("blue", queueLabel, "true", binding)}, refuse: []string{"spec.managedBy", "cannot be changed"}},
@@ -139,8 +139,8 @@ func TestS2ManagerStays(t *testing.T) {
 	}.run(t, world()...)
 }
 
-// T9: what cannot be looked up on a change is an error, not a yes.
-func TestT9LookupsFailLoudly(t *testing.T) {
+// What cannot be looked up on a change is an error, not a yes.
+func TestLookupsFailLoudly(t *testing.T) {
 	broken := errors.New("no answer")
 	fail := func(kind client.Object) interceptor.Funcs {
 		return interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {

@@ -31,7 +31,7 @@ import (
 
 // A job whose pods are made here is tried like an AppWrapper: with one pod of each role,
 // as it will be made.
-func TestW9PodsOfOperatedJobsAreTried(t *testing.T) {
+func TestPodsOfOperatedJobsAreTried(t *testing.T) {
 	kinds := jobs.Kinds{pytorchjob.Kind()}
 	const validate = "/validate-kubeflow-org-v1-pytorchjob"
 	manifest := func(name, more string) string {
@@ -100,7 +100,7 @@ func TestW9PodsOfOperatedJobsAreTried(t *testing.T) {
 
 // A job that is made of Jobs is tried with one Job of each role, and what is wrong with it is
 // told where its author wrote it.
-func TestW9JobsOfOperatedJobsAreTried(t *testing.T) {
+func TestJobsOfOperatedJobsAreTried(t *testing.T) {
 	kinds := jobs.Kinds{jobset.Kind()}
 	const validate = "/validate-jobset-x-k8s-io-v1alpha2-jobset"
 	manifest := `{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {name: a, namespace: blue, labels: {kueue.x-k8s.io/queue-name: default-queue}}, spec: {suspend: true,
@@ -140,7 +140,7 @@ func TestW9JobsOfOperatedJobsAreTried(t *testing.T) {
 
 // What a job consists of may itself be made of pods: they are tried as well, and what is wrong with
 // them is told where the author of the job wrote it.
-func TestW9PodsOfMembersAreTried(t *testing.T) {
+func TestPodsOfMembersAreTried(t *testing.T) {
 	kinds := jobs.Kinds{rayjob.Kind(), raycluster.Kind()}
 	manifest := `{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: a, namespace: blue, labels: {kueue.x-k8s.io/queue-name: default-queue}}, spec: {suspend: true, entrypoint: x, rayClusterSpec: {
   headGroupSpec: {template: {spec: {containers: [{name: c, image: i}]}}},
@@ -171,8 +171,8 @@ func TestW9PodsOfMembersAreTried(t *testing.T) {
 	}
 }
 
-// TestW9PodsBelowMembersAreTried: so are those of the Jobs of a member.
-func TestW9PodsBelowMembersAreTried(t *testing.T) {
+// TestPodsBelowMembersAreTried: so are those of the Jobs of a member.
+func TestPodsBelowMembersAreTried(t *testing.T) {
 	kinds := jobs.Kinds{trainjob.Kind(), jobset.Kind()}
 	runtime := `{apiVersion: trainer.kubeflow.org/v1alpha1, kind: TrainingRuntime, metadata: {name: torch, namespace: blue}, spec: {mlPolicy: {numNodes: 1, torch: {}},
   template: {spec: {replicatedJobs: [{name: node, template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}, spec: {template: {spec: {containers: [{name: node, image: i}]}}}}}]}}}}`

@@ -10,8 +10,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/webhook"
 )
 
-// S5: what an AppWrapper made keeps the pods that the AppWrapper was admitted with.
-func TestS5PartsKeepTheirPods(t *testing.T) {
+// What an AppWrapper made keeps the pods that the AppWrapper was admitted with.
+func TestPartsKeepTheirPods(t *testing.T) {
 	const owned = ", ownerReferences: [{apiVersion: workload.codeflare.dev/v1beta2, kind: AppWrapper, name: w, uid: u, controller: true}]"
 	trainer := func(owner string, workers int, image, more string) string {
 		return fmt.Sprintf(`{apiVersion: kubeflow.org/v1, kind: PyTorchJob, metadata: {name: a, namespace: blue%s}, spec: {%spytorchReplicaSpecs: {Worker: {replicas: %d, template: {spec: {containers: [{name: pytorch, image: %s}]}}}}}}`, owner, more, workers, image)

@@ -65,7 +65,7 @@ func TestMutatePod(t *testing.T) {
 		"no queue":           {why: "a team's namespace runs queued pods only", new: podText("blue", "", "", "", ""), held: true, warned: true},
 		"elsewhere":          {why: "it asks for a queue", new: podText("lab", queueLabel, "", "", ""), held: true, queue: "default-queue"},
 		"elsewhere, none":    {why: "it is none of ours", new: podText("lab", "", "", "", "")},
-		"forged owner":       {why: "any user may write that (S6)", new: podText("blue", queueLabel, "", ownedBy("AppWrapper"), ""), held: true, queue: "default-queue"},
+		"forged owner":       {why: "any user may write that", new: podText("blue", queueLabel, "", ownedBy("AppWrapper"), ""), held: true, queue: "default-queue"},
 		"forged Workload":    {why: "and that", new: podText("blue", queueLabel, workloadNote, ownedBy("Job"), ""), held: true, queue: "default-queue"},
 		"a tenant's robot":   {why: "it is a user as others", user: tenantAccount, new: podText("blue", queueLabel, workloadNote, ownedBy("Job"), ""), held: true, queue: "default-queue"},
 		"a robot of the lab": {why: "it is no operator where it lives", user: "system:serviceaccount:lab:default", new: podText("lab", queueLabel, workloadNote, ownedBy("Job"), ""), held: true, queue: "default-queue"},
@@ -270,9 +270,9 @@ func TestValidatePod(t *testing.T) {
 	}
 	reviews{
 		"right":           {why: "nothing is wrong", ask: ask{path: validatePod, new: held(queueLabel, "", "finalizers: [kueue.x-k8s.io/managed]", "")}},
-		"a node":          {why: "the scheduler chooses (S12)", ask: ask{path: mutatePod, new: podText("blue", queueLabel, "", "", "nodeName: node-1")}, refuse: []string{"spec.nodeName", "nodeSelector"}},
-		"finalizers":      {why: "they would keep it for ever (S3)", ask: ask{path: validatePod, new: held(queueLabel, "", "finalizers: [a.b/c]", "")}, refuse: []string{"metadata.finalizers"}},
-		"system priority": {why: "that is not for tenants (S13)", ask: ask{path: validatePod, new: held(queueLabel, "", "", "priorityClassName: system-node-critical")}, refuse: []string{"spec.priorityClassName"}},
+		"a node":          {why: "the scheduler chooses", ask: ask{path: mutatePod, new: podText("blue", queueLabel, "", "", "nodeName: node-1")}, refuse: []string{"spec.nodeName", "nodeSelector"}},
+		"finalizers":      {why: "they would keep it for ever", ask: ask{path: validatePod, new: held(queueLabel, "", "finalizers: [a.b/c]", "")}, refuse: []string{"metadata.finalizers"}},
+		"system priority": {why: "that is not for tenants", ask: ask{path: validatePod, new: held(queueLabel, "", "", "priorityClassName: system-node-critical")}, refuse: []string{"spec.priorityClassName"}},
 		"no total":        {why: "nobody knows how many there are", ask: ask{path: validatePod, new: held("kueue.x-k8s.io/pod-group-name: g", "", "", "")}, refuse: []string{"pod-group-total-count"}},
 		"of a StatefulSet": {why: "it knows how many there are", ask: ask{
 			path: validatePod, user: "system:serviceaccount:kube-system:statefulset-controller",
@@ -283,7 +283,7 @@ func TestValidatePod(t *testing.T) {
 		"gate lost":        {why: "another webhook took it out", ask: ask{path: validatePod, new: podText("blue", queueLabel, "", "", "")}, refuse: []string{"spec.schedulingGates"}},
 		"keeps others off": {why: "pods of other teams would find no node as long as it runs", ask: ask{path: validatePod, new: held(queueLabel, "", "", "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/os, namespaceSelector: {}}]}}")}, refuse: []string{"spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].namespaceSelector"}},
 		"none of ours":     {why: "others do as they like", ask: ask{path: validatePod, new: podText("lab", "", "", "finalizers: [a.b/c]", "nodeName: node-1")}},
-		"takes the gate":   {why: "the admission does (S6)", ask: ask{path: keepPod, old: held("kueue.x-k8s.io/managed: 'true'", "", "", ""), new: podText("blue", "kueue.x-k8s.io/managed: 'true'", "", "", "")}, refuse: []string{"spec.schedulingGates"}},
+		"takes the gate":   {why: "the admission does", ask: ask{path: keepPod, old: held("kueue.x-k8s.io/managed: 'true'", "", "", ""), new: podText("blue", "kueue.x-k8s.io/managed: 'true'", "", "", "")}, refuse: []string{"spec.schedulingGates"}},
 		"takes the label":  {why: "it would be forgotten", ask: ask{path: keepPod, old: held("kueue.x-k8s.io/managed: 'true'", "", "", ""), new: held("", "", "", "")}, refuse: []string{"metadata.labels"}},
 		"uncounted":        {why: "the pod of a Job would run outside of its quota", ask: ask{path: keepPod, old: podText("blue", "", workloadNote, ownedBy("Job"), ""), new: podText("blue", "", "", ownedBy("Job"), "")}, refuse: []string{"metadata.annotations[kueue.x-k8s.io/workload]"}},
 		"counted as other": {why: "so would it in another pod set", ask: ask{path: keepPod, old: podText("blue", "kueue.x-k8s.io/podset: a", workloadNote, "", ""), new: podText("blue", "kueue.x-k8s.io/podset: b", workloadNote, "", "")}, refuse: []string{"metadata.labels[kueue.x-k8s.io/podset]"}},
@@ -403,8 +403,8 @@ func TestPodScope(t *testing.T) {
 }
 
 // What an admission writes into templates is not for users to write: pods would take
-// the places of a running job (S6).
-func TestS6ForgedTemplates(t *testing.T) {
+// the places of a running job.
+func TestForgedTemplates(t *testing.T) {
 	text := func(metadata string) string {
 		return "{apiVersion: batch/v1, kind: Job, metadata: {name: j, namespace: blue, labels: {" + queueLabel + "}}, spec: {suspend: true, template: {metadata: {" + metadata + "}, spec: {containers: [{name: c}]}}}}"
 	}

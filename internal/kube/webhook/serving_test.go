@@ -91,11 +91,11 @@ func TestValidateServing(t *testing.T) {
 	}
 	reviews{
 		"right":            {why: "nothing is wrong", ask: ask{path: path, new: of("", "")}},
-		"a node":           {why: "the scheduler chooses (S12)", ask: ask{path: path, new: of("", "nodeName: node-1")}, refuse: []string{"spec.template.spec.nodeName"}},
+		"a node":           {why: "the scheduler chooses", ask: ask{path: path, new: of("", "nodeName: node-1")}, refuse: []string{"spec.template.spec.nodeName"}},
 		"keeps others off": {why: "pods of other teams would find no node", ask: ask{path: path, new: of("", "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone, namespaces: [blue, red]}]}}")}, refuse: []string{"spec.template.spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].namespaces"}},
-		"finalizers":       {why: "they would keep pods for ever (S3)", ask: ask{path: path, new: of("finalizers: [a.b/c]", "")}, refuse: []string{"spec.template.metadata.finalizers"}},
-		"system priority":  {why: "that is not for tenants (S13)", ask: ask{path: path, new: of("", "priorityClassName: system-node-critical")}, refuse: []string{"spec.template.spec.priorityClassName"}},
-		"a running job's":  {why: "its pods would take its places (S6)", ask: ask{path: path, new: of("annotations: {"+workloadNote+"}", "")}, refuse: []string{"annotations"}},
+		"finalizers":       {why: "they would keep pods for ever", ask: ask{path: path, new: of("finalizers: [a.b/c]", "")}, refuse: []string{"spec.template.metadata.finalizers"}},
+		"system priority":  {why: "that is not for tenants", ask: ask{path: path, new: of("", "priorityClassName: system-node-critical")}, refuse: []string{"spec.template.spec.priorityClassName"}},
+		"a running job's":  {why: "its pods would take its places", ask: ask{path: path, new: of("annotations: {"+workloadNote+"}", "")}, refuse: []string{"annotations"}},
 		"larger part":      {why: "it was admitted with its size", ask: ask{path: path, old: of("annotations: {"+workloadNote+"}", ""), new: of("annotations: {"+workloadNote+"}", "hostNetwork: true")}, refuse: []string{"spec.template"}},
 		"elsewhere":        {why: "others do as they like", ask: ask{path: path, new: deploymentText("Deployment", "lab", "", "", "nodeName: node-1")}},
 		"leaves its queue": {why: "its pods run under its quota", ask: ask{path: path, old: deploymentText("Deployment", "lab", queueLabel, "", ""), new: deploymentText("Deployment", "lab", "", "", "")}, refuse: []string{"removed while there are pods"}},

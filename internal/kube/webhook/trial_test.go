@@ -49,9 +49,9 @@ func tried(t *testing.T, say map[string]error, a ask) reply {
 	return r
 }
 
-// W9: what the API server would refuse when the job starts, it refuses when the
+// What the API server would refuse when the job starts, it refuses when the
 // job is submitted.
-func TestW9ComponentsAreTried(t *testing.T) {
+func TestComponentsAreTried(t *testing.T) {
 	good := strings.Replace(jobComponent, "CLASS", "default-priority", 1)
 	create := ask{path: validateWrapper, new: wrapper("blue", queueLabel, "true", podComponent, good)}
 	image := field.NewPath("spec", "template", "spec", "containers").Index(0).Child("image")
@@ -96,8 +96,8 @@ func TestW9ComponentsAreTried(t *testing.T) {
 	}
 }
 
-// W9: a trial has all of its four seconds. One that is cut short under load lets through what can never start.
-func TestW9TrialsHaveTheirTime(t *testing.T) {
+// A trial has all of its four seconds. One that is cut short under load lets through what can never start.
+func TestTrialsHaveTheirTime(t *testing.T) {
 	c := cluster(t, nil, nil, world()...)
 	var left time.Duration
 	c.Trial = interceptor.NewClient(c.Live.(client.WithWatch), interceptor.Funcs{
@@ -115,9 +115,9 @@ func TestW9TrialsHaveTheirTime(t *testing.T) {
 	}
 }
 
-// W9: the API server does not know the pods of custom resources, so that they are
+// The API server does not know the pods of custom resources, so that they are
 // tried by themselves.
-func TestW9PodsOfCustomResources(t *testing.T) {
+func TestPodsOfCustomResources(t *testing.T) {
 	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "p", field.ErrorList{field.Required(field.NewPath("spec", "containers").Index(0).Child("image"), "")})
 	trainer := `{template: {apiVersion: kubeflow.org/v1, kind: PyTorchJob, metadata: {name: p}, spec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: [{name: c}]}}}}}}}`
 	r := tried(t, map[string]error{"Pod": invalid}, ask{path: validateWrapper, new: wrapper("blue", queueLabel, "true", trainer)})
@@ -126,9 +126,9 @@ func TestW9PodsOfCustomResources(t *testing.T) {
 	}
 }
 
-// W9: of many equal jobs only the first of each minute is tried, whatever their
+// Of many equal jobs only the first of each minute is tried, whatever their
 // names; what was refused, or warned about, is tried again.
-func TestW9EqualComponentsAreTriedOnce(t *testing.T) {
+func TestEqualComponentsAreTriedOnce(t *testing.T) {
 	there := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "taken"}}
 	now := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
 	c := cluster(t, nil, nil, append(world(), there)...)
@@ -189,9 +189,9 @@ func TestW9EqualComponentsAreTriedOnce(t *testing.T) {
 	}
 }
 
-// W9: right after a queue was made in a namespace, the controller has no rights
+// Right after a queue was made in a namespace, the controller has no rights
 // there yet, which is nothing to warn about.
-func TestW9RightsComeAMomentLater(t *testing.T) {
+func TestRightsComeAMomentLater(t *testing.T) {
 	c := cluster(t, nil, nil, world()...)
 	none := apierrors.NewForbidden(schema.GroupResource{Group: "batch", Resource: "jobs"}, "", errors.New(`User "mlbatch-controller" cannot create resource "jobs" in API group "batch" in the namespace "blue"`))
 	quota := apierrors.NewForbidden(schema.GroupResource{Group: "batch", Resource: "jobs"}, "j", errors.New("exceeded quota"))

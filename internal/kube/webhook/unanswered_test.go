@@ -15,7 +15,7 @@ import (
 
 // What cannot be looked up is not allowed, whichever question it was: a change is
 // no less checked than a creation.
-func TestT9LookupsThatFail(t *testing.T) {
+func TestLookupsThatFail(t *testing.T) {
 	const priority = "kueue.x-k8s.io/priority-class: high"
 	cases := map[string]ask{
 		"new":               {path: validateJob, new: job(queueLabel+", "+priority, "", "suspend: true")},

@@ -11,7 +11,7 @@ import (
 
 // How often a check asked for another try, and how long it asks to wait, outlast
 // an eviction: its controller counts on.
-func TestA7T9ResetChecks(t *testing.T) {
+func TestResetChecks(t *testing.T) {
 	check := func(state kueue.CheckState, retries, after *int32) kueue.AdmissionCheckState {
 		return kueue.AdmissionCheckState{Name: "a", State: state, RetryCount: retries, RequeueAfterSeconds: after}
 	}

@@ -184,7 +184,7 @@ func TestLivesOfPods(t *testing.T) {
 			}), 1,
 			[]string{"500ms Running ready main:up b:up", "5.5s Running main:Completed b:up", "9.5s Succeeded main:Completed b:Completed"},
 		},
-		"W16 init containers": {
+		"init containers": {
 			"they take their time, one after the other, and sidecars start between them",
 			newPod(command("sleep", "5"), inits("sleep 2", "sidecar", "sleep 3")), 1,
 			[]string{
@@ -194,12 +194,12 @@ func TestLivesOfPods(t *testing.T) {
 				"10.5s Succeeded main:Completed init-0:Completed init-1:Completed init-2:Completed",
 			},
 		},
-		"W16 quick init container": {
+		"quick init container": {
 			"what says nothing of its time takes none",
 			newPod(command("sleep", "5"), inits("git clone")), 1,
 			[]string{"500ms Running ready main:up init-0:Completed", "5.5s Succeeded main:Completed init-0:Completed"},
 		},
-		"W16 init container fails": {
+		"init container fails": {
 			"the pod fails with it, and nothing else runs",
 			newPod(command("sleep", "5"), inits("sleep 1; exit 4", "sleep 3")), 1,
 			[]string{
@@ -207,7 +207,7 @@ func TestLivesOfPods(t *testing.T) {
 				"1.5s Failed main:PodInitializing init-0:Error init-1:PodInitializing",
 			},
 		},
-		"W16 init container is run again": {
+		"init container is run again": {
 			"where the pod says so",
 			newPod(policy(corev1.RestartPolicyAlways), inits("sleep 20; exit 4")), 1,
 			[]string{

@@ -158,9 +158,9 @@ func TestFleetOf(t *testing.T) {
 	}
 }
 
-// TestW16NodeCreatedAgain: a node that a user deleted and created again, with no more
+// TestNodeCreatedAgain: a node that a user deleted and created again, with no more
 // than its name, gets back what its kubelet says of it; what others know better stays.
-func TestW16NodeCreatedAgain(t *testing.T) {
+func TestNodeCreatedAgain(t *testing.T) {
 	s := &simulator{fleet: DefaultFleet(), port: 1234}
 	bare := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: map[string]string{gpuProduct: "mine"}}}
 	if !s.plays(bare) {

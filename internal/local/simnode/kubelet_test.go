@@ -25,9 +25,9 @@ func endedAt(t *testing.T, p *corev1.Pod, seconds float64) *corev1.Pod {
 	return p
 }
 
-// TestU10TranscriptsTellWhatBecameOfAContainer: nothing is really run, so a log says
+// TestTranscriptsTellWhatBecameOfAContainer: nothing is really run, so a log says
 // what would have been.
-func TestU10TranscriptsTellWhatBecameOfAContainer(t *testing.T) {
+func TestTranscriptsTellWhatBecameOfAContainer(t *testing.T) {
 	crashed := running(newPod(policy(corev1.RestartPolicyAlways), command("sh", "-c", "sleep 1; exit 3")), 0)
 	for _, now := range []float64{1, 2, 3} {
 		if v := Decide(Facts{Pod: crashed, Now: at(now), Scale: 1}); v.Status != nil {
@@ -156,7 +156,7 @@ func fetch(t *testing.T, url string) (int, string) {
 	return resp.StatusCode, strings.TrimSpace(string(b))
 }
 
-func TestU10KubeletsAnswer(t *testing.T) {
+func TestKubeletsAnswer(t *testing.T) {
 	_, url := kubeletOf(t, endedAt(t, newPod(command("sleep", "5")), 5))
 	tests := map[string]struct {
 		why, path string
@@ -185,8 +185,8 @@ func TestU10KubeletsAnswer(t *testing.T) {
 	}
 }
 
-// TestU10LogsAreFollowed: a client that follows sees the end, and is then let go.
-func TestU10LogsAreFollowed(t *testing.T) {
+// TestLogsAreFollowed: a client that follows sees the end, and is then let go.
+func TestLogsAreFollowed(t *testing.T) {
 	p := running(newPod(command("sleep", "5")), 0)
 	cl, url := kubeletOf(t, p)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/containerLogs/blue/p/main?follow=true", http.NoBody)
@@ -213,8 +213,8 @@ func TestU10LogsAreFollowed(t *testing.T) {
 	}
 }
 
-// TestU10OnlyTheAPIServerIsAnswered: it knows who may read which logs.
-func TestU10OnlyTheAPIServerIsAnswered(t *testing.T) {
+// TestOnlyTheAPIServerIsAnswered: it knows who may read which logs.
+func TestOnlyTheAPIServerIsAnswered(t *testing.T) {
 	h := fromAPIServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("answered") }))
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/containerLogs/blue/p/main", http.NoBody))
@@ -223,8 +223,8 @@ func TestU10OnlyTheAPIServerIsAnswered(t *testing.T) {
 	}
 }
 
-// TestW16ClaimsGetVolumes: those of our storage classes do, once.
-func TestW16ClaimsGetVolumes(t *testing.T) {
+// TestClaimsGetVolumes: those of our storage classes do, once.
+func TestClaimsGetVolumes(t *testing.T) {
 	claim := func(change func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
 		c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "blue", Name: "weights", UID: "u", Annotations: map[string]string{annStorageProvisioner: Provisioner},

@@ -53,9 +53,9 @@ func TestHowLongCommandsRun(t *testing.T) {
 	}
 }
 
-// TestW16ExitCodesAreRead: what a command says of its end is believed, where it is
+// TestExitCodesAreRead: what a command says of its end is believed, where it is
 // plain to see.
-func TestW16ExitCodesAreRead(t *testing.T) {
+func TestExitCodesAreRead(t *testing.T) {
 	sh := func(text string) []string { return []string{"/bin/sh", "-c", text} }
 	tests := map[string]struct {
 		why   string

@@ -171,7 +171,7 @@ func TestFailingProbeShows(t *testing.T) {
 
 // A process that was ready and answers nothing any more, as one that is stopped by
 // a signal, comes back by itself. One that answers that it is not ready stays.
-func TestS20HungProcessIsRestarted(t *testing.T) {
+func TestHungProcessIsRestarted(t *testing.T) {
 	s := New(func() {})
 	t.Cleanup(func() { s.Stop(context.Background()) })
 	var silent, unready atomic.Bool

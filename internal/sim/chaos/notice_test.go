@@ -121,7 +121,7 @@ func TestBrokenRulesAreNoticed(t *testing.T) {
 		want  string
 	}{
 		"places of deleted pods are given away": {
-			"S1: a job that ignores the signal to end runs twice",
+			"a job that ignores the signal to end runs twice",
 			broken{takesPlace: func(p core.PodState) bool { return !p.Deleting }},
 			"P2: ",
 		},
@@ -136,7 +136,7 @@ func TestBrokenRulesAreNoticed(t *testing.T) {
 			"P10: ",
 		},
 		"deleted pods count as ended": {
-			"S1: quota goes to others before the grace is over",
+			"quota goes to others before the grace is over",
 			broken{reconcile: func(_ *core.Workload, f *sim.Observation) bool {
 				if f.Live = f.Live && f.Standing > 0; !f.Live {
 					f.Pods = 0
@@ -146,7 +146,7 @@ func TestBrokenRulesAreNoticed(t *testing.T) {
 			"P10: ",
 		},
 		"objects that finalizers keep count as pods": {
-			"S3: a finalizer holds quota without end",
+			"a finalizer holds quota without end",
 			broken{reconcile: func(_ *core.Workload, f *sim.Observation) bool {
 				f.Live = f.Live || f.Objects > 0
 				f.Pods = f.Objects
@@ -160,7 +160,7 @@ func TestBrokenRulesAreNoticed(t *testing.T) {
 			"P10: ",
 		},
 		"nobody watches jobs": {
-			"W1: the Workload of a job that was deleted is looked at before the job is seen to be",
+			"the Workload of a job that was deleted is looked at before the job is seen to be",
 			broken{wakes: func(x *sim.WatchEvent) bool { return x.Maker == nil }},
 			"P11: ",
 		},

@@ -211,8 +211,8 @@ func TestFormerNames(t *testing.T) {
 	}
 }
 
-// TestU6AllErrorsAtOnceWithLines: a user who mends a file wants to do it once.
-func TestU6AllErrorsAtOnceWithLines(t *testing.T) {
+// TestAllErrorsAtOnceWithLines: a user who mends a file wants to do it once.
+func TestAllErrorsAtOnceWithLines(t *testing.T) {
 	const head = "teams: [{name: red, gpus: 8}]\n"
 	tests := map[string]struct {
 		why, text, want string
@@ -262,8 +262,8 @@ func TestU6AllErrorsAtOnceWithLines(t *testing.T) {
 	}
 }
 
-// TestU6UnmatchedLabels: labels that no node has are told before anything waits.
-func TestU6UnmatchedLabels(t *testing.T) {
+// TestUnmatchedLabels: labels that no node has are told before anything waits.
+func TestUnmatchedLabels(t *testing.T) {
 	const text = `flavors:
 - {name: h100, nodeLabels: {gpu: h100}}
 - {name: typo, nodeLabels: {gpu: a1000}}

@@ -66,7 +66,7 @@ func (a *attempt) createOne(ctx context.Context, c appwrapper.Component) (types.
 		return object.GetUID(), err
 	}
 	// Ours from before a crash, or another owner's. Owners are told apart by UID: an
-	// AppWrapper of the same name that was deleted is another one (A17).
+	// AppWrapper of the same name that was deleted is another one.
 	there, err := a.find(ctx, c, fresh)
 	switch {
 	case err != nil:

@@ -177,7 +177,7 @@ func watched(gvk schema.GroupVersionKind) *jobs.Kind {
 
 // find reads the object of a component; nil if there is none. A kind that does
 // not exist has no objects: its definition may have been deleted while the
-// AppWrapper still wants to be cleaned up (A18).
+// AppWrapper still wants to be cleaned up.
 func (a *attempt) find(ctx context.Context, c appwrapper.Component, from source) (*unstructured.Unstructured, error) {
 	key := types.NamespacedName{Namespace: c.Namespace, Name: c.Name}
 	if k := watched(c.GVK); k != nil && from == cached {

@@ -34,7 +34,7 @@ func forge(t *testing.T, x *world, name string) *batchv1.Job {
 }
 
 // A user makes the component before the controller does, with other pods.
-func TestS6ForgedComponent(t *testing.T) {
+func TestForgedComponent(t *testing.T) {
 	name := running(t, jobManifest).jobs()[0].Name
 	x := newWorld(t, wrapper(jobManifest))
 	x.reconcileAll()
@@ -108,7 +108,7 @@ func TestWhatMakesPodsAnewIsDeleted(t *testing.T) {
 }
 
 // A finalizer on what was wrapped keeps neither quota nor the AppWrapper.
-func TestS3FinalizersOfOthers(t *testing.T) {
+func TestFinalizersOfOthers(t *testing.T) {
 	x := running(t, jobManifest)
 	hold(t, x)
 	j := x.jobs()[0]
@@ -143,7 +143,7 @@ func TestS3FinalizersOfOthers(t *testing.T) {
 
 // A component whose kind may not be read fails with the reason, and does not keep
 // the AppWrapper.
-func TestW2ForbiddenKind(t *testing.T) {
+func TestForbiddenKind(t *testing.T) {
 	forbidden := func(x *world) {
 		x.r.live = interceptor.NewClient(x.server, interceptor.Funcs{
 			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
@@ -186,7 +186,7 @@ func TestW2ForbiddenKind(t *testing.T) {
 }
 
 // A wrapped Pod goes with its node, and comes back elsewhere.
-func TestW7WrappedPodLosesItsNode(t *testing.T) {
+func TestWrappedPodLosesItsNode(t *testing.T) {
 	for name, lose := range map[string]func(*world, *corev1.Pod){
 		"deleted node": func(x *world, _ *corev1.Pod) {
 			if err := x.server.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-0"}}); err != nil {
@@ -230,7 +230,7 @@ func TestW7WrappedPodLosesItsNode(t *testing.T) {
 }
 
 // The same while no controller looked: what is left is the record of where the pod ran.
-func TestW7WrappedPodWentWithItsNodeUnseen(t *testing.T) {
+func TestWrappedPodWentWithItsNodeUnseen(t *testing.T) {
 	node := func(change func(*world, *corev1.Node)) func(*world) {
 		return func(x *world) {
 			var n corev1.Node
@@ -304,9 +304,9 @@ func TestW7WrappedPodWentWithItsNodeUnseen(t *testing.T) {
 	}
 }
 
-// S2: an AppWrapper of another controller goes when it is deleted, whatever gave
+// An AppWrapper of another controller goes when it is deleted, whatever gave
 // it our finalizer, and is left alone otherwise.
-func TestS2WrapperOfAnotherController(t *testing.T) {
+func TestWrapperOfAnotherController(t *testing.T) {
 	w := wrapper(jobManifest)
 	w.Spec.ManagedBy, w.Spec.Suspend = new("example.com/other"), false
 	w.Finalizers = []string{awv1beta2.AppWrapperFinalizer, "example.com/theirs"}
@@ -332,9 +332,9 @@ func TestS2WrapperOfAnotherController(t *testing.T) {
 	}
 }
 
-// W10: all that is wrong with annotations is one event: of several with one
+// All that is wrong with annotations is one event: of several with one
 // reason only one would be seen.
-func TestW10OneEvent(t *testing.T) {
+func TestAllThatIsWrongWithAnnotationsIsOneEvent(t *testing.T) {
 	w := wrapper(jobManifest)
 	w.Annotations = map[string]string{
 		"workload.codeflare.dev.appwrapper/retryLimit": "many", "workload.codeflare.dev.appwrapper/warmupGracePeriodDuration": "soon",

@@ -222,7 +222,7 @@ func TestDeletionOfKindThatIsGone(t *testing.T) {
 	x.r.live = noKind{x.server}
 	x.reconcileAll()
 	if x.phase() != "gone" {
-		t.Errorf("an AppWrapper whose component's kind was deleted must still go (A18): %s", x.phase())
+		t.Errorf("an AppWrapper whose component's kind was deleted must still go: %s", x.phase())
 	}
 }
 
@@ -244,7 +244,7 @@ func TestForeignObject(t *testing.T) {
 	}{
 		"nobody's": {why: "an object that a user made is not ours to take or to delete"},
 		"an earlier AppWrapper of the same name": {
-			why:   "owners are told apart by UID and not by name (A17)",
+			why:   "owners are told apart by UID and not by name",
 			owner: []metav1.OwnerReference{{APIVersion: "workload.codeflare.dev/v1beta2", Kind: "AppWrapper", Name: "short", UID: "another", Controller: new(true)}},
 		},
 	}
@@ -291,7 +291,7 @@ func TestFailedJob(t *testing.T) {
 		retries            int32
 	}{
 		"gave up":            {"another attempt may do better", "BackoffLimitExceeded", "Resetting", 1},
-		"pod failure policy": {"the user's own policy says that it will not (A2)", "PodFailurePolicy", "Failed", 0},
+		"pod failure policy": {"the user's own policy says that it will not", "PodFailurePolicy", "Failed", 0},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -431,7 +431,7 @@ func TestCrashes(t *testing.T) {
 					t.Errorf("another end than without the crash (-want +got)\n%s", diff)
 				}
 				for name, n := range x.created {
-					// What was created and not recorded is not believed (S6).
+					// What was created and not recorded is not believed.
 					if more := n - whole.created[name]; more != 0 && more != 1 {
 						t.Errorf("%s was created %d times, and %d times without the crash", name, n, whole.created[name])
 					}
@@ -443,7 +443,7 @@ func TestCrashes(t *testing.T) {
 
 // An API server in trouble creates the component and refuses its record, again and
 // again. As long as the process lives it knows what it created; what it did not create
-// itself it does not believe (S6).
+// itself it does not believe.
 func TestCreatedIsKnownBeforeItIsRecorded(t *testing.T) {
 	for name, c := range map[string]struct {
 		dies    bool

@@ -9,7 +9,7 @@ import (
 
 // A decision without events and without a plan may still be a sampling of past
 // usage: what writes numbers is told.
-func TestA5SamplingIsTold(t *testing.T) {
+func TestSamplingIsTold(t *testing.T) {
 	l := New(Options{Clock: clocktesting.NewFakeClock(time.Unix(1e9, 0))})
 	for range 2 {
 		l.decide(t.Context())

@@ -120,9 +120,9 @@ func TestTell(t *testing.T) {
 	}
 }
 
-// TestS10EventsNameNoOthers tells a workload that one of another namespace was evicted
+// TestEventsNameNoOthers tells a workload that one of another namespace was evicted
 // for it: by queue and UID, in the note and as what the event relates to.
-func TestS10EventsNameNoOthers(t *testing.T) {
+func TestEventsNameNoOthers(t *testing.T) {
 	s := runtime.NewScheme()
 	if err := kueue.AddToScheme(s); err != nil {
 		t.Fatal(err)

@@ -141,7 +141,7 @@ func TestChooseWorkload(t *testing.T) {
 		"part, whole waits": {
 			why: "a part runs only with the whole", job: aJob(running), nested: true, whole: aWorkload(), want: deed{Job: true, Event: "Suspended"},
 		},
-		"S6: part of a part, not counted": {
+		"part of a part, not counted": {
 			why: "its pods have places beyond those of the whole", job: aJob(running), nested: true, foreign: true, whole: aWorkload(admitted), want: deed{Job: true, Event: "Suspended"},
 		},
 		"suspended part, whole waits": {why: "all is well", job: aJob(), nested: true, whole: aWorkload()},

@@ -19,9 +19,9 @@ func withClass(j *batchv1.Job) {
 	metav1.SetMetaDataLabel(&j.ObjectMeta, kueue.PriorityClassLabel, "urgent")
 }
 
-// A4: a job whose WorkloadPriorityClass comes later is held, says so, and gets
+// A job whose WorkloadPriorityClass comes later is held, says so, and gets
 // the class's priority once it is there.
-func TestA4JobWaitsForItsPriorityClass(t *testing.T) {
+func TestJobWaitsForItsPriorityClass(t *testing.T) {
 	key := types.NamespacedName{Namespace: "blue", Name: "train"}
 	b := newBench(t, nil, aJob(inQueue, withClass))
 	b.reconcileAll(t, key)
@@ -47,7 +47,7 @@ func TestA4JobWaitsForItsPriorityClass(t *testing.T) {
 }
 
 // A class that goes while a job waits leaves it what it gave, as in Kueue.
-func TestA4PriorityClassThatGoes(t *testing.T) {
+func TestPriorityClassThatGoes(t *testing.T) {
 	key := types.NamespacedName{Namespace: "blue", Name: "train"}
 	urgent := class("urgent", 9)
 	b := newBench(t, nil, aJob(inQueue, withClass), urgent)
@@ -62,8 +62,8 @@ func TestA4PriorityClassThatGoes(t *testing.T) {
 	}
 }
 
-// S2: a Job of another controller gets no Workload and stays as it is.
-func TestS2JobOfAnotherControllerIsLeftAlone(t *testing.T) {
+// A Job of another controller gets no Workload and stays as it is.
+func TestJobOfAnotherControllerIsLeftAlone(t *testing.T) {
 	key := types.NamespacedName{Namespace: "blue", Name: "train"}
 	b := newBench(t, nil, aJob(inQueue, running, func(j *batchv1.Job) { j.Spec.ManagedBy = new("example.com/other") }))
 	if j := b.reconcileAll(t, key); *j.Spec.Suspend || len(b.workloads(t)) != 0 {

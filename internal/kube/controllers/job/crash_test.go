@@ -284,7 +284,7 @@ func TestRivalIsNotOverwritten(t *testing.T) {
 
 // The controller is killed at every single write of a life, once before the write
 // took effect and once after, and the end is the same.
-func TestT8Crashes(t *testing.T) {
+func TestEndIsTheSameAfterACrashAtAnyWrite(t *testing.T) {
 	whole := newLife(t, 0, false)
 	whole.live()
 	want := whole.picture()

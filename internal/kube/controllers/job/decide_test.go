@@ -477,15 +477,15 @@ func TestDecide(t *testing.T) {
 			why: "the pod may not be seen yet", job: aJob(stopped, func(j *batchv1.Job) { j.Status.Active = 1 }),
 			workload: aWorkload(admitted, func(w *kueue.Workload) { w.DeletionTimestamp = &metav1.Time{Time: now} }),
 		},
-		"S18: asks for more while it runs": {
+		"asks for more while it runs": {
 			why: "there are no places for more, and pods that hang tell no user why", job: aJob(running, injected, wider), workload: aWorkload(admitted), live: 2,
 			want: outcome{Suspended: new(true), Selector: map[string]string{"disk": "ssd", "gpu": "h100"}, Event: "Stopped"},
 		},
-		"S18: asked for more, stopped": {
+		"asked for more, stopped": {
 			why: "it is queued again for all of them", job: aJob(stopped, wider), workload: aWorkload(admitted),
 			want: outcome{Removed: true, Event: "DeletedWorkload"},
 		},
-		"S18: asks for more before it starts again": {
+		"asks for more before it starts again": {
 			why: "what it carries of its first start is no other size, but more pods are", job: aJob(stopped, wider), workload: aWorkload(notEvicted, admitted),
 			want: outcome{Removed: true, Event: "DeletedWorkload"},
 		},
@@ -518,7 +518,7 @@ func TestDecide(t *testing.T) {
 			why: "it is queued again for all of them", job: aJob(stopped), workload: aWorkload(admitted, gaveBack(1)),
 			want: outcome{Removed: true, Event: "DeletedWorkload"},
 		},
-		"S1: waits for the place of a deleted pod": {
+		"waits for the place of a deleted pod": {
 			why: "no node refuses it", job: aJob(running), workload: aWorkload(admitted), live: 2, behind: true, want: outcome{Again: time.Minute},
 		},
 		"workload being deleted, pods gone": {

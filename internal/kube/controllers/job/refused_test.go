@@ -60,7 +60,7 @@ func numbered(n int) func(*batchv1.Job) {
 // A job whose Workload is refused says why, is not tried again and again, and goes
 // on when there is room: in the order in which the jobs were refused, and as many
 // as there is room for.
-func TestS21RefusedWorkloadsWaitForRoom(t *testing.T) {
+func TestRefusedWorkloadsWaitForRoom(t *testing.T) {
 	b := newBench(t, nil, aJob(inQueue, numbered(0)), aJob(inQueue, numbered(1)), aJob(inQueue, numbered(2)), aJob(inQueue, numbered(3)))
 	most, refusals := 1, 0
 	limitedTo(b, &most, &refusals)
@@ -125,7 +125,7 @@ func TestS21RefusedWorkloadsWaitForRoom(t *testing.T) {
 
 // A ResourceQuota is written for each object that it counts. Only when it counts
 // fewer Workloads than before, or lets more be, is any looked at.
-func TestS21QuotasThatGiveRoom(t *testing.T) {
+func TestQuotasThatGiveRoom(t *testing.T) {
 	pods := aQuota("5", "5")
 	pods.Status.Used[corev1.ResourcePods] = resource.MustParse("1")
 	for name, tc := range map[string]struct {

@@ -77,7 +77,7 @@ type above struct {
 // of its owners is gone: the garbage collector is about to remove it.
 //
 // An owner that keeps a record of its parts is believed, and not a Job that says it
-// is one (S6): any user who may write Jobs may write owner references.
+// is one: any user who may write Jobs may write owner references.
 func (r *reconciler) whole(ctx context.Context, o jobs.Object, ns *corev1.Namespace) (top above, doomed bool, err error) {
 	var part metav1.Object = o
 	gvk, stands := r.adapter.GVK(), nested

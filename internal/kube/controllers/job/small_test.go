@@ -20,7 +20,7 @@ import (
 )
 
 // Pods that are done are told as more and more of them, whatever a job says later.
-func TestT9ReclaimableOnlyGrows(t *testing.T) {
+func TestReclaimableOnlyGrows(t *testing.T) {
 	said := func(n int32) []kueue.ReclaimablePod {
 		return []kueue.ReclaimablePod{{Name: "main", Count: n}}
 	}
@@ -166,7 +166,7 @@ func TestShrinksByWhatThereIs(t *testing.T) {
 }
 
 // The pod that was refused first counts: the others may have been made later.
-func TestT9EarliestRefusal(t *testing.T) {
+func TestEarliestRefusal(t *testing.T) {
 	pod := func(name string, since time.Duration, change ...func(*corev1.Pod)) *corev1.Pod {
 		p := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name, Annotations: map[string]string{kueue.WorkloadAnnotation: "w"}},
@@ -196,7 +196,7 @@ func TestT9EarliestRefusal(t *testing.T) {
 }
 
 // A pod leads to the job of its Workload if that is of the kind at hand.
-func TestT9JobOfPod(t *testing.T) {
+func TestPodsLeadToTheirJob(t *testing.T) {
 	owned := func(name, kind string, controller bool) client.Object {
 		w := aWorkload()
 		w.Name = name

@@ -362,7 +362,7 @@ func TestEvictedGroupIsGone(t *testing.T) {
 	b.settle("g")
 	b.expect("one has ended", "b running-leaving+")
 	if w := b.workload("g"); w == nil || w.Status.Admission == nil {
-		t.Error("the quota was given back while a pod runs (S1)")
+		t.Error("the quota was given back while a pod runs")
 	}
 	b.phase("b", corev1.PodFailed)
 	b.settle("g")

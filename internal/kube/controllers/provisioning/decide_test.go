@@ -219,7 +219,7 @@ func TestDemand(t *testing.T) {
 	s.workload.Annotations = map[string]string{"provreq.kueue.x-k8s.io/Zone": "b", "other": "c"}
 	d := s.demand(s.checks[0].config, "r")
 	if got := d.request.Labels[kueue.ManagedLabel]; got != "true" {
-		t.Errorf("A11: the label by which requests of queueing are found is %q", got)
+		t.Errorf("the label by which requests of queueing are found is %q", got)
 	}
 	want := autoscaling.ProvisioningRequestSpec{
 		ProvisioningClassName: "class",

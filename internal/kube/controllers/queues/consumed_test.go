@@ -15,7 +15,7 @@ import (
 // What a LocalQueue used in the past is written whenever it changed, whether a
 // sampling or an admission changed it, and says of every resource of the queue
 // how much: the next controller begins with it.
-func TestA5ConsumedIsWritten(t *testing.T) {
+func TestConsumedIsWritten(t *testing.T) {
 	w := newWorld(t, clusterQueue(), localQueue())
 	at := w.clock.Now()
 	steps := []struct {

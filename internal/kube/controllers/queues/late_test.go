@@ -17,11 +17,11 @@ import (
 // errAway is what the API server's writes end with while it does not answer.
 var errAway = errors.New("connection refused")
 
-// A16: however the numbers change, the status of a queue says what was so at most
+// However the numbers change, the status of a queue says what was so at most
 // one rest (ten intervals) and one look of the feeder ago. Where the API server does
 // not answer for a while, the longest pause between two tries comes on top of that,
 // and not as long a time as it was away.
-func TestA16StatusIsNoLaterThanItsRest(t *testing.T) {
+func TestStatusIsNoLaterThanItsRest(t *testing.T) {
 	const (
 		step   = 100 * time.Millisecond
 		lasts  = 90 * time.Second
@@ -88,9 +88,9 @@ func TestA16StatusIsNoLaterThanItsRest(t *testing.T) {
 	}
 }
 
-// A16: what waits behind a LocalQueue that is held is pending all the same, whether
+// What waits behind a LocalQueue that is held is pending all the same, whether
 // it was held before or after: it is no less there.
-func TestA16HeldJobsArePending(t *testing.T) {
+func TestHeldJobsArePending(t *testing.T) {
 	for name, policy := range map[string]kueue.StopPolicy{"open": kueue.StopPolicyNone, "held": kueue.StopPolicyHold, "drained": kueue.StopPolicyHoldAndDrain} {
 		held := localQueue()
 		held.Spec.StopPolicy = &policy

@@ -73,9 +73,9 @@ func TestClusterQueueStatus(t *testing.T) {
 	}
 }
 
-// TestU8EmptyFlavorIsTold: in a cluster that has nodes, a queue says which of its
+// TestEmptyFlavorIsTold: in a cluster that has nodes, a queue says which of its
 // flavors admit nothing because no node has their labels.
-func TestU8EmptyFlavorIsTold(t *testing.T) {
+func TestEmptyFlavorIsTold(t *testing.T) {
 	node := func(name, kind string) *corev1.Node {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kind": kind}}}
 	}
@@ -132,9 +132,9 @@ func TestWritesArePaced(t *testing.T) {
 	}
 }
 
-// TestW14QueuesOfATreeAreWrittenTogether: what the queues of a tree use together is
+// TestQueuesOfATreeAreWrittenTogether: what the queues of a tree use together is
 // never more than there is, however often and in whatever order they are written.
-func TestW14QueuesOfATreeAreWrittenTogether(t *testing.T) {
+func TestQueuesOfATreeAreWrittenTogether(t *testing.T) {
 	other := clusterQueue()
 	other.Name = "other"
 	w := newWorld(t, clusterQueue(), other, flavor())

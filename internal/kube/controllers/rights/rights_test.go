@@ -76,7 +76,7 @@ func TestSubject(t *testing.T) {
 
 // The life of a namespace: the rights come with its queue, outlive its deletion
 // until the last AppWrapper is gone, and never come to those of others.
-func TestS21RightsFollowJobs(t *testing.T) {
+func TestRightsFollowJobs(t *testing.T) {
 	team := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}}
 	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(team,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "queued"}},
@@ -141,10 +141,10 @@ func TestS21RightsFollowJobs(t *testing.T) {
 	look(map[string]bool{"queued": false})
 }
 
-// TestS21OwnNamespaceKeepsItsRights: what the controller is bound to in its own
+// TestOwnNamespaceKeepsItsRights: what the controller is bound to in its own
 // namespace (its lease, what it remembers of nodes) is no right where jobs run, and
 // is not taken back because no jobs run there.
-func TestS21OwnNamespaceKeepsItsRights(t *testing.T) {
+func TestOwnNamespaceKeepsItsRights(t *testing.T) {
 	own := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "mlbatch-system", Name: "mlbatch-controller"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "mlbatch-controller"},

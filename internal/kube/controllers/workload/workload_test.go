@@ -99,7 +99,7 @@ func pod() *corev1.Pod {
 // The Workload of an AppWrapper that is deleted in the foreground is looked at
 // after its last pod and before its AppWrapper has given back the quota. What
 // the AppWrapper does then wakes it.
-func TestW1ForegroundDeletion(t *testing.T) {
+func TestForegroundDeletion(t *testing.T) {
 	wrapper := &aw.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "wrap", UID: "u1", Finalizers: []string{aw.AppWrapperFinalizer}}}
 	wrapper.Status.Phase = aw.AppWrapperRunning
 	apimeta.SetStatusCondition(&wrapper.Status.Conditions, metav1.Condition{Type: aw.QuotaReserved, Status: metav1.ConditionTrue, Reason: "Running"})
@@ -146,7 +146,7 @@ func TestW1ForegroundDeletion(t *testing.T) {
 
 // A Job that a finalizer keeps, deleted while its pod runs: the pod may go on, is
 // stopped if another needs the place, and the quota goes with it.
-func TestS3DeletedJobIsEvicted(t *testing.T) {
+func TestDeletedJobIsEvicted(t *testing.T) {
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "train", UID: "u1", Finalizers: []string{"example.com/hold"}}}
 	b := newBench(t, j, of("Job", "batch/v1", "train"), pod())
 	b.delete(j)
@@ -180,7 +180,7 @@ func TestS3DeletedJobIsEvicted(t *testing.T) {
 }
 
 // A Job that a finalizer keeps after its pods have ended keeps no quota.
-func TestS3DeletedJobEnds(t *testing.T) {
+func TestDeletedJobEnds(t *testing.T) {
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "train", UID: "u1", Finalizers: []string{"example.com/hold"}}}
 	b := newBench(t, j, of("Job", "batch/v1", "train"))
 	b.delete(j)

@@ -73,9 +73,9 @@ func counts(t *testing.T, w *aw.AppWrapper) map[string]int32 {
 	return out
 }
 
-// TestS5RuntimesAreCounted: the pods of a TrainJob are those of the runtime that was recorded,
+// TestRuntimesAreCounted: the pods of a TrainJob are those of the runtime that was recorded,
 // and a runtime that is another by then makes no difference.
-func TestS5RuntimesAreCounted(t *testing.T) {
+func TestRuntimesAreCounted(t *testing.T) {
 	at := func(component, role int) string { return fmt.Sprintf("%d "+podsPath, component, role) }
 	for name, c := range map[string]struct {
 		why      string
@@ -133,7 +133,7 @@ func TestTrainJobsAreRefused(t *testing.T) {
 		"elastic":       {"the runtime forbids it", train("r", "trainer: {numNodes: 9}"), elastic, "trains with 1 to 4 nodes"},
 		"long name":     {"the names of its pods", strings.Replace(train("r", ""), "name: t}", "name: "+strings.Repeat("x", 63)+"}", 1), torch, "name"},
 		"not a job":     {"its fields are others", train("r", "trainer: 7"), torch, "spec.trainer of type"},
-		"nodeName":      {"S12: a runtime goes around the scheduler", train("r", ""), strings.Replace(torch, "containers:", "nodeName: n, containers:", 1), "around the scheduler"},
+		"nodeName":      {"a runtime goes around the scheduler", train("r", ""), strings.Replace(torch, "containers:", "nodeName: n, containers:", 1), "around the scheduler"},
 		"our name":      {"it would be changed after us", train("r", "runtimePatches: [{manager: mlbatch.dev/appwrapper}]"), torch, "Duplicate"},
 		"another's pod": {"labels of ours", train("r", "podTemplateOverrides: [{metadata: {labels: {workload.codeflare.dev/appwrapper: theirs}}}]"), torch, "workload.codeflare.dev/appwrapper"},
 	} {

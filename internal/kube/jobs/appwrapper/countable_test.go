@@ -28,8 +28,8 @@ func fill(manifest string, pairs ...string) string {
 	return strings.NewReplacer(append(pairs, "VERSION", "v1", "AUTO", "", "GROUP", "", "HOW", "", "ELASTIC", "", "WORKER", "worker")...).Replace(manifest)
 }
 
-// S5: every pod that an object can become is counted.
-func TestS5AllPodsAreCounted(t *testing.T) {
+// Every pod that an object can become is counted.
+func TestAllPodsAreCounted(t *testing.T) {
 	const head, group = "template.spec.headGroupSpec.template", "template.spec.workerGroupSpecs[0].template"
 	cases := map[string]struct {
 		why, manifest string
@@ -71,9 +71,9 @@ func TestS5AllPodsAreCounted(t *testing.T) {
 	}
 }
 
-// S5: the pod that submits a RayJob is written into it, so that it is placed as
+// The pod that submits a RayJob is written into it, so that it is placed as
 // it was counted.
-func TestS5SubmitterIsOurs(t *testing.T) {
+func TestSubmitterIsOurs(t *testing.T) {
 	w := wrap(t, fill(rayJob))
 	w.Name = "w"
 	components, err := Components(w)
@@ -100,9 +100,9 @@ func TestS5SubmitterIsOurs(t *testing.T) {
 	}
 }
 
-// S5, S3, S12, S16: what cannot be counted, goes around the scheduler or outlives
+// What cannot be counted, goes around the scheduler or outlives
 // its deletion is refused with the field and the cure.
-func TestS5WhatIsRefused(t *testing.T) {
+func TestComponentsThatCannotBeCountedAreRefused(t *testing.T) {
 	const job = `{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {template: {spec: PODSPEC}}}`
 	inJob := func(from, to string) string { return strings.Replace(job, from, to, 1) }
 	one := int32(1)
@@ -111,45 +111,45 @@ func TestS5WhatIsRefused(t *testing.T) {
 		declared      []aw.AppWrapperPodSet
 		field, cure   string
 	}{
-		"S5 version": {
+		"version": {
 			"its pods may be elsewhere", fill(rayManifest, "VERSION", "v1alpha1"),
 			[]aw.AppWrapperPodSet{{Path: "template.spec.headGroupSpec.template"}},
 			"spec.components[0].template.apiVersion", "use ray.io/v1",
 		},
-		"S5 autoscaling": {"it grows", fill(rayManifest, "AUTO", "enableInTreeAutoscaling: true,"), nil, "spec.components[0].template.spec.enableInTreeAutoscaling", "use false"},
-		"S5 autoscaling in a RayJob": {
+		"autoscaling": {"it grows", fill(rayManifest, "AUTO", "enableInTreeAutoscaling: true,"), nil, "spec.components[0].template.spec.enableInTreeAutoscaling", "use false"},
+		"autoscaling in a RayJob": {
 			"as does its cluster", strings.Replace(fill(rayJob), "rayClusterSpec: {", "rayClusterSpec: {enableInTreeAutoscaling: true, ", 1), nil,
 			"spec.components[0].template.spec.rayClusterSpec.enableInTreeAutoscaling", "use false",
 		},
-		"S5 sidecar":          {"a container that is not counted", fill(rayJob, "HOW", "submissionMode: SidecarMode,"), nil, "spec.components[0].template.spec.submissionMode", "use K8sJobMode, HTTPMode"},
-		"S5 second cluster":   {"it comes up beside the first", strings.Replace(rayService, "None", "NewCluster", 1), nil, "spec.components[0].template.spec.upgradeStrategy.type", "use None"},
-		"S5 upgrade left out": {"another operator would make a second cluster", strings.Replace(rayService, "upgradeStrategy: {type: None}, ", "", 1), nil, "spec.components[0].template.spec.upgradeStrategy.type", "use None"},
-		"S5 existing cluster": {"its image is not known", `{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: r}, spec: {clusterSelector: {a: b}}}`, nil, "spec.components[0].template.spec.submitterPodTemplate", "give the template"},
-		"S5 elastic":          {"its workers grow", fill(pyTorch, "ELASTIC", "elasticPolicy: {maxReplicas: 9},"), nil, "spec.components[0].template.spec.elasticPolicy.maxReplicas", "at most 3"},
-		"S5 other role":       {"it is not known what becomes of it", fill(pyTorch, "WORKER", "helper"), nil, "spec.components[0].template.spec.pytorchReplicaSpecs.helper.template", "remove it"},
-		"S5 hidden template":  {"a known kind with pods in a field of their own", inJob("template: {spec: PODSPEC}", "template: {spec: PODSPEC}, more: {template: {spec: PODSPEC}}"), nil, "spec.components[0].template.spec.more.template", "would not be counted: remove it"},
-		"S5 hidden spec":      {"not in a template either", inJob("template: {spec: PODSPEC}", "template: {spec: PODSPEC}, pods: PODSPEC"), nil, "spec.components[0].template.spec.pods", "would not be counted"},
-		"S5 half declared": {
+		"sidecar":          {"a container that is not counted", fill(rayJob, "HOW", "submissionMode: SidecarMode,"), nil, "spec.components[0].template.spec.submissionMode", "use K8sJobMode, HTTPMode"},
+		"second cluster":   {"it comes up beside the first", strings.Replace(rayService, "None", "NewCluster", 1), nil, "spec.components[0].template.spec.upgradeStrategy.type", "use None"},
+		"upgrade left out": {"another operator would make a second cluster", strings.Replace(rayService, "upgradeStrategy: {type: None}, ", "", 1), nil, "spec.components[0].template.spec.upgradeStrategy.type", "use None"},
+		"existing cluster": {"its image is not known", `{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: r}, spec: {clusterSelector: {a: b}}}`, nil, "spec.components[0].template.spec.submitterPodTemplate", "give the template"},
+		"elastic":          {"its workers grow", fill(pyTorch, "ELASTIC", "elasticPolicy: {maxReplicas: 9},"), nil, "spec.components[0].template.spec.elasticPolicy.maxReplicas", "at most 3"},
+		"other role":       {"it is not known what becomes of it", fill(pyTorch, "WORKER", "helper"), nil, "spec.components[0].template.spec.pytorchReplicaSpecs.helper.template", "remove it"},
+		"hidden template":  {"a known kind with pods in a field of their own", inJob("template: {spec: PODSPEC}", "template: {spec: PODSPEC}, more: {template: {spec: PODSPEC}}"), nil, "spec.components[0].template.spec.more.template", "would not be counted: remove it"},
+		"hidden spec":      {"not in a template either", inJob("template: {spec: PODSPEC}", "template: {spec: PODSPEC}, pods: PODSPEC"), nil, "spec.components[0].template.spec.pods", "would not be counted"},
+		"half declared": {
 			"a declaration names all pods", `{apiVersion: example.com/v1, kind: Group, metadata: {name: g}, spec: {a: {spec: PODSPEC}, b: {spec: PODSPEC}}}`,
 			[]aw.AppWrapperPodSet{{Path: "template.spec.a", Replicas: &one}},
 			"spec.components[0].template.spec.b", "declare it in podSets, {path: template.spec.b",
 		},
-		"S5 understated": {"a declaration says how many", unknownKind, []aw.AppWrapperPodSet{{Path: "template.spec.groups[0].pods", Replicas: &one}}, "spec.components[0].podSets[0].replicas", "replicas 4 at template.spec.groups[0]"},
-		"S5 CronJob": {
+		"understated": {"a declaration says how many", unknownKind, []aw.AppWrapperPodSet{{Path: "template.spec.groups[0].pods", Replicas: &one}}, "spec.components[0].podSets[0].replicas", "replicas 4 at template.spec.groups[0]"},
+		"CronJob": {
 			"it never stops making pods", `{apiVersion: batch/v1, kind: CronJob, metadata: {name: c}, spec: {jobTemplate: {spec: {template: {spec: PODSPEC}}}}}`,
 			[]aw.AppWrapperPodSet{{Path: "template.spec.jobTemplate.spec.template", Replicas: &one}},
 			"spec.components[0].template.kind", "wrap a Job",
 		},
-		"S5 runtime": {
+		"runtime": {
 			"a TrainJob would be counted by what is not there yet", `{apiVersion: trainer.kubeflow.org/v1alpha1, kind: TrainingRuntime, metadata: {name: r}, spec: {template: {spec: {replicatedJobs: [{name: node, template: {spec: {template: {spec: PODSPEC}}}}]}}}}`, nil,
 			"spec.components[0].template.kind", "create it by itself, before the AppWrapper",
 		},
-		"S3 object":       {"it would never go", inJob("{name: j}", "{name: j, finalizers: [example.com/stay]}"), nil, "spec.components[0].template.metadata.finalizers", "remove them"},
-		"S3 pods":         {"they would never go", inJob("template: {", "template: {metadata: {finalizers: [example.com/stay]}, "), nil, "spec.components[0].template.spec.template.metadata.finalizers", "remove them"},
-		"S12":             {"it goes around scheduler, cordon and taint", inJob("PODSPEC", "{nodeName: node-1, containers: [{name: c}]}"), nil, "spec.components[0].template.spec.template.spec.nodeName", "use nodeSelector"},
-		"S16":             {"the API server would refuse it for ever", inJob("{name: j}", `{name: j, resourceVersion: "1"}`), nil, "spec.components[0].template.metadata.resourceVersion", "remove it"},
-		"S16 owner":       {"an AppWrapper owns what it makes", inJob("{name: j}", `{name: j, ownerReferences: [{name: o}]}`), nil, "spec.components[0].template.metadata.ownerReferences", "remove it"},
-		"S16 left behind": {"which generators write", inJob("{name: j}", `{name: j, creationTimestamp: null}`), nil, "", ""},
+		"object":           {"it would never go", inJob("{name: j}", "{name: j, finalizers: [example.com/stay]}"), nil, "spec.components[0].template.metadata.finalizers", "remove them"},
+		"pods":             {"they would never go", inJob("template: {", "template: {metadata: {finalizers: [example.com/stay]}, "), nil, "spec.components[0].template.spec.template.metadata.finalizers", "remove them"},
+		"named node":       {"it goes around scheduler, cordon and taint", inJob("PODSPEC", "{nodeName: node-1, containers: [{name: c}]}"), nil, "spec.components[0].template.spec.template.spec.nodeName", "use nodeSelector"},
+		"resource version": {"the API server would refuse it for ever", inJob("{name: j}", `{name: j, resourceVersion: "1"}`), nil, "spec.components[0].template.metadata.resourceVersion", "remove it"},
+		"owner":            {"an AppWrapper owns what it makes", inJob("{name: j}", `{name: j, ownerReferences: [{name: o}]}`), nil, "spec.components[0].template.metadata.ownerReferences", "remove it"},
+		"left behind":      {"which generators write", inJob("{name: j}", `{name: j, creationTimestamp: null}`), nil, "", ""},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -169,16 +169,16 @@ func TestS5WhatIsRefused(t *testing.T) {
 	}
 }
 
-// S5: also one that was not checked when it was created never starts.
-func TestS5UncountedNeverStarts(t *testing.T) {
+// Also one that was not checked when it was created never starts.
+func TestUncountedNeverStarts(t *testing.T) {
 	w := wrap(t, fill(rayManifest, "AUTO", "enableInTreeAutoscaling: true,"))
 	if _, err := (Adapter{}).Start(w, nil); err == nil || !strings.Contains(err.Error(), "enableInTreeAutoscaling") {
 		t.Errorf("it starts, or says %v", err)
 	}
 }
 
-// S17: a scheduler that knows nothing of the admission gets no pods of ours.
-func TestS17SchedulerOfPods(t *testing.T) {
+// A scheduler that knows nothing of the admission gets no pods of ours.
+func TestSchedulerOfPods(t *testing.T) {
 	for asked, want := range map[string]string{"": "ours", "default-scheduler": "ours", "volcano": "ours", "sakkara-scheduler": "sakkara-scheduler"} {
 		w := wrap(t, strings.ReplaceAll(batchJob, "PODSPEC", `{schedulerName: "`+asked+`", containers: [{name: c}]}`))
 		components, err := Components(w)
@@ -197,9 +197,9 @@ func TestS17SchedulerOfPods(t *testing.T) {
 	}
 }
 
-// S2: what another controller makes of its AppWrapper is no part of ours, which
+// What another controller makes of its AppWrapper is no part of ours, which
 // has no Workload that it could wait for.
-func TestS2PartsOfOthers(t *testing.T) {
+func TestPartsOfOthers(t *testing.T) {
 	w := wrap(t, batchJob)
 	gvk := schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}
 	part := &metav1.ObjectMeta{Name: "j", UID: "u"}
@@ -213,8 +213,8 @@ func TestS2PartsOfOthers(t *testing.T) {
 	}
 }
 
-// S5: the pod that submits a RayJob comes after its cluster, which does not wait.
-func TestS5OnlyTheSubmitterComesLater(t *testing.T) {
+// The pod that submits a RayJob comes after its cluster, which does not wait.
+func TestOnlyTheSubmitterComesLater(t *testing.T) {
 	for status, want := range map[string][]bool{"": {false, true}, "Initializing": {false, true}, "Running": {false, false}} {
 		components, err := Components(wrap(t, fill(rayJob)))
 		if err != nil {

@@ -32,7 +32,7 @@ func TestParsePolicy(t *testing.T) {
 		"negative retries": {"would fail at the first failure without saying why", "retryLimit", "-1", nil, []string{`annotation workload.codeflare.dev.appwrapper/retryLimit: "-1" is not a whole number from 0; 3 is used`}},
 		"codes":            {"sorted, once each", "terminalExitCodes", "42, 3,10,3", func(p *lifecycle.Policy) { p.TerminalExitCodes = []int32{3, 10, 42} }, nil},
 		"bad codes":        {"what is readable is used", "retryableExitCodes", "1,x,2", func(p *lifecycle.Policy) { p.RetryableExitCodes = []int32{1, 2} }, []string{`annotation workload.codeflare.dev.appwrapper/retryableExitCodes: "1,x,2" has items that are not exit codes and are skipped: "x"`}},
-		"misspelt":         {"a parameter that does nothing must say so (A13)", "delectionOnFailureGracePeriodDuration", "1m", nil, []string{`annotation workload.codeflare.dev.appwrapper/delectionOnFailureGracePeriodDuration: "1m" is ignored: there is no such parameter`}},
+		"misspelt":         {"a parameter that does nothing must say so", "delectionOnFailureGracePeriodDuration", "1m", nil, []string{`annotation workload.codeflare.dev.appwrapper/delectionOnFailureGracePeriodDuration: "1m" is ignored: there is no such parameter`}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -19,8 +19,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/job"
 )
 
-// S9: of which JobSets no pod follows one that succeeded.
-func TestS9JobSetsEndOnce(t *testing.T) {
+// Of which JobSets no pod follows one that succeeded.
+func TestJobSetsEndOnce(t *testing.T) {
 	group := func(completions any) any {
 		return map[string]any{"template": map[string]any{"spec": map[string]any{"parallelism": int64(2), "completions": completions}}}
 	}

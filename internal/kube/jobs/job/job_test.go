@@ -115,7 +115,7 @@ func TestStopKeepsTheJobsLabels(t *testing.T) {
 
 // A Workload knows of its Job only what bears on pods: two Jobs of one manifest
 // have equal Workloads.
-func TestA12WorkloadsWithoutJobLabels(t *testing.T) {
+func TestWorkloadsWithoutJobLabels(t *testing.T) {
 	j := aJob(func(j *batchv1.Job) {
 		j.Spec.Template.Labels = map[string]string{
 			batchv1.ControllerUidLabel: "u", batchv1.JobNameLabel: "j", "controller-uid": "u", "job-name": "j", "app": "train",
@@ -135,7 +135,7 @@ func TestA12WorkloadsWithoutJobLabels(t *testing.T) {
 }
 
 // What a job tolerates already is not said again by its flavor or its checks.
-func TestA13ToleratesOnce(t *testing.T) {
+func TestToleratesOnce(t *testing.T) {
 	spot := corev1.Toleration{Key: "spot", Operator: corev1.TolerationOpExists, TolerationSeconds: new(int64(5))}
 	gpu := corev1.Toleration{Key: "gpu", Operator: corev1.TolerationOpExists}
 	again := spot

@@ -72,7 +72,7 @@ func wrappedEndsOnce(t map[string]any) bool {
 }
 
 // heldBack reports whether a JobSet waits for others of its roles before it creates the one
-// at path: those before it if the order is InOrder, and those it depends on (A8).
+// at path: those before it if the order is InOrder, and those it depends on.
 func heldBack(o map[string]any, path string) bool {
 	roles, err := jobs.Objects(o, "spec", "replicatedJobs")
 	if err != nil {

@@ -406,7 +406,7 @@ func TestRead(t *testing.T) {
 			}
 			j := v.decode(t, "runPolicy: {schedulingPolicy: {priorityClass: system-node-critical}}, "+v.roles())
 			if got := v.kind.Templates(j)[0].Template.Spec.PriorityClassName; got != "system-node-critical" {
-				t.Errorf("S13: the class is not shown to those who judge it: %q", got)
+				t.Errorf("the class is not shown to those who judge it: %q", got)
 			}
 			if (*j.Roles())["Worker"].Template.Spec.PriorityClassName != "" {
 				t.Error("the object was changed")

@@ -104,7 +104,7 @@ func TestWrappedFailure(t *testing.T) {
 	}
 }
 
-// TestWrappedGrowth: S5, workers that become more while they run are not counted.
+// TestWrappedGrowth: workers that become more while they run are not counted.
 func TestWrappedGrowth(t *testing.T) {
 	for _, kind := range []string{"PyTorchJob", "PaddleJob"} {
 		v := variants()[kind]

@@ -173,7 +173,7 @@ func TestAccounted(t *testing.T) {
 		want   []string
 	}{
 		"runs":                       {"it has quota", []*corev1.Pod{aPod("a", 0, runs)}, pod.Over, nil},
-		"deleted, still runs":        {"its node has not said that it ended (S1)", []*corev1.Pod{aPod("a", 0, runs, deleted)}, pod.Losing, nil},
+		"deleted, still runs":        {"its node has not said that it ended", []*corev1.Pod{aPod("a", 0, runs, deleted)}, pod.Losing, nil},
 		"deleted while held":         {"it never had anything", []*corev1.Pod{aPod("a", 0, deleted), aPod("b", 1)}, pod.Queued, []string{"a"}},
 		"deleted before a node":      {"it never will", []*corev1.Pod{aPod("a", 0, started, deleted), aPod("b", 1)}, pod.Queued, []string{"a"}},
 		"succeeded":                  {"it counts until the group has ended", []*corev1.Pod{aPod("a", 0, ended(good)), aPod("b", 1, runs)}, pod.Queued, nil},
@@ -254,7 +254,7 @@ func TestReclaimable(t *testing.T) {
 		"one succeeded":      {"it needs nothing any more", []*corev1.Pod{aPod("a", 0, ended(good)), aPod("b", 1, runs), aPod("c", 2, runs)}, nil, 0, 1},
 		"one failed":         {"another one will need it", []*corev1.Pod{aPod("a", 0, ended(bad)), aPod("b", 1, runs), aPod("c", 2, runs)}, nil, 0, 0},
 		"scaled down":        {"its controller makes fewer", []*corev1.Pod{aPod("a", 0, runs), aPod("b", 1, runs)}, new(int32(2)), 0, 1},
-		"scaled down, runs":  {"the pod is not gone yet (S1)", []*corev1.Pod{aPod("a", 0, runs), aPod("b", 1, runs), aPod("c", 2, runs, deleted)}, new(int32(2)), 0, 0},
+		"scaled down, runs":  {"the pod is not gone yet", []*corev1.Pod{aPod("a", 0, runs), aPod("b", 1, runs), aPod("c", 2, runs, deleted)}, new(int32(2)), 0, 0},
 		"as many":            {"one may just be replaced", []*corev1.Pod{aPod("a", 0, runs), aPod("b", 1, runs)}, new(int32(3)), 0, 0},
 		"as many, one apart": {"it has quota of its own", []*corev1.Pod{aPod("a", 0, runs), aPod("b", 1, runs)}, new(int32(3)), 1, 1},
 		"to none":            {"all of it", nil, new(int32(0)), 0, 0},

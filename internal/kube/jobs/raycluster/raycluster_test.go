@@ -111,7 +111,7 @@ func TestCounts(t *testing.T) {
 		"LeastAlone": {"", "", "minReplicas: 2,", 2, 2},
 		"Most":       {"", "", "replicas: 9, maxReplicas: 4,", 4, 4},
 		"Suspended":  {"the group has none", "", "replicas: 9, suspend: true,", 0, 0},
-		"Grows":      {"S5: all that it may grow to is counted before it does", "enableInTreeAutoscaling: true,", "replicas: 1, maxReplicas: 4, numOfHosts: 2,", 2, 8},
+		"Grows":      {"all that it may grow to is counted before it does", "enableInTreeAutoscaling: true,", "replicas: 1, maxReplicas: 4, numOfHosts: 2,", 2, 8},
 		"GrowsOff":   {"it may not grow", "enableInTreeAutoscaling: false,", "replicas: 1, maxReplicas: 4,", 1, 1},
 		"GrowsNot":   {"nothing runs of it", "enableInTreeAutoscaling: true,", "replicas: 1, suspend: true,", 0, 0},
 	} {

@@ -105,7 +105,7 @@ func holdsBack(o map[string]any, path string) bool {
 }
 
 // outcome reads the status of a RayJob, whose cluster may be gone
-// before its pods are looked at (A7).
+// before its pods are looked at.
 func outcome(o map[string]any) (lifecycle.Outcome, string) {
 	job, _, _ := unstructured.NestedString(o, "status", "jobStatus")
 	deployment, _, _ := unstructured.NestedString(o, "status", "jobDeploymentStatus")

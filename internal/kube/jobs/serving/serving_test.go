@@ -132,6 +132,6 @@ func TestValidate(t *testing.T) {
 	finalized["spec"].(map[string]any)["template"].(map[string]any)["metadata"].(map[string]any)["finalizers"] = []any{"a.b/c"}
 	k := kind(t, "Deployment")
 	if errs := k.Validate(nil, finalized); len(errs) != 1 {
-		t.Errorf("finalizers in a template (S3): %v", errs)
+		t.Errorf("finalizers in a template: %v", errs)
 	}
 }
