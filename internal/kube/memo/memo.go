@@ -44,12 +44,9 @@ func (t *Table[V]) Forget(object types.NamespacedName) {
 // Since is since when something is true of objects. Its zero value is empty and ready to use.
 type Since struct{ Table[time.Time] }
 
-// Of returns since when it is true of an object, which is now or not; now if it is not.
-func (s *Since) Of(object types.NamespacedName, is bool, now time.Time) time.Time {
-	if !is {
-		s.Forget(object)
-		return now
-	}
+// Of returns since when it is true of an object, which it is now: since this call, if it was not
+// noted before. Forget ends it.
+func (s *Since) Of(object types.NamespacedName, now time.Time) time.Time {
 	since := s.Get(object)
 	if since.IsZero() {
 		since = now

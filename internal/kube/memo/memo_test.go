@@ -33,8 +33,12 @@ func TestSinceBeginsAnewWhenItWasNotTrueMeanwhile(t *testing.T) {
 	for i, step := range []struct {
 		is   bool
 		want int // seconds after t0
-	}{{false, 0}, {true, 1}, {true, 1}, {false, 3}, {true, 4}} {
-		if got := s.Of(job, step.is, t0.Add(time.Duration(i)*time.Second)); !got.Equal(t0.Add(time.Duration(step.want) * time.Second)) {
+	}{{is: true}, {is: true}, {is: false}, {true, 3}, {true, 3}} {
+		if !step.is {
+			s.Forget(job)
+			continue
+		}
+		if got := s.Of(job, t0.Add(time.Duration(i)*time.Second)); !got.Equal(t0.Add(time.Duration(step.want) * time.Second)) {
 			t.Errorf("look %d: since %s, want %d s", i, got.Sub(t0), step.want)
 		}
 	}

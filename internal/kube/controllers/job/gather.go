@@ -64,7 +64,11 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (fac
 	}
 	r.try(ctx, &s)
 	if convert.Admitted(w) {
-		s.readySince = r.ready.Of(name, s.facts.Ready, s.now)
+		if s.facts.Ready {
+			s.readySince = r.ready.Of(name, s.now)
+		} else {
+			r.ready.Forget(name)
+		}
 		if s.infos, err = admission.Infos(ctx, r.opts.Client, w, r.opts.Labels); err == nil {
 			s.infos, s.conflict = admission.Updated(s.infos, w.Status.AdmissionChecks)
 		}

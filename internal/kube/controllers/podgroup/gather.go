@@ -74,7 +74,11 @@ func (r *reconciler) gather(ctx context.Context, unit types.NamespacedName) (fac
 		return s, err
 	}
 	if convert.Admitted(s.workload) {
-		s.readySince = r.ready.Of(unit, s.ready(), s.now)
+		if s.ready() {
+			s.readySince = r.ready.Of(unit, s.now)
+		} else {
+			r.ready.Forget(unit)
+		}
 		if s.infos, err = admission.Infos(ctx, r.Client, s.workload, r.Labels); err == nil {
 			s.infos, s.conflict = admission.Updated(s.infos, s.workload.Status.AdmissionChecks)
 		}

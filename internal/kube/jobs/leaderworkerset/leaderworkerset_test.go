@@ -288,8 +288,11 @@ func TestTPUs(t *testing.T) {
 		id := Identify(tc.pod, "blue")
 		want := map[string][]corev1.EnvVar{
 			"serve": {
-				{Name: "TPU_WORKER_HOSTNAMES", Value: tc.hosts}, {Name: "TPU_WORKER_ID", Value: tc.index}, {Name: "TPU_NAME", Value: "s-1"},
-				{Name: "TPU_PROCESS_ADDRESSES", Value: strings.ReplaceAll(tc.hosts, ",", ":8476,") + ":8476"}, {Name: "TPU_PROCESS_PORT", Value: "8476"},
+				{Name: "TPU_WORKER_HOSTNAMES", Value: tc.hosts},
+				{Name: "TPU_WORKER_ID", Value: tc.index},
+				{Name: "TPU_NAME", Value: "s-1"},
+				{Name: "TPU_PROCESS_ADDRESSES", Value: strings.ReplaceAll(tc.hosts, ",", ":8476,") + ":8476"},
+				{Name: "TPU_PROCESS_PORT", Value: "8476"},
 			},
 		}
 		if diff := cmp.Diff(want, id.TPUEnv); diff != "" {
@@ -317,7 +320,9 @@ func TestTPUs(t *testing.T) {
 	all := Identify(several, "blue").TPUEnv
 	for i, tc := range []struct{ container, port string }{{"serve", "8476"}, {"more", ""}, {"warm", "8478"}} {
 		want := []corev1.EnvVar{
-			{Name: "TPU_WORKER_HOSTNAMES", Value: "s-1.s,s-1.s,s-1.s,s-1-1.s,s-1-1.s,s-1-1.s,s-1-2.s,s-1-2.s,s-1-2.s"}, {Name: "TPU_WORKER_ID", Value: fmt.Sprint(6 + i)}, {Name: "TPU_NAME", Value: "s-1"},
+			{Name: "TPU_WORKER_HOSTNAMES", Value: "s-1.s,s-1.s,s-1.s,s-1-1.s,s-1-1.s,s-1-1.s,s-1-2.s,s-1-2.s,s-1-2.s"},
+			{Name: "TPU_WORKER_ID", Value: fmt.Sprint(6 + i)},
+			{Name: "TPU_NAME", Value: "s-1"},
 			{Name: "TPU_PROCESS_ADDRESSES", Value: "s-1.s:8476,s-1.s:9000,s-1.s:8478,s-1-1.s:8476,s-1-1.s:9000,s-1-1.s:8478,s-1-2.s:8476,s-1-2.s:9000,s-1-2.s:8478"},
 		}
 		if tc.port != "" {
