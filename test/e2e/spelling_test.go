@@ -127,20 +127,25 @@ func TestOtherWords(t *testing.T) {
 					t.Errorf("%s with more: %v", how, err)
 				}
 			}
-			o := read()
-			o.SetLabels(map[string]string{"c": "d"})
-			if err := admin.Update(t.Context(), o); err != nil {
+			err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+				o := read()
+				o.SetLabels(map[string]string{"c": "d"})
+				return admin.Update(t.Context(), o)
+			})
+			if err != nil {
 				t.Errorf("a new label: %v", err)
 			}
 			// Its quota was written in other words, too.
 			usage := func(cpu string) error {
-				o := read()
-				sets, _, _ := unstructured.NestedSlice(o.Object, "status", "admission", "podSetAssignments")
-				sets[0].(map[string]any)["resourceUsage"].(map[string]any)["cpu"] = cpu
-				if err := unstructured.SetNestedSlice(o.Object, sets, "status", "admission", "podSetAssignments"); err != nil {
-					return err
-				}
-				return admin.Status().Update(t.Context(), o)
+				return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+					o := read()
+					sets, _, _ := unstructured.NestedSlice(o.Object, "status", "admission", "podSetAssignments")
+					sets[0].(map[string]any)["resourceUsage"].(map[string]any)["cpu"] = cpu
+					if err := unstructured.SetNestedSlice(o.Object, sets, "status", "admission", "podSetAssignments"); err != nil {
+						return err
+					}
+					return admin.Status().Update(t.Context(), o)
+				})
 			}
 			if err := usage("2000m"); err != nil {
 				t.Errorf("the same usage: %v", err)
