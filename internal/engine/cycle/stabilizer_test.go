@@ -209,7 +209,8 @@ func (c *crowd) change() (out []func(*player) core.Event) {
 // A change that people make at once is written one object after the other, in any order and
 // with decisions in between. It evicts no more than if it were written at once.
 func TestChangeInPartsEvictsNoMore(t *testing.T) {
-	evicted := 0
+	const enough = 100 // of so few changes as under the race detector none may evict anyone
+	evicted, tried := 0, 0
 	for name, fair := range map[string]*core.FairSharing{"classical": nil, "fair": core.DefaultFairSharing()} {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
@@ -236,10 +237,11 @@ func TestChangeInPartsEvictsNoMore(t *testing.T) {
 					t.Fatalf("in parts the change evicts %q, at once %q", parts.told, whole.told)
 				}
 				evicted += whole.evicted
+				tried++
 			})
 		})
 	}
-	if evicted == 0 {
+	if tried >= enough && evicted == 0 {
 		t.Error("no change evicts anyone: the test shows nothing")
 	}
 }
