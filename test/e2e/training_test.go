@@ -185,9 +185,12 @@ func TestTrainingJobsOfEveryKind(t *testing.T) {
 				}
 			}
 			var services corev1.ServiceList
-			if err := user(t, "").List(t.Context(), &services, client.InNamespace("blue"), client.MatchingLabels{jobNameLabel: "train"}); err != nil || len(services.Items) != k.count() {
-				t.Errorf("%d services, %v", len(services.Items), err)
-			}
+			eventually(t, "each pod has a service", func() string {
+				if err := user(t, "").List(t.Context(), &services, client.InNamespace("blue"), client.MatchingLabels{jobNameLabel: "train"}); err != nil || len(services.Items) != k.count() {
+					return fmt.Sprintf("%d services, %v", len(services.Items), err)
+				}
+				return ""
+			})
 			eventually(t, "it succeeds", says(t, k, "train", "Succeeded"))
 			eventually(t, "its Workload is finished", func() string {
 				if w := workloadOf(t, "blue", "train"); w == nil || !isFinished(w) {

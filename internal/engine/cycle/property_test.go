@@ -228,6 +228,10 @@ func (x *duel) node(name string) {
 	if pick(x.t, "crowded", false, false, false, true) {
 		n.ForeignLimits = []core.Limit{{Name: "port", Count: 1, Most: 1}, {Name: "apart", Count: 1, Most: 3}}
 	}
+	n.Foreign = nil
+	if pick(x.t, "pods of others", false, false, false, true) {
+		n.Foreign = core.MakeResources(map[string]core.Amount{core.GPU: core.Amount(rapid.IntRange(0, 2).Draw(x.t, "gpus of others")), core.CPU: 2, core.Pods: 1})
+	}
 	x.ref.nodes[name] = n
 	x.apply(core.NodeSet{Node: n})
 }

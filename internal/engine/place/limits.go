@@ -98,7 +98,10 @@ func (c *Class) withinEmpty(n *Node, pods int32) int32 {
 	for _, l := range c.limits {
 		pods = min(pods, l.Most/l.Count)
 	}
-	return min(pods, c.answered(n))
+	if r, refused := core.TakenOn(c.filter.Refused, n.spec.Name); refused {
+		pods = min(pods, r.Most)
+	}
+	return pods
 }
 
 // takenOf is what is taken of a limit on a node in a view.

@@ -251,3 +251,23 @@ func TestHoldableBesideExceededLimit(t *testing.T) {
 		t.Error("pods with the host port have it although it is taken")
 	}
 }
+
+// How many pods nodes would take if they were empty, by what they answered, is the same while pods of
+// the workload stay on them, and after.
+func TestWhatEmptyNodesTakeIsTheSameWhilePodsStay(t *testing.T) {
+	s := New(core.GPU)
+	for _, name := range []string{"a", "b"} {
+		s.Set(machine(name, 8, core.NodeReady))
+	}
+	class := s.Class(gpus(1), core.Filter{Refused: []core.NodeRefusal{{Node: "a", Most: 1, Why: "no"}, {Node: "b", Why: "no"}}})
+	stays := Request{Sets: []Set{{Class: class, Count: 1}}, Kept: []Hold{{s.Node("a"), class, 1}}}
+	if _, short, ok := s.Place(stays); ok || short.Cause == "" {
+		t.Fatalf("node a takes one pod, and one stays there: %t, %+v", ok, short)
+	}
+	if slots, nodes, _ := s.Total(class); slots != 1 || nodes != 1 {
+		t.Errorf("empty nodes take %d pods on %d nodes, want 1 on 1", slots, nodes)
+	}
+	if short, ok := s.Possible(Set{Class: class, Count: 1}); !ok {
+		t.Errorf("node a takes the pod: %+v", short)
+	}
+}
