@@ -123,6 +123,9 @@ func NotStarted(pod *corev1.Pod) string {
 		"CreateContainerError", "RunContainerError", "StartError", "ContainerCannotRun",
 	}
 	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if s.State.Running != nil {
+			continue // it could at last
+		}
 		for _, x := range []corev1.ContainerState{s.State, s.LastTerminationState} {
 			switch w, t := x.Waiting, x.Terminated; {
 			case w != nil && slices.Contains(cannot, w.Reason):

@@ -12,7 +12,7 @@ import (
 )
 
 // What a job asks for is its author's to write. A sum that came round to less than nothing
-// could not be recorded, and then nothing that ended in the namespace was (T7).
+// could not be recorded, and then nothing that ended in the namespace was.
 func TestSizeStaysAtTheMost(t *testing.T) {
 	const most = "9223372036854775807"
 	container := func(gpus string) corev1.Container {
@@ -35,6 +35,26 @@ func TestSizeStaysAtTheMost(t *testing.T) {
 		w := &kueue.Workload{Spec: kueue.WorkloadSpec{PodSets: c.sets}}
 		if pods, gpus := facts.Size(w); pods != c.pods || gpus != c.gpus {
 			t.Errorf("%s: %d pods with %d GPUs, want %d with %d", name, pods, gpus, c.pods, c.gpus)
+		}
+	}
+}
+
+// A container that runs could be started, whatever it was like before.
+func TestNotStarted(t *testing.T) {
+	cannot := &corev1.ContainerStateTerminated{Reason: "StartError", Message: "no such file"}
+	for name, c := range map[string]struct {
+		is   corev1.ContainerStatus
+		want string
+	}{
+		"no image":        {corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "not found"}}}, "ErrImagePull: not found"},
+		"no command":      {corev1.ContainerStatus{State: corev1.ContainerState{Terminated: cannot}}, "StartError: no such file"},
+		"it waits again":  {corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}, LastTerminationState: corev1.ContainerState{Terminated: cannot}}, "StartError: no such file"},
+		"at last it runs": {corev1.ContainerStatus{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, LastTerminationState: corev1.ContainerState{Terminated: cannot}}, ""},
+		"it begins":       {corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}}, ""},
+		"it crashes":      {corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}, LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 1}}}, ""},
+	} {
+		if got := facts.NotStarted(&corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{c.is}}}); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 }

@@ -228,10 +228,38 @@ func unseen(f *Facts) (out []found) {
 	return []found{{"workload/" + waiting[0], fmt.Sprintf("%s waiting for over a minute without any word of a controller: %s", count(len(waiting), "Workload is", "Workloads are"), names(waiting)), "kubectl get pods -n mlbatch-system tells whether it runs; here: mlbatch status"}}
 }
 
-// refusedPods finds jobs that are held for what may not be made, by namespace: most often all jobs of
-// one are refused for the same.
-func refusedPods(f *Facts) (out []found) {
-	held, why := map[string][]string{}, map[string]string{}
+// troubles are what keeps objects, by namespace: most often all of one have the same.
+type troubles struct {
+	of  map[string][]string // names by namespace
+	why map[string]string   // one for all of a namespace
+}
+
+func (t *troubles) add(namespace, name, why string) {
+	if t.of == nil {
+		t.of, t.why = map[string][]string{}, map[string]string{}
+	}
+	t.of[namespace] = append(t.of[namespace], name)
+	if first := t.why[namespace]; first == "" || why < first {
+		t.why[namespace] = why
+	}
+}
+
+// found tells of them: how one is and how many are, and what follows the command that says more.
+func (t *troubles) found(one, many, cure string) (out []found) {
+	for _, namespace := range slices.Sorted(maps.Keys(t.of)) {
+		all := t.of[namespace]
+		slices.Sort(all)
+		out = append(out, found{
+			"namespace/" + namespace, fmt.Sprintf("%s: %s: %s", count(len(all), one, many), names(all), strings.TrimSuffix(t.why[namespace], ".")),
+			"mlbatch why " + namespace + "/" + all[0] + " " + cure,
+		})
+	}
+	return out
+}
+
+// refusedPods finds jobs that are held for what may not be made.
+func refusedPods(f *Facts) []found {
+	var held troubles
 	for i := range f.Workloads {
 		w := &f.Workloads[i]
 		reason := w.Annotations[kueue.PodsRefusedAnnotation]
@@ -239,48 +267,24 @@ func refusedPods(f *Facts) (out []found) {
 			continue
 		}
 		_, name := convert.Owner(w)
-		held[w.Namespace] = append(held[w.Namespace], cmp.Or(name, w.Name))
-		if first := why[w.Namespace]; first == "" || reason < first {
-			why[w.Namespace] = reason
-		}
+		held.add(w.Namespace, cmp.Or(name, w.Name), reason)
 	}
-	for _, namespace := range slices.Sorted(maps.Keys(held)) {
-		all := held[namespace]
-		slices.Sort(all)
-		out = append(out, found{
-			"namespace/" + namespace, fmt.Sprintf("%s held, whose pods may not be made: %s: %s", count(len(all), "job is", "jobs are"), names(all), strings.TrimSuffix(why[namespace], ".")),
-			"mlbatch why " + namespace + "/" + all[0] + " says what helps; jobs queue again by themselves once it is mended",
-		})
-	}
-	return out
+	return held.found("job is held, whose pods may not be made", "jobs are held, whose pods may not be made", "says what helps; jobs queue again by themselves once it is mended")
 }
 
-// notStarted finds jobs with pods that the runtime cannot start, by namespace.
-func notStarted(f *Facts) (out []found) {
-	of, why := map[string][]string{}, map[string]string{}
+// notStarted finds pods of jobs that the runtime cannot start.
+func notStarted(f *Facts) []found {
+	var stuck troubles
 	for i := range f.Pods {
 		p := &f.Pods[i]
-		job := p.Annotations[kueue.WorkloadAnnotation]
-		said := facts.NotStarted(p)
-		if said == "" || job == "" || p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+		if p.Annotations[kueue.WorkloadAnnotation] == "" || p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 			continue
 		}
-		if !slices.Contains(of[p.Namespace], p.Name) {
-			of[p.Namespace] = append(of[p.Namespace], p.Name)
-		}
-		if first := why[p.Namespace]; first == "" || said < first {
-			why[p.Namespace] = said
+		if said := facts.NotStarted(p); said != "" {
+			stuck.add(p.Namespace, p.Name, said)
 		}
 	}
-	for _, namespace := range slices.Sorted(maps.Keys(of)) {
-		all := of[namespace]
-		slices.Sort(all)
-		out = append(out, found{
-			"namespace/" + namespace, fmt.Sprintf("%s not start: %s: %s", count(len(all), "pod does", "pods do"), names(all), strings.TrimSuffix(why[namespace], ".")),
-			"mlbatch why " + namespace + "/" + all[0] + " says more; correct the image or the command, and submit the job again",
-		})
-	}
-	return out
+	return stuck.found("pod does not start", "pods do not start", "says more; correct the image or the command, and submit the job again")
 }
 
 func count(n int, one, many string) string {

@@ -45,10 +45,13 @@ type Session struct {
 	Notes io.Writer
 	Width int
 
-	lock   sync.Mutex
-	last   string
-	shown  bool // the line of a terminal is in place
-	result Result
+	lock  sync.Mutex
+	last  string
+	shown bool // the line of a terminal is in place
+	// stuck is the pod that could not be started when see looked last, and said what the runtime said of
+	// it first.
+	stuck, said string
+	result      Result
 }
 
 // Result is how a session ended.
@@ -196,7 +199,7 @@ func (s *Session) standing(ctx context.Context, j facts.Job) string {
 		if j.Pods.Ended > 0 { // it ends
 			return "runs"
 		}
-		return fmt.Sprintf("starts: %d of %d pods run", len(j.Pods.Running), j.Pods.Wanted)
+		return fmt.Sprintf("starts: %d of %d pods run%s", len(j.Pods.Running), j.Pods.Wanted, s.trouble())
 	case facts.Held:
 		return "is held: " + why(j)
 	case facts.Stopping:
@@ -208,6 +211,23 @@ func (s *Session) standing(ctx context.Context, j facts.Job) string {
 	case facts.Succeeded, facts.Failed, facts.Unmanaged:
 	}
 	return strings.ToLower(string(j.State))
+}
+
+// trouble ends a line about a job that starts with what the runtime says of the first pod that it cannot
+// start. That stays as it was first said while the runtime tries again: it says so in ever other words.
+func (s *Session) trouble() string {
+	for _, p := range s.Pods() {
+		said := facts.NotStarted(&p)
+		if said == "" {
+			continue
+		}
+		if s.stuck != p.Name {
+			s.stuck, s.said = p.Name, said
+		}
+		return fmt.Sprintf("; pod %s cannot start: %s", p.Name, s.said)
+	}
+	s.stuck = ""
+	return ""
 }
 
 // finish tells how the job ended.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
@@ -37,6 +38,11 @@ func TestSession(t *testing.T) {
 	good := seen{Job: facts.Job{State: facts.Succeeded, Stage: facts.Ended}}
 	bad := seen{Job: facts.Job{State: facts.Failed, Stage: facts.Ended, Message: "no more tries"}}
 	late := seen{Job: facts.Job{State: facts.Held, Stage: facts.Deactivated, Reason: "DeactivatedDueToMaximumExecutionTimeExceeded"}}
+	waitsFor := func(reason, message string) seen {
+		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "x-1"}}
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}}
+		return seen{Job: starts.Job, pods: []corev1.Pod{p}}
+	}
 	tests := map[string]struct {
 		why    string
 		states []seen
@@ -46,7 +52,11 @@ func TestSession(t *testing.T) {
 		want   Result
 		notes  string
 	}{
-		"good":    {"each change is told once", []seen{waits, waits, starts, runs, runs, ends, good}, nil, 0, 1, Result{}, "x waits: 4 GPUs; 2 before it\nx starts: 1 of 2 pods run\nx runs\nx succeeded\n"},
+		"good": {"each change is told once", []seen{waits, waits, starts, runs, runs, ends, good}, nil, 0, 1, Result{}, "x waits: 4 GPUs; 2 before it\nx starts: 1 of 2 pods run\nx runs\nx succeeded\n"},
+		"stuck": {
+			"what the runtime says is told as it was first said", []seen{starts, waitsFor("ErrImagePull", "not found"), waitsFor("ImagePullBackOff", "back-off"), runs, good}, nil, 0, 1, Result{},
+			"x starts: 1 of 2 pods run\nx starts: 1 of 2 pods run; pod x-1 cannot start: ErrImagePull: not found\nx runs\nx succeeded\n",
+		},
 		"bad":     {"the exit code is that of the job", []seen{runs, bad}, exited(3), 0, 1, Result{Code: 3}, "x runs\nx failed with exit code 3: no more tries\n"},
 		"cleaned": {"what was seen counts when pods are gone", []seen{runs, {bad.Job, exited(7), false}}, nil, 0, 1, Result{Code: 7}, "x runs\nx failed with exit code 7: no more tries\n"},
 		"unknown": {"it failed anyway", []seen{bad}, nil, 0, 0, Result{Code: 1}, "x failed with exit code 1: no more tries\n"},

@@ -82,9 +82,9 @@ func hindrance(p *corev1.Pod) string {
 		if ended == nil {
 			ended = s.LastTerminationState.Terminated
 		}
-		waits := s.State.Waiting
+		waits := convert.Stuck(&s)
 		switch {
-		case waits != nil && waits.Reason != "" && waits.Reason != "PodInitializing" && waits.Reason != "ContainerCreating":
+		case waits != nil:
 			text = strings.TrimSuffix(waits.Reason+": "+waits.Message, ": ")
 			if ended != nil {
 				text += ", after it ended with " + endOf(ended)

@@ -231,6 +231,38 @@ func TestObservePods(t *testing.T) {
 	}
 }
 
+// That pods have become ready is written within a second, and in time before the workload would be
+// evicted for it.
+func TestReadinessDue(t *testing.T) {
+	waits := ago(time.Minute, "PodsReady", "False", "WaitForStart")
+	const late = 30*time.Minute - 1500*time.Millisecond // of those that the impatient have
+	cases := map[string]struct {
+		why   string
+		f     Facts
+		ready bool
+		since time.Duration
+		told  bool
+		wait  time.Duration
+	}{
+		"just now":         {"it may end at once", facts(impatient, admitted(time.Minute), waits), true, 400 * time.Millisecond, false, 600 * time.Millisecond},
+		"for a second":     {"people look", facts(impatient, admitted(time.Minute), waits), true, time.Second, true, 0},
+		"not":              {"nothing is new", facts(impatient, admitted(time.Minute), waits), false, 0, false, 0},
+		"recovered":        {"it was told that one was lost", facts(impatient, admitted(time.Minute), ago(time.Minute, "PodsReady", "False", "WaitForRecovery")), true, 0, true, 0},
+		"lost":             {"its recovery is awaited", facts(impatient, admitted(time.Minute), ago(time.Minute, "PodsReady", "True", "Started")), false, 0, true, 0},
+		"at the last hour": {"it would be evicted although it runs", facts(impatient, admitted(late), waits), true, 0, true, 0},
+		"others wait":      {"they are admitted then", facts(impatient, admitted(time.Minute), waits, func(f *Facts) { c := *f.Config.PodsReady; c.Awaited = true; f.Config.PodsReady = &c }), true, 0, true, 0},
+		"off":              {"nobody asked for it", facts(admitted(time.Minute)), true, 0, false, 0},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			next, wait := ReadinessDue(c.f.Workload, c.ready, c.f.Config, now.Add(-c.since), now)
+			if (next != nil) != c.told || wait != c.wait {
+				t.Errorf("told %v, wait %s, want %v and %s: %s", next != nil, wait, c.told, c.wait, c.why)
+			}
+		})
+	}
+}
+
 // The pause doubles up to its limit, is never shorter than the rule says, hardly
 // longer, and the same wherever it is computed.
 func TestPause(t *testing.T) {

@@ -71,14 +71,26 @@ func (f *Facts) troubled() string {
 // they cost. The Job controller of Kubernetes counts pods that end within the same second together.
 const readyPause = time.Second
 
-// ReadyPause is how long to wait before it is written that the pods of a workload, ready since some time,
-// have become so; 0 is not at all.
-func (c Config) ReadyPause(w *kueue.Workload, since, now time.Time) time.Duration {
-	started := condition(w, kueue.WorkloadPodsReady)
-	if c.PodsReady == nil || c.PodsReady.Awaited || started == nil || started.Reason != kueue.ReasonWaitForStart {
-		return 0
+// ReadinessDue is ObservePods for pods that are ready since some time, once it is due. Before that it
+// returns how long to wait.
+func ReadinessDue(w *kueue.Workload, ready bool, c Config, since, now time.Time) (next *kueue.WorkloadStatus, wait time.Duration) {
+	next = ObservePods(w, ready, c, since)
+	if next == nil || !ready || c.PodsReady.Awaited {
+		return next, 0
 	}
-	return max(0, since.Add(readyPause).Sub(now))
+	started, admitted := condition(w, kueue.WorkloadPodsReady), condition(w, kueue.WorkloadAdmitted)
+	if started == nil || started.Reason != kueue.ReasonWaitForStart {
+		return next, 0
+	}
+	// What became ready in time is not to be evicted because that is not written yet.
+	due := since.Add(readyPause)
+	if last := admitted.LastTransitionTime.Add(c.PodsReady.Timeout - 2*readyPause); due.After(last) {
+		due = last
+	}
+	if wait = due.Sub(now); wait > 0 {
+		return nil, wait
+	}
+	return next, 0
 }
 
 // podsTimeout is the rule of waitForPodsReady: what was admitted and does not

@@ -474,19 +474,13 @@ func cannotStart(s facts, why error) step {
 	}
 }
 
-// observed is the status that tells whether the job's pods are all ready; nil if it says so already.
-func (s facts) observed() *kueue.WorkloadStatus {
-	return workloadlifecycle.ObservePods(s.workload, s.facts.Ready, s.lifecycle, s.readySince)
-}
-
 // run looks after an admitted job that may run.
 func run(s facts) step {
 	if s.refusal != "" {
 		return refuse(s)
 	}
-	next := s.observed()
-	unsaid := s.lifecycle.ReadyPause(s.workload, s.readySince, s.now)
-	if next != nil && (!s.facts.Ready || unsaid == 0) {
+	next, unsaid := workloadlifecycle.ReadinessDue(s.workload, s.facts.Ready, s.lifecycle, s.readySince, s.now)
+	if next != nil {
 		return step{status: next}
 	}
 	refused := s.refused()
@@ -494,7 +488,7 @@ func run(s facts) step {
 	if !due {
 		st := shrink(s)
 		switch {
-		case next != nil:
+		case unsaid > 0:
 			st.again = unsaid
 		case left > 0:
 			st.again = left
@@ -688,7 +682,7 @@ func finish(s facts) (step, error) {
 		reason = kueue.ReasonFailed
 	}
 	w := s.workload
-	if next := s.observed(); next != nil && s.facts.Ready {
+	if next := workloadlifecycle.ObservePods(w, s.facts.Ready, s.lifecycle, s.readySince); next != nil && s.facts.Ready {
 		w = w.DeepCopy()
 		w.Status = *next
 	}

@@ -248,7 +248,7 @@ func finish(s facts) step {
 		reason = kueue.ReasonFailed
 	}
 	w := s.workload
-	if next := s.observed(); next != nil && s.ready() {
+	if next := workloadlifecycle.ObservePods(w, s.ready(), s.lifecycle, s.readySince); next != nil && s.ready() {
 		w = w.DeepCopy()
 		w.Status = *next
 	}
@@ -383,18 +383,12 @@ func cannotStart(s facts, why error) step {
 	}
 }
 
-// observed is the status that tells whether the pods are all ready; nil if it says so already.
-func (s *facts) observed() *kueue.WorkloadStatus {
-	return workloadlifecycle.ObservePods(s.workload, s.ready(), s.lifecycle, s.readySince)
-}
-
 // run looks after a unit whose pods may run.
 func run(s facts) step {
 	w := s.workload
-	observed := s.observed()
-	unsaid := s.lifecycle.ReadyPause(w, s.readySince, s.now)
-	if observed != nil && (!s.ready() || unsaid == 0) {
-		return step{status: observed}
+	next, unsaid := workloadlifecycle.ReadinessDue(w, s.ready(), s.lifecycle, s.readySince, s.now)
+	if next != nil {
+		return step{status: next}
 	}
 	if next := waitsForReplacement(s); next != nil {
 		return step{status: next}
@@ -409,7 +403,7 @@ func run(s facts) step {
 	}
 	out := reclaim(s)
 	switch {
-	case observed != nil:
+	case unsaid > 0:
 		out.again = unsaid
 	case left > 0:
 		out.again = left
