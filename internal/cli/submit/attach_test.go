@@ -54,7 +54,10 @@ func TestSession(t *testing.T) {
 	}{
 		"good": {"each change is told once", []seen{waits, waits, starts, runs, runs, ends, good}, nil, 0, 1, Result{}, "x waits: 4 GPUs; 2 before it\nx starts: 1 of 2 pods run\nx runs\nx succeeded\n"},
 		"stuck": {
-			"what the runtime says is told as it was first said", []seen{starts, waitsFor("ErrImagePull", "not found"), waitsFor("ImagePullBackOff", "back-off"), runs, good}, nil, 0, 1, Result{},
+			"what the runtime says is told as it was first said",
+			[]seen{starts, waitsFor("ErrImagePull", "not found"), waitsFor("ImagePullBackOff", "back-off"), runs, good},
+			nil, 0, 1,
+			Result{},
 			"x starts: 1 of 2 pods run\nx starts: 1 of 2 pods run; pod x-1 cannot start: ErrImagePull: not found\nx runs\nx succeeded\n",
 		},
 		"bad":     {"the exit code is that of the job", []seen{runs, bad}, exited(3), 0, 1, Result{Code: 3}, "x runs\nx failed with exit code 3: no more tries\n"},

@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"time"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -75,7 +76,7 @@ const readyPause = time.Second
 // returns how long to wait.
 func ReadinessDue(w *kueue.Workload, ready bool, c Config, since, now time.Time) (next *kueue.WorkloadStatus, wait time.Duration) {
 	next = ObservePods(w, ready, c, since)
-	if next == nil || !ready || c.PodsReady.Awaited {
+	if next == nil || c.PodsReady.Awaited || !apimeta.IsStatusConditionTrue(next.Conditions, kueue.WorkloadPodsReady) {
 		return next, 0
 	}
 	started, admitted := condition(w, kueue.WorkloadPodsReady), condition(w, kueue.WorkloadAdmitted)
