@@ -95,11 +95,11 @@ func read(pod *corev1.Pod, scale float64) (script, error) {
 		code, exits = 1, true
 	}
 	for _, c := range pod.Spec.InitContainers {
-		d, e := commandActs(slices.Concat(c.Command, c.Args), 0)
+		d, e := commandActs(wordsOf(c), 0)
 		s.acts[c.Name] = act{runs: scaled(d, scale), exit: e}.of(c)
 	}
 	for _, c := range pod.Spec.Containers {
-		d, e := commandActs(slices.Concat(c.Command, c.Args), unknownRun(pod.Spec.RestartPolicy))
+		d, e := commandActs(wordsOf(c), unknownRun(pod.Spec.RestartPolicy))
 		if runs {
 			d = runFor
 		}
@@ -205,6 +205,33 @@ func unknownRun(restart corev1.RestartPolicy) time.Duration {
 	return runByDefault
 }
 
+// wordsOf is a container's command line with its variables as far as their values are written
+// there: those that Kubernetes fills in, and those of shells, for an author may have a shell run a
+// command that only a variable tells.
+func wordsOf(c corev1.Container) []string {
+	words, values := slices.Concat(c.Command, c.Args), map[string]string{}
+	for _, e := range c.Env {
+		if e.ValueFrom == nil {
+			values[e.Name] = e.Value
+		}
+	}
+	references := []*regexp.Regexp{filledIn}
+	if len(words) > 0 && shell.MatchString(words[0]) {
+		references = append(references, ofShell)
+	}
+	for i := range words {
+		for _, reference := range references {
+			words[i] = reference.ReplaceAllStringFunc(words[i], func(as string) string {
+				if value, is := values[strings.Trim(as, "$(){}")]; is {
+					return value
+				}
+				return as
+			})
+		}
+	}
+	return words
+}
+
 // commandActs is what a command line does, as far as one can tell from reading it.
 // What ends at once because it says "exit" does so.
 func commandActs(words []string, unknown time.Duration) (time.Duration, int32) {
@@ -233,6 +260,9 @@ func idle(text string) bool {
 
 var (
 	shell = regexp.MustCompile(`(?:^|/)(?:ba|da|a|z|k)?sh$`)
+	// filledIn are references to variables that Kubernetes fills in, ofShell those of shells.
+	filledIn = regexp.MustCompile(`\$\([A-Za-z_][A-Za-z0-9_]*\)`)
+	ofShell  = regexp.MustCompile(`\$(?:[A-Za-z_][A-Za-z0-9_]*|\{[A-Za-z_][A-Za-z0-9_]*\})`)
 	// branches are words after which one cannot tell from reading what is run.
 	branches = regexp.MustCompile(`(?:^|[\s;&|({])(?:if|case|for|while|until|trap|function)\s`)
 	// serves is what a node of Ray is started with, or the autoscaler beside it: until it is told

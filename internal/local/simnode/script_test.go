@@ -90,6 +90,41 @@ func TestExitCodesAreRead(t *testing.T) {
 	}
 }
 
+// TestCommandsInVariablesAreRead: a container does what the variables in its command tell. The authors
+// of heads of Ray that start the autoscaler themselves name it so; taken for something that ends, it
+// would leave its head unready for ever.
+func TestCommandsInVariablesAreRead(t *testing.T) {
+	start := []corev1.EnvVar{{Name: "START", Value: "ray kuberay-autoscaler --cluster-name x"}, {Name: "T", Value: "7"}}
+	elsewhere := []corev1.EnvVar{{Name: "T", ValueFrom: &corev1.EnvVarSource{}}}
+	tests := map[string]struct {
+		why     string
+		command []string
+		env     []corev1.EnvVar
+		want    time.Duration
+	}{
+		"of the shell":      {"the shell runs what it tells", []string{"/bin/bash", "-lc", "--", "echo now; $START"}, start, forever},
+		"in braces":         {"likewise", []string{"sh", "-c", "sleep ${T}"}, start, 7 * time.Second},
+		"of Kubernetes":     {"it is filled in before anything runs", []string{"sleep", "$(T)"}, start, 7 * time.Second},
+		"without a shell":   {"nobody fills it in", []string{"sleep", "$T"}, start, time.Minute},
+		"not there":         {"it is as it is written", []string{"sh", "-c", "sleep $N"}, start, time.Minute},
+		"of something else": {"its value is not known", []string{"sh", "-c", "sleep $T"}, elsewhere, time.Minute},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := newPod()
+			p.Spec.RestartPolicy = corev1.RestartPolicyNever
+			p.Spec.Containers[0].Command, p.Spec.Containers[0].Args, p.Spec.Containers[0].Env = tc.command, nil, tc.env
+			s, err := read(p, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := s.acts["main"].runs; got != tc.want {
+				t.Errorf("%q runs %v, want %v: %s", tc.command, got, tc.want, tc.why)
+			}
+		})
+	}
+}
+
 func TestAnnotations(t *testing.T) {
 	tests := map[string]struct {
 		why         string

@@ -285,12 +285,18 @@ func (r *reconciler) begin(ctx context.Context, l *look, s *podplan.Step) (again
 	if errors.Is(err, jobs.ErrOutgrown) {
 		return conflictPause, nil // who queues it is about to stop it
 	}
-	return cmp.Or(sooner, again), err
+	if again == 0 || sooner > 0 && sooner < again {
+		again = sooner
+	}
+	return again, err
 }
 
 // create makes members, a few at first: if they are refused, so would be the rest. It
 // reports when to try again, if something is in the way that goes by itself.
-func (r *reconciler) create(ctx context.Context, l *look, s *podplan.Step) (time.Duration, error) {
+func (r *reconciler) create(ctx context.Context, l *look, s *podplan.Step) (again time.Duration, err error) {
+	if len(l.awaited) > 0 { // what was deleted before it was shown tells nobody that it is gone
+		again = longestWait
+	}
 	var members []member
 	for _, x := range l.admits(s.Create) {
 		if l.awaited[l.name(x)] {
@@ -307,7 +313,7 @@ func (r *reconciler) create(ctx context.Context, l *look, s *podplan.Step) (time
 		members = append(members, m)
 	}
 	if len(members) == 0 {
-		return 0, nil
+		return again, nil
 	}
 	if same, err := r.same(ctx, l.job); err != nil || !same {
 		return conflictPause, err
@@ -329,7 +335,7 @@ func (r *reconciler) create(ctx context.Context, l *look, s *podplan.Step) (time
 		r.event(l.job, corev1.EventTypeNormal, created+kind, "Created "+several(some))
 	})
 	r.unmade.Forget(client.ObjectKeyFromObject(l.job))
-	return 0, nil
+	return again, nil
 }
 
 // unmadeReason is the reason of events that tell that a member could not be made.

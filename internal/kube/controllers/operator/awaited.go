@@ -37,7 +37,7 @@ func (a *awaited) missing(job types.NamespacedName, shown map[string]bool, now t
 	defer a.mu.Unlock()
 	out := map[string]bool{}
 	for name, at := range a.byJob[job] {
-		if shown[name] || now.Sub(at) > longestWait {
+		if shown[name] || now.Sub(at) >= longestWait {
 			delete(a.byJob[job], name)
 			continue
 		}

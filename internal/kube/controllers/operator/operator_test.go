@@ -513,6 +513,35 @@ func TestRefusedPodsAreNotTriedAtOnce(t *testing.T) {
 	}
 }
 
+// TestPodThatWasNeverShownIsMadeAgain: a pod may be deleted before the cache shows it, and then no
+// event tells that it is gone. It is not awaited for ever.
+func TestPodThatWasNeverShownIsMadeAgain(t *testing.T) {
+	b := newBench(t, aToy("lab"))
+	for range 2 { // it is noted that it begins, then its pods are made
+		if _, err := b.step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect(t, "pods", b.podNames(), three)
+	lost := b.pods()[0]
+	if err := b.r.Client.Delete(t.Context(), &lost); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "pods that are left", len(b.podNames()), 2)
+	b.said()
+	for range 20 { // each time as late as the controller asks for: nothing else happens
+		result, err := b.step()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if result.RequeueAfter == 0 {
+			break
+		}
+		b.clock.SetTime(b.clock.Now().Add(result.RequeueAfter))
+	}
+	expect(t, "pods, in the end", b.podNames(), three)
+}
+
 // TestOldJobMakesNothing: what the cache shows of a job may be old; it is asked for before
 // pods are made.
 func TestOldJobMakesNothing(t *testing.T) {
