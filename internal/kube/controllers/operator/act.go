@@ -318,6 +318,9 @@ func (r *reconciler) create(ctx context.Context, l *look, s *podplan.Step) (agai
 	if same, err := r.same(ctx, l.job); err != nil || !same {
 		return conflictPause, err
 	}
+	// A name that was asked for in vain is not found for a while: services come before the pods that ask.
+	// Without one, pods are made all the same, since not all are asked for.
+	unreached := r.makeServices(ctx, l, s)
 	made := 0
 	for size := 1; made < len(members); size = min(2*size, longestBatch) {
 		batch := members[made:min(made+size, len(members))]
@@ -335,7 +338,7 @@ func (r *reconciler) create(ctx context.Context, l *look, s *podplan.Step) (agai
 		r.event(l.job, corev1.EventTypeNormal, created+kind, "Created "+several(some))
 	})
 	r.unmade.Forget(client.ObjectKeyFromObject(l.job))
-	return again, nil
+	return again, unreached
 }
 
 // unmadeReason is the reason of events that tell that a member could not be made.
@@ -426,10 +429,24 @@ func (r *reconciler) same(ctx context.Context, job jobs.Object) (bool, error) {
 	return is.UID == job.GetUID() && is.ResourceVersion == job.GetResourceVersion(), nil
 }
 
-// services makes those of pods that there are or are being made, and removes those whose
-// pods have gone for good. A pod that comes again keeps its service.
+// services makes those of pods that there are, and removes those whose pods have gone for good. A
+// pod that comes again keeps its service.
 func (r *reconciler) services(ctx context.Context, l *look, s *podplan.Step) error {
-	wanted, gone := l.servicesOf(s)
+	_, gone := l.servicesOf(s)
+	remove := slices.DeleteFunc(gone, func(name string) bool { return !l.services[name] })
+	return errors.Join(
+		r.makeServices(ctx, l, s),
+		inParallel(len(remove), func(i int) error {
+			service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: l.job.GetNamespace(), Name: remove[i]}}
+			return client.IgnoreNotFound(r.Client.Delete(ctx, service))
+		}),
+	)
+}
+
+// makeServices makes those of pods that there are or are about to be made. What could not be made
+// is tried again.
+func (r *reconciler) makeServices(ctx context.Context, l *look, s *podplan.Step) error {
+	wanted, _ := l.servicesOf(s)
 	var missing []*corev1.Service
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		if l.services[name] {
@@ -439,23 +456,24 @@ func (r *reconciler) services(ctx context.Context, l *look, s *podplan.Step) err
 			missing = append(missing, service)
 		}
 	}
-	remove := slices.DeleteFunc(gone, func(name string) bool { return !l.services[name] })
-	return errors.Join(
-		inParallel(len(missing), func(i int) error {
-			err := r.Client.Create(ctx, missing[i])
-			switch {
-			case apierrors.IsAlreadyExists(err):
-				return nil // the cache will show it, or it is somebody else's and stays
-			case apierrors.IsForbidden(err):
-				r.event(l.job, corev1.EventTypeWarning, notCreated+"Service", refusal(err))
-			}
-			return err
-		}),
-		inParallel(len(remove), func(i int) error {
-			service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: l.job.GetNamespace(), Name: remove[i]}}
-			return client.IgnoreNotFound(r.Client.Delete(ctx, service))
-		}),
-	)
+	made := make([]bool, len(missing))
+	err := inParallel(len(missing), func(i int) error {
+		err := r.Client.Create(ctx, missing[i])
+		switch {
+		case apierrors.IsAlreadyExists(err):
+			err = nil // the cache will show it, or it is somebody else's and stays
+		case apierrors.IsForbidden(err):
+			r.event(l.job, corev1.EventTypeWarning, notCreated+"Service", refusal(err))
+		}
+		made[i] = err == nil
+		return err
+	})
+	for i := range missing {
+		if made[i] {
+			l.services[missing[i].Name] = true
+		}
+	}
+	return err
 }
 
 // servicesOf says which members have to have a service, by name, and which names have to

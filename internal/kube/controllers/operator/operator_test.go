@@ -614,6 +614,39 @@ func TestDeletedServiceComesBack(t *testing.T) {
 	expect(t, "services", b.serviceNames(), three)
 }
 
+// TestServicesAreThereBeforePods: pods ask for each other as soon as they run, and a name that was
+// asked for in vain is not found for a while. Each is made once; where none may be made there are
+// pods, and what is in the way is told.
+func TestServicesAreThereBeforePods(t *testing.T) {
+	b := newBench(t, aToy("lab"))
+	var made []string
+	b.before = func(verb string, o client.Object) error {
+		if verb == "create" {
+			made = append(made, fmt.Sprintf("%T", o))
+		}
+		return nil
+	}
+	b.run()
+	pod, service := "*v1.Pod", "*v1.Service"
+	expect(t, "made", made, []string{service, service, service, pod, pod, pod})
+
+	b = newBench(t, aToy("lab"))
+	b.before = func(verb string, o client.Object) error {
+		if _, is := o.(*corev1.Service); is && verb == "create" {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, o.GetName(), errors.New("exceeded quota"))
+		}
+		return nil
+	}
+	var err error
+	for range 2 {
+		_, err = b.step()
+	}
+	if said := b.said(); err == nil || !strings.Contains(said, "FailedCreateService") {
+		t.Errorf("without services: %v, and it said %s", err, said)
+	}
+	expect(t, "pods without services", b.podNames(), three)
+}
+
 // TestFewerPods: what is beyond the count goes with its service.
 func TestFewerPods(t *testing.T) {
 	b := newBench(t, aToy("lab"))
