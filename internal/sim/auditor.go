@@ -10,7 +10,7 @@ import (
 
 // Auditor knows what must always hold. It keeps an account of its own, in the
 // simplest way: what the engine was told, and what each workload holds by the engine's
-// account. Messages begin with the number of the promise in the design.
+// account. Messages begin with the number of the promise in docs/promises.md.
 type Auditor struct {
 	options      cycle.Options
 	flavors      map[string]core.Flavor

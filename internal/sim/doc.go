@@ -15,7 +15,7 @@
 //   - objects.go is what the controllers' own rules make of Workload objects, where
 //     a World has them (package kuberules); lifecycle.go the simpler ones elsewhere;
 //   - meter.go measures, result.go sums up, series.go is what charts show;
-//   - auditor.go and audit_*.go check P1-P11 of the design after every decision;
+//   - auditor.go and audit_*.go check the promises (docs/promises.md) after every decision;
 //     audit_pods.go counts the pods that exist and trusts no account.
 //
 // Worlds are read from files by package worldfile and made up, attacked and

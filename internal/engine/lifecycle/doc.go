@@ -12,7 +12,7 @@
 //
 // Invariants (checked by the property tests):
 //   - The condition QuotaReserved is true while an unfinished pod exists, and
-//     becomes false only when none is left (P10 of the design).
+//     becomes false only when none is left (P10 of docs/promises.md).
 //   - Retries never grow beyond the limit.
 //   - With time going on and the pods obeying, every state reaches one that
 //     rests: Suspended, Running, Succeeded, Failed, or gone.
