@@ -15,6 +15,9 @@ func (ad *admissions) draining(w *workload) bool {
 	return w.localQueue != nil && w.localQueue.spec != nil && w.localQueue.spec.Stop == core.HoldAndDrain
 }
 
+// drain evicts from queues and local queues that are being emptied. What has quota and
+// was not admitted, because a check has not agreed, gives it back without an eviction,
+// which is not decided here (docs/evictions-and-limits.md, "Queues that are stopped").
 func (ad *admissions) drain() {
 	if !ad.edited && !ad.drainAgain {
 		return

@@ -14,7 +14,7 @@ import (
 // workload.
 //
 // Kueue reserves capacity for a head that waits and has none to evict, for the
-// rest of one scheduling cycle (spec/kueue.md 2.4, step 5e). One Decide judges
+// rest of one scheduling cycle. One Decide judges
 // every head until nothing more can be done, so that "the rest of the cycle"
 // has no length here. The rule is a function of the state instead:
 //

@@ -10,8 +10,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
-// Admission fair sharing (spec/kueue.md 2.9). In a queue with UsageBased the
-// LocalQueue that used less in the past, for its weight, goes first, before
+// Admission fair sharing (docs/queueing.md, "Sharing a queue by past use"; Kueue's KEP
+// 4136). In a queue with UsageBased the LocalQueue that used less in the past, for its weight, goes first, before
 // priority and time; and is evicted from last.
 //
 // What a LocalQueue used is sampled: at each sampling the usage of its admitted

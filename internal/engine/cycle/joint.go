@@ -7,8 +7,8 @@ import (
 )
 
 // Pod sets of one group (core.PodSet.Group) share a flavor of each resource group
-// (spec/kueue.md 2.3). Flavors are then chosen for all of them at once: each common
-// choice is an assignment of its own, and among those the same preferences hold as
+// (docs/queueing.md, "Which flavor"). Flavors are then chosen for all of them at once:
+// each common choice is an assignment of its own, and among those the same preferences hold as
 // among the flavors of one pod set.
 
 // jointAsks lists the asks that have to get the same flavor: of the same group and the

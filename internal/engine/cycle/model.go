@@ -367,10 +367,6 @@ func (m *model) closedQueue(q *queue) *core.Reason {
 
 func stopped(p core.StopPolicy) bool { return p == core.Hold || p == core.HoldAndDrain }
 
-// drain evicts from queues and local queues that are being emptied. What has quota and
-// was not admitted, because a check has not agreed, gives it back without an
-// eviction, which is not decided here (spec/kueue.md 2.10).
-
 // recount books all usage anew after a sum overflowed and cannot be undone.
 func (m *model) recount() { m.books.Recount(m.allocations) }
 

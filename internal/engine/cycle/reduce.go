@@ -5,8 +5,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
-// Partial admission (spec/kueue.md 2.3): a workload whose pod sets can do with
-// fewer pods is given fewer when all of them cannot be had, neither now nor by
+// Partial admission (docs/queueing.md, "Fewer pods"; Kueue's KEP 420): a workload whose
+// pod sets can do with fewer pods is given fewer when all of them cannot be had, neither now nor by
 // evicting others. Among the steps between all and the least, the largest that
 // can be had is found by bisection: of delta pods that could be left out in all,
 // i are, and every pod set gives up its part of them.

@@ -82,7 +82,7 @@ func (r *reference) knownTo(n refNode) map[string][]fr {
 	return out
 }
 
-// share is spec/kueue.md 2.8.
+// share is the share of docs/fair-sharing.md, "Shares".
 func (r *reference) share(n refNode, g gone) refShare { return r.shareBy(core.Projected, n, g) }
 
 func (r *reference) shareBy(l core.Account, n refNode, g gone) refShare {
@@ -126,7 +126,7 @@ func (r *reference) with(queue string, uses map[fr]core.Amount, do func()) {
 }
 
 // tournament picks the next head: the winner of every tree, then the first of
-// the winners (spec/kueue.md 2.4, step 4).
+// the winners (docs/fair-sharing.md, "Who goes first").
 func (r *reference) tournament(heads map[string]*refWorkload) (best *refWorkload) {
 	roots := map[refNode]bool{}
 	for q := range heads {
@@ -179,7 +179,7 @@ func (r *reference) winner(n refNode, heads map[string]*refWorkload) (best *refW
 	return best
 }
 
-// fairSearch is spec/kueue.md 2.7 on copies.
+// fairSearch is docs/fair-sharing.md, "Who is evicted", on copies.
 type fairSearch struct {
 	*reference
 	w          *refWorkload

@@ -8,7 +8,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 )
 
-// Modes of a flavor, worst first, as in spec/kueue.md 2.3, and "await" for what
+// Modes of a flavor, worst first, as in docs/queueing.md, "Which flavor", and "await" for what
 // fits once evictions under way are done.
 const (
 	mNoFit = iota
@@ -217,7 +217,8 @@ func (r *reference) seen(w *refWorkload, candidates []*refWorkload) []*refWorklo
 	})
 }
 
-// search is spec/kueue.md 2.6 on copies: candidate lists, attempts, fill-back.
+// search is docs/queueing.md, "Whom a job may stop", on copies: candidate lists,
+// attempts, fill-back.
 func (r *reference) search(w *refWorkload, uses map[fr]core.Amount, short map[fr]bool, sets []refSet) []*refWorkload {
 	if r.fair != nil {
 		return r.fairSearch(w, uses, short, sets)

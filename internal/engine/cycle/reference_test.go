@@ -12,7 +12,8 @@ import (
 
 // reference is the engine written to be read: no sums are kept, nothing is
 // cached or parked, every question is answered from the list of workloads.
-// It follows spec/kueue.md 2.2, 2.3 and 2.6 line by line. It knows no broken
+// It follows "The quota of a tree", "Which flavor" and "Whom a job may stop" of
+// docs/queueing.md line by line. It knows no broken
 // queues: in its worlds every name exists and no cohorts form cycles.
 type reference struct {
 	flavors      map[string]core.Flavor

@@ -9,7 +9,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
-// With fair sharing the heads of queues play a tournament (spec/kueue.md 2.4).
+// With fair sharing the heads of queues play a tournament (docs/fair-sharing.md, "Who
+// goes first"; Kueue's KEP 1714).
 // In each cohort the best of its children goes on: whose side of the tree borrows
 // nothing of what it asks for, then whose side would have the smaller share with
 // it, then the order of workloads, then names. Trees take turns in the order of
