@@ -148,14 +148,15 @@ func (h *basisHandler) validate(ctx context.Context, req admission.Request) admi
 	}
 	errs := h.limits.size(req, field.NewPath("spec", "template"))
 	templates := h.basis.Templates(is)
-	for _, t := range templates {
-		errs = append(errs, h.limits.ValidateTemplate(t, req.Namespace)...)
-		found, err := h.checkPriority(ctx, t)
-		if err != nil {
-			return failed(err)
-		}
-		errs = append(errs, found...)
+	team, err := h.cluster.teamNamespace(ctx, req.Namespace)
+	if err != nil {
+		return failed(err)
 	}
+	judged, err := h.checkTemplates(ctx, req.Namespace, before, templates, team) // there, all jobs are queued
+	if err != nil {
+		return failed(err)
+	}
+	errs = append(errs, judged...)
 	forged, err := h.forged(ctx, req, before, templates)
 	if err != nil {
 		return failed(err)

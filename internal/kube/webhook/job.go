@@ -277,9 +277,11 @@ func (h *jobHandler) checkNew(ctx context.Context, req admission.Request, job jo
 		wrong = h.limits.made(h.kind, job)
 	}
 	templates := h.templates(job)
-	for _, t := range templates {
-		errs = append(errs, h.limits.ValidateTemplate(t, req.Namespace)...)
+	judged, err := h.checkTemplates(ctx, req.Namespace, nil, templates, inQueue)
+	if err != nil {
+		return nil, nil, err
 	}
+	errs = append(errs, judged...)
 	forged, err := h.forged(ctx, req, nil, templates)
 	if err != nil {
 		return nil, nil, err
@@ -294,10 +296,9 @@ func (h *jobHandler) checkNew(ctx context.Context, req admission.Request, job jo
 	if h.kind.Components != nil {
 		made = h.components(job)
 		wrong = append(wrong, h.limits.components(h.kind.GVK().Kind, h.kind.Bulk, len(req.Object.Raw), made)...)
-		templates = append(templates, made.templates()...)
 	}
 	errs = append(errs, wrong...)
-	for _, t := range templates {
+	for _, t := range made.templates() { // what else there is to say of them is the kind's
 		found, err := h.checkPriority(ctx, t)
 		if err != nil {
 			return nil, nil, err
@@ -370,6 +371,11 @@ func (h *jobHandler) checkChange(ctx context.Context, req admission.Request, was
 	if len(errs) == 0 && len(h.limits.made(h.kind, was)) == 0 {
 		errs = h.limits.made(h.kind, job) // as it is: it may have grown
 	}
+	judged, err := h.checkTemplates(ctx, req.Namespace, h.templates(was), h.templates(job), inQueue)
+	if err != nil {
+		return nil, err
+	}
+	errs = append(errs, judged...)
 	if !inQueue {
 		return errs, nil
 	}

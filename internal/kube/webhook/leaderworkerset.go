@@ -210,31 +210,26 @@ func (h *setHandler) tryPods(ctx context.Context, l *api.LeaderWorkerSet, namesp
 	return t.errs, t.warnings
 }
 
-// checkSet applies the rules for templates of jobs.
+// checkSet applies the rules for templates of jobs. Of a queued set all pods of a group are admitted
+// together.
 func (h *setHandler) checkSet(ctx context.Context, was, is *api.LeaderWorkerSet) (field.ErrorList, error) {
-	before := map[string]jobs.PodTemplate{}
+	var old []jobs.PodTemplate
 	if was != nil {
-		for _, t := range leaderworkerset.Templates(was) {
-			before[t.Path] = t
-		}
+		old = leaderworkerset.Templates(was)
 	}
 	var errs field.ErrorList
 	for _, t := range leaderworkerset.Templates(is) {
-		old := before[t.Path].Template
-		if old == nil {
-			old = &corev1.PodTemplateSpec{}
+		before := &corev1.PodTemplateSpec{}
+		if i := slices.IndexFunc(old, func(o jobs.PodTemplate) bool { return o.Path == t.Path }); i >= 0 {
+			before = old[i].Template
 		}
-		for _, e := range pod.ValidateInjected(old, t.Template) {
+		for _, e := range pod.ValidateInjected(before, t.Template) {
 			e.Field = t.Path + "." + e.Field
 			errs = append(errs, e)
 		}
-		found, err := h.checkPriority(ctx, t)
-		if err != nil {
-			return nil, err
-		}
-		errs = append(append(errs, h.limits.ValidateTemplate(t, is.Namespace)...), found...)
 	}
-	return errs, nil
+	judged, err := h.checkTemplates(ctx, is.Namespace, old, leaderworkerset.Templates(is), is.Labels[kueue.QueueNameLabel] != "")
+	return append(errs, judged...), err
 }
 
 // heldWithoutQueue tells the author of a set that names no queue, where all pods need

@@ -169,7 +169,7 @@ func (h *servingHandler) validate(ctx context.Context, req admission.Request) ad
 	if err != nil {
 		return failed(err)
 	}
-	found, err := h.checkPods(ctx, t, req.Namespace)
+	found, err := h.checkPods(ctx, was, is, req.Namespace)
 	if err != nil {
 		return failed(err)
 	}
@@ -199,13 +199,18 @@ func (h *servingHandler) template(is map[string]any) (*corev1.PodTemplateSpec, e
 }
 
 // checkPods applies the rules for templates of jobs, to those of Jobs that are made again and again,
-// too: each would be refused, and its author told nothing.
-func (h *servingHandler) checkPods(ctx context.Context, t *corev1.PodTemplateSpec, namespace string) (field.ErrorList, error) {
-	if !h.kind.Jobs {
-		t = t.DeepCopy()
-		t.Finalizers = nil // refused already
+// too: each would be refused, and its author told nothing. was is nil of a new object.
+func (h *servingHandler) checkPods(ctx context.Context, was, is map[string]any, namespace string) (field.ErrorList, error) {
+	var all [2][]jobs.PodTemplate
+	for i, o := range []map[string]any{was, is} {
+		if o == nil {
+			continue
+		}
+		t, err := h.template(o)
+		if err != nil {
+			return nil, err
+		}
+		all[i] = []jobs.PodTemplate{{Path: strings.Join(h.kind.Pods(), "."), Template: t}}
 	}
-	at := jobs.PodTemplate{Path: strings.Join(h.kind.Pods(), "."), Template: t}
-	found, err := h.checkPriority(ctx, at)
-	return append(h.limits.ValidateTemplate(at, namespace), found...), err
+	return h.checkTemplates(ctx, namespace, all[0], all[1], h.kind.Together(is))
 }

@@ -109,6 +109,10 @@ func (k *Kind) joins(o map[string]any) bool {
 	return group != "" && size != "" && parent != k.Framework
 }
 
+// Together reports whether the pods of an object are admitted together, as a job or as a group that
+// its controller makes. Others are queued one by one, or in the groups that they name.
+func (k *Kind) Together(o map[string]any) bool { return k.Jobs || k.Group && !k.joins(o) }
+
 // Part reports whether an object is a part of a job that is queued: our controllers
 // have put the name of its Workload into its template.
 func (k *Kind) Part(o map[string]any) bool {
@@ -157,8 +161,10 @@ func (k *Kind) Validate(was, is map[string]any) field.ErrorList {
 			}
 		}
 	}
-	if list, _, _ := unstructured.NestedSlice(is, k.at("metadata", "finalizers")...); len(list) > 0 {
-		errs = append(errs, field.Forbidden(k.Path("metadata", "finalizers"), "they would keep pods and Jobs that have to go: remove them"))
+	// Those of pods are judged with their template.
+	before, _, _ := unstructured.NestedSlice(was, k.at("metadata", "finalizers")...)
+	if list, _, _ := unstructured.NestedSlice(is, k.at("metadata", "finalizers")...); k.Jobs && len(list) > 0 && !reflect.DeepEqual(before, list) {
+		errs = append(errs, field.Forbidden(k.Path("metadata", "finalizers"), "they would keep Jobs that have to go: remove them"))
 	}
 	if was == nil {
 		return errs

@@ -128,10 +128,12 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%s: %s: refused at %q", name, tc.why, got)
 		}
 	}
-	finalized := object("q", "", "i", 1)
-	finalized["spec"].(map[string]any)["template"].(map[string]any)["metadata"].(map[string]any)["finalizers"] = []any{"a.b/c"}
-	k := kind(t, "Deployment")
+	finalized := map[string]any{"spec": map[string]any{"jobTemplate": map[string]any{"metadata": map[string]any{"finalizers": []any{"a.b/c"}}}}}
+	k := kind(t, "CronJob")
 	if errs := k.Validate(nil, finalized); len(errs) != 1 {
-		t.Errorf("finalizers in a template: %v", errs)
+		t.Errorf("finalizers of Jobs: %v", errs)
+	}
+	if errs := k.Validate(finalized, finalized); len(errs) != 0 {
+		t.Errorf("finalizers that were there: %v", errs)
 	}
 }
