@@ -11,10 +11,13 @@ import (
 	"testing"
 )
 
-// TestEventsAreOnTheirPage: docs/events.md names the reason of every event, as far as the source
+// TestEventsAreOnTheirPage: docs/look.md names the reason of every event, as far as the source
 // spells it where the event is told: as a text, or as a constant.
 func TestEventsAreOnTheirPage(t *testing.T) {
-	page := read(t, root, "docs", "events.md")
+	_, page, found := strings.Cut(read(t, root, "docs", "look.md"), "\n## What events mean\n")
+	if !found {
+		t.Fatal("docs/look.md has no chapter about events")
+	}
 	constants := map[string]string{} // PACKAGE.NAME to value
 	files := map[string][]*ast.File{}
 	for _, p := range packages(t) {
@@ -34,18 +37,18 @@ func TestEventsAreOnTheirPage(t *testing.T) {
 			texts(file, pack, constants)
 		}
 	}
-	found := 0
+	told := 0
 	for dir, all := range files {
 		for _, file := range all {
 			for _, reason := range reasonsOfEvents(file, constants) {
-				if found++; !strings.Contains(page, "`"+reason+"`") {
-					t.Errorf("%s tells of an event %s, which docs/events.md does not name", dir, reason)
+				if told++; !strings.Contains(page, "`"+reason+"`") {
+					t.Errorf("%s tells of an event %s, which docs/look.md does not name", dir, reason)
 				}
 			}
 		}
 	}
-	if enough := 20; found < enough {
-		t.Errorf("only %d events were found: they are told in another way, which is to be looked for here", found)
+	if enough := 20; told < enough {
+		t.Errorf("only %d events were found: they are told in another way, which is to be looked for here", told)
 	}
 }
 

@@ -208,13 +208,13 @@ func golden(t *testing.T, file, got string) {
 
 // TestTable: the table of the documentation is made of the rules.
 func TestTable(t *testing.T) {
-	const page = "../../../docs/check.md"
+	const page = "../../../docs/judge.md"
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, rest, found := strings.Cut(string(text), "<!-- rules -->\n")
-	_, after, closed := strings.Cut(rest, "<!-- /rules -->")
+	before, rest, found := strings.Cut(string(text), "<!-- check rules -->\n")
+	_, after, closed := strings.Cut(rest, "<!-- /check rules -->")
 	if !found || !closed {
 		t.Fatal("the page has no place for the table")
 	}
@@ -223,7 +223,7 @@ func TestTable(t *testing.T) {
 	for _, r := range check.Rules() {
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", r.Name, r.Severity, r.Asks)
 	}
-	want := before + "<!-- rules -->\n" + b.String() + "<!-- /rules -->" + after
+	want := before + "<!-- check rules -->\n" + b.String() + "<!-- /check rules -->" + after
 	if *update {
 		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
 			t.Fatal(err)

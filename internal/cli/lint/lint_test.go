@@ -248,13 +248,13 @@ func TestGitHub(t *testing.T) {
 
 // TestTable: the table of the documentation is made of the rules.
 func TestTable(t *testing.T) {
-	const page = "../../../docs/lint.md"
+	const page = "../../../docs/judge.md"
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, rest, found := strings.Cut(string(text), "<!-- rules -->\n")
-	_, after, closed := strings.Cut(rest, "<!-- /rules -->")
+	before, rest, found := strings.Cut(string(text), "<!-- lint rules -->\n")
+	_, after, closed := strings.Cut(rest, "<!-- /lint rules -->")
 	if !found || !closed {
 		t.Fatal("the page has no place for the table")
 	}
@@ -267,7 +267,7 @@ func TestTable(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", r.Name, severity, r.Asks, r.Cure)
 	}
-	want := before + "<!-- rules -->\n" + b.String() + "<!-- /rules -->" + after
+	want := before + "<!-- lint rules -->\n" + b.String() + "<!-- /lint rules -->" + after
 	if *update {
 		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
 			t.Fatal(err)

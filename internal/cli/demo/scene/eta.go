@@ -34,7 +34,7 @@ const (
 	// many wait.
 	etaShown  = 8
 	showAfter = 14 * 24 * time.Hour
-	// How far from perfect the parts in time may be: the aims of docs/eta.md.
+	// How far from perfect the parts in time may be: the aims of docs/ask.md.
 	aimP50, aimP90 = 0.05, 0.03
 )
 
