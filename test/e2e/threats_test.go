@@ -42,8 +42,7 @@ import (
 )
 
 // Threats T1 to T18 to a cluster that several teams share: docs/security.md says what stops
-// each. Each is tried here as alice of team blue would, or as somebody who has less; S1 to S21
-// (docs/findings.md) are attacks that worked once.
+// each. Each is tried here as alice of team blue would, or as somebody who has less.
 
 // typeAs types a command of mlbatch as a user and returns all that it says.
 func typeAs(t *testing.T, as string, args ...string) string {
