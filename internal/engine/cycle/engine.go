@@ -169,8 +169,9 @@ func (e *Engine) Decide(now time.Time) core.Plan {
 		}
 		switch v.kind {
 		case admit:
-			reserved := w.group.queue.reservesForHead()
+			reserved := q.reservesForHead()
 			e.admissions.admit(w, v)
+			e.pending.lookBehind(w, q)
 			if reserved { // and does so no more, or for another
 				e.pending.wakeBlocked()
 			}

@@ -34,6 +34,8 @@ type pending struct {
 	recheck     map[*quota.Node]bool
 	nodesFreed  bool
 	nodesNew    bool // which nodes there are, or what they are like, changed
+	// wakes counts how often all that changed was acted on.
+	wakes uint64
 	// changes counts what could end a head reservation or make room beside it;
 	// blockedGroupsAt and onReadyAt are its value when these groups were looked at last.
 	changes, blockedGroupsAt, onReadyAt uint64
@@ -244,6 +246,7 @@ func (pe *pending) dismiss(q *queue) bool {
 		if !pe.idle(g) {
 			break
 		}
+		pe.lookBehind(g.members.First(), q)
 		g.parked, some = true, true
 		pe.listOnNodes(g)
 		q.active.Remove(g)
@@ -266,6 +269,7 @@ func (pe *pending) block(w *workload) {
 		g.parked = true
 		q.active.Remove(g)
 	}
+	pe.lookBehind(w, q)
 	pe.turns.rehead(q)
 }
 

@@ -192,6 +192,8 @@ type queue struct {
 	// none may pass it. reserved are those that wait for their victims.
 	blocker  *workload
 	reserved []*workload
+	// lookedBehind is pending.wakes when what is parked behind the first was recalled.
+	lookedBehind uint64
 	// reserving counts workloads that hold quota here, evicting those of them that
 	// were evicted.
 	reserving, evicting int
@@ -230,6 +232,9 @@ func (q *queue) ahead() *workload {
 	}
 	return nil
 }
+
+// reclaims reports whether workloads of the queue may take quota back from other queues.
+func (q *queue) reclaims() bool { return q.spec != nil && preempt.Allows(q.spec.Preemption.Reclaim) }
 
 func (q *queue) strict() bool { return q.spec != nil && q.spec.Strategy == core.StrictFIFO }
 

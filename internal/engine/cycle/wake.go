@@ -18,6 +18,7 @@ func (pe *pending) wake() {
 		pe.wakeReclaimers(root)
 	}
 	pe.lent = pe.lent[:0]
+	pe.wakes++
 	pe.wakeBlocked()
 	if pe.nodesNew {
 		pe.nodesNew = false
@@ -99,11 +100,28 @@ func (pe *pending) wakeReclaimers(n node) {
 		return
 	}
 	q := pe.byNode[n.ID]
-	if q == nil || q.spec == nil || !preempt.Allows(q.spec.Preemption.Reclaim) || len(q.groups) == 0 {
+	if q == nil || !q.reclaims() || len(q.groups) == 0 {
 		return
 	}
 	for _, g := range q.groups {
 		if !g.parked || !pe.idle(g) {
+			pe.recall(g)
+		}
+	}
+	pe.turns.rehead(q)
+}
+
+// lookBehind looks again at what a queue has parked behind a workload whose turn is over,
+// if a queue of its tree borrows more since the last wake: it was not its turn yet, and
+// when it is, there may be more to take. What is before had its turn without that, and
+// is woken next time.
+func (pe *pending) lookBehind(w *workload, q *queue) {
+	if len(pe.lent) == 0 || q.lookedBehind == pe.wakes || q.strict() || !q.reclaims() || !slices.Contains(pe.lent, q.node.Root()) {
+		return
+	}
+	q.lookedBehind = pe.wakes // none behind is parked again before its turn
+	for _, g := range q.groups {
+		if g.parked && w.Before(g.members.First()) {
 			pe.recall(g)
 		}
 	}
