@@ -25,6 +25,20 @@ type Priority struct {
 	Awaited string
 }
 
+// Renames reports whether a job whose Workload has a reservation was given another
+// WorkloadPriorityClass. Whether it has one at all may not change then.
+func (p *Priority) Renames(w *kueue.Workload) bool {
+	was, is := w.Spec.PriorityClassRef, p.Class
+	return was != nil && is != nil && was.Kind == kueue.WorkloadPriorityClassKind && is.Kind == was.Kind && is.Name != was.Name
+}
+
+// Given is the spec of a Workload with this priority.
+func (p *Priority) Given(w *kueue.Workload) *kueue.WorkloadSpec {
+	out := w.Spec.DeepCopy()
+	out.Priority, out.PriorityClassRef = p.Value, p.Class
+	return out
+}
+
 // PriorityOf resolves the priority of a job with these pod sets, in this order: the label for a WorkloadPriorityClass, the
 // first pod set's PriorityClass, the cluster's default PriorityClass, 0.
 // A PriorityClass that does not exist counts as the default: the webhook refuses it where it can.

@@ -6,9 +6,16 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/kube/webhook"
 )
 
@@ -98,5 +105,174 @@ func TestTemplatesAreJudgedWhenTheyChange(t *testing.T) {
 	}
 	if judged < 13 {
 		t.Errorf("the templates of %d kinds can be changed", judged)
+	}
+}
+
+// The WorkloadPriorityClass of what runs, whatever it is: one may follow another, none may be taken away,
+// and a first one is refused where it would change nothing. Where it makes pods anew, or leaves those
+// that there are, its author is told.
+func TestClassesOfWhatRuns(t *testing.T) {
+	classes := []client.Object{
+		&v1beta2.WorkloadPriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "low"}, Value: 1},
+		&v1beta2.WorkloadPriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 2},
+	}
+	handlers := serveWith(t, webhook.Options{}, nil, nil, append(classes, world()...)...)
+	const pods = "/keep--v1-pod"
+	all := samples(t)
+	maps.Copy(all, makers(t))
+	for name, lines := range map[string]string{
+		"/pod that runs":      "annotations: {kueue.x-k8s.io/role-hash: r}, finalizers: [kueue.x-k8s.io/managed]}, spec: {containers: [{name: c, image: i}]}}",
+		"/pod of a group":     "annotations: {kueue.x-k8s.io/pod-group-total-count: '2'}, finalizers: [kueue.x-k8s.io/managed]}, spec: {containers: [{name: c, image: i}]}}",
+		"/pod that is held":   "finalizers: [kueue.x-k8s.io/managed]}, spec: {schedulingGates: [{name: kueue.x-k8s.io/admission}], containers: [{name: c, image: i}]}}",
+		"/pod that is a part": "annotations: {kueue.x-k8s.io/workload: w}}, spec: {containers: [{name: c, image: i}]}}",
+	} {
+		o := map[string]any{}
+		if err := yaml.Unmarshal([]byte("{apiVersion: v1, kind: Pod, metadata: {name: o, "+lines), &o); err != nil {
+			t.Fatal(err)
+		}
+		all[name] = o
+	}
+	const suspend, gone = "cannot be changed while the job is not suspended", "cannot be removed"
+	first := map[string]string{ // what is said of a first one; an exclamation mark refuses it
+		"/pod that runs": "!cannot be given to a pod that runs", "/pod of a group": "!cannot be given to a pod that runs", "/pod that is held": "", "/pod that is a part": "!it has no effect",
+		"/validate-apps-v1-deployment": "made anew, one after the other", "/validate-apps-v1-replicaset": "the pods that there are keep", "/validate-apps-v1-statefulset": "!cannot be given while there are pods",
+		"/validate-batch-v1-cronjob": "", "/validate-leaderworkerset-x-k8s-io-v1-leaderworkerset": "made anew, one after the other",
+	}
+	for path, sample := range all {
+		t.Run(strings.TrimPrefix(path, "/"), func(t *testing.T) {
+			as := func(class string) string {
+				o := encode(t, sample)
+				if k := kinds.All().Find(gvkOf(t, o)); k != nil {
+					if err := unstructured.SetNestedField(o, false, k.SuspendPath...); err != nil {
+						t.Fatal(err)
+					}
+				}
+				meta, _ := o["metadata"].(map[string]any)
+				labels := map[string]any{v1beta2.QueueNameLabel: "default-queue"}
+				if strings.Contains(path, "/pod that") && path != "/pod that is a part" || path == "/pod of a group" {
+					labels[v1beta2.ManagedLabel] = "true"
+				}
+				if path == "/pod of a group" {
+					labels[v1beta2.PodGroupNameLabel] = "g"
+				}
+				if class != "" {
+					labels[v1beta2.PriorityClassLabel] = class
+				}
+				meta["namespace"], meta["name"], meta["labels"] = "blue", "o", labels
+				return string(text(t, o))
+			}
+			at := path
+			if strings.HasPrefix(path, "/pod") {
+				at = pods
+			}
+			says, known := first[path]
+			if !known {
+				says = "!" + suspend
+			}
+			for what, cell := range map[string]struct{ from, to, says string }{
+				"first": {"", "low", says}, "another": {"low", "high", ""}, "taken away": {"low", "", "!" + gone}, "left": {"low", "low", ""}, "none": {"", "", ""},
+			} {
+				r := send(t, handlers, ask{path: at, old: as(cell.from), new: as(cell.to)})
+				words, refused := strings.CutPrefix(cell.says, "!")
+				switch said := r.Message + strings.Join(r.Warnings, "\n"); {
+				case what == "another" && path == "/pod that is a part":
+					if r.Allowed {
+						t.Error("a pod of a job is told another class")
+					}
+				case what == "taken away" && path == "/pod that is a part":
+					if r.Allowed {
+						t.Error("a pod of a job loses its class")
+					}
+				case r.Allowed == refused, !strings.Contains(said, words):
+					t.Errorf("%s: allowed is %v, and it says %q, want %q", what, r.Allowed, said, cell.says)
+				case what == "left" || what == "none":
+					if strings.Contains(said, "WorkloadPriorityClass") {
+						t.Errorf("%s: it says %q", what, said)
+					}
+				}
+			}
+		})
+	}
+}
+
+func gvkOf(t *testing.T, o map[string]any) schema.GroupVersionKind {
+	t.Helper()
+	var m metav1.PartialObjectMetadata
+	decode(t, o, &m)
+	return m.GroupVersionKind()
+}
+
+// Who makes something of any kind that names no queue where it needs one, or a queue that is not there, is
+// told, and who takes the queue away or names another one. All else that is written of it, such as by who
+// scales it, is about other things.
+func TestQueuesAreToldOfOnce(t *testing.T) {
+	team := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "green", Labels: map[string]string{v1beta2.TeamNamespaceLabel: "true"}}}
+	handlers := serveWith(t, webhook.Options{}, nil, nil, world(team)...)
+	all := samples(t)
+	maps.Copy(all, makers(t))
+	all["/validate--v1-pod"] = map[string]any{
+		"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{},
+		"spec": map[string]any{"containers": []any{map[string]any{"name": "c", "image": "i"}}, "schedulingGates": []any{map[string]any{"name": v1beta2.AdmissionGate}}},
+	}
+	const none, missing = "names no queue", "until there is a LocalQueue"
+	for path, sample := range all {
+		t.Run(strings.TrimPrefix(path, "/validate-"), func(t *testing.T) {
+			as := func(queue, note string) string {
+				o := encode(t, sample)
+				meta, _ := o["metadata"].(map[string]any)
+				meta["namespace"], meta["name"], meta["labels"], meta["annotations"] = "green", "o", map[string]any{}, map[string]any{"note": note}
+				if queue != "" {
+					meta["labels"] = map[string]any{v1beta2.QueueNameLabel: queue}
+				}
+				if spec, is := o["spec"].(map[string]any); is && spec["replicas"] != nil {
+					spec["replicas"] = int64(0) // its queue may change
+				}
+				if strings.HasSuffix(path, "-pod") {
+					meta["labels"].(map[string]any)[v1beta2.ManagedLabel] = "true" //nolint:forcetypeassert // as it is above
+				}
+				return string(text(t, o))
+			}
+			for what, cell := range map[string]struct {
+				old, new, says string
+			}{
+				"made without":       {"", as("", ""), none},
+				"made with":          {"", as("gone", ""), missing},
+				"without, noted":     {as("", ""), as("", "x"), ""},
+				"with, noted":        {as("gone", ""), as("gone", "x"), ""},
+				"taken away":         {as("gone", ""), as("", ""), none},
+				"another one":        {as("gone", ""), as("lost", ""), missing},
+				"one where was none": {as("", ""), as("lost", ""), missing},
+			} {
+				said := ""
+				for _, question := range []string{"mutate", "validate"} {
+					at := "/" + question + strings.TrimPrefix(path, "/validate")
+					if strings.HasSuffix(path, "-pod") && cell.old != "" {
+						at = "/keep--v1-pod"
+					}
+					if strings.Contains(path, "leaderworkerset") && question == "mutate" {
+						continue // it is only signed
+					}
+					if question == "mutate" && cell.old != "" && !strings.Contains(path, "-apps-") && !strings.HasSuffix(path, "-cronjob") {
+						continue // it is asked about new ones
+					}
+					r := send(t, handlers, ask{path: at, old: cell.old, new: cell.new})
+					said += strings.Join(r.Warnings, "\n")
+					if !r.Allowed {
+						said += r.Message
+						break
+					}
+					cell.new = string(text(t, r.Object))
+				}
+				if strings.HasSuffix(path, "-pod") && what == "taken away" || strings.HasSuffix(path, "-trainjob") && what == "made with" {
+					continue // a pod that is held has its queue still, and the runtime is not in this world
+				}
+				if strings.HasSuffix(path, "-appwrapper") && what == "made without" {
+					cell.says = missing // it is only ever queued, in the installation's queue
+				}
+				if strings.Contains(said, none) != (cell.says == none) || strings.Contains(said, missing) != (cell.says == missing) {
+					t.Errorf("%s: it says %q, want %q", what, said, cell.says)
+				}
+			}
+		})
 	}
 }

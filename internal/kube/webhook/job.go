@@ -94,10 +94,14 @@ func (h *jobHandler) mutate(ctx context.Context, req admission.Request) admissio
 	}
 	resp := e.response()
 	if queue == "" {
-		resp = resp.WithWarnings(fmt.Sprintf("the %s is held and does not run, because it names no queue: set the label %s to a LocalQueue of namespace %s",
-			h.kind.GVK().Kind, kueue.QueueNameLabel, req.Namespace))
+		resp = resp.WithWarnings(namesNoQueue(h.kind.GVK().Kind, req.Namespace))
 	}
 	return resp
+}
+
+// namesNoQueue is what the author of something is told that waits for a queue.
+func namesNoQueue(kind, namespace string) string {
+	return fmt.Sprintf("the %s is held and does not run, because it names no queue: set the label %s to a LocalQueue of namespace %s", kind, kueue.QueueNameLabel, namespace)
 }
 
 // sign writes down who submitted a job, where its kind has labels of its own for that.
@@ -437,6 +441,9 @@ func (h *jobHandler) told(ctx context.Context, namespace string, was, job jobs.O
 		out = append(out, unheededPlaces(h.kind, job)...)
 	} else {
 		before = was
+		if clears(was, job) { // a new one was told already
+			out = append(out, namesNoQueue(h.kind.GVK().Kind, namespace))
+		}
 	}
 	out = append(out, h.foresee(ctx, namespace, was, job)...)
 	warnings, err := h.cluster.missingOf(ctx, namespace, before, job)

@@ -21,6 +21,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 )
 
 // The paths of the questions about LeaderWorkerSets and their pods.
@@ -143,8 +144,13 @@ func (h *setHandler) validate(ctx context.Context, req admission.Request) admiss
 	}
 	errs := append(h.limits.size(req, field.NewPath("spec", "leaderWorkerTemplate")), jobs.ValidateLabels(is)...)
 	errs = append(append(errs, startsAtOnce(is)...), leaderworkerset.Validate(is)...)
+	var changed []string
 	if was != nil {
-		errs = append(errs, leaderworkerset.ValidateChange(was, is)...)
+		from, to := was.Labels[kueue.PriorityClassLabel], is.Labels[kueue.PriorityClassLabel]
+		errs = append(append(errs, leaderworkerset.ValidateChange(was, is)...), classChange(from, to, "")...)
+		if from != to && leaderworkerset.Replicas(was) > 0 {
+			changed = []string{fmt.Sprintf("%s: the groups are made anew, one after the other, to have the WorkloadPriorityClass", labelPath(kueue.PriorityClassLabel))}
+		}
 	}
 	found, err := h.checkSet(ctx, was, is)
 	if err != nil {
@@ -158,14 +164,11 @@ func (h *setHandler) validate(ctx context.Context, req admission.Request) admiss
 	if err != nil {
 		return failed(err)
 	}
-	held, err := h.heldWithoutQueue(ctx, req.Namespace, is)
+	held, err := h.heldWithoutQueue(ctx, req.Namespace, was, is)
 	if err != nil {
 		return failed(err)
 	}
-	warnings = append(warnings, held...)
-	if is.Labels[kueue.QueueNameLabel] != "" {
-		warnings = slices.Concat(warnings, leaderworkerset.Warnings(is), placesOf(leaderworkerset.Templates(is)), h.otherSchedulers(is))
-	}
+	warnings = slices.Concat(warnings, held, changed, news(h.unheeded(was), h.unheeded(is)))
 	var said []string // when its pods were tried
 	if errs = append(errs, found...); was == nil && len(errs) == 0 {
 		warnings = append(warnings, h.never.tell(ctx, "LeaderWorkerSet", req.Namespace, is.Labels[kueue.QueueNameLabel], leaderworkerset.Of(is).PodSets(is.Name, 0))...)
@@ -174,6 +177,14 @@ func (h *setHandler) validate(ctx context.Context, req admission.Request) admiss
 		errs = append(errs, refused...)
 	}
 	return answer(req, errs, warnings...).WithWarnings(said...)
+}
+
+// unheeded is what a queued set asks for and does not get; nil is no set.
+func (h *setHandler) unheeded(l *api.LeaderWorkerSet) []string {
+	if l == nil || l.Labels[kueue.QueueNameLabel] == "" {
+		return nil
+	}
+	return slices.Concat(leaderworkerset.Warnings(l), placesOf(leaderworkerset.Templates(l)), h.otherSchedulers(l))
 }
 
 // otherSchedulers says which schedulers do not place the pods of a queued set.
@@ -233,12 +244,12 @@ func (h *setHandler) checkSet(ctx context.Context, was, is *api.LeaderWorkerSet)
 }
 
 // heldWithoutQueue tells the author of a set that names no queue, where all pods need
-// one.
-func (h *setHandler) heldWithoutQueue(ctx context.Context, namespace string, l *api.LeaderWorkerSet) ([]string, error) {
-	if leaderworkerset.Part(l) {
+// one. was is nil for a new set.
+func (h *setHandler) heldWithoutQueue(ctx context.Context, namespace string, was, is *api.LeaderWorkerSet) ([]string, error) {
+	if leaderworkerset.Part(is) || was != nil && was.Labels[kueue.QueueNameLabel] == is.Labels[kueue.QueueNameLabel] {
 		return nil, nil
 	}
-	queue, err := h.queueOf(ctx, l, namespace)
+	queue, err := h.queueOf(ctx, is, namespace)
 	if err != nil || queue != "" {
 		return nil, err
 	}
@@ -246,6 +257,5 @@ func (h *setHandler) heldWithoutQueue(ctx context.Context, namespace string, l *
 	if err != nil || !waits {
 		return nil, err
 	}
-	return []string{fmt.Sprintf("the Pods of the %s are held and do not run, because it names no queue: scale it to 0, set the label %s to a LocalQueue of namespace %s, and scale it up",
-		api.Kind, kueue.QueueNameLabel, namespace)}, nil
+	return []string{(&serving.Kind{GVK: leaderworkerset.GVK(), Group: true}).Explain(namespace)}, nil
 }

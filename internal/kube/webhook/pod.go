@@ -211,8 +211,7 @@ func (h *podHandler) mutate(ctx context.Context, req admission.Request) admissio
 	}
 	resp := e.response().WithWarnings(odd...)
 	if queue == "" {
-		resp = resp.WithWarnings(fmt.Sprintf("the Pod is held and does not run, because it names no queue: set the label %s to a LocalQueue of namespace %s",
-			kueue.QueueNameLabel, req.Namespace))
+		resp = resp.WithWarnings(namesNoQueue(pod.GVK().Kind, req.Namespace))
 	}
 	return resp
 }
@@ -424,6 +423,9 @@ func (h *podHandler) validateKept(ctx context.Context, req admission.Request) ad
 	}
 	if !pod.Managed(was) || !pod.Kept(was) && !pod.Gated(was) { // the label alone holds nothing
 		errs, lost := append(pod.ValidateInjected(was, is), pod.ValidatePlaced(was, is)...), pod.ValidateCounted(was, is)
+		if was.Annotations[kueue.WorkloadAnnotation] != "" {
+			lost = append(lost, classChange(was.Labels[kueue.PriorityClassLabel], is.Labels[kueue.PriorityClassLabel], "it has no effect: the pod has the class of its job")...)
+		}
 		if len(lost) > 0 {
 			trusted, err := h.trusted(ctx, req)
 			if err != nil {
@@ -435,7 +437,17 @@ func (h *podHandler) validateKept(ctx context.Context, req admission.Request) ad
 		}
 		return answer(req, errs)
 	}
-	return answer(req, append(pod.ValidateChange(was, is), jobs.ValidateLabels(is)...))
+	cure := ""
+	if !pod.Gated(was) {
+		cure = "cannot be given to a pod that runs: create the pod anew"
+	}
+	errs := append(pod.ValidateChange(was, is), jobs.ValidateLabels(is)...)
+	errs = append(errs, classChange(was.Labels[kueue.PriorityClassLabel], is.Labels[kueue.PriorityClassLabel], cure)...)
+	warnings, err := h.cluster.missingOf(ctx, req.Namespace, was, is)
+	if err != nil {
+		return failed(err)
+	}
+	return answer(req, errs, warnings...)
 }
 
 // trusted reports whether a write is that of a controller, of Kubernetes or of an operator,

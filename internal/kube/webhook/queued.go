@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -45,18 +46,34 @@ func validateLabelChanges(was, is queued, hasDefaultQueue bool) field.ErrorList 
 	if before[kueue.MaxExecTimeSecondsLabel] != after[kueue.MaxExecTimeSecondsLabel] && (!was.suspended || !is.suspended) {
 		errs = append(errs, field.Invalid(labelPath(kueue.MaxExecTimeSecondsLabel), after[kueue.MaxExecTimeSecondsLabel], suspendFirst))
 	}
-	switch from, to := before[kueue.PriorityClassLabel], after[kueue.PriorityClassLabel]; {
-	case from != "" && to == "":
-		errs = append(errs, field.Invalid(labelPath(kueue.PriorityClassLabel), to, "cannot be removed: name another WorkloadPriorityClass"))
-	case from == "" && to != "" && !is.suspended:
-		errs = append(errs, field.Invalid(labelPath(kueue.PriorityClassLabel), to, suspendFirst))
+	cure := suspendFirst
+	if is.suspended {
+		cure = ""
 	}
-	return errs
+	return append(errs, classChange(before[kueue.PriorityClassLabel], after[kueue.PriorityClassLabel], cure)...)
+}
+
+// classChange checks a change of the WorkloadPriorityClass of anything that is queued: of one that runs
+// a class may follow another, and it has none for good if it began without. cure says why it may get
+// no first one, and what helps; "" lets it.
+func classChange(from, to, cure string) field.ErrorList {
+	switch {
+	case from != "" && to == "":
+		return field.ErrorList{field.Invalid(labelPath(kueue.PriorityClassLabel), to, "cannot be removed: name another WorkloadPriorityClass")}
+	case from == "" && to != "" && cure != "":
+		return field.ErrorList{field.Invalid(labelPath(kueue.PriorityClassLabel), to, cure)}
+	}
+	return nil
 }
 
 // clears reports whether a change takes a job's queue away.
 func clears(was, is metav1.Object) bool {
 	return was.GetLabels()[kueue.QueueNameLabel] != "" && is.GetLabels()[kueue.QueueNameLabel] == ""
+}
+
+// news are warnings about an object that were not due before it was changed.
+func news(was, is []string) []string {
+	return slices.DeleteFunc(is, func(s string) bool { return slices.Contains(was, s) })
 }
 
 // missingOf tells what the queue and the class that a job names are missing,

@@ -2,15 +2,17 @@ package webhook
 
 import (
 	"context"
-	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -111,8 +113,7 @@ func (h *servingHandler) mutate(ctx context.Context, req admission.Request) admi
 		}
 	}
 	resp := e.response()
-	inner, _, _ := unstructured.NestedString(is, append(slices.Clone(h.kind.Template), "metadata", "labels", kueue.QueueNameLabel)...)
-	if queueNamed(is) == "" && inner == "" {
+	if queue := h.kind.Queue(is); queue == "" && (was == nil || h.kind.Queue(was) != "") { // what else is written of it is about other things
 		given, err := h.cluster.hasDefaultQueue(ctx, req.Namespace)
 		if err != nil {
 			return failed(err)
@@ -174,15 +175,22 @@ func (h *servingHandler) validate(ctx context.Context, req admission.Request) ad
 		return failed(err)
 	}
 	errs = append(errs, found...)
-	warnings, err := h.cluster.missingOf(ctx, req.Namespace, nil, o)
+	var before metav1.Object
+	if was != nil {
+		before = &unstructured.Unstructured{Object: was}
+	}
+	warnings, err := h.cluster.missingOf(ctx, req.Namespace, before, o)
 	if err != nil {
 		return failed(err)
 	}
-	queue := queueNamed(is)
-	if queue == "" {
-		queue = t.Labels[kueue.QueueNameLabel]
+	if was != nil {
+		from, to, cure, told := h.kind.Classes(was, is)
+		errs = append(errs, classChange(from, to, cure)...)
+		if told != "" {
+			warnings = append(warnings, fmt.Sprintf("%s: %s", labelPath(kueue.PriorityClassLabel), told))
+		}
 	}
-	if len(errs) == 0 {
+	if queue := h.kind.Queue(is); len(errs) == 0 && (was == nil || h.kind.Queue(was) != queue || !h.kind.SamePods(was, is)) {
 		warnings = append(warnings, h.never.tellOfPod(ctx, h.kind.GVK.Kind, req.Namespace, queue, t)...)
 	}
 	return answer(req, errs, warnings...)

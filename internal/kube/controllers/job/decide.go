@@ -145,7 +145,7 @@ func choice(s facts) (step, error) {
 		return next, err
 	}
 	switch {
-	case relabeled(s):
+	case s.priority.Renames(w):
 		return promote(s), nil
 	case !convert.Admitted(w):
 		return step{}, nil
@@ -404,17 +404,9 @@ func keepInStep(s facts) (step, error) {
 	return st, nil
 }
 
-// relabeled reports whether a job with a reservation was given another
-// WorkloadPriorityClass. Whether it has one at all may not change then.
-func relabeled(s facts) bool {
-	was, is := s.workload.Spec.PriorityClassRef, s.priority.Class
-	return was != nil && is != nil && was.Kind == kueue.WorkloadPriorityClassKind && is.Kind == was.Kind && is.Name != was.Name
-}
-
 // promote gives a workload the priority class of its job.
 func promote(s facts) step {
-	want := s.workload.Spec.DeepCopy()
-	want.Priority, want.PriorityClassRef = s.priority.Value, s.priority.Class
+	want := s.priority.Given(s.workload)
 	return step{spec: want, tell: &jobEvent{reason: "UpdatedWorkload", message: "Updated the priority class of Workload " + s.workload.Name + " to " + want.PriorityClassRef.Name}}
 }
 

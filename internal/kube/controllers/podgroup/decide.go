@@ -141,6 +141,8 @@ func decide(s facts) step {
 	switch {
 	case w.Status.Admission != nil && reshaped(s):
 		return step{remove: w}
+	case w.Status.Admission != nil && s.priority.Renames(w):
+		return step{spec: s.priority.Given(w)}
 	case !convert.Admitted(w) && len(s.started()) > 0:
 		return step{stop: s.started(), reason: eventStopped, message: "Its Workload " + w.Name + " is not admitted"}
 	case w.Status.Admission == nil:

@@ -319,6 +319,50 @@ func TestGroupFromFirstPodToLast(t *testing.T) {
 	}
 }
 
+// TestClassOfARunningGroup: a group whose pods are told another WorkloadPriorityClass has it at once,
+// also while it runs, as jobs of all kinds do. None that began without one gets a first one then.
+func TestClassOfARunningGroup(t *testing.T) {
+	class := func(name string, value int32) client.Object {
+		return &kueue.WorkloadPriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}
+	}
+	for name, tc := range map[string]struct {
+		from, to, want string
+		value          int32
+	}{
+		"another": {"low", "high", "high", 9},
+		"first":   {"", "high", "", 0},
+		"unknown": {"low", "none", "low", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := append(group(2, "a", "b"), class("low", 1), class("high", 9))
+			for _, o := range objects[:2] {
+				if tc.from != "" {
+					o.GetLabels()[kueue.PriorityClassLabel] = tc.from
+				}
+			}
+			b := newBench(t, objects...)
+			b.settle("g")
+			b.admit("g")
+			b.settle("g")
+			for _, p := range b.pods() {
+				p.Labels[kueue.PriorityClassLabel] = tc.to
+				if err := b.Client.Update(t.Context(), &p); err != nil {
+					t.Fatal(err)
+				}
+				b.settle("g")
+			}
+			spec, is := b.workload("g").Spec, ""
+			if spec.PriorityClassRef != nil {
+				is = spec.PriorityClassRef.Name
+			}
+			if is != tc.want || *spec.Priority != tc.value {
+				t.Errorf("its class is %q (%d), want %q (%d)", is, *spec.Priority, tc.want, tc.value)
+			}
+			b.expect("it goes on", "a started+, b started+")
+		})
+	}
+}
+
 // A pod that stands alone is a job of one.
 func TestPodAlone(t *testing.T) {
 	p := managed("solo")

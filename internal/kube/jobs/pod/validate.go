@@ -151,6 +151,7 @@ func Guarded() string {
 		"oldObject.metadata.?labels.orValue({}).exists(k, object.metadata.?labels[?k].orValue('') != oldObject.metadata.labels[k])"
 	rules := []string{"oldObject." + gate + " && !object." + gate, "oldObject." + place + " && !object." + place, "oldObject." + finalizer + " && !object." + finalizer, counted + " && (" + forgotten + ")"}
 	labels, annotations := kept(&corev1.Pod{})
+	labels = append(labels, kueue.PriorityClassLabel) // whether it may depends on what it is
 	for _, part := range []struct {
 		field string
 		keys  []string

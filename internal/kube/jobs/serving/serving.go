@@ -6,6 +6,7 @@
 package serving
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 
@@ -30,6 +31,8 @@ type Kind struct {
 	Jobs bool
 	// Group: its pods are one group.
 	Group bool
+	// Stays: pods that there are stay as they are when the template changes.
+	Stays bool
 }
 
 // All are the kinds.
@@ -40,7 +43,7 @@ func All() []Kind {
 	return []Kind{
 		{GVK: apps("Deployment"), Resource: "deployments", Framework: "deployment", Template: []string{"spec", "template"}},
 		{GVK: apps("StatefulSet"), Resource: "statefulsets", Framework: "statefulset", Template: []string{"spec", "template"}, Group: true},
-		{GVK: apps("ReplicaSet"), Resource: "replicasets", Framework: "replicaset", Template: []string{"spec", "template"}},
+		{GVK: apps("ReplicaSet"), Resource: "replicasets", Framework: "replicaset", Template: []string{"spec", "template"}, Stays: true},
 		{GVK: schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "CronJob"}, Resource: "cronjobs", Framework: "batch/job", Template: []string{"spec", "jobTemplate"}, Jobs: true},
 	}
 }
@@ -169,7 +172,7 @@ func (k *Kind) Validate(was, is map[string]any) field.ErrorList {
 	if was == nil {
 		return errs
 	}
-	if k.Part(was) && !reflect.DeepEqual(k.template(was), k.template(is)) {
+	if k.Part(was) && !k.SamePods(was, is) {
 		errs = append(errs, field.Forbidden(k.Path(), "the job that this is a part of was admitted with it: change the job"))
 	}
 	if k.Jobs {
@@ -182,6 +185,46 @@ func (k *Kind) Validate(was, is map[string]any) field.ErrorList {
 		errs = append(errs, field.Forbidden(field.NewPath("metadata", "labels").Key(kueue.QueueNameLabel), "cannot be "+does+" while there are pods: scale to 0 first"))
 	}
 	return errs
+}
+
+// Queue is that of an object, or else that of its template; "" is none.
+func (k *Kind) Queue(o map[string]any) string {
+	own, _, _ := unstructured.NestedString(o, "metadata", "labels", kueue.QueueNameLabel)
+	inner, _, _ := unstructured.NestedString(o, k.at("metadata", "labels", kueue.QueueNameLabel)...)
+	return cmp.Or(own, inner)
+}
+
+// SamePods reports whether a change leaves the pods of an object as they are.
+func (k *Kind) SamePods(was, is map[string]any) bool {
+	return reflect.DeepEqual(k.template(was), k.template(is))
+}
+
+// Classes are the WorkloadPriorityClasses of an object's pods before and after a change, and why a
+// first one is of no use to those that there are; "" if it is. told is what else its author should know.
+func (k *Kind) Classes(was, is map[string]any) (from, to, cure, told string) {
+	own := func(o map[string]any) string {
+		c, _, _ := unstructured.NestedString(o, "metadata", "labels", kueue.PriorityClassLabel)
+		return c
+	}
+	inner := func(o map[string]any) string {
+		c, _, _ := unstructured.NestedString(o, k.at("metadata", "labels", kueue.PriorityClassLabel)...)
+		return c
+	}
+	from, to = cmp.Or(own(was), inner(was)), cmp.Or(own(is), inner(is))
+	if own(was) != "" && own(is) == "" && inner(was) == inner(is) {
+		to = "" // what is in the template was written there for its object
+	}
+	replicas, says, _ := unstructured.NestedInt64(was, "spec", "replicas")
+	if k.Jobs || from == to || says && replicas == 0 {
+		return from, to, "", ""
+	}
+	if k.Stays {
+		return from, to, "", "the pods that there are keep the WorkloadPriorityClass that they have"
+	}
+	if k.Group { // its pods are one job
+		cure = "cannot be given while there are pods: scale to 0 first"
+	}
+	return from, to, cure, "the pods are made anew, one after the other, to have the WorkloadPriorityClass"
 }
 
 // Explain is what the author of an object without a queue is told.
