@@ -84,6 +84,8 @@ func TestChartOnACluster(t *testing.T) {
 		typed("kubectl", "rollout", "status", "-n", install.DefaultNamespace, "deployment/mlbatch-controller", "--timeout=3m")
 	}
 	scale("0")
+	// A rollout to nothing is complete while pods that still answer end.
+	typed("kubectl", "wait", "-n", install.DefaultNamespace, "--for=delete", "pod", "-l", "app.kubernetes.io/component=controller", "--timeout=3m")
 	h.test(errFailed)
 	scale("2")
 	h.test(nil)
