@@ -132,6 +132,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("LeaderWorkerSet %s: %w", req.NamespacedName, err)
 	}
+	if step.Again > 0 && (again == 0 || step.Again < again) {
+		again = step.Again
+	}
 	return reconcile.Result{RequeueAfter: again}, nil
 }
 
@@ -215,6 +218,12 @@ func (r *reconciler) do(ctx context.Context, w *leaderworkerset.World, s *leader
 			return err
 		}
 		r.event(w.Object, corev1.EventTypeNormal, eventRecreated, g.Message+": deleted its leader "+g.Leader.Name)
+	}
+	for _, p := range s.Replace {
+		if err := r.Client.Delete(ctx, p, client.Preconditions{UID: &p.UID}); err != nil {
+			return err
+		}
+		r.event(w.Object, corev1.EventTypeNormal, eventRecreated, "Pod "+p.Name+" was not told its place: deleted it")
 	}
 	for _, old := range s.Forget {
 		if err := r.Client.Delete(ctx, old, client.Preconditions{UID: &old.UID}); err != nil {

@@ -115,8 +115,13 @@ func (b *bench) told(reason string) bool {
 	}
 }
 
-// pod is one that a StatefulSet of the bench has made, and that runs.
-func (b *bench) pod(of, name string, labels map[string]string) {
+// pod is one that a StatefulSet of the bench has made, that was told its place, and that runs.
+func (b *bench) pod(of, name string) {
+	b.t.Helper()
+	b.made(of, name, true)
+}
+
+func (b *bench) made(of, name string, placed bool) {
 	b.t.Helper()
 	var s appsv1.StatefulSet
 	if err := b.Client.Get(b.t.Context(), types.NamespacedName{Namespace: "blue", Name: of}, &s); err != nil {
@@ -125,10 +130,38 @@ func (b *bench) pod(of, name string, labels map[string]string) {
 	p := &corev1.Pod{ObjectMeta: *s.Spec.Template.ObjectMeta.DeepCopy(), Spec: s.Spec.Template.Spec}
 	p.Namespace, p.Name, p.UID = "blue", name, types.UID(name)
 	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: of, UID: s.UID, Controller: new(true)}}
-	maps.Copy(p.Labels, labels)
+	if placed {
+		maps.Copy(p.Labels, leaderworkerset.Identify(p, "blue").Labels)
+	}
 	p.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
 	if err := b.Client.Create(b.t.Context(), p); err != nil {
 		b.t.Fatal(err)
+	}
+}
+
+// TestPodsThatWereNotToldTheirPlaceAreMadeAnew: leaders go with their groups, workers by themselves, after
+// a pause, and the set says so.
+func TestPodsThatWereNotToldTheirPlaceAreMadeAnew(t *testing.T) {
+	for name, leader := range map[string]bool{"s-0": true, "s-0-1": false} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, interceptor.Funcs{}, set())
+			b.settle()
+			b.made("s", "s-0", !leader)
+			b.settle()
+			if !leader {
+				b.made("s-0", "s-0-1", false)
+			}
+			young := b.has(&corev1.PodList{})
+			result, err := b.look()
+			if err != nil || slices.Contains(b.has(&corev1.PodList{}), name) && result.RequeueAfter == 0 {
+				t.Fatalf("of %v it looks again after %v, %v", young, result.RequeueAfter, err)
+			}
+			b.clock.SetTime(b.clock.Now().Add(time.Minute))
+			b.settle()
+			if left := b.has(&corev1.PodList{}); slices.Contains(left, name) || !b.told("was not told its place") {
+				t.Errorf("there are %v", left)
+			}
+		})
 	}
 }
 
@@ -139,9 +172,9 @@ func TestReconcile(t *testing.T) {
 	if diff := cmp.Diff([]string{"s"}, b.has(&appsv1.StatefulSetList{})); diff != "" || len(b.has(&corev1.ServiceList{})) != 1 || len(b.has(&appsv1.ControllerRevisionList{})) != 1 {
 		t.Fatalf("sets (-want +got):\n%s", diff)
 	}
-	b.pod("s", "s-0", nil)
+	b.pod("s", "s-0")
 	b.settle()
-	b.pod("s-0", "s-0-1", nil)
+	b.pod("s-0", "s-0-1")
 	b.settle()
 	l := set()
 	if err := b.Client.Get(t.Context(), client.ObjectKeyFromObject(l), l); err != nil || l.Status.ReadyReplicas != 1 {
@@ -316,7 +349,7 @@ func TestPodsThatMayNotBeMadeAreToldOnTheSet(t *testing.T) {
 	if got := says(); got != "Replicas are progressing" || b.told("FailedCreate") {
 		t.Errorf("the namespace takes them now, condition %q", got)
 	}
-	b.pod("s", "s-0", nil)
+	b.pod("s", "s-0")
 	b.settle()
 	refusal = apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "s-0-1", errors.New("exceeded quota"))
 	b.clock.SetTime(b.clock.Now().Add(trialPause + missedAfter))

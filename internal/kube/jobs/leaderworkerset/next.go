@@ -48,6 +48,10 @@ type Step struct {
 	Complete map[string]string
 	// Recreate are leaders that have to go, with their groups, and why.
 	Recreate []Recreation
+	// Replace are workers that have to go because they do not know their place.
+	Replace []*corev1.Pod
+	// Again is when to look again if nothing happens; 0 is never.
+	Again time.Duration
 	// Forget are templates of which nothing is left.
 	Forget []*appsv1.ControllerRevision
 	Status api.LeaderWorkerSetStatus
@@ -106,6 +110,9 @@ func Next(w *World) (*Step, error) {
 		if set := w.restored(g); set != nil {
 			s.Workers = append(s.Workers, set)
 			continue // what is missing of it, or too much, is not its pods' doing
+		}
+		if w.unplaced(s, g) {
+			continue // whatever else it is, it is made anew
 		}
 		if why := w.broken(s, g); why != "" {
 			s.Recreate = append(s.Recreate, Recreation{g.leader, why})
@@ -236,6 +243,37 @@ func (w *World) workersOf(s *Step, g *group) {
 		return
 	}
 	s.Create = append(s.Create, workers(w.Object, g.template, g.leader, g.index))
+}
+
+// placePause is for how long a pod that does not know its place stays, so that pods do not come and go
+// as fast as they can be made while nobody tells them.
+const placePause = time.Second
+
+// unplaced takes away pods of a group that were not told their place when they were made, and reports
+// whether there are any: while a program of one version writes templates, webhooks of another may
+// answer, which do not know such pods by them. Nobody can tell a pod its place later.
+func (w *World) unplaced(s *Step, g *group) bool {
+	found := false
+	for _, p := range append([]*corev1.Pod{g.leader}, g.workers...) {
+		label := api.WorkerIndexLabel // the one that templates do not have
+		if p == g.leader {
+			label = api.GroupIndexLabel
+		}
+		if p.Labels[label] != "" || metav1.GetControllerOf(p) == nil || p.DeletionTimestamp != nil {
+			continue
+		}
+		found = true
+		switch left := p.CreationTimestamp.Add(placePause).Sub(w.Now); {
+		case left > 0:
+			s.Again = max(left, s.Again)
+		case p == g.leader:
+			s.Recreate = append(s.Recreate, Recreation{p, fmt.Sprintf("The leader of group %d was not told its place", g.index)})
+			return true // its workers go with it
+		default:
+			s.Replace = append(s.Replace, p)
+		}
+	}
+	return found
 }
 
 // outdated reports whether a group has to go because its template is old, and it is its

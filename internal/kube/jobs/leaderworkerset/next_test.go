@@ -44,6 +44,8 @@ type fake struct {
 	old map[string]*corev1.PodTemplateSpec
 	// done is what was done, in words.
 	done []string
+	// answers is the webhook that tells pods their places; nil is that of this program.
+	answers func(p *corev1.Pod) *Identity
 }
 
 func newFake(t testing.TB, l *api.LeaderWorkerSet) *fake {
@@ -94,6 +96,10 @@ func (f *fake) step() bool {
 	for _, g := range s.Recreate {
 		f.say("recreate %s: %s", g.Leader.Name, g.Message)
 		f.remove(g.Leader.Name)
+	}
+	for _, p := range s.Replace {
+		f.say("replace %s", p.Name)
+		f.remove(p.Name)
 	}
 	for _, r := range s.Forget {
 		f.say("forget a template")
@@ -212,7 +218,12 @@ func (f *fake) podOf(s *appsv1.StatefulSet, name string, template *corev1.PodTem
 	if id == nil {
 		f.t.Fatalf("pod %s has no place", name)
 	}
-	p.Labels = merged(p.Labels, id.Labels)
+	if f.answers != nil {
+		id = f.answers(p)
+	}
+	if id != nil {
+		p.Labels = merged(p.Labels, id.Labels)
+	}
 	p.Status.Phase = corev1.PodPending
 	return p
 }
@@ -618,19 +629,68 @@ func TestTemplatesHaveTheLabelsThatPeopleKnow(t *testing.T) {
 	}
 }
 
+// earlier is an object as earlier programs write it: what is in annotations now is in labels.
+func earlier(o metav1.Object) {
+	notes := maps.Clone(o.GetAnnotations())
+	delete(notes, Ours)
+	delete(notes, jobs.UserLabel)
+	o.SetAnnotations(notes)
+	o.SetLabels(merged(o.GetLabels(), map[string]string{Ours: "true", jobs.UserLabel: "alice"}))
+}
+
+// TestPodsHaveTheirPlacesWhileProgramsAreReplaced: whichever of two programs wrote a template, and whichever
+// answers for the pods at first, all pods of a set have their places in the end.
+func TestPodsHaveTheirPlacesWhileProgramsAreReplaced(t *testing.T) {
+	webhooks := map[string]func(p *corev1.Pod) *Identity{
+		"new": nil,
+		"old": func(p *corev1.Pod) *Identity { // it knows the pods of sets by a label
+			if p.Labels[Ours] != "true" {
+				return nil
+			}
+			return Identify(p, p.Namespace)
+		},
+	}
+	for _, templates := range []string{"new", "old"} {
+		for answers, webhook := range webhooks {
+			for _, policy := range []string{"RecreateGroupOnPodRestart", "RecreateGroupAfterStart", "None"} {
+				t.Run(templates+" templates, "+answers+" webhooks, "+policy, func(t *testing.T) {
+					f := newFake(t, parse(t, "{replicas: 2, leaderWorkerTemplate: {size: 3, restartPolicy: "+policy+", workerTemplate: {spec: {containers: [{name: c}]}}}}"))
+					f.answers = webhook
+					for range 5 {
+						f.step()
+						if templates == "old" && f.world.Leaders != nil {
+							earlier(&f.world.Leaders.Spec.Template)
+							for _, s := range f.world.Sets {
+								earlier(&s.Spec.Template)
+							}
+						}
+						f.statefulSets()
+						f.run()
+					}
+					f.answers = nil // the last of the old ones has ended
+					f.settle()
+					if len(f.world.Pods) != 6 {
+						t.Fatalf("there are %v", f.names())
+					}
+					for _, p := range f.world.Pods {
+						for key, want := range Identify(p, "blue").Labels {
+							if p.Labels[key] != want {
+								t.Errorf("%s has %s=%q, want %q", p.Name, key, p.Labels[key], want)
+							}
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
 // TestTemplatesOfAnEarlierProgramStay: groups whose templates say in labels what is in annotations
 // now are as they should be, and not made anew.
 func TestTemplatesOfAnEarlierProgramStay(t *testing.T) {
 	f := newFake(t, parse(t, template("")))
 	jobs.SetUser(f.world.Object, "alice")
 	f.settle()
-	earlier := func(o metav1.Object) {
-		notes := maps.Clone(o.GetAnnotations())
-		delete(notes, Ours)
-		delete(notes, jobs.UserLabel)
-		o.SetAnnotations(notes)
-		o.SetLabels(merged(o.GetLabels(), map[string]string{Ours: "true", jobs.UserLabel: "alice"}))
-	}
 	earlier(&f.world.Leaders.Spec.Template)
 	for _, s := range f.world.Sets {
 		earlier(&s.Spec.Template)
