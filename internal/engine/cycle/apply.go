@@ -26,7 +26,7 @@ func (e *Engine) Apply(ev core.Event) {
 	case core.NodeGone:
 		e.admissions.displaceUsers(ev.Name)
 		e.nodes.Gone(ev.Name)
-		e.pending.nodesChange(true, false) // with its last node a flavor is decided by quota alone
+		e.pending.nodesChange(nodesChanged{freed: true, lost: true}) // with its last node a flavor is decided by quota alone
 	default:
 		trees := e.stabilizer.trees(ev)
 		if e.edit(ev) {
@@ -36,9 +36,9 @@ func (e *Engine) Apply(ev core.Event) {
 }
 
 func (e *Engine) nodeSet(n core.Node) {
-	before := e.nodes.Version()
+	before, losses := e.nodes.Version(), e.nodes.Losses()
 	better, lost := e.nodes.Set(n)
-	e.pending.nodesChange(better, e.nodes.Version() != before)
+	e.pending.nodesChange(nodesChanged{freed: better, other: e.nodes.Version() != before, lost: e.nodes.Losses() != losses})
 	if lost || !n.State.TakesWork() {
 		e.admissions.displaceUsers(n.Name)
 	}

@@ -92,7 +92,7 @@ func (ad *admissions) dump(s *State, workloads []*workload) {
 
 // dump is what waits where, and what wakes it.
 func (pe *pending) dump(s *State, members func(*group) []*workload) {
-	s.NodesFreed, s.NodesNew = pe.nodesFreed, pe.nodesNew
+	s.NodesFreed, s.NodesNew, s.NodesLost = pe.nodesChanged.freed, pe.nodesChanged.other, pe.nodesChanged.lost
 	s.BlockedSeen, s.ReadySeen = pe.blockedGroupsAt == pe.changes, pe.onReadyAt == pe.changes
 	for i, q := range pe.sortedQueues() {
 		pe.dumpQueue(&s.Queues[i], q, members)

@@ -362,7 +362,7 @@ func (pe *pending) load(l *loader, s *State) {
 	for _, root := range pe.trees(s.Recheck) {
 		pe.recheckTree(root)
 	}
-	pe.nodesFreed, pe.nodesNew = s.NodesFreed, s.NodesNew
+	pe.nodesChanged = nodesChanged{freed: s.NodesFreed, other: s.NodesNew, lost: s.NodesLost}
 	pe.changes = 2
 	pe.blockedGroupsAt, pe.onReadyAt = seen(s.BlockedSeen), seen(s.ReadySeen)
 }

@@ -30,15 +30,21 @@ type pending struct {
 	// freed are trees in which quota came free, lent those in which a queue borrowed,
 	// recheck those in which a workload could not be evicted yet because its admission was
 	// not seen.
-	freed, lent []*quota.Node
-	recheck     map[*quota.Node]bool
-	nodesFreed  bool
-	nodesNew    bool // which nodes there are, or what they are like, changed
+	freed, lent  []*quota.Node
+	recheck      map[*quota.Node]bool
+	nodesChanged nodesChanged
 	// wakes counts how often all that changed was acted on.
 	wakes uint64
 	// changes counts what could end a head reservation or make room beside it;
 	// blockedGroupsAt and onReadyAt are its value when these groups were looked at last.
 	changes, blockedGroupsAt, onReadyAt uint64
+}
+
+// nodesChanged is what changed about nodes.
+type nodesChanged struct {
+	// freed says that there may be more room on nodes, other that which nodes there are, or
+	// what they are like, is not as it was, lost that pods may fit on none any more.
+	freed, other, lost bool
 }
 
 func newPending(m *model, d *draft, j *judge) *pending {

@@ -35,6 +35,7 @@ type State struct {
 	// Freed, Lent and Recheck are trees, in the order in which they are looked at.
 	Freed, Lent, Recheck []TreeName
 	NodesFreed, NodesNew bool
+	NodesLost            bool
 	DrainAgain           bool
 	// BlockedSeen and ReadySeen say that nothing changed since groups that wait
 	// for head reservations, or for pods, were looked at.

@@ -20,15 +20,19 @@ func (pe *pending) wake() {
 	pe.lent = pe.lent[:0]
 	pe.wakes++
 	pe.wakeBlocked()
-	if pe.nodesNew {
-		pe.nodesNew = false
+	if pe.nodesChanged.other {
+		pe.nodesChanged.other = false
 		for _, q := range pe.sortedQueues() {
 			pe.wakeEvictors(q)
 		}
 	}
+	if pe.nodesChanged.lost {
+		pe.nodesChanged.lost = false
+		pe.wakeHopeful()
+	}
 	pe.wakeReady()
-	if pe.nodesFreed {
-		pe.nodesFreed = false
+	if pe.nodesChanged.freed {
+		pe.nodesChanged.freed = false
 		for i, v := range slices.Backward(pe.onNodes) {
 			if i < len(pe.onNodes) && pe.judge.worthNodes(v) {
 				pe.unpark(v)
@@ -48,6 +52,19 @@ func (pe *pending) wakeEvictors(q *queue) {
 		return
 	}
 	pe.recallAll(q)
+}
+
+// wakeHopeful wakes what waits for something that may come. If nodes were lost that would
+// have held it, it waits in vain, and is to be told so.
+func (pe *pending) wakeHopeful() {
+	for _, q := range pe.sortedQueues() {
+		for _, g := range q.groups {
+			if g.why != nil && !quota.Permanent(*g.why) {
+				pe.recall(g)
+			}
+		}
+		pe.turns.rehead(q)
+	}
 }
 
 func (pe *pending) recallAll(q *queue) {
@@ -211,12 +228,11 @@ func (pe *pending) unlistOnNodes(g *group) {
 // beside it.
 func (pe *pending) change() { pe.changes++ }
 
-// nodesChange notes that a node changed: freed says that there may be more room on nodes,
-// other that which nodes there are, or what they are like, is not as it was.
-func (pe *pending) nodesChange(freed, other bool) {
+// nodesChange notes that a node changed.
+func (pe *pending) nodesChange(c nodesChanged) {
 	pe.change()
-	pe.nodesFreed = pe.nodesFreed || freed
-	pe.nodesNew = pe.nodesNew || other
+	was := &pe.nodesChanged
+	was.freed, was.other, was.lost = was.freed || c.freed, was.other || c.other, was.lost || c.lost
 }
 
 // lend notes that a queue of a tree borrows more.
@@ -243,14 +259,14 @@ func (pe *pending) forget() {
 		g.fresh, g.untold = nil, false
 	}
 	pe.untold = pe.untold[:0]
-	pe.freed, pe.lent, pe.nodesFreed, pe.nodesNew = nil, nil, false, false
+	pe.freed, pe.lent, pe.nodesChanged = nil, nil, nodesChanged{}
 	clear(pe.recheck)
 }
 
 // free notes that quota of a tree, and perhaps nodes, came free.
 func (pe *pending) free(n *quota.Node, nodes bool) {
 	pe.freed = withRoot(pe.freed, n)
-	pe.nodesFreed = pe.nodesFreed || nodes
+	pe.nodesChanged.freed = pe.nodesChanged.freed || nodes
 }
 
 func withRoot(list []*quota.Node, n *quota.Node) []*quota.Node {

@@ -90,6 +90,8 @@ type Nodes struct {
 	epoch uint32
 	// specs grows with every change of which nodes exist and what they are like.
 	specs uint64
+	// losses grows with those after which some pods may fit on no node, empty, that did before.
+	losses uint64
 	// apart counts the holds that are in one account only.
 	apart int
 	// supposed counts the nodes that are thought of in another state.
@@ -116,6 +118,10 @@ func (s *Nodes) resource(name string) int {
 // Version grows with every change of which nodes exist and what they are like,
 // but not with what is held on them.
 func (s *Nodes) Version() uint64 { return s.specs }
+
+// Losses grows with every change after which pods that empty nodes held before may fit on none:
+// a node is gone, or is of another kind. A node out of service counts as one that comes back.
+func (s *Nodes) Losses() uint64 { return s.losses }
 
 // Get returns the named node; nil if nothing is known of it.
 func (s *Nodes) Get(name string) *Node { return s.byName[name] }
@@ -160,6 +166,9 @@ func (s *Nodes) Set(spec core.Node) (better, lost bool) {
 	case !sameKind(&old, &spec):
 		s.specs++
 		n.version++
+		if !sameShape(&old, &spec) {
+			s.losses++
+		}
 	}
 	s.touch(n)
 	lost = was && old.State.TakesWork() && !spec.State.TakesWork()
@@ -188,6 +197,7 @@ func (s *Nodes) Gone(name string) {
 	s.measure(n)
 	s.unordered = true
 	s.specs++
+	s.losses++
 }
 
 // Sweep drops records of nodes that are gone and hold nothing any more.
@@ -204,8 +214,11 @@ func allZero(v []int64) bool {
 	return !slices.ContainsFunc(v, func(x int64) bool { return x != 0 })
 }
 
-// sameKind reports whether a node could serve the same pods, empty, as before.
-func sameKind(a, b *core.Node) bool {
+// sameKind reports whether a node serves the same pods, empty, as before.
+func sameKind(a, b *core.Node) bool { return a.State == b.State && sameShape(a, b) }
+
+// sameShape is sameKind of nodes in service.
+func sameShape(a, b *core.Node) bool {
 	if len(a.Labels) != len(b.Labels) || !slices.Equal(a.Taints, b.Taints) || !slices.Equal(a.Allocatable, b.Allocatable) {
 		return false
 	}
@@ -214,7 +227,7 @@ func sameKind(a, b *core.Node) bool {
 			return false
 		}
 	}
-	return a.State == b.State
+	return true
 }
 
 // measure recomputes a node's vectors from its spec and holds.

@@ -296,9 +296,14 @@ func milder(a, b core.Reason) core.Reason {
 // the gravest shortage is told.
 func graver(a, b core.Reason) bool { return severity(a) > severity(b) }
 
+// severity is higher the longer a reason stands, and the less comes of ending another first:
+// what a pod must have, what the queue may have, what nodes hold, which come and go without
+// anyone's doing, and last what others use.
 func severity(r core.Reason) int {
 	switch {
 	case r.Code == core.NoMatchingFlavor:
+		return 4
+	case r.Code == core.ExceedsMaxQuota:
 		return 3
 	case Permanent(r):
 		return 2

@@ -238,6 +238,27 @@ func TestAssign(t *testing.T) {
 			want:   Assignment{Mode: NoFit, Chosen: []int{-1}},
 			reason: core.TopologyPlacementFailed,
 		},
+		"a later pod set is too large, and nodes cannot hold the first": {
+			why:    "nodes come and go, the limit stays",
+			asks:   []Request{ask("x", option(Use{cpuF, 1})), ask("y", option(Use{cpuG, 11}))},
+			stage:  stage{nodes: map[[2]int]nodeAnswer{{0, 0}: {NoFit, nowhere}}},
+			want:   Assignment{Mode: NoFit, Chosen: []int{-1}},
+			reason: core.ExceedsMaxQuota, of: "y",
+		},
+		"a later pod set that nodes cannot hold, and the first is too large": {
+			why:    "the same in another order",
+			asks:   []Request{ask("x", option(Use{cpuF, 16})), ask("y", option(Use{cpuG, 1}))},
+			stage:  stage{nodes: map[[2]int]nodeAnswer{{1, 0}: {NoFit, nowhere}}},
+			want:   Assignment{Mode: NoFit, Chosen: []int{-1}},
+			reason: core.ExceedsMaxQuota, of: "x",
+		},
+		"one flavor is too small, and nodes of the other cannot hold it": {
+			why:    "the mildest of both is told: nodes come and go",
+			asks:   []Request{ask("x", option(Use{cpuF, 16}), option(Use{cpuG, 1}))},
+			stage:  stage{nodes: map[[2]int]nodeAnswer{{0, 1}: {NoFit, nowhere}}},
+			want:   Assignment{Mode: NoFit, Chosen: []int{-1}},
+			reason: core.TopologyPlacementFailed,
+		},
 		"a later pod set that waits": {
 			why:  "one of its flavors may do: nothing is said of it",
 			lent: 1, used: []Use{{cpuF, 10}},
