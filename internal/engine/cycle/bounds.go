@@ -47,7 +47,7 @@ func (j *judge) stuck(g *group) bool {
 	}
 	switch code := g.why.Code; {
 	case g.lacksNodes:
-		return (code == core.TopologyPlacementFailed || code == core.WaitingForQuota) && !j.worthNodes(g)
+		return (code == core.TopologyPlacementFailed || code == core.WaitingForQuota && j.quotaShort(g)) && !j.worthNodes(g)
 	default:
 		return code == core.WaitingForQuota && !j.worthQuota(g)
 	}
@@ -69,16 +69,15 @@ func (j *judge) nodesShort(g *group) bool {
 // short has room now. Groups that could evict another are always worth a look,
 // since what was freed together with victims may do.
 func (j *judge) worthQuota(g *group) bool {
-	n := g.queue.node
 	if g.plan == nil || g.bound != g.plan || g.plan.revision != j.revision {
 		return true
 	}
-	for _, s := range g.shorts {
-		if s.need <= n.Room(core.Projected, s.pair) {
-			return true
-		}
-	}
-	return j.mayEvict(g)
+	return !j.quotaShort(g) || j.mayEvict(g)
+}
+
+// quotaShort reports whether all that a group found short still is.
+func (j *judge) quotaShort(g *group) bool {
+	return !slices.ContainsFunc(g.shorts, func(s short) bool { return s.need <= g.queue.node.Room(core.Projected, s.pair) })
 }
 
 // mayEvict is a bound that costs next to nothing: whether there may be a workload
