@@ -87,7 +87,7 @@ fuzz: ## inputs that nobody wrote, for every target that takes some (TIME=10m ON
 
 .PHONY: mutants
 mutants: ## small mistakes in PKG that no test notices (PKG=./internal/engine/quota N=60 SEED=1)
-	@$(GO) run ./internal/mutate -n '$(or $(N),60)' -seed '$(or $(SEED),1)' '$(PKG)'
+	@$(GO) run ./tools/mutate -n '$(or $(N),60)' -seed '$(or $(SEED),1)' '$(PKG)'
 
 .PHONY: keep-data
 keep-data: build ## keep a data directory as this program leaves it, for later ones to come up on (test/upgrade/testdata)

@@ -40,7 +40,7 @@ var (
 	fileName = regexp.MustCompile(`(?:^|[\s("'` + "`" + `])((?:[\w.*-]+/)*[\w*-][\w.*-]*\.(?:go|md|txt|yaml|sh|svg|mod|csv))\b`)
 	// folder ends with a slash, or begins with one of our folders.
 	folder = regexp.MustCompile(`(?:^|[\s("'` + "`" + `])((?:[\w.*-]+/)+|(?:` + strings.Join(tops, "|") + `)/[\w*/-]+)(?:[),;:"'` + "`" + `]|\.?(?:\s|$))`)
-	tops   = []string{"api", "cmd", "config", "docs", "examples", "internal", "test", "core", "engine", "kube", "local", "sim"}
+	tops   = []string{"api", "cmd", "config", "docs", "examples", "internal", "test", "tools", "core", "engine", "kube", "local", "sim"}
 )
 
 // named lists the files and folders that a text names. A star stands for anything.

@@ -1,4 +1,4 @@
-{{/* Written by "make gen" from internal/charts. Do not edit. */}}
+{{/* Written by "make gen" from tools/charts. Do not edit. */}}
 {{- define "mlbatch.fullname" -}}
 {{ default "mlbatch" .Values.fullnameOverride }}
 {{- end }}

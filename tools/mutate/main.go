@@ -2,7 +2,7 @@
 // makes small mistakes in the package's code, one at a time, runs the tests, and
 // lists the mistakes that no test noticed, with the share of those that one did.
 //
-//	go run ./internal/mutate [-n 60] [-seed 1] ./internal/engine/quota
+//	go run ./tools/mutate [-n 60] [-seed 1] ./internal/engine/quota
 //
 // The mistakes are a random sample: the same seed takes the same ones. A mutant
 // lives in an overlay of the go command, so that the source is never touched, and

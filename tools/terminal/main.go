@@ -2,7 +2,7 @@
 // the screen as SVG, so that pictures of programs in the documentation come from real
 // runs.
 //
-//	go run ./internal/terminal [-when REGEXP -do COMMAND] -until REGEXP -o FILE -- PROGRAM ARG...
+//	go run ./tools/terminal [-when REGEXP -do COMMAND] -until REGEXP -o FILE -- PROGRAM ARG...
 //
 // Once the screen matches -when, COMMAND is run by a shell outside of the terminal; once
 // it has ended and the screen matches -until, the picture is drawn and the program is

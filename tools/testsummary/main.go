@@ -2,8 +2,8 @@
 // wants to see of it: a line for each package and each slow test, everything a
 // failing test said, what took longest, and at the very end the sum of all tests.
 //
-//	go test -json ./... | go run ./internal/testsummary
-//	go run ./internal/testsummary -jobs FILE -clusters 3
+//	go test -json ./... | go run ./tools/testsummary
+//	go run ./tools/testsummary -jobs FILE -clusters 3
 //
 // With -jobs it runs the commands of a file side by side (see parseJobs), and those tests of a
 // cluster that failed once more: the closing line names those that passed then.

@@ -59,7 +59,7 @@ annotations:
 	return files, nil
 }
 
-const helpers = `{{/* Written by "make gen" from internal/charts. Do not edit. */}}
+const helpers = `{{/* Written by "make gen" from tools/charts. Do not edit. */}}
 {{- define "mlbatch.fullname" -}}
 {{ default "mlbatch" .Values.fullnameOverride }}
 {{- end }}
@@ -96,7 +96,7 @@ const extra = `{{- $labels := dict
 `
 
 // checks refuse what no schema can say.
-const checks = `{{/* Written by "make gen" from internal/charts. Do not edit. */}}
+const checks = `{{/* Written by "make gen" from tools/charts. Do not edit. */}}
 {{- if and (not .Values.scheduler.enabled) (has .Values.controller.schedulerName (list "" "mlbatch-scheduler")) }}
 {{- fail "controller.schedulerName: mlbatch's scheduler is not installed (scheduler.enabled: false): name the one that binds the pods of jobs, such as default-scheduler" }}
 {{- end }}

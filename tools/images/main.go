@@ -3,7 +3,7 @@
 // take. An image has the program, a user that is not root, a list of what it was built from
 // (SBOM, SPDX 2.3), and nothing else: no shell, no package manager, no libraries.
 //
-//	go run ./internal/images -version v1.2.3 -o mlbatch.oci.tar linux/amd64=bin/a linux/arm64=bin/b
+//	go run ./tools/images -version v1.2.3 -o mlbatch.oci.tar linux/amd64=bin/a linux/arm64=bin/b
 //
 // The same programs, version and time give the same bytes.
 package main

@@ -3,7 +3,7 @@
 // where values go, and puts expressions in the place of the marks. What differs between two
 // renderings, such as with and without cert-manager, becomes a condition.
 //
-//	go run ./internal/charts -C .
+//	go run ./tools/charts -C .
 //
 // test/chart renders both with the libraries of Helm and kustomize, and compares.
 package main
