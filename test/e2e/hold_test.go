@@ -321,9 +321,10 @@ kind: Job
 metadata: {name: inner}
 spec:
   template:`+template), ns)
-	eventually(t, "the AppWrapper runs", func() string {
-		if n := len(holding(t, ns)); n != 1 {
-			return fmt.Sprintf("%d pods", n)
+	eventually(t, "the AppWrapper runs, and its Job is recorded", func() string {
+		components := wrapper(t, ns, "wrap").Status.ComponentStatus
+		if n := len(holding(t, ns)); n != 1 || len(components) != 1 || components[0].UID == "" {
+			return fmt.Sprintf("%d pods, of components %+v", n, components)
 		}
 		return ""
 	})
@@ -344,9 +345,6 @@ spec:
 		}
 	}
 	always(t, "it runs for nothing", atMost(t, ns, 1), waits(t, ns, "free", "WaitingForQuota"))
-	if len(owner.Status.ComponentStatus) != 1 || owner.Status.ComponentStatus[0].UID == "" {
-		t.Errorf("components are recorded as %+v", owner.Status.ComponentStatus)
-	}
 }
 
 // AppWrappers that are deleted in the foreground go, with their quota.
