@@ -5,13 +5,13 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
+
+	"github.com/mlbatch/mlbatch/internal/testkit"
 )
 
 // reference is a page made of what the commands say of themselves.
@@ -60,19 +60,8 @@ func describe(b *bytes.Buffer, c *cobra.Command) {
 func TestReference(t *testing.T) {
 	const file = "../../docs/commands.md"
 	t.Setenv("HOME", "/home/you") // defaults may name it
-	got := reference()
-	if *updateGolden {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("the page is not what the program says: go test ./cmd/mlbatch -run TestReference -update (-want +got):\n%s", diff)
-	}
+	t.Log("the page is made from the program: go test ./cmd/mlbatch -run TestReference -update")
+	testkit.Golden(t, file, reference())
 }
 
 // TestExitCodesAreTold: commands whose exit codes mean something of their own say what.

@@ -7,17 +7,14 @@ import (
 	"context"
 	"encoding/xml"
 	"errors"
-	"flag"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/mlbatch/mlbatch/internal/testkit"
 )
-
-var updateGolden = flag.Bool("update", false, "rewrite testdata/simulate/*.golden")
 
 // TestSimulatePrints compares what the command prints, to the byte: results must
 // not depend on the machine, the day or the order of a map.
@@ -53,19 +50,8 @@ func TestSimulatePrints(t *testing.T) {
 			if silent.Len() > 0 {
 				t.Errorf("the other stream has %q", silent.String())
 			}
-			file := tc.golden + ".golden"
-			if *updateGolden {
-				if err := os.WriteFile(file, got.Bytes(), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d := cmp.Diff(string(want), got.String()); d != "" {
-				t.Errorf("%s (-want +got; -update rewrites the file):\n%s", tc.why, d)
-			}
+			t.Log(tc.why)
+			testkit.Golden(t, tc.golden+".golden", got.String())
 		})
 	}
 }
@@ -107,15 +93,8 @@ func TestSimulateDraws(t *testing.T) {
 	if one != two || page1 != page2 {
 		t.Error("the same world is drawn in two ways")
 	}
-	const shown = "../../docs/pictures/simulate.svg" // in README.md and docs/simulate.md
-	if *updateGolden {
-		if err := os.WriteFile(shown, []byte(one), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if old, err := os.ReadFile(shown); err != nil || string(old) != one {
-		t.Errorf("%s is not what is drawn (%v): run make pictures", shown, err)
-	}
+	const shown = "../../docs/pictures/simulate.svg" // in README.md and docs/simulate.md; make pictures draws it, too
+	testkit.Golden(t, shown, one)
 	if !strings.Contains(page1, one) || !strings.Contains(page1, "Jain index") {
 		t.Error("the page lacks the charts or the tables")
 	}

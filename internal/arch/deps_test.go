@@ -1,17 +1,14 @@
 package arch
 
 import (
-	"flag"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/mlbatch/mlbatch/internal/testkit"
 )
-
-var update = flag.Bool("update", false, "write testdata/deps.txt afresh")
 
 // TestDependencies keeps the list of modules that the program is made of under
 // review: a change of it is a change of testdata/deps.txt.
@@ -26,17 +23,6 @@ func TestDependencies(t *testing.T) {
 	mods := strings.Fields(string(out))
 	slices.Sort(mods)
 	got := strings.Join(slices.Compact(mods), "\n") + "\n"
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("the modules in cmd/mlbatch changed (-listed +found); if that is meant, run go test ./internal/arch -update\n%s", diff)
-	}
+	t.Log("a change of the modules in cmd/mlbatch that is meant: go test ./internal/arch -update")
+	testkit.Golden(t, file, got)
 }

@@ -184,6 +184,10 @@ var outerLadder = []layer{
 		why: "mutants are made of source text",
 	},
 	{
+		dir: "internal/testkit", may: none, outside: []string{"github.com/google/go-cmp"},
+		why: "tests of any package may use it, and so it uses none",
+	},
+	{
 		dir: "internal/arch", may: none,
 		why: "the house rules are about packages, and use none",
 	},
@@ -219,6 +223,22 @@ func TestNothingImportsTheEdges(t *testing.T) {
 		for _, dep := range p.Imports {
 			if rel, is := strings.CutPrefix(dep, module); is && withinAny(rel, edges) {
 				t.Errorf("%s imports %s: only cmd and other edges may", p.rel(), rel)
+			}
+		}
+	}
+}
+
+// forTests are packages that hold nothing of the program. What is below test may share its scaffolding.
+var forTests = []string{"internal/testkit"}
+
+func TestTheProgramImportsNothingOfTests(t *testing.T) {
+	for _, p := range packages(t) {
+		if withinAny(p.rel(), append([]string{"test"}, forTests...)) {
+			continue
+		}
+		for _, dep := range p.Imports { // not those of its tests
+			if rel, is := strings.CutPrefix(dep, module); is && withinAny(rel, forTests) {
+				t.Errorf("%s imports %s, which is for tests only", p.rel(), rel)
 			}
 		}
 	}

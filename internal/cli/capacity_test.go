@@ -13,6 +13,7 @@ import (
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/testkit"
 )
 
 // shelf is a cluster of nodes with so many free GPUs, in which a queue may have so many; what is
@@ -135,7 +136,7 @@ func TestCapacityTable(t *testing.T) {
 			t.Fatal(err)
 		}
 		fits(t, out.String(), width)
-		golden(t, filepath.Join("testdata", "capacity", strconv.Itoa(width)+".txt"), out.String())
+		testkit.Golden(t, filepath.Join("testdata", "capacity", strconv.Itoa(width)+".txt"), out.String())
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/internal/testkit"
 )
 
 // start is one that is expected in so many minutes; negative ones are not foreseen.
@@ -96,7 +97,7 @@ func TestStarts(t *testing.T) {
 		if err := cli.PrintTable(&out, cli.StartColumns(now()), rows, cli.Layout{Width: width}); err != nil {
 			t.Fatal(err)
 		}
-		golden(t, filepath.Join("testdata", "eta", name+".txt"), out.String())
+		testkit.Golden(t, filepath.Join("testdata", "eta", name+".txt"), out.String())
 	}
 	if _, err := cli.TakeStarts(t.Context(), c, pendingOf{}, "blue"); err == nil || !strings.Contains(err.Error(), "may not ask") {
 		t.Errorf("nothing may be asked, and the error is %v", err)

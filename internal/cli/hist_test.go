@@ -17,6 +17,7 @@ import (
 	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/internal/testkit"
 )
 
 // pages are two of a namespace and one of another; a record is in both of them, as after a death of
@@ -60,7 +61,7 @@ func TestHist(t *testing.T) {
 			t.Fatal(err)
 		}
 		fits(t, out.String(), width)
-		golden(t, filepath.Join("testdata", "hist", strconv.Itoa(width)+".txt"), out.String())
+		testkit.Golden(t, filepath.Join("testdata", "hist", strconv.Itoa(width)+".txt"), out.String())
 	}
 	if rows[1].WaitedSeconds != 600 || rows[1].GPUHours != 96 {
 		t.Errorf("what ran 3 of 3 hours and 10 minutes waited 10 minutes, and had 32 GPUs for 3 hours: %+v", rows[1])

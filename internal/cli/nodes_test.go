@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/testkit"
 )
 
 // TestNodes: what nodes are good for, who has their GPUs, and what those are told who may not
@@ -47,7 +48,7 @@ func TestNodes(t *testing.T) {
 			if seen {
 				out.WriteString(cli.SumOfNodes(rows) + "\n")
 			}
-			golden(t, filepath.Join("testdata", "nodes", name+".txt"), out.String())
+			testkit.Golden(t, filepath.Join("testdata", "nodes", name+".txt"), out.String())
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/testkit"
 )
 
 func TestPrintPlan(t *testing.T) {
@@ -43,7 +44,7 @@ func TestPrintPlan(t *testing.T) {
 				if err := cli.PrintPlan(&out, "Job blue/x", &visibility.WorkloadPlan{Status: &status}, cli.Style{Width: width}, width); err != nil {
 					t.Fatal(err)
 				}
-				golden(t, fmt.Sprintf("testdata/plan/%s-%d.txt", name, width), out.String())
+				testkit.Golden(t, fmt.Sprintf("testdata/plan/%s-%d.txt", name, width), out.String())
 			})
 		}
 	}

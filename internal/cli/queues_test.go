@@ -24,6 +24,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/testkit"
 )
 
 // queues is a cluster with cohorts in cohorts. Who is no admin may read LocalQueues only.
@@ -62,7 +63,7 @@ func TestQueues(t *testing.T) {
 			if err := cli.PrintTable(&out, cli.QueueColumns(rows), rows, cli.Layout{Width: tc.width}); err != nil {
 				t.Fatal(err)
 			}
-			golden(t, filepath.Join("testdata", "queue", name+".txt"), out.String())
+			testkit.Golden(t, filepath.Join("testdata", "queue", name+".txt"), out.String())
 		})
 	}
 }
@@ -132,7 +133,7 @@ func TestQueueLists(t *testing.T) {
 			if err := cli.PrintTable(&out, cli.QueueColumns(rows), rows, cli.Layout{Width: width}); err != nil {
 				t.Fatal(err)
 			}
-			golden(t, filepath.Join("testdata", "queue", fmt.Sprintf("%s-%d.txt", name, width)), out.String())
+			testkit.Golden(t, filepath.Join("testdata", "queue", fmt.Sprintf("%s-%d.txt", name, width)), out.String())
 		}
 	}
 }
@@ -170,7 +171,7 @@ func TestMembersSeeTheirQuota(t *testing.T) {
 			t.Fatal(err)
 		}
 		fits(t, out.String(), width)
-		golden(t, filepath.Join("testdata", "queue", fmt.Sprintf("member-%d.txt", width)), out.String())
+		testkit.Golden(t, filepath.Join("testdata", "queue", fmt.Sprintf("member-%d.txt", width)), out.String())
 	}
 	want := "Quota of blue: 24 nvidia.com/gpu, 20 used by all jobs of the queue, 10 borrowed, 14 unused."
 	if lines := cli.QuotaLines(t.Context(), queues(t, false), "blue", told); len(lines) != 1 || lines[0] != want {
@@ -194,7 +195,7 @@ func TestLentAndShare(t *testing.T) {
 			t.Fatal(err)
 		}
 		fits(t, out.String(), width)
-		golden(t, filepath.Join("testdata", "queue", fmt.Sprintf("fair-%d.txt", width)), out.String())
+		testkit.Golden(t, filepath.Join("testdata", "queue", fmt.Sprintf("fair-%d.txt", width)), out.String())
 	}
 	for name, want := range map[string]string{
 		"blue": `"lent":"0","weightedShare":250,`, "red": `"lent":"6","weightedShare":0,`, "slack": `"lent":"3","lentAtMost":true,"running"`,

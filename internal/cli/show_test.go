@@ -20,6 +20,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/testkit"
 )
 
 // tail is a log of three lines, one of which would do something to a terminal.
@@ -56,7 +57,7 @@ func TestShow(t *testing.T) {
 					t.Fatal(err)
 				}
 				fits(t, out.String(), width)
-				golden(t, filepath.Join("testdata", "show", name+".txt"), out.String())
+				testkit.Golden(t, filepath.Join("testdata", "show", name+".txt"), out.String())
 			})
 		}
 	}
@@ -189,7 +190,7 @@ func TestEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 		fits(t, out.String(), width)
-		golden(t, filepath.Join("testdata", "show", "events-"+strconv.Itoa(width)+".txt"), out.String())
+		testkit.Golden(t, filepath.Join("testdata", "show", "events-"+strconv.Itoa(width)+".txt"), out.String())
 	}
 	event := func(kind, name, message string) *corev1.Event {
 		return &corev1.Event{InvolvedObject: corev1.ObjectReference{Kind: kind, Name: name}, Message: message, LastTimestamp: metav1.NewTime(now())}

@@ -26,6 +26,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/internal/testkit"
 )
 
 // populace is a cluster with jobs of many kinds in all states.
@@ -118,7 +119,7 @@ func TestPs(t *testing.T) {
 					t.Errorf("a line has %d characters: %s", n, line)
 				}
 			}
-			golden(t, filepath.Join("testdata", "ps", strconv.Itoa(width)+".txt"), out.String())
+			testkit.Golden(t, filepath.Join("testdata", "ps", strconv.Itoa(width)+".txt"), out.String())
 		})
 	}
 }

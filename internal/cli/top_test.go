@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/testkit"
 )
 
 // TestTop: who uses GPUs, in terminals of several widths.
@@ -33,7 +34,7 @@ func TestTop(t *testing.T) {
 				t.Fatal(err)
 			}
 			fits(t, out.String(), width)
-			golden(t, filepath.Join("testdata", "top", by+"-"+strconv.Itoa(width)+".txt"), out.String())
+			testkit.Golden(t, filepath.Join("testdata", "top", by+"-"+strconv.Itoa(width)+".txt"), out.String())
 		}
 	}
 }

@@ -3,7 +3,6 @@ package cli_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,9 +20,8 @@ import (
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/internal/testkit"
 )
-
-var update = flag.Bool("update", false, "write the .txt files afresh")
 
 // story is one file in testdata/why: objects, and in comments on top what is
 // asked and by whom.
@@ -114,19 +112,8 @@ func TestWhy(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".yaml"), func(t *testing.T) {
 			s := read(t, path)
 			golden := strings.TrimSuffix(path, ".yaml") + ".txt"
-			got := s.tell(t)
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("%s\n%s", s.why, diff)
-			}
+			t.Log(s.why)
+			testkit.Golden(t, golden, s.tell(t))
 		})
 	}
 }

@@ -15,6 +15,7 @@ import (
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/testkit"
 )
 
 // contests answers how blue/big stands to another job.
@@ -353,7 +354,7 @@ func TestWhyNotPrints(t *testing.T) {
 				t.Errorf("wider than %d: %s", width, line)
 			}
 		}
-		golden(t, fmt.Sprintf("testdata/whynot_%d.txt", width), out.String())
+		testkit.Golden(t, fmt.Sprintf("testdata/whynot_%d.txt", width), out.String())
 	}
 }
 

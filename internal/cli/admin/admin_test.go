@@ -5,10 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -27,9 +24,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/admin"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/internal/testkit"
 )
-
-var update = flag.Bool("update", false, "write golden files")
 
 func quantity(s string) *resource.Quantity { return new(resource.MustParse(s)) }
 
@@ -442,24 +438,7 @@ func TestTeamsAreListed(t *testing.T) {
 		if err := cli.PrintTable(&out, admin.TeamColumns(), rows, cli.Layout{Width: width}); err != nil {
 			t.Fatal(err)
 		}
-		golden(t, fmt.Sprintf("teams-%d.txt", width), out.String())
-	}
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", name, diff)
+		testkit.Golden(t, fmt.Sprintf("testdata/teams-%d.txt", width), out.String())
 	}
 }
 

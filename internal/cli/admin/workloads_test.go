@@ -14,6 +14,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/admin"
+	"github.com/mlbatch/mlbatch/internal/testkit"
 )
 
 // workloads are one in each status, and the job of one of them.
@@ -60,7 +61,7 @@ func TestWorkloadsAreListed(t *testing.T) {
 		if err := cli.PrintTable(&out, admin.WorkloadColumns(noon()), rows, cli.Layout{Width: width}); err != nil {
 			t.Fatal(err)
 		}
-		golden(t, fmt.Sprintf("workloads-%d.txt", width), out.String())
+		testkit.Golden(t, fmt.Sprintf("testdata/workloads-%d.txt", width), out.String())
 	}
 }
 
@@ -78,7 +79,7 @@ func TestFlavorsAreListed(t *testing.T) {
 			if err := cli.PrintTable(&out, admin.FlavorColumns(), rows, cli.Layout{Width: width}); err != nil {
 				t.Fatal(err)
 			}
-			golden(t, fmt.Sprintf("%s-%d.txt", name, width), out.String())
+			testkit.Golden(t, fmt.Sprintf("testdata/%s-%d.txt", name, width), out.String())
 		}
 	}
 }

@@ -3,9 +3,7 @@ package check_test
 import (
 	"bytes"
 	"context"
-	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -24,9 +22,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/check"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/internal/testkit"
 )
-
-var update = flag.Bool("update", false, "write golden files and tables of documents")
 
 var now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
@@ -181,56 +178,22 @@ func TestText(t *testing.T) {
 		if err := r.Text(&b, "", cli.Layout{Width: width}); err != nil {
 			t.Fatal(err)
 		}
-		golden(t, fmt.Sprintf("testdata/check-%d.txt", width), b.String())
+		testkit.Golden(t, fmt.Sprintf("testdata/check-%d.txt", width), b.String())
 	}
 	var b bytes.Buffer
 	if err := r.Metrics(&b); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "testdata/metrics.txt", b.String())
-}
-
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("-want +got (-update writes it):\n%s", diff)
-	}
+	testkit.Golden(t, "testdata/metrics.txt", b.String())
 }
 
 // TestTable: the table of the documentation is made of the rules.
 func TestTable(t *testing.T) {
 	const page = "../../../docs/judge.md"
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, found := strings.Cut(string(text), "<!-- check rules -->\n")
-	_, after, closed := strings.Cut(rest, "<!-- /check rules -->")
-	if !found || !closed {
-		t.Fatal("the page has no place for the table")
-	}
 	var b strings.Builder
 	b.WriteString("| rule | severity | what it finds |\n|---|---|---|\n")
 	for _, r := range check.Rules() {
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", r.Name, r.Severity, r.Asks)
 	}
-	want := before + "<!-- check rules -->\n" + b.String() + "<!-- /check rules -->" + after
-	if *update {
-		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if diff := cmp.Diff(want, string(text)); diff != "" {
-		t.Errorf("-want +got (-update writes it)\n%s", diff)
-	}
+	testkit.Section(t, page, "check rules", b.String())
 }

@@ -9,7 +9,6 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
-	"flag"
 	"fmt"
 	"math/big"
 	"net/http"
@@ -44,6 +43,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli/check"
 	"github.com/mlbatch/mlbatch/internal/cli/doctor"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/internal/testkit"
 )
 
 func now() time.Time { return time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) }
@@ -600,28 +600,8 @@ func TestPrinted(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, got := range map[string]string{"findings": findings.String(), "policies": policies.String(), "rules": rules.String()} {
-			golden(t, fmt.Sprintf("%s-%d.txt", name, width), got)
+			testkit.Golden(t, fmt.Sprintf("testdata/%s-%d.txt", name, width), got)
 		}
-	}
-}
-
-var update = flag.Bool("update", false, "write golden files")
-
-// golden compares what was printed with a file, which -update writes.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", name, diff)
 	}
 }
 

@@ -2,10 +2,8 @@ package generate_test
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -21,9 +19,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pytorchjob"
+	"github.com/mlbatch/mlbatch/internal/testkit"
 )
-
-var update = flag.Bool("update", false, "write golden files and tables of documents")
 
 // made is the manifest of values.
 func made(t interface {
@@ -100,23 +97,7 @@ func TestEachValue(t *testing.T) {
 			t.Errorf("%s has no line in alone", s.Name)
 		}
 	}
-	golden(t, "testdata/values.txt", b.String())
-}
-
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("-want +got (-update writes it):\n%s", diff)
-	}
+	testkit.Golden(t, "testdata/values.txt", b.String())
 }
 
 // difference lists lines that went and came, by their longest common subsequence.
@@ -362,15 +343,6 @@ func TestNotes(t *testing.T) {
 // TestTable: the table of the documentation is made of the settings.
 func TestTable(t *testing.T) {
 	const page = "../../../docs/generate.md"
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, found := strings.Cut(string(text), "<!-- values -->\n")
-	_, after, closed := strings.Cut(rest, "<!-- /values -->")
-	if !found || !closed {
-		t.Fatal("the page has no place for the table")
-	}
 	var b strings.Builder
 	b.WriteString("| value | flag | what it does | default |\n|---|---|---|---|\n")
 	for _, s := range generate.Settings() {
@@ -384,14 +356,5 @@ func TestTable(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "| `%s` | `--%s`%s | %s | %s |\n", s.Name, s.FlagName(), like, help, s.Default)
 	}
-	want := before + "<!-- values -->\n" + b.String() + "<!-- /values -->" + after
-	if *update {
-		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if diff := cmp.Diff(want, string(text)); diff != "" {
-		t.Errorf("-want +got (-update writes it)\n%s", diff)
-	}
+	testkit.Section(t, page, "values", b.String())
 }

@@ -3,14 +3,11 @@ package lint_test
 import (
 	"bytes"
 	"context"
-	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,9 +24,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli/lint"
 	"github.com/mlbatch/mlbatch/internal/cli/manifest"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/internal/testkit"
 )
-
-var update = flag.Bool("update", false, "write tables of documents")
 
 // job is a Job in order, with holes: of its metadata, its spec and its pods' spec, of resources.
 func job(metadata, spec, pods, resources string) string {
@@ -249,15 +245,6 @@ func TestGitHub(t *testing.T) {
 // TestTable: the table of the documentation is made of the rules.
 func TestTable(t *testing.T) {
 	const page = "../../../docs/judge.md"
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, found := strings.Cut(string(text), "<!-- lint rules -->\n")
-	_, after, closed := strings.Cut(rest, "<!-- /lint rules -->")
-	if !found || !closed {
-		t.Fatal("the page has no place for the table")
-	}
 	var b strings.Builder
 	b.WriteString("| rule | severity | what it finds | what helps |\n|---|---|---|---|\n")
 	for _, r := range lint.Rules() {
@@ -267,16 +254,7 @@ func TestTable(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", r.Name, severity, r.Asks, r.Cure)
 	}
-	want := before + "<!-- lint rules -->\n" + b.String() + "<!-- /lint rules -->" + after
-	if *update {
-		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if diff := cmp.Diff(want, string(text)); diff != "" {
-		t.Errorf("-want +got (-update writes it)\n%s", diff)
-	}
+	testkit.Section(t, page, "lint rules", b.String())
 }
 
 // FuzzJudge: whatever is read is judged.

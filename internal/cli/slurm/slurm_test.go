@@ -2,7 +2,6 @@ package slurm_test
 
 import (
 	"bytes"
-	"flag"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -19,9 +18,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli/slurm"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/testkit"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 func TestMain(m *testing.M) {
 	time.Local = time.UTC // moments are told where people are
@@ -53,22 +51,10 @@ func jobs() []cli.Row {
 	return all
 }
 
-// golden compares what was printed with a file, which -update writes.
+// golden compares what was printed with a file in testdata, and looks for what a terminal would obey.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
-	file := filepath.Join("testdata", name+".txt")
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	testkit.Golden(t, filepath.Join("testdata", name+".txt"), got)
 	if strings.Contains(got, "\x1b") {
 		t.Error("a terminal would obey a name")
 	}

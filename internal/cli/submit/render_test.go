@@ -1,17 +1,14 @@
 package submit
 
 import (
-	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
-)
 
-var update = flag.Bool("update", false, "write the golden files")
+	"github.com/mlbatch/mlbatch/internal/testkit"
+)
 
 // request applies options, each NAME=VALUE, to a request.
 func request(t *testing.T, options ...string) *Request {
@@ -70,19 +67,8 @@ func TestRender(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			file := filepath.Join("testdata", name+".yaml")
-			if *update {
-				if err := os.WriteFile(file, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(got)); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", tc.why, diff)
-			}
+			t.Log(tc.why)
+			testkit.Golden(t, filepath.Join("testdata", name+".yaml"), string(got))
 		})
 	}
 }

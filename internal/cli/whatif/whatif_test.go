@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -24,9 +23,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/replay"
 	"github.com/mlbatch/mlbatch/internal/sim"
 	"github.com/mlbatch/mlbatch/internal/sim/worldfile"
+	"github.com/mlbatch/mlbatch/internal/testkit"
 )
-
-var update = flag.Bool("update", false, "rewrite testdata/*.golden")
 
 // tape is a flight recorder of a simulated world.
 type tape struct {
@@ -264,19 +262,7 @@ func TestPrints(t *testing.T) {
 			if err := show(&b); err != nil {
 				t.Fatal(err)
 			}
-			file := filepath.Join("testdata", name+".golden")
-			if *update {
-				if err := os.WriteFile(file, b.Bytes(), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d := cmp.Diff(string(want), b.String()); d != "" {
-				t.Errorf("(-want +got; -update rewrites the file):\n%s", d)
-			}
+			testkit.Golden(t, filepath.Join("testdata", name+".golden"), b.String())
 		})
 	}
 }
