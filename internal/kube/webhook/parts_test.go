@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/toy"
 	"github.com/mlbatch/mlbatch/internal/kube/webhook"
+	"github.com/mlbatch/mlbatch/test/toy"
 )
 
 // What an AppWrapper made keeps the pods that the AppWrapper was admitted with.

@@ -18,9 +18,9 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/toy"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
+	"github.com/mlbatch/mlbatch/test/toy"
 )
 
 // A new kind is queued, started and ended by the reconciler of all kinds.

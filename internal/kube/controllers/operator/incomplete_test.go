@@ -7,7 +7,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/toy"
+	"github.com/mlbatch/mlbatch/test/toy"
 )
 
 // TestIncomplete: of a job of which it is not known yet what it consists of nothing is made, and

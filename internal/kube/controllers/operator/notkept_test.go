@@ -4,10 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mlbatch/mlbatch/test/toy"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/toy"
 )
 
 // TestNothingIsMadeThatIsNotRemembered: where the definition of a kind has no place for what is to be

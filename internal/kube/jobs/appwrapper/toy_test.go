@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/native"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/toy"
+	"github.com/mlbatch/mlbatch/test/toy"
 )
 
 // What AppWrappers know of a native kind comes from the kind's own folder, without a

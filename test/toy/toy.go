@@ -1,6 +1,6 @@
 // Package toy is a kind of job for tests, as small as one can be: a number of equal
 // pods that start together. It shows what a new kind touches, which is its folder and
-// a line in a list of kinds. Nothing outside tests knows it.
+// a line in a list of kinds. The program does not have it: tests add it to the list.
 package toy
 
 import (
