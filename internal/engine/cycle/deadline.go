@@ -54,10 +54,12 @@ func (d *deadlines) add(t *timer) {
 	}
 }
 
-// cancel takes a timer back.
+// cancel takes a timer back. Most are taken back in the order in which they were set: those
+// that are over are passed here, one at a time, and not all in the next decision.
 func (d *deadlines) cancel(t *timer) {
 	t.workload = nil
 	d.idle++
+	d.first()
 }
 
 // due takes those that are over, in order of time and key.
