@@ -43,9 +43,9 @@ func levels() [2]float64 { return [2]float64{0.5, 0.9} }
 // more than what comes of them does.
 func begins(waited bool) [2]float64 { //nolint:revive // a fact
 	if waited {
-		return [2]float64{-0.1, -0.33}
+		return [2]float64{-0.12, -0.4}
 	}
-	return [2]float64{0, -0.18}
+	return [2]float64{0, -0.21}
 }
 
 // pace is how far a step goes at most for estimates alike, commonPace for what those have in common
@@ -55,8 +55,8 @@ const (
 	crowd            = 5
 )
 
-// offset is added to waits before they are multiplied: an estimate of none can be wrong,
-// too.
+// offset is added to waits before they are made longer: an estimate of none can be wrong, too. What
+// is made shorter is shorter by the same part, whether jobs take seconds or days.
 const offset = time.Minute
 
 // farthest bounds factors: beyond it nothing is known.
@@ -105,8 +105,11 @@ func stretch(wait time.Duration, log float64) time.Duration {
 	if wait == Never {
 		return Never
 	}
+	if log <= 0 {
+		return time.Duration(float64(wait) * math.Exp(log))
+	}
 	x := float64(wait+offset)*math.Exp(log) - float64(offset)
-	return time.Duration(max(0, min(x, float64(2*horizon))))
+	return time.Duration(min(x, float64(2*horizon)))
 }
 
 // Outcome is what became of an estimate.

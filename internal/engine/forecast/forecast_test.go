@@ -355,3 +355,16 @@ func TestEnough(t *testing.T) {
 		t.Errorf("asked after %v futures, %v", played, err)
 	}
 }
+
+// What corrections make earlier is earlier by the same part, whether jobs take seconds or days.
+func TestEstimatesAreMadeEarlierByTheSamePartAtAnyScale(t *testing.T) {
+	var c forecast.Calibration
+	for _, waited := range []bool{false, true} {
+		long := forecast.Estimate{P50: 10 * time.Hour, P90: 20 * time.Hour}
+		short := forecast.Estimate{P50: 10 * time.Second, P90: 20 * time.Second}
+		told, of := c.Correct(short, 1, waited), c.Correct(long, 1, waited)
+		if told.P90 >= short.P90 || (told.P90-of.P90/3600).Abs() > time.Millisecond {
+			t.Errorf("waited %t: %s of %s and %s of %s", waited, told.P90, short.P90, of.P90, long.P90)
+		}
+	}
+}
