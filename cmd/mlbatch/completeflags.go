@@ -23,10 +23,11 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 )
 
-// offers are what shells offer for the values of flags, by the names that flags have everywhere,
-// and for arguments, by what the help calls them. Commands that know better say so themselves.
+// offer lists what a shell offers while a value is typed.
 type offer func(ctx context.Context, c client.Reader, cmd *cobra.Command) []string
 
+// flagOffers are the offers for values of flags, by the names that flags have in all commands, and for
+// arguments, by what the help calls them. Commands that know better say so themselves.
 func flagOffers() map[string]offer {
 	namespaces, clusterQueues := listNames(corev1.SchemeGroupVersion.WithKind("Namespace")), listNames(kueue.GroupVersion.WithKind("ClusterQueue"))
 	priorities, nodes := listNames(kueue.GroupVersion.WithKind("WorkloadPriorityClass")), listNames(corev1.SchemeGroupVersion.WithKind("Node"))

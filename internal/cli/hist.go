@@ -35,13 +35,13 @@ type PastRow struct {
 	Message string           `json:"message,omitempty"`
 	// ExitCode is that of the pod that failed first, or 0 of a job that succeeded; nil if nobody
 	// saw one.
-	ExitCode   *int32 `json:"exitCode,omitempty"`
-	FailedPod  string `json:"failedPod,omitempty"`
-	FailedNode string `json:"failedNode,omitempty"`
+	ExitCode   *int32    `json:"exitCode,omitempty"`
+	FailedPod  string    `json:"failedPod,omitempty"`
+	FailedNode string    `json:"failedNode,omitempty"`
+	Submitted  time.Time `json:"submitted"`
 	// Started is when it was admitted last, nil if it never was.
-	Submitted time.Time  `json:"submitted"`
-	Started   *time.Time `json:"started,omitempty"`
-	Ended     time.Time  `json:"ended"`
+	Started *time.Time `json:"started,omitempty"`
+	Ended   time.Time  `json:"ended"`
 	// WaitedSeconds and RanSeconds are how long it was without quota and with it, in all of its
 	// runs.
 	WaitedSeconds int64 `json:"waitedSeconds"`

@@ -197,7 +197,7 @@ func holes() []hole {
 	return out
 }
 
-// conditions are when an object is there, by kind and the end of its name.
+// conditionOf says when an object is part of the chart, by its kind and the end of its name.
 func conditionOf(o *unstructured.Unstructured) string {
 	component := o.GetName()[strings.LastIndex(o.GetName(), "-")+1:]
 	switch o.GetKind() {

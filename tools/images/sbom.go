@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The parts of SPDX 2.3 that say which Go modules a program was built from.
+// spdx has the parts of SPDX 2.3 that say which Go modules a program was built from.
 type spdx struct {
 	Version       string         `json:"spdxVersion"`
 	DataLicense   string         `json:"dataLicense"`

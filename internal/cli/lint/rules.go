@@ -140,8 +140,8 @@ func noEffect(s *subject) []hit {
 	return out
 }
 
-// versions that were given up, and what to use. What the API server of this version of
-// Kubernetes no longer has is among them.
+// newerVersion returns the version of an API to use in place of one that was given up, among them those
+// that the API server of this version of Kubernetes no longer has; "" if the version is current.
 func newerVersion(group, version, kind string) string {
 	switch group + "/" + version {
 	case "ray.io/v1alpha1":

@@ -45,7 +45,7 @@ type Setting struct {
 	Where string
 }
 
-// Error is what is wrong with a setting.
+// error says where a setting was made that err complains about.
 func (s Setting) error(err error) error {
 	if s.Where != "" {
 		return fmt.Errorf("%s: %s: %w", s.Where, s.Option, err)

@@ -31,7 +31,7 @@ const (
 	mostNamed = 5
 )
 
-// Ignore files, of which the first that there is counts.
+// ignoreFiles are the names of files that list what is left out. The first that exists counts.
 func ignoreFiles() []string { return []string{".mlbatchignore", ".gitignore"} }
 
 // Files are the content of a working directory.

@@ -231,7 +231,7 @@ func (x *rendering) jobSet() client.Object {
 	}
 }
 
-// roles are those of a training job, with how they go on after a failure.
+// role is n pods of a training job. With retries they are restarted after a failure.
 func (x *rendering) role(n int, template corev1.PodTemplateSpec) *kubeflow.ReplicaSpec {
 	restart := kubeflow.RestartPolicyNever
 	if x.request.Retries > 0 {

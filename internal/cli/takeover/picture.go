@@ -45,7 +45,7 @@ type Picture struct {
 	Leases      []coordinationv1.Lease
 	// Configuration is Kueue's file, and ConfigurationName where it is from; "" if none was found.
 	Configuration, ConfigurationName string
-	// Wrappers is that of the AppWrapper controller.
+	// WrapperConfiguration is the AppWrapper controller's file, "" if none was found.
 	WrapperConfiguration string
 	// Installed: mlbatch's webhooks are in the cluster.
 	Installed bool

@@ -63,7 +63,7 @@ type logs struct {
 	printer *printer
 }
 
-// source of lines is a container of a member of the job.
+// logSource is where lines come from: a container of a member of the job.
 type logSource struct {
 	member    cli.Member
 	container string

@@ -249,12 +249,12 @@ type scene struct {
 
 // Victims implements quota.Scene.
 func (s *scene) Victims(p quota.FlavorResource, need core.Amount) (quota.Mode, int) {
-	e := s.judge
-	if e.opt.FairSharing != nil && s.plan.single {
+	j := s.judge
+	if j.opt.FairSharing != nil && s.plan.single {
 		return quota.Preempt, 0 // there is no other flavor to prefer, and the level is not asked for
 	}
-	mode, level, unseen := e.search.Grade(e.request(s.workload, []quota.Use{{Pair: p, Amount: need}}, []quota.FlavorResource{p}, nil))
-	e.met.unseen = e.met.unseen || unseen
+	mode, level, unseen := j.search.Grade(j.request(s.workload, []quota.Use{{Pair: p, Amount: need}}, []quota.FlavorResource{p}, nil))
+	j.met.unseen = j.met.unseen || unseen
 	return mode, level
 }
 
@@ -280,20 +280,20 @@ func (s *scene) Nodes(ask, option int) (quota.Mode, core.Reason) {
 
 // nodes says whether the nodes of one flavor hold a pod set, taken alone.
 func (s *scene) nodes(g *group, p *compiled, ask, option int) (quota.Mode, place.Shortage) {
-	e := s.judge
+	j := s.judge
 	c := p.classes[ask][option]
 	if c == nil {
 		return quota.Fit, place.Shortage{}
 	}
 	set := place.Set{Class: c, Count: p.counts[p.Requests[ask].Set]}
-	if e.nodes.Can(set, place.Free) {
+	if j.nodes.Can(set, place.Free) {
 		return quota.Fit, place.Shortage{}
 	}
-	short := e.nodes.Shortage(set, place.Free)
+	short := j.nodes.Shortage(set, place.Free)
 	switch {
 	case short.Cause != core.NodesShort:
 		return quota.NoFit, short
-	case e.nodes.Can(set, place.After):
+	case j.nodes.Can(set, place.After):
 		return quota.Await, short
 	case preempt.Forbids(g.queue.spec.Preemption):
 		return quota.NoCandidates, short

@@ -15,7 +15,7 @@ import (
 // that a later decision depends on.
 type judge struct {
 	*model
-	// search are those that run, in the order in which they would be evicted.
+	// search finds victims among the running workloads, in the order in which they would be evicted.
 	search preempt.Searcher
 	// headReservers are the queues that may reserve for their heads, by tree.
 	headReservers map[*quota.Node][]*queue

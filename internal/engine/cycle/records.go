@@ -243,7 +243,8 @@ func (q *queue) strict() bool { return q.spec != nil && q.spec.Strategy == core.
 type groupKey struct {
 	equivalence *equivalence
 	spare       string
-	// local queue is set in queues that go by usage: members stand and fall together.
+	// localQueue is set in ClusterQueues that order by past usage, where all workloads of a LocalQueue
+	// stand at the same place.
 	localQueue *localQueue
 }
 
@@ -301,7 +302,8 @@ func (g *group) Slot() *int { return &g.slot }
 
 type localQueueKey struct{ namespace, name string }
 
-// local queue is a LocalQueue; without spec it is only named.
+// localQueue is a LocalQueue. Its spec is nil while workloads or admissions name a LocalQueue that does
+// not exist.
 type localQueue struct {
 	key       localQueueKey
 	spec      *core.LocalQueue
@@ -364,7 +366,9 @@ func compareWorkloads(a, b *workload) int {
 	return cmp.Or(a.turn().Compare(b.turn()), a.Key.Compare(b.Key))
 }
 
-// equivalence class is everything a decision depends on except which workload asks. Equivalence classes are shared.
+// equivalence is a class of workloads with the same priority, preemption gate and pod sets. What one of
+// them gets or is refused in a queue, each of the others there would, so that they are judged together.
+// Workloads of the same class share one record.
 type equivalence struct {
 	key      string
 	refs     int

@@ -312,7 +312,7 @@ func (sh *byShare) next() *queue {
 	return nil
 }
 
-// Every Decide finds out afresh how heads stand.
+// dump has nothing to say of a queue's head: every Decide works out the shares of heads afresh.
 func (sh *byShare) dump(*queue) *HeadState { return &HeadState{} }
 
 func (sh *byShare) load(q *queue, _ *HeadState) { sh.rehead(q) }

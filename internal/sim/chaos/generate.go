@@ -525,7 +525,7 @@ func (m *maker) trouble(t time.Duration) {
 	}
 }
 
-// graces are how long containers go on that ignore the signal to end.
+// grace is how long a container goes on that ignores the signal to end.
 func (m *maker) grace() time.Duration {
 	return pick(m, 0, time.Second, 10*time.Second, 30*time.Second, 2*time.Minute)
 }

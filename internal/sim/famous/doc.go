@@ -6,6 +6,7 @@
 //   - bugs.go lists what happened there, and what has to hold here;
 //   - story.go is what is seen of a world while it runs, rules.go what is asked of it.
 //
-// Worlds are run by the simulator under its auditor (P1-P11). test/scenarios/regressions has
-// the same threads, and more, as transcripts of single decisions.
+// Worlds are run by the simulator under its auditor, which looks at promises P1 to P7
+// and P9 to P11 (docs/promises.md). test/scenarios/regressions has the same threads, and more,
+// as transcripts of single decisions.
 package famous

@@ -16,7 +16,7 @@ type Statement struct {
 
 // audited: the simulator's auditor found no promise broken, of those about any world.
 func audited() Statement {
-	return Statement{"the auditor finds promises P1-P11 kept after every decision", func(s *Story) error {
+	return Statement{"the auditor finds promises P1 to P7 and P9 to P11 kept after every decision", func(s *Story) error {
 		if s.Broken == nil && s.Decisions == 0 {
 			return errors.New("nothing was decided")
 		}

@@ -46,7 +46,7 @@ type Story struct {
 	Moments []Moment
 	// Decisions is how often the engine decided.
 	Decisions int
-	// Broken is the first promise (P1-P11) that the auditor found broken, nil if none.
+	// Broken is the first promise (docs/promises.md) that the auditor found broken, nil if none.
 	Broken error
 }
 

@@ -21,8 +21,7 @@ const (
 	titleHeight  = 44.0
 )
 
-// hues are the teams' colours, in turn: distinct also to those who see colours
-// differently.
+// hue is a team's colour, in turn from a palette that people with colour blindness can tell apart.
 func hue(team int) string {
 	all := []string{"#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999933", "#882255"}
 	return all[team%len(all)]

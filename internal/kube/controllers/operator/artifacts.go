@@ -150,7 +150,7 @@ func (r *reconciler) makeArtifact(ctx context.Context, a *jobs.Artifact) error {
 	return err
 }
 
-// remove deletes the artifacts of a job that is suspended.
+// removeArtifacts deletes the artifacts of a job that is suspended.
 func (r *reconciler) removeArtifacts(ctx context.Context, l *look) error {
 	all, err := r.wanted(l, &l.kept)
 	if err != nil {

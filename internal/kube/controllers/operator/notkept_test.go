@@ -4,9 +4,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mlbatch/mlbatch/test/toy"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mlbatch/mlbatch/test/toy"
 )
 
 // TestNothingIsMadeThatIsNotRemembered: where the definition of a kind has no place for what is to be

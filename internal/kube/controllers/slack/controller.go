@@ -81,7 +81,7 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 	return nil
 }
 
-// ledgerCache watches the one ConfigMap, so that others need not be readable.
+// inventoryCache watches the one ConfigMap, so that others need not be readable.
 func inventoryCache(mgr manager.Manager, namespace string) (cache.Cache, error) {
 	c, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(),

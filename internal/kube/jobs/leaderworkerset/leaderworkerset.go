@@ -194,7 +194,7 @@ func IndexOf(labels map[string]string) (name string, index int32, ok bool) {
 	return name, int32(n), err == nil && n >= 0 && name != ""
 }
 
-// Subdomain is that of the pods of a group.
+// subdomain names the headless Service that the pods of a group have their names in.
 func (t *Template) subdomain(name string, index int32) string {
 	if t.OwnSubdomain {
 		return fmt.Sprintf("%s-%d", name, index)

@@ -119,7 +119,7 @@ func (r *rendering) of(part string) []*jobset.ReplicatedJob {
 	return named
 }
 
-// job finds a replicated job, nil if there is none of the name.
+// find returns the replicated job of a name, nil if there is none.
 func (r *rendering) find(name string) *jobset.ReplicatedJob {
 	for i := range r.set.Spec.ReplicatedJobs {
 		if r.set.Spec.ReplicatedJobs[i].Name == name {
