@@ -9,15 +9,16 @@ import (
 
 // cursor walks the candidates of one queue in victim order.
 type cursor struct {
-	list  []*Candidate // reversed; the current one is the last
+	list  []*Candidate // reversed; the current candidate is the last
 	queue *quota.Node
-	// common is the lowest cohort above both queues; nil for the own queue.
+	// common is the lowest cohort above both this queue and the request's queue; nil if the two
+	// are the same.
 	common *quota.Node
-	// advantage says that what is reclaimed lies within quota that the own side
-	// of the tree has lent out.
+	// advantage is Kueue's hierarchical advantage: below common, the side of the request owns
+	// enough quota for the request, so that the request takes back quota which this side has lent.
 	advantage bool
 	policy    core.PreemptionPolicy
-	// passed says that a candidate was passed over because it is Unseen.
+	// passed says that a candidate of this queue was skipped because it is Unseen.
 	passed bool
 }
 
@@ -29,17 +30,20 @@ func (s *Searcher) advance(c *cursor) bool {
 	return s.seek(c)
 }
 
-// seek skips workloads that the policy spares or that use nothing that is short. It
-// also skips those whose admission was not seen yet, and, in the same queue, what goes
-// after those and is not less important than the request: else, the more admissions
-// are on their way, the more workloads are evicted in place of those.
+// seek moves to the first workload that may be evicted, false if there is none. It skips
+// workloads that the policy spares and workloads that use none of the pairs that are short.
+//
+// It also skips workloads that are Unseen: their admission is not confirmed by the API server, and
+// an eviction could overtake it. Once it has skipped an Unseen workload of a queue, it takes from
+// this queue only workloads of lower priority than the request. Otherwise the workloads behind
+// would be evicted in place of the Unseen ones, more of them the more admissions are on their way.
 func (s *Searcher) seek(c *cursor) bool {
 	r := &s.req
 	for ; len(c.list) > 0; c.list = c.list[:len(c.list)-1] {
 		cand := c.current()
 		tooHigh := cand.Priority > r.Priority || (cand.Priority == r.Priority && c.policy == core.PreemptLowerPriority)
 		if c.policy != core.PreemptAny && tooHigh && cand.Stands == nil {
-			return false // and so are all that follow
+			return false // all workloads behind it have at least this priority
 		}
 		if !permits(c.policy, r, cand) || (!c.advantage && slices.Contains(r.Spare, cand.Key)) || !uses(cand, r.Short) {
 			continue
@@ -55,8 +59,9 @@ func (s *Searcher) seek(c *cursor) bool {
 	return false
 }
 
-// inTurn orders the running workloads of a queue, last victim first: by past usage
-// of their local queues where that counts, else as they stand.
+// inTurn returns the running workloads of a queue, the last victim first. In queues that order by
+// past usage, workloads of LocalQueues that used more come nearer to the end; in other queues the
+// list is in this order already.
 func inTurn(l []*Candidate) []*Candidate {
 	if len(l) == 0 || l[0].Stands == nil {
 		return l
@@ -93,8 +98,8 @@ func uses(c *Candidate, pairs []quota.FlavorResource) bool {
 	return false
 }
 
-// collect finds the queues with candidates: the own one, and for reclaiming
-// those of ever larger subtrees around it that use more than their quota.
+// collect finds the queues with candidates: the request's own queue, and for reclaiming the queues
+// that use more than their quota, in ever larger subtrees around the request's queue.
 func (s *Searcher) collect() {
 	r := &s.req
 	s.own, s.hierarchy, s.priority = s.own[:0], s.hierarchy[:0], s.priority[:0]
@@ -120,8 +125,8 @@ func (s *Searcher) collect() {
 	}
 }
 
-// below opens the queues under n, leaving out one child and every subtree that
-// keeps within its quota.
+// below adds the queues under n that have candidates, without those under except and those of
+// subtrees that use no more than their quota.
 func (s *Searcher) below(list []cursor, n, except *quota.Node, proto cursor) []cursor {
 	for _, child := range n.Children() {
 		if child == except || child.WithinNominal(core.Projected, s.req.Short) {

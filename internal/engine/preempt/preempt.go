@@ -31,8 +31,9 @@ type Candidate struct {
 	Reserved int64
 	// Time is the queue time in nanoseconds.
 	Time int64
-	// Stands is where its local queue stands by past usage; nil in queues that do
-	// not go by it. In one queue, those of the one that used more are evicted first.
+	// Stands is the past usage of its LocalQueue for its weight; nil in ClusterQueues that do not
+	// order by past usage. Among workloads of one ClusterQueue, those of the LocalQueue that used
+	// more are evicted first.
 	Stands *core.Standing
 }
 
@@ -57,14 +58,15 @@ type Searcher struct {
 	// the lowest priority is added and taken at the end.
 	lists [][]*Candidate
 
-	// Fair makes queues of a cohort share what none of them owns; nil is off. Its
-	// Strategies are not empty.
+	// Fair is fair sharing: queues of a cohort share the quota that none of them owns; nil is off.
+	// Its Strategies are not empty.
 	Fair *core.FairSharing
 
 	weighed []weighed // by queue ID
 	tied    tied
 
-	// scratch of one search; passed is that a candidate was passed over
+	// The fields below are scratch of one search. passed says that a candidate was skipped because
+	// it is Unseen.
 	passed    bool
 	fair      fairSearch
 	req       Request
@@ -148,9 +150,9 @@ func Forbids(p core.Preemption) bool {
 // Allows reports whether a policy lets any workload be evicted.
 func Allows(p core.PreemptionPolicy) bool { return p != core.PreemptNever && p != "" }
 
-// Find returns victims whose eviction makes room for the request, or nil, and whether
-// a candidate was passed over only because it is Unseen. The victims are valid until
-// the next call.
+// Find returns victims whose eviction makes room for the request, or nil; passed says that a
+// candidate was skipped for no other reason than that it is Unseen. The victims are valid until the
+// next call.
 func (s *Searcher) Find(r Request) (victims []Victim, passed bool) {
 	s.req, s.passed = r, false
 	s.begin()
@@ -169,9 +171,8 @@ func (s *Searcher) Find(r Request) (victims []Victim, passed bool) {
 	return victims, s.passed
 }
 
-// begin begins the trial on which a request is searched for. It books what the request
-// has to do with; with fair sharing that is everything, because everything makes up the
-// share of a queue.
+// begin begins the trial in which victims for a request are searched. The trial keeps account of the
+// pairs that the request uses; with fair sharing of all pairs, because a queue's share depends on all.
 func (s *Searcher) begin() {
 	scope := ledger.Scope{Account: core.Projected, NoNodes: len(s.req.Sets) == 0}
 	if s.Fair == nil {
@@ -182,8 +183,8 @@ func (s *Searcher) begin() {
 	s.trial = s.Ledger.Begin(s.req.Queue, scope)
 }
 
-// borrowing says whether the request may end up above the nominal quota of its
-// queue. If not, more may be taken from others.
+// borrowing says whether the request may end up above the nominal quota of its queue. Where it may
+// not, workloads of other queues may be evicted that a request which borrows has to spare.
 type borrowing uint8
 
 const (
@@ -252,15 +253,14 @@ func (s *Searcher) drain(list []cursor, may borrowing) bool {
 	return false
 }
 
-// valid reports whether the cursor's queue, and the cohorts between it and the
-// common ancestor, still use more than their own: others lose only what they
-// borrowed.
+// valid reports whether the cursor's queue, and each cohort between it and the common cohort, still
+// uses more than its own quota: a queue loses only what it has borrowed.
 func (s *Searcher) valid(c *cursor) bool {
 	return c.common == nil || !s.keepsWithin(c.queue, c.common)
 }
 
-// keepsWithin reports whether a queue, or a cohort between it and the common one, uses no
-// more than its own of what is short.
+// keepsWithin reports whether a queue, or a cohort between it and the common cohort, uses no more than
+// its own quota of the pairs that are short.
 func (s *Searcher) keepsWithin(n, common *quota.Node) bool {
 	for ; n != common; n = n.Parent() {
 		if n.WithinNominal(core.Projected, s.req.Short) {
@@ -303,7 +303,7 @@ func (s *Searcher) fits(may borrowing) bool {
 	return len(s.req.Sets) == 0 || s.Ledger.Nodes.Fits(place.Request{View: place.After, Sets: s.req.Sets})
 }
 
-// giveBack puts victims back that are not needed, the last taken first.
+// giveBack spares victims without which the request fits as well, beginning with the last but one.
 func (s *Searcher) giveBack(may borrowing) {
 	for i := len(s.picked) - 2; i >= 0; i-- {
 		s.trial.With(&s.picked[i].Allocation)

@@ -23,8 +23,9 @@ type Kind struct {
 	Adapter
 	// Resource is what the API server calls objects of the kind, in the plural.
 	Resource string
-	// Versions are further versions of its API that are served with the same fields. What
-	// was submitted in one of them says so (VersionAnnotation), since it is stored without.
+	// Versions are further versions of its API that are served with the same fields. Objects are
+	// stored in one version only, so that an object which was submitted in a further one keeps the
+	// name of that version in an annotation (VersionAnnotation).
 	Versions []string
 	// ShortNames are other names that people use for the kind, as kubectl knows them.
 	ShortNames []string
@@ -35,98 +36,100 @@ type Kind struct {
 	// OnlyQueued: no controller but ours would ever start an object of the kind, so
 	// that it is queued wherever it is, and whatever configurations leave out.
 	OnlyQueued bool
-	// MadeHere: our controllers make what the job consists of, and need their rights
-	// in a namespace until the last such job is gone. It goes without saying of kinds that
-	// are Operated.
+	// MadeHere: our controllers make the pods or objects that a job consists of, and need their
+	// rights in a namespace until the last job of the kind there is gone. Kinds that are Operated
+	// need not set it.
 	MadeHere bool
-	// TeamsCreate: users of a team may create and change such jobs. Others they may
-	// look at and delete, since they make them in AppWrappers.
+	// TeamsCreate: users of a team may create and change jobs of the kind. Where it is false they
+	// may only look at such jobs and delete them, since they create them inside AppWrappers.
 	TeamsCreate bool
 
-	// Wrapped is what AppWrappers have to know of the kind to wrap it, nil if they may
-	// not. Wraps are further kinds, of others, that jobs of this kind can have as
-	// components.
+	// Wrapped is what AppWrappers have to know of the kind to wrap its jobs; nil if they must not
+	// wrap them. Wraps are kinds of other programs that jobs of this kind can have as components.
 	Wrapped *Wrapping
 	Wraps   []Wrappable
 
-	// Replaces is how many more of a job's pods, which are all that there are, can be
-	// taken away one by one, each of which its controller makes anew without giving the
-	// job up; open says that it may be more when those that end now are counted. nil is
-	// for kinds whose jobs their controllers move as a whole.
+	// Replaces returns how many more of a job's pods can be evicted such that the job's controller
+	// replaces each of them and the job does not fail. pods are all pods of the job. open says that
+	// n may change soon: a pod is terminating or has failed, and its controller has not counted the
+	// failure yet. nil is for kinds whose jobs are requeued with all their pods instead.
 	Replaces func(o Object, pods []corev1.Pod) (n int32, open bool)
 
 	// Operated is how jobs of the kind are run here; nil for kinds that another
 	// controller runs.
 	Operated *Operated
 
-	// Injection is how an admission gets into the pods of jobs that another controller runs;
-	// nil for kinds whose adapter sees to that.
+	// Injection is how the node selectors, tolerations, labels and annotations of an admission get
+	// into the pods of jobs that another controller runs; nil for kinds whose adapter writes them
+	// in Start.
 	Injection *Injection
 	// Mode says what is done here with jobs of the kind in this installation.
 	Mode Mode
 
-	// Basis is another object that says what a job consists of; nil for kinds whose jobs say it
-	// themselves.
+	// Basis is another object that a job names and takes its pods from, such as a training runtime;
+	// nil for kinds whose jobs carry all of their pod templates.
 	Basis *Basis
 
 	// SuspendPath leads to the field that holds an object of the kind back, and
 	// Suspended reads it.
 	SuspendPath []string
 	Suspended   func(Object) bool
-	// Bulk is the path of what an object mostly is, for one that is too large.
+	// Bulk is the path of the field that takes most of an object's bytes: the refusal of an object
+	// that is too large names it.
 	Bulk string
 	// Templates finds the pod templates of an object; nil for kinds whose pods are
 	// those of their components.
 	Templates func(Object) []PodTemplate
-	// Components are the objects that a job makes of what its author wrote, as far as
-	// that can be understood; the error says what cannot. Their pods have the scheduler
-	// of queued ones. nil for kinds that make pods only.
+	// Components are the objects that a job creates from templates in its spec, as far as those
+	// templates can be read; the error names those that cannot. The pods of components get the
+	// scheduler of queued pods. nil for kinds that create pods only.
 	Components func(o Object, schedulers Schedulers) ([]Component, error)
-	// Validate says what is wrong with a new object that is left to us, beyond what
-	// holds for every kind; nil finds nothing.
+	// Validate says what is wrong with a new object that mlbatch manages, beyond the rules that
+	// hold for every kind; nil for kinds without rules of their own.
 	Validate func(Object) field.ErrorList
-	// ValidateChange says what of a change is wrong, beyond what holds for every kind;
-	// nil finds nothing. Of kinds that are made here it is asked also about objects
-	// that others manage.
+	// ValidateChange says what is wrong with an update, beyond the rules that hold for every kind;
+	// nil for kinds without rules of their own. Where mlbatch makes the pods of a kind, it is asked
+	// about objects that name another controller as their manager, too.
 	ValidateChange func(was, is Object) field.ErrorList
-	// Admits tells the author of a change that does what the admission decides, starting
-	// a job or saying where its pods go, what to leave alone; "" if it does not. nil
-	// where Keep undoes all of that.
+	// Admits returns "" for an update that leaves an admission's decisions alone. An update that
+	// makes them itself, by starting the job or by choosing its nodes, is refused with the text
+	// that Admits returns, which names the fields to leave alone, unless its author has the right to
+	// admit. nil for kinds whose Keep reverts all such fields.
 	Admits func(was, is Object) string
-	// Keep returns a user's new state of a queued object with what is not the user's
-	// as it was before: what the admission wrote, above all. original are the pod sets
-	// as the job's Workload has them, nil if it has none.
+	// Keep returns a user's update of a queued object in which the fields that users must not
+	// change, above all those that the admission wrote, have their old values again. original are
+	// the pod sets in the job's Workload, nil if it has none.
 	Keep func(was, is Object, original []kueue.PodSet) Object
-	// Warnings tell the author of an object of what has no effect in it; nil never
-	// does. p is what holds if the object says nothing.
+	// Warnings name the fields of an object that have no effect; nil for kinds without such fields.
+	// p has the values that apply where the object sets none.
 	Warnings func(o Object, p lifecycle.Policy) []string
 	// UserLabel and UserIDLabel name labels that say who made an object, whatever its
 	// author wrote there; "" are none.
 	UserLabel, UserIDLabel string
-	// Resets is how often all pods of a job were made anew within its quota; of kinds that are
-	// Operated, Recall says it.
+	// Resets returns how often all pods of a job were replaced while it kept its quota. Kinds that
+	// are Operated leave it nil: Recall has the number.
 	Resets func(Object) int32
-	// Finalizer is what our controllers put on an object; "" is none.
+	// Finalizer is the finalizer that our controllers put on an object; "" is none.
 	Finalizer string
-	// Fixed is true, in the API server's CEL, of an update that changes what may never
-	// change; "" never is.
+	// Fixed is a CEL expression, true of an update that changes an immutable field: the webhook that
+	// validates is asked about such updates whoever makes them. "" for kinds without such fields.
 	Fixed string
 }
 
-// Mode is what is done here with jobs of a kind.
+// Mode says what an installation of mlbatch does with jobs of a kind.
 type Mode int
 
 // Modes.
 const (
-	// Run queues jobs and, of kinds that are Operated, makes their pods.
+	// Run queues jobs and, if their kind is Operated, makes their pods.
 	Run Mode = iota
-	// Queue leaves them to another controller once they are admitted.
+	// Queue queues jobs; another controller makes the pods of those that are admitted.
 	Queue
-	// Ignore leaves them alone.
+	// Ignore neither queues nor runs jobs.
 	Ignore
 )
 
-// RunHere reports whether what jobs of the kind consist of is made here.
+// RunHere reports whether mlbatch makes the pods, or the objects with the pods, of jobs of the kind.
 func (k *Kind) RunHere() bool { return (k.MadeHere || k.Operated != nil) && k.Mode == Run }
 
 // PodTemplate is a template of pods in an object, at a path like spec.template.
@@ -135,13 +138,13 @@ type PodTemplate struct {
 	Template *corev1.PodTemplateSpec
 }
 
-// Component is an object that a job makes of what its author wrote.
+// Component is an object that a job creates from a template in its spec.
 type Component struct {
 	GVK  schema.GroupVersionKind
 	Name string
-	// Path is where the author wrote it.
+	// Path is that of the template in the job's spec.
 	Path *field.Path
-	// Object is what will be created; nil if that cannot be known.
+	// Object is the object as it will be created; nil if the template cannot be read.
 	Object *unstructured.Unstructured
 	Pods   []ComponentPods
 }
@@ -149,7 +152,8 @@ type Component struct {
 // ComponentPods are equal pods that a component makes.
 type ComponentPods struct {
 	PodTemplate
-	// Pod is one of them, to be tried and not to be kept; nil if it cannot be known.
+	// Pod is one of the pods, for a dry run against the API server; nil if the template cannot be
+	// read.
 	Pod *unstructured.Unstructured
 }
 
@@ -163,7 +167,7 @@ func SubmittedIn(o metav1.Object, version string) bool {
 	return o.GetAnnotations()[VersionAnnotation] == version
 }
 
-// Restarts is how often pods of a job were made anew within its quota, because they failed.
+// Restarts is how often failed pods of a job were replaced while the job kept its quota.
 func (k *Kind) Restarts(o Object) int32 {
 	if k.Resets != nil {
 		return k.Resets(o)
@@ -192,7 +196,7 @@ func (k *Kind) ListGVK() schema.GroupVersionKind {
 	return gvk
 }
 
-// Kinds are kinds of jobs, in the order in which they are told.
+// Kinds are kinds of jobs, in the order in which messages and pages list them.
 type Kinds []Kind
 
 // Frameworks are the names of the kinds in configurations.
@@ -237,7 +241,8 @@ func (all Kinds) Children() []ChildKind {
 	return out
 }
 
-// Others are what images of other controllers for the kinds end with, each once.
+// Others are the ends of the image names by which other controllers for the kinds are recognised,
+// each once.
 func (all Kinds) Others() []string {
 	var out []string
 	for i := range all {
@@ -249,7 +254,8 @@ func (all Kinds) Others() []string {
 	return slices.Compact(out)
 }
 
-// Makes are the resources that jobs of the kinds have beside their members, each once.
+// Makes are the resources, such as services, that jobs of the kinds have besides pods and children,
+// each once.
 func (all Kinds) Makes() []schema.GroupResource {
 	var out []schema.GroupResource
 	for i := range all {
@@ -265,7 +271,7 @@ func (all Kinds) Makes() []schema.GroupResource {
 	return out
 }
 
-// Child reports whether jobs of a kind are made of others of this one.
+// Child reports whether jobs of any of the kinds consist of objects of the kind gvk.
 func (all Kinds) Child(gvk schema.GroupVersionKind) bool {
 	return slices.ContainsFunc(all, func(k Kind) bool {
 		return k.Operated != nil && slices.ContainsFunc(k.Operated.Children, func(c ChildKind) bool { return c.GVK == gvk })
@@ -281,18 +287,19 @@ func (all Kinds) Find(gvk schema.GroupVersionKind) *Kind {
 	return &all[i]
 }
 
-// Make reports whether an owner is of a kind that is made of other objects than pods.
+// Make reports whether an owner is a job of one of the kinds whose jobs consist of other objects
+// than pods.
 func (all Kinds) Make(owner *metav1.OwnerReference) bool {
 	return owner != nil && slices.ContainsFunc(all, func(k Kind) bool { return k.Whole() && k.GVK().Kind == owner.Kind })
 }
 
-// Whole reports whether jobs of the kind are made of other objects, which are no jobs of their
-// own.
+// Whole reports whether jobs of the kind consist of other objects, which are not queued as jobs of
+// their own.
 func (k *Kind) Whole() bool {
 	return k.Components != nil || k.Operated != nil && len(k.Operated.Children) > 0
 }
 
-// Wholes are the kinds that say themselves what their parts are.
+// Wholes are the adapters that can say whether an object is a part of one of their jobs, by kind.
 func (all Kinds) Wholes() map[schema.GroupVersionKind]Whole {
 	out := map[schema.GroupVersionKind]Whole{}
 	for i := range all {
@@ -307,8 +314,8 @@ func (all Kinds) Wholes() map[schema.GroupVersionKind]Whole {
 	return out
 }
 
-// WholeOnly returns the kinds such that jobs start with all their pods, whatever
-// they say that they can do with.
+// WholeOnly returns the kinds without partial admission: jobs start with all their pods, even if
+// they allow fewer.
 func (all Kinds) WholeOnly() Kinds {
 	out := slices.Clone(all)
 	for i := range out {
@@ -319,7 +326,7 @@ func (all Kinds) WholeOnly() Kinds {
 
 type wholeOnly struct{ Adapter }
 
-// Read leaves out how few pods would do.
+// Read drops the smallest number of pods with which a pod set could start.
 func (w wholeOnly) Read(o Object) (Facts, error) {
 	f, err := w.Adapter.Read(o)
 	for i := range f.PodSets {

@@ -30,33 +30,35 @@ type Operated struct {
 	// Children are the kinds of objects that members can be besides pods; none if all are
 	// pods.
 	Children []ChildKind
-	// Artifacts are what a job has beside its members: services, files, keys, accounts. It
-	// depends on its arguments alone, and is asked again whenever they change. nil has none.
+	// Artifacts are the objects that a job has besides its members: Services, ConfigMaps, Secrets,
+	// ServiceAccounts. The result depends on the arguments alone, and is computed again whenever they
+	// change. nil for kinds without such objects.
 	Artifacts func(Object, *Plan, *Standing) ([]Artifact, error)
-	// Makes are the resources that Artifacts are of: the controller gets rights to them where
+	// Makes are the resources of Artifacts: the controller gets rights to them in namespaces where
 	// jobs run.
 	Makes []schema.GroupResource
-	// Grants are what the accounts of jobs, if Artifacts have any, may do at most: the
-	// controller can give only rights that it has itself.
+	// Grants are the rights that ServiceAccounts among Artifacts can get: the controller has them,
+	// too, since it can grant only rights that it has itself.
 	Grants []rbacv1.PolicyRule
-	// Recall reads what was kept of a job.
+	// Recall reads the recovery state that the controller has stored in a job's status; nil if it has
+	// stored none.
 	Recall func(Object) *recovery.Recovery
-	// Calls are what is asked of the job's own pods by HTTP, such as how a job stands that one
-	// of them runs. It depends on its arguments alone; what is returned goes on being asked.
-	// nil asks nothing.
+	// Calls are HTTP requests to the job's own pods, such as for the state of a job that Ray runs in
+	// one of them. The result depends on the arguments alone; each request in it is repeated as long
+	// as it is returned. nil for kinds that send none.
 	Calls func(Object, *Plan, *Standing) []Call
-	// Farewell is what is asked once a job was deleted that stands so, of pods that go on without
-	// it. It is tried a few times, and not by a controller that is started meanwhile. nil asks
-	// nothing.
+	// Farewell are HTTP requests after a job was deleted, to pods that go on running without it. They
+	// are tried a few times; a controller that starts in the meantime does not repeat them. nil for
+	// kinds that send none.
 	Farewell func(Object, *Standing) []Call
 	// Sweep removes what jobs leave behind when they are deleted; nil if they leave nothing.
 	Sweep *Sweep
-	// Hear returns what is seen of a job, completed by what was answered: members of Remote
-	// roles above all; and when to look again if nothing happens, 0 is never. nil leaves it.
+	// Hear adds to the observed members of a job what the answers to Calls say, above all the members
+	// of Remote roles, and returns when to look again if nothing happens, 0 for never. nil for kinds
+	// whose answers say nothing of members.
 	Hear func(Object, *Plan, []podplan.Seen, *Standing) ([]podplan.Seen, time.Duration)
-	// Project returns the object with the status that follows from what there is, in
-	// the words of its kind. It depends on nothing else, so that the same is written
-	// whoever writes it.
+	// Project returns the object with its status computed from the plan and the observed state, in
+	// the words of its kind. It depends on its arguments alone, so that every replica writes the same.
 	Project func(Object, *Plan, *Standing) Object
 	// Unmade is the reason of events that tell that members could not be made, where users of the
 	// kind know it by another word than FailedCreate with the kind of the member; "" is that.
