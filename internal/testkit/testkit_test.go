@@ -29,13 +29,18 @@ func (w *witness) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// reported is what a comparison says, which may end its goroutine.
-func reported(compare func(testing.TB)) string {
+// reported is what the comparison of a file with a text says, as a whole or in a section. It may end
+// its goroutine.
+func reported(file, section, text string) string {
 	var w witness
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		compare(&w)
+		if section == "" {
+			Golden(&w, file, text)
+		} else {
+			Section(&w, file, section, text)
+		}
 	}()
 	<-done
 	return w.said
@@ -44,21 +49,20 @@ func reported(compare func(testing.TB)) string {
 func TestFilesAreComparedAndWritten(t *testing.T) {
 	const page = "# Page\n<!-- rules -->\nold\n<!-- /rules -->\nend\n"
 	for name, tc := range map[string]struct {
-		why, kept string
-		update    bool
-		compare   func(t testing.TB, file string)
-		says      string // what the failure says, "" for none
-		leaves    string
+		why, kept     string
+		update        bool
+		section, text string
+		says          string // what the failure says, "" for none
+		leaves        string
 	}{
-		"same":            {"nothing changed", "a\n", false, func(t testing.TB, f string) { Golden(t, f, "a\n") }, "", "a\n"},
-		"end of line":     {"every byte counts", "a\n", false, func(t testing.TB, f string) { Golden(t, f, "a") }, "-update writes it", "a\n"},
-		"other":           {"a test never writes unasked", "a\n", false, func(t testing.TB, f string) { Golden(t, f, "b\n") }, "-want +got", "a\n"},
-		"written":         {"asked, it writes and passes", "a\n", true, func(t testing.TB, f string) { Golden(t, f, "b\n") }, "", "b\n"},
-		"section":         {"the rest of the page is written by hand", page, false, func(t testing.TB, f string) { Section(t, f, "rules", "old\n") }, "", page},
-		"other section":   {"the page is not what the program says", page, false, func(t testing.TB, f string) { Section(t, f, "rules", "new\n") }, "rules (-want +got", page},
-		"section written": {"only between the marks", page, true, func(t testing.TB, f string) { Section(t, f, "rules", "new\n") }, "", strings.Replace(page, "old", "new", 1)},
-		"no section":      {"a mark that was lost is not passed over", page, true, func(t testing.TB, f string) { Section(t, f, "flags", "new\n") }, `has no part between "<!-- flags -->"`, page},
-		"no file":         {"a file that nobody committed fails", "", false, func(t testing.TB, f string) { Golden(t, f+".none", "") }, "no such file", ""},
+		"same":            {"nothing changed", "a\n", false, "", "a\n", "", "a\n"},
+		"end of line":     {"every byte counts", "a\n", false, "", "a", "-update writes it", "a\n"},
+		"other":           {"a test never writes unasked", "a\n", false, "", "b\n", "-want +got", "a\n"},
+		"written":         {"asked, it writes and passes", "a\n", true, "", "b\n", "", "b\n"},
+		"section":         {"the rest of the page is written by hand", page, false, "rules", "old\n", "", page},
+		"other section":   {"the page is not what the program says", page, false, "rules", "new\n", "rules (-want +got", page},
+		"section written": {"only between the marks", page, true, "rules", "new\n", "", strings.Replace(page, "old", "new", 1)},
+		"no section":      {"a mark that was lost is not passed over", page, true, "flags", "new\n", `has no part between "<!-- flags -->"`, page},
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func(was bool) { *update = was }(*update)
@@ -67,7 +71,7 @@ func TestFilesAreComparedAndWritten(t *testing.T) {
 			if err := os.WriteFile(file, []byte(tc.kept), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			said := reported(func(w testing.TB) { tc.compare(w, file) })
+			said := reported(file, tc.section, tc.text)
 			if (tc.says == "") != (said == "") || !strings.Contains(said, tc.says) {
 				t.Errorf("%s: it says %q, want %q", tc.why, said, tc.says)
 			}
@@ -75,5 +79,8 @@ func TestFilesAreComparedAndWritten(t *testing.T) {
 				t.Errorf("%s: the file holds %q, want %q", tc.why, left, tc.leaves)
 			}
 		})
+	}
+	if said := reported(filepath.Join(t.TempDir(), "none.txt"), "", ""); !strings.Contains(said, "no such file") {
+		t.Errorf("it says %q of a file that nobody committed", said)
 	}
 }
