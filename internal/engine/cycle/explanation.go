@@ -80,7 +80,8 @@ func (c *inquiry) advise(higher []int64) {
 	q.at = c.at
 	if w.group != nil {
 		v := q.verdict(w)
-		q.class = q.shortClass(w, c.found.Reason, v.met.chosen)
+		q.chosen = slices.Clone(v.met.chosen)
+		q.class = q.shortClass(w, c.found.Reason)
 	}
 	a := &adviser{question: q, inquiry: c, workload: w, why: c.found.Reason, trials: mostTried}
 	a.advise(higher)
@@ -109,7 +110,8 @@ func (e *Engine) explain(k core.Key, now time.Time, more func(*question, *worklo
 	out.Reason.Holders = nil
 	if g := w.group; g != nil {
 		v := q.verdict(w)
-		q.class = q.shortClass(w, why, v.met.chosen)
+		q.chosen = slices.Clone(v.met.chosen)
+		q.class = q.shortClass(w, why)
 		out.Tried, out.Lenders = q.attempts(w), q.lenders(g.queue, why)
 		if q.class != nil {
 			facts := q.nodes.Survey(q.class)
@@ -164,11 +166,11 @@ func (q *question) lenders(of *queue, why core.Reason) []core.Lender {
 }
 
 // shortClass is the kind of pod that a refusal for nodes is about; nil for others.
-func (q *question) shortClass(w *workload, why core.Reason, chosen []int) *place.Class {
+func (q *question) shortClass(w *workload, why core.Reason) *place.Class {
 	if !why.LacksNodes() && (why.Code != core.WaitingForPreempted || why.PodsWanted == 0) {
 		return nil
 	}
-	return q.classOf(w, why, chosen)
+	return q.classOf(w, why, q.chosen)
 }
 
 // holders are the workloads that hold what is short.
@@ -187,8 +189,13 @@ func (q *question) holders(w *workload, why core.Reason) []core.Holder {
 		}
 		return atMost(maxHolders, out, q.reservedQuota(w, why, p))
 	case why.LacksNodes():
-		if q.class != nil && (why.Cause == core.NodesShort || why.Cause == core.PreemptionGated) {
-			return atMost(maxHolders, q.nodeHolders(q.class, maxHolders), q.reservedNodes(q.class))
+		if why.Cause != core.NodesShort && why.Cause != core.PreemptionGated {
+			return nil
+		}
+		for c := range shortClasses(q.Engine, w, why, q.chosen) {
+			if all := atMost(maxHolders, q.nodeHolders(c, maxHolders), q.reservedNodes(c)); len(all) > 0 {
+				return all
+			}
 		}
 	case why.Code == core.WaitingForPreempted:
 		return q.awaited(w)

@@ -18,8 +18,10 @@ type question struct {
 	undo []func()
 	// looks is how many more judgements the question may cost.
 	looks int
-	// class is the kind of pod that nodes are short for, nil if they are not.
-	class *place.Class
+	// class is the kind of pod that nodes are short for, nil if they are not; chosen are the flavors
+	// with which, as in quota.Assignment.
+	class  *place.Class
+	chosen []int
 }
 
 // maxLooksAsked bounds what one question costs, in judgements.

@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -90,11 +91,17 @@ func (e *Engine) withHolders(w *workload, v *verdict) *core.Reason {
 			why.Holders = append(why.Holders, c.Key)
 		}
 	case why.LacksNodes():
-		if c := e.classOf(w, why, v.met.chosen); c != nil && (why.Cause == core.NodesShort || why.Cause == core.PreemptionGated) {
+		if why.Cause != core.NodesShort && why.Cause != core.PreemptionGated {
+			break
+		}
+		for c := range shortClasses(e, w, why, v.met.chosen) {
 			for _, h := range e.nodeHolders(c, maxHolders) {
 				if h.Key != (core.Key{}) && !slices.Contains(why.Holders, h.Key) {
 					why.Holders = append(why.Holders, h.Key)
 				}
+			}
+			if len(why.Holders) > 0 {
+				break
 			}
 		}
 	}
@@ -140,6 +147,26 @@ func (e *Engine) quotaHolders(n *quota.Node, why core.Reason, most int) []*preem
 		walk(n.Root(), false)
 	}
 	return found
+}
+
+// shortClasses are the kinds of pods whose places are short in a refusal for nodes: of the pod set
+// that it is about, and then of the workload's others. These may have taken its places for want of
+// their own, so that those that hold theirs are in the way where nobody holds the first.
+func shortClasses(e *Engine, w *workload, why core.Reason, chosen []int) iter.Seq[*place.Class] {
+	return func(yield func(*place.Class) bool) {
+		if c := e.classOf(w, why, chosen); c != nil && !yield(c) || w.group == nil {
+			return
+		}
+		for i := range w.equivalence.podSets {
+			its := core.Reason{PodSet: w.equivalence.podSets[i].Name} // with the flavor that was chosen for it
+			if its.PodSet == why.PodSet {
+				continue
+			}
+			if c := e.classOf(w, its, chosen); c != nil && !yield(c) {
+				return
+			}
+		}
+	}
 }
 
 // classOf is the kind of pod that a refusal for nodes is about, with the flavors that were
