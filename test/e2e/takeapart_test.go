@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/api/recovery"
 )
 
 // components are the kinds of objects that jobs of some kind make and that make pods, or others that do,
@@ -48,9 +49,14 @@ func made(t *testing.T, namespace string) (out []*unstructured.Unstructured) {
 }
 
 // withinQuota checks that no Workload of a namespace has more pods on nodes than it was admitted with,
-// and that no pod is on a node without one.
+// and that no pod is on a node without one. A pod counts that was there before the Workloads were read
+// and after.
 func withinQuota(t *testing.T, namespace string) string {
 	t.Helper()
+	before := map[types.UID]bool{}
+	for _, p := range pods(t, namespace, "") {
+		before[p.UID] = p.Spec.NodeName != ""
+	}
 	var all kueue.WorkloadList
 	if err := user(t, "").List(t.Context(), &all, client.InNamespace(namespace)); err != nil {
 		return err.Error()
@@ -65,7 +71,7 @@ func withinQuota(t *testing.T, namespace string) string {
 	}
 	bound := map[string]int32{}
 	for _, p := range pods(t, namespace, "") {
-		if p.Spec.NodeName != "" {
+		if before[p.UID] {
 			bound[p.Annotations[kueue.WorkloadAnnotation]]++
 		}
 	}
@@ -77,10 +83,33 @@ func withinQuota(t *testing.T, namespace string) string {
 	return ""
 }
 
+// leaveNothing removes what is left in a namespace of jobs that were deleted without it.
+func leaveNothing(t *testing.T, namespace string) {
+	t.Helper()
+	kinds := slices.Collect(maps.Keys(components()))
+	for _, kind := range append(kinds, "v1 Pod", "v1 Service", "v1 ConfigMap", "v1 Secret", "v1 ServiceAccount") {
+		version, kind, _ := strings.Cut(kind, " ")
+		o := &unstructured.Unstructured{}
+		o.SetAPIVersion(version)
+		o.SetKind(kind)
+		which := []client.DeleteAllOfOption{client.InNamespace(namespace), client.PropagationPolicy(metav1.DeletePropagationBackground)}
+		if version == "v1" && kind != "Pod" {
+			which = append(which, client.HasLabels{recovery.JobLabel})
+		}
+		if version == "v1" && kind == "Service" { // has no request for all of them
+			continue
+		}
+		if err := user(t, "").DeleteAllOf(withoutCancel(t), o, which...); err != nil {
+			t.Errorf("remove what is left of kind %s: %v", kind, err)
+		}
+	}
+}
+
 // TestTenantTakesNothingFromJobsOfAnyKind: of jobs of all kinds that run, their tenant strips owners and
 // labels off pods and components, scales components and names their Workloads for other jobs, each of
 // which is refused with the field or comes to nothing. Pods on nodes are never more than were admitted, and
-// in the end all jobs run as they did.
+// all jobs run as they did. In the end she deletes the jobs without what they are made of: what goes on
+// counts, and makes way when it has to.
 func TestTenantTakesNothingFromJobsOfAnyKind(t *testing.T) {
 	awaitEmpty(t, "blue", "red")
 	installRuntimes(t)
@@ -125,5 +154,46 @@ func TestTenantTakesNothingFromJobsOfAnyKind(t *testing.T) {
 	}
 	always(t, "pods on nodes are within what was admitted", func() string { return withinQuota(t, "blue") }, func() string {
 		return allRun(t, "blue", len(manifests))
+	})
+	t.Cleanup(func() { leaveNothing(t, "blue") })
+	for _, name := range slices.Sorted(maps.Keys(manifests)) {
+		job := submittedIn(t, manifests[name])
+		kubectlAs(t, "alice", "delete", job.kind+"/"+job.name, "-n", "blue", "--cascade=orphan", "--wait=false")
+	}
+	within := func() string { return withinQuota(t, "blue") }
+	always(t, "pods of jobs that were deleted without them are within what was admitted", within, func() string {
+		for _, o := range made(t, "blue") {
+			if owner := metav1.GetControllerOf(o); slices.ContainsFunc(slices.Collect(maps.Values(manifests)), func(m string) bool {
+				job := submittedIn(t, m)
+				return owner.Kind == job.kind && owner.Name == job.name
+			}) {
+				return fmt.Sprintf("%s %s is of %s %s still", o.GetKind(), o.GetName(), owner.Kind, owner.Name)
+			}
+		}
+		return ""
+	})
+	if err := user(t, "").List(t.Context(), &all, client.InNamespace("blue")); err != nil {
+		t.Fatal(err)
+	}
+	there := map[types.UID]bool{}
+	for _, p := range pods(t, "blue", "") {
+		there[p.UID] = p.Spec.NodeName != ""
+	}
+	for i := range all.Items {
+		w := &all.Items[i]
+		if err := user(t, "").Patch(t.Context(), w.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"active":false}}`))); client.IgnoreNotFound(err) != nil {
+			t.Errorf("hold Workload %s: %v", w.Name, err)
+		}
+	}
+	if len(there) < len(manifests) {
+		t.Errorf("of %d jobs only %d pods go on without them", len(manifests), len(there))
+	}
+	always(t, "pods of jobs that are gone make way", within, func() string {
+		for _, p := range pods(t, "blue", "") {
+			if there[p.UID] {
+				return fmt.Sprintf("pod %s of Workload %s is on a node still", p.Name, p.Annotations[kueue.WorkloadAnnotation])
+			}
+		}
+		return ""
 	})
 }

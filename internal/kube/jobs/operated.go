@@ -105,6 +105,15 @@ func LacksRight(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot create resource")
 }
 
+// Refusal is what people are told of an error of the API server. That we lack a right ourselves is so
+// where no jobs are queued.
+func Refusal(err error) string {
+	if LacksRight(err) {
+		return "mlbatch has no rights in this namespace, which is no team's and has no LocalQueue: ask an administrator to make it a team's (mlbatch team create) or to give it a LocalQueue. " + err.Error()
+	}
+	return err.Error()
+}
+
 // Forgotten reports whether it does so for what has to be remembered of a job: the definition is
 // another program's.
 func Forgotten(err error) bool {

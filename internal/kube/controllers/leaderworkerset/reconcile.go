@@ -253,7 +253,7 @@ func (r *reconciler) create(ctx context.Context, w *leaderworkerset.World, o job
 		}
 	case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err):
 	default:
-		r.event(w.Object, corev1.EventTypeWarning, eventFailed, err.Error())
+		r.event(w.Object, corev1.EventTypeWarning, eventFailed, jobs.Refusal(err))
 	}
 	return err
 }

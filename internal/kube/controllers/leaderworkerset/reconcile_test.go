@@ -283,17 +283,22 @@ func TestTrouble(t *testing.T) {
 		err   error
 		fails bool
 		told  bool
+		words string
 	}{
 		"there already": {err: apierrors.NewAlreadyExists(schema.GroupResource{}, "s")},
 		"written since": {err: apierrors.NewConflict(schema.GroupResource{}, "s", errors.New("x"))},
-		"refused":       {err: errors.New("refused"), fails: true, told: true},
+		"refused":       {err: errors.New("refused"), fails: true, told: true, words: "refused"},
+		"without rights": {
+			err:   apierrors.NewForbidden(schema.GroupResource{Resource: "controllerrevisions"}, "s", errors.New(`User "x" cannot create resource "controllerrevisions"`)),
+			fails: true, told: true, words: "mlbatch has no rights in this namespace, which is no team's and has no LocalQueue",
+		},
 	} {
 		b := newBench(t, interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return tc.err }}, set())
 		result, err := b.look()
 		if (err != nil) != tc.fails || !tc.fails && result.RequeueAfter == 0 {
 			t.Errorf("%s: %v, %v", name, result, err)
 		}
-		if told := b.told("FailedCreate"); told != tc.told {
+		if told := b.told("FailedCreate " + tc.words); told != tc.told {
 			t.Errorf("%s: told %v", name, told)
 		}
 	}

@@ -329,7 +329,7 @@ func (r *reconciler) create(ctx context.Context, l *look, s *podplan.Step) (agai
 			return takenPause, nil
 		}
 		if err != nil {
-			r.notMade(l, r.unmadeReason(&batch[0]), refusal(err))
+			r.notMade(l, r.unmadeReason(&batch[0]), jobs.Refusal(err))
 			return 0, err
 		}
 		made += len(batch)
@@ -352,15 +352,6 @@ func (r *reconciler) notMade(l *look, reason, why string) {
 	l.notMade = why
 	r.unmade.Set(client.ObjectKeyFromObject(l.job), why)
 	r.event(l.job, corev1.EventTypeWarning, reason, why)
-}
-
-// refusal is what people are told of an error of the API server. That we lack a right ourselves is
-// so where no jobs are queued.
-func refusal(err error) string {
-	if jobs.LacksRight(err) {
-		return "mlbatch has no rights in this namespace, which is no team's and has no LocalQueue: ask an administrator to make it a team's (mlbatch team create) or to give it a LocalQueue. " + err.Error()
-	}
-	return err.Error()
 }
 
 // made returns a member as it is to run.
@@ -463,7 +454,7 @@ func (r *reconciler) makeServices(ctx context.Context, l *look, s *podplan.Step)
 		case apierrors.IsAlreadyExists(err):
 			err = nil // the cache will show it, or it is somebody else's and stays
 		case apierrors.IsForbidden(err):
-			r.event(l.job, corev1.EventTypeWarning, notCreated+"Service", refusal(err))
+			r.event(l.job, corev1.EventTypeWarning, notCreated+"Service", jobs.Refusal(err))
 		}
 		made[i] = err == nil
 		return err

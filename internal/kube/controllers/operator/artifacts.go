@@ -64,7 +64,7 @@ func (r *reconciler) artifacts(ctx context.Context, l *look, s *podplan.Step) (a
 			return takenPause, false, nil
 		case err != nil:
 			if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
-				r.notMade(l, notCreated+strings.TrimPrefix(fmt.Sprintf("%T", all[i].Object), "*v1."), refusal(err))
+				r.notMade(l, notCreated+strings.TrimPrefix(fmt.Sprintf("%T", all[i].Object), "*v1."), jobs.Refusal(err))
 			}
 			return 0, false, err
 		}
