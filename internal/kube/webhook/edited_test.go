@@ -228,7 +228,7 @@ func TestQueuesAreToldOfOnce(t *testing.T) {
 					spec["replicas"] = int64(0) // its queue may change
 				}
 				if strings.HasSuffix(path, "-pod") {
-					meta["labels"].(map[string]any)[v1beta2.ManagedLabel] = "true" //nolint:forcetypeassert // as it is above
+					meta["labels"].(map[string]any)[v1beta2.ManagedLabel] = "true"
 				}
 				return string(text(t, o))
 			}

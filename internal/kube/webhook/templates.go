@@ -15,7 +15,7 @@ import (
 // and of what makes pods itself. was are the templates before a change, nil of what is new: what they
 // said already stays, and their authors are not asked about it again. together: the pods start when
 // their job is admitted, and in no group of their own.
-func (h *jobHandler) checkTemplates(ctx context.Context, namespace string, was, is []jobs.PodTemplate, together bool) (errs field.ErrorList, err error) { //nolint:revive // a fact about the job
+func (h *jobHandler) checkTemplates(ctx context.Context, namespace string, was, is []jobs.PodTemplate, together bool) (errs field.ErrorList, err error) {
 	before := make(map[string]*corev1.PodTemplateSpec, len(was))
 	for _, t := range was {
 		before[t.Path] = t.Template

@@ -121,7 +121,7 @@ func (b *bench) pod(of, name string) {
 	b.made(of, name, true)
 }
 
-func (b *bench) made(of, name string, placed bool) {
+func (b *bench) made(of, name string, placed bool) { //nolint:revive // a fact about the pod
 	b.t.Helper()
 	var s appsv1.StatefulSet
 	if err := b.Client.Get(b.t.Context(), types.NamespacedName{Namespace: "blue", Name: of}, &s); err != nil {
