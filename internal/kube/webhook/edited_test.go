@@ -276,3 +276,23 @@ func TestQueuesAreToldOfOnce(t *testing.T) {
 		})
 	}
 }
+
+// Who makes a job of a kind that runs here where nothing is queued, and so nothing has rights, is told.
+func TestJobsOfNoTeamAreTold(t *testing.T) {
+	handlers := serveWith(t, webhook.Options{}, nil, nil, world(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "nobodys"}})...)
+	for path, sample := range samples(t) {
+		k := kinds.All().Find(gvkOf(t, sample))
+		if !k.RunHere() || k.OnlyQueued || strings.HasSuffix(path, "-trainjob") {
+			continue // Kubernetes runs it, it waits for a queue, or its runtime is not in this world
+		}
+		for namespace, want := range map[string]bool{"nobodys": true, "lab": false} {
+			o := encode(t, sample)
+			meta, _ := o["metadata"].(map[string]any)
+			meta["namespace"], meta["name"], meta["labels"] = namespace, "o", map[string]any{}
+			r := send(t, handlers, ask{path: path, new: string(text(t, o))})
+			if said := strings.Join(r.Warnings, "\n"); !r.Allowed || strings.Contains(said, "is no team's and has no LocalQueue") != want {
+				t.Errorf("%s in %s: allowed is %v (%s), and it warns %q", path, namespace, r.Allowed, r.Message, said)
+			}
+		}
+	}
+}
