@@ -99,6 +99,9 @@ func (h *jobHandler) mutate(ctx context.Context, req admission.Request) admissio
 	return resp
 }
 
+// hasNoRights is what the author of a job is told that is made here, where nothing can be made.
+const hasNoRights = "the %s does not run: namespace %s is no team's and has no LocalQueue, so that mlbatch has no rights in it: ask an administrator for either (mlbatch team create)"
+
 // namesNoQueue is what the author of something is told that waits for a queue.
 func namesNoQueue(kind, namespace string) string {
 	return fmt.Sprintf("the %s is held and does not run, because it names no queue: set the label %s to a LocalQueue of namespace %s", kind, kueue.QueueNameLabel, namespace)
@@ -312,6 +315,10 @@ func (h *jobHandler) checkNew(ctx context.Context, req admission.Request, job jo
 		}
 	}
 	if h.kind.Operated != nil && h.kind.RunHere() && len(errs) == 0 {
+		// Who has no rights in the namespace would wait for them, longer than the API server does.
+		if without, err := h.cluster.withoutRights(ctx, req.Namespace); without || err != nil {
+			return nil, nil, err
+		}
 		errs, tried = h.tryMembers(ctx, job)
 		return errs, tried, nil
 	}
@@ -432,7 +439,7 @@ func (h *jobHandler) told(ctx context.Context, namespace string, was, job jobs.O
 		}
 		without, err := h.cluster.withoutRights(ctx, namespace)
 		if without {
-			out = append(out, fmt.Sprintf("the %s does not run: namespace %s is no team's and has no LocalQueue, so that mlbatch has no rights in it: ask an administrator for either (mlbatch team create)", h.kind.GVK().Kind, namespace))
+			out = append(out, fmt.Sprintf(hasNoRights, h.kind.GVK().Kind, namespace))
 		}
 		return out, err
 	}

@@ -172,9 +172,15 @@ func (h *setHandler) validate(ctx context.Context, req admission.Request) admiss
 	var said []string // when its pods were tried
 	if errs = append(errs, found...); was == nil && len(errs) == 0 {
 		warnings = append(warnings, h.never.tell(ctx, "LeaderWorkerSet", req.Namespace, is.Labels[kueue.QueueNameLabel], leaderworkerset.Of(is).PodSets(is.Name, 0))...)
-		var refused field.ErrorList
-		refused, said = h.tryPods(ctx, is, req.Namespace)
-		errs = append(errs, refused...)
+		without, err := h.cluster.withoutRights(ctx, req.Namespace)
+		if err != nil {
+			return failed(err)
+		}
+		if without {
+			said = []string{fmt.Sprintf(hasNoRights, api.Kind, req.Namespace)}
+		} else {
+			errs, said = h.tryPods(ctx, is, req.Namespace)
+		}
 	}
 	return answer(req, errs, warnings...).WithWarnings(said...)
 }

@@ -54,11 +54,16 @@ func (c Cluster) withoutRights(ctx context.Context, namespace string) (bool, err
 	if team || err != nil {
 		return false, err
 	}
-	queues := &kueue.LocalQueueList{}
-	if err := c.Live.List(ctx, queues, client.InNamespace(namespace), client.Limit(1)); err != nil {
-		return false, fmt.Errorf("list queues of namespace %s: %w", namespace, err)
+	for _, reader := range []client.Reader{c.Cached, c.Live} {
+		queues := &kueue.LocalQueueList{}
+		if err := reader.List(ctx, queues, client.InNamespace(namespace), client.Limit(1)); err != nil {
+			return false, fmt.Errorf("list queues of namespace %s: %w", namespace, err)
+		}
+		if len(queues.Items) > 0 {
+			return false, nil
+		}
 	}
-	return len(queues.Items) == 0, nil
+	return true, nil
 }
 
 // missingQueue tells of a queue that the namespace does not have; "" if it has
