@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -349,18 +348,9 @@ func (h *podHandler) validate(ctx context.Context, req admission.Request) admiss
 // canBeLetGo refuses pods where the controller may not change any: with the first
 // LocalQueue of a namespace it gets the right to, and keeps it while pods are left.
 func (h *podHandler) canBeLetGo(ctx context.Context, namespace, queue string) (field.ErrorList, error) {
-	team, err := h.cluster.teamNamespace(ctx, namespace)
-	if team || err != nil {
+	without, err := h.cluster.withoutRights(ctx, namespace)
+	if !without || err != nil {
 		return nil, err
-	}
-	for _, reader := range []client.Reader{h.cluster.Cached, h.cluster.Live} {
-		queues := &kueue.LocalQueueList{}
-		if err := reader.List(ctx, queues, client.InNamespace(namespace), client.Limit(1)); err != nil {
-			return nil, fmt.Errorf("list queues of namespace %s: %w", namespace, err)
-		}
-		if len(queues.Items) > 0 {
-			return nil, nil
-		}
 	}
 	return field.ErrorList{field.Invalid(labelPath(kueue.QueueNameLabel), queue, fmt.Sprintf("namespace %s has no LocalQueue: create one first, or remove the label", namespace))}, nil
 }
