@@ -99,10 +99,10 @@ func UnknownFields(err error) bool {
 	return apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "unknown field")
 }
 
-// LacksRight reports whether the API server refused an object since we may not create such ones.
-// Limits and policies forbid in other words.
+// LacksRight reports whether the API server refused something since we may not do it. Limits and policies
+// forbid in other words.
 func LacksRight(err error) bool {
-	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot create resource")
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), " cannot ") && strings.Contains(err.Error(), " resource \"")
 }
 
 // Refusal is what people are told of an error of the API server. That we lack a right ourselves is so

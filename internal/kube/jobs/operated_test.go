@@ -2,12 +2,15 @@ package jobs_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/mlbatch/mlbatch/api/recovery"
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
@@ -230,6 +233,21 @@ func TestReplaceable(t *testing.T) {
 	} {
 		if n, _ := tc.kind.Replaceable(tc.job, nil); (n > 0) != tc.want {
 			t.Errorf("%s (%s): %d more", name, tc.why, n)
+		}
+	}
+}
+
+// TestRightsThatWeLackAreToldWithTheCure: whatever we may not do, and not what policies and limits forbid.
+func TestRightsThatWeLackAreToldWithTheCure(t *testing.T) {
+	for why, lacks := range map[string]bool{
+		`User "c" cannot create resource "pods" in API group "" in the namespace "n"`:    true,
+		`User "c" cannot get resource "configmaps" in API group "" in the namespace "n"`: true,
+		`exceeded quota: no-pods, requested: pods=1`:                                     false,
+		`violates PodSecurity "restricted:latest"`:                                       false,
+	} {
+		err := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", errors.New(why))
+		if jobs.LacksRight(err) != lacks || strings.Contains(jobs.Refusal(err), "mlbatch team create") != lacks || !strings.Contains(jobs.Refusal(err), why) {
+			t.Errorf("%s: %v, %s", why, jobs.LacksRight(err), jobs.Refusal(err))
 		}
 	}
 }
