@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -141,6 +142,66 @@ func TestNothingIsSilent(t *testing.T) {
 		eventually(t, name+" tells of an image that is nowhere", func() string { return tells(t, of[name], unpulled) })
 	}
 	eventually(t, "doctor tells of it", func() string { return diagnosed(t, "not start", unpulled) })
+}
+
+// TestJobsOfNoTeamAreTold: a job of any kind in a namespace that is no team's and has no LocalQueue runs
+// there, or says why not to whoever makes it; if it names a queue, why says so, too.
+func TestJobsOfNoTeamAreTold(t *testing.T) {
+	installRuntimes(t)
+	const namespace = "nobodys"
+	admin, ns := user(t, ""), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	if err := admin.Create(t.Context(), ns); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = admin.Delete(withoutCancel(t), ns) })
+	ofTeam := regexp.MustCompile(`Warning: .*(LocalQueue|team)`)
+	manifests := longLived(t)
+	for _, named := range []bool{true, false} {
+		for _, name := range slices.Sorted(maps.Keys(manifests)) {
+			job, manifest := submittedIn(t, manifests[name]), manifests[name]
+			if !named {
+				manifest = strings.ReplaceAll(manifest, kueue.QueueNameLabel+": default-queue", "note: none")
+			}
+			out, err := kubectl(t, "", manifest, "apply", "--server-side", "-n", namespace)
+			called := fmt.Sprintf("%s, with a queue: %v", name, named)
+			switch {
+			case err != nil:
+				t.Errorf("%s: it is refused: %s", called, out)
+				continue
+			case ofTeam.MatchString(out):
+			case named:
+				t.Errorf("%s: who makes it is told %q", called, out)
+			}
+			eventually(t, called+" runs, or says why not", func() string {
+				if !named && anyRuns(t, namespace) == "" {
+					return ""
+				}
+				if why, err := cluster.Run(t.Context(), "why", strings.ToLower(job.kind)+"/"+job.name, "-n", namespace); err != nil || !strings.Contains(why, "LocalQueue") {
+					return fmt.Sprintf("why says %s (%v)", why, err)
+				}
+				return ""
+			})
+			if out, err := kubectl(t, "", manifest, "delete", "--ignore-not-found", "-n", namespace); err != nil {
+				t.Fatalf("%s: %v\n%s", called, err, out)
+			}
+			eventually(t, called+" is gone", func() string {
+				if left := pods(t, namespace, ""); len(left) > 0 {
+					return fmt.Sprintf("%d pods are left", len(left))
+				}
+				return ""
+			})
+		}
+	}
+}
+
+// anyRuns checks that a pod of a namespace does.
+func anyRuns(t *testing.T, namespace string) string {
+	t.Helper()
+	all := pods(t, namespace, "")
+	if !slices.ContainsFunc(all, func(p corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning }) {
+		return fmt.Sprintf("none of %d pods runs", len(all))
+	}
+	return ""
 }
 
 // levels sets the level of PodSecurity of a namespace; "" is the usual one, to which it goes back.
