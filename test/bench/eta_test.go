@@ -130,6 +130,7 @@ func (bd bed) stream(b *testing.B, teams []string) {
 
 // come creates jobs of a team until the time is over.
 func (bd bed) come(ctx context.Context, b *testing.B, name string, r *rand.Rand) {
+	b.Helper()
 	const spread, meanSize = 0.8, 35.0 / 9 // the first of the logarithm of how long jobs run
 	sizes := []int32{1, 1, 1, 2, 2, 4, 4, 8, 12}
 	began := time.Now()
