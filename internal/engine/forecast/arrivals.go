@@ -16,8 +16,9 @@ type Arrivals struct {
 	// tells one from another of the same name.
 	since time.Time
 	seen  map[core.Key]string
-	// last are those that came, the earliest first.
-	last []arrival
+	// last are those that came, the earliest first; dropped says that there were more.
+	last    []arrival
+	dropped bool
 }
 
 // arrival is a workload that came.
@@ -28,10 +29,10 @@ type arrival struct {
 }
 
 const (
-	// memory is how far back arrivals count, mostArrivals how many of them; leastMemory is
-	// how long the time of which is known counts at least: few seconds tell no rate.
+	// memory is how far back arrivals count, mostArrivals how many of them, of all queues together;
+	// leastMemory is how long the time since the first look counts at least: few seconds tell no rate.
 	memory, leastMemory = 6 * time.Hour, 5 * time.Minute
-	mostArrivals        = 128
+	mostArrivals        = 1024
 	// parts is how many parts the time of arrivals is cut into: a future is put together from
 	// them by chance, so that what comes together stays together and futures differ in how
 	// much comes.
@@ -69,7 +70,7 @@ func (a *Arrivals) See(s *cycle.State, now time.Time, jobs func(core.Key) Job) {
 		from++
 	}
 	if from > 0 {
-		a.since = a.last[from-1].at
+		a.since, a.dropped = a.last[from-1].at, true
 		a.last = slices.Delete(a.last, 0, from)
 	}
 	if now.Sub(a.since) > memory {
@@ -93,7 +94,10 @@ type coming struct {
 func (a *Arrivals) from(now time.Time, seed uint64, i int) *coming {
 	c := &coming{of: a, now: now, chance: mix(seed ^ mix(uint64(i))), jobs: map[core.Key]Job{}} //nolint:gosec // not negative
 	if a != nil && len(a.last) > 0 {
-		c.span = max(now.Sub(a.since), leastMemory)
+		c.span = now.Sub(a.since)
+		if !a.dropped {
+			c.span = max(c.span, leastMemory)
+		}
 	}
 	c.fill()
 	return c

@@ -67,6 +67,18 @@ func TestWhatComesIsInFutures(t *testing.T) {
 	}
 }
 
+// TestWhatComesOftenComesAsOftenInFutures: of more arrivals than are remembered the rate is that of
+// those that are.
+func TestWhatComesOftenComesAsOftenInFutures(t *testing.T) {
+	const run = 1500 * time.Millisecond
+	for _, n := range []int{300, 3000} {
+		e := asked(t, 8, run, came(n, time.Second, run, job("urgent", 9, 8)), 1)
+		if e.P50 != forecast.Never && e.P50 < 5*time.Minute {
+			t.Errorf("%d that go first came one a second, each for longer than that, and it is told %s", n, e.P50)
+		}
+	}
+}
+
 // TestPassedAgainAndAgain: a large job that smaller ones pass for as long as they come is told
 // that, and not the time at which they were to cease; one that they do not hold up is not.
 func TestPassedAgainAndAgain(t *testing.T) {
