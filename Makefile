@@ -69,7 +69,7 @@ verify-gen: ## fail if generated files are not current (and bring them up to dat
 .PHONY: bench
 bench: build ## engine benchmarks, then end-to-end figures (BENCH=regexp chooses)
 	@$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./internal/engine/...
-	@$(GO) test -v -run '^$$' -bench '$(BENCH)' -timeout 30m ./test/bench/... ./test/ha
+	@$(GO) test -v -run '^$$' -bench '$(BENCH)' -timeout 90m ./test/bench/... ./test/ha
 
 .PHONY: pictures
 pictures: build ## draw the pictures in docs/ afresh, from real runs

@@ -113,9 +113,16 @@ func (bd bed) stream(b *testing.B, teams []string) {
 	defer ask.Stop()
 	for {
 		select {
-		case e := <-workloads:
+		case e, open := <-workloads:
+			if !open { // the API server ends a watch that does not keep up; the next one begins with what there is
+				workloads = bd.watch(b, &kueue.WorkloadList{}, metav1.NamespaceAll)
+				continue
+			}
 			w, ok := e.Object.(*kueue.Workload)
-			if _, seen := started[w.GetName()]; ok && !seen && e.Type != watch.Deleted && convert.Admitted(w) {
+			if !ok || e.Type == watch.Deleted || !convert.Admitted(w) {
+				continue
+			}
+			if _, seen := started[w.Name]; !seen {
 				started[w.Name] = time.Now().Truncate(time.Second) // as the two times that are told
 			}
 		case <-ask.C:
