@@ -251,6 +251,22 @@ func grantedRights(ctx context.Context, admin client.Client) ([]right, error) {
 	return granted, nil
 }
 
+// schedulerRoles are those of Kubernetes that mlbatch's scheduler has as well.
+func schedulerRoles() []string { return []string{"system:kube-scheduler", "system:volume-scheduler"} }
+
+// schedulerRights are what they grant. They are Kubernetes', so that nobody asks whether all is used.
+func schedulerRights(ctx context.Context, admin client.Client) ([]right, error) {
+	var granted []right
+	for _, role := range schedulerRoles() {
+		var r rbacv1.ClusterRole
+		if err := admin.Get(ctx, client.ObjectKey{Name: role}, &r); err != nil {
+			return nil, err
+		}
+		granted = append(granted, rightsOf(role, r.Rules)...)
+	}
+	return granted, nil
+}
+
 // members are the users whom teams have.
 func members(ctx context.Context, admin client.Client) ([]string, error) {
 	var users []string
@@ -294,10 +310,17 @@ func askedOf(ctx context.Context) (usage, error) {
 		install.Scheduler: scheduler, "mlbatch-system/" + install.Scheduler: scheduler,
 		install.EditRole: func(r rig.Request) bool { return slices.Contains(teams, r.Who()) },
 	}
+	for _, role := range schedulerRoles() {
+		holders[role] = scheduler
+	}
+	ofKubernetes, err := schedulerRights(ctx, admin)
+	if err != nil {
+		return u, err
+	}
 	// What a role has was refused by no fault of the role. (A right that is always refused was
 	// never used.)
 	had := func(r rig.Request) bool {
-		return slices.ContainsFunc(granted, func(g right) bool { return g.used(r) && holders[g.role](r) })
+		return slices.ContainsFunc(slices.Concat(granted, ofKubernetes), func(g right) bool { return g.used(r) && holders[g.role](r) })
 	}
 	requests := map[rig.Request]bool{}
 	err = cluster.Asked(func(r rig.Request) {
