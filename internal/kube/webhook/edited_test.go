@@ -111,6 +111,49 @@ func TestTemplatesAreJudgedWhenTheyChange(t *testing.T) {
 	}
 }
 
+// Templates of what gets its first queue, of any kind, are judged as those of what is made in a queue: where
+// no queue was named nobody has looked at them.
+func TestTemplatesAreJudgedWhenTheyJoinAQueue(t *testing.T) {
+	queue := &v1beta2.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "nobodys", Name: "q"}, Spec: v1beta2.LocalQueueSpec{ClusterQueue: "cq"}}
+	open := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "nobodys"}}
+	handlers := serveWith(t, webhook.Options{Limits: jobs.Limits{Termination: time.Hour}}, nil, nil, world(open, queue)...)
+	all := samples(t)
+	maps.Copy(all, makers(t))
+	for path, sample := range all {
+		if strings.HasSuffix(path, "-trainjob") || strings.HasSuffix(path, "-appwrapper") {
+			continue // pods of a runtime, and components, which stay as they are
+		}
+		for name, cell := range map[string]struct {
+			key, says string
+			value     any
+		}{
+			"a group of its own": {"schedulingGroup", "would wait for that group", map[string]any{"podGroupName": "mine"}},
+			"a node":             {"nodeName", "nodeName", "node-1"},
+			"a long grace":       {"terminationGracePeriodSeconds", "terminationGracePeriodSeconds", int64(1_000_000)},
+		} {
+			if cell.key == "schedulingGroup" && (strings.HasSuffix(path, "-deployment") || strings.HasSuffix(path, "-replicaset")) {
+				continue // its pods are queued one by one, or as the group that they name
+			}
+			t.Run(strings.TrimPrefix(path, "/validate-")+"/"+name, func(t *testing.T) {
+				as := func(labels map[string]any) string {
+					o := encode(t, sample)
+					meta, _ := o["metadata"].(map[string]any)
+					meta["namespace"], meta["name"], meta["labels"] = "nobodys", "o", labels
+					for _, template := range templatesIn(o) {
+						spec, _ := template["spec"].(map[string]any)
+						spec[cell.key] = cell.value
+					}
+					return string(text(t, o))
+				}
+				r := send(t, handlers, ask{path: path, old: as(map[string]any{}), new: as(map[string]any{v1beta2.QueueNameLabel: "q"})})
+				if r.Allowed || !strings.Contains(r.Message, cell.says) {
+					t.Errorf("allowed is %v, and it says %q", r.Allowed, r.Message)
+				}
+			})
+		}
+	}
+}
+
 // The WorkloadPriorityClass of what runs, whatever it is: one may follow another, none may be taken away,
 // and a first one is refused where it would change nothing. Where it makes pods anew, or leaves those
 // that there are, its author is told.

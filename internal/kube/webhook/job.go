@@ -382,7 +382,11 @@ func (h *jobHandler) checkChange(ctx context.Context, req admission.Request, was
 	if len(errs) == 0 && len(h.limits.made(h.kind, was)) == 0 {
 		errs = h.limits.made(h.kind, job) // as it is: it may have grown
 	}
-	judged, err := h.checkTemplates(ctx, req.Namespace, h.templates(was), h.templates(job), inQueue)
+	var templates []jobs.PodTemplate
+	if !joins(was, job) {
+		templates = h.templates(was)
+	}
+	judged, err := h.checkTemplates(ctx, req.Namespace, templates, h.templates(job), inQueue)
 	if err != nil {
 		return nil, err
 	}

@@ -245,6 +245,9 @@ func (h *setHandler) checkSet(ctx context.Context, was, is *api.LeaderWorkerSet)
 			errs = append(errs, e)
 		}
 	}
+	if was != nil && joins(was, is) {
+		old = nil
+	}
 	judged, err := h.checkTemplates(ctx, is.Namespace, old, leaderworkerset.Templates(is), is.Labels[kueue.QueueNameLabel] != "")
 	return append(errs, judged...), err
 }

@@ -71,6 +71,11 @@ func clears(was, is metav1.Object) bool {
 	return was.GetLabels()[kueue.QueueNameLabel] != "" && is.GetLabels()[kueue.QueueNameLabel] == ""
 }
 
+// joins reports whether a change gives a job its first queue: until then nobody may have judged it as one.
+func joins(was, is metav1.Object) bool {
+	return was.GetLabels()[kueue.QueueNameLabel] == "" && is.GetLabels()[kueue.QueueNameLabel] != ""
+}
+
 // news are warnings about an object that were not due before it was changed.
 func news(was, is []string) []string {
 	return slices.DeleteFunc(is, func(s string) bool { return slices.Contains(was, s) })

@@ -211,8 +211,8 @@ func (h *servingHandler) template(is map[string]any) (*corev1.PodTemplateSpec, e
 func (h *servingHandler) checkPods(ctx context.Context, was, is map[string]any, namespace string) (field.ErrorList, error) {
 	var all [2][]jobs.PodTemplate
 	for i, o := range []map[string]any{was, is} {
-		if o == nil {
-			continue
+		if o == nil || i == 0 && h.kind.Queue(was) == "" && h.kind.Queue(is) != "" {
+			continue // nobody may have judged it before it had a queue
 		}
 		t, err := h.template(o)
 		if err != nil {

@@ -12,8 +12,8 @@ import (
 )
 
 // checkTemplates applies the rules for templates of pods, of jobs of all kinds, of what jobs are based on
-// and of what makes pods itself. was are the templates before a change, nil of what is new: what they
-// said already stays, and their authors are not asked about it again. together: the pods start when
+// and of what makes pods itself. was are the templates before a change, nil of what is new or gets its
+// first queue: what they said already stays, and their authors are not asked about it again. together: the pods start when
 // their job is admitted, and in no group of their own.
 func (h *jobHandler) checkTemplates(ctx context.Context, namespace string, was, is []jobs.PodTemplate, together bool) (errs field.ErrorList, err error) {
 	before := make(map[string]*corev1.PodTemplateSpec, len(was))
