@@ -251,12 +251,21 @@ func grantedRights(ctx context.Context, admin client.Client) ([]right, error) {
 	return granted, nil
 }
 
+// authenticationReader is the Role of Kubernetes, in kube-system, with which the controller reads
+// how the API server tells aggregated APIs who is asking.
+const authenticationReader = "extension-apiserver-authentication-reader"
+
 // schedulerRoles are those of Kubernetes that mlbatch's scheduler has as well.
 func schedulerRoles() []string { return []string{"system:kube-scheduler", "system:volume-scheduler"} }
 
-// schedulerRights are what they grant. They are Kubernetes', so that nobody asks whether all is used.
-func schedulerRights(ctx context.Context, admin client.Client) ([]right, error) {
-	var granted []right
+// rightsOfKubernetes are what its roles grant that mlbatch's processes have. They are
+// Kubernetes', so that nobody asks whether all is used.
+func rightsOfKubernetes(ctx context.Context, admin client.Client) ([]right, error) {
+	var reader rbacv1.Role
+	if err := admin.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: authenticationReader}, &reader); err != nil {
+		return nil, err
+	}
+	granted := rightsOf(authenticationReader, reader.Rules)
 	for _, role := range schedulerRoles() {
 		var r rbacv1.ClusterRole
 		if err := admin.Get(ctx, client.ObjectKey{Name: role}, &r); err != nil {
@@ -308,12 +317,13 @@ func askedOf(ctx context.Context) (usage, error) {
 	holders := map[string]func(rig.Request) bool{
 		install.Controller: controller, install.TeamRole: controller, "mlbatch-system/" + install.Controller: controller,
 		install.Scheduler: scheduler, "mlbatch-system/" + install.Scheduler: scheduler,
-		install.EditRole: func(r rig.Request) bool { return slices.Contains(teams, r.Who()) },
+		install.EditRole:     func(r rig.Request) bool { return slices.Contains(teams, r.Who()) },
+		authenticationReader: controller,
 	}
 	for _, role := range schedulerRoles() {
 		holders[role] = scheduler
 	}
-	ofKubernetes, err := schedulerRights(ctx, admin)
+	ofKubernetes, err := rightsOfKubernetes(ctx, admin)
 	if err != nil {
 		return u, err
 	}
