@@ -23,4 +23,8 @@ func embeddedCommands() []func() *cobra.Command {
 }
 
 // housekeeping is what a component of the embedded cluster does besides its work.
-func housekeeping(ctx context.Context) { local.GiveBackMemory(ctx) }
+func housekeeping(ctx context.Context) {
+	if percent, is := local.ComponentPercent(); is {
+		local.GiveBackMemory(ctx, percent)
+	}
+}

@@ -275,6 +275,8 @@ func runForeground(cmd *cobra.Command, cfg local.Config) error {
 		}
 		return err
 	}
+	percent, _ := local.ComponentPercent()
+	go local.GiveBackMemory(ctx, percent) // what the start needed, this process never needs again
 	fmt.Fprint(out, nextSteps(cfg))
 	fmt.Fprintln(out, "Ctrl-C stops the cluster; \"mlbatch up\" resumes it.")
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {

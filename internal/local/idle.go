@@ -48,13 +48,23 @@ func (t *tide) look(rate float64, now time.Time) (changed bool) {
 	return was != t.working
 }
 
-// GiveBackMemory lets a component of a cluster hold less memory while it rests,
-// until the context ends. In other processes it returns at once.
-func GiveBackMemory(ctx context.Context) {
-	busyPercent, err := strconv.Atoi(os.Getenv("GOGC"))
-	if os.Getenv(childVariable) == "" || err != nil {
-		return
+// plainPercent is how much garbage there may be in a process that nobody told otherwise, in
+// percent of what is alive (Go's GOGC).
+const plainPercent = 100
+
+// ComponentPercent is how much garbage this process may have while it works, in percent of what is
+// alive, and whether it is a component of a cluster.
+func ComponentPercent() (percent int, component bool) {
+	percent, err := strconv.Atoi(os.Getenv("GOGC"))
+	if err != nil {
+		percent = plainPercent
 	}
+	return percent, os.Getenv(childVariable) != ""
+}
+
+// GiveBackMemory lets this process hold less memory while it rests, until the context ends.
+// While it works there may be busyPercent of what is alive in garbage.
+func GiveBackMemory(ctx context.Context, busyPercent int) {
 	wall := clock.RealClock{}
 	ticker := wall.NewTicker(lookEvery)
 	defer ticker.Stop()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -232,4 +233,50 @@ spec:
 		return ""
 	})
 	awaitEmpty(t, "blue", "red")
+}
+
+// Where a controller of others turns out to be a tenant's, the jobs that were left to it go on at
+// once: nobody else will run them.
+func TestJobsLeftToAControllerThatBecomesATenants(t *testing.T) {
+	awaitEmpty(t, "blue")
+	admin := user(t, "")
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tools"}}
+	made := func(o client.Object) {
+		t.Helper()
+		if err := admin.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = admin.Delete(withoutCancel(t), o) })
+	}
+	made(ns)
+	made(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "training-operator"},
+		Spec: corev1.PodSpec{
+			SchedulerName: corev1.DefaultSchedulerName, TerminationGracePeriodSeconds: new(int64),
+			Containers: []corev1.Container{{Name: "manager", Image: "kubeflow/training-operator"}},
+		},
+	})
+	eventually(t, "the other controller runs", func() string {
+		var p corev1.Pod
+		if err := admin.Get(t.Context(), client.ObjectKey{Namespace: ns.Name, Name: "training-operator"}, &p); err != nil || p.Status.Phase != corev1.PodRunning {
+			return fmt.Sprintf("%s %v", p.Status.Phase, err)
+		}
+		return ""
+	})
+	k := trainingKinds()[0]
+	k.pods = []rolePods{{"Worker", 1}}
+	create(t, user(t, "alice"), k.manifest("left-alone", "", "Never", runFor("500s")), "blue")
+	eventually(t, "the job is left to it", func() string {
+		var events corev1.EventList
+		if err := admin.List(t.Context(), &events, client.InNamespace("blue")); err != nil {
+			return err.Error()
+		}
+		if !slices.ContainsFunc(events.Items, func(e corev1.Event) bool { return e.Reason == "LeftToOther" && e.InvolvedObject.Name == "left-alone" }) {
+			return "it is not told"
+		}
+		return ""
+	})
+
+	made(&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "default-queue"}, Spec: kueue.LocalQueueSpec{ClusterQueue: "blue-cluster-queue"}})
+	eventually(t, "the job runs", trainingRuns(t, "left-alone", 1))
 }

@@ -81,14 +81,13 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 	named := builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetLabels()[api.NameLabel] != "" }))
 	service := &metav1.PartialObjectMetadata{}
 	service.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Service"))
-	return ctrl.NewControllerManagedBy(mgr).
+	return others.Watch(ctrl.NewControllerManagedBy(mgr), opts.Client, r.all, leaderworkerset.Image).
 		Named("leaderworkerset").
 		For(&api.LeaderWorkerSet{}).
 		Watches(&appsv1.StatefulSet{}, ofSet, named).
 		Watches(&appsv1.ControllerRevision{}, ofSet, named).
 		Watches(&corev1.Pod{}, ofSet, named).
 		WatchesMetadata(service, ofSet, named).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(others.ComeOrGo(leaderworkerset.Image))).
 		WithOptions(turns.Options()).
 		Complete(r)
 }

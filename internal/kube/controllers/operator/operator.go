@@ -119,12 +119,11 @@ func SetupWithManager(mgr ctrl.Manager, kind jobs.Kind, opts Options) error {
 		}
 		b = b.WatchesRawSource(source.Channel(r.calls.woken, &handler.EnqueueRequestForObject{}))
 	}
-	return b.
+	return others.Watch(b, opts.Client, r.all, kind.Operated.Others...).
 		Named("operator-"+kind.GVK().Kind).
 		For(kind.New()).
 		Owns(&corev1.Pod{}, builder.WithPredicates(controlledBy(kind.GVK()))).
 		Owns(service, builder.OnlyMetadata, builder.WithPredicates(gone())).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(others.ComeOrGo(kind.Operated.Others...))).
 		Watches(&kueue.Workload{}, handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), kind.New(), handler.OnlyControllerOwner())).
 		WithOptions(turns.Options()).
 		Complete(r)

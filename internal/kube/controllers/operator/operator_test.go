@@ -22,7 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -711,14 +710,6 @@ func TestAnotherOperatorRuns(t *testing.T) {
 			b.run()
 			expect(t, name+": once it is gone", b.podNames(), three)
 		}
-	}
-	runs := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Image: "toys/toy-operator"}}}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
-	ended := runs.DeepCopy()
-	ended.Status.Phase = corev1.PodFailed
-	wakes := others.ComeOrGo("toys/toy-operator")
-	if !wakes.Update(event.UpdateEvent{ObjectOld: runs, ObjectNew: ended}) || wakes.Update(event.UpdateEvent{ObjectOld: runs, ObjectNew: runs}) ||
-		!wakes.Delete(event.DeleteEvent{Object: runs}) || wakes.Delete(event.DeleteEvent{Object: ended}) || !wakes.Create(event.CreateEvent{Object: runs}) {
-		t.Error("jobs are looked at when one begins or ends, and only then")
 	}
 }
 
