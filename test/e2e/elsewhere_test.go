@@ -276,6 +276,17 @@ func TestJobsLeftToAControllerThatBecomesATenants(t *testing.T) {
 		}
 		return ""
 	})
+	// Nothing more happens to it then: what was admitted is written into it for the other controller.
+	eventually(t, "the job is let go", func() string {
+		var j api.PyTorchJob
+		if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "left-alone"}, &j); err != nil {
+			return err.Error()
+		}
+		if j.Spec.PyTorchReplicaSpecs[api.RoleWorker].Template.Annotations[kueue.WorkloadAnnotation] == "" {
+			return "nothing was written into it"
+		}
+		return ""
+	})
 
 	made(&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "default-queue"}, Spec: kueue.LocalQueueSpec{ClusterQueue: "blue-cluster-queue"}})
 	eventually(t, "the job runs", trainingRuns(t, "left-alone", 1))
