@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/cli/actions"
 	"github.com/mlbatch/mlbatch/internal/cli/submit"
-	"github.com/mlbatch/mlbatch/internal/cli/touch"
 	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
@@ -42,14 +42,14 @@ func (a *attached) stay(ctx context.Context, job client.Object, kind string) err
 	if err != nil {
 		return err
 	}
-	target, err := touch.Find(ctx, a.c, ref)
+	target, err := actions.Find(ctx, a.c, ref)
 	if err != nil {
 		return err
 	}
 	s := &submit.Session{
 		Name: ref.Namespace + "/" + ref.Name, Interrupts: interrupts, Notes: a.errs,
 		Follow: func(ctx context.Context, see func(bool) (bool, error)) error {
-			return touch.Follow(ctx, a.c, target, true, see)
+			return actions.Follow(ctx, a.c, target, true, see)
 		},
 		Facts: target.Facts,
 		Pods:  func() []corev1.Pod { return target.Pods },
@@ -65,21 +65,21 @@ func (a *attached) stay(ctx context.Context, job client.Object, kind string) err
 			return text
 		},
 		Again: func(ctx context.Context) []corev1.Pod {
-			again, err := touch.Find(ctx, a.c, ref)
+			again, err := actions.Find(ctx, a.c, ref)
 			if err != nil {
 				return nil
 			}
 			return again.Pods
 		},
 		Logs: func(ctx context.Context) error {
-			of, err := touch.Find(ctx, a.c, ref)
+			of, err := actions.Find(ctx, a.c, ref)
 			if err != nil {
 				return err
 			}
-			return touch.Logs(ctx, a.c, open, of, touch.LogOptions{Follow: true, Most: mostLogs, Terminal: isTerminal(a.out)}, a.out, a.errs)
+			return actions.Logs(ctx, a.c, open, of, actions.LogOptions{Follow: true, Most: mostLogs, Terminal: isTerminal(a.out)}, a.out, a.errs)
 		},
 		Cancel: func(ctx context.Context) error {
-			actor := &touch.Actor{Client: a.c}
+			actor := &actions.Actor{Client: a.c}
 			_, err := actor.Cancel(ctx, target, false)
 			return err
 		},
@@ -118,7 +118,7 @@ func (a *attached) ask(question string) <-chan string {
 // after waits until all jobs have ended that a job depends on.
 func (a *attached) after(ctx context.Context, namespace string, all []jobs.Dependency) error {
 	for _, d := range all {
-		target, err := touch.Find(ctx, a.c, cli.Ref{Namespace: namespace, Name: d.Job})
+		target, err := actions.Find(ctx, a.c, cli.Ref{Namespace: namespace, Name: d.Job})
 		if _, ok := errors.AsType[*cli.MissingError](err); ok {
 			return fmt.Errorf("--after %s: %w", d, err)
 		}
@@ -127,7 +127,7 @@ func (a *attached) after(ctx context.Context, namespace string, all []jobs.Depen
 		}
 		fmt.Fprintf(a.errs, "Waiting until %s/%s has ended.\n", namespace, d.Job)
 		var state facts.State
-		err = touch.Follow(ctx, a.c, target, false, func(gone bool) (bool, error) {
+		err = actions.Follow(ctx, a.c, target, false, func(gone bool) (bool, error) {
 			j := target.Facts()
 			state = j.State
 			switch {
@@ -154,7 +154,7 @@ func (a *attached) after(ctx context.Context, namespace string, all []jobs.Depen
 func stillRunning(ctx context.Context, c client.Client, namespace string, all []jobs.Dependency) ([]jobs.Dependency, error) {
 	var left []jobs.Dependency
 	for _, d := range all {
-		target, err := touch.Find(ctx, c, cli.Ref{Namespace: namespace, Name: d.Job})
+		target, err := actions.Find(ctx, c, cli.Ref{Namespace: namespace, Name: d.Job})
 		if err != nil {
 			return nil, fmt.Errorf("--after %s: %w", d, err)
 		}

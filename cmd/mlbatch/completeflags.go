@@ -17,8 +17,8 @@ import (
 	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/cli/actions"
 	"github.com/mlbatch/mlbatch/internal/cli/submit"
-	"github.com/mlbatch/mlbatch/internal/cli/touch"
 	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 )
@@ -135,7 +135,7 @@ func offeredRoles(ctx context.Context, c client.Reader, cmd *cobra.Command) []st
 	if err != nil {
 		return nil
 	}
-	t, err := touch.Find(ctx, c, ref)
+	t, err := actions.Find(ctx, c, ref)
 	if err != nil || t.Workload == nil {
 		return nil
 	}

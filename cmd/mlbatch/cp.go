@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/remotecommand"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
-	"github.com/mlbatch/mlbatch/internal/cli/touch"
+	"github.com/mlbatch/mlbatch/internal/cli/actions"
 )
 
 // newCpCommand copies files to and from pods of jobs.
@@ -87,7 +87,7 @@ func (p *podFlags) download(ctx context.Context, job, from, to string, errs io.W
 		writer.CloseWithError(err)
 		failed <- err
 	}()
-	left, err := touch.Unpack(reader, name, to)
+	left, err := actions.Unpack(reader, name, to)
 	reader.CloseWithError(err)
 	tell(errs, left)
 	return copied(err, <-failed, said.String())
@@ -113,7 +113,7 @@ func (p *podFlags) upload(ctx context.Context, from, job, to string, errs io.Wri
 	reader, writer := io.Pipe()
 	packed := make(chan error, 1)
 	go func() {
-		left, err := touch.Pack(writer, whole, name)
+		left, err := actions.Pack(writer, whole, name)
 		writer.CloseWithError(err)
 		tell(errs, left)
 		packed <- err

@@ -26,7 +26,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
-	"github.com/mlbatch/mlbatch/internal/cli/touch"
+	"github.com/mlbatch/mlbatch/internal/cli/actions"
 )
 
 // podFlags choose one pod of a job.
@@ -42,7 +42,7 @@ func (p *podFlags) flags(cmd *cobra.Command) {
 
 // pick finds the pod that is meant, and its container.
 func (p *podFlags) pick(ctx context.Context, arg string) (*rest.Config, *corev1.Pod, string, error) {
-	ranks, err := touch.ParseRanks(p.ranks)
+	ranks, err := actions.ParseRanks(p.ranks)
 	if err != nil {
 		return nil, nil, "", usageError{err}
 	}
@@ -54,15 +54,15 @@ func (p *podFlags) pick(ctx context.Context, arg string) (*rest.Config, *corev1.
 	if err != nil {
 		return nil, nil, "", err
 	}
-	target, err := touch.Find(ctx, c, ref)
+	target, err := actions.Find(ctx, c, ref)
 	if err != nil {
 		return nil, nil, "", p.job.conn.Unreachable(err, cfg.Host)
 	}
-	member, err := touch.Pick(target, p.role, ranks)
+	member, err := actions.Pick(target, p.role, ranks)
 	if err != nil {
 		return nil, nil, "", err
 	}
-	container, err := touch.Container(member.Pod, p.container)
+	container, err := actions.Container(member.Pod, p.container)
 	return cfg, member.Pod, container, err
 }
 
@@ -220,7 +220,7 @@ this machine, 0 or nothing any that is free.`,
 			if err != nil {
 				return err
 			}
-			ports, err := touch.Ports(pod, args[1:])
+			ports, err := actions.Ports(pod, args[1:])
 			if err != nil {
 				return usageError{err}
 			}

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
-	"github.com/mlbatch/mlbatch/internal/cli/takeover"
+	"github.com/mlbatch/mlbatch/internal/cli/migrate"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 	"github.com/mlbatch/mlbatch/internal/kube/install"
 	"github.com/mlbatch/mlbatch/internal/kube/manager"
@@ -33,8 +33,8 @@ first, and changes nothing.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(
-		newImportSystemCommand(takeover.Kueue, "Take over from Kueue", "Kueue"),
-		newImportSystemCommand(takeover.MLBatch, "Take over from MLBatch's parts: Kueue, AppWrapper, training operator, KubeRay, schedulers",
+		newImportSystemCommand(migrate.Kueue, "Take over from Kueue", "Kueue"),
+		newImportSystemCommand(migrate.MLBatch, "Take over from MLBatch's parts: Kueue, AppWrapper, training operator, KubeRay, schedulers",
 			"these parts, in this order; what jobs that run still need (KubeRay, schedulers) stays for now"),
 	)
 	return cmd
@@ -52,7 +52,7 @@ type importFlags struct {
 	timeout   time.Duration
 }
 
-func newImportSystemCommand(system takeover.System, short, stops string) *cobra.Command {
+func newImportSystemCommand(system migrate.System, short, stops string) *cobra.Command {
 	var i importFlags
 	cmd := &cobra.Command{
 		Use:   string(system),
@@ -114,12 +114,12 @@ func (i *importFlags) check() error {
 
 // imported is what programs read.
 type imported struct {
-	*takeover.Report `json:",inline"`
-	takeover.Outcome `json:",inline"`
-	DryRun           bool `json:"dryRun"`
+	*migrate.Report `json:",inline"`
+	migrate.Outcome `json:",inline"`
+	DryRun          bool `json:"dryRun"`
 }
 
-func (i *importFlags) run(cmd *cobra.Command, system takeover.System) error {
+func (i *importFlags) run(cmd *cobra.Command, system migrate.System) error {
 	if err := i.check(); err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (i *importFlags) run(cmd *cobra.Command, system takeover.System) error {
 		return err
 	}
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
-	m := &takeover.Import{Client: c, System: system, Namespace: i.namespace, Now: time.Now, Timeout: i.timeout, Tell: func(s takeover.StepState) {
+	m := &migrate.Import{Client: c, System: system, Namespace: i.namespace, Now: time.Now, Timeout: i.timeout, Tell: func(s migrate.StepState) {
 		if i.output == "" {
 			fmt.Fprintf(out, "%-8s %s\n", s.Name, cli.Harmless(s.Says))
 		}
@@ -180,8 +180,8 @@ func (i *importFlags) run(cmd *cobra.Command, system takeover.System) error {
 }
 
 // survey looks at the cluster and tells.
-func (i *importFlags) survey(cmd *cobra.Command, c client.Client, m *takeover.Import) (*takeover.Report, error) {
-	p, err := takeover.Take(cmd.Context(), c, m.System, m.Now())
+func (i *importFlags) survey(cmd *cobra.Command, c client.Client, m *migrate.Import) (*migrate.Report, error) {
+	p, err := migrate.Take(cmd.Context(), c, m.System, m.Now())
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says what it read
 	}
@@ -191,21 +191,21 @@ func (i *importFlags) survey(cmd *cobra.Command, c client.Client, m *takeover.Im
 }
 
 // policyOf is what a Configuration says of decisions.
-func policyOf(name, text string) (takeover.Policy, []string, error) {
+func policyOf(name, text string) (migrate.Policy, []string, error) {
 	read, err := settings.Read(name, []byte(text))
 	if err != nil {
-		return takeover.Policy{}, nil, err
+		return migrate.Policy{}, nil, err
 	}
 	resolved, err := settings.Resolve(read, settings.Given{})
 	if err != nil {
-		return takeover.Policy{}, nil, err
+		return migrate.Policy{}, nil, err
 	}
 	var notices []string
 	for _, n := range resolved.Notices {
 		notices = append(notices, n.String())
 	}
 	o := resolved.Options(manager.Options{})
-	return takeover.Policy{Rules: o.Rules, Engine: cycle.Options{
+	return migrate.Policy{Rules: o.Rules, Engine: cycle.Options{
 		IgnoreUndeclared: o.IgnoreUndeclared, BlockAdmission: o.BlockAdmission, FairSharing: o.FairSharing, AdmissionFairSharing: o.AdmissionFairSharing,
 	}}, notices, nil
 }
@@ -224,7 +224,7 @@ func (i *importFlags) print(out io.Writer, v *imported) error {
 }
 
 // back takes an import back.
-func (i *importFlags) back(cmd *cobra.Command, m *takeover.Import) error {
+func (i *importFlags) back(cmd *cobra.Command, m *migrate.Import) error {
 	out := cmd.OutOrStdout()
 	plan, err := m.Rollback(cmd.Context(), true)
 	if err != nil {
@@ -255,7 +255,7 @@ func (i *importFlags) back(cmd *cobra.Command, m *takeover.Import) error {
 }
 
 // reportText prints a report for people.
-func reportText(out io.Writer, r *takeover.Report) {
+func reportText(out io.Writer, r *migrate.Report) {
 	line := func(format string, args ...any) { fmt.Fprintln(out, cli.Harmless(fmt.Sprintf(format, args...))) }
 	for _, p := range r.Programs {
 		line("Found   %s", p)

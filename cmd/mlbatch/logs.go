@@ -14,13 +14,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/mlbatch/mlbatch/internal/cli/touch"
+	"github.com/mlbatch/mlbatch/internal/cli/actions"
 )
 
 // logFlags are those of logs.
 type logFlags struct {
 	job   jobArg
-	o     touch.LogOptions
+	o     actions.LogOptions
 	ranks string
 	tail  int64
 }
@@ -87,17 +87,17 @@ func (l *logFlags) run(ctx context.Context, out, errs io.Writer, arg string) err
 	if err != nil {
 		return err
 	}
-	target, err := touch.Find(ctx, c, ref)
+	target, err := actions.Find(ctx, c, ref)
 	if err != nil {
 		return l.job.conn.Unreachable(err, cfg.Host)
 	}
 	l.o.Terminal = isTerminal(out)
-	return interrupted(ctx, touch.Logs(ctx, c, open, target, l.o, out, errs))
+	return interrupted(ctx, actions.Logs(ctx, c, open, target, l.o, out, errs))
 }
 
 // check finds mistakes in the flags.
 func (l *logFlags) check() (err error) {
-	if l.o.Ranks, err = touch.ParseRanks(l.ranks); err != nil {
+	if l.o.Ranks, err = actions.ParseRanks(l.ranks); err != nil {
 		return err
 	}
 	switch {
@@ -119,7 +119,7 @@ func (l *logFlags) check() (err error) {
 }
 
 // logOpener reads logs from a cluster.
-func logOpener(cfg *rest.Config) (touch.Opener, error) {
+func logOpener(cfg *rest.Config) (actions.Opener, error) {
 	cs, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", cfg.Host, err)

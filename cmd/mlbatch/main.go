@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
-	"github.com/mlbatch/mlbatch/internal/kube/lead"
+	"github.com/mlbatch/mlbatch/internal/kube/leaderelection"
 )
 
 // Exit codes.
@@ -121,7 +121,7 @@ func exitOf(cmd *cobra.Command, err error, stderr io.Writer) int {
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.Is(err, lead.ErrLost):
+	case errors.Is(err, leaderelection.ErrLost):
 		// As it is meant to be, and no failure: it is started anew, and follows.
 		fmt.Fprintf(stderr, "mlbatch: %s; this one ends, to follow it when it is started again\n", harmless(err))
 		return exitOK

@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
-	"github.com/mlbatch/mlbatch/internal/kube/lead"
+	"github.com/mlbatch/mlbatch/internal/kube/leaderelection"
 	"github.com/mlbatch/mlbatch/internal/local"
 	"github.com/mlbatch/mlbatch/internal/local/supervise"
 )
@@ -457,7 +457,7 @@ total                                                                       50 M
 // A replica that another one has taken the lead from has not failed.
 func TestLosingTheLeadIsNoFailure(t *testing.T) {
 	var said bytes.Buffer
-	if code := exitOf(newControllerCommand(), fmt.Errorf("decide: %w", lead.ErrLost), &said); code != exitOK || !strings.Contains(said.String(), "another process leads now") {
+	if code := exitOf(newControllerCommand(), fmt.Errorf("decide: %w", leaderelection.ErrLost), &said); code != exitOK || !strings.Contains(said.String(), "another process leads now") {
 		t.Errorf("it ends with %d and says %q", code, said.String())
 	}
 }

@@ -18,9 +18,9 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/cli/actions"
 	"github.com/mlbatch/mlbatch/internal/cli/slurm"
 	"github.com/mlbatch/mlbatch/internal/cli/submit"
-	"github.com/mlbatch/mlbatch/internal/cli/touch"
 	"github.com/mlbatch/mlbatch/internal/facts"
 )
 
@@ -287,13 +287,13 @@ func (l *jobList) cancel(cmd *cobra.Command, rows []cli.Row, named []string, qui
 	if err != nil {
 		return err
 	}
-	actor, failed := &touch.Actor{Client: c}, false
+	actor, failed := &actions.Actor{Client: c}, false
 	fail := func(format string, args ...any) {
 		failed = true
 		fmt.Fprintln(cmd.ErrOrStderr(), cli.Harmless("mlbatch: "+fmt.Sprintf(format, args...)))
 	}
 	for _, r := range rows {
-		target, err := touch.Find(cmd.Context(), c, cli.Ref{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name})
+		target, err := actions.Find(cmd.Context(), c, cli.Ref{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name})
 		if err == nil {
 			_, err = actor.Cancel(cmd.Context(), target, false)
 		}

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
-	"github.com/mlbatch/mlbatch/internal/cli/touch"
+	"github.com/mlbatch/mlbatch/internal/cli/actions"
 )
 
 // touchFlags are those of commands that change jobs.
@@ -40,7 +40,7 @@ func (t *touchFlags) printing(f *pflag.FlagSet) {
 }
 
 // act does something to a job.
-type act func(ctx context.Context, a *touch.Actor, t *touch.Target) (*touch.Result, error)
+type act func(ctx context.Context, a *actions.Actor, t *actions.Target) (*actions.Result, error)
 
 // check finds mistakes in the flags and in the names of jobs.
 func (t *touchFlags) check(args []string) error {
@@ -50,10 +50,10 @@ func (t *touchFlags) check(args []string) error {
 		return usageError{fmt.Errorf("-o %s is not known: use name, json or yaml", t.output)}
 	}
 	if t.dryRun == dryRunNone {
-		t.dryRun = string(touch.Real)
+		t.dryRun = string(actions.Real)
 	}
-	switch touch.DryRun(t.dryRun) {
-	case touch.Real, touch.Client, touch.Server:
+	switch actions.DryRun(t.dryRun) {
+	case actions.Real, actions.Client, actions.Server:
 	default:
 		return usageError{fmt.Errorf("--dry-run %s is not known: use none, client or server", t.dryRun)}
 	}
@@ -79,7 +79,7 @@ func (t *touchFlags) refs(ctx context.Context, c client.Reader, args []string) (
 	if namespace == "" {
 		return nil, usageError{fmt.Errorf("-l %s: say in which namespace: -n NAMESPACE", t.selector)}
 	}
-	refs, err := touch.Select(ctx, c, namespace, with)
+	refs, err := actions.Select(ctx, c, namespace, with)
 	if err == nil && len(refs) == 0 {
 		err = fmt.Errorf("no job in namespace %s that you may see has the labels %s", namespace, t.selector)
 	}
@@ -128,13 +128,13 @@ func (t *touchFlags) each(cmd *cobra.Command, args []string, do act, confirm fun
 			return err
 		}
 	}
-	actor := &touch.Actor{Client: c, DryRun: touch.DryRun(t.dryRun)}
-	reader := touch.Remember(c)
-	var results []*touch.Result
+	actor := &actions.Actor{Client: c, DryRun: actions.DryRun(t.dryRun)}
+	reader := actions.Remember(c)
+	var results []*actions.Result
 	var failures []error
 	for _, ref := range refs {
-		var result *touch.Result
-		target, err := touch.Find(ctx, reader, ref)
+		var result *actions.Result
+		target, err := actions.Find(ctx, reader, ref)
 		if err == nil {
 			result, err = do(ctx, actor, target)
 		}
@@ -164,11 +164,11 @@ func (t *touchFlags) each(cmd *cobra.Command, args []string, do act, confirm fun
 }
 
 // tell prints a result as soon as it is there.
-func (t *touchFlags) tell(out io.Writer, r *touch.Result) {
+func (t *touchFlags) tell(out io.Writer, r *actions.Result) {
 	switch t.output {
 	case "":
 		text := r.Message
-		if r.DryRun != touch.Real {
+		if r.DryRun != actions.Real {
 			text += " (dry run: nothing was changed)"
 		}
 		fmt.Fprintln(out, cli.Harmless(text))
@@ -178,15 +178,15 @@ func (t *touchFlags) tell(out io.Writer, r *touch.Result) {
 }
 
 // list prints all results for programs.
-func (t *touchFlags) list(out io.Writer, results []*touch.Result) error {
+func (t *touchFlags) list(out io.Writer, results []*actions.Result) error {
 	if t.output != "json" && t.output != "yaml" {
 		return nil
 	}
 	if results == nil {
-		results = []*touch.Result{}
+		results = []*actions.Result{}
 	}
 	return printObject(out, t.output, struct {
-		Items []*touch.Result `json:"items"`
+		Items []*actions.Result `json:"items"`
 	}{results})
 }
 
@@ -208,7 +208,7 @@ On a terminal it asks before it cancels more than one job.`,
   mlbatch cancel -n blue -l sweep=lr --yes --wait`,
 		ValidArgsFunction: t.job.completeAll,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.each(cmd, args, func(ctx context.Context, a *touch.Actor, target *touch.Target) (*touch.Result, error) {
+			return t.each(cmd, args, func(ctx context.Context, a *actions.Actor, target *actions.Target) (*actions.Result, error) {
 				return a.Cancel(ctx, target, wait)
 			}, func(refs []cli.Ref) error {
 				if yes || t.dryRun != "" || len(refs) < 2 {
@@ -260,7 +260,7 @@ What an administrator holds, only administrators release.`,
   mlbatch hold blue/train --stop`,
 		ValidArgsFunction: t.job.completeAll,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.each(cmd, args, func(ctx context.Context, a *touch.Actor, target *touch.Target) (*touch.Result, error) {
+			return t.each(cmd, args, func(ctx context.Context, a *actions.Actor, target *actions.Target) (*actions.Result, error) {
 				return a.Hold(ctx, target, stop)
 			}, nil)
 		},
@@ -285,7 +285,7 @@ that was over, too many attempts to start.`,
   mlbatch release -n blue -l sweep=lr`,
 		ValidArgsFunction: t.job.completeAll,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.each(cmd, args, func(ctx context.Context, a *touch.Actor, target *touch.Target) (*touch.Result, error) {
+			return t.each(cmd, args, func(ctx context.Context, a *actions.Actor, target *actions.Target) (*actions.Result, error) {
 				return a.Release(ctx, target)
 			}, nil)
 		},
@@ -307,7 +307,7 @@ did since they last saved their state is lost.`,
   mlbatch requeue blue/train`,
 		ValidArgsFunction: t.job.completeAll,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.each(cmd, args, func(ctx context.Context, a *touch.Actor, target *touch.Target) (*touch.Result, error) {
+			return t.each(cmd, args, func(ctx context.Context, a *actions.Actor, target *actions.Target) (*actions.Result, error) {
 				return a.Requeue(ctx, target)
 			}, nil)
 		},
@@ -339,7 +339,7 @@ preempted.`,
 			if strings.Contains(class, "/") {
 				return usageError{fmt.Errorf("%s is no name of a class, which comes last: JOB... CLASS", class)}
 			}
-			return t.each(cmd, args[:len(args)-1], func(ctx context.Context, a *touch.Actor, target *touch.Target) (*touch.Result, error) {
+			return t.each(cmd, args[:len(args)-1], func(ctx context.Context, a *actions.Actor, target *actions.Target) (*actions.Result, error) {
 				return a.Prioritize(ctx, target, class)
 			}, nil)
 		},
@@ -376,7 +376,7 @@ stopped for that and queued anew, which --stop has to allow.`,
 			if err != nil || n < 0 {
 				return usageError{fmt.Errorf("%s is no number of pods, which comes last: JOB... N", args[len(args)-1])}
 			}
-			return t.each(cmd, args[:len(args)-1], func(ctx context.Context, a *touch.Actor, target *touch.Target) (*touch.Result, error) {
+			return t.each(cmd, args[:len(args)-1], func(ctx context.Context, a *actions.Actor, target *actions.Target) (*actions.Result, error) {
 				return a.Scale(ctx, target, role, n, stop)
 			}, nil)
 		},

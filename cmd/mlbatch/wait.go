@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
-	"github.com/mlbatch/mlbatch/internal/cli/touch"
+	"github.com/mlbatch/mlbatch/internal/cli/actions"
 )
 
 // exitTimeout is that of wait when there is no more time.
@@ -46,28 +46,28 @@ command line; 3 when --timeout is over. The others are not waited for when one w
   mlbatch wait blue/train --for running --timeout 10m`,
 		ValidArgsFunction: t.job.completeAll,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !slices.Contains(touch.Goals(), touch.Goal(goal)) {
-				return usageError{fmt.Errorf("--for %q: use one of %s", goal, words(touch.Goals()))}
+			if !slices.Contains(actions.Goals(), actions.Goal(goal)) {
+				return usageError{fmt.Errorf("--for %q: use one of %s", goal, words(actions.Goals()))}
 			}
 			if timeout < 0 {
 				return usageError{fmt.Errorf("--timeout %s: give a time such as 10m", timeout)}
 			}
-			return t.wait(cmd, args, touch.Goal(goal), timeout)
+			return t.wait(cmd, args, actions.Goal(goal), timeout)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&goal, "for", "", "`goal`: "+words(touch.Goals()))
+	f.StringVar(&goal, "for", "", "`goal`: "+words(actions.Goals()))
 	f.DurationVar(&timeout, "timeout", 0, "how long to wait at most, such as 10m; 0 is without end")
 	f.StringVarP(&t.selector, "selector", "l", "", "all jobs of the namespace with these labels, instead of names")
 	t.printing(f)
 	_ = cmd.RegisterFlagCompletionFunc("for", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return strings.Split(words(touch.Goals()), ", "), cobra.ShellCompDirectiveNoFileComp
+		return strings.Split(words(actions.Goals()), ", "), cobra.ShellCompDirectiveNoFileComp
 	})
 	return cmd
 }
 
 // wait waits for all jobs at the same time.
-func (t *touchFlags) wait(cmd *cobra.Command, args []string, goal touch.Goal, timeout time.Duration) error {
+func (t *touchFlags) wait(cmd *cobra.Command, args []string, goal actions.Goal, timeout time.Duration) error {
 	cfg, c, err := t.connect(args)
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func (t *touchFlags) wait(cmd *cobra.Command, args []string, goal touch.Goal, ti
 	}
 	each, end := context.WithCancel(ctx)
 	defer end()
-	results, errs := make([]*touch.Result, len(refs)), make([]error, len(refs))
+	results, errs := make([]*actions.Result, len(refs)), make([]error, len(refs))
 	var lock sync.Mutex // of what is printed
 	var waiting sync.WaitGroup
 	for i, ref := range refs {
@@ -99,7 +99,7 @@ func (t *touchFlags) wait(cmd *cobra.Command, args []string, goal touch.Goal, ti
 		})
 	}
 	waiting.Wait()
-	results = slices.DeleteFunc(results, func(r *touch.Result) bool { return r == nil })
+	results = slices.DeleteFunc(results, func(r *actions.Result) bool { return r == nil })
 	if err := t.list(cmd.OutOrStdout(), results); err != nil {
 		return err
 	}
@@ -129,14 +129,14 @@ func worst(ctx context.Context, errs []error) error {
 }
 
 // await waits for one job. One that does not exist is deleted.
-func await(ctx context.Context, c client.WithWatch, ref cli.Ref, goal touch.Goal) (*touch.Result, error) {
-	target, err := touch.Find(ctx, c, ref)
+func await(ctx context.Context, c client.WithWatch, ref cli.Ref, goal actions.Goal) (*actions.Result, error) {
+	target, err := actions.Find(ctx, c, ref)
 	var missing *cli.MissingError
 	switch {
-	case errors.As(err, &missing) && goal == touch.UntilDeleted:
-		return &touch.Result{Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name, Action: string(goal), Message: fmt.Sprintf("There is no %s.", ref)}, nil
+	case errors.As(err, &missing) && goal == actions.UntilDeleted:
+		return &actions.Result{Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name, Action: string(goal), Message: fmt.Sprintf("There is no %s.", ref)}, nil
 	case err != nil:
 		return nil, err
 	}
-	return touch.Await(ctx, c, target, goal)
+	return actions.Await(ctx, c, target, goal)
 }

@@ -79,7 +79,7 @@ var outerLadder = []layer{
 	{
 		dir: "internal/sim/kuberules", may: []string{
 			"api", "config", "internal/core", "internal/engine", "internal/record", "internal/sim",
-			"internal/kube/apply", "internal/kube/cache", "internal/kube/convert", "internal/kube/workloadlifecycle", "internal/kube/workloadstatus", "internal/kube/turns",
+			"internal/kube/apply", "internal/kube/cache", "internal/kube/convert", "internal/kube/workloadlifecycle", "internal/kube/workloadstatus", "internal/kube/fairqueue",
 		},
 		never: []string{"os", "log", "sync", "net", "context"},
 		why:   "kuberules runs the controllers' own rules on simulated jobs, and reaches no cluster",
@@ -140,14 +140,14 @@ var outerLadder = []layer{
 		why:   "what would have been needs recordings, the simulator and the manifests people know, and no cluster",
 	},
 	{
-		dir: "internal/cli/takeover", may: []string{
+		dir: "internal/cli/migrate", may: []string{
 			"api", "internal/cli", "internal/core", "internal/engine", "internal/facts", "internal/kube/convert", "internal/kube/cache", "internal/kube/jobs", "internal/kube/scheme",
 		},
 		never: []string{"k8s.io/kubernetes"},
 		why:   "a takeover asks the engine what it would decide, writes through the API, and runs no controller",
 	},
 	{
-		dir: "internal/cli/touch", may: []string{"api", "internal/cli", "internal/core", "internal/engine", "internal/facts", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme"},
+		dir: "internal/cli/actions", may: []string{"api", "internal/cli", "internal/core", "internal/engine", "internal/facts", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme"},
 		never: []string{"k8s.io/kubernetes"},
 		why:   "what people do with their jobs is done through the API, with what the command line knows of jobs",
 	},
@@ -309,7 +309,7 @@ func TestBrokenRulesAreFound(t *testing.T) {
 		"client, indirectly": {"a client hidden behind another package is a client", jobs, pkg{ImportPath: module + "internal/kube/jobs/job", Deps: []string{"k8s.io/client-go/rest"}}, 1},
 		"rule that writes":   {"what the next write is must not depend on how it is written", lifecycle, kube("workloadlifecycle", "convert", "apply"), 1},
 		"rule with a client": {"rules are given what they look at", lifecycle, pkg{ImportPath: module + "internal/kube/workloadlifecycle", Deps: []string{"sigs.k8s.io/controller-runtime/pkg/client"}}, 1},
-		"up to a controller": {"controllers call what writes, and not the other way round", apply, kube("apply", "convert", "workloadlifecycle", "turns", "controllers/job"), 1},
+		"up to a controller": {"controllers call what writes, and not the other way round", apply, kube("apply", "convert", "workloadlifecycle", "fairqueue", "controllers/job"), 1},
 		"other controller":   {"controllers meet in the API", slack, kube("controllers/slack", "convert", "controllers/job"), 1},
 		"manager wires":      {"it knows all controllers, and no configuration file", manager, kube("manager", "controllers/job", "controllers/slack", "settings"), 1},
 	}

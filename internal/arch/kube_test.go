@@ -38,11 +38,11 @@ var kubeLadder = []layer{
 		why: "the life of a Workload is a set of rules: what is and the time in, the next write out",
 	},
 	{
-		dir: "internal/kube/others", may: plus(values), never: controlPlane,
+		dir: "internal/kube/foreign", may: plus(values), never: controlPlane,
 		why: "who else runs jobs is found in one way, by every controller that stands back",
 	},
 	{
-		dir: "internal/kube/turns", may: none, never: controlPlane,
+		dir: "internal/kube/fairqueue", may: none, never: controlPlane,
 		why: "the order of work queues knows names of namespaces, and no objects",
 	},
 	{
@@ -54,11 +54,11 @@ var kubeLadder = []layer{
 		why: "objects are told of without a look into them",
 	},
 	{
-		dir: "internal/kube/lean", may: plus(values), never: controlPlane,
+		dir: "internal/kube/trim", may: plus(values), never: controlPlane,
 		why: "what is kept of pods and nodes is said for the cache, which is all that it knows",
 	},
 	{
-		dir: "internal/kube/news", may: plus(values, "internal/kube/convert"), never: controlPlane,
+		dir: "internal/kube/events", may: plus(values, "internal/kube/convert"), never: controlPlane,
 		why: "news makes events fit the API, whatever they tell",
 	},
 	{
@@ -74,7 +74,7 @@ var kubeLadder = []layer{
 		why: "the cache makes events of what watches show; it reads no cluster itself and decides nothing",
 	},
 	{
-		dir: "internal/kube/lead", may: none, never: controlPlane,
+		dir: "internal/kube/leaderelection", may: none, never: controlPlane,
 		why: "lead keeps a Lease and what is announced in it; it does not know what is decided",
 	},
 	{
@@ -82,7 +82,7 @@ var kubeLadder = []layer{
 		why: "one write for every package with a status to write: it does not know what is in it",
 	},
 	{
-		dir: "internal/kube/apply", may: plus(values, "internal/kube/convert", "internal/kube/turns", "internal/kube/workloadlifecycle", "internal/kube/workloadstatus"), never: controlPlane,
+		dir: "internal/kube/apply", may: plus(values, "internal/kube/convert", "internal/kube/fairqueue", "internal/kube/workloadlifecycle", "internal/kube/workloadstatus"), never: controlPlane,
 		why: "apply writes what was decided, by the rules below it; it does not know where decisions come from",
 	},
 	{
@@ -120,7 +120,7 @@ var kubeLadder = []layer{
 		why: "when pods start together, and where, is decided over values; who carries it out has the clients",
 	},
 	{
-		dir: "internal/kube/scheduler", may: plus(values, "internal/kube/convert", "internal/kube/gang", "internal/kube/lead", "internal/kube/lean", "internal/kube/news"), never: controlPlane,
+		dir: "internal/kube/scheduler", may: plus(values, "internal/kube/convert", "internal/kube/gang", "internal/kube/leaderelection", "internal/kube/trim", "internal/kube/events"), never: controlPlane,
 		why: "the scheduler is a process of its own: plans reach it through the API alone",
 	},
 	{
@@ -132,15 +132,15 @@ var kubeLadder = []layer{
 	},
 	{
 		dir: "internal/kube/manager", may: plus(controllerMay,
-			"internal/engine", "internal/record", "internal/kube/cache", "internal/kube/fanout", "internal/kube/lean", "internal/kube/metrics", "internal/kube/news", "internal/kube/scheme",
-			"config", "internal/kube/certs", "internal/kube/lead", "internal/kube/webhook", "internal/kube/visibility", "internal/kube/controllers"),
+			"internal/engine", "internal/record", "internal/kube/cache", "internal/kube/fanout", "internal/kube/trim", "internal/kube/metrics", "internal/kube/events", "internal/kube/scheme",
+			"config", "internal/kube/certs", "internal/kube/leaderelection", "internal/kube/webhook", "internal/kube/visibility", "internal/kube/controllers"),
 		never: controlPlane,
 		why:   "the manager wires all that one process runs; it reads no file and installs nothing",
 	},
 	{
 		dir: "internal/kube/settings", may: plus(controllerMay,
-			"internal/engine", "internal/record", "internal/kube/cache", "internal/kube/fanout", "internal/kube/lean", "internal/kube/metrics", "internal/kube/news", "internal/kube/scheme",
-			"config", "internal/kube/certs", "internal/kube/lead", "internal/kube/webhook", "internal/kube/visibility", "internal/kube/controllers", "internal/kube/manager", "internal/strict"),
+			"internal/engine", "internal/record", "internal/kube/cache", "internal/kube/fanout", "internal/kube/trim", "internal/kube/metrics", "internal/kube/events", "internal/kube/scheme",
+			"config", "internal/kube/certs", "internal/kube/leaderelection", "internal/kube/webhook", "internal/kube/visibility", "internal/kube/controllers", "internal/kube/manager", "internal/strict"),
 		never: controlPlane,
 		why:   "settings turn a file into the manager's options; nothing else reads that file",
 	},
@@ -149,4 +149,4 @@ var kubeLadder = []layer{
 // controllerMay is what every controller may use.
 var controllerMay = plus(values,
 	"internal/engine/lifecycle", "internal/facts",
-	"internal/engine/podplan", "internal/kube/admission", "internal/kube/convert", "internal/kube/jobs", "internal/kube/workloadlifecycle", "internal/kube/workloadstatus", "internal/kube/memo", "internal/kube/turns", "internal/kube/others", "internal/kube/apply", "internal/kube/eviction", "internal/kube/gang")
+	"internal/engine/podplan", "internal/kube/admission", "internal/kube/convert", "internal/kube/jobs", "internal/kube/workloadlifecycle", "internal/kube/workloadstatus", "internal/kube/memo", "internal/kube/fairqueue", "internal/kube/foreign", "internal/kube/apply", "internal/kube/eviction", "internal/kube/gang")

@@ -15,7 +15,7 @@ import (
 // policy for writers that come too late.
 func statusWriters() map[string]string {
 	return map[string]string{
-		"internal/cli/takeover":                     "CustomResourceDefinition, which versions are stored",
+		"internal/cli/migrate":                      "CustomResourceDefinition, which versions are stored",
 		"internal/kube/workloadstatus":              "Workload, and no other package writes that",
 		"internal/kube/controllers/appwrapper":      "AppWrapper",
 		"internal/kube/controllers/basis":           "jobs, what they are based on",

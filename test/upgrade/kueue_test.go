@@ -30,7 +30,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/config"
-	"github.com/mlbatch/mlbatch/internal/cli/takeover"
+	"github.com/mlbatch/mlbatch/internal/cli/migrate"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
 
@@ -289,8 +289,8 @@ func kueueCluster(t *testing.T) *plain {
 
 // imports types "mlbatch import" and reads what it says.
 func (p *plain) imports(args ...string) (out struct {
-	takeover.Report
-	takeover.Outcome
+	migrate.Report
+	migrate.Outcome
 }, err error,
 ) {
 	p.t.Helper()
@@ -370,7 +370,7 @@ func (p *plain) uids(namespace string) map[string]types.UID {
 
 // killed runs an import in this process again and again, each time until it has written once, and
 // returns when one comes to its end.
-func (p *plain) killed(system takeover.System) takeover.Outcome {
+func (p *plain) killed(system migrate.System) migrate.Outcome {
 	p.t.Helper()
 	for range 200 {
 		cfg := rest.CopyConfig(p.config)
@@ -390,7 +390,7 @@ func (p *plain) killed(system takeover.System) takeover.Outcome {
 			}
 			return err
 		}
-		m := &takeover.Import{System: system, Namespace: "mlbatch-system", Now: time.Now, Timeout: time.Minute, Tell: func(takeover.StepState) {}, Client: interceptor.NewClient(c, interceptor.Funcs{
+		m := &migrate.Import{System: system, Namespace: "mlbatch-system", Now: time.Now, Timeout: time.Minute, Tell: func(migrate.StepState) {}, Client: interceptor.NewClient(c, interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 				if slices.Contains(opts, client.CreateOption(client.DryRunAll)) {
 					return c.Create(ctx, o, opts...)
@@ -416,7 +416,7 @@ func (p *plain) killed(system takeover.System) takeover.Outcome {
 		}
 	}
 	p.t.Fatal("it does not come to an end")
-	return takeover.Outcome{}
+	return migrate.Outcome{}
 }
 
 // A cluster of Kueue's is taken over by an import that is killed after every single write: jobs
@@ -434,7 +434,7 @@ func TestImportKueue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Counts != (takeover.Counts{Running: 2, Waiting: 3, Held: 1, Finished: 1, Pods: 3, Unmarked: 2}) {
+		if r.Counts != (migrate.Counts{Running: 2, Waiting: 3, Held: 1, Finished: 1, Pods: 3, Unmarked: 2}) {
 			t.Errorf("counts: %+v", r.Counts)
 		}
 		if len(r.Starts) != 1 || r.Starts[0].Workload != "lab/job-small" || len(r.Evicts) != 0 {
@@ -445,7 +445,7 @@ func TestImportKueue(t *testing.T) {
 		}
 	})
 	// 2. It is done, killed after each write.
-	if out := p.killed(takeover.Kueue); !strings.Contains(out.Next, "mlbatch install") {
+	if out := p.killed(migrate.Kueue); !strings.Contains(out.Next, "mlbatch install") {
 		t.Errorf("next: %q", out.Next)
 	}
 	p.unchanged("a second import", func() {
@@ -600,7 +600,7 @@ func TestRollback(t *testing.T) {
 		t.Errorf("%d webhook configurations: %s, were %s", n, after, before)
 	}
 	var policies admissionregistrationv1.ValidatingAdmissionPolicyList
-	if err := p.c.List(t.Context(), &policies); err != nil || slices.ContainsFunc(policies.Items, func(x admissionregistrationv1.ValidatingAdmissionPolicy) bool { return x.Name == takeover.HoldName }) {
+	if err := p.c.List(t.Context(), &policies); err != nil || slices.ContainsFunc(policies.Items, func(x admissionregistrationv1.ValidatingAdmissionPolicy) bool { return x.Name == migrate.HoldName }) {
 		t.Errorf("the policy is left: %v", err)
 	}
 	if _, err := p.imports("kueue", "--rollback", "--yes"); err == nil {

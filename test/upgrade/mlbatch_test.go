@@ -22,7 +22,7 @@ import (
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	"github.com/mlbatch/mlbatch/api/kueue/v1beta1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/cli/takeover"
+	"github.com/mlbatch/mlbatch/internal/cli/migrate"
 )
 
 const coscheduling = "scheduler-plugins-scheduler"
@@ -242,14 +242,14 @@ func TestImportMLBatch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Counts != (takeover.Counts{Running: 3, Waiting: 1, Finished: 1, Pods: 4, Unmarked: 4, Wrappers: 5, Resetting: 1}) {
+		if r.Counts != (migrate.Counts{Running: 3, Waiting: 1, Finished: 1, Pods: 4, Unmarked: 4, Wrappers: 5, Resetting: 1}) {
 			t.Errorf("counts: %+v", r.Counts)
 		}
 		if len(r.Starts) != 1 || r.Starts[0].Job != "AppWrapper/waits" || len(r.Evicts) != 0 {
 			t.Errorf("starts %v, evicts %v", r.Starts, r.Evicts)
 		}
 	})
-	if out := p.killed(takeover.MLBatch); !strings.Contains(out.Next, "mlbatch install") {
+	if out := p.killed(migrate.MLBatch); !strings.Contains(out.Next, "mlbatch install") {
 		t.Errorf("next: %q", out.Next)
 	}
 	for name, want := range map[string]int32{"kueue-controller-manager": 0, "appwrapper-controller-manager": 0, "training-operator": 0, "kuberay-operator": 0, coscheduling: 1} {

@@ -24,7 +24,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
-	"github.com/mlbatch/mlbatch/internal/kube/turns"
+	"github.com/mlbatch/mlbatch/internal/kube/fairqueue"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadstatus"
 )
@@ -139,10 +139,10 @@ func New(opts Options) *Applier {
 		return workqueue.NewTypedItemExponentialFailureRateLimiter[core.Key](20*time.Millisecond, 5*time.Second)
 	}
 	a := &Applier{opts: opts, pending: map[core.Key]*pending{}, untold: throttle{of: map[core.Key]int{}}}
-	a.urgent = turns.NewQueue("", limiter(), &ranking{rank: a.rank})
+	a.urgent = fairqueue.NewQueue("", limiter(), &ranking{rank: a.rank})
 	// Decisions are written in the order of the engine, which knows what comes first;
 	// for reasons to wait, namespaces take turns.
-	a.lazy = turns.NewQueue("", limiter(), turns.New(func(k core.Key) string { return k.Namespace }))
+	a.lazy = fairqueue.NewQueue("", limiter(), fairqueue.New(func(k core.Key) string { return k.Namespace }))
 	return a
 }
 

@@ -56,16 +56,16 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/ungating"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/workload"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/events"
 	"github.com/mlbatch/mlbatch/internal/kube/eviction"
 	"github.com/mlbatch/mlbatch/internal/kube/fanout"
+	"github.com/mlbatch/mlbatch/internal/kube/foreign"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	sets "github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
-	"github.com/mlbatch/mlbatch/internal/kube/lean"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
-	"github.com/mlbatch/mlbatch/internal/kube/news"
-	"github.com/mlbatch/mlbatch/internal/kube/others"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/internal/kube/trim"
 	"github.com/mlbatch/mlbatch/internal/kube/visibility"
 	mlwebhook "github.com/mlbatch/mlbatch/internal/kube/webhook"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
@@ -291,7 +291,7 @@ func Run(ctx context.Context, opts Options) error {
 	if err != nil {
 		return fmt.Errorf("start the controller: %w", err)
 	}
-	if mgr, err = opts.shift.manager(news.Manager(mgr)); err != nil {
+	if mgr, err = opts.shift.manager(events.Manager(mgr)); err != nil {
 		return fmt.Errorf("start the controller: %w", err)
 	}
 	for name, index := range map[string]client.IndexerFunc{
@@ -321,7 +321,7 @@ func Run(ctx context.Context, opts Options) error {
 	if err := indexOperated(ctx, mgr, opts.operated()); err != nil {
 		return err
 	}
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, others.Index, others.IndexImages(append(opts.operated().Others(), sets.Image))); err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, foreign.Index, foreign.IndexImages(append(opts.operated().Others(), sets.Image))); err != nil {
 		return fmt.Errorf("index other controllers: %w", err)
 	}
 	counters, err := newMetrics(ctx, mgr, opts)
@@ -385,7 +385,7 @@ func newCache(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
 	if o.DefaultNamespaces != nil || o.DefaultLabelSelector != nil || o.DefaultFieldSelector != nil {
 		return nil, errors.New("the cache is of all namespaces: pods and nodes are read without selectors")
 	}
-	informers, err := lean.Informers(cfg, o.HTTPClient)
+	informers, err := trim.Informers(cfg, o.HTTPClient)
 	if err != nil {
 		return nil, err
 	}
@@ -401,7 +401,7 @@ func newCache(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
 func cached() map[client.Object]cache.ByObject {
 	out := rights.Cached()
 	maps.Copy(out, leaderworkerset.Cached())
-	maps.Copy(out, lean.Transforms())
+	maps.Copy(out, trim.Transforms())
 	return out
 }
 

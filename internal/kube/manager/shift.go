@@ -25,14 +25,14 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/kube/apply"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/decision"
-	"github.com/mlbatch/mlbatch/internal/kube/lead"
+	"github.com/mlbatch/mlbatch/internal/kube/leaderelection"
 )
 
 // shift is what a process does while it leads: what needs the lead waits for it, writes
 // only while no other process can have it, and ends before it is given back. A nil shift
 // is that of a process without others.
 type shift struct {
-	candidate *lead.Candidate
+	candidate *leaderelection.Candidate
 	// over ends what needs the lead.
 	over context.Context //nolint:containedctx // it is the life of the shift, which begins and ends within Run
 	end  context.CancelFunc
@@ -64,7 +64,7 @@ func newShift(cfg *rest.Config, o LeaderElection) (*shift, error) {
 		return nil, fmt.Errorf("connect to compete for the lead: %w", err)
 	}
 	filled := make(chan struct{})
-	s := &shift{filled: filled, result: make(chan error, 1), candidate: lead.New(lead.Options{
+	s := &shift{filled: filled, result: make(chan error, 1), candidate: leaderelection.New(leaderelection.Options{
 		Ready: filled, Leases: leases.Leases(o.Namespace), Namespace: o.Namespace, Name: o.Name, Identity: host + "_" + string(uuid.NewUUID()),
 		Duration: o.Lease, Retry: o.Retry, Margin: o.Lease - o.Renew, Clock: clock.RealClock{},
 	})}
@@ -199,7 +199,7 @@ func (s *shift) lead() decision.Lead {
 }
 
 // announcer is a candidate as package apply knows it.
-type announcer struct{ *lead.Candidate }
+type announcer struct{ *leaderelection.Candidate }
 
 // Announce announces what is about to be written.
 func (a announcer) Announce(ctx context.Context, name string) (func(apply.Outcome), error) {
@@ -210,11 +210,11 @@ func (a announcer) Announce(ctx context.Context, name string) (func(apply.Outcom
 	return func(o apply.Outcome) {
 		switch o {
 		case apply.Settled:
-			done(lead.Settled)
+			done(leaderelection.Settled)
 		case apply.Refused:
-			done(lead.Refused)
+			done(leaderelection.Refused)
 		case apply.Unknown:
-			done(lead.Unknown)
+			done(leaderelection.Unknown)
 		}
 	}, nil
 }

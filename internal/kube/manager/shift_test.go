@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/mlbatch/mlbatch/internal/kube/lead"
+	"github.com/mlbatch/mlbatch/internal/kube/leaderelection"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
 
@@ -59,7 +59,7 @@ func TestNothingIsWrittenWithoutTheLead(t *testing.T) {
 		"delete all": func() error { return g.DeleteAllOf(ctx, pod()) }, "status": func() error { return g.Status().Update(ctx, pod()) },
 		"status patch": func() error { return g.Status().Patch(ctx, pod(), patch) }, "evict": func() error { return g.SubResource("eviction").Create(ctx, pod(), pod()) },
 	}
-	for _, err := range []error{lead.ErrUnsure, lead.ErrLost, nil} {
+	for _, err := range []error{leaderelection.ErrUnsure, leaderelection.ErrLost, nil} {
 		may, wrote = err, 0
 		for way, try := range ways {
 			if got := try(); !errors.Is(got, err) {
@@ -70,7 +70,7 @@ func TestNothingIsWrittenWithoutTheLead(t *testing.T) {
 			t.Errorf("with %v %d ways wrote, want %d", err, wrote, want)
 		}
 	}
-	may, wrote = lead.ErrLost, 0
+	may, wrote = leaderelection.ErrLost, 0
 	if err := g.Create(ctx, &authorizationv1.SubjectAccessReview{}); err != nil || wrote != 1 {
 		t.Errorf("a question was not asked: %v", err)
 	}
@@ -81,8 +81,8 @@ func TestNothingIsWrittenWithoutTheLead(t *testing.T) {
 
 // leases is a namespace with one Lease, nil before it is made.
 type leases struct {
-	lead.Leases // panics if asked to watch: nobody else holds it
-	stored      *coordinationv1.Lease
+	leaderelection.Leases // panics if asked to watch: nobody else holds it
+	stored                *coordinationv1.Lease
 }
 
 func (l *leases) Get(_ context.Context, name string, _ metav1.GetOptions) (*coordinationv1.Lease, error) {
@@ -106,7 +106,7 @@ func newTestShift(t *testing.T, of *leases) *shift {
 	t.Helper()
 	filled := make(chan struct{})
 	s := &shift{
-		candidate: lead.New(lead.Options{Leases: of, Name: "x", Identity: "a", Clock: clock.RealClock{}, Ready: filled}),
+		candidate: leaderelection.New(leaderelection.Options{Leases: of, Name: "x", Identity: "a", Clock: clock.RealClock{}, Ready: filled}),
 		filled:    filled, result: make(chan error, 1),
 	}
 	s.over, s.end = context.WithCancel(t.Context())

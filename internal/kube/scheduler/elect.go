@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
-	"github.com/mlbatch/mlbatch/internal/kube/lead"
+	"github.com/mlbatch/mlbatch/internal/kube/leaderelection"
 )
 
 // LeaseName is the Lease that schedulers compete for.
@@ -32,7 +32,7 @@ type Election struct {
 // only that its pod is unbound. For pods of Workloads they cannot: room is given by the
 // plan, which is in the API. For others, a scheduler that was stopped and goes on is refused
 // here; the bindings that it had sent already the kubelet judges as any other.
-func candidate(o Options, ready <-chan struct{}) (*lead.Candidate, *rest.Config, error) {
+func candidate(o Options, ready <-chan struct{}) (*leaderelection.Candidate, *rest.Config, error) {
 	if !o.Election.Enabled {
 		return nil, o.Client, nil
 	}
@@ -44,7 +44,7 @@ func candidate(o Options, ready <-chan struct{}) (*lead.Candidate, *rest.Config,
 	if err != nil {
 		return nil, nil, fmt.Errorf("connect to compete for the lead: %w", err)
 	}
-	c := lead.New(lead.Options{
+	c := leaderelection.New(leaderelection.Options{
 		Leases: leases.Leases(o.Election.Namespace), Namespace: o.Election.Namespace, Name: LeaseName,
 		Identity: host + "_" + string(uuid.NewUUID()), Clock: clock.RealClock{}, Ready: ready,
 	})
@@ -71,7 +71,7 @@ func (g guard) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // campaign is one for the lead; nil where there is no election.
 type campaign struct {
-	candidate *lead.Candidate
+	candidate *leaderelection.Candidate
 	end       context.CancelFunc
 	// over is closed when it ended, with result.
 	over   chan struct{}

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/mlbatch/mlbatch/internal/kube/lead"
+	"github.com/mlbatch/mlbatch/internal/kube/leaderelection"
 )
 
 // answered is a server that answers everything.
@@ -22,7 +22,7 @@ func TestSendsNothingWithoutTheLead(t *testing.T) {
 	var may error
 	server := &answered{}
 	g := guard{server, func() error { return may }}
-	for _, err := range []error{lead.ErrUnsure, lead.ErrLost, nil} {
+	for _, err := range []error{leaderelection.ErrUnsure, leaderelection.ErrLost, nil} {
 		may = err
 		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 			req, wrong := http.NewRequestWithContext(context.Background(), method, "http://x", http.NoBody)

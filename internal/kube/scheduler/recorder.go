@@ -3,11 +3,11 @@ package scheduler
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/events"
+	clientevents "k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 
+	"github.com/mlbatch/mlbatch/internal/kube/events"
 	"github.com/mlbatch/mlbatch/internal/kube/gang"
-	"github.com/mlbatch/mlbatch/internal/kube/news"
 )
 
 // recorder leaves out events that tell nothing new, since each is a write: that
@@ -15,7 +15,7 @@ import (
 // said to one pod of a refused gang already. All of them have it in their
 // condition.
 type recorder struct {
-	events.EventRecorderLogger
+	clientevents.EventRecorderLogger
 	reservations *Reservations
 }
 
@@ -28,10 +28,10 @@ func (r recorder) Eventf(regarding, related runtime.Object, eventType, reason, a
 			return
 		}
 	}
-	r.EventRecorderLogger.Eventf(regarding, related, eventType, reason, action, "%s", news.Note(note, args...))
+	r.EventRecorderLogger.Eventf(regarding, related, eventType, reason, action, "%s", events.Note(note, args...))
 }
 
 // WithLogger returns a recorder that logs elsewhere.
-func (r recorder) WithLogger(l klog.Logger) events.EventRecorderLogger {
+func (r recorder) WithLogger(l klog.Logger) clientevents.EventRecorderLogger {
 	return recorder{r.EventRecorderLogger.WithLogger(l), r.reservations}
 }

@@ -23,8 +23,8 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/utils/clock"
 
-	"github.com/mlbatch/mlbatch/internal/kube/lead"
-	"github.com/mlbatch/mlbatch/internal/kube/lean"
+	"github.com/mlbatch/mlbatch/internal/kube/leaderelection"
+	"github.com/mlbatch/mlbatch/internal/kube/trim"
 )
 
 // Options say how the scheduler runs.
@@ -76,7 +76,7 @@ type process struct {
 	sched        *kubescheduler.Scheduler
 	inform       func(context.Context)
 	// candidate is nil if there is no election.
-	candidate *lead.Candidate
+	candidate *leaderelection.Candidate
 	events    events.EventBroadcaster
 	// synced is closed when all that there is was read.
 	synced chan struct{}
@@ -182,7 +182,7 @@ func wire(ctx context.Context, o Options) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make client: %w", err)
 	}
-	reads, err := lean.ForScheduler(cfg)
+	reads, err := trim.ForScheduler(cfg)
 	if err != nil {
 		return nil, err
 	}

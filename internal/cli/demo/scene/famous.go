@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
-	"github.com/mlbatch/mlbatch/internal/sim/famous"
+	"github.com/mlbatch/mlbatch/internal/sim/knownbugs"
 )
 
 func famousBugs() Scene {
@@ -26,7 +26,7 @@ func famousBugs() Scene {
 const mostLines = 12
 
 func playFamous(ctx context.Context, s *show) error {
-	for _, b := range famous.All() {
+	for _, b := range knownbugs.All() {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -44,7 +44,7 @@ func playFamous(ctx context.Context, s *show) error {
 }
 
 // print prints what was judged in a world and returns all that is wrong.
-func (s *show) print(verdicts []famous.Verdict) error {
+func (s *show) print(verdicts []knownbugs.Verdict) error {
 	var wrong []error
 	for _, v := range verdicts {
 		if v.Err != nil {
@@ -65,7 +65,7 @@ func count(n int, what string) string {
 }
 
 // tell prints the beginning of a story.
-func (s *show) tell(story *famous.Story) {
+func (s *show) tell(story *knownbugs.Story) {
 	lines := 0
 	for _, m := range story.Moments {
 		text := words(m)
@@ -82,21 +82,21 @@ func (s *show) tell(story *famous.Story) {
 	}
 }
 
-func words(m famous.Moment) string {
+func words(m knownbugs.Moment) string {
 	switch m.What {
-	case famous.Submitted:
+	case knownbugs.Submitted:
 		return "" // what becomes of it comes at once
-	case famous.Started:
+	case knownbugs.Started:
 		return fmt.Sprintf("starts: %s on %s", count(int(m.Pods), "pod"), strings.Join(m.Nodes, ", "))
-	case famous.Moved:
+	case knownbugs.Moved:
 		return fmt.Sprintf("starts again: %s on %s", count(int(m.Pods), "pod"), strings.Join(m.Nodes, ", "))
-	case famous.Evicted:
+	case knownbugs.Evicted:
 		return "has to leave for " + m.For
-	case famous.Left:
+	case knownbugs.Left:
 		return "is gone, and waits"
-	case famous.Refused:
+	case knownbugs.Refused:
 		return "waits: " + string(m.Code)
-	case famous.Ended:
+	case knownbugs.Ended:
 		return "has ended"
 	}
 	return ""

@@ -36,10 +36,10 @@ import (
 
 	awv1beta2 "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
+	"github.com/mlbatch/mlbatch/internal/kube/fairqueue"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/native"
-	"github.com/mlbatch/mlbatch/internal/kube/turns"
 )
 
 // Options are what the controller works with; the zero value is ready.
@@ -111,7 +111,7 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 			return fmt.Errorf("index pods by %s: %w", name, err)
 		}
 	}
-	queue := turns.Options()
+	queue := fairqueue.Options()
 	queue.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](10*time.Millisecond, 5*time.Second)
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("appwrapper").

@@ -23,9 +23,9 @@ import (
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/fairqueue"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
-	"github.com/mlbatch/mlbatch/internal/kube/turns"
 )
 
 // notFound is the reason of the event of a job that waits for what it names.
@@ -55,7 +55,7 @@ func SetupWithManager(mgr ctrl.Manager, kind jobs.Kind, opts Options) error {
 	for i := range kind.Basis.Kinds {
 		c = c.Watches(kind.Basis.Kinds[i].New(), handler.EnqueueRequestsFromMapFunc(r.waiting(&kind.Basis.Kinds[i])), builder.WithPredicates(comes()))
 	}
-	return c.WithOptions(turns.Options()).Complete(r)
+	return c.WithOptions(fairqueue.Options()).Complete(r)
 }
 
 // waits reports whether a job waits for its basis.

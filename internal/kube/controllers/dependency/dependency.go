@@ -23,8 +23,8 @@ import (
 	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/fairqueue"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
-	"github.com/mlbatch/mlbatch/internal/kube/turns"
 )
 
 // Options are what the reconciler works with.
@@ -98,7 +98,7 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 		Named("dependency").
 		For(&kueue.Workload{}, builder.WithPredicates(waiting)).
 		Watches(&kueue.Workload{}, handler.EnqueueRequestsFromMapFunc(r.after)).
-		WithOptions(turns.Options()).
+		WithOptions(fairqueue.Options()).
 		Complete(r)
 }
 

@@ -89,8 +89,8 @@ func (r *reconciler) workloads(ctx context.Context, s *facts) error {
 	return nil
 }
 
-// foreign reports whether a job's prebuilt Workload is not, or not yet, its own.
-func foreign(s facts) bool {
+// unclaimed reports whether a job's prebuilt Workload is not, or not yet, its own.
+func unclaimed(s facts) bool {
 	return s.prebuilt != "" && s.workload != nil && !metav1.IsControlledBy(s.workload, s.job)
 }
 

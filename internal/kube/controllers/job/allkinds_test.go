@@ -26,9 +26,9 @@ import (
 	trainer "github.com/mlbatch/mlbatch/api/trainer/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
+	"github.com/mlbatch/mlbatch/internal/kube/foreign"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
-	"github.com/mlbatch/mlbatch/internal/kube/others"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 )
@@ -76,7 +76,7 @@ func kindWorld(t *testing.T, k jobs.Kind, objects ...client.Object) *world {
 	t.Helper()
 	c := fake.NewClientBuilder().WithScheme(scheme.For(kinds.All())).WithObjects(objects...).WithStatusSubresource(&kueue.Workload{}).
 		WithIndex(&corev1.Pod{}, admission.PodIndex, admission.IndexPod).WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).
-		WithIndex(&corev1.Pod{}, others.Index, others.IndexImages(kinds.All().Others())).Build()
+		WithIndex(&corev1.Pod{}, foreign.Index, foreign.IndexImages(kinds.All().Others())).Build()
 	clock := clocktesting.NewFakePassiveClock(now)
 	return &world{t, &k, &reconciler{kind: &k, adapter: restoring(&k), passed: newPassed(clock), opts: Options{
 		Client: c, Live: c, Recorder: events.NewFakeRecorder(1000), Clock: clock, Wholes: kinds.All().Wholes(), Kinds: kinds.All(),

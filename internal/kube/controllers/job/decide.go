@@ -115,7 +115,7 @@ func choice(s facts) (step, error) {
 		return stopUnread(s)
 	case s.extra != nil && (s.extra.DeletionTimestamp == nil || s.extraLive == 0):
 		return removeExtra(s), nil
-	case foreign(s):
+	case unclaimed(s):
 		return claim(s)
 	case w != nil && convert.Finished(w):
 		return ended(s)

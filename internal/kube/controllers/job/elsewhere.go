@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/foreign"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
-	"github.com/mlbatch/mlbatch/internal/kube/others"
 )
 
 // add is what writes an admission into jobs of the kind, nil if their pods are made here, where
@@ -24,7 +24,7 @@ func (r *reconciler) add(ctx context.Context) (func(jobs.Object, []jobs.PodSetIn
 	if k.Operated == nil {
 		return nil, nil //nolint:nilnil // as above
 	}
-	other, err := others.Find(ctx, r.opts.Client, k.Operated.Others...)
+	other, err := foreign.Find(ctx, r.opts.Client, k.Operated.Others...)
 	if err != nil || other == "" {
 		return nil, err
 	}

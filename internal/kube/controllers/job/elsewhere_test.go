@@ -18,10 +18,10 @@ import (
 	api "github.com/mlbatch/mlbatch/api/kubeflow/v1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
+	"github.com/mlbatch/mlbatch/internal/kube/foreign"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pytorchjob"
-	"github.com/mlbatch/mlbatch/internal/kube/others"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 )
@@ -100,7 +100,7 @@ func newElsewhere(t *testing.T, mode jobs.Mode, objects ...client.Object) elsewh
 	)
 	c := fake.NewClientBuilder().WithScheme(scheme.For(all)).WithObjects(objects...).WithStatusSubresource(&kueue.Workload{}).
 		WithIndex(&corev1.Pod{}, admission.PodIndex, admission.IndexPod).WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).
-		WithIndex(&corev1.Pod{}, others.Index, others.IndexImages(all.Others())).Build()
+		WithIndex(&corev1.Pod{}, foreign.Index, foreign.IndexImages(all.Others())).Build()
 	return elsewhere{&reconciler{kind: &k, adapter: restoring(&k), opts: Options{
 		Client: c, Live: c, Recorder: events.NewFakeRecorder(100), Clock: clocktesting.NewFakePassiveClock(now), Wholes: all.Wholes(),
 		Managed: func(string, string) bool { return true }, Ended: func(*kueue.Workload) {},

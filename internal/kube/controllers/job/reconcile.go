@@ -35,9 +35,9 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/apply"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/fairqueue"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/memo"
-	"github.com/mlbatch/mlbatch/internal/kube/turns"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadstatus"
 )
@@ -101,7 +101,7 @@ type reconciler struct {
 }
 
 // SetupWithManager starts a reconciler for a kind. The cache must have admission.PodIndex,
-// admission.JobIndex, others.Index and, for the kind, PrebuiltIndex. How many jobs are handled at
+// admission.JobIndex, foreign.Index and, for the kind, PrebuiltIndex. How many jobs are handled at
 // the same time is the manager's GroupKindConcurrency.
 func SetupWithManager(mgr ctrl.Manager, kind *jobs.Kind, opts Options) error {
 	r := &reconciler{opts: opts, kind: kind, adapter: restoring(kind), passed: newPassed(opts.Clock)}
@@ -115,7 +115,7 @@ func SetupWithManager(mgr ctrl.Manager, kind *jobs.Kind, opts Options) error {
 		Watches(&kueue.WorkloadPriorityClass{}, handler.EnqueueRequestsFromMapFunc(r.jobsOfClass), appears()).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.jobsIn), changesHands()).
 		Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(r.roomFor), givesRoom()).
-		WithOptions(turns.Options()).
+		WithOptions(fairqueue.Options()).
 		Complete(r)
 }
 

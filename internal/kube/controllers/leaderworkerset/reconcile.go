@@ -34,11 +34,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	api "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
+	"github.com/mlbatch/mlbatch/internal/kube/fairqueue"
+	"github.com/mlbatch/mlbatch/internal/kube/foreign"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
 	"github.com/mlbatch/mlbatch/internal/kube/memo"
-	"github.com/mlbatch/mlbatch/internal/kube/others"
-	"github.com/mlbatch/mlbatch/internal/kube/turns"
 )
 
 // Options are what the controller works with.
@@ -74,21 +74,21 @@ func Cached() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{&appsv1.StatefulSet{}: ours, &appsv1.ControllerRevision{}: ours}
 }
 
-// SetupWithManager starts the controller. The cache must have others.Index.
+// SetupWithManager starts the controller. The cache must have foreign.Index.
 func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 	r := &reconciler{Options: opts}
 	ofSet := handler.EnqueueRequestsFromMapFunc(setOf)
 	named := builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetLabels()[api.NameLabel] != "" }))
 	service := &metav1.PartialObjectMetadata{}
 	service.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Service"))
-	return others.Watch(ctrl.NewControllerManagedBy(mgr), opts.Client, r.all, leaderworkerset.Image).
+	return foreign.Watch(ctrl.NewControllerManagedBy(mgr), opts.Client, r.all, leaderworkerset.Image).
 		Named("leaderworkerset").
 		For(&api.LeaderWorkerSet{}).
 		Watches(&appsv1.StatefulSet{}, ofSet, named).
 		Watches(&appsv1.ControllerRevision{}, ofSet, named).
 		Watches(&corev1.Pod{}, ofSet, named).
 		WatchesMetadata(service, ofSet, named).
-		WithOptions(turns.Options()).
+		WithOptions(fairqueue.Options()).
 		Complete(r)
 }
 
@@ -108,7 +108,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if w.Object.DeletionTimestamp != nil {
 		return reconcile.Result{}, nil // what was made for it goes with it
 	}
-	if other, err := others.Find(ctx, r.Client, leaderworkerset.Image); err != nil || other != "" {
+	if other, err := foreign.Find(ctx, r.Client, leaderworkerset.Image); err != nil || other != "" {
 		r.standBack(w.Object, other)
 		return reconcile.Result{}, err
 	}

@@ -26,8 +26,8 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	api "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
+	"github.com/mlbatch/mlbatch/internal/kube/foreign"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
-	"github.com/mlbatch/mlbatch/internal/kube/others"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
 
@@ -54,7 +54,7 @@ func newBench(t *testing.T, faults interceptor.Funcs, objects ...client.Object) 
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "lws-system"}},
 	)
 	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(objects...).WithStatusSubresource(&api.LeaderWorkerSet{}).
-		WithIndex(&corev1.Pod{}, others.Index, others.IndexImages([]string{leaderworkerset.Image})).WithInterceptorFuncs(faults).Build()
+		WithIndex(&corev1.Pod{}, foreign.Index, foreign.IndexImages([]string{leaderworkerset.Image})).WithInterceptorFuncs(faults).Build()
 	told, clock := events.NewFakeRecorder(1000), clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	return &bench{&reconciler{Options: Options{Client: c, Clock: clock, Recorder: told}}, t, told, clock}
 }

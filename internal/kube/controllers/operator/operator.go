@@ -38,10 +38,10 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
+	"github.com/mlbatch/mlbatch/internal/kube/fairqueue"
+	"github.com/mlbatch/mlbatch/internal/kube/foreign"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/memo"
-	"github.com/mlbatch/mlbatch/internal/kube/others"
-	"github.com/mlbatch/mlbatch/internal/kube/turns"
 )
 
 // Options are what the controllers work with.
@@ -103,7 +103,7 @@ type reconciler struct {
 }
 
 // SetupWithManager starts a controller for a kind with Operated. The cache must have
-// Index of members and services, others.Index and admission.JobIndex.
+// Index of members and services, foreign.Index and admission.JobIndex.
 func SetupWithManager(mgr ctrl.Manager, kind jobs.Kind, opts Options) error {
 	r := &reconciler{Options: opts, kind: &kind}
 	service := &metav1.PartialObjectMetadata{}
@@ -119,13 +119,13 @@ func SetupWithManager(mgr ctrl.Manager, kind jobs.Kind, opts Options) error {
 		}
 		b = b.WatchesRawSource(source.Channel(r.calls.woken, &handler.EnqueueRequestForObject{}))
 	}
-	return others.Watch(b, opts.Client, r.all, kind.Operated.Others...).
+	return foreign.Watch(b, opts.Client, r.all, kind.Operated.Others...).
 		Named("operator-"+kind.GVK().Kind).
 		For(kind.New()).
 		Owns(&corev1.Pod{}, builder.WithPredicates(controlledBy(kind.GVK()))).
 		Owns(service, builder.OnlyMetadata, builder.WithPredicates(gone())).
 		Watches(&kueue.Workload{}, handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), kind.New(), handler.OnlyControllerOwner())).
-		WithOptions(turns.Options()).
+		WithOptions(fairqueue.Options()).
 		Complete(r)
 }
 
@@ -155,7 +155,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 		return reconcile.Result{}, err
 	}
-	if other, err := others.Find(ctx, r.Client, r.kind.Operated.Others...); err != nil || other != "" {
+	if other, err := foreign.Find(ctx, r.Client, r.kind.Operated.Others...); err != nil || other != "" {
 		r.standBack(look, other)
 		return reconcile.Result{}, err
 	}

@@ -27,10 +27,10 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/api/recovery"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
+	"github.com/mlbatch/mlbatch/internal/kube/foreign"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/kube/memo"
-	"github.com/mlbatch/mlbatch/internal/kube/others"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/test/toy"
 )
@@ -76,7 +76,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	c := fake.NewClientBuilder().WithScheme(scheme.For(append(kinds.All(), toy.Kind()))).WithObjects(objects...).
 		WithStatusSubresource(&toy.Toy{}, &corev1.Pod{}, &batchv1.Job{}, &kueue.Workload{}).
 		WithIndex(&corev1.Pod{}, Index, IndexOwned).WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).
-		WithIndex(&corev1.Service{}, Index, IndexOwned).WithIndex(&batchv1.Job{}, Index, IndexOwned).WithIndex(&corev1.Pod{}, others.Index, others.IndexImages(toy.Kind().Operated.Others)).
+		WithIndex(&corev1.Service{}, Index, IndexOwned).WithIndex(&batchv1.Job{}, Index, IndexOwned).WithIndex(&corev1.Pod{}, foreign.Index, foreign.IndexImages(toy.Kind().Operated.Others)).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 				if err := ask("create", o); err != nil {

@@ -16,8 +16,8 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/api/recovery"
+	"github.com/mlbatch/mlbatch/internal/kube/foreign"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
-	"github.com/mlbatch/mlbatch/internal/kube/others"
 )
 
 // Reasons of events about what a job leaves behind (jobs.Sweep).
@@ -99,7 +99,7 @@ func (r *reconciler) sweep(ctx context.Context, name types.NamespacedName) (reco
 	if job.GetDeletionTimestamp() == nil || !r.kind.Ours(job) || !controllerutil.ContainsFinalizer(job, s.Finalizer) {
 		return reconcile.Result{}, nil
 	}
-	if other, err := others.Find(ctx, r.Client, r.kind.Operated.Others...); err != nil || other != "" {
+	if other, err := foreign.Find(ctx, r.Client, r.kind.Operated.Others...); err != nil || other != "" {
 		return reconcile.Result{}, err
 	}
 	if left, err := r.emptied(ctx, job); err != nil || left {

@@ -37,10 +37,10 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/apply"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/fairqueue"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
 	"github.com/mlbatch/mlbatch/internal/kube/memo"
-	"github.com/mlbatch/mlbatch/internal/kube/turns"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadstatus"
 )
@@ -118,7 +118,7 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
-	queue := turns.Options()
+	queue := fairqueue.Options()
 	queue.MaxConcurrentReconciles = opts.Concurrency
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("podgroup").

@@ -23,7 +23,7 @@ import (
 	"github.com/mlbatch/mlbatch/api/autoscaling"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
-	"github.com/mlbatch/mlbatch/internal/kube/turns"
+	"github.com/mlbatch/mlbatch/internal/kube/fairqueue"
 )
 
 // Options are what the reconcilers work with.
@@ -82,7 +82,7 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 		Owns(&autoscaling.ProvisioningRequest{}).
 		Watches(&kueue.AdmissionCheck{}, handler.EnqueueRequestsFromMapFunc(r.ofCheck), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&kueue.ProvisioningRequestConfig{}, handler.EnqueueRequestsFromMapFunc(r.ofConfig)).
-		WithOptions(turns.Options()).
+		WithOptions(fairqueue.Options()).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up provisioning: %w", err)

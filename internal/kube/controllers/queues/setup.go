@@ -21,7 +21,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/facts"
-	"github.com/mlbatch/mlbatch/internal/kube/turns"
+	"github.com/mlbatch/mlbatch/internal/kube/fairqueue"
 )
 
 // DefaultInterval is the time between two writes of one queue's status.
@@ -118,7 +118,7 @@ func newLocalQueues(c client.Client, o Options) *localQueues {
 }
 
 func (r *localQueues) setup(mgr manager.Manager, f *feeder) error {
-	inTurn := turns.Options()
+	inTurn := fairqueue.Options()
 	inTurn.RateLimiter = statusRetries()
 	return builder.ControllerManagedBy(mgr).Named("localqueue").
 		For(&kueue.LocalQueue{}).

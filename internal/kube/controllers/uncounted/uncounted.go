@@ -24,8 +24,8 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/fairqueue"
 	"github.com/mlbatch/mlbatch/internal/kube/memo"
-	"github.com/mlbatch/mlbatch/internal/kube/turns"
 )
 
 // Stopped is the reason of the event on a pod that ran without quota.
@@ -59,7 +59,7 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 		Named("uncounted").
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofPod), builder.WithPredicates(starts())).
 		Watches(&kueue.Workload{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(ends())).
-		WithOptions(turns.Options()).
+		WithOptions(fairqueue.Options()).
 		Complete(r)
 }
 

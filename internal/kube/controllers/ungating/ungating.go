@@ -36,10 +36,10 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/eviction"
+	"github.com/mlbatch/mlbatch/internal/kube/fairqueue"
 	"github.com/mlbatch/mlbatch/internal/kube/gang"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
-	"github.com/mlbatch/mlbatch/internal/kube/turns"
 )
 
 // Index is the name of the cache index from a Workload's name to those of its pods that wait to be
@@ -99,7 +99,7 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 		Named("ungating").
 		For(&kueue.Workload{}, builder.WithPredicates(replanned())).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofPod)).
-		WithOptions(turns.Options()).
+		WithOptions(fairqueue.Options()).
 		Complete(r)
 }
 
