@@ -17,6 +17,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 )
 
 // Asker asks a controller why a workload waits.
@@ -217,7 +218,7 @@ func (e *Explanation) nodeFacts(f *visibility.NodeFacts) {
 	for _, c := range []struct {
 		n    int32
 		what string
-	}{{f.Cordoned, "cordoned"}, {f.Evicted, "EVICT"}, {f.Lost, "not ready"}, {f.Closed, "out of service"}} {
+	}{{f.Cordoned, "cordoned"}, {f.Evicted, nodehealth.Evict}, {f.Lost, "not ready"}, {f.Closed, "out of service"}} {
 		if c.n > 0 {
 			not = append(not, fmt.Sprintf("%d %s %s", c.n, is(int(c.n)), c.what))
 		}

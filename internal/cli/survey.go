@@ -147,7 +147,7 @@ func (s *surveyor) driven(ctx context.Context, rows []Row) error {
 	}
 	driving := map[string]bool{}
 	for i := range nodes.Items {
-		if jobs.Driving(nodes.Items[i].Labels, jobs.AvoidBadGPUs()) != "" {
+		if jobs.Evicting(nodes.Items[i].Labels, jobs.AvoidBadGPUs()) != "" {
 			driving[nodes.Items[i].Name] = true
 		}
 	}

@@ -19,13 +19,11 @@ import (
 	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 )
-
-// evicting is the health label by which pods are told to leave.
-const evicting = "EVICT"
 
 // OnNode is a job with pods on a node that is to be drained.
 type OnNode struct {
@@ -203,9 +201,9 @@ func (n Node) Drain(ctx context.Context, c client.Client, who, reason string, ev
 		d.Cordoned = true
 		p.cordon(true)
 	}
-	if evict && health != evicting {
+	if evict && health != nodehealth.Evict {
 		d.Labelled, d.Health = true, health
-		p.Metadata.Labels = map[string]*string{nodehealth.HealthLabel: new(evicting)}
+		p.Metadata.Labels = map[string]*string{nodehealth.HealthLabel: new(nodehealth.Evict)}
 	}
 	if was != nil && p.Spec == nil && p.Metadata.Labels == nil && (reason == "" || reason == was.Reason) {
 		return false, nil
@@ -226,14 +224,14 @@ func (n Node) Undrain(ctx context.Context, c client.Client) (left []string, err 
 	}
 	d := cli.DrainOf(n.Node)
 	if d == nil {
-		if !n.Spec.Unschedulable && n.Labels[nodehealth.HealthLabel] != evicting {
+		if !n.Spec.Unschedulable && n.Labels[nodehealth.HealthLabel] != nodehealth.Evict {
 			return nil, fmt.Errorf("node %s is not drained", n.Name)
 		}
 		var cures []string
 		if n.Spec.Unschedulable {
 			cures = append(cures, "kubectl uncordon "+n.Name)
 		}
-		if n.Labels[nodehealth.HealthLabel] == evicting {
+		if n.Labels[nodehealth.HealthLabel] == nodehealth.Evict {
 			cures = append(cures, fmt.Sprintf("kubectl label node %s %s-", n.Name, nodehealth.HealthLabel))
 		}
 		return nil, fmt.Errorf("node %s was taken out of service by somebody else (%s), not by mlbatch drain: it stays; %s puts it back if you know why it was",
@@ -249,17 +247,17 @@ func (n Node) Undrain(ctx context.Context, c client.Client) (left []string, err 
 	}
 	health := n.Labels[nodehealth.HealthLabel]
 	switch {
-	case d.Labelled && health == evicting:
+	case d.Labelled && health == nodehealth.Evict:
 		var before *string
 		if d.Health != "" {
 			before = &d.Health
 		}
 		p.Metadata.Labels = map[string]*string{nodehealth.HealthLabel: before}
 		health = d.Health
-	case !d.Labelled && health == evicting:
+	case !d.Labelled && health == nodehealth.Evict:
 		left = append(left, "its label "+nodehealth.HealthLabel+"="+health+" was there before")
 	}
-	if slices.Contains([]string{"ERR", "TESTING"}, health) {
+	if nodehealth.MarkedState(map[string]string{nodehealth.HealthLabel: health}) == core.NodeClosed {
 		left = append(left, "its label is "+nodehealth.HealthLabel+"="+health)
 	}
 	return left, p.write(ctx, c, n.Node)

@@ -13,12 +13,10 @@ import (
 
 	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 )
 
-const (
-	healthLabel = "autopilot.ibm.com/gpuhealth"
-	gpuResource = "nvidia.com/gpu"
-)
+const gpuResource = "nvidia.com/gpu"
 
 // observer turns watch events into moments by comparing each object with what
 // was seen of it before.
@@ -262,7 +260,7 @@ func podGPUs(p *corev1.Pod) int64 {
 
 func (o *observer) node(n *corev1.Node) []Moment {
 	was, known := o.health[n.Name]
-	is := n.Labels[healthLabel]
+	is := n.Labels[nodehealth.HealthLabel]
 	o.health[n.Name] = is
 	if is == was || !known && is == "" {
 		return nil

@@ -20,6 +20,7 @@ import (
 
 	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
 
@@ -69,7 +70,7 @@ func leaving(p *corev1.Pod) *corev1.Pod {
 }
 
 func node(health string) *corev1.Node {
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", ResourceVersion: "8", Labels: map[string]string{healthLabel: health}}}
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", ResourceVersion: "8", Labels: map[string]string{nodehealth.HealthLabel: health}}}
 }
 
 func TestObserve(t *testing.T) {

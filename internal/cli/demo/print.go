@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 )
 
 // printer writes a timeline for people while it grows: what happens to jobs,
@@ -54,7 +56,7 @@ func (p *printer) words(m Moment) string {
 	case PodRuns:
 		return p.podRuns(m)
 	case Labelled:
-		return "label " + healthLabel + ": " + orGone(m.Reason)
+		return "label " + nodehealth.HealthLabel + ": " + orGone(m.Reason)
 	case Retries:
 		return "counts retry " + m.Reason
 	case Queued, PodLeaves, PodEnded, Removed:

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 )
 
 // Scenario is one part of the tutorial.
@@ -120,7 +122,7 @@ func driveFault(ctx context.Context, s *stage) error {
 	}
 	// The worst node to lose is any on which the job runs.
 	bad := slices.Min(slices.Collect(maps.Values(s.recorder.Timeline().pods(large(s.recorder.Timeline())))))
-	if err := s.label(ctx, bad, "EVICT"); err != nil {
+	if err := s.label(ctx, bad, nodehealth.Evict); err != nil {
 		return err
 	}
 	err := s.until(ctx, "the large job runs again", func(t Timeline) bool { return resetWhole(t) == nil })

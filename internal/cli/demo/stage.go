@@ -18,6 +18,7 @@ import (
 
 	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	"github.com/mlbatch/mlbatch/examples"
+	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
 
@@ -134,7 +135,7 @@ func (s *stage) label(ctx context.Context, node, health string) error {
 	if health != "" {
 		value = &health
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]*string{healthLabel: value}}})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]*string{nodehealth.HealthLabel: value}}})
 	if err != nil {
 		return fmt.Errorf("label node %s: %w", node, err)
 	}

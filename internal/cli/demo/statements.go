@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mlbatch/mlbatch/internal/cli/demo/verdict"
+	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 )
 
 // Statement is one thing that the tutorial promises.
@@ -300,7 +301,7 @@ func faultStatements() []Statement {
 // strike finds the moment in which a node went bad.
 func strike(t Timeline) (Moment, error) {
 	for _, m := range t.all(Labelled) {
-		if m.Reason == "EVICT" {
+		if m.Reason == nodehealth.Evict {
 			return m, nil
 		}
 	}

@@ -23,6 +23,8 @@ import (
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kubeflow "github.com/mlbatch/mlbatch/api/kubeflow/v1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
 )
 
@@ -36,7 +38,6 @@ const (
 	topologyVariable = "NCCL_TOPO_FILE"
 	topologyVolume   = "topology-volume"
 	topologyPath     = "/var/run/nvidia-topologyd"
-	healthLabel      = "autopilot.ibm.com/gpuhealth"
 	scratchPath      = "/workspace/scratch-nvme"
 	scratchClass     = "odf-lvm-vg1"
 	scratchVolume    = "ephemeral-odf-lvm-vg1"
@@ -167,12 +168,17 @@ func (v *Values) role(n int32) *kubeflow.ReplicaSpec {
 	return &kubeflow.ReplicaSpec{Replicas: &n, RestartPolicy: kubeflow.RestartPolicy(v.RestartPolicy), Template: t}
 }
 
+// badMarks are the values of the health label of nodes whose GPUs take no pods.
+func badMarks() []string {
+	return nodehealth.Marks(func(s core.NodeState) bool { return !s.TakesWork() })
+}
+
 // affinity keeps pods from nodes: those that were named and, if they have GPUs, those whose
 // GPUs are bad.
 func (v *Values) affinity() *corev1.Affinity {
 	var not []corev1.NodeSelectorRequirement
 	if v.NumGPUsPerPod > 0 {
-		not = append(not, corev1.NodeSelectorRequirement{Key: healthLabel, Operator: corev1.NodeSelectorOpNotIn, Values: []string{"ERR", "TESTING", "EVICT"}})
+		not = append(not, corev1.NodeSelectorRequirement{Key: nodehealth.HealthLabel, Operator: corev1.NodeSelectorOpNotIn, Values: badMarks()})
 	}
 	if len(v.HostIgnoreList) > 0 {
 		not = append(not, corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpNotIn, Values: v.HostIgnoreList})

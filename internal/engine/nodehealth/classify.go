@@ -8,9 +8,6 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 )
 
-// HealthLabel is the node label by which GPU checks tell their result.
-const HealthLabel = "autopilot.ibm.com/gpuhealth"
-
 // Taints by which Kubernetes says that a node is out of reach, or cordoned.
 const (
 	notReadyTaint    = "node.kubernetes.io/not-ready"
@@ -148,23 +145,10 @@ func readiness(f Signals) (finding, bool) {
 	return finding{}, false
 }
 
-// labelled judges the health label. Several generations of health checks write
-// it: ERR comes from older ones, WARN and TESTING from newer ones. PASS, no
-// value and unknown values say nothing bad.
+// labelled judges the health label.
 func labelled(labels map[string]string) (finding, bool) {
-	value := labels[HealthLabel]
-	var state core.NodeState
-	switch strings.ToUpper(strings.TrimSpace(value)) {
-	case "EVICT":
-		state = core.NodeEvicted
-	case "TESTING", "ERR":
-		state = core.NodeClosed
-	case "WARN":
-		state = core.NodeWarned
-	default:
-		return finding{}, false
-	}
-	return finding{state, gpusOnly, "label " + HealthLabel + "=" + value}, true
+	state := MarkedState(labels)
+	return finding{state, gpusOnly, "label " + HealthLabel + "=" + labels[HealthLabel]}, state != core.NodeReady
 }
 
 func severity(s core.NodeState) int {

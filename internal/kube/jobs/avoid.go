@@ -11,39 +11,39 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 )
 
-// Avoid keeps pods that ask for a resource away from nodes by a label. Which pods
+// Avoidance keeps pods that ask for a resource away from nodes by a label. Which pods
 // have to leave which nodes is decided here for every kind of job: see MustLeave.
-type Avoid struct {
+type Avoidance struct {
 	Resource corev1.ResourceName
 	Label    string
-	// Never are label values of nodes that such pods may not begin to use, Rather
-	// values of nodes that they use only if no others fit, and Leave values of
+	// Required are label values of nodes that such pods may not begin to use, Preferred
+	// values of nodes that they use only if no others fit, and Evicting values of
 	// nodes that they have to leave.
-	Never, Rather, Leave []string
+	Required, Preferred, Evicting []string
 }
 
 // AvoidBadGPUs keeps pods with GPUs away from nodes whose health label speaks
 // against them, by the words of every generation of health checks.
-func AvoidBadGPUs() []Avoid {
-	return []Avoid{{
-		Resource: corev1.ResourceName(core.GPU),
-		Label:    nodehealth.HealthLabel,
-		Never:    []string{"ERR", "TESTING", "EVICT"},
-		Rather:   []string{"WARN"},
-		Leave:    []string{"EVICT"},
+func AvoidBadGPUs() []Avoidance {
+	return []Avoidance{{
+		Resource:  corev1.ResourceName(core.GPU),
+		Label:     nodehealth.HealthLabel,
+		Required:  nodehealth.Marks(func(s core.NodeState) bool { return !s.TakesWork() }),
+		Preferred: nodehealth.Marks(func(s core.NodeState) bool { return s == core.NodeWarned }),
+		Evicting:  nodehealth.Marks(func(s core.NodeState) bool { return s == core.NodeEvicted }),
 	}}
 }
 
-func (a Avoid) drives(labels map[string]string) bool {
-	return slices.ContainsFunc(a.Leave, func(v string) bool { return strings.EqualFold(v, labels[a.Label]) })
+func (a Avoidance) evicts(labels map[string]string) bool {
+	return slices.ContainsFunc(a.Evicting, func(v string) bool { return strings.EqualFold(v, labels[a.Label]) })
 }
 
-// Driving are the labels of a node that drive pods off it, as "label=value"; "" if
+// Evicting are the labels of a node that make pods leave it, as "label=value"; "" if
 // none does.
-func Driving(labels map[string]string, avoid []Avoid) string {
+func Evicting(labels map[string]string, avoid []Avoidance) string {
 	var found []string
 	for _, a := range avoid {
-		if a.drives(labels) {
+		if a.evicts(labels) {
 			found = append(found, a.Label+"="+labels[a.Label])
 		}
 	}
@@ -51,12 +51,12 @@ func Driving(labels map[string]string, avoid []Avoid) string {
 }
 
 // MustLeave says why a pod has to leave its node; "" if it may stay.
-func MustLeave(p *corev1.Pod, node *corev1.Node, avoid []Avoid) string {
+func MustLeave(p *corev1.Pod, node *corev1.Node, avoid []Avoidance) string {
 	if p.Status.Phase == corev1.PodSucceeded {
 		return ""
 	}
 	for _, a := range avoid {
-		if Asks(&p.Spec, a.Resource) && a.drives(node.Labels) {
+		if Asks(&p.Spec, a.Resource) && a.evicts(node.Labels) {
 			return fmt.Sprintf("node %s has the label %s=%s", node.Name, a.Label, node.Labels[a.Label])
 		}
 	}

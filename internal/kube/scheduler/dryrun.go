@@ -16,6 +16,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 	"github.com/mlbatch/mlbatch/internal/kube/gang"
 )
 
@@ -258,7 +259,7 @@ func (r *dryRun) ranked(pod *corev1.Pod) []string {
 			continue
 		}
 		k := rank{name: i.Node().Name, free: free(i)}
-		if health(i.Node()) == core.NodeWarned {
+		if nodehealth.MarkedState(i.Node().Labels) == core.NodeWarned {
 			k.suspect = 1
 		}
 		ranks = append(ranks, k)

@@ -17,7 +17,7 @@ import (
 const HealthName = "MLBatchNodeHealth"
 
 // healthPlugin keeps pods that ask for GPUs off nodes that a health check has
-// marked bad, and prefers others to suspect ones. It judges by the label alone:
+// marked bad, and prefers others to suspect ones. It judges by the label alone, on any node:
 // what taints and conditions say is the business of the framework's own plugins.
 type healthPlugin struct{}
 
@@ -38,7 +38,7 @@ func (healthPlugin) Name() string { return HealthName }
 // Filter refuses nodes whose GPUs are bad or under test.
 func (healthPlugin) Filter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
 	node := info.Node()
-	if node.Labels[nodehealth.HealthLabel] == "" || health(node).TakesWork() || !asksForGPU(pod) {
+	if nodehealth.MarkedState(node.Labels).TakesWork() || !asksForGPU(pod) {
 		return nil
 	}
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
@@ -47,7 +47,7 @@ func (healthPlugin) Filter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 
 // Score is lower for nodes whose GPUs are suspect.
 func (healthPlugin) Score(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
-	if health(info.Node()) == core.NodeWarned && asksForGPU(pod) {
+	if nodehealth.MarkedState(info.Node().Labels) == core.NodeWarned && asksForGPU(pod) {
 		return 0, nil
 	}
 	return fwk.MaxScore, nil
@@ -62,7 +62,7 @@ func (healthPlugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHin
 	return []fwk.ClusterEventWithHint{{
 		Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel},
 		QueueingHintFn: func(_ klog.Logger, _ *corev1.Pod, _, obj any) (fwk.QueueingHint, error) {
-			if node, ok := obj.(*corev1.Node); ok && !health(node).TakesWork() {
+			if node, ok := obj.(*corev1.Node); ok && !nodehealth.MarkedState(node.Labels).TakesWork() {
 				return fwk.QueueSkip, nil
 			}
 			return fwk.Queue, nil
@@ -74,20 +74,6 @@ func (healthPlugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHin
 // which others sign.
 func (healthPlugin) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	return nil, nil
-}
-
-// health is what the label alone says of a node's GPUs. It counts for any node
-// that has the label.
-func health(node *corev1.Node) core.NodeState {
-	if node.Labels[nodehealth.HealthLabel] == "" {
-		return core.NodeReady
-	}
-	state, _ := nodehealth.Classify(nodehealth.Signals{
-		Labels:   node.Labels,
-		Capacity: core.MakeResources(map[string]core.Amount{core.GPU: 0}),
-		Ready:    string(corev1.ConditionTrue),
-	})
-	return state
 }
 
 // asksForGPU tells whether any container of the pod asks for a GPU.

@@ -47,7 +47,7 @@ type Options struct {
 	// Schedulers say which scheduler the pods have.
 	Schedulers jobs.Schedulers
 	// Avoid says which nodes pods keep away from; nil means bad GPUs.
-	Avoid []jobs.Avoid
+	Avoid []jobs.Avoidance
 	// Policy is that of AppWrappers without annotations; nil means
 	// lifecycle.Defaults.
 	Policy *lifecycle.Policy

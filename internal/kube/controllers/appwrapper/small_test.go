@@ -95,7 +95,7 @@ func TestPodChanges(t *testing.T) {
 
 // A node counts when pods have to leave it, and when it is gone.
 func TestNodeTurnsBad(t *testing.T) {
-	avoid := []jobs.Avoid{{Label: "health", Leave: []string{"EVICT"}}, {Label: "rack", Leave: []string{"burns", "smokes"}}}
+	avoid := []jobs.Avoidance{{Label: "health", Evicting: []string{"EVICT"}}, {Label: "rack", Evicting: []string{"burns", "smokes"}}}
 	node := func(labels map[string]string) *corev1.Node {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: labels}}
 	}
@@ -116,7 +116,7 @@ func TestNodeTurnsBad(t *testing.T) {
 		}
 	}
 	for want, n := range map[string]*corev1.Node{"": good, "health=evict": bad, "health=EVICT, rack=Smokes": worse} {
-		if got := jobs.Driving(n.Labels, avoid); got != want {
+		if got := jobs.Evicting(n.Labels, avoid); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -54,8 +54,8 @@ func disrupted(p *corev1.Pod) bool {
 
 // nodeTurnsBad lets through nodes that pods have to leave from now on, and those
 // that are gone.
-func nodeTurnsBad(avoid []jobs.Avoid) predicate.Predicate {
-	leave := func(o client.Object) string { return jobs.Driving(o.GetLabels(), avoid) }
+func nodeTurnsBad(avoid []jobs.Avoidance) predicate.Predicate {
+	leave := func(o client.Object) string { return jobs.Evicting(o.GetLabels(), avoid) }
 	return predicate.Funcs{
 		CreateFunc:  func(e event.CreateEvent) bool { return leave(e.Object) != "" },
 		UpdateFunc:  func(e event.UpdateEvent) bool { return leave(e.ObjectNew) != "" && leave(e.ObjectOld) == "" },

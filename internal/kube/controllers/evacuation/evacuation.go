@@ -44,7 +44,7 @@ func IndexNode(o client.Object) []string {
 type Options struct {
 	eviction.Evictor
 	// Avoid says which nodes have to be left.
-	Avoid []jobs.Avoid
+	Avoid []jobs.Avoidance
 	// PodIndex is the name of the cache index from a Workload's name to its pods.
 	PodIndex string
 }
@@ -64,7 +64,7 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 
 // turnsBad lets through nodes that pods have to leave from now on.
 func (r *reconciler) turnsBad() predicate.Predicate {
-	bad := func(o client.Object) bool { return jobs.Driving(o.GetLabels(), r.Avoid) != "" }
+	bad := func(o client.Object) bool { return jobs.Evicting(o.GetLabels(), r.Avoid) != "" }
 	return predicate.Funcs{
 		CreateFunc:  func(e event.CreateEvent) bool { return bad(e.Object) },
 		UpdateFunc:  func(e event.UpdateEvent) bool { return bad(e.ObjectNew) && !bad(e.ObjectOld) },

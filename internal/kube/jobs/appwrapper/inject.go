@@ -22,7 +22,7 @@ const ratherWeight = 50
 type InjectOptions struct {
 	// Schedulers say which scheduler the pods have.
 	Schedulers jobs.Schedulers
-	Avoid      []jobs.Avoid
+	Avoid      []jobs.Avoidance
 }
 
 // Inject returns the object to create for a component of w. infos are what the
@@ -143,7 +143,7 @@ func write(at map[string]any, t *corev1.PodTemplateSpec) error {
 
 // avoid adds an anti-affinity to nodes. Terms of required affinity are
 // alternatives, so the condition goes into each of them.
-func avoid(old *corev1.Affinity, a jobs.Avoid) *corev1.Affinity {
+func avoid(old *corev1.Affinity, a jobs.Avoidance) *corev1.Affinity {
 	out := &corev1.Affinity{}
 	if old != nil {
 		out = old.DeepCopy()
@@ -152,13 +152,13 @@ func avoid(old *corev1.Affinity, a jobs.Avoid) *corev1.Affinity {
 		out.NodeAffinity = &corev1.NodeAffinity{}
 	}
 	n := out.NodeAffinity
-	if len(a.Never) > 0 {
-		n.RequiredDuringSchedulingIgnoredDuringExecution = never(n.RequiredDuringSchedulingIgnoredDuringExecution, notIn(a.Label, a.Never))
+	if len(a.Required) > 0 {
+		n.RequiredDuringSchedulingIgnoredDuringExecution = never(n.RequiredDuringSchedulingIgnoredDuringExecution, notIn(a.Label, a.Required))
 	}
-	if len(a.Rather) > 0 {
+	if len(a.Preferred) > 0 {
 		n.PreferredDuringSchedulingIgnoredDuringExecution = append(n.PreferredDuringSchedulingIgnoredDuringExecution,
 			corev1.PreferredSchedulingTerm{Weight: ratherWeight, Preference: corev1.NodeSelectorTerm{
-				MatchExpressions: []corev1.NodeSelectorRequirement{notIn(a.Label, a.Rather)},
+				MatchExpressions: []corev1.NodeSelectorRequirement{notIn(a.Label, a.Preferred)},
 			}})
 	}
 	return out

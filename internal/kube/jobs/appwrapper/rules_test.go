@@ -201,12 +201,12 @@ func TestUnreadable(t *testing.T) {
 // Nodes are avoided as far as that is asked for.
 func TestAvoid(t *testing.T) {
 	for name, tc := range map[string]struct {
-		how              jobs.Avoid
+		how              jobs.Avoidance
 		required, rather int
 	}{
-		"never":  {jobs.Avoid{Label: "l", Never: []string{"x"}}, 1, 0},
-		"rather": {jobs.Avoid{Label: "l", Rather: []string{"x"}}, 0, 1},
-		"both":   {jobs.Avoid{Label: "l", Never: []string{"x"}, Rather: []string{"y"}}, 1, 1},
+		"never":  {jobs.Avoidance{Label: "l", Required: []string{"x"}}, 1, 0},
+		"rather": {jobs.Avoidance{Label: "l", Preferred: []string{"x"}}, 0, 1},
+		"both":   {jobs.Avoidance{Label: "l", Required: []string{"x"}, Preferred: []string{"y"}}, 1, 1},
 	} {
 		n := avoid(nil, tc.how).NodeAffinity
 		required := 0
