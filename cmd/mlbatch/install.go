@@ -314,7 +314,7 @@ mlbatch %s in namespace %s. Next:
 // printComparison says what would change.
 func printComparison(out io.Writer, c *rollout.Comparison) error {
 	for _, change := range c.Changes {
-		fmt.Fprintf(out, "%-10s %s\n", change.Deed, change.Object)
+		fmt.Fprintf(out, "%-10s %s\n", change.Action, change.Object)
 		for _, f := range change.Fields {
 			fmt.Fprintf(out, "%-10s   %s\n", "", f)
 		}

@@ -9,33 +9,33 @@ import (
 
 // What tenants do to jobs of theirs, where pods exist one by one.
 
-// Deed is what a tenant does.
-type Deed string
+// TenantAction is what a tenant does.
+type TenantAction string
 
-// The deeds.
+// The actions.
 const (
 	// DeletePods deletes N of the job's pods. They go on for Grace.
-	DeletePods Deed = "DeletePods"
+	DeletePods TenantAction = "DeletePods"
 	// PinPods gives a finalizer to N of its pods, UnpinPods removes all.
-	PinPods   Deed = "PinPods"
-	UnpinPods Deed = "UnpinPods"
+	PinPods   TenantAction = "PinPods"
+	UnpinPods TenantAction = "UnpinPods"
 	// ScaleTo wants N pods in the first pod set, whatever was admitted.
-	ScaleTo Deed = "ScaleTo"
+	ScaleTo TenantAction = "ScaleTo"
 	// ForgePods makes N pods that say that the job owns them.
-	ForgePods Deed = "ForgePods"
+	ForgePods TenantAction = "ForgePods"
 	// Reapply writes the job as it is.
-	Reapply Deed = "Reapply"
+	Reapply TenantAction = "Reapply"
 	// DeleteForeground deletes the job and keeps the object until all that it owns
 	// is gone.
-	DeleteForeground Deed = "DeleteForeground"
+	DeleteForeground TenantAction = "DeleteForeground"
 )
 
-// Act is one deed of a tenant.
+// Act is one action of a tenant.
 type Act struct {
-	Key   core.Key
-	Deed  Deed
-	N     int32
-	Grace time.Duration
+	Key    core.Key
+	Action TenantAction
+	N      int32
+	Grace  time.Duration
 }
 
 // acts is a tenant at work.
@@ -44,7 +44,7 @@ func (r *Run) acts(a *Act) {
 	if j == nil || j.object == nil || !r.hasPods() || j.state == absent || j.state == done {
 		return
 	}
-	switch a.Deed {
+	switch a.Action {
 	case DeletePods:
 		n := a.N
 		for _, p := range slices.Clone(j.pods) {

@@ -23,9 +23,9 @@ var equivalentFile string
 type outcome int
 
 const (
-	crooked   outcome = iota // it does not compile
-	caught                   // a test failed, or took far too long
-	unnoticed                // every test passed
+	buildFailed outcome = iota // it does not compile
+	killed                     // a test failed, or took far too long
+	survived                   // every test passed
 )
 
 // lab runs tests over mutants.
@@ -96,20 +96,20 @@ func (l *lab) equivalent(m *mutant) bool {
 func (l *lab) try(ctx context.Context, m *mutant) (outcome, error) {
 	overlay, err := l.overlay(m)
 	if err != nil {
-		return crooked, err
+		return buildFailed, err
 	}
 	for i, args := range l.tests {
 		out, err := l.test(ctx, []string{"-overlay", overlay, "-timeout", l.patience[i].String()}, args)
 		switch {
 		case ctx.Err() != nil:
-			return crooked, nil //nolint:nilerr // the outcome is not known
+			return buildFailed, nil //nolint:nilerr // the outcome is not known
 		case err != nil && strings.Contains(out, "[build failed]"):
-			return crooked, nil
+			return buildFailed, nil
 		case err != nil:
-			return caught, nil //nolint:nilerr // that is what was asked
+			return killed, nil //nolint:nilerr // that is what was asked
 		}
 	}
-	return unnoticed, nil
+	return survived, nil
 }
 
 // overlay writes a mutant where the go command takes it for the file.

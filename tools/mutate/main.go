@@ -71,11 +71,11 @@ func run(ctx context.Context, dir string, n int, seed uint64) error {
 			return err
 		}
 		switch outcome {
-		case crooked:
+		case buildFailed:
 			continue
-		case unnoticed:
+		case survived:
 			fmt.Printf("%s:%d: %s\n- %s\n+ %s\n", m.file, m.line, m.what, m.was(), m.is())
-		case caught:
+		case killed:
 			noticed++
 		}
 		tried++

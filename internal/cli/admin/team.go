@@ -49,19 +49,19 @@ func QueueName(team string) string { return team + "-cluster-queue" }
 type Step struct { //nolint:recvcheck // it is printed as a value
 	Object client.Object
 	// Done is what was done with it, or would be.
-	Done Deed
+	Done Action
 }
 
-// Deed is what was done with an object.
-type Deed string
+// Action is what was done with an object.
+type Action string
 
-// The deeds.
+// The actions.
 const (
-	Created   Deed = "created"
-	Unchanged Deed = "unchanged"
-	Labelled  Deed = "labelled"
-	Changed   Deed = "changed"
-	Deleted   Deed = "deleted"
+	Created   Action = "created"
+	Unchanged Action = "unchanged"
+	Labelled  Action = "labelled"
+	Changed   Action = "changed"
+	Deleted   Action = "deleted"
 )
 
 // String names the object as kubectl does.

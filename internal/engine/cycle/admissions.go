@@ -42,8 +42,8 @@ func (ad *admissions) count(w *workload, before ledger.State) {
 	ad.countReady(w)
 }
 
-// hold books what a workload's admission gives it while it runs, or leaves.
-func (ad *admissions) hold(w *workload, as ledger.State) {
+// addUsage books what a workload's admission gives it while it runs, or leaves.
+func (ad *admissions) addUsage(w *workload, as ledger.State) {
 	ad.pending.change()
 	q := ad.queueNamed(w.admission.Queue)
 	w.Queue = q.node
@@ -69,8 +69,8 @@ func (ad *admissions) lend(w *workload) {
 	}
 }
 
-// unhold takes off the books what hold put there.
-func (ad *admissions) unhold(w *workload) {
+// removeUsage takes off the books what hold put there.
+func (ad *admissions) removeUsage(w *workload) {
 	ad.pending.change()
 	q := ad.byNode[w.Queue.ID]
 	q.reserving--
@@ -83,12 +83,12 @@ func (ad *admissions) unhold(w *workload) {
 	ad.books.Release(&w.Allocation)
 }
 
-// rebook changes what a workload is or holds while that is off the books.
-func (ad *admissions) rebook(w *workload, change func()) {
+// changeUsage changes what a workload is or holds while that is off the books.
+func (ad *admissions) changeUsage(w *workload, change func()) {
 	as := w.State()
-	ad.unhold(w)
+	ad.removeUsage(w)
 	change()
-	ad.hold(w, as)
+	ad.addUsage(w, as)
 }
 
 // leave turns a running workload into one that was evicted and still holds.
@@ -101,12 +101,12 @@ func (ad *admissions) leave(w *workload) {
 	ad.pending.free(w.Queue, len(w.Holds) > 0) // what it leaves can be reserved
 }
 
-// stay undoes leave: the eviction was not carried out. What counted on it is
+// cancelEviction undoes leave: the eviction was not carried out. What counted on it is
 // decided again.
-func (ad *admissions) stay(w *workload) {
+func (ad *admissions) cancelEviction(w *workload) {
 	w.Stands = w.localQueue.stands // it may have come or gone meanwhile
 	ad.byNode[w.Queue.ID].evicting--
-	ad.books.Stay(&w.Allocation)
+	ad.books.CancelEviction(&w.Allocation)
 	ad.count(w, leaving)
 	ad.judge.search.Add(&w.Candidate)
 	ad.lendSeen(w)
@@ -124,11 +124,11 @@ func (ad *admissions) lendSeen(w *workload) {
 // release ends an admission: the workload waits again.
 func (ad *admissions) release(w *workload) {
 	before := w.State()
-	ad.unhold(w)
+	ad.removeUsage(w)
 	ad.unexpect(w)
 	ad.history.discharge(w, withdrawn)
 	ad.noLongerAwaited(w)
-	w.admission, w.assumed, w.ordered, w.told = nil, false, false, nil
+	w.admission, w.assumed, w.ordered, w.reported = nil, false, false, nil
 	w.applied, w.moved, w.Unseen = 0, false, false
 	ad.count(w, before)
 	ad.pending.enter(w)
@@ -232,12 +232,12 @@ func (s *equivalence) podSet(name string) int {
 func (ad *admissions) confirm(w *workload) {
 	w.assumed, w.moved = false, false
 	ad.unexpect(w)
-	ad.sight(w)
+	ad.observe(w)
 }
 
-// date takes over from the API when an admission was made: the write is later than the
+// setReservedAt takes over from the API when an admission was made: the write is later than the
 // decision. What is evicted first goes by it, and would after a restart.
-func (ad *admissions) date(w *workload, at time.Time) {
+func (ad *admissions) setReservedAt(w *workload, at time.Time) {
 	if at.IsZero() || w.Reserved == at.Unix() {
 		return
 	}
@@ -251,37 +251,37 @@ func (ad *admissions) date(w *workload, at time.Time) {
 	ad.pending.free(w.Queue, false) // in another order, others may be enough
 }
 
-// sight notes that an admission is a fact: the workload that has it may be evicted.
-func (ad *admissions) sight(w *workload) {
+// observe notes that an admission is a fact: the workload that has it may be evicted.
+func (ad *admissions) observe(w *workload) {
 	if !w.Unseen {
 		return
 	}
-	ad.books.See(&w.Allocation)
+	ad.books.Observe(&w.Allocation)
 	ad.lendSeen(w)
 	ad.pending.seen(w.Queue)
 }
 
-// take accepts an admission that was not decided here, be it above quota. One that leaves
+// adopt accepts an admission that was not decided here, be it above quota. One that leaves
 // goes on to.
-func (ad *admissions) take(w *workload, o *core.Workload) {
+func (ad *admissions) adopt(w *workload, o *core.Workload) {
 	before, as := w.State(), running
 	if before == leaving {
 		as = leaving
 	}
 	if before == running || before == leaving {
-		ad.unhold(w)
+		ad.removeUsage(w)
 	}
-	w.admission, w.assumed, w.moved, w.Unseen, w.told = o.Admission, false, false, false, nil
+	w.admission, w.assumed, w.moved, w.Unseen, w.reported = o.Admission, false, false, false, nil
 	ad.unexpect(w)
 	w.Reserved = o.Reserved.Unix()
-	ad.hold(w, as)
+	ad.addUsage(w, as)
 	ad.count(w, before)
 	ad.drainAgain = true
 }
 
-// watch has queues looked at again that are being drained: an admission was observed
+// recheckDraining has queues looked at again that are being drained: an admission was observed
 // that was not decided here, or in one of them.
-func (ad *admissions) watch() { ad.drainAgain = true }
+func (ad *admissions) recheckDraining() { ad.drainAgain = true }
 
 // forget drops what a decision would look at again.
 func (ad *admissions) forget() {

@@ -28,9 +28,9 @@ func (ad *admissions) admit(w *workload, v *verdict) {
 // another state until now.
 func (ad *admissions) start(w *workload, before ledger.State) {
 	w.Reserved = ad.now.Unix()
-	ad.draft.repeal(w)
-	w.assumed, w.moved, w.Unseen, w.told, w.applied = true, false, true, nil, 0
-	ad.hold(w, running)
+	ad.draft.admits(w)
+	w.assumed, w.moved, w.Unseen, w.reported, w.applied = true, false, true, nil, 0
+	ad.addUsage(w, running)
 	ad.count(w, before)
 	ad.expect(w)
 	ad.history.charge(w)

@@ -66,7 +66,7 @@ func (e *Engine) observe(o *core.Workload) {
 	}
 	if o.Admission != nil { // else it says nothing of an admission decided since
 		if w.State() == running && o.Admitted && !w.obs.admitted && e.admissions.draining(w) {
-			e.admissions.watch()
+			e.admissions.recheckDraining()
 		}
 		w.obs.admitted, w.obs.ready = o.Admitted, o.Ready
 	}
@@ -109,7 +109,7 @@ func (e *Engine) update(w *workload, o *core.Workload) {
 			return
 		}
 		as := w.State()
-		e.admissions.rebook(w, func() { e.describe(w, o, as) })
+		e.admissions.changeUsage(w, func() { e.describe(w, o, as) })
 	}
 	if shifted {
 		e.stabilizer.shift(w, from)
@@ -131,12 +131,12 @@ func (e *Engine) reconcile(w *workload, o *core.Workload) {
 	switch {
 	case w.State() == waiting || w.State() == reserved:
 		e.admissions.withdraw(w)
-		e.admissions.take(w, o)
+		e.admissions.adopt(w, o)
 	case sameAdmission(o.Admission, w.admission):
 		e.admissions.confirm(w)
-		e.admissions.date(w, o.Reserved)
+		e.admissions.setReservedAt(w, o.Reserved)
 	case !late:
-		e.admissions.take(w, o)
+		e.admissions.adopt(w, o)
 	}
 	if o.Evicting {
 		w.ordered = false
@@ -144,7 +144,7 @@ func (e *Engine) reconcile(w *workload, o *core.Workload) {
 			e.admissions.leave(w)
 		}
 	} else if w.State() == leaving && !w.ordered {
-		e.admissions.stay(w)
+		e.admissions.cancelEviction(w)
 	}
 }
 
@@ -159,7 +159,7 @@ func (e *Engine) accepted(w *workload, seq uint64) {
 	w.applied = max(w.applied, seq)
 	if w.State() == running || w.State() == leaving {
 		e.admissions.unexpect(w)
-		e.admissions.sight(w)
+		e.admissions.observe(w)
 	}
 }
 
@@ -173,8 +173,8 @@ func (e *Engine) refused(k core.Key) {
 	if w.State() == leaving && w.ordered {
 		w.ordered = false
 		if !w.obs.evicting {
-			e.admissions.stay(w)
-			e.admissions.watch() // a queue that is being drained orders it again
+			e.admissions.cancelEviction(w)
+			e.admissions.recheckDraining() // a queue that is being drained orders it again
 		}
 	}
 	switch { // an eviction may have been ordered on top of an admission that was refused
@@ -182,7 +182,7 @@ func (e *Engine) refused(k core.Key) {
 	case w.State() == running && w.assumed && w.seen == nil:
 		e.admissions.release(w)
 	case w.State() == running && w.assumed:
-		e.admissions.rebook(w, func() { w.admission, w.assumed, w.moved = w.seen, false, false })
+		e.admissions.changeUsage(w, func() { w.admission, w.assumed, w.moved = w.seen, false, false })
 		e.countReady(w)
 		e.admissions.checkPlaces(w)
 	}
@@ -196,7 +196,7 @@ func (e *Engine) gone(w *workload) {
 		e.admissions.withdraw(w)
 		as = waiting
 	case running, leaving:
-		e.admissions.unhold(w)
+		e.admissions.removeUsage(w)
 		e.admissions.noLongerAwaited(w)
 	}
 	w.inbox = false

@@ -16,9 +16,9 @@ func (j *judge) rank(v *verdict) *quota.Assignment {
 	if p.single {
 		return v.assigned
 	}
-	j.scene.blind = true
-	j.forest.Assign(&p.Plan, nil, &j.scene, &j.ranked)
-	j.scene.blind = false
+	j.oracle.quotaOnly = true
+	j.forest.Assign(&p.Plan, nil, &j.oracle, &j.ranked)
+	j.oracle.quotaOnly = false
 	return &j.ranked
 }
 
@@ -57,7 +57,7 @@ func (j *judge) stuck(g *group) bool {
 func (j *judge) nodesShort(g *group) bool {
 	for i := range g.plan.Requests {
 		for o := range g.plan.Requests[i].Options {
-			if mode, _ := j.scene.nodes(g, g.plan, i, o); mode != quota.Fit {
+			if mode, _ := j.oracle.nodes(g, g.plan, i, o); mode != quota.Fit {
 				return true
 			}
 		}
@@ -104,7 +104,7 @@ func (j *judge) worthNodes(g *group) bool {
 		}
 		some := false
 		for o := range p.Requests[i].Options {
-			mode, _ := j.scene.nodes(g, p, i, o)
+			mode, _ := j.oracle.nodes(g, p, i, o)
 			some = some || mode == quota.Fit || mode == quota.Await
 		}
 		if !some {

@@ -86,7 +86,7 @@ func (pe *pending) checkWorkload(w *workload) error {
 	if !w.inbox && !pe.edited && (w.group == nil) != aside {
 		return fmt.Errorf("in a group: %t, kept aside: %t", w.group != nil, aside)
 	}
-	if !w.inbox && w.group == nil && w.told == nil {
+	if !w.inbox && w.group == nil && w.reported == nil {
 		return fmt.Errorf("kept aside and not told why")
 	}
 	return nil

@@ -238,17 +238,17 @@ func over(s core.Selector, labels map[string]string) core.Selector {
 	return out
 }
 
-// scene answers flavor assignment's questions for the workload being judged.
-type scene struct {
-	judge    *judge
-	workload *workload
-	group    *group
-	plan     *compiled
-	blind    bool // to nodes
+// oracle answers flavor assignment's questions for the workload being judged.
+type oracle struct {
+	judge     *judge
+	workload  *workload
+	group     *group
+	plan      *compiled
+	quotaOnly bool // to nodes
 }
 
-// Victims implements quota.Scene.
-func (s *scene) Victims(p quota.FlavorResource, need core.Amount) (quota.Mode, int) {
+// Victims implements quota.Oracle.
+func (s *oracle) Victims(p quota.FlavorResource, need core.Amount) (quota.Mode, int) {
 	j := s.judge
 	if j.opt.FairSharing != nil && s.plan.single {
 		return quota.Preempt, 0 // there is no other flavor to prefer, and the level is not asked for
@@ -258,9 +258,9 @@ func (s *scene) Victims(p quota.FlavorResource, need core.Amount) (quota.Mode, i
 	return mode, level
 }
 
-// Nodes implements quota.Scene.
-func (s *scene) Nodes(ask, option int) (quota.Mode, core.Reason) {
-	if s.blind {
+// Nodes implements quota.Oracle.
+func (s *oracle) Nodes(ask, option int) (quota.Mode, core.Reason) {
+	if s.quotaOnly {
 		return quota.Fit, core.Reason{}
 	}
 	mode, short := s.nodes(s.group, s.plan, ask, option)
@@ -279,7 +279,7 @@ func (s *scene) Nodes(ask, option int) (quota.Mode, core.Reason) {
 }
 
 // nodes says whether the nodes of one flavor hold a pod set, taken alone.
-func (s *scene) nodes(g *group, p *compiled, ask, option int) (quota.Mode, place.Shortage) {
+func (s *oracle) nodes(g *group, p *compiled, ask, option int) (quota.Mode, place.Shortage) {
 	j := s.judge
 	c := p.classes[ask][option]
 	if c == nil {

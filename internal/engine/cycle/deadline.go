@@ -105,7 +105,7 @@ func (ad *admissions) expire() {
 		if w.State() == running && w.assumed && w.seen == nil {
 			why := &core.Reason{Code: core.PendingEvaluation, Cause: core.AdmissionLost, Queue: w.admission.Queue}
 			ad.release(w)
-			ad.draft.say(w, why)
+			ad.draft.report(w, why)
 		}
 	}
 }

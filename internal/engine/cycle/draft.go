@@ -9,9 +9,9 @@ import (
 // draft is the plan being made.
 type draft struct {
 	plan core.Plan
-	// repeals says that a workload was admitted that had been told why it waits, perhaps
+	// admitsReported says that a workload was admitted whose reason for waiting had been reported, perhaps
 	// by the same plan.
-	repeals bool
+	admitsReported bool
 }
 
 // begin begins an empty plan.
@@ -20,26 +20,26 @@ func (dr *draft) begin() { dr.plan = nil }
 // decide adds decisions to the plan.
 func (dr *draft) decide(d ...core.Decision) { dr.plan = append(dr.plan, d...) }
 
-// repeal notes that a workload was admitted, which may have been told why it waits.
-func (dr *draft) repeal(w *workload) { dr.repeals = dr.repeals || w.told != nil }
+// admits notes that a workload is admitted whose reason for waiting may have been reported.
+func (dr *draft) admits(w *workload) { dr.admitsReported = dr.admitsReported || w.reported != nil }
 
-// say tells a workload why it waits, unless it knows.
-func (dr *draft) say(w *workload, why *core.Reason) {
-	if w.told != nil && sameFacts(*w.told, *why) {
+// report tells a workload why it waits, unless it knows.
+func (dr *draft) report(w *workload, why *core.Reason) {
+	if w.reported != nil && sameFacts(*w.reported, *why) {
 		return
 	}
-	w.told = why
+	w.reported = why
 	dr.plan = append(dr.plan, core.Refuse{Key: w.Key, Why: *why})
 }
 
-// retract takes back what a plan tells those that it admits after all: what they
+// withdrawReasons takes back what a plan tells those that it admits after all: what they
 // waited for came free within the decision. That an earlier admission was lost is
 // said all the same.
-func (dr *draft) retract() {
-	if !dr.repeals {
+func (dr *draft) withdrawReasons() {
+	if !dr.admitsReported {
 		return
 	}
-	dr.repeals = false
+	dr.admitsReported = false
 	admitted := map[core.Key]bool{}
 	for _, d := range dr.plan {
 		if a, ok := d.(core.Admit); ok {

@@ -158,7 +158,7 @@ func (m *model) dumpUses(uses []quota.Use) []PairAmount {
 func (pe *pending) dumpGroup(g *group, members []*workload) GroupState {
 	s := GroupState{
 		Parked: g.parked, OnNodes: g.onNodes > 0, LacksNodes: g.lacksNodes,
-		Blocked: g.blockedByReservation > 0, OnReady: g.onReady, Why: g.why, Told: g.told,
+		Blocked: g.blockedByReservation > 0, OnReady: g.onReady, Why: g.why, Told: g.reported,
 	}
 	for _, x := range g.blockedPairs {
 		s.BlockedPairs = append(s.BlockedPairs, PairAmount{pe.forest.Name(x.pair), x.need})
@@ -167,8 +167,8 @@ func (pe *pending) dumpGroup(g *group, members []*workload) GroupState {
 		s.Members = append(s.Members, w.Key)
 	}
 	slices.SortFunc(s.Members, core.Key.Compare)
-	for _, w := range g.fresh {
-		if w.group == g && w.unsaid && !slices.Contains(s.Fresh, w.Key) {
+	for _, w := range g.newcomers {
+		if w.group == g && w.unreported && !slices.Contains(s.Fresh, w.Key) {
 			s.Fresh = append(s.Fresh, w.Key)
 		}
 	}
@@ -194,7 +194,7 @@ func (ad *admissions) dumpWorkload(w *workload) WorkloadState {
 		NotBefore: d.notBefore, Admitted: w.obs.admitted, Ready: w.obs.ready, Evicting: w.obs.evicting, Settled: d.settled, Ended: d.ended,
 		Phase: uint8(w.State()), Admission: w.admission, SeenSame: identical(w.seen, w.admission),
 		Assumed: w.assumed, Unseen: w.Unseen, Ordered: w.ordered, Moved: w.moved, Applied: w.applied, Seq: w.seq, Reserved: w.Reserved,
-		Spare: w.spare, Timed: w.timer != nil, Told: w.told,
+		Spare: w.spare, Timed: w.timer != nil, Told: w.reported,
 	}
 	if !s.SeenSame {
 		s.Seen = w.seen

@@ -148,12 +148,12 @@ func (e *Engine) Decide(now time.Time) core.Plan {
 	e.turns.resume()
 	judged := 0 // 7. the best head of all queues, again and again
 	for q := e.turns.next(); q != nil && (e.opt.Budget == 0 || judged < e.opt.Budget); q = e.turns.next() {
-		if e.pending.dismiss(q) {
+		if e.pending.parkIdle(q) {
 			continue
 		}
 		w := q.first()
-		if e.pending.hopeless(w) {
-			e.pending.repark(w)
+		if e.pending.stillRefused(w) {
+			e.pending.parkAgain(w)
 			continue
 		}
 		v := e.judge.verdict(w)
@@ -186,8 +186,8 @@ func (e *Engine) Decide(now time.Time) core.Plan {
 			e.pending.park(w, v)
 		}
 	}
-	e.pending.tell() // 8. say why the others wait
-	e.draft.retract()
+	e.pending.reportReasons() // 8. say why the others wait
+	e.draft.withdrawReasons()
 	return e.draft.plan
 }
 

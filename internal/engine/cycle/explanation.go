@@ -133,12 +133,12 @@ func (e *Engine) explain(k core.Key, now time.Time, more func(*question, *worklo
 // attempts is what each flavor lacks, alone.
 func (q *question) attempts(w *workload) []core.Attempt {
 	p := q.judge.compile(w.group)
-	q.judge.scene.workload, q.judge.scene.group, q.judge.scene.plan = w, w.group, p
+	q.judge.oracle.workload, q.judge.oracle.group, q.judge.oracle.plan = w, w.group, p
 	var out []core.Attempt
 	for i := range p.Requests {
 		for o := range p.Requests[i].Options {
 			a := core.Attempt{PodSet: p.Requests[i].PodSet, Flavor: p.Requests[i].Options[o].Flavor}
-			if mode, why := q.forest.GradeOption(&p.Plan, i, o, &q.judge.scene); mode < quota.Fit {
+			if mode, why := q.forest.GradeOption(&p.Plan, i, o, &q.judge.oracle); mode < quota.Fit {
 				a.Why = why
 			}
 			out = append(out, a)

@@ -71,7 +71,7 @@ func (j *judge) tryJointly(w *workload, p *compiled) verdict {
 		if v.kind != refuse {
 			return v
 		}
-		j.grave(&refused, &v)
+		j.keepWorst(&refused, &v)
 		j.met.lacksNodes = j.met.lacksNodes || v.why.LacksNodes()
 	}
 	return refused
@@ -86,7 +86,7 @@ func (j *judge) assignJointly(p *compiled, options []int) {
 			j.tried[k] = ^(uint64(1) << options[i])
 		}
 	}
-	j.forest.Assign(&p.Plan, j.tried, &j.scene, &j.assigned)
+	j.forest.Assign(&p.Plan, j.tried, &j.oracle, &j.assigned)
 }
 
 // nextChoice moves to the next choice, the last list first; false after the last.

@@ -25,7 +25,7 @@ type judge struct {
 
 	// The rest is scratch of one judgement; met are its obstacles so far.
 	found    verdict
-	scene    scene
+	oracle   oracle
 	assigned quota.Assignment
 	ranked   quota.Assignment
 	met      obstacles
@@ -36,7 +36,7 @@ type judge struct {
 func newJudge(m *model) *judge {
 	j := &judge{model: m, headReservers: map[*quota.Node][]*queue{}}
 	j.search.Ledger, j.search.Fair = m.books, m.opt.FairSharing
-	j.scene.judge = j
+	j.oracle.judge = j
 	return j
 }
 
@@ -93,7 +93,7 @@ func (j *judge) verdict(w *workload) *verdict {
 	if j.found.kind == refuse {
 		j.found = j.reduce(w, j.found)
 	}
-	j.found.plan, j.found.met = j.scene.plan, &j.met
+	j.found.plan, j.found.met = j.oracle.plan, &j.met
 	return &j.found
 }
 
@@ -101,14 +101,14 @@ func (j *judge) verdict(w *workload) *verdict {
 // with one combination of flavors the gravest is told, of the combinations the one
 // that looked best, unless that can never be had and another can.
 func (j *judge) try(w *workload, p *compiled) verdict {
-	j.scene.workload, j.scene.group, j.scene.plan = w, w.group, p
+	j.oracle.workload, j.oracle.group, j.oracle.plan = w, w.group, p
 	if p.refusal != nil {
 		return verdict{assigned: &j.assigned, why: p.refusal}
 	}
 	if len(p.joint) > 0 {
 		return j.tryJointly(w, p)
 	}
-	j.forest.Assign(&p.Plan, nil, &j.scene, &j.assigned)
+	j.forest.Assign(&p.Plan, nil, &j.oracle, &j.assigned)
 	refused := verdict{assigned: &j.assigned}
 	j.tried = slices.Grow(j.tried[:0], len(p.Requests))[:len(p.Requests)]
 	clear(j.tried)
@@ -117,19 +117,19 @@ func (j *judge) try(w *workload, p *compiled) verdict {
 		if v.kind != refuse {
 			return v
 		}
-		j.grave(&refused, &v)
+		j.keepWorst(&refused, &v)
 		j.met.lacksNodes = j.met.lacksNodes || v.why.Code == core.TopologyPlacementFailed
 		if !j.assigned.Advance(&p.Plan, j.tried) {
 			break
 		}
-		j.forest.Assign(&p.Plan, j.tried, &j.scene, &j.assigned)
+		j.forest.Assign(&p.Plan, j.tried, &j.oracle, &j.assigned)
 	}
 	return refused
 }
 
-// grave lets a refusal stand for all combinations of flavors if it is the first, or the
+// keepWorst lets a refusal stand for all combinations of flavors if it is the first, or the
 // first that is not for good.
-func (j *judge) grave(of, v *verdict) {
+func (j *judge) keepWorst(of, v *verdict) {
 	if of.why == nil || (quota.Permanent(*of.why) && !quota.Permanent(*v.why)) {
 		of.why, of.ahead = v.why, v.ahead
 		j.met.chosen = append(j.met.chosen[:0], j.assigned.Chosen...)
@@ -364,7 +364,7 @@ func (j *judge) classFor(g *group, p *compiled, set int, chosen []int) *place.Cl
 func (j *judge) nodesWhy(g *group, sets []place.Set, short place.Shortage, chosen []int) core.Reason {
 	set := sets[short.Set].Index
 	why := nodeReason(g, set, short)
-	why.Flavor = j.nodeFlavor(j.scene.plan, set, chosen)
+	why.Flavor = j.nodeFlavor(j.oracle.plan, set, chosen)
 	j.blameFlavor(&why)
 	return why
 }

@@ -74,7 +74,7 @@ func (l *byLevel) fallsBack(w *workload, v *verdict) bool {
 // still holds.
 func (l *byLevel) pin(q *queue, p *compiled, a *quota.Assignment) {
 	q.counts = append(q.counts[:0], a.Uses...)
-	q.firm = q.active.First().plan == p && p.single && a.Mode == quota.Fit && l.judge.roomFor(q)
+	q.stable = q.active.First().plan == p && p.single && a.Mode == quota.Fit && l.judge.roomFor(q)
 	root := q.node.Root()
 	l.borrowers[root] = append(l.borrowers[root], q)
 }
@@ -100,7 +100,7 @@ func (l *byLevel) review(root *quota.Node) {
 	for _, q := range list {
 		switch {
 		case q.slot == 0 || (q.head.Level == 0 && !q.byUsage):
-		case q.firm && l.judge.roomFor(q) && l.judge.nodesFor(q):
+		case q.stable && l.judge.roomFor(q) && l.judge.nodesFor(q):
 			kept = append(kept, q)
 		default:
 			l.rehead(q)
@@ -119,7 +119,7 @@ func (l *byLevel) dump(q *queue) *HeadState {
 		return s
 	}
 	if s.Pinned = slices.Contains(l.borrowers[q.node.Root()], q); s.Pinned {
-		s.Firm, s.Counts = q.firm, l.dumpUses(q.counts)
+		s.Firm, s.Counts = q.stable, l.dumpUses(q.counts)
 	}
 	return s
 }
@@ -132,7 +132,7 @@ func (l *byLevel) load(q *queue, s *HeadState) {
 	q.head.Level = s.Level
 	l.enlist(q)
 	if s.Pinned {
-		q.counts, q.firm = l.loadUses(s.Counts), s.Firm
+		q.counts, q.stable = l.loadUses(s.Counts), s.Firm
 		root := q.node.Root()
 		l.borrowers[root] = append(l.borrowers[root], q)
 	}

@@ -169,7 +169,7 @@ func (e *Engine) loadWorkload(l *loader, s *WorkloadState) {
 		Held: s.Held, Invalid: s.Invalid, GatedBy: s.GatedBy, NotBefore: s.NotBefore, Evicting: s.Evicting, Settled: s.Settled, Ended: s.Ended,
 	}
 	w := e.register(&o, l.equivalenceKnown(&o))
-	w.Time, w.told = s.Time, s.Told
+	w.Time, w.reported = s.Time, s.Told
 	if len(s.Spare) > 0 {
 		w.spare, w.spareKey = s.Spare, fmt.Sprint(s.Spare)
 	}
@@ -204,7 +204,7 @@ func (ad *admissions) loadWorkload(l *loader, w *workload, s *WorkloadState) {
 	case reserved:
 		ad.bookReservation(w)
 	case running, leaving:
-		ad.hold(w, as)
+		ad.addUsage(w, as)
 	}
 	ad.count(w, waiting)
 	w.obs.admitted, w.obs.ready = s.Admitted, s.Ready
@@ -262,7 +262,7 @@ func (pe *pending) loadGroup(l *loader, q *queue, s *GroupState) *group {
 	first := members[0]
 	g := &group{
 		queue: q, key: groupKey{equivalence: first.equivalence, spare: first.spareKey}, equivalence: first.equivalence, index: len(q.groups),
-		parked: s.Parked, lacksNodes: s.LacksNodes, why: s.Why, told: s.Told,
+		parked: s.Parked, lacksNodes: s.LacksNodes, why: s.Why, reported: s.Told,
 	}
 	if q.byUsage {
 		g.key.localQueue = first.localQueue
@@ -278,8 +278,8 @@ func (pe *pending) loadGroup(l *loader, q *queue, s *GroupState) *group {
 		g.members.Push(w)
 	}
 	for _, w := range l.all(s.Fresh) {
-		w.unsaid = true
-		g.fresh = append(g.fresh, w)
+		w.unreported = true
+		g.newcomers = append(g.newcomers, w)
 	}
 	for _, u := range pe.loadUses(s.Shorts) {
 		g.shorts = append(g.shorts, short{u.Pair, u.Amount})

@@ -21,8 +21,8 @@ type pending struct {
 
 	arrivals []*workload // waiting, not sorted in yet
 	timers   order.Heap[*timer]
-	// untold are the groups with members that were not told why they wait.
-	untold []*group
+	// unreported are the groups with members whose reason was not reported.
+	unreported []*group
 	// onNodes are the parked groups that wait for nodes, onReady those that wait for the
 	// pods of others, blockedGroups those that are blocked by head reservations.
 	onNodes, onReady, blockedGroups []*group
@@ -49,7 +49,7 @@ type nodesChanged struct {
 
 func newPending(m *model, d *draft, j *judge) *pending {
 	p := &pending{model: m, draft: d, judge: j, recheck: map[*quota.Node]bool{}}
-	p.turns = newTurns(m, j, p.dismiss)
+	p.turns = newTurns(m, j, p.parkIdle)
 	return p
 }
 
@@ -78,7 +78,7 @@ func (pe *pending) depart(w *workload, g *group) {
 	if q.blocker == w {
 		q.blocker = nil
 	}
-	w.unsaid = false
+	w.unreported = false
 	if g.members.Len() > 0 {
 		q.active.Fix(g)
 		pe.turns.rehead(q)
@@ -128,16 +128,16 @@ func (pe *pending) arrive() {
 func (pe *pending) setAside(w *workload) {
 	switch d := w.obs.details(); {
 	case d.held != "":
-		pe.draft.say(w, &core.Reason{Code: core.OnHold, Queue: w.localQueue.key.name, Detail: d.held})
+		pe.draft.report(w, &core.Reason{Code: core.OnHold, Queue: w.localQueue.key.name, Detail: d.held})
 	case d.invalid != "":
-		pe.draft.say(w, &core.Reason{Code: core.Misconfigured, Cause: core.PodsInvalid, Queue: w.localQueue.key.name, Detail: d.invalid})
+		pe.draft.report(w, &core.Reason{Code: core.Misconfigured, Cause: core.PodsInvalid, Queue: w.localQueue.key.name, Detail: d.invalid})
 	case d.gatedBy != "":
-		pe.draft.say(w, &core.Reason{Code: core.AdmissionGated, Queue: w.localQueue.key.name, Detail: d.gatedBy})
+		pe.draft.report(w, &core.Reason{Code: core.AdmissionGated, Queue: w.localQueue.key.name, Detail: d.gatedBy})
 	case d.notBefore.After(pe.now):
 		pe.backOff(w, d.notBefore)
-		pe.draft.say(w, &core.Reason{Code: core.OnHold, Cause: core.BackingOff, Queue: w.localQueue.key.name})
+		pe.draft.report(w, &core.Reason{Code: core.OnHold, Cause: core.BackingOff, Queue: w.localQueue.key.name})
 	default:
-		pe.draft.say(w, w.localQueue.closed)
+		pe.draft.report(w, w.localQueue.closed)
 	}
 }
 
@@ -166,8 +166,8 @@ func (pe *pending) join(w *workload) {
 	w.group = g
 	g.members.Push(w)
 	pe.headReservationsChange(q)
-	g.fresh = append(g.fresh, w)
-	w.unsaid = true
+	g.newcomers = append(g.newcomers, w)
+	w.unreported = true
 	pe.mention(g)
 	if b := q.blocker; b != nil && w.Before(b) {
 		pe.unblock(q)
@@ -184,11 +184,11 @@ func (pe *pending) join(w *workload) {
 	pe.turns.rehead(q)
 }
 
-// mention notes that a group has members that were told nothing yet.
+// mention notes that a group has members of which no reason was reported yet.
 func (pe *pending) mention(g *group) {
-	if !g.untold {
-		g.untold = true
-		pe.untold = append(pe.untold, g)
+	if !g.unreported {
+		g.unreported = true
+		pe.unreported = append(pe.unreported, g)
 	}
 }
 
@@ -211,38 +211,38 @@ func (pe *pending) park(w *workload, v *verdict) {
 	pe.noteWait(g, v.met)
 	pe.listBlocked(g, v.met)
 	pe.listOnReady(g)
-	if w.told == nil || !sameFacts(*w.told, *why) {
-		pe.draft.say(w, why)
+	if w.reported == nil || !sameFacts(*w.reported, *why) {
+		pe.draft.report(w, why)
 	}
-	w.unsaid = false
+	w.unreported = false
 	pe.mention(g)
 	pe.block(w)
 }
 
-// repark puts a group back that was woken in vain: another took what had
+// parkAgain puts a group back that was woken in vain: another took what had
 // come free.
-func (pe *pending) repark(w *workload) {
+func (pe *pending) parkAgain(w *workload) {
 	pe.mention(w.group)
 	pe.listOnNodes(w.group)
 	pe.block(w)
 }
 
-// hopeless reports whether a workload that was refused before cannot do better
+// stillRefused reports whether a workload that was refused before cannot do better
 // now, for the same reason. It costs next to nothing.
-func (pe *pending) hopeless(w *workload) bool {
+func (pe *pending) stillRefused(w *workload) bool {
 	g := w.group
-	return g.why != nil && w.told != nil && sameNature(w.told, g.why) && pe.judge.stuck(g)
+	return g.why != nil && w.reported != nil && sameNature(w.reported, g.why) && pe.judge.stuck(g)
 }
 
 // idle reports whether a group is stuck and all its members know.
 func (pe *pending) idle(g *group) bool {
-	return len(g.fresh) == 0 && g.told != nil && g.why != nil && pe.judge.stuck(g) && sameNature(g.told, g.why)
+	return len(g.newcomers) == 0 && g.reported != nil && g.why != nil && pe.judge.stuck(g) && sameNature(g.reported, g.why)
 }
 
-// dismiss parks the first groups of a queue again, all at once, while they can do
+// parkIdle parks the first groups of a queue again, all at once, while they can do
 // no better than when they were refused, and all their members know. They need not
 // come to the top one by one for that. It reports whether there were any.
-func (pe *pending) dismiss(q *queue) bool {
+func (pe *pending) parkIdle(q *queue) bool {
 	if q.slot == 0 || q.strict() {
 		return false
 	}
@@ -285,9 +285,9 @@ func (pe *pending) block(w *workload) {
 func (pe *pending) unblock(q *queue) {
 	b := q.blocker
 	q.blocker = nil
-	if !b.unsaid {
-		b.unsaid = true
-		b.group.fresh = append(b.group.fresh, b)
+	if !b.unreported {
+		b.unreported = true
+		b.group.newcomers = append(b.group.newcomers, b)
 		pe.mention(b.group)
 	}
 }

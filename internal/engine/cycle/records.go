@@ -59,16 +59,16 @@ type workload struct {
 	unready bool // counted in model.unready
 
 	// Of pending, as long as it waits.
-	counted bool // in localQueue.held
-	unsaid  bool // in group.fresh, to be told why it waits
-	inbox   bool // in pending.arrivals
+	counted    bool // in localQueue.held
+	unreported bool // in group.newcomers
+	inbox      bool // in pending.arrivals
 
 	shifted bool // in stabilizer.shifted
 
-	group *group
-	slot  int // in the group's heap
-	timer *timer
-	told  *core.Reason // why it waits, as it was told last
+	group    *group
+	slot     int // in the group's heap
+	timer    *timer
+	reported *core.Reason // why it waits, as it was reported last
 
 	// Of history: charged is the local queue that pays its costs, until it is admitted.
 	charged *localQueue
@@ -178,10 +178,10 @@ type queue struct {
 	active      order.Heap[*group]
 	head        order.Head
 	slot        int // among the heads of turns
-	// counts is the quota by which the head's level was found; firm says that the
+	// counts is the quota by which the head's level was found; stable says that the
 	// level cannot get better while there is room for it.
 	counts []quota.Use
-	firm   bool
+	stable bool
 	// With fair sharing: node is the queue's place in the tournament; exact says
 	// that the head plays with counts and not with nothing; stale that its matches
 	// have to be played again.
@@ -269,12 +269,12 @@ type group struct {
 	blockedPairs         []blockedPair
 	blockedByReservation int
 	onReady              bool // in pending.onReady
-	// why is the last refusal, told what members were told, fresh those that were
-	// told nothing yet.
-	why    *core.Reason
-	told   *core.Reason
-	fresh  []*workload
-	untold bool // in pending.untold
+	// why is the last refusal, reported what was reported of members, newcomers members of which
+	// nothing was reported yet.
+	why        *core.Reason
+	reported   *core.Reason
+	newcomers  []*workload
+	unreported bool // in pending.unreported
 }
 
 // short is a pair that a parked group found too scarce.

@@ -109,10 +109,10 @@ func (r *reference) judgeAll(w *refWorkload) (level int, act func()) {
 	a := r.assign(w, asks, tried)
 	for range 32 {
 		if act := r.resolve(w, asks, a); act != nil {
-			r.blind = true
+			r.quotaOnly = true
 			ranked := r.assign(w, asks, make([]map[int]bool, len(asks)))
 			level, w.counts = ranked.level, ranked.uses
-			r.blind = false
+			r.quotaOnly = false
 			return level, act
 		}
 		more := false

@@ -158,7 +158,7 @@ func (r *reference) grade(w *refWorkload, ask refAsk, o int, used map[fr]core.Am
 		}
 		mode, level = min(mode, m), max(level, lv)
 	}
-	if s, ok := r.set(w, ask.set, ask.flavors[o:o+1]); ok && !r.blind {
+	if s, ok := r.set(w, ask.set, ask.flavors[o:o+1]); ok && !r.quotaOnly {
 		mode = min(mode, r.gradeNodes(q, s))
 	}
 	return mode, level

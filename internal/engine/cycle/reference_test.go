@@ -35,7 +35,7 @@ type reference struct {
 	staying      []podsOnNode      // its other pods
 
 	ignoreUndeclared bool
-	blind            bool // to nodes: levels count quota alone
+	quotaOnly        bool // to nodes: levels count quota alone
 	bare             bool // nodes are thought to be empty and in service
 	// fair is fair sharing; nil is off. extra is usage that is thought to be there
 	// in account Projected, of one queue.

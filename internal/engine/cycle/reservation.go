@@ -55,7 +55,7 @@ func (ad *admissions) reserve(w *workload, v *verdict) {
 		ad.pending.mentionAll(g.queue)
 	}
 	ad.turns.rehead(g.queue)
-	ad.draft.say(w, &why)
+	ad.draft.report(w, &why)
 }
 
 // bookReservation books what is reserved for a workload.
@@ -146,7 +146,7 @@ func (ad *admissions) admitReserved() {
 				ad.pending.enter(w)
 				continue
 			}
-			ad.draft.say(w, podsReady(ad.byNode[w.Queue.ID]))
+			ad.draft.report(w, podsReady(ad.byNode[w.Queue.ID]))
 			continue
 		}
 		ad.endReservation(p)

@@ -27,13 +27,13 @@ import (
 //
 // Most heads need not be judged to know how they stand: those that surely fit
 // (assumeFits), those that would lose to others all the same, and those that would be refused
-// again (dismiss).
+// again (parkIdle).
 
 // byShare is the order of heads with fair sharing.
 type byShare struct {
 	*model
-	judge   *judge
-	dismiss func(*queue) bool
+	judge    *judge
+	parkIdle func(*queue) bool
 	// tournaments are the heads, by tree.
 	tournaments order.Heap[*tournament]
 	// wanted is, by kind of pod, the most that some judged head counts on.
@@ -94,8 +94,8 @@ type tournament struct {
 	// stale are queues whose head or usage changed since the last match.
 	stale []*queue
 	// pinned are the queues whose heads were judged, if they still are. slack bounds
-	// from below what is left for any firm one of them beyond its need; loose says
-	// that some are not firm.
+	// from below what is left for any stable one of them beyond its need; loose says
+	// that some are not stable.
 	pinned []*queue
 	slack  []core.Amount // by pair
 	loose  bool
@@ -161,7 +161,7 @@ func (sh *byShare) outdate(q *queue) {
 // catchUp plays the matches of all queues that changed.
 func (sh *byShare) catchUp(t *tournament) {
 	for _, q := range t.stale { // while it is marked stale, nothing puts it on the list again
-		if !q.exact && !sh.assumeFits(q) && sh.dismiss(q) {
+		if !q.exact && !sh.assumeFits(q) && sh.parkIdle(q) {
 			sh.assumeFits(q)
 		}
 		q.stale = false
@@ -236,7 +236,7 @@ func (sh *byShare) fallsBack(w *workload, v *verdict) bool {
 	}
 	a := sh.judge.rank(v)
 	q.counts = append(q.counts[:0], a.Uses...)
-	q.firm = q.active.First().plan == v.plan && v.plan.single && a.Mode == quota.Fit && sh.judge.roomFor(q) && sh.judge.nodesFor(q)
+	q.stable = q.active.First().plan == v.plan && v.plan.single && a.Mode == quota.Fit && sh.judge.roomFor(q) && sh.judge.nodesFor(q)
 	sh.seed(q, w)
 	sh.outdate(q)
 	return sh.next() != q

@@ -36,13 +36,13 @@ type turns interface { //nolint:interfacebloat // one order of heads is one valu
 	load(q *queue, s *HeadState)
 }
 
-// newTurns returns the order that the options ask for. dismiss puts groups of a queue
+// newTurns returns the order that the options ask for. parkIdle puts groups of a queue
 // aside that would be refused again.
-func newTurns(m *model, j *judge, dismiss func(*queue) bool) turns {
+func newTurns(m *model, j *judge, parkIdle func(*queue) bool) turns {
 	if m.opt.FairSharing == nil {
 		return &byLevel{model: m, judge: j, borrowers: map[*quota.Node][]*queue{}}
 	}
-	return &byShare{model: m, judge: j, dismiss: dismiss, wanted: map[*place.Class]int32{}}
+	return &byShare{model: m, judge: j, parkIdle: parkIdle, wanted: map[*place.Class]int32{}}
 }
 
 // reheadAll has all heads judged again.

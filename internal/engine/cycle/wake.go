@@ -252,13 +252,13 @@ func (pe *pending) seen(n *quota.Node) {
 
 // forget drops what a decision would look at again, or tell.
 func (pe *pending) forget() {
-	for _, g := range pe.untold {
-		for _, w := range g.fresh {
-			w.unsaid = false
+	for _, g := range pe.unreported {
+		for _, w := range g.newcomers {
+			w.unreported = false
 		}
-		g.fresh, g.untold = nil, false
+		g.newcomers, g.unreported = nil, false
 	}
-	pe.untold = pe.untold[:0]
+	pe.unreported = pe.unreported[:0]
 	pe.freed, pe.lent, pe.nodesChanged = nil, nil, nodesChanged{}
 	clear(pe.recheck)
 }

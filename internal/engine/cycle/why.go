@@ -20,8 +20,8 @@ func (e *Engine) Why(k core.Key) (core.Reason, bool) {
 	}
 	unsettled := e.edited || e.forest.Dirty() || w.inbox
 	switch {
-	case w.told != nil && (unsettled || w.group == nil):
-		why := *w.told
+	case w.reported != nil && (unsettled || w.group == nil):
+		why := *w.reported
 		if w.reservation != nil {
 			e.withAwaited(w, &why)
 		}

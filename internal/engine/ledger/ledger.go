@@ -13,7 +13,7 @@
 //	 │                             │
 //	 └── Hold ──> Held ── Leave ─> Leaving
 //	                ^                │
-//	                └───── Stay ─────┘
+//	                └ CancelEviction ┘
 //
 // A workload that was evicted holds quota and nodes until it is gone, but
 // no plan counts on that any more: it is booked in core.Current and not in
@@ -82,7 +82,7 @@ type Allocation struct {
 	Uses  []quota.Use
 	Holds []place.Hold
 	// Unseen is true until the admission was seen in the API, or its write accepted.
-	// It is set while the allocation is Free, and ends with See.
+	// It is set while the allocation is Free, and ends with Observe.
 	Unseen bool
 
 	state State
@@ -132,8 +132,8 @@ func (l *Ledger) Promise(a *Allocation) { l.move(a, Promised) }
 // may have been evicted before the engine knew that it holds something.
 func (l *Ledger) Leave(a *Allocation) { l.move(a, Leaving) }
 
-// Stay takes an eviction back.
-func (l *Ledger) Stay(a *Allocation) { l.move(a, Held) }
+// CancelEviction takes an eviction back.
+func (l *Ledger) CancelEviction(a *Allocation) { l.move(a, Held) }
 
 // Release takes off whatever is held or promised.
 func (l *Ledger) Release(a *Allocation) {
@@ -141,8 +141,8 @@ func (l *Ledger) Release(a *Allocation) {
 	a.Uses, a.Holds = nil, nil
 }
 
-// See notes that the admission of an allocation is a fact.
-func (l *Ledger) See(a *Allocation) {
+// Observe notes that the admission of an allocation is a fact.
+func (l *Ledger) Observe(a *Allocation) {
 	a.Unseen = false
 	l.trackSeen(a)
 }

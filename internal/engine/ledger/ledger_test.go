@@ -79,13 +79,13 @@ func TestVerbs(t *testing.T) {
 			x.Unseen = true
 			b.Hold(&x)
 		}, "now 4; then 4; seen 8; four pods at once: true n2*4; four pods once all left: true n2*4"},
-		{"what was seen counts for shares", func() { b.See(&x) }, "now 4; then 4; seen 4; four pods at once: true n2*4; four pods once all left: true n2*4"},
+		{"what was seen counts for shares", func() { b.Observe(&x) }, "now 4; then 4; seen 4; four pods at once: true n2*4; four pods once all left: true n2*4"},
 		{"what leaves still holds it, and others may plan with it", func() { b.Leave(&x) }, "now 4; then 8; seen 8; four pods at once: true n2*4; four pods once all left: true n1*4"},
 		{"what is promised is no other workload's, and not used yet", func() {
 			b.give(&y, "b", "n1", 4)
 			b.Promise(&y)
 		}, "now 4; then 4; seen 8; four pods at once: true n2*4; four pods once all left: true n2*4"},
-		{"an eviction that is taken back leaves less than nothing on the node", func() { b.Stay(&x) }, "now 4; then 0; seen 4; four pods at once: true n2*4; four pods once all left: true n2*4"},
+		{"an eviction that is taken back leaves less than nothing on the node", func() { b.CancelEviction(&x) }, "now 4; then 0; seen 4; four pods at once: true n2*4; four pods once all left: true n2*4"},
 		{"what is gone holds nothing", func() { b.Release(&x) }, "now 8; then 4; seen 8; four pods at once: true n2*4; four pods once all left: true n2*4"},
 		{"a promise that is kept is held at once", func() { b.Hold(&y) }, "now 4; then 4; seen 4; four pods at once: true n2*4; four pods once all left: true n2*4"},
 		{"and given back", func() { b.Release(&y) }, "now 8; then 8; seen 8; four pods at once: true n1*4; four pods once all left: true n1*4"},
@@ -153,11 +153,11 @@ func TestAccountsAlwaysAgree(t *testing.T) {
 				a.Unseen = rapid.Bool().Draw(t, "unseen")
 				rapid.SampledFrom([]func(*ledger.Allocation){b.Hold, b.Promise, b.Leave}).Draw(t, "verb")(a)
 			case a.State() == ledger.Held && a.Unseen && rapid.Bool().Draw(t, "see"):
-				b.See(a)
+				b.Observe(a)
 			case a.State() == ledger.Held:
 				rapid.SampledFrom([]func(*ledger.Allocation){b.Leave, b.Release}).Draw(t, "verb")(a)
 			case a.State() == ledger.Leaving:
-				rapid.SampledFrom([]func(*ledger.Allocation){b.Stay, b.Release}).Draw(t, "verb")(a)
+				rapid.SampledFrom([]func(*ledger.Allocation){b.CancelEviction, b.Release}).Draw(t, "verb")(a)
 			default:
 				rapid.SampledFrom([]func(*ledger.Allocation){b.Hold, b.Release}).Draw(t, "verb")(a)
 			}

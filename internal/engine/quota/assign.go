@@ -53,8 +53,8 @@ type Plan struct {
 	Reclaims bool
 }
 
-// Scene answers what the quota tree cannot: which workloads to evict and which nodes fit.
-type Scene interface {
+// Oracle answers what the quota tree cannot: which workloads to evict and which nodes fit.
+type Oracle interface {
 	// Victims searches workloads whose eviction makes room for an amount of one
 	// pair: NoCandidates, Preempt or Reclaim, and the borrowing level afterwards.
 	Victims(p FlavorResource, need core.Amount) (Mode, int)
@@ -128,7 +128,7 @@ func (a *Assignment) short(p FlavorResource) {
 // Assign chooses a flavor for every ask, one ask after the other. tried are the
 // options per ask to leave out, as a set of bits; nil means none. It stops at the
 // first ask that nothing serves; those after it count for the reason only.
-func (f *Forest) Assign(p *Plan, tried []uint64, sc Scene, a *Assignment) {
+func (f *Forest) Assign(p *Plan, tried []uint64, sc Oracle, a *Assignment) {
 	a.Mode, a.Level = Fit, 0
 	a.Chosen = a.Chosen[:0]
 	a.Uses, a.Short = a.Uses[:0], a.Short[:0]
@@ -162,7 +162,7 @@ func (f *Forest) Assign(p *Plan, tried []uint64, sc Scene, a *Assignment) {
 
 // lookAhead makes it known if an ask that was not judged can never be served: asks
 // are needed all, so the gravest of what stands in their way is told.
-func (f *Forest) lookAhead(p *Plan, from int, sc Scene, a *Assignment) {
+func (f *Forest) lookAhead(p *Plan, from int, sc Oracle, a *Assignment) {
 	for i := from; i < len(p.Requests); i++ {
 		if why, never := f.never(p, i, sc, a); never && graver(why, a.Why) {
 			a.Why = why
@@ -172,7 +172,7 @@ func (f *Forest) lookAhead(p *Plan, from int, sc Scene, a *Assignment) {
 
 // never reports that no flavor can ever serve an ask, and why the one that comes
 // closest cannot.
-func (f *Forest) never(p *Plan, ask int, sc Scene, a *Assignment) (core.Reason, bool) {
+func (f *Forest) never(p *Plan, ask int, sc Oracle, a *Assignment) (core.Reason, bool) {
 	var mildest core.Reason
 	k := &p.Requests[ask]
 	for i := range k.Options {
@@ -217,7 +217,7 @@ type graded struct {
 
 // pick tries the options of one ask in order, but for those to leave out, until
 // one is good enough to stop.
-func (f *Forest) pick(p *Plan, ask int, leave uint64, sc Scene, a *Assignment) graded {
+func (f *Forest) pick(p *Plan, ask int, leave uint64, sc Oracle, a *Assignment) graded {
 	best := graded{option: -1, mode: NoFit}
 	for i := range p.Requests[ask].Options {
 		if i < 64 && leave&(1<<i) != 0 {
@@ -327,7 +327,7 @@ func Permanent(r core.Reason) bool {
 }
 
 // grade judges one option: eligibility, then quota per resource, then nodes.
-func (f *Forest) grade(p *Plan, ask, option int, sc Scene, a *Assignment) graded {
+func (f *Forest) grade(p *Plan, ask, option int, sc Oracle, a *Assignment) graded {
 	k := &p.Requests[ask]
 	o := &k.Options[option]
 	g := graded{option: option, mode: Fit}
@@ -372,7 +372,7 @@ func (f *Forest) exceeds(n *Node, u Use, a *Assignment) (core.Reason, bool) {
 }
 
 // gradeUse judges one resource of an option against the tree.
-func (f *Forest) gradeUse(p *Plan, u Use, sc Scene, a *Assignment) (Mode, int, core.Reason) {
+func (f *Forest) gradeUse(p *Plan, u Use, sc Oracle, a *Assignment) (Mode, int, core.Reason) {
 	n := p.Queue
 	val := u.Amount.Add(a.used(u.Pair))
 	level, reclaim := n.Level(core.Projected, u.Pair, val)

@@ -5,7 +5,7 @@
 // resource). Every change walks the path from a queue to its root and nothing
 // else. The arithmetic of limits and the choice of flavors are Kueue's. The
 // package knows nothing of nodes or of victims: Assign asks for both
-// through the Scene interface.
+// through the Oracle interface.
 //
 // Invariants, checked by Forest.Check:
 //   - the usage of a cohort is the sum over its children of what they use above

@@ -533,12 +533,12 @@ func (m *maker) grace() time.Duration {
 // longestEnd is how long deleted pods may go on, which is more than those take that nobody keeps.
 const longestEnd = 3 * time.Minute
 
-// tenant is one deed of the owner of a job.
+// tenant is one action of the owner of a job.
 func (m *maker) tenant(t time.Duration) {
 	a := sim.Act{Key: pick(m, m.jobs...), N: 1 + m.Int32N(3), Grace: m.grace()}
 	switch m.IntN(10) {
 	case 0, 1, 2:
-		a.Deed = sim.DeletePods
+		a.Action = sim.DeletePods
 		if m.odds(30) { // to keep what is borrowed
 			a.Grace = time.Hour // far above the longest, and few enough moments for a world to come to rest
 		}
@@ -546,21 +546,21 @@ func (m *maker) tenant(t time.Duration) {
 			m.at(t+m.moment(10), sim.Op{Act: new(a)})
 		}
 	case 3:
-		a.Deed = sim.PinPods
+		a.Action = sim.PinPods
 		if m.odds(50) {
-			m.at(t+m.moment(60), sim.Op{Act: &sim.Act{Key: a.Key, Deed: sim.UnpinPods}})
+			m.at(t+m.moment(60), sim.Op{Act: &sim.Act{Key: a.Key, Action: sim.UnpinPods}})
 		}
 	case 4, 5:
-		a.Deed, a.N = sim.ScaleTo, m.Int32N(6)
+		a.Action, a.N = sim.ScaleTo, m.Int32N(6)
 	case 6:
-		a.Deed = sim.ForgePods
+		a.Action = sim.ForgePods
 	case 7:
-		a.Deed = sim.Reapply
+		a.Action = sim.Reapply
 	case 8:
 		m.at(t, sim.Op{Delete: &a.Key})
 		return
 	default:
-		a.Deed = sim.DeleteForeground
+		a.Action = sim.DeleteForeground
 	}
 	m.at(t, sim.Op{Act: &a})
 }

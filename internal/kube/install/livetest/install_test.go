@@ -153,11 +153,11 @@ func TestInstall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	deeds := map[rollout.Deed]int{}
+	deeds := map[rollout.Action]int{}
 	for _, c := range would.Changes {
-		deeds[c.Deed]++
+		deeds[c.Action]++
 	}
-	if diff := cmp.Diff(map[rollout.Deed]int{rollout.Removed: 2, rollout.Changed: 2}, deeds); diff != "" {
+	if diff := cmp.Diff(map[rollout.Action]int{rollout.Removed: 2, rollout.Changed: 2}, deeds); diff != "" {
 		t.Errorf("two policies would go, and ConfigMap and Deployment change (-want +got):\n%s\n%+v", diff, would.Changes)
 	}
 	if err := roll.Apply(t.Context(), less, false); err != nil {

@@ -34,15 +34,15 @@ type Cluster struct {
 	moved func() // something did
 }
 
-// Deed is what was done with an object.
-type Deed string
+// Action is what was done with an object.
+type Action string
 
-// The deeds.
+// The actions.
 const (
-	Created   Deed = "created"
-	Changed   Deed = "changed"
-	Unchanged Deed = "unchanged"
-	Removed   Deed = "removed"
+	Created   Action = "created"
+	Changed   Action = "changed"
+	Unchanged Action = "unchanged"
+	Removed   Action = "removed"
 )
 
 // Apply brings a plan into the cluster, stage after stage, and removes what an earlier one had
@@ -93,13 +93,13 @@ func (x *Cluster) stage(ctx context.Context, p *Plan, s install.Stage, record *i
 			return err
 		}
 	}
-	done := map[Deed]int{}
+	done := map[Action]int{}
 	for _, o := range s.Objects {
-		deed, err := x.put(ctx, record, o)
+		action, err := x.put(ctx, record, o)
 		if err != nil {
 			return fmt.Errorf("install %s %s: %w", strings.ToLower(o.GetKind()), o.GetName(), because(ctx, err))
 		}
-		done[deed]++
+		done[action]++
 		x.progress()
 	}
 	if s.Name == install.WebhooksStage && wait {
@@ -173,10 +173,10 @@ func (x *Cluster) introduce(ctx context.Context, p *Plan, record *install.Record
 	return nil
 }
 
-// tally is how many objects saw which deed.
-func tally(done map[Deed]int) string {
+// tally is how many objects saw which action.
+func tally(done map[Action]int) string {
 	var parts []string
-	for _, d := range []Deed{Created, Changed, Unchanged} {
+	for _, d := range []Action{Created, Changed, Unchanged} {
 		if done[d] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", done[d], d))
 		}
@@ -186,7 +186,7 @@ func tally(done map[Deed]int) string {
 
 // put applies an object and says what that did. It asks nothing about one that is as it was
 // left.
-func (x *Cluster) put(ctx context.Context, record *install.Record, o *unstructured.Unstructured) (Deed, error) {
+func (x *Cluster) put(ctx context.Context, record *install.Record, o *unstructured.Unstructured) (Action, error) {
 	if record.Holds(o) {
 		return Unchanged, nil
 	}

@@ -33,7 +33,7 @@ type Comparison struct {
 // Change is one of an object.
 type Change struct {
 	Object string `json:"object"`
-	Deed   Deed   `json:"deed"`
+	Action Action `json:"deed"`
 	// Fields are what would differ, as paths.
 	Fields []string `json:"fields,omitempty"`
 }
@@ -65,7 +65,7 @@ func (x *Cluster) Compare(ctx context.Context, p *Plan) (*Comparison, error) {
 				}
 			}
 			if missing {
-				out.Changes = append(out.Changes, Change{Object: called(o), Deed: Created})
+				out.Changes = append(out.Changes, Change{Object: called(o), Action: Created})
 				continue
 			}
 			fields, err := x.wouldChange(ctx, dry, o, before)
@@ -82,7 +82,7 @@ func (x *Cluster) Compare(ctx context.Context, p *Plan) (*Comparison, error) {
 				out.Unchanged++
 				continue
 			}
-			out.Changes = append(out.Changes, Change{Object: called(o), Deed: Changed, Fields: fields})
+			out.Changes = append(out.Changes, Change{Object: called(o), Action: Changed, Fields: fields})
 		}
 	}
 	gone, err := x.Stale(ctx, p)
@@ -90,7 +90,7 @@ func (x *Cluster) Compare(ctx context.Context, p *Plan) (*Comparison, error) {
 		return nil, err
 	}
 	for _, o := range gone {
-		out.Changes = append(out.Changes, Change{Object: called(o), Deed: Removed})
+		out.Changes = append(out.Changes, Change{Object: called(o), Action: Removed})
 	}
 	return out, nil
 }

@@ -7,8 +7,8 @@ import (
 )
 
 // A judged head of the tournament keeps its standing while what it was judged by
-// still holds: it is firm if it fits now with the only flavors it could take, so
-// that room in its quota and on its nodes is all it needs. Looking at every firm
+// still holds: it is stable if it fits now with the only flavors it could take, so
+// that room in its quota and on its nodes is all it needs. Looking at every stable
 // head after every admission would cost as much as there are queues. Instead each
 // tree keeps a slack: an admission takes no more room from others than it uses
 // itself, so as long as the slack lasts none has to be looked at. What nodes are
@@ -29,7 +29,7 @@ func (sh *byShare) assumeFits(q *queue) bool {
 	if !sh.judge.roomFor(q) || !sh.judge.nodesFor(q) {
 		return false
 	}
-	q.firm = true
+	q.stable = true
 	sh.seed(q, q.first())
 	return true
 }
@@ -41,7 +41,7 @@ func (sh *byShare) settleHead(q *queue) {
 		q.headSettled = true
 		t.pinned = append(t.pinned, q)
 	}
-	if !q.firm {
+	if !q.stable {
 		t.loose = true
 		return
 	}
@@ -54,7 +54,7 @@ func (sh *byShare) settleHead(q *queue) {
 	}
 }
 
-// tighten takes a firm head into account.
+// tighten takes a stable head into account.
 func (sh *byShare) tighten(t *tournament, q *queue) {
 	for _, u := range q.counts {
 		for len(t.slack) <= int(u.Pair) {
@@ -124,7 +124,7 @@ func (sh *byShare) review(t *tournament) {
 		q.headSettled = false
 		switch {
 		case q.slot == 0 || !q.exact:
-		case q.firm && sh.judge.roomFor(q) && sh.judge.nodesFor(q):
+		case q.stable && sh.judge.roomFor(q) && sh.judge.nodesFor(q):
 			sh.settleHead(q)
 		default:
 			sh.rehead(q)

@@ -6,13 +6,13 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 )
 
-// tell gives reasons to those that were not judged themselves: members of
+// reportReasons gives reasons to those that were not judged themselves: members of
 // parked groups share the reason of the first, and in a StrictFIFO queue all
-// wait behind it. One that was told the same kind of reason before is left alone, so
+// wait behind it. One whose reported reason is of the same kind is left alone, so
 // that a long queue costs no writes when only amounts change.
-func (pe *pending) tell() {
-	for _, g := range pe.untold {
-		g.untold = false
+func (pe *pending) reportReasons() {
+	for _, g := range pe.unreported {
+		g.unreported = false
 		if g.members.Len() == 0 {
 			continue
 		}
@@ -25,26 +25,26 @@ func (pe *pending) tell() {
 		default:
 			continue
 		}
-		if g.told == nil || !sameNature(g.told, why) {
-			g.fresh = append(g.fresh[:0], g.members.Items()...)
-			for _, w := range g.fresh {
-				w.unsaid = true
+		if g.reported == nil || !sameNature(g.reported, why) {
+			g.newcomers = append(g.newcomers[:0], g.members.Items()...)
+			for _, w := range g.newcomers {
+				w.unreported = true
 			}
 		}
-		g.told = why
-		slices.SortFunc(g.fresh, compareWorkloads)
-		for _, w := range g.fresh {
-			if w.group != g || !w.unsaid {
+		g.reported = why
+		slices.SortFunc(g.newcomers, compareWorkloads)
+		for _, w := range g.newcomers {
+			if w.group != g || !w.unreported {
 				continue
 			}
-			w.unsaid = false
-			if w != g.queue.blocker && (w.told == nil || !sameNature(w.told, why)) {
-				pe.draft.say(w, why)
+			w.unreported = false
+			if w != g.queue.blocker && (w.reported == nil || !sameNature(w.reported, why)) {
+				pe.draft.report(w, why)
 			}
 		}
-		g.fresh = g.fresh[:0]
+		g.newcomers = g.newcomers[:0]
 	}
-	pe.untold = pe.untold[:0]
+	pe.unreported = pe.unreported[:0]
 }
 
 // behind is the reason of those that wait behind the first of a StrictFIFO
@@ -54,7 +54,7 @@ func behind(q *queue) *core.Reason {
 }
 
 // sameFacts reports whether two reasons say the same. What holds what is short is
-// never told, because it changes with every job that ends; Why finds it out.
+// never reported, because it changes with every job that ends; Why finds it out.
 func sameFacts(a, b core.Reason) bool { return a.Equal(b) }
 
 // sameNature reports whether two reasons name the same obstacle, whatever the
