@@ -9,16 +9,13 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 )
 
-// adviceRelease is the kind of advice to end a hold.
-const adviceRelease = string(core.Release)
-
 // helps turns tried advice into lines: what the asker may do first.
 func (e *Explanation) helps(x *visibility.Explanation) {
 	var own, others []string
 	for _, a := range x.Advice {
 		text := adviceText(a, x)
 		who := fmt.Sprintf("an administrator (who may %s)", a.Needs)
-		if a.Kind == adviceRelease && e.release != "" {
+		if a.Kind == string(core.Release) && e.release != "" {
 			text, who = e.release, orElse(e.holder, who)
 		}
 		if a.Preempts > 0 {
@@ -49,50 +46,50 @@ func adviceText(a visibility.Advice, x *visibility.Explanation) string {
 	if a.PodSet != "" && a.PodSet != "main" {
 		of = " in pod set " + a.PodSet
 	}
-	switch a.Kind {
-	case "FewerPods":
+	switch core.AdviceKind(a.Kind) {
+	case core.FewerPods:
 		return fmt.Sprintf("ask for %s%s", count(int(a.Count), "pod"), of)
-	case "SmallerPods":
+	case core.SmallerPods:
 		if a.Amount.IsZero() {
 			return fmt.Sprintf("ask for no %s%s", a.Resource, of)
 		}
 		return fmt.Sprintf("ask for %s %s per pod%s", a.Amount, a.Resource, of)
-	case "Tolerate":
+	case core.Tolerate:
 		return fmt.Sprintf("tolerate %s%s%s", strings.Join(a.Detail, " and "), of, flavorText(a))
-	case "DropSelector":
+	case core.DropSelector:
 		return fmt.Sprintf("leave out the requirement %s%s%s", strings.Join(a.Detail, " and "), of, flavorText(a))
-	case "RaisePriority":
+	case core.RaisePriority:
 		return fmt.Sprintf("submit it with priority %d (priorityClassName %s)", a.Priority, strings.Join(a.PriorityClasses, " or "))
-	case "OtherQueue":
+	case core.OtherQueue:
 		return fmt.Sprintf("submit it to LocalQueue %s (label %s)", a.Queue, kueue.QueueNameLabel)
-	case adviceRelease:
+	case core.Release:
 		return "end the hold: " + strings.Join(a.Detail, ", ")
-	case "AwaitBackOff":
+	case core.AwaitBackOff:
 		return "wait: it comes back to its queue by itself"
-	case "WaitFor":
+	case core.WaitFor:
 		return "wait for the end of " + refers(a.Workloads)
-	case "AwaitLeaving":
+	case core.AwaitLeaving:
 		if len(a.Workloads) == 0 {
 			return "wait: others are being stopped for it"
 		}
 		return "wait: being stopped already " + verb(len(a.Workloads), "is", "are") + " " + refers(a.Workloads)
-	case "Uncordon":
+	case core.Uncordon:
 		return "uncordon: kubectl uncordon " + strings.Join(a.Nodes, " ")
-	case "RepairNode":
+	case core.RepairNode:
 		return fmt.Sprintf("bring back %s (%s)", strings.Join(a.Nodes, ", "), strings.Join(a.Detail, ", "))
-	case "RemovePods":
+	case core.RemovePods:
 		if len(a.Pods) > 0 {
 			return "delete pods that no queue knows: " + strings.Join(a.Pods, ", ")
 		}
 		return "remove the pods on " + strings.Join(a.Nodes, ", ") + " that no queue knows"
-	case "ResumeQueue":
+	case core.ResumeQueue:
 		return fmt.Sprintf("resume ClusterQueue %s: mlbatch queue resume %s", a.Queue, a.Queue)
-	case "PreemptBorrowing":
+	case core.PreemptBorrowing:
 		return fmt.Sprintf("let jobs of ClusterQueue %s that borrow stop others of lower priority, which spec.preemption.borrowWithinCohort forbids: "+
 			`kubectl patch clusterqueues.kueue.x-k8s.io %s --type merge -p '{"spec":{"preemption":{"borrowWithinCohort":{"policy":"LowerPriority"}}}}'`, a.Queue, a.Queue)
-	case "ResumeLocal":
+	case core.ResumeLocal:
 		return fmt.Sprintf("resume LocalQueue %s: mlbatch queue resume -n %s %s", a.Queue, x.Namespace, a.Queue)
-	case "OpenGate":
+	case core.OpenGate:
 		return openGate(strings.Join(a.Detail, ", "))
 	}
 	return a.Kind

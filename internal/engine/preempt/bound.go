@@ -27,9 +27,7 @@ func (s *Searcher) mayEvictOwn(q *quota.Node, p core.Preemption, priority int64)
 	if !Allows(p.WithinQueue) || len(l) == 0 {
 		return false
 	}
-	// The first victim is the least important; an equal one may be newer.
-	least := l[len(l)-1].Priority
-	return least < priority || (least == priority && p.WithinQueue == core.PreemptLowerOrNewerEqualPrio)
+	return reaches(p.WithinQueue, priority, l[len(l)-1].Priority) // the first victim is the least important
 }
 
 // Toothless reports, at next to no cost, that without fair sharing a request for

@@ -247,3 +247,24 @@ func TestOneOrder(t *testing.T) {
 		}
 	})
 }
+
+// Where a policy does not reach, it permits nothing at that priority or above: a search may end there.
+func TestReachesBoundsPermits(t *testing.T) {
+	t.Parallel()
+	policies := []core.PreemptionPolicy{"", core.PreemptNever, core.PreemptAny, core.PreemptLowerPriority, core.PreemptLowerOrNewerEqualPrio}
+	for _, p := range policies {
+		for request := int64(-1); request <= 1; request++ {
+			for running := int64(-2); running <= 2; running++ {
+				some := false
+				for newer := int64(-1); newer <= 1; newer++ {
+					for higher := running; higher <= 2; higher++ {
+						some = some || permits(p, &Request{Priority: request}, &Candidate{Priority: higher, Time: newer})
+					}
+				}
+				if some != reaches(p, request, running) {
+					t.Errorf("%q: a request of priority %d may evict one of %d or above: %v, and reaches says %v", p, request, running, some, !some)
+				}
+			}
+		}
+	}
+}

@@ -41,8 +41,7 @@ func (s *Searcher) seek(c *cursor) bool {
 	r := &s.req
 	for ; len(c.list) > 0; c.list = c.list[:len(c.list)-1] {
 		cand := c.current()
-		tooHigh := cand.Priority > r.Priority || (cand.Priority == r.Priority && c.policy == core.PreemptLowerPriority)
-		if c.policy != core.PreemptAny && tooHigh && cand.Stands == nil {
+		if !reaches(c.policy, r.Priority, cand.Priority) && cand.Stands == nil {
 			return false // all workloads behind it have at least this priority
 		}
 		if !permits(c.policy, r, cand) || (!c.advantage && slices.Contains(r.Spare, cand.Key)) || !uses(cand, r.Short) {
@@ -74,19 +73,6 @@ func inTurn(l []*Candidate) []*Candidate {
 		return a.Stands.Compare(*b.Stands)
 	})
 	return l
-}
-
-func permits(p core.PreemptionPolicy, r *Request, c *Candidate) bool {
-	switch p {
-	case core.PreemptAny:
-		return true
-	case core.PreemptLowerPriority:
-		return c.Priority < r.Priority
-	case core.PreemptLowerOrNewerEqualPrio:
-		return c.Priority < r.Priority || (c.Priority == r.Priority && r.Time < c.Time)
-	default:
-		return false
-	}
 }
 
 func uses(c *Candidate, pairs []quota.FlavorResource) bool {

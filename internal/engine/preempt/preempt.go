@@ -9,7 +9,6 @@
 package preempt
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -35,20 +34,6 @@ type Candidate struct {
 	// order by past usage. Among workloads of one ClusterQueue, those of the LocalQueue that used
 	// more are evicted first.
 	Stands *core.Standing
-}
-
-// victimOrder is negative if a is evicted before b: lower priority, then later
-// reservation, then later in the queue, then UID.
-func victimOrder(a, b *Candidate) int {
-	switch {
-	case a.Priority != b.Priority:
-		return cmp.Compare(a.Priority, b.Priority)
-	case a.Reserved != b.Reserved:
-		return cmp.Compare(b.Reserved, a.Reserved)
-	case a.Time != b.Time:
-		return cmp.Compare(b.Time, a.Time)
-	}
-	return cmp.Or(cmp.Compare(a.UID, b.UID), a.Key.Compare(b.Key))
 }
 
 // Searcher holds the running workloads per queue and searches victims.
@@ -142,14 +127,6 @@ type Victim struct {
 	Reason core.EvictReason
 }
 
-// Forbids reports whether the policy lets a queue evict nothing at all.
-func Forbids(p core.Preemption) bool {
-	return !Allows(p.WithinQueue) && !Allows(p.Reclaim)
-}
-
-// Allows reports whether a policy lets any workload be evicted.
-func Allows(p core.PreemptionPolicy) bool { return p != core.PreemptNever && p != "" }
-
 // Find returns victims whose eviction makes room for the request, or nil; passed says that a
 // candidate was skipped for no other reason than that it is Unseen. The victims are valid until the
 // next call.
@@ -181,28 +158,6 @@ func (s *Searcher) begin() {
 		scope.Seen = s.Ledger.Unsettled() > 0
 	}
 	s.trial = s.Ledger.Begin(s.req.Queue, scope)
-}
-
-// borrowing says whether the request may end up above the nominal quota of its queue. Where it may
-// not, workloads of other queues may be evicted that a request which borrows has to spare.
-type borrowing uint8
-
-const (
-	forbidden borrowing = iota
-	allowed
-)
-
-// attempts says in which order to try with and without borrowing.
-func (s *Searcher) attempts() []borrowing {
-	never := !Allows(s.req.Policy.WhileBorrow)
-	switch {
-	case len(s.hierarchy)+len(s.priority) == 0,
-		never && !s.req.Queue.UnderNominal(core.Projected, s.req.Short):
-		return []borrowing{allowed}
-	case never && len(s.hierarchy) == 0:
-		return []borrowing{forbidden, allowed}
-	}
-	return []borrowing{allowed, forbidden}
 }
 
 // attempt takes candidates until the request fits, then gives back those that it can.
@@ -281,12 +236,6 @@ func (s *Searcher) reason(c *cursor, cand *Candidate, may borrowing) (core.Evict
 		return core.InCohortReclamation, may == forbidden
 	}
 	return core.InCohortReclaimWhileBorrow, true
-}
-
-// mayBorrow reports whether a workload may be evicted for a request that borrows.
-func (s *Searcher) mayBorrow(c *Candidate) bool {
-	p := &s.req.Policy
-	return Allows(p.WhileBorrow) && c.Priority < s.req.Priority && (p.MaxPriority == nil || c.Priority <= int64(*p.MaxPriority))
 }
 
 // fits reports whether the request fits as things stand after the evictions.

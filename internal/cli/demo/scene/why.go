@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/mlbatch/mlbatch/internal/core"
 )
 
 func why() Scene {
@@ -100,7 +102,7 @@ func (s *show) freeAs(ctx context.Context, is answer) error {
 // smaller follows the advice to ask for less.
 func (s *show) smaller(ctx context.Context, is answer) error {
 	for _, a := range is.Explanation.Advice {
-		if a.Kind != "SmallerPods" {
+		if core.AdviceKind(a.Kind) != core.SmallerPods {
 			continue
 		}
 		s.say("The first way: ask for %s. The same job, smaller, must start now:", a.Amount)
@@ -126,7 +128,7 @@ func (s *show) smaller(ctx context.Context, is answer) error {
 // afterTheEnd follows the advice to wait for the end of a job.
 func (s *show) afterTheEnd(ctx context.Context, is answer) error {
 	for _, a := range is.Explanation.Advice {
-		if a.Kind != "WaitFor" || len(a.Workloads) == 0 {
+		if core.AdviceKind(a.Kind) != core.WaitFor || len(a.Workloads) == 0 {
 			continue
 		}
 		named := make([]string, 0, len(a.Workloads))
