@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -303,8 +302,6 @@ func TestTrouble(t *testing.T) {
 		}
 	}
 }
-
-func newEvent(o client.Object) event.CreateEvent { return event.CreateEvent{Object: o} }
 
 // A set whose pods the namespace does not take says so, on itself, and once they are taken it says
 // that no more: Kubernetes tells it on the StatefulSets only.
