@@ -236,7 +236,7 @@ func keysOf(workloads []*workload) []core.Key {
 	return keys
 }
 
-// fewest is a list of others without those that need not end if the workload is alone.
+// fewest is a list of workloads of which, if the asked one is alone with them, all have to end.
 func (a *adviser) fewest(list []*workload) []*workload {
 	for i := len(list) - 1; i >= 0 && len(list) > 1; i-- {
 		less := slices.Delete(slices.Clone(list), i, i+1)
@@ -255,12 +255,12 @@ func (a *adviser) without(others []*workload) *workload {
 	return a.workload
 }
 
-// holding are those whose end may help, without those that do not end by themselves.
+// holding are the workloads in the way whose end may help: not those that never end by themselves.
 func (a *adviser) holding() []*workload {
 	return slices.DeleteFunc(a.inTheWay(), func(w *workload) bool { return w.obs.endless })
 }
 
-// inTheWay are those that hold what is short.
+// inTheWay are the workloads that hold the quota or the nodes that are short.
 func (a *adviser) inTheWay() []*workload {
 	var out []*workload
 	switch {

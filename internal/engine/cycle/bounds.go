@@ -92,7 +92,7 @@ func (j *judge) mayEvict(g *group) bool {
 }
 
 // worthNodes is the same bound for nodes: whether every pod set has some flavor with
-// as many slots as it has pods, now or once those that leave are gone.
+// as many slots as it has pods, now or once the leaving workloads are gone.
 func (j *judge) worthNodes(g *group) bool {
 	if g.plan == nil || !j.current(g.plan) || j.mayEvict(g) {
 		return true

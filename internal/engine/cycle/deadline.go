@@ -62,7 +62,7 @@ func (d *deadlines) cancel(t *timer) {
 	d.first()
 }
 
-// due takes those that are over, in order of time and key.
+// due takes the workloads whose deadline is over off the list, in order of time and key.
 func (d *deadlines) due(now time.Time) (out []*workload) {
 	var over []timer
 	for t := d.first(); t != nil && !t.at.After(now); t = d.first() {

@@ -32,9 +32,9 @@ func (dr *draft) report(w *workload, why *core.Reason) {
 	dr.plan = append(dr.plan, core.Refuse{Key: w.Key, Why: *why})
 }
 
-// withdrawReasons takes back what a plan tells those that it admits after all: what they
-// waited for came free within the decision. That an earlier admission was lost is
-// said all the same.
+// withdrawReasons takes the reasons of workloads out of the plan that it admits after all: what
+// these waited for came free within the decision. That an earlier admission was lost is reported
+// all the same.
 func (dr *draft) withdrawReasons() {
 	if !dr.admitsReported {
 		return

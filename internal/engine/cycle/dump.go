@@ -28,8 +28,8 @@ func (e *Engine) Dump() (*State, error) {
 	return e.dump(all, func(g *group) []*workload { return slices.Clone(g.members.Items()) }), nil
 }
 
-// dump is Dump with some of the workloads, sorted by key: of those that wait in groups
-// at least one of each, and of all others those that are named elsewhere.
+// dump is Dump with some of the workloads, sorted by key: of the waiting ones
+// at least one of each group, and of all others the ones that are named elsewhere in the dump.
 func (e *Engine) dump(workloads []*workload, members func(*group) []*workload) *State {
 	s := &State{Version: StateVersion}
 	e.dumpModel(s)

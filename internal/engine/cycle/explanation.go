@@ -257,8 +257,8 @@ func (q *question) reservedNodes(c *place.Class) []core.Holder {
 	return out
 }
 
-// awaited are those that must be gone before a workload starts that has a
-// place, or could be: all that leave, where it is not known whose place it gets.
+// awaited are the workloads that must be gone before a workload starts that has a place or
+// could have one: all that leave, where it is not known whose place it gets.
 func (q *question) awaited(w *workload) []core.Holder {
 	var out []core.Holder
 	for _, x := range q.admissions.leaving {

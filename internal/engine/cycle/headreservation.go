@@ -220,8 +220,8 @@ func (j *judge) holdsUp(b *workload, g *group) bool {
 		(policy.MaxPriority != nil && first.Priority > int64(*policy.MaxPriority))
 }
 
-// reservableByHeads bounds what other queues of the tree may reserve of a use: as much as
-// those that may reserve do not use of their own, if it has to be borrowed at all.
+// reservableByHeads bounds what other queues of the tree may reserve of a use: as much
+// as the queues that may reserve do not use of their own quota, if it has to be borrowed at all.
 func (j *judge) reservableByHeads(q *queue, u quota.Use) core.Amount {
 	all := j.headReservers[q.node.Root()]
 	if len(all) == 0 || !q.node.BorrowsWith(core.Projected, u.Pair, u.Amount) {

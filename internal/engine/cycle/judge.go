@@ -61,8 +61,8 @@ type verdict struct {
 	met *obstacles
 }
 
-// obstacles are what stood in the way with some combination of flavors at least, also
-// with those that are not told.
+// obstacles are all that stood in the way with at least one combination of flavors, the
+// combinations included whose reason is not reported.
 type obstacles struct {
 	// lacksNodes says that nodes did.
 	lacksNodes bool
@@ -70,8 +70,7 @@ type obstacles struct {
 	unseen bool
 	// blockedPairs are what other queues have reserved for their heads.
 	blockedPairs []blockedPair
-	// chosen are the flavors that the reason is about: those that looked best, not those
-	// that were tried after them.
+	// chosen are the flavors of the combination that the reason is about (see keepWorst).
 	chosen []int
 }
 

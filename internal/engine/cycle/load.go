@@ -12,7 +12,7 @@ import (
 
 // Load returns an engine that decides from here on what the one that dumped the
 // state decides. The options must be the same. It fails on states of another
-// version and on those that contradict themselves.
+// version and on states that contradict themselves.
 func Load(o Options, s *State) (*Engine, error) {
 	if s.Version != StateVersion {
 		return nil, fmt.Errorf("state has version %d, this program loads version %d", s.Version, StateVersion)
@@ -214,7 +214,8 @@ func (ad *admissions) loadWorkload(l *loader, w *workload, s *WorkloadState) {
 	}
 }
 
-// useFilters makes the classes of old filters those that hold books.
+// useFilters lets the pods of a workload be booked in the classes of the filters that it was admitted
+// with.
 func (ad *admissions) useFilters(l *loader, w *workload, filters []FilterState) {
 	for _, f := range filters {
 		set := w.equivalence.podSet(f.PodSet)

@@ -23,8 +23,8 @@ type pending struct {
 	timers   order.Heap[*timer]
 	// unreported are the groups with members whose reason was not reported.
 	unreported []*group
-	// onNodes are the parked groups that wait for nodes, onReady those that wait for the
-	// pods of others, blockedGroups those that are blocked by head reservations.
+	// onNodes are the parked groups that wait for nodes, onReady the groups that wait until pods of
+	// other workloads are ready, blockedGroups the groups that head reservations block.
 	onNodes, onReady, blockedGroups []*group
 
 	// freed are trees in which quota came free, lent those in which a queue borrowed,

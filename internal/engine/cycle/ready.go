@@ -13,8 +13,8 @@ import (
 // Only admission waits. One that may evict does so meanwhile and has its
 // place, queues are drained, pods move off lost nodes: as in Kueue, where the
 // check is the last step before an admission. Workloads that only reserve quota
-// and wait for admission checks do not count, nor do those that are leaving:
-// what they hold is booked, and their pods are not coming.
+// and wait for admission checks do not count, nor do leaving
+// workloads: what they hold is booked, and their pods are not coming.
 
 // countReady keeps model.unready: how many admitted workloads have pods that
 // are not ready.
@@ -30,8 +30,8 @@ func (m *model) countReady(w *workload) {
 	m.unready--
 }
 
-// podsReady is the refusal of those that wait for the pods of others. It names
-// none, because which are not ready changes all the time; Why does.
+// podsReady is the refusal of workloads that wait until the pods of others are ready. It names no
+// other, because which are not ready changes all the time; Why does.
 func podsReady(q *queue) *core.Reason {
 	return &core.Reason{Code: core.WaitingForPodsReady, Queue: q.name, Tree: q.node.CohortName()}
 }

@@ -85,7 +85,7 @@ type observed struct {
 	ready    bool
 	evicting bool
 	endless  bool
-	// rest is nil for most of those that wait: there may be millions of them.
+	// rest is nil for most waiting workloads: there may be millions of them.
 	rest *details
 }
 
@@ -189,7 +189,7 @@ type queue struct {
 	exact, stale   bool
 	headSettled    bool // in tournament.pinned
 	// blocker is the first workload of a StrictFIFO queue when it was refused:
-	// none may pass it. reserved are those that wait for their victims.
+	// none may pass it. reserved are its workloads with a reservation, which wait for their victims.
 	blocker  *workload
 	reserved []*workload
 	// lookedBehind is pending.wakes when what is parked behind the first was recalled.
@@ -311,7 +311,7 @@ type localQueue struct {
 	closed    *core.Reason
 	workloads []*workload      // in no order
 	counts    [leaving + 1]int // workloads by state
-	held      int              // of those that wait, how many must not be admitted
+	held      int              // how many waiting ones must not be admitted
 	// past is what it used, stands where it stands in a queue that goes by usage;
 	// nil in others.
 	past   *past

@@ -6,7 +6,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 )
 
-// reportReasons gives reasons to those that were not judged themselves: members of
+// reportReasons gives reasons to workloads that were not judged themselves: members of
 // parked groups share the reason of the first, and in a StrictFIFO queue all
 // wait behind it. One whose reported reason is of the same kind is left alone, so
 // that a long queue costs no writes when only amounts change.
@@ -47,8 +47,8 @@ func (pe *pending) reportReasons() {
 	pe.unreported = pe.unreported[:0]
 }
 
-// behind is the reason of those that wait behind the first of a StrictFIFO
-// queue. It names none, because which is first changes all the time; Why does.
+// behind is the reason of workloads that wait behind the first of a StrictFIFO
+// queue. It does not name the first, because which is first changes all the time; Why does.
 func behind(q *queue) *core.Reason {
 	return &core.Reason{Code: core.WaitingForQuota, Cause: core.BehindStrict, Queue: q.name, Tree: q.node.CohortName()}
 }

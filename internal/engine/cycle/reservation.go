@@ -16,8 +16,8 @@ type reservation struct {
 	workload *workload
 	// pendingVictims counts workloads that must be gone before it is carried out.
 	pendingVictims int
-	// evicted says that some of them were evicted for it. Else it counts on those that
-	// left anyway.
+	// evicted says that some of them were evicted for it. Else it counts on workloads that left
+	// anyway.
 	evicted bool
 }
 
@@ -41,7 +41,7 @@ func (ad *admissions) reserve(w *workload, v *verdict) {
 	ad.count(w, waiting)
 	ad.lend(w)
 	if len(ad.leaving) > len(v.victims) && !ad.coveredBy(p) {
-		for _, x := range ad.leaving { // some of what it counts on comes from those that left before
+		for _, x := range ad.leaving { // some of what it counts on comes from workloads that left before
 			if !slices.Contains(x.awaitedBy, p) && ad.related(p, x) {
 				ad.await(p, x)
 			}
@@ -127,7 +127,7 @@ func (ad *admissions) related(p *reservation, x *workload) bool {
 // admitReserved admits those whose victims are gone, and drops reservations that do not
 // hold any more. One that has everything and waits for pods of others only keeps
 // it if another was evicted for it: that must not be in vain. Others go back to their
-// queue, as if they had come now: a reservation would keep what is free from those that
+// queue, as if they had come now: a reservation would keep what is free from workloads that
 // come before them.
 func (ad *admissions) admitReserved() {
 	for _, p := range slices.Clone(ad.reservations) {
@@ -152,7 +152,7 @@ func (ad *admissions) admitReserved() {
 		ad.endReservation(p)
 		ad.books.Release(&w.Allocation)
 		ad.start(w, reserved)
-		ad.pending.recheckTree(w.Queue) // those that could not take the reservation may evict its owner
+		ad.pending.recheckTree(w.Queue) // workloads that could not take the reservation may evict its owner
 		ad.draft.decide(core.Admit{Key: w.Key, Admission: *w.admission})
 	}
 }

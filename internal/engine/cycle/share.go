@@ -25,9 +25,8 @@ import (
 // true one. After a change only the matches on the way up from it are played
 // again.
 //
-// Most heads need not be judged to know how they stand: those that surely fit
-// (assumeFits), those that would lose to others all the same, and those that would be refused
-// again (parkIdle).
+// Most heads need not be judged to know how they stand: not a head that surely fits (assumeFits),
+// that would lose to others all the same, or that would be refused again (parkIdle).
 
 // byShare is the order of heads with fair sharing.
 type byShare struct {

@@ -36,7 +36,7 @@ type stabilizer struct {
 	// the trees of which all queues are listed.
 	touched []*queue
 	walked  map[*quota.Node]bool
-	// cohorts are those that changed since, wherever they stand now.
+	// cohorts are the cohorts that changed since, wherever in a tree each is now.
 	cohorts []*quota.Node
 	// shifted are the workloads that were changed themselves.
 	shifted []*workload

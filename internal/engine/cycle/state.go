@@ -112,7 +112,7 @@ type PairAmount struct {
 
 // GroupState is the waiting workloads of one equivalence class.
 type GroupState struct {
-	// Members are sorted; Fresh are those that were not told why they wait, in the
+	// Members are sorted; Fresh are the members of which no reason was reported yet, in the
 	// engine's order.
 	Members []core.Key
 	Fresh   []core.Key

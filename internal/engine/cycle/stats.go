@@ -11,7 +11,7 @@ import (
 // Stats is how the quota tree and its queues stand, for monitoring. It
 // costs time proportional to what exists, and nothing until it is asked for.
 type Stats struct {
-	// Cohorts, those that are only named included, and Queues are sorted by name.
+	// Cohorts, with the ones that exist only by name in others, and Queues are sorted by name.
 	Cohorts []CohortStats
 	Queues  []QueueStats
 	// Standings are of the LocalQueues whose queue goes by past usage, sorted by

@@ -16,7 +16,7 @@ type Supposed struct {
 	// Admission is what it would be given; nil if it would wait.
 	Admission *core.Admission
 	// Awaits says that it would be given that only once workloads are gone that are being
-	// stopped: those of Evicts, and those that leave already.
+	// stopped: the ones in Evicts, and the ones that leave already.
 	Awaits bool
 	// Evicts are the workloads that would be evicted for it, sorted.
 	Evicts []core.Key
@@ -103,7 +103,7 @@ func (e *Engine) suppose(w core.Workload, now time.Time, higher []int64) (out Su
 	return out
 }
 
-// supposedQuotas are those that an admitted workload uses.
+// supposedQuotas are the quotas that an admitted workload uses.
 func (e *Engine) supposedQuotas(of *quota.Node, given *core.Admission) (out []SupposedQuota) {
 	for i := range given.PodSets {
 		set := &given.PodSets[i]

@@ -18,8 +18,8 @@ import (
 
 // Bounds of what trials cost.
 const (
-	// fewAlike is how many of those that wait and are alike are copied. Where they all
-	// got something, manyAlike are.
+	// fewAlike is how many waiting workloads that are alike are copied. Where all of these got
+	// something, manyAlike are.
 	fewAlike, manyAlike = 2, 64
 	// mostTried bounds what all trials of a question copy: workloads, groups and nodes.
 	// A copy takes two or three microseconds for each.
@@ -31,8 +31,8 @@ const (
 // excerpt is what is copied for the trials of a question.
 type excerpt struct {
 	state *State
-	// cut are, of each group that was not copied whole, those that were; own is that
-	// of the group of the workload that was asked about.
+	// cut are, of each group that was not copied whole, the members that were; own are the copied
+	// members of the group of the workload that was asked about.
 	cut [][]core.Key
 	own []core.Key
 }
@@ -46,7 +46,7 @@ func (x *excerpt) size() int {
 	return n
 }
 
-// excerpt copies what matters for a workload, with so many of those that are alike.
+// excerpt copies what matters for a workload, with so many of the workloads that are alike.
 func (q *question) excerpt(w *workload, most int) *excerpt {
 	// Plans that were made for the question stay out of it.
 	swap := func() {
@@ -87,7 +87,7 @@ func (q *question) excerpt(w *workload, most int) *excerpt {
 	return x
 }
 
-// some is the first of those that are alike, and all that come before w.
+// some is the first of the workloads that are alike, and all of them that come before w.
 func (q *question) some(x *excerpt, alike []*workload, w *workload, most int) []*workload {
 	own := slices.Contains(alike, w)
 	if own {
@@ -276,8 +276,8 @@ func (t *trial) ranOut(x *excerpt, anew *equivalence) bool {
 	return slices.ContainsFunc(x.cut, none) || anew != nil && x.own != nil && none(x.own)
 }
 
-// setAside are those that are in no group and would be if their local queues were open, by what
-// they have in common, in no particular order.
+// setAside are the workloads that are in no group and would be in one if their local queues were
+// open, by what they have in common, in no particular order.
 func (q *question) setAside(localQueues []*localQueue) [][]*workload {
 	alike := map[groupKey][]*workload{}
 	for _, d := range localQueues {

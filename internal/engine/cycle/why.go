@@ -42,7 +42,7 @@ func (e *Engine) Why(k core.Key) (core.Reason, bool) {
 		why.Ahead = e.firstUnready()
 		return why, true
 	}
-	if v.kind == reserve && len(v.victims) == 0 { // room comes from those that leave already
+	if v.kind == reserve && len(v.victims) == 0 { // room comes from workloads that leave already
 		why := *v.why
 		why.Victims = int32(len(e.admissions.leaving)) //nolint:gosec // few
 		return *e.judge.refusal(w, why), true
@@ -79,7 +79,7 @@ func (e *Engine) withAwaited(w *workload, why *core.Reason) {
 	}
 }
 
-// withHolders is the reason of a refusal, with those that hold what is short.
+// withHolders is the reason of a refusal, with the workloads that hold what is short.
 func (e *Engine) withHolders(w *workload, v *verdict) *core.Reason {
 	why := *v.why
 	switch {
@@ -114,9 +114,9 @@ const (
 	maxLooks = 64
 )
 
-// quotaHolders are those that use what is short: in the own queue first, then in queues
-// of the tree that borrow it, and, where it would have to be borrowed, in those that use
-// what they could lend; the next victims of each first.
+// quotaHolders are the workloads that use the quota which is short: in the own queue first, then
+// in queues of the tree that borrow it, and, where it would have to be borrowed, in queues that
+// use what they could lend; the next victims of each first.
 func (e *Engine) quotaHolders(n *quota.Node, why core.Reason, most int) []*preempt.Candidate {
 	var found []*preempt.Candidate
 	looks, p := 0, e.forest.FlavorResource(why.Flavor, why.Resource)
@@ -151,7 +151,7 @@ func (e *Engine) quotaHolders(n *quota.Node, why core.Reason, most int) []*preem
 
 // shortClasses are the kinds of pods whose places are short in a refusal for nodes: of the pod set
 // that it is about, and then of the workload's others. These may have taken its places for want of
-// their own, so that those that hold theirs are in the way where nobody holds the first.
+// their own: where nobody holds the places of the first, who holds those of the others is in the way.
 func shortClasses(e *Engine, w *workload, why core.Reason, chosen []int) iter.Seq[*place.Class] {
 	return func(yield func(*place.Class) bool) {
 		if c := e.classOf(w, why, chosen); c != nil && !yield(c) || w.group == nil {
@@ -199,8 +199,8 @@ func (e *Engine) classOf(w *workload, why core.Reason, chosen []int) *place.Clas
 	return c
 }
 
-// nodeHolders are those on nodes that a class could use that hold there what it lacks,
-// those that hold most first; pods that no queue knows too.
+// nodeHolders are the workloads that hold what a class lacks on nodes that it could use, the one
+// that holds most first, and pods that no queue knows.
 func (e *Engine) nodeHolders(c *place.Class, most int) []core.Holder {
 	out := e.holdersOn(e.nodes.Occupied(c, maxLooks))
 	if len(out) == 0 {

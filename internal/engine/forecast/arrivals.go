@@ -16,7 +16,7 @@ type Arrivals struct {
 	// tells one from another of the same name.
 	since time.Time
 	seen  map[core.Key]string
-	// last are those that came, the earliest first; dropped says that there were more.
+	// last are the jobs that came, the earliest first; dropped says that there were more.
 	last    []arrival
 	dropped bool
 }

@@ -29,7 +29,7 @@ type Question struct {
 	// Futures is how many are played at most, Decides how often the engine may decide in
 	// each of them. More futures make quantiles finer: 20 are enough for those here.
 	Futures, Decides int
-	// Enough, if not nil, is asked after each future whether those that were played will
+	// Enough, if not nil, is asked after each future whether the futures that were played will
 	// do.
 	Enough func(played int) bool
 }
@@ -119,7 +119,7 @@ func Starts(q Question) (map[core.Key]Estimate, error) {
 	return out, nil
 }
 
-// asked are those that wait as the future begins.
+// asked are the jobs that wait as the future begins.
 func (f *future) asked() map[core.Key]*course {
 	out := map[core.Key]*course{}
 	for k, c := range f.workloads {

@@ -32,14 +32,14 @@ type future struct {
 	remaining func(k core.Key, ran time.Duration) time.Duration
 	workloads map[core.Key]*course
 	turns     turns
-	// coming are those that come while it goes on, late what became of them until the last
+	// coming are the jobs that come while it goes on, late what became of them until the last
 	// had come; nil as long as more come, or if none ever did. made says that an end of one of
 	// them has just made room.
 	coming *coming
 	came   []*course
 	late   map[queue][]comer
 	made   bool
-	// open are those that wait and have not started yet; decides is how often the engine
+	// open are the waiting jobs that have not started yet; decides is how often the engine
 	// may still decide.
 	open    int
 	decides int
@@ -53,7 +53,7 @@ type course struct {
 	asked   bool
 	started time.Time
 	// came says that it came in the future, passed that it starts only because nobody comes
-	// any more: those that come later are started before it.
+	// any more: jobs that come later are started before it.
 	came, passed bool
 	ran          bool // it has started
 	// run counts its starts: an end of an earlier one is none.

@@ -22,7 +22,7 @@ type comer struct {
 
 func (c *course) queue() queue { return queue{c.told.Key.Namespace, c.told.Queue} }
 
-// close notes, once the last has come, which of those that came have started.
+// close notes, once the last job has come, which of the jobs that came have started.
 func (f *future) close() {
 	if _, more := f.coming.next(); more || f.late != nil || len(f.came) == 0 {
 		return
@@ -34,7 +34,7 @@ func (f *future) close() {
 }
 
 // passed says whether one that starts now does so only because nobody comes any more: leastPart of
-// those that came to its queue and do not go before it have started before, and it starts as
+// jobs that came to its queue and do not go before it have started before, and it starts as
 // one of them ends.
 func (f *future) passed(c *course) bool {
 	if f.late == nil || !f.made {

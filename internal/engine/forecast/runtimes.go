@@ -124,7 +124,7 @@ func (r *Runtimes) total(j Job, ran time.Duration, u float64) time.Duration {
 	return prior(ran, u)
 }
 
-// outlived is a total runtime of a job that ran for longer than those that are known of: it is as
+// outlived is a total runtime of a job that ran for longer than any that is known of: it is as
 // likely to go on for as long again as to end before.
 func outlived(ran time.Duration, u float64) time.Duration {
 	return time.Duration(min(float64(ran)/(1-u), float64(max(longestRun, 4*ran))))

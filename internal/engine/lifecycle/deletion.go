@@ -68,7 +68,7 @@ func (m *machine) released(reason, why string) {
 
 func (m *machine) remains() bool { return m.components() > 0 || len(m.f.Pods) > 0 }
 
-// components counts those that are known to be left. What may not be read is not
+// components counts the components that are known to be left. What may not be read is not
 // waited for: there is no way to learn that it is gone.
 func (m *machine) components() int {
 	n := 0

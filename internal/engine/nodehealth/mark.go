@@ -42,8 +42,7 @@ func MarkedState(labels map[string]string) core.NodeState {
 	return core.NodeReady
 }
 
-// Marks are the values of the health label that stand for a state which is one of those that are
-// asked for, as health checks write them.
+// Marks are the values of the health label whose state is asked for, as health checks write them.
 func Marks(asked func(core.NodeState) bool) []string {
 	var values []string
 	for _, m := range marks() {

@@ -149,7 +149,7 @@ func (s *Nodes) Node(name string) *Node {
 	return n
 }
 
-// Set takes in a node. It reports what changed for those that wait: better is
+// Set takes in a node. It reports what changed for waiting workloads: better is
 // true if more might fit than before, lost if the node stopped taking work.
 func (s *Nodes) Set(spec core.Node) (better, lost bool) {
 	n := s.Node(spec.Name)

@@ -28,7 +28,7 @@ type packing struct {
 	columns
 	// pack is the resource of which whole nodes are kept free.
 	pack int
-	// tries and looks are those that are left; below 0 the search gave up.
+	// tries and looks are how many of each the search may still make; below 0 it gave up.
 	tries, looks int
 	// room is how many pods of each set have a place, as long as it was not its turn.
 	room []int64

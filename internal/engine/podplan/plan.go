@@ -1,6 +1,6 @@
 // Package podplan says what a job is made of and what has to be done next for it. A
 // Plan is what a kind of job asks for, as values: roles with so many members each,
-// when they start, what happens to those that fail, what success is, and what is left
+// when they start, what happens to failed ones, what success is, and what is left
 // behind. Next compares a plan with what there is and returns the next step. It makes
 // no object: a member is a pod, or a child object such as a Job, of which only the
 // life matters here.
@@ -162,7 +162,7 @@ type CleanUp int
 const (
 	// Keep leaves all.
 	Keep CleanUp = iota
-	// RemoveRunning removes those that have not ended.
+	// RemoveRunning removes the pods that have not ended.
 	RemoveRunning
 	// RemoveAll removes all.
 	RemoveAll

@@ -95,7 +95,7 @@ const (
 type Tally struct {
 	// Active have not ended, Ready of them are ready, and Pending have not begun.
 	Active, Ready, Pending int32
-	// Succeeded are those that are done, Failed those that are there and failed.
+	// Succeeded counts the pods that are done, Failed the pods that are there and failed.
 	Succeeded, Failed int32
 	// Held are held back.
 	Held int32

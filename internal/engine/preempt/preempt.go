@@ -3,7 +3,7 @@
 // eviction gives a waiting workload its quota and its nodes together.
 //
 // The search is a trial of the ledger: it takes candidates out one by one until the
-// workload fits, and gives back those that turn out not to be needed. It decides nothing; the
+// workload fits, and gives back candidates that turn out not to be needed. It decides nothing; the
 // caller commits. Cost grows with the victims, not with the candidates, because
 // running workloads stand in victim order per queue.
 package preempt
@@ -160,7 +160,7 @@ func (s *Searcher) begin() {
 	s.trial = s.Ledger.Begin(s.req.Queue, scope)
 }
 
-// attempt takes candidates until the request fits, then gives back those that it can.
+// attempt takes candidates until the request fits, then gives back the ones that need not go.
 func (s *Searcher) attempt(may borrowing) bool {
 	s.picked = s.picked[:0]
 	fits := false

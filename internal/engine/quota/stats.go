@@ -7,7 +7,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 )
 
-// Cohorts lists all cohorts by name, those that are only named included.
+// Cohorts lists all cohorts by name, with the ones that exist only by name in others.
 func (f *Forest) Cohorts() []*Node {
 	out := slices.Collect(maps.Values(f.cohorts))
 	slices.SortFunc(out, compareNodes)

@@ -18,8 +18,8 @@ func (b *batch) priorityClass(c Change) {
 	}
 }
 
-// reprioritize has all workloads of a class that changed told anew together, those that run
-// and those that wait: none is ahead of the others for having its copy of the value first.
+// reprioritize has all workloads of a class that changed told anew together, running
+// and waiting ones: none is ahead of the others for having its copy of the value first.
 func (b *batch) reprioritize() {
 	if len(b.priorities) == 0 {
 		return

@@ -32,7 +32,7 @@ type Basis struct {
 	Awaited bool
 }
 
-// HasPods reports whether the pods of jobs are those that a basis says.
+// HasPods reports whether jobs of the kind take their pods from a basis.
 func (b *Basis) HasPods() bool {
 	return slices.ContainsFunc(b.Kinds, func(k BasisKind) bool { return k.Templates != nil })
 }

@@ -38,7 +38,7 @@ type Facts struct {
 	// Rigid is true if the job cannot have another number of pods while it runs, not even fewer: it
 	// is stopped and queued anew for them.
 	Rigid bool
-	// Later are the names of pod sets whose pods are made only once those of others run, or
+	// Later are the names of pod sets whose pods are made only once the pods of others run, or
 	// are done.
 	Later []string
 	// Finished is nil until the job ended for good.
@@ -54,8 +54,8 @@ type Outcome struct {
 // PodSetInfo is what an admission adds to the pods of one pod set.
 type PodSetInfo struct {
 	Name string
-	// Count is how many pods were admitted, and Asked how many the job asked for then, with
-	// those that were done already.
+	// Count is how many pods were admitted, and Asked how many the job asked for then, with the
+	// pods that were done already.
 	Count, Asked int32
 	Annotations  map[string]string
 	Labels       map[string]string

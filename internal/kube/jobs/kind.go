@@ -81,7 +81,7 @@ type Kind struct {
 	// those of their components.
 	Templates func(Object) []PodTemplate
 	// Components are the objects that a job creates from templates in its spec, as far as those
-	// templates can be read; the error names those that cannot. The pods of components get the
+	// templates can be read; the error names the ones that cannot. The pods of components get the
 	// scheduler of queued pods. nil for kinds that create pods only.
 	Components func(o Object, schedulers Schedulers) ([]Component, error)
 	// Validate says what is wrong with a new object that mlbatch manages, beyond the rules that
@@ -97,7 +97,7 @@ type Kind struct {
 	// admit. nil for kinds whose Keep reverts all such fields.
 	Admits func(was, is Object) string
 	// Keep returns a user's update of a queued object in which the fields that users must not
-	// change, above all those that the admission wrote, have their old values again. original are
+	// change, above all the fields that the admission wrote, have their old values again. original are
 	// the pod sets in the job's Workload, nil if it has none.
 	Keep func(was, is Object, original []kueue.PodSet) Object
 	// Warnings name the fields of an object that have no effect; nil for kinds without such fields.
@@ -123,7 +123,7 @@ type Mode int
 const (
 	// Run queues jobs and, if their kind is Operated, makes their pods.
 	Run Mode = iota
-	// Queue queues jobs; another controller makes the pods of those that are admitted.
+	// Queue queues jobs; another controller makes the pods of admitted ones.
 	Queue
 	// Ignore neither queues nor runs jobs.
 	Ignore

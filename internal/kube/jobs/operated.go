@@ -68,7 +68,7 @@ type Operated struct {
 	Tells func(was, is Object) []Event
 }
 
-// Event tells of something that happened to an object.
+// Event is an event of Kubernetes about an object.
 type Event struct {
 	Reason, Message string
 	Warning         bool
@@ -130,19 +130,20 @@ type Plan struct {
 	podplan.Plan
 	// Templates are the pods of each role, in the order of Roles.
 	Templates []*corev1.PodTemplateSpec
-	// First are the pods of index 0 of each role that are not as the others: those that
-	// the others meet at. nil, like an end before that of Roles, is as Templates.
+	// First are the templates of the member of index 0 of each role, where it is not like the
+	// other members, since these look for it by its name. nil, and what is missing at the end, is
+	// the role's in Templates.
 	First []*corev1.PodTemplateSpec
-	// Make makes the members of roles that are no pods, in the order of Roles; nil, like an
-	// end before that of Roles, are pods.
+	// Make makes the members of roles that are no pods, in the order of Roles. nil, and what is
+	// missing at the end, are roles whose members are pods.
 	Make []Make
 	// Where are the paths at which an author wrote what the members of roles are made from, in
-	// the order of Roles; "", like an end before that of Roles, is where a template of pods
-	// of the role's name is.
+	// the order of Roles. "", and what is missing at the end, is the path of the pod template that
+	// has the role's name.
 	Where []string
 }
 
-// MakeOf makes the members of a role that are no pods; nil if they are pods.
+// MakeOf returns what makes the members of a role that are no pods; nil if they are pods.
 func (p *Plan) MakeOf(role string) Make {
 	for i := range p.Roles {
 		if p.Roles[i].Name == role && i < len(p.Make) {
@@ -152,7 +153,7 @@ func (p *Plan) MakeOf(role string) Make {
 	return nil
 }
 
-// TemplateOf is that of a member, nil if there is no such role.
+// TemplateOf returns the pod template of a member; nil if the plan has no such role.
 func (p *Plan) TemplateOf(m podplan.Member) *corev1.PodTemplateSpec {
 	for i := range p.Roles {
 		if p.Roles[i].Name != m.Role {
@@ -199,14 +200,14 @@ type Standing struct {
 	// Counts are its pods, by role; Ready is true if all are ready or done.
 	Counts map[string]podplan.Tally
 	Ready  bool
-	// Addresses are those of the first pods of roles, as far as they have one.
+	// Addresses are the addresses of the first pods of roles that have one, by role.
 	Addresses map[string]string
 	// Restarting: pods failed and are about to be made anew. Disrupted: one of them did because
 	// it was evicted or its node was lost.
 	Restarting, Disrupted bool
-	// Children are its members that are no pods, as they are.
+	// Children are its members that are no pods, as the API has them.
 	Children []Object
-	// Answers are those to Calls.
+	// Answers are the answers to Calls.
 	Answers Answers
 	// NotMade is why a member or an artifact could not be made last; "" if all could.
 	NotMade string
@@ -214,19 +215,19 @@ type Standing struct {
 	Now time.Time
 }
 
-// outcomes are the words for them.
+// outcomes are the API's words for how a plan ended.
 func outcomes() map[podplan.Outcome]string {
 	return map[podplan.Outcome]string{podplan.JobSucceeded: "Succeeded", podplan.JobFailed: "Failed"}
 }
 
-// reasons are the words for them.
+// reasons are the API's words for why a plan ended.
 func reasons() map[podplan.Reason]string {
 	return map[podplan.Reason]string{
 		podplan.MemberFailed: "PodFailed", podplan.RetriesExceeded: "BackoffLimitExceeded", podplan.DeadlineExceeded: "DeadlineExceeded",
 	}
 }
 
-// Recovery is what is kept of the job.
+// Recovery is the state of a job's recovery as its status keeps it.
 func (s *Standing) Recovery() *recovery.Recovery {
 	r := &recovery.Recovery{
 		StartTime: moment(s.Started), Attempt: s.Attempt, Failures: s.Failures, FreeFailures: s.Free, Rule: s.Rule, LastFailureTime: moment(s.LastFailure), Ready: s.Ready,
@@ -248,7 +249,7 @@ func moment(t time.Time) *metav1.Time {
 	return new(metav1.NewTime(t))
 }
 
-// Remembered reads what was kept of a job; nil is a job of which nothing was.
+// Remembered reads the recovery state in a job's status; nil is a job that has none yet.
 func Remembered(r *recovery.Recovery) podplan.Memory {
 	if r == nil {
 		return podplan.Memory{}

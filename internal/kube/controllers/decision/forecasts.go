@@ -68,7 +68,7 @@ func NewForecasts(o ForecastOptions) *Forecasts {
 	return &Forecasts{opts: o, book: book{jobs: map[types.UID]*remembered{}}}
 }
 
-// NeedLeaderElection is false: every replica answers, also those that do not decide.
+// NeedLeaderElection is false: every replica answers, also one that does not decide.
 func (f *Forecasts) NeedLeaderElection() bool { return false }
 
 // Start looks until the context ends.
@@ -183,7 +183,7 @@ func (f *Forecasts) Tally() forecast.Tally {
 	return f.tally
 }
 
-// book is what is known of the jobs there are, and of those that ended.
+// book is what is known of the jobs there are, and of ended ones.
 type book struct {
 	oracle forecast.Forecaster
 	jobs   map[types.UID]*remembered
@@ -206,7 +206,7 @@ func (b *book) job(k core.Key) forecast.Job {
 	return forecast.Job{}
 }
 
-// read takes in the Workloads there are, and what became of those that there were.
+// read takes in the Workloads there are, and what became of Workloads that were there before.
 func (b *book) read(all []kueue.Workload) {
 	for _, r := range b.jobs {
 		r.seen = false

@@ -87,7 +87,7 @@ func queueOf(w *kueue.Workload) kueue.ClusterQueueReference {
 	return w.Status.Admission.ClusterQueue
 }
 
-// takesWork reports of nodes whether new pods may go there: of those that went away a plan keeps the
+// takesWork reports of nodes whether new pods may go there: of nodes that went away a plan keeps the
 // places of pods that have ended, or still do.
 func (l *Loop) takesWork(ctx context.Context) func(node string) bool {
 	return func(node string) bool {

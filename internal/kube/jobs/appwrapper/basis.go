@@ -17,7 +17,7 @@ import (
 
 // basis is what the components of an AppWrapper are based on, such as the runtimes of
 // TrainJobs. Each is recorded beside its component, once, before anything is counted. The
-// component is given the same when it is created, so that its pods are those that were
+// component is given the same when it is created, so that its pods are the ones that were
 // admitted, whatever becomes of the other object.
 func basis() *jobs.Basis {
 	return &jobs.Basis{

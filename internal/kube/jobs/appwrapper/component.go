@@ -202,7 +202,7 @@ func PodSetName(wrapper string, n int) string {
 
 // podSets finds the pod sets of a component: inferred for kinds that are
 // known, declared for others. A declaration for a known kind must say what was
-// inferred, or quota would be counted for other pods than those that run; one that
+// inferred, or quota would be counted for other pods than the ones that run; a kind that
 // others believe is corrected instead.
 func podSets(c Component, declared []aw.AppWrapperPodSet, path *field.Path) ([]PodSet, field.ErrorList) {
 	found := declared
@@ -330,7 +330,7 @@ func replicas(ps aw.AppWrapperPodSet) int32 {
 	return *ps.Replicas
 }
 
-// withAnnotations lets declared annotations win over those that the kind has
+// withAnnotations lets declared annotations win over annotations that the kind has
 // by itself.
 func withAnnotations(inferred, declared []aw.AppWrapperPodSet) []aw.AppWrapperPodSet {
 	for _, d := range declared {

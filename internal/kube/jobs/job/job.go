@@ -139,13 +139,13 @@ func (Adapter) Stop(o jobs.Object, original []kueue.PodSet) (jobs.Object, error)
 	return out, nil
 }
 
-// ownLabels are those that the API server gives the template of a Job. They say
+// ownLabels are the labels that the API server gives the template of a Job. They say
 // which Job it is, and nothing about its pods.
 func ownLabels() []string {
 	return []string{batchv1.ControllerUidLabel, batchv1.JobNameLabel, "controller-uid", "job-name"}
 }
 
-// withOwn returns labels with those that the API server gave the template of a
+// withOwn returns labels with the ones that the API server gave the template of a
 // Job: a Workload lacks them.
 func withOwn(labels, template map[string]string) map[string]string {
 	out := maps.Clone(labels)

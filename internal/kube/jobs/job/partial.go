@@ -42,7 +42,7 @@ func reducesWork(j *batchv1.Job) bool {
 	return same
 }
 
-// ended is how many of a Job's pods ended and will not be replaced: those that
+// ended is how many of a Job's pods ended and will not be replaced: pods that
 // succeeded or, with indexes, those whose index is done with, well or not.
 func ended(j *batchv1.Job) int32 {
 	if ptr.Deref(j.Spec.CompletionMode, batchv1.NonIndexedCompletion) != batchv1.IndexedCompletion {

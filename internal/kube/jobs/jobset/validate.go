@@ -297,7 +297,7 @@ func (r *reading) checkCoordinator(at *field.Path) field.ErrorList {
 	return errs
 }
 
-// checkClaims refuses volumes that nobody could have, and those that nobody mounts.
+// checkClaims refuses volumes that nobody could have, and volumes that nobody mounts.
 func (r *reading) checkClaims(at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	names := map[string]bool{}

@@ -54,7 +54,7 @@ func seconds(n int64) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
-// cleanUp is what becomes of pods. What is not said removes those that run although
+// cleanUp is what becomes of pods. What is not said removes pods that run although
 // the job has ended, such as parameter servers: they would hold the quota of their
 // queue until somebody notices.
 func cleanUp(c *api.CleanPodPolicy) podplan.CleanUp {
@@ -120,7 +120,7 @@ func (v *Variant) ports(x *Replicas) []podplan.Port {
 	return out
 }
 
-// Leads marks the pods of a role as those that decide about the job.
+// Leads marks a role as the one whose pods decide whether the job succeeds.
 func Leads(p *jobs.Plan, role api.ReplicaType) {
 	if r := p.Role(podSet(role)); r != nil {
 		r.Labels[api.JobRoleLabel] = api.JobRoleMaster

@@ -41,7 +41,7 @@ func (v *Variant) project(o jobs.Object, p *jobs.Plan, s *jobs.Standing) jobs.Ob
 	return out
 }
 
-// count fills in how many pods each role has. Active are those that are ready.
+// count fills in how many pods each role has. Active are the ready ones.
 func (v *Variant) count(j api.Job, p *jobs.Plan, s *jobs.Standing) {
 	if p == nil {
 		return

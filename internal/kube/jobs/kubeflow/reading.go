@@ -16,11 +16,11 @@ import (
 type Reading struct {
 	// Job is a copy of the object with the defaults.
 	Job api.Job
-	// Roles are those that the kind knows, in its order, each at most once.
+	// Roles are the roles of the job that the kind knows, in its order, each at most once.
 	Roles []Replicas
 
 	variant *Variant
-	// all are also those that it does not know, or knows already under a name in other
+	// all are also the roles that it does not know, or knows already under a name in other
 	// letters: there is something to say about them.
 	all []Replicas
 }

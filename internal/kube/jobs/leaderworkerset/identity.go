@@ -16,7 +16,7 @@ import (
 // cannot say.
 type Identity struct {
 	Labels map[string]string
-	// Env is for all containers, and TPUEnv, by name, for those that ask for TPUs as well.
+	// Env is for all containers, and TPUEnv, by name, for containers that ask for TPUs as well.
 	Env       []corev1.EnvVar
 	TPUEnv    map[string][]corev1.EnvVar
 	Subdomain string
@@ -161,12 +161,12 @@ func (x exclusive) of(in *corev1.Affinity) *corev1.Affinity {
 	return out
 }
 
-// EnvOf are the variables of a container, with those that are its own to have.
+// EnvOf are the variables of a container, with the variables for TPUs if it asks for some.
 func (id *Identity) EnvOf(c *corev1.Container) []corev1.EnvVar {
 	return WithEnv(c.Env, slices.Concat(id.Env, id.TPUEnv[c.Name]))
 }
 
-// WithEnv puts variables before those that a container has, so that these may refer to
+// WithEnv puts variables before the ones that a container has, so that these may refer to
 // them, instead of any of the same names.
 func WithEnv(has, more []corev1.EnvVar) []corev1.EnvVar {
 	return append(slices.Clone(more), slices.DeleteFunc(slices.Clone(has), func(v corev1.EnvVar) bool {

@@ -13,7 +13,7 @@ import (
 // tpu is what a container asks for that has some.
 const tpu = "google.com/tpu"
 
-// askForTPUs are the containers of a pod that ask for TPUs, those that start first last.
+// askForTPUs are the containers of a pod that ask for TPUs, init containers last.
 func askForTPUs(pod *corev1.PodSpec) (out []*corev1.Container) {
 	for _, list := range [][]corev1.Container{pod.Containers, pod.InitContainers} {
 		for i := range list {

@@ -64,7 +64,7 @@ func validate(r *kubeflow.Reading) field.ErrorList {
 	return errs
 }
 
-// ownVolumes refuses volumes of a role that have the names of those that are added.
+// ownVolumes refuses volumes of a role that have the names of volumes which are added to its pods.
 func ownVolumes(r *kubeflow.Reading, role api.ReplicaType, names ...string) field.ErrorList {
 	x := r.Role(role)
 	if x == nil {

@@ -117,12 +117,12 @@ func (u *Unit) count(holds func(*corev1.Pod) bool) int32 {
 func succeeded(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodSucceeded && !Stopped(p) }
 func failed(p *corev1.Pod) bool    { return p.Status.Phase == corev1.PodFailed && !Stopped(p) }
 
-// counts reports whether a pod is one of those that the unit has: it runs, will, or
+// counts reports whether a pod is one of the pods that the unit has: it runs, will, or
 // has succeeded. A failed one is expected to be replaced, and so is any that shall run
 // for ever.
 func (u *Unit) counts(p *corev1.Pod) bool { return Active(p) || succeeded(p) && !u.Serving }
 
-// Lacks is how many pods are not there of those that the unit has.
+// Lacks is how many of the unit's pods are not there.
 func (u *Unit) Lacks() int32 { return max(u.Total-u.count(u.counts), 0) }
 
 // Failed reports whether a pod failed by itself.
@@ -167,7 +167,7 @@ func (u *Unit) tooMany() []*corev1.Pod {
 	return active[max(free, 0):]
 }
 
-// rank puts pods that were started before those that are held.
+// rank puts pods that were started before held ones.
 func rank(p *corev1.Pod) int {
 	if Gated(p) {
 		return 1

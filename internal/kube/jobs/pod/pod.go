@@ -118,7 +118,7 @@ func template(p *corev1.Pod) corev1.PodTemplateSpec {
 // lastApplied is kubectl's copy of the manifest.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// ownLabels are those that tell the pods of one object apart.
+// ownLabels are the labels that tell the pods of one object apart.
 func ownLabels() []string {
 	return []string{"apps.kubernetes.io/pod-index", "statefulset.kubernetes.io/pod-name", "controller-revision-hash", "pod-template-hash", kueue.PodGroupPodIndexLabel}
 }

@@ -331,7 +331,7 @@ func (r *rendering) needsIndexes() bool {
 	return r.policy.Torch != nil || r.policy.JAX != nil || r.policy.XGBoost != nil
 }
 
-// setEnv sets variables of a container; those that it has get new values.
+// setEnv sets variables of a container; a variable that it has gets the new value.
 func setEnv(c *corev1.Container, all ...corev1.EnvVar) {
 	for _, v := range all {
 		if at := slices.IndexFunc(c.Env, func(is corev1.EnvVar) bool { return is.Name == v.Name }); at >= 0 {
