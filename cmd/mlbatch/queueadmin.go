@@ -295,7 +295,7 @@ func (m *making) editQueue(cmd *cobra.Command, c client.Client, name string, edi
 			return false, err
 		}
 	}
-	if err := c.Update(ctx, will); err != nil {
+	if err := admin.UpdateShown(ctx, c, is, will); err != nil {
 		return false, fmt.Errorf("clusterqueue/%s: %w", name, err)
 	}
 	return true, nil

@@ -263,7 +263,7 @@ func (n Node) Undrain(ctx context.Context, c client.Client) (left []string, err 
 	return left, p.write(ctx, c, n.Node)
 }
 
-// Leaving are the jobs on a node that leave it, and those that stay.
+// Leaving are the jobs on a node that leave it, and the jobs that stay.
 func (n Node) Leaving(evict bool) (leave, stay []OnNode) { //nolint:revive // a fact
 	for _, j := range n.Jobs {
 		if evict && j.Moves {

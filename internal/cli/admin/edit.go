@@ -2,12 +2,17 @@ package admin
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
@@ -16,7 +21,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
-// QueueEdit are the values of a ClusterQueue that are to change; those that are nil stay.
+// QueueEdit are the values of a ClusterQueue that are to change; nil ones stay.
 type QueueEdit struct {
 	Quotas   Quotas
 	Cohort   *string
@@ -277,4 +282,30 @@ func reclaimers(q *kueue.ClusterQueue, all []kueue.ClusterQueue, flavor, of stri
 // Empty reports whether nothing is to change.
 func (e QueueEdit) Empty() bool {
 	return e.Quotas.Empty() && e.Cohort == nil && e.Strategy == nil && e.Reclaim == nil && e.Within == nil && e.Borrow == nil && e.Weight == nil
+}
+
+// errChanged is the refusal of a change that would not be the one that was shown.
+var errChanged = errors.New("somebody has changed it since it was read: run the command again to see what it changes now")
+
+// UpdateShown changes the spec of a ClusterQueue from what it is to what it will be, as people were
+// shown. Its status and labels may have been written meanwhile, as happens all the time in a busy
+// queue; another spec is left alone, and the error says so.
+func UpdateShown(ctx context.Context, c client.Client, is, will *kueue.ClusterQueue) error {
+	now := will
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		err := c.Update(ctx, now)
+		if !apierrors.IsConflict(err) {
+			return err
+		}
+		conflict := err
+		now = &kueue.ClusterQueue{}
+		if err := c.Get(ctx, client.ObjectKeyFromObject(is), now); err != nil {
+			return err
+		}
+		if now.Generation != is.Generation || now.UID != is.UID {
+			return errChanged
+		}
+		now.Spec = will.Spec
+		return conflict
+	})
 }

@@ -67,7 +67,7 @@ func (n NewFlavor) Object() (*kueue.ResourceFlavor, error) {
 	return f, nil
 }
 
-// effects are those that taints may have.
+// effects are the effects that taints may have.
 func effects() []string {
 	return []string{string(corev1.TaintEffectNoSchedule), string(corev1.TaintEffectPreferNoSchedule), string(corev1.TaintEffectNoExecute)}
 }

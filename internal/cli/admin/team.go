@@ -226,7 +226,7 @@ func usualPreemption() *kueue.ClusterQueuePreemption {
 	}
 }
 
-// wanted are all quotas of a team: those that were typed, and for the others the share that
+// wanted are all quotas of a team: the quotas that were typed, and for the others the share that
 // belongs to its GPUs.
 func (t Team) wanted(has Amounts) Quotas {
 	out := t.typed(has)

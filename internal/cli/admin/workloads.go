@@ -45,7 +45,7 @@ func TakeWorkloads(ctx context.Context, c client.Reader, f WorkloadFilter) ([]Wo
 	if err := c.List(ctx, &list, client.InNamespace(f.Namespace)); err != nil {
 		return nil, fmt.Errorf("list Workloads: %w", err)
 	}
-	behind := map[string]string{} // of those that wait, their LocalQueue tells
+	behind := map[string]string{} // of waiting ones, their LocalQueue tells
 	var locals kueue.LocalQueueList
 	if err := cli.Readable(c.List(ctx, &locals, client.InNamespace(f.Namespace))); err != nil {
 		return nil, fmt.Errorf("list LocalQueues: %w", err)
