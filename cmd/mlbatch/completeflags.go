@@ -233,7 +233,7 @@ func outputs(cmd *cobra.Command) (out []string) {
 	return out
 }
 
-// states are those that a list of jobs, or of jobs that ended, can be asked for.
+// states are the states that a list of jobs, or of jobs that ended, can be asked for.
 func states(cmd *cobra.Command) (out []string) {
 	switch cmd.Name() {
 	case "ps":

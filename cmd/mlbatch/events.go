@@ -95,7 +95,7 @@ func (e *eventsFlags) run(ctx context.Context, out, errs io.Writer, args []strin
 	return nil
 }
 
-// list prints the events so far, and those that follow if they are asked for.
+// list prints the events so far, and later ones if they are asked for.
 func (e *eventsFlags) list(ctx context.Context, out, errs io.Writer, cfg *rest.Config, c client.Client, ref cli.Ref) error {
 	var job *cli.Picture
 	namespace := e.job.namespace

@@ -168,7 +168,7 @@ func (h *histFlags) print(out, errs io.Writer, rows []cli.PastRow) error {
 	return errors.Join(printRows(out, h.output, columns, rows, h.bare), h.leave(errs, left))
 }
 
-// histRows puts lines in their order and keeps those that are wanted; left is how many it leaves out.
+// histRows puts lines in their order and keeps the wanted ones; left is how many it leaves out.
 func histRows[T any](h *histFlags, columns []cli.Column[T], rows *[]T) (left int, err error) {
 	if h.sortBy != "" {
 		if err := cli.SortBy(columns, *rows, h.sortBy); err != nil {

@@ -252,7 +252,7 @@ func newHelpCommand() *cobra.Command {
 	}
 }
 
-// withoutLibraryFlags takes from the flags of all commands those that Kubernetes'
+// withoutLibraryFlags takes from the flags of all commands the flags that Kubernetes'
 // libraries register for every program: a --version that would be that of Kubernetes,
 // and that no command heeds. The components of the embedded cluster get them back.
 func withoutLibraryFlags() {

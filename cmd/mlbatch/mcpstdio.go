@@ -18,7 +18,7 @@ import (
 type patientInput struct {
 	in  io.Reader
 	out io.Writer
-	// lines are those that the server reads.
+	// lines are the lines that the server reads.
 	lines *io.PipeReader
 	to    *io.PipeWriter
 

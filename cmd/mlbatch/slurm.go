@@ -44,9 +44,9 @@ type jobList struct {
 	// accounts are namespaces, too, in the place of that one.
 	accounts []string
 	whose    slurmWhose
-	// starts has those that wait say when they are expected to start.
+	// starts has waiting jobs say when they are expected to start.
 	starts bool
-	// past has those that ended, and were deleted perhaps, as the history has them.
+	// past has the jobs that ended, and were deleted perhaps, as the history has them.
 	past bool
 }
 
@@ -127,7 +127,7 @@ func (l *jobList) read(cmd *cobra.Command) ([]cli.Row, error) {
 	return out, nil
 }
 
-// choose reads the jobs and selects those that are wanted. It says why there are none of a
+// choose reads the jobs and selects the wanted ones. It says why there are none of a
 // user.
 func (l *jobList) choose(cmd *cobra.Command, f *slurm.Filter) ([]cli.Row, error) {
 	var err error

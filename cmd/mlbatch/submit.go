@@ -59,7 +59,7 @@ func (s *setting) Set(value string) error {
 	return nil
 }
 
-// addFlags adds the options of jobs, and in sbatch's words those that have no name here.
+// addFlags adds the options of jobs, and in sbatch's words options that have no name here.
 func (s *submission) addFlags(f *pflag.FlagSet) {
 	f.SetInterspersed(false) // what follows the command or the script is theirs
 	s.connect(f)

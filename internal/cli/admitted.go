@@ -109,7 +109,7 @@ func (e *Explanation) wrapper(p Picture, j facts.Job) {
 	}
 }
 
-// pods adds where the pods are and what keeps those that do not run.
+// pods adds where the pods are and what keeps pods that do not run.
 func (e *Explanation) pods(p Picture, j facts.Job) {
 	pods := &j.Pods
 	switch n := len(pods.Running); {

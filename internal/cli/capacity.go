@@ -27,7 +27,7 @@ type Planner interface {
 
 // CapacityRow is the largest gang of pods of a size that would start now.
 type CapacityRow struct {
-	// Namespace and LocalQueue are those that were asked, ClusterQueue the one behind.
+	// Namespace and LocalQueue are the ones that were asked, ClusterQueue the one behind.
 	Namespace    string `json:"namespace"`
 	LocalQueue   string `json:"localQueue"`
 	ClusterQueue string `json:"clusterQueue"`

@@ -66,7 +66,7 @@ func TakeStarts(ctx context.Context, c client.Reader, ask PendingAsker, namespac
 	return out, nil
 }
 
-// queueless are those that wait and name a LocalQueue that is not there: no line has them.
+// queueless are the waiting jobs that name a LocalQueue which is not there: no line has them.
 func queueless(ctx context.Context, c client.Reader, namespace string, queues []kueue.LocalQueue) (out []WaitingRow, err error) {
 	var list kueue.WorkloadList
 	if err := readable(c.List(ctx, &list, client.InNamespace(namespace))); err != nil {

@@ -60,8 +60,8 @@ type PastRow struct {
 // pageSize is how many JobHistories are asked for at once.
 const pageSize = 50
 
-// TakePast reads which jobs ended since a moment, of a namespace, or of all if it is "": those that
-// ended last come first.
+// TakePast reads which jobs ended since a moment, of a namespace, or of all if it is ""; the last
+// to end comes first.
 func TakePast(ctx context.Context, c client.Reader, namespace string, since time.Time) ([]PastRow, error) {
 	var out []PastRow
 	seen := map[types.UID]bool{}

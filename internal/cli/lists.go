@@ -21,7 +21,7 @@ type List struct {
 }
 
 // ReadLists reads lists at the same time. Kinds that the cluster does not have are empty, and
-// those that the user may not read are, too, and are named, sorted.
+// lists that the user may not read are, too, and are named, sorted.
 func ReadLists(ctx context.Context, c client.Reader, lists ...List) (unread []string, err error) {
 	forbidden, errs := make([]bool, len(lists)), make([]error, len(lists))
 	var reading sync.WaitGroup

@@ -242,7 +242,7 @@ type tree struct {
 	above  map[string]string
 	below  map[string][]string
 	queues map[string][]QueueRow
-	// own are quotas of cohorts themselves, shares those that their statuses tell.
+	// own are quotas of cohorts themselves, shares the shares that their statuses tell.
 	own    map[string][]core.FlavorQuotas
 	shares map[string]*int64
 	// all and owners are what can lend, lent what is lent of a resource.

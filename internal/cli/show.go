@@ -250,8 +250,8 @@ func shownOf(p *Picture, j *facts.Job) *Shown {
 	return out
 }
 
-// failedFirst orders pods by what people look for: those that failed, the first one first, then
-// those that do not run, then the others by rank.
+// failedFirst orders pods by what people look for: failed ones, the first to fail first, then
+// pods that do not run, then the others by rank.
 func failedFirst(all []Member) []Member {
 	class := func(m *Member) int {
 		switch p := m.Pod; {

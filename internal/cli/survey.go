@@ -69,7 +69,7 @@ type Row struct {
 	// Slices is how many parts of GPUs it asks for, by their sort, such as mig-1g.5gb.
 	Slices map[string]int64 `json:"slices,omitempty"`
 	// Held is how many GPUs it keeps from others: those of its quota or, of a job without one,
-	// those that its pods on nodes have. Started is since when, nil if it has none.
+	// the GPUs that its pods on nodes have. Started is since when, nil if it has none.
 	Held int64 `json:"gpusHeld"`
 	// heldSlices is the same for parts of GPUs.
 	heldSlices map[string]int64
@@ -77,7 +77,7 @@ type Row struct {
 	// Evictions is how often it was stopped to be queued again, EvictedBy why.
 	Evictions int32  `json:"evictions,omitempty"`
 	EvictedBy string `json:"evictedBy,omitempty"`
-	// Nodes are those that its pods are on.
+	// Nodes are the nodes that its pods are on.
 	Nodes []string `json:"nodes,omitempty"`
 	// Restarts is how often containers of its pods were started again. Trouble is what is wrong
 	// with a job that has quota, in a few words; "" if nothing is.

@@ -29,7 +29,7 @@ type UseRow struct {
 	Jobs    int `json:"jobs"`
 	Waiting int `json:"waiting"`
 	// GPUs is how many they keep from others, Share which part that is of all that jobs have or,
-	// of a node, of those that it offers.
+	// of a node, of the GPUs that it offers.
 	GPUs  int64   `json:"gpus"`
 	Share float64 `json:"share"`
 	// Slices is how many parts of GPUs they keep, by their sort; GPUs and GPU-hours are without.

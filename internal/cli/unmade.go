@@ -217,7 +217,7 @@ func failedOf(events []corev1.Event, o client.Object, kind Kind) string {
 }
 
 // takenName tells that the next pod of a StatefulSet cannot be made, since another's has its name, as the
-// event would of which Kubernetes makes none; nil if that is not so. pods are those that it has.
+// event would of which Kubernetes makes none; nil if that is not so. pods are the pods that it has.
 func takenName(ctx context.Context, c client.Reader, o client.Object, pods []corev1.Pod) (*corev1.Event, error) {
 	set, is := o.(*appsv1.StatefulSet)
 	if !is {

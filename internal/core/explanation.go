@@ -10,9 +10,9 @@ type Explanation struct {
 	LocalQueue string
 	Priority   int64
 	// Holders hold what is short, at most five, most relevant first. For
-	// WaitingForPreempted they are those that leave.
+	// WaitingForPreempted they are the workloads that leave.
 	Holders []Holder
-	// Nodes are those that its short pod set may use; nil if nodes are not what is
+	// Nodes are the nodes that its short pod set may use; nil if nodes are not what is
 	// short.
 	Nodes *NodeFacts
 	// Tried is what each flavor lacks, by pod set, in the order of the queue; the
@@ -53,7 +53,7 @@ type Holder struct {
 // NodeFacts is how the nodes stand that a pod set may use.
 type NodeFacts struct {
 	PodSet, Flavor string
-	// Total are the nodes there are, Matching those that the pod's selector,
+	// Total counts the nodes there are, Matching the nodes that the pod's selector,
 	// affinity and tolerations and its flavor's labels admit.
 	Total, Matching int32
 	// Down are matching nodes that take no work, at most ten by name; Cordoned,

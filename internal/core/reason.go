@@ -85,12 +85,12 @@ type Reason struct {
 	PodsFit, PodsWanted int32
 	// Nodes matching the pod's filter, and how many of them are out of service.
 	Nodes, NodesDown int32
-	// NodesRefused of those that match otherwise refused its pods.
+	// NodesRefused of the nodes that match otherwise refused its pods.
 	NodesRefused int32
 	// Victims is how many workloads must go first (WaitingForPreempted).
 	Victims int32
 	// Ahead is the workload that it waits behind or whose victims must go first;
-	// Holders are those that hold what is short, at most five, most relevant first.
+	// Holders are the workloads that hold what is short, at most five, most relevant first.
 	Ahead   Key
 	Holders []Key
 	// Detail is a short literal fact, such as the untolerated taint, the limit or the volume that is

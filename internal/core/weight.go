@@ -14,7 +14,7 @@ import (
 // nothing: a queue that has it and borrows is ranked behind all others.
 type Weight int64
 
-// WeightOne is the weight of those that name none.
+// WeightOne is the weight of queues and cohorts that name none.
 const WeightOne Weight = 1e9
 
 // HeaviestWeight is the largest weight that can be told from others, about 9.2

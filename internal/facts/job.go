@@ -372,7 +372,7 @@ func isTrue(c *metav1.Condition) bool { return c != nil && c.Status == metav1.Co
 
 // Pods are the pods of a job by what they do, each in its place among those given.
 type Pods struct {
-	// Wanted is how many there are to be at least, those that ended included.
+	// Wanted is how many pods there are to be at least, ended ones included.
 	Wanted int
 	// Running ones may still start; Leaving ones are being removed; Waiting ones do not
 	// run yet.

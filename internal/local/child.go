@@ -56,7 +56,7 @@ func Components() map[string]Program {
 //		os.Exit(m.Run())
 //	}
 //
-// The programs are those that a full cluster runs besides Components, by name:
+// The programs are what a full cluster runs besides Components, by name:
 // Controller and Scheduler, with the arguments of the mlbatch subcommands.
 func RunChild(ctx context.Context, programs map[string]Program) (code int, child bool) {
 	if os.Getenv(childVariable) == "" {

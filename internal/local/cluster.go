@@ -256,7 +256,7 @@ func (c *Cluster) milestone(name string) {
 	c.cfg.Progress(Milestone{Name: name, Took: c.clock.Since(c.begun)})
 }
 
-// Stop ends all components, those that others need last, and lets go of the
+// Stop ends all components, the ones that others need last, and lets go of the
 // data directory. When ctx ends it kills what is left.
 func (c *Cluster) Stop(ctx context.Context) error {
 	var err error

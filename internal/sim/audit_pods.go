@@ -7,7 +7,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 )
 
-// What must hold of pods, counted from those that exist, whatever any account says.
+// What must hold of pods, counted from the pods that exist, whatever any account says.
 
 // bound checks a pod that just got its node (P2): the node has room for all that
 // hold it, the job has no more unfinished pods than it was given, and its queue

@@ -75,7 +75,7 @@ func (a *Auditor) reasonIsTrue(e *cycle.Engine, now time.Time, pick int) error {
 	return fmt.Errorf("P9: %s does not start although %d reasons were seen to; the last is %+v", key, maxCures, why)
 }
 
-// explained is why a workload waits, with those that hold what it waits for.
+// explained is why a workload waits, with the workloads that hold what it waits for.
 func explained(e *cycle.Engine, key core.Key, now time.Time) core.Reason {
 	x, _ := e.Facts(key, now)
 	return x.Reason
@@ -288,7 +288,7 @@ func (b *trialWorld) roomFor(why core.Reason) bool {
 	return false
 }
 
-// labelsFor are those that a filter asks of a node.
+// labelsFor are the labels that a filter asks of a node.
 func labelsFor(f *core.Filter) map[string]string {
 	asked := slices.Concat(f.Terms[:min(1, len(f.Terms))], []core.Selector{f.Must})
 	for _, v := range f.Volumes {

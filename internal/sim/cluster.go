@@ -487,7 +487,7 @@ func (r *Run) change(c *Change) {
 	r.changed(j)
 }
 
-// allObjects are those that the API has, for a process that starts. Where pods exist
+// allObjects are the objects that the API has, for a process that starts. Where pods exist
 // one by one, nodes and jobs are what the cache makes of them; without one they are
 // left out.
 func (r *Run) allObjects(p ObjectCache) []core.Event {

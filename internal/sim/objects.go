@@ -111,7 +111,7 @@ type Observation struct {
 	// are, those among them that ended and are kept.
 	Standing, Objects int
 	// Rest is how many pods of the first pod set have still to run in all, Left of
-	// those that it was given; Some says that any have ended.
+	// the pods that it was given; Some says that any have ended.
 	Rest, Left int32
 	Some       bool
 	// JobFirst has the job's controller be faster than the Workload's.
@@ -119,7 +119,7 @@ type Observation struct {
 	// Watched is true if the controllers are going to look again at some time.
 	Watched bool
 	// Queue and LocalQueue are the queues it waits in or has quota of; nil if there is
-	// none. Checks are the numbers, in World.Checks, of those that Queue asks.
+	// none. Checks are the numbers, in World.Checks, of the checks that Queue asks.
 	Queue      *core.Queue
 	LocalQueue *core.LocalQueue
 	Checks     []int
@@ -267,7 +267,7 @@ func (r *Run) follow(j *job) {
 	switch {
 	case may && j.state == checking:
 		j.tries++
-		j.refused = nil // other pods than those that were refused
+		j.refused = nil // other pods than the refused ones
 		r.enter(j, starting)
 		if r.hasPods() {
 			r.starts(j)

@@ -327,7 +327,7 @@ func (r *Run) startAnew(j *job) {
 }
 
 // halts is the job's controller that sees that the job is suspended: it makes no
-// more pods and deletes those that it has.
+// more pods and deletes the ones that it has.
 func (r *Run) halts(j *job) {
 	if j.state != stopping || j.finishing {
 		return

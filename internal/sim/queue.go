@@ -25,7 +25,7 @@ const (
 	doRequeue                 // the controllers wanted to look at the Workload of job
 	doSay                     // an admission check says something of job; n is what, see words
 	doShow                    // engine and controllers see watched
-	doMake                    // the controller of job compares its pods with those that it wants
+	doMake                    // the controller of job compares its pods with the pods that it wants
 	doHalt                    // the controller of job sees that it is suspended
 	doBind                    // the scheduler looks at pod
 	doEnd                     // the grace of pod is over

@@ -152,7 +152,7 @@ func (c *Cluster) Install(ctx context.Context, args ...string) (string, error) {
 // Image is the name of the image that Install installs.
 func (c *Cluster) Image() string { return c.image }
 
-// programs are those that were installed, as processes of this machine.
+// programs are the installed programs, as processes of this machine.
 func (c *Cluster) programs(ctx context.Context) ([]Component, error) {
 	out, err := c.Run(ctx, "kubectl", "get", "pods", "-n", "mlbatch-system", "-o", "json")
 	if err != nil {

@@ -77,7 +77,7 @@ func newLab(ctx context.Context, dir string) (*lab, error) {
 
 func (l *lab) close() { _ = os.RemoveAll(l.dir) }
 
-// lines are those that say something.
+// lines are the lines that say something.
 func lines(text string) (out []string) {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {

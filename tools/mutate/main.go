@@ -1,6 +1,6 @@
 // Command mutate asks whether the tests of a package would notice a mistake. It
 // makes small mistakes in the package's code, one at a time, runs the tests, and
-// lists the mistakes that no test noticed, with the share of those that one did.
+// lists the mistakes that no test noticed, with the share of mistakes that one did.
 //
 //	go run ./tools/mutate [-n 60] [-seed 1] ./internal/engine/quota
 //

@@ -22,7 +22,7 @@ const (
 	beside = "beside"
 	// cluster waits for one of the places for clusters.
 	cluster = "cluster"
-	// last begins when all others are through, those that ran again included.
+	// last begins when all others are through, repeated ones included.
 	last = "last"
 )
 
@@ -38,7 +38,7 @@ type job struct{ when, name, command string }
 // again reports whether what fails in the job runs once more: its command can run some of its tests.
 func (j job) again() bool { return strings.Contains(j.command, "${"+againVariable) }
 
-// parseJobs reads jobs, one a line: when it runs, its name and the command for bash. Empty lines, and those that begin with #, are none.
+// parseJobs reads jobs, one a line: when it runs, its name and the command for bash. Empty lines, and lines that begin with #, are none.
 func parseJobs(text string) ([]job, error) {
 	var jobs []job
 	for line := range strings.Lines(text) {

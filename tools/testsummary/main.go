@@ -6,7 +6,7 @@
 //	go run ./tools/testsummary -jobs FILE -clusters 3
 //
 // With -jobs it runs the commands of a file side by side (see parseJobs), and those tests of a
-// cluster that failed once more: the closing line names those that passed then.
+// cluster that failed once more: the closing line names the tests that passed then.
 //
 // It exits with 1 if anything failed, or if nothing was run at all.
 package main

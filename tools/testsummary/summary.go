@@ -246,7 +246,7 @@ func (t *report) crashed() bool {
 	return found
 }
 
-// broken are the tests that failed, without those that are parts of another, in order.
+// broken are the tests that failed, without parts of other tests, in order.
 func (t *report) broken() []test {
 	found := map[test]struct{}{}
 	for k, outcome := range t.came {
@@ -294,7 +294,7 @@ type timed struct {
 	took time.Duration
 }
 
-// longest lists those that took longest, at most so many.
+// longest lists the ones that took longest, at most so many.
 func longest(title string, all []timed, most int) string {
 	slices.SortFunc(all, func(a, b timed) int {
 		return cmp.Or(cmp.Compare(b.took, a.took), strings.Compare(a.name, b.name))

@@ -202,7 +202,7 @@ func failed(s logSource) bool {
 	return s.member.Pod.Status.Phase == corev1.PodFailed || status != nil && (bad(status.State.Terminated) || bad(status.LastTerminationState.Terminated))
 }
 
-// bounded are at most so many of all, those that failed first, in the order in which they were.
+// bounded are at most so many of all pods, failed ones before others, in the order in which they were.
 func bounded(all []logSource, most int) (shown []logSource, left int) {
 	if most <= 0 || len(all) <= most {
 		return all, 0
@@ -238,7 +238,7 @@ func (l *logs) request(s logSource) *corev1.PodLogOptions {
 	return o
 }
 
-// Ranks are those that were chosen; none are all.
+// Ranks are the ranks that were chosen; none are all.
 type Ranks struct {
 	numbers []span
 	names   []string

@@ -12,7 +12,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli"
 )
 
-// Pick is the pod of a job that a command is run in: of those that run, that of rank 0, or the
+// Pick is the pod of a job that a command is run in: of the running ones, that of rank 0, or the
 // first one of what was chosen.
 func Pick(t *Target, role string, ranks Ranks) (*cli.Member, error) {
 	members := cli.Members(t.Workload, t.Pods)

@@ -599,7 +599,7 @@ func weightIgnored(f *Facts) (out []found) {
 	if f.sharesFairly() {
 		return nil
 	}
-	one := resource.MustParse("1") // the weight of those that name none
+	one := resource.MustParse("1") // the weight of queues that name none
 	means := func(s *kueue.FairSharing) bool {
 		return s != nil && s.Weight != nil && s.Weight.Sign() != 0 && s.Weight.Cmp(one) != 0
 	}

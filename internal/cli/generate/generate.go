@@ -173,7 +173,7 @@ func badMarks() []string {
 	return nodehealth.Marks(func(s core.NodeState) bool { return !s.TakesWork() })
 }
 
-// affinity keeps pods from nodes: those that were named and, if they have GPUs, those whose
+// affinity keeps pods from nodes: nodes that were named and, if the pods have GPUs, nodes whose
 // GPUs are bad.
 func (v *Values) affinity() *corev1.Affinity {
 	var not []corev1.NodeSelectorRequirement
@@ -208,7 +208,7 @@ func (v *Values) requirements() corev1.ResourceRequirements {
 	}
 }
 
-// sakkara reports whether ranks are those that Sakkara gives.
+// sakkara reports whether Sakkara gives the ranks.
 func (v *Values) sakkara() bool {
 	return v.SchedulerName == "sakkara" || v.SchedulerName == "sakkara-scheduler"
 }

@@ -110,7 +110,7 @@ func Judge(docs []manifest.Document, o Options) []Finding {
 	return found
 }
 
-// subjects are the documents, and what is inside of those that are AppWrappers.
+// subjects are the documents, and what is inside of AppWrappers among them.
 func subjects(docs []manifest.Document, o *Options) []*subject {
 	known := scheme.New()
 	var out []*subject

@@ -212,7 +212,7 @@ func noMaster(s *subject) []hit {
 	return []hit{{path: "spec.pytorchReplicaSpecs", message: "there are workers and no Master: their scripts get no MASTER_ADDR, RANK and WORLD_SIZE"}}
 }
 
-// containers visits those that run at the same time.
+// containers visits the containers that run at the same time.
 func (s *subject) containers(visit func(p *pods, at string, c *corev1.Container)) {
 	for i := range s.pods {
 		p := &s.pods[i]

@@ -24,7 +24,7 @@ type Mark struct {
 	PodSet string
 }
 
-// marks are those that are missing. Pods that have ended say nothing any more.
+// marks are the marks that are missing. Pods that have ended say nothing any more.
 func (p *Picture) marks() []Mark {
 	byOwner := p.holders()
 	room := map[types.NamespacedName]map[kueue.PodSetReference]int32{}

@@ -48,7 +48,7 @@ type part struct {
 	name string
 	// deployments are names of its Deployment, and images ends of what it runs.
 	deployments, images []string
-	// services are names of those that answer its webhooks.
+	// services are the names of the services that answer its webhooks.
 	services []string
 	// config is the ConfigMap with its file, "" if there is none.
 	config string
@@ -132,7 +132,7 @@ func (p *Picture) leads(r Program) *coordinationv1.Lease {
 	return nil
 }
 
-// trains says which jobs the training operator has to stay for: those that mlbatch does not know.
+// trains says which jobs the training operator has to stay for: jobs that mlbatch does not know.
 func trains(p *Picture, _ *appsv1.Deployment) string {
 	if p.OldMPIJobs == 0 {
 		return ""

@@ -37,7 +37,7 @@ type Picture struct {
 
 	// Programs are those of the system that are there.
 	Programs []Program
-	// Mutating, Validating and APIServices are those that lead to them.
+	// Mutating, Validating and APIServices are the configurations that lead to them.
 	Mutating    []admissionregistrationv1.MutatingWebhookConfiguration
 	Validating  []admissionregistrationv1.ValidatingWebhookConfiguration
 	APIServices []unstructured.Unstructured

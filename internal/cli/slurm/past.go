@@ -10,7 +10,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/facts"
 )
 
-// WithPast are the jobs that are there and those that are remembered only, the newest first. Of one
+// WithPast are the jobs that are there and the ones that only the history remembers, the newest first. Of one
 // that is both, what is there counts, save for what it has lost: its exit code with its
 // pods, and when it began.
 func WithPast(rows []cli.Row, past []cli.PastRow) []cli.Row {

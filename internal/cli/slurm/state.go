@@ -12,7 +12,7 @@ import (
 // State is one of a job, in Slurm's words.
 type State struct{ Code, Word string }
 
-// states are those that jobs have here.
+// states are the states that jobs have here.
 func states() []State {
 	return []State{pending, configuring, running, completing, completed, failed, cancelled, timeout}
 }

@@ -25,7 +25,7 @@ type Session struct {
 	// Follow calls see when the job or its pods have changed, until see says that it has seen
 	// enough. gone says that the job was deleted.
 	Follow func(ctx context.Context, see func(gone bool) (done bool, err error)) error
-	// Facts is how the job stood when see was called, Pods those that it had then.
+	// Facts is how the job stood when see was called, Pods the pods that it had then.
 	Facts func() facts.Job
 	Pods  func() []corev1.Pod
 	// Why says what a waiting job waits for, in a sentence; "" if nobody can say.

@@ -44,7 +44,7 @@ func ReadManifests(name string, data []byte) ([]*unstructured.Unstructured, erro
 // Labelled are the settings that a manifest can be given from outside, as labels of its jobs.
 func Labelled() []string { return []string{"queue", "priority", "time"} }
 
-// Label gives the jobs of manifests the labels of what was said, and a queue to those that name
+// Label gives the jobs of manifests the labels of what was said, and a queue to jobs that name
 // none. What is no job stays as it is.
 func (r *Request) Label(objects []*unstructured.Unstructured, said []Setting) (jobs int) {
 	x := rendering{request: r}

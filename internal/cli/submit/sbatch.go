@@ -238,7 +238,7 @@ func (x *slurm) settings() (out []Setting, err error) {
 	return out, nil
 }
 
-// gpusOfNode are those that a node gets; nil for none.
+// gpusOfNode is how many GPUs a node gets; nil for none.
 func (x *slurm) gpusOfNode(nodes, tasks int) (*GPUs, error) {
 	switch {
 	case x.gpusPerNode != nil:

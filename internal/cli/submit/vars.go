@@ -35,7 +35,7 @@ func indexField() string {
 
 func replicaField() string { return fmt.Sprintf("metadata.labels['%s']", kubeflow.ReplicaIndexLabel) }
 
-// env are the variables of a pod: those of the author, which win, after those that Slurm's users
+// env are the variables of a pod: the author's, which win, after the variables that Slurm's users
 // know, and ours.
 func (x *rendering) env(k ranks) []corev1.EnvVar {
 	r := x.request
@@ -128,7 +128,7 @@ func (x *rendering) env(k ranks) []corev1.EnvVar {
 	return out
 }
 
-// fromZero reports whether indices are those that Kubernetes counts.
+// fromZero reports whether indices are the ones that Kubernetes counts.
 func (a *Array) fromZero() bool { return a.Indices[0] == 0 && a.Step() == 1 }
 
 // prologue is the line of shell that finds out the index of a task; "" if none is needed.

@@ -18,7 +18,7 @@ type Difference struct {
 	is       report.Measure
 }
 
-// measures are those that a record of the past has, too.
+// measures are the measures that a record of the past has, too.
 func measures(unit string) []report.Measure {
 	return report.Choose(unit, report.JobsFinished, report.NeverStarted, report.WaitP50, report.WaitP90, report.Utilisation,
 		report.HoursUsed(unit), report.HoursLost(unit), report.Preemptions, report.Evictions, report.Share)
@@ -64,7 +64,7 @@ func (c *Comparison) differences() (out []Difference) {
 	return out
 }
 
-// teams are those that had jobs, of all policies, in their order.
+// teams are the teams that had jobs, of all policies, in their order.
 func (c *Comparison) teams() (out []string) {
 	seen := map[string]bool{}
 	for _, r := range c.Policies {

@@ -31,7 +31,7 @@ type Pods struct {
 	// Why what it says; zero if all is well.
 	Refused time.Time
 	Why     string
-	// Nodes are those that refuse them for good.
+	// Nodes are the nodes that refuse the pods for good.
 	Nodes []convert.Refusal
 	// Behind is true while one waits for the place of a deleted one.
 	Behind bool

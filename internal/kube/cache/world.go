@@ -23,7 +23,7 @@ type World struct {
 	// RuntimeClass adds to a pod.
 	limits  map[string]map[string]*corev1.LimitRange
 	classes map[string]convert.RuntimeClass
-	// volumes are those that not every node reaches, by namespace and claim, and claims says of
+	// volumes are the volumes that not every node reaches, by namespace and claim, and claims says of
 	// which claim the PersistentVolume of a name is.
 	volumes map[string]map[string][]core.Selector
 	claims  map[string]core.Key

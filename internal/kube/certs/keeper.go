@@ -78,7 +78,7 @@ func New(opts Options) (*Keeper, error) {
 // retry is the pause after a look that failed before there was a certificate.
 const retry = 2 * time.Second
 
-// Run renews certificates, serves those that another replica renewed, and
+// Run renews certificates, serves the ones that another replica renewed, and
 // repairs what the targets know, until the context ends. It says when it has
 // looked for the first time, whether that succeeded or not (see Ready).
 func (k *Keeper) Run(ctx context.Context, looked func()) {

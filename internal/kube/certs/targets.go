@@ -29,7 +29,7 @@ type Targets struct {
 	Mutating, Validating []string
 	// Definitions are CustomResourceDefinitions whose versions are converted here.
 	Definitions []string
-	// APIServices are those that are served here.
+	// APIServices are the aggregated APIs that are served here.
 	APIServices []string
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 // Left is how many pods of each pod set of a Workload still have to run: of all
-// that it asks for, those that are not done, and of these no more than it was
+// that it asks for, the ones that are not done, and of these no more than it was
 // admitted with. Reclaimable pods count from the whole pod set, so that those of
 // an earlier admission are not taken off a later one that never had them.
 func Left(w *kueue.Workload) map[kueue.PodSetReference]int32 {
@@ -46,7 +46,7 @@ func (r Rules) Done(w *kueue.Workload) map[string]int32 {
 	return Done(w)
 }
 
-// Done is how many pods of each pod set are done for good of those that the
+// Done is how many pods of each pod set are done for good of the pods that the
 // Workload was admitted with. Pod sets without any are missing.
 func Done(w *kueue.Workload) map[string]int32 {
 	out := map[string]int32{}
@@ -64,7 +64,7 @@ func Done(w *kueue.Workload) map[string]int32 {
 }
 
 // GivenBack is what status.reclaimablePods says of a pod set of which so many
-// pods have to run yet: those that it was never given are among them.
+// pods have to run yet: pods that it was never given are among them.
 func GivenBack(ps *kueue.PodSet, left int32) kueue.ReclaimablePod {
 	return kueue.ReclaimablePod{Name: ps.Name, Count: max(ps.Count-left, 0)}
 }

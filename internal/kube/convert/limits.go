@@ -42,7 +42,7 @@ func jobLabels() []string {
 // uidLabels are those by which it is told by its UID.
 func uidLabels() []string { return []string{"controller-uid", "batch.kubernetes.io/controller-uid"} }
 
-// roleLabels are those that say of which role of its job a pod is.
+// roleLabels are the labels that say of which role of its job a pod is.
 func roleLabels() []string {
 	return []string{"jobset.sigs.k8s.io/replicatedjob-name", "training.kubeflow.org/replica-type", "training.kubeflow.org/job-role", "ray.io/group"}
 }
@@ -177,7 +177,7 @@ func carries(r role, t *corev1.PodAffinityTerm) bool {
 	})
 }
 
-// inOwnNamespace reports whether a term is about pods of the namespace of those that have it.
+// inOwnNamespace reports whether a term is about pods of the namespace of the pod that has it.
 func inOwnNamespace(t *corev1.PodAffinityTerm, namespace string) bool {
 	switch {
 	case len(t.Namespaces) == 0 && t.NamespaceSelector == nil, slices.Contains(t.Namespaces, namespace):

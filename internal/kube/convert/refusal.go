@@ -114,7 +114,7 @@ func Refusals(w *kueue.Workload) []Refusal {
 	return ReadRefusals(c.Message)
 }
 
-// PodRefusals are those that the scheduler told of on a pod that has no node.
+// PodRefusals are the refusals that the scheduler told of on a pod that has no node.
 func PodRefusals(p *corev1.Pod) []Refusal {
 	if p.Spec.NodeName != "" || p.DeletionTimestamp != nil {
 		return nil

@@ -4,7 +4,7 @@
 // handlers watch pods, as each kind of job has several, and nearly all of them pass over nearly
 // all pods: handing a pod over costs far more than passing over it. Here an informer has one
 // handler, which calls those of all others, one after the other. They must be quick, as
-// those that fill a queue are, and must not block.
+// handlers that fill a queue are, and must not block.
 //
 // What a handler is told is what the informer would tell it: what there is when it is added, then
 // each change in order, and nothing once it was removed. There is what was told last, which can be

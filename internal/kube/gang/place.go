@@ -17,7 +17,7 @@ import (
 // place is left (a Job with more completions than parallelism runs its next pod
 // where an earlier one finished) are those places offered again, and never in a set
 // of which no pod follows one that succeeded. Failed pods hold nothing, and neither
-// do those that succeeded before the gang was admitted: they never were in this plan.
+// do members that succeeded before the gang was admitted: they never were in this plan.
 //
 // Where pods were given back that left no trace, since their job was made smaller, the last
 // places went with them (cache.podTable.ended).
@@ -94,7 +94,7 @@ func remaining(places []core.Place, taken ...map[string]int32) []core.Place {
 func Room(g Gang, s Set, members []Member) int {
 	given := s.Need()
 	if s.Once {
-		given = s.Count // those that succeeded count as well
+		given = s.Count // members that succeeded count as well
 	}
 	open := given
 	if s.Places != nil {

@@ -52,7 +52,7 @@ type Options struct {
 	// accounts have. Both may be empty.
 	ControllerUser string
 	SchedulerUser  string
-	// SchedulerNames are those that mlbatch's scheduler answers to; nil is
+	// SchedulerNames are the names that mlbatch's scheduler answers to; nil is
 	// jobs.SchedulerNames(). If there are none, it does not run, and has no rights.
 	SchedulerNames []string
 	// Kinds are the kinds of jobs that there are; nil is kinds.All().
@@ -134,7 +134,7 @@ func partsOf(opts Options) (*parts, error) {
 }
 
 // Installation is what programs need that run outside the cluster, as those of `mlbatch up`
-// do; Render is for those that run in it.
+// do; Render is for processes that run in it.
 type Installation struct {
 	namespace string
 	// steps are objects that do not depend on each other, in the order of the steps.
@@ -142,7 +142,7 @@ type Installation struct {
 	// foreign are definitions of kinds that belong to others, which are created if they are
 	// not there.
 	foreign []*apiextensionsv1.CustomResourceDefinition
-	// kinds are those that the definitions define.
+	// kinds are the kinds that the definitions define.
 	kinds []kind
 	// services are the names of APIServices.
 	services []string
@@ -204,7 +204,7 @@ func Apply(ctx context.Context, c client.Client, opts Options) error {
 	return x.Apply(ctx, c)
 }
 
-// Apply creates or updates all objects, save those that are as the last Apply left them. Kinds may be
+// Apply creates or updates all objects, save objects that are as the last Apply left them. Kinds may be
 // served only a moment later (see Wait). The webhook configurations come last: before them
 // nothing of ours can be in the way of others.
 func (x *Installation) Apply(ctx context.Context, c client.Client) error {

@@ -7,7 +7,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/strict"
 )
 
-// Flags are those of a program that extraArgs may have: not those that make it print something and
+// Flags are the flags of a program that extraArgs may have: not flags that make it print something and
 // end, nor those of the files that it is given here.
 type Flags struct {
 	// Program is what they are flags of.

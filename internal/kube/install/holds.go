@@ -19,7 +19,7 @@ const holdGuard = "mlbatch-workload-hold"
 // spec.active decides they have by other means: who may delete jobs may stop them, and a job
 // that is released waits no better than one that is submitted again.
 //
-// All fields of the spec but one are compared, so that those that are new some day are bounded,
+// All fields of the spec but one are compared, so that fields that are new some day are bounded,
 // too.
 func holdGuards() []client.Object {
 	about := written("kueue.x-k8s.io", "workloads")

@@ -29,8 +29,8 @@ func KindModes() (kinds, modes []string) {
 	return kindNames(), []string{RunKind, QueueKind, IgnoreKind}
 }
 
-// Effects and Operators are those that tolerations may name.
+// Effects and Operators are the ones that tolerations may name.
 func Effects() []string { return []string{"", "NoSchedule", "PreferNoSchedule", "NoExecute"} }
 
-// Operators are those that tolerations may name.
+// Operators are the ones that tolerations may name.
 func Operators() []string { return []string{"", "Exists", "Equal", "Lt", "Gt"} }

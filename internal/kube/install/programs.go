@@ -124,7 +124,7 @@ func kindModes(modes map[string]string) string {
 	return strings.Join(out, ",")
 }
 
-// SchedulerNames are those that mlbatch's scheduler answers to, none if it is not installed.
+// SchedulerNames are the names that mlbatch's scheduler answers to, none if it is not installed.
 func (v *Values) SchedulerNames() []string {
 	if !v.Scheduler.Enabled {
 		return []string{}

@@ -341,7 +341,7 @@ const (
 	IgnoreKind = "ignore"
 )
 
-// modes are those that there are.
+// modes are all modes.
 func modes() []string { return []string{RunKind, QueueKind, IgnoreKind} }
 
 // kindNames are the kinds that have a mode, as controller.kinds names them.

@@ -114,7 +114,7 @@ type Scheduling struct {
 	// Enabled installs it. Without it another scheduler binds the pods of jobs, each to the
 	// node that its job was given.
 	Enabled bool `json:"enabled"`
-	// Names are those that it answers to.
+	// Names are the names that it answers to.
 	Names []string `json:"names"`
 }
 

@@ -5,7 +5,7 @@ import "slices"
 // SchedulerName is that of mlbatch's scheduler.
 const SchedulerName = "mlbatch-scheduler"
 
-// SchedulerNames are the names that mlbatch's scheduler answers to: its own, and those that
+// SchedulerNames are the names that mlbatch's scheduler answers to: its own, and names that
 // manifests of MLBatch carry.
 func SchedulerNames() []string {
 	return []string{SchedulerName, "scheduler-plugins-scheduler", "sakkara-scheduler", "sakkara"}

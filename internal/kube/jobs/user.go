@@ -46,7 +46,7 @@ func SetUser(o metav1.Object, name string) {
 	o.SetAnnotations(entry(o.GetAnnotations(), annotation))
 }
 
-// NoteUser writes it down in a template whose labels are compared with those that others know: as
+// NoteUser writes it down in a template whose labels are compared with labels that others know: as
 // an annotation alone. Pods are given the label as they are made.
 func NoteUser(o metav1.Object, name string) {
 	o.SetLabels(entry(o.GetLabels(), ""))

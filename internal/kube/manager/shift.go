@@ -290,7 +290,7 @@ func (w waiting) Start(ctx context.Context) error {
 
 // client makes the manager's client: one that writes only while this process leads for
 // certain. Questions to the API server that are written as objects (who is this, who may
-// do what, could this be created) are none: those that stand by answer webhooks as well.
+// do what, could this be created) are none: replicas that stand by answer webhooks as well.
 func (s *shift) client(cfg *rest.Config, o client.Options) (client.Client, error) {
 	c, err := client.New(cfg, o)
 	if err != nil || s == nil {

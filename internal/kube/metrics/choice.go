@@ -30,7 +30,7 @@ type surroundings struct {
 	choice Choice
 
 	mu sync.RWMutex
-	// localQueues are those that were shown last.
+	// localQueues are the LocalQueues that were shown last.
 	localQueues map[types.NamespacedName]localQueue
 	// cohorts are those above each ClusterQueue, the nearest first.
 	cohorts map[string][]string
@@ -78,7 +78,7 @@ func (s *surroundings) behind(namespace, name string) string {
 	return s.localQueues[types.NamespacedName{Namespace: namespace, Name: name}].queue
 }
 
-// noteCohorts notes the cohorts above a ClusterQueue and returns those that had no
+// noteCohorts notes the cohorts above a ClusterQueue and returns the cohorts that had no
 // other below them, and have none now.
 func (s *surroundings) noteCohorts(queue string, cohorts []string) []string {
 	s.mu.Lock()

@@ -201,7 +201,7 @@ func (g localQueueGauges) forget(namespace, name string) {
 // row is the label values of a series per flavor and resource.
 type row [4]string
 
-// shown remembers which rows exist, so that those that went away can be
+// shown remembers which rows exist, so that rows that went away can be
 // dropped without a moment in which the others are missing.
 type shown struct {
 	mu   sync.Mutex
@@ -210,7 +210,7 @@ type shown struct {
 
 func newShown() *shown { return &shown{rows: map[string][]row{}} }
 
-// replace notes the rows of an owner and returns those that it had before and
+// replace notes the rows of an owner and returns the rows that it had before and
 // has no more.
 func (s *shown) replace(owner string, now []row) []row {
 	s.mu.Lock()

@@ -47,7 +47,7 @@ type Metrics struct {
 	population  *population
 	treeStats   *treeStats
 	estimates   *estimates
-	// line is nil unless labels of Workloads divide those that wait.
+	// line is nil unless labels of Workloads divide the waiting ones.
 	line *line
 
 	// byQueue and byLocalQueue are what is forgotten with a queue.

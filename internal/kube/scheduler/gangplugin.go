@@ -330,7 +330,7 @@ func (p *gangPlugin) Permit(_ context.Context, state fwk.CycleState, pod *corev1
 		}
 	}
 	if len(t.release) > 0 {
-		// Pods beyond those that the gang needs follow now.
+		// Pods beyond what the gang needs follow now.
 		p.activate(state, k)
 	}
 	return nil, 0

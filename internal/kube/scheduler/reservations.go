@@ -80,7 +80,7 @@ func NewReservations(pods Pods, gangs Gangs, names []string, now func() time.Tim
 }
 
 // view is one look at a gang: what it is, its members, and what is to be done
-// with those that wait. Member i is pod i.
+// with the pods that wait. Member i is pod i.
 type view struct {
 	gang     gang.Gang
 	members  []gang.Member
@@ -144,7 +144,7 @@ func (r *run) overlay(m *gang.Member) {
 }
 
 // member reads a pod; ok is false for pods that hold nothing and will not, and for
-// those that are not ours to schedule.
+// pods that are not ours to schedule.
 func (b *Reservations) member(g gang.Gang, p *corev1.Pod) (m gang.Member, ok bool) {
 	m, ok = gang.Read(g, p)
 	if m.State == gang.Pending && (len(p.Spec.SchedulingGates) > 0 || !slices.Contains(b.names, p.Spec.SchedulerName)) {

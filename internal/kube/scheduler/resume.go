@@ -15,7 +15,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/gang"
 )
 
-// resumeWait is how long other pods leave room, at most, to those that go first.
+// resumeWait is how long other pods leave room, at most, to pods that go first.
 const resumeWait = 10 * time.Second
 
 // resumption finishes what an earlier process began. A scheduler that dies while
@@ -72,7 +72,7 @@ func (r *resumption) refusal(p *corev1.Pod) string {
 }
 
 // tried notes that a pod has a node, or found none, or is gone. After the last
-// one it returns those that waited.
+// one it returns the pods that waited.
 func (r *resumption) tried(uid types.UID) map[string]*corev1.Pod {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,14 +85,14 @@ func (r *resumption) tried(uid types.UID) map[string]*corev1.Pod {
 	return r.end()
 }
 
-// end lets all go and returns those that waited.
+// end lets all go and returns the pods that waited.
 func (r *resumption) end() map[string]*corev1.Pod {
 	waited := r.held
 	r.first, r.held = nil, nil
 	return waited
 }
 
-// tried lets others go once the last of those that go first was tried.
+// tried lets others go once the last of the pods that go first was tried.
 func (p *gangPlugin) tried(uid types.UID) {
 	if waited := p.reservations.resumed.tried(uid); len(waited) > 0 {
 		p.handle.Activate(klog.Background(), waited)

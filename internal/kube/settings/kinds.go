@@ -53,7 +53,7 @@ func onlyQueued() jobs.Kinds {
 }
 
 // kindsOf are the kinds of jobs that are queued, by the names of their frameworks, nil for all of
-// ours; those whose objects controllers of others queue; and those that are queued and run by
+// ours; kinds whose objects controllers of others queue; and kinds that are queued and run by
 // controllers of others.
 func kindsOf(i *v1beta2.Integrations) (ours []string, external []schema.GroupVersionKind, elsewhere []string) {
 	ours = slices.Clone(i.Frameworks)

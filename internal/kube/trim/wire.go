@@ -191,7 +191,7 @@ func nodeShape() shape {
 		"status.images", "status.volumesInUse", "status.volumesAttached", "status.nodeInfo", "status.runtimeHandlers"))
 }
 
-// podShape is what objects.go keeps of pods: nearly all of those that are queued by themselves or in groups.
+// podShape is what objects.go keeps of pods: nearly all of pods that are queued by themselves or in groups.
 func podShape() shape {
 	t := reflect.TypeFor[corev1.Pod]()
 	queued := (&message{}).drop(t, "metadata.managedFields")
@@ -241,7 +241,7 @@ const (
 	entryValue = 2
 )
 
-// queued reports whether a pod in its wire form has the label of those that the webhook has taken in.
+// queued reports whether a pod in its wire form has the label of pods that the webhook has taken in.
 // What cannot be read is taken for queued: then nothing is missing.
 func (l labelled) queued(p []byte) bool {
 	is := false

@@ -160,7 +160,7 @@ type priorityClass struct {
 	value int32
 }
 
-// priorityClasses are those that jobs may name, of both kinds, lowest first.
+// priorityClasses are the priority classes that jobs may name, of both kinds, lowest first.
 func (h *handler) priorityClasses(ctx context.Context) ([]priorityClass, error) {
 	var pods schedulingv1.PriorityClassList
 	var own kueue.WorkloadPriorityClassList

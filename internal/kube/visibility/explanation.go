@@ -19,7 +19,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
-// mostAhead is how many of those that are considered before a workload are named.
+// mostAhead is how many of the workloads that are considered before another one are named.
 const mostAhead = 5
 
 // explanationKind is the kind of the answer.

@@ -250,7 +250,7 @@ func schemas(v schema.GroupVersion, refs string) object {
 	return out
 }
 
-// describeType adds the schema of a struct of the API, and of those that it leads to,
+// describeType adds the schema of a struct of the API, and of structs that it leads to,
 // by their Go types.
 func describeType(t reflect.Type, v schema.GroupVersion, refs string, out object) {
 	name := schemaName(v, t.Name())

@@ -47,7 +47,7 @@ type Options struct {
 	Rules convert.Rules
 }
 
-// Server serves the API. Every replica of the controller does, also those that do
+// Server serves the API. Every replica of the controller does, also replicas that do
 // not decide.
 //
 // It is served before the caches are filled, and says what there is from then on: as long as nobody

@@ -54,7 +54,7 @@ func malformed(err error) admission.Response {
 }
 
 // edit changes some fields of a raw object and leaves all others as they were
-// written, those that our types do not know included.
+// written, fields that our types do not know included.
 type edit struct {
 	raw    []byte
 	object *unstructured.Unstructured

@@ -81,7 +81,7 @@ func specConditions() []admissionregistrationv1.MatchCondition {
 
 // workloadConditions leave out the writes of our own controllers, which are by
 // far the most, and updates that leave the parts with rules as they were: of a
-// status above all those that only say that the workload has finished.
+// status above all writes that only say that the workload has finished.
 func workloadConditions(parts ...string) []admissionregistrationv1.MatchCondition {
 	return []admissionregistrationv1.MatchCondition{{Name: "by-others", Expression: byOthers + " && (" + changed(parts...) + ")"}}
 }
@@ -133,7 +133,7 @@ func validateConditions(all jobs.Kinds, k *jobs.Kind) []admissionregistrationv1.
 	return append(createConditions(all, k), admissionregistrationv1.MatchCondition{Name: "not-a-step-of-ours", Expression: expression + " || " + byUser})
 }
 
-// keepConditions leave out the writes of our own controllers, and those that
+// keepConditions leave out the writes of our own controllers, and writes that
 // touch nothing of what has to be kept: the spec, how the job is queued, and our
 // finalizer.
 func keepConditions(k *jobs.Kind) []admissionregistrationv1.MatchCondition {
@@ -267,7 +267,7 @@ func (h hook) elsewhere() hook {
 }
 
 // whereQueued calls a webhook about all objects in namespaces of teams, and about
-// those that name a queue in others.
+// jobs that name a queue in others.
 func (h hook) whereQueued() []hook {
 	team, queued := h, h
 	team.name, team.namespaces = h.name+".team", teamNamespaces()

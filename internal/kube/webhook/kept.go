@@ -88,7 +88,7 @@ func sameWords(was, is []byte) (bool, error) {
 
 // alike compares what was read from JSON: an empty value is as good as none, and
 // strings that are quantities are compared as such. That is too generous where a
-// field is no quantity; those that our types know are compared by their types as
+// field is no quantity; fields that our types know are compared by their types as
 // well.
 func alike(a, b any) bool {
 	switch x := a.(type) {

@@ -14,7 +14,7 @@ import (
 )
 
 // samePods refuses a change of the pods that a part of a job makes. The whole was
-// admitted with those that it had, and further or larger ones would be counted by nobody.
+// admitted with the pods that it had, and further or larger ones would be counted by nobody.
 func (h *jobHandler) samePods(was, is jobs.Object) field.ErrorList {
 	owner := metav1.GetControllerOf(was)
 	if !h.makes(owner) {
@@ -29,7 +29,7 @@ func (h *jobHandler) samePods(was, is jobs.Object) field.ErrorList {
 		"it is a part of %s %s, which was admitted with the pods that it has: delete that, and create it with other ones", owner.Kind, owner.Name))}
 }
 
-// adopted refuses an object that says of itself that it is one of those that a job is made of
+// adopted refuses an object that says of itself that it is one of the objects that a job is made of
 // here. It would run with what was given to the job, whatever it asks for, so that only
 // controllers are believed. was is nil for a new one.
 func (h *jobHandler) adopted(ctx context.Context, req admission.Request, was, is jobs.Object) (field.ErrorList, error) {

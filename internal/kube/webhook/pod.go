@@ -25,7 +25,7 @@ import (
 
 // Pods are queued where teams work, and elsewhere if they name a queue. Who made a
 // pod is told by who wrote it and not by its owner references, which any user may
-// write: pods of jobs that are queued already are those that carry the Workload of
+// write: pods of jobs that are queued already are the ones that carry the Workload of
 // their job and were written by our controllers, by the controllers of Kubernetes, or
 // by an operator whose account is in none of the teams' namespaces.
 

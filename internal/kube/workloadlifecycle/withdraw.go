@@ -22,7 +22,7 @@ const refusalLapses = 10 * time.Minute
 
 // Refused is that planned nodes refuse a job's pods.
 type Refused struct {
-	// Nodes are those that refuse them by a rule that the engine does not know; none if it is
+	// Nodes are the nodes that refuse the pods by a rule that the engine does not know; none if it is
 	// something that the engine counts and that the scheduler sees otherwise.
 	Nodes []convert.Refusal
 	// Why is what the scheduler says, Since when; zero if it found a place for all.
@@ -118,7 +118,7 @@ func (c Conditions) refused(all []convert.Refusal) {
 }
 
 // added adds refusals to those of a workload that hold, and returns how often the most stubborn of
-// them refused: those that lapsed count on, and are left out no longer unless they refused again.
+// them refused: refusals that lapsed count on, and are left out no longer unless they refused again.
 func added(w *kueue.Workload, more []convert.Refusal) (all []convert.Refusal, times int32) {
 	var earlier []convert.Refusal
 	if c := condition(w, kueue.WorkloadNodesRefused); c != nil {

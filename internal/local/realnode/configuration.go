@@ -94,7 +94,7 @@ func (n Node) kubeletConfig(s Subnet, pods int64) object {
 		"nodeLeaseDurationSeconds": 20, "nodeStatusUpdateFrequency": "5s", "nodeStatusReportFrequency": "1m",
 		"evictionHard":                     object{"memory.available": "100Mi", "nodefs.available": "100Mi", "nodefs.inodesFree": "1%", "imagefs.available": "100Mi"},
 		"evictionPressureTransitionPeriod": "30s",
-		// Images come from archives: those that are removed do not come back.
+		// Images come from archives: removed ones do not come back.
 		"imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99,
 		"serializeImagePulls": false,
 		// Lowering it takes a right that root need not have.

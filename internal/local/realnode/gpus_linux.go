@@ -24,7 +24,7 @@ const gpuSocket = "mlbatch-gpus.sock"
 // lookEvery is how often the kubelet is looked for: it removes all sockets when it starts.
 const lookEvery = 500 * time.Millisecond
 
-// offerGPUs is a device plugin with GPUs that are numbers only: pods get those that they
+// offerGPUs is a device plugin with GPUs that are numbers only: pods get the numbers that they
 // ask for, and find in NVIDIA_VISIBLE_DEVICES which.
 func offerGPUs(ctx context.Context, count int64) {
 	if count == 0 {

@@ -10,7 +10,7 @@ const (
 	ProxyName   = "kube-proxy"
 )
 
-// Addresses of services, out of those that the API server gives, and the domain of
+// Addresses of services, out of the range that the API server gives, and the domain of
 // names in the cluster.
 const (
 	DNSService = "10.96.0.10"

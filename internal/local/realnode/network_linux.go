@@ -156,7 +156,7 @@ func (n Network) plugNode(node Node, plugged map[string]int) error {
 		if plugged[node.Name] == pid {
 			return nil
 		}
-		// That of a node which was killed: its namespace lives on with those that entered it.
+		// That of a node which was killed: its namespace lives on with processes that entered it.
 		if err := netlink.LinkDel(old); err != nil {
 			return fmt.Errorf("unplug %s: %w", node.Name, err)
 		}

@@ -22,7 +22,7 @@ const (
 type Node struct {
 	Name  string `json:"name"`
 	Index int    `json:"index"`
-	// Dir is its directory on the machine, Volumes and Archives those that all nodes of
+	// Dir is its directory on the machine, Volumes and Archives the directories that all nodes of
 	// the cluster share.
 	Dir      string `json:"dir"`
 	Volumes  string `json:"volumes"`

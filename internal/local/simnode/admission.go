@@ -8,7 +8,7 @@ import (
 	resources "k8s.io/component-helpers/resource"
 )
 
-// refusal is why a node cannot take a pod in next to those that it has, empty
+// refusal is why a node cannot take a pod in next to the pods that it has, empty
 // if it can. A kubelet makes the same check, so a scheduler that promises a
 // GPU twice does not get away with it here either.
 func refusal(node *corev1.Node, taken []*corev1.Pod, pod *corev1.Pod) string {

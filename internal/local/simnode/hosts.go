@@ -81,7 +81,7 @@ func hostsIn(text, self string) []string {
 	return out
 }
 
-// Hosts are those that a launcher needs.
+// Hosts are the hosts that a launcher needs.
 type Hosts struct {
 	// Missing: not all of them are up.
 	Missing bool

@@ -232,7 +232,7 @@ func readNumber(v url.Values, name string, to *int64) error {
 	return nil
 }
 
-// choose takes the lines that are asked for of those that there are.
+// choose takes the lines that are asked for from all lines.
 func (q *logQuery) choose(lines []logLine) []logLine {
 	lines = slices.DeleteFunc(slices.Clone(lines), func(l logLine) bool { return l.at.Before(q.since) })
 	if q.tail >= 0 && int64(len(lines)) > q.tail {

@@ -206,7 +206,7 @@ func unknownRun(restart corev1.RestartPolicy) time.Duration {
 }
 
 // wordsOf is a container's command line with its variables as far as their values are written
-// there: those that Kubernetes fills in, and those of shells, for an author may have a shell run a
+// there: variables that Kubernetes fills in, and variables of shells, for an author may have a shell run a
 // command that only a variable tells.
 func wordsOf(c corev1.Container) []string {
 	words, values := slices.Concat(c.Command, c.Args), map[string]string{}

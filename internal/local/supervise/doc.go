@@ -1,7 +1,7 @@
 // Package supervise keeps child processes alive.
 //
 // A Supervisor starts processes from descriptions (Spec), watches their health,
-// starts those that die again with growing pauses, and stops all of them stage
+// starts processes that die again with growing pauses, and stops all of them stage
 // by stage. It owns nothing but processes and their logs: what runs and in
 // which order is the caller's business.
 //

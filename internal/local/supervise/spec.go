@@ -29,7 +29,7 @@ type Spec struct {
 	Hung time.Duration
 	// Grace is how long the process may take to stop before it is killed.
 	Grace time.Duration
-	// Namespaces are those that the process gets for itself, as flags of clone(2); zero
+	// Namespaces are the namespaces that the process gets for itself, as flags of clone(2); zero
 	// is none. With CLONE_NEWPID among them, the kernel ends with it all that runs there.
 	Namespaces uintptr
 	// Inside names the component in whose namespaces the process runs. It is started

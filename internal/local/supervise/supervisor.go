@@ -24,7 +24,7 @@ type Supervisor struct {
 	// children are in start order, names unique.
 	children []*child
 	stopping bool
-	// entered are the forkers of those that run inside others.
+	// entered are the forkers of processes that run inside others.
 	entered []*forker
 }
 

@@ -21,7 +21,7 @@ const (
 	trainerThread = "https://github.com/kubeflow/trainer/issues/"
 )
 
-// soon is how long a job may wait for room that is being cleared: the pods of those that
+// soon is how long a job may wait for room that is being cleared: the pods of jobs that
 // leave take half a minute.
 const soon = time.Minute
 

@@ -145,7 +145,7 @@ func (t *teller) place(what What, key core.Key, to core.Admission) {
 	t.tell(m)
 }
 
-// named is a job as people call it. Jobs in world files are numbered; those that are alone
+// named is a job as people call it. Jobs in world files are numbered; jobs that are alone
 // with their name need no number.
 func named(k core.Key) string { return strings.TrimSuffix(k.String(), "-0") }
 

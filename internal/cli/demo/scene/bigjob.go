@@ -192,8 +192,8 @@ func playBigJob(_ context.Context, s *show) error {
 	return nil
 }
 
-// inGap counts the short jobs that began after the big one came: those that ended before it
-// started, those that had to leave for it, and GPU time of both.
+// inGap counts the short jobs that began after the big one came: jobs that ended before it
+// started, jobs that had to leave for it, and GPU time of both.
 func (s *stays) inGap(start time.Duration) (ended, cut int, used time.Duration) {
 	for _, sp := range s.all {
 		if !strings.HasPrefix(sp.job, "spare/") || sp.from < bigComes || sp.from >= start {

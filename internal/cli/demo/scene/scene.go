@@ -29,7 +29,7 @@ type Cluster struct {
 type Scene struct {
 	// Name is typed, Title is what lists have, Opening the first sentence.
 	Name, Title, Opening string
-	// Cluster is nil for those that need none.
+	// Cluster is nil for scenes that need none.
 	Cluster *Cluster
 	// Shell says that commands are typed. Those with a Cluster need one anyway.
 	Shell bool

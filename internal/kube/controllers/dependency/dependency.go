@@ -1,5 +1,5 @@
 // Package dependency finds out whether the jobs have ended that others come after
-// (kueue.AfterAnnotation), and writes it into the Workloads of those that wait: that all have
+// (kueue.AfterAnnotation), and writes it into the Workloads of the jobs that wait: that all have
 // ended as they must, once and for all, or which have not and why. Nothing is kept in memory.
 package dependency
 
@@ -39,7 +39,7 @@ type Options struct {
 
 type reconciler struct{ Options }
 
-// Names of cache indexes of Workloads: by the name of their job, and, of those that wait, by the
+// Names of cache indexes of Workloads: by the name of their job, and, of waiting ones, by the
 // names of the jobs that they come after.
 const (
 	JobIndex   = "mlbatch.dev/job-name"
@@ -102,7 +102,7 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 		Complete(r)
 }
 
-// after leads from a Workload, also one that is gone, to those that come after its job.
+// after leads from a Workload, also one that is gone, to the Workloads of jobs that come after its job.
 func (r *reconciler) after(ctx context.Context, o client.Object) []reconcile.Request {
 	w, is := o.(*kueue.Workload)
 	if !is {

@@ -22,7 +22,7 @@ import (
 // ended is a job that ended, as it was found.
 type ended struct {
 	workload *kueue.Workload
-	// pods are those that are left of it.
+	// pods are the pods that are left of it.
 	pods []corev1.Pod
 	// restarts is how often its pods were made anew.
 	restarts int32
@@ -98,7 +98,7 @@ func (e *ended) outcome(r *api.JobRecord) {
 	}
 }
 
-// quota is what the job had, and for how long. Runs before the last one are those that the
+// quota is what the job had, and for how long. Runs before the last one are the runs that the
 // Workload has summed up.
 func (e *ended) quota(r *api.JobRecord) {
 	w := e.workload

@@ -55,7 +55,7 @@ func choose(all []kueue.Workload, name string) *kueue.Workload {
 	return &best
 }
 
-// workloads finds the Workload of a job and those that are too many. A prebuilt
+// workloads finds the Workload of a job and its Workloads that are too many. A prebuilt
 // Workload need not be the job's yet.
 func (r *reconciler) workloads(ctx context.Context, s *facts) error {
 	all, err := admission.WorkloadsOf(ctx, r.opts.Client, s.job.GetNamespace(), s.job.GetUID())

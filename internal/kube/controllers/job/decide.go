@@ -228,7 +228,7 @@ func regrown(s facts) string {
 	return ""
 }
 
-// pods is how many of a pod set are done by a list of those that are.
+// pods is how many pods of a pod set are done, by a list of done ones.
 func pods(done []kueue.ReclaimablePod, name kueue.PodSetReference) int32 {
 	for _, r := range done {
 		if r.Name == name {
@@ -238,7 +238,7 @@ func pods(done []kueue.ReclaimablePod, name kueue.PodSetReference) int32 {
 	return 0
 }
 
-// givenTo is how many pods of a pod set were admitted, with those that were done by then.
+// givenTo is how many pods of a pod set were admitted, with the pods that were done by then.
 func givenTo(w *kueue.Workload, name kueue.PodSetReference) (int32, bool) {
 	at := slices.IndexFunc(w.Spec.PodSets, func(ps kueue.PodSet) bool { return ps.Name == name })
 	for _, has := range w.Status.Admission.PodSetAssignments {
@@ -578,7 +578,7 @@ func reclaim(s facts) step {
 	return st
 }
 
-// keptFor is of how many pods of a pod set, those that are done among them, the quota stays
+// keptFor is of how many pods of a pod set, done ones among them, the quota stays
 // whatever the job asks for, because pods are there. Pods that do not say of which pod set they
 // are may be of each.
 func keptFor(s facts, name kueue.PodSetReference) int32 {
@@ -637,7 +637,7 @@ func allDone(f jobs.Facts) bool {
 }
 
 // linger gives back what a job that ended does not have any more, while it keeps other pods: no
-// pod follows those that have ended or are gone, however they ended. Pods that leave are waited
+// pod follows the ones that have ended or are gone, however they ended. Pods that leave are waited
 // for: most often they are the last, and the end of the job gives back the same.
 func linger(s facts) step {
 	if s.keepsDone || s.pods.Leaving > 0 || s.pods.Of[""] > 0 || !convert.Admitted(s.workload) || convert.Evicted(s.workload) {

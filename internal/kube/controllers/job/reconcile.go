@@ -201,7 +201,7 @@ func (r *reconciler) newest(ctx context.Context, o jobs.Object) (bool, error) {
 	return is.GetUID() == o.GetUID() && is.GetResourceVersion() == o.GetResourceVersion(), nil
 }
 
-// samePods reports whether as many pods of a Workload hold quota as the cache says: those that a
+// samePods reports whether as many pods of a Workload hold quota as the cache says: pods that a
 // job made before it was made smaller may not be seen yet.
 func (r *reconciler) samePods(ctx context.Context, s *facts) (bool, error) {
 	is, err := admission.PodsNow(ctx, r.opts.Live, s.workload.Namespace, s.workload.Name)
@@ -209,7 +209,7 @@ func (r *reconciler) samePods(ctx context.Context, s *facts) (bool, error) {
 		return false, err
 	}
 	was := maps.Clone(s.pods.Of)
-	delete(was, "") // those that say of no pod set that they are of it
+	delete(was, "") // pods that do not say of which pod set they are
 	delete(is.Of, "")
 	return maps.Equal(is.Of, was), nil
 }

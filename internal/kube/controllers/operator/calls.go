@@ -194,7 +194,7 @@ func (c *calls) want(job jobs.Object, all, farewell []jobs.Call) {
 	}
 }
 
-// answers are those that a job got.
+// answers are the answers that a job got.
 func (c *calls) answers(job jobs.Object) jobs.Answers {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -51,7 +51,7 @@ func (r *reconciler) hold(ctx context.Context, l *look, s *podplan.Step) error {
 	})
 }
 
-// release lets members run that were held back, and changes those that run as far as their
+// release lets members run that were held back, and changes running ones as far as their
 // kind allows. A write fails if the object is not as it was seen.
 func (r *reconciler) release(ctx context.Context, l *look, s *podplan.Step) error {
 	held := make(map[int]bool, len(s.Release))

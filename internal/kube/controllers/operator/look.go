@@ -33,7 +33,7 @@ type look struct {
 	again   time.Duration
 	// awaited are names of members that were made and are not among them yet.
 	awaited map[string]bool
-	// services are names of those that there are.
+	// services are the names of the job's services.
 	services map[string]bool
 	// infos are what the admission gives the pods of each role; held says why none may be
 	// made, "" if they may.
@@ -203,7 +203,7 @@ func (l *look) admits(some []podplan.Member) []podplan.Member {
 		r := l.plan.Role(m.Role)
 		switch {
 		case l.plan.MakeOf(m.Role) != nil: // what it makes is what its object says, which was admitted
-		case r.Floating && len(l.awaited) > 0: // it may be among those that are not shown yet
+		case r.Floating && len(l.awaited) > 0: // it may be among the pods that are not shown yet
 			continue
 		case r.Floating:
 			if left[m.Role]--; left[m.Role] < 0 {

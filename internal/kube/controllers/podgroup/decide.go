@@ -343,7 +343,7 @@ func keepInStep(s facts) step {
 }
 
 // start lets the pods run that there is room for. Those of a controller that makes
-// more than it did are queued by themselves, and so are those that a PodGroup does not
+// more than it did are queued by themselves, and so are pods that a PodGroup does not
 // count: they run once it does.
 func start(s facts) (step, bool) {
 	held := s.held()
@@ -420,7 +420,7 @@ func (s *facts) refused() workloadlifecycle.Refused {
 	return workloadlifecycle.Refused{Nodes: s.seen.Nodes, Why: s.seen.Why, Since: s.seen.Refused, Ran: s.seen.Bound > 0}
 }
 
-// ready reports whether all pods are ready that may be there: of those that are made one
+// ready reports whether all pods are ready that may be there: of pods that are made one
 // after the other each has the time that a job has.
 func (s *facts) ready() bool {
 	if s.maker == nil || !s.maker.inTurn {

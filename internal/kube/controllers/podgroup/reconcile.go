@@ -255,7 +255,7 @@ func (r *reconciler) do(ctx context.Context, unit types.NamespacedName, s facts,
 		return each(next.detach, func(p *corev1.Pod) error {
 			out := p.DeepCopy()
 			delete(out.Labels, kueue.PodGroupNameLabel)
-			if out.Annotations[pod.PodGroupKindAnnotation] != "" { // our scheduler would wait for those that it is none of
+			if out.Annotations[pod.PodGroupKindAnnotation] != "" { // our scheduler would wait for a group that the pod is not of
 				delete(out.Annotations, pod.PodGroupKindAnnotation)
 				delete(out.Labels, podgroup.PodGroupLabel)
 				delete(out.Labels, podgroup.OldPodGroupLabel)

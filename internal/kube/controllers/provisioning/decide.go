@@ -20,9 +20,9 @@ type facts struct {
 	workload *kueue.Workload
 	// checks are those of the workload that are ours to answer.
 	checks []check
-	// requests are those that the workload owns.
+	// requests are the ProvisioningRequests that the workload owns.
 	requests []*autoscaling.ProvisioningRequest
-	// flavors are those that it is assigned.
+	// flavors are the flavors that it is assigned.
 	flavors map[kueue.ResourceFlavorReference]*kueue.ResourceFlavor
 	now     time.Time
 }

@@ -20,7 +20,7 @@ type surroundings struct {
 	// missingChecks do not exist, inactiveChecks are not answered; in the
 	// order of the spec.
 	missingChecks, inactiveChecks []string
-	// controllers are those that answer the checks.
+	// controllers are the controllers that answer the checks.
 	controllers map[string]string
 	// remote are the rules it breaks about checks that send workloads elsewhere.
 	remote []convert.Fault

@@ -1,5 +1,5 @@
 // Package rights gives the controller its rights where jobs run, and nowhere else:
-// in the namespaces of teams, and in those that an administrator gave a LocalQueue.
+// in the namespaces of teams, and in namespaces that an administrator gave a LocalQueue.
 // There it binds Role to itself. What it creates for jobs, Secrets and pods
 // above all, it can thus neither read nor make in other namespaces.
 //

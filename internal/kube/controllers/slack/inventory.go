@@ -89,7 +89,7 @@ func (r *reconciler) writeInventory(ctx context.Context, queue *kueue.ClusterQue
 }
 
 // inventoryChanges maps the nodes whose entries differ to their new values, nil for
-// those that were struck out.
+// entries that were struck out.
 func inventoryChanges(old, now nodehealth.Inventory) (map[string]*string, error) {
 	data := map[string]*string{}
 	for node, entry := range now {

@@ -249,7 +249,7 @@ func (r *reconciler) move(ctx context.Context, w *kueue.Workload, pods []*corev1
 }
 
 // say tells on the pods that wait what they wait for, once that is longer than a gang takes to
-// come together: in the condition in which a scheduler says it of those that it looks at. It says
+// come together: in the condition in which a scheduler says it of pods that it looks at. It says
 // when to look again.
 func (r *reconciler) say(ctx context.Context, g gang.Gang, pods []*corev1.Pod, why string) (time.Duration, error) {
 	since := g.AdmittedAt

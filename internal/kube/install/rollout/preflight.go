@@ -55,7 +55,7 @@ type Facts struct {
 	// Namespace is where the programs are to run, nil if it is not there; Pods are those in it.
 	Namespace *corev1.Namespace
 	Pods      []corev1.Pod
-	// PriorityClasses are the names of those that there are.
+	// PriorityClasses are the names of the cluster's PriorityClasses.
 	PriorityClasses []string
 }
 
@@ -326,7 +326,7 @@ func answers(d *appsv1.Deployment, name string) bool {
 	return name == d.Name || strings.Contains(name, strings.TrimSuffix(d.Name, "-scheduler"))
 }
 
-// operators are those that fight over pods with mlbatch, which leaves the kind to them as long as
+// operators are the operators that fight over pods with mlbatch, which leaves the kind to them as long as
 // they run.
 func operators(p *Plan, f *Facts) []Finding {
 	left := map[string][]string{}
@@ -360,7 +360,7 @@ func operators(p *Plan, f *Facts) []Finding {
 	return out
 }
 
-// foreignWebhooks are those that are asked about kinds that are installed.
+// foreignWebhooks are the webhooks of others that are asked about kinds that are installed.
 func foreignWebhooks(p *Plan, f *Facts) []Finding {
 	groups := map[string]bool{}
 	for _, crd := range definitionsOf(p) {

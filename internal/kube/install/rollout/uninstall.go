@@ -34,7 +34,7 @@ type Holdings struct {
 	// Definitions are the kinds that it brought, and Objects how many there are of each.
 	Definitions []string
 	Objects     map[string]int
-	// Jobs are those that run, and Waiting those that do not: they are suspended, or held.
+	// Jobs are the running jobs, and Waiting the others: they are suspended, or held.
 	Running, Waiting int
 }
 
@@ -86,7 +86,7 @@ func (x *Cluster) Hold(ctx context.Context, p *Plan) (*Holdings, error) {
 	return h, nil
 }
 
-// definitions are those that were installed with mlbatch.
+// definitions are the definitions that were installed with mlbatch.
 func (x *Cluster) definitions(ctx context.Context) ([]apiextensionsv1.CustomResourceDefinition, error) {
 	list := &apiextensionsv1.CustomResourceDefinitionList{}
 	if err := x.Client.List(ctx, list, client.MatchingLabels{install.PartLabel: install.App}); err != nil {

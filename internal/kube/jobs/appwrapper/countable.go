@@ -39,7 +39,7 @@ func countable(c Component, at *field.Path) field.ErrorList {
 	}
 	templates := podTemplates(c.template)
 	if k.Basis != nil {
-		templates = nil // no pod is made of the object itself: what is in it changes those that were counted
+		templates = nil // no pod is made of the object itself: what is in it changes pods that were counted
 	}
 	for _, path := range templates {
 		if !slices.ContainsFunc(c.PodSets, func(ps PodSet) bool { return ps.Path == path }) {

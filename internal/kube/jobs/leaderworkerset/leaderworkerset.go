@@ -40,7 +40,7 @@ func GVK() schema.GroupVersionKind { return api.GroupVersion.WithKind(api.Kind) 
 
 const (
 	// Ours is "true" on pods that mlbatch runs for a set, whoever else there is: an annotation,
-	// since people compare the labels of templates with those that they know. Until an earlier
+	// since people compare the labels of templates with labels that they know. Until an earlier
 	// program's template is changed it is a label.
 	Ours = "mlbatch.dev/leader-worker-set"
 	// ShapeAnnotation is the fingerprint of what a group asks for: a group with another

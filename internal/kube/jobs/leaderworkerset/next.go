@@ -419,7 +419,7 @@ func rollout(l *api.LeaderWorkerSet, set *appsv1.StatefulSet, groups []*group, h
 		}
 	}
 	replicas := want + min(surge, max(todo-unavailable, 0)) // as many may be missing without others in their stead
-	ready := int32(0)                                       // of those that stay
+	ready := int32(0)                                       // of the groups that stay
 	for _, g := range groups {
 		if g.index < replicas && g.ready() && (g.hash == hash || g.index < at) {
 			ready++

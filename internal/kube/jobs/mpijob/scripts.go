@@ -49,7 +49,7 @@ func discoverByPod(slots int32) string {
 `
 }
 
-// discoverByName prints the workers that are found under their names, which are those that
+// discoverByName prints the workers that are found under their names, which are the workers that
 // are ready.
 func discoverByName(slots int32) string {
 	return `#!/bin/sh

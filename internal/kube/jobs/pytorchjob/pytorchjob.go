@@ -1,6 +1,6 @@
 // Package pytorchjob is the kind PyTorchJob: a master and workers, or workers alone,
 // which may be elastic. Scripts find each other by the variables of torch.distributed,
-// torchrun by those that begin with PET.
+// torchrun by variables that begin with PET.
 package pytorchjob
 
 import (

@@ -200,7 +200,7 @@ func (k *Kind) SamePods(was, is map[string]any) bool {
 }
 
 // Classes are the WorkloadPriorityClasses of an object's pods before and after a change, and why a
-// first one is of no use to those that there are; "" if it is. told is what else its author should know.
+// first one is of no use to pods that are there already; "" if it is. told is what else its author should know.
 func (k *Kind) Classes(was, is map[string]any) (from, to, cure, told string) {
 	own := func(o map[string]any) string {
 		c, _, _ := unstructured.NestedString(o, "metadata", "labels", kueue.PriorityClassLabel)
