@@ -81,8 +81,8 @@ func (s *Searcher) attempts() []borrowing {
 	// may evict.
 	case len(s.hierarchy)+len(s.priority) == 0:
 		return []borrowing{allowed}
-	// The queue uses all that it owns, so that nothing fits without borrowing; a request that
-	// borrows finds victims in its own queue, or takes back what its side has lent.
+	// The queue uses all that it owns of a pair that is short: there is nothing to take back for it
+	// from queues that borrow.
 	case never && !s.req.Queue.UnderNominal(core.Projected, s.req.Short):
 		return []borrowing{allowed}
 	// A request that borrows has to spare all other queues: within its own quota it may evict there.
