@@ -17,8 +17,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/actions"
 	"github.com/mlbatch/mlbatch/internal/cli/submit"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // attached is who stays with a job, and where from.
@@ -126,18 +126,18 @@ func (a *attached) after(ctx context.Context, namespace string, all []jobs.Depen
 			return err
 		}
 		fmt.Fprintf(a.errs, "Waiting until %s/%s has ended.\n", namespace, d.Job)
-		var state facts.State
+		var state view.State
 		err = actions.Follow(ctx, a.c, target, false, func(gone bool) (bool, error) {
 			j := target.Facts()
 			state = j.State
 			switch {
 			case gone:
 				return true, fmt.Errorf("--after %s: it was deleted, so nothing was started", d)
-			case j.Stage == facts.Deactivated:
-				state = facts.Failed
+			case j.Stage == view.Deactivated:
+				state = view.Failed
 				return true, nil
 			}
-			return j.Stage == facts.Ended || j.Stage == facts.Finished, nil
+			return j.Stage == view.Ended || j.Stage == view.Finished, nil
 		})
 		if err != nil {
 			return interrupted(ctx, err)
@@ -159,9 +159,9 @@ func stillRunning(ctx context.Context, c client.Client, namespace string, all []
 			return nil, fmt.Errorf("--after %s: %w", d, err)
 		}
 		switch j := target.Facts(); {
-		case j.State == facts.Unmanaged:
+		case j.State == view.Unmanaged:
 			return nil, fmt.Errorf("--after %s: it is in no queue, so nobody in the cluster would notice its end: use mlbatch run without --detach, which waits here", d)
-		case j.Stage != facts.Ended && j.Stage != facts.Finished:
+		case j.Stage != view.Ended && j.Stage != view.Finished:
 			left = append(left, d)
 		default:
 			if err := submit.AfterDone(d, j.State); err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/actions"
 	"github.com/mlbatch/mlbatch/internal/cli/submit"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // offer lists what a shell offers while a value is typed.
@@ -237,7 +237,7 @@ func outputs(cmd *cobra.Command) (out []string) {
 func states(cmd *cobra.Command) (out []string) {
 	switch cmd.Name() {
 	case "ps":
-		for _, s := range facts.States() {
+		for _, s := range view.States() {
 			out = append(out, string(s))
 		}
 	case "hist":

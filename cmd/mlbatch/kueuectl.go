@@ -13,7 +13,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/admin"
-	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // kueuectlCommands are those of Kueue's plugin for kubectl, by its names and with its defaults. What
@@ -139,7 +139,7 @@ func newListClusterQueueCommand() *cobra.Command {
 				}
 			}
 			return l.queues(cmd, func(r cli.QueueRow) bool {
-				is := strconv.FormatBool(r.State == string(facts.QueueActive))
+				is := strconv.FormatBool(r.State == string(view.QueueActive))
 				return len(l.active) == 0 || slices.Contains(l.active, "*") || slices.Contains(l.active, is)
 			})
 		},

@@ -17,9 +17,9 @@ import (
 
 	"github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/local"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // refreshEvery is the rhythm of the live screen.
@@ -89,27 +89,27 @@ func nodesAndQueues(ctx context.Context, w io.Writer, cl client.Client) error {
 	fmt.Fprintln(t, "QUEUE\tACTIVE\tWAITING\tADMITTED\tGPUS")
 	for i := range queues.Items {
 		q := &queues.Items[i]
-		f := facts.QueueOf(q, meta.FindStatusCondition(q.Status.Conditions, v1beta2.ClusterQueueActive), facts.LoadOf(q.Status))
+		f := view.QueueOf(q, meta.FindStatusCondition(q.Status.Conditions, v1beta2.ClusterQueueActive), view.LoadOf(q.Status))
 		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\n", f.Name, activity(&f), f.Waiting(), f.Admitted, gpus(&f))
 	}
 	return t.Flush()
 }
 
 // activity says whether a queue admits.
-func activity(q *facts.Queue) string {
+func activity(q *view.Queue) string {
 	switch q.State {
-	case facts.QueueActive:
+	case view.QueueActive:
 		return "yes"
-	case facts.QueuePending, facts.QueueTerminating:
+	case view.QueuePending, view.QueueTerminating:
 		return "no: " + q.Reason
-	case facts.QueueUnknown:
+	case view.QueueUnknown:
 	}
 	return "-"
 }
 
 // gpus says how many GPUs hold reservations of a queue, of all flavors together, and
 // how many are its own: "24 of 8" borrows 16.
-func gpus(q *facts.Queue) string {
+func gpus(q *view.Queue) string {
 	reserved, own := q.Sum(core.GPU)
 	if reserved == 0 && own == 0 {
 		return "-"

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
-	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // psFlags are those of the list of jobs.
@@ -90,8 +90,8 @@ func (p *psFlags) run(ctx context.Context, out, errs io.Writer) error {
 		return usageError{fmt.Errorf("-l %s: %w", p.selector, err)}
 	}
 	for state := range strings.SplitSeq(p.state, ",") {
-		if !slices.ContainsFunc(facts.States(), func(s facts.State) bool { return state == "" || strings.EqualFold(state, string(s)) }) {
-			return usageError{fmt.Errorf("--state %s: there is no such state: use %s", state, words(facts.States()))}
+		if !slices.ContainsFunc(view.States(), func(s view.State) bool { return state == "" || strings.EqualFold(state, string(s)) }) {
+			return usageError{fmt.Errorf("--state %s: there is no such state: use %s", state, words(view.States()))}
 		}
 	}
 	cfg, c, err := connect(&p.conn)

@@ -21,7 +21,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli/actions"
 	"github.com/mlbatch/mlbatch/internal/cli/slurm"
 	"github.com/mlbatch/mlbatch/internal/cli/submit"
-	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // slurmCommands are the names by which the program can be called, too.
@@ -522,7 +522,7 @@ func slurmPartitions(ctx context.Context, cfg *rest.Config, c client.Reader, nam
 		if len(names) > 0 && !slices.Contains(names, q.Name) {
 			continue
 		}
-		p := slurm.Partition{Name: q.Name, Up: q.State == string(facts.QueueActive)}
+		p := slurm.Partition{Name: q.Name, Up: q.State == string(view.QueueActive)}
 		if nodes != nil {
 			p.Nodes = slices.DeleteFunc(slices.Clone(nodes), func(n cli.NodeRow) bool { return !of(cluster, n.Name) })
 		} else if q.Kind == "LocalQueue" {

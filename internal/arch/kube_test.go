@@ -66,7 +66,7 @@ var kubeLadder = []layer{
 		why: "the scheme lists kinds of objects, and knows nothing that uses them",
 	},
 	{
-		dir: "internal/kube/metrics", may: plus(values, "internal/engine", "internal/facts", "internal/kube/convert"), never: controlPlane,
+		dir: "internal/kube/metrics", may: plus(values, "internal/engine", "internal/view", "internal/kube/convert"), never: controlPlane,
 		why: "metrics count what they are told; they call nothing that they count",
 	},
 	{
@@ -94,7 +94,7 @@ var kubeLadder = []layer{
 		why: "certs keeps one Secret and tells those who call webhooks; it knows what they are called, and no controller",
 	},
 	{
-		dir: "internal/kube/visibility", may: plus(values, "internal/engine", "internal/facts", "internal/kube/convert"), never: controlPlane,
+		dir: "internal/kube/visibility", may: plus(values, "internal/engine", "internal/view", "internal/kube/convert"), never: controlPlane,
 		why: "visibility prints what the engine says; it changes nothing, and no controller knows of it",
 	},
 	{
@@ -148,5 +148,5 @@ var kubeLadder = []layer{
 
 // controllerMay is what every controller may use.
 var controllerMay = plus(values,
-	"internal/engine/lifecycle", "internal/facts",
+	"internal/engine/lifecycle", "internal/view",
 	"internal/engine/podplan", "internal/kube/admission", "internal/kube/convert", "internal/kube/jobs", "internal/kube/workloadlifecycle", "internal/kube/workloadstatus", "internal/kube/memo", "internal/kube/fairqueue", "internal/kube/foreign", "internal/kube/apply", "internal/kube/eviction", "internal/kube/gang")

@@ -13,26 +13,26 @@ import (
 	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/api/recovery"
-	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // admitted tells of a job that has quota.
-func admitted(p Picture, j facts.Job, e *Explanation) {
+func admitted(p Picture, j view.Standing, e *Explanation) {
 	since := "some time"
 	if !j.Since.IsZero() {
 		since = p.ago(j.Since)
 	}
 	e.say("%s was admitted %s ago with quota of ClusterQueue %s", e.Object, since, j.ClusterQueue)
 	if n, text := evictions(p.Workload); n > 0 {
-		e.say("It was stopped %s before that%s", text, lostText(facts.LostBy(p.Workload)))
+		e.say("It was stopped %s before that%s", text, lostText(view.LostBy(p.Workload)))
 	}
 	if p.Moved != nil {
 		e.say("Its pods got other nodes %s ago: %s", p.ago(when(p.Moved)), p.Moved.Message)
 	}
 	switch j.Reason {
-	case facts.ReasonDeleted:
+	case view.ReasonDeleted:
 		e.say("It was deleted, and what is left of it still ends")
-	case facts.ReasonCompleted:
+	case view.ReasonCompleted:
 		e.say("It has ended, and pods of it that are not waited for still end; it keeps their quota until then")
 	}
 	if p.AppWrapper != nil {
@@ -85,16 +85,16 @@ func remadeText(r *recovery.Recovery) string {
 }
 
 // wrapper adds what an AppWrapper says about its own recovery.
-func (e *Explanation) wrapper(p Picture, j facts.Job) {
+func (e *Explanation) wrapper(p Picture, j view.Standing) {
 	aw := p.AppWrapper
 	switch j.State {
-	case facts.Resetting:
+	case view.Resetting:
 		if j.Pods.None() {
 			e.say("It is being reset: its pods are gone, they are made anew after a pause, and it keeps its quota")
 		} else {
 			e.say("It is being reset: its pods are removed and made anew, and it keeps its quota")
 		}
-	case facts.Stopping:
+	case view.Stopping:
 		if aw.Status.Phase == appwrapper.AppWrapperSuspending {
 			e.say("It is being suspended: its pods are removed")
 		}
@@ -110,10 +110,10 @@ func (e *Explanation) wrapper(p Picture, j facts.Job) {
 }
 
 // pods adds where the pods are and what keeps pods that do not run.
-func (e *Explanation) pods(p Picture, j facts.Job) {
+func (e *Explanation) pods(p Picture, j view.Standing) {
 	pods := &j.Pods
 	switch n := len(pods.Running); {
-	case pods.None() && j.State == facts.Resetting:
+	case pods.None() && j.State == view.Resetting:
 		return
 	case pods.None() && p.Job != nil && p.Job.Spec.Parallelism != nil && *p.Job.Spec.Parallelism == 0:
 		e.say("It has no pods, and gets none: spec.parallelism is 0")
@@ -148,7 +148,7 @@ func (e *Explanation) pods(p Picture, j facts.Job) {
 	default:
 		e.say("%s ended already, %d of them failed", count(pods.Ended, "pod"), pods.Failed)
 	}
-	if pods.Failed > 0 && p.AppWrapper == nil && j.Stage == facts.Admitted {
+	if pods.Failed > 0 && p.AppWrapper == nil && j.Stage == view.Admitted {
 		e.tries(p)
 	}
 	e.crashing(p, pods.Running)
@@ -281,7 +281,7 @@ func (e *Explanation) blocked(p Picture, rest []corev1.Pod) {
 	pod := rest[0]
 	e.say("%s %s not run yet; %s %s", count(len(rest), "pod"), do(len(rest)), pod.Name, obstacle(&pod))
 	switch {
-	case e.State == facts.Unmanaged && pod.Spec.NodeName == "":
+	case e.State == view.Unmanaged && pod.Spec.NodeName == "":
 		e.Helps = "it is tried again when nodes change; compare what it asks for with what they have: mlbatch nodes -o wide"
 		switch message := unplaced(&pod); {
 		case strings.Contains(message, "Insufficient "):
@@ -289,7 +289,7 @@ func (e *Explanation) blocked(p Picture, rest []corev1.Pod) {
 		case message == "" && pod.Spec.SchedulerName != "" && pod.Spec.SchedulerName != corev1.DefaultSchedulerName && len(pod.Spec.SchedulingGates) == 0:
 			e.Helps = "see whether a scheduler " + pod.Spec.SchedulerName + " runs, which spec.schedulerName of its pods names: no other looks at them"
 		}
-	case e.State == facts.Starting || e.State == facts.Unmanaged:
+	case e.State == view.Starting || e.State == view.Unmanaged:
 		e.Helps = "see its events: kubectl describe pod -n " + p.Asked.Namespace + " " + pod.Name
 	}
 }

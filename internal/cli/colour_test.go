@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // TestStatesHaveColours: where they are wanted states are red, yellow or green, and nothing else is;
@@ -46,12 +46,12 @@ func TestStatesHaveColours(t *testing.T) {
 // TestColoursOfStates: what failed is red, what waits yellow, what runs green, of jobs and of nodes.
 func TestColoursOfStates(t *testing.T) {
 	want := map[string]string{
-		string(facts.Failed): red, string(core.NodeLost): red, string(core.NodeEvicted): red,
-		string(facts.Held): yellow, string(facts.Waiting): yellow, string(facts.Starting): yellow, string(facts.Resetting): yellow, string(core.NodeClosed): yellow, string(core.NodeWarned): yellow,
-		string(facts.Running): green, string(core.NodeReady): green,
-		string(facts.Succeeded): "", string(facts.Stopping): "", string(facts.Unmanaged): "",
+		string(view.Failed): red, string(core.NodeLost): red, string(core.NodeEvicted): red,
+		string(view.Held): yellow, string(view.Waiting): yellow, string(view.Starting): yellow, string(view.Resetting): yellow, string(core.NodeClosed): yellow, string(core.NodeWarned): yellow,
+		string(view.Running): green, string(core.NodeReady): green,
+		string(view.Succeeded): "", string(view.Stopping): "", string(view.Unmanaged): "",
 	}
-	for _, s := range facts.States() {
+	for _, s := range view.States() {
 		if _, said := want[string(s)]; !said {
 			t.Errorf("say which colour %s has", s)
 		}

@@ -15,8 +15,8 @@ import (
 	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // Explanation says why a job is where it is.
@@ -26,7 +26,7 @@ type Explanation struct {
 	// Workload is the NAMESPACE/NAME of its Workload, "" if it has none.
 	Workload string `json:"workload,omitempty"`
 	// State in one word.
-	State facts.State `json:"state"`
+	State view.State `json:"state"`
 	// Reason is the code of why it is in that state, stable for scripts.
 	Reason string `json:"reason,omitempty"`
 	// Sentences are the paragraph.
@@ -36,7 +36,7 @@ type Explanation struct {
 	// Advice is what would let a waiting job start, each line alone: it was tried.
 	Advice []string `json:"advice,omitempty"`
 	// Eviction is why it was stopped that is to run again; nil if it was not, or runs again.
-	Eviction *facts.Eviction `json:"eviction,omitempty"`
+	Eviction *view.Eviction `json:"eviction,omitempty"`
 	// Answer is what a controller said at the moment of the question, with all facts;
 	// nil if none was asked, or none answered.
 	Answer *visibility.Explanation `json:"explanation,omitempty"`
@@ -56,34 +56,34 @@ func Explain(p Picture) Explanation {
 		e.say("%s belongs to %s", p.Through, p.Asked)
 	}
 	said := len(e.Sentences)
-	j := facts.JobOf(p.objects())
+	j := view.StandingOf(p.objects())
 	e.State, e.Reason, e.Eviction = j.State, j.Reason, j.Eviction
 	switch j.Stage {
-	case facts.Ended:
+	case view.Ended:
 		ended(p, j, &e)
-	case facts.Foreign:
+	case view.Foreign:
 		e.say("%s names %s in managedBy, so mlbatch leaves it alone", e.Object, j.Manager)
-	case facts.Loose:
+	case view.Loose:
 		loose(p, j, &e)
-	case facts.Unqueued:
+	case view.Unqueued:
 		unqueued(p, j, &e)
-	case facts.Refused:
+	case view.Refused:
 		e.say("%s is meant for queue %s", e.Object, j.LocalQueue)
 		e.say("%s", j.Message)
 		e.Helps = unqueuedHelps()[j.Reason]
-	case facts.NotRecorded:
+	case view.NotRecorded:
 		notRecorded(p, j, &e)
-	case facts.Finished:
+	case view.Finished:
 		finished(p, j, &e)
-	case facts.Evicted:
+	case view.Evicted:
 		evicted(p, j, &e)
-	case facts.Checking:
+	case view.Checking:
 		checking(p, j, &e)
-	case facts.Admitted:
+	case view.Admitted:
 		admitted(p, j, &e)
-	case facts.Deactivated:
+	case view.Deactivated:
 		deactivated(p, j, &e)
-	case facts.Queued:
+	case view.Queued:
 		queued(p, j, &e)
 	}
 	for i, s := range e.Sentences[said:] {
@@ -109,8 +109,8 @@ func (e *Explanation) say(format string, args ...any) {
 }
 
 // objects are what the facts of the job are made from.
-func (p *Picture) objects() facts.Objects {
-	return facts.Objects{
+func (p *Picture) objects() view.Objects {
+	return view.Objects{
 		AppWrapper: p.AppWrapper, Job: p.Job, Other: p.other(), Workload: p.Workload, Pods: p.Pods, Team: p.Team, Refused: p.Refused, Answer: p.Answer,
 		Deleted: p.deleted(),
 		Loose:   p.Pod != nil && p.Workload == nil || p.PodGroup != nil || p.Deployment != nil || p.Set != nil || p.Asked.Kind == Group,
@@ -124,9 +124,9 @@ func (p *Picture) deleted() bool {
 }
 
 // ended tells of jobs that ended for good and say so themselves.
-func ended(p Picture, j facts.Job, e *Explanation) {
+func ended(p Picture, j view.Standing, e *Explanation) {
 	switch {
-	case p.AppWrapper != nil && j.State == facts.Failed:
+	case p.AppWrapper != nil && j.State == view.Failed:
 		e.say("%s failed", e.Object)
 		if j.Message != "" {
 			e.say("Its last trouble: %s", j.Message)
@@ -145,7 +145,7 @@ func ended(p Picture, j facts.Job, e *Explanation) {
 		}
 	case p.AppWrapper != nil:
 		e.say("%s succeeded", e.Object)
-	case j.State == facts.Succeeded:
+	case j.State == view.Succeeded:
 		e.say("%s completed %s ago", e.Object, p.ago(j.Since))
 	default:
 		e.say("%s failed %s ago: %s", e.Object, p.ago(j.Since), j.Message)
@@ -160,13 +160,13 @@ func stays(aw *appwrapper.AppWrapper) bool {
 }
 
 // loose tells of objects that run pods outside the queues.
-func loose(p Picture, j facts.Job, e *Explanation) {
+func loose(p Picture, j view.Standing, e *Explanation) {
 	if p.Asked.Kind == Group {
 		incompleteGroup(p, e)
 		return
 	}
 	if p.Pod != nil && groupOf(p.Pod) != "" {
-		e.State, e.Reason = facts.Held, reasonGroupIncomplete
+		e.State, e.Reason = view.Held, reasonGroupIncomplete
 		e.say("%s is held with its group %s until all %s pods of that are created", e.Object, groupOf(p.Pod), wantedOf(p.Pod))
 		e.Helps = "create the missing pods, with the same label " + kueue.PodGroupNameLabel + "; kubectl describe says if the pods contradict each other"
 		return
@@ -198,30 +198,30 @@ func loose(p Picture, j facts.Job, e *Explanation) {
 func loosePodEnded(p Picture, e *Explanation) {
 	e.Reason = string(p.Pod.Status.Phase)
 	if p.Pod.Status.Phase == corev1.PodFailed {
-		e.State = facts.Failed
+		e.State = view.Failed
 		e.say("%s belonged to no job that waits in a queue, and failed", e.Object)
 		e.failures(p)
 		return
 	}
-	e.State = facts.Succeeded
+	e.State = view.Succeeded
 	e.say("%s belonged to no job that waits in a queue, and completed", e.Object)
 }
 
 // queuedPods tells of an object whose pods are queued one by one.
-func queuedPods(p Picture, j facts.Job, e *Explanation) {
+func queuedPods(p Picture, j view.Standing, e *Explanation) {
 	waiting := slices.DeleteFunc(slices.Clone(p.Pods), func(o corev1.Pod) bool { return len(o.Spec.SchedulingGates) == 0 })
 	if group := sharedGroup(p.Pods); group != "" {
 		e.say("%s is not queued itself: its pods are, together, as Workload %s", e.Object, group)
 	} else {
 		e.say("%s is not queued itself: its pods are, one by one", e.Object)
 	}
-	e.State, e.Reason = facts.Running, reasonPodsQueued
+	e.State, e.Reason = view.Running, reasonPodsQueued
 	e.pods(p, j)
 	e.lacks(p)
 	if len(waiting) == 0 {
 		return
 	}
-	e.State = facts.Waiting
+	e.State = view.Waiting
 	e.Helps = "ask about one of them: mlbatch why " + waiting[0].Namespace + "/" + waiting[0].Name
 	e.part(p)
 	e.rollout(p)
@@ -267,12 +267,12 @@ func (p *Picture) hash() string {
 }
 
 // unqueued tells of jobs that name no queue.
-func unqueued(p Picture, j facts.Job, e *Explanation) {
+func unqueued(p Picture, j view.Standing, e *Explanation) {
 	switch {
 	case p.Asked.Kind == Workload:
 		e.say("%s waits in no queue: it has no spec.queueName", e.Object)
 		e.Helps = "set the label " + kueue.QueueNameLabel + " of the job to the name of a LocalQueue"
-	case j.State == facts.Unmanaged:
+	case j.State == view.Unmanaged:
 		text := "so Kubernetes runs it without mlbatch"
 		if p.Other != nil {
 			text = "so no quota holds it back"
@@ -306,7 +306,7 @@ func (p *Picture) suspended() bool {
 const recordedWithin = 30 * time.Second
 
 // notRecorded tells of jobs that should have a Workload.
-func notRecorded(p Picture, j facts.Job, e *Explanation) {
+func notRecorded(p Picture, j view.Standing, e *Explanation) {
 	created := p.created()
 	if created.IsZero() || p.Now.Sub(created) < recordedWithin {
 		e.say("%s is meant for queue %s, but has no Workload yet; the controller makes one within a second", e.Object, j.LocalQueue)
@@ -345,14 +345,14 @@ func (p *Picture) elsewhere() bool {
 	return slices.ContainsFunc(k.Templates(p.Other), func(t jobs.PodTemplate) bool { return jobs.Injected(t.Template) })
 }
 
-func finished(p Picture, j facts.Job, e *Explanation) {
+func finished(p Picture, j view.Standing, e *Explanation) {
 	e.say("%s finished %s ago: %s", e.Object, p.ago(j.Since), orElse(j.Message, j.Reason))
-	if j.State == facts.Failed && p.AppWrapper == nil { // an AppWrapper names its pods itself
+	if j.State == view.Failed && p.AppWrapper == nil { // an AppWrapper names its pods itself
 		e.failures(p)
 	}
 }
 
-func evicted(p Picture, j facts.Job, e *Explanation) {
+func evicted(p Picture, j view.Standing, e *Explanation) {
 	e.say("%s has been stopping for %s: %s", e.Object, p.ago(j.Since), j.Message)
 	if n := j.Pods.Live(); n > 0 {
 		e.say("%s still %s to end; only then its quota is free for others", count(n, "pod"), has(n))
@@ -368,7 +368,7 @@ func evicted(p Picture, j facts.Job, e *Explanation) {
 }
 
 // checking tells of jobs that have quota and wait for admission checks.
-func checking(p Picture, j facts.Job, e *Explanation) {
+func checking(p Picture, j view.Standing, e *Explanation) {
 	w, since := p.Workload, j.Since
 	if since.IsZero() {
 		since = w.CreationTimestamp.Time
@@ -394,7 +394,7 @@ func colon(message string) string {
 	return ": " + message
 }
 
-func deactivated(p Picture, j facts.Job, e *Explanation) {
+func deactivated(p Picture, j view.Standing, e *Explanation) {
 	e.say("%s is held: its Workload is deactivated (spec.active is false)", e.Object)
 	if j.Reason != kueue.ReasonDeactivated {
 		e.say("%s", orElse(j.Message, j.Reason))
@@ -431,7 +431,7 @@ func holder(by string) string {
 
 // release is how a job is let back into its queue, and what comes of that where it was stopped
 // for a reason that holds on.
-func (p *Picture) release(j facts.Job) string {
+func (p *Picture) release(j view.Standing) string {
 	release := ": mlbatch release " + p.Asked.Namespace + "/" + p.Asked.Name
 	cause := ""
 	if j.Eviction != nil {

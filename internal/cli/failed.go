@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // failures names the pods of a job that failed, the first one first: the others often
@@ -72,7 +72,7 @@ func never() time.Time { return time.Unix(1<<40, 0) }
 
 // culprit is how the container ended that failed first; nil if none failed by itself.
 func culprit(pod *corev1.Pod) *corev1.ContainerStateTerminated {
-	_, t := facts.Culprit(pod)
+	_, t := view.Culprit(pod)
 	return t
 }
 
@@ -90,11 +90,11 @@ func howFailed(pod *corev1.Pod) string {
 
 // ExitCode is that of a job that has ended: 0 of one that succeeded, and otherwise that of the
 // container that failed first. It is nil if no container is left to say so.
-func ExitCode(state facts.State, pods []corev1.Pod) *int32 {
-	if state == facts.Succeeded {
+func ExitCode(state view.State, pods []corev1.Pod) *int32 {
+	if state == view.Succeeded {
 		return new(int32(0))
 	}
-	if state != facts.Failed {
+	if state != view.Failed {
 		return nil
 	}
 	var first *corev1.ContainerStateTerminated

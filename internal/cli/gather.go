@@ -26,9 +26,9 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	leaderworkerset "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
 	podgroup "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // Gather fetches what there is to know about a job, whichever of its objects
@@ -310,12 +310,12 @@ func (p *Picture) see(o client.Object) {
 }
 
 // other is what a job of another kind than Job says of itself; nil if there is none.
-func (p *Picture) other() *facts.Other {
+func (p *Picture) other() *view.Other {
 	k := kindOf(p.Asked.Kind)
 	if p.Other == nil || k == nil {
 		return nil
 	}
-	x := &facts.Other{Queue: p.Other.GetLabels()[kueue.QueueNameLabel]}
+	x := &view.Other{Queue: p.Other.GetLabels()[kueue.QueueNameLabel]}
 	if !k.Ours(p.Other) {
 		x.Manager = managerOf(k, p.Other)
 	}

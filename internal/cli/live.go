@@ -12,12 +12,12 @@ import (
 	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	podgroup "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // Facts is how the job stands, as far as its objects say.
-func (p *Picture) Facts() facts.Job { return facts.JobOf(p.objects()) }
+func (p *Picture) Facts() view.Standing { return view.StandingOf(p.objects()) }
 
 // Owns reports whether a pod belongs to the job.
 func (p *Picture) Owns(pod *corev1.Pod) bool { return p.owns(pod) }

@@ -17,8 +17,8 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // NodeRow is a node in one line.
@@ -75,8 +75,8 @@ func TakeNodes(ctx context.Context, c client.Reader) (rows []NodeRow, seen bool,
 		is := convert.Node(n)
 		row := &NodeRow{Name: n.Name, State: is.State, Why: is.Why, Created: n.CreationTimestamp.UTC(), Drained: DrainOf(n)}
 		for _, r := range is.Allocatable {
-			if name := facts.Slice(r.Resource); name != "" && r.Amount > 0 {
-				row.Slices = facts.AddSlices(row.Slices, map[string]int64{name: int64(r.Amount)})
+			if name := view.Slice(r.Resource); name != "" && r.Amount > 0 {
+				row.Slices = view.AddSlices(row.Slices, map[string]int64{name: int64(r.Amount)})
 			} else if isGPU(r.Resource) {
 				row.GPUs += int64(r.Amount)
 			}
@@ -93,7 +93,7 @@ func TakeNodes(ctx context.Context, c client.Reader) (rows []NodeRow, seen bool,
 			continue
 		}
 		*row.Pods++
-		n, parts := gpusOf(&p.Spec), facts.Slices(&p.Spec, 1)
+		n, parts := gpusOf(&p.Spec), view.Slices(&p.Spec, 1)
 		for name, of := range parts {
 			if free, offered := row.FreeSlices[name]; offered {
 				row.FreeSlices[name] = max(free-of, 0)
@@ -168,7 +168,7 @@ func SumOfNodes(rows []NodeRow) string {
 	var gpus, used, free, block, out int64
 	var parts, left map[string]int64
 	for _, r := range rows {
-		parts, left = facts.AddSlices(parts, r.Slices), facts.AddSlices(left, r.FreeSlices)
+		parts, left = view.AddSlices(parts, r.Slices), view.AddSlices(left, r.FreeSlices)
 		whole := ptr.Deref(r.Free, 0)
 		gpus, used = gpus+r.GPUs, used+r.GPUs-whole
 		if r.State != core.NodeReady {

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // Plan asks what would become of a job, were it submitted now.
@@ -70,7 +70,7 @@ func (c Controller) Plan(ctx context.Context, namespace string, spec visibility.
 // PrintPlan prints what would become of a job.
 func PrintPlan(w io.Writer, job string, p *visibility.WorkloadPlan, s Style, width int) error {
 	x := p.Status
-	e := Explanation{State: facts.Waiting}
+	e := Explanation{State: view.Waiting}
 	in := ""
 	if x.ClusterQueue != "" {
 		in = " in ClusterQueue " + x.ClusterQueue

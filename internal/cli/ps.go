@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
 
-	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // How many characters of a reason are to be seen before a list of jobs tells what is less asked
@@ -102,7 +102,7 @@ func priorityOf(r Row) int32 {
 
 // where is on which nodes a job runs, or why it does not.
 func where(r Row, now time.Time) string {
-	if r.Reason == facts.ReasonNoWorkload && r.Message == "" && now.Sub(r.Created) >= recordedWithin {
+	if r.Reason == view.ReasonNoWorkload && r.Message == "" && now.Sub(r.Created) >= recordedWithin {
 		return r.Reason + ": no controller has taken it up"
 	}
 	nodes := strings.Join(r.Nodes, ",")
@@ -110,11 +110,11 @@ func where(r Row, now time.Time) string {
 		return strings.TrimPrefix(nodes+": "+r.Trouble, ": ")
 	}
 	switch r.State {
-	case facts.Running, facts.Resetting, facts.Stopping:
+	case view.Running, view.Resetting, view.Stopping:
 		return nodes
-	case facts.Starting:
+	case view.Starting:
 		return cmp.Or(nodes, r.Reason)
-	case facts.Held, facts.Waiting, facts.Succeeded, facts.Failed, facts.Unmanaged:
+	case view.Held, view.Waiting, view.Succeeded, view.Failed, view.Unmanaged:
 	}
 	return reasonText(r.Reason, settled(r.Message))
 }

@@ -21,8 +21,8 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // QueueRow is a queue, or a cohort of queues, in one line. Amounts are of one resource, of all
@@ -101,22 +101,22 @@ func TakeQueues(ctx context.Context, c client.Reader, namespace, resource string
 	}
 	t := tree{
 		above: map[string]string{}, below: map[string][]string{}, queues: map[string][]QueueRow{}, own: map[string][]core.FlavorQuotas{}, shares: map[string]*int64{},
-		lent: map[string][]facts.Lending{}, named: resource != "",
+		lent: map[string][]view.Lending{}, named: resource != "",
 	}
 	for i := range cohorts.Items {
 		o := &cohorts.Items[i]
 		t.put(o.Name, string(o.Spec.ParentName))
 	}
-	all := make([]facts.Queue, len(queues.Items))
+	all := make([]view.Queue, len(queues.Items))
 	for i := range queues.Items {
 		q := &queues.Items[i]
-		all[i] = facts.QueueOf(q, apimeta.FindStatusCondition(q.Status.Conditions, kueue.ClusterQueueActive), facts.LoadOf(q.Status))
+		all[i] = view.QueueOf(q, apimeta.FindStatusCondition(q.Status.Conditions, kueue.ClusterQueueActive), view.LoadOf(q.Status))
 	}
 	resource = cmp.Or(resource, counted(all))
 	t.all, t.owners = all, make([]core.Cohort, len(cohorts.Items))
 	for i := range cohorts.Items {
 		o := &cohorts.Items[i]
-		t.own[o.Name] = facts.Flavors(&kueue.ClusterQueue{Spec: kueue.ClusterQueueSpec{ResourceGroups: o.Spec.ResourceGroups}})
+		t.own[o.Name] = view.Flavors(&kueue.ClusterQueue{Spec: kueue.ClusterQueueSpec{ResourceGroups: o.Spec.ResourceGroups}})
 		t.shares[o.Name] = weightedShare(o.Status.FairSharing)
 		t.owners[i] = convert.Cohort(o)
 	}
@@ -125,7 +125,7 @@ func TakeQueues(ctx context.Context, c client.Reader, namespace, resource string
 		row := queueRow(q, t.of(q.Flavors, resource))
 		row.WeightedShare = weightedShare(queues.Items[i].Status.FairSharing)
 		if q.Cohort() != "" {
-			row.lends(t.lending(row.Resource), func(l facts.Lending) facts.Lent { return l.Queues[q.Name] })
+			row.lends(t.lending(row.Resource), func(l view.Lending) view.Lent { return l.Queues[q.Name] })
 		}
 		t.put(q.Cohort(), t.above[q.Cohort()])
 		t.queues[q.Cohort()] = append(t.queues[q.Cohort()], row)
@@ -142,7 +142,7 @@ func weightedShare(s *kueue.FairSharingStatus) *int64 {
 }
 
 // lendings are what is lent of a resource, of each of its flavors.
-func lendings(queues []facts.Queue, cohorts []core.Cohort, resource string) (out []facts.Lending) {
+func lendings(queues []view.Queue, cohorts []core.Cohort, resource string) (out []view.Lending) {
 	flavors := map[string]bool{}
 	for i := range queues { // only what queues may use can be lent
 		for _, f := range queues[i].Flavors {
@@ -153,18 +153,18 @@ func lendings(queues []facts.Queue, cohorts []core.Cohort, resource string) (out
 	}
 	for flavor, has := range flavors { // sums are made of them
 		if has {
-			out = append(out, facts.LendingOf(queues, cohorts, core.FlavorResource{Flavor: flavor, Resource: resource}))
+			out = append(out, view.LendingOf(queues, cohorts, core.FlavorResource{Flavor: flavor, Resource: resource}))
 		}
 	}
 	return out
 }
 
 // lends notes what is lent of all flavors together.
-func (r *QueueRow) lends(all []facts.Lending, of func(facts.Lending) facts.Lent) {
+func (r *QueueRow) lends(all []view.Lending, of func(view.Lending) view.Lent) {
 	if r.Resource == "" || len(r.amounts) == 0 {
 		return
 	}
-	var sum facts.Lent
+	var sum view.Lent
 	for _, l := range all {
 		sum = sum.Add(of(l))
 	}
@@ -178,7 +178,7 @@ func (r *QueueRow) text(a core.Amount) string {
 }
 
 // counted is the resource that is counted if nobody says which.
-func counted(all []facts.Queue) string {
+func counted(all []view.Queue) string {
 	first := ""
 	for i := range all {
 		for _, f := range all[i].Flavors {
@@ -194,12 +194,12 @@ func counted(all []facts.Queue) string {
 }
 
 // queueRow is the line of a ClusterQueue.
-func queueRow(q *facts.Queue, resource string) QueueRow {
+func queueRow(q *view.Queue, resource string) QueueRow {
 	row := QueueRow{
 		Kind: clusterQueueRow, Name: q.Name, Parent: q.Cohort(), Resource: resource,
 		Running: q.Admitted, Waiting: q.Waiting(), State: string(q.State),
 	}
-	if q.State == facts.QueuePending || q.State == facts.QueueTerminating {
+	if q.State == view.QueuePending || q.State == view.QueueTerminating {
 		row.State = cmp.Or(q.Reason, string(q.State))
 	}
 	row.amounts = amountsOf(q.Flavors, q.Load, resource)
@@ -246,9 +246,9 @@ type tree struct {
 	own    map[string][]core.FlavorQuotas
 	shares map[string]*int64
 	// all and owners are what can lend, lent what is lent of a resource.
-	all    []facts.Queue
+	all    []view.Queue
 	owners []core.Cohort
-	lent   map[string][]facts.Lending
+	lent   map[string][]view.Lending
 	// named says that the resource was asked for, and rows tell of no other.
 	named bool
 }
@@ -258,11 +258,11 @@ func (t *tree) of(flavors []core.FlavorQuotas, usual string) string {
 	if t.named || len(amountsOf(flavors, core.Load{}, usual)) > 0 {
 		return usual
 	}
-	return cmp.Or(counted([]facts.Queue{{Flavors: flavors}}), usual)
+	return cmp.Or(counted([]view.Queue{{Flavors: flavors}}), usual)
 }
 
 // lending is what is lent of a resource, of each flavor.
-func (t *tree) lending(of string) []facts.Lending {
+func (t *tree) lending(of string) []view.Lending {
 	if _, known := t.lent[of]; !known {
 		t.lent[of] = lendings(t.all, t.owners, of)
 	}
@@ -327,7 +327,7 @@ func (t *tree) summed(parts []QueueRow, own []core.FlavorQuotas, usual string) s
 	if t.named || len(amountsOf(own, core.Load{}, usual)) > 0 {
 		return usual
 	}
-	of := counted([]facts.Queue{{Flavors: own}})
+	of := counted([]view.Queue{{Flavors: own}})
 	for i := range parts {
 		switch p := &parts[i]; {
 		case len(p.amounts) == 0:
@@ -365,7 +365,7 @@ func (t *tree) outside(r *QueueRow) {
 		return
 	}
 	r.Borrowed = r.text(sum)
-	r.lends(t.lending(r.Resource), func(l facts.Lending) facts.Lent { return l.Cohorts[r.Name] })
+	r.lends(t.lending(r.Resource), func(l view.Lending) view.Lent { return l.Cohorts[r.Name] })
 }
 
 // Flat are the ClusterQueues among rows, without the tree that they stand in.
@@ -399,7 +399,7 @@ func localQueues(ctx context.Context, c client.Reader, namespace, resource strin
 		q := &list.Items[i]
 		row := QueueRow{
 			Kind: localQueueRow, Namespace: q.Namespace, Name: q.Name, Parent: string(q.Spec.ClusterQueue),
-			Running: int(q.Status.AdmittedWorkloads), Waiting: int(q.Status.PendingWorkloads), State: string(facts.QueueActive),
+			Running: int(q.Status.AdmittedWorkloads), Waiting: int(q.Status.PendingWorkloads), State: string(view.QueueActive),
 		}
 		if a := apimeta.FindStatusCondition(q.Status.Conditions, kueue.LocalQueueActive); a != nil && a.Status != "True" {
 			row.State = a.Reason
@@ -453,7 +453,7 @@ func QuotaLines(ctx context.Context, c client.Reader, namespace string, told fun
 // quota adds the quotas of a resource, of GPUs or else the first if none is named. What is used
 // stays what the LocalQueue's own jobs have.
 func (r *QueueRow) quota(quotas []visibility.QueueQuota, of string) {
-	all := make([]facts.Queue, 1)
+	all := make([]view.Queue, 1)
 	for i := range quotas {
 		q := &quotas[i]
 		all[0].Flavors = append(all[0].Flavors, core.FlavorQuotas{Flavor: q.Flavor, Quotas: []core.Quota{{Resource: q.Resource}}})
@@ -626,7 +626,7 @@ func WaitingRows(ctx context.Context, c client.Reader, namespace string, pending
 			row.Name = owner.Name
 		}
 		if w := known[p.Namespace+"/"+p.Name]; w != nil {
-			j := facts.JobOf(facts.Objects{Workload: w})
+			j := view.StandingOf(view.Objects{Workload: w})
 			row.Reason, row.Message = j.Reason, j.Message
 		}
 		out = append(out, row)

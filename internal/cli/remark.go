@@ -7,12 +7,12 @@ import (
 
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // unhelped says what there is to do, or that there is nothing, where nothing that was
 // tried helps.
-func unhelped(x *visibility.Explanation, d *facts.Decision) string {
+func unhelped(x *visibility.Explanation, d *view.Decision) string {
 	switch d.Code {
 	case core.Misconfigured:
 		return "correct what the sentence above names; the job is looked at again at once"
@@ -54,7 +54,7 @@ func resume(x *visibility.Explanation) string {
 	return ": mlbatch queue resume " + x.ClusterQueue
 }
 
-func nothingHelps(x *visibility.Explanation, d *facts.Decision) string {
+func nothingHelps(x *visibility.Explanation, d *view.Decision) string {
 	if x.Blocker != nil && (d.Cause == core.BehindStrict || d.Cause == core.QuotaClaimed) {
 		text := "nobody may pass it there"
 		if d.Cause == core.QuotaClaimed {

@@ -18,7 +18,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	leaderworkerset "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
-	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // Kinds of what is no job itself, but makes pods or Jobs that are.
@@ -146,11 +146,11 @@ func (p *Picture) gatherPart(ctx context.Context, c client.Reader, ask Asker) er
 }
 
 // queuedSet tells of a set that names a queue, or whose pods are queued in groups.
-func queuedSet(p Picture, j facts.Job, e *Explanation) {
+func queuedSet(p Picture, j view.Standing, e *Explanation) {
 	const most = 3
-	e.State, e.Reason = facts.Running, reasonPodsQueued
+	e.State, e.Reason = view.Running, reasonPodsQueued
 	if len(j.Pods.Running) == 0 {
-		e.State = facts.Starting
+		e.State = view.Starting
 	}
 	if n := len(p.Parts); n > 0 {
 		var names []string
@@ -180,7 +180,7 @@ func (e *Explanation) part(p Picture) {
 	if p.Workload != nil { // the rest of it runs
 		e.Reason = part.Reason
 	}
-	e.State, e.Answer, e.Advice = facts.Waiting, part.Answer, part.Advice
+	e.State, e.Answer, e.Advice = view.Waiting, part.Answer, part.Advice
 	e.Sentences = append(e.Sentences, part.Sentences...)
 	if part.Helps != "" {
 		e.Helps = part.Helps
@@ -197,7 +197,7 @@ func gated(pod *corev1.Pod) bool {
 // scheduled tells of a CronJob.
 func scheduled(p Picture, e *Explanation) {
 	const most = 3
-	e.State, e.Reason = facts.Unmanaged, "MakesJobs"
+	e.State, e.Reason = view.Unmanaged, "MakesJobs"
 	e.say("%s is no job itself: it makes Jobs, and they are queued", e.Object)
 	cron, is := p.Set.(*batchv1.CronJob)
 	if !is {

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // Shown is a job with all that it consists of and what happened to it. Its fields are what scripts
@@ -39,19 +39,19 @@ type Shown struct {
 	PriorityClass string `json:"priorityClass,omitempty"`
 	Workload      string `json:"workload,omitempty"`
 	// State in one word, Reason its code, Message a sentence, Since when it came to it.
-	State   facts.State `json:"state"`
-	Reason  string      `json:"reason,omitempty"`
-	Message string      `json:"message,omitempty"`
-	Since   *time.Time  `json:"since,omitempty"`
+	State   view.State `json:"state"`
+	Reason  string     `json:"reason,omitempty"`
+	Message string     `json:"message,omitempty"`
+	Since   *time.Time `json:"since,omitempty"`
 	// Evictions is how often it was stopped to be queued again, Resets how often pods of it were
 	// made anew within its quota. RequeueAt is when it may be admitted again.
 	Evictions int32 `json:"evictions,omitempty"`
 	// Eviction is the last one, as long as it is not admitted again; Lost is what its runs took
 	// that were stopped, nil if none was.
-	Eviction  *facts.Eviction `json:"eviction,omitempty"`
-	Lost      *facts.Lost     `json:"lost,omitempty"`
-	Resets    int32           `json:"resets,omitempty"`
-	RequeueAt *time.Time      `json:"requeueAt,omitempty"`
+	Eviction  *view.Eviction `json:"eviction,omitempty"`
+	Lost      *view.Lost     `json:"lost,omitempty"`
+	Resets    int32          `json:"resets,omitempty"`
+	RequeueAt *time.Time     `json:"requeueAt,omitempty"`
 	// Failure is how the first pod failed that did.
 	Failure *Failure  `json:"failure,omitempty"`
 	Roles   []RoleRow `json:"roles,omitempty"`
@@ -155,7 +155,7 @@ func Show(ctx context.Context, c client.Reader, logs LogTail, ref Ref, lines int
 	} else if err != nil {
 		return nil, err
 	}
-	j := facts.JobOf(p.objects())
+	j := view.StandingOf(p.objects())
 	p.standsByPods(&j)
 	if j.Eviction != nil { // it may name another workload
 		if err := p.findOthers(ctx, c); err != nil {
@@ -172,24 +172,24 @@ func Show(ctx context.Context, c client.Reader, logs LogTail, ref Ref, lines int
 }
 
 // standsByPods is how what is not queued itself stands by its pods, which are.
-func (p *Picture) standsByPods(j *facts.Job) {
-	if j.Stage == facts.Loose && len(p.Pods) == 0 && p.servesQueued() {
-		j.State, j.Reason, j.LocalQueue = facts.Starting, reasonPodsQueued, p.Root().GetLabels()[kueue.QueueNameLabel]
+func (p *Picture) standsByPods(j *view.Standing) {
+	if j.Stage == view.Loose && len(p.Pods) == 0 && p.servesQueued() {
+		j.State, j.Reason, j.LocalQueue = view.Starting, reasonPodsQueued, p.Root().GetLabels()[kueue.QueueNameLabel]
 		return
 	}
-	if j.Stage != facts.Loose || !slices.ContainsFunc(p.Pods, func(o corev1.Pod) bool { return held(&o) }) {
+	if j.Stage != view.Loose || !slices.ContainsFunc(p.Pods, func(o corev1.Pod) bool { return held(&o) }) {
 		return
 	}
 	j.LocalQueue = p.Pods[0].Labels[kueue.QueueNameLabel]
 	switch {
 	case p.Asked.Kind == Group:
-		j.State, j.Reason = facts.Held, reasonGroupIncomplete
+		j.State, j.Reason = view.Held, reasonGroupIncomplete
 	case slices.ContainsFunc(p.Pods, func(o corev1.Pod) bool { return gated(&o) }):
-		j.State, j.Reason = facts.Waiting, reasonPodsQueued
+		j.State, j.Reason = view.Waiting, reasonPodsQueued
 	case j.Pods.AllRun():
-		j.State, j.Reason = facts.Running, reasonPodsQueued
+		j.State, j.Reason = view.Running, reasonPodsQueued
 	default:
-		j.State, j.Reason = facts.Starting, reasonPodsQueued
+		j.State, j.Reason = view.Starting, reasonPodsQueued
 	}
 }
 
@@ -204,7 +204,7 @@ func (p *Picture) events(ctx context.Context, c client.Reader) ([]EventRow, erro
 }
 
 // shownOf is what the objects of a job tell.
-func shownOf(p *Picture, j *facts.Job) *Shown {
+func shownOf(p *Picture, j *view.Standing) *Shown {
 	out := &Shown{
 		Namespace: p.Asked.Namespace, Kind: p.Asked.Kind, Name: p.Asked.Name, Queue: j.LocalQueue, ClusterQueue: j.ClusterQueue, User: p.User(),
 		State: j.State, Reason: j.Reason, Message: j.Message, Resets: p.resets(),
@@ -221,7 +221,7 @@ func shownOf(p *Picture, j *facts.Job) *Shown {
 			out.RequeueAt = new(r.RequeueAt.UTC())
 		}
 		if out.Evictions, out.evicted = evictions(w); out.Evictions > 0 {
-			if out.Lost = new(facts.LostBy(w)); j.Eviction != nil {
+			if out.Lost = new(view.LostBy(w)); j.Eviction != nil {
 				last := *j.Eviction
 				last.Message = p.withJobNames(last.Message)
 				out.Eviction = &last
@@ -238,10 +238,10 @@ func shownOf(p *Picture, j *facts.Job) *Shown {
 	for i := range members {
 		out.Pods = append(out.Pods, podRow(&members[i]))
 	}
-	if len(members) > 0 && members[0].Pod.Status.Phase == corev1.PodFailed && j.State != facts.Succeeded {
+	if len(members) > 0 && members[0].Pod.Status.Phase == corev1.PodFailed && j.State != view.Succeeded {
 		out.Failure = failureOf(&members[0])
 	}
-	if pod, node, code, is := facts.FailedPod(j.Message); is && out.Failure == nil && j.State == facts.Failed {
+	if pod, node, code, is := view.FailedPod(j.Message); is && out.Failure == nil && j.State == view.Failed {
 		out.Failure = &Failure{
 			Pod: pod, Node: node, ExitCode: &code, At: j.Since.UTC(), Why: fmt.Sprintf("exit code %d%s", code, exitInWords("", code)),
 			NoLog: "the pod is gone, and its log with it",
@@ -315,7 +315,7 @@ func roles(w *kueue.Workload, members []Member) []RoleRow {
 
 // asks notes what a pod of the role asks for.
 func (r *RoleRow) asks(spec *corev1.PodSpec) {
-	r.GPUs, r.Slices = gpusOf(spec), facts.Slices(spec, 1)
+	r.GPUs, r.Slices = gpusOf(spec), view.Slices(spec, 1)
 	for _, need := range convert.PodRequests(spec) {
 		if r.Requests == nil {
 			r.Requests = map[string]string{}
@@ -343,18 +343,18 @@ func (r *RoleRow) admitted(a *kueue.PodSetAssignment) {
 
 func podRow(m *Member) PodRow {
 	p := m.Pod
-	row := PodRow{Role: m.Role, Index: m.Index, Rank: m.Rank, Name: p.Name, Node: p.Spec.NodeName, Restarts: restarts(p), GPUs: gpusOf(&p.Spec), Slices: facts.Slices(&p.Spec, 1)}
+	row := PodRow{Role: m.Role, Index: m.Index, Rank: m.Rank, Name: p.Name, Node: p.Spec.NodeName, Restarts: restarts(p), GPUs: gpusOf(&p.Spec), Slices: view.Slices(&p.Spec, 1)}
 	switch {
 	case p.Status.Phase == corev1.PodFailed:
-		row.State, row.Why = string(facts.Failed), strings.TrimPrefix(strings.TrimPrefix(howFailed(p), ": "), " with ")
+		row.State, row.Why = string(view.Failed), strings.TrimPrefix(strings.TrimPrefix(howFailed(p), ": "), " with ")
 	case p.Status.Phase == corev1.PodSucceeded:
-		row.State = string(facts.Succeeded)
+		row.State = string(view.Succeeded)
 	case p.DeletionTimestamp != nil:
 		row.State = "Leaving"
 	case p.Status.Phase == corev1.PodRunning:
-		row.State = string(facts.Running)
+		row.State = string(view.Running)
 	default:
-		row.State, row.Why = string(facts.Waiting), obstacle(p)
+		row.State, row.Why = string(view.Waiting), obstacle(p)
 	}
 	return row
 }
@@ -363,7 +363,7 @@ func podRow(m *Member) PodRow {
 func failureOf(m *Member) *Failure {
 	p := m.Pod
 	f := &Failure{Role: m.Role, Index: &m.Index, Rank: &m.Rank, Pod: p.Name, Node: p.Spec.NodeName}
-	switch container, t := facts.Culprit(p); {
+	switch container, t := view.Culprit(p); {
 	case t != nil:
 		f.Container, f.ExitCode, f.Reason, f.At = container, new(t.ExitCode), t.Reason, t.FinishedAt.UTC()
 		f.Why = fmt.Sprintf("exit code %d%s", *f.ExitCode, exitInWords(f.Reason, *f.ExitCode))
@@ -481,12 +481,12 @@ func (s *Shown) stateInFull(now time.Time) string {
 	text := string(s.State)
 	if s.Since != nil {
 		text += " for " + duration.HumanDuration(max(now.Sub(*s.Since), 0).Round(time.Second))
-		if s.State == facts.Succeeded || s.State == facts.Failed {
+		if s.State == view.Succeeded || s.State == view.Failed {
 			text = string(s.State) + " " + duration.HumanDuration(max(now.Sub(*s.Since), 0).Round(time.Second)) + " ago"
 		}
 	}
 	switch s.State {
-	case facts.Running, facts.Succeeded:
+	case view.Running, view.Succeeded:
 		return text
 	default:
 		if s.Reason != "" && s.Reason != string(s.State) {

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // Group is what a user has submitted who made a group of pods: it has a name and no object of its
@@ -84,7 +84,7 @@ func incompleteGroup(p Picture, e *Explanation) {
 	for i := range p.Pods {
 		names = append(names, p.Pods[i].Name)
 	}
-	e.State, e.Reason = facts.Held, reasonGroupIncomplete
+	e.State, e.Reason = view.Held, reasonGroupIncomplete
 	n := len(names)
 	e.say("%s is held until all %s pods of it are created; there %s %s: %s", e.Object, wantedOf(&p.Pods[0]), is(n), count(n, "pod"), strings.Join(names[:min(n, 5)], ", "))
 	e.Helps = "create the missing pods, with the same label " + kueue.PodGroupNameLabel + "; kubectl describe says if the pods contradict each other"
@@ -112,13 +112,13 @@ func (s *surveyor) incomplete() (out []Row) {
 			at[key] = len(out)
 			out = append(out, Row{
 				Namespace: p.Namespace, Kind: Pod, Name: group, Queue: p.Labels[kueue.QueueNameLabel], Title: p.Labels[TitleLabel],
-				State: facts.Held, Reason: reasonGroupIncomplete, Created: p.CreationTimestamp.UTC(),
+				State: view.Held, Reason: reasonGroupIncomplete, Created: p.CreationTimestamp.UTC(),
 			})
 		}
 		row := &out[at[key]]
 		row.Pods++
 		row.GPUs += gpusOf(&p.Spec)
-		row.Slices = facts.AddSlices(row.Slices, facts.Slices(&p.Spec, 1))
+		row.Slices = view.AddSlices(row.Slices, view.Slices(&p.Spec, 1))
 		row.Message = fmt.Sprintf("%d of %s pods are created", row.Pods, wantedOf(p))
 	}
 	return out
@@ -127,7 +127,7 @@ func (s *surveyor) incomplete() (out []Row) {
 // joined makes one line of those of one object, which may be queued in several parts: it is where
 // that part is that is furthest from running.
 func joined(rows []Row) (out []Row) {
-	order := []facts.State{facts.Held, facts.Waiting, facts.Starting, facts.Resetting, facts.Stopping, facts.Running}
+	order := []view.State{view.Held, view.Waiting, view.Starting, view.Resetting, view.Stopping, view.Running}
 	far := func(r *Row) int { return slices.Index(order, r.State) }
 	at := map[Ref]int{}
 	for i := range rows {
@@ -147,7 +147,7 @@ func joined(rows []Row) (out []Row) {
 		}
 		has := &out[k]
 		pods, running, gpus, held, restarts := has.Pods+r.Pods, has.Running+r.Running, has.GPUs+r.GPUs, has.Held+r.Held, has.Restarts+r.Restarts
-		parts, heldParts := facts.AddSlices(has.Slices, r.Slices), facts.AddSlices(has.heldSlices, r.heldSlices)
+		parts, heldParts := view.AddSlices(has.Slices, r.Slices), view.AddSlices(has.heldSlices, r.heldSlices)
 		nodes := slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(has.Nodes), r.Nodes...))))
 		started, created, trouble := has.Started, has.Created, cmp.Or(has.Trouble, r.Trouble)
 		if r.Started != nil && (started == nil || r.Started.Before(*started)) {

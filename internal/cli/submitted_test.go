@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
-	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // TestWhatOneSubmitsIsFoundByThatName: a StatefulSet, a LeaderWorkerSet, a Deployment and a group of
@@ -34,14 +34,14 @@ func TestWhatOneSubmitsIsFoundByThatName(t *testing.T) {
 	}
 
 	for name, want := range map[string]struct {
-		state  facts.State
+		state  view.State
 		reason string
 		says   string
 	}{
-		"db":     {facts.Running, "Admitted", "StatefulSet blue/db was admitted"},
-		"llm":    {facts.Waiting, "PodsQueued", "its pods are, as Workloads leaderworkerset-llm-0, leaderworkerset-llm-1"},
-		"web":    {facts.Waiting, "PodsQueued", "its pods are, one by one"},
-		"shards": {facts.Held, "GroupIncomplete", "is held until all 3 pods of it are created; there are 2 pods: shard-0, shard-1"},
+		"db":     {view.Running, "Admitted", "StatefulSet blue/db was admitted"},
+		"llm":    {view.Waiting, "PodsQueued", "its pods are, as Workloads leaderworkerset-llm-0, leaderworkerset-llm-1"},
+		"web":    {view.Waiting, "PodsQueued", "its pods are, one by one"},
+		"shards": {view.Held, "GroupIncomplete", "is held until all 3 pods of it are created; there are 2 pods: shard-0, shard-1"},
 	} {
 		p, err := cli.Gather(t.Context(), c, story{}, cli.Ref{Namespace: "blue", Name: name}, now())
 		if err != nil {

@@ -24,11 +24,11 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // TitleLabel of a job is what people call it, of which there may be several.
@@ -52,9 +52,9 @@ type Row struct {
 	// Start is when it is expected to start, nil if that is not known, or was not asked for.
 	Start *visibility.Start `json:"start,omitempty"`
 	// State in one word, Reason its code, Message a sentence.
-	State   facts.State `json:"state"`
-	Reason  string      `json:"reason,omitempty"`
-	Message string      `json:"message,omitempty"`
+	State   view.State `json:"state"`
+	Reason  string     `json:"reason,omitempty"`
+	Message string     `json:"message,omitempty"`
 	// Priority is nil of a job that has no Workload.
 	Priority *int32 `json:"priority,omitempty"`
 	// PriorityClass is the WorkloadPriorityClass or PriorityClass that it is of, "" for none.
@@ -153,7 +153,7 @@ func (s *surveyor) driven(ctx context.Context, rows []Row) error {
 	}
 	for i := range rows {
 		r := &rows[i]
-		if at := slices.IndexFunc(r.Nodes, func(n string) bool { return driving[n] }); at >= 0 && r.Held > 0 && r.State == facts.Running {
+		if at := slices.IndexFunc(r.Nodes, func(n string) bool { return driving[n] }); at >= 0 && r.Held > 0 && r.State == view.Running {
 			r.Trouble = strings.TrimPrefix(r.Trouble+", has to leave "+r.Nodes[at], ", ")
 		}
 	}
@@ -184,7 +184,7 @@ func (s *Survey) Place(ctx context.Context, line func(ctx context.Context, names
 	}
 	for i := range s.Rows {
 		r := &s.Rows[i]
-		if r.State != facts.Waiting || r.Workload == "" || r.ClusterQueue != "" {
+		if r.State != view.Waiting || r.Workload == "" || r.ClusterQueue != "" {
 			continue
 		}
 		if !ask("", r.Target) {
@@ -193,7 +193,7 @@ func (s *Survey) Place(ctx context.Context, line func(ctx context.Context, names
 	}
 	for i := range s.Rows {
 		r := &s.Rows[i]
-		if w := at[r.Namespace+"/"+r.Workload]; w != nil && r.State == facts.Waiting {
+		if w := at[r.Namespace+"/"+r.Workload]; w != nil && r.State == view.Waiting {
 			r.Position, r.Start = new(int(w.PositionInClusterQueue)+1), w.Start
 		}
 	}
@@ -415,14 +415,14 @@ func (s *surveyor) row(o *seen) (Row, bool) {
 		return Row{}, false
 	}
 	w := s.byJob[o.meta.GetUID()]
-	parts := facts.Objects{Workload: w, Team: s.teams[o.meta.GetNamespace()], Deleted: o.meta.GetDeletionTimestamp() != nil}
+	parts := view.Objects{Workload: w, Team: s.teams[o.meta.GetNamespace()], Deleted: o.meta.GetDeletionTimestamp() != nil}
 	switch full := o.full.(type) {
 	case *appwrapper.AppWrapper:
 		parts.AppWrapper = full
 	case *batchv1.Job:
 		parts.Job = full
 	default:
-		parts.Other = &facts.Other{Queue: o.meta.GetLabels()[kueue.QueueNameLabel]}
+		parts.Other = &view.Other{Queue: o.meta.GetLabels()[kueue.QueueNameLabel]}
 		if full != nil {
 			p := Picture{Asked: Ref{Kind: Kind(o.kind.GVK().Kind)}, Other: full}
 			parts.Other = p.other()
@@ -451,7 +451,7 @@ func (s *surveyor) podRows() (out []Row) {
 		if groupOf(&pods[at]) != "" {
 			what = w // which has the name of the group
 		}
-		row := rowOf(Pod, what, facts.Objects{Workload: w, Pods: pods, Deleted: what.GetDeletionTimestamp() != nil})
+		row := rowOf(Pod, what, view.Objects{Workload: w, Pods: pods, Deleted: what.GetDeletionTimestamp() != nil})
 		row.Kind, row.Name = submittedAs(w, &pods[at])
 		row.User = jobs.User(nil, &pods[at])
 		out = append(out, row)
@@ -466,8 +466,8 @@ func (s *surveyor) wants(p *corev1.Pod) bool {
 }
 
 // rowOf is the line of a job with these objects.
-func rowOf(kind Kind, o metav1.Object, parts facts.Objects) Row {
-	j := facts.JobOf(parts)
+func rowOf(kind Kind, o metav1.Object, parts view.Objects) Row {
+	j := view.StandingOf(parts)
 	row := Row{
 		Namespace: o.GetNamespace(), Kind: kind, Name: o.GetName(), Title: o.GetLabels()[TitleLabel], Queue: j.LocalQueue, ClusterQueue: j.ClusterQueue,
 		State: j.State, Reason: j.Reason, Message: j.Message, Pods: j.Pods.Wanted, Running: len(j.Pods.Running),
@@ -480,7 +480,7 @@ func rowOf(kind Kind, o metav1.Object, parts facts.Objects) Row {
 	for i := range parts.Pods {
 		row.Restarts += restarts(&parts.Pods[i])
 	}
-	if j.State == facts.Running || j.State == facts.Starting || j.State == facts.Unmanaged {
+	if j.State == view.Running || j.State == view.Starting || j.State == view.Unmanaged {
 		row.Trouble = trouble(j, parts.Pods)
 	}
 	if w := parts.Workload; w != nil {
@@ -495,7 +495,7 @@ func rowOf(kind Kind, o metav1.Object, parts facts.Objects) Row {
 			set := &w.Spec.PodSets[i]
 			row.Pods += int(set.Count)
 			row.GPUs += int64(set.Count) * gpusOf(&set.Template.Spec)
-			row.Slices = facts.AddSlices(row.Slices, facts.Slices(&set.Template.Spec, set.Count))
+			row.Slices = view.AddSlices(row.Slices, view.Slices(&set.Template.Spec, set.Count))
 		}
 		row.holds(w)
 		return row
@@ -504,10 +504,10 @@ func rowOf(kind Kind, o metav1.Object, parts facts.Objects) Row {
 		p := &parts.Pods[i]
 		n := gpusOf(&p.Spec)
 		row.GPUs += n
-		row.Slices = facts.AddSlices(row.Slices, facts.Slices(&p.Spec, 1))
+		row.Slices = view.AddSlices(row.Slices, view.Slices(&p.Spec, 1))
 		if s := p.Status.StartTime; s != nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
 			row.Held += n
-			row.heldSlices = facts.AddSlices(row.heldSlices, facts.Slices(&p.Spec, 1))
+			row.heldSlices = view.AddSlices(row.heldSlices, view.Slices(&p.Spec, 1))
 			if row.Started == nil || s.Time.Before(*row.Started) {
 				row.Started = new(s.UTC())
 			}
@@ -517,7 +517,7 @@ func rowOf(kind Kind, o metav1.Object, parts facts.Objects) Row {
 }
 
 // trouble is what is wrong with pods of a job that should run, in a few words.
-func trouble(j facts.Job, pods []corev1.Pod) string {
+func trouble(j view.Standing, pods []corev1.Pod) string {
 	var parts []string
 	for i := range pods {
 		for _, s := range slices.Concat(pods[i].Status.InitContainerStatuses, pods[i].Status.ContainerStatuses) {
@@ -554,14 +554,14 @@ func gpusHeld(w *kueue.Workload) (n int64) {
 // slicesHeld is gpusHeld for parts of GPUs.
 func slicesHeld(w *kueue.Workload) (out map[string]int64) {
 	for i := range w.Spec.PodSets {
-		out = facts.AddSlices(out, facts.Slices(&w.Spec.PodSets[i].Template.Spec, podsHeld(w, &w.Spec.PodSets[i])))
+		out = view.AddSlices(out, view.Slices(&w.Spec.PodSets[i].Template.Spec, podsHeld(w, &w.Spec.PodSets[i])))
 	}
 	return out
 }
 
 // podsHeld is how many pods of a pod set the quota of a Workload is for, without what it gave back.
 func podsHeld(w *kueue.Workload, set *kueue.PodSet) int32 {
-	n := facts.Count(w, set)
+	n := view.Count(w, set)
 	for _, back := range w.Status.ReclaimablePods {
 		if back.Name == set.Name {
 			n -= back.Count
@@ -571,10 +571,10 @@ func podsHeld(w *kueue.Workload, set *kueue.PodSet) int32 {
 }
 
 // gpusOf is how many whole GPUs a pod asks for, of whatever make.
-func gpusOf(spec *corev1.PodSpec) int64 { return facts.GPUs(spec) }
+func gpusOf(spec *corev1.PodSpec) int64 { return view.GPUs(spec) }
 
 // isGPU reports whether a resource is GPUs, or parts of them.
-func isGPU(resource string) bool { return facts.IsGPU(resource) }
+func isGPU(resource string) bool { return view.IsGPU(resource) }
 
 // nodesOf are the nodes of pods that have not ended.
 func nodesOf(pods []corev1.Pod) []string {

@@ -24,9 +24,9 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/testkit"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // populace is a cluster with jobs of many kinds in all states.
@@ -128,7 +128,7 @@ func TestPs(t *testing.T) {
 func TestReasonsAreTrueLater(t *testing.T) {
 	for amount, message := range map[string]string{"GPUs": "insufficient unused quota for nvidia.com/gpu in flavor f, 8 more needed", "memory": "insufficient unused quota for memory in flavor f, 1.5Gi more needed"} {
 		var out bytes.Buffer
-		if err := cli.PrintTable(&out, cli.RowColumns(now(), true), []cli.Row{{State: facts.Waiting, Reason: "WaitingForQuota", Message: message}}, cli.Layout{Bare: true}); err != nil {
+		if err := cli.PrintTable(&out, cli.RowColumns(now(), true), []cli.Row{{State: view.Waiting, Reason: "WaitingForQuota", Message: message}}, cli.Layout{Bare: true}); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.HasSuffix(out.String(), " in flavor f\n") {
@@ -149,7 +149,7 @@ func TestReasonsInTables(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var jobs, line bytes.Buffer
-			if err := cli.PrintTable(&jobs, cli.RowColumns(now(), true), []cli.Row{{State: facts.Waiting, Reason: "WaitingForQuota", Message: tc.message}}, cli.Layout{Bare: true}); err != nil {
+			if err := cli.PrintTable(&jobs, cli.RowColumns(now(), true), []cli.Row{{State: view.Waiting, Reason: "WaitingForQuota", Message: tc.message}}, cli.Layout{Bare: true}); err != nil {
 				t.Fatal(err)
 			}
 			if err := cli.PrintTable(&line, cli.WaitingColumns(now()), []cli.WaitingRow{{Reason: "WaitingForQuota", Message: tc.message}}, cli.Layout{Bare: true}); err != nil {
@@ -222,10 +222,10 @@ func TestSortBy(t *testing.T) {
 func TestPlaceInLine(t *testing.T) {
 	starts := &visibility.Start{Known: 3}
 	s := &cli.Survey{Rows: []cli.Row{
-		{Namespace: "blue", Name: "a", Workload: "job-a", State: facts.Waiting, Queue: "q", Target: "shared"},
-		{Namespace: "blue", Name: "b", Workload: "job-b", State: facts.Waiting, Queue: "q", Target: "shared"},
-		{Namespace: "blue", Name: "runs", Workload: "job-runs", State: facts.Running, Queue: "q", Target: "shared"},
-		{Namespace: "blue", Name: "unknown", Workload: "job-unknown", State: facts.Waiting, Queue: "q", Target: "shared"},
+		{Namespace: "blue", Name: "a", Workload: "job-a", State: view.Waiting, Queue: "q", Target: "shared"},
+		{Namespace: "blue", Name: "b", Workload: "job-b", State: view.Waiting, Queue: "q", Target: "shared"},
+		{Namespace: "blue", Name: "runs", Workload: "job-runs", State: view.Running, Queue: "q", Target: "shared"},
+		{Namespace: "blue", Name: "unknown", Workload: "job-unknown", State: view.Waiting, Queue: "q", Target: "shared"},
 	}}
 	var asked []string
 	s.Place(t.Context(), func(_ context.Context, namespace, queue string) ([]visibility.PendingWorkload, error) {

@@ -15,8 +15,8 @@ import (
 	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // Step is what a moment in the life of a job is.
@@ -49,7 +49,7 @@ type Moment struct {
 
 // Timeline is the life of a job, the oldest first: what its objects say of themselves, and what
 // events say that are still there, which is for an hour.
-func Timeline(p *Picture, j *facts.Job, events []EventRow) []Moment {
+func Timeline(p *Picture, j *view.Standing, events []EventRow) []Moment {
 	t := timeline{p: p}
 	t.submission(j)
 	for i := range events {
@@ -98,7 +98,7 @@ func (t *timeline) once(at time.Time, step Step, format string, args ...any) {
 	}
 }
 
-func (t *timeline) submission(j *facts.Job) {
+func (t *timeline) submission(j *view.Standing) {
 	at := time.Time{}
 	if root := t.p.Root(); root != nil {
 		at = root.GetCreationTimestamp().Time
@@ -160,7 +160,7 @@ func refusals() []string {
 }
 
 // conditions adds what events said that are gone.
-func (t *timeline) conditions(j *facts.Job) {
+func (t *timeline) conditions(j *view.Standing) {
 	w := t.p.Workload
 	if w == nil {
 		return
@@ -182,7 +182,7 @@ func (t *timeline) conditions(j *facts.Job) {
 const mostPods = 5
 
 // podsSaid adds when pods started, were restarted and failed.
-func (t *timeline) podsSaid(j *facts.Job) {
+func (t *timeline) podsSaid(j *view.Standing) {
 	first, broke := t.remade()
 	var started time.Time
 	failed, restarted := 0, 0
@@ -213,7 +213,7 @@ func (t *timeline) podsSaid(j *facts.Job) {
 	if again {
 		t.add(first, Starts, "started")
 	}
-	if j.State == facts.Running {
+	if j.State == view.Running {
 		word := "started"
 		if again && started.After(broke) {
 			word = "all run again"
@@ -271,8 +271,8 @@ func onNode(p *corev1.Pod) string {
 }
 
 // end adds how the job ended.
-func (t *timeline) end(j *facts.Job) {
-	if j.State != facts.Succeeded && j.State != facts.Failed {
+func (t *timeline) end(j *view.Standing) {
+	if j.State != view.Succeeded && j.State != view.Failed {
 		return
 	}
 	at := j.Since
@@ -289,7 +289,7 @@ func (t *timeline) end(j *facts.Job) {
 		}
 	}
 	text := strings.ToLower(string(j.State))
-	if j.Message != "" && j.State == facts.Failed {
+	if j.Message != "" && j.State == view.Failed {
 		text += ": " + lowered(j.Message)
 	}
 	t.add(at, Ends, "%s", text)
@@ -348,7 +348,7 @@ func evictions(w *kueue.Workload) (n int32, text string) {
 }
 
 // stopped says by which rule a job was stopped, how often that happened, and what it had run for.
-func (e *Explanation) stopped(p Picture, ev *facts.Eviction) {
+func (e *Explanation) stopped(p Picture, ev *view.Eviction) {
 	if ev == nil {
 		return
 	}
@@ -367,7 +367,7 @@ func (e *Explanation) stopped(p Picture, ev *facts.Eviction) {
 }
 
 // lostText says what was lost, "" of what did not run.
-func lostText(l facts.Lost) string {
+func lostText(l view.Lost) string {
 	if l.RanSeconds == 0 {
 		return ""
 	}

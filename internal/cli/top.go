@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
 
-	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // UseRow is who uses GPUs, in one line: a job, or all jobs of a user, a queue, a namespace or on
@@ -57,7 +57,7 @@ func Use(rows []Row, by string, now time.Time) []UseRow {
 	for i := range rows {
 		r := &rows[i]
 		holds := r.Held > 0 || len(r.heldSlices) > 0
-		waits := r.State == facts.Waiting && !holds && (r.GPUs > 0 || len(r.Slices) > 0)
+		waits := r.State == view.Waiting && !holds && (r.GPUs > 0 || len(r.Slices) > 0)
 		if !holds && !waits || by == "jobs" && waits {
 			continue
 		}
@@ -70,7 +70,7 @@ func Use(rows []Row, by string, now time.Time) []UseRow {
 			}
 			sum := &out[at[name]]
 			sum.Jobs, sum.Waiting, sum.GPUs, sum.GPUHours = sum.Jobs+one.Jobs, sum.Waiting+one.Waiting, sum.GPUs+one.GPUs, sum.GPUHours+one.GPUHours
-			sum.Slices = facts.AddSlices(sum.Slices, one.Slices)
+			sum.Slices = view.AddSlices(sum.Slices, one.Slices)
 			continue
 		}
 		out = append(out, one)
@@ -110,7 +110,7 @@ func UseOfNodes(nodes []NodeRow, now time.Time) []UseRow {
 		row := UseRow{Name: n.Name, Jobs: len(n.Jobs), GPUs: n.GPUs - ptr.Deref(n.Free, n.GPUs)}
 		for name, all := range n.Slices {
 			if used := all - n.FreeSlices[name]; n.FreeSlices != nil && used > 0 {
-				row.Slices = facts.AddSlices(row.Slices, map[string]int64{name: used})
+				row.Slices = view.AddSlices(row.Slices, map[string]int64{name: used})
 			}
 		}
 		if n.GPUs > 0 {

@@ -18,8 +18,8 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	leaderworkerset "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // serverKinds are what makes pods that serve, each queued by itself or in groups: there is nothing
@@ -180,7 +180,7 @@ func (s *surveyor) rowOfServer(ctx context.Context, o server, events map[string]
 	}
 	row := Row{
 		Namespace: m.Namespace, Kind: o.kind, Name: m.Name, Title: m.Labels[TitleLabel], Queue: m.Labels[kueue.QueueNameLabel],
-		State: facts.Starting, Reason: reasonPodsQueued, Pods: int(n), GPUs: int64(n) * gpusOf(&template.Spec), Slices: facts.Slices(&template.Spec, n),
+		State: view.Starting, Reason: reasonPodsQueued, Pods: int(n), GPUs: int64(n) * gpusOf(&template.Spec), Slices: view.Slices(&template.Spec, n),
 		Created: m.CreationTimestamp.UTC(), User: jobs.User(nil, m), Trouble: "its pods are not there yet",
 	}
 	if why != "" {

@@ -6,12 +6,12 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // queued tells what a job waits for. The reason and its sentence are the engine's,
 // from the controller or, where none answers, from the condition QuotaReserved.
-func queued(p Picture, j facts.Job, e *Explanation) {
+func queued(p Picture, j view.Standing, e *Explanation) {
 	e.say("%s has waited %s in queue %s", e.Object, p.ago(j.Since), p.queueInFull())
 	d := j.Decision
 	if ev := j.Eviction; ev != nil {
@@ -50,7 +50,7 @@ func queued(p Picture, j facts.Job, e *Explanation) {
 
 // before says what an eviction ended: a plan whose nodes refuse the pods, and quota that waits for an
 // AdmissionCheck, are no run.
-func before(ev *facts.Eviction) string {
+func before(ev *view.Eviction) string {
 	switch {
 	case ev.Reason == kueue.ReasonNodesRefused:
 		return "It was planned before, and that was withdrawn"

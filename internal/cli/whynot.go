@@ -19,7 +19,7 @@ import (
 
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // ContestAsker asks a controller how a workload that waits stands to another one.
@@ -114,8 +114,8 @@ type Receipt struct {
 	Object string `json:"object"`
 	Other  string `json:"other"`
 	// State and OtherState are theirs in one word; "" if that is not the user's to know.
-	State      facts.State `json:"state"`
-	OtherState facts.State `json:"otherState,omitempty"`
+	State      view.State `json:"state"`
+	OtherState view.State `json:"otherState,omitempty"`
 	// Verdict is the code, stable for scripts.
 	Verdict Verdict `json:"verdict"`
 	// Lines are the numbers of both.
@@ -138,17 +138,17 @@ type ReceiptLine struct {
 
 // WhyNot turns what is known of two jobs into a receipt. It is pure.
 func WhyNot(r Rivals) Receipt {
-	mine := facts.JobOf(r.Waits.objects())
+	mine := view.StandingOf(r.Waits.objects())
 	out := Receipt{Object: r.Waits.Asked.String(), State: mine.State, Other: "the job of UID " + string(r.UID)}
-	var theirs facts.Job
+	var theirs view.Standing
 	if r.UID == "" {
-		theirs = facts.JobOf(r.Other.objects())
+		theirs = view.StandingOf(r.Other.objects())
 		out.Other, out.OtherState = r.Other.Asked.String(), theirs.State
 	}
 	switch {
-	case mine.Stage != facts.Queued:
+	case mine.Stage != view.Queued:
 		out.notQueued(r, mine, theirs)
-	case r.UID == "" && (theirs.Stage == facts.Ended || theirs.Stage == facts.Finished):
+	case r.UID == "" && (theirs.Stage == view.Ended || theirs.Stage == view.Finished):
 		out.Verdict = HoldsNothing
 		out.waits(r)
 		out.say("%s has ended, %s: it holds nothing any more and stands in nobody's way", out.Other, strings.ToLower(string(theirs.State)))
@@ -176,10 +176,10 @@ func (t *Receipt) say(format string, args ...any) {
 
 // notQueued tells of a first job that waits for no quota: it runs, or something of its own
 // holds it.
-func (t *Receipt) notQueued(r Rivals, mine, theirs facts.Job) {
+func (t *Receipt) notQueued(r Rivals, mine, theirs view.Standing) {
 	t.Verdict = HeldByItself
 	switch mine.Stage {
-	case facts.Ended, facts.Finished, facts.Admitted, facts.Checking, facts.Evicted:
+	case view.Ended, view.Finished, view.Admitted, view.Checking, view.Evicted:
 		t.Verdict = NotWaiting
 	default:
 		// It is held.
@@ -190,7 +190,7 @@ func (t *Receipt) notQueued(r Rivals, mine, theirs facts.Job) {
 	} else {
 		t.say("So it does not wait for %s", t.Other)
 	}
-	if theirs.Stage == facts.Queued {
+	if theirs.Stage == view.Queued {
 		t.say("It is %s that waits: mlbatch why-not %s %s asks the other way round", t.Other, named(r.Other.Asked), named(r.Waits.Asked))
 	}
 }
@@ -199,7 +199,7 @@ func named(r Ref) string { return r.Namespace + "/" + r.Name }
 
 // waits begins with how long the first one has waited.
 func (t *Receipt) waits(r Rivals) {
-	t.say("%s has waited for %s", t.Object, r.Waits.ago(facts.JobOf(r.Waits.objects()).Since))
+	t.say("%s has waited for %s", t.Object, r.Waits.ago(view.StandingOf(r.Waits.objects()).Since))
 }
 
 // why ends with what the first one waits for, as the cluster has it.
@@ -211,7 +211,7 @@ func (t *Receipt) why(r Rivals) {
 }
 
 // unanswered tells what the objects say where no controller does.
-func (t *Receipt) unanswered(r Rivals, mine, theirs facts.Job) {
+func (t *Receipt) unanswered(r Rivals, mine, theirs view.Standing) {
 	t.Verdict = UnknownVerdict
 	if r.Answer != nil {
 		t.Verdict = StartsAnyway
@@ -228,7 +228,7 @@ func (t *Receipt) unanswered(r Rivals, mine, theirs facts.Job) {
 	t.say("No controller says how both stand to each other (%v)", r.Unanswered)
 }
 
-func since(p *Picture, j facts.Job) string {
+func since(p *Picture, j view.Standing) string {
 	if j.Since.IsZero() {
 		return ""
 	}
@@ -262,14 +262,14 @@ func (t *Receipt) contest(r Rivals, c *visibility.Contest) {
 }
 
 // stateOf is the state of a job of which only its stage in the queues is known.
-func stateOf(s core.Stage) facts.State {
+func stateOf(s core.Stage) view.State {
 	switch s {
 	case core.StageRunning:
-		return facts.Running
+		return view.Running
 	case core.StageLeaving:
-		return facts.Stopping
+		return view.Stopping
 	case core.StageWaiting, core.StagePromised:
-		return facts.Waiting
+		return view.Waiting
 	}
 	return ""
 }
@@ -282,7 +282,7 @@ func compared(c *visibility.Contest, x *visibility.Explanation) string {
 	}
 	for _, uses := range [][]visibility.FlavorAmount{c.Self.Uses, c.Other.Uses} {
 		for _, u := range uses {
-			if facts.IsGPU(u.Resource) {
+			if view.IsGPU(u.Resource) {
 				return u.Resource
 			}
 		}
@@ -411,7 +411,7 @@ func (t *Receipt) stands(c *visibility.Contest, now time.Time) {
 
 func allUses(uses []visibility.FlavorAmount) string {
 	for _, u := range uses {
-		if facts.IsGPU(u.Resource) {
+		if view.IsGPU(u.Resource) {
 			return usesText(uses, u.Resource)
 		}
 	}

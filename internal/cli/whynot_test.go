@@ -14,8 +14,8 @@ import (
 
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/testkit"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // contests answers how blue/big stands to another job.
@@ -100,12 +100,12 @@ func TestWhyNot(t *testing.T) {
 		against string
 		ask     *contests
 		verdict cli.Verdict
-		state   facts.State
+		state   view.State
 		says    []string
 		never   []string
 	}{
 		"queued earlier": {
-			"times decide between equal priorities", "small", as(func(*visibility.Explanation, *visibility.Contest) {}), cli.InTheWay, facts.Running,
+			"times decide between equal priorities", "small", as(func(*visibility.Explanation, *visibility.Contest) {}), cli.InTheWay, view.Running,
 			[]string{
 				"Job blue/small was admitted 9m ago, 60s before Job blue/big was queued, with 8 nvidia.com/gpu of h100.",
 				"Job blue/small comes before Job blue/big: both have priority 5, and it was queued earlier",
@@ -115,12 +115,12 @@ func TestWhyNot(t *testing.T) {
 			[]string{"BestEffort", "Fair"},
 		},
 		"higher priority": {
-			"priority comes first", "small", as(func(_ *visibility.Explanation, c *visibility.Contest) { c.Order, c.Other.Priority = "Priority", 10 }), cli.InTheWay, facts.Running,
+			"priority comes first", "small", as(func(_ *visibility.Explanation, c *visibility.Contest) { c.Order, c.Other.Priority = "Priority", 10 }), cli.InTheWay, view.Running,
 			[]string{"priority 10 is higher than 5", "its priority 10 is not below 5"},
 			nil,
 		},
 		"newer of equal priority": {
-			"what the policy means is said", "small", as(func(_ *visibility.Explanation, c *visibility.Contest) { c.Policy = "LowerOrNewerEqualPriority" }), cli.InTheWay, facts.Running,
+			"what the policy means is said", "small", as(func(_ *visibility.Explanation, c *visibility.Contest) { c.Policy = "LowerOrNewerEqualPriority" }), cli.InTheWay, view.Running,
 			[]string{"is LowerOrNewerEqualPriority, and of jobs of the same priority only those may be stopped that were queued later"},
 			nil,
 		},
@@ -130,7 +130,7 @@ func TestWhyNot(t *testing.T) {
 				c.Order, c.OtherFirst, c.Other.Priority, c.Other.ReservedTime, c.Spared = "Priority", false, 1, minutes(-3), ""
 				c.OtherGone = &visibility.OtherGone{Message: "insufficient unused quota", Reason: "WaitingForQuota"}
 			}),
-			cli.NotInTheWay, facts.Running,
+			cli.NotInTheWay, view.Running,
 			[]string{
 				"5m after Job blue/big was queued", "Job blue/big comes before Job blue/small: priority 5 is higher than 1", "BestEffortFIFO (spec.queueingStrategy)",
 				"By spec.preemption.withinClusterQueue of ClusterQueue blue-queue, which is LowerPriority, it could be stopped",
@@ -142,7 +142,7 @@ func TestWhyNot(t *testing.T) {
 			"nobody passes the first of a strict queue", "small",
 			as(func(_ *visibility.Explanation, c *visibility.Contest) {
 				c.Strict, c.Other.Stage, c.Spared = true, "Waiting", "NotRunning"
-			}), cli.InTheWay, facts.Running,
+			}), cli.InTheWay, view.Running,
 			[]string{"Job blue/small waits too.", "StrictFIFO (spec.queueingStrategy), so nobody passes it there"},
 			[]string{"may not stop"},
 		},
@@ -151,7 +151,7 @@ func TestWhyNot(t *testing.T) {
 			as(func(_ *visibility.Explanation, c *visibility.Contest) {
 				c.OtherGone = &visibility.OtherGone{Instead: 2, Reason: "WaitingForQuota", Message: "too little"}
 			}),
-			cli.OthersAreAhead, facts.Running,
+			cli.OthersAreAhead, view.Running,
 			[]string{"without it 2 other jobs would start instead, and Job blue/big would wait still: too little"},
 			nil,
 		},
@@ -160,25 +160,25 @@ func TestWhyNot(t *testing.T) {
 			as(func(_ *visibility.Explanation, c *visibility.Contest) {
 				c.OtherGone = &visibility.OtherGone{Starts: true, Awaits: true, Preempts: 1}
 			}),
-			cli.InTheWay, facts.Running,
+			cli.InTheWay, view.Running,
 			[]string{"without it Job blue/big would start once what is being stopped has ended, and 1 more job would be stopped for it"},
 			nil,
 		},
 		"anyway": {
 			"it was asked a moment too early", "small", as(func(_ *visibility.Explanation, c *visibility.Contest) {
 				c.OtherGone = &visibility.OtherGone{Anyway: true}
-			}), cli.StartsAnyway, facts.Running,
+			}), cli.StartsAnyway, view.Running,
 			[]string{"starts in a moment, with it or without it"},
 			nil,
 		},
 		"not tried": {
-			"too much to copy", "small", as(func(_ *visibility.Explanation, c *visibility.Contest) { c.OtherGone = nil }), cli.UnknownVerdict, facts.Running,
+			"too much to copy", "small", as(func(_ *visibility.Explanation, c *visibility.Contest) { c.OtherGone = nil }), cli.UnknownVerdict, view.Running,
 			[]string{"cannot be told here"},
 			nil,
 		},
 		"another team": {
 			"its name is not known, its queue is", "uid u-red",
-			as(func(_ *visibility.Explanation, c *visibility.Contest) { elsewhere(c); c.Spared = "WithinNominal" }), cli.InTheWay, facts.Running,
+			as(func(_ *visibility.Explanation, c *visibility.Contest) { elsewhere(c); c.Spared = "WithinNominal" }), cli.InTheWay, view.Running,
 			[]string{"A job of ClusterQueue red-queue (UID u-red) was admitted", "ClusterQueues blue-queue and red-queue lend to each other in cohort all", "only what is borrowed is taken back"},
 			nil,
 		},
@@ -189,7 +189,7 @@ func TestWhyNot(t *testing.T) {
 				c.Spared = "FairSharing"
 				c.Shares = []visibility.ContestShare{{Name: "blue-queue", Weight: "1", Now: 250, Then: 750}, {Name: "others", Cohort: true, Weight: "2", Now: 1<<63 - 1, Then: 0}}
 			}),
-			cli.InTheWay, facts.Running,
+			cli.InTheWay, view.Running,
 			[]string{
 				"in thousandths of what cohort all can lend: ClusterQueue blue-queue (weight 1) has 250, and would have 750 with Job blue/big; cohort others (weight 2) has infinite, and 0 without the other job",
 				"its side would have the larger share then (fairSharing.preemptionStrategies)",
@@ -200,27 +200,27 @@ func TestWhyNot(t *testing.T) {
 			"the policy's field by its name", "uid u-red", as(func(_ *visibility.Explanation, c *visibility.Contest) {
 				elsewhere(c)
 				c.Spared, c.Policy = "Policy", "Never"
-			}), cli.InTheWay, facts.Running,
+			}), cli.InTheWay, view.Running,
 			[]string{"may not stop it: spec.preemption.reclaimWithinCohort of ClusterQueue blue-queue is Never."},
 			nil,
 		},
 		"would have to borrow": {
-			"borrowing is no reason to stop others", "uid u-red", as(func(_ *visibility.Explanation, c *visibility.Contest) { elsewhere(c); c.Spared = "BorrowWithinCohort" }), cli.InTheWay, facts.Running,
+			"borrowing is no reason to stop others", "uid u-red", as(func(_ *visibility.Explanation, c *visibility.Contest) { elsewhere(c); c.Spared = "BorrowWithinCohort" }), cli.InTheWay, view.Running,
 			[]string{"it asks for more than the nominal quota of ClusterQueue blue-queue would leave it, and spec.preemption.borrowWithinCohort there does not let it stop"},
 			nil,
 		},
 		"was its benefactor": {
-			"no circles", "small", as(func(_ *visibility.Explanation, c *visibility.Contest) { c.Spared = "EvictedForIt" }), cli.InTheWay, facts.Running,
+			"no circles", "small", as(func(_ *visibility.Explanation, c *visibility.Contest) { c.Spared = "EvictedForIt" }), cli.InTheWay, view.Running,
 			[]string{"Job blue/big was stopped for it before"},
 			nil,
 		},
 		"a gate": {
-			"it may stop nobody", "small", as(func(_ *visibility.Explanation, c *visibility.Contest) { c.Spared = "PreemptionGate" }), cli.InTheWay, facts.Running,
+			"it may stop nobody", "small", as(func(_ *visibility.Explanation, c *visibility.Contest) { c.Spared = "PreemptionGate" }), cli.InTheWay, view.Running,
 			[]string{"a preemption gate of Job blue/big is closed"},
 			nil,
 		},
 		"other quota": {
-			"what it has is of no use", "small", as(func(_ *visibility.Explanation, c *visibility.Contest) { c.Spared = "OtherQuota" }), cli.InTheWay, facts.Running,
+			"what it has is of no use", "small", as(func(_ *visibility.Explanation, c *visibility.Contest) { c.Spared = "OtherQuota" }), cli.InTheWay, view.Running,
 			[]string{"It uses no quota that Job blue/big may use"},
 			nil,
 		},
@@ -228,7 +228,7 @@ func TestWhyNot(t *testing.T) {
 			"only nodes are shared", "uid u-red", as(func(_ *visibility.Explanation, c *visibility.Contest) {
 				elsewhere(c)
 				c.Cohort, c.Spared, c.Policy = "", "NoCommonCohort", ""
-			}), cli.InTheWay, facts.Running,
+			}), cli.InTheWay, view.Running,
 			[]string{"have no cohort in common: no quota passes", "its quota is of another tree of cohorts"},
 			nil,
 		},
@@ -238,7 +238,7 @@ func TestWhyNot(t *testing.T) {
 				c.Other.Uses[0].Flavor = "a100"
 				x.Tried = []visibility.FlavorAttempt{{Flavor: "h100"}, {Flavor: "a100", Reason: "NoMatchingFlavor", Message: "untolerated taint {old=true:NoSchedule} in flavor a100"}}
 			}),
-			cli.InTheWay, facts.Running,
+			cli.InTheWay, view.Running,
 			[]string{"uses flavor a100, which Job blue/big may not: untolerated taint {old=true:NoSchedule}"},
 			nil,
 		},
@@ -248,7 +248,7 @@ func TestWhyNot(t *testing.T) {
 				c.Other.Uses[0].Flavor = "a100"
 				x.Tried = []visibility.FlavorAttempt{{Flavor: "h100"}}
 			}),
-			cli.InTheWay, facts.Running,
+			cli.InTheWay, view.Running,
 			[]string{"uses flavor a100, of which ClusterQueue blue-queue has no quota"},
 			nil,
 		},
@@ -257,32 +257,32 @@ func TestWhyNot(t *testing.T) {
 			as(func(x *visibility.Explanation, c *visibility.Contest) {
 				x.Reason, c.OtherGone = "Suspended", &visibility.OtherGone{Message: "LocalQueue q is stopped"}
 			}),
-			cli.HeldByItself, facts.Running,
+			cli.HeldByItself, view.Running,
 			[]string{"would wait still: LocalQueue q is stopped"},
 			nil,
 		},
 		"nobody answers": {
-			"what is known is said", "small", &contests{err: errors.New("503 Service Unavailable")}, cli.UnknownVerdict, facts.Running,
+			"what is known is said", "small", &contests{err: errors.New("503 Service Unavailable")}, cli.UnknownVerdict, view.Running,
 			[]string{"Job blue/big has waited for 8m.", "Job blue/small is running", "No controller says how both stand to each other (503 Service Unavailable)."},
 			nil,
 		},
 		"just admitted": {
-			"the controller knows more than was read", "small", &contests{answer: &visibility.Explanation{}}, cli.StartsAnyway, facts.Running,
+			"the controller knows more than was read", "small", &contests{answer: &visibility.Explanation{}}, cli.StartsAnyway, view.Running,
 			[]string{"it got its quota just now"},
 			nil,
 		},
 		"it has ended": {
-			"nothing is held by what is over", "over", as(func(*visibility.Explanation, *visibility.Contest) {}), cli.HoldsNothing, facts.Succeeded,
+			"nothing is held by what is over", "over", as(func(*visibility.Explanation, *visibility.Contest) {}), cli.HoldsNothing, view.Succeeded,
 			[]string{"Job blue/over has ended, succeeded: it holds nothing any more"},
 			nil,
 		},
 		"no job": {
-			"a pod outside of all queues takes nodes only", "stray", as(func(*visibility.Explanation, *visibility.Contest) {}), cli.HoldsNothing, facts.Unmanaged,
+			"a pod outside of all queues takes nodes only", "stray", as(func(*visibility.Explanation, *visibility.Contest) {}), cli.HoldsNothing, view.Unmanaged,
 			[]string{"Pod blue/stray has no Workload", "1 pod on node-7 (1) takes of what nodes have"},
 			nil,
 		},
 		"the other way round": {
-			"the first one runs", "small against big", &contests{}, cli.NotWaiting, facts.Waiting,
+			"the first one runs", "small against big", &contests{}, cli.NotWaiting, view.Waiting,
 			[]string{"So it does not wait for Job blue/big.", "It is Job blue/big that waits: mlbatch why-not blue/big blue/small asks"},
 			nil,
 		},

@@ -19,7 +19,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
-	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // DryRun is how far a change goes.
@@ -106,7 +106,7 @@ func (a *Actor) Cancel(ctx context.Context, t *Target, wait bool) (*Result, erro
 		return a.result(t, "cancelled", "%s is cancelled, and its pods are gone.", t.title()), nil
 	}
 	text := "%s is cancelled."
-	if j := t.Facts(); t.Set == nil && (j.Stage == facts.Ended || j.Stage == facts.Finished) {
+	if j := t.Facts(); t.Set == nil && (j.Stage == view.Ended || j.Stage == view.Finished) {
 		text = "%s, which has ended, is deleted."
 	}
 	return a.result(t, "cancelled", text, t.title()), nil
@@ -144,7 +144,7 @@ func (a *Actor) Hold(ctx context.Context, t *Target, stop bool) (*Result, error)
 	switch j := t.Facts(); {
 	case held(w):
 		return a.result(t, Unchanged, "%s is held already.", t.title()), nil
-	case j.Stage == facts.Admitted && !stop:
+	case j.Stage == view.Admitted && !stop:
 		return nil, fmt.Errorf("%s runs: --stop ends its pods, gives back what it has and holds it; what it did since it last saved its state is lost", t.title())
 	case w.Status.Admission != nil && len(t.Pods) > 0 && podsAreJob(t):
 		return nil, fmt.Errorf("the pods of %s were started and are all there is of it: stopped, they would be gone for good. mlbatch cancel does that", t.title())
@@ -166,11 +166,11 @@ func (a *Actor) holdable(t *Target) (*kueue.Workload, error) {
 		return nil, fmt.Errorf("%s makes Jobs, which are held one by one: to let it make none, kubectl patch cronjob %s -n %s -p '{\"spec\":{\"suspend\":true}}'", t.title(), t.Asked.Name, t.Asked.Namespace)
 	case t.Set != nil, t.Deployment != nil:
 		return nil, fmt.Errorf("the pods of %s are queued by themselves: mlbatch scale %s 0 stops them all, and leaves it to be scaled up again", t.title(), t.name())
-	case j.Stage == facts.Ended, j.Stage == facts.Finished:
+	case j.Stage == view.Ended, j.Stage == view.Finished:
 		return nil, fmt.Errorf("%s has ended (%s)", t.title(), j.State)
-	case j.Stage == facts.Foreign:
+	case j.Stage == view.Foreign:
 		return nil, fmt.Errorf("%s is managed by %s, as its managedBy says", t.title(), j.Manager)
-	case t.Workload == nil && j.Stage == facts.NotRecorded:
+	case t.Workload == nil && j.Stage == view.NotRecorded:
 		return nil, fmt.Errorf("%s has just been submitted and has no Workload yet, by which it would be held: try again", t.title())
 	}
 	return t.Workload, nil
@@ -222,7 +222,7 @@ func (a *Actor) Release(ctx context.Context, t *Target) (*Result, error) {
 		return a.suspend(ctx, t, false, false)
 	}
 	if !held(w) {
-		if j := t.Facts(); j.State == facts.Held {
+		if j := t.Facts(); j.State == view.Held {
 			return nil, fmt.Errorf("%s is not held by anybody but waits for what it lacks (%s): mlbatch why %s says what", t.title(), j.Reason, t.name())
 		}
 		return a.result(t, Unchanged, "%s is not held.", t.title()), nil
@@ -246,7 +246,7 @@ func (a *Actor) suspend(ctx context.Context, t *Target, hold, stop bool) (*Resul
 		action, text = "released", "%s is no longer suspended (mlbatch hold %s suspends it)."
 	}
 	switch {
-	case is == hold && t.Facts().State == facts.Held:
+	case is == hold && t.Facts().State == view.Held:
 		return nil, fmt.Errorf("%s is held because it names no queue: kubectl label %s %s -n %s %s=QUEUE puts it into one", t.title(), strings.ToLower(string(t.Asked.Kind)), t.Asked.Name, t.Asked.Namespace, kueue.QueueNameLabel)
 	case is == hold:
 		return a.result(t, Unchanged, "%s is %s already.", t.title(), map[bool]string{true: "suspended", false: "not suspended"}[hold]), nil
@@ -281,7 +281,7 @@ func (a *Actor) Requeue(ctx context.Context, t *Target) (*Result, error) {
 		return a.result(t, Unchanged, "%s is queued already.", t.title()), nil
 	case podsAreJob(t):
 		return nil, fmt.Errorf("the pods of %s were started and are all there is of it: stopped, they would be gone for good, and nothing would queue again", t.title())
-	case t.Facts().Stage == facts.Evicted:
+	case t.Facts().Stage == view.Evicted:
 		return a.result(t, Unchanged, "%s is being stopped already (%s), and queues again then.", t.title(), t.Facts().Reason), nil
 	}
 	text := "%s gives back what it has and queues again."
@@ -314,9 +314,9 @@ func (a *Actor) Prioritize(ctx context.Context, t *Target, class string) (*Resul
 	switch {
 	case root == nil:
 		return nil, fmt.Errorf("you may not read the object of %s, whose label would say the class", t.title())
-	case t.Set == nil && (j.Stage == facts.Ended || j.Stage == facts.Finished):
+	case t.Set == nil && (j.Stage == view.Ended || j.Stage == view.Finished):
 		return nil, fmt.Errorf("%s has ended (%s)", t.title(), j.State)
-	case j.Stage == facts.Foreign, t.Set == nil && t.Workload == nil && j.State == facts.Unmanaged && t.Deployment == nil:
+	case j.Stage == view.Foreign, t.Set == nil && t.Workload == nil && j.State == view.Unmanaged && t.Deployment == nil:
 		return nil, fmt.Errorf("%s is in no queue, where a priority would matter", t.title())
 	case t.group(), t.Asked.Kind == cli.Workload:
 		return nil, fmt.Errorf("%s is no object with a label of its own: kubectl label pod -l %s=%s -n %s %s=%s sets it for its pods", t.title(), kueue.PodGroupNameLabel, t.Asked.Name, t.Asked.Namespace, kueue.PriorityClassLabel, class)

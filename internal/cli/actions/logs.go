@@ -16,7 +16,7 @@ import (
 
 	leaderworkerset "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
 	"github.com/mlbatch/mlbatch/internal/cli"
-	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // LogOptions say which lines of which pods are wanted.
@@ -120,7 +120,7 @@ func (l *logs) nothing() string {
 	switch {
 	case t.Set != nil:
 		return t.title() + " has no pods"
-	case j.Stage == facts.Ended, j.Stage == facts.Finished:
+	case j.Stage == view.Ended, j.Stage == view.Finished:
 		text := "the pods of " + t.title() + " are gone, and their logs with them: it has " + strings.ToLower(string(j.State))
 		if j.Message != "" {
 			text += " (" + strings.TrimSuffix(j.Message, ".") + ")"
@@ -128,7 +128,7 @@ func (l *logs) nothing() string {
 		return text
 	case len(t.Pods) > 0:
 		return "none of the " + pods(len(t.Pods)) + " of " + t.title() + " is the one that was asked for"
-	case j.State == facts.Waiting, j.State == facts.Held:
+	case j.State == view.Waiting, j.State == view.Held:
 		return t.title() + " has no pods: it is " + strings.ToLower(string(j.State)) + " (" + j.Reason + "); mlbatch why " + t.name() + " says more, mlbatch logs -f waits for its logs"
 	}
 	return t.title() + " has no pods yet; mlbatch logs -f waits for their logs"

@@ -13,8 +13,8 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // Scale gives a job, or a role of it, another number of pods. A job that runs and would have to
@@ -25,7 +25,7 @@ func (a *Actor) Scale(ctx context.Context, t *Target, role string, n int64, stop
 	switch {
 	case root == nil:
 		return nil, fmt.Errorf("you may not read the object of %s, which says its size", t.title())
-	case t.Set == nil && (j.Stage == facts.Ended || j.Stage == facts.Finished):
+	case t.Set == nil && (j.Stage == view.Ended || j.Stage == view.Finished):
 		return nil, fmt.Errorf("%s has ended (%s): submit it again with another size", t.title(), j.State)
 	case t.group():
 		return nil, fmt.Errorf("%s says in annotations of its pods how many there are: cancel it and submit it with another size", t.title())

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
-	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // printer prints lines with the names of their pods.
@@ -320,7 +320,7 @@ func (f *follower) once(key, format string, args ...any) {
 func (f *follower) see(ctx context.Context, gone bool) (bool, error) { //nolint:revive // a fact
 	t := f.target
 	j := t.Facts()
-	ended := gone || j.Stage == facts.Ended || j.Stage == facts.Finished
+	ended := gone || j.Stage == view.Ended || j.Stage == view.Finished
 	if alone := t.Pod; t.Set == nil && alone != nil && len(t.Pods) > 0 && t.Object() == client.Object(alone) {
 		phase := t.Pods[0].Status.Phase
 		ended = ended || phase == corev1.PodSucceeded || phase == corev1.PodFailed
@@ -336,7 +336,7 @@ func (f *follower) see(ctx context.Context, gone bool) (bool, error) { //nolint:
 			return true, fmt.Errorf("%s was deleted", t.title())
 		}
 		return true, errors.New(f.nothing())
-	case len(all) == 0 && !ended && (j.State == facts.Waiting || j.State == facts.Held):
+	case len(all) == 0 && !ended && (j.State == view.Waiting || j.State == view.Held):
 		f.once("waits "+j.Reason, "%s is %s (%s): its logs follow when it runs", t.title(), strings.ToLower(string(j.State)), j.Reason)
 	}
 	if len(f.begun) == 0 && len(all) > 0 {

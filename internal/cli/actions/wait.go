@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
-	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // Goal is what a job is awaited to reach.
@@ -76,13 +76,13 @@ func (t *Target) stands() string {
 		return fmt.Sprintf("running %d of %s", ready, pods(want))
 	}
 	j := t.Facts()
-	if j.Stage == facts.Unqueued || j.Stage == facts.Loose || j.Stage == facts.Foreign {
+	if j.Stage == view.Unqueued || j.Stage == view.Loose || j.Stage == view.Foreign {
 		if running := len(j.Pods.Running); running > 0 {
 			return fmt.Sprintf("running with %s, in no queue", pods(running))
 		}
 	}
 	text := strings.ToLower(string(j.State))
-	if j.Reason != "" && !strings.EqualFold(j.Reason, string(j.State)) && j.State != facts.Running {
+	if j.Reason != "" && !strings.EqualFold(j.Reason, string(j.State)) && j.State != view.Running {
 		text += " (" + j.Reason + ")"
 	}
 	return text
@@ -115,23 +115,23 @@ func (t *Target) reached(goal Goal, gone bool) (bool, error) {
 			text += ": " + cli.Harmless(strings.TrimSuffix(j.Message, "."))
 		}
 		return false, never("%s", text)
-	case goal == UntilAdmitted && slices.Contains([]facts.Stage{facts.Foreign, facts.Loose}, j.Stage), goal == UntilAdmitted && j.Stage == facts.Unqueued && j.State == facts.Unmanaged:
+	case goal == UntilAdmitted && slices.Contains([]view.Stage{view.Foreign, view.Loose}, j.Stage), goal == UntilAdmitted && j.Stage == view.Unqueued && j.State == view.Unmanaged:
 		return false, never("%s is in no queue and is never admitted: use --for running", t.title())
 	case goal == UntilAdmitted:
-		return j.Stage == facts.Admitted, nil
+		return j.Stage == view.Admitted, nil
 	case goal == UntilRunning:
-		return j.State == facts.Running || j.State == facts.Unmanaged && j.Pods.AllRun(), nil
+		return j.State == view.Running || j.State == view.Unmanaged && j.Pods.AllRun(), nil
 	}
 	return false, nil
 }
 
 // ended reports whether a job has, and whether well. Pods that are in no queue say it themselves.
-func (t *Target) ended(j facts.Job) (ended, good bool) {
-	if j.Stage == facts.Loose && t.Pod != nil && len(t.Pods) == 1 {
+func (t *Target) ended(j view.Standing) (ended, good bool) {
+	if j.Stage == view.Loose && t.Pod != nil && len(t.Pods) == 1 {
 		phase := t.Pods[0].Status.Phase
 		return phase == corev1.PodSucceeded || phase == corev1.PodFailed, phase == corev1.PodSucceeded
 	}
-	return j.Stage == facts.Ended || j.Stage == facts.Finished, j.State == facts.Succeeded
+	return j.Stage == view.Ended || j.Stage == view.Finished, j.State == view.Succeeded
 }
 
 // serves reports whether the target goes on until it is deleted.

@@ -16,8 +16,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // Amounts are of flavors and resources.
@@ -67,10 +67,10 @@ func Promised(queues []kueue.ClusterQueue, cohorts []kueue.Cohort) Amounts {
 		}
 	}
 	for i := range queues {
-		add(facts.Flavors(&queues[i]))
+		add(view.Flavors(&queues[i]))
 	}
 	for i := range cohorts {
-		add(facts.Flavors(&kueue.ClusterQueue{Spec: kueue.ClusterQueueSpec{ResourceGroups: cohorts[i].Spec.ResourceGroups}}))
+		add(view.Flavors(&kueue.ClusterQueue{Spec: kueue.ClusterQueueSpec{ResourceGroups: cohorts[i].Spec.ResourceGroups}}))
 	}
 	return out
 }

@@ -17,8 +17,8 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // QueueEdit are the values of a ClusterQueue that are to change; nil ones stay.
@@ -162,7 +162,7 @@ func flavorOf(q *kueue.ClusterQueue, s Setting) (string, error) {
 		return s.Flavor, nil
 	}
 	var all, having []string
-	for _, f := range facts.Flavors(q) {
+	for _, f := range view.Flavors(q) {
 		all = append(all, f.Flavor)
 		if slices.ContainsFunc(f.Quotas, func(own core.Quota) bool { return own.Resource == string(s.Resource) }) {
 			having = append(having, f.Flavor)
@@ -229,9 +229,9 @@ func list(names []corev1.ResourceName) string {
 // what they have. Nothing is stopped by a lower quota itself; what is beyond it is borrowed, and
 // others may take it back.
 func Consequences(is, will *kueue.ClusterQueue, all []kueue.ClusterQueue) []string {
-	load := facts.LoadOf(is.Status)
+	load := view.LoadOf(is.Status)
 	var out []string
-	for _, f := range facts.Flavors(will) {
+	for _, f := range view.Flavors(will) {
 		for _, own := range f.Quotas {
 			used := load.Reserved[core.FlavorResource{Flavor: f.Flavor, Resource: own.Resource}]
 			before := find(is, f.Flavor, corev1.ResourceName(own.Resource))

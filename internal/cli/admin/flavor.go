@@ -16,8 +16,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // NewFlavor is a ResourceFlavor that is to be made, as it was typed.
@@ -147,7 +147,7 @@ func (h Hardware) FlavorRows() []FlavorRow {
 func (h Hardware) using(flavor string) (out []string) {
 	for i := range h.Queues {
 		q := &h.Queues[i]
-		if slices.ContainsFunc(facts.Flavors(q), func(f core.FlavorQuotas) bool { return f.Flavor == flavor }) {
+		if slices.ContainsFunc(view.Flavors(q), func(f core.FlavorQuotas) bool { return f.Flavor == flavor }) {
 			out = append(out, q.Name)
 		}
 	}

@@ -18,8 +18,8 @@ import (
 	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // Removal is what goes with a team.
@@ -53,7 +53,7 @@ func TakeRemoval(ctx context.Context, c client.Reader, team string, all []Kind) 
 	}
 	for i := range survey.Rows {
 		switch o := &survey.Rows[i]; o.State {
-		case facts.Succeeded, facts.Failed:
+		case view.Succeeded, view.Failed:
 			r.Ended++
 		default:
 			r.Live = append(r.Live, o.Namespace+"/"+o.Name)

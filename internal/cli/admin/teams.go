@@ -20,8 +20,8 @@ import (
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // TeamRow is a team as it is. Amounts are spelled as quantities are.
@@ -71,13 +71,13 @@ type register struct {
 	queues   map[string]*kueue.ClusterQueue
 	bindings []rbacv1.RoleBinding
 	cohorts  []core.Cohort
-	lent     map[core.FlavorResource]facts.Lending // what was asked for
+	lent     map[core.FlavorResource]view.Lending // what was asked for
 	unread   []string
 }
 
 // read reads what belongs to a team, to all if it is "".
 func read(ctx context.Context, c client.Reader, team string) (*register, error) {
-	r := &register{queues: map[string]*kueue.ClusterQueue{}, lent: map[core.FlavorResource]facts.Lending{}}
+	r := &register{queues: map[string]*kueue.ClusterQueue{}, lent: map[core.FlavorResource]view.Lending{}}
 	var locals kueue.LocalQueueList
 	if err := c.List(ctx, &locals, client.InNamespace(team)); err != nil {
 		return nil, fmt.Errorf("list LocalQueues: %w", err)
@@ -232,7 +232,7 @@ func (row *TeamRow) used(own []kueue.LocalQueue) {
 			}
 		}
 		if c := apimeta.FindStatusCondition(own[i].Status.Conditions, kueue.LocalQueueActive); i == 0 && c != nil {
-			row.State = string(facts.QueueActive)
+			row.State = string(view.QueueActive)
 			if c.Status != "True" {
 				row.State = c.Reason
 			}
@@ -292,9 +292,9 @@ func notGPU(resource string) int {
 
 // quota is what a ClusterQueue tells of a team.
 func (r *register) quota(row *TeamRow, q *kueue.ClusterQueue) {
-	is := facts.QueueOf(q, apimeta.FindStatusCondition(q.Status.Conditions, kueue.ClusterQueueActive), facts.LoadOf(q.Status))
-	row.Cohort, row.State = is.Cohort(), string(cmp.Or(is.State, facts.QueuePending)) // a new one has not been judged yet
-	if is.State == facts.QueuePending {
+	is := view.QueueOf(q, apimeta.FindStatusCondition(q.Status.Conditions, kueue.ClusterQueueActive), view.LoadOf(q.Status))
+	row.Cohort, row.State = is.Cohort(), string(cmp.Or(is.State, view.QueuePending)) // a new one has not been judged yet
+	if is.State == view.QueuePending {
 		row.State = cmp.Or(is.Reason, row.State)
 	}
 	for _, f := range is.Flavors {
@@ -319,15 +319,15 @@ func (r *register) quota(row *TeamRow, q *kueue.ClusterQueue) {
 }
 
 // lending is what is lent of a resource of a flavor among all queues.
-func (r *register) lending(of core.FlavorResource) facts.Lending {
+func (r *register) lending(of core.FlavorResource) view.Lending {
 	if known, is := r.lent[of]; is {
 		return known
 	}
-	all := make([]facts.Queue, 0, len(r.queues))
+	all := make([]view.Queue, 0, len(r.queues))
 	for _, q := range r.queues { // the order says nothing
-		all = append(all, facts.QueueOf(q, nil, facts.LoadOf(q.Status)))
+		all = append(all, view.QueueOf(q, nil, view.LoadOf(q.Status)))
 	}
-	r.lent[of] = facts.LendingOf(all, r.cohorts, of)
+	r.lent[of] = view.LendingOf(all, r.cohorts, of)
 	return r.lent[of]
 }
 
@@ -442,7 +442,7 @@ func (row *TeamRow) Lines(states map[string]int) []string {
 		out = append(out, "It is being deleted.")
 	}
 	var jobs []string
-	for _, s := range facts.States() {
+	for _, s := range view.States() {
 		if n := states[string(s)]; n > 0 {
 			jobs = append(jobs, fmt.Sprintf("%d %s", n, strings.ToLower(string(s))))
 		}

@@ -128,7 +128,7 @@ func (r *Report) Warnings() int {
 // Judge asks all rules. now is the time, patience how long a job may take to run after it was
 // admitted.
 func (c *Cluster) Judge(now time.Time, patience time.Duration) *Report {
-	v := newView(c, now, patience)
+	v := newAudit(c, now, patience)
 	out := &Report{Time: now.UTC(), Capacity: v.capacity, Queues: v.queues, Findings: []Finding{}, Unread: c.Unread}
 	for _, rule := range Rules() {
 		for _, f := range rule.find(v) {

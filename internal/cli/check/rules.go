@@ -23,7 +23,7 @@ type Rule struct {
 	Severity Severity
 	// Asks says what it looks for.
 	Asks string
-	find func(v *view) []found
+	find func(v *audit) []found
 }
 
 // found is what a rule found.
@@ -49,7 +49,7 @@ func Rules() []Rule {
 	}
 }
 
-func nodesOut(v *view) []found {
+func nodesOut(v *audit) []found {
 	var out []found
 	for i := range v.nodes {
 		n := &v.nodes[i]
@@ -60,7 +60,7 @@ func nodesOut(v *view) []found {
 	return out
 }
 
-func overQuota(v *view) []found {
+func overQuota(v *audit) []found {
 	var out []found
 	for i := range v.capacity {
 		c := &v.capacity[i]
@@ -76,7 +76,7 @@ func overQuota(v *view) []found {
 // title names what a line is about.
 func (c *Capacity) title() string { return "flavor " + c.Flavor + ", " + c.Resource }
 
-func slackTotal(v *view) []found {
+func slackTotal(v *audit) []found {
 	var out []found
 	for i := range v.capacity {
 		c := &v.capacity[i]
@@ -88,7 +88,7 @@ func slackTotal(v *view) []found {
 	return out
 }
 
-func slackAdjusted(v *view) []found {
+func slackAdjusted(v *audit) []found {
 	var out []found
 	for i := range v.capacity {
 		if c, s := &v.capacity[i], &v.capacity[i].sums; s.hasSlack && s.lent < s.slack {
@@ -98,7 +98,7 @@ func slackAdjusted(v *view) []found {
 	return out
 }
 
-func gpusOutside(v *view) []found {
+func gpusOutside(v *audit) []found {
 	if !v.reads("LocalQueues") {
 		return nil
 	}
@@ -125,7 +125,7 @@ func sorted(all []found) []found {
 }
 
 // each asks about every job that has not ended.
-func (v *view) each(ask func(w *kueue.Workload) string) []found {
+func (v *audit) each(ask func(w *kueue.Workload) string) []found {
 	var out []found
 	for i := range v.Workloads {
 		w := &v.Workloads[i]
@@ -143,7 +143,7 @@ func (v *view) each(ask func(w *kueue.Workload) string) []found {
 	return sorted(out)
 }
 
-func noQueue(v *view) []found {
+func noQueue(v *audit) []found {
 	return v.each(func(w *kueue.Workload) string {
 		switch {
 		case w.Spec.QueueName == "":
@@ -155,7 +155,7 @@ func noQueue(v *view) []found {
 	})
 }
 
-func notReady(v *view) []found {
+func notReady(v *audit) []found {
 	return v.each(func(w *kueue.Workload) string {
 		admitted := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadAdmitted)
 		if admitted == nil || admitted.Status != metav1.ConditionTrue || apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadPodsReady) {
@@ -171,7 +171,7 @@ func notReady(v *view) []found {
 
 // runs reports whether as many pods of a Workload run, or have succeeded, as were admitted: no
 // condition says so where nobody asks for it, nor of what serves.
-func (v *view) runs(w *kueue.Workload) bool {
+func (v *audit) runs(w *kueue.Workload) bool {
 	if w.Status.Admission == nil {
 		return false
 	}
@@ -188,7 +188,7 @@ func (v *view) runs(w *kueue.Workload) bool {
 	return wanted <= 0 && len(w.Status.Admission.PodSetAssignments) > 0
 }
 
-func evicted(v *view) []found {
+func evicted(v *audit) []found {
 	return v.each(func(w *kueue.Workload) string {
 		e := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadEvicted)
 		if e == nil || e.Status != metav1.ConditionTrue {
@@ -203,7 +203,7 @@ func fits(asked, node core.Resources) bool {
 	return !slices.ContainsFunc(asked, func(r core.Quantity) bool { return r.Amount > node.Of(r.Resource) })
 }
 
-func tooLarge(v *view) []found {
+func tooLarge(v *audit) []found {
 	if len(v.nodes) == 0 {
 		return nil
 	}
@@ -227,7 +227,7 @@ func tooLarge(v *view) []found {
 }
 
 // most is the most that a node has of a resource.
-func (v *view) most(resource string) core.Amount {
+func (v *audit) most(resource string) core.Amount {
 	out := core.Amount(0)
 	for i := range v.nodes {
 		out = max(out, v.nodes[i].Allocatable.Of(resource))
@@ -236,11 +236,11 @@ func (v *view) most(resource string) core.Amount {
 }
 
 // provisioned reports whether nodes may be made that are not there yet.
-func (v *view) provisioned() bool {
+func (v *audit) provisioned() bool {
 	return slices.ContainsFunc(v.Flavors, func(f kueue.ResourceFlavor) bool { return convert.NodesOnDemand(&f) })
 }
 
-func outOfProportion(v *view) []found {
+func outOfProportion(v *audit) []found {
 	return v.each(func(w *kueue.Workload) string {
 		for i := range w.Spec.PodSets {
 			ps := &w.Spec.PodSets[i]
@@ -260,7 +260,7 @@ func outOfProportion(v *view) []found {
 }
 
 // proportionate reports whether some node has as much for each of its GPUs.
-func (v *view) proportionate(asked core.Resources, g core.Amount) bool {
+func (v *audit) proportionate(asked core.Resources, g core.Amount) bool {
 	large := false
 	for i := range v.nodes {
 		n := &v.nodes[i]
@@ -279,7 +279,7 @@ func (v *view) proportionate(asked core.Resources, g core.Amount) bool {
 }
 
 // share is the most of a resource that goes with so many GPUs; -1 of GPUs themselves.
-func (v *view) share(resource string, g core.Amount) core.Amount {
+func (v *audit) share(resource string, g core.Amount) core.Amount {
 	out := core.Amount(-1)
 	if cli.IsGPU(resource) || resource == "pods" {
 		return out
@@ -298,7 +298,7 @@ func shareOf(a, g, of core.Amount) core.Amount {
 	return core.Amount(float64(a) * float64(g) / float64(of))
 }
 
-func loneRDMA(v *view) []found {
+func loneRDMA(v *audit) []found {
 	return v.each(func(w *kueue.Workload) string {
 		pods := int32(0)
 		for i := range w.Spec.PodSets {
@@ -324,7 +324,7 @@ func isRDMA(resource string) bool {
 	return extended && slices.ContainsFunc([]string{"gdr", "rdma", "roce", "hca"}, func(part string) bool { return strings.Contains(name, part) })
 }
 
-func priority(v *view) []found {
+func priority(v *audit) []found {
 	return v.each(func(w *kueue.Workload) string {
 		if w.Spec.PriorityClassRef == nil {
 			return ""
@@ -338,7 +338,7 @@ func priority(v *view) []found {
 	})
 }
 
-func otherScheduler(v *view) []found {
+func otherScheduler(v *audit) []found {
 	var out []found
 	for i := range v.Pods {
 		p := &v.Pods[i]
@@ -352,7 +352,7 @@ func otherScheduler(v *view) []found {
 
 // noScheduler finds pods that wait for a scheduler which is not there. One that is says at
 // once of each pod why it has no node.
-func noScheduler(v *view) []found {
+func noScheduler(v *audit) []found {
 	var out []found
 	for i := range v.Pods {
 		p := &v.Pods[i]

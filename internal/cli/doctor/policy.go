@@ -8,7 +8,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
-	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // Policy is what applies to a ClusterQueue, defaults filled in.
@@ -77,7 +77,7 @@ func limits(q *kueue.ClusterQueue) (borrows, lends string) {
 		return "limited"
 	}
 	freeB, noneB, freeL, noneL := true, true, true, true
-	for _, f := range facts.Flavors(q) {
+	for _, f := range view.Flavors(q) {
 		for _, x := range f.Quotas {
 			freeB, noneB = freeB && x.Borrowing == nil, noneB && x.Borrowing != nil && *x.Borrowing == 0
 			freeL, noneL = freeL && x.Lending == nil, noneL && x.Lending != nil && *x.Lending == 0

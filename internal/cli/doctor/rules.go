@@ -19,8 +19,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli/admin"
 	"github.com/mlbatch/mlbatch/internal/cli/check"
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // Severity is how bad a finding is.
@@ -280,7 +280,7 @@ func notStarted(f *Facts) []found {
 		if p.Annotations[kueue.WorkloadAnnotation] == "" || p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 			continue
 		}
-		if said := facts.NotStarted(p); said != "" {
+		if said := view.NotStarted(p); said != "" {
 			stuck.add(p.Namespace, p.Name, said)
 		}
 	}
@@ -316,7 +316,7 @@ func inactive(f *Facts) (out []found) {
 }
 
 func (f *Facts) missingFlavors(q *kueue.ClusterQueue) (out []string) {
-	for _, own := range facts.Flavors(q) {
+	for _, own := range view.Flavors(q) {
 		if f.reads("ResourceFlavors") && !slices.ContainsFunc(f.Flavors, func(o kueue.ResourceFlavor) bool { return o.Name == own.Flavor }) {
 			out = append(out, own.Flavor)
 		}
@@ -328,7 +328,7 @@ func (f *Facts) missingFlavors(q *kueue.ClusterQueue) (out []string) {
 func zero(f *Facts) (out []found) {
 	for i := range f.Queues {
 		q := &f.Queues[i]
-		flavors := facts.Flavors(q)
+		flavors := view.Flavors(q)
 		gives, resource := false, ""
 		for _, own := range flavors {
 			for _, x := range own.Quotas {
@@ -548,12 +548,12 @@ func lentForEver(f *Facts) (out []found) {
 func (f *Facts) borrowers(q *kueue.ClusterQueue) (out []string) {
 	for _, o := range f.cohortOf(q) {
 		can := false
-		for _, own := range facts.Flavors(q) {
+		for _, own := range view.Flavors(q) {
 			for _, x := range own.Quotas {
 				if x.Nominal <= 0 || x.Lending != nil && *x.Lending == 0 {
 					continue
 				}
-				for _, other := range facts.Flavors(o) {
+				for _, other := range view.Flavors(o) {
 					can = can || other.Flavor == own.Flavor && slices.ContainsFunc(other.Quotas, func(y core.Quota) bool {
 						return y.Resource == x.Resource && (y.Borrowing == nil || *y.Borrowing > 0)
 					})
@@ -660,7 +660,7 @@ func unusedFlavors(f *Facts) (out []found) {
 	for _, row := range (admin.Hardware{Flavors: f.Flavors, Nodes: f.Nodes, Queues: f.Queues}).FlavorRows() {
 		ofCohort := slices.ContainsFunc(f.Cohorts, func(c kueue.Cohort) bool {
 			q := kueue.ClusterQueue{Spec: kueue.ClusterQueueSpec{ResourceGroups: c.Spec.ResourceGroups}}
-			return slices.ContainsFunc(facts.Flavors(&q), func(x core.FlavorQuotas) bool { return x.Flavor == row.Name })
+			return slices.ContainsFunc(view.Flavors(&q), func(x core.FlavorQuotas) bool { return x.Flavor == row.Name })
 		})
 		if len(row.Queues) == 0 && !ofCohort {
 			out = append(out, found{"resourceflavor/" + row.Name, "no queue has quota of it", "mlbatch flavor delete " + row.Name})

@@ -7,7 +7,7 @@ import (
 
 	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/cli"
-	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // WithPast are the jobs that are there and the ones that only the history remembers, the newest first. Of one
@@ -57,11 +57,11 @@ func pastRow(p cli.PastRow) cli.Row {
 	}
 	switch p.State {
 	case history.Succeeded:
-		r.State = facts.Succeeded
+		r.State = view.Succeeded
 	case history.Cancelled:
-		r.State, r.Reason = facts.Failed, cancelledReason
+		r.State, r.Reason = view.Failed, cancelledReason
 	default:
-		r.State = facts.Failed
+		r.State = view.Failed
 	}
 	return r
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // Partition is a queue, with the nodes that its jobs may be on.
@@ -29,8 +29,8 @@ func (p *Partition) quota() string {
 	var gpus int64
 	var parts map[string]int64
 	for resource, n := range p.Nominal { // sums
-		if name := facts.Slice(resource); name != "" {
-			parts = facts.AddSlices(parts, map[string]int64{name: n})
+		if name := view.Slice(resource); name != "" {
+			parts = view.AddSlices(parts, map[string]int64{name: n})
 		} else {
 			gpus += n
 		}
@@ -98,7 +98,7 @@ func groups(partitions []Partition, each bool) (out []group) { //nolint:revive /
 				g = &group{partition: p.Name, up: p.Up, state: NodeState(n), known: true}
 				by[key] = g
 			}
-			g.nodes, g.gpus, g.slices = append(g.nodes, n.Name), g.gpus+n.GPUs, facts.AddSlices(g.slices, n.Slices)
+			g.nodes, g.gpus, g.slices = append(g.nodes, n.Name), g.gpus+n.GPUs, view.AddSlices(g.slices, n.Slices)
 		}
 		var some []group
 		for _, g := range by { // sorted below

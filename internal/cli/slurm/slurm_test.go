@@ -17,8 +17,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/slurm"
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/testkit"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 func TestMain(m *testing.M) {
@@ -33,17 +33,17 @@ func ago(d time.Duration) *time.Time { return new(now.Add(-d)) }
 // jobs are one of each state.
 func jobs() []cli.Row {
 	all := []cli.Row{
-		{Name: "train-12345", Title: "train", State: facts.Running, Since: ago(26 * time.Hour), Nodes: []string{"node-0", "node-1"}, Pods: 2, Running: 2, GPUs: 16, Priority: new(int32(5)), PriorityClass: "urgent", User: "alice", TimeLimit: new(int32(48 * 3600))},
-		{Name: "sweep-23456", Title: "sweep", State: facts.Waiting, Reason: "WaitingForQuota", Pods: 10, GPUs: 10, Start: &visibility.Start{P50: new(metav1.NewTime(now.Add(time.Hour)))}},
-		{Name: "held", State: facts.Held, Reason: "Deactivated", Pods: 1},
-		{Name: "starts", State: facts.Starting, Nodes: []string{"node-2"}, Pods: 1},
-		{Name: "stops", State: facts.Stopping, Nodes: []string{"node-2"}, Pods: 1},
-		{Name: "good", State: facts.Succeeded, Since: ago(time.Minute), Pods: 1, ExitCode: new(int32(0))},
-		{Name: "bad", State: facts.Failed, Since: ago(time.Minute), Pods: 1, ExitCode: new(int32(3))},
-		{Name: "killed", State: facts.Failed, Since: ago(time.Minute), Pods: 1, ExitCode: new(int32(137))},
-		{Name: "gone", State: facts.Failed, Since: ago(time.Minute), Pods: 1},
-		{Name: "late", State: facts.Held, Reason: "DeactivatedDueToMaximumExecutionTimeExceeded", Pods: 1},
-		{Name: "evil\x1b[31m", State: facts.Waiting, Reason: "R\x1b[0m", Pods: 1},
+		{Name: "train-12345", Title: "train", State: view.Running, Since: ago(26 * time.Hour), Nodes: []string{"node-0", "node-1"}, Pods: 2, Running: 2, GPUs: 16, Priority: new(int32(5)), PriorityClass: "urgent", User: "alice", TimeLimit: new(int32(48 * 3600))},
+		{Name: "sweep-23456", Title: "sweep", State: view.Waiting, Reason: "WaitingForQuota", Pods: 10, GPUs: 10, Start: &visibility.Start{P50: new(metav1.NewTime(now.Add(time.Hour)))}},
+		{Name: "held", State: view.Held, Reason: "Deactivated", Pods: 1},
+		{Name: "starts", State: view.Starting, Nodes: []string{"node-2"}, Pods: 1},
+		{Name: "stops", State: view.Stopping, Nodes: []string{"node-2"}, Pods: 1},
+		{Name: "good", State: view.Succeeded, Since: ago(time.Minute), Pods: 1, ExitCode: new(int32(0))},
+		{Name: "bad", State: view.Failed, Since: ago(time.Minute), Pods: 1, ExitCode: new(int32(3))},
+		{Name: "killed", State: view.Failed, Since: ago(time.Minute), Pods: 1, ExitCode: new(int32(137))},
+		{Name: "gone", State: view.Failed, Since: ago(time.Minute), Pods: 1},
+		{Name: "late", State: view.Held, Reason: "DeactivatedDueToMaximumExecutionTimeExceeded", Pods: 1},
+		{Name: "evil\x1b[31m", State: view.Waiting, Reason: "R\x1b[0m", Pods: 1},
 	}
 	for i := range all {
 		all[i].Namespace, all[i].Queue, all[i].Created = "blue", "default-queue", now.Add(-48*time.Hour)
@@ -97,7 +97,7 @@ func TestSacct(t *testing.T) {
 // TestWithPast: what was deleted is listed, what is there once, and one that is made again is
 // another.
 func TestWithPast(t *testing.T) {
-	row := func(name string, state facts.State, submitted time.Duration) cli.Row {
+	row := func(name string, state view.State, submitted time.Duration) cli.Row {
 		return cli.Row{Kind: "Job", Namespace: "blue", Name: name, State: state, Created: *ago(submitted), Since: ago(time.Minute)}
 	}
 	remembered := func(name string, state history.JobState, submitted time.Duration) cli.PastRow {
@@ -109,7 +109,7 @@ func TestWithPast(t *testing.T) {
 	before := remembered("again", history.Cancelled, 5*time.Hour)
 	before.Ended = *ago(time.Hour) // in the second in which it was made again
 	rows := slurm.WithPast([]cli.Row{
-		row("there", facts.Failed, 9*time.Hour), row("again", facts.Running, time.Hour), row("early", facts.Failed, 6*time.Hour),
+		row("there", view.Failed, 9*time.Hour), row("again", view.Running, time.Hour), row("early", view.Failed, 6*time.Hour),
 	}, []cli.PastRow{
 		remembered("there", history.Failed, 9*time.Hour-time.Second), before, remembered("early", history.Failed, 6*time.Hour+time.Second),
 		remembered("deleted", history.Failed, 7*time.Hour), remembered("good", history.Succeeded, 8*time.Hour),
@@ -152,9 +152,9 @@ func TestSinfo(t *testing.T) {
 // TestPartsOfGPUs: each sort of them is told by itself, beside GPUs or alone, as a type of gpu.
 func TestPartsOfGPUs(t *testing.T) {
 	rows := []cli.Row{
-		{Name: "both", State: facts.Running, Since: ago(time.Hour), GPUs: 2, Slices: map[string]int64{"mig-3g.20gb": 1, "mig-1g.5gb": 4}},
-		{Name: "parts", State: facts.Waiting, Slices: map[string]int64{"mig-1g.5gb": 7}},
-		{Name: "none", State: facts.Waiting},
+		{Name: "both", State: view.Running, Since: ago(time.Hour), GPUs: 2, Slices: map[string]int64{"mig-3g.20gb": 1, "mig-1g.5gb": 4}},
+		{Name: "parts", State: view.Waiting, Slices: map[string]int64{"mig-1g.5gb": 7}},
+		{Name: "none", State: view.Waiting},
 	}
 	var out bytes.Buffer
 	q := slurm.Queue{Now: now, Format: "%i %b", Bare: true}
@@ -296,9 +296,9 @@ func TestSort(t *testing.T) {
 			return new(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(-time.Duration(minutes) * time.Minute))
 		}
 		return []cli.Row{
-			{Name: "a", Queue: "q", Priority: new(int32(10)), State: facts.Running, Since: at(90), Nodes: []string{"n"}},
-			{Name: "b", Queue: "p", Priority: new(int32(9)), State: facts.Running, Since: at(3000), Nodes: []string{"n"}},
-			{Name: "c", Queue: "q", Priority: new(int32(9)), State: facts.Running, Since: at(5), Nodes: []string{"n"}},
+			{Name: "a", Queue: "q", Priority: new(int32(10)), State: view.Running, Since: at(90), Nodes: []string{"n"}},
+			{Name: "b", Queue: "p", Priority: new(int32(9)), State: view.Running, Since: at(3000), Nodes: []string{"n"}},
+			{Name: "c", Queue: "q", Priority: new(int32(9)), State: view.Running, Since: at(5), Nodes: []string{"n"}},
 		}
 	}
 	for keys, tc := range map[string]struct{ why, want string }{

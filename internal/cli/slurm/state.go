@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
-	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // State is one of a job, in Slurm's words.
@@ -31,28 +31,28 @@ var (
 // StateOf is that of a job.
 func StateOf(r cli.Row) State {
 	switch r.State {
-	case facts.Running:
+	case view.Running:
 		return running
-	case facts.Starting, facts.Resetting:
+	case view.Starting, view.Resetting:
 		return configuring
-	case facts.Stopping:
+	case view.Stopping:
 		return completing
-	case facts.Succeeded:
+	case view.Succeeded:
 		return completed
-	case facts.Failed:
+	case view.Failed:
 		if r.Reason == cancelledReason {
 			return cancelled
 		}
 		return failed
-	case facts.Unmanaged:
+	case view.Unmanaged:
 		if r.Running > 0 {
 			return running
 		}
-	case facts.Held:
+	case view.Held:
 		if strings.Contains(r.Reason, "MaximumExecutionTime") {
 			return timeout
 		}
-	case facts.Waiting:
+	case view.Waiting:
 	}
 	return pending
 }

@@ -14,8 +14,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // Session stays with a job until it ends, or until its user goes.
@@ -26,7 +26,7 @@ type Session struct {
 	// enough. gone says that the job was deleted.
 	Follow func(ctx context.Context, see func(gone bool) (done bool, err error)) error
 	// Facts is how the job stood when see was called, Pods the pods that it had then.
-	Facts func() facts.Job
+	Facts func() view.Standing
 	Pods  func() []corev1.Pod
 	// Why says what a waiting job waits for, in a sentence; "" if nobody can say.
 	Why func(ctx context.Context) string
@@ -129,7 +129,7 @@ const patience = 10 * time.Second
 func (s *Session) await(logs *sync.WaitGroup, stop func()) {
 	read := make(chan struct{})
 	go func() { logs.Wait(); close(read) }()
-	if j := s.Facts(); j.State != facts.Succeeded && j.State != facts.Failed {
+	if j := s.Facts(); j.State != view.Succeeded && j.State != view.Failed {
 		stop()
 	}
 	select {
@@ -147,18 +147,18 @@ func (s *Session) leave() Result {
 }
 
 // begun reports whether there may be something to read.
-func begun(j facts.Job) bool {
+func begun(j view.Standing) bool {
 	switch j.State {
-	case facts.Waiting, facts.Held:
+	case view.Waiting, view.Held:
 		return false
-	case facts.Starting, facts.Running, facts.Resetting, facts.Stopping, facts.Succeeded, facts.Failed, facts.Unmanaged:
+	case view.Starting, view.Running, view.Resetting, view.Stopping, view.Succeeded, view.Failed, view.Unmanaged:
 	}
 	return len(j.Pods.Running) > 0 || j.Pods.Ended > 0
 }
 
 // see tells how the job stands, and reports whether it has ended.
-func (s *Session) see(ctx context.Context, j facts.Job, gone bool) bool {
-	if code := cli.ExitCode(facts.Failed, s.Pods()); code != nil {
+func (s *Session) see(ctx context.Context, j view.Standing, gone bool) bool {
+	if code := cli.ExitCode(view.Failed, s.Pods()); code != nil {
 		s.result.Code = int(*code)
 	}
 	switch {
@@ -166,9 +166,9 @@ func (s *Session) see(ctx context.Context, j facts.Job, gone bool) bool {
 		s.result.Code = errFailed
 		s.tell(s.Name + " was deleted")
 		return true
-	case j.State == facts.Succeeded || j.State == facts.Failed:
+	case j.State == view.Succeeded || j.State == view.Failed:
 		return true
-	case j.Stage == facts.Deactivated && j.Pods.Live() == 0:
+	case j.Stage == view.Deactivated && j.Pods.Live() == 0:
 		s.result.Code = errFailed
 		s.tell(fmt.Sprintf("%s was stopped for good (%s)", s.Name, why(j)))
 		return true
@@ -177,7 +177,7 @@ func (s *Session) see(ctx context.Context, j facts.Job, gone bool) bool {
 	return false
 }
 
-func why(j facts.Job) string {
+func why(j view.Standing) string {
 	if j.Message == "" {
 		return j.Reason
 	}
@@ -185,9 +185,9 @@ func why(j facts.Job) string {
 }
 
 // standing is how a job stands that has not ended.
-func (s *Session) standing(ctx context.Context, j facts.Job) string {
+func (s *Session) standing(ctx context.Context, j view.Standing) string {
 	switch j.State {
-	case facts.Waiting:
+	case view.Waiting:
 		if j.Decision == nil {
 			return "waits"
 		}
@@ -195,20 +195,20 @@ func (s *Session) standing(ctx context.Context, j facts.Job) string {
 			return "waits: " + text
 		}
 		return "waits: " + cli.Plain(why(j))
-	case facts.Starting:
+	case view.Starting:
 		if j.Pods.Ended > 0 { // it ends
 			return "runs"
 		}
 		return fmt.Sprintf("starts: %d of %d pods run%s", len(j.Pods.Running), j.Pods.Wanted, s.trouble())
-	case facts.Held:
+	case view.Held:
 		return "is held: " + why(j)
-	case facts.Stopping:
+	case view.Stopping:
 		return "is stopped: " + why(j)
-	case facts.Resetting:
+	case view.Resetting:
 		return "begins anew"
-	case facts.Running:
+	case view.Running:
 		return "runs"
-	case facts.Succeeded, facts.Failed, facts.Unmanaged:
+	case view.Succeeded, view.Failed, view.Unmanaged:
 	}
 	return strings.ToLower(string(j.State))
 }
@@ -217,7 +217,7 @@ func (s *Session) standing(ctx context.Context, j facts.Job) string {
 // start. That stays as it was first said while the runtime tries again: it says so in ever other words.
 func (s *Session) trouble() string {
 	for _, p := range s.Pods() {
-		said := facts.NotStarted(&p)
+		said := view.NotStarted(&p)
 		if said == "" {
 			continue
 		}
@@ -234,18 +234,18 @@ func (s *Session) trouble() string {
 func (s *Session) finish(ctx context.Context) {
 	j := s.Facts()
 	switch j.State {
-	case facts.Succeeded:
+	case view.Succeeded:
 		s.result.Code = 0
 		s.note(s.Name + " succeeded")
-	case facts.Failed:
-		if code := cli.ExitCode(facts.Failed, s.Again(ctx)); code != nil {
+	case view.Failed:
+		if code := cli.ExitCode(view.Failed, s.Again(ctx)); code != nil {
 			s.result.Code = int(*code)
 		}
 		if s.result.Code == 0 {
 			s.result.Code = errFailed
 		}
 		s.note(fmt.Sprintf("%s failed with exit code %d: %s", s.Name, s.result.Code, why(j)))
-	case facts.Held, facts.Waiting, facts.Starting, facts.Running, facts.Resetting, facts.Stopping, facts.Unmanaged:
+	case view.Held, view.Waiting, view.Starting, view.Running, view.Resetting, view.Stopping, view.Unmanaged:
 		s.clear()
 	}
 }
@@ -296,8 +296,8 @@ func (s *Session) clear() {
 
 // AfterDone says whether a job may start that comes after one that has ended in a state. The error
 // says why it never will.
-func AfterDone(d jobs.Dependency, state facts.State) error {
-	if d.Met(state == facts.Succeeded) {
+func AfterDone(d jobs.Dependency, state view.State) error {
+	if d.Met(state == view.Succeeded) {
 		return nil
 	}
 	how := "succeeded"

@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // exited is a pod that ended with a code.
@@ -25,19 +25,19 @@ func exited(code int32) []corev1.Pod {
 
 // seen is how a job stands at a time.
 type seen struct {
-	facts.Job
+	view.Standing
 	pods []corev1.Pod
 	gone bool
 }
 
 func TestSession(t *testing.T) {
-	waits := seen{Job: facts.Job{State: facts.Waiting, Stage: facts.Queued, Reason: "WaitingForQuota", Decision: &facts.Decision{}}}
-	starts := seen{Job: facts.Job{State: facts.Starting, Pods: facts.Pods{Wanted: 2, Running: make([]corev1.Pod, 1)}}}
-	runs := seen{Job: facts.Job{State: facts.Running, Pods: facts.Pods{Wanted: 2, Running: make([]corev1.Pod, 2)}}}
-	ends := seen{Job: facts.Job{State: facts.Starting, Pods: facts.Pods{Wanted: 2, Ended: 1}}}
-	good := seen{Job: facts.Job{State: facts.Succeeded, Stage: facts.Ended}}
-	bad := seen{Job: facts.Job{State: facts.Failed, Stage: facts.Ended, Message: "no more tries"}}
-	late := seen{Job: facts.Job{State: facts.Held, Stage: facts.Deactivated, Reason: "DeactivatedDueToMaximumExecutionTimeExceeded"}}
+	waits := seen{Job: view.Standing{State: view.Waiting, Stage: view.Queued, Reason: "WaitingForQuota", Decision: &view.Decision{}}}
+	starts := seen{Job: view.Standing{State: view.Starting, Pods: view.Pods{Wanted: 2, Running: make([]corev1.Pod, 1)}}}
+	runs := seen{Job: view.Standing{State: view.Running, Pods: view.Pods{Wanted: 2, Running: make([]corev1.Pod, 2)}}}
+	ends := seen{Job: view.Standing{State: view.Starting, Pods: view.Pods{Wanted: 2, Ended: 1}}}
+	good := seen{Job: view.Standing{State: view.Succeeded, Stage: view.Ended}}
+	bad := seen{Job: view.Standing{State: view.Failed, Stage: view.Ended, Message: "no more tries"}}
+	late := seen{Job: view.Standing{State: view.Held, Stage: view.Deactivated, Reason: "DeactivatedDueToMaximumExecutionTimeExceeded"}}
 	waitsFor := func(reason, message string) seen {
 		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "x-1"}}
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}}
@@ -89,7 +89,7 @@ func TestSession(t *testing.T) {
 					}
 					return errors.New("it would wait for ever")
 				},
-				Facts: func() facts.Job { return now.Job },
+				Facts: func() view.Standing { return now.Job },
 				Pods:  func() []corev1.Pod { return now.pods },
 				Why:   func(context.Context) string { return "4 GPUs; 2 before it" },
 				Again: func(context.Context) []corev1.Pod { return tc.final },
@@ -170,15 +170,15 @@ func TestSessionIsLeft(t *testing.T) {
 func TestAfterDone(t *testing.T) {
 	for _, tc := range []struct {
 		when  jobs.When
-		state facts.State
+		state view.State
 		ok    bool
 	}{
-		{jobs.AfterOK, facts.Succeeded, true},
-		{jobs.AfterOK, facts.Failed, false},
-		{jobs.AfterAny, facts.Failed, true},
-		{jobs.AfterAny, facts.Succeeded, true},
-		{jobs.AfterFail, facts.Failed, true},
-		{jobs.AfterFail, facts.Succeeded, false},
+		{jobs.AfterOK, view.Succeeded, true},
+		{jobs.AfterOK, view.Failed, false},
+		{jobs.AfterAny, view.Failed, true},
+		{jobs.AfterAny, view.Succeeded, true},
+		{jobs.AfterFail, view.Failed, true},
+		{jobs.AfterFail, view.Succeeded, false},
 	} {
 		if err := AfterDone(jobs.Dependency{When: tc.when, Job: "x"}, tc.state); (err == nil) != tc.ok {
 			t.Errorf("after %s, a job that is %s: %v", tc.when, tc.state, err)

@@ -11,9 +11,9 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 var (
@@ -300,8 +300,8 @@ func TestRefusalIsReadAsItWasWritten(t *testing.T) {
 		t.Fatal("it does not suit")
 	}
 	w.Status = *next
-	want := &facts.Decision{Code: core.TopologyPlacementFailed, Message: "no node has room", At: at}
-	if diff := cmp.Diff(want, facts.JobOf(facts.Objects{Workload: w}).Decision); diff != "" {
+	want := &view.Decision{Code: core.TopologyPlacementFailed, Message: "no node has room", At: at}
+	if diff := cmp.Diff(want, view.StandingOf(view.Objects{Workload: w}).Decision); diff != "" {
 		t.Errorf("(-written +read):\n%s", diff)
 	}
 }

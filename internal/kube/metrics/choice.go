@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // Choice says which series of queues there are. The zero value is all.
@@ -46,7 +46,7 @@ func newSurroundings(c Choice) *surroundings {
 }
 
 // set notes a LocalQueue and reports whether it is among the chosen.
-func (s *surroundings) set(q facts.LocalQueue) bool {
+func (s *surroundings) set(q view.LocalQueue) bool {
 	d := localQueue{queue: q.Queue, chosen: s.choice.takes(q.Labels)}
 	s.mu.Lock()
 	s.localQueues[types.NamespacedName{Namespace: q.Namespace, Name: q.Name}] = d

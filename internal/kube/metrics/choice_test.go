@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 func TestChoice(t *testing.T) {
@@ -32,8 +32,8 @@ func TestChoice(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			show.SetQueue(facts.Queue{Name: "q", State: facts.QueueActive, Flavors: []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{{Resource: "cpu"}}}}})
-			show.SetLocalQueue(facts.LocalQueue{Namespace: "n", Name: "l", Active: "True", Labels: c.labels})
+			show.SetQueue(view.Queue{Name: "q", State: view.QueueActive, Flavors: []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{{Resource: "cpu"}}}}})
+			show.SetLocalQueue(view.LocalQueue{Namespace: "n", Name: "l", Active: "True", Labels: c.labels})
 			show.Admitted(Workload{ClusterQueue: "q", Namespace: "n", LocalQueue: "l"}, 0)
 			n, err := testutil.GatherAndCount(reg, "kueue_cluster_queue_nominal_quota", "kueue_local_queue_admitted_active_workloads", "kueue_local_queue_admitted_workloads_total", "kueue_local_queue_admission_wait_time_seconds")
 			if err != nil || n != c.want {
@@ -49,10 +49,10 @@ func TestALocalQueueThatIsNoLongerChosenGoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	show.SetLocalQueue(facts.LocalQueue{Namespace: "n", Name: "l", Active: "True", Labels: map[string]string{"a": "b"}})
+	show.SetLocalQueue(view.LocalQueue{Namespace: "n", Name: "l", Active: "True", Labels: map[string]string{"a": "b"}})
 	w := Workload{ClusterQueue: "q", Namespace: "n", LocalQueue: "l"}
 	show.Admitted(w, 0)
-	show.SetLocalQueue(facts.LocalQueue{Namespace: "n", Name: "l", Active: "True"})
+	show.SetLocalQueue(view.LocalQueue{Namespace: "n", Name: "l", Active: "True"})
 	show.Admitted(w, 0)
 	show.Finished(Workload{ClusterQueue: "q", Namespace: "n", LocalQueue: "never seen"}, 0)
 	if n, err := testutil.GatherAndCount(reg, "kueue_local_queue_admitted_active_workloads",

@@ -11,8 +11,8 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 func withLabels(t *testing.T, role func() metrics.Role, labels ...metrics.CustomLabel) (*metrics.Metrics, *prometheus.Registry) {
@@ -100,7 +100,7 @@ func TestWorkloadLabelsDivideThoseThatWait(t *testing.T) {
 	for name, kind := range map[string]string{"one": "train", "two": "train", "three": "serve"} {
 		works.OnAdd(described(&kueue.Workload{}, "n", name, map[string]string{"kind": kind}, nil), true)
 	}
-	m.SetQueue(facts.Queue{Name: "q", Load: core.Load{Pending: 9}})
+	m.SetQueue(view.Queue{Name: "q", Load: core.Load{Pending: 9}})
 	m.SetWaiting(func(tell metrics.Visit) {
 		for _, name := range []string{"one", "two", "three"} {
 			tell("q", core.Key{Namespace: "n", Name: name}, name == "two")

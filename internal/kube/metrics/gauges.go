@@ -8,11 +8,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // SetQueue makes the gauges show the state of a ClusterQueue.
-func (m *Metrics) SetQueue(q facts.Queue) {
+func (m *Metrics) SetQueue(q view.Queue) {
 	m.noteCohorts(q.Name, q.Cohorts)
 	if m.around.choice.NoQueueResources {
 		q.Flavors = nil
@@ -42,7 +42,7 @@ func (m *Metrics) ForgetCohort(name string) {
 
 // SetLocalQueue makes the gauges show the state of a LocalQueue, or drops it if
 // it is not, or no longer, among the chosen.
-func (m *Metrics) SetLocalQueue(q facts.LocalQueue) {
+func (m *Metrics) SetLocalQueue(q view.LocalQueue) {
 	if !m.around.set(q) {
 		m.hideLocalQueue(q.Namespace, q.Name)
 		return
@@ -98,12 +98,12 @@ func newQueueGauges(b *builder) queueGauges {
 	}
 }
 
-func (g queueGauges) set(q facts.Queue) {
+func (g queueGauges) set(q view.Queue) {
 	g.pending.WithLabelValues(q.Name, statusActive).Set(float64(q.Pending))
 	g.pending.WithLabelValues(q.Name, statusInadmissible).Set(float64(q.Inadmissible))
 	g.reserving.WithLabelValues(q.Name).Set(float64(q.Reserving))
 	g.admitted.WithLabelValues(q.Name).Set(float64(q.Admitted))
-	for _, s := range []facts.QueueState{facts.QueuePending, facts.QueueActive, facts.QueueTerminating} {
+	for _, s := range []view.QueueState{view.QueuePending, view.QueueActive, view.QueueTerminating} {
 		g.status.WithLabelValues(q.Name, string(s)).Set(oneIfEqual(s, q.State))
 	}
 	var shares []row
@@ -167,7 +167,7 @@ func newLocalQueueGauges(b *builder) localQueueGauges {
 	}
 }
 
-func (g localQueueGauges) set(q facts.LocalQueue) {
+func (g localQueueGauges) set(q view.LocalQueue) {
 	g.pending.WithLabelValues(q.Name, q.Namespace, statusActive).Set(float64(q.Pending))
 	g.pending.WithLabelValues(q.Name, q.Namespace, statusInadmissible).Set(float64(q.Inadmissible))
 	g.reserving.WithLabelValues(q.Name, q.Namespace).Set(float64(q.Reserving))

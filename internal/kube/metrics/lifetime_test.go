@@ -18,8 +18,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 	"github.com/mlbatch/mlbatch/internal/engine/forecast"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -140,7 +140,7 @@ func TestLifetime(t *testing.T) {
 
 func TestPopulation(t *testing.T) {
 	m, reg := newMetrics(t)
-	m.SetLocalQueue(facts.LocalQueue{Namespace: "blue", Name: "l", Queue: "q"})
+	m.SetLocalQueue(view.LocalQueue{Namespace: "blue", Name: "l", Queue: "q"})
 	names := []string{"kueue_unadmitted_workloads", "kueue_local_queue_unadmitted_workloads", "kueue_finished_workloads", "kueue_local_queue_finished_workloads"}
 	h := follow(m)
 	expect(t, reg, "the scheduler has not looked at it, but its LocalQueue is known",
@@ -179,11 +179,11 @@ kueue_local_queue_finished_workloads{name="l",namespace="blue",replica_role="sta
 // everything makes all metrics show something.
 func everything(m *metrics.Metrics) {
 	quotas := []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{{Resource: core.CPU, Nominal: 1000}}}}
-	m.SetQueue(facts.Queue{
-		Name: "q", Cohorts: []string{"c", "root"}, State: facts.QueueActive, Flavors: quotas, Load: core.Load{Share: &core.Share{}},
+	m.SetQueue(view.Queue{
+		Name: "q", Cohorts: []string{"c", "root"}, State: view.QueueActive, Flavors: quotas, Load: core.Load{Share: &core.Share{}},
 	})
 	m.SetCohortShare("c", 5)
-	m.SetLocalQueue(facts.LocalQueue{Namespace: "blue", Name: "l", Queue: "q", Active: "True", Flavors: quotas})
+	m.SetLocalQueue(view.LocalQueue{Namespace: "blue", Name: "l", Queue: "q", Active: "True", Flavors: quotas})
 	w := metrics.Workload{ClusterQueue: "q", Namespace: "blue", LocalQueue: "l", PriorityClass: "p"}
 	m.Attempted(metrics.Success, time.Millisecond)
 	m.QuotaReserved(w, time.Second)

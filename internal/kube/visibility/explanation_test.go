@@ -29,8 +29,8 @@ import (
 	"github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // asks is what a user asks for.
@@ -123,8 +123,8 @@ func TestWhyHasTheReasonOfTheEngine(t *testing.T) {
 		t.Fatalf("%d: %s", code, text)
 	}
 	said := q.reasons[core.Key{Namespace: "blue", Name: "mine"}].Reason
-	d := facts.JobOf(facts.Objects{Workload: &kueue.Workload{Spec: kueue.WorkloadSpec{QueueName: "q"}}, Answer: x}).Decision
-	want := &facts.Decision{Code: said.Code, Cause: said.Cause, Message: sentence(said), At: time.Unix(5000, 0), Live: true}
+	d := view.StandingOf(view.Objects{Workload: &kueue.Workload{Spec: kueue.WorkloadSpec{QueueName: "q"}}, Answer: x}).Decision
+	want := &view.Decision{Code: said.Code, Cause: said.Cause, Message: sentence(said), At: time.Unix(5000, 0), Live: true}
 	if diff := cmp.Diff(want, d); diff != "" {
 		t.Errorf("(-engine +command):\n%s", diff)
 	}

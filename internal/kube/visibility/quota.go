@@ -12,8 +12,8 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // quotas are those of the ClusterQueue of a LocalQueue that was asked about. Whoever asks about a
@@ -34,7 +34,7 @@ func (h *handler) quotas(ctx context.Context, info *request.RequestInfo) ([]v1be
 	case !known || queue.Name == "":
 		return nil, nil
 	}
-	is := facts.QueueOf(queue, nil, facts.LoadOf(queue.Status))
+	is := view.QueueOf(queue, nil, view.LoadOf(queue.Status))
 	var out []v1beta2.QueueQuota
 	for _, f := range is.Flavors {
 		for _, own := range f.Quotas {

@@ -15,8 +15,8 @@ import (
 
 	api "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // ended is a job that ended, as it was found.
@@ -50,8 +50,8 @@ func (e *ended) record() api.JobRecord {
 	if at, err := time.Parse(time.RFC3339Nano, w.Annotations[kueue.SubmittedAtAnnotation]); err == nil {
 		r.Submitted = metav1.NewTime(at.Truncate(time.Second))
 	}
-	r.Pods, r.GPUs = facts.Size(w)
-	r.Slices = some(facts.SlicesOf(w))
+	r.Pods, r.GPUs = view.Size(w)
+	r.Slices = some(view.SlicesOf(w))
 	e.outcome(&r)
 	e.quota(&r)
 	return r
@@ -93,7 +93,7 @@ func (e *ended) outcome(r *api.JobRecord) {
 	}
 	if p, t := firstFailed(e.pods); p != nil {
 		r.FailedPod, r.FailedNode, r.ExitCode = p.Name, p.Spec.NodeName, new(t.ExitCode)
-	} else if pod, node, code, said := facts.FailedPod(finished.Message); said {
+	} else if pod, node, code, said := view.FailedPod(finished.Message); said {
 		r.FailedPod, r.FailedNode, r.ExitCode = pod, node, &code
 	}
 }
@@ -138,7 +138,7 @@ func evictions(w *kueue.Workload) (n int32) {
 func firstFailed(pods []corev1.Pod) (first *corev1.Pod, how *corev1.ContainerStateTerminated) {
 	for i := range pods {
 		p := &pods[i]
-		_, t := facts.Culprit(p)
+		_, t := view.Culprit(p)
 		if p.Status.Phase != corev1.PodFailed || t == nil {
 			continue
 		}

@@ -18,8 +18,8 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // recheck is how often a queue that waits for its end is looked at in case the
@@ -63,7 +63,7 @@ func (r *clusterQueues) Reconcile(ctx context.Context, req reconcile.Request) (r
 	// 3. Status and gauges.
 	active := queueActive(q, around)
 	if load != nil {
-		f := facts.QueueOf(q, &active, *load)
+		f := view.QueueOf(q, &active, *load)
 		f.Cohorts = around.cohorts
 		r.gauges.SetQueue(f)
 	}

@@ -17,7 +17,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 type localQueues struct {
@@ -48,7 +48,7 @@ func (r *localQueues) Reconcile(ctx context.Context, req reconcile.Request) (rec
 	active := localQueueActive(q, condition)
 	if t, ok := r.numbers.LocalQueue(q.Namespace, q.Name); ok {
 		load = &t
-		r.gauges.SetLocalQueue(facts.LocalQueueOf(q, behind, active, t))
+		r.gauges.SetLocalQueue(view.LocalQueueOf(q, behind, active, t))
 	}
 	next := localQueueStatus(q, behind, active, load, r.clock.Now())
 	if equality.Semantic.DeepEqual(q.Status, next) {

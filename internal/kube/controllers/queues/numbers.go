@@ -2,7 +2,7 @@ package queues
 
 import (
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // Numbers says how full the queues are. Its methods may be called from several
@@ -34,10 +34,10 @@ type CohortGauges interface {
 type Gauges interface {
 	CohortGauges
 	// SetQueue shows the state of a ClusterQueue instead of what was shown.
-	SetQueue(q facts.Queue)
+	SetQueue(q view.Queue)
 	// ForgetQueue drops all that was shown of a ClusterQueue.
 	ForgetQueue(name string)
 	// SetLocalQueue and ForgetLocalQueue do the same for LocalQueues.
-	SetLocalQueue(q facts.LocalQueue)
+	SetLocalQueue(q view.LocalQueue)
 	ForgetLocalQueue(namespace, name string)
 }

@@ -20,7 +20,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 var (
@@ -64,7 +64,7 @@ func TestClusterQueueStatus(t *testing.T) {
 	if !apimeta.IsStatusConditionTrue(q.Status.Conditions, kueue.ClusterQueueActive) {
 		t.Errorf("conditions are %v", q.Status.Conditions)
 	}
-	if g := w.gauges.queues["q"]; g.State != facts.QueueActive || g.Inadmissible != 1 || len(g.Flavors) != 1 || len(g.Flavors[0].Quotas) != 2 || g.Reserved[gpu] != 6 {
+	if g := w.gauges.queues["q"]; g.State != view.QueueActive || g.Inadmissible != 1 || len(g.Flavors) != 1 || len(g.Flavors[0].Quotas) != 2 || g.Reserved[gpu] != 6 {
 		t.Errorf("gauges show %+v", g)
 	}
 	w.reconcile(w.queues, q)
@@ -213,7 +213,7 @@ func TestDeletedQueueWaitsUntilFree(t *testing.T) {
 	if c := apimeta.FindStatusCondition(q.Status.Conditions, kueue.ClusterQueueActive); c.Reason != kueue.ReasonTerminating {
 		t.Errorf("Active has reason %s, want Terminating", c.Reason)
 	}
-	if s := w.gauges.queues["q"].State; s != facts.QueueTerminating {
+	if s := w.gauges.queues["q"].State; s != view.QueueTerminating {
 		t.Errorf("gauges show status %s, want terminating", s)
 	}
 	w.numbers.queues["q"] = core.Load{}

@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/fairqueue"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // DefaultInterval is the time between two writes of one queue's status.
@@ -176,9 +176,9 @@ func flavorNames(q *kueue.ClusterQueue) []string {
 
 type noGauges struct{}
 
-func (noGauges) SetQueue(facts.Queue)            {}
+func (noGauges) SetQueue(view.Queue)             {}
 func (noGauges) ForgetQueue(string)              {}
 func (noGauges) SetCohortShare(string, float64)  {}
 func (noGauges) ForgetCohort(string)             {}
-func (noGauges) SetLocalQueue(facts.LocalQueue)  {}
+func (noGauges) SetLocalQueue(view.LocalQueue)   {}
 func (noGauges) ForgetLocalQueue(string, string) {}

@@ -11,8 +11,8 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // mostFlavors is how many flavors a status can list.
@@ -26,7 +26,7 @@ func queueStatus(q *kueue.ClusterQueue, active metav1.Condition, load *core.Load
 	if load == nil {
 		return *s
 	}
-	f := facts.QueueOf(q, &active, *load)
+	f := view.QueueOf(q, &active, *load)
 	s.PendingWorkloads = clip(f.Waiting())
 	s.ReservingWorkloads = clip(f.Reserving)
 	s.AdmittedWorkloads = clip(f.Admitted)
@@ -44,7 +44,7 @@ func clip(n int) int32 { return int32(min(n, 1<<31-1)) } //nolint:gosec // bound
 
 // queueUsage lists what is used of every flavor and resource of the spec, in
 // its order.
-func queueUsage(q *facts.Queue, used map[core.FlavorResource]core.Amount) []kueue.FlavorUsage {
+func queueUsage(q *view.Queue, used map[core.FlavorResource]core.Amount) []kueue.FlavorUsage {
 	var out []kueue.FlavorUsage
 	for _, f := range q.Flavors {
 		u := kueue.FlavorUsage{Name: kueue.ResourceFlavorReference(f.Flavor)}
@@ -69,7 +69,7 @@ func localQueueStatus(q *kueue.LocalQueue, behind *kueue.ClusterQueue, active me
 	if load == nil {
 		return *s
 	}
-	f := facts.LocalQueueOf(q, behind, active, *load)
+	f := view.LocalQueueOf(q, behind, active, *load)
 	s.PendingWorkloads = clip(f.Waiting())
 	s.ReservingWorkloads = clip(f.Reserving)
 	s.AdmittedWorkloads = clip(f.Admitted)
@@ -81,7 +81,7 @@ func localQueueStatus(q *kueue.LocalQueue, behind *kueue.ClusterQueue, active me
 
 // remember keeps past usage for the next start of the controller, of every
 // resource of the queue.
-func remember(s *kueue.LocalQueueStatus, q *facts.LocalQueue) {
+func remember(s *kueue.LocalQueueStatus, q *view.LocalQueue) {
 	if q.ConsumedAt.IsZero() {
 		return
 	}

@@ -1,4 +1,4 @@
-package facts_test
+package view_test
 
 import (
 	"math"
@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // What a job asks for is its author's to write. A sum that came round to less than nothing
@@ -33,7 +33,7 @@ func TestSizeStaysAtTheMost(t *testing.T) {
 		"what there will be": {[]kueue.PodSet{set(3, container("8")), set(1, container("1"))}, 4, 25},
 	} {
 		w := &kueue.Workload{Spec: kueue.WorkloadSpec{PodSets: c.sets}}
-		if pods, gpus := facts.Size(w); pods != c.pods || gpus != c.gpus {
+		if pods, gpus := view.Size(w); pods != c.pods || gpus != c.gpus {
 			t.Errorf("%s: %d pods with %d GPUs, want %d with %d", name, pods, gpus, c.pods, c.gpus)
 		}
 	}
@@ -53,7 +53,7 @@ func TestNotStarted(t *testing.T) {
 		"it begins":       {corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}}, ""},
 		"it crashes":      {corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}, LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 1}}}, ""},
 	} {
-		if got := facts.NotStarted(&corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{c.is}}}); got != c.want {
+		if got := view.NotStarted(&corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{c.is}}}); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

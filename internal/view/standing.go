@@ -1,4 +1,4 @@
-package facts
+package view
 
 import (
 	"strings"
@@ -100,8 +100,8 @@ type Other struct {
 	At               time.Time
 }
 
-// Job is how a job stands.
-type Job struct {
+// Standing is how a job stands.
+type Standing struct {
 	Stage Stage
 	State State
 	// Reason is the code of why it is in that state, stable for scripts.
@@ -136,10 +136,10 @@ type Decision struct {
 	Live bool
 }
 
-// JobOf is how the job stands that has these objects. The first stage that fits is
+// StandingOf is how the job stands that has these objects. The first stage that fits is
 // its own: what it says of itself goes before what its Workload says.
-func JobOf(o Objects) Job {
-	j := Job{LocalQueue: queueOf(o), Pods: podsOf(o.Pods, o.Workload)}
+func StandingOf(o Objects) Standing {
+	j := Standing{LocalQueue: queueOf(o), Pods: podsOf(o.Pods, o.Workload)}
 	switch {
 	case j.ended(o), j.foreign(o):
 	case o.Workload == nil:
@@ -162,7 +162,7 @@ const (
 
 // ends is an admitted job of which pods only still end: it was deleted, or it has ended by its own
 // account, or all that it is waited for is over.
-func (j *Job) ends(o Objects) {
+func (j *Standing) ends(o Objects) {
 	over := j.Pods.Ended > 0 && j.Pods.Failed == 0 && len(j.Pods.Running)+len(j.Pods.Waiting) == 0
 	switch {
 	case o.Deleted:
@@ -172,7 +172,7 @@ func (j *Job) ends(o Objects) {
 	}
 }
 
-func (j *Job) is(stage Stage, state State, reason string) {
+func (j *Standing) is(stage Stage, state State, reason string) {
 	j.Stage, j.State, j.Reason = stage, state, reason
 }
 
@@ -193,7 +193,7 @@ func queueOf(o Objects) string {
 // ended reports whether a job has ended by its own account. That of a Job counts only
 // where no Workload tells of it, and that of others as long as their Workload has not ended: it
 // goes on for the pods that a job keeps.
-func (j *Job) ended(o Objects) bool {
+func (j *Standing) ended(o Objects) bool {
 	if aw := o.AppWrapper; aw != nil {
 		switch aw.Status.Phase {
 		case appwrapper.AppWrapperFailed:
@@ -241,7 +241,7 @@ func (j *Job) ended(o Objects) bool {
 }
 
 // foreign reports whether another controller manages a job.
-func (j *Job) foreign(o Objects) bool {
+func (j *Standing) foreign(o Objects) bool {
 	if aw := o.AppWrapper; aw != nil && ptr.Deref(aw.Spec.ManagedBy, appwrapper.AppWrapperControllerName) != appwrapper.AppWrapperControllerName {
 		j.Manager = *aw.Spec.ManagedBy
 	}
@@ -259,7 +259,7 @@ func (j *Job) foreign(o Objects) bool {
 }
 
 // unrecorded is a job that no Workload stands for.
-func (j *Job) unrecorded(o Objects) {
+func (j *Standing) unrecorded(o Objects) {
 	switch {
 	case o.Loose:
 		j.is(Loose, Unmanaged, ReasonNotQueued)
@@ -282,7 +282,7 @@ func (j *Job) unrecorded(o Objects) {
 }
 
 // recorded is a job as its Workload says.
-func (j *Job) recorded(w *kueue.Workload, answer *visibility.Explanation) {
+func (j *Standing) recorded(w *kueue.Workload, answer *visibility.Explanation) {
 	find := func(kind string) *metav1.Condition { return apimeta.FindStatusCondition(w.Status.Conditions, kind) }
 	if w.Status.Admission != nil {
 		j.ClusterQueue = string(w.Status.Admission.ClusterQueue)
@@ -319,7 +319,7 @@ func (j *Job) recorded(w *kueue.Workload, answer *visibility.Explanation) {
 }
 
 // queued is a job that waits in its queue, if it names one.
-func (j *Job) queued(w *kueue.Workload, answer *visibility.Explanation) {
+func (j *Standing) queued(w *kueue.Workload, answer *visibility.Explanation) {
 	if j.is(Queued, Waiting, kueue.ReasonPendingEvaluation); w.Spec.QueueName == "" {
 		j.is(Unqueued, Held, ReasonNoQueue)
 		return
@@ -349,7 +349,7 @@ func (j *Job) queued(w *kueue.Workload, answer *visibility.Explanation) {
 
 // runs adds what an admitted job does: its AppWrapper knows why its pods are not
 // all there.
-func (j *Job) runs(aw *appwrapper.AppWrapper) {
+func (j *Standing) runs(aw *appwrapper.AppWrapper) {
 	if aw != nil {
 		switch aw.Status.Phase {
 		case appwrapper.AppWrapperResetting:

@@ -1,4 +1,4 @@
-package facts_test
+package view_test
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // What is told of queues.
@@ -37,22 +37,22 @@ func TestQueueOf(t *testing.T) {
 	is := func(status metav1.ConditionStatus, reason string) *metav1.Condition {
 		return &metav1.Condition{Type: kueue.ClusterQueueActive, Status: status, Reason: reason}
 	}
-	want := facts.Queue{Name: "q", Cohorts: []string{"c"}, State: facts.QueueActive, Reason: "Ready", Flavors: flavors, Load: load}
-	got := facts.QueueOf(q, is(metav1.ConditionTrue, "Ready"), load)
+	want := view.Queue{Name: "q", Cohorts: []string{"c"}, State: view.QueueActive, Reason: "Ready", Flavors: flavors, Load: load}
+	got := view.QueueOf(q, is(metav1.ConditionTrue, "Ready"), load)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for name, c := range map[string]struct {
 		active *metav1.Condition
-		state  facts.QueueState
+		state  view.QueueState
 		reason string
 	}{
-		"stopped":   {is(metav1.ConditionFalse, "Stopped"), facts.QueuePending, "Stopped"},
-		"not known": {is(metav1.ConditionUnknown, "Pending"), facts.QueuePending, "Pending"},
-		"going":     {is(metav1.ConditionFalse, kueue.ReasonTerminating), facts.QueueTerminating, kueue.ReasonTerminating},
-		"not said":  {nil, facts.QueueUnknown, ""},
+		"stopped":   {is(metav1.ConditionFalse, "Stopped"), view.QueuePending, "Stopped"},
+		"not known": {is(metav1.ConditionUnknown, "Pending"), view.QueuePending, "Pending"},
+		"going":     {is(metav1.ConditionFalse, kueue.ReasonTerminating), view.QueueTerminating, kueue.ReasonTerminating},
+		"not said":  {nil, view.QueueUnknown, ""},
 	} {
-		if q := facts.QueueOf(q, c.active, load); q.State != c.state || q.Reason != c.reason {
+		if q := view.QueueOf(q, c.active, load); q.State != c.state || q.Reason != c.reason {
 			t.Errorf("%s: %q because of %q", name, q.State, q.Reason)
 		}
 	}
@@ -67,18 +67,18 @@ func TestQueueOf(t *testing.T) {
 		t.Errorf("3 of 4 borrow %d", n)
 	}
 	q.Spec.CohortName = ""
-	if alone := facts.QueueOf(q, nil, load); alone.Cohort() != "" || alone.Borrowed(gpu, 6) != 0 {
+	if alone := view.QueueOf(q, nil, load); alone.Cohort() != "" || alone.Borrowed(gpu, 6) != 0 {
 		t.Errorf("in cohort %q it borrows %d: no queue could lend", alone.Cohort(), alone.Borrowed(gpu, 6))
 	}
 	l := &kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "l", Labels: map[string]string{"team": "blue"}}}
 	l.Spec.ClusterQueue = "q"
-	wantLocal := facts.LocalQueue{
+	wantLocal := view.LocalQueue{
 		Namespace: "n", Name: "l", Queue: "q", Labels: l.Labels, Active: metav1.ConditionFalse, Flavors: flavors, Load: load,
 	}
-	if diff := cmp.Diff(wantLocal, facts.LocalQueueOf(l, q, *is(metav1.ConditionFalse, ""), load)); diff != "" {
+	if diff := cmp.Diff(wantLocal, view.LocalQueueOf(l, q, *is(metav1.ConditionFalse, ""), load)); diff != "" {
 		t.Errorf("LocalQueue (-want +got):\n%s", diff)
 	}
-	if got := facts.LocalQueueOf(l, nil, *is(metav1.ConditionFalse, ""), load); len(got.Flavors) != 0 {
+	if got := view.LocalQueueOf(l, nil, *is(metav1.ConditionFalse, ""), load); len(got.Flavors) != 0 {
 		t.Errorf("without a ClusterQueue it has quotas %v", got.Flavors)
 	}
 }

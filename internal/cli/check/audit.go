@@ -13,12 +13,12 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/facts"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
-// view is a cluster as the rules look at it.
-type view struct {
+// audit is a cluster as the rules look at it.
+type audit struct {
 	*Cluster
 	now      time.Time
 	patience time.Duration
@@ -35,8 +35,8 @@ type sums struct {
 	hasSlack, onDemand                                      bool
 }
 
-func newView(c *Cluster, now time.Time, patience time.Duration) *view {
-	v := &view{Cluster: c, now: now, patience: patience, teams: map[string]map[string]bool{}}
+func newAudit(c *Cluster, now time.Time, patience time.Duration) *audit {
+	v := &audit{Cluster: c, now: now, patience: patience, teams: map[string]map[string]bool{}}
 	for i := range c.Nodes {
 		v.nodes = append(v.nodes, convert.Node(&c.Nodes[i]))
 	}
@@ -53,16 +53,16 @@ func newView(c *Cluster, now time.Time, patience time.Duration) *view {
 }
 
 // reads reports whether the user may read all of these kinds.
-func (v *view) reads(kinds ...string) bool {
+func (v *audit) reads(kinds ...string) bool {
 	return !slices.ContainsFunc(kinds, func(k string) bool { return slices.Contains(v.Unread, k) })
 }
 
 // sum adds up quotas and nodes, by flavor and resource.
-func (v *view) sum() {
+func (v *audit) sum() {
 	all := map[core.FlavorResource]*sums{}
 	for i := range v.Queues {
 		q := &v.Queues[i]
-		is := facts.QueueOf(q, apimeta.FindStatusCondition(q.Status.Conditions, kueue.ClusterQueueActive), facts.LoadOf(q.Status))
+		is := view.QueueOf(q, apimeta.FindStatusCondition(q.Status.Conditions, kueue.ClusterQueueActive), view.LoadOf(q.Status))
 		for _, f := range is.Flavors {
 			for _, own := range f.Quotas {
 				key := core.FlavorResource{Flavor: f.Flavor, Resource: own.Resource}
@@ -122,7 +122,7 @@ func has(labels, want map[string]string) bool {
 }
 
 // add counts the quota of one queue.
-func (v *view) add(s *sums, queue string, own core.Quota, is *facts.Queue, key core.FlavorResource) {
+func (v *audit) add(s *sums, queue string, own core.Quota, is *view.Queue, key core.FlavorResource) {
 	used := is.Reserved[key]
 	if queue == v.Slack {
 		s.hasSlack, s.slack, s.lent = true, s.slack.Add(own.Nominal), own.Nominal
@@ -144,7 +144,7 @@ func text(resource string, a core.Amount) string {
 	return q.String()
 }
 
-func (v *view) line(key core.FlavorResource, s *sums) Capacity {
+func (v *audit) line(key core.FlavorResource, s *sums) Capacity {
 	say := func(a core.Amount) string { return text(key.Resource, a) }
 	out := Capacity{
 		Flavor: key.Flavor, Resource: key.Resource, Total: say(s.total), Out: say(s.out), Teams: say(s.teams), Used: say(s.used), Borrowed: say(s.borrowed), sums: *s,
@@ -159,7 +159,7 @@ func (v *view) line(key core.FlavorResource, s *sums) Capacity {
 }
 
 // outside is what pods have on nodes that belong to no team, by node.
-func (v *view) outside() map[string]core.Resources {
+func (v *audit) outside() map[string]core.Resources {
 	out := map[string]core.Resources{}
 	for i := range v.Pods {
 		p := &v.Pods[i]

@@ -1,4 +1,4 @@
-package facts_test
+package view_test
 
 import (
 	"testing"
@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/facts"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // TestEvictionOf has a rule for every reason that the controllers write.
@@ -37,13 +37,13 @@ func TestEvictionOf(t *testing.T) {
 		if set(kueue.WorkloadEvicted, tc.reason, 100); tc.preempted != "" {
 			set(kueue.WorkloadPreempted, tc.preempted, 100)
 		}
-		got := facts.EvictionOf(w)
+		got := view.EvictionOf(w)
 		if got == nil || got.Reason != tc.reason || got.Cause != tc.cause || got.Rule != tc.rule || got.Message != "m" || !got.At.Equal(time.Unix(100, 0)) {
 			t.Errorf("%s: %+v, want %+v", name, got, tc)
 		}
 	}
 	w := &kueue.Workload{Status: kueue.WorkloadStatus{Conditions: []metav1.Condition{{Type: kueue.WorkloadEvicted, Status: metav1.ConditionFalse, Reason: "QuotaReserved"}}}}
-	if got := facts.EvictionOf(w); got != nil {
+	if got := view.EvictionOf(w); got != nil {
 		t.Errorf("it runs again: %+v", got)
 	}
 }
@@ -59,15 +59,15 @@ func TestLostBy(t *testing.T) {
 	for name, tc := range map[string]struct {
 		why        string
 		conditions []metav1.Condition
-		want       facts.Lost
+		want       view.Lost
 	}{
-		"runs again":     {"what runs is not lost", []metav1.Condition{admitted}, facts.Lost{RanSeconds: 1800, GPUHours: 16}},
-		"stops":          {"the run that was stopped counts at once", []metav1.Condition{admitted, evicted}, facts.Lost{RanSeconds: 3600, GPUHours: 32}},
-		"waits":          {"the controller has counted it", []metav1.Condition{evicted}, facts.Lost{RanSeconds: 1800, GPUHours: 16}},
-		"in its backlog": {"nor is anything else", nil, facts.Lost{RanSeconds: 1800, GPUHours: 16}},
+		"runs again":     {"what runs is not lost", []metav1.Condition{admitted}, view.Lost{RanSeconds: 1800, GPUHours: 16}},
+		"stops":          {"the run that was stopped counts at once", []metav1.Condition{admitted, evicted}, view.Lost{RanSeconds: 3600, GPUHours: 32}},
+		"waits":          {"the controller has counted it", []metav1.Condition{evicted}, view.Lost{RanSeconds: 1800, GPUHours: 16}},
+		"in its backlog": {"nor is anything else", nil, view.Lost{RanSeconds: 1800, GPUHours: 16}},
 	} {
 		w.Status.Conditions = tc.conditions
-		if got := facts.LostBy(w); got != tc.want {
+		if got := view.LostBy(w); got != tc.want {
 			t.Errorf("%s: %+v, want %+v: %s", name, got, tc.want, tc.why)
 		}
 	}
