@@ -37,7 +37,7 @@ func (a *attached) stay(ctx context.Context, job client.Object, kind string) err
 	signal.Notify(interrupts, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(interrupts)
 
-	ref := cli.Ref{Kind: cli.Kind(kind), Namespace: job.GetNamespace(), Name: job.GetName()}
+	ref := view.Ref{Kind: view.Kind(kind), Namespace: job.GetNamespace(), Name: job.GetName()}
 	open, err := logOpener(a.cfg)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func (a *attached) ask(question string) <-chan string {
 // after waits until all jobs have ended that a job depends on.
 func (a *attached) after(ctx context.Context, namespace string, all []jobs.Dependency) error {
 	for _, d := range all {
-		target, err := actions.Find(ctx, a.c, cli.Ref{Namespace: namespace, Name: d.Job})
+		target, err := actions.Find(ctx, a.c, view.Ref{Namespace: namespace, Name: d.Job})
 		if _, ok := errors.AsType[*cli.MissingError](err); ok {
 			return fmt.Errorf("--after %s: %w", d, err)
 		}
@@ -154,7 +154,7 @@ func (a *attached) after(ctx context.Context, namespace string, all []jobs.Depen
 func stillRunning(ctx context.Context, c client.Client, namespace string, all []jobs.Dependency) ([]jobs.Dependency, error) {
 	var left []jobs.Dependency
 	for _, d := range all {
-		target, err := actions.Find(ctx, c, cli.Ref{Namespace: namespace, Name: d.Job})
+		target, err := actions.Find(ctx, c, view.Ref{Namespace: namespace, Name: d.Job})
 		if err != nil {
 			return nil, fmt.Errorf("--after %s: %w", d, err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/sim"
 	"github.com/mlbatch/mlbatch/internal/sim/calibration"
 	"github.com/mlbatch/mlbatch/internal/sim/worldfile"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // etaFlags are those of when jobs start.
@@ -81,7 +82,7 @@ func (e *etaFlags) run(ctx context.Context, out, errs io.Writer, args []string) 
 	case e.all && (e.job.namespace != "" || len(args) > 0):
 		return usageError{errors.New("-A lists all namespaces: give no other one and no job")}
 	}
-	var ref cli.Ref
+	var ref view.Ref
 	if len(args) > 0 {
 		var err error
 		if ref, err = e.job.ref(args[0]); err != nil {

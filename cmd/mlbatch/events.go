@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // eventsFlags are those of the list of events.
@@ -78,7 +79,7 @@ func (e *eventsFlags) run(ctx context.Context, out, errs io.Writer, args []strin
 	if err := e.check(args); err != nil {
 		return usageError{err}
 	}
-	var ref cli.Ref
+	var ref view.Ref
 	if len(args) > 0 {
 		var err error
 		if ref, err = e.job.ref(args[0]); err != nil {
@@ -96,7 +97,7 @@ func (e *eventsFlags) run(ctx context.Context, out, errs io.Writer, args []strin
 }
 
 // list prints the events so far, and later ones if they are asked for.
-func (e *eventsFlags) list(ctx context.Context, out, errs io.Writer, cfg *rest.Config, c client.Client, ref cli.Ref) error {
+func (e *eventsFlags) list(ctx context.Context, out, errs io.Writer, cfg *rest.Config, c client.Client, ref view.Ref) error {
 	var job *cli.Picture
 	namespace := e.job.namespace
 	if ref.Name != "" {

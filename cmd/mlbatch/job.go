@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // jobArg is the job that a command is about: an argument, and flags that say which cluster and
@@ -26,30 +27,30 @@ func (j *jobArg) flags(f *pflag.FlagSet) {
 }
 
 // ref reads NAME, NAMESPACE/NAME or KIND/NAME. Errors are those of the command line.
-func (j *jobArg) ref(arg string) (cli.Ref, error) {
+func (j *jobArg) ref(arg string) (view.Ref, error) {
 	locate(&j.conn)
 	of := j.kind
 	kind, name, is, err := cli.KindAndName(arg)
 	switch {
 	case err != nil:
-		return cli.Ref{}, usageError{err}
+		return view.Ref{}, usageError{err}
 	case is && of != "":
-		return cli.Ref{}, usageError{fmt.Errorf("--kind %s and %s: give one of them", of, arg)}
+		return view.Ref{}, usageError{fmt.Errorf("--kind %s and %s: give one of them", of, arg)}
 	case is:
 		of, arg = kind, name
 	}
 	if namespace, _, qualified := strings.Cut(arg, "/"); !qualified {
 		in := cmp.Or(j.namespace, j.conn.Namespace())
 		if in == "" {
-			return cli.Ref{}, usageError{fmt.Errorf("%s: say in which namespace: -n NAMESPACE, or NAMESPACE/%s", arg, arg)}
+			return view.Ref{}, usageError{fmt.Errorf("%s: say in which namespace: -n NAMESPACE, or NAMESPACE/%s", arg, arg)}
 		}
 		arg = in + "/" + arg
 	} else if j.namespace != "" && namespace != j.namespace {
-		return cli.Ref{}, usageError{fmt.Errorf("-n %s and %s: give one of them", j.namespace, arg)}
+		return view.Ref{}, usageError{fmt.Errorf("-n %s and %s: give one of them", j.namespace, arg)}
 	}
 	ref, err := cli.ParseRef(arg, of)
 	if err != nil {
-		return cli.Ref{}, usageError{err}
+		return view.Ref{}, usageError{err}
 	}
 	return ref, nil
 }

@@ -293,7 +293,7 @@ func (l *jobList) cancel(cmd *cobra.Command, rows []cli.Row, named []string, qui
 		fmt.Fprintln(cmd.ErrOrStderr(), cli.Harmless("mlbatch: "+fmt.Sprintf(format, args...)))
 	}
 	for _, r := range rows {
-		target, err := actions.Find(cmd.Context(), c, cli.Ref{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name})
+		target, err := actions.Find(cmd.Context(), c, view.Ref{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name})
 		if err == nil {
 			_, err = actor.Cancel(cmd.Context(), target, false)
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/actions"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // touchFlags are those of commands that change jobs.
@@ -64,7 +65,7 @@ func (t *touchFlags) check(args []string) error {
 }
 
 // refs are the jobs that are meant.
-func (t *touchFlags) refs(ctx context.Context, c client.Reader, args []string) ([]cli.Ref, error) {
+func (t *touchFlags) refs(ctx context.Context, c client.Reader, args []string) ([]view.Ref, error) {
 	if t.selector == "" {
 		return t.named(args)
 	}
@@ -87,7 +88,7 @@ func (t *touchFlags) refs(ctx context.Context, c client.Reader, args []string) (
 }
 
 // named are the jobs that were named.
-func (t *touchFlags) named(args []string) (out []cli.Ref, err error) {
+func (t *touchFlags) named(args []string) (out []view.Ref, err error) {
 	for _, arg := range args {
 		ref, err := t.job.ref(arg)
 		if err != nil {
@@ -113,7 +114,7 @@ func (t *touchFlags) connect(args []string) (*rest.Config, client.WithWatch, err
 
 // each does something to each of the jobs that are meant, and tells what. A job to which it
 // cannot be done keeps it from none of the others.
-func (t *touchFlags) each(cmd *cobra.Command, args []string, do act, confirm func([]cli.Ref) error) error {
+func (t *touchFlags) each(cmd *cobra.Command, args []string, do act, confirm func([]view.Ref) error) error {
 	cfg, c, err := t.connect(args)
 	if err != nil {
 		return err
@@ -210,7 +211,7 @@ On a terminal it asks before it cancels more than one job.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return t.each(cmd, args, func(ctx context.Context, a *actions.Actor, target *actions.Target) (*actions.Result, error) {
 				return a.Cancel(ctx, target, wait)
-			}, func(refs []cli.Ref) error {
+			}, func(refs []view.Ref) error {
 				if yes || t.dryRun != "" || len(refs) < 2 {
 					return nil
 				}
@@ -226,7 +227,7 @@ On a terminal it asks before it cancels more than one job.`,
 }
 
 // sure asks, on a terminal, whether all of these jobs are meant.
-func sure(cmd *cobra.Command, refs []cli.Ref) error {
+func sure(cmd *cobra.Command, refs []view.Ref) error {
 	if f, is := cmd.InOrStdin().(*os.File); !is || !term.IsTerminal(int(f.Fd())) {
 		return nil
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/actions"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // exitTimeout is that of wait when there is no more time.
@@ -129,7 +130,7 @@ func worst(ctx context.Context, errs []error) error {
 }
 
 // await waits for one job. One that does not exist is deleted.
-func await(ctx context.Context, c client.WithWatch, ref cli.Ref, goal actions.Goal) (*actions.Result, error) {
+func await(ctx context.Context, c client.WithWatch, ref view.Ref, goal actions.Goal) (*actions.Result, error) {
 	target, err := actions.Find(ctx, c, ref)
 	var missing *cli.MissingError
 	switch {

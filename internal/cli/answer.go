@@ -18,6 +18,7 @@ import (
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // Asker asks a controller why a workload waits.
@@ -301,7 +302,7 @@ func refer(r visibility.WorkloadReference) string {
 	case r.Job != "":
 		return kind + " " + r.Namespace + "/" + job
 	case r.Name != "":
-		return string(Workload) + " " + r.Namespace + "/" + r.Name
+		return string(view.KindWorkload) + " " + r.Namespace + "/" + r.Name
 	case r.ClusterQueue != "":
 		return fmt.Sprintf("a job of ClusterQueue %s (UID %s)", r.ClusterQueue, r.UID)
 	}

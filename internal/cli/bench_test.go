@@ -28,6 +28,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli/admin"
 	"github.com/mlbatch/mlbatch/internal/cli/slurm"
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // crowd are the lists of a cluster of 1,000 nodes with 10,000 Jobs, of which 4,000 run with a pod
@@ -204,7 +205,7 @@ func BenchmarkLook(b *testing.B) {
 		}
 	}
 	layout := cli.Layout{Width: 140}
-	running, waiting := cli.Ref{Kind: cli.Job, Namespace: "team-0", Name: "job-00000"}, cli.Ref{Kind: cli.Job, Namespace: "team-0", Name: "job-09950"}
+	running, waiting := view.Ref{Kind: view.KindJob, Namespace: "team-0", Name: "job-00000"}, view.Ref{Kind: view.KindJob, Namespace: "team-0", Name: "job-09950"}
 	noLogs := func(context.Context, string, string, string, int64) (string, error) { return "", nil }
 	for name, look := range map[string]func(){
 		"ps": func() {

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // EventRow is an event in one line.
@@ -112,10 +113,10 @@ func (l *EventList) look(ctx context.Context) error {
 		return err
 	}
 	if w := l.job.Workload; w != nil {
-		parts[string(Workload)+"/"+w.Name] = true
+		parts[string(view.KindWorkload)+"/"+w.Name] = true
 	}
 	for i := range l.job.Pods {
-		parts[string(Pod)+"/"+l.job.Pods[i].Name] = true
+		parts[string(view.KindPod)+"/"+l.job.Pods[i].Name] = true
 	}
 	for part := range l.parts {
 		parts[part] = true
@@ -182,7 +183,7 @@ func (l *EventList) adoptMade(all []corev1.Event) {
 	}
 	for i := range all {
 		if m := created.FindStringSubmatch(all[i].Message); m != nil && l.ours(&all[i]) {
-			l.parts[string(Pod)+"/"+m[1]] = true
+			l.parts[string(view.KindPod)+"/"+m[1]] = true
 		}
 	}
 }
@@ -239,7 +240,7 @@ func readJobNames(ctx context.Context, c client.Reader, namespace string) (*jobN
 	out := &jobNames{make(map[string]string, len(list.Items)), make(map[string]string, len(list.Items))}
 	for i := range list.Items {
 		w := &list.Items[i]
-		job := string(Workload) + " " + w.Namespace + "/" + w.Name
+		job := string(view.KindWorkload) + " " + w.Namespace + "/" + w.Name
 		if owner := metav1.GetControllerOf(w); owner != nil {
 			job = owner.Kind + " " + w.Namespace + "/" + owner.Name
 		}

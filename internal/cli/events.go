@@ -19,6 +19,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // Reasons of events that say what no status says.
@@ -105,7 +106,7 @@ func (p *Picture) hindered(all []corev1.Event, makers map[string]bool) (last *co
 	}
 	for i := range all {
 		e := &all[i]
-		if e.Type == corev1.EventTypeWarning && e.InvolvedObject.Kind == string(Pod) && pods[e.InvolvedObject.Name] && later(e, last) {
+		if e.Type == corev1.EventTypeWarning && e.InvolvedObject.Kind == string(view.KindPod) && pods[e.InvolvedObject.Name] && later(e, last) {
 			last = e
 		}
 	}
@@ -115,7 +116,7 @@ func (p *Picture) hindered(all []corev1.Event, makers map[string]bool) (last *co
 // concerns reports whether an object is the job or one of its pods.
 func (p *Picture) concerns(of corev1.ObjectReference) bool {
 	return of.Kind == string(p.Asked.Kind) && of.Name == p.Asked.Name ||
-		of.Kind == string(Pod) && slices.ContainsFunc(p.Pods, func(o corev1.Pod) bool { return o.Name == of.Name })
+		of.Kind == string(view.KindPod) && slices.ContainsFunc(p.Pods, func(o corev1.Pod) bool { return o.Name == of.Name })
 }
 
 // driven reports whether a pod of the job is still on a node that drives it off, as far as the
@@ -174,7 +175,7 @@ func (p *Picture) makers(ctx context.Context, c client.Reader) (map[string]bool,
 // members are all objects of the namespace that jobs can be made of besides pods.
 func (p *Picture) members(ctx context.Context, c client.Reader) (out []metav1.PartialObjectMetadata, err error) {
 	all := kinds.All()
-	wanted := []schema.GroupVersionKind{batchv1.SchemeGroupVersion.WithKind(string(Job))}
+	wanted := []schema.GroupVersionKind{batchv1.SchemeGroupVersion.WithKind(string(view.KindJob))}
 	for _, child := range all.Children() {
 		if !slices.Contains(wanted, child.GVK) {
 			wanted = append(wanted, child.GVK)

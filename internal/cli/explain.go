@@ -52,7 +52,7 @@ func Explain(p Picture) Explanation {
 	if p.Workload != nil {
 		e.Workload = p.Workload.Namespace + "/" + p.Workload.Name
 	}
-	if p.Through != (Ref{}) {
+	if p.Through != (view.Ref{}) {
 		e.say("%s belongs to %s", p.Through, p.Asked)
 	}
 	said := len(e.Sentences)
@@ -113,7 +113,7 @@ func (p *Picture) objects() view.Objects {
 	return view.Objects{
 		AppWrapper: p.AppWrapper, Job: p.Job, Other: p.other(), Workload: p.Workload, Pods: p.Pods, Team: p.Team, Refused: p.Refused, Answer: p.Answer,
 		Deleted: p.deleted(),
-		Loose:   p.Pod != nil && p.Workload == nil || p.PodGroup != nil || p.Deployment != nil || p.Set != nil || p.Asked.Kind == Group,
+		Loose:   p.Pod != nil && p.Workload == nil || p.PodGroup != nil || p.Deployment != nil || p.Set != nil || p.Asked.Kind == view.KindGroup,
 	}
 }
 
@@ -161,7 +161,7 @@ func stays(aw *appwrapper.AppWrapper) bool {
 
 // loose tells of objects that run pods outside the queues.
 func loose(p Picture, j view.Standing, e *Explanation) {
-	if p.Asked.Kind == Group {
+	if p.Asked.Kind == view.KindGroup {
 		incompleteGroup(p, e)
 		return
 	}
@@ -175,7 +175,7 @@ func loose(p Picture, j view.Standing, e *Explanation) {
 		loosePodEnded(p, e)
 		return
 	}
-	if p.Asked.Kind == CronJob {
+	if p.Asked.Kind == view.KindCronJob {
 		scheduled(p, e)
 		return
 	}
@@ -269,7 +269,7 @@ func (p *Picture) hash() string {
 // unqueued tells of jobs that name no queue.
 func unqueued(p Picture, j view.Standing, e *Explanation) {
 	switch {
-	case p.Asked.Kind == Workload:
+	case p.Asked.Kind == view.KindWorkload:
 		e.say("%s waits in no queue: it has no spec.queueName", e.Object)
 		e.Helps = "set the label " + kueue.QueueNameLabel + " of the job to the name of a LocalQueue"
 	case j.State == view.Unmanaged:

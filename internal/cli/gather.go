@@ -35,7 +35,7 @@ import (
 // was named. What the user may not read is left out, except the object itself.
 //
 // Whether a workload that waits could start is asked of a controller, through ask.
-func Gather(ctx context.Context, c client.Reader, ask Asker, ref Ref, now time.Time) (Picture, error) {
+func Gather(ctx context.Context, c client.Reader, ask Asker, ref view.Ref, now time.Time) (Picture, error) {
 	p, err := FindAny(ctx, c, ref)
 	if err != nil {
 		return Picture{}, err
@@ -53,7 +53,7 @@ func Gather(ctx context.Context, c client.Reader, ask Asker, ref Ref, now time.T
 }
 
 // Find fetches a job, its Workload and its pods, whichever of its objects was named.
-func Find(ctx context.Context, c client.Reader, ref Ref) (Picture, error) {
+func Find(ctx context.Context, c client.Reader, ref view.Ref) (Picture, error) {
 	named, err := resolve(ctx, c, ref)
 	if err != nil {
 		return Picture{}, err
@@ -96,22 +96,22 @@ func (p *Picture) Root() client.Object {
 
 // found is an object that carries the name of the question.
 type found struct {
-	ref    Ref
+	ref    view.Ref
 	object client.Object
 }
 
-func empty(k Kind) client.Object {
+func empty(k view.Kind) client.Object {
 	if job := kindOf(k); job != nil {
 		return job.New()
 	}
 	switch k {
-	case Workload:
+	case view.KindWorkload:
 		return &kueue.Workload{}
-	case PodGroup:
+	case view.KindPodGroup:
 		return &podgroup.PodGroup{}
-	case Deployment:
+	case view.KindDeployment:
 		return &appsv1.Deployment{}
-	case Pod:
+	case view.KindPod:
 		return &corev1.Pod{}
 	default: // a kind of job, found above
 		return nil
@@ -119,20 +119,20 @@ func empty(k Kind) client.Object {
 }
 
 // resolve finds the one object that ref means.
-func resolve(ctx context.Context, c client.Reader, ref Ref) (found, error) {
+func resolve(ctx context.Context, c client.Reader, ref view.Ref) (found, error) {
 	asked := Kinds()
 	switch {
 	case isSet(ref.Kind):
-		return found{}, missing(ctx, c, ref, []Kind{ref.Kind})
+		return found{}, missing(ctx, c, ref, []view.Kind{ref.Kind})
 	case ref.Kind != "":
-		asked = []Kind{ref.Kind}
+		asked = []view.Kind{ref.Kind}
 	}
 	var all []found
 	var forbidden error
 	for i, r := range readEach(ctx, c, asked, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}) {
 		switch k, err := asked[i], r.err; {
 		case err == nil:
-			all = append(all, found{Ref{Kind: k, Namespace: ref.Namespace, Name: ref.Name}, r.object})
+			all = append(all, found{view.Ref{Kind: k, Namespace: ref.Namespace, Name: ref.Name}, r.object})
 		case apierrors.IsForbidden(err):
 			forbidden = cmp.Or(forbidden, err)
 		case !apierrors.IsNotFound(err) && !apimeta.IsNoMatchError(err):
@@ -163,7 +163,7 @@ type reading struct {
 
 // readEach reads the object of a name of each kind, all at a time: there are twenty kinds and more, and an
 // API server that has much to do takes half a second for each.
-func readEach(ctx context.Context, c client.Reader, asked []Kind, name types.NamespacedName) []reading {
+func readEach(ctx context.Context, c client.Reader, asked []view.Kind, name types.NamespacedName) []reading {
 	out := make([]reading, len(asked))
 	var all sync.WaitGroup
 	for i, k := range asked {
@@ -183,7 +183,7 @@ func ownedByAny(f found, all []found) bool {
 
 // missing is the error for a name that nothing has. It proposes names that
 // begin alike, because job names are generated.
-func missing(ctx context.Context, c client.Reader, ref Ref, asked []Kind) error {
+func missing(ctx context.Context, c client.Reader, ref view.Ref, asked []view.Kind) error {
 	const most = 5
 	var like []string
 	for _, k := range kinds.All() {
@@ -205,7 +205,7 @@ func missing(ctx context.Context, c client.Reader, ref Ref, asked []Kind) error 
 	for _, k := range serving() {
 		o := &metav1.PartialObjectMetadata{}
 		o.SetGroupVersionKind(k)
-		if (len(asked) > 1 || asked[0] == Kind(k.Kind)) && c.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, o) == nil {
+		if (len(asked) > 1 || asked[0] == view.Kind(k.Kind)) && c.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, o) == nil {
 			text = servedAs(ctx, c, k.Kind, o)
 		}
 	}
@@ -271,7 +271,7 @@ func (p *Picture) climb(ctx context.Context, c client.Reader, f found) error {
 		p.Asked = f.ref
 		p.see(f.object)
 		above, uid := ownerOf(f)
-		if above == (Ref{}) || p.queuedItself(ctx, c, f) {
+		if above == (view.Ref{}) || p.queuedItself(ctx, c, f) {
 			return nil
 		}
 		up := found{above, empty(above.Kind)}
@@ -343,7 +343,7 @@ func managerOf(k *jobs.Kind, o jobs.Object) string {
 }
 
 // kindOf is what is known of a kind of job; nil if it is none.
-func kindOf(k Kind) *jobs.Kind {
+func kindOf(k view.Kind) *jobs.Kind {
 	all := kinds.All()
 	for i := range all {
 		if all[i].GVK().Kind == string(k) {
@@ -355,28 +355,28 @@ func kindOf(k Kind) *jobs.Kind {
 
 // ownerOf names what an object belongs to: its controller or, for pods, the job whose
 // label or annotation they carry. The UID is "" where only the name is known.
-func ownerOf(f found) (Ref, types.UID) {
+func ownerOf(f found) (view.Ref, types.UID) {
 	owner := metav1.GetControllerOf(f.object)
-	if owner != nil && slices.Contains(Kinds(), Kind(owner.Kind)) {
-		return Ref{Kind: Kind(owner.Kind), Namespace: f.ref.Namespace, Name: owner.Name}, owner.UID
+	if owner != nil && slices.Contains(Kinds(), view.Kind(owner.Kind)) {
+		return view.Ref{Kind: view.Kind(owner.Kind), Namespace: f.ref.Namespace, Name: owner.Name}, owner.UID
 	}
 	pod, is := f.object.(*corev1.Pod)
 	if !is {
-		return Ref{}, ""
+		return view.Ref{}, ""
 	}
 	for _, by := range []struct {
-		kind Kind
+		kind view.Kind
 		name string
 	}{
-		{AppWrapper, pod.Labels[appwrapper.AppWrapperLabel]},
-		{Workload, workloadOf(pod)},
-		{PodGroup, podgroup.Named(pod.Labels)},
+		{view.KindAppWrapper, pod.Labels[appwrapper.AppWrapperLabel]},
+		{view.KindWorkload, workloadOf(pod)},
+		{view.KindPodGroup, podgroup.Named(pod.Labels)},
 	} {
 		if by.name != "" {
-			return Ref{Kind: by.kind, Namespace: f.ref.Namespace, Name: by.name}, ""
+			return view.Ref{Kind: by.kind, Namespace: f.ref.Namespace, Name: by.name}, ""
 		}
 	}
-	return Ref{}, ""
+	return view.Ref{}, ""
 }
 
 // held reports whether a pod is queued by itself.
@@ -480,9 +480,9 @@ func (p *Picture) findPods(ctx context.Context, c client.Reader) error {
 // owns reports whether a pod belongs to the job.
 func (p *Picture) owns(pod *corev1.Pod) bool {
 	switch {
-	case p.Asked.Kind == Group:
+	case p.Asked.Kind == view.KindGroup:
 		return groupOf(pod) == p.Asked.Name
-	case p.Set != nil && p.Asked.Kind == LeaderWorkerSet:
+	case p.Set != nil && p.Asked.Kind == view.KindLeaderWorkerSet:
 		return pod.Labels[leaderworkerset.NameLabel] == p.Asked.Name
 	case p.Set != nil:
 		return metav1.IsControlledBy(pod, p.Set)

@@ -16,13 +16,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // PastRow is a job that ended, in one line. Its fields are what scripts read.
 type PastRow struct {
-	Namespace string `json:"namespace"`
-	Kind      Kind   `json:"kind"`
-	Name      string `json:"name"`
+	Namespace string    `json:"namespace"`
+	Kind      view.Kind `json:"kind"`
+	Name      string    `json:"name"`
 	// Queue is the LocalQueue that it was submitted to, ClusterQueue the one whose quota it had.
 	Queue        string `json:"queue,omitempty"`
 	ClusterQueue string `json:"clusterQueue,omitempty"`
@@ -106,7 +107,7 @@ func pastUnread(err error, namespace string) error {
 
 func pastRow(namespace string, r *history.JobRecord) PastRow {
 	row := PastRow{
-		Namespace: namespace, Kind: Kind(r.Kind), Name: r.Name, Queue: r.Queue, ClusterQueue: r.ClusterQueue, Flavor: r.Flavor, User: r.User, Priority: r.Priority,
+		Namespace: namespace, Kind: view.Kind(r.Kind), Name: r.Name, Queue: r.Queue, ClusterQueue: r.ClusterQueue, Flavor: r.Flavor, User: r.User, Priority: r.Priority,
 		State: r.State, Reason: r.Reason, Message: r.Message, ExitCode: r.ExitCode, FailedPod: r.FailedPod, FailedNode: r.FailedNode,
 		Submitted: r.Submitted.UTC(), Ended: r.Ended.UTC(), RanSeconds: r.RanSeconds,
 		Pods: r.Pods, GPUs: r.GPUs, Slices: r.Slices, Evictions: r.Evictions, Restarts: r.Restarts, uid: r.UID,

@@ -23,18 +23,18 @@ func (p *Picture) Facts() view.Standing { return view.StandingOf(p.objects()) }
 func (p *Picture) Owns(pod *corev1.Pod) bool { return p.owns(pod) }
 
 // ListOf is an empty list of objects of a kind.
-func ListOf(k Kind) (client.ObjectList, error) {
+func ListOf(k view.Kind) (client.ObjectList, error) {
 	if job := kindOf(k); job != nil {
 		return listOf(job)
 	}
 	switch k {
-	case Workload:
+	case view.KindWorkload:
 		return &kueue.WorkloadList{}, nil
-	case PodGroup:
+	case view.KindPodGroup:
 		return &podgroup.PodGroupList{}, nil
-	case Deployment:
+	case view.KindDeployment:
 		return &appsv1.DeploymentList{}, nil
-	case Pod:
+	case view.KindPod:
 		return &corev1.PodList{}, nil
 	default:
 		return nil, fmt.Errorf("kind %s is not known", k)
@@ -42,7 +42,7 @@ func ListOf(k Kind) (client.ObjectList, error) {
 }
 
 // JobKind is what is known of a kind of job; nil if objects of the kind are none.
-func JobKind(k Kind) *jobs.Kind { return kindOf(k) }
+func JobKind(k view.Kind) *jobs.Kind { return kindOf(k) }
 
 // Update puts a newer state of an object into the picture, or takes one away that is gone. It
 // reports whether the object is one of the picture.

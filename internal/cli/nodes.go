@@ -65,7 +65,7 @@ func TakeNodes(ctx context.Context, c client.Reader) (rows []NodeRow, seen bool,
 	jobs := map[string]string{}
 	for i := range workloads.Items {
 		w := &workloads.Items[i]
-		if kind, _ := convert.Owner(w); kind.Kind != string(Pod) || convert.OfGroup(w) {
+		if kind, _ := convert.Owner(w); kind.Kind != string(view.KindPod) || convert.OfGroup(w) {
 			jobs[w.Namespace+"/"+w.Name] = w.Namespace + "/" + jobName(w)
 		}
 	}

@@ -16,28 +16,16 @@ import (
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
-)
-
-// Kind is a kind of object that can be asked about.
-type Kind string
-
-// The kinds about which there is something of their own to say.
-const (
-	AppWrapper Kind = "AppWrapper"
-	Job        Kind = "Job"
-	Workload   Kind = "Workload"
-	PodGroup   Kind = "PodGroup"
-	Deployment Kind = "Deployment"
-	Pod        Kind = "Pod"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // Kinds lists all kinds: those of jobs, and what jobs consist of.
-func Kinds() []Kind {
-	var out []Kind
+func Kinds() []view.Kind {
+	var out []view.Kind
 	for _, k := range kinds.All() {
-		out = append(out, Kind(k.GVK().Kind))
+		out = append(out, view.Kind(k.GVK().Kind))
 	}
-	return append(out, Workload, PodGroup, Deployment, Pod)
+	return append(out, view.KindWorkload, view.KindPodGroup, view.KindDeployment, view.KindPod)
 }
 
 // KindList is all kinds that a job can be named by, as a sentence has them.
@@ -63,63 +51,51 @@ func ShortNames() []string {
 }
 
 // kindNames are the names that people use for kinds, as kubectl knows them.
-func kindNames() map[string]Kind {
-	out := map[string]Kind{
-		"workload": Workload, "workloads": Workload, "wl": Workload,
-		"podgroup": PodGroup, "podgroups": PodGroup, "pg": PodGroup,
-		"deployment": Deployment, "deployments": Deployment, "deploy": Deployment,
-		"pod": Pod, "pods": Pod, "po": Pod,
-		"statefulset": StatefulSet, "statefulsets": StatefulSet, "sts": StatefulSet,
-		"replicaset": ReplicaSet, "replicasets": ReplicaSet, "rs": ReplicaSet,
-		"daemonset": DaemonSet, "daemonsets": DaemonSet, "ds": DaemonSet,
-		"cronjob": CronJob, "cronjobs": CronJob, "cj": CronJob,
-		"leaderworkerset": LeaderWorkerSet, "leaderworkersets": LeaderWorkerSet, "lws": LeaderWorkerSet,
+func kindNames() map[string]view.Kind {
+	out := map[string]view.Kind{
+		"workload": view.KindWorkload, "workloads": view.KindWorkload, "wl": view.KindWorkload,
+		"podgroup": view.KindPodGroup, "podgroups": view.KindPodGroup, "pg": view.KindPodGroup,
+		"deployment": view.KindDeployment, "deployments": view.KindDeployment, "deploy": view.KindDeployment,
+		"pod": view.KindPod, "pods": view.KindPod, "po": view.KindPod,
+		"statefulset": view.KindStatefulSet, "statefulsets": view.KindStatefulSet, "sts": view.KindStatefulSet,
+		"replicaset": view.KindReplicaSet, "replicasets": view.KindReplicaSet, "rs": view.KindReplicaSet,
+		"daemonset": view.KindDaemonSet, "daemonsets": view.KindDaemonSet, "ds": view.KindDaemonSet,
+		"cronjob": view.KindCronJob, "cronjobs": view.KindCronJob, "cj": view.KindCronJob,
+		"leaderworkerset": view.KindLeaderWorkerSet, "leaderworkersets": view.KindLeaderWorkerSet, "lws": view.KindLeaderWorkerSet,
 	}
 	for _, k := range kinds.All() {
 		for _, name := range k.Names() {
-			out[name] = Kind(k.GVK().Kind)
+			out[name] = view.Kind(k.GVK().Kind)
 		}
 	}
 	return out
 }
 
-// Ref names what is asked about.
-type Ref struct {
-	Kind      Kind // "" if any
-	Namespace string
-	Name      string
-}
-
 // ParseRef reads NAMESPACE/NAME and the name of a kind, which may be empty, in
 // any case, plural or short.
-func ParseRef(arg, kind string) (Ref, error) {
+func ParseRef(arg, kind string) (view.Ref, error) {
 	namespace, name, ok := strings.Cut(arg, "/")
 	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
-		return Ref{}, fmt.Errorf("%q is not NAMESPACE/NAME, for example blue/short-x7k2p", arg)
+		return view.Ref{}, fmt.Errorf("%q is not NAMESPACE/NAME, for example blue/short-x7k2p", arg)
 	}
-	ref := Ref{Namespace: namespace, Name: name}
+	ref := view.Ref{Namespace: namespace, Name: name}
 	if kind != "" {
 		known, ok := kindNames()[strings.ToLower(kind)]
 		if !ok {
-			return Ref{}, fmt.Errorf("--kind %s is not known: use %s", kind, KindList())
+			return view.Ref{}, fmt.Errorf("--kind %s is not known: use %s", kind, KindList())
 		}
 		ref.Kind = known
 	}
 	return ref, nil
 }
 
-// String is KIND NAMESPACE/NAME.
-func (r Ref) String() string {
-	return strings.TrimSpace(string(r.Kind) + " " + r.Namespace + "/" + r.Name)
-}
-
 // Picture is everything that an explanation is made from. Objects that do not
 // exist, or that the user may not read, are nil.
 type Picture struct {
 	// Asked is the job of the question: the topmost of its objects.
-	Asked Ref
+	Asked view.Ref
 	// Through is the object that was named, if that was another one.
-	Through    Ref
+	Through    view.Ref
 	AppWrapper *appwrapper.AppWrapper
 	Job        *batchv1.Job // nil if it is part of an AppWrapper
 	// Other is a job of another kind, nil if it is part of an AppWrapper.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // A job is found by its name alone among all kinds in the time of one question to the API server.
@@ -28,7 +29,7 @@ func TestKindsAreLookedThroughAtATime(t *testing.T) {
 				},
 			}).Build()
 		began := time.Now()
-		p, err := cli.Find(t.Context(), c, cli.Ref{Namespace: "blue", Name: "train"})
+		p, err := cli.Find(t.Context(), c, view.Ref{Namespace: "blue", Name: "train"})
 		if err != nil || p.Job == nil {
 			t.Fatalf("found %v, %v; want the Job", p.Job, err)
 		}

@@ -21,18 +21,9 @@ import (
 	"github.com/mlbatch/mlbatch/internal/view"
 )
 
-// Kinds of what is no job itself, but makes pods or Jobs that are.
-const (
-	StatefulSet     Kind = "StatefulSet"
-	ReplicaSet      Kind = "ReplicaSet"
-	CronJob         Kind = "CronJob"
-	LeaderWorkerSet Kind = "LeaderWorkerSet"
-	DaemonSet       Kind = "DaemonSet"
-)
-
 // set is an object that is no job, and its kind.
 type set struct {
-	kind   Kind
+	kind   view.Kind
 	object client.Object
 }
 
@@ -40,27 +31,27 @@ type set struct {
 // its name.
 func sets() []set {
 	return []set{
-		{LeaderWorkerSet, &leaderworkerset.LeaderWorkerSet{}},
-		{StatefulSet, &appsv1.StatefulSet{}},
-		{ReplicaSet, &appsv1.ReplicaSet{}},
-		{CronJob, &batchv1.CronJob{}},
-		{DaemonSet, &appsv1.DaemonSet{}},
+		{view.KindLeaderWorkerSet, &leaderworkerset.LeaderWorkerSet{}},
+		{view.KindStatefulSet, &appsv1.StatefulSet{}},
+		{view.KindReplicaSet, &appsv1.ReplicaSet{}},
+		{view.KindCronJob, &batchv1.CronJob{}},
+		{view.KindDaemonSet, &appsv1.DaemonSet{}},
 	}
 }
 
 // isSet reports whether objects of a kind make pods or Jobs, and are no jobs.
-func isSet(k Kind) bool {
+func isSet(k view.Kind) bool {
 	return slices.ContainsFunc(sets(), func(s set) bool { return s.kind == k })
 }
 
 // FindSet fetches what is no job but makes pods or Jobs, with its pods; false if nothing of the
 // kind has the name, or may be read.
-func FindSet(ctx context.Context, c client.Reader, ref Ref) (Picture, bool, error) {
+func FindSet(ctx context.Context, c client.Reader, ref view.Ref) (Picture, bool, error) {
 	for _, s := range sets() {
 		if ref.Kind != "" && ref.Kind != s.kind {
 			continue
 		}
-		at := Ref{Kind: s.kind, Namespace: ref.Namespace, Name: ref.Name}
+		at := view.Ref{Kind: s.kind, Namespace: ref.Namespace, Name: ref.Name}
 		err := c.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, s.object)
 		switch {
 		case apierrors.IsNotFound(err), apierrors.IsForbidden(err) && ref.Kind == "", apimeta.IsNoMatchError(err):
@@ -77,9 +68,9 @@ func FindSet(ctx context.Context, c client.Reader, ref Ref) (Picture, bool, erro
 }
 
 // FindAny is Find, and finds sets as well, and groups of which pods are missing.
-func FindAny(ctx context.Context, c client.Reader, ref Ref) (Picture, error) {
+func FindAny(ctx context.Context, c client.Reader, ref view.Ref) (Picture, error) {
 	p, err := Find(ctx, c, ref)
-	if missing := (*MissingError)(nil); !errors.As(err, &missing) || ref.Kind != "" && ref.Kind != Group && !isSet(ref.Kind) {
+	if missing := (*MissingError)(nil); !errors.As(err, &missing) || ref.Kind != "" && ref.Kind != view.KindGroup && !isSet(ref.Kind) {
 		return p, err
 	}
 	p, found, e := FindSet(ctx, c, ref)
@@ -98,7 +89,7 @@ func FindAny(ctx context.Context, c client.Reader, ref Ref) (Picture, error) {
 // findParts finds the Workload that stands for all pods of a set; those of one that has several,
 // and of pods that are queued one by one, stand for themselves. A CronJob has Jobs.
 func (p *Picture) findParts(ctx context.Context, c client.Reader) error {
-	if p.Asked.Kind == CronJob {
+	if p.Asked.Kind == view.KindCronJob {
 		var list batchv1.JobList
 		if err := c.List(ctx, &list, client.InNamespace(p.Asked.Namespace)); err != nil {
 			return readable(err)
@@ -112,7 +103,7 @@ func (p *Picture) findParts(ctx context.Context, c client.Reader) error {
 	if err := readable(err); err != nil {
 		return fmt.Errorf("list workloads of %s: %w", p.Asked, err)
 	}
-	if len(list.Items) == 1 && p.Asked.Kind == StatefulSet {
+	if len(list.Items) == 1 && p.Asked.Kind == view.KindStatefulSet {
 		p.Workload = &list.Items[0]
 		return nil
 	}
@@ -127,11 +118,11 @@ func (p *Picture) gatherPart(ctx context.Context, c client.Reader, ask Asker) er
 	if p.Deployment == nil && p.Set == nil && p.PodGroup == nil || p.Workload != nil && waits(p.Workload) {
 		return nil
 	}
-	first := Ref{Namespace: p.Asked.Namespace}
+	first := view.Ref{Namespace: p.Asked.Namespace}
 	if i := slices.IndexFunc(p.Parts, func(w kueue.Workload) bool { return waits(&w) }); i >= 0 {
-		first.Kind, first.Name = Workload, p.Parts[i].Name
+		first.Kind, first.Name = view.KindWorkload, p.Parts[i].Name
 	} else if i := slices.IndexFunc(p.Pods, func(o corev1.Pod) bool { return gated(&o) }); i >= 0 {
-		first.Kind, first.Name = Pod, p.Pods[i].Name
+		first.Kind, first.Name = view.KindPod, p.Pods[i].Name
 	} else {
 		return nil
 	}

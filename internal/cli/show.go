@@ -25,9 +25,9 @@ import (
 // Shown is a job with all that it consists of and what happened to it. Its fields are what scripts
 // read.
 type Shown struct {
-	Namespace string `json:"namespace"`
-	Kind      Kind   `json:"kind"`
-	Name      string `json:"name"`
+	Namespace string    `json:"namespace"`
+	Kind      view.Kind `json:"kind"`
+	Name      string    `json:"name"`
 	// Queue is the LocalQueue that it names, ClusterQueue the one whose quota it has, of these
 	// flavors.
 	Queue        string   `json:"queue,omitempty"`
@@ -136,7 +136,7 @@ func PodLogs(c corev1client.PodsGetter) LogTail {
 
 // Show gathers what there is to know about a job. Of the log of the pod that failed first, if one
 // did, it reads some last lines, none if lines is 0.
-func Show(ctx context.Context, c client.Reader, logs LogTail, ref Ref, lines int64, now time.Time) (*Shown, error) {
+func Show(ctx context.Context, c client.Reader, logs LogTail, ref view.Ref, lines int64, now time.Time) (*Shown, error) {
 	p, err := FindAny(ctx, c, ref)
 	if err != nil {
 		return nil, err
@@ -182,7 +182,7 @@ func (p *Picture) standsByPods(j *view.Standing) {
 	}
 	j.LocalQueue = p.Pods[0].Labels[kueue.QueueNameLabel]
 	switch {
-	case p.Asked.Kind == Group:
+	case p.Asked.Kind == view.KindGroup:
 		j.State, j.Reason = view.Held, reasonGroupIncomplete
 	case slices.ContainsFunc(p.Pods, func(o corev1.Pod) bool { return gated(&o) }):
 		j.State, j.Reason = view.Waiting, reasonPodsQueued

@@ -21,6 +21,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/testkit"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // tail is a log of three lines, one of which would do something to a terminal.
@@ -48,7 +49,7 @@ func TestShow(t *testing.T) {
 			name := story.file + "-" + strconv.Itoa(width)
 			t.Run(name, func(t *testing.T) {
 				c := cluster(t, filepath.Join("testdata", "show", story.file+".yaml")).Build()
-				s, err := cli.Show(t.Context(), c, tail, cli.Ref{Namespace: "blue", Name: story.job}, 3, now())
+				s, err := cli.Show(t.Context(), c, tail, view.Ref{Namespace: "blue", Name: story.job}, 3, now())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -94,7 +95,7 @@ func TestClocksOfNodes(t *testing.T) {
 				return err
 			},
 		}).Build()
-		s, err := cli.Show(t.Context(), c, tail, cli.Ref{Namespace: "blue", Name: "train"}, 3, now())
+		s, err := cli.Show(t.Context(), c, tail, view.Ref{Namespace: "blue", Name: "train"}, 3, now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +127,7 @@ func TestShowMany(t *testing.T) {
 		}
 		b = b.WithObjects(p)
 	}
-	s, err := cli.Show(t.Context(), b.Build(), tail, cli.Ref{Namespace: "blue", Name: "train"}, 0, now())
+	s, err := cli.Show(t.Context(), b.Build(), tail, view.Ref{Namespace: "blue", Name: "train"}, 0, now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +157,7 @@ func TestShowUnreadable(t *testing.T) {
 	noLog := func(context.Context, string, string, string, int64) (string, error) {
 		return "", errors.New("node-3 does not answer")
 	}
-	s, err := cli.Show(t.Context(), c, noLog, cli.Ref{Namespace: "blue", Name: "train"}, 3, now())
+	s, err := cli.Show(t.Context(), c, noLog, view.Ref{Namespace: "blue", Name: "train"}, 3, now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +173,7 @@ func TestShowUnreadable(t *testing.T) {
 // of others.
 func TestEvents(t *testing.T) {
 	c := cluster(t, "testdata/show/evicted.yaml").Build()
-	job, err := cli.Find(t.Context(), c, cli.Ref{Namespace: "blue", Name: "normal"})
+	job, err := cli.Find(t.Context(), c, view.Ref{Namespace: "blue", Name: "normal"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +224,7 @@ func TestTimelineTellsTheFirstStartAndTheRestart(t *testing.T) {
 		},
 		"once": {"00:02:02 Started started", "00:04:00 PodFailed", "00:04:11 Started all run again: 1 pod runs on node-0 (1)"},
 	} {
-		s, err := cli.Show(t.Context(), c, nil, cli.Ref{Namespace: "blue", Name: job}, 0, now())
+		s, err := cli.Show(t.Context(), c, nil, view.Ref{Namespace: "blue", Name: job}, 0, now())
 		if err != nil {
 			t.Fatal(err)
 		}

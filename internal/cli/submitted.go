@@ -17,10 +17,6 @@ import (
 	"github.com/mlbatch/mlbatch/internal/view"
 )
 
-// Group is what a user has submitted who made a group of pods: it has a name and no object of its
-// own, and until all its pods are there no Workload.
-const Group Kind = "pod group"
-
 // reasonGroupIncomplete is why a group is held of which pods are missing.
 const reasonGroupIncomplete = "GroupIncomplete"
 
@@ -29,32 +25,32 @@ const reasonPodsQueued = "PodsQueued"
 
 // submittedAs is the object that a user made and a pod that is queued by itself, or in a group, is
 // part of: a Deployment, a StatefulSet, a LeaderWorkerSet, or the pod itself.
-func submittedAs(w *kueue.Workload, pod *corev1.Pod) (Kind, string) {
-	if kind, name := convert.Owner(w); kind.Kind != string(Pod) && name != "" {
-		return Kind(kind.Kind), name
+func submittedAs(w *kueue.Workload, pod *corev1.Pod) (view.Kind, string) {
+	if kind, name := convert.Owner(w); kind.Kind != string(view.KindPod) && name != "" {
+		return view.Kind(kind.Kind), name
 	}
 	if groupOf(pod) != "" {
-		return Pod, w.Name // which has the name of the group
+		return view.KindPod, w.Name // which has the name of the group
 	}
 	return madeBy(pod)
 }
 
 // madeBy is what a pod belongs to that is queued by itself: a ReplicaSet of a Deployment has the
 // name of that and of its version, which the pod's label repeats.
-func madeBy(pod *corev1.Pod) (Kind, string) {
+func madeBy(pod *corev1.Pod) (view.Kind, string) {
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil {
-		return Pod, pod.Name
+		return view.KindPod, pod.Name
 	}
-	if hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; hash != "" && owner.Kind == string(ReplicaSet) {
+	if hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; hash != "" && owner.Kind == string(view.KindReplicaSet) {
 		if name, is := strings.CutSuffix(owner.Name, "-"+hash); is {
-			return Deployment, name
+			return view.KindDeployment, name
 		}
 	}
-	if isSet(Kind(owner.Kind)) {
-		return Kind(owner.Kind), owner.Name
+	if isSet(view.Kind(owner.Kind)) {
+		return view.Kind(owner.Kind), owner.Name
 	}
-	return Pod, pod.Name
+	return view.KindPod, pod.Name
 }
 
 // jobName is what people know a Workload by.
@@ -64,15 +60,15 @@ func jobName(w *kueue.Workload) string {
 }
 
 // findGroup finds the pods of a group that has no Workload yet; false if there are none.
-func findGroup(ctx context.Context, c client.Reader, ref Ref) (Picture, bool, error) {
-	if ref.Kind != "" && ref.Kind != Group {
+func findGroup(ctx context.Context, c client.Reader, ref view.Ref) (Picture, bool, error) {
+	if ref.Kind != "" && ref.Kind != view.KindGroup {
 		return Picture{}, false, nil
 	}
 	var list corev1.PodList
 	if err := c.List(ctx, &list, client.InNamespace(ref.Namespace), client.MatchingLabels{kueue.PodGroupNameLabel: ref.Name}); err != nil {
 		return Picture{}, false, readable(err)
 	}
-	p := Picture{Asked: Ref{Kind: Group, Namespace: ref.Namespace, Name: ref.Name}}
+	p := Picture{Asked: view.Ref{Kind: view.KindGroup, Namespace: ref.Namespace, Name: ref.Name}}
 	p.Pods = slices.DeleteFunc(list.Items, func(o corev1.Pod) bool { return !held(&o) })
 	slices.SortFunc(p.Pods, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	return p, len(p.Pods) > 0, nil
@@ -111,7 +107,7 @@ func (s *surveyor) incomplete() (out []Row) {
 		if _, there := at[key]; !there {
 			at[key] = len(out)
 			out = append(out, Row{
-				Namespace: p.Namespace, Kind: Pod, Name: group, Queue: p.Labels[kueue.QueueNameLabel], Title: p.Labels[TitleLabel],
+				Namespace: p.Namespace, Kind: view.KindPod, Name: group, Queue: p.Labels[kueue.QueueNameLabel], Title: p.Labels[TitleLabel],
 				State: view.Held, Reason: reasonGroupIncomplete, Created: p.CreationTimestamp.UTC(),
 			})
 		}
@@ -129,10 +125,10 @@ func (s *surveyor) incomplete() (out []Row) {
 func joined(rows []Row) (out []Row) {
 	order := []view.State{view.Held, view.Waiting, view.Starting, view.Resetting, view.Stopping, view.Running}
 	far := func(r *Row) int { return slices.Index(order, r.State) }
-	at := map[Ref]int{}
+	at := map[view.Ref]int{}
 	for i := range rows {
 		r := rows[i]
-		key := Ref{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}
+		key := view.Ref{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}
 		k, there := at[key]
 		switch {
 		case !there:

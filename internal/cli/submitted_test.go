@@ -43,7 +43,7 @@ func TestWhatOneSubmitsIsFoundByThatName(t *testing.T) {
 		"web":    {view.Waiting, "PodsQueued", "its pods are, one by one"},
 		"shards": {view.Held, "GroupIncomplete", "is held until all 3 pods of it are created; there are 2 pods: shard-0, shard-1"},
 	} {
-		p, err := cli.Gather(t.Context(), c, story{}, cli.Ref{Namespace: "blue", Name: name}, now())
+		p, err := cli.Gather(t.Context(), c, story{}, view.Ref{Namespace: "blue", Name: name}, now())
 		if err != nil {
 			t.Errorf("why %s: %v", name, err)
 			continue
@@ -51,7 +51,7 @@ func TestWhatOneSubmitsIsFoundByThatName(t *testing.T) {
 		if e := cli.Explain(p); e.State != want.state || e.Reason != want.reason || !strings.Contains(strings.Join(e.Sentences, " "), want.says) {
 			t.Errorf("why %s: %s %s %q, want %+v", name, e.State, e.Reason, e.Sentences, want)
 		}
-		shown, err := cli.Show(t.Context(), c, nil, cli.Ref{Namespace: "blue", Name: name}, 0, now())
+		shown, err := cli.Show(t.Context(), c, nil, view.Ref{Namespace: "blue", Name: name}, 0, now())
 		if err != nil {
 			t.Errorf("show %s: %v", name, err)
 			continue
@@ -100,7 +100,7 @@ func TestWhatHasNoPodsIsListedWithTheReason(t *testing.T) {
 		"llm": "They could not be made, 8m ago: LeaderWorkerSet llm: violates PodSecurity",
 		"web": "They could not be made, 8m ago: ReplicaSet web-5d8f: error looking up service account blue/x",
 	} {
-		p, err := cli.Gather(t.Context(), c, story{}, cli.Ref{Namespace: "blue", Name: name}, now())
+		p, err := cli.Gather(t.Context(), c, story{}, view.Ref{Namespace: "blue", Name: name}, now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func TestWhatHasNoPodsIsListedWithTheReason(t *testing.T) {
 		if e.State != "Starting" || e.Reason != "PodsQueued" || !strings.Contains(strings.Join(e.Sentences, " "), says) {
 			t.Errorf("why %s: %s %s %q, want %q", name, e.State, e.Reason, e.Sentences, says)
 		}
-		shown, err := cli.Show(t.Context(), c, nil, cli.Ref{Namespace: "blue", Name: name}, 0, now())
+		shown, err := cli.Show(t.Context(), c, nil, view.Ref{Namespace: "blue", Name: name}, 0, now())
 		if err != nil || shown.State != "Starting" || shown.Reason != "PodsQueued" {
 			t.Errorf("show %s: %v, %+v", name, err, shown)
 		}

@@ -36,9 +36,9 @@ const TitleLabel = "mlbatch.dev/job-name"
 
 // Row is a job in one line. Its fields are what scripts read.
 type Row struct {
-	Namespace string `json:"namespace"`
-	Kind      Kind   `json:"kind"`
-	Name      string `json:"name"`
+	Namespace string    `json:"namespace"`
+	Kind      view.Kind `json:"kind"`
+	Name      string    `json:"name"`
 	// Title is what people call it, of which there may be several; "" if it has only a name.
 	Title string `json:"title,omitempty"`
 	// Queue is the LocalQueue that it names, ClusterQueue the one whose quota it has.
@@ -406,7 +406,7 @@ func (s *surveyor) readUnqueued(ctx context.Context) error {
 // whatever it says of itself.
 func (s *surveyor) root(o *seen) bool {
 	owner := metav1.GetControllerOf(o.meta)
-	return owner == nil || s.byJob[o.meta.GetUID()] != nil || kindOf(Kind(owner.Kind)) == nil
+	return owner == nil || s.byJob[o.meta.GetUID()] != nil || kindOf(view.Kind(owner.Kind)) == nil
 }
 
 // row is the line of an object, false if it is a part of another one.
@@ -424,7 +424,7 @@ func (s *surveyor) row(o *seen) (Row, bool) {
 	default:
 		parts.Other = &view.Other{Queue: o.meta.GetLabels()[kueue.QueueNameLabel]}
 		if full != nil {
-			p := Picture{Asked: Ref{Kind: Kind(o.kind.GVK().Kind)}, Other: full}
+			p := Picture{Asked: view.Ref{Kind: view.Kind(o.kind.GVK().Kind)}, Other: full}
 			parts.Other = p.other()
 		}
 	}
@@ -433,7 +433,7 @@ func (s *surveyor) row(o *seen) (Row, bool) {
 	} else {
 		parts.Pods = s.podsAlone[o.meta.GetUID()]
 	}
-	row := rowOf(Kind(o.kind.GVK().Kind), o.meta, parts)
+	row := rowOf(view.Kind(o.kind.GVK().Kind), o.meta, parts)
 	row.User = jobs.User(o.kind, o.meta)
 	return row, true
 }
@@ -451,7 +451,7 @@ func (s *surveyor) podRows() (out []Row) {
 		if groupOf(&pods[at]) != "" {
 			what = w // which has the name of the group
 		}
-		row := rowOf(Pod, what, view.Objects{Workload: w, Pods: pods, Deleted: what.GetDeletionTimestamp() != nil})
+		row := rowOf(view.KindPod, what, view.Objects{Workload: w, Pods: pods, Deleted: what.GetDeletionTimestamp() != nil})
 		row.Kind, row.Name = submittedAs(w, &pods[at])
 		row.User = jobs.User(nil, &pods[at])
 		out = append(out, row)
@@ -466,7 +466,7 @@ func (s *surveyor) wants(p *corev1.Pod) bool {
 }
 
 // rowOf is the line of a job with these objects.
-func rowOf(kind Kind, o metav1.Object, parts view.Objects) Row {
+func rowOf(kind view.Kind, o metav1.Object, parts view.Objects) Row {
 	j := view.StandingOf(parts)
 	row := Row{
 		Namespace: o.GetNamespace(), Kind: kind, Name: o.GetName(), Title: o.GetLabels()[TitleLabel], Queue: j.LocalQueue, ClusterQueue: j.ClusterQueue,

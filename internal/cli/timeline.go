@@ -120,7 +120,7 @@ func (t *timeline) submission(j *view.Standing) {
 
 // event adds what an event of the job, its Workload, its pods or what makes them tells.
 func (t *timeline) event(e *EventRow) {
-	ofWorkload := e.Kind == string(Workload)
+	ofWorkload := e.Kind == string(view.KindWorkload)
 	message := e.Message
 	if e.Times > 1 {
 		message = fmt.Sprintf("%s (%d times)", e.Message, e.Times)
@@ -136,9 +136,9 @@ func (t *timeline) event(e *EventRow) {
 		t.add(e.At, Requeues, "queued again: %s", lowered(message))
 	case ofWorkload && slices.Contains(refusals(), e.Reason):
 		t.add(e.At, Waits, "waits: %s", lowered(plain(message)))
-	case e.Kind == string(AppWrapper) && e.Reason == string(appwrapper.AppWrapperResetting):
+	case e.Kind == string(view.KindAppWrapper) && e.Reason == string(appwrapper.AppWrapperResetting):
 		t.add(e.At, Restarts, "reset, its pods are made anew: %s", lowered(message))
-	case e.Kind == string(AppWrapper) && e.Reason == string(appwrapper.AppWrapperFailed), e.Kind == string(Job) && e.Reason == batchv1.JobReasonBackoffLimitExceeded:
+	case e.Kind == string(view.KindAppWrapper) && e.Reason == string(appwrapper.AppWrapperFailed), e.Kind == string(view.KindJob) && e.Reason == batchv1.JobReasonBackoffLimitExceeded:
 		// The end of the job says it, or what failed in it does.
 	case e.Type == corev1.EventTypeWarning:
 		t.add(e.At, Troubles, "%s %s: %s: %s", e.Kind, e.Name, e.Reason, message)
@@ -398,7 +398,7 @@ func restarts(p *corev1.Pod) (n int32) {
 // lowered begins a message in the middle of a sentence, unless it begins with a name.
 func lowered(text string) string {
 	first, _, _ := strings.Cut(text, " ")
-	if len(first) > 1 && strings.ToLower(first[1:]) == first[1:] && !slices.Contains(Kinds(), Kind(first)) {
+	if len(first) > 1 && strings.ToLower(first[1:]) == first[1:] && !slices.Contains(Kinds(), view.Kind(first)) {
 		return strings.ToLower(first[:1]) + text[1:]
 	}
 	return text

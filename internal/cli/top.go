@@ -21,10 +21,10 @@ type UseRow struct {
 	// up jobs of which it is not known.
 	Name string `json:"name"`
 	// Kind, Queue, User and Nodes are those of a job.
-	Kind  Kind     `json:"kind,omitempty"`
-	Queue string   `json:"queue,omitempty"`
-	User  string   `json:"user,omitempty"`
-	Nodes []string `json:"nodes,omitempty"`
+	Kind  view.Kind `json:"kind,omitempty"`
+	Queue string    `json:"queue,omitempty"`
+	User  string    `json:"user,omitempty"`
+	Nodes []string  `json:"nodes,omitempty"`
 	// Jobs is how many have GPUs, Waiting how many wait for some.
 	Jobs    int `json:"jobs"`
 	Waiting int `json:"waiting"`

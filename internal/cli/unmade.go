@@ -24,17 +24,17 @@ import (
 
 // serverKinds are what makes pods that serve, each queued by itself or in groups: there is nothing
 // of them in a queue until the first pod is made.
-func serverKinds() map[Kind]schema.GroupVersionKind {
-	return map[Kind]schema.GroupVersionKind{
-		Deployment:      appsv1.SchemeGroupVersion.WithKind(string(Deployment)),
-		StatefulSet:     appsv1.SchemeGroupVersion.WithKind(string(StatefulSet)),
-		ReplicaSet:      appsv1.SchemeGroupVersion.WithKind(string(ReplicaSet)),
-		LeaderWorkerSet: leaderworkerset.GroupVersion.WithKind(string(LeaderWorkerSet)),
+func serverKinds() map[view.Kind]schema.GroupVersionKind {
+	return map[view.Kind]schema.GroupVersionKind{
+		view.KindDeployment:      appsv1.SchemeGroupVersion.WithKind(string(view.KindDeployment)),
+		view.KindStatefulSet:     appsv1.SchemeGroupVersion.WithKind(string(view.KindStatefulSet)),
+		view.KindReplicaSet:      appsv1.SchemeGroupVersion.WithKind(string(view.KindReplicaSet)),
+		view.KindLeaderWorkerSet: leaderworkerset.GroupVersion.WithKind(string(view.KindLeaderWorkerSet)),
 	}
 }
 
 // serves reports whether objects of a kind make pods that serve.
-func serves(k Kind) bool {
+func serves(k view.Kind) bool {
 	_, is := serverKinds()[k]
 	return is
 }
@@ -89,7 +89,7 @@ func notMade(o client.Object) string {
 
 // readServers reads what makes pods that serve, as far as the user may: their metadata, since most
 // of them have pods.
-func (s *surveyor) readServers(ctx context.Context, k Kind, gvk schema.GroupVersionKind) error {
+func (s *surveyor) readServers(ctx context.Context, k view.Kind, gvk schema.GroupVersionKind) error {
 	var list metav1.PartialObjectMetadataList
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 	err := s.c.List(ctx, &list, client.InNamespace(s.namespace), &s.options)
@@ -108,22 +108,22 @@ func (s *surveyor) readServers(ctx context.Context, k Kind, gvk schema.GroupVers
 
 // server is an object that makes pods which serve.
 type server struct {
-	kind Kind
+	kind view.Kind
 	meta *metav1.PartialObjectMetadata
 }
 
 // podless are the lines of what should have pods in queues, and has none, so that nothing else of
 // it is to be seen there.
 func (s *surveyor) podless(ctx context.Context, rows []Row) (out []Row, err error) {
-	there := map[Ref]bool{}
+	there := map[view.Ref]bool{}
 	for i := range rows {
-		there[Ref{Kind: rows[i].Kind, Namespace: rows[i].Namespace, Name: rows[i].Name}] = true
+		there[view.Ref{Kind: rows[i].Kind, Namespace: rows[i].Namespace, Name: rows[i].Name}] = true
 	}
 	for i := range s.pods {
 		p := &s.pods[i]
 		kind, name := madeBy(p)
-		there[Ref{Kind: kind, Namespace: p.Namespace, Name: name}] = true
-		there[Ref{Kind: LeaderWorkerSet, Namespace: p.Namespace, Name: p.Labels[leaderworkerset.NameLabel]}] = true
+		there[view.Ref{Kind: kind, Namespace: p.Namespace, Name: name}] = true
+		there[view.Ref{Kind: view.KindLeaderWorkerSet, Namespace: p.Namespace, Name: p.Labels[leaderworkerset.NameLabel]}] = true
 	}
 	slices.SortFunc(s.servers, func(a, b server) int {
 		return cmp.Or(cmp.Compare(a.meta.Namespace, b.meta.Namespace), cmp.Compare(a.meta.Name, b.meta.Name), cmp.Compare(a.kind, b.kind))
@@ -132,7 +132,7 @@ func (s *surveyor) podless(ctx context.Context, rows []Row) (out []Row, err erro
 	for _, o := range s.servers {
 		m := o.meta
 		queued := m.Labels[kueue.QueueNameLabel] != "" || s.teams[m.Namespace]
-		if !queued || m.DeletionTimestamp != nil || there[Ref{Kind: o.kind, Namespace: m.Namespace, Name: m.Name}] || len(out) == mostLines {
+		if !queued || m.DeletionTimestamp != nil || there[view.Ref{Kind: o.kind, Namespace: m.Namespace, Name: m.Name}] || len(out) == mostLines {
 			continue
 		}
 		row, is, err := s.rowOfServer(ctx, o, events)
@@ -200,12 +200,12 @@ func (s *surveyor) eventsIn(ctx context.Context, namespace string) ([]corev1.Eve
 
 // failedOf is what the last event says of pods of an object that could not be made, "" if there
 // is none.
-func failedOf(events []corev1.Event, o client.Object, kind Kind) string {
+func failedOf(events []corev1.Event, o client.Object, kind view.Kind) string {
 	var last *corev1.Event
 	for i := range events {
 		e := &events[i]
 		of := e.InvolvedObject
-		about := of.Kind == string(kind) || kind == LeaderWorkerSet && of.Kind == string(StatefulSet)
+		about := of.Kind == string(kind) || kind == view.KindLeaderWorkerSet && of.Kind == string(view.KindStatefulSet)
 		if about && of.Name == o.GetName() && unmade(e.Reason) && !when(e).Before(o.GetCreationTimestamp().Time) && later(e, last) {
 			last = e
 		}
@@ -234,7 +234,7 @@ func takenName(ctx context.Context, c client.Reader, o client.Object, pods []cor
 			continue
 		}
 		there := &metav1.PartialObjectMetadata{}
-		there.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(string(Pod)))
+		there.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(string(view.KindPod)))
 		if err := readable(c.Get(ctx, types.NamespacedName{Namespace: set.Namespace, Name: name}, there)); err != nil {
 			return nil, fmt.Errorf("read pod %s/%s: %w", set.Namespace, name, err)
 		}
@@ -242,7 +242,7 @@ func takenName(ctx context.Context, c client.Reader, o client.Object, pods []cor
 			return nil, nil // there is none, or it may not be read
 		}
 		return &corev1.Event{
-			InvolvedObject: corev1.ObjectReference{Kind: string(StatefulSet), Namespace: set.Namespace, Name: set.Name},
+			InvolvedObject: corev1.ObjectReference{Kind: string(view.KindStatefulSet), Namespace: set.Namespace, Name: set.Name},
 			Reason:         nameTaken, LastTimestamp: younger(set, there),
 			Message: "there is another Pod " + name + ", which is not this set's: delete it, or give the set another name",
 		}, nil
@@ -259,7 +259,7 @@ func younger(a, b metav1.Object) metav1.Time {
 }
 
 // emptyServer is an object of a kind that makes pods which serve.
-func emptyServer(k Kind) client.Object {
+func emptyServer(k view.Kind) client.Object {
 	for _, s := range sets() {
 		if s.kind == k {
 			return s.object
@@ -271,11 +271,11 @@ func emptyServer(k Kind) client.Object {
 // makersOfServers adds what makes the pods of a Deployment or LeaderWorkerSet in its stead: there
 // Kubernetes tells what could not be made.
 func (p *Picture) makersOfServers(ctx context.Context, c client.Reader, out map[string]bool) error {
-	kind := StatefulSet
+	kind := view.KindStatefulSet
 	if p.Deployment != nil {
-		kind = ReplicaSet
+		kind = view.KindReplicaSet
 	}
-	if p.Deployment == nil && p.Asked.Kind != LeaderWorkerSet {
+	if p.Deployment == nil && p.Asked.Kind != view.KindLeaderWorkerSet {
 		return nil
 	}
 	var list metav1.PartialObjectMetadataList
@@ -285,7 +285,7 @@ func (p *Picture) makersOfServers(ctx context.Context, c client.Reader, out map[
 	}
 	for i := range list.Items {
 		o := &list.Items[i]
-		if metav1.IsControlledBy(o, p.Root()) || kind == StatefulSet && o.Labels[leaderworkerset.NameLabel] == p.Asked.Name {
+		if metav1.IsControlledBy(o, p.Root()) || kind == view.KindStatefulSet && o.Labels[leaderworkerset.NameLabel] == p.Asked.Name {
 			out[string(kind)+"/"+o.Name] = true
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // TestJobsThatNoControllerTakesUp: where no controller runs, a job of any kind that waits for one says so
@@ -31,7 +32,7 @@ func TestJobsThatNoControllerTakesUp(t *testing.T) {
 				job.SetCreationTimestamp(metav1.NewTime(now().Add(-5 * time.Minute)))
 			}
 			c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(job).Build()
-			p, err := cli.Gather(t.Context(), c, story{}, cli.Ref{Namespace: "blue", Name: "train", Kind: cli.Kind(kind)}, now())
+			p, err := cli.Gather(t.Context(), c, story{}, view.Ref{Namespace: "blue", Name: "train", Kind: view.Kind(kind)}, now())
 			if err != nil {
 				t.Fatalf("%s: %v", kind, err)
 			}

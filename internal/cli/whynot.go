@@ -44,12 +44,12 @@ type Rivals struct {
 // Other names the job that another one is compared with: by a reference or, if UID is set, by
 // the UID of its Workload.
 type Other struct {
-	Ref
+	view.Ref
 	UID types.UID
 }
 
 // GatherRivals fetches what there is to know about two jobs.
-func GatherRivals(ctx context.Context, c client.Reader, ask ContestAsker, ref Ref, of Other, now time.Time) (Rivals, error) {
+func GatherRivals(ctx context.Context, c client.Reader, ask ContestAsker, ref view.Ref, of Other, now time.Time) (Rivals, error) {
 	var r Rivals
 	var err error
 	other, uid := of.Ref, of.UID
@@ -195,7 +195,7 @@ func (t *Receipt) notQueued(r Rivals, mine, theirs view.Standing) {
 	}
 }
 
-func named(r Ref) string { return r.Namespace + "/" + r.Name }
+func named(r view.Ref) string { return r.Namespace + "/" + r.Name }
 
 // waits begins with how long the first one has waited.
 func (t *Receipt) waits(r Rivals) {

@@ -77,7 +77,7 @@ func elsewhere(c *visibility.Contest) {
 func receipt(t *testing.T, against string, ask *contests) (cli.Receipt, error) {
 	t.Helper()
 	c := cluster(t, "testdata/whynot.yaml").Build()
-	ref := cli.Ref{Namespace: "blue", Name: "big"}
+	ref := view.Ref{Namespace: "blue", Name: "big"}
 	if of, other, both := strings.Cut(against, " against "); both {
 		ref.Name, against = of, other
 	}
@@ -86,7 +86,7 @@ func receipt(t *testing.T, against string, ask *contests) (cli.Receipt, error) {
 	if uid, is := strings.CutPrefix(against, "uid "); is {
 		r, err = cli.GatherRivals(t.Context(), c, ask, ref, cli.Other{UID: types.UID(uid)}, now())
 	} else {
-		r, err = cli.GatherRivals(t.Context(), c, ask, ref, cli.Other{Ref: cli.Ref{Namespace: "blue", Name: against}}, now())
+		r, err = cli.GatherRivals(t.Context(), c, ask, ref, cli.Other{Ref: view.Ref{Namespace: "blue", Name: against}}, now())
 	}
 	return cli.WhyNot(r), err
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // Width is the longest line of a printed paragraph where it is not known how wide
@@ -148,4 +150,4 @@ func orElse(text, other string) string {
 	return text
 }
 
-func lower(k Kind) string { return strings.ToLower(string(k)) }
+func lower(k view.Kind) string { return strings.ToLower(string(k)) }

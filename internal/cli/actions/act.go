@@ -34,9 +34,9 @@ const (
 
 // Result is what was done to a job.
 type Result struct {
-	Kind      cli.Kind `json:"kind"`
-	Namespace string   `json:"namespace"`
-	Name      string   `json:"name"`
+	Kind      view.Kind `json:"kind"`
+	Namespace string    `json:"namespace"`
+	Name      string    `json:"name"`
 	// Action is what was done, in one word such as "cancelled"; "unchanged" if it was so
 	// already.
 	Action string `json:"action"`
@@ -91,7 +91,7 @@ func (a *Actor) Cancel(ctx context.Context, t *Target, wait bool) (*Result, erro
 		}
 	case t.Object() == nil:
 		return nil, fmt.Errorf("you may not read the object of %s, which is what would be deleted", t.title())
-	case t.Asked.Kind == cli.Workload:
+	case t.Asked.Kind == view.KindWorkload:
 		return nil, fmt.Errorf("%s is not the job itself but stands for it, and no job was found: kubectl delete workload deletes it", t.title())
 	}
 	for _, o := range objects {
@@ -156,7 +156,7 @@ func (a *Actor) Hold(ctx context.Context, t *Target, stop bool) (*Result, error)
 }
 
 // podsAreJob reports whether pods are the job, which nothing makes again.
-func podsAreJob(t *Target) bool { return t.group() || t.Asked.Kind == cli.Pod }
+func podsAreJob(t *Target) bool { return t.group() || t.Asked.Kind == view.KindPod }
 
 // holdable is the Workload by which a job is held, nil if it has none.
 func (a *Actor) holdable(t *Target) (*kueue.Workload, error) {
@@ -318,7 +318,7 @@ func (a *Actor) Prioritize(ctx context.Context, t *Target, class string) (*Resul
 		return nil, fmt.Errorf("%s has ended (%s)", t.title(), j.State)
 	case j.Stage == view.Foreign, t.Set == nil && t.Workload == nil && j.State == view.Unmanaged && t.Deployment == nil:
 		return nil, fmt.Errorf("%s is in no queue, where a priority would matter", t.title())
-	case t.group(), t.Asked.Kind == cli.Workload:
+	case t.group(), t.Asked.Kind == view.KindWorkload:
 		return nil, fmt.Errorf("%s is no object with a label of its own: kubectl label pod -l %s=%s -n %s %s=%s sets it for its pods", t.title(), kueue.PodGroupNameLabel, t.Asked.Name, t.Asked.Namespace, kueue.PriorityClassLabel, class)
 	case t.Workload != nil && t.Workload.Spec.PriorityClassRef != nil && t.Workload.Spec.PriorityClassRef.Kind == "PriorityClass" && t.Workload.Status.Admission != nil:
 		return nil, fmt.Errorf("%s has the priority of its pods' PriorityClass %s, which cannot change while they run: set it when the job is submitted again", t.title(), t.Workload.Spec.PriorityClassRef.Name)

@@ -24,9 +24,10 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
-var train = cli.Ref{Kind: cli.Job, Namespace: "blue", Name: "train"}
+var train = view.Ref{Kind: view.KindJob, Namespace: "blue", Name: "train"}
 
 // admitted lets the Workload have quota.
 func admitted(w *kueue.Workload) *kueue.Workload {
@@ -180,7 +181,7 @@ func TestCancel(t *testing.T) {
 				p.Annotations = map[string]string{kueue.WorkloadAnnotation: "pair"}
 			}
 			c := cluster(j, w, group, lonely.DeepCopy(), a, b)
-			target, err := Find(t.Context(), c, cli.Ref{Namespace: "blue", Name: tc.name})
+			target, err := Find(t.Context(), c, view.Ref{Namespace: "blue", Name: tc.name})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -203,7 +204,7 @@ func TestCancel(t *testing.T) {
 func TestResize(t *testing.T) {
 	tests := map[string]struct {
 		why  string
-		kind cli.Kind
+		kind view.Kind
 		role string
 		n    int64
 		spec string
@@ -211,13 +212,13 @@ func TestResize(t *testing.T) {
 		was  int64
 		stop bool
 	}{
-		"deployment":     {"", cli.Deployment, "", 3, "{replicas: 2}", "{replicas: 3}", 2, false},
+		"deployment":     {"", view.KindDeployment, "", 3, "{replicas: 2}", "{replicas: 3}", 2, false},
 		"by default one": {"", StatefulSet, "", 3, "{}", "{replicas: 3}", 1, false},
-		"no roles":       {"", cli.Deployment, "web", 3, "{replicas: 2}", "its pods have one size for all", 0, false},
-		"job grows":      {"its quota is for fewer", cli.Job, "", 3, "{parallelism: 2, completions: 9}", "{parallelism: 3, completions: 9}", 2, true},
-		"job shrinks":    {"it keeps what it has", cli.Job, "", 1, "{parallelism: 2, completions: 2}", "{parallelism: 1, completions: 2}", 2, false},
-		"indexed":        {"each index has its pod", cli.Job, "", 3, "{parallelism: 2, completions: 2, completionMode: Indexed}", "{parallelism: 3, completions: 3, completionMode: Indexed}", 2, true},
-		"queue of work":  {"indexes are done one after the other", cli.Job, "", 3, "{parallelism: 2, completions: 9, completionMode: Indexed}", "{parallelism: 3, completions: 9, completionMode: Indexed}", 2, true},
+		"no roles":       {"", view.KindDeployment, "web", 3, "{replicas: 2}", "its pods have one size for all", 0, false},
+		"job grows":      {"its quota is for fewer", view.KindJob, "", 3, "{parallelism: 2, completions: 9}", "{parallelism: 3, completions: 9}", 2, true},
+		"job shrinks":    {"it keeps what it has", view.KindJob, "", 1, "{parallelism: 2, completions: 2}", "{parallelism: 1, completions: 2}", 2, false},
+		"indexed":        {"each index has its pod", view.KindJob, "", 3, "{parallelism: 2, completions: 2, completionMode: Indexed}", "{parallelism: 3, completions: 3, completionMode: Indexed}", 2, true},
+		"queue of work":  {"indexes are done one after the other", view.KindJob, "", 3, "{parallelism: 2, completions: 9, completionMode: Indexed}", "{parallelism: 3, completions: 9, completionMode: Indexed}", 2, true},
 		"jobset": {
 			"one role of several", "JobSet", "b", 2, "{replicatedJobs: [{name: a}, {name: b, template: {spec: {parallelism: 1, completions: 1, completionMode: Indexed}}}]}",
 			"{replicatedJobs: [{name: a}, {name: b, template: {spec: {parallelism: 2, completions: 2, completionMode: Indexed}}}]}", 1, true,
@@ -233,7 +234,7 @@ func TestResize(t *testing.T) {
 		"tf":                {"any case", "TFJob", "ps", 3, "{tfReplicaSpecs: {PS: {replicas: 2}, Worker: {}}}", "{tfReplicaSpecs: {PS: {replicas: 3}, Worker: {}}}", 2, true},
 		"tf, typo":          {"", "TFJob", "p", 3, "{tfReplicaSpecs: {PS: {replicas: 2}, Worker: {}}}", "--role p: its roles are PS, Worker", 0, false},
 		"trainjob":          {"", "TrainJob", "", 3, "{trainer: {numNodes: 2}}", "{trainer: {numNodes: 3}}", 2, true},
-		"appwrapper":        {"it was counted as a whole", cli.AppWrapper, "", 3, "{}", "submit it with another size", 0, false},
+		"appwrapper":        {"it was counted as a whole", view.KindAppWrapper, "", 3, "{}", "submit it with another size", 0, false},
 		"cronjob":           {"", CronJob, "", 3, "{}", "kubectl edit cronjob", 0, false},
 	}
 	for name, tc := range tests {
@@ -413,7 +414,7 @@ func TestReached(t *testing.T) {
 		}
 	}
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "chat"}, Spec: appsv1.DeploymentSpec{Replicas: new(int32(2))}}
-	serving := &Target{Picture: cli.Picture{Asked: cli.Ref{Kind: cli.Deployment, Namespace: "blue", Name: "chat"}, Deployment: d}}
+	serving := &Target{Picture: cli.Picture{Asked: view.Ref{Kind: view.KindDeployment, Namespace: "blue", Name: "chat"}, Deployment: d}}
 	if _, err := serving.reached(UntilEnded, false); err == nil {
 		t.Error("a Deployment never ends, and it is waited for")
 	}

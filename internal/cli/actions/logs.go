@@ -108,7 +108,7 @@ func (l *logs) chosen() ([]cli.Member, error) {
 	if err != nil && len(members) > 0 && !l.Follow {
 		return nil, err
 	}
-	if pod := l.target.Through; pod.Kind == cli.Pod {
+	if pod := l.target.Through; pod.Kind == view.KindPod {
 		chosen = slices.DeleteFunc(chosen, func(m cli.Member) bool { return m.Pod.Name != pod.Name })
 	}
 	return chosen, nil

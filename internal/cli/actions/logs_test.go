@@ -26,6 +26,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // job is Job blue/train and its Workload.
@@ -213,7 +214,7 @@ func TestLogs(t *testing.T) {
 			if tc.ended {
 				w.Status.Conditions = []metav1.Condition{{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue, Reason: "Failed", Message: "out of retries."}}
 			}
-			target := &Target{Picture: cli.Picture{Asked: cli.Ref{Kind: cli.Job, Namespace: "blue", Name: "train"}, Job: j, Workload: w}}
+			target := &Target{Picture: cli.Picture{Asked: view.Ref{Kind: view.KindJob, Namespace: "blue", Name: "train"}, Job: j, Workload: w}}
 			for _, p := range tc.pods {
 				target.Pods = append(target.Pods, *p)
 			}
@@ -250,7 +251,7 @@ func rank(t *testing.T, text string) Ranks {
 func TestLogsFollow(t *testing.T) {
 	j, w := job(2)
 	c := cluster(j, w, podOf(0, runs(), 0))
-	target, err := Find(t.Context(), c, cli.Ref{Kind: cli.Job, Namespace: "blue", Name: "train"})
+	target, err := Find(t.Context(), c, view.Ref{Kind: view.KindJob, Namespace: "blue", Name: "train"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // Pick is the pod of a job that a command is run in: of the running ones, that of rank 0, or the
@@ -23,10 +24,10 @@ func Pick(t *Target, role string, ranks Ranks) (*cli.Member, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.Through.Kind == cli.Pod {
+	if t.Through.Kind == view.KindPod {
 		chosen = slices.DeleteFunc(chosen, func(m cli.Member) bool { return m.Pod.Name != t.Through.Name })
 	}
-	if role == "" && ranks.All() && !t.serves() && t.Through.Kind != cli.Pod {
+	if role == "" && ranks.All() && !t.serves() && t.Through.Kind != view.KindPod {
 		first := chosen[0].Rank
 		chosen = slices.DeleteFunc(chosen, func(m cli.Member) bool { return m.Rank != first })
 	}

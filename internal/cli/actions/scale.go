@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/view"
 )
@@ -97,9 +96,9 @@ func (s size) String() string { return fmt.Sprintf("%d %s", s.was, s.of) }
 
 // resize changes the size in an object, and returns the one that it had. The error says why it
 // cannot be changed and what can be done.
-func resize(o *unstructured.Unstructured, kind cli.Kind, role string, n int64) (size, error) {
+func resize(o *unstructured.Unstructured, kind view.Kind, role string, n int64) (size, error) {
 	switch kind { //nolint:exhaustive // others are kinds with roles, or have no size
-	case cli.Deployment, StatefulSet, ReplicaSet, LeaderWorkerSet:
+	case view.KindDeployment, StatefulSet, ReplicaSet, LeaderWorkerSet:
 		of := "replicas"
 		if kind == LeaderWorkerSet {
 			of = "groups"
@@ -107,7 +106,7 @@ func resize(o *unstructured.Unstructured, kind cli.Kind, role string, n int64) (
 		s, err := replicas(o.Object, role, n, of, "spec", "replicas")
 		s.empties = true
 		return s, err
-	case cli.Job:
+	case view.KindJob:
 		return resizeJob(o.Object, role, n, "spec")
 	case "TrainJob":
 		s, err := replicas(o.Object, role, n, "nodes", "spec", "trainer", "numNodes")
@@ -121,9 +120,9 @@ func resize(o *unstructured.Unstructured, kind cli.Kind, role string, n int64) (
 		return resizeMember(o.Object, role, n, "groupName", resizeGroup, "spec", "rayClusterConfig", "workerGroupSpecs")
 	case "RayJob":
 		return resizeMember(o.Object, role, n, "groupName", resizeGroup, "spec", "rayClusterSpec", "workerGroupSpecs")
-	case cli.AppWrapper:
+	case view.KindAppWrapper:
 		return size{}, errors.New("it was counted with what it wraps, which does not change: cancel it and submit it with another size")
-	case cli.Pod:
+	case view.KindPod:
 		return size{}, errors.New("it is one pod")
 	case CronJob:
 		return size{}, errors.New("it makes Jobs, whose size is in its template: kubectl edit cronjob changes it for the next ones")

@@ -12,14 +12,15 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // Kinds of what is no job itself, but makes pods or Jobs that are.
 const (
-	StatefulSet     = cli.StatefulSet
-	ReplicaSet      = cli.ReplicaSet
-	CronJob         = cli.CronJob
-	LeaderWorkerSet = cli.LeaderWorkerSet
+	StatefulSet     = view.KindStatefulSet
+	ReplicaSet      = view.KindReplicaSet
+	CronJob         = view.KindCronJob
+	LeaderWorkerSet = view.KindLeaderWorkerSet
 )
 
 // Target is what a command acts on: a job, or a set of pods that are queued by themselves.
@@ -28,7 +29,7 @@ type Target struct {
 }
 
 // Find finds what a name means: a job by any of its objects, or a set.
-func Find(ctx context.Context, c client.Reader, ref cli.Ref) (*Target, error) {
+func Find(ctx context.Context, c client.Reader, ref view.Ref) (*Target, error) {
 	p, err := cli.Find(ctx, c, ref)
 	if err == nil {
 		return &Target{Picture: p}, nil
@@ -40,7 +41,7 @@ func Find(ctx context.Context, c client.Reader, ref cli.Ref) (*Target, error) {
 	switch {
 	case e != nil:
 		return nil, e
-	case set.Asked.Kind == cli.DaemonSet: // that is for those who run the nodes
+	case set.Asked.Kind == view.KindDaemonSet: // that is for those who run the nodes
 		return nil, err
 	}
 	set.Workload, set.Parts, set.Made = nil, nil, nil // what stands for it is what makes its pods
@@ -53,7 +54,7 @@ func (t *Target) Object() client.Object { return t.Root() }
 // group reports whether the job is a group of pods without an object of its own, and which: then
 // its pods are the job.
 func (t *Target) group() bool {
-	if t.Asked.Kind == cli.Group {
+	if t.Asked.Kind == view.KindGroup {
 		return true
 	}
 	if t.Set != nil || t.Workload == nil || t.Root() != client.Object(t.Workload) {
@@ -63,23 +64,23 @@ func (t *Target) group() bool {
 }
 
 // Select names the jobs of a namespace with these labels, the oldest first.
-func Select(ctx context.Context, c client.Reader, namespace string, with labels.Selector) ([]cli.Ref, error) {
+func Select(ctx context.Context, c client.Reader, namespace string, with labels.Selector) ([]view.Ref, error) {
 	survey, err := cli.TakeSurvey(ctx, c, namespace, client.ListOptions{LabelSelector: with})
 	if err != nil {
 		return nil, err
 	}
 	slices.SortStableFunc(survey.Rows, func(a, b cli.Row) int { return a.Created.Compare(b.Created) })
-	var out []cli.Ref
+	var out []view.Ref
 	for i := range survey.Rows {
 		r := &survey.Rows[i]
 		kind := r.Kind
 		switch {
-		case kind == cli.Pod && r.Workload == r.Name: // a group, which only its Workload stands for
-			kind = cli.Workload
-		case kind == cli.Pod && r.Workload == "":
-			kind = cli.Group
+		case kind == view.KindPod && r.Workload == r.Name: // a group, which only its Workload stands for
+			kind = view.KindWorkload
+		case kind == view.KindPod && r.Workload == "":
+			kind = view.KindGroup
 		}
-		out = append(out, cli.Ref{Kind: kind, Namespace: r.Namespace, Name: r.Name})
+		out = append(out, view.Ref{Kind: kind, Namespace: r.Namespace, Name: r.Name})
 	}
 	return out, nil
 }

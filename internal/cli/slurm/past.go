@@ -15,7 +15,7 @@ import (
 // pods, and when it began.
 func WithPast(rows []cli.Row, past []cli.PastRow) []cli.Row {
 	type key struct {
-		kind            cli.Kind
+		kind            view.Kind
 		namespace, name string
 	}
 	there := make(map[key]int, len(rows))

@@ -31,17 +31,17 @@ type seen struct {
 }
 
 func TestSession(t *testing.T) {
-	waits := seen{Job: view.Standing{State: view.Waiting, Stage: view.Queued, Reason: "WaitingForQuota", Decision: &view.Decision{}}}
-	starts := seen{Job: view.Standing{State: view.Starting, Pods: view.Pods{Wanted: 2, Running: make([]corev1.Pod, 1)}}}
-	runs := seen{Job: view.Standing{State: view.Running, Pods: view.Pods{Wanted: 2, Running: make([]corev1.Pod, 2)}}}
-	ends := seen{Job: view.Standing{State: view.Starting, Pods: view.Pods{Wanted: 2, Ended: 1}}}
-	good := seen{Job: view.Standing{State: view.Succeeded, Stage: view.Ended}}
-	bad := seen{Job: view.Standing{State: view.Failed, Stage: view.Ended, Message: "no more tries"}}
-	late := seen{Job: view.Standing{State: view.Held, Stage: view.Deactivated, Reason: "DeactivatedDueToMaximumExecutionTimeExceeded"}}
+	waits := seen{Standing: view.Standing{State: view.Waiting, Stage: view.Queued, Reason: "WaitingForQuota", Decision: &view.Decision{}}}
+	starts := seen{Standing: view.Standing{State: view.Starting, Pods: view.Pods{Wanted: 2, Running: make([]corev1.Pod, 1)}}}
+	runs := seen{Standing: view.Standing{State: view.Running, Pods: view.Pods{Wanted: 2, Running: make([]corev1.Pod, 2)}}}
+	ends := seen{Standing: view.Standing{State: view.Starting, Pods: view.Pods{Wanted: 2, Ended: 1}}}
+	good := seen{Standing: view.Standing{State: view.Succeeded, Stage: view.Ended}}
+	bad := seen{Standing: view.Standing{State: view.Failed, Stage: view.Ended, Message: "no more tries"}}
+	late := seen{Standing: view.Standing{State: view.Held, Stage: view.Deactivated, Reason: "DeactivatedDueToMaximumExecutionTimeExceeded"}}
 	waitsFor := func(reason, message string) seen {
 		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "x-1"}}
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}}
-		return seen{Job: starts.Job, pods: []corev1.Pod{p}}
+		return seen{Standing: starts.Standing, pods: []corev1.Pod{p}}
 	}
 	tests := map[string]struct {
 		why    string
@@ -65,7 +65,7 @@ func TestSession(t *testing.T) {
 		"unknown": {"it failed anyway", []seen{bad}, nil, 0, 0, Result{Code: 1}, "x failed with exit code 1: no more tries\n"},
 		"retried": {"a failure that was made good is none", []seen{{runs.Job, exited(7), false}, good}, nil, 0, 1, Result{}, "x runs\nx succeeded\n"},
 		"late":    {"its time is over", []seen{runs, late}, nil, 0, 1, Result{Code: 1}, "x runs\nx was stopped for good (DeactivatedDueToMaximumExecutionTimeExceeded)\n"},
-		"deleted": {"by somebody else", []seen{{Job: waits.Job, gone: true}}, nil, 0, 0, Result{Code: 1}, "x was deleted\n"},
+		"deleted": {"by somebody else", []seen{{Standing: waits.Job, gone: true}}, nil, 0, 0, Result{Code: 1}, "x was deleted\n"},
 		"terminal": {
 			"a line that changes, cut to the width",
 			[]seen{waits, starts, runs, good},
