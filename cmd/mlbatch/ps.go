@@ -14,6 +14,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // psFlags are those of the list of jobs.
@@ -104,17 +105,17 @@ func (p *psFlags) run(ctx context.Context, out, errs io.Writer) error {
 	if p.namespace == "" && !p.all {
 		p.namespace = p.conn.Namespace()
 	}
-	take := func() (*cli.Survey, error) {
-		survey, err := cli.TakeSurvey(ctx, c, p.namespace, client.ListOptions{LabelSelector: selector})
+	take := func() (*view.JobList, error) {
+		survey, err := gather.Jobs(ctx, c, p.namespace, client.ListOptions{LabelSelector: selector})
 		if err != nil {
 			return nil, err
 		}
-		survey.Rows = slices.DeleteFunc(survey.Rows, func(r cli.Row) bool { return !p.wants(r) })
+		survey.Items = slices.DeleteFunc(survey.Items, func(r view.Job) bool { return !p.wants(r) })
 		if p.output != "" && p.output != "name" {
-			survey.Place(ctx, cli.Controller{Config: cfg}.Pending)
+			gather.Place(ctx, survey, gather.MostLines, cli.Controller{Config: cfg}.Pending)
 		}
 		if p.sortBy != "" {
-			if err := cli.SortBy(cli.RowColumns(time.Now(), p.namespace == ""), survey.Rows, p.sortBy); err != nil {
+			if err := cli.SortBy(cli.RowColumns(time.Now(), p.namespace == ""), survey.Items, p.sortBy); err != nil {
 				return nil, usageError{err}
 			}
 		}
@@ -134,17 +135,17 @@ func (p *psFlags) run(ctx context.Context, out, errs io.Writer) error {
 }
 
 // goOn prints the list until ctx ends.
-func (p *psFlags) goOn(ctx context.Context, out io.Writer, take func() (*cli.Survey, error)) error {
+func (p *psFlags) goOn(ctx context.Context, out io.Writer, take func() (*view.JobList, error)) error {
 	widths := map[string]int{}
-	rows := func() ([]cli.Row, error) {
+	rows := func() ([]view.Job, error) {
 		survey, err := take()
 		if err != nil {
 			return nil, err
 		}
-		return survey.Rows, nil
+		return survey.Items, nil
 	}
-	key := func(r cli.Row) string { return string(r.Kind) + " " + r.Namespace + "/" + r.Name }
-	return watchRows(ctx, out, rows, key, func(w io.Writer, rows []cli.Row, first bool) error {
+	key := func(r view.Job) string { return string(r.Kind) + " " + r.Namespace + "/" + r.Name }
+	return watchRows(ctx, out, rows, key, func(w io.Writer, rows []view.Job, first bool) error {
 		if p.output == "json" || p.output == "yaml" {
 			for i := range rows {
 				if p.output == "yaml" {
@@ -161,7 +162,7 @@ func (p *psFlags) goOn(ctx context.Context, out io.Writer, take func() (*cli.Sur
 }
 
 // unreadKinds says what the user may not list, "" if there is nothing.
-func unreadKinds(s *cli.Survey, namespace string) string {
+func unreadKinds(s *view.JobList, namespace string) string {
 	hint := ""
 	if namespace == "" {
 		hint = "; -n NAMESPACE lists one namespace"
@@ -172,35 +173,35 @@ func unreadKinds(s *cli.Survey, namespace string) string {
 	return fmt.Sprintf("You may not list %s%s.", strings.Join(s.Unread, ", "), hint)
 }
 
-func (p *psFlags) wants(r cli.Row) bool {
+func (p *psFlags) wants(r view.Job) bool {
 	return (p.queue == "" || r.Queue == p.queue || r.ClusterQueue == p.queue || r.ClusterQueue == "" && r.Target == p.queue) && p.whose.wants(r.User) &&
 		(p.state == "" || slices.ContainsFunc(strings.Split(p.state, ","), func(s string) bool { return strings.EqualFold(s, string(r.State)) }))
 }
 
-func (p *psFlags) print(out, errs io.Writer, s *cli.Survey) error {
+func (p *psFlags) print(out, errs io.Writer, s *view.JobList) error {
 	if p.output == "json" || p.output == "yaml" {
 		return printObject(out, p.output, s)
 	}
-	if len(s.Rows) == 0 && tabular(p.output) {
+	if len(s.Items) == 0 && tabular(p.output) {
 		fmt.Fprintln(errs, "There are no jobs here that you may see.")
 		return nil
 	}
-	return p.table(out, s.Rows, cli.Layout{Bare: p.bare})
+	return p.table(out, s.Items, cli.Layout{Bare: p.bare})
 }
 
 // table prints jobs in lines.
-func (p *psFlags) table(out io.Writer, rows []cli.Row, l cli.Layout) error {
+func (p *psFlags) table(out io.Writer, rows []view.Job, l cli.Layout) error {
 	columns := cli.RowColumns(time.Now(), p.namespace == "")
 	spec, custom := strings.CutPrefix(p.output, cli.CustomColumnsFormat)
 	switch {
 	case custom:
-		own, err := cli.CustomColumns[cli.Row](spec)
+		own, err := cli.CustomColumns[view.Job](spec)
 		if err != nil {
 			return usageError{err}
 		}
 		return cli.PrintTable(out, own, rows, l)
 	case p.output == "name":
-		return printNames(out, rows, func(r cli.Row) string { return r.Namespace + "/" + r.Name })
+		return printNames(out, rows, func(r view.Job) string { return r.Namespace + "/" + r.Name })
 	}
 	l.Width, l.Wide, l.Colours = tableWidth(out), p.output == "wide", hasColours(out)
 	return cli.PrintTable(out, columns, rows, l)

@@ -22,6 +22,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli/slurm"
 	"github.com/mlbatch/mlbatch/internal/cli/submit"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // slurmCommands are the names by which the program can be called, too.
@@ -89,7 +90,7 @@ func (l *jobList) several() bool {
 }
 
 // read reads the jobs that the user may see.
-func (l *jobList) read(cmd *cobra.Command) ([]cli.Row, error) {
+func (l *jobList) read(cmd *cobra.Command) ([]view.Job, error) {
 	if err := l.check(); err != nil {
 		return nil, err
 	}
@@ -97,9 +98,9 @@ func (l *jobList) read(cmd *cobra.Command) ([]cli.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []cli.Row
+	var out []view.Job
 	for _, namespace := range l.namespaces() {
-		survey, err := cli.TakeSurvey(cmd.Context(), c, namespace, client.ListOptions{})
+		survey, err := gather.Jobs(cmd.Context(), c, namespace, client.ListOptions{})
 		if err != nil {
 			return nil, l.conn.Unreachable(err, cfg.Host)
 		}
@@ -111,9 +112,9 @@ func (l *jobList) read(cmd *cobra.Command) ([]cli.Row, error) {
 			fmt.Fprintf(cmd.ErrOrStderr(), "You may not list %s%s.\n", strings.Join(survey.Unread, ", "), cli.Harmless(where))
 		}
 		if l.starts {
-			survey.Place(cmd.Context(), cli.Controller{Config: cfg}.Pending)
+			gather.Place(cmd.Context(), survey, gather.MostLines, cli.Controller{Config: cfg}.Pending)
 		}
-		out = append(out, survey.Rows...)
+		out = append(out, survey.Items...)
 		if !l.past {
 			continue
 		}
@@ -123,13 +124,13 @@ func (l *jobList) read(cmd *cobra.Command) ([]cli.Row, error) {
 		}
 		out = slurm.WithPast(out, past)
 	}
-	slices.SortStableFunc(out, func(a, b cli.Row) int { return b.Created.Compare(a.Created) })
+	slices.SortStableFunc(out, func(a, b view.Job) int { return b.Created.Compare(a.Created) })
 	return out, nil
 }
 
 // choose reads the jobs and selects the wanted ones. It says why there are none of a
 // user.
-func (l *jobList) choose(cmd *cobra.Command, f *slurm.Filter) ([]cli.Row, error) {
+func (l *jobList) choose(cmd *cobra.Command, f *slurm.Filter) ([]view.Job, error) {
 	var err error
 	asked := f.Users
 	if f.Users, err = l.whose.find(cmd.Context(), &l.conn, f.Users); err != nil {
@@ -282,7 +283,7 @@ common. Other than in Slurm they are deleted, with their pods and logs. Nothing 
 }
 
 // cancel deletes jobs. Those that were named and are not among them have ended, or are not there.
-func (l *jobList) cancel(cmd *cobra.Command, rows []cli.Row, named []string, quiet bool) error { //nolint:revive // a flag of the command
+func (l *jobList) cancel(cmd *cobra.Command, rows []view.Job, named []string, quiet bool) error { //nolint:revive // a flag of the command
 	cfg, c, err := connect(&l.conn)
 	if err != nil {
 		return err
@@ -302,7 +303,7 @@ func (l *jobList) cancel(cmd *cobra.Command, rows []cli.Row, named []string, qui
 		}
 	}
 	for _, name := range named {
-		if !quiet && !slices.ContainsFunc(rows, func(r cli.Row) bool { return r.Name == name || r.Namespace+"/"+r.Name == name }) {
+		if !quiet && !slices.ContainsFunc(rows, func(r view.Job) bool { return r.Name == name || r.Namespace+"/"+r.Name == name }) {
 			fail("%s: no job of this name waits or runs here that you may see", name)
 		}
 	}
@@ -390,7 +391,7 @@ are GPUs (AllocTRES).`,
 			if err != nil {
 				return err
 			}
-			chosen = slices.DeleteFunc(chosen, func(r cli.Row) bool {
+			chosen = slices.DeleteFunc(chosen, func(r view.Job) bool {
 				return r.Created.Before(after) || !before.IsZero() && r.Created.After(before)
 			})
 			slices.Reverse(chosen)
@@ -545,7 +546,7 @@ func nominalGPUs(ctx context.Context, cfg *rest.Config, q cli.QueueRow) map[stri
 	}
 	out := map[string]int64{}
 	for i := range quotas {
-		if of := &quotas[i]; cli.IsGPU(of.Resource) {
+		if of := &quotas[i]; view.IsGPU(of.Resource) {
 			out[of.Resource] += of.Nominal.Value()
 		}
 	}

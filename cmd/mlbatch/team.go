@@ -20,6 +20,7 @@ import (
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/admin"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // teamFlags are those of what is shown of teams.
@@ -183,13 +184,13 @@ func (t *teamFlags) show(cmd *cobra.Command, args []string) error {
 	row.AddQuotas(func(namespace, localQueue string) ([]visibility.QueueQuota, error) {
 		return cli.Controller{Config: cfg}.Quotas(cmd.Context(), namespace, localQueue)
 	})
-	survey, err := cli.TakeSurvey(cmd.Context(), c, name, client.ListOptions{})
+	survey, err := gather.Jobs(cmd.Context(), c, name, client.ListOptions{})
 	if err != nil {
 		return t.conn.Unreachable(err, cfg.Host)
 	}
 	view := teamView{row, map[string]int{}}
-	for i := range survey.Rows {
-		view.States[string(survey.Rows[i].State)]++
+	for i := range survey.Items {
+		view.States[string(survey.Items[i].State)]++
 	}
 	if t.output == "json" || t.output == "yaml" {
 		return printObject(cmd.OutOrStdout(), t.output, view)

@@ -14,6 +14,8 @@ import (
 
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // topFlags are those of the list of who uses GPUs.
@@ -163,11 +165,11 @@ func (t *topFlags) take(ctx context.Context, c client.Reader, by string, now tim
 		}
 		return cli.UseOfNodes(nodes, now), unseen, err
 	}
-	survey, err := cli.TakeSurvey(ctx, c, t.namespace, client.ListOptions{})
+	survey, err := gather.Jobs(ctx, c, t.namespace, client.ListOptions{})
 	if err != nil {
 		return nil, "", err
 	}
 	f := psFlags{queue: t.queue, whose: t.whose}
-	survey.Rows = slices.DeleteFunc(survey.Rows, func(r cli.Row) bool { return !f.wants(r) })
-	return cli.Use(survey.Rows, by, now), unreadKinds(survey, t.namespace), nil
+	survey.Items = slices.DeleteFunc(survey.Items, func(r view.Job) bool { return !f.wants(r) })
+	return cli.Use(survey.Items, by, now), unreadKinds(survey, t.namespace), nil
 }

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // whose says whose jobs are listed: those of a user, or those of the asker.
@@ -71,8 +72,8 @@ func (w *slurmWhose) find(ctx context.Context, conn *cli.Connection, users []str
 
 // strangers says that users who were asked for have no jobs here, "" if one of them has.
 // People type the names that they have on the machine in front of them ("-u $USER").
-func strangers(users []string, rows []cli.Row) string {
-	if len(users) == 0 || slices.ContainsFunc(rows, func(r cli.Row) bool { return slices.Contains(users, r.User) }) {
+func strangers(users []string, rows []view.Job) string {
+	if len(users) == 0 || slices.ContainsFunc(rows, func(r view.Job) bool { return slices.Contains(users, r.User) }) {
 		return ""
 	}
 	return fmt.Sprintf("No job here that you may see is of %s. Users have the names by which the API server knows them; --me is you.", strings.Join(users, ", "))

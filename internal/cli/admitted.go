@@ -14,6 +14,8 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/api/recovery"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // admitted tells of a job that has quota.
@@ -23,11 +25,11 @@ func admitted(p Picture, j view.Standing, e *Explanation) {
 		since = p.ago(j.Since)
 	}
 	e.say("%s was admitted %s ago with quota of ClusterQueue %s", e.Object, since, j.ClusterQueue)
-	if n, text := evictions(p.Workload); n > 0 {
+	if n, text := view.Evictions(p.Workload); n > 0 {
 		e.say("It was stopped %s before that%s", text, lostText(view.LostBy(p.Workload)))
 	}
 	if p.Moved != nil {
-		e.say("Its pods got other nodes %s ago: %s", p.ago(when(p.Moved)), p.Moved.Message)
+		e.say("Its pods got other nodes %s ago: %s", p.ago(gather.When(p.Moved)), p.Moved.Message)
 	}
 	switch j.Reason {
 	case view.ReasonDeleted:
@@ -41,7 +43,7 @@ func admitted(p Picture, j view.Standing, e *Explanation) {
 	e.recovered(p)
 	e.pods(p, j)
 	if p.Stays != nil {
-		e.say("It should have left its node, %s ago: %s", p.ago(when(p.Stays)), p.Stays.Message)
+		e.say("It should have left its node, %s ago: %s", p.ago(gather.When(p.Stays)), p.Stays.Message)
 	}
 	e.part(p) // a set that grew
 }
@@ -62,7 +64,7 @@ func (e *Explanation) recovered(p Picture) {
 // recovery is what is remembered of a job of which mlbatch makes the pods, and made some anew; nil
 // of others.
 func (p *Picture) recovery() *recovery.Recovery {
-	k := kindOf(p.Asked.Kind)
+	k := gather.KindOf(p.Asked.Kind)
 	if p.Other == nil || k == nil || k.Operated == nil {
 		return nil
 	}
@@ -75,11 +77,11 @@ func (p *Picture) recovery() *recovery.Recovery {
 
 // remadeText says how often pods were made anew.
 func remadeText(r *recovery.Recovery) string {
-	text := "Pods of it failed " + times(r.Failures+r.FreeFailures) + " and were made anew"
+	text := "Pods of it failed " + words.Times(r.Failures+r.FreeFailures) + " and were made anew"
 	if r.Failures+r.FreeFailures == 0 {
-		text = "All its pods were made anew " + times(r.Attempt)
+		text = "All its pods were made anew " + words.Times(r.Attempt)
 	} else if r.Attempt > 0 {
-		text += ", all of them " + times(r.Attempt)
+		text += ", all of them " + words.Times(r.Attempt)
 	}
 	return text
 }
@@ -105,7 +107,7 @@ func (e *Explanation) wrapper(p Picture, j view.Standing) {
 		e.say("It has been unhealthy for %s: %s", p.ago(c.LastTransitionTime.Time), orElse(c.Message, c.Reason))
 	}
 	if n := aw.Status.Retries; n > 0 {
-		e.say("It was reset %s for faults of its own", times(n))
+		e.say("It was reset %s for faults of its own", words.Times(n))
 	}
 }
 
@@ -121,7 +123,7 @@ func (e *Explanation) pods(p Picture, j view.Standing) {
 	case pods.None():
 		e.say("Its pods are not there yet")
 		if p.NotKept != nil {
-			e.say("%s ago: %s", p.ago(when(p.NotKept)), eventText(p.NotKept))
+			e.say("%s ago: %s", p.ago(gather.When(p.NotKept)), eventText(p.NotKept))
 			e.Helps = "ask an administrator for the definition that belongs to this program: mlbatch install"
 			return
 		}
@@ -130,23 +132,23 @@ func (e *Explanation) pods(p Picture, j view.Standing) {
 			e.Helps = "ask an administrator whether the operator of " + string(p.Asked.Kind) + "s runs"
 		}
 		if p.Failed != nil {
-			e.say("They could not be made, %s ago: %s", p.ago(when(p.Failed)), eventText(p.Failed))
+			e.say("They could not be made, %s ago: %s", p.ago(gather.When(p.Failed)), eventText(p.Failed))
 			e.Helps = "mend or make what that names; it is tried again by itself"
 		}
 		return
 	case pods.AllRun():
 		e.say("%s on %s", runs(n, pods.Wanted), nodes(pods.Running))
 	case n > 0:
-		e.say("%d of %s %s, on %s", n, count(pods.Wanted, "pod"), run(n), nodes(pods.Running))
+		e.say("%d of %s %s, on %s", n, words.Count(pods.Wanted, "pod"), run(n), nodes(pods.Running))
 	}
 	switch {
 	case pods.Ended == 0:
 	case pods.Failed == 0:
-		e.say("%s ended already", count(pods.Ended, "pod"))
+		e.say("%s ended already", words.Count(pods.Ended, "pod"))
 	case pods.Failed == pods.Ended:
-		e.say("%s failed already", count(pods.Ended, "pod"))
+		e.say("%s failed already", words.Count(pods.Ended, "pod"))
 	default:
-		e.say("%s ended already, %d of them failed", count(pods.Ended, "pod"), pods.Failed)
+		e.say("%s ended already, %d of them failed", words.Count(pods.Ended, "pod"), pods.Failed)
 	}
 	if pods.Failed > 0 && p.AppWrapper == nil && j.Stage == view.Admitted {
 		e.tries(p)
@@ -154,7 +156,7 @@ func (e *Explanation) pods(p Picture, j view.Standing) {
 	e.crashing(p, pods.Running)
 	e.unheard(p, pods.Running)
 	if n := len(pods.Leaving); n > 0 {
-		e.say("%s on %s %s being removed", count(n, "pod"), nodes(pods.Leaving), is(n))
+		e.say("%s on %s %s being removed", words.Count(n, "pod"), nodes(pods.Leaving), is(n))
 	}
 	e.blocked(p, pods.Waiting)
 }
@@ -217,7 +219,7 @@ func (e *Explanation) crashing(p Picture, running []corev1.Pod) {
 			}
 			text := fmt.Sprintf("Pod %s does not stay up on %s: container %s is in %s", pod.Name, pod.Spec.NodeName, s.Name, s.State.Waiting.Reason)
 			if s.RestartCount > 0 {
-				text += ", restarted " + times(s.RestartCount)
+				text += ", restarted " + words.Times(s.RestartCount)
 			}
 			if last := s.LastTerminationState.Terminated; last != nil {
 				text += ", and ended last" + howEnded(last)
@@ -279,7 +281,7 @@ func (e *Explanation) blocked(p Picture, rest []corev1.Pod) {
 		return
 	}
 	pod := rest[0]
-	e.say("%s %s not run yet; %s %s", count(len(rest), "pod"), do(len(rest)), pod.Name, obstacle(&pod))
+	e.say("%s %s not run yet; %s %s", words.Count(len(rest), "pod"), do(len(rest)), pod.Name, obstacle(&pod))
 	switch {
 	case e.State == view.Unmanaged && pod.Spec.NodeName == "":
 		e.Helps = "it is tried again when nodes change; compare what it asks for with what they have: mlbatch nodes -o wide"
@@ -360,7 +362,7 @@ func nodes(pods []corev1.Pod) string {
 	var parts []string
 	for i, name := range names {
 		if i == most {
-			parts = append(parts, count(len(names)-most, "more node"))
+			parts = append(parts, words.Count(len(names)-most, "more node"))
 			break
 		}
 		parts = append(parts, fmt.Sprintf("%s (%d)", name, n[name]))

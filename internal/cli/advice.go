@@ -7,6 +7,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // helps turns tried advice into lines: what the asker may do first.
@@ -19,7 +20,7 @@ func (e *Explanation) helps(x *visibility.Explanation) {
 			text, who = e.release, orElse(e.holder, who)
 		}
 		if a.Preempts > 0 {
-			text = remarked(text, fmt.Sprintf(" (it then stops %s)", count(int(a.Preempts), "other job")))
+			text = remarked(text, fmt.Sprintf(" (it then stops %s)", words.Count(int(a.Preempts), "other job")))
 		}
 		if a.Allowed {
 			own = append(own, text)
@@ -48,7 +49,7 @@ func adviceText(a visibility.Advice, x *visibility.Explanation) string {
 	}
 	switch core.AdviceKind(a.Kind) {
 	case core.FewerPods:
-		return fmt.Sprintf("ask for %s%s", count(int(a.Count), "pod"), of)
+		return fmt.Sprintf("ask for %s%s", words.Count(int(a.Count), "pod"), of)
 	case core.SmallerPods:
 		if a.Amount.IsZero() {
 			return fmt.Sprintf("ask for no %s%s", a.Resource, of)

@@ -19,6 +19,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // Asker asks a controller why a workload waits.
@@ -184,7 +185,7 @@ func (e *Explanation) line(x *visibility.Explanation) {
 		e.say("No other waiting job in this queue is ahead of it")
 	default:
 		n := int(*x.PositionInClusterQueue)
-		text := fmt.Sprintf("%s in this queue %s ahead of it", count(n, "waiting job"), is(n))
+		text := fmt.Sprintf("%s in this queue %s ahead of it", words.Count(n, "waiting job"), is(n))
 		if len(x.Ahead) > 0 {
 			text += "; first " + refer(x.Ahead[0])
 		}
@@ -227,7 +228,7 @@ func (e *Explanation) nodeFacts(f *visibility.NodeFacts) {
 	if f.Full > 0 {
 		not = append(not, fmt.Sprintf("%d %s no room for one", f.Full, verb(int(f.Full), "has", "have")))
 	}
-	text := fmt.Sprintf("Its pods may use %d of the cluster's %s", f.Matching, count(int(f.Total), "node"))
+	text := fmt.Sprintf("Its pods may use %d of the cluster's %s", f.Matching, words.Count(int(f.Total), "node"))
 	if len(not) > 0 {
 		text += "; of these " + strings.Join(not, ", ")
 	}
@@ -241,7 +242,7 @@ func (e *Explanation) nodeFacts(f *visibility.NodeFacts) {
 			kind = "the taint"
 		}
 		if i < 3 {
-			e.say("%s would match without %s %s", count(int(o.Nodes), "more node"), kind, o.Text)
+			e.say("%s would match without %s %s", words.Count(int(o.Nodes), "more node"), kind, o.Text)
 		}
 	}
 	if f.Resource != "" && f.Matching > 0 && f.Free != nil && f.Free.Sign() > 0 && f.Largest != nil && f.Need != nil {

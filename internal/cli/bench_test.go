@@ -29,6 +29,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli/slurm"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // crowd are the lists of a cluster of 1,000 nodes with 10,000 Jobs, of which 4,000 run with a pod
@@ -209,34 +210,34 @@ func BenchmarkLook(b *testing.B) {
 	noLogs := func(context.Context, string, string, string, int64) (string, error) { return "", nil }
 	for name, look := range map[string]func(){
 		"ps": func() {
-			s, err := cli.TakeSurvey(b.Context(), noNamespaces{c}, "", client.ListOptions{})
+			s, err := gather.Jobs(b.Context(), noNamespaces{c}, "", client.ListOptions{})
 			must(err)
-			must(cli.PrintTable(io.Discard, cli.RowColumns(now(), true), s.Rows, layout))
-			if len(s.Rows) != len(c.jobs) {
-				b.Fatal(len(s.Rows))
+			must(cli.PrintTable(io.Discard, cli.RowColumns(now(), true), s.Items, layout))
+			if len(s.Items) != len(c.jobs) {
+				b.Fatal(len(s.Items))
 			}
 		},
 		"squeue": func() {
-			s, err := cli.TakeSurvey(b.Context(), noNamespaces{c}, "", client.ListOptions{})
+			s, err := gather.Jobs(b.Context(), noNamespaces{c}, "", client.ListOptions{})
 			must(err)
-			must((&slurm.Queue{Now: now(), All: true, Width: layout.Width}).Print(io.Discard, (&slurm.Filter{}).Select(s.Rows)))
+			must((&slurm.Queue{Now: now(), All: true, Width: layout.Width}).Print(io.Discard, (&slurm.Filter{}).Select(s.Items)))
 		},
 		"sacct": func() {
-			s, err := cli.TakeSurvey(b.Context(), noNamespaces{c}, "", client.ListOptions{})
+			s, err := gather.Jobs(b.Context(), noNamespaces{c}, "", client.ListOptions{})
 			must(err)
 			past, err := cli.TakePast(b.Context(), c, "", time.Time{})
 			must(err)
-			must((&slurm.Accounts{Now: now()}).Print(io.Discard, (&slurm.Filter{Ended: true}).Select(slurm.WithPast(s.Rows, past))))
+			must((&slurm.Accounts{Now: now()}).Print(io.Discard, (&slurm.Filter{Ended: true}).Select(slurm.WithPast(s.Items, past))))
 		},
 		"users": func() {
-			s, err := cli.TakeSurvey(b.Context(), noNamespaces{c}, "", client.ListOptions{})
+			s, err := gather.Jobs(b.Context(), noNamespaces{c}, "", client.ListOptions{})
 			must(err)
-			must(cli.PrintTable(io.Discard, cli.UseColumns("users", now()), cli.Use(s.Rows, "users", now()), layout))
+			must(cli.PrintTable(io.Discard, cli.UseColumns("users", now()), cli.Use(s.Items, "users", now()), layout))
 		},
 		"top": func() {
-			s, err := cli.TakeSurvey(b.Context(), noNamespaces{c}, "", client.ListOptions{})
+			s, err := gather.Jobs(b.Context(), noNamespaces{c}, "", client.ListOptions{})
 			must(err)
-			must(cli.PrintTable(io.Discard, cli.UseColumns("queues", now()), cli.Use(s.Rows, "queues", now()), layout))
+			must(cli.PrintTable(io.Discard, cli.UseColumns("queues", now()), cli.Use(s.Items, "queues", now()), layout))
 		},
 		"queue": func() {
 			rows, err := cli.WaitingRows(b.Context(), c, "", c.pending)

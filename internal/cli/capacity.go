@@ -17,6 +17,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // Planner says what would become of a job that is not there.
@@ -200,7 +201,7 @@ func (r *CapacityRow) bound(is *visibility.WorkloadPlanStatus) {
 	case is.Outcome == visibility.PlanStartsAfterStops:
 		n := len(is.Preempts)
 		r.Bound, r.MorePreempts = BoundPreemption, n > 0
-		r.Why = fmt.Sprintf("one more starts when %s %s stopped for it", count(n, "job"), verb(n, "is", "are"))
+		r.Why = fmt.Sprintf("one more starts when %s %s stopped for it", words.Count(n, "job"), verb(n, "is", "are"))
 		if n == 0 {
 			r.Why = "one more starts when jobs that are being stopped have ended"
 		}

@@ -5,11 +5,12 @@ import (
 	"testing"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // TestCustomColumns: columns that are named as kubectl has it, with and without braces and dots.
 func TestCustomColumns(t *testing.T) {
-	row := cli.Row{Namespace: "blue", Name: "train", GPUs: 1_000_000, Nodes: []string{"a", "b"}, Priority: new(int32(5))}
+	row := view.Job{Namespace: "blue", Name: "train", GPUs: 1_000_000, Nodes: []string{"a", "b"}, Priority: new(int32(5))}
 	for name, tc := range map[string]struct{ why, spec, want string }{
 		"fields":   {"titles and values", "NAME:.name,GPUS:.gpus,P:.priority", "NAME=train GPUS=1000000 P=5"},
 		"relaxed":  {"as kubectl takes them", "A:{.name},B:name,C:{name}", "A=train B=train C=train"},
@@ -21,7 +22,7 @@ func TestCustomColumns(t *testing.T) {
 		"no sense": {"refused", "A:.name[", "! is no path"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			columns, err := cli.CustomColumns[cli.Row](tc.spec)
+			columns, err := cli.CustomColumns[view.Job](tc.spec)
 			if says, fails := strings.CutPrefix(tc.want, "! "); fails {
 				if err == nil || !strings.Contains(err.Error(), says) {
 					t.Errorf("%s: %v", tc.why, err)

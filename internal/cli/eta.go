@@ -17,6 +17,8 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // PendingAsker asks a controller what waits in a queue.
@@ -69,7 +71,7 @@ func TakeStarts(ctx context.Context, c client.Reader, ask PendingAsker, namespac
 // queueless are the waiting jobs that name a LocalQueue which is not there: no line has them.
 func queueless(ctx context.Context, c client.Reader, namespace string, queues []kueue.LocalQueue) (out []WaitingRow, err error) {
 	var list kueue.WorkloadList
-	if err := readable(c.List(ctx, &list, client.InNamespace(namespace))); err != nil {
+	if err := gather.Readable(c.List(ctx, &list, client.InNamespace(namespace))); err != nil {
 		return nil, fmt.Errorf("list Workloads: %w", err)
 	}
 	there := map[[2]string]bool{}
@@ -150,7 +152,7 @@ func StartColumns(now time.Time) []Column[WaitingRow] {
 			case r.Start.Known == 0:
 				return "a guess"
 			}
-			return count(int(r.Start.Known), "job")
+			return words.Count(int(r.Start.Known), "job")
 		}},
 	}
 }

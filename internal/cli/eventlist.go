@@ -15,6 +15,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // EventRow is an event in one line.
@@ -37,7 +38,7 @@ type EventRow struct {
 // EventRowOf reads an event.
 func EventRowOf(e *corev1.Event) EventRow {
 	row := EventRow{
-		At: when(e).UTC(), Namespace: e.Namespace, Kind: e.InvolvedObject.Kind, Name: e.InvolvedObject.Name,
+		At: gather.When(e).UTC(), Namespace: e.Namespace, Kind: e.InvolvedObject.Kind, Name: e.InvolvedObject.Name,
 		Type: e.Type, Reason: e.Reason, Message: e.Message, Times: max(1, int(e.Count)),
 	}
 	first := e.FirstTimestamp.Time
@@ -135,7 +136,7 @@ func (l *EventList) List(ctx context.Context, since time.Time) ([]EventRow, stri
 	l.adoptMade(all.Items)
 	var out []EventRow
 	for i := range all.Items {
-		if e := &all.Items[i]; l.ours(e) && !when(e).Before(since) {
+		if e := &all.Items[i]; l.ours(e) && !gather.When(e).Before(since) {
 			out = append(out, EventRowOf(e))
 		}
 	}
@@ -170,7 +171,7 @@ func (l *EventList) Next(ctx context.Context, e *corev1.Event, now time.Time) (E
 func (l *EventList) Namespace() string { return l.namespace }
 
 func (l *EventList) ours(e *corev1.Event) bool {
-	return l.job == nil || l.parts[e.InvolvedObject.Kind+"/"+e.InvolvedObject.Name] && !when(e).Before(l.begun)
+	return l.job == nil || l.parts[e.InvolvedObject.Kind+"/"+e.InvolvedObject.Name] && !gather.When(e).Before(l.begun)
 }
 
 // created is how controllers tell of a pod that they made, which may be gone by now.
@@ -231,10 +232,10 @@ func (n *jobNames) in(message string) string {
 func readJobNames(ctx context.Context, c client.Reader, namespace string) (*jobNames, error) {
 	var list kueue.WorkloadList
 	err := c.List(ctx, &list)
-	if readable(err) == nil && err != nil && namespace != "" {
+	if gather.Readable(err) == nil && err != nil && namespace != "" {
 		err = c.List(ctx, &list, client.InNamespace(namespace))
 	}
-	if err := readable(err); err != nil {
+	if err := gather.Readable(err); err != nil {
 		return nil, fmt.Errorf("list Workloads: %w", err)
 	}
 	out := &jobNames{make(map[string]string, len(list.Items)), make(map[string]string, len(list.Items))}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
-	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -20,16 +18,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/view"
-)
-
-// Reasons of events that say what no status says.
-const (
-	failedCreate = "FailedCreate"      // with what it was behind it: a pod, or what makes pods, could not be made
-	nameTaken    = "NameTaken"         // another object has the name of what was to be made
-	moved        = "Moved"             // planned nodes went away
-	notOurs      = "DefinitionNotOurs" // the definition of its kind is another program's
-	// notEvacuated: a pod should leave its node, and does not since its job would not survive it.
-	notEvacuated = "NotEvacuated"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // findEvents looks for what only events say: why pods could not be made, that they got
@@ -37,7 +26,7 @@ const (
 func (p *Picture) findEvents(ctx context.Context, c client.Reader) error {
 	var all corev1.EventList
 	if err := c.List(ctx, &all, client.InNamespace(p.Asked.Namespace)); err != nil {
-		return readable(err)
+		return gather.Readable(err)
 	}
 	makers, err := p.makers(ctx, c)
 	if err != nil {
@@ -47,21 +36,21 @@ func (p *Picture) findEvents(ctx context.Context, c client.Reader) error {
 		e := &all.Items[i]
 		of := e.InvolvedObject
 		switch {
-		case unmade(e.Reason) && makers[of.Kind+"/"+of.Name] && later(e, p.Failed):
+		case gather.Unmade(e.Reason) && makers[of.Kind+"/"+of.Name] && gather.Later(e, p.Failed):
 			p.Failed = e
-		case e.Reason == notOurs && makers[of.Kind+"/"+of.Name] && later(e, p.NotKept):
+		case e.Reason == gather.DefinitionNotOurs && makers[of.Kind+"/"+of.Name] && gather.Later(e, p.NotKept):
 			p.NotKept = e
-		case e.Reason == moved && p.Workload != nil && of.Name == p.Workload.Name && later(e, p.Moved):
+		case e.Reason == gather.Moved && p.Workload != nil && of.Name == p.Workload.Name && gather.Later(e, p.Moved):
 			p.Moved = e
-		case unqueuedHelps()[e.Reason] != "" && of.Kind == string(p.Asked.Kind) && of.Name == p.Asked.Name && later(e, p.Refused):
+		case unqueuedHelps()[e.Reason] != "" && of.Kind == string(p.Asked.Kind) && of.Name == p.Asked.Name && gather.Later(e, p.Refused):
 			p.Refused = e
-		case e.Reason == notEvacuated && p.concerns(of) && later(e, p.Stays):
+		case e.Reason == gather.NotEvacuated && p.concerns(of) && gather.Later(e, p.Stays):
 			p.Stays = e
 		}
 	}
 	p.Hindered = p.hindered(all.Items, makers)
 	if p.Failed == nil && p.Set != nil {
-		if p.Failed, err = takenName(ctx, c, p.Set, p.Pods); err != nil {
+		if p.Failed, err = gather.TakenName(ctx, c, p.Set, p.Pods); err != nil {
 			return err
 		}
 	}
@@ -84,13 +73,6 @@ func unqueuedHelps() map[string]string {
 	}
 }
 
-// unmade reports whether events of a reason tell that something of a job could not be made.
-func unmade(reason string) bool {
-	return strings.HasPrefix(reason, failedCreate) || reason == nameTaken || slices.ContainsFunc(kinds.All(), func(k jobs.Kind) bool {
-		return k.Operated != nil && k.Operated.Unmade != "" && k.Operated.Unmade == reason
-	})
-}
-
 // hindered is the last warning about a pod of the job, of those too that are gone and that who makes
 // them told of; nil if there is none.
 func (p *Picture) hindered(all []corev1.Event, makers map[string]bool) (last *corev1.Event) {
@@ -106,7 +88,7 @@ func (p *Picture) hindered(all []corev1.Event, makers map[string]bool) (last *co
 	}
 	for i := range all {
 		e := &all[i]
-		if e.Type == corev1.EventTypeWarning && e.InvolvedObject.Kind == string(view.KindPod) && pods[e.InvolvedObject.Name] && later(e, last) {
+		if e.Type == corev1.EventTypeWarning && e.InvolvedObject.Kind == string(view.KindPod) && pods[e.InvolvedObject.Name] && gather.Later(e, last) {
 			last = e
 		}
 	}
@@ -185,7 +167,7 @@ func (p *Picture) members(ctx context.Context, c client.Reader) (out []metav1.Pa
 		var list metav1.PartialObjectMetadataList
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 		err := c.List(ctx, &list, client.InNamespace(p.Asked.Namespace))
-		if err := readable(err); err != nil && !apimeta.IsNoMatchError(err) {
+		if err := gather.Readable(err); err != nil && !apimeta.IsNoMatchError(err) {
 			return nil, fmt.Errorf("list %ss: %w", gvk.Kind, err)
 		}
 		for i := range list.Items {
@@ -194,23 +176,6 @@ func (p *Picture) members(ctx context.Context, c client.Reader) (out []metav1.Pa
 		out = append(out, list.Items...)
 	}
 	return out, nil
-}
-
-// when is when an event happened last.
-func when(e *corev1.Event) time.Time {
-	switch {
-	case e.Series != nil:
-		return e.Series.LastObservedTime.Time
-	case !e.LastTimestamp.IsZero():
-		return e.LastTimestamp.Time
-	case !e.EventTime.IsZero():
-		return e.EventTime.Time
-	}
-	return e.CreationTimestamp.Time
-}
-
-func later(e, than *corev1.Event) bool {
-	return than == nil || when(e).After(when(than))
 }
 
 // eventText is what an event says.

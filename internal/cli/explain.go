@@ -17,6 +17,8 @@ import (
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // Explanation says why a job is where it is.
@@ -111,7 +113,7 @@ func (e *Explanation) say(format string, args ...any) {
 // objects are what the facts of the job are made from.
 func (p *Picture) objects() view.Objects {
 	return view.Objects{
-		AppWrapper: p.AppWrapper, Job: p.Job, Other: p.other(), Workload: p.Workload, Pods: p.Pods, Team: p.Team, Refused: p.Refused, Answer: p.Answer,
+		AppWrapper: p.AppWrapper, Job: p.Job, Other: gather.OtherJob(p.Asked.Kind, p.Other), Workload: p.Workload, Pods: p.Pods, Team: p.Team, Refused: p.Refused, Answer: p.Answer,
 		Deleted: p.deleted(),
 		Loose:   p.Pod != nil && p.Workload == nil || p.PodGroup != nil || p.Deployment != nil || p.Set != nil || p.Asked.Kind == view.KindGroup,
 	}
@@ -132,7 +134,7 @@ func ended(p Picture, j view.Standing, e *Explanation) {
 			e.say("Its last trouble: %s", j.Message)
 		}
 		if n := p.AppWrapper.Status.Retries; n > 0 {
-			e.say("It was reset %s before that", times(n))
+			e.say("It was reset %s before that", words.Times(n))
 		}
 		if stays(p.AppWrapper) {
 			e.say("Its pods are kept for a while, so that their logs can be read; until then it keeps its quota")
@@ -165,9 +167,9 @@ func loose(p Picture, j view.Standing, e *Explanation) {
 		incompleteGroup(p, e)
 		return
 	}
-	if p.Pod != nil && groupOf(p.Pod) != "" {
-		e.State, e.Reason = view.Held, reasonGroupIncomplete
-		e.say("%s is held with its group %s until all %s pods of that are created", e.Object, groupOf(p.Pod), wantedOf(p.Pod))
+	if p.Pod != nil && gather.GroupOf(p.Pod) != "" {
+		e.State, e.Reason = view.Held, gather.ReasonGroupIncomplete
+		e.say("%s is held with its group %s until all %s pods of that are created", e.Object, gather.GroupOf(p.Pod), gather.WantedOf(p.Pod))
 		e.Helps = "create the missing pods, with the same label " + kueue.PodGroupNameLabel + "; kubectl describe says if the pods contradict each other"
 		return
 	}
@@ -179,7 +181,7 @@ func loose(p Picture, j view.Standing, e *Explanation) {
 		scheduled(p, e)
 		return
 	}
-	if i := slices.IndexFunc(p.Pods, func(o corev1.Pod) bool { return held(&o) }); i >= 0 && p.Pod == nil && len(p.Parts) == 0 {
+	if i := slices.IndexFunc(p.Pods, func(o corev1.Pod) bool { return gather.Held(&o) }); i >= 0 && p.Pod == nil && len(p.Parts) == 0 {
 		queuedPods(p, j, e)
 		return
 	}
@@ -215,7 +217,7 @@ func queuedPods(p Picture, j view.Standing, e *Explanation) {
 	} else {
 		e.say("%s is not queued itself: its pods are, one by one", e.Object)
 	}
-	e.State, e.Reason = view.Running, reasonPodsQueued
+	e.State, e.Reason = view.Running, gather.ReasonPodsQueued
 	e.pods(p, j)
 	e.lacks(p)
 	if len(waiting) == 0 {
@@ -229,8 +231,8 @@ func queuedPods(p Picture, j view.Standing, e *Explanation) {
 
 // sharedGroup is the group that all of some pods are queued in, "" if there is none.
 func sharedGroup(pods []corev1.Pod) string {
-	group := groupOf(&pods[0])
-	if slices.ContainsFunc(pods, func(o corev1.Pod) bool { return groupOf(&o) != group }) {
+	group := gather.GroupOf(&pods[0])
+	if slices.ContainsFunc(pods, func(o corev1.Pod) bool { return gather.GroupOf(&o) != group }) {
 		return ""
 	}
 	return group
@@ -295,7 +297,7 @@ func unqueued(p Picture, j view.Standing, e *Explanation) {
 
 // suspended reports whether a job is by the field of its kind.
 func (p *Picture) suspended() bool {
-	k, job := kindOf(p.Asked.Kind), p.Other
+	k, job := gather.KindOf(p.Asked.Kind), p.Other
 	if p.Job != nil {
 		job = p.Job
 	}
@@ -338,7 +340,7 @@ func (p *Picture) created() time.Time {
 // elsewhere reports whether another controller makes the job's pods, of what the admission
 // wrote into the job.
 func (p *Picture) elsewhere() bool {
-	k := kindOf(p.Asked.Kind)
+	k := gather.KindOf(p.Asked.Kind)
 	if k == nil || p.Other == nil || k.Injection == nil || k.Templates == nil {
 		return false
 	}
@@ -355,7 +357,7 @@ func finished(p Picture, j view.Standing, e *Explanation) {
 func evicted(p Picture, j view.Standing, e *Explanation) {
 	e.say("%s has been stopping for %s: %s", e.Object, p.ago(j.Since), j.Message)
 	if n := j.Pods.Live(); n > 0 {
-		e.say("%s still %s to end; only then its quota is free for others", count(n, "pod"), has(n))
+		e.say("%s still %s to end; only then its quota is free for others", words.Count(n, "pod"), has(n))
 	}
 	e.stopped(p, j.Eviction)
 	e.say("After that it waits in its queue again")

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // failures names the pods of a job that failed, the first one first: the others often
@@ -30,7 +31,7 @@ func (e *Explanation) failures(p Picture) {
 		e.say("Pod %s failed%s%s", pod.Name, where, howFailed(&pod))
 	}
 	if more := len(failed) - most; more > 0 {
-		e.say("%s failed too", count(more, "more pod"))
+		e.say("%s failed too", words.Count(more, "more pod"))
 	}
 	e.Helps = fmt.Sprintf("read its log: mlbatch logs %s/%s", p.Asked.Namespace, failed[0].Name)
 	if notStarted(culprit(&failed[0])) {
@@ -86,25 +87,4 @@ func howFailed(pod *corev1.Pod) string {
 		return ": " + orElse(pod.Status.Message, pod.Status.Reason)
 	}
 	return ""
-}
-
-// ExitCode is that of a job that has ended: 0 of one that succeeded, and otherwise that of the
-// container that failed first. It is nil if no container is left to say so.
-func ExitCode(state view.State, pods []corev1.Pod) *int32 {
-	if state == view.Succeeded {
-		return new(int32(0))
-	}
-	if state != view.Failed {
-		return nil
-	}
-	var first *corev1.ContainerStateTerminated
-	for i := range pods {
-		if t := culprit(&pods[i]); t != nil && (first == nil || t.FinishedAt.Time.Before(first.FinishedAt.Time)) {
-			first = t
-		}
-	}
-	if first == nil {
-		return nil
-	}
-	return &first.ExitCode
 }

@@ -15,9 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,9 +24,9 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	leaderworkerset "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
 	podgroup "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // Gather fetches what there is to know about a job, whichever of its objects
@@ -101,7 +99,7 @@ type found struct {
 }
 
 func empty(k view.Kind) client.Object {
-	if job := kindOf(k); job != nil {
+	if job := gather.KindOf(k); job != nil {
 		return job.New()
 	}
 	switch k {
@@ -122,7 +120,7 @@ func empty(k view.Kind) client.Object {
 func resolve(ctx context.Context, c client.Reader, ref view.Ref) (found, error) {
 	asked := Kinds()
 	switch {
-	case isSet(ref.Kind):
+	case gather.IsSet(ref.Kind):
 		return found{}, missing(ctx, c, ref, []view.Kind{ref.Kind})
 	case ref.Kind != "":
 		asked = []view.Kind{ref.Kind}
@@ -290,7 +288,7 @@ func (p *Picture) climb(ctx context.Context, c client.Reader, f found) error {
 // queuedItself reports whether a job that another object owns is queued by itself: then the question
 // is about it, and not about what is above it.
 func (*Picture) queuedItself(ctx context.Context, c client.Reader, f found) bool {
-	if kindOf(f.ref.Kind) == nil {
+	if gather.KindOf(f.ref.Kind) == nil {
 		return false
 	}
 	var list kueue.WorkloadList
@@ -309,50 +307,6 @@ func (p *Picture) see(o client.Object) {
 	p.setRoot(o)
 }
 
-// other is what a job of another kind than Job says of itself; nil if there is none.
-func (p *Picture) other() *view.Other {
-	k := kindOf(p.Asked.Kind)
-	if p.Other == nil || k == nil {
-		return nil
-	}
-	x := &view.Other{Queue: p.Other.GetLabels()[kueue.QueueNameLabel]}
-	if !k.Ours(p.Other) {
-		x.Manager = managerOf(k, p.Other)
-	}
-	if f, err := k.Read(p.Other); err == nil && f.Finished != nil {
-		message := strings.TrimPrefix(f.Finished.Message, p.Asked.String()+" failed: ")
-		x.Ended, x.Succeeded, x.Message, x.At = true, f.Finished.Success, message, p.Other.GetCreationTimestamp().Time
-		if k.Operated != nil {
-			if r := k.Operated.Recall(p.Other); r != nil && r.EndTime != nil {
-				x.At = r.EndTime.Time
-			}
-		}
-	}
-	return x
-}
-
-// managerOf is the controller that a job names, beside the field that suspends it.
-func managerOf(k *jobs.Kind, o jobs.Object) string {
-	raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
-	if err != nil {
-		return "another controller"
-	}
-	at := append(slices.Clone(k.SuspendPath[:len(k.SuspendPath)-1]), "managedBy")
-	name, _, _ := unstructured.NestedString(raw, at...)
-	return cmp.Or(name, "another controller")
-}
-
-// kindOf is what is known of a kind of job; nil if it is none.
-func kindOf(k view.Kind) *jobs.Kind {
-	all := kinds.All()
-	for i := range all {
-		if all[i].GVK().Kind == string(k) {
-			return &all[i]
-		}
-	}
-	return nil
-}
-
 // ownerOf names what an object belongs to: its controller or, for pods, the job whose
 // label or annotation they carry. The UID is "" where only the name is known.
 func ownerOf(f found) (view.Ref, types.UID) {
@@ -369,7 +323,7 @@ func ownerOf(f found) (view.Ref, types.UID) {
 		name string
 	}{
 		{view.KindAppWrapper, pod.Labels[appwrapper.AppWrapperLabel]},
-		{view.KindWorkload, workloadOf(pod)},
+		{view.KindWorkload, gather.WorkloadOf(pod)},
 		{view.KindPodGroup, podgroup.Named(pod.Labels)},
 	} {
 		if by.name != "" {
@@ -377,27 +331,6 @@ func ownerOf(f found) (view.Ref, types.UID) {
 		}
 	}
 	return view.Ref{}, ""
-}
-
-// held reports whether a pod is queued by itself.
-func held(pod *corev1.Pod) bool { return pod.Labels[kueue.ManagedLabel] == "true" }
-
-// workloadOf names the Workload that a pod belongs to; "" for one that is queued alone,
-// which is the job of its Workload itself.
-func workloadOf(pod *corev1.Pod) string {
-	if held(pod) {
-		return groupOf(pod)
-	}
-	return pod.Annotations[kueue.WorkloadAnnotation]
-}
-
-// groupOf is the group that a pod is queued with, whose name its Workload has; "" if
-// it is queued alone, or with its job.
-func groupOf(pod *corev1.Pod) string {
-	if !held(pod) {
-		return ""
-	}
-	return pod.Labels[kueue.PodGroupNameLabel]
 }
 
 // findWorkload finds the Workload of the job, the unfinished one if it has had
@@ -414,19 +347,19 @@ func (p *Picture) findWorkload(ctx context.Context, c client.Reader) error {
 		root = p.Job
 	case p.Other != nil:
 		root = p.Other
-	case p.Pod != nil && held(p.Pod):
+	case p.Pod != nil && gather.Held(p.Pod):
 		root = p.Pod
 	default:
 		return nil // nothing of the kind is queued
 	}
 	var list kueue.WorkloadList
 	err := c.List(ctx, &list, client.InNamespace(root.GetNamespace()), client.MatchingLabels{kueue.JobUIDLabel: string(root.GetUID())})
-	if err := readable(err); err != nil {
+	if err := gather.Readable(err); err != nil {
 		return fmt.Errorf("list workloads of %s: %w", p.Asked, err)
 	}
 	slices.SortFunc(list.Items, func(a, b kueue.Workload) int {
 		return cmp.Or(
-			cmp.Compare(rank(&a), rank(&b)),
+			cmp.Compare(gather.Rank(&a), gather.Rank(&b)),
 			b.CreationTimestamp.Compare(a.CreationTimestamp.Time),
 			cmp.Compare(a.Name, b.Name),
 		)
@@ -435,13 +368,6 @@ func (p *Picture) findWorkload(ctx context.Context, c client.Reader) error {
 		p.Workload = &list.Items[0]
 	}
 	return nil
-}
-
-func rank(w *kueue.Workload) int {
-	if isTrue(w.Status.Conditions, kueue.WorkloadFinished) {
-		return 1
-	}
-	return 0
 }
 
 func (p *Picture) findQueue(ctx context.Context, c client.Reader) error {
@@ -453,20 +379,20 @@ func (p *Picture) findQueue(ctx context.Context, c client.Reader) error {
 	if err == nil {
 		p.LocalQueue = &q
 	}
-	return readable(err)
+	return gather.Readable(err)
 }
 
 func (p *Picture) findNamespace(ctx context.Context, c client.Reader) error {
 	var ns corev1.Namespace
 	err := c.Get(ctx, types.NamespacedName{Name: p.Asked.Namespace}, &ns)
 	p.Team = err == nil && ns.Labels[kueue.TeamNamespaceLabel] == "true"
-	return readable(err)
+	return gather.Readable(err)
 }
 
 func (p *Picture) findPods(ctx context.Context, c client.Reader) error {
 	var list corev1.PodList
 	if err := c.List(ctx, &list, client.InNamespace(p.Asked.Namespace)); err != nil {
-		return readable(err)
+		return gather.Readable(err)
 	}
 	for i := range list.Items {
 		if p.owns(&list.Items[i]) {
@@ -481,7 +407,7 @@ func (p *Picture) findPods(ctx context.Context, c client.Reader) error {
 func (p *Picture) owns(pod *corev1.Pod) bool {
 	switch {
 	case p.Asked.Kind == view.KindGroup:
-		return groupOf(pod) == p.Asked.Name
+		return gather.GroupOf(pod) == p.Asked.Name
 	case p.Set != nil && p.Asked.Kind == view.KindLeaderWorkerSet:
 		return pod.Labels[leaderworkerset.NameLabel] == p.Asked.Name
 	case p.Set != nil:
@@ -506,12 +432,12 @@ func (p *Picture) owns(pod *corev1.Pod) bool {
 // findOthers looks at the other workloads of the namespace, and whose jobs they are.
 func (p *Picture) findOthers(ctx context.Context, c client.Reader) error {
 	w := p.Workload
-	if w == nil || rank(w) != 0 {
+	if w == nil || gather.Rank(w) != 0 {
 		return nil
 	}
 	var all kueue.WorkloadList
 	if err := c.List(ctx, &all, client.InNamespace(w.Namespace)); err != nil {
-		return readable(err)
+		return gather.Readable(err)
 	}
 	p.Jobs = map[string]string{}
 	for i := range all.Items {
@@ -524,12 +450,4 @@ func (p *Picture) findOthers(ctx context.Context, c client.Reader) error {
 // waits reports whether a workload waits for quota.
 func waits(w *kueue.Workload) bool {
 	return w.Status.Admission == nil && !isTrue(w.Status.Conditions, kueue.WorkloadFinished)
-}
-
-// readable drops the errors that mean that there is nothing to tell.
-func readable(err error) error {
-	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-		return nil
-	}
-	return err
 }

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // TestReadLists: what one may not read is named and does not keep the rest from being read, a
@@ -39,17 +39,17 @@ func TestReadLists(t *testing.T) {
 		},
 	}).Build()
 	var pods corev1.PodList
-	lists := []cli.List{
+	lists := []gather.List{
 		{What: "secrets", Into: &corev1.SecretList{}},
 		{What: "nodes", Into: &corev1.NodeList{}},
 		{What: "namespaces", Into: &corev1.NamespaceList{}},
 		{What: "pods", Into: &pods, Options: []client.ListOption{client.InNamespace("blue")}},
 	}
-	unread, err := cli.ReadLists(t.Context(), c, lists...)
+	unread, err := gather.ReadLists(t.Context(), c, lists...)
 	if err != nil || !slices.Equal(unread, []string{"nodes", "secrets"}) || len(pods.Items) != 1 {
 		t.Errorf("unread %v, %d pods, %v", unread, len(pods.Items), err)
 	}
-	_, err = cli.ReadLists(t.Context(), c, append(lists, cli.List{What: "Services", Into: &corev1.ServiceList{}})...)
+	_, err = gather.ReadLists(t.Context(), c, append(lists, gather.List{What: "Services", Into: &corev1.ServiceList{}})...)
 	if !errors.Is(err, broken) || !strings.Contains(err.Error(), "list Services") {
 		t.Errorf("a list that fails is told: %v", err)
 	}

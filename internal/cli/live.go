@@ -14,6 +14,7 @@ import (
 	podgroup "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // Facts is how the job stands, as far as its objects say.
@@ -24,8 +25,8 @@ func (p *Picture) Owns(pod *corev1.Pod) bool { return p.owns(pod) }
 
 // ListOf is an empty list of objects of a kind.
 func ListOf(k view.Kind) (client.ObjectList, error) {
-	if job := kindOf(k); job != nil {
-		return listOf(job)
+	if job := gather.KindOf(k); job != nil {
+		return gather.ListOf(job)
 	}
 	switch k {
 	case view.KindWorkload:
@@ -40,9 +41,6 @@ func ListOf(k view.Kind) (client.ObjectList, error) {
 		return nil, fmt.Errorf("kind %s is not known", k)
 	}
 }
-
-// JobKind is what is known of a kind of job; nil if objects of the kind are none.
-func JobKind(k view.Kind) *jobs.Kind { return kindOf(k) }
 
 // Update puts a newer state of an object into the picture, or takes one away that is gone. It
 // reports whether the object is one of the picture.
@@ -80,7 +78,7 @@ func (p *Picture) updateWorkload(w *kueue.Workload, gone bool) bool { //nolint:r
 		return true
 	}
 	root := p.Root()
-	if root == nil || w.Labels[kueue.JobUIDLabel] != string(root.GetUID()) || gone || has != nil && !newer(w, has) {
+	if root == nil || w.Labels[kueue.JobUIDLabel] != string(root.GetUID()) || gone || has != nil && !gather.Newer(w, has) {
 		return false
 	}
 	p.Workload = w

@@ -19,6 +19,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // NodeRow is a node in one line.
@@ -56,10 +58,10 @@ func TakeNodes(ctx context.Context, c client.Reader) (rows []NodeRow, seen bool,
 	var pods corev1.PodList
 	var workloads kueue.WorkloadList
 	err = c.List(ctx, &pods)
-	if seen = err == nil; readable(err) != nil {
+	if seen = err == nil; gather.Readable(err) != nil {
 		return nil, false, fmt.Errorf("list pods: %w", err)
 	}
-	if err := readable(c.List(ctx, &workloads)); err != nil {
+	if err := gather.Readable(c.List(ctx, &workloads)); err != nil {
 		return nil, false, fmt.Errorf("list Workloads: %w", err)
 	}
 	jobs := map[string]string{}
@@ -77,7 +79,7 @@ func TakeNodes(ctx context.Context, c client.Reader) (rows []NodeRow, seen bool,
 		for _, r := range is.Allocatable {
 			if name := view.Slice(r.Resource); name != "" && r.Amount > 0 {
 				row.Slices = view.AddSlices(row.Slices, map[string]int64{name: int64(r.Amount)})
-			} else if isGPU(r.Resource) {
+			} else if view.IsGPU(r.Resource) {
 				row.GPUs += int64(r.Amount)
 			}
 		}
@@ -93,7 +95,7 @@ func TakeNodes(ctx context.Context, c client.Reader) (rows []NodeRow, seen bool,
 			continue
 		}
 		*row.Pods++
-		n, parts := gpusOf(&p.Spec), view.Slices(&p.Spec, 1)
+		n, parts := view.GPUs(&p.Spec), view.Slices(&p.Spec, 1)
 		for name, of := range parts {
 			if free, offered := row.FreeSlices[name]; offered {
 				row.FreeSlices[name] = max(free-of, 0)
@@ -108,7 +110,7 @@ func TakeNodes(ctx context.Context, c client.Reader) (rows []NodeRow, seen bool,
 				row.Jobs = map[string]int64{}
 			}
 			key := p.Namespace + "/" + p.Annotations[kueue.WorkloadAnnotation]
-			_, name := madeBy(p)
+			_, name := gather.MadeBy(p)
 			row.Jobs[cmp.Or(jobs[key], p.Namespace+"/"+name)] += cmp.Or(n, sliceSum(parts))
 		}
 	}
@@ -177,7 +179,7 @@ func SumOfNodes(rows []NodeRow) string {
 		}
 		free, block = free+whole, max(block, whole)
 	}
-	text := fmt.Sprintf("%s, %s: %d used, %d free", count(len(rows), "node"), count(int(gpus), "GPU"), used, free)
+	text := fmt.Sprintf("%s, %s: %d used, %d free", words.Count(len(rows), "node"), words.Count(int(gpus), "GPU"), used, free)
 	if block > 0 && block < free {
 		text += fmt.Sprintf(" (%d on one node at most)", block)
 	}

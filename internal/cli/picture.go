@@ -17,6 +17,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // Kinds lists all kinds: those of jobs, and what jobs consist of.
@@ -34,8 +35,8 @@ func KindList() string {
 	for _, k := range Kinds() {
 		all = append(all, string(k))
 	}
-	for _, s := range sets() {
-		all = append(all, string(s.kind))
+	for _, s := range gather.Sets() {
+		all = append(all, string(s.Kind))
 	}
 	last := len(all) - 1
 	return strings.Join(all[:last], ", ") + " or " + all[last]

@@ -16,6 +16,7 @@ import (
 
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // Plan asks what would become of a job, were it submitted now.
@@ -93,7 +94,7 @@ func PrintPlan(w io.Writer, job string, p *visibility.WorkloadPlan, s Style, wid
 		for _, r := range x.Preempts {
 			names = append(names, refer(r))
 		}
-		e.say("For it %s would be stopped: %s", count(len(names), "job"), strings.Join(names, "; "))
+		e.say("For it %s would be stopped: %s", words.Count(len(names), "job"), strings.Join(names, "; "))
 	}
 	borrows := false
 	for _, q := range x.Quotas {

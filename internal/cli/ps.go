@@ -21,40 +21,40 @@ const (
 )
 
 // RowColumns are those of a list of jobs at a moment.
-func RowColumns(now time.Time, namespaces bool) []Column[Row] { //nolint:revive // whether there are several
+func RowColumns(now time.Time, namespaces bool) []Column[view.Job] { //nolint:revive // whether there are several
 	age := func(t time.Time) string { return duration.HumanDuration(max(now.Sub(t), 0)) }
-	older := func(a, b Row) int { return b.Created.Compare(a.Created) }
-	columns := []Column[Row]{
-		{Title: "NAME", Text: func(r Row) string { return r.Name }},
-		{Title: "KIND", Rank: 3, Room: narrowRoom, Text: func(r Row) string { return string(r.Kind) }},
-		{Title: "QUEUE", Rank: 7, Room: reasonRoom, Text: func(r Row) string { return r.Queue }},
-		{Title: "STATE", State: true, Text: func(r Row) string { return string(r.State) }},
+	older := func(a, b view.Job) int { return b.Created.Compare(a.Created) }
+	columns := []Column[view.Job]{
+		{Title: "NAME", Text: func(r view.Job) string { return r.Name }},
+		{Title: "KIND", Rank: 3, Room: narrowRoom, Text: func(r view.Job) string { return string(r.Kind) }},
+		{Title: "QUEUE", Rank: 7, Room: reasonRoom, Text: func(r view.Job) string { return r.Queue }},
+		{Title: "STATE", State: true, Text: func(r view.Job) string { return string(r.State) }},
 		{
-			Title: "PODS", Rank: 2, Text: func(r Row) string { return strconv.Itoa(r.Running) + "/" + strconv.Itoa(r.Pods) },
-			Less: func(a, b Row) int { return cmp.Compare(a.Pods, b.Pods) },
+			Title: "PODS", Rank: 2, Text: func(r view.Job) string { return strconv.Itoa(r.Running) + "/" + strconv.Itoa(r.Pods) },
+			Less: func(a, b view.Job) int { return cmp.Compare(a.Pods, b.Pods) },
 		},
-		{Title: "GPUS", Rank: 1, Text: func(r Row) string { return devices(r.GPUs, r.Slices) }, Less: func(a, b Row) int { return cmp.Compare(a.GPUs, b.GPUs) }},
+		{Title: "GPUS", Rank: 1, Text: func(r view.Job) string { return devices(r.GPUs, r.Slices) }, Less: func(a, b view.Job) int { return cmp.Compare(a.GPUs, b.GPUs) }},
 		{
-			Title: "PRIORITY", Rank: 5, Room: reasonRoom, Text: func(r Row) string {
+			Title: "PRIORITY", Rank: 5, Room: reasonRoom, Text: func(r view.Job) string {
 				if r.Priority == nil {
 					return ""
 				}
 				return strconv.Itoa(int(*r.Priority))
 			},
-			Less: func(a, b Row) int { return cmp.Compare(priorityOf(a), priorityOf(b)) },
+			Less: func(a, b view.Job) int { return cmp.Compare(priorityOf(a), priorityOf(b)) },
 		},
-		{Title: "AGE", Rank: 4, Text: func(r Row) string { return age(r.Created) }, Less: older},
+		{Title: "AGE", Rank: 4, Text: func(r view.Job) string { return age(r.Created) }, Less: older},
 		{
-			Title: "STARTED", Rank: 6, Room: reasonRoom, Text: func(r Row) string {
+			Title: "STARTED", Rank: 6, Room: reasonRoom, Text: func(r view.Job) string {
 				if r.Started == nil {
 					return ""
 				}
 				return age(*r.Started)
 			},
-			Less: func(a, b Row) int { return ptr.Deref(b.Started, now).Compare(ptr.Deref(a.Started, now)) },
+			Less: func(a, b view.Job) int { return ptr.Deref(b.Started, now).Compare(ptr.Deref(a.Started, now)) },
 		},
 		{
-			Title: "SINCE", Wide: true, Text: func(r Row) string {
+			Title: "SINCE", Wide: true, Text: func(r view.Job) string {
 				if r.Since == nil {
 					return ""
 				}
@@ -62,38 +62,38 @@ func RowColumns(now time.Time, namespaces bool) []Column[Row] { //nolint:revive 
 			},
 		},
 		{
-			Title: "STARTS IN", Wide: true, Text: func(r Row) string { return StartText(r.Start, now) },
-			Less: func(a, b Row) int { return compareStarts(a.Start, b.Start) },
+			Title: "STARTS IN", Wide: true, Text: func(r view.Job) string { return StartText(r.Start, now) },
+			Less: func(a, b view.Job) int { return compareStarts(a.Start, b.Start) },
 		},
 		{
-			Title: "POSITION", Wide: true, Text: func(r Row) string {
+			Title: "POSITION", Wide: true, Text: func(r view.Job) string {
 				if r.Position == nil {
 					return ""
 				}
 				return strconv.Itoa(*r.Position)
 			},
-			Less: func(a, b Row) int { return cmp.Compare(ptr.Deref(a.Position, 0), ptr.Deref(b.Position, 0)) },
+			Less: func(a, b view.Job) int { return cmp.Compare(ptr.Deref(a.Position, 0), ptr.Deref(b.Position, 0)) },
 		},
 		{
-			Title: "EVICTED", Wide: true, Text: func(r Row) string { return r.EvictedBy },
-			Less: func(a, b Row) int { return cmp.Compare(a.Evictions, b.Evictions) },
+			Title: "EVICTED", Wide: true, Text: func(r view.Job) string { return r.EvictedBy },
+			Less: func(a, b view.Job) int { return cmp.Compare(a.Evictions, b.Evictions) },
 		},
 		{
-			Title: "RESTARTS", Wide: true, Text: func(r Row) string { return strconv.Itoa(int(r.Restarts)) },
-			Less: func(a, b Row) int { return cmp.Compare(a.Restarts, b.Restarts) },
+			Title: "RESTARTS", Wide: true, Text: func(r view.Job) string { return strconv.Itoa(int(r.Restarts)) },
+			Less: func(a, b view.Job) int { return cmp.Compare(a.Restarts, b.Restarts) },
 		},
-		{Title: "USER", Wide: true, Text: func(r Row) string { return r.User }},
-		{Title: "CLUSTERQUEUE", Wide: true, Text: func(r Row) string { return r.ClusterQueue }},
-		{Title: "WORKLOAD", Wide: true, Text: func(r Row) string { return r.Workload }},
-		{Title: "WHERE, WHY", Text: func(r Row) string { return where(r, now) }},
+		{Title: "USER", Wide: true, Text: func(r view.Job) string { return r.User }},
+		{Title: "CLUSTERQUEUE", Wide: true, Text: func(r view.Job) string { return r.ClusterQueue }},
+		{Title: "WORKLOAD", Wide: true, Text: func(r view.Job) string { return r.Workload }},
+		{Title: "WHERE, WHY", Text: func(r view.Job) string { return where(r, now) }},
 	}
 	if namespaces {
-		columns = append([]Column[Row]{{Title: "NAMESPACE", Text: func(r Row) string { return r.Namespace }}}, columns...)
+		columns = append([]Column[view.Job]{{Title: "NAMESPACE", Text: func(r view.Job) string { return r.Namespace }}}, columns...)
 	}
 	return columns
 }
 
-func priorityOf(r Row) int32 {
+func priorityOf(r view.Job) int32 {
 	if r.Priority == nil {
 		return 0
 	}
@@ -101,7 +101,7 @@ func priorityOf(r Row) int32 {
 }
 
 // where is on which nodes a job runs, or why it does not.
-func where(r Row, now time.Time) string {
+func where(r view.Job, now time.Time) string {
 	if r.Reason == view.ReasonNoWorkload && r.Message == "" && now.Sub(r.Created) >= recordedWithin {
 		return r.Reason + ": no controller has taken it up"
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // QueueRow is a queue, or a cohort of queues, in one line. Amounts are of one resource, of all
@@ -96,7 +97,7 @@ func TakeQueues(ctx context.Context, c client.Reader, namespace, resource string
 		return nil, fmt.Errorf("list ClusterQueues: %w", err)
 	}
 	var cohorts kueue.CohortList
-	if err := readable(c.List(ctx, &cohorts)); err != nil {
+	if err := gather.Readable(c.List(ctx, &cohorts)); err != nil {
 		return nil, fmt.Errorf("list Cohorts: %w", err)
 	}
 	t := tree{
@@ -183,7 +184,7 @@ func counted(all []view.Queue) string {
 	for i := range all {
 		for _, f := range all[i].Flavors {
 			for _, own := range f.Quotas {
-				if isGPU(own.Resource) {
+				if view.IsGPU(own.Resource) {
 					return own.Resource
 				}
 				first = cmp.Or(first, own.Resource)
@@ -481,7 +482,7 @@ func (r *QueueRow) quota(quotas []visibility.QueueQuota, of string) {
 func usedOf(usage []kueue.LocalQueueFlavorUsage, resource string) (what, used string) {
 	var total core.Amount
 	what = resource
-	for _, pick := range []func(string) bool{isGPU, func(string) bool { return true }} {
+	for _, pick := range []func(string) bool{view.IsGPU, func(string) bool { return true }} {
 		for _, f := range usage {
 			for _, r := range f.Resources {
 				if what == "" && pick(string(r.Name)) {
@@ -609,7 +610,7 @@ type WaitingRow struct {
 // their Workloads are read where the user may.
 func WaitingRows(ctx context.Context, c client.Reader, namespace string, pending []visibility.PendingWorkload) ([]WaitingRow, error) {
 	var list kueue.WorkloadList
-	if err := readable(c.List(ctx, &list, client.InNamespace(namespace))); err != nil {
+	if err := gather.Readable(c.List(ctx, &list, client.InNamespace(namespace))); err != nil {
 		return nil, fmt.Errorf("list Workloads: %w", err)
 	}
 	known := make(map[string]*kueue.Workload, len(list.Items))

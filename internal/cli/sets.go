@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,42 +16,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	leaderworkerset "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
-
-// set is an object that is no job, and its kind.
-type set struct {
-	kind   view.Kind
-	object client.Object
-}
-
-// sets are empty objects; a LeaderWorkerSet comes before the StatefulSet that it makes, which has
-// its name.
-func sets() []set {
-	return []set{
-		{view.KindLeaderWorkerSet, &leaderworkerset.LeaderWorkerSet{}},
-		{view.KindStatefulSet, &appsv1.StatefulSet{}},
-		{view.KindReplicaSet, &appsv1.ReplicaSet{}},
-		{view.KindCronJob, &batchv1.CronJob{}},
-		{view.KindDaemonSet, &appsv1.DaemonSet{}},
-	}
-}
-
-// isSet reports whether objects of a kind make pods or Jobs, and are no jobs.
-func isSet(k view.Kind) bool {
-	return slices.ContainsFunc(sets(), func(s set) bool { return s.kind == k })
-}
 
 // FindSet fetches what is no job but makes pods or Jobs, with its pods; false if nothing of the
 // kind has the name, or may be read.
 func FindSet(ctx context.Context, c client.Reader, ref view.Ref) (Picture, bool, error) {
-	for _, s := range sets() {
-		if ref.Kind != "" && ref.Kind != s.kind {
+	for _, s := range gather.Sets() {
+		if ref.Kind != "" && ref.Kind != s.Kind {
 			continue
 		}
-		at := view.Ref{Kind: s.kind, Namespace: ref.Namespace, Name: ref.Name}
-		err := c.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, s.object)
+		at := view.Ref{Kind: s.Kind, Namespace: ref.Namespace, Name: ref.Name}
+		err := c.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, s.Object)
 		switch {
 		case apierrors.IsNotFound(err), apierrors.IsForbidden(err) && ref.Kind == "", apimeta.IsNoMatchError(err):
 			continue
@@ -61,7 +37,7 @@ func FindSet(ctx context.Context, c client.Reader, ref view.Ref) (Picture, bool,
 		case err != nil:
 			return Picture{}, false, fmt.Errorf("read %s: %w", at, err)
 		}
-		p := Picture{Asked: at, Set: s.object}
+		p := Picture{Asked: at, Set: s.Object}
 		return p, true, p.findPods(ctx, c)
 	}
 	return Picture{}, false, nil
@@ -70,7 +46,7 @@ func FindSet(ctx context.Context, c client.Reader, ref view.Ref) (Picture, bool,
 // FindAny is Find, and finds sets as well, and groups of which pods are missing.
 func FindAny(ctx context.Context, c client.Reader, ref view.Ref) (Picture, error) {
 	p, err := Find(ctx, c, ref)
-	if missing := (*MissingError)(nil); !errors.As(err, &missing) || ref.Kind != "" && ref.Kind != view.KindGroup && !isSet(ref.Kind) {
+	if missing := (*MissingError)(nil); !errors.As(err, &missing) || ref.Kind != "" && ref.Kind != view.KindGroup && !gather.IsSet(ref.Kind) {
 		return p, err
 	}
 	p, found, e := FindSet(ctx, c, ref)
@@ -92,7 +68,7 @@ func (p *Picture) findParts(ctx context.Context, c client.Reader) error {
 	if p.Asked.Kind == view.KindCronJob {
 		var list batchv1.JobList
 		if err := c.List(ctx, &list, client.InNamespace(p.Asked.Namespace)); err != nil {
-			return readable(err)
+			return gather.Readable(err)
 		}
 		p.Made = slices.DeleteFunc(list.Items, func(j batchv1.Job) bool { return !metav1.IsControlledBy(&j, p.Set) })
 		slices.SortFunc(p.Made, func(a, b batchv1.Job) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
@@ -100,7 +76,7 @@ func (p *Picture) findParts(ctx context.Context, c client.Reader) error {
 	}
 	var list kueue.WorkloadList
 	err := c.List(ctx, &list, client.InNamespace(p.Asked.Namespace), client.MatchingLabels{kueue.JobUIDLabel: string(p.Set.GetUID())})
-	if err := readable(err); err != nil {
+	if err := gather.Readable(err); err != nil {
 		return fmt.Errorf("list workloads of %s: %w", p.Asked, err)
 	}
 	if len(list.Items) == 1 && p.Asked.Kind == view.KindStatefulSet {
@@ -139,7 +115,7 @@ func (p *Picture) gatherPart(ctx context.Context, c client.Reader, ask Asker) er
 // queuedSet tells of a set that names a queue, or whose pods are queued in groups.
 func queuedSet(p Picture, j view.Standing, e *Explanation) {
 	const most = 3
-	e.State, e.Reason = view.Running, reasonPodsQueued
+	e.State, e.Reason = view.Running, gather.ReasonPodsQueued
 	if len(j.Pods.Running) == 0 {
 		e.State = view.Starting
 	}

@@ -1,12 +1,5 @@
 package cli
 
-// Readable drops the errors that mean that there is nothing to tell: the object is not
-// there, or not for this user to read.
-func Readable(err error) error { return readable(err) }
-
-// IsGPU reports whether a resource is GPUs, or parts of them.
-func IsGPU(resource string) bool { return isGPU(resource) }
-
 // Harmless writes out what a terminal would obey, instead of passing it on.
 func Harmless(text string) string { return harmless(text) }
 

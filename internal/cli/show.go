@@ -20,6 +20,8 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // Shown is a job with all that it consists of and what happened to it. Its fields are what scripts
@@ -150,7 +152,7 @@ func Show(ctx context.Context, c client.Reader, logs LogTail, ref view.Ref, line
 	}
 	var unread []string
 	events, err := p.events(ctx, c)
-	if readable(err) == nil && err != nil {
+	if gather.Readable(err) == nil && err != nil {
 		unread = append(unread, "events")
 	} else if err != nil {
 		return nil, err
@@ -174,22 +176,22 @@ func Show(ctx context.Context, c client.Reader, logs LogTail, ref view.Ref, line
 // standsByPods is how what is not queued itself stands by its pods, which are.
 func (p *Picture) standsByPods(j *view.Standing) {
 	if j.Stage == view.Loose && len(p.Pods) == 0 && p.servesQueued() {
-		j.State, j.Reason, j.LocalQueue = view.Starting, reasonPodsQueued, p.Root().GetLabels()[kueue.QueueNameLabel]
+		j.State, j.Reason, j.LocalQueue = view.Starting, gather.ReasonPodsQueued, p.Root().GetLabels()[kueue.QueueNameLabel]
 		return
 	}
-	if j.Stage != view.Loose || !slices.ContainsFunc(p.Pods, func(o corev1.Pod) bool { return held(&o) }) {
+	if j.Stage != view.Loose || !slices.ContainsFunc(p.Pods, func(o corev1.Pod) bool { return gather.Held(&o) }) {
 		return
 	}
 	j.LocalQueue = p.Pods[0].Labels[kueue.QueueNameLabel]
 	switch {
 	case p.Asked.Kind == view.KindGroup:
-		j.State, j.Reason = view.Held, reasonGroupIncomplete
+		j.State, j.Reason = view.Held, gather.ReasonGroupIncomplete
 	case slices.ContainsFunc(p.Pods, func(o corev1.Pod) bool { return gated(&o) }):
-		j.State, j.Reason = view.Waiting, reasonPodsQueued
+		j.State, j.Reason = view.Waiting, gather.ReasonPodsQueued
 	case j.Pods.AllRun():
-		j.State, j.Reason = view.Running, reasonPodsQueued
+		j.State, j.Reason = view.Running, gather.ReasonPodsQueued
 	default:
-		j.State, j.Reason = view.Starting, reasonPodsQueued
+		j.State, j.Reason = view.Starting, gather.ReasonPodsQueued
 	}
 }
 
@@ -220,7 +222,7 @@ func shownOf(p *Picture, j *view.Standing) *Shown {
 		if r := w.Status.RequeueState; r != nil && r.RequeueAt != nil && r.RequeueAt.After(p.Now) {
 			out.RequeueAt = new(r.RequeueAt.UTC())
 		}
-		if out.Evictions, out.evicted = evictions(w); out.Evictions > 0 {
+		if out.Evictions, out.evicted = view.Evictions(w); out.Evictions > 0 {
 			if out.Lost = new(view.LostBy(w)); j.Eviction != nil {
 				last := *j.Eviction
 				last.Message = p.withJobNames(last.Message)
@@ -315,7 +317,7 @@ func roles(w *kueue.Workload, members []Member) []RoleRow {
 
 // asks notes what a pod of the role asks for.
 func (r *RoleRow) asks(spec *corev1.PodSpec) {
-	r.GPUs, r.Slices = gpusOf(spec), view.Slices(spec, 1)
+	r.GPUs, r.Slices = view.GPUs(spec), view.Slices(spec, 1)
 	for _, need := range convert.PodRequests(spec) {
 		if r.Requests == nil {
 			r.Requests = map[string]string{}
@@ -343,7 +345,7 @@ func (r *RoleRow) admitted(a *kueue.PodSetAssignment) {
 
 func podRow(m *Member) PodRow {
 	p := m.Pod
-	row := PodRow{Role: m.Role, Index: m.Index, Rank: m.Rank, Name: p.Name, Node: p.Spec.NodeName, Restarts: restarts(p), GPUs: gpusOf(&p.Spec), Slices: view.Slices(&p.Spec, 1)}
+	row := PodRow{Role: m.Role, Index: m.Index, Rank: m.Rank, Name: p.Name, Node: p.Spec.NodeName, Restarts: view.Restarts(p), GPUs: view.GPUs(&p.Spec), Slices: view.Slices(&p.Spec, 1)}
 	switch {
 	case p.Status.Phase == corev1.PodFailed:
 		row.State, row.Why = string(view.Failed), strings.TrimPrefix(strings.TrimPrefix(howFailed(p), ": "), " with ")
@@ -456,7 +458,7 @@ func (s *Shown) Text(w io.Writer, now time.Time, in *time.Location, l Layout) er
 		field("Lost", strings.TrimPrefix(lostText(*s.Lost), ", and had run for "))
 	}
 	if s.Resets > 0 {
-		field("Reset", times(s.Resets)+", pods were made anew within its quota")
+		field("Reset", words.Times(s.Resets)+", pods were made anew within its quota")
 	}
 	if s.RequeueAt != nil {
 		field("Comes back", "to its queue in "+duration.HumanDuration(s.RequeueAt.Sub(now)))
@@ -542,7 +544,7 @@ func (s *Shown) tables(w io.Writer, in *time.Location, l Layout) error {
 			return err
 		}
 		if more := s.Pods[len(shown):]; len(more) > 0 {
-			fmt.Fprintf(w, "%s (-o wide lists all): %s\n", count(len(more), "more pod"), sumOfPods(more))
+			fmt.Fprintf(w, "%s (-o wide lists all): %s\n", words.Count(len(more), "more pod"), sumOfPods(more))
 		}
 	}
 	if len(s.Timeline) == 0 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // TestSlicesAreNoGPUs: 8 GPUs and 7 slices of others are not 15 GPUs: nodes, who uses them and jobs are
@@ -51,9 +52,9 @@ func TestSlicesAreNoGPUs(t *testing.T) {
 	}
 	show(cli.PrintTable(&out, cli.NodeColumns(now()), rows, cli.Layout{}))
 	show(cli.PrintTable(&out, cli.UseColumns("nodes", now()), cli.UseOfNodes(rows, now()), cli.Layout{}))
-	jobs := []cli.Row{{Namespace: "blue", Name: "part", State: "Waiting", Slices: map[string]int64{"mig-1g.5gb": 3}}, {Namespace: "blue", Name: "both", State: "Waiting", GPUs: 1, Slices: map[string]int64{"mig-1g.5gb": 1}}}
+	jobs := []view.Job{{Namespace: "blue", Name: "part", State: "Waiting", Slices: map[string]int64{"mig-1g.5gb": 3}}, {Namespace: "blue", Name: "both", State: "Waiting", GPUs: 1, Slices: map[string]int64{"mig-1g.5gb": 1}}}
 	show(cli.PrintTable(&out, cli.RowColumns(now(), false), jobs, cli.Layout{}))
-	waits := cli.Use([]cli.Row{{Name: "part", User: "alice", State: "Waiting", Slices: map[string]int64{"mig-1g.5gb": 3}}}, "users", now())
+	waits := cli.Use([]view.Job{{Name: "part", User: "alice", State: "Waiting", Slices: map[string]int64{"mig-1g.5gb": 3}}}, "users", now())
 	if len(waits) != 1 || waits[0].Waiting != 1 {
 		t.Errorf("who waits for slices alone waits: %+v", waits)
 	}

@@ -10,6 +10,7 @@ import (
 
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // foreseen is how far forecasts look ahead.
@@ -70,6 +71,6 @@ func (e *Explanation) starts(s *visibility.Start, now time.Time) {
 	case s.Known == 0:
 		e.say("No job like it has ended yet, so that one can only guess when it starts: in %s", strings.TrimSuffix(StartText(s, now), "?"))
 	default:
-		e.say("Judged by %s like those before it, it is as likely as not to start %s, and %s", count(int(s.Known), "job"), soon(s.P50), late)
+		e.say("Judged by %s like those before it, it is as likely as not to start %s, and %s", words.Count(int(s.Known), "job"), soon(s.P50), late)
 	}
 }

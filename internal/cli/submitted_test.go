@@ -10,19 +10,20 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // TestWhatOneSubmitsIsFoundByThatName: a StatefulSet, a LeaderWorkerSet, a Deployment and a group of
 // which a pod is missing have one name in all commands, that under which they were submitted.
 func TestWhatOneSubmitsIsFoundByThatName(t *testing.T) {
 	c := cluster(t, "testdata/submitted/cluster.yaml").Build()
-	s, err := cli.TakeSurvey(t.Context(), c, "blue", client.ListOptions{})
+	s, err := gather.Jobs(t.Context(), c, "blue", client.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var lines []string
-	for i := range s.Rows {
-		r := &s.Rows[i]
+	for i := range s.Items {
+		r := &s.Items[i]
 		lines = append(lines, fmt.Sprintf("%s %s %s %d/%d %d", r.Kind, r.Name, r.State, r.Running, r.Pods, r.Held))
 	}
 	slices.Sort(lines)
@@ -75,13 +76,13 @@ func TestWhatOneSubmitsIsFoundByThatName(t *testing.T) {
 // them from being made.
 func TestWhatHasNoPodsIsListedWithTheReason(t *testing.T) {
 	c := cluster(t, "testdata/submitted/unmade.yaml").Build()
-	s, err := cli.TakeSurvey(t.Context(), c, "", client.ListOptions{})
+	s, err := gather.Jobs(t.Context(), c, "", client.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var lines []string
-	for i := range s.Rows {
-		r := &s.Rows[i]
+	for i := range s.Items {
+		r := &s.Items[i]
 		lines = append(lines, fmt.Sprintf("%s %s %s %q %d/%d %d %s", r.Kind, r.Name, r.State, r.Queue, r.Running, r.Pods, r.GPUs, r.Trouble))
 	}
 	slices.Sort(lines)

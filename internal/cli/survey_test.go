@@ -27,6 +27,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/testkit"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // populace is a cluster with jobs of many kinds in all states.
@@ -74,13 +75,13 @@ func TestRowsTellOfTrouble(t *testing.T) {
 			for i := range c.pods {
 				objects = append(objects, &c.pods[i])
 			}
-			s, err := cli.TakeSurvey(t.Context(), fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(objects...).Build(), "", client.ListOptions{})
-			if err != nil || len(s.Rows) != 1 {
-				t.Fatalf("%v, %d rows", err, len(s.Rows))
+			s, err := gather.Jobs(t.Context(), fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(objects...).Build(), "", client.ListOptions{})
+			if err != nil || len(s.Items) != 1 {
+				t.Fatalf("%v, %d rows", err, len(s.Items))
 			}
 			columns := cli.RowColumns(now(), false)
-			if got := columns[len(columns)-1].Text(s.Rows[0]); got != c.where || s.Rows[0].Restarts != c.restarts {
-				t.Errorf("%s: %q, %d restarts; want %q, %d", c.why, got, s.Rows[0].Restarts, c.where, c.restarts)
+			if got := columns[len(columns)-1].Text(s.Items[0]); got != c.where || s.Items[0].Restarts != c.restarts {
+				t.Errorf("%s: %q, %d restarts; want %q, %d", c.why, got, s.Items[0].Restarts, c.where, c.restarts)
 			}
 		})
 	}
@@ -105,13 +106,13 @@ func ran(name string, change func(*corev1.Pod)) corev1.Pod {
 func TestPs(t *testing.T) {
 	for _, width := range []int{60, 80, 120, 140, 0} {
 		t.Run(strconv.Itoa(width), func(t *testing.T) {
-			s, err := cli.TakeSurvey(t.Context(), populace(t, ""), "", client.ListOptions{})
+			s, err := gather.Jobs(t.Context(), populace(t, ""), "", client.ListOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			var out bytes.Buffer
 			layout := cli.Layout{Width: width, Wide: width == 0}
-			if err := cli.PrintTable(&out, cli.RowColumns(now(), true), s.Rows, layout); err != nil {
+			if err := cli.PrintTable(&out, cli.RowColumns(now(), true), s.Items, layout); err != nil {
 				t.Fatal(err)
 			}
 			for line := range strings.Lines(out.String()) {
@@ -128,7 +129,7 @@ func TestPs(t *testing.T) {
 func TestReasonsAreTrueLater(t *testing.T) {
 	for amount, message := range map[string]string{"GPUs": "insufficient unused quota for nvidia.com/gpu in flavor f, 8 more needed", "memory": "insufficient unused quota for memory in flavor f, 1.5Gi more needed"} {
 		var out bytes.Buffer
-		if err := cli.PrintTable(&out, cli.RowColumns(now(), true), []cli.Row{{State: view.Waiting, Reason: "WaitingForQuota", Message: message}}, cli.Layout{Bare: true}); err != nil {
+		if err := cli.PrintTable(&out, cli.RowColumns(now(), true), []view.Job{{State: view.Waiting, Reason: "WaitingForQuota", Message: message}}, cli.Layout{Bare: true}); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.HasSuffix(out.String(), " in flavor f\n") {
@@ -149,7 +150,7 @@ func TestReasonsInTables(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var jobs, line bytes.Buffer
-			if err := cli.PrintTable(&jobs, cli.RowColumns(now(), true), []cli.Row{{State: view.Waiting, Reason: "WaitingForQuota", Message: tc.message}}, cli.Layout{Bare: true}); err != nil {
+			if err := cli.PrintTable(&jobs, cli.RowColumns(now(), true), []view.Job{{State: view.Waiting, Reason: "WaitingForQuota", Message: tc.message}}, cli.Layout{Bare: true}); err != nil {
 				t.Fatal(err)
 			}
 			if err := cli.PrintTable(&line, cli.WaitingColumns(now()), []cli.WaitingRow{{Reason: "WaitingForQuota", Message: tc.message}}, cli.Layout{Bare: true}); err != nil {
@@ -166,9 +167,9 @@ func TestReasonsInTables(t *testing.T) {
 
 // TestSurvey: which jobs are listed, and what is said of those that one may not read.
 func TestSurvey(t *testing.T) {
-	names := func(s *cli.Survey) string {
+	names := func(s *view.JobList) string {
 		var out []string
-		for _, r := range s.Rows {
+		for _, r := range s.Items {
 			out = append(out, string(r.Kind)+" "+r.Name)
 		}
 		return strings.Join(out, ", ")
@@ -189,7 +190,7 @@ func TestSurvey(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := cli.TakeSurvey(t.Context(), populace(t, tc.forbidden), tc.namespace, tc.options)
+			s, err := gather.Jobs(t.Context(), populace(t, tc.forbidden), tc.namespace, tc.options)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -202,7 +203,7 @@ func TestSurvey(t *testing.T) {
 
 // TestSortBy: any column orders the list, and numbers count as numbers.
 func TestSortBy(t *testing.T) {
-	rows := []cli.Row{{Name: "b", GPUs: 16}, {Name: "a", GPUs: 8}, {Name: "c", GPUs: 2}}
+	rows := []view.Job{{Name: "b", GPUs: 16}, {Name: "a", GPUs: 8}, {Name: "c", GPUs: 2}}
 	for by, want := range map[string]string{"name": "abc", "-name": "cba", "GPUS": "cab", "-gpus": "bac"} {
 		if err := cli.SortBy(cli.RowColumns(now(), false), rows, by); err != nil {
 			t.Fatal(err)
@@ -221,14 +222,14 @@ func TestSortBy(t *testing.T) {
 // asked about twice.
 func TestPlaceInLine(t *testing.T) {
 	starts := &visibility.Start{Known: 3}
-	s := &cli.Survey{Rows: []cli.Row{
+	s := &view.JobList{Items: []view.Job{
 		{Namespace: "blue", Name: "a", Workload: "job-a", State: view.Waiting, Queue: "q", Target: "shared"},
 		{Namespace: "blue", Name: "b", Workload: "job-b", State: view.Waiting, Queue: "q", Target: "shared"},
 		{Namespace: "blue", Name: "runs", Workload: "job-runs", State: view.Running, Queue: "q", Target: "shared"},
 		{Namespace: "blue", Name: "unknown", Workload: "job-unknown", State: view.Waiting, Queue: "q", Target: "shared"},
 	}}
 	var asked []string
-	s.Place(t.Context(), func(_ context.Context, namespace, queue string) ([]visibility.PendingWorkload, error) {
+	gather.Place(t.Context(), s, gather.MostLines, func(_ context.Context, namespace, queue string) ([]visibility.PendingWorkload, error) {
 		asked = append(asked, namespace+"/"+queue)
 		if namespace == "" {
 			return nil, errors.New("not for you")
@@ -241,7 +242,7 @@ func TestPlaceInLine(t *testing.T) {
 	if got := strings.Join(asked, " "); got != "/shared blue/q" {
 		t.Errorf("asked about %s", got)
 	}
-	a, b, runs, unknown := s.Rows[0], s.Rows[1], s.Rows[2], s.Rows[3]
+	a, b, runs, unknown := s.Items[0], s.Items[1], s.Items[2], s.Items[3]
 	if a.Position == nil || *a.Position != 5 || a.Start != nil || b.Position == nil || *b.Position != 1 || b.Start != starts {
 		t.Errorf("a: %v %v, b: %v %v", a.Position, a.Start, b.Position, b.Start)
 	}

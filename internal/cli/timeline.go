@@ -17,6 +17,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // Step is what a moment in the life of a job is.
@@ -130,7 +132,7 @@ func (t *timeline) event(e *EventRow) {
 		t.once(e.At, Admits, "%s", lowered(message))
 	case ofWorkload && (e.Reason == kueue.ReasonPreempted || strings.HasPrefix(e.Reason, "EvictedDueTo")):
 		t.once(e.At, Evicts, "evicted: %s", lowered(message))
-	case ofWorkload && e.Reason == moved, e.Reason == "Evacuated":
+	case ofWorkload && e.Reason == gather.Moved, e.Reason == "Evacuated":
 		t.add(e.At, Moves, "moved: %s", lowered(message))
 	case ofWorkload && slices.Contains(requeues(), e.Reason):
 		t.add(e.At, Requeues, "queued again: %s", lowered(message))
@@ -204,7 +206,7 @@ func (t *timeline) podsSaid(j *view.Standing) {
 		for _, s := range m.Pod.Status.ContainerStatuses {
 			if last := s.LastTerminationState.Terminated; last != nil && s.RestartCount > 0 {
 				if restarted++; restarted <= mostPods {
-					t.add(t.by(m.Pod, last.FinishedAt.Time), Restarts, "%s ended%s with exit code %d%s and was restarted in place (%s so far)", m.Name(), onNode(m.Pod), last.ExitCode, inBrackets(last), times(s.RestartCount))
+					t.add(t.by(m.Pod, last.FinishedAt.Time), Restarts, "%s ended%s with exit code %d%s and was restarted in place (%s so far)", m.Name(), onNode(m.Pod), last.ExitCode, inBrackets(last), words.Times(s.RestartCount))
 				}
 			}
 		}
@@ -327,26 +329,6 @@ func (t *timeline) measure() {
 	}
 }
 
-// evictions says how often the job was evicted and why, "" if it was not.
-func evictions(w *kueue.Workload) (n int32, text string) {
-	if w == nil || w.Status.SchedulingStats == nil {
-		return 0, ""
-	}
-	var parts []string
-	for _, e := range w.Status.SchedulingStats.Evictions {
-		n += e.Count
-		why := e.Reason
-		if e.UnderlyingCause != "" {
-			why += "/" + string(e.UnderlyingCause)
-		}
-		parts = append(parts, fmt.Sprintf("%d %s", e.Count, why))
-	}
-	if n == 0 {
-		return 0, ""
-	}
-	return n, times(n) + " (" + strings.Join(parts, ", ") + ")"
-}
-
 // stopped says by which rule a job was stopped, how often that happened, and what it had run for.
 func (e *Explanation) stopped(p Picture, ev *view.Eviction) {
 	if ev == nil {
@@ -356,9 +338,9 @@ func (e *Explanation) stopped(p Picture, ev *view.Eviction) {
 		e.say("The rule is %s", ev.Rule)
 	}
 	if late := ev.Reason == kueue.ReasonPodsReadyTimeout || ev.Cause == kueue.ReasonRequeuingLimitExceeded; late && p.Hindered != nil && !strings.Contains(ev.Message, p.Hindered.InvolvedObject.Name) {
-		e.say("The last trouble of its pods, %s ago: %s", p.ago(when(p.Hindered)), eventText(p.Hindered))
+		e.say("The last trouble of its pods, %s ago: %s", p.ago(gather.When(p.Hindered)), eventText(p.Hindered))
 	}
-	switch n, text := evictions(p.Workload); {
+	switch n, text := view.Evictions(p.Workload); {
 	case n > 1:
 		e.say("It was stopped %s so far%s", text, lostText(ev.Lost))
 	case lostText(ev.Lost) != "":
@@ -384,15 +366,7 @@ func (p *Picture) User() string {
 	if root == nil {
 		return ""
 	}
-	return jobs.User(kindOf(p.Asked.Kind), root)
-}
-
-// restarts is how often the containers of a pod were.
-func restarts(p *corev1.Pod) (n int32) {
-	for _, s := range p.Status.ContainerStatuses {
-		n += s.RestartCount
-	}
-	return n
+	return jobs.User(gather.KindOf(p.Asked.Kind), root)
 }
 
 // lowered begins a message in the middle of a sentence, unless it begins with a name.
@@ -406,7 +380,7 @@ func lowered(text string) string {
 
 // resets is how often pods of the job were made anew within its quota.
 func (p *Picture) resets() int32 {
-	k := kindOf(p.Asked.Kind)
+	k := gather.KindOf(p.Asked.Kind)
 	if o, is := p.Root().(jobs.Object); is && k != nil {
 		return k.Restarts(o)
 	}

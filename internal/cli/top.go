@@ -41,22 +41,22 @@ type UseRow struct {
 }
 
 // uses are what jobs can be summed up by.
-func uses(by string) func(*Row) string {
-	return map[string]func(*Row) string{
-		"users":      func(r *Row) string { return r.User },
-		"queues":     func(r *Row) string { return cmp.Or(r.ClusterQueue, r.Target, r.Queue) },
-		"namespaces": func(r *Row) string { return r.Namespace },
+func uses(by string) func(*view.Job) string {
+	return map[string]func(*view.Job) string{
+		"users":      func(r *view.Job) string { return r.User },
+		"queues":     func(r *view.Job) string { return cmp.Or(r.ClusterQueue, r.Target, r.Queue) },
+		"namespaces": func(r *view.Job) string { return r.Namespace },
 	}[by]
 }
 
 // Use sums up jobs by users, queues or namespaces, or lists them one by one (jobs): who has the
 // most GPUs at a moment comes first.
-func Use(rows []Row, by string, now time.Time) []UseRow {
+func Use(rows []view.Job, by string, now time.Time) []UseRow {
 	var out []UseRow
 	at, of := map[string]int{}, uses(by)
 	for i := range rows {
 		r := &rows[i]
-		holds := r.Held > 0 || len(r.heldSlices) > 0
+		holds := r.Held > 0 || len(r.SlicesHeld) > 0
 		waits := r.State == view.Waiting && !holds && (r.GPUs > 0 || len(r.Slices) > 0)
 		if !holds && !waits || by == "jobs" && waits {
 			continue
@@ -89,9 +89,9 @@ func Use(rows []Row, by string, now time.Time) []UseRow {
 }
 
 // useOf is what one job uses.
-func useOf(r *Row, now time.Time) UseRow {
-	out := UseRow{Name: r.Namespace + "/" + r.Name, Kind: r.Kind, Queue: r.Queue, User: r.User, Nodes: r.Nodes, GPUs: r.Held, Slices: r.heldSlices, Started: r.Started}
-	if r.Held == 0 && len(r.heldSlices) == 0 {
+func useOf(r *view.Job, now time.Time) UseRow {
+	out := UseRow{Name: r.Namespace + "/" + r.Name, Kind: r.Kind, Queue: r.Queue, User: r.User, Nodes: r.Nodes, GPUs: r.Held, Slices: r.SlicesHeld, Started: r.Started}
+	if r.Held == 0 && len(r.SlicesHeld) == 0 {
 		out.Waiting = 1
 		return out
 	}

@@ -11,16 +11,18 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/testkit"
+	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // TestTop: who uses GPUs, in terminals of several widths.
 func TestTop(t *testing.T) {
-	s, err := cli.TakeSurvey(t.Context(), populace(t, ""), "", client.ListOptions{})
+	s, err := gather.Jobs(t.Context(), populace(t, ""), "", client.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, by := range []string{"jobs", "users", "queues", "namespaces", "nodes"} {
-		rows := cli.Use(s.Rows, by, now())
+		rows := cli.Use(s.Items, by, now())
 		if by == "nodes" {
 			nodes, _, err := cli.TakeNodes(t.Context(), cluster(t, "testdata/nodes/cluster.yaml").Build())
 			if err != nil {
@@ -42,7 +44,7 @@ func TestTop(t *testing.T) {
 // TestUse: what counts as use.
 func TestUse(t *testing.T) {
 	hourAgo := now().Add(-time.Hour)
-	rows := []cli.Row{
+	rows := []view.Job{
 		{Namespace: "blue", Name: "big", User: "alice", GPUs: 16, Held: 8, State: "Running", Started: &hourAgo},
 		{Namespace: "blue", Name: "waits", User: "alice", GPUs: 4, State: "Waiting"},
 		{Namespace: "blue", Name: "done", User: "alice", GPUs: 4, State: "Succeeded"},

@@ -14,6 +14,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // TestJobsThatNoControllerTakesUp: where no controller runs, a job of any kind that waits for one says so
@@ -40,12 +41,12 @@ func TestJobsThatNoControllerTakesUp(t *testing.T) {
 			if told := strings.Contains(said, "Either no controller runs"); told != old {
 				t.Errorf("why of a %s, old %v, says %s", kind, old, said)
 			}
-			s, err := cli.TakeSurvey(t.Context(), c, "", client.ListOptions{})
-			if err != nil || len(s.Rows) != 1 {
+			s, err := gather.Jobs(t.Context(), c, "", client.ListOptions{})
+			if err != nil || len(s.Items) != 1 {
 				t.Fatalf("ps of a %s has %+v (%v)", kind, s, err)
 			}
 			columns := cli.RowColumns(now(), false)
-			said = columns[len(columns)-1].Text(s.Rows[0])
+			said = columns[len(columns)-1].Text(s.Items[0])
 			if told := strings.Contains(said, "no controller has taken it up"); told != old {
 				t.Errorf("ps of a %s, old %v, says %s", kind, old, said)
 			}

@@ -20,6 +20,7 @@ import (
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // ContestAsker asks a controller how a workload that waits stands to another one.
@@ -158,7 +159,7 @@ func WhyNot(r Rivals) Receipt {
 		out.waits(r)
 		out.say("%s has no Workload, so that no queue knows it and it holds no quota", out.Other)
 		if n := len(theirs.Pods.Running); n > 0 {
-			out.say("Its %s on %s %s what nodes have", count(n, "pod"), nodes(theirs.Pods.Running), verb(n, "takes of", "take of"))
+			out.say("Its %s on %s %s what nodes have", words.Count(n, "pod"), nodes(theirs.Pods.Running), verb(n, "takes of", "take of"))
 		}
 		out.why(r)
 	case r.Answer == nil || r.Answer.Contest == nil:
@@ -558,12 +559,12 @@ func (t *Receipt) gone(c *visibility.Contest, x *visibility.Explanation) {
 			how = "would start once what is being stopped has ended"
 		}
 		if g.Preempts > 0 {
-			how += fmt.Sprintf(", and %s would be stopped for it", count(int(g.Preempts), "more job"))
+			how += fmt.Sprintf(", and %s would be stopped for it", words.Count(int(g.Preempts), "more job"))
 		}
 		t.say("Tried: without it %s %s", t.Object, how)
 	case g.Instead > 0:
 		t.Verdict = OthersAreAhead
-		t.say("Tried: without it %s would start instead, and %s would wait still: %s", count(int(g.Instead), "other job"), t.Object, plain(g.Message))
+		t.say("Tried: without it %s would start instead, and %s would wait still: %s", words.Count(int(g.Instead), "other job"), t.Object, plain(g.Message))
 	default:
 		t.Verdict = NotInTheWay
 		if core.Stage(c.Other.Stage) == "" || ofItsOwn(x) {

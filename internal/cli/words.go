@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // Width is the longest line of a printed paragraph where it is not known how wide
@@ -108,21 +109,6 @@ func sentence(text string) string {
 	return string(unicode.ToUpper(first)) + text[size:]
 }
 
-// count prints a number of things: "1 pod", "3 pods".
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
-
-func times(n int32) string {
-	if n == 1 {
-		return "once"
-	}
-	return fmt.Sprintf("%d times", n)
-}
-
 func verb(n int, one, many string) string {
 	if n == 1 {
 		return one
@@ -140,7 +126,7 @@ func runs(n, want int) string {
 	if n == want && n > 1 {
 		return fmt.Sprintf("Its %d pods run,", n)
 	}
-	return count(n, "pod") + " " + run(n) + ","
+	return words.Count(n, "pod") + " " + run(n) + ","
 }
 
 func orElse(text, other string) string {

@@ -20,6 +20,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // DryRun is how far a change goes.
@@ -235,7 +236,7 @@ func (a *Actor) Release(ctx context.Context, t *Target) (*Result, error) {
 
 // suspend holds or releases a job that no queue rules, by the field of its kind.
 func (a *Actor) suspend(ctx context.Context, t *Target, hold, stop bool) (*Result, error) { //nolint:revive // a fact
-	kind := cli.JobKind(t.Asked.Kind)
+	kind := gather.KindOf(t.Asked.Kind)
 	root := t.Object()
 	if root == nil || kind == nil || len(kind.SuspendPath) == 0 {
 		return nil, fmt.Errorf("%s is in no queue and has nothing by which it could be held: mlbatch cancel ends it", t.title())

@@ -13,6 +13,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // Kinds of what is no job itself, but makes pods or Jobs that are.
@@ -65,14 +66,14 @@ func (t *Target) group() bool {
 
 // Select names the jobs of a namespace with these labels, the oldest first.
 func Select(ctx context.Context, c client.Reader, namespace string, with labels.Selector) ([]view.Ref, error) {
-	survey, err := cli.TakeSurvey(ctx, c, namespace, client.ListOptions{LabelSelector: with})
+	survey, err := gather.Jobs(ctx, c, namespace, client.ListOptions{LabelSelector: with})
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(survey.Rows, func(a, b cli.Row) int { return a.Created.Compare(b.Created) })
+	slices.SortStableFunc(survey.Items, func(a, b view.Job) int { return a.Created.Compare(b.Created) })
 	var out []view.Ref
-	for i := range survey.Rows {
-		r := &survey.Rows[i]
+	for i := range survey.Items {
+		r := &survey.Items[i]
 		kind := r.Kind
 		switch {
 		case kind == view.KindPod && r.Workload == r.Name: // a group, which only its Workload stands for

@@ -18,6 +18,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // Amounts are of flavors and resources.
@@ -93,7 +94,7 @@ func Beyond(promised, has Amounts) []core.FlavorResource {
 func gpuOf(flavor string, has Amounts) corev1.ResourceName {
 	var found []string
 	for at, amount := range has { // sorted below
-		if at.Flavor == flavor && amount > 0 && cli.IsGPU(at.Resource) {
+		if at.Flavor == flavor && amount > 0 && view.IsGPU(at.Resource) {
 			found = append(found, at.Resource)
 		}
 	}
@@ -181,10 +182,10 @@ func TakeHardware(ctx context.Context, c client.Reader) (Hardware, error) {
 	if err := c.List(ctx, &queues); err != nil {
 		return Hardware{}, fmt.Errorf("list ClusterQueues: %w", err)
 	}
-	if err := cli.Readable(c.List(ctx, &cohorts)); err != nil {
+	if err := gather.Readable(c.List(ctx, &cohorts)); err != nil {
 		return Hardware{}, fmt.Errorf("list Cohorts: %w", err)
 	}
-	if err := cli.Readable(c.List(ctx, &nodes)); err != nil {
+	if err := gather.Readable(c.List(ctx, &nodes)); err != nil {
 		return Hardware{}, fmt.Errorf("list nodes: %w", err)
 	}
 	return Hardware{flavors.Items, nodes.Items, queues.Items, cohorts.Items}, nil
@@ -203,7 +204,7 @@ func (h Hardware) Overbooked(extra ...kueue.ClusterQueue) []string {
 	promised, has := Promised(queues, h.Cohorts), Capacity(h.Flavors, h.Nodes)
 	var out []string
 	for _, at := range Beyond(promised, has) {
-		if !cli.IsGPU(at.Resource) {
+		if !view.IsGPU(at.Resource) {
 			continue
 		}
 		told := cli.Amounts(at.Resource, spell(at.Resource, promised[at]), spell(at.Resource, has[at]))

@@ -23,6 +23,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
+	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // OnNode is a job with pods on a node that is to be drained.
@@ -58,7 +60,7 @@ func FindNodes(ctx context.Context, c client.Reader, names []string) ([]Node, er
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
 	var workloads kueue.WorkloadList
-	if err := cli.Readable(c.List(ctx, &workloads)); err != nil {
+	if err := gather.Readable(c.List(ctx, &workloads)); err != nil {
 		return nil, fmt.Errorf("list Workloads: %w", err)
 	}
 	owners := map[string]string{}
@@ -92,7 +94,7 @@ func onNode(n *corev1.Node, pods []corev1.Pod, owners map[string]string) []OnNod
 		job := p.Namespace + "/" + cmp.Or(name, p.Name)
 		gpus := int64(0)
 		for _, r := range convert.PodRequests(&p.Spec) {
-			if cli.IsGPU(r.Resource) {
+			if view.IsGPU(r.Resource) {
 				gpus += int64(r.Amount)
 			}
 		}

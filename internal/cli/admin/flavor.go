@@ -124,7 +124,7 @@ func (h Hardware) FlavorRows() []FlavorRow {
 		for _, flavor := range nodehealth.Pools(known, convert.NodeSignals(n)) {
 			nodes[flavor]++
 			for _, r := range convert.Resources(n.Status.Allocatable) {
-				if cli.IsGPU(r.Resource) {
+				if view.IsGPU(r.Resource) {
 					gpus[flavor] += int(r.Amount)
 				}
 			}

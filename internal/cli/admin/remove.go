@@ -17,9 +17,9 @@ import (
 
 	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // Removal is what goes with a team.
@@ -47,12 +47,12 @@ func TakeRemoval(ctx context.Context, c client.Reader, team string, all []Kind) 
 		return nil, err
 	}
 	r := &Removal{Team: row, KeepsQueue: row.Shared}
-	survey, err := cli.TakeSurvey(ctx, c, team, client.ListOptions{})
+	survey, err := gather.Jobs(ctx, c, team, client.ListOptions{})
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says what it read
 	}
-	for i := range survey.Rows {
-		switch o := &survey.Rows[i]; o.State {
+	for i := range survey.Items {
+		switch o := &survey.Items[i]; o.State {
 		case view.Succeeded, view.Failed:
 			r.Ended++
 		default:

@@ -22,6 +22,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // TeamRow is a team as it is. Amounts are spelled as quantities are.
@@ -92,7 +93,7 @@ func read(ctx context.Context, c client.Reader, team string) (*register, error) 
 		return nil, err
 	}
 	var cohorts kueue.CohortList
-	if err := cli.Readable(c.List(ctx, &cohorts)); err != nil {
+	if err := gather.Readable(c.List(ctx, &cohorts)); err != nil {
 		return nil, fmt.Errorf("list Cohorts: %w", err)
 	}
 	for i := range cohorts.Items {
@@ -168,7 +169,7 @@ func TakeTeam(ctx context.Context, c client.Reader, name string) (TeamRow, error
 		return row, nil
 	}
 	var all kueue.LocalQueueList // whoever else has the same quota
-	if err := cli.Readable(c.List(ctx, &all)); err != nil {
+	if err := gather.Readable(c.List(ctx, &all)); err != nil {
 		return TeamRow{}, fmt.Errorf("list LocalQueues: %w", err)
 	}
 	row.Shared = sharing(all.Items, row)
@@ -284,7 +285,7 @@ func sortShares(shares []Share) {
 }
 
 func notGPU(resource string) int {
-	if cli.IsGPU(resource) {
+	if view.IsGPU(resource) {
 		return 0
 	}
 	return 1
@@ -348,7 +349,7 @@ func TeamColumns() []cli.Column[TeamRow] {
 		return func(r TeamRow) string {
 			var out []string
 			for _, s := range r.Shares {
-				if cli.IsGPU(s.Resource) {
+				if view.IsGPU(s.Resource) {
 					out = append(out, cli.Amount(s.Resource, of(s)))
 				}
 			}
@@ -461,7 +462,7 @@ func (row *TeamRow) Lines(states map[string]int) []string {
 func (row *TeamRow) OfGPUs(q Quotas, gpus *resource.Quantity) Quotas {
 	gpu := corev1.ResourceName(core.GPU)
 	for _, s := range row.Shares {
-		if cli.IsGPU(s.Resource) {
+		if view.IsGPU(s.Resource) {
 			gpu = corev1.ResourceName(s.Resource)
 			break
 		}

@@ -14,6 +14,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // WorkloadRow is a Workload in a line.
@@ -47,7 +48,7 @@ func TakeWorkloads(ctx context.Context, c client.Reader, f WorkloadFilter) ([]Wo
 	}
 	behind := map[string]string{} // of waiting ones, their LocalQueue tells
 	var locals kueue.LocalQueueList
-	if err := cli.Readable(c.List(ctx, &locals, client.InNamespace(f.Namespace))); err != nil {
+	if err := gather.Readable(c.List(ctx, &locals, client.InNamespace(f.Namespace))); err != nil {
 		return nil, fmt.Errorf("list LocalQueues: %w", err)
 	}
 	for i := range locals.Items {

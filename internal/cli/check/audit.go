@@ -11,7 +11,6 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/view"
@@ -104,7 +103,7 @@ func (v *audit) sum() {
 // byFlavor orders GPUs first.
 func byFlavor(a, b core.FlavorResource) int {
 	last := func(r core.FlavorResource) int {
-		if cli.IsGPU(r.Resource) {
+		if view.IsGPU(r.Resource) {
 			return 0
 		}
 		return 1
@@ -179,7 +178,7 @@ func holds(p *corev1.Pod) bool {
 func gpus(r core.Resources) core.Amount {
 	n := core.Amount(0)
 	for _, one := range r {
-		if cli.IsGPU(one.Resource) {
+		if view.IsGPU(one.Resource) {
 			n = n.Add(one.Amount)
 		}
 	}

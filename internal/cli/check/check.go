@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // Cluster is what was read.
@@ -43,9 +43,9 @@ func Take(ctx context.Context, c client.Reader, namespace, slack string) (*Clust
 	var flavors kueue.ResourceFlavorList
 	var workloads kueue.WorkloadList
 	in := []client.ListOption{client.InNamespace(namespace)}
-	unread, err := cli.ReadLists(ctx, c,
-		cli.List{What: "nodes", Into: &nodes}, cli.List{What: "ClusterQueues", Into: &queues}, cli.List{What: "ResourceFlavors", Into: &flavors},
-		cli.List{What: "pods", Into: &pods, Options: in}, cli.List{What: "LocalQueues", Into: &local, Options: in}, cli.List{What: "Workloads", Into: &workloads, Options: in},
+	unread, err := gather.ReadLists(ctx, c,
+		gather.List{What: "nodes", Into: &nodes}, gather.List{What: "ClusterQueues", Into: &queues}, gather.List{What: "ResourceFlavors", Into: &flavors},
+		gather.List{What: "pods", Into: &pods, Options: in}, gather.List{What: "LocalQueues", Into: &local, Options: in}, gather.List{What: "Workloads", Into: &workloads, Options: in},
 	)
 	out.Unread = unread
 	out.Nodes, out.Pods, out.Queues, out.LocalQueues, out.Flavors, out.Workloads = nodes.Items, pods.Items, queues.Items, local.Items, flavors.Items, workloads.Items

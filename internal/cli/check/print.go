@@ -12,6 +12,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // Text prints the report as tables. resource limits them to one; "" is GPUs, or all where there
@@ -41,7 +42,7 @@ func (r *Report) Text(w io.Writer, resource string, l cli.Layout) error {
 func chosen[T any](rows []T, resource string, of func(T) string) []T {
 	wanted := func(row T) bool { return of(row) == resource }
 	if resource == "" {
-		wanted = func(row T) bool { return cli.IsGPU(of(row)) }
+		wanted = func(row T) bool { return view.IsGPU(of(row)) }
 		if !slices.ContainsFunc(rows, wanted) {
 			return rows
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // Rule is a question to a cluster.
@@ -81,7 +82,7 @@ func slackTotal(v *audit) []found {
 	for i := range v.capacity {
 		c := &v.capacity[i]
 		s := &c.sums
-		if both := s.teams.Add(s.slack); v.reads("nodes", "ClusterQueues", "ResourceFlavors") && s.hasSlack && !s.onDemand && cli.IsGPU(c.Resource) && both != s.total {
+		if both := s.teams.Add(s.slack); v.reads("nodes", "ClusterQueues", "ResourceFlavors") && s.hasSlack && !s.onDemand && view.IsGPU(c.Resource) && both != s.total {
 			out = append(out, found{c.title(), fmt.Sprintf("teams have %s and %s has %s, together %s: nodes have %s", c.Teams, v.Slack, c.Slack, text(c.Resource, both), c.Total)})
 		}
 	}
@@ -270,7 +271,7 @@ func (v *audit) proportionate(asked core.Resources, g core.Amount) bool {
 		}
 		large = true
 		if !slices.ContainsFunc(asked, func(r core.Quantity) bool {
-			return !cli.IsGPU(r.Resource) && r.Resource != "pods" && r.Amount > shareOf(n.Allocatable.Of(r.Resource), g, of)
+			return !view.IsGPU(r.Resource) && r.Resource != "pods" && r.Amount > shareOf(n.Allocatable.Of(r.Resource), g, of)
 		}) {
 			return true
 		}
@@ -281,7 +282,7 @@ func (v *audit) proportionate(asked core.Resources, g core.Amount) bool {
 // share is the most of a resource that goes with so many GPUs; -1 of GPUs themselves.
 func (v *audit) share(resource string, g core.Amount) core.Amount {
 	out := core.Amount(-1)
-	if cli.IsGPU(resource) || resource == "pods" {
+	if view.IsGPU(resource) || resource == "pods" {
 		return out
 	}
 	for i := range v.nodes {

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/check"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // Facts are what was read of a cluster.
@@ -80,12 +80,12 @@ func Take(ctx context.Context, c client.Reader, asks Asks) (*Facts, error) {
 	var definitions apiextensionsv1.CustomResourceDefinitionList
 	var services unstructured.UnstructuredList
 	services.SetGroupVersionKind(apiServices())
-	unread, err := cli.ReadLists(ctx, c,
-		cli.List{What: "Cohorts", Into: &cohorts}, cli.List{What: "AdmissionChecks", Into: &checks}, cli.List{What: "namespaces", Into: &namespaces},
-		cli.List{What: "PriorityClasses", Into: &classes}, cli.List{What: "Deployments", Into: &deployments},
-		cli.List{What: "MutatingWebhookConfigurations", Into: &mutating}, cli.List{What: "ValidatingWebhookConfigurations", Into: &validating},
-		cli.List{What: "CustomResourceDefinitions", Into: &definitions}, cli.List{What: "APIServices", Into: &services},
-		cli.List{What: "Leases", Into: &leases, Options: []client.ListOption{client.InNamespace(installed)}},
+	unread, err := gather.ReadLists(ctx, c,
+		gather.List{What: "Cohorts", Into: &cohorts}, gather.List{What: "AdmissionChecks", Into: &checks}, gather.List{What: "namespaces", Into: &namespaces},
+		gather.List{What: "PriorityClasses", Into: &classes}, gather.List{What: "Deployments", Into: &deployments},
+		gather.List{What: "MutatingWebhookConfigurations", Into: &mutating}, gather.List{What: "ValidatingWebhookConfigurations", Into: &validating},
+		gather.List{What: "CustomResourceDefinitions", Into: &definitions}, gather.List{What: "APIServices", Into: &services},
+		gather.List{What: "Leases", Into: &leases, Options: []client.ListOption{client.InNamespace(installed)}},
 	)
 	f.Unread = append(f.Unread, unread...)
 	f.Cohorts, f.Checks, f.Namespaces, f.Classes, f.Deployments = cohorts.Items, checks.Items, namespaces.Items, classes.Items, deployments.Items

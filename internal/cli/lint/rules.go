@@ -14,11 +14,11 @@ import (
 	"github.com/mlbatch/mlbatch/api/config/v1beta2"
 	kubeflow "github.com/mlbatch/mlbatch/api/kubeflow/v1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
 	"github.com/mlbatch/mlbatch/internal/strict"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // Rule is a question to a manifest.
@@ -286,7 +286,7 @@ func names(r corev1.ResourceRequirements) []string {
 func noLimits(s *subject) []hit {
 	var out []hit
 	s.containers(func(_ *pods, at string, c *corev1.Container) {
-		if !slices.ContainsFunc(names(c.Resources), cli.IsGPU) {
+		if !slices.ContainsFunc(names(c.Resources), view.IsGPU) {
 			return
 		}
 		less := slices.DeleteFunc(missing(c.Resources.Limits), func(r string) bool { // without either, no-requests says it

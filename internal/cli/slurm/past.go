@@ -13,7 +13,7 @@ import (
 // WithPast are the jobs that are there and the ones that only the history remembers, the newest first. Of one
 // that is both, what is there counts, save for what it has lost: its exit code with its
 // pods, and when it began.
-func WithPast(rows []cli.Row, past []cli.PastRow) []cli.Row {
+func WithPast(rows []view.Job, past []cli.PastRow) []view.Job {
 	type key struct {
 		kind            view.Kind
 		namespace, name string
@@ -35,7 +35,7 @@ func WithPast(rows []cli.Row, past []cli.PastRow) []cli.Row {
 		}
 		out = append(out, pastRow(p))
 	}
-	slices.SortStableFunc(out, func(a, b cli.Row) int { return b.Created.Compare(a.Created) })
+	slices.SortStableFunc(out, func(a, b view.Job) int { return b.Created.Compare(a.Created) })
 	return out
 }
 
@@ -50,8 +50,8 @@ func isOlder(p cli.PastRow, created time.Time) bool {
 const cancelledReason = "Cancelled"
 
 // pastRow is a remembered job as a line of a list of jobs.
-func pastRow(p cli.PastRow) cli.Row {
-	r := cli.Row{
+func pastRow(p cli.PastRow) view.Job {
+	r := view.Job{
 		Namespace: p.Namespace, Kind: p.Kind, Name: p.Name, Queue: p.Queue, ClusterQueue: p.ClusterQueue, User: p.User, Priority: p.Priority,
 		Reason: p.Reason, Message: p.Message, ExitCode: p.ExitCode, Pods: int(p.Pods), GPUs: p.GPUs, Slices: p.Slices, Created: p.Submitted, Since: new(p.Ended), Started: p.Started,
 	}

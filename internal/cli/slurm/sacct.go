@@ -8,41 +8,42 @@ import (
 	"time"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // accountFields are those of sacct, with the widths that it gives them.
-func accountFields(now time.Time) []field[cli.Row] {
+func accountFields(now time.Time) []field[view.Job] {
 	when := func(is bool, t *time.Time) string {
 		if !is || t == nil {
 			return "Unknown"
 		}
 		return stamp(t)
 	}
-	return []field[cli.Row]{
-		{"JobID", "JobID", 12, func(r cli.Row) string { return r.Name }},
+	return []field[view.Job]{
+		{"JobID", "JobID", 12, func(r view.Job) string { return r.Name }},
 		{"JobName", "JobName", 10, title},
-		{"Partition", "Partition", 10, func(r cli.Row) string { return r.Queue }},
-		{"Account", "Account", 10, func(r cli.Row) string { return r.Namespace }},
-		{"User", "User", 9, func(r cli.Row) string { return r.User }},
-		{"AllocTRES", "AllocTRES", 12, func(r cli.Row) string {
+		{"Partition", "Partition", 10, func(r view.Job) string { return r.Queue }},
+		{"Account", "Account", 10, func(r view.Job) string { return r.Namespace }},
+		{"User", "User", 9, func(r view.Job) string { return r.User }},
+		{"AllocTRES", "AllocTRES", 12, func(r view.Job) string {
 			return devices("gres/gpu", "=", r.GPUs, r.Slices)
 		}},
-		{"AllocNodes", "AllocNodes", 10, func(r cli.Row) string { return strconv.Itoa(r.Pods) }},
-		{"NNodes", "NNodes", 8, func(r cli.Row) string { return strconv.Itoa(r.Pods) }},
-		{"NodeList", "NodeList", 15, func(r cli.Row) string {
+		{"AllocNodes", "AllocNodes", 10, func(r view.Job) string { return strconv.Itoa(r.Pods) }},
+		{"NNodes", "NNodes", 8, func(r view.Job) string { return strconv.Itoa(r.Pods) }},
+		{"NodeList", "NodeList", 15, func(r view.Job) string {
 			if len(r.Nodes) == 0 {
 				return "None assigned"
 			}
 			return strings.Join(r.Nodes, ",")
 		}},
 		{"Priority", "Priority", 10, priority},
-		{"State", "State", 10, func(r cli.Row) string { return StateOf(r).Word }},
+		{"State", "State", 10, func(r view.Job) string { return StateOf(r).Word }},
 		{"ExitCode", "ExitCode", 8, exitCode},
-		{"Reason", "Reason", 22, func(r cli.Row) string { return r.Reason }},
-		{"Submit", "Submit", 19, func(r cli.Row) string { return stamp(&r.Created) }},
-		{"Start", "Start", 19, func(r cli.Row) string { return when(began(r) != nil, began(r)) }},
-		{"End", "End", 19, func(r cli.Row) string { return when(StateOf(r).Ended(), r.Since) }},
-		{"Elapsed", "Elapsed", 10, func(r cli.Row) string {
+		{"Reason", "Reason", 22, func(r view.Job) string { return r.Reason }},
+		{"Submit", "Submit", 19, func(r view.Job) string { return stamp(&r.Created) }},
+		{"Start", "Start", 19, func(r view.Job) string { return when(began(r) != nil, began(r)) }},
+		{"End", "End", 19, func(r view.Job) string { return when(StateOf(r).Ended(), r.Since) }},
+		{"Elapsed", "Elapsed", 10, func(r view.Job) string {
 			switch start := began(r); {
 			case start == nil:
 				return "Unknown"
@@ -55,7 +56,7 @@ func accountFields(now time.Time) []field[cli.Row] {
 }
 
 // began is when a job that runs or is over began to run, nil if that is not known.
-func began(r cli.Row) *time.Time {
+func began(r view.Job) *time.Time {
 	switch state := StateOf(r); {
 	case state == running:
 		return r.Since
@@ -66,7 +67,7 @@ func began(r cli.Row) *time.Time {
 }
 
 // exitCode is CODE:SIGNAL of a job that is over.
-func exitCode(r cli.Row) string {
+func exitCode(r view.Job) string {
 	const signals = 128 // and more are exit codes of what a signal ended
 	switch {
 	case r.ExitCode != nil && *r.ExitCode > signals:
@@ -97,7 +98,7 @@ const usual = "JobID,JobName,Partition,Account,AllocTRES,State,ExitCode"
 const Brief = "JobID,State,ExitCode"
 
 // Print prints jobs.
-func (a *Accounts) Print(w io.Writer, rows []cli.Row) error {
+func (a *Accounts) Print(w io.Writer, rows []view.Job) error {
 	fields := accountFields(a.Now)
 	if strings.EqualFold(a.Fields, "all") {
 		var all []string
@@ -111,7 +112,7 @@ func (a *Accounts) Print(w io.Writer, rows []cli.Row) error {
 		list = usual
 	}
 	var format strings.Builder
-	var chosen []field[cli.Row]
+	var chosen []field[view.Job]
 	for word := range strings.SplitSeq(list, ",") {
 		name, width, sized := strings.Cut(word, "%")
 		f := find(fields, name, true)

@@ -31,8 +31,8 @@ var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 func ago(d time.Duration) *time.Time { return new(now.Add(-d)) }
 
 // jobs are one of each state.
-func jobs() []cli.Row {
-	all := []cli.Row{
+func jobs() []view.Job {
+	all := []view.Job{
 		{Name: "train-12345", Title: "train", State: view.Running, Since: ago(26 * time.Hour), Nodes: []string{"node-0", "node-1"}, Pods: 2, Running: 2, GPUs: 16, Priority: new(int32(5)), PriorityClass: "urgent", User: "alice", TimeLimit: new(int32(48 * 3600))},
 		{Name: "sweep-23456", Title: "sweep", State: view.Waiting, Reason: "WaitingForQuota", Pods: 10, GPUs: 10, Start: &visibility.Start{P50: new(metav1.NewTime(now.Add(time.Hour)))}},
 		{Name: "held", State: view.Held, Reason: "Deactivated", Pods: 1},
@@ -97,8 +97,8 @@ func TestSacct(t *testing.T) {
 // TestWithPast: what was deleted is listed, what is there once, and one that is made again is
 // another.
 func TestWithPast(t *testing.T) {
-	row := func(name string, state view.State, submitted time.Duration) cli.Row {
-		return cli.Row{Kind: "Job", Namespace: "blue", Name: name, State: state, Created: *ago(submitted), Since: ago(time.Minute)}
+	row := func(name string, state view.State, submitted time.Duration) view.Job {
+		return view.Job{Kind: "Job", Namespace: "blue", Name: name, State: state, Created: *ago(submitted), Since: ago(time.Minute)}
 	}
 	remembered := func(name string, state history.JobState, submitted time.Duration) cli.PastRow {
 		return cli.PastRow{
@@ -108,7 +108,7 @@ func TestWithPast(t *testing.T) {
 	}
 	before := remembered("again", history.Cancelled, 5*time.Hour)
 	before.Ended = *ago(time.Hour) // in the second in which it was made again
-	rows := slurm.WithPast([]cli.Row{
+	rows := slurm.WithPast([]view.Job{
 		row("there", view.Failed, 9*time.Hour), row("again", view.Running, time.Hour), row("early", view.Failed, 6*time.Hour),
 	}, []cli.PastRow{
 		remembered("there", history.Failed, 9*time.Hour-time.Second), before, remembered("early", history.Failed, 6*time.Hour+time.Second),
@@ -151,7 +151,7 @@ func TestSinfo(t *testing.T) {
 
 // TestPartsOfGPUs: each sort of them is told by itself, beside GPUs or alone, as a type of gpu.
 func TestPartsOfGPUs(t *testing.T) {
-	rows := []cli.Row{
+	rows := []view.Job{
 		{Name: "both", State: view.Running, Since: ago(time.Hour), GPUs: 2, Slices: map[string]int64{"mig-3g.20gb": 1, "mig-1g.5gb": 4}},
 		{Name: "parts", State: view.Waiting, Slices: map[string]int64{"mig-1g.5gb": 7}},
 		{Name: "none", State: view.Waiting},
@@ -291,11 +291,11 @@ func TestToStart(t *testing.T) {
 }
 
 func TestSort(t *testing.T) {
-	rows := func() []cli.Row {
+	rows := func() []view.Job {
 		at := func(minutes int) *time.Time {
 			return new(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(-time.Duration(minutes) * time.Minute))
 		}
-		return []cli.Row{
+		return []view.Job{
 			{Name: "a", Queue: "q", Priority: new(int32(10)), State: view.Running, Since: at(90), Nodes: []string{"n"}},
 			{Name: "b", Queue: "p", Priority: new(int32(9)), State: view.Running, Since: at(3000), Nodes: []string{"n"}},
 			{Name: "c", Queue: "q", Priority: new(int32(9)), State: view.Running, Since: at(5), Nodes: []string{"n"}},

@@ -11,42 +11,43 @@ import (
 	"time"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // unknown is what is said where there is nothing to say.
 const unknown = "N/A"
 
 // jobFields are those of squeue. all says that jobs are of several namespaces.
-func jobFields(now time.Time, all bool) []field[cli.Row] { //nolint:revive // names are then longer
-	id := func(r cli.Row) string {
+func jobFields(now time.Time, all bool) []field[view.Job] { //nolint:revive // names are then longer
+	id := func(r view.Job) string {
 		if all {
 			return r.Namespace + "/" + r.Name
 		}
 		return r.Name
 	}
-	return []field[cli.Row]{
+	return []field[view.Job]{
 		{key: "i", title: "JOBID", text: id},
 		{key: "A", title: "JOBID", text: id},
-		{key: "P", title: "PARTITION", text: func(r cli.Row) string { return r.Queue }},
+		{key: "P", title: "PARTITION", text: func(r view.Job) string { return r.Queue }},
 		{key: "j", title: "NAME", text: title},
-		{key: "u", title: "USER", text: func(r cli.Row) string { return r.User }},
-		{key: "t", title: "ST", text: func(r cli.Row) string { return StateOf(r).Code }},
-		{key: "T", title: "STATE", text: func(r cli.Row) string { return StateOf(r).Word }},
-		{key: "M", title: "TIME", text: func(r cli.Row) string { return clock(ran(r, now)) }},
-		{key: "D", title: "NODES", text: func(r cli.Row) string { return strconv.Itoa(r.Pods) }},
-		{key: "R", title: "NODELIST(REASON)", text: func(r cli.Row) string {
+		{key: "u", title: "USER", text: func(r view.Job) string { return r.User }},
+		{key: "t", title: "ST", text: func(r view.Job) string { return StateOf(r).Code }},
+		{key: "T", title: "STATE", text: func(r view.Job) string { return StateOf(r).Word }},
+		{key: "M", title: "TIME", text: func(r view.Job) string { return clock(ran(r, now)) }},
+		{key: "D", title: "NODES", text: func(r view.Job) string { return strconv.Itoa(r.Pods) }},
+		{key: "R", title: "NODELIST(REASON)", text: func(r view.Job) string {
 			if s := StateOf(r); s != pending && len(r.Nodes) > 0 {
 				return strings.Join(r.Nodes, ",")
 			}
 			return "(" + r.Reason + ")"
 		}},
-		{key: "N", title: "NODELIST", text: func(r cli.Row) string { return strings.Join(r.Nodes, ",") }},
-		{key: "r", title: "REASON", text: func(r cli.Row) string { return r.Reason }},
+		{key: "N", title: "NODELIST", text: func(r view.Job) string { return strings.Join(r.Nodes, ",") }},
+		{key: "r", title: "REASON", text: func(r view.Job) string { return r.Reason }},
 		{key: "Q", title: "PRIORITY", text: priority},
 		{key: "p", title: "PRIORITY", text: priority},
-		{key: "q", title: "QOS", text: func(r cli.Row) string { return cmp.Or(r.PriorityClass, unknown) }},
-		{key: "V", title: "SUBMIT_TIME", text: func(r cli.Row) string { return stamp(&r.Created) }},
-		{key: "S", title: "START_TIME", text: func(r cli.Row) string {
+		{key: "q", title: "QOS", text: func(r view.Job) string { return cmp.Or(r.PriorityClass, unknown) }},
+		{key: "V", title: "SUBMIT_TIME", text: func(r view.Job) string { return stamp(&r.Created) }},
+		{key: "S", title: "START_TIME", text: func(r view.Job) string {
 			switch {
 			case StateOf(r) == running:
 				return stamp(r.Since)
@@ -55,27 +56,27 @@ func jobFields(now time.Time, all bool) []field[cli.Row] { //nolint:revive // na
 			}
 			return unknown
 		}},
-		{key: "l", title: "TIME_LIMIT", text: func(r cli.Row) string {
+		{key: "l", title: "TIME_LIMIT", text: func(r view.Job) string {
 			if l := limit(r); l > 0 {
 				return clock(l)
 			}
 			return noLimit
 		}},
-		{key: "L", title: "TIME_LEFT", text: func(r cli.Row) string {
+		{key: "L", title: "TIME_LEFT", text: func(r view.Job) string {
 			if l := limit(r); l > 0 {
 				return clock(max(l-ran(r, now), 0))
 			}
 			return noLimit
 		}},
-		{key: "e", title: "END_TIME", text: func(r cli.Row) string {
+		{key: "e", title: "END_TIME", text: func(r view.Job) string {
 			if l := limit(r); l > 0 && StateOf(r) == running && r.Since != nil {
 				return stamp(new(r.Since.Add(l)))
 			}
 			return unknown
 		}},
-		{key: "a", title: "ACCOUNT", text: func(r cli.Row) string { return r.Namespace }},
+		{key: "a", title: "ACCOUNT", text: func(r view.Job) string { return r.Namespace }},
 		{key: "b", title: "TRES_PER_JOB", text: gpus},
-		{key: "Y", title: "SCHEDNODES", text: func(cli.Row) string { return "(null)" }},
+		{key: "Y", title: "SCHEDNODES", text: func(view.Job) string { return "(null)" }},
 	}
 }
 
@@ -83,21 +84,21 @@ func jobFields(now time.Time, all bool) []field[cli.Row] { //nolint:revive // na
 const noLimit = "UNLIMITED"
 
 // limit is how long a job may run, 0 for ever.
-func limit(r cli.Row) time.Duration {
+func limit(r view.Job) time.Duration {
 	if r.TimeLimit == nil {
 		return 0
 	}
 	return time.Duration(*r.TimeLimit) * time.Second
 }
 
-func priority(r cli.Row) string {
+func priority(r view.Job) string {
 	if r.Priority == nil {
 		return unknown
 	}
 	return strconv.Itoa(int(*r.Priority))
 }
 
-func gpus(r cli.Row) string {
+func gpus(r view.Job) string {
 	return cmp.Or(devices("gres/gpu", ":", r.GPUs, r.Slices), unknown)
 }
 
@@ -117,7 +118,7 @@ func devices(name, is string, gpus int64, parts map[string]int64) string {
 }
 
 // ran is how long a job has been running.
-func ran(r cli.Row, now time.Time) time.Duration {
+func ran(r view.Job, now time.Time) time.Duration {
 	if StateOf(r) != running || r.Since == nil {
 		return 0
 	}
@@ -144,7 +145,7 @@ type Queue struct {
 }
 
 // Print prints jobs.
-func (q *Queue) Print(w io.Writer, rows []cli.Row) error {
+func (q *Queue) Print(w io.Writer, rows []view.Job) error {
 	fields := jobFields(q.Now, q.All)
 	if err := sortBy(rows, fields, q.Sort); err != nil {
 		return err

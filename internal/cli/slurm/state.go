@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/view"
 )
 
@@ -29,7 +28,7 @@ var (
 )
 
 // StateOf is that of a job.
-func StateOf(r cli.Row) State {
+func StateOf(r view.Job) State {
 	switch r.State {
 	case view.Running:
 		return running
@@ -90,8 +89,8 @@ func ParseStates(text string) (out []State, err error) {
 }
 
 // Select are the jobs that are wanted.
-func (f *Filter) Select(rows []cli.Row) []cli.Row {
-	return slices.DeleteFunc(slices.Clone(rows), func(r cli.Row) bool {
+func (f *Filter) Select(rows []view.Job) []view.Job {
+	return slices.DeleteFunc(slices.Clone(rows), func(r view.Job) bool {
 		state := StateOf(r)
 		return len(f.Users) > 0 && !slices.Contains(f.Users, r.User) ||
 			len(f.Partitions) > 0 && !slices.Contains(f.Partitions, r.Queue) && !slices.Contains(f.Partitions, r.ClusterQueue) ||
@@ -105,7 +104,7 @@ func (f *Filter) Select(rows []cli.Row) []cli.Row {
 }
 
 // title is what people call a job.
-func title(r cli.Row) string {
+func title(r view.Job) string {
 	if r.Title != "" {
 		return r.Title
 	}

@@ -158,7 +158,7 @@ func begun(j view.Standing) bool {
 
 // see tells how the job stands, and reports whether it has ended.
 func (s *Session) see(ctx context.Context, j view.Standing, gone bool) bool {
-	if code := cli.ExitCode(view.Failed, s.Pods()); code != nil {
+	if code := view.ExitCode(view.Failed, s.Pods()); code != nil {
 		s.result.Code = int(*code)
 	}
 	switch {
@@ -238,7 +238,7 @@ func (s *Session) finish(ctx context.Context) {
 		s.result.Code = 0
 		s.note(s.Name + " succeeded")
 	case view.Failed:
-		if code := cli.ExitCode(view.Failed, s.Again(ctx)); code != nil {
+		if code := view.ExitCode(view.Failed, s.Again(ctx)); code != nil {
 			s.result.Code = int(*code)
 		}
 		if s.result.Code == 0 {

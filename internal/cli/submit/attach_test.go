@@ -61,11 +61,11 @@ func TestSession(t *testing.T) {
 			"x starts: 1 of 2 pods run\nx starts: 1 of 2 pods run; pod x-1 cannot start: ErrImagePull: not found\nx runs\nx succeeded\n",
 		},
 		"bad":     {"the exit code is that of the job", []seen{runs, bad}, exited(3), 0, 1, Result{Code: 3}, "x runs\nx failed with exit code 3: no more tries\n"},
-		"cleaned": {"what was seen counts when pods are gone", []seen{runs, {bad.Job, exited(7), false}}, nil, 0, 1, Result{Code: 7}, "x runs\nx failed with exit code 7: no more tries\n"},
+		"cleaned": {"what was seen counts when pods are gone", []seen{runs, {bad.Standing, exited(7), false}}, nil, 0, 1, Result{Code: 7}, "x runs\nx failed with exit code 7: no more tries\n"},
 		"unknown": {"it failed anyway", []seen{bad}, nil, 0, 0, Result{Code: 1}, "x failed with exit code 1: no more tries\n"},
-		"retried": {"a failure that was made good is none", []seen{{runs.Job, exited(7), false}, good}, nil, 0, 1, Result{}, "x runs\nx succeeded\n"},
+		"retried": {"a failure that was made good is none", []seen{{runs.Standing, exited(7), false}, good}, nil, 0, 1, Result{}, "x runs\nx succeeded\n"},
 		"late":    {"its time is over", []seen{runs, late}, nil, 0, 1, Result{Code: 1}, "x runs\nx was stopped for good (DeactivatedDueToMaximumExecutionTimeExceeded)\n"},
-		"deleted": {"by somebody else", []seen{{Standing: waits.Job, gone: true}}, nil, 0, 0, Result{Code: 1}, "x was deleted\n"},
+		"deleted": {"by somebody else", []seen{{Standing: waits.Standing, gone: true}}, nil, 0, 0, Result{Code: 1}, "x was deleted\n"},
 		"terminal": {
 			"a line that changes, cut to the width",
 			[]seen{waits, starts, runs, good},
@@ -89,7 +89,7 @@ func TestSession(t *testing.T) {
 					}
 					return errors.New("it would wait for ever")
 				},
-				Facts: func() view.Standing { return now.Job },
+				Facts: func() view.Standing { return now.Standing },
 				Pods:  func() []corev1.Pod { return now.pods },
 				Why:   func(context.Context) string { return "4 GPUs; 2 before it" },
 				Again: func(context.Context) []corev1.Pod { return tc.final },

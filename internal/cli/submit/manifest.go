@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/manifest"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // IsManifest reports whether a YAML or JSON text has objects of Kubernetes.
@@ -58,7 +58,7 @@ func (r *Request) Label(objects []*unstructured.Unstructured, said []Setting) (j
 			labels = map[string]string{}
 		}
 		ours := x.labels()
-		delete(ours, cli.TitleLabel)
+		delete(ours, view.TitleLabel)
 		if slices.ContainsFunc(said, func(s Setting) bool { return s.Option == "queue" }) {
 			labels[kueue.QueueNameLabel] = ours[kueue.QueueNameLabel]
 		}

@@ -20,7 +20,7 @@ import (
 	"github.com/mlbatch/mlbatch/api/kubeflow/v2beta1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	ray "github.com/mlbatch/mlbatch/api/ray/v1"
-	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // productLabel of a node says which GPUs it has.
@@ -150,7 +150,7 @@ func (x *rendering) labels() map[string]string {
 		out[kueue.MaxExecTimeSecondsLabel] = strconv.FormatInt(int64((r.Time+time.Second-1)/time.Second), 10)
 	}
 	if title := labelValue(x.title()); title != "" {
-		out[cli.TitleLabel] = title
+		out[view.TitleLabel] = title
 	}
 	return out
 }

@@ -1,4 +1,4 @@
-package cli
+package gather
 
 import (
 	"context"
@@ -11,6 +11,14 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
+
+// Readable drops the errors that mean that there is nothing to tell.
+func Readable(err error) error {
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return nil
+	}
+	return err
+}
 
 // List is a list to read.
 type List struct {

@@ -1,0 +1,159 @@
+package gather
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	leaderworkerset "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
+	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/internal/view"
+)
+
+// OtherJob is what a job of another kind than Job says of itself; nil if there is none, or the kind is
+// none of jobs.
+func OtherJob(kind view.Kind, o jobs.Object) *view.Other {
+	k := KindOf(kind)
+	if o == nil || k == nil {
+		return nil
+	}
+	x := &view.Other{Queue: o.GetLabels()[kueue.QueueNameLabel]}
+	if !k.Ours(o) {
+		x.Manager = managerOf(k, o)
+	}
+	if f, err := k.Read(o); err == nil && f.Finished != nil {
+		name := view.Ref{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}
+		message := strings.TrimPrefix(f.Finished.Message, name.String()+" failed: ")
+		x.Ended, x.Succeeded, x.Message, x.At = true, f.Finished.Success, message, o.GetCreationTimestamp().Time
+		if k.Operated != nil {
+			if r := k.Operated.Recall(o); r != nil && r.EndTime != nil {
+				x.At = r.EndTime.Time
+			}
+		}
+	}
+	return x
+}
+
+// managerOf is the controller that a job names, beside the field that suspends it.
+func managerOf(k *jobs.Kind, o jobs.Object) string {
+	raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return "another controller"
+	}
+	at := append(slices.Clone(k.SuspendPath[:len(k.SuspendPath)-1]), "managedBy")
+	name, _, _ := unstructured.NestedString(raw, at...)
+	return cmp.Or(name, "another controller")
+}
+
+// KindOf is what is known of a kind of job; nil if it is none.
+func KindOf(k view.Kind) *jobs.Kind {
+	all := kinds.All()
+	for i := range all {
+		if all[i].GVK().Kind == string(k) {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// Held reports whether a pod is queued by itself.
+func Held(pod *corev1.Pod) bool { return pod.Labels[kueue.ManagedLabel] == "true" }
+
+// WorkloadOf names the Workload that a pod belongs to; "" for one that is queued alone,
+// which is the job of its Workload itself.
+func WorkloadOf(pod *corev1.Pod) string {
+	if Held(pod) {
+		return GroupOf(pod)
+	}
+	return pod.Annotations[kueue.WorkloadAnnotation]
+}
+
+// GroupOf is the group that a pod is queued with, whose name its Workload has; "" if
+// it is queued alone, or with its job.
+func GroupOf(pod *corev1.Pod) string {
+	if !Held(pod) {
+		return ""
+	}
+	return pod.Labels[kueue.PodGroupNameLabel]
+}
+
+// Set is an object that is no job but makes pods or Jobs, and its kind.
+type Set struct {
+	Kind   view.Kind
+	Object client.Object
+}
+
+// Sets are empty objects; a LeaderWorkerSet comes before the StatefulSet that it makes, which has
+// its name.
+func Sets() []Set {
+	return []Set{
+		{view.KindLeaderWorkerSet, &leaderworkerset.LeaderWorkerSet{}},
+		{view.KindStatefulSet, &appsv1.StatefulSet{}},
+		{view.KindReplicaSet, &appsv1.ReplicaSet{}},
+		{view.KindCronJob, &batchv1.CronJob{}},
+		{view.KindDaemonSet, &appsv1.DaemonSet{}},
+	}
+}
+
+// IsSet reports whether objects of a kind make pods or Jobs, and are no jobs.
+func IsSet(k view.Kind) bool {
+	return slices.ContainsFunc(Sets(), func(s Set) bool { return s.Kind == k })
+}
+
+// submittedAs is the object that a user made and a pod that is queued by itself, or in a group, is
+// part of: a Deployment, a StatefulSet, a LeaderWorkerSet, or the pod itself.
+func submittedAs(w *kueue.Workload, pod *corev1.Pod) (view.Kind, string) {
+	if kind, name := convert.Owner(w); kind.Kind != string(view.KindPod) && name != "" {
+		return view.Kind(kind.Kind), name
+	}
+	if GroupOf(pod) != "" {
+		return view.KindPod, w.Name // which has the name of the group
+	}
+	return MadeBy(pod)
+}
+
+// MadeBy is what a pod belongs to that is queued by itself: a ReplicaSet of a Deployment has the
+// name of that and of its version, which the pod's label repeats.
+func MadeBy(pod *corev1.Pod) (view.Kind, string) {
+	owner := metav1.GetControllerOf(pod)
+	if owner == nil {
+		return view.KindPod, pod.Name
+	}
+	if hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; hash != "" && owner.Kind == string(view.KindReplicaSet) {
+		if name, is := strings.CutSuffix(owner.Name, "-"+hash); is {
+			return view.KindDeployment, name
+		}
+	}
+	if IsSet(view.Kind(owner.Kind)) {
+		return view.Kind(owner.Kind), owner.Name
+	}
+	return view.KindPod, pod.Name
+}
+
+// WantedOf is how many pods the group of a pod is to have, as it says.
+func WantedOf(pod *corev1.Pod) string {
+	return cmp.Or(pod.Annotations[kueue.PodGroupTotalCountAnnotation], "its")
+}
+
+// ListOf is an empty list of jobs of a kind.
+func ListOf(k *jobs.Kind) (client.ObjectList, error) {
+	made, err := scheme.New().New(k.ListGVK())
+	list, is := made.(client.ObjectList)
+	if err != nil || !is {
+		return nil, fmt.Errorf("list %s: %w", strings.ToLower(k.GVK().Kind), err)
+	}
+	return list, nil
+}
