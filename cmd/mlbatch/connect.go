@@ -16,6 +16,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/local"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // connect finds the cluster that is asked, and a client for it.
@@ -37,7 +38,11 @@ func printWarnings(cfg *rest.Config, to io.Writer) {
 
 // newClient is a client of a cluster that reads long lists in pages.
 func newClient(cfg *rest.Config) (client.WithWatch, error) {
-	c, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme.New()})
+	known := scheme.New()
+	if err := view.AddToScheme(known); err != nil {
+		return nil, fmt.Errorf("learn of views: %w", err)
+	}
+	c, err := client.NewWithWatch(cfg, client.Options{Scheme: known})
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", cfg.Host, err)
 	}

@@ -106,12 +106,12 @@ func (p *psFlags) run(ctx context.Context, out, errs io.Writer) error {
 		p.namespace = p.conn.Namespace()
 	}
 	take := func() (*view.JobList, error) {
-		survey, err := gather.Jobs(ctx, c, p.namespace, client.ListOptions{LabelSelector: selector})
+		survey, err := cli.Jobs(ctx, c, p.namespace, client.ListOptions{LabelSelector: selector})
 		if err != nil {
 			return nil, err
 		}
 		survey.Items = slices.DeleteFunc(survey.Items, func(r view.Job) bool { return !p.wants(r) })
-		if p.output != "" && p.output != "name" {
+		if p.output != "" && p.output != "name" && !survey.Served {
 			gather.Place(ctx, survey, gather.MostLines, cli.Controller{Config: cfg}.Pending)
 		}
 		if p.sortBy != "" {
@@ -125,8 +125,10 @@ func (p *psFlags) run(ctx context.Context, out, errs io.Writer) error {
 	if err != nil {
 		return p.conn.Unreachable(err, cfg.Host)
 	}
-	if unread := unreadKinds(survey, p.namespace); unread != "" {
-		fmt.Fprintln(errs, unread)
+	for _, note := range []string{unreadKinds(survey, p.namespace), unansweredList(survey)} {
+		if note != "" {
+			fmt.Fprintln(errs, note)
+		}
 	}
 	if p.watch {
 		return p.goOn(ctx, out, take)
@@ -171,6 +173,14 @@ func unreadKinds(s *view.JobList, namespace string) string {
 		return ""
 	}
 	return fmt.Sprintf("You may not list %s%s.", strings.Join(s.Unread, ", "), hint)
+}
+
+// unansweredList says that no controller told of the jobs, "" if one did.
+func unansweredList(s *view.JobList) string {
+	if s.Served {
+		return ""
+	}
+	return "No controller answers: this is what the objects say that you may read."
 }
 
 func (p *psFlags) wants(r view.Job) bool {

@@ -100,7 +100,7 @@ func (l *jobList) read(cmd *cobra.Command) ([]view.Job, error) {
 	}
 	var out []view.Job
 	for _, namespace := range l.namespaces() {
-		survey, err := gather.Jobs(cmd.Context(), c, namespace, client.ListOptions{})
+		survey, err := cli.Jobs(cmd.Context(), c, namespace, client.ListOptions{})
 		if err != nil {
 			return nil, l.conn.Unreachable(err, cfg.Host)
 		}
@@ -111,7 +111,7 @@ func (l *jobList) read(cmd *cobra.Command) ([]view.Job, error) {
 			}
 			fmt.Fprintf(cmd.ErrOrStderr(), "You may not list %s%s.\n", strings.Join(survey.Unread, ", "), cli.Harmless(where))
 		}
-		if l.starts {
+		if l.starts && !survey.Served {
 			gather.Place(cmd.Context(), survey, gather.MostLines, cli.Controller{Config: cfg}.Pending)
 		}
 		out = append(out, survey.Items...)

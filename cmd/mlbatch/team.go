@@ -20,7 +20,6 @@ import (
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/admin"
-	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // teamFlags are those of what is shown of teams.
@@ -184,7 +183,7 @@ func (t *teamFlags) show(cmd *cobra.Command, args []string) error {
 	row.AddQuotas(func(namespace, localQueue string) ([]visibility.QueueQuota, error) {
 		return cli.Controller{Config: cfg}.Quotas(cmd.Context(), namespace, localQueue)
 	})
-	survey, err := gather.Jobs(cmd.Context(), c, name, client.ListOptions{})
+	survey, err := cli.Jobs(cmd.Context(), c, name, client.ListOptions{})
 	if err != nil {
 		return t.conn.Unreachable(err, cfg.Host)
 	}

@@ -15,7 +15,6 @@ import (
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/view"
-	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // topFlags are those of the list of who uses GPUs.
@@ -165,7 +164,7 @@ func (t *topFlags) take(ctx context.Context, c client.Reader, by string, now tim
 		}
 		return cli.UseOfNodes(nodes, now), unseen, err
 	}
-	survey, err := gather.Jobs(ctx, c, t.namespace, client.ListOptions{})
+	survey, err := cli.Jobs(ctx, c, t.namespace, client.ListOptions{})
 	if err != nil {
 		return nil, "", err
 	}

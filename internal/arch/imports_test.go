@@ -102,9 +102,18 @@ var outerLadder = []layer{
 		why: "config is data",
 	},
 	{
-		dir: "internal/view", may: []string{"api", "internal/core", "internal/engine/nodehealth", "internal/kube/convert"},
+		dir: "internal/words", outside: none, may: none, never: noIO,
+		why: "numbers of things in plain English are text",
+	},
+	{
+		dir: "internal/view/gather", may: []string{"api", "internal/core", "internal/engine", "internal/view", "internal/words", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme"},
+		never: []string{"k8s.io/kubernetes", "sigs.k8s.io/controller-runtime/pkg/manager"},
+		why:   "gather reads objects with the reader that it is given, and knows which belong together; it connects to nothing",
+	},
+	{
+		dir: "internal/view", may: []string{"api", "internal/core", "internal/engine/nodehealth", "internal/words", "internal/kube/convert"},
 		never: []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime/pkg/client", "context", "net", "os", "log", "sync"},
-		why:   "facts are values for the packages that print; they reach no cluster and no engine that decides",
+		why:   "views are values for the packages that print; they reach no cluster and no engine that decides",
 	},
 	{
 		dir: "internal/local/names", outside: none, may: none, never: noIO,
@@ -120,20 +129,20 @@ var outerLadder = []layer{
 	},
 	{
 		dir: "internal/cli/demo/scene", may: []string{
-			"api", "internal/cli", "internal/core", "internal/engine", "internal/view", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme", "internal/record", "internal/sim", "internal/strict",
+			"api", "internal/cli", "internal/core", "internal/engine", "internal/view", "internal/words", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme", "internal/record", "internal/sim", "internal/strict",
 		},
 		never: []string{"k8s.io/kubernetes", "sigs.k8s.io/controller-runtime/pkg/manager"},
 		why:   "a scene types commands as users do, and simulates what takes days; it starts no cluster",
 	},
 	{
 		dir: "internal/cli/demo", may: []string{
-			"api", "config", "internal/cli", "internal/core", "internal/engine", "internal/view", "internal/kube/jobs", "internal/kube/scheme", "internal/local", "internal/kube/install", "examples",
+			"api", "config", "internal/cli", "internal/core", "internal/engine", "internal/view", "internal/words", "internal/kube/jobs", "internal/kube/scheme", "internal/local", "internal/kube/install", "examples",
 		},
 		why: "the demo is a user of the cluster and watches it through the API",
 	},
 	{
 		dir: "internal/cli/whatif", may: []string{
-			"api", "internal/cli", "internal/core", "internal/engine", "internal/view", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme",
+			"api", "internal/cli", "internal/core", "internal/engine", "internal/view", "internal/words", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme",
 			"internal/record", "internal/replay", "internal/sim", "internal/strict",
 		},
 		never: []string{"k8s.io/kubernetes"},
@@ -141,18 +150,18 @@ var outerLadder = []layer{
 	},
 	{
 		dir: "internal/cli/migrate", may: []string{
-			"api", "internal/cli", "internal/core", "internal/engine", "internal/view", "internal/kube/convert", "internal/kube/cache", "internal/kube/jobs", "internal/kube/scheme",
+			"api", "internal/cli", "internal/core", "internal/engine", "internal/view", "internal/words", "internal/kube/convert", "internal/kube/cache", "internal/kube/jobs", "internal/kube/scheme",
 		},
 		never: []string{"k8s.io/kubernetes"},
 		why:   "a takeover asks the engine what it would decide, writes through the API, and runs no controller",
 	},
 	{
-		dir: "internal/cli/actions", may: []string{"api", "internal/cli", "internal/core", "internal/engine", "internal/view", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme"},
+		dir: "internal/cli/actions", may: []string{"api", "internal/cli", "internal/core", "internal/engine", "internal/view", "internal/words", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme"},
 		never: []string{"k8s.io/kubernetes"},
 		why:   "what people do with their jobs is done through the API, with what the command line knows of jobs",
 	},
 	{
-		dir: "internal/cli", may: []string{"api", "internal/core", "internal/engine", "internal/view", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme", "internal/strict"},
+		dir: "internal/cli", may: []string{"api", "internal/core", "internal/engine", "internal/view", "internal/words", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme", "internal/strict"},
 		never: []string{"k8s.io/kubernetes"},
 		why:   "the command line shows what the API says",
 	},

@@ -66,7 +66,7 @@ var kubeLadder = []layer{
 		why: "the scheme lists kinds of objects, and knows nothing that uses them",
 	},
 	{
-		dir: "internal/kube/metrics", may: plus(values, "internal/engine", "internal/view", "internal/kube/convert"), never: controlPlane,
+		dir: "internal/kube/metrics", may: plus(values, "internal/engine", "internal/view", "internal/words", "internal/kube/convert"), never: controlPlane,
 		why: "metrics count what they are told; they call nothing that they count",
 	},
 	{
@@ -94,7 +94,11 @@ var kubeLadder = []layer{
 		why: "certs keeps one Secret and tells those who call webhooks; it knows what they are called, and no controller",
 	},
 	{
-		dir: "internal/kube/visibility", may: plus(values, "internal/engine", "internal/view", "internal/kube/convert"), never: controlPlane,
+		dir: "internal/kube/views", may: plus(values, "internal/engine", "internal/view", "internal/words", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme"), never: controlPlane,
+		why: "views are made of what controllers watch and of the order that they are told; nothing is changed, and no controller knows of them",
+	},
+	{
+		dir: "internal/kube/visibility", may: plus(values, "internal/engine", "internal/view", "internal/words", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme", "internal/kube/views"), never: controlPlane,
 		why: "visibility prints what the engine says; it changes nothing, and no controller knows of it",
 	},
 	{
@@ -133,14 +137,14 @@ var kubeLadder = []layer{
 	{
 		dir: "internal/kube/manager", may: plus(controllerMay,
 			"internal/engine", "internal/record", "internal/kube/cache", "internal/kube/fanout", "internal/kube/trim", "internal/kube/metrics", "internal/kube/events", "internal/kube/scheme",
-			"config", "internal/kube/certs", "internal/kube/leaderelection", "internal/kube/webhook", "internal/kube/visibility", "internal/kube/controllers"),
+			"config", "internal/kube/certs", "internal/kube/leaderelection", "internal/kube/webhook", "internal/kube/views", "internal/kube/visibility", "internal/kube/controllers"),
 		never: controlPlane,
 		why:   "the manager wires all that one process runs; it reads no file and installs nothing",
 	},
 	{
 		dir: "internal/kube/settings", may: plus(controllerMay,
 			"internal/engine", "internal/record", "internal/kube/cache", "internal/kube/fanout", "internal/kube/trim", "internal/kube/metrics", "internal/kube/events", "internal/kube/scheme",
-			"config", "internal/kube/certs", "internal/kube/leaderelection", "internal/kube/webhook", "internal/kube/visibility", "internal/kube/controllers", "internal/kube/manager", "internal/strict"),
+			"config", "internal/kube/certs", "internal/kube/leaderelection", "internal/kube/webhook", "internal/kube/views", "internal/kube/visibility", "internal/kube/controllers", "internal/kube/manager", "internal/strict"),
 		never: controlPlane,
 		why:   "settings turn a file into the manager's options; nothing else reads that file",
 	},
@@ -148,5 +152,5 @@ var kubeLadder = []layer{
 
 // controllerMay is what every controller may use.
 var controllerMay = plus(values,
-	"internal/engine/lifecycle", "internal/view",
+	"internal/engine/lifecycle", "internal/view", "internal/words",
 	"internal/engine/podplan", "internal/kube/admission", "internal/kube/convert", "internal/kube/jobs", "internal/kube/workloadlifecycle", "internal/kube/workloadstatus", "internal/kube/memo", "internal/kube/fairqueue", "internal/kube/foreign", "internal/kube/apply", "internal/kube/eviction", "internal/kube/gang")

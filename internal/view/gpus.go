@@ -28,24 +28,42 @@ func Slice(resource string) string {
 	return ""
 }
 
-// GPUs is how many whole GPUs a pod asks for.
-func GPUs(spec *corev1.PodSpec) (n int64) {
-	for _, r := range convert.PodRequests(spec) {
-		if IsGPU(r.Resource) && Slice(r.Resource) == "" {
-			n = add(n, int64(r.Amount))
-		}
-	}
-	return n
+// Devices are GPUs: whole ones, and parts of them by their sort, such as mig-1g.5gb.
+type Devices struct {
+	GPUs   int64
+	Slices map[string]int64
 }
 
-// Slices is how many parts of GPUs of each sort a pod asks for, times n; nil if none.
-func Slices(spec *corev1.PodSpec, n int32) (out map[string]int64) {
+// DevicesOf are the GPUs that a pod asks for, of whatever make.
+func DevicesOf(spec *corev1.PodSpec) (out Devices) {
 	for _, r := range convert.PodRequests(spec) {
-		if name := Slice(r.Resource); name != "" && r.Amount > 0 && n > 0 {
-			out = AddSlices(out, map[string]int64{name: times(int64(r.Amount), n)})
+		switch name := Slice(r.Resource); {
+		case name != "" && r.Amount > 0:
+			out.Slices = AddSlices(out.Slices, map[string]int64{name: int64(r.Amount)})
+		case name == "" && IsGPU(r.Resource):
+			out.GPUs = add(out.GPUs, int64(r.Amount))
 		}
 	}
 	return out
+}
+
+// Times are the devices of n pods.
+func (d Devices) Times(n int32) (out Devices) {
+	out.GPUs = times(d.GPUs, n)
+	for name, k := range d.Slices {
+		if n > 0 {
+			out.Slices = AddSlices(out.Slices, map[string]int64{name: times(k, n)})
+		}
+	}
+	return out
+}
+
+// GPUs is how many whole GPUs a pod asks for.
+func GPUs(spec *corev1.PodSpec) (n int64) { return DevicesOf(spec).GPUs }
+
+// Slices is how many parts of GPUs of each sort a pod asks for, times n; nil if none.
+func Slices(spec *corev1.PodSpec, n int32) (out map[string]int64) {
+	return DevicesOf(spec).Times(n).Slices
 }
 
 // AddSlices returns the sum of two numbers of parts of GPUs by their sort.

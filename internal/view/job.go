@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
@@ -85,6 +86,9 @@ const TitleLabel = "mlbatch.dev/job-name"
 
 // Job is how a job stands, in one line: what tables, scripts and pages print. Its JSON is stable.
 type Job struct {
+	// UID is that of its object, "" of what has none of its own. Tables and scripts do without.
+	UID types.UID `json:"-"`
+	// Namespace, Kind and Name are those of what a user submitted.
 	Namespace string `json:"namespace"`
 	Kind      Kind   `json:"kind"`
 	Name      string `json:"name"`
@@ -132,7 +136,7 @@ type Job struct {
 	// with a job that has quota, in a few words; "" if nothing is.
 	Restarts int32  `json:"restarts,omitempty"`
 	Trouble  string `json:"trouble,omitempty"`
-	// User is who submitted it, "" where nobody knows.
+	// User is who submitted it, "" where nobody knows. Workload stands for it in its queue.
 	User     string `json:"user,omitempty"`
 	Workload string `json:"workload,omitempty"`
 	// ExitCode is that of the container that failed first, or 0 of a job that succeeded; nil if
@@ -147,7 +151,7 @@ type Job struct {
 func JobOf(kind Kind, o metav1.Object, parts Objects) Job {
 	j := StandingOf(parts)
 	row := Job{
-		Namespace: o.GetNamespace(), Kind: kind, Name: o.GetName(), Title: o.GetLabels()[TitleLabel], Queue: j.LocalQueue, ClusterQueue: j.ClusterQueue,
+		UID: o.GetUID(), Namespace: o.GetNamespace(), Kind: kind, Name: o.GetName(), Title: o.GetLabels()[TitleLabel], Queue: j.LocalQueue, ClusterQueue: j.ClusterQueue,
 		State: j.State, Reason: j.Reason, Message: j.Message, Pods: j.Pods.Wanted, Running: len(j.Pods.Running),
 		Nodes: nodesOf(parts.Pods), Created: o.GetCreationTimestamp().UTC(),
 	}
@@ -168,30 +172,44 @@ func JobOf(kind Kind, o metav1.Object, parts Objects) Job {
 		}
 		row.TimeLimit = w.Spec.MaximumExecutionTimeSeconds
 		row.Evictions, row.EvictedBy = Evictions(w)
-		row.Pods, row.GPUs = 0, 0
-		for i := range w.Spec.PodSets {
-			set := &w.Spec.PodSets[i]
-			row.Pods += int(set.Count)
-			row.GPUs += int64(set.Count) * GPUs(&set.Template.Spec)
-			row.Slices = AddSlices(row.Slices, Slices(&set.Template.Spec, set.Count))
-		}
-		holds(&row, w)
+		row.Pods = 0
+		row.asks(w)
 		return row
 	}
 	for i := range parts.Pods {
 		p := &parts.Pods[i]
-		n := GPUs(&p.Spec)
-		row.GPUs += n
-		row.Slices = AddSlices(row.Slices, Slices(&p.Spec, 1))
+		has := DevicesOf(&p.Spec)
+		row.GPUs += has.GPUs
+		row.Slices = AddSlices(row.Slices, has.Slices)
 		if s := p.Status.StartTime; s != nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
-			row.Held += n
-			row.SlicesHeld = AddSlices(row.SlicesHeld, Slices(&p.Spec, 1))
+			row.Held += has.GPUs
+			row.SlicesHeld = AddSlices(row.SlicesHeld, has.Slices)
 			if row.Started == nil || s.Time.Before(*row.Started) {
 				row.Started = new(s.UTC())
 			}
 		}
 	}
 	return row
+}
+
+// asks notes what a Workload asks for, and what quota it has, without what it gave back.
+func (j *Job) asks(w *kueue.Workload) {
+	has := w.Status.Admission != nil && !apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadFinished)
+	if c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadQuotaReserved); has && isTrue(c) {
+		j.Started = new(c.LastTransitionTime.UTC())
+	}
+	for i := range w.Spec.PodSets {
+		set := &w.Spec.PodSets[i]
+		each := DevicesOf(&set.Template.Spec)
+		j.Pods += int(set.Count)
+		j.GPUs += int64(set.Count) * each.GPUs
+		j.Slices = AddSlices(j.Slices, each.Times(set.Count).Slices)
+		if has {
+			n := podsHeld(w, set)
+			j.Held += int64(n) * each.GPUs
+			j.SlicesHeld = AddSlices(j.SlicesHeld, each.Times(n).Slices)
+		}
+	}
 }
 
 // trouble is what is wrong with pods of a job that should run, in a few words.
@@ -208,33 +226,6 @@ func trouble(j Standing, pods []corev1.Pod) string {
 		parts = append(parts, words.Count(n, "pod")+" failed")
 	}
 	return strings.Join(parts, ", ")
-}
-
-// holds notes what quota a Workload has, without what it gave back.
-func holds(r *Job, w *kueue.Workload) {
-	if w.Status.Admission == nil || apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadFinished) {
-		return
-	}
-	if c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadQuotaReserved); c != nil && c.Status == metav1.ConditionTrue {
-		r.Started = new(c.LastTransitionTime.UTC())
-	}
-	r.Held, r.SlicesHeld = gpusHeld(w), slicesHeld(w)
-}
-
-// gpusHeld is how many GPUs the quota of a Workload is, without what it gave back.
-func gpusHeld(w *kueue.Workload) (n int64) {
-	for i := range w.Spec.PodSets {
-		n += int64(podsHeld(w, &w.Spec.PodSets[i])) * GPUs(&w.Spec.PodSets[i].Template.Spec)
-	}
-	return n
-}
-
-// slicesHeld is gpusHeld for parts of GPUs.
-func slicesHeld(w *kueue.Workload) (out map[string]int64) {
-	for i := range w.Spec.PodSets {
-		out = AddSlices(out, Slices(&w.Spec.PodSets[i].Template.Spec, podsHeld(w, &w.Spec.PodSets[i])))
-	}
-	return out
 }
 
 // podsHeld is how many pods of a pod set the quota of a Workload is for, without what it gave back.
@@ -292,4 +283,6 @@ type JobList struct {
 	Items []Job `json:"items"`
 	// Unread are the kinds that the user may not read.
 	Unread []string `json:"unread,omitempty"`
+	// Served says that a controller told so, and not that it was read from objects.
+	Served bool `json:"-"`
 }

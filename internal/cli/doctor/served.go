@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	viewapi "github.com/mlbatch/mlbatch/api/view/v1alpha1"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 )
 
@@ -20,7 +21,7 @@ func apiServices() schema.GroupVersionKind {
 func registrations(all []unstructured.Unstructured) []unstructured.Unstructured {
 	return slices.DeleteFunc(all, func(o unstructured.Unstructured) bool {
 		group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
-		return group != visibility.GroupVersion.Group
+		return group != visibility.GroupVersion.Group && group != viewapi.GroupVersion.Group
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 
 	configv1beta2 "github.com/mlbatch/mlbatch/api/config/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	viewapi "github.com/mlbatch/mlbatch/api/view/v1alpha1"
 	"github.com/mlbatch/mlbatch/api/visibility/v1beta1"
 	"github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/config"
@@ -70,7 +71,9 @@ func Called() (Targets, error) {
 func CalledFor(crds []*apiextensionsv1.CustomResourceDefinition) Targets {
 	t := Targets{
 		Mutating: []string{webhook.MutatingName}, Validating: []string{webhook.ValidatingName},
-		APIServices: []string{APIService(v1beta2.GroupVersion.Version), APIService(v1beta1.GroupVersion.Version)},
+	}
+	for _, v := range Served() {
+		t.APIServices = append(t.APIServices, APIService(v))
 	}
 	for _, crd := range crds {
 		if Converted(crd) {
@@ -80,8 +83,13 @@ func CalledFor(crds []*apiextensionsv1.CustomResourceDefinition) Targets {
 	return t
 }
 
-// APIService names the registration of a version of the visibility API.
-func APIService(version string) string { return version + "." + v1beta2.GroupVersion.Group }
+// Served are the APIs that the controller answers itself: visibility, the preferred version first, and views.
+func Served() []schema.GroupVersion {
+	return []schema.GroupVersion{v1beta2.GroupVersion, v1beta1.GroupVersion, viewapi.GroupVersion}
+}
+
+// APIService names the registration of an API.
+func APIService(v schema.GroupVersion) string { return v.Version + "." + v.Group }
 
 // Converted reports whether the controller converts between versions of a kind: where they differ
 // in more than their names.

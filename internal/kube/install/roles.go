@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
+	viewapi "github.com/mlbatch/mlbatch/api/view/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/rights"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/slack"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
@@ -24,6 +25,8 @@ const (
 	// ClassesRole lets all users read the classes of priorities, which are of no namespace: their
 	// jobs name them.
 	ClassesRole = "mlbatch-classes"
+	// ViewsRole lets all users ask how jobs stand: they are told of what they may list.
+	ViewsRole = "mlbatch-views"
 	// Controller names the role and the service account of the controller, and what it
 	// is bound to in its own namespace.
 	Controller = "mlbatch-controller"
@@ -62,11 +65,9 @@ func roles(o Options) []client.Object {
 			allow("kueue.x-k8s.io", read(), "workloadpriorityclasses"),
 			allow("scheduling.k8s.io", read(), "priorityclasses"),
 		}),
-		&rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: ClassesRole},
-			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: user.AllAuthenticated}},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: ClassesRole},
-		},
+		forAllUsers(ClassesRole),
+		clusterRole(ViewsRole, []rbacv1.PolicyRule{allow(viewapi.GroupVersion.Group, read(), viewapi.JobViews)}),
+		forAllUsers(ViewsRole),
 		clusterRole(Controller, append(controllerRules(o.Kinds), trustRules(o)...)),
 		clusterRole(TeamRole, teamRules(o.Kinds)),
 	}
@@ -106,6 +107,15 @@ func roles(o Options) []client.Object {
 		}
 	}
 	return objects
+}
+
+// forAllUsers binds a role to everybody whom the cluster knows.
+func forAllUsers(role string) *rbacv1.ClusterRoleBinding {
+	return &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: user.AllAuthenticated}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+	}
 }
 
 func clusterRole(name string, rules []rbacv1.PolicyRule) *rbacv1.ClusterRole {
@@ -232,6 +242,9 @@ func controllerRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		allow("kueue.x-k8s.io", []string{"update"}, "workloads/finalizers", "clusterqueues/finalizers", "localqueues/finalizers", "resourceflavors/finalizers"),
 		allow(history.GroupVersion.Group, []string{"create", "delete", "get", "list", "update"}, history.Resource),
 		allow("", read(), "pods", "namespaces"),
+		// Of what serves, and has no pods yet, views tell why.
+		allow("apps", read(), "deployments", "replicasets"),
+		allow("", []string{"list"}, "events"),
 		allow("autoscaling.x-k8s.io", append(follow(), "create", "delete"), "provisioningrequests"),
 		allow("", follow(), "nodes", "limitranges", "persistentvolumes", "resourcequotas"),
 		allow("node.k8s.io", follow(), "runtimeclasses"),

@@ -6,11 +6,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/mlbatch/mlbatch/api/visibility/v1beta1"
-	"github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/certs"
 )
 
@@ -28,7 +27,7 @@ type Visibility struct {
 	ExternalName string
 }
 
-// visibilityObjects are the Service and the registration of both versions. The Service leads to pods
+// visibilityObjects are the Service and the registrations of the APIs that the controller answers. The Service leads to pods
 // that are not ready as well, which say what there is: as long as nobody does, the API server knows the
 // kinds of the cluster in part only, and no namespace can be deleted.
 func visibilityObjects(o Options) []client.Object {
@@ -45,18 +44,18 @@ func visibilityObjects(o Options) []client.Object {
 		}}}
 	}
 	objects := []client.Object{s}
-	for i, version := range []string{v1beta2.GroupVersion.Version, v1beta1.GroupVersion.Version} {
-		objects = append(objects, apiService(o, version, int64(20-i)))
+	for i, v := range certs.Served() {
+		objects = append(objects, apiService(o, v, int64(20-i)))
 	}
 	return objects
 }
 
-// apiService registers a version. The higher the priority, the more it is
+// apiService registers an API. The higher the priority, the more it is
 // preferred among versions of the group.
-func apiService(o Options, version string, priority int64) client.Object {
+func apiService(o Options, v schema.GroupVersion, priority int64) client.Object {
 	spec := map[string]any{
-		"group":                v1beta2.GroupVersion.Group,
-		"version":              version,
+		"group":                v.Group,
+		"version":              v.Version,
 		"groupPriorityMinimum": int64(100),
 		"versionPriority":      priority,
 		"service":              map[string]any{"namespace": o.Namespace, "name": VisibilityService, "port": int64(o.Visibility.Port)},
@@ -67,7 +66,7 @@ func apiService(o Options, version string, priority int64) client.Object {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiregistration.k8s.io/v1",
 		"kind":       "APIService",
-		"metadata":   map[string]any{"name": certs.APIService(version)},
+		"metadata":   map[string]any{"name": certs.APIService(v)},
 		"spec":       spec,
 	}}
 }

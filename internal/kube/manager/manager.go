@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -66,6 +67,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/kube/trim"
+	"github.com/mlbatch/mlbatch/internal/kube/views"
 	"github.com/mlbatch/mlbatch/internal/kube/visibility"
 	mlwebhook "github.com/mlbatch/mlbatch/internal/kube/webhook"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
@@ -401,6 +403,7 @@ func newCache(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
 func cached() map[client.Object]cache.ByObject {
 	out := rights.Cached()
 	maps.Copy(out, leaderworkerset.Cached())
+	maps.Copy(out, views.Cached())
 	maps.Copy(out, trim.Transforms())
 	return out
 }
@@ -535,6 +538,9 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 		server := visibility.New(visibility.Options{
 			Address: opts.VisibilityAddress, Certificate: opts.content(), TLS: opts.TLS, Kubeconfig: opts.Kubeconfig,
 			Lines: answers, Workloads: mgr.GetClient(), Clock: clock.RealClock{}, SlackQueue: opts.SlackQueue, Rules: opts.Rules,
+			Views: views.Options{
+				Objects: mgr.GetClient(), Live: mgr.GetAPIReader(), Kinds: opts.Kinds, Replica: replica(), Clock: clock.RealClock{},
+			},
 		})
 		if err := mgr.Add(server); err != nil {
 			return fmt.Errorf("add the visibility API: %w", err)
@@ -542,6 +548,15 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 		opts.early.add(server.Serve)
 	}
 	return queues.SetupWithManager(mgr, queues.Options{Numbers: loop, Gauges: counters})
+}
+
+// replica names this process among those that answer: a pod has its name as that of its host.
+func replica() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "unknown"
+	}
+	return name
 }
 
 // recorder opens the flight recorder, if there is to be one. Decisions do not

@@ -1,6 +1,7 @@
 package visibility
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,12 +19,14 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	viewapi "github.com/mlbatch/mlbatch/api/view/v1alpha1"
 	"github.com/mlbatch/mlbatch/api/visibility/v1beta1"
 	"github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 	"github.com/mlbatch/mlbatch/internal/engine/forecast"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/views"
 )
 
 // Lines knows which workload waits where. All methods fail while it cannot be known.
@@ -73,6 +76,8 @@ type handler struct {
 	slack string
 	// rules are those by which the engine is told of Workloads.
 	rules convert.Rules
+	// views answers for views of jobs; nil for nothing.
+	views *views.Handler
 	// filled is closed once there is something to answer from.
 	filled <-chan struct{}
 }
@@ -87,7 +92,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !ok:
 		reply(w, nil, apierrors.NewInternalError(errors.New("a request without request information")))
 	case info.IsResourceRequest:
-		answer, err := h.resource(r, info)
+		answer, err := h.resource(w, r, info)
 		reply(w, answer, err)
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		reply(w, nil, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: r.URL.Path}, r.Method))
@@ -100,7 +105,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // resource answers for a resource of the API.
-func (h *handler) resource(r *http.Request, info *request.RequestInfo) (any, error) {
+func (h *handler) resource(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) (any, error) {
 	of := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource + "/" + info.Subresource}
 	explains := info.APIGroup == v1beta2.GroupVersion.Group && info.Resource == workloads && info.Subresource == explaining &&
 		info.Name != "" && info.Namespace != ""
@@ -108,6 +113,11 @@ func (h *handler) resource(r *http.Request, info *request.RequestInfo) (any, err
 	known := explains || planning || info.APIGroup == v1beta2.GroupVersion.Group && info.Subresource == pending && info.Name != "" &&
 		(info.Resource == clusterQueues && info.Namespace == "" || info.Resource == localQueues && info.Namespace != "")
 	switch {
+	case info.APIGroup == viewapi.GroupVersion.Group && h.views != nil:
+		if !h.answers() {
+			return nil, later(errUnfilled)
+		}
+		return h.views.Answer(w, r, info)
 	case !known:
 		return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, info.Verb, of, info.Name, "", 0, true)
 	case !h.answers():
@@ -177,6 +187,37 @@ func (h *handler) items(ctx context.Context, info *request.RequestInfo, p page) 
 	return items, nil
 }
 
+// order is how what waits stands in its queues. All that is asked of it is of one list of Workloads.
+func (h *handler) order(ctx context.Context) views.Line {
+	objects, err := h.objects(ctx)
+	return func(_ context.Context, namespace, queue string) ([]v1beta2.PendingWorkload, error) {
+		if err != nil {
+			return nil, err
+		}
+		of := filter{}
+		if namespace != "" {
+			of = filter{namespace: namespace, localQueue: queue}
+			target, known, err := h.lines.QueueOf(namespace, queue)
+			if err != nil || !known {
+				return nil, cmp.Or(err, errNoQueue)
+			}
+			queue = target
+		}
+		line, known, err := h.lines.Line(queue)
+		if err != nil || !known {
+			return nil, cmp.Or(err, errNoQueue)
+		}
+		items := summarize(line, objects, of, page{limit: math.MaxInt})
+		for i := range items {
+			items[i].Start = h.start(core.Key{Namespace: items[i].Namespace, Name: items[i].Name})
+		}
+		return items, nil
+	}
+}
+
+// errNoQueue is the answer where there is no such queue.
+var errNoQueue = errors.New("there is no such queue")
+
 // start is when a workload is expected to start; nil if that is not known.
 func (h *handler) start(k core.Key) *v1beta2.Start {
 	f, known := h.lines.Forecast(k)
@@ -228,17 +269,23 @@ func answerIn(info *request.RequestInfo, items []v1beta2.PendingWorkload, quotas
 // discover answers what there is. Where it returns an error, nothing was written.
 func discover(w http.ResponseWriter, r *http.Request) error {
 	path := strings.TrimSuffix(r.URL.Path, "/")
-	group := groupOf()
+	group, jobs := groupOf(), views.Group()
 	switch path {
 	case "/apis":
 		if strings.Contains(r.Header.Get("Accept"), "APIGroupDiscoveryList") {
 			// A client that asks for all at once falls back to one version at a time.
 			return apierrors.NewGenericServerResponse(http.StatusNotAcceptable, "get", schema.GroupResource{}, "", "ask for application/json", 0, true)
 		}
-		reply(w, metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{group}}, nil)
+		reply(w, metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{group, jobs}}, nil)
 		return nil
 	case "/apis/" + group.Name:
 		reply(w, group, nil)
+		return nil
+	case "/apis/" + jobs.Name:
+		reply(w, jobs, nil)
+		return nil
+	case "/apis/" + viewapi.GroupVersion.String():
+		reply(w, views.Resources(), nil)
 		return nil
 	}
 	for _, v := range versions() {

@@ -7,15 +7,20 @@ import (
 	"maps"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	viewapi "github.com/mlbatch/mlbatch/api/view/v1alpha1"
 	"github.com/mlbatch/mlbatch/api/visibility/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // object is a JSON object of an OpenAPI document.
@@ -37,7 +42,7 @@ func describe(w http.ResponseWriter, r *http.Request) bool {
 	case openAPI3:
 		doc = object{"paths": paths3()}
 	default:
-		for _, v := range versions() {
+		for _, v := range described() {
 			if path == openAPI3+"/apis/"+v.String() {
 				doc = openAPI(v)
 			}
@@ -70,12 +75,15 @@ func encode(doc object) ([]byte, string) {
 
 func paths3() object {
 	out := object{}
-	for _, v := range versions() {
+	for _, v := range described() {
 		_, tag := encode(openAPI(v))
 		out["apis/"+v.String()] = object{"serverRelativeURL": openAPI3 + "/apis/" + v.String() + "?hash=" + tag}
 	}
 	return out
 }
+
+// described are the APIs that are described.
+func described() []schema.GroupVersion { return append(versions(), viewapi.GroupVersion) }
 
 // openAPI is the description of one version in OpenAPI 3.
 func openAPI(v schema.GroupVersion) object {
@@ -102,7 +110,7 @@ func openAPI(v schema.GroupVersion) object {
 func swagger() object {
 	const refs = "#/definitions/"
 	paths, definitions := object{}, object{}
-	for _, v := range versions() {
+	for _, v := range described() {
 		maps.Copy(definitions, schemas(v, refs))
 		for path, about := range operations(v) {
 			var parameters []object
@@ -152,6 +160,9 @@ func (o operation) does(v schema.GroupVersion, ok object) object {
 }
 
 func operations(v schema.GroupVersion) map[string]operation {
+	if v == viewapi.GroupVersion {
+		return viewOperations()
+	}
 	page := []parameter{
 		{"limit", "query", "integer", "how many workloads are listed: 1000 if it is left out, at most 100000"},
 		{"offset", "query", "integer", "how many workloads are left out at the beginning"},
@@ -188,6 +199,27 @@ func operations(v schema.GroupVersion) map[string]operation {
 	return out
 }
 
+// viewOperations are what can be asked of views of jobs.
+func viewOperations() map[string]operation {
+	root := "/apis/" + viewapi.GroupVersion.String()
+	namespace := parameter{"namespace", "path", "string", "namespace of the jobs"}
+	list := []parameter{
+		{"labelSelector", "query", "string", "jobs with these labels only"},
+		{"fieldSelector", "query", "string", "metadata.name=NAME: this one only"},
+		{"limit", "query", "integer", "how many are listed; 0 is all"},
+		{"continue", "query", "string", "where an answer says that its list goes on"},
+		{"watch", "query", "boolean", "all views, and from then on those that change"},
+	}
+	many, one := schemaName(viewapi.GroupVersion, "JobViewList"), schemaName(viewapi.GroupVersion, "JobView")
+	return map[string]operation{
+		root + "/" + viewapi.JobViews:                        {"listViewV1alpha1JobViewForAllNamespaces", "how all jobs stand that may be listed", list, many, "JobView", false},
+		root + "/namespaces/{namespace}/" + viewapi.JobViews: {"listViewV1alpha1NamespacedJobView", "how the jobs of a namespace stand", append([]parameter{namespace}, list...), many, "JobView", false},
+		root + "/namespaces/{namespace}/" + viewapi.JobViews + "/{name}": {
+			"readViewV1alpha1NamespacedJobView", "how a job stands", []parameter{namespace, {"name", "path", "string", "kind and name of the job, such as pytorchjob.train"}}, one, "JobView", false,
+		},
+	}
+}
+
 func summaryOf(v schema.GroupVersion) string {
 	return schemaName(v, summaryKind)
 }
@@ -195,7 +227,9 @@ func summaryOf(v schema.GroupVersion) string {
 const summaryKind = "PendingWorkloadsSummary"
 
 func schemaName(v schema.GroupVersion, kind string) string {
-	return "io.x-k8s.kueue.visibility." + v.Version + "." + kind
+	group := strings.Split(v.Group, ".")
+	slices.Reverse(group)
+	return strings.Join(group, ".") + "." + v.Version + "." + kind
 }
 
 func kindOf(v schema.GroupVersion, kind string) object {
@@ -205,12 +239,21 @@ func kindOf(v schema.GroupVersion, kind string) object {
 // schemas are the types of a version. Metadata is not spelled out: a second
 // definition of it would get in the way of the API server's own.
 func schemas(v schema.GroupVersion, refs string) object {
+	if v == viewapi.GroupVersion {
+		out := object{}
+		describeType(reflect.TypeFor[view.JobViewList](), v, refs, out)
+		for kind, what := range map[string]string{"JobView": "How a job stands.", "JobViewList": "How jobs stand, the youngest first."} {
+			top := out[schemaName(v, kind)].(object) //nolint:forcetypeassert // it was just made
+			top["description"], top["x-kubernetes-group-version-kind"] = what, []object{kindOf(v, kind)}
+		}
+		return out
+	}
 	text := func(d string) object { return object{"type": "string", "description": d} }
 	number := func(d string) object {
 		return object{"type": "integer", "format": "int32", "description": d, "default": 0}
 	}
 	metadata := func(d string) object { return object{"type": "object", "description": d} }
-	item := "io.x-k8s.kueue.visibility." + v.Version + ".PendingWorkload"
+	item := schemaName(v, "PendingWorkload")
 	out := object{
 		summaryOf(v): object{
 			"type": "object", "description": "Who waits in a queue, in the order in which they are considered.", "required": []string{"items"},
@@ -258,16 +301,27 @@ func describeType(t reflect.Type, v schema.GroupVersion, refs string, out object
 		return
 	}
 	properties, required := object{}, []string{}
+	var docs map[string]string
+	if v == viewapi.GroupVersion {
+		docs = fieldDocs()[t.Name()]
+	}
 	out[name] = object{"type": "object", "description": "Part of an answer.", "properties": properties}
 	var add func(t reflect.Type)
 	add = func(t reflect.Type) {
 		for f := range t.Fields() {
 			field, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-			if field == "" { // inlined
+			switch field {
+			case "": // inlined
 				add(f.Type)
 				continue
+			case "-":
+				continue
 			}
-			properties[field] = describeField(f.Type, v, refs, out)
+			described := describeField(f.Type, v, refs, out)
+			if text := docs[field]; text != "" {
+				described = withDescription(described, text)
+			}
+			properties[field] = described
 			if !strings.Contains(options, "omitempty") {
 				required = append(required, field)
 			}
@@ -279,14 +333,26 @@ func describeType(t reflect.Type, v schema.GroupVersion, refs string, out object
 	}
 }
 
+// fieldDocs are what the fields of views are said to mean.
+var fieldDocs = sync.OnceValue(view.FieldDocs)
+
+// withDescription is a schema that says what it is of. A reference says nothing but where it leads to.
+func withDescription(schema object, text string) object {
+	if _, is := schema["$ref"]; is {
+		return object{"description": text, "allOf": []object{schema}}
+	}
+	schema["description"] = text
+	return schema
+}
+
 // describeField is the schema of one field.
 func describeField(t reflect.Type, v schema.GroupVersion, refs string, out object) object {
 	switch t {
-	case reflect.TypeFor[metav1.ObjectMeta]():
+	case reflect.TypeFor[metav1.ObjectMeta](), reflect.TypeFor[metav1.ListMeta]():
 		return object{"type": "object"}
 	case reflect.TypeFor[corev1.PodTemplateSpec](): // as the API server describes it
 		return object{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
-	case reflect.TypeFor[metav1.Time]():
+	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[time.Time]():
 		return object{"type": "string", "format": "date-time"}
 	case reflect.TypeFor[resource.Quantity]():
 		return object{"type": "string"}
@@ -303,7 +369,11 @@ func describeField(t reflect.Type, v schema.GroupVersion, refs string, out objec
 		return object{"type": "boolean"}
 	case reflect.Int32:
 		return object{"type": "integer", "format": "int32"}
-	case reflect.Int64:
+	case reflect.Map:
+		return object{"type": "object", "additionalProperties": describeField(t.Elem(), v, refs, out)}
+	case reflect.Float64:
+		return object{"type": "number"}
+	case reflect.Int, reflect.Int64:
 		return object{"type": "integer", "format": "int64"}
 	default:
 		return object{"type": "string"}

@@ -55,8 +55,8 @@ func TestSwagger(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil || w.Code != http.StatusOK {
 		t.Fatalf("%d, %v: %s", w.Code, err, w.Body)
 	}
-	if len(doc.Paths.Paths) != 6 || len(doc.Definitions) != 31 {
-		t.Errorf("%d paths and %d definitions in two versions", len(doc.Paths.Paths), len(doc.Definitions))
+	if len(doc.Paths.Paths) != 9 || len(doc.Definitions) != 35 {
+		t.Errorf("%d paths and %d definitions in three versions", len(doc.Paths.Paths), len(doc.Definitions))
 	}
 	for path, p := range doc.Paths.Paths {
 		does := p.Get
@@ -89,7 +89,7 @@ func TestOpenAPI3(t *testing.T) {
 	var index struct {
 		Paths map[string]struct{ ServerRelativeURL string }
 	}
-	if err := json.Unmarshal(ask(t, "/openapi/v3", "").Body.Bytes(), &index); err != nil || len(index.Paths) != 2 {
+	if err := json.Unmarshal(ask(t, "/openapi/v3", "").Body.Bytes(), &index); err != nil || len(index.Paths) != 3 {
 		t.Fatalf("%v, %+v", err, index)
 	}
 	for _, at := range index.Paths {

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/views"
 )
 
 // Options say where the API is served and what it knows.
@@ -45,6 +46,8 @@ type Options struct {
 	SlackQueue string
 	// Rules are those by which the engine is told of Workloads.
 	Rules convert.Rules
+	// Views says what views of jobs are made of.
+	Views views.Options
 }
 
 // Server serves the API. Every replica of the controller does, also replicas that do
@@ -120,10 +123,12 @@ func (s *Server) serve(parent context.Context) error {
 	if serving.Listener, err = lc.Listen(ctx, "tcp", s.opts.Address); err != nil {
 		return fmt.Errorf("serve the visibility API: %w", err)
 	}
-	h := chain(&handler{
+	answers := &handler{
 		lines: s.opts.Lines, workloads: s.opts.Workloads, rights: may.Authorizer, clock: s.opts.Clock, slack: s.opts.SlackQueue, rules: s.opts.Rules,
 		filled: s.filled,
-	}, who, may)
+	}
+	answers.views = views.New(s.opts.Views, may.Authorizer, answers.order)
+	h := chain(answers, who, may)
 	stopped, _, err := serving.Serve(h, 2*time.Second, ctx.Done())
 	if err != nil {
 		serving.Listener.Close()

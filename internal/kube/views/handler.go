@@ -1,0 +1,252 @@
+package views
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	viewapi "github.com/mlbatch/mlbatch/api/view/v1alpha1"
+	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
+	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
+)
+
+// Line lists what waits in a ClusterQueue or, in a namespace, in a LocalQueue, in order.
+type Line func(ctx context.Context, namespace, queue string) ([]visibility.PendingWorkload, error)
+
+// Options say what views are made of.
+type Options struct {
+	// Objects reads what controllers watch from their cache.
+	Objects client.Client
+	// Live reads what no controller watches, from the API server.
+	Live client.Reader
+	// Kinds are those of jobs that controllers watch.
+	Kinds jobs.Kinds
+	// Replica names the controller that answers.
+	Replica string
+	Clock   clock.Clock
+}
+
+// Handler answers requests whose sender is known and may ask.
+type Handler struct {
+	objects client.Reader
+	live    client.Reader
+	scheme  *runtime.Scheme
+	mapper  apimeta.RESTMapper
+	// watched are the kinds of which the cache has all objects, metadata those of which it has their metadata once that
+	// was asked for.
+	watched, metadata map[schema.GroupKind]bool
+	replica           string
+	clock             clock.Clock
+	rights            authorizer.Authorizer
+	lines             func(context.Context) Line
+}
+
+// New returns a handler. rights says what whoever asks may read, lines how what waits stands in its queues at
+// the moment of an answer.
+func New(o Options, rights authorizer.Authorizer, lines func(context.Context) Line) *Handler {
+	h := &Handler{
+		objects: o.Objects, live: o.Live, scheme: o.Objects.Scheme(), mapper: o.Objects.RESTMapper(), replica: o.Replica, clock: o.Clock,
+		rights: rights, lines: lines, metadata: map[schema.GroupKind]bool{}, watched: map[schema.GroupKind]bool{
+			{Kind: "Pod"}: true, {Kind: "Node"}: true, {Kind: "Namespace"}: true,
+			leaderworkerset.GVK().GroupKind():                     true,
+			kueue.GroupVersion.WithKind("Workload").GroupKind():   true,
+			kueue.GroupVersion.WithKind("LocalQueue").GroupKind(): true,
+		},
+	}
+	for o := range Cached() {
+		if gvk, err := apiutil.GVKForObject(o, h.scheme); err == nil {
+			h.metadata[gvk.GroupKind()] = true
+		}
+	}
+	for i := range o.Kinds {
+		h.watched[o.Kinds[i].GroupKind()] = true
+	}
+	return h
+}
+
+// Group is the group that is served.
+func Group() metav1.APIGroup {
+	v := metav1.GroupVersionForDiscovery{GroupVersion: viewapi.GroupVersion.String(), Version: viewapi.GroupVersion.Version}
+	return metav1.APIGroup{
+		TypeMeta: metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}, Name: viewapi.GroupVersion.Group,
+		Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v,
+	}
+}
+
+// Resources are those of the version that is served.
+func Resources() metav1.APIResourceList {
+	return metav1.APIResourceList{
+		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: viewapi.GroupVersion.String(),
+		APIResources: []metav1.APIResource{{
+			Name: viewapi.JobViews, SingularName: "jobview", Kind: "JobView", Namespaced: true, ShortNames: []string{"jv"}, Verbs: []string{"get", "list", "watch"},
+		}},
+	}
+}
+
+// Answer answers a request for a resource of the group. It returns nil where it has written the answer itself.
+func (h *Handler) Answer(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) (any, error) {
+	of := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
+	if info.APIVersion != viewapi.GroupVersion.Version || info.Resource != viewapi.JobViews || info.Subresource != "" {
+		return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, info.Verb, of, info.Name, "", 0, true)
+	}
+	q, err := h.questionOf(r, info)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	switch info.Verb {
+	case "watch":
+		return nil, h.watch(w, r, q)
+	case "list":
+		list, err := q.list(r.Context())
+		return shownAs(r, list, err)
+	case "get":
+		list, err := q.list(r.Context())
+		if err != nil {
+			return nil, err
+		}
+		if len(list.Items) == 0 {
+			return nil, apierrors.NewNotFound(of, info.Name)
+		}
+		if table(r) {
+			return tableOf(list), nil
+		}
+		return list.Items[0], nil
+	}
+	return nil, apierrors.NewMethodNotSupported(of, info.Verb)
+}
+
+// question is what is asked of the jobs of a namespace, or of all.
+type question struct {
+	*Handler
+	reader    func() *reader
+	namespace string
+	// name is the name of the one view that is asked for, "" for all.
+	name     string
+	selector labels.Selector
+	// limit is how many are wanted, 0 for all, after the one that after names.
+	limit int
+	after string
+}
+
+// questionOf reads a request.
+func (h *Handler) questionOf(r *http.Request, info *request.RequestInfo) (*question, error) {
+	values := r.URL.Query()
+	who, _ := request.UserFrom(r.Context())
+	q := &question{Handler: h, namespace: info.Namespace, name: info.Name, reader: func() *reader {
+		return &reader{Handler: h, user: who, may: map[right]bool{}}
+	}}
+	var err error
+	if q.selector, err = labels.Parse(values.Get("labelSelector")); err != nil {
+		return nil, err
+	}
+	of, err := fields.ParseSelector(values.Get("fieldSelector"))
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range of.Requirements() {
+		if f.Field != "metadata.name" || f.Operator == "!=" {
+			return nil, errors.New("fieldSelector: only metadata.name=NAME is known")
+		}
+		q.name = f.Value
+	}
+	return q, q.page(values)
+}
+
+// page reads which part of a list is wanted.
+func (q *question) page(values url.Values) error {
+	if text := values.Get("limit"); text != "" {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < 0 {
+			return errors.New("limit=" + text + ": must be a whole number, 0 or more")
+		}
+		q.limit = int(min(n, math.MaxInt32))
+	}
+	if text := values.Get("continue"); text != "" {
+		after, err := base64.RawURLEncoding.DecodeString(text)
+		if err != nil {
+			return errors.New("continue: is not what an answer gave")
+		}
+		q.after = string(after)
+	}
+	return nil
+}
+
+// list is the answer as of now.
+func (q *question) list(ctx context.Context) (*view.JobViewList, error) {
+	r := q.reader()
+	all, err := gather.Jobs(ctx, r, q.namespace, client.ListOptions{LabelSelector: q.selector})
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	gather.Place(ctx, all, math.MaxInt, r.visible(q.lines(ctx)))
+	out := &view.JobViewList{
+		TypeMeta: metav1.TypeMeta{APIVersion: viewapi.GroupVersion.String(), Kind: "JobViewList"},
+		At:       metav1.NewTime(q.clock.Now()), Replica: q.replica, Unread: all.Unread, Items: make([]view.JobView, 0, len(all.Items)),
+	}
+	for i := range all.Items {
+		if v := view.ViewOf(&all.Items[i]); q.name == "" || v.Name == q.name {
+			out.Items = append(out.Items, v)
+		}
+	}
+	q.cut(out)
+	return out, nil
+}
+
+// visible is the order of what waits as far as the asker may read it.
+func (r *reader) visible(line Line) Line {
+	return func(ctx context.Context, namespace, queue string) ([]visibility.PendingWorkload, error) {
+		resource := schema.GroupResource{Group: visibility.GroupVersion.Group, Resource: "clusterqueues/pendingworkloads"}
+		if namespace != "" {
+			resource.Resource = "localqueues/pendingworkloads"
+		}
+		if !r.can(ctx, right{"get", resource, namespace, queue}) {
+			return nil, apierrors.NewForbidden(resource, queue, errors.New("it may not be read"))
+		}
+		return line(ctx, namespace, queue)
+	}
+}
+
+// mark names a view in a list: where the next part goes on. Views that come meanwhile are younger and come before it.
+func mark(v *view.JobView) string {
+	return strconv.FormatInt(math.MaxInt64-v.CreationTimestamp.UnixNano(), 10) + "/" + v.Namespace + "/" + v.Name
+}
+
+// cut leaves the part of a list that is wanted.
+func (q *question) cut(l *view.JobViewList) {
+	if q.limit == 0 && q.after == "" {
+		return
+	}
+	slices.SortFunc(l.Items, func(a, b view.JobView) int { return strings.Compare(mark(&a), mark(&b)) })
+	from := 0
+	for from < len(l.Items) && q.after != "" && mark(&l.Items[from]) <= q.after {
+		from++
+	}
+	l.Items = l.Items[from:]
+	if left := len(l.Items) - q.limit; q.limit > 0 && left > 0 {
+		l.Items = l.Items[:q.limit]
+		l.Continue, l.RemainingItemCount = base64.RawURLEncoding.EncodeToString([]byte(mark(&l.Items[q.limit-1]))), new(int64(left))
+	}
+}

@@ -1,0 +1,366 @@
+package views_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
+	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/internal/kube/views"
+	"github.com/mlbatch/mlbatch/internal/view"
+)
+
+// rights are who may do what: "alice list pods blue", "root list *" for all namespaces.
+type rights []string
+
+func (r rights) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	words := []string{a.GetUser().GetName(), a.GetVerb(), a.GetResource()}
+	if a.GetNamespace() != "" {
+		words = append(words, a.GetNamespace())
+	}
+	if slices.Contains(r, a.GetUser().GetName()+" everything") || slices.Contains(r, strings.Join(words, " ")) {
+		return authorizer.DecisionAllow, "", nil
+	}
+	return authorizer.DecisionNoOpinion, "", nil
+}
+
+// member are the rights of a member of a team in its namespace.
+func member(name, namespace string, but ...string) (out rights) {
+	for _, of := range []string{"jobs", "workloads", "pods", "localqueues", "localqueues/pendingworkloads", "namespaces"} {
+		for _, verb := range []string{"get", "list"} {
+			if right := verb + " " + of; !slices.Contains(but, right) && (of != "namespaces" || verb == "get") {
+				out = append(out, name+" "+right+" "+namespace)
+			}
+		}
+	}
+	return out
+}
+
+var started = metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+
+// queued is a job with its Workload and, if it has a node, a pod that runs there.
+func queued(namespace, name, node string) []client.Object {
+	uid := types.UID(namespace + "-" + name)
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: uid, CreationTimestamp: started, Labels: map[string]string{kueue.QueueNameLabel: "q", "app": name}}}
+	w := &kueue.Workload{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "job-" + name, CreationTimestamp: started, Labels: map[string]string{kueue.JobUIDLabel: string(uid)}},
+		Spec:       kueue.WorkloadSpec{QueueName: "q", PodSets: []kueue.PodSet{{Name: "main", Count: 1}}},
+	}
+	if node == "" {
+		return []client.Object{job, w}
+	}
+	w.Status.Admission = &kueue.Admission{ClusterQueue: "cq", PodSetAssignments: []kueue.PodSetAssignment{{Name: "main", Count: new(int32(1))}}}
+	for _, c := range []string{kueue.WorkloadQuotaReserved, kueue.WorkloadAdmitted} {
+		w.Status.Conditions = append(w.Status.Conditions, metav1.Condition{Type: c, Status: metav1.ConditionTrue, Reason: c, LastTransitionTime: started})
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-0", Annotations: map[string]string{kueue.WorkloadAnnotation: w.Name}},
+		Spec:       corev1.PodSpec{NodeName: node}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
+	}
+	return []client.Object{job, w, pod}
+}
+
+// world is a cluster of two teams: blue/train runs on node-1, blue/wait and red/wait do not.
+type world struct {
+	client.Client
+	clock *testclock.FakeClock
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	s := scheme.New()
+	mapper := apimeta.NewDefaultRESTMapper(nil)
+	for gvk := range s.AllKnownTypes() {
+		scope := apimeta.RESTScopeNamespace
+		if gvk.Kind == "Namespace" || gvk.Kind == "Node" {
+			scope = apimeta.RESTScopeRoot
+		}
+		mapper.Add(gvk, scope)
+	}
+	var objects []client.Object
+	for _, team := range []string{"blue", "red"} {
+		objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team, Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}},
+			&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "q"}, Spec: kueue.LocalQueueSpec{ClusterQueue: "cq"}})
+		objects = append(objects, queued(team, "wait", "")...)
+	}
+	objects = append(objects, queued("blue", "train", "node-1")...)
+	c := fake.NewClientBuilder().WithScheme(s).WithRESTMapper(mapper).WithObjects(objects...).Build()
+	return &world{c, testclock.NewFakeClock(started.Add(time.Minute))}
+}
+
+// handler serves the world to who has these rights.
+func (w *world) handler(may rights) http.Handler {
+	lines := func(context.Context) views.Line {
+		return func(_ context.Context, namespace, _ string) (out []visibility.PendingWorkload, _ error) {
+			for i, team := range []string{"red", "blue"} {
+				if namespace == "" || namespace == team {
+					out = append(out, visibility.PendingWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "job-wait"}, PositionInClusterQueue: int32(i)})
+				}
+			}
+			return out, nil
+		}
+	}
+	h := views.New(views.Options{Objects: w, Live: w, Kinds: kinds.All(), Replica: "replica-1", Clock: w.clock}, authorizer.AuthorizerFunc(may.Authorize), lines)
+	resolver := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		info, err := resolver.NewRequestInfo(r)
+		if err != nil {
+			http.Error(rw, err.Error(), http.StatusBadRequest)
+			return
+		}
+		if name := r.Header.Get("User"); name != "" {
+			r = r.WithContext(request.WithUser(r.Context(), &user.DefaultInfo{Name: name}))
+		}
+		answer, err := h.Answer(rw, r, info)
+		if err != nil {
+			code := http.StatusInternalServerError
+			var status apierrors.APIStatus
+			if errors.As(err, &status) {
+				code = int(status.Status().Code)
+			}
+			http.Error(rw, err.Error(), code)
+			return
+		}
+		if answer != nil {
+			_ = json.NewEncoder(rw).Encode(answer)
+		}
+	})
+}
+
+const root = "/apis/view.mlbatch.dev/v1alpha1"
+
+// ask sends a request and reads the answer, if it is one.
+func ask(t *testing.T, h http.Handler, who, path string, into any) int {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, root+path, nil)
+	r.Header.Set("User", who)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	if w.Code == http.StatusOK {
+		if err := json.Unmarshal(w.Body.Bytes(), into); err != nil {
+			t.Fatalf("%s: %v in %s", path, err, w.Body)
+		}
+	}
+	return w.Code
+}
+
+// told is what a list says of each job: NAMESPACE/NAME STATE node position.
+func told(l *view.JobViewList) (out []string) {
+	for i := range l.Items {
+		j := &l.Items[i].Job
+		text := j.Namespace + "/" + l.Items[i].Name + " " + string(j.State)
+		if len(j.Nodes) > 0 {
+			text += " on " + strings.Join(j.Nodes, ",")
+		}
+		if j.Position != nil {
+			text += " #" + string(rune('0'+*j.Position))
+		}
+		out = append(out, text)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// TestListsTellWhatTheAskerMayRead and nothing of anybody else's: an answer is what they could have read alone.
+func TestListsTellWhatTheAskerMayRead(t *testing.T) {
+	all := []string{"blue/job.train Running on node-1", "blue/job.wait Waiting #2", "red/job.wait Waiting #1"}
+	mine := []string{"blue/job.train Running on node-1", "blue/job.wait Waiting #2"}
+	for name, c := range map[string]struct {
+		why, who, path string
+		may            rights
+		want, unread   []string
+	}{
+		"administrator":    {"all of it", "root", "/jobviews", rights{"root everything"}, all, nil},
+		"one namespace":    {"as asked", "root", "/namespaces/red/jobviews", rights{"root everything"}, all[2:], nil},
+		"member":           {"what is of their team", "alice", "/namespaces/blue/jobviews", member("alice", "blue"), mine, nil},
+		"member, of all":   {"is told of their namespaces, not refused", "alice", "/jobviews", member("alice", "blue"), mine, nil},
+		"member of others": {"learns nothing", "alice", "/namespaces/red/jobviews", member("alice", "blue"), nil, []string{"Workloads", "jobs", "pods"}},
+		"of two teams":     {"both", "alice", "/jobviews", slices.Concat(member("alice", "blue"), member("alice", "red")), all, nil},
+		"without pods": {
+			"does not learn where they are, nor that they run", "alice", "/jobviews", member("alice", "blue", "list pods"),
+			[]string{"blue/job.train Starting", "blue/job.wait Waiting #2"}, []string{"pods"},
+		},
+		"without the order": {
+			"is told no place in it", "alice", "/jobviews", member("alice", "blue", "get localqueues/pendingworkloads"),
+			[]string{"blue/job.train Running on node-1", "blue/job.wait Waiting"}, nil,
+		},
+		"without jobs": {"learns of none", "alice", "/namespaces/blue/jobviews", member("alice", "blue", "list jobs"), nil, []string{"jobs"}},
+		"no rights":    {"learns nothing", "alice", "/jobviews", nil, nil, []string{"Workloads", "jobs", "pods"}},
+		"nobody":       {"learns nothing", "", "/jobviews", rights{" everything"}, nil, []string{"Workloads", "jobs", "pods"}},
+		"by label":     {"those that have it", "root", "/jobviews?labelSelector=app%3Dtrain", rights{"root everything"}, all[:1], nil},
+		"by name":      {"that one", "root", "/namespaces/blue/jobviews?fieldSelector=metadata.name%3Djob.train", rights{"root everything"}, all[:1], nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got view.JobViewList
+			if code := ask(t, newWorld(t).handler(c.may), c.who, c.path, &got); code != http.StatusOK {
+				t.Fatalf("%d", code)
+			}
+			if d := cmp.Diff(c.want, told(&got)); d != "" {
+				t.Errorf("%s: %s", c.why, d)
+			}
+			unread := slices.DeleteFunc(got.Unread, func(s string) bool { return !slices.Contains([]string{"Workloads", "jobs", "pods"}, s) })
+			if len(c.unread)+len(unread) > 0 && !slices.Equal(unread, c.unread) {
+				t.Errorf("unread are %v, want %v", unread, c.unread)
+			}
+			if got.Replica != "replica-1" || !got.At.Time.Equal(started.Add(time.Minute)) {
+				t.Errorf("told by %q at %s", got.Replica, got.At)
+			}
+		})
+	}
+}
+
+// TestOneViewIsFoundByKindAndName.
+func TestOneViewIsFoundByKindAndName(t *testing.T) {
+	h := newWorld(t).handler(append(member("alice", "blue"), "root everything"))
+	var got view.JobView
+	if code := ask(t, h, "alice", "/namespaces/blue/jobviews/job.train", &got); code != http.StatusOK || got.Job.Name != "train" || got.UID != "blue-train" {
+		t.Errorf("%d %+v", code, got)
+	}
+	for path, want := range map[string]int{
+		"/namespaces/blue/jobviews/job.none": http.StatusNotFound, "/namespaces/red/jobviews/job.wait": http.StatusNotFound,
+		"/namespaces/blue/jobviews/job.train/log": http.StatusNotFound, "/queueviews": http.StatusNotFound,
+		"/jobviews?labelSelector=%28": http.StatusBadRequest, "/jobviews?limit=-1": http.StatusBadRequest, "/jobviews?continue=%21": http.StatusBadRequest,
+		"/jobviews?fieldSelector=status.phase%3DRunning": http.StatusBadRequest, "/jobviews?watch=true&resourceVersion=7": http.StatusGone,
+	} {
+		if code := ask(t, h, "alice", path, &got); code != want {
+			t.Errorf("%s: %d, want %d", path, code, want)
+		}
+	}
+}
+
+// TestPagesTellOfEachJobOnce, whatever comes meanwhile.
+func TestPagesTellOfEachJobOnce(t *testing.T) {
+	w := newWorld(t)
+	h := w.handler(rights{"root everything"})
+	var names []string
+	for next, pages := "", 0; pages == 0 || next != ""; pages++ {
+		var got view.JobViewList
+		if code := ask(t, h, "root", "/jobviews?limit=1&continue="+next, &got); code != http.StatusOK || len(got.Items) != 1 || pages > 3 {
+			t.Fatalf("page %d: %d, %v", pages, code, told(&got))
+		}
+		if left := 2 - pages; left > 0 && (got.RemainingItemCount == nil || *got.RemainingItemCount != int64(left)) {
+			t.Errorf("page %d: %v are left, want %d", pages, got.RemainingItemCount, left)
+		}
+		names = append(names, got.Items[0].Namespace+"/"+got.Items[0].Name)
+		if next = got.Continue; pages == 0 {
+			young := queued("blue", "young", "")
+			for _, o := range young {
+				o.SetCreationTimestamp(metav1.NewTime(started.Add(time.Second)))
+				if err := w.Create(t.Context(), o); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	if d := cmp.Diff([]string{"blue/job.train", "blue/job.wait", "red/job.wait"}, names); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestKubectlGetsATable.
+func TestKubectlGetsATable(t *testing.T) {
+	h := newWorld(t).handler(rights{"root everything"})
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, root+"/namespaces/blue/jobviews", nil)
+	r.Header.Set("User", "root")
+	r.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	var got metav1.Table
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || got.Kind != "Table" || len(got.Rows) != 2 {
+		t.Fatalf("%v: %s", err, w.Body)
+	}
+	if d := cmp.Diff([]any{"job.train", "q", "Running", "1/1", float64(0), "60s", ""}, got.Rows[0].Cells); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestWatchesTellWhatComesChangesAndGoes, and only of what may be seen.
+func TestWatchesTellWhatComesChangesAndGoes(t *testing.T) {
+	w := newWorld(t)
+	server := httptest.NewServer(w.handler(member("alice", "blue")))
+	defer server.Close()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+root+"/jobviews?watch=true&sendInitialEvents=true", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("User", "alice")
+	answer, err := server.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	lines := bufio.NewScanner(answer.Body)
+	next := func() string {
+		t.Helper()
+		var e struct {
+			Type   string
+			Object view.JobView
+		}
+		if !lines.Scan() {
+			t.Fatalf("the watch ended: %v", lines.Err())
+		}
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(e.Type + " " + e.Object.Name + " " + string(e.Object.Job.State))
+	}
+	expect := func(want ...string) {
+		t.Helper()
+		for _, line := range want {
+			if got := next(); got != line {
+				t.Fatalf("got %q, want %q", got, line)
+			}
+		}
+	}
+	later := func() { // once the watch waits for it
+		for !w.clock.HasWaiters() {
+			runtime.Gosched()
+		}
+		w.clock.Step(time.Second)
+	}
+	expect("ADDED job.train Running", "ADDED job.wait Waiting", "BOOKMARK")
+	for _, o := range append(queued("blue", "new", ""), queued("red", "new", "")...) {
+		if err := w.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	later()
+	expect("ADDED job.new Waiting")
+	var wait kueue.Workload
+	if err := w.Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "job-wait"}, &wait); err != nil {
+		t.Fatal(err)
+	}
+	wait.Spec.Active = new(false)
+	gone := queued("blue", "train", "node-1")
+	if err := errors.Join(w.Update(t.Context(), &wait), w.Delete(t.Context(), gone[0]), w.Delete(t.Context(), gone[1])); err != nil {
+		t.Fatal(err)
+	}
+	later()
+	expect("MODIFIED job.wait Held", "DELETED job.train Running")
+}

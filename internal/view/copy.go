@@ -1,0 +1,47 @@
+package view
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// DeepCopy is a copy that shares nothing.
+func (j *Job) DeepCopy() *Job {
+	out := *j
+	out.Position, out.Priority, out.TimeLimit, out.ExitCode = clone(j.Position), clone(j.Priority), clone(j.TimeLimit), clone(j.ExitCode)
+	out.Started, out.Since, out.Start = clone(j.Started), clone(j.Since), j.Start.DeepCopy()
+	out.Slices, out.SlicesHeld, out.Nodes = maps.Clone(j.Slices), maps.Clone(j.SlicesHeld), slices.Clone(j.Nodes)
+	return &out
+}
+
+func clone[T any](v *T) *T {
+	if v == nil {
+		return nil
+	}
+	return new(*v)
+}
+
+// DeepCopy is a copy that shares nothing.
+func (v *JobView) DeepCopy() *JobView {
+	out := *v
+	v.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	out.Job = *v.Job.DeepCopy()
+	return &out
+}
+
+// DeepCopyObject is DeepCopy, as a [runtime.Object] has it.
+func (v *JobView) DeepCopyObject() runtime.Object { return v.DeepCopy() }
+
+// DeepCopyObject is a copy that shares nothing.
+func (l *JobViewList) DeepCopyObject() runtime.Object {
+	out := *l
+	l.ListMeta.DeepCopyInto(&out.ListMeta)
+	out.Unread = slices.Clone(l.Unread)
+	out.Items = slices.Clone(l.Items)
+	for i := range out.Items {
+		out.Items[i] = *l.Items[i].DeepCopy()
+	}
+	return &out
+}
