@@ -1,0 +1,122 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
+)
+
+// unmade is a Deployment whose pods are refused: they ask for an account that is not there.
+const unmade = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: unmade, labels: {kueue.x-k8s.io/queue-name: default-queue}}
+spec:
+  selector: {matchLabels: {app: unmade}}
+  template:
+    metadata: {labels: {app: unmade, kueue.x-k8s.io/queue-name: default-queue}}
+    spec:
+      serviceAccountName: nobody
+      containers: [{name: main, image: busybox, command: [sleep, "60"], resources: {limits: {nvidia.com/gpu: 1}}}]
+`
+
+// TestViewsTellWhatTheAskerWouldRead: for every user, what a controller tells of jobs is what they would find out
+// alone from the objects that they may read: of all kinds, running, waiting, held, failed and not made.
+func TestViewsTellWhatTheAskerWouldRead(t *testing.T) {
+	awaitEmpty(t, "blue", "red")
+	alice, bob := user(t, "alice"), user(t, "bob")
+	create(t, alice, gang("runs", 2, 8, 600), "blue")
+	eventually(t, "it runs", inPhase(t, "Running", "blue", "runs"))
+	create(t, alice, gang("waits", 3, 8, 600), "blue")
+	create(t, bob, gang("large", 90, 8, 600), "red")
+	create(t, alice, fmt.Sprintf(failing, "breaks"), "blue")
+	create(t, alice, unmade, "blue")
+	for _, file := range []string{"pytorchjob", "jobset", "pod-group"} {
+		file = filepath.Join("..", "..", "examples", "kinds", file+".yaml")
+		if out, err := cluster.Run(t.Context(), "kubectl", "create", "-n", "blue", "--as", "alice", "-f", file); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		t.Cleanup(func() {
+			_, _ = cluster.Run(withoutCancel(t), "kubectl", "delete", "-n", "blue", "-f", file, "--wait=false")
+		})
+	}
+	asks := []struct{ as, namespace string }{{"", ""}, {"", "blue"}, {"alice", "blue"}, {"alice", "red"}, {"bob", "blue"}, {"bob", "red"}, {"mallory", "blue"}}
+	for _, q := range asks {
+		eventually(t, fmt.Sprintf("%q is told of %q what they would read", q.as, q.namespace), func() string {
+			served := servedTo(t, q.as, q.namespace)
+			own, err := gather.Jobs(t.Context(), user(t, q.as), q.namespace, client.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return cmp.Diff(comparable(t, own), comparable(t, served))
+		})
+	}
+	mine := servedTo(t, "alice", "")
+	for i := range mine.Items {
+		if n := mine.Items[i].Namespace; n != "blue" {
+			t.Errorf("alice is told of %s/%s", n, mine.Items[i].Name)
+		}
+	}
+	if len(mine.Items) < 7 {
+		t.Errorf("alice, who asks for all, is told of %d jobs", len(mine.Items))
+	}
+	if d := cmp.Diff(comparable(t, mine), comparable(t, new(typed[view.JobList](t, "alice", "ps", "-A")))); d != "" {
+		t.Errorf("mlbatch ps prints other jobs than are served: %s", d)
+	}
+	out, err := cluster.Run(t.Context(), "kubectl", "get", "jobviews", "-n", "blue", "--as", "alice")
+	if err != nil || !strings.Contains(out, "appwrapper.waits") || !strings.Contains(out, "Waiting") {
+		t.Errorf("kubectl get jobviews, %v:\n%s", err, out)
+	}
+	out, err = cluster.Run(t.Context(), "kubectl", "explain", "jobviews.job.position")
+	if err != nil || !strings.Contains(out, "place in the line") {
+		t.Errorf("kubectl explain, %v:\n%s", err, out)
+	}
+}
+
+// servedTo is what a controller tells a user of the jobs of a namespace, or of all.
+func servedTo(t *testing.T, as, namespace string) *view.JobList {
+	t.Helper()
+	path := "/apis/view.mlbatch.dev/v1alpha1/jobviews"
+	if namespace != "" {
+		path = "/apis/view.mlbatch.dev/v1alpha1/namespaces/" + namespace + "/jobviews"
+	}
+	args := []string{"kubectl", "get", "--raw", path}
+	if as != "" {
+		args = append(args, "--as", as)
+	}
+	text, err := cluster.Run(t.Context(), args...)
+	if err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	var out view.JobViewList
+	if err := json.Unmarshal([]byte(text), &out); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return out.Jobs()
+}
+
+// comparable is a list without what only a controller knows.
+func comparable(t *testing.T, l *view.JobList) (out []view.Job) {
+	t.Helper()
+	text, err := json.Marshal(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again view.JobList
+	if err := json.Unmarshal(text, &again); err != nil {
+		t.Fatal(err)
+	}
+	for _, j := range again.Items {
+		j.Position, j.Start = nil, nil
+		out = append(out, j)
+	}
+	return out
+}
