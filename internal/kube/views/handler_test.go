@@ -92,7 +92,7 @@ type world struct {
 	clock *testclock.FakeClock
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	s := scheme.New()
 	mapper := apimeta.NewDefaultRESTMapper(nil)
