@@ -13,6 +13,8 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/admin"
+	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // drainFlags are those of taking nodes out of service.
@@ -101,7 +103,7 @@ func (d *drainFlags) complete(cmd *cobra.Command, args []string, typed string) (
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	rows, _, err := cli.TakeNodes(ctx, c)
+	rows, _, err := gather.Nodes(ctx, c)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -151,7 +153,7 @@ func (d *drainFlags) drain(cmd *cobra.Command, names []string) error {
 		return err //nolint:wrapcheck // it says what it asked
 	}
 	for _, n := range nodes {
-		others := n.Spec.Unschedulable && cli.DrainOf(n.Node) == nil
+		others := n.Spec.Unschedulable && view.DrainOf(n.Node) == nil
 		done, err := n.Drain(ctx, c, who, d.reason, d.evict, time.Now())
 		if err != nil {
 			return err //nolint:wrapcheck // it names the node

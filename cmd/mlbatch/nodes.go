@@ -10,6 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // nodesFlags are those of the list of nodes.
@@ -70,7 +72,7 @@ func (n *nodesFlags) run(ctx context.Context, out, errs io.Writer) error {
 
 // print takes the list and prints it.
 func (n *nodesFlags) print(ctx context.Context, out, errs io.Writer, c client.Reader) error {
-	rows, seen, err := cli.TakeNodes(ctx, c)
+	rows, seen, err := gather.Nodes(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -84,7 +86,7 @@ func (n *nodesFlags) print(ctx context.Context, out, errs io.Writer, c client.Re
 		fmt.Fprintln(errs, "You may not list pods of all namespaces: what is on the nodes is not counted.")
 	}
 	if n.output == "name" {
-		return printNames(out, rows, func(r cli.NodeRow) string { return r.Name })
+		return printNames(out, rows, func(r view.Node) string { return r.Name })
 	}
 	err = printRows(out, n.output, columns, rows, n.bare)
 	if err != nil || (n.output != "" && n.output != "wide") || n.bare || !seen {

@@ -525,7 +525,7 @@ func slurmPartitions(ctx context.Context, cfg *rest.Config, c client.Reader, nam
 		}
 		p := slurm.Partition{Name: q.Name, Up: q.State == string(view.QueueActive)}
 		if nodes != nil {
-			p.Nodes = slices.DeleteFunc(slices.Clone(nodes), func(n cli.NodeRow) bool { return !of(cluster, n.Name) })
+			p.Nodes = slices.DeleteFunc(slices.Clone(nodes), func(n view.Node) bool { return !of(cluster, n.Name) })
 		} else if q.Kind == "LocalQueue" {
 			p.Nominal = nominalGPUs(ctx, cfg, q)
 		}
@@ -554,14 +554,14 @@ func nominalGPUs(ctx context.Context, cfg *rest.Config, q cli.QueueRow) map[stri
 }
 
 // queueNodes are all nodes, and which of them a ClusterQueue has; nil if they may not be read.
-func queueNodes(ctx context.Context, c client.Reader) ([]cli.NodeRow, func(queue, node string) bool) {
-	rows, _, err := cli.TakeNodes(ctx, c)
+func queueNodes(ctx context.Context, c client.Reader) ([]view.Node, func(queue, node string) bool) {
+	rows, _, err := gather.Nodes(ctx, c)
 	var nodes corev1.NodeList
 	if err != nil || c.List(ctx, &nodes) != nil {
 		return nil, nil
 	}
 	if rows == nil {
-		rows = []cli.NodeRow{}
+		rows = []view.Node{}
 	}
 	var queues kueue.ClusterQueueList
 	var flavors kueue.ResourceFlavorList

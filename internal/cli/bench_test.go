@@ -245,7 +245,7 @@ func BenchmarkLook(b *testing.B) {
 			must(cli.PrintTable(io.Discard, cli.WaitingColumns(now()), rows, layout))
 		},
 		"nodes": func() {
-			rows, _, err := cli.TakeNodes(b.Context(), c)
+			rows, _, err := gather.Nodes(b.Context(), c)
 			must(err)
 			must(cli.PrintTable(io.Discard, cli.NodeColumns(now()), rows, layout))
 		},

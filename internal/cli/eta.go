@@ -84,7 +84,7 @@ func queueless(ctx context.Context, c client.Reader, namespace string, queues []
 			continue
 		}
 		out = append(out, WaitingRow{
-			Namespace: w.Namespace, Name: jobName(w), Workload: w.Name, Queue: string(w.Spec.QueueName), Priority: ptr.Deref(w.Spec.Priority, 0),
+			Namespace: w.Namespace, Name: gather.JobName(w), Workload: w.Name, Queue: string(w.Spec.QueueName), Priority: ptr.Deref(w.Spec.Priority, 0),
 			Created: w.CreationTimestamp.UTC(), Reason: kueue.ReasonMisconfigured, QueueMissing: true,
 		})
 	}

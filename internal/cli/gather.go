@@ -442,7 +442,7 @@ func (p *Picture) findOthers(ctx context.Context, c client.Reader) error {
 	p.Jobs = map[string]string{}
 	for i := range all.Items {
 		o := &all.Items[i]
-		p.Jobs[o.Namespace+"/"+o.Name] = o.Namespace + "/" + jobName(o)
+		p.Jobs[o.Namespace+"/"+o.Name] = o.Namespace + "/" + gather.JobName(o)
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/testkit"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // TestNodes: what nodes are good for, who has their GPUs, and what those are told who may not
@@ -33,7 +34,7 @@ func TestNodes(t *testing.T) {
 					return c.List(ctx, list, opts...)
 				},
 			}).Build()
-			rows, seen, err := cli.TakeNodes(t.Context(), c)
+			rows, seen, err := gather.Nodes(t.Context(), c)
 			if err != nil || seen != tc.mayList {
 				t.Fatalf("seen %v: %v", seen, err)
 			}

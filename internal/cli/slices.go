@@ -19,11 +19,3 @@ func devices(gpus int64, parts map[string]int64) string {
 	}
 	return strings.Join(out, ", ")
 }
-
-// sliceSum is how many parts there are of all sorts.
-func sliceSum(parts map[string]int64) (n int64) {
-	for _, of := range parts {
-		n += of
-	}
-	return n
-}

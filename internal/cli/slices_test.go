@@ -14,6 +14,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // TestSlicesAreNoGPUs: 8 GPUs and 7 slices of others are not 15 GPUs: nodes, who uses them and jobs are
@@ -39,7 +40,7 @@ func TestSlicesAreNoGPUs(t *testing.T) {
 		Allocatable: amounts("8", "7"), Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 	}}
 	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(node, pod("whole", "2", ""), pod("part", "", "3"), pod("both", "1", "1")).Build()
-	rows, _, err := cli.TakeNodes(t.Context(), c)
+	rows, _, err := gather.Nodes(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,17 +10,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/view"
 	"github.com/mlbatch/mlbatch/internal/view/gather"
 	"github.com/mlbatch/mlbatch/internal/words"
 )
-
-// jobName is what people know a Workload by.
-func jobName(w *kueue.Workload) string {
-	_, name := convert.Owner(w)
-	return cmp.Or(name, w.Name)
-}
 
 // findGroup finds the pods of a group that has no Workload yet; false if there are none.
 func findGroup(ctx context.Context, c client.Reader, ref view.Ref) (Picture, bool, error) {

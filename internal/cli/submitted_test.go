@@ -62,7 +62,7 @@ func TestWhatOneSubmitsIsFoundByThatName(t *testing.T) {
 		}
 	}
 
-	nodes, _, err := cli.TakeNodes(t.Context(), c)
+	nodes, _, err := gather.Nodes(t.Context(), c)
 	if err != nil || len(nodes) != 1 {
 		t.Fatalf("%d nodes, %v", len(nodes), err)
 	}

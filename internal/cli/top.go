@@ -103,7 +103,7 @@ func useOf(r *view.Job, now time.Time) UseRow {
 }
 
 // UseOfNodes is how much of each node is used.
-func UseOfNodes(nodes []NodeRow, now time.Time) []UseRow {
+func UseOfNodes(nodes []view.Node, now time.Time) []UseRow {
 	var out []UseRow
 	for i := range nodes {
 		n := &nodes[i]
@@ -116,8 +116,8 @@ func UseOfNodes(nodes []NodeRow, now time.Time) []UseRow {
 		if n.GPUs > 0 {
 			row.Share = float64(row.GPUs) / float64(n.GPUs)
 		}
-		if n.started > 0 {
-			row.GPUHours = max(0, float64(row.GPUs)*float64(now.Unix())-n.started) / time.Hour.Seconds()
+		if n.UsedSince != nil {
+			row.GPUHours = float64(row.GPUs) * max(now.Sub(*n.UsedSince), 0).Hours()
 		}
 		out = append(out, row)
 	}
@@ -127,7 +127,7 @@ func UseOfNodes(nodes []NodeRow, now time.Time) []UseRow {
 
 func sortUse(rows []UseRow) {
 	slices.SortFunc(rows, func(a, b UseRow) int {
-		return cmp.Or(cmp.Compare(b.GPUs, a.GPUs), cmp.Compare(b.GPUHours, a.GPUHours), cmp.Compare(sliceSum(b.Slices), sliceSum(a.Slices)), cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.GPUs, a.GPUs), cmp.Compare(b.GPUHours, a.GPUHours), cmp.Compare(view.SliceSum(b.Slices), view.SliceSum(a.Slices)), cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(a.Name, b.Name))
 	})
 }
 

@@ -24,7 +24,7 @@ func TestTop(t *testing.T) {
 	for _, by := range []string{"jobs", "users", "queues", "namespaces", "nodes"} {
 		rows := cli.Use(s.Items, by, now())
 		if by == "nodes" {
-			nodes, _, err := cli.TakeNodes(t.Context(), cluster(t, "testdata/nodes/cluster.yaml").Build())
+			nodes, _, err := gather.Nodes(t.Context(), cluster(t, "testdata/nodes/cluster.yaml").Build())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -192,9 +192,9 @@ func (n Node) Drain(ctx context.Context, c client.Client, who, reason string, ev
 	if err := n.again(ctx, c); err != nil {
 		return false, err
 	}
-	d := cli.Drain{By: who, Reason: reason, At: now.UTC().Truncate(time.Second)}
+	d := view.Drain{By: who, Reason: reason, At: now.UTC().Truncate(time.Second)}
 	health := n.Labels[nodehealth.HealthLabel]
-	was := cli.DrainOf(n.Node)
+	was := view.DrainOf(n.Node)
 	if was != nil {
 		d.Cordoned, d.Labelled, d.Health = was.Cordoned, was.Labelled, was.Health
 	}
@@ -214,7 +214,7 @@ func (n Node) Drain(ctx context.Context, c client.Client, who, reason string, ev
 	if err != nil {
 		return false, fmt.Errorf("node %s: %w", n.Name, err)
 	}
-	p.Metadata.Annotations = map[string]*string{cli.DrainAnnotation: new(string(text))}
+	p.Metadata.Annotations = map[string]*string{view.DrainAnnotation: new(string(text))}
 	return true, p.write(ctx, c, n.Node)
 }
 
@@ -224,7 +224,7 @@ func (n Node) Undrain(ctx context.Context, c client.Client) (left []string, err 
 	if err := n.again(ctx, c); err != nil {
 		return nil, err
 	}
-	d := cli.DrainOf(n.Node)
+	d := view.DrainOf(n.Node)
 	if d == nil {
 		if !n.Spec.Unschedulable && n.Labels[nodehealth.HealthLabel] != nodehealth.Evict {
 			return nil, fmt.Errorf("node %s is not drained", n.Name)
@@ -240,7 +240,7 @@ func (n Node) Undrain(ctx context.Context, c client.Client) (left []string, err 
 			n.Name, convert.Node(n.Node).Why, strings.Join(cures, " and "))
 	}
 	p := nodePatch{}
-	p.Metadata.Annotations = map[string]*string{cli.DrainAnnotation: nil}
+	p.Metadata.Annotations = map[string]*string{view.DrainAnnotation: nil}
 	switch {
 	case d.Cordoned:
 		p.cordon(false)

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/admin"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 const health = "autopilot.ibm.com/gpuhealth"
@@ -72,7 +72,7 @@ func TestDrainAndBack(t *testing.T) {
 				}
 			}
 			is := find()
-			d := cli.DrainOf(is.Node)
+			d := view.DrainOf(is.Node)
 			if got := state(is.Node); got != tc.drained || d == nil || d.By != "root" || d.Reason != "fan" || !d.At.Equal(noon()) {
 				t.Errorf("%s, %+v; want %s: %s", got, d, tc.drained, tc.why)
 			}
@@ -87,7 +87,7 @@ func TestDrainAndBack(t *testing.T) {
 			if got := state(find().Node); err != nil || got != tc.after || (text == "") != (tc.left == "") || !strings.Contains(text, tc.left) {
 				t.Errorf("afterwards %s, left %q, %v; want %s, %q: %s", got, text, err, tc.after, tc.left, tc.why)
 			}
-			if cli.DrainOf(find().Node) != nil {
+			if view.DrainOf(find().Node) != nil {
 				t.Error("it still says that it is drained")
 			}
 		})

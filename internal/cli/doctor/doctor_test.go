@@ -44,6 +44,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli/doctor"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/testkit"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 func now() time.Time { return time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) }
@@ -372,7 +373,7 @@ func faults() map[string]fault {
 		"over quota": {"", func(f *doctor.Facts) { quota(f).NominalQuota = resource.MustParse("40") }, []string{"over-quota flavor f, nvidia.com/gpu"}, "mlbatch queue edit"},
 		"drained": {"", func(f *doctor.Facts) {
 			f.Nodes[0].Spec.Unschedulable = true
-			f.Nodes[0].Annotations = map[string]string{cli.DrainAnnotation: `{"by":"root","reason":"fan","at":"2026-01-01T11:59:00Z"}`}
+			f.Nodes[0].Annotations = map[string]string{view.DrainAnnotation: `{"by":"root","reason":"fan","at":"2026-01-01T11:59:00Z"}`}
 			f.Nodes = append(f.Nodes, *healthy().Nodes[0].DeepCopy())
 			f.Nodes[1].Name = "m"
 		}, []string{"node-out node/n"}, "mlbatch undrain n"},

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/admin"
 	"github.com/mlbatch/mlbatch/internal/cli/check"
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -706,7 +705,7 @@ func (f *Facts) cured(x check.Finding) found {
 		if at < 0 {
 			break
 		}
-		if d := cli.DrainOf(&f.Nodes[at]); d != nil {
+		if d := view.DrainOf(&f.Nodes[at]); d != nil {
 			out.message, out.cure = out.message+", "+d.Words(f.Now), "mlbatch undrain "+name
 		}
 	case "over-quota":

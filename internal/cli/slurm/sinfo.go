@@ -18,7 +18,7 @@ type Partition struct {
 	// Up says that its jobs may start.
 	Up bool
 	// Nodes are nil if the user may not read them.
-	Nodes []cli.NodeRow
+	Nodes []view.Node
 	// Nominal is what quota of GPUs its queue has, by their resource: all that can be told of its
 	// size to whoever may not read nodes.
 	Nominal map[string]int64
@@ -52,7 +52,7 @@ type group struct {
 }
 
 // NodeState is that of a node in Slurm's words.
-func NodeState(n cli.NodeRow) string {
+func NodeState(n view.Node) string {
 	held := n.Pods != nil && *n.Pods > 0
 	devices, free := n.GPUs, n.Free
 	for name, all := range n.Slices { // sums

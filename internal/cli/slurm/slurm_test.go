@@ -123,16 +123,16 @@ func TestWithPast(t *testing.T) {
 }
 
 func TestSinfo(t *testing.T) {
-	node := func(n int, state core.NodeState, gpus int64, free int64, pods int) cli.NodeRow {
-		return cli.NodeRow{Name: "node-" + strconv.Itoa(n), State: state, GPUs: gpus, Free: &free, Pods: &pods}
+	node := func(n int, state core.NodeState, gpus int64, free int64, pods int) view.Node {
+		return view.Node{Name: "node-" + strconv.Itoa(n), State: state, GPUs: gpus, Free: &free, Pods: &pods}
 	}
 	all := []slurm.Partition{
-		{Name: "blue", Up: true, Nodes: []cli.NodeRow{
+		{Name: "blue", Up: true, Nodes: []view.Node{
 			node(0, core.NodeReady, 8, 8, 1), node(1, core.NodeReady, 8, 3, 1), node(2, core.NodeWarned, 8, 0, 1), node(3, core.NodeClosed, 8, 8, 0),
 			node(4, core.NodeEvicted, 8, 4, 1), node(5, core.NodeLost, 8, 4, 1), node(6, core.NodeReady, 8, 2, 2), node(7, core.NodeReady, 0, 0, 2),
 		}},
 		{Name: "tenant", Up: true},
-		{Name: "stopped", Nodes: []cli.NodeRow{}},
+		{Name: "stopped", Nodes: []view.Node{}},
 	}
 	tests := map[string]slurm.Nodes{
 		"sinfo-60": {Width: 60}, "sinfo-80": {Width: 80}, "sinfo-140": {Width: 140}, "sinfo-each": {Each: true, Width: 140},
@@ -167,12 +167,12 @@ func TestPartsOfGPUs(t *testing.T) {
 		t.Fatal(err)
 	}
 	free, pods := int64(0), 3
-	part := func(name string, left int64) cli.NodeRow {
-		return cli.NodeRow{Name: name, State: core.NodeReady, Free: &free, Pods: &pods, Slices: map[string]int64{"mig-1g.5gb": 7}, FreeSlices: map[string]int64{"mig-1g.5gb": left}}
+	part := func(name string, left int64) view.Node {
+		return view.Node{Name: name, State: core.NodeReady, Free: &free, Pods: &pods, Slices: map[string]int64{"mig-1g.5gb": 7}, FreeSlices: map[string]int64{"mig-1g.5gb": left}}
 	}
 	n := slurm.Nodes{Format: "%P %N %t %G", Bare: true}
 	if err := n.Print(&out, []slurm.Partition{
-		{Name: "blue", Up: true, Nodes: []cli.NodeRow{part("some", 3), part("full", 0), part("free", 7)}},
+		{Name: "blue", Up: true, Nodes: []view.Node{part("some", 3), part("full", 0), part("free", 7)}},
 		{Name: "red", Up: true, Nominal: map[string]int64{"nvidia.com/gpu": 8, "nvidia.com/mig-1g.5gb": 14}},
 	}); err != nil {
 		t.Fatal(err)

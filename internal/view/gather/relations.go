@@ -157,3 +157,9 @@ func ListOf(k *jobs.Kind) (client.ObjectList, error) {
 	}
 	return list, nil
 }
+
+// JobName is what people know a Workload by.
+func JobName(w *kueue.Workload) string {
+	_, name := convert.Owner(w)
+	return cmp.Or(name, w.Name)
+}

@@ -1,0 +1,75 @@
+package view
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// DrainAnnotation on a node says that mlbatch took it out of service: who, when and why, and what
+// of that is to be undone. Cordons without it are of others.
+const DrainAnnotation = "mlbatch.dev/drained"
+
+// Drain is what the annotation says.
+type Drain struct {
+	By     string    `json:"by"`
+	Reason string    `json:"reason,omitempty"`
+	At     time.Time `json:"at"`
+	// Cordoned says that the node was not cordoned before, Labelled that its health label was
+	// set, which was Health before, "" for none.
+	Cordoned bool   `json:"cordoned,omitempty"`
+	Labelled bool   `json:"labelled,omitempty"`
+	Health   string `json:"health,omitempty"`
+}
+
+// DrainOf is what mlbatch did to a node, nil if nothing.
+func DrainOf(n *corev1.Node) *Drain {
+	text, there := n.Annotations[DrainAnnotation]
+	if !there {
+		return nil
+	}
+	var d Drain
+	if json.Unmarshal([]byte(text), &d) != nil {
+		return nil
+	}
+	return &d
+}
+
+// Words say who took a node out of service, how long ago and why.
+func (d *Drain) Words(now time.Time) string {
+	text := fmt.Sprintf("drained by %s %s ago", d.By, duration.HumanDuration(max(now.Sub(d.At), 0)))
+	if d.Reason != "" {
+		text += ": " + d.Reason
+	}
+	return text
+}
+
+// Node is how a node stands, in one line. Its JSON is stable.
+type Node struct {
+	Name string `json:"name"`
+	// State is what the node is good for, Why the reason if that is not everything.
+	State core.NodeState `json:"state"`
+	Why   string         `json:"why,omitempty"`
+	// GPUs is how many it offers, Free how many of them no pod has, whatever its state; nil if
+	// the user may not read pods.
+	GPUs int64  `json:"gpus"`
+	Free *int64 `json:"free,omitempty"`
+	// Slices and FreeSlices are the same for parts of GPUs, by their sort, such as mig-1g.5gb.
+	Slices     map[string]int64 `json:"slices,omitempty"`
+	FreeSlices map[string]int64 `json:"freeSlices,omitempty"`
+	// Pods is how many are on it that have not ended, nil as above; Jobs whose those are that have
+	// GPUs, as NAMESPACE/NAME with the number of GPUs or, of a job without, of parts of them.
+	Pods    *int             `json:"pods,omitempty"`
+	Jobs    map[string]int64 `json:"jobs,omitempty"`
+	Created time.Time        `json:"created"`
+	// Drained is who took it out of service with mlbatch drain, nil if nobody did.
+	Drained *Drain `json:"drained,omitempty"`
+	// UsedSince is since when the GPUs that pods have were used, on average over these GPUs; nil if none is, or that is
+	// not known.
+	UsedSince *time.Time `json:"gpusUsedSince,omitempty"`
+}
