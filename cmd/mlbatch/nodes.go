@@ -11,7 +11,6 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/view"
-	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // nodesFlags are those of the list of nodes.
@@ -72,7 +71,7 @@ func (n *nodesFlags) run(ctx context.Context, out, errs io.Writer) error {
 
 // print takes the list and prints it.
 func (n *nodesFlags) print(ctx context.Context, out, errs io.Writer, c client.Reader) error {
-	rows, seen, err := gather.Nodes(ctx, c)
+	rows, seen, err := cli.Nodes(ctx, c)
 	if err != nil {
 		return err
 	}

@@ -555,7 +555,7 @@ func nominalGPUs(ctx context.Context, cfg *rest.Config, q cli.QueueRow) map[stri
 
 // queueNodes are all nodes, and which of them a ClusterQueue has; nil if they may not be read.
 func queueNodes(ctx context.Context, c client.Reader) ([]view.Node, func(queue, node string) bool) {
-	rows, _, err := gather.Nodes(ctx, c)
+	rows, _, err := cli.Nodes(ctx, c)
 	var nodes corev1.NodeList
 	if err != nil || c.List(ctx, &nodes) != nil {
 		return nil, nil

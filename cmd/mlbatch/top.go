@@ -15,7 +15,6 @@ import (
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/view"
-	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // topFlags are those of the list of who uses GPUs.
@@ -159,7 +158,7 @@ func (t *topFlags) quota(ctx context.Context, out io.Writer, cfg *rest.Config, c
 // take counts; unseen says what could not be.
 func (t *topFlags) take(ctx context.Context, c client.Reader, by string, now time.Time) (rows []cli.UseRow, unseen string, err error) {
 	if by == "nodes" {
-		nodes, seen, err := gather.Nodes(ctx, c)
+		nodes, seen, err := cli.Nodes(ctx, c)
 		if err == nil && !seen {
 			unseen = "You may not list pods of all namespaces: what is on the nodes is not counted."
 		}

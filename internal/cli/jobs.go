@@ -32,3 +32,18 @@ func unserved(err error) bool {
 	return apimeta.IsNoMatchError(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsServiceUnavailable(err) ||
 		apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsInternalError(err)
 }
+
+// Nodes are how the nodes stand, as a controller tells it; where none does, as the user may read. seen is false if the
+// pods on them are not counted.
+func Nodes(ctx context.Context, c client.Reader) (rows []view.Node, seen bool, err error) {
+	var served view.NodeViewList
+	err = c.List(ctx, &served, client.Limit(math.MaxInt32))
+	switch {
+	case err == nil && !served.At.IsZero():
+		rows, seen = served.Nodes()
+		return rows, seen, nil
+	case err == nil, unserved(err):
+		return gather.Nodes(ctx, c)
+	}
+	return nil, false, err //nolint:wrapcheck // as it would be of a list that is read here
+}

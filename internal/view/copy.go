@@ -16,6 +16,37 @@ func (j *Job) DeepCopy() *Job {
 	return &out
 }
 
+// DeepCopy is a copy that shares nothing.
+func (n *Node) DeepCopy() *Node {
+	out := *n
+	out.Free, out.Pods, out.UsedSince, out.Drained = clone(n.Free), clone(n.Pods), clone(n.UsedSince), clone(n.Drained)
+	out.Slices, out.FreeSlices, out.Jobs = maps.Clone(n.Slices), maps.Clone(n.FreeSlices), maps.Clone(n.Jobs)
+	return &out
+}
+
+// DeepCopy is a copy that shares nothing.
+func (v *NodeView) DeepCopy() *NodeView {
+	out := *v
+	v.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	out.Node = *v.Node.DeepCopy()
+	return &out
+}
+
+// DeepCopyObject is DeepCopy, as a [runtime.Object] has it.
+func (v *NodeView) DeepCopyObject() runtime.Object { return v.DeepCopy() }
+
+// DeepCopyObject is a copy that shares nothing.
+func (l *NodeViewList) DeepCopyObject() runtime.Object {
+	out := *l
+	l.ListMeta.DeepCopyInto(&out.ListMeta)
+	out.Unread = slices.Clone(l.Unread)
+	out.Items = slices.Clone(l.Items)
+	for i := range out.Items {
+		out.Items[i] = *l.Items[i].DeepCopy()
+	}
+	return &out
+}
+
 func clone[T any](v *T) *T {
 	if v == nil {
 		return nil

@@ -14,6 +14,8 @@ import (
 var (
 	//go:embed job.go
 	jobSource string
+	//go:embed node.go
+	nodeSource string
 	//go:embed served.go
 	servedSource string
 )
@@ -22,7 +24,7 @@ var (
 // field in JSON. Fields that share a comment share what it says.
 func FieldDocs() map[string]map[string]string {
 	out := map[string]map[string]string{}
-	for _, source := range []string{jobSource, servedSource} {
+	for _, source := range []string{jobSource, nodeSource, servedSource} {
 		file, err := parser.ParseFile(token.NewFileSet(), "", source, parser.ParseComments)
 		if err != nil {
 			panic(err) // it was compiled

@@ -5,13 +5,15 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // TestFieldsOfViewsSayWhatTheyMean: whoever reads a view, or asks kubectl explain, is told of every field.
 func TestFieldsOfViewsSayWhatTheyMean(t *testing.T) {
 	docs := view.FieldDocs()
-	for _, of := range []reflect.Type{reflect.TypeFor[view.Job](), reflect.TypeFor[view.JobView](), reflect.TypeFor[view.JobViewList]()} {
+	for _, of := range []reflect.Type{reflect.TypeFor[view.Job](), reflect.TypeFor[view.JobView](), reflect.TypeFor[view.JobViewList](), reflect.TypeFor[view.Node](), reflect.TypeFor[view.NodeView](), reflect.TypeFor[view.NodeViewList]()} {
 		for f := range of.Fields() {
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if name == "" || name == "-" {
@@ -29,20 +31,22 @@ func TestFieldsOfViewsSayWhatTheyMean(t *testing.T) {
 
 // TestCopiesOfViewsShareNothing: what is done to a copy is not done to the view.
 func TestCopiesOfViewsShareNothing(t *testing.T) {
-	job := filled(t)
-	list := &view.JobViewList{Unread: []string{"pods"}, Items: []view.JobView{view.ViewOf(&job)}}
-	list.Items[0].Labels = map[string]string{"a": "b"}
-	again, is := list.DeepCopyObject().(*view.JobViewList)
-	if !is || !reflect.DeepEqual(again, list) {
-		t.Fatalf("%+v, want %+v", again, list)
+	job, node := filled[view.Job](), filled[view.Node]()
+	jobs := &view.JobViewList{Unread: []string{"pods"}, Items: []view.JobView{view.ViewOf(&job)}}
+	nodes := &view.NodeViewList{Unread: []string{"pods"}, Items: []view.NodeView{view.ViewOfNode(&node)}}
+	jobs.Items[0].Labels, nodes.Items[0].Labels = map[string]string{"a": "b"}, map[string]string{"a": "b"}
+	for _, list := range []runtime.Object{jobs, nodes} {
+		again := list.DeepCopyObject()
+		if !reflect.DeepEqual(again, list) {
+			t.Fatalf("%+v, want %+v", again, list)
+		}
+		shared(t, reflect.TypeOf(list).Elem().Name(), reflect.ValueOf(list).Elem(), reflect.ValueOf(again).Elem())
 	}
-	shared(t, "JobViewList", reflect.ValueOf(list).Elem(), reflect.ValueOf(again).Elem())
 }
 
-// filled is a job with something in every field.
-func filled(t *testing.T) (job view.Job) {
-	t.Helper()
-	v := reflect.ValueOf(&job).Elem()
+// filled has something in every field that refers to something.
+func filled[T any]() (out T) {
+	v := reflect.ValueOf(&out).Elem()
 	for i := range v.NumField() {
 		switch f := v.Field(i); f.Kind() {
 		case reflect.Pointer:
@@ -54,7 +58,7 @@ func filled(t *testing.T) (job view.Job) {
 		default:
 		}
 	}
-	return job
+	return out
 }
 
 // shared finds what two values both refer to.

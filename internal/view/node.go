@@ -51,6 +51,7 @@ func (d *Drain) Words(now time.Time) string {
 
 // Node is how a node stands, in one line. Its JSON is stable.
 type Node struct {
+	// Name is that of the node.
 	Name string `json:"name"`
 	// State is what the node is good for, Why the reason if that is not everything.
 	State core.NodeState `json:"state"`

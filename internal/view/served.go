@@ -33,6 +33,46 @@ type JobViewList struct {
 	Items []JobView `json:"items"`
 }
 
+// NodeView is a node as the API serves it.
+type NodeView struct {
+	metav1.TypeMeta `json:",inline"`
+	// The name and creation time of the node.
+	metav1.ObjectMeta `json:"metadata"`
+	// Node is how it stands.
+	Node Node `json:"node"`
+}
+
+// NodeViewList are views of nodes, by name.
+type NodeViewList struct {
+	metav1.TypeMeta `json:",inline"`
+	// Where the list goes on, and how many more there are.
+	metav1.ListMeta `json:"metadata"`
+	// At is the moment of the answer, Replica the controller that gave it.
+	At      metav1.Time `json:"at"`
+	Replica string      `json:"replica"`
+	// Unread are what whoever asks may not list, so that it is left out.
+	Unread []string `json:"unread,omitempty"`
+	// Items are the views.
+	Items []NodeView `json:"items"`
+}
+
+// ViewOfNode is the view that the API serves of a node.
+func ViewOfNode(n *Node) NodeView {
+	return NodeView{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeView"},
+		ObjectMeta: metav1.ObjectMeta{Name: n.Name, CreationTimestamp: metav1.NewTime(n.Created)},
+		Node:       *n,
+	}
+}
+
+// Nodes are the nodes of a list that was served; seen is false if the pods on them are not counted.
+func (l *NodeViewList) Nodes() (out []Node, seen bool) {
+	for i := range l.Items {
+		out = append(out, l.Items[i].Node)
+	}
+	return out, len(l.Unread) == 0
+}
+
 // ViewOf is the view that the API serves of a job.
 func ViewOf(j *Job) JobView {
 	return JobView{
@@ -56,7 +96,7 @@ func (l *JobViewList) Jobs() *JobList {
 
 // AddToScheme adds the kinds of the API to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(v1alpha1.GroupVersion, &JobView{}, &JobViewList{})
+	s.AddKnownTypes(v1alpha1.GroupVersion, &JobView{}, &JobViewList{}, &NodeView{}, &NodeViewList{})
 	metav1.AddToGroupVersion(s, v1alpha1.GroupVersion)
 	return nil
 }

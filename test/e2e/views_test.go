@@ -71,6 +71,16 @@ func TestViewsTellWhatTheAskerWouldRead(t *testing.T) {
 	if d := cmp.Diff(comparable(t, mine), comparable(t, new(typed[view.JobList](t, "alice", "ps", "-A")))); d != "" {
 		t.Errorf("mlbatch ps prints other jobs than are served: %s", d)
 	}
+	eventually(t, "the administrator is told of nodes what they would read", func() string {
+		own, _, err := gather.Nodes(t.Context(), user(t, ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cmp.Diff(own, typed[[]view.Node](t, "", "nodes"))
+	})
+	if out, err := cluster.Run(t.Context(), "kubectl", "get", "nodeviews", "--as", "alice"); err == nil {
+		t.Errorf("alice, who may not list nodes, is told of them: %s", out)
+	}
 	out, err := cluster.Run(t.Context(), "kubectl", "get", "jobviews", "-n", "blue", "--as", "alice")
 	if err != nil || !strings.Contains(out, "appwrapper.waits") || !strings.Contains(out, "Waiting") {
 		t.Errorf("kubectl get jobviews, %v:\n%s", err, out)

@@ -25,7 +25,7 @@ const (
 	// ClassesRole lets all users read the classes of priorities, which are of no namespace: their
 	// jobs name them.
 	ClassesRole = "mlbatch-classes"
-	// ViewsRole lets all users ask how jobs stand: they are told of what they may list.
+	// ViewsRole lets all users ask how jobs and nodes stand: they are told of what they may list.
 	ViewsRole = "mlbatch-views"
 	// Controller names the role and the service account of the controller, and what it
 	// is bound to in its own namespace.
@@ -66,7 +66,7 @@ func roles(o Options) []client.Object {
 			allow("scheduling.k8s.io", read(), "priorityclasses"),
 		}),
 		forAllUsers(ClassesRole),
-		clusterRole(ViewsRole, []rbacv1.PolicyRule{allow(viewapi.GroupVersion.Group, read(), viewapi.JobViews)}),
+		clusterRole(ViewsRole, []rbacv1.PolicyRule{allow(viewapi.GroupVersion.Group, read(), viewapi.JobViews, viewapi.NodeViews)}),
 		forAllUsers(ViewsRole),
 		clusterRole(Controller, append(controllerRules(o.Kinds), trustRules(o)...)),
 		clusterRole(TeamRole, teamRules(o.Kinds)),

@@ -29,8 +29,6 @@ import (
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
-	"github.com/mlbatch/mlbatch/internal/view"
-	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // Line lists what waits in a ClusterQueue or, in a namespace, in a LocalQueue, in order.
@@ -98,49 +96,56 @@ func Group() metav1.APIGroup {
 
 // Resources are those of the version that is served.
 func Resources() metav1.APIResourceList {
-	return metav1.APIResourceList{
-		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: viewapi.GroupVersion.String(),
-		APIResources: []metav1.APIResource{{
-			Name: viewapi.JobViews, SingularName: "jobview", Kind: "JobView", Namespaced: true, ShortNames: []string{"jv"}, Verbs: []string{"get", "list", "watch"},
-		}},
+	out := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: viewapi.GroupVersion.String()}
+	for _, r := range resources() {
+		out.APIResources = append(out.APIResources, metav1.APIResource{
+			Name: r.name, SingularName: strings.TrimSuffix(r.name, "s"), Kind: r.kind, Namespaced: r.namespaced, ShortNames: []string{r.short},
+			Verbs: []string{"get", "list", "watch"},
+		})
 	}
+	return out
 }
 
 // Answer answers a request for a resource of the group. It returns nil where it has written the answer itself.
 func (h *Handler) Answer(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) (any, error) {
 	of := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
-	if info.APIVersion != viewapi.GroupVersion.Version || info.Resource != viewapi.JobViews || info.Subresource != "" {
+	at := slices.IndexFunc(resources(), func(r resource) bool { return r.name == info.Resource && (r.namespaced || info.Namespace == "") })
+	if info.APIVersion != viewapi.GroupVersion.Version || at < 0 || info.Subresource != "" {
 		return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, info.Verb, of, info.Name, "", 0, true)
 	}
 	q, err := h.questionOf(r, info)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
+	q.of = resources()[at]
 	switch info.Verb {
 	case "watch":
 		return nil, h.watch(w, r, q)
 	case "list":
-		list, err := q.list(r.Context())
-		return shownAs(r, list, err)
+		l, err := q.list(r.Context())
+		if err != nil || !wantsTable(r) {
+			return l, err
+		}
+		return q.of.table(l), nil
 	case "get":
-		list, err := q.list(r.Context())
-		if err != nil {
+		l, err := q.list(r.Context())
+		switch {
+		case err != nil:
 			return nil, err
-		}
-		if len(list.Items) == 0 {
+		case len(l.Items) == 0:
 			return nil, apierrors.NewNotFound(of, info.Name)
+		case wantsTable(r):
+			return q.of.table(l), nil
 		}
-		if table(r) {
-			return tableOf(list), nil
-		}
-		return list.Items[0], nil
+		return l.Items[0].view, nil
 	}
 	return nil, apierrors.NewMethodNotSupported(of, info.Verb)
 }
 
-// question is what is asked of the jobs of a namespace, or of all.
+// question is what is asked of the views of a namespace, or of all.
 type question struct {
 	*Handler
+	of        resource
 	reader    func() *reader
 	namespace string
 	// name is the name of the one view that is asked for, "" for all.
@@ -194,20 +199,28 @@ func (q *question) page(values url.Values) error {
 	return nil
 }
 
+// list is an answer with several views. Clients read it as a view.JobViewList or view.NodeViewList.
+type list struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+	At              metav1.Time `json:"at"`
+	Replica         string      `json:"replica"`
+	Unread          []string    `json:"unread,omitempty"`
+	Items           []item      `json:"items"`
+}
+
 // list is the answer as of now.
-func (q *question) list(ctx context.Context) (*view.JobViewList, error) {
-	r := q.reader()
-	all, err := gather.Jobs(ctx, r, q.namespace, client.ListOptions{LabelSelector: q.selector})
+func (q *question) list(ctx context.Context) (*list, error) {
+	items, unread, err := q.of.read(ctx, q.reader(), q)
 	if err != nil {
-		return nil, apierrors.NewInternalError(err)
+		return nil, err
 	}
-	gather.Place(ctx, all, math.MaxInt, r.visible(q.lines(ctx)))
-	out := &view.JobViewList{
-		TypeMeta: metav1.TypeMeta{APIVersion: viewapi.GroupVersion.String(), Kind: "JobViewList"},
-		At:       metav1.NewTime(q.clock.Now()), Replica: q.replica, Unread: all.Unread, Items: make([]view.JobView, 0, len(all.Items)),
+	out := &list{
+		TypeMeta: metav1.TypeMeta{APIVersion: viewapi.GroupVersion.String(), Kind: q.of.kind + "List"},
+		At:       metav1.NewTime(q.clock.Now()), Replica: q.replica, Unread: unread, Items: make([]item, 0, len(items)),
 	}
-	for i := range all.Items {
-		if v := view.ViewOf(&all.Items[i]); q.name == "" || v.Name == q.name {
+	for _, v := range items {
+		if q.name == "" || v.meta.Name == q.name {
 			out.Items = append(out.Items, v)
 		}
 	}
@@ -230,23 +243,23 @@ func (r *reader) visible(line Line) Line {
 }
 
 // mark names a view in a list: where the next part goes on. Views that come meanwhile are younger and come before it.
-func mark(v *view.JobView) string {
-	return strconv.FormatInt(math.MaxInt64-v.CreationTimestamp.UnixNano(), 10) + "/" + v.Namespace + "/" + v.Name
+func mark(m *metav1.ObjectMeta) string {
+	return strconv.FormatInt(math.MaxInt64-m.CreationTimestamp.UnixNano(), 10) + "/" + m.Namespace + "/" + m.Name
 }
 
 // cut leaves the part of a list that is wanted.
-func (q *question) cut(l *view.JobViewList) {
+func (q *question) cut(l *list) {
 	if q.limit == 0 && q.after == "" {
 		return
 	}
-	slices.SortFunc(l.Items, func(a, b view.JobView) int { return strings.Compare(mark(&a), mark(&b)) })
+	slices.SortFunc(l.Items, func(a, b item) int { return strings.Compare(mark(a.meta), mark(b.meta)) })
 	from := 0
-	for from < len(l.Items) && q.after != "" && mark(&l.Items[from]) <= q.after {
+	for from < len(l.Items) && q.after != "" && mark(l.Items[from].meta) <= q.after {
 		from++
 	}
 	l.Items = l.Items[from:]
 	if left := len(l.Items) - q.limit; q.limit > 0 && left > 0 {
 		l.Items = l.Items[:q.limit]
-		l.Continue, l.RemainingItemCount = base64.RawURLEncoding.EncodeToString([]byte(mark(&l.Items[q.limit-1]))), new(int64(left))
+		l.Continue, l.RemainingItemCount = base64.RawURLEncoding.EncodeToString([]byte(mark(l.Items[q.limit-1].meta))), new(int64(left))
 	}
 }

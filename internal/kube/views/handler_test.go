@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -295,8 +296,49 @@ func TestKubectlGetsATable(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || got.Kind != "Table" || len(got.Rows) != 2 {
 		t.Fatalf("%v: %s", err, w.Body)
 	}
-	if d := cmp.Diff([]any{"job.train", "q", "Running", "1/1", float64(0), "60s", ""}, got.Rows[0].Cells); d != "" {
+	if d := cmp.Diff([]any{"job.train", "q", "Running", "1/1", "0", "60s", ""}, got.Rows[0].Cells); d != "" {
 		t.Error(d)
+	}
+}
+
+// TestNodesAreToldToWhoMayListThem, and what is on them to who may list all pods.
+func TestNodesAreToldToWhoMayListThem(t *testing.T) {
+	w := newWorld(t)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", CreationTimestamp: started}}
+	node.Status.Allocatable = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8")}
+	if err := w.Create(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		why    string
+		may    rights
+		code   int
+		pods   *int
+		unread []string
+	}{
+		"administrator": {"all of it", rights{"alice everything"}, http.StatusOK, new(1), nil},
+		"of some pods":  {"what is on a node is not counted in part", append(member("alice", "blue"), "alice list nodes"), http.StatusOK, nil, []string{"pods"}},
+		"member":        {"may not list nodes", member("alice", "blue"), http.StatusForbidden, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got view.NodeViewList
+			if code := ask(t, w.handler(c.may), "alice", "/nodeviews", &got); code != c.code {
+				t.Fatalf("%s: %d", c.why, code)
+			}
+			if c.code != http.StatusOK {
+				return
+			}
+			if len(got.Items) != 1 || got.Items[0].Node.GPUs != 8 || !cmp.Equal(got.Items[0].Node.Pods, c.pods) || !slices.Equal(got.Unread, c.unread) {
+				t.Errorf("%s: %+v", c.why, got)
+			}
+		})
+	}
+	var one view.NodeView
+	if code := ask(t, w.handler(rights{"root everything"}), "root", "/nodeviews/node-1", &one); code != http.StatusOK || one.Node.Name != "node-1" {
+		t.Errorf("%d %+v", code, one)
+	}
+	if code := ask(t, w.handler(rights{"root everything"}), "root", "/namespaces/blue/nodeviews", &one); code != http.StatusNotFound {
+		t.Errorf("nodes of a namespace: %d", code)
 	}
 }
 

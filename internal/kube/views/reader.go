@@ -34,6 +34,8 @@ type right struct {
 type reader struct {
 	*Handler
 	user user.Info
+	// whole says that a list is of all namespaces that are asked for, or forbidden.
+	whole bool
 
 	mu  sync.Mutex // guards may: lists are read at the same time
 	may map[right]bool
@@ -115,7 +117,7 @@ func (r *reader) List(ctx context.Context, list client.ObjectList, options ...cl
 		return r.readList(ctx, gvk, list, &o)
 	}
 	var parts []client.ListOptions
-	if o.Namespace == "" {
+	if o.Namespace == "" && !r.whole {
 		for _, namespace := range r.seen(ctx) {
 			part := o
 			switch {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/mlbatch/mlbatch/internal/view"
+	viewapi "github.com/mlbatch/mlbatch/api/view/v1alpha1"
 )
 
 // watchEvery is how often what is watched is looked at, and timesLonger how many times longer than that took the
@@ -32,8 +32,8 @@ type event struct {
 
 // change is a view that came, changed or went.
 type change struct {
-	as   watch.EventType
-	view *view.JobView
+	as watch.EventType
+	item
 }
 
 // watch writes all views that there are, and then every second those that came, changed or went, until the
@@ -55,16 +55,16 @@ func (h *Handler) watch(w http.ResponseWriter, r *http.Request, q *question) err
 	}
 	w.Header().Set("Content-Type", "application/json")
 	out, line := http.NewResponseController(w), json.NewEncoder(w)
-	known := map[types.NamespacedName]view.JobView{}
+	known := map[types.NamespacedName]item{}
 	for first := true; ; first = false {
 		for _, c := range changes(known, now) {
-			if line.Encode(event{c.as, formed(r, now.At, c.view)}) != nil {
+			if line.Encode(event{c.as, q.formed(r, now.At, c.item)}) != nil {
 				return nil // the client went away
 			}
 		}
 		if first && values.Get("sendInitialEvents") == "true" {
-			end := view.ViewOf(&view.Job{})
-			end.ObjectMeta = metav1.ObjectMeta{ResourceVersion: "0", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}
+			end := metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: viewapi.GroupVersion.String(), Kind: q.of.kind}}
+			end.ResourceVersion, end.Annotations = "0", map[string]string{metav1.InitialEventsAnnotationKey: "true"}
 			_ = line.Encode(event{watch.Bookmark, end}) // a client that went away needs no answer
 		}
 		if out.Flush() != nil {
@@ -88,53 +88,41 @@ func (h *Handler) watch(w http.ResponseWriter, r *http.Request, q *question) err
 }
 
 // formed is a view in the form that the client wants.
-func formed(r *http.Request, at metav1.Time, v *view.JobView) any {
-	if !table(r) {
+func (q *question) formed(r *http.Request, at metav1.Time, v item) any {
+	if !wantsTable(r) {
 		return v
 	}
-	return tableOf(&view.JobViewList{At: at, Items: []view.JobView{*v}})
+	return q.of.table(&list{At: at, Items: []item{v}})
 }
 
 // changes lead from the views that are known to those that there are now, which are then known.
-func changes(known map[types.NamespacedName]view.JobView, now *view.JobViewList) (out []change) {
+func changes(known map[types.NamespacedName]item, now *list) (out []change) {
 	there := make(map[types.NamespacedName]bool, len(now.Items))
-	for i := range now.Items {
-		is := &now.Items[i]
-		key := types.NamespacedName{Namespace: is.Namespace, Name: is.Name}
+	for _, is := range now.Items {
+		key := types.NamespacedName{Namespace: is.meta.Namespace, Name: is.meta.Name}
 		there[key] = true
 		was, before := known[key]
 		switch {
 		case !before:
 			out = append(out, change{watch.Added, is})
-		case was.UID != is.UID:
-			out = append(out, change{watch.Deleted, &was}, change{watch.Added, is})
-		case !same(&was.Job, &is.Job):
+		case was.meta.UID != is.meta.UID:
+			out = append(out, change{watch.Deleted, was}, change{watch.Added, is})
+		case !reflect.DeepEqual(was.tells, is.tells):
 			out = append(out, change{watch.Modified, is})
 		default:
 			continue
 		}
-		known[key] = *is
+		known[key] = is
 	}
 	var gone []change
 	for key, was := range known { // sorted below
 		if !there[key] {
-			gone = append(gone, change{watch.Deleted, &was})
+			gone = append(gone, change{watch.Deleted, was})
 			delete(known, key)
 		}
 	}
 	slices.SortFunc(gone, func(a, b change) int {
-		return cmp.Or(cmp.Compare(a.view.Namespace, b.view.Namespace), cmp.Compare(a.view.Name, b.view.Name))
+		return cmp.Or(cmp.Compare(a.meta.Namespace, b.meta.Namespace), cmp.Compare(a.meta.Name, b.meta.Name))
 	})
 	return append(out, gone...)
-}
-
-// same reports whether views tell the same: that a start was estimated anew is no change of what it says.
-func same(a, b *view.Job) bool {
-	x, y := *a, *b
-	if x.Start != nil && y.Start != nil {
-		s := *x.Start
-		s.At = y.Start.At
-		x.Start = &s
-	}
-	return reflect.DeepEqual(x, y)
 }

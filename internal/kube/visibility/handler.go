@@ -76,7 +76,7 @@ type handler struct {
 	slack string
 	// rules are those by which the engine is told of Workloads.
 	rules convert.Rules
-	// views answers for views of jobs; nil for nothing.
+	// views answers for views; nil for nothing.
 	views *views.Handler
 	// filled is closed once there is something to answer from.
 	filled <-chan struct{}
@@ -269,20 +269,20 @@ func answerIn(info *request.RequestInfo, items []v1beta2.PendingWorkload, quotas
 // discover answers what there is. Where it returns an error, nothing was written.
 func discover(w http.ResponseWriter, r *http.Request) error {
 	path := strings.TrimSuffix(r.URL.Path, "/")
-	group, jobs := groupOf(), views.Group()
+	group, served := groupOf(), views.Group()
 	switch path {
 	case "/apis":
 		if strings.Contains(r.Header.Get("Accept"), "APIGroupDiscoveryList") {
 			// A client that asks for all at once falls back to one version at a time.
 			return apierrors.NewGenericServerResponse(http.StatusNotAcceptable, "get", schema.GroupResource{}, "", "ask for application/json", 0, true)
 		}
-		reply(w, metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{group, jobs}}, nil)
+		reply(w, metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{group, served}}, nil)
 		return nil
 	case "/apis/" + group.Name:
 		reply(w, group, nil)
 		return nil
-	case "/apis/" + jobs.Name:
-		reply(w, jobs, nil)
+	case "/apis/" + served.Name:
+		reply(w, served, nil)
 		return nil
 	case "/apis/" + viewapi.GroupVersion.String():
 		reply(w, views.Resources(), nil)

@@ -199,24 +199,26 @@ func operations(v schema.GroupVersion) map[string]operation {
 	return out
 }
 
-// viewOperations are what can be asked of views of jobs.
+// viewOperations are what can be asked of views.
 func viewOperations() map[string]operation {
 	root := "/apis/" + viewapi.GroupVersion.String()
 	namespace := parameter{"namespace", "path", "string", "namespace of the jobs"}
+	name := func(of string) parameter { return parameter{"name", "path", "string", of} }
 	list := []parameter{
-		{"labelSelector", "query", "string", "jobs with these labels only"},
 		{"fieldSelector", "query", "string", "metadata.name=NAME: this one only"},
 		{"limit", "query", "integer", "how many are listed; 0 is all"},
 		{"continue", "query", "string", "where an answer says that its list goes on"},
 		{"watch", "query", "boolean", "all views, and from then on those that change"},
 	}
-	many, one := schemaName(viewapi.GroupVersion, "JobViewList"), schemaName(viewapi.GroupVersion, "JobView")
+	labelled := append([]parameter{{"labelSelector", "query", "string", "jobs with these labels only"}}, list...)
+	v := func(kind string) string { return schemaName(viewapi.GroupVersion, kind) }
+	jobs, nodes := root+"/namespaces/{namespace}/"+viewapi.JobViews, root+"/"+viewapi.NodeViews
 	return map[string]operation{
-		root + "/" + viewapi.JobViews:                        {"listViewV1alpha1JobViewForAllNamespaces", "how all jobs stand that may be listed", list, many, "JobView", false},
-		root + "/namespaces/{namespace}/" + viewapi.JobViews: {"listViewV1alpha1NamespacedJobView", "how the jobs of a namespace stand", append([]parameter{namespace}, list...), many, "JobView", false},
-		root + "/namespaces/{namespace}/" + viewapi.JobViews + "/{name}": {
-			"readViewV1alpha1NamespacedJobView", "how a job stands", []parameter{namespace, {"name", "path", "string", "kind and name of the job, such as pytorchjob.train"}}, one, "JobView", false,
-		},
+		root + "/" + viewapi.JobViews: {"listViewV1alpha1JobViewForAllNamespaces", "how all jobs stand that may be listed", labelled, v("JobViewList"), "JobView", false},
+		jobs:                          {"listViewV1alpha1NamespacedJobView", "how the jobs of a namespace stand", append([]parameter{namespace}, labelled...), v("JobViewList"), "JobView", false},
+		jobs + "/{name}":              {"readViewV1alpha1NamespacedJobView", "how a job stands", []parameter{namespace, name("kind and name of the job, such as pytorchjob.train")}, v("JobView"), "JobView", false},
+		nodes:                         {"listViewV1alpha1NodeView", "how nodes stand", list, v("NodeViewList"), "NodeView", false},
+		nodes + "/{name}":             {"readViewV1alpha1NodeView", "how a node stands", []parameter{name("name of the node")}, v("NodeView"), "NodeView", false},
 	}
 }
 
@@ -242,7 +244,10 @@ func schemas(v schema.GroupVersion, refs string) object {
 	if v == viewapi.GroupVersion {
 		out := object{}
 		describeType(reflect.TypeFor[view.JobViewList](), v, refs, out)
-		for kind, what := range map[string]string{"JobView": "How a job stands.", "JobViewList": "How jobs stand, the youngest first."} {
+		describeType(reflect.TypeFor[view.NodeViewList](), v, refs, out)
+		for kind, what := range map[string]string{
+			"JobView": "How a job stands.", "JobViewList": "How jobs stand, the youngest first.", "NodeView": "How a node stands.", "NodeViewList": "How nodes stand, by name.",
+		} {
 			top := out[schemaName(v, kind)].(object) //nolint:forcetypeassert // it was just made
 			top["description"], top["x-kubernetes-group-version-kind"] = what, []object{kindOf(v, kind)}
 		}

@@ -1,0 +1,137 @@
+package views
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	viewapi "github.com/mlbatch/mlbatch/api/view/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
+)
+
+// resource is a sort of view that is served.
+type resource struct {
+	name, kind, short string
+	namespaced        bool
+	// read makes all views that a question is about, and names what the asker may not list.
+	read func(context.Context, *reader, *question) (items []item, unread []string, err error)
+	// columns are those that kubectl prints, of which item.cells has the texts.
+	columns []metav1.TableColumnDefinition
+}
+
+// item is a view in a list.
+type item struct {
+	meta *metav1.ObjectMeta
+	view any
+	// tells is what a change is a change of.
+	tells any
+	cells func(at metav1.Time) []any
+}
+
+// MarshalJSON is that of the view.
+func (i item) MarshalJSON() ([]byte, error) { return json.Marshal(i.view) }
+
+// resources are all that are served.
+func resources() []resource {
+	text := func(name, what string) metav1.TableColumnDefinition {
+		return metav1.TableColumnDefinition{Name: name, Type: "string", Description: what}
+	}
+	return []resource{
+		{
+			name: viewapi.JobViews, kind: "JobView", short: "jv", namespaced: true, read: readJobs,
+			columns: []metav1.TableColumnDefinition{
+				{Name: "Name", Type: "string", Format: "name", Description: "kind and name of the job"},
+				text("Queue", "LocalQueue that it names"), text("State", "what it does"), text("Pods", "how many run, of how many"),
+				text("GPUs", "how many GPUs it has or asks for"), text("Age", "time since it was created"), text("Why", "why it waits, or what is wrong with it"),
+			},
+		},
+		{
+			name: viewapi.NodeViews, kind: "NodeView", short: "nv", read: readNodes,
+			columns: []metav1.TableColumnDefinition{
+				{Name: "Name", Type: "string", Format: "name", Description: "name of the node"},
+				text("State", "what it is good for"), text("GPUs", "how many it offers"), text("Free", "how many of them no pod has"),
+				text("Pods", "how many are on it"), text("Age", "time since it was created"), text("Why", "what is wrong with it"),
+			},
+		},
+	}
+}
+
+func readJobs(ctx context.Context, r *reader, q *question) ([]item, []string, error) {
+	all, err := gather.Jobs(ctx, r, q.namespace, client.ListOptions{LabelSelector: q.selector})
+	if err != nil {
+		return nil, nil, apierrors.NewInternalError(err)
+	}
+	gather.Place(ctx, all, math.MaxInt, r.visible(q.lines(ctx)))
+	out := make([]item, len(all.Items))
+	for i := range all.Items {
+		v := view.ViewOf(&all.Items[i])
+		tells := v.Job
+		if s := tells.Start; s != nil { // that a start was estimated anew is no change of what it says
+			s = s.DeepCopy()
+			s.At = metav1.Time{}
+			tells.Start = s
+		}
+		out[i] = item{&v.ObjectMeta, &v, tells, func(at metav1.Time) []any { return jobCells(&v, at) }}
+	}
+	return out, all.Unread, nil
+}
+
+func readNodes(ctx context.Context, r *reader, q *question) ([]item, []string, error) {
+	r.whole = true // of what is on a node all counts, or nothing
+	all, seen, err := gather.Nodes(ctx, r)
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil, nil, r.denied("list", schema.GroupResource{Resource: "nodes"}, "")
+	case err != nil:
+		return nil, nil, apierrors.NewInternalError(err)
+	}
+	var unread []string
+	if !seen {
+		unread = []string{"pods"}
+	}
+	out := make([]item, len(all))
+	for i := range all {
+		v := view.ViewOfNode(&all[i])
+		out[i] = item{&v.ObjectMeta, &v, v.Node, func(at metav1.Time) []any { return nodeCells(&v, at) }}
+	}
+	return out, unread, nil
+}
+
+func age(created, at metav1.Time) string { return duration.HumanDuration(max(at.Sub(created.Time), 0)) }
+
+func jobCells(v *view.JobView, at metav1.Time) []any {
+	j := &v.Job
+	why := cmp.Or(j.Trouble, strings.TrimSuffix(j.Reason+": "+j.Message, ": "))
+	if j.State == view.Running {
+		why = j.Trouble
+	}
+	return []any{
+		v.Name, j.Queue, string(j.State), strconv.Itoa(j.Running) + "/" + strconv.Itoa(j.Pods), strconv.FormatInt(j.GPUs, 10), age(v.CreationTimestamp, at), why,
+	}
+}
+
+func nodeCells(v *view.NodeView, at metav1.Time) []any {
+	n := &v.Node
+	free, pods := "", ""
+	if n.Free != nil {
+		free = strconv.FormatInt(*n.Free, 10)
+	}
+	if n.Pods != nil {
+		pods = strconv.Itoa(*n.Pods)
+	}
+	why := n.Why
+	if n.Drained != nil {
+		why = n.Drained.Words(at.Time)
+	}
+	return []any{v.Name, string(n.State), strconv.FormatInt(n.GPUs, 10), free, pods, age(v.CreationTimestamp, at), why}
+}
