@@ -14,6 +14,8 @@ import (
 
 	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // histFlags are those of the list of jobs that ended.
@@ -131,11 +133,11 @@ func (h *histFlags) run(ctx context.Context, out, errs io.Writer) error {
 	if h.namespace == "" && !h.all {
 		h.namespace = h.conn.Namespace()
 	}
-	rows, err := cli.TakePast(ctx, c, h.namespace, since)
+	rows, err := gather.Past(ctx, c, h.namespace, since)
 	if err != nil {
 		return h.conn.Unreachable(err, cfg.Host)
 	}
-	rows = slices.DeleteFunc(rows, func(r cli.PastRow) bool { return !h.wants(r) })
+	rows = slices.DeleteFunc(rows, func(r view.PastJob) bool { return !h.wants(r) })
 	if len(rows) == 0 && tabular(h.output) {
 		fmt.Fprintf(errs, "No job that you may see ended since %s.\n", since.Format("2006-01-02 15:04"))
 		return nil
@@ -143,12 +145,12 @@ func (h *histFlags) run(ctx context.Context, out, errs io.Writer) error {
 	return h.print(out, errs, rows)
 }
 
-func (h *histFlags) wants(r cli.PastRow) bool {
+func (h *histFlags) wants(r view.PastJob) bool {
 	return (h.queue == "" || r.Queue == h.queue || r.ClusterQueue == h.queue) && h.whose.wants(r.User) &&
 		(h.state == "" || slices.ContainsFunc(strings.Split(h.state, ","), func(s string) bool { return strings.EqualFold(s, string(r.State)) }))
 }
 
-func (h *histFlags) print(out, errs io.Writer, rows []cli.PastRow) error {
+func (h *histFlags) print(out, errs io.Writer, rows []view.PastJob) error {
 	if len(h.by) > 0 {
 		sums, columns := cli.SumPast(rows, time.Local, h.by...), cli.PastSumColumns(h.by...)
 		left, err := histRows(h, columns, &sums)
@@ -163,7 +165,7 @@ func (h *histFlags) print(out, errs io.Writer, rows []cli.PastRow) error {
 		return err
 	}
 	if h.output == "name" {
-		return printNames(out, rows, func(r cli.PastRow) string { return r.Namespace + "/" + r.Name })
+		return printNames(out, rows, func(r view.PastJob) string { return r.Namespace + "/" + r.Name })
 	}
 	return errors.Join(printRows(out, h.output, columns, rows, h.bare), h.leave(errs, left))
 }

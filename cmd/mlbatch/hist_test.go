@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // What hist prints is sorted before it is limited, in every form.
 func TestHistIsSortedAndLimited(t *testing.T) {
-	rows := func() []cli.PastRow {
-		return []cli.PastRow{{Namespace: "blue", Name: "b", GPUs: 1}, {Namespace: "blue", Name: "c", GPUs: 3}, {Namespace: "blue", Name: "a", GPUs: 2}}
+	rows := func() []view.PastJob {
+		return []view.PastJob{{Namespace: "blue", Name: "b", GPUs: 1}, {Namespace: "blue", Name: "c", GPUs: 3}, {Namespace: "blue", Name: "a", GPUs: 2}}
 	}
 	for name, tc := range map[string]struct {
 		h         histFlags

@@ -118,7 +118,7 @@ func (l *jobList) read(cmd *cobra.Command) ([]view.Job, error) {
 		if !l.past {
 			continue
 		}
-		past, err := cli.TakePast(cmd.Context(), c, namespace, time.Time{})
+		past, err := gather.Past(cmd.Context(), c, namespace, time.Time{})
 		if err != nil {
 			fmt.Fprintf(cmd.ErrOrStderr(), "Jobs that were deleted are left out: %s\n", cli.Harmless(err.Error()))
 		}

@@ -225,7 +225,7 @@ func BenchmarkLook(b *testing.B) {
 		"sacct": func() {
 			s, err := gather.Jobs(b.Context(), noNamespaces{c}, "", client.ListOptions{})
 			must(err)
-			past, err := cli.TakePast(b.Context(), c, "", time.Time{})
+			past, err := gather.Past(b.Context(), c, "", time.Time{})
 			must(err)
 			must((&slurm.Accounts{Now: now()}).Print(io.Discard, (&slurm.Filter{Ended: true}).Select(slurm.WithPast(s.Items, past))))
 		},
@@ -257,7 +257,7 @@ func BenchmarkLook(b *testing.B) {
 			must(cli.PrintTable(io.Discard, cli.EventColumns(time.UTC, true), rows, layout))
 		},
 		"hist": func() {
-			rows, err := cli.TakePast(b.Context(), c, "", time.Time{})
+			rows, err := gather.Past(b.Context(), c, "", time.Time{})
 			must(err)
 			must(cli.PrintTable(io.Discard, cli.PastColumns(time.UTC, true), rows, layout))
 		},

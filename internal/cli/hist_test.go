@@ -18,6 +18,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/testkit"
+	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // pages are two of a namespace and one of another; a record is in both of them, as after a death of
@@ -47,7 +49,7 @@ func pages() client.Reader {
 
 // TestHist: what ended, in terminals of several widths, each job once.
 func TestHist(t *testing.T) {
-	rows, err := cli.TakePast(t.Context(), pages(), "", now().Add(-24*time.Hour))
+	rows, err := gather.Past(t.Context(), pages(), "", now().Add(-24*time.Hour))
 	if err != nil || len(rows) != 3 {
 		t.Fatalf("%d rows, %v", len(rows), err)
 	}
@@ -75,7 +77,7 @@ func TestHist(t *testing.T) {
 			t.Errorf("%s ended with %q, not with %q: what succeeded has 0, as ps has it, and of what was cancelled nobody saw one", rows[i].Name, got, want)
 		}
 	}
-	one, err := cli.TakePast(t.Context(), pages(), "blue", time.Time{})
+	one, err := gather.Past(t.Context(), pages(), "blue", time.Time{})
 	if err != nil || len(one) != 3 {
 		t.Errorf("of one namespace, for ever: %d rows, %v", len(one), err)
 	}
@@ -91,7 +93,7 @@ func TestSumPastByMonth(t *testing.T) {
 		}
 		return out
 	}
-	rows := []cli.PastRow{
+	rows := []view.PastJob{
 		{Namespace: "blue", Ended: at("2026-01-31T23:30:00Z"), GPUHours: 100},
 		{Namespace: "red", Ended: at("2026-02-10T00:00:00Z"), GPUHours: 1},
 		{Namespace: "blue", Ended: at("2026-02-11T00:00:00Z"), GPUHours: 2},
@@ -117,7 +119,7 @@ func TestSumPastByMonth(t *testing.T) {
 
 // TestSumPast: sums add up what is listed.
 func TestSumPast(t *testing.T) {
-	rows, err := cli.TakePast(t.Context(), pages(), "", time.Time{})
+	rows, err := gather.Past(t.Context(), pages(), "", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // failing is a Job of two pods that end with exit code 3.
@@ -55,7 +56,7 @@ func typed[T any](t *testing.T, as string, args ...string) T {
 
 // ended is what hist prints.
 type ended struct {
-	Items []cli.PastRow `json:"items"`
+	Items []view.PastJob `json:"items"`
 }
 
 // A job that failed: which rank, with which exit code, and what it wrote last, with alice's own

@@ -6,14 +6,13 @@ import (
 	"time"
 
 	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // WithPast are the jobs that are there and the ones that only the history remembers, the newest first. Of one
 // that is both, what is there counts, save for what it has lost: its exit code with its
 // pods, and when it began.
-func WithPast(rows []view.Job, past []cli.PastRow) []view.Job {
+func WithPast(rows []view.Job, past []view.PastJob) []view.Job {
 	type key struct {
 		kind            view.Kind
 		namespace, name string
@@ -42,7 +41,7 @@ func WithPast(rows []view.Job, past []cli.PastRow) []view.Job {
 // isOlder reports whether what is remembered is of another job of the same name, which had ended
 // when this one was created. A job may be submitted in the second before the one that the API
 // server notes as that of its creation.
-func isOlder(p cli.PastRow, created time.Time) bool {
+func isOlder(p view.PastJob, created time.Time) bool {
 	return p.Submitted.Before(created) && !p.Ended.After(created)
 }
 
@@ -50,7 +49,7 @@ func isOlder(p cli.PastRow, created time.Time) bool {
 const cancelledReason = "Cancelled"
 
 // pastRow is a remembered job as a line of a list of jobs.
-func pastRow(p cli.PastRow) view.Job {
+func pastRow(p view.PastJob) view.Job {
 	r := view.Job{
 		Namespace: p.Namespace, Kind: p.Kind, Name: p.Name, Queue: p.Queue, ClusterQueue: p.ClusterQueue, User: p.User, Priority: p.Priority,
 		Reason: p.Reason, Message: p.Message, ExitCode: p.ExitCode, Pods: int(p.Pods), GPUs: p.GPUs, Slices: p.Slices, Created: p.Submitted, Since: new(p.Ended), Started: p.Started,

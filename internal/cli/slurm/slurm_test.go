@@ -14,7 +14,6 @@ import (
 
 	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/slurm"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/testkit"
@@ -100,8 +99,8 @@ func TestWithPast(t *testing.T) {
 	row := func(name string, state view.State, submitted time.Duration) view.Job {
 		return view.Job{Kind: "Job", Namespace: "blue", Name: name, State: state, Created: *ago(submitted), Since: ago(time.Minute)}
 	}
-	remembered := func(name string, state history.JobState, submitted time.Duration) cli.PastRow {
-		return cli.PastRow{
+	remembered := func(name string, state history.JobState, submitted time.Duration) view.PastJob {
+		return view.PastJob{
 			Kind: "Job", Namespace: "blue", Name: name, State: state, Submitted: *ago(submitted), Started: ago(submitted - time.Minute), Ended: *ago(time.Minute),
 			ExitCode: new(int32(3)), Queue: "default-queue", Pods: 2, GPUs: 8, User: "alice", Reason: "Deleted",
 		}
@@ -110,7 +109,7 @@ func TestWithPast(t *testing.T) {
 	before.Ended = *ago(time.Hour) // in the second in which it was made again
 	rows := slurm.WithPast([]view.Job{
 		row("there", view.Failed, 9*time.Hour), row("again", view.Running, time.Hour), row("early", view.Failed, 6*time.Hour),
-	}, []cli.PastRow{
+	}, []view.PastJob{
 		remembered("there", history.Failed, 9*time.Hour-time.Second), before, remembered("early", history.Failed, 6*time.Hour+time.Second),
 		remembered("deleted", history.Failed, 7*time.Hour), remembered("good", history.Succeeded, 8*time.Hour),
 	})
@@ -162,7 +161,7 @@ func TestPartsOfGPUs(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := slurm.Accounts{Now: now, Fields: "JobID,AllocTRES", Parsable: true, Bare: true}
-	rows = slurm.WithPast(rows, []cli.PastRow{{Name: "gone", State: history.Succeeded, Submitted: *ago(time.Hour), Ended: *ago(time.Minute), Slices: map[string]int64{"mig-1g.5gb": 2}}})
+	rows = slurm.WithPast(rows, []view.PastJob{{Name: "gone", State: history.Succeeded, Submitted: *ago(time.Hour), Ended: *ago(time.Minute), Slices: map[string]int64{"mig-1g.5gb": 2}}})
 	if err := a.Print(&out, rows); err != nil {
 		t.Fatal(err)
 	}
