@@ -27,7 +27,7 @@ func (n *Node) DeepCopy() *Node {
 // DeepCopy is a copy that shares nothing.
 func (v *NodeView) DeepCopy() *NodeView {
 	out := *v
-	v.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	out.ObjectMeta = *v.ObjectMeta.DeepCopy()
 	out.Node = *v.Node.DeepCopy()
 	return &out
 }
@@ -38,7 +38,7 @@ func (v *NodeView) DeepCopyObject() runtime.Object { return v.DeepCopy() }
 // DeepCopyObject is a copy that shares nothing.
 func (l *NodeViewList) DeepCopyObject() runtime.Object {
 	out := *l
-	l.ListMeta.DeepCopyInto(&out.ListMeta)
+	out.ListMeta = *l.ListMeta.DeepCopy()
 	out.Unread = slices.Clone(l.Unread)
 	out.Items = slices.Clone(l.Items)
 	for i := range out.Items {
@@ -57,7 +57,7 @@ func clone[T any](v *T) *T {
 // DeepCopy is a copy that shares nothing.
 func (v *JobView) DeepCopy() *JobView {
 	out := *v
-	v.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	out.ObjectMeta = *v.ObjectMeta.DeepCopy()
 	out.Job = *v.Job.DeepCopy()
 	return &out
 }
@@ -68,7 +68,7 @@ func (v *JobView) DeepCopyObject() runtime.Object { return v.DeepCopy() }
 // DeepCopyObject is a copy that shares nothing.
 func (l *JobViewList) DeepCopyObject() runtime.Object {
 	out := *l
-	l.ListMeta.DeepCopyInto(&out.ListMeta)
+	out.ListMeta = *l.ListMeta.DeepCopy()
 	out.Unread = slices.Clone(l.Unread)
 	out.Items = slices.Clone(l.Items)
 	for i := range out.Items {

@@ -32,8 +32,8 @@ func TestFieldsOfViewsSayWhatTheyMean(t *testing.T) {
 // TestCopiesOfViewsShareNothing: what is done to a copy is not done to the view.
 func TestCopiesOfViewsShareNothing(t *testing.T) {
 	job, node := filled[view.Job](), filled[view.Node]()
-	jobs := &view.JobViewList{Unread: []string{"pods"}, Items: []view.JobView{view.ViewOf(&job)}}
-	nodes := &view.NodeViewList{Unread: []string{"pods"}, Items: []view.NodeView{view.ViewOfNode(&node)}}
+	jobs := &view.JobViewList{Unread: []string{"pods"}, Items: []view.JobView{view.ServedJob(&job)}}
+	nodes := &view.NodeViewList{Unread: []string{"pods"}, Items: []view.NodeView{view.ServedNode(&node)}}
 	jobs.Items[0].Labels, nodes.Items[0].Labels = map[string]string{"a": "b"}, map[string]string{"a": "b"}
 	for _, list := range []runtime.Object{jobs, nodes} {
 		again := list.DeepCopyObject()
@@ -47,8 +47,8 @@ func TestCopiesOfViewsShareNothing(t *testing.T) {
 // filled has something in every field that refers to something.
 func filled[T any]() (out T) {
 	v := reflect.ValueOf(&out).Elem()
-	for i := range v.NumField() {
-		switch f := v.Field(i); f.Kind() {
+	for _, f := range v.Fields() {
+		switch f.Kind() {
 		case reflect.Pointer:
 			f.Set(reflect.New(f.Type().Elem()))
 		case reflect.Map:

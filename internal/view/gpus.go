@@ -156,7 +156,7 @@ func NotStarted(pod *corev1.Pod) string {
 	return ""
 }
 
-// sliceSum is how many parts there are of all sorts.
+// SliceSum is how many parts there are of all sorts.
 func SliceSum(parts map[string]int64) (n int64) {
 	for _, of := range parts {
 		n += of

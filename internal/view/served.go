@@ -56,8 +56,8 @@ type NodeViewList struct {
 	Items []NodeView `json:"items"`
 }
 
-// ViewOfNode is the view that the API serves of a node.
-func ViewOfNode(n *Node) NodeView {
+// ServedNode is the view that the API serves of a node.
+func ServedNode(n *Node) NodeView {
 	return NodeView{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeView"},
 		ObjectMeta: metav1.ObjectMeta{Name: n.Name, CreationTimestamp: metav1.NewTime(n.Created)},
@@ -73,8 +73,8 @@ func (l *NodeViewList) Nodes() (out []Node, seen bool) {
 	return out, len(l.Unread) == 0
 }
 
-// ViewOf is the view that the API serves of a job.
-func ViewOf(j *Job) JobView {
+// ServedJob is the view that the API serves of a job.
+func ServedJob(j *Job) JobView {
 	return JobView{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "JobView"},
 		ObjectMeta: metav1.ObjectMeta{

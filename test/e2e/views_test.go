@@ -56,7 +56,7 @@ func TestViewsTellWhatTheAskerWouldRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return cmp.Diff(comparable(t, own), comparable(t, served))
+			return cmp.Diff(known(t, own), known(t, served))
 		})
 	}
 	mine := servedTo(t, "alice", "")
@@ -68,7 +68,7 @@ func TestViewsTellWhatTheAskerWouldRead(t *testing.T) {
 	if len(mine.Items) < 7 {
 		t.Errorf("alice, who asks for all, is told of %d jobs", len(mine.Items))
 	}
-	if d := cmp.Diff(comparable(t, mine), comparable(t, new(typed[view.JobList](t, "alice", "ps", "-A")))); d != "" {
+	if d := cmp.Diff(known(t, mine), known(t, new(typed[view.JobList](t, "alice", "ps", "-A")))); d != "" {
 		t.Errorf("mlbatch ps prints other jobs than are served: %s", d)
 	}
 	eventually(t, "the administrator is told of nodes what they would read", func() string {
@@ -76,7 +76,7 @@ func TestViewsTellWhatTheAskerWouldRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return cmp.Diff(own, typed[[]view.Node](t, "", "nodes"))
+		return cmp.Diff(own, typed[struct{ Items []view.Node }](t, "", "nodes").Items)
 	})
 	if out, err := cluster.Run(t.Context(), "kubectl", "get", "nodeviews", "--as", "alice"); err == nil {
 		t.Errorf("alice, who may not list nodes, is told of them: %s", out)
@@ -113,8 +113,8 @@ func servedTo(t *testing.T, as, namespace string) *view.JobList {
 	return out.Jobs()
 }
 
-// comparable is a list without what only a controller knows.
-func comparable(t *testing.T, l *view.JobList) (out []view.Job) {
+// known is a list without what only a controller knows.
+func known(t *testing.T, l *view.JobList) (out []view.Job) {
 	t.Helper()
 	text, err := json.Marshal(l)
 	if err != nil {

@@ -120,7 +120,7 @@ func (h *Handler) Answer(w http.ResponseWriter, r *http.Request, info *request.R
 	q.of = resources()[at]
 	switch info.Verb {
 	case "watch":
-		return nil, h.watch(w, r, q)
+		return nil, q.watch(w, r)
 	case "list":
 		l, err := q.list(r.Context())
 		if err != nil || !wantsTable(r) {

@@ -205,11 +205,13 @@ func TestListsTellWhatTheAskerMayRead(t *testing.T) {
 		"of two teams":     {"both", "alice", "/jobviews", slices.Concat(member("alice", "blue"), member("alice", "red")), all, nil},
 		"without pods": {
 			"does not learn where they are, nor that they run", "alice", "/jobviews", member("alice", "blue", "list pods"),
-			[]string{"blue/job.train Starting", "blue/job.wait Waiting #2"}, []string{"pods"},
+			[]string{"blue/job.train Starting", "blue/job.wait Waiting #2"},
+			[]string{"pods"},
 		},
 		"without the order": {
 			"is told no place in it", "alice", "/jobviews", member("alice", "blue", "get localqueues/pendingworkloads"),
-			[]string{"blue/job.train Running on node-1", "blue/job.wait Waiting"}, nil,
+			[]string{"blue/job.train Running on node-1", "blue/job.wait Waiting"},
+			nil,
 		},
 		"without jobs": {"learns of none", "alice", "/namespaces/blue/jobviews", member("alice", "blue", "list jobs"), nil, []string{"jobs"}},
 		"no rights":    {"learns nothing", "alice", "/jobviews", nil, nil, []string{"Workloads", "jobs", "pods"}},

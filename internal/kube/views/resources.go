@@ -74,7 +74,7 @@ func readJobs(ctx context.Context, r *reader, q *question) ([]item, []string, er
 	gather.Place(ctx, all, math.MaxInt, r.visible(q.lines(ctx)))
 	out := make([]item, len(all.Items))
 	for i := range all.Items {
-		v := view.ViewOf(&all.Items[i])
+		v := view.ServedJob(&all.Items[i])
 		tells := v.Job
 		if s := tells.Start; s != nil { // that a start was estimated anew is no change of what it says
 			s = s.DeepCopy()
@@ -101,7 +101,7 @@ func readNodes(ctx context.Context, r *reader, q *question) ([]item, []string, e
 	}
 	out := make([]item, len(all))
 	for i := range all {
-		v := view.ViewOfNode(&all[i])
+		v := view.ServedNode(&all[i])
 		out[i] = item{&v.ObjectMeta, &v, v.Node, func(at metav1.Time) []any { return nodeCells(&v, at) }}
 	}
 	return out, unread, nil

@@ -24,10 +24,23 @@ const (
 	timesLonger = 9
 )
 
-// event is one line of a watch.
-type event struct {
-	Type   watch.EventType `json:"type"`
-	Object any             `json:"object"`
+// stream writes the lines of a watch.
+type stream struct {
+	w   http.ResponseWriter
+	out *http.ResponseController
+}
+
+// send writes an event; false if the client went away.
+func (s *stream) send(as watch.EventType, object any) bool {
+	line, err := json.Marshal(struct {
+		Type   watch.EventType `json:"type"`
+		Object any             `json:"object"`
+	}{as, object})
+	if err != nil {
+		return false // a view is values
+	}
+	_, err = s.w.Write(append(line, '\n'))
+	return err == nil
 }
 
 // change is a view that came, changed or went.
@@ -37,54 +50,57 @@ type change struct {
 }
 
 // watch writes all views that there are, and then every second those that came, changed or went, until the
-// request ends. Views are not stored, so that no watch goes on from where another one ended.
-func (h *Handler) watch(w http.ResponseWriter, r *http.Request, q *question) error {
-	ctx, values := r.Context(), r.URL.Query()
+// request ends. Views are not stored, so that no watch goes on from where another one ended. It returns an error if
+// nothing was written.
+func (q *question) watch(w http.ResponseWriter, r *http.Request) error {
+	values := r.URL.Query()
 	if from := values.Get("resourceVersion"); from != "" && from != "0" {
 		return apierrors.NewResourceExpired("a watch of views begins with all that there are: ask without resourceVersion")
 	}
-	began := h.clock.Now()
-	now, err := q.list(ctx)
-	took := h.clock.Since(began)
+	began := q.clock.Now()
+	now, err := q.list(r.Context())
 	if err != nil {
 		return err
 	}
 	var ends <-chan time.Time
 	if n, err := strconv.ParseInt(values.Get("timeoutSeconds"), 10, 32); err == nil && n > 0 {
-		ends = h.clock.After(time.Duration(n) * time.Second)
+		ends = q.clock.After(time.Duration(n) * time.Second)
 	}
 	w.Header().Set("Content-Type", "application/json")
-	out, line := http.NewResponseController(w), json.NewEncoder(w)
+	to := &stream{w, http.NewResponseController(w)}
 	known := map[types.NamespacedName]item{}
-	for first := true; ; first = false {
-		for _, c := range changes(known, now) {
-			if line.Encode(event{c.as, q.formed(r, now.At, c.item)}) != nil {
-				return nil // the client went away
-			}
-		}
-		if first && values.Get("sendInitialEvents") == "true" {
-			end := metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: viewapi.GroupVersion.String(), Kind: q.of.kind}}
-			end.ResourceVersion, end.Annotations = "0", map[string]string{metav1.InitialEventsAnnotationKey: "true"}
-			_ = line.Encode(event{watch.Bookmark, end}) // a client that went away needs no answer
-		}
-		if out.Flush() != nil {
-			return nil
-		}
+	goes := q.tell(to, r, known, now)
+	if goes && values.Get("sendInitialEvents") == "true" {
+		end := metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: viewapi.GroupVersion.String(), Kind: q.of.kind}}
+		end.ResourceVersion, end.Annotations = "0", map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+		goes = to.send(watch.Bookmark, end)
+	}
+	for goes && to.out.Flush() == nil {
 		select {
-		case <-ctx.Done():
+		case <-r.Context().Done():
 			return nil
 		case <-ends:
 			return nil
-		case <-h.clock.After(max(watchEvery, timesLonger*took)):
+		case <-q.clock.After(max(watchEvery, timesLonger*q.clock.Since(began))):
 		}
-		began = h.clock.Now()
-		if now, err = q.list(ctx); err != nil {
-			status := apierrors.NewInternalError(err).Status()
-			_ = line.Encode(event{watch.Error, status}) // a client that went away needs no answer
-			return nil
+		began = q.clock.Now()
+		if now, err = q.list(r.Context()); err != nil {
+			to.send(watch.Error, apierrors.NewInternalError(err).Status())
+			return nil //nolint:nilerr // it was told
 		}
-		took = h.clock.Since(began)
+		goes = q.tell(to, r, known, now)
 	}
+	return nil
+}
+
+// tell writes what is other than what is known; false if the client went away.
+func (q *question) tell(to *stream, r *http.Request, known map[types.NamespacedName]item, now *list) bool {
+	for _, c := range changes(known, now) {
+		if !to.send(c.as, q.formed(r, now.At, c.item)) {
+			return false
+		}
+	}
+	return true
 }
 
 // formed is a view in the form that the client wants.

@@ -339,7 +339,7 @@ func describeType(t reflect.Type, v schema.GroupVersion, refs string, out object
 }
 
 // fieldDocs are what the fields of views are said to mean.
-var fieldDocs = sync.OnceValue(view.FieldDocs)
+var fieldDocs = sync.OnceValue(view.FieldDocs) //nolint:gochecknoglobals // computed once
 
 // withDescription is a schema that says what it is of. A reference says nothing but where it leads to.
 func withDescription(schema object, text string) object {

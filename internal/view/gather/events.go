@@ -17,7 +17,7 @@ const (
 	NameTaken         = "NameTaken"         // another object has the name of what was to be made
 	Moved             = "Moved"             // planned nodes went away
 	DefinitionNotOurs = "DefinitionNotOurs" // the definition of its kind is another program's
-	// notEvacuated: a pod should leave its node, and does not since its job would not survive it.
+	// NotEvacuated: a pod should leave its node, and does not since its job would not survive it.
 	NotEvacuated = "NotEvacuated"
 )
 
