@@ -62,36 +62,35 @@ func (j *judge) current(p *compiled) bool {
 }
 
 // compile returns the group's plan, made anew if queues, flavors or the set of
-// nodes changed.
+// nodes changed: for a decision in the group's record, for a question beside it.
 func (j *judge) compile(g *group) *compiled {
-	if g.plan == nil || !j.current(g.plan) {
-		if j.before != nil {
-			j.keep(g)
-		}
-		g.plan = j.compileFor(g, g.equivalence.countsWithout(0))
-		if g.queue.reservesForHead() && g.plan.refusal == nil {
-			g.plan.headReservation, g.plan.over = j.headReservationOf(g.plan, g)
-		}
+	if g.plan != nil && j.current(g.plan) {
+		return g.plan
 	}
-	return g.plan
+	if j.asked == nil {
+		g.plan = j.compileAnew(g)
+		return g.plan
+	}
+	p := j.asked[g]
+	if p == nil || !j.current(p) {
+		p = j.compileAnew(g)
+		j.asked[g] = p
+	}
+	return p
 }
 
-// ask begins a question, answered ends it: plans that were made meanwhile are forgotten.
-func (j *judge) ask() { j.before = map[*group]*compiled{} }
-
-func (j *judge) answered() {
-	for g, p := range j.before { // each alone, so order does not matter
-		g.plan = p
+func (j *judge) compileAnew(g *group) *compiled {
+	p := j.compileFor(g, g.equivalence.countsWithout(0))
+	if g.queue.reservesForHead() && p.refusal == nil {
+		p.headReservation, p.over = j.headReservationOf(p, g)
 	}
-	j.before = nil
+	return p
 }
 
-// keep notes the plan of a group before it is made anew for a question.
-func (j *judge) keep(g *group) {
-	if _, kept := j.before[g]; !kept {
-		j.before[g] = g.plan
-	}
-}
+// ask begins a question; answered ends it, and the plans that were made for it are forgotten.
+func (j *judge) ask() { j.asked = map[*group]*compiled{} }
+
+func (j *judge) answered() { j.asked = nil }
 
 // compileFor makes a plan for so many pods per pod set.
 func (j *judge) compileFor(g *group, counts []int32) *compiled {

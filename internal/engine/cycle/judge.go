@@ -19,9 +19,9 @@ type judge struct {
 	search preempt.Searcher
 	// headReservers are the queues that may reserve for their heads, by tree.
 	headReservers map[*quota.Node][]*queue
-	// before are the plans of groups as they were before a question was asked, nil while
-	// a decision is made: with one made meanwhile, the next Decide could take another way.
-	before map[*group]*compiled
+	// asked are the plans that a question has made of groups, nil while a decision is made: with
+	// one of them in the record of its group, the next Decide could take another way.
+	asked map[*group]*compiled
 
 	// The rest is scratch of one judgement; met are its obstacles so far.
 	found    verdict

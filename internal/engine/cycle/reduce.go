@@ -59,7 +59,7 @@ func (j *judge) least(g *group) *compiled {
 func (j *judge) reduce(w *workload, refused verdict) verdict {
 	g := w.group
 	most := g.equivalence.reducible()
-	if most == 0 || g.plan.refusal != nil {
+	if most == 0 || j.compile(g).refusal != nil {
 		return refused
 	}
 	plan := j.least(g)

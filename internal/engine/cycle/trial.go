@@ -48,15 +48,6 @@ func (x *excerpt) size() int {
 
 // excerpt copies what matters for a workload, with so many of the workloads that are alike.
 func (q *question) excerpt(w *workload, most int) *excerpt {
-	// Plans that were made for the question stay out of it.
-	swap := func() {
-		before := q.judge.before
-		for g, p := range before { // each alone, so order does not matter
-			before[g], g.plan = g.plan, p
-		}
-	}
-	swap()
-	defer swap()
 	x := &excerpt{}
 	kept := map[*group][]*workload{}
 	var workloads []*workload

@@ -172,7 +172,7 @@ func shortClasses(e *Engine, w *workload, why core.Reason, chosen []int) iter.Se
 // classOf is the kind of pod that a refusal for nodes is about, with the flavors that were
 // chosen; nil if its pod set is unknown.
 func (e *Engine) classOf(w *workload, why core.Reason, chosen []int) *place.Class {
-	if w.group == nil || w.group.plan == nil {
+	if w.group == nil {
 		return nil
 	}
 	set := w.equivalence.podSet(why.PodSet)
@@ -180,8 +180,9 @@ func (e *Engine) classOf(w *workload, why core.Reason, chosen []int) *place.Clas
 		return nil
 	}
 	flavors := []string{}
-	for _, k := range w.group.plan.asks[set] {
-		options := w.group.plan.Requests[k].Options
+	plan := e.judge.compile(w.group)
+	for _, k := range plan.asks[set] {
+		options := plan.Requests[k].Options
 		switch {
 		case slices.ContainsFunc(options, func(o quota.Option) bool { return o.Flavor == why.Flavor }):
 			flavors = append(flavors, why.Flavor)
