@@ -8,6 +8,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+	"github.com/mlbatch/mlbatch/internal/engine/inquiry"
 )
 
 // adviceHelps asks why one waiting workload waits, and does each thing that is
@@ -28,8 +29,8 @@ func (a *Auditor) adviceHelps(e *cycle.Engine, now time.Time, pick int) error {
 		return nil //nolint:nilerr // edits wait for a decision; another moment will do
 	}
 	own := a.workloads[key].told.Priority
-	why, waits := e.Explain(key, now, []int64{own + 1, own + 5, own + 100})
-	if !waits {
+	why, waits, err := inquiry.Explain(inquiry.At(e.View()), key, now, []int64{own + 1, own + 5, own + 100})
+	if !waits || err != nil {
 		return fmt.Errorf("P9: %s waits, and the engine cannot say why", key)
 	}
 	if after, _ := e.Dump(); !reflect.DeepEqual(state, after) {

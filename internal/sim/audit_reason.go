@@ -43,7 +43,7 @@ func (a *Auditor) reasonIsTrue(e *cycle.Engine, now time.Time, pick int) error {
 		return nil
 	}
 	key := waiting[pick%len(waiting)]
-	why := explained(e, key, now)
+	why := explained(e, key)
 	b := a.copyFor(key, now)
 	if why.Cause == core.BehindStrict || why.Cause == core.QuotaClaimed {
 		if w := a.workloads[why.Ahead]; w == nil || w.held != nil {
@@ -76,8 +76,8 @@ func (a *Auditor) reasonIsTrue(e *cycle.Engine, now time.Time, pick int) error {
 }
 
 // explained is why a workload waits, with the workloads that hold what it waits for.
-func explained(e *cycle.Engine, key core.Key, now time.Time) core.Reason {
-	x, _ := e.Facts(key, now)
+func explained(e *cycle.Engine, key core.Key) core.Reason {
+	x, _ := e.View().Facts(key)
 	return x.Reason
 }
 
@@ -133,7 +133,7 @@ func (b *trialWorld) try() (core.Reason, bool) {
 	if _, ok := e.Holding(b.waiting); ok {
 		return core.Reason{}, true
 	}
-	why := explained(e, b.waiting, b.now)
+	why := explained(e, b.waiting)
 	return why, why.Code == core.WaitingForPreempted
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+	"github.com/mlbatch/mlbatch/internal/engine/inquiry"
 )
 
 // TestFollowersKnowTheLine lets an engine follow one that decides, through random
@@ -98,8 +99,8 @@ func TestFollowersExplainAlikeAnywhere(t *testing.T) {
 					return // what was charged in advance is known only to the one that decides
 				}
 				for _, w := range x.ref.sorted() {
-					want, waits := x.engine.Explain(w.Key, x.now, []int64{5})
-					got, also := follows.Explain(w.Key, x.now, []int64{5})
+					want, waits, _ := inquiry.Explain(inquiry.At(x.engine.View()), w.Key, x.now, []int64{5})
+					got, also, _ := inquiry.Explain(inquiry.At(follows.View()), w.Key, x.now, []int64{5})
 					if len(evicted) > 0 {
 						want.Advice, got.Advice = nil, nil
 					}
@@ -166,8 +167,8 @@ func TestFollowersExplainAlike(t *testing.T) {
 	follows.Follow(now)
 	waiting := 0
 	for k := range workloads {
-		want, waits := leads.Explain(k, now, []int64{5})
-		got, also := follows.Explain(k, now, []int64{5})
+		want, waits, _ := inquiry.Explain(inquiry.At(leads.View()), k, now, []int64{5})
+		got, also, _ := inquiry.Explain(inquiry.At(follows.View()), k, now, []int64{5})
 		if waits {
 			waiting++
 		}

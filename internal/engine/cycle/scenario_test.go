@@ -17,6 +17,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 	"github.com/mlbatch/mlbatch/internal/engine/explain"
+	"github.com/mlbatch/mlbatch/internal/engine/inquiry"
 )
 
 // TestScenarios runs test/scenarios/*.txt; test/scenarios/README.md explains the
@@ -85,7 +86,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		}
 	case "explain":
 		for _, arg := range d.CmdArgs {
-			x, ok := s.engine.Explain(parseKey(arg.Key), s.now, []int64{1, 5, 10})
+			x, ok, _ := inquiry.Explain(inquiry.At(s.engine.View()), parseKey(arg.Key), s.now, []int64{1, 5, 10})
 			if !ok {
 				out.WriteString("does not wait\n")
 				continue

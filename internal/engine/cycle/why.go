@@ -14,47 +14,62 @@ import (
 // Why says why a workload waits, judged afresh so that it is true now. It is
 // false for workloads that are admitted or unknown.
 func (e *Engine) Why(k core.Key) (core.Reason, bool) {
-	w := e.workloads[k]
-	if w == nil || w.State() == running || w.State() == leaving {
+	q := e.ask()
+	defer q.end()
+	w := q.waits(k)
+	if w == nil {
 		return core.Reason{}, false
 	}
-	unsettled := e.edited || e.forest.Dirty() || w.inbox
+	return q.why(w), true
+}
+
+// waits is the workload with a key, nil if there is none or it is admitted.
+func (q *question) waits(k core.Key) *workload {
+	w := q.workloads[k]
+	if w == nil || w.State() == running || w.State() == leaving {
+		return nil
+	}
+	return w
+}
+
+// why is Why of a workload that waits.
+func (q *question) why(w *workload) core.Reason {
+	unsettled := q.unsettled() || w.inbox
 	switch {
 	case w.reported != nil && (unsettled || w.group == nil):
 		why := *w.reported
 		if w.reservation != nil {
-			e.withAwaited(w, &why)
+			q.withAwaited(w, &why)
 		}
-		return why, true
+		return why
 	case w.group == nil || unsettled:
-		return core.Reason{Code: core.PendingEvaluation, Queue: w.localQueue.key.name}, true
+		return core.Reason{Code: core.PendingEvaluation, Queue: w.localQueue.key.name}
 	}
-	q := w.group.queue
-	if a := q.foremost(); a != nil && a != w {
-		why := *behind(q)
+	its := w.group.queue
+	if a := its.foremost(); a != nil && a != w {
+		why := *behind(its)
 		why.Ahead = a.Key
-		return why, true
+		return why
 	}
-	defer e.ask().end() // a question changes nothing
-	v := e.judge.verdict(w)
-	if v.kind == admit && e.unready > 0 {
-		why := *podsReady(q)
-		why.Ahead = e.firstUnready()
-		return why, true
+	v := q.judge.verdict(w)
+	if v.kind == admit && q.unready > 0 {
+		why := *podsReady(its)
+		why.Ahead = q.firstUnready()
+		return why
 	}
 	if v.kind == reserve && len(v.victims) == 0 { // room comes from workloads that leave already
 		why := *v.why
-		why.Victims = int32(len(e.admissions.leaving)) //nolint:gosec // few
-		return *e.judge.refusal(w, why), true
+		why.Victims = int32(len(q.admissions.leaving)) //nolint:gosec // few
+		return *q.judge.refusal(w, why)
 	}
 	if v.kind != refuse {
-		return core.Reason{Code: core.PendingEvaluation, Queue: q.name, Tree: q.node.CohortName()}, true
+		return core.Reason{Code: core.PendingEvaluation, Queue: its.name, Tree: its.node.CohortName()}
 	}
-	why := *e.withHolders(w, v)
+	why := *q.withHolders(w, v)
 	if why.Cause == core.QuotaClaimed && v.ahead != nil {
 		why.Ahead = v.ahead.Key
 	}
-	return why, true
+	return why
 }
 
 // foremost is the one that all others of a StrictFIFO queue wait behind: its first, which
@@ -68,11 +83,11 @@ func (q *queue) foremost() *workload {
 
 // withAwaited says what must still be gone before a workload starts that was reserved
 // a place.
-func (e *Engine) withAwaited(w *workload, why *core.Reason) {
+func (q *question) withAwaited(w *workload, why *core.Reason) {
 	if why.Code == core.WaitingForPreempted {
 		why.Victims = int32(w.reservation.pendingVictims) //nolint:gosec // few
 	}
-	for _, x := range e.admissions.leaving {
+	for _, x := range q.admissions.leaving {
 		if len(why.Holders) < maxHolders && slices.Contains(x.awaitedBy, w.reservation) {
 			why.Holders = append(why.Holders, x.Key)
 		}
@@ -80,22 +95,22 @@ func (e *Engine) withAwaited(w *workload, why *core.Reason) {
 }
 
 // withHolders is the reason of a refusal, with the workloads that hold what is short.
-func (e *Engine) withHolders(w *workload, v *verdict) *core.Reason {
+func (q *question) withHolders(w *workload, v *verdict) *core.Reason {
 	why := *v.why
 	switch {
 	case why.LacksQuota():
 		if why.Cause == core.QuotaClaimed {
 			return &why
 		}
-		for _, c := range e.quotaHolders(w.group.queue.node, why, maxHolders) {
+		for _, c := range q.quotaHolders(w.group.queue.node, why, maxHolders) {
 			why.Holders = append(why.Holders, c.Key)
 		}
 	case why.LacksNodes():
 		if why.Cause != core.NodesShort && why.Cause != core.PreemptionGated {
 			break
 		}
-		for c := range shortClasses(e, w, why, v.met.chosen) {
-			for _, h := range e.nodeHolders(c, maxHolders) {
+		for c := range q.shortClasses(w, why, v.met.chosen) {
+			for _, h := range q.nodeHolders(c, maxHolders) {
 				if h.Key != (core.Key{}) && !slices.Contains(why.Holders, h.Key) {
 					why.Holders = append(why.Holders, h.Key)
 				}
@@ -117,11 +132,11 @@ const (
 // quotaHolders are the workloads that use the quota which is short: in the own queue first, then
 // in queues of the tree that borrow it, and, where it would have to be borrowed, in queues that
 // use what they could lend; the next victims of each first.
-func (e *Engine) quotaHolders(n *quota.Node, why core.Reason, most int) []*preempt.Candidate {
+func (q *question) quotaHolders(n *quota.Node, why core.Reason, most int) []*preempt.Candidate {
 	var found []*preempt.Candidate
-	looks, p := 0, e.forest.FlavorResource(why.Flavor, why.Resource)
-	add := func(q *quota.Node) {
-		list := e.judge.search.Running(q)
+	looks, p := 0, q.forest.FlavorResource(why.Flavor, why.Resource)
+	add := func(of *quota.Node) {
+		list := q.judge.search.Running(of)
 		for i := len(list) - 1; i >= 0 && len(found) < most && looks < maxLooks; i-- {
 			looks++
 			if slices.ContainsFunc(list[i].Uses, func(u quota.Use) bool { return u.Pair == p && u.Amount > 0 }) {
@@ -152,9 +167,9 @@ func (e *Engine) quotaHolders(n *quota.Node, why core.Reason, most int) []*preem
 // shortClasses are the kinds of pods whose places are short in a refusal for nodes: of the pod set
 // that it is about, and then of the workload's others. These may have taken its places for want of
 // their own: where nobody holds the places of the first, who holds those of the others is in the way.
-func shortClasses(e *Engine, w *workload, why core.Reason, chosen []int) iter.Seq[*place.Class] {
+func (q *question) shortClasses(w *workload, why core.Reason, chosen []int) iter.Seq[*place.Class] {
 	return func(yield func(*place.Class) bool) {
-		if c := e.classOf(w, why, chosen); c != nil && !yield(c) || w.group == nil {
+		if c := q.classOf(w, why, chosen); c != nil && !yield(c) || w.group == nil {
 			return
 		}
 		for i := range w.equivalence.podSets {
@@ -162,7 +177,7 @@ func shortClasses(e *Engine, w *workload, why core.Reason, chosen []int) iter.Se
 			if its.PodSet == why.PodSet {
 				continue
 			}
-			if c := e.classOf(w, its, chosen); c != nil && !yield(c) {
+			if c := q.classOf(w, its, chosen); c != nil && !yield(c) {
 				return
 			}
 		}
@@ -171,7 +186,7 @@ func shortClasses(e *Engine, w *workload, why core.Reason, chosen []int) iter.Se
 
 // classOf is the kind of pod that a refusal for nodes is about, with the flavors that were
 // chosen; nil if its pod set is unknown.
-func (e *Engine) classOf(w *workload, why core.Reason, chosen []int) *place.Class {
+func (q *question) classOf(w *workload, why core.Reason, chosen []int) *place.Class {
 	if w.group == nil {
 		return nil
 	}
@@ -180,7 +195,7 @@ func (e *Engine) classOf(w *workload, why core.Reason, chosen []int) *place.Clas
 		return nil
 	}
 	flavors := []string{}
-	plan := e.judge.compile(w.group)
+	plan := q.judge.compile(w.group)
 	for _, k := range plan.asks[set] {
 		options := plan.Requests[k].Options
 		switch {
@@ -191,10 +206,10 @@ func (e *Engine) classOf(w *workload, why core.Reason, chosen []int) *place.Clas
 		}
 	}
 	slices.Sort(flavors)
-	c := e.class(w.equivalence, set, slices.Compact(flavors))
+	c := q.class(w.equivalence, set, slices.Compact(flavors))
 	if len(flavors) > 1 && why.Flavor != "" {
-		if _, matching, _ := e.nodes.Total(c); matching == 0 { // the others have no nodes
-			return e.class(w.equivalence, set, []string{why.Flavor})
+		if _, matching, _ := q.nodes.Total(c); matching == 0 { // the others have no nodes
+			return q.class(w.equivalence, set, []string{why.Flavor})
 		}
 	}
 	return c
@@ -202,10 +217,10 @@ func (e *Engine) classOf(w *workload, why core.Reason, chosen []int) *place.Clas
 
 // nodeHolders are the workloads that hold what a class lacks on nodes that it could use, the one
 // that holds most first, and pods that no queue knows.
-func (e *Engine) nodeHolders(c *place.Class, most int) []core.Holder {
-	out := e.holdersOn(e.nodes.Occupied(c, maxLooks))
+func (q *question) nodeHolders(c *place.Class, most int) []core.Holder {
+	out := q.holdersOn(q.nodes.Occupied(c, maxLooks))
 	if len(out) == 0 {
-		out = e.holdersOn(e.nodes.Used(c, maxLooks))
+		out = q.holdersOn(q.nodes.Used(c, maxLooks))
 	}
 	slices.SortFunc(out, func(a, b core.Holder) int {
 		return cmp.Or(cmp.Compare(b.Amount, a.Amount), a.Key.Compare(b.Key), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Resource, b.Resource))
@@ -213,23 +228,23 @@ func (e *Engine) nodeHolders(c *place.Class, most int) []core.Holder {
 	return out[:min(len(out), most)]
 }
 
-func (e *Engine) holdersOn(nodes []place.Occupied) []core.Holder {
+func (q *question) holdersOn(nodes []place.Occupied) []core.Holder {
 	var out []core.Holder
 	for _, n := range nodes {
 		for _, id := range n.Users() {
-			w := e.byID[id]
+			w := q.byID[id]
 			if w == nil {
 				continue
 			}
 			for _, h := range w.Holds {
-				if r, amount := e.nodes.Taken(n, h); amount > 0 {
+				if r, amount := q.nodes.Taken(n, h); amount > 0 {
 					out = addHolder(out, core.Holder{
-						Key: w.Key, UID: w.UID, Queue: e.byNode[w.Queue.ID].name, Leaving: w.State() == leaving, Resource: r, Amount: amount,
+						Key: w.Key, UID: w.UID, Queue: q.byNode[w.Queue.ID].name, Leaving: w.State() == leaving, Resource: r, Amount: amount,
 					})
 				}
 			}
 		}
-		if r, amount := e.nodes.TakenByOthers(n); amount > 0 {
+		if r, amount := q.nodes.TakenByOthers(n); amount > 0 {
 			out = append(out, core.Holder{Node: n.Name(), Resource: r, Amount: amount})
 		}
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 	"github.com/mlbatch/mlbatch/internal/engine/forecast"
+	"github.com/mlbatch/mlbatch/internal/engine/inquiry"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/views"
 )
@@ -40,10 +41,10 @@ type Lines interface { //nolint:interfacebloat // what is asked of one engine is
 	// Explain says why a workload waits, and what would help, at now; false if it does
 	// not wait. higher are the priorities that it could be given.
 	Explain(k core.Key, now time.Time, higher []int64) (core.Explanation, bool, error)
-	// Compare says how a workload that waits stands to another one; see cycle.Compare.
+	// Compare says how a workload that waits stands to another one; see inquiry.Compare.
 	Compare(k, other core.Key, now time.Time) (core.Comparison, bool, error)
-	// Suppose says what would become of a workload that is not there; see cycle.Suppose.
-	Suppose(w core.Workload, now time.Time, higher []int64) (cycle.Supposed, error)
+	// Suppose says what would become of a workload that is not there; see inquiry.Suppose.
+	Suppose(w core.Workload, now time.Time, higher []int64) (inquiry.Supposed, error)
 	// Forecast is when a workload is expected to start; false if that is not known.
 	Forecast(k core.Key) (forecast.Forecast, bool)
 	// SupposeStart is when one that is not there would start; false if that is not known.

@@ -29,6 +29,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 	"github.com/mlbatch/mlbatch/internal/engine/forecast"
+	"github.com/mlbatch/mlbatch/internal/engine/inquiry"
 )
 
 // queues are lines without an engine.
@@ -43,7 +44,7 @@ type queues struct {
 	// forecasts is when they start.
 	forecasts map[core.Key]forecast.Forecast
 	// supposes is what would become of a workload.
-	supposes func(core.Workload) cycle.Supposed
+	supposes func(core.Workload) inquiry.Supposed
 	// supposedStart is when it would start; zero is not known.
 	supposedStart forecast.Forecast
 }
@@ -64,9 +65,9 @@ func (q queues) SupposeStart(core.Workload) (forecast.Forecast, bool) {
 	return q.supposedStart, !q.supposedStart.At.IsZero()
 }
 
-func (q queues) Suppose(w core.Workload, _ time.Time, _ []int64) (cycle.Supposed, error) {
+func (q queues) Suppose(w core.Workload, _ time.Time, _ []int64) (inquiry.Supposed, error) {
 	if q.supposes == nil {
-		return cycle.Supposed{}, q.err
+		return inquiry.Supposed{}, q.err
 	}
 	return q.supposes(w), q.err
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
-// Judge knows what could never start; see cycle.Never.
+// Judge knows what could never start; see inquiry.Never.
 type Judge interface {
 	Never(w core.Workload, now time.Time) (why core.Reason, impossible bool, err error)
 }

@@ -19,7 +19,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+	"github.com/mlbatch/mlbatch/internal/engine/inquiry"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
@@ -162,7 +162,7 @@ func (h *handler) translate(ctx context.Context, w *kueue.Workload) (core.Worklo
 }
 
 // outcome is the answer in what the asker may know.
-func (a *asker) outcome(ctx context.Context, w *kueue.Workload, told core.Workload, x cycle.Supposed, classes []priorityClass) *v1beta2.WorkloadPlanStatus {
+func (a *asker) outcome(ctx context.Context, w *kueue.Workload, told core.Workload, x inquiry.Supposed, classes []priorityClass) *v1beta2.WorkloadPlanStatus {
 	out := &v1beta2.WorkloadPlanStatus{At: metav1.NewTime(a.clock.Now()), ClusterQueue: x.Queue, Priority: shown(told.Priority), Outcome: v1beta2.PlanWaits}
 	for _, k := range x.Evicts {
 		out.Preempts = append(out.Preempts, a.reference(ctx, k))

@@ -13,8 +13,8 @@ import (
 
 	"github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 	"github.com/mlbatch/mlbatch/internal/engine/forecast"
+	"github.com/mlbatch/mlbatch/internal/engine/inquiry"
 )
 
 const plansPath = "/apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/blue/workloadplans"
@@ -32,15 +32,15 @@ func post(t *testing.T, q queues, body string) *httptest.ResponseRecorder {
 func TestPlan(t *testing.T) {
 	q := shared()
 	var told core.Workload
-	q.supposes = func(w core.Workload) cycle.Supposed {
+	q.supposes = func(w core.Workload) inquiry.Supposed {
 		told = w
-		return cycle.Supposed{
+		return inquiry.Supposed{
 			Queue: "shared", Awaits: true, Evicts: []core.Key{{Namespace: "red", Name: "b"}},
 			Admission: &core.Admission{Queue: "shared", PodSets: []core.PodSetAdmission{{
 				Name: "main", Count: 2, Flavors: []core.FlavorChoice{{Resource: core.GPU, Flavor: "h100"}},
 				Usage: core.MakeResources(map[string]core.Amount{core.GPU: 8}), Places: []core.Place{{Node: "n1", Count: 2}},
 			}}},
-			Quotas: []cycle.SupposedQuota{{FlavorResource: core.FlavorResource{Flavor: "h100", Resource: core.GPU}, Nominal: 4, Used: 8, Borrowed: 4}},
+			Quotas: []inquiry.SupposedQuota{{FlavorResource: core.FlavorResource{Flavor: "h100", Resource: core.GPU}, Nominal: 4, Used: 8, Borrowed: 4}},
 		}
 	}
 	w := post(t, q, planned)
@@ -66,8 +66,8 @@ func TestPlan(t *testing.T) {
 
 func TestPlanThatWaits(t *testing.T) {
 	q := shared()
-	q.supposes = func(core.Workload) cycle.Supposed {
-		return cycle.Supposed{Queue: "shared", Explanation: core.Explanation{Queue: "shared", Reason: core.Reason{Code: core.Suspended, Cause: core.QueueStopped}}}
+	q.supposes = func(core.Workload) inquiry.Supposed {
+		return inquiry.Supposed{Queue: "shared", Explanation: core.Explanation{Queue: "shared", Reason: core.Reason{Code: core.Suspended, Cause: core.QueueStopped}}}
 	}
 	var got v1beta2.WorkloadPlan
 	if err := json.Unmarshal(post(t, q, planned).Body.Bytes(), &got); err != nil || got.Status == nil || got.Status.Outcome != v1beta2.PlanWaits ||
@@ -81,15 +81,15 @@ func TestPlanSaysWhen(t *testing.T) {
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	q := shared()
 	q.supposedStart = forecast.Forecast{At: at, P50: at.Add(time.Hour), Known: 7}
-	waits := cycle.Supposed{Queue: "shared", Explanation: core.Explanation{Reason: core.Reason{Code: core.WaitingForQuota}}}
-	runs := cycle.Supposed{Queue: "shared", Admission: &core.Admission{}}
+	waits := inquiry.Supposed{Queue: "shared", Explanation: core.Explanation{Reason: core.Reason{Code: core.WaitingForQuota}}}
+	runs := inquiry.Supposed{Queue: "shared", Admission: &core.Admission{}}
 	asked := strings.Replace(planned, `"queueName"`, `"estimateStart": true, "queueName"`, 1)
 	for name, tc := range map[string]struct {
 		body string
-		is   cycle.Supposed
+		is   inquiry.Supposed
 		want bool
 	}{"asked": {asked, waits, true}, "not asked": {planned, waits, false}, "starts": {asked, runs, false}} {
-		q.supposes = func(core.Workload) cycle.Supposed { return tc.is }
+		q.supposes = func(core.Workload) inquiry.Supposed { return tc.is }
 		var got v1beta2.WorkloadPlan
 		if err := json.Unmarshal(post(t, q, tc.body).Body.Bytes(), &got); err != nil || got.Status == nil || (got.Status.Start != nil) != tc.want {
 			t.Fatalf("%s: %v: %+v", name, err, got.Status)

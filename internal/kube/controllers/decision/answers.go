@@ -7,6 +7,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 	"github.com/mlbatch/mlbatch/internal/engine/forecast"
+	"github.com/mlbatch/mlbatch/internal/engine/inquiry"
 )
 
 // Answers answers questions about which workload waits where: from the loop once it decides,
@@ -48,7 +49,7 @@ func (a Answers) QueueOf(namespace, name string) (queue string, known bool, err 
 func (a Answers) Explain(k core.Key, now time.Time, higher []int64) (why core.Explanation, waits bool, err error) {
 	a.Loop.asking.Lock()
 	defer a.Loop.asking.Unlock()
-	return cycle.Explain(a.Ask, k, now, higher)
+	return inquiry.Explain(a.view, k, now, higher)
 }
 
 // Compare says how a workload that waits stands to another one; waits is false if it does not
@@ -56,21 +57,21 @@ func (a Answers) Explain(k core.Key, now time.Time, higher []int64) (why core.Ex
 func (a Answers) Compare(k, other core.Key, now time.Time) (out core.Comparison, waits bool, err error) {
 	a.Loop.asking.Lock()
 	defer a.Loop.asking.Unlock()
-	return cycle.Compare(a.Ask, k, other, now)
+	return inquiry.Compare(a.view, k, other, now)
 }
 
 // Suppose says what would become of a workload that is not there; it fails as Line does. Decisions
 // do not wait while it is found out.
-func (a Answers) Suppose(w core.Workload, now time.Time, higher []int64) (cycle.Supposed, error) {
+func (a Answers) Suppose(w core.Workload, now time.Time, higher []int64) (inquiry.Supposed, error) {
 	a.Loop.asking.Lock()
 	defer a.Loop.asking.Unlock()
-	return cycle.Suppose(a.Ask, w, now, higher)
+	return inquiry.Suppose(a.view, w, now, higher)
 }
 
 // Never says why a workload that is not there could never start as it is; it fails as Line does.
 // Decisions do not wait while it is found out.
 func (a Answers) Never(w core.Workload, now time.Time) (why core.Reason, impossible bool, err error) {
-	return cycle.Never(a.Ask, w, now)
+	return inquiry.Never(a.view, w, now)
 }
 
 // Stats counts; false until the picture is whole.
@@ -85,4 +86,9 @@ func (a Answers) Ask(question func(*cycle.Engine)) error {
 		return nil
 	}
 	return errUnknown
+}
+
+// view shows a question the engine that knows, to be read; it fails as Line does.
+func (a Answers) view(ask func(cycle.View)) error {
+	return a.Ask(func(e *cycle.Engine) { ask(e.View()) })
 }

@@ -1,10 +1,10 @@
-package cycle
+package inquiry
 
 import (
 	"slices"
 
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/engine/place"
+	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 	"github.com/mlbatch/mlbatch/internal/engine/preempt"
 )
 
@@ -24,17 +24,40 @@ const (
 	mostLeft       = 6
 	// mostQueues bounds how many other queues are offered.
 	mostQueues = 3
+	// mostNamed bounds how many of the workloads that leave are named.
+	mostNamed = 5
+	// mostLooks bounds what one question costs, in judgements.
+	mostLooks = 2000
 )
 
 // adviser tries candidates for one workload.
 type adviser struct {
 	*question
-	inquiry  *inquiry
-	workload *workload
-	why      core.Reason
-	found    []core.Advice
-	// trials is how much more may be copied for trials.
-	trials int
+	rehearsal *cycle.Rehearsal
+	workload  core.Workload // as it is told
+	why       core.Reason
+	offers    []core.Advice
+	// looks is how many more judgements the question may cost, trials how much more may be copied
+	// for trials.
+	looks, trials int
+}
+
+// advise adds what would help.
+func (q *question) advise(higher []int64) {
+	if q.copied == nil || !q.advises {
+		return
+	}
+	r, err := q.copied.Rehearse(q.key, q.at, q.found.Reason)
+	if err != nil {
+		return
+	}
+	a := &adviser{question: q, rehearsal: r, why: q.found.Reason, looks: mostLooks, trials: mostTried}
+	a.workload, _ = r.View().Told(q.key)
+	if q.grouped {
+		a.looks-- // as it is, it was judged
+	}
+	a.seek(higher)
+	q.found.Advice, q.found.Cut = a.offers, a.spent()
 }
 
 // spent reports whether the question may cost nothing more.
@@ -42,18 +65,18 @@ func (a *adviser) spent() bool { return a.looks <= 0 || a.trials < 0 }
 
 // advisable reports whether there is anything to try for a workload that waits for a
 // reason.
-func advisable(w *workload, why core.Reason) bool {
-	switch why.Code {
+func advisable(f cycle.Facts) bool {
+	switch why := f.Reason; why.Code {
 	case core.WaitingForPreempted:
 		return true
 	case core.Suspended, core.OnHold:
 		return true
 	case core.Misconfigured:
-		return why.Cause != core.PodsInvalid && (why.Cause != core.ResourceUncovered || w.group != nil)
+		return why.Cause != core.PodsInvalid && (why.Cause != core.ResourceUncovered || f.Grouped)
 	case core.WaitingForQuota, core.ExceedsMaxQuota, core.NoMatchingFlavor, core.TopologyPlacementFailed:
-		return w.group != nil
+		return f.Grouped
 	case core.AdmissionGated:
-		return why.Cause != core.PreemptionGated || w.group != nil
+		return why.Cause != core.PreemptionGated || f.Grouped
 	case core.WaitingForPodsReady:
 		return true
 	case core.PendingEvaluation: // in a moment it is known
@@ -61,8 +84,8 @@ func advisable(w *workload, why core.Reason) bool {
 	return false
 }
 
-// advise tries what could help a workload for which there is something to try.
-func (a *adviser) advise(higher []int64) {
+// seek tries what could help a workload for which there is something to try.
+func (a *adviser) seek(higher []int64) {
 	switch a.why.Code {
 	case core.WaitingForPreempted:
 		a.follow(core.Advice{Kind: core.AwaitLeaving, Keys: a.why.Holders}, nil)
@@ -92,42 +115,33 @@ func (a *adviser) advise(higher []int64) {
 	}
 }
 
-// try offers an advice if it helps: change makes the change and returns the workload as
-// it is then.
-func (a *adviser) try(offer core.Advice, change func() *workload) bool {
-	anew, ok := a.alone(change)
-	return ok && a.follow(offer, anew)
+// try offers an advice if it helps with a change.
+func (a *adviser) try(offer core.Advice, c cycle.Change) bool {
+	anew := c.Anew
+	if c.Open { // it is another one by that
+		anew = &cycle.Submission{}
+	}
+	return a.helps(c) && a.follow(offer, anew)
 }
 
 // follow offers an advice if it is shown to help; anew is the workload as it is submitted
 // again, nil if it is not.
-func (a *adviser) follow(offer core.Advice, anew *equivalence) bool {
+func (a *adviser) follow(offer core.Advice, anew *cycle.Submission) bool {
 	preempts, ok := a.shown(offer, anew)
 	if ok {
 		offer.Preempts = preempts
-		a.found = append(a.found, offer)
+		a.offers = append(a.offers, offer)
 	}
 	return ok
 }
 
 // helps reports whether the workload, if it were alone, could start with a change.
-func (a *adviser) helps(change func() *workload) bool {
-	_, ok := a.alone(change)
-	return ok
-}
-
-// alone is helps, and takes the change back. anew is the workload's equivalence class if it is
-// submitted again.
-func (a *adviser) alone(change func() *workload) (anew *equivalence, ok bool) {
+func (a *adviser) helps(c cycle.Change) bool {
 	if a.spent() {
-		return nil, false
+		return false
 	}
-	defer a.back(a.mark())
-	w := change()
-	if w != a.workload {
-		anew = w.equivalence
-	}
-	return anew, a.verdict(w).kind != refuse
+	a.looks--
+	return a.rehearsal.Starts(c)
 }
 
 // resume tries to let a stopped queue go on.
@@ -153,28 +167,20 @@ func (a *adviser) release() {
 
 // unreadyEnd tries the end of those whose pods are not ready, if they are few.
 func (a *adviser) unreadyEnd() {
-	var unready []*workload
-	for _, w := range a.workloads {
-		if w.unready && !w.obs.endless {
-			unready = append(unready, w)
-		}
-	}
+	unready := a.rehearsal.Unready()
 	if len(unready) == 0 || len(unready) > mostHolders {
 		return
 	}
-	slices.SortFunc(unready, compareWorkloads)
-	a.follow(core.Advice{Kind: core.WaitFor, Keys: keysOf(unready)}, nil)
+	a.follow(core.Advice{Kind: core.WaitFor, Keys: unready}, nil)
 }
 
 // elsewhere tries the other local queues of the namespace that lead to other queues, by name.
 func (a *adviser) elsewhere() {
-	w := a.workload
 	offered := 0
-	for _, d := range a.sortedLocalQueues() {
-		if d.key.namespace != w.Key.Namespace || d == w.localQueue || d.queue == nil || d.queue == w.localQueue.queue || d.closed != nil {
-			continue
-		}
-		if a.try(core.Advice{Kind: core.OtherQueue, Queue: d.key.name}, func() *workload { return a.submittedTo(d) }) {
+	for _, name := range a.rehearsal.OtherQueues() {
+		anew := a.anew()
+		anew.LocalQueue = name
+		if a.try(core.Advice{Kind: core.OtherQueue, Queue: name}, cycle.Change{Anew: anew}) {
 			offered++
 		}
 		if offered == mostQueues {
@@ -183,27 +189,24 @@ func (a *adviser) elsewhere() {
 	}
 }
 
-// submittedTo is the workload submitted again to another local queue.
-func (a *adviser) submittedTo(d *localQueue) *workload {
-	n := a.instead(a.workload, a.workload.equivalence.podSets, a.workload.Priority)
-	n.localQueue, n.group.queue = d, d.queue
-	return n
+// anew is the workload submitted again as it is.
+func (a *adviser) anew() *cycle.Submission {
+	return &cycle.Submission{LocalQueue: a.workload.Queue, PodSets: a.workload.PodSets, Priority: a.workload.Priority}
 }
 
 // others tries what becomes of it when others go.
 func (a *adviser) others() {
-	if len(a.admissions.leaving) > 0 {
-		offer := core.Advice{Kind: core.AwaitLeaving, Keys: keysOf(a.admissions.leaving[:min(len(a.admissions.leaving), maxHolders)])}
-		if a.try(offer, func() *workload { return a.without(a.admissions.leaving) }) {
+	if leaving := a.rehearsal.View().Leaving(); len(leaving) > 0 {
+		offer := core.Advice{Kind: core.AwaitLeaving, Keys: leaving[:min(len(leaving), mostNamed)]}
+		if a.try(offer, cycle.Change{Gone: leaving}) {
 			return
 		}
 	}
 	holding := a.holding()
-	all := core.Advice{Kind: core.WaitFor, Keys: keysOf(holding)}
-	if len(holding) == 0 || !a.helps(func() *workload { return a.without(holding) }) {
+	if len(holding) == 0 || !a.helps(cycle.Change{Gone: holding}) {
 		return
 	}
-	if _, ok := a.shown(all, nil); !ok {
+	if _, ok := a.shown(core.Advice{Kind: core.WaitFor, Keys: holding}, nil); !ok {
 		return // others come first, whichever of them ends
 	}
 	for i := range holding {
@@ -214,7 +217,7 @@ func (a *adviser) others() {
 	fewest := true
 	for n := 2; n <= len(holding); n++ {
 		switch list := holding[:n]; {
-		case !a.helps(func() *workload { return a.without(list) }):
+		case !a.helps(cycle.Change{Gone: list}):
 		case fewest && a.waitFor(a.fewest(list)), a.waitFor(list):
 			return
 		default:
@@ -224,57 +227,26 @@ func (a *adviser) others() {
 }
 
 // waitFor offers the end of others if it helps.
-func (a *adviser) waitFor(others []*workload) bool {
-	return a.try(core.Advice{Kind: core.WaitFor, Keys: keysOf(others)}, func() *workload { return a.without(others) })
-}
-
-func keysOf(workloads []*workload) []core.Key {
-	var keys []core.Key
-	for _, w := range workloads {
-		keys = append(keys, w.Key)
-	}
-	return keys
+func (a *adviser) waitFor(others []core.Key) bool {
+	return a.try(core.Advice{Kind: core.WaitFor, Keys: others}, cycle.Change{Gone: others})
 }
 
 // fewest is a list of workloads of which, if the asked one is alone with them, all have to end.
-func (a *adviser) fewest(list []*workload) []*workload {
+func (a *adviser) fewest(list []core.Key) []core.Key {
 	for i := len(list) - 1; i >= 0 && len(list) > 1; i-- {
-		less := slices.Delete(slices.Clone(list), i, i+1)
-		if a.helps(func() *workload { return a.without(less) }) {
+		if less := slices.Delete(slices.Clone(list), i, i+1); a.helps(cycle.Change{Gone: less}) {
 			list = less
 		}
 	}
 	return list
 }
 
-// without thinks of others as gone.
-func (a *adviser) without(others []*workload) *workload {
-	for _, x := range others {
-		a.gone(x)
-	}
-	return a.workload
-}
-
 // holding are the workloads in the way whose end may help: not those that never end by themselves.
-func (a *adviser) holding() []*workload {
-	return slices.DeleteFunc(a.inTheWay(), func(w *workload) bool { return w.obs.endless })
-}
-
-// inTheWay are the workloads that hold the quota or the nodes that are short.
-func (a *adviser) inTheWay() []*workload {
-	var out []*workload
-	switch {
-	case a.why.LacksQuota() && a.why.Cause != core.BehindStrict && a.why.Cause != core.QuotaClaimed:
-		for _, c := range a.quotaHolders(a.workload.group.queue.node, a.why, mostHolders) {
-			out = append(out, a.byID[c.ID])
-		}
-	case a.why.LacksNodes():
-		if c := a.class; c != nil {
-			for _, h := range a.nodeHolders(c, mostHolders) {
-				if x := a.workloads[h.Key]; x != nil && x.State() == running && !slices.Contains(out, x) {
-					out = append(out, x)
-				}
-			}
+func (a *adviser) holding() []core.Key {
+	var out []core.Key
+	for _, h := range a.rehearsal.InTheWay(mostHolders) {
+		if !h.Endless {
+			out = append(out, h.Key)
 		}
 	}
 	return out
@@ -282,19 +254,17 @@ func (a *adviser) inTheWay() []*workload {
 
 // itself tries changes of the workload.
 func (a *adviser) itself() {
-	set := a.workload.equivalence.podSet(a.why.PodSet)
+	set := a.podSet()
 	if set < 0 {
-		if len(a.workload.equivalence.podSets) != 1 {
+		if len(a.workload.PodSets) != 1 {
 			return
 		}
 		set = 0
 	}
 	a.fewer(set)
 	resource := a.why.Resource
-	if resource == "" {
-		if c := a.class; c != nil {
-			resource = a.nodes.Survey(c).Resource
-		}
+	if resource == "" && a.found.Nodes != nil {
+		resource = a.found.Nodes.Resource
 	}
 	if resource != "" && resource != core.Pods {
 		a.smallerSet(set, resource, 1)
@@ -303,11 +273,17 @@ func (a *adviser) itself() {
 	a.requirements(set)
 }
 
+// podSet is the index of the pod set that the reason is about, -1 if there is none.
+func (a *adviser) podSet() int {
+	return slices.IndexFunc(a.workload.PodSets, func(p core.PodSet) bool { return p.Name == a.why.PodSet })
+}
+
 // changed is the workload submitted again with one pod set changed.
-func (a *adviser) changed(set int, change func(*core.PodSet)) *workload {
-	sets := slices.Clone(a.workload.equivalence.podSets)
-	change(&sets[set])
-	return a.instead(a.workload, sets, a.workload.Priority)
+func (a *adviser) changed(set int, change func(*core.PodSet)) cycle.Change {
+	anew := a.anew()
+	anew.PodSets = slices.Clone(anew.PodSets)
+	change(&anew.PodSets[set])
+	return cycle.Change{Anew: anew}
 }
 
 // largest is the largest number from least up to most that helps; 0 if least does not.
@@ -326,39 +302,37 @@ func largest(least, most int64, helps func(int64) bool) int64 {
 }
 
 // most offers the largest number up to a limit that helps.
-func (a *adviser) most(limit int64, offer func(int64) core.Advice, with func(int64) func() *workload) {
+func (a *adviser) most(limit int64, offer func(int64) core.Advice, with func(int64) cycle.Change) {
 	tried := func(n int64) bool { return a.try(offer(n), with(n)) }
 	n := largest(1, limit, func(n int64) bool { return a.helps(with(n)) })
 	if n == 0 || tried(n) {
 		return
 	}
 	// Others come first; less may be left for it.
-	found := len(a.found)
+	found := len(a.offers)
 	largest(1, n-1, tried)
-	if len(a.found) > found { // the last that helped is the largest
-		a.found = slices.Delete(a.found, found, len(a.found)-1)
+	if len(a.offers) > found { // the last that helped is the largest
+		a.offers = slices.Delete(a.offers, found, len(a.offers)-1)
 	}
 }
 
 // fewer tries fewer pods.
 func (a *adviser) fewer(set int) {
-	p := &a.workload.equivalence.podSets[set]
+	p := &a.workload.PodSets[set]
 	offer := func(n int64) core.Advice {
 		return core.Advice{Kind: core.FewerPods, PodSet: p.Name, Count: int32(n)} //nolint:gosec // below what it was
 	}
-	a.most(int64(p.Count)-1, offer, func(n int64) func() *workload {
-		return func() *workload {
-			return a.changed(set, func(p *core.PodSet) {
-				p.Count = offer(n).Count
-				p.MinCount = min(p.MinCount, p.Count)
-			})
-		}
+	a.most(int64(p.Count)-1, offer, func(n int64) cycle.Change {
+		return a.changed(set, func(p *core.PodSet) {
+			p.Count = offer(n).Count
+			p.MinCount = min(p.MinCount, p.Count)
+		})
 	})
 }
 
 // smaller tries pods that do not ask for a resource at all.
 func (a *adviser) smaller(resource string) {
-	if set := a.workload.equivalence.podSet(a.why.PodSet); set >= 0 {
+	if set := a.podSet(); set >= 0 {
 		a.smallerSet(set, resource, 0)
 	}
 }
@@ -366,12 +340,10 @@ func (a *adviser) smaller(resource string) {
 // smallerSet tries pods that ask for less of a resource, in whole units of it: the
 // most that helps, or none of it at all if least is 0.
 func (a *adviser) smallerSet(set int, resource string, least int64) {
-	p := &a.workload.equivalence.podSets[set]
+	p := &a.workload.PodSets[set]
 	u := unit(resource, p.Requests.Of(resource))
-	with := func(n int64) func() *workload {
-		return func() *workload {
-			return a.changed(set, func(p *core.PodSet) { ask(p, resource, core.Amount(n).Mul(int64(u))) })
-		}
+	with := func(n int64) cycle.Change {
+		return a.changed(set, func(p *core.PodSet) { ask(p, resource, core.Amount(n).Mul(int64(u))) })
 	}
 	offer := func(n int64) core.Advice {
 		return core.Advice{Kind: core.SmallerPods, PodSet: p.Name, Resource: resource, Amount: core.Amount(n).Mul(int64(u))}
@@ -410,41 +382,37 @@ func ask(p *core.PodSet, resource string, amount core.Amount) {
 
 // tolerations tries to tolerate the taints of flavors, and of nodes, in the way.
 func (a *adviser) tolerations(set int) {
-	p := &a.workload.equivalence.podSets[set]
-	for _, t := range a.attempts(a.workload) {
-		f := a.flavors[t.Flavor]
-		if t.Why.Cause == core.UntoleratedTaint && t.PodSet == p.Name && f != nil {
-			a.tolerate(set, t.Flavor, slices.DeleteFunc(slices.Clone(f.spec.Taints), func(taint core.Taint) bool {
-				_, bad := core.Untolerated([]core.Taint{taint}, append(slices.Clone(p.Filter.Tolerations), f.spec.Tolerations...))
+	p := &a.workload.PodSets[set]
+	for _, t := range a.found.Tried {
+		f, is := a.rehearsal.View().Flavor(t.Flavor)
+		if t.Why.Cause == core.UntoleratedTaint && t.PodSet == p.Name && is {
+			a.tolerate(set, t.Flavor, slices.DeleteFunc(slices.Clone(f.Taints), func(taint core.Taint) bool {
+				_, bad := core.Untolerated([]core.Taint{taint}, append(slices.Clone(p.Filter.Tolerations), f.Tolerations...))
 				return !bad
 			}))
 		}
 	}
-	if c := a.class; c != nil {
-		for _, taint := range a.nodes.TaintsInTheWay(c, mostLeft) {
-			a.tolerate(set, "", []core.Taint{taint})
-		}
+	for _, taint := range a.rehearsal.Taints(mostLeft) {
+		a.tolerate(set, "", []core.Taint{taint})
 	}
 }
 
 func (a *adviser) tolerate(set int, flavor string, taints []core.Taint) {
-	offer := core.Advice{Kind: core.Tolerate, PodSet: a.workload.equivalence.podSets[set].Name, Flavor: flavor}
+	offer := core.Advice{Kind: core.Tolerate, PodSet: a.workload.PodSets[set].Name, Flavor: flavor}
 	for _, t := range taints {
 		offer.Detail = append(offer.Detail, t.String())
 	}
-	a.try(offer, func() *workload {
-		return a.changed(set, func(p *core.PodSet) {
-			p.Filter.Tolerations = slices.Clone(p.Filter.Tolerations)
-			for _, t := range taints {
-				p.Filter.Tolerations = append(p.Filter.Tolerations, core.Toleration{Key: t.Key, Value: t.Value, Effect: t.Effect})
-			}
-		})
-	})
+	a.try(offer, a.changed(set, func(p *core.PodSet) {
+		p.Filter.Tolerations = slices.Clone(p.Filter.Tolerations)
+		for _, t := range taints {
+			p.Filter.Tolerations = append(p.Filter.Tolerations, core.Toleration{Key: t.Key, Value: t.Value, Effect: t.Effect})
+		}
+	}))
 }
 
 // requirements tries to leave out what the pods require of labels: one thing, else all.
 func (a *adviser) requirements(set int) {
-	p := &a.workload.equivalence.podSets[set]
+	p := &a.workload.PodSets[set]
 	helped := false
 	var all []string
 	for i, r := range p.Filter.Must {
@@ -466,17 +434,17 @@ func (a *adviser) requirements(set int) {
 }
 
 func (a *adviser) leaveOut(set int, what []string, change func(*core.Filter)) bool {
-	offer := core.Advice{Kind: core.DropSelector, PodSet: a.workload.equivalence.podSets[set].Name, Detail: what}
-	return a.try(offer, func() *workload { return a.changed(set, func(p *core.PodSet) { change(&p.Filter) }) })
+	offer := core.Advice{Kind: core.DropSelector, PodSet: a.workload.PodSets[set].Name, Detail: what}
+	return a.try(offer, a.changed(set, func(p *core.PodSet) { change(&p.Filter) }))
 }
 
 // priority tries the priorities there are above its own, lowest first.
 func (a *adviser) priority(all []int64) {
 	all = slices.Compact(slices.Sorted(slices.Values(all)))
 	for _, p := range all {
-		if p > a.workload.Priority && a.try(core.Advice{Kind: core.RaisePriority, Priority: p}, func() *workload {
-			return a.instead(a.workload, a.workload.equivalence.podSets, p)
-		}) {
+		anew := a.anew()
+		anew.Priority = p
+		if p > a.workload.Priority && a.try(core.Advice{Kind: core.RaisePriority, Priority: p}, cycle.Change{Anew: anew}) {
 			return
 		}
 	}
@@ -484,23 +452,18 @@ func (a *adviser) priority(all []int64) {
 
 // borrowing tries to let the queue evict while it borrows, if that is what it may not.
 func (a *adviser) borrowing() {
-	q := a.workload.group.queue
-	may := &q.spec.Preemption
-	if !a.why.LacksQuota() || a.opt.FairSharing != nil || preempt.Allows(may.WhileBorrow) || !preempt.Allows(may.Reclaim) {
+	q, _ := a.rehearsal.View().Queue(a.found.Queue)
+	if !a.why.LacksQuota() || a.rehearsal.View().Shares() || preempt.Allows(q.Preemption.WhileBorrow) || !preempt.Allows(q.Preemption.Reclaim) {
 		return
 	}
-	a.follow(core.Advice{Kind: core.PreemptBorrowing, Queue: q.name}, nil)
+	a.follow(core.Advice{Kind: core.PreemptBorrowing, Queue: q.Name}, nil)
 }
 
 // nodesBack tries nodes that are out of service, one by one, then all that are
 // cordoned, then all; and nodes without the pods that no queue knows.
 func (a *adviser) nodesBack() {
-	c := a.class
-	if c == nil {
-		return
-	}
-	down := a.nodes.Down(c, mostNodesTried)
-	cordoned := slices.DeleteFunc(slices.Clone(down), func(n *place.Node) bool { return n.Spec().Why != core.Cordoned })
+	down := a.rehearsal.Down(mostNodesTried)
+	cordoned := slices.DeleteFunc(slices.Clone(down), func(n core.Node) bool { return n.Why != core.Cordoned })
 	helped := false
 	for _, n := range down {
 		if !helped {
@@ -513,38 +476,29 @@ func (a *adviser) nodesBack() {
 	if !helped && len(down) > 1 && len(cordoned) < len(down) {
 		a.bring(core.RepairNode, down)
 	}
-	for _, o := range a.nodes.Occupied(c, mostNodesTried) {
-		r, amount := a.nodes.TakenByOthers(o)
-		if amount > 0 && a.try(core.Advice{Kind: core.RemovePods, Nodes: []string{o.Name()}, Resource: r}, func() *workload {
-			a.undo = append(a.undo, a.nodes.Clear(o.Node))
-			return a.workload
-		}) {
+	for _, h := range a.rehearsal.Foreign(mostNodesTried) {
+		if a.try(core.Advice{Kind: core.RemovePods, Nodes: []string{h.Node}, Resource: h.Resource}, cycle.Change{Cleared: h.Node}) {
 			return
 		}
 	}
 }
 
-func (a *adviser) bringOne(n *place.Node) bool {
-	if n.Spec().Why == core.Cordoned {
-		return a.bring(core.Uncordon, []*place.Node{n})
+func (a *adviser) bringOne(n core.Node) bool {
+	if n.Why == core.Cordoned {
+		return a.bring(core.Uncordon, []core.Node{n})
 	}
-	return a.bring(core.RepairNode, []*place.Node{n})
+	return a.bring(core.RepairNode, []core.Node{n})
 }
 
-func (a *adviser) bring(kind core.AdviceKind, nodes []*place.Node) bool {
+func (a *adviser) bring(kind core.AdviceKind, nodes []core.Node) bool {
 	offer := core.Advice{Kind: kind}
-	for _, n := range nodes {
-		offer.Nodes = append(offer.Nodes, n.Name())
+	for i := range nodes {
+		offer.Nodes = append(offer.Nodes, nodes[i].Name)
 		if kind == core.RepairNode {
-			offer.Detail = append(offer.Detail, n.Spec().Why)
+			offer.Detail = append(offer.Detail, nodes[i].Why)
 		}
 	}
-	return a.try(offer, func() *workload {
-		for _, n := range nodes {
-			a.undo = append(a.undo, a.nodes.Suppose(n, core.NodeReady))
-		}
-		return a.workload
-	})
+	return a.try(offer, cycle.Change{Ready: offer.Nodes})
 }
 
 // gate tries to open the gate that keeps the workload from admission, or from evicting.
@@ -553,9 +507,7 @@ func (a *adviser) gate() {
 		a.follow(core.Advice{Kind: core.OpenGate, Detail: []string{a.why.Detail}}, nil)
 		return
 	}
-	if gate := a.workload.equivalence.gate; gate != "" {
-		a.try(core.Advice{Kind: core.OpenGate, Detail: []string{gate}}, func() *workload {
-			return a.as(a.workload, &equivalence{priority: a.workload.Priority, podSets: a.workload.equivalence.podSets}, a.workload.Time)
-		})
+	if gate := a.workload.PreemptionGate; gate != "" {
+		a.try(core.Advice{Kind: core.OpenGate, Detail: []string{gate}}, cycle.Change{Open: true})
 	}
 }

@@ -1,4 +1,4 @@
-package cycle
+package inquiry
 
 import (
 	"slices"
@@ -33,22 +33,21 @@ func removable(why core.Reason) bool {
 }
 
 // next adds what else the workload would wait for, one after the other.
-func (c *inquiry) next() {
-	why := c.found.Reason
-	if c.copied == nil || !removable(why) {
+func (q *question) next() {
+	why := q.found.Reason
+	if q.copied == nil || !removable(why) {
 		return
 	}
-	e, err := Load(c.opt, c.copied.state)
+	t, err := begin(q.copied, q.key, q.at)
 	if err != nil {
 		return
 	}
-	t := trial{Engine: e, key: c.key, at: c.at}
-	if slices.ContainsFunc(e.byID, func(w *workload) bool { return w != nil && w.assumed }) {
+	if t.engine.View().Unconfirmed() {
 		return // nobody is evicted in place of one that is not seen yet: in a moment it may be
 	}
-	for _, w := range e.byID {
-		if w != nil && w.Key != c.key && w.State() != running && w.State() != leaving {
-			t.Apply(core.WorkloadGone{Key: w.Key})
+	for _, k := range t.engine.View().Waiting() {
+		if k != q.key {
+			t.engine.Apply(core.WorkloadGone{Key: k})
 		}
 	}
 	seen := []core.Reason{why}
@@ -57,12 +56,12 @@ func (c *inquiry) next() {
 			return
 		}
 		var waits bool
-		if why, waits = t.Why(c.key); !waits || why.Code == core.PendingEvaluation || slices.ContainsFunc(seen, func(r core.Reason) bool { return sameObstacle(r, why) }) {
+		if why, waits = t.engine.Why(q.key); !waits || why.Code == core.PendingEvaluation || slices.ContainsFunc(seen, func(r core.Reason) bool { return sameObstacle(r, why) }) {
 			return
 		}
 		why.Ahead, why.Holders = core.Key{}, nil // they are of the copy
 		seen = append(seen, why)
-		c.found.Next = append(c.found.Next, why)
+		q.found.Next = append(q.found.Next, why)
 	}
 }
 
@@ -76,8 +75,7 @@ func (t *trial) remove(why core.Reason) bool {
 	if !removable(why) {
 		return false
 	}
-	w := t.workloads[t.key]
-	o := w.waits()
+	o := t.told()
 	switch why.Code {
 	case core.WaitingForQuota:
 		if why.Cause == core.BehindStrict || why.Cause == core.QuotaClaimed {
@@ -95,7 +93,8 @@ func (t *trial) remove(why core.Reason) bool {
 		if why.Detail == "ClusterQueue" {
 			advice.Kind = core.ResumeQueue
 		}
-		return w.localQueue.queue != nil && t.heed(advice, nil)
+		_, leads := t.engine.QueueOf(o.Key.Namespace, o.Queue)
+		return leads && t.heed(advice, nil)
 	case core.Misconfigured:
 		o.PodSets = slices.Clone(o.PodSets)
 		for i := range o.PodSets {
@@ -104,28 +103,25 @@ func (t *trial) remove(why core.Reason) bool {
 			}
 		}
 	case core.NoMatchingFlavor:
-		f := t.flavors[why.Flavor]
-		if f == nil {
-			return false
+		f, is := t.engine.View().Flavor(why.Flavor)
+		if is {
+			f.Taints = slices.DeleteFunc(slices.Clone(f.Taints), func(taint core.Taint) bool { return taint.String() == why.Detail })
+			t.engine.Apply(core.FlavorSet{Flavor: f})
 		}
-		spec := f.spec
-		spec.Taints = slices.DeleteFunc(slices.Clone(spec.Taints), func(taint core.Taint) bool { return taint.String() == why.Detail })
-		t.Apply(core.FlavorSet{Flavor: spec})
-		return true
+		return is
 	default:
 		return false
 	}
-	t.Apply(core.WorkloadSet{Workload: o})
+	t.observe(o)
 	return true
 }
 
 // grant gives the queue as much more of its own as is missing.
 func (t *trial) grant(why core.Reason, missing core.Amount) bool {
-	q := t.queues[why.Queue]
-	if q == nil || q.spec == nil || missing <= 0 {
+	spec, is := t.engine.View().Queue(why.Queue)
+	if !is || missing <= 0 {
 		return false
 	}
-	spec := *q.spec
 	spec.Groups = slices.Clone(spec.Groups)
 	for g := range spec.Groups {
 		spec.Groups[g].Flavors = slices.Clone(spec.Groups[g].Flavors)
@@ -137,7 +133,7 @@ func (t *trial) grant(why core.Reason, missing core.Amount) bool {
 			}
 			flavor.Quotas = slices.Clone(flavor.Quotas)
 			flavor.Quotas[i].Nominal = flavor.Quotas[i].Nominal.Add(missing)
-			t.Apply(core.QueueSet{Queue: spec})
+			t.engine.Apply(core.QueueSet{Queue: spec})
 			return true
 		}
 	}

@@ -1,4 +1,4 @@
-package cycle_test
+package inquiry_test
 
 import (
 	"testing"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+	"github.com/mlbatch/mlbatch/internal/engine/inquiry"
 	"github.com/mlbatch/mlbatch/internal/record"
 )
 
@@ -80,21 +81,21 @@ func TestSuppose(t *testing.T) {
 		nodes  []string // of its admission
 		evicts []core.Key
 		awaits bool
-		quotas []cycle.SupposedQuota
+		quotas []inquiry.SupposedQuota
 		code   core.Code
 	}{
 		"room": {
 			"it starts at once, within its quota", nil, asks("blue", "new", 1, 0, now),
 			[]string{"node-1"},
 			nil, false,
-			[]cycle.SupposedQuota{{core.FlavorResource{Flavor: "h100", Resource: core.GPU}, 8, 8, 0}},
+			[]inquiry.SupposedQuota{{core.FlavorResource{Flavor: "h100", Resource: core.GPU}, 8, 8, 0}},
 			"",
 		},
 		"borrows": {
 			"from the other queue", nil, asks("blue", "new", 2, 0, now),
 			[]string{"node-1", "node-2"},
 			nil, false,
-			[]cycle.SupposedQuota{{core.FlavorResource{Flavor: "h100", Resource: core.GPU}, 8, 16, 8}},
+			[]inquiry.SupposedQuota{{core.FlavorResource{Flavor: "h100", Resource: core.GPU}, 8, 16, 8}},
 			"",
 		},
 		"reclaims": {
@@ -104,7 +105,7 @@ func TestSuppose(t *testing.T) {
 			[]string{"node-1"},
 			[]core.Key{{Namespace: "red", Name: "old"}},
 			true,
-			[]cycle.SupposedQuota{{core.FlavorResource{Flavor: "h100", Resource: core.GPU}, 8, 8, 0}},
+			[]inquiry.SupposedQuota{{core.FlavorResource{Flavor: "h100", Resource: core.GPU}, 8, 8, 0}},
 			"",
 		},
 		"waits": {
@@ -125,7 +126,7 @@ func TestSuppose(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := supposing(t, now, tc.there...)
 			before := picture(t, e)
-			got, err := cycle.Suppose(func(ask func(*cycle.Engine)) error { ask(e); return nil }, tc.asked, now, nil)
+			got, err := inquiry.Suppose(inquiry.At(e.View()), tc.asked, now, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package cycle_test
+package inquiry_test
 
 import (
 	"testing"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+	"github.com/mlbatch/mlbatch/internal/engine/inquiry"
 )
 
 // TestNever: what could not start in an empty cluster is told from what only waits, and asking
@@ -47,8 +48,7 @@ func TestNever(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := supposing(t, now, tc.there...)
 			before := picture(t, e)
-			look := func(ask func(*cycle.Engine)) error { ask(e); return nil }
-			why, never, err := cycle.Never(look, tc.asked, now)
+			why, never, err := inquiry.Never(inquiry.At(e.View()), tc.asked, now)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -70,8 +70,7 @@ func TestNeverNeedsNodes(t *testing.T) {
 		e.Apply(core.NodeGone{Name: name})
 	}
 	e.Decide(now)
-	look := func(ask func(*cycle.Engine)) error { ask(e); return nil }
-	if why, never, err := cycle.Never(look, asks("blue", "new", 1, 0, now), now); never || err != nil {
+	if why, never, err := inquiry.Never(inquiry.At(e.View()), asks("blue", "new", 1, 0, now), now); never || err != nil {
 		t.Errorf("%v: %+v", err, why)
 	}
 }
@@ -89,9 +88,8 @@ func BenchmarkNever(b *testing.B) {
 		e.Apply(core.NodeSet{Node: core.Node{Name: "node-" + string(rune('a'+i/40)) + string(rune('a'+i%40)), State: core.NodeReady, Allocatable: gpus}})
 	}
 	e.Decide(now)
-	look := func(ask func(*cycle.Engine)) error { ask(e); return nil }
 	for b.Loop() {
-		if _, never, err := cycle.Never(look, asks("blue", "new", 2, 0, now), now); never || err != nil {
+		if _, never, err := inquiry.Never(inquiry.At(e.View()), asks("blue", "new", 2, 0, now), now); never || err != nil {
 			b.Fatal(err)
 		}
 	}

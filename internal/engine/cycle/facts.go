@@ -2,120 +2,46 @@ package cycle
 
 import (
 	"slices"
-	"time"
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/place"
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
-// Explain says why a workload waits and what would help, both found out at now. waits is
-// false for workloads that are admitted or unknown. higher are the priorities, in any
-// order, that the workload could be given instead of its own; nil if none is known.
-//
-// It changes nothing: what would help is tried on copies. look gives the engine to the
-// caller, and fails if there is none; in between it may go on.
-func Explain(look func(func(*Engine)) error, k core.Key, now time.Time, higher []int64) (out core.Explanation, waits bool, err error) {
-	for _, alike := range []int{fewAlike, manyAlike} {
-		var c *inquiry
-		if err = look(func(e *Engine) { c = e.inquire(k, now, alike) }); err != nil || c == nil {
-			return core.Explanation{}, false, err
-		}
-		c.advise(higher)
-		c.next()
-		if out = c.found; !c.short {
-			break
-		}
-	}
-	return out, true, nil
+// Facts are why a workload waits, without what would help.
+type Facts struct {
+	core.Explanation
+	// Grouped says that it is among the workloads whose turn comes: not set aside, and nothing
+	// reserved for it.
+	Grouped bool
 }
 
-// Explain is Explain of this engine.
-func (e *Engine) Explain(k core.Key, now time.Time, higher []int64) (core.Explanation, bool) {
-	out, waits, _ := Explain(func(ask func(*Engine)) error { ask(e); return nil }, k, now, higher)
-	return out, waits
-}
-
-// inquiry is what was found out about a workload that waits, and a copy of what matters
-// for advice. The engine is not needed any more.
-type inquiry struct {
-	found core.Explanation
-	key   core.Key
-	at    time.Time
-	opt   Options
-	// copied is nil if nothing can be tried; advises says that advice can. short says that
-	// it was too small.
-	copied  *excerpt
-	advises bool
-	short   bool
-}
-
-// inquire finds out why a workload waits; nil if it does not. alike is how many of those
-// that are alike are copied.
-func (e *Engine) inquire(k core.Key, now time.Time, alike int) *inquiry {
-	c := &inquiry{key: k, at: now, opt: e.opt}
-	c.opt.Budget, c.opt.StabilizationWindow = 0, 0 // the next decisions go on with the same outcome
-	out, waits := e.explain(k, now, func(q *question, w *workload, why core.Reason) {
-		if advisable(w, why) || removable(why) {
-			c.copied, c.advises = q.excerpt(w, alike), advisable(w, why)
-		}
-	})
-	if c.found = out; !waits {
-		return nil
-	}
-	return c
-}
-
-// advise adds what would help.
-func (c *inquiry) advise(higher []int64) {
-	if c.copied == nil || !c.advises {
-		return
-	}
-	e, err := Load(c.opt, c.copied.state)
-	if err != nil {
-		return
-	}
-	e.at(c.at)
-	w, q := e.workloads[c.key], e.ask()
-	q.at = c.at
-	if w.group != nil {
-		v := q.verdict(w)
-		q.chosen = slices.Clone(v.met.chosen)
-		q.class = q.shortClass(w, c.found.Reason)
-	}
-	a := &adviser{question: q, inquiry: c, workload: w, why: c.found.Reason, trials: mostTried}
-	a.advise(higher)
-	c.found.Advice, c.found.Cut = a.found, a.spent()
-}
-
-// Facts is an explanation without advice, which costs most of it.
-func (e *Engine) Facts(k core.Key, now time.Time) (core.Explanation, bool) {
-	return e.explain(k, now, func(*question, *workload, core.Reason) {})
-}
-
-// explain is Facts; more is asked of the picture at the end, if anything can be.
-func (e *Engine) explain(k core.Key, now time.Time, more func(*question, *workload, core.Reason)) (core.Explanation, bool) {
-	why, ok := e.Why(k)
-	if !ok {
-		return core.Explanation{}, false
-	}
-	w := e.workloads[k]
-	out := core.Explanation{Reason: why, LocalQueue: w.localQueue.key.name, Priority: w.Priority, Queue: e.queueOf(w)}
-	if e.edited || e.forest.Dirty() {
-		return out, true // the next Decide takes edits in; nothing can be tried before
-	}
-	q := e.ask()
+// Facts says why a workload waits, judged afresh as by Engine.Why, and who and what bears on it;
+// false as there.
+func (v View) Facts(k core.Key) (Facts, bool) {
+	q := v.engine.ask()
 	defer q.end()
-	q.at = now
+	w := q.waits(k)
+	if w == nil {
+		return Facts{}, false
+	}
+	return q.facts(w), true
+}
+
+// facts is Facts of a workload that waits.
+func (q *question) facts(w *workload) Facts {
+	why := q.why(w)
+	out := Facts{Explanation: core.Explanation{Reason: why, LocalQueue: w.localQueue.key.name, Priority: w.Priority, Queue: q.queueOf(w)}, Grouped: w.group != nil}
+	if q.unsettled() {
+		return out
+	}
 	out.Reason.Holders = nil
-	if g := w.group; g != nil {
-		v := q.verdict(w)
-		q.chosen = slices.Clone(v.met.chosen)
-		q.class = q.shortClass(w, why)
-		out.Tried, out.Lenders = q.attempts(w), q.lenders(g.queue, why)
-		if q.class != nil {
-			facts := q.nodes.Survey(q.class)
-			facts.InTheWay = q.nodes.InTheWay(q.class)
+	if w.group != nil {
+		q.judgeShort(w, why)
+		out.Tried, out.Lenders = q.attempts(w), q.lenders(w.group.queue, why)
+		if q.short != nil {
+			facts := q.nodes.Survey(q.short)
+			facts.InTheWay = q.nodes.InTheWay(q.short)
 			facts.PodSet, facts.Flavor, facts.Wanted = why.PodSet, why.Flavor, why.PodsWanted
 			out.Nodes = &facts
 		}
@@ -126,8 +52,14 @@ func (e *Engine) explain(k core.Key, now time.Time, more func(*question, *worklo
 			out.Reason.Holders = append(out.Reason.Holders, h.Key)
 		}
 	}
-	more(q, w, why)
-	return out, true
+	return out
+}
+
+// judgeShort judges a workload of a group, and finds the kind of pod for which nodes are short.
+func (q *question) judgeShort(w *workload, why core.Reason) {
+	v := q.judge.verdict(w)
+	q.chosen = slices.Clone(v.met.chosen)
+	q.short = q.shortClass(w, why)
 }
 
 // attempts is what each flavor lacks, alone.
@@ -192,7 +124,7 @@ func (q *question) holders(w *workload, why core.Reason) []core.Holder {
 		if why.Cause != core.NodesShort && why.Cause != core.PreemptionGated {
 			return nil
 		}
-		for c := range shortClasses(q.Engine, w, why, q.chosen) {
+		for c := range q.shortClasses(w, why, q.chosen) {
 			if all := atMost(maxHolders, q.nodeHolders(c, maxHolders), q.reservedNodes(c)); len(all) > 0 {
 				return all
 			}

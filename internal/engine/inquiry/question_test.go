@@ -1,4 +1,4 @@
-package cycle_test
+package inquiry_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+	"github.com/mlbatch/mlbatch/internal/engine/inquiry"
 )
 
 // TestAdviceIsSoughtWhileTheEngineDecides asks why workloads wait while jobs end and
@@ -17,10 +18,10 @@ func TestAdviceIsSoughtWhileTheEngineDecides(t *testing.T) {
 	e := cycle.New(cycle.Options{})
 	waiting := crowded(e, cycle.New(cycle.Options{}), 800, 5, at)
 	var mu sync.Mutex
-	look := func(ask func(*cycle.Engine)) error {
+	look := func(ask func(cycle.View)) error {
 		mu.Lock()
 		defer mu.Unlock()
-		ask(e)
+		ask(e.View())
 		return nil
 	}
 	// One job ends beside each question, so that most still wait when they are asked
@@ -31,7 +32,7 @@ func TestAdviceIsSoughtWhileTheEngineDecides(t *testing.T) {
 		for i := range asked {
 			mu.Lock()
 			of := i * 7 % 100 // the queue of the job
-			e.Apply(core.WorkloadGone{Key: oneUnit(fmt.Sprintf("q-%d-%d", of/20, of%20), i, 0, 1).Key})
+			e.Apply(core.WorkloadGone{Key: oneGPU(fmt.Sprintf("q-%d-%d", of/20, of%20), i).Key})
 			for _, d := range e.Decide(at) {
 				if a, is := d.(core.Admit); is {
 					e.Apply(core.Applied{Key: a.Key, Seq: 1})
@@ -43,7 +44,7 @@ func TestAdviceIsSoughtWhileTheEngineDecides(t *testing.T) {
 	advised := 0
 	for i, k := range waiting[:min(len(waiting), 40)] {
 		asked <- i
-		why, _, err := cycle.Explain(look, k, at, []int64{1})
+		why, _, err := inquiry.Explain(look, k, at, []int64{1})
 		if err != nil {
 			t.Fatal(err)
 		}

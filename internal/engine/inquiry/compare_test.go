@@ -1,4 +1,4 @@
-package cycle_test
+package inquiry_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+	"github.com/mlbatch/mlbatch/internal/engine/inquiry"
 )
 
 // TestCompare uses the queues of supposing: blue and red have 8 GPUs each and lend them.
@@ -115,7 +116,7 @@ func TestCompare(t *testing.T) {
 				tc.edit(e)
 			}
 			before := picture(t, e)
-			x, waits := e.Compare(tc.a, tc.b, later)
+			x, waits, _ := inquiry.Compare(inquiry.At(e.View()), tc.a, tc.b, later)
 			if !waits {
 				t.Fatalf("%s: it does not wait", tc.why)
 			}
@@ -160,7 +161,7 @@ func TestCompareSharesInNumbers(t *testing.T) {
 	start(asks("green", "g", 2, 0, now))
 	start(asks("blue", "b", 1, 0, now))
 	start(asks("blue", "a", 1, 0, now.Add(time.Second)))
-	x, waits := e.Compare(core.Key{Namespace: "blue", Name: "a"}, core.Key{Namespace: "green", Name: "g"}, now)
+	x, waits, _ := inquiry.Compare(inquiry.At(e.View()), core.Key{Namespace: "blue", Name: "a"}, core.Key{Namespace: "green", Name: "g"}, now)
 	if !waits {
 		t.Fatal("it does not wait")
 	}
@@ -191,7 +192,7 @@ func TestWereGoneIsWhatHappens(t *testing.T) {
 		for i := range len(jobs) * len(jobs) {
 			a, b := jobs[i/len(jobs)].Key, jobs[i%len(jobs)].Key
 			e := supposing(t, at, jobs...)
-			x, is := e.Compare(a, b, at)
+			x, is, _ := inquiry.Compare(inquiry.At(e.View()), a, b, at)
 			if !is || a == b || !x.Gone.Tried || x.Gone.Preempts > 0 {
 				continue
 			}
@@ -265,7 +266,7 @@ func TestWereGoneIsNotToldOfTooMany(t *testing.T) {
 			e.Apply(core.WorkloadSet{Workload: asked})
 			e.Decide(now) // all wait
 			e.Apply(core.WorkloadGone{Key: ended.Key})
-			x, waits := e.Compare(asked.Key, other.Key, now)
+			x, waits, _ := inquiry.Compare(inquiry.At(e.View()), asked.Key, other.Key, now)
 			if !waits {
 				t.Fatal("it does not wait")
 			}

@@ -1,11 +1,11 @@
-package cycle
+package inquiry
 
 import (
 	"slices"
 	"time"
 
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/engine/quota"
+	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 )
 
 // Supposed is what would become of a workload that is not there, were it submitted now and
@@ -32,35 +32,32 @@ type SupposedQuota struct {
 	Nominal, Used, Borrowed core.Amount
 }
 
-// Suppose says what would become of a workload. It changes nothing: a copy of the engine is told
-// of the workload and decides. look, now and higher are as for Explain.
-func Suppose(look func(func(*Engine)) error, w core.Workload, now time.Time, higher []int64) (Supposed, error) {
-	var state *State
-	var opt Options
+// Suppose says what would become of a workload: a copy of the engine is told of it and decides. look,
+// now and higher are as for Explain. It fails with cycle.ErrUnsettled while edits wait for a decision.
+func Suppose(look Look, w core.Workload, now time.Time, higher []int64) (Supposed, error) {
+	var x *cycle.Excerpt
 	var failed error
-	if err := look(func(e *Engine) { state, failed = e.Dump(); opt = e.opt }); err != nil {
+	if err := look(func(v cycle.View) { x, failed = v.All() }); err != nil {
 		return Supposed{}, err
 	}
 	if failed != nil {
 		return Supposed{}, failed
 	}
-	opt.Budget, opt.StabilizationWindow = 0, 0
-	e, err := Load(opt, state)
+	t, err := begin(x, w.Key, now)
 	if err != nil {
 		return Supposed{}, err
 	}
-	return e.suppose(w, now, higher), nil
+	return t.suppose(w, higher), nil
 }
 
-// suppose tells this engine, which is a copy, of a workload, and follows it. Admissions are seen as
-// soon as they are decided, and what is stopped is gone as soon as nothing else can be decided.
-func (e *Engine) suppose(w core.Workload, now time.Time, higher []int64) (out Supposed) {
-	w.Created, w.QueueTime, w.Seq = now, now, 0
-	e.Decide(now) // what is due without it
-	e.Apply(core.WorkloadSet{Workload: w})
-	t := trial{Engine: e, key: w.Key, at: now}
+// suppose tells the copy of a workload, and follows it. What is stopped is gone as soon as nothing
+// else can be decided.
+func (t *trial) suppose(w core.Workload, higher []int64) (out Supposed) {
+	w.Created, w.QueueTime, w.Seq = t.at, t.at, 0
+	t.engine.Decide(t.at) // what is due without it
+	t.observe(w)
 	for range mostTurns {
-		plan := e.Decide(now)
+		plan := t.engine.Decide(t.at)
 		for _, d := range plan {
 			switch d := d.(type) {
 			case core.Evict:
@@ -71,49 +68,46 @@ func (e *Engine) suppose(w core.Workload, now time.Time, higher []int64) (out Su
 				if d.Key == w.Key {
 					out.Admission = &d.Admission
 				}
-				o := e.workloads[d.Key].waits()
-				o.Admission, o.Admitted, o.Reserved = &d.Admission, true, now
-				e.Apply(core.WorkloadSet{Workload: o})
+				t.see(d)
 			case core.Replace, core.Refuse:
 			}
 		}
-		own := e.workloads[w.Key]
-		if own == nil || out.Admission != nil {
+		at := t.engine.View().Stage(w.Key)
+		if at == "" || out.Admission != nil {
 			break
 		}
 		if len(plan) == 0 {
-			if own.State() != reserved || out.Awaits {
+			if at != core.StagePromised || out.Awaits {
 				break
 			}
 			out.Awaits = true
-			t.heed(core.Advice{Kind: core.AwaitLeaving}, nil)
+			t.leave()
 		}
 	}
-	own := e.workloads[w.Key]
-	if own == nil {
+	own, is := t.engine.View().Told(w.Key)
+	if !is {
 		return out
 	}
-	out.Queue = e.queueOf(own)
+	out.Queue, _ = t.engine.QueueOf(own.Key.Namespace, own.Queue)
 	slices.SortFunc(out.Evicts, core.Key.Compare)
 	if out.Admission == nil {
-		out.Explanation, _ = e.Explain(w.Key, now, higher)
+		out.Explanation, _, _ = Explain(At(t.engine.View()), w.Key, t.at, higher) // there is an engine
 		return out
 	}
-	out.Quotas = e.supposedQuotas(own.Queue, out.Admission)
+	out.Quotas = t.quotas(out.Admission)
 	return out
 }
 
-// supposedQuotas are the quotas that an admitted workload uses.
-func (e *Engine) supposedQuotas(of *quota.Node, given *core.Admission) (out []SupposedQuota) {
+// quotas are the quotas that an admission uses, with it.
+func (t *trial) quotas(given *core.Admission) (out []SupposedQuota) {
 	for i := range given.PodSets {
-		set := &given.PodSets[i]
-		for _, f := range set.Flavors {
+		for _, f := range given.PodSets[i].Flavors {
 			pair := core.FlavorResource{Flavor: f.Flavor, Resource: f.Resource}
 			if slices.ContainsFunc(out, func(q SupposedQuota) bool { return q.FlavorResource == pair }) {
 				continue
 			}
-			p := e.forest.FlavorResource(f.Flavor, f.Resource)
-			out = append(out, SupposedQuota{pair, of.Nominal(p), of.Usage(core.Projected, p), of.Borrowed(core.Projected, p)})
+			q := t.engine.View().Quota(given.Queue, pair)
+			out = append(out, SupposedQuota{pair, q.Nominal, q.Used, q.Borrowed})
 		}
 	}
 	slices.SortFunc(out, func(a, b SupposedQuota) int { return a.Compare(b.FlavorResource) })

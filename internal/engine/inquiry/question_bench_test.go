@@ -1,13 +1,13 @@
-package cycle_test
+package inquiry_test
 
 import (
 	"fmt"
-	"slices"
+	"syscall"
 	"testing"
 	"time"
 
-	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+	"github.com/mlbatch/mlbatch/internal/engine/inquiry"
 )
 
 // BenchmarkQuestion is what an explanation with its advice costs while 10,000
@@ -27,13 +27,13 @@ func BenchmarkQuestion(b *testing.B) {
 					advice, asking, start := 0, time.Duration(0), processor(b)
 					b.ReportAllocs()
 					for b.Loop() {
-						look := func(ask func(*cycle.Engine)) error {
+						look := func(ask func(cycle.View)) error {
 							began := processor(b)
-							ask(engines[who])
+							ask(engines[who].View())
 							asking += processor(b) - began
 							return nil
 						}
-						why, waits, err := cycle.Explain(look, waiting[n], at, []int64{1, 5, 10})
+						why, waits, err := inquiry.Explain(look, waiting[n], at, []int64{1, 5, 10})
 						if !waits || err != nil {
 							b.Fatal("it does not wait", err)
 						}
@@ -48,38 +48,12 @@ func BenchmarkQuestion(b *testing.B) {
 	}
 }
 
-// crowded fills the nodes of two engines, of which the first decides, and returns who
-// waits, in order.
-func crowded(leads, follows *cycle.Engine, jobs, kinds int, at time.Time) (waiting []core.Key) {
-	var queues []string
-	for _, e := range []*cycle.Engine{leads, follows} {
-		queues = world(e, 5, 20, 16, core.Preemption{Reclaim: core.PreemptLowerPriority})
-		machines(e, 130, 8)
+// processor is the processor time that this process has used.
+func processor(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
 	}
-	tell := func(ev core.Event) {
-		leads.Apply(ev)
-		follows.Apply(ev)
-	}
-	workloads := map[core.Key]core.Workload{}
-	for i := range jobs {
-		w := oneUnit(queues[i*7%len(queues)], i, 0, 1)
-		w.PodSets[0].Count = int32(1 + i%3)
-		w.PodSets[0].Requests = w.PodSets[0].Requests.With(core.CPU, core.Amount(500+i%kinds/10))
-		workloads[w.Key] = w
-		tell(core.WorkloadSet{Workload: w})
-	}
-	for _, d := range leads.Decide(at) {
-		if a, is := d.(core.Admit); is {
-			w := workloads[a.Key]
-			w.Admission, w.Admitted, w.Reserved = &a.Admission, true, at
-			tell(core.WorkloadSet{Workload: w})
-		}
-	}
-	leads.Decide(at)
-	follows.Follow(at)
-	for _, q := range queues {
-		waiting = append(waiting, leads.Positions(q)...)
-	}
-	slices.SortFunc(waiting, func(a, b core.Key) int { return workloads[a].Created.Compare(workloads[b].Created) })
-	return waiting
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
