@@ -54,6 +54,11 @@ var outerLadder = []layer{
 		why: "cycle ties the engine together and does no I/O",
 	},
 	{
+		dir: "internal/engine/inquiry", outside: none, never: noIO,
+		may: []string{"internal/core", "internal/engine/cycle", "internal/engine/quota", "internal/engine/place", "internal/engine/ledger", "internal/engine/preempt", "internal/engine/order"},
+		why: "inquiry reads an engine and lets copies of it decide",
+	},
+	{
 		dir: "internal/engine/explain", outside: none, never: noIO,
 		may: []string{"internal/core", "internal/engine"},
 		why: "explain turns reasons into sentences and does no I/O",
@@ -221,6 +226,26 @@ func TestImportsGoOneWay(t *testing.T) {
 		if !used[l.dir] {
 			t.Errorf("no package lies below %s: the rule is stale", l.dir)
 		}
+	}
+}
+
+// What answers questions sees an engine as values: it cannot even name what an engine is made of.
+func TestQuestionsNameNoPartOfTheEngine(t *testing.T) {
+	may := []string{"internal/core", "internal/engine/cycle", "internal/engine/preempt"} // of preempt what policies mean
+	asked := false
+	for _, p := range packages(t) {
+		if p.rel() != "internal/engine/inquiry" {
+			continue
+		}
+		asked = true
+		for _, dep := range p.Imports {
+			if rel, is := strings.CutPrefix(dep, module); is && !slices.Contains(may, rel) {
+				t.Errorf("%s imports %s: let cycle.View give the value", p.rel(), rel)
+			}
+		}
+	}
+	if !asked {
+		t.Error("there is no package of questions: the rule is stale")
 	}
 }
 

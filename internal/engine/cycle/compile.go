@@ -246,6 +246,9 @@ type oracle struct {
 	quotaOnly bool // to nodes
 }
 
+// about has the oracle answer for a workload with a plan.
+func (s *oracle) about(w *workload, p *compiled) { s.workload, s.group, s.plan = w, w.group, p }
+
 // Victims implements quota.Oracle.
 func (s *oracle) Victims(p quota.FlavorResource, need core.Amount) (quota.Mode, int) {
 	j := s.judge

@@ -11,6 +11,10 @@
 // move pods off lost nodes. A StrictFIFO queue's own quota is kept for its first workload
 // by headreservation.go.
 //
+// Questions are of package inquiry. They read the engine (view.go), which gives them facts
+// (why.go, facts.go, contrast.go) and excerpts of its state (excerpt.go) to try things in
+// (rehearsal.go).
+//
 // What Kueue keeps from one scheduling cycle to the next has no counterpart here.
 // Its LastAssignment remembers which flavors of a workload were tried, so that the
 // next cycle goes on with the others; here one judgement tries them all, in the

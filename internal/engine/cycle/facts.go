@@ -65,7 +65,7 @@ func (q *question) judgeShort(w *workload, why core.Reason) {
 // attempts is what each flavor lacks, alone.
 func (q *question) attempts(w *workload) []core.Attempt {
 	p := q.judge.compile(w.group)
-	q.judge.oracle.workload, q.judge.oracle.group, q.judge.oracle.plan = w, w.group, p
+	q.judge.oracle.about(w, p)
 	var out []core.Attempt
 	for i := range p.Requests {
 		for o := range p.Requests[i].Options {

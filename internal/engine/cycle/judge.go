@@ -100,7 +100,7 @@ func (j *judge) verdict(w *workload) *verdict {
 // with one combination of flavors the gravest is told, of the combinations the one
 // that looked best, unless that can never be had and another can.
 func (j *judge) try(w *workload, p *compiled) verdict {
-	j.oracle.workload, j.oracle.group, j.oracle.plan = w, w.group, p
+	j.oracle.about(w, p)
 	if p.refusal != nil {
 		return verdict{assigned: &j.assigned, why: p.refusal}
 	}

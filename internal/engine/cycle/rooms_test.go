@@ -52,28 +52,7 @@ func TestRoomsUseThoseAbove(t *testing.T) {
 
 // What a room keeps is changed by its own methods only.
 func TestRoomsChangeTheirOwnState(t *testing.T) {
-	fset := token.NewFileSet()
-	names, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var files []*ast.File
-	for _, name := range names {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		f, err := parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files = append(files, f)
-	}
-	info := types.Info{Selections: map[*ast.SelectorExpr]*types.Selection{}, Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{}}
-	conf := types.Config{Importer: importer.ForCompiler(fset, "gc", exports(t))}
-	pkg, err := conf.Check("cycle", fset, files, &info)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fset, files, pkg, info := source(t)
 	owner, methods := map[types.Object]string{}, map[string]int{}
 	for _, room := range rooms {
 		named := pkg.Scope().Lookup(room.Name()).Type().(*types.Named)
@@ -113,6 +92,98 @@ func TestRoomsChangeTheirOwnState(t *testing.T) {
 			})
 		}
 	}
+}
+
+// readers are what answers questions, records what they read beside the rooms.
+var (
+	readers = []string{"View", "question", "Excerpt"}
+	records = []reflect.Type{
+		reflect.TypeFor[workload](), reflect.TypeFor[queue](), reflect.TypeFor[localQueue](), reflect.TypeFor[group](), reflect.TypeFor[equivalence](),
+		reflect.TypeFor[compiled](), reflect.TypeFor[flavor](), reflect.TypeFor[reservation](), reflect.TypeFor[timer](), reflect.TypeFor[oracle](),
+	}
+	// deciders are the rooms whose methods change what is decided.
+	deciders = []string{"draft", "byLevel", "byShare", "pending", "stabilizer", "history", "admissions"}
+)
+
+// What answers questions assigns to no field of a record or a room, and calls no method of those
+// that decide: it can only read and have the judge look.
+func TestQuestionsChangeNothing(t *testing.T) {
+	fset, files, pkg, info := source(t)
+	kept := map[types.Object]string{}
+	for _, of := range slices.Concat(records, rooms) {
+		for f := range pkg.Scope().Lookup(of.Name()).Type().Underlying().(*types.Struct).Fields() {
+			kept[f] = of.Name()
+		}
+	}
+	looked := map[string]int{}
+	for _, f := range files {
+		for _, d := range f.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || !slices.Contains(readers, receiver(fn)) {
+				continue
+			}
+			looked[receiver(fn)]++
+			ast.Inspect(fn, func(n ast.Node) bool {
+				for _, changed := range changedBy(n) {
+					if sel, ok := changed.(*ast.SelectorExpr); ok && info.Selections[sel] != nil {
+						if of := kept[info.Selections[sel].Obj()]; of != "" {
+							t.Errorf("%s: %s changes %s of %s", fset.Position(n.Pos()), fn.Name.Name, sel.Sel.Name, of)
+						}
+					}
+				}
+				sel, ok := n.(*ast.SelectorExpr)
+				if !ok || info.Selections[sel] == nil {
+					return true
+				}
+				called, ok := info.Selections[sel].Obj().(*types.Func)
+				if !ok {
+					return true
+				}
+				by := called.Signature().Recv().Type()
+				if p, is := by.(*types.Pointer); is {
+					by = p.Elem()
+				}
+				of := by.(*types.Named).Obj()
+				if slices.Contains(deciders, of.Name()) || of.Name() == "Engine" && slices.Contains([]string{"Apply", "Decide", "Follow"}, called.Name()) {
+					t.Errorf("%s: %s calls %s of %s", fset.Position(n.Pos()), fn.Name.Name, called.Name(), of.Name())
+				}
+				return true
+			})
+		}
+	}
+	for _, r := range readers {
+		if looked[r] == 0 {
+			t.Errorf("%s has no methods: the rule is stale", r)
+		}
+	}
+}
+
+// source is what this package consists of, without its tests.
+func source(t *testing.T) (*token.FileSet, []*ast.File, *types.Package, types.Info) {
+	t.Helper()
+	var files []*ast.File
+	fset := token.NewFileSet()
+	names, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, f)
+	}
+	info := types.Info{Selections: map[*ast.SelectorExpr]*types.Selection{}, Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{}}
+	conf := types.Config{Importer: importer.ForCompiler(fset, "gc", exports(t))}
+	pkg, err := conf.Check("cycle", fset, files, &info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fset, files, pkg, info
 }
 
 // exports opens what the compiler wrote of a package that this one reaches. Reading their sources

@@ -119,11 +119,20 @@ func (v View) Node(name string) (core.Node, bool) {
 // Shares reports whether fair sharing is on.
 func (v View) Shares() bool { return v.engine.Shares() }
 
-// Quota is how a queue stands with some of its quotas once all who leave are gone, and all who were
-// promised something have it.
+// Quota is how a queue stands with one of its quotas once all who leave are gone, and all who were
+// promised something have it; nothing where it has none and uses none.
 func (v View) Quota(queue string, of core.FlavorResource) core.QuotaUse {
-	n, p := v.engine.queues[queue].node, v.engine.forest.FlavorResource(of.Flavor, of.Resource)
-	return core.QuotaUse{Queue: queue, FlavorResource: of, Nominal: n.Nominal(p), Used: n.Usage(core.Projected, p), Borrowed: n.Borrowed(core.Projected, p)}
+	out := core.QuotaUse{Queue: queue, FlavorResource: of}
+	q := v.engine.queues[queue]
+	if q == nil {
+		return out
+	}
+	for _, p := range v.engine.forest.PairsOf(q.node) {
+		if v.engine.forest.Name(p) == of {
+			out.Nominal, out.Used, out.Borrowed = q.node.Nominal(p), q.node.Usage(core.Projected, p), q.node.Borrowed(core.Projected, p)
+		}
+	}
+	return out
 }
 
 // Stages are where all workloads stand, in the order of Waiting.

@@ -11,16 +11,14 @@ import (
 // were that one not there. waits is false as for Explain; look and now are as there.
 func Compare(look Look, k, other core.Key, now time.Time) (out core.Comparison, waits bool, err error) {
 	q := &question{key: k, at: now}
-	var failed error
-	if err := look(func(v cycle.View) {
-		if out, waits = v.Contrast(k, other); waits {
-			failed = q.copy(v, manyAlike)
+	err = look.ask(func(v cycle.View) error {
+		if out, waits = v.Contrast(k, other); !waits {
+			return nil
 		}
-	}); err != nil {
+		return q.take(v, manyAlike)
+	})
+	if err != nil || !waits {
 		return core.Comparison{}, false, err
-	}
-	if failed != nil || !waits {
-		return core.Comparison{}, false, failed
 	}
 	out.Gone = q.without(other)
 	return out, true, nil

@@ -27,16 +27,26 @@ func At(v cycle.View) Look {
 	}
 }
 
+// ask is the look, with what became of what was asked.
+func (l Look) ask(what func(cycle.View) error) error {
+	var failed error
+	if err := l(func(v cycle.View) { failed = what(v) }); err != nil {
+		return err
+	}
+	return failed
+}
+
 // Explain says why a workload waits and what would help, both found out at now. waits is
 // false for workloads that are admitted or unknown. higher are the priorities, in any
 // order, that the workload could be given instead of its own; nil if none is known.
 func Explain(look Look, k core.Key, now time.Time, higher []int64) (out core.Explanation, waits bool, err error) {
 	for _, alike := range []int{fewAlike, manyAlike} {
-		var q *question
-		if err := look(func(v cycle.View) { q, err = inquire(v, k, now, alike) }); err != nil || q == nil {
-			return core.Explanation{}, false, err
-		}
-		if err != nil {
+		q := &question{key: k, at: now}
+		err = look.ask(func(v cycle.View) error {
+			waits, err = q.inquire(v, alike)
+			return err
+		})
+		if err != nil || !waits {
 			return core.Explanation{}, false, err
 		}
 		q.advise(higher)
@@ -48,12 +58,12 @@ func Explain(look Look, k core.Key, now time.Time, higher []int64) (out core.Exp
 	return out, true, nil
 }
 
-// question is what was found out about a workload that waits, and a copy of what matters
-// for advice. The engine is not needed any more.
+// question is what was found out about a workload that waits, and an excerpt for advice. The
+// engine is not needed any more.
 type question struct {
-	found core.Explanation
 	key   core.Key
 	at    time.Time
+	found core.Explanation
 	// copied is nil if nothing can be tried; advises says that advice can, grouped is as in
 	// cycle.Facts. short says that it was too small.
 	copied           *cycle.Excerpt
@@ -61,22 +71,22 @@ type question struct {
 	short            bool
 }
 
-// inquire finds out why a workload waits; nil if it does not. alike is how many of the workloads
+// inquire finds out why the workload waits; false if it does not. alike is how many of the workloads
 // that are alike are copied.
-func inquire(v cycle.View, k core.Key, now time.Time, alike int) (*question, error) {
-	facts, waits := v.Facts(k)
+func (q *question) inquire(v cycle.View, alike int) (waits bool, err error) {
+	facts, waits := v.Facts(q.key)
 	if !waits {
-		return nil, nil
+		return false, nil
 	}
-	q := &question{found: facts.Explanation, key: k, at: now, grouped: facts.Grouped, advises: advisable(facts)}
-	if !q.advises && !removable(facts.Reason) {
-		return q, nil
+	q.found, q.grouped, q.advises = facts.Explanation, facts.Grouped, advisable(facts)
+	if q.advises || removable(facts.Reason) {
+		err = q.take(v, alike)
 	}
-	return q, q.copy(v, alike)
+	return true, err
 }
 
-// copy copies what matters. While edits wait for a decision, nothing can be tried.
-func (q *question) copy(v cycle.View, alike int) error {
+// take takes an excerpt of what matters. While edits wait for a decision, nothing can be tried.
+func (q *question) take(v cycle.View, alike int) error {
 	x, err := v.Excerpt(q.key, q.at, alike)
 	if errors.Is(err, cycle.ErrUnsettled) {
 		return nil

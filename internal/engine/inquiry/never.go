@@ -14,15 +14,15 @@ import (
 // Explain.
 func Never(look Look, w core.Workload, now time.Time) (why core.Reason, impossible bool, err error) {
 	var x *cycle.Excerpt
-	var failed error
-	if err := look(func(v cycle.View) { x, failed = v.Surroundings() }); err != nil {
-		return core.Reason{}, false, err
-	}
-	if errors.Is(failed, cycle.ErrUnsettled) {
+	err = look.ask(func(v cycle.View) (err error) {
+		x, err = v.Surroundings()
+		return err
+	})
+	if errors.Is(err, cycle.ErrUnsettled) {
 		return core.Reason{}, false, nil
 	}
-	if failed != nil {
-		return core.Reason{}, false, failed
+	if err != nil {
+		return core.Reason{}, false, err
 	}
 	if _, _, nodes := x.Size(); nodes == 0 { // a cluster without nodes is only about to begin
 		return core.Reason{}, false, nil

@@ -36,12 +36,12 @@ type SupposedQuota struct {
 // now and higher are as for Explain. It fails with cycle.ErrUnsettled while edits wait for a decision.
 func Suppose(look Look, w core.Workload, now time.Time, higher []int64) (Supposed, error) {
 	var x *cycle.Excerpt
-	var failed error
-	if err := look(func(v cycle.View) { x, failed = v.All() }); err != nil {
+	err := look.ask(func(v cycle.View) (err error) {
+		x, err = v.All()
+		return err
+	})
+	if err != nil {
 		return Supposed{}, err
-	}
-	if failed != nil {
-		return Supposed{}, failed
 	}
 	t, err := begin(x, w.Key, now)
 	if err != nil {

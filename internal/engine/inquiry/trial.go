@@ -82,10 +82,8 @@ func (t *trial) told() core.Workload {
 
 func (t *trial) observe(w core.Workload) { t.engine.Apply(core.WorkloadSet{Workload: w}) }
 
-// stands reports whether a workload is there and stands at one of some stages.
-func (t *trial) stands(k core.Key, at ...core.Stage) bool {
-	return slices.Contains(at, t.engine.View().Stage(k))
-}
+// stands reports whether a workload is there and stands at a stage.
+func (t *trial) stands(k core.Key, at core.Stage) bool { return t.engine.View().Stage(k) == at }
 
 // heed tells the copy what happens when an advice is followed; anew is the workload as it
 // would be submitted then.
