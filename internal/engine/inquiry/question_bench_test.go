@@ -48,6 +48,43 @@ func BenchmarkQuestion(b *testing.B) {
 	}
 }
 
+// BenchmarkCompare is the same crowd, of whom the first is compared with one that runs.
+func BenchmarkCompare(b *testing.B) {
+	at := time.Unix(1e6, 0)
+	for _, kinds := range []int{5, 5000} {
+		e := cycle.New(cycle.Options{})
+		waiting := crowded(e, cycle.New(cycle.Options{}), 11000, kinds, at)
+		other := oneGPU("q-0-0", 0).Key
+		b.Run(fmt.Sprintf("kinds=%d", kinds), func(b *testing.B) {
+			start := processor(b)
+			for b.Loop() {
+				if x, waits, err := inquiry.Compare(inquiry.At(e.View()), waiting[0], other, at); !waits || err != nil || !x.Gone.Tried {
+					b.Fatal("it does not wait", err)
+				}
+			}
+			b.ReportMetric(float64((processor(b)-start).Microseconds())/1000/float64(b.N), "cpu-ms/op")
+		})
+	}
+}
+
+// BenchmarkSuppose is the same crowd, and one more workload.
+func BenchmarkSuppose(b *testing.B) {
+	at := time.Unix(1e6, 0)
+	for _, kinds := range []int{5, 5000} {
+		e := cycle.New(cycle.Options{})
+		crowded(e, cycle.New(cycle.Options{}), 11000, kinds, at)
+		b.Run(fmt.Sprintf("kinds=%d", kinds), func(b *testing.B) {
+			start := processor(b)
+			for b.Loop() {
+				if x, err := inquiry.Suppose(inquiry.At(e.View()), oneGPU("q-0-0", 1e5), at, nil); err != nil || x.Admission != nil {
+					b.Fatal("it does not wait", err)
+				}
+			}
+			b.ReportMetric(float64((processor(b)-start).Microseconds())/1000/float64(b.N), "cpu-ms/op")
+		})
+	}
+}
+
 // processor is the processor time that this process has used.
 func processor(b *testing.B) time.Duration {
 	b.Helper()
