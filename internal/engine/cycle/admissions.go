@@ -128,8 +128,7 @@ func (ad *admissions) release(w *workload) {
 	ad.unexpect(w)
 	ad.history.discharge(w, withdrawn)
 	ad.noLongerAwaited(w)
-	w.admission, w.assumed, w.ordered, w.reported = nil, false, false, nil
-	w.applied, w.moved, w.Unseen = 0, false, false
+	w.lose()
 	ad.count(w, before)
 	ad.pending.enter(w)
 }
@@ -230,7 +229,7 @@ func (s *equivalence) podSet(name string) int {
 
 // confirm notes that an admission decided here was seen in the API.
 func (ad *admissions) confirm(w *workload) {
-	w.assumed, w.moved = false, false
+	w.confirm()
 	ad.unexpect(w)
 	ad.observe(w)
 }
@@ -271,7 +270,7 @@ func (ad *admissions) adopt(w *workload, o *core.Workload) {
 	if before == running || before == leaving {
 		ad.removeUsage(w)
 	}
-	w.admission, w.assumed, w.moved, w.Unseen, w.reported = o.Admission, false, false, false, nil
+	w.adopt(o.Admission)
 	ad.unexpect(w)
 	w.Reserved = o.Reserved.Unix()
 	ad.addUsage(w, as)

@@ -11,7 +11,7 @@ import (
 
 // admit gives a workload its quota and nodes now.
 func (ad *admissions) admit(w *workload, v *verdict) {
-	w.admission = ad.admission(w.group, v)
+	w.plan(ad.admission(w.group, v))
 	free := ad.unready == 0
 	ad.pending.depart(w, w.group)
 	ad.start(w, waiting)
@@ -29,7 +29,7 @@ func (ad *admissions) admit(w *workload, v *verdict) {
 func (ad *admissions) start(w *workload, before ledger.State) {
 	w.Reserved = ad.now.Unix()
 	ad.draft.admits(w)
-	w.assumed, w.moved, w.Unseen, w.reported, w.applied = true, false, true, nil, 0
+	w.give()
 	ad.addUsage(w, running)
 	ad.count(w, before)
 	ad.expect(w)
@@ -46,7 +46,7 @@ func (ad *admissions) evict(w *workload, reason core.EvictReason, beneficiary *w
 			Ahead: beneficiary.Key,
 		}
 	}
-	w.ordered = true
+	w.orderEviction()
 	ad.leave(w)
 	ad.draft.decide(d)
 }

@@ -60,7 +60,7 @@ func (e *Engine) observe(o *core.Workload) {
 	if o.Seq == 0 || o.Seq >= w.applied {
 		e.reconcile(w, o)
 	}
-	w.seq = max(w.seq, o.Seq)
+	w.read(o.Seq)
 	if w.State() == running {
 		e.admissions.checkPlaces(w)
 	}
@@ -118,10 +118,10 @@ func (e *Engine) update(w *workload, o *core.Workload) {
 
 // reconcile compares the admission in the API with the engine's.
 func (e *Engine) reconcile(w *workload, o *core.Workload) {
-	echo := sameAdmission(o.Admission, w.seen)
+	same := sameAdmission(o.Admission, w.seen)
 	// A state from before the decision looks like the one before it.
-	late := w.assumed && echo && w.applied == 0
-	w.seen = o.Admission
+	late := w.assumed() && same && w.applied == 0
+	w.see(o.Admission)
 	if o.Admission == nil {
 		if (w.State() == running || w.State() == leaving) && !late {
 			e.admissions.release(w)
@@ -139,7 +139,7 @@ func (e *Engine) reconcile(w *workload, o *core.Workload) {
 		e.admissions.adopt(w, o)
 	}
 	if o.Evicting {
-		w.ordered = false
+		w.endOrder()
 		if w.State() == running {
 			e.admissions.leave(w)
 		}
@@ -153,10 +153,10 @@ func (e *Engine) reconcile(w *workload, o *core.Workload) {
 // says nothing new; and where an admission was followed by other places at once, which
 // of both was written is not known.
 func (e *Engine) accepted(w *workload, seq uint64) {
-	if seq <= w.seq || w.moved {
+	if seq <= w.seq || w.echo == replaced {
 		return
 	}
-	w.applied = max(w.applied, seq)
+	w.accept(seq)
 	if w.State() == running || w.State() == leaving {
 		e.admissions.unexpect(w)
 		e.admissions.observe(w)
@@ -171,18 +171,18 @@ func (e *Engine) refused(k core.Key) {
 		return
 	}
 	if w.State() == leaving && w.ordered {
-		w.ordered = false
+		w.endOrder()
 		if !w.obs.evicting {
 			e.admissions.cancelEviction(w)
 			e.admissions.recheckDraining() // a queue that is being drained orders it again
 		}
 	}
 	switch { // an eviction may have been ordered on top of an admission that was refused
-	case w.State() == running && w.assumed && w.seen == nil && w.applied > 0: // it was not
-	case w.State() == running && w.assumed && w.seen == nil:
+	case w.State() == running && w.neverSeen() && w.applied > 0: // it was not
+	case w.State() == running && w.neverSeen():
 		e.admissions.release(w)
-	case w.State() == running && w.assumed:
-		e.admissions.changeUsage(w, func() { w.admission, w.assumed, w.moved = w.seen, false, false })
+	case w.State() == running && w.assumed():
+		e.admissions.changeUsage(w, w.revert)
 		e.countReady(w)
 		e.admissions.checkPlaces(w)
 	}

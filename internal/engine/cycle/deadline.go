@@ -102,7 +102,7 @@ func (ad *admissions) unexpect(w *workload) {
 func (ad *admissions) expire() {
 	for _, w := range ad.deadlines.due(ad.now) {
 		w.deadline = nil
-		if w.State() == running && w.assumed && w.seen == nil {
+		if w.State() == running && w.neverSeen() {
 			why := &core.Reason{Code: core.PendingEvaluation, Cause: core.AdmissionLost, Queue: w.admission.Queue}
 			ad.release(w)
 			ad.draft.report(w, why)

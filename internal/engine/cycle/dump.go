@@ -192,13 +192,9 @@ func (ad *admissions) dumpWorkload(w *workload) WorkloadState {
 		Key: w.Key, UID: w.UID, Job: w.obs.job, Endless: w.obs.endless, LocalQueue: w.localQueue.key.name, Priority: w.Priority, Gate: w.equivalence.gate,
 		Time: w.Time, PodSets: w.equivalence.podSets, Held: d.held, Invalid: d.invalid, GatedBy: d.gatedBy,
 		NotBefore: d.notBefore, Admitted: w.obs.admitted, Ready: w.obs.ready, Evicting: w.obs.evicting, Settled: d.settled, Ended: d.ended,
-		Phase: uint8(w.State()), Admission: w.admission, SeenSame: identical(w.seen, w.admission),
-		Assumed: w.assumed, Unseen: w.Unseen, Ordered: w.ordered, Moved: w.moved, Applied: w.applied, Seq: w.seq, Reserved: w.Reserved,
-		Spare: w.spare, Timed: w.timer != nil, Told: w.reported,
+		Phase: uint8(w.State()), Reserved: w.Reserved, Spare: w.spare, Timed: w.timer != nil, Told: w.reported,
 	}
-	if !s.SeenSame {
-		s.Seen = w.seen
-	}
+	w.dumpGrant(&s)
 	if w.deadline != nil {
 		s.Deadline = w.deadline.at
 	}

@@ -184,12 +184,8 @@ func (e *Engine) loadWorkload(l *loader, s *WorkloadState) {
 
 // loadWorkload books what a workload holds or has reserved.
 func (ad *admissions) loadWorkload(l *loader, w *workload, s *WorkloadState) {
-	w.admission, w.seen = s.Admission, s.Seen
-	if s.SeenSame {
-		w.seen = s.Admission
-	}
-	w.assumed, w.Unseen, w.ordered, w.moved, w.Reserved = s.Assumed, s.Unseen, s.Ordered, s.Moved, s.Reserved
-	w.applied, w.seq = s.Applied, s.Seq
+	w.loadGrant(s)
+	w.Reserved = s.Reserved
 	if !s.Deadline.IsZero() {
 		ad.expectBy(w, s.Deadline)
 	}

@@ -31,7 +31,7 @@ func (ad *admissions) move() {
 			continue
 		}
 		if a, ok := ad.rehouse(w, moved); ok {
-			ad.changeUsage(w, func() { w.admission, w.assumed, w.applied, w.moved = a, true, 0, w.seen == nil })
+			ad.changeUsage(w, func() { w.rehouse(a) })
 			ad.draft.decide(core.Replace{Key: w.Key, Admission: *a})
 			continue
 		}

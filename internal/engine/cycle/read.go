@@ -38,7 +38,7 @@ func (e *Engine) Load(name string) core.Load {
 
 // checking reports whether a workload holds quota and waits for admission checks.
 func (w *workload) checking() bool {
-	return (w.State() == running || w.State() == leaving) && !w.assumed && !w.obs.admitted
+	return (w.State() == running || w.State() == leaving) && !w.assumed() && !w.obs.admitted
 }
 
 // checking sums what such workloads of a queue use, and counts them.

@@ -33,13 +33,8 @@ type workload struct {
 	localQueue  *localQueue
 	at          int32 // in localQueue.workloads
 
-	// Of admissions. admission is what it holds or what is reserved for it, seen the last
-	// admission that was observed.
-	admission *core.Admission
-	seen      *core.Admission
-	// applied is the Seq from which on states contain the last decision, seq the
-	// highest that was seen.
-	applied, seq uint64
+	// Of admissions.
+	grant
 	// spare are the workloads that this one was evicted for, and those they must
 	// spare in turn, sorted; spareKey is the same as text, "" until it is needed.
 	// One that evicts is spared by its victims, so that no circle of evictions goes
@@ -51,9 +46,6 @@ type workload struct {
 	reservation *reservation
 	// awaitedBy are the reservations that wait for this workload to be gone.
 	awaitedBy []*reservation
-	assumed   bool // its admission was not seen in the API yet
-	moved     bool // it was given other places before its admission was seen
-	ordered   bool // an eviction was decided here and not seen yet
 	listed    bool // in admissions.displaced
 
 	unready bool // counted in model.unready

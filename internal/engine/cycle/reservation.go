@@ -24,7 +24,7 @@ type reservation struct {
 // reserve evicts the victims of a verdict and holds the plan for the workload.
 func (ad *admissions) reserve(w *workload, v *verdict) {
 	g := w.group
-	w.admission = ad.admission(g, v)
+	w.plan(ad.admission(g, v))
 	ad.pending.depart(w, g)
 	w.Queue = g.queue.node
 	p := &reservation{workload: w, evicted: len(v.victims) > 0}
@@ -200,7 +200,7 @@ func (ad *admissions) dropReservation(p *reservation) {
 	ad.endReservation(p)
 	ad.pending.free(w.Queue, len(w.Holds) > 0)
 	ad.books.Release(&w.Allocation)
-	w.admission = nil
+	w.plan(nil)
 	ad.count(w, reserved)
 }
 

@@ -94,6 +94,43 @@ func TestRoomsChangeTheirOwnState(t *testing.T) {
 	}
 }
 
+// What a workload was given, and how far the API has it, is changed by the steps in its life that
+// have a name (grant.go), and by no line elsewhere that sets some of it.
+func TestGrantsChangeByNamedSteps(t *testing.T) {
+	fset, files, pkg, info := source(t)
+	kept := map[types.Object]bool{}
+	for f := range pkg.Scope().Lookup("grant").Type().Underlying().(*types.Struct).Fields() {
+		kept[f] = true
+	}
+	candidate := pkg.Scope().Lookup("workload").Type().Underlying().(*types.Struct).Field(0).Type()
+	unseen, _, _ := types.LookupFieldOrMethod(candidate, true, pkg, "Unseen")
+	kept[unseen] = true
+	named := 0
+	for _, f := range files {
+		for _, d := range f.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			ast.Inspect(fn, func(n ast.Node) bool {
+				for _, changed := range changedBy(n) {
+					sel, ok := changed.(*ast.SelectorExpr)
+					if !ok || info.Selections[sel] == nil || !kept[info.Selections[sel].Obj()] {
+						continue
+					}
+					if named++; receiver(fn) != "workload" {
+						t.Errorf("%s: %s is changed by %s, which is no step of a workload", fset.Position(n.Pos()), sel.Sel.Name, fn.Name.Name)
+					}
+				}
+				return true
+			})
+		}
+	}
+	if named == 0 {
+		t.Error("no step changes a grant: the rule is stale")
+	}
+}
+
 // readers are what answers questions, records what they read beside the rooms.
 var (
 	readers = []string{"View", "question", "Excerpt"}

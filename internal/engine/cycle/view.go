@@ -73,7 +73,7 @@ func (v View) Waiting() []core.Key {
 // Unconfirmed reports whether an admission that was decided was not seen in the API yet.
 func (v View) Unconfirmed() bool {
 	for _, w := range v.engine.byID {
-		if w != nil && w.assumed {
+		if w != nil && w.assumed() {
 			return true
 		}
 	}
