@@ -144,15 +144,13 @@ func (t *trial) leave() {
 }
 
 // changeQueue changes the queue in which the workload waits, if there is one.
-func (t *trial) changeQueue(change func(*core.Queue)) bool {
-	v, w := t.engine.View(), t.told()
+func (t *trial) changeQueue(change func(*core.Queue)) {
+	w := t.told()
 	name, _ := t.engine.QueueOf(w.Key.Namespace, w.Queue)
-	q, is := v.Queue(name)
-	if is {
+	if q, is := t.engine.View().Queue(name); is {
 		change(&q)
 		t.engine.Apply(core.QueueSet{Queue: q})
 	}
-	return is
 }
 
 func (t *trial) changeNodes(names []string, change func(*core.Node)) {
@@ -199,9 +197,9 @@ func (t *trial) see(d core.Admit) {
 }
 
 // ranOut reports whether all that were copied of some that are alike got something: then
-// one that was not copied may have come before the workload, which counts as one of its own kind
-// unless it is submitted anew.
-func (t *trial) ranOut(x *cycle.Excerpt, anew bool) bool { //nolint:revive // a fact
+// one that was not copied may have come before the workload. Submitted anew, it comes after the ones
+// that it was like as well.
+func (t *trial) ranOut(x *cycle.Excerpt, anew bool) bool {
 	none := func(keys []core.Key) bool {
 		return !slices.ContainsFunc(keys, func(k core.Key) bool { return t.stands(k, core.StageWaiting) })
 	}
