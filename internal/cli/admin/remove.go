@@ -21,6 +21,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/view"
 	"github.com/mlbatch/mlbatch/internal/view/gather"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // Removal is what goes with a team.
@@ -122,10 +123,10 @@ type DeleteOptions struct {
 // Refusal says why a team is not removed like that; nil if nothing speaks against it.
 func (r *Removal) Refusal(o DeleteOptions) error {
 	if n := len(r.Live); n > 0 && !o.Drain {
-		return fmt.Errorf("team %s has %s that %s not ended (%s): --drain stops %s first", r.Team.Name, plural(n, "job"), choose(n, "has", "have"), some(r.Live), choose(n, "it", "them"))
+		return fmt.Errorf("team %s has %s that %s not ended (%s): --drain stops %s first", r.Team.Name, words.Count(n, "job"), choose(n, "has", "have"), some(r.Live), choose(n, "it", "them"))
 	}
 	if n := len(r.Foreign); n > 0 && !o.Namespace && !o.Keep {
-		return fmt.Errorf("namespace %s has %s that the team's removal is not about (%s): --delete-namespace deletes them as well, --keep-namespace leaves the namespace and what is in it", r.Team.Name, plural(n, "object"), some(r.Foreign))
+		return fmt.Errorf("namespace %s has %s that the team's removal is not about (%s): --delete-namespace deletes them as well, --keep-namespace leaves the namespace and what is in it", r.Team.Name, words.Count(n, "object"), some(r.Foreign))
 	}
 	return nil
 }
@@ -137,10 +138,6 @@ func some(names []string) string {
 		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
 	}
 	return strings.Join(names, ", ")
-}
-
-func plural(n int, thing string) string {
-	return fmt.Sprintf("%d %s", n, choose(n, thing, thing+"s"))
 }
 
 func choose(n int, one, many string) string {
@@ -157,7 +154,7 @@ func (r *Removal) Plan(o DeleteOptions) []string {
 		out = append(out, "the rights of "+strings.Join(r.Team.People, ", "))
 	}
 	if n := len(r.Live); n > 0 {
-		out = append(out, fmt.Sprintf("%s that %s not ended, stopped first: %s", plural(n, "job"), choose(n, "has", "have"), some(r.Live)))
+		out = append(out, fmt.Sprintf("%s that %s not ended, stopped first: %s", words.Count(n, "job"), choose(n, "has", "have"), some(r.Live)))
 	}
 	switch {
 	case r.Team.ClusterQueue == "":
@@ -171,10 +168,10 @@ func (r *Removal) Plan(o DeleteOptions) []string {
 	}
 	what := "namespace " + r.Team.Name
 	if r.Ended > 0 {
-		what += fmt.Sprintf(" with %s that ended", plural(r.Ended, "job"))
+		what += fmt.Sprintf(" with %s that ended", words.Count(r.Ended, "job"))
 	}
 	if n := len(r.Foreign); n > 0 {
-		what += fmt.Sprintf(" and %s: %s", plural(n, "other object"), some(r.Foreign))
+		what += fmt.Sprintf(" and %s: %s", words.Count(n, "other object"), some(r.Foreign))
 	}
 	return append(out, what)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/replay"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // PrintReplay prints a replay for people.
@@ -61,10 +62,10 @@ func (p *printer) head(r *replay.Report) {
 	if !r.First.IsZero() {
 		span = fmt.Sprintf(", %s to %s", replay.Stamp(r.First), replay.Stamp(r.Last))
 	}
-	p.say("%s of %s%s", count(r.Recordings, "recording"), count(r.Runs, "run"), span)
-	p.say("%s, %s, %s reproduced", count(r.Events, "event"), count(r.Cycles, "cycle"), count(r.Decisions, "decision"))
+	p.say("%s of %s%s", words.Count(r.Recordings, "recording"), words.Count(r.Runs, "run"), span)
+	p.say("%s, %s, %s reproduced", words.Count(r.Events, "event"), words.Count(r.Cycles, "cycle"), words.Count(r.Decisions, "decision"))
 	if r.Gaps > 0 {
-		p.say("%s between recordings, where writing was too slow", count(r.Gaps, "gap"))
+		p.say("%s between recordings, where writing was too slow", words.Count(r.Gaps, "gap"))
 	}
 	if r.CutShort {
 		p.say("a recording ends within a line: its writer was stopped there")
@@ -189,7 +190,7 @@ func (p *printer) summary(s *replay.Summary) {
 		number("HOLDING", 0, func(q row) int { return q.Holding }),
 	}, append(slices.Clone(s.Queues), s.Total))
 	if s.Nodes+s.Other > 0 {
-		p.say("%s of nodes, %d of queues, cohorts and flavors", count(s.Nodes, "change"), s.Other)
+		p.say("%s of nodes, %d of queues, cohorts and flavors", words.Count(s.Nodes, "change"), s.Other)
 	}
 }
 
@@ -223,11 +224,4 @@ func PrintRecordings(out io.Writer, all []replay.Recording, l cli.Layout) error 
 			return "whole"
 		}},
 	}, all, l)
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -38,7 +38,7 @@ func playFamous(ctx context.Context, s *show) error {
 		fmt.Fprintln(s.Out, "Here:")
 		s.tell(&story)
 		verdicts := b.Judge(&story)
-		s.claim(fmt.Sprintf("%s: %s", b.Name, count(len(verdicts), "statement")), s.print(verdicts))
+		s.claim(fmt.Sprintf("%s: %s", b.Name, words.Count(len(verdicts), "statement")), s.print(verdicts))
 	}
 	return nil
 }
@@ -55,13 +55,6 @@ func (s *show) print(verdicts []knownbugs.Verdict) error {
 		fmt.Fprintf(s.Out, "  PASS  %s\n", v.Text)
 	}
 	return errors.Join(wrong...)
-}
-
-func count(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
 }
 
 // tell prints the beginning of a story.
@@ -87,9 +80,9 @@ func words(m knownbugs.Moment) string {
 	case knownbugs.Submitted:
 		return "" // what becomes of it comes at once
 	case knownbugs.Started:
-		return fmt.Sprintf("starts: %s on %s", count(int(m.Pods), "pod"), strings.Join(m.Nodes, ", "))
+		return fmt.Sprintf("starts: %s on %s", words.Count(int(m.Pods), "pod"), strings.Join(m.Nodes, ", "))
 	case knownbugs.Moved:
-		return fmt.Sprintf("starts again: %s on %s", count(int(m.Pods), "pod"), strings.Join(m.Nodes, ", "))
+		return fmt.Sprintf("starts again: %s on %s", words.Count(int(m.Pods), "pod"), strings.Join(m.Nodes, ", "))
 	case knownbugs.Evicted:
 		return "has to leave for " + m.For
 	case knownbugs.Left:
