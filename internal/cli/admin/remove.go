@@ -279,7 +279,7 @@ func EditPeople(ctx context.Context, c client.Client, team string, e PeopleEdit,
 	if slices.Equal(sortedSubjects(has), want) {
 		return nil, nil
 	}
-	done := []Change{{"people", cmp.Or(strings.Join(words(has), ", "), none), cmp.Or(strings.Join(words(want), ", "), none)}}
+	done := []Change{{"people", cmp.Or(strings.Join(peopleNames(has), ", "), none), cmp.Or(strings.Join(peopleNames(want), ", "), none)}}
 	if dryRun {
 		return done, nil
 	}

@@ -374,7 +374,7 @@ func (t Team) comparePeople(ctx context.Context, c client.Client, want client.Ob
 	if err != nil {
 		return Step{}, nil, err
 	}
-	got, asked := words(has), words(t.subjects())
+	got, asked := peopleNames(has), peopleNames(t.subjects())
 	switch {
 	case len(got) == 0:
 		return Step{Object: want, Done: Created}, nil, nil
@@ -398,8 +398,8 @@ func bindingsOf(ctx context.Context, c client.Client, team string) (bindings []r
 	return bindings, people, nil
 }
 
-// words are people as others read them.
-func words(in []rbacv1.Subject) []string {
+// peopleNames are people as others read them.
+func peopleNames(in []rbacv1.Subject) []string {
 	var out []string
 	for _, s := range sortedSubjects(in) {
 		switch s.Kind {

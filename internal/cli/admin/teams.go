@@ -340,7 +340,7 @@ func people(bindings []rbacv1.RoleBinding, namespace string) []string {
 			all = append(all, b.Subjects...)
 		}
 	}
-	return words(all)
+	return peopleNames(all)
 }
 
 // TeamColumns are those of a list of teams.

@@ -61,7 +61,7 @@ func (s *show) print(verdicts []knownbugs.Verdict) error {
 func (s *show) tell(story *knownbugs.Story) {
 	lines := 0
 	for _, m := range story.Moments {
-		text := words(m)
+		text := momentText(m)
 		if text == "" {
 			continue
 		}
@@ -75,7 +75,7 @@ func (s *show) tell(story *knownbugs.Story) {
 	}
 }
 
-func words(m knownbugs.Moment) string {
+func momentText(m knownbugs.Moment) string {
 	switch m.What {
 	case knownbugs.Submitted:
 		return "" // what becomes of it comes at once
