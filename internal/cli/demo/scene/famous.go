@@ -9,6 +9,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/sim/knownbugs"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 func famousBugs() Scene {
