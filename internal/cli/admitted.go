@@ -12,7 +12,7 @@ import (
 
 	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/api/recovery"
+	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/view"
 	"github.com/mlbatch/mlbatch/internal/view/gather"
 	"github.com/mlbatch/mlbatch/internal/words"
@@ -64,11 +64,7 @@ func (e *Explanation) recovered(p Picture) {
 // recovery is what is remembered of a job of which mlbatch makes the pods, and made some anew; nil
 // of others.
 func (p *Picture) recovery() *recovery.Recovery {
-	k := gather.KindOf(p.Asked.Kind)
-	if p.Other == nil || k == nil || k.Operated == nil {
-		return nil
-	}
-	r := k.Operated.Recall(p.Other)
+	r := p.Recovery
 	if r == nil || r.Failures+r.FreeFailures+r.Attempt == 0 {
 		return nil
 	}
@@ -122,11 +118,6 @@ func (e *Explanation) pods(p Picture, j view.Standing) {
 		return
 	case pods.None():
 		e.say("Its pods are not there yet")
-		if p.NotKept != nil {
-			e.say("%s ago: %s", p.ago(gather.When(p.NotKept)), eventText(p.NotKept))
-			e.Helps = "ask an administrator for the definition that belongs to this program: mlbatch install"
-			return
-		}
 		if p.elsewhere() {
 			e.say("Another operator makes them: mlbatch only queues %ss here", p.Asked.Kind)
 			e.Helps = "ask an administrator whether the operator of " + string(p.Asked.Kind) + "s runs"

@@ -38,8 +38,6 @@ func (p *Picture) findEvents(ctx context.Context, c client.Reader) error {
 		switch {
 		case gather.Unmade(e.Reason) && makers[of.Kind+"/"+of.Name] && gather.Later(e, p.Failed):
 			p.Failed = e
-		case e.Reason == gather.DefinitionNotOurs && makers[of.Kind+"/"+of.Name] && gather.Later(e, p.NotKept):
-			p.NotKept = e
 		case e.Reason == gather.Moved && p.Workload != nil && of.Name == p.Workload.Name && gather.Later(e, p.Moved):
 			p.Moved = e
 		case unqueuedHelps()[e.Reason] != "" && of.Kind == string(p.Asked.Kind) && of.Name == p.Asked.Name && gather.Later(e, p.Refused):
@@ -68,6 +66,7 @@ func unqueuedHelps() map[string]string {
 		"PrebuiltWorkloadTaken":    "remove the label or annotation " + kueue.PrebuiltWorkloadLabel + ", or name a Workload in it that is of no group and of no other job",
 		"PrebuiltWorkloadNotFound": "make the Workload that its label or annotation " + kueue.PrebuiltWorkloadLabel + " names, or remove that",
 		"BasisNotFound":            "make what that names, or name what there is",
+		gather.DefinitionNotOurs:   "ask an administrator for the definition that belongs to this program: mlbatch install",
 		"ErrWorkloadCompose":       "correct what that names: cancel the job, and submit it again",
 		"JobNestingTooDeep":        "submit it with fewer objects above it",
 	}

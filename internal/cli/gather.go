@@ -24,6 +24,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	leaderworkerset "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
 	podgroup "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
+	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/view"
 	"github.com/mlbatch/mlbatch/internal/view/gather"
@@ -66,7 +67,21 @@ func Find(ctx context.Context, c client.Reader, ref view.Ref) (Picture, error) {
 	if err := p.findWorkload(ctx, c); err != nil {
 		return Picture{}, err
 	}
+	p.findRecovery(ctx, c)
 	return p, p.findPods(ctx, c)
+}
+
+// findRecovery reads what is remembered of a job whose pods mlbatch makes. Who may not read it is told the
+// rest.
+func (p *Picture) findRecovery(ctx context.Context, c client.Reader) {
+	k := gather.KindOf(p.Asked.Kind)
+	if p.Other == nil || k == nil || k.Operated == nil {
+		return
+	}
+	var stored recovery.JobRecovery
+	if c.Get(ctx, types.NamespacedName{Namespace: p.Other.GetNamespace(), Name: string(p.Other.GetUID())}, &stored) == nil {
+		p.Recovery = stored.Of(p.Other)
+	}
 }
 
 // Root is the object of the job itself; nil if the user may not read it.

@@ -15,7 +15,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	leaderworkerset "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
 	ray "github.com/mlbatch/mlbatch/api/ray/v1"
-	"github.com/mlbatch/mlbatch/api/recovery"
+	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
 )
 
 // Member is a pod in its place in the job.

@@ -13,6 +13,7 @@ import (
 	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	podgroup "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
+	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
@@ -100,7 +101,9 @@ type Picture struct {
 	AppWrapper *appwrapper.AppWrapper
 	Job        *batchv1.Job // nil if it is part of an AppWrapper
 	// Other is a job of another kind, nil if it is part of an AppWrapper.
-	Other    jobs.Object
+	Other jobs.Object
+	// Recovery is what is remembered of that one if mlbatch makes its pods; nil if nothing is.
+	Recovery *recovery.Recovery
 	Workload *kueue.Workload
 	// PodGroup, Deployment and Pod are set if they are no part of another job.
 	PodGroup   *podgroup.PodGroup
@@ -127,9 +130,6 @@ type Picture struct {
 	Hindered *corev1.Event
 	// Stays is the last event that says that a pod should leave its node, and stays there.
 	Stays *corev1.Event
-	// NotKept is the last event that says that the definition of the job's kind is another
-	// program's; nil if there is none.
-	NotKept *corev1.Event
 	// Refused is the last event that says why the job has no Workload; nil if there is
 	// none.
 	Refused *corev1.Event

@@ -382,7 +382,7 @@ func lowered(text string) string {
 func (p *Picture) resets() int32 {
 	k := gather.KindOf(p.Asked.Kind)
 	if o, is := p.Root().(jobs.Object); is && k != nil {
-		return k.Restarts(o)
+		return k.Restarts(o, p.Recovery)
 	}
 	return 0
 }

@@ -10,16 +10,19 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/native"
@@ -33,13 +36,18 @@ type tester interface {
 }
 
 // life is a cluster with one job of any kind, which nobody but its kind knows: its object as
-// it is stored, its members, and time. Its controller is killed at any moment, since nothing
-// but the object is kept.
+// it is stored, what is remembered of it, its members, and time. Its controller is killed at any moment,
+// since nothing else is kept.
 type life struct {
-	t       tester
-	kinds   jobs.Kinds // all that there are
-	kind    *jobs.Kind
-	job     jobs.Object
+	t     tester
+	kinds jobs.Kinds // all that there are
+	kind  *jobs.Kind
+	job   jobs.Object
+	// memory is what is stored beside the job; said: this controller knows that the status says so.
+	memory *recovery.Recovery
+	said   bool
+	// others are what is remembered of members that are jobs, by their names.
+	others  map[string]podplan.Memory
 	members []jobs.Object
 	now     time.Time
 	made    int
@@ -53,7 +61,7 @@ type life struct {
 func newLife(t tester, all jobs.Kinds, m corpus.Manifest, bases map[string]jobs.Object) *life {
 	t.Helper()
 	k := &all[slices.IndexFunc(all, func(k jobs.Kind) bool { return k.GVK().Kind == m.Kind })]
-	w := &life{t: t, kinds: all, kind: k, now: time.Unix(1_700_000_000, 0), killed: -1}
+	w := &life{t: t, kinds: all, kind: k, now: time.Unix(1_700_000_000, 0), killed: -1, others: map[string]podplan.Memory{}}
 	w.job = k.New()
 	if err := yaml.Unmarshal([]byte(m.Text), w.job); err != nil {
 		t.Fatalf("%v", err)
@@ -61,6 +69,7 @@ func newLife(t tester, all jobs.Kinds, m corpus.Manifest, bases map[string]jobs.
 	w.job.SetNamespace("blue")
 	w.job.SetName(m.Name)
 	w.job.SetUID("job")
+	w.job.SetCreationTimestamp(metav1.NewTime(w.now))
 	_, version := kindOf(t, jobs.Kinds{*k}, m.Text)
 	stamp(k, w.job, version)
 	if k.Basis != nil {
@@ -83,6 +92,34 @@ func (w *life) store(o jobs.Object) {
 		w.t.Fatalf("%v", err)
 	}
 	w.job = again
+}
+
+// remember stores what is to be remembered, as the API server does.
+func (w *life) remember(m *podplan.Memory) {
+	w.t.Helper()
+	text, err := json.Marshal(jobs.ToRecovery(m))
+	if err != nil {
+		w.t.Fatalf("%v", err)
+	}
+	w.memory, w.said = &recovery.Recovery{}, false
+	if err := json.Unmarshal(text, w.memory); err != nil {
+		w.t.Fatalf("%v", err)
+	}
+}
+
+// lose is the loss of all that is remembered: what can be told of it is stored again.
+func (w *life) lose() {
+	w.t.Helper()
+	plan, err := w.kind.Operated.Compile(w.job)
+	if err != nil {
+		w.t.Fatalf("compile: %v", err)
+	}
+	all := make([]metav1.Object, len(w.members))
+	for i := range w.members {
+		all[i] = w.members[i]
+	}
+	m := w.kind.Operated.Rebuilt(w.job, all, w.seen(plan))
+	w.remember(&m)
 }
 
 func (w *life) facts() jobs.Facts {
@@ -151,6 +188,7 @@ func (w *life) dies() bool {
 		return false
 	}
 	w.killed--
+	w.said = w.said && w.killed >= 0
 	return w.killed < 0
 }
 
@@ -162,17 +200,33 @@ func (w *life) step() bool {
 	if err != nil {
 		w.t.Fatalf("compile: %v", err)
 	}
-	kept := jobs.Remembered(w.kind.Operated.Recall(w.job))
+	kept := jobs.Remembered(w.memory)
 	seen := w.seen(plan)
+	if !w.said && w.memory != nil { // the status comes first
+		as := w.kind.Operated.Project(w.job, plan, w.standing(plan, seen, &kept))
+		if differs := !equality.Semantic.DeepEqual(as, w.job); differs && w.dies() {
+			w.killed = -1
+			return true
+		} else if differs {
+			w.store(as)
+			w.said = true
+			w.check(&before, plan)
+			return true
+		}
+	}
+	w.said = true
 	seen = w.ask(plan, seen, &kept)
 	s := plan.Next(seen, &kept, w.now)
 	did := s.Changed || s.Remove
 	if !s.Changed {
 		did = w.do(plan, &s) || did
 	}
-	if w.killed == -2 {
+	if w.killed == -2 || s.Changed && w.dies() {
 		w.killed = -1
 		return true
+	}
+	if s.Changed {
+		w.remember(&s.Memory)
 	}
 	as := w.kind.Operated.Project(w.job, plan, w.standing(plan, seen, &s.Memory))
 	if again := w.kind.Operated.Project(as, plan, w.standing(plan, seen, &s.Memory)); !equality.Semantic.DeepEqual(as, again) {
@@ -184,6 +238,7 @@ func (w *life) step() bool {
 	}
 	did = did || !equality.Semantic.DeepEqual(as, w.job)
 	w.store(as)
+	w.said = true
 	w.check(&before, plan)
 	return did
 }
@@ -288,7 +343,7 @@ func (w *life) check(before *jobs.Facts, p *jobs.Plan) {
 	if before.Finished != nil && (f.Finished == nil || f.Finished.Success != before.Finished.Success) {
 		w.t.Fatalf("it ended with %+v, and now %+v", before.Finished, f.Finished)
 	}
-	kept := jobs.Remembered(w.kind.Operated.Recall(w.job))
+	kept := jobs.Remembered(w.memory)
 	if p.Retries != nil && kept.Outcome == podplan.Open && kept.Failures > *p.Retries {
 		w.t.Fatalf("it goes on after %d failures, and %d are allowed", kept.Failures, *p.Retries)
 	}
@@ -450,7 +505,7 @@ func (w *life) becomeOther(o jobs.Object, how string) bool {
 	if err != nil {
 		w.t.Fatalf("compile %s: %v", o.GetName(), err)
 	}
-	s := jobs.Standing{Memory: jobs.Remembered(k.Operated.Recall(o)), Now: w.now, Counts: map[string]podplan.Tally{}}
+	s := jobs.Standing{Memory: w.others[o.GetName()], Now: w.now, Counts: map[string]podplan.Tally{}}
 	endless := len(plan.Success) == 0 // whatever happens to others, it runs
 	switch {
 	case f.Suspended:
@@ -471,6 +526,7 @@ func (w *life) becomeOther(o jobs.Object, how string) bool {
 	for i := range w.members {
 		if w.members[i] == o {
 			w.members[i] = k.Operated.Project(o, plan, &s)
+			w.others[o.GetName()] = s.Memory
 		}
 	}
 	return true
@@ -512,7 +568,7 @@ func (w *life) rest() {
 		w.gone()
 		if !w.step() {
 			plan, _ := w.kind.Operated.Compile(w.job)
-			kept := jobs.Remembered(w.kind.Operated.Recall(w.job))
+			kept := jobs.Remembered(w.memory)
 			if s := plan.Next(w.ask(plan, w.seen(plan), &kept), &kept, w.now); s.Again > 0 && kept.Outcome == podplan.Open && plan.Deadline == 0 {
 				w.now = w.now.Add(s.Again)
 				continue
@@ -577,6 +633,7 @@ func script(w *life, killed int) {
 	t := w.t
 	t.Helper()
 	fresh := *w
+	fresh.others = map[string]podplan.Memory{}
 	w.rest()
 	if f := w.facts(); !f.Suspended || f.Active || len(w.members) > 0 {
 		t.Fatalf("it waits, and has %d members: %+v", len(w.members), f)
@@ -589,11 +646,11 @@ func script(w *life, killed int) {
 	if f := w.facts(); !f.Active || f.Finished != nil || !f.Ready { // what begins when others have ended is not awaited
 		t.Fatalf("all run: active %v, ready %v, ended %v", f.Active, f.Ready, f.Finished)
 	}
-	made, failures := w.made, jobs.Remembered(w.kind.Operated.Recall(w.job)).Failures
+	made, failures := w.made, jobs.Remembered(w.memory).Failures
 	w.killed = killed
 	w.all(lost)
 	w.killed = -1
-	if f := w.facts(); f.Finished != nil || jobs.Remembered(w.kind.Operated.Recall(w.job)).Failures != failures {
+	if f := w.facts(); f.Finished != nil || jobs.Remembered(w.memory).Failures != failures {
 		t.Fatalf("its nodes were lost, for which it is blamed: %+v", f.Finished)
 	}
 	if pods := w.pods(); w.made == made && len(w.kind.Operated.Children) == 0 || len(pods) == 0 {
@@ -652,6 +709,66 @@ func (w *life) endless() bool {
 	return err == nil && len(plan.Success) == 0
 }
 
+// TestMemoryIsRebuilt: of a job that runs, whose memory is lost, as it is where it was kept elsewhere by an
+// earlier version, nothing is made anew, nothing is said that was not said before, and it ends as any other.
+// So does one that was made anew before.
+func TestMemoryIsRebuilt(t *testing.T) {
+	all, kinds := played()
+	bases := runtimesOf(t)
+	for _, m := range all {
+		t.Run(m.Kind+"/"+m.Name, func(t *testing.T) {
+			w := newLife(t, kinds, m, bases)
+			w.rest()
+			w.lose()
+			if diff := cmp.Diff(&recovery.Recovery{}, w.memory); diff != "" {
+				t.Fatalf("it has not begun, and this is remembered:\n%s", diff)
+			}
+			w.admit()
+			w.rest()
+			for _, failed := range []bool{false, true} {
+				if failed {
+					w.some(fails)
+				}
+				w.all(runs)
+				if f := w.facts(); f.Finished != nil {
+					continue
+				}
+				was, before, made := *w.memory, w.job.DeepCopyObject(), w.made
+				w.lose()
+				w.rest()
+				forgot := []cmp.Option{cmpopts.IgnoreFields(recovery.Recovery{}, "StartTime", "LastFailureTime", "Rule", "Counted")}
+				if diff := cmp.Diff(&was, w.memory, forgot...); diff != "" {
+					t.Errorf("failed before: %v: it is remembered otherwise (-was +is):\n%s", failed, diff)
+				}
+				if f := w.facts(); !f.Active || !f.Ready || w.made != made || (was.StartTime == nil) != (w.memory.StartTime == nil) {
+					t.Errorf("failed before: %v: active %v, ready %v, made %d more", failed, f.Active, f.Ready, w.made-made)
+				}
+				if kind := w.kind.GVK().Kind; kind != "RayService" && !failed {
+					if diff := cmp.Diff(before, runtime.Object(w.job)); diff != "" {
+						t.Errorf("it says something else (-was +is):\n%s", diff)
+					}
+				}
+			}
+			w.all(succeeds)
+			w.rest()
+			if f := w.facts(); !w.endless() && f.Finished == nil {
+				t.Error("it never ends")
+			}
+		})
+	}
+}
+
+// some lets the first of the members that run live on.
+func (w *life) some(how string) {
+	w.t.Helper()
+	for _, o := range slices.Clone(w.members) {
+		if w.become(o, how) {
+			break
+		}
+	}
+	w.rest()
+}
+
 // TestRandomLives: anything happens to a job of any kind in any order.
 func TestRandomLives(t *testing.T) {
 	all, kinds := played()
@@ -672,13 +789,15 @@ func TestRandomLives(t *testing.T) {
 
 func (w *life) happen(t *rapid.T) {
 	w.now = w.now.Add(time.Duration(rapid.IntRange(0, 5).Draw(t, "seconds")) * time.Second)
-	switch what := rapid.SampledFrom([]string{"look", "look", "look", "killed", "admit", "evict", "gone", runs, runs, succeeds, fails, crashes, lost}).Draw(t, "what"); what {
+	switch what := rapid.SampledFrom([]string{"look", "look", "look", "killed", "forgotten", "admit", "evict", "gone", runs, runs, succeeds, fails, crashes, lost}).Draw(t, "what"); what {
 	case "look":
 		w.step()
 	case "killed":
 		w.killed = rapid.IntRange(0, 3).Draw(t, "after writes")
 		w.step()
 		w.killed = -1
+	case "forgotten":
+		w.lose()
 	case "admit":
 		if f := w.facts(); f.Suspended && !f.Active && f.Finished == nil {
 			w.admit()

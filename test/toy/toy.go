@@ -17,7 +17,6 @@ import (
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/api/recovery"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
@@ -42,8 +41,10 @@ type Toy struct {
 
 // Status is how far it is.
 type Status struct {
-	Done     bool               `json:"done,omitempty"`
-	Recovery *recovery.Recovery `json:"recovery,omitempty"`
+	Done bool `json:"done,omitempty"`
+	// Runs: it may have pods. Ready: all are.
+	Runs  bool `json:"runs,omitempty"`
+	Ready bool `json:"ready,omitempty"`
 }
 
 // Spec says which pods.
@@ -71,7 +72,6 @@ func (t *Toy) copied() *Toy {
 	out := *t
 	t.DeepCopyInto(&out.ObjectMeta)
 	t.Spec.Template.DeepCopyInto(&out.Spec.Template)
-	out.Status.Recovery = t.Status.Recovery.DeepCopy()
 	return &out
 }
 
@@ -95,7 +95,7 @@ func Kind() jobs.Kind {
 		ShortNames:  []string{"ty"},
 		Framework:   "toys.example.com/toy",
 		AddToScheme: addToScheme,
-		Operated:    &jobs.Operated{Compile: compile, Recall: jobs.Of(recall), Project: project, Children: []jobs.ChildKind{job.Child()}, Artifacts: artifacts, Makes: []schema.GroupResource{{Resource: "configmaps"}, {Resource: "secrets"}}, Others: []string{"toys/toy-operator"}},
+		Operated:    &jobs.Operated{Compile: compile, Told: jobs.Of(told), Project: project, Children: []jobs.ChildKind{job.Child()}, Artifacts: artifacts, Makes: []schema.GroupResource{{Resource: "configmaps"}, {Resource: "secrets"}}, Others: []string{"toys/toy-operator"}},
 		Wrapped:     &jobs.Wrapping{PodSets: podSets, Direct: true},
 		SuspendPath: []string{"spec", "hold"},
 		Suspended:   jobs.Of(func(t *Toy) bool { return t.Spec.Hold }),
@@ -182,12 +182,18 @@ func artifacts(o jobs.Object, p *jobs.Plan, s *jobs.Standing) ([]jobs.Artifact, 
 	}}}, nil
 }
 
-func recall(t *Toy) *recovery.Recovery { return t.Status.Recovery }
+// told is what a status says of what is remembered.
+func told(t *Toy) podplan.Memory {
+	if t.Status.Done {
+		return jobs.EndedAs(&jobs.Outcome{Success: true}, nil)
+	}
+	return podplan.Memory{Started: jobs.Begun(t, nil, t.Status.Runs)}
+}
 
 func project(o jobs.Object, _ *jobs.Plan, s *jobs.Standing) jobs.Object {
 	t, _ := o.(*Toy)
 	out := t.copied()
-	out.Status = Status{Done: s.Outcome != podplan.Open, Recovery: s.Recovery()}
+	out.Status = Status{Done: s.Outcome != podplan.Open, Runs: s.Outcome == podplan.Open && !s.Started.IsZero(), Ready: s.Ready}
 	return out
 }
 
@@ -208,7 +214,7 @@ func (adapter) Read(o jobs.Object) (jobs.Facts, error) {
 		return jobs.Facts{}, fmt.Errorf("read toy: %T is none", o)
 	}
 	f := jobs.Facts{
-		Suspended: t.Spec.Hold, Active: t.Status.Recovery != nil && t.Status.Recovery.StartTime != nil,
+		Suspended: t.Spec.Hold, Active: t.Status.Runs,
 		PodSets: []kueue.PodSet{{Name: Role, Count: t.Spec.Pods, Template: *t.Spec.Template.DeepCopy()}},
 	}
 	if t.Status.Done {

@@ -4,8 +4,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/mlbatch/mlbatch/api/recovery"
 )
 
 // JobSetSpec is what a user wants to run.
@@ -335,10 +333,6 @@ type JobSetStatus struct {
 	// +listMapKey=name
 	// +optional
 	ReplicatedJobsStatus []ReplicatedJobStatus `json:"replicatedJobsStatus,omitempty"`
-
-	// recovery is what mlbatch keeps of the JobSet between two looks at it.
-	// +optional
-	Recovery *recovery.Recovery `json:"recovery,omitempty"`
 }
 
 // ReplicatedJobStatus counts the Jobs of a role.

@@ -5,7 +5,6 @@
 package v1alpha2
 
 import (
-	"github.com/mlbatch/mlbatch/api/recovery"
 	"k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -237,11 +236,6 @@ func (in *JobSetStatus) DeepCopyInto(out *JobSetStatus) {
 		for i := range *in {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
-	}
-	if in.Recovery != nil {
-		in, out := &in.Recovery, &out.Recovery
-		*out = new(recovery.Recovery)
-		(*in).DeepCopyInto(*out)
 	}
 }
 

@@ -4,8 +4,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/mlbatch/mlbatch/api/recovery"
 )
 
 // ReplicaType is the name of a role.
@@ -150,10 +148,6 @@ type JobStatus struct {
 	// lastReconcileTime is when the status last changed.
 	// +optional
 	LastReconcileTime *metav1.Time `json:"lastReconcileTime,omitempty"`
-
-	// recovery is what mlbatch keeps of the job between two looks at it.
-	// +optional
-	Recovery *recovery.Recovery `json:"recovery,omitempty"`
 }
 
 // JobConditionType is what a condition is about.

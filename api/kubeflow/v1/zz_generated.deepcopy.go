@@ -5,7 +5,6 @@
 package v1
 
 import (
-	"github.com/mlbatch/mlbatch/api/recovery"
 	"k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -230,11 +229,6 @@ func (in *JobStatus) DeepCopyInto(out *JobStatus) {
 	if in.LastReconcileTime != nil {
 		in, out := &in.LastReconcileTime, &out.LastReconcileTime
 		*out = (*in).DeepCopy()
-	}
-	if in.Recovery != nil {
-		in, out := &in.Recovery, &out.Recovery
-		*out = new(recovery.Recovery)
-		(*in).DeepCopyInto(*out)
 	}
 }
 

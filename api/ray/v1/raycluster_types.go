@@ -4,8 +4,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/mlbatch/mlbatch/api/recovery"
 )
 
 // RayClusterSpec is what a user wants to run.
@@ -460,10 +458,6 @@ type RayClusterStatus struct {
 	// observedGeneration is the generation of the object that this is about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-
-	// recovery is what mlbatch keeps of the cluster; nobody else writes it.
-	// +optional
-	Recovery *recovery.Recovery `json:"recovery,omitempty"`
 }
 
 // RayCluster is a head and groups of workers.

@@ -3,8 +3,6 @@ package v1
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/mlbatch/mlbatch/api/recovery"
 )
 
 // JobSubmissionMode says how a job reaches its cluster.
@@ -285,10 +283,6 @@ type RayJobStatus struct {
 	// observedGeneration is the generation of the object that this is about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-
-	// recovery is what mlbatch keeps of the job; nobody else writes it.
-	// +optional
-	Recovery *recovery.Recovery `json:"recovery,omitempty"`
 }
 
 // RayJob runs a command in a cluster.

@@ -3,8 +3,6 @@ package v1
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/mlbatch/mlbatch/api/recovery"
 )
 
 // RayServiceUpgradeType says what a change of a service's cluster does.
@@ -194,10 +192,6 @@ type RayServiceStatuses struct {
 	// observedGeneration is the generation of the object that this is about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-
-	// recovery is what mlbatch keeps of the service; nobody else writes it.
-	// +optional
-	Recovery *recovery.Recovery `json:"recovery,omitempty"`
 }
 
 // RayService serves applications from a cluster.

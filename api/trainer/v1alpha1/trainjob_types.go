@@ -5,8 +5,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-
-	"github.com/mlbatch/mlbatch/api/recovery"
 )
 
 // TrainJobSpec is what a user wants to train.
@@ -197,10 +195,6 @@ type TrainJobStatus struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +optional
 	Runtime *ResolvedRuntime `json:"runtime,omitempty"`
-
-	// recovery is what mlbatch keeps of the job between two looks at it.
-	// +optional
-	Recovery *recovery.Recovery `json:"recovery,omitempty"`
 }
 
 // ResolvedRuntime is a runtime as it was.

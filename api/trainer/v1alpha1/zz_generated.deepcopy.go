@@ -5,7 +5,6 @@
 package v1alpha1
 
 import (
-	"github.com/mlbatch/mlbatch/api/recovery"
 	"k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -1018,11 +1017,6 @@ func (in *TrainJobStatus) DeepCopyInto(out *TrainJobStatus) {
 	if in.Runtime != nil {
 		in, out := &in.Runtime, &out.Runtime
 		*out = new(ResolvedRuntime)
-		(*in).DeepCopyInto(*out)
-	}
-	if in.Recovery != nil {
-		in, out := &in.Recovery, &out.Recovery
-		*out = new(recovery.Recovery)
 		(*in).DeepCopyInto(*out)
 	}
 }

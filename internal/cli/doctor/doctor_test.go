@@ -94,15 +94,15 @@ func definition(versions ...string) *apiextensionsv1.CustomResourceDefinition {
 	return d
 }
 
-// jobSets is a definition that keeps what mlbatch remembers, or one of others.
-func jobSets(remembers bool) *apiextensionsv1.CustomResourceDefinition { //nolint:revive // flag-parameter: whose definition it is
-	d := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: meta("", "jobsets.jobset.x-k8s.io")}
-	d.Spec.Names.Kind = "JobSet"
+// trainJobs is a definition that keeps what mlbatch records, or one of others.
+func trainJobs(records bool) *apiextensionsv1.CustomResourceDefinition { //nolint:revive // flag-parameter: whose definition it is
+	d := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: meta("", "trainjobs.trainer.kubeflow.org")}
+	d.Spec.Names.Kind = "TrainJob"
 	status := apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"conditions": {Type: "array"}}}
-	if remembers {
-		status.Properties["recovery"] = apiextensionsv1.JSONSchemaProps{Type: "object"}
+	if records {
+		status.Properties["runtime"] = apiextensionsv1.JSONSchemaProps{Type: "object"}
 	}
-	d.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1alpha2", Served: true, Schema: &apiextensionsv1.CustomResourceValidation{
+	d.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1alpha1", Served: true, Schema: &apiextensionsv1.CustomResourceValidation{
 		OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"status": status}},
 	}}}
 	return d
@@ -189,15 +189,15 @@ func faults() map[string]fault {
 		"no CRD":  {"", func(f *doctor.Facts) { f.Definitions = nil }, []string{"definition-missing customresourcedefinition/clusterqueues.kueue.x-k8s.io"}, "mlbatch install"},
 		"old CRD": {"of an older program", func(f *doctor.Facts) { f.Definitions[0] = *definition("v1beta1") }, []string{"definition-missing customresourcedefinition/clusterqueues.kueue.x-k8s.io"}, ""},
 		"another's CRD": {"of the same version, as an operator's chart applies it", func(f *doctor.Facts) {
-			f.Wanted, f.Definitions = append(f.Wanted, jobSets(true)), append(f.Definitions, *jobSets(false))
-		}, []string{"definition-not-ours customresourcedefinition/jobsets.jobset.x-k8s.io"}, "mlbatch install"},
+			f.Wanted, f.Definitions = append(f.Wanted, trainJobs(true)), append(f.Definitions, *trainJobs(false))
+		}, []string{"definition-not-ours customresourcedefinition/trainjobs.trainer.kubeflow.org"}, "mlbatch install"},
 		"its operator's CRD": {"the kind is left to it", func(f *doctor.Facts) {
-			f.Wanted, f.Definitions = append(f.Wanted, jobSets(true)), append(f.Definitions, *jobSets(false))
+			f.Wanted, f.Definitions = append(f.Wanted, trainJobs(true)), append(f.Definitions, *trainJobs(false))
 			f.Deployments = []appsv1.Deployment{{ObjectMeta: metav1.ObjectMeta{Namespace: "mlbatch-system", Name: "mlbatch-controller", Labels: map[string]string{"app.kubernetes.io/part-of": "mlbatch"}}}}
-			f.Deployments[0].Spec.Template.Spec.Containers = []corev1.Container{{Args: []string{"controller", "--kinds=jobset=queue,rayjob=run"}}}
+			f.Deployments[0].Spec.Template.Spec.Containers = []corev1.Container{{Args: []string{"controller", "--kinds=trainjob=queue,rayjob=run"}}}
 		}, nil, ""},
-		"its own CRD": {"it remembers", func(f *doctor.Facts) {
-			f.Wanted, f.Definitions = append(f.Wanted, jobSets(true)), append(f.Definitions, *jobSets(true))
+		"its own CRD": {"it records", func(f *doctor.Facts) {
+			f.Wanted, f.Definitions = append(f.Wanted, trainJobs(true)), append(f.Definitions, *trainJobs(true))
 		}, nil, ""},
 		"stale":      {"no namespace can be deleted", func(f *doctor.Facts) { f.APIServices = []unstructured.Unstructured{registered("False")} }, []string{"discovery-stale apiservice/v1beta2.visibility.kueue.x-k8s.io"}, "kubectl delete apiservice v1beta2.visibility.kueue.x-k8s.io"},
 		"fresh":      {"it is answered", func(f *doctor.Facts) { f.APIServices = []unstructured.Unstructured{registered("True")} }, nil, ""},

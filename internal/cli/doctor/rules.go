@@ -64,7 +64,7 @@ type found struct{ object, message, cure string }
 func Rules() []Rule {
 	return []Rule{
 		{"definition-missing", Error, "a kind that this program needs is not defined, or not in its version", []string{"CustomResourceDefinitions"}, definitions},
-		{"definition-not-ours", Error, "a definition was replaced by another program's, which drops what is remembered of jobs: they make no pods", []string{"CustomResourceDefinitions", "Deployments"}, notOurs},
+		{"definition-not-ours", Error, "a definition was replaced by another program's, which drops what is recorded of jobs: they are not queued", []string{"CustomResourceDefinitions", "Deployments"}, notOurs},
 		{"webhook-missing", Error, "a webhook of mlbatch is not registered: jobs are neither checked nor held", []string{"MutatingWebhookConfigurations", "ValidatingWebhookConfigurations"}, webhooks},
 		{"webhook-untrusted", Error, "the API server cannot trust who answers a webhook: it knows no authority, or one that ended", nil, untrusted},
 		{"webhook-silent", Error, "a webhook does not answer, or a job is written without it: tried with a job that is not kept", nil, unheld},

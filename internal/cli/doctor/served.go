@@ -45,7 +45,7 @@ func staleDiscovery(f *Facts) (out []found) {
 }
 
 // notOurs finds definitions that others brought, of the version that this program needs and without
-// the field in which it keeps what it has to remember of a job.
+// the field in which it records what a job refers to.
 func notOurs(f *Facts) (out []found) {
 	for _, want := range f.Wanted {
 		at := slices.IndexFunc(f.Definitions, func(d apiDefinition) bool { return d.Name == want.Name })
@@ -55,11 +55,11 @@ func notOurs(f *Facts) (out []found) {
 		for i := range want.Spec.Versions {
 			v := &want.Spec.Versions[i]
 			has := slices.IndexFunc(f.Definitions[at].Spec.Versions, func(o apiVersion) bool { return o.Name == v.Name && o.Served })
-			if has < 0 || !remembers(v) || remembers(&f.Definitions[at].Spec.Versions[has]) {
+			if has < 0 || !records(v) || records(&f.Definitions[at].Spec.Versions[has]) {
 				continue
 			}
 			out = append(out, found{
-				"customresourcedefinition/" + want.Name, "it is not this program's: it drops status.recovery, and jobs of the kind are held, with that reason",
+				"customresourcedefinition/" + want.Name, "it is not this program's: it drops status.runtime, and jobs of the kind are not queued, with that reason",
 				"mlbatch install brings it back; keep who applied the other one (Helm, GitOps) from doing it again, or leave the kind to its operator: controller.kinds (docs/other-operators.md)",
 			})
 			break
@@ -68,13 +68,13 @@ func notOurs(f *Facts) (out []found) {
 	return out
 }
 
-// remembers reports whether a version keeps status.recovery.
-func remembers(v *apiVersion) bool {
+// records reports whether a version keeps status.runtime, which is what a TrainJob is made from.
+func records(v *apiVersion) bool {
 	if v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
 		return false
 	}
 	status := v.Schema.OpenAPIV3Schema.Properties["status"]
-	_, has := status.Properties["recovery"]
+	_, has := status.Properties["runtime"]
 	return has || status.XPreserveUnknownFields != nil && *status.XPreserveUnknownFields
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
 )
 
@@ -107,7 +108,7 @@ type Kind struct {
 	// author wrote there; "" are none.
 	UserLabel, UserIDLabel string
 	// Resets returns how often all pods of a job were replaced while it kept its quota. Kinds that
-	// are Operated leave it nil: Recall has the number.
+	// are Operated leave it nil: their JobRecoveries have the number.
 	Resets func(Object) int32
 	// Finalizer is the finalizer that our controllers put on an object; "" is none.
 	Finalizer string
@@ -167,18 +168,16 @@ func SubmittedIn(o metav1.Object, version string) bool {
 	return o.GetAnnotations()[VersionAnnotation] == version
 }
 
-// Restarts is how often failed pods of a job were replaced while the job kept its quota.
-func (k *Kind) Restarts(o Object) int32 {
+// Restarts is how often failed pods of a job were replaced while the job kept its quota; r is what
+// is remembered of the job, nil if nothing is.
+func (k *Kind) Restarts(o Object, r *recovery.Recovery) int32 {
 	if k.Resets != nil {
 		return k.Resets(o)
 	}
-	if k.Operated == nil {
+	if k.Operated == nil || r == nil {
 		return 0
 	}
-	if r := k.Operated.Recall(o); r != nil {
-		return max(r.Attempt, r.Failures+r.FreeFailures)
-	}
-	return 0
+	return max(r.Attempt, r.Failures+r.FreeFailures)
 }
 
 // GroupKind is the kind without its version.

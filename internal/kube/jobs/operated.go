@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/mlbatch/mlbatch/api/recovery"
+	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 )
 
@@ -40,9 +40,9 @@ type Operated struct {
 	// Grants are the rights that ServiceAccounts among Artifacts can get: the controller has them,
 	// too, since it can grant only rights that it has itself.
 	Grants []rbacv1.PolicyRule
-	// Recall reads the recovery state that the controller has stored in a job's status; nil if it has
-	// stored none.
-	Recall func(Object) *recovery.Recovery
+	// Told is what a job's status, as Project writes it, says of what is remembered of the job. It is
+	// asked only where a job has begun and its memory is lost; see Rebuilt.
+	Told func(Object) podplan.Memory
 	// Calls are HTTP requests to the job's own pods, such as for the state of a job that Ray runs in
 	// one of them. The result depends on the arguments alone; each request in it is repeated as long
 	// as it is returned. nil for kinds that send none.
@@ -93,12 +93,6 @@ func (o *Operated) KindOf(member Object) (schema.GroupVersionKind, error) {
 	return schema.GroupVersionKind{}, fmt.Errorf("%T is of none of the kinds of children", member)
 }
 
-// UnknownFields reports whether the API server refuses a status, which it was asked to take strictly,
-// for fields that the definition of its kind does not have.
-func UnknownFields(err error) bool {
-	return apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "unknown field")
-}
-
 // LacksRight reports whether the API server refused something since we may not do it. Limits and policies
 // forbid in other words.
 func LacksRight(err error) bool {
@@ -112,17 +106,6 @@ func Refusal(err error) string {
 		return "mlbatch has no rights in this namespace, which is no team's and has no LocalQueue: ask an administrator to make it a team's (mlbatch team create) or to give it a LocalQueue. " + err.Error()
 	}
 	return err.Error()
-}
-
-// Forgotten reports whether it does so for what has to be remembered of a job: the definition is
-// another program's.
-func Forgotten(err error) bool {
-	return UnknownFields(err) && strings.Contains(err.Error(), `"status.recovery`)
-}
-
-// NotOurs says that the definition of a kind is another program's, and what helps.
-func NotOurs(k *Kind) string {
-	return "the definition of " + k.GVK().Kind + " is not this program's: it drops status.recovery, without which no pods are made. An administrator brings it back: mlbatch install"
 }
 
 // Plan is a plan with the pods of its roles.
@@ -227,17 +210,17 @@ func reasons() map[podplan.Reason]string {
 	}
 }
 
-// Recovery is the state of a job's recovery as its status keeps it.
-func (s *Standing) Recovery() *recovery.Recovery {
+// ToRecovery is what is remembered of a job as its JobRecovery has it.
+func ToRecovery(m *podplan.Memory) *recovery.Recovery {
 	r := &recovery.Recovery{
-		StartTime: moment(s.Started), Attempt: s.Attempt, Failures: s.Failures, FreeFailures: s.Free, Rule: s.Rule, LastFailureTime: moment(s.LastFailure), Ready: s.Ready,
-		Outcome: outcomes()[s.Outcome], Reason: reasons()[s.Reason], Message: s.Message, EndTime: moment(s.Ended),
+		StartTime: moment(m.Started), Attempt: m.Attempt, Failures: m.Failures, FreeFailures: m.Free, Rule: m.Rule, LastFailureTime: moment(m.LastFailure),
+		Outcome: outcomes()[m.Outcome], Reason: reasons()[m.Reason], Message: m.Message, EndTime: moment(m.Ended),
 	}
-	for _, id := range s.Counted {
+	for _, id := range m.Counted {
 		r.Counted = append(r.Counted, types.UID(id))
 	}
-	for _, role := range slices.Sorted(maps.Keys(s.Done)) {
-		r.Done = append(r.Done, recovery.Done{Role: role, Indexes: s.Done[role].String()})
+	for _, role := range slices.Sorted(maps.Keys(m.Done)) {
+		r.Done = append(r.Done, recovery.Done{Role: role, Indexes: m.Done[role].String()})
 	}
 	return r
 }
@@ -249,7 +232,7 @@ func moment(t time.Time) *metav1.Time {
 	return new(metav1.NewTime(t))
 }
 
-// Remembered reads the recovery state in a job's status; nil is a job that has none yet.
+// Remembered reads what a JobRecovery has; nil is a job of which nothing is remembered yet.
 func Remembered(r *recovery.Recovery) podplan.Memory {
 	if r == nil {
 		return podplan.Memory{}

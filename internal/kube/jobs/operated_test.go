@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/mlbatch/mlbatch/api/recovery"
+	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/test/toy"
@@ -178,7 +178,7 @@ func TestSee(t *testing.T) {
 	}
 }
 
-// TestNothingIsForgotten: what is kept in a status is read as it was written.
+// TestNothingIsForgotten: what is remembered of a job is read as it was written.
 func TestNothingIsForgotten(t *testing.T) {
 	at := func(s int64) time.Time { return time.Unix(s, 0) }
 	for name, m := range map[string]podplan.Memory{
@@ -190,8 +190,7 @@ func TestNothingIsForgotten(t *testing.T) {
 		"too late":  {Started: at(1), Ended: at(2), Outcome: podplan.JobFailed, Reason: podplan.DeadlineExceeded},
 		"broken":    {Started: at(1), Ended: at(2), Outcome: podplan.JobFailed, Reason: podplan.MemberFailed},
 	} {
-		s := jobs.Standing{Memory: m}
-		if diff := cmp.Diff(m, jobs.Remembered(s.Recovery())); diff != "" {
+		if diff := cmp.Diff(m, jobs.Remembered(jobs.ToRecovery(&m))); diff != "" {
 			t.Errorf("%s (-was +is):\n%s", name, diff)
 		}
 	}

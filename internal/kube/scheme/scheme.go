@@ -14,6 +14,7 @@ import (
 	"github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	leaderworkerset "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
 	pgv1alpha1 "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
+	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
 	trainer "github.com/mlbatch/mlbatch/api/trainer/v1alpha1"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
@@ -33,6 +34,7 @@ func For(all jobs.Kinds) *runtime.Scheme {
 		v1beta2.AddToScheme,
 		pgv1alpha1.AddToScheme,
 		history.AddToScheme,
+		recovery.AddToScheme,
 		kubeflow.AddToScheme,
 		leaderworkerset.AddToScheme,
 		trainer.AddToScheme,

@@ -39,8 +39,8 @@ func OtherJob(kind view.Kind, o jobs.Object) *view.Other {
 		message := strings.TrimPrefix(f.Finished.Message, name.String()+" failed: ")
 		x.Ended, x.Succeeded, x.Message, x.At = true, f.Finished.Success, message, o.GetCreationTimestamp().Time
 		if k.Operated != nil {
-			if r := k.Operated.Recall(o); r != nil && r.EndTime != nil {
-				x.At = r.EndTime.Time
+			if ended := k.Operated.Told(o).Ended; !ended.IsZero() {
+				x.At = ended
 			}
 		}
 	}

@@ -7,6 +7,7 @@ package basis
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,6 +31,13 @@ import (
 
 // notFound is the reason of the event of a job that waits for what it names.
 const notFound = "BasisNotFound"
+
+// notOurs is the reason of the event of a job whose kind's definition is another program's, which drops what
+// is recorded, and lookAgain is when it may be ours again.
+const (
+	notOurs   = "DefinitionNotOurs"
+	lookAgain = 30 * time.Second
+)
 
 // Options are what the controllers work with.
 type Options struct {
@@ -112,7 +120,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	if is {
-		return reconcile.Result{}, r.write(ctx, job, inherited)
+		return r.write(ctx, job, inherited)
 	}
 	ref := r.kind.Basis.Of(job)
 	k := r.kind.Basis.Kind(ref)
@@ -138,7 +146,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{}, r.write(ctx, job, r.kind.Basis.With(job, basis, schedulers))
+	return r.write(ctx, job, r.kind.Basis.With(job, basis, schedulers))
 }
 
 // inherited returns a job with what was recorded for it in the AppWrapper that it is part of;
@@ -159,20 +167,27 @@ func (r *reconciler) inherited(ctx context.Context, job jobs.Object) (jobs.Objec
 }
 
 // write records what a job was given.
-func (r *reconciler) write(ctx context.Context, was, job jobs.Object) error {
+func (r *reconciler) write(ctx context.Context, was, job jobs.Object) (reconcile.Result, error) {
 	var err error
+	complete := !r.kind.Basis.Missing(job)
 	if r.kind.Basis.Annotated {
 		err = r.Client.Patch(ctx, job, client.MergeFromWithOptions(was, client.MergeFromWithOptimisticLock{}))
 	} else {
 		err = r.Client.Status().Update(ctx, job)
 	}
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return nil // the newer one is looked at
+		return reconcile.Result{}, nil // the newer one is looked at
 	}
 	if err != nil {
-		return fmt.Errorf("record what %s %s is based on: %w", r.kind.GVK().Kind, client.ObjectKeyFromObject(job), err)
+		return reconcile.Result{}, fmt.Errorf("record what %s %s is based on: %w", r.kind.GVK().Kind, client.ObjectKeyFromObject(job), err)
 	}
-	return nil
+	if complete && r.kind.Basis.Missing(job) { // the API server answers with what it stored
+		kind := r.kind.GVK().Kind
+		r.Recorder.Eventf(job, nil, corev1.EventTypeWarning, notOurs, notOurs,
+			"the definition of %s is not this program's: it drops status.runtime, without which the job is not queued. An administrator brings it back: mlbatch install", kind)
+		return reconcile.Result{RequeueAfter: lookAgain}, nil
+	}
+	return reconcile.Result{}, nil
 }
 
 // schedulers are those of jobs that are queued, and leave the pods of others what they name.

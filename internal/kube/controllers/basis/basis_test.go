@@ -301,3 +301,34 @@ func TestRecordsOfAppWrappers(t *testing.T) {
 		t.Errorf("the component runs by %v", r)
 	}
 }
+
+// TestWhatIsDroppedIsTold: where the definition of the kind is another program's, which has no place for
+// what is recorded, the job says so, and is looked at again: nothing tells when the definition is back.
+func TestWhatIsDroppedIsTold(t *testing.T) {
+	b := newBench(aJob("blue", api.ClusterTrainingRuntimeKind, "torch"), inCluster("torch"))
+	drops := true
+	inner, _ := b.Client.(client.WithWatch)
+	b.Client = interceptor.NewClient(inner, interceptor.Funcs{SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+		if job, is := o.(*api.TrainJob); is && drops {
+			job.Status.Runtime = nil
+		}
+		return c.SubResource(sub).Update(ctx, o, opts...)
+	}})
+	look := func() reconcile.Result {
+		result, err := b.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "tj"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result
+	}
+	if again := look().RequeueAfter; again != lookAgain {
+		t.Errorf("it is looked at again after %s", again)
+	}
+	if said := <-b.told.Events; !strings.Contains(said, "DefinitionNotOurs the definition of TrainJob is not this program's: it drops status.runtime") || !strings.Contains(said, "mlbatch install") {
+		t.Errorf("it says %q", said)
+	}
+	drops = false
+	if again := look().RequeueAfter; again != 0 || len(b.told.Events) > 0 {
+		t.Errorf("the definition is back, and it is looked at again after %s", again)
+	}
+}

@@ -23,6 +23,7 @@ import (
 
 	api "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
@@ -260,9 +261,19 @@ func (r *reconciler) restarts(ctx context.Context, w *kueue.Workload) int32 {
 		if err := r.Client.Get(ctx, types.NamespacedName{Namespace: w.Namespace, Name: owner.Name}, o); err != nil || o.GetUID() != owner.UID {
 			return 0
 		}
-		return k.Restarts(o)
+		return k.Restarts(o, r.remembered(ctx, k, o))
 	}
 	return 0
+}
+
+// remembered is what is remembered of a job whose pods are made here; nil if nothing is.
+func (r *reconciler) remembered(ctx context.Context, k *jobs.Kind, o jobs.Object) *recovery.Recovery {
+	var stored recovery.JobRecovery
+	name := types.NamespacedName{Namespace: o.GetNamespace(), Name: string(o.GetUID())}
+	if k.Operated == nil || r.Live.Get(ctx, name, &stored) != nil {
+		return nil
+	}
+	return stored.Of(o)
 }
 
 // write puts records into one page, and says which of them it had no room for, by the UIDs of

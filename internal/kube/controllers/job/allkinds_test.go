@@ -1,14 +1,12 @@
 package job
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,7 +14,6 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/yaml"
@@ -335,26 +332,6 @@ func TestEveryKindAndEveryChange(t *testing.T) {
 			w.settle()
 			if is := w.workload(); is != nil || w.kind.Suspended(w.job()) {
 				t.Errorf("it is held for naming no queue, and needs none: %+v", is)
-			}
-		})
-		t.Run(name+"/its definition replaced while it runs", func(t *testing.T) {
-			w := begun(t)
-			if w.kind.Operated == nil { // Kubernetes runs it, or it is made of others, which are judged by themselves
-				return
-			}
-			inner, _ := w.c.(client.WithWatch)
-			w.r.opts.Client = interceptor.NewClient(inner, interceptor.Funcs{SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
-				if _, is := o.(*kueue.Workload); is {
-					return c.SubResource(sub).Update(ctx, o, opts...)
-				}
-				return apierrors.NewBadRequest(`strict decoding error: unknown field "status.recovery"`)
-			}})
-			w.r.opts.Clock = clocktesting.NewFakePassiveClock(now.Add(2 * trialPause)) // by then it should have pods
-			w.settle()
-			is := w.workload()
-			why := is.Annotations[kueue.PodsRefusedAnnotation]
-			if is.Status.Admission != nil || !w.kind.Suspended(w.job()) || !strings.Contains(why, "the definition of "+name) || !strings.Contains(why, "mlbatch install") {
-				t.Errorf("it has no pods, and holds quota: %q, %+v", why, is.Status)
 			}
 		})
 		t.Run(name+"/ended with pods left", func(t *testing.T) {

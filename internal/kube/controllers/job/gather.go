@@ -55,7 +55,6 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (fac
 		return s, false, err
 	}
 	if err := r.workloads(ctx, &s); err != nil || s.workload == nil {
-		s.refusal = r.unkept(ctx, &s)
 		return s, err == nil, err
 	}
 	w := s.workload

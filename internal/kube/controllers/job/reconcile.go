@@ -94,10 +94,6 @@ type reconciler struct {
 	made memo.Table[made]
 	// ready is since when the pods of jobs are all ready.
 	ready memo.Since
-	// definitions are what is known of that of the kind, and of those of what its jobs wrap: parts are
-	// the kinds of these.
-	definitions definitions
-	parts       memo.Table[parts]
 }
 
 // SetupWithManager starts a reconciler for a kind. The cache must have admission.PodIndex,
@@ -130,7 +126,6 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		r.trials.Forget(req.NamespacedName)
 		r.made.Forget(req.NamespacedName)
 		r.ready.Forget(req.NamespacedName)
-		r.parts.Forget(req.NamespacedName)
 		return reconcile.Result{}, err
 	}
 	if s.workload != nil {

@@ -82,12 +82,6 @@ func waitsForPods(s *facts) time.Duration {
 // without storing anything: what the namespace forbids would hold quota for nothing.
 func (r *reconciler) try(ctx context.Context, s *facts) {
 	name := client.ObjectKeyFromObject(s.job)
-	if s.workload.Status.Admission == nil && !convert.Finished(s.workload) {
-		if why := r.unkept(ctx, s); why != "" {
-			s.tried, s.refusal, s.triesAgain = true, why, trialPause
-			return
-		}
-	}
 	if !suspicious(s) {
 		r.trials.Forget(name)
 		return
@@ -112,9 +106,6 @@ func (r *reconciler) try(ctx context.Context, s *facts) {
 
 // refusal says why the API server would not let pods of a job be made; "" if it would.
 func (r *reconciler) refusal(ctx context.Context, s *facts) (string, error) {
-	if why := r.unkept(ctx, s); why != "" {
-		return why, nil
-	}
 	for i := range s.facts.PodSets {
 		ps := &s.facts.PodSets[i]
 		if ps.Count == 0 {

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/mlbatch/mlbatch/api/recovery"
+	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
@@ -32,8 +32,6 @@ const (
 	notCreated = "FailedCreate"
 	deleted    = "SuccessfulDelete"
 	nameTaken  = "NameTaken"
-	// notOurs: the definition of the kind is another program's, which drops what is to be remembered.
-	notOurs = "DefinitionNotOurs"
 )
 
 // longestBatch is how many pods are made before it is looked whether they were refused.
@@ -42,10 +40,10 @@ const longestBatch = 64
 // errTaken says that another object has the name of a pod.
 var errTaken = errors.New("the name is taken")
 
-// errNotKept says that the definition of the kind has no place for what is to be remembered.
-var errNotKept = errors.New("the definition of the kind does not keep what is to be remembered of a job")
+// errOvertaken says that something else is stored than was read.
+var errOvertaken = errors.New("it was changed meanwhile")
 
-// note writes what is to be remembered, with the status that follows.
+// note writes what is to be remembered, and then the status that follows.
 func (r *reconciler) note(ctx context.Context, l *look, m *podplan.Memory) (reconcile.Result, error) {
 	if m.Started.IsZero() && !l.kept.Started.IsZero() {
 		// From here on everybody believes that no pod is left, and the cache may be old.
@@ -60,7 +58,23 @@ func (r *reconciler) note(ctx context.Context, l *look, m *podplan.Memory) (reco
 			return reconcile.Result{}, err
 		}
 	}
-	return reconcile.Result{}, r.write(ctx, l, m)
+	if err := r.remember(ctx, l, m); err != nil {
+		return reconcile.Result{}, err
+	}
+	if changed, err := r.tell(ctx, l, m); changed || err != nil {
+		return reconcile.Result{}, err // that wakes
+	}
+	return reconcile.Result{RequeueAfter: conflictPause}, nil
+}
+
+// tell has the status of a job say what is remembered of it, and reports whether that changed the job.
+func (r *reconciler) tell(ctx context.Context, l *look, m *podplan.Memory) (changed bool, err error) {
+	if equality.Semantic.DeepEqual(l.job, r.projected(l, m)) {
+		r.said(l, l.job)
+		return false, nil
+	}
+	err = r.write(ctx, l, m)
+	return r.kept.Get(client.ObjectKeyFromObject(l.job)).overtaken == l.job.GetResourceVersion(), err
 }
 
 // left reports whether the API server has pods of a job that can run. Labels alone make
@@ -81,27 +95,19 @@ func (r *reconciler) left(ctx context.Context, job jobs.Object) (bool, error) {
 	return slices.ContainsFunc(l.seen, func(s podplan.Seen) bool { return !s.Over }), err
 }
 
-// write writes the status of a job, on condition that it is as it was read, and that what is to be
-// remembered is stored: a definition that others brought may have the same name and version and no place
-// for it, and the API server would drop it without an error. Other fields of ours that a definition does
-// not have are not missed.
+// write writes the status of a job, on condition that it is as it was read. Fields of ours that a
+// definition of others does not have are not missed.
 func (r *reconciler) write(ctx context.Context, l *look, m *podplan.Memory) error {
 	r.counted.Set(client.ObjectKeyFromObject(l.job), l.now)
 	next := r.projected(l, m)
-	err := r.Client.Status().Update(ctx, next, client.FieldValidation(metav1.FieldValidationStrict))
-	switch {
-	case err == nil || !jobs.UnknownFields(err):
-	case jobs.Forgotten(err):
-		r.tellNotKept(l)
-		return errNotKept
-	default:
-		next = r.projected(l, m)
-		err = r.Client.Status().Update(ctx, next)
+	if err := r.Client.Status().Update(ctx, next); err != nil {
+		return err
 	}
-	if err == nil && r.kind.Operated.Tells != nil {
+	r.said(l, next)
+	if r.kind.Operated.Tells != nil {
 		r.tellChange(r.kind.Operated.Tells(l.job, next), next)
 	}
-	return err
+	return nil
 }
 
 // tellChange tells of a change of a job's status in the events of its kind.
@@ -113,16 +119,6 @@ func (r *reconciler) tellChange(all []jobs.Event, job jobs.Object) {
 		}
 		r.event(job, kind, e.Reason, e.Message)
 	}
-}
-
-// tellNotKept says, from time to time, that a job cannot run.
-func (r *reconciler) tellNotKept(l *look) {
-	key := client.ObjectKeyFromObject(l.job)
-	if ago(r.unkept.Get(key), l.now) < tellAgain {
-		return
-	}
-	r.unkept.Set(key, l.now)
-	r.event(l.job, corev1.EventTypeWarning, notOurs, jobs.NotOurs(r.kind))
 }
 
 func (r *reconciler) projected(l *look, m *podplan.Memory) jobs.Object {

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/api/recovery"
+	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
 	"github.com/mlbatch/mlbatch/test/toy"
 )
 
@@ -78,12 +78,12 @@ func TestMembersAreJobs(t *testing.T) {
 	b.says("x-1", condition(batchv1.JobFailed, "BackoffLimitExceeded"))
 	b.run()
 	expect(t, "all begin anew", b.jobLines(), []string{"x-0 1", "x-1 1", "x-2 1"})
-	expect(t, "failures", b.toy("lab").Status.Recovery.Failures, int32(1))
+	expect(t, "failures", b.recovery("lab").Failures, int32(1))
 	for _, name := range three {
 		b.says(name, condition(batchv1.JobComplete, ""))
 	}
 	b.run()
-	expect(t, "outcome", b.toy("lab").Status.Recovery.Outcome, "Succeeded")
+	expect(t, "outcome", b.recovery("lab").Outcome, "Succeeded")
 }
 
 // TestChildrenAreHeld: Jobs stay while their job is suspended, and it says that nothing runs
@@ -103,12 +103,12 @@ func TestChildrenAreHeld(t *testing.T) {
 	expect(t, "held", b.jobLines(), []string{"x-0 0", "x-1 0 suspended", "x-2 0 suspended"})
 	b.says("x-1", condition(batchv1.JobSuspended, ""))
 	b.run()
-	if b.toy("blue").Status.Recovery.StartTime == nil {
+	if !b.toy("blue").Status.Runs || b.recovery("blue").StartTime == nil {
 		t.Error("x-2 still runs, and the job says that nothing does")
 	}
 	b.says("x-2", condition(batchv1.JobSuspended, ""))
 	b.run()
-	got := b.toy("blue").Status.Recovery
+	got := b.recovery("blue")
 	if got.StartTime != nil {
 		t.Error("nothing runs, and the job does not say so")
 	}

@@ -23,7 +23,11 @@ import (
 type look struct {
 	job  jobs.Object
 	plan *jobs.Plan
-	kept podplan.Memory
+	// kept is what is remembered of it, and said whether its status says so; rebuilt: it is not stored.
+	kept          podplan.Memory
+	said, rebuilt bool
+	// behind: the cache shows an older status than was written.
+	behind bool
 	// members are its objects, and seen is what they are, in the same order; behind them are
 	// members that are no objects.
 	members []member
@@ -80,8 +84,11 @@ func (r *reconciler) look(ctx context.Context, name types.NamespacedName) (*look
 	if err != nil {
 		return nil, false, nil //nolint:nilerr // trying again does not mend a manifest; the event tells its author
 	}
-	l.plan, l.kept = plan, jobs.Remembered(r.kind.Operated.Recall(l.job))
+	l.plan = plan
 	if err := r.owned(ctx, l); err != nil {
+		return nil, false, err
+	}
+	if err := r.recall(ctx, l); err != nil {
 		return nil, false, err
 	}
 	return l, true, r.admission(ctx, l)

@@ -92,8 +92,8 @@ type reconciler struct {
 	// counted is when the counters of jobs were last written, told when it was last said
 	// that they are left to another controller.
 	counted, told memo.Table[time.Time]
-	// unkept is when it was last said that a job's status is not kept.
-	unkept memo.Table[time.Time]
+	// kept is what is remembered of jobs.
+	kept memo.Table[kept]
 	// ensured is what artifacts were made to be.
 	ensured ensured
 	// unmade is why something of jobs could not be made last.
@@ -159,21 +159,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		r.standBack(look, other)
 		return reconcile.Result{}, err
 	}
-	r.ask(look)
-	step := look.plan.Next(look.seen, &look.kept, look.now)
-	var result reconcile.Result
-	switch {
-	case step.Remove:
-		err = r.remove(ctx, look.job)
-	case step.Changed:
-		result, err = r.note(ctx, look, &step.Memory)
-	default:
-		result, err = r.do(ctx, look, &step)
-	}
-	if errors.Is(err, errNotKept) {
-		return reconcile.Result{RequeueAfter: takenPause}, nil // nothing tells of a definition that comes back
-	}
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+	result, err := r.advance(ctx, look)
+	if errors.Is(err, errOvertaken) || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return reconcile.Result{RequeueAfter: conflictPause}, nil // the cache will show what is newer
 	}
 	if err != nil {
@@ -183,6 +170,30 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		result.RequeueAfter = look.again
 	}
 	return result, nil
+}
+
+// advance does the next step of a job. What is remembered of it and what its status says come first.
+func (r *reconciler) advance(ctx context.Context, l *look) (reconcile.Result, error) {
+	switch {
+	case l.behind:
+		return reconcile.Result{RequeueAfter: conflictPause}, nil
+	case l.rebuilt:
+		return r.note(ctx, l, &l.kept)
+	case !l.said:
+		if changed, err := r.tell(ctx, l, &l.kept); changed || err != nil {
+			return reconcile.Result{}, err // that wakes
+		}
+	}
+	r.ask(l)
+	step := l.plan.Next(l.seen, &l.kept, l.now)
+	switch {
+	case step.Remove:
+		return reconcile.Result{}, r.remove(ctx, l.job)
+	case step.Changed:
+		return r.note(ctx, l, &step.Memory)
+	default:
+		return r.do(ctx, l, &step)
+	}
 }
 
 // remove deletes a job whose time is over. It is there until all that is its own is gone, as with Jobs:
@@ -204,7 +215,7 @@ func (r *reconciler) forget(name types.NamespacedName) {
 	r.awaited.forget(name)
 	r.counted.Forget(name)
 	r.told.Forget(name)
-	r.unkept.Forget(name)
+	r.kept.Forget(name)
 	r.ensured.forget(name)
 	r.unmade.Forget(name)
 	if r.calls != nil {

@@ -25,7 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/api/recovery"
+	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/foreign"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
@@ -87,6 +87,12 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 				}
 				return c.Create(ctx, o, opts...)
 			},
+			Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+				if err := ask("update", o); err != nil {
+					return err
+				}
+				return c.Update(ctx, o, opts...)
+			},
 			Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
 				if err := ask("delete", o); err != nil {
 					return err
@@ -139,7 +145,7 @@ func (b *bench) run() {
 	before := ""
 	for range 30 {
 		if _, err := b.step(); b.dead {
-			b.dead, b.r.awaited, b.r.counted = false, awaited{}, memo.Table[time.Time]{}
+			b.dead, b.r.awaited, b.r.counted, b.r.kept = false, awaited{}, memo.Table[time.Time]{}, memo.Table[kept]{}
 			continue
 		} else if err != nil {
 			b.t.Fatal(err)
@@ -169,6 +175,20 @@ func (b *bench) toy(namespace string) *toy.Toy {
 		b.t.Fatal("the job is gone")
 	}
 	return x
+}
+
+// recovery is what is remembered of the job.
+func (b *bench) recovery(namespace string) *recovery.Recovery {
+	b.t.Helper()
+	o := &recovery.JobRecovery{}
+	if !b.get(namespace, o, "x-uid") {
+		b.t.Fatal("nothing is remembered")
+	}
+	out := o.Of(b.toy(namespace))
+	if out == nil {
+		b.t.Fatalf("what is remembered is not of the job: %+v", o)
+	}
+	return out
 }
 
 func (b *bench) update(o client.Object) {
@@ -225,6 +245,9 @@ func (b *bench) picture() string {
 		if b.get(ns, x, "x") {
 			fmt.Fprintln(&out, x.ResourceVersion)
 		}
+		if r := (&recovery.JobRecovery{}); b.get(ns, r, "x-uid") {
+			fmt.Fprintln(&out, r.ResourceVersion)
+		}
 	}
 	fmt.Fprintln(&out, b.serviceNames())
 	return out.String()
@@ -280,14 +303,14 @@ func TestJobRuns(t *testing.T) {
 	if again := b.pods()[1]; again.UID == p.UID {
 		t.Error("the failed pod was not made anew")
 	}
-	got := b.toy("lab").Status.Recovery
+	got := b.recovery("lab")
 	expect(t, "failures", got.Failures, int32(1))
 	expect(t, "done", got.Done, []recovery.Done{{Role: "main", Indexes: "0"}})
 	b.becomes("x-1", corev1.PodSucceeded)
 	b.becomes("x-2", corev1.PodSucceeded)
 	b.run()
-	if x := b.toy("lab"); !x.Status.Done || x.Status.Recovery.Outcome != "Succeeded" {
-		t.Errorf("it ended with %+v", x.Status.Recovery)
+	if r := b.recovery("lab"); !b.toy("lab").Status.Done || r.Outcome != "Succeeded" {
+		t.Errorf("it ended with %+v", r)
 	}
 }
 
@@ -296,8 +319,8 @@ func TestJobRuns(t *testing.T) {
 func TestNothingIsMadeBeforeItIsNoted(t *testing.T) {
 	b := newBench(t, aToy("lab"))
 	b.before = func(verb string, o client.Object) error {
-		if _, pod := o.(*corev1.Pod); pod && verb == "create" && b.toy("lab").Status.Recovery.StartTime == nil {
-			t.Error("a pod is made, and the job says that it has none")
+		if _, pod := o.(*corev1.Pod); pod && verb == "create" && (!b.toy("lab").Status.Runs || b.recovery("lab").StartTime == nil) {
+			t.Error("a pod is made, and the job says that it has none, or will not be remembered")
 		}
 		return nil
 	}
@@ -319,7 +342,7 @@ func TestSuspendedJobKeepsNothing(t *testing.T) {
 	b.update(x)
 	b.run()
 	expect(t, "services", b.serviceNames(), []string(nil))
-	if b.toy("lab").Status.Recovery.StartTime == nil {
+	if !b.toy("lab").Status.Runs || b.recovery("lab").StartTime == nil {
 		t.Error("its pods still run, and it says that it has none")
 	}
 	// Two are gone, one has stopped and is kept by its user, and one runs on that the cache
@@ -349,7 +372,7 @@ func TestSuspendedJobKeepsNothing(t *testing.T) {
 	})
 	b.run()
 	b.r.Client = live
-	if b.toy("lab").Status.Recovery.StartTime == nil {
+	if !b.toy("lab").Status.Runs || b.recovery("lab").StartTime == nil {
 		t.Error("a pod is left at the API server, and it says that it has none")
 	}
 	if err := live.Delete(t.Context(), hidden); err != nil {
@@ -361,7 +384,7 @@ func TestSuspendedJobKeepsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.run()
-	if r := b.toy("lab").Status.Recovery; r.StartTime != nil {
+	if r := b.recovery("lab"); r.StartTime != nil || b.toy("lab").Status.Runs {
 		t.Errorf("none is left that runs, and it says that it began at %s", r.StartTime)
 	}
 	for _, p := range b.pods() {
@@ -597,7 +620,7 @@ func TestCountersAreWrittenNowAndThen(t *testing.T) {
 	}
 	b.clock.SetTime(b.clock.Now().Add(countsPause))
 	b.run()
-	if !b.toy("lab").Status.Recovery.Ready {
+	if !b.toy("lab").Status.Ready {
 		t.Error("all are ready, and it does not say so")
 	}
 }
@@ -627,7 +650,7 @@ func TestServicesAreThereBeforePods(t *testing.T) {
 	}
 	b.run()
 	pod, service := "*v1.Pod", "*v1.Service"
-	expect(t, "made", made, []string{service, service, service, pod, pod, pod})
+	expect(t, "made", made, []string{"*v1alpha1.JobRecovery", service, service, service, pod, pod, pod})
 
 	b = newBench(t, aToy("lab"))
 	b.before = func(verb string, o client.Object) error {
@@ -727,7 +750,7 @@ func TestUnintelligibleJobIsStopped(t *testing.T) {
 	x.Spec.Hold = true
 	b.update(x)
 	b.run()
-	if r := b.toy("lab").Status.Recovery; len(b.pods()) > 0 || r.StartTime != nil {
+	if r := b.recovery("lab"); len(b.pods()) > 0 || r.StartTime != nil || b.toy("lab").Status.Runs {
 		t.Errorf("it was suspended and keeps %v, begun at %s", b.podNames(), r.StartTime)
 	}
 }
@@ -755,9 +778,9 @@ func TestKilledAnywhere(t *testing.T) {
 		b.run()
 	}
 	end := func(b *bench) map[string]any {
-		r := b.toy("lab").Status.Recovery
+		r := b.recovery("lab")
 		r.StartTime, r.EndTime, r.LastFailureTime, r.Counted = nil, nil, nil, nil
-		return map[string]any{"pods": b.podNames(), "services": b.serviceNames(), "kept": r}
+		return map[string]any{"pods": b.podNames(), "services": b.serviceNames(), "kept": r, "says": b.toy("lab").Status}
 	}
 	quiet := newBench(t, aToy("lab"))
 	writes := 0

@@ -20,7 +20,7 @@ func TestChangesAreTold(t *testing.T) {
 	operated.Tells = func(was, is jobs.Object) []jobs.Event {
 		before, _ := was.(*toy.Toy)
 		after, _ := is.(*toy.Toy)
-		if before.Status.Recovery == nil && after.Status.Recovery != nil {
+		if !before.Status.Runs && after.Status.Runs {
 			return []jobs.Event{{Reason: "ToyBegan", Message: "It began."}, {Reason: "ToyWarned", Message: "It is new.", Warning: true}}
 		}
 		return nil

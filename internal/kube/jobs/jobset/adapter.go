@@ -13,6 +13,7 @@ import (
 	api "github.com/mlbatch/mlbatch/api/jobset/v1alpha2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/job"
 )
@@ -48,7 +49,7 @@ func (adapter) Read(o jobs.Object) (jobs.Facts, error) {
 	}
 	facts := jobs.Facts{
 		Suspended: suspended(js), Finished: finished(&js.Status), EndsOnce: r.endsOnce(), Active: active(&js.Status),
-		Ready: ready(js),
+		Ready: ready(r),
 	}
 	for i := range r.roles {
 		x := &r.roles[i]
@@ -144,39 +145,41 @@ func finished(s *api.JobSetStatus) *jobs.Outcome {
 	return nil
 }
 
-// active reports whether a JobSet may have pods that have not ended. Another controller
-// than ours keeps nothing but counts.
+// active reports whether a JobSet may have pods that have not ended: from its start until it is said that
+// it is suspended and that none is left, or that it has ended.
 func active(s *api.JobSetStatus) bool {
 	if finished(s) != nil {
 		return false
-	}
-	if s.Recovery != nil {
-		return s.Recovery.StartTime != nil
 	}
 	for i := range s.ReplicatedJobsStatus {
 		if s.ReplicatedJobsStatus[i].Active > 0 {
 			return true
 		}
 	}
-	return false
+	if c := apimeta.FindStatusCondition(s.Conditions, api.JobSetSuspended); c != nil && c.Status == metav1.ConditionTrue {
+		return c.Message == lastPodsEnd
+	}
+	return len(s.ReplicatedJobsStatus) > 0
 }
 
 // ready reports whether all pods are, or are done.
-func ready(js *api.JobSet) bool {
-	if r := js.Status.Recovery; r != nil {
-		return r.Ready
+func ready(r *reading) bool {
+	s := &r.js.Status
+	if !active(s) {
+		return false
 	}
-	for i := range js.Spec.ReplicatedJobs {
-		r := &js.Spec.ReplicatedJobs[i]
-		at := slices.IndexFunc(js.Status.ReplicatedJobsStatus, func(s api.ReplicatedJobStatus) bool { return s.Name == r.Name })
+	var p podplan.Plan
+	counts := map[string]podplan.Tally{}
+	for i := range r.roles {
+		name := podSet(r.roles[i].Name)
+		p.Roles = append(p.Roles, podplan.Role{Name: name, Count: r.roles[i].count, After: r.after(i)})
+		at := slices.IndexFunc(s.ReplicatedJobsStatus, func(is api.ReplicatedJobStatus) bool { return is.Name == r.roles[i].Name })
 		if at < 0 {
 			return false
 		}
-		if s := &js.Status.ReplicatedJobsStatus[at]; s.Ready+s.Succeeded < ptr.Deref(r.Replicas, 1) {
-			return false
-		}
+		counts[name] = podplan.Tally{Ready: s.ReplicatedJobsStatus[at].Ready, Succeeded: s.ReplicatedJobsStatus[at].Succeeded}
 	}
-	return true
+	return p.AllReady(counts)
 }
 
 // Maker implements jobs.Adapter.

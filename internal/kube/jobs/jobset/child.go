@@ -71,7 +71,7 @@ func seeChild(o jobs.Object) podplan.Seen {
 	switch {
 	case out.Held:
 		out.Over = !active(s)
-	case s.Recovery != nil && s.Recovery.Ready:
+	case ready(read(js)):
 		out.Life = podplan.Ready
 	default:
 		for i := range s.ReplicatedJobsStatus {

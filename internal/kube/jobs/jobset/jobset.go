@@ -17,7 +17,6 @@ import (
 
 	api "github.com/mlbatch/mlbatch/api/jobset/v1alpha2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/api/recovery"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
@@ -36,7 +35,7 @@ func Kind() jobs.Kind {
 			Children:  []jobs.ChildKind{elastic()},
 			Artifacts: artifacts,
 			Makes:     []schema.GroupResource{{Resource: "services"}, {Resource: "persistentvolumeclaims"}},
-			Recall:    jobs.Of(func(js *api.JobSet) *recovery.Recovery { return js.Status.Recovery }),
+			Told:      jobs.Of(told),
 			Project:   project,
 			Unmade:    "JobCreationFailed",
 		},

@@ -18,7 +18,6 @@ import (
 
 	api "github.com/mlbatch/mlbatch/api/jobset/v1alpha2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/api/recovery"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
@@ -480,11 +479,12 @@ func TestTopology(t *testing.T) {
 	}
 }
 
-// TestActive: a JobSet of which another controller keeps counts has pods as long as one of its
+// TestActive: a JobSet that another controller suspended, as it says, has pods as long as one of its
 // Jobs does.
 func TestActive(t *testing.T) {
 	for active, want := range map[int32]bool{0: false, 1: true} {
-		js := decode(t, pair)
+		js := decode(t, "suspend: true, "+pair)
+		js.Status.Conditions = []metav1.Condition{{Type: api.JobSetSuspended, Status: metav1.ConditionTrue, Reason: "SuspendedJobs", Message: "jobset is suspended"}}
 		js.Status.ReplicatedJobsStatus = []api.ReplicatedJobStatus{{Name: "leader"}, {Name: "workers", Active: active, Suspended: 1}}
 		if f, err := jobset.Kind().Read(js); err != nil || f.Active != want {
 			t.Errorf("with %d Jobs that run: %v, %v", active, f.Active, err)
@@ -580,11 +580,11 @@ func TestStartStop(t *testing.T) {
 	if _, err := k.Start(js, nil); err == nil {
 		t.Error("its admission is of another job")
 	}
-	js.Status.Recovery = &recovery.Recovery{StartTime: &metav1.Time{Time: time.Unix(1, 0)}}
+	js.Status.ReplicatedJobsStatus = []api.ReplicatedJobStatus{{Name: "leader"}}
 	if got := k.Maker(js); got != (core.MakerState{}) {
 		t.Errorf("it may still have pods: %+v", got)
 	}
-	js.Status.Recovery.StartTime = nil
+	js.Status.Conditions = []metav1.Condition{{Type: api.JobSetSuspended, Status: metav1.ConditionTrue}}
 	if got := k.Maker(js); !got.Stopped {
 		t.Errorf("none is left: %+v", got)
 	}

@@ -32,7 +32,6 @@ func project(o jobs.Object, p *jobs.Plan, s *jobs.Standing) jobs.Object {
 	if s.Outcome == podplan.Open { // nothing followed the failure that ended it
 		state.RestartsCountTowardsMax = s.Failures - alone(state)
 	}
-	state.Recovery = s.Recovery()
 	return out
 }
 
@@ -51,7 +50,8 @@ func counts(js *api.JobSet, s *jobs.Standing) []api.ReplicatedJobStatus {
 }
 
 // restartedAlone counts the Jobs that are made anew while the others run on. Which these are
-// follows from what is counted now and was not when the status was written last.
+// follows from how many failures are counted by now and are not in the status: they are counted in the
+// order in which they are remembered.
 func restartedAlone(js *api.JobSet, state *api.JobSetStatus, p *jobs.Plan, s *jobs.Standing) {
 	for i := range state.ReplicatedJobsStatus {
 		is := &state.ReplicatedJobsStatus[i]
@@ -61,20 +61,33 @@ func restartedAlone(js *api.JobSet, state *api.JobSetStatus, p *jobs.Plan, s *jo
 			is.JobRestarts, is.JobRestartsCountTowardsMax = slices.Clone(was.JobRestarts), slices.Clone(was.JobRestartsCountTowardsMax)
 		}
 	}
-	if s.Outcome != podplan.Open {
+	if s.Outcome != podplan.Open || s.Attempt > js.Status.Restarts { // what failed last ended it, or restarted all
 		return
 	}
-	before := jobs.Remembered(js.Status.Recovery).Counted
+	untold := s.Failures - js.Status.RestartsCountTowardsMax - alone(&js.Status)
+	untoldFree := s.Free - toldFree(&js.Status)
 	kind := elastic()
-	for _, o := range s.Children {
-		x := p.SeeChild(&kind, o)
+	for _, id := range slices.Backward(s.Counted) { // the last ones, which are those
+		at := slices.IndexFunc(s.Children, func(o jobs.Object) bool { return string(o.GetUID()) == id })
+		if at < 0 {
+			continue
+		}
+		x := p.SeeChild(&kind, s.Children[at])
+		free, left := p.Free(&x), &untold
+		if free {
+			left = &untoldFree
+		}
 		i := slices.IndexFunc(p.Roles, func(r podplan.Role) bool { return r.Name == x.Role })
-		if i < 0 || p.Roles[i].Count > api.MostJobsTold || !slices.Contains(s.Counted, x.ID) || slices.Contains(before, x.ID) {
+		if i < 0 || *left <= 0 {
+			continue
+		}
+		*left--
+		if p.Roles[i].Count > api.MostJobsTold {
 			continue
 		}
 		is, of := &state.ReplicatedJobsStatus[i], int(p.Roles[i].Count)
 		is.JobRestarts = oneMore(is.JobRestarts, of, x.Index)
-		if !p.Free(&x) {
+		if !free {
 			is.JobRestartsCountTowardsMax = oneMore(is.JobRestartsCountTowardsMax, of, x.Index)
 		}
 	}
@@ -96,6 +109,34 @@ func alone(state *api.JobSetStatus) (n int32) {
 	}
 	return n
 }
+
+// toldFree is how often Jobs were made anew, alone or together, by what does not count, as the status has it.
+func toldFree(state *api.JobSetStatus) int32 {
+	n := state.Restarts - state.RestartsCountTowardsMax
+	for i := range state.ReplicatedJobsStatus {
+		for _, times := range state.ReplicatedJobsStatus[i].JobRestarts {
+			n += times
+		}
+	}
+	return n - alone(state)
+}
+
+// told is what a status says of what is remembered.
+func told(js *api.JobSet) podplan.Memory {
+	s := &js.Status
+	m := podplan.Memory{Started: jobs.Begun(js, nil, active(s))}
+	for _, end := range []string{api.JobSetCompleted, api.JobSetFailed} {
+		if c := apimeta.FindStatusCondition(s.Conditions, end); c != nil && c.Status == metav1.ConditionTrue {
+			m = jobs.EndedAs(&jobs.Outcome{Success: end == api.JobSetCompleted}, &c.LastTransitionTime)
+			break
+		}
+	}
+	m.Attempt, m.Failures, m.Free = s.Restarts, s.RestartsCountTowardsMax+alone(s), max(toldFree(s), 0)
+	return m
+}
+
+// lastPodsEnd is said of a JobSet whose Jobs are all suspended, or done, and that still has pods.
+const lastPodsEnd = "It is suspended, and its last pods end."
 
 // words are the conditions of a JobSet.
 type words struct {
@@ -132,7 +173,7 @@ func (w *words) tell() {
 	case held && w.s.Suspended:
 		w.set(api.JobSetSuspended, metav1.ConditionTrue, api.SuspendedReason, "It is suspended.")
 	case held && !w.runs():
-		w.set(api.JobSetSuspended, metav1.ConditionTrue, api.SuspendedReason, "It is suspended, and its last pods end.")
+		w.set(api.JobSetSuspended, metav1.ConditionTrue, api.SuspendedReason, lastPodsEnd)
 	case held: // its Jobs are about to be
 	default:
 		w.ends(api.JobSetSuspended, api.ResumedReason, "It may run.")

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/mlbatch/mlbatch/api/jobset/v1alpha2"
-	"github.com/mlbatch/mlbatch/api/recovery"
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/jobset"
@@ -174,7 +173,10 @@ func TestSeen(t *testing.T) {
 		out.Spec.Suspend, out.Status = &suspend, s
 		return out
 	}
-	started := &recovery.Recovery{StartTime: &metav1.Time{Time: at(1)}}
+	begun := func(leader, workers int32) []api.ReplicatedJobStatus {
+		return []api.ReplicatedJobStatus{{Name: "leader", Ready: leader}, {Name: "workers", Ready: workers}}
+	}
+	last := []metav1.Condition{{Type: api.JobSetSuspended, Status: metav1.ConditionTrue, Reason: api.SuspendedReason, Message: "It is suspended, and its last pods end."}}
 	condition := func(t, reason string) []metav1.Condition {
 		return []metav1.Condition{{Type: t, Status: metav1.ConditionTrue, Reason: reason, Message: "m", LastTransitionTime: metav1.Time{Time: at(5)}}}
 	}
@@ -183,13 +185,15 @@ func TestSeen(t *testing.T) {
 		want podplan.Seen
 	}{
 		"new":        {js(false, api.JobSetStatus{}), podplan.Seen{}},
-		"begins":     {js(false, api.JobSetStatus{Recovery: started, ReplicatedJobsStatus: []api.ReplicatedJobStatus{{Name: "leader"}}}), podplan.Seen{}},
-		"runs":       {js(false, api.JobSetStatus{Recovery: started, ReplicatedJobsStatus: []api.ReplicatedJobStatus{{Name: "leader", Active: 1}}}), podplan.Seen{Life: podplan.Running}},
-		"ready":      {js(false, api.JobSetStatus{Recovery: &recovery.Recovery{StartTime: started.StartTime, Ready: true}}), podplan.Seen{Life: podplan.Ready}},
+		"begins":     {js(false, api.JobSetStatus{ReplicatedJobsStatus: begun(0, 0)}), podplan.Seen{}},
+		"runs":       {js(false, api.JobSetStatus{ReplicatedJobsStatus: []api.ReplicatedJobStatus{{Name: "leader", Active: 1}}}), podplan.Seen{Life: podplan.Running}},
+		"ready":      {js(false, api.JobSetStatus{ReplicatedJobsStatus: begun(1, 2)}), podplan.Seen{Life: podplan.Ready}},
+		"not all":    {js(false, api.JobSetStatus{ReplicatedJobsStatus: begun(1, 1)}), podplan.Seen{}},
 		"complete":   {js(false, api.JobSetStatus{Conditions: condition("Completed", "")}), podplan.Seen{Life: podplan.Succeeded, Over: true}},
 		"failed":     {js(false, api.JobSetStatus{Conditions: condition("Failed", "FailedJobs")}), podplan.Seen{Life: podplan.Failed, Over: true, Reason: "FailedJobs", Why: "m", FailedAt: at(5)}},
-		"being held": {js(true, api.JobSetStatus{Recovery: started}), podplan.Seen{Held: true}},
-		"held":       {js(true, api.JobSetStatus{Recovery: &recovery.Recovery{}}), podplan.Seen{Held: true, Over: true}},
+		"being held": {js(true, api.JobSetStatus{ReplicatedJobsStatus: begun(0, 0)}), podplan.Seen{Held: true}},
+		"last pods":  {js(true, api.JobSetStatus{ReplicatedJobsStatus: begun(0, 0), Conditions: last}), podplan.Seen{Held: true}},
+		"held":       {js(true, api.JobSetStatus{ReplicatedJobsStatus: begun(0, 0), Conditions: condition("Suspended", "SuspendedJobs")}), podplan.Seen{Held: true, Over: true}},
 	} {
 		if diff := cmp.Diff(tc.want, c.See(tc.js)); diff != "" {
 			t.Errorf("%s: %s", name, diff)

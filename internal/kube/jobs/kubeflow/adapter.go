@@ -67,7 +67,7 @@ func (a adapter) Read(o jobs.Object) (jobs.Facts, error) {
 		return jobs.Facts{}, fmt.Errorf("read %s %s/%s: %w", a.Kind, j.GetNamespace(), j.GetName(), errs.ToAggregate())
 	}
 	state := j.State()
-	facts := jobs.Facts{Suspended: suspended(j), Finished: finished(state), EndsOnce: true, Active: active(state), Ready: ready(state)}
+	facts := jobs.Facts{Suspended: suspended(j), Finished: finished(state), EndsOnce: true, Active: active(state), Ready: a.ready(r, state)}
 	for i := range r.Roles {
 		x := &r.Roles[i]
 		set := kueue.PodSet{Name: kueue.PodSetReference(podSet(x.Name)), Count: x.Count, Template: x.Spec.Template}
@@ -123,14 +123,14 @@ func finished(s *api.JobStatus) *jobs.Outcome {
 	return nil
 }
 
-// active reports whether a job may have pods that have not ended. Another controller
-// than ours keeps nothing but counts.
+// active reports whether a job may have pods that have not ended: from its start until it is said to be
+// suspended, or to have ended.
 func active(s *api.JobStatus) bool {
 	if finished(s) != nil {
 		return false
 	}
-	if s.Recovery != nil {
-		return s.Recovery.StartTime != nil
+	if s.StartTime != nil && !holds(s, api.JobSuspended) {
+		return true
 	}
 	for _, r := range s.ReplicaStatuses { // any one of them
 		if r != nil && r.Active > 0 {
@@ -140,13 +140,19 @@ func active(s *api.JobStatus) bool {
 	return false
 }
 
-// ready reports whether all pods of all roles are. That a job is Running says less:
-// one of its pods is.
-func ready(s *api.JobStatus) bool {
-	if s.Recovery != nil {
-		return s.Recovery.Ready
+// ready reports whether all pods of all roles are, or are done. That a job is Running says less: one of its
+// pods is. But a job that another controller runs may have fewer pods than it asks for, and says no more.
+func (v *Variant) ready(r *Reading, s *api.JobStatus) bool {
+	if !v.wrote(r.Job) {
+		return holds(s, api.JobRunning)
 	}
-	return holds(s, api.JobRunning)
+	for i := range r.Roles {
+		is := s.ReplicaStatuses[r.Roles[i].Name]
+		if is == nil || is.Active+is.Succeeded < r.Roles[i].Count {
+			return false
+		}
+	}
+	return active(s)
 }
 
 // Maker implements jobs.Adapter.

@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	api "github.com/mlbatch/mlbatch/api/kubeflow/v1"
-	"github.com/mlbatch/mlbatch/api/recovery"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
@@ -420,7 +419,7 @@ func TestStanding(t *testing.T) {
 	condition := func(kind api.JobConditionType) []api.JobCondition {
 		return []api.JobCondition{{Type: kind, Status: corev1.ConditionTrue, Message: "m"}}
 	}
-	begun := &recovery.Recovery{StartTime: &metav1.Time{Time: time.Unix(9, 0)}}
+	begun := &metav1.Time{Time: time.Unix(9, 0)}
 	cases := map[string]struct {
 		why            string
 		suspend        bool
@@ -432,16 +431,15 @@ func TestStanding(t *testing.T) {
 	}{
 		"New":       {why: "no pod was made yet"},
 		"Held":      {why: "and none will be", suspend: true, maker: core.MakerState{Stopped: true}},
-		"Begun":     {why: "pods may be there", status: api.JobStatus{Recovery: begun}, active: true},
-		"Stopping":  {why: "they are not gone before that is noted", suspend: true, status: api.JobStatus{Recovery: begun}, active: true},
-		"Ready":     {why: "all pods of all roles, which Running does not say", status: api.JobStatus{Recovery: &recovery.Recovery{StartTime: begun.StartTime, Ready: true}}, active: true, ready: true},
-		"NotReady":  {why: "one pod runs, others do not", status: api.JobStatus{Recovery: begun, Conditions: condition(api.JobRunning)}, active: true},
+		"Begun":     {why: "pods may be there", status: api.JobStatus{StartTime: begun}, active: true},
+		"Stopping":  {why: "they are not gone before that is noted", suspend: true, status: api.JobStatus{StartTime: begun}, active: true},
+		"Stopped":   {why: "and here it is noted", suspend: true, status: api.JobStatus{StartTime: begun, Conditions: condition(api.JobSuspended)}, maker: core.MakerState{Stopped: true}},
 		"Foreign":   {why: "another controller says no more than that", status: api.JobStatus{Conditions: condition(api.JobRunning), ReplicaStatuses: map[api.ReplicaType]*api.ReplicaStatus{"Worker": {Active: 1}, "Odd": nil}}, active: true, ready: true},
-		"Some":      {why: "pods that succeeded come back no more", status: api.JobStatus{Recovery: begun, ReplicaStatuses: map[api.ReplicaType]*api.ReplicaStatus{"Worker": {Succeeded: 2}}}, active: true, reclaimable: 2},
-		"TooMany":   {why: "it was larger once", status: api.JobStatus{Recovery: begun, ReplicaStatuses: map[api.ReplicaType]*api.ReplicaStatus{"Worker": {Succeeded: 7}}}, active: true, reclaimable: 3},
+		"Some":      {why: "pods that succeeded come back no more", status: api.JobStatus{StartTime: begun, ReplicaStatuses: map[api.ReplicaType]*api.ReplicaStatus{"Worker": {Succeeded: 2}}}, active: true, reclaimable: 2},
+		"TooMany":   {why: "it was larger once", status: api.JobStatus{StartTime: begun, ReplicaStatuses: map[api.ReplicaType]*api.ReplicaStatus{"Worker": {Succeeded: 7}}}, active: true, reclaimable: 3},
 		"Again":     {why: "a suspended job begins anew", suspend: true, status: api.JobStatus{ReplicaStatuses: map[api.ReplicaType]*api.ReplicaStatus{"Worker": {Succeeded: 2}}}, maker: core.MakerState{Stopped: true}},
-		"Succeeded": {why: "", status: api.JobStatus{Recovery: begun, Conditions: condition(api.JobSucceeded)}, ended: true, success: true, maker: core.MakerState{Ended: true}},
-		"Failed":    {why: "", status: api.JobStatus{Recovery: begun, Conditions: condition(api.JobFailed)}, ended: true, maker: core.MakerState{Ended: true}},
+		"Succeeded": {why: "", status: api.JobStatus{StartTime: begun, Conditions: condition(api.JobSucceeded)}, ended: true, success: true, maker: core.MakerState{Ended: true}},
+		"Failed":    {why: "", status: api.JobStatus{StartTime: begun, Conditions: condition(api.JobFailed)}, ended: true, maker: core.MakerState{Ended: true}},
 	}
 	for name, v := range variants() {
 		t.Run(name, func(t *testing.T) {
@@ -463,6 +461,37 @@ func TestStanding(t *testing.T) {
 				if got := v.kind.Maker(j); got != tc.maker {
 					t.Errorf("%s: %s: maker %+v, want %+v", name, tc.why, got, tc.maker)
 				}
+			}
+		})
+	}
+}
+
+// TestReadyOnceAllPodsAre: of all roles, which Running does not say, and only as long as they are.
+func TestReadyOnceAllPodsAre(t *testing.T) {
+	for name, v := range variants() {
+		t.Run(name, func(t *testing.T) {
+			j := v.decode(t, v.roles())
+			var o jobs.Object = j
+			facts, err := v.kind.Read(o)
+			if err != nil || facts.Ready || facts.Active {
+				t.Fatalf("a new job says %+v, %v", facts, err)
+			}
+			p := v.compile(t, j)
+			last := string(facts.PodSets[len(facts.PodSets)-1].Name)
+			for _, lacks := range []int32{0, 1} {
+				counts := map[string]podplan.Tally{}
+				for _, s := range facts.PodSets {
+					counts[string(s.Name)] = podplan.Tally{Active: s.Count, Ready: s.Count}
+				}
+				t.Run(fmt.Sprint("lacks ", lacks), func(t *testing.T) {
+					is := counts[last]
+					is.Ready -= lacks
+					counts[last] = is
+					o = v.kind.Operated.Project(o, p, &jobs.Standing{Memory: podplan.Memory{Started: time.Unix(9, 0)}, Counts: counts, Now: time.Unix(10, 0)})
+					if f, err := v.kind.Read(o); err != nil || !f.Active || f.Ready != (lacks == 0) {
+						t.Errorf("active %v, ready %v, %v", f.Active, f.Ready, err)
+					}
+				})
 			}
 		})
 	}

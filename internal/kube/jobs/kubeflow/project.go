@@ -34,11 +34,21 @@ func (v *Variant) project(o jobs.Object, p *jobs.Plan, s *jobs.Standing) jobs.Ob
 	if !s.Ended.IsZero() {
 		state.CompletionTime = new(metav1.NewTime(s.Ended))
 	}
-	state.Recovery = s.Recovery()
 	if !equality.Semantic.DeepEqual(j.State(), state) {
 		state.LastReconcileTime = &w.now
 	}
 	return out
+}
+
+// told is what a status says of what is remembered.
+func told(j api.Job) podplan.Memory {
+	s := j.State()
+	if how := finished(s); how != nil {
+		m := jobs.EndedAs(how, s.CompletionTime)
+		m.Started = jobs.Begun(j, s.StartTime, true)
+		return m
+	}
+	return podplan.Memory{Started: jobs.Begun(j, s.StartTime, active(s))}
 }
 
 // count fills in how many pods each role has. Active are the ready ones.
@@ -69,7 +79,7 @@ type words struct {
 // tell brings the conditions up to date. What a finished job says stays.
 func (w *words) tell(p *jobs.Plan, s *jobs.Standing) {
 	if condition(w.state, api.JobCreated) == nil {
-		w.set(api.JobCreated, corev1.ConditionTrue, "Created", "was created")
+		w.set(api.JobCreated, corev1.ConditionTrue, "Created", wasCreated)
 	}
 	held := suspended(w.job)
 	switch {
@@ -128,12 +138,26 @@ func (w *words) drop(t api.JobConditionType) {
 	w.state.Conditions = slices.DeleteFunc(w.state.Conditions, func(c api.JobCondition) bool { return c.Type == t })
 }
 
+// message is what a condition says to people. The namespace in it tells it from those of other controllers.
+func (v *Variant) message(j api.Job, text string) string {
+	return fmt.Sprintf("%s %s/%s %s.", v.Kind, j.GetNamespace(), j.GetName(), text)
+}
+
+// wasCreated is said of every job whose status is written here.
+const wasCreated = "was created"
+
+// wrote reports whether the status of a job is written here.
+func (v *Variant) wrote(j api.Job) bool {
+	c := condition(j.State(), api.JobCreated)
+	return c != nil && c.Message == v.message(j, wasCreated)
+}
+
 // set puts a condition at the end, where people are shown the last one, unless it is
 // there already.
 func (w *words) set(t api.JobConditionType, status corev1.ConditionStatus, reason, message string) {
 	c := api.JobCondition{
 		Type: t, Status: status, Reason: w.variant.Kind + reason,
-		Message:        fmt.Sprintf("%s %s/%s %s.", w.variant.Kind, w.job.GetNamespace(), w.job.GetName(), message),
+		Message:        w.variant.message(w.job, message),
 		LastUpdateTime: w.now, LastTransitionTime: w.now,
 	}
 	if was := condition(w.state, t); was != nil {

@@ -70,14 +70,14 @@ func TestStory(t *testing.T) {
 			return ""
 		}},
 		{"runs again", false, jobs.Standing{Memory: begun, Counts: tally(3, 0, 0), Ready: true, Now: at(50)}, "Created=True:Created Suspended=False:Resumed Running=True:Running", func(s *api.JobStatus) string {
-			if !s.Recovery.Ready {
+			if s.ReplicaStatuses["Worker"].Active != 3 {
 				return "all are ready"
 			}
 			return ""
 		}},
 		{"is being evicted", true, jobs.Standing{Memory: begun, Counts: tally(3, 0, 0), Now: at(52)}, "Created=True:Created Suspended=False:Resumed Running=True:Running", nil},
 		{"evicted", true, jobs.Standing{Suspended: true, Now: at(55)}, "Created=True:Created Running=False:Suspended Suspended=True:Suspended", func(s *api.JobStatus) string {
-			if s.StartTime == nil || !s.StartTime.Time.Equal(at(20)) || s.Recovery.StartTime != nil {
+			if s.StartTime == nil || !s.StartTime.Time.Equal(at(20)) {
 				return "when it started last is still of interest"
 			}
 			return ""

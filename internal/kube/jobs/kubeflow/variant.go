@@ -20,7 +20,6 @@ import (
 
 	api "github.com/mlbatch/mlbatch/api/kubeflow/v1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/api/recovery"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
@@ -125,7 +124,7 @@ func Of(v *Variant) jobs.Kind {
 		Operated: &jobs.Operated{
 			Compile: of(v.compile),
 			Others:  v.others(),
-			Recall:  jobs.Of(func(j api.Job) *recovery.Recovery { return j.State().Recovery }),
+			Told:    jobs.Of(told),
 			Project: v.project,
 			Tells:   tells,
 		},

@@ -57,7 +57,7 @@ func Kind() jobs.Kind {
 		Project: func(o jobs.Object, p *jobs.Plan, s *jobs.Standing) jobs.Object {
 			return kindOf(o, &ssh, &exec).Operated.Project(o, p, s)
 		},
-		Others: ssh.Operated.Others, Recall: ssh.Operated.Recall, Tells: ssh.Operated.Tells,
+		Others: ssh.Operated.Others, Told: ssh.Operated.Told, Tells: ssh.Operated.Tells,
 		Children: []jobs.ChildKind{job.Child()}, Artifacts: artifacts,
 		Makes: []schema.GroupResource{
 			{Resource: "services"},

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
@@ -78,20 +79,30 @@ func PodSets(s *api.RayClusterSpec) []kueue.PodSet {
 	return out
 }
 
-// active reports whether a cluster may have pods that have not ended. Another controller
-// than ours keeps nothing but counts.
+// active reports whether a cluster may have pods that have not ended: from its start, when it is said how
+// far they are, until it is said that it is suspended.
 func active(c *api.RayCluster) bool {
-	if r := c.Status.Recovery; r != nil {
-		return r.StartTime != nil
+	s := &c.Status
+	if s.AvailableWorkerReplicas > 0 {
+		return true
 	}
-	return c.Status.AvailableWorkerReplicas > 0 || c.Status.Head.PodName != "" && c.Status.State != api.ClusterSuspended
+	if s.State == api.ClusterSuspended || apimeta.IsStatusConditionTrue(s.Conditions, api.ClusterIsSuspended) {
+		return false
+	}
+	return s.Head.PodName != "" || apimeta.FindStatusCondition(s.Conditions, api.ClusterProvisioned) != nil
 }
 
+// ready reports whether all pods are, now: the state says whether all were at some time, which is what
+// another controller tells.
 func ready(c *api.RayCluster) bool {
-	if r := c.Status.Recovery; r != nil {
-		return r.Ready
+	s := &c.Status
+	if s.State != api.ClusterReady || !active(c) {
+		return false
 	}
-	return c.Status.State == api.ClusterReady
+	if c := apimeta.FindStatusCondition(s.Conditions, api.ClusterProvisioned); c == nil || c.Message != wereReady {
+		return true
+	}
+	return apimeta.IsStatusConditionTrue(s.Conditions, api.HeadPodReady) && s.ReadyWorkerReplicas >= s.DesiredWorkerReplicas
 }
 
 // Maker implements jobs.Adapter.

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	api "github.com/mlbatch/mlbatch/api/ray/v1"
-	"github.com/mlbatch/mlbatch/api/recovery"
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
@@ -41,7 +40,7 @@ func Kind() jobs.Kind {
 				{Group: rbacv1.GroupName, Resource: "roles"},
 				{Group: rbacv1.GroupName, Resource: "rolebindings"},
 			},
-			Recall:  jobs.Of(func(c *api.RayCluster) *recovery.Recovery { return c.Status.Recovery }),
+			Told:    jobs.Of(told),
 			Project: project,
 		},
 		Injection:      jobs.InTemplates(func(c *api.RayCluster) []jobs.Place { return Places(&c.Spec) }),

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/mlbatch/mlbatch/api/ray/v1"
+	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
@@ -41,12 +42,19 @@ func project(o jobs.Object, p *jobs.Plan, s *jobs.Standing) jobs.Object {
 		count(&out, s)
 	}
 	tell(&out, s, now)
-	state.Recovery = s.Recovery()
 	state.ObservedGeneration = c.Generation
 	if !equality.Semantic.DeepEqual(c.Status, *state) {
 		state.LastUpdateTime = &now
 	}
 	return &out
+}
+
+// wereReady is said of a cluster that was ready once. Another controller says it in other words.
+const wereReady = "all pods are ready for the first time"
+
+// told is what a status says of what is remembered.
+func told(c *api.RayCluster) podplan.Memory {
+	return podplan.Memory{Started: jobs.Begun(c, nil, active(c))}
 }
 
 // count fills in how many workers there are and what they ask for.
@@ -165,7 +173,7 @@ func tell(c *api.RayCluster, s *jobs.Standing, now metav1.Time) {
 func runs(state *api.RayClusterStatus, s *jobs.Standing, set func(string, bool, string, string), now metav1.Time) {
 	switch {
 	case s.Ready:
-		set(api.ClusterProvisioned, true, allReadyFirstTime, "all pods are ready for the first time")
+		set(api.ClusterProvisioned, true, allReadyFirstTime, wereReady)
 		enter(state, api.ClusterReady, now)
 	case !apimeta.IsStatusConditionTrue(state.Conditions, api.ClusterProvisioned):
 		set(api.ClusterProvisioned, false, provisioning, "its pods are being made")

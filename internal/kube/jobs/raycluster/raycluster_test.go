@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	api "github.com/mlbatch/mlbatch/api/ray/v1"
-	"github.com/mlbatch/mlbatch/api/recovery"
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/raycluster"
@@ -690,7 +689,12 @@ func TestSuspension(t *testing.T) {
 		t.Errorf("%v, %v", stopped, err)
 	}
 	running := decode(t, some)
-	running.Status.Recovery = &recovery.Recovery{StartTime: &metav1.Time{}, Ready: true}
+	provisioned := metav1.Condition{Type: api.ClusterProvisioned, Status: metav1.ConditionTrue, Message: "all pods are ready for the first time"}
+	running.Status = api.RayClusterStatus{State: api.ClusterReady, DesiredWorkerReplicas: 2, ReadyWorkerReplicas: 1, Conditions: []metav1.Condition{provisioned, {Type: api.HeadPodReady, Status: metav1.ConditionTrue}}}
+	if f, err := k.Read(running); err != nil || !f.Active || f.Ready {
+		t.Errorf("one is not: %+v, %v", f, err)
+	}
+	running.Status.ReadyWorkerReplicas = 2
 	if f, err := k.Read(running); err != nil || !f.Active || !f.Ready || f.Suspended || f.Finished != nil {
 		t.Errorf("%+v, %v", f, err)
 	}
@@ -722,11 +726,11 @@ func TestAsAPart(t *testing.T) {
 	if diff := cmp.Diff(jobs.Object(decode(t, "suspend: false, "+some)), child.Release(held, c)); diff != "" {
 		t.Error(diff)
 	}
-	c.Status = api.RayClusterStatus{Recovery: &recovery.Recovery{StartTime: &metav1.Time{}}}
+	c.Status = api.RayClusterStatus{Conditions: []metav1.Condition{{Type: api.ClusterProvisioned, Status: metav1.ConditionFalse}}}
 	if s := child.See(c); s.Life != podplan.Running {
 		t.Errorf("%+v", s)
 	}
-	c.Status.State, c.Status.Recovery.Ready = api.ClusterReady, true
+	c.Status.State = api.ClusterReady
 	if s := child.See(c); s.Life != podplan.Ready {
 		t.Errorf("%+v", s)
 	}

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	api "github.com/mlbatch/mlbatch/api/ray/v1"
-	"github.com/mlbatch/mlbatch/api/recovery"
+	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/raycluster"

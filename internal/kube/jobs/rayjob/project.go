@@ -21,7 +21,6 @@ func project(o jobs.Object, _ *jobs.Plan, s *jobs.Standing) jobs.Object {
 	out := *j
 	out.Status = *j.Status.DeepCopy()
 	state := &out.Status
-	state.Recovery = s.Recovery()
 	state.ObservedGeneration = j.Generation
 	if !s.Started.IsZero() {
 		state.StartTime = new(metav1.NewTime(s.Started))
@@ -45,6 +44,18 @@ func project(o jobs.Object, _ *jobs.Plan, s *jobs.Standing) jobs.Object {
 	return &out
 }
 
+// remembered is what a status says of what is remembered.
+func remembered(j *api.RayJob) podplan.Memory {
+	m := podplan.Memory{}
+	if how := finished(j); how != nil {
+		m = jobs.EndedAs(how, j.Status.EndTime)
+	}
+	m.Started = jobs.Begun(j, j.Status.StartTime, active(j) || m.Outcome != podplan.Open)
+	m.Attempt = attempt(j)
+	m.Failures = m.Attempt
+	return m
+}
+
 // tell says how the job stands. How it ended stays.
 func tell(j *api.RayJob, state *api.RayJobStatus, s *jobs.Standing) {
 	if state.JobDeploymentStatus == api.DeploymentComplete || state.JobDeploymentStatus == api.DeploymentFailed {
@@ -52,7 +63,7 @@ func tell(j *api.RayJob, state *api.RayJobStatus, s *jobs.Standing) {
 	}
 	// The cluster's name follows from the try, which the status that is being written says.
 	now := *j
-	now.Status.Recovery = state.Recovery
+	now.Status.Failed = &s.Attempt
 	info, _ := told(&now, s.Answers)
 	if !asks(&now) {
 		info = nil

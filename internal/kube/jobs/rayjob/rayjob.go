@@ -15,7 +15,6 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	api "github.com/mlbatch/mlbatch/api/ray/v1"
-	"github.com/mlbatch/mlbatch/api/recovery"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/job"
@@ -45,7 +44,7 @@ func Kind() jobs.Kind {
 			Children:  []jobs.ChildKind{raycluster.Child(), job.Child()},
 			Artifacts: artifacts,
 			Makes:     []schema.GroupResource{{Resource: "services"}, {Group: batchv1.GroupName, Resource: "jobs"}, {Group: "ray.io", Resource: "rayclusters"}},
-			Recall:    jobs.Of(func(j *api.RayJob) *recovery.Recovery { return j.Status.Recovery }),
+			Told:      jobs.Of(remembered),
 			Calls:     calls,
 			Farewell:  farewell,
 			Hear:      hear,
@@ -142,13 +141,11 @@ func finished(j *api.RayJob) *jobs.Outcome {
 	return nil
 }
 
-// active reports whether a job may have pods that have not ended.
+// active reports whether a job may have pods that have not ended: from its start until it is said that it
+// is suspended, or has ended.
 func active(j *api.RayJob) bool {
 	if finished(j) != nil {
 		return false
-	}
-	if r := j.Status.Recovery; r != nil {
-		return r.StartTime != nil
 	}
 	d := j.Status.JobDeploymentStatus
 	return d != api.DeploymentNew && d != api.DeploymentSuspended
@@ -237,12 +234,14 @@ func keep(was, is *api.RayJob, _ []kueue.PodSet) *api.RayJob {
 	return out
 }
 
-// attempt is how often the job has begun anew.
+// attempt is how often the job has begun anew: after each try that failed, but for the one that it failed
+// with.
 func attempt(j *api.RayJob) int32 {
-	if r := j.Status.Recovery; r != nil {
-		return r.Attempt
+	failed := ptr.Deref(j.Status.Failed, 0)
+	if end := finished(j); end != nil && !end.Success {
+		failed--
 	}
-	return 0
+	return max(failed, 0)
 }
 
 // sum are letters that are the same for a try of a job, and others for others.

@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	api "github.com/mlbatch/mlbatch/api/ray/v1"
-	"github.com/mlbatch/mlbatch/api/recovery"
 	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
@@ -95,7 +94,7 @@ func TestPlan(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	j := decode(t, "suspend: true, backoffLimit: 3, activeDeadlineSeconds: 60, "+some)
-	j.Status.Recovery = &recovery.Recovery{Attempt: 1}
+	j.Status.Failed = new(int32(1))
 	again := compile(t, j)
 	if !again.Suspended || *again.Retries != 3 || again.Deadline != time.Minute {
 		t.Errorf("%+v", again.Plan)

@@ -146,7 +146,6 @@ func project(o jobs.Object, _ *jobs.Plan, s *jobs.Standing) jobs.Object {
 	out := *x
 	out.Status = *x.Status.DeepCopy()
 	state := &out.Status
-	state.Recovery = s.Recovery()
 	state.ObservedGeneration = x.Generation
 	if x.Spec.Suspend {
 		suspended(&out, s)
@@ -260,7 +259,7 @@ func cluster(x *api.RayService, to *api.RayServiceStatus, s *jobs.Standing) hear
 	}
 	if c := child(s, to.RayClusterName); c != nil {
 		to.RayClusterStatus = c.Status.DeepCopy()
-		to.RayClusterStatus.Recovery, to.RayClusterStatus.LastUpdateTime = nil, nil
+		to.RayClusterStatus.LastUpdateTime = nil
 	}
 	return said
 }

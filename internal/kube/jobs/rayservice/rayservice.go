@@ -16,8 +16,8 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	api "github.com/mlbatch/mlbatch/api/ray/v1"
-	"github.com/mlbatch/mlbatch/api/recovery"
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/raycluster"
 )
@@ -40,7 +40,7 @@ func Kind() jobs.Kind {
 			Children:  []jobs.ChildKind{raycluster.Child()},
 			Artifacts: artifacts,
 			Makes:     []schema.GroupResource{{Resource: "services"}, {Group: "ray.io", Resource: "rayclusters"}},
-			Recall:    jobs.Of(func(s *api.RayService) *recovery.Recovery { return s.Status.Recovery }),
+			Told:      jobs.Of(func(s *api.RayService) podplan.Memory { return podplan.Memory{Started: jobs.Begun(s, nil, active(s))} }),
 			Calls:     calls,
 			Hear:      hear,
 			Project:   project,
@@ -108,11 +108,9 @@ func (adapter) Read(o jobs.Object) (jobs.Facts, error) {
 	return f, nil
 }
 
-// active reports whether a service may have pods that have not ended.
+// active reports whether a service may have pods that have not ended: it has a cluster from its start until
+// it is suspended.
 func active(s *api.RayService) bool {
-	if r := s.Status.Recovery; r != nil {
-		return r.StartTime != nil
-	}
 	return s.Status.ActiveServiceStatus.RayClusterName != "" || s.Status.PendingServiceStatus.RayClusterName != ""
 }
 

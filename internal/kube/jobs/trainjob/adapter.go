@@ -76,7 +76,7 @@ func (adapter) Read(o jobs.Object) (jobs.Facts, error) {
 		return jobs.Facts{}, fmt.Errorf("read TrainJob %s/%s: %w", t.Namespace, t.Name, err)
 	}
 	facts.Rigid = true
-	facts.Suspended, facts.Active, facts.Ready, facts.Finished = suspended(t), active(t), ready(t), finished(t)
+	facts.Suspended, facts.Active, facts.Ready, facts.Finished = suspended(t), active(t), facts.Ready && active(t), finished(t)
 	return facts, nil
 }
 
@@ -91,31 +91,19 @@ func finished(t *api.TrainJob) *jobs.Outcome {
 	return nil
 }
 
-// active reports whether a job may have pods that have not ended. Another controller than
-// ours keeps nothing but counts.
+// active reports whether a job may have pods that have not ended: from its start until it is said that it
+// is suspended, or has ended. Of one that never was suspended nothing is said until its JobSet is seen.
 func active(t *api.TrainJob) bool {
 	if finished(t) != nil {
 		return false
-	}
-	if r := t.Status.Recovery; r != nil {
-		return r.StartTime != nil
 	}
 	for _, s := range t.Status.JobsStatus {
 		if s.Active > 0 {
 			return true
 		}
 	}
-	return false
-}
-
-func ready(t *api.TrainJob) bool {
-	if r := t.Status.Recovery; r != nil {
-		return r.Ready
-	}
-	for _, s := range t.Status.JobsStatus {
-		if s.Ready+s.Succeeded == 0 {
-			return false
-		}
+	if c := apimeta.FindStatusCondition(t.Status.Conditions, api.TrainJobSuspended); c != nil {
+		return c.Status != metav1.ConditionTrue
 	}
 	return len(t.Status.JobsStatus) > 0
 }

@@ -15,7 +15,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/api/recovery"
 	api "github.com/mlbatch/mlbatch/api/trainer/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
@@ -37,7 +36,7 @@ func Kind() jobs.Kind {
 			Children:  []jobs.ChildKind{jobsetkind.Child()},
 			Artifacts: func(o jobs.Object, _ *jobs.Plan, _ *jobs.Standing) ([]jobs.Artifact, error) { return of(artifacts)(o) },
 			Makes:     []schema.GroupResource{{Resource: "configmaps"}, {Resource: "secrets"}},
-			Recall:    jobs.Of(recall),
+			Told:      jobs.Of(told),
 			Project:   project,
 		},
 		Injection:      &jobs.Injection{Add: inject, Remove: withdraw, Keep: keepInjected},
@@ -113,8 +112,6 @@ func seconds(n int64) time.Duration {
 	}
 	return time.Duration(n) * time.Second
 }
-
-func recall(t *api.TrainJob) *recovery.Recovery { return t.Status.Recovery }
 
 // keep returns a user's new state with what is not the user's as it was: whether the job is
 // suspended.

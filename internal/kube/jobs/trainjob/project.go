@@ -26,7 +26,7 @@ func project(o jobs.Object, _ *jobs.Plan, s *jobs.Standing) jobs.Object {
 	}
 	tell(out, s, set)
 	switch {
-	case set != nil:
+	case set != nil && len(set.Status.ReplicatedJobsStatus) > 0:
 		out.Status.JobsStatus = nil
 		for _, j := range set.Status.ReplicatedJobsStatus {
 			out.Status.JobsStatus = append(out.Status.JobsStatus, api.JobStatus{
@@ -34,14 +34,40 @@ func project(o jobs.Object, _ *jobs.Plan, s *jobs.Standing) jobs.Object {
 			})
 		}
 	case s.Outcome == podplan.Open:
-		out.Status.JobsStatus = nil
+		out.Status.JobsStatus = awaited(out, s)
 	default: // it was removed, and with it all that ran
 		for i := range out.Status.JobsStatus {
 			out.Status.JobsStatus[i].Active, out.Status.JobsStatus[i].Ready = 0, 0
 		}
 	}
-	out.Status.Recovery = s.Recovery()
 	return out
+}
+
+// awaited are the Jobs of a TrainJob whose JobSet does not tell of them yet: from when it may be there the status says
+// that there may be pods, see active.
+func awaited(t *api.TrainJob, s *jobs.Standing) []api.JobStatus {
+	if s.Started.IsZero() {
+		return nil
+	}
+	r, err := rendered(t)
+	if err != nil {
+		return nil
+	}
+	var out []api.JobStatus
+	for i := range r.set.Spec.ReplicatedJobs {
+		out = append(out, api.JobStatus{Name: r.set.Spec.ReplicatedJobs[i].Name})
+	}
+	return out
+}
+
+// told is what a status says of what is remembered.
+func told(t *api.TrainJob) podplan.Memory {
+	for _, end := range []string{api.TrainJobComplete, api.TrainJobFailed} {
+		if c := apimeta.FindStatusCondition(t.Status.Conditions, end); c != nil && c.Status == metav1.ConditionTrue {
+			return jobs.EndedAs(&jobs.Outcome{Success: end == api.TrainJobComplete}, &c.LastTransitionTime)
+		}
+	}
+	return podplan.Memory{Started: jobs.Begun(t, nil, active(t))}
 }
 
 // tell brings the conditions up to date. What a finished job says stays.

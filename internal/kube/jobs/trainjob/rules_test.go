@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	jobset "github.com/mlbatch/mlbatch/api/jobset/v1alpha2"
-	"github.com/mlbatch/mlbatch/api/recovery"
 	api "github.com/mlbatch/mlbatch/api/trainer/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
@@ -213,7 +212,7 @@ func TestChanges(t *testing.T) {
 		return "trainer: {numNodes: 2}, podTemplateOverrides: [{targetJobs: [{name: node}], spec: {nodeSelector: {a: " + v + "}}}]"
 	}
 	running := func(o *api.TrainJob) {
-		o.Status.Recovery = &recovery.Recovery{StartTime: &metav1.Time{Time: time.Unix(9, 0)}}
+		o.Status.JobsStatus = []api.JobStatus{{Name: "node", Active: 1}}
 	}
 	held := func(o *api.TrainJob) { o.Status.JobsStatus = []api.JobStatus{{Name: "node", Suspended: 1}} }
 	cases := map[string]struct {
@@ -258,7 +257,7 @@ func TestStanding(t *testing.T) {
 	condition := func(kind string) []metav1.Condition {
 		return []metav1.Condition{{Type: kind, Status: metav1.ConditionTrue, Message: "m"}}
 	}
-	begun := &recovery.Recovery{StartTime: &metav1.Time{Time: time.Unix(9, 0)}}
+	resumed := []metav1.Condition{{Type: "Suspended", Status: metav1.ConditionFalse}}
 	cases := map[string]struct {
 		why            string
 		suspend        bool
@@ -271,21 +270,21 @@ func TestStanding(t *testing.T) {
 	}{
 		"New":      {why: "nothing was made yet"},
 		"Held":     {why: "and nothing will be", suspend: true, maker: core.MakerState{Stopped: true}},
-		"Begun":    {why: "pods may be there", status: api.TrainJobStatus{Recovery: begun}, active: true},
-		"Stopping": {why: "they are not gone before that is noted", suspend: true, status: api.TrainJobStatus{Recovery: begun}, active: true},
-		"Ready":    {why: "all Jobs are", status: api.TrainJobStatus{Recovery: &recovery.Recovery{StartTime: begun.StartTime, Ready: true}}, active: true, ready: true},
+		"Begun":    {why: "pods may be there", status: api.TrainJobStatus{Conditions: resumed}, active: true},
+		"Stopping": {why: "they are not gone before that is noted", suspend: true, status: api.TrainJobStatus{Conditions: resumed}, active: true},
+		"Stopped":  {why: "and here it is noted", suspend: true, status: api.TrainJobStatus{Conditions: condition("Suspended")}, maker: core.MakerState{Stopped: true}},
 		"Foreign":  {why: "another controller says no more than that", status: api.TrainJobStatus{JobsStatus: []api.JobStatus{{Name: "node", Active: 1, Ready: 1}}}, active: true, ready: true},
 		"Starting": {why: "of a Job not all pods are ready", status: api.TrainJobStatus{JobsStatus: []api.JobStatus{{Name: "node", Active: 1}}}, active: true},
 		"Some": {
 			why: "pods that succeeded come back no more", runtime: "template: {spec: {replicatedJobs: [INITIALIZERS, NODE]}}",
-			status: api.TrainJobStatus{Recovery: begun, JobsStatus: []api.JobStatus{{Name: "dataset-initializer", Succeeded: 1}}}, active: true, reclaimable: 1,
+			status: api.TrainJobStatus{JobsStatus: []api.JobStatus{{Name: "dataset-initializer", Succeeded: 1}}}, active: true, reclaimable: 1,
 		},
 		"Again": {
 			why: "but where all may begin anew they do", runtime: "template: {spec: {failurePolicy: {maxRestarts: 1}, replicatedJobs: [INITIALIZERS, NODE]}}",
-			status: api.TrainJobStatus{Recovery: begun, JobsStatus: []api.JobStatus{{Name: "dataset-initializer", Succeeded: 1}}}, active: true,
+			status: api.TrainJobStatus{JobsStatus: []api.JobStatus{{Name: "dataset-initializer", Succeeded: 1}}}, active: true,
 		},
-		"Complete": {why: "", status: api.TrainJobStatus{Recovery: begun, Conditions: condition("Complete")}, ended: true, success: true, maker: core.MakerState{Ended: true}},
-		"Failed":   {why: "", status: api.TrainJobStatus{Recovery: begun, Conditions: condition("Failed")}, ended: true, maker: core.MakerState{Ended: true}},
+		"Complete": {why: "", status: api.TrainJobStatus{Conditions: condition("Complete")}, ended: true, success: true, maker: core.MakerState{Ended: true}},
+		"Failed":   {why: "", status: api.TrainJobStatus{Conditions: condition("Failed")}, ended: true, maker: core.MakerState{Ended: true}},
 	}
 	for name, tc := range cases {
 		runtime := tc.runtime
@@ -559,8 +558,8 @@ func TestStatus(t *testing.T) {
 		if diff := cmp.Diff(tc.counts, got.Status.JobsStatus); diff != "" {
 			t.Errorf("%s: %s: counts (-want +got):\n%s", name, tc.why, diff)
 		}
-		if got.Status.Runtime == nil || got.Status.Recovery == nil {
-			t.Errorf("%s: the runtime was lost, or what has to be remembered", name)
+		if got.Status.Runtime == nil {
+			t.Errorf("%s: the runtime was lost", name)
 		}
 		again, _ := trainjob.Kind().Operated.Project(got, nil, &tc.standing).(*api.TrainJob)
 		if diff := cmp.Diff(got, again); diff != "" {

@@ -1,12 +1,48 @@
-// Package recovery is the part of a job's status that is the same for every kind whose
-// pods mlbatch makes.
-// +kubebuilder:object:generate=true
-package recovery
+package v1alpha1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
+
+// JobRecovery is what is remembered of one job whose pods mlbatch makes, from one look at it to the
+// next. It has the UID of the job as its name and the job as its controller, and goes with it. The
+// controller alone writes it.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=jobrecoveries,singular=jobrecovery
+// +kubebuilder:printcolumn:name="Kind",type=string,JSONPath=`.metadata.ownerReferences[0].kind`
+// +kubebuilder:printcolumn:name="Job",type=string,JSONPath=`.metadata.ownerReferences[0].name`
+// +kubebuilder:printcolumn:name="Attempt",type=integer,JSONPath=`.attempt`
+// +kubebuilder:printcolumn:name="Failures",type=integer,JSONPath=`.failures`
+// +kubebuilder:printcolumn:name="Outcome",type=string,JSONPath=`.outcome`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type JobRecovery struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Recovery `json:",inline"`
+}
+
+// JobRecoveryList are several of them.
+//
+// +kubebuilder:object:root=true
+type JobRecoveryList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []JobRecovery `json:"items"`
+}
+
+// Of returns what an object remembers of a job; nil if it is none of the job's. A job's object has the
+// job's UID for its name and the job for its controller.
+func (r *JobRecovery) Of(job metav1.Object) *Recovery {
+	if r == nil || r.Name != string(job.GetUID()) || r.Namespace != job.GetNamespace() || !metav1.IsControlledBy(r, job) {
+		return nil
+	}
+	return &r.Recovery
+}
 
 // Recovery is what is kept of a job between two looks at it. Nothing else is remembered:
 // a controller that starts anew goes on from here and from the pods that there are.
@@ -46,10 +82,6 @@ type Recovery struct {
 	// +listMapKey=role
 	// +optional
 	Done []Done `json:"done,omitempty"`
-
-	// ready is true while every pod is ready or done.
-	// +optional
-	Ready bool `json:"ready,omitempty"`
 
 	// outcome is how the job ended, Succeeded or Failed.
 	// +optional

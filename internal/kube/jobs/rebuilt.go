@@ -1,0 +1,78 @@
+package jobs
+
+import (
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/engine/podplan"
+)
+
+// Rebuilt is what can be told of a job whose memory is lost, or was never kept where it is kept now: by
+// its status, and by the labels and annotations of its members. seen are the members, in their order. It
+// is the zero value for a job that has not begun.
+//
+// A member that failed and is still there counts as a failure that follows, and one that succeeded as
+// done: both are found anew by the next look.
+func (o *Operated) Rebuilt(job Object, members []metav1.Object, seen []podplan.Seen) podplan.Memory {
+	m := o.Told(job)
+	if m.Outcome != podplan.Open {
+		return m
+	}
+	runs := false
+	for i := range seen {
+		x := &seen[i]
+		runs = runs || !x.Over
+		m.Attempt = max(m.Attempt, x.Attempt)
+		n, _ := strconv.ParseInt(members[i].GetAnnotations()[recovery.FailuresAnnotation], 10, 32)
+		m.Failures = max(m.Failures, int32(n))
+	}
+	if made := job.GetCreationTimestamp().Time; m.Started.IsZero() && runs || m.Started.Equal(made) && !m.Started.IsZero() {
+		m.Started = earliest(members, seen, 0, made)
+	}
+	if m.Attempt > 0 && !m.Started.IsZero() {
+		m.LastFailure = earliest(members, seen, m.Attempt, m.Started)
+	}
+	return m
+}
+
+// earliest is when the first of the members of an attempt, or of a later one, was made; otherwise if there
+// is none.
+func earliest(members []metav1.Object, seen []podplan.Seen, attempt int32, otherwise time.Time) time.Time {
+	var first time.Time
+	for i := range seen {
+		if made := members[i].GetCreationTimestamp().Time; seen[i].Attempt >= attempt && (first.IsZero() || made.Before(first)) {
+			first = made
+		}
+	}
+	if first.IsZero() {
+		return otherwise
+	}
+	return first
+}
+
+// Begun is when a job began by its status: at the time that the status says, or else, for kinds whose
+// status says none, when the job was made, which Rebuilt corrects; zero if it has not begun.
+func Begun(job Object, said *metav1.Time, active bool) time.Time {
+	switch {
+	case !active:
+		return time.Time{}
+	case said != nil:
+		return said.Time
+	}
+	return job.GetCreationTimestamp().Time
+}
+
+// EndedAs is what is remembered of a job that ended so, at some time.
+func EndedAs(how *Outcome, at *metav1.Time) podplan.Memory {
+	m := podplan.Memory{Outcome: podplan.JobFailed}
+	if how.Success {
+		m.Outcome = podplan.JobSucceeded
+	}
+	if at != nil {
+		m.Ended = at.Time
+	}
+	return m
+}
