@@ -65,6 +65,7 @@ func TestVersions(t *testing.T) {
 		"xgboostjobs.kubeflow.org":                     {"v1": {Served: true, Storage: true, Status: true}},
 		"jaxjobs.kubeflow.org":                         {"v1": {Served: true, Storage: true, Status: true}},
 		"jobhistories.mlbatch.dev":                     {"v1alpha1": {Served: true, Storage: true}},
+		"jobrecoveries.mlbatch.dev":                    {"v1alpha1": {Served: true, Storage: true}},
 		"leaderworkersets.leaderworkerset.x-k8s.io":    {"v1": {Served: true, Storage: true, Status: true}},
 		"localqueues.kueue.x-k8s.io":                   both(true),
 		"multikueueclusters.kueue.x-k8s.io":            both(true),

@@ -20,6 +20,7 @@ import (
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	past "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
 )
 
 const podManifest = `
@@ -74,6 +75,13 @@ spec:
   podSets: [{name: main, count: 1, template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}]
 `
 
+const jobRecovery = `
+apiVersion: mlbatch.dev/v1alpha1
+kind: JobRecovery
+metadata: {name: 00000000-0000-4000-8000-000000000000}
+failures: 0
+`
+
 const jobHistory = `
 apiVersion: mlbatch.dev/v1alpha1
 kind: JobHistory
@@ -100,6 +108,7 @@ func TestAccess(t *testing.T) {
 		"bare job in blue":                {"it is held until it is admitted", "blue", jobManifest, true},
 		"bare pod in red":                 {"another team's quota", "red", podManifest, false},
 		"workload in blue":                {"it would forge an admission", "blue", workloadManifest, false},
+		"recovery in blue":                {"it would have failures forgotten", "blue", jobRecovery, false},
 		"history in blue":                 {"it would make up what was used", "blue", jobHistory, false},
 		"role binding in blue":            {"it would make her an admin", "blue", roleBinding, false},
 		"role binding through AppWrapper": {"the controller must not do for her what she may not", "blue", wrap(roleBinding), false},
@@ -122,7 +131,7 @@ func TestAccess(t *testing.T) {
 
 func TestAccessToRead(t *testing.T) {
 	alice := user(t, "alice")
-	for _, l := range []client.ObjectList{&aw.AppWrapperList{}, &kueue.WorkloadList{}, &corev1.PodList{}, &past.JobHistoryList{}} {
+	for _, l := range []client.ObjectList{&aw.AppWrapperList{}, &kueue.WorkloadList{}, &corev1.PodList{}, &past.JobHistoryList{}, &recovery.JobRecoveryList{}} {
 		if err := alice.List(t.Context(), l, client.InNamespace("blue")); err != nil {
 			t.Errorf("alice cannot look at %T in blue: %v", l, err)
 		}

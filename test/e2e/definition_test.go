@@ -1,102 +1,116 @@
 package e2e_test
 
 import (
-	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"sigs.k8s.io/yaml"
 )
 
-// Somebody applies another program's definition of a kind: its jobs are held with that reason and
-// hold no quota, and run once ours is back. This needs a cluster in which nobody else has such jobs.
-func TestDefinitionOfOthers(t *testing.T) {
-	ownCluster(t, "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n")
+// upstream replaces the status in a definition by what another project's own definition has.
+func upstream(t *testing.T, name string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "upstream", name+".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var status apiextensionsv1.JSONSchemaProps
+	if err := yaml.Unmarshal(text, &status); err != nil {
+		t.Fatal(err)
+	}
 	s := runtime.NewScheme()
 	if err := apiextensionsv1.AddToScheme(s); err != nil {
 		t.Fatal(err)
 	}
-	definitions, err := client.New(cluster.RESTConfig(), client.Options{Scheme: s})
+	c, err := client.New(cluster.RESTConfig(), client.Options{Scheme: s})
 	if err != nil {
 		t.Fatal(err)
 	}
-	change := func(edit func(status *apiextensionsv1.JSONSchemaProps)) {
-		t.Helper()
-		eventually(t, "the definition is changed", func() string {
-			crd := &apiextensionsv1.CustomResourceDefinition{}
-			if err := definitions.Get(t.Context(), client.ObjectKey{Name: "jobsets.jobset.x-k8s.io"}, crd); err != nil {
-				return err.Error()
-			}
-			for i := range crd.Spec.Versions {
-				all := crd.Spec.Versions[i].Schema.OpenAPIV3Schema.Properties
-				status := all["status"]
-				edit(&status)
-				all["status"] = status
-			}
-			if err := definitions.Update(t.Context(), crd); err != nil {
-				return err.Error()
-			}
-			return ""
-		})
-	}
-	var ours apiextensionsv1.JSONSchemaProps
-	change(func(status *apiextensionsv1.JSONSchemaProps) {
-		ours = status.Properties["recovery"]
-		delete(status.Properties, "recovery")
+	eventually(t, "the definition is replaced", func() string {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := c.Get(t.Context(), client.ObjectKey{Name: name}, crd); err != nil {
+			return err.Error()
+		}
+		for i := range crd.Spec.Versions {
+			crd.Spec.Versions[i].Schema.OpenAPIV3Schema.Properties["status"] = status
+		}
+		if err := c.Update(t.Context(), crd); err != nil {
+			return err.Error()
+		}
+		return ""
 	})
+}
+
+// TestUpstreamsDefinitions: whoever applies the definitions that come with JobSet and with Kubeflow, as their charts
+// do, takes nothing from their jobs: these run to the end, are made anew when pods fail, and are counted
+// right, though the controller is killed in between. This needs a cluster in which nobody else has such
+// jobs.
+func TestUpstreamsDefinitions(t *testing.T) {
+	ownCluster(t, "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n")
+	upstream(t, "jobsets.jobset.x-k8s.io")
+	upstream(t, "pytorchjobs.kubeflow.org")
 	admin := user(t, "")
-	n := 0
-	// Until the API server goes by the other definition, a job is like any other.
-	eventually(t, "a job is held, and holds nothing", func() string {
-		n++
-		name := fmt.Sprintf("theirs-%d", n)
-		create(t, admin, jobSetManifest(name, "replicatedJobs: [{name: w, template: {spec: {"+podOfSet("1s")+"}}}]"), "blue")
-		held := ""
-		eventually(t, name+" is known", func() string {
-			var all kueue.WorkloadList
-			if err := admin.List(t.Context(), &all, client.InNamespace("blue")); err != nil {
-				return err.Error()
-			}
-			for i := range all.Items {
-				if w := &all.Items[i]; strings.Contains(w.Name, name+"-") {
-					held = w.Annotations[kueue.PodsRefusedAnnotation]
-					if w.Status.Admission != nil {
-						held = ""
-					}
-					return ""
-				}
-			}
-			return "it has no Workload"
-		})
-		if !strings.Contains(held, "the definition of JobSet is not this program's") {
-			return "it is not held: " + held
+	eventually(t, "the API server goes by the other definition", func() string {
+		o := &unstructured.Unstructured{}
+		manifest := jobSetManifest("probe", "replicatedJobs: [{name: w, template: {spec: {"+podOfSet("1s")+"}}}]")
+		if err := yaml.Unmarshal([]byte(manifest), &o.Object); err != nil {
+			t.Fatal(err)
+		}
+		o.SetNamespace("blue")
+		o.Object["status"] = map[string]any{"replicatedJobsStatus": []any{map[string]any{
+			"name": "w", "active": 0, "failed": 0, "ready": 0, "succeeded": 0, "suspended": 0, "jobRestarts": []any{1},
+		}}}
+		err := admin.Create(t.Context(), o, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))
+		if err == nil || !strings.Contains(err.Error(), "unknown field") {
+			return "it knows fields of ours"
 		}
 		return ""
 	})
-	last := fmt.Sprintf("theirs-%d", n)
-	if got, err := cluster.Run(t.Context(), "why", "jobset/"+last, "-n", "blue"); err != nil || !strings.Contains(got, "not this program's") || !strings.Contains(got, "mlbatch install") {
-		t.Errorf("why says\n%s%v", got, err)
+	k := trainingKinds()[0]
+	once := map[string]string{"mlbatch.dev/run-for": "60s", "mlbatch.dev/exit-code": "137", "mlbatch.dev/fail-first": "1"}
+	create(t, admin, k.manifest("hardy", "backoffLimit: 6", "ExitCode", once), "blue")
+	create(t, admin, jobSetManifest("mends", "failurePolicy: {maxRestarts: 3}, replicatedJobs: [{name: good, template: {spec: {"+podOfSet("60s")+"}}}, {name: bad, template: {spec: {backoffLimit: 0, "+
+		podOfSet("60s", `mlbatch.dev/fail-first: "1"`)+"}}}]"), "blue")
+	create(t, admin, jobSetManifest("alone", "failurePolicy: {maxRestarts: 3, rules: [{name: one, action: RestartJob}]}, replicatedJobs: [{name: good, template: {spec: {"+podOfSet("60s")+"}}}, {name: bad, template: {spec: {backoffLimit: 0, "+
+		podOfSet("60s", `mlbatch.dev/fail-first: "1"`)+"}}}]"), "blue")
+	eventually(t, "some pods are made", setRuns(t, "mends", 2))
+	killController(t)
+	eventually(t, "a failure is counted", func() string {
+		if remembered(t, trainingJob(t, k, "hardy")).Failures == 0 {
+			return "none is"
+		}
+		return ""
+	})
+	killController(t)
+	eventually(t, "the PyTorchJob succeeds", says(t, k, "hardy", "Succeeded"))
+	if n := remembered(t, trainingJob(t, k, "hardy")).Failures; n < 1 || n > 3 {
+		t.Errorf("%d failures are counted of 3 pods that fail once at the same time", n)
 	}
-	create(t, admin, wrap(jobSetManifest("inside", "replicatedJobs: [{name: w, template: {spec: {"+podOfSet("1s")+"}}}]")), "blue")
-	eventually(t, "an AppWrapper around one is held, too", func() string {
-		w := workloadOf(t, "blue", "wrapped")
-		if w == nil {
-			return "it has no Workload"
+	for _, name := range []string{"mends", "alone"} {
+		eventually(t, name+" succeeds", jobSetSays(t, name, "Completed", ""))
+		js := jobSet(t, name)
+		r := remembered(t, js)
+		if all := js.Status.Restarts; all != r.Attempt || (name == "mends") != (all == 1) || js.Status.RestartsCountTowardsMax > 1 || r.Failures != 1 {
+			t.Errorf("%s says %+v and is remembered as %+v", name, js.Status, r)
 		}
-		if held := w.Annotations[kueue.PodsRefusedAnnotation]; !strings.Contains(held, "the definition of JobSet is not this program's") || w.Status.Admission != nil {
-			return "it is not held: " + held
+		if js.Status.ReplicatedJobsStatus[0].JobRestarts != nil {
+			t.Errorf("%s has a field of ours: %+v", name, js.Status)
 		}
-		return ""
-	})
-	change(func(status *apiextensionsv1.JSONSchemaProps) { status.Properties["recovery"] = ours })
-	eventually(t, "ours is back, and it runs to its end", jobSetSays(t, last, "Completed", ""))
-	eventually(t, "so does the AppWrapper", func() string {
-		if w := workloadOf(t, "blue", "wrapped"); w != nil && w.Annotations[kueue.PodsRefusedAnnotation] != "" {
-			return "it is held: " + w.Annotations[kueue.PodsRefusedAnnotation]
+	}
+	js := jobSet(t, "mends")
+	if err := admin.Delete(t.Context(), js); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "what was remembered goes with the job", func() string {
+		if r := remembered(t, js); r.StartTime != nil {
+			return "it is still there"
 		}
 		return ""
 	})

@@ -126,7 +126,6 @@ func (s *stranger) look(ctx context.Context) error {
 		active++
 	}
 	before := j.DeepCopy()
-	j.Status.Recovery = nil
 	j.Status.ReplicaStatuses = map[api.ReplicaType]*api.ReplicaStatus{api.RoleWorker: {Active: active, Succeeded: succeeded}}
 	if succeeded == *worker.Replicas && len(j.Status.Conditions) == 0 {
 		now := metav1.Now()
@@ -177,7 +176,7 @@ func TestRunByAnotherOperator(t *testing.T) {
 		return ""
 	}
 	eventually(t, "its pods, which another operator made, run", ran)
-	if r := job().Status.Recovery; r != nil {
+	if r := remembered(t, job()); r.StartTime != nil {
 		t.Errorf("mlbatch runs it as well: %+v", r)
 	}
 	for _, how := range rewrites()[:3] {

@@ -116,7 +116,7 @@ func TestRayCluster(t *testing.T) {
 		t.Errorf("its pod sets are %s", got)
 	}
 	c := rayObject(t, "tune")
-	if c.Status.Head.PodIP == "" || !c.Status.Recovery.Ready || c.Status.Head.ServiceName != "tune-head-svc" || c.Status.AvailableWorkerReplicas != 2 || c.Status.DesiredCPU.String() != "3" {
+	if c.Status.Head.PodIP == "" || c.Status.ReadyWorkerReplicas != 2 || c.Status.Head.ServiceName != "tune-head-svc" || c.Status.AvailableWorkerReplicas != 2 || c.Status.DesiredCPU.String() != "3" {
 		t.Errorf("%+v", c.Status)
 	}
 	var head corev1.Service

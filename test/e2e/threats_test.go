@@ -295,6 +295,7 @@ func TestNobodyActsForHer(t *testing.T) {
 		"an Event":                   `{apiVersion: v1, kind: Event, metadata: {name: x}, involvedObject: {kind: Node, name: node-0}}`,
 		"a Node":                     `{apiVersion: v1, kind: Node, metadata: {name: x}}`,
 		"history":                    `{apiVersion: mlbatch.dev/v1alpha1, kind: JobHistory, metadata: {name: x}}`,
+		"what is remembered":         `{apiVersion: mlbatch.dev/v1alpha1, kind: JobRecovery, metadata: {name: x}}`,
 		"a path for a name":          `{apiVersion: v1, kind: ConfigMap, metadata: {name: ../../red/configmaps/x}}`,
 		"a kind with a subresource":  `{apiVersion: v1, kind: Pod/exec, metadata: {name: x}}`,
 		"an API group with a path":   `{apiVersion: "batch/v1/namespaces/red", kind: Job, metadata: {name: x}, spec: {template: {spec: POD}}}`,
@@ -572,6 +573,7 @@ func TestTheLedgerIsNotTheirs(t *testing.T) {
 	for _, who := range []string{"alice", "system:serviceaccount:blue:default"} {
 		for _, r := range []struct{ group, resource, sub, namespace string }{
 			{"mlbatch.dev", "jobhistories", "", "blue"},
+			{"mlbatch.dev", "jobrecoveries", "", "blue"},
 			{"kueue.x-k8s.io", "workloads", "status", "blue"},
 			{"kueue.x-k8s.io", "localqueues", "", "blue"},
 			{"kueue.x-k8s.io", "localqueues", "status", "blue"},
@@ -819,7 +821,7 @@ func TestNothingIsSeenOfOthers(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"/metrics", "/logs", "/debug/pprof/", "/apis/kueue.x-k8s.io/v1beta2/workloads", "/api/v1/pods", "/api/v1/events", "/api/v1/namespaces/red/events", "/apis/mlbatch.dev/v1alpha1/namespaces/red/jobhistories"} {
+	for _, path := range []string{"/metrics", "/logs", "/debug/pprof/", "/apis/kueue.x-k8s.io/v1beta2/workloads", "/api/v1/pods", "/api/v1/events", "/api/v1/namespaces/red/events", "/apis/mlbatch.dev/v1alpha1/namespaces/red/jobhistories", "/apis/mlbatch.dev/v1alpha1/namespaces/red/jobrecoveries"} {
 		if got := fetch(t, web, http.MethodGet, cfg.Host+path, ""); !strings.HasPrefix(got, "403") {
 			t.Errorf("%s answers alice: %.200s", path, got)
 		}

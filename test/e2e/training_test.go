@@ -17,6 +17,7 @@ import (
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
 )
 
 const jobNameLabel = "training.kubeflow.org/job-name"
@@ -59,6 +60,20 @@ func trainingObjects() (all []client.Object) {
 	mpi.SetAPIVersion("kubeflow.org/v2beta1")
 	mpi.SetKind("MPIJob")
 	return append(all, set, mpi)
+}
+
+// remembered is what is remembered of a job whose pods mlbatch makes; the zero value if nothing is.
+func remembered(t testing.TB, job client.Object) recovery.Recovery {
+	t.Helper()
+	o := &recovery.JobRecovery{}
+	err := user(t, "").Get(t.Context(), client.ObjectKey{Namespace: job.GetNamespace(), Name: string(job.GetUID())}, o)
+	if client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+	if r := o.Of(job); r != nil {
+		return *r
+	}
+	return recovery.Recovery{}
 }
 
 func (k trainingKind) count() (n int) {
@@ -225,20 +240,19 @@ func TestTrainingJobIsTriedAgain(t *testing.T) {
 	alice := user(t, "alice")
 	create(t, alice, k.manifest("mends", "backoffLimit: 3", "ExitCode", once), "blue")
 	eventually(t, "it succeeds after its retries", says(t, k, "mends", "Succeeded"))
-	if n, _, _ := unstructured.NestedInt64(trainingJob(t, k, "mends").Object, "status", "recovery", "failures"); n < 1 || n > 3 {
+	if n := remembered(t, trainingJob(t, k, "mends")).Failures; n < 1 || n > 3 {
 		t.Errorf("%d failures are counted of 3 pods that fail once at the same time", n)
 	}
 	create(t, alice, k.manifest("broken", "backoffLimit: 2", "ExitCode", fails), "blue")
 	eventually(t, "it fails", says(t, k, "broken", "Failed"))
-	o := trainingJob(t, k, "broken")
-	if why, _, _ := unstructured.NestedString(o.Object, "status", "recovery", "reason"); why != "BackoffLimitExceeded" {
+	if why := remembered(t, trainingJob(t, k, "broken")).Reason; why != "BackoffLimitExceeded" {
 		t.Errorf("it failed for %q", why)
 	}
 	wrong := maps.Clone(fails)
 	wrong["mlbatch.dev/exit-code"] = "2"
 	create(t, alice, k.manifest("wrong", "backoffLimit: 2", "ExitCode", wrong), "blue")
 	eventually(t, "a wrong argument is not tried again", says(t, k, "wrong", "Failed"))
-	if why, _, _ := unstructured.NestedString(trainingJob(t, k, "wrong").Object, "status", "recovery", "reason"); why != "PodFailed" {
+	if why := remembered(t, trainingJob(t, k, "wrong")).Reason; why != "PodFailed" {
 		t.Errorf("it failed for %q", why)
 	}
 	awaitEmpty(t, "blue")
@@ -296,7 +310,7 @@ func TestTrainingJobSurvivesTheController(t *testing.T) {
 			return ""
 		}},
 		{"a failure is counted", func() string {
-			if n, _, _ := unstructured.NestedInt64(trainingJob(t, k, "hardy").Object, "status", "recovery", "failures"); n == 0 {
+			if remembered(t, trainingJob(t, k, "hardy")).Failures == 0 {
 				return "none is"
 			}
 			return ""
@@ -306,7 +320,7 @@ func TestTrainingJobSurvivesTheController(t *testing.T) {
 		killController(t)
 	}
 	eventually(t, "it succeeds", says(t, k, "hardy", "Succeeded"))
-	if n, _, _ := unstructured.NestedInt64(trainingJob(t, k, "hardy").Object, "status", "recovery", "failures"); n > 3 {
+	if n := remembered(t, trainingJob(t, k, "hardy")).Failures; n > 3 {
 		t.Errorf("%d failures are counted of 3 pods", n)
 	}
 	awaitEmpty(t, "blue")

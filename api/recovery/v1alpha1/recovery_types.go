@@ -117,10 +117,13 @@ const (
 	AttemptLabel = "mlbatch.dev/attempt"
 )
 
-// Annotations of the pods that mlbatch makes for a job.
+// Annotations of the pods that mlbatch makes for a job, and of its JobRecovery.
 const (
 	// FailuresAnnotation is how many failures of its job a pod follows.
 	FailuresAnnotation = "mlbatch.dev/failures"
+	// CarriedAnnotation of a JobRecovery that was made of what an earlier version kept in the job's
+	// status is the version of the job that this was read of.
+	CarriedAnnotation = "mlbatch.dev/carried-over"
 	// VersionAnnotation is a sum of what its job asked for when it was made.
 	VersionAnnotation = "mlbatch.dev/made-from"
 )

@@ -21,6 +21,7 @@ import (
 
 	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/admin"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
@@ -493,11 +494,12 @@ func TestLent(t *testing.T) {
 // TestTeamIsRemoved: refused as long as it would take what nobody said, and done in an order in
 // which it can be done again.
 func TestTeamIsRemoved(t *testing.T) {
-	kinds := []admin.Kind{admin.KindOf("v1", "ConfigMap", "configmaps"), admin.KindOf("v1", "ServiceAccount", "serviceaccounts"), admin.KindOf("v1", "Pod", "pods"), admin.KindOf(history.GroupVersion.String(), "JobHistory", history.Resource)}
+	kinds := []admin.Kind{admin.KindOf("v1", "ConfigMap", "configmaps"), admin.KindOf("v1", "ServiceAccount", "serviceaccounts"), admin.KindOf("v1", "Pod", "pods"), admin.KindOf(history.GroupVersion.String(), "JobHistory", history.Resource), admin.KindOf(recovery.GroupVersion.String(), "JobRecovery", recovery.Resource)}
 	given := []client.Object{
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "green", Name: "kube-root-ca.crt"}},
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "green", Name: "default"}},
 		&history.JobHistory{ObjectMeta: metav1.ObjectMeta{Namespace: "green", Name: "2026-01"}}, // every team that ran a job has some
+		&recovery.JobRecovery{ObjectMeta: metav1.ObjectMeta{Namespace: "green", Name: "uid"}},   // likewise
 	}
 	data := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "green", Name: "data"}}
 	for name, tc := range map[string]struct {

@@ -17,6 +17,7 @@ import (
 
 	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
 	viewapi "github.com/mlbatch/mlbatch/api/view/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/view"
@@ -88,7 +89,7 @@ func TakeRemoval(ctx context.Context, c client.Reader, team string, all []Kind) 
 func ours(k Kind) bool {
 	all := kinds.All()
 	switch {
-	case k.Group == kueue.GroupVersion.Group, k.Group == history.GroupVersion.Group && k.Resource == history.Resource, strings.HasSuffix(k.Group, "metrics.k8s.io"), strings.HasSuffix(k.Group, "visibility.kueue.x-k8s.io"), k.Group == viewapi.GroupVersion.Group:
+	case k.Group == kueue.GroupVersion.Group, k.Group == history.GroupVersion.Group && (k.Resource == history.Resource || k.Resource == recovery.Resource), strings.HasSuffix(k.Group, "metrics.k8s.io"), strings.HasSuffix(k.Group, "visibility.kueue.x-k8s.io"), k.Group == viewapi.GroupVersion.Group:
 		return true
 	case all.Find(k.GroupVersionKind) != nil:
 		return true

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
+	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
 )
@@ -124,7 +125,7 @@ func accessRoles(all jobs.Kinds, namespace string) []client.Object {
 			[]rbacv1.PolicyRule{allow("visibility.kueue.x-k8s.io", []string{"get"}, "workloads/explanation")}), append(everyone(), batchAdminLabel, batchUserLabel)...),
 	}
 	objects = append(objects, labeled(clusterRole(HistoryRole,
-		[]rbacv1.PolicyRule{allow(history.GroupVersion.Group, read(), history.Resource)}), append(everyone(), batchAdminLabel, batchUserLabel)...))
+		[]rbacv1.PolicyRule{allow(history.GroupVersion.Group, read(), history.Resource, recovery.Resource)}), append(everyone(), batchAdminLabel, batchUserLabel)...))
 	objects = append(objects, labeled(clusterRole("mlbatch-autoscaler-editor-role",
 		[]rbacv1.PolicyRule{allow("autoscaling", write(), "horizontalpodautoscalers")}), batchAdminLabel, batchUserLabel))
 	for _, k := range accessedKinds(all) {

@@ -215,6 +215,9 @@ func (x *Installation) Apply(ctx context.Context, c client.Client) error {
 	if err := addForeign(ctx, c, record, x.foreign); err != nil {
 		return err
 	}
+	if err := record.CarryOver(ctx, c, x.steps[0]); err != nil {
+		return err
+	}
 	for _, step := range x.steps {
 		if err := x.putAll(ctx, c, record, step); err != nil {
 			return err

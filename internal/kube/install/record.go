@@ -157,6 +157,9 @@ func (r *Record) note(id string, e entry) {
 	if r.entries[id] != e {
 		r.entries[id], r.changed = e, true
 	}
+	if r.marks != nil {
+		r.marks[id] = e.Mark
+	}
 }
 
 // Renew looks again at the objects of a kind that have one of these names and are of no namespace:

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
+	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
 	viewapi "github.com/mlbatch/mlbatch/api/view/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/rights"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/slack"
@@ -182,7 +183,7 @@ func editRules(all jobs.Kinds) []rbacv1.PolicyRule {
 	return append(rules,
 		allow("kueue.x-k8s.io", read(), "localqueues", "workloads"),
 		allow("kueue.x-k8s.io", []string{"patch"}, "workloads"), // spec.active only: see holdGuards
-		allow(history.GroupVersion.Group, read(), history.Resource),
+		allow(history.GroupVersion.Group, read(), history.Resource, recovery.Resource),
 		allow("visibility.kueue.x-k8s.io", []string{"get"}, "localqueues/pendingworkloads", "workloads/explanation"),
 		allow("visibility.kueue.x-k8s.io", []string{"create"}, "workloadplans"),
 		allow("scheduling.k8s.io", read(), "priorityclasses"),
@@ -241,6 +242,7 @@ func controllerRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		allow("kueue.x-k8s.io", []string{"patch"}, "clusterqueues/status", "localqueues/status", "cohorts/status", "admissionchecks/status"),
 		allow("kueue.x-k8s.io", []string{"update"}, "workloads/finalizers", "clusterqueues/finalizers", "localqueues/finalizers", "resourceflavors/finalizers"),
 		allow(history.GroupVersion.Group, []string{"create", "delete", "get", "list", "update"}, history.Resource),
+		allow(recovery.GroupVersion.Group, []string{"create", "get", "update"}, recovery.Resource),
 		allow("", read(), "pods", "namespaces"),
 		// Of what serves, and has no pods yet, views tell why.
 		allow("apps", read(), "deployments", "replicasets"),

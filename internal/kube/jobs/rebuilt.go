@@ -38,6 +38,23 @@ func (o *Operated) Rebuilt(job Object, members []metav1.Object, seen []podplan.S
 	return m
 }
 
+// CaughtUp is what is remembered of a job by what was stored and by what can be told of it now: whoever
+// stored it had not seen the last.
+func CaughtUp(stored, told podplan.Memory) podplan.Memory {
+	m := stored
+	if told.Attempt > m.Attempt {
+		m.Attempt, m.Done, m.Counted, m.LastFailure = told.Attempt, nil, nil, told.LastFailure
+	}
+	m.Failures, m.Free = max(m.Failures, told.Failures), max(m.Free, told.Free)
+	if m.Started.IsZero() {
+		m.Started = told.Started
+	}
+	if m.Outcome == podplan.Open && told.Outcome != podplan.Open {
+		m.Outcome, m.Ended = told.Outcome, told.Ended
+	}
+	return m
+}
+
 // earliest is when the first of the members of an attempt, or of a later one, was made; otherwise if there
 // is none.
 func earliest(members []metav1.Object, seen []podplan.Seen, attempt int32, otherwise time.Time) time.Time {

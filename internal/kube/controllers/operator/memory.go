@@ -45,12 +45,18 @@ func (r *reconciler) recall(ctx context.Context, l *look) error {
 		return fmt.Errorf("read what is remembered of the job: %w", err)
 	}
 	is = kept{uid: l.job.GetUID(), version: stored.ResourceVersion}
-	if own := stored.Of(l.job); own != nil {
-		is.memory = jobs.Remembered(own)
-	} else {
+	own := stored.Of(l.job)
+	carried := stored.Annotations[recovery.CarriedAnnotation]
+	switch {
+	case own == nil:
 		is.memory = r.kind.Operated.Rebuilt(l.job, l.objects(), l.seen)
 		l.rebuilt = !reflect.DeepEqual(is.memory, podplan.Memory{})
 		is.said = !l.rebuilt
+	case carried != "" && carried != l.job.GetResourceVersion():
+		is.memory = jobs.CaughtUp(jobs.Remembered(own), r.kind.Operated.Rebuilt(l.job, l.objects(), l.seen))
+		l.rebuilt = true
+	default:
+		is.memory = jobs.Remembered(own)
 	}
 	l.kept, l.said = is.memory, is.said
 	r.kept.Set(key, is)

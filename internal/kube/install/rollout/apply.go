@@ -93,6 +93,11 @@ func (x *Cluster) stage(ctx context.Context, p *Plan, s install.Stage, record *i
 			return err
 		}
 	}
+	if s.Name == install.DefinitionsStage {
+		if err := record.CarryOver(ctx, x.Client, s.Objects); err != nil {
+			return because(ctx, err)
+		}
+	}
 	done := map[Action]int{}
 	for _, o := range s.Objects {
 		action, err := x.put(ctx, record, o)
