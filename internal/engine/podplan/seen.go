@@ -42,7 +42,7 @@ const (
 	Failed
 )
 
-// Memory is what is kept of a job between steps, in its status: the rest is seen anew.
+// Memory is what is kept of a job between steps: the rest is seen anew.
 type Memory struct {
 	// Started is when the job last began; zero while it is suspended.
 	Started time.Time

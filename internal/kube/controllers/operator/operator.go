@@ -1,14 +1,14 @@
 // Package operator runs jobs whose pods mlbatch makes itself: those of kinds with
 // jobs.Operated. For one job it looks at its object, its admission and its pods, lets
 // its plan say what comes next (podplan.Next), and does it. What has to be remembered is
-// in the job's status and is written before anything is done because of it; all else is
-// seen anew each time, so that a controller that is killed at any moment is followed by
-// one that goes on where it was.
+// in a JobRecovery and is written before anything is done because of it, and so is the
+// status that follows from it; all else is seen anew each time, so that a controller that
+// is killed at any moment is followed by one that goes on where it was.
 //
 // Whether a job may run is decided elsewhere: here it is suspended or not. As long as
-// pods of a job may be made its status has a start time (recovery.Recovery), and it is
-// taken away only once none is left. Who gives back the quota of a suspended job
-// waits for that.
+// pods of a job may be made its status says that it is active, in the words of its kind,
+// and it says that it is not only once none is left. Who gives back the quota of a
+// suspended job waits for that.
 package operator
 
 import (
