@@ -79,7 +79,9 @@ func TestMemoriesAreCarriedOver(t *testing.T) {
 					}
 					return c.Create(ctx, o, opts...)
 				},
-				Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error { return nil },
+				Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+					return nil
+				},
 			})
 			record, err := install.ReadRecord(t.Context(), c, "mlbatch-system", nil)
 			if err != nil {
