@@ -19,7 +19,6 @@ func statusWriters() map[string]string {
 		"internal/kube/workloadstatus":              "Workload, and no other package writes that",
 		"internal/kube/controllers/appwrapper":      "AppWrapper",
 		"internal/kube/controllers/basis":           "jobs, what they are based on",
-		"internal/kube/controllers/job":             "jobs, one that is not stored, to learn what their definition keeps",
 		"internal/kube/controllers/leaderworkerset": "LeaderWorkerSet",
 		"internal/kube/controllers/operator":        "jobs whose pods are made here",
 		"internal/kube/controllers/podgroup":        "Pod, the condition of one that is deleted",
