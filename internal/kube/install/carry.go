@@ -19,9 +19,6 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 )
 
-// recoveriesName is the name of the definition of JobRecoveries.
-var recoveriesName = recovery.Resource + "." + recovery.GroupVersion.Group
-
 // CarryOver brings what earlier versions kept of jobs in the field status.recovery of the jobs into
 // JobRecoveries, before definitions are applied that do not have that field: with them, the API server
 // shows nobody what it held. Of kinds whose definition is as it was left there is nothing to bring.
@@ -91,7 +88,7 @@ func (r *Record) due(definitions []*unstructured.Unstructured) (due map[string]*
 		}
 		name := d.GetName()
 		switch k := operated[name]; {
-		case name == recoveriesName:
+		case name == recovery.Resource+"."+recovery.GroupVersion.Group:
 			own = d
 		case k != nil && !r.Holds(d):
 			due[name] = k

@@ -63,7 +63,9 @@ func TestMemoriesAreCarriedOver(t *testing.T) {
 			s := runtime.NewScheme()
 			for _, gvk := range []schema.GroupVersionKind{
 				{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"},
-				{Group: "jobset.x-k8s.io", Version: "v1alpha2", Kind: "JobSet"}, recovery.GroupVersion.WithKind("JobRecovery"), {Version: "v1", Kind: "ConfigMap"},
+				{Group: "jobset.x-k8s.io", Version: "v1alpha2", Kind: "JobSet"},
+				recovery.GroupVersion.WithKind("JobRecovery"),
+				{Version: "v1", Kind: "ConfigMap"},
 			} {
 				s.AddKnownTypeWithName(gvk, &unstructured.Unstructured{})
 				s.AddKnownTypeWithName(gvk.GroupVersion().WithKind(gvk.Kind+"List"), &unstructured.UnstructuredList{})
