@@ -15,19 +15,24 @@ import (
 // is the zero value for a job that has not begun.
 //
 // A member that failed and is still there counts as a failure that follows, and one that succeeded as
-// done: both are found anew by the next look.
+// done: both are found anew by the next look. Members that another controller made are of the first
+// attempt, whatever that one counted: they go on.
 func (o *Operated) Rebuilt(job Object, members []metav1.Object, seen []podplan.Seen) podplan.Memory {
 	m := o.Told(job)
 	if m.Outcome != podplan.Open {
 		return m
 	}
-	runs := false
+	runs, others, attempt := false, false, int32(0)
 	for i := range seen {
 		x := &seen[i]
 		runs = runs || !x.Over
-		m.Attempt = max(m.Attempt, x.Attempt)
+		others = others || x.Role != "" && !x.Leaving && members[i].GetLabels()[recovery.JobLabel] == ""
+		attempt = max(attempt, x.Attempt)
 		n, _ := strconv.ParseInt(members[i].GetAnnotations()[recovery.FailuresAnnotation], 10, 32)
 		m.Failures = max(m.Failures, int32(n))
+	}
+	if m.Attempt = max(m.Attempt, attempt); others {
+		m.Attempt = attempt
 	}
 	if made := job.GetCreationTimestamp().Time; m.Started.IsZero() && runs || m.Started.Equal(made) && !m.Started.IsZero() {
 		m.Started = earliest(members, seen, 0, made)

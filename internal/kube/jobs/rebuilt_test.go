@@ -1,0 +1,80 @@
+package jobs_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/engine/podplan"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+)
+
+// TestRebuilt: what can be told of a job whose memory is lost.
+func TestRebuilt(t *testing.T) {
+	at := func(s int64) time.Time { return time.Unix(s, 0) }
+	type member struct {
+		made              int64
+		attempt, failures int
+		theirs            bool
+		seen              podplan.Seen
+	}
+	for name, tc := range map[string]struct {
+		why     string
+		told    podplan.Memory
+		members []member
+		want    podplan.Memory
+	}{
+		"new":       {"it has not begun", podplan.Memory{}, nil, podplan.Memory{}},
+		"begun":     {"its status says when", podplan.Memory{Started: at(5)}, []member{{made: 6}}, podplan.Memory{Started: at(5)}},
+		"unsaid":    {"its status says no time, and its first pod was made then", podplan.Memory{Started: at(1)}, []member{{made: 8}, {made: 6}}, podplan.Memory{Started: at(6)}},
+		"silent":    {"its status says nothing, and a pod runs", podplan.Memory{}, []member{{made: 6}}, podplan.Memory{Started: at(6)}},
+		"left":      {"none that is there can run", podplan.Memory{}, []member{{made: 6, seen: podplan.Seen{Over: true}}}, podplan.Memory{}},
+		"anew":      {"pods say which attempt they are of", podplan.Memory{Started: at(5)}, []member{{made: 6}, {made: 9, attempt: 2}}, podplan.Memory{Started: at(5), Attempt: 2, LastFailure: at(9)}},
+		"told":      {"or the status does", podplan.Memory{Started: at(5), Attempt: 3, Failures: 3}, nil, podplan.Memory{Started: at(5), Attempt: 3, Failures: 3, LastFailure: at(5)}},
+		"failures":  {"pods say how many failures they follow", podplan.Memory{Started: at(5)}, []member{{made: 6, failures: 1}, {made: 7, failures: 2}}, podplan.Memory{Started: at(5), Failures: 2}},
+		"ended":     {"nothing of it goes on", podplan.Memory{Outcome: podplan.JobFailed, Ended: at(7)}, []member{{made: 6, attempt: 2}}, podplan.Memory{Outcome: podplan.JobFailed, Ended: at(7)}},
+		"of others": {"what another controller made goes on", podplan.Memory{Started: at(5), Attempt: 2, Failures: 2}, []member{{made: 6, theirs: true}}, podplan.Memory{Started: at(5), Failures: 2}},
+	} {
+		o := jobs.Operated{Told: func(jobs.Object) podplan.Memory { return tc.told }}
+		job := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Time{Time: at(1)}}}
+		var members []metav1.Object
+		var seen []podplan.Seen
+		for _, m := range tc.members {
+			x := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Time{Time: at(m.made)}}}
+			if !m.theirs {
+				x.Labels = map[string]string{recovery.JobLabel: "u"}
+				x.Annotations = map[string]string{recovery.FailuresAnnotation: strconv.Itoa(m.failures)}
+			}
+			m.seen.Role, m.seen.Attempt = "worker", int32(m.attempt) //nolint:gosec // few
+			members, seen = append(members, x), append(seen, m.seen)
+		}
+		if diff := cmp.Diff(tc.want, o.Rebuilt(job, members, seen)); diff != "" {
+			t.Errorf("%s: %s (-want +got):\n%s", name, tc.why, diff)
+		}
+	}
+}
+
+// TestCaughtUp: what was stored by whoever had not seen the last.
+func TestCaughtUp(t *testing.T) {
+	at := func(s int64) time.Time { return time.Unix(s, 0) }
+	done := map[string]podplan.Indexes{"w": {{First: 0, Last: 1}}}
+	for name, tc := range map[string]struct {
+		why                string
+		stored, told, want podplan.Memory
+	}{
+		"same":     {"nothing happened", podplan.Memory{Started: at(1), Attempt: 1, Failures: 2, Done: done}, podplan.Memory{Started: at(1), Attempt: 1, Failures: 1}, podplan.Memory{Started: at(1), Attempt: 1, Failures: 2, Done: done}},
+		"anew":     {"what was done before is done no more", podplan.Memory{Started: at(1), Done: done, Counted: []string{"a"}}, podplan.Memory{Started: at(1), Attempt: 1, Failures: 1, LastFailure: at(4)}, podplan.Memory{Started: at(1), Attempt: 1, Failures: 1, LastFailure: at(4)}},
+		"began":    {"it has pods by now", podplan.Memory{}, podplan.Memory{Started: at(3)}, podplan.Memory{Started: at(3)}},
+		"ended":    {"it ended meanwhile", podplan.Memory{Started: at(1)}, podplan.Memory{Outcome: podplan.JobSucceeded, Ended: at(9)}, podplan.Memory{Started: at(1), Outcome: podplan.JobSucceeded, Ended: at(9)}},
+		"knows it": {"the reason is in what was stored", podplan.Memory{Outcome: podplan.JobFailed, Reason: podplan.DeadlineExceeded, Ended: at(9)}, podplan.Memory{Outcome: podplan.JobFailed, Ended: at(9)}, podplan.Memory{Outcome: podplan.JobFailed, Reason: podplan.DeadlineExceeded, Ended: at(9)}},
+	} {
+		if diff := cmp.Diff(tc.want, jobs.CaughtUp(tc.stored, tc.told)); diff != "" {
+			t.Errorf("%s: %s (-want +got):\n%s", name, tc.why, diff)
+		}
+	}
+}
