@@ -50,7 +50,7 @@ func TestRebuilt(t *testing.T) {
 				x.Labels = map[string]string{recovery.JobLabel: "u"}
 				x.Annotations = map[string]string{recovery.FailuresAnnotation: strconv.Itoa(m.failures)}
 			}
-			m.seen.Role, m.seen.Attempt = "worker", int32(m.attempt) //nolint:gosec // few
+			m.seen.Role, m.seen.Attempt = "worker", int32(m.attempt)
 			members, seen = append(members, x), append(seen, m.seen)
 		}
 		if diff := cmp.Diff(tc.want, o.Rebuilt(job, members, seen)); diff != "" {
