@@ -313,7 +313,7 @@ func (x *review) binding(o client.Object, role rbacv1.RoleRef, subjects []rbacv1
 		x.say(o, "binds %s", role.Name)
 	}
 	for _, s := range subjects {
-		if s.Kind == rbacv1.GroupKind && (role.Name != install.ClassesRole || s.Name != "system:authenticated") {
+		if s.Kind == rbacv1.GroupKind && (!slices.Contains([]string{install.ClassesRole, install.ViewsRole}, role.Name) || s.Name != "system:authenticated") {
 			x.say(o, "gives %s to everybody of %s", role.Name, s.Name)
 		}
 		if s.Kind == rbacv1.ServiceAccountKind && s.Name == "default" {

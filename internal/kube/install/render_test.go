@@ -247,7 +247,7 @@ func TestPodsThatAreNotReadyAreCalled(t *testing.T) {
 			}
 		})
 	}
-	if called["CustomResourceDefinition"] < 11 || called["APIService"] != 2 || called["ValidatingWebhookConfiguration"] == 0 || called["MutatingWebhookConfiguration"] == 0 {
+	if called["CustomResourceDefinition"] < 11 || called["APIService"] != 3 || called["ValidatingWebhookConfiguration"] == 0 || called["MutatingWebhookConfiguration"] == 0 {
 		t.Errorf("calls were found in %v", called)
 	}
 	for _, name := range []string{"mlbatch-controller-metrics", "mlbatch-scheduler-metrics"} {

@@ -32,7 +32,7 @@ func TestVisibilityObjects(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := visibilityObjects(Options{Namespace: "home", CABundle: []byte("ca"), Visibility: &tc.at})
 			s, ok := got[0].(*corev1.Service)
-			if !ok || len(got) != 3 {
+			if !ok || len(got) != 4 {
 				t.Fatalf("objects: %v", got)
 			}
 			s.Spec.Ports = nil
