@@ -35,8 +35,11 @@ func (v *NodeView) DeepCopy() *NodeView {
 // DeepCopyObject is DeepCopy, as a [runtime.Object] has it.
 func (v *NodeView) DeepCopyObject() runtime.Object { return v.DeepCopy() }
 
-// DeepCopyObject is a copy that shares nothing.
-func (l *NodeViewList) DeepCopyObject() runtime.Object {
+// DeepCopyObject is DeepCopy, as a [runtime.Object] has it.
+func (l *NodeViewList) DeepCopyObject() runtime.Object { return l.DeepCopy() }
+
+// DeepCopy is a copy that shares nothing.
+func (l *NodeViewList) DeepCopy() *NodeViewList {
 	out := *l
 	out.ListMeta = *l.ListMeta.DeepCopy()
 	out.Unread = slices.Clone(l.Unread)
@@ -65,8 +68,11 @@ func (v *JobView) DeepCopy() *JobView {
 // DeepCopyObject is DeepCopy, as a [runtime.Object] has it.
 func (v *JobView) DeepCopyObject() runtime.Object { return v.DeepCopy() }
 
-// DeepCopyObject is a copy that shares nothing.
-func (l *JobViewList) DeepCopyObject() runtime.Object {
+// DeepCopyObject is DeepCopy, as a [runtime.Object] has it.
+func (l *JobViewList) DeepCopyObject() runtime.Object { return l.DeepCopy() }
+
+// DeepCopy is a copy that shares nothing.
+func (l *JobViewList) DeepCopy() *JobViewList {
 	out := *l
 	out.ListMeta = *l.ListMeta.DeepCopy()
 	out.Unread = slices.Clone(l.Unread)

@@ -86,7 +86,7 @@ func (q *question) watch(w http.ResponseWriter, r *http.Request) error {
 		began = q.clock.Now()
 		if now, err = q.list(r.Context()); err != nil {
 			to.send(watch.Error, apierrors.NewInternalError(err).Status())
-			return nil //nolint:nilerr // it was told
+			return nil
 		}
 		goes = q.tell(to, r, known, now)
 	}
