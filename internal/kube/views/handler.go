@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/utils/clock"
@@ -60,6 +61,7 @@ type Handler struct {
 	clock             clock.Clock
 	rights            authorizer.Authorizer
 	lines             func(context.Context) Line
+	turns             *turns
 }
 
 // New returns a handler. rights says what whoever asks may read, lines how what waits stands in its queues at
@@ -67,7 +69,7 @@ type Handler struct {
 func New(o Options, rights authorizer.Authorizer, lines func(context.Context) Line) *Handler {
 	h := &Handler{
 		objects: o.Objects, live: o.Live, scheme: o.Objects.Scheme(), mapper: o.Objects.RESTMapper(), replica: o.Replica, clock: o.Clock,
-		rights: rights, lines: lines, metadata: map[schema.GroupKind]bool{}, watched: map[schema.GroupKind]bool{
+		rights: rights, lines: lines, turns: newTurns(), metadata: map[schema.GroupKind]bool{}, watched: map[schema.GroupKind]bool{
 			{Kind: "Pod"}: true, {Kind: "Node"}: true, {Kind: "Namespace"}: true,
 			leaderworkerset.GVK().GroupKind():                     true,
 			kueue.GroupVersion.WithKind("Workload").GroupKind():   true,
@@ -146,6 +148,7 @@ func (h *Handler) Answer(w http.ResponseWriter, r *http.Request, info *request.R
 type question struct {
 	*Handler
 	of        resource
+	asker     string
 	reader    func() *reader
 	namespace string
 	// name is the name of the one view that is asked for, "" for all.
@@ -160,7 +163,7 @@ type question struct {
 func (h *Handler) questionOf(r *http.Request, info *request.RequestInfo) (*question, error) {
 	values := r.URL.Query()
 	who, _ := request.UserFrom(r.Context())
-	q := &question{Handler: h, namespace: info.Namespace, name: info.Name, reader: func() *reader {
+	q := &question{Handler: h, asker: nameOf(who), namespace: info.Namespace, name: info.Name, reader: func() *reader {
 		return &reader{Handler: h, user: who, may: map[right]bool{}}
 	}}
 	var err error
@@ -178,6 +181,14 @@ func (h *Handler) questionOf(r *http.Request, info *request.RequestInfo) (*quest
 		q.name = f.Value
 	}
 	return q, q.page(values)
+}
+
+// nameOf names an asker; "" is unknown.
+func nameOf(who user.Info) string {
+	if who == nil {
+		return ""
+	}
+	return who.GetName()
 }
 
 // page reads which part of a list is wanted.
@@ -211,6 +222,11 @@ type list struct {
 
 // list is the answer as of now.
 func (q *question) list(ctx context.Context) (*list, error) {
+	end, err := q.turns.take(ctx, q.asker)
+	if err != nil {
+		return nil, apierrors.NewTimeoutError("others are answered first", 1)
+	}
+	defer end()
 	items, unread, err := q.of.read(ctx, q.reader(), q)
 	if err != nil {
 		return nil, err

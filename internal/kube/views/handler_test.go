@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -117,6 +118,11 @@ func newWorld(t testing.TB) *world {
 
 // handler serves the world to who has these rights.
 func (w *world) handler(may rights) http.Handler {
+	return w.authorized(authorizer.AuthorizerFunc(may.Authorize))
+}
+
+// authorized serves the world to whom may lets.
+func (w *world) authorized(may authorizer.Authorizer) http.Handler {
 	lines := func(context.Context) views.Line {
 		return func(_ context.Context, namespace, _ string) (out []visibility.PendingWorkload, _ error) {
 			for i, team := range []string{"red", "blue"} {
@@ -127,7 +133,7 @@ func (w *world) handler(may rights) http.Handler {
 			return out, nil
 		}
 	}
-	h := views.New(views.Options{Objects: w, Live: w, Kinds: kinds.All(), Replica: "replica-1", Clock: w.clock}, authorizer.AuthorizerFunc(may.Authorize), lines)
+	h := views.New(views.Options{Objects: w, Live: w, Kinds: kinds.All(), Replica: "replica-1", Clock: w.clock}, may, lines)
 	resolver := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		info, err := resolver.NewRequestInfo(r)
@@ -407,4 +413,39 @@ func TestWatchesTellWhatComesChangesAndGoes(t *testing.T) {
 	}
 	later()
 	expect("MODIFIED job.wait Held", "DELETED job.train Running")
+}
+
+// TestOneWhoAsksMuchHoldsUpNobodyElse: of one asker one answer is computed at a time.
+func TestOneWhoAsksMuchHoldsUpNobodyElse(t *testing.T) {
+	hangs, asked := make(chan struct{}), make(chan struct{}, 1)
+	may := authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+		if a.GetUser().GetName() == "mallory" {
+			select {
+			case asked <- struct{}{}:
+			default: // the first is enough
+			}
+			<-hangs
+		}
+		return authorizer.DecisionAllow, "", nil
+	})
+	h := newWorld(t).authorized(may)
+	var all sync.WaitGroup
+	for range 5 {
+		all.Go(func() { ask(t, h, "mallory", "/jobviews", new(view.JobViewList)) })
+	}
+	<-asked
+	var got view.JobViewList
+	if code := ask(t, h, "alice", "/jobviews", &got); code != http.StatusOK || len(got.Items) != 3 {
+		t.Errorf("%d, %v", code, told(&got))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, root+"/jobviews", nil)
+	r.Header.Set("User", "mallory")
+	w := httptest.NewRecorder()
+	if h.ServeHTTP(w, r); w.Code != http.StatusGatewayTimeout {
+		t.Errorf("who went away while others were answered gets %d", w.Code)
+	}
+	close(hangs)
+	all.Wait()
 }

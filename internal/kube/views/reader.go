@@ -1,6 +1,7 @@
 package views
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -69,11 +70,7 @@ func (r *reader) can(ctx context.Context, of right) bool {
 
 // denied is the error of a right that the asker does not have.
 func (r *reader) denied(verb string, of schema.GroupResource, name string) error {
-	who := "somebody unknown"
-	if r.user != nil {
-		who = r.user.GetName()
-	}
-	return apierrors.NewForbidden(of, name, fmt.Errorf("%s may not %s it", who, verb))
+	return apierrors.NewForbidden(of, name, fmt.Errorf("%s may not %s it", cmp.Or(nameOf(r.user), "somebody unknown"), verb))
 }
 
 // atOnce is how many rights are asked for at the same time.
