@@ -43,11 +43,16 @@ func (l *NodeViewList) DeepCopy() *NodeViewList {
 	out := *l
 	out.ListMeta = *l.ListMeta.DeepCopy()
 	out.Unread = slices.Clone(l.Unread)
-	out.Items = slices.Clone(l.Items)
-	for i := range out.Items {
-		out.Items[i] = *l.Items[i].DeepCopy()
-	}
+	out.Items = copies(l.Items, (*NodeView).DeepCopy)
 	return &out
+}
+
+func copies[T any](items []T, deep func(*T) *T) []T {
+	out := slices.Clone(items)
+	for i := range out {
+		out[i] = *deep(&items[i])
+	}
+	return out
 }
 
 func clone[T any](v *T) *T {
@@ -76,9 +81,6 @@ func (l *JobViewList) DeepCopy() *JobViewList {
 	out := *l
 	out.ListMeta = *l.ListMeta.DeepCopy()
 	out.Unread = slices.Clone(l.Unread)
-	out.Items = slices.Clone(l.Items)
-	for i := range out.Items {
-		out.Items[i] = *l.Items[i].DeepCopy()
-	}
+	out.Items = copies(l.Items, (*JobView).DeepCopy)
 	return &out
 }

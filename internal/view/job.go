@@ -19,68 +19,6 @@ import (
 	"github.com/mlbatch/mlbatch/internal/words"
 )
 
-// ExitCode is that of a job that has ended: 0 of one that succeeded, and otherwise that of the
-// container that failed first. It is nil if no container is left to say so.
-func ExitCode(state State, pods []corev1.Pod) *int32 {
-	if state == Succeeded {
-		return new(int32(0))
-	}
-	if state != Failed {
-		return nil
-	}
-	var first *corev1.ContainerStateTerminated
-	for i := range pods {
-		if _, t := Culprit(&pods[i]); t != nil && (first == nil || t.FinishedAt.Time.Before(first.FinishedAt.Time)) {
-			first = t
-		}
-	}
-	if first == nil {
-		return nil
-	}
-	return &first.ExitCode
-}
-
-// Join makes one line of those of one object, which may be queued in several parts: it is where
-// that part is that is furthest from running.
-func Join(rows []Job) (out []Job) {
-	order := []State{Held, Waiting, Starting, Resetting, Stopping, Running}
-	far := func(r *Job) int { return slices.Index(order, r.State) }
-	at := map[Ref]int{}
-	for i := range rows {
-		r := rows[i]
-		key := Ref{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}
-		k, there := at[key]
-		switch {
-		case !there:
-			at[key] = len(out)
-			out = append(out, r)
-			continue
-		case far(&r) < 0: // it has ended, and others of it are there
-			continue
-		case far(&out[k]) < 0:
-			out[k] = r
-			continue
-		}
-		has := &out[k]
-		pods, running, gpus, held, restarts := has.Pods+r.Pods, has.Running+r.Running, has.GPUs+r.GPUs, has.Held+r.Held, has.Restarts+r.Restarts
-		parts, heldParts := AddSlices(has.Slices, r.Slices), AddSlices(has.SlicesHeld, r.SlicesHeld)
-		nodes := slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(has.Nodes), r.Nodes...))))
-		started, created, trouble := has.Started, has.Created, cmp.Or(has.Trouble, r.Trouble)
-		if r.Started != nil && (started == nil || r.Started.Before(*started)) {
-			started = r.Started
-		}
-		if r.Created.Before(created) {
-			created = r.Created
-		}
-		if far(&r) < far(has) {
-			*has = r
-		}
-		has.Slices, has.SlicesHeld = parts, heldParts
-		has.Pods, has.Running, has.GPUs, has.Held, has.Restarts, has.Nodes, has.Started, has.Created, has.Trouble = pods, running, gpus, held, restarts, nodes, started, created, trouble
-	}
-	return out
-}
-
 // TitleLabel of a job is what people call it, of which there may be several.
 const TitleLabel = "mlbatch.dev/job-name"
 
@@ -145,6 +83,15 @@ type Job struct {
 	// Created is when it was, Since when it came to its state, nil if that is not known.
 	Created time.Time  `json:"created"`
 	Since   *time.Time `json:"since,omitempty"`
+}
+
+// JobList is what somebody sees of all jobs.
+type JobList struct {
+	Items []Job `json:"items"`
+	// Unread are the kinds that the user may not read.
+	Unread []string `json:"unread,omitempty"`
+	// Served says that a controller told so, and not that it was read from objects.
+	Served bool `json:"-"`
 }
 
 // JobOf is the view of a job with these objects.
@@ -212,22 +159,6 @@ func (j *Job) asks(w *kueue.Workload) {
 	}
 }
 
-// trouble is what is wrong with pods of a job that should run, in a few words.
-func trouble(j Standing, pods []corev1.Pod) string {
-	var parts []string
-	for i := range pods {
-		for _, s := range slices.Concat(pods[i].Status.InitContainerStatuses, pods[i].Status.ContainerStatuses) {
-			if w := convert.Stuck(&s); w != nil && len(parts) == 0 {
-				parts = append(parts, w.Reason)
-			}
-		}
-	}
-	if n := j.Pods.Failed; n > 0 {
-		parts = append(parts, words.Count(n, "pod")+" failed")
-	}
-	return strings.Join(parts, ", ")
-}
-
 // podsHeld is how many pods of a pod set the quota of a Workload is for, without what it gave back.
 func podsHeld(w *kueue.Workload, set *kueue.PodSet) int32 {
 	n := Count(w, set)
@@ -248,6 +179,43 @@ func nodesOf(pods []corev1.Pod) []string {
 		}
 	}
 	return slices.Sorted(maps.Keys(on))
+}
+
+// trouble is what is wrong with pods of a job that should run, in a few words.
+func trouble(j Standing, pods []corev1.Pod) string {
+	var parts []string
+	for i := range pods {
+		for _, s := range slices.Concat(pods[i].Status.InitContainerStatuses, pods[i].Status.ContainerStatuses) {
+			if w := convert.Stuck(&s); w != nil && len(parts) == 0 {
+				parts = append(parts, w.Reason)
+			}
+		}
+	}
+	if n := j.Pods.Failed; n > 0 {
+		parts = append(parts, words.Count(n, "pod")+" failed")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// ExitCode is that of a job that has ended: 0 of one that succeeded, and otherwise that of the
+// container that failed first. It is nil if no container is left to say so.
+func ExitCode(state State, pods []corev1.Pod) *int32 {
+	if state == Succeeded {
+		return new(int32(0))
+	}
+	if state != Failed {
+		return nil
+	}
+	var first *corev1.ContainerStateTerminated
+	for i := range pods {
+		if _, t := Culprit(&pods[i]); t != nil && (first == nil || t.FinishedAt.Time.Before(first.FinishedAt.Time)) {
+			first = t
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	return &first.ExitCode
 }
 
 // Evictions says how often the job was evicted and why, "" if it was not.
@@ -278,11 +246,43 @@ func Restarts(p *corev1.Pod) (n int32) {
 	return n
 }
 
-// JobList is what somebody sees of all jobs.
-type JobList struct {
-	Items []Job `json:"items"`
-	// Unread are the kinds that the user may not read.
-	Unread []string `json:"unread,omitempty"`
-	// Served says that a controller told so, and not that it was read from objects.
-	Served bool `json:"-"`
+// Join makes one line of those of one object, which may be queued in several parts: it is where
+// that part is that is furthest from running.
+func Join(rows []Job) (out []Job) {
+	order := []State{Held, Waiting, Starting, Resetting, Stopping, Running}
+	far := func(r *Job) int { return slices.Index(order, r.State) }
+	at := map[Ref]int{}
+	for i := range rows {
+		r := rows[i]
+		key := Ref{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}
+		k, there := at[key]
+		switch {
+		case !there:
+			at[key] = len(out)
+			out = append(out, r)
+			continue
+		case far(&r) < 0: // it has ended, and others of it are there
+			continue
+		case far(&out[k]) < 0:
+			out[k] = r
+			continue
+		}
+		has := &out[k]
+		pods, running, gpus, held, restarts := has.Pods+r.Pods, has.Running+r.Running, has.GPUs+r.GPUs, has.Held+r.Held, has.Restarts+r.Restarts
+		parts, heldParts := AddSlices(has.Slices, r.Slices), AddSlices(has.SlicesHeld, r.SlicesHeld)
+		nodes := slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(has.Nodes), r.Nodes...))))
+		started, created, trouble := has.Started, has.Created, cmp.Or(has.Trouble, r.Trouble)
+		if r.Started != nil && (started == nil || r.Started.Before(*started)) {
+			started = r.Started
+		}
+		if r.Created.Before(created) {
+			created = r.Created
+		}
+		if far(&r) < far(has) {
+			*has = r
+		}
+		has.Slices, has.SlicesHeld = parts, heldParts
+		has.Pods, has.Running, has.GPUs, has.Held, has.Restarts, has.Nodes, has.Started, has.Created, has.Trouble = pods, running, gpus, held, restarts, nodes, started, created, trouble
+	}
+	return out
 }

@@ -412,7 +412,16 @@ func TestWatchesTellWhatComesChangesAndGoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	later()
-	expect("MODIFIED job.wait Held", "DELETED job.train Running")
+	expect("DELETED job.train Running", "MODIFIED job.wait Held")
+	again := queued("blue", "new", "") // another one of the name of one that goes
+	again[0].SetUID("another")
+	again[1].SetLabels(map[string]string{kueue.JobUIDLabel: "another"})
+	old := queued("blue", "new", "")
+	if err := errors.Join(w.Delete(t.Context(), old[0]), w.Delete(t.Context(), old[1]), w.Create(t.Context(), again[0]), w.Create(t.Context(), again[1])); err != nil {
+		t.Fatal(err)
+	}
+	later()
+	expect("DELETED job.new Waiting", "ADDED job.new Waiting")
 }
 
 // TestOneWhoAsksMuchHoldsUpNobodyElse: of one asker one answer is computed at a time.

@@ -68,7 +68,7 @@ func (q *question) watch(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	to := &stream{w, http.NewResponseController(w)}
-	known := map[types.NamespacedName]item{}
+	known := map[identity]item{}
 	goes := q.tell(to, r, known, now)
 	if goes && values.Get("sendInitialEvents") == "true" {
 		end := metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: viewapi.GroupVersion.String(), Kind: q.of.kind}}
@@ -94,7 +94,7 @@ func (q *question) watch(w http.ResponseWriter, r *http.Request) error {
 }
 
 // tell writes what is other than what is known; false if the client went away.
-func (q *question) tell(to *stream, r *http.Request, known map[types.NamespacedName]item, now *list) bool {
+func (q *question) tell(to *stream, r *http.Request, known map[identity]item, now *list) bool {
 	for _, c := range changes(known, now) {
 		if !to.send(c.as, q.formed(r, now.At, c.item)) {
 			return false
@@ -111,34 +111,39 @@ func (q *question) formed(r *http.Request, at metav1.Time, v item) any {
 	return q.of.table(&list{At: at, Items: []item{v}})
 }
 
-// changes lead from the views that are known to those that there are now, which are then known.
-func changes(known map[types.NamespacedName]item, now *list) (out []change) {
-	there := make(map[types.NamespacedName]bool, len(now.Items))
+// identity is what a view is of: one that has gone and another of its name are two.
+type identity struct {
+	name types.NamespacedName
+	uid  types.UID
+}
+
+// changes lead from the views that are known to those that there are now, which are then known. What went comes
+// first: another one of its name may have come.
+func changes(known map[identity]item, now *list) (out []change) {
+	there := make(map[identity]bool, len(now.Items))
+	var come []change
 	for _, is := range now.Items {
-		key := types.NamespacedName{Namespace: is.meta.Namespace, Name: is.meta.Name}
+		key := identity{types.NamespacedName{Namespace: is.meta.Namespace, Name: is.meta.Name}, is.meta.UID}
 		there[key] = true
 		was, before := known[key]
 		switch {
 		case !before:
-			out = append(out, change{watch.Added, is})
-		case was.meta.UID != is.meta.UID:
-			out = append(out, change{watch.Deleted, was}, change{watch.Added, is})
+			come = append(come, change{watch.Added, is})
 		case !reflect.DeepEqual(was.tells, is.tells):
-			out = append(out, change{watch.Modified, is})
+			come = append(come, change{watch.Modified, is})
 		default:
 			continue
 		}
 		known[key] = is
 	}
-	var gone []change
 	for key, was := range known { // sorted below
 		if !there[key] {
-			gone = append(gone, change{watch.Deleted, was})
+			out = append(out, change{watch.Deleted, was})
 			delete(known, key)
 		}
 	}
-	slices.SortFunc(gone, func(a, b change) int {
+	slices.SortFunc(out, func(a, b change) int {
 		return cmp.Or(cmp.Compare(a.meta.Namespace, b.meta.Namespace), cmp.Compare(a.meta.Name, b.meta.Name))
 	})
-	return append(out, gone...)
+	return append(out, come...)
 }

@@ -318,6 +318,9 @@ func (s *reading) podRows() (out []view.Job) {
 		row := view.JobOf(view.KindPod, what, view.Objects{Workload: w, Pods: pods, Deleted: what.GetDeletionTimestamp() != nil})
 		row.Kind, row.Name = submittedAs(w, &pods[at])
 		row.User = jobs.User(nil, &pods[at])
+		if row.Kind != view.KindPod || GroupOf(&pods[at]) != "" {
+			row.UID = "" // it is that of one of its pods, or of its Workload, and of others tomorrow
+		}
 		out = append(out, row)
 	}
 	return append(view.Join(out), s.incomplete()...)
