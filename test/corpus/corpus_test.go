@@ -66,9 +66,13 @@ func TestManifests(t *testing.T) {
 			if errs := k.Validate(o); len(errs) > 0 {
 				t.Fatal(errs)
 			}
+			before := o.DeepCopyObject()
 			facts, err := k.Read(o)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if diff := cmp.Diff(before, o); diff != "" {
+				t.Errorf("to read a job, which a cache may share, changes it:\n%s", diff)
 			}
 			plan, err := k.Operated.Compile(o)
 			if err != nil {
