@@ -158,11 +158,11 @@ func (l *listFlags) queues(cmd *cobra.Command, wanted func(cli.QueueRow) bool) e
 	if err != nil {
 		return err
 	}
-	rows, err := cli.TakeQueues(cmd.Context(), c, "", "")
+	queues, err := cli.Queues(cmd.Context(), c, "")
 	if err != nil {
 		return l.conn.Unreachable(err, cfg.Host)
 	}
-	rows = slices.DeleteFunc(cli.Flat(rows), func(r cli.QueueRow) bool { return !wanted(r) })
+	rows := slices.DeleteFunc(cli.Flat(cli.QueueRows(queues, "")), func(r cli.QueueRow) bool { return !wanted(r) })
 	return printRows(cmd.OutOrStdout(), l.output, cli.QueueColumns(rows), rows, l.bare)
 }
 
@@ -181,11 +181,11 @@ func newListLocalQueueCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			rows, err := cli.TakeLocalQueues(cmd.Context(), c, namespace)
+			queues, err := cli.LocalQueues(cmd.Context(), c, namespace)
 			if err != nil {
 				return l.conn.Unreachable(err, cfg.Host)
 			}
-			rows = slices.DeleteFunc(rows, func(r cli.QueueRow) bool { return l.clusterQueue != "" && r.Parent != l.clusterQueue })
+			rows := slices.DeleteFunc(cli.QueueRows(queues, ""), func(r cli.QueueRow) bool { return l.clusterQueue != "" && r.Parent != l.clusterQueue })
 			return printRows(cmd.OutOrStdout(), l.output, cli.QueueColumns(rows), rows, l.bare)
 		},
 	}

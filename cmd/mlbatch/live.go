@@ -89,14 +89,14 @@ func nodesAndQueues(ctx context.Context, w io.Writer, cl client.Client) error {
 	fmt.Fprintln(t, "QUEUE\tACTIVE\tWAITING\tADMITTED\tGPUS")
 	for i := range queues.Items {
 		q := &queues.Items[i]
-		f := view.QueueOf(q, meta.FindStatusCondition(q.Status.Conditions, v1beta2.ClusterQueueActive), view.LoadOf(q.Status))
+		f := view.ClusterQueueOf(q, meta.FindStatusCondition(q.Status.Conditions, v1beta2.ClusterQueueActive), view.LoadOf(q.Status))
 		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\n", f.Name, activity(&f), f.Waiting(), f.Admitted, gpus(&f))
 	}
 	return t.Flush()
 }
 
 // activity says whether a queue admits.
-func activity(q *view.Queue) string {
+func activity(q *view.ClusterQueue) string {
 	switch q.State {
 	case view.QueueActive:
 		return "yes"
@@ -109,7 +109,7 @@ func activity(q *view.Queue) string {
 
 // gpus says how many GPUs hold reservations of a queue, of all flavors together, and
 // how many are its own: "24 of 8" borrows 16.
-func gpus(q *view.Queue) string {
+func gpus(q *view.ClusterQueue) string {
 	reserved, own := q.Sum(core.GPU)
 	if reserved == 0 && own == 0 {
 		return "-"

@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // queueFlags are those of the list of queues.
@@ -101,7 +101,7 @@ func (q *queueFlags) run(ctx context.Context, out, errs io.Writer, args []string
 	if err != nil {
 		return err
 	}
-	show := func(w io.Writer) error { return q.all(ctx, w, errs, cfg, c) }
+	show := func(w io.Writer) error { return q.all(ctx, w, errs, c) }
 	if len(args) > 0 {
 		show = func(w io.Writer) error { return q.waiting(ctx, w, errs, cfg, c, args[0]) }
 	}
@@ -109,20 +109,18 @@ func (q *queueFlags) run(ctx context.Context, out, errs io.Writer, args []string
 }
 
 // all prints the queues.
-func (q *queueFlags) all(ctx context.Context, out, errs io.Writer, cfg *rest.Config, c client.Reader) error {
-	rows, _, err := reachable(&q.conn, q.namespace, func(namespace string) ([]cli.QueueRow, error) {
-		return cli.TakeQueues(ctx, c, namespace, q.resource)
+func (q *queueFlags) all(ctx context.Context, out, errs io.Writer, c client.Reader) error {
+	queues, _, err := reachable(&q.conn, q.namespace, func(namespace string) ([]view.Queue, error) {
+		return cli.Queues(ctx, c, namespace)
 	})
 	if err != nil {
 		return err
 	}
+	rows := cli.QueueRows(queues, q.resource)
 	if len(rows) == 0 && tabular(q.output) {
 		fmt.Fprintln(errs, "There are no queues here that you may see.")
 		return nil
 	}
-	cli.AddQuotas(rows, q.resource, func(namespace, localQueue string) ([]visibility.QueueQuota, error) {
-		return cli.Controller{Config: cfg}.Quotas(ctx, namespace, localQueue)
-	})
 	if flat := cli.Flat(rows); len(flat) > 0 && (q.sortBy != "" || q.output == "name") { // else they are LocalQueues
 		rows = flat
 	}

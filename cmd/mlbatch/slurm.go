@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/rest"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -474,7 +474,7 @@ Formats (-o) have the letters D G N P R T a l t.`,
 				return err
 			}
 			all, _, err := reachable(&l.conn, l.namespace, func(namespace string) ([]slurm.Partition, error) {
-				return slurmPartitions(cmd.Context(), cfg, c, namespace, partitions)
+				return slurmPartitions(cmd.Context(), c, namespace, partitions)
 			})
 			if err != nil {
 				return l.conn.Unreachable(err, cfg.Host)
@@ -505,8 +505,8 @@ Formats (-o) have the letters D G N P R T a l t.`,
 
 // slurmPartitions are queues with their nodes or, for those who may not read these, with the quota
 // of their queue.
-func slurmPartitions(ctx context.Context, cfg *rest.Config, c client.Reader, namespace string, names []string) ([]slurm.Partition, error) {
-	queues, err := cli.TakeQueues(ctx, c, namespace, "")
+func slurmPartitions(ctx context.Context, c client.Reader, namespace string, names []string) ([]slurm.Partition, error) {
+	queues, err := cli.Queues(ctx, c, namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -515,9 +515,9 @@ func slurmPartitions(ctx context.Context, cfg *rest.Config, c client.Reader, nam
 	for _, q := range queues {
 		cluster := q.Name
 		switch q.Kind {
-		case "Cohort":
+		case view.KindCohort:
 			continue
-		case "LocalQueue":
+		case view.KindLocalQueue:
 			cluster = q.Parent
 		}
 		if len(names) > 0 && !slices.Contains(names, q.Name) {
@@ -526,8 +526,8 @@ func slurmPartitions(ctx context.Context, cfg *rest.Config, c client.Reader, nam
 		p := slurm.Partition{Name: q.Name, Up: q.State == string(view.QueueActive)}
 		if nodes != nil {
 			p.Nodes = slices.DeleteFunc(slices.Clone(nodes), func(n view.Node) bool { return !of(cluster, n.Name) })
-		} else if q.Kind == "LocalQueue" {
-			p.Nominal = nominalGPUs(ctx, cfg, q)
+		} else if q.Kind == view.KindLocalQueue {
+			p.Nominal = nominalGPUs(&q)
 		}
 		out = append(out, p)
 	}
@@ -538,16 +538,15 @@ func slurmPartitions(ctx context.Context, cfg *rest.Config, c client.Reader, nam
 }
 
 // nominalGPUs is the quota of GPUs, and of parts of them, that the queue behind a LocalQueue has, by
-// resource; nil if nobody says.
-func nominalGPUs(ctx context.Context, cfg *rest.Config, q cli.QueueRow) map[string]int64 {
-	quotas, err := cli.Controller{Config: cfg}.Quotas(ctx, q.Namespace, q.Name)
-	if err != nil {
-		return nil
-	}
-	out := map[string]int64{}
-	for i := range quotas {
-		if of := &quotas[i]; view.IsGPU(of.Resource) {
-			out[of.Resource] += of.Nominal.Value()
+// resource; nil if the user may not know.
+func nominalGPUs(q *view.Queue) map[string]int64 {
+	var out map[string]int64
+	for _, s := range q.Shares {
+		if n, err := resource.ParseQuantity(s.Nominal); err == nil && view.IsGPU(s.Resource) {
+			if out == nil {
+				out = map[string]int64{}
+			}
+			out[s.Resource] += n.Value()
 		}
 	}
 	return out

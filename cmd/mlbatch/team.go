@@ -17,9 +17,10 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/admin"
+	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // teamFlags are those of what is shown of teams.
@@ -134,7 +135,7 @@ func (t *teamFlags) list(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	rows, err := admin.TakeTeams(cmd.Context(), c)
+	rows, err := cli.Teams(cmd.Context(), c)
 	if apierrors.IsForbidden(err) {
 		return fmt.Errorf("you may not list all teams; mlbatch team NAME shows yours: %w", err)
 	}
@@ -150,7 +151,7 @@ func (t *teamFlags) list(cmd *cobra.Command) error {
 
 // teamView is a team as programs read it.
 type teamView struct {
-	admin.TeamRow
+	view.Team
 	// States are numbers of jobs.
 	States map[string]int `json:"jobs,omitempty"`
 }
@@ -173,16 +174,13 @@ func (t *teamFlags) show(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	row, err := admin.TakeTeam(cmd.Context(), c, name)
-	if errors.Is(err, admin.ErrNoTeam) && len(args) == 0 {
+	row, err := cli.Team(cmd.Context(), c, name)
+	if errors.Is(err, gather.ErrNoTeam) && len(args) == 0 {
 		return t.list(cmd)
 	}
 	if err != nil {
 		return t.conn.Unreachable(err, cfg.Host)
 	}
-	row.AddQuotas(func(namespace, localQueue string) ([]visibility.QueueQuota, error) {
-		return cli.Controller{Config: cfg}.Quotas(cmd.Context(), namespace, localQueue)
-	})
 	survey, err := cli.Jobs(cmd.Context(), c, name, client.ListOptions{})
 	if err != nil {
 		return t.conn.Unreachable(err, cfg.Host)
@@ -199,7 +197,7 @@ func (t *teamFlags) show(cmd *cobra.Command, args []string) error {
 
 // text prints a team for people.
 func (t *teamFlags) text(out io.Writer, v *teamView) error {
-	for _, line := range v.Lines(v.States) {
+	for _, line := range admin.TeamLines(&v.Team, v.States) {
 		fmt.Fprintln(out, cli.Harmless(line))
 	}
 	if len(v.Shares) == 0 {
@@ -390,7 +388,7 @@ func (m *making) editTeam(cmd *cobra.Command, name string, edit admin.QueueEdit,
 	if err != nil {
 		return err
 	}
-	row, err := admin.TakeTeam(ctx, c, name)
+	row, err := gather.Team(ctx, c, name, gather.Get(c))
 	if err != nil {
 		return m.conn.Unreachable(err, cfg.Host)
 	}
@@ -399,7 +397,7 @@ func (m *making) editTeam(cmd *cobra.Command, name string, edit admin.QueueEdit,
 		if row.ClusterQueue == "" {
 			return fmt.Errorf("team %s has no queue: mlbatch team create %s makes what is missing", name, name)
 		}
-		edit.Quotas = row.OfGPUs(edit.Quotas, gpus)
+		edit.Quotas = admin.OfGPUs(&row, edit.Quotas, gpus)
 		if changed, err = m.editQueue(cmd, c, row.ClusterQueue, edit); err != nil {
 			return err
 		}
@@ -512,8 +510,8 @@ func (m *making) deleteTeam(cmd *cobra.Command, name string, o admin.DeleteOptio
 // awaitGone waits until a team is gone with all that was in its namespace.
 func awaitGone(ctx context.Context, c client.Client, team string, patience time.Duration) error {
 	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		_, err := admin.TakeTeam(ctx, c, team)
-		return errors.Is(err, admin.ErrNoTeam), nil
+		_, err := gather.Team(ctx, c, team, gather.Get(c))
+		return errors.Is(err, gather.ErrNoTeam), nil
 	})
 	if err != nil {
 		return fmt.Errorf("namespace %s is not gone within %s: kubectl describe namespace %s says what keeps it", team, patience, team)

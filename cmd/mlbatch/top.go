@@ -9,10 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/view"
 )
@@ -112,7 +110,7 @@ func (t *topFlags) run(ctx context.Context, out, errs io.Writer, by string) erro
 			return err
 		}
 		if by != "nodes" && t.namespace != "" && t.output == "" && !t.bare {
-			t.quota(ctx, w, cfg, c)
+			t.quota(ctx, w, c)
 		}
 		return nil
 	}
@@ -143,11 +141,12 @@ func (t *topFlags) print(ctx context.Context, out, errs io.Writer, c client.Read
 }
 
 // quota says what quota the namespace has, to its members as well.
-func (t *topFlags) quota(ctx context.Context, out io.Writer, cfg *rest.Config, c client.Reader) {
-	lines := cli.QuotaLines(ctx, c, t.namespace, func(namespace, localQueue string) ([]visibility.QueueQuota, error) {
-		return cli.Controller{Config: cfg}.Quotas(ctx, namespace, localQueue)
-	})
-	for i, line := range lines {
+func (t *topFlags) quota(ctx context.Context, out io.Writer, c client.Reader) {
+	queues, err := cli.LocalQueues(ctx, c, t.namespace)
+	if err != nil {
+		return // it is told besides what was asked for
+	}
+	for i, line := range cli.QuotaLines(cli.QueueRows(queues, "")) {
 		if i == 0 {
 			fmt.Fprintln(out)
 		}

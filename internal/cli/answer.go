@@ -69,16 +69,6 @@ func (c Controller) Pending(ctx context.Context, namespace, queue string) ([]vis
 	return out.Items, nil
 }
 
-// Quotas are those of the ClusterQueue of a LocalQueue, which members of a team learn so: they may
-// not read it. Older controllers do not tell.
-func (c Controller) Quotas(ctx context.Context, namespace, localQueue string) ([]visibility.QueueQuota, error) {
-	var out visibility.PendingWorkloadsSummary
-	if err := c.ask(ctx, &out, url.Values{"limit": {"1"}}, "namespaces", namespace, "localqueues", localQueue, "pendingworkloads"); err != nil {
-		return nil, fmt.Errorf("ask for the quotas of queue %s: %w", localQueue, err)
-	}
-	return out.Quotas, nil
-}
-
 // NoQueue says of a question about a queue that failed that the queue is not there, if it is
 // not; without a namespace it is a ClusterQueue. Else the error is as it was.
 func NoQueue(ctx context.Context, c client.Reader, namespace, name string, asked error) error {

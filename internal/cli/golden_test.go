@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // cluster begins a client of the objects in a file.
@@ -18,8 +19,12 @@ func cluster(t *testing.T, file string) *fake.ClientBuilder {
 	if err != nil {
 		t.Fatal(err)
 	}
-	decode := serializer.NewCodecFactory(scheme.New()).UniversalDeserializer()
-	b := fake.NewClientBuilder().WithScheme(scheme.New())
+	known := scheme.New()
+	if err := view.AddToScheme(known); err != nil { // no controller answers for views
+		t.Fatal(err)
+	}
+	decode := serializer.NewCodecFactory(known).UniversalDeserializer()
+	b := fake.NewClientBuilder().WithScheme(known)
 	for part := range strings.SplitSeq(string(data), "\n---\n") {
 		o, _, err := decode.Decode([]byte(part), nil, nil)
 		if err != nil {

@@ -4,24 +4,18 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/view"
 	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
@@ -56,323 +50,87 @@ type QueueRow struct {
 	// State is active, or why not.
 	State string `json:"state,omitempty"`
 
-	depth   int
-	amounts amounts
+	depth int
 }
 
-// amounts are what a row adds up, by flavor: one of them cannot be used for another.
-type amounts map[string]amount
-
-// amount is of one flavor.
-type amount struct{ nominal, used core.Amount }
-
-// add adds amounts of others.
-func (a amounts) add(more amounts) {
-	for flavor, x := range more { // sums
-		a[flavor] = amount{a[flavor].nominal.Add(x.nominal), a[flavor].used.Add(x.used)}
-	}
-}
-
-// kinds of rows.
-const (
-	cohortRow       = "Cohort"
-	clusterQueueRow = "ClusterQueue"
-	localQueueRow   = "LocalQueue"
-)
-
-// TakeQueues reads the queues: ClusterQueues in the tree of their cohorts or, for those who may
-// not read them, the LocalQueues of a namespace, of all if it is "". resource is that which
-// amounts are of; "" is GPUs, or else the first of a quota, of each queue by itself: one without
-// GPUs has something to tell as well.
-func TakeQueues(ctx context.Context, c client.Reader, namespace, resource string) ([]QueueRow, error) {
-	var queues kueue.ClusterQueueList
-	if namespace != "" {
-		return localQueues(ctx, c, namespace, resource)
-	}
-	err := c.List(ctx, &queues)
-	if apierrors.IsForbidden(err) {
-		return localQueues(ctx, c, namespace, resource)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list ClusterQueues: %w", err)
-	}
-	var cohorts kueue.CohortList
-	if err := gather.Readable(c.List(ctx, &cohorts)); err != nil {
-		return nil, fmt.Errorf("list Cohorts: %w", err)
-	}
-	t := tree{
-		above: map[string]string{}, below: map[string][]string{}, queues: map[string][]QueueRow{}, own: map[string][]core.FlavorQuotas{}, shares: map[string]*int64{},
-		lent: map[string][]view.Lending{}, named: resource != "",
-	}
-	for i := range cohorts.Items {
-		o := &cohorts.Items[i]
-		t.put(o.Name, string(o.Spec.ParentName))
-	}
-	all := make([]view.Queue, len(queues.Items))
-	for i := range queues.Items {
-		q := &queues.Items[i]
-		all[i] = view.QueueOf(q, apimeta.FindStatusCondition(q.Status.Conditions, kueue.ClusterQueueActive), view.LoadOf(q.Status))
-	}
-	resource = cmp.Or(resource, counted(all))
-	t.all, t.owners = all, make([]core.Cohort, len(cohorts.Items))
-	for i := range cohorts.Items {
-		o := &cohorts.Items[i]
-		t.own[o.Name] = view.Flavors(&kueue.ClusterQueue{Spec: kueue.ClusterQueueSpec{ResourceGroups: o.Spec.ResourceGroups}})
-		t.shares[o.Name] = weightedShare(o.Status.FairSharing)
-		t.owners[i] = convert.Cohort(o)
-	}
-	for i := range all {
-		q := &all[i]
-		row := queueRow(q, t.of(q.Flavors, resource))
-		row.WeightedShare = weightedShare(queues.Items[i].Status.FairSharing)
-		if q.Cohort() != "" {
-			row.lends(t.lending(row.Resource), func(l view.Lending) view.Lent { return l.Queues[q.Name] })
+// QueueRows are queues as lines, cohorts before what is in them and queues of none at the end. resource is that which
+// amounts are of; "" is GPUs, or else the first of a quota, of each queue by itself: one without GPUs has something to
+// tell as well.
+func QueueRows(queues []view.Queue, resource string) []QueueRow {
+	t := &queueTree{named: resource, usual: resource, below: map[string][]*view.Queue{}, seen: map[string]bool{}}
+	var quotas []view.Share
+	for i := range queues {
+		switch q := &queues[i]; q.Kind {
+		case view.KindLocalQueue:
+			t.out = append(t.out, queueRow(q, cmp.Or(resource, view.MainResource(q.Shares))))
+			continue
+		case view.KindClusterQueue:
+			quotas = append(quotas, q.Shares...)
 		}
-		t.put(q.Cohort(), t.above[q.Cohort()])
-		t.queues[q.Cohort()] = append(t.queues[q.Cohort()], row)
+		t.below[queues[i].Parent] = append(t.below[queues[i].Parent], &queues[i])
 	}
-	return t.rows(resource), nil
-}
-
-// weightedShare is the share that a status tells, nil if it tells none.
-func weightedShare(s *kueue.FairSharingStatus) *int64 {
-	if s == nil {
-		return nil
-	}
-	return &s.WeightedShare
-}
-
-// lendings are what is lent of a resource, of each of its flavors.
-func lendings(queues []view.Queue, cohorts []core.Cohort, resource string) (out []view.Lending) {
-	flavors := map[string]bool{}
-	for i := range queues { // only what queues may use can be lent
-		for _, f := range queues[i].Flavors {
-			for _, own := range f.Quotas {
-				flavors[f.Flavor] = flavors[f.Flavor] || own.Resource == resource
-			}
+	t.usual = cmp.Or(resource, view.MainResource(quotas))
+	t.branch(view.KindCohort, "", 0)
+	for i := range queues { // cohorts that are above themselves stand by themselves
+		if q := &queues[i]; q.Kind == view.KindCohort && !t.seen[q.Name] {
+			t.add(q, 0)
 		}
 	}
-	for flavor, has := range flavors { // sums are made of them
-		if has {
-			out = append(out, view.LendingOf(queues, cohorts, core.FlavorResource{Flavor: flavor, Resource: resource}))
+	t.branch(view.KindClusterQueue, "", 0)
+	return t.out
+}
+
+// queueTree are queues in the tree of their cohorts.
+type queueTree struct {
+	// named is the resource that was asked for, "" if none was, usual the one that most is told of.
+	named, usual string
+	below        map[string][]*view.Queue
+	seen         map[string]bool // cohorts
+	out          []QueueRow
+}
+
+// branch adds what is of a kind below a cohort, by name.
+func (t *queueTree) branch(kind, above string, depth int) {
+	for _, q := range slices.SortedFunc(slices.Values(t.below[above]), func(a, b *view.Queue) int { return cmp.Compare(a.Name, b.Name) }) {
+		if q.Kind == kind && (kind != view.KindCohort || !t.seen[q.Name]) {
+			t.add(q, depth)
 		}
 	}
-	return out
 }
 
-// lends notes what is lent of all flavors together.
-func (r *QueueRow) lends(all []view.Lending, of func(view.Lending) view.Lent) {
-	if r.Resource == "" || len(r.amounts) == 0 {
-		return
+// add adds a queue, or a cohort with all that is in it.
+func (t *queueTree) add(q *view.Queue, depth int) {
+	resource := t.usual
+	if t.named == "" && !slices.ContainsFunc(q.Shares, func(s view.Share) bool { return s.Resource == t.usual }) {
+		resource = cmp.Or(view.MainResource(q.Shares), t.usual)
 	}
-	var sum view.Lent
-	for _, l := range all {
-		sum = sum.Add(of(l))
+	row := queueRow(q, resource)
+	row.depth = depth
+	t.out = append(t.out, row)
+	if q.Kind == view.KindCohort {
+		t.seen[q.Name] = true
+		t.branch(view.KindCohort, q.Name, depth+1)
+		t.branch(view.KindClusterQueue, q.Name, depth+1)
 	}
-	r.Lent, r.LentAtMost = r.text(sum.Most), sum.AtMost()
 }
 
-// text is an amount of its resource.
-func (r *QueueRow) text(a core.Amount) string {
-	q := convert.Quantity(r.Resource, a)
-	return q.String()
-}
-
-// counted is the resource that is counted if nobody says which.
-func counted(all []view.Queue) string {
-	first := ""
-	for i := range all {
-		for _, f := range all[i].Flavors {
-			for _, own := range f.Quotas {
-				if view.IsGPU(own.Resource) {
-					return own.Resource
-				}
-				first = cmp.Or(first, own.Resource)
-			}
-		}
-	}
-	return first
-}
-
-// queueRow is the line of a ClusterQueue.
+// queueRow is the line of a queue. Of a resource that it has nothing of there is nothing to say.
 func queueRow(q *view.Queue, resource string) QueueRow {
-	row := QueueRow{
-		Kind: clusterQueueRow, Name: q.Name, Parent: q.Cohort(), Resource: resource,
-		Running: q.Admitted, Waiting: q.Waiting(), State: string(q.State),
+	sum, unused := view.SumOf(q.Shares, resource)
+	if resource != "" && q.Kind == view.KindLocalQueue {
+		sum.Used = cmp.Or(sum.Used, "0")
 	}
-	if q.State == view.QueuePending || q.State == view.QueueTerminating {
-		row.State = cmp.Or(q.Reason, string(q.State))
+	return QueueRow{
+		Kind: q.Kind, Namespace: q.Namespace, Name: q.Name, Parent: q.Parent, Resource: resource,
+		Nominal: sum.Nominal, Used: sum.Used, QueueUsed: sum.QueueUsed, Borrowed: sum.Borrowed, Unused: unused, Lent: sum.Lent, LentAtMost: sum.LentAtMost,
+		WeightedShare: q.WeightedShare, Running: q.Running, Waiting: q.Waiting, State: q.State,
 	}
-	row.amounts = amountsOf(q.Flavors, q.Load, resource)
-	row.spell()
-	if q.Cohort() == "" {
-		row.Borrowed = "" // there is nobody to borrow from
-	}
-	return row
-}
-
-// amountsOf are those of quotas, and of what is used of them.
-func amountsOf(flavors []core.FlavorQuotas, load core.Load, resource string) amounts {
-	out := amounts{}
-	for _, f := range flavors {
-		for _, own := range f.Quotas {
-			if own.Resource == resource {
-				out.add(amounts{f.Flavor: {own.Nominal, load.Reserved[core.FlavorResource{Flavor: f.Flavor, Resource: resource}]}})
-			}
-		}
-	}
-	return out
-}
-
-// spell writes the amounts as people read them. Of a resource that a queue has no quota of there
-// is nothing to say.
-func (r *QueueRow) spell() {
-	if r.Resource == "" || len(r.amounts) == 0 {
-		return
-	}
-	var nominal, used, borrowed, unused core.Amount
-	for _, x := range r.amounts { // sums
-		nominal, used = nominal.Add(x.nominal), used.Add(x.used)
-		borrowed, unused = borrowed.Add(max(0, x.used.Sub(x.nominal))), unused.Add(max(0, x.nominal.Sub(x.used)))
-	}
-	r.Nominal, r.Used, r.Borrowed, r.Unused = r.text(nominal), r.text(used), r.text(borrowed), r.text(unused)
-}
-
-// tree are cohorts, and the queues in them; the name "" is no cohort.
-type tree struct {
-	above  map[string]string
-	below  map[string][]string
-	queues map[string][]QueueRow
-	// own are quotas of cohorts themselves, shares the shares that their statuses tell.
-	own    map[string][]core.FlavorQuotas
-	shares map[string]*int64
-	// all and owners are what can lend, lent what is lent of a resource.
-	all    []view.Queue
-	owners []core.Cohort
-	lent   map[string][]view.Lending
-	// named says that the resource was asked for, and rows tell of no other.
-	named bool
-}
-
-// of is the resource that is told of who has these quotas: usual, unless they have none of it.
-func (t *tree) of(flavors []core.FlavorQuotas, usual string) string {
-	if t.named || len(amountsOf(flavors, core.Load{}, usual)) > 0 {
-		return usual
-	}
-	return cmp.Or(counted([]view.Queue{{Flavors: flavors}}), usual)
-}
-
-// lending is what is lent of a resource, of each flavor.
-func (t *tree) lending(of string) []view.Lending {
-	if _, known := t.lent[of]; !known {
-		t.lent[of] = lendings(t.all, t.owners, of)
-	}
-	return t.lent[of]
-}
-
-// put adds a cohort that may be there already.
-func (t *tree) put(name, parent string) {
-	if _, there := t.above[name]; there || name == "" {
-		return
-	}
-	t.above[name] = parent
-	t.below[parent] = append(t.below[parent], name)
-	t.put(parent, t.above[parent])
-}
-
-// rows are the lines of the tree: cohorts, with the sum of what is in them, before what is in
-// them, and queues of none at the end. Cohorts that are above themselves stand by themselves.
-func (t *tree) rows(resource string) []QueueRow {
-	var out []QueueRow
-	seen := map[string]bool{}
-	for _, name := range append(slices.Sorted(slices.Values(t.below[""])), slices.Sorted(maps.Keys(t.above))...) {
-		out = append(out, t.branch(name, 0, resource, seen)...)
-	}
-	return append(out, sorted(t.queues[""])...)
-}
-
-func sorted(rows []QueueRow) []QueueRow {
-	return slices.SortedFunc(slices.Values(rows), func(a, b QueueRow) int { return cmp.Compare(a.Name, b.Name) })
-}
-
-// branch is a cohort and all that is in it.
-func (t *tree) branch(name string, depth int, resource string, seen map[string]bool) []QueueRow {
-	if seen[name] {
-		return nil
-	}
-	seen[name] = true
-	out := []QueueRow{{Kind: cohortRow, Name: name, Parent: t.above[name], depth: depth}}
-	var parts []QueueRow
-	add := func(rows []QueueRow) {
-		if len(rows) > 0 { // the first is the sum of those below it
-			parts = append(parts, rows[0])
-		}
-		out = append(out, rows...)
-	}
-	for _, child := range slices.Sorted(slices.Values(t.below[name])) {
-		add(t.branch(child, depth+1, resource, seen))
-	}
-	for _, q := range sorted(t.queues[name]) {
-		q.depth = depth + 1
-		add([]QueueRow{q})
-	}
-	out[0].sum(parts, t.own[name], t.summed(parts, t.own[name], resource))
-	out[0].WeightedShare = t.shares[name]
-	t.outside(&out[0])
-	return out
-}
-
-// summed is the resource that is summed up of parts of a cohort and of quotas of its own: usual,
-// unless none of them has any.
-func (t *tree) summed(parts []QueueRow, own []core.FlavorQuotas, usual string) string {
-	if t.named || len(amountsOf(own, core.Load{}, usual)) > 0 {
-		return usual
-	}
-	of := counted([]view.Queue{{Flavors: own}})
-	for i := range parts {
-		switch p := &parts[i]; {
-		case len(p.amounts) == 0:
-		case p.Resource == usual:
-			return usual
-		default:
-			of = cmp.Or(of, p.Resource)
-		}
-	}
-	return cmp.Or(of, usual)
-}
-
-// sum makes a row the sum of parts, and of quotas of its own.
-func (r *QueueRow) sum(parts []QueueRow, own []core.FlavorQuotas, resource string) {
-	r.Resource, r.amounts = resource, amountsOf(own, core.Load{}, resource)
-	for i := range parts {
-		p := &parts[i]
-		r.Running, r.Waiting = r.Running+p.Running, r.Waiting+p.Waiting
-		if p.Resource == resource { // amounts of others are theirs alone
-			r.amounts.add(p.amounts)
-		}
-	}
-	r.spell()
-}
-
-// outside notes what a cohort borrows from those outside of it and lends to them. What its queues
-// lend each other is in their lines, and one that is above all others has no outside.
-func (t *tree) outside(r *QueueRow) {
-	var sum core.Amount
-	for _, l := range t.lending(r.Resource) {
-		sum = sum.Add(l.Borrowed[r.Name])
-	}
-	if r.Borrowed == "" || r.Parent == "" {
-		r.Borrowed = ""
-		return
-	}
-	r.Borrowed = r.text(sum)
-	r.lends(t.lending(r.Resource), func(l view.Lending) view.Lent { return l.Cohorts[r.Name] })
 }
 
 // Flat are the ClusterQueues among rows, without the tree that they stand in.
 func Flat(rows []QueueRow) (out []QueueRow) {
 	for _, r := range rows {
-		if r.Kind == clusterQueueRow {
+		if r.Kind == view.KindClusterQueue {
 			r.depth = 0
 			out = append(out, r)
 		}
@@ -380,64 +138,9 @@ func Flat(rows []QueueRow) (out []QueueRow) {
 	return out
 }
 
-// TakeLocalQueues reads the LocalQueues of a namespace, of all if it is "".
-func TakeLocalQueues(ctx context.Context, c client.Reader, namespace string) ([]QueueRow, error) {
-	return localQueues(ctx, c, namespace, "")
-}
-
-// localQueues are the lines of LocalQueues. Their quotas are those of ClusterQueues, which not
-// everybody may read.
-func localQueues(ctx context.Context, c client.Reader, namespace, resource string) ([]QueueRow, error) {
-	var list kueue.LocalQueueList
-	if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
-		if apierrors.IsForbidden(err) && namespace == "" {
-			return nil, fmt.Errorf("you may not list the queues of all namespaces: name a namespace to list its own: %w", err)
-		}
-		return nil, fmt.Errorf("list LocalQueues: %w", err)
-	}
-	var out []QueueRow
-	for i := range list.Items {
-		q := &list.Items[i]
-		row := QueueRow{
-			Kind: localQueueRow, Namespace: q.Namespace, Name: q.Name, Parent: string(q.Spec.ClusterQueue),
-			Running: int(q.Status.AdmittedWorkloads), Waiting: int(q.Status.PendingWorkloads), State: string(view.QueueActive),
-		}
-		if a := apimeta.FindStatusCondition(q.Status.Conditions, kueue.LocalQueueActive); a != nil && a.Status != "True" {
-			row.State = a.Reason
-		}
-		row.Resource, row.Used = usedOf(q.Status.FlavorsReservation, resource)
-		out = append(out, row)
-	}
-	slices.SortFunc(out, func(a, b QueueRow) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
-	return out, nil
-}
-
-// AddQuotas adds to rows of LocalQueues what quota their ClusterQueues have, as told says. Where
-// that is not known the rows stay as they are. resource is as for TakeQueues.
-func AddQuotas(rows []QueueRow, resource string, told func(namespace, localQueue string) ([]visibility.QueueQuota, error)) {
-	for i := range rows {
-		r := &rows[i]
-		if r.Kind != localQueueRow {
-			continue
-		}
-		quotas, err := told(r.Namespace, r.Name)
-		if err != nil {
-			continue // what is left is what everybody knows
-		}
-		r.quota(quotas, cmp.Or(resource, r.Resource))
-	}
-}
-
-// QuotaLines say in a line for each queue behind the LocalQueues of a namespace what quota of GPUs it
-// has, where told says that; of one without GPUs, what it has. Nothing is said where it is not known.
-func QuotaLines(ctx context.Context, c client.Reader, namespace string, told func(namespace, localQueue string) ([]visibility.QueueQuota, error)) (out []string) {
-	rows, err := localQueues(ctx, c, namespace, "")
-	if err != nil {
-		return nil // it is told besides what was asked for
-	}
-	AddQuotas(rows, "", told)
+// QuotaLines say in a line for each queue behind LocalQueues what quota of GPUs it has, where that may be known; of one
+// without GPUs, what it has.
+func QuotaLines(rows []QueueRow) (out []string) {
 	seen := map[string]bool{}
 	for i := range rows {
 		r := &rows[i]
@@ -445,69 +148,15 @@ func QuotaLines(ctx context.Context, c client.Reader, namespace string, told fun
 			continue
 		}
 		seen[r.Parent] = true
-		is := Amounts(r.Resource, r.Nominal, cmp.Or(r.QueueUsed, "0"), r.Borrowed, r.Unused)
+		is := Amounts(r.Resource, r.Nominal, cmp.Or(r.QueueUsed, "0"), cmp.Or(r.Borrowed, "0"), r.Unused)
 		out = append(out, fmt.Sprintf("Quota of %s: %s %s, %s used by all jobs of the queue, %s borrowed, %s unused.", r.Parent, is[0], r.Resource, is[1], is[2], is[3]))
 	}
 	return out
 }
 
-// quota adds the quotas of a resource, of GPUs or else the first if none is named. What is used
-// stays what the LocalQueue's own jobs have.
-func (r *QueueRow) quota(quotas []visibility.QueueQuota, of string) {
-	all := make([]view.Queue, 1)
-	for i := range quotas {
-		q := &quotas[i]
-		all[0].Flavors = append(all[0].Flavors, core.FlavorQuotas{Flavor: q.Flavor, Quotas: []core.Quota{{Resource: q.Resource}}})
-	}
-	of = cmp.Or(of, counted(all))
-	sums := amounts{}
-	var borrowed core.Amount
-	for i := range quotas {
-		q, name := &quotas[i], corev1.ResourceName(quotas[i].Resource)
-		if q.Resource == of {
-			sums.add(amounts{q.Flavor: {convert.Amount(name, q.Nominal), convert.Amount(name, q.Used)}})
-			borrowed = borrowed.Add(convert.Amount(name, q.Borrowed))
-		}
-	}
-	if len(sums) == 0 {
-		return
-	}
-	own := cmp.Or(r.Used, "0")
-	r.Resource, r.amounts = of, sums
-	r.spell()
-	r.QueueUsed, r.Used, r.Borrowed = r.Used, own, r.text(borrowed)
-}
-
-// usedOf is how much of a resource is used, GPUs or else the first if none is named.
-func usedOf(usage []kueue.LocalQueueFlavorUsage, resource string) (what, used string) {
-	var total core.Amount
-	what = resource
-	for _, pick := range []func(string) bool{view.IsGPU, func(string) bool { return true }} {
-		for _, f := range usage {
-			for _, r := range f.Resources {
-				if what == "" && pick(string(r.Name)) {
-					what = string(r.Name)
-				}
-			}
-		}
-	}
-	for _, f := range usage {
-		for _, r := range f.Resources {
-			if string(r.Name) == what {
-				total = total.Add(convert.Amount(r.Name, r.Total))
-			}
-		}
-	}
-	if what == "" {
-		return "", ""
-	}
-	q := convert.Quantity(what, total)
-	return what, q.String()
-}
-
 // QueueColumns are those of a list of queues.
 func QueueColumns(rows []QueueRow) []Column[QueueRow] {
-	local := len(rows) > 0 && rows[0].Kind == localQueueRow
+	local := len(rows) > 0 && rows[0].Kind == view.KindLocalQueue
 	number := func(of func(QueueRow) int) func(QueueRow) string {
 		return func(r QueueRow) string { return strconv.Itoa(of(r)) }
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,6 +26,7 @@ import (
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/testkit"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // queues is a cluster with cohorts in cohorts. Who is no admin may read LocalQueues only.
@@ -37,7 +39,23 @@ func queues(t *testing.T, admin bool) client.Client { //nolint:revive // who ask
 			}
 			return c.List(ctx, list, opts...)
 		},
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if _, is := o.(*kueue.ClusterQueue); is && !admin {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "clusterqueues"}, key.Name, nil)
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
 	}).Build()
+}
+
+// rows are the lines of queues.
+func rows(t *testing.T, c client.Client, namespace, resource string) []cli.QueueRow {
+	t.Helper()
+	all, err := cli.Queues(t.Context(), c, namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cli.QueueRows(all, resource)
 }
 
 // TestQueues: the tree of queues with what each has, sums of cohorts, other resources, and what
@@ -55,10 +73,7 @@ func TestQueues(t *testing.T) {
 		"namespace": {admin: true, namespace: "red"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rows, err := cli.TakeQueues(t.Context(), queues(t, tc.admin), tc.namespace, tc.resource)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rows := rows(t, queues(t, tc.admin), tc.namespace, tc.resource)
 			var out bytes.Buffer
 			if err := cli.PrintTable(&out, cli.QueueColumns(rows), rows, cli.Layout{Width: tc.width}); err != nil {
 				t.Fatal(err)
@@ -86,10 +101,7 @@ func TestQueuesWithoutGPUs(t *testing.T) {
 		queue("gpus", "mixed", "nvidia.com/gpu", "8", "2"), queue("cores", "mixed", "cpu", "8", "12"), queue("store", "disks", "ephemeral-storage", "1Ti", "1953125000Ki"), queue("lonely", "", "cpu", "64500m", "0"),
 	).Build()
 	told := func(resource string) (out []string) {
-		rows, err := cli.TakeQueues(t.Context(), c, "", resource)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rows := rows(t, c, "", resource)
 		columns := cli.QueueColumns(rows)
 		for _, r := range rows {
 			if slices.Contains([]string{"mixed", "gpus", "cores", "disks", "store", "lonely"}, r.Name) {
@@ -119,14 +131,8 @@ func quantity(text string) resource.Quantity { return resource.MustParse(text) }
 // TestQueueLists are those of the verbs of kueuectl, in terminals of three widths.
 func TestQueueLists(t *testing.T) {
 	c := queues(t, true)
-	tree, err := cli.TakeQueues(t.Context(), c, "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	locals, err := cli.TakeLocalQueues(t.Context(), c, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := rows(t, c, "", "")
+	locals := rows(t, queues(t, false), "", "")
 	for name, rows := range map[string][]cli.QueueRow{"tree": tree, "clusterqueues": cli.Flat(tree), "localqueues": locals} {
 		for _, width := range []int{60, 80, 140} {
 			var out bytes.Buffer
@@ -141,20 +147,29 @@ func TestQueueLists(t *testing.T) {
 // TestMembersSeeTheirQuota: whoever may read LocalQueues only sees what quota is behind them, and
 // what of it all jobs of the ClusterQueue have; where nobody tells, the list is as without.
 func TestMembersSeeTheirQuota(t *testing.T) {
-	rows, err := cli.TakeQueues(t.Context(), queues(t, false), "", "")
+	behind := func(_ context.Context, l *kueue.LocalQueue) *kueue.ClusterQueue {
+		if l.Namespace != "blue" {
+			return nil
+		}
+		q := &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "blue"}, Spec: kueue.ClusterQueueSpec{CohortName: "all"}}
+		group := func(flavor kueue.ResourceFlavorReference, quotas, used map[corev1.ResourceName]string) {
+			f, u := kueue.FlavorQuotas{Name: flavor}, kueue.FlavorUsage{Name: flavor}
+			for _, of := range slices.Sorted(maps.Keys(quotas)) {
+				f.Resources = append(f.Resources, kueue.ResourceQuota{Name: of, NominalQuota: quantity(quotas[of])})
+				u.Resources = append(u.Resources, kueue.ResourceUsage{Name: of, Total: quantity(used[of])})
+			}
+			q.Spec.ResourceGroups = append(q.Spec.ResourceGroups, kueue.ResourceGroup{Flavors: []kueue.FlavorQuotas{f}})
+			q.Status.FlavorsReservation = append(q.Status.FlavorsReservation, u)
+		}
+		group("h100", map[corev1.ResourceName]string{"cpu": "64", "nvidia.com/gpu": "8"}, map[corev1.ResourceName]string{"cpu": "1", "nvidia.com/gpu": "18"})
+		group("a100", map[corev1.ResourceName]string{"nvidia.com/gpu": "16"}, map[corev1.ResourceName]string{"nvidia.com/gpu": "2"})
+		return q
+	}
+	told, err := gather.LocalQueues(t.Context(), queues(t, false), "", behind)
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := func(namespace, localQueue string) ([]visibility.QueueQuota, error) {
-		if namespace != "blue" {
-			return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "localqueues"}, localQueue, nil)
-		}
-		quota := func(flavor, of, nominal, used, borrowed string) visibility.QueueQuota {
-			return visibility.QueueQuota{Flavor: flavor, Resource: of, Nominal: resource.MustParse(nominal), Used: resource.MustParse(used), Borrowed: resource.MustParse(borrowed)}
-		}
-		return []visibility.QueueQuota{quota("h100", "cpu", "64", "1", "0"), quota("h100", "nvidia.com/gpu", "8", "18", "10"), quota("a100", "nvidia.com/gpu", "16", "2", "0")}, nil
-	}
-	cli.AddQuotas(rows, "", told)
+	rows := cli.QueueRows(told, "")
 	at := slices.IndexFunc(rows, func(r cli.QueueRow) bool { return r.Namespace == "blue" })
 	blue := rows[at]
 	if blue.Resource != "nvidia.com/gpu" || blue.Nominal != "24" || blue.QueueUsed != "20" || blue.Borrowed != "10" || blue.Unused != "14" || blue.Used == blue.QueueUsed {
@@ -174,21 +189,15 @@ func TestMembersSeeTheirQuota(t *testing.T) {
 		testkit.Golden(t, filepath.Join("testdata", "queue", fmt.Sprintf("member-%d.txt", width)), out.String())
 	}
 	want := "Quota of blue: 24 nvidia.com/gpu, 20 used by all jobs of the queue, 10 borrowed, 14 unused."
-	if lines := cli.QuotaLines(t.Context(), queues(t, false), "blue", told); len(lines) != 1 || lines[0] != want {
+	if lines := cli.QuotaLines(rows); len(lines) != 1 || lines[0] != want {
 		t.Errorf("below what is used stands %q, want %q", lines, want)
-	}
-	if lines := cli.QuotaLines(t.Context(), queues(t, false), "red", told); len(lines) != 0 {
-		t.Errorf("where nobody tells: %q", lines)
 	}
 }
 
 // TestLentAndShare: who has lent what blue and guests use beyond their own, exactly or as a bound,
 // and shares where a status tells them. Programs get both whatever the width.
 func TestLentAndShare(t *testing.T) {
-	rows, err := cli.TakeQueues(t.Context(), cluster(t, "testdata/queue/fair.yaml").Build(), "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := rows(t, cluster(t, "testdata/queue/fair.yaml").Build(), "", "")
 	for _, width := range []int{60, 80, 140} {
 		var out bytes.Buffer
 		if err := cli.PrintTable(&out, cli.QueueColumns(rows), rows, cli.Layout{Width: width}); err != nil {

@@ -16,6 +16,8 @@ var (
 	jobSource string
 	//go:embed node.go
 	nodeSource string
+	//go:embed quota.go
+	quotaSource string
 	//go:embed served.go
 	servedSource string
 )
@@ -24,7 +26,7 @@ var (
 // field in JSON. Fields that share a comment share what it says.
 func FieldDocs() map[string]map[string]string {
 	out := map[string]map[string]string{}
-	for _, source := range []string{jobSource, nodeSource, servedSource} {
+	for _, source := range []string{jobSource, nodeSource, quotaSource, servedSource} {
 		file, err := parser.ParseFile(token.NewFileSet(), "", source, parser.ParseComments)
 		if err != nil {
 			panic(err) // it was compiled

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/mlbatch/mlbatch/internal/view"
@@ -13,7 +14,13 @@ import (
 // TestFieldsOfViewsSayWhatTheyMean: whoever reads a view, or asks kubectl explain, is told of every field.
 func TestFieldsOfViewsSayWhatTheyMean(t *testing.T) {
 	docs := view.FieldDocs()
-	for _, of := range []reflect.Type{reflect.TypeFor[view.Job](), reflect.TypeFor[view.JobView](), reflect.TypeFor[view.JobViewList](), reflect.TypeFor[view.Node](), reflect.TypeFor[view.NodeView](), reflect.TypeFor[view.NodeViewList]()} {
+	for _, of := range []reflect.Type{
+		reflect.TypeFor[view.Job](), reflect.TypeFor[view.JobView](), reflect.TypeFor[view.JobViewList](),
+		reflect.TypeFor[view.Node](), reflect.TypeFor[view.NodeView](), reflect.TypeFor[view.NodeViewList](),
+		reflect.TypeFor[view.Queue](), reflect.TypeFor[view.QueueView](), reflect.TypeFor[view.QueueViewList](),
+		reflect.TypeFor[view.LocalQueueView](), reflect.TypeFor[view.LocalQueueViewList](), reflect.TypeFor[view.Share](),
+		reflect.TypeFor[view.Team](), reflect.TypeFor[view.TeamView](), reflect.TypeFor[view.TeamViewList](), reflect.TypeFor[view.Answer](),
+	} {
 		for f := range of.Fields() {
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if name == "" || name == "-" {
@@ -31,11 +38,16 @@ func TestFieldsOfViewsSayWhatTheyMean(t *testing.T) {
 
 // TestCopiesOfViewsShareNothing: what is done to a copy is not done to the view.
 func TestCopiesOfViewsShareNothing(t *testing.T) {
-	job, node := filled[view.Job](), filled[view.Node]()
-	jobs := &view.JobViewList{Unread: []string{"pods"}, Items: []view.JobView{view.ServedJob(&job)}}
-	nodes := &view.NodeViewList{Unread: []string{"pods"}, Items: []view.NodeView{view.ServedNode(&node)}}
-	jobs.Items[0].Labels, nodes.Items[0].Labels = map[string]string{"a": "b"}, map[string]string{"a": "b"}
-	for _, list := range []runtime.Object{jobs, nodes} {
+	job, node, queue, team := filled[view.Job](), filled[view.Node](), filled[view.Queue](), filled[view.Team]()
+	unread := func() view.Answer { return view.Answer{Unread: []string{"pods"}} }
+	meta := metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}
+	for _, list := range []runtime.Object{
+		&view.JobViewList{Answer: unread(), Items: []view.JobView{{ObjectMeta: *meta.DeepCopy(), Job: job}}},
+		&view.NodeViewList{Answer: unread(), Items: []view.NodeView{{ObjectMeta: *meta.DeepCopy(), Node: node}}},
+		&view.QueueViewList{Answer: unread(), Items: []view.QueueView{{ObjectMeta: *meta.DeepCopy(), Queue: queue}}},
+		&view.LocalQueueViewList{Answer: unread(), Items: []view.LocalQueueView{{ObjectMeta: *meta.DeepCopy(), Queue: queue}}},
+		&view.TeamViewList{Answer: unread(), Items: []view.TeamView{{ObjectMeta: *meta.DeepCopy(), Team: team}}},
+	} {
 		again := list.DeepCopyObject()
 		if !reflect.DeepEqual(again, list) {
 			t.Fatalf("%+v, want %+v", again, list)
@@ -54,6 +66,10 @@ func filled[T any]() (out T) {
 		case reflect.Map:
 			f.Set(reflect.ValueOf(map[string]int64{"mig-1g.5gb": 1}))
 		case reflect.Slice:
+			if f.Type() == reflect.TypeFor[[]view.Share]() {
+				f.Set(reflect.ValueOf([]view.Share{{Flavor: "h100"}}))
+				continue
+			}
 			f.Set(reflect.ValueOf([]string{"node-1"}))
 		default:
 		}

@@ -40,7 +40,7 @@ type owner struct {
 // LendingOf finds out what is lent of a resource of a flavor. It counts as the engine does: what a
 // cohort's own members have left is used first, and only what is short after that comes from
 // outside.
-func LendingOf(queues []Queue, cohorts []core.Cohort, of core.FlavorResource) Lending {
+func LendingOf(queues []ClusterQueue, cohorts []core.Cohort, of core.FlavorResource) Lending {
 	trees := map[string]*owner{} // by cohort
 	cohort := func(name string) *owner {
 		if trees[name] == nil {

@@ -19,8 +19,8 @@ const (
 	QueueTerminating QueueState = "terminating" // it is being deleted
 )
 
-// Queue is a ClusterQueue.
-type Queue struct {
+// ClusterQueue is a ClusterQueue in typed amounts, as status and metrics are made of it.
+type ClusterQueue struct {
 	Name string
 	// Cohorts are those above the queue, the nearest first, as far as they are known.
 	Cohorts []string
@@ -32,10 +32,10 @@ type Queue struct {
 	core.Load
 }
 
-// QueueOf is a ClusterQueue that is as active says, nil if that is not known, and as
+// ClusterQueueOf is a ClusterQueue that is as active says, nil if that is not known, and as
 // full as load.
-func QueueOf(q *kueue.ClusterQueue, active *metav1.Condition, load core.Load) Queue {
-	out := Queue{Name: q.Name, Flavors: Flavors(q), Load: load}
+func ClusterQueueOf(q *kueue.ClusterQueue, active *metav1.Condition, load core.Load) ClusterQueue {
+	out := ClusterQueue{Name: q.Name, Flavors: Flavors(q), Load: load}
 	if q.Spec.CohortName != "" {
 		out.Cohorts = []string{string(q.Spec.CohortName)}
 	}
@@ -55,7 +55,7 @@ func QueueOf(q *kueue.ClusterQueue, active *metav1.Condition, load core.Load) Qu
 }
 
 // Cohort is the one that it is in, "" for none.
-func (q *Queue) Cohort() string {
+func (q *ClusterQueue) Cohort() string {
 	if len(q.Cohorts) == 0 {
 		return ""
 	}
@@ -64,7 +64,7 @@ func (q *Queue) Cohort() string {
 
 // Borrowed is how much of an amount of one of its quotas is not its own: what is
 // above the nominal quota, if another queue could lend.
-func (q *Queue) Borrowed(of core.Quota, amount core.Amount) core.Amount {
+func (q *ClusterQueue) Borrowed(of core.Quota, amount core.Amount) core.Amount {
 	if q.Cohort() == "" {
 		return 0
 	}
@@ -73,7 +73,7 @@ func (q *Queue) Borrowed(of core.Quota, amount core.Amount) core.Amount {
 
 // Sum is how much of a resource is reserved in the queue, and how much is its own,
 // of all flavors together.
-func (q *Queue) Sum(resource string) (reserved, nominal core.Amount) {
+func (q *ClusterQueue) Sum(resource string) (reserved, nominal core.Amount) {
 	for _, f := range q.Flavors {
 		for _, own := range f.Quotas {
 			if own.Resource == resource {

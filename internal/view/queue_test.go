@@ -37,8 +37,8 @@ func TestQueueOf(t *testing.T) {
 	is := func(status metav1.ConditionStatus, reason string) *metav1.Condition {
 		return &metav1.Condition{Type: kueue.ClusterQueueActive, Status: status, Reason: reason}
 	}
-	want := view.Queue{Name: "q", Cohorts: []string{"c"}, State: view.QueueActive, Reason: "Ready", Flavors: flavors, Load: load}
-	got := view.QueueOf(q, is(metav1.ConditionTrue, "Ready"), load)
+	want := view.ClusterQueue{Name: "q", Cohorts: []string{"c"}, State: view.QueueActive, Reason: "Ready", Flavors: flavors, Load: load}
+	got := view.ClusterQueueOf(q, is(metav1.ConditionTrue, "Ready"), load)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -52,7 +52,7 @@ func TestQueueOf(t *testing.T) {
 		"going":     {is(metav1.ConditionFalse, kueue.ReasonTerminating), view.QueueTerminating, kueue.ReasonTerminating},
 		"not said":  {nil, view.QueueUnknown, ""},
 	} {
-		if q := view.QueueOf(q, c.active, load); q.State != c.state || q.Reason != c.reason {
+		if q := view.ClusterQueueOf(q, c.active, load); q.State != c.state || q.Reason != c.reason {
 			t.Errorf("%s: %q because of %q", name, q.State, q.Reason)
 		}
 	}
@@ -67,7 +67,7 @@ func TestQueueOf(t *testing.T) {
 		t.Errorf("3 of 4 borrow %d", n)
 	}
 	q.Spec.CohortName = ""
-	if alone := view.QueueOf(q, nil, load); alone.Cohort() != "" || alone.Borrowed(gpu, 6) != 0 {
+	if alone := view.ClusterQueueOf(q, nil, load); alone.Cohort() != "" || alone.Borrowed(gpu, 6) != 0 {
 		t.Errorf("in cohort %q it borrows %d: no queue could lend", alone.Cohort(), alone.Borrowed(gpu, 6))
 	}
 	l := &kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "l", Labels: map[string]string{"team": "blue"}}}

@@ -9,7 +9,21 @@ import (
 	"github.com/mlbatch/mlbatch/api/view/v1alpha1"
 )
 
+// Answer is what every list of views says of itself.
+// +kubebuilder:object:generate=true
+type Answer struct {
+	// At is the moment of the answer, Replica the controller that gave it.
+	At      metav1.Time `json:"at"`
+	Replica string      `json:"replica"`
+	// Unread are what whoever asks may not list, so that it is left out.
+	Unread []string `json:"unread,omitempty"`
+}
+
+// Served reports whether a controller gave it.
+func (a *Answer) Served() bool { return !a.At.IsZero() }
+
 // JobView is a job as the API serves it: how it stands, as far as whoever asks may see it. Nothing stores it.
+// +kubebuilder:object:root=true
 type JobView struct {
 	metav1.TypeMeta `json:",inline"`
 	// The namespace, UID and creation time of the job. The name is made of the kind and the name of the job, of
@@ -20,20 +34,18 @@ type JobView struct {
 }
 
 // JobViewList are views of jobs, the youngest job first.
+// +kubebuilder:object:root=true
 type JobViewList struct {
 	metav1.TypeMeta `json:",inline"`
 	// Where the list goes on, and how many more there are.
 	metav1.ListMeta `json:"metadata"`
-	// At is the moment of the answer, Replica the controller that gave it.
-	At      metav1.Time `json:"at"`
-	Replica string      `json:"replica"`
-	// Unread are what whoever asks may not list, so that it is left out.
-	Unread []string `json:"unread,omitempty"`
+	Answer          `json:",inline"`
 	// Items are the views.
 	Items []JobView `json:"items"`
 }
 
 // NodeView is a node as the API serves it.
+// +kubebuilder:object:root=true
 type NodeView struct {
 	metav1.TypeMeta `json:",inline"`
 	// The name and creation time of the node.
@@ -43,15 +55,12 @@ type NodeView struct {
 }
 
 // NodeViewList are views of nodes, by name.
+// +kubebuilder:object:root=true
 type NodeViewList struct {
 	metav1.TypeMeta `json:",inline"`
 	// Where the list goes on, and how many more there are.
 	metav1.ListMeta `json:"metadata"`
-	// At is the moment of the answer, Replica the controller that gave it.
-	At      metav1.Time `json:"at"`
-	Replica string      `json:"replica"`
-	// Unread are what whoever asks may not list, so that it is left out.
-	Unread []string `json:"unread,omitempty"`
+	Answer          `json:",inline"`
 	// Items are the views.
 	Items []NodeView `json:"items"`
 }
@@ -94,9 +103,122 @@ func (l *JobViewList) Jobs() *JobList {
 	return out
 }
 
+// QueueView is a ClusterQueue or a Cohort as the API serves it. The name is made of its kind and its name:
+// clusterqueue.blue.
+// +kubebuilder:object:root=true
+type QueueView struct {
+	metav1.TypeMeta `json:",inline"`
+	// The kind and name.
+	metav1.ObjectMeta `json:"metadata"`
+	// Queue is how it stands.
+	Queue Queue `json:"queue"`
+}
+
+// QueueViewList are views of ClusterQueues and Cohorts, by name.
+// +kubebuilder:object:root=true
+type QueueViewList struct {
+	metav1.TypeMeta `json:",inline"`
+	// Where the list goes on, and how many more there are.
+	metav1.ListMeta `json:"metadata"`
+	Answer          `json:",inline"`
+	// Items are the views.
+	Items []QueueView `json:"items"`
+}
+
+// Queues are the queues of a list that was served.
+func (l *QueueViewList) Queues() (out []Queue) {
+	for i := range l.Items {
+		out = append(out, l.Items[i].Queue)
+	}
+	return out
+}
+
+// LocalQueueView is a LocalQueue as the API serves it.
+// +kubebuilder:object:root=true
+type LocalQueueView struct {
+	metav1.TypeMeta `json:",inline"`
+	// The namespace and name of the LocalQueue.
+	metav1.ObjectMeta `json:"metadata"`
+	// Queue is how it stands.
+	Queue Queue `json:"queue"`
+}
+
+// LocalQueueViewList are views of LocalQueues, by namespace and name.
+// +kubebuilder:object:root=true
+type LocalQueueViewList struct {
+	metav1.TypeMeta `json:",inline"`
+	// Where the list goes on, and how many more there are.
+	metav1.ListMeta `json:"metadata"`
+	Answer          `json:",inline"`
+	// Items are the views.
+	Items []LocalQueueView `json:"items"`
+}
+
+// Queues are the queues of a list that was served.
+func (l *LocalQueueViewList) Queues() (out []Queue) {
+	for i := range l.Items {
+		out = append(out, l.Items[i].Queue)
+	}
+	return out
+}
+
+// TeamView is a team as the API serves it.
+// +kubebuilder:object:root=true
+type TeamView struct {
+	metav1.TypeMeta `json:",inline"`
+	// The name of the team, which is that of its namespace.
+	metav1.ObjectMeta `json:"metadata"`
+	// Team is how it stands.
+	Team Team `json:"team"`
+}
+
+// TeamViewList are views of teams, by name.
+// +kubebuilder:object:root=true
+type TeamViewList struct {
+	metav1.TypeMeta `json:",inline"`
+	// Where the list goes on, and how many more there are.
+	metav1.ListMeta `json:"metadata"`
+	Answer          `json:",inline"`
+	// Items are the views.
+	Items []TeamView `json:"items"`
+}
+
+// Teams are the teams of a list that was served.
+func (l *TeamViewList) Teams() (out []Team) {
+	for i := range l.Items {
+		out = append(out, l.Items[i].Team)
+	}
+	return out
+}
+
+// ServedQueue is the view that the API serves of a ClusterQueue or a Cohort.
+func ServedQueue(q *Queue) QueueView {
+	return QueueView{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "QueueView"},
+		ObjectMeta: metav1.ObjectMeta{Name: strings.ToLower(q.Kind) + "." + q.Name}, Queue: *q,
+	}
+}
+
+// ServedLocalQueue is the view that the API serves of a LocalQueue.
+func ServedLocalQueue(q *Queue) LocalQueueView {
+	return LocalQueueView{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "LocalQueueView"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: q.Namespace, Name: q.Name}, Queue: *q,
+	}
+}
+
+// ServedTeam is the view that the API serves of a team.
+func ServedTeam(t *Team) TeamView {
+	return TeamView{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "TeamView"},
+		ObjectMeta: metav1.ObjectMeta{Name: t.Name}, Team: *t,
+	}
+}
+
 // AddToScheme adds the kinds of the API to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(v1alpha1.GroupVersion, &JobView{}, &JobViewList{}, &NodeView{}, &NodeViewList{})
+	s.AddKnownTypes(v1alpha1.GroupVersion, &JobView{}, &JobViewList{}, &NodeView{}, &NodeViewList{},
+		&QueueView{}, &QueueViewList{}, &LocalQueueView{}, &LocalQueueViewList{}, &TeamView{}, &TeamViewList{})
 	metav1.AddToGroupVersion(s, v1alpha1.GroupVersion)
 	return nil
 }

@@ -83,8 +83,35 @@ func TestViewsTellWhatTheAskerWouldRead(t *testing.T) {
 		}
 		return cmp.Diff(own, typed[struct{ Items []view.Node }](t, "", "nodes").Items)
 	})
-	if out, err := cluster.Run(t.Context(), "kubectl", "get", "nodeviews", "--as", "alice"); err == nil {
-		t.Errorf("alice, who may not list nodes, is told of them: %s", out)
+	for _, of := range []string{"nodeviews", "queueviews"} {
+		if out, err := cluster.Run(t.Context(), "kubectl", "get", of, "--as", "alice"); err == nil {
+			t.Errorf("alice, who may list neither nodes nor ClusterQueues, is told of them: %s", out)
+		}
+	}
+	eventually(t, "the administrator is told of queues and teams what they would read", func() string {
+		c := user(t, "")
+		queues, _, err := gather.ClusterQueues(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		locals, err := gather.LocalQueues(t.Context(), c, "", gather.Get(c))
+		if err != nil {
+			t.Fatal(err)
+		}
+		teams, _, err := gather.Teams(t.Context(), c, gather.Get(c))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cmp.Diff(queues, new(viewsOf[view.QueueViewList](t, "", "queueviews")).Queues()) +
+			cmp.Diff(locals, new(viewsOf[view.LocalQueueViewList](t, "", "localqueueviews")).Queues()) +
+			cmp.Diff(teams, new(viewsOf[view.TeamViewList](t, "", "teamviews")).Teams())
+	})
+	theirs := new(viewsOf[view.LocalQueueViewList](t, "alice", "localqueueviews")).Queues()
+	if len(theirs) != 1 || theirs[0].Namespace != "blue" || len(theirs[0].Shares) == 0 || theirs[0].Shares[0].Nominal == "" {
+		t.Errorf("alice is told of LocalQueues %+v, want that of blue, with the quota behind it", theirs)
+	}
+	if own := new(viewsOf[view.TeamViewList](t, "alice", "teamviews")).Teams(); len(own) != 1 || own[0].Name != "blue" {
+		t.Errorf("alice is told of teams %+v, want blue", own)
 	}
 	out, err := cluster.Run(t.Context(), "kubectl", "get", "jobviews", "-n", "blue", "--as", "alice")
 	if err != nil || !strings.Contains(out, "appwrapper.waits") || !strings.Contains(out, "Waiting") {
@@ -99,11 +126,17 @@ func TestViewsTellWhatTheAskerWouldRead(t *testing.T) {
 // servedTo is what a controller tells a user of the jobs of a namespace, or of all.
 func servedTo(t *testing.T, as, namespace string) *view.JobList {
 	t.Helper()
-	path := "/apis/view.mlbatch.dev/v1alpha1/jobviews"
+	path := "jobviews"
 	if namespace != "" {
-		path = "/apis/view.mlbatch.dev/v1alpha1/namespaces/" + namespace + "/jobviews"
+		path = "namespaces/" + namespace + "/jobviews"
 	}
-	args := []string{"kubectl", "get", "--raw", path}
+	return new(viewsOf[view.JobViewList](t, as, path)).Jobs()
+}
+
+// viewsOf are views as a controller tells them to a user.
+func viewsOf[T any](t *testing.T, as, path string) (out T) {
+	t.Helper()
+	args := []string{"kubectl", "get", "--raw", "/apis/view.mlbatch.dev/v1alpha1/" + path}
 	if as != "" {
 		args = append(args, "--as", as)
 	}
@@ -111,11 +144,10 @@ func servedTo(t *testing.T, as, namespace string) *view.JobList {
 	if err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
-	var out view.JobViewList
 	if err := json.Unmarshal([]byte(text), &out); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
-	return out.Jobs()
+	return out
 }
 
 // known is a list without what only a controller knows.

@@ -11,4 +11,8 @@ var GroupVersion = schema.GroupVersion{Group: "view.mlbatch.dev", Version: "v1al
 const (
 	JobViews  = "jobviews"
 	NodeViews = "nodeviews"
+	// QueueViews are of ClusterQueues and Cohorts, LocalQueueViews of LocalQueues, TeamViews of teams.
+	QueueViews      = "queueviews"
+	LocalQueueViews = "localqueueviews"
+	TeamViews       = "teamviews"
 )

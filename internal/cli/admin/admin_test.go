@@ -26,6 +26,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli/admin"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/testkit"
+	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 func quantity(s string) *resource.Quantity { return new(resource.MustParse(s)) }
@@ -194,7 +196,7 @@ func TestTeamMakingIsCutOff(t *testing.T) {
 			if _, err := makeTeam(t.Context(), c, green()); err != nil {
 				t.Fatal(err)
 			}
-			row, err := admin.TakeTeam(t.Context(), c, "green")
+			row, err := team(t, c, "green")
 			if err != nil || row.ClusterQueue != "green-cluster-queue" || !slices.Equal(row.People, []string{"carol", "dave"}) {
 				t.Errorf("%+v, %v", row, err)
 			}
@@ -326,7 +328,7 @@ func TestPeopleChange(t *testing.T) {
 			if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("%v, want %q", err, tc.says)
 			}
-			row, err := admin.TakeTeam(t.Context(), c, "blue")
+			row, err := team(t, c, "blue")
 			if err != nil || strings.Join(row.People, ", ") != tc.want {
 				t.Errorf("people %v, want %s: %v", row.People, tc.want, err)
 			}
@@ -430,7 +432,7 @@ func TestTeamsAreListed(t *testing.T) {
 	objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bare", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}},
 		queue("blue-cluster-queue", "default-cohort", "8", "20"), queue("red-cluster-queue", "default-cohort", "8", "0"), queue("slack-cluster-queue", "default-cohort", "8", "0"),
 		queue("elsewhere", "default-cohort", "0", "0", func(q *kueue.ClusterQueue) { q.Spec.CohortName = "other" }))
-	rows, err := admin.TakeTeams(t.Context(), cluster(objects...))
+	rows, err := teams(t, cluster(objects...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -477,7 +479,7 @@ func TestLent(t *testing.T) {
 		for _, c := range tc.cohorts {
 			objects = append(objects, c)
 		}
-		row, err := admin.TakeTeam(t.Context(), cluster(objects...), "red")
+		row, err := team(t, cluster(objects...), "red")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -600,7 +602,7 @@ func TestFlavorIsMade(t *testing.T) {
 
 // TestNewTeamIsPending: a team whose queue no controller has judged yet has one.
 func TestNewTeamIsPending(t *testing.T) {
-	rows, err := admin.TakeTeams(t.Context(), cluster(
+	rows, err := teams(t, cluster(
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "new", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}},
 		&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "new", Name: "default-queue"}, Spec: kueue.LocalQueueSpec{ClusterQueue: "q"}},
 		queue("q", "c", "8", "0", func(q *kueue.ClusterQueue) { q.Status.Conditions = nil })))
@@ -619,4 +621,15 @@ func TestBareLimits(t *testing.T) {
 	if _, err := admin.ParseQuotas(nil, []string{"gpus=8"}, nil, admin.GPUs, ""); err == nil {
 		t.Error("no job asks for a resource of that name")
 	}
+}
+
+func team(t *testing.T, c client.Client, name string) (view.Team, error) {
+	t.Helper()
+	return gather.Team(t.Context(), c, name, gather.Get(c)) //nolint:wrapcheck // of the test
+}
+
+func teams(t *testing.T, c client.Client) ([]view.Team, error) {
+	t.Helper()
+	all, _, err := gather.Teams(t.Context(), c, gather.Get(c))
+	return all, err //nolint:wrapcheck // of the test
 }

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -156,9 +155,9 @@ func pickFlavor(flavors []kueue.ResourceFlavor) (string, error) {
 const (
 	DefaultFlavor     = "default-flavor"
 	DefaultCohort     = "default-cohort"
-	DefaultLocalQueue = "default-queue"
+	DefaultLocalQueue = gather.DefaultLocalQueue
 	// EditRole is the role of the people of a team.
-	EditRole = "mlbatch-edit"
+	EditRole = gather.EditRole
 )
 
 // Hardware are the flavors, nodes and quotas that there are.
@@ -207,18 +206,9 @@ func (h Hardware) Overbooked(extra ...kueue.ClusterQueue) []string {
 		if !view.IsGPU(at.Resource) {
 			continue
 		}
-		told := cli.Amounts(at.Resource, spell(at.Resource, promised[at]), spell(at.Resource, has[at]))
+		told := cli.Amounts(at.Resource, view.AmountText(at.Resource, promised[at]), view.AmountText(at.Resource, has[at]))
 		out = append(out, fmt.Sprintf("the quotas of all queues add up to %s %s of flavor %s, and its nodes have %s: not all can be used at once",
 			told[0], at.Resource, at.Flavor, told[1]))
 	}
 	return out
-}
-
-// spell writes an amount to the last unit.
-func spell(resource string, a core.Amount) string {
-	if a == core.Unlimited {
-		return "any number"
-	}
-	q := convert.Quantity(resource, a)
-	return cmp.Or(q.String(), "0")
 }

@@ -240,7 +240,7 @@ func Consequences(is, will *kueue.ClusterQueue, all []kueue.ClusterQueue) []stri
 			if before != nil {
 				wasOver = max(0, used.Sub(convert.Amount(before.Name, before.NominalQuota)))
 			}
-			told := cli.Amounts(own.Resource, spell(own.Resource, used), spell(own.Resource, over))
+			told := cli.Amounts(own.Resource, view.AmountText(own.Resource, used), view.AmountText(own.Resource, over))
 			switch {
 			case over <= 0 || over <= wasOver && is.Spec.CohortName == will.Spec.CohortName && is.Spec.CohortName != "":
 			case will.Spec.CohortName == "":

@@ -27,7 +27,7 @@ import (
 
 // Removal is what goes with a team.
 type Removal struct {
-	Team TeamRow
+	Team view.Team
 	// Live are its jobs that have not ended, as NAMESPACE/NAME; Ended is how many others it has.
 	Live  []string
 	Ended int
@@ -45,7 +45,7 @@ type Kind struct {
 
 // TakeRemoval looks at what goes with a team. kinds are all kinds of objects in namespaces.
 func TakeRemoval(ctx context.Context, c client.Reader, team string, all []Kind) (*Removal, error) {
-	row, err := TakeTeam(ctx, c, team)
+	row, err := gather.Team(ctx, c, team, gather.Get(c))
 	if err != nil {
 		return nil, err
 	}
@@ -277,10 +277,10 @@ func EditPeople(ctx context.Context, c client.Client, team string, e PeopleEdit,
 	if err != nil {
 		return nil, err
 	}
-	if slices.Equal(sortedSubjects(has), want) {
+	if slices.Equal(gather.SortedSubjects(has), want) {
 		return nil, nil
 	}
-	done := []Change{{"people", cmp.Or(strings.Join(peopleNames(has), ", "), none), cmp.Or(strings.Join(peopleNames(want), ", "), none)}}
+	done := []Change{{"people", cmp.Or(strings.Join(gather.PeopleNames(has), ", "), none), cmp.Or(strings.Join(gather.PeopleNames(want), ", "), none)}}
 	if dryRun {
 		return done, nil
 	}
@@ -301,7 +301,7 @@ func (e PeopleEdit) wanted(has []rbacv1.Subject) ([]rbacv1.Subject, error) {
 			return nil, fmt.Errorf("--remove %s: the team has nobody of that name", name)
 		}
 	}
-	return sortedSubjects(want), nil
+	return gather.SortedSubjects(want), nil
 }
 
 // writePeople gives rights to those who have none and takes them from those who are not wanted.
@@ -335,7 +335,7 @@ func writePeople(ctx context.Context, c client.Client, team string, bindings []r
 			ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: EditRole},
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: EditRole}, Subjects: left,
 		})
-	case own != nil && !slices.Equal(sortedSubjects(own.Subjects), left):
+	case own != nil && !slices.Equal(gather.SortedSubjects(own.Subjects), left):
 		own.Subjects = left
 		err = c.Update(ctx, own)
 	}

@@ -20,6 +20,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // Team is what a team is to be: a namespace with a LocalQueue for a quota of its own, and
@@ -116,7 +117,7 @@ func (t Team) Design(h Hardware) ([]client.Object, error) {
 	if len(validation.IsDNS1123Label(t.Name)) > 0 {
 		return nil, fmt.Errorf("team %q: it is the name of a namespace: use lower case letters, digits and -, 63 at most", t.Name)
 	}
-	if reserved(t.Name) {
+	if gather.Reserved(t.Name) {
 		return nil, fmt.Errorf("team %s: that namespace is for Kubernetes itself: choose another name", t.Name)
 	}
 	if err := t.people(); err != nil {
@@ -154,11 +155,6 @@ func (t Team) Design(h Hardware) ([]client.Object, error) {
 	return out, nil
 }
 
-// reserved reports whether a namespace is that of Kubernetes itself.
-func reserved(namespace string) bool {
-	return strings.HasPrefix(namespace, "kube-") || namespace == metav1.NamespaceDefault
-}
-
 // people refuses names that would give rights to nobody, or to everybody.
 func (t Team) people() error {
 	for _, who := range slices.Concat(t.Users, t.Groups) {
@@ -180,15 +176,7 @@ func (t Team) subjects() []rbacv1.Subject {
 	for _, g := range t.Groups {
 		out = append(out, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: g})
 	}
-	return sortedSubjects(out)
-}
-
-// sortedSubjects are people in order, each once.
-func sortedSubjects(in []rbacv1.Subject) []rbacv1.Subject {
-	out := slices.SortedFunc(slices.Values(in), func(a, b rbacv1.Subject) int {
-		return cmp.Or(-cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
-	return slices.Compact(out)
+	return gather.SortedSubjects(out)
 }
 
 // queue is the ClusterQueue of a team.
@@ -374,7 +362,7 @@ func (t Team) comparePeople(ctx context.Context, c client.Client, want client.Ob
 	if err != nil {
 		return Step{}, nil, err
 	}
-	got, asked := peopleNames(has), peopleNames(t.subjects())
+	got, asked := gather.PeopleNames(has), gather.PeopleNames(t.subjects())
 	switch {
 	case len(got) == 0:
 		return Step{Object: want, Done: Created}, nil, nil
@@ -396,22 +384,6 @@ func bindingsOf(ctx context.Context, c client.Client, team string) (bindings []r
 		}
 	}
 	return bindings, people, nil
-}
-
-// peopleNames are people as others read them.
-func peopleNames(in []rbacv1.Subject) []string {
-	var out []string
-	for _, s := range sortedSubjects(in) {
-		switch s.Kind {
-		case rbacv1.UserKind:
-			out = append(out, s.Name)
-		case rbacv1.GroupKind:
-			out = append(out, "group "+s.Name)
-		default:
-			out = append(out, strings.ToLower(s.Kind)+" "+s.Namespace+"/"+s.Name)
-		}
-	}
-	return out
 }
 
 // differs says how the quota of a team is another than was typed. What was not typed may be

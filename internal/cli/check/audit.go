@@ -61,7 +61,7 @@ func (v *audit) sum() {
 	all := map[core.FlavorResource]*sums{}
 	for i := range v.Queues {
 		q := &v.Queues[i]
-		is := view.QueueOf(q, apimeta.FindStatusCondition(q.Status.Conditions, kueue.ClusterQueueActive), view.LoadOf(q.Status))
+		is := view.ClusterQueueOf(q, apimeta.FindStatusCondition(q.Status.Conditions, kueue.ClusterQueueActive), view.LoadOf(q.Status))
 		for _, f := range is.Flavors {
 			for _, own := range f.Quotas {
 				key := core.FlavorResource{Flavor: f.Flavor, Resource: own.Resource}
@@ -121,7 +121,7 @@ func has(labels, want map[string]string) bool {
 }
 
 // add counts the quota of one queue.
-func (v *audit) add(s *sums, queue string, own core.Quota, is *view.Queue, key core.FlavorResource) {
+func (v *audit) add(s *sums, queue string, own core.Quota, is *view.ClusterQueue, key core.FlavorResource) {
 	used := is.Reserved[key]
 	if queue == v.Slack {
 		s.hasSlack, s.slack, s.lent = true, s.slack.Add(own.Nominal), own.Nominal

@@ -67,7 +67,9 @@ func roles(o Options) []client.Object {
 			allow("scheduling.k8s.io", read(), "priorityclasses"),
 		}),
 		forAllUsers(ClassesRole),
-		clusterRole(ViewsRole, []rbacv1.PolicyRule{allow(viewapi.GroupVersion.Group, read(), viewapi.JobViews, viewapi.NodeViews)}),
+		clusterRole(ViewsRole, []rbacv1.PolicyRule{
+			allow(viewapi.GroupVersion.Group, read(), viewapi.JobViews, viewapi.NodeViews, viewapi.QueueViews, viewapi.LocalQueueViews, viewapi.TeamViews),
+		}),
 		forAllUsers(ViewsRole),
 		clusterRole(Controller, append(controllerRules(o.Kinds), trustRules(o)...)),
 		clusterRole(TeamRole, teamRules(o.Kinds)),
@@ -257,6 +259,8 @@ func controllerRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		// that. That it binds nothing else, to no other user and nowhere else, the policy of
 		// bindingGuards sees to.
 		allow("rbac.authorization.k8s.io", []string{"create"}, "rolebindings"),
+		// Who may submit for a team is told to those who may list its RoleBindings.
+		allow("rbac.authorization.k8s.io", []string{"list"}, "rolebindings"),
 		named(allow("rbac.authorization.k8s.io", append(follow(), "delete", "patch"), "rolebindings"), rights.Binding),
 		named(allow("rbac.authorization.k8s.io", []string{"bind"}, "clusterroles"), TeamRole),
 	)

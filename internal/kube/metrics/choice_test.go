@@ -32,7 +32,7 @@ func TestChoice(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			show.SetQueue(view.Queue{Name: "q", State: view.QueueActive, Flavors: []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{{Resource: "cpu"}}}}})
+			show.SetQueue(view.ClusterQueue{Name: "q", State: view.QueueActive, Flavors: []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{{Resource: "cpu"}}}}})
 			show.SetLocalQueue(view.LocalQueue{Namespace: "n", Name: "l", Active: "True", Labels: c.labels})
 			show.Admitted(Workload{ClusterQueue: "q", Namespace: "n", LocalQueue: "l"}, 0)
 			n, err := testutil.GatherAndCount(reg, "kueue_cluster_queue_nominal_quota", "kueue_local_queue_admitted_active_workloads", "kueue_local_queue_admitted_workloads_total", "kueue_local_queue_admission_wait_time_seconds")

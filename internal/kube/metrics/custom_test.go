@@ -100,7 +100,7 @@ func TestWorkloadLabelsDivideThoseThatWait(t *testing.T) {
 	for name, kind := range map[string]string{"one": "train", "two": "train", "three": "serve"} {
 		works.OnAdd(described(&kueue.Workload{}, "n", name, map[string]string{"kind": kind}, nil), true)
 	}
-	m.SetQueue(view.Queue{Name: "q", Load: core.Load{Pending: 9}})
+	m.SetQueue(view.ClusterQueue{Name: "q", Load: core.Load{Pending: 9}})
 	m.SetWaiting(func(tell metrics.Visit) {
 		for _, name := range []string{"one", "two", "three"} {
 			tell("q", core.Key{Namespace: "n", Name: name}, name == "two")

@@ -12,7 +12,7 @@ import (
 )
 
 // SetQueue makes the gauges show the state of a ClusterQueue.
-func (m *Metrics) SetQueue(q view.Queue) {
+func (m *Metrics) SetQueue(q view.ClusterQueue) {
 	m.noteCohorts(q.Name, q.Cohorts)
 	if m.around.choice.NoQueueResources {
 		q.Flavors = nil
@@ -98,7 +98,7 @@ func newQueueGauges(b *builder) queueGauges {
 	}
 }
 
-func (g queueGauges) set(q view.Queue) {
+func (g queueGauges) set(q view.ClusterQueue) {
 	g.pending.WithLabelValues(q.Name, statusActive).Set(float64(q.Pending))
 	g.pending.WithLabelValues(q.Name, statusInadmissible).Set(float64(q.Inadmissible))
 	g.reserving.WithLabelValues(q.Name).Set(float64(q.Reserving))

@@ -179,7 +179,7 @@ kueue_local_queue_finished_workloads{name="l",namespace="blue",replica_role="sta
 // everything makes all metrics show something.
 func everything(m *metrics.Metrics) {
 	quotas := []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{{Resource: core.CPU, Nominal: 1000}}}}
-	m.SetQueue(view.Queue{
+	m.SetQueue(view.ClusterQueue{
 		Name: "q", Cohorts: []string{"c", "root"}, State: view.QueueActive, Flavors: quotas, Load: core.Load{Share: &core.Share{}},
 	})
 	m.SetCohortShare("c", 5)

@@ -108,7 +108,7 @@ func TestQueueGauges(t *testing.T) {
 	six := core.Amount(6)
 	cpu, gpu := core.FlavorResource{Flavor: "f", Resource: core.CPU}, core.FlavorResource{Flavor: "f", Resource: core.GPU}
 	gpus := []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{{Resource: core.GPU, Nominal: 8}}}}
-	m.SetQueue(view.Queue{
+	m.SetQueue(view.ClusterQueue{
 		Name: "q", Cohorts: []string{"c"}, State: view.QueueActive,
 		Flavors: []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{
 			{Resource: core.CPU, Nominal: 2500}, {Resource: core.GPU, Nominal: 8, Lending: &six},
@@ -137,7 +137,7 @@ kueue_cluster_queue_status{cluster_queue="q",replica_role="standalone",status="t
 kueue_pending_workloads{cluster_queue="q",replica_role="standalone",status="active"} 2
 kueue_pending_workloads{cluster_queue="q",replica_role="standalone",status="inadmissible"} 1
 `, names...)
-	m.SetQueue(view.Queue{Name: "q", Cohorts: []string{"d"}, State: view.QueuePending, Flavors: gpus})
+	m.SetQueue(view.ClusterQueue{Name: "q", Cohorts: []string{"d"}, State: view.QueuePending, Flavors: gpus})
 	expect(t, reg, "what the queue no longer has is no longer shown",
 		`kueue_cluster_queue_nominal_quota{cluster_queue="q",cohort="d",flavor="f",replica_role="standalone",resource="nvidia.com/gpu"} 8
 `, "kueue_cluster_queue_nominal_quota")
@@ -160,8 +160,8 @@ kueue_local_queue_resource_usage{flavor="f",name="l",namespace="n",replica_role=
 
 func TestShares(t *testing.T) {
 	m, reg := newMetrics(t)
-	share := func(name, cohort string, exact float64) view.Queue {
-		return view.Queue{Name: name, Cohorts: []string{cohort}, Load: core.Load{Share: &core.Share{Exact: exact}}}
+	share := func(name, cohort string, exact float64) view.ClusterQueue {
+		return view.ClusterQueue{Name: name, Cohorts: []string{cohort}, Load: core.Load{Share: &core.Share{Exact: exact}}}
 	}
 	m.SetQueue(share("q", "c", 125.25))
 	m.SetQueue(share("z", "c", math.NaN()))
@@ -173,7 +173,7 @@ kueue_cluster_queue_weighted_share{cluster_queue="z",cohort="c",replica_role="st
 kueue_cohort_weighted_share{cohort="c",replica_role="standalone"} 250
 `, names...)
 	m.SetQueue(share("q", "d", 7))
-	m.SetQueue(view.Queue{Name: "z", Cohorts: []string{"c"}})
+	m.SetQueue(view.ClusterQueue{Name: "z", Cohorts: []string{"c"}})
 	m.ForgetCohort("c")
 	expect(t, reg, "a queue that moved, fair sharing off, a cohort gone",
 		`kueue_cluster_queue_weighted_share{cluster_queue="q",cohort="d",replica_role="standalone"} 7
@@ -184,8 +184,8 @@ kueue_cohort_weighted_share{cohort="c",replica_role="standalone"} 250
 func TestNamedCohortsEnd(t *testing.T) {
 	m, reg := newMetrics(t)
 	admitted := func(queue string) { m.Admitted(metrics.Workload{ClusterQueue: queue}, 0) }
-	m.SetQueue(view.Queue{Name: "q", Cohorts: []string{"c", "root"}})
-	m.SetQueue(view.Queue{Name: "r", Cohorts: []string{"root"}})
+	m.SetQueue(view.ClusterQueue{Name: "q", Cohorts: []string{"c", "root"}})
+	m.SetQueue(view.ClusterQueue{Name: "r", Cohorts: []string{"root"}})
 	admitted("q")
 	const name = "kueue_cohort_subtree_admitted_workloads_total"
 	below := func(cohort string) string {
@@ -193,7 +193,7 @@ func TestNamedCohortsEnd(t *testing.T) {
 `
 	}
 	expect(t, reg, "both are above it", below("c")+below("root"), name)
-	m.SetQueue(view.Queue{Name: "q", Cohorts: []string{"root"}})
+	m.SetQueue(view.ClusterQueue{Name: "q", Cohorts: []string{"root"}})
 	expect(t, reg, "nothing is left below one of them", below("root"), name)
 	m.ForgetQueue("q")
 	expect(t, reg, "another queue is below the other", below("root"), name)

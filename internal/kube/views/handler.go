@@ -30,6 +30,7 @@ import (
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // Line lists what waits in a ClusterQueue or, in a namespace, in a LocalQueue, in order.
@@ -71,9 +72,11 @@ func New(o Options, rights authorizer.Authorizer, lines func(context.Context) Li
 		objects: o.Objects, live: o.Live, scheme: o.Objects.Scheme(), mapper: o.Objects.RESTMapper(), replica: o.Replica, clock: o.Clock,
 		rights: rights, lines: lines, turns: newTurns(), metadata: map[schema.GroupKind]bool{}, watched: map[schema.GroupKind]bool{
 			{Kind: "Pod"}: true, {Kind: "Node"}: true, {Kind: "Namespace"}: true,
-			leaderworkerset.GVK().GroupKind():                     true,
-			kueue.GroupVersion.WithKind("Workload").GroupKind():   true,
-			kueue.GroupVersion.WithKind("LocalQueue").GroupKind(): true,
+			leaderworkerset.GVK().GroupKind():                       true,
+			kueue.GroupVersion.WithKind("Workload").GroupKind():     true,
+			kueue.GroupVersion.WithKind("LocalQueue").GroupKind():   true,
+			kueue.GroupVersion.WithKind("ClusterQueue").GroupKind(): true,
+			kueue.GroupVersion.WithKind("Cohort").GroupKind():       true,
 		},
 	}
 	for o := range Cached() {
@@ -210,14 +213,12 @@ func (q *question) page(values url.Values) error {
 	return nil
 }
 
-// list is an answer with several views. Clients read it as a view.JobViewList or view.NodeViewList.
+// list is an answer with several views. Clients read it as a view.JobViewList, for example.
 type list struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata"`
-	At              metav1.Time `json:"at"`
-	Replica         string      `json:"replica"`
-	Unread          []string    `json:"unread,omitempty"`
-	Items           []item      `json:"items"`
+	view.Answer     `json:",inline"`
+	Items           []item `json:"items"`
 }
 
 // list is the answer as of now.
@@ -233,7 +234,7 @@ func (q *question) list(ctx context.Context) (*list, error) {
 	}
 	out := &list{
 		TypeMeta: metav1.TypeMeta{APIVersion: viewapi.GroupVersion.String(), Kind: q.of.kind + "List"},
-		At:       metav1.NewTime(q.clock.Now()), Replica: q.replica, Unread: unread, Items: make([]item, 0, len(items)),
+		Answer:   view.Answer{At: metav1.NewTime(q.clock.Now()), Replica: q.replica, Unread: unread}, Items: make([]item, 0, len(items)),
 	}
 	for _, v := range items {
 		if q.name == "" || v.meta.Name == q.name {

@@ -2,6 +2,7 @@ package views_test
 
 import (
 	"bufio"
+	gocmp "cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -100,7 +102,7 @@ func newWorld(t testing.TB) *world {
 	mapper := apimeta.NewDefaultRESTMapper(nil)
 	for gvk := range s.AllKnownTypes() {
 		scope := apimeta.RESTScopeNamespace
-		if gvk.Kind == "Namespace" || gvk.Kind == "Node" {
+		if slices.Contains([]string{"Namespace", "Node", "ClusterQueue", "Cohort"}, gvk.Kind) {
 			scope = apimeta.RESTScopeRoot
 		}
 		mapper.Add(gvk, scope)
@@ -253,7 +255,7 @@ func TestOneViewIsFoundByKindAndName(t *testing.T) {
 	}
 	for path, want := range map[string]int{
 		"/namespaces/blue/jobviews/job.none": http.StatusNotFound, "/namespaces/red/jobviews/job.wait": http.StatusNotFound,
-		"/namespaces/blue/jobviews/job.train/log": http.StatusNotFound, "/queueviews": http.StatusNotFound,
+		"/namespaces/blue/jobviews/job.train/log": http.StatusNotFound, "/otherviews": http.StatusNotFound,
 		"/jobviews?labelSelector=%28": http.StatusBadRequest, "/jobviews?limit=-1": http.StatusBadRequest, "/jobviews?continue=%21": http.StatusBadRequest,
 		"/jobviews?fieldSelector=status.phase%3DRunning": http.StatusBadRequest, "/jobviews?watch=true&resourceVersion=7": http.StatusGone,
 	} {
@@ -347,6 +349,94 @@ func TestNodesAreToldToWhoMayListThem(t *testing.T) {
 	}
 	if code := ask(t, w.handler(rights{"root everything"}), "root", "/namespaces/blue/nodeviews", &one); code != http.StatusNotFound {
 		t.Errorf("nodes of a namespace: %d", code)
+	}
+}
+
+// sharedQuota is the ClusterQueue of the teams, with 8 GPUs in a cohort.
+func sharedQuota() *kueue.ClusterQueue {
+	q := &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "cq"}, Spec: kueue.ClusterQueueSpec{CohortName: "all"}}
+	q.Spec.ResourceGroups = []kueue.ResourceGroup{{Flavors: []kueue.FlavorQuotas{{Name: "h100", Resources: []kueue.ResourceQuota{{Name: "nvidia.com/gpu", NominalQuota: resource.MustParse("8")}}}}}}
+	q.Status.FlavorsReservation = []kueue.FlavorUsage{{Name: "h100", Resources: []kueue.ResourceUsage{{Name: "nvidia.com/gpu", Total: resource.MustParse("9")}}}}
+	return q
+}
+
+// TestQuotasAreToldToWhoMayKnowThem: ClusterQueues to those who may list them, what is behind a LocalQueue to those who
+// may ask what waits in it, teams to those who see into them, with their people if their RoleBindings may be listed.
+func TestQuotasAreToldToWhoMayKnowThem(t *testing.T) {
+	w := newWorld(t)
+	people := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "mlbatch-edit"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "mlbatch-edit"},
+		Subjects: []rbacv1.Subject{{Kind: "User", Name: "alice"}},
+	}
+	for _, o := range []client.Object{sharedQuota(), people} {
+		if err := w.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mine := member("alice", "blue")
+	for name, c := range map[string]struct {
+		why, path string
+		may       rights
+		code      int
+		want      []string
+	}{
+		"queues, administrator": {"all of them", "/queueviews", rights{"alice everything"}, http.StatusOK, []string{"clusterqueue.cq 9/8", "cohort.all 9/8"}},
+		"one queue":             {"that one", "/queueviews/cohort.all", rights{"alice everything"}, http.StatusOK, []string{"cohort.all 9/8"}},
+		"queues, member":        {"may not list ClusterQueues", "/queueviews", mine, http.StatusForbidden, nil},
+		"local queues, member":  {"theirs, with the quota behind them", "/localqueueviews", mine, http.StatusOK, []string{"blue/q 9/8"}},
+		"local queues, without the order": {
+			"may not know the quota", "/localqueueviews", slices.DeleteFunc(slices.Clone(mine), func(r string) bool { return strings.Contains(r, "pendingworkloads") }),
+			http.StatusOK,
+			[]string{"blue/q /"},
+		},
+		"local queues of others": {"are not told", "/namespaces/red/localqueueviews", mine, http.StatusForbidden, nil},
+		"teams, administrator":   {"all of them", "/teamviews", rights{"alice everything"}, http.StatusOK, []string{"blue 9/8 alice", "red 9/8"}},
+		"teams, member":          {"theirs, not refused", "/teamviews", mine, http.StatusOK, []string{"blue 9/8"}},
+		"teams, with people":     {"who may submit", "/teamviews/blue", append(slices.Clone(mine), "alice list rolebindings blue"), http.StatusOK, []string{"blue 9/8 alice"}},
+		"another team":           {"is not told", "/teamviews/red", mine, http.StatusForbidden, nil},
+		"no team":                {"is not found", "/teamviews/none", rights{"alice everything"}, http.StatusNotFound, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got struct {
+				Items []json.RawMessage
+			}
+			var one json.RawMessage
+			into := any(&got)
+			if strings.Count(c.path, "/") == 2 { // of one
+				into = &one
+			}
+			if code := ask(t, w.handler(c.may), "alice", c.path, into); code != c.code {
+				t.Fatalf("%s: %d, want %d", c.why, code, c.code)
+			}
+			if one != nil {
+				got.Items = append(got.Items, one)
+			}
+			var told []string
+			for _, text := range got.Items {
+				var v struct {
+					Metadata metav1.ObjectMeta
+					Queue    *view.Queue
+					Team     *view.Team
+				}
+				if err := json.Unmarshal(text, &v); err != nil {
+					t.Fatal(err)
+				}
+				var shares []view.Share
+				var who []string
+				switch {
+				case v.Queue != nil:
+					shares = v.Queue.Shares
+				case v.Team != nil:
+					shares, who = v.Team.Shares, v.Team.People
+				}
+				sum, _ := view.SumOf(shares, "nvidia.com/gpu")
+				line := strings.TrimPrefix(v.Metadata.Namespace+"/"+v.Metadata.Name, "/") + " " + gocmp.Or(sum.QueueUsed, sum.Used) + "/" + sum.Nominal
+				told = append(told, strings.TrimSpace(line+" "+strings.Join(who, ",")))
+			}
+			if d := cmp.Diff(c.want, told); d != "" {
+				t.Errorf("%s: %s", c.why, d)
+			}
+		})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -14,7 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	viewapi "github.com/mlbatch/mlbatch/api/view/v1alpha1"
+	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/view"
 	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
@@ -63,6 +66,36 @@ func resources() []resource {
 				text("Pods", "how many are on it"), text("Age", "time since it was created"), text("Why", "what is wrong with it"),
 			},
 		},
+		{
+			name: viewapi.QueueViews, kind: "QueueView", short: "qv", read: readQueues,
+			columns: append([]metav1.TableColumnDefinition{
+				{Name: "Name", Type: "string", Format: "name", Description: "kind and name of the ClusterQueue or Cohort"},
+				text("Parent", "cohort that it is in"),
+			}, quotaColumns(text)...),
+		},
+		{
+			name: viewapi.LocalQueueViews, kind: "LocalQueueView", short: "lqv", namespaced: true, read: readLocalQueues,
+			columns: append([]metav1.TableColumnDefinition{
+				{Name: "Name", Type: "string", Format: "name", Description: "name of the LocalQueue"},
+				text("ClusterQueue", "queue that it leads to"),
+			}, quotaColumns(text)...),
+		},
+		{
+			name: viewapi.TeamViews, kind: "TeamView", short: "tv", read: readTeams,
+			columns: append([]metav1.TableColumnDefinition{
+				{Name: "Name", Type: "string", Format: "name", Description: "name of the team, which is that of its namespace"},
+				text("ClusterQueue", "queue whose quota it has"),
+			}, quotaColumns(text)...),
+		},
+	}
+}
+
+// quotaColumns are those of whatever has a quota: what it has of GPUs or, without any, of its first resource.
+func quotaColumns(text func(name, what string) metav1.TableColumnDefinition) []metav1.TableColumnDefinition {
+	return []metav1.TableColumnDefinition{
+		text("Resource", "what amounts are of"), text("Nominal", "quota of its own"), text("Used", "what its jobs have of it"),
+		text("Borrowed", "how much of that is not its own"), text("Running", "how many jobs are admitted"), text("Waiting", "how many jobs wait"),
+		text("State", "active, or why not"),
 	}
 }
 
@@ -105,6 +138,91 @@ func readNodes(ctx context.Context, r *reader, q *question) ([]item, []string, e
 		out[i] = item{&v.ObjectMeta, &v, v.Node, func(at metav1.Time) []any { return nodeCells(&v, at) }}
 	}
 	return out, unread, nil
+}
+
+// behind tells the quota behind a LocalQueue to those who may ask how its jobs wait.
+func (r *reader) behind(ctx context.Context, local *kueue.LocalQueue) *kueue.ClusterQueue {
+	resource := schema.GroupResource{Group: visibility.GroupVersion.Group, Resource: "localqueues/pendingworkloads"}
+	var out kueue.ClusterQueue
+	if !r.can(ctx, right{"get", resource, local.Namespace, local.Name}) ||
+		r.objects.Get(ctx, client.ObjectKey{Name: string(local.Spec.ClusterQueue)}, &out) != nil {
+		return nil
+	}
+	return &out
+}
+
+// refused is the error of what could not be read: of what the asker may not, one that says so.
+func refused(err error) error {
+	if apierrors.IsForbidden(err) {
+		return err
+	}
+	return apierrors.NewInternalError(err)
+}
+
+func readQueues(ctx context.Context, r *reader, _ *question) ([]item, []string, error) {
+	all, unread, err := gather.ClusterQueues(ctx, r)
+	if err != nil {
+		return nil, nil, refused(err)
+	}
+	out := make([]item, len(all))
+	for i := range all {
+		v := view.ServedQueue(&all[i])
+		out[i] = item{&v.ObjectMeta, &v, v.Queue, func(metav1.Time) []any { return queueCells(v.Name, &v.Queue) }}
+	}
+	return out, unread, nil
+}
+
+func readLocalQueues(ctx context.Context, r *reader, q *question) ([]item, []string, error) {
+	all, err := gather.LocalQueues(ctx, r, q.namespace, r.behind)
+	if err != nil {
+		return nil, nil, refused(err)
+	}
+	out := make([]item, len(all))
+	for i := range all {
+		v := view.ServedLocalQueue(&all[i])
+		out[i] = item{&v.ObjectMeta, &v, v.Queue, func(metav1.Time) []any { return queueCells(v.Name, &v.Queue) }}
+	}
+	return out, nil, nil
+}
+
+func readTeams(ctx context.Context, r *reader, q *question) ([]item, []string, error) {
+	var all []view.Team
+	var unread []string
+	var err error
+	if q.name == "" {
+		all, unread, err = gather.Teams(ctx, r, r.behind)
+	} else { // of one, more can be told
+		var one view.Team
+		one, err = gather.Team(ctx, r, q.name, r.behind)
+		if errors.Is(err, gather.ErrNoTeam) {
+			return nil, nil, nil
+		}
+		all, unread = []view.Team{one}, one.Unread
+	}
+	if err != nil {
+		return nil, nil, refused(err)
+	}
+	out := make([]item, len(all))
+	for i := range all {
+		v := view.ServedTeam(&all[i])
+		out[i] = item{&v.ObjectMeta, &v, v.Team, func(metav1.Time) []any {
+			t := &v.Team
+			cells := append([]any{t.Name, t.ClusterQueue}, shareCells(t.Shares)...)
+			return append(cells, strconv.Itoa(t.Running), strconv.Itoa(t.Waiting), t.State)
+		}}
+	}
+	return out, unread, nil
+}
+
+func queueCells(name string, q *view.Queue) []any {
+	cells := append([]any{name, q.Parent}, shareCells(q.Shares)...)
+	return append(cells, strconv.Itoa(q.Running), strconv.Itoa(q.Waiting), q.State)
+}
+
+// shareCells are the amounts of GPUs or, without any, of the first resource, of all flavors together.
+func shareCells(shares []view.Share) []any {
+	sum, _ := view.SumOf(shares, view.MainResource(shares))
+	return []any{sum.Resource, sum.Nominal, sum.Used, sum.Borrowed}
 }
 
 func age(created, at metav1.Time) string { return duration.HumanDuration(max(at.Sub(created.Time), 0)) }

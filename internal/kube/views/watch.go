@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	viewapi "github.com/mlbatch/mlbatch/api/view/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // watchEvery is how often what is watched is looked at, and timesLonger how many times longer than that took the
@@ -108,7 +109,7 @@ func (q *question) formed(r *http.Request, at metav1.Time, v item) any {
 	if !wantsTable(r) {
 		return v
 	}
-	return q.of.table(&list{At: at, Items: []item{v}})
+	return q.of.table(&list{Answer: view.Answer{At: at}, Items: []item{v}})
 }
 
 // identity is what a view is of: one that has gone and another of its name are two.

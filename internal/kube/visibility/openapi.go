@@ -202,7 +202,6 @@ func operations(v schema.GroupVersion) map[string]operation {
 // viewOperations are what can be asked of views.
 func viewOperations() map[string]operation {
 	root := "/apis/" + viewapi.GroupVersion.String()
-	namespace := parameter{"namespace", "path", "string", "namespace of the jobs"}
 	name := func(of string) parameter { return parameter{"name", "path", "string", of} }
 	list := []parameter{
 		{"fieldSelector", "query", "string", "metadata.name=NAME: this one only"},
@@ -211,15 +210,29 @@ func viewOperations() map[string]operation {
 		{"watch", "query", "boolean", "all views, and from then on those that change"},
 	}
 	labelled := append([]parameter{{"labelSelector", "query", "string", "jobs with these labels only"}}, list...)
-	v := func(kind string) string { return schemaName(viewapi.GroupVersion, kind) }
-	jobs, nodes := root+"/namespaces/{namespace}/"+viewapi.JobViews, root+"/"+viewapi.NodeViews
-	return map[string]operation{
-		root + "/" + viewapi.JobViews: {"listViewV1alpha1JobViewForAllNamespaces", "how all jobs stand that may be listed", labelled, v("JobViewList"), "JobView", false},
-		jobs:                          {"listViewV1alpha1NamespacedJobView", "how the jobs of a namespace stand", append([]parameter{namespace}, labelled...), v("JobViewList"), "JobView", false},
-		jobs + "/{name}":              {"readViewV1alpha1NamespacedJobView", "how a job stands", []parameter{namespace, name("kind and name of the job, such as pytorchjob.train")}, v("JobView"), "JobView", false},
-		nodes:                         {"listViewV1alpha1NodeView", "how nodes stand", list, v("NodeViewList"), "NodeView", false},
-		nodes + "/{name}":             {"readViewV1alpha1NodeView", "how a node stands", []parameter{name("name of the node")}, v("NodeView"), "NodeView", false},
+	out := map[string]operation{}
+	for _, r := range []struct {
+		resource, kind, what, named string
+		namespaced                  bool
+		list                        []parameter
+	}{
+		{viewapi.JobViews, "JobView", "jobs", "kind and name of the job, such as pytorchjob.train", true, labelled},
+		{viewapi.NodeViews, "NodeView", "nodes", "name of the node", false, list},
+		{viewapi.QueueViews, "QueueView", "ClusterQueues and Cohorts", "kind and name, such as clusterqueue.blue", false, list},
+		{viewapi.LocalQueueViews, "LocalQueueView", "LocalQueues", "name of the LocalQueue", true, list},
+		{viewapi.TeamViews, "TeamView", "teams", "name of the team", false, list},
+	} {
+		one, many := schemaName(viewapi.GroupVersion, r.kind), schemaName(viewapi.GroupVersion, r.kind+"List")
+		all, within, scope := root+"/"+r.resource, []parameter(nil), ""
+		if r.namespaced {
+			out[all] = operation{"listViewV1alpha1" + r.kind + "ForAllNamespaces", "how all " + r.what + " stand that may be listed", r.list, many, r.kind, false}
+			all, scope = root+"/namespaces/{namespace}/"+r.resource, "Namespaced"
+			within = []parameter{{"namespace", "path", "string", "namespace of the " + r.what}}
+		}
+		out[all] = operation{"listViewV1alpha1" + scope + r.kind, "how " + r.what + " stand", slices.Concat(within, r.list), many, r.kind, false}
+		out[all+"/{name}"] = operation{"readViewV1alpha1" + scope + r.kind, "how one of the " + r.what + " stands", slices.Concat(within, []parameter{name(r.named)}), one, r.kind, false}
 	}
+	return out
 }
 
 func summaryOf(v schema.GroupVersion) string {
@@ -243,10 +256,17 @@ func kindOf(v schema.GroupVersion, kind string) object {
 func schemas(v schema.GroupVersion, refs string) object {
 	if v == viewapi.GroupVersion {
 		out := object{}
-		describeType(reflect.TypeFor[view.JobViewList](), v, refs, out)
-		describeType(reflect.TypeFor[view.NodeViewList](), v, refs, out)
+		for _, t := range []reflect.Type{
+			reflect.TypeFor[view.JobViewList](), reflect.TypeFor[view.NodeViewList](), reflect.TypeFor[view.QueueViewList](),
+			reflect.TypeFor[view.LocalQueueViewList](), reflect.TypeFor[view.TeamViewList](),
+		} {
+			describeType(t, v, refs, out)
+		}
 		for kind, what := range map[string]string{
 			"JobView": "How a job stands.", "JobViewList": "How jobs stand, the youngest first.", "NodeView": "How a node stands.", "NodeViewList": "How nodes stand, by name.",
+			"QueueView": "How a ClusterQueue or Cohort stands.", "QueueViewList": "How ClusterQueues and Cohorts stand, by name.",
+			"LocalQueueView": "How a LocalQueue stands.", "LocalQueueViewList": "How LocalQueues stand, by name.",
+			"TeamView": "How a team stands.", "TeamViewList": "How teams stand, by name.",
 		} {
 			top := out[schemaName(v, kind)].(object) //nolint:forcetypeassert // it was just made
 			top["description"], top["x-kubernetes-group-version-kind"] = what, []object{kindOf(v, kind)}
@@ -306,13 +326,13 @@ func describeType(t reflect.Type, v schema.GroupVersion, refs string, out object
 		return
 	}
 	properties, required := object{}, []string{}
-	var docs map[string]string
-	if v == viewapi.GroupVersion {
-		docs = fieldDocs()[t.Name()]
-	}
 	out[name] = object{"type": "object", "description": "Part of an answer.", "properties": properties}
 	var add func(t reflect.Type)
 	add = func(t reflect.Type) {
+		var docs map[string]string
+		if v == viewapi.GroupVersion {
+			docs = fieldDocs()[t.Name()]
+		}
 		for f := range t.Fields() {
 			field, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 			switch field {

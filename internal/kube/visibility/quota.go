@@ -34,7 +34,7 @@ func (h *handler) quotas(ctx context.Context, info *request.RequestInfo) ([]v1be
 	case !known || queue.Name == "":
 		return nil, nil
 	}
-	is := view.QueueOf(queue, nil, view.LoadOf(queue.Status))
+	is := view.ClusterQueueOf(queue, nil, view.LoadOf(queue.Status))
 	var out []v1beta2.QueueQuota
 	for _, f := range is.Flavors {
 		for _, own := range f.Quotas {

@@ -63,7 +63,7 @@ func (r *clusterQueues) Reconcile(ctx context.Context, req reconcile.Request) (r
 	// 3. Status and gauges.
 	active := queueActive(q, around)
 	if load != nil {
-		f := view.QueueOf(q, &active, *load)
+		f := view.ClusterQueueOf(q, &active, *load)
 		f.Cohorts = around.cohorts
 		r.gauges.SetQueue(f)
 	}

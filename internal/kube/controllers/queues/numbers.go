@@ -34,7 +34,7 @@ type CohortGauges interface {
 type Gauges interface {
 	CohortGauges
 	// SetQueue shows the state of a ClusterQueue instead of what was shown.
-	SetQueue(q view.Queue)
+	SetQueue(q view.ClusterQueue)
 	// ForgetQueue drops all that was shown of a ClusterQueue.
 	ForgetQueue(name string)
 	// SetLocalQueue and ForgetLocalQueue do the same for LocalQueues.

@@ -176,7 +176,7 @@ func flavorNames(q *kueue.ClusterQueue) []string {
 
 type noGauges struct{}
 
-func (noGauges) SetQueue(view.Queue)             {}
+func (noGauges) SetQueue(view.ClusterQueue)      {}
 func (noGauges) ForgetQueue(string)              {}
 func (noGauges) SetCohortShare(string, float64)  {}
 func (noGauges) ForgetCohort(string)             {}

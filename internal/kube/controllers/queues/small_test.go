@@ -121,7 +121,7 @@ func TestUsage(t *testing.T) {
 	used := map[core.FlavorResource]core.Amount{fr: 6}
 	q := clusterQueue()
 	q.Spec.CohortName = ""
-	alone := view.QueueOf(q, nil, core.Load{})
+	alone := view.ClusterQueueOf(q, nil, core.Load{})
 	if got := queueUsage(&alone, used)[0].Resources[1]; got.Total.Value() != 6 || !got.Borrowed.IsZero() {
 		t.Errorf("outside of cohorts: %+v", got)
 	}
@@ -130,7 +130,7 @@ func TestUsage(t *testing.T) {
 	for i := range 70 {
 		q.Spec.ResourceGroups[0].Flavors = append(q.Spec.ResourceGroups[0].Flavors, kueue.FlavorQuotas{Name: kueue.ResourceFlavorReference(fmt.Sprintf("f%02d", i))})
 	}
-	many := view.QueueOf(q, nil, core.Load{})
+	many := view.ClusterQueueOf(q, nil, core.Load{})
 	if got := queueUsage(&many, nil); len(got) != 64 || got[63].Name != "f63" {
 		t.Errorf("%d flavors are listed", len(got))
 	}
@@ -153,9 +153,9 @@ func TestStatusIsReadAsItWasWritten(t *testing.T) {
 	active := metav1.Condition{Type: kueue.ClusterQueueActive, Status: metav1.ConditionTrue, Reason: "Ready"}
 	q := clusterQueue()
 	q.Status = queueStatus(q, active, &written, time.Unix(1, 0))
-	want := view.QueueOf(q, &active, written)
+	want := view.ClusterQueueOf(q, &active, written)
 	want.Pending, want.Inadmissible = 3, 0 // which are parked is not told
-	got := view.QueueOf(q, apimeta.FindStatusCondition(q.Status.Conditions, kueue.ClusterQueueActive), view.LoadOf(q.Status))
+	got := view.ClusterQueueOf(q, apimeta.FindStatusCondition(q.Status.Conditions, kueue.ClusterQueueActive), view.LoadOf(q.Status))
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-in the controller +from the API):\n%s", diff)
 	}
@@ -183,7 +183,7 @@ func TestGauges(t *testing.T) {
 	w.numbers.queues["q"], w.numbers.local["n/l"] = load, load
 	w.reconcile(w.queues, clusterQueue())
 	w.reconcile(w.local, localQueue())
-	want := view.Queue{
+	want := view.ClusterQueue{
 		Name: "q", Cohorts: []string{"c", "root"}, State: view.QueueActive, Reason: "Ready", Flavors: view.Flavors(clusterQueue()), Load: load,
 	}
 	if diff := cmp.Diff(want, w.gauges.queues["q"]); diff != "" {
@@ -489,7 +489,7 @@ func TestDefaults(t *testing.T) {
 	if err != nil || o.Interval != DefaultInterval || o.Clock == nil || o.Gauges == nil {
 		t.Errorf("%+v, %v", o, err)
 	}
-	o.Gauges.SetQueue(view.Queue{})
+	o.Gauges.SetQueue(view.ClusterQueue{})
 	mine := Options{Numbers: newTallies(), Interval: time.Hour, Clock: clock.RealClock{}, Gauges: &gauges{}}
 	if o, err = mine.withDefaults(); err != nil || o.Interval != time.Hour || o.Gauges != mine.Gauges {
 		t.Errorf("%+v, %v", o, err)

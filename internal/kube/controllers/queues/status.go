@@ -26,7 +26,7 @@ func queueStatus(q *kueue.ClusterQueue, active metav1.Condition, load *core.Load
 	if load == nil {
 		return *s
 	}
-	f := view.QueueOf(q, &active, *load)
+	f := view.ClusterQueueOf(q, &active, *load)
 	s.PendingWorkloads = clip(f.Waiting())
 	s.ReservingWorkloads = clip(f.Reserving)
 	s.AdmittedWorkloads = clip(f.Admitted)
@@ -44,7 +44,7 @@ func clip(n int) int32 { return int32(min(n, 1<<31-1)) } //nolint:gosec // bound
 
 // queueUsage lists what is used of every flavor and resource of the spec, in
 // its order.
-func queueUsage(q *view.Queue, used map[core.FlavorResource]core.Amount) []kueue.FlavorUsage {
+func queueUsage(q *view.ClusterQueue, used map[core.FlavorResource]core.Amount) []kueue.FlavorUsage {
 	var out []kueue.FlavorUsage
 	for _, f := range q.Flavors {
 		u := kueue.FlavorUsage{Name: kueue.ResourceFlavorReference(f.Flavor)}

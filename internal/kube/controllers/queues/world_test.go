@@ -52,13 +52,13 @@ func (n *tallies) Changed() <-chan struct{} { return n.changed }
 
 // gauges keeps what is shown.
 type gauges struct {
-	queues map[string]view.Queue
+	queues map[string]view.ClusterQueue
 	local  map[string]view.LocalQueue
 	// cohorts are the shares of cohorts.
 	cohorts map[string]float64
 }
 
-func (g *gauges) SetQueue(q view.Queue)              { g.queues[q.Name] = q }
+func (g *gauges) SetQueue(q view.ClusterQueue)       { g.queues[q.Name] = q }
 func (g *gauges) ForgetQueue(name string)            { delete(g.queues, name) }
 func (g *gauges) SetCohortShare(n string, s float64) { g.cohorts[n] = s }
 func (g *gauges) ForgetCohort(name string)           { delete(g.cohorts, name) }
@@ -91,7 +91,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w := &world{
 		T: t, numbers: newTallies(), events: events.NewFakeRecorder(10),
 		clock:  clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
-		gauges: &gauges{queues: map[string]view.Queue{}, local: map[string]view.LocalQueue{}, cohorts: map[string]float64{}},
+		gauges: &gauges{queues: map[string]view.ClusterQueue{}, local: map[string]view.LocalQueue{}, cohorts: map[string]float64{}},
 	}
 	w.c = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&kueue.ClusterQueue{}, &kueue.LocalQueue{}, &kueue.Workload{}, &kueue.Cohort{}).
