@@ -65,7 +65,7 @@ objects still say it. Of many pods those are listed that failed or wait, and som
 			if output == "json" || output == "yaml" {
 				return printObject(out, output, shown)
 			}
-			return shown.Text(out, now, time.Local, cli.Layout{Width: tableWidth(out), Wide: output == "wide", Colours: hasColours(out)})
+			return cli.PrintDetails(out, shown, now, time.Local, cli.Layout{Width: tableWidth(out), Wide: output == "wide", Colours: hasColours(out)})
 		},
 	}
 	f := cmd.Flags()

@@ -79,7 +79,7 @@ func printerOf(format string) (func(io.Writer, cli.Explanation) error, error) {
 	switch format {
 	case "":
 		return func(w io.Writer, e cli.Explanation) error {
-			return e.Text(w, cli.Style{Width: widthOf(w), Kubectl: kubectlHere()})
+			return cli.PrintExplanation(w, &e, cli.Style{Width: widthOf(w), Kubectl: kubectlHere()})
 		}, nil
 	case "json", "yaml":
 		return func(w io.Writer, e cli.Explanation) error { return printObject(w, format, e) }, nil

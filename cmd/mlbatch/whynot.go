@@ -65,7 +65,7 @@ why" prints; OTHER may be such a UID, and its name is not told.`,
 			if output != "" {
 				return printObject(out, output, receipt)
 			}
-			return receipt.Text(out, cli.Style{Width: widthOf(out)}, tableWidth(out))
+			return cli.PrintComparison(out, &receipt, cli.Style{Width: widthOf(out)}, tableWidth(out))
 		},
 	}
 	f := cmd.Flags()

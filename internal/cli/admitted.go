@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -100,7 +101,7 @@ func (e *Explanation) wrapper(p Picture, j view.Standing) {
 		// What the others mean is told by the pods.
 	}
 	if c := find(aw.Status.Conditions, appwrapper.Unhealthy); c != nil && c.Status == metav1.ConditionTrue {
-		e.say("It has been unhealthy for %s: %s", p.ago(c.LastTransitionTime.Time), orElse(c.Message, c.Reason))
+		e.say("It has been unhealthy for %s: %s", p.ago(c.LastTransitionTime.Time), cmp.Or(c.Message, c.Reason))
 	}
 	if n := aw.Status.Retries; n > 0 {
 		e.say("It was reset %s for faults of its own", words.Times(n))
@@ -130,7 +131,7 @@ func (e *Explanation) pods(p Picture, j view.Standing) {
 	case pods.AllRun():
 		e.say("%s on %s", runs(n, pods.Wanted), nodes(pods.Running))
 	case n > 0:
-		e.say("%d of %s %s, on %s", n, words.Count(pods.Wanted, "pod"), run(n), nodes(pods.Running))
+		e.say("%d of %s %s, on %s", n, words.Count(pods.Wanted, "pod"), words.Run(n), nodes(pods.Running))
 	}
 	switch {
 	case pods.Ended == 0:
@@ -147,7 +148,7 @@ func (e *Explanation) pods(p Picture, j view.Standing) {
 	e.crashing(p, pods.Running)
 	e.unheard(p, pods.Running)
 	if n := len(pods.Leaving); n > 0 {
-		e.say("%s on %s %s being removed", words.Count(n, "pod"), nodes(pods.Leaving), is(n))
+		e.say("%s on %s %s being removed", words.Count(n, "pod"), nodes(pods.Leaving), words.Is(n))
 	}
 	e.blocked(p, pods.Waiting)
 }
@@ -272,7 +273,7 @@ func (e *Explanation) blocked(p Picture, rest []corev1.Pod) {
 		return
 	}
 	pod := rest[0]
-	e.say("%s %s not run yet; %s %s", words.Count(len(rest), "pod"), do(len(rest)), pod.Name, obstacle(&pod))
+	e.say("%s %s not run yet; %s %s", words.Count(len(rest), "pod"), words.Do(len(rest)), pod.Name, obstacle(&pod))
 	switch {
 	case e.State == view.Unmanaged && pod.Spec.NodeName == "":
 		e.Helps = "it is tried again when nodes change; compare what it asks for with what they have: mlbatch nodes -o wide"
@@ -312,7 +313,7 @@ func obstacle(pod *corev1.Pod) string {
 			return "is told its node when all pods that start with it are there" // nobody has said more
 		}
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return "has no node: " + orElse(unscheduled(c.Message), c.Reason)
+			return "has no node: " + cmp.Or(unscheduled(c.Message), c.Reason)
 		}
 	}
 	for _, s := range append(slices.Clone(pod.Status.InitContainerStatuses), pod.Status.ContainerStatuses...) {

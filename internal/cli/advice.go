@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -17,7 +18,7 @@ func (e *Explanation) helps(x *visibility.Explanation) {
 		text := adviceText(a, x)
 		who := fmt.Sprintf("an administrator (who may %s)", a.Needs)
 		if a.Kind == string(core.Release) && e.release != "" {
-			text, who = e.release, orElse(e.holder, who)
+			text, who = e.release, cmp.Or(e.holder, who)
 		}
 		if a.Preempts > 0 {
 			text = remarked(text, fmt.Sprintf(" (it then stops %s)", words.Count(int(a.Preempts), "other job")))
@@ -73,7 +74,7 @@ func adviceText(a visibility.Advice, x *visibility.Explanation) string {
 		if len(a.Workloads) == 0 {
 			return "wait: others are being stopped for it"
 		}
-		return "wait: being stopped already " + verb(len(a.Workloads), "is", "are") + " " + refers(a.Workloads)
+		return "wait: being stopped already " + words.Verb(len(a.Workloads), "is", "are") + " " + refers(a.Workloads)
 	case core.Uncordon:
 		return "uncordon: kubectl uncordon " + strings.Join(a.Nodes, " ")
 	case core.RepairNode:

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // TestAmountsAreShort: large amounts are told in units that people read, and never more than there is.
@@ -38,10 +40,10 @@ func TestAmountsAreShort(t *testing.T) {
 		{"", "any number", "any number"},
 		{"", "", ""},
 	} {
-		if got := Amount(c.of, c.text); got != c.want {
+		if got := view.Amount(c.of, c.text); got != c.want {
 			t.Errorf("%s of %s is told as %s, want %s", c.text, c.of, got, c.want)
 		}
-		q, err := resource.ParseQuantity(Amount(c.of, c.text))
+		q, err := resource.ParseQuantity(view.Amount(c.of, c.text))
 		if was, known := resource.ParseQuantity(c.text); err == nil && known == nil && was.Sign() > 0 && q.Cmp(was) > 0 {
 			t.Errorf("%s of %s is told as %s, which is more", c.text, c.of, q.String())
 		}
@@ -50,10 +52,10 @@ func TestAmountsAreShort(t *testing.T) {
 
 // TestAmountsAreToldApart: what is compared does not read the same where it differs.
 func TestAmountsAreToldApart(t *testing.T) {
-	if got := Amounts("memory", "1953125000Ki", "4Ti"); !slices.Equal(got, []string{"1.8Ti", "4Ti"}) {
+	if got := view.Amounts("memory", "1953125000Ki", "4Ti"); !slices.Equal(got, []string{"1.8Ti", "4Ti"}) {
 		t.Error(got)
 	}
-	if got := Amounts("memory", "1953125000Ki", "1953125001Ki"); !slices.Equal(got, []string{"1953125000Ki", "1953125001Ki"}) {
+	if got := view.Amounts("memory", "1953125000Ki", "1953125001Ki"); !slices.Equal(got, []string{"1953125000Ki", "1953125001Ki"}) {
 		t.Error(got)
 	}
 	for text, want := range map[string]string{
@@ -62,7 +64,7 @@ func TestAmountsAreToldApart(t *testing.T) {
 		"workload team-1/job-1234567 is ahead, and took 12345s":                                                        "workload team-1/job-1234567 is ahead, and took 12345s",
 		"insufficient quota for memory in flavor f, request 1302082031250Ki > maximum capacity (1953125000Ki); retry.": "insufficient quota for memory in flavor f, request 1.1Pi > maximum capacity (1.8Ti); retry.",
 	} {
-		if got := shortened(text); got != want {
+		if got := view.ShortAmounts(text); got != want {
 			t.Errorf("%q is told as %q, want %q", text, got, want)
 		}
 	}

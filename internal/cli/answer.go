@@ -133,7 +133,7 @@ func (e *Explanation) answered(x *visibility.Explanation) {
 	e.say("%s", plain(x.Message))
 	// Where nodes are short the limit is that of one of them, which is told with them.
 	if s := x.Shortage; s != nil && s.Limit != nil && x.Reason != string(core.TopologyPlacementFailed) {
-		e.say("ClusterQueue %s could use %s %s of flavor %s at most", x.ClusterQueue, amountText(s.Resource, s.Limit), s.Resource, s.Flavor)
+		e.say("ClusterQueue %s could use %s %s of flavor %s at most", x.ClusterQueue, view.AmountOf(s.Resource, s.Limit), s.Resource, s.Flavor)
 	}
 	e.flavors(x)
 	if x.Nodes != nil {
@@ -151,7 +151,7 @@ func (e *Explanation) answered(x *visibility.Explanation) {
 		e.say("%s: %s", once, plain(next.Message))
 	}
 	for _, l := range x.Lenders {
-		amounts := Amounts(l.Resource, l.Lends.String(), l.Nominal.String())
+		amounts := view.Amounts(l.Resource, l.Lends.String(), l.Nominal.String())
 		text := fmt.Sprintf("ClusterQueue %s lends %s of its %s %s", l.ClusterQueue, amounts[0], amounts[1], l.Resource)
 		if len(l.Because) > 0 {
 			text += ", because of " + downNodes(l.Because)
@@ -175,7 +175,7 @@ func (e *Explanation) line(x *visibility.Explanation) {
 		e.say("No other waiting job in this queue is ahead of it")
 	default:
 		n := int(*x.PositionInClusterQueue)
-		text := fmt.Sprintf("%s in this queue %s ahead of it", words.Count(n, "waiting job"), is(n))
+		text := fmt.Sprintf("%s in this queue %s ahead of it", words.Count(n, "waiting job"), words.Is(n))
 		if len(x.Ahead) > 0 {
 			text += "; first " + refer(x.Ahead[0])
 		}
@@ -212,11 +212,11 @@ func (e *Explanation) nodeFacts(f *visibility.NodeFacts) {
 		what string
 	}{{f.Cordoned, "cordoned"}, {f.Evicted, nodehealth.Evict}, {f.Lost, "not ready"}, {f.Closed, "out of service"}} {
 		if c.n > 0 {
-			not = append(not, fmt.Sprintf("%d %s %s", c.n, is(int(c.n)), c.what))
+			not = append(not, fmt.Sprintf("%d %s %s", c.n, words.Is(int(c.n)), c.what))
 		}
 	}
 	if f.Full > 0 {
-		not = append(not, fmt.Sprintf("%d %s no room for one", f.Full, verb(int(f.Full), "has", "have")))
+		not = append(not, fmt.Sprintf("%d %s no room for one", f.Full, words.Verb(int(f.Full), "has", "have")))
 	}
 	text := fmt.Sprintf("Its pods may use %d of the cluster's %s", f.Matching, words.Count(int(f.Total), "node"))
 	if len(not) > 0 {
@@ -236,7 +236,7 @@ func (e *Explanation) nodeFacts(f *visibility.NodeFacts) {
 		}
 	}
 	if f.Resource != "" && f.Matching > 0 && f.Free != nil && f.Free.Sign() > 0 && f.Largest != nil && f.Need != nil {
-		amounts := Amounts(f.Resource, f.Free.String(), f.Largest.String(), f.Need.String())
+		amounts := view.Amounts(f.Resource, f.Free.String(), f.Largest.String(), f.Need.String())
 		e.say("%s %s are free there, %s at most on one node; a pod asks for %s", amounts[0], f.Resource, amounts[1], amounts[2])
 	}
 }
@@ -261,7 +261,7 @@ func (e *Explanation) holders(x *visibility.Explanation) {
 			}
 		}
 		if h.Amount != nil {
-			text += fmt.Sprintf(" (%s %s)", amountText(h.Resource, h.Amount), h.Resource)
+			text += fmt.Sprintf(" (%s %s)", view.AmountOf(h.Resource, h.Amount), h.Resource)
 		}
 		if h.Endless && !h.Leaving && !h.Promised {
 			text += ", which does not end by itself"
@@ -302,7 +302,7 @@ func refer(r visibility.WorkloadReference) string {
 
 // plain leaves out what a message begins with for those who know Kueue's.
 func plain(message string) string {
-	message = shortened(message)
+	message = view.ShortAmounts(message)
 	rest, found := strings.CutPrefix(message, "couldn't assign flavors")
 	if !found { // as a sentence
 		rest, found = strings.CutPrefix(message, "Couldn't assign flavors")

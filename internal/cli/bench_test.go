@@ -276,12 +276,12 @@ func BenchmarkLook(b *testing.B) {
 				b.Fatal("nothing waits")
 			}
 			e := cli.Explain(p)
-			must(e.Text(io.Discard, cli.Style{Width: layout.Width}))
+			must(cli.PrintExplanation(io.Discard, &e, cli.Style{Width: layout.Width}))
 		},
 		"show": func() {
 			s, err := cli.Show(b.Context(), c, noLogs, running, 10, now())
 			must(err)
-			must(s.Text(io.Discard, now(), time.UTC, layout))
+			must(cli.PrintDetails(io.Discard, s, now(), time.UTC, layout))
 		},
 		"eta": func() {
 			rows, err := cli.TakeStarts(b.Context(), c, c, "")

@@ -201,7 +201,7 @@ func (r *CapacityRow) bound(is *visibility.WorkloadPlanStatus) {
 	case is.Outcome == visibility.PlanStartsAfterStops:
 		n := len(is.Preempts)
 		r.Bound, r.MorePreempts = BoundPreemption, n > 0
-		r.Why = fmt.Sprintf("one more starts when %s %s stopped for it", words.Count(n, "job"), verb(n, "is", "are"))
+		r.Why = fmt.Sprintf("one more starts when %s %s stopped for it", words.Count(n, "job"), words.Verb(n, "is", "are"))
 		if n == 0 {
 			r.Why = "one more starts when jobs that are being stopped have ended"
 		}

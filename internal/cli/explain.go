@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -107,7 +108,7 @@ func (p *Picture) withJobNames(text string) string {
 }
 
 func (e *Explanation) say(format string, args ...any) {
-	e.Sentences = append(e.Sentences, sentence(fmt.Sprintf(format, args...)))
+	e.Sentences = append(e.Sentences, words.Sentence(fmt.Sprintf(format, args...)))
 }
 
 // objects are what the facts of the job are made from.
@@ -191,7 +192,7 @@ func loose(p Picture, j view.Standing, e *Explanation) {
 	}
 	e.say("%s belongs to no job that waits in a queue, so no quota holds it back", e.Object)
 	if g := p.PodGroup; g != nil {
-		e.say("Its pods start together, %d at least; it is %s", g.Spec.MinMember, orElse(string(g.Status.Phase), "not looked at yet"))
+		e.say("Its pods start together, %d at least; it is %s", g.Spec.MinMember, cmp.Or(string(g.Status.Phase), "not looked at yet"))
 	}
 	e.pods(p, j)
 }
@@ -348,7 +349,7 @@ func (p *Picture) elsewhere() bool {
 }
 
 func finished(p Picture, j view.Standing, e *Explanation) {
-	e.say("%s finished %s ago: %s", e.Object, p.ago(j.Since), orElse(j.Message, j.Reason))
+	e.say("%s finished %s ago: %s", e.Object, p.ago(j.Since), cmp.Or(j.Message, j.Reason))
 	if j.State == view.Failed && p.AppWrapper == nil { // an AppWrapper names its pods itself
 		e.failures(p)
 	}
@@ -357,7 +358,7 @@ func finished(p Picture, j view.Standing, e *Explanation) {
 func evicted(p Picture, j view.Standing, e *Explanation) {
 	e.say("%s has been stopping for %s: %s", e.Object, p.ago(j.Since), j.Message)
 	if n := j.Pods.Live(); n > 0 {
-		e.say("%s still %s to end; only then its quota is free for others", words.Count(n, "pod"), has(n))
+		e.say("%s still %s to end; only then its quota is free for others", words.Count(n, "pod"), words.Has(n))
 	}
 	e.stopped(p, j.Eviction)
 	e.say("After that it waits in its queue again")
@@ -399,7 +400,7 @@ func colon(message string) string {
 func deactivated(p Picture, j view.Standing, e *Explanation) {
 	e.say("%s is held: its Workload is deactivated (spec.active is false)", e.Object)
 	if j.Reason != kueue.ReasonDeactivated {
-		e.say("%s", orElse(j.Message, j.Reason))
+		e.say("%s", cmp.Or(j.Message, j.Reason))
 	}
 	by, admins := p.Workload.Annotations[kueue.HeldByAnnotation]
 	if admins {
@@ -428,7 +429,7 @@ func holder(by string) string {
 	if by == "" || by == kueue.HeldBySomeAdministrator {
 		return kueue.HeldBySomeAdministrator
 	}
-	return "the administrator " + harmless(by)
+	return "the administrator " + words.Harmless(by)
 }
 
 // release is how a job is let back into its queue, and what comes of that where it was stopped

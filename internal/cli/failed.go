@@ -84,7 +84,7 @@ func howFailed(pod *corev1.Pod) string {
 	case t != nil:
 		return howEnded(t)
 	case pod.Status.Reason != "" || pod.Status.Message != "":
-		return ": " + orElse(pod.Status.Message, pod.Status.Reason)
+		return ": " + cmp.Or(pod.Status.Message, pod.Status.Reason)
 	}
 	return ""
 }

@@ -68,9 +68,8 @@ func (c Controller) Plan(ctx context.Context, namespace string, spec visibility.
 	return &out, nil
 }
 
-// PrintPlan prints what would become of a job.
-func PrintPlan(w io.Writer, job string, p *visibility.WorkloadPlan, s Style, width int) error {
-	x := p.Status
+// Planned says what would become of a job.
+func Planned(job string, x *visibility.WorkloadPlanStatus) Explanation {
 	e := Explanation{State: view.Waiting}
 	in := ""
 	if x.ClusterQueue != "" {
@@ -103,7 +102,14 @@ func PrintPlan(w io.Writer, job string, p *visibility.WorkloadPlan, s Style, wid
 	if borrows {
 		e.say("Its queue would borrow from others of its cohort, who may take that back")
 	}
-	if err := e.Text(w, s); err != nil {
+	return e
+}
+
+// PrintPlan prints what would become of a job.
+func PrintPlan(w io.Writer, job string, p *visibility.WorkloadPlan, s Style, width int) error {
+	x := p.Status
+	e := Planned(job, x)
+	if err := PrintExplanation(w, &e, s); err != nil {
 		return err
 	}
 	if len(x.PodSets) > 0 {
@@ -137,7 +143,7 @@ func plannedSets() []Column[visibility.PlannedAdmission] {
 		{Title: "USE", Text: func(a visibility.PlannedAdmission) string {
 			var out []string
 			for _, f := range a.Flavors {
-				out = append(out, amountText(f.Resource, &f.Amount)+" "+f.Resource)
+				out = append(out, view.AmountOf(f.Resource, &f.Amount)+" "+f.Resource)
 			}
 			return strings.Join(out, ", ")
 		}},

@@ -148,7 +148,7 @@ func QuotaLines(rows []QueueRow) (out []string) {
 			continue
 		}
 		seen[r.Parent] = true
-		is := Amounts(r.Resource, r.Nominal, cmp.Or(r.QueueUsed, "0"), cmp.Or(r.Borrowed, "0"), r.Unused)
+		is := view.Amounts(r.Resource, r.Nominal, cmp.Or(r.QueueUsed, "0"), cmp.Or(r.Borrowed, "0"), r.Unused)
 		out = append(out, fmt.Sprintf("Quota of %s: %s %s, %s used by all jobs of the queue, %s borrowed, %s unused.", r.Parent, is[0], r.Resource, is[1], is[2], is[3]))
 	}
 	return out
@@ -221,7 +221,7 @@ func differ(rows []QueueRow) bool {
 // lent is what is lent, a bound as one.
 func (r *QueueRow) lent() string {
 	if r.LentAtMost {
-		return atMost + r.Lent
+		return view.AtMost + r.Lent
 	}
 	return r.Lent
 }

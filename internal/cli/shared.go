@@ -1,7 +1,9 @@
 package cli
 
+import "github.com/mlbatch/mlbatch/internal/words"
+
 // Harmless writes out what a terminal would obey, instead of passing it on.
-func Harmless(text string) string { return harmless(text) }
+func Harmless(text string) string { return words.Harmless(text) }
 
 // Holder names the administrator who holds a job, as its Workload has it.
 func Holder(by string) string { return holder(by) }

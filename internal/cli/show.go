@@ -63,7 +63,7 @@ type Shown struct {
 	// Unread says what could not be read.
 	Unread []string `json:"unread,omitempty"`
 
-	evicted string
+	Evicted string `json:"-"`
 }
 
 // RoleRow is what pods are alike for.
@@ -222,7 +222,7 @@ func shownOf(p *Picture, j *view.Standing) *Shown {
 		if r := w.Status.RequeueState; r != nil && r.RequeueAt != nil && r.RequeueAt.After(p.Now) {
 			out.RequeueAt = new(r.RequeueAt.UTC())
 		}
-		if out.Evictions, out.evicted = view.Evictions(w); out.Evictions > 0 {
+		if out.Evictions, out.Evicted = view.Evictions(w); out.Evictions > 0 {
 			if out.Lost = new(view.LostBy(w)); j.Eviction != nil {
 				last := *j.Eviction
 				last.Message = p.withJobNames(last.Message)
@@ -423,8 +423,8 @@ func (f *Failure) readLog(ctx context.Context, logs LogTail, namespace string, l
 // shownPods is how many pods are printed.
 const shownPods = 20
 
-// Text prints the job for people; in says how times are told.
-func (s *Shown) Text(w io.Writer, now time.Time, in *time.Location, l Layout) error {
+// PrintDetails prints the details of a job for people; in says how times are told.
+func PrintDetails(w io.Writer, s *Shown, now time.Time, in *time.Location, l Layout) error {
 	width := cmp.Or(l.Width, Width)
 	var b strings.Builder
 	field := func(name, value string) {
@@ -434,7 +434,7 @@ func (s *Shown) Text(w io.Writer, now time.Time, in *time.Location, l Layout) er
 		}
 	}
 	fmt.Fprintf(&b, "%s %s/%s\n\n", s.Kind, s.Namespace, s.Name)
-	field("State", s.stateInFull(now))
+	field("State", stateInFull(s, now))
 	queue := s.Queue
 	if s.ClusterQueue != "" {
 		queue += " (ClusterQueue " + s.ClusterQueue + flavorsInFull(s.Flavors) + ")"
@@ -449,7 +449,7 @@ func (s *Shown) Text(w io.Writer, now time.Time, in *time.Location, l Layout) er
 		field("Priority", text)
 	}
 	field("Workload", s.Workload)
-	field("Evicted", s.evicted)
+	field("Evicted", s.Evicted)
 	if s.Eviction != nil {
 		field("Stopped", s.Eviction.Message)
 		field("Rule", s.Eviction.Rule)
@@ -464,12 +464,12 @@ func (s *Shown) Text(w io.Writer, now time.Time, in *time.Location, l Layout) er
 		field("Comes back", "to its queue in "+duration.HumanDuration(s.RequeueAt.Sub(now)))
 	}
 	if s.Failure != nil {
-		s.Failure.text(&b, width)
+		failureText(&b, s.Failure, width)
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return err
 	}
-	return s.tables(w, in, l)
+	return printTables(w, s, in, l)
 }
 
 // hanging is a text in lines of a width, the first after something and the others below it.
@@ -479,7 +479,7 @@ func hanging(first, text string, width int) string {
 }
 
 // stateInFull is the state, since when, and why.
-func (s *Shown) stateInFull(now time.Time) string {
+func stateInFull(s *Shown, now time.Time) string {
 	text := string(s.State)
 	if s.Since != nil {
 		text += " for " + duration.HumanDuration(max(now.Sub(*s.Since), 0).Round(time.Second))
@@ -494,7 +494,7 @@ func (s *Shown) stateInFull(now time.Time) string {
 		if s.Reason != "" && s.Reason != string(s.State) {
 			text += ", " + s.Reason
 		}
-		return text + colon(plain(settled(s.Message)))
+		return strings.TrimSuffix(text+": "+plain(settled(s.Message)), ": ")
 	}
 }
 
@@ -505,8 +505,8 @@ func flavorsInFull(flavors []string) string {
 	return ", flavor " + strings.Join(flavors, ", ")
 }
 
-// text says how the pod failed that failed first.
-func (f *Failure) text(b *strings.Builder, width int) {
+// failureText says how the pod failed that failed first.
+func failureText(b *strings.Builder, f *Failure, width int) {
 	who := "pod " + f.Pod
 	if f.Rank != nil {
 		who = fmt.Sprintf("%s %d (rank %d), pod %s", cmp.Or(f.Role, "pod"), *f.Index, *f.Rank, f.Pod)
@@ -519,15 +519,15 @@ func (f *Failure) text(b *strings.Builder, width int) {
 	case len(f.Log) > 0:
 		b.WriteString("The end of its log:\n")
 		for _, line := range f.Log {
-			b.WriteString("  | " + harmless(line) + "\n")
+			b.WriteString("  | " + words.Harmless(line) + "\n")
 		}
 	case f.NoLog != "":
-		b.WriteString(wrap(sentence(f.NoLog), width, "") + "\n")
+		b.WriteString(wrap(words.Sentence(f.NoLog), width, "") + "\n")
 	}
 }
 
-// tables prints roles, pods and the timeline.
-func (s *Shown) tables(w io.Writer, in *time.Location, l Layout) error {
+// printTables prints roles, pods and the timeline.
+func printTables(w io.Writer, s *Shown, in *time.Location, l Layout) error {
 	if len(s.Roles) > 0 {
 		fmt.Fprintln(w)
 		if err := PrintTable(w, roleColumns(), s.Roles, l); err != nil {

@@ -54,7 +54,7 @@ func TestShow(t *testing.T) {
 					t.Fatal(err)
 				}
 				var out bytes.Buffer
-				if err := s.Text(&out, now(), time.UTC, cli.Layout{Width: width}); err != nil {
+				if err := cli.PrintDetails(&out, s, now(), time.UTC, cli.Layout{Width: width}); err != nil {
 					t.Fatal(err)
 				}
 				fits(t, out.String(), width)
@@ -135,7 +135,7 @@ func TestShowMany(t *testing.T) {
 		t.Errorf("%d pods, the first %+v", len(s.Pods), s.Pods[:4])
 	}
 	var out bytes.Buffer
-	if err := s.Text(&out, now(), time.UTC, cli.Layout{Width: 80}); err != nil {
+	if err := cli.PrintDetails(&out, s, now(), time.UTC, cli.Layout{Width: 80}); err != nil {
 		t.Fatal(err)
 	}
 	if lines := strings.Count(out.String(), "\n"); lines > 60 || !strings.Contains(out.String(), "984 more pods (-o wide lists all): 984 Running") {

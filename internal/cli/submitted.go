@@ -38,6 +38,6 @@ func incompleteGroup(p Picture, e *Explanation) {
 	}
 	e.State, e.Reason = view.Held, gather.ReasonGroupIncomplete
 	n := len(names)
-	e.say("%s is held until all %s pods of it are created; there %s %s: %s", e.Object, gather.WantedOf(&p.Pods[0]), is(n), words.Count(n, "pod"), strings.Join(names[:min(n, 5)], ", "))
+	e.say("%s is held until all %s pods of it are created; there %s %s: %s", e.Object, gather.WantedOf(&p.Pods[0]), words.Is(n), words.Count(n, "pod"), strings.Join(names[:min(n, 5)], ", "))
 	e.Helps = "create the missing pods, with the same label " + kueue.PodGroupNameLabel + "; kubectl describe says if the pods contradict each other"
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // Column is one of a table.
@@ -55,7 +57,7 @@ func PrintTable[T any](w io.Writer, columns []Column[T], rows []T, l Layout) err
 	cells := make([][]string, len(rows))
 	for i := range rows {
 		for _, c := range columns {
-			cells[i] = append(cells[i], cmp.Or(harmless(c.Text(rows[i])), "-"))
+			cells[i] = append(cells[i], cmp.Or(words.Harmless(c.Text(rows[i])), "-"))
 		}
 	}
 	widths := make([]int, len(columns))

@@ -175,7 +175,7 @@ func (t *timeline) conditions(j *view.Standing) {
 	}
 	if aw := t.p.AppWrapper; aw != nil {
 		if c := find(aw.Status.Conditions, appwrapper.Unhealthy); c != nil && c.Status == metav1.ConditionTrue && c.Message != j.Message {
-			t.once(c.LastTransitionTime.Time, Troubles, "unhealthy: %s", orElse(c.Message, c.Reason))
+			t.once(c.LastTransitionTime.Time, Troubles, "unhealthy: %s", cmp.Or(c.Message, c.Reason))
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -32,7 +33,7 @@ func queued(p Picture, j view.Standing, e *Explanation) {
 	case d.Live:
 		e.answered(p.Answer)
 	default:
-		e.say("%s", orElse(d.Message, string(d.Code)))
+		e.say("%s", cmp.Or(d.Message, string(d.Code)))
 		e.say("So it was %s ago, when that was written; no controller says how it is now", p.ago(d.At))
 	}
 	if r := p.Workload.Status.RequeueState; r != nil && r.RequeueAt != nil && r.RequeueAt.After(p.Now) {

@@ -133,7 +133,7 @@ func (s story) tell(t *testing.T) string {
 	e := cli.Explain(picture)
 	var out strings.Builder
 	out.WriteString("[" + string(e.State) + " " + e.Reason + "]\n")
-	if err := e.Text(&out, cli.Style{}); err != nil {
+	if err := cli.PrintExplanation(&out, &e, cli.Style{}); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()

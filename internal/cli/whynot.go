@@ -126,8 +126,8 @@ type Receipt struct {
 	// Answer is what a controller said, with all numbers; nil if none was asked, or none
 	// answered.
 	Answer *visibility.Explanation `json:"explanation,omitempty"`
-	// title is above the numbers of the other, "" for its name.
-	title string
+	// Title is above the numbers of the other, "" for its name.
+	Title string `json:"-"`
 }
 
 // ReceiptLine is one number of both jobs.
@@ -159,7 +159,7 @@ func WhyNot(r Rivals) Receipt {
 		out.waits(r)
 		out.say("%s has no Workload, so that no queue knows it and it holds no quota", out.Other)
 		if n := len(theirs.Pods.Running); n > 0 {
-			out.say("Its %s on %s %s what nodes have", words.Count(n, "pod"), nodes(theirs.Pods.Running), verb(n, "takes of", "take of"))
+			out.say("Its %s on %s %s what nodes have", words.Count(n, "pod"), nodes(theirs.Pods.Running), words.Verb(n, "takes of", "take of"))
 		}
 		out.why(r)
 	case r.Answer == nil || r.Answer.Contest == nil:
@@ -172,7 +172,7 @@ func WhyNot(r Rivals) Receipt {
 }
 
 func (t *Receipt) say(format string, args ...any) {
-	t.Sentences = append(t.Sentences, sentence(fmt.Sprintf(format, args...)))
+	t.Sentences = append(t.Sentences, words.Sentence(fmt.Sprintf(format, args...)))
 }
 
 // notQueued tells of a first job that waits for no quota: it runs, or something of its own
@@ -242,7 +242,7 @@ func (t *Receipt) contest(r Rivals, c *visibility.Contest) {
 		t.Other, t.OtherState = refer(c.Other.WorkloadReference), stateOf(core.Stage(c.Other.Stage))
 	}
 	if c.Other.Name == "" && c.Other.ClusterQueue != "" {
-		t.title = "a job of " + c.Other.ClusterQueue
+		t.Title = "a job of " + c.Other.ClusterQueue
 	}
 	now := r.Answer.At.Time
 	t.lines(c, r.Answer, now)
@@ -359,14 +359,14 @@ func usesText(uses []visibility.FlavorAmount, resource string) string {
 	var parts []string
 	for _, u := range uses {
 		if u.Resource == resource {
-			parts = append(parts, fmt.Sprintf("%s %s of %s", amountText(u.Resource, &u.Amount), u.Resource, u.Flavor))
+			parts = append(parts, fmt.Sprintf("%s %s of %s", view.AmountOf(u.Resource, &u.Amount), u.Resource, u.Flavor))
 		}
 	}
 	return strings.Join(parts, ", ")
 }
 
 func quotaText(q visibility.ContestQuota) string {
-	amounts := Amounts(q.Resource, q.Used.String(), q.Nominal.String(), q.Borrowed.String())
+	amounts := view.Amounts(q.Resource, q.Used.String(), q.Nominal.String(), q.Borrowed.String())
 	return fmt.Sprintf("%s of its %s, %s borrowed", amounts[0], amounts[1], amounts[2])
 }
 
@@ -505,7 +505,7 @@ func (t *Receipt) flavors(c *visibility.Contest, x *visibility.Explanation) {
 
 // spared says why the other one is not stopped for the first.
 func (t *Receipt) spared(c *visibility.Contest) {
-	field := fmt.Sprintf("%s of ClusterQueue %s is %s", c.Field, c.Self.ClusterQueue, orElse(c.Policy, string(core.PreemptNever)))
+	field := fmt.Sprintf("%s of ClusterQueue %s is %s", c.Field, c.Self.ClusterQueue, cmp.Or(c.Policy, string(core.PreemptNever)))
 	not := t.Object + " may not stop it: "
 	switch core.SpareRule(c.Spared) {
 	case core.SparedByPolicy:
@@ -586,14 +586,14 @@ func ofItsOwn(x *visibility.Explanation) bool {
 	}
 }
 
-// Text prints the receipt: the numbers of both side by side, in lines of at most width if that
+// PrintComparison prints a comparison: the numbers of both side by side, in lines of at most width if that
 // is not 0, and what follows.
-func (t *Receipt) Text(w io.Writer, s Style, width int) error {
+func PrintComparison(w io.Writer, t *Receipt, s Style, width int) error {
 	if len(t.Lines) > 0 {
 		columns := []Column[ReceiptLine]{
 			{Text: func(l ReceiptLine) string { return l.What }},
 			{Title: t.Object, Text: func(l ReceiptLine) string { return l.Mine }},
-			{Title: cmp.Or(t.title, t.Other), Text: func(l ReceiptLine) string { return l.Theirs }},
+			{Title: cmp.Or(t.Title, t.Other), Text: func(l ReceiptLine) string { return l.Theirs }},
 		}
 		if err := PrintTable(w, columns, t.Lines, Layout{Width: width}); err != nil {
 			return err

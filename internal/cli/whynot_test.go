@@ -346,7 +346,7 @@ func TestWhyNotPrints(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out strings.Builder
-		if err := got.Text(&out, cli.Style{Width: width}, width); err != nil {
+		if err := cli.PrintComparison(&out, &got, cli.Style{Width: width}, width); err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.SplitSeq(out.String(), "\n") {

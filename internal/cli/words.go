@@ -1,11 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/mlbatch/mlbatch/internal/view"
@@ -24,9 +23,9 @@ type Style struct {
 	Kubectl string
 }
 
-// Text prints the explanation: one paragraph, and what helps. Commands stand in lines
+// PrintExplanation prints an explanation: one paragraph, and what helps. Commands stand in lines
 // of their own, to be copied.
-func (e *Explanation) Text(w io.Writer, s Style) error {
+func PrintExplanation(w io.Writer, e *Explanation, s Style) error {
 	if s.Width == 0 {
 		s.Width = Width
 	}
@@ -49,9 +48,9 @@ func (e *Explanation) Text(w io.Writer, s Style) error {
 
 // advice breaks a piece of advice into lines, the command in it in one of its own.
 func (s Style) advice(text, indent string) string {
-	for program, typed := range map[string]string{"kubectl": orElse(s.Kubectl, "kubectl"), "mlbatch": "mlbatch"} {
+	for program, typed := range map[string]string{"kubectl": cmp.Or(s.Kubectl, "kubectl"), "mlbatch": "mlbatch"} {
 		if said, command, found := strings.Cut(text, ": "+program+" "); found {
-			return wrap(said+":", s.Width, indent) + "\n" + indent + "  " + typed + " " + harmless(command) + "\n"
+			return wrap(said+":", s.Width, indent) + "\n" + indent + "  " + typed + " " + words.Harmless(command) + "\n"
 		}
 	}
 	return wrap(text, s.Width, indent) + "\n"
@@ -61,7 +60,7 @@ func (s Style) advice(text, indent string) string {
 func wrap(text string, width int, indent string) string {
 	var b strings.Builder
 	used := 0
-	for word := range strings.FieldsSeq(harmless(text)) {
+	for word := range strings.FieldsSeq(words.Harmless(text)) {
 		n := utf8.RuneCountInString(word)
 		switch {
 		case used == 0:
@@ -78,62 +77,12 @@ func wrap(text string, width int, indent string) string {
 	return b.String()
 }
 
-// harmless writes out what a terminal would obey, such as escapes in a message that
-// another user wrote, instead of passing it on.
-func harmless(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		switch {
-		case r == '\n' || r == '\t':
-			b.WriteByte(' ')
-		case unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == utf8.RuneError:
-			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
-// sentence makes text begin with a capital letter and end with a full stop.
-// Messages in conditions come in both styles.
-func sentence(text string) string {
-	text = strings.TrimSpace(text)
-	if text == "" {
-		return ""
-	}
-	if !strings.ContainsRune(".!?", rune(text[len(text)-1])) {
-		text += "."
-	}
-	first, size := utf8.DecodeRuneInString(text)
-	return string(unicode.ToUpper(first)) + text[size:]
-}
-
-func verb(n int, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
-}
-
-func is(n int) string  { return verb(n, "is", "are") }
-func has(n int) string { return verb(n, "has", "have") }
-func do(n int) string  { return verb(n, "does", "do") }
-func run(n int) string { return verb(n, "runs", "run") }
-
 // runs says that all pods run.
 func runs(n, want int) string {
 	if n == want && n > 1 {
 		return fmt.Sprintf("Its %d pods run,", n)
 	}
-	return words.Count(n, "pod") + " " + run(n) + ","
-}
-
-func orElse(text, other string) string {
-	if text == "" {
-		return other
-	}
-	return text
+	return words.Count(n, "pod") + " " + words.Run(n) + ","
 }
 
 func lower(k view.Kind) string { return strings.ToLower(string(k)) }

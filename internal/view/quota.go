@@ -40,7 +40,7 @@ type Share struct {
 // AmountText is an amount of a resource as a quantity, to the last unit.
 func AmountText(resource string, a core.Amount) string {
 	if a == core.Unlimited {
-		return "any number"
+		return anyAmount
 	}
 	q := convert.Quantity(resource, a)
 	return cmp.Or(q.String(), "0")

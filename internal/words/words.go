@@ -1,4 +1,5 @@
-// Package words has numbers of things in plain English, for all that people read.
+// Package words has what plain English asks of texts that people read: numbers of things, verbs that go with them,
+// whole sentences, and nothing that a terminal would obey.
 package words
 
 import (

@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
@@ -206,7 +205,7 @@ func (h Hardware) Overbooked(extra ...kueue.ClusterQueue) []string {
 		if !view.IsGPU(at.Resource) {
 			continue
 		}
-		told := cli.Amounts(at.Resource, view.AmountText(at.Resource, promised[at]), view.AmountText(at.Resource, has[at]))
+		told := view.Amounts(at.Resource, view.AmountText(at.Resource, promised[at]), view.AmountText(at.Resource, has[at]))
 		out = append(out, fmt.Sprintf("the quotas of all queues add up to %s %s of flavor %s, and its nodes have %s: not all can be used at once",
 			told[0], at.Resource, at.Flavor, told[1]))
 	}

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/view"
@@ -240,7 +239,7 @@ func Consequences(is, will *kueue.ClusterQueue, all []kueue.ClusterQueue) []stri
 			if before != nil {
 				wasOver = max(0, used.Sub(convert.Amount(before.Name, before.NominalQuota)))
 			}
-			told := cli.Amounts(own.Resource, view.AmountText(own.Resource, used), view.AmountText(own.Resource, over))
+			told := view.Amounts(own.Resource, view.AmountText(own.Resource, used), view.AmountText(own.Resource, over))
 			switch {
 			case over <= 0 || over <= wasOver && is.Spec.CohortName == will.Spec.CohortName && is.Spec.CohortName != "":
 			case will.Spec.CohortName == "":

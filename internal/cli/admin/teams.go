@@ -25,7 +25,7 @@ func TeamColumns() []cli.Column[view.Team] {
 			var out []string
 			for _, s := range r.Shares {
 				if view.IsGPU(s.Resource) {
-					out = append(out, cli.Amount(s.Resource, of(s)))
+					out = append(out, view.Amount(s.Resource, of(s)))
 				}
 			}
 			return strings.Join(out, ",")

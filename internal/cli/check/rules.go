@@ -12,7 +12,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/view"
@@ -67,7 +66,7 @@ func overQuota(v *audit) []found {
 		c := &v.capacity[i]
 		s := &c.sums
 		if in := s.total.Sub(s.out); v.reads("nodes", "ClusterQueues", "ResourceFlavors") && !s.onDemand && s.teams > in {
-			is := cli.Amounts(c.Resource, c.Teams, text(c.Resource, in), c.Total)
+			is := view.Amounts(c.Resource, c.Teams, text(c.Resource, in), c.Total)
 			out = append(out, found{c.title(), fmt.Sprintf("teams have a quota of %s, and nodes in service offer %s (of %s)", is[0], is[1], is[2])})
 		}
 	}

@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // Cluster is what manifests are compared with.
@@ -168,7 +168,7 @@ func amounts(asked core.Resources) string {
 	var out []string
 	for _, r := range asked {
 		q := convert.Quantity(r.Resource, r.Amount)
-		out = append(out, r.Resource+" "+cli.Amount(r.Resource, q.String()))
+		out = append(out, r.Resource+" "+view.Amount(r.Resource, q.String()))
 	}
 	return strings.Join(out, ", ")
 }
@@ -209,7 +209,7 @@ func (s *subject) overQueue(total core.Resources) []hit {
 		case !covered:
 			out = append(out, hit{path: "metadata", message: fmt.Sprintf("its queue %s has no quota of %s", own.Name, r.Resource)})
 		case r.Amount > limit:
-			is := cli.Amounts(r.Resource, q.String(), most.String())
+			is := view.Amounts(r.Resource, q.String(), most.String())
 			out = append(out, hit{path: "metadata", message: fmt.Sprintf("it asks for %s of %s, and its queue %s and all that lend to it have %s", is[0], r.Resource, own.Name, is[1])})
 		}
 	}

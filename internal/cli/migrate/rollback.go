@@ -54,7 +54,7 @@ type undo struct {
 }
 
 // back is the way back: who answers comes before who is asked, and jobs are let in last.
-func (m *Import) back(v *view) []undo {
+func (m *Import) back(v *stepView) []undo {
 	j := v.journal
 	var out []undo
 	add := func(name, says string, do func(context.Context) error) { out = append(out, undo{name, says, do}) }

@@ -44,8 +44,8 @@ type StepState struct {
 	Says string `json:"says"`
 }
 
-// view is what a step looks at.
-type view struct {
+// stepView is what a step looks at.
+type stepView struct {
 	*Picture
 	journal *journal
 	held    bool
@@ -55,8 +55,8 @@ type view struct {
 type step struct {
 	name string
 	// left says what there is to do; "" for nothing.
-	left func(*view) string
-	do   func(*Import, context.Context, *view) error
+	left func(*stepView) string
+	do   func(*Import, context.Context, *stepView) error
 	// outside: an administrator does it.
 	outside bool
 }
@@ -67,7 +67,7 @@ type step struct {
 func steps() []step {
 	return []step{
 		{name: "record", left: toRecord, do: (*Import).record},
-		{name: "hold", left: toHold, do: func(m *Import, ctx context.Context, _ *view) error { return m.hold(ctx) }},
+		{name: "hold", left: toHold, do: func(m *Import, ctx context.Context, _ *stepView) error { return m.hold(ctx) }},
 		{name: "lift", left: toLift, do: (*Import).lift},
 		// While the old conversion answers.
 		{name: "rewrite", left: toRewrite, do: (*Import).rewrite},
@@ -79,7 +79,7 @@ func steps() []step {
 		{name: "install", left: toInstall, outside: true},
 		{name: "answer", left: toAnswer, do: (*Import).answered},
 		{name: "restore", left: toRewrite, do: (*Import).rewrite},
-		{name: "open", left: toOpen, do: func(m *Import, ctx context.Context, _ *view) error { return m.open(ctx) }},
+		{name: "open", left: toOpen, do: func(m *Import, ctx context.Context, _ *stepView) error { return m.open(ctx) }},
 	}
 }
 
@@ -132,7 +132,7 @@ func (m *Import) Left(ctx context.Context, p *Picture) ([]StepState, error) {
 	return out, nil
 }
 
-func (m *Import) look(ctx context.Context) (*view, error) {
+func (m *Import) look(ctx context.Context) (*stepView, error) {
 	p, err := Take(ctx, m.Client, m.System, m.Now())
 	if err != nil {
 		return nil, err
@@ -140,8 +140,8 @@ func (m *Import) look(ctx context.Context) (*view, error) {
 	return m.see(ctx, p)
 }
 
-func (m *Import) see(ctx context.Context, p *Picture) (*view, error) {
-	v := &view{Picture: p}
+func (m *Import) see(ctx context.Context, p *Picture) (*stepView, error) {
+	v := &stepView{Picture: p}
 	var err error
 	if v.journal, err = readJournal(ctx, m.Client, m.Namespace); err != nil {
 		return nil, err
@@ -160,7 +160,7 @@ func (m *Import) await(ctx context.Context, missing string, is wait.ConditionWit
 }
 
 // toRecord: what will be removed is not all written down.
-func toRecord(v *view) string {
+func toRecord(v *stepView) string {
 	j := *v.journal
 	if !v.somethingLeft() || !j.note(v.Picture) {
 		return ""
@@ -169,17 +169,17 @@ func toRecord(v *view) string {
 }
 
 // somethingLeft reports whether there is anything of the old system that has to go.
-func (v *view) somethingLeft() bool {
+func (v *stepView) somethingLeft() bool {
 	return len(v.Mutating)+len(v.Validating)+len(v.APIServices) > 0 || slices.ContainsFunc(v.Programs, func(r Program) bool { return r.runs() && v.needs(r) == "" })
 }
 
-func (m *Import) record(ctx context.Context, v *view) error {
+func (m *Import) record(ctx context.Context, v *stepView) error {
 	v.journal.note(v.Picture)
 	return v.journal.write(ctx, m.Client)
 }
 
 // toHold: between Kueue and mlbatch nobody holds jobs.
-func toHold(v *view) string {
+func toHold(v *stepView) string {
 	if v.Installed || v.held || !v.journal.exists && !v.somethingLeft() {
 		return ""
 	}
@@ -188,7 +188,7 @@ func toHold(v *view) string {
 
 // behind are the definitions of which objects may be stored in an old version, and can be written
 // again: somebody converts them or nobody has to, and nobody is asked who does not answer.
-func (v *view) behind() []*apiextensionsv1.CustomResourceDefinition {
+func (v *stepView) behind() []*apiextensionsv1.CustomResourceDefinition {
 	converts := v.Installed || slices.ContainsFunc(v.Programs, func(r Program) bool { return r.name == kueueName && r.Deployment.Status.ReadyReplicas > 0 })
 	unasked := len(v.Mutating)+len(v.Validating) == 0
 	var out []*apiextensionsv1.CustomResourceDefinition
@@ -213,7 +213,7 @@ func storage(d *apiextensionsv1.CustomResourceDefinition) string {
 }
 
 // toRewrite: objects are stored in an old version, and can be written in the newest.
-func toRewrite(v *view) string {
+func toRewrite(v *stepView) string {
 	behind := v.behind()
 	if len(behind) == 0 {
 		return ""
@@ -227,7 +227,7 @@ func toRewrite(v *view) string {
 
 // rewrite stores all objects of a definition in its newest version. An object that somebody else
 // writes at the same moment is stored so by them.
-func (m *Import) rewrite(ctx context.Context, v *view) error {
+func (m *Import) rewrite(ctx context.Context, v *stepView) error {
 	for _, d := range v.behind() {
 		l := &unstructured.UnstructuredList{}
 		l.SetAPIVersion(d.Spec.Group + "/" + storage(d))
@@ -257,7 +257,7 @@ func (m *Import) rewrite(ctx context.Context, v *view) error {
 }
 
 // toStop: a program runs, or leads.
-func toStop(v *view) string {
+func toStop(v *stepView) string {
 	var names []string
 	for _, r := range v.Programs {
 		if v.needs(r) == "" && (r.runs() || v.leads(r) != nil) {
@@ -271,7 +271,7 @@ func toStop(v *view) string {
 }
 
 // stop ends programs one after the other: none that admits is left when one that makes pods goes.
-func (m *Import) stop(ctx context.Context, v *view) error {
+func (m *Import) stop(ctx context.Context, v *stepView) error {
 	for _, r := range v.Programs {
 		if v.needs(r) != "" {
 			continue
@@ -335,7 +335,7 @@ func (m *Import) gone(ctx context.Context, r Program) error {
 }
 
 // toUnhook: the API server calls webhooks that nobody answers.
-func toUnhook(v *view) string {
+func toUnhook(v *stepView) string {
 	var names []string
 	for i := range v.Mutating {
 		names = append(names, "MutatingWebhookConfiguration "+v.Mutating[i].Name)
@@ -352,7 +352,7 @@ func toUnhook(v *view) string {
 	return "remove who is asked and does not answer any more: " + strings.Join(names, ", ")
 }
 
-func (m *Import) unhook(ctx context.Context, v *view) error {
+func (m *Import) unhook(ctx context.Context, v *stepView) error {
 	var all []client.Object
 	each(v.Mutating, func(o *admissionregistrationv1.MutatingWebhookConfiguration) { all = append(all, o) })
 	each(v.Validating, func(o *admissionregistrationv1.ValidatingWebhookConfiguration) { all = append(all, o) })
@@ -367,7 +367,7 @@ func (m *Import) unhook(ctx context.Context, v *view) error {
 }
 
 // toMark: pods that run do not say whose they are.
-func toMark(v *view) string {
+func toMark(v *stepView) string {
 	var what []string
 	if n := len(v.marks()); n > 0 {
 		what = append(what, fmt.Sprintf("%d pods", n))
@@ -419,7 +419,7 @@ func (m *Import) markWrapper(ctx context.Context, name types.NamespacedName, wor
 	return client.IgnoreNotFound(m.Client.Update(ctx, u))
 }
 
-func (m *Import) mark(ctx context.Context, v *view) error {
+func (m *Import) mark(ctx context.Context, v *stepView) error {
 	for name, workload := range v.wrapperMarks() {
 		if err := retry.RetryOnConflict(retry.DefaultRetry, func() error { return m.markWrapper(ctx, name, workload) }); err != nil {
 			return fmt.Errorf("mark AppWrapper %s: %w", name, err)
@@ -439,7 +439,7 @@ func (m *Import) mark(ctx context.Context, v *view) error {
 }
 
 // toInstall: mlbatch is not there.
-func toInstall(v *view) string {
+func toInstall(v *stepView) string {
 	if v.Installed {
 		return ""
 	}
@@ -447,7 +447,7 @@ func toInstall(v *view) string {
 }
 
 // toAnswer: it is there, and jobs are still held for it.
-func toAnswer(v *view) string {
+func toAnswer(v *stepView) string {
 	if !v.Installed || !v.held {
 		return ""
 	}
@@ -455,7 +455,7 @@ func toAnswer(v *view) string {
 }
 
 // answered waits until mlbatch judges what is created.
-func (m *Import) answered(ctx context.Context, _ *view) error {
+func (m *Import) answered(ctx context.Context, _ *stepView) error {
 	var last error
 	err := m.await(ctx, "mlbatch does not answer", func(ctx context.Context) (bool, error) {
 		last = m.Client.Create(ctx, &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: trialName}}, client.DryRunAll)
@@ -468,7 +468,7 @@ func (m *Import) answered(ctx context.Context, _ *view) error {
 }
 
 // toOpen: mlbatch queues jobs.
-func toOpen(v *view) string {
+func toOpen(v *stepView) string {
 	if !v.Installed || !v.held {
 		return ""
 	}

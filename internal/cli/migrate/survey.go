@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // Weight says how much a finding matters.
@@ -90,7 +90,7 @@ func (p *Picture) Survey(read ReadPolicy) *Report {
 	r.Starts, r.Evicts, r.Quota = append(r.Starts, o.starts...), append(r.Evicts, o.stops...), append(r.Quota, o.uses...)
 	for _, u := range o.uses {
 		if u.differs {
-			told := cli.Amounts(u.Resource, u.Before, u.After)
+			told := view.Amounts(u.Resource, u.Before, u.After)
 			r.Findings = append(r.Findings, Finding{
 				Differs, "clusterqueue/" + u.Queue, fmt.Sprintf("has given %s of %s of flavor %s, and mlbatch counts %s by what the Workloads were admitted with", told[0], u.Resource, u.Flavor, told[1]), "",
 			})

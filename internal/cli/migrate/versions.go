@@ -71,7 +71,7 @@ func lifted(u *unstructured.Unstructured) {
 }
 
 // toLift: objects are stored in a version that mlbatch does not have, and there is no other.
-func toLift(v *view) string {
+func toLift(v *stepView) string {
 	var names []string
 	for i := range v.Definitions {
 		if liftable(&v.Definitions[i]) {
@@ -85,7 +85,7 @@ func toLift(v *view) string {
 }
 
 // lift adds the version to the definitions. It takes all fields until mlbatch brings its own.
-func (m *Import) lift(ctx context.Context, v *view) error {
+func (m *Import) lift(ctx context.Context, v *stepView) error {
 	for i := range v.Definitions {
 		d := &v.Definitions[i]
 		if !liftable(d) {
