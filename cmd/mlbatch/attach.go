@@ -19,6 +19,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli/submit"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // attached is who stays with a job, and where from.
@@ -119,7 +120,7 @@ func (a *attached) ask(question string) <-chan string {
 func (a *attached) after(ctx context.Context, namespace string, all []jobs.Dependency) error {
 	for _, d := range all {
 		target, err := actions.Find(ctx, a.c, view.Ref{Namespace: namespace, Name: d.Job})
-		if _, ok := errors.AsType[*cli.MissingError](err); ok {
+		if _, ok := errors.AsType[*why.MissingError](err); ok {
 			return fmt.Errorf("--after %s: %w", d, err)
 		}
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/sim/calibration"
 	"github.com/mlbatch/mlbatch/internal/sim/worldfile"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // etaFlags are those of when jobs start.
@@ -99,7 +100,7 @@ func (e *etaFlags) run(ctx context.Context, out, errs io.Writer, args []string) 
 	}
 	workload := ""
 	if len(args) > 0 {
-		p, err := cli.FindAny(ctx, c, ref)
+		p, err := why.FindAny(ctx, c, ref)
 		if err != nil {
 			return e.job.conn.Unreachable(err, cfg.Host)
 		}

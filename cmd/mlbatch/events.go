@@ -16,6 +16,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // eventsFlags are those of the list of events.
@@ -98,10 +99,10 @@ func (e *eventsFlags) run(ctx context.Context, out, errs io.Writer, args []strin
 
 // list prints the events so far, and later ones if they are asked for.
 func (e *eventsFlags) list(ctx context.Context, out, errs io.Writer, cfg *rest.Config, c client.Client, ref view.Ref) error {
-	var job *cli.Picture
+	var job *why.JobObjects
 	namespace := e.job.namespace
 	if ref.Name != "" {
-		found, err := cli.FindAny(ctx, c, ref)
+		found, err := why.FindAny(ctx, c, ref)
 		if err != nil {
 			return err
 		}
@@ -109,7 +110,7 @@ func (e *eventsFlags) list(ctx context.Context, out, errs io.Writer, cfg *rest.C
 	} else if namespace == "" && !e.all {
 		namespace = e.job.conn.Namespace()
 	}
-	events, err := cli.TakeEvents(ctx, c, namespace, job)
+	events, err := why.ReadEvents(ctx, c, namespace, job)
 	if err != nil {
 		return err
 	}
@@ -140,7 +141,7 @@ func (e *eventsFlags) list(ctx context.Context, out, errs io.Writer, cfg *rest.C
 func (e *eventsFlags) tabular() bool { return e.output == "" || e.output == "wide" }
 
 // goOn prints events as they happen, until the context ends.
-func (e *eventsFlags) goOn(ctx context.Context, cfg *rest.Config, events *cli.EventList, version string, p *eventPrinter) error {
+func (e *eventsFlags) goOn(ctx context.Context, cfg *rest.Config, events *why.Events, version string, p *eventPrinter) error {
 	c, err := newClient(cfg)
 	if err != nil {
 		return err
@@ -161,7 +162,7 @@ func (e *eventsFlags) goOn(ctx context.Context, cfg *rest.Config, events *cli.Ev
 
 // follows prints what one watch brings until it ends, which the API server lets it do from time
 // to time, and returns where the next one goes on.
-func (e *eventsFlags) follows(ctx context.Context, w watch.Interface, events *cli.EventList, version string, p *eventPrinter) (string, error) {
+func (e *eventsFlags) follows(ctx context.Context, w watch.Interface, events *why.Events, version string, p *eventPrinter) (string, error) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -183,7 +184,7 @@ func (e *eventsFlags) follows(ctx context.Context, w watch.Interface, events *cl
 				return version, err
 			}
 			if ours {
-				if err := p.print([]cli.EventRow{row}); err != nil {
+				if err := p.print([]why.Event{row}); err != nil {
 					return version, err
 				}
 			}
@@ -195,13 +196,13 @@ func (e *eventsFlags) follows(ctx context.Context, w watch.Interface, events *cl
 type eventPrinter struct {
 	flags   *eventsFlags
 	out     io.Writer
-	columns []cli.Column[cli.EventRow]
+	columns []cli.Column[why.Event]
 	widths  map[string]int
 	titled  bool
 }
 
 // print prints further events: as lines below the titles, or as objects one after the other.
-func (p *eventPrinter) print(rows []cli.EventRow) error {
+func (p *eventPrinter) print(rows []why.Event) error {
 	if len(rows) == 0 {
 		return nil
 	}

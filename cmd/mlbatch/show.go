@@ -9,6 +9,7 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // newShowCommand shows all there is to know of a job.
@@ -57,7 +58,7 @@ objects still say it. Of many pods those are listed that failed or wait, and som
 				return fmt.Errorf("connect to %s: %w", cfg.Host, err)
 			}
 			now := time.Now()
-			shown, err := cli.Show(cmd.Context(), c, cli.PodLogs(pods), ref, lines, now)
+			shown, err := why.Show(cmd.Context(), c, cli.PodLogs(pods), ref, lines, now)
 			if err != nil {
 				return job.conn.Unreachable(err, cfg.Host)
 			}

@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/actions"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // exitTimeout is that of wait when there is no more time.
@@ -132,7 +132,7 @@ func worst(ctx context.Context, errs []error) error {
 // await waits for one job. One that does not exist is deleted.
 func await(ctx context.Context, c client.WithWatch, ref view.Ref, goal actions.Goal) (*actions.Result, error) {
 	target, err := actions.Find(ctx, c, ref)
-	var missing *cli.MissingError
+	var missing *why.MissingError
 	switch {
 	case errors.As(err, &missing) && goal == actions.UntilDeleted:
 		return &actions.Result{Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name, Action: string(goal), Message: fmt.Sprintf("There is no %s.", ref)}, nil

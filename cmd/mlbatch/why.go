@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // newWhyCommand says why a job is where it is.
@@ -54,11 +55,11 @@ The cluster is that of --kubeconfig, else of $KUBECONFIG, else the one that
 			if err != nil {
 				return err
 			}
-			picture, err := cli.Gather(cmd.Context(), c, cli.Controller{Config: cfg}, ref, time.Now())
+			about, err := why.Gather(cmd.Context(), c, cli.Controller{Config: cfg}, ref, time.Now())
 			if err != nil {
 				return job.conn.Unreachable(err, cfg.Host)
 			}
-			return show(cmd.OutOrStdout(), cli.Explain(picture))
+			return show(cmd.OutOrStdout(), why.Explain(about))
 		},
 	}
 	f := cmd.Flags()
@@ -75,14 +76,14 @@ func connectionFlags(f *pflag.FlagSet, conn *cli.Connection) {
 }
 
 // printerOf returns what prints an explanation in a format.
-func printerOf(format string) (func(io.Writer, cli.Explanation) error, error) {
+func printerOf(format string) (func(io.Writer, why.Explanation) error, error) {
 	switch format {
 	case "":
-		return func(w io.Writer, e cli.Explanation) error {
+		return func(w io.Writer, e why.Explanation) error {
 			return cli.PrintExplanation(w, &e, cli.Style{Width: widthOf(w), Kubectl: kubectlHere()})
 		}, nil
 	case "json", "yaml":
-		return func(w io.Writer, e cli.Explanation) error { return printObject(w, format, e) }, nil
+		return func(w io.Writer, e why.Explanation) error { return printObject(w, format, e) }, nil
 	}
 	return nil, fmt.Errorf("-o %s is not known: use json or yaml", format)
 }

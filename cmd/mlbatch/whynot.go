@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // newWhyNotCommand says why one job runs and another does not.
@@ -43,7 +44,7 @@ why" prints; OTHER may be such a UID, and its name is not told.`,
 			if err != nil {
 				return err
 			}
-			var other cli.Other
+			var other why.Other
 			var is bool
 			if other.UID, is = cli.UIDOf(args[1]); !is {
 				if other.Ref, err = job.ref(args[1]); err != nil {
@@ -57,11 +58,11 @@ why" prints; OTHER may be such a UID, and its name is not told.`,
 			if err != nil {
 				return err
 			}
-			rivals, err := cli.GatherRivals(cmd.Context(), c, cli.Controller{Config: cfg}, ref, other, time.Now())
+			rivals, err := why.GatherRivals(cmd.Context(), c, cli.Controller{Config: cfg}, ref, other, time.Now())
 			if err != nil {
 				return job.conn.Unreachable(err, cfg.Host)
 			}
-			receipt, out := cli.WhyNot(rivals), cmd.OutOrStdout()
+			receipt, out := why.Compare(rivals), cmd.OutOrStdout()
 			if output != "" {
 				return printObject(out, output, receipt)
 			}

@@ -111,6 +111,11 @@ var outerLadder = []layer{
 		why: "numbers of things in plain English are text",
 	},
 	{
+		dir: "internal/view/why", may: []string{"api", "internal/core", "internal/engine", "internal/view", "internal/words", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme"},
+		never: []string{"k8s.io/kubernetes", "sigs.k8s.io/controller-runtime/pkg/manager", "net", "os"},
+		why:   "why says in sentences what objects and a controller's answer tell of a job; it prints nothing and connects to nothing",
+	},
+	{
 		dir: "internal/view/gather", may: []string{"api", "internal/core", "internal/engine", "internal/view", "internal/words", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme"},
 		never: []string{"k8s.io/kubernetes", "sigs.k8s.io/controller-runtime/pkg/manager"},
 		why:   "gather reads objects with the reader that it is given, and knows which belong together; it connects to nothing",

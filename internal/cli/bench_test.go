@@ -30,6 +30,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/view"
 	"github.com/mlbatch/mlbatch/internal/view/gather"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // crowd are the lists of a cluster of 1,000 nodes with 10,000 Jobs, of which 4,000 run with a pod
@@ -250,7 +251,7 @@ func BenchmarkLook(b *testing.B) {
 			must(cli.PrintTable(io.Discard, cli.NodeColumns(now()), rows, layout))
 		},
 		"events": func() {
-			l, err := cli.TakeEvents(b.Context(), c, "", nil)
+			l, err := why.ReadEvents(b.Context(), c, "", nil)
 			must(err)
 			rows, _, err := l.List(b.Context(), time.Time{})
 			must(err)
@@ -270,16 +271,16 @@ func BenchmarkLook(b *testing.B) {
 			}
 		},
 		"why": func() {
-			p, err := cli.Gather(b.Context(), c, c, waiting, now())
+			p, err := why.Gather(b.Context(), c, c, waiting, now())
 			must(err)
 			if p.Workload == nil || p.Answer == nil {
 				b.Fatal("nothing waits")
 			}
-			e := cli.Explain(p)
+			e := why.Explain(p)
 			must(cli.PrintExplanation(io.Discard, &e, cli.Style{Width: layout.Width}))
 		},
 		"show": func() {
-			s, err := cli.Show(b.Context(), c, noLogs, running, 10, now())
+			s, err := why.Show(b.Context(), c, noLogs, running, 10, now())
 			must(err)
 			must(cli.PrintDetails(io.Discard, s, now(), time.UTC, layout))
 		},

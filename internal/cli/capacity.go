@@ -17,6 +17,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 	"github.com/mlbatch/mlbatch/internal/words"
 )
 
@@ -211,7 +212,7 @@ func (r *CapacityRow) bound(is *visibility.WorkloadPlanStatus) {
 		return
 	}
 	x := is.Explanation
-	r.Bound, r.Why = x.Reason, plain(x.Message)
+	r.Bound, r.Why = x.Reason, why.Plain(x.Message)
 	switch core.Code(x.Reason) {
 	case core.WaitingForQuota, core.ExceedsMaxQuota:
 		r.Bound = BoundQuota

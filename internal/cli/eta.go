@@ -18,6 +18,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/view/gather"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 	"github.com/mlbatch/mlbatch/internal/words"
 )
 
@@ -80,7 +81,7 @@ func queueless(ctx context.Context, c client.Reader, namespace string, queues []
 	}
 	for i := range list.Items {
 		w := &list.Items[i]
-		if name := string(w.Spec.QueueName); name == "" || there[[2]string{w.Namespace, name}] || !waits(w) || !ptr.Deref(w.Spec.Active, true) {
+		if name := string(w.Spec.QueueName); name == "" || there[[2]string{w.Namespace, name}] || !why.IsWaiting(w) || !ptr.Deref(w.Spec.Active, true) {
 			continue
 		}
 		out = append(out, WaitingRow{
@@ -112,7 +113,7 @@ func compareStarts(a, b *visibility.Start) int {
 func StartColumns(now time.Time) []Column[WaitingRow] {
 	clock := func(at *metav1.Time) string {
 		if at == nil {
-			return "later than " + foreseen
+			return "later than " + why.Foreseen
 		}
 		return at.Local().Format("Jan 2 15:04")
 	}
@@ -131,7 +132,7 @@ func StartColumns(now time.Time) []Column[WaitingRow] {
 			if r.QueueMissing {
 				return "no such queue"
 			}
-			return StartText(r.Start, now)
+			return why.StartText(r.Start, now)
 		}, Less: func(a, b WaitingRow) int { return compareStarts(a.Start, b.Start) }},
 		{Title: "EVEN CHANCE BY", Wide: true, Text: func(r WaitingRow) string {
 			if r.Start == nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/testkit"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // start is one that is expected in so many minutes; negative ones are not foreseen.
@@ -53,7 +54,7 @@ func TestStartText(t *testing.T) {
 		"same":     {"said once", start(25, 25, 3), "25m"},
 		"soon now": {"it may start now", start(0, 10, 3), "now..10m"},
 	} {
-		if got := cli.StartText(tc.s, now()); got != tc.want {
+		if got := why.StartText(tc.s, now()); got != tc.want {
 			t.Errorf("%s: %q, want %q: %s", name, got, tc.want, tc.why)
 		}
 	}
@@ -145,12 +146,18 @@ func TestWhyTellsTheStart(t *testing.T) {
 		"passed": {"the cause, and no date", passed(), "it does not start before fewer of them come"},
 		"moment": {"that time is over", start(0, 10, 7), "start any moment, and in 9 of 10 such cases starts within 10m ("},
 	} {
-		e := cli.ExplainStart(tc.s, now())
+		e := explainStart(tc.s)
 		if !strings.Contains(e, tc.want) {
 			t.Errorf("%s: %q lacks %q: %s", name, e, tc.want, tc.why)
 		}
 	}
-	if e := cli.ExplainStart(nil, now()); e != "" {
+	if e := explainStart(nil); e != "" {
 		t.Errorf("nothing is known, and %q is said", e)
 	}
+}
+
+// explainStart is what is said of a start.
+func explainStart(s *visibility.Start) string {
+	e := why.Planned("blue/job", &visibility.WorkloadPlanStatus{Outcome: visibility.PlanWaits, Start: s, At: metav1.NewTime(now())})
+	return strings.Join(e.Sentences[1:], " ")
 }

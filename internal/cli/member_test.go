@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // TestMembers: which role and rank pods have, by the labels that each kind gives them.
@@ -73,7 +73,7 @@ func TestMembers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, m := range cli.Members(tc.w, tc.pods) {
+			for _, m := range why.Members(tc.w, tc.pods) {
 				got = append(got, fmt.Sprintf("%s=%s:%d", m.Pod.Name, m.Name(), m.Rank))
 			}
 			if s := strings.Join(got, " "); s != tc.want {

@@ -12,6 +12,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // TestNoQueue: a queue that is not there is called so, and nothing else is.
@@ -20,7 +21,7 @@ func TestNoQueue(t *testing.T) {
 		&kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "all"}},
 		&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Name: "lq", Namespace: "blue"}},
 	).Build()
-	missing := fmt.Errorf("ask: %w", &cli.NoWorkloadError{})
+	missing := fmt.Errorf("ask: %w", &why.NoWorkloadError{})
 	for name, tc := range map[string]struct {
 		why, namespace, queue string
 		asked                 error

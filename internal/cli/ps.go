@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // How many characters of a reason are to be seen before a list of jobs tells what is less asked
@@ -62,7 +63,7 @@ func RowColumns(now time.Time, namespaces bool) []Column[view.Job] { //nolint:re
 			},
 		},
 		{
-			Title: "STARTS IN", Wide: true, Text: func(r view.Job) string { return StartText(r.Start, now) },
+			Title: "STARTS IN", Wide: true, Text: func(r view.Job) string { return why.StartText(r.Start, now) },
 			Less: func(a, b view.Job) int { return compareStarts(a.Start, b.Start) },
 		},
 		{
@@ -102,7 +103,7 @@ func priorityOf(r view.Job) int32 {
 
 // where is on which nodes a job runs, or why it does not.
 func where(r view.Job, now time.Time) string {
-	if r.Reason == view.ReasonNoWorkload && r.Message == "" && now.Sub(r.Created) >= recordedWithin {
+	if r.Reason == view.ReasonNoWorkload && r.Message == "" && now.Sub(r.Created) >= why.RecordedWithin {
 		return r.Reason + ": no controller has taken it up"
 	}
 	nodes := strings.Join(r.Nodes, ",")
@@ -131,5 +132,5 @@ func reasonText(code, message string) string {
 	if message == "" {
 		return code
 	}
-	return code + ": " + plain(message)
+	return code + ": " + why.Plain(message)
 }

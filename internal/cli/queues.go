@@ -18,6 +18,7 @@ import (
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/view"
 	"github.com/mlbatch/mlbatch/internal/view/gather"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // QueueRow is a queue, or a cohort of queues, in one line. Amounts are of one resource, of all
@@ -293,7 +294,7 @@ func WaitingColumns(now time.Time) []Column[WaitingRow] {
 		{Title: "QUEUE", Rank: 5, Room: reasonRoom, Text: func(r WaitingRow) string { return r.Queue }},
 		{Title: "PRIORITY", Rank: 3, Room: narrowRoom, Text: func(r WaitingRow) string { return strconv.Itoa(int(r.Priority)) }},
 		{Title: "AGE", Rank: 4, Text: func(r WaitingRow) string { return duration.HumanDuration(max(now.Sub(r.Created), 0)) }},
-		{Title: "STARTS IN", Rank: 1, Text: func(r WaitingRow) string { return StartText(r.Start, now) }},
+		{Title: "STARTS IN", Rank: 1, Text: func(r WaitingRow) string { return why.StartText(r.Start, now) }},
 		{Title: "WORKLOAD", Wide: true, Text: func(r WaitingRow) string { return r.Workload }},
 		{Title: "WHY", Text: func(r WaitingRow) string { return reasonText(r.Reason, r.Message) }},
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/testkit"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // tail is a log of three lines, one of which would do something to a terminal.
@@ -49,7 +50,7 @@ func TestShow(t *testing.T) {
 			name := story.file + "-" + strconv.Itoa(width)
 			t.Run(name, func(t *testing.T) {
 				c := cluster(t, filepath.Join("testdata", "show", story.file+".yaml")).Build()
-				s, err := cli.Show(t.Context(), c, tail, view.Ref{Namespace: "blue", Name: story.job}, 3, now())
+				s, err := why.Show(t.Context(), c, tail, view.Ref{Namespace: "blue", Name: story.job}, 3, now())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -95,18 +96,18 @@ func TestClocksOfNodes(t *testing.T) {
 				return err
 			},
 		}).Build()
-		s, err := cli.Show(t.Context(), c, tail, view.Ref{Namespace: "blue", Name: "train"}, 3, now())
+		s, err := why.Show(t.Context(), c, tail, view.Ref{Namespace: "blue", Name: "train"}, 3, now())
 		if err != nil {
 			t.Fatal(err)
 		}
-		var steps []cli.Step
+		var steps []why.Step
 		for _, m := range s.Timeline {
 			steps = append(steps, m.Step)
 			if m.At.Before(now().Add(-10*time.Minute)) || m.At.After(now()) {
 				t.Errorf("with clocks that are %s off, at %s: %s", off, m.At, m.Text)
 			}
 		}
-		if first, last := steps[0], steps[len(steps)-1]; first != cli.Submitted || last != cli.Ends {
+		if first, last := steps[0], steps[len(steps)-1]; first != why.Submitted || last != why.Ends {
 			t.Errorf("with clocks that are %s off: %v", off, steps)
 		}
 	}
@@ -127,7 +128,7 @@ func TestShowMany(t *testing.T) {
 		}
 		b = b.WithObjects(p)
 	}
-	s, err := cli.Show(t.Context(), b.Build(), tail, view.Ref{Namespace: "blue", Name: "train"}, 0, now())
+	s, err := why.Show(t.Context(), b.Build(), tail, view.Ref{Namespace: "blue", Name: "train"}, 0, now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,14 +158,14 @@ func TestShowUnreadable(t *testing.T) {
 	noLog := func(context.Context, string, string, string, int64) (string, error) {
 		return "", errors.New("node-3 does not answer")
 	}
-	s, err := cli.Show(t.Context(), c, noLog, view.Ref{Namespace: "blue", Name: "train"}, 3, now())
+	s, err := why.Show(t.Context(), c, noLog, view.Ref{Namespace: "blue", Name: "train"}, 3, now())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if strings.Join(s.Unread, " ") != "events" || s.Failure == nil || s.Failure.NoLog != "its log cannot be read: node-3 does not answer" {
 		t.Errorf("unread %v, failure %+v", s.Unread, s.Failure)
 	}
-	if len(s.Timeline) < 4 || s.Timeline[0].Step != cli.Submitted || s.Timeline[len(s.Timeline)-1].Step != cli.Ends {
+	if len(s.Timeline) < 4 || s.Timeline[0].Step != why.Submitted || s.Timeline[len(s.Timeline)-1].Step != why.Ends {
 		t.Errorf("timeline: %+v", s.Timeline)
 	}
 }
@@ -173,11 +174,11 @@ func TestShowUnreadable(t *testing.T) {
 // of others.
 func TestEvents(t *testing.T) {
 	c := cluster(t, "testdata/show/evicted.yaml").Build()
-	job, err := cli.Find(t.Context(), c, view.Ref{Namespace: "blue", Name: "normal"})
+	job, err := why.Find(t.Context(), c, view.Ref{Namespace: "blue", Name: "normal"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := cli.TakeEvents(t.Context(), c, "", &job)
+	list, err := why.ReadEvents(t.Context(), c, "", &job)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,13 +225,13 @@ func TestTimelineTellsTheFirstStartAndTheRestart(t *testing.T) {
 		},
 		"once": {"00:02:02 Started started", "00:04:00 PodFailed", "00:04:11 Started all run again: 1 pod runs on node-0 (1)"},
 	} {
-		s, err := cli.Show(t.Context(), c, nil, view.Ref{Namespace: "blue", Name: job}, 0, now())
+		s, err := why.Show(t.Context(), c, nil, view.Ref{Namespace: "blue", Name: job}, 0, now())
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got []string
 		for _, m := range s.Timeline {
-			if m.Step != cli.Submitted && m.Step != cli.Admits {
+			if m.Step != why.Submitted && m.Step != why.Admits {
 				got = append(got, fmt.Sprintf("%s %s %s", m.At.Format(time.TimeOnly), m.Step, m.Text))
 			}
 		}

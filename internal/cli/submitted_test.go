@@ -8,9 +8,9 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/view"
 	"github.com/mlbatch/mlbatch/internal/view/gather"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // TestWhatOneSubmitsIsFoundByThatName: a StatefulSet, a LeaderWorkerSet, a Deployment and a group of
@@ -44,15 +44,15 @@ func TestWhatOneSubmitsIsFoundByThatName(t *testing.T) {
 		"web":    {view.Waiting, "PodsQueued", "its pods are, one by one"},
 		"shards": {view.Held, "GroupIncomplete", "is held until all 3 pods of it are created; there are 2 pods: shard-0, shard-1"},
 	} {
-		p, err := cli.Gather(t.Context(), c, story{}, view.Ref{Namespace: "blue", Name: name}, now())
+		p, err := why.Gather(t.Context(), c, story{}, view.Ref{Namespace: "blue", Name: name}, now())
 		if err != nil {
 			t.Errorf("why %s: %v", name, err)
 			continue
 		}
-		if e := cli.Explain(p); e.State != want.state || e.Reason != want.reason || !strings.Contains(strings.Join(e.Sentences, " "), want.says) {
+		if e := why.Explain(p); e.State != want.state || e.Reason != want.reason || !strings.Contains(strings.Join(e.Sentences, " "), want.says) {
 			t.Errorf("why %s: %s %s %q, want %+v", name, e.State, e.Reason, e.Sentences, want)
 		}
-		shown, err := cli.Show(t.Context(), c, nil, view.Ref{Namespace: "blue", Name: name}, 0, now())
+		shown, err := why.Show(t.Context(), c, nil, view.Ref{Namespace: "blue", Name: name}, 0, now())
 		if err != nil {
 			t.Errorf("show %s: %v", name, err)
 			continue
@@ -101,15 +101,15 @@ func TestWhatHasNoPodsIsListedWithTheReason(t *testing.T) {
 		"llm": "They could not be made, 8m ago: LeaderWorkerSet llm: violates PodSecurity",
 		"web": "They could not be made, 8m ago: ReplicaSet web-5d8f: error looking up service account blue/x",
 	} {
-		p, err := cli.Gather(t.Context(), c, story{}, view.Ref{Namespace: "blue", Name: name}, now())
+		p, err := why.Gather(t.Context(), c, story{}, view.Ref{Namespace: "blue", Name: name}, now())
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := cli.Explain(p)
+		e := why.Explain(p)
 		if e.State != "Starting" || e.Reason != "PodsQueued" || !strings.Contains(strings.Join(e.Sentences, " "), says) {
 			t.Errorf("why %s: %s %s %q, want %q", name, e.State, e.Reason, e.Sentences, says)
 		}
-		shown, err := cli.Show(t.Context(), c, nil, view.Ref{Namespace: "blue", Name: name}, 0, now())
+		shown, err := why.Show(t.Context(), c, nil, view.Ref{Namespace: "blue", Name: name}, 0, now())
 		if err != nil || shown.State != "Starting" || shown.Reason != "PodsQueued" {
 			t.Errorf("show %s: %v, %+v", name, err, shown)
 		}

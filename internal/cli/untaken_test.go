@@ -15,6 +15,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/view"
 	"github.com/mlbatch/mlbatch/internal/view/gather"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // TestJobsThatNoControllerTakesUp: where no controller runs, a job of any kind that waits for one says so
@@ -33,11 +34,11 @@ func TestJobsThatNoControllerTakesUp(t *testing.T) {
 				job.SetCreationTimestamp(metav1.NewTime(now().Add(-5 * time.Minute)))
 			}
 			c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(job).Build()
-			p, err := cli.Gather(t.Context(), c, story{}, view.Ref{Namespace: "blue", Name: "train", Kind: view.Kind(kind)}, now())
+			p, err := why.Gather(t.Context(), c, story{}, view.Ref{Namespace: "blue", Name: "train", Kind: view.Kind(kind)}, now())
 			if err != nil {
 				t.Fatalf("%s: %v", kind, err)
 			}
-			said := strings.Join(cli.Explain(p).Sentences, " ")
+			said := strings.Join(why.Explain(p).Sentences, " ")
 			if told := strings.Contains(said, "Either no controller runs"); told != old {
 				t.Errorf("why of a %s, old %v, says %s", kind, old, said)
 			}

@@ -22,6 +22,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/testkit"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // story is one file in testdata/why: objects, and in comments on top what is
@@ -126,11 +127,11 @@ func (s story) tell(t *testing.T) string {
 	if err != nil {
 		return "error: " + err.Error() + "\n"
 	}
-	picture, err := cli.Gather(t.Context(), s.client(), s, ref, now())
+	about, err := why.Gather(t.Context(), s.client(), s, ref, now())
 	if err != nil {
 		return "error: " + err.Error() + "\n"
 	}
-	e := cli.Explain(picture)
+	e := why.Explain(about)
 	var out strings.Builder
 	out.WriteString("[" + string(e.State) + " " + e.Reason + "]\n")
 	if err := cli.PrintExplanation(&out, &e, cli.Style{}); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/testkit"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // contests answers how blue/big stands to another job.
@@ -74,21 +75,21 @@ func elsewhere(c *visibility.Contest) {
 }
 
 // ask tells of blue/big and another job as the command would.
-func receipt(t *testing.T, against string, ask *contests) (cli.Receipt, error) {
+func receipt(t *testing.T, against string, ask *contests) (why.Comparison, error) {
 	t.Helper()
 	c := cluster(t, "testdata/whynot.yaml").Build()
 	ref := view.Ref{Namespace: "blue", Name: "big"}
 	if of, other, both := strings.Cut(against, " against "); both {
 		ref.Name, against = of, other
 	}
-	var r cli.Rivals
+	var r why.Rivals
 	var err error
 	if uid, is := strings.CutPrefix(against, "uid "); is {
-		r, err = cli.GatherRivals(t.Context(), c, ask, ref, cli.Other{UID: types.UID(uid)}, now())
+		r, err = why.GatherRivals(t.Context(), c, ask, ref, why.Other{UID: types.UID(uid)}, now())
 	} else {
-		r, err = cli.GatherRivals(t.Context(), c, ask, ref, cli.Other{Ref: view.Ref{Namespace: "blue", Name: against}}, now())
+		r, err = why.GatherRivals(t.Context(), c, ask, ref, why.Other{Ref: view.Ref{Namespace: "blue", Name: against}}, now())
 	}
-	return cli.WhyNot(r), err
+	return why.Compare(r), err
 }
 
 func TestWhyNot(t *testing.T) {
@@ -99,13 +100,13 @@ func TestWhyNot(t *testing.T) {
 		why     string
 		against string
 		ask     *contests
-		verdict cli.Verdict
+		verdict why.Verdict
 		state   view.State
 		says    []string
 		never   []string
 	}{
 		"queued earlier": {
-			"times decide between equal priorities", "small", as(func(*visibility.Explanation, *visibility.Contest) {}), cli.InTheWay, view.Running,
+			"times decide between equal priorities", "small", as(func(*visibility.Explanation, *visibility.Contest) {}), why.InTheWay, view.Running,
 			[]string{
 				"Job blue/small was admitted 9m ago, 60s before Job blue/big was queued, with 8 nvidia.com/gpu of h100.",
 				"Job blue/small comes before Job blue/big: both have priority 5, and it was queued earlier",
@@ -115,12 +116,12 @@ func TestWhyNot(t *testing.T) {
 			[]string{"BestEffort", "Fair"},
 		},
 		"higher priority": {
-			"priority comes first", "small", as(func(_ *visibility.Explanation, c *visibility.Contest) { c.Order, c.Other.Priority = "Priority", 10 }), cli.InTheWay, view.Running,
+			"priority comes first", "small", as(func(_ *visibility.Explanation, c *visibility.Contest) { c.Order, c.Other.Priority = "Priority", 10 }), why.InTheWay, view.Running,
 			[]string{"priority 10 is higher than 5", "its priority 10 is not below 5"},
 			nil,
 		},
 		"newer of equal priority": {
-			"what the policy means is said", "small", as(func(_ *visibility.Explanation, c *visibility.Contest) { c.Policy = "LowerOrNewerEqualPriority" }), cli.InTheWay, view.Running,
+			"what the policy means is said", "small", as(func(_ *visibility.Explanation, c *visibility.Contest) { c.Policy = "LowerOrNewerEqualPriority" }), why.InTheWay, view.Running,
 			[]string{"is LowerOrNewerEqualPriority, and of jobs of the same priority only those may be stopped that were queued later"},
 			nil,
 		},
@@ -130,7 +131,7 @@ func TestWhyNot(t *testing.T) {
 				c.Order, c.OtherFirst, c.Other.Priority, c.Other.ReservedTime, c.Spared = "Priority", false, 1, minutes(-3), ""
 				c.OtherGone = &visibility.OtherGone{Message: "insufficient unused quota", Reason: "WaitingForQuota"}
 			}),
-			cli.NotInTheWay, view.Running,
+			why.NotInTheWay, view.Running,
 			[]string{
 				"5m after Job blue/big was queued", "Job blue/big comes before Job blue/small: priority 5 is higher than 1", "BestEffortFIFO (spec.queueingStrategy)",
 				"By spec.preemption.withinClusterQueue of ClusterQueue blue-queue, which is LowerPriority, it could be stopped",
@@ -142,7 +143,7 @@ func TestWhyNot(t *testing.T) {
 			"nobody passes the first of a strict queue", "small",
 			as(func(_ *visibility.Explanation, c *visibility.Contest) {
 				c.Strict, c.Other.Stage, c.Spared = true, "Waiting", "NotRunning"
-			}), cli.InTheWay, view.Running,
+			}), why.InTheWay, view.Running,
 			[]string{"Job blue/small waits too.", "StrictFIFO (spec.queueingStrategy), so nobody passes it there"},
 			[]string{"may not stop"},
 		},
@@ -151,7 +152,7 @@ func TestWhyNot(t *testing.T) {
 			as(func(_ *visibility.Explanation, c *visibility.Contest) {
 				c.OtherGone = &visibility.OtherGone{Instead: 2, Reason: "WaitingForQuota", Message: "too little"}
 			}),
-			cli.OthersAreAhead, view.Running,
+			why.OthersAreAhead, view.Running,
 			[]string{"without it 2 other jobs would start instead, and Job blue/big would wait still: too little"},
 			nil,
 		},
@@ -160,25 +161,25 @@ func TestWhyNot(t *testing.T) {
 			as(func(_ *visibility.Explanation, c *visibility.Contest) {
 				c.OtherGone = &visibility.OtherGone{Starts: true, Awaits: true, Preempts: 1}
 			}),
-			cli.InTheWay, view.Running,
+			why.InTheWay, view.Running,
 			[]string{"without it Job blue/big would start once what is being stopped has ended, and 1 more job would be stopped for it"},
 			nil,
 		},
 		"anyway": {
 			"it was asked a moment too early", "small", as(func(_ *visibility.Explanation, c *visibility.Contest) {
 				c.OtherGone = &visibility.OtherGone{Anyway: true}
-			}), cli.StartsAnyway, view.Running,
+			}), why.StartsAnyway, view.Running,
 			[]string{"starts in a moment, with it or without it"},
 			nil,
 		},
 		"not tried": {
-			"too much to copy", "small", as(func(_ *visibility.Explanation, c *visibility.Contest) { c.OtherGone = nil }), cli.UnknownVerdict, view.Running,
+			"too much to copy", "small", as(func(_ *visibility.Explanation, c *visibility.Contest) { c.OtherGone = nil }), why.UnknownVerdict, view.Running,
 			[]string{"cannot be told here"},
 			nil,
 		},
 		"another team": {
 			"its name is not known, its queue is", "uid u-red",
-			as(func(_ *visibility.Explanation, c *visibility.Contest) { elsewhere(c); c.Spared = "WithinNominal" }), cli.InTheWay, view.Running,
+			as(func(_ *visibility.Explanation, c *visibility.Contest) { elsewhere(c); c.Spared = "WithinNominal" }), why.InTheWay, view.Running,
 			[]string{"A job of ClusterQueue red-queue (UID u-red) was admitted", "ClusterQueues blue-queue and red-queue lend to each other in cohort all", "only what is borrowed is taken back"},
 			nil,
 		},
@@ -189,7 +190,7 @@ func TestWhyNot(t *testing.T) {
 				c.Spared = "FairSharing"
 				c.Shares = []visibility.ContestShare{{Name: "blue-queue", Weight: "1", Now: 250, Then: 750}, {Name: "others", Cohort: true, Weight: "2", Now: 1<<63 - 1, Then: 0}}
 			}),
-			cli.InTheWay, view.Running,
+			why.InTheWay, view.Running,
 			[]string{
 				"in thousandths of what cohort all can lend: ClusterQueue blue-queue (weight 1) has 250, and would have 750 with Job blue/big; cohort others (weight 2) has infinite, and 0 without the other job",
 				"its side would have the larger share then (fairSharing.preemptionStrategies)",
@@ -200,27 +201,27 @@ func TestWhyNot(t *testing.T) {
 			"the policy's field by its name", "uid u-red", as(func(_ *visibility.Explanation, c *visibility.Contest) {
 				elsewhere(c)
 				c.Spared, c.Policy = "Policy", "Never"
-			}), cli.InTheWay, view.Running,
+			}), why.InTheWay, view.Running,
 			[]string{"may not stop it: spec.preemption.reclaimWithinCohort of ClusterQueue blue-queue is Never."},
 			nil,
 		},
 		"would have to borrow": {
-			"borrowing is no reason to stop others", "uid u-red", as(func(_ *visibility.Explanation, c *visibility.Contest) { elsewhere(c); c.Spared = "BorrowWithinCohort" }), cli.InTheWay, view.Running,
+			"borrowing is no reason to stop others", "uid u-red", as(func(_ *visibility.Explanation, c *visibility.Contest) { elsewhere(c); c.Spared = "BorrowWithinCohort" }), why.InTheWay, view.Running,
 			[]string{"it asks for more than the nominal quota of ClusterQueue blue-queue would leave it, and spec.preemption.borrowWithinCohort there does not let it stop"},
 			nil,
 		},
 		"was its benefactor": {
-			"no circles", "small", as(func(_ *visibility.Explanation, c *visibility.Contest) { c.Spared = "EvictedForIt" }), cli.InTheWay, view.Running,
+			"no circles", "small", as(func(_ *visibility.Explanation, c *visibility.Contest) { c.Spared = "EvictedForIt" }), why.InTheWay, view.Running,
 			[]string{"Job blue/big was stopped for it before"},
 			nil,
 		},
 		"a gate": {
-			"it may stop nobody", "small", as(func(_ *visibility.Explanation, c *visibility.Contest) { c.Spared = "PreemptionGate" }), cli.InTheWay, view.Running,
+			"it may stop nobody", "small", as(func(_ *visibility.Explanation, c *visibility.Contest) { c.Spared = "PreemptionGate" }), why.InTheWay, view.Running,
 			[]string{"a preemption gate of Job blue/big is closed"},
 			nil,
 		},
 		"other quota": {
-			"what it has is of no use", "small", as(func(_ *visibility.Explanation, c *visibility.Contest) { c.Spared = "OtherQuota" }), cli.InTheWay, view.Running,
+			"what it has is of no use", "small", as(func(_ *visibility.Explanation, c *visibility.Contest) { c.Spared = "OtherQuota" }), why.InTheWay, view.Running,
 			[]string{"It uses no quota that Job blue/big may use"},
 			nil,
 		},
@@ -228,7 +229,7 @@ func TestWhyNot(t *testing.T) {
 			"only nodes are shared", "uid u-red", as(func(_ *visibility.Explanation, c *visibility.Contest) {
 				elsewhere(c)
 				c.Cohort, c.Spared, c.Policy = "", "NoCommonCohort", ""
-			}), cli.InTheWay, view.Running,
+			}), why.InTheWay, view.Running,
 			[]string{"have no cohort in common: no quota passes", "its quota is of another tree of cohorts"},
 			nil,
 		},
@@ -238,7 +239,7 @@ func TestWhyNot(t *testing.T) {
 				c.Other.Uses[0].Flavor = "a100"
 				x.Tried = []visibility.FlavorAttempt{{Flavor: "h100"}, {Flavor: "a100", Reason: "NoMatchingFlavor", Message: "untolerated taint {old=true:NoSchedule} in flavor a100"}}
 			}),
-			cli.InTheWay, view.Running,
+			why.InTheWay, view.Running,
 			[]string{"uses flavor a100, which Job blue/big may not: untolerated taint {old=true:NoSchedule}"},
 			nil,
 		},
@@ -248,7 +249,7 @@ func TestWhyNot(t *testing.T) {
 				c.Other.Uses[0].Flavor = "a100"
 				x.Tried = []visibility.FlavorAttempt{{Flavor: "h100"}}
 			}),
-			cli.InTheWay, view.Running,
+			why.InTheWay, view.Running,
 			[]string{"uses flavor a100, of which ClusterQueue blue-queue has no quota"},
 			nil,
 		},
@@ -257,32 +258,32 @@ func TestWhyNot(t *testing.T) {
 			as(func(x *visibility.Explanation, c *visibility.Contest) {
 				x.Reason, c.OtherGone = "Suspended", &visibility.OtherGone{Message: "LocalQueue q is stopped"}
 			}),
-			cli.HeldByItself, view.Running,
+			why.HeldByItself, view.Running,
 			[]string{"would wait still: LocalQueue q is stopped"},
 			nil,
 		},
 		"nobody answers": {
-			"what is known is said", "small", &contests{err: errors.New("503 Service Unavailable")}, cli.UnknownVerdict, view.Running,
+			"what is known is said", "small", &contests{err: errors.New("503 Service Unavailable")}, why.UnknownVerdict, view.Running,
 			[]string{"Job blue/big has waited for 8m.", "Job blue/small is running", "No controller says how both stand to each other (503 Service Unavailable)."},
 			nil,
 		},
 		"just admitted": {
-			"the controller knows more than was read", "small", &contests{answer: &visibility.Explanation{}}, cli.StartsAnyway, view.Running,
+			"the controller knows more than was read", "small", &contests{answer: &visibility.Explanation{}}, why.StartsAnyway, view.Running,
 			[]string{"it got its quota just now"},
 			nil,
 		},
 		"it has ended": {
-			"nothing is held by what is over", "over", as(func(*visibility.Explanation, *visibility.Contest) {}), cli.HoldsNothing, view.Succeeded,
+			"nothing is held by what is over", "over", as(func(*visibility.Explanation, *visibility.Contest) {}), why.HoldsNothing, view.Succeeded,
 			[]string{"Job blue/over has ended, succeeded: it holds nothing any more"},
 			nil,
 		},
 		"no job": {
-			"a pod outside of all queues takes nodes only", "stray", as(func(*visibility.Explanation, *visibility.Contest) {}), cli.HoldsNothing, view.Unmanaged,
+			"a pod outside of all queues takes nodes only", "stray", as(func(*visibility.Explanation, *visibility.Contest) {}), why.HoldsNothing, view.Unmanaged,
 			[]string{"Pod blue/stray has no Workload", "1 pod on node-7 (1) takes of what nodes have"},
 			nil,
 		},
 		"the other way round": {
-			"the first one runs", "small against big", &contests{}, cli.NotWaiting, view.Waiting,
+			"the first one runs", "small against big", &contests{}, why.NotWaiting, view.Waiting,
 			[]string{"So it does not wait for Job blue/big.", "It is Job blue/big that waits: mlbatch why-not blue/big blue/small asks"},
 			nil,
 		},
@@ -318,7 +319,7 @@ func TestWhyNotRefuses(t *testing.T) {
 		"uid u-big":  "is the UID of Job blue/big itself",
 		"uid u-lost": "no Workload has the UID u-lost",
 	} {
-		if _, err := receipt(t, against, &contests{err: fmt.Errorf("ask: %w", &cli.NoWorkloadError{})}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := receipt(t, against, &contests{err: fmt.Errorf("ask: %w", &why.NoWorkloadError{})}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", against, err, want)
 		}
 	}

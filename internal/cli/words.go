@@ -2,12 +2,11 @@ package cli
 
 import (
 	"cmp"
-	"fmt"
 	"io"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 	"github.com/mlbatch/mlbatch/internal/words"
 )
 
@@ -25,7 +24,7 @@ type Style struct {
 
 // PrintExplanation prints an explanation: one paragraph, and what helps. Commands stand in lines
 // of their own, to be copied.
-func PrintExplanation(w io.Writer, e *Explanation, s Style) error {
+func PrintExplanation(w io.Writer, e *why.Explanation, s Style) error {
 	if s.Width == 0 {
 		s.Width = Width
 	}
@@ -76,13 +75,3 @@ func wrap(text string, width int, indent string) string {
 	}
 	return b.String()
 }
-
-// runs says that all pods run.
-func runs(n, want int) string {
-	if n == want && n > 1 {
-		return fmt.Sprintf("Its %d pods run,", n)
-	}
-	return words.Count(n, "pod") + " " + words.Run(n) + ","
-}
-
-func lower(k view.Kind) string { return strings.ToLower(string(k)) }

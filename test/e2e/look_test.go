@@ -12,6 +12,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // failing is a Job of two pods that end with exit code 3.
@@ -65,9 +66,9 @@ func TestShowNamesTheFailingRank(t *testing.T) {
 	awaitEmpty(t, "blue", "red")
 	alice := user(t, "alice")
 	create(t, alice, fmt.Sprintf(failing, "breaks"), "blue")
-	var shown cli.Shown
+	var shown why.Details
 	eventually(t, "it failed", func() string {
-		shown = typed[cli.Shown](t, "alice", "show", "blue/breaks")
+		shown = typed[why.Details](t, "alice", "show", "blue/breaks")
 		if shown.State != "Failed" || shown.Failure == nil {
 			return fmt.Sprintf("it is %s", shown.State)
 		}
@@ -80,13 +81,13 @@ func TestShowNamesTheFailingRank(t *testing.T) {
 	if log := strings.Join(f.Log, "\n"); !strings.Contains(log, "exit code 3") {
 		t.Errorf("the end of its log: %q (%s)", log, f.NoLog)
 	}
-	var steps []cli.Step
+	var steps []why.Step
 	for _, m := range shown.Timeline {
-		if m.Step != cli.Starts { // told of where it failed in a later second
+		if m.Step != why.Starts { // told of where it failed in a later second
 			steps = append(steps, m.Step)
 		}
 	}
-	if want := []cli.Step{cli.Submitted, cli.Admits, cli.Fails, cli.Fails, cli.Ends}; fmt.Sprint(steps) != fmt.Sprint(want) {
+	if want := []why.Step{why.Submitted, why.Admits, why.Fails, why.Fails, why.Ends}; fmt.Sprint(steps) != fmt.Sprint(want) {
 		t.Errorf("it went %v, want %v: %+v", steps, want, shown.Timeline)
 	}
 	events, err := cluster.Run(t.Context(), "events", "blue/breaks", "--as", "alice")
@@ -129,10 +130,10 @@ func TestTimelineNamesForWhom(t *testing.T) {
 	eventually(t, "bob takes back what is his", inPhase(t, "Running", "red", "bob-secret"))
 	uid := string(itsWorkload(t, "red", "bob-secret").UID)
 	for as, want := range map[string]string{"": "AppWrapper red/bob-secret of ClusterQueue red-cluster-queue", "alice": uid} {
-		shown := typed[cli.Shown](t, as, "show", "blue/alice-borrows")
+		shown := typed[why.Details](t, as, "show", "blue/alice-borrows")
 		told := ""
 		for _, m := range shown.Timeline {
-			if m.Step == cli.Evicts {
+			if m.Step == why.Evicts {
 				told = m.Text
 			}
 		}

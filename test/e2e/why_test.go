@@ -9,17 +9,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // whyAs types "mlbatch why" as a user.
-func whyAs(t *testing.T, as, job string) (cli.Explanation, string) {
+func whyAs(t *testing.T, as, job string) (why.Explanation, string) {
 	t.Helper()
 	out, err := cluster.Run(t.Context(), "why", job, "--as", as, "-o", "json")
 	if err != nil {
 		t.Fatalf("why %s as %s: %v", job, as, err)
 	}
-	var e cli.Explanation
+	var e why.Explanation
 	if err := json.Unmarshal([]byte(out), &e); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

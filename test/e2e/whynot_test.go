@@ -7,17 +7,17 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // whyNot types "mlbatch why-not" as a user.
-func whyNot(t *testing.T, as, job, other string) (cli.Receipt, string) {
+func whyNot(t *testing.T, as, job, other string) (why.Comparison, string) {
 	t.Helper()
 	out, err := cluster.Run(t.Context(), "why-not", job, other, "--as", as, "-o", "json")
 	if err != nil {
 		t.Fatalf("why-not %s %s as %s: %v", job, other, as, err)
 	}
-	var r cli.Receipt
+	var r why.Comparison
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -45,7 +45,7 @@ func TestWhyNotIsAReceipt(t *testing.T) {
 			t.Fatalf("alice learns the name of bob's job: %s", text)
 		case c.Other.Stage != "Running" || c.Spared != "WithinNominal" || c.OtherGone == nil:
 			return text
-		case r.Verdict != cli.InTheWay || !c.OtherGone.Starts || len(c.Quotas) == 0:
+		case r.Verdict != why.InTheWay || !c.OtherGone.Starts || len(c.Quotas) == 0:
 			return text
 		}
 		return ""
@@ -65,12 +65,12 @@ func TestWhyNotIsAReceipt(t *testing.T) {
 		if r.Answer == nil || r.Answer.Contest == nil {
 			return "no controller answered: " + text
 		}
-		if c := r.Answer.Contest; c.Order != "QueueTime" || !c.OtherFirst || c.Field != "spec.preemption.withinClusterQueue" || r.Verdict != cli.InTheWay {
+		if c := r.Answer.Contest; c.Order != "QueueTime" || !c.OtherFirst || c.Field != "spec.preemption.withinClusterQueue" || r.Verdict != why.InTheWay {
 			return text
 		}
 		return ""
 	})
-	if r, text := whyNot(t, "alice", "blue/alice-all", "blue/alice-next"); r.Verdict != cli.NotWaiting {
+	if r, text := whyNot(t, "alice", "blue/alice-all", "blue/alice-next"); r.Verdict != why.NotWaiting {
 		t.Errorf("asked the wrong way round: %s", text)
 	}
 
@@ -91,7 +91,7 @@ func TestWhyNotIsAReceipt(t *testing.T) {
 	})
 	eventually(t, "it is counted", func() string {
 		out, err := cluster.Run(t.Context(), "show", "blue/alice-all", "--as", "alice", "-o", "json")
-		var shown cli.Shown
+		var shown why.Details
 		if err == nil {
 			err = json.Unmarshal([]byte(out), &shown)
 		}

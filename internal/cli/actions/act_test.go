@@ -23,8 +23,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 var train = view.Ref{Kind: view.KindJob, Namespace: "blue", Name: "train"}
@@ -400,7 +400,7 @@ func TestReached(t *testing.T) {
 			t.Run(name+", "+string(goal), func(t *testing.T) {
 				j, w := job(1)
 				tc.is(w)
-				target := &Target{Picture: cli.Picture{Asked: train, Job: j, Workload: w}}
+				target := &Target{JobObjects: why.JobObjects{Asked: train, Job: j, Workload: w}}
 				for _, p := range tc.pods {
 					target.Pods = append(target.Pods, *p)
 				}
@@ -414,7 +414,7 @@ func TestReached(t *testing.T) {
 		}
 	}
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "chat"}, Spec: appsv1.DeploymentSpec{Replicas: new(int32(2))}}
-	serving := &Target{Picture: cli.Picture{Asked: view.Ref{Kind: view.KindDeployment, Namespace: "blue", Name: "chat"}, Deployment: d}}
+	serving := &Target{JobObjects: why.JobObjects{Asked: view.Ref{Kind: view.KindDeployment, Namespace: "blue", Name: "chat"}, Deployment: d}}
 	if _, err := serving.reached(UntilEnded, false); err == nil {
 		t.Error("a Deployment never ends, and it is waited for")
 	}
@@ -425,7 +425,7 @@ func TestReached(t *testing.T) {
 	if done, err := serving.reached(UntilRunning, false); !done || err != nil {
 		t.Errorf("both of its pods are ready: %v", err)
 	}
-	loose := &Target{Picture: cli.Picture{Asked: train, Job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "train"}}}}
+	loose := &Target{JobObjects: why.JobObjects{Asked: train, Job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "train"}}}}
 	if _, err := loose.reached(UntilAdmitted, false); err == nil {
 		t.Error("a job in no queue is never admitted, and it is waited for")
 	}

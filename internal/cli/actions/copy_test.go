@@ -12,7 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // tree are the files below a folder, and what is in them.
@@ -141,7 +141,7 @@ func TestPick(t *testing.T) {
 	}
 	for name, tc := range tests {
 		j, w := job(2)
-		target := &Target{Picture: cli.Picture{Asked: train, Job: j, Workload: w}}
+		target := &Target{JobObjects: why.JobObjects{Asked: train, Job: j, Workload: w}}
 		for _, p := range tc.pods {
 			target.Pods = append(target.Pods, *p)
 		}

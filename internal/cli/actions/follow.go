@@ -20,7 +20,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	leaderworkerset "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
-	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // Follow keeps a target as it is in the cluster, by watching, and calls see when all of it is
@@ -151,7 +151,7 @@ func (t *Target) list() (client.ObjectList, error) {
 	case LeaderWorkerSet:
 		return &leaderworkerset.LeaderWorkerSetList{}, nil
 	}
-	return cli.ListOf(t.Asked.Kind)
+	return why.ListOf(t.Asked.Kind)
 }
 
 const (

@@ -17,6 +17,7 @@ import (
 	leaderworkerset "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // LogOptions say which lines of which pods are wanted.
@@ -65,7 +66,7 @@ type logs struct {
 
 // logSource is where lines come from: a container of a member of the job.
 type logSource struct {
-	member    cli.Member
+	member    why.Member
 	container string
 }
 
@@ -102,14 +103,14 @@ func (l *logs) read(ctx context.Context) error {
 }
 
 // chosen are the pods that were asked for.
-func (l *logs) chosen() ([]cli.Member, error) {
-	members := cli.Members(l.target.Workload, l.target.Pods)
+func (l *logs) chosen() ([]why.Member, error) {
+	members := why.Members(l.target.Workload, l.target.Pods)
 	chosen, err := Choose(members, l.Role, l.Ranks)
 	if err != nil && len(members) > 0 && !l.Follow {
 		return nil, err
 	}
 	if pod := l.target.Through; pod.Kind == view.KindPod {
-		chosen = slices.DeleteFunc(chosen, func(m cli.Member) bool { return m.Pod.Name != pod.Name })
+		chosen = slices.DeleteFunc(chosen, func(m why.Member) bool { return m.Pod.Name != pod.Name })
 	}
 	return chosen, nil
 }
@@ -135,7 +136,7 @@ func (l *logs) nothing() string {
 }
 
 // sources are the containers of members that have something to tell, and why others have not.
-func (l *logs) sources(members []cli.Member) (all []logSource, quiet string) {
+func (l *logs) sources(members []why.Member) (all []logSource, quiet string) {
 	waiting := map[string]int{}
 	for _, m := range members {
 		name := containerOf(m.Pod, l.Container)
@@ -299,7 +300,7 @@ func cutLast(text, at string) (before, after string, found bool) {
 
 // wants reports whether a member was chosen. Numbers count in the job, or in the role if one
 // was chosen.
-func (r Ranks) wants(m *cli.Member, inRole bool) bool { //nolint:revive // a fact
+func (r Ranks) wants(m *why.Member, inRole bool) bool { //nolint:revive // a fact
 	if r.All() {
 		return true
 	}
@@ -312,8 +313,8 @@ func (r Ranks) wants(m *cli.Member, inRole bool) bool { //nolint:revive // a fac
 
 // Choose are the members of a role and of some ranks. The error says which roles there are if
 // none is meant.
-func Choose(members []cli.Member, role string, ranks Ranks) ([]cli.Member, error) {
-	var out []cli.Member
+func Choose(members []why.Member, role string, ranks Ranks) ([]why.Member, error) {
+	var out []why.Member
 	roles := map[string]bool{}
 	for i := range members {
 		m := &members[i]
@@ -345,7 +346,7 @@ func Choose(members []cli.Member, role string, ranks Ranks) ([]cli.Member, error
 
 // Label is what a member is called in front of its lines: worker-1, or 1 where all pods are
 // alike. Those of a LeaderWorkerSet have their group before that, as in 0/worker-1.
-func Label(m *cli.Member) string {
+func Label(m *why.Member) string {
 	name := strconv.Itoa(m.Index)
 	if m.Role != "" {
 		name = m.Role + "-" + name

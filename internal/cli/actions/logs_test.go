@@ -24,9 +24,9 @@ import (
 
 	kubeflow "github.com/mlbatch/mlbatch/api/kubeflow/v1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // job is Job blue/train and its Workload.
@@ -214,7 +214,7 @@ func TestLogs(t *testing.T) {
 			if tc.ended {
 				w.Status.Conditions = []metav1.Condition{{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue, Reason: "Failed", Message: "out of retries."}}
 			}
-			target := &Target{Picture: cli.Picture{Asked: view.Ref{Kind: view.KindJob, Namespace: "blue", Name: "train"}, Job: j, Workload: w}}
+			target := &Target{JobObjects: why.JobObjects{Asked: view.Ref{Kind: view.KindJob, Namespace: "blue", Name: "train"}, Job: j, Workload: w}}
 			for _, p := range tc.pods {
 				target.Pods = append(target.Pods, *p)
 			}
@@ -340,7 +340,7 @@ func TestFollowMissesNoRun(t *testing.T) {
 			tc.options.Most = 10
 			f := newFollower(&logs{target: &Target{}, open: a.opener, LogOptions: tc.options, notes: io.Discard, printer: &printer{to: &out}})
 			for _, n := range tc.restarts {
-				for _, s := range f.fresh([]logSource{{cli.Member{Pod: podOf(0, runs(), n)}, "c"}}) {
+				for _, s := range f.fresh([]logSource{{why.Member{Pod: podOf(0, runs(), n)}, "c"}}) {
 					f.stream(t.Context(), s)
 				}
 				f.running.Wait()
@@ -363,7 +363,7 @@ func TestFollowIsBounded(t *testing.T) {
 	f.streams = 1
 	var all []logSource
 	for i, state := range []corev1.ContainerState{runs(), ends(3), runs()} {
-		all = append(all, logSource{cli.Member{Pod: podOf(i, state, 0), Index: i}, "c"})
+		all = append(all, logSource{why.Member{Pod: podOf(i, state, 0), Index: i}, "c"})
 	}
 	if got := f.fresh(all); len(got) != 1 || got[0].member.Index != 1 {
 		t.Errorf("it follows %d logs: %+v", len(got), got)
@@ -397,7 +397,7 @@ func TestForTerminal(t *testing.T) {
 }
 
 func TestParseRanks(t *testing.T) {
-	members := cli.Members(nil, []corev1.Pod{
+	members := why.Members(nil, []corev1.Pod{
 		{ObjectMeta: metav1.ObjectMeta{Name: "m", Labels: map[string]string{kubeflow.ReplicaTypeLabel: "master", kubeflow.ReplicaIndexLabel: "0"}}},
 		{ObjectMeta: metav1.ObjectMeta{Name: "w0", Labels: map[string]string{kubeflow.ReplicaTypeLabel: "worker", kubeflow.ReplicaIndexLabel: "0"}}},
 		{ObjectMeta: metav1.ObjectMeta{Name: "w1", Labels: map[string]string{kubeflow.ReplicaTypeLabel: "worker", kubeflow.ReplicaIndexLabel: "1"}}},
@@ -419,7 +419,7 @@ func TestParseRanks(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			ranks, err := ParseRanks(tc.ranks)
-			var chosen []cli.Member
+			var chosen []why.Member
 			if err == nil {
 				chosen, err = Choose(members, tc.role, ranks)
 			}

@@ -9,14 +9,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // Pick is the pod of a job that a command is run in: of the running ones, that of rank 0, or the
 // first one of what was chosen.
-func Pick(t *Target, role string, ranks Ranks) (*cli.Member, error) {
-	members := cli.Members(t.Workload, t.Pods)
+func Pick(t *Target, role string, ranks Ranks) (*why.Member, error) {
+	members := why.Members(t.Workload, t.Pods)
 	if len(members) == 0 {
 		return nil, fmt.Errorf("%s has no pods: it is %s", t.title(), t.stands())
 	}
@@ -25,11 +25,11 @@ func Pick(t *Target, role string, ranks Ranks) (*cli.Member, error) {
 		return nil, err
 	}
 	if t.Through.Kind == view.KindPod {
-		chosen = slices.DeleteFunc(chosen, func(m cli.Member) bool { return m.Pod.Name != t.Through.Name })
+		chosen = slices.DeleteFunc(chosen, func(m why.Member) bool { return m.Pod.Name != t.Through.Name })
 	}
 	if role == "" && ranks.All() && !t.serves() && t.Through.Kind != view.KindPod {
 		first := chosen[0].Rank
-		chosen = slices.DeleteFunc(chosen, func(m cli.Member) bool { return m.Rank != first })
+		chosen = slices.DeleteFunc(chosen, func(m why.Member) bool { return m.Rank != first })
 	}
 	for i := range chosen {
 		if p := chosen[i].Pod; p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
@@ -61,7 +61,7 @@ func Container(p *corev1.Pod, name string) (string, error) {
 }
 
 // running names the members that run.
-func running(members []cli.Member) string {
+func running(members []why.Member) string {
 	const most = 8
 	var names []string
 	for i := range members {

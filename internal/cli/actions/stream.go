@@ -20,6 +20,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // printer prints lines with the names of their pods.
@@ -51,7 +52,7 @@ func (p *printer) name(t *Target, shown []logSource, one bool) {
 }
 
 // line prints one.
-func (p *printer) line(m *cli.Member, l line) error {
+func (p *printer) line(m *why.Member, l line) error {
 	text := l.text
 	if p.terminal {
 		text = ForTerminal(text)

@@ -10,10 +10,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/view"
 	"github.com/mlbatch/mlbatch/internal/view/gather"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // Kinds of what is no job itself, but makes pods or Jobs that are.
@@ -26,19 +26,19 @@ const (
 
 // Target is what a command acts on: a job, or a set of pods that are queued by themselves.
 type Target struct {
-	cli.Picture
+	why.JobObjects
 }
 
 // Find finds what a name means: a job by any of its objects, or a set.
 func Find(ctx context.Context, c client.Reader, ref view.Ref) (*Target, error) {
-	p, err := cli.Find(ctx, c, ref)
+	p, err := why.Find(ctx, c, ref)
 	if err == nil {
-		return &Target{Picture: p}, nil
+		return &Target{JobObjects: p}, nil
 	}
-	if _, missing := errors.AsType[*cli.MissingError](err); !missing {
+	if _, missing := errors.AsType[*why.MissingError](err); !missing {
 		return nil, err
 	}
-	set, e := cli.FindAny(ctx, c, ref)
+	set, e := why.FindAny(ctx, c, ref)
 	switch {
 	case e != nil:
 		return nil, e
@@ -46,7 +46,7 @@ func Find(ctx context.Context, c client.Reader, ref view.Ref) (*Target, error) {
 		return nil, err
 	}
 	set.Workload, set.Parts, set.Made = nil, nil, nil // what stands for it is what makes its pods
-	return &Target{Picture: set}, nil
+	return &Target{JobObjects: set}, nil
 }
 
 // Object is that of the job or the set itself; nil if the user may not read it.

@@ -48,7 +48,7 @@ func TestVersionsThatMlbatchLacksAreFoundFirst(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := kueueCluster()
 			p.Definitions = append(p.Definitions, tc.d)
-			v := &view{Picture: p, journal: &journal{}}
+			v := &stepView{Picture: p, journal: &journal{}}
 			left := map[string]int{}
 			for i, s := range steps() {
 				if text := s.left(v); strings.Contains(text, tc.d.Name) {
@@ -82,14 +82,14 @@ func TestObjectsAreWrittenInAVersionThatMlbatchHas(t *testing.T) {
 	}}
 	c := fake.NewClientBuilder().WithScheme(known).WithObjects(&d, cohort).WithStatusSubresource(&d).Build()
 	m := &Import{Client: c, System: Kueue, Namespace: "mlbatch-system", Now: time.Now, Timeout: time.Minute, Tell: func(StepState) {}}
-	now := func() *view {
+	now := func() *stepView {
 		is := &apiextensionsv1.CustomResourceDefinition{}
 		if err := c.Get(t.Context(), types.NamespacedName{Name: d.Name}, is); err != nil {
 			t.Fatal(err)
 		}
-		return &view{Picture: &Picture{System: Kueue, Definitions: []apiextensionsv1.CustomResourceDefinition{*is}}, journal: &journal{}}
+		return &stepView{Picture: &Picture{System: Kueue, Definitions: []apiextensionsv1.CustomResourceDefinition{*is}}, journal: &journal{}}
 	}
-	for _, s := range []func(*Import, context.Context, *view) error{(*Import).lift, (*Import).rewrite} {
+	for _, s := range []func(*Import, context.Context, *stepView) error{(*Import).lift, (*Import).rewrite} {
 		if err := s(m, t.Context(), now()); err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +119,7 @@ func TestWritingAgainWaitsForWhoIsAsked(t *testing.T) {
 	p.Programs = nil
 	p.Definitions = append(p.Definitions, definition("topologies", "Topology", []string{"v1alpha1", "v1beta1"}, []string{"v1alpha1", "v1beta1"}))
 	p.Validating = append(p.Validating, admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "kueue-validating-webhook-configuration"}})
-	v := &view{Picture: p, journal: &journal{}}
+	v := &stepView{Picture: p, journal: &journal{}}
 	if got := toRewrite(v); got != "" {
 		t.Errorf("while nobody answers: %s", got)
 	}

@@ -1,4 +1,4 @@
-package cli
+package why
 
 import (
 	"fmt"
@@ -13,8 +13,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/words"
 )
 
-// foreseen is how far forecasts look ahead.
-const foreseen = "30d"
+// Foreseen is how far forecasts look ahead.
+const Foreseen = "30d"
 
 // StartText is when a job is expected to start, for a table: by when as likely as not, and by
 // when in 9 of 10 cases. A guess ends in a question mark; "" is not known.
@@ -39,7 +39,7 @@ func StartText(s *visibility.Start, now time.Time) string {
 func span(at *metav1.Time, now time.Time) string {
 	switch {
 	case at == nil:
-		return ">" + foreseen
+		return ">" + Foreseen
 	case at.Sub(now) < time.Second:
 		return "now"
 	}
@@ -57,7 +57,7 @@ func (e *Explanation) starts(s *visibility.Start, now time.Time) {
 		}
 		return fmt.Sprintf("within %s (%s)", span(at, now), at.Local().Format("Jan 2 15:04"))
 	}
-	late := "may well take longer than " + foreseen
+	late := "may well take longer than " + Foreseen
 	if s.P90 != nil {
 		late = "in 9 of 10 such cases starts " + soon(s.P90)
 	}
@@ -67,7 +67,7 @@ func (e *Explanation) starts(s *visibility.Start, now time.Time) {
 	case s.P50 == nil && s.Passed:
 		e.say("Jobs that come later start before it, because they fit where it does not: it does not start before fewer of them come")
 	case s.P50 == nil:
-		e.say("It does not start within %s, as far as can be foreseen", foreseen)
+		e.say("It does not start within %s, as far as can be foreseen", Foreseen)
 	case s.Known == 0:
 		e.say("No job like it has ended yet, so that one can only guess when it starts: in %s", strings.TrimSuffix(StartText(s, now), "?"))
 	default:

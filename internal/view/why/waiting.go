@@ -1,4 +1,4 @@
-package cli
+package why
 
 import (
 	"cmp"
@@ -12,7 +12,7 @@ import (
 
 // queued tells what a job waits for. The reason and its sentence are the engine's,
 // from the controller or, where none answers, from the condition QuotaReserved.
-func queued(p Picture, j view.Standing, e *Explanation) {
+func queued(p JobObjects, j view.Standing, e *Explanation) {
 	e.say("%s has waited %s in queue %s", e.Object, p.ago(j.Since), p.queueInFull())
 	d := j.Decision
 	if ev := j.Eviction; ev != nil {
@@ -61,8 +61,18 @@ func before(ev *view.Eviction) string {
 	return "It ran before and was stopped"
 }
 
+// cure says what to do about a reason that no controller could look into; "" if that needs
+// a controller.
+func cure(reason string) string {
+	switch reason {
+	case kueue.ReasonMisconfigured, kueue.ReasonInadmissible:
+		return "correct what the sentence above names; the job is looked at again at once"
+	}
+	return "that can be found out only while a controller runs: see mlbatch status"
+}
+
 // queueInFull names the queue and whose quota it gives.
-func (p *Picture) queueInFull() string {
+func (p *JobObjects) queueInFull() string {
 	local := string(p.Workload.Spec.QueueName)
 	detail := ""
 	if p.LocalQueue != nil {
@@ -78,14 +88,4 @@ func (p *Picture) queueInFull() string {
 		return local
 	}
 	return local + " (" + detail + ")"
-}
-
-// cure says what to do about a reason that no controller could look into; "" if that needs
-// a controller.
-func cure(reason string) string {
-	switch reason {
-	case kueue.ReasonMisconfigured, kueue.ReasonInadmissible:
-		return "correct what the sentence above names; the job is looked at again at once"
-	}
-	return "that can be found out only while a controller runs: see mlbatch status"
 }

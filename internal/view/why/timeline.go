@@ -1,4 +1,4 @@
-package cli
+package why
 
 import (
 	"cmp"
@@ -51,7 +51,7 @@ type Moment struct {
 
 // Timeline is the life of a job, the oldest first: what its objects say of themselves, and what
 // events say that are still there, which is for an hour.
-func Timeline(p *Picture, j *view.Standing, events []EventRow) []Moment {
+func Timeline(p *JobObjects, j *view.Standing, events []Event) []Moment {
 	t := timeline{p: p}
 	t.submission(j)
 	for i := range events {
@@ -75,7 +75,7 @@ func order(s Step) int {
 }
 
 type timeline struct {
-	p       *Picture
+	p       *JobObjects
 	moments []Moment
 }
 
@@ -121,7 +121,7 @@ func (t *timeline) submission(j *view.Standing) {
 }
 
 // event adds what an event of the job, its Workload, its pods or what makes them tells.
-func (t *timeline) event(e *EventRow) {
+func (t *timeline) event(e *Event) {
 	ofWorkload := e.Kind == string(view.KindWorkload)
 	message := e.Message
 	if e.Times > 1 {
@@ -137,7 +137,7 @@ func (t *timeline) event(e *EventRow) {
 	case ofWorkload && slices.Contains(requeues(), e.Reason):
 		t.add(e.At, Requeues, "queued again: %s", lowered(message))
 	case ofWorkload && slices.Contains(refusals(), e.Reason):
-		t.add(e.At, Waits, "waits: %s", lowered(plain(message)))
+		t.add(e.At, Waits, "waits: %s", lowered(Plain(message)))
 	case e.Kind == string(view.KindAppWrapper) && e.Reason == string(appwrapper.AppWrapperResetting):
 		t.add(e.At, Restarts, "reset, its pods are made anew: %s", lowered(message))
 	case e.Kind == string(view.KindAppWrapper) && e.Reason == string(appwrapper.AppWrapperFailed), e.Kind == string(view.KindJob) && e.Reason == batchv1.JobReasonBackoffLimitExceeded:
@@ -329,27 +329,8 @@ func (t *timeline) measure() {
 	}
 }
 
-// stopped says by which rule a job was stopped, how often that happened, and what it had run for.
-func (e *Explanation) stopped(p Picture, ev *view.Eviction) {
-	if ev == nil {
-		return
-	}
-	if ev.Rule != "" && ev.Reason != kueue.ReasonDeactivated { // that was told
-		e.say("The rule is %s", ev.Rule)
-	}
-	if late := ev.Reason == kueue.ReasonPodsReadyTimeout || ev.Cause == kueue.ReasonRequeuingLimitExceeded; late && p.Hindered != nil && !strings.Contains(ev.Message, p.Hindered.InvolvedObject.Name) {
-		e.say("The last trouble of its pods, %s ago: %s", p.ago(gather.When(p.Hindered)), eventText(p.Hindered))
-	}
-	switch n, text := view.Evictions(p.Workload); {
-	case n > 1:
-		e.say("It was stopped %s so far%s", text, lostText(ev.Lost))
-	case lostText(ev.Lost) != "":
-		e.say("It was stopped once so far%s", lostText(ev.Lost))
-	}
-}
-
-// lostText says what was lost, "" of what did not run.
-func lostText(l view.Lost) string {
+// LostText says what was lost, "" of what did not run.
+func LostText(l view.Lost) string {
 	if l.RanSeconds == 0 {
 		return ""
 	}
@@ -358,15 +339,6 @@ func lostText(l view.Lost) string {
 		text += fmt.Sprintf(" (%.1f GPU-hours)", l.GPUHours)
 	}
 	return text + "; how much of that it had saved is not known"
-}
-
-// User is who submitted the job, "" where nobody knows.
-func (p *Picture) User() string {
-	root := p.Root()
-	if root == nil {
-		return ""
-	}
-	return jobs.User(gather.KindOf(p.Asked.Kind), root)
 }
 
 // lowered begins a message in the middle of a sentence, unless it begins with a name.
@@ -378,8 +350,36 @@ func lowered(text string) string {
 	return text
 }
 
+// stopped says by which rule a job was stopped, how often that happened, and what it had run for.
+func (e *Explanation) stopped(p JobObjects, ev *view.Eviction) {
+	if ev == nil {
+		return
+	}
+	if ev.Rule != "" && ev.Reason != kueue.ReasonDeactivated { // that was told
+		e.say("The rule is %s", ev.Rule)
+	}
+	if late := ev.Reason == kueue.ReasonPodsReadyTimeout || ev.Cause == kueue.ReasonRequeuingLimitExceeded; late && p.Hindered != nil && !strings.Contains(ev.Message, p.Hindered.InvolvedObject.Name) {
+		e.say("The last trouble of its pods, %s ago: %s", p.ago(gather.When(p.Hindered)), eventText(p.Hindered))
+	}
+	switch n, text := view.Evictions(p.Workload); {
+	case n > 1:
+		e.say("It was stopped %s so far%s", text, LostText(ev.Lost))
+	case LostText(ev.Lost) != "":
+		e.say("It was stopped once so far%s", LostText(ev.Lost))
+	}
+}
+
+// User is who submitted the job, "" where nobody knows.
+func (p *JobObjects) User() string {
+	root := p.Root()
+	if root == nil {
+		return ""
+	}
+	return jobs.User(gather.KindOf(p.Asked.Kind), root)
+}
+
 // resets is how often pods of the job were made anew within its quota.
-func (p *Picture) resets() int32 {
+func (p *JobObjects) resets() int32 {
 	k := gather.KindOf(p.Asked.Kind)
 	if o, is := p.Root().(jobs.Object); is && k != nil {
 		return k.Restarts(o, p.Recovery)

@@ -1,4 +1,4 @@
-package cli
+package why
 
 import (
 	"context"
@@ -21,9 +21,28 @@ import (
 	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
+// unqueuedHelps are the reasons of events that tell why a job has no Workload, with what helps.
+func unqueuedHelps() map[string]string {
+	return map[string]string{
+		// The API server did not let it be created.
+		"WorkloadRefused":          "delete jobs of the namespace that have ended, or ask an administrator to let it have more",
+		"PrebuiltWorkloadTaken":    "remove the label or annotation " + kueue.PrebuiltWorkloadLabel + ", or name a Workload in it that is of no group and of no other job",
+		"PrebuiltWorkloadNotFound": "make the Workload that its label or annotation " + kueue.PrebuiltWorkloadLabel + " names, or remove that",
+		"BasisNotFound":            "make what that names, or name what there is",
+		gather.DefinitionNotOurs:   "ask an administrator for the definition that belongs to this program: mlbatch install",
+		"ErrWorkloadCompose":       "correct what that names: cancel the job, and submit it again",
+		"JobNestingTooDeep":        "submit it with fewer objects above it",
+	}
+}
+
+// eventText is what an event says.
+func eventText(e *corev1.Event) string {
+	return fmt.Sprintf("%s %s: %s", e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Message)
+}
+
 // findEvents looks for what only events say: why pods could not be made, that they got
 // other nodes, and why there is no Workload.
-func (p *Picture) findEvents(ctx context.Context, c client.Reader) error {
+func (p *JobObjects) findEvents(ctx context.Context, c client.Reader) error {
 	var all corev1.EventList
 	if err := c.List(ctx, &all, client.InNamespace(p.Asked.Namespace)); err != nil {
 		return gather.Readable(err)
@@ -58,23 +77,9 @@ func (p *Picture) findEvents(ctx context.Context, c client.Reader) error {
 	return nil
 }
 
-// unqueuedHelps are the reasons of events that tell why a job has no Workload, with what helps.
-func unqueuedHelps() map[string]string {
-	return map[string]string{
-		// The API server did not let it be created.
-		"WorkloadRefused":          "delete jobs of the namespace that have ended, or ask an administrator to let it have more",
-		"PrebuiltWorkloadTaken":    "remove the label or annotation " + kueue.PrebuiltWorkloadLabel + ", or name a Workload in it that is of no group and of no other job",
-		"PrebuiltWorkloadNotFound": "make the Workload that its label or annotation " + kueue.PrebuiltWorkloadLabel + " names, or remove that",
-		"BasisNotFound":            "make what that names, or name what there is",
-		gather.DefinitionNotOurs:   "ask an administrator for the definition that belongs to this program: mlbatch install",
-		"ErrWorkloadCompose":       "correct what that names: cancel the job, and submit it again",
-		"JobNestingTooDeep":        "submit it with fewer objects above it",
-	}
-}
-
 // hindered is the last warning about a pod of the job, of those too that are gone and that who makes
 // them told of; nil if there is none.
-func (p *Picture) hindered(all []corev1.Event, makers map[string]bool) (last *corev1.Event) {
+func (p *JobObjects) hindered(all []corev1.Event, makers map[string]bool) (last *corev1.Event) {
 	pods := map[string]bool{}
 	for i := range p.Pods {
 		pods[p.Pods[i].Name] = true
@@ -95,14 +100,14 @@ func (p *Picture) hindered(all []corev1.Event, makers map[string]bool) (last *co
 }
 
 // concerns reports whether an object is the job or one of its pods.
-func (p *Picture) concerns(of corev1.ObjectReference) bool {
+func (p *JobObjects) concerns(of corev1.ObjectReference) bool {
 	return of.Kind == string(p.Asked.Kind) && of.Name == p.Asked.Name ||
 		of.Kind == string(view.KindPod) && slices.ContainsFunc(p.Pods, func(o corev1.Pod) bool { return o.Name == of.Name })
 }
 
 // driven reports whether a pod of the job is still on a node that drives it off, as far as the
 // user may read nodes.
-func (p *Picture) driven(ctx context.Context, c client.Reader) bool {
+func (p *JobObjects) driven(ctx context.Context, c client.Reader) bool {
 	for i := range p.Pods {
 		pod := &p.Pods[i]
 		if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
@@ -120,7 +125,7 @@ func (p *Picture) driven(ctx context.Context, c client.Reader) bool {
 }
 
 // makers are the objects that make the job's pods, as KIND/NAME.
-func (p *Picture) makers(ctx context.Context, c client.Reader) (map[string]bool, error) {
+func (p *JobObjects) makers(ctx context.Context, c client.Reader) (map[string]bool, error) {
 	out := map[string]bool{string(p.Asked.Kind) + "/" + p.Asked.Name: true}
 	var root client.Object
 	switch {
@@ -154,7 +159,7 @@ func (p *Picture) makers(ctx context.Context, c client.Reader) (map[string]bool,
 }
 
 // members are all objects of the namespace that jobs can be made of besides pods.
-func (p *Picture) members(ctx context.Context, c client.Reader) (out []metav1.PartialObjectMetadata, err error) {
+func (p *JobObjects) members(ctx context.Context, c client.Reader) (out []metav1.PartialObjectMetadata, err error) {
 	all := kinds.All()
 	wanted := []schema.GroupVersionKind{batchv1.SchemeGroupVersion.WithKind(string(view.KindJob))}
 	for _, child := range all.Children() {
@@ -177,13 +182,8 @@ func (p *Picture) members(ctx context.Context, c client.Reader) (out []metav1.Pa
 	return out, nil
 }
 
-// eventText is what an event says.
-func eventText(e *corev1.Event) string {
-	return fmt.Sprintf("%s %s: %s", e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Message)
-}
-
 // ran reports whether a pod of the job began to run, as far as pods are left.
-func (p *Picture) ran() bool {
+func (p *JobObjects) ran() bool {
 	for i := range p.Pods {
 		if p.Pods[i].Status.StartTime != nil || p.Pods[i].Status.Phase != corev1.PodPending {
 			return true

@@ -1,4 +1,4 @@
-package cli
+package why
 
 import (
 	"context"
@@ -17,15 +17,26 @@ import (
 	"github.com/mlbatch/mlbatch/internal/words"
 )
 
+// lacks tells why an object that makes pods which serve has fewer of them than it is to have, if
+// an event says so.
+func (e *Explanation) lacks(p JobObjects) {
+	n, _ := gather.Copies(p.Root())
+	live := len(slices.DeleteFunc(slices.Clone(p.Pods), func(o corev1.Pod) bool { return o.DeletionTimestamp != nil }))
+	if p.Failed == nil || live == 0 || live >= int(n) {
+		return
+	}
+	e.say("%s of it could not be made, %s ago: %s", words.Count(int(n)-live, "pod"), p.ago(gather.When(p.Failed)), eventText(p.Failed))
+}
+
 // servesQueued reports whether the pods of an object that makes pods which serve will be queued,
 // though none of them may be there.
-func (p *Picture) servesQueued() bool {
+func (p *JobObjects) servesQueued() bool {
 	return gather.Serves(p.Asked.Kind) && (p.Root().GetLabels()[kueue.QueueNameLabel] != "" || p.Team && len(p.Pods) == 0)
 }
 
 // makersOfServers adds what makes the pods of a Deployment or LeaderWorkerSet in its stead: there
 // Kubernetes tells what could not be made.
-func (p *Picture) makersOfServers(ctx context.Context, c client.Reader, out map[string]bool) error {
+func (p *JobObjects) makersOfServers(ctx context.Context, c client.Reader, out map[string]bool) error {
 	kind := view.KindStatefulSet
 	if p.Deployment != nil {
 		kind = view.KindReplicaSet
@@ -45,15 +56,4 @@ func (p *Picture) makersOfServers(ctx context.Context, c client.Reader, out map[
 		}
 	}
 	return nil
-}
-
-// lacks tells why an object that makes pods which serve has fewer of them than it is to have, if
-// an event says so.
-func (e *Explanation) lacks(p Picture) {
-	n, _ := gather.Copies(p.Root())
-	live := len(slices.DeleteFunc(slices.Clone(p.Pods), func(o corev1.Pod) bool { return o.DeletionTimestamp != nil }))
-	if p.Failed == nil || live == 0 || live >= int(n) {
-		return
-	}
-	e.say("%s of it could not be made, %s ago: %s", words.Count(int(n)-live, "pod"), p.ago(gather.When(p.Failed)), eventText(p.Failed))
 }

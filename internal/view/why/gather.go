@@ -1,4 +1,4 @@
-package cli
+package why
 
 import (
 	"cmp"
@@ -34,77 +34,41 @@ import (
 // was named. What the user may not read is left out, except the object itself.
 //
 // Whether a workload that waits could start is asked of a controller, through ask.
-func Gather(ctx context.Context, c client.Reader, ask Asker, ref view.Ref, now time.Time) (Picture, error) {
+func Gather(ctx context.Context, c client.Reader, ask Asker, ref view.Ref, now time.Time) (JobObjects, error) {
 	p, err := FindAny(ctx, c, ref)
 	if err != nil {
-		return Picture{}, err
+		return JobObjects{}, err
 	}
 	p.Now = now
 	for _, fill := range []func(context.Context, client.Reader) error{p.findQueue, p.findNamespace, p.findOthers, p.findEvents} {
 		if err := fill(ctx, c); err != nil {
-			return Picture{}, err
+			return JobObjects{}, err
 		}
 	}
-	if w := p.Workload; w != nil && waits(w) {
+	if w := p.Workload; w != nil && IsWaiting(w) {
 		p.Answer, p.Unanswered = ask.Explanation(ctx, w.Namespace, w.Name)
 	}
 	return p, p.gatherPart(ctx, c, ask)
 }
 
 // Find fetches a job, its Workload and its pods, whichever of its objects was named.
-func Find(ctx context.Context, c client.Reader, ref view.Ref) (Picture, error) {
+func Find(ctx context.Context, c client.Reader, ref view.Ref) (JobObjects, error) {
 	named, err := resolve(ctx, c, ref)
 	if err != nil {
-		return Picture{}, err
+		return JobObjects{}, err
 	}
-	var p Picture
+	var p JobObjects
 	if err := p.climb(ctx, c, named); err != nil {
-		return Picture{}, err
+		return JobObjects{}, err
 	}
 	if root := named.ref; p.Asked != root {
 		p.Through = root
 	}
 	if err := p.findWorkload(ctx, c); err != nil {
-		return Picture{}, err
+		return JobObjects{}, err
 	}
 	p.findRecovery(ctx, c)
 	return p, p.findPods(ctx, c)
-}
-
-// findRecovery reads what is remembered of a job whose pods mlbatch makes. Who may not read it is told the
-// rest.
-func (p *Picture) findRecovery(ctx context.Context, c client.Reader) {
-	k := gather.KindOf(p.Asked.Kind)
-	if p.Other == nil || k == nil || k.Operated == nil {
-		return
-	}
-	var stored recovery.JobRecovery
-	if c.Get(ctx, types.NamespacedName{Namespace: p.Other.GetNamespace(), Name: string(p.Other.GetUID())}, &stored) == nil {
-		p.Recovery = stored.Of(p.Other)
-	}
-}
-
-// Root is the object of the job itself; nil if the user may not read it.
-func (p *Picture) Root() client.Object {
-	switch {
-	case p.AppWrapper != nil:
-		return p.AppWrapper
-	case p.Job != nil:
-		return p.Job
-	case p.Other != nil:
-		return p.Other
-	case p.PodGroup != nil:
-		return p.PodGroup
-	case p.Deployment != nil:
-		return p.Deployment
-	case p.Pod != nil:
-		return p.Pod
-	case p.Set != nil:
-		return p.Set
-	case p.Workload != nil:
-		return p.Workload
-	}
-	return nil
 }
 
 // found is an object that carries the name of the question.
@@ -278,50 +242,6 @@ func (e *MissingError) Error() string { return e.text }
 // nesting is how many objects own one another at most: references may go in circles.
 const nesting = 10
 
-// climb goes from the named object up to the job that was queued.
-func (p *Picture) climb(ctx context.Context, c client.Reader, f found) error {
-	for range nesting {
-		p.Asked = f.ref
-		p.see(f.object)
-		above, uid := ownerOf(f)
-		if above == (view.Ref{}) || p.queuedItself(ctx, c, f) {
-			return nil
-		}
-		up := found{above, empty(above.Kind)}
-		err := c.Get(ctx, types.NamespacedName{Namespace: up.ref.Namespace, Name: up.ref.Name}, up.object)
-		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || err == nil && uid != "" && up.object.GetUID() != uid {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("read %s, which owns %s: %w", up.ref, f.ref, err)
-		}
-		f = up
-	}
-	return nil
-}
-
-// queuedItself reports whether a job that another object owns is queued by itself: then the question
-// is about it, and not about what is above it.
-func (*Picture) queuedItself(ctx context.Context, c client.Reader, f found) bool {
-	if gather.KindOf(f.ref.Kind) == nil {
-		return false
-	}
-	var list kueue.WorkloadList
-	err := c.List(ctx, &list, client.InNamespace(f.ref.Namespace), client.MatchingLabels{kueue.JobUIDLabel: string(f.object.GetUID())})
-	return err == nil && f.object.GetUID() != "" && len(list.Items) > 0
-}
-
-// see notes an object on the way up; what is part of another one is forgotten, but for
-// the Workload.
-func (p *Picture) see(o client.Object) {
-	p.Job, p.Other, p.PodGroup, p.Deployment, p.Pod = nil, nil, nil, nil, nil
-	if w, is := o.(*kueue.Workload); is {
-		p.Workload = w
-		return
-	}
-	p.setRoot(o)
-}
-
 // ownerOf names what an object belongs to: its controller or, for pods, the job whose
 // label or annotation they carry. The UID is "" where only the name is known.
 func ownerOf(f found) (view.Ref, types.UID) {
@@ -348,9 +268,94 @@ func ownerOf(f found) (view.Ref, types.UID) {
 	return view.Ref{}, ""
 }
 
+// IsWaiting reports whether a workload waits for quota.
+func IsWaiting(w *kueue.Workload) bool {
+	return w.Status.Admission == nil && !isTrue(w.Status.Conditions, kueue.WorkloadFinished)
+}
+
+// findRecovery reads what is remembered of a job whose pods mlbatch makes. Who may not read it is told the
+// rest.
+func (p *JobObjects) findRecovery(ctx context.Context, c client.Reader) {
+	k := gather.KindOf(p.Asked.Kind)
+	if p.Other == nil || k == nil || k.Operated == nil {
+		return
+	}
+	var stored recovery.JobRecovery
+	if c.Get(ctx, types.NamespacedName{Namespace: p.Other.GetNamespace(), Name: string(p.Other.GetUID())}, &stored) == nil {
+		p.Recovery = stored.Of(p.Other)
+	}
+}
+
+// Root is the object of the job itself; nil if the user may not read it.
+func (p *JobObjects) Root() client.Object {
+	switch {
+	case p.AppWrapper != nil:
+		return p.AppWrapper
+	case p.Job != nil:
+		return p.Job
+	case p.Other != nil:
+		return p.Other
+	case p.PodGroup != nil:
+		return p.PodGroup
+	case p.Deployment != nil:
+		return p.Deployment
+	case p.Pod != nil:
+		return p.Pod
+	case p.Set != nil:
+		return p.Set
+	case p.Workload != nil:
+		return p.Workload
+	}
+	return nil
+}
+
+// climb goes from the named object up to the job that was queued.
+func (p *JobObjects) climb(ctx context.Context, c client.Reader, f found) error {
+	for range nesting {
+		p.Asked = f.ref
+		p.see(f.object)
+		above, uid := ownerOf(f)
+		if above == (view.Ref{}) || p.queuedItself(ctx, c, f) {
+			return nil
+		}
+		up := found{above, empty(above.Kind)}
+		err := c.Get(ctx, types.NamespacedName{Namespace: up.ref.Namespace, Name: up.ref.Name}, up.object)
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || err == nil && uid != "" && up.object.GetUID() != uid {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read %s, which owns %s: %w", up.ref, f.ref, err)
+		}
+		f = up
+	}
+	return nil
+}
+
+// queuedItself reports whether a job that another object owns is queued by itself: then the question
+// is about it, and not about what is above it.
+func (*JobObjects) queuedItself(ctx context.Context, c client.Reader, f found) bool {
+	if gather.KindOf(f.ref.Kind) == nil {
+		return false
+	}
+	var list kueue.WorkloadList
+	err := c.List(ctx, &list, client.InNamespace(f.ref.Namespace), client.MatchingLabels{kueue.JobUIDLabel: string(f.object.GetUID())})
+	return err == nil && f.object.GetUID() != "" && len(list.Items) > 0
+}
+
+// see notes an object on the way up; what is part of another one is forgotten, but for
+// the Workload.
+func (p *JobObjects) see(o client.Object) {
+	p.Job, p.Other, p.PodGroup, p.Deployment, p.Pod = nil, nil, nil, nil, nil
+	if w, is := o.(*kueue.Workload); is {
+		p.Workload = w
+		return
+	}
+	p.setRoot(o)
+}
+
 // findWorkload finds the Workload of the job, the unfinished one if it has had
 // several.
-func (p *Picture) findWorkload(ctx context.Context, c client.Reader) error {
+func (p *JobObjects) findWorkload(ctx context.Context, c client.Reader) error {
 	if p.Workload != nil {
 		return nil
 	}
@@ -385,7 +390,7 @@ func (p *Picture) findWorkload(ctx context.Context, c client.Reader) error {
 	return nil
 }
 
-func (p *Picture) findQueue(ctx context.Context, c client.Reader) error {
+func (p *JobObjects) findQueue(ctx context.Context, c client.Reader) error {
 	if p.Workload == nil || p.Workload.Spec.QueueName == "" {
 		return nil
 	}
@@ -397,14 +402,14 @@ func (p *Picture) findQueue(ctx context.Context, c client.Reader) error {
 	return gather.Readable(err)
 }
 
-func (p *Picture) findNamespace(ctx context.Context, c client.Reader) error {
+func (p *JobObjects) findNamespace(ctx context.Context, c client.Reader) error {
 	var ns corev1.Namespace
 	err := c.Get(ctx, types.NamespacedName{Name: p.Asked.Namespace}, &ns)
 	p.Team = err == nil && ns.Labels[kueue.TeamNamespaceLabel] == "true"
 	return gather.Readable(err)
 }
 
-func (p *Picture) findPods(ctx context.Context, c client.Reader) error {
+func (p *JobObjects) findPods(ctx context.Context, c client.Reader) error {
 	var list corev1.PodList
 	if err := c.List(ctx, &list, client.InNamespace(p.Asked.Namespace)); err != nil {
 		return gather.Readable(err)
@@ -419,7 +424,7 @@ func (p *Picture) findPods(ctx context.Context, c client.Reader) error {
 }
 
 // owns reports whether a pod belongs to the job.
-func (p *Picture) owns(pod *corev1.Pod) bool {
+func (p *JobObjects) owns(pod *corev1.Pod) bool {
 	switch {
 	case p.Asked.Kind == view.KindGroup:
 		return gather.GroupOf(pod) == p.Asked.Name
@@ -445,7 +450,7 @@ func (p *Picture) owns(pod *corev1.Pod) bool {
 }
 
 // findOthers looks at the other workloads of the namespace, and whose jobs they are.
-func (p *Picture) findOthers(ctx context.Context, c client.Reader) error {
+func (p *JobObjects) findOthers(ctx context.Context, c client.Reader) error {
 	w := p.Workload
 	if w == nil || gather.Rank(w) != 0 {
 		return nil
@@ -460,9 +465,4 @@ func (p *Picture) findOthers(ctx context.Context, c client.Reader) error {
 		p.Jobs[o.Namespace+"/"+o.Name] = o.Namespace + "/" + gather.JobName(o)
 	}
 	return nil
-}
-
-// waits reports whether a workload waits for quota.
-func waits(w *kueue.Workload) bool {
-	return w.Status.Admission == nil && !isTrue(w.Status.Conditions, kueue.WorkloadFinished)
 }

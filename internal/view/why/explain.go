@@ -1,4 +1,4 @@
-package cli
+package why
 
 import (
 	"cmp"
@@ -48,9 +48,9 @@ type Explanation struct {
 	release, holder string
 }
 
-// Explain turns a picture into an explanation. It is pure. What there is to tell are
+// Explain turns the objects of a job into an explanation. It is pure. What there is to tell are
 // facts; here is how they are worded, and what more the objects say about them.
-func Explain(p Picture) Explanation {
+func Explain(p JobObjects) Explanation {
 	e := Explanation{Object: p.Asked.String()}
 	if p.Workload != nil {
 		e.Workload = p.Workload.Namespace + "/" + p.Workload.Name
@@ -95,39 +95,12 @@ func Explain(p Picture) Explanation {
 	return e
 }
 
-// withJobNames puts the names of jobs where the names of their workloads stand.
-func (p *Picture) withJobNames(text string) string {
-	words := strings.Split(text, " ")
-	for i, word := range words {
-		name := strings.TrimRight(word, ".,:;")
-		if job, ok := p.Jobs[name]; ok {
-			words[i] = job + word[len(name):]
-		}
-	}
-	return strings.Join(words, " ")
-}
-
 func (e *Explanation) say(format string, args ...any) {
 	e.Sentences = append(e.Sentences, words.Sentence(fmt.Sprintf(format, args...)))
 }
 
-// objects are what the facts of the job are made from.
-func (p *Picture) objects() view.Objects {
-	return view.Objects{
-		AppWrapper: p.AppWrapper, Job: p.Job, Other: gather.OtherJob(p.Asked.Kind, p.Other), Workload: p.Workload, Pods: p.Pods, Team: p.Team, Refused: p.Refused, Answer: p.Answer,
-		Deleted: p.deleted(),
-		Loose:   p.Pod != nil && p.Workload == nil || p.PodGroup != nil || p.Deployment != nil || p.Set != nil || p.Asked.Kind == view.KindGroup,
-	}
-}
-
-// deleted reports whether the object of the job is being deleted.
-func (p *Picture) deleted() bool {
-	root := p.Root()
-	return root != nil && root.GetDeletionTimestamp() != nil
-}
-
 // ended tells of jobs that ended for good and say so themselves.
-func ended(p Picture, j view.Standing, e *Explanation) {
+func ended(p JobObjects, j view.Standing, e *Explanation) {
 	switch {
 	case p.AppWrapper != nil && j.State == view.Failed:
 		e.say("%s failed", e.Object)
@@ -163,7 +136,7 @@ func stays(aw *appwrapper.AppWrapper) bool {
 }
 
 // loose tells of objects that run pods outside the queues.
-func loose(p Picture, j view.Standing, e *Explanation) {
+func loose(p JobObjects, j view.Standing, e *Explanation) {
 	if p.Asked.Kind == view.KindGroup {
 		incompleteGroup(p, e)
 		return
@@ -198,7 +171,7 @@ func loose(p Picture, j view.Standing, e *Explanation) {
 }
 
 // loosePodEnded tells of a pod outside the queues that has ended.
-func loosePodEnded(p Picture, e *Explanation) {
+func loosePodEnded(p JobObjects, e *Explanation) {
 	e.Reason = string(p.Pod.Status.Phase)
 	if p.Pod.Status.Phase == corev1.PodFailed {
 		e.State = view.Failed
@@ -211,7 +184,7 @@ func loosePodEnded(p Picture, e *Explanation) {
 }
 
 // queuedPods tells of an object whose pods are queued one by one.
-func queuedPods(p Picture, j view.Standing, e *Explanation) {
+func queuedPods(p JobObjects, j view.Standing, e *Explanation) {
 	waiting := slices.DeleteFunc(slices.Clone(p.Pods), func(o corev1.Pod) bool { return len(o.Spec.SchedulingGates) == 0 })
 	if group := sharedGroup(p.Pods); group != "" {
 		e.say("%s is not queued itself: its pods are, together, as Workload %s", e.Object, group)
@@ -241,7 +214,7 @@ func sharedGroup(pods []corev1.Pod) string {
 
 // rollout tells of a Deployment that makes room for its new pods only once they run: what they
 // wait for may be what its old pods hold.
-func (e *Explanation) rollout(p Picture) {
+func (e *Explanation) rollout(p JobObjects) {
 	d := p.Deployment
 	if d == nil || p.Part == nil || d.Spec.Strategy.RollingUpdate == nil {
 		return
@@ -261,16 +234,8 @@ func (e *Explanation) rollout(p Picture) {
 	}
 }
 
-// hash is of which version of its Deployment a pod is.
-func (p *Picture) hash() string {
-	if p.Pod == nil {
-		return ""
-	}
-	return p.Pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
-}
-
 // unqueued tells of jobs that name no queue.
-func unqueued(p Picture, j view.Standing, e *Explanation) {
+func unqueued(p JobObjects, j view.Standing, e *Explanation) {
 	switch {
 	case p.Asked.Kind == view.KindWorkload:
 		e.say("%s waits in no queue: it has no spec.queueName", e.Object)
@@ -296,22 +261,13 @@ func unqueued(p Picture, j view.Standing, e *Explanation) {
 	}
 }
 
-// suspended reports whether a job is by the field of its kind.
-func (p *Picture) suspended() bool {
-	k, job := gather.KindOf(p.Asked.Kind), p.Other
-	if p.Job != nil {
-		job = p.Job
-	}
-	return k != nil && job != nil && len(k.SuspendPath) > 0 && k.Suspended(job)
-}
-
-// recordedWithin is how long a controller that runs takes to make a Workload, at most.
-const recordedWithin = 30 * time.Second
+// RecordedWithin is how long a controller that runs takes to make a Workload, at most.
+const RecordedWithin = 30 * time.Second
 
 // notRecorded tells of jobs that should have a Workload.
-func notRecorded(p Picture, j view.Standing, e *Explanation) {
+func notRecorded(p JobObjects, j view.Standing, e *Explanation) {
 	created := p.created()
-	if created.IsZero() || p.Now.Sub(created) < recordedWithin {
+	if created.IsZero() || p.Now.Sub(created) < RecordedWithin {
 		e.say("%s is meant for queue %s, but has no Workload yet; the controller makes one within a second", e.Object, j.LocalQueue)
 	} else {
 		e.say("%s is meant for queue %s, but has had no Workload for %s", e.Object, j.LocalQueue, p.ago(created))
@@ -319,43 +275,20 @@ func notRecorded(p Picture, j view.Standing, e *Explanation) {
 	switch {
 	case j.Message != "":
 		e.say("%s", j.Message)
-	case (p.Other != nil || !created.IsZero()) && p.Now.Sub(created) >= recordedWithin:
+	case (p.Other != nil || !created.IsZero()) && p.Now.Sub(created) >= RecordedWithin:
 		e.say("Either no controller runs, or it is set up to leave %ss alone (--kinds, or integrations of its configuration)", p.Asked.Kind)
 	}
 	e.Helps = "if this stays so, see whether the controller runs (mlbatch status) and what the object's events say (kubectl describe)"
 }
 
-// created is when the job was; zero if that is not known.
-func (p *Picture) created() time.Time {
-	switch {
-	case p.AppWrapper != nil:
-		return p.AppWrapper.CreationTimestamp.Time
-	case p.Job != nil:
-		return p.Job.CreationTimestamp.Time
-	case p.Other != nil:
-		return p.Other.GetCreationTimestamp().Time
-	}
-	return time.Time{}
-}
-
-// elsewhere reports whether another controller makes the job's pods, of what the admission
-// wrote into the job.
-func (p *Picture) elsewhere() bool {
-	k := gather.KindOf(p.Asked.Kind)
-	if k == nil || p.Other == nil || k.Injection == nil || k.Templates == nil {
-		return false
-	}
-	return slices.ContainsFunc(k.Templates(p.Other), func(t jobs.PodTemplate) bool { return jobs.Injected(t.Template) })
-}
-
-func finished(p Picture, j view.Standing, e *Explanation) {
+func finished(p JobObjects, j view.Standing, e *Explanation) {
 	e.say("%s finished %s ago: %s", e.Object, p.ago(j.Since), cmp.Or(j.Message, j.Reason))
 	if j.State == view.Failed && p.AppWrapper == nil { // an AppWrapper names its pods itself
 		e.failures(p)
 	}
 }
 
-func evicted(p Picture, j view.Standing, e *Explanation) {
+func evicted(p JobObjects, j view.Standing, e *Explanation) {
 	e.say("%s has been stopping for %s: %s", e.Object, p.ago(j.Since), j.Message)
 	if n := j.Pods.Live(); n > 0 {
 		e.say("%s still %s to end; only then its quota is free for others", words.Count(n, "pod"), words.Has(n))
@@ -371,7 +304,7 @@ func evicted(p Picture, j view.Standing, e *Explanation) {
 }
 
 // checking tells of jobs that have quota and wait for admission checks.
-func checking(p Picture, j view.Standing, e *Explanation) {
+func checking(p JobObjects, j view.Standing, e *Explanation) {
 	w, since := p.Workload, j.Since
 	if since.IsZero() {
 		since = w.CreationTimestamp.Time
@@ -397,14 +330,14 @@ func colon(message string) string {
 	return ": " + message
 }
 
-func deactivated(p Picture, j view.Standing, e *Explanation) {
+func deactivated(p JobObjects, j view.Standing, e *Explanation) {
 	e.say("%s is held: its Workload is deactivated (spec.active is false)", e.Object)
 	if j.Reason != kueue.ReasonDeactivated {
 		e.say("%s", cmp.Or(j.Message, j.Reason))
 	}
 	by, admins := p.Workload.Annotations[kueue.HeldByAnnotation]
 	if admins {
-		e.holder = holder(by)
+		e.holder = Holder(by)
 		e.say("It is held by %s, and only administrators release it", e.holder)
 	}
 	e.stopped(p, j.Eviction)
@@ -424,17 +357,102 @@ func deactivated(p Picture, j view.Standing, e *Explanation) {
 	}
 }
 
-// holder is who holds a job, as its Workload names them.
-func holder(by string) string {
+// Holder is who holds a job, as its Workload names them.
+func Holder(by string) string {
 	if by == "" || by == kueue.HeldBySomeAdministrator {
 		return kueue.HeldBySomeAdministrator
 	}
 	return "the administrator " + words.Harmless(by)
 }
 
+func find(cs []metav1.Condition, kind string) *metav1.Condition {
+	return apimeta.FindStatusCondition(cs, kind)
+}
+
+func isTrue(cs []metav1.Condition, kind string) bool {
+	return apimeta.IsStatusConditionTrue(cs, kind)
+}
+
+// runs says that all pods run.
+func runs(n, want int) string {
+	if n == want && n > 1 {
+		return fmt.Sprintf("Its %d pods run,", n)
+	}
+	return words.Count(n, "pod") + " " + words.Run(n) + ","
+}
+
+func lower(k view.Kind) string { return strings.ToLower(string(k)) }
+
+// withJobNames puts the names of jobs where the names of their workloads stand.
+func (p *JobObjects) withJobNames(text string) string {
+	words := strings.Split(text, " ")
+	for i, word := range words {
+		name := strings.TrimRight(word, ".,:;")
+		if job, ok := p.Jobs[name]; ok {
+			words[i] = job + word[len(name):]
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// objects are what the facts of the job are made from.
+func (p *JobObjects) objects() view.Objects {
+	return view.Objects{
+		AppWrapper: p.AppWrapper, Job: p.Job, Other: gather.OtherJob(p.Asked.Kind, p.Other), Workload: p.Workload, Pods: p.Pods, Team: p.Team, Refused: p.Refused, Answer: p.Answer,
+		Deleted: p.deleted(),
+		Loose:   p.Pod != nil && p.Workload == nil || p.PodGroup != nil || p.Deployment != nil || p.Set != nil || p.Asked.Kind == view.KindGroup,
+	}
+}
+
+// deleted reports whether the object of the job is being deleted.
+func (p *JobObjects) deleted() bool {
+	root := p.Root()
+	return root != nil && root.GetDeletionTimestamp() != nil
+}
+
+// hash is of which version of its Deployment a pod is.
+func (p *JobObjects) hash() string {
+	if p.Pod == nil {
+		return ""
+	}
+	return p.Pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+}
+
+// suspended reports whether a job is by the field of its kind.
+func (p *JobObjects) suspended() bool {
+	k, job := gather.KindOf(p.Asked.Kind), p.Other
+	if p.Job != nil {
+		job = p.Job
+	}
+	return k != nil && job != nil && len(k.SuspendPath) > 0 && k.Suspended(job)
+}
+
+// created is when the job was; zero if that is not known.
+func (p *JobObjects) created() time.Time {
+	switch {
+	case p.AppWrapper != nil:
+		return p.AppWrapper.CreationTimestamp.Time
+	case p.Job != nil:
+		return p.Job.CreationTimestamp.Time
+	case p.Other != nil:
+		return p.Other.GetCreationTimestamp().Time
+	}
+	return time.Time{}
+}
+
+// elsewhere reports whether another controller makes the job's pods, of what the admission
+// wrote into the job.
+func (p *JobObjects) elsewhere() bool {
+	k := gather.KindOf(p.Asked.Kind)
+	if k == nil || p.Other == nil || k.Injection == nil || k.Templates == nil {
+		return false
+	}
+	return slices.ContainsFunc(k.Templates(p.Other), func(t jobs.PodTemplate) bool { return jobs.Injected(t.Template) })
+}
+
 // release is how a job is let back into its queue, and what comes of that where it was stopped
 // for a reason that holds on.
-func (p *Picture) release(j view.Standing) string {
+func (p *JobObjects) release(j view.Standing) string {
 	release := ": mlbatch release " + p.Asked.Namespace + "/" + p.Asked.Name
 	cause := ""
 	if j.Eviction != nil {
@@ -452,14 +470,6 @@ func (p *Picture) release(j view.Standing) string {
 }
 
 // ago prints how long ago t was.
-func (p *Picture) ago(t time.Time) string {
+func (p *JobObjects) ago(t time.Time) string {
 	return duration.HumanDuration(max(p.Now.Sub(t), 0).Round(time.Second))
-}
-
-func find(cs []metav1.Condition, kind string) *metav1.Condition {
-	return apimeta.FindStatusCondition(cs, kind)
-}
-
-func isTrue(cs []metav1.Condition, kind string) bool {
-	return apimeta.IsStatusConditionTrue(cs, kind)
 }

@@ -1,4 +1,4 @@
-package cli
+package why
 
 import (
 	"cmp"
@@ -16,22 +16,22 @@ import (
 )
 
 // findGroup finds the pods of a group that has no Workload yet; false if there are none.
-func findGroup(ctx context.Context, c client.Reader, ref view.Ref) (Picture, bool, error) {
+func findGroup(ctx context.Context, c client.Reader, ref view.Ref) (JobObjects, bool, error) {
 	if ref.Kind != "" && ref.Kind != view.KindGroup {
-		return Picture{}, false, nil
+		return JobObjects{}, false, nil
 	}
 	var list corev1.PodList
 	if err := c.List(ctx, &list, client.InNamespace(ref.Namespace), client.MatchingLabels{kueue.PodGroupNameLabel: ref.Name}); err != nil {
-		return Picture{}, false, gather.Readable(err)
+		return JobObjects{}, false, gather.Readable(err)
 	}
-	p := Picture{Asked: view.Ref{Kind: view.KindGroup, Namespace: ref.Namespace, Name: ref.Name}}
+	p := JobObjects{Asked: view.Ref{Kind: view.KindGroup, Namespace: ref.Namespace, Name: ref.Name}}
 	p.Pods = slices.DeleteFunc(list.Items, func(o corev1.Pod) bool { return !gather.Held(&o) })
 	slices.SortFunc(p.Pods, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	return p, len(p.Pods) > 0, nil
 }
 
 // incompleteGroup tells of a group of which pods are missing.
-func incompleteGroup(p Picture, e *Explanation) {
+func incompleteGroup(p JobObjects, e *Explanation) {
 	var names []string
 	for i := range p.Pods {
 		names = append(names, p.Pods[i].Name)

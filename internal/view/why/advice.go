@@ -1,4 +1,4 @@
-package cli
+package why
 
 import (
 	"cmp"
@@ -10,27 +10,6 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/words"
 )
-
-// helps turns tried advice into lines: what the asker may do first.
-func (e *Explanation) helps(x *visibility.Explanation) {
-	var own, others []string
-	for _, a := range x.Advice {
-		text := adviceText(a, x)
-		who := fmt.Sprintf("an administrator (who may %s)", a.Needs)
-		if a.Kind == string(core.Release) && e.release != "" {
-			text, who = e.release, cmp.Or(e.holder, who)
-		}
-		if a.Preempts > 0 {
-			text = remarked(text, fmt.Sprintf(" (it then stops %s)", words.Count(int(a.Preempts), "other job")))
-		}
-		if a.Allowed {
-			own = append(own, text)
-			continue
-		}
-		others = append(others, fmt.Sprintf("ask %s to %s", who, text))
-	}
-	e.Advice = append(own, others...)
-}
 
 // remarked adds a remark to advice: before the command in it, which is copied as it stands.
 func remarked(text, remark string) string {
@@ -122,4 +101,25 @@ func refers(list []visibility.WorkloadReference) string {
 		parts[i] = refer(r)
 	}
 	return strings.Join(parts, " and ")
+}
+
+// helps turns tried advice into lines: what the asker may do first.
+func (e *Explanation) helps(x *visibility.Explanation) {
+	var own, others []string
+	for _, a := range x.Advice {
+		text := adviceText(a, x)
+		who := fmt.Sprintf("an administrator (who may %s)", a.Needs)
+		if a.Kind == string(core.Release) && e.release != "" {
+			text, who = e.release, cmp.Or(e.holder, who)
+		}
+		if a.Preempts > 0 {
+			text = remarked(text, fmt.Sprintf(" (it then stops %s)", words.Count(int(a.Preempts), "other job")))
+		}
+		if a.Allowed {
+			own = append(own, text)
+			continue
+		}
+		others = append(others, fmt.Sprintf("ask %s to %s", who, text))
+	}
+	e.Advice = append(own, others...)
 }

@@ -1,4 +1,4 @@
-package cli
+package why
 
 import (
 	"cmp"
@@ -11,33 +11,6 @@ import (
 	"github.com/mlbatch/mlbatch/internal/view"
 	"github.com/mlbatch/mlbatch/internal/words"
 )
-
-// failures names the pods of a job that failed, the first one first: the others often
-// fail because of it.
-func (e *Explanation) failures(p Picture) {
-	const most = 3
-	failed := slices.DeleteFunc(slices.Clone(p.Pods), func(pod corev1.Pod) bool { return pod.Status.Phase != corev1.PodFailed })
-	if len(failed) == 0 {
-		return
-	}
-	slices.SortStableFunc(failed, func(a, b corev1.Pod) int {
-		return cmp.Or(failedAt(&a).Compare(failedAt(&b)), cmp.Compare(a.Name, b.Name))
-	})
-	for _, pod := range failed[:min(most, len(failed))] {
-		where := ""
-		if pod.Spec.NodeName != "" {
-			where = " on " + pod.Spec.NodeName
-		}
-		e.say("Pod %s failed%s%s", pod.Name, where, howFailed(&pod))
-	}
-	if more := len(failed) - most; more > 0 {
-		e.say("%s failed too", words.Count(more, "more pod"))
-	}
-	e.Helps = fmt.Sprintf("read its log: mlbatch logs %s/%s", p.Asked.Namespace, failed[0].Name)
-	if notStarted(culprit(&failed[0])) {
-		e.Helps = neverStarted
-	}
-}
 
 // neverStarted is what helps a container that never started, and has no log.
 const neverStarted = "correct the command or the image, as the message above says: it never started, so that there is no log"
@@ -87,4 +60,31 @@ func howFailed(pod *corev1.Pod) string {
 		return ": " + cmp.Or(pod.Status.Message, pod.Status.Reason)
 	}
 	return ""
+}
+
+// failures names the pods of a job that failed, the first one first: the others often
+// fail because of it.
+func (e *Explanation) failures(p JobObjects) {
+	const most = 3
+	failed := slices.DeleteFunc(slices.Clone(p.Pods), func(pod corev1.Pod) bool { return pod.Status.Phase != corev1.PodFailed })
+	if len(failed) == 0 {
+		return
+	}
+	slices.SortStableFunc(failed, func(a, b corev1.Pod) int {
+		return cmp.Or(failedAt(&a).Compare(failedAt(&b)), cmp.Compare(a.Name, b.Name))
+	})
+	for _, pod := range failed[:min(most, len(failed))] {
+		where := ""
+		if pod.Spec.NodeName != "" {
+			where = " on " + pod.Spec.NodeName
+		}
+		e.say("Pod %s failed%s%s", pod.Name, where, howFailed(&pod))
+	}
+	if more := len(failed) - most; more > 0 {
+		e.say("%s failed too", words.Count(more, "more pod"))
+	}
+	e.Helps = fmt.Sprintf("read its log: mlbatch logs %s/%s", p.Asked.Namespace, failed[0].Name)
+	if notStarted(culprit(&failed[0])) {
+		e.Helps = neverStarted
+	}
 }

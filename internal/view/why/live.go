@@ -1,4 +1,4 @@
-package cli
+package why
 
 import (
 	"fmt"
@@ -16,12 +16,6 @@ import (
 	"github.com/mlbatch/mlbatch/internal/view"
 	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
-
-// Facts is how the job stands, as far as its objects say.
-func (p *Picture) Facts() view.Standing { return view.StandingOf(p.objects()) }
-
-// Owns reports whether a pod belongs to the job.
-func (p *Picture) Owns(pod *corev1.Pod) bool { return p.owns(pod) }
 
 // ListOf is an empty list of objects of a kind.
 func ListOf(k view.Kind) (client.ObjectList, error) {
@@ -42,9 +36,15 @@ func ListOf(k view.Kind) (client.ObjectList, error) {
 	}
 }
 
-// Update puts a newer state of an object into the picture, or takes one away that is gone. It
-// reports whether the object is one of the picture.
-func (p *Picture) Update(o client.Object, gone bool) bool { //nolint:revive // a fact
+// Facts is how the job stands, as far as its objects say.
+func (p *JobObjects) Facts() view.Standing { return view.StandingOf(p.objects()) }
+
+// Owns reports whether a pod belongs to the job.
+func (p *JobObjects) Owns(pod *corev1.Pod) bool { return p.owns(pod) }
+
+// Update puts a newer state of an object into them, or takes one away that is gone. It
+// reports whether the object is one of them.
+func (p *JobObjects) Update(o client.Object, gone bool) bool { //nolint:revive // a fact
 	if w, is := o.(*kueue.Workload); is && p.updateWorkload(w, gone) {
 		return true
 	}
@@ -69,7 +69,7 @@ func (p *Picture) Update(o client.Object, gone bool) bool { //nolint:revive // a
 
 // updateWorkload takes over a Workload of the job, if it speaks for the job rather than the one
 // that is known.
-func (p *Picture) updateWorkload(w *kueue.Workload, gone bool) bool { //nolint:revive // a fact
+func (p *JobObjects) updateWorkload(w *kueue.Workload, gone bool) bool { //nolint:revive // a fact
 	has := p.Workload
 	if has != nil && has.UID == w.UID {
 		if p.Workload = w; gone && p.Root() != client.Object(w) {
@@ -86,7 +86,7 @@ func (p *Picture) updateWorkload(w *kueue.Workload, gone bool) bool { //nolint:r
 }
 
 // setRoot replaces the object of the job itself.
-func (p *Picture) setRoot(o client.Object) {
+func (p *JobObjects) setRoot(o client.Object) {
 	switch o := o.(type) {
 	case *appwrapper.AppWrapper:
 		p.AppWrapper = o

@@ -1,4 +1,4 @@
-package cli_test
+package why_test
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // A job is found by its name alone among all kinds in the time of one question to the API server.
@@ -29,7 +29,7 @@ func TestKindsAreLookedThroughAtATime(t *testing.T) {
 				},
 			}).Build()
 		began := time.Now()
-		p, err := cli.Find(t.Context(), c, view.Ref{Namespace: "blue", Name: "train"})
+		p, err := why.Find(t.Context(), c, view.Ref{Namespace: "blue", Name: "train"})
 		if err != nil || p.Job == nil {
 			t.Fatalf("found %v, %v; want the Job", p.Job, err)
 		}
