@@ -16,6 +16,8 @@ var (
 	jobSource string
 	//go:embed node.go
 	nodeSource string
+	//go:embed eviction.go
+	evictionSource string
 	//go:embed quota.go
 	quotaSource string
 	//go:embed served.go
@@ -25,8 +27,13 @@ var (
 // FieldDocs says what the fields of the types of this package mean that are served, by the name of the type and the
 // field in JSON. Fields that share a comment share what it says.
 func FieldDocs() map[string]map[string]string {
+	return FieldDocsOf(jobSource, nodeSource, quotaSource, servedSource, evictionSource)
+}
+
+// FieldDocsOf is the same of the types in Go sources, which compile.
+func FieldDocsOf(sources ...string) map[string]map[string]string {
 	out := map[string]map[string]string{}
-	for _, source := range []string{jobSource, nodeSource, quotaSource, servedSource} {
+	for _, source := range sources {
 		file, err := parser.ParseFile(token.NewFileSet(), "", source, parser.ParseComments)
 		if err != nil {
 			panic(err) // it was compiled

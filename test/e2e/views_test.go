@@ -3,7 +3,9 @@ package e2e_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/view"
 	"github.com/mlbatch/mlbatch/internal/view/gather"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // unmade is a Deployment or ReplicaSet whose pods are refused: they ask for an account that is not there.
@@ -75,6 +78,22 @@ func TestViewsTellWhatTheAskerWouldRead(t *testing.T) {
 			return fmt.Sprintf("she is told of %d jobs", len(mine.Items))
 		}
 		return cmp.Diff(known(t, mine), known(t, new(typed[view.JobList](t, "alice", "ps", "-A"))))
+	})
+	eventually(t, "alice is told of each of her jobs why it is where it is, and all else, as she would find out", func() string {
+		for _, j := range servedTo(t, "alice", "blue").Items {
+			name := "namespaces/blue/jobviews/" + url.PathEscape(strings.ToLower(string(j.Kind))+"."+j.Name)
+			own, _ := whyAs(t, "alice", "blue/"+j.Name)
+			served := viewsOf[why.JobExplanation](t, "alice", name+"/explanation").Explanation
+			if d := cmp.Diff(timeless(t, own), timeless(t, served)); d != "" {
+				return name + ": " + d
+			}
+			shown := typed[why.Details](t, "alice", "show", "blue/"+j.Name, "--lines", "0")
+			details := viewsOf[why.JobDetails](t, "alice", name+"/details").Details
+			if d := cmp.Diff(timeless(t, shown), timeless(t, details)); d != "" {
+				return name + ": " + d
+			}
+		}
+		return ""
 	})
 	eventually(t, "the administrator is told of nodes what they would read", func() string {
 		own, _, err := gather.Nodes(t.Context(), user(t, ""))
@@ -166,4 +185,14 @@ func known(t *testing.T, l *view.JobList) (out []view.Job) {
 		out = append(out, j)
 	}
 	return out
+}
+
+// timeless is a value as JSON, without the times that pass while one asks twice.
+func timeless(t *testing.T, of any) string {
+	t.Helper()
+	text, err := json.MarshalIndent(of, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return regexp.MustCompile(`\b[0-9][0-9.:T-]*(ms|s|m|h|d|Z)([0-9]+s)?\b|"at": "[^"]*"`).ReplaceAllString(string(text), "TIME")
 }

@@ -1,4 +1,4 @@
-// Package v1alpha1 names the view.mlbatch.dev API: how jobs and nodes stand, as every controller serves it. Its objects are
+// Package v1alpha1 names the view.mlbatch.dev API: how jobs, nodes, queues and teams stand, as every controller serves it. Its objects are
 // computed when they are asked for, and described by the OpenAPI documents that are served with them.
 package v1alpha1
 
@@ -15,4 +15,10 @@ const (
 	QueueViews      = "queueviews"
 	LocalQueueViews = "localqueueviews"
 	TeamViews       = "teamviews"
+)
+
+// What the API tells of one job alone, as subresources of its view: why it is where it is, and all that there is to know.
+const (
+	Explanation = "explanation"
+	Details     = "details"
 )

@@ -53,6 +53,7 @@ func TestAccessRoles(t *testing.T) {
 		"Classes":         {"jobs name them", install.ClassesRole, kueue, "workloadpriorityclasses", "list", true},
 		"PodClasses":      {"pods name them", install.ClassesRole, "scheduling.k8s.io", "priorityclasses", "get", true},
 		"Views":           {"they tell what the asker may list", install.ViewsRole, "view.mlbatch.dev", "jobviews", "watch", true},
+		"Explanations":    {"they say what the asker may read", install.ViewsRole, "view.mlbatch.dev", "jobviews/explanation", "get", true},
 		"ViewsOfTeams":    {"so do these", install.ViewsRole, "view.mlbatch.dev", "teamviews", "list", true},
 		"ViewsOfNodes":    {"so do these", install.ViewsRole, "view.mlbatch.dev", "nodeviews", "list", true},
 		"ViewsAlone":      {"nothing else is given to everybody with them", install.ViewsRole, "", "pods", "list", false},

@@ -68,7 +68,8 @@ func roles(o Options) []client.Object {
 		}),
 		forAllUsers(ClassesRole),
 		clusterRole(ViewsRole, []rbacv1.PolicyRule{
-			allow(viewapi.GroupVersion.Group, read(), viewapi.JobViews, viewapi.NodeViews, viewapi.QueueViews, viewapi.LocalQueueViews, viewapi.TeamViews),
+			allow(viewapi.GroupVersion.Group, read(), viewapi.JobViews, viewapi.NodeViews, viewapi.QueueViews, viewapi.LocalQueueViews, viewapi.TeamViews,
+				viewapi.JobViews+"/"+viewapi.Explanation, viewapi.JobViews+"/"+viewapi.Details),
 		}),
 		forAllUsers(ViewsRole),
 		clusterRole(Controller, append(controllerRules(o.Kinds), trustRules(o)...)),

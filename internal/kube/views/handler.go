@@ -62,15 +62,16 @@ type Handler struct {
 	clock             clock.Clock
 	rights            authorizer.Authorizer
 	lines             func(context.Context) Line
+	explain           Explain
 	turns             *turns
 }
 
 // New returns a handler. rights says what whoever asks may read, lines how what waits stands in its queues at
-// the moment of an answer.
-func New(o Options, rights authorizer.Authorizer, lines func(context.Context) Line) *Handler {
+// the moment of an answer, explain why a workload waits.
+func New(o Options, rights authorizer.Authorizer, lines func(context.Context) Line, explain Explain) *Handler {
 	h := &Handler{
 		objects: o.Objects, live: o.Live, scheme: o.Objects.Scheme(), mapper: o.Objects.RESTMapper(), replica: o.Replica, clock: o.Clock,
-		rights: rights, lines: lines, turns: newTurns(), metadata: map[schema.GroupKind]bool{}, watched: map[schema.GroupKind]bool{
+		rights: rights, lines: lines, explain: explain, turns: newTurns(), metadata: map[schema.GroupKind]bool{}, watched: map[schema.GroupKind]bool{
 			{Kind: "Pod"}: true, {Kind: "Node"}: true, {Kind: "Namespace"}: true,
 			leaderworkerset.GVK().GroupKind():                       true,
 			kueue.GroupVersion.WithKind("Workload").GroupKind():     true,
@@ -108,6 +109,9 @@ func Resources() metav1.APIResourceList {
 			Verbs: []string{"get", "list", "watch"},
 		})
 	}
+	for _, p := range parts() {
+		out.APIResources = append(out.APIResources, metav1.APIResource{Name: viewapi.JobViews + "/" + p.name, Kind: p.kind, Namespaced: true, Verbs: []string{"get"}})
+	}
 	return out
 }
 
@@ -115,7 +119,9 @@ func Resources() metav1.APIResourceList {
 func (h *Handler) Answer(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) (any, error) {
 	of := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
 	at := slices.IndexFunc(resources(), func(r resource) bool { return r.name == info.Resource && (r.namespaced || info.Namespace == "") })
-	if info.APIVersion != viewapi.GroupVersion.Version || at < 0 || info.Subresource != "" {
+	of.Resource = strings.TrimSuffix(info.Resource+"/"+info.Subresource, "/")
+	sub := slices.IndexFunc(parts(), func(p part) bool { return of.Resource == viewapi.JobViews+"/"+p.name && info.Namespace != "" })
+	if info.APIVersion != viewapi.GroupVersion.Version || at < 0 || info.Subresource != "" && sub < 0 {
 		return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, info.Verb, of, info.Name, "", 0, true)
 	}
 	q, err := h.questionOf(r, info)
@@ -123,6 +129,12 @@ func (h *Handler) Answer(w http.ResponseWriter, r *http.Request, info *request.R
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	q.of = resources()[at]
+	switch {
+	case sub >= 0 && info.Verb == "get":
+		return q.one(r.Context(), parts()[sub])
+	case sub >= 0:
+		return nil, apierrors.NewMethodNotSupported(of, info.Verb)
+	}
 	switch info.Verb {
 	case "watch":
 		return nil, q.watch(w, r)
@@ -234,8 +246,9 @@ func (q *question) list(ctx context.Context) (*list, error) {
 	}
 	out := &list{
 		TypeMeta: metav1.TypeMeta{APIVersion: viewapi.GroupVersion.String(), Kind: q.of.kind + "List"},
-		Answer:   view.Answer{At: metav1.NewTime(q.clock.Now()), Replica: q.replica, Unread: unread}, Items: make([]item, 0, len(items)),
+		Answer:   q.answer(), Items: make([]item, 0, len(items)),
 	}
+	out.Unread = unread
 	for _, v := range items {
 		if q.name == "" || v.meta.Name == q.name {
 			out.Items = append(out.Items, v)

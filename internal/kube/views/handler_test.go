@@ -135,7 +135,9 @@ func (w *world) authorized(may authorizer.Authorizer) http.Handler {
 			return out, nil
 		}
 	}
-	h := views.New(views.Options{Objects: w, Live: w, Kinds: kinds.All(), Replica: "replica-1", Clock: w.clock}, may, lines)
+	h := views.New(views.Options{Objects: w, Live: w, Kinds: kinds.All(), Replica: "replica-1", Clock: w.clock}, may, lines, func(_ context.Context, who user.Info, namespace, workload string) (*visibility.Explanation, error) {
+		return &visibility.Explanation{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: workload}, Waiting: true, Reason: "WaitingForQuota", Message: "told to " + who.GetName()}, nil
+	})
 	resolver := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		info, err := resolver.NewRequestInfo(r)
@@ -435,6 +437,37 @@ func TestQuotasAreToldToWhoMayKnowThem(t *testing.T) {
 			}
 			if d := cmp.Diff(c.want, told); d != "" {
 				t.Errorf("%s: %s", c.why, d)
+			}
+		})
+	}
+}
+
+// TestExplanationsAreToldToWhoMayReadTheJob: with what the engine says to those who may ask it.
+func TestExplanationsAreToldToWhoMayReadTheJob(t *testing.T) {
+	engine := append(member("alice", "blue"), "alice get workloads/explanation blue")
+	for name, c := range map[string]struct {
+		why, path string
+		may       rights
+		code      int
+		said      string
+	}{
+		"member":             {"what the engine says", "/namespaces/blue/jobviews/job.wait/explanation", engine, http.StatusOK, "Told to alice."},
+		"without the engine": {"what the objects say", "/namespaces/blue/jobviews/job.wait/explanation", member("alice", "blue"), http.StatusOK, "Waiting"},
+		"another team":       {"nothing", "/namespaces/red/jobviews/job.wait/explanation", engine, http.StatusForbidden, ""},
+		"no such job":        {"is not found", "/namespaces/blue/jobviews/job.none/explanation", engine, http.StatusNotFound, ""},
+		"no such kind":       {"is not found", "/namespaces/blue/jobviews/wait/explanation", engine, http.StatusNotFound, ""},
+		"of a list":          {"there is none", "/jobviews/job.wait/explanation", rights{"alice everything"}, http.StatusNotFound, ""},
+		"of a node":          {"there is none", "/nodeviews/node-1/explanation", rights{"alice everything"}, http.StatusNotFound, ""},
+		"details":            {"what happened to it", "/namespaces/blue/jobviews/job.train/details", engine, http.StatusOK, "admitted by ClusterQueue cq"},
+		"details of others":  {"nothing", "/namespaces/red/jobviews/job.wait/details", engine, http.StatusForbidden, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got json.RawMessage
+			if code := ask(t, newWorld(t).handler(c.may), "alice", c.path, &got); code != c.code {
+				t.Fatalf("%s: %d, want %d", c.why, code, c.code)
+			}
+			if c.code == http.StatusOK && (!strings.Contains(string(got), c.said) || !strings.Contains(string(got), "replica-1")) {
+				t.Errorf("%s: %s", c.why, got)
 			}
 		})
 	}

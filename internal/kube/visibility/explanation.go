@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,18 +33,41 @@ func (h *handler) explanation(r *http.Request, info *request.RequestInfo) (any, 
 	if info.APIVersion != v1beta2.GroupVersion.Version {
 		return nil, apierrors.NewNotFound(of, info.Name)
 	}
-	w := &kueue.Workload{}
-	if err := h.workloads.Get(ctx, client.ObjectKey{Namespace: info.Namespace, Name: info.Name}, w); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil, apierrors.NewNotFound(of, info.Name)
+	who, _ := request.UserFrom(ctx)
+	if other := r.URL.Query().Get(against); other != "" {
+		w, err := h.workload(ctx, info.Namespace, info.Name)
+		if err != nil {
+			return nil, err
 		}
+		return h.asks(who).contest(ctx, w, other)
+	}
+	return h.explain(ctx, who, info.Namespace, info.Name)
+}
+
+// asks is a user who asks.
+func (h *handler) asks(who user.Info) *asker {
+	return &asker{handler: h, user: who, may: map[string]bool{}}
+}
+
+// workload reads a Workload.
+func (h *handler) workload(ctx context.Context, namespace, name string) (*kueue.Workload, error) {
+	w := &kueue.Workload{}
+	switch err := h.workloads.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, w); {
+	case apierrors.IsNotFound(err):
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: v1beta2.GroupVersion.Group, Resource: workloads}, name)
+	case err != nil:
 		return nil, apierrors.NewInternalError(fmt.Errorf("read the workload: %w", err))
 	}
-	a := &asker{handler: h, may: map[string]bool{}}
-	a.user, _ = request.UserFrom(ctx)
-	if other := r.URL.Query().Get(against); other != "" {
-		return a.contest(ctx, w, other)
+	return w, nil
+}
+
+// explain says to a user why a workload waits.
+func (h *handler) explain(ctx context.Context, who user.Info, namespace, name string) (*v1beta2.Explanation, error) {
+	w, err := h.workload(ctx, namespace, name)
+	if err != nil {
+		return nil, err
 	}
+	a := h.asks(who)
 	classes, err := h.priorityClasses(ctx)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)

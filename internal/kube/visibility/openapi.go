@@ -21,6 +21,7 @@ import (
 	viewapi "github.com/mlbatch/mlbatch/api/view/v1alpha1"
 	"github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // object is a JSON object of an OpenAPI document.
@@ -230,6 +231,11 @@ func viewOperations() map[string]operation {
 			within = []parameter{{"namespace", "path", "string", "namespace of the " + r.what}}
 		}
 		out[all] = operation{"listViewV1alpha1" + scope + r.kind, "how " + r.what + " stand", slices.Concat(within, r.list), many, r.kind, false}
+		if r.resource == viewapi.JobViews {
+			one := slices.Concat(within, []parameter{name(r.named)})
+			out[all+"/{name}/"+viewapi.Explanation] = operation{"readViewV1alpha1NamespacedJobExplanation", "why a job is where it is", one, schemaName(viewapi.GroupVersion, "JobExplanation"), "JobExplanation", false}
+			out[all+"/{name}/"+viewapi.Details] = operation{"readViewV1alpha1NamespacedJobDetails", "all that there is to know of a job", one, schemaName(viewapi.GroupVersion, "JobDetails"), "JobDetails", false}
+		}
 		out[all+"/{name}"] = operation{"readViewV1alpha1" + scope + r.kind, "how one of the " + r.what + " stands", slices.Concat(within, []parameter{name(r.named)}), one, r.kind, false}
 	}
 	return out
@@ -258,7 +264,7 @@ func schemas(v schema.GroupVersion, refs string) object {
 		out := object{}
 		for _, t := range []reflect.Type{
 			reflect.TypeFor[view.JobViewList](), reflect.TypeFor[view.NodeViewList](), reflect.TypeFor[view.QueueViewList](),
-			reflect.TypeFor[view.LocalQueueViewList](), reflect.TypeFor[view.TeamViewList](),
+			reflect.TypeFor[view.LocalQueueViewList](), reflect.TypeFor[view.TeamViewList](), reflect.TypeFor[why.JobExplanation](), reflect.TypeFor[why.JobDetails](),
 		} {
 			describeType(t, v, refs, out)
 		}
@@ -266,6 +272,7 @@ func schemas(v schema.GroupVersion, refs string) object {
 			"JobView": "How a job stands.", "JobViewList": "How jobs stand, the youngest first.", "NodeView": "How a node stands.", "NodeViewList": "How nodes stand, by name.",
 			"QueueView": "How a ClusterQueue or Cohort stands.", "QueueViewList": "How ClusterQueues and Cohorts stand, by name.",
 			"LocalQueueView": "How a LocalQueue stands.", "LocalQueueViewList": "How LocalQueues stand, by name.",
+			"JobExplanation": "Why a job is where it is.", "JobDetails": "All that there is to know of a job.",
 			"TeamView": "How a team stands.", "TeamViewList": "How teams stand, by name.",
 		} {
 			top := out[schemaName(v, kind)].(object) //nolint:forcetypeassert // it was just made
@@ -321,7 +328,7 @@ func schemas(v schema.GroupVersion, refs string) object {
 // describeType adds the schema of a struct of the API, and of structs that it leads to,
 // by their Go types.
 func describeType(t reflect.Type, v schema.GroupVersion, refs string, out object) {
-	name := schemaName(v, t.Name())
+	name := schemaName(v, typeName(t, v))
 	if _, done := out[name]; done {
 		return
 	}
@@ -331,9 +338,12 @@ func describeType(t reflect.Type, v schema.GroupVersion, refs string, out object
 	add = func(t reflect.Type) {
 		var docs map[string]string
 		if v == viewapi.GroupVersion {
-			docs = fieldDocs()[t.Name()]
+			docs = fieldDocs()[typeName(t, v)]
 		}
 		for f := range t.Fields() {
+			if !f.IsExported() {
+				continue
+			}
 			field, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 			switch field {
 			case "": // inlined
@@ -359,7 +369,19 @@ func describeType(t reflect.Type, v schema.GroupVersion, refs string, out object
 }
 
 // fieldDocs are what the fields of views are said to mean.
-var fieldDocs = sync.OnceValue(view.FieldDocs) //nolint:gochecknoglobals // computed once
+var fieldDocs = sync.OnceValue(func() map[string]map[string]string { //nolint:gochecknoglobals // computed once
+	out := view.FieldDocs()
+	maps.Copy(out, why.FieldDocs())
+	return out
+})
+
+// typeName is what a schema of a type is called: the view API has an explanation of its own, and that of an engine in it.
+func typeName(t reflect.Type, v schema.GroupVersion) string {
+	if v == viewapi.GroupVersion && t == reflect.TypeFor[v1beta2.Explanation]() {
+		return "EngineExplanation"
+	}
+	return t.Name()
+}
 
 // withDescription is a schema that says what it is of. A reference says nothing but where it leads to.
 func withDescription(schema object, text string) object {
@@ -389,7 +411,7 @@ func describeField(t reflect.Type, v schema.GroupVersion, refs string, out objec
 		return object{"type": "array", "items": describeField(t.Elem(), v, refs, out)}
 	case reflect.Struct:
 		describeType(t, v, refs, out)
-		return object{"$ref": refs + schemaName(v, t.Name())}
+		return object{"$ref": refs + schemaName(v, typeName(t, v))}
 	case reflect.Bool:
 		return object{"type": "boolean"}
 	case reflect.Int32:

@@ -127,7 +127,7 @@ func (s *Server) serve(parent context.Context) error {
 		lines: s.opts.Lines, workloads: s.opts.Workloads, rights: may.Authorizer, clock: s.opts.Clock, slack: s.opts.SlackQueue, rules: s.opts.Rules,
 		filled: s.filled,
 	}
-	answers.views = views.New(s.opts.Views, may.Authorizer, answers.order)
+	answers.views = views.New(s.opts.Views, may.Authorizer, answers.order, answers.explain)
 	h := chain(answers, who, may)
 	stopped, _, err := serving.Serve(h, 2*time.Second, ctx.Done())
 	if err != nil {

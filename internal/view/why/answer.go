@@ -47,7 +47,7 @@ func refer(r visibility.WorkloadReference) string {
 	return fmt.Sprintf("a job that is not yours to see (UID %s)", r.UID)
 }
 
-// plain leaves out what a message begins with for those who know Kueue's.
+// Plain leaves out what a message begins with for those who know Kueue's.
 func Plain(message string) string {
 	message = view.ShortAmounts(message)
 	rest, found := strings.CutPrefix(message, "couldn't assign flavors")

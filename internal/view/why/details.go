@@ -21,6 +21,7 @@ import (
 // Details are a job with all that it consists of and what happened to it. Its fields are what scripts
 // read.
 type Details struct {
+	// Namespace, Kind and Name are those of the job.
 	Namespace string    `json:"namespace"`
 	Kind      view.Kind `json:"kind"`
 	Name      string    `json:"name"`
@@ -57,11 +58,13 @@ type Details struct {
 	// Unread says what could not be read.
 	Unread []string `json:"unread,omitempty"`
 
+	// Evicted is the last eviction in words.
 	Evicted string `json:"-"`
 }
 
 // Role is what pods are alike for.
 type Role struct {
+	// Name is that of the pod set or, of kinds that have some, of the role.
 	Name string `json:"name"`
 	// Pods is how many there are to be, Running how many run, Ended how many have ended.
 	Pods    int `json:"pods"`
@@ -71,17 +74,20 @@ type Role struct {
 	Requests map[string]string `json:"requests,omitempty"`
 	GPUs     int64             `json:"gpus"`
 	// Slices is how many parts of GPUs, by their sort.
-	Slices  map[string]int64 `json:"slices,omitempty"`
-	Flavors []string         `json:"flavors,omitempty"`
+	Slices map[string]int64 `json:"slices,omitempty"`
+	// Flavors are those that its pods were given.
+	Flavors []string `json:"flavors,omitempty"`
 }
 
 // Pod is a pod in one line.
 type Pod struct {
+	// Role is what it is for, Index counts in the role and Rank in the job, from 0.
 	Role  string `json:"role,omitempty"`
 	Index int    `json:"index"`
 	Rank  int    `json:"rank"`
-	Name  string `json:"name"`
-	Node  string `json:"node,omitempty"`
+	// Name is that of the pod, Node where it is.
+	Name string `json:"name"`
+	Node string `json:"node,omitempty"`
 	// State is Waiting, Running, Leaving, Succeeded or Failed; Why says more.
 	State    string `json:"state"`
 	Why      string `json:"why,omitempty"`
@@ -93,10 +99,12 @@ type Pod struct {
 
 // Failure is how a pod failed.
 type Failure struct {
+	// Role is what the pod was for.
 	Role string `json:"role,omitempty"`
 	// Index counts in the role and Rank in the job; nil of a pod that is gone.
-	Index     *int      `json:"index,omitempty"`
-	Rank      *int      `json:"rank,omitempty"`
+	Index *int `json:"index,omitempty"`
+	Rank  *int `json:"rank,omitempty"`
+	// Pod, Node and Container are where it happened, At is when.
 	Pod       string    `json:"pod"`
 	Node      string    `json:"node,omitempty"`
 	Container string    `json:"container,omitempty"`

@@ -34,7 +34,7 @@ type Event struct {
 	Times int `json:"times"`
 }
 
-// EventRowOf reads an event.
+// EventOf reads an event.
 func EventOf(e *corev1.Event) Event {
 	row := Event{
 		At: gather.When(e).UTC(), Namespace: e.Namespace, Kind: e.InvolvedObject.Kind, Name: e.InvolvedObject.Name,

@@ -41,6 +41,7 @@ const (
 
 // Moment is what happened to a job at a time.
 type Moment struct {
+	// At is when, Step what it is, Text what happened in a sentence.
 	At   time.Time `json:"at"`
 	Step Step      `json:"step"`
 	Text string    `json:"text"`
