@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/kube/install"
+	"github.com/mlbatch/mlbatch/internal/kube/install/charts"
 	"github.com/mlbatch/mlbatch/internal/kube/install/rollout"
 	"github.com/mlbatch/mlbatch/internal/kube/settings"
 	"github.com/mlbatch/mlbatch/internal/strict"
@@ -140,6 +143,7 @@ func newInstallCommand() *cobra.Command {
 		dryRun string
 		wait   bool
 		ignore []string
+		into   string
 	)
 	cmd := &cobra.Command{
 		Use:   "install",
@@ -153,7 +157,8 @@ works, and says what does not and why if that takes too long.
 It may be repeated: what is as it should be is not touched. Run with the program of a newer
 version, it upgrades; "mlbatch upgrade --check" says beforehand what that changes.
 
-The values are those of the Helm chart in charts/mlbatch, which renders the same objects.`,
+The values are those of the Helm chart, which renders the same objects. --write-charts writes it,
+and a kustomize base with overlays, into a directory, and asks no cluster.`,
 		Example: `  # what would be applied, as manifests
   mlbatch install --dry-run -o yaml --image registry.example.com/mlbatch:v1.2.3
 
@@ -161,9 +166,15 @@ The values are those of the Helm chart in charts/mlbatch, which renders the same
   mlbatch install --image registry.example.com/mlbatch:v1.2.3
 
   # with values, checked by the API server, and nothing written
-  mlbatch install --values values.yaml --dry-run=server`,
+  mlbatch install --values values.yaml --dry-run=server
+
+  # for Helm, kustomize, or a repository that a cluster is made from
+  mlbatch install --write-charts dist`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if into != "" {
+				return writeCharts(cmd, into)
+			}
 			m := making{output: flags.output, dryRun: dryRun}
 			if err := m.check(); err != nil {
 				return err
@@ -216,7 +227,28 @@ The values are those of the Helm chart in charts/mlbatch, which renders the same
 	f.BoolVar(&wait, "wait", true, "wait until it works; false applies and ends")
 	f.DurationVar(&flags.timeout, "timeout", 5*time.Minute, "give up when nothing has moved for that long; while something moves it goes on")
 	f.StringSliceVar(&ignore, "ignore", nil, "`checks` that may fail, by the names that they are reported with")
+	f.StringVar(&into, "write-charts", "", "write the Helm chart and the kustomize base of this version into a `directory`, and install nothing")
 	return cmd
+}
+
+// writeCharts writes the chart and the kustomizations of this program, and says how they are used.
+func writeCharts(cmd *cobra.Command, dir string) error {
+	for _, other := range []string{"values", "image", "dry-run", "output"} {
+		if cmd.Flags().Changed(other) {
+			return usagef("--write-charts goes without --%s: the chart takes values when it is installed", other)
+		}
+	}
+	if err := charts.Write(dir, cmp.Or(imageTag(version()), "dev")); err != nil {
+		return fmt.Errorf("--write-charts: %w", err)
+	}
+	chart, bases := filepath.Join(dir, charts.Chart), filepath.Join(dir, charts.Kustomize)
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), `Written. With Helm:
+  helm install mlbatch %s --namespace mlbatch-system --create-namespace --set image.registry=registry.example.com
+With kustomize:
+  kubectl apply --server-side --force-conflicts -k %s
+  kubectl apply --server-side --force-conflicts -k %s
+`, chart, filepath.Join(bases, "definitions"), filepath.Join(bases, "base"))
+	return err
 }
 
 // knownChecks refuses names that no check has.

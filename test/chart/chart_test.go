@@ -6,10 +6,13 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -32,17 +35,67 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/mlbatch/mlbatch/internal/kube/install"
+	"github.com/mlbatch/mlbatch/internal/kube/install/charts"
 )
 
 const (
-	chartDir = "../../charts/mlbatch"
-	overlays = "../../deploy/kustomize/overlays/"
-	base     = "../../deploy/kustomize/base"
-	// definitions are those of kinds.
-	definitions = "../../deploy/kustomize/definitions"
-	namespace   = "batch"
-	name        = "queues"
+	namespace = "batch"
+	name      = "queues"
 )
+
+// dist is where the chart and the kustomizations are written.
+var dist = filepath.Join(os.TempDir(), fmt.Sprintf("mlbatch-charts-%d", os.Getpid()))
+
+var (
+	chartDir = filepath.Join(dist, charts.Chart)
+	overlays = filepath.Join(dist, charts.Kustomize, "overlays") + "/"
+	base     = filepath.Join(dist, charts.Kustomize, "base")
+	// definitions are those of kinds.
+	definitions = filepath.Join(dist, charts.Kustomize, "definitions")
+)
+
+func TestMain(m *testing.M) {
+	err := charts.Write(dist, "dev")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	if err := os.RemoveAll(dist); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	os.Exit(code)
+}
+
+// TestWriteTouchesNothingThatIsThere: what somebody has in the directory is theirs, and what is written is the same each time.
+func TestWriteTouchesNothingThatIsThere(t *testing.T) {
+	if err := charts.Write(dist, "dev"); !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), chartDir) {
+		t.Errorf("%v, want a refusal that names %s", err, chartDir)
+	}
+	again := t.TempDir()
+	if err := charts.Write(again, "dev"); err != nil {
+		t.Fatal(err)
+	}
+	files := 0
+	err := filepath.WalkDir(dist, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		files++
+		one, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		two, err := os.ReadFile(filepath.Join(again, strings.TrimPrefix(path, dist)))
+		if err != nil || !bytes.Equal(one, two) {
+			t.Errorf("%s is another one the second time (%v)", path, err)
+		}
+		return nil
+	})
+	if err != nil || files < 40 {
+		t.Errorf("%d files, %v", files, err)
+	}
+}
 
 // rendered is what Helm makes of the chart.
 func rendered(t *testing.T, values map[string]any) (*release.Release, error) {

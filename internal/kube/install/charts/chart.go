@@ -1,4 +1,4 @@
-package main
+package charts
 
 import (
 	"encoding/json"
@@ -18,11 +18,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/install"
 )
 
-// The chart's own version, and that of mlbatch if no tag is said.
-const (
-	chartVersion = "0.1.0"
-	appVersion   = "dev"
-)
+// chartVersion is the chart's own version.
+const chartVersion = "0.1.0"
 
 // marks are texts in what is rendered that expressions take the place of.
 const (
@@ -381,8 +378,8 @@ func filled(lines []string) string {
 }
 
 // chart is all files of the chart.
-func chart() (map[string]string, error) {
-	files, err := chartFrame()
+func chart(version string) (map[string]string, error) {
+	files, err := chartFrame(version)
 	if err != nil {
 		return nil, err
 	}

@@ -1,10 +1,11 @@
-package main
+package charts
 
 import (
 	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -14,10 +15,10 @@ import (
 )
 
 // generated begins all files.
-const generated = "# Written by `make gen` from internal/kube/install. Do not edit.\n"
+const generated = "# Written by mlbatch install --write-charts. Do not edit.\n"
 
 // chartFrame is what a chart has beside its objects.
-func chartFrame() (map[string]string, error) {
+func chartFrame(appVersion string) (map[string]string, error) {
 	v := install.DefaultValues("")
 	values, err := valuesFile(v)
 	if err != nil {
@@ -33,7 +34,7 @@ name: mlbatch
 description: Queues, quotas and gang scheduling for AI batch jobs on Kubernetes
 type: application
 version: ` + chartVersion + `
-appVersion: ` + appVersion + `
+appVersion: ` + strconv.Quote(appVersion) + `
 kubeVersion: ">= 1.32.0-0"
 keywords: [batch, ai, gpu, scheduling, quota, queue, kueue]
 annotations:
@@ -59,7 +60,7 @@ annotations:
 	return files, nil
 }
 
-const helpers = `{{/* Written by "make gen" from tools/charts. Do not edit. */}}
+const helpers = `{{/* Written by mlbatch install --write-charts. Do not edit. */}}
 {{- define "mlbatch.fullname" -}}
 {{ default "mlbatch" .Values.fullnameOverride }}
 {{- end }}
@@ -96,7 +97,7 @@ const extra = `{{- $labels := dict
 `
 
 // checks refuse what no schema can say.
-const checks = `{{/* Written by "make gen" from tools/charts. Do not edit. */}}
+const checks = `{{/* Written by mlbatch install --write-charts. Do not edit. */}}
 {{- if and (not .Values.scheduler.enabled) (has .Values.controller.schedulerName (list "" "mlbatch-scheduler")) }}
 {{- fail "controller.schedulerName: mlbatch's scheduler is not installed (scheduler.enabled: false): name the one that binds the pods of jobs, such as default-scheduler" }}
 {{- end }}

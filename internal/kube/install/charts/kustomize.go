@@ -1,4 +1,4 @@
-package main
+package charts
 
 import (
 	"fmt"
@@ -15,16 +15,16 @@ import (
 )
 
 // bases renders what the base is made of.
-func bases(v install.Values) ([]install.Stage, error) {
-	return install.Render(v, install.Release{Name: install.App, Manager: "kustomize", Version: appVersion})
+func bases(v install.Values, version string) ([]install.Stage, error) {
+	return install.Render(v, install.Release{Name: install.App, Manager: "kustomize", Version: version})
 }
 
 // kustomization is the base, with a file for each stage, and an overlay for each variant: patches
 // that make of the objects of the base what values of the variant render. The definitions of kinds are
 // a kustomization of their own: who deletes the base must not delete all queues and jobs with it.
-func kustomization() (map[string]string, error) {
-	v := install.DefaultValues(appVersion)
-	stages, err := bases(v)
+func kustomization(version string) (map[string]string, error) {
+	v := install.DefaultValues(version)
+	stages, err := bases(v, version)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func kustomization() (map[string]string, error) {
 		files[into+"/kustomization.yaml"] = generated + about + text
 	}
 	for name, one := range variants() {
-		with := install.DefaultValues(appVersion)
+		with := install.DefaultValues(version)
 		data, err := yaml.Marshal(one.values)
 		if err != nil {
 			return nil, fmt.Errorf("write values: %w", err)
@@ -71,7 +71,7 @@ func kustomization() (map[string]string, error) {
 		if _, err := with.ReadValues(name, data); err != nil {
 			return nil, fmt.Errorf("read values of a variant: %w", err)
 		}
-		changed, err := bases(with)
+		changed, err := bases(with, version)
 		if err != nil {
 			return nil, err
 		}
