@@ -15,6 +15,7 @@ import (
 	"github.com/mlbatch/mlbatch/config"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/doctor"
+	"github.com/mlbatch/mlbatch/internal/finding"
 )
 
 // doctorFlags are those of doctor.
@@ -64,7 +65,7 @@ all webhooks and does not keep: whether it is held tells whether they answer.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&d.output, "output", "o", "", "json or yaml")
-	f.StringVar(&d.failOn, "fail-on", string(doctor.Warning), "the least `severity` with which to exit with 1: error, warning, note, or none")
+	f.StringVar(&d.failOn, "fail-on", string(finding.Warning), "the least `severity` with which to exit with 1: error, warning, note, or none")
 	f.StringVar(&d.slack, "slack-queue", "slack-cluster-queue", "`ClusterQueue` that belongs to no team and lends what is left")
 	f.BoolVar(&d.installation, "installation", false, "look at the installation alone: programs, webhooks, definitions, and not queues, flavors and nodes")
 	f.BoolVar(&d.policy, "policy", false, "say what applies to each queue as well")
@@ -77,7 +78,7 @@ func (d *doctorFlags) check() error {
 	if !slices.Contains([]string{"", "json", "yaml"}, d.output) {
 		return usagef("-o %s is not known: use json or yaml", d.output)
 	}
-	if d.failOn != "none" && !slices.Contains(doctor.Severities(), doctor.Severity(d.failOn)) {
+	if d.failOn != "none" && !slices.Contains(finding.Severities(), finding.Severity(d.failOn)) {
 		return usagef("--fail-on %s is not known: use error, warning, note or none", d.failOn)
 	}
 	return nil
@@ -112,31 +113,31 @@ func (d *doctorFlags) run(ctx context.Context, out, errs io.Writer) error {
 	}
 	findings := doctor.Diagnose(f)
 	if d.installation {
-		findings = slices.DeleteFunc(findings, func(x doctor.Finding) bool { return !doctor.OfInstallation(x.Rule) })
+		findings = slices.DeleteFunc(findings, func(x finding.Finding) bool { return !doctor.OfInstallation(x.Rule) })
 	}
 	if err := d.print(out, errs, f, findings); err != nil {
 		return err
 	}
-	if d.failOn != "none" && slices.ContainsFunc(findings, func(x doctor.Finding) bool { return x.Worse(doctor.Severity(d.failOn)) }) {
+	if d.failOn != "none" && finding.Worst(findings, finding.Severity(d.failOn)) {
 		return errSilent
 	}
 	return nil
 }
 
 // print prints what was found.
-func (d *doctorFlags) print(out, errs io.Writer, f *doctor.Facts, findings []doctor.Finding) error {
+func (d *doctorFlags) print(out, errs io.Writer, f *doctor.Facts, findings []finding.Finding) error {
 	if d.output != "" {
 		return printObject(out, d.output, struct {
-			Findings []doctor.Finding `json:"findings"`
-			Policies []doctor.Policy  `json:"policies"`
-			Unread   []string         `json:"unread,omitempty"`
+			Findings []finding.Finding `json:"findings"`
+			Policies []doctor.Policy   `json:"policies"`
+			Unread   []string          `json:"unread,omitempty"`
 		}{findings, f.Policies(), f.Unread})
 	}
 	if len(f.Unread) > 0 {
 		fmt.Fprintf(errs, "You may not list %s: what needs them was not looked at.\n", strings.Join(f.Unread, ", "))
 	}
 	for _, x := range doctor.Together(findings) {
-		if err := x.Text(out, cli.Style{Width: widthOf(out), Kubectl: kubectlHere()}); err != nil {
+		if err := doctor.Print(out, &x, cli.Style{Width: widthOf(out), Kubectl: kubectlHere()}); err != nil {
 			return err //nolint:wrapcheck // to the terminal
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/migrate"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+	"github.com/mlbatch/mlbatch/internal/finding"
 	"github.com/mlbatch/mlbatch/internal/kube/install"
 	"github.com/mlbatch/mlbatch/internal/kube/manager"
 	"github.com/mlbatch/mlbatch/internal/kube/settings"
@@ -254,6 +255,12 @@ func (i *importFlags) back(cmd *cobra.Command, m *migrate.Import) error {
 	return nil
 }
 
+// weights are the words for how much a finding matters to an import: whether it stops it, or something would be other
+// than it is.
+func weights() map[finding.Severity]string {
+	return map[finding.Severity]string{finding.Error: "stops", finding.Warning: "differs", finding.Note: "note"}
+}
+
 // reportText prints a report for people.
 func reportText(out io.Writer, r *migrate.Report) {
 	line := func(format string, args ...any) { fmt.Fprintln(out, cli.Harmless(fmt.Sprintf(format, args...))) }
@@ -290,7 +297,7 @@ func reportText(out io.Writer, r *migrate.Report) {
 		fmt.Fprintln(out)
 	}
 	for _, f := range r.Findings {
-		line("%-8s%s: %s", f.Weight, f.About, f.Text)
+		line("%-8s%s: %s", weights()[f.Severity], f.Object, f.Message)
 		if f.Cure != "" {
 			line("        -> %s", f.Cure)
 		}

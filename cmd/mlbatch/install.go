@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/finding"
 	"github.com/mlbatch/mlbatch/internal/kube/install"
 	"github.com/mlbatch/mlbatch/internal/kube/install/charts"
 	"github.com/mlbatch/mlbatch/internal/kube/install/rollout"
@@ -274,8 +275,8 @@ func preflight(ctx context.Context, cmd *cobra.Command, x *rollout.Cluster, p *r
 	failed := 0
 	for _, f := range rollout.Preflight(p, facts) {
 		severity := string(f.Severity)
-		if f.Severity == rollout.Error {
-			if slices.Contains(ignore, f.Check) {
+		if f.Severity == finding.Error {
+			if slices.Contains(ignore, f.Rule) {
 				severity = "ignored"
 			} else {
 				failed++
@@ -285,7 +286,7 @@ func preflight(ctx context.Context, cmd *cobra.Command, x *rollout.Cluster, p *r
 		if f.Object != "" {
 			about = f.Object + ": " + about
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "%-14s %s: %s\n%-14s %s\n", severity, f.Check, about, "", "cure: "+f.Cure)
+		fmt.Fprintf(cmd.ErrOrStderr(), "%-14s %s: %s\n%-14s %s\n", severity, f.Rule, about, "", "cure: "+f.Cure)
 	}
 	if failed > 0 {
 		return fmt.Errorf("nothing was changed: %d of what was found stands in the way (--ignore CHECK,... goes on all the same)", failed)

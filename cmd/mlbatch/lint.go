@@ -13,6 +13,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/lint"
 	"github.com/mlbatch/mlbatch/internal/cli/manifest"
+	"github.com/mlbatch/mlbatch/internal/finding"
 	"github.com/mlbatch/mlbatch/internal/strict"
 )
 
@@ -125,24 +126,24 @@ func (l *lintFlags) run(ctx context.Context, in io.Reader, out, errs io.Writer) 
 	if err := l.print(out, found); err != nil {
 		return err
 	}
-	if unread > 0 || slices.ContainsFunc(found, func(f lint.Finding) bool { return l.strict || f.Severity == lint.Error }) {
+	if unread > 0 || l.strict && len(found) > 0 || finding.Worst(found, finding.Error) {
 		return errSilent
 	}
 	return nil
 }
 
-func (l *lintFlags) print(out io.Writer, found []lint.Finding) error {
+func (l *lintFlags) print(out io.Writer, found []finding.Finding) error {
 	if l.output == "json" || l.output == "yaml" {
 		return printObject(out, l.output, struct {
-			Items []lint.Finding `json:"items"`
+			Items []finding.Finding `json:"items"`
 		}{found})
 	}
 	for i := range found {
-		one := found[i].Text
+		one := lint.Print
 		if l.output == "github" {
-			one = found[i].GitHub
+			one = lint.PrintGitHub
 		}
-		if err := one(out); err != nil {
+		if err := one(out, &found[i]); err != nil {
 			return fmt.Errorf("print: %w", err)
 		}
 	}

@@ -111,6 +111,10 @@ var outerLadder = []layer{
 		why: "numbers of things in plain English are text",
 	},
 	{
+		dir: "internal/finding", outside: none, may: none, never: noIO,
+		why: "what rules find is a value",
+	},
+	{
 		dir: "internal/view/why", may: []string{"api", "internal/core", "internal/engine", "internal/view", "internal/words", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme"},
 		never: []string{"k8s.io/kubernetes", "sigs.k8s.io/controller-runtime/pkg/manager", "net", "os"},
 		why:   "why says in sentences what objects and a controller's answer tell of a job; it prints nothing and connects to nothing",
@@ -139,20 +143,20 @@ var outerLadder = []layer{
 	},
 	{
 		dir: "internal/cli/demo/scene", may: []string{
-			"api", "internal/cli", "internal/core", "internal/engine", "internal/view", "internal/words", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme", "internal/record", "internal/sim", "internal/strict",
+			"api", "internal/finding", "internal/cli", "internal/core", "internal/engine", "internal/view", "internal/words", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme", "internal/record", "internal/sim", "internal/strict",
 		},
 		never: []string{"k8s.io/kubernetes", "sigs.k8s.io/controller-runtime/pkg/manager"},
 		why:   "a scene types commands as users do, and simulates what takes days; it starts no cluster",
 	},
 	{
 		dir: "internal/cli/demo", may: []string{
-			"api", "config", "internal/cli", "internal/core", "internal/engine", "internal/view", "internal/words", "internal/kube/jobs", "internal/kube/scheme", "internal/local", "internal/kube/install", "examples",
+			"api", "internal/finding", "config", "internal/cli", "internal/core", "internal/engine", "internal/view", "internal/words", "internal/kube/jobs", "internal/kube/scheme", "internal/local", "internal/kube/install", "examples",
 		},
 		why: "the demo is a user of the cluster and watches it through the API",
 	},
 	{
 		dir: "internal/cli/whatif", may: []string{
-			"api", "internal/cli", "internal/core", "internal/engine", "internal/view", "internal/words", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme",
+			"api", "internal/finding", "internal/cli", "internal/core", "internal/engine", "internal/view", "internal/words", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme",
 			"internal/record", "internal/replay", "internal/sim", "internal/strict",
 		},
 		never: []string{"k8s.io/kubernetes"},
@@ -160,18 +164,18 @@ var outerLadder = []layer{
 	},
 	{
 		dir: "internal/cli/migrate", may: []string{
-			"api", "internal/cli", "internal/core", "internal/engine", "internal/view", "internal/words", "internal/kube/convert", "internal/kube/cache", "internal/kube/jobs", "internal/kube/scheme",
+			"api", "internal/finding", "internal/cli", "internal/core", "internal/engine", "internal/view", "internal/words", "internal/kube/convert", "internal/kube/cache", "internal/kube/jobs", "internal/kube/scheme",
 		},
 		never: []string{"k8s.io/kubernetes"},
 		why:   "a takeover asks the engine what it would decide, writes through the API, and runs no controller",
 	},
 	{
-		dir: "internal/cli/actions", may: []string{"api", "internal/cli", "internal/core", "internal/engine", "internal/view", "internal/words", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme"},
+		dir: "internal/cli/actions", may: []string{"api", "internal/finding", "internal/cli", "internal/core", "internal/engine", "internal/view", "internal/words", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme"},
 		never: []string{"k8s.io/kubernetes"},
 		why:   "what people do with their jobs is done through the API, with what the command line knows of jobs",
 	},
 	{
-		dir: "internal/cli", may: []string{"api", "internal/core", "internal/engine", "internal/view", "internal/words", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme", "internal/strict"},
+		dir: "internal/cli", may: []string{"api", "internal/finding", "internal/core", "internal/engine", "internal/view", "internal/words", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme", "internal/strict"},
 		never: []string{"k8s.io/kubernetes"},
 		why:   "the command line shows what the API says",
 	},

@@ -129,7 +129,7 @@ var kubeLadder = []layer{
 	},
 	{
 		dir: "internal/kube/install", may: plus(values,
-			"config", "internal/engine/lifecycle", "internal/engine/podplan", "internal/kube/convert", "internal/kube/jobs", "internal/kube/webhook", "internal/kube/certs",
+			"config", "internal/finding", "internal/engine/lifecycle", "internal/engine/podplan", "internal/kube/convert", "internal/kube/jobs", "internal/kube/webhook", "internal/kube/certs",
 			"internal/kube/controllers/rights", "internal/kube/controllers/slack", "internal/strict"),
 		never: controlPlane,
 		why:   "install puts into the cluster what the parts need, and runs none of them",

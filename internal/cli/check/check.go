@@ -1,6 +1,6 @@
 // Package check compares what queues promise with what nodes have, and looks at what jobs ask
 // for: the questions of MLBatch's cluster-checker. Take reads what the user may read, Judge
-// turns it into a Report: sums, a line for each queue, and Findings by the rules of Rules.
+// turns it into a Report: sums, a line for each queue, and findings by the rules of Rules.
 //
 // What is wrong with the configuration itself, such as a queue that can never admit, is not
 // asked here. Nothing is changed.
@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/finding"
 	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
@@ -52,26 +53,6 @@ func Take(ctx context.Context, c client.Reader, namespace, slack string) (*Clust
 	return out, err //nolint:wrapcheck // it says what it read
 }
 
-// Severity is how bad a finding is.
-type Severity string
-
-// Severities.
-const (
-	// Warning is something to mend.
-	Warning Severity = "warning"
-	// Note is something to know.
-	Note Severity = "note"
-)
-
-// Finding is something that a rule found.
-type Finding struct {
-	Rule     string   `json:"rule"`
-	Severity Severity `json:"severity"`
-	// Object is what it is about, such as node node-1.
-	Object  string `json:"object"`
-	Message string `json:"message"`
-}
-
 // Capacity is what the nodes of a flavor have of a resource, and what is promised of it.
 type Capacity struct {
 	Flavor   string `json:"flavor"`
@@ -106,33 +87,25 @@ type Queue struct {
 
 // Report is what there is to say.
 type Report struct {
-	Time     time.Time  `json:"time"`
-	Capacity []Capacity `json:"capacity"`
-	Queues   []Queue    `json:"queues"`
-	Findings []Finding  `json:"findings"`
+	Time     time.Time         `json:"time"`
+	Capacity []Capacity        `json:"capacity"`
+	Queues   []Queue           `json:"queues"`
+	Findings []finding.Finding `json:"findings"`
 	// Unread are kinds that the user may not read: rules that need them found nothing.
 	Unread []string `json:"unread,omitempty"`
 }
 
 // Warnings is how many findings are to be mended.
-func (r *Report) Warnings() int {
-	n := 0
-	for _, f := range r.Findings {
-		if f.Severity == Warning {
-			n++
-		}
-	}
-	return n
-}
+func (r *Report) Warnings() int { return finding.Count(r.Findings, finding.Warning) }
 
 // Judge asks all rules. now is the time, patience how long a job may take to run after it was
 // admitted.
 func (c *Cluster) Judge(now time.Time, patience time.Duration) *Report {
 	v := newAudit(c, now, patience)
-	out := &Report{Time: now.UTC(), Capacity: v.capacity, Queues: v.queues, Findings: []Finding{}, Unread: c.Unread}
+	out := &Report{Time: now.UTC(), Capacity: v.capacity, Queues: v.queues, Findings: []finding.Finding{}, Unread: c.Unread}
 	for _, rule := range Rules() {
 		for _, f := range rule.find(v) {
-			out.Findings = append(out.Findings, Finding{Rule: rule.Name, Severity: rule.Severity, Object: f.object, Message: f.message})
+			out.Findings = append(out.Findings, finding.Finding{Rule: rule.Name, Severity: rule.Severity, Object: f.object, Message: f.message})
 		}
 	}
 	return out

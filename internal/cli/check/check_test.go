@@ -21,6 +21,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/check"
+	"github.com/mlbatch/mlbatch/internal/finding"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/testkit"
 )
@@ -150,7 +151,7 @@ func TestNothing(t *testing.T) {
 // TestFlavors: nodes count for the flavors whose labels they have.
 func TestFlavors(t *testing.T) {
 	r := judged(t, strings.Replace(base, "metadata: {name: f}", "metadata: {name: f}, spec: {nodeLabels: {pool: a}}", 1), interceptor.Funcs{})
-	if r.Capacity[0].Total != "8" || !slices.ContainsFunc(r.Findings, func(f check.Finding) bool { return f.Rule == "slack-total" }) {
+	if r.Capacity[0].Total != "8" || !slices.ContainsFunc(r.Findings, func(f finding.Finding) bool { return f.Rule == "slack-total" }) {
 		t.Errorf("%+v", r)
 	}
 }

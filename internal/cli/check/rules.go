@@ -13,6 +13,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/finding"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/view"
 )
@@ -20,7 +21,7 @@ import (
 // Rule is a question to a cluster.
 type Rule struct {
 	Name     string
-	Severity Severity
+	Severity finding.Severity
 	// Asks says what it looks for.
 	Asks string
 	find func(v *audit) []found
@@ -32,20 +33,20 @@ type found struct{ object, message string }
 // Rules are all, in the order in which their findings are told.
 func Rules() []Rule {
 	return []Rule{
-		{"node-out", Warning, "a node with GPUs is out of service: a health label or taint, a cordon, not ready", nodesOut},
-		{"over-quota", Warning, "queues of teams have more quota than nodes in service offer", overQuota},
-		{"slack-total", Warning, "the quotas of teams and of the slack queue are together not what all nodes have of GPUs", slackTotal},
-		{"slack-adjusted", Note, "the slack queue lends less than its quota, as nodes are out of service", slackAdjusted},
-		{"gpus-outside", Note, "pods have GPUs in a namespace without LocalQueue, where no quota counts them", gpusOutside},
-		{"no-queue", Warning, "a Workload names no LocalQueue, or one that is not there: it waits for ever", noQueue},
-		{"not-ready", Warning, "a job was admitted some time ago, and its pods do not all run", notReady},
-		{"evicted", Note, "a job was evicted and has not started again", evicted},
-		{"too-large", Warning, "a pod asks for more than any node has, in service or not", tooLarge},
-		{"out-of-proportion", Note, "a pod with GPUs asks for more of another resource for each GPU than nodes have: GPUs beside it stay unused", outOfProportion},
-		{"lone-rdma", Note, "a job of one pod asks for RDMA, which only several need", loneRDMA},
-		{"priority", Note, "a job has another priority class than default-priority and low-priority", priority},
-		{"other-scheduler", Warning, "a pod with GPUs in a team's namespace that no queue counts is placed by Kubernetes' own scheduler, which knows no gangs and no plan", otherScheduler},
-		{"no-scheduler", Warning, "no scheduler has looked at a pod that may be bound: none answers to the name that it has", noScheduler},
+		{"node-out", finding.Warning, "a node with GPUs is out of service: a health label or taint, a cordon, not ready", nodesOut},
+		{"over-quota", finding.Warning, "queues of teams have more quota than nodes in service offer", overQuota},
+		{"slack-total", finding.Warning, "the quotas of teams and of the slack queue are together not what all nodes have of GPUs", slackTotal},
+		{"slack-adjusted", finding.Note, "the slack queue lends less than its quota, as nodes are out of service", slackAdjusted},
+		{"gpus-outside", finding.Note, "pods have GPUs in a namespace without LocalQueue, where no quota counts them", gpusOutside},
+		{"no-queue", finding.Warning, "a Workload names no LocalQueue, or one that is not there: it waits for ever", noQueue},
+		{"not-ready", finding.Warning, "a job was admitted some time ago, and its pods do not all run", notReady},
+		{"evicted", finding.Note, "a job was evicted and has not started again", evicted},
+		{"too-large", finding.Warning, "a pod asks for more than any node has, in service or not", tooLarge},
+		{"out-of-proportion", finding.Note, "a pod with GPUs asks for more of another resource for each GPU than nodes have: GPUs beside it stay unused", outOfProportion},
+		{"lone-rdma", finding.Note, "a job of one pod asks for RDMA, which only several need", loneRDMA},
+		{"priority", finding.Note, "a job has another priority class than default-priority and low-priority", priority},
+		{"other-scheduler", finding.Warning, "a pod with GPUs in a team's namespace that no queue counts is placed by Kubernetes' own scheduler, which knows no gangs and no plan", otherScheduler},
+		{"no-scheduler", finding.Warning, "no scheduler has looked at a pod that may be bound: none answers to the name that it has", noScheduler},
 	}
 }
 

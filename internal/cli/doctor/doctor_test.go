@@ -42,6 +42,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/check"
 	"github.com/mlbatch/mlbatch/internal/cli/doctor"
+	"github.com/mlbatch/mlbatch/internal/finding"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/testkit"
 	"github.com/mlbatch/mlbatch/internal/view"
@@ -517,14 +518,14 @@ func TestWorstFirst(t *testing.T) {
 	if want := []string{"error", "warning", "note"}; !slices.Equal(got, want) {
 		t.Fatalf("%v, want %v", got, want)
 	}
-	if found[1].Worse(doctor.Error) || !found[1].Worse(doctor.Warning) || !found[1].Worse(doctor.Note) {
+	if found[1].Severity.AtLeast(finding.Error) || !found[1].Severity.AtLeast(finding.Warning) || !found[1].Severity.AtLeast(finding.Note) {
 		t.Error("a warning is as bad as a warning, and worse than a note")
 	}
 	if got := doctor.Sum(found); got != "1 error, 1 warning, 1 note." {
 		t.Error(got)
 	}
 	var out bytes.Buffer
-	if err := (&doctor.Finding{Severity: doctor.Error, Object: "x/y", Message: "says \x1b[31m this", Cure: "kubectl get"}).Text(&out, cli.Style{Width: 20, Kubectl: "mlbatch kubectl"}); err != nil {
+	if err := doctor.Print(&out, &finding.Finding{Severity: finding.Error, Object: "x/y", Message: "says \x1b[31m this", Cure: "kubectl get"}, cli.Style{Width: 20, Kubectl: "mlbatch kubectl"}); err != nil {
 		t.Fatal(err)
 	}
 	if want := "ERROR x/y: says\n  \\x1b[31m this\n  -> mlbatch kubectl get\n"; out.String() != want {
@@ -535,11 +536,11 @@ func TestWorstFirst(t *testing.T) {
 // TestManyEqualFindingsAreOne: what is the same of a thousand nodes is said once, with how many they
 // are; few, and others in between, are told one by one.
 func TestManyEqualFindingsAreOne(t *testing.T) {
-	var all []doctor.Finding
+	var all []finding.Finding
 	for i := range 1000 {
-		all = append(all, doctor.Finding{Rule: "node-out", Severity: doctor.Warning, Object: fmt.Sprintf("node/n%03d", i), Message: fmt.Sprintf("not ready for %ds", i), Cure: fmt.Sprintf("kubectl uncordon n%03d", i)})
+		all = append(all, finding.Finding{Rule: "node-out", Severity: finding.Warning, Object: fmt.Sprintf("node/n%03d", i), Message: fmt.Sprintf("not ready for %ds", i), Cure: fmt.Sprintf("kubectl uncordon n%03d", i)})
 		if i < 3 {
-			all = append(all, doctor.Finding{Rule: "queue-stopped", Severity: doctor.Warning, Object: fmt.Sprintf("clusterqueue/q%d", i), Message: "stopped", Cure: "resume"})
+			all = append(all, finding.Finding{Rule: "queue-stopped", Severity: finding.Warning, Object: fmt.Sprintf("clusterqueue/q%d", i), Message: "stopped", Cure: "resume"})
 		}
 	}
 	var got []string
@@ -553,9 +554,9 @@ func TestManyEqualFindingsAreOne(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	var pods []doctor.Finding
+	var pods []finding.Finding
 	for i := range 4 {
-		pods = append(pods, doctor.Finding{Rule: "gpus-outside", Severity: doctor.Note, Object: fmt.Sprintf("pod ns-%d/p", i), Message: "has 1 GPU", Cure: "give"})
+		pods = append(pods, finding.Finding{Rule: "gpus-outside", Severity: finding.Note, Object: fmt.Sprintf("pod ns-%d/p", i), Message: "has 1 GPU", Cure: "give"})
 	}
 	if got := doctor.Together(pods); len(got) != 1 || got[0].Object != "4 pods (ns-0/p, ns-1/p, ns-2/p, ns-3/p)" {
 		t.Errorf("pods of several namespaces are one: %+v", got)
@@ -591,7 +592,7 @@ func TestPrinted(t *testing.T) {
 		var findings, policies, rules bytes.Buffer
 		found := doctor.Diagnose(f)
 		for i := range found {
-			if err := found[i].Text(&findings, cli.Style{Width: width, Kubectl: "kubectl"}); err != nil {
+			if err := doctor.Print(&findings, &found[i], cli.Style{Width: width, Kubectl: "kubectl"}); err != nil {
 				t.Fatal(err)
 			}
 		}

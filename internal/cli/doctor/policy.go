@@ -8,6 +8,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/finding"
 	"github.com/mlbatch/mlbatch/internal/view"
 )
 
@@ -111,8 +112,8 @@ func RuleColumns() []cli.Column[Rule] {
 	}
 }
 
-// Text prints a finding: what is wrong with what, and what helps in a line of its own.
-func (x *Finding) Text(w io.Writer, s cli.Style) error {
+// Print prints a finding: what is wrong with what, and what helps in a line of its own.
+func Print(w io.Writer, x *finding.Finding, s cli.Style) error {
 	lead := strings.ToUpper(string(x.Severity)) + " " + x.Object + ": "
 	text := cli.Wrap(lead+x.Message, s.Width, "  ") + "\n"
 	if x.Cure != "" {
@@ -127,16 +128,10 @@ func (x *Finding) Text(w io.Writer, s cli.Style) error {
 }
 
 // Sum says in a line how much was found.
-func Sum(findings []Finding) string {
+func Sum(findings []finding.Finding) string {
 	var out []string
-	for _, s := range Severities() {
-		n := 0
-		for _, x := range findings {
-			if x.Severity == s {
-				n++
-			}
-		}
-		if n > 0 {
+	for _, s := range finding.Severities() {
+		if n := finding.Count(findings, s); n > 0 {
 			out = append(out, count(n, string(s), string(s)+"s"))
 		}
 	}

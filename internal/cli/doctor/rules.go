@@ -16,40 +16,16 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli/admin"
-	"github.com/mlbatch/mlbatch/internal/cli/check"
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/finding"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/view"
 )
 
-// Severity is how bad a finding is.
-type Severity string
-
-// The severities, the worst first.
-const (
-	Error   Severity = "error"   // something does not work
-	Warning Severity = "warning" // something does not do what it seems to
-	Note    Severity = "note"    // to know
-)
-
-// Severities are all of them, the worst first.
-func Severities() []Severity { return []Severity{Error, Warning, Note} }
-
-// Finding is something that a rule found.
-type Finding struct { //nolint:recvcheck // it is printed as a value
-	Rule     string   `json:"rule"`
-	Severity Severity `json:"severity"`
-	// Object is what it is about, as KIND/NAME.
-	Object  string `json:"object"`
-	Message string `json:"message"`
-	// Cure is what helps: a command or, where none does alone, what to do.
-	Cure string `json:"cure,omitempty"`
-}
-
 // Rule is one question to a cluster.
 type Rule struct {
 	Name     string
-	Severity Severity
+	Severity finding.Severity
 	// Asks says what it looks for.
 	Asks string
 	// needs are the kinds without which it cannot tell.
@@ -63,39 +39,39 @@ type found struct{ object, message, cure string }
 // Rules are all, in the order in which they are asked.
 func Rules() []Rule {
 	return []Rule{
-		{"definition-missing", Error, "a kind that this program needs is not defined, or not in its version", []string{"CustomResourceDefinitions"}, definitions},
-		{"definition-not-ours", Error, "a definition was replaced by another program's, which drops what is recorded of jobs: they are not queued", []string{"CustomResourceDefinitions", "Deployments"}, notOurs},
-		{"webhook-missing", Error, "a webhook of mlbatch is not registered: jobs are neither checked nor held", []string{"MutatingWebhookConfigurations", "ValidatingWebhookConfigurations"}, webhooks},
-		{"webhook-untrusted", Error, "the API server cannot trust who answers a webhook: it knows no authority, or one that ended", nil, untrusted},
-		{"webhook-silent", Error, "a webhook does not answer, or a job is written without it: tried with a job that is not kept", nil, unheld},
-		{"controller-silent", Error, "no controller answers: nothing is admitted", nil, silent},
-		{"discovery-stale", Error, "nobody answers for the visibility API: no namespace of the cluster can be deleted", []string{"APIServices"}, staleDiscovery},
-		{"leader-missing", Error, "all replicas of a program wait for the lead, and none has it", []string{"Deployments", "Leases"}, leaderless},
-		{"other-manager", Error, "another program manages the same queues and jobs", []string{"Deployments", "MutatingWebhookConfigurations"}, others},
-		{"workload-unseen", Error, "a Workload was never looked at", []string{"Workloads"}, unseen},
-		{"queue-inactive", Error, "a ClusterQueue cannot admit", nil, inactive},
-		{"queue-without-quota", Error, "a ClusterQueue has no quota, and may not borrow any", nil, zero},
-		{"queue-without-namespaces", Error, "a ClusterQueue lets no namespace use it", nil, closedQueues},
-		{"flavor-without-nodes", Error, "no node has the labels of a flavor that queues have quota of", []string{"nodes", "ResourceFlavors", "ClusterQueues"}, emptyFlavors},
-		{"localqueue-leads-nowhere", Error, "a LocalQueue names a ClusterQueue that is not there", []string{"ClusterQueues"}, nowhere},
-		{"localqueue-not-allowed", Error, "a LocalQueue is in a namespace that its ClusterQueue does not let in", []string{"ClusterQueues", "namespaces"}, notAllowed},
-		{"team-without-queue", Error, "jobs of a team's namespace must name a queue, and it has none", []string{"namespaces", "LocalQueues"}, queueless},
-		{"check-inactive", Error, "nobody answers an AdmissionCheck that a queue waits for", []string{"AdmissionChecks"}, checks},
-		{"pods-refused", Warning, "jobs are held, since the API server lets none of their pods be made", []string{"Workloads"}, refusedPods},
-		{"pods-not-started", Warning, "pods of jobs hold quota, and their containers cannot start: the image or the command is not there", []string{"pods"}, notStarted},
-		{"queue-stopped", Warning, "a queue was stopped by its stop policy", nil, stopped},
-		{"team-without-default", Warning, "a team has no LocalQueue of the usual name, which jobs that name none are given", []string{"namespaces", "LocalQueues"}, withoutDefault},
-		{"lent-for-ever", Warning, "a queue lends and may not take back", []string{"ClusterQueues", "LocalQueues"}, lentForEver},
-		{"weight-zero", Warning, "a weight of 0 in fair sharing: it never gets unused quota of others", nil, weightZero},
-		{"weight-ignored", Warning, "a weight where fair sharing is off: nothing looks at it", nil, weightIgnored},
-		{"usage-not-remembered", Warning, "a queue is to share by past use, and none is remembered: that is off", []string{"LocalQueues"}, forgetful},
-		{"default-priority-highest", Warning, "pods that name no priority class get the highest that there is", []string{"PriorityClasses"}, highestDefault},
-		{"no-queue", Warning, "a Workload names a LocalQueue that is not there: it waits for ever", nil, ofCheck("no-queue")},
-		{"over-quota", Warning, "queues of teams have more quota than nodes in service offer", nil, ofCheck("over-quota")},
-		{"node-out", Warning, "a node with GPUs is out of service", nil, ofCheck("node-out")},
-		{"gpus-outside", Note, "pods have GPUs where no quota counts them", nil, ofCheck("gpus-outside")},
-		{"flavor-unused", Note, "no queue has quota of a flavor", []string{"ClusterQueues", "ResourceFlavors"}, unusedFlavors},
-		{"queue-unreachable", Note, "no LocalQueue leads to a ClusterQueue: nobody can submit to it", []string{"LocalQueues"}, unreachable},
+		{"definition-missing", finding.Error, "a kind that this program needs is not defined, or not in its version", []string{"CustomResourceDefinitions"}, definitions},
+		{"definition-not-ours", finding.Error, "a definition was replaced by another program's, which drops what is recorded of jobs: they are not queued", []string{"CustomResourceDefinitions", "Deployments"}, notOurs},
+		{"webhook-missing", finding.Error, "a webhook of mlbatch is not registered: jobs are neither checked nor held", []string{"MutatingWebhookConfigurations", "ValidatingWebhookConfigurations"}, webhooks},
+		{"webhook-untrusted", finding.Error, "the API server cannot trust who answers a webhook: it knows no authority, or one that ended", nil, untrusted},
+		{"webhook-silent", finding.Error, "a webhook does not answer, or a job is written without it: tried with a job that is not kept", nil, unheld},
+		{"controller-silent", finding.Error, "no controller answers: nothing is admitted", nil, silent},
+		{"discovery-stale", finding.Error, "nobody answers for the visibility API: no namespace of the cluster can be deleted", []string{"APIServices"}, staleDiscovery},
+		{"leader-missing", finding.Error, "all replicas of a program wait for the lead, and none has it", []string{"Deployments", "Leases"}, leaderless},
+		{"other-manager", finding.Error, "another program manages the same queues and jobs", []string{"Deployments", "MutatingWebhookConfigurations"}, others},
+		{"workload-unseen", finding.Error, "a Workload was never looked at", []string{"Workloads"}, unseen},
+		{"queue-inactive", finding.Error, "a ClusterQueue cannot admit", nil, inactive},
+		{"queue-without-quota", finding.Error, "a ClusterQueue has no quota, and may not borrow any", nil, zero},
+		{"queue-without-namespaces", finding.Error, "a ClusterQueue lets no namespace use it", nil, closedQueues},
+		{"flavor-without-nodes", finding.Error, "no node has the labels of a flavor that queues have quota of", []string{"nodes", "ResourceFlavors", "ClusterQueues"}, emptyFlavors},
+		{"localqueue-leads-nowhere", finding.Error, "a LocalQueue names a ClusterQueue that is not there", []string{"ClusterQueues"}, nowhere},
+		{"localqueue-not-allowed", finding.Error, "a LocalQueue is in a namespace that its ClusterQueue does not let in", []string{"ClusterQueues", "namespaces"}, notAllowed},
+		{"team-without-queue", finding.Error, "jobs of a team's namespace must name a queue, and it has none", []string{"namespaces", "LocalQueues"}, queueless},
+		{"check-inactive", finding.Error, "nobody answers an AdmissionCheck that a queue waits for", []string{"AdmissionChecks"}, checks},
+		{"pods-refused", finding.Warning, "jobs are held, since the API server lets none of their pods be made", []string{"Workloads"}, refusedPods},
+		{"pods-not-started", finding.Warning, "pods of jobs hold quota, and their containers cannot start: the image or the command is not there", []string{"pods"}, notStarted},
+		{"queue-stopped", finding.Warning, "a queue was stopped by its stop policy", nil, stopped},
+		{"team-without-default", finding.Warning, "a team has no LocalQueue of the usual name, which jobs that name none are given", []string{"namespaces", "LocalQueues"}, withoutDefault},
+		{"lent-for-ever", finding.Warning, "a queue lends and may not take back", []string{"ClusterQueues", "LocalQueues"}, lentForEver},
+		{"weight-zero", finding.Warning, "a weight of 0 in fair sharing: it never gets unused quota of others", nil, weightZero},
+		{"weight-ignored", finding.Warning, "a weight where fair sharing is off: nothing looks at it", nil, weightIgnored},
+		{"usage-not-remembered", finding.Warning, "a queue is to share by past use, and none is remembered: that is off", []string{"LocalQueues"}, forgetful},
+		{"default-priority-highest", finding.Warning, "pods that name no priority class get the highest that there is", []string{"PriorityClasses"}, highestDefault},
+		{"no-queue", finding.Warning, "a Workload names a LocalQueue that is not there: it waits for ever", nil, ofCheck("no-queue")},
+		{"over-quota", finding.Warning, "queues of teams have more quota than nodes in service offer", nil, ofCheck("over-quota")},
+		{"node-out", finding.Warning, "a node with GPUs is out of service", nil, ofCheck("node-out")},
+		{"gpus-outside", finding.Note, "pods have GPUs where no quota counts them", nil, ofCheck("gpus-outside")},
+		{"flavor-unused", finding.Note, "no queue has quota of a flavor", []string{"ClusterQueues", "ResourceFlavors"}, unusedFlavors},
+		{"queue-unreachable", finding.Note, "no LocalQueue leads to a ClusterQueue: nobody can submit to it", []string{"LocalQueues"}, unreachable},
 	}
 }
 
@@ -109,25 +85,18 @@ func OfInstallation(rule string) bool {
 }
 
 // Diagnose asks all rules, and tells the worst first.
-func Diagnose(f *Facts) []Finding {
-	out := []Finding{}
+func Diagnose(f *Facts) []finding.Finding {
+	out := []finding.Finding{}
 	for _, r := range Rules() {
 		if !f.reads(r.needs...) {
 			continue
 		}
 		for _, x := range r.find(f) {
-			out = append(out, Finding{r.Name, r.Severity, x.object, x.message, x.cure})
+			out = append(out, finding.Finding{Rule: r.Name, Severity: r.Severity, Object: x.object, Message: x.message, Cure: x.cure})
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Finding) int {
-		return cmp.Compare(slices.Index(Severities(), a.Severity), slices.Index(Severities(), b.Severity))
-	})
+	finding.Sort(out)
 	return out
-}
-
-// Worse reports whether a finding is at least as bad as a severity.
-func (x Finding) Worse(than Severity) bool {
-	return slices.Index(Severities(), x.Severity) <= slices.Index(Severities(), than)
 }
 
 func definitions(f *Facts) (out []found) {
@@ -694,7 +663,7 @@ func ofCheck(rule string) func(*Facts) []found {
 }
 
 // cured is a finding of package check with what helps.
-func (f *Facts) cured(x check.Finding) found {
+func (f *Facts) cured(x finding.Finding) found {
 	kind, name, _ := strings.Cut(x.Object, " ")
 	out := found{object: x.Object, message: x.Message, cure: "mlbatch check tells more"}
 	switch x.Rule {

@@ -10,6 +10,7 @@ import (
 
 	viewapi "github.com/mlbatch/mlbatch/api/view/v1alpha1"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/finding"
 )
 
 // apiServices is the kind of what is asked for APIs that others serve.
@@ -102,16 +103,16 @@ var numbers = regexp.MustCompile(`[0-9]+`)
 
 // Together are findings for people: many of the same rule that say the same, but for numbers, of
 // different objects are one, in the place of the first.
-func Together(all []Finding) []Finding {
-	key := func(x *Finding) string {
+func Together(all []finding.Finding) []finding.Finding {
+	key := func(x *finding.Finding) string {
 		kind, _ := parted(x.Object)
 		return x.Rule + " " + kind + " " + numbers.ReplaceAllString(x.Message, "#")
 	}
-	of := map[string][]*Finding{}
+	of := map[string][]*finding.Finding{}
 	for i := range all {
 		of[key(&all[i])] = append(of[key(&all[i])], &all[i])
 	}
-	var out []Finding
+	var out []finding.Finding
 	for i := range all {
 		same := of[key(&all[i])]
 		switch {
@@ -134,7 +135,7 @@ func parted(object string) (kind, name string) {
 	return object[:at], object[at+1:]
 }
 
-func together(same []*Finding) Finding {
+func together(same []*finding.Finding) finding.Finding {
 	x := *same[0]
 	kind, _ := parted(x.Object)
 	var objects []string

@@ -17,35 +17,12 @@ import (
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli/manifest"
+	"github.com/mlbatch/mlbatch/internal/finding"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/strict"
-)
-
-// Finding is something wrong in a manifest.
-type Finding struct {
-	Rule     string   `json:"rule"`
-	Severity Severity `json:"severity"`
-	File     string   `json:"file"`
-	Line     int      `json:"line"`
-	Column   int      `json:"column"`
-	// Object is what it is in, Path the field.
-	Object  string `json:"object"`
-	Path    string `json:"path,omitempty"`
-	Message string `json:"message"`
-}
-
-// Severity is how bad a finding is.
-type Severity string
-
-// Severities.
-const (
-	// Error will not work.
-	Error Severity = "error"
-	// Warning will be regretted.
-	Warning Severity = "warning"
 )
 
 // Options say how to judge.
@@ -86,8 +63,8 @@ type pods struct {
 }
 
 // Judge asks all rules about all documents.
-func Judge(docs []manifest.Document, o Options) []Finding {
-	found := []Finding{}
+func Judge(docs []manifest.Document, o Options) []finding.Finding {
+	found := []finding.Finding{}
 	for _, s := range subjects(docs, &o) {
 		for _, rule := range Rules() {
 			if slices.Contains(o.Disabled, rule.Name) || rule.Cluster && o.Cluster == nil {
@@ -98,13 +75,13 @@ func Judge(docs []manifest.Document, o Options) []Finding {
 				if at.Line == 0 {
 					at = s.doc.At(h.path)
 				}
-				found = append(found, Finding{
+				found = append(found, finding.Finding{
 					Rule: rule.Name, Severity: rule.Severity, File: s.doc.File, Line: at.Line, Column: at.Column, Object: s.doc.Title(), Path: h.path, Message: h.message,
 				})
 			}
 		}
 	}
-	slices.SortStableFunc(found, func(a, b Finding) int {
+	slices.SortStableFunc(found, func(a, b finding.Finding) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 	return found

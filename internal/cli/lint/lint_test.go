@@ -23,6 +23,7 @@ import (
 	"github.com/mlbatch/mlbatch/examples"
 	"github.com/mlbatch/mlbatch/internal/cli/lint"
 	"github.com/mlbatch/mlbatch/internal/cli/manifest"
+	"github.com/mlbatch/mlbatch/internal/finding"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/testkit"
 )
@@ -132,7 +133,7 @@ func said(t *testing.T, text string, o lint.Options) string {
 	}
 	var b bytes.Buffer
 	for _, f := range lint.Judge(docs, o) {
-		if err := f.Text(&b); err != nil {
+		if err := lint.Print(&b, &f); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -232,9 +233,9 @@ func TestExamples(t *testing.T) {
 
 // TestGitHub: what GitHub would take for a command is written out.
 func TestGitHub(t *testing.T) {
-	f := lint.Finding{Rule: "r", Severity: lint.Error, File: "a:b,c", Line: 1, Column: 2, Object: "Job a", Path: "spec", Message: "100%\nno"}
+	f := finding.Finding{Rule: "r", Severity: finding.Error, File: "a:b,c", Line: 1, Column: 2, Object: "Job a", Path: "spec", Message: "100%\nno"}
 	var b bytes.Buffer
-	if err := f.GitHub(&b); err != nil {
+	if err := lint.PrintGitHub(&b, &f); err != nil {
 		t.Fatal(err)
 	}
 	if want := "::error file=a%3Ab%2Cc,line=1,col=2,title=r::Job a: spec: 100%25%0Ano\n"; b.String() != want {

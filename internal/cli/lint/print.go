@@ -6,10 +6,11 @@ import (
 	"strings"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/finding"
 )
 
-// Text prints a finding in a line, as compilers do.
-func (f *Finding) Text(w io.Writer) error {
+// Print prints a finding in a line, as compilers do.
+func Print(w io.Writer, f *finding.Finding) error {
 	path := ""
 	if f.Path != "" {
 		path = " " + f.Path + ":"
@@ -18,8 +19,8 @@ func (f *Finding) Text(w io.Writer) error {
 	return err //nolint:wrapcheck // the writer's own
 }
 
-// GitHub prints a finding as a command to GitHub's workflows, which show it in the file.
-func (f *Finding) GitHub(w io.Writer) error {
+// PrintGitHub prints a finding as a command to GitHub's workflows, which show it in the file.
+func PrintGitHub(w io.Writer, f *finding.Finding) error {
 	data := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 	_, err := fmt.Fprintf(w, "::%s file=%s,line=%d,col=%d,title=%s::%s\n", f.Severity, property.Replace(f.File), f.Line, f.Column, property.Replace(f.Rule),

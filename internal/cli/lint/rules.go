@@ -15,6 +15,7 @@ import (
 	kubeflow "github.com/mlbatch/mlbatch/api/kubeflow/v1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
+	"github.com/mlbatch/mlbatch/internal/finding"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
 	"github.com/mlbatch/mlbatch/internal/strict"
@@ -24,7 +25,7 @@ import (
 // Rule is a question to a manifest.
 type Rule struct {
 	Name     string
-	Severity Severity
+	Severity finding.Severity
 	// Asks says what it finds, Cure what helps.
 	Asks, Cure string
 	// Cluster is true of rules that ask one.
@@ -41,24 +42,24 @@ type hit struct {
 // Rules are all, in the order in which they are asked.
 func Rules() []Rule {
 	return []Rule{
-		{"unknown-field", Error, "a field that the kind does not have", "the field that was probably meant is told", false, unknownFields},
-		{"invalid-field", Error, "a field of another type, or given twice", "write what the message asks for", false, invalidFields},
-		{"refused", Error, "what the webhooks refuse: a job that can never run, go around its queue, or be counted", "the message says it", false, refused},
-		{"no-effect", Warning, "annotations and fields that are not heeded", "take them out, or spell them as the message says", false, noEffect},
-		{"deprecated", Warning, "versions, fields and labels that Kubernetes or the kind's project have given up", "use what took their place", false, deprecated},
-		{"no-queue", Warning, "a job of a kind that is queued names no queue", "set the label " + kueue.QueueNameLabel, false, noQueue},
-		{"no-master", Warning, "a PyTorchJob with workers, without a Master and without elasticPolicy: scripts find no MASTER_ADDR", "give one pod to the role Master, or set elasticPolicy", false, noMaster},
-		{"no-requests", Warning, "a container without requests or limits of CPU or memory: quota counts nothing for it, and its node may run out", "set resources.requests", false, noRequests},
-		{"gpu-limits", Error, "GPUs without a limit, or a limit that is not the request: Kubernetes refuses the pods", "set both to the same number", false, gpuLimits},
-		{"no-limits", Warning, "a container with GPUs without limits of CPU or memory: one job can starve those beside it", "set resources.limits", false, noLimits},
-		{"hidden-failure", Warning, "a restartPolicy by which containers are started again in place: exit codes are lost, and a job that fails over and over looks as if it ran", "restartPolicy Never, and retries of the job or the AppWrapper; or a backoffLimit", false, hiddenFailure},
-		{"latest-image", Warning, "an image without a tag, or :latest: pods of one job may run different code", "name a version or a digest", false, latestImage},
-		{"no-grace", Warning, "terminationGracePeriodSeconds 0: an evicted job has no moment to write a checkpoint", "leave it out, or give it time", false, noGrace},
-		{"priority-class", Warning, "a priority class that MLBatch does not have", "low-priority, default-priority or high-priority; --cluster asks which there are", false, priorityClass},
-		{"queue-missing", Error, "a queue that is not in the namespace", "the queues that there are, are told", true, queueMissing},
-		{"gang-impossible", Error, "pods that fit on no node, or not all at the same time on all nodes, or need more than all queues of the cohort have", "smaller or fewer pods", true, gangImpossible},
-		{"class-missing", Error, "a priority class that the cluster does not have", "the classes that there are, are told", true, classMissing},
-		{"dry-run", Error, "what the cluster itself would refuse, by a trial that creates nothing", "the message says it", true, dryRun},
+		{"unknown-field", finding.Error, "a field that the kind does not have", "the field that was probably meant is told", false, unknownFields},
+		{"invalid-field", finding.Error, "a field of another type, or given twice", "write what the message asks for", false, invalidFields},
+		{"refused", finding.Error, "what the webhooks refuse: a job that can never run, go around its queue, or be counted", "the message says it", false, refused},
+		{"no-effect", finding.Warning, "annotations and fields that are not heeded", "take them out, or spell them as the message says", false, noEffect},
+		{"deprecated", finding.Warning, "versions, fields and labels that Kubernetes or the kind's project have given up", "use what took their place", false, deprecated},
+		{"no-queue", finding.Warning, "a job of a kind that is queued names no queue", "set the label " + kueue.QueueNameLabel, false, noQueue},
+		{"no-master", finding.Warning, "a PyTorchJob with workers, without a Master and without elasticPolicy: scripts find no MASTER_ADDR", "give one pod to the role Master, or set elasticPolicy", false, noMaster},
+		{"no-requests", finding.Warning, "a container without requests or limits of CPU or memory: quota counts nothing for it, and its node may run out", "set resources.requests", false, noRequests},
+		{"gpu-limits", finding.Error, "GPUs without a limit, or a limit that is not the request: Kubernetes refuses the pods", "set both to the same number", false, gpuLimits},
+		{"no-limits", finding.Warning, "a container with GPUs without limits of CPU or memory: one job can starve those beside it", "set resources.limits", false, noLimits},
+		{"hidden-failure", finding.Warning, "a restartPolicy by which containers are started again in place: exit codes are lost, and a job that fails over and over looks as if it ran", "restartPolicy Never, and retries of the job or the AppWrapper; or a backoffLimit", false, hiddenFailure},
+		{"latest-image", finding.Warning, "an image without a tag, or :latest: pods of one job may run different code", "name a version or a digest", false, latestImage},
+		{"no-grace", finding.Warning, "terminationGracePeriodSeconds 0: an evicted job has no moment to write a checkpoint", "leave it out, or give it time", false, noGrace},
+		{"priority-class", finding.Warning, "a priority class that MLBatch does not have", "low-priority, default-priority or high-priority; --cluster asks which there are", false, priorityClass},
+		{"queue-missing", finding.Error, "a queue that is not in the namespace", "the queues that there are, are told", true, queueMissing},
+		{"gang-impossible", finding.Error, "pods that fit on no node, or not all at the same time on all nodes, or need more than all queues of the cohort have", "smaller or fewer pods", true, gangImpossible},
+		{"class-missing", finding.Error, "a priority class that the cluster does not have", "the classes that there are, are told", true, classMissing},
+		{"dry-run", finding.Error, "what the cluster itself would refuse, by a trial that creates nothing", "the message says it", true, dryRun},
 	}
 }
 

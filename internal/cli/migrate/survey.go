@@ -12,32 +12,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/finding"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/view"
 )
-
-// Weight says how much a finding matters.
-type Weight string
-
-// The weights.
-const (
-	// Stops: an import would harm jobs, or be undone by others. It does nothing then, unless
-	// it is told to go on.
-	Stops Weight = "stops"
-	// Differs: it would be other than it is.
-	Differs Weight = "differs"
-	// Note is good to know.
-	Note Weight = "note"
-)
-
-// Finding is one thing that an administrator should know before.
-type Finding struct {
-	Weight Weight `json:"weight"`
-	About  string `json:"about"`
-	Text   string `json:"text"`
-	Cure   string `json:"cure,omitempty"`
-}
 
 // Counts are numbers of Workloads and pods.
 type Counts struct {
@@ -55,13 +34,13 @@ type Counts struct {
 
 // Report is what an import would find and do.
 type Report struct {
-	System   System    `json:"system"`
-	Programs []string  `json:"programs"`
-	Counts   Counts    `json:"counts"`
-	Findings []Finding `json:"findings"`
-	Quota    []Use     `json:"quota"`
-	Starts   []Start   `json:"starts"`
-	Evicts   []Stop    `json:"evicts"`
+	System   System            `json:"system"`
+	Programs []string          `json:"programs"`
+	Counts   Counts            `json:"counts"`
+	Findings []finding.Finding `json:"findings"`
+	Quota    []Use             `json:"quota"`
+	Starts   []Start           `json:"starts"`
+	Evicts   []Stop            `json:"evicts"`
 	// Steps are what is left to do.
 	Steps []StepState `json:"steps"`
 }
@@ -72,41 +51,66 @@ type ReadPolicy func(name, text string) (Policy, []string, error)
 
 // Survey judges a picture.
 func (p *Picture) Survey(read ReadPolicy) *Report {
-	r := &Report{System: p.System, Findings: []Finding{}, Quota: []Use{}, Starts: []Start{}, Evicts: []Stop{}, Programs: []string{}}
+	r := &Report{System: p.System, Findings: []finding.Finding{}, Quota: []Use{}, Starts: []Start{}, Evicts: []Stop{}, Programs: []string{}}
 	for _, x := range p.Programs {
 		r.Programs = append(r.Programs, fmt.Sprintf("%s (Deployment %s, %d replicas)", x.name, x.Where(), ptr.Deref(x.Deployment.Spec.Replicas, 1)))
 	}
 	marks := p.marks()
 	r.Counts = p.count(marks)
-	policy, found := p.policy(read)
-	r.Findings = append(r.Findings, found...)
-	for _, rule := range []func(*Picture) []Finding{startedAgain, twice, elsewhere, strangers, unreadable, topologies, variants, stays, wrapperSettings, oldVersions, helm} {
-		r.Findings = append(r.Findings, rule(p)...)
+	policy, ofConfiguration := p.policy(read)
+	r.add("configuration", ofConfiguration...)
+	for _, rule := range []struct {
+		name string
+		find func(*Picture) []finding.Finding
+	}{
+		{"started-again", startedAgain},
+		{"several-controllers", twice},
+		{"other-clusters", elsewhere},
+		{"unknown-kinds", strangers},
+		{"unreadable-versions", unreadable},
+		{"topologies", topologies},
+		{"unknown-features", variants},
+		{"goes-on-running", stays},
+		{"appwrapper-settings", wrapperSettings},
+		{"old-versions", oldVersions},
+		{"helm-release", helm},
+	} {
+		r.add(rule.name, rule.find(p)...)
 	}
 	if n := r.Counts.Unplaced; n > 0 {
-		r.Findings = append(r.Findings, Finding{Differs, fmt.Sprintf("%d pods", n), "it is not known which role of their job they have: they are counted with it, and as used on their nodes", ""})
+		r.add("unknown-roles", found(finding.Warning, fmt.Sprintf("%d pods", n), "it is not known which role of their job they have: they are counted with it, and as used on their nodes", ""))
 	}
 	o := p.foresee(policy, marks)
 	r.Starts, r.Evicts, r.Quota = append(r.Starts, o.starts...), append(r.Evicts, o.stops...), append(r.Quota, o.uses...)
 	for _, u := range o.uses {
 		if u.differs {
 			told := view.Amounts(u.Resource, u.Before, u.After)
-			r.Findings = append(r.Findings, Finding{
-				Differs, "clusterqueue/" + u.Queue, fmt.Sprintf("has given %s of %s of flavor %s, and mlbatch counts %s by what the Workloads were admitted with", told[0], u.Resource, u.Flavor, told[1]), "",
-			})
+			r.add("quota-differs", found(finding.Warning, "clusterqueue/"+u.Queue, fmt.Sprintf("has given %s of %s of flavor %s, and mlbatch counts %s by what the Workloads were admitted with", told[0], u.Resource, u.Flavor, told[1]), ""))
 		}
 	}
 	for _, s := range o.stops {
-		r.Findings = append(r.Findings, Finding{Stops, s.Job, "mlbatch would evict it: " + s.Why, "look at its queue: mlbatch import " + string(p.System) + " --dry-run -o yaml"})
+		r.add("would-evict", found(finding.Error, s.Job, "mlbatch would evict it: "+s.Why, "look at its queue: mlbatch import "+string(p.System)+" --dry-run -o yaml"))
 	}
-	order := []Weight{Stops, Differs, Note}
-	slices.SortStableFunc(r.Findings, func(a, b Finding) int { return slices.Index(order, a.Weight) - slices.Index(order, b.Weight) })
+	finding.Sort(r.Findings)
 	return r
 }
 
+// add adds what a rule found.
+func (r *Report) add(rule string, found ...finding.Finding) {
+	for _, f := range found {
+		f.Rule = rule
+		r.Findings = append(r.Findings, f)
+	}
+}
+
+// found is a finding about an object.
+func found(severity finding.Severity, about, message, cure string) finding.Finding {
+	return finding.Finding{Severity: severity, Object: about, Message: message, Cure: cure}
+}
+
 // Stopping are the findings that keep an import from being done.
-func (r *Report) Stopping() []Finding {
-	return slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return f.Weight != Stops })
+func (r *Report) Stopping() []finding.Finding {
+	return slices.DeleteFunc(slices.Clone(r.Findings), func(f finding.Finding) bool { return f.Severity != finding.Error })
 }
 
 func (p *Picture) count(marks []Mark) Counts {
@@ -148,38 +152,34 @@ func (p *Picture) count(marks []Mark) Counts {
 }
 
 // policy reads Kueue's file.
-func (p *Picture) policy(read ReadPolicy) (Policy, []Finding) {
+func (p *Picture) policy(read ReadPolicy) (Policy, []finding.Finding) {
 	if !slices.ContainsFunc(p.Programs, func(r Program) bool { return r.name == kueueName }) {
 		return Policy{}, nil // there is none to read
 	}
 	if p.Configuration == "" {
-		return Policy{}, []Finding{{
-			Differs, "configuration", "Kueue's was not found: what was set in it is not known to mlbatch", "give mlbatch install the file: docs/configuration.md",
-		}}
+		return Policy{}, []finding.Finding{found(finding.Warning, "configuration", "Kueue's was not found: what was set in it is not known to mlbatch", "give mlbatch install the file: docs/configuration.md")}
 	}
 	policy, notices, err := read(p.ConfigurationName, p.Configuration)
 	if err != nil {
-		return policy, []Finding{{Differs, p.ConfigurationName, "mlbatch refuses it: " + err.Error(), "correct a copy, and give mlbatch install that: mlbatch controller --config FILE --check-config"}}
+		return policy, []finding.Finding{found(finding.Warning, p.ConfigurationName, "mlbatch refuses it: "+err.Error(), "correct a copy, and give mlbatch install that: mlbatch controller --config FILE --check-config")}
 	}
-	var out []Finding
+	var out []finding.Finding
 	for _, n := range notices {
-		out = append(out, Finding{Note, p.ConfigurationName, n, ""})
+		out = append(out, found(finding.Note, p.ConfigurationName, n, ""))
 	}
 	return policy, out
 }
 
 // startedAgain finds programs that somebody starts again when they are stopped.
-func startedAgain(p *Picture) (out []Finding) {
+func startedAgain(p *Picture) (out []finding.Finding) {
 	for _, r := range p.Programs {
 		if owner := metav1.GetControllerOf(&r.Deployment); owner != nil {
-			out = append(out, Finding{
-				Stops, "deployment/" + r.Where(), fmt.Sprintf("belongs to %s %s, which starts it again when it is stopped", owner.Kind, owner.Name),
-				"have that stop managing it: of a ClusterServiceVersion, delete the Subscription first and then take the owner reference off the Deployment",
-			})
+			out = append(out, found(finding.Error, "deployment/"+r.Where(), fmt.Sprintf("belongs to %s %s, which starts it again when it is stopped", owner.Kind, owner.Name),
+				"have that stop managing it: of a ClusterServiceVersion, delete the Subscription first and then take the owner reference off the Deployment"))
 		}
 		for key := range r.Deployment.Annotations {
 			if strings.HasPrefix(key, "argocd.argoproj.io/") {
-				out = append(out, Finding{Stops, "deployment/" + r.Where(), "Argo CD keeps it, and starts it again when it is stopped", "turn off automated sync of its Application"})
+				out = append(out, found(finding.Error, "deployment/"+r.Where(), "Argo CD keeps it, and starts it again when it is stopped", "turn off automated sync of its Application"))
 			}
 		}
 	}
@@ -187,7 +187,7 @@ func startedAgain(p *Picture) (out []Finding) {
 }
 
 // twice finds a second Kueue.
-func twice(p *Picture) []Finding {
+func twice(p *Picture) []finding.Finding {
 	var where []string
 	for _, r := range p.Programs {
 		if r.name == kueueName {
@@ -197,11 +197,11 @@ func twice(p *Picture) []Finding {
 	if len(where) < 2 {
 		return nil
 	}
-	return []Finding{{Stops, kueueName, "there are several: " + some(where), "remove all but the one that decides: kubectl get leases -A tells which"}}
+	return []finding.Finding{found(finding.Error, kueueName, "there are several: "+some(where), "remove all but the one that decides: kubectl get leases -A tells which")}
 }
 
 // elsewhere finds jobs that run in other clusters.
-func elsewhere(p *Picture) (out []Finding) {
+func elsewhere(p *Picture) (out []finding.Finding) {
 	const controller = "kueue.x-k8s.io/multikueue"
 	checks := map[kueue.AdmissionCheckReference]bool{}
 	for i := range p.Checks {
@@ -212,7 +212,7 @@ func elsewhere(p *Picture) (out []Finding) {
 	for i := range p.Queues {
 		s := p.Queues[i].Spec.AdmissionChecksStrategy
 		if s != nil && slices.ContainsFunc(s.AdmissionChecks, func(r kueue.AdmissionCheckStrategyRule) bool { return checks[r.Name] }) {
-			out = append(out, Finding{Differs, "clusterqueue/" + p.Queues[i].Name, "sends jobs to other clusters (MultiKueue): mlbatch sends none, and its jobs wait for the check", "take the check out of spec.admissionChecksStrategy"})
+			out = append(out, found(finding.Warning, "clusterqueue/"+p.Queues[i].Name, "sends jobs to other clusters (MultiKueue): mlbatch sends none, and its jobs wait for the check", "take the check out of spec.admissionChecksStrategy"))
 		}
 	}
 	var away []string
@@ -222,13 +222,13 @@ func elsewhere(p *Picture) (out []Finding) {
 		}
 	}
 	if len(away) > 0 {
-		out = append(out, Finding{Stops, "MultiKueue", "jobs run in other clusters, and nobody would bring back how they end: " + some(away), "wait until they have ended, or cancel them"})
+		out = append(out, found(finding.Error, "MultiKueue", "jobs run in other clusters, and nobody would bring back how they end: "+some(away), "wait until they have ended, or cancel them"))
 	}
 	return out
 }
 
 // strangers finds jobs of kinds that mlbatch does not know.
-func strangers(p *Picture) (out []Finding) {
+func strangers(p *Picture) (out []finding.Finding) {
 	known, running, waiting := kinds.All(), map[string][]string{}, map[string][]string{}
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
@@ -247,10 +247,10 @@ func strangers(p *Picture) (out []Finding) {
 		into[gvk.Kind+"."+gvk.GroupVersion().String()] = append(into[gvk.Kind+"."+gvk.GroupVersion().String()], w.Namespace+"/"+owner.Name)
 	}
 	for _, kind := range sortedKeys(running) {
-		out = append(out, Finding{Stops, kind, "mlbatch does not queue this kind; jobs of it run, whose quota nobody would give back: " + some(running[kind]), "wait until they have ended, or put them into AppWrappers"})
+		out = append(out, found(finding.Error, kind, "mlbatch does not queue this kind; jobs of it run, whose quota nobody would give back: "+some(running[kind]), "wait until they have ended, or put them into AppWrappers"))
 	}
 	for _, kind := range sortedKeys(waiting) {
-		out = append(out, Finding{Differs, kind, "mlbatch does not queue this kind: these jobs wait and do not start: " + some(waiting[kind]), "put them into AppWrappers"})
+		out = append(out, found(finding.Warning, kind, "mlbatch does not queue this kind: these jobs wait and do not start: "+some(waiting[kind]), "put them into AppWrappers"))
 	}
 	return out
 }
@@ -261,22 +261,20 @@ func isKnown(gvk schema.GroupVersionKind) bool {
 }
 
 // topologies finds flavors by whose topology pods are placed.
-func topologies(p *Picture) (out []Finding) {
+func topologies(p *Picture) (out []finding.Finding) {
 	for i := range p.Flavors {
 		if t := p.Flavors[i].Spec.TopologyName; t != nil && *t != "" {
-			out = append(out, Finding{
-				Differs, "resourceflavor/" + p.Flavors[i].Name, fmt.Sprintf("names topology %s: mlbatch chooses nodes for whole gangs, and does not go by blocks and racks; annotations podset-*-topology have no effect", *t), "",
-			})
+			out = append(out, found(finding.Warning, "resourceflavor/"+p.Flavors[i].Name, fmt.Sprintf("names topology %s: mlbatch chooses nodes for whole gangs, and does not go by blocks and racks; annotations podset-*-topology have no effect", *t), ""))
 		}
 	}
 	return out
 }
 
 // variants finds what else is other here.
-func variants(p *Picture) (out []Finding) {
+func variants(p *Picture) (out []finding.Finding) {
 	for i := range p.Queues {
 		if p.Queues[i].Spec.ConcurrentAdmissionPolicy != nil {
-			out = append(out, Finding{Differs, "clusterqueue/" + p.Queues[i].Name, "has concurrentAdmissionPolicy, which has no effect: a job tries all flavors at once", ""})
+			out = append(out, found(finding.Warning, "clusterqueue/"+p.Queues[i].Name, "has concurrentAdmissionPolicy, which has no effect: a job tries all flavors at once", ""))
 		}
 	}
 	var slices []string
@@ -287,7 +285,7 @@ func variants(p *Picture) (out []Finding) {
 		}
 	}
 	if len(slices) > 0 {
-		out = append(out, Finding{Stops, "elastic jobs", "Workloads are slices of elastic jobs, which mlbatch does not know: of several it would keep one: " + some(slices), "take off the annotation elastic-job, or wait until they have ended"})
+		out = append(out, found(finding.Error, "elastic jobs", "Workloads are slices of elastic jobs, which mlbatch does not know: of several it would keep one: "+some(slices), "take off the annotation elastic-job, or wait until they have ended"))
 	}
 	var back []string
 	for i := range p.Workloads {
@@ -297,16 +295,16 @@ func variants(p *Picture) (out []Finding) {
 		}
 	}
 	if len(back) > 0 {
-		out = append(out, Finding{Note, "evictions", "Kueue is evicting these; mlbatch goes on with it: " + some(back), ""})
+		out = append(out, found(finding.Note, "evictions", "Kueue is evicting these; mlbatch goes on with it: "+some(back), ""))
 	}
 	return out
 }
 
 // stays finds programs that are needed for now.
-func stays(p *Picture) (out []Finding) {
+func stays(p *Picture) (out []finding.Finding) {
 	for _, r := range p.Programs {
 		if why := p.needs(r); why != "" && r.runs() {
-			out = append(out, Finding{Note, "deployment/" + r.Where(), r.name + " goes on running: " + why, "once they have ended: mlbatch import " + string(p.System)})
+			out = append(out, found(finding.Note, "deployment/"+r.Where(), r.name+" goes on running: "+why, "once they have ended: mlbatch import "+string(p.System)))
 		}
 	}
 	return out
@@ -321,7 +319,7 @@ func (p *Picture) needs(r Program) string {
 }
 
 // wrapperSettings finds what the AppWrapper controller's file says that is said elsewhere here.
-func wrapperSettings(p *Picture) (out []Finding) {
+func wrapperSettings(p *Picture) (out []finding.Finding) {
 	if p.WrapperConfiguration == "" {
 		return nil
 	}
@@ -337,29 +335,29 @@ func wrapperSettings(p *Picture) (out []Finding) {
 	}
 	const about = "AppWrapper configuration"
 	if err := yaml.Unmarshal([]byte(p.WrapperConfiguration), &f); err != nil {
-		return []Finding{{Differs, about, "cannot be read: " + err.Error(), ""}}
+		return []finding.Finding{found(finding.Warning, about, "cannot be read: "+err.Error(), "")}
 	}
 	a := f.AppWrapper
 	if a.DefaultQueue != "" && a.DefaultQueue != "default-queue" {
-		out = append(out, Finding{Differs, about, "defaultQueueName is " + a.DefaultQueue, "give the controller --default-queue " + a.DefaultQueue})
+		out = append(out, found(finding.Warning, about, "defaultQueueName is "+a.DefaultQueue, "give the controller --default-queue "+a.DefaultQueue))
 	}
 	if a.SlackQueue != "" && a.SlackQueue != "slack-cluster-queue" {
-		out = append(out, Finding{Differs, about, "slackQueueName is " + a.SlackQueue, "give the controller --slack-queue " + a.SlackQueue})
+		out = append(out, found(finding.Warning, about, "slackQueueName is "+a.SlackQueue, "give the controller --slack-queue "+a.SlackQueue))
 	}
 	if a.SchedulerName != "" {
-		out = append(out, Finding{Note, about, "schedulerName is " + a.SchedulerName + ": jobs that start from now on go to mlbatch's scheduler", ""})
+		out = append(out, found(finding.Note, about, "schedulerName is "+a.SchedulerName+": jobs that start from now on go to mlbatch's scheduler", ""))
 	}
 	if len(a.Defaults) > 0 {
-		out = append(out, Finding{Differs, about, "faultTolerance sets defaults (" + some(sortedKeys(a.Defaults)) + "), which mlbatch has at AppWrapper's own values", "say them in annotations of AppWrappers: docs/jobs.md"})
+		out = append(out, found(finding.Warning, about, "faultTolerance sets defaults ("+some(sortedKeys(a.Defaults))+"), which mlbatch has at AppWrapper's own values", "say them in annotations of AppWrappers: docs/jobs.md"))
 	}
 	if a.Checked == nil || *a.Checked {
-		out = append(out, Finding{Note, about, "userRBACAdmissionCheck is on: mlbatch asks for the author's own rights as well, unless their team wraps what its role allows", ""})
+		out = append(out, found(finding.Note, about, "userRBACAdmissionCheck is on: mlbatch asks for the author's own rights as well, unless their team wraps what its role allows", ""))
 	}
 	return out
 }
 
 // oldVersions finds what is stored in a version that is not the newest.
-func oldVersions(p *Picture) (out []Finding) {
+func oldVersions(p *Picture) (out []finding.Finding) {
 	var names []string
 	for i := range p.Definitions {
 		if d := &p.Definitions[i]; len(d.Status.StoredVersions) > 1 || liftable(d) || p.OldOnly && d.Spec.Group == kueue.GroupVersion.Group {
@@ -367,22 +365,20 @@ func oldVersions(p *Picture) (out []Finding) {
 		}
 	}
 	if len(names) > 0 {
-		out = append(out, Finding{Note, "stored versions", "objects may be stored in an old version, and are written again in the newest: " + some(names), ""})
+		out = append(out, found(finding.Note, "stored versions", "objects may be stored in an old version, and are written again in the newest: "+some(names), ""))
 	}
 	if p.OldOnly {
-		out = append(out, Finding{Note, kueueName, "it is a version that knows v1beta1 only: once objects are stored in v1beta2, which is the last step, it cannot come back", ""})
+		out = append(out, found(finding.Note, kueueName, "it is a version that knows v1beta1 only: once objects are stored in v1beta2, which is the last step, it cannot come back", ""))
 	}
 	return out
 }
 
 // helm finds definitions that are deleted with Kueue's chart.
-func helm(p *Picture) []Finding {
+func helm(p *Picture) []finding.Finding {
 	for _, r := range p.Programs {
 		if r.Deployment.Labels["app.kubernetes.io/managed-by"] == "Helm" {
-			return []Finding{{
-				Note, "deployment/" + r.Where(), "was installed by Helm: helm uninstall would delete the definitions, and with them all queues and Workloads",
-				"leave the release, or first: helm get manifest, and delete single objects by name",
-			}}
+			return []finding.Finding{found(finding.Note, "deployment/"+r.Where(), "was installed by Helm: helm uninstall would delete the definitions, and with them all queues and Workloads",
+				"leave the release, or first: helm get manifest, and delete single objects by name")}
 		}
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/finding"
 )
 
 var now = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
@@ -109,62 +110,62 @@ func TestFindings(t *testing.T) {
 	for name, tc := range map[string]struct {
 		why    string
 		change func(*Picture)
-		weight Weight
+		weight finding.Severity
 		about  string
 		says   string
 	}{
-		"no configuration": {"nobody knows what was set", func(p *Picture) { p.Configuration = "" }, Differs, "configuration", "was not found"},
+		"no configuration": {"nobody knows what was set", func(p *Picture) { p.Configuration = "" }, finding.Warning, "configuration", "was not found"},
 		"an operator": {"it starts what was stopped", func(p *Picture) {
 			p.Programs[0].Deployment.OwnerReferences = []metav1.OwnerReference{{Kind: "ClusterServiceVersion", Name: "rhods", Controller: new(true)}}
-		}, Stops, "deployment/kueue-system/kueue-controller-manager", "belongs to ClusterServiceVersion rhods"},
+		}, finding.Error, "deployment/kueue-system/kueue-controller-manager", "belongs to ClusterServiceVersion rhods"},
 		"Argo CD": {"it does so, too", func(p *Picture) {
 			p.Programs[0].Deployment.Annotations = map[string]string{"argocd.argoproj.io/tracking-id": "x"}
-		}, Stops, "deployment/kueue-system/kueue-controller-manager", "Argo CD"},
+		}, finding.Error, "deployment/kueue-system/kueue-controller-manager", "Argo CD"},
 		"two": {"which of them decides is not known", func(p *Picture) {
 			p.Programs = append(p.Programs, deployment("other", "kueue-controller-manager", "", 1))
-		}, Stops, "Kueue", "several"},
-		"jobs elsewhere": {"nobody would bring back how they end", func(p *Picture) { p.Workloads[0].Status.ClusterName = new("worker") }, Stops, "MultiKueue", "blue/job-running"},
+		}, finding.Error, "Kueue", "several"},
+		"jobs elsewhere": {"nobody would bring back how they end", func(p *Picture) { p.Workloads[0].Status.ClusterName = new("worker") }, finding.Error, "MultiKueue", "blue/job-running"},
 		"a queue that sends jobs": {"none is sent", func(p *Picture) {
 			p.Checks = []kueue.AdmissionCheck{{ObjectMeta: metav1.ObjectMeta{Name: "mk"}, Spec: kueue.AdmissionCheckSpec{ControllerName: "kueue.x-k8s.io/multikueue"}}}
 			p.Queues[0].Spec.AdmissionChecksStrategy = &kueue.AdmissionChecksStrategy{AdmissionChecks: []kueue.AdmissionCheckStrategyRule{{Name: "mk"}}}
-		}, Differs, "clusterqueue/blue", "MultiKueue"},
+		}, finding.Warning, "clusterqueue/blue", "MultiKueue"},
 		"an unknown kind that runs": {"nobody would give back its quota", func(p *Picture) {
 			p.Workloads[0].OwnerReferences[0].APIVersion, p.Workloads[0].OwnerReferences[0].Kind = "sparkoperator.k8s.io/v1beta2", "SparkApplication"
-		}, Stops, "SparkApplication.sparkoperator.k8s.io/v1beta2", "blue/running"},
+		}, finding.Error, "SparkApplication.sparkoperator.k8s.io/v1beta2", "blue/running"},
 		"an unknown kind that waits": {"it never starts", func(p *Picture) {
 			p.Workloads[1].OwnerReferences[0].APIVersion, p.Workloads[1].OwnerReferences[0].Kind = "sparkoperator.k8s.io/v1beta2", "SparkApplication"
-		}, Differs, "SparkApplication.sparkoperator.k8s.io/v1beta2", "wait and do not start"},
-		"topology": {"no blocks and racks", func(p *Picture) { p.Flavors[0].Spec.TopologyName = new(kueue.TopologyReference("racks")) }, Differs, "resourceflavor/default", "topology racks"},
+		}, finding.Warning, "SparkApplication.sparkoperator.k8s.io/v1beta2", "wait and do not start"},
+		"topology": {"no blocks and racks", func(p *Picture) { p.Flavors[0].Spec.TopologyName = new(kueue.TopologyReference("racks")) }, finding.Warning, "resourceflavor/default", "topology racks"},
 		"slices": {"one of several would be kept", func(p *Picture) {
 			p.Workloads[0].Annotations = map[string]string{kueue.WorkloadSliceNameAnnotation: "x"}
-		}, Stops, "elastic jobs", "blue/job-running"},
-		"other books": {"it is about quota", func(p *Picture) { p.Queues[0].Status.FlavorsReservation = nil }, Differs, "clusterqueue/blue", "has given 0 of nvidia.com/gpu"},
+		}, finding.Error, "elastic jobs", "blue/job-running"},
+		"other books": {"it is about quota", func(p *Picture) { p.Queues[0].Status.FlavorsReservation = nil }, finding.Warning, "clusterqueue/blue", "has given 0 of nvidia.com/gpu"},
 		"stopped queue": {"what it would evict", func(p *Picture) {
 			p.Queues[0].Spec.StopPolicy = new(kueue.StopPolicyHoldAndDrain)
-		}, Stops, "Job/running", "would evict it: ClusterQueueStopped"},
+		}, finding.Error, "Job/running", "would evict it: ClusterQueueStopped"},
 		"stored long ago": {"it is rewritten", func(p *Picture) {
 			p.Definitions = []apiextensionsv1.CustomResourceDefinition{{ObjectMeta: metav1.ObjectMeta{Name: "workloads.kueue.x-k8s.io"}, Status: apiextensionsv1.CustomResourceDefinitionStatus{StoredVersions: []string{"v1beta1", "v1beta2"}}}}
-		}, Note, "stored versions", "workloads.kueue.x-k8s.io"},
+		}, finding.Note, "stored versions", "workloads.kueue.x-k8s.io"},
 		"Helm": {"uninstalling it deletes everything", func(p *Picture) {
 			p.Programs[0].Deployment.Labels = map[string]string{"app.kubernetes.io/managed-by": "Helm"}
-		}, Note, "deployment/kueue-system/kueue-controller-manager", "would delete the definitions"},
+		}, finding.Note, "deployment/kueue-system/kueue-controller-manager", "would delete the definitions"},
 		"KubeRay at work": {"it names pods in its own way", func(p *Picture) {
 			p.Programs, p.RayClusters = append(p.Programs, deployment("ray", "kuberay-operator", "", 1)), 2
-		}, Note, "deployment/ray/kuberay-operator", "2 RayClusters"},
+		}, finding.Note, "deployment/ray/kuberay-operator", "2 RayClusters"},
 		"a scheduler at work": {"pods made anew name it", func(p *Picture) {
 			p.Programs = append(p.Programs, deployment("s", "sakkara-scheduler", "", 1))
 			p.Pods[0].Spec.SchedulerName = "sakkara-scheduler"
-		}, Note, "deployment/s/sakkara-scheduler", "1 pods"},
+		}, finding.Note, "deployment/s/sakkara-scheduler", "1 pods"},
 		"AppWrapper settings": {"flags say it here", func(p *Picture) {
 			p.WrapperConfiguration = "appwrapper: {slackQueueName: rest, defaultQueueName: dq, faultTolerance: {retryLimit: 9}}"
-		}, Differs, "AppWrapper configuration", "slackQueueName is rest"},
+		}, finding.Warning, "AppWrapper configuration", "slackQueueName is rest"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := kueueCluster()
 			tc.change(p)
 			found := p.Survey(readNothing).Findings
-			if !slices.ContainsFunc(found, func(f Finding) bool {
-				return f.Weight == tc.weight && f.About == tc.about && strings.Contains(f.Text, tc.says)
+			if !slices.ContainsFunc(found, func(f finding.Finding) bool {
+				return f.Severity == tc.weight && f.Object == tc.about && strings.Contains(f.Message, tc.says)
 			}) {
 				t.Errorf("%s: want %s about %s that says %q, got %+v", tc.why, tc.weight, tc.about, tc.says, found)
 			}
@@ -179,13 +180,13 @@ func TestConfigurationIsRead(t *testing.T) {
 	r := p.Survey(func(string, string) (Policy, []string, error) {
 		return Policy{}, nil, errors.New("multiKueue: take it out")
 	})
-	if len(r.Findings) != 1 || r.Findings[0].Weight != Differs || !strings.Contains(r.Findings[0].Text, "multiKueue: take it out") {
+	if len(r.Findings) != 1 || r.Findings[0].Severity != finding.Warning || !strings.Contains(r.Findings[0].Message, "multiKueue: take it out") {
 		t.Errorf("findings %+v", r.Findings)
 	}
 	r = p.Survey(func(string, string) (Policy, []string, error) {
 		return Policy{}, []string{"queueVisibility: has no effect"}, nil
 	})
-	if len(r.Findings) != 1 || r.Findings[0].Weight != Note || r.Findings[0].About != p.ConfigurationName {
+	if len(r.Findings) != 1 || r.Findings[0].Severity != finding.Note || r.Findings[0].Object != p.ConfigurationName {
 		t.Errorf("findings %+v", r.Findings)
 	}
 }

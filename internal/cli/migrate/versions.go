@@ -14,6 +14,7 @@ import (
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	"github.com/mlbatch/mlbatch/api/kueue/v1beta1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/finding"
 )
 
 // alpha is the only version of Topologies until Kueue 0.13, and of Cohorts until Kueue 0.11. mlbatch
@@ -121,16 +122,14 @@ func (m *Import) lift(ctx context.Context, v *stepView) error {
 }
 
 // unreadable finds definitions that mlbatch's cannot take the place of, and that nothing here helps.
-func unreadable(p *Picture) (out []Finding) {
+func unreadable(p *Picture) (out []finding.Finding) {
 	for i := range p.Definitions {
 		d := &p.Definitions[i]
 		if !stuck(d) || liftable(d) {
 			continue
 		}
-		out = append(out, Finding{
-			Stops, "customresourcedefinition/" + d.Name, "objects of it are stored in " + storage(d) + ", which mlbatch does not have, and the API server does not let go of: mlbatch could not be installed",
-			"with its old operator, have them written in " + strings.Join(ours(d), " or ") + ": a later version of it does",
-		})
+		out = append(out, found(finding.Error, "customresourcedefinition/"+d.Name, "objects of it are stored in "+storage(d)+", which mlbatch does not have, and the API server does not let go of: mlbatch could not be installed",
+			"with its old operator, have them written in "+strings.Join(ours(d), " or ")+": a later version of it does"))
 	}
 	return out
 }

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/mlbatch/mlbatch/internal/finding"
 )
 
 // definition is one of Kueue's, with its versions, of which the last is that in which objects are
@@ -61,7 +63,9 @@ func TestVersionsThatMlbatchLacksAreFoundFirst(t *testing.T) {
 			if stop := slices.IndexFunc(steps(), func(s step) bool { return s.name == "stop" }); tc.lifts && left["lift"] > stop {
 				t.Errorf("%s: programs are stopped before", tc.why)
 			}
-			found := slices.ContainsFunc(p.Survey(readNothing).Findings, func(f Finding) bool { return f.Weight == Stops && f.About == "customresourcedefinition/"+tc.d.Name })
+			found := slices.ContainsFunc(p.Survey(readNothing).Findings, func(f finding.Finding) bool {
+				return f.Severity == finding.Error && f.Object == "customresourcedefinition/"+tc.d.Name
+			})
 			if found != tc.stops {
 				t.Errorf("%s: stops %v", tc.why, found)
 			}

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/finding"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/rights"
 	"github.com/mlbatch/mlbatch/internal/kube/install"
 	"github.com/mlbatch/mlbatch/internal/kube/install/rollout"
@@ -91,7 +92,7 @@ func TestInstall(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range rollout.Preflight(p, facts) {
-		if f.Severity == rollout.Error {
+		if f.Severity == finding.Error {
 			t.Errorf("%+v", f)
 		}
 	}

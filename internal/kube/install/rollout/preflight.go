@@ -14,31 +14,11 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 
+	"github.com/mlbatch/mlbatch/internal/finding"
 	"github.com/mlbatch/mlbatch/internal/kube/install"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/kube/webhook"
 )
-
-// Severity is how bad a finding is.
-type Severity string
-
-// The severities. Nothing is installed while there is an Error.
-const (
-	Error   Severity = "error"
-	Warning Severity = "warning"
-	Note    Severity = "note"
-)
-
-// Finding is something in a cluster that stands in the way of an installation, or that who
-// installs has to know.
-type Finding struct {
-	Check    string   `json:"check"`
-	Severity Severity `json:"severity"`
-	// Object is what it is about, as KIND/NAME.
-	Object  string `json:"object,omitempty"`
-	Message string `json:"message"`
-	Cure    string `json:"cure"`
-}
 
 // Facts are what is looked at before something is installed.
 type Facts struct {
@@ -95,7 +75,7 @@ type Check struct {
 	Name string
 	// Asks says what it looks for.
 	Asks string
-	find func(p *Plan, f *Facts) []Finding
+	find func(p *Plan, f *Facts) []finding.Finding
 }
 
 // Checks are all, in the order in which they are asked.
@@ -119,42 +99,41 @@ func Checks() []Check {
 }
 
 // Preflight is what the checks find, those of the worst severity first.
-func Preflight(p *Plan, f *Facts) []Finding {
-	var out []Finding
+func Preflight(p *Plan, f *Facts) []finding.Finding {
+	var out []finding.Finding
 	for _, c := range Checks() {
 		for _, found := range c.find(p, f) {
-			found.Check = c.Name
+			found.Rule = c.Name
 			out = append(out, found)
 		}
 	}
-	rank := map[Severity]int{Error: 0, Warning: 1, Note: 2}
-	slices.SortStableFunc(out, func(a, b Finding) int { return cmp.Compare(rank[a.Severity], rank[b.Severity]) })
+	finding.Sort(out)
 	return out
 }
 
-func kubernetesVersion(_ *Plan, f *Facts) []Finding {
+func kubernetesVersion(_ *Plan, f *Facts) []finding.Finding {
 	is, err := version.ParseGeneric(f.Kubernetes)
 	switch {
 	case err != nil:
-		return []Finding{{Severity: Warning, Message: fmt.Sprintf("the API server says that it is of version %q, which says nothing", f.Kubernetes), Cure: "see to that it is " + oldest + " or newer"}}
+		return []finding.Finding{{Severity: finding.Warning, Message: fmt.Sprintf("the API server says that it is of version %q, which says nothing", f.Kubernetes), Cure: "see to that it is " + oldest + " or newer"}}
 	case is.LessThan(version.MustParseGeneric(oldest)):
-		return []Finding{{Severity: Error, Message: "Kubernetes " + f.Kubernetes + " is too old: it refuses kinds and policies of mlbatch", Cure: "upgrade it to " + oldest + " or newer"}}
+		return []finding.Finding{{Severity: finding.Error, Message: "Kubernetes " + f.Kubernetes + " is too old: it refuses kinds and policies of mlbatch", Cure: "upgrade it to " + oldest + " or newer"}}
 	case is.Minor() == version.MustParseGeneric(testedWith).Minor():
 		return nil
 	case known(is.Minor()) != "":
-		return []Finding{{
-			Severity: Note, Message: "Kubernetes " + f.Kubernetes + " has what mlbatch needs, ValidatingAdmissionPolicy v1 among it. " + known(is.Minor()),
+		return []finding.Finding{{
+			Severity: finding.Note, Message: "Kubernetes " + f.Kubernetes + " has what mlbatch needs, ValidatingAdmissionPolicy v1 among it. " + known(is.Minor()),
 			Cure: "nothing has to be done: mlbatch brings no policies that mutate, and starts gangs by itself; it is tested with " + testedWith,
 		}}
 	default:
-		return []Finding{{Severity: Warning, Message: "mlbatch was not tried with Kubernetes " + f.Kubernetes, Cure: "try it on a cluster that is not in production first; it is tested with " + testedWith + ", and made for 1.34 to " + testedWith}}
+		return []finding.Finding{{Severity: finding.Warning, Message: "mlbatch was not tried with Kubernetes " + f.Kubernetes, Cure: "try it on a cluster that is not in production first; it is tested with " + testedWith + ", and made for 1.34 to " + testedWith}}
 	}
 }
 
-func rightsOf(_ *Plan, f *Facts) []Finding {
-	var out []Finding
+func rightsOf(_ *Plan, f *Facts) []finding.Finding {
+	var out []finding.Finding
 	for _, d := range f.Denied {
-		out = append(out, Finding{Severity: Error, Message: "you may not " + d, Cure: "install as somebody who has the role cluster-admin"})
+		out = append(out, finding.Finding{Severity: finding.Error, Message: "you may not " + d, Cure: "install as somebody who has the role cluster-admin"})
 	}
 	return out
 }
@@ -188,26 +167,26 @@ func beside(validating []admissionregistrationv1.ValidatingWebhookConfiguration)
 	return ""
 }
 
-func elsewhere(p *Plan, f *Facts) []Finding {
-	var out []Finding
+func elsewhere(p *Plan, f *Facts) []finding.Finding {
+	var out []finding.Finding
 	if at := beside(f.Validating); at != "" {
-		out = append(out, Finding{
-			Severity: Error, Object: "validatingwebhookconfiguration/" + webhook.ValidatingName,
+		out = append(out, finding.Finding{
+			Severity: finding.Error, Object: "validatingwebhookconfiguration/" + webhook.ValidatingName,
 			Message: "an mlbatch runs beside this cluster, at " + at + ", as that of mlbatch up does: two would decide on the same jobs",
 			Cure:    "choose another cluster (--kubeconfig); the one of mlbatch up needs no installation",
 		})
 	}
 	for _, d := range ours(f, install.ControllerComponent) {
 		if d.Namespace != p.Release.Namespace {
-			out = append(out, Finding{
-				Severity: Error, Object: nameOf(d), Message: "there is an mlbatch in namespace " + d.Namespace + ": two would decide on the same jobs",
+			out = append(out, finding.Finding{
+				Severity: finding.Error, Object: nameOf(d), Message: "there is an mlbatch in namespace " + d.Namespace + ": two would decide on the same jobs",
 				Cure: "install into " + d.Namespace + " (--namespace), or remove that one first: mlbatch uninstall --namespace " + d.Namespace + " --keep-crds",
 			})
 			continue
 		}
 		if by := d.Labels[install.ManagedLabel]; by != p.Release.Manager {
-			out = append(out, Finding{
-				Severity: Error, Object: nameOf(d), Message: fmt.Sprintf("it was installed by %q", by),
+			out = append(out, finding.Finding{
+				Severity: finding.Error, Object: nameOf(d), Message: fmt.Sprintf("it was installed by %q", by),
 				Cure: "upgrade it in the same way; for Helm: helm upgrade " + d.Labels[install.InstanceLabel] + " -n " + d.Namespace,
 			})
 		}
@@ -215,7 +194,7 @@ func elsewhere(p *Plan, f *Facts) []Finding {
 	return out
 }
 
-func versions(p *Plan, f *Facts) []Finding {
+func versions(p *Plan, f *Facts) []finding.Finding {
 	for _, d := range ours(f, install.ControllerComponent) {
 		has := d.Labels[install.VersionLabel]
 		if d.Namespace != p.Release.Namespace || has == p.Release.Version {
@@ -223,9 +202,9 @@ func versions(p *Plan, f *Facts) []Finding {
 		}
 		cure := "mlbatch upgrade --check says what changes, and whether that can be taken back"
 		if Newer(has, p.Release.Version) {
-			return []Finding{{Severity: Error, Object: nameOf(d), Message: fmt.Sprintf("mlbatch %s is installed, this program is the older %s", has, p.Release.Version), Cure: "use the program of version " + has + "; to go back to this one: --ignore mlbatch-version; " + cure}}
+			return []finding.Finding{{Severity: finding.Error, Object: nameOf(d), Message: fmt.Sprintf("mlbatch %s is installed, this program is the older %s", has, p.Release.Version), Cure: "use the program of version " + has + "; to go back to this one: --ignore mlbatch-version; " + cure}}
 		}
-		return []Finding{{Severity: Note, Object: nameOf(d), Message: fmt.Sprintf("mlbatch %s is installed and becomes %s", has, p.Release.Version), Cure: cure}}
+		return []finding.Finding{{Severity: finding.Note, Object: nameOf(d), Message: fmt.Sprintf("mlbatch %s is installed and becomes %s", has, p.Release.Version), Cure: cure}}
 	}
 	return nil
 }
@@ -269,8 +248,8 @@ func scaleDown(d *appsv1.Deployment) string {
 	return fmt.Sprintf("kubectl scale deployment %s -n %s --replicas=0", d.Name, d.Namespace)
 }
 
-func brains(_ *Plan, f *Facts) []Finding {
-	var out []Finding
+func brains(_ *Plan, f *Facts) []finding.Finding {
+	var out []finding.Finding
 	for _, b := range []struct {
 		what, imports string
 		names, images []string
@@ -279,8 +258,8 @@ func brains(_ *Plan, f *Facts) []Finding {
 		{"another controller runs the same AppWrappers", "mlbatch", []string{"appwrapper-controller-manager", "codeflare-operator-manager"}, []string{"appwrapper"}},
 	} {
 		for _, d := range running(f, b.names, b.images) {
-			out = append(out, Finding{
-				Severity: Error, Object: nameOf(d), Message: b.what,
+			out = append(out, finding.Finding{
+				Severity: finding.Error, Object: nameOf(d), Message: b.what,
 				Cure: "take over what it has, jobs that run included, and stop it: mlbatch import " + b.imports + " (--dry-run says first what would be other)",
 			})
 		}
@@ -288,27 +267,27 @@ func brains(_ *Plan, f *Facts) []Finding {
 	return out
 }
 
-func schedulers(p *Plan, f *Facts) []Finding {
-	var out []Finding
+func schedulers(p *Plan, f *Facts) []finding.Finding {
+	var out []finding.Finding
 	for _, d := range running(f, []string{"scheduler-plugins-scheduler", "sakkara-scheduler"}, []string{"scheduler-plugins/kube-scheduler", "sakkara-scheduler"}) {
 		if given(p, d) {
 			continue
 		}
 		if slices.ContainsFunc(p.Values.SchedulerNames(), func(n string) bool { return answers(d, n) }) {
-			out = append(out, Finding{
-				Severity: Error, Object: nameOf(d), Message: "it answers to a name that mlbatch's scheduler answers to (scheduler.names): both would bind the same pods",
+			out = append(out, finding.Finding{
+				Severity: finding.Error, Object: nameOf(d), Message: "it answers to a name that mlbatch's scheduler answers to (scheduler.names): both would bind the same pods",
 				Cure: scaleDown(d) + "; or take its name out of scheduler.names",
 			})
 			continue
 		}
-		out = append(out, Finding{Severity: Warning, Object: nameOf(d), Message: "it puts pods on the same nodes, and knows nothing of what mlbatch planned", Cure: scaleDown(d)})
+		out = append(out, finding.Finding{Severity: finding.Warning, Object: nameOf(d), Message: "it puts pods on the same nodes, and knows nothing of what mlbatch planned", Cure: scaleDown(d)})
 	}
 	for _, d := range running(f, []string{"volcano-scheduler", "kai-scheduler", "yunikorn-scheduler"}, []string{"vc-scheduler", "kai-scheduler/scheduler", "yunikorn"}) {
 		if given(p, d) {
 			continue
 		}
-		out = append(out, Finding{
-			Severity: Warning, Object: nameOf(d), Message: "it puts pods on the same nodes, and knows nothing of what mlbatch planned",
+		out = append(out, finding.Finding{
+			Severity: finding.Warning, Object: nameOf(d), Message: "it puts pods on the same nodes, and knows nothing of what mlbatch planned",
 			Cure: "keep it off the nodes with GPUs, or " + scaleDown(d),
 		})
 	}
@@ -328,7 +307,7 @@ func answers(d *appsv1.Deployment, name string) bool {
 
 // operators are the operators that fight over pods with mlbatch, which leaves the kind to them as long as
 // they run.
-func operators(p *Plan, f *Facts) []Finding {
+func operators(p *Plan, f *Facts) []finding.Finding {
 	left := map[string][]string{}
 	about := map[string]*appsv1.Deployment{}
 	all := kinds.All()
@@ -346,14 +325,14 @@ func operators(p *Plan, f *Facts) []Finding {
 			}
 		}
 	}
-	var out []Finding
+	var out []finding.Finding
 	for _, name := range slices.Sorted(maps.Keys(left)) {
 		modes := make([]string, len(left[name]))
 		for i, kind := range left[name] {
 			modes[i] = kind + ": queue"
 		}
-		out = append(out, Finding{
-			Severity: Error, Object: name, Message: "it makes the pods of " + strings.Join(left[name], ", ") + ", as mlbatch does, and installing replaces the definitions of these kinds",
+		out = append(out, finding.Finding{
+			Severity: finding.Error, Object: name, Message: "it makes the pods of " + strings.Join(left[name], ", ") + ", as mlbatch does, and installing replaces the definitions of these kinds",
 			Cure: scaleDown(about[name]) + "; or leave the pods to it, by the value controller.kinds: {" + strings.Join(modes, ", ") + "}",
 		})
 	}
@@ -361,7 +340,7 @@ func operators(p *Plan, f *Facts) []Finding {
 }
 
 // foreignWebhooks are the webhooks of others that are asked about kinds that are installed.
-func foreignWebhooks(p *Plan, f *Facts) []Finding {
+func foreignWebhooks(p *Plan, f *Facts) []finding.Finding {
 	groups := map[string]bool{}
 	for _, crd := range definitionsOf(p) {
 		groups[crd.group] = true
@@ -376,13 +355,13 @@ func foreignWebhooks(p *Plan, f *Facts) []Finding {
 		}
 		return ""
 	}
-	var out []Finding
+	var out []finding.Finding
 	find := func(kind, name, group string) {
 		if group == "" {
 			return
 		}
-		out = append(out, Finding{
-			Severity: Error, Object: kind + "/" + name, Message: "it is asked about objects of " + group + ": what it does not answer is refused",
+		out = append(out, finding.Finding{
+			Severity: finding.Error, Object: kind + "/" + name, Message: "it is asked about objects of " + group + ": what it does not answer is refused",
 			Cure: "kubectl delete " + kind + " " + name + "; or, for the operator of a kind that is to stay, say so by the value controller.kinds",
 		})
 	}
@@ -452,14 +431,14 @@ func byName(all map[*apiextensionsv1.CustomResourceDefinition]definition) []*api
 	return slices.SortedFunc(maps.Keys(all), func(a, b *apiextensionsv1.CustomResourceDefinition) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-func storedVersions(p *Plan, f *Facts) []Finding {
-	var out []Finding
+func storedVersions(p *Plan, f *Facts) []finding.Finding {
+	var out []finding.Finding
 	has := there(p, f)
 	for _, crd := range byName(has) {
 		for _, stored := range crd.Status.StoredVersions {
 			if !slices.Contains(has[crd].versions, stored) {
-				out = append(out, Finding{
-					Severity: Error, Object: "customresourcedefinition/" + crd.Name,
+				out = append(out, finding.Finding{
+					Severity: finding.Error, Object: "customresourcedefinition/" + crd.Name,
 					Message: "objects of it may be stored in version " + stored + ", which mlbatch does not know; the API server refuses to lose it",
 					Cure:    "mlbatch import kueue does so for Kueue's kinds; or, with its old operator, write all objects again in version " + strings.Join(has[crd].versions, " or ") + ", and then take " + stored + " out of status.storedVersions",
 				})
@@ -469,7 +448,7 @@ func storedVersions(p *Plan, f *Facts) []Finding {
 	return out
 }
 
-func chartKinds(p *Plan, f *Facts) []Finding {
+func chartKinds(p *Plan, f *Facts) []finding.Finding {
 	releases := map[string][]string{}
 	for _, crd := range byName(there(p, f)) {
 		name, ns := crd.Annotations["meta.helm.sh/release-name"], crd.Annotations["meta.helm.sh/release-namespace"]
@@ -477,11 +456,11 @@ func chartKinds(p *Plan, f *Facts) []Finding {
 			releases[ns+"/"+name] = append(releases[ns+"/"+name], crd.Name)
 		}
 	}
-	var out []Finding
+	var out []finding.Finding
 	for _, r := range slices.Sorted(maps.Keys(releases)) {
 		ns, name, _ := strings.Cut(r, "/")
-		out = append(out, Finding{
-			Severity: Warning, Object: "helm release " + name + " in " + ns,
+		out = append(out, finding.Finding{
+			Severity: finding.Warning, Object: "helm release " + name + " in " + ns,
 			Message: "helm uninstall of it deletes " + strings.Join(releases[r], ", ") + " and all objects of these kinds",
 			Cure:    fmt.Sprintf("never uninstall it; have Helm forget it: kubectl delete secret -n %s -l owner=helm,name=%s", ns, name),
 		})
@@ -489,19 +468,19 @@ func chartKinds(p *Plan, f *Facts) []Finding {
 	return out
 }
 
-func missingKinds(p *Plan, f *Facts) []Finding {
-	var out []Finding
+func missingKinds(p *Plan, f *Facts) []finding.Finding {
+	var out []finding.Finding
 	if p.Values.Metrics.ServiceMonitor.Enabled && !slices.Contains(f.Groups, "monitoring.coreos.com") {
-		out = append(out, Finding{Severity: Error, Message: "there is no kind ServiceMonitor: the Prometheus operator is not installed", Cure: "install it first, or set metrics.serviceMonitor.enabled to false"})
+		out = append(out, finding.Finding{Severity: finding.Error, Message: "there is no kind ServiceMonitor: the Prometheus operator is not installed", Cure: "install it first, or set metrics.serviceMonitor.enabled to false"})
 	}
 	if p.Values.CertManager.Enabled && !slices.Contains(f.Groups, "cert-manager.io") {
-		out = append(out, Finding{Severity: Error, Message: "there is no kind Certificate: cert-manager is not installed", Cure: "install it first, or set certManager.enabled to false: the controller makes its certificates itself"})
+		out = append(out, finding.Finding{Severity: finding.Error, Message: "there is no kind Certificate: cert-manager is not installed", Cure: "install it first, or set certManager.enabled to false: the controller makes its certificates itself"})
 	}
 	return out
 }
 
 // podSecurity: the namespace gets the level restricted, which pods of others may not fit.
-func podSecurity(p *Plan, f *Facts) []Finding {
+func podSecurity(p *Plan, f *Facts) []finding.Finding {
 	if f.Namespace == nil || f.Namespace.Labels["pod-security.kubernetes.io/enforce"] == "restricted" {
 		return nil
 	}
@@ -514,28 +493,28 @@ func podSecurity(p *Plan, f *Facts) []Finding {
 	if len(others) == 0 {
 		return nil
 	}
-	return []Finding{{
-		Severity: Warning, Object: "namespace/" + f.Namespace.Name,
+	return []finding.Finding{{
+		Severity: finding.Warning, Object: "namespace/" + f.Namespace.Name,
 		Message: fmt.Sprintf("it becomes one for restricted pods only, and there are others' pods (%s), which may not come back once they end", strings.Join(others, ", ")),
 		Cure:    "install into a namespace of mlbatch's own, by --namespace",
 	}}
 }
 
-func priorityClass(p *Plan, f *Facts) []Finding {
+func priorityClass(p *Plan, f *Facts) []finding.Finding {
 	name := p.Values.PriorityClassName
 	if name == "" || slices.Contains(f.PriorityClasses, name) {
 		return nil
 	}
-	return []Finding{{Severity: Error, Object: "priorityclass/" + name, Message: "it is not there: the API server would refuse the pods", Cure: "make it, or set priorityClassName"}}
+	return []finding.Finding{{Severity: finding.Error, Object: "priorityclass/" + name, Message: "it is not there: the API server would refuse the pods", Cure: "make it, or set priorityClassName"}}
 }
 
-func localImage(p *Plan, _ *Facts) []Finding {
+func localImage(p *Plan, _ *Facts) []finding.Finding {
 	i := p.Values.Image
 	if i.Registry != "localhost" {
 		return nil
 	}
-	return []Finding{{
-		Severity: Note, Message: "no registry has the image " + i.String(),
+	return []finding.Finding{{
+		Severity: finding.Note, Message: "no registry has the image " + i.String(),
 		Cure: "bring it to every node (make images; ctr --namespace k8s.io images import FILE), or push it to a registry of yours and name it by --image",
 	}}
 }

@@ -138,7 +138,7 @@ func TestPreflight(t *testing.T) {
 			tc.change(f)
 			var got, cures []string
 			for _, found := range rollout.Preflight(made.of(t, tc.values, "v1.0.0"), f) {
-				if line := string(found.Severity) + " " + found.Check; !slices.Contains(got, line) {
+				if line := string(found.Severity) + " " + found.Rule; !slices.Contains(got, line) {
 					got = append(got, line)
 				}
 				cures = append(cures, found.Cure)
