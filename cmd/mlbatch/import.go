@@ -115,9 +115,9 @@ func (i *importFlags) check() error {
 
 // imported is what programs read.
 type imported struct {
-	*migrate.Report `json:",inline"`
-	migrate.Outcome `json:",inline"`
-	DryRun          bool `json:"dryRun"`
+	*migrate.Report      `json:",inline"`
+	migrate.ImportResult `json:",inline"`
+	DryRun               bool `json:"dryRun"`
 }
 
 func (i *importFlags) run(cmd *cobra.Command, system migrate.System) error {
@@ -167,7 +167,7 @@ func (i *importFlags) run(cmd *cobra.Command, system migrate.System) error {
 		return err //nolint:wrapcheck // it names the step
 	}
 	if i.output != "" {
-		return printObject(out, i.output, &imported{Report: report, Outcome: outcome})
+		return printObject(out, i.output, &imported{Report: report, ImportResult: outcome})
 	}
 	switch {
 	case outcome.Next != "":

@@ -51,8 +51,8 @@ func (i *installFlags) valueFlags(f *pflag.FlagSet) {
 }
 
 // plan is what is to be installed.
-func (i *installFlags) plan() (*rollout.Plan, error) {
-	p := &rollout.Plan{
+func (i *installFlags) plan() (*rollout.Installation, error) {
+	p := &rollout.Installation{
 		Values:  install.DefaultValues(imageTag(version())),
 		Release: install.Release{Namespace: i.namespace, Name: installManager, Manager: installManager, Version: imageTag(version())},
 	}
@@ -267,7 +267,7 @@ func knownChecks(names []string) error {
 }
 
 // preflight looks at what stands in the way, tells it, and fails if something does.
-func preflight(ctx context.Context, cmd *cobra.Command, x *rollout.Cluster, p *rollout.Plan, ignore []string) error {
+func preflight(ctx context.Context, cmd *cobra.Command, x *rollout.Cluster, p *rollout.Installation, ignore []string) error {
 	facts, err := rollout.Look(ctx, x.Client, x.Discovery, p)
 	if err != nil {
 		return err
@@ -295,7 +295,7 @@ func preflight(ctx context.Context, cmd *cobra.Command, x *rollout.Cluster, p *r
 }
 
 // printStages prints all objects, in the order in which they are applied.
-func printStages(out io.Writer, format string, p *rollout.Plan) error {
+func printStages(out io.Writer, format string, p *rollout.Installation) error {
 	var items []any
 	for _, s := range p.Stages {
 		for _, o := range s.Objects {
@@ -330,7 +330,7 @@ func printStages(out io.Writer, format string, p *rollout.Plan) error {
 }
 
 // printNext says what to type next.
-func printNext(out io.Writer, p *rollout.Plan, waited bool) { //nolint:revive // a fact
+func printNext(out io.Writer, p *rollout.Installation, waited bool) { //nolint:revive // a fact
 	is := "is installed"
 	if !waited {
 		is = "was applied; its programs may not run yet"
@@ -450,7 +450,7 @@ kinds (AppWrappers, PyTorchJobs, RayClusters and so on) their pods; Jobs of Kube
 			if err != nil {
 				return err
 			}
-			p := &rollout.Plan{Release: install.Release{Namespace: flags.namespace, Manager: installManager}}
+			p := &rollout.Installation{Release: install.Release{Namespace: flags.namespace, Manager: installManager}}
 			holds, err := x.Hold(cmd.Context(), p)
 			if err != nil {
 				return err

@@ -351,7 +351,7 @@ func TestExitCodes(t *testing.T) {
 
 func TestUpKeepsWhatTheLastRunHad(t *testing.T) {
 	dir := t.TempDir()
-	last := local.State{TimeScale: 7}
+	last := local.ClusterFile{TimeScale: 7}
 	last.Fleet.Count, last.Fleet.GPUs, last.Fleet.Pods = 5, 4, 250
 	last.Fleet.CPU.Set(10)
 	last.Fleet.Memory.Set(1 << 40)
@@ -427,7 +427,7 @@ func TestLeadingDataDir(t *testing.T) {
 
 func TestStatusTable(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 5, 0, 0, time.UTC)
-	r := report{DataDir: "/d", State: local.State{Phase: local.Running, KubernetesVersion: "v1.37.2"}, Components: []componentReport{
+	r := report{DataDir: "/d", ClusterFile: local.ClusterFile{Phase: local.Running, KubernetesVersion: "v1.37.2"}, Components: []componentReport{
 		{ComponentStatus: local.ComponentStatus{Name: "etcd", PID: 7, Health: supervise.Ready, Restarts: 1, Started: now.Add(-time.Minute)}, MemoryBytes: 50 << 20},
 		{ComponentStatus: local.ComponentStatus{Name: "controller", Health: supervise.Waiting, Message: "ended: signal: killed", Restarts: 3}},
 	}}

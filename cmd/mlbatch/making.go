@@ -82,7 +82,7 @@ func (m *making) create(cmd *cobra.Command, c client.Client, o client.Object, hi
 			return err //nolint:wrapcheck // it names the object
 		}
 	}
-	if err := m.print(cmd.OutOrStdout(), []admin.Step{{Object: o, Done: admin.Created}}); err != nil {
+	if err := m.print(cmd.OutOrStdout(), []admin.TeamObject{{Object: o, Done: admin.Created}}); err != nil {
 		return err
 	}
 	notes(cmd.ErrOrStderr(), hints)
@@ -90,7 +90,7 @@ func (m *making) create(cmd *cobra.Command, c client.Client, o client.Object, hi
 }
 
 // print says what was done, or prints the objects themselves.
-func (m *making) print(out io.Writer, steps []admin.Step) error {
+func (m *making) print(out io.Writer, steps []admin.TeamObject) error {
 	if m.output == "" {
 		for _, s := range steps {
 			fmt.Fprintf(out, "%s%s\n", s, m.suffix())
@@ -130,7 +130,7 @@ func notes(errs io.Writer, lines []string) {
 }
 
 // printChanges shows values before and after.
-func printChanges(out io.Writer, what string, changes []admin.Change, suffix string) {
+func printChanges(out io.Writer, what string, changes []admin.FieldChange, suffix string) {
 	for _, c := range changes {
 		fmt.Fprintf(out, "%s %s%s\n", what, cli.Harmless(c.String()), suffix)
 	}

@@ -30,7 +30,7 @@ type componentReport struct {
 
 // report is the output of status for scripts.
 type report struct {
-	local.State
+	local.ClusterFile
 	DataDir    string            `json:"dataDir"`
 	Kubeconfig string            `json:"kubeconfig"`
 	Components []componentReport `json:"components"`
@@ -112,8 +112,8 @@ func gatherReport(dir string) (report, error) {
 
 // newReport adds what only the system knows: the supervising process itself,
 // and how much memory each process has.
-func newReport(st local.State, dir string) report {
-	r := report{State: st, DataDir: dir, Kubeconfig: local.Kubeconfig(dir)}
+func newReport(st local.ClusterFile, dir string) report {
+	r := report{ClusterFile: st, DataDir: dir, Kubeconfig: local.Kubeconfig(dir)}
 	self := local.ComponentStatus{Name: "mlbatch", PID: st.PID, Health: supervise.Ready, Started: st.Started}
 	if st.PID == 0 {
 		self.Health = supervise.Stopped

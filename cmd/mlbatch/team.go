@@ -534,7 +534,7 @@ func awaitIdle(ctx context.Context, c client.Client, team string, patience time.
 }
 
 // namespacedKinds are all kinds of objects that namespaces have.
-func namespacedKinds(cfg *rest.Config) ([]admin.Kind, error) {
+func namespacedKinds(cfg *rest.Config) ([]admin.ListedKind, error) {
 	d, err := discovery.NewDiscoveryClientForConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", cfg.Host, err)
@@ -543,7 +543,7 @@ func namespacedKinds(cfg *rest.Config) ([]admin.Kind, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ask which kinds of objects there are: %w", err)
 	}
-	var out []admin.Kind
+	var out []admin.ListedKind
 	for _, l := range lists {
 		for _, r := range l.APIResources {
 			if slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "delete") {

@@ -100,7 +100,7 @@ func TestClocksOfNodes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var steps []why.Step
+		var steps []why.MomentKind
 		for _, m := range s.Timeline {
 			steps = append(steps, m.Step)
 			if m.At.Before(now().Add(-10*time.Minute)) || m.At.After(now()) {

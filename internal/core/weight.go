@@ -90,16 +90,16 @@ type AdmissionFairSharing struct {
 	Weights map[string]Weight
 }
 
-// Standing is how much a local queue used for its weight, in units of 2^-32
+// UsageRank is how much a local queue used for its weight, in units of 2^-32
 // thousandths: the queue that used less goes first. It is rounded to a grain of 2^-10
 // thousandths, so that equal use is equal.
-type Standing struct {
+type UsageRank struct {
 	Last   bool // weight 0: behind all others
 	Hi, Lo uint64
 }
 
 // Compare is negative if s goes before o.
-func (s Standing) Compare(o Standing) int {
+func (s UsageRank) Compare(o UsageRank) int {
 	if s.Last != o.Last {
 		if s.Last {
 			return 1

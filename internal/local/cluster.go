@@ -120,7 +120,7 @@ func prepare(ctx context.Context, cfg Config) (*Cluster, error) {
 
 // initialise makes the files of the data directory. Only when all are there is
 // it marked complete.
-func (c *Cluster) initialise(ctx context.Context, last State) error {
+func (c *Cluster) initialise(ctx context.Context, last ClusterFile) error {
 	var err error
 	if last.Phase != Stopped {
 		dying, cancel := context.WithTimeout(ctx, dyingTimeout)
@@ -322,11 +322,11 @@ func (c *Cluster) WaitReady(ctx context.Context, component string) error {
 func (c *Cluster) Status() []ComponentStatus { return c.sup.Status() }
 
 // State is all that is known of the cluster.
-func (c *Cluster) State() State {
+func (c *Cluster) State() ClusterFile {
 	c.mu.Lock()
 	phase, fleet := c.phase, c.cfg.Fleet
 	c.mu.Unlock()
-	return State{
+	return ClusterFile{
 		Phase:             phase,
 		PID:               os.Getpid(),
 		Started:           c.begun.UTC().Truncate(time.Millisecond),

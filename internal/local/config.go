@@ -159,7 +159,7 @@ func DefaultDataDir() (string, error) {
 func (c *Config) kubeScheduler() bool { return c.Parts == Bare || c.StockScheduler }
 
 // complete fills in what is not set, from the last run if there was one.
-func (c *Config) complete(last State) error {
+func (c *Config) complete(last ClusterFile) error {
 	if c.DataDir == "" {
 		return errors.New("no data directory was given")
 	}

@@ -160,7 +160,7 @@ func (c *Cluster) isBare() bool { return c.cfg.Parts == Bare }
 func (c *Cluster) isReal() bool { return c.cfg.Runtime == Containerd && c.cfg.Parts != APIOnly }
 
 // assemble decides what the nodes are like and where they are.
-func (c *Cluster) assemble(ctx context.Context, last State) error {
+func (c *Cluster) assemble(ctx context.Context, last ClusterFile) error {
 	if !c.isReal() {
 		return nil
 	}

@@ -31,9 +31,9 @@ const (
 // ComponentStatus is what is known of one component.
 type ComponentStatus = supervise.Status
 
-// State is the file in the data directory that tells other processes about
+// ClusterFile is the file in the data directory that tells other processes about
 // the cluster, and the next start about the last.
-type State struct {
+type ClusterFile struct {
 	Phase Phase `json:"phase"`
 	// PID is the process that supervises the components.
 	PID               int           `json:"pid"`
@@ -52,7 +52,7 @@ type State struct {
 // ErrNoCluster if there was never one. A cluster whose process is gone is
 // Stopped, whatever the file says. Of one whose file is lost or damaged it tells
 // no more than that: its Fleet is the zero value.
-func ReadState(dir string) (State, error) {
+func ReadState(dir string) (ClusterFile, error) {
 	l := layout{dir: dir}
 	s, err := l.readState()
 	if errors.Is(err, os.ErrNotExist) {
@@ -78,7 +78,7 @@ func ReadState(dir string) (State, error) {
 // Kubeconfig is the administrator's kubeconfig in a data directory.
 func Kubeconfig(dir string) string { return layout{dir: dir}.kubeconfig() }
 
-func (s *State) stopped() {
+func (s *ClusterFile) stopped() {
 	s.Phase, s.PID = Stopped, 0
 	for i := range s.Components {
 		s.Components[i].PID, s.Components[i].Health = 0, supervise.Stopped
@@ -87,13 +87,13 @@ func (s *State) stopped() {
 
 // readState reads the state file. What is missing of it is found elsewhere where
 // others rely on it: copies of the kubeconfig name the API server's port.
-func (l layout) readState() (State, error) {
-	var s State
+func (l layout) readState() (ClusterFile, error) {
+	var s ClusterFile
 	err := readJSON(l.state(), &s)
 	if err == nil {
 		return s, nil
 	}
-	s = State{}
+	s = ClusterFile{}
 	if cfg, err := clientcmd.LoadFromFile(l.kubeconfig()); err == nil {
 		for _, c := range cfg.Clusters {
 			s.Ports.API = portOf(c.Server)
@@ -115,7 +115,7 @@ func portOf(address string) int {
 	return port
 }
 
-func (l layout) writeState(s State) error {
+func (l layout) writeState(s ClusterFile) error {
 	b, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write %s: %w", l.state(), err)

@@ -111,7 +111,7 @@ func (h *history) begins() {
 }
 
 // known takes in what was there in a recorded state.
-func (h *history) known(s *cycle.State, at time.Time) {
+func (h *history) known(s *cycle.Snapshot, at time.Time) {
 	for _, ev := range told(s) {
 		h.told(ev, at)
 	}

@@ -212,7 +212,7 @@ func (r *pastReader) begin(h *record.Header) error {
 	if err != nil {
 		return fmt.Errorf("line 1: %w", err)
 	}
-	var s cycle.State
+	var s cycle.Snapshot
 	if err := r.codec.Decode(state, &s); err != nil {
 		return fmt.Errorf("line 1: state: %w", err)
 	}
@@ -224,7 +224,7 @@ func (r *pastReader) begin(h *record.Header) error {
 }
 
 // told is a state as an engine would be told it.
-func told(s *cycle.State) []core.Event {
+func told(s *cycle.Snapshot) []core.Event {
 	var out []core.Event
 	for _, x := range s.Flavors {
 		out = append(out, core.FlavorSet{Flavor: x})

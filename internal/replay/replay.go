@@ -176,7 +176,7 @@ type player struct {
 	heard   []record.Line
 	history history
 	// loaded is a state whose time is that of the next cycle.
-	loaded *cycle.State
+	loaded *cycle.Snapshot
 }
 
 // file replays one recording. It is false when the replay has come to its end.
@@ -240,7 +240,7 @@ func (p *player) begin(h *record.Header, oldest bool) (more bool, err error) { /
 		p.report.Runs++
 		return true, nil
 	}
-	var s cycle.State
+	var s cycle.Snapshot
 	if err := p.codec.Decode(state, &s); err != nil {
 		return false, fmt.Errorf("line 1: state: %w", err)
 	}

@@ -44,7 +44,7 @@ func (p *player) upgrade(raw []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("state of version 2: %w", err)
 	}
-	var s cycle.State // decoded and encoded: in the order in which fields are recorded
+	var s cycle.Snapshot // decoded and encoded: in the order in which fields are recorded
 	if err := p.codec.Decode(renamed, &s); err != nil {
 		return nil, fmt.Errorf("state of version 2: %w", err)
 	}

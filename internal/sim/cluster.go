@@ -466,7 +466,7 @@ func (r *Run) remove(j *job) {
 }
 
 // change is the user editing a job.
-func (r *Run) change(c *Change) {
+func (r *Run) change(c *JobEdit) {
 	j := r.cluster.byKey[c.Key]
 	if j == nil || j.state == absent || j.state == done {
 		return

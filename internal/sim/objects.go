@@ -47,7 +47,7 @@ type WorkloadObject interface { //nolint:interfacebloat // all that happens to o
 	Delete(now time.Time)
 	Gone() bool
 	// Edit is the user's.
-	Edit(c *Change, now time.Time)
+	Edit(c *JobEdit, now time.Time)
 	// Stranded says what would never end, "" if nothing: a job that no controller
 	// will look at again, and that can go neither on nor back.
 	Stranded(Observation) string

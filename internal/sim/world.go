@@ -112,7 +112,7 @@ type Op struct {
 	// Finish is a running job that ends now.
 	Finish *core.Key
 	// Change is a job whose user edits it.
-	Change *Change
+	Change *JobEdit
 	// Restart kills the process that decides and starts a new one.
 	Restart bool
 	// Refuse makes the API server reject the next write of a decision.
@@ -121,8 +121,8 @@ type Op struct {
 	Act *Act
 }
 
-// Change is an edit of a job.
-type Change struct {
+// JobEdit is an edit of a job.
+type JobEdit struct {
 	Key      core.Key
 	Priority *int32
 	// Held says why the job must not be considered; "" lets it be.

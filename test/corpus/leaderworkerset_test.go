@@ -70,7 +70,7 @@ func TestSets(t *testing.T) {
 			if pods != m.Pods || wrapped != m.Pods || err != nil {
 				t.Errorf("%d pods, %d in an AppWrapper (%v), want %d", pods, wrapped, err, m.Pods)
 			}
-			s, err := leaderworkerset.Next(&leaderworkerset.World{Object: l})
+			s, err := leaderworkerset.Next(&leaderworkerset.Observed{Object: l})
 			if err != nil || len(s.Create) == 0 {
 				t.Errorf("it begins with %v, %v", s, err)
 			}

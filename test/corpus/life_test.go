@@ -243,8 +243,8 @@ func (w *life) step() bool {
 	return did
 }
 
-func (w *life) standing(p *jobs.Plan, seen []podplan.Seen, m *podplan.Memory) *jobs.Standing {
-	s := jobs.Standing{Memory: *m, Counts: p.Count(seen, m), Now: w.now, Answers: w.ray.answers, Children: w.children(p)}
+func (w *life) standing(p *jobs.Plan, seen []podplan.Seen, m *podplan.Memory) *jobs.Progress {
+	s := jobs.Progress{Memory: *m, Counts: p.Count(seen, m), Now: w.now, Answers: w.ray.answers, Children: w.children(p)}
 	s.Suspended = p.Suspended && m.Started.IsZero() && m.Outcome == podplan.Open
 	s.Ready = m.Outcome == podplan.Open && !m.Started.IsZero() && p.AllReady(s.Counts)
 	s.Restarting = slices.ContainsFunc(seen, func(x podplan.Seen) bool {
@@ -254,7 +254,7 @@ func (w *life) standing(p *jobs.Plan, seen []podplan.Seen, m *podplan.Memory) *j
 }
 
 // do does what a step says, unless the controller dies in the middle.
-func (w *life) do(p *jobs.Plan, s *podplan.Step) (did bool) {
+func (w *life) do(p *jobs.Plan, s *podplan.Actions) (did bool) {
 	w.t.Helper()
 	died := func() bool {
 		if w.dies() {
@@ -505,7 +505,7 @@ func (w *life) becomeOther(o jobs.Object, how string) bool {
 	if err != nil {
 		w.t.Fatalf("compile %s: %v", o.GetName(), err)
 	}
-	s := jobs.Standing{Memory: w.others[o.GetName()], Now: w.now, Counts: map[string]podplan.Tally{}}
+	s := jobs.Progress{Memory: w.others[o.GetName()], Now: w.now, Counts: map[string]podplan.Tally{}}
 	endless := len(plan.Success) == 0 // whatever happens to others, it runs
 	switch {
 	case f.Suspended:

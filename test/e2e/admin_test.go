@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mlbatch/mlbatch/internal/cli/doctor"
+	"github.com/mlbatch/mlbatch/internal/finding"
 )
 
 // enter types commands as the administrator, each of which has to succeed.
@@ -38,10 +38,10 @@ func tries(t *testing.T, command string) (string, error) {
 }
 
 // diagnose asks the doctor.
-func diagnose(t *testing.T) []doctor.Finding {
+func diagnose(t *testing.T) []finding.Finding {
 	t.Helper()
 	var answer struct {
-		Findings []doctor.Finding `json:"findings"`
+		Findings []finding.Finding `json:"findings"`
 	}
 	out := enter(t, "doctor -o json --fail-on none")
 	if err := json.Unmarshal([]byte(out), &answer); err != nil {
@@ -138,10 +138,10 @@ func faultsAreCured(t *testing.T) {
 		{"other-manager", "deployment/kueue-controller-manager in default", []string{"kubectl create deployment kueue-controller-manager --image=x -n default"}, []string{"kubectl delete deployment kueue-controller-manager -n default"}},
 	} {
 		enter(t, tc.make...)
-		var found doctor.Finding
+		var found finding.Finding
 		eventually(t, tc.rule+" is found", func() string {
 			all := diagnose(t)
-			at := slices.IndexFunc(all, func(x doctor.Finding) bool { return x.Rule == tc.rule && x.Object == tc.object })
+			at := slices.IndexFunc(all, func(x finding.Finding) bool { return x.Rule == tc.rule && x.Object == tc.object })
 			if at < 0 {
 				return fmt.Sprintf("%+v", all)
 			}
@@ -150,7 +150,7 @@ func faultsAreCured(t *testing.T) {
 		})
 		enter(t, strings.ReplaceAll(found.Cure, "NODE", "node-1"))
 		eventually(t, tc.rule+" is cured by "+found.Cure, func() string {
-			if all := diagnose(t); slices.ContainsFunc(all, func(x doctor.Finding) bool { return x.Rule == tc.rule }) {
+			if all := diagnose(t); slices.ContainsFunc(all, func(x finding.Finding) bool { return x.Rule == tc.rule }) {
 				return fmt.Sprintf("%+v", all)
 			}
 			return ""

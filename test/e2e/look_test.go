@@ -81,13 +81,13 @@ func TestShowNamesTheFailingRank(t *testing.T) {
 	if log := strings.Join(f.Log, "\n"); !strings.Contains(log, "exit code 3") {
 		t.Errorf("the end of its log: %q (%s)", log, f.NoLog)
 	}
-	var steps []why.Step
+	var steps []why.MomentKind
 	for _, m := range shown.Timeline {
 		if m.Step != why.Starts { // told of where it failed in a later second
 			steps = append(steps, m.Step)
 		}
 	}
-	if want := []why.Step{why.Submitted, why.Admits, why.Fails, why.Fails, why.Ends}; fmt.Sprint(steps) != fmt.Sprint(want) {
+	if want := []why.MomentKind{why.Submitted, why.Admits, why.Fails, why.Fails, why.Ends}; fmt.Sprint(steps) != fmt.Sprint(want) {
 		t.Errorf("it went %v, want %v: %+v", steps, want, shown.Timeline)
 	}
 	events, err := cluster.Run(t.Context(), "events", "blue/breaks", "--as", "alice")

@@ -163,7 +163,7 @@ func compile(o jobs.Object) (*jobs.Plan, error) {
 }
 
 // artifacts are a list of who takes part and a key.
-func artifacts(o jobs.Object, p *jobs.Plan, s *jobs.Standing) ([]jobs.Artifact, error) {
+func artifacts(o jobs.Object, p *jobs.Plan, s *jobs.Progress) ([]jobs.Artifact, error) {
 	t, ok := o.(*Toy)
 	if !ok || !t.Spec.Key && !t.Spec.Yields && !t.Spec.Outlives {
 		return nil, nil
@@ -190,7 +190,7 @@ func told(t *Toy) podplan.Memory {
 	return podplan.Memory{Started: jobs.Begun(t, nil, t.Status.Runs)}
 }
 
-func project(o jobs.Object, _ *jobs.Plan, s *jobs.Standing) jobs.Object {
+func project(o jobs.Object, _ *jobs.Plan, s *jobs.Progress) jobs.Object {
 	t, _ := o.(*Toy)
 	out := t.copied()
 	out.Status = Status{Done: s.Outcome != podplan.Open, Runs: s.Outcome == podplan.Open && !s.Started.IsZero(), Ready: s.Ready}

@@ -290,7 +290,7 @@ func kueueCluster(t *testing.T) *plain {
 // imports types "mlbatch import" and reads what it says.
 func (p *plain) imports(args ...string) (out struct {
 	migrate.Report
-	migrate.Outcome
+	migrate.ImportResult
 }, err error,
 ) {
 	p.t.Helper()
@@ -370,7 +370,7 @@ func (p *plain) uids(namespace string) map[string]types.UID {
 
 // killed runs an import in this process again and again, each time until it has written once, and
 // returns when one comes to its end.
-func (p *plain) killed(system migrate.System) migrate.Outcome {
+func (p *plain) killed(system migrate.System) migrate.ImportResult {
 	p.t.Helper()
 	for range 200 {
 		cfg := rest.CopyConfig(p.config)
@@ -416,7 +416,7 @@ func (p *plain) killed(system migrate.System) migrate.Outcome {
 		}
 	}
 	p.t.Fatal("it does not come to an end")
-	return migrate.Outcome{}
+	return migrate.ImportResult{}
 }
 
 // A cluster of Kueue's is taken over by an import that is killed after every single write: jobs

@@ -58,7 +58,7 @@ func small(more ...client.Object) client.WithWatch {
 }
 
 // makeTeam makes a team.
-func makeTeam(ctx context.Context, c client.Client, team admin.Team) ([]admin.Step, error) {
+func makeTeam(ctx context.Context, c client.Client, team admin.Team) ([]admin.TeamObject, error) {
 	h, err := admin.TakeHardware(ctx, c)
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func green() admin.Team {
 	return admin.Team{Name: "green", Cohort: "default-cohort", GPUs: quantity("8"), Users: []string{"dave", "carol"}}
 }
 
-func deeds(steps []admin.Step) string {
+func deeds(steps []admin.TeamObject) string {
 	var out []string
 	for _, s := range steps {
 		out = append(out, s.String())
@@ -496,7 +496,7 @@ func TestLent(t *testing.T) {
 // TestTeamIsRemoved: refused as long as it would take what nobody said, and done in an order in
 // which it can be done again.
 func TestTeamIsRemoved(t *testing.T) {
-	kinds := []admin.Kind{admin.KindOf("v1", "ConfigMap", "configmaps"), admin.KindOf("v1", "ServiceAccount", "serviceaccounts"), admin.KindOf("v1", "Pod", "pods"), admin.KindOf(history.GroupVersion.String(), "JobHistory", history.Resource), admin.KindOf(recovery.GroupVersion.String(), "JobRecovery", recovery.Resource)}
+	kinds := []admin.ListedKind{admin.KindOf("v1", "ConfigMap", "configmaps"), admin.KindOf("v1", "ServiceAccount", "serviceaccounts"), admin.KindOf("v1", "Pod", "pods"), admin.KindOf(history.GroupVersion.String(), "JobHistory", history.Resource), admin.KindOf(recovery.GroupVersion.String(), "JobRecovery", recovery.Resource)}
 	given := []client.Object{
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "green", Name: "kube-root-ca.crt"}},
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "green", Name: "default"}},

@@ -30,30 +30,30 @@ type QueueEdit struct {
 	Weight                  *resource.Quantity
 }
 
-// Change is a value that changes.
-type Change struct {
+// FieldChange is a value that changes.
+type FieldChange struct {
 	Field  string `json:"field"`
 	Before string `json:"before"`
 	After  string `json:"after"`
 }
 
 // String is the change in a line.
-func (c Change) String() string { return fmt.Sprintf("%s: %s -> %s", c.Field, c.Before, c.After) }
+func (c FieldChange) String() string { return fmt.Sprintf("%s: %s -> %s", c.Field, c.Before, c.After) }
 
 // changes collects them.
-type changes []Change
+type changes []FieldChange
 
 // set notes a change, if it is one.
 func (c *changes) set(field, before, after string) bool {
 	if before == after {
 		return false
 	}
-	*c = append(*c, Change{field, cmp.Or(before, none), cmp.Or(after, none)})
+	*c = append(*c, FieldChange{field, cmp.Or(before, none), cmp.Or(after, none)})
 	return true
 }
 
 // Apply is a ClusterQueue with what changes, and the changes in order.
-func (e QueueEdit) Apply(is *kueue.ClusterQueue) (*kueue.ClusterQueue, []Change, error) {
+func (e QueueEdit) Apply(is *kueue.ClusterQueue) (*kueue.ClusterQueue, []FieldChange, error) {
 	out := is.DeepCopy()
 	var done changes
 	if e.Cohort != nil && done.set("cohort", string(out.Spec.CohortName), *e.Cohort) {

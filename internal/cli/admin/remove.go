@@ -37,14 +37,14 @@ type Removal struct {
 	KeepsQueue []string
 }
 
-// Kind is a kind of object and the plural by which it is listed.
-type Kind struct {
+// ListedKind is a kind of object and the plural by which it is listed.
+type ListedKind struct {
 	schema.GroupVersionKind
 	Resource string
 }
 
 // TakeRemoval looks at what goes with a team. kinds are all kinds of objects in namespaces.
-func TakeRemoval(ctx context.Context, c client.Reader, team string, all []Kind) (*Removal, error) {
+func TakeRemoval(ctx context.Context, c client.Reader, team string, all []ListedKind) (*Removal, error) {
 	row, err := gather.Team(ctx, c, team, gather.Get(c))
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func TakeRemoval(ctx context.Context, c client.Reader, team string, all []Kind) 
 }
 
 // ours reports whether a kind is that of jobs and queues, or of what is told of them.
-func ours(k Kind) bool {
+func ours(k ListedKind) bool {
 	all := kinds.All()
 	switch {
 	case k.Group == kueue.GroupVersion.Group, k.Group == history.GroupVersion.Group && (k.Resource == history.Resource || k.Resource == recovery.Resource), strings.HasSuffix(k.Group, "metrics.k8s.io"), strings.HasSuffix(k.Group, "visibility.kueue.x-k8s.io"), k.Group == viewapi.GroupVersion.Group:
@@ -98,7 +98,7 @@ func ours(k Kind) bool {
 }
 
 // given reports whether every namespace, or every team's, has an object.
-func given(k Kind, o *metav1.PartialObjectMetadata) bool {
+func given(k ListedKind, o *metav1.PartialObjectMetadata) bool {
 	switch k.Resource {
 	case "configmaps":
 		return o.Name == "kube-root-ca.crt"
@@ -218,8 +218,8 @@ func Busy(ctx context.Context, c client.Reader, team string) (int, error) {
 }
 
 // Delete removes what is left of a team; the namespace, by which it is found, goes last.
-func (r *Removal) Delete(ctx context.Context, c client.Client, o DeleteOptions) ([]Step, error) {
-	var steps []Step
+func (r *Removal) Delete(ctx context.Context, c client.Client, o DeleteOptions) ([]TeamObject, error) {
+	var steps []TeamObject
 	remove := func(obj client.Object) error {
 		err := c.Delete(ctx, obj, client.PropagationPolicy(metav1.DeletePropagationBackground))
 		if apierrors.IsNotFound(err) {
@@ -228,7 +228,7 @@ func (r *Removal) Delete(ctx context.Context, c client.Client, o DeleteOptions) 
 		if err != nil {
 			return fmt.Errorf("delete %s: %w", Name(obj), err)
 		}
-		steps = append(steps, Step{Object: obj, Done: Deleted})
+		steps = append(steps, TeamObject{Object: obj, Done: Deleted})
 		return nil
 	}
 	if q := r.Team.ClusterQueue; q != "" && len(r.KeepsQueue) == 0 {
@@ -249,7 +249,7 @@ func (r *Removal) Delete(ctx context.Context, c client.Client, o DeleteOptions) 
 	if err := c.Patch(ctx, ns, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 		return steps, fmt.Errorf("take the label off namespace %s: %w", r.Team.Name, err)
 	}
-	return append(steps, Step{Object: typed(ns, "v1", "Namespace"), Done: Changed}), nil
+	return append(steps, TeamObject{Object: typed(ns, "v1", "Namespace"), Done: Changed}), nil
 }
 
 // PeopleEdit is who is to be of a team: exactly those, or some more and some less.
@@ -265,7 +265,7 @@ func (e PeopleEdit) Empty() bool { return !e.Set && len(e.Add)+len(e.Remove) == 
 
 // EditPeople changes who is of a team. It keeps the bindings that others made as long as their
 // people stay.
-func EditPeople(ctx context.Context, c client.Client, team string, e PeopleEdit, dryRun bool) ([]Change, error) { //nolint:revive // a fact
+func EditPeople(ctx context.Context, c client.Client, team string, e PeopleEdit, dryRun bool) ([]FieldChange, error) { //nolint:revive // a fact
 	if err := (Team{Users: slices.Concat(e.Users, e.Add), Groups: e.Groups}).people(); err != nil {
 		return nil, err
 	}
@@ -280,7 +280,7 @@ func EditPeople(ctx context.Context, c client.Client, team string, e PeopleEdit,
 	if slices.Equal(gather.SortedSubjects(has), want) {
 		return nil, nil
 	}
-	done := []Change{{"people", cmp.Or(strings.Join(gather.PeopleNames(has), ", "), none), cmp.Or(strings.Join(gather.PeopleNames(want), ", "), none)}}
+	done := []FieldChange{{"people", cmp.Or(strings.Join(gather.PeopleNames(has), ", "), none), cmp.Or(strings.Join(gather.PeopleNames(want), ", "), none)}}
 	if dryRun {
 		return done, nil
 	}
@@ -346,6 +346,6 @@ func writePeople(ctx context.Context, c client.Client, team string, bindings []r
 }
 
 // KindOf is a kind as discovery tells it.
-func KindOf(groupVersion, kind, resource string) Kind {
-	return Kind{schema.FromAPIVersionAndKind(groupVersion, kind), resource}
+func KindOf(groupVersion, kind, resource string) ListedKind {
+	return ListedKind{schema.FromAPIVersionAndKind(groupVersion, kind), resource}
 }

@@ -46,8 +46,8 @@ type Team struct {
 // QueueName is the ClusterQueue of a team that was made here.
 func QueueName(team string) string { return team + "-cluster-queue" }
 
-// Step is one object of several that belong together.
-type Step struct { //nolint:recvcheck // it is printed as a value
+// TeamObject is one object of several that belong together.
+type TeamObject struct { //nolint:recvcheck // it is printed as a value
 	Object client.Object
 	// Done is what was done with it, or would be.
 	Done Action
@@ -66,7 +66,7 @@ const (
 )
 
 // String names the object as kubectl does.
-func (s Step) String() string { return Name(s.Object) + " " + string(s.Done) }
+func (s TeamObject) String() string { return Name(s.Object) + " " + string(s.Done) }
 
 // Name is KIND/NAME of an object, as kubectl writes it.
 func Name(o client.Object) string {
@@ -276,8 +276,8 @@ func (e *DiffersError) Error() string {
 
 // Create makes what there is not of the objects of a team. If one that there is differs from
 // what was asked for, nothing is written. A dry run writes nothing either, and says what it would.
-func (t Team) Create(ctx context.Context, c client.Client, h Hardware, objects []client.Object, dryRun bool) ([]Step, error) { //nolint:revive // a fact
-	steps := make([]Step, 0, len(objects))
+func (t Team) Create(ctx context.Context, c client.Client, h Hardware, objects []client.Object, dryRun bool) ([]TeamObject, error) { //nolint:revive // a fact
+	steps := make([]TeamObject, 0, len(objects))
 	var differs []string
 	for _, o := range objects {
 		step, diff, err := t.compare(ctx, c, h, o)
@@ -301,7 +301,7 @@ func (t Team) Create(ctx context.Context, c client.Client, h Hardware, objects [
 }
 
 // write does what a step says.
-func (s *Step) write(ctx context.Context, c client.Client) error {
+func (s *TeamObject) write(ctx context.Context, c client.Client) error {
 	var err error
 	switch s.Done {
 	case Created:
@@ -320,19 +320,19 @@ func (s *Step) write(ctx context.Context, c client.Client) error {
 }
 
 // compare says what is to be done with an object, and how it differs from that which is there.
-func (t Team) compare(ctx context.Context, c client.Client, h Hardware, want client.Object) (Step, []string, error) {
+func (t Team) compare(ctx context.Context, c client.Client, h Hardware, want client.Object) (TeamObject, []string, error) {
 	if _, rights := want.(*rbacv1.RoleBinding); rights {
 		return t.comparePeople(ctx, c, want)
 	}
 	is, _ := want.DeepCopyObject().(client.Object)
 	err := c.Get(ctx, client.ObjectKeyFromObject(want), is)
 	if apierrors.IsNotFound(err) {
-		return Step{Object: want, Done: Created}, nil, nil
+		return TeamObject{Object: want, Done: Created}, nil, nil
 	}
 	if err != nil {
-		return Step{}, nil, fmt.Errorf("read %s: %w", Name(want), err)
+		return TeamObject{}, nil, fmt.Errorf("read %s: %w", Name(want), err)
 	}
-	step := Step{Object: want, Done: Unchanged}
+	step := TeamObject{Object: want, Done: Unchanged}
 	if is.GetDeletionTimestamp() != nil {
 		return step, nil, fmt.Errorf("%s is being deleted: wait until it is gone", Name(want))
 	}
@@ -357,19 +357,19 @@ func (t Team) compare(ctx context.Context, c client.Client, h Hardware, want cli
 }
 
 // comparePeople compares those whom any binding gives the role with those who are to have it.
-func (t Team) comparePeople(ctx context.Context, c client.Client, want client.Object) (Step, []string, error) {
+func (t Team) comparePeople(ctx context.Context, c client.Client, want client.Object) (TeamObject, []string, error) {
 	_, has, err := bindingsOf(ctx, c, t.Name)
 	if err != nil {
-		return Step{}, nil, err
+		return TeamObject{}, nil, err
 	}
 	got, asked := gather.PeopleNames(has), gather.PeopleNames(t.subjects())
 	switch {
 	case len(got) == 0:
-		return Step{Object: want, Done: Created}, nil, nil
+		return TeamObject{Object: want, Done: Created}, nil, nil
 	case !slices.Equal(got, asked):
-		return Step{Object: want, Done: Unchanged}, []string{fmt.Sprintf("people are %s, asked for %s", strings.Join(got, ", "), strings.Join(asked, ", "))}, nil
+		return TeamObject{Object: want, Done: Unchanged}, []string{fmt.Sprintf("people are %s, asked for %s", strings.Join(got, ", "), strings.Join(asked, ", "))}, nil
 	}
-	return Step{Object: want, Done: Unchanged}, nil, nil
+	return TeamObject{Object: want, Done: Unchanged}, nil, nil
 }
 
 // bindingsOf are the bindings that make people those of a team, and these.
@@ -447,10 +447,10 @@ func text(q *resource.Quantity) string {
 
 // Trial lets the API server judge what would be made, as far as it can: what is in a namespace
 // that is not there yet it cannot.
-func Trial(ctx context.Context, dry client.Client, steps []Step) error {
+func Trial(ctx context.Context, dry client.Client, steps []TeamObject) error {
 	missing := map[string]bool{}
 	for i := range steps {
-		s := Step{Object: steps[i].Object, Done: steps[i].Done}
+		s := TeamObject{Object: steps[i].Object, Done: steps[i].Done}
 		if _, is := s.Object.(*corev1.Namespace); is && s.Done == Created {
 			missing[s.Object.GetName()] = true
 		}

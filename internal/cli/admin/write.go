@@ -12,7 +12,7 @@ import (
 
 // Create makes an object that must not be there yet.
 func Create(ctx context.Context, c client.Client, o client.Object) error {
-	s := Step{Object: o, Done: Created}
+	s := TeamObject{Object: o, Done: Created}
 	err := s.write(ctx, c)
 	if apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("%s is there already", Name(o))

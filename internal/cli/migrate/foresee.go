@@ -79,10 +79,10 @@ func stopped(d core.Evict) string {
 }
 
 // changes are all objects, as watches would tell of them.
-func (p *Picture) changes(marks []Mark) []cache.Change {
-	var out []cache.Change
-	add := func(kind cache.Kind, o client.Object) {
-		out = append(out, cache.Change{Ref: cache.Ref{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}, Object: o})
+func (p *Picture) changes(marks []Mark) []cache.ObjectUpdate {
+	var out []cache.ObjectUpdate
+	add := func(kind cache.RefKind, o client.Object) {
+		out = append(out, cache.ObjectUpdate{Ref: cache.Ref{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}, Object: o})
 	}
 	each(p.Topologies, func(o *kueue.Topology) { add(cache.Topology, o) })
 	each(p.Flavors, func(o *kueue.ResourceFlavor) { add(cache.Flavor, o) })

@@ -21,8 +21,8 @@ import (
 var ErrNoWayBack = errors.New("the import cannot be taken back")
 
 // Rollback brings back what an import stopped and removed. It may be called again at any time.
-func (m *Import) Rollback(ctx context.Context, dry bool) (Outcome, error) { //nolint:revive // a fact
-	out := Outcome{Did: []StepState{}}
+func (m *Import) Rollback(ctx context.Context, dry bool) (ImportResult, error) { //nolint:revive // a fact
+	out := ImportResult{Did: []StepState{}}
 	v, err := m.look(ctx)
 	if err != nil {
 		return out, err

@@ -83,8 +83,8 @@ func steps() []step {
 	}
 }
 
-// Outcome says how an import ended.
-type Outcome struct {
+// ImportResult says how an import ended.
+type ImportResult struct {
 	// Next is what an administrator does before it goes on; "" if it is done.
 	Next string `json:"next,omitempty"`
 	// Did are the steps that were done.
@@ -92,8 +92,8 @@ type Outcome struct {
 }
 
 // Run does what is left. It may be called again at any time.
-func (m *Import) Run(ctx context.Context) (Outcome, error) {
-	out := Outcome{Did: []StepState{}}
+func (m *Import) Run(ctx context.Context) (ImportResult, error) {
+	out := ImportResult{Did: []StepState{}}
 	for _, s := range steps() {
 		v, err := m.look(ctx)
 		if err != nil {

@@ -239,7 +239,7 @@ func (h *history) add(w *sim.World, j *job, index int) {
 	w.Jobs = append(w.Jobs, spec)
 	for _, e := range p.Edits {
 		priority, held, gated, gate := clamp(e.Priority), e.Held, e.GatedBy, e.PreemptionGate
-		w.Script = append(w.Script, sim.Op{At: max(submit, e.At.Sub(h.past.First)), Change: &sim.Change{
+		w.Script = append(w.Script, sim.Op{At: max(submit, e.At.Sub(h.past.First)), Change: &sim.JobEdit{
 			Key: j.key, Priority: &priority, Held: &held, GatedBy: &gated, PreemptionGate: &gate,
 		}})
 	}

@@ -31,7 +31,7 @@ type admissions struct {
 }
 
 // count counts a workload under its state, in which it was not before.
-func (ad *admissions) count(w *workload, before ledger.State) {
+func (ad *admissions) count(w *workload, before ledger.AllocationState) {
 	ad.pending.change()
 	w.localQueue.counts[before]--
 	w.localQueue.counts[w.State()]++
@@ -43,7 +43,7 @@ func (ad *admissions) count(w *workload, before ledger.State) {
 }
 
 // addUsage books what a workload's admission gives it while it runs, or leaves.
-func (ad *admissions) addUsage(w *workload, as ledger.State) {
+func (ad *admissions) addUsage(w *workload, as ledger.AllocationState) {
 	ad.pending.change()
 	q := ad.queueNamed(w.admission.Queue)
 	w.Queue = q.node

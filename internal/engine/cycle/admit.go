@@ -26,7 +26,7 @@ func (ad *admissions) admit(w *workload, v *verdict) {
 
 // start gives a workload what its admission says, which was not seen yet. It counts in
 // another state until now.
-func (ad *admissions) start(w *workload, before ledger.State) {
+func (ad *admissions) start(w *workload, before ledger.AllocationState) {
 	w.Reserved = ad.now.Unix()
 	ad.draft.admits(w)
 	w.give()

@@ -17,7 +17,7 @@ func (j *judge) rank(v *verdict) *quota.Assignment {
 		return v.assigned
 	}
 	j.oracle.quotaOnly = true
-	j.forest.Assign(&p.Plan, nil, &j.oracle, &j.ranked)
+	j.forest.Assign(&p.CompiledRequests, nil, &j.oracle, &j.ranked)
 	j.oracle.quotaOnly = false
 	return &j.ranked
 }

@@ -15,7 +15,7 @@ import (
 // compiled is an equivalence class's requests in terms of one queue: what flavor assignment
 // and placement work on.
 type compiled struct {
-	quota.Plan
+	quota.CompiledRequests
 	revision uint64 // of the engine's edits
 	nodes    uint64 // version of the nodes
 	// refusal is set when the queue can never serve the equivalence class.

@@ -20,7 +20,7 @@ var ErrUnsettled = errors.New("edits wait for a decision")
 // Dump returns everything that the engine knows. It fails with ErrUnsettled
 // between an edit and the next Decide. It takes microseconds per workload and
 // changes nothing.
-func (e *Engine) Dump() (*State, error) {
+func (e *Engine) Dump() (*Snapshot, error) {
 	if e.edited || e.forest.Dirty() {
 		return nil, ErrUnsettled
 	}
@@ -30,8 +30,8 @@ func (e *Engine) Dump() (*State, error) {
 
 // dump is Dump with some of the workloads, sorted by key: of the waiting ones
 // at least one of each group, and of all others the ones that are named elsewhere in the dump.
-func (e *Engine) dump(workloads []*workload, members func(*group) []*workload) *State {
-	s := &State{Version: StateVersion}
+func (e *Engine) dump(workloads []*workload, members func(*group) []*workload) *Snapshot {
+	s := &Snapshot{Version: StateVersion}
 	e.dumpModel(s)
 	e.history.dump(s)
 	e.admissions.dump(s, workloads)
@@ -41,7 +41,7 @@ func (e *Engine) dump(workloads []*workload, members func(*group) []*workload) *
 }
 
 // dumpModel is what the engine was told, workloads left out.
-func (m *model) dumpModel(s *State) {
+func (m *model) dumpModel(s *Snapshot) {
 	s.Nodes, s.Pairs = m.nodes.Specs(), m.forest.Names()
 	for _, name := range slices.Sorted(maps.Keys(m.flavors)) {
 		s.Flavors = append(s.Flavors, m.flavors[name].spec)
@@ -61,7 +61,7 @@ func (m *model) dumpModel(s *State) {
 }
 
 // dump is the past of every LocalQueue.
-func (h *history) dump(s *State) {
+func (h *history) dump(s *Snapshot) {
 	s.Sampled = h.sampled
 	for i, d := range h.sortedLocalQueues() {
 		if d.past != nil {
@@ -71,7 +71,7 @@ func (h *history) dump(s *State) {
 }
 
 // dump is what workloads hold, which leave, and for which something is reserved.
-func (ad *admissions) dump(s *State, workloads []*workload) {
+func (ad *admissions) dump(s *Snapshot, workloads []*workload) {
 	s.DrainAgain = ad.drainAgain
 	s.Workloads = make([]WorkloadState, len(workloads))
 	for i, w := range workloads {
@@ -91,7 +91,7 @@ func (ad *admissions) dump(s *State, workloads []*workload) {
 }
 
 // dump is what waits where, and what wakes it.
-func (pe *pending) dump(s *State, members func(*group) []*workload) {
+func (pe *pending) dump(s *Snapshot, members func(*group) []*workload) {
 	s.NodesFreed, s.NodesNew, s.NodesLost = pe.nodesChanged.freed, pe.nodesChanged.other, pe.nodesChanged.lost
 	s.BlockedSeen, s.ReadySeen = pe.blockedGroupsAt == pe.changes, pe.onReadyAt == pe.changes
 	for i, q := range pe.sortedQueues() {

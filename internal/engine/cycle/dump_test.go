@@ -62,7 +62,7 @@ func (w *twins) check(now time.Time, plan core.Plan) {
 func reload(t *rapid.T, o cycle.Options, e *cycle.Engine) *cycle.Engine {
 	t.Helper()
 	text := dumped(t, e)
-	var s cycle.State
+	var s cycle.Snapshot
 	if err := record.NewCodec().Decode([]byte(text), &s); err != nil {
 		t.Fatal(err)
 	}
@@ -231,21 +231,21 @@ func TestLoadRefusesNonsense(t *testing.T) {
 	waits := cycle.WorkloadState{Key: key, UID: "u", LocalQueue: "q"}
 	tests := map[string]struct {
 		why, says string
-		state     cycle.State
+		state     cycle.Snapshot
 	}{
-		"version":   {"says which it takes", fmt.Sprintf("version 99, this program loads version %d", cycle.StateVersion), cycle.State{Version: 99}},
-		"twice":     {"names it", "a/x is listed twice", cycle.State{Workloads: []cycle.WorkloadState{waits, waits}}},
-		"unknown":   {"names it", "no workload a/x", cycle.State{Leaving: []core.Key{key}}},
-		"no phase":  {"would index out of range", "phase 9", cycle.State{Workloads: []cycle.WorkloadState{{Key: key, Phase: 9}}}},
-		"holds nil": {"running needs an admission", "phase 2", cycle.State{Workloads: []cycle.WorkloadState{{Key: key, Phase: 2}}}},
-		"empty group": {"has no shape", "group without members", cycle.State{Queues: []cycle.QueueState{{
+		"version":   {"says which it takes", fmt.Sprintf("version 99, this program loads version %d", cycle.StateVersion), cycle.Snapshot{Version: 99}},
+		"twice":     {"names it", "a/x is listed twice", cycle.Snapshot{Workloads: []cycle.WorkloadState{waits, waits}}},
+		"unknown":   {"names it", "no workload a/x", cycle.Snapshot{Leaving: []core.Key{key}}},
+		"no phase":  {"would index out of range", "phase 9", cycle.Snapshot{Workloads: []cycle.WorkloadState{{Key: key, Phase: 9}}}},
+		"holds nil": {"running needs an admission", "phase 2", cycle.Snapshot{Workloads: []cycle.WorkloadState{{Key: key, Phase: 2}}}},
+		"empty group": {"has no shape", "group without members", cycle.Snapshot{Queues: []cycle.QueueState{{
 			Name: "q", Groups: []cycle.GroupState{{}},
 		}}}},
-		"no such reservation": {"it waits", "cannot have this reservation", cycle.State{
+		"no such reservation": {"it waits", "cannot have this reservation", cycle.Snapshot{
 			Workloads: []cycle.WorkloadState{waits}, Reservations: []cycle.ReservationState{{Key: key}},
 		}},
-		"headless": {"no workload to judge", "nobody to be judged", cycle.State{Queues: []cycle.QueueState{{Name: "q", Head: &cycle.HeadState{}}}}},
-		"no spec": {"nothing to compile", "not defined and has a plan", cycle.State{
+		"headless": {"no workload to judge", "nobody to be judged", cycle.Snapshot{Queues: []cycle.QueueState{{Name: "q", Head: &cycle.HeadState{}}}}},
+		"no spec": {"nothing to compile", "not defined and has a plan", cycle.Snapshot{
 			Workloads: []cycle.WorkloadState{waits},
 			Queues:    []cycle.QueueState{{Name: "q", Groups: []cycle.GroupState{{Members: []core.Key{key}, Plan: cycle.PlanState{Compiled: true, Current: true}}}}},
 		}},

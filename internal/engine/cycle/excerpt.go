@@ -17,7 +17,7 @@ type Excerpt struct {
 	Cut   [][]core.Key
 	Alike []core.Key
 
-	state   *State
+	state   *Snapshot
 	options Options
 }
 
@@ -25,7 +25,7 @@ type Excerpt struct {
 // it, for all of them to be in an excerpt. With more of them it does not start anyway.
 const mostBefore = 64
 
-func (e *Engine) excerpt(s *State) *Excerpt {
+func (e *Engine) excerpt(s *Snapshot) *Excerpt {
 	x := &Excerpt{state: s, options: e.opt}
 	x.options.Budget, x.options.StabilizationWindow = 0, 0 // the next decisions go on with the same outcome
 	return x
@@ -57,7 +57,7 @@ func (v View) Surroundings() (*Excerpt, error) {
 	if v.engine.unsettled() {
 		return nil, ErrUnsettled
 	}
-	s := &State{Version: StateVersion}
+	s := &Snapshot{Version: StateVersion}
 	v.engine.dumpModel(s)
 	return v.engine.excerpt(s), nil
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
-// Facts are why a workload waits, without what would help.
-type Facts struct {
+// Diagnosis are why a workload waits, without what would help.
+type Diagnosis struct {
 	core.Explanation
 	// Grouped says that it is among the workloads whose turn comes: not set aside, and nothing
 	// reserved for it.
@@ -18,20 +18,20 @@ type Facts struct {
 
 // Facts says why a workload waits, judged afresh as by Engine.Why, and who and what bears on it;
 // false as there.
-func (v View) Facts(k core.Key) (Facts, bool) {
+func (v View) Facts(k core.Key) (Diagnosis, bool) {
 	q := v.engine.ask()
 	defer q.end()
 	w := q.waits(k)
 	if w == nil {
-		return Facts{}, false
+		return Diagnosis{}, false
 	}
 	return q.facts(w), true
 }
 
 // facts is Facts of a workload that waits.
-func (q *question) facts(w *workload) Facts {
+func (q *question) facts(w *workload) Diagnosis {
 	why := q.why(w)
-	out := Facts{Explanation: core.Explanation{Reason: why, LocalQueue: w.localQueue.key.name, Priority: w.Priority, Queue: q.queueOf(w)}, Grouped: w.group != nil}
+	out := Diagnosis{Explanation: core.Explanation{Reason: why, LocalQueue: w.localQueue.key.name, Priority: w.Priority, Queue: q.queueOf(w)}, Grouped: w.group != nil}
 	if q.unsettled() {
 		return out
 	}
@@ -70,7 +70,7 @@ func (q *question) attempts(w *workload) []core.Attempt {
 	for i := range p.Requests {
 		for o := range p.Requests[i].Options {
 			a := core.Attempt{PodSet: p.Requests[i].PodSet, Flavor: p.Requests[i].Options[o].Flavor}
-			if mode, why := q.forest.GradeOption(&p.Plan, i, o, &q.judge.oracle); mode < quota.Fit {
+			if mode, why := q.forest.GradeOption(&p.CompiledRequests, i, o, &q.judge.oracle); mode < quota.Fit {
 				a.Why = why
 			}
 			out = append(out, a)

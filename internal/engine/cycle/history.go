@@ -43,7 +43,7 @@ type past struct {
 	used   map[string]order.Past // by resource
 	costs  map[string]order.Past // of workloads that are not admitted yet
 	at     time.Time             // of the last sampling
-	stands core.Standing
+	stands core.UsageRank
 }
 
 // usageBased reports whether the queue's local queues go by past usage.
@@ -105,7 +105,7 @@ func (h *history) settleUsage() {
 }
 
 // meter says where a local queue stands from now on; nil if its queue does not ask.
-func (h *history) meter(d *localQueue, stands *core.Standing) {
+func (h *history) meter(d *localQueue, stands *core.UsageRank) {
 	if d.stands == stands {
 		return
 	}

@@ -86,7 +86,7 @@ func (j *judge) assignJointly(p *compiled, options []int) {
 			j.tried[k] = ^(uint64(1) << options[i])
 		}
 	}
-	j.forest.Assign(&p.Plan, j.tried, &j.oracle, &j.assigned)
+	j.forest.Assign(&p.CompiledRequests, j.tried, &j.oracle, &j.assigned)
 }
 
 // nextChoice moves to the next choice, the last list first; false after the last.

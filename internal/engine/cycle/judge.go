@@ -107,7 +107,7 @@ func (j *judge) try(w *workload, p *compiled) verdict {
 	if len(p.joint) > 0 {
 		return j.tryJointly(w, p)
 	}
-	j.forest.Assign(&p.Plan, nil, &j.oracle, &j.assigned)
+	j.forest.Assign(&p.CompiledRequests, nil, &j.oracle, &j.assigned)
 	refused := verdict{assigned: &j.assigned}
 	j.tried = slices.Grow(j.tried[:0], len(p.Requests))[:len(p.Requests)]
 	clear(j.tried)
@@ -118,10 +118,10 @@ func (j *judge) try(w *workload, p *compiled) verdict {
 		}
 		j.keepWorst(&refused, &v)
 		j.met.lacksNodes = j.met.lacksNodes || v.why.Code == core.TopologyPlacementFailed
-		if !j.assigned.Advance(&p.Plan, j.tried) {
+		if !j.assigned.Advance(&p.CompiledRequests, j.tried) {
 			break
 		}
-		j.forest.Assign(&p.Plan, j.tried, &j.oracle, &j.assigned)
+		j.forest.Assign(&p.CompiledRequests, j.tried, &j.oracle, &j.assigned)
 	}
 	return refused
 }

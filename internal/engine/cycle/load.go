@@ -13,7 +13,7 @@ import (
 // Load returns an engine that decides from here on what the one that dumped the
 // state decides. The options must be the same. It fails on states of another
 // version and on states that contradict themselves.
-func Load(o Options, s *State) (*Engine, error) {
+func Load(o Options, s *Snapshot) (*Engine, error) {
 	if s.Version != StateVersion {
 		return nil, fmt.Errorf("state has version %d, this program loads version %d", s.Version, StateVersion)
 	}
@@ -100,7 +100,7 @@ func (l *loader) equivalenceKnown(o *core.Workload) *equivalence {
 }
 
 // loadModel takes in flavors, cohorts, queues, local queues and nodes.
-func (m *model) loadModel(s *State) {
+func (m *model) loadModel(s *Snapshot) {
 	for _, p := range s.Pairs {
 		m.forest.FlavorResource(p.Flavor, p.Resource)
 	}
@@ -140,7 +140,7 @@ func (m *model) loadUses(amounts []PairAmount) []quota.Use {
 	return out
 }
 
-func (h *history) load(s *State) {
+func (h *history) load(s *Snapshot) {
 	h.sampled = s.Sampled
 	for _, d := range s.LocalQueues {
 		if d.Past != nil {
@@ -189,7 +189,7 @@ func (ad *admissions) loadWorkload(l *loader, w *workload, s *WorkloadState) {
 	if !s.Deadline.IsZero() {
 		ad.expectBy(w, s.Deadline)
 	}
-	as := ledger.State(s.Phase)
+	as := ledger.AllocationState(s.Phase)
 	if as > leaving || (as != waiting) != (w.admission != nil) {
 		l.fail("workload %s: phase %d, admission %v", s.Key, s.Phase, s.Admission != nil)
 		return
@@ -325,7 +325,7 @@ func (pe *pending) loadPlan(l *loader, g *group, s PlanState) {
 const outdated = ^uint64(0)
 
 // load restores which leave, and for which something is reserved.
-func (ad *admissions) load(l *loader, s *State) {
+func (ad *admissions) load(l *loader, s *Snapshot) {
 	ad.leaving = l.all(s.Leaving)
 	for _, ps := range s.Reservations {
 		w := l.find(ps.Key)
@@ -349,7 +349,7 @@ func (ad *admissions) load(l *loader, s *State) {
 }
 
 // load restores what the next Decide looks at.
-func (pe *pending) load(l *loader, s *State) {
+func (pe *pending) load(l *loader, s *Snapshot) {
 	pe.arrivals = l.all(s.Arrivals)
 	for _, w := range pe.arrivals {
 		w.inbox = true

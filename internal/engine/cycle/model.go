@@ -162,7 +162,7 @@ func (m *model) register(o *core.Workload, s *equivalence) *workload {
 }
 
 // drop forgets a workload that holds nothing and waits nowhere, and still counts in a state.
-func (m *model) drop(w *workload, as ledger.State) {
+func (m *model) drop(w *workload, as ledger.AllocationState) {
 	if w.unready {
 		m.unready--
 	}
@@ -195,7 +195,7 @@ func (m *model) settled() { m.edited = false }
 func (ct *catalog) outdate() { ct.revision++ }
 
 // describe copies what is kept of an observed workload, which counts in a state.
-func (m *model) describe(w *workload, o *core.Workload, as ledger.State) {
+func (m *model) describe(w *workload, o *core.Workload, as ledger.AllocationState) {
 	w.obs = observed{job: o.Job, evicting: o.Evicting, endless: o.Endless}
 	w.obs.keep(detailsOf(o))
 	at := o.QueueTime

@@ -307,7 +307,7 @@ type localQueue struct {
 	// past is what it used, stands where it stands in a queue that goes by usage;
 	// nil in others.
 	past   *past
-	stands *core.Standing
+	stands *core.UsageRank
 }
 
 // sorted returns the local queue's workloads in a stable order.
@@ -333,7 +333,7 @@ func (d *localQueue) remove(w *workload) {
 }
 
 // countHeld counts a workload of the local queue, in a state, if it waits and must not be admitted.
-func (d *localQueue) countHeld(w *workload, as ledger.State) {
+func (d *localQueue) countHeld(w *workload, as ledger.AllocationState) {
 	held := as == waiting && w.obs.rest != nil && w.obs.rest.held != ""
 	switch {
 	case held == w.counted:

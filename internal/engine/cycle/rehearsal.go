@@ -20,8 +20,8 @@ type Rehearsal struct {
 	undo     []func()
 }
 
-// Change is what a rehearsal thinks of as different; the zero Change is nothing.
-type Change struct {
+// Assumption is what a rehearsal thinks of as different; the zero Change is nothing.
+type Assumption struct {
 	// Gone are workloads that hold something and are gone.
 	Gone []core.Key
 	// Ready are nodes that are in service again, Cleared is one without the pods that no queue
@@ -62,13 +62,13 @@ func (x *Excerpt) Rehearse(k core.Key, now time.Time, why core.Reason) (*Rehears
 
 // Starts reports whether the workload, if nobody else waited, would start with a change, now or
 // once others are gone that leave for it.
-func (r *Rehearsal) Starts(c Change) bool {
+func (r *Rehearsal) Starts(c Assumption) bool {
 	defer r.back()
 	return r.on.judge.verdict(r.with(c)).kind != refuse
 }
 
 // with makes a change and returns the workload as it is then.
-func (r *Rehearsal) with(c Change) *workload {
+func (r *Rehearsal) with(c Assumption) *workload {
 	for _, k := range c.Gone {
 		r.gone(r.on.workloads[k])
 	}

@@ -308,7 +308,7 @@ func (e *Engine) Stabilizing() bool {
 	return !e.stabilizer.until.IsZero() || len(e.stabilizer.touched) > 0
 }
 
-func (st *stabilizer) dump(s *State) {
+func (st *stabilizer) dump(s *Snapshot) {
 	s.Decided = st.began
 	for i, q := range st.sortedQueues() {
 		x := &s.Queues[i]
@@ -324,7 +324,7 @@ func (st *stabilizer) dump(s *State) {
 
 // load is the opposite of dump. An engine that keeps nothing back, as copies for
 // questions are, leaves it out.
-func (st *stabilizer) load(s *State) {
+func (st *stabilizer) load(s *Snapshot) {
 	st.began = s.Decided
 	if !st.watches() {
 		return

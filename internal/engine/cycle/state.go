@@ -10,12 +10,12 @@ import (
 // loaded with another meaning.
 const StateVersion = 3
 
-// State is everything that an engine knows, as values: an engine that loads it
+// Snapshot is everything that an engine knows, as values: an engine that loads it
 // decides from there on what the one that dumped it decides, to the byte. What
 // can be computed from the rest is left out; state_test.go says for every field
 // of the engine which it is. Lists are sorted unless they say otherwise. The
 // values are shared with the engine and with others: treat them as read-only.
-type State struct {
+type Snapshot struct {
 	Version int
 	// Pairs are all flavors and resources ever named together, in that order.
 	Pairs       []core.FlavorResource

@@ -52,7 +52,7 @@ type QueueStats struct {
 // LocalStanding is where a LocalQueue stands in a queue that goes by past usage.
 type LocalStanding struct {
 	Namespace, Name, Queue string
-	Standing               core.Standing
+	Standing               core.UsageRank
 }
 
 // Stats counts them. Edits count from the next Decide.

@@ -42,7 +42,7 @@ const (
 )
 
 // See takes in which workloads there are now.
-func (a *Arrivals) See(s *cycle.State, now time.Time, jobs func(core.Key) Job) {
+func (a *Arrivals) See(s *cycle.Snapshot, now time.Time, jobs func(core.Key) Job) {
 	first := a.seen == nil
 	if first {
 		a.since = now

@@ -15,7 +15,7 @@ import (
 func came(n int, every, run time.Duration, like core.Workload) *forecast.Arrivals {
 	var a forecast.Arrivals
 	jobs := func(core.Key) forecast.Job { return forecast.Job{Endless: true, Limit: run} }
-	var s cycle.State
+	var s cycle.Snapshot
 	begin := start.Add(-time.Duration(n) * every)
 	a.See(&s, begin, jobs)
 	for i := range n {
@@ -100,7 +100,7 @@ func TestArrivals(t *testing.T) {
 	was := asked(t, 8, time.Hour, nil, 1)
 	var a forecast.Arrivals
 	jobs := func(core.Key) forecast.Job { return forecast.Job{Endless: true, Limit: time.Hour} }
-	s := &cycle.State{Workloads: make([]cycle.WorkloadState, 20)}
+	s := &cycle.Snapshot{Workloads: make([]cycle.WorkloadState, 20)}
 	for i := range s.Workloads {
 		s.Workloads[i] = cycle.WorkloadState{Key: core.Key{Namespace: "ns", Name: fmt.Sprint("was-", i)}, UID: "1", LocalQueue: "q", Priority: 9, PodSets: urgent.PodSets, Time: start.UnixNano()}
 	}
@@ -123,7 +123,7 @@ func TestArrivals(t *testing.T) {
 	if e := asked(t, 8, time.Hour, &a, 1); e == was {
 		t.Errorf("20 came anew under the same names, and it is told %+v", e)
 	}
-	a.See(&cycle.State{}, start.Add(7*time.Hour), jobs)
+	a.See(&cycle.Snapshot{}, start.Add(7*time.Hour), jobs)
 	if e := asked(t, 8, time.Hour, &a, 1); e != was {
 		t.Errorf("they came 7 hours ago, and it is told %+v as otherwise %+v", e, was)
 	}

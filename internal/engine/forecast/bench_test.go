@@ -11,7 +11,7 @@ import (
 )
 
 // crowd is a picture of 130 nodes on which 500 jobs run, and 10,000 wait in ten queues.
-func crowd(b *testing.B, different bool) *cycle.State { //nolint:revive // a fact
+func crowd(b *testing.B, different bool) *cycle.Snapshot { //nolint:revive // a fact
 	b.Helper()
 	e := cycle.New(cycle.Options{})
 	gpus := func(n core.Amount) core.Resources { return core.Resources{}.With(core.GPU, n) }

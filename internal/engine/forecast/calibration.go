@@ -112,8 +112,8 @@ func stretch(wait time.Duration, log float64) time.Duration {
 	return time.Duration(min(x, float64(2*horizon)))
 }
 
-// Outcome is what became of an estimate.
-type Outcome struct {
+// Observation is what became of an estimate.
+type Observation struct {
 	// Raw is the estimate before it was corrected, GPUs those of its job.
 	Raw  Estimate
 	GPUs int64
@@ -125,7 +125,7 @@ type Outcome struct {
 }
 
 // Learn takes in what became of estimates since it was called last.
-func (c *Calibration) Learn(outcomes []Outcome) {
+func (c *Calibration) Learn(outcomes []Observation) {
 	if c.cells == nil {
 		c.cells = map[cell]*correction{}
 	}
@@ -146,7 +146,7 @@ func (c *Calibration) Learn(outcomes []Outcome) {
 	c.waited.step(commonPace)
 }
 
-func (c *correction) count(o Outcome) {
+func (c *correction) count(o Observation) {
 	f := &c.by[0]
 	if o.P90 {
 		f = &c.by[1]

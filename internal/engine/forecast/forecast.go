@@ -12,7 +12,7 @@ import (
 // Question is what is asked, and of what.
 type Question struct {
 	// State is the picture at Now of an engine with these Options.
-	State   *cycle.State
+	State   *cycle.Snapshot
 	Options cycle.Options
 	Now     time.Time
 	// Also, if not nil, is a workload that is not there, and would be submitted at Now.

@@ -15,7 +15,7 @@ var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // town is an engine with a queue of 8 GPUs on one node, in which a job runs on so many of
 // them for half an hour, and these wait.
-func town(t *testing.T, taken int64, waiting ...core.Workload) *cycle.State {
+func town(t *testing.T, taken int64, waiting ...core.Workload) *cycle.Snapshot {
 	t.Helper()
 	e := cycle.New(cycle.Options{})
 	gpus := core.Resources{}.With(core.GPU, 8)
@@ -57,7 +57,7 @@ func job(name string, priority, gpus int64) core.Workload {
 	}
 }
 
-func question(s *cycle.State, jobs func(core.Key) forecast.Job, r *forecast.Runtimes) forecast.Question {
+func question(s *cycle.Snapshot, jobs func(core.Key) forecast.Job, r *forecast.Runtimes) forecast.Question {
 	return forecast.Question{State: s, Now: start, Jobs: jobs, Runtimes: r, Futures: 20, Decides: 1000}
 }
 
@@ -170,7 +170,7 @@ func TestThoseWhoWaitAreCorrectedApart(t *testing.T) {
 	raw := forecast.Estimate{P50: 30 * time.Minute, P90: 55 * time.Minute}
 	in, n := map[bool]float64{}, 0.0
 	for i := range 6000 {
-		var known []forecast.Outcome
+		var known []forecast.Observation
 		for _, waited := range []bool{false, true} {
 			wait := time.Duration((i*7919)%60+1) * time.Minute // 1 to 60 minutes, each as often
 			if waited {
@@ -181,8 +181,8 @@ func TestThoseWhoWaitAreCorrectedApart(t *testing.T) {
 				in[waited]++
 			}
 			known = append(known,
-				forecast.Outcome{Raw: raw, GPUs: 1, Waited: waited, InTime: wait <= said.P50},
-				forecast.Outcome{Raw: raw, GPUs: 1, Waited: waited, P90: true, InTime: wait <= said.P90})
+				forecast.Observation{Raw: raw, GPUs: 1, Waited: waited, InTime: wait <= said.P50},
+				forecast.Observation{Raw: raw, GPUs: 1, Waited: waited, P90: true, InTime: wait <= said.P90})
 		}
 		if i >= 3000 {
 			n++
@@ -221,7 +221,7 @@ func TestCalibrationMakesEstimatesRight(t *testing.T) {
 					in90++
 				}
 			}
-			c.Learn([]forecast.Outcome{
+			c.Learn([]forecast.Observation{
 				{Raw: tc.raw, GPUs: 1, InTime: wait <= said.P50},
 				{Raw: tc.raw, GPUs: 1, P90: true, InTime: wait <= said.P90},
 			})

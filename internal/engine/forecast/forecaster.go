@@ -173,7 +173,7 @@ func (f *Forecaster) remember(k core.Key, s *said) {
 
 // learn takes in what has become of estimates.
 func (f *Forecaster) learn(now time.Time) {
-	var known []Outcome
+	var known []Observation
 	for _, s := range f.due {
 		if s.void {
 			continue
@@ -187,7 +187,7 @@ func (f *Forecaster) learn(now time.Time) {
 				continue
 			}
 			s.known[i] = true
-			known = append(known, Outcome{Raw: s.raw, GPUs: s.gpus, Waited: s.waited, P90: i == 1, InTime: waited <= until})
+			known = append(known, Observation{Raw: s.raw, GPUs: s.gpus, Waited: s.waited, P90: i == 1, InTime: waited <= until})
 			if waited <= until {
 				f.tally.Right[i]++
 			} else {

@@ -87,7 +87,7 @@ func (t *turns) Pop() any {
 }
 
 // begin is a future of a picture.
-func begin(opt cycle.Options, s *cycle.State, now time.Time, decides int, remaining func(core.Key, time.Duration) time.Duration) (*future, error) {
+func begin(opt cycle.Options, s *cycle.Snapshot, now time.Time, decides int, remaining func(core.Key, time.Duration) time.Duration) (*future, error) {
 	opt.Budget, opt.StabilizationWindow = 0, 0
 	opt.Observe = 2 * horizon // what is decided is seen at once
 	e, err := cycle.Load(opt, s)

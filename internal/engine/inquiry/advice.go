@@ -65,7 +65,7 @@ func (a *adviser) spent() bool { return a.looks <= 0 || a.trials < 0 }
 
 // advisable reports whether there is anything to try for a workload that waits for a
 // reason.
-func advisable(f cycle.Facts) bool {
+func advisable(f cycle.Diagnosis) bool {
 	switch why := f.Reason; why.Code {
 	case core.WaitingForPreempted:
 		return true
@@ -116,7 +116,7 @@ func (a *adviser) seek(higher []int64) {
 }
 
 // try offers an advice if it helps with a change.
-func (a *adviser) try(offer core.Advice, c cycle.Change) bool {
+func (a *adviser) try(offer core.Advice, c cycle.Assumption) bool {
 	anew := c.Anew
 	if c.Open { // it is another one by that
 		anew = &cycle.Submission{}
@@ -136,7 +136,7 @@ func (a *adviser) follow(offer core.Advice, anew *cycle.Submission) bool {
 }
 
 // helps reports whether the workload, if it were alone, could start with a change.
-func (a *adviser) helps(c cycle.Change) bool {
+func (a *adviser) helps(c cycle.Assumption) bool {
 	if a.spent() {
 		return false
 	}
@@ -180,7 +180,7 @@ func (a *adviser) elsewhere() {
 	for _, name := range a.rehearsal.OtherQueues() {
 		anew := a.anew()
 		anew.LocalQueue = name
-		if a.try(core.Advice{Kind: core.OtherQueue, Queue: name}, cycle.Change{Anew: anew}) {
+		if a.try(core.Advice{Kind: core.OtherQueue, Queue: name}, cycle.Assumption{Anew: anew}) {
 			offered++
 		}
 		if offered == mostQueues {
@@ -198,12 +198,12 @@ func (a *adviser) anew() *cycle.Submission {
 func (a *adviser) others() {
 	if leaving := a.rehearsal.View().Leaving(); len(leaving) > 0 {
 		offer := core.Advice{Kind: core.AwaitLeaving, Keys: leaving[:min(len(leaving), mostNamed)]}
-		if a.try(offer, cycle.Change{Gone: leaving}) {
+		if a.try(offer, cycle.Assumption{Gone: leaving}) {
 			return
 		}
 	}
 	holding := a.holding()
-	if len(holding) == 0 || !a.helps(cycle.Change{Gone: holding}) {
+	if len(holding) == 0 || !a.helps(cycle.Assumption{Gone: holding}) {
 		return
 	}
 	if _, ok := a.shown(core.Advice{Kind: core.WaitFor, Keys: holding}, nil); !ok {
@@ -217,7 +217,7 @@ func (a *adviser) others() {
 	fewest := true
 	for n := 2; n <= len(holding); n++ {
 		switch list := holding[:n]; {
-		case !a.helps(cycle.Change{Gone: list}):
+		case !a.helps(cycle.Assumption{Gone: list}):
 		case fewest && a.waitFor(a.fewest(list)), a.waitFor(list):
 			return
 		default:
@@ -228,13 +228,13 @@ func (a *adviser) others() {
 
 // waitFor offers the end of others if it helps.
 func (a *adviser) waitFor(others []core.Key) bool {
-	return a.try(core.Advice{Kind: core.WaitFor, Keys: others}, cycle.Change{Gone: others})
+	return a.try(core.Advice{Kind: core.WaitFor, Keys: others}, cycle.Assumption{Gone: others})
 }
 
 // fewest is a list of workloads of which, if the asked one is alone with them, all have to end.
 func (a *adviser) fewest(list []core.Key) []core.Key {
 	for i := len(list) - 1; i >= 0 && len(list) > 1; i-- {
-		if less := slices.Delete(slices.Clone(list), i, i+1); a.helps(cycle.Change{Gone: less}) {
+		if less := slices.Delete(slices.Clone(list), i, i+1); a.helps(cycle.Assumption{Gone: less}) {
 			list = less
 		}
 	}
@@ -279,11 +279,11 @@ func (a *adviser) podSet() int {
 }
 
 // changed is the workload submitted again with one pod set changed.
-func (a *adviser) changed(set int, change func(*core.PodSet)) cycle.Change {
+func (a *adviser) changed(set int, change func(*core.PodSet)) cycle.Assumption {
 	anew := a.anew()
 	anew.PodSets = slices.Clone(anew.PodSets)
 	change(&anew.PodSets[set])
-	return cycle.Change{Anew: anew}
+	return cycle.Assumption{Anew: anew}
 }
 
 // largest is the largest number from least up to most that helps; 0 if least does not.
@@ -302,7 +302,7 @@ func largest(least, most int64, helps func(int64) bool) int64 {
 }
 
 // most offers the largest number up to a limit that helps.
-func (a *adviser) most(limit int64, offer func(int64) core.Advice, with func(int64) cycle.Change) {
+func (a *adviser) most(limit int64, offer func(int64) core.Advice, with func(int64) cycle.Assumption) {
 	tried := func(n int64) bool { return a.try(offer(n), with(n)) }
 	n := largest(1, limit, func(n int64) bool { return a.helps(with(n)) })
 	if n == 0 || tried(n) {
@@ -322,7 +322,7 @@ func (a *adviser) fewer(set int) {
 	offer := func(n int64) core.Advice {
 		return core.Advice{Kind: core.FewerPods, PodSet: p.Name, Count: int32(n)} //nolint:gosec // below what it was
 	}
-	a.most(int64(p.Count)-1, offer, func(n int64) cycle.Change {
+	a.most(int64(p.Count)-1, offer, func(n int64) cycle.Assumption {
 		return a.changed(set, func(p *core.PodSet) {
 			p.Count = offer(n).Count
 			p.MinCount = min(p.MinCount, p.Count)
@@ -342,7 +342,7 @@ func (a *adviser) smaller(resource string) {
 func (a *adviser) smallerSet(set int, resource string, least int64) {
 	p := &a.workload.PodSets[set]
 	u := unit(resource, p.Requests.Of(resource))
-	with := func(n int64) cycle.Change {
+	with := func(n int64) cycle.Assumption {
 		return a.changed(set, func(p *core.PodSet) { ask(p, resource, core.Amount(n).Mul(int64(u))) })
 	}
 	offer := func(n int64) core.Advice {
@@ -444,7 +444,7 @@ func (a *adviser) priority(all []int64) {
 	for _, p := range all {
 		anew := a.anew()
 		anew.Priority = p
-		if p > a.workload.Priority && a.try(core.Advice{Kind: core.RaisePriority, Priority: p}, cycle.Change{Anew: anew}) {
+		if p > a.workload.Priority && a.try(core.Advice{Kind: core.RaisePriority, Priority: p}, cycle.Assumption{Anew: anew}) {
 			return
 		}
 	}
@@ -477,7 +477,7 @@ func (a *adviser) nodesBack() {
 		a.bring(core.RepairNode, down)
 	}
 	for _, h := range a.rehearsal.Foreign(mostNodesTried) {
-		if a.try(core.Advice{Kind: core.RemovePods, Nodes: []string{h.Node}, Resource: h.Resource}, cycle.Change{Cleared: h.Node}) {
+		if a.try(core.Advice{Kind: core.RemovePods, Nodes: []string{h.Node}, Resource: h.Resource}, cycle.Assumption{Cleared: h.Node}) {
 			return
 		}
 	}
@@ -498,7 +498,7 @@ func (a *adviser) bring(kind core.AdviceKind, nodes []core.Node) bool {
 			offer.Detail = append(offer.Detail, nodes[i].Why)
 		}
 	}
-	return a.try(offer, cycle.Change{Ready: offer.Nodes})
+	return a.try(offer, cycle.Assumption{Ready: offer.Nodes})
 }
 
 // gate tries to open the gate that keeps the workload from admission, or from evicting.
@@ -508,6 +508,6 @@ func (a *adviser) gate() {
 		return
 	}
 	if gate := a.workload.PreemptionGate; gate != "" {
-		a.try(core.Advice{Kind: core.OpenGate, Detail: []string{gate}}, cycle.Change{Open: true})
+		a.try(core.Advice{Kind: core.OpenGate, Detail: []string{gate}}, cycle.Assumption{Open: true})
 	}
 }

@@ -65,7 +65,7 @@ type question struct {
 	at    time.Time
 	found core.Explanation
 	// copied is nil if nothing can be tried; advises says that advice can, grouped is as in
-	// cycle.Facts. short says that it was too small.
+	// cycle.Diagnosis. short says that it was too small.
 	copied           *cycle.Excerpt
 	advises, grouped bool
 	short            bool

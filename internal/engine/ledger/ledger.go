@@ -36,13 +36,13 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
-// State is what an allocation is in.
-type State uint8
+// AllocationState is what an allocation is in.
+type AllocationState uint8
 
 // The states of an allocation.
 const (
 	// Free: nothing is held.
-	Free State = iota
+	Free AllocationState = iota
 	// Promised: a plan that waits until others are gone.
 	Promised
 	// Held: quota and nodes are in use, or may be at any moment.
@@ -52,7 +52,7 @@ const (
 )
 
 // In reports whether an allocation of the state is booked in an account.
-func (s State) In(account core.Account) bool {
+func (s AllocationState) In(account core.Account) bool {
 	switch s {
 	case Held:
 		return true
@@ -66,7 +66,7 @@ func (s State) In(account core.Account) bool {
 }
 
 // apart is 1 for states that are booked in one of the two accounts only.
-func (s State) apart() int {
+func (s AllocationState) apart() int {
 	if s == Promised || s == Leaving {
 		return 1
 	}
@@ -85,7 +85,7 @@ type Allocation struct {
 	// It is set while the allocation is Free, and ends with Observe.
 	Unseen bool
 
-	state State
+	state AllocationState
 	// seen says that it is booked in account quota.Seen, unsettled that it is in
 	// core.Projected and not there: both with fair sharing only.
 	seen, unsettled bool
@@ -94,7 +94,7 @@ type Allocation struct {
 }
 
 // State returns what the allocation is in.
-func (a *Allocation) State() State { return a.state }
+func (a *Allocation) State() AllocationState { return a.state }
 
 // Seen reports whether the allocation is booked in account quota.Seen.
 func (a *Allocation) Seen() bool { return a.seen }
@@ -152,7 +152,7 @@ func (l *Ledger) Observe(a *Allocation) {
 func (l *Ledger) Unsettled() int { return l.unsettled }
 
 // move is every change of state.
-func (l *Ledger) move(a *Allocation, to State) {
+func (l *Ledger) move(a *Allocation, to AllocationState) {
 	from := a.state
 	a.state = to
 	for account := range core.Accounts {

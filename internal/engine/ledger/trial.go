@@ -179,9 +179,9 @@ func (l *Ledger) StillFits(account core.Account, a *Allocation) bool {
 
 // Suppose thinks of an allocation as in another state; undo takes that back, the last
 // supposition first.
-func (l *Ledger) Suppose(a *Allocation, is State) (undo func()) {
+func (l *Ledger) Suppose(a *Allocation, is AllocationState) (undo func()) {
 	from, seen, was := a.state, a.seen, l.Forest.Pretend(a.Queue)
-	to := func(from, is State, seen bool) {
+	to := func(from, is AllocationState, seen bool) {
 		for account := range core.Accounts {
 			switch in := is.In(account); {
 			case in == from.In(account):

@@ -32,12 +32,12 @@ const invalidComponentMessage = "The components cannot be run: "
 type machine struct {
 	f    Facts
 	now  time.Time
-	step Step
+	step Transition
 }
 
 // Decide returns the next step of a job.
-func Decide(f Facts, now time.Time) Step {
-	m := &machine{f: f, now: now, step: Step{
+func Decide(f Facts, now time.Time) Transition {
+	m := &machine{f: f, now: now, step: Transition{
 		Phase:      f.Phase,
 		Retries:    f.Retries,
 		Conditions: slices.Clone(f.Conditions),

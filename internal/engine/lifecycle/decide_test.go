@@ -84,7 +84,7 @@ type summary struct {
 	Finalizer FinalizerChange
 }
 
-func summarize(s Step) summary {
+func summarize(s Transition) summary {
 	var on, events []string
 	for _, c := range s.Conditions {
 		if c.True {

@@ -264,8 +264,8 @@ type Event struct {
 	Message string
 }
 
-// Step is the answer to Facts.
-type Step struct {
+// Transition is the answer to Facts.
+type Transition struct {
 	Phase   Phase
 	Retries int32
 	// Conditions are all of them, as they are to be written, in a fixed order.

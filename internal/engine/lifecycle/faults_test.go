@@ -13,7 +13,7 @@ func TestFaults(t *testing.T) {
 		why   string
 		facts Facts
 		want  Phase
-		check func(t *testing.T, s Step)
+		check func(t *testing.T, s Transition)
 	}{
 		"more completions than parallelism": {
 			why:   "a Job with 6 completions, 2 at a time, is not done after its first two pods",
@@ -29,7 +29,7 @@ func TestFaults(t *testing.T) {
 			why:   "a Job that replaced a failed pod within its backoffLimit is healthy",
 			facts: Facts{Phase: Running, Conditions: deployed(time.Hour), Components: []Component{job(Undecided, 2)}, Pods: pods(PodFailed, PodRunning, PodRunning)},
 			want:  Running,
-			check: func(t *testing.T, s Step) {
+			check: func(t *testing.T, s Transition) {
 				t.Helper()
 				if on := summarize(s).True; strings.Contains(on, "Unhealthy") || s.RecheckAfter != 0 {
 					t.Errorf("it must be healthy and at rest, got %s, recheck after %s", on, s.RecheckAfter)
@@ -55,7 +55,7 @@ func TestFaults(t *testing.T) {
 			why:   "a pod lost after hours has the whole admission grace to come back",
 			facts: Facts{Phase: Running, Conditions: deployed(5*time.Hour, ago(PodsReady, true, 4*time.Hour)), Components: []Component{job(Undecided, 2)}, Pods: pods(PodRunning)},
 			want:  Running,
-			check: func(t *testing.T, s Step) {
+			check: func(t *testing.T, s Transition) {
 				t.Helper()
 				if s.RecheckAfter != time.Minute {
 					t.Errorf("want the full grace of 1m, got %s", s.RecheckAfter)
@@ -74,7 +74,7 @@ func TestFaults(t *testing.T) {
 			why:   "a healthy job on a bad node moves although its retries are used up",
 			facts: Facts{Phase: Running, Retries: 3, Conditions: deployed(time.Hour), Components: []Component{job(Undecided, 1)}, Pods: onBadNode(pods(PodRunning), 0)},
 			want:  Resetting,
-			check: func(t *testing.T, s Step) {
+			check: func(t *testing.T, s Transition) {
 				t.Helper()
 				if s.Retries != 3 {
 					t.Errorf("moving must not count: %d retries", s.Retries)

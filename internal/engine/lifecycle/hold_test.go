@@ -28,7 +28,7 @@ func kept(c Component) Component {
 	return c
 }
 
-func truth(s Step, of ConditionType) bool {
+func truth(s Transition, of ConditionType) bool {
 	for _, c := range s.Conditions {
 		if c.Type == of {
 			return c.True
@@ -37,7 +37,7 @@ func truth(s Step, of ConditionType) bool {
 	return false
 }
 
-func reasonOf(s Step, of ConditionType) string {
+func reasonOf(s Transition, of ConditionType) string {
 	for _, c := range s.Conditions {
 		if c.Type == of {
 			return c.Reason + ": " + c.Message

@@ -29,7 +29,7 @@ type world struct {
 	// and pods that ended.
 	kept bool
 	gone bool
-	last Step
+	last Transition
 }
 
 func newWorld(p Policy, components ...Component) *world {

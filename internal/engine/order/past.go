@@ -141,9 +141,9 @@ const (
 // StandingOf sums up past usage, divides it by a weight and rounds it to a grain.
 // Processors count in cores, everything else in base units, as in Kueue: without
 // weights of their own a byte of memory counts as much as a core.
-func StandingOf(usage []Weighed, weight core.Weight) core.Standing {
+func StandingOf(usage []Weighed, weight core.Weight) core.UsageRank {
 	if weight <= 0 {
-		return core.Standing{Last: true}
+		return core.UsageRank{Last: true}
 	}
 	sum := new(big.Int)
 	for _, u := range usage {
@@ -159,8 +159,8 @@ func StandingOf(usage []Weighed, weight core.Weight) core.Standing {
 	sum.Add(sum, big.NewInt(offset)).Rsh(sum, grainBits)
 	sum.Lsh(sum, grainBits-32) // to units of 2^-32
 	if sum.BitLen() > 128 {
-		return core.Standing{Hi: math.MaxUint64, Lo: math.MaxUint64}
+		return core.UsageRank{Hi: math.MaxUint64, Lo: math.MaxUint64}
 	}
 	lo := new(big.Int).And(sum, new(big.Int).SetUint64(math.MaxUint64))
-	return core.Standing{Hi: sum.Rsh(sum, 64).Uint64(), Lo: lo.Uint64()}
+	return core.UsageRank{Hi: sum.Rsh(sum, 64).Uint64(), Lo: lo.Uint64()}
 }

@@ -59,13 +59,13 @@ func TestPast(t *testing.T) {
 }
 
 func TestStanding(t *testing.T) {
-	of := func(resource string, n core.Amount, w core.Weight, queue core.Weight) core.Standing {
+	of := func(resource string, n core.Amount, w core.Weight, queue core.Weight) core.UsageRank {
 		return StandingOf([]Weighed{{resource, Share(n, One), w}}, queue)
 	}
 	const one = core.WeightOne
 	for name, c := range map[string]struct {
 		why  string
-		a, b core.Standing
+		a, b core.UsageRank
 	}{
 		"less use":          {"goes first", of(core.GPU, 3, one, one), of(core.GPU, 4, one, one)},
 		"more weight":       {"halves the use", of(core.GPU, 4, one, 2*one), of(core.GPU, 3, one, one)},

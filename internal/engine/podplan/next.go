@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Step is what has to be done next for a job.
-type Step struct {
+// Actions is what has to be done next for a job.
+type Actions struct {
 	// Memory is what to keep from now on. If it differs from what is kept, it is written
 	// first, and nothing else is done before it is: all else is empty then.
 	Memory  Memory
@@ -26,7 +26,7 @@ type Step struct {
 
 // Next returns the next step of a job, by what is seen of it and what was kept. It
 // changes none of its arguments. The same step follows until it was taken.
-func (p *Plan) Next(seen []Seen, kept *Memory, now time.Time) Step {
+func (p *Plan) Next(seen []Seen, kept *Memory, now time.Time) Actions {
 	m := *kept
 	switch {
 	case m.Outcome != Open:
@@ -35,12 +35,12 @@ func (p *Plan) Next(seen []Seen, kept *Memory, now time.Time) Step {
 		return p.suspended(seen, m)
 	case m.Started.IsZero():
 		m.Started = now
-		return Step{Memory: m, Changed: true}
+		return Actions{Memory: m, Changed: true}
 	}
 	if p.outdated(seen, &m) {
 		m.Attempt++
 		m.Done, m.Counted = nil, nil
-		return Step{Memory: m, Changed: true}
+		return Actions{Memory: m, Changed: true}
 	}
 	failures := p.failures(seen, &m)
 	changed := p.settle(seen, &m)
@@ -62,7 +62,7 @@ func (p *Plan) Next(seen []Seen, kept *Memory, now time.Time) Step {
 		return end(m, JobFailed, why, message, now)
 	}
 	if changed {
-		return Step{Memory: m, Changed: true}
+		return Actions{Memory: m, Changed: true}
 	}
 	return p.make(seen, m, now)
 }
@@ -76,14 +76,14 @@ func (p *Plan) outdated(seen []Seen, m *Memory) bool {
 }
 
 // end is the step with which a job ends.
-func end(m Memory, how Outcome, why Reason, message string, now time.Time) Step {
+func end(m Memory, how Outcome, why Reason, message string, now time.Time) Actions {
 	m.Outcome, m.Reason, m.Message, m.Ended = how, why, message, now
-	return Step{Memory: m, Changed: true}
+	return Actions{Memory: m, Changed: true}
 }
 
 // ended cleans up after a job. One that is suspended by then keeps nothing that runs.
-func (p *Plan) ended(seen []Seen, m Memory, now time.Time) Step {
-	s := Step{Memory: m}
+func (p *Plan) ended(seen []Seen, m Memory, now time.Time) Actions {
+	s := Actions{Memory: m}
 	for i := range seen {
 		r := p.Role(seen[i].Role)
 		kept := r != nil && r.Kept
@@ -108,8 +108,8 @@ func (p *Plan) ended(seen []Seen, m Memory, now time.Time) Step {
 
 // suspended takes members away, or holds them back. Only when none is left that can run it is
 // noted, which tells everybody that none will come.
-func (p *Plan) suspended(seen []Seen, m Memory) Step {
-	s := Step{Memory: m}
+func (p *Plan) suspended(seen []Seen, m Memory) Actions {
+	s := Actions{Memory: m}
 	left := false
 	var there []string
 	for i := range seen {
@@ -220,8 +220,8 @@ func (p *Plan) fulfilled(t *Term, m *Memory) bool {
 }
 
 // make removes what is in the way, makes what is missing and releases what is held.
-func (p *Plan) make(seen []Seen, m Memory, now time.Time) Step {
-	s := Step{Memory: m}
+func (p *Plan) make(seen []Seen, m Memory, now time.Time) Actions {
+	s := Actions{Memory: m}
 	there := make(map[Member]bool, len(seen))
 	old := false
 	var held []int
@@ -297,7 +297,7 @@ func (r *Role) wanted(index int32) int {
 }
 
 // fill makes and releases the members of roles that may begin.
-func (p *Plan) fill(s *Step, seen []Seen, there map[Member]bool, held []int) {
+func (p *Plan) fill(s *Actions, seen []Seen, there map[Member]bool, held []int) {
 	counts := p.Count(seen, &s.Memory)
 	strangers := slices.ContainsFunc(seen, func(x Seen) bool { return p.Role(x.Role) == nil })
 	for i := range p.Roles {

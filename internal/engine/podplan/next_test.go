@@ -576,7 +576,7 @@ func TestNext(t *testing.T) {
 			if tc.want.memory != nil {
 				tc.want.memory(&memory)
 			}
-			want := podplan.Step{
+			want := podplan.Actions{
 				Memory: memory, Changed: tc.want.changed, Create: tc.want.create, Delete: tc.want.delete, Hold: tc.want.hold, Release: tc.want.release,
 				Remove: tc.want.remove, Again: tc.want.again,
 			}

@@ -33,7 +33,7 @@ type Candidate struct {
 	// Stands is the past usage of its LocalQueue for its weight; nil in ClusterQueues that do not
 	// order by past usage. Among workloads of one ClusterQueue, those of the LocalQueue that used
 	// more are evicted first.
-	Stands *core.Standing
+	Stands *core.UsageRank
 }
 
 // Searcher holds the running workloads per queue and searches victims.

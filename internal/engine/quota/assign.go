@@ -43,8 +43,8 @@ type Option struct {
 	Uses []Use
 }
 
-// Plan is a workload's requests, compiled for one queue.
-type Plan struct {
+// CompiledRequests is a workload's requests, compiled for one queue.
+type CompiledRequests struct {
 	Queue       *Node
 	Requests    []Request
 	Fungibility core.Fungibility
@@ -81,7 +81,7 @@ type Assignment struct {
 // Advance excludes the combination of options that was chosen: the last ask that
 // has another option takes it, and those after it begin anew. It reports whether
 // there is one.
-func (a *Assignment) Advance(p *Plan, tried []uint64) bool {
+func (a *Assignment) Advance(p *CompiledRequests, tried []uint64) bool {
 	last := len(a.Chosen) - 1
 	if a.Mode == NoFit {
 		last-- // nothing serves the last ask, whatever is left out
@@ -128,7 +128,7 @@ func (a *Assignment) short(p FlavorResource) {
 // Assign chooses a flavor for every ask, one ask after the other. tried are the
 // options per ask to leave out, as a set of bits; nil means none. It stops at the
 // first ask that nothing serves; those after it count for the reason only.
-func (f *Forest) Assign(p *Plan, tried []uint64, sc Oracle, a *Assignment) {
+func (f *Forest) Assign(p *CompiledRequests, tried []uint64, sc Oracle, a *Assignment) {
 	a.Mode, a.Level = Fit, 0
 	a.Chosen = a.Chosen[:0]
 	a.Uses, a.Short = a.Uses[:0], a.Short[:0]
@@ -162,7 +162,7 @@ func (f *Forest) Assign(p *Plan, tried []uint64, sc Oracle, a *Assignment) {
 
 // lookAhead makes it known if an ask that was not judged can never be served: asks
 // are needed all, so the gravest of what stands in their way is told.
-func (f *Forest) lookAhead(p *Plan, from int, sc Oracle, a *Assignment) {
+func (f *Forest) lookAhead(p *CompiledRequests, from int, sc Oracle, a *Assignment) {
 	for i := from; i < len(p.Requests); i++ {
 		if why, never := f.never(p, i, sc, a); never && graver(why, a.Why) {
 			a.Why = why
@@ -172,7 +172,7 @@ func (f *Forest) lookAhead(p *Plan, from int, sc Oracle, a *Assignment) {
 
 // never reports that no flavor can ever serve an ask, and why the one that comes
 // closest cannot.
-func (f *Forest) never(p *Plan, ask int, sc Oracle, a *Assignment) (core.Reason, bool) {
+func (f *Forest) never(p *CompiledRequests, ask int, sc Oracle, a *Assignment) (core.Reason, bool) {
 	var mildest core.Reason
 	k := &p.Requests[ask]
 	for i := range k.Options {
@@ -217,7 +217,7 @@ type graded struct {
 
 // pick tries the options of one ask in order, but for those to leave out, until
 // one is good enough to stop.
-func (f *Forest) pick(p *Plan, ask int, leave uint64, sc Oracle, a *Assignment) graded {
+func (f *Forest) pick(p *CompiledRequests, ask int, leave uint64, sc Oracle, a *Assignment) graded {
 	best := graded{option: -1, mode: NoFit}
 	for i := range p.Requests[ask].Options {
 		if i < 64 && leave&(1<<i) != 0 {
@@ -241,12 +241,12 @@ func (f *Forest) pick(p *Plan, ask int, leave uint64, sc Oracle, a *Assignment) 
 
 // Enough is the fungibility rule: whether an assignment with this outcome is taken
 // without looking on.
-func (p *Plan) Enough(m Mode, level int) bool {
+func (p *CompiledRequests) Enough(m Mode, level int) bool {
 	return stop(graded{mode: m, level: level}, p.Fungibility)
 }
 
 // Prefers reports whether one outcome is better than another.
-func (p *Plan) Prefers(m Mode, level int, than Mode, thanLevel int) bool {
+func (p *CompiledRequests) Prefers(m Mode, level int, than Mode, thanLevel int) bool {
 	return prefer(graded{mode: m, level: level}, graded{mode: than, level: thanLevel}, p.Fungibility)
 }
 
@@ -327,7 +327,7 @@ func Permanent(r core.Reason) bool {
 }
 
 // grade judges one option: eligibility, then quota per resource, then nodes.
-func (f *Forest) grade(p *Plan, ask, option int, sc Oracle, a *Assignment) graded {
+func (f *Forest) grade(p *CompiledRequests, ask, option int, sc Oracle, a *Assignment) graded {
 	k := &p.Requests[ask]
 	o := &k.Options[option]
 	g := graded{option: option, mode: Fit}
@@ -372,7 +372,7 @@ func (f *Forest) exceeds(n *Node, u Use, a *Assignment) (core.Reason, bool) {
 }
 
 // gradeUse judges one resource of an option against the tree.
-func (f *Forest) gradeUse(p *Plan, u Use, sc Oracle, a *Assignment) (Mode, int, core.Reason) {
+func (f *Forest) gradeUse(p *CompiledRequests, u Use, sc Oracle, a *Assignment) (Mode, int, core.Reason) {
 	n := p.Queue
 	val := u.Amount.Add(a.used(u.Pair))
 	level, reclaim := n.Level(core.Projected, u.Pair, val)
@@ -398,13 +398,13 @@ func (f *Forest) gradeUse(p *Plan, u Use, sc Oracle, a *Assignment) (Mode, int, 
 // bars reports whether no workload may be evicted for so much of a pair, not even one of the own
 // queue: it is more than the queue's nominal quota, no cohort below the root owns the rest
 // (reclaim), and the queue may not evict while it borrows.
-func (p *Plan) bars(pair FlavorResource, val core.Amount, reclaim bool) bool {
+func (p *CompiledRequests) bars(pair FlavorResource, val core.Amount, reclaim bool) bool {
 	return p.Queue.Nominal(pair) < val && !reclaim && !p.Reclaims
 }
 
 // Barred reports whether some of the uses do not fit, and no workload may be evicted for them
 // because of what is above the nominal quota of the queue.
-func (p *Plan) Barred(uses []Use) bool {
+func (p *CompiledRequests) Barred(uses []Use) bool {
 	return slices.ContainsFunc(uses, func(u Use) bool {
 		_, reclaim := p.Queue.Level(core.Projected, u.Pair, u.Amount)
 		return u.Amount > p.Queue.Room(core.Projected, u.Pair) && p.bars(u.Pair, u.Amount, reclaim)

@@ -283,7 +283,7 @@ func TestAssign(t *testing.T) {
 				f.Add(l, b, []Use{{cpuF, tc.lent}})
 			}
 			var got Assignment
-			f.Assign(&Plan{Queue: a, Requests: tc.asks, Fungibility: tc.fungible, Reclaims: tc.reclaims}, nil, &tc.stage, &got)
+			f.Assign(&CompiledRequests{Queue: a, Requests: tc.asks, Fungibility: tc.fungible, Reclaims: tc.reclaims}, nil, &tc.stage, &got)
 			if got.Why.Code != tc.reason || got.Why.PodSet != tc.of {
 				t.Errorf("%s: the reason is %s of %q, want %s of %q", tc.why, got.Why.Code, got.Why.PodSet, tc.reason, tc.of)
 			}
@@ -325,7 +325,7 @@ func TestAdvance(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			plan, tried, got := &Plan{Queue: a, Requests: tc.asks}, make([]uint64, len(tc.asks)), ""
+			plan, tried, got := &CompiledRequests{Queue: a, Requests: tc.asks}, make([]uint64, len(tc.asks)), ""
 			for i := 0; ; i++ {
 				var assigned Assignment
 				f.Assign(plan, tried, &stage{nodes: tc.bad}, &assigned)

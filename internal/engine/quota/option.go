@@ -4,7 +4,7 @@ import "github.com/mlbatch/mlbatch/internal/core"
 
 // GradeOption judges one option of a plan alone, as if nothing else of the plan were
 // assigned: how well it would do and, unless it fits, why not.
-func (f *Forest) GradeOption(p *Plan, ask, option int, sc Oracle) (Mode, core.Reason) {
+func (f *Forest) GradeOption(p *CompiledRequests, ask, option int, sc Oracle) (Mode, core.Reason) {
 	g := f.grade(p, ask, option, sc, &Assignment{Mode: Fit})
 	return g.mode, g.why
 }

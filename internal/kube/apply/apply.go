@@ -76,7 +76,7 @@ type Options struct {
 type Lead interface {
 	// Announce returns once a successor would see the name. The object that is written must have
 	// been read before.
-	Announce(ctx context.Context, name string) (done func(Outcome), err error)
+	Announce(ctx context.Context, name string) (done func(WriteResult), err error)
 	// Gone forgets a name whose object is gone.
 	Gone(name string)
 }
@@ -119,14 +119,14 @@ type pending struct {
 	latest *kueue.Workload
 }
 
-// Outcome is what became of an announced write.
-type Outcome int
+// WriteResult is what became of an announced write.
+type WriteResult int
 
 // The outcomes.
 const (
 	// Settled says that the object is not as it was read: neither this write nor an
 	// earlier one can be stored any more.
-	Settled Outcome = iota
+	Settled WriteResult = iota
 	// Refused says that this write was not stored.
 	Refused
 	// Unknown says that there was no answer.
@@ -421,7 +421,7 @@ func (a *Applier) store(ctx context.Context, k core.Key, d core.Decision, w *kue
 }
 
 // outcome is what the answer to a write says of what is stored.
-func outcome(err error) Outcome {
+func outcome(err error) WriteResult {
 	switch {
 	case err == nil || workloadstatus.Overtaken(err):
 		return Settled

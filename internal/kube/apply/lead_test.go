@@ -26,15 +26,15 @@ type leadOf struct {
 	refused int
 }
 
-func (l *leadOf) Announce(_ context.Context, name string) (func(Outcome), error) {
+func (l *leadOf) Announce(_ context.Context, name string) (func(WriteResult), error) {
 	if l.refused > 0 {
 		l.refused--
 		*l.steps = append(*l.steps, "may not")
 		return nil, errors.New("another process may lead")
 	}
 	*l.steps = append(*l.steps, "announce "+name)
-	return func(o Outcome) {
-		*l.steps = append(*l.steps, map[Outcome]string{Settled: "settled", Refused: "refused", Unknown: "unknown"}[o])
+	return func(o WriteResult) {
+		*l.steps = append(*l.steps, map[WriteResult]string{Settled: "settled", Refused: "refused", Unknown: "unknown"}[o])
 	}, nil
 }
 

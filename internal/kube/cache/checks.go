@@ -20,7 +20,7 @@ type admissionCheck struct {
 }
 
 // check notes an AdmissionCheck, and which queues have to be told anew.
-func (b *batch) check(c Change) {
+func (b *batch) check(c ObjectUpdate) {
 	o, exists := c.Object.(*kueue.AdmissionCheck)
 	var is admissionCheck
 	if exists {
@@ -42,7 +42,7 @@ func (b *batch) check(c Change) {
 	}
 }
 
-func (b *batch) queue(c Change) {
+func (b *batch) queue(c ObjectUpdate) {
 	q, ok := c.Object.(*kueue.ClusterQueue)
 	b.reconsider(b.world.queues[c.Name], q)
 	if !ok {
@@ -73,7 +73,7 @@ func (b *batch) changedQueues() []core.Event {
 }
 
 // topology notes whether a Topology exists, and which queues have to be told anew.
-func (b *batch) topology(c Change) {
+func (b *batch) topology(c ObjectUpdate) {
 	exists := c.Object != nil
 	if b.world.topologies[c.Name] == exists {
 		return
@@ -97,7 +97,7 @@ type resourceFlavor struct {
 }
 
 // flavor notes what a ResourceFlavor says, and which queues have to be told anew.
-func (b *batch) flavor(c Change) {
+func (b *batch) flavor(c ObjectUpdate) {
 	var is resourceFlavor
 	if o, exists := c.Object.(*kueue.ResourceFlavor); exists {
 		is.onDemand = convert.NodesOnDemand(o)

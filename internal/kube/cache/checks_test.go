@@ -21,12 +21,12 @@ func TestChecks(t *testing.T) {
 			{Name: "nodes", OnFlavors: []kueue.ResourceFlavorReference{"cloud"}}, {Name: "budget"},
 		}},
 	}}
-	check := func(name, controller string, active bool) cache.Change {
+	check := func(name, controller string, active bool) cache.ObjectUpdate {
 		c := &kueue.AdmissionCheck{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: kueue.AdmissionCheckSpec{ControllerName: controller}}
 		if active {
 			apimeta.SetStatusCondition(&c.Status.Conditions, metav1.Condition{Type: kueue.AdmissionCheckActive, Status: metav1.ConditionTrue})
 		}
-		return cache.Change{Ref: cache.Ref{Kind: cache.AdmissionCheck, Name: name}, Object: c}
+		return cache.ObjectUpdate{Ref: cache.Ref{Kind: cache.AdmissionCheck, Name: name}, Object: c}
 	}
 	type told struct {
 		Inactive    string
@@ -35,12 +35,12 @@ func TestChecks(t *testing.T) {
 	w := cache.NewWorld(convert.Rules{})
 	for _, step := range []struct {
 		why    string
-		change cache.Change
+		change cache.ObjectUpdate
 		want   []told
 	}{
 		{
 			"the checks are not known",
-			cache.Change{Ref: cache.Ref{Kind: cache.Queue, Name: "q"}, Object: queue},
+			cache.ObjectUpdate{Ref: cache.Ref{Kind: cache.Queue, Name: "q"}, Object: queue},
 			[]told{{Inactive: "its admission checks nodes, budget do not exist"}},
 		},
 		{
@@ -55,12 +55,12 @@ func TestChecks(t *testing.T) {
 		{"nothing new", check("budget", "example.com/budget", true), nil},
 		{
 			"gone",
-			cache.Change{Ref: cache.Ref{Kind: cache.AdmissionCheck, Name: "nodes"}},
+			cache.ObjectUpdate{Ref: cache.Ref{Kind: cache.AdmissionCheck, Name: "nodes"}},
 			[]told{{Inactive: "its admission checks nodes do not exist"}},
 		},
 	} {
 		var got []told
-		for _, ev := range w.Translate([]cache.Change{step.change}) {
+		for _, ev := range w.Translate([]cache.ObjectUpdate{step.change}) {
 			if q, ok := ev.(core.QueueSet); ok {
 				got = append(got, told{q.Queue.Inactive, q.Queue.Provisioned})
 			}
@@ -76,20 +76,20 @@ func TestNodesOnDemand(t *testing.T) {
 	queue := &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "q"}, Spec: kueue.ClusterQueueSpec{
 		ResourceGroups: []kueue.ResourceGroup{{Flavors: []kueue.FlavorQuotas{{Name: "metal"}, {Name: "cloud"}}}},
 	}}
-	flavor := func(annotations map[string]string) cache.Change {
+	flavor := func(annotations map[string]string) cache.ObjectUpdate {
 		f := &kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: "cloud", Annotations: annotations}}
-		return cache.Change{Ref: cache.Ref{Kind: cache.Flavor, Name: "cloud"}, Object: f}
+		return cache.ObjectUpdate{Ref: cache.Ref{Kind: cache.Flavor, Name: "cloud"}, Object: f}
 	}
 	w := cache.NewWorld(convert.Rules{})
 	for _, step := range []struct {
 		why     string
-		changes []cache.Change
+		changes []cache.ObjectUpdate
 		want    [][]string // each time the queue is told
 	}{
-		{"nothing is said", []cache.Change{flavor(nil), {Ref: cache.Ref{Kind: cache.Queue, Name: "q"}, Object: queue}}, [][]string{nil}},
-		{"on demand", []cache.Change{flavor(map[string]string{kueue.NodesOnDemandAnnotation: "true"})}, [][]string{{"cloud"}}},
-		{"nothing new", []cache.Change{flavor(map[string]string{kueue.NodesOnDemandAnnotation: "true", "x": "y"})}, nil},
-		{"no longer", []cache.Change{flavor(map[string]string{kueue.NodesOnDemandAnnotation: "false"})}, [][]string{nil}},
+		{"nothing is said", []cache.ObjectUpdate{flavor(nil), {Ref: cache.Ref{Kind: cache.Queue, Name: "q"}, Object: queue}}, [][]string{nil}},
+		{"on demand", []cache.ObjectUpdate{flavor(map[string]string{kueue.NodesOnDemandAnnotation: "true"})}, [][]string{{"cloud"}}},
+		{"nothing new", []cache.ObjectUpdate{flavor(map[string]string{kueue.NodesOnDemandAnnotation: "true", "x": "y"})}, nil},
+		{"no longer", []cache.ObjectUpdate{flavor(map[string]string{kueue.NodesOnDemandAnnotation: "false"})}, [][]string{nil}},
 	} {
 		var got [][]string
 		for _, ev := range w.Translate(step.changes) {
@@ -108,26 +108,26 @@ func TestTopologies(t *testing.T) {
 	queue := &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "q"}, Spec: kueue.ClusterQueueSpec{
 		ResourceGroups: []kueue.ResourceGroup{{Flavors: []kueue.FlavorQuotas{{Name: "metal"}, {Name: "cloud"}}}},
 	}}
-	flavor := func(topology string) cache.Change {
+	flavor := func(topology string) cache.ObjectUpdate {
 		f := &kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: "metal"}}
 		if topology != "" {
 			f.Spec.TopologyName = new(kueue.TopologyReference(topology))
 		}
-		return cache.Change{Ref: cache.Ref{Kind: cache.Flavor, Name: "metal"}, Object: f}
+		return cache.ObjectUpdate{Ref: cache.Ref{Kind: cache.Flavor, Name: "metal"}, Object: f}
 	}
 	topology := cache.Ref{Kind: cache.Topology, Name: "racks"}
 	w := cache.NewWorld(convert.Rules{})
 	for _, step := range []struct {
 		why     string
-		changes []cache.Change
+		changes []cache.ObjectUpdate
 		want    []string // why the queue cannot admit, each time it is told
 	}{
-		{"no topology is named", []cache.Change{flavor(""), {Ref: cache.Ref{Kind: cache.Queue, Name: "q"}, Object: queue}}, []string{""}},
-		{"one is named that does not exist", []cache.Change{flavor("racks")}, []string{"the topologies racks of its flavors do not exist"}},
-		{"it is made", []cache.Change{{Ref: topology, Object: &kueue.Topology{}}}, []string{""}},
-		{"nothing new", []cache.Change{{Ref: topology, Object: &kueue.Topology{}}}, nil},
-		{"it goes", []cache.Change{{Ref: topology}}, []string{"the topologies racks of its flavors do not exist"}},
-		{"the flavor goes", []cache.Change{{Ref: cache.Ref{Kind: cache.Flavor, Name: "metal"}}}, []string{""}},
+		{"no topology is named", []cache.ObjectUpdate{flavor(""), {Ref: cache.Ref{Kind: cache.Queue, Name: "q"}, Object: queue}}, []string{""}},
+		{"one is named that does not exist", []cache.ObjectUpdate{flavor("racks")}, []string{"the topologies racks of its flavors do not exist"}},
+		{"it is made", []cache.ObjectUpdate{{Ref: topology, Object: &kueue.Topology{}}}, []string{""}},
+		{"nothing new", []cache.ObjectUpdate{{Ref: topology, Object: &kueue.Topology{}}}, nil},
+		{"it goes", []cache.ObjectUpdate{{Ref: topology}}, []string{"the topologies racks of its flavors do not exist"}},
+		{"the flavor goes", []cache.ObjectUpdate{{Ref: cache.Ref{Kind: cache.Flavor, Name: "metal"}}}, []string{""}},
 	} {
 		var got []string
 		for _, ev := range w.Translate(step.changes) {

@@ -12,13 +12,13 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 )
 
-// Kind says what a Ref points at. Kinds are told to the engine in this order
+// RefKind says what a Ref points at. Kinds are told to the engine in this order
 // when they change together.
-type Kind int
+type RefKind int
 
 // The kinds of objects that the engine learns about.
 const (
-	Topology Kind = iota
+	Topology RefKind = iota
 	Flavor
 	Cohort
 	AdmissionCheck
@@ -38,13 +38,13 @@ const (
 
 // Ref names one object.
 type Ref struct {
-	Kind      Kind
+	Kind      RefKind
 	Namespace string
 	Name      string
 }
 
-// Change is the newest known form of one object; a nil Object was deleted.
-type Change struct {
+// ObjectUpdate is the newest known form of one object; a nil Object was deleted.
+type ObjectUpdate struct {
 	Ref
 	Object Object
 	// Why tells of a Rejection.
@@ -116,22 +116,22 @@ func (b *Inbox) Wake() <-chan struct{} { return b.wake }
 // Take empties the inbox. Changes come sorted by kind, namespace and name, answers
 // to decisions by key, so that the same changes always give the same events. What
 // was written comes before what was refused: that was decided on top of it.
-func (b *Inbox) Take() ([]Change, []core.Event) {
+func (b *Inbox) Take() ([]ObjectUpdate, []core.Event) {
 	b.mu.Lock()
 	changes, refused, applied := b.changes, b.refused, b.applied
 	b.changes, b.refused, b.applied = map[Ref]Object{}, map[core.Key]string{}, map[core.Key]uint64{}
 	b.mu.Unlock()
 
-	cs := make([]Change, 0, len(changes))
+	cs := make([]ObjectUpdate, 0, len(changes))
 	for r, o := range changes {
-		cs = append(cs, Change{Ref: r, Object: o})
+		cs = append(cs, ObjectUpdate{Ref: r, Object: o})
 	}
 	for k, why := range refused {
 		if why != "" {
-			cs = append(cs, Change{Ref: Ref{Rejection, k.Namespace, k.Name}, Why: why})
+			cs = append(cs, ObjectUpdate{Ref: Ref{Rejection, k.Namespace, k.Name}, Why: why})
 		}
 	}
-	slices.SortFunc(cs, func(a, b Change) int {
+	slices.SortFunc(cs, func(a, b ObjectUpdate) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	es := make([]core.Event, 0, len(applied)+len(refused))

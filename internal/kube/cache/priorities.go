@@ -5,7 +5,7 @@ import (
 )
 
 // priorityClass takes in a WorkloadPriorityClass.
-func (b *batch) priorityClass(c Change) {
+func (b *batch) priorityClass(c ObjectUpdate) {
 	old, was := b.world.priorities[c.Name]
 	o, is := c.Object.(*kueue.WorkloadPriorityClass)
 	if is {

@@ -18,12 +18,12 @@ func TestRejections(t *testing.T) {
 	version := func(n int64) func(*kueue.Workload) {
 		return func(w *kueue.Workload) { w.Generation, w.UID = n, "u" }
 	}
-	queue := func(generation int64) cache.Change {
-		return cache.Change{Ref: cache.Ref{Kind: cache.Queue, Name: "q"}, Object: &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "q", Generation: generation}}}
+	queue := func(generation int64) cache.ObjectUpdate {
+		return cache.ObjectUpdate{Ref: cache.Ref{Kind: cache.Queue, Name: "q"}, Object: &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "q", Generation: generation}}}
 	}
 	inbox := cache.NewInbox()
 	w := cache.NewWorld(convert.Rules{})
-	put := func(changes ...cache.Change) func() {
+	put := func(changes ...cache.ObjectUpdate) func() {
 		return func() {
 			for _, c := range changes {
 				inbox.Put(c.Ref, c.Object)

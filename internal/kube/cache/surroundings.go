@@ -29,7 +29,7 @@ func (w *World) translate(o *kueue.Workload) core.Workload {
 }
 
 // surroundings takes in a LimitRange or a RuntimeClass.
-func (b *batch) surroundings(c Change) {
+func (b *batch) surroundings(c ObjectUpdate) {
 	w := b.world
 	switch o := c.Object.(type) {
 	case *corev1.LimitRange:
@@ -57,7 +57,7 @@ func (b *batch) surroundings(c Change) {
 }
 
 // volume takes in a PersistentVolume.
-func (b *batch) volume(c Change) {
+func (b *batch) volume(c ObjectUpdate) {
 	w := b.world
 	var claim core.Key
 	var terms []core.Selector

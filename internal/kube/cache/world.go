@@ -77,7 +77,7 @@ func NewWorld(rules convert.Rules) *World {
 }
 
 // Translate returns the events that tell the engine of the changes.
-func (w *World) Translate(changes []Change) []core.Event {
+func (w *World) Translate(changes []ObjectUpdate) []core.Event {
 	b := batch{
 		world: w, nodes: map[string]bool{}, workloads: map[core.Key]bool{},
 		limits: map[string]bool{}, classes: map[string]bool{}, claims: map[core.Key]bool{}, priorities: map[string]bool{}, queues: map[string]bool{},
@@ -165,7 +165,7 @@ type batch struct {
 	ended map[core.Key]*kueue.Workload
 }
 
-func (b *batch) take(c Change) {
+func (b *batch) take(c ObjectUpdate) {
 	switch c.Kind {
 	case AdmissionCheck:
 		b.check(c)
@@ -196,7 +196,7 @@ func (b *batch) take(c Change) {
 }
 
 // plain translates the kinds that map to one event each.
-func plain(c Change) core.Event {
+func plain(c ObjectUpdate) core.Event {
 	switch o := c.Object.(type) {
 	case *kueue.ResourceFlavor:
 		return core.FlavorSet{Flavor: convert.Flavor(o)}
@@ -229,7 +229,7 @@ func gone(r Ref) core.Event {
 	panic("cache: no plain event for this kind")
 }
 
-func (b *batch) node(c Change) {
+func (b *batch) node(c ObjectUpdate) {
 	answered := b.world.answers(c.Name)
 	defer func() {
 		if b.world.answers(c.Name) != answered {
@@ -256,7 +256,7 @@ func (b *batch) leaving(node string) {
 	}
 }
 
-func (b *batch) pod(c Change) {
+func (b *batch) pod(c ObjectUpdate) {
 	p, _ := c.Object.(*corev1.Pod)
 	was, is := b.world.pods.set(c.Ref, p)
 	if was.node == is.node && was.workload == is.workload && was.settled == is.settled && was.live == is.live && was.leaving == is.leaving {
@@ -272,7 +272,7 @@ func (b *batch) pod(c Change) {
 	}
 }
 
-func (b *batch) workload(c Change) {
+func (b *batch) workload(c ObjectUpdate) {
 	k := core.Key{Namespace: c.Namespace, Name: c.Name}
 	b.workloads[k] = true
 	o, ok := c.Object.(*kueue.Workload)

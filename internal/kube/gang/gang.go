@@ -70,12 +70,12 @@ type Set struct {
 // Need is how many live pods the set must have for the gang to start.
 func (s Set) Need() int { return max(0, s.Count-s.Reclaimed-s.Unasked) }
 
-// State is how far a member has come.
-type State int
+// MemberState is how far a member has come.
+type MemberState int
 
 const (
 	// Pending members wait for a node.
-	Pending State = iota
+	Pending MemberState = iota
 	// Reserved members hold a node in this process only.
 	Reserved
 	// Bound members have their node for good.
@@ -96,7 +96,7 @@ type Member struct {
 	Name    string
 	Set     string
 	Node    string
-	State   State
+	State   MemberState
 	Created time.Time
 	// OneByOne is set for pods whose owner creates the next only when the
 	// previous one runs: waiting for all to exist would wait forever.

@@ -10,7 +10,7 @@ import (
 )
 
 // pods makes members of a set, one for each state, named set-0, set-1, ...
-func pods(set string, states ...State) []Member {
+func pods(set string, states ...MemberState) []Member {
 	var out []Member
 	for i, s := range states {
 		name := set + "-" + string(rune('0'+i))

@@ -11,7 +11,9 @@ import (
 
 func TestOpen(t *testing.T) {
 	admitted := time.Unix(2000, 0)
-	on := func(node string, s State) Member { return Member{Set: "main", Node: node, State: s, Created: admitted} }
+	on := func(node string, s MemberState) Member {
+		return Member{Set: "main", Node: node, State: s, Created: admitted}
+	}
 	before := func(m Member) Member { m.Created = admitted.Add(-time.Minute); return m }
 	cases := map[string]struct {
 		why     string

@@ -33,7 +33,7 @@ type Operated struct {
 	// Artifacts are the objects that a job has besides its members: Services, ConfigMaps, Secrets,
 	// ServiceAccounts. The result depends on the arguments alone, and is computed again whenever they
 	// change. nil for kinds without such objects.
-	Artifacts func(Object, *Plan, *Standing) ([]Artifact, error)
+	Artifacts func(Object, *Plan, *Progress) ([]Artifact, error)
 	// Makes are the resources of Artifacts: the controller gets rights to them in namespaces where
 	// jobs run.
 	Makes []schema.GroupResource
@@ -46,20 +46,20 @@ type Operated struct {
 	// Calls are HTTP requests to the job's own pods, such as for the state of a job that Ray runs in
 	// one of them. The result depends on the arguments alone; each request in it is repeated as long
 	// as it is returned. nil for kinds that send none.
-	Calls func(Object, *Plan, *Standing) []Call
+	Calls func(Object, *Plan, *Progress) []Call
 	// Farewell are HTTP requests after a job was deleted, to pods that go on running without it. They
 	// are tried a few times; a controller that starts in the meantime does not repeat them. nil for
 	// kinds that send none.
-	Farewell func(Object, *Standing) []Call
+	Farewell func(Object, *Progress) []Call
 	// Sweep removes what jobs leave behind when they are deleted; nil if they leave nothing.
 	Sweep *Sweep
 	// Hear adds to the observed members of a job what the answers to Calls say, above all the members
 	// of Remote roles, and returns when to look again if nothing happens, 0 for never. nil for kinds
 	// whose answers say nothing of members.
-	Hear func(Object, *Plan, []podplan.Seen, *Standing) ([]podplan.Seen, time.Duration)
+	Hear func(Object, *Plan, []podplan.Seen, *Progress) ([]podplan.Seen, time.Duration)
 	// Project returns the object with its status computed from the plan and the observed state, in
 	// the words of its kind. It depends on its arguments alone, so that every replica writes the same.
-	Project func(Object, *Plan, *Standing) Object
+	Project func(Object, *Plan, *Progress) Object
 	// Unmade is the reason of events that tell that members could not be made, where users of the
 	// kind know it by another word than FailedCreate with the kind of the member; "" is that.
 	Unmade string
@@ -175,8 +175,8 @@ func (k *Kind) Replaceable(o Object, pods []corev1.Pod) (n int32, open bool) {
 	return math.MaxInt32, false
 }
 
-// Standing is how far a job is.
-type Standing struct {
+// Progress is how far a job is.
+type Progress struct {
 	podplan.Memory
 	// Suspended: it is, and none of its pods is left.
 	Suspended bool

@@ -99,14 +99,14 @@ type writes struct {
 	unknown bool
 }
 
-// Outcome is what became of an announced write.
-type Outcome int
+// WriteResult is what became of an announced write.
+type WriteResult int
 
 // The outcomes.
 const (
 	// Settled says that the object is not as it was read: neither this write nor an
 	// earlier one can be stored any more.
-	Settled Outcome = iota
+	Settled WriteResult = iota
 	// Refused says that this write was not stored.
 	Refused
 	// Unknown says that there was no answer.
@@ -183,7 +183,7 @@ func (c *Candidate) Settled() {
 // Announce returns once name is in the Lease, by a write that began after the call. The
 // object must have been read before, and be written on condition of that version. done is
 // to be called with what became of the write.
-func (c *Candidate) Announce(ctx context.Context, name string) (done func(Outcome), err error) {
+func (c *Candidate) Announce(ctx context.Context, name string) (done func(WriteResult), err error) {
 	c.mu.Lock()
 	if len(c.announced) >= mostAnnounced && c.announced[name] == nil {
 		c.mu.Unlock()
@@ -196,7 +196,7 @@ func (c *Candidate) Announce(ctx context.Context, name string) (done func(Outcom
 	c.asked++
 	mine := c.asked
 	c.mu.Unlock()
-	done = func(o Outcome) { c.done(name, o) }
+	done = func(o WriteResult) { c.done(name, o) }
 	select {
 	case c.wanted <- struct{}{}:
 	default:
@@ -227,7 +227,7 @@ func (c *Candidate) Announce(ctx context.Context, name string) (done func(Outcom
 }
 
 // done ends one write of a name.
-func (c *Candidate) done(name string, o Outcome) {
+func (c *Candidate) done(name string, o WriteResult) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w := c.announced[name]

@@ -390,7 +390,7 @@ func TestAnnouncements(t *testing.T) {
 		s := newStore()
 		a := s.join(t, "a")
 		synctest.Wait()
-		outcomes := map[string][]Outcome{
+		outcomes := map[string][]WriteResult{
 			"blue/stored": {Settled}, "blue/refused": {Refused}, "blue/lost": {Unknown}, "blue/lost-refused": {Unknown, Refused},
 			"blue/lost-stored": {Unknown, Settled}, "blue/gone": {Unknown},
 		}

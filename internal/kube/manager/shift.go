@@ -202,12 +202,12 @@ func (s *shift) lead() decision.Lead {
 type announcer struct{ *leaderelection.Candidate }
 
 // Announce announces what is about to be written.
-func (a announcer) Announce(ctx context.Context, name string) (func(apply.Outcome), error) {
+func (a announcer) Announce(ctx context.Context, name string) (func(apply.WriteResult), error) {
 	done, err := a.Candidate.Announce(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	return func(o apply.Outcome) {
+	return func(o apply.WriteResult) {
 		switch o {
 		case apply.Settled:
 			done(leaderelection.Settled)

@@ -194,7 +194,7 @@ func everything(m *metrics.Metrics) {
 		return cycle.Stats{
 			Queues:    []cycle.QueueStats{{Name: "q", Cohort: "c", Root: "root", ActiveClasses: 2, Pending: core.Resources{{Resource: core.CPU, Amount: 1500}}}},
 			Cohorts:   []cycle.CohortStats{{Name: "c", Parent: "root", Root: "root", Admitted: 3, Amounts: []cycle.SubtreeAmount{{FlavorResource: core.FlavorResource{Flavor: "f", Resource: core.CPU}, Quota: 2500, Reserved: 500}}}},
-			Standings: []cycle.LocalStanding{{Namespace: "blue", Name: "l", Queue: "q", Standing: core.Standing{Lo: 2500 << 32}}},
+			Standings: []cycle.LocalStanding{{Namespace: "blue", Name: "l", Queue: "q", Standing: core.UsageRank{Lo: 2500 << 32}}},
 		}, true
 	})
 	m.SetEstimates(func() forecast.Tally { return forecast.Tally{Right: [2]int{5, 9}, Wrong: [2]int{4, 1}} })

@@ -98,7 +98,7 @@ func (c *treeStats) Collect(ch chan<- prometheus.Metric) {
 }
 
 // past is a standing as a number in base units.
-func past(s core.Standing) float64 {
+func past(s core.UsageRank) float64 {
 	if s.Last {
 		return math.Inf(1)
 	}

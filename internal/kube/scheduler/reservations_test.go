@@ -192,7 +192,7 @@ func TestMembers(t *testing.T) {
 	cases := map[string]struct {
 		why   string
 		pod   *corev1.Pod
-		state gang.State
+		state gang.MemberState
 		ok    bool
 	}{
 		"waiting": {"it takes part", pod("ns", "p", 0), gang.Pending, true},

@@ -187,7 +187,7 @@ func (h *jobHandler) accounts(job jobs.Object, plan *jobs.Plan) []string {
 	if h.kind.Operated.Artifacts == nil {
 		return nil
 	}
-	all, err := h.kind.Operated.Artifacts(job, plan, &jobs.Standing{})
+	all, err := h.kind.Operated.Artifacts(job, plan, &jobs.Progress{})
 	if err != nil {
 		return nil // as is said when it starts
 	}

@@ -132,10 +132,10 @@ func retryAt(list []kueue.AdmissionCheckState) *metav1.Time {
 
 // refusals is the rule of checks that say no: Rejected means never, Retry means
 // not with this reservation.
-func refusals(f Facts) (Step, bool) {
+func refusals(f Facts) (Write, bool) {
 	w := f.Workload
 	if isTrue(w, kueue.WorkloadEvicted) && w.Status.Admission != nil {
-		return Step{}, false
+		return Write{}, false
 	}
 	if c := answered(w.Status.AdmissionChecks, kueue.CheckStateRejected); c != nil {
 		message := "admission check " + string(c.Name) + " rejected it" + because(c.Message)
@@ -145,7 +145,7 @@ func refusals(f Facts) (Step, bool) {
 	}
 	c := answered(w.Status.AdmissionChecks, kueue.CheckStateRetry)
 	if c == nil {
-		return Step{}, false
+		return Write{}, false
 	}
 	next := w.Status.DeepCopy()
 	if at := retryAt(next.AdmissionChecks); at != nil {
@@ -153,10 +153,10 @@ func refusals(f Facts) (Step, bool) {
 	}
 	if w.Status.Admission == nil { // there is nothing to take away
 		next.AdmissionChecks = resetChecks(next.AdmissionChecks, f.Now)
-		return Step{Status: next}, true
+		return Write{Status: next}, true
 	}
 	message := "Admission check " + string(c.Name) + " asks for another try" + because(c.Message)
-	return Step{Status: next, Events: []Event{Evict(w, next, f.Now, Eviction{Reason: kueue.ReasonAdmissionCheck, Message: message})}}, true
+	return Write{Status: next, Events: []Event{Evict(w, next, f.Now, Eviction{Reason: kueue.ReasonAdmissionCheck, Message: message})}}, true
 }
 
 func because(message string) string {
@@ -181,10 +181,10 @@ func requeueAfter(next *kueue.WorkloadStatus, at metav1.Time) {
 // admitted when, and as long as, all its checks say yes. The list of checks
 // follows the ClusterQueue until then; a check that is added later does not
 // stop what runs.
-func admission(f Facts) (Step, bool) {
+func admission(f Facts) (Write, bool) {
 	w := f.Workload
 	if f.ClusterQueue == nil || (isTrue(w, kueue.WorkloadEvicted) && w.Status.Admission != nil) {
-		return Step{}, false
+		return Write{}, false
 	}
 	next := w.Status.DeepCopy()
 	admitted := isTrue(w, kueue.WorkloadAdmitted)
@@ -196,9 +196,9 @@ func admission(f Facts) (Step, bool) {
 		told = []Event{setAdmitted(w, next, f)}
 	}
 	if equality.Semantic.DeepEqual(w.Status, *next) {
-		return Step{}, false
+		return Write{}, false
 	}
-	return Step{Status: next, Events: told}, true
+	return Write{Status: next, Events: told}, true
 }
 
 // setAdmitted gives or takes the condition Admitted of a workload with a reservation.

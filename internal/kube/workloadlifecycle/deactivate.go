@@ -18,24 +18,24 @@ import (
 // itself, so that it may be interrupted anywhere.
 
 // target is the first of the three.
-func target(f Facts, reason, message string, told Event) Step {
+func target(f Facts, reason, message string, told Event) Write {
 	next := f.Workload.Status.DeepCopy()
 	NewConditions(f.Workload, next, f.Now).Set(kueue.WorkloadDeactivationTarget, metav1.ConditionTrue, reason, message)
-	return Step{Status: next, Events: []Event{told}}
+	return Write{Status: next, Events: []Event{told}}
 }
 
 // deactivating is the second.
-func deactivating(f Facts) (Step, bool) {
-	return Step{Deactivate: true}, isTrue(f.Workload, kueue.WorkloadDeactivationTarget)
+func deactivating(f Facts) (Write, bool) {
+	return Write{Deactivate: true}, isTrue(f.Workload, kueue.WorkloadDeactivationTarget)
 }
 
 // deactivated is the third, and all there is to do for a workload that its user
 // deactivated. Nothing else concerns a workload while it is inactive, but that
 // it gives back its quota, and that it is deleted in the end.
-func deactivated(f Facts) (Step, bool) {
+func deactivated(f Facts) (Write, bool) {
 	w := f.Workload
 	if ptr.Deref(w.Spec.Active, true) {
-		return Step{}, false
+		return Write{}, false
 	}
 	leaving, acts := release(f)
 	if acts {
@@ -60,7 +60,7 @@ func deactivated(f Facts) (Step, bool) {
 		}
 		return step, true
 	}
-	return Step{Status: next, Events: told}, true
+	return Write{Status: next, Events: told}, true
 }
 
 // leaveInactive writes the eviction. One that holds nothing loses nothing: it is
@@ -78,16 +78,16 @@ func leaveInactive(f Facts, next *kueue.WorkloadStatus, e Eviction) []Event {
 }
 
 // executionTime is the rule of spec.maximumExecutionTimeSeconds.
-func executionTime(f Facts) (Step, bool) {
+func executionTime(f Facts) (Write, bool) {
 	w := f.Workload
 	limit := w.Spec.MaximumExecutionTimeSeconds
 	if limit == nil || !isTrue(w, kueue.WorkloadAdmitted) || isTrue(w, kueue.WorkloadEvicted) {
-		return Step{}, false
+		return Write{}, false
 	}
 	left := time.Duration(*limit-ptr.Deref(w.Status.AccumulatedPastExecutionTimeSeconds, 0)) * time.Second
 	end := condition(w, kueue.WorkloadAdmitted).LastTransitionTime.Add(left)
 	if end.After(f.Now) {
-		return Step{Again: end}, false
+		return Write{Again: end}, false
 	}
 	message := "it exceeded the maximum execution time of " + (time.Duration(*limit) * time.Second).String()
 	step := target(f, kueue.ReasonMaximumExecutionTimeExceeded, message, Event{
@@ -98,23 +98,23 @@ func executionTime(f Facts) (Step, bool) {
 }
 
 // retain deletes what ended, some time after a condition became True.
-func retain(f Facts, w *kueue.Workload, since string, keep *time.Duration, what Deletion) Step {
+func retain(f Facts, w *kueue.Workload, since string, keep *time.Duration, what Deletion) Write {
 	if keep == nil {
-		return Step{}
+		return Write{}
 	}
 	end := condition(w, since).LastTransitionTime.Add(*keep)
 	if end.After(f.Now) {
-		return Step{Again: end}
+		return Write{Again: end}
 	}
 	deleted := Event{Reason: kueue.EventDeleted, Message: "Deleted: " + since + " for " + keep.String() + ", which is as long as it is kept"}
-	return Step{Delete: what, Events: []Event{deleted}}
+	return Write{Delete: what, Events: []Event{deleted}}
 }
 
 // retainDeactivated deletes what a rule deactivated, and its job.
-func retainDeactivated(f Facts) Step {
+func retainDeactivated(f Facts) Write {
 	w := f.Workload
 	if w.Status.Admission != nil || !strings.HasPrefix(condition(w, kueue.WorkloadEvicted).Reason, kueue.ReasonDeactivatedDueTo) {
-		return Step{}
+		return Write{}
 	}
 	what := DeleteWorkload
 	if f.Owned {

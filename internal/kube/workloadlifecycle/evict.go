@@ -136,27 +136,27 @@ func Ended(w *kueue.Workload, reason, message string, now time.Time) *kueue.Work
 
 // requeue lets an evicted workload wait again when what its eviction asked for
 // has happened.
-func requeue(f Facts) (Step, bool) {
+func requeue(f Facts) (Write, bool) {
 	w := f.Workload
 	evicted, requeued := condition(w, kueue.WorkloadEvicted), condition(w, kueue.WorkloadRequeued)
 	if w.Status.Admission != nil || evicted == nil || evicted.Status != metav1.ConditionTrue || requeued == nil || requeued.Status != metav1.ConditionFalse {
-		return Step{}, false
+		return Write{}, false
 	}
 	var reason, message string
 	switch evicted.Reason {
 	case kueue.ReasonPodsReadyTimeout, kueue.ReasonAdmissionCheck, kueue.ReasonNodesRefused:
 		if r := w.Status.RequeueState; r != nil && r.RequeueAt != nil && r.RequeueAt.After(f.Now) {
-			return Step{Again: r.RequeueAt.Time}, false
+			return Write{Again: r.RequeueAt.Time}, false
 		}
 		reason, message = kueue.ReasonBackoffFinished, "The workload may be admitted again: the pause after its eviction is over"
 	case kueue.ReasonClusterQueueStopped:
 		if f.ClusterQueue == nil || !open(f.ClusterQueue.Spec.StopPolicy) {
-			return Step{}, false
+			return Write{}, false
 		}
 		reason, message = kueue.ReasonClusterQueueRestarted, "The ClusterQueue was restarted after being stopped"
 	case kueue.ReasonLocalQueueStopped:
 		if f.LocalQueue == nil || !open(f.LocalQueue.Spec.StopPolicy) {
-			return Step{}, false
+			return Write{}, false
 		}
 		reason, message = kueue.ReasonLocalQueueRestarted, "The LocalQueue was restarted after being stopped"
 	default: // a deactivated one, which is active again: see deactivated
@@ -167,7 +167,7 @@ func requeue(f Facts) (Step, bool) {
 	if next.RequeueState != nil {
 		next.RequeueState.RequeueAt = nil
 	}
-	return Step{Status: next, Events: []Event{{Reason: reason, Message: message}}}, true
+	return Write{Status: next, Events: []Event{{Reason: reason, Message: message}}}, true
 }
 
 // leaveAdmitted adds the time a workload was admitted to what it has used of its execution time,

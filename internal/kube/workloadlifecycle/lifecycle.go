@@ -84,9 +84,9 @@ type Facts struct {
 	Now          time.Time
 }
 
-// Step is the one write that comes next; at most one of the first six fields is
+// Write is the one write that comes next; at most one of the first six fields is
 // set, and the zero value is none.
-type Step struct {
+type Write struct {
 	// Status is the status to give to the Workload.
 	Status *kueue.WorkloadStatus
 	// Priority is the spec.priority to give to it.
@@ -133,8 +133,8 @@ type Event struct {
 
 // rules of a Workload that waits or runs. The first one that has something to
 // write wins.
-func rules() []func(Facts) (Step, bool) {
-	return []func(Facts) (Step, bool){
+func rules() []func(Facts) (Write, bool) {
+	return []func(Facts) (Write, bool){
 		orphaned,     // without a job it has ended
 		deactivated,  // spec.active is false
 		deactivating, // it shall be false
@@ -153,14 +153,14 @@ func rules() []func(Facts) (Step, bool) {
 }
 
 // Next returns the next step of one Workload.
-func Next(f Facts) Step {
+func Next(f Facts) Write {
 	w := f.Workload
 	switch {
 	case w.DeletionTimestamp != nil:
 		return leave(f)
 	case convert.Finished(w):
 		if f.Owned && condition(w, kueue.WorkloadFinished).Reason == kueue.ReasonFailedToStart {
-			return Step{} // its job, which has not run, would be queued anew and fail again
+			return Write{} // its job, which has not run, would be queued anew and fail again
 		}
 		if f.Orphan && f.LivePods == 0 {
 			return retain(f, w, kueue.WorkloadFinished, shorter(f.Config.Retention.AfterFinished, orphanKept), DeleteWorkload)
@@ -177,7 +177,7 @@ func Next(f Facts) Step {
 			again = step.Again
 		}
 	}
-	return Step{Again: again}
+	return Write{Again: again}
 }
 
 // patience is how long others get to do what is theirs to do: the garbage
@@ -199,12 +199,12 @@ func shorter(a *time.Duration, b time.Duration) *time.Duration {
 
 // leave lets a deleted Workload go when its pods are gone. While its job exists,
 // the job's reconciler knows when all has stopped.
-func leave(f Facts) Step {
+func leave(f Facts) Write {
 	switch {
 	case f.Owned && !convert.Finished(f.Workload), f.JobMakes:
-		return Step{}
+		return Write{}
 	case f.LivePods == 0:
-		return Step{Unpin: true}
+		return Write{Unpin: true}
 	}
 	step, _ := stopPods(f, f.Workload.DeletionTimestamp.Time)
 	return step
@@ -213,49 +213,49 @@ func leave(f Facts) Step {
 // stopPods deletes pods whose job is gone or about to go, if they have to go and
 // no job's controller sees to it: a job may be deleted without its pods, or be kept by a
 // finalizer while they go on.
-func stopPods(f Facts, since time.Time) (Step, bool) {
+func stopPods(f Facts, since time.Time) (Write, bool) {
 	theirs := f.Orphan || metav1.GetControllerOf(f.Workload) != nil
 	if !theirs {
-		return Step{}, false
+		return Write{}, false
 	}
 	if end := since.Add(patience); end.After(f.Now) {
-		return Step{Again: end}, false
+		return Write{Again: end}, false
 	}
-	return Step{StopPods: true, Again: f.Now.Add(patience)}, true
+	return Write{StopPods: true, Again: f.Now.Add(patience)}, true
 }
 
 // abandoned ends a workload whose job is being deleted and has no pods any more:
 // what keeps the job keeps no quota.
-func abandoned(f Facts) (Step, bool) {
+func abandoned(f Facts) (Write, bool) {
 	if f.JobDeleted.IsZero() || f.JobMakes || f.LivePods > 0 {
-		return Step{}, false
+		return Write{}, false
 	}
 	if end := f.JobDeleted.Add(patience); end.After(f.Now) {
-		return Step{Again: end}, false
+		return Write{Again: end}, false
 	}
-	return Step{Status: Ended(f.Workload, kueue.ReasonOwnerNotFound, "The job that this workload was made for is being deleted, and none of its pods is left", f.Now)}, true
+	return Write{Status: Ended(f.Workload, kueue.ReasonOwnerNotFound, "The job that this workload was made for is being deleted, and none of its pods is left", f.Now)}, true
 }
 
-func orphaned(f Facts) (Step, bool) {
+func orphaned(f Facts) (Write, bool) {
 	if !f.Orphan || f.LivePods > 0 {
-		return Step{}, false
+		return Write{}, false
 	}
-	return Step{Status: Ended(f.Workload, kueue.ReasonOwnerNotFound, "The job that this workload was made for is gone", f.Now)}, true
+	return Write{Status: Ended(f.Workload, kueue.ReasonOwnerNotFound, "The job that this workload was made for is gone", f.Now)}, true
 }
 
-func followClass(f Facts) (Step, bool) {
+func followClass(f Facts) (Write, bool) {
 	if f.Priority == nil || *f.Priority == ptr.Deref(f.Workload.Spec.Priority, 0) {
-		return Step{}, false
+		return Write{}, false
 	}
-	return Step{Priority: f.Priority}, true
+	return Write{Priority: f.Priority}, true
 }
 
 // explicit says of a workload that nothing was decided about yet that it has
 // neither quota nor admission.
-func explicit(f Facts) (Step, bool) {
+func explicit(f Facts) (Write, bool) {
 	w := f.Workload
 	if !f.Config.Explicit || (condition(w, kueue.WorkloadQuotaReserved) != nil && condition(w, kueue.WorkloadAdmitted) != nil) {
-		return Step{}, false
+		return Write{}, false
 	}
 	next := w.Status.DeepCopy()
 	set := NewConditions(w, next, f.Now)
@@ -265,30 +265,30 @@ func explicit(f Facts) (Step, bool) {
 	if condition(w, kueue.WorkloadAdmitted) == nil {
 		set.Unreserved()
 	}
-	return Step{Status: next}, true
+	return Write{Status: next}, true
 }
 
 // release gives back the quota of an evicted workload that no job owns, once its
 // pods are gone.
-func release(f Facts) (Step, bool) {
+func release(f Facts) (Write, bool) {
 	w := f.Workload
 	if f.Owned || f.JobMakes || w.Status.Admission == nil || !isTrue(w, kueue.WorkloadEvicted) {
-		return Step{}, false
+		return Write{}, false
 	}
 	if f.LivePods > 0 {
 		return stopPods(f, condition(w, kueue.WorkloadEvicted).LastTransitionTime.Time)
 	}
-	return Step{Status: Released(w, f.Now)}, true
+	return Write{Status: Released(w, f.Now)}, true
 }
 
 // stopped takes the reservation of a workload that is not admitted from a queue
 // that is stopped, with either policy, or being deleted. What was never admitted has no pods, so
 // that it is no eviction. One that a check no longer agrees to may still have
 // some: it is evicted. What is admitted is the engine's to drain.
-func stopped(f Facts) (Step, bool) {
+func stopped(f Facts) (Write, bool) {
 	w := f.Workload
 	if w.Status.Admission == nil || isTrue(w, kueue.WorkloadEvicted) || isTrue(w, kueue.WorkloadAdmitted) {
-		return Step{}, false
+		return Write{}, false
 	}
 	var what, reason string
 	was, why := "stopped", kueue.ReasonSuspended
@@ -302,17 +302,17 @@ func stopped(f Facts) (Step, bool) {
 	case f.LocalQueue != nil && !open(f.LocalQueue.Spec.StopPolicy):
 		what, reason = "LocalQueue "+f.LocalQueue.Name, kueue.ReasonLocalQueueStopped
 	default:
-		return Step{}, false
+		return Write{}, false
 	}
 	next := w.Status.DeepCopy()
 	if !neverAdmitted(w) || f.LivePods > 0 {
 		told := Evict(w, next, f.Now, Eviction{Reason: reason, Message: "The " + what + " was " + was + " while a check did not agree"})
-		return Step{Status: next, Events: []Event{told}}, true
+		return Write{Status: next, Events: []Event{told}}, true
 	}
 	message := "The " + what + " was " + was + " before the workload was admitted"
 	unreserve(w, next, f.Now, why, message)
 	next.AdmissionChecks = resetChecks(next.AdmissionChecks, f.Now)
-	return Step{Status: next, Events: []Event{{Reason: why, Message: message, Warning: true}}}, true
+	return Write{Status: next, Events: []Event{{Reason: why, Message: message, Warning: true}}}, true
 }
 
 func open(p *kueue.StopPolicy) bool {

@@ -19,7 +19,7 @@ import (
 type kueueResource = corev1.ResourceName
 
 // describe says what a step changes.
-func describe(w *kueue.Workload, s Step) outcome {
+func describe(w *kueue.Workload, s Write) outcome {
 	var o outcome
 	switch {
 	case s.Unpin:
@@ -145,7 +145,7 @@ func TestReserve(t *testing.T) {
 			a := &kueue.Admission{ClusterQueue: "cq", PodSetAssignments: []kueue.PodSetAssignment{{Flavors: map[kueueResource]kueue.ResourceFlavorReference{"cpu": "solid"}}}}
 			next := c.f.Workload.Status.DeepCopy()
 			Reserve(c.f.Workload, next, a, c.f.ClusterQueue, c.f.Config, now)
-			if diff := cmp.Diff(c.want, describe(c.f.Workload, Step{Status: next})); diff != "" {
+			if diff := cmp.Diff(c.want, describe(c.f.Workload, Write{Status: next})); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", c.why, diff)
 			}
 		})
@@ -174,7 +174,7 @@ func TestReleased(t *testing.T) {
 				Released: true, Used: c.used,
 				Conditions: map[string]string{"QuotaReserved": "False Pending", "Admitted": "False NoReservation", "Requeued": c.again, "PodsReady": "False WaitForStart"},
 			}
-			if diff := cmp.Diff(want, describe(f.Workload, Step{Status: Released(f.Workload, now)})); diff != "" {
+			if diff := cmp.Diff(want, describe(f.Workload, Write{Status: Released(f.Workload, now)})); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", c.why, diff)
 			}
 		})
@@ -197,7 +197,7 @@ func TestEvictForgets(t *testing.T) {
 		Conditions: map[string]string{"Evicted": "True Preempted", "BlockedOnPreemptionGates": "False PreemptionGated"},
 		Evictions:  map[string]int32{"Preempted/InClusterQueue": 3},
 	}
-	if diff := cmp.Diff(want, describe(f.Workload, Step{Status: next})); diff != "" {
+	if diff := cmp.Diff(want, describe(f.Workload, Write{Status: next})); diff != "" {
 		t.Error(diff)
 	}
 }

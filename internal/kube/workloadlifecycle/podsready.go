@@ -96,20 +96,20 @@ func ReadinessDue(w *kueue.Workload, ready bool, c Config, since, now time.Time)
 
 // podsTimeout is the rule of waitForPodsReady: what was admitted and does not
 // run in time makes room for others, and is deactivated if that goes on.
-func podsTimeout(f Facts) (Step, bool) {
+func podsTimeout(f Facts) (Write, bool) {
 	w, c := f.Workload, f.Config.PodsReady
 	if !f.Config.AwaitsPods(w) {
-		return Step{}, false
+		return Write{}, false
 	}
 	cause, since, limit := kueue.ReasonWaitForStart, condition(w, kueue.WorkloadAdmitted).LastTransitionTime, c.Timeout
 	if p := condition(w, kueue.WorkloadPodsReady); p != nil && p.Reason == kueue.ReasonWaitForRecovery {
 		if c.RecoveryTimeout == 0 {
-			return Step{}, false
+			return Write{}, false
 		}
 		cause, since, limit = kueue.ReasonWaitForRecovery, p.LastTransitionTime, c.RecoveryTimeout
 	}
 	if end := since.Add(limit); end.After(f.Now) {
-		return Step{Again: end}, false
+		return Write{Again: end}, false
 	}
 	n := int32(1)
 	if r := w.Status.RequeueState; r != nil {
@@ -124,7 +124,7 @@ func podsTimeout(f Facts) (Step, bool) {
 	next := w.Status.DeepCopy()
 	next.RequeueState = &kueue.RequeueState{Count: &n, RequeueAt: new(wholeSecond(f.Now.Add(c.pause(w, n))))}
 	e := Eviction{Reason: kueue.ReasonPodsReadyTimeout, Cause: cause, Message: fmt.Sprintf("Exceeded the PodsReady timeout of %s", limit) + f.troubled()}
-	return Step{Status: next, Events: []Event{Evict(w, next, f.Now, e)}}, true
+	return Write{Status: next, Events: []Event{Evict(w, next, f.Now, e)}}, true
 }
 
 // pause is how long a workload stays away the n-th time: base doubled n-1

@@ -139,18 +139,18 @@ func added(w *kueue.Workload, more []convert.Refusal) (all []convert.Refusal, ti
 
 // lapse forgets the refusals of a workload that has waited with them for long: what they were
 // about may have changed unseen.
-func lapse(f Facts) (Step, bool) {
+func lapse(f Facts) (Write, bool) {
 	w := f.Workload
 	c := condition(w, kueue.WorkloadNodesRefused)
 	if w.Status.Admission != nil || c == nil || c.Status != metav1.ConditionTrue {
-		return Step{}, false
+		return Write{}, false
 	}
 	if end := c.LastTransitionTime.Add(refusalLapses); end.After(f.Now) {
-		return Step{Again: end}, false
+		return Write{Again: end}, false
 	}
 	next := w.Status.DeepCopy()
 	NewConditions(w, next, f.Now).Set(kueue.WorkloadNodesRefused, metav1.ConditionFalse, kueue.ReasonRefusalLapsed, c.Message)
-	return Step{Status: next}, true
+	return Write{Status: next}, true
 }
 
 // RefusePods evicts a job of which the API server lets no pods be made. It is held for that

@@ -26,8 +26,8 @@ type Facts struct {
 	Refusal string
 }
 
-// Step is what is to be done about a pod.
-type Step struct {
+// PodAction is what is to be done about a pod.
+type PodAction struct {
 	// Status is what to write; nil if nothing changes.
 	Status *corev1.PodStatus
 	// Remove says to delete the pod for good, after writing.
@@ -38,10 +38,10 @@ type Step struct {
 
 // Decide says what happens next to a pod that is bound to a living node. It is
 // pure: the same facts give the same step.
-func Decide(f Facts) Step {
+func Decide(f Facts) PodAction {
 	pod := f.Pod
 	if ended(pod) {
-		return Step{Remove: removable(pod)}
+		return PodAction{Remove: removable(pod)}
 	}
 	next := pod.Status.DeepCopy()
 	s, err := read(pod, f.Scale)
@@ -53,7 +53,7 @@ func Decide(f Facts) Step {
 		fail(next, "UnexpectedAdmissionError", f.Refusal)
 	case pod.DeletionTimestamp != nil:
 		if at := stopAt(pod, s.stop); f.Now.Before(at) {
-			return Step{Wake: at}
+			return PodAction{Wake: at}
 		}
 		terminate(pod, next, f.Now)
 	case overdue(pod, f.Now):
@@ -64,7 +64,7 @@ func Decide(f Facts) Step {
 		wake = earlier(advance(f, s, next), deadline(pod, f.Now))
 	}
 	deriveStatus(pod, next, f.Now)
-	v := Step{Wake: wake}
+	v := PodAction{Wake: wake}
 	if !equality.Semantic.DeepEqual(&pod.Status, next) {
 		v.Status = next
 	}

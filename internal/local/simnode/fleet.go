@@ -219,15 +219,15 @@ func (f Fleet) Validate() error {
 	return nil
 }
 
-// Change is what turns the nodes that exist into a fleet.
-type Change struct {
+// FleetChange is what turns the nodes that exist into a fleet.
+type FleetChange struct {
 	Create, Update, Delete []*corev1.Node
 }
 
 // Reconcile compares a fleet with the simulated nodes that exist. Labels and
 // taints of existing nodes are the administrator's and stay.
-func Reconcile(f Fleet, have []corev1.Node, now time.Time) Change {
-	var c Change
+func Reconcile(f Fleet, have []corev1.Node, now time.Time) FleetChange {
+	var c FleetChange
 	exists := map[int]bool{}
 	for i := range have {
 		n := &have[i]

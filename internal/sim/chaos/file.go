@@ -48,7 +48,7 @@ type line struct {
 	Job            *sim.Job
 	Delete         *core.Key
 	Finish         *core.Key
-	Change         *sim.Change
+	Change         *sim.JobEdit
 	Restart        bool
 	Refuse         bool
 	Act            *sim.Act

@@ -92,7 +92,7 @@ func (m *maker) atOnce(t time.Duration) {
 	to := m.Int32N(4)
 	for _, job := range m.jobs {
 		if t += m.pause(); m.odds(50) {
-			m.at(t, sim.Op{Change: &sim.Change{Key: job, Priority: new(to)}})
+			m.at(t, sim.Op{Change: &sim.JobEdit{Key: job, Priority: new(to)}})
 		}
 	}
 	for _, q := range m.queues {
@@ -460,11 +460,11 @@ func (m *maker) lifecycle(j *sim.Job) {
 	opened := func() time.Duration { return j.Submit + m.moment(40) }
 	if m.odds(8) {
 		j.GatedBy = "example.com/gate"
-		m.at(opened(), sim.Op{Change: &sim.Change{Key: j.Key, GatedBy: new("")}})
+		m.at(opened(), sim.Op{Change: &sim.JobEdit{Key: j.Key, GatedBy: new("")}})
 	}
 	if m.odds(8) {
 		j.PreemptionGate = "example.com/gate"
-		m.at(opened(), sim.Op{Change: &sim.Change{Key: j.Key, PreemptionGate: new("")}})
+		m.at(opened(), sim.Op{Change: &sim.JobEdit{Key: j.Key, PreemptionGate: new("")}})
 	}
 	if m.world.Lifecycle != nil && m.odds(12) {
 		j.Stuck = 1 + m.IntN(3)
@@ -491,10 +491,10 @@ func (m *maker) trouble(t time.Duration) {
 	case 2:
 		m.at(t, sim.Op{Delete: &job})
 	case 3:
-		m.at(t, sim.Op{Change: &sim.Change{Key: job, Priority: new(m.Int32N(4))}})
+		m.at(t, sim.Op{Change: &sim.JobEdit{Key: job, Priority: new(m.Int32N(4))}})
 	case 4:
-		m.at(t, sim.Op{Change: &sim.Change{Key: job, Held: new("deactivated")}})
-		m.at(t+m.moment(30), sim.Op{Change: &sim.Change{Key: job, Held: new("")}})
+		m.at(t, sim.Op{Change: &sim.JobEdit{Key: job, Held: new("deactivated")}})
+		m.at(t+m.moment(30), sim.Op{Change: &sim.JobEdit{Key: job, Held: new("")}})
 	case 5:
 		m.editQueue(t, pick(m, m.queues...))
 	case 6:
@@ -518,8 +518,8 @@ func (m *maker) trouble(t time.Duration) {
 		d.Stop = core.StopNone
 		m.object(t+m.moment(30), core.LocalQueueSet{LocalQueue: d})
 	case 11:
-		m.at(t, sim.Op{Change: &sim.Change{Key: job, PreemptionGate: new("example.com/gate")}})
-		m.at(t+m.moment(30), sim.Op{Change: &sim.Change{Key: job, PreemptionGate: new("")}})
+		m.at(t, sim.Op{Change: &sim.JobEdit{Key: job, PreemptionGate: new("example.com/gate")}})
+		m.at(t+m.moment(30), sim.Op{Change: &sim.JobEdit{Key: job, PreemptionGate: new("")}})
 	default:
 		m.nodeTrouble(t)
 	}

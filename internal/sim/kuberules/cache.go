@@ -57,7 +57,7 @@ func (p *objectCache) Decided(plan core.Plan) { p.world.Decided(plan) }
 
 // Show takes in an object and returns what the engine is told.
 func (p *objectCache) Show(x sim.WatchEvent) []core.Event {
-	c := cache.Change{Ref: cache.Ref{Kind: cache.Workload, Namespace: x.Key.Namespace, Name: x.Key.Name}}
+	c := cache.ObjectUpdate{Ref: cache.Ref{Kind: cache.Workload, Namespace: x.Key.Namespace, Name: x.Key.Name}}
 	switch ev := x.Event.(type) {
 	case core.NodeSet:
 		p.nodes[ev.Node.Name] = ev.Node
@@ -81,7 +81,7 @@ func (p *objectCache) Show(x sim.WatchEvent) []core.Event {
 			return nil // the engine knows no jobs
 		}
 	}
-	events := p.world.Translate([]cache.Change{c})
+	events := p.world.Translate([]cache.ObjectUpdate{c})
 	for i, ev := range events {
 		switch ev := ev.(type) {
 		case core.NodeSet:

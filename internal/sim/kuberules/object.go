@@ -276,7 +276,7 @@ func (p *object) Answer(check int, a sim.Answer, backoff time.Duration, now time
 }
 
 // Edit is what the user changes.
-func (p *object) Edit(c *sim.Change, now time.Time) {
+func (p *object) Edit(c *sim.JobEdit, now time.Time) {
 	if c.Priority != nil {
 		p.w.Spec.Priority = c.Priority
 	}

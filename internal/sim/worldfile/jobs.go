@@ -153,11 +153,11 @@ const gateName = "example.com/gate"
 func (b *builder) lifecycle(j *sim.Job, g *Jobs) {
 	if g.GatedFor > 0 {
 		j.GatedBy = gateName
-		b.at(Duration(j.Submit)+g.GatedFor, sim.Op{Change: &sim.Change{Key: j.Key, GatedBy: new("")}})
+		b.at(Duration(j.Submit)+g.GatedFor, sim.Op{Change: &sim.JobEdit{Key: j.Key, GatedBy: new("")}})
 	}
 	if g.PreemptionGatedFor > 0 {
 		j.PreemptionGate = gateName
-		b.at(Duration(j.Submit)+g.PreemptionGatedFor, sim.Op{Change: &sim.Change{Key: j.Key, PreemptionGate: new("")}})
+		b.at(Duration(j.Submit)+g.PreemptionGatedFor, sim.Op{Change: &sim.JobEdit{Key: j.Key, PreemptionGate: new("")}})
 	}
 	if g.Early != nil {
 		j.EarlyPods, j.EarlyAfter = g.Early.Pods, time.Duration(g.Early.After)

@@ -21,30 +21,30 @@ import (
 	"github.com/mlbatch/mlbatch/internal/words"
 )
 
-// Step is what a moment in the life of a job is.
-type Step string
+// MomentKind is what a moment in the life of a job is.
+type MomentKind string
 
 // The steps of a job.
 const (
-	Submitted Step = "Submitted"
-	Waits     Step = "Waits"    // and for what
-	Admits    Step = "Admitted" // quota and nodes are reserved
-	Starts    Step = "Started"  // all pods run
-	Moves     Step = "Moved"    // to other nodes
-	Evicts    Step = "Evicted"  // stopped, to be queued again
-	Requeues  Step = "Requeued"
-	Restarts  Step = "Restarted" // pods, or all of the job, within its quota
-	Fails     Step = "PodFailed"
-	Troubles  Step = "Warning"
-	Ends      Step = "Ended"
+	Submitted MomentKind = "Submitted"
+	Waits     MomentKind = "Waits"    // and for what
+	Admits    MomentKind = "Admitted" // quota and nodes are reserved
+	Starts    MomentKind = "Started"  // all pods run
+	Moves     MomentKind = "Moved"    // to other nodes
+	Evicts    MomentKind = "Evicted"  // stopped, to be queued again
+	Requeues  MomentKind = "Requeued"
+	Restarts  MomentKind = "Restarted" // pods, or all of the job, within its quota
+	Fails     MomentKind = "PodFailed"
+	Troubles  MomentKind = "Warning"
+	Ends      MomentKind = "Ended"
 )
 
 // Moment is what happened to a job at a time.
 type Moment struct {
 	// At is when, Step what it is, Text what happened in a sentence.
-	At   time.Time `json:"at"`
-	Step Step      `json:"step"`
-	Text string    `json:"text"`
+	At   time.Time  `json:"at"`
+	Step MomentKind `json:"step"`
+	Text string     `json:"text"`
 	// Seconds is how long what ended at this moment took: the waiting before an admission, the
 	// run before an eviction or the end; nil of others.
 	Seconds *float64 `json:"seconds,omitempty"`
@@ -71,8 +71,8 @@ func Timeline(p *JobObjects, j *view.Standing, events []Event) []Moment {
 }
 
 // order is that of steps that have the same second.
-func order(s Step) int {
-	return slices.Index([]Step{Submitted, Evicts, Requeues, Waits, Moves, Admits, Starts, Restarts, Troubles, Fails, Ends}, s)
+func order(s MomentKind) int {
+	return slices.Index([]MomentKind{Submitted, Evicts, Requeues, Waits, Moves, Admits, Starts, Restarts, Troubles, Fails, Ends}, s)
 }
 
 type timeline struct {
@@ -80,7 +80,7 @@ type timeline struct {
 	moments []Moment
 }
 
-func (t *timeline) add(at time.Time, step Step, format string, args ...any) {
+func (t *timeline) add(at time.Time, step MomentKind, format string, args ...any) {
 	if !at.IsZero() {
 		t.moments = append(t.moments, Moment{At: at.UTC(), Step: step, Text: fmt.Sprintf(format, args...)})
 	}
@@ -90,12 +90,12 @@ func (t *timeline) add(at time.Time, step Step, format string, args ...any) {
 const apart = 3 * time.Second
 
 // has reports whether a step is told of already at about that time.
-func (t *timeline) has(at time.Time, step Step) bool {
+func (t *timeline) has(at time.Time, step MomentKind) bool {
 	return slices.ContainsFunc(t.moments, func(m Moment) bool { return m.Step == step && m.At.Sub(at).Abs() <= apart })
 }
 
 // once adds what is not told of already.
-func (t *timeline) once(at time.Time, step Step, format string, args ...any) {
+func (t *timeline) once(at time.Time, step MomentKind, format string, args ...any) {
 	if !t.has(at, step) {
 		t.add(at, step, format, args...)
 	}

@@ -37,7 +37,7 @@ type attempt struct {
 	// incomplete is true while it is not recorded what the components are based on.
 	incomplete bool
 	facts      lifecycle.Facts
-	step       lifecycle.Step
+	step       lifecycle.Transition
 	// failedAt is the index of the component that could not be created; -1 if
 	// none was.
 	failedAt int

@@ -31,12 +31,12 @@ func TestHandler(t *testing.T) {
 	ref := world.Ref{Kind: world.Queue, Name: "q"}
 	for what, c := range map[string]struct {
 		tell func()
-		want []world.Change
+		want []world.ObjectUpdate
 	}{
-		"comes":          {func() { h.OnAdd(q, false) }, []world.Change{{Ref: ref, Object: q}}},
-		"changes":        {func() { h.OnUpdate(nil, q) }, []world.Change{{Ref: ref, Object: q}}},
-		"goes":           {func() { h.OnDelete(q) }, []world.Change{{Ref: ref}}},
-		"went unwatched": {func() { h.OnDelete(toolscache.DeletedFinalStateUnknown{Key: "q", Obj: q}) }, []world.Change{{Ref: ref}}},
+		"comes":          {func() { h.OnAdd(q, false) }, []world.ObjectUpdate{{Ref: ref, Object: q}}},
+		"changes":        {func() { h.OnUpdate(nil, q) }, []world.ObjectUpdate{{Ref: ref, Object: q}}},
+		"goes":           {func() { h.OnDelete(q) }, []world.ObjectUpdate{{Ref: ref}}},
+		"went unwatched": {func() { h.OnDelete(toolscache.DeletedFinalStateUnknown{Key: "q", Obj: q}) }, []world.ObjectUpdate{{Ref: ref}}},
 		"is no object":   {func() { h.OnAdd("q", false) }, nil},
 	} {
 		c.tell()

@@ -22,8 +22,8 @@ type heir struct {
 	settled bool
 }
 
-func (h *heir) Announce(context.Context, string) (func(apply.Outcome), error) {
-	return func(apply.Outcome) {}, nil
+func (h *heir) Announce(context.Context, string) (func(apply.WriteResult), error) {
+	return func(apply.WriteResult) {}, nil
 }
 func (h *heir) Gone(string) {}
 

@@ -17,7 +17,7 @@ import (
 
 // watched is a kind of object that the engine learns about.
 type watched struct {
-	kind world.Kind
+	kind world.RefKind
 	obj  client.Object
 }
 
@@ -95,7 +95,7 @@ func (f *feed) end() error {
 	return errors.Join(errs...)
 }
 
-func (f *feed) handler(kind world.Kind) toolscache.ResourceEventHandler {
+func (f *feed) handler(kind world.RefKind) toolscache.ResourceEventHandler {
 	put := func(o any, gone bool) {
 		if t, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
 			o = t.Obj

@@ -178,7 +178,7 @@ func (r *reconciler) needed(s *facts) (out []thing) {
 	if k.Operated.Artifacts == nil {
 		return out
 	}
-	artifacts, err := k.Operated.Artifacts(s.job, plan, &jobs.Standing{Now: s.now})
+	artifacts, err := k.Operated.Artifacts(s.job, plan, &jobs.Progress{Now: s.now})
 	if err != nil {
 		return out // its operator tells of it
 	}

@@ -99,7 +99,7 @@ func setOf(_ context.Context, o client.Object) []reconcile.Request {
 
 // Reconcile does what comes next for one set.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	w := &leaderworkerset.World{Object: &api.LeaderWorkerSet{}, Now: r.Clock.Now()}
+	w := &leaderworkerset.Observed{Object: &api.LeaderWorkerSet{}, Now: r.Clock.Now()}
 	if err := r.Client.Get(ctx, req.NamespacedName, w.Object); err != nil {
 		r.told.forget(req.NamespacedName)
 		r.trials.Forget(req.NamespacedName)
@@ -138,7 +138,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 // gather reads what there is of a set.
-func (r *reconciler) gather(ctx context.Context, w *leaderworkerset.World) error {
+func (r *reconciler) gather(ctx context.Context, w *leaderworkerset.Observed) error {
 	l := w.Object
 	mine := []client.ListOption{client.InNamespace(l.Namespace), client.MatchingLabels{api.NameLabel: l.Name}}
 	var sets appsv1.StatefulSetList
@@ -178,7 +178,7 @@ func (r *reconciler) gather(ctx context.Context, w *leaderworkerset.World) error
 }
 
 // waitForName says that the name of a set is taken.
-func (r *reconciler) waitForName(w *leaderworkerset.World) (reconcile.Result, error) {
+func (r *reconciler) waitForName(w *leaderworkerset.Observed) (reconcile.Result, error) {
 	if r.told.again(client.ObjectKeyFromObject(w.Object), w.Now) {
 		r.event(w.Object, corev1.EventTypeWarning, eventNameTaken,
 			fmt.Sprintf("There is another StatefulSet %s, which is not this set's: delete it, or give the set another name", w.Object.Name))
@@ -187,7 +187,7 @@ func (r *reconciler) waitForName(w *leaderworkerset.World) (reconcile.Result, er
 }
 
 // do carries a step out, and says how the set stands.
-func (r *reconciler) do(ctx context.Context, w *leaderworkerset.World, s *leaderworkerset.Step) error {
+func (r *reconciler) do(ctx context.Context, w *leaderworkerset.Observed, s *leaderworkerset.Actions) error {
 	for _, o := range s.Create {
 		if err := r.create(ctx, w, o); err != nil {
 			return err
@@ -239,7 +239,7 @@ func (r *reconciler) do(ctx context.Context, w *leaderworkerset.World, s *leader
 
 // create makes one object. What is there already is either in the cache soon or
 // somebody else's.
-func (r *reconciler) create(ctx context.Context, w *leaderworkerset.World, o jobs.Object) error {
+func (r *reconciler) create(ctx context.Context, w *leaderworkerset.Observed, o jobs.Object) error {
 	made, is := o.(client.Object)
 	if !is {
 		return fmt.Errorf("create %T: it is no object", o)

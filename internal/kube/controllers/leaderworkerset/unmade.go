@@ -37,7 +37,7 @@ type trial struct {
 
 // missed finds out why pods of a set are not made, if some are missing: Kubernetes tells that on
 // the StatefulSets, at which nobody looks who made none. It returns when to look again.
-func (r *reconciler) missed(ctx context.Context, w *leaderworkerset.World) time.Duration {
+func (r *reconciler) missed(ctx context.Context, w *leaderworkerset.Observed) time.Duration {
 	name := client.ObjectKeyFromObject(w.Object)
 	sets, left := lacking(w)
 	if len(sets) == 0 {
@@ -73,7 +73,7 @@ func (r *reconciler) missed(ctx context.Context, w *leaderworkerset.World) time.
 // lacking are the StatefulSets that have lacked pods for a while, and how long it is until those
 // will have that lack some now. Of the workers of all groups, who are alike, the first that lack some
 // stand for all: where a cluster is slow, to try each would make it slower.
-func lacking(w *leaderworkerset.World) (out []*appsv1.StatefulSet, left time.Duration) {
+func lacking(w *leaderworkerset.Observed) (out []*appsv1.StatefulSet, left time.Duration) {
 	all := make([]*appsv1.StatefulSet, 0, 1+len(w.Sets))
 	if w.Leaders != nil {
 		all = append(all, w.Leaders)
@@ -97,7 +97,7 @@ func lacking(w *leaderworkerset.World) (out []*appsv1.StatefulSet, left time.Dur
 }
 
 // absent is the name of the first pod that a StatefulSet lacks, "" if it has all.
-func absent(w *leaderworkerset.World, s *appsv1.StatefulSet) string {
+func absent(w *leaderworkerset.Observed, s *appsv1.StatefulSet) string {
 	has := map[string]bool{}
 	for _, p := range w.Pods {
 		if metav1.IsControlledBy(p, s) {
@@ -118,7 +118,7 @@ func absent(w *leaderworkerset.World, s *appsv1.StatefulSet) string {
 
 // refusal says why the API server would not let a pod be made that a StatefulSet lacks; "" if it
 // would. Nothing is stored.
-func (r *reconciler) refusal(ctx context.Context, w *leaderworkerset.World, s *appsv1.StatefulSet) (string, error) {
+func (r *reconciler) refusal(ctx context.Context, w *leaderworkerset.Observed, s *appsv1.StatefulSet) (string, error) {
 	t := s.Spec.Template.DeepCopy()
 	p := &corev1.Pod{ObjectMeta: t.ObjectMeta, Spec: t.Spec}
 	p.Namespace, p.Name = s.Namespace, absent(w, s)

@@ -32,7 +32,7 @@ func TestWorkersOfOneGroupStandForThoseOfAll(t *testing.T) {
 		"all are young":      {made("s", 0), []time.Duration{0}, "", missedAfter},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &leaderworkerset.World{Now: now, Leaders: tc.leaders, Sets: map[string]*appsv1.StatefulSet{}, Pods: []*corev1.Pod{}}
+			w := &leaderworkerset.Observed{Now: now, Leaders: tc.leaders, Sets: map[string]*appsv1.StatefulSet{}, Pods: []*corev1.Pod{}}
 			for i, ago := range tc.workers {
 				group := fmt.Sprintf("s-%d", i)
 				w.Sets[group] = made(group, ago)

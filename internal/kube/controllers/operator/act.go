@@ -127,8 +127,8 @@ func (r *reconciler) projected(l *look, m *podplan.Memory) jobs.Object {
 }
 
 // standing is how far the job is.
-func (l *look) standing(m *podplan.Memory) jobs.Standing {
-	s := jobs.Standing{NotMade: l.notMade, Memory: *m, Counts: l.plan.Count(l.seen, m), Now: l.now, Answers: l.answers}
+func (l *look) standing(m *podplan.Memory) jobs.Progress {
+	s := jobs.Progress{NotMade: l.notMade, Memory: *m, Counts: l.plan.Count(l.seen, m), Now: l.now, Answers: l.answers}
 	s.Suspended = l.plan.Suspended && m.Started.IsZero() && m.Outcome == podplan.Open
 	s.Ready = m.Outcome == podplan.Open && !m.Started.IsZero() && l.plan.AllReady(s.Counts)
 	s.Addresses = l.addresses()
@@ -158,7 +158,7 @@ func (l *look) addresses() map[string]string {
 }
 
 // do removes and makes what a step says, and writes the counters when it is time.
-func (r *reconciler) do(ctx context.Context, l *look, s *podplan.Step) (reconcile.Result, error) {
+func (r *reconciler) do(ctx context.Context, l *look, s *podplan.Actions) (reconcile.Result, error) {
 	result := reconcile.Result{RequeueAfter: s.Again}
 	soon := func(d time.Duration) {
 		if result.RequeueAfter == 0 || d < result.RequeueAfter {
@@ -193,7 +193,7 @@ func (r *reconciler) do(ctx context.Context, l *look, s *podplan.Step) (reconcil
 }
 
 // delete removes members that have to go. One that has another UID by now is left alone.
-func (r *reconciler) delete(ctx context.Context, l *look, s *podplan.Step) error {
+func (r *reconciler) delete(ctx context.Context, l *look, s *podplan.Actions) error {
 	if len(s.Delete) == 0 {
 		return nil
 	}
@@ -257,7 +257,7 @@ func several(all []member) string {
 }
 
 // begin makes and releases members, if the job may have any, after what they need.
-func (r *reconciler) begin(ctx context.Context, l *look, s *podplan.Step) (again time.Duration, err error) {
+func (r *reconciler) begin(ctx context.Context, l *look, s *podplan.Actions) (again time.Duration, err error) {
 	if l.held != "" || l.plan.Suspended || s.Memory.Outcome != podplan.Open && !l.plan.Trims {
 		return 0, nil
 	}
@@ -289,7 +289,7 @@ func (r *reconciler) begin(ctx context.Context, l *look, s *podplan.Step) (again
 
 // create makes members, a few at first: if they are refused, so would be the rest. It
 // reports when to try again, if something is in the way that goes by itself.
-func (r *reconciler) create(ctx context.Context, l *look, s *podplan.Step) (again time.Duration, err error) {
+func (r *reconciler) create(ctx context.Context, l *look, s *podplan.Actions) (again time.Duration, err error) {
 	if len(l.awaited) > 0 { // what was deleted before it was shown tells nobody that it is gone
 		again = longestWait
 	}
@@ -418,7 +418,7 @@ func (r *reconciler) same(ctx context.Context, job jobs.Object) (bool, error) {
 
 // services makes those of pods that there are, and removes those whose pods have gone for good. A
 // pod that comes again keeps its service.
-func (r *reconciler) services(ctx context.Context, l *look, s *podplan.Step) error {
+func (r *reconciler) services(ctx context.Context, l *look, s *podplan.Actions) error {
 	_, gone := l.servicesOf(s)
 	remove := slices.DeleteFunc(gone, func(name string) bool { return !l.services[name] })
 	return errors.Join(
@@ -432,7 +432,7 @@ func (r *reconciler) services(ctx context.Context, l *look, s *podplan.Step) err
 
 // makeServices makes those of pods that there are or are about to be made. What could not be made
 // is tried again.
-func (r *reconciler) makeServices(ctx context.Context, l *look, s *podplan.Step) error {
+func (r *reconciler) makeServices(ctx context.Context, l *look, s *podplan.Actions) error {
 	wanted, _ := l.servicesOf(s)
 	var missing []*corev1.Service
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
@@ -465,7 +465,7 @@ func (r *reconciler) makeServices(ctx context.Context, l *look, s *podplan.Step)
 
 // servicesOf says which members have to have a service, by name, and which names have to
 // go.
-func (l *look) servicesOf(s *podplan.Step) (wanted map[string]podplan.Member, gone []string) {
+func (l *look) servicesOf(s *podplan.Actions) (wanted map[string]podplan.Member, gone []string) {
 	switch {
 	case s.Memory.Outcome != podplan.Open:
 		for _, i := range s.Delete {

@@ -34,7 +34,7 @@ const fieldOwner = "mlbatch"
 // goes by itself. What somebody deleted is made again: a Service at once, since those are watched,
 // and all else, to which the controller has rights only where jobs run, when a member begins or
 // within ensuredFor.
-func (r *reconciler) artifacts(ctx context.Context, l *look, s *podplan.Step) (again time.Duration, ready bool, err error) {
+func (r *reconciler) artifacts(ctx context.Context, l *look, s *podplan.Actions) (again time.Duration, ready bool, err error) {
 	all, err := r.wanted(l, &s.Memory)
 	begins := len(s.Create)+len(s.Release) > 0
 	if err != nil {

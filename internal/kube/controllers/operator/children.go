@@ -40,7 +40,7 @@ func (r *reconciler) children(ctx context.Context, l *look, from client.Reader, 
 }
 
 // hold holds members back.
-func (r *reconciler) hold(ctx context.Context, l *look, s *podplan.Step) error {
+func (r *reconciler) hold(ctx context.Context, l *look, s *podplan.Actions) error {
 	return inParallel(len(s.Hold), func(i int) error {
 		m := l.members[s.Hold[i]]
 		o, is := m.Object.(jobs.Object)
@@ -53,7 +53,7 @@ func (r *reconciler) hold(ctx context.Context, l *look, s *podplan.Step) error {
 
 // release lets members run that were held back, and changes running ones as far as their
 // kind allows. A write fails if the object is not as it was seen.
-func (r *reconciler) release(ctx context.Context, l *look, s *podplan.Step) error {
+func (r *reconciler) release(ctx context.Context, l *look, s *podplan.Actions) error {
 	held := make(map[int]bool, len(s.Release))
 	for _, i := range s.Release {
 		held[i] = true

@@ -42,7 +42,7 @@ func TestStatusSeesChildren(t *testing.T) {
 	b := newBench(t, aToy("lab", func(x *toy.Toy) { x.Spec.Jobs = true }))
 	operated := *b.r.kind.Operated
 	project, most := operated.Project, 0
-	operated.Project = func(o jobs.Object, p *jobs.Plan, s *jobs.Standing) jobs.Object {
+	operated.Project = func(o jobs.Object, p *jobs.Plan, s *jobs.Progress) jobs.Object {
 		most = max(most, len(s.Children))
 		return project(o, p, s)
 	}

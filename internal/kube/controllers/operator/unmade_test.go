@@ -40,7 +40,7 @@ func TestWhatCannotBeMadeIsTold(t *testing.T) {
 			refused, told := true, ""
 			operated := *b.r.kind.Operated
 			project := operated.Project
-			operated.Project = func(o jobs.Object, p *jobs.Plan, s *jobs.Standing) jobs.Object {
+			operated.Project = func(o jobs.Object, p *jobs.Plan, s *jobs.Progress) jobs.Object {
 				told = s.NotMade
 				return project(o, p, s)
 			}

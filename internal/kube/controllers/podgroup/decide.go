@@ -81,7 +81,7 @@ const (
 )
 
 // stands is what the Workload says of the unit.
-func (s *facts) stands() pod.Standing {
+func (s *facts) stands() pod.UnitState {
 	w := s.workload
 	switch {
 	case !s.covered:

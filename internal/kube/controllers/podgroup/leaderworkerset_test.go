@@ -27,7 +27,7 @@ func llm() (*api.LeaderWorkerSet, *appsv1.StatefulSet) {
 			Size: new(int32(3)), LeaderTemplate: &corev1.PodTemplateSpec{Spec: spec}, WorkerTemplate: corev1.PodTemplateSpec{Spec: spec},
 		}},
 	}
-	step, err := leaderworkerset.Next(&leaderworkerset.World{Object: l})
+	step, err := leaderworkerset.Next(&leaderworkerset.Observed{Object: l})
 	if err != nil {
 		return nil, nil
 	}

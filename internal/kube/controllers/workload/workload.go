@@ -103,7 +103,7 @@ func onlyChanges(w *kueue.Workload) client.Patch {
 	return client.MergeFromWithOptions(w, client.MergeFromWithOptimisticLock{})
 }
 
-func (r *reconciler) do(ctx context.Context, w *kueue.Workload, next workloadlifecycle.Step) error {
+func (r *reconciler) do(ctx context.Context, w *kueue.Workload, next workloadlifecycle.Write) error {
 	switch {
 	case next.Unpin:
 		return apply.Unpin(ctx, r.Client, w)

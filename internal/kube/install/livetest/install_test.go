@@ -29,9 +29,9 @@ import (
 )
 
 // planned is an installation of values.
-func planned(t *testing.T, values string) *rollout.Plan {
+func planned(t *testing.T, values string) *rollout.Installation {
 	t.Helper()
-	p := &rollout.Plan{Values: install.DefaultValues("v1.0.0"), Release: install.Release{Namespace: install.DefaultNamespace, Name: "mlbatch", Manager: "mlbatch", Version: "v1.0.0"}}
+	p := &rollout.Installation{Values: install.DefaultValues("v1.0.0"), Release: install.Release{Namespace: install.DefaultNamespace, Name: "mlbatch", Manager: "mlbatch", Version: "v1.0.0"}}
 	if _, err := p.Values.ReadValues("values", []byte(values)); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func planned(t *testing.T, values string) *rollout.Plan {
 }
 
 // written are what the API server calls the state of each object of a plan.
-func (x *cluster) written(p *rollout.Plan) map[string]string {
+func (x *cluster) written(p *rollout.Installation) map[string]string {
 	x.t.Helper()
 	out := map[string]string{}
 	for _, s := range p.Stages {
@@ -189,7 +189,7 @@ func (s *spent) Err() error {
 }
 
 // uninstalls takes it out again, first keeping the kinds, and then for good.
-func (x *cluster) uninstalls(roll *rollout.Cluster, p *rollout.Plan) {
+func (x *cluster) uninstalls(roll *rollout.Cluster, p *rollout.Installation) {
 	t := x.t
 	t.Helper()
 	x.withoutWebhooks(p, func() {
@@ -296,7 +296,7 @@ func (x *cluster) uninstalls(roll *rollout.Cluster, p *rollout.Plan) {
 
 // withoutWebhooks does something while nobody has to be asked, and has webhooks asked again. There
 // is no controller here that would answer.
-func (x *cluster) withoutWebhooks(p *rollout.Plan, do func()) {
+func (x *cluster) withoutWebhooks(p *rollout.Installation, do func()) {
 	x.t.Helper()
 	last := p.Stages[len(p.Stages)-1]
 	if last.Name != install.WebhooksStage {
@@ -354,7 +354,7 @@ func (x *cluster) runs(namespace, job string) {
 
 // nothingLeft checks that nothing of a plan is left, but its namespace and definitions that may
 // have been kept, and nothing that its programs made.
-func (x *cluster) nothingLeft(p *rollout.Plan) {
+func (x *cluster) nothingLeft(p *rollout.Installation) {
 	x.t.Helper()
 	for _, s := range p.Stages {
 		for _, o := range s.Objects {

@@ -50,7 +50,7 @@ const (
 // until there is somebody to answer, and at the end until all works: users' writes are refused at
 // no time. It may be repeated: what is as it was left is not applied again, and asked for once
 // for all objects of a kind.
-func (x *Cluster) Apply(ctx context.Context, p *Plan, wait bool) error { //nolint:revive // a fact
+func (x *Cluster) Apply(ctx context.Context, p *Installation, wait bool) error { //nolint:revive // a fact
 	ctx, cancel := x.bound(ctx)
 	defer cancel()
 	record, err := x.recorded(ctx, p)
@@ -73,7 +73,7 @@ func (x *Cluster) Apply(ctx context.Context, p *Plan, wait bool) error { //nolin
 }
 
 // recorded is what is known of the objects of a plan that were applied before.
-func (x *Cluster) recorded(ctx context.Context, p *Plan) (*install.Record, error) {
+func (x *Cluster) recorded(ctx context.Context, p *Installation) (*install.Record, error) {
 	var all []*unstructured.Unstructured
 	for _, s := range p.Stages {
 		all = append(all, s.Objects...)
@@ -87,7 +87,7 @@ func (x *Cluster) recorded(ctx context.Context, p *Plan) (*install.Record, error
 }
 
 // stage applies the objects of a stage, and waits for what others need of them.
-func (x *Cluster) stage(ctx context.Context, p *Plan, s install.Stage, record *install.Record, wait bool) error { //nolint:revive // a fact
+func (x *Cluster) stage(ctx context.Context, p *Installation, s install.Stage, record *install.Record, wait bool) error { //nolint:revive // a fact
 	if s.Name == install.WebhooksStage && wait {
 		if err := x.await(ctx, x.programs(p)); err != nil {
 			return err
@@ -128,7 +128,7 @@ func because(ctx context.Context, err error) error {
 }
 
 // sweep removes what an earlier installation had and a plan has not.
-func (x *Cluster) sweep(ctx context.Context, p *Plan) error {
+func (x *Cluster) sweep(ctx context.Context, p *Installation) error {
 	gone, err := x.Stale(ctx, p)
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ func (x *Cluster) sweep(ctx context.Context, p *Plan) error {
 // introduce tells the API server at once whom to trust where it calls the controller, which
 // would say so itself with its next look, and until then what the webhooks are asked about would be
 // refused. Certificates of others are theirs to tell of.
-func (x *Cluster) introduce(ctx context.Context, p *Plan, record *install.Record) error {
+func (x *Cluster) introduce(ctx context.Context, p *Installation, record *install.Record) error {
 	if p.Values.CertManager.Enabled {
 		return nil
 	}
@@ -243,7 +243,7 @@ func rolled() []schema.GroupVersionKind {
 
 // Stale are the objects of an earlier installation that a plan has not, in an order in which they
 // can be removed. Definitions never are: objects go with them.
-func (x *Cluster) Stale(ctx context.Context, p *Plan) ([]*unstructured.Unstructured, error) {
+func (x *Cluster) Stale(ctx context.Context, p *Installation) ([]*unstructured.Unstructured, error) {
 	wanted := map[string]bool{}
 	for _, s := range p.Stages {
 		for _, o := range s.Objects {

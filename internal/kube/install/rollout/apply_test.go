@@ -45,7 +45,7 @@ func TestIntroduce(t *testing.T) {
 			b = b.WithObjects(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: install.CertSecret}, Data: tc.secret})
 		}
 		c := b.Build()
-		p := &Plan{Release: install.Release{Namespace: home}}
+		p := &Installation{Release: install.Release{Namespace: home}}
 		p.Values.CertManager.Enabled = tc.certManager
 		record, err := install.ReadRecord(t.Context(), c, home, nil)
 		if err != nil {
@@ -91,7 +91,7 @@ func TestAppliesNothingTwice(t *testing.T) {
 			return c.Delete(ctx, o, opts...)
 		},
 	})
-	p := &Plan{
+	p := &Installation{
 		Release: install.Release{Namespace: home, Manager: "mlbatch"},
 		Stages:  []install.Stage{{Name: install.AccessStage, Objects: []*unstructured.Unstructured{role("a", "get"), role("b", "get")}}},
 	}

@@ -24,14 +24,14 @@ type Comparison struct {
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
 	// Changes are the objects that would not be as they are.
-	Changes   []Change `json:"changes"`
-	Unchanged int      `json:"unchanged"`
+	Changes   []Difference `json:"changes"`
+	Unchanged int          `json:"unchanged"`
 	// Final are changes that installing the old version again would not take back.
 	Final []string `json:"final"`
 }
 
-// Change is one of an object.
-type Change struct {
+// Difference is one of an object.
+type Difference struct {
 	Object string `json:"object"`
 	Action Action `json:"deed"`
 	// Fields are what would differ, as paths.
@@ -42,8 +42,8 @@ type Change struct {
 const shownFields = 12
 
 // Compare asks the API server what applying a plan would change, and writes nothing.
-func (x *Cluster) Compare(ctx context.Context, p *Plan) (*Comparison, error) {
-	out := &Comparison{To: p.Release.Version, Changes: []Change{}, Final: []string{}}
+func (x *Cluster) Compare(ctx context.Context, p *Installation) (*Comparison, error) {
+	out := &Comparison{To: p.Release.Version, Changes: []Difference{}, Final: []string{}}
 	dry := client.NewDryRunClient(x.Client)
 	homeless := false
 	for _, s := range p.Stages {
@@ -65,7 +65,7 @@ func (x *Cluster) Compare(ctx context.Context, p *Plan) (*Comparison, error) {
 				}
 			}
 			if missing {
-				out.Changes = append(out.Changes, Change{Object: called(o), Action: Created})
+				out.Changes = append(out.Changes, Difference{Object: called(o), Action: Created})
 				continue
 			}
 			fields, err := x.wouldChange(ctx, dry, o, before)
@@ -82,7 +82,7 @@ func (x *Cluster) Compare(ctx context.Context, p *Plan) (*Comparison, error) {
 				out.Unchanged++
 				continue
 			}
-			out.Changes = append(out.Changes, Change{Object: called(o), Action: Changed, Fields: fields})
+			out.Changes = append(out.Changes, Difference{Object: called(o), Action: Changed, Fields: fields})
 		}
 	}
 	gone, err := x.Stale(ctx, p)
@@ -90,7 +90,7 @@ func (x *Cluster) Compare(ctx context.Context, p *Plan) (*Comparison, error) {
 		return nil, err
 	}
 	for _, o := range gone {
-		out.Changes = append(out.Changes, Change{Object: called(o), Action: Removed})
+		out.Changes = append(out.Changes, Difference{Object: called(o), Action: Removed})
 	}
 	return out, nil
 }

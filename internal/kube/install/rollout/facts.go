@@ -31,8 +31,8 @@ type Discovery interface {
 }
 
 // Look gathers the facts for a plan. It writes nothing.
-func Look(ctx context.Context, c client.Client, d Discovery, p *Plan) (*Facts, error) {
-	f := &Facts{}
+func Look(ctx context.Context, c client.Client, d Discovery, p *Installation) (*ClusterState, error) {
+	f := &ClusterState{}
 	is, err := d.ServerVersion()
 	if err != nil {
 		return nil, fmt.Errorf("ask for the version of Kubernetes: %w", err)

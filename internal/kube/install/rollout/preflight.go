@@ -20,8 +20,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/webhook"
 )
 
-// Facts are what is looked at before something is installed.
-type Facts struct {
+// ClusterState are what is looked at before something is installed.
+type ClusterState struct {
 	// Kubernetes is the version of the API server.
 	Kubernetes string
 	// Denied is what who installs may not do, as "create deployments.apps in mlbatch-system".
@@ -39,8 +39,8 @@ type Facts struct {
 	PriorityClasses []string
 }
 
-// Plan is what is to be installed.
-type Plan struct {
+// Installation is what is to be installed.
+type Installation struct {
 	Values  install.Values
 	Release install.Release
 	Stages  []install.Stage
@@ -75,7 +75,7 @@ type Check struct {
 	Name string
 	// Asks says what it looks for.
 	Asks string
-	find func(p *Plan, f *Facts) []finding.Finding
+	find func(p *Installation, f *ClusterState) []finding.Finding
 }
 
 // Checks are all, in the order in which they are asked.
@@ -99,7 +99,7 @@ func Checks() []Check {
 }
 
 // Preflight is what the checks find, those of the worst severity first.
-func Preflight(p *Plan, f *Facts) []finding.Finding {
+func Preflight(p *Installation, f *ClusterState) []finding.Finding {
 	var out []finding.Finding
 	for _, c := range Checks() {
 		for _, found := range c.find(p, f) {
@@ -111,7 +111,7 @@ func Preflight(p *Plan, f *Facts) []finding.Finding {
 	return out
 }
 
-func kubernetesVersion(_ *Plan, f *Facts) []finding.Finding {
+func kubernetesVersion(_ *Installation, f *ClusterState) []finding.Finding {
 	is, err := version.ParseGeneric(f.Kubernetes)
 	switch {
 	case err != nil:
@@ -130,7 +130,7 @@ func kubernetesVersion(_ *Plan, f *Facts) []finding.Finding {
 	}
 }
 
-func rightsOf(_ *Plan, f *Facts) []finding.Finding {
+func rightsOf(_ *Installation, f *ClusterState) []finding.Finding {
 	var out []finding.Finding
 	for _, d := range f.Denied {
 		out = append(out, finding.Finding{Severity: finding.Error, Message: "you may not " + d, Cure: "install as somebody who has the role cluster-admin"})
@@ -139,7 +139,7 @@ func rightsOf(_ *Plan, f *Facts) []finding.Finding {
 }
 
 // ours finds the Deployments of an mlbatch.
-func ours(f *Facts, component string) []*appsv1.Deployment {
+func ours(f *ClusterState, component string) []*appsv1.Deployment {
 	var out []*appsv1.Deployment
 	for i := range f.Deployments {
 		d := &f.Deployments[i]
@@ -167,7 +167,7 @@ func beside(validating []admissionregistrationv1.ValidatingWebhookConfiguration)
 	return ""
 }
 
-func elsewhere(p *Plan, f *Facts) []finding.Finding {
+func elsewhere(p *Installation, f *ClusterState) []finding.Finding {
 	var out []finding.Finding
 	if at := beside(f.Validating); at != "" {
 		out = append(out, finding.Finding{
@@ -194,7 +194,7 @@ func elsewhere(p *Plan, f *Facts) []finding.Finding {
 	return out
 }
 
-func versions(p *Plan, f *Facts) []finding.Finding {
+func versions(p *Installation, f *ClusterState) []finding.Finding {
 	for _, d := range ours(f, install.ControllerComponent) {
 		has := d.Labels[install.VersionLabel]
 		if d.Namespace != p.Release.Namespace || has == p.Release.Version {
@@ -219,7 +219,7 @@ func Newer(a, b string) bool {
 
 // running are the Deployments with pods, outside of ours, that have one of some names or run one
 // of some images.
-func running(f *Facts, names, images []string) []*appsv1.Deployment {
+func running(f *ClusterState, names, images []string) []*appsv1.Deployment {
 	var out []*appsv1.Deployment
 	for i := range f.Deployments {
 		d := &f.Deployments[i]
@@ -248,7 +248,7 @@ func scaleDown(d *appsv1.Deployment) string {
 	return fmt.Sprintf("kubectl scale deployment %s -n %s --replicas=0", d.Name, d.Namespace)
 }
 
-func brains(_ *Plan, f *Facts) []finding.Finding {
+func brains(_ *Installation, f *ClusterState) []finding.Finding {
 	var out []finding.Finding
 	for _, b := range []struct {
 		what, imports string
@@ -267,7 +267,7 @@ func brains(_ *Plan, f *Facts) []finding.Finding {
 	return out
 }
 
-func schedulers(p *Plan, f *Facts) []finding.Finding {
+func schedulers(p *Installation, f *ClusterState) []finding.Finding {
 	var out []finding.Finding
 	for _, d := range running(f, []string{"scheduler-plugins-scheduler", "sakkara-scheduler"}, []string{"scheduler-plugins/kube-scheduler", "sakkara-scheduler"}) {
 		if given(p, d) {
@@ -295,7 +295,7 @@ func schedulers(p *Plan, f *Facts) []finding.Finding {
 }
 
 // given reports whether pods of jobs are given to a scheduler of others: it is told their nodes.
-func given(p *Plan, d *appsv1.Deployment) bool {
+func given(p *Installation, d *appsv1.Deployment) bool {
 	name := p.Values.Controller.SchedulerName
 	return !slices.Contains(p.Values.SchedulerNames(), name) && answers(d, name)
 }
@@ -307,7 +307,7 @@ func answers(d *appsv1.Deployment, name string) bool {
 
 // operators are the operators that fight over pods with mlbatch, which leaves the kind to them as long as
 // they run.
-func operators(p *Plan, f *Facts) []finding.Finding {
+func operators(p *Installation, f *ClusterState) []finding.Finding {
 	left := map[string][]string{}
 	about := map[string]*appsv1.Deployment{}
 	all := kinds.All()
@@ -340,7 +340,7 @@ func operators(p *Plan, f *Facts) []finding.Finding {
 }
 
 // foreignWebhooks are the webhooks of others that are asked about kinds that are installed.
-func foreignWebhooks(p *Plan, f *Facts) []finding.Finding {
+func foreignWebhooks(p *Installation, f *ClusterState) []finding.Finding {
 	groups := map[string]bool{}
 	for _, crd := range definitionsOf(p) {
 		groups[crd.group] = true
@@ -392,7 +392,7 @@ type definition struct {
 	versions    []string
 }
 
-func definitionsOf(p *Plan) []definition {
+func definitionsOf(p *Installation) []definition {
 	var out []definition
 	for _, s := range p.Stages {
 		if s.Name != install.DefinitionsStage {
@@ -415,7 +415,7 @@ func definitionsOf(p *Plan) []definition {
 }
 
 // there are the definitions of a plan that the cluster has.
-func there(p *Plan, f *Facts) map[*apiextensionsv1.CustomResourceDefinition]definition {
+func there(p *Installation, f *ClusterState) map[*apiextensionsv1.CustomResourceDefinition]definition {
 	out := map[*apiextensionsv1.CustomResourceDefinition]definition{}
 	for _, d := range definitionsOf(p) {
 		for i := range f.Definitions {
@@ -431,7 +431,7 @@ func byName(all map[*apiextensionsv1.CustomResourceDefinition]definition) []*api
 	return slices.SortedFunc(maps.Keys(all), func(a, b *apiextensionsv1.CustomResourceDefinition) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-func storedVersions(p *Plan, f *Facts) []finding.Finding {
+func storedVersions(p *Installation, f *ClusterState) []finding.Finding {
 	var out []finding.Finding
 	has := there(p, f)
 	for _, crd := range byName(has) {
@@ -448,7 +448,7 @@ func storedVersions(p *Plan, f *Facts) []finding.Finding {
 	return out
 }
 
-func chartKinds(p *Plan, f *Facts) []finding.Finding {
+func chartKinds(p *Installation, f *ClusterState) []finding.Finding {
 	releases := map[string][]string{}
 	for _, crd := range byName(there(p, f)) {
 		name, ns := crd.Annotations["meta.helm.sh/release-name"], crd.Annotations["meta.helm.sh/release-namespace"]
@@ -468,7 +468,7 @@ func chartKinds(p *Plan, f *Facts) []finding.Finding {
 	return out
 }
 
-func missingKinds(p *Plan, f *Facts) []finding.Finding {
+func missingKinds(p *Installation, f *ClusterState) []finding.Finding {
 	var out []finding.Finding
 	if p.Values.Metrics.ServiceMonitor.Enabled && !slices.Contains(f.Groups, "monitoring.coreos.com") {
 		out = append(out, finding.Finding{Severity: finding.Error, Message: "there is no kind ServiceMonitor: the Prometheus operator is not installed", Cure: "install it first, or set metrics.serviceMonitor.enabled to false"})
@@ -480,7 +480,7 @@ func missingKinds(p *Plan, f *Facts) []finding.Finding {
 }
 
 // podSecurity: the namespace gets the level restricted, which pods of others may not fit.
-func podSecurity(p *Plan, f *Facts) []finding.Finding {
+func podSecurity(p *Installation, f *ClusterState) []finding.Finding {
 	if f.Namespace == nil || f.Namespace.Labels["pod-security.kubernetes.io/enforce"] == "restricted" {
 		return nil
 	}
@@ -500,7 +500,7 @@ func podSecurity(p *Plan, f *Facts) []finding.Finding {
 	}}
 }
 
-func priorityClass(p *Plan, f *Facts) []finding.Finding {
+func priorityClass(p *Installation, f *ClusterState) []finding.Finding {
 	name := p.Values.PriorityClassName
 	if name == "" || slices.Contains(f.PriorityClasses, name) {
 		return nil
@@ -508,7 +508,7 @@ func priorityClass(p *Plan, f *Facts) []finding.Finding {
 	return []finding.Finding{{Severity: finding.Error, Object: "priorityclass/" + name, Message: "it is not there: the API server would refuse the pods", Cure: "make it, or set priorityClassName"}}
 }
 
-func localImage(p *Plan, _ *Facts) []finding.Finding {
+func localImage(p *Installation, _ *ClusterState) []finding.Finding {
 	i := p.Values.Image
 	if i.Registry != "localhost" {
 		return nil

@@ -21,14 +21,14 @@ import (
 // controller.kinds alone: they are read once for those without.
 type plans struct{ definitions *install.Stage }
 
-func (ps *plans) of(t *testing.T, values, version string) *rollout.Plan {
+func (ps *plans) of(t *testing.T, values, version string) *rollout.Installation {
 	t.Helper()
 	v := install.DefaultValues(version)
 	v.Image.Registry = "registry.example.com"
 	if _, err := v.ReadValues("values", []byte(values)); err != nil {
 		t.Fatal(err)
 	}
-	p := &rollout.Plan{Values: v, Release: install.Release{Namespace: "mlbatch-system", Name: "mlbatch", Manager: "mlbatch", Version: version}}
+	p := &rollout.Installation{Values: v, Release: install.Release{Namespace: "mlbatch-system", Name: "mlbatch", Manager: "mlbatch", Version: version}}
 	usual := len(v.Controller.Kinds) == 0
 	v.CRDs.Enabled = !usual || ps.definitions == nil
 	var err error
@@ -76,20 +76,20 @@ func TestPreflight(t *testing.T) {
 	made := &plans{}
 	for name, tc := range map[string]struct {
 		why, values string
-		change      func(*rollout.Facts)
+		change      func(*rollout.ClusterState)
 		// want is "severity check", and cure part of what helps.
 		want, cure string
 	}{
-		"Fit":       {why: "an empty cluster", change: func(*rollout.Facts) {}},
-		"TooOld":    {why: "1.31 refuses selectable fields", change: func(f *rollout.Facts) { f.Kubernetes = "v1.31.9" }, want: "error kubernetes-version", cure: "1.32"},
-		"Vendor":    {why: "vendors add to versions", change: func(f *rollout.Facts) { f.Kubernetes = "v1.37.2-gke.100" }},
-		"Earlier":   {why: "it has what mlbatch needs", change: func(f *rollout.Facts) { f.Kubernetes = "v1.34.2-gke.100" }, want: "note kubernetes-version", cure: "tested with 1.37"},
-		"Before":    {why: "it has what mlbatch needs", change: func(f *rollout.Facts) { f.Kubernetes = "v1.36.1" }, want: "note kubernetes-version"},
-		"Old":       {why: "nobody looked at it", change: func(f *rollout.Facts) { f.Kubernetes = "v1.33.1" }, want: "warning kubernetes-version", cure: "1.34 to 1.37"},
-		"Untried":   {why: "a newer one may work", change: func(f *rollout.Facts) { f.Kubernetes = "v1.38.0" }, want: "warning kubernetes-version"},
-		"Rights":    {why: "half an installation is none", change: func(f *rollout.Facts) { f.Denied = []string{"escalate clusterroles.rbac.authorization.k8s.io"} }, want: "error rights", cure: "cluster-admin"},
+		"Fit":       {why: "an empty cluster", change: func(*rollout.ClusterState) {}},
+		"TooOld":    {why: "1.31 refuses selectable fields", change: func(f *rollout.ClusterState) { f.Kubernetes = "v1.31.9" }, want: "error kubernetes-version", cure: "1.32"},
+		"Vendor":    {why: "vendors add to versions", change: func(f *rollout.ClusterState) { f.Kubernetes = "v1.37.2-gke.100" }},
+		"Earlier":   {why: "it has what mlbatch needs", change: func(f *rollout.ClusterState) { f.Kubernetes = "v1.34.2-gke.100" }, want: "note kubernetes-version", cure: "tested with 1.37"},
+		"Before":    {why: "it has what mlbatch needs", change: func(f *rollout.ClusterState) { f.Kubernetes = "v1.36.1" }, want: "note kubernetes-version"},
+		"Old":       {why: "nobody looked at it", change: func(f *rollout.ClusterState) { f.Kubernetes = "v1.33.1" }, want: "warning kubernetes-version", cure: "1.34 to 1.37"},
+		"Untried":   {why: "a newer one may work", change: func(f *rollout.ClusterState) { f.Kubernetes = "v1.38.0" }, want: "warning kubernetes-version"},
+		"Rights":    {why: "half an installation is none", change: func(f *rollout.ClusterState) { f.Denied = []string{"escalate clusterroles.rbac.authorization.k8s.io"} }, want: "error rights", cure: "cluster-admin"},
 		"Elsewhere": {why: "two brains", change: add(mlbatchAt("other", "v1.0.0", "mlbatch")), want: "error mlbatch-elsewhere", cure: "--namespace other"},
-		"Beside": {why: "mlbatch up runs its own; to install would take the webhooks from it", change: func(f *rollout.Facts) {
+		"Beside": {why: "mlbatch up runs its own; to install would take the webhooks from it", change: func(f *rollout.ClusterState) {
 			c := asked(webhook.ValidatingName, "kueue.x-k8s.io")
 			c.Webhooks[0].ClientConfig.URL = new("https://127.0.0.1:9443/validate")
 			f.Validating = append(f.Validating, c)
@@ -100,7 +100,7 @@ func TestPreflight(t *testing.T) {
 		"Same":         {why: "installing again is nothing", change: add(mlbatchAt("mlbatch-system", "v1.0.0", "mlbatch"))},
 		"Kueue":        {why: "two brains", change: add(deployment("kueue-system", "kueue-controller-manager", "registry.k8s.io/kueue/kueue:v0.14", nil)), want: "error two-brains", cure: "mlbatch import kueue"},
 		"KueueRenamed": {why: "the image tells", change: add(deployment("q", "queues", "registry.k8s.io/kueue/kueue@sha256:1", nil)), want: "error two-brains"},
-		"KueueOff": {why: "nobody decides there", change: func(f *rollout.Facts) {
+		"KueueOff": {why: "nobody decides there", change: func(f *rollout.ClusterState) {
 			add(scaled(deployment("kueue-system", "kueue-controller-manager", "x", nil)))(f)
 		}},
 		"AppWrapper":   {why: "two brains", change: add(deployment("appwrapper-system", "appwrapper-controller-manager", "quay.io/ibm/appwrapper:v1", nil)), want: "error two-brains", cure: "mlbatch import mlbatch"},
@@ -125,16 +125,16 @@ func TestPreflight(t *testing.T) {
 		"Stored":       {why: "the API server refuses to lose a version", change: crd("workloads.kueue.x-k8s.io", nil, "v1alpha1", "v1beta2"), want: "error stored-versions", cure: "status.storedVersions"},
 		"StoredKnown":  {why: "we know it", change: crd("workloads.kueue.x-k8s.io", nil, "v1beta1")},
 		"ChartKinds":   {why: "helm uninstall kueue would delete all queues", change: crd("workloads.kueue.x-k8s.io", map[string]string{"meta.helm.sh/release-name": "kueue", "meta.helm.sh/release-namespace": "ks"}, "v1beta2"), want: "warning kinds-of-charts", cure: "kubectl delete secret -n ks -l owner=helm,name=kueue"},
-		"NoPrometheus": {why: "the kind is missing", values: "metrics: {serviceMonitor: {enabled: true}}", change: func(*rollout.Facts) {}, want: "error missing-kinds", cure: "serviceMonitor.enabled"},
-		"Prometheus":   {why: "it is there", values: "metrics: {serviceMonitor: {enabled: true}}", change: func(f *rollout.Facts) { f.Groups = append(f.Groups, "monitoring.coreos.com") }},
-		"NoCerts":      {why: "the kind is missing", values: "certManager: {enabled: true}", change: func(*rollout.Facts) {}, want: "error missing-kinds", cure: "certManager.enabled"},
+		"NoPrometheus": {why: "the kind is missing", values: "metrics: {serviceMonitor: {enabled: true}}", change: func(*rollout.ClusterState) {}, want: "error missing-kinds", cure: "serviceMonitor.enabled"},
+		"Prometheus":   {why: "it is there", values: "metrics: {serviceMonitor: {enabled: true}}", change: func(f *rollout.ClusterState) { f.Groups = append(f.Groups, "monitoring.coreos.com") }},
+		"NoCerts":      {why: "the kind is missing", values: "certManager: {enabled: true}", change: func(*rollout.ClusterState) {}, want: "error missing-kinds", cure: "certManager.enabled"},
 		"Crowded":      {why: "others' pods may not come back", change: crowded(nil), want: "warning pod-security", cure: "--namespace"},
 		"OwnPods":      {why: "ours may", change: crowded(map[string]string{install.PartLabel: install.App})},
-		"NoClass":      {why: "pods would be refused", values: "priorityClassName: mine", change: func(*rollout.Facts) {}, want: "error priority-class"},
-		"LocalImage":   {why: "no node can pull it", values: "image: {registry: localhost}", change: func(*rollout.Facts) {}, want: "note image", cure: "images import"},
+		"NoClass":      {why: "pods would be refused", values: "priorityClassName: mine", change: func(*rollout.ClusterState) {}, want: "error priority-class"},
+		"LocalImage":   {why: "no node can pull it", values: "image: {registry: localhost}", change: func(*rollout.ClusterState) {}, want: "note image", cure: "images import"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &rollout.Facts{Kubernetes: "v1.37.2", PriorityClasses: []string{"system-cluster-critical"}}
+			f := &rollout.ClusterState{Kubernetes: "v1.37.2", PriorityClasses: []string{"system-cluster-critical"}}
 			tc.change(f)
 			var got, cures []string
 			for _, found := range rollout.Preflight(made.of(t, tc.values, "v1.0.0"), f) {
@@ -156,8 +156,8 @@ func TestPreflight(t *testing.T) {
 	}
 }
 
-func add(d appsv1.Deployment) func(*rollout.Facts) {
-	return func(f *rollout.Facts) { f.Deployments = append(f.Deployments, d) }
+func add(d appsv1.Deployment) func(*rollout.ClusterState) {
+	return func(f *rollout.ClusterState) { f.Deployments = append(f.Deployments, d) }
 }
 
 func scaled(d appsv1.Deployment) appsv1.Deployment {
@@ -165,12 +165,12 @@ func scaled(d appsv1.Deployment) appsv1.Deployment {
 	return d
 }
 
-func hook(c admissionregistrationv1.ValidatingWebhookConfiguration) func(*rollout.Facts) {
-	return func(f *rollout.Facts) { f.Validating = append(f.Validating, c) }
+func hook(c admissionregistrationv1.ValidatingWebhookConfiguration) func(*rollout.ClusterState) {
+	return func(f *rollout.ClusterState) { f.Validating = append(f.Validating, c) }
 }
 
-func crd(name string, annotations map[string]string, stored ...string) func(*rollout.Facts) {
-	return func(f *rollout.Facts) {
+func crd(name string, annotations map[string]string, stored ...string) func(*rollout.ClusterState) {
+	return func(f *rollout.ClusterState) {
 		f.Definitions = append(f.Definitions, apiextensionsv1.CustomResourceDefinition{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations},
 			Status:     apiextensionsv1.CustomResourceDefinitionStatus{StoredVersions: stored},
@@ -178,8 +178,8 @@ func crd(name string, annotations map[string]string, stored ...string) func(*rol
 	}
 }
 
-func crowded(labels map[string]string) func(*rollout.Facts) {
-	return func(f *rollout.Facts) {
+func crowded(labels map[string]string) func(*rollout.ClusterState) {
+	return func(f *rollout.ClusterState) {
 		f.Namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "mlbatch-system"}}
 		f.Pods = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: labels}}}
 	}

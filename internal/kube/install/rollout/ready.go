@@ -128,7 +128,7 @@ func (x *Cluster) served(s install.Stage) []condition {
 }
 
 // programs are that all Deployments of a plan have the pods that they are to have.
-func (x *Cluster) programs(p *Plan) []condition {
+func (x *Cluster) programs(p *Installation) []condition {
 	var out []condition
 	for _, s := range p.Stages {
 		if s.Name != install.ProgramsStage {
@@ -238,7 +238,7 @@ func when(e *corev1.Event) metav1.Time {
 }
 
 // answers are that the API server reaches what it calls.
-func (x *Cluster) answers(p *Plan) []condition {
+func (x *Cluster) answers(p *Installation) []condition {
 	out := []condition{{name: "webhooks answer", look: x.webhooksAnswer}}
 	for _, s := range p.Stages {
 		for _, o := range s.Objects {

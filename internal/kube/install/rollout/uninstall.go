@@ -39,7 +39,7 @@ type Holdings struct {
 }
 
 // Hold looks at what depends on an installation.
-func (x *Cluster) Hold(ctx context.Context, p *Plan) (*Holdings, error) {
+func (x *Cluster) Hold(ctx context.Context, p *Installation) (*Holdings, error) {
 	h := &Holdings{Objects: map[string]int{}}
 	all, err := x.labelled(ctx, p.Release.Manager)
 	if err != nil {
@@ -127,7 +127,7 @@ func (x *Cluster) objectsOf(ctx context.Context, crd *apiextensionsv1.CustomReso
 //
 // With the definitions go all objects of their kinds, and with these the pods of jobs of these
 // kinds. Finalizers of ours are taken off first: nobody is left who would.
-func (x *Cluster) Uninstall(ctx context.Context, p *Plan, keepDefinitions bool) error { //nolint:revive // a fact
+func (x *Cluster) Uninstall(ctx context.Context, p *Installation, keepDefinitions bool) error { //nolint:revive // a fact
 	all, err := x.labelled(ctx, p.Release.Manager)
 	if err != nil {
 		return err
@@ -331,7 +331,7 @@ func (x *Cluster) dropDefinitions(ctx context.Context) error {
 }
 
 // Left is what an uninstallation leaves, in sentences with what to do about it.
-func (x *Cluster) Left(ctx context.Context, p *Plan, h *Holdings, kept bool) ([]string, error) { //nolint:revive // a fact
+func (x *Cluster) Left(ctx context.Context, p *Installation, h *Holdings, kept bool) ([]string, error) { //nolint:revive // a fact
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	say("namespace %s, with what mlbatch did not install there: kubectl delete namespace %s", p.Release.Namespace, p.Release.Namespace)

@@ -88,7 +88,7 @@ func uninstalling(deleted *[]string) (*Cluster, client.Client) {
 // TestUninstall: what mlbatch installed goes, webhooks before all else, programs before what they would
 // put back and combined roles before those that they are made of; nothing of others does.
 func TestUninstall(t *testing.T) {
-	p := &Plan{Release: install.Release{Namespace: home, Manager: "mlbatch"}}
+	p := &Installation{Release: install.Release{Namespace: home, Manager: "mlbatch"}}
 	first := []string{"mlbatch", home + "/mlbatch-controller", "of-roles", "mlbatch-controller", "blue/" + rights.Binding, home + "/" + install.Controller}
 	for name, tc := range map[string]struct {
 		keep bool
@@ -156,7 +156,7 @@ func TestUninstallWaits(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	err := x.Uninstall(ctx, &Plan{Release: install.Release{Namespace: home, Manager: "mlbatch"}}, true)
+	err := x.Uninstall(ctx, &Installation{Release: install.Release{Namespace: home, Manager: "mlbatch"}}, true)
 	var unready *NotReadyError
 	if !errors.As(err, &unready) || !strings.Contains(err.Error(), "deployment mlbatch-controller is gone: its pods are ending") {
 		t.Errorf("it must say what it waits for, got %v", err)
@@ -182,7 +182,7 @@ func TestHold(t *testing.T) {
 	workload("runs", kueue.WorkloadAdmitted)
 	workload("ended", kueue.WorkloadAdmitted, kueue.WorkloadFinished)
 	workload("waits")
-	p := &Plan{Release: install.Release{Namespace: home, Manager: "mlbatch"}}
+	p := &Installation{Release: install.Release{Namespace: home, Manager: "mlbatch"}}
 	got, err := x.Hold(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
@@ -230,7 +230,7 @@ func TestStale(t *testing.T) {
 	wanted.SetKind("Deployment")
 	wanted.SetNamespace(home)
 	wanted.SetName("mlbatch-controller")
-	p := &Plan{Release: install.Release{Namespace: home, Manager: "mlbatch"}, Stages: []install.Stage{{Name: install.ProgramsStage, Objects: []*unstructured.Unstructured{wanted}}}}
+	p := &Installation{Release: install.Release{Namespace: home, Manager: "mlbatch"}, Stages: []install.Stage{{Name: install.ProgramsStage, Objects: []*unstructured.Unstructured{wanted}}}}
 	got, err := x.Stale(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 )
 
 // artifacts are the service by which pods are found, and the volumes.
-func artifacts(o jobs.Object, _ *jobs.Plan, _ *jobs.Standing) ([]jobs.Artifact, error) {
+func artifacts(o jobs.Object, _ *jobs.Plan, _ *jobs.Progress) ([]jobs.Artifact, error) {
 	js, err := cast(o)
 	if err != nil {
 		return nil, err

@@ -96,7 +96,7 @@ func judge(t judged, spec string) {
 		t.Fatalf("nothing changed, and it is refused: %v", wrong)
 	}
 	k.Warnings(js, lifecycle.Policy{})
-	k.Operated.Project(js, plan, &jobs.Standing{})
+	k.Operated.Project(js, plan, &jobs.Progress{})
 	if u, err := runtime.DefaultUnstructuredConverter.ToUnstructured(js); err == nil {
 		sets, err := k.Wrapped.PodSets(u)
 		if readErr == nil && (err != nil || len(sets) != len(facts.PodSets)) {

@@ -630,7 +630,7 @@ func compiledOnly(b *testing.B, js *api.JobSet) *jobs.Plan {
 func BenchmarkProject(b *testing.B) {
 	js := decode(b, "replicatedJobs: [{name: leader, JOB}, {name: workers, replicas: 1000, JOB}]")
 	p := compiledOnly(b, js)
-	s := &jobs.Standing{
+	s := &jobs.Progress{
 		Memory: podplan.Memory{Started: time.Unix(1, 0), Done: map[string]podplan.Indexes{"workers": podplan.ParseIndexes("1,3,5-9")}},
 		Counts: map[string]podplan.Tally{"leader": {Active: 1, Ready: 1}, "workers": {Active: 900, Ready: 800, Succeeded: 100}}, Now: time.Unix(2, 0),
 	}

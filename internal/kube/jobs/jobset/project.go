@@ -13,7 +13,7 @@ import (
 )
 
 // project returns a JobSet with the status that follows from what there is.
-func project(o jobs.Object, p *jobs.Plan, s *jobs.Standing) jobs.Object {
+func project(o jobs.Object, p *jobs.Plan, s *jobs.Progress) jobs.Object {
 	js, err := cast(o)
 	if err != nil {
 		return o
@@ -36,7 +36,7 @@ func project(o jobs.Object, p *jobs.Plan, s *jobs.Standing) jobs.Object {
 }
 
 // counts are how many Jobs each role has, in the words of JobSets.
-func counts(js *api.JobSet, s *jobs.Standing) []api.ReplicatedJobStatus {
+func counts(js *api.JobSet, s *jobs.Progress) []api.ReplicatedJobStatus {
 	var out []api.ReplicatedJobStatus
 	for i := range js.Spec.ReplicatedJobs {
 		name := js.Spec.ReplicatedJobs[i].Name
@@ -52,7 +52,7 @@ func counts(js *api.JobSet, s *jobs.Standing) []api.ReplicatedJobStatus {
 // restartedAlone counts the Jobs that are made anew while the others run on. Which these are
 // follows from how many failures are counted by now and are not in the status: they are counted in the
 // order in which they are remembered.
-func restartedAlone(js *api.JobSet, state *api.JobSetStatus, p *jobs.Plan, s *jobs.Standing) {
+func restartedAlone(js *api.JobSet, state *api.JobSetStatus, p *jobs.Plan, s *jobs.Progress) {
 	for i := range state.ReplicatedJobsStatus {
 		is := &state.ReplicatedJobsStatus[i]
 		at := slices.IndexFunc(js.Status.ReplicatedJobsStatus, func(was api.ReplicatedJobStatus) bool { return was.Name == is.Name })
@@ -142,7 +142,7 @@ const lastPodsEnd = "It is suspended, and its last pods end."
 type words struct {
 	js  *api.JobSet
 	now metav1.Time
-	s   *jobs.Standing
+	s   *jobs.Progress
 }
 
 func (w *words) set(condition string, status metav1.ConditionStatus, reason, message string) {

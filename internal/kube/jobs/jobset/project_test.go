@@ -31,7 +31,7 @@ func shown(js *api.JobSet) string {
 	return strings.Join(out, " ")
 }
 
-func projected(t testing.TB, js *api.JobSet, p *jobs.Plan, s *jobs.Standing) *api.JobSet {
+func projected(t testing.TB, js *api.JobSet, p *jobs.Plan, s *jobs.Progress) *api.JobSet {
 	t.Helper()
 	before := js.DeepCopy()
 	out, _ := jobset.Kind().Operated.Project(js, p, s).(*api.JobSet)
@@ -59,20 +59,20 @@ func TestStory(t *testing.T) {
 	for _, chapter := range []struct {
 		name    string
 		suspend bool
-		s       jobs.Standing
+		s       jobs.Progress
 		want    string
 	}{
-		{"held by its queue", true, jobs.Standing{Suspended: true, Now: at(0)}, "Suspended=True:SuspendedJobs"},
-		{"admitted", false, jobs.Standing{Memory: begun, Counts: tallies(podplan.Tally{Active: 1}, podplan.Tally{}), Now: at(20)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=True:InOrderStartupPolicyInProgress"},
-		{"all run", false, jobs.Standing{Memory: begun, Counts: tallies(ready, podplan.Tally{Active: 2, Ready: 2}), Ready: true, Now: at(30)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=False:InOrderStartupPolicyInProgress StartupPolicyCompleted=True:InOrderStartupPolicyCompleted"},
-		{"one is not ready for a moment", false, jobs.Standing{Memory: begun, Counts: tallies(ready, podplan.Tally{Active: 2, Ready: 1}), Now: at(31)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=False:InOrderStartupPolicyInProgress StartupPolicyCompleted=True:InOrderStartupPolicyCompleted"},
-		{"a Job failed", false, jobs.Standing{Memory: anew, Counts: tallies(podplan.Tally{}, podplan.Tally{}), Now: at(40)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=True:InOrderStartupPolicyInProgress StartupPolicyCompleted=False:InOrderStartupPolicyCompleted RestartingJobSet=True:FailurePolicy_host"},
-		{"they begin anew", false, jobs.Standing{Memory: anew, Counts: tallies(ready, podplan.Tally{Active: 2}), Now: at(41)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=True:InOrderStartupPolicyInProgress StartupPolicyCompleted=False:InOrderStartupPolicyCompleted RestartingJobSet=True:FailurePolicy_host"},
-		{"all run again", false, jobs.Standing{Memory: anew, Counts: tallies(ready, podplan.Tally{Active: 2, Ready: 2}), Ready: true, Now: at(50)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=False:InOrderStartupPolicyInProgress StartupPolicyCompleted=True:InOrderStartupPolicyCompleted RestartingJobSet=False:JobsReady"},
-		{"is being evicted", true, jobs.Standing{Memory: anew, Counts: tallies(ready, podplan.Tally{Active: 2, Ready: 2}), Now: at(51)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=False:InOrderStartupPolicyInProgress StartupPolicyCompleted=True:InOrderStartupPolicyCompleted RestartingJobSet=False:JobsReady"},
-		{"evicted", true, jobs.Standing{Memory: podplan.Memory{Attempt: 1, Failures: 1}, Suspended: true, Counts: tallies(podplan.Tally{Held: 1}, podplan.Tally{Held: 2}), Now: at(52)}, "Suspended=True:SuspendedJobs StartupPolicyInProgress=False:InOrderStartupPolicyInProgress StartupPolicyCompleted=True:InOrderStartupPolicyCompleted RestartingJobSet=False:JobsReady"},
-		{"comes back", false, jobs.Standing{Memory: anew, Counts: tallies(ready, podplan.Tally{Active: 2, Ready: 2}), Ready: true, Now: at(60)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=False:InOrderStartupPolicyInProgress StartupPolicyCompleted=True:InOrderStartupPolicyCompleted RestartingJobSet=False:JobsReady"},
-		{"succeeds", false, jobs.Standing{Memory: podplan.Memory{Started: at(20), Attempt: 1, Failures: 1, Outcome: podplan.JobSucceeded, Ended: at(70)}, Counts: tallies(podplan.Tally{Succeeded: 1}, podplan.Tally{Succeeded: 2}), Now: at(70)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=False:InOrderStartupPolicyInProgress StartupPolicyCompleted=True:InOrderStartupPolicyCompleted RestartingJobSet=False:JobsReady Completed=True:AllJobsCompleted"},
+		{"held by its queue", true, jobs.Progress{Suspended: true, Now: at(0)}, "Suspended=True:SuspendedJobs"},
+		{"admitted", false, jobs.Progress{Memory: begun, Counts: tallies(podplan.Tally{Active: 1}, podplan.Tally{}), Now: at(20)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=True:InOrderStartupPolicyInProgress"},
+		{"all run", false, jobs.Progress{Memory: begun, Counts: tallies(ready, podplan.Tally{Active: 2, Ready: 2}), Ready: true, Now: at(30)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=False:InOrderStartupPolicyInProgress StartupPolicyCompleted=True:InOrderStartupPolicyCompleted"},
+		{"one is not ready for a moment", false, jobs.Progress{Memory: begun, Counts: tallies(ready, podplan.Tally{Active: 2, Ready: 1}), Now: at(31)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=False:InOrderStartupPolicyInProgress StartupPolicyCompleted=True:InOrderStartupPolicyCompleted"},
+		{"a Job failed", false, jobs.Progress{Memory: anew, Counts: tallies(podplan.Tally{}, podplan.Tally{}), Now: at(40)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=True:InOrderStartupPolicyInProgress StartupPolicyCompleted=False:InOrderStartupPolicyCompleted RestartingJobSet=True:FailurePolicy_host"},
+		{"they begin anew", false, jobs.Progress{Memory: anew, Counts: tallies(ready, podplan.Tally{Active: 2}), Now: at(41)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=True:InOrderStartupPolicyInProgress StartupPolicyCompleted=False:InOrderStartupPolicyCompleted RestartingJobSet=True:FailurePolicy_host"},
+		{"all run again", false, jobs.Progress{Memory: anew, Counts: tallies(ready, podplan.Tally{Active: 2, Ready: 2}), Ready: true, Now: at(50)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=False:InOrderStartupPolicyInProgress StartupPolicyCompleted=True:InOrderStartupPolicyCompleted RestartingJobSet=False:JobsReady"},
+		{"is being evicted", true, jobs.Progress{Memory: anew, Counts: tallies(ready, podplan.Tally{Active: 2, Ready: 2}), Now: at(51)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=False:InOrderStartupPolicyInProgress StartupPolicyCompleted=True:InOrderStartupPolicyCompleted RestartingJobSet=False:JobsReady"},
+		{"evicted", true, jobs.Progress{Memory: podplan.Memory{Attempt: 1, Failures: 1}, Suspended: true, Counts: tallies(podplan.Tally{Held: 1}, podplan.Tally{Held: 2}), Now: at(52)}, "Suspended=True:SuspendedJobs StartupPolicyInProgress=False:InOrderStartupPolicyInProgress StartupPolicyCompleted=True:InOrderStartupPolicyCompleted RestartingJobSet=False:JobsReady"},
+		{"comes back", false, jobs.Progress{Memory: anew, Counts: tallies(ready, podplan.Tally{Active: 2, Ready: 2}), Ready: true, Now: at(60)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=False:InOrderStartupPolicyInProgress StartupPolicyCompleted=True:InOrderStartupPolicyCompleted RestartingJobSet=False:JobsReady"},
+		{"succeeds", false, jobs.Progress{Memory: podplan.Memory{Started: at(20), Attempt: 1, Failures: 1, Outcome: podplan.JobSucceeded, Ended: at(70)}, Counts: tallies(podplan.Tally{Succeeded: 1}, podplan.Tally{Succeeded: 2}), Now: at(70)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=False:InOrderStartupPolicyInProgress StartupPolicyCompleted=True:InOrderStartupPolicyCompleted RestartingJobSet=False:JobsReady Completed=True:AllJobsCompleted"},
 	} {
 		js.Spec.Suspend = new(chapter.suspend)
 		p := compiled(t, js)
@@ -100,7 +100,7 @@ func TestStory(t *testing.T) {
 // TestJobsWithoutPodsAreNotActive: clients take the active Jobs for those of which pods are there.
 func TestJobsWithoutPodsAreNotActive(t *testing.T) {
 	js := decode(t, pair)
-	js = projected(t, js, compiled(t, js), &jobs.Standing{Memory: podplan.Memory{Started: at(1)}, Counts: tallies(podplan.Tally{Active: 1, Pending: 1}, podplan.Tally{Active: 2, Ready: 1, Pending: 1}), Now: at(2)})
+	js = projected(t, js, compiled(t, js), &jobs.Progress{Memory: podplan.Memory{Started: at(1)}, Counts: tallies(podplan.Tally{Active: 1, Pending: 1}, podplan.Tally{Active: 2, Ready: 1, Pending: 1}), Now: at(2)})
 	want := []api.ReplicatedJobStatus{{Name: "leader"}, {Name: "workers", Active: 1, Ready: 1}}
 	if diff := cmp.Diff(want, js.Status.ReplicatedJobsStatus); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -118,7 +118,7 @@ func TestFailures(t *testing.T) {
 		js := decode(t, "failurePolicy: {maxRestarts: 3}, "+pair)
 		p := compiled(t, js)
 		js.Status.Conditions = []metav1.Condition{{Type: "RestartingJobSet", Status: metav1.ConditionTrue, Reason: "DefaultFailurePolicy"}}
-		js = projected(t, js, p, &jobs.Standing{Memory: m, Now: at(2)})
+		js = projected(t, js, p, &jobs.Progress{Memory: m, Now: at(2)})
 		if got := shown(js); got != "RestartingJobSet=False:JobSetFailed Failed=True:"+want || js.Status.TerminalState != "Failed" {
 			t.Errorf("got %s, want %s", got, want)
 		}
@@ -130,7 +130,7 @@ func TestFailures(t *testing.T) {
 			t.Errorf("the queue is told %+v, %v", f.Finished, err)
 		}
 		// What has ended stays so, whatever is seen.
-		if again := projected(t, js, p, &jobs.Standing{Memory: m, Now: at(9)}); shown(again) != shown(js) {
+		if again := projected(t, js, p, &jobs.Progress{Memory: m, Now: at(9)}); shown(again) != shown(js) {
 			t.Errorf("then it says %s", shown(again))
 		}
 	}
@@ -139,12 +139,12 @@ func TestFailures(t *testing.T) {
 // TestRestartWithoutARule: the policy's own answer has a word of its own.
 func TestRestartWithoutARule(t *testing.T) {
 	js := decode(t, "failurePolicy: {maxRestarts: 3}, "+pair)
-	js = projected(t, js, compiled(t, js), &jobs.Standing{Memory: podplan.Memory{Started: at(1), Attempt: 1, Failures: 1}, Now: at(2)})
+	js = projected(t, js, compiled(t, js), &jobs.Progress{Memory: podplan.Memory{Started: at(1), Attempt: 1, Failures: 1}, Now: at(2)})
 	if got := shown(js); got != "RestartingJobSet=True:DefaultFailurePolicy" {
 		t.Errorf("it says %s", got)
 	}
 	js.Spec.Suspend = new(true)
-	js = projected(t, js, compiled(t, js), &jobs.Standing{Memory: podplan.Memory{Attempt: 1, Failures: 1}, Suspended: true, Now: at(3)})
+	js = projected(t, js, compiled(t, js), &jobs.Progress{Memory: podplan.Memory{Attempt: 1, Failures: 1}, Suspended: true, Now: at(3)})
 	if got := shown(js); got != "RestartingJobSet=False:JobSetSuspended Suspended=True:SuspendedJobs" {
 		t.Errorf("it says %s", got)
 	}
@@ -159,7 +159,7 @@ func TestStartupIsToldOfWhatRuns(t *testing.T) {
 		"StartupPolicyInProgress=True:InOrderStartupPolicyInProgress": {Started: at(1)},
 	} {
 		js := decode(t, inOrder+pair)
-		if got := shown(projected(t, js, compiled(t, js), &jobs.Standing{Memory: m, Now: at(3)})); got != want {
+		if got := shown(projected(t, js, compiled(t, js), &jobs.Progress{Memory: m, Now: at(3)})); got != want {
 			t.Errorf("it says %q, want %q", got, want)
 		}
 	}
@@ -243,7 +243,7 @@ func TestRestartsOfSingleJobsAreToldRoleByRole(t *testing.T) {
 		{"too many failed", podplan.Memory{Attempt: 1, Failures: 3, Free: 1, Counted: []string{"c"}, Outcome: podplan.JobFailed, Reason: podplan.RetriesExceeded, Ended: at(9)}, []jobs.Object{last}, "1 of the JobSet, leader [] [], workers [1 1] [0 1]"},
 	} {
 		chapter.m.Started = at(1)
-		js = projected(t, js, p, &jobs.Standing{Memory: chapter.m, Children: chapter.children, Now: at(2)})
+		js = projected(t, js, p, &jobs.Progress{Memory: chapter.m, Children: chapter.children, Now: at(2)})
 		s := js.Status
 		got := fmt.Sprintf("%d of the JobSet", s.RestartsCountTowardsMax)
 		for _, r := range s.ReplicatedJobsStatus {
@@ -255,7 +255,7 @@ func TestRestartsOfSingleJobsAreToldRoleByRole(t *testing.T) {
 	}
 	// A list of more than the definition takes would keep the status from being written at all.
 	js = decode(t, "failurePolicy: {maxRestarts: 3, rules: [{action: RestartJob}]}, replicatedJobs: [{name: workers, replicas: 1025, JOB}]")
-	js = projected(t, js, compiled(t, js), &jobs.Standing{Memory: podplan.Memory{Started: at(1), Failures: 1, Counted: []string{"a"}}, Children: []jobs.Object{first}, Now: at(2)})
+	js = projected(t, js, compiled(t, js), &jobs.Progress{Memory: podplan.Memory{Started: at(1), Failures: 1, Counted: []string{"a"}}, Children: []jobs.Object{first}, Now: at(2)})
 	if s := js.Status; s.ReplicatedJobsStatus[0].JobRestarts != nil || s.RestartsCountTowardsMax != 1 {
 		t.Errorf("of a role of 1025 it tells %+v", s)
 	}
@@ -266,10 +266,10 @@ func TestSuspendedOnceItsJobsAre(t *testing.T) {
 	js := decode(t, "suspend: true, "+pair)
 	p := compiled(t, js)
 	stopping := podplan.Memory{Started: at(1)}
-	if got := shown(projected(t, js, p, &jobs.Standing{Memory: stopping, Counts: tallies(podplan.Tally{Held: 1}, podplan.Tally{Held: 1, Active: 1}), Now: at(2)})); got != "" {
+	if got := shown(projected(t, js, p, &jobs.Progress{Memory: stopping, Counts: tallies(podplan.Tally{Held: 1}, podplan.Tally{Held: 1, Active: 1}), Now: at(2)})); got != "" {
 		t.Errorf("while a Job is not suspended it says %q", got)
 	}
-	js = projected(t, js, p, &jobs.Standing{Memory: stopping, Counts: tallies(podplan.Tally{Held: 1}, podplan.Tally{Held: 1, Succeeded: 1}), Now: at(3)})
+	js = projected(t, js, p, &jobs.Progress{Memory: stopping, Counts: tallies(podplan.Tally{Held: 1}, podplan.Tally{Held: 1, Succeeded: 1}), Now: at(3)})
 	if got := shown(js); got != "Suspended=True:SuspendedJobs" {
 		t.Errorf("it says %q", got)
 	}

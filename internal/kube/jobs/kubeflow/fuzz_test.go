@@ -98,7 +98,7 @@ func judge(t judged, kind string, v variant, spec string) {
 	v.kind.Templates(j)
 	v.kind.Keep(j, j, nil)
 	v.kind.ValidateChange(j, j)
-	v.kind.Operated.Project(j, plan, &jobs.Standing{})
+	v.kind.Operated.Project(j, plan, &jobs.Progress{})
 	if u, err := runtime.DefaultUnstructuredConverter.ToUnstructured(j); err == nil {
 		sets, err := v.kind.Wrapped.PodSets(u)
 		if readErr == nil && (err != nil || len(sets) < len(facts.PodSets)) {

@@ -487,7 +487,7 @@ func TestReadyOnceAllPodsAre(t *testing.T) {
 					is := counts[last]
 					is.Ready -= lacks
 					counts[last] = is
-					o = v.kind.Operated.Project(o, p, &jobs.Standing{Memory: podplan.Memory{Started: time.Unix(9, 0)}, Counts: counts, Now: time.Unix(10, 0)})
+					o = v.kind.Operated.Project(o, p, &jobs.Progress{Memory: podplan.Memory{Started: time.Unix(9, 0)}, Counts: counts, Now: time.Unix(10, 0)})
 					if f, err := v.kind.Read(o); err != nil || !f.Active || f.Ready != (lacks == 0) {
 						t.Errorf("active %v, ready %v, %v", f.Active, f.Ready, err)
 					}
@@ -575,7 +575,7 @@ func TestStrangers(t *testing.T) {
 			if _, err := v.kind.Operated.Compile(pod); err == nil {
 				t.Error("compiled a pod")
 			}
-			if v.kind.Ours(pod) || v.kind.Maker(pod) != (core.MakerState{}) || v.kind.Operated.Project(pod, nil, &jobs.Standing{}) != jobs.Object(pod) {
+			if v.kind.Ours(pod) || v.kind.Maker(pod) != (core.MakerState{}) || v.kind.Operated.Project(pod, nil, &jobs.Progress{}) != jobs.Object(pod) {
 				t.Error("a pod is ours")
 			}
 		})

@@ -15,7 +15,7 @@ import (
 )
 
 // project returns a job with the status that follows from what there is.
-func (v *Variant) project(o jobs.Object, p *jobs.Plan, s *jobs.Standing) jobs.Object {
+func (v *Variant) project(o jobs.Object, p *jobs.Plan, s *jobs.Progress) jobs.Object {
 	j, err := cast(o)
 	if err != nil {
 		return o
@@ -52,7 +52,7 @@ func told(j api.Job) podplan.Memory {
 }
 
 // count fills in how many pods each role has. Active are the ready ones.
-func (v *Variant) count(j api.Job, p *jobs.Plan, s *jobs.Standing) {
+func (v *Variant) count(j api.Job, p *jobs.Plan, s *jobs.Progress) {
 	if p == nil {
 		return
 	}
@@ -77,7 +77,7 @@ type words struct {
 }
 
 // tell brings the conditions up to date. What a finished job says stays.
-func (w *words) tell(p *jobs.Plan, s *jobs.Standing) {
+func (w *words) tell(p *jobs.Plan, s *jobs.Progress) {
 	if condition(w.state, api.JobCreated) == nil {
 		w.set(api.JobCreated, corev1.ConditionTrue, "Created", wasCreated)
 	}
@@ -116,7 +116,7 @@ func (w *words) tell(p *jobs.Plan, s *jobs.Standing) {
 
 // runs reports whether a job runs: a pod does that its end depends on, if the kind does not
 // say otherwise.
-func (v *Variant) runs(p *jobs.Plan, s *jobs.Standing) bool {
+func (v *Variant) runs(p *jobs.Plan, s *jobs.Progress) bool {
 	if p != nil && v.Runs != nil {
 		return v.Runs(p, s)
 	}

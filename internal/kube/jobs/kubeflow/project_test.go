@@ -38,51 +38,51 @@ func TestStory(t *testing.T) {
 	type chapter struct {
 		name    string
 		suspend bool
-		s       jobs.Standing
+		s       jobs.Progress
 		want    string // conditions
 		check   func(*api.JobStatus) string
 	}
 	begun := podplan.Memory{Started: at(20)}
 	again := podplan.Memory{Started: at(60)}
 	chapters := []chapter{
-		{"held by its queue", true, jobs.Standing{Suspended: true, Now: at(0)}, "Created=True:Created Suspended=True:Suspended", func(s *api.JobStatus) string {
+		{"held by its queue", true, jobs.Progress{Suspended: true, Now: at(0)}, "Created=True:Created Suspended=True:Suspended", func(s *api.JobStatus) string {
 			if s.StartTime != nil {
 				return "it has not started"
 			}
 			return ""
 		}},
-		{"admitted", false, jobs.Standing{Memory: begun, Now: at(20)}, "Created=True:Created Suspended=False:Resumed", func(s *api.JobStatus) string {
+		{"admitted", false, jobs.Progress{Memory: begun, Now: at(20)}, "Created=True:Created Suspended=False:Resumed", func(s *api.JobStatus) string {
 			if s.StartTime == nil || !s.StartTime.Time.Equal(at(20)) || !s.LastReconcileTime.Time.Equal(at(20)) {
 				return fmt.Sprintf("start %v", s.StartTime)
 			}
 			return ""
 		}},
-		{"runs", false, jobs.Standing{Memory: begun, Counts: tally(2, 0, 0), Now: at(30)}, "Created=True:Created Suspended=False:Resumed Running=True:Running", func(s *api.JobStatus) string {
+		{"runs", false, jobs.Progress{Memory: begun, Counts: tally(2, 0, 0), Now: at(30)}, "Created=True:Created Suspended=False:Resumed Running=True:Running", func(s *api.JobStatus) string {
 			if s.ReplicaStatuses["Worker"].Active != 2 {
 				return "two are active"
 			}
 			return ""
 		}},
-		{"restarts", false, jobs.Standing{Memory: begun, Restarting: true, Counts: tally(2, 0, 1), Now: at(40)}, "Created=True:Created Suspended=False:Resumed Restarting=True:Restarting", func(s *api.JobStatus) string {
+		{"restarts", false, jobs.Progress{Memory: begun, Restarting: true, Counts: tally(2, 0, 1), Now: at(40)}, "Created=True:Created Suspended=False:Resumed Restarting=True:Restarting", func(s *api.JobStatus) string {
 			if s.ReplicaStatuses["Worker"].Failed != 1 {
 				return "one failed"
 			}
 			return ""
 		}},
-		{"runs again", false, jobs.Standing{Memory: begun, Counts: tally(3, 0, 0), Ready: true, Now: at(50)}, "Created=True:Created Suspended=False:Resumed Running=True:Running", func(s *api.JobStatus) string {
+		{"runs again", false, jobs.Progress{Memory: begun, Counts: tally(3, 0, 0), Ready: true, Now: at(50)}, "Created=True:Created Suspended=False:Resumed Running=True:Running", func(s *api.JobStatus) string {
 			if s.ReplicaStatuses["Worker"].Active != 3 {
 				return "all are ready"
 			}
 			return ""
 		}},
-		{"is being evicted", true, jobs.Standing{Memory: begun, Counts: tally(3, 0, 0), Now: at(52)}, "Created=True:Created Suspended=False:Resumed Running=True:Running", nil},
-		{"evicted", true, jobs.Standing{Suspended: true, Now: at(55)}, "Created=True:Created Running=False:Suspended Suspended=True:Suspended", func(s *api.JobStatus) string {
+		{"is being evicted", true, jobs.Progress{Memory: begun, Counts: tally(3, 0, 0), Now: at(52)}, "Created=True:Created Suspended=False:Resumed Running=True:Running", nil},
+		{"evicted", true, jobs.Progress{Suspended: true, Now: at(55)}, "Created=True:Created Running=False:Suspended Suspended=True:Suspended", func(s *api.JobStatus) string {
 			if s.StartTime == nil || !s.StartTime.Time.Equal(at(20)) {
 				return "when it started last is still of interest"
 			}
 			return ""
 		}},
-		{"comes back", false, jobs.Standing{Memory: again, Counts: tally(3, 0, 0), Now: at(60)}, "Created=True:Created Suspended=False:Resumed Running=True:Running", func(s *api.JobStatus) string {
+		{"comes back", false, jobs.Progress{Memory: again, Counts: tally(3, 0, 0), Now: at(60)}, "Created=True:Created Suspended=False:Resumed Running=True:Running", func(s *api.JobStatus) string {
 			if !s.StartTime.Time.Equal(at(60)) {
 				return "it started anew"
 			}
@@ -90,7 +90,7 @@ func TestStory(t *testing.T) {
 		}},
 		{
 			"succeeds", false,
-			jobs.Standing{Memory: podplan.Memory{Started: at(60), Ended: at(70), Outcome: podplan.JobSucceeded}, Counts: tally(0, 3, 0), Now: at(70)},
+			jobs.Progress{Memory: podplan.Memory{Started: at(60), Ended: at(70), Outcome: podplan.JobSucceeded}, Counts: tally(0, 3, 0), Now: at(70)},
 			"Created=True:Created Suspended=False:Resumed Running=False:Running Succeeded=True:Succeeded", func(s *api.JobStatus) string {
 				if s.CompletionTime == nil || !s.CompletionTime.Time.Equal(at(70)) || s.ReplicaStatuses["Worker"].Succeeded != 3 {
 					return "it ended"
@@ -100,7 +100,7 @@ func TestStory(t *testing.T) {
 		},
 		{
 			"stays as it is", false,
-			jobs.Standing{Memory: podplan.Memory{Started: at(60), Ended: at(70), Outcome: podplan.JobSucceeded}, Restarting: true, Counts: tally(1, 2, 0), Now: at(80)},
+			jobs.Progress{Memory: podplan.Memory{Started: at(60), Ended: at(70), Outcome: podplan.JobSucceeded}, Restarting: true, Counts: tally(1, 2, 0), Now: at(80)},
 			"Created=True:Created Suspended=False:Resumed Running=False:Running Succeeded=True:Succeeded", nil,
 		},
 	}
@@ -149,8 +149,8 @@ func TestFailure(t *testing.T) {
 			j := v.decode(t, v.roles())
 			j.GetObjectKind().SetGroupVersionKind(v.kind.GVK())
 			p := v.compile(t, j)
-			running, _ := v.kind.Operated.Project(j, p, &jobs.Standing{Memory: podplan.Memory{Started: at(1)}, Counts: tally(3, 0, 0), Now: at(2)}).(api.Job)
-			s := &jobs.Standing{Memory: podplan.Memory{Started: at(1), Ended: at(3), Outcome: podplan.JobFailed, Reason: podplan.DeadlineExceeded, Message: "it ran longer than 2s"}, Now: at(3)}
+			running, _ := v.kind.Operated.Project(j, p, &jobs.Progress{Memory: podplan.Memory{Started: at(1)}, Counts: tally(3, 0, 0), Now: at(2)}).(api.Job)
+			s := &jobs.Progress{Memory: podplan.Memory{Started: at(1), Ended: at(3), Outcome: podplan.JobFailed, Reason: podplan.DeadlineExceeded, Message: "it ran longer than 2s"}, Now: at(3)}
 			failed, _ := v.kind.Operated.Project(running, p, s).(api.Job)
 			if got, want := shown(failed), "Created=True:Created Running=False:Running Failed=True:Failed"; got != want {
 				t.Errorf("got %s, want %s", got, want)
@@ -183,7 +183,7 @@ func BenchmarkProject(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			j := v.decode(b, strings.Replace(v.roles(), "replicas: 3", "replicas: 1000", 1))
 			p := v.compile(b, j)
-			s := &jobs.Standing{Memory: podplan.Memory{Started: at(1), Done: map[string]podplan.Indexes{"worker": podplan.ParseIndexes("1,3,5-9")}}, Counts: tally(900, 100, 0), Now: at(2)}
+			s := &jobs.Progress{Memory: podplan.Memory{Started: at(1), Done: map[string]podplan.Indexes{"worker": podplan.ParseIndexes("1,3,5-9")}}, Counts: tally(900, 100, 0), Now: at(2)}
 			b.ReportAllocs()
 			for b.Loop() {
 				v.kind.Operated.Project(j, p, s)

@@ -56,7 +56,7 @@ type Variant struct {
 	Plan func(*Reading, *jobs.Plan)
 	// Runs reports whether a job runs, as people say; nil is when a pod does that its end
 	// depends on.
-	Runs func(*jobs.Plan, *jobs.Standing) bool
+	Runs func(*jobs.Plan, *jobs.Progress) bool
 	// Evicted is the reason why a job restarts of which a pod was evicted, if it has another one
 	// then.
 	Evicted string
@@ -141,7 +141,7 @@ func Of(v *Variant) jobs.Kind {
 	}
 	if v.Elastic != nil {
 		all := of(v.artifacts)
-		k.Operated.Artifacts = func(o jobs.Object, _ *jobs.Plan, _ *jobs.Standing) ([]jobs.Artifact, error) { return all(o) }
+		k.Operated.Artifacts = func(o jobs.Object, _ *jobs.Plan, _ *jobs.Progress) ([]jobs.Artifact, error) { return all(o) }
 		k.Operated.Makes = []schema.GroupResource{{Group: autoscalingv2.GroupName, Resource: "horizontalpodautoscalers"}}
 	}
 	return k

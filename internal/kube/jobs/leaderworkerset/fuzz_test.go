@@ -36,7 +36,7 @@ func FuzzNext(f *testing.F) {
 		if again := Validate(before); fmt.Sprint(errs) != fmt.Sprint(again) {
 			t.Errorf("%v, and %v", errs, again)
 		}
-		s, err := Next(&World{Object: l, Now: time.Unix(0, 0)})
+		s, err := Next(&Observed{Object: l, Now: time.Unix(0, 0)})
 		if err != nil || len(s.Create) == 0 {
 			t.Errorf("it begins with %v, %v", s, err)
 		}

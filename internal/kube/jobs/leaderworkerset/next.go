@@ -19,8 +19,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
-// World is what there is of one set.
-type World struct {
+// Observed is what there is of one set.
+type Observed struct {
 	Object *api.LeaderWorkerSet
 	// Leaders is the StatefulSet of the leaders, nil if there is none.
 	Leaders *appsv1.StatefulSet
@@ -36,8 +36,8 @@ type World struct {
 	Now     time.Time
 }
 
-// Step is what has to be done. All of it may be done at once, in this order.
-type Step struct {
+// Actions is what has to be done. All of it may be done at once, in this order.
+type Actions struct {
 	Create []jobs.Object
 	// Leaders is the StatefulSet of the leaders as it has to be, nil to leave it.
 	Leaders *appsv1.StatefulSet
@@ -78,9 +78,9 @@ type group struct {
 }
 
 // Next says what has to be done for a set.
-func Next(w *World) (*Step, error) {
+func Next(w *Observed) (*Actions, error) {
 	l := w.Object
-	s := &Step{Complete: map[string]string{}}
+	s := &Actions{Complete: map[string]string{}}
 	templates, newest, err := w.templates()
 	if err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func settled(set *appsv1.StatefulSet) bool {
 }
 
 // templates reads what is kept, by name, and the number of the newest.
-func (w *World) templates() (all map[string]*Template, newest int64, err error) {
+func (w *Observed) templates() (all map[string]*Template, newest int64, err error) {
 	all = map[string]*Template{}
 	for _, r := range w.Revisions {
 		t, err := Recorded(r)
@@ -149,7 +149,7 @@ func (w *World) templates() (all map[string]*Template, newest int64, err error) 
 }
 
 // groups sorts the pods by group.
-func (w *World) groups(templates map[string]*Template) []*group {
+func (w *Observed) groups(templates map[string]*Template) []*group {
 	all := map[int32]*group{}
 	for _, p := range w.Pods {
 		at, ok := placeOf(p)
@@ -179,7 +179,7 @@ func (w *World) groups(templates map[string]*Template) []*group {
 
 // restored is the set of a group's workers with as many as the group has, queued with it, if somebody
 // changed that: the group's quota is for all of them. nil leaves it.
-func (w *World) restored(g *group) *appsv1.StatefulSet {
+func (w *Observed) restored(g *group) *appsv1.StatefulSet {
 	if g.set == nil || g.template == nil || g.leader.DeletionTimestamp != nil || g.set.DeletionTimestamp != nil {
 		return nil
 	}
@@ -229,7 +229,7 @@ func ended(p *corev1.Pod) bool {
 }
 
 // workersOf makes what a leader needs beside itself.
-func (w *World) workersOf(s *Step, g *group) {
+func (w *Observed) workersOf(s *Actions, g *group) {
 	if g.leader.DeletionTimestamp != nil || g.template == nil {
 		return
 	}
@@ -252,7 +252,7 @@ const placePause = time.Second
 // unplaced takes away pods of a group that were not told their place when they were made, and reports
 // whether there are any: while a program of one version writes templates, webhooks of another may
 // answer, which do not know such pods by them. Nobody can tell a pod its place later.
-func (w *World) unplaced(s *Step, g *group) bool {
+func (w *Observed) unplaced(s *Actions, g *group) bool {
 	found := false
 	for _, p := range append([]*corev1.Pod{g.leader}, g.workers...) {
 		label := api.WorkerIndexLabel // the one that templates do not have
@@ -278,7 +278,7 @@ func (w *World) unplaced(s *Step, g *group) bool {
 
 // outdated reports whether a group has to go because its template is old, and it is its
 // turn.
-func (w *World) outdated(g *group, hash string) bool {
+func (w *Observed) outdated(g *group, hash string) bool {
 	set := w.Leaders
 	return set != nil && revisionOf(&set.Spec.Template) == hash && set.Status.ObservedGeneration >= set.Generation &&
 		g.index >= partitionOf(set) && g.hash != hash && g.leader.DeletionTimestamp == nil
@@ -286,7 +286,7 @@ func (w *World) outdated(g *group, hash string) bool {
 
 // broken says why a group has to be made anew, "" if it has not. It notes when a group
 // is complete.
-func (w *World) broken(s *Step, g *group) string {
+func (w *Observed) broken(s *Actions, g *group) string {
 	policy := restartPolicy(w.Object)
 	if policy == api.NoRestart || g.leader.DeletionTimestamp != nil || g.template == nil {
 		return ""
@@ -465,7 +465,7 @@ func limits(l *api.LeaderWorkerSet) (first, unavailable, surge int32) {
 }
 
 // status is how a set stands.
-func status(w *World, groups []*group, plan rolling, hash string) api.LeaderWorkerSetStatus {
+func status(w *Observed, groups []*group, plan rolling, hash string) api.LeaderWorkerSetStatus {
 	l := w.Object
 	out := *l.Status.DeepCopy()
 	out.Replicas, out.ReadyReplicas, out.UpdatedReplicas = 0, 0, 0

@@ -36,7 +36,7 @@ func parse(t testing.TB, spec string) *api.LeaderWorkerSet {
 // gone at once, and what was made for a leader goes with it.
 type fake struct {
 	t     testing.TB
-	world *World
+	world *Observed
 	uids  int
 	// held: no new pod gets ready.
 	held bool
@@ -50,7 +50,7 @@ type fake struct {
 
 func newFake(t testing.TB, l *api.LeaderWorkerSet) *fake {
 	t.Helper()
-	return &fake{t: t, old: map[string]*corev1.PodTemplateSpec{}, world: &World{
+	return &fake{t: t, old: map[string]*corev1.PodTemplateSpec{}, world: &Observed{
 		Object: l, Sets: map[string]*appsv1.StatefulSet{}, Services: map[string]bool{}, Now: time.Unix(0, 0),
 	}}
 }
@@ -432,7 +432,7 @@ func TestMembers(t *testing.T) {
 	}
 	odd := &appsv1.ControllerRevision{}
 	odd.Data.Raw = []byte("{")
-	if _, _, err := (&World{Revisions: []*appsv1.ControllerRevision{odd}}).templates(); err == nil {
+	if _, _, err := (&Observed{Revisions: []*appsv1.ControllerRevision{odd}}).templates(); err == nil {
 		t.Error("a record that cannot be read is none of those that are there")
 	}
 	if n := Replicas(&api.LeaderWorkerSet{}); n != 1 {

@@ -17,7 +17,7 @@ import (
 )
 
 // artifacts are what a job has beside its pods.
-func artifacts(o jobs.Object, p *jobs.Plan, s *jobs.Standing) ([]jobs.Artifact, error) {
+func artifacts(o jobs.Object, p *jobs.Plan, s *jobs.Progress) ([]jobs.Artifact, error) {
 	j, ok := o.(api.Job)
 	if !ok {
 		return nil, fmt.Errorf("read MPIJob: %T is none", o)
@@ -64,7 +64,7 @@ func withSSH(j api.Job, p *jobs.Plan) []jobs.Artifact {
 
 // withExec are the files of the launcher, and the account that may run commands in the
 // workers.
-func withExec(j api.Job, p *jobs.Plan, s *jobs.Standing) []jobs.Artifact {
+func withExec(j api.Job, p *jobs.Plan, s *jobs.Progress) []jobs.Artifact {
 	settings := withDefaults(j)
 	out := []jobs.Artifact{{Object: &corev1.ConfigMap{
 		ObjectMeta: named(j, "-config"),
@@ -90,7 +90,7 @@ func withExec(j api.Job, p *jobs.Plan, s *jobs.Standing) []jobs.Artifact {
 // rules are what a launcher may do: look at the workers of its job and run commands in
 // them. A rule names pods and cannot say whose they are, so that there is none unless each of
 // these names is that of a worker: another's pod could be called like one that is missing.
-func rules(p *jobs.Plan, s *jobs.Standing) []rbacv1.PolicyRule {
+func rules(p *jobs.Plan, s *jobs.Progress) []rbacv1.PolicyRule {
 	r := p.Role(worker)
 	if r == nil || r.Count == 0 {
 		return nil

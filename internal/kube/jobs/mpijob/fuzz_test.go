@@ -98,7 +98,7 @@ func judge(t judged, version, spec string) {
 	k.Keep(j, j, nil)
 	k.ValidateChange(j, j)
 	k.Warnings(j, lifecycle.Defaults())
-	k.Operated.Project(j, plan, &jobs.Standing{})
+	k.Operated.Project(j, plan, &jobs.Progress{})
 	if u, err := runtime.DefaultUnstructuredConverter.ToUnstructured(j); err == nil {
 		sets, err := k.Wrapped.PodSets(u)
 		if readErr == nil && (err != nil || len(sets) < len(facts.PodSets)) {
@@ -117,7 +117,7 @@ func judge(t judged, version, spec string) {
 func made(t judged, j *v2beta1.MPIJob, p *jobs.Plan, f *jobs.Facts) {
 	t.Helper()
 	k := mpijob.Kind()
-	all, err := k.Operated.Artifacts(j, p, &jobs.Standing{})
+	all, err := k.Operated.Artifacts(j, p, &jobs.Progress{})
 	if err != nil {
 		t.Fatalf("what it has beside its pods: %v", err)
 	}
@@ -174,7 +174,7 @@ func BenchmarkCompile(b *testing.B) {
 func BenchmarkProject(b *testing.B) {
 	j, k := large(b), mpijob.Kind()
 	p := compile(b, j)
-	s := &jobs.Standing{Counts: map[string]podplan.Tally{"launcher": {Active: 1, Ready: 1}, "worker": {Active: 999, Ready: 999}}}
+	s := &jobs.Progress{Counts: map[string]podplan.Tally{"launcher": {Active: 1, Ready: 1}, "worker": {Active: 999, Ready: 999}}}
 	b.ReportAllocs()
 	for b.Loop() {
 		k.Operated.Project(j, p, s)
@@ -187,7 +187,7 @@ func BenchmarkArtifacts(b *testing.B) {
 	p := compile(b, j)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := k.Operated.Artifacts(j, p, &jobs.Standing{}); err != nil {
+		if _, err := k.Operated.Artifacts(j, p, &jobs.Progress{}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -54,7 +54,7 @@ func Kind() jobs.Kind {
 	k.Warnings = warnings
 	k.Operated = &jobs.Operated{
 		Compile: func(o jobs.Object) (*jobs.Plan, error) { return kindOf(o, &ssh, &exec).Operated.Compile(o) },
-		Project: func(o jobs.Object, p *jobs.Plan, s *jobs.Standing) jobs.Object {
+		Project: func(o jobs.Object, p *jobs.Plan, s *jobs.Progress) jobs.Object {
 			return kindOf(o, &ssh, &exec).Operated.Project(o, p, s)
 		},
 		Others: ssh.Operated.Others, Told: ssh.Operated.Told, Tells: ssh.Operated.Tells,
@@ -209,7 +209,7 @@ func fill(j api.Job) {
 }
 
 // runs: mpirun does, and every worker is there for it.
-func runs(p *jobs.Plan, s *jobs.Standing) bool {
+func runs(p *jobs.Plan, s *jobs.Progress) bool {
 	if s.Counts[launcher].Ready == 0 {
 		return false
 	}

@@ -59,7 +59,7 @@ func member(t testing.TB, j *v2beta1.MPIJob, role string, index int32) *corev1.P
 func artifacts(t testing.TB, j *v2beta1.MPIJob, there ...int32) map[string]jobs.Artifact {
 	t.Helper()
 	p := compile(t, j)
-	s := &jobs.Standing{Counts: map[string]podplan.Tally{}}
+	s := &jobs.Progress{Counts: map[string]podplan.Tally{}}
 	if w := p.Role("worker"); w != nil {
 		s.Counts["worker"] = podplan.Tally{Active: w.Count}
 	}

@@ -27,22 +27,22 @@ func TestProject(t *testing.T) {
 		for _, step := range []struct {
 			why     string
 			suspend bool
-			s       jobs.Standing
+			s       jobs.Progress
 			want    string
 		}{
-			{"it was created", false, jobs.Standing{}, "Created MPIJobCreated True"},
-			{"mpirun alone is no job", false, jobs.Standing{Counts: counts(one, podplan.Tally{Active: 2, Ready: 1})}, "Created MPIJobCreated True"},
-			{"nor are workers alone", false, jobs.Standing{Counts: counts(podplan.Tally{Active: 1}, two)}, "Created MPIJobCreated True"},
-			{"launcher and all workers run", false, jobs.Standing{Counts: counts(one, two)}, "Running MPIJobRunning True"},
-			{"a worker that is lost ends nothing", false, jobs.Standing{Counts: counts(one, one)}, "Running MPIJobRunning True"},
-			{"one that was evicted has a reason of its own", false, jobs.Standing{Restarting: true, Disrupted: true, Counts: counts(one, one)}, "Restarting MPIJobEvicted True"},
-			{"it runs on", false, jobs.Standing{Counts: counts(one, two)}, "Running MPIJobRunning True"},
-			{"a worker failed", false, jobs.Standing{Restarting: true, Counts: counts(one, one)}, "Restarting MPIJobRestarting True"},
-			{"it runs on", false, jobs.Standing{Counts: counts(one, two)}, "Running MPIJobRunning True"},
-			{"its pods are gone", true, jobs.Standing{Suspended: true}, "Suspended MPIJobSuspended True"},
-			{"it was resumed", false, jobs.Standing{}, "Suspended MPIJobResumed False"},
-			{"it runs again", false, jobs.Standing{Counts: counts(one, two)}, "Running MPIJobRunning True"},
-			{"mpirun ended", false, jobs.Standing{Memory: podplan.Memory{Outcome: podplan.JobSucceeded, Ended: start.Add(time.Minute)}, Counts: counts(podplan.Tally{Succeeded: 1}, two)}, "Succeeded MPIJobSucceeded True"},
+			{"it was created", false, jobs.Progress{}, "Created MPIJobCreated True"},
+			{"mpirun alone is no job", false, jobs.Progress{Counts: counts(one, podplan.Tally{Active: 2, Ready: 1})}, "Created MPIJobCreated True"},
+			{"nor are workers alone", false, jobs.Progress{Counts: counts(podplan.Tally{Active: 1}, two)}, "Created MPIJobCreated True"},
+			{"launcher and all workers run", false, jobs.Progress{Counts: counts(one, two)}, "Running MPIJobRunning True"},
+			{"a worker that is lost ends nothing", false, jobs.Progress{Counts: counts(one, one)}, "Running MPIJobRunning True"},
+			{"one that was evicted has a reason of its own", false, jobs.Progress{Restarting: true, Disrupted: true, Counts: counts(one, one)}, "Restarting MPIJobEvicted True"},
+			{"it runs on", false, jobs.Progress{Counts: counts(one, two)}, "Running MPIJobRunning True"},
+			{"a worker failed", false, jobs.Progress{Restarting: true, Counts: counts(one, one)}, "Restarting MPIJobRestarting True"},
+			{"it runs on", false, jobs.Progress{Counts: counts(one, two)}, "Running MPIJobRunning True"},
+			{"its pods are gone", true, jobs.Progress{Suspended: true}, "Suspended MPIJobSuspended True"},
+			{"it was resumed", false, jobs.Progress{}, "Suspended MPIJobResumed False"},
+			{"it runs again", false, jobs.Progress{Counts: counts(one, two)}, "Running MPIJobRunning True"},
+			{"mpirun ended", false, jobs.Progress{Memory: podplan.Memory{Outcome: podplan.JobSucceeded, Ended: start.Add(time.Minute)}, Counts: counts(podplan.Tally{Succeeded: 1}, two)}, "Succeeded MPIJobSucceeded True"},
 		} {
 			j.Spec.RunPolicy.Suspend = &step.suspend
 			if step.s.Started.IsZero() && !step.suspend {
@@ -82,7 +82,7 @@ func TestProject(t *testing.T) {
 			t.Errorf("launcher: %+v", r)
 		}
 	}
-	failed, _ := mpijob.Kind().Operated.Project(decode(t, "PAIR"), compile(t, decode(t, "PAIR")), &jobs.Standing{
+	failed, _ := mpijob.Kind().Operated.Project(decode(t, "PAIR"), compile(t, decode(t, "PAIR")), &jobs.Progress{
 		Memory: podplan.Memory{Started: start, Outcome: podplan.JobFailed, Message: "a-launcher failed: it was tried too often"}, Now: start,
 	}).(*v2beta1.MPIJob)
 	last := failed.Status.Conditions[len(failed.Status.Conditions)-1]

@@ -263,13 +263,13 @@ func (u *Unit) Outcome() *jobs.Outcome {
 	return nil
 }
 
-// Standing is what a unit's Workload says of it, as far as it matters to pods.
-type Standing int
+// UnitState is what a unit's Workload says of it, as far as it matters to pods.
+type UnitState int
 
 // The standings.
 const (
 	// Unqueued: it has none.
-	Unqueued Standing = iota
+	Unqueued UnitState = iota
 	// Queued: it has one that has not ended.
 	Queued
 	// Losing: its pods are being stopped.
@@ -280,7 +280,7 @@ const (
 
 // Accounted are the pods that nothing has to be remembered of any more, so that
 // their finalizer may go. A pod that holds quota is never one, whatever deleted it.
-func (u *Unit) Accounted(stands Standing) []*corev1.Pod {
+func (u *Unit) Accounted(stands UnitState) []*corev1.Pod {
 	none := u.count(Active) == 0
 	leaving := u.count(func(p *corev1.Pod) bool { return p.DeletionTimestamp == nil }) == 0
 	return u.Where(func(p *corev1.Pod) bool {

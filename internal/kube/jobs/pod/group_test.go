@@ -169,7 +169,7 @@ func TestAccounted(t *testing.T) {
 	for name, tc := range map[string]struct {
 		why    string
 		pods   []*corev1.Pod
-		stands pod.Standing
+		stands pod.UnitState
 		want   []string
 	}{
 		"runs":                       {"it has quota", []*corev1.Pod{aPod("a", 0, runs)}, pod.Over, nil},

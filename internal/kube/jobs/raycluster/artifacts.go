@@ -16,7 +16,7 @@ import (
 )
 
 // artifacts are what a cluster has beside its pods.
-func artifacts(o jobs.Object, _ *jobs.Plan, _ *jobs.Standing) ([]jobs.Artifact, error) {
+func artifacts(o jobs.Object, _ *jobs.Plan, _ *jobs.Progress) ([]jobs.Artifact, error) {
 	c, err := cast(o)
 	if err != nil {
 		return nil, err

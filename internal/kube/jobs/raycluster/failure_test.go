@@ -24,7 +24,7 @@ func TestReplicaFailure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	project := func(s jobs.Standing) {
+	project := func(s jobs.Progress) {
 		t.Helper()
 		is, typed := k.Operated.Project(c, p, &s).(*api.RayCluster)
 		if !typed {
@@ -42,15 +42,15 @@ func TestReplicaFailure(t *testing.T) {
 		}
 		return x.Reason, x.Message
 	}
-	project(jobs.Standing{NotMade: "because"})
+	project(jobs.Progress{NotMade: "because"})
 	if reason, message := find(); reason != "FailedCreateHeadPod" || message != "because" {
 		t.Errorf("%s: %s", reason, message)
 	}
-	project(jobs.Standing{NotMade: "because", Counts: map[string]podplan.Tally{raycluster.Head: {Active: 1}}})
+	project(jobs.Progress{NotMade: "because", Counts: map[string]podplan.Tally{raycluster.Head: {Active: 1}}})
 	if reason, _ := find(); reason != "FailedCreateWorkerPod" {
 		t.Error(reason)
 	}
-	project(jobs.Standing{})
+	project(jobs.Progress{})
 	if reason, _ := find(); reason != "" {
 		t.Errorf("all could be made, and it says %s", reason)
 	}

@@ -82,7 +82,7 @@ func judge(t judged, spec string) {
 	k.Keep(c, c, nil)
 	k.ValidateChange(c, c)
 	k.Warnings(c, nothing())
-	k.Operated.Project(c, plan, &jobs.Standing{})
+	k.Operated.Project(c, plan, &jobs.Progress{})
 	u, uErr := runtime.DefaultUnstructuredConverter.ToUnstructured(c)
 	if uErr == nil {
 		sets, err := k.Wrapped.PodSets(u)
@@ -91,7 +91,7 @@ func judge(t judged, spec string) {
 		}
 	}
 	if err == nil {
-		if _, err := k.Operated.Artifacts(c, plan, &jobs.Standing{}); err != nil {
+		if _, err := k.Operated.Artifacts(c, plan, &jobs.Progress{}); err != nil {
 			t.Fatalf("%v", err)
 		}
 		if len(plan.Roles) != len(facts.PodSets) || len(plan.Roles) != len(plan.Templates) || len(plan.Roles) != len(templates) {

@@ -29,7 +29,7 @@ const (
 )
 
 // project returns a cluster with the status that follows from what there is.
-func project(o jobs.Object, p *jobs.Plan, s *jobs.Standing) jobs.Object {
+func project(o jobs.Object, p *jobs.Plan, s *jobs.Progress) jobs.Object {
 	c, err := cast(o)
 	if err != nil {
 		return o
@@ -58,7 +58,7 @@ func told(c *api.RayCluster) podplan.Memory {
 }
 
 // count fills in how many workers there are and what they ask for.
-func count(c *api.RayCluster, s *jobs.Standing) {
+func count(c *api.RayCluster, s *jobs.Progress) {
 	state := &c.Status
 	var desired, least, most, ready, active int64
 	all := corev1.ResourceList{}
@@ -116,7 +116,7 @@ func asks(all corev1.ResourceList, pod *corev1.PodSpec, pods int64) {
 }
 
 // tell brings state and conditions up to date.
-func tell(c *api.RayCluster, s *jobs.Standing, now metav1.Time) {
+func tell(c *api.RayCluster, s *jobs.Progress, now metav1.Time) {
 	state := &c.Status
 	set := func(kind string, is bool, reason, message string) {
 		status := metav1.ConditionFalse
@@ -170,7 +170,7 @@ func tell(c *api.RayCluster, s *jobs.Standing, now metav1.Time) {
 
 // runs tells of a cluster that may have pods. One that was ready stays so while pods come
 // and go.
-func runs(state *api.RayClusterStatus, s *jobs.Standing, set func(string, bool, string, string), now metav1.Time) {
+func runs(state *api.RayClusterStatus, s *jobs.Progress, set func(string, bool, string, string), now metav1.Time) {
 	switch {
 	case s.Ready:
 		set(api.ClusterProvisioned, true, allReadyFirstTime, wereReady)

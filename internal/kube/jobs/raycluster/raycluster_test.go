@@ -337,7 +337,7 @@ func TestLongNames(t *testing.T) {
 func artifacts(t testing.TB, c *api.RayCluster) map[string]jobs.Artifact {
 	t.Helper()
 	k := raycluster.Kind()
-	all, err := k.Operated.Artifacts(c, compile(t, c), &jobs.Standing{})
+	all, err := k.Operated.Artifacts(c, compile(t, c), &jobs.Progress{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -761,17 +761,17 @@ func TestStory(t *testing.T) {
 	for _, chapter := range []struct {
 		name    string
 		suspend bool
-		s       jobs.Standing
+		s       jobs.Progress
 		state   api.ClusterState
 		want    string
 	}{
-		{"held by its queue", true, jobs.Standing{Suspended: true, Now: at(0)}, "suspended", "HeadPodReady=False:HeadPodNotFound RayClusterProvisioned=False:RayClusterSuspended RayClusterSuspended=True:RayClusterSuspended"},
-		{"admitted", false, jobs.Standing{Memory: begun, Now: at(10)}, "", "HeadPodReady=False:HeadPodNotFound RayClusterProvisioned=False:RayClusterPodsProvisioning RayClusterSuspended=False:RayClusterSuspended RayClusterSuspending=False:RayClusterSuspended"},
-		{"comes up", false, jobs.Standing{Memory: begun, Counts: tally(0, 0), Now: at(11)}, "", "HeadPodReady=False:ContainersNotReady RayClusterProvisioned=False:RayClusterPodsProvisioning RayClusterSuspended=False:RayClusterSuspended RayClusterSuspending=False:RayClusterSuspended"},
-		{"is there", false, jobs.Standing{Memory: begun, Ready: true, Counts: tally(1, 2), Now: at(12)}, "ready", "HeadPodReady=True:HeadPodRunningAndReady RayClusterProvisioned=True:AllPodRunningAndReadyFirstTime RayClusterSuspended=False:RayClusterSuspended RayClusterSuspending=False:RayClusterSuspended"},
-		{"loses a worker", false, jobs.Standing{Memory: begun, Counts: tally(1, 1), Now: at(13)}, "ready", "HeadPodReady=True:HeadPodRunningAndReady RayClusterProvisioned=True:AllPodRunningAndReadyFirstTime RayClusterSuspended=False:RayClusterSuspended RayClusterSuspending=False:RayClusterSuspended"},
-		{"is evicted", true, jobs.Standing{Memory: begun, Counts: tally(1, 1), Now: at(14)}, "ready", "HeadPodReady=True:HeadPodRunningAndReady RayClusterProvisioned=True:AllPodRunningAndReadyFirstTime RayClusterSuspended=False:RayClusterSuspended RayClusterSuspending=True:RayClusterSuspending"},
-		{"has gone", true, jobs.Standing{Suspended: true, Now: at(15)}, "suspended", "HeadPodReady=False:HeadPodNotFound RayClusterProvisioned=False:RayClusterSuspended RayClusterSuspended=True:RayClusterSuspended RayClusterSuspending=False:RayClusterSuspended"},
+		{"held by its queue", true, jobs.Progress{Suspended: true, Now: at(0)}, "suspended", "HeadPodReady=False:HeadPodNotFound RayClusterProvisioned=False:RayClusterSuspended RayClusterSuspended=True:RayClusterSuspended"},
+		{"admitted", false, jobs.Progress{Memory: begun, Now: at(10)}, "", "HeadPodReady=False:HeadPodNotFound RayClusterProvisioned=False:RayClusterPodsProvisioning RayClusterSuspended=False:RayClusterSuspended RayClusterSuspending=False:RayClusterSuspended"},
+		{"comes up", false, jobs.Progress{Memory: begun, Counts: tally(0, 0), Now: at(11)}, "", "HeadPodReady=False:ContainersNotReady RayClusterProvisioned=False:RayClusterPodsProvisioning RayClusterSuspended=False:RayClusterSuspended RayClusterSuspending=False:RayClusterSuspended"},
+		{"is there", false, jobs.Progress{Memory: begun, Ready: true, Counts: tally(1, 2), Now: at(12)}, "ready", "HeadPodReady=True:HeadPodRunningAndReady RayClusterProvisioned=True:AllPodRunningAndReadyFirstTime RayClusterSuspended=False:RayClusterSuspended RayClusterSuspending=False:RayClusterSuspended"},
+		{"loses a worker", false, jobs.Progress{Memory: begun, Counts: tally(1, 1), Now: at(13)}, "ready", "HeadPodReady=True:HeadPodRunningAndReady RayClusterProvisioned=True:AllPodRunningAndReadyFirstTime RayClusterSuspended=False:RayClusterSuspended RayClusterSuspending=False:RayClusterSuspended"},
+		{"is evicted", true, jobs.Progress{Memory: begun, Counts: tally(1, 1), Now: at(14)}, "ready", "HeadPodReady=True:HeadPodRunningAndReady RayClusterProvisioned=True:AllPodRunningAndReadyFirstTime RayClusterSuspended=False:RayClusterSuspended RayClusterSuspending=True:RayClusterSuspending"},
+		{"has gone", true, jobs.Progress{Suspended: true, Now: at(15)}, "suspended", "HeadPodReady=False:HeadPodNotFound RayClusterProvisioned=False:RayClusterSuspended RayClusterSuspended=True:RayClusterSuspended RayClusterSuspending=False:RayClusterSuspended"},
 	} {
 		c.Spec.Suspend = &chapter.suspend
 		before := c.DeepCopy()
@@ -796,7 +796,7 @@ func TestStory(t *testing.T) {
 		}
 		c = out
 	}
-	if unplanned := k.Operated.Project(c, nil, &jobs.Standing{}); unplanned == nil {
+	if unplanned := k.Operated.Project(c, nil, &jobs.Progress{}); unplanned == nil {
 		t.Error("a cluster that cannot be planned has a status, too")
 	}
 }
@@ -805,7 +805,7 @@ func TestStory(t *testing.T) {
 func TestNumbers(t *testing.T) {
 	k := raycluster.Kind()
 	c := decode(t, "headGroupSpec: {POD}, workerGroupSpecs: [{groupName: a, replicas: 2, minReplicas: 1, maxReplicas: 5, numOfHosts: 2, POD}, {groupName: b, replicas: 1, template: {spec: {containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 3, google.com/tpu: 4}}}]}}}]")
-	out, _ := k.Operated.Project(c, compile(t, c), &jobs.Standing{Addresses: map[string]string{"head": "1.2.3.4"}, Counts: map[string]podplan.Tally{"head": {Active: 1, Ready: 1}, "a": {Active: 4, Ready: 3}, "b": {Active: 1}}, Now: at(1)}).(*api.RayCluster)
+	out, _ := k.Operated.Project(c, compile(t, c), &jobs.Progress{Addresses: map[string]string{"head": "1.2.3.4"}, Counts: map[string]podplan.Tally{"head": {Active: 1, Ready: 1}, "a": {Active: 4, Ready: 3}, "b": {Active: 1}}, Now: at(1)}).(*api.RayCluster)
 	s := out.Status
 	if s.DesiredWorkerReplicas != 5 || s.MinWorkerReplicas != 2 || s.MaxWorkerReplicas != 2147483647 || s.ReadyWorkerReplicas != 3 || s.AvailableWorkerReplicas != 5 {
 		t.Errorf("%+v", s)
@@ -840,7 +840,7 @@ func BenchmarkProject(b *testing.B) {
 	c := decode(b, "headGroupSpec: {POD}, workerGroupSpecs: [{groupName: g, replicas: 1000, POD}]")
 	p := compile(b, c)
 	k := raycluster.Kind()
-	s := &jobs.Standing{Memory: podplan.Memory{Started: at(1)}, Counts: map[string]podplan.Tally{"head": {Active: 1, Ready: 1}, "g": {Active: 1000, Ready: 900}}, Now: at(2)}
+	s := &jobs.Progress{Memory: podplan.Memory{Started: at(1)}, Counts: map[string]podplan.Tally{"head": {Active: 1, Ready: 1}, "g": {Active: 1000, Ready: 900}}, Now: at(2)}
 	b.ReportAllocs()
 	for b.Loop() {
 		k.Operated.Project(c, p, s)

@@ -325,7 +325,7 @@ func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + 
 
 // artifacts are what a job has beside its cluster: an address of the head that stays the same
 // while clusters come and go.
-func artifacts(o jobs.Object, _ *jobs.Plan, _ *jobs.Standing) ([]jobs.Artifact, error) {
+func artifacts(o jobs.Object, _ *jobs.Plan, _ *jobs.Progress) ([]jobs.Artifact, error) {
 	j, err := cast(o)
 	if err != nil {
 		return nil, err

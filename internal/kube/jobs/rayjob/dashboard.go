@@ -26,7 +26,7 @@ func dashboardOf(j *api.RayJob) raycluster.Dashboard {
 }
 
 // calls are what the dashboard is asked.
-func calls(o jobs.Object, _ *jobs.Plan, s *jobs.Standing) []jobs.Call {
+func calls(o jobs.Object, _ *jobs.Plan, s *jobs.Progress) []jobs.Call {
 	j, err := cast(o)
 	if err != nil || !asks(j) || s.Started.IsZero() {
 		return nil
@@ -51,7 +51,7 @@ func calls(o jobs.Object, _ *jobs.Plan, s *jobs.Standing) []jobs.Call {
 }
 
 // stops are calls that end a job in a cluster that goes on without it; another goes with its cluster.
-func stops(j *api.RayJob, d raycluster.Dashboard, info jobs.Call, s *jobs.Standing) []jobs.Call {
+func stops(j *api.RayJob, d raycluster.Dashboard, info jobs.Call, s *jobs.Progress) []jobs.Call {
 	said, answered := told(j, s.Answers)
 	switch {
 	case j.Spec.RayClusterSpec != nil, answered && (said == nil || said.Ended()):
@@ -63,7 +63,7 @@ func stops(j *api.RayJob, d raycluster.Dashboard, info jobs.Call, s *jobs.Standi
 }
 
 // farewell ends a job that was deleted while it ran in a cluster that goes on without it.
-func farewell(o jobs.Object, s *jobs.Standing) []jobs.Call {
+func farewell(o jobs.Object, s *jobs.Progress) []jobs.Call {
 	j, err := cast(o)
 	if err != nil || j.Spec.RayClusterSpec != nil || !asks(j) || s.Started.IsZero() || s.Outcome == podplan.JobSucceeded {
 		return nil
@@ -99,7 +99,7 @@ func told(j *api.RayJob, answers jobs.Answers) (info *raycluster.JobInfo, answer
 }
 
 // hear completes what is seen of a job by what Ray says of it, and says when its workers go.
-func hear(o jobs.Object, _ *jobs.Plan, seen []podplan.Seen, s *jobs.Standing) ([]podplan.Seen, time.Duration) {
+func hear(o jobs.Object, _ *jobs.Plan, seen []podplan.Seen, s *jobs.Progress) ([]podplan.Seen, time.Duration) {
 	j, err := cast(o)
 	if err != nil {
 		return seen, 0
@@ -113,7 +113,7 @@ func hear(o jobs.Object, _ *jobs.Plan, seen []podplan.Seen, s *jobs.Standing) ([
 
 // listen completes what is seen of a job by what Ray says of it. Of one that is over Ray is asked no
 // more: its submitter is what its Job says, which stays with its log until the RayJob goes.
-func listen(j *api.RayJob, seen []podplan.Seen, s *jobs.Standing) ([]podplan.Seen, time.Duration) {
+func listen(j *api.RayJob, seen []podplan.Seen, s *jobs.Progress) ([]podplan.Seen, time.Duration) {
 	if !asks(j) || s.Started.IsZero() || s.Outcome != podplan.Open {
 		return seen, 0
 	}
@@ -140,7 +140,7 @@ func listen(j *api.RayJob, seen []podplan.Seen, s *jobs.Standing) ([]podplan.See
 }
 
 // freshly reports whether the dashboard was asked after the end of the Job that submits.
-func freshly(j *api.RayJob, s *jobs.Standing) bool {
+func freshly(j *api.RayJob, s *jobs.Progress) bool {
 	call := dashboardOf(j).Job(jobID(j))
 	answer, answered := s.Answers.To(&call)
 	for _, o := range s.Children {
@@ -174,7 +174,7 @@ func is(x *podplan.Seen, info *raycluster.JobInfo) {
 
 // hearBeside is for jobs that a Job submits: it is over when both are, as Ray says. Where Ray
 // does not know it, the Job's end counts.
-func hearBeside(seen []podplan.Seen, info *raycluster.JobInfo, s *jobs.Standing, fresh bool) ([]podplan.Seen, time.Duration) {
+func hearBeside(seen []podplan.Seen, info *raycluster.JobInfo, s *jobs.Progress, fresh bool) ([]podplan.Seen, time.Duration) {
 	again := time.Duration(0)
 	for i := range seen {
 		x := &seen[i]

@@ -29,13 +29,13 @@ func says(status api.JobStatus) jobs.Answer {
 func unknown() jobs.Answer { return jobs.Answer{Status: http.StatusNotFound, At: at(100)} }
 
 // begun is a job whose cluster is ready.
-func begun(answers jobs.Answers, more map[string]podplan.Tally) *jobs.Standing {
-	s := &jobs.Standing{Memory: podplan.Memory{Started: at(10)}, Now: at(100), Answers: answers, Counts: map[string]podplan.Tally{"cluster": {Active: 1, Ready: 1}}}
+func begun(answers jobs.Answers, more map[string]podplan.Tally) *jobs.Progress {
+	s := &jobs.Progress{Memory: podplan.Memory{Started: at(10)}, Now: at(100), Answers: answers, Counts: map[string]podplan.Tally{"cluster": {Active: 1, Ready: 1}}}
 	maps.Copy(s.Counts, more)
 	return s
 }
 
-func asked(t testing.TB, j *api.RayJob, s *jobs.Standing) []string {
+func asked(t testing.TB, j *api.RayJob, s *jobs.Progress) []string {
 	t.Helper()
 	k := rayjob.Kind()
 	var out []string
@@ -66,10 +66,10 @@ func answer(t testing.TB, j *api.RayJob, a jobs.Answer) jobs.Answers {
 func TestSubmitted(t *testing.T) {
 	j := decode(t, "submissionMode: HTTPMode, jobId: mine, metadata: {a: b}, entrypointNumCpus: 2, entrypointResources: '{\"disk\": 1}', runtimeEnvYAML: 'pip: [x]', "+some)
 	get, post := "GET 8265 /api/jobs/mine", "POST 8265 /api/jobs/"
-	nobody := &jobs.Standing{Memory: podplan.Memory{Started: at(1)}}
+	nobody := &jobs.Progress{Memory: podplan.Memory{Started: at(1)}}
 	known := answer(t, j, unknown())
 	for why, tc := range map[string]struct {
-		s    *jobs.Standing
+		s    *jobs.Progress
 		want []string
 	}{
 		"it is not ready":    {nobody, nil},
@@ -77,8 +77,8 @@ func TestSubmitted(t *testing.T) {
 		"it is not known":    {begun(known, nil), []string{get, post}},
 		"it runs":            {begun(answer(t, j, says(api.JobRunning)), nil), []string{get}},
 		"nobody answers":     {begun(answer(t, j, jobs.Answer{Failure: "x"}), nil), []string{get}},
-		"it is over":         {&jobs.Standing{Memory: podplan.Memory{Started: at(1), Outcome: podplan.JobSucceeded}, Answers: known}, nil},
-		"it has not started": {&jobs.Standing{Answers: known}, nil},
+		"it is over":         {&jobs.Progress{Memory: podplan.Memory{Started: at(1), Outcome: podplan.JobSucceeded}, Answers: known}, nil},
+		"it has not started": {&jobs.Progress{Answers: known}, nil},
 	} {
 		if diff := cmp.Diff(tc.want, asked(t, j, tc.s)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", why, diff)
@@ -289,7 +289,7 @@ func TestFarewell(t *testing.T) {
 	done.Outcome, waits.Started = podplan.JobSucceeded, time.Time{}
 	for why, tc := range map[string]struct {
 		job      *api.RayJob
-		standing *jobs.Standing
+		standing *jobs.Progress
 		stops    bool
 	}{
 		"it runs":                  {used, begun(nil, nil), true},

@@ -13,7 +13,7 @@ import (
 )
 
 // project returns a job with the status that follows from what there is.
-func project(o jobs.Object, _ *jobs.Plan, s *jobs.Standing) jobs.Object {
+func project(o jobs.Object, _ *jobs.Plan, s *jobs.Progress) jobs.Object {
 	j, err := cast(o)
 	if err != nil {
 		return o
@@ -57,7 +57,7 @@ func remembered(j *api.RayJob) podplan.Memory {
 }
 
 // tell says how the job stands. How it ended stays.
-func tell(j *api.RayJob, state *api.RayJobStatus, s *jobs.Standing) {
+func tell(j *api.RayJob, state *api.RayJobStatus, s *jobs.Progress) {
 	if state.JobDeploymentStatus == api.DeploymentComplete || state.JobDeploymentStatus == api.DeploymentFailed {
 		return
 	}
@@ -104,7 +104,7 @@ func tell(j *api.RayJob, state *api.RayJobStatus, s *jobs.Standing) {
 }
 
 // fail tells of a job that failed.
-func fail(j *api.RayJob, state *api.RayJobStatus, s *jobs.Standing) {
+func fail(j *api.RayJob, state *api.RayJobStatus, s *jobs.Progress) {
 	state.JobDeploymentStatus, state.Reason = api.DeploymentFailed, api.AppFailed
 	switch {
 	case s.Reason == podplan.DeadlineExceeded && early(j):

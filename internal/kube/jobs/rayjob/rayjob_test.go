@@ -299,7 +299,7 @@ func TestWorkersGo(t *testing.T) {
 		"OtherEnd": {"it is about those that end well", podplan.JobFailed, 500, 0, "submitter=1"},
 	} {
 		j := decode(t, rule+some)
-		s := &jobs.Standing{Memory: podplan.Memory{Started: at(1), Outcome: tc.outcome}, Now: at(tc.now)}
+		s := &jobs.Progress{Memory: podplan.Memory{Started: at(1), Outcome: tc.outcome}, Now: at(tc.now)}
 		if tc.outcome != podplan.Open {
 			s.Ended = at(10)
 		}
@@ -452,18 +452,18 @@ func TestStory(t *testing.T) {
 	for _, chapter := range []struct {
 		name    string
 		suspend bool
-		s       jobs.Standing
+		s       jobs.Progress
 		want    string
 	}{
-		{"held by its queue", true, jobs.Standing{Suspended: true, Now: at(0)}, "/Suspended"},
-		{"its cluster comes up", false, jobs.Standing{Memory: begun, Now: at(10)}, "/Initializing"},
-		{"it is submitted", false, jobs.Standing{Memory: begun, Counts: submits, Now: at(12)}, "RUNNING/Running"},
-		{"it is evicted", true, jobs.Standing{Memory: begun, Counts: submits, Now: at(13)}, "RUNNING/Suspending"},
-		{"it has gone", true, jobs.Standing{Suspended: true, Now: at(14)}, "/Suspended"},
-		{"it comes back and fails", false, jobs.Standing{Memory: again, Now: at(15)}, "/Retrying"},
-		{"it runs again", false, jobs.Standing{Memory: again, Counts: submits, Now: at(16)}, "RUNNING/Running"},
-		{"it is done", false, jobs.Standing{Memory: done, Now: at(30)}, "SUCCEEDED/Complete"},
-		{"what it said stays", false, jobs.Standing{Memory: done, Counts: submits, Now: at(31)}, "SUCCEEDED/Complete"},
+		{"held by its queue", true, jobs.Progress{Suspended: true, Now: at(0)}, "/Suspended"},
+		{"its cluster comes up", false, jobs.Progress{Memory: begun, Now: at(10)}, "/Initializing"},
+		{"it is submitted", false, jobs.Progress{Memory: begun, Counts: submits, Now: at(12)}, "RUNNING/Running"},
+		{"it is evicted", true, jobs.Progress{Memory: begun, Counts: submits, Now: at(13)}, "RUNNING/Suspending"},
+		{"it has gone", true, jobs.Progress{Suspended: true, Now: at(14)}, "/Suspended"},
+		{"it comes back and fails", false, jobs.Progress{Memory: again, Now: at(15)}, "/Retrying"},
+		{"it runs again", false, jobs.Progress{Memory: again, Counts: submits, Now: at(16)}, "RUNNING/Running"},
+		{"it is done", false, jobs.Progress{Memory: done, Now: at(30)}, "SUCCEEDED/Complete"},
+		{"what it said stays", false, jobs.Progress{Memory: done, Counts: submits, Now: at(31)}, "SUCCEEDED/Complete"},
 	} {
 		j.Spec.Suspend = chapter.suspend
 		before := j.DeepCopy()
@@ -489,7 +489,7 @@ func TestStory(t *testing.T) {
 		t.Errorf("%+v", j.Status)
 	}
 	for reason, want := range map[podplan.Reason]string{podplan.DeadlineExceeded: "DeadlineExceeded", podplan.RetriesExceeded: "AppFailed"} {
-		failed, _ := k.Operated.Project(decode(t, some), nil, &jobs.Standing{Memory: podplan.Memory{Started: at(1), Outcome: podplan.JobFailed, Reason: reason, Message: "m"}}).(*api.RayJob)
+		failed, _ := k.Operated.Project(decode(t, some), nil, &jobs.Progress{Memory: podplan.Memory{Started: at(1), Outcome: podplan.JobFailed, Reason: reason, Message: "m"}}).(*api.RayJob)
 		if s := failed.Status; s.Reason != want || *s.Failed != 1 || s.Message != "m" || s.JobDeploymentStatus != "Failed" {
 			t.Errorf("%+v", s)
 		}
@@ -500,7 +500,7 @@ func TestStory(t *testing.T) {
 func TestService(t *testing.T) {
 	j := decode(t, some)
 	k := rayjob.Kind()
-	all, err := k.Operated.Artifacts(j, compile(t, j), &jobs.Standing{})
+	all, err := k.Operated.Artifacts(j, compile(t, j), &jobs.Progress{})
 	if err != nil || len(all) != 1 || !all[0].Yields {
 		t.Fatalf("%v, %v", all, err)
 	}
@@ -558,9 +558,9 @@ func judge(t interface {
 	k.Keep(j, j, nil)
 	k.ValidateChange(j, j)
 	k.Warnings(j, lifecycle.Policy{})
-	k.Operated.Project(j, plan, &jobs.Standing{})
-	k.Operated.Calls(j, plan, &jobs.Standing{Memory: podplan.Memory{Started: at(1)}})
-	k.Operated.Hear(j, plan, nil, &jobs.Standing{Memory: podplan.Memory{Started: at(1)}})
+	k.Operated.Project(j, plan, &jobs.Progress{})
+	k.Operated.Calls(j, plan, &jobs.Progress{Memory: podplan.Memory{Started: at(1)}})
+	k.Operated.Hear(j, plan, nil, &jobs.Progress{Memory: podplan.Memory{Started: at(1)}})
 	if u, uErr := runtime.DefaultUnstructuredConverter.ToUnstructured(j); uErr == nil {
 		k.Wrapped.Written(u)
 		sets, err := k.Wrapped.PodSets(u)
@@ -604,7 +604,7 @@ func BenchmarkCompile(b *testing.B) {
 func BenchmarkProject(b *testing.B) {
 	j := decode(b, strings.Replace(some, "replicas: 2", "replicas: 1000", 1))
 	p, k := compile(b, j), rayjob.Kind()
-	s := &jobs.Standing{Memory: podplan.Memory{Started: at(1)}, Counts: map[string]podplan.Tally{"submitter": {Active: 1}}, Now: at(2)}
+	s := &jobs.Progress{Memory: podplan.Memory{Started: at(1)}, Counts: map[string]podplan.Tally{"submitter": {Active: 1}}, Now: at(2)}
 	b.ReportAllocs()
 	for b.Loop() {
 		k.Operated.Project(j, p, s)

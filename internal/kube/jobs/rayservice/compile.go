@@ -116,7 +116,7 @@ func servePort(s *api.RayService) int32 {
 }
 
 // artifacts are the services by which the cluster that serves is found.
-func artifacts(o jobs.Object, _ *jobs.Plan, _ *jobs.Standing) ([]jobs.Artifact, error) {
+func artifacts(o jobs.Object, _ *jobs.Plan, _ *jobs.Progress) ([]jobs.Artifact, error) {
 	s, err := cast(o)
 	if err != nil {
 		return nil, err

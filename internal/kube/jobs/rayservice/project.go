@@ -102,7 +102,7 @@ func ask(s *api.RayService, cluster string, answers jobs.Answers) ([]jobs.Call, 
 }
 
 // child is a cluster of the service; nil if there is none of the name.
-func child(s *jobs.Standing, name string) *api.RayCluster {
+func child(s *jobs.Progress, name string) *api.RayCluster {
 	for _, o := range s.Children {
 		if c, is := o.(*api.RayCluster); is && c.Name == name && name != "" {
 			return c
@@ -112,7 +112,7 @@ func child(s *jobs.Standing, name string) *api.RayCluster {
 }
 
 // calls tell the dashboards of clusters what to serve, and ask them how that stands.
-func calls(o jobs.Object, _ *jobs.Plan, s *jobs.Standing) []jobs.Call {
+func calls(o jobs.Object, _ *jobs.Plan, s *jobs.Progress) []jobs.Call {
 	x, err := cast(o)
 	if err != nil || x.Spec.Suspend || s.Started.IsZero() {
 		return nil
@@ -129,7 +129,7 @@ func calls(o jobs.Object, _ *jobs.Plan, s *jobs.Standing) []jobs.Call {
 }
 
 // hear says when the cluster that served before has to go.
-func hear(o jobs.Object, _ *jobs.Plan, seen []podplan.Seen, s *jobs.Standing) ([]podplan.Seen, time.Duration) {
+func hear(o jobs.Object, _ *jobs.Plan, seen []podplan.Seen, s *jobs.Progress) ([]podplan.Seen, time.Duration) {
 	x, err := cast(o)
 	if err != nil || x.Status.RetiredService == nil {
 		return seen, 0
@@ -138,7 +138,7 @@ func hear(o jobs.Object, _ *jobs.Plan, seen []podplan.Seen, s *jobs.Standing) ([
 }
 
 // project returns a service with the status that follows from what there is.
-func project(o jobs.Object, _ *jobs.Plan, s *jobs.Standing) jobs.Object {
+func project(o jobs.Object, _ *jobs.Plan, s *jobs.Progress) jobs.Object {
 	x, err := cast(o)
 	if err != nil {
 		return o
@@ -159,14 +159,14 @@ func project(o jobs.Object, _ *jobs.Plan, s *jobs.Standing) jobs.Object {
 	return &out
 }
 
-func set(x *api.RayService, s *jobs.Standing, kind string, is metav1.ConditionStatus, reason, message string) {
+func set(x *api.RayService, s *jobs.Progress, kind string, is metav1.ConditionStatus, reason, message string) {
 	apimeta.SetStatusCondition(&x.Status.Conditions, metav1.Condition{
 		Type: kind, Status: is, Reason: reason, Message: message, ObservedGeneration: x.Generation, LastTransitionTime: metav1.NewTime(s.Now),
 	})
 }
 
 // suspended tells of a service that may have no pods.
-func suspended(x *api.RayService, s *jobs.Standing) {
+func suspended(x *api.RayService, s *jobs.Progress) {
 	state := &x.Status
 	state.ServiceStatus, state.NumServeEndpoints = "", 0
 	set(x, s, api.ServiceReady, metav1.ConditionFalse, api.ServiceSuspended, "it is suspended")
@@ -181,7 +181,7 @@ func suspended(x *api.RayService, s *jobs.Standing) {
 }
 
 // takeOver says which cluster serves: another one takes over once all runs there.
-func takeOver(x *api.RayService, s *jobs.Standing) {
+func takeOver(x *api.RayService, s *jobs.Progress) {
 	state := &x.Status
 	apimeta.RemoveStatusCondition(&state.Conditions, api.ServiceSuspending)
 	apimeta.RemoveStatusCondition(&state.Conditions, api.ServiceSuspended)
@@ -208,7 +208,7 @@ func takeOver(x *api.RayService, s *jobs.Standing) {
 }
 
 // tell says how the clusters stand.
-func tell(x *api.RayService, s *jobs.Standing) {
+func tell(x *api.RayService, s *jobs.Progress) {
 	state := &x.Status
 	serving := cluster(x, &state.ActiveServiceStatus, s)
 	next := cluster(x, &state.PendingServiceStatus, s)
@@ -249,7 +249,7 @@ func orElse(text, other string) string {
 }
 
 // cluster tells of one of the clusters.
-func cluster(x *api.RayService, to *api.RayServiceStatus, s *jobs.Standing) heard {
+func cluster(x *api.RayService, to *api.RayServiceStatus, s *jobs.Progress) heard {
 	if to.RayClusterName == "" {
 		return heard{}
 	}

@@ -59,8 +59,8 @@ func newWorld(t testing.TB, spec string) *world {
 	return &world{t: t, k: rayservice.Kind(), s: decode(t, spec), kids: map[string]*api.RayCluster{}, serves: map[string]string{}, answers: jobs.Answers{}, put: map[string]int{}}
 }
 
-func (w *world) standing() *jobs.Standing {
-	out := &jobs.Standing{Memory: podplan.Memory{Started: at(1)}, Now: at(w.now), Answers: w.answers}
+func (w *world) standing() *jobs.Progress {
+	out := &jobs.Progress{Memory: podplan.Memory{Started: at(1)}, Now: at(w.now), Answers: w.answers}
 	for _, name := range w.members() {
 		if c := w.kids[name]; c != nil {
 			out.Children = append(out.Children, c)
@@ -298,7 +298,7 @@ func TestSuspended(t *testing.T) {
 	if !apimeta.IsStatusConditionTrue(goes.Status.Conditions, api.ServiceSuspending) {
 		t.Errorf("%+v", goes.Status)
 	}
-	w.s, _ = w.k.Operated.Project(goes, nil, &jobs.Standing{Suspended: true, Now: at(5)}).(*api.RayService)
+	w.s, _ = w.k.Operated.Project(goes, nil, &jobs.Progress{Suspended: true, Now: at(5)}).(*api.RayService)
 	w.expect("nothing is left", "||")
 	if !w.holds(api.ServiceSuspended) || w.holds(api.ServiceReady) || w.holds(api.ServiceSuspending) {
 		t.Errorf("%+v", w.s.Status)
@@ -443,7 +443,7 @@ func judge(t interface {
 	k.Keep(s, s, nil)
 	k.ValidateChange(s, s)
 	k.Warnings(s, lifecycle.Policy{})
-	for _, standing := range []*jobs.Standing{{}, {Memory: podplan.Memory{Started: at(1)}, Now: at(2)}} {
+	for _, standing := range []*jobs.Progress{{}, {Memory: podplan.Memory{Started: at(1)}, Now: at(2)}} {
 		k.Operated.Project(s, plan, standing)
 		k.Operated.Calls(s, plan, standing)
 		k.Operated.Hear(s, plan, nil, standing)
@@ -474,7 +474,7 @@ func BenchmarkProject(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	standing := &jobs.Standing{Memory: podplan.Memory{Started: at(1)}, Now: at(2)}
+	standing := &jobs.Progress{Memory: podplan.Memory{Started: at(1)}, Now: at(2)}
 	b.ReportAllocs()
 	for b.Loop() {
 		k.Operated.Project(s, p, standing)

@@ -89,8 +89,8 @@ func judge(t judged, spec, runtime string) {
 	k.Keep(based, based, nil)
 	k.ValidateChange(o, based)
 	k.ValidateChange(based, o)
-	k.Operated.Project(based, plan, &jobs.Standing{})
-	files, artifactErr := k.Operated.Artifacts(based, plan, &jobs.Standing{})
+	k.Operated.Project(based, plan, &jobs.Progress{})
+	files, artifactErr := k.Operated.Artifacts(based, plan, &jobs.Progress{})
 	if (artifactErr == nil) != (err == nil) {
 		t.Fatalf("the plan says %v, its artifacts %v", err, artifactErr)
 	}
@@ -149,7 +149,7 @@ func BenchmarkProject(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s := &jobs.Standing{Ready: true, Children: []jobs.Object{&jobset.JobSet{Status: jobset.JobSetStatus{ReplicatedJobsStatus: []jobset.ReplicatedJobStatus{{Name: "node", Ready: 1, Active: 1}}}}}}
+	s := &jobs.Progress{Ready: true, Children: []jobs.Object{&jobset.JobSet{Status: jobset.JobSetStatus{ReplicatedJobsStatus: []jobset.ReplicatedJobStatus{{Name: "node", Ready: 1, Active: 1}}}}}}
 	for b.Loop() {
 		trainjob.Kind().Operated.Project(o, plan, s)
 	}

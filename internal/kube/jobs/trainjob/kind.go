@@ -34,7 +34,7 @@ func Kind() jobs.Kind {
 			Compile:   of(compile),
 			Others:    []string{"trainer-controller-manager"},
 			Children:  []jobs.ChildKind{jobsetkind.Child()},
-			Artifacts: func(o jobs.Object, _ *jobs.Plan, _ *jobs.Standing) ([]jobs.Artifact, error) { return of(artifacts)(o) },
+			Artifacts: func(o jobs.Object, _ *jobs.Plan, _ *jobs.Progress) ([]jobs.Artifact, error) { return of(artifacts)(o) },
 			Makes:     []schema.GroupResource{{Resource: "configmaps"}, {Resource: "secrets"}},
 			Told:      jobs.Of(told),
 			Project:   project,

@@ -14,7 +14,7 @@ import (
 )
 
 // project returns a TrainJob with the status that follows from what there is.
-func project(o jobs.Object, _ *jobs.Plan, s *jobs.Standing) jobs.Object {
+func project(o jobs.Object, _ *jobs.Plan, s *jobs.Progress) jobs.Object {
 	t, err := cast(o)
 	if err != nil {
 		return o
@@ -45,7 +45,7 @@ func project(o jobs.Object, _ *jobs.Plan, s *jobs.Standing) jobs.Object {
 
 // awaited are the Jobs of a TrainJob whose JobSet does not tell of them yet: from when it may be there the status says
 // that there may be pods, see active.
-func awaited(t *api.TrainJob, s *jobs.Standing) []api.JobStatus {
+func awaited(t *api.TrainJob, s *jobs.Progress) []api.JobStatus {
 	if s.Started.IsZero() {
 		return nil
 	}
@@ -71,7 +71,7 @@ func told(t *api.TrainJob) podplan.Memory {
 }
 
 // tell brings the conditions up to date. What a finished job says stays.
-func tell(t *api.TrainJob, s *jobs.Standing, set *jobset.JobSet) {
+func tell(t *api.TrainJob, s *jobs.Progress, set *jobset.JobSet) {
 	held := suspended(t)
 	switch {
 	case finished(t) != nil:
@@ -101,7 +101,7 @@ func ended(set *jobset.JobSet, how, reason, message string) metav1.Condition {
 
 // say puts a condition at the end, where people are shown the last one, unless it is there
 // already.
-func say(t *api.TrainJob, s *jobs.Standing, kind string, c metav1.Condition) {
+func say(t *api.TrainJob, s *jobs.Progress, kind string, c metav1.Condition) {
 	c.Type, c.Status = kind, cmp.Or(c.Status, metav1.ConditionTrue)
 	c.LastTransitionTime = metav1.NewTime(s.Now)
 	if was := apimeta.FindStatusCondition(t.Status.Conditions, kind); was != nil {

@@ -412,7 +412,7 @@ func TestPlan(t *testing.T) {
 func TestArtifacts(t *testing.T) {
 	k := trainjob.Kind()
 	of := func(spec, runtime string) []jobs.Artifact {
-		all, err := k.Operated.Artifacts(job(t, spec, runtime), nil, &jobs.Standing{})
+		all, err := k.Operated.Artifacts(job(t, spec, runtime), nil, &jobs.Progress{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -505,37 +505,37 @@ func TestStatus(t *testing.T) {
 	cases := map[string]struct {
 		why, spec string
 		was       api.TrainJobStatus
-		standing  jobs.Standing
+		standing  jobs.Progress
 		child     *jobset.JobSet
 		want      []metav1.Condition
 		counts    []api.JobStatus
 	}{
 		"New":       {why: "nothing to say"},
 		"Running":   {why: "counts are the JobSet's", child: made(), counts: counts},
-		"Suspended": {why: "once nothing runs", spec: "suspend: true", standing: jobs.Standing{Suspended: true}, child: made(), want: []metav1.Condition{is("Suspended", "Suspended", "the TrainJob is suspended")}, counts: counts},
+		"Suspended": {why: "once nothing runs", spec: "suspend: true", standing: jobs.Progress{Suspended: true}, child: made(), want: []metav1.Condition{is("Suspended", "Suspended", "the TrainJob is suspended")}, counts: counts},
 		"StillSuspended": {
-			why: "what is said already stays where it is", spec: "suspend: true", standing: jobs.Standing{Suspended: true},
+			why: "what is said already stays where it is", spec: "suspend: true", standing: jobs.Progress{Suspended: true},
 			was:  api.TrainJobStatus{Conditions: []metav1.Condition{is("Suspended", "Suspended", "the TrainJob is suspended"), is("Theirs", "Theirs", "")}},
 			want: []metav1.Condition{is("Suspended", "Suspended", "the TrainJob is suspended"), is("Theirs", "Theirs", "")},
 		},
 		"Stopping": {why: "not before", spec: "suspend: true", child: made(), counts: counts},
 		"Resumed":  {why: "one that was suspended", was: api.TrainJobStatus{Conditions: []metav1.Condition{is("Suspended", "Suspended", "the TrainJob is suspended")}}, child: made(), want: []metav1.Condition{resumed}, counts: counts},
 		"Complete": {
-			why: "in the words of the JobSet, and last", standing: jobs.Standing{Memory: podplan.Memory{Outcome: podplan.JobSucceeded}}, was: api.TrainJobStatus{Conditions: []metav1.Condition{resumed}},
+			why: "in the words of the JobSet, and last", standing: jobs.Progress{Memory: podplan.Memory{Outcome: podplan.JobSucceeded}}, was: api.TrainJobStatus{Conditions: []metav1.Condition{resumed}},
 			child: made(is("Completed", "AllJobsCompleted", "jobset completed successfully")), want: []metav1.Condition{resumed, is("Complete", "AllJobsCompleted", "jobset completed successfully")}, counts: counts,
 		},
-		"CompleteAlone": {why: "or in ours if it is gone", standing: jobs.Standing{Memory: podplan.Memory{Outcome: podplan.JobSucceeded}}, want: []metav1.Condition{is("Complete", "AllJobsCompleted", "the training is complete")}},
+		"CompleteAlone": {why: "or in ours if it is gone", standing: jobs.Progress{Memory: podplan.Memory{Outcome: podplan.JobSucceeded}}, want: []metav1.Condition{is("Complete", "AllJobsCompleted", "the training is complete")}},
 		"Failed": {
-			why: "likewise", standing: jobs.Standing{Memory: podplan.Memory{Outcome: podplan.JobFailed, Reason: podplan.MemberFailed, Message: "tj failed"}},
+			why: "likewise", standing: jobs.Progress{Memory: podplan.Memory{Outcome: podplan.JobFailed, Reason: podplan.MemberFailed, Message: "tj failed"}},
 			child: made(is("Failed", "ReachedMaxRestarts", "too often")), want: []metav1.Condition{is("Failed", "ReachedMaxRestarts", "too often")}, counts: counts,
 		},
-		"FailedAlone": {why: "", standing: jobs.Standing{Memory: podplan.Memory{Outcome: podplan.JobFailed, Reason: podplan.MemberFailed, Message: "tj failed"}}, want: []metav1.Condition{is("Failed", "FailedJobs", "tj failed")}},
+		"FailedAlone": {why: "", standing: jobs.Progress{Memory: podplan.Memory{Outcome: podplan.JobFailed, Reason: podplan.MemberFailed, Message: "tj failed"}}, want: []metav1.Condition{is("Failed", "FailedJobs", "tj failed")}},
 		"Late": {
-			why: "the JobSet was removed, and nothing of it runs", standing: jobs.Standing{Memory: podplan.Memory{Outcome: podplan.JobFailed, Reason: podplan.DeadlineExceeded, Message: "it ran longer than 1m"}},
+			why: "the JobSet was removed, and nothing of it runs", standing: jobs.Progress{Memory: podplan.Memory{Outcome: podplan.JobFailed, Reason: podplan.DeadlineExceeded, Message: "it ran longer than 1m"}},
 			was: api.TrainJobStatus{JobsStatus: counts}, want: []metav1.Condition{is("Failed", "DeadlineExceeded", "it ran longer than 1m")}, counts: []api.JobStatus{{Name: "node", Succeeded: 2, Failed: 3, Suspended: 5}},
 		},
 		"Ended": {
-			why: "what a finished job says stays", standing: jobs.Standing{Memory: podplan.Memory{Outcome: podplan.JobFailed, Message: "else"}},
+			why: "what a finished job says stays", standing: jobs.Progress{Memory: podplan.Memory{Outcome: podplan.JobFailed, Message: "else"}},
 			was: api.TrainJobStatus{Conditions: []metav1.Condition{is("Complete", "AllJobsCompleted", "m")}}, child: made(), want: []metav1.Condition{is("Complete", "AllJobsCompleted", "m")}, counts: counts,
 		},
 	}
@@ -591,7 +591,7 @@ func TestStrangers(t *testing.T) {
 	if _, err := k.Operated.Compile(pod); err == nil {
 		t.Error("compiled a pod")
 	}
-	if k.Ours(pod) || k.Maker(pod) != (core.MakerState{}) || k.Operated.Project(pod, nil, &jobs.Standing{}) != jobs.Object(pod) || k.Basis.With(pod, pod, jobs.Schedulers{}) != jobs.Object(pod) {
+	if k.Ours(pod) || k.Maker(pod) != (core.MakerState{}) || k.Operated.Project(pod, nil, &jobs.Progress{}) != jobs.Object(pod) || k.Basis.With(pod, pod, jobs.Schedulers{}) != jobs.Object(pod) {
 		t.Error("a pod is ours")
 	}
 	for manager, want := range map[string]bool{"trainer.kubeflow.org/trainjob-controller": true, "kueue.x-k8s.io/multikueue": false} {
