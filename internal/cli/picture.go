@@ -27,7 +27,7 @@ func KindList() string {
 func ShortNames() []string {
 	var out []string
 	for _, k := range kinds.All() {
-		out = append(out, append(k.ShortNames, strings.ToLower(k.GVK().Kind))[0])
+		out = append(out, append(k.Naming.ShortNames, strings.ToLower(k.GVK().Kind))[0])
 	}
 	return append(out, "wl", "pg", "deploy", "po")
 }

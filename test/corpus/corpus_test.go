@@ -42,7 +42,7 @@ func TestManifests(t *testing.T) {
 		k, version := kindOf(t, all, m.Text)
 		s, known := schemas[m.Kind+version]
 		if !known {
-			s = crdtest.Of(t, k.Resource+"."+k.GVK().Group, version)
+			s = crdtest.Of(t, k.Naming.Resource+"."+k.GVK().Group, version)
 			schemas[m.Kind+version] = s
 		}
 		t.Run(m.Kind+"/"+m.Name, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestManifests(t *testing.T) {
 			}
 			o.SetNamespace("blue")
 			stamp(k, o, version)
-			if errs := k.Validate(o); len(errs) > 0 {
+			if errs := k.Admission.Validate(o); len(errs) > 0 {
 				t.Fatal(errs)
 			}
 			before := o.DeepCopyObject()
@@ -74,7 +74,7 @@ func TestManifests(t *testing.T) {
 			if diff := cmp.Diff(before, o); diff != "" {
 				t.Errorf("to read a job, which a cache may share, changes it:\n%s", diff)
 			}
-			plan, err := k.Operated.Compile(o)
+			plan, err := k.Running.Operated.Compile(o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,7 +88,7 @@ func TestManifests(t *testing.T) {
 			if pods != m.Pods {
 				t.Errorf("%d pods, want %d", pods, m.Pods)
 			}
-			again, err := k.Operated.Compile(o)
+			again, err := k.Running.Operated.Compile(o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -124,7 +124,7 @@ func kindOf(t tester, all jobs.Kinds, text string) (*jobs.Kind, string) {
 // stamp marks what is submitted in a version other than the one that is stored, as the API
 // server has it done.
 func stamp(k *jobs.Kind, o jobs.Object, version string) {
-	if slices.Contains(k.Versions, version) {
+	if slices.Contains(k.Naming.Versions, version) {
 		notes := o.GetAnnotations()
 		if notes == nil {
 			notes = map[string]string{}
@@ -182,7 +182,7 @@ func TestExamples(t *testing.T) {
 			continue
 		}
 		shown[u.GetKind()] = true
-		s := crdtest.Of(t, k.Resource+"."+k.GVK().Group, version)
+		s := crdtest.Of(t, k.Naming.Resource+"."+k.GVK().Group, version)
 		served := s.Parse(t, string(data))
 		if complaints := s.Validate(t, served, nil); complaints != "" {
 			t.Errorf("%s: %s", f.Name(), complaints)
@@ -194,7 +194,7 @@ func TestExamples(t *testing.T) {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(served, o, true); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := k.Operated.Compile(o); err != nil || o.GetLabels()["kueue.x-k8s.io/queue-name"] == "" {
+		if _, err := k.Running.Operated.Compile(o); err != nil || o.GetLabels()["kueue.x-k8s.io/queue-name"] == "" {
 			t.Errorf("%s: %v, labels %v", f.Name(), err, o.GetLabels())
 		}
 	}

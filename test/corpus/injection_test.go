@@ -22,7 +22,7 @@ func TestInjection(t *testing.T) {
 	for _, m := range all {
 		t.Run(m.Kind+"/"+m.Name, func(t *testing.T) {
 			w := newLife(t, kinds, m, bases)
-			in := w.kind.Injection
+			in := w.kind.Running.Injection
 			if in == nil {
 				t.Fatal("there is no way to leave it to another controller")
 			}

@@ -25,7 +25,7 @@ type ray struct {
 // ask does what the controller does with calls: all are answered at once.
 func (w *life) ask(p *jobs.Plan, seen []podplan.Seen, m *podplan.Memory) []podplan.Seen {
 	w.t.Helper()
-	o := w.kind.Operated
+	o := w.kind.Running.Operated
 	if o.Calls == nil {
 		return seen
 	}
@@ -51,9 +51,9 @@ func (w *life) ask(p *jobs.Plan, seen []podplan.Seen, m *podplan.Memory) []podpl
 func (w *life) children(p *jobs.Plan) []jobs.Object {
 	var out []jobs.Object
 	for _, o := range w.members {
-		for i := range w.kind.Operated.Children {
-			c := &w.kind.Operated.Children[i]
-			if gvk, err := w.kind.Operated.KindOf(o); err == nil && gvk == c.GVK && p.SeeChild(c, o).Role != "" {
+		for i := range w.kind.Running.Operated.Children {
+			c := &w.kind.Running.Operated.Children[i]
+			if gvk, err := w.kind.Running.Operated.KindOf(o); err == nil && gvk == c.GVK && p.SeeChild(c, o).Role != "" {
 				out = append(out, o)
 			}
 		}

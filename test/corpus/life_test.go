@@ -72,9 +72,9 @@ func newLife(t tester, all jobs.Kinds, m corpus.Manifest, bases map[string]jobs.
 	w.job.SetCreationTimestamp(metav1.NewTime(w.now))
 	_, version := kindOf(t, jobs.Kinds{*k}, m.Text)
 	stamp(k, w.job, version)
-	if k.Basis != nil {
-		ref := k.Basis.Of(w.job)
-		w.store(k.Basis.With(w.job, bases[ref.Kind+" "+ref.Name], jobs.Schedulers{}))
+	if k.Queueing.Basis != nil {
+		ref := k.Queueing.Basis.Of(w.job)
+		w.store(k.Queueing.Basis.With(w.job, bases[ref.Kind+" "+ref.Name], jobs.Schedulers{}))
 	}
 	w.store(w.stopped())
 	return w
@@ -110,7 +110,7 @@ func (w *life) remember(m *podplan.Memory) {
 // lose is the loss of all that is remembered: what can be told of it is stored again.
 func (w *life) lose() {
 	w.t.Helper()
-	plan, err := w.kind.Operated.Compile(w.job)
+	plan, err := w.kind.Running.Operated.Compile(w.job)
 	if err != nil {
 		w.t.Fatalf("compile: %v", err)
 	}
@@ -118,7 +118,7 @@ func (w *life) lose() {
 	for i := range w.members {
 		all[i] = w.members[i]
 	}
-	m := w.kind.Operated.Rebuilt(w.job, all, w.seen(plan))
+	m := w.kind.Running.Operated.Rebuilt(w.job, all, w.seen(plan))
 	w.remember(&m)
 }
 
@@ -173,8 +173,8 @@ func (w *life) seen(p *jobs.Plan) []podplan.Seen {
 			out[i].Over = out[i].Leaving
 			continue
 		}
-		for j := range w.kind.Operated.Children {
-			if c := &w.kind.Operated.Children[j]; reflect.TypeOf(c.New()) == reflect.TypeOf(o) {
+		for j := range w.kind.Running.Operated.Children {
+			if c := &w.kind.Running.Operated.Children[j]; reflect.TypeOf(c.New()) == reflect.TypeOf(o) {
 				out[i] = p.SeeChild(c, o)
 			}
 		}
@@ -196,14 +196,14 @@ func (w *life) dies() bool {
 func (w *life) step() bool {
 	w.t.Helper()
 	before := w.facts()
-	plan, err := w.kind.Operated.Compile(w.job)
+	plan, err := w.kind.Running.Operated.Compile(w.job)
 	if err != nil {
 		w.t.Fatalf("compile: %v", err)
 	}
 	kept := jobs.Remembered(w.memory)
 	seen := w.seen(plan)
 	if !w.said && w.memory != nil { // the status comes first
-		as := w.kind.Operated.Project(w.job, plan, w.standing(plan, seen, &kept))
+		as := w.kind.Running.Operated.Project(w.job, plan, w.standing(plan, seen, &kept))
 		if differs := !equality.Semantic.DeepEqual(as, w.job); differs && w.dies() {
 			w.killed = -1
 			return true
@@ -228,8 +228,8 @@ func (w *life) step() bool {
 	if s.Changed {
 		w.remember(&s.Memory)
 	}
-	as := w.kind.Operated.Project(w.job, plan, w.standing(plan, seen, &s.Memory))
-	if again := w.kind.Operated.Project(as, plan, w.standing(plan, seen, &s.Memory)); !equality.Semantic.DeepEqual(as, again) {
+	as := w.kind.Running.Operated.Project(w.job, plan, w.standing(plan, seen, &s.Memory))
+	if again := w.kind.Running.Operated.Project(as, plan, w.standing(plan, seen, &s.Memory)); !equality.Semantic.DeepEqual(as, again) {
 		w.t.Fatalf("the same look gives another status:\n%s", cmp.Diff(as, again))
 	}
 	if w.dies() {
@@ -289,8 +289,8 @@ func (w *life) do(p *jobs.Plan, s *podplan.Actions) (did bool) {
 func (w *life) hold(p *jobs.Plan, i int, on bool, m *podplan.Memory) { //nolint:revive // what is done to it
 	w.t.Helper()
 	o := w.members[i]
-	for j := range w.kind.Operated.Children {
-		c := &w.kind.Operated.Children[j]
+	for j := range w.kind.Running.Operated.Children {
+		c := &w.kind.Running.Operated.Children[j]
 		if reflect.TypeOf(c.New()) != reflect.TypeOf(o) {
 			continue
 		}
@@ -501,7 +501,7 @@ func (w *life) becomeJob(m *batchv1.Job, how string) {
 func (w *life) becomeOther(o jobs.Object, how string) bool {
 	w.t.Helper()
 	k, f := w.other(o)
-	plan, err := k.Operated.Compile(o)
+	plan, err := k.Running.Operated.Compile(o)
 	if err != nil {
 		w.t.Fatalf("compile %s: %v", o.GetName(), err)
 	}
@@ -525,7 +525,7 @@ func (w *life) becomeOther(o jobs.Object, how string) bool {
 	}
 	for i := range w.members {
 		if w.members[i] == o {
-			w.members[i] = k.Operated.Project(o, plan, &s)
+			w.members[i] = k.Running.Operated.Project(o, plan, &s)
 			w.others[o.GetName()] = s.Memory
 		}
 	}
@@ -567,7 +567,7 @@ func (w *life) rest() {
 	for range 200 {
 		w.gone()
 		if !w.step() {
-			plan, _ := w.kind.Operated.Compile(w.job)
+			plan, _ := w.kind.Running.Operated.Compile(w.job)
 			kept := jobs.Remembered(w.memory)
 			if s := plan.Next(w.ask(plan, w.seen(plan), &kept), &kept, w.now); s.Again > 0 && kept.Outcome == podplan.Open && plan.Deadline == 0 {
 				w.now = w.now.Add(s.Again)
@@ -601,7 +601,7 @@ func (w *life) all(how string) {
 
 // played are the manifests whose lives are played, and their kinds.
 func played() ([]corpus.Manifest, jobs.Kinds) {
-	kinds := native.All().Where(func(k *jobs.Kind) bool { return k.Operated != nil })
+	kinds := native.All().Where(func(k *jobs.Kind) bool { return k.Running.Operated != nil })
 	all := slices.DeleteFunc(slices.Concat(corpus.All(), corpus.Ray(), corpus.TrainJobs()), func(m corpus.Manifest) bool {
 		return !slices.ContainsFunc(kinds, func(k jobs.Kind) bool { return k.GVK().Kind == m.Kind })
 	})
@@ -653,7 +653,7 @@ func script(w *life, killed int) {
 	if f := w.facts(); f.Finished != nil || jobs.Remembered(w.memory).Failures != failures {
 		t.Fatalf("its nodes were lost, for which it is blamed: %+v", f.Finished)
 	}
-	if pods := w.pods(); w.made == made && len(w.kind.Operated.Children) == 0 || len(pods) == 0 {
+	if pods := w.pods(); w.made == made && len(w.kind.Running.Operated.Children) == 0 || len(pods) == 0 {
 		t.Fatalf("its nodes were lost, and its pods are not made anew")
 	}
 	w.all(runs)
@@ -691,7 +691,7 @@ func script(w *life, killed int) {
 		if f := x.facts(); f.Finished != nil {
 			break
 		}
-		plan, err := x.kind.Operated.Compile(x.job)
+		plan, err := x.kind.Running.Operated.Compile(x.job)
 		if err != nil || plan.Retries == nil && !slices.ContainsFunc(plan.Roles, func(r podplan.Role) bool { return r.OnFailure == podplan.FailJob }) {
 			return // it is tried again for ever
 		}
@@ -705,7 +705,7 @@ func script(w *life, killed int) {
 
 // endless reports whether the job has no end.
 func (w *life) endless() bool {
-	plan, err := w.kind.Operated.Compile(w.job)
+	plan, err := w.kind.Running.Operated.Compile(w.job)
 	return err == nil && len(plan.Success) == 0
 }
 

@@ -27,7 +27,7 @@ func served(t *testing.T, k *jobs.Kind, text string) jobs.Object {
 	if err := yaml.Unmarshal([]byte(text), &written.Object); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	s := crdtest.Of(t, k.Resource+".ray.io", written.GroupVersionKind().Version)
+	s := crdtest.Of(t, k.Naming.Resource+".ray.io", written.GroupVersionKind().Version)
 	is := s.Parse(t, text)
 	if complaints := s.Validate(t, is, nil); complaints != "" {
 		t.Errorf("%s\n%s", complaints, text)
@@ -62,13 +62,13 @@ func TestRayManifests(t *testing.T) {
 				}
 			}
 			o := served(t, k, m.Text)
-			if errs := k.Validate(o); len(errs) > 0 {
+			if errs := k.Admission.Validate(o); len(errs) > 0 {
 				t.Fatal(errs)
 			}
 			if _, err := k.Read(o); err != nil {
 				t.Fatal(err)
 			}
-			plan, err := k.Operated.Compile(o)
+			plan, err := k.Running.Operated.Compile(o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +97,7 @@ func TestRayExamples(t *testing.T) {
 			continue
 		}
 		o := served(t, &k, string(data))
-		if _, err := k.Operated.Compile(o); err != nil || o.GetLabels()["kueue.x-k8s.io/queue-name"] == "" {
+		if _, err := k.Running.Operated.Compile(o); err != nil || o.GetLabels()["kueue.x-k8s.io/queue-name"] == "" {
 			t.Errorf("%s: %v, labels %v", k.GVK().Kind, err, o.GetLabels())
 		}
 	}

@@ -83,13 +83,13 @@ func TestTrainJobManifests(t *testing.T) {
 			o := &api.TrainJob{}
 			accepted(t, "trainjobs", m.Text, o)
 			o.SetNamespace("blue")
-			ref := k.Basis.Of(o)
+			ref := k.Queueing.Basis.Of(o)
 			runtime := runtimes[ref.Kind+" "+ref.Name]
 			if runtime == nil {
 				t.Fatalf("there is no %s %s", ref.Kind, ref.Name)
 			}
-			based := k.Basis.With(o, runtime, jobs.Schedulers{})
-			if errs := k.Validate(based); len(errs) > 0 {
+			based := k.Queueing.Basis.With(o, runtime, jobs.Schedulers{})
+			if errs := k.Admission.Validate(based); len(errs) > 0 {
 				t.Fatal(errs)
 			}
 			facts, err := k.Read(based)
@@ -103,7 +103,7 @@ func TestTrainJobManifests(t *testing.T) {
 			if pods != m.Pods {
 				t.Errorf("%d pods, want %d", pods, m.Pods)
 			}
-			if _, err := k.Operated.Compile(based); err != nil {
+			if _, err := k.Running.Operated.Compile(based); err != nil {
 				t.Error(err)
 			}
 		})

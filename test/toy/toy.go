@@ -90,25 +90,33 @@ func (l *ToyList) DeepCopyObject() runtime.Object {
 // Kind is all that there is to know of toys.
 func Kind() jobs.Kind {
 	return jobs.Kind{
-		Adapter:     adapter{},
-		Resource:    "toys",
-		ShortNames:  []string{"ty"},
-		Framework:   "toys.example.com/toy",
-		AddToScheme: addToScheme,
-		Operated:    &jobs.Operated{Compile: compile, Told: jobs.Of(told), Project: project, Children: []jobs.ChildKind{job.Child()}, Artifacts: artifacts, Makes: []schema.GroupResource{{Resource: "configmaps"}, {Resource: "secrets"}}, Others: []string{"toys/toy-operator"}},
-		Wrapped:     &jobs.Wrapping{PodSets: podSets, Direct: true},
-		SuspendPath: []string{"spec", "hold"},
-		Suspended:   jobs.Of(func(t *Toy) bool { return t.Spec.Hold }),
-		Bulk:        "spec.template",
-		Templates: jobs.Of(func(t *Toy) []jobs.PodTemplate {
-			return []jobs.PodTemplate{{Path: "spec.template", Template: &t.Spec.Template}}
-		}),
-		Validate: jobs.Of(validate),
-		Keep: jobs.Keeping(func(was, is *Toy, _ []kueue.PodSet) *Toy {
-			out := is.copied()
-			out.Spec.Hold = was.Spec.Hold
-			return out
-		}),
+		Adapter: adapter{},
+		Naming: jobs.Naming{
+			Resource:    "toys",
+			ShortNames:  []string{"ty"},
+			Framework:   "toys.example.com/toy",
+			AddToScheme: addToScheme,
+		},
+		Queueing: jobs.Queueing{
+			Wrapped:     &jobs.Wrapping{PodSets: podSets, Direct: true},
+			SuspendPath: []string{"spec", "hold"},
+			Suspended:   jobs.Of(func(t *Toy) bool { return t.Spec.Hold }),
+			Templates: jobs.Of(func(t *Toy) []jobs.PodTemplate {
+				return []jobs.PodTemplate{{Path: "spec.template", Template: &t.Spec.Template}}
+			}),
+		},
+		Running: jobs.Running{
+			Operated: &jobs.Operated{Compile: compile, Told: jobs.Of(told), Project: project, Children: []jobs.ChildKind{job.Child()}, Artifacts: artifacts, Makes: []schema.GroupResource{{Resource: "configmaps"}, {Resource: "secrets"}}, Others: []string{"toys/toy-operator"}},
+		},
+		Admission: jobs.Admission{
+			Bulk:     "spec.template",
+			Validate: jobs.Of(validate),
+			Keep: jobs.Keeping(func(was, is *Toy, _ []kueue.PodSet) *Toy {
+				out := is.copied()
+				out.Spec.Hold = was.Spec.Hold
+				return out
+			}),
+		},
 	}
 }
 

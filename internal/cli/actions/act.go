@@ -238,10 +238,10 @@ func (a *Actor) Release(ctx context.Context, t *Target) (*Result, error) {
 func (a *Actor) suspend(ctx context.Context, t *Target, hold, stop bool) (*Result, error) { //nolint:revive // a fact
 	kind := gather.KindOf(t.Asked.Kind)
 	root := t.Object()
-	if root == nil || kind == nil || len(kind.SuspendPath) == 0 {
+	if root == nil || kind == nil || len(kind.Queueing.SuspendPath) == 0 {
 		return nil, fmt.Errorf("%s is in no queue and has nothing by which it could be held: mlbatch cancel ends it", t.title())
 	}
-	is := kind.Suspended(t.job())
+	is := kind.Queueing.Suspended(t.job())
 	action, text := "held", "%s, which is in no queue, is suspended: mlbatch release %s lets it go on."
 	if !hold {
 		action, text = "released", "%s is no longer suspended (mlbatch hold %s suspends it)."
@@ -256,11 +256,11 @@ func (a *Actor) suspend(ctx context.Context, t *Target, hold, stop bool) (*Resul
 	}
 	fields := map[string]any{}
 	at := fields
-	for _, name := range kind.SuspendPath[:len(kind.SuspendPath)-1] {
+	for _, name := range kind.Queueing.SuspendPath[:len(kind.Queueing.SuspendPath)-1] {
 		next := map[string]any{}
 		at[name], at = next, next
 	}
-	at[kind.SuspendPath[len(kind.SuspendPath)-1]] = hold
+	at[kind.Queueing.SuspendPath[len(kind.Queueing.SuspendPath)-1]] = hold
 	if err := a.patch(ctx, root, fields); err != nil {
 		return nil, fmt.Errorf("suspend %s: %w", t.title(), err)
 	}

@@ -230,22 +230,22 @@ func valid(made []runtime.Object) error {
 		return nil
 	}
 	for _, k := range kinds.All() {
-		if k.GVK() != last.GetObjectKind().GroupVersionKind() || k.Validate == nil {
+		if k.GVK() != last.GetObjectKind().GroupVersionKind() || k.Admission.Validate == nil {
 			continue
 		}
 		check, is := last.DeepCopyObject().(jobs.Object)
 		if !is {
 			return nil
 		}
-		if k.Basis != nil {
+		if k.Queueing.Basis != nil {
 			if basis, is := made[0].(jobs.Object); is {
-				check = k.Basis.With(check, basis, jobs.Schedulers{})
+				check = k.Queueing.Basis.With(check, basis, jobs.Schedulers{})
 			}
 		}
 		if check.GetName() == "" {
 			check.SetName("x")
 		}
-		if errs := k.Validate(check); len(errs) > 0 {
+		if errs := k.Admission.Validate(check); len(errs) > 0 {
 			return fmt.Errorf("as a %s it would be refused: %w", last.GetObjectKind().GroupVersionKind().Kind, errs.ToAggregate())
 		}
 	}

@@ -159,7 +159,7 @@ func told(t tester, j *kubeflow.PyTorchJob, text string) {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	kind := pytorchjob.Kind()
-	plan, err := kind.Operated.Compile(j)
+	plan, err := kind.Running.Operated.Compile(j)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}

@@ -130,7 +130,7 @@ func readTrainJob(o runtime.Object, others []runtime.Object) (*jobset.JobSet, er
 		return nil, fmt.Errorf("is a %T", o)
 	}
 	k := trainjob.Kind()
-	ref := k.Basis.Of(t)
+	ref := k.Queueing.Basis.Of(t)
 	i := slices.IndexFunc(others, func(r runtime.Object) bool {
 		meta, is := r.(metav1.Object)
 		return is && isRuntime(r) && meta.GetName() == ref.Name && r.GetObjectKind().GroupVersionKind().Kind == ref.Kind
@@ -139,7 +139,7 @@ func readTrainJob(o runtime.Object, others []runtime.Object) (*jobset.JobSet, er
 		return nil, fmt.Errorf("its %s %s, which says what it consists of, is not among the files: add it", ref.Kind, ref.Name)
 	}
 	basis, _ := others[i].DeepCopyObject().(jobs.Object)
-	plan, err := k.Operated.Compile(k.Basis.With(t, basis, jobs.Schedulers{}))
+	plan, err := k.Running.Operated.Compile(k.Queueing.Basis.With(t, basis, jobs.Schedulers{}))
 	if err != nil {
 		return nil, fmt.Errorf("%w", err)
 	}

@@ -266,7 +266,7 @@ func TestAccepted(t *testing.T) {
 			t.Fatalf("%s\n%v", out, err)
 		}
 		kind := pytorchjob.Kind()
-		if errs := kind.Validate(&job); len(errs) > 0 {
+		if errs := kind.Admission.Validate(&job); len(errs) > 0 {
 			t.Fatalf("%s\n%v", out, errs)
 		}
 		components, err := appwrapper.Components(&w)

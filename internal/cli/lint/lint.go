@@ -117,7 +117,7 @@ func newSubject(known *runtime.Scheme, doc manifest.Document, all []manifest.Doc
 	gvk := doc.GVK()
 	list := kinds.All()
 	if i := slices.IndexFunc(list, func(k jobs.Kind) bool {
-		return k.GroupKind() == gvk.GroupKind() && (k.GVK().Version == gvk.Version || slices.Contains(k.Versions, gvk.Version))
+		return k.GroupKind() == gvk.GroupKind() && (k.GVK().Version == gvk.Version || slices.Contains(k.Naming.Versions, gvk.Version))
 	}); i >= 0 {
 		s.kind, s.job = &list[i], list[i].New()
 		s.typed = s.job
@@ -129,12 +129,12 @@ func newSubject(known *runtime.Scheme, doc manifest.Document, all []manifest.Doc
 		return s
 	}
 	s.shape = doc.Decode(s.typed)
-	if s.kind != nil && s.kind.Basis != nil {
+	if s.kind != nil && s.kind.Queueing.Basis != nil {
 		s.base(known, all)
 	}
 	s.pods = podsOf(&doc)
-	if s.kind != nil && s.kind.Basis != nil && s.kind.Basis.HasPods() && s.kind.Templates != nil { // of a runtime that is here too
-		for _, t := range s.kind.Templates(s.job) {
+	if s.kind != nil && s.kind.Queueing.Basis != nil && s.kind.Queueing.Basis.HasPods() && s.kind.Queueing.Templates != nil { // of a runtime that is here too
+		for _, t := range s.kind.Queueing.Templates(s.job) {
 			s.pods = append(s.pods, pods{path: "spec.runtimeRef", name: t.Path, count: 1, elsewhere: true, template: t.Template})
 		}
 	}
@@ -143,8 +143,8 @@ func newSubject(known *runtime.Scheme, doc manifest.Document, all []manifest.Doc
 
 // base gives a job the other object that says what it consists of, if that is in the files.
 func (s *subject) base(known *runtime.Scheme, all []manifest.Document) {
-	for s.kind.Basis.Missing(s.job) {
-		ref, was := s.kind.Basis.Of(s.job), s.job
+	for s.kind.Queueing.Basis.Missing(s.job) {
+		ref, was := s.kind.Queueing.Basis.Of(s.job), s.job
 		for i := range all {
 			if all[i].Object.GetKind() != ref.Kind || all[i].Object.GetName() != ref.Name {
 				continue
@@ -152,7 +152,7 @@ func (s *subject) base(known *runtime.Scheme, all []manifest.Document) {
 			if o, err := known.New(all[i].GVK()); err == nil {
 				all[i].Decode(o)
 				if basis, is := o.(jobs.Object); is {
-					s.job = s.kind.Basis.With(s.job, basis, jobs.Schedulers{})
+					s.job = s.kind.Queueing.Basis.With(s.job, basis, jobs.Schedulers{})
 				}
 			}
 			break

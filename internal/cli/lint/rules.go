@@ -103,8 +103,8 @@ func refused(s *subject) []hit {
 			job.SetName("x")
 		}
 		errs = jobs.ValidateLabels(job)
-		if s.kind.Validate != nil && s.kind.Ours(job) {
-			errs = append(errs, s.kind.Validate(job)...)
+		if s.kind.Admission.Validate != nil && s.kind.Ours(job) {
+			errs = append(errs, s.kind.Admission.Validate(job)...)
 		}
 	}
 	limits := jobs.Limits{Termination: v1beta2.DefaultMaxTerminationTime}
@@ -127,8 +127,8 @@ func noEffect(s *subject) []hit {
 		return nil
 	}
 	var out []hit
-	if s.kind.Warnings != nil {
-		for _, text := range s.kind.Warnings(s.job, lifecycle.Defaults()) {
+	if s.kind.Admission.Warnings != nil {
+		for _, text := range s.kind.Admission.Warnings(s.job, lifecycle.Defaults()) {
 			path := "metadata"
 			if m := regexp.MustCompile(`^annotation (\S+): `).FindStringSubmatch(text); m != nil {
 				path = "metadata.annotations[" + m[1] + "]"
@@ -199,7 +199,7 @@ func deprecated(s *subject) []hit {
 }
 
 func noQueue(s *subject) []hit {
-	if s.kind == nil || s.inside || s.kind.OnlyQueued || s.doc.Object.GetLabels()[kueue.QueueNameLabel] != "" || len(s.doc.Object.GetOwnerReferences()) > 0 {
+	if s.kind == nil || s.inside || s.kind.Queueing.OnlyQueued || s.doc.Object.GetLabels()[kueue.QueueNameLabel] != "" || len(s.doc.Object.GetOwnerReferences()) > 0 {
 		return nil
 	}
 	return []hit{{path: "metadata", message: fmt.Sprintf("names no queue: without the label %s it is held, unless its namespace has a default queue", kueue.QueueNameLabel)}}

@@ -70,8 +70,8 @@ func accessedKinds(all jobs.Kinds) []accessed {
 	queued := map[string]bool{}
 	for i := range all {
 		k := &all[i]
-		queued[k.Resource+"."+k.GVK().Group] = true
-		kinds = append(kinds, accessed{strings.ToLower(k.GVK().Kind), k.GVK().Group, k.Resource, true, false, both, both})
+		queued[k.Naming.Resource+"."+k.GVK().Group] = true
+		kinds = append(kinds, accessed{strings.ToLower(k.GVK().Kind), k.GVK().Group, k.Naming.Resource, true, false, both, both})
 	}
 	for _, b := range all.Bases() {
 		editors := both

@@ -145,7 +145,9 @@ func TestUnqueuedKindsCannotBeMade(t *testing.T) {
 	}
 	free := []schema.GroupKind{{Kind: "Service"}, {Kind: "ConfigMap"}, {Kind: "Secret"}, {Kind: "PersistentVolumeClaim"}, {Group: "scheduling.x-k8s.io", Kind: "PodGroup"}}
 	for _, k := range webhook.DefaultAllowedKinds(kinds.All()) { // what an AppWrapper takes is looked at, whatever is added to it
-		queued := slices.ContainsFunc(kinds.All(), func(q jobs.Kind) bool { return q.GroupKind() == k && q.TeamsCreate && q.Operated != nil })
+		queued := slices.ContainsFunc(kinds.All(), func(q jobs.Kind) bool {
+			return q.GroupKind() == k && q.Admission.TeamsCreate && q.Running.Operated != nil
+		})
 		if !slices.Contains(free, k) && !queued && k.Group != "batch" {
 			unqueued = append(unqueued, schema.GroupResource{Group: k.Group, Resource: strings.ToLower(k.Kind) + "s"})
 		}

@@ -53,7 +53,7 @@ func (r *Record) carryKind(ctx context.Context, c client.Client, k *jobs.Kind, o
 		return nil // that version is not served
 	}
 	if err != nil {
-		return fmt.Errorf("list %s: %w", k.Resource, err)
+		return fmt.Errorf("list %s: %w", k.Naming.Resource, err)
 	}
 	for i := range list.Items {
 		job := &list.Items[i]
@@ -77,8 +77,8 @@ func (r *Record) due(definitions []*unstructured.Unstructured) (due map[string]*
 	operated := map[string]*jobs.Kind{}
 	all := kinds.All()
 	for i := range all {
-		if all[i].Operated != nil {
-			operated[all[i].Resource+"."+all[i].GVK().Group] = &all[i]
+		if all[i].Running.Operated != nil {
+			operated[all[i].Naming.Resource+"."+all[i].GVK().Group] = &all[i]
 		}
 	}
 	due = map[string]*jobs.Kind{}

@@ -160,12 +160,12 @@ func editRules(all jobs.Kinds) []rbacv1.PolicyRule {
 	for i := range all {
 		k := &all[i]
 		verbs := remove()
-		if k.TeamsCreate {
+		if k.Admission.TeamsCreate {
 			verbs = write()
 		}
-		rules = append(rules, allow(k.GVK().Group, verbs, k.Resource))
-		if k.TeamsCreate && k.Operated != nil {
-			rules = append(rules, allow(k.GVK().Group, []string{"get", "patch", "update"}, k.Resource+"/scale"))
+		rules = append(rules, allow(k.GVK().Group, verbs, k.Naming.Resource))
+		if k.Admission.TeamsCreate && k.Running.Operated != nil {
+			rules = append(rules, allow(k.GVK().Group, []string{"get", "patch", "update"}, k.Naming.Resource+"/scale"))
 		}
 	}
 	for _, b := range all.Bases() {
@@ -210,14 +210,14 @@ func controllerRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		if all.Child(k.GVK()) { // held back and changed as they were seen, see package operator
 			verbs = append(verbs, "update")
 		}
-		if k.Wrapped == nil {
+		if k.Queueing.Wrapped == nil {
 			verbs = append(verbs, "delete") // others, where jobs run: see teamRules
 		}
 		rules = append(rules,
-			allow(k.GVK().Group, verbs, k.Resource),
-			allow(k.GVK().Group, []string{"update"}, k.Resource+"/finalizers"))
-		if k.Wrapped == nil || k.Operated != nil { // the status of others is their controllers'
-			rules = append(rules, allow(k.GVK().Group, []string{"update"}, k.Resource+"/status"))
+			allow(k.GVK().Group, verbs, k.Naming.Resource),
+			allow(k.GVK().Group, []string{"update"}, k.Naming.Resource+"/finalizers"))
+		if k.Queueing.Wrapped == nil || k.Running.Operated != nil { // the status of others is their controllers'
+			rules = append(rules, allow(k.GVK().Group, []string{"update"}, k.Naming.Resource+"/status"))
 		}
 	}
 	if all.Operated() {
@@ -307,7 +307,7 @@ func teamRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		rules = append(rules, allow(m.Group, []string{"create", "delete", "get", "patch"}, m.Resource))
 	}
 	for i := range all {
-		if o := all[i].Operated; o != nil {
+		if o := all[i].Running.Operated; o != nil {
 			rules = append(rules, o.Grants...) // to be passed on: see bindingGuards
 		}
 	}

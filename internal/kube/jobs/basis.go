@@ -72,10 +72,10 @@ func (b *Basis) Kind(ref BasisRef) *BasisKind {
 func (all Kinds) Bases() []BasisKind {
 	var out []BasisKind
 	for i := range all {
-		if all[i].Basis == nil {
+		if all[i].Queueing.Basis == nil {
 			continue
 		}
-		for _, b := range all[i].Basis.Kinds {
+		for _, b := range all[i].Queueing.Basis.Kinds {
 			if b.Templates == nil {
 				continue
 			}

@@ -22,6 +22,14 @@ import (
 // follow from the list.
 type Kind struct {
 	Adapter
+	Naming    Naming
+	Queueing  Queueing
+	Running   Running
+	Admission Admission
+}
+
+// Naming is what the API, people and configurations call a kind.
+type Naming struct {
 	// Resource is what the API server calls objects of the kind, in the plural.
 	Resource string
 	// Versions are further versions of its API that are served with the same fields. Objects are
@@ -34,50 +42,19 @@ type Kind struct {
 	Framework string
 	// AddToScheme registers the kind's Go types; nil for those of Kubernetes itself.
 	AddToScheme func(*runtime.Scheme) error
+}
+
+// Queueing is what queueing jobs of a kind takes: where a job is held, what its pods are, what happens when it must leave.
+type Queueing struct {
 	// OnlyQueued: no controller but ours would ever start an object of the kind, so
 	// that it is queued wherever it is, and whatever configurations leave out.
 	OnlyQueued bool
-	// MadeHere: our controllers make the pods or objects that a job consists of, and need their
-	// rights in a namespace until the last job of the kind there is gone. Kinds that are Operated
-	// need not set it.
-	MadeHere bool
-	// TeamsCreate: users of a team may create and change jobs of the kind. Where it is false they
-	// may only look at such jobs and delete them, since they create them inside AppWrappers.
-	TeamsCreate bool
-
-	// Wrapped is what AppWrappers have to know of the kind to wrap its jobs; nil if they must not
-	// wrap them. Wraps are kinds of other programs that jobs of this kind can have as components.
-	Wrapped *Wrapping
-	Wraps   []Wrappable
-
-	// Replaces returns how many more of a job's pods can be evicted such that the job's controller
-	// replaces each of them and the job does not fail. pods are all pods of the job. open says that
-	// n may change soon: a pod is terminating or has failed, and its controller has not counted the
-	// failure yet. nil is for kinds whose jobs are requeued with all their pods instead.
-	Replaces func(o Object, pods []corev1.Pod) (n int32, open bool)
-
-	// Operated is how jobs of the kind are run here; nil for kinds that another
-	// controller runs.
-	Operated *Operated
-
-	// Injection is how the node selectors, tolerations, labels and annotations of an admission get
-	// into the pods of jobs that another controller runs; nil for kinds whose adapter writes them
-	// in Start.
-	Injection *Injection
 	// Mode says what is done here with jobs of the kind in this installation.
 	Mode Mode
-
-	// Basis is another object that a job names and takes its pods from, such as a training runtime;
-	// nil for kinds whose jobs carry all of their pod templates.
-	Basis *Basis
-
 	// SuspendPath leads to the field that holds an object of the kind back, and
 	// Suspended reads it.
 	SuspendPath []string
 	Suspended   func(Object) bool
-	// Bulk is the path of the field that takes most of an object's bytes: the refusal of an object
-	// that is too large names it.
-	Bulk string
 	// Templates finds the pod templates of an object; nil for kinds whose pods are
 	// those of their components.
 	Templates func(Object) []PodTemplate
@@ -85,6 +62,48 @@ type Kind struct {
 	// templates can be read; the error names the ones that cannot. The pods of components get the
 	// scheduler of queued pods. nil for kinds that create pods only.
 	Components func(o Object, schedulers Schedulers) ([]Component, error)
+	// Replaces returns how many more of a job's pods can be evicted such that the job's controller
+	// replaces each of them and the job does not fail. pods are all pods of the job. open says that
+	// n may change soon: a pod is terminating or has failed, and its controller has not counted the
+	// failure yet. nil is for kinds whose jobs are requeued with all their pods instead.
+	Replaces func(o Object, pods []corev1.Pod) (n int32, open bool)
+	// Resets returns how often all pods of a job were replaced while it kept its quota. Kinds that
+	// are Operated leave it nil: their JobRecoveries have the number.
+	Resets func(Object) int32
+	// Basis is another object that a job names and takes its pods from, such as a training runtime;
+	// nil for kinds whose jobs carry all of their pod templates.
+	Basis *Basis
+	// Wrapped is what AppWrappers have to know of the kind to wrap its jobs; nil if they must not
+	// wrap them. Wraps are kinds of other programs that jobs of this kind can have as components.
+	Wrapped *Wrapping
+	Wraps   []Wrappable
+}
+
+// Running is how jobs of a kind run that mlbatch runs, or lets another controller run.
+type Running struct {
+	// MadeHere: our controllers make the pods or objects that a job consists of, and need their
+	// rights in a namespace until the last job of the kind there is gone. Kinds that are Operated
+	// need not set it.
+	MadeHere bool
+	// Operated is how jobs of the kind are run here; nil for kinds that another
+	// controller runs.
+	Operated *Operated
+	// Injection is how the node selectors, tolerations, labels and annotations of an admission get
+	// into the pods of jobs that another controller runs; nil for kinds whose adapter writes them
+	// in Start.
+	Injection *Injection
+	// Finalizer is the finalizer that our controllers put on an object; "" is none.
+	Finalizer string
+}
+
+// Admission is what webhooks and roles know of a kind: who may write what.
+type Admission struct {
+	// TeamsCreate: users of a team may create and change jobs of the kind. Where it is false they
+	// may only look at such jobs and delete them, since they create them inside AppWrappers.
+	TeamsCreate bool
+	// Bulk is the path of the field that takes most of an object's bytes: the refusal of an object
+	// that is too large names it.
+	Bulk string
 	// Validate says what is wrong with a new object that mlbatch manages, beyond the rules that
 	// hold for every kind; nil for kinds without rules of their own.
 	Validate func(Object) field.ErrorList
@@ -107,11 +126,6 @@ type Kind struct {
 	// UserLabel and UserIDLabel name labels that say who made an object, whatever its
 	// author wrote there; "" are none.
 	UserLabel, UserIDLabel string
-	// Resets returns how often all pods of a job were replaced while it kept its quota. Kinds that
-	// are Operated leave it nil: their JobRecoveries have the number.
-	Resets func(Object) int32
-	// Finalizer is the finalizer that our controllers put on an object; "" is none.
-	Finalizer string
 	// Fixed is a CEL expression, true of an update that changes an immutable field: the webhook that
 	// validates is asked about such updates whoever makes them. "" for kinds without such fields.
 	Fixed string
@@ -131,7 +145,9 @@ const (
 )
 
 // RunHere reports whether mlbatch makes the pods, or the objects with the pods, of jobs of the kind.
-func (k *Kind) RunHere() bool { return (k.MadeHere || k.Operated != nil) && k.Mode == Run }
+func (k *Kind) RunHere() bool {
+	return (k.Running.MadeHere || k.Running.Operated != nil) && k.Queueing.Mode == Run
+}
 
 // PodTemplate is a template of pods in an object, at a path like spec.template.
 type PodTemplate struct {
@@ -171,10 +187,10 @@ func SubmittedIn(o metav1.Object, version string) bool {
 // Restarts is how often failed pods of a job were replaced while the job kept its quota; r is what
 // is remembered of the job, nil if nothing is.
 func (k *Kind) Restarts(o Object, r *recovery.Recovery) int32 {
-	if k.Resets != nil {
-		return k.Resets(o)
+	if k.Queueing.Resets != nil {
+		return k.Queueing.Resets(o)
 	}
-	if k.Operated == nil || r == nil {
+	if k.Running.Operated == nil || r == nil {
 		return 0
 	}
 	return max(r.Attempt, r.Failures+r.FreeFailures)
@@ -185,7 +201,7 @@ func (k *Kind) GroupKind() schema.GroupKind { return k.GVK().GroupKind() }
 
 // Names are all that people call the kind, in lower case.
 func (k *Kind) Names() []string {
-	return append([]string{strings.ToLower(k.GVK().Kind), k.Resource}, k.ShortNames...)
+	return append([]string{strings.ToLower(k.GVK().Kind), k.Naming.Resource}, k.Naming.ShortNames...)
 }
 
 // ListGVK is the kind of a list of such objects.
@@ -202,7 +218,7 @@ type Kinds []Kind
 func (all Kinds) Frameworks() []string {
 	var out []string
 	for i := range all {
-		out = append(out, all[i].Framework)
+		out = append(out, all[i].Naming.Framework)
 	}
 	return out
 }
@@ -220,7 +236,7 @@ func (all Kinds) Where(holds func(*Kind) bool) Kinds {
 
 // Operated reports whether pods of any of the kinds are made here.
 func (all Kinds) Operated() bool {
-	return slices.ContainsFunc(all, func(k Kind) bool { return k.Operated != nil })
+	return slices.ContainsFunc(all, func(k Kind) bool { return k.Running.Operated != nil })
 }
 
 // Children are the kinds of objects that jobs of the kinds are made of besides pods, each
@@ -228,10 +244,10 @@ func (all Kinds) Operated() bool {
 func (all Kinds) Children() []ChildKind {
 	var out []ChildKind
 	for i := range all {
-		if all[i].Operated == nil {
+		if all[i].Running.Operated == nil {
 			continue
 		}
-		for _, c := range all[i].Operated.Children {
+		for _, c := range all[i].Running.Operated.Children {
 			if !slices.ContainsFunc(out, func(has ChildKind) bool { return has.GVK == c.GVK }) {
 				out = append(out, c)
 			}
@@ -245,7 +261,7 @@ func (all Kinds) Children() []ChildKind {
 func (all Kinds) Others() []string {
 	var out []string
 	for i := range all {
-		if o := all[i].Operated; o != nil {
+		if o := all[i].Running.Operated; o != nil {
 			out = append(out, o.Others...)
 		}
 	}
@@ -258,10 +274,10 @@ func (all Kinds) Others() []string {
 func (all Kinds) Makes() []schema.GroupResource {
 	var out []schema.GroupResource
 	for i := range all {
-		if all[i].Operated == nil {
+		if all[i].Running.Operated == nil {
 			continue
 		}
-		for _, r := range all[i].Operated.Makes {
+		for _, r := range all[i].Running.Operated.Makes {
 			if !slices.Contains(out, r) {
 				out = append(out, r)
 			}
@@ -273,7 +289,7 @@ func (all Kinds) Makes() []schema.GroupResource {
 // Child reports whether jobs of any of the kinds consist of objects of the kind gvk.
 func (all Kinds) Child(gvk schema.GroupVersionKind) bool {
 	return slices.ContainsFunc(all, func(k Kind) bool {
-		return k.Operated != nil && slices.ContainsFunc(k.Operated.Children, func(c ChildKind) bool { return c.GVK == gvk })
+		return k.Running.Operated != nil && slices.ContainsFunc(k.Running.Operated.Children, func(c ChildKind) bool { return c.GVK == gvk })
 	})
 }
 
@@ -295,7 +311,7 @@ func (all Kinds) Make(owner *metav1.OwnerReference) bool {
 // Whole reports whether jobs of the kind consist of other objects, which are not queued as jobs of
 // their own.
 func (k *Kind) Whole() bool {
-	return k.Components != nil || k.Operated != nil && len(k.Operated.Children) > 0
+	return k.Queueing.Components != nil || k.Running.Operated != nil && len(k.Running.Operated.Children) > 0
 }
 
 // Wholes are the adapters that can say whether an object is a part of one of their jobs, by kind.

@@ -157,13 +157,13 @@ func (p *Plan) TemplateOf(m podplan.Member) *corev1.PodTemplateSpec {
 // failure. But the others lose touch with it and may fail, so that all have to be of the
 // kind that is made anew.
 func (k *Kind) Replaceable(o Object, pods []corev1.Pod) (n int32, open bool) {
-	if k.Replaces != nil {
-		return k.Replaces(o, pods)
+	if k.Queueing.Replaces != nil {
+		return k.Queueing.Replaces(o, pods)
 	}
-	if k.Operated == nil || !k.RunHere() {
+	if k.Running.Operated == nil || !k.RunHere() {
 		return 0, false
 	}
-	p, err := k.Operated.Compile(o)
+	p, err := k.Running.Operated.Compile(o)
 	if err != nil || p.Suspended {
 		return 0, false
 	}

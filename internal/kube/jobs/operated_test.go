@@ -218,17 +218,20 @@ func TestReplaceable(t *testing.T) {
 		job  *toy.Toy
 		want bool
 	}{
-		"made anew": {"all of them are", jobs.Kind{Operated: &jobs.Operated{Compile: compile(podplan.Replace, podplan.RestartJob, podplan.Ignore)}}, owner(), true},
+		"made anew": {"all of them are", jobs.Kind{Running: jobs.Running{Operated: &jobs.Operated{Compile: compile(podplan.Replace, podplan.RestartJob, podplan.Ignore)}}}, owner(), true},
 		"others fail": {
-			"those that lose touch with it may fail, and that is the end", jobs.Kind{Operated: &jobs.Operated{Compile: compile(podplan.Replace, podplan.FailJob)}}, owner(), false,
+			"those that lose touch with it may fail, and that is the end", jobs.Kind{Running: jobs.Running{Operated: &jobs.Operated{Compile: compile(podplan.Replace, podplan.FailJob)}}}, owner(), false,
 		},
-		"others may fail for good": {"as above", jobs.Kind{Operated: &jobs.Operated{Compile: compile(podplan.ReplaceRetriable)}}, owner(), false},
-		"suspended":                {"its pods go anyway", jobs.Kind{Operated: &jobs.Operated{Compile: compile(podplan.Replace)}}, &toy.Toy{Spec: toy.Spec{Hold: true}}, false},
-		"not understood": {"nothing is known of it", jobs.Kind{Operated: &jobs.Operated{Compile: func(jobs.Object) (*jobs.Plan, error) {
-			return nil, errors.New("no")
-		}}}, owner(), false},
+		"others may fail for good": {"as above", jobs.Kind{Running: jobs.Running{Operated: &jobs.Operated{Compile: compile(podplan.ReplaceRetriable)}}}, owner(), false},
+		"suspended":                {"its pods go anyway", jobs.Kind{Running: jobs.Running{Operated: &jobs.Operated{Compile: compile(podplan.Replace)}}}, &toy.Toy{Spec: toy.Spec{Hold: true}}, false},
+		"not understood": {"nothing is known of it", jobs.Kind{
+			Running: jobs.Running{Operated: &jobs.Operated{Compile: func(jobs.Object) (*jobs.Plan, error) {
+				return nil, errors.New("no")
+			}},
+			},
+		}, owner(), false},
 		"run by others": {"they move it as a whole", jobs.Kind{}, owner(), false},
-		"says itself":   {"its kind knows", jobs.Kind{Replaces: func(jobs.Object, []corev1.Pod) (int32, bool) { return 5, false }}, owner(), true},
+		"says itself":   {"its kind knows", jobs.Kind{Queueing: jobs.Queueing{Replaces: func(jobs.Object, []corev1.Pod) (int32, bool) { return 5, false }}}, owner(), true},
 	} {
 		if n, _ := tc.kind.Replaceable(tc.job, nil); (n > 0) != tc.want {
 			t.Errorf("%s (%s): %d more", name, tc.why, n)

@@ -24,8 +24,8 @@ func User(k *Kind, o metav1.Object) string {
 	if name != "" && LabelValue(name) == label {
 		return name
 	}
-	if label == "" && k != nil && k.UserLabel != "" {
-		return o.GetLabels()[k.UserLabel]
+	if label == "" && k != nil && k.Admission.UserLabel != "" {
+		return o.GetLabels()[k.Admission.UserLabel]
 	}
 	return cmp.Or(label, name)
 }

@@ -13,7 +13,7 @@ import (
 // TestUser: who submitted a job is read as it was written, and neither from an annotation
 // that the label contradicts nor, where there is the one for all, from a kind's own label.
 func TestUser(t *testing.T) {
-	own := &jobs.Kind{UserLabel: "own"}
+	own := &jobs.Kind{Admission: jobs.Admission{UserLabel: "own"}}
 	for name, tc := range map[string]struct {
 		why                 string
 		kind                *jobs.Kind

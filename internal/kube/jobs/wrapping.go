@@ -81,10 +81,10 @@ func (all Kinds) Wrappable() []Wrappable {
 	var out []Wrappable
 	for i := range all {
 		k := &all[i]
-		if k.Wrapped != nil {
-			out = append(out, Wrappable{GVK: k.GVK(), Resource: k.Resource, RunsPods: true, Wrapping: k.Wrapped})
+		if k.Queueing.Wrapped != nil {
+			out = append(out, Wrappable{GVK: k.GVK(), Resource: k.Naming.Resource, RunsPods: true, Wrapping: k.Queueing.Wrapped})
 		}
-		out = append(out, k.Wraps...)
+		out = append(out, k.Queueing.Wraps...)
 	}
 	return slices.DeleteFunc(out, func(w Wrappable) bool { return w.NotByTeams })
 }

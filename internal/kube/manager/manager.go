@@ -317,7 +317,7 @@ func Run(ctx context.Context, opts Options) error {
 	}
 	for _, k := range opts.Kinds {
 		if err := mgr.GetFieldIndexer().IndexField(ctx, k.New(), job.PrebuiltIndex, job.IndexPrebuilt); err != nil {
-			return fmt.Errorf("index jobs of %s: %w", k.Framework, err)
+			return fmt.Errorf("index jobs of %s: %w", k.Naming.Framework, err)
 		}
 	}
 	if err := indexOperated(ctx, mgr, opts.operated()); err != nil {
@@ -583,11 +583,11 @@ func (o Options) queues(framework string) bool {
 func (o Options) inModes() jobs.Kinds {
 	out := slices.Clone(o.Kinds)
 	for i := range out {
-		switch name := out[i].Framework; {
+		switch name := out[i].Naming.Framework; {
 		case !o.queues(name):
-			out[i].Mode = jobs.Ignore
+			out[i].Queueing.Mode = jobs.Ignore
 		case slices.Contains(o.Elsewhere, name):
-			out[i].Mode = jobs.Queue
+			out[i].Queueing.Mode = jobs.Queue
 		}
 	}
 	return out
@@ -595,7 +595,7 @@ func (o Options) inModes() jobs.Kinds {
 
 // operated are the kinds of jobs whose pods are made here.
 func (o Options) operated() jobs.Kinds {
-	return o.Kinds.Where(func(k *jobs.Kind) bool { return k.Operated != nil && k.RunHere() })
+	return o.Kinds.Where(func(k *jobs.Kind) bool { return k.Running.Operated != nil && k.RunHere() })
 }
 
 // indexOperated finds members and services by the job that they were made for.
@@ -619,7 +619,7 @@ func indexOperated(ctx context.Context, mgr manager.Manager, kinds jobs.Kinds) e
 
 // jobKinds adds a reconciler for every kind of job, and the AppWrapper's own.
 func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) error {
-	queued := opts.Kinds.Where(func(k *jobs.Kind) bool { return opts.queues(k.Framework) })
+	queued := opts.Kinds.Where(func(k *jobs.Kind) bool { return opts.queues(k.Naming.Framework) })
 	if opts.Gates.WholeJobsOnly {
 		queued = queued.WholeOnly()
 	}
@@ -662,15 +662,15 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 			Scope: opts.Scope, Managed: shared.Managed, Labels: shared.Labels, CallProxy: opts.PodProxy,
 		})
 		if err != nil {
-			return fmt.Errorf("add the operator of %s: %w", k.Framework, err)
+			return fmt.Errorf("add the operator of %s: %w", k.Naming.Framework, err)
 		}
 	}
-	for _, k := range queued.Where(func(k *jobs.Kind) bool { return k.Basis != nil }) {
+	for _, k := range queued.Where(func(k *jobs.Kind) bool { return k.Queueing.Basis != nil }) {
 		err := basis.SetupWithManager(mgr, k, basis.Options{
 			Client: shared.Client, Live: shared.Live, Recorder: shared.Recorder, Scope: opts.Scope, Schedulers: opts.Schedulers,
 		})
 		if err != nil {
-			return fmt.Errorf("add what %s are based on: %w", k.Framework, err)
+			return fmt.Errorf("add what %s are based on: %w", k.Naming.Framework, err)
 		}
 	}
 	err := podgroup.SetupWithManager(mgr, podgroup.Options{

@@ -41,8 +41,8 @@ func For(all jobs.Kinds) *runtime.Scheme {
 		visibility.AddToScheme,
 	}
 	for _, k := range all {
-		if k.AddToScheme != nil {
-			adds = append(adds, k.AddToScheme)
+		if k.Naming.AddToScheme != nil {
+			adds = append(adds, k.Naming.AddToScheme)
 		}
 	}
 	for _, add := range adds {

@@ -49,7 +49,7 @@ func frameworkOf(name string) string {
 // onlyQueued are the kinds that are queued and run whatever a configuration says: nothing else
 // would start them.
 func onlyQueued() jobs.Kinds {
-	return kinds.All().Where(func(k *jobs.Kind) bool { return k.OnlyQueued })
+	return kinds.All().Where(func(k *jobs.Kind) bool { return k.Queueing.OnlyQueued })
 }
 
 // kindsOf are the kinds of jobs that are queued, by the names of their frameworks, nil for all of
@@ -68,8 +68,8 @@ func kindsOf(i *v1beta2.Integrations) (ours []string, external []schema.GroupVer
 		}
 		external = append(external, *gvk)
 		for _, k := range kinds.All() {
-			if k.GroupKind() == gvk.GroupKind() && !slices.Contains(i.Frameworks, k.Framework) {
-				ignored[k.Framework] = true
+			if k.GroupKind() == gvk.GroupKind() && !slices.Contains(i.Frameworks, k.Naming.Framework) {
+				ignored[k.Naming.Framework] = true
 			}
 		}
 	}
@@ -118,7 +118,7 @@ func refusedModes(modes map[string]v1beta2.KindMode) field.ErrorList {
 // canQueue reports whether there are jobs of a kind which mlbatch runs, and could leave to
 // another controller.
 func canQueue(framework string) bool {
-	operated := kinds.All().Where(func(k *jobs.Kind) bool { return k.Operated != nil })
+	operated := kinds.All().Where(func(k *jobs.Kind) bool { return k.Running.Operated != nil })
 	return framework == leaderworkerset.Framework || slices.Contains(operated.Frameworks(), framework) || !slices.Contains(known(), framework)
 }
 

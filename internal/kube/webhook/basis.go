@@ -22,7 +22,7 @@ import (
 // will have. One that names what is not there is refused, unless it waits for it: how it is to run is
 // not known.
 func (h *jobHandler) based(ctx context.Context, job jobs.Object) (jobs.Object, field.ErrorList, error) {
-	b := h.kind.Basis
+	b := h.kind.Queueing.Basis
 	if b == nil {
 		return job, nil, nil
 	}

@@ -182,7 +182,7 @@ func TestAppWrappersAreJudgedWithTheirBasis(t *testing.T) {
 	}
 	w := &aw.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "w", UID: "w"}}
 	w.Spec.Components = []aw.AppWrapperComponent{{Template: runtime.RawExtension{Raw: []byte(`{"apiVersion":"trainer.kubeflow.org/v1alpha1","kind":"TrainJob","metadata":{"name":"tj"},"spec":{"runtimeRef":{"name":"gone"}}}`)}}}
-	recorded, is := appwrapper.Kind().Basis.With(w, aRuntime(t, "gone", fine), jobs.Schedulers{}).(client.Object)
+	recorded, is := appwrapper.Kind().Queueing.Basis.With(w, aRuntime(t, "gone", fine), jobs.Schedulers{}).(client.Object)
 	if !is {
 		t.Fatal("nothing was recorded")
 	}

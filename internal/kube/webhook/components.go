@@ -18,7 +18,7 @@ func (h *jobHandler) components(job jobs.Object) components {
 	if job.GetUID() == "" {
 		job.SetUID(notCreatedYet)
 	}
-	list, err := h.kind.Components(job, h.schedulers)
+	list, err := h.kind.Queueing.Components(job, h.schedulers)
 	return components{list, err}
 }
 

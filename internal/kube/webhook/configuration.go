@@ -117,7 +117,7 @@ func isComponent(all jobs.Kinds) string {
 // createConditions leave out what is a component of another job, which starts with
 // it.
 func createConditions(all jobs.Kinds, k *jobs.Kind) []admissionregistrationv1.MatchCondition {
-	if k.Wrapped == nil {
+	if k.Queueing.Wrapped == nil {
 		return nil // it is a component of none
 	}
 	return []admissionregistrationv1.MatchCondition{{Name: "not-a-component", Expression: "!(" + isComponent(all) + ") || !" + mayAdmit}}
@@ -127,8 +127,8 @@ func createConditions(all jobs.Kinds, k *jobs.Kind) []admissionregistrationv1.Ma
 // jobs: what an administrator applies is checked as what others do.
 func validateConditions(all jobs.Kinds, k *jobs.Kind) []admissionregistrationv1.MatchCondition {
 	expression := "request.operation == 'CREATE' || " + relabeled
-	if k.Fixed != "" {
-		expression += " || " + k.Fixed
+	if k.Admission.Fixed != "" {
+		expression += " || " + k.Admission.Fixed
 	}
 	return append(createConditions(all, k), admissionregistrationv1.MatchCondition{Name: "not-a-step-of-ours", Expression: expression + " || " + byUser})
 }
@@ -138,7 +138,7 @@ func validateConditions(all jobs.Kinds, k *jobs.Kind) []admissionregistrationv1.
 // finalizer.
 func keepConditions(k *jobs.Kind) []admissionregistrationv1.MatchCondition {
 	expression := "object.spec != oldObject.spec || " + relabeled
-	if f := "metadata.?finalizers.orValue([]).exists(f, f == '" + k.Finalizer + "')"; k.Finalizer != "" {
+	if f := "metadata.?finalizers.orValue([]).exists(f, f == '" + k.Running.Finalizer + "')"; k.Running.Finalizer != "" {
 		expression += " || oldObject." + f + " && !object." + f
 	}
 	return []admissionregistrationv1.MatchCondition{{Name: "by-a-user", Expression: byUser}, {Name: "changes-a-job", Expression: expression}}
@@ -235,25 +235,25 @@ func jobHooks(all jobs.Kinds, k *jobs.Kind) (mutating, validating []hook) {
 	gvk := k.GVK()
 	name := strings.ToLower(gvk.Kind)
 	on := func(ops ...admissionregistrationv1.OperationType) admissionregistrationv1.RuleWithOperations {
-		return rule(gvk.Group, []string{gvk.Version}, []string{k.Resource}, ops...)
+		return rule(gvk.Group, []string{gvk.Version}, []string{k.Naming.Resource}, ops...)
 	}
 	mutates := hook{name: "m" + name, path: pathOf(mutate, k), rule: on(create), conditions: createConditions(all, k)}
 	keeps := hook{name: "k" + name, path: pathOf(keep, k), rule: on(update), conditions: keepConditions(k)}
 	validates := hook{name: "v" + name, path: pathOf(validate, k), rule: on(create, update), conditions: validateConditions(all, k)}
 	disowns := hook{name: "d" + name, path: pathDisown, rule: on(update), conditions: disownConditions(), optional: true}
-	if k.OnlyQueued {
+	if k.Queueing.OnlyQueued {
 		return []hook{mutates, keeps, disowns}, []hook{validates}
 	}
-	if len(k.Versions) > 0 {
+	if len(k.Naming.Versions) > 0 {
 		// What a job is depends on the mark, wherever it is.
 		anywhere := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{notSystem()}}
-		mutating = append(mutating, hook{name: "s" + name, path: pathStamp, rule: rule(gvk.Group, k.Versions, []string{k.Resource}, create), namespaces: anywhere, exact: true})
+		mutating = append(mutating, hook{name: "s" + name, path: pathStamp, rule: rule(gvk.Group, k.Naming.Versions, []string{k.Naming.Resource}, create), namespaces: anywhere, exact: true})
 	}
 	unnamed := mutates
 	unnamed.name, unnamed.namespaces, unnamed.objects, unnamed.optional = mutates.name+".default", queueNamespaces(), unqueuedObjects(), true
 	mutating = append(append(mutating, mutates.whereQueued()...), unnamed)
 	validating = validates.whereQueued()
-	if k.MadeHere || k.Operated != nil { // our controllers act on them all
+	if k.Running.MadeHere || k.Running.Operated != nil { // our controllers act on them all
 		validating = append(validating, validates.elsewhere())
 	}
 	return append(append(mutating, keeps.whereQueued()...), disowns), validating

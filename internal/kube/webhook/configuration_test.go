@@ -196,21 +196,21 @@ func TestElsewhere(t *testing.T) {
 	_, validating := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1", nil), jobs.SchedulerNames())
 	for _, k := range kinds.All() {
 		want := 0
-		if k.Operated != nil || k.MadeHere || k.OnlyQueued {
+		if k.Running.Operated != nil || k.Running.MadeHere || k.Queueing.OnlyQueued {
 			want = 1
 		}
 		got := 0
 		for _, h := range validating.Webhooks {
-			if h.Rules[0].Resources[0] != k.Resource || h.Rules[0].APIGroups[0] != k.GVK().Group || !slices.Contains(h.Rules[0].Operations, admissionregistrationv1.Create) ||
+			if h.Rules[0].Resources[0] != k.Naming.Resource || h.Rules[0].APIGroups[0] != k.GVK().Group || !slices.Contains(h.Rules[0].Operations, admissionregistrationv1.Create) ||
 				!selects(t, h.NamespaceSelector, other) || !selects(t, h.ObjectSelector, nil) {
 				continue
 			}
-			if got++; !k.OnlyQueued && *h.FailurePolicy != admissionregistrationv1.Ignore {
+			if got++; !k.Queueing.OnlyQueued && *h.FailurePolicy != admissionregistrationv1.Ignore {
 				t.Errorf("%s: the API server waits for us where we have nothing to say", h.Name)
 			}
 		}
 		if got != want {
-			t.Errorf("%s: %d webhooks are called, want %d", k.Resource, got, want)
+			t.Errorf("%s: %d webhooks are called, want %d", k.Naming.Resource, got, want)
 		}
 	}
 }

@@ -45,10 +45,10 @@ func newCount(ctx context.Context, c cache.Cache, all jobs.Kinds, scope jobs.Sco
 		k := &all[i]
 		informer, err := c.GetInformer(ctx, k.New())
 		if err != nil {
-			return nil, fmt.Errorf("watch %s: %w", k.Resource, err)
+			return nil, fmt.Errorf("watch %s: %w", k.Naming.Resource, err)
 		}
 		if _, err := informer.AddEventHandler(out.handler(countsAsJob(all, k, scope), out.weigh(k))); err != nil {
-			return nil, fmt.Errorf("watch %s: %w", k.Resource, err)
+			return nil, fmt.Errorf("watch %s: %w", k.Naming.Resource, err)
 		}
 	}
 	pods, err := c.GetInformer(ctx, &corev1.Pod{})
@@ -128,8 +128,8 @@ func measured(k *jobs.Kind, o client.Object) weight {
 	if text, err := json.Marshal(o); err == nil {
 		w.rest = max(int64(len(text))-notesOf(o), 0)
 	}
-	if job, is := o.(jobs.Object); is && k.Basis != nil {
-		w.unfinished = k.Basis.Missing(job)
+	if job, is := o.(jobs.Object); is && k.Queueing.Basis != nil {
+		w.unfinished = k.Queueing.Basis.Missing(job)
 	}
 	return w
 }
@@ -169,7 +169,7 @@ func countsAsJob(all jobs.Kinds, k *jobs.Kind, scope jobs.Scope) func(client.Obj
 		switch {
 		case !k.Ours(o):
 			return false
-		case o.GetLabels()[kueue.QueueNameLabel] != "" || k.OnlyQueued:
+		case o.GetLabels()[kueue.QueueNameLabel] != "" || k.Queueing.OnlyQueued:
 			return true // whatever it says owns it, which any user may say
 		case all.Make(metav1.GetControllerOf(o)):
 			return false // counted with the whole

@@ -189,7 +189,7 @@ func TestClassesOfWhatRuns(t *testing.T) {
 			as := func(class string) string {
 				o := encode(t, sample)
 				if k := kinds.All().Find(gvkOf(t, o)); k != nil {
-					if err := unstructured.SetNestedField(o, false, k.SuspendPath...); err != nil {
+					if err := unstructured.SetNestedField(o, false, k.Queueing.SuspendPath...); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -346,7 +346,7 @@ func TestJobsOfNoTeamAreTold(t *testing.T) {
 	all[set] = makers(t)[set]
 	for path, sample := range all {
 		k := kinds.All().Find(gvkOf(t, sample))
-		if path != set && (!k.RunHere() || k.OnlyQueued) || strings.HasSuffix(path, "-trainjob") {
+		if path != set && (!k.RunHere() || k.Queueing.OnlyQueued) || strings.HasSuffix(path, "-trainjob") {
 			continue // Kubernetes runs it, it waits for a queue, or its runtime is not in this world
 		}
 		o := encode(t, sample)

@@ -110,13 +110,13 @@ func namesNoQueue(kind, namespace string) string {
 // sign writes down who submitted a job, where its kind has labels of its own for that.
 // Whatever its author wrote there is replaced: the labels are for accounting.
 func (h *jobHandler) sign(e *edit, req admission.Request) error {
-	if h.kind.UserLabel == "" {
+	if h.kind.Admission.UserLabel == "" {
 		return nil
 	}
-	if err := e.label(h.kind.UserLabel, jobs.LabelValue(req.UserInfo.Username)); err != nil {
+	if err := e.label(h.kind.Admission.UserLabel, jobs.LabelValue(req.UserInfo.Username)); err != nil {
 		return err
 	}
-	return e.label(h.kind.UserIDLabel, jobs.LabelValue(req.UserInfo.UID))
+	return e.label(h.kind.Admission.UserIDLabel, jobs.LabelValue(req.UserInfo.UID))
 }
 
 // queueOf is the queue of a new job: the one it names, or else the default one of
@@ -125,11 +125,11 @@ func (h *jobHandler) sign(e *edit, req admission.Request) error {
 // refusal names it too.
 func (h *jobHandler) queueOf(ctx context.Context, job metav1.Object, namespace string) (string, error) {
 	name, named := job.GetLabels()[kueue.QueueNameLabel]
-	if name != "" || named && h.kind.OnlyQueued {
+	if name != "" || named && h.kind.Queueing.OnlyQueued {
 		return name, nil
 	}
 	otherwise := ""
-	if h.kind.OnlyQueued {
+	if h.kind.Queueing.OnlyQueued {
 		otherwise = h.defaultQueue
 	}
 	for _, name := range []string{otherwise, string(kueue.DefaultLocalQueueName)} {
@@ -158,8 +158,8 @@ func (h *jobHandler) fill(ctx context.Context, e *edit, job jobs.Object, queue s
 			return err
 		}
 	}
-	if !h.kind.Suspended(job) {
-		if err := e.overrule(true, h.kind.SuspendPath...); err != nil {
+	if !h.kind.Queueing.Suspended(job) {
+		if err := e.overrule(true, h.kind.Queueing.SuspendPath...); err != nil {
 			return err
 		}
 	}
@@ -176,10 +176,10 @@ func (h *jobHandler) fill(ctx context.Context, e *edit, job jobs.Object, queue s
 
 // templates are the pod templates of a job that are not those of its components.
 func (h *jobHandler) templates(job jobs.Object) []jobs.PodTemplate {
-	if h.kind.Templates == nil {
+	if h.kind.Queueing.Templates == nil {
 		return nil
 	}
-	return h.kind.Templates(job)
+	return h.kind.Queueing.Templates(job)
 }
 
 // validate refuses jobs that break a rule. The objects of kinds that are made here
@@ -232,7 +232,7 @@ func (h *jobHandler) validate(ctx context.Context, req admission.Request) admiss
 // tooMuch refuses a job that is one too many for its namespace, now that it counts,
 // or too large; was is nil for a new one.
 func (h *jobHandler) tooMuch(req admission.Request, was, job jobs.Object) field.ErrorList {
-	errs := h.limits.size(req, field.NewPath(h.kind.Bulk))
+	errs := h.limits.size(req, field.NewPath(h.kind.Admission.Bulk))
 	if h.counts(job) && (was == nil || !h.counts(was)) {
 		errs = append(errs, h.limits.another(req.Namespace)...)
 	}
@@ -277,8 +277,8 @@ func (h *jobHandler) checkNew(ctx context.Context, req admission.Request, job jo
 		return append(errs, missing...), nil, err
 	}
 	var wrong field.ErrorList
-	if h.kind.Validate != nil {
-		wrong = h.kind.Validate(job)
+	if h.kind.Admission.Validate != nil {
+		wrong = h.kind.Admission.Validate(job)
 	}
 	if len(wrong) == 0 {
 		wrong = h.limits.made(h.kind, job)
@@ -300,9 +300,9 @@ func (h *jobHandler) checkNew(ctx context.Context, req admission.Request, job jo
 	}
 	errs = append(errs, adopted...)
 	var made components
-	if h.kind.Components != nil {
+	if h.kind.Queueing.Components != nil {
 		made = h.components(job)
-		wrong = append(wrong, h.limits.components(h.kind.GVK().Kind, h.kind.Bulk, len(req.Object.Raw), made)...)
+		wrong = append(wrong, h.limits.components(h.kind.GVK().Kind, h.kind.Admission.Bulk, len(req.Object.Raw), made)...)
 	}
 	errs = append(errs, wrong...)
 	for _, t := range made.templates() { // what else there is to say of them is the kind's
@@ -314,7 +314,7 @@ func (h *jobHandler) checkNew(ctx context.Context, req admission.Request, job jo
 			errs = append(errs, inGroup(t)...)
 		}
 	}
-	if h.kind.Operated != nil && h.kind.RunHere() && len(errs) == 0 {
+	if h.kind.Running.Operated != nil && h.kind.RunHere() && len(errs) == 0 {
 		// Who has no rights in the namespace would wait for them, longer than the API server does.
 		if without, err := h.cluster.withoutRights(ctx, req.Namespace); without || err != nil {
 			return nil, nil, err
@@ -322,7 +322,7 @@ func (h *jobHandler) checkNew(ctx context.Context, req admission.Request, job jo
 		errs, tried = h.tryMembers(ctx, job)
 		return errs, tried, nil
 	}
-	if h.kind.Components == nil || len(wrong) > 0 {
+	if h.kind.Queueing.Components == nil || len(wrong) > 0 {
 		return errs, nil, nil // what it would make is not clear
 	}
 	found, err := h.checkRights(ctx, req, made)
@@ -370,10 +370,10 @@ func (h *jobHandler) checkPriority(ctx context.Context, t jobs.PodTemplate) (fie
 
 // changed applies the kind's own rules for changes; was is nil for a new job.
 func (h *jobHandler) changed(was, job jobs.Object) field.ErrorList {
-	if was == nil || h.kind.ValidateChange == nil {
+	if was == nil || h.kind.Admission.ValidateChange == nil {
 		return nil
 	}
-	return h.kind.ValidateChange(was, job)
+	return h.kind.Admission.ValidateChange(was, job)
 }
 
 // checkChange applies the rules for jobs that are changed.
@@ -414,12 +414,12 @@ func (h *jobHandler) checkChange(ctx context.Context, req admission.Request, was
 		return nil, err
 	}
 	errs = append(errs, forged...)
-	before, after := queued{was, h.kind.Suspended(was)}, queued{job, h.kind.Suspended(job)}
+	before, after := queued{was, h.kind.Queueing.Suspended(was)}, queued{job, h.kind.Queueing.Suspended(job)}
 	errs = append(errs, validateLabelChanges(before, after, hasDefault)...)
-	if h.kind.Admits == nil {
+	if h.kind.Admission.Admits == nil {
 		return errs, nil
 	}
-	leave := h.kind.Admits(was, job)
+	leave := h.kind.Admission.Admits(was, job)
 	if leave == "" {
 		return errs, nil
 	}
@@ -433,8 +433,8 @@ func (h *jobHandler) checkChange(ctx context.Context, req admission.Request, was
 // told is what the author of a job should know; was is nil for a new one.
 func (h *jobHandler) told(ctx context.Context, namespace string, was, job jobs.Object, queued bool) ([]string, error) { //nolint:revive // a fact about the job
 	var out []string
-	if h.kind.Warnings != nil && (was == nil || !maps.Equal(was.GetAnnotations(), job.GetAnnotations())) {
-		out = h.kind.Warnings(job, h.policy)
+	if h.kind.Admission.Warnings != nil && (was == nil || !maps.Equal(was.GetAnnotations(), job.GetAnnotations())) {
+		out = h.kind.Admission.Warnings(job, h.policy)
 	}
 	if !queued {
 		out = append(out, unheededAfter(was, job)...)

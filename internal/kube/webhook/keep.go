@@ -42,9 +42,9 @@ func (h *jobHandler) keep(ctx context.Context, req admission.Request) admission.
 	if err != nil {
 		return failed(err)
 	}
-	kept := h.kind.Keep(was, is, original)
-	if h.kind.Injection != nil {
-		kept = h.kind.Injection.Keep(was, kept, original)
+	kept := h.kind.Admission.Keep(was, is, original)
+	if h.kind.Running.Injection != nil {
+		kept = h.kind.Running.Injection.Keep(was, kept, original)
 	}
 	given := ""
 	if clears(was, is) {
@@ -60,7 +60,7 @@ func (h *jobHandler) keep(ctx context.Context, req admission.Request) admission.
 		}
 	}
 	resp := difference(is, kept)
-	if h.kind.Suspended(is) && !h.kind.Suspended(kept) {
+	if h.kind.Queueing.Suspended(is) && !h.kind.Queueing.Suspended(kept) {
 		resp = resp.WithWarnings(staysSuspended)
 	}
 	return resp

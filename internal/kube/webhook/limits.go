@@ -104,17 +104,17 @@ func (l limited) made(k *jobs.Kind, job jobs.Object) field.ErrorList {
 	if err != nil {
 		return nil // refused already, or later
 	}
-	at := field.NewPath(k.Bulk)
+	at := field.NewPath(k.Admission.Bulk)
 	if why := uncountable(facts.PodSets); why != "" {
 		return field.ErrorList{field.Forbidden(at, why)}
 	}
-	if k.Basis == nil || l.Size == 0 {
+	if k.Queueing.Basis == nil || l.Size == 0 {
 		return nil
 	}
 	text, errJob := json.Marshal(job)
 	sets, errSets := json.Marshal(facts.PodSets)
 	if n := int64(len(text) + len(sets)); errJob == nil && errSets == nil && n > l.Size {
-		return field.ErrorList{field.Forbidden(k.Basis.Of(job).At, fmt.Sprintf(
+		return field.ErrorList{field.Forbidden(k.Queueing.Basis.Of(job).At, fmt.Sprintf(
 			"with what it is based on the %s and its Workload have %d bytes as JSON, and %d are the most (tenants.maxJobSize of the configuration): %s",
 			k.GVK().Kind, n, l.Size, intoVolumes))}
 	}

@@ -95,7 +95,7 @@ func podOf(t *corev1.PodTemplateSpec, maker metav1.Object, gvk schema.GroupVersi
 // firstMembers are those of all roles that have any; none of a job that has no plan, which
 // is refused for what it is.
 func (h *jobHandler) firstMembers(job jobs.Object) []firstMember {
-	plan, err := h.kind.Operated.Compile(job)
+	plan, err := h.kind.Running.Operated.Compile(job)
 	if err != nil {
 		return nil
 	}
@@ -139,7 +139,7 @@ func (h *jobHandler) firstMembers(job jobs.Object) []firstMember {
 // templates are those of the member, in the same order.
 func (h *jobHandler) further(job, child jobs.Object) []firstMember {
 	i := slices.IndexFunc(h.kinds, func(k jobs.Kind) bool {
-		return child != nil && k.Operated != nil && reflect.TypeOf(k.New()) == reflect.TypeOf(child)
+		return child != nil && k.Running.Operated != nil && reflect.TypeOf(k.New()) == reflect.TypeOf(child)
 	})
 	if i < 0 {
 		return nil
@@ -166,7 +166,7 @@ func (h *jobHandler) firstMember(job jobs.Object, plan *jobs.Plan, role int) (o 
 		member, err = plan.Pod(job, h.kind.GVK(), x, &podplan.Memory{}, nil)
 	} else {
 		if child, err = plan.Child(job, h.kind.GVK(), x, &podplan.Memory{}, nil); err == nil {
-			gvk, err = h.kind.Operated.KindOf(child)
+			gvk, err = h.kind.Running.Operated.KindOf(child)
 		}
 		member = child
 	}
@@ -184,10 +184,10 @@ func (h *jobHandler) firstMember(job jobs.Object, plan *jobs.Plan, role int) (o 
 
 // accounts are the ServiceAccounts that are made for a job.
 func (h *jobHandler) accounts(job jobs.Object, plan *jobs.Plan) []string {
-	if h.kind.Operated.Artifacts == nil {
+	if h.kind.Running.Operated.Artifacts == nil {
 		return nil
 	}
-	all, err := h.kind.Operated.Artifacts(job, plan, &jobs.Progress{})
+	all, err := h.kind.Running.Operated.Artifacts(job, plan, &jobs.Progress{})
 	if err != nil {
 		return nil // as is said when it starts
 	}
@@ -208,5 +208,5 @@ func (h *jobHandler) whereWritten(job jobs.Object, role string) *field.Path {
 			return field.NewPath(t.Path)
 		}
 	}
-	return field.NewPath(h.kind.Bulk)
+	return field.NewPath(h.kind.Admission.Bulk)
 }

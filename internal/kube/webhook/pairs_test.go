@@ -43,7 +43,7 @@ func samples(t *testing.T) map[string]map[string]any {
 			if k == nil {
 				continue
 			}
-			if err := unstructured.SetNestedField(o, true, k.SuspendPath...); err != nil {
+			if err := unstructured.SetNestedField(o, true, k.Queueing.SuspendPath...); err != nil {
 				t.Fatal(err)
 			}
 			out["/validate-"+strings.ReplaceAll(gvk.Group, ".", "-")+"-"+gvk.Version+"-"+strings.ToLower(gvk.Kind)] = o

@@ -46,7 +46,7 @@ func partResources(all jobs.Kinds) map[string][]string {
 	for _, c := range all.Children() {
 		for i := range all {
 			if all[i].GVK() == c.GVK {
-				add(c.GVK.Group, all[i].Resource)
+				add(c.GVK.Group, all[i].Naming.Resource)
 			}
 		}
 	}

@@ -38,7 +38,7 @@ func (h *jobHandler) adopted(ctx context.Context, req admission.Request, was, is
 		return nil, nil
 	}
 	whole := h.kinds.Find(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))
-	if whole == nil || whole.Operated == nil || whole.Operated.Child(h.kind.GVK()) == nil {
+	if whole == nil || whole.Running.Operated == nil || whole.Running.Operated.Child(h.kind.GVK()) == nil {
 		return nil, nil
 	}
 	if was != nil && metav1.IsControlledBy(was, &metav1.ObjectMeta{UID: owner.UID}) {

@@ -228,7 +228,7 @@ func templates(name, at, unless string, rules ...admissionregistrationv1.RuleWit
 func users(all jobs.Kinds) policy {
 	var rules []admissionregistrationv1.RuleWithOperations
 	for i := range all {
-		rules = append(rules, rule(all[i].GVK().Group, []string{"*"}, []string{all[i].Resource}, create, update))
+		rules = append(rules, rule(all[i].GVK().Group, []string{"*"}, []string{all[i].Naming.Resource}, create, update))
 	}
 	rules = append(rules, rule(leaderworkerset.GVK().Group, []string{"*"}, []string{leaderworkerset.Resource}, create, update), rule(corev1.GroupName, []string{"v1"}, []string{"pods"}, create, update))
 	for _, k := range serving.All() {

@@ -196,11 +196,11 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 		handlers[pathOf(mutate, k)] = &admission.Webhook{Handler: admission.HandlerFunc(h.mutate)}
 		handlers[pathOf(validate, k)] = &admission.Webhook{Handler: admission.HandlerFunc(h.validate)}
 		handlers[pathOf(keep, k)] = &admission.Webhook{Handler: admission.HandlerFunc(h.keep)}
-		if k.Basis == nil {
+		if k.Queueing.Basis == nil {
 			continue
 		}
-		for j := range k.Basis.Kinds {
-			b := &basisHandler{h, &k.Basis.Kinds[j]}
+		for j := range k.Queueing.Basis.Kinds {
+			b := &basisHandler{h, &k.Queueing.Basis.Kinds[j]}
 			if b.basis.Templates == nil || handlers[basisPath(b.basis)] != nil {
 				continue // it has no pods, or is that of several kinds
 			}
@@ -237,7 +237,7 @@ func (o *Options) pods() Pods {
 
 func newJobHandler(c Cluster, decoder admission.Decoder, k *jobs.Kind, opts Options) *jobHandler {
 	return &jobHandler{
-		kind: k, counts: countsAsJob(opts.Kinds, k, opts.Scope), makes: opts.Kinds.Make, kinds: opts.Kinds, off: opts.Frameworks != nil && !slices.Contains(opts.Frameworks, k.Framework),
+		kind: k, counts: countsAsJob(opts.Kinds, k, opts.Scope), makes: opts.Kinds.Make, kinds: opts.Kinds, off: opts.Frameworks != nil && !slices.Contains(opts.Frameworks, k.Naming.Framework),
 		decoder: decoder, cluster: c, clock: opts.Clock, schedulers: opts.Schedulers, defaultQueue: opts.DefaultQueue,
 		scope: opts.Scope, limits: limited{opts.Limits, c.Jobs, c.Size}, policy: *opts.Policy, gates: gateRules{off: opts.NoAdmissionGates},
 		defaultClass: !opts.NoDefaultPriorityClass, passed: newPassed(opts.Clock), allowed: opts.AllowedKinds,

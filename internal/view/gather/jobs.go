@@ -153,7 +153,7 @@ func (s *reading) readKind(ctx context.Context, k *jobs.Kind) error {
 	found := map[types.UID]*seen{}
 	if _, is := k.New().(*appwrapper.AppWrapper); is {
 		var list appwrapper.AppWrapperList
-		if err := s.list(ctx, k.Resource, &list, &s.options); err != nil {
+		if err := s.list(ctx, k.Naming.Resource, &list, &s.options); err != nil {
 			return err
 		}
 		for i := range list.Items {
@@ -163,7 +163,7 @@ func (s *reading) readKind(ctx context.Context, k *jobs.Kind) error {
 	} else {
 		var list metav1.PartialObjectMetadataList
 		list.SetGroupVersionKind(k.ListGVK())
-		if err := s.list(ctx, k.Resource, &list, &s.options); err != nil {
+		if err := s.list(ctx, k.Naming.Resource, &list, &s.options); err != nil {
 			return err
 		}
 		for i := range list.Items {
@@ -222,7 +222,7 @@ func (s *reading) readUnqueued(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := s.list(ctx, k.Resource, list, &s.options); err != nil {
+		if err := s.list(ctx, k.Naming.Resource, list, &s.options); err != nil {
 			return err
 		}
 		_ = apimeta.EachListItem(list, func(item runtime.Object) error { // what it is given returns no error

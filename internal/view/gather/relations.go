@@ -38,8 +38,8 @@ func OtherJob(kind view.Kind, o jobs.Object) *view.Other {
 		name := view.Ref{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}
 		message := strings.TrimPrefix(f.Finished.Message, name.String()+" failed: ")
 		x.Ended, x.Succeeded, x.Message, x.At = true, f.Finished.Success, message, o.GetCreationTimestamp().Time
-		if k.Operated != nil {
-			if ended := k.Operated.Told(o).Ended; !ended.IsZero() {
+		if k.Running.Operated != nil {
+			if ended := k.Running.Operated.Told(o).Ended; !ended.IsZero() {
 				x.At = ended
 			}
 		}
@@ -53,7 +53,7 @@ func managerOf(k *jobs.Kind, o jobs.Object) string {
 	if err != nil {
 		return "another controller"
 	}
-	at := append(slices.Clone(k.SuspendPath[:len(k.SuspendPath)-1]), "managedBy")
+	at := append(slices.Clone(k.Queueing.SuspendPath[:len(k.Queueing.SuspendPath)-1]), "managedBy")
 	name, _, _ := unstructured.NestedString(raw, at...)
 	return cmp.Or(name, "another controller")
 }

@@ -424,7 +424,7 @@ func (p *JobObjects) suspended() bool {
 	if p.Job != nil {
 		job = p.Job
 	}
-	return k != nil && job != nil && len(k.SuspendPath) > 0 && k.Suspended(job)
+	return k != nil && job != nil && len(k.Queueing.SuspendPath) > 0 && k.Queueing.Suspended(job)
 }
 
 // created is when the job was; zero if that is not known.
@@ -444,10 +444,10 @@ func (p *JobObjects) created() time.Time {
 // wrote into the job.
 func (p *JobObjects) elsewhere() bool {
 	k := gather.KindOf(p.Asked.Kind)
-	if k == nil || p.Other == nil || k.Injection == nil || k.Templates == nil {
+	if k == nil || p.Other == nil || k.Running.Injection == nil || k.Queueing.Templates == nil {
 		return false
 	}
-	return slices.ContainsFunc(k.Templates(p.Other), func(t jobs.PodTemplate) bool { return jobs.Injected(t.Template) })
+	return slices.ContainsFunc(k.Queueing.Templates(p.Other), func(t jobs.PodTemplate) bool { return jobs.Injected(t.Template) })
 }
 
 // release is how a job is let back into its queue, and what comes of that where it was stopped

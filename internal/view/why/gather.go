@@ -277,7 +277,7 @@ func IsWaiting(w *kueue.Workload) bool {
 // rest.
 func (p *JobObjects) findRecovery(ctx context.Context, c client.Reader) {
 	k := gather.KindOf(p.Asked.Kind)
-	if p.Other == nil || k == nil || k.Operated == nil {
+	if p.Other == nil || k == nil || k.Running.Operated == nil {
 		return
 	}
 	var stored recovery.JobRecovery

@@ -116,7 +116,7 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("appwrapper").
 		For(&awv1beta2.AppWrapper{})
-	for _, k := range native.All().Where(func(k *jobs.Kind) bool { return k.Wrapped != nil }) {
+	for _, k := range native.All().Where(func(k *jobs.Kind) bool { return k.Queueing.Wrapped != nil }) {
 		b = b.Owns(k.New(), builder.WithPredicates(ends(&k)))
 	}
 	return b.

@@ -19,7 +19,7 @@ func ends(k *jobs.Kind) predicate.Predicate {
 		CreateFunc:  func(event.CreateEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			same := k.Wrapped.SameOutcome
+			same := k.Queueing.Wrapped.SameOutcome
 			return same == nil || marked(e.ObjectOld) != marked(e.ObjectNew) || !same(e.ObjectOld, e.ObjectNew)
 		},
 	}

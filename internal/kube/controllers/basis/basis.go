@@ -60,8 +60,8 @@ func SetupWithManager(mgr ctrl.Manager, kind jobs.Kind, opts Options) error {
 	r := &reconciler{opts, &kind}
 	c := ctrl.NewControllerManagedBy(mgr).Named("basis-"+kind.GVK().Kind).
 		For(kind.New(), builder.WithPredicates(predicate.NewPredicateFuncs(r.waits)))
-	for i := range kind.Basis.Kinds {
-		c = c.Watches(kind.Basis.Kinds[i].New(), handler.EnqueueRequestsFromMapFunc(r.waiting(&kind.Basis.Kinds[i])), builder.WithPredicates(comes()))
+	for i := range kind.Queueing.Basis.Kinds {
+		c = c.Watches(kind.Queueing.Basis.Kinds[i].New(), handler.EnqueueRequestsFromMapFunc(r.waiting(&kind.Queueing.Basis.Kinds[i])), builder.WithPredicates(comes()))
 	}
 	return c.WithOptions(fairqueue.Options()).Complete(r)
 }
@@ -69,7 +69,7 @@ func SetupWithManager(mgr ctrl.Manager, kind jobs.Kind, opts Options) error {
 // waits reports whether a job waits for its basis.
 func (r *reconciler) waits(o client.Object) bool {
 	job, is := o.(jobs.Object)
-	return is && job.GetDeletionTimestamp() == nil && r.kind.Ours(job) && r.kind.Basis.Missing(job)
+	return is && job.GetDeletionTimestamp() == nil && r.kind.Ours(job) && r.kind.Queueing.Basis.Missing(job)
 }
 
 // comes lets through what is new.
@@ -97,7 +97,7 @@ func (r *reconciler) waiting(k *jobs.BasisKind) handler.MapFunc {
 			if !is || !r.waits(job) {
 				return nil
 			}
-			if ref := r.kind.Basis.Of(job); ref.Kind == k.GVK.Kind && ref.Name == basis.GetName() {
+			if ref := r.kind.Queueing.Basis.Of(job); ref.Kind == k.GVK.Kind && ref.Name == basis.GetName() {
 				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(job)})
 			}
 			return nil
@@ -122,8 +122,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if is {
 		return r.write(ctx, job, inherited)
 	}
-	ref := r.kind.Basis.Of(job)
-	k := r.kind.Basis.Kind(ref)
+	ref := r.kind.Queueing.Basis.Of(job)
+	k := r.kind.Queueing.Basis.Kind(ref)
 	if k == nil {
 		r.Recorder.Eventf(job, nil, corev1.EventTypeWarning, notFound, notFound, "There are no %ss that a %s could name: correct %s", ref.Kind, r.kind.GVK().Kind, ref.At)
 		return reconcile.Result{}, nil
@@ -146,7 +146,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return r.write(ctx, job, r.kind.Basis.With(job, basis, schedulers))
+	return r.write(ctx, job, r.kind.Queueing.Basis.With(job, basis, schedulers))
 }
 
 // inherited returns a job with what was recorded for it in the AppWrapper that it is part of;
@@ -169,8 +169,8 @@ func (r *reconciler) inherited(ctx context.Context, job jobs.Object) (jobs.Objec
 // write records what a job was given.
 func (r *reconciler) write(ctx context.Context, was, job jobs.Object) (reconcile.Result, error) {
 	var err error
-	complete := !r.kind.Basis.Missing(job)
-	if r.kind.Basis.Annotated {
+	complete := !r.kind.Queueing.Basis.Missing(job)
+	if r.kind.Queueing.Basis.Annotated {
 		err = r.Client.Patch(ctx, job, client.MergeFromWithOptions(was, client.MergeFromWithOptimisticLock{}))
 	} else {
 		err = r.Client.Status().Update(ctx, job)
@@ -181,7 +181,7 @@ func (r *reconciler) write(ctx context.Context, was, job jobs.Object) (reconcile
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("record what %s %s is based on: %w", r.kind.GVK().Kind, client.ObjectKeyFromObject(job), err)
 	}
-	if complete && r.kind.Basis.Missing(job) { // the API server answers with what it stored
+	if complete && r.kind.Queueing.Basis.Missing(job) { // the API server answers with what it stored
 		kind := r.kind.GVK().Kind
 		r.Recorder.Eventf(job, nil, corev1.EventTypeWarning, notOurs, notOurs,
 			"the definition of %s is not this program's: it drops status.runtime, without which the job is not queued. An administrator brings it back: mlbatch install", kind)

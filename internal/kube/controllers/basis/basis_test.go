@@ -158,7 +158,7 @@ func TestAnnotates(t *testing.T) {
 		}
 		return is
 	}
-	if is := look(); !b.kind.Basis.Missing(is) {
+	if is := look(); !b.kind.Queueing.Basis.Missing(is) {
 		t.Errorf("%v", is.Annotations)
 	}
 	if said := b.said(); !strings.Contains(said, "until there is a RayCluster c: correct spec.clusterSelector[ray.io/cluster], or create it") {
@@ -169,7 +169,7 @@ func TestAnnotates(t *testing.T) {
 	if err := c.Create(t.Context(), cluster); err != nil {
 		t.Fatal(err)
 	}
-	if woken := b.waiting(&b.kind.Basis.Kinds[0])(t.Context(), cluster); len(woken) != 1 {
+	if woken := b.waiting(&b.kind.Queueing.Basis.Kinds[0])(t.Context(), cluster); len(woken) != 1 {
 		t.Errorf("%v are woken", woken)
 	}
 	is := look()
@@ -185,7 +185,7 @@ func TestWakes(t *testing.T) {
 	other := aJob("lab", "ClusterTrainingRuntime", "other")
 	other.Name = "other"
 	b := newBench(aJob("blue", "ClusterTrainingRuntime", "r"), aJob("lab", "TrainingRuntime", "r"), done, other)
-	kinds := b.kind.Basis.Kinds
+	kinds := b.kind.Queueing.Basis.Kinds
 	for name, tc := range map[string]struct {
 		kind *jobs.BasisKind
 		came client.Object

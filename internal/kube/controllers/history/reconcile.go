@@ -270,7 +270,7 @@ func (r *reconciler) restarts(ctx context.Context, w *kueue.Workload) int32 {
 func (r *reconciler) remembered(ctx context.Context, k *jobs.Kind, o jobs.Object) *recovery.Recovery {
 	var stored recovery.JobRecovery
 	name := types.NamespacedName{Namespace: o.GetNamespace(), Name: string(o.GetUID())}
-	if k.Operated == nil || r.Live.Get(ctx, name, &stored) != nil {
+	if k.Running.Operated == nil || r.Live.Get(ctx, name, &stored) != nil {
 		return nil
 	}
 	return stored.Of(o)

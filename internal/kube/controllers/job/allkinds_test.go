@@ -99,14 +99,14 @@ func sample(t *testing.T, k *jobs.Kind, size int, image string, role bool) jobs.
 	if err := yaml.UnmarshalStrict([]byte(head), o); err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
-	if k.Basis != nil {
+	if k.Queueing.Basis != nil {
 		r := &trainer.ClusterTrainingRuntime{}
 		if err := yaml.UnmarshalStrict([]byte(`{metadata: {name: r}, spec: {mlPolicy: {torch: {}}, template: {spec: {replicatedJobs: [{name: node, template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}, spec: {template: {spec: {containers: [{name: node, image: i}]}}}}}]}}}}`), r); err != nil {
 			t.Fatal(err)
 		}
-		o = k.Basis.With(o, r, jobs.Schedulers{})
+		o = k.Queueing.Basis.With(o, r, jobs.Schedulers{})
 	}
-	if !k.Suspended(o) {
+	if !k.Queueing.Suspended(o) {
 		held, err := k.Stop(o, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -192,16 +192,16 @@ func (w *world) change(size int, image string, role bool) (refused bool) {
 	was, is := w.job(), sample(w.T, w.kind, size, image, role)
 	is.SetResourceVersion(was.GetResourceVersion())
 	is.SetAnnotations(was.GetAnnotations())
-	if w.kind.Basis != nil {
-		is = w.kind.Basis.With(is, &corev1.Pod{}, jobs.Schedulers{})
+	if w.kind.Queueing.Basis != nil {
+		is = w.kind.Queueing.Basis.With(is, &corev1.Pod{}, jobs.Schedulers{})
 	}
-	if w.kind.Keep != nil {
-		is = w.kind.Keep(was, is, w.workload().Spec.PodSets)
+	if w.kind.Admission.Keep != nil {
+		is = w.kind.Admission.Keep(was, is, w.workload().Spec.PodSets)
 	}
-	if w.kind.ValidateChange != nil && len(w.kind.ValidateChange(was, is)) > 0 {
+	if w.kind.Admission.ValidateChange != nil && len(w.kind.Admission.ValidateChange(was, is)) > 0 {
 		return true
 	}
-	if w.kind.Admits != nil && w.kind.Admits(was, is) != "" {
+	if w.kind.Admission.Admits != nil && w.kind.Admission.Admits(was, is) != "" {
 		return true
 	}
 	if err := w.c.Update(w.Context(), is); err != nil {
@@ -246,7 +246,7 @@ func TestEveryKindAndEveryChange(t *testing.T) {
 				t.Fatal("it is not queued")
 			}
 			w.admit()
-			if w.kind.Suspended(w.job()) {
+			if w.kind.Queueing.Suspended(w.job()) {
 				t.Fatal("it was admitted and does not run")
 			}
 			return w
@@ -260,8 +260,8 @@ func TestEveryKindAndEveryChange(t *testing.T) {
 				w.Fatal(err)
 			}
 			is := w.workload()
-			if !w.kind.Suspended(w.job()) || is == nil || is.Status.Admission != nil || pending(is) != all(f) {
-				w.Errorf("it does not queue for its %d pods: suspended %v, %+v", all(f), w.kind.Suspended(w.job()), is)
+			if !w.kind.Queueing.Suspended(w.job()) || is == nil || is.Status.Admission != nil || pending(is) != all(f) {
+				w.Errorf("it does not queue for its %d pods: suspended %v, %+v", all(f), w.kind.Queueing.Suspended(w.job()), is)
 			}
 		}
 		t.Run(name+"/grown", func(t *testing.T) {
@@ -289,8 +289,8 @@ func TestEveryKindAndEveryChange(t *testing.T) {
 				return
 			}
 			w.settle()
-			if is := w.workload(); w.kind.Suspended(w.job()) || is.Status.Admission == nil || pending(is) >= before {
-				t.Fatalf("it keeps the quota of %d of %d pods, suspended: %v", pending(is), before, w.kind.Suspended(w.job()))
+			if is := w.workload(); w.kind.Queueing.Suspended(w.job()) || is.Status.Admission == nil || pending(is) >= before {
+				t.Fatalf("it keeps the quota of %d of %d pods, suspended: %v", pending(is), before, w.kind.Queueing.Suspended(w.job()))
 			}
 			if w.change(size, image, false) {
 				t.Fatal("it may not grow again")
@@ -320,17 +320,17 @@ func TestEveryKindAndEveryChange(t *testing.T) {
 			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue"}}
 			w := kindWorld(t, k, o, ns)
 			w.settle()
-			if w.workload() != nil || w.kind.Suspended(w.job()) {
+			if w.workload() != nil || w.kind.Queueing.Suspended(w.job()) {
 				t.Fatal("it is queued, and names no queue where none has to")
 			}
 			w.label("true")
 			w.settle()
-			if is := w.workload(); is == nil || is.Spec.QueueName != "" || !w.kind.Suspended(w.job()) {
+			if is := w.workload(); is == nil || is.Spec.QueueName != "" || !w.kind.Queueing.Suspended(w.job()) {
 				t.Fatalf("it runs without a queue in a team's namespace: %+v", is)
 			}
 			w.label("false")
 			w.settle()
-			if is := w.workload(); is != nil || w.kind.Suspended(w.job()) {
+			if is := w.workload(); is != nil || w.kind.Queueing.Suspended(w.job()) {
 				t.Errorf("it is held for naming no queue, and needs none: %+v", is)
 			}
 		})
@@ -404,14 +404,14 @@ func (w *world) edited(before jobs.Object) {
 	if is := text(w.workload().Spec); !strings.Contains(is, `"image":"new"`) || strings.Contains(is, `"image":"old"`) {
 		w.Errorf("it is queued as it was: %s", is)
 	}
-	if w.kind.Operated == nil {
+	if w.kind.Running.Operated == nil {
 		return
 	}
-	was, err := w.kind.Operated.Compile(before)
+	was, err := w.kind.Running.Operated.Compile(before)
 	if err != nil {
 		w.Fatal(err)
 	}
-	p, err := w.kind.Operated.Compile(w.job())
+	p, err := w.kind.Running.Operated.Compile(w.job())
 	if err != nil {
 		w.Fatal(err)
 	}

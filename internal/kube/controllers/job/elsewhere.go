@@ -15,29 +15,29 @@ import (
 // one is seen to run.
 func (r *reconciler) add(ctx context.Context) (func(jobs.Object, []jobs.PodSetInfo) (jobs.Object, error), error) {
 	k := r.kind
-	if k == nil || k.Injection == nil {
+	if k == nil || k.Running.Injection == nil {
 		return nil, nil //nolint:nilnil // nothing is to be written
 	}
-	if k.Mode == jobs.Queue {
-		return k.Injection.Add, nil
+	if k.Queueing.Mode == jobs.Queue {
+		return k.Running.Injection.Add, nil
 	}
-	if k.Operated == nil {
+	if k.Running.Operated == nil {
 		return nil, nil //nolint:nilnil // as above
 	}
-	other, err := foreign.Find(ctx, r.opts.Client, k.Operated.Others...)
+	other, err := foreign.Find(ctx, r.opts.Client, k.Running.Operated.Others...)
 	if err != nil || other == "" {
 		return nil, err
 	}
-	return k.Injection.Add, nil
+	return k.Running.Injection.Add, nil
 }
 
 // restoring is the adapter of a kind which takes out of a job that was stopped what its admission
 // wrote into it. That is a second write: other controllers refuse changes of what still runs.
 func restoring(k *jobs.Kind) jobs.Adapter {
-	if k.Injection == nil {
+	if k.Running.Injection == nil {
 		return k.Adapter
 	}
-	return restores{k.Adapter, k.Injection}
+	return restores{k.Adapter, k.Running.Injection}
 }
 
 type restores struct {

@@ -92,7 +92,7 @@ func newElsewhere(t *testing.T, mode jobs.Mode, objects ...client.Object) elsewh
 	t.Helper()
 	all := kinds.All()
 	k := pytorchjob.Kind()
-	k.Mode = mode
+	k.Queueing.Mode = mode
 	objects = append(
 		objects,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}},

@@ -27,7 +27,7 @@ func TestNamesOfOthersAreTold(t *testing.T) {
 		"RayJob":     {"RayCluster", "Job x"}, "RayService": {"RayCluster"}, "TrainJob": {"JobSet x"},
 	}
 	for _, k := range kinds.All() {
-		if k.Operated == nil {
+		if k.Running.Operated == nil {
 			continue
 		}
 		kind := k.GVK().Kind

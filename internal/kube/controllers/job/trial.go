@@ -159,10 +159,10 @@ type thing struct {
 // role, and what it has beside them.
 func (r *reconciler) needed(s *facts) (out []thing) {
 	k := r.kind
-	if k == nil || k.Operated == nil || !k.RunHere() {
+	if k == nil || k.Running.Operated == nil || !k.RunHere() {
 		return nil
 	}
-	plan, err := k.Operated.Compile(s.job)
+	plan, err := k.Running.Operated.Compile(s.job)
 	if err != nil {
 		return nil // its operator tells of it
 	}
@@ -175,10 +175,10 @@ func (r *reconciler) needed(s *facts) (out []thing) {
 			out = append(out, thing{gvk, role.Expand(role.Member, 0)})
 		}
 	}
-	if k.Operated.Artifacts == nil {
+	if k.Running.Operated.Artifacts == nil {
 		return out
 	}
-	artifacts, err := k.Operated.Artifacts(s.job, plan, &jobs.Progress{Now: s.now})
+	artifacts, err := k.Running.Operated.Artifacts(s.job, plan, &jobs.Progress{Now: s.now})
 	if err != nil {
 		return out // its operator tells of it
 	}
@@ -198,7 +198,7 @@ func (r *reconciler) memberKind(plan *jobs.Plan, role *podplan.Role) (schema.Gro
 	if makes == nil {
 		return corev1.SchemeGroupVersion.WithKind("Pod"), true
 	}
-	if all := r.kind.Operated.Children; len(all) == 1 {
+	if all := r.kind.Running.Operated.Children; len(all) == 1 {
 		return all[0].GVK, true
 	}
 	o, err := makes(podplan.Member{Role: role.Name}, &podplan.Memory{}, nil)

@@ -104,8 +104,8 @@ func (r *reconciler) write(ctx context.Context, l *look, m *podplan.Memory) erro
 		return err
 	}
 	r.said(l, next)
-	if r.kind.Operated.Tells != nil {
-		r.tellChange(r.kind.Operated.Tells(l.job, next), next)
+	if r.kind.Running.Operated.Tells != nil {
+		r.tellChange(r.kind.Running.Operated.Tells(l.job, next), next)
 	}
 	return nil
 }
@@ -123,7 +123,7 @@ func (r *reconciler) tellChange(all []jobs.Event, job jobs.Object) {
 
 func (r *reconciler) projected(l *look, m *podplan.Memory) jobs.Object {
 	s := l.standing(m)
-	return r.kind.Operated.Project(l.job, l.plan, &s)
+	return r.kind.Running.Operated.Project(l.job, l.plan, &s)
 }
 
 // standing is how far the job is.
@@ -339,7 +339,7 @@ func (r *reconciler) create(ctx context.Context, l *look, s *podplan.Actions) (a
 
 // unmadeReason is the reason of events that tell that a member could not be made.
 func (r *reconciler) unmadeReason(m *member) string {
-	return cmp.Or(r.kind.Operated.Unmade, notCreated+m.called())
+	return cmp.Or(r.kind.Running.Operated.Unmade, notCreated+m.called())
 }
 
 // notMade tells a job why something of it could not be made, as an event and, by its kind, in its
@@ -358,7 +358,7 @@ func (r *reconciler) made(l *look, x podplan.Member, m *podplan.Memory) (member,
 			return member{}, err
 		}
 		gvk, err := apiutil.GVKForObject(o, r.Client.Scheme())
-		kind := r.kind.Operated.Child(gvk)
+		kind := r.kind.Running.Operated.Child(gvk)
 		if err == nil && kind == nil {
 			err = fmt.Errorf("role %s is of kind %s, which is none of its children", x.Role, gvk.Kind)
 		}

@@ -75,11 +75,11 @@ func (r *reconciler) artifacts(ctx context.Context, l *look, s *podplan.Actions)
 
 // wanted are the artifacts of a job.
 func (r *reconciler) wanted(l *look, m *podplan.Memory) ([]jobs.Artifact, error) {
-	if r.kind.Operated.Artifacts == nil {
+	if r.kind.Running.Operated.Artifacts == nil {
 		return nil, nil
 	}
 	s := l.standing(m)
-	all, err := r.kind.Operated.Artifacts(l.job, l.plan, &s)
+	all, err := r.kind.Running.Operated.Artifacts(l.job, l.plan, &s)
 	for i := range all {
 		o := all[i].Object
 		o.SetNamespace(l.job.GetNamespace())

@@ -14,17 +14,17 @@ import (
 // nothing said: it is no mistake. One that is suspended gives its pods up all the same.
 func TestIncomplete(t *testing.T) {
 	b := newBench(t, aToy("lab"))
-	known := b.r.kind.Operated
+	known := b.r.kind.Running.Operated
 	unknown := *known
 	unknown.Compile = func(jobs.Object) (*jobs.Plan, error) { return nil, fmt.Errorf("toy: %w", jobs.ErrIncomplete) }
-	b.r.kind.Operated = &unknown
+	b.r.kind.Running.Operated = &unknown
 	b.run()
 	expect(t, "pods", b.podNames(), []string(nil))
-	b.r.kind.Operated = known
+	b.r.kind.Running.Operated = known
 	b.run()
 	expect(t, "once it is known", b.podNames(), three)
 	b.said()
-	b.r.kind.Operated = &unknown
+	b.r.kind.Running.Operated = &unknown
 	x := b.toy("lab")
 	x.Spec.Hold = true
 	b.update(x)
@@ -40,13 +40,13 @@ func TestIncomplete(t *testing.T) {
 // TestStatusSeesChildren: what a status is made of are also the members that are no pods.
 func TestStatusSeesChildren(t *testing.T) {
 	b := newBench(t, aToy("lab", func(x *toy.Toy) { x.Spec.Jobs = true }))
-	operated := *b.r.kind.Operated
+	operated := *b.r.kind.Running.Operated
 	project, most := operated.Project, 0
 	operated.Project = func(o jobs.Object, p *jobs.Plan, s *jobs.Progress) jobs.Object {
 		most = max(most, len(s.Children))
 		return project(o, p, s)
 	}
-	b.r.kind.Operated = &operated
+	b.r.kind.Running.Operated = &operated
 	b.run()
 	expect(t, "children", most, 3)
 }

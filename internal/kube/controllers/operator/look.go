@@ -69,15 +69,15 @@ func (r *reconciler) look(ctx context.Context, name types.NamespacedName) (*look
 	if l.job.GetDeletionTimestamp() != nil || !r.kind.Ours(l.job) {
 		return nil, false, nil
 	}
-	plan, err := r.kind.Operated.Compile(l.job)
-	if errors.Is(err, jobs.ErrIncomplete) && !r.kind.Suspended(l.job) {
+	plan, err := r.kind.Running.Operated.Compile(l.job)
+	if errors.Is(err, jobs.ErrIncomplete) && !r.kind.Queueing.Suspended(l.job) {
 		return nil, false, nil // it is looked at again when that is written
 	}
 	if err != nil {
 		if !errors.Is(err, jobs.ErrIncomplete) {
 			r.event(l.job, corev1.EventTypeWarning, "InvalidJob", err.Error())
 		}
-		if r.kind.Suspended(l.job) { // whatever it is, its pods have to go
+		if r.kind.Queueing.Suspended(l.job) { // whatever it is, its pods have to go
 			plan, err = &jobs.Plan{Plan: podplan.Plan{Suspended: true}}, nil
 		}
 	}

@@ -49,11 +49,11 @@ func (r *reconciler) recall(ctx context.Context, l *look) error {
 	carried := stored.Annotations[recovery.CarriedAnnotation]
 	switch {
 	case own == nil:
-		is.memory = r.kind.Operated.Rebuilt(l.job, l.objects(), l.seen)
+		is.memory = r.kind.Running.Operated.Rebuilt(l.job, l.objects(), l.seen)
 		l.rebuilt = !reflect.DeepEqual(is.memory, podplan.Memory{})
 		is.said = !l.rebuilt
 	case carried != "" && carried != l.job.GetResourceVersion():
-		is.memory = jobs.CaughtUp(jobs.Remembered(own), r.kind.Operated.Rebuilt(l.job, l.objects(), l.seen))
+		is.memory = jobs.CaughtUp(jobs.Remembered(own), r.kind.Running.Operated.Rebuilt(l.job, l.objects(), l.seen))
 		l.rebuilt = true
 	default:
 		is.memory = jobs.Remembered(own)

@@ -109,17 +109,17 @@ func SetupWithManager(mgr ctrl.Manager, kind jobs.Kind, opts Options) error {
 	service := &metav1.PartialObjectMetadata{}
 	service.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Service"))
 	b := ctrl.NewControllerManagedBy(mgr)
-	for i := range kind.Operated.Children {
-		b = b.Owns(kind.Operated.Children[i].New())
+	for i := range kind.Running.Operated.Children {
+		b = b.Owns(kind.Running.Operated.Children[i].New())
 	}
-	if kind.Operated.Calls != nil {
+	if kind.Running.Operated.Calls != nil {
 		r.calls = newCalls(opts.Client, opts.Live, opts.CallProxy, opts.Clock)
 		if err := mgr.Add(r.calls); err != nil {
 			return fmt.Errorf("ask pods of jobs: %w", err)
 		}
 		b = b.WatchesRawSource(source.Channel(r.calls.woken, &handler.EnqueueRequestForObject{}))
 	}
-	return foreign.Watch(b, opts.Client, r.all, kind.Operated.Others...).
+	return foreign.Watch(b, opts.Client, r.all, kind.Running.Operated.Others...).
 		Named("operator-"+kind.GVK().Kind).
 		For(kind.New()).
 		Owns(&corev1.Pod{}, builder.WithPredicates(controlledBy(kind.GVK()))).
@@ -150,12 +150,12 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		if !ours {
 			r.forget(req.NamespacedName)
 		}
-		if err == nil && r.kind.Operated.Sweep != nil {
+		if err == nil && r.kind.Running.Operated.Sweep != nil {
 			return r.sweep(ctx, req.NamespacedName)
 		}
 		return reconcile.Result{}, err
 	}
-	if other, err := foreign.Find(ctx, r.Client, r.kind.Operated.Others...); err != nil || other != "" {
+	if other, err := foreign.Find(ctx, r.Client, r.kind.Running.Operated.Others...); err != nil || other != "" {
 		r.standBack(look, other)
 		return reconcile.Result{}, err
 	}
@@ -231,12 +231,12 @@ func (r *reconciler) ask(l *look) {
 	l.answers = r.calls.answers(l.job)
 	s := l.standing(&l.kept)
 	var farewell []jobs.Call
-	if f := r.kind.Operated.Farewell; f != nil {
+	if f := r.kind.Running.Operated.Farewell; f != nil {
 		farewell = f(l.job, &s)
 	}
-	r.calls.want(l.job, r.kind.Operated.Calls(l.job, l.plan, &s), farewell)
-	if r.kind.Operated.Hear != nil {
-		l.seen, l.again = r.kind.Operated.Hear(l.job, l.plan, l.seen, &s)
+	r.calls.want(l.job, r.kind.Running.Operated.Calls(l.job, l.plan, &s), farewell)
+	if r.kind.Running.Operated.Hear != nil {
+		l.seen, l.again = r.kind.Running.Operated.Hear(l.job, l.plan, l.seen, &s)
 	}
 }
 

@@ -76,7 +76,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	c := fake.NewClientBuilder().WithScheme(scheme.For(append(kinds.All(), toy.Kind()))).WithObjects(objects...).
 		WithStatusSubresource(&toy.Toy{}, &corev1.Pod{}, &batchv1.Job{}, &kueue.Workload{}).
 		WithIndex(&corev1.Pod{}, Index, IndexOwned).WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).
-		WithIndex(&corev1.Service{}, Index, IndexOwned).WithIndex(&batchv1.Job{}, Index, IndexOwned).WithIndex(&corev1.Pod{}, foreign.Index, foreign.IndexImages(toy.Kind().Operated.Others)).
+		WithIndex(&corev1.Service{}, Index, IndexOwned).WithIndex(&batchv1.Job{}, Index, IndexOwned).WithIndex(&corev1.Pod{}, foreign.Index, foreign.IndexImages(toy.Kind().Running.Operated.Others)).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 				if err := ask("create", o); err != nil {
@@ -689,7 +689,7 @@ func TestLeftAlone(t *testing.T) {
 	b.run()
 	expect(t, "pods of a job that is being deleted", b.podNames(), []string(nil))
 	b = newBench(t, aToy("lab"))
-	b.r.kind.Operated = &jobs.Operated{Compile: func(jobs.Object) (*jobs.Plan, error) { return nil, errors.New("no role") }}
+	b.r.kind.Running.Operated = &jobs.Operated{Compile: func(jobs.Object) (*jobs.Plan, error) { return nil, errors.New("no role") }}
 	b.run()
 	if said := b.said(); !strings.Contains(said, "InvalidJob no role") {
 		t.Errorf("it said %s", said)
@@ -741,9 +741,9 @@ func TestAnotherOperatorRuns(t *testing.T) {
 func TestUnintelligibleJobIsStopped(t *testing.T) {
 	b := newBench(t, aToy("lab"))
 	b.run()
-	operated := *b.r.kind.Operated
+	operated := *b.r.kind.Running.Operated
 	operated.Compile = func(jobs.Object) (*jobs.Plan, error) { return nil, errors.New("no role") }
-	b.r.kind.Operated = &operated
+	b.r.kind.Running.Operated = &operated
 	b.run()
 	expect(t, "pods while it may run", b.podNames(), three)
 	x := b.toy("lab")

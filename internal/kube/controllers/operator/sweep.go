@@ -37,7 +37,7 @@ const sweepQueueAnnotation = "mlbatch.dev/sweep-queue"
 // retain sees to it that a job stays when it is deleted until what it leaves behind is removed.
 // It reports whether that is so, before the job has its first member.
 func (r *reconciler) retain(ctx context.Context, job jobs.Object) (bool, error) {
-	s := r.kind.Operated.Sweep
+	s := r.kind.Running.Operated.Sweep
 	if s == nil || s.Job(job) == nil || controllerutil.ContainsFinalizer(job, s.Finalizer) {
 		return true, nil
 	}
@@ -92,14 +92,14 @@ func (r *reconciler) queueOf(ctx context.Context, job metav1.Object) (string, er
 // sweep removes what a job that was deleted leaves behind, once its pods are gone, and lets the
 // job go then. What cannot be done within jobs.SweepTime is said and left.
 func (r *reconciler) sweep(ctx context.Context, name types.NamespacedName) (reconcile.Result, error) {
-	s, job := r.kind.Operated.Sweep, r.kind.New()
+	s, job := r.kind.Running.Operated.Sweep, r.kind.New()
 	if err := r.Client.Get(ctx, name, job); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if job.GetDeletionTimestamp() == nil || !r.kind.Ours(job) || !controllerutil.ContainsFinalizer(job, s.Finalizer) {
 		return reconcile.Result{}, nil
 	}
-	if other, err := foreign.Find(ctx, r.Client, r.kind.Operated.Others...); err != nil || other != "" {
+	if other, err := foreign.Find(ctx, r.Client, r.kind.Running.Operated.Others...); err != nil || other != "" {
 		return reconcile.Result{}, err
 	}
 	if left, err := r.emptied(ctx, job); err != nil || left {

@@ -16,7 +16,7 @@ import (
 // of one that was not written nothing.
 func TestChangesAreTold(t *testing.T) {
 	b := newBench(t, aToy("lab"))
-	kind, operated := *b.r.kind, *b.r.kind.Operated
+	kind, operated := *b.r.kind, *b.r.kind.Running.Operated
 	operated.Tells = func(was, is jobs.Object) []jobs.Event {
 		before, _ := was.(*toy.Toy)
 		after, _ := is.(*toy.Toy)
@@ -25,7 +25,7 @@ func TestChangesAreTold(t *testing.T) {
 		}
 		return nil
 	}
-	kind.Operated, b.r.kind = &operated, &kind
+	kind.Running.Operated, b.r.kind = &operated, &kind
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "toys"}, "x", nil)
 	b.before = func(verb string, _ client.Object) error {
 		if verb == "status" {

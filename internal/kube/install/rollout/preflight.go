@@ -312,7 +312,7 @@ func operators(p *Installation, f *ClusterState) []finding.Finding {
 	about := map[string]*appsv1.Deployment{}
 	all := kinds.All()
 	for i := range all {
-		o := all[i].Operated
+		o := all[i].Running.Operated
 		kind := strings.ToLower(all[i].GVK().Kind)
 		if mode := p.Values.Controller.Kinds[kind]; o == nil || mode != "" && mode != install.RunKind {
 			continue

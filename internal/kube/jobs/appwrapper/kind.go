@@ -15,31 +15,39 @@ import (
 // Kind is all that there is to know of AppWrappers.
 func Kind() jobs.Kind {
 	return jobs.Kind{
-		Adapter:        Adapter{},
-		Resource:       "appwrappers",
-		ShortNames:     []string{"aw"},
-		Framework:      "workload.codeflare.dev/appwrapper",
-		AddToScheme:    aw.AddToScheme,
-		OnlyQueued:     true,
-		MadeHere:       true,
-		TeamsCreate:    true,
-		Wraps:          foreign(),
-		Basis:          basis(),
-		SuspendPath:    []string{"spec", "suspend"},
-		Suspended:      jobs.Of(func(w *aw.AppWrapper) bool { return w.Spec.Suspend }),
-		Bulk:           "spec.components",
-		Components:     made,
-		Validate:       jobs.Of(Validate),
-		ValidateChange: jobs.OfBoth(ValidateUpdate),
-		Admits:         jobs.OfBoth(admits),
-		Keep:           jobs.Keeping(func(was, is *aw.AppWrapper, _ []kueue.PodSet) *aw.AppWrapper { return Keep(was, is) }),
-		Warnings:       warnings,
-		Resets:         jobs.Of(func(w *aw.AppWrapper) int32 { return w.Status.Retries }),
-		UserLabel:      aw.AppWrapperUserLabel,
-		UserIDLabel:    aw.AppWrapperUserIDLabel,
-		Finalizer:      aw.AppWrapperFinalizer,
-		Fixed: "object.spec.?managedBy.orValue('') != oldObject.spec.?managedBy.orValue('') || " +
-			"object.spec.components.map(c, [c.template, c.?podSets.orValue([])]) != oldObject.spec.components.map(c, [c.template, c.?podSets.orValue([])])",
+		Adapter: Adapter{},
+		Naming: jobs.Naming{
+			Resource:    "appwrappers",
+			ShortNames:  []string{"aw"},
+			Framework:   "workload.codeflare.dev/appwrapper",
+			AddToScheme: aw.AddToScheme,
+		},
+		Queueing: jobs.Queueing{
+			OnlyQueued:  true,
+			Wraps:       foreign(),
+			Basis:       basis(),
+			SuspendPath: []string{"spec", "suspend"},
+			Suspended:   jobs.Of(func(w *aw.AppWrapper) bool { return w.Spec.Suspend }),
+			Components:  made,
+			Resets:      jobs.Of(func(w *aw.AppWrapper) int32 { return w.Status.Retries }),
+		},
+		Running: jobs.Running{
+			MadeHere:  true,
+			Finalizer: aw.AppWrapperFinalizer,
+		},
+		Admission: jobs.Admission{
+			TeamsCreate:    true,
+			Bulk:           "spec.components",
+			Validate:       jobs.Of(Validate),
+			ValidateChange: jobs.OfBoth(ValidateUpdate),
+			Admits:         jobs.OfBoth(admits),
+			Keep:           jobs.Keeping(func(was, is *aw.AppWrapper, _ []kueue.PodSet) *aw.AppWrapper { return Keep(was, is) }),
+			Warnings:       warnings,
+			UserLabel:      aw.AppWrapperUserLabel,
+			UserIDLabel:    aw.AppWrapperUserIDLabel,
+			Fixed: "object.spec.?managedBy.orValue('') != oldObject.spec.?managedBy.orValue('') || " +
+				"object.spec.components.map(c, [c.template, c.?podSets.orValue([])]) != oldObject.spec.components.map(c, [c.template, c.?podSets.orValue([])])",
+		},
 	}
 }
 

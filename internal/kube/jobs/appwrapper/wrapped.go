@@ -35,11 +35,11 @@ func foreign() []jobs.Wrappable {
 		{GVK: gvk("apps", "v1", "StatefulSet"), Resource: "statefulsets", RunsPods: true, Wrapping: &jobs.Wrapping{PodSets: podsOfReplicas, Direct: true}},
 		{GVK: gvk("apps", "v1", "ReplicaSet"), Resource: "replicasets", RunsPods: true, NotByTeams: true, Wrapping: &jobs.Wrapping{PodSets: podsOfReplicas, Direct: true}},
 		{GVK: gvk("scheduling.x-k8s.io", "v1alpha1", "PodGroup"), Resource: "podgroups"},
-		{GVK: gvk("kubeflow.org", "v1", "PyTorchJob"), Resource: "pytorchjobs", RunsPods: true, Wrapping: pytorchjob.Kind().Wrapped},
-		{GVK: gvk("ray.io", "v1", "RayCluster"), Resource: "rayclusters", RunsPods: true, Wrapping: raycluster.Kind().Wrapped},
-		{GVK: gvk("ray.io", "v1", "RayJob"), Resource: "rayjobs", RunsPods: true, Wrapping: rayjob.Kind().Wrapped},
-		{GVK: gvk("ray.io", "v1", "RayService"), Resource: "rayservices", RunsPods: true, Wrapping: rayservice.Kind().Wrapped},
-		{GVK: gvk("jobset.x-k8s.io", "v1alpha2", "JobSet"), Resource: "jobsets", RunsPods: true, Wrapping: jobset.Kind().Wrapped},
+		{GVK: gvk("kubeflow.org", "v1", "PyTorchJob"), Resource: "pytorchjobs", RunsPods: true, Wrapping: pytorchjob.Kind().Queueing.Wrapped},
+		{GVK: gvk("ray.io", "v1", "RayCluster"), Resource: "rayclusters", RunsPods: true, Wrapping: raycluster.Kind().Queueing.Wrapped},
+		{GVK: gvk("ray.io", "v1", "RayJob"), Resource: "rayjobs", RunsPods: true, Wrapping: rayjob.Kind().Queueing.Wrapped},
+		{GVK: gvk("ray.io", "v1", "RayService"), Resource: "rayservices", RunsPods: true, Wrapping: rayservice.Kind().Queueing.Wrapped},
+		{GVK: gvk("jobset.x-k8s.io", "v1alpha2", "JobSet"), Resource: "jobsets", RunsPods: true, Wrapping: jobset.Kind().Queueing.Wrapped},
 		{GVK: leaderworkerset.GVK(), Resource: leaderworkerset.Resource, RunsPods: true, Wrapping: leaderworkerset.Wrapped()},
 	}
 }

@@ -10,19 +10,25 @@ import (
 // Kind is all that there is to know of Jobs.
 func Kind() jobs.Kind {
 	return jobs.Kind{
-		Adapter:        Adapter{},
-		Resource:       "jobs",
-		Framework:      "batch/job",
-		TeamsCreate:    true,
-		Wrapped:        wrapped(),
-		Replaces:       replacesPods,
-		SuspendPath:    []string{"spec", "suspend"},
-		Suspended:      jobs.Of(suspended),
-		Bulk:           "spec.template",
-		Templates:      jobs.Of(templates),
-		Validate:       jobs.Of(validateParallelism),
-		ValidateChange: jobs.OfBoth(validateParallelismChange),
-		Keep:           jobs.Keeping(Keep),
+		Adapter: Adapter{},
+		Naming: jobs.Naming{
+			Resource:  "jobs",
+			Framework: "batch/job",
+		},
+		Queueing: jobs.Queueing{
+			Wrapped:     wrapped(),
+			Replaces:    replacesPods,
+			SuspendPath: []string{"spec", "suspend"},
+			Suspended:   jobs.Of(suspended),
+			Templates:   jobs.Of(templates),
+		},
+		Admission: jobs.Admission{
+			TeamsCreate:    true,
+			Bulk:           "spec.template",
+			Validate:       jobs.Of(validateParallelism),
+			ValidateChange: jobs.OfBoth(validateParallelismChange),
+			Keep:           jobs.Keeping(Keep),
+		},
 	}
 }
 

@@ -84,21 +84,21 @@ func judge(t judged, spec string) {
 		return
 	}
 	k, before := jobset.Kind(), js.DeepCopy()
-	errs := k.Validate(js)
-	plan, err := k.Operated.Compile(js)
+	errs := k.Admission.Validate(js)
+	plan, err := k.Running.Operated.Compile(js)
 	facts, readErr := k.Read(js)
 	if (len(errs) == 0) != (readErr == nil) || (readErr == nil) != (err == nil) {
 		t.Fatalf("the webhook says %v, the plan %v, the queue %v", errs, err, readErr)
 	}
-	k.Templates(js)
-	k.Keep(js, js, nil)
-	if wrong := k.ValidateChange(js, js); len(wrong) > 0 {
+	k.Queueing.Templates(js)
+	k.Admission.Keep(js, js, nil)
+	if wrong := k.Admission.ValidateChange(js, js); len(wrong) > 0 {
 		t.Fatalf("nothing changed, and it is refused: %v", wrong)
 	}
-	k.Warnings(js, lifecycle.Policy{})
-	k.Operated.Project(js, plan, &jobs.Progress{})
+	k.Admission.Warnings(js, lifecycle.Policy{})
+	k.Running.Operated.Project(js, plan, &jobs.Progress{})
 	if u, err := runtime.DefaultUnstructuredConverter.ToUnstructured(js); err == nil {
-		sets, err := k.Wrapped.PodSets(u)
+		sets, err := k.Queueing.Wrapped.PodSets(u)
 		if readErr == nil && (err != nil || len(sets) != len(facts.PodSets)) {
 			t.Fatalf("an AppWrapper finds %v (%v), a queue %v", sets, err, facts.PodSets)
 		}
@@ -122,7 +122,7 @@ func agree(t judged, js *api.JobSet, p *jobs.Plan, f *jobs.Facts) {
 	if len(p.Roles) != len(f.PodSets) || len(p.Roles) != len(p.Make) || len(p.Roles) != len(p.Where) || len(p.Success) == 0 {
 		t.Fatalf("%d roles, %d pod sets, %d ends", len(p.Roles), len(f.PodSets), len(p.Success))
 	}
-	if _, err := jobset.Kind().Operated.Artifacts(js, p, nil); err != nil {
+	if _, err := jobset.Kind().Running.Operated.Artifacts(js, p, nil); err != nil {
 		t.Fatalf("beside its Jobs: %v", err)
 	}
 	earlier := map[string]bool{}

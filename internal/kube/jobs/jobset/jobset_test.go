@@ -47,7 +47,7 @@ func decode(t testing.TB, spec string, metadata ...string) *api.JobSet {
 func compiled(t testing.TB, js *api.JobSet) *jobs.Plan {
 	t.Helper()
 	before := js.DeepCopy()
-	p, err := jobset.Kind().Operated.Compile(js)
+	p, err := jobset.Kind().Running.Operated.Compile(js)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,8 +74,8 @@ func made(t testing.TB, p *jobs.Plan, role string, index, attempt int32, admitte
 // TestNames are what configurations, roles and commands know the kind by.
 func TestNames(t *testing.T) {
 	k := jobset.Kind()
-	if k.GVK().String() != "jobset.x-k8s.io/v1alpha2, Kind=JobSet" || k.Resource != "jobsets" || k.Framework != "jobset.x-k8s.io/jobset" {
-		t.Errorf("%v, %s, %s", k.GVK(), k.Resource, k.Framework)
+	if k.GVK().String() != "jobset.x-k8s.io/v1alpha2, Kind=JobSet" || k.Naming.Resource != "jobsets" || k.Naming.Framework != "jobset.x-k8s.io/jobset" {
+		t.Errorf("%v, %s, %s", k.GVK(), k.Naming.Resource, k.Naming.Framework)
 	}
 }
 
@@ -270,7 +270,7 @@ func TestResized(t *testing.T) {
 	sized := func(n int) string {
 		return fmt.Sprintf("replicatedJobs: [{name: a, replicas: 2, template: {spec: {parallelism: %d, completions: %d, POD}}}]", n, n)
 	}
-	k := jobset.Kind().Operated.Child(batchv1.SchemeGroupVersion.WithKind("Job"))
+	k := jobset.Kind().Running.Operated.Child(batchv1.SchemeGroupVersion.WithKind("Job"))
 	asked := jobs.Admitted{"a": {Asked: 6}}
 	is := made(t, compiled(t, decode(t, sized(2))), "a", 1, 0, asked)
 	for _, n := range []int32{1, 3} {
@@ -338,15 +338,15 @@ func TestExclusive(t *testing.T) {
 		if diff := cmp.Diff(want, facts.PodSets[0].TopologyRequest); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
-		if got := jobset.Kind().Warnings(js, lifecycle.Policy{}); len(got) != 1 {
+		if got := jobset.Kind().Admission.Warnings(js, lifecycle.Policy{}); len(got) != 1 {
 			t.Errorf("%s: its author is told %v", name, got)
 		}
 	}
 	whole.Annotations[api.NodeSelectorStrategyKey] = "true"
-	if got := jobset.Kind().Warnings(whole, lifecycle.Policy{}); len(got) != 2 {
+	if got := jobset.Kind().Admission.Warnings(whole, lifecycle.Policy{}); len(got) != 2 {
 		t.Errorf("its author is told %v", got)
 	}
-	if got := jobset.Kind().Warnings(decode(t, pair), lifecycle.Policy{}); got != nil {
+	if got := jobset.Kind().Admission.Warnings(decode(t, pair), lifecycle.Policy{}); got != nil {
 		t.Errorf("nothing is special about it: %v", got)
 	}
 }
@@ -368,7 +368,7 @@ func selects(t *testing.T, s *metav1.LabelSelector, key string) bool {
 // TestArtifacts: one service by which all pods are found, and the volumes that pods mount.
 func TestArtifacts(t *testing.T) {
 	artifacts := func(js *api.JobSet) []jobs.Artifact {
-		out, err := jobset.Kind().Operated.Artifacts(js, nil, nil)
+		out, err := jobset.Kind().Running.Operated.Artifacts(js, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -604,7 +604,7 @@ func TestKeep(t *testing.T) {
 	was, is := decode(t, "suspend: true, "+pair), decode(t, "replicatedJobs: [{name: workers, replicas: 2, TWO}, {name: leader, JOB}]")
 	was.Spec.ReplicatedJobs[1].Template.Spec.Template.Spec.SchedulerName = "ours"
 	is.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec.SchedulerName = "theirs"
-	got, _ := jobset.Kind().Keep(was, is, nil).(*api.JobSet)
+	got, _ := jobset.Kind().Admission.Keep(was, is, nil).(*api.JobSet)
 	if got.Spec.Suspend == nil || !*got.Spec.Suspend || got.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec.SchedulerName != "ours" {
 		t.Errorf("%+v", got.Spec)
 	}
@@ -620,7 +620,7 @@ func BenchmarkCompile(b *testing.B) {
 
 func compiledOnly(b *testing.B, js *api.JobSet) *jobs.Plan {
 	b.Helper()
-	p, err := jobset.Kind().Operated.Compile(js)
+	p, err := jobset.Kind().Running.Operated.Compile(js)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -634,7 +634,7 @@ func BenchmarkProject(b *testing.B) {
 		Memory: podplan.Memory{Started: time.Unix(1, 0), Done: map[string]podplan.Indexes{"workers": podplan.ParseIndexes("1,3,5-9")}},
 		Counts: map[string]podplan.Tally{"leader": {Active: 1, Ready: 1}, "workers": {Active: 900, Ready: 800, Succeeded: 100}}, Now: time.Unix(2, 0),
 	}
-	project := jobset.Kind().Operated.Project
+	project := jobset.Kind().Running.Operated.Project
 	b.ReportAllocs()
 	for b.Loop() {
 		project(js, p, s)

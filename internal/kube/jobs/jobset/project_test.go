@@ -34,11 +34,11 @@ func shown(js *api.JobSet) string {
 func projected(t testing.TB, js *api.JobSet, p *jobs.Plan, s *jobs.Progress) *api.JobSet {
 	t.Helper()
 	before := js.DeepCopy()
-	out, _ := jobset.Kind().Operated.Project(js, p, s).(*api.JobSet)
+	out, _ := jobset.Kind().Running.Operated.Project(js, p, s).(*api.JobSet)
 	if diff := cmp.Diff(before, js); diff != "" {
 		t.Errorf("the user's object was changed:\n%s", diff)
 	}
-	if again, _ := jobset.Kind().Operated.Project(out, p, s).(*api.JobSet); !cmp.Equal(out, again) {
+	if again, _ := jobset.Kind().Running.Operated.Project(out, p, s).(*api.JobSet); !cmp.Equal(out, again) {
 		t.Errorf("the same look gives another status:\n%s", cmp.Diff(out, again))
 	}
 	return out
@@ -207,7 +207,7 @@ func TestSeen(t *testing.T) {
 	if *out.Spec.Suspend || out.Spec.ReplicatedJobs[1].Template.Spec.Template.Spec.NodeSelector["a"] != "b" || out.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec.NodeSelector != nil {
 		t.Errorf("it is released as %+v", out.Spec)
 	}
-	if errs := jobset.Kind().ValidateChange(is, out); len(errs) > 0 {
+	if errs := jobset.Kind().Admission.ValidateChange(is, out); len(errs) > 0 {
 		t.Errorf("it may not be released so: %v", errs)
 	}
 	if held, _ := c.Hold(out).(*api.JobSet); !*held.Spec.Suspend || *out.Spec.Suspend {

@@ -75,7 +75,7 @@ func TestRefused(t *testing.T) {
 				js = decodeWith(t, tc.metadata, tc.spec)
 			}
 			k := jobset.Kind()
-			errs := k.Validate(js)
+			errs := k.Admission.Validate(js)
 			found := false
 			for _, e := range errs {
 				found = found || strings.HasPrefix(e.Field, tc.field) && strings.Contains(e.Error(), tc.cure)
@@ -86,7 +86,7 @@ func TestRefused(t *testing.T) {
 			if _, err := k.Read(js); err == nil {
 				t.Error("it is queued")
 			}
-			if _, err := k.Operated.Compile(js); err == nil {
+			if _, err := k.Running.Operated.Compile(js); err == nil {
 				t.Error("it is planned")
 			}
 		})
@@ -116,17 +116,17 @@ func decodeWith(t *testing.T, metadata, spec string) *api.JobSet {
 func TestAccepted(t *testing.T) {
 	// js-NAME-0-0-abcde
 	for name, want := range map[string]int{strings.Repeat("w", 50): 0, strings.Repeat("w", 51): 1} {
-		if errs := jobset.Kind().Validate(decode(t, "replicatedJobs: [{name: "+name+", JOB}]")); len(errs) != want {
+		if errs := jobset.Kind().Admission.Validate(decode(t, "replicatedJobs: [{name: "+name+", JOB}]")); len(errs) != want {
 			t.Errorf("%d letters: %v", len(name), errs)
 		}
 	}
 	most := "replicatedJobs: [{name: w, template: {spec: {completionMode: NonIndexed, parallelism: 1000000, completions: 1000000, POD}}}]"
-	if errs := jobset.Kind().Validate(decode(t, most)); len(errs) > 0 {
+	if errs := jobset.Kind().Admission.Validate(decode(t, most)); len(errs) > 0 {
 		t.Errorf("as many pods as there may be: %v", errs)
 	}
 	js := decode(t, pair)
 	js.Name, js.GenerateName = "", "train-"
-	if errs := jobset.Kind().Validate(js); len(errs) > 0 {
+	if errs := jobset.Kind().Admission.Validate(js); len(errs) > 0 {
 		t.Errorf("its name comes later: %v", errs)
 	}
 }
@@ -169,7 +169,7 @@ func TestChange(t *testing.T) {
 		"wrong before, same": {"it can be deleted, and its finalizers go", "replicatedJobs: [{name: a, replicas: 0, JOB}]", "replicatedJobs: [{name: a, replicas: 0, JOB}]", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			errs := jobset.Kind().ValidateChange(decode(t, tc.was), decode(t, tc.is))
+			errs := jobset.Kind().Admission.ValidateChange(decode(t, tc.was), decode(t, tc.is))
 			if (tc.want == "") != (len(errs) == 0) || tc.want != "" && errs[0].Field != tc.want {
 				t.Errorf("%s: %v, want %q", tc.why, errs, tc.want)
 			}
@@ -184,11 +184,11 @@ func TestChange(t *testing.T) {
 	for _, js := range []*api.JobSet{owned, more} {
 		js.OwnerReferences = []metav1.OwnerReference{{Kind: "AppWrapper", Name: "x", Controller: new(true)}}
 	}
-	if errs := jobset.Kind().ValidateChange(owned, more); len(errs) == 0 {
+	if errs := jobset.Kind().Admission.ValidateChange(owned, more); len(errs) == 0 {
 		t.Error("a part of another job grows, which was admitted as it was")
 	}
 	was, is := decode(t, pair), decodeWith(t, "annotations: {alpha.jobset.sigs.k8s.io/exclusive-topology: a b}", pair)
-	if errs := jobset.Kind().ValidateChange(was, is); len(errs) == 0 {
+	if errs := jobset.Kind().Admission.ValidateChange(was, is); len(errs) == 0 {
 		t.Error("it becomes one that nobody can stop")
 	}
 }
@@ -197,7 +197,7 @@ func TestChange(t *testing.T) {
 func TestJobsHaveNoFinalizers(t *testing.T) {
 	js := decode(t, "replicatedJobs: [{name: a, JOB}]")
 	js.Spec.ReplicatedJobs[0].Template.Finalizers = []string{"a.b/c"}
-	errs := jobset.Kind().Validate(js)
+	errs := jobset.Kind().Admission.Validate(js)
 	if len(errs) != 1 || errs[0].Field != "spec.replicatedJobs[0].template.metadata.finalizers" {
 		t.Errorf("%v", errs)
 	}

@@ -30,7 +30,7 @@ func TestSameOutcome(t *testing.T) {
 		"not any more": {js(held), js(released), false},
 		"other words":  {js(held), js(other), true},
 	} {
-		if got := jobset.Kind().Wrapped.SameOutcome(tc.was, tc.is); got != tc.want {
+		if got := jobset.Kind().Queueing.Wrapped.SameOutcome(tc.was, tc.is); got != tc.want {
 			t.Errorf("%s: the same is %v", why, got)
 		}
 	}
@@ -49,7 +49,7 @@ func TestHeldBack(t *testing.T) {
 	says := func(name string, ready, succeeded int64) any {
 		return map[string]any{"name": name, "ready": ready, "succeeded": succeeded}
 	}
-	heldBack := jobset.Kind().Wrapped.HeldBack
+	heldBack := jobset.Kind().Queueing.Wrapped.HeldBack
 	tests := map[string]struct {
 		why    string
 		groups []any
@@ -92,7 +92,7 @@ func TestHeldBack(t *testing.T) {
 	if heldBack(odd, "template.spec.replicatedJobs[0].template.spec.template") {
 		t.Error("what cannot be read waits for nobody")
 	}
-	if sets, err := jobset.Kind().Wrapped.PodSets(odd); err == nil {
+	if sets, err := jobset.Kind().Queueing.Wrapped.PodSets(odd); err == nil {
 		t.Errorf("what cannot be read has the pods %v", sets)
 	}
 	for replicas, want := range map[int64]bool{0: false, 1: true, 3: true} {

@@ -246,8 +246,8 @@ func TestRules(t *testing.T) {
 			if name == "GrowingName" {
 				j.SetName(strings.Repeat("a", 52))
 			}
-			_, err := v.kind.Operated.Compile(j)
-			switch errs := v.kind.Validate(j); {
+			_, err := v.kind.Running.Operated.Compile(j)
+			switch errs := v.kind.Admission.Validate(j); {
 			case tc.cure == "":
 				if err != nil || len(errs) > 0 {
 					t.Errorf("%s: %v, %v", tc.why, err, errs)
@@ -285,7 +285,7 @@ func TestAutoscaler(t *testing.T) {
 		if err := yaml.Unmarshal([]byte("{metadata: {name: j}, spec: {"+tc.policy+"pytorchReplicaSpecs: {Worker: {replicas: 3, template: {spec: {containers: [{name: pytorch, image: i}]}}}}}}"), o); err != nil {
 			t.Fatal(err)
 		}
-		all, err := k.Operated.Artifacts(o, nil, nil)
+		all, err := k.Running.Operated.Artifacts(o, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

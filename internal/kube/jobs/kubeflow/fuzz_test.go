@@ -89,18 +89,18 @@ func judge(t judged, kind string, v variant, spec string) {
 		return
 	}
 	before := j.DeepCopyObject()
-	errs := v.kind.Validate(j)
-	plan, err := v.kind.Operated.Compile(j)
+	errs := v.kind.Admission.Validate(j)
+	plan, err := v.kind.Running.Operated.Compile(j)
 	facts, readErr := v.kind.Read(j)
 	if (len(errs) == 0) != (readErr == nil) || (readErr == nil) != (err == nil) {
 		t.Fatalf("%s: the webhook says %v, the plan %v, the queue %v", kind, errs, err, readErr)
 	}
-	v.kind.Templates(j)
-	v.kind.Keep(j, j, nil)
-	v.kind.ValidateChange(j, j)
-	v.kind.Operated.Project(j, plan, &jobs.Progress{})
+	v.kind.Queueing.Templates(j)
+	v.kind.Admission.Keep(j, j, nil)
+	v.kind.Admission.ValidateChange(j, j)
+	v.kind.Running.Operated.Project(j, plan, &jobs.Progress{})
 	if u, err := runtime.DefaultUnstructuredConverter.ToUnstructured(j); err == nil {
-		sets, err := v.kind.Wrapped.PodSets(u)
+		sets, err := v.kind.Queueing.Wrapped.PodSets(u)
 		if readErr == nil && (err != nil || len(sets) < len(facts.PodSets)) {
 			t.Fatalf("%s: an AppWrapper finds %v (%v), a queue %v", kind, sets, err, facts.PodSets)
 		}

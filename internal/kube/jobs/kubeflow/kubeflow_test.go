@@ -65,7 +65,7 @@ func (v variant) roles() string {
 
 func (v variant) compile(t testing.TB, j api.Job) *jobs.Plan {
 	t.Helper()
-	p, err := v.kind.Operated.Compile(j)
+	p, err := v.kind.Running.Operated.Compile(j)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,8 +76,8 @@ func (v variant) compile(t testing.TB, j api.Job) *jobs.Plan {
 func TestNames(t *testing.T) {
 	for kind, v := range variants() {
 		lower := strings.ToLower(kind)
-		if v.kind.GVK() != api.GroupVersion.WithKind(kind) || v.kind.Resource != lower+"s" || v.kind.Framework != "kubeflow.org/"+lower {
-			t.Errorf("%s: %v, %s, %s", kind, v.kind.GVK(), v.kind.Resource, v.kind.Framework)
+		if v.kind.GVK() != api.GroupVersion.WithKind(kind) || v.kind.Naming.Resource != lower+"s" || v.kind.Naming.Framework != "kubeflow.org/"+lower {
+			t.Errorf("%s: %v, %s, %s", kind, v.kind.GVK(), v.kind.Naming.Resource, v.kind.Naming.Framework)
 		}
 	}
 }
@@ -212,7 +212,7 @@ func TestRoleNames(t *testing.T) {
 					t.Errorf("%s: %v", name, last)
 				}
 				var paths []string
-				for _, x := range v.kind.Templates(j) {
+				for _, x := range v.kind.Queueing.Templates(j) {
 					paths = append(paths, x.Path)
 				}
 				if want := "spec." + v.field + "." + name + ".template"; paths[len(paths)-1] != want {
@@ -220,7 +220,7 @@ func TestRoleNames(t *testing.T) {
 				}
 			}
 			same := v.decode(t, strings.Replace(v.roles(), "Worker: {replicas: 3, POD}", "worker: {replicas: 3, POD}, Worker: {replicas: 3, restartPolicy: "+string(v.compile(t, v.decode(t, v.roles())).Templates[0].Spec.RestartPolicy)+", POD}", 1))
-			if errs := v.kind.Validate(same); len(errs) > 0 {
+			if errs := v.kind.Admission.Validate(same); len(errs) > 0 {
 				t.Errorf("twice the same is once: %v", errs)
 			}
 		})
@@ -278,7 +278,7 @@ func TestRefusals(t *testing.T) {
 					j.SetGenerateName(after)
 				}
 				words := strings.NewReplacer("ROLES", v.field, "MAIN", v.container)
-				errs := v.kind.Validate(j)
+				errs := v.kind.Admission.Validate(j)
 				found := false
 				for _, e := range errs {
 					found = found || e.Field == words.Replace(tc.field) && strings.Contains(e.Error(), words.Replace(tc.cure))
@@ -286,7 +286,7 @@ func TestRefusals(t *testing.T) {
 				if !found {
 					t.Errorf("%s: %s: got %v, want %s: %s", name, tc.why, errs, words.Replace(tc.field), words.Replace(tc.cure))
 				}
-				if _, err := v.kind.Operated.Compile(j); err == nil {
+				if _, err := v.kind.Running.Operated.Compile(j); err == nil {
 					t.Errorf("%s: %s: it compiled", name, tc.why)
 				}
 				if _, err := v.kind.Read(j); err == nil {
@@ -295,7 +295,7 @@ func TestRefusals(t *testing.T) {
 			}
 			longest := v.decode(t, v.roles())
 			longest.SetName(long[:54])
-			if errs := v.kind.Validate(longest); len(errs) > 0 {
+			if errs := v.kind.Admission.Validate(longest); len(errs) > 0 {
 				t.Errorf("the longest name that fits: %v", errs)
 			}
 		})
@@ -316,13 +316,13 @@ func TestChanges(t *testing.T) {
 				"SaidSame": {"it names the same, but the field is another's from now on", "runPolicy: {managedBy: kubeflow.org/training-operator}, " + v.roles(), "spec.runPolicy.managedBy"},
 			}
 			for name, tc := range cases {
-				errs := v.kind.ValidateChange(was, v.decode(t, tc.spec))
+				errs := v.kind.Admission.ValidateChange(was, v.decode(t, tc.spec))
 				if (tc.field == "") != (len(errs) == 0) || len(errs) > 0 && errs[0].Field != tc.field {
 					t.Errorf("%s: %s: %v", name, tc.why, errs)
 				}
 			}
 			broken := v.decode(t, "ROLES: {Helper: {POD}}")
-			if errs := v.kind.ValidateChange(broken, broken); len(errs) > 0 {
+			if errs := v.kind.Admission.ValidateChange(broken, broken); len(errs) > 0 {
 				t.Errorf("what was wrong before may still be labelled: %v", errs)
 			}
 		})
@@ -347,7 +347,7 @@ func TestQueueOfPolicyStaysWhileItRuns(t *testing.T) {
 			"with its being stopped": {policy("false", "a"), policy("true", "b"), false},
 			"with its being started": {policy("true", "a"), policy("false", "b"), true},
 		} {
-			errs := v.kind.ValidateChange(v.decode(t, tc.was+v.roles()), v.decode(t, tc.is+v.roles()))
+			errs := v.kind.Admission.ValidateChange(v.decode(t, tc.was+v.roles()), v.decode(t, tc.is+v.roles()))
 			if refused := len(errs) > 0; refused != tc.refused || refused && errs[0].Field != "spec.runPolicy.schedulingPolicy.queue" {
 				t.Errorf("%s, %s: %v", name, change, errs)
 			}
@@ -365,7 +365,7 @@ func TestRunningJobStaysIntelligible(t *testing.T) {
 	} {
 		v := variants()[tc.kind]
 		was := v.decode(t, v.roles())
-		if errs := v.kind.ValidateChange(was, v.decode(t, tc.spec+v.roles())); len(errs) != 1 || errs[0].Field != tc.field {
+		if errs := v.kind.Admission.ValidateChange(was, v.decode(t, tc.spec+v.roles())); len(errs) != 1 || errs[0].Field != tc.field {
 			t.Errorf("%s: %v, want %s", name, errs, tc.field)
 		}
 	}
@@ -404,7 +404,7 @@ func TestRead(t *testing.T) {
 				t.Errorf("%d pod sets", names)
 			}
 			j := v.decode(t, "runPolicy: {schedulingPolicy: {priorityClass: system-node-critical}}, "+v.roles())
-			if got := v.kind.Templates(j)[0].Template.Spec.PriorityClassName; got != "system-node-critical" {
+			if got := v.kind.Queueing.Templates(j)[0].Template.Spec.PriorityClassName; got != "system-node-critical" {
 				t.Errorf("the class is not shown to those who judge it: %q", got)
 			}
 			if (*j.Roles())["Worker"].Template.Spec.PriorityClassName != "" {
@@ -487,7 +487,7 @@ func TestReadyOnceAllPodsAre(t *testing.T) {
 					is := counts[last]
 					is.Ready -= lacks
 					counts[last] = is
-					o = v.kind.Operated.Project(o, p, &jobs.Progress{Memory: podplan.Memory{Started: time.Unix(9, 0)}, Counts: counts, Now: time.Unix(10, 0)})
+					o = v.kind.Running.Operated.Project(o, p, &jobs.Progress{Memory: podplan.Memory{Started: time.Unix(9, 0)}, Counts: counts, Now: time.Unix(10, 0)})
 					if f, err := v.kind.Read(o); err != nil || !f.Active || f.Ready != (lacks == 0) {
 						t.Errorf("active %v, ready %v, %v", f.Active, f.Ready, err)
 					}
@@ -515,7 +515,7 @@ func TestStartAndStop(t *testing.T) {
 			if diff := cmp.Diff(before, j); diff != "" {
 				t.Errorf("it is a new value that is started:\n%s", diff)
 			}
-			if v.kind.Suspended(started) || !v.kind.Suspended(j) {
+			if v.kind.Queueing.Suspended(started) || !v.kind.Queueing.Suspended(j) {
 				t.Error("started is not suspended")
 			}
 			again, err := v.kind.Start(started, nil)
@@ -547,7 +547,7 @@ func TestKeep(t *testing.T) {
 			was := v.decode(t, "runPolicy: {suspend: false}, "+v.roles())
 			(*was.Roles())["Worker"].Template.Spec.SchedulerName = "ours"
 			is := v.decode(t, "runPolicy: {suspend: true, backoffLimit: 3}, "+strings.ReplaceAll(v.roles(), "Worker", "worker"))
-			kept, ok := v.kind.Keep(was, is, nil).(api.Job)
+			kept, ok := v.kind.Admission.Keep(was, is, nil).(api.Job)
 			if !ok {
 				t.Fatal("another kind")
 			}
@@ -572,10 +572,10 @@ func TestStrangers(t *testing.T) {
 			if _, err := v.kind.Stop(pod, nil); err == nil {
 				t.Error("stopped a pod")
 			}
-			if _, err := v.kind.Operated.Compile(pod); err == nil {
+			if _, err := v.kind.Running.Operated.Compile(pod); err == nil {
 				t.Error("compiled a pod")
 			}
-			if v.kind.Ours(pod) || v.kind.Maker(pod) != (core.MakerState{}) || v.kind.Operated.Project(pod, nil, &jobs.Progress{}) != jobs.Object(pod) {
+			if v.kind.Ours(pod) || v.kind.Maker(pod) != (core.MakerState{}) || v.kind.Running.Operated.Project(pod, nil, &jobs.Progress{}) != jobs.Object(pod) {
 				t.Error("a pod is ours")
 			}
 		})

@@ -112,7 +112,7 @@ func TestStory(t *testing.T) {
 				j.Policy().Suspend = &c.suspend
 				p := v.compile(t, j)
 				before := j.DeepCopyObject()
-				next, ok := v.kind.Operated.Project(j, p, &c.s).(api.Job)
+				next, ok := v.kind.Running.Operated.Project(j, p, &c.s).(api.Job)
 				if !ok {
 					t.Fatal("another kind")
 				}
@@ -129,7 +129,7 @@ func TestStory(t *testing.T) {
 				}
 				later := c.s
 				later.Now = at(1000)
-				if again := v.kind.Operated.Project(next, p, &later); !equality.Semantic.DeepEqual(next, again) {
+				if again := v.kind.Running.Operated.Project(next, p, &later); !equality.Semantic.DeepEqual(next, again) {
 					t.Errorf("%s: the same is written twice:\n%s", c.name, cmp.Diff(next, again))
 				}
 				j = next
@@ -149,9 +149,9 @@ func TestFailure(t *testing.T) {
 			j := v.decode(t, v.roles())
 			j.GetObjectKind().SetGroupVersionKind(v.kind.GVK())
 			p := v.compile(t, j)
-			running, _ := v.kind.Operated.Project(j, p, &jobs.Progress{Memory: podplan.Memory{Started: at(1)}, Counts: tally(3, 0, 0), Now: at(2)}).(api.Job)
+			running, _ := v.kind.Running.Operated.Project(j, p, &jobs.Progress{Memory: podplan.Memory{Started: at(1)}, Counts: tally(3, 0, 0), Now: at(2)}).(api.Job)
 			s := &jobs.Progress{Memory: podplan.Memory{Started: at(1), Ended: at(3), Outcome: podplan.JobFailed, Reason: podplan.DeadlineExceeded, Message: "it ran longer than 2s"}, Now: at(3)}
-			failed, _ := v.kind.Operated.Project(running, p, s).(api.Job)
+			failed, _ := v.kind.Running.Operated.Project(running, p, s).(api.Job)
 			if got, want := shown(failed), "Created=True:Created Running=False:Running Failed=True:Failed"; got != want {
 				t.Errorf("got %s, want %s", got, want)
 			}
@@ -159,7 +159,7 @@ func TestFailure(t *testing.T) {
 			if last.Reason != v.kind.GVK().Kind+"Failed" || !strings.Contains(last.Message, "it ran longer than 2s") {
 				t.Errorf("%+v", last)
 			}
-			if unplanned := v.kind.Operated.Project(j, nil, s); unplanned == nil {
+			if unplanned := v.kind.Running.Operated.Project(j, nil, s); unplanned == nil {
 				t.Error("a job that cannot be planned has a status, too")
 			}
 		})
@@ -186,7 +186,7 @@ func BenchmarkProject(b *testing.B) {
 			s := &jobs.Progress{Memory: podplan.Memory{Started: at(1), Done: map[string]podplan.Indexes{"worker": podplan.ParseIndexes("1,3,5-9")}}, Counts: tally(900, 100, 0), Now: at(2)}
 			b.ReportAllocs()
 			for b.Loop() {
-				v.kind.Operated.Project(j, p, s)
+				v.kind.Running.Operated.Project(j, p, s)
 			}
 		})
 	}

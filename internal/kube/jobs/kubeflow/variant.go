@@ -115,34 +115,42 @@ func (v *Variant) others() []string {
 // Of makes a kind of job of a variant.
 func Of(v *Variant) jobs.Kind {
 	k := jobs.Kind{
-		Adapter:     adapter{v},
-		Resource:    strings.ToLower(v.Kind) + "s",
-		Framework:   "kubeflow.org/" + strings.ToLower(v.Kind),
-		AddToScheme: api.AddToScheme,
-		MadeHere:    true,
-		TeamsCreate: true,
-		Operated: &jobs.Operated{
-			Compile: of(v.compile),
-			Others:  v.others(),
-			Told:    jobs.Of(told),
-			Project: v.project,
-			Tells:   tells,
+		Adapter: adapter{v},
+		Naming: jobs.Naming{
+			Resource:    strings.ToLower(v.Kind) + "s",
+			Framework:   "kubeflow.org/" + strings.ToLower(v.Kind),
+			AddToScheme: api.AddToScheme,
 		},
-		Injection:      jobs.InTemplates(v.places),
-		Wrapped:        v.wrapped(),
-		SuspendPath:    []string{"spec", "runPolicy", "suspend"},
-		Suspended:      jobs.Of(suspended),
-		Bulk:           "spec." + v.Field,
-		Templates:      jobs.Of(v.templates),
-		Validate:       jobs.Of(v.validate),
-		ValidateChange: jobs.OfBoth(v.validateChange),
-		Keep:           jobs.Keeping(keep),
-		Fixed:          "object.spec.?runPolicy.?managedBy.orValue('') != oldObject.spec.?runPolicy.?managedBy.orValue('')",
+		Queueing: jobs.Queueing{
+			Wrapped:     v.wrapped(),
+			SuspendPath: []string{"spec", "runPolicy", "suspend"},
+			Suspended:   jobs.Of(suspended),
+			Templates:   jobs.Of(v.templates),
+		},
+		Running: jobs.Running{
+			MadeHere: true,
+			Operated: &jobs.Operated{
+				Compile: of(v.compile),
+				Others:  v.others(),
+				Told:    jobs.Of(told),
+				Project: v.project,
+				Tells:   tells,
+			},
+			Injection: jobs.InTemplates(v.places),
+		},
+		Admission: jobs.Admission{
+			TeamsCreate:    true,
+			Bulk:           "spec." + v.Field,
+			Validate:       jobs.Of(v.validate),
+			ValidateChange: jobs.OfBoth(v.validateChange),
+			Keep:           jobs.Keeping(keep),
+			Fixed:          "object.spec.?runPolicy.?managedBy.orValue('') != oldObject.spec.?runPolicy.?managedBy.orValue('')",
+		},
 	}
 	if v.Elastic != nil {
 		all := of(v.artifacts)
-		k.Operated.Artifacts = func(o jobs.Object, _ *jobs.Plan, _ *jobs.Progress) ([]jobs.Artifact, error) { return all(o) }
-		k.Operated.Makes = []schema.GroupResource{{Group: autoscalingv2.GroupName, Resource: "horizontalpodautoscalers"}}
+		k.Running.Operated.Artifacts = func(o jobs.Object, _ *jobs.Plan, _ *jobs.Progress) ([]jobs.Artifact, error) { return all(o) }
+		k.Running.Operated.Makes = []schema.GroupResource{{Group: autoscalingv2.GroupName, Resource: "horizontalpodautoscalers"}}
 	}
 	return k
 }

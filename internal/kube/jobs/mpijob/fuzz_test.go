@@ -88,19 +88,19 @@ func judge(t judged, version, spec string) {
 		j.Annotations = map[string]string{jobs.VersionAnnotation: version, mpijob.KubectlImage: "i"}
 	}
 	before, k := j.DeepCopyObject(), mpijob.Kind()
-	errs := k.Validate(j)
-	plan, err := k.Operated.Compile(j)
+	errs := k.Admission.Validate(j)
+	plan, err := k.Running.Operated.Compile(j)
 	facts, readErr := k.Read(j)
 	if (len(errs) == 0) != (readErr == nil) || (readErr == nil) != (err == nil) {
 		t.Fatalf("the webhook says %v, the plan %v, the queue %v", errs, err, readErr)
 	}
-	k.Templates(j)
-	k.Keep(j, j, nil)
-	k.ValidateChange(j, j)
-	k.Warnings(j, lifecycle.Defaults())
-	k.Operated.Project(j, plan, &jobs.Progress{})
+	k.Queueing.Templates(j)
+	k.Admission.Keep(j, j, nil)
+	k.Admission.ValidateChange(j, j)
+	k.Admission.Warnings(j, lifecycle.Defaults())
+	k.Running.Operated.Project(j, plan, &jobs.Progress{})
 	if u, err := runtime.DefaultUnstructuredConverter.ToUnstructured(j); err == nil {
-		sets, err := k.Wrapped.PodSets(u)
+		sets, err := k.Queueing.Wrapped.PodSets(u)
 		if readErr == nil && (err != nil || len(sets) < len(facts.PodSets)) {
 			t.Fatalf("an AppWrapper finds %v (%v), a queue %v", sets, err, facts.PodSets)
 		}
@@ -117,7 +117,7 @@ func judge(t judged, version, spec string) {
 func made(t judged, j *v2beta1.MPIJob, p *jobs.Plan, f *jobs.Facts) {
 	t.Helper()
 	k := mpijob.Kind()
-	all, err := k.Operated.Artifacts(j, p, &jobs.Progress{})
+	all, err := k.Running.Operated.Artifacts(j, p, &jobs.Progress{})
 	if err != nil {
 		t.Fatalf("what it has beside its pods: %v", err)
 	}
@@ -164,7 +164,7 @@ func BenchmarkCompile(b *testing.B) {
 	j, k := large(b), mpijob.Kind()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := k.Operated.Compile(j); err != nil {
+		if _, err := k.Running.Operated.Compile(j); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -177,7 +177,7 @@ func BenchmarkProject(b *testing.B) {
 	s := &jobs.Progress{Counts: map[string]podplan.Tally{"launcher": {Active: 1, Ready: 1}, "worker": {Active: 999, Ready: 999}}}
 	b.ReportAllocs()
 	for b.Loop() {
-		k.Operated.Project(j, p, s)
+		k.Running.Operated.Project(j, p, s)
 	}
 }
 
@@ -187,7 +187,7 @@ func BenchmarkArtifacts(b *testing.B) {
 	p := compile(b, j)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := k.Operated.Artifacts(j, p, &jobs.Progress{}); err != nil {
+		if _, err := k.Running.Operated.Artifacts(j, p, &jobs.Progress{}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -37,27 +37,27 @@ const v1 = "v1"
 func Kind() jobs.Kind {
 	ssh, exec := kubeflow.Of(bySSH()), kubeflow.Of(byExec())
 	k := ssh
-	k.Versions = []string{v1}
-	k.AddToScheme = v2beta1.AddToScheme
+	k.Naming.Versions = []string{v1}
+	k.Naming.AddToScheme = v2beta1.AddToScheme
 	k.Adapter = adapter{ssh.Adapter, exec.Adapter}
-	k.Validate = either(ssh.Validate, exec.Validate)
-	k.ValidateChange = func(was, is jobs.Object) field.ErrorList {
+	k.Admission.Validate = either(ssh.Admission.Validate, exec.Admission.Validate)
+	k.Admission.ValidateChange = func(was, is jobs.Object) field.ErrorList {
 		if isV1(was) != isV1(is) {
 			return field.ErrorList{field.Forbidden(field.NewPath("metadata", "annotations").Key(jobs.VersionAnnotation),
 				"it says how the launcher reaches the workers, which cannot be changed: delete the job and create it anew")}
 		}
-		return kindOf(is, &ssh, &exec).ValidateChange(was, is)
+		return kindOf(is, &ssh, &exec).Admission.ValidateChange(was, is)
 	}
-	k.Keep = func(was, is jobs.Object, original []kueue.PodSet) jobs.Object {
-		return keepVersion(was, ssh.Keep(was, is, original))
+	k.Admission.Keep = func(was, is jobs.Object, original []kueue.PodSet) jobs.Object {
+		return keepVersion(was, ssh.Admission.Keep(was, is, original))
 	}
-	k.Warnings = warnings
-	k.Operated = &jobs.Operated{
-		Compile: func(o jobs.Object) (*jobs.Plan, error) { return kindOf(o, &ssh, &exec).Operated.Compile(o) },
+	k.Admission.Warnings = warnings
+	k.Running.Operated = &jobs.Operated{
+		Compile: func(o jobs.Object) (*jobs.Plan, error) { return kindOf(o, &ssh, &exec).Running.Operated.Compile(o) },
 		Project: func(o jobs.Object, p *jobs.Plan, s *jobs.Progress) jobs.Object {
-			return kindOf(o, &ssh, &exec).Operated.Project(o, p, s)
+			return kindOf(o, &ssh, &exec).Running.Operated.Project(o, p, s)
 		},
-		Others: ssh.Operated.Others, Told: ssh.Operated.Told, Tells: ssh.Operated.Tells,
+		Others: ssh.Running.Operated.Others, Told: ssh.Running.Operated.Told, Tells: ssh.Running.Operated.Tells,
 		Children: []jobs.ChildKind{job.Child()}, Artifacts: artifacts,
 		Makes: []schema.GroupResource{
 			{Resource: "services"},
@@ -69,10 +69,10 @@ func Kind() jobs.Kind {
 		},
 		Grants: grants(),
 	}
-	k.Wrapped = wrapped(ssh.Wrapped, waits)
-	k.Wraps = []jobs.Wrappable{{
-		GVK: k.GVK().GroupKind().WithVersion(v1), Resource: k.Resource, RunsPods: true,
-		Wrapping: wrapped(exec.Wrapped, func(map[string]any) bool { return true }),
+	k.Queueing.Wrapped = wrapped(ssh.Queueing.Wrapped, waits)
+	k.Queueing.Wraps = []jobs.Wrappable{{
+		GVK: k.GVK().GroupKind().WithVersion(v1), Resource: k.Naming.Resource, RunsPods: true,
+		Wrapping: wrapped(exec.Queueing.Wrapped, func(map[string]any) bool { return true }),
 	}}
 	return k
 }

@@ -38,7 +38,7 @@ func decode(t testing.TB, spec string, v1 ...string) *v2beta1.MPIJob {
 
 func compile(t testing.TB, j *v2beta1.MPIJob) *jobs.Plan {
 	t.Helper()
-	p, err := mpijob.Kind().Operated.Compile(j)
+	p, err := mpijob.Kind().Running.Operated.Compile(j)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func artifacts(t testing.TB, j *v2beta1.MPIJob, there ...int32) map[string]jobs.
 	for _, n := range there {
 		s.Counts["worker"] = podplan.Tally{Active: n}
 	}
-	all, err := mpijob.Kind().Operated.Artifacts(j, p, s)
+	all, err := mpijob.Kind().Running.Operated.Artifacts(j, p, s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,8 +79,8 @@ func artifacts(t testing.TB, j *v2beta1.MPIJob, there ...int32) map[string]jobs.
 
 func TestNames(t *testing.T) {
 	k := mpijob.Kind()
-	if k.GVK() != v2beta1.GroupVersion.WithKind("MPIJob") || k.Resource != "mpijobs" || k.Framework != "kubeflow.org/mpijob" || k.Versions[0] != "v1" {
-		t.Errorf("%v, %s, %s, %v", k.GVK(), k.Resource, k.Framework, k.Versions)
+	if k.GVK() != v2beta1.GroupVersion.WithKind("MPIJob") || k.Naming.Resource != "mpijobs" || k.Naming.Framework != "kubeflow.org/mpijob" || k.Naming.Versions[0] != "v1" {
+		t.Errorf("%v, %s, %s, %v", k.GVK(), k.Naming.Resource, k.Naming.Framework, k.Naming.Versions)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestLauncherVersion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if seen := p.SeeChild(k.Operated.Child(batchv1.SchemeGroupVersion.WithKind("Job")), o); seen.Version != p.Role("launcher").Version || seen.Version == "" {
+		if seen := p.SeeChild(k.Running.Operated.Child(batchv1.SchemeGroupVersion.WithKind("Job")), o); seen.Version != p.Role("launcher").Version || seen.Version == "" {
 			t.Errorf("it is seen as of version %q, and its role has %q", seen.Version, p.Role("launcher").Version)
 		}
 		return p.Role("launcher").Version
@@ -362,7 +362,7 @@ func TestRefusals(t *testing.T) {
 		"too many hosts":   {"no ConfigMap has them", "ROLES: {Launcher: {POD}, Worker: {replicas: 100000, POD}}", at + "Worker.replicas", "fewer replicas", nil},
 	} {
 		j, k := decode(t, tc.spec, tc.v1...), mpijob.Kind()
-		errs := k.Validate(j)
+		errs := k.Admission.Validate(j)
 		found := false
 		for _, e := range errs {
 			found = found || e.Field == tc.field && strings.Contains(e.Error(), tc.cure)
@@ -370,7 +370,7 @@ func TestRefusals(t *testing.T) {
 		if !found {
 			t.Errorf("%s: %s: got %v, want %s: %s", name, tc.why, errs, tc.field, tc.cure)
 		}
-		if _, err := k.Operated.Compile(j); err == nil {
+		if _, err := k.Running.Operated.Compile(j); err == nil {
 			t.Errorf("%s: it compiled", name)
 		}
 		if _, err := k.Read(j); err == nil {
@@ -381,14 +381,14 @@ func TestRefusals(t *testing.T) {
 		"no workers": decode(t, "ROLES: {Launcher: {POD}}"), "no workers, v1": decode(t, "ROLES: {Launcher: {POD}, Worker: {POD}}", "v1"),
 		"no slots": decode(t, "slotsPerWorker: 0, PAIR"),
 	} {
-		if errs := mpijob.Kind().Validate(j); len(errs) > 0 {
+		if errs := mpijob.Kind().Admission.Validate(j); len(errs) > 0 {
 			t.Errorf("%s: %v", name, errs)
 		}
 	}
 	for length, ok := range map[int]bool{54: true, 55: false} { // -launcher, -worker-0
 		j := decode(t, "PAIR")
 		j.Name = strings.Repeat("a", length)
-		if errs := mpijob.Kind().Validate(j); (len(errs) == 0) != ok {
+		if errs := mpijob.Kind().Admission.Validate(j); (len(errs) == 0) != ok {
 			t.Errorf("a name of %d characters: %v", length, errs)
 		}
 	}
@@ -399,7 +399,7 @@ func TestListOfHosts(t *testing.T) {
 	for workers, want := range map[int]int{40000: 0, 40001: 1} { // abc-worker-12345 slots=1
 		j := decode(t, fmt.Sprintf("ROLES: {Launcher: {POD}, Worker: {replicas: %d, POD}}", workers), "v1")
 		j.Name = "abc"
-		if errs := mpijob.Kind().Validate(j); len(errs) != want {
+		if errs := mpijob.Kind().Admission.Validate(j); len(errs) != want {
 			t.Errorf("%d workers: %v", workers, errs)
 		}
 	}
@@ -427,14 +427,14 @@ func TestVersionStays(t *testing.T) {
 	k := mpijob.Kind()
 	was, is := decode(t, "PAIR"), decode(t, "PAIR", "v1")
 	for _, pair := range [][2]*v2beta1.MPIJob{{was, is}, {is, was}} {
-		if errs := k.ValidateChange(pair[0], pair[1]); len(errs) != 1 || !strings.Contains(errs[0].Error(), "create it anew") {
+		if errs := k.Admission.ValidateChange(pair[0], pair[1]); len(errs) != 1 || !strings.Contains(errs[0].Error(), "create it anew") {
 			t.Errorf("the version was changed: %v", errs)
 		}
-		if kept := k.Keep(pair[0], pair[1], nil); kept.GetAnnotations()[jobs.VersionAnnotation] != pair[0].Annotations[jobs.VersionAnnotation] {
+		if kept := k.Admission.Keep(pair[0], pair[1], nil); kept.GetAnnotations()[jobs.VersionAnnotation] != pair[0].Annotations[jobs.VersionAnnotation] {
 			t.Errorf("an apply without the mark made it %v, from %v", kept.GetAnnotations(), pair[0].Annotations)
 		}
 	}
-	if errs := k.ValidateChange(is, is); len(errs) > 0 {
+	if errs := k.Admission.ValidateChange(is, is); len(errs) > 0 {
 		t.Error(errs)
 	}
 	odd := decode(t, "PAIR", "v2")
@@ -456,7 +456,7 @@ func TestWarnings(t *testing.T) {
 		{"runLauncherAsWorker: true, PAIR", []string{"v1"}, "spec.runLauncherAsWorker: it has no effect in this version of the API: use kubeflow.org/v2beta1"},
 	} {
 		k := mpijob.Kind()
-		if got := strings.Join(k.Warnings(decode(t, tc.spec, tc.v1...), lifecycle.Defaults()), "; "); got != tc.want {
+		if got := strings.Join(k.Admission.Warnings(decode(t, tc.spec, tc.v1...), lifecycle.Defaults()), "; "); got != tc.want {
 			t.Errorf("%s: %q, want %q", tc.spec, got, tc.want)
 		}
 	}

@@ -49,9 +49,9 @@ func TestProject(t *testing.T) {
 				step.s.Started = start
 			}
 			step.s.Now = start
-			o, _ := mpijob.Kind().Operated.Project(j, p, &step.s).(*v2beta1.MPIJob)
+			o, _ := mpijob.Kind().Running.Operated.Project(j, p, &step.s).(*v2beta1.MPIJob)
 			told := ""
-			for _, e := range mpijob.Kind().Operated.Tells(j, o) {
+			for _, e := range mpijob.Kind().Running.Operated.Tells(j, o) {
 				told += e.Reason
 				if bad := strings.HasSuffix(e.Reason, "Evicted") || strings.HasSuffix(e.Reason, "Restarting"); e.Warning != bad || e.Message == "" {
 					t.Errorf("%s: %+v", step.why, e)
@@ -82,7 +82,7 @@ func TestProject(t *testing.T) {
 			t.Errorf("launcher: %+v", r)
 		}
 	}
-	failed, _ := mpijob.Kind().Operated.Project(decode(t, "PAIR"), compile(t, decode(t, "PAIR")), &jobs.Progress{
+	failed, _ := mpijob.Kind().Running.Operated.Project(decode(t, "PAIR"), compile(t, decode(t, "PAIR")), &jobs.Progress{
 		Memory: podplan.Memory{Started: start, Outcome: podplan.JobFailed, Message: "a-launcher failed: it was tried too often"}, Now: start,
 	}).(*v2beta1.MPIJob)
 	last := failed.Status.Conditions[len(failed.Status.Conditions)-1]
@@ -109,7 +109,7 @@ func TestQueueing(t *testing.T) {
 			t.Errorf("priority %s", got)
 		}
 		started, err := k.Start(j, []jobs.PodSetInfo{{Name: "launcher"}, {Name: "worker"}})
-		if err != nil || k.Suspended(started) {
+		if err != nil || k.Queueing.Suspended(started) {
 			t.Errorf("it was not started: %v", err)
 		}
 		if _, err := k.Start(j, nil); err == nil {
@@ -143,11 +143,11 @@ func TestGangs(t *testing.T) {
 // TestWrapped: both versions in an AppWrapper, with all that can become pods.
 func TestWrapped(t *testing.T) {
 	k := mpijob.Kind()
-	v1 := k.Wraps[0]
-	if v1.GVK.Version != "v1" || v1.Resource != "mpijobs" || !v1.RunsPods || k.Wrapped == nil {
+	v1 := k.Queueing.Wraps[0]
+	if v1.GVK.Version != "v1" || v1.Resource != "mpijobs" || !v1.RunsPods || k.Queueing.Wrapped == nil {
 		t.Fatalf("%+v", v1)
 	}
-	if k.Wrapped.Direct || v1.Wrapping.Direct {
+	if k.Queueing.Wrapped.Direct || v1.Wrapping.Direct {
 		t.Error("an AppWrapper takes the pods of a launcher that is a Job for its own members'")
 	}
 	for name, tc := range map[string]struct {
@@ -163,13 +163,13 @@ func TestWrapped(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, w := range []*jobs.Wrapping{k.Wrapped, v1.Wrapping} {
+		for _, w := range []*jobs.Wrapping{k.Queueing.Wrapped, v1.Wrapping} {
 			sets, err := w.PodSets(o)
 			if err != nil || len(sets) != 2 || *sets[0].Replicas != tc.want[0] || *sets[1].Replicas != tc.want[1] {
 				t.Errorf("%s: %v, %v", name, sets, err)
 			}
 			held := w.HeldBack(o, sets[0].Path)
-			if want := map[bool]bool{true: tc.v2, false: tc.v1}[w == k.Wrapped]; held != want || w.HeldBack(o, sets[1].Path) {
+			if want := map[bool]bool{true: tc.v2, false: tc.v1}[w == k.Queueing.Wrapped]; held != want || w.HeldBack(o, sets[1].Path) {
 				t.Errorf("%s: the launcher is held back: %v, want %v", name, held, want)
 			}
 		}

@@ -51,7 +51,7 @@ spec:
 		t.Fatal(err)
 	}
 	kind := pytorchjob.Kind()
-	plan, err := kind.Operated.Compile(j)
+	plan, err := kind.Running.Operated.Compile(j)
 	if err != nil {
 		t.Fatal(err)
 	}

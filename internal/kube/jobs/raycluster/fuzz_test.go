@@ -72,26 +72,26 @@ func judge(t judged, spec string) {
 	}
 	k := raycluster.Kind()
 	before := c.DeepCopy()
-	errs := k.Validate(c)
-	plan, err := k.Operated.Compile(c)
+	errs := k.Admission.Validate(c)
+	plan, err := k.Running.Operated.Compile(c)
 	facts, readErr := k.Read(c)
 	if (len(errs) == 0) != (readErr == nil) || (readErr == nil) != (err == nil) {
 		t.Fatalf("the webhook says %v, the plan %v, the queue %v", errs, err, readErr)
 	}
-	templates := k.Templates(c)
-	k.Keep(c, c, nil)
-	k.ValidateChange(c, c)
-	k.Warnings(c, nothing())
-	k.Operated.Project(c, plan, &jobs.Progress{})
+	templates := k.Queueing.Templates(c)
+	k.Admission.Keep(c, c, nil)
+	k.Admission.ValidateChange(c, c)
+	k.Admission.Warnings(c, nothing())
+	k.Running.Operated.Project(c, plan, &jobs.Progress{})
 	u, uErr := runtime.DefaultUnstructuredConverter.ToUnstructured(c)
 	if uErr == nil {
-		sets, err := k.Wrapped.PodSets(u)
+		sets, err := k.Queueing.Wrapped.PodSets(u)
 		if readErr == nil && (err != nil || len(sets) != len(facts.PodSets)) {
 			t.Fatalf("an AppWrapper finds %v (%v), a queue %v", sets, err, facts.PodSets)
 		}
 	}
 	if err == nil {
-		if _, err := k.Operated.Artifacts(c, plan, &jobs.Progress{}); err != nil {
+		if _, err := k.Running.Operated.Artifacts(c, plan, &jobs.Progress{}); err != nil {
 			t.Fatalf("%v", err)
 		}
 		if len(plan.Roles) != len(facts.PodSets) || len(plan.Roles) != len(plan.Templates) || len(plan.Roles) != len(templates) {

@@ -44,7 +44,7 @@ func decode(t testing.TB, spec string) *api.RayCluster {
 func compile(t testing.TB, c *api.RayCluster) *jobs.Plan {
 	t.Helper()
 	k := raycluster.Kind()
-	p, err := k.Operated.Compile(c)
+	p, err := k.Running.Operated.Compile(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,7 +328,7 @@ func TestLongNames(t *testing.T) {
 		t.Errorf("labels %v", p.Roles[1].Labels)
 	}
 	c.Name += "n"
-	if errs := raycluster.Kind().Validate(c); len(errs) != 1 || errs[0].Field != "metadata.name" {
+	if errs := raycluster.Kind().Admission.Validate(c); len(errs) != 1 || errs[0].Field != "metadata.name" {
 		t.Errorf("%v", errs)
 	}
 }
@@ -337,7 +337,7 @@ func TestLongNames(t *testing.T) {
 func artifacts(t testing.TB, c *api.RayCluster) map[string]jobs.Artifact {
 	t.Helper()
 	k := raycluster.Kind()
-	all, err := k.Operated.Artifacts(c, compile(t, c), &jobs.Progress{})
+	all, err := k.Running.Operated.Artifacts(c, compile(t, c), &jobs.Progress{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -618,20 +618,20 @@ func TestRefused(t *testing.T) {
 		"Idle":         {"autoscalerOptions: {idleTimeoutSeconds: -1}, " + one, "spec.autoscalerOptions.idleTimeoutSeconds", "from 0"},
 	} {
 		c := decode(t, tc.spec)
-		errs := k.Validate(c)
+		errs := k.Admission.Validate(c)
 		if len(errs) != 1 || errs[0].Field != tc.field || !strings.Contains(errs[0].Error(), tc.cure) {
 			t.Errorf("%s: %v", name, errs)
 		}
-		if _, err := k.Operated.Compile(c); err == nil {
+		if _, err := k.Running.Operated.Compile(c); err == nil {
 			t.Errorf("%s: it has a plan", name)
 		}
 		if _, err := k.Read(c); err == nil {
 			t.Errorf("%s: it can be queued", name)
 		}
-		if was := decode(t, some); len(k.ValidateChange(was, c)) == 0 {
+		if was := decode(t, some); len(k.Admission.ValidateChange(was, c)) == 0 {
 			t.Errorf("%s: it may become so", name)
 		}
-		if name != "Manager" && len(k.ValidateChange(c, c)) > 0 {
+		if name != "Manager" && len(k.Admission.ValidateChange(c, c)) > 0 {
 			t.Errorf("%s: what is so may stay so", name)
 		}
 	}
@@ -639,7 +639,7 @@ func TestRefused(t *testing.T) {
 	for i := range 17 {
 		many += fmt.Sprintf("{groupName: g%d, POD},", i)
 	}
-	if errs := k.Validate(decode(t, many+"]")); len(errs) != 1 || errs[0].Field != "spec.workerGroupSpecs" {
+	if errs := k.Admission.Validate(decode(t, many+"]")); len(errs) != 1 || errs[0].Field != "spec.workerGroupSpecs" {
 		t.Errorf("%v", errs)
 	}
 }
@@ -655,7 +655,7 @@ func TestWarnings(t *testing.T) {
 		"upgradeStrategy: {type: Recreate}, " + one: "",
 		"upgradeStrategy: {type: None}, " + one:     "",
 	} {
-		got := strings.Join(k.Warnings(decode(t, spec), nothing()), "")
+		got := strings.Join(k.Admission.Warnings(decode(t, spec), nothing()), "")
 		if (want == "") != (got == "") || !strings.Contains(got, want) {
 			t.Errorf("%s: %q", spec, got)
 		}
@@ -705,7 +705,7 @@ func TestSuspension(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	user := decode(t, "suspend: true, headGroupSpec: {template: {spec: {schedulerName: x, containers: [{name: c}]}}}, workerGroupSpecs: [{groupName: other, POD}]")
-	kept, _ := k.Keep(running, user, nil).(*api.RayCluster)
+	kept, _ := k.Admission.Keep(running, user, nil).(*api.RayCluster)
 	if kept.Spec.Suspend != nil || kept.Spec.HeadGroupSpec.Template.Spec.SchedulerName != "" {
 		t.Errorf("%+v", kept.Spec)
 	}
@@ -775,7 +775,7 @@ func TestStory(t *testing.T) {
 	} {
 		c.Spec.Suspend = &chapter.suspend
 		before := c.DeepCopy()
-		out, _ := k.Operated.Project(c, compile(t, c), &chapter.s).(*api.RayCluster)
+		out, _ := k.Running.Operated.Project(c, compile(t, c), &chapter.s).(*api.RayCluster)
 		if !equality.Semantic.DeepEqual(before, c) {
 			t.Fatalf("%s: the object was changed", chapter.name)
 		}
@@ -790,13 +790,13 @@ func TestStory(t *testing.T) {
 		if !out.Status.LastUpdateTime.Time.Equal(chapter.s.Now) || out.Status.ObservedGeneration != 3 {
 			t.Errorf("%s: %v", chapter.name, out.Status)
 		}
-		again, _ := k.Operated.Project(out, compile(t, out), &chapter.s).(*api.RayCluster)
+		again, _ := k.Running.Operated.Project(out, compile(t, out), &chapter.s).(*api.RayCluster)
 		if diff := cmp.Diff(out, again); diff != "" {
 			t.Errorf("%s: what is so stays so:\n%s", chapter.name, diff)
 		}
 		c = out
 	}
-	if unplanned := k.Operated.Project(c, nil, &jobs.Progress{}); unplanned == nil {
+	if unplanned := k.Running.Operated.Project(c, nil, &jobs.Progress{}); unplanned == nil {
 		t.Error("a cluster that cannot be planned has a status, too")
 	}
 }
@@ -805,7 +805,7 @@ func TestStory(t *testing.T) {
 func TestNumbers(t *testing.T) {
 	k := raycluster.Kind()
 	c := decode(t, "headGroupSpec: {POD}, workerGroupSpecs: [{groupName: a, replicas: 2, minReplicas: 1, maxReplicas: 5, numOfHosts: 2, POD}, {groupName: b, replicas: 1, template: {spec: {containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 3, google.com/tpu: 4}}}]}}}]")
-	out, _ := k.Operated.Project(c, compile(t, c), &jobs.Progress{Addresses: map[string]string{"head": "1.2.3.4"}, Counts: map[string]podplan.Tally{"head": {Active: 1, Ready: 1}, "a": {Active: 4, Ready: 3}, "b": {Active: 1}}, Now: at(1)}).(*api.RayCluster)
+	out, _ := k.Running.Operated.Project(c, compile(t, c), &jobs.Progress{Addresses: map[string]string{"head": "1.2.3.4"}, Counts: map[string]podplan.Tally{"head": {Active: 1, Ready: 1}, "a": {Active: 4, Ready: 3}, "b": {Active: 1}}, Now: at(1)}).(*api.RayCluster)
 	s := out.Status
 	if s.DesiredWorkerReplicas != 5 || s.MinWorkerReplicas != 2 || s.MaxWorkerReplicas != 2147483647 || s.ReadyWorkerReplicas != 3 || s.AvailableWorkerReplicas != 5 {
 		t.Errorf("%+v", s)
@@ -820,8 +820,8 @@ func TestNumbers(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	k := raycluster.Kind()
-	if k.GVK() != api.GroupVersion.WithKind("RayCluster") || k.Resource != "rayclusters" || k.Framework != "ray.io/raycluster" {
-		t.Errorf("%v, %s, %s", k.GVK(), k.Resource, k.Framework)
+	if k.GVK() != api.GroupVersion.WithKind("RayCluster") || k.Naming.Resource != "rayclusters" || k.Naming.Framework != "ray.io/raycluster" {
+		t.Errorf("%v, %s, %s", k.GVK(), k.Naming.Resource, k.Naming.Framework)
 	}
 	if _, err := k.Read(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID("x")}}); err == nil {
 		t.Error("a pod is no cluster")
@@ -843,7 +843,7 @@ func BenchmarkProject(b *testing.B) {
 	s := &jobs.Progress{Memory: podplan.Memory{Started: at(1)}, Counts: map[string]podplan.Tally{"head": {Active: 1, Ready: 1}, "g": {Active: 1000, Ready: 900}}, Now: at(2)}
 	b.ReportAllocs()
 	for b.Loop() {
-		k.Operated.Project(c, p, s)
+		k.Running.Operated.Project(c, p, s)
 	}
 }
 
@@ -851,7 +851,7 @@ func BenchmarkProject(b *testing.B) {
 // little and is found by no service.
 func TestSweep(t *testing.T) {
 	k := raycluster.Kind()
-	of := func(spec string) *batchv1.Job { return k.Operated.Sweep.Job(decode(t, spec)) }
+	of := func(spec string) *batchv1.Job { return k.Running.Operated.Sweep.Job(decode(t, spec)) }
 	if j := of(some); j != nil {
 		t.Errorf("it keeps nothing: %+v", j)
 	}
@@ -882,19 +882,19 @@ func TestSweep(t *testing.T) {
 	old.Annotations = map[string]string{"ray.io/ft-enabled": "true", "ray.io/external-storage-namespace": "mine"}
 	old.Spec.HeadGroupSpec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "RAY_REDIS_ADDRESS", Value: "r:1"}}
 	old.Spec.HeadGroupSpec.RayStartParams = map[string]string{"redis-password": "p"}
-	if j := k.Operated.Sweep.Job(old); j == nil || variables(&j.Spec.Template.Spec.Containers[0])["RAY_external_storage_namespace"] != "mine" ||
+	if j := k.Running.Operated.Sweep.Job(old); j == nil || variables(&j.Spec.Template.Spec.Containers[0])["RAY_external_storage_namespace"] != "mine" ||
 		variables(&j.Spec.Template.Spec.Containers[0])["REDIS_PASSWORD"] != "p" {
 		t.Errorf("by annotations: %+v", j)
 	}
 	old.Spec.HeadGroupSpec.Template.Spec.Containers[0].Env = nil
-	if j := k.Operated.Sweep.Job(old); j != nil {
+	if j := k.Running.Operated.Sweep.Job(old); j != nil {
 		t.Errorf("nobody says where: %+v", j)
 	}
 	old.Spec.HeadGroupSpec.Template.Annotations = map[string]string{"kueue.x-k8s.io/workload": "of its owner"}
 	old.Name = strings.Repeat("a", 55)
 	old.Spec.HeadGroupSpec.RayStartParams = nil
 	old.Spec.GcsFaultToleranceOptions = &api.GcsFaultToleranceOptions{RedisAddress: "r"}
-	if j := k.Operated.Sweep.Job(old); len(j.Name) > 63 || len(j.Spec.Template.Annotations) > 0 {
+	if j := k.Running.Operated.Sweep.Job(old); len(j.Name) > 63 || len(j.Spec.Template.Annotations) > 0 {
 		t.Errorf("%s is too long, or admitted with its owner: %v", j.Name, j.Spec.Template.Annotations)
 	}
 }

@@ -39,7 +39,7 @@ func asked(t testing.TB, j *api.RayJob, s *jobs.Progress) []string {
 	t.Helper()
 	k := rayjob.Kind()
 	var out []string
-	for _, c := range k.Operated.Calls(j, compile(t, j), s) {
+	for _, c := range k.Running.Operated.Calls(j, compile(t, j), s) {
 		if !strings.HasPrefix(c.Pod, "a-") || !strings.HasSuffix(c.Pod, "-head") {
 			t.Errorf("pod %s is asked", c.Pod)
 		}
@@ -52,7 +52,7 @@ func asked(t testing.TB, j *api.RayJob, s *jobs.Progress) []string {
 func answer(t testing.TB, j *api.RayJob, a jobs.Answer) jobs.Answers {
 	t.Helper()
 	k := rayjob.Kind()
-	for _, c := range k.Operated.Calls(j, compile(t, j), begun(nil, nil)) {
+	for _, c := range k.Running.Operated.Calls(j, compile(t, j), begun(nil, nil)) {
 		if c.Method == http.MethodGet {
 			return jobs.Answers{c.Key(): a}
 		}
@@ -85,7 +85,7 @@ func TestSubmitted(t *testing.T) {
 		}
 	}
 	k := rayjob.Kind()
-	c := k.Operated.Calls(j, compile(t, j), begun(known, nil))[1]
+	c := k.Running.Operated.Calls(j, compile(t, j), begun(known, nil))[1]
 	var body, want map[string]any
 	if err := json.Unmarshal(c.Body, &body); err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func TestHeard(t *testing.T) {
 			j := decode(t, "submissionMode: "+mode+", "+some)
 			s := begun(answer(t, j, tc.answer), nil)
 			s.Attempt = 0
-			seen, _ := k.Operated.Hear(j, compile(t, j), nil, s)
+			seen, _ := k.Running.Operated.Hear(j, compile(t, j), nil, s)
 			if len(seen) != 1 || seen[0].Role != "job" || seen[0].Life != tc.life || seen[0].Reason != tc.reason {
 				t.Errorf("%s, it %s: %+v", mode, why, seen)
 			}
@@ -129,23 +129,23 @@ func TestHeard(t *testing.T) {
 	}
 	j := decode(t, "submissionMode: HTTPMode, "+some)
 	for why, a := range map[string]jobs.Answer{"unknown": unknown(), "nobody": {Failure: "x"}, "nonsense": {Status: http.StatusOK, Body: []byte("<html>")}} {
-		if seen, _ := k.Operated.Hear(j, compile(t, j), nil, begun(answer(t, j, a), nil)); len(seen) > 0 {
+		if seen, _ := k.Running.Operated.Hear(j, compile(t, j), nil, begun(answer(t, j, a), nil)); len(seen) > 0 {
 			t.Errorf("%s: %+v", why, seen)
 		}
 	}
 	refused := answer(t, j, unknown())
-	submit := k.Operated.Calls(j, compile(t, j), begun(refused, nil))[1]
+	submit := k.Running.Operated.Calls(j, compile(t, j), begun(refused, nil))[1]
 	refused[submit.Key()] = jobs.Answer{Status: http.StatusBadRequest, Body: []byte("no such package")}
-	seen, _ := k.Operated.Hear(j, compile(t, j), nil, begun(refused, nil))
+	seen, _ := k.Running.Operated.Hear(j, compile(t, j), nil, begun(refused, nil))
 	if len(seen) != 1 || seen[0].Life != podplan.Failed || seen[0].Reason != api.SubmissionFailed || !strings.Contains(seen[0].Why, "no such package") {
 		t.Errorf("%+v", seen)
 	}
 	refused[submit.Key()] = jobs.Answer{Status: http.StatusBadRequest, Body: []byte(strings.Repeat("x", 600))}
-	if seen, _ := k.Operated.Hear(j, compile(t, j), nil, begun(refused, nil)); len(seen) != 1 || !strings.HasSuffix(seen[0].Why, ": "+strings.Repeat("x", 512)) {
+	if seen, _ := k.Running.Operated.Hear(j, compile(t, j), nil, begun(refused, nil)); len(seen) != 1 || !strings.HasSuffix(seen[0].Why, ": "+strings.Repeat("x", 512)) {
 		t.Errorf("an answer without end is cut: %+v", seen)
 	}
 	refused[submit.Key()] = jobs.Answer{Status: http.StatusInternalServerError}
-	if seen, _ := k.Operated.Hear(j, compile(t, j), nil, begun(refused, nil)); len(seen) > 0 {
+	if seen, _ := k.Running.Operated.Hear(j, compile(t, j), nil, begun(refused, nil)); len(seen) > 0 {
 		t.Errorf("it is tried again: %+v", seen)
 	}
 }
@@ -183,7 +183,7 @@ func TestHeardBeside(t *testing.T) {
 		b.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(at(50))}}
 		s.Children = []jobs.Object{b}
 		seen := []podplan.Seen{{Member: podplan.Member{Role: "submitter"}, Life: tc.is}}
-		seen, again := k.Operated.Hear(j, compile(t, j), seen, s)
+		seen, again := k.Running.Operated.Hear(j, compile(t, j), seen, s)
 		if len(seen) != 1 || seen[0].Life != tc.want {
 			t.Errorf("%s: %+v", why, seen)
 		}
@@ -193,17 +193,17 @@ func TestHeardBeside(t *testing.T) {
 	}
 	hung := begun(answer(t, j, says(api.JobSucceeded)), nil)
 	hung.Now = at(20).Add(5 * time.Minute)
-	if seen, _ := k.Operated.Hear(j, compile(t, j), []podplan.Seen{{Member: podplan.Member{Role: "submitter"}, Life: podplan.Ready}}, hung); seen[0].Life != podplan.Succeeded {
+	if seen, _ := k.Running.Operated.Hear(j, compile(t, j), []podplan.Seen{{Member: podplan.Member{Role: "submitter"}, Life: podplan.Ready}}, hung); seen[0].Life != podplan.Succeeded {
 		t.Errorf("%+v", seen)
 	}
 	token := decode(t, "entrypoint: x, rayClusterSpec: {authOptions: {mode: token}, headGroupSpec: {POD}}")
-	for _, c := range k.Operated.Calls(token, compile(t, token), begun(nil, nil)) {
+	for _, c := range k.Running.Operated.Calls(token, compile(t, token), begun(nil, nil)) {
 		if c.Token != "RAY_AUTH_TOKEN" {
 			t.Errorf("it is asked without its token: %+v", c)
 		}
 	}
 	used := decode(t, "entrypoint: x, submissionMode: HTTPMode, clusterSelector: {ray.io/cluster: a-b}")
-	for _, c := range k.Operated.Calls(used, compile(t, used), begun(nil, nil)) {
+	for _, c := range k.Running.Operated.Calls(used, compile(t, used), begun(nil, nil)) {
 		if c.Token != "" {
 			t.Errorf("%s is shown to the head of a cluster that was there", c.Token)
 		}
@@ -229,7 +229,7 @@ func TestSubmitterStays(t *testing.T) {
 				{Member: podplan.Member{Role: "submitter"}, Life: ended.life, Over: true, Attempt: s.Attempt},
 			}
 			p := compile(t, j)
-			heard, again := k.Operated.Hear(j, p, seen, s)
+			heard, again := k.Running.Operated.Hear(j, p, seen, s)
 			step := p.Next(heard, &s.Memory, s.Now)
 			if again != 0 || step.Again != 0 || len(step.Delete) != 1 || step.Delete[0] != 0 {
 				t.Errorf("%s%s: %v are deleted, it is looked at again after %v and %v", goes, status, step.Delete, again, step.Again)
@@ -261,7 +261,7 @@ func TestStopped(t *testing.T) {
 			t.Errorf("%s: %v", why, got)
 		}
 		p := compile(t, j)
-		seen, _ := k.Operated.Hear(j, p, nil, s)
+		seen, _ := k.Running.Operated.Hear(j, p, nil, s)
 		if next := p.Next(seen, &s.Memory, s.Now); next.Changed == tc.left || len(next.Delete) > 0 {
 			t.Errorf("%s: %+v", why, next)
 		}
@@ -297,7 +297,7 @@ func TestFarewell(t *testing.T) {
 		"it never ran":             {used, waits, false},
 		"it goes with its cluster": {decode(t, "submissionMode: HTTPMode, "+some), begun(nil, nil), false},
 	} {
-		calls := k.Operated.Farewell(tc.job, tc.standing)
+		calls := k.Running.Operated.Farewell(tc.job, tc.standing)
 		if stops := len(calls) == 1 && calls[0].Method == jobs.Post && calls[0].Path == "/api/jobs/mine/stop"; stops != tc.stops || len(calls) > 1 {
 			t.Errorf("%s: %v", why, calls)
 		}
@@ -340,7 +340,7 @@ func TestModes(t *testing.T) {
 	if got := asked(t, j, begun(nil, nil)); len(got) > 0 {
 		t.Errorf("nobody knows what it is called: %v", got)
 	}
-	waits, _ := k.Operated.Project(j, compile(t, j), begun(nil, nil)).(*api.RayJob)
+	waits, _ := k.Running.Operated.Project(j, compile(t, j), begun(nil, nil)).(*api.RayJob)
 	if s := waits.Status; s.JobDeploymentStatus != api.DeploymentWaiting {
 		t.Errorf("%+v", s)
 	}
@@ -361,7 +361,7 @@ func TestToldByRay(t *testing.T) {
 		t.Errorf("it may take %s until it runs", d)
 	}
 	runs := map[string]podplan.Tally{"job": {Active: 1}}
-	out, _ := k.Operated.Project(j, compile(t, j), begun(answer(t, j, says(api.JobRunning)), runs)).(*api.RayJob)
+	out, _ := k.Running.Operated.Project(j, compile(t, j), begun(answer(t, j, says(api.JobRunning)), runs)).(*api.RayJob)
 	if s := out.Status; s.JobStatus != api.JobRunning || s.JobDeploymentStatus != api.DeploymentRunning || s.Message != "it is so" ||
 		!s.RayJobInfo.StartTime.Time.Equal(time.UnixMilli(1000011000)) {
 		t.Errorf("%+v", s)
@@ -369,32 +369,32 @@ func TestToldByRay(t *testing.T) {
 	if d := compile(t, out).Deadline; d != 10*time.Minute {
 		t.Errorf("it runs, and may run for %s", d)
 	}
-	quiet, _ := k.Operated.Project(out, compile(t, out), begun(nil, nil)).(*api.RayJob)
+	quiet, _ := k.Running.Operated.Project(out, compile(t, out), begun(nil, nil)).(*api.RayJob)
 	if s := quiet.Status; s.JobDeploymentStatus != api.DeploymentRunning || s.JobStatus != api.JobRunning {
 		t.Errorf("nobody answers, and it is %+v", s)
 	}
 	for rule, want := range map[string]string{"": "Failed/FAILED/AppFailed", "STOPPED": "Complete/STOPPED/", "SubmissionFailed": "Failed//SubmissionFailed"} {
 		s := begun(nil, nil)
 		s.Outcome, s.Rule, s.Message, s.Ended = podplan.JobFailed, rule, "m", at(50)
-		f, _ := k.Operated.Project(j, compile(t, j), s).(*api.RayJob)
+		f, _ := k.Running.Operated.Project(j, compile(t, j), s).(*api.RayJob)
 		if got := fmt.Sprintf("%s/%s/%s", f.Status.JobDeploymentStatus, f.Status.JobStatus, f.Status.Reason); got != want {
 			t.Errorf("%q: %s", rule, got)
 		}
 	}
 	late := begun(nil, nil)
 	late.Outcome, late.Reason, late.Ended = podplan.JobFailed, podplan.DeadlineExceeded, at(70)
-	f, _ := k.Operated.Project(j, compile(t, j), late).(*api.RayJob)
+	f, _ := k.Running.Operated.Project(j, compile(t, j), late).(*api.RayJob)
 	if s := f.Status; s.Reason != "PreRunningDeadlineExceeded" || !strings.Contains(s.Message, "1m0s") {
 		t.Errorf("%+v", s)
 	}
 	again := begun(nil, nil)
 	again.Attempt, again.LastFailure = 1, at(40)
-	next, _ := k.Operated.Project(out, compile(t, out), again).(*api.RayJob)
+	next, _ := k.Running.Operated.Project(out, compile(t, out), again).(*api.RayJob)
 	if d := compile(t, next).Deadline; next.Status.JobDeploymentStatus != api.DeploymentRetrying || d != time.Minute {
 		t.Errorf("another try is %s, and may take %s until it runs", next.Status.JobDeploymentStatus, d)
 	}
 	late.Attempt, late.LastFailure = 1, at(40)
-	if f, _ := k.Operated.Project(next, compile(t, next), late).(*api.RayJob); f.Status.Reason != "PreRunningDeadlineExceeded" {
+	if f, _ := k.Running.Operated.Project(next, compile(t, next), late).(*api.RayJob); f.Status.Reason != "PreRunningDeadlineExceeded" {
 		t.Errorf("%+v", f.Status)
 	}
 }

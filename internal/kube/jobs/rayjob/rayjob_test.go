@@ -46,7 +46,7 @@ func decode(t testing.TB, spec string) *api.RayJob {
 func compile(t testing.TB, j *api.RayJob) *jobs.Plan {
 	t.Helper()
 	k := rayjob.Kind()
-	p, err := k.Operated.Compile(j)
+	p, err := k.Running.Operated.Compile(j)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func TestSuspension(t *testing.T) {
 	}
 	user := decode(t, "suspend: true, submitterPodTemplate: {spec: {schedulerName: x, containers: [{name: c}]}}, "+some)
 	was := decode(t, "submitterPodTemplate: {spec: {containers: [{name: c}]}}, "+some)
-	if kept, _ := k.Keep(was, user, nil).(*api.RayJob); kept.Spec.Suspend || kept.Spec.SubmitterPodTemplate.Spec.SchedulerName != "" {
+	if kept, _ := k.Admission.Keep(was, user, nil).(*api.RayJob); kept.Spec.Suspend || kept.Spec.SubmitterPodTemplate.Spec.SchedulerName != "" {
 		t.Errorf("%+v", kept.Spec)
 	}
 	if k.Ours(decode(t, "managedBy: kueue.x-k8s.io/multikueue, "+some)) {
@@ -304,9 +304,9 @@ func TestWorkersGo(t *testing.T) {
 			s.Ended = at(10)
 		}
 		for range 2 { // what ended is known from the status
-			j, _ = k.Operated.Project(j, compile(t, j), s).(*api.RayJob)
+			j, _ = k.Running.Operated.Project(j, compile(t, j), s).(*api.RayJob)
 		}
-		if _, again := k.Operated.Hear(j, compile(t, j), nil, s); again != tc.again {
+		if _, again := k.Running.Operated.Hear(j, compile(t, j), nil, s); again != tc.again {
 			t.Errorf("%s: %s: it is looked at again after %s", name, tc.why, again)
 		}
 		f, err := k.Read(j)
@@ -338,18 +338,18 @@ func TestClusterThatExists(t *testing.T) {
 	}
 	j := decode(t, used)
 	_, readErr := k.Read(j)
-	_, planErr := k.Operated.Compile(j)
-	if errs := k.Validate(j); len(errs) > 0 || !k.Basis.Missing(j) || !errors.Is(readErr, jobs.ErrIncomplete) || !errors.Is(planErr, jobs.ErrIncomplete) {
+	_, planErr := k.Running.Operated.Compile(j)
+	if errs := k.Admission.Validate(j); len(errs) > 0 || !k.Queueing.Basis.Missing(j) || !errors.Is(readErr, jobs.ErrIncomplete) || !errors.Is(planErr, jobs.ErrIncomplete) {
 		t.Errorf("it waits for its cluster: %v, %v, %v", errs, readErr, planErr)
 	}
-	if ref := k.Basis.Of(j); ref.Kind != "RayCluster" || ref.Name != "c" || ref.At.String() != "spec.clusterSelector[ray.io/cluster]" || k.Basis.Kind(ref) == nil {
+	if ref := k.Queueing.Basis.Of(j); ref.Kind != "RayCluster" || ref.Name != "c" || ref.At.String() != "spec.clusterSelector[ray.io/cluster]" || k.Queueing.Basis.Kind(ref) == nil {
 		t.Errorf("%+v", ref)
 	}
-	if k.Basis.With(j, &api.RayCluster{}, jobs.Schedulers{}) != jobs.Object(j) || k.Basis.With(j, &batchv1.Job{}, jobs.Schedulers{}) != jobs.Object(j) {
+	if k.Queueing.Basis.With(j, &api.RayCluster{}, jobs.Schedulers{}) != jobs.Object(j) || k.Queueing.Basis.With(j, &batchv1.Job{}, jobs.Schedulers{}) != jobs.Object(j) {
 		t.Error("these say no image")
 	}
-	known, is := k.Basis.With(j, c, jobs.Schedulers{}).(*api.RayJob)
-	if !is || k.Basis.Missing(known) || !k.Basis.Missing(j) {
+	known, is := k.Queueing.Basis.With(j, c, jobs.Schedulers{}).(*api.RayJob)
+	if !is || k.Queueing.Basis.Missing(known) || !k.Queueing.Basis.Missing(j) {
 		t.Fatal("it is not recorded, or where it does not belong")
 	}
 	f, err := k.Read(known)
@@ -360,13 +360,13 @@ func TestClusterThatExists(t *testing.T) {
 		t.Errorf("%+v", pod)
 	}
 	known.Spec.ClusterSelector["ray.io/cluster"] = "other"
-	if !k.Basis.Missing(known) {
+	if !k.Queueing.Basis.Missing(known) {
 		t.Error("another cluster may have another image")
 	}
 	for why, spec := range map[string]string{
 		"its author says the pod": used + ", submitterPodTemplate: {spec: {containers: [{name: c}]}}", "no pod submits it": "submissionMode: HTTPMode, " + used, "it has a cluster of its own": some,
 	} {
-		if k.Basis.Missing(decode(t, spec)) {
+		if k.Queueing.Basis.Missing(decode(t, spec)) {
 			t.Errorf("%s, and it waits for a cluster", why)
 		}
 	}
@@ -411,29 +411,29 @@ func TestRefused(t *testing.T) {
 		"Manager":        {"managedBy: me, " + some, "spec.managedBy", "ray.io/kuberay-operator"},
 	} {
 		j := decode(t, tc.spec)
-		errs := k.Validate(j)
+		errs := k.Admission.Validate(j)
 		if len(errs) != 1 || errs[0].Field != tc.field || !strings.Contains(errs[0].Error(), tc.cure) {
 			t.Errorf("%s: %v", name, errs)
 		}
-		if _, err := k.Operated.Compile(j); err == nil {
+		if _, err := k.Running.Operated.Compile(j); err == nil {
 			t.Errorf("%s: it has a plan", name)
 		}
 		if _, err := k.Read(j); err == nil {
 			t.Errorf("%s: it can be queued", name)
 		}
-		if len(k.ValidateChange(decode(t, some), j)) == 0 {
+		if len(k.Admission.ValidateChange(decode(t, some), j)) == 0 {
 			t.Errorf("%s: it may become so", name)
 		}
-		if name != "Manager" && len(k.ValidateChange(j, j)) > 0 {
+		if name != "Manager" && len(k.Admission.ValidateChange(j, j)) > 0 {
 			t.Errorf("%s: what is so may stay so", name)
 		}
 	}
 	long := decode(t, some)
 	long.Name = strings.Repeat("n", 48)
-	if errs := k.Validate(long); len(errs) != 1 || errs[0].Field != "metadata.name" {
+	if errs := k.Admission.Validate(long); len(errs) != 1 || errs[0].Field != "metadata.name" {
 		t.Errorf("%v", errs)
 	}
-	if told := strings.Join(k.Warnings(decode(t, "submissionMode: HTTPMode, submitterConfig: {backoffLimit: 1}, "+some), lifecycle.Policy{}), "\n"); !strings.Contains(told, "shutdownAfterJobFinishes") || !strings.Contains(told, "submitterConfig") {
+	if told := strings.Join(k.Admission.Warnings(decode(t, "submissionMode: HTTPMode, submitterConfig: {backoffLimit: 1}, "+some), lifecycle.Policy{}), "\n"); !strings.Contains(told, "shutdownAfterJobFinishes") || !strings.Contains(told, "submitterConfig") {
 		t.Errorf("%q", told)
 	}
 }
@@ -467,7 +467,7 @@ func TestStory(t *testing.T) {
 	} {
 		j.Spec.Suspend = chapter.suspend
 		before := j.DeepCopy()
-		out, _ := k.Operated.Project(j, compile(t, j), &chapter.s).(*api.RayJob)
+		out, _ := k.Running.Operated.Project(j, compile(t, j), &chapter.s).(*api.RayJob)
 		if !equality.Semantic.DeepEqual(before, j) {
 			t.Fatalf("%s: the object was changed", chapter.name)
 		}
@@ -489,7 +489,7 @@ func TestStory(t *testing.T) {
 		t.Errorf("%+v", j.Status)
 	}
 	for reason, want := range map[podplan.Reason]string{podplan.DeadlineExceeded: "DeadlineExceeded", podplan.RetriesExceeded: "AppFailed"} {
-		failed, _ := k.Operated.Project(decode(t, some), nil, &jobs.Progress{Memory: podplan.Memory{Started: at(1), Outcome: podplan.JobFailed, Reason: reason, Message: "m"}}).(*api.RayJob)
+		failed, _ := k.Running.Operated.Project(decode(t, some), nil, &jobs.Progress{Memory: podplan.Memory{Started: at(1), Outcome: podplan.JobFailed, Reason: reason, Message: "m"}}).(*api.RayJob)
 		if s := failed.Status; s.Reason != want || *s.Failed != 1 || s.Message != "m" || s.JobDeploymentStatus != "Failed" {
 			t.Errorf("%+v", s)
 		}
@@ -500,7 +500,7 @@ func TestStory(t *testing.T) {
 func TestService(t *testing.T) {
 	j := decode(t, some)
 	k := rayjob.Kind()
-	all, err := k.Operated.Artifacts(j, compile(t, j), &jobs.Progress{})
+	all, err := k.Running.Operated.Artifacts(j, compile(t, j), &jobs.Progress{})
 	if err != nil || len(all) != 1 || !all[0].Yields {
 		t.Fatalf("%v, %v", all, err)
 	}
@@ -547,23 +547,23 @@ func judge(t interface {
 		return
 	}
 	before := j.DeepCopy()
-	errs := k.Validate(j)
-	plan, err := k.Operated.Compile(j)
+	errs := k.Admission.Validate(j)
+	plan, err := k.Running.Operated.Compile(j)
 	facts, readErr := k.Read(j)
-	waits := errors.Is(err, jobs.ErrIncomplete) && errors.Is(readErr, jobs.ErrIncomplete) && k.Basis.Missing(j)
+	waits := errors.Is(err, jobs.ErrIncomplete) && errors.Is(readErr, jobs.ErrIncomplete) && k.Queueing.Basis.Missing(j)
 	if (len(errs) == 0) != (readErr == nil || waits) || (readErr == nil) != (err == nil) {
 		t.Fatalf("the webhook says %v, the plan %v, the queue %v", errs, err, readErr)
 	}
-	k.Templates(j)
-	k.Keep(j, j, nil)
-	k.ValidateChange(j, j)
-	k.Warnings(j, lifecycle.Policy{})
-	k.Operated.Project(j, plan, &jobs.Progress{})
-	k.Operated.Calls(j, plan, &jobs.Progress{Memory: podplan.Memory{Started: at(1)}})
-	k.Operated.Hear(j, plan, nil, &jobs.Progress{Memory: podplan.Memory{Started: at(1)}})
+	k.Queueing.Templates(j)
+	k.Admission.Keep(j, j, nil)
+	k.Admission.ValidateChange(j, j)
+	k.Admission.Warnings(j, lifecycle.Policy{})
+	k.Running.Operated.Project(j, plan, &jobs.Progress{})
+	k.Running.Operated.Calls(j, plan, &jobs.Progress{Memory: podplan.Memory{Started: at(1)}})
+	k.Running.Operated.Hear(j, plan, nil, &jobs.Progress{Memory: podplan.Memory{Started: at(1)}})
 	if u, uErr := runtime.DefaultUnstructuredConverter.ToUnstructured(j); uErr == nil {
-		k.Wrapped.Written(u)
-		sets, err := k.Wrapped.PodSets(u)
+		k.Queueing.Wrapped.Written(u)
+		sets, err := k.Queueing.Wrapped.PodSets(u)
 		if readErr == nil && (err != nil || len(sets) != len(facts.PodSets)) {
 			t.Fatalf("an AppWrapper finds %v (%v), a queue %v", sets, err, facts.PodSets)
 		}
@@ -585,8 +585,8 @@ func judge(t interface {
 
 func TestNames(t *testing.T) {
 	k := rayjob.Kind()
-	if k.GVK() != api.GroupVersion.WithKind("RayJob") || k.Resource != "rayjobs" || k.Framework != "ray.io/rayjob" {
-		t.Errorf("%v, %s, %s", k.GVK(), k.Resource, k.Framework)
+	if k.GVK() != api.GroupVersion.WithKind("RayJob") || k.Naming.Resource != "rayjobs" || k.Naming.Framework != "ray.io/rayjob" {
+		t.Errorf("%v, %s, %s", k.GVK(), k.Naming.Resource, k.Naming.Framework)
 	}
 	if _, err := k.Read(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "x"}}); err == nil {
 		t.Error("a pod is no job")
@@ -607,6 +607,6 @@ func BenchmarkProject(b *testing.B) {
 	s := &jobs.Progress{Memory: podplan.Memory{Started: at(1)}, Counts: map[string]podplan.Tally{"submitter": {Active: 1}}, Now: at(2)}
 	b.ReportAllocs()
 	for b.Loop() {
-		k.Operated.Project(j, p, s)
+		k.Running.Operated.Project(j, p, s)
 	}
 }

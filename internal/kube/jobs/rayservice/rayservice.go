@@ -28,38 +28,46 @@ const configPath = "spec.rayClusterConfig"
 // Kind is all that there is to know of RayServices.
 func Kind() jobs.Kind {
 	return jobs.Kind{
-		Adapter:     adapter{},
-		Resource:    "rayservices",
-		Framework:   "ray.io/rayservice",
-		AddToScheme: api.AddToScheme,
-		MadeHere:    true,
-		TeamsCreate: true,
-		Operated: &jobs.Operated{
-			Compile:   compile,
-			Others:    raycluster.Others(),
-			Children:  []jobs.ChildKind{raycluster.Child()},
-			Artifacts: artifacts,
-			Makes:     []schema.GroupResource{{Resource: "services"}, {Group: "ray.io", Resource: "rayclusters"}},
-			Told:      jobs.Of(func(s *api.RayService) podplan.Memory { return podplan.Memory{Started: jobs.Begun(s, nil, active(s))} }),
-			Calls:     calls,
-			Hear:      hear,
-			Project:   project,
+		Adapter: adapter{},
+		Naming: jobs.Naming{
+			Resource:    "rayservices",
+			Framework:   "ray.io/rayservice",
+			AddToScheme: api.AddToScheme,
 		},
-		Injection: jobs.InTemplates(func(s *api.RayService) []jobs.Place {
-			return raycluster.Places(&s.Spec.RayClusterSpec)
-		}),
-		Wrapped:     wrapped(),
-		SuspendPath: []string{"spec", "suspend"},
-		Suspended:   jobs.Of(func(s *api.RayService) bool { return s.Spec.Suspend }),
-		Bulk:        configPath,
-		Templates: jobs.Of(func(s *api.RayService) []jobs.PodTemplate {
-			return raycluster.Templates(&s.Spec.RayClusterSpec, configPath)
-		}),
-		Validate:       jobs.Of(validate),
-		ValidateChange: jobs.OfBoth(validateChange),
-		Keep:           jobs.Keeping(keep),
-		Warnings:       warnings,
-		Fixed:          "object.spec.?managedBy.orValue('') != oldObject.spec.?managedBy.orValue('')",
+		Queueing: jobs.Queueing{
+			Wrapped:     wrapped(),
+			SuspendPath: []string{"spec", "suspend"},
+			Suspended:   jobs.Of(func(s *api.RayService) bool { return s.Spec.Suspend }),
+			Templates: jobs.Of(func(s *api.RayService) []jobs.PodTemplate {
+				return raycluster.Templates(&s.Spec.RayClusterSpec, configPath)
+			}),
+		},
+		Running: jobs.Running{
+			MadeHere: true,
+			Operated: &jobs.Operated{
+				Compile:   compile,
+				Others:    raycluster.Others(),
+				Children:  []jobs.ChildKind{raycluster.Child()},
+				Artifacts: artifacts,
+				Makes:     []schema.GroupResource{{Resource: "services"}, {Group: "ray.io", Resource: "rayclusters"}},
+				Told:      jobs.Of(func(s *api.RayService) podplan.Memory { return podplan.Memory{Started: jobs.Begun(s, nil, active(s))} }),
+				Calls:     calls,
+				Hear:      hear,
+				Project:   project,
+			},
+			Injection: jobs.InTemplates(func(s *api.RayService) []jobs.Place {
+				return raycluster.Places(&s.Spec.RayClusterSpec)
+			}),
+		},
+		Admission: jobs.Admission{
+			TeamsCreate:    true,
+			Bulk:           configPath,
+			Validate:       jobs.Of(validate),
+			ValidateChange: jobs.OfBoth(validateChange),
+			Keep:           jobs.Keeping(keep),
+			Warnings:       warnings,
+			Fixed:          "object.spec.?managedBy.orValue('') != oldObject.spec.?managedBy.orValue('')",
+		},
 	}
 }
 

@@ -72,7 +72,7 @@ func (w *world) standing() *jobs.Progress {
 // members are the clusters that there should be.
 func (w *world) members() []string {
 	w.t.Helper()
-	p, err := w.k.Operated.Compile(w.s)
+	p, err := w.k.Running.Operated.Compile(w.s)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -104,8 +104,8 @@ func (w *world) rest() {
 				delete(w.kids, name)
 			}
 		}
-		plan, _ := w.k.Operated.Compile(w.s)
-		for _, c := range w.k.Operated.Calls(w.s, plan, w.standing()) {
+		plan, _ := w.k.Running.Operated.Compile(w.s)
+		for _, c := range w.k.Running.Operated.Calls(w.s, plan, w.standing()) {
 			cluster := strings.TrimSuffix(c.Pod, "-head")
 			a := jobs.Answer{Status: jobs.Fine}
 			if c.Method == jobs.Put {
@@ -119,7 +119,7 @@ func (w *world) rest() {
 			}
 			w.answers[c.Key()] = a
 		}
-		out, _ := w.k.Operated.Project(w.s, plan, w.standing()).(*api.RayService)
+		out, _ := w.k.Running.Operated.Project(w.s, plan, w.standing()).(*api.RayService)
 		w.s = out
 		if equality.Semantic.DeepEqual(before, w.s) {
 			return
@@ -150,7 +150,7 @@ func (w *world) holds(kind string) bool {
 }
 
 func (w *world) selects() string {
-	all, err := w.k.Operated.Artifacts(w.s, nil, nil)
+	all, err := w.k.Running.Operated.Artifacts(w.s, nil, nil)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func TestTakesOver(t *testing.T) {
 	if third != first && strings.Contains(strings.Join(w.members(), " "), third) && len(w.members()) > 2 {
 		t.Errorf("there are three clusters: %v", w.members())
 	}
-	if _, again := w.k.Operated.Hear(w.s, nil, nil, w.standing()); again != 10*time.Second {
+	if _, again := w.k.Running.Operated.Hear(w.s, nil, nil, w.standing()); again != 10*time.Second {
 		t.Errorf("it is looked at again after %s", again)
 	}
 	w.now += 10
@@ -229,7 +229,7 @@ func TestReplaced(t *testing.T) {
 		w.rest()
 		w.expect("it serves", first+"||")
 		second := w.upgradeImage()
-		p, _ := w.k.Operated.Compile(w.s)
+		p, _ := w.k.Running.Operated.Compile(w.s)
 		if len(p.Roles) != 1 || !p.Roles[0].Alone {
 			t.Errorf("there are two at once: %+v", p.Roles)
 		}
@@ -294,11 +294,11 @@ func TestSuspended(t *testing.T) {
 	w.serves[w.members()[0]] = "RUNNING"
 	w.rest()
 	w.s.Spec.Suspend = true
-	goes, _ := w.k.Operated.Project(w.s, nil, w.standing()).(*api.RayService)
+	goes, _ := w.k.Running.Operated.Project(w.s, nil, w.standing()).(*api.RayService)
 	if !apimeta.IsStatusConditionTrue(goes.Status.Conditions, api.ServiceSuspending) {
 		t.Errorf("%+v", goes.Status)
 	}
-	w.s, _ = w.k.Operated.Project(goes, nil, &jobs.Progress{Suspended: true, Now: at(5)}).(*api.RayService)
+	w.s, _ = w.k.Running.Operated.Project(goes, nil, &jobs.Progress{Suspended: true, Now: at(5)}).(*api.RayService)
 	w.expect("nothing is left", "||")
 	if !w.holds(api.ServiceSuspended) || w.holds(api.ServiceReady) || w.holds(api.ServiceSuspending) {
 		t.Errorf("%+v", w.s.Status)
@@ -333,7 +333,7 @@ func TestCounted(t *testing.T) {
 func TestCluster(t *testing.T) {
 	k := rayservice.Kind()
 	s := decode(t, "excludeHeadPodFromServeSvc: true, "+some)
-	p, err := k.Operated.Compile(s)
+	p, err := k.Running.Operated.Compile(s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -372,26 +372,26 @@ func TestRefused(t *testing.T) {
 		"Manager":     {"managedBy: me, " + some, "spec.managedBy", "ray.io/kuberay-operator"},
 	} {
 		s := decode(t, tc.spec)
-		errs := k.Validate(s)
+		errs := k.Admission.Validate(s)
 		if len(errs) != 1 || errs[0].Field != tc.field || !strings.Contains(errs[0].Error(), tc.cure) {
 			t.Errorf("%s: %v", name, errs)
 		}
-		if _, err := k.Operated.Compile(s); err == nil {
+		if _, err := k.Running.Operated.Compile(s); err == nil {
 			t.Errorf("%s: it has a plan", name)
 		}
 		if _, err := k.Read(s); err == nil {
 			t.Errorf("%s: it can be queued", name)
 		}
-		if len(k.ValidateChange(decode(t, some), s)) == 0 || name != "Manager" && len(k.ValidateChange(s, s)) > 0 {
+		if len(k.Admission.ValidateChange(decode(t, some), s)) == 0 || name != "Manager" && len(k.Admission.ValidateChange(s, s)) > 0 {
 			t.Errorf("%s: it may become so, or may not stay so", name)
 		}
 	}
 	long := decode(t, some)
 	long.Name = strings.Repeat("n", 48)
-	if errs := k.Validate(long); len(errs) != 1 || errs[0].Field != "metadata.name" {
+	if errs := k.Admission.Validate(long); len(errs) != 1 || errs[0].Field != "metadata.name" {
 		t.Errorf("%v", errs)
 	}
-	told := strings.Join(k.Warnings(decode(t, "serviceUnhealthySecondThreshold: 1, "+some), lifecycle.Policy{}), "\n")
+	told := strings.Join(k.Admission.Warnings(decode(t, "serviceUnhealthySecondThreshold: 1, "+some), lifecycle.Policy{}), "\n")
 	if !strings.Contains(told, "upgradeStrategy") || !strings.Contains(told, "serviceUnhealthySecondThreshold") {
 		t.Errorf("%q", told)
 	}
@@ -433,21 +433,21 @@ func judge(t interface {
 	}
 	s.Status.ActiveServiceStatus.RayClusterName = serves
 	before := s.DeepCopy()
-	errs := k.Validate(s)
-	plan, err := k.Operated.Compile(s)
+	errs := k.Admission.Validate(s)
+	plan, err := k.Running.Operated.Compile(s)
 	_, readErr := k.Read(s)
 	if (len(errs) == 0) != (readErr == nil) || (readErr == nil) != (err == nil) {
 		t.Fatalf("the webhook says %v, the plan %v, the queue %v", errs, err, readErr)
 	}
-	k.Templates(s)
-	k.Keep(s, s, nil)
-	k.ValidateChange(s, s)
-	k.Warnings(s, lifecycle.Policy{})
+	k.Queueing.Templates(s)
+	k.Admission.Keep(s, s, nil)
+	k.Admission.ValidateChange(s, s)
+	k.Admission.Warnings(s, lifecycle.Policy{})
 	for _, standing := range []*jobs.Progress{{}, {Memory: podplan.Memory{Started: at(1)}, Now: at(2)}} {
-		k.Operated.Project(s, plan, standing)
-		k.Operated.Calls(s, plan, standing)
-		k.Operated.Hear(s, plan, nil, standing)
-		if _, err := k.Operated.Artifacts(s, plan, standing); err != nil {
+		k.Running.Operated.Project(s, plan, standing)
+		k.Running.Operated.Calls(s, plan, standing)
+		k.Running.Operated.Hear(s, plan, nil, standing)
+		if _, err := k.Running.Operated.Artifacts(s, plan, standing); err != nil {
 			t.Fatalf("%v", err)
 		}
 	}
@@ -461,7 +461,7 @@ func BenchmarkCompile(b *testing.B) {
 	k := rayservice.Kind()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := k.Operated.Compile(s); err != nil {
+		if _, err := k.Running.Operated.Compile(s); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -470,13 +470,13 @@ func BenchmarkCompile(b *testing.B) {
 func BenchmarkProject(b *testing.B) {
 	s := decode(b, strings.Replace(some, "replicas: 2", "replicas: 1000", 1))
 	k := rayservice.Kind()
-	p, err := k.Operated.Compile(s)
+	p, err := k.Running.Operated.Compile(s)
 	if err != nil {
 		b.Fatal(err)
 	}
 	standing := &jobs.Progress{Memory: podplan.Memory{Started: at(1)}, Now: at(2)}
 	b.ReportAllocs()
 	for b.Loop() {
-		k.Operated.Project(s, p, standing)
+		k.Running.Operated.Project(s, p, standing)
 	}
 }

@@ -75,22 +75,22 @@ func judge(t judged, spec, runtime string) {
 		!decode("{metadata: {name: r, namespace: b}, spec: {"+runtime+"}}", r) {
 		return
 	}
-	based, _ := k.Basis.With(o, r, jobs.Schedulers{Given: "ours"}).(*api.TrainJob)
+	based, _ := k.Queueing.Basis.With(o, r, jobs.Schedulers{Given: "ours"}).(*api.TrainJob)
 	before := based.DeepCopy()
-	errs := slices.DeleteFunc(slices.Clone(k.Validate(based)), func(e *field.Error) bool { // these are refused when they are written alone
+	errs := slices.DeleteFunc(slices.Clone(k.Admission.Validate(based)), func(e *field.Error) bool { // these are refused when they are written alone
 		return strings.HasSuffix(e.Field, ".storageUri") || strings.HasSuffix(e.Field, ".manager") && strings.Contains(e.Detail, "DOMAIN")
 	})
-	plan, err := k.Operated.Compile(based)
+	plan, err := k.Running.Operated.Compile(based)
 	facts, readErr := k.Read(based)
 	if (len(errs) == 0) != (readErr == nil) || (readErr == nil) != (err == nil) || errors.Is(err, jobs.ErrIncomplete) {
 		t.Fatalf("the webhook says %v, the plan %v, the queue %v", errs, err, readErr)
 	}
-	k.Templates(based)
-	k.Keep(based, based, nil)
-	k.ValidateChange(o, based)
-	k.ValidateChange(based, o)
-	k.Operated.Project(based, plan, &jobs.Progress{})
-	files, artifactErr := k.Operated.Artifacts(based, plan, &jobs.Progress{})
+	k.Queueing.Templates(based)
+	k.Admission.Keep(based, based, nil)
+	k.Admission.ValidateChange(o, based)
+	k.Admission.ValidateChange(based, o)
+	k.Running.Operated.Project(based, plan, &jobs.Progress{})
+	files, artifactErr := k.Running.Operated.Artifacts(based, plan, &jobs.Progress{})
 	if (artifactErr == nil) != (err == nil) {
 		t.Fatalf("the plan says %v, its artifacts %v", err, artifactErr)
 	}
@@ -137,7 +137,7 @@ func agree(t judged, p *jobs.Plan, f *jobs.Facts) {
 func BenchmarkCompile(b *testing.B) {
 	o := job(b, "trainer: {numNodes: 1000, image: i, command: [torchrun, train.py], resourcesPerNode: {limits: {nvidia.com/gpu: 8}}}", "torch-distributed")
 	for b.Loop() {
-		if _, err := trainjob.Kind().Operated.Compile(o); err != nil {
+		if _, err := trainjob.Kind().Running.Operated.Compile(o); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -145,12 +145,12 @@ func BenchmarkCompile(b *testing.B) {
 
 func BenchmarkProject(b *testing.B) {
 	o := job(b, "trainer: {numNodes: 1000}", "torch-distributed")
-	plan, err := trainjob.Kind().Operated.Compile(o)
+	plan, err := trainjob.Kind().Running.Operated.Compile(o)
 	if err != nil {
 		b.Fatal(err)
 	}
 	s := &jobs.Progress{Ready: true, Children: []jobs.Object{&jobset.JobSet{Status: jobset.JobSetStatus{ReplicatedJobsStatus: []jobset.ReplicatedJobStatus{{Name: "node", Ready: 1, Active: 1}}}}}}
 	for b.Loop() {
-		trainjob.Kind().Operated.Project(o, plan, s)
+		trainjob.Kind().Running.Operated.Project(o, plan, s)
 	}
 }

@@ -24,32 +24,40 @@ import (
 // Kind is all that there is to know of TrainJobs.
 func Kind() jobs.Kind {
 	return jobs.Kind{
-		Adapter:     adapter{},
-		Resource:    "trainjobs",
-		Framework:   "trainer.kubeflow.org/trainjob",
-		AddToScheme: api.AddToScheme,
-		MadeHere:    true,
-		TeamsCreate: true,
-		Operated: &jobs.Operated{
-			Compile:   of(compile),
-			Others:    []string{"trainer-controller-manager"},
-			Children:  []jobs.ChildKind{jobsetkind.Child()},
-			Artifacts: func(o jobs.Object, _ *jobs.Plan, _ *jobs.Progress) ([]jobs.Artifact, error) { return of(artifacts)(o) },
-			Makes:     []schema.GroupResource{{Resource: "configmaps"}, {Resource: "secrets"}},
-			Told:      jobs.Of(told),
-			Project:   project,
+		Adapter: adapter{},
+		Naming: jobs.Naming{
+			Resource:    "trainjobs",
+			Framework:   "trainer.kubeflow.org/trainjob",
+			AddToScheme: api.AddToScheme,
 		},
-		Injection:      &jobs.Injection{Add: inject, Remove: withdraw, Keep: keepInjected},
-		Basis:          basis(),
-		Wrapped:        wrapped(),
-		SuspendPath:    []string{"spec", "suspend"},
-		Suspended:      jobs.Of(suspended),
-		Bulk:           "spec.trainer",
-		Templates:      jobs.Of(templates),
-		Validate:       jobs.Of(validateNew),
-		ValidateChange: jobs.OfBoth(validateChange),
-		Keep:           jobs.Keeping(keep),
-		Fixed:          "object.spec.?managedBy.orValue('') != oldObject.spec.?managedBy.orValue('')",
+		Queueing: jobs.Queueing{
+			Basis:       basis(),
+			Wrapped:     wrapped(),
+			SuspendPath: []string{"spec", "suspend"},
+			Suspended:   jobs.Of(suspended),
+			Templates:   jobs.Of(templates),
+		},
+		Running: jobs.Running{
+			MadeHere: true,
+			Operated: &jobs.Operated{
+				Compile:   of(compile),
+				Others:    []string{"trainer-controller-manager"},
+				Children:  []jobs.ChildKind{jobsetkind.Child()},
+				Artifacts: func(o jobs.Object, _ *jobs.Plan, _ *jobs.Progress) ([]jobs.Artifact, error) { return of(artifacts)(o) },
+				Makes:     []schema.GroupResource{{Resource: "configmaps"}, {Resource: "secrets"}},
+				Told:      jobs.Of(told),
+				Project:   project,
+			},
+			Injection: &jobs.Injection{Add: inject, Remove: withdraw, Keep: keepInjected},
+		},
+		Admission: jobs.Admission{
+			TeamsCreate:    true,
+			Bulk:           "spec.trainer",
+			Validate:       jobs.Of(validateNew),
+			ValidateChange: jobs.OfBoth(validateChange),
+			Keep:           jobs.Keeping(keep),
+			Fixed:          "object.spec.?managedBy.orValue('') != oldObject.spec.?managedBy.orValue('')",
+		},
 	}
 }
 

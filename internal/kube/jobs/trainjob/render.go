@@ -296,7 +296,7 @@ const mostPods = 1_000_000
 // checkSet refuses what is no JobSet, or has pods that would go around the queue. What is
 // wrong is mostly the runtime's; what is said of names is about that of the TrainJob.
 func (r *rendering) checkSet() {
-	for _, e := range jobsetkind.Kind().Validate(r.set) {
+	for _, e := range jobsetkind.Kind().Admission.Validate(r.set) {
 		if strings.HasPrefix(e.Field, "metadata.") {
 			if r.job.Name == "" {
 				e.Field = "metadata.generateName"

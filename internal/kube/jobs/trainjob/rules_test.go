@@ -31,24 +31,24 @@ func TestWords(t *testing.T) {
 			"hf://org/name": true, "s3://bucket/a b": true, "/mnt/data": true, "x": false, "hf:/x": false, "://x": false, "1a://x": false, "hf://": false, "": false, "../x": false,
 		} {
 			j := job(t, "suspend: true, initializer: {"+part+": {storageUri: '"+uri+"'}}", both)
-			errs := k.Validate(j)
+			errs := k.Admission.Validate(j)
 			if fine != (len(errs) == 0) || !fine && (errs[0].Field != "spec.initializer."+part+".storageUri" || !strings.Contains(errs[0].Error(), "SCHEME://PATH")) {
 				t.Errorf("%s %s: %v", part, uri, errs)
 			}
 			if _, err := k.Read(j); err != nil {
 				t.Errorf("%s %s: one that is there cannot be queued: %v", part, uri, err)
 			}
-			if fine != (len(k.ValidateChange(job(t, "suspend: true", both), j)) == 0) {
+			if fine != (len(k.Admission.ValidateChange(job(t, "suspend: true", both), j)) == 0) {
 				t.Errorf("%s %s: it may become so: %t", part, uri, !fine)
 			}
 			also := job(t, "suspend: true, trainer: {numNodes: 3}, initializer: {"+part+": {storageUri: '"+uri+"'}}", both)
-			if errs := k.ValidateChange(job(t, "suspend: true, initializer: {"+part+": {storageUri: '"+uri+"'}}", both), also); len(errs) > 0 {
+			if errs := k.Admission.ValidateChange(job(t, "suspend: true, initializer: {"+part+": {storageUri: '"+uri+"'}}", both), also); len(errs) > 0 {
 				t.Errorf("%s %s: what was so may not stay so: %v", part, uri, errs)
 			}
 		}
 	}
 	for manager, fine := range map[string]bool{"kueue.x-k8s.io/manager": true, "example.com/me": true, "me": false, "/me": false, "a.b/": false, "a b/c": false} {
-		errs := k.Validate(job(t, "runtimePatches: [{manager: "+manager+"}]", plain))
+		errs := k.Admission.Validate(job(t, "runtimePatches: [{manager: "+manager+"}]", plain))
 		if fine != (len(errs) == 0) || !fine && (errs[0].Field != "spec.runtimePatches[0].manager" || !strings.Contains(errs[0].Error(), "DOMAIN/NAME")) {
 			t.Errorf("%s: %v", manager, errs)
 		}
@@ -104,14 +104,14 @@ func TestRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := job(t, tc.spec, tc.runtime)
 			found := false
-			errs := trainjob.Kind().Validate(o)
+			errs := trainjob.Kind().Admission.Validate(o)
 			for _, e := range errs {
 				found = found || e.Field == tc.field && strings.Contains(e.Error(), tc.cure)
 			}
 			if !found {
 				t.Errorf("%s: got %v, want %s: %s", tc.why, errs, tc.field, tc.cure)
 			}
-			if _, err := trainjob.Kind().Operated.Compile(o); err == nil || errors.Is(err, jobs.ErrIncomplete) {
+			if _, err := trainjob.Kind().Running.Operated.Compile(o); err == nil || errors.Is(err, jobs.ErrIncomplete) {
 				t.Errorf("%s: it compiled: %v", tc.why, err)
 			}
 			if _, err := trainjob.Kind().Read(o); err == nil || errors.Is(err, jobs.ErrIncomplete) {
@@ -122,7 +122,7 @@ func TestRefused(t *testing.T) {
 	for name, field := range map[string]string{strings.Repeat("a", 60): "metadata.name", "1a": "metadata.name", "a.b": "metadata.name"} {
 		o := job(t, "", plain)
 		o.Name = name
-		if errs := trainjob.Kind().Validate(o); len(errs) == 0 || errs[0].Field != field {
+		if errs := trainjob.Kind().Admission.Validate(o); len(errs) == 0 || errs[0].Field != field {
 			t.Errorf("the name %s: %v", name, errs)
 		}
 	}
@@ -132,14 +132,14 @@ func TestRefused(t *testing.T) {
 		"it trains nothing":       "command: [tune, ls]",
 		"that is another program": "command: [python], args: [tune, run]",
 	} {
-		if errs := trainjob.Kind().Validate(job(t, "trainer: {"+args+"}", "torch-distributed")); len(errs) > 0 {
+		if errs := trainjob.Kind().Admission.Validate(job(t, "trainer: {"+args+"}", "torch-distributed")); len(errs) > 0 {
 			t.Errorf("torchtune, %s: %v", why, errs)
 		}
 	}
 	for _, name := range []string{"", strings.Repeat("a", 45)} {
 		o := job(t, "", plain)
 		o.Name, o.GenerateName = name, map[bool]string{true: "train-"}[name == ""]
-		if errs := trainjob.Kind().Validate(o); len(errs) > 0 {
+		if errs := trainjob.Kind().Admission.Validate(o); len(errs) > 0 {
 			t.Errorf("the name %q: %v", name, errs)
 		}
 	}
@@ -150,30 +150,30 @@ func TestRefused(t *testing.T) {
 func TestWithoutRuntime(t *testing.T) {
 	o := job(t, "trainer: {numNodes: 2}", "")
 	k := trainjob.Kind()
-	if errs := k.Validate(o); len(errs) > 0 {
+	if errs := k.Admission.Validate(o); len(errs) > 0 {
 		t.Error(errs)
 	}
 	if _, err := k.Read(o); !errors.Is(err, jobs.ErrIncomplete) {
 		t.Errorf("queued: %v", err)
 	}
-	if _, err := k.Operated.Compile(o); !errors.Is(err, jobs.ErrIncomplete) {
+	if _, err := k.Running.Operated.Compile(o); !errors.Is(err, jobs.ErrIncomplete) {
 		t.Errorf("compiled: %v", err)
 	}
-	if len(k.Templates(o)) > 0 || !k.Basis.Missing(o) {
+	if len(k.Queueing.Templates(o)) > 0 || !k.Queueing.Basis.Missing(o) {
 		t.Error("it waits for its runtime")
 	}
-	if ref := k.Basis.Of(o); ref.Kind != "ClusterTrainingRuntime" || ref.Name != "r" || ref.At.String() != "spec.runtimeRef.name" || k.Basis.Kind(ref) == nil {
+	if ref := k.Queueing.Basis.Of(o); ref.Kind != "ClusterTrainingRuntime" || ref.Name != "r" || ref.At.String() != "spec.runtimeRef.name" || k.Queueing.Basis.Kind(ref) == nil {
 		t.Errorf("it names %+v", ref)
 	}
-	if ref := k.Basis.Of(job(t, "runtimeRef: {name: x, kind: TrainingRuntime}", "")); k.Basis.Kind(ref) == nil || !k.Basis.Kind(ref).Namespaced {
+	if ref := k.Queueing.Basis.Of(job(t, "runtimeRef: {name: x, kind: TrainingRuntime}", "")); k.Queueing.Basis.Kind(ref) == nil || !k.Queueing.Basis.Kind(ref).Namespaced {
 		t.Errorf("it names %+v", ref)
 	}
 	o.Status.Conditions = []metav1.Condition{{Type: "Failed", Status: metav1.ConditionTrue}}
-	if k.Basis.Missing(o) {
+	if k.Queueing.Basis.Missing(o) {
 		t.Error("a job that ended waits for nothing")
 	}
 	ended := job(t, "", plain)
-	if k.Basis.Missing(ended) {
+	if k.Queueing.Basis.Missing(ended) {
 		t.Error("a runtime is recorded once")
 	}
 }
@@ -184,7 +184,7 @@ func TestRecorded(t *testing.T) {
 	k := trainjob.Kind()
 	r := shipped(t)["torch-distributed"]
 	r.UID, r.Generation = "x", 3
-	o, ok := k.Basis.With(job(t, "runtimeRef: {name: torch-distributed}", ""), r, jobs.Schedulers{Given: "ours"}).(*api.TrainJob)
+	o, ok := k.Queueing.Basis.With(job(t, "runtimeRef: {name: torch-distributed}", ""), r, jobs.Schedulers{Given: "ours"}).(*api.TrainJob)
 	if !ok {
 		t.Fatal("another kind")
 	}
@@ -195,13 +195,13 @@ func TestRecorded(t *testing.T) {
 	if s := set(t, o, nil); s.Spec.ReplicatedJobs[0].Name != "node" || s.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec.SchedulerName != "ours" {
 		t.Errorf("%v", shown(s))
 	}
-	if k.Basis.With(o, &corev1.Pod{}, jobs.Schedulers{}) != jobs.Object(o) {
+	if k.Queueing.Basis.With(o, &corev1.Pod{}, jobs.Schedulers{}) != jobs.Object(o) {
 		t.Error("a Pod is no runtime")
 	}
-	if got := k.Basis.Kinds[0].Templates(r); len(got) != 1 || got[0].Path != "spec.template.spec.replicatedJobs[0].template.spec.template" {
+	if got := k.Queueing.Basis.Kinds[0].Templates(r); len(got) != 1 || got[0].Path != "spec.template.spec.replicatedJobs[0].template.spec.template" {
 		t.Errorf("its pods are at %v", got)
 	}
-	if k.Basis.Kinds[0].Templates(&corev1.Pod{}) != nil {
+	if k.Queueing.Basis.Kinds[0].Templates(&corev1.Pod{}) != nil {
 		t.Error("a Pod has no templates")
 	}
 }
@@ -245,7 +245,7 @@ func TestChanges(t *testing.T) {
 		if tc.state != nil {
 			tc.state(was)
 		}
-		errs := trainjob.Kind().ValidateChange(was, is)
+		errs := trainjob.Kind().Admission.ValidateChange(was, is)
 		if (tc.field == "") != (len(errs) == 0) || len(errs) > 0 && errs[0].Field != tc.field {
 			t.Errorf("%s: %s: %v", name, tc.why, errs)
 		}
@@ -326,7 +326,7 @@ func TestStartAndStop(t *testing.T) {
 	if diff := cmp.Diff(before, o); diff != "" {
 		t.Errorf("it is a new value that is started:\n%s", diff)
 	}
-	if k.Suspended(started) || !k.Suspended(o) {
+	if k.Queueing.Suspended(started) || !k.Queueing.Suspended(o) {
 		t.Error("started is not suspended")
 	}
 	if again, err := k.Start(started, nil); err != nil || again != started {
@@ -357,7 +357,7 @@ func TestStartAndStop(t *testing.T) {
 	if _, err := k.Start(o, infos); err == nil || !strings.Contains(err.Error(), `label color: the pod template says "blue"`) {
 		t.Errorf("what cannot be injected is told before it has to be: %v", err)
 	}
-	plan, _ := k.Operated.Compile(o)
+	plan, _ := k.Running.Operated.Compile(o)
 	if _, err := plan.Make[0](podplan.Member{}, &podplan.Memory{}, jobs.Admitted{"node": infos[2]}); err == nil {
 		t.Error("it was made without what its admission gives")
 	}
@@ -365,7 +365,7 @@ func TestStartAndStop(t *testing.T) {
 
 // TestKeep: a manifest that is applied again leaves the admission alone.
 func TestKeep(t *testing.T) {
-	kept, ok := trainjob.Kind().Keep(job(t, "suspend: false", plain), job(t, "suspend: true, trainer: {numNodes: 3}", ""), nil).(*api.TrainJob)
+	kept, ok := trainjob.Kind().Admission.Keep(job(t, "suspend: false", plain), job(t, "suspend: true, trainer: {numNodes: 3}", ""), nil).(*api.TrainJob)
 	if !ok || *kept.Spec.Suspend || *kept.Spec.Trainer.NumNodes != 3 {
 		t.Errorf("kept %+v", kept.Spec)
 	}
@@ -373,7 +373,7 @@ func TestKeep(t *testing.T) {
 
 // TestPlan: one JobSet, which is held while the job is suspended, and goes at the deadline.
 func TestPlan(t *testing.T) {
-	p, err := trainjob.Kind().Operated.Compile(job(t, "suspend: true, activeDeadlineSeconds: 60", plain))
+	p, err := trainjob.Kind().Running.Operated.Compile(job(t, "suspend: true, activeDeadlineSeconds: 60", plain))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -384,7 +384,7 @@ func TestPlan(t *testing.T) {
 	for spec, same := range map[string]bool{
 		"suspend: false": true, "podTemplateOverrides: [{spec: {nodeSelector: {a: b}}}]": true, "trainer: {image: x}": false, "trainer: {numNodes: 7}": false,
 	} {
-		other, err := trainjob.Kind().Operated.Compile(job(t, spec, plain))
+		other, err := trainjob.Kind().Running.Operated.Compile(job(t, spec, plain))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -395,11 +395,11 @@ func TestPlan(t *testing.T) {
 	if diff := cmp.Diff(want, p.Plan); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	longest, err := trainjob.Kind().Operated.Compile(job(t, "activeDeadlineSeconds: 9223372036854775807", plain))
+	longest, err := trainjob.Kind().Running.Operated.Compile(job(t, "activeDeadlineSeconds: 9223372036854775807", plain))
 	if err != nil || longest.Deadline <= 0 {
 		t.Errorf("%s, %v", longest.Deadline, err)
 	}
-	if endless, err := trainjob.Kind().Operated.Compile(job(t, "", plain)); err != nil || endless.Deadline != 0 {
+	if endless, err := trainjob.Kind().Running.Operated.Compile(job(t, "", plain)); err != nil || endless.Deadline != 0 {
 		t.Errorf("it may run for %s, %v", endless.Deadline, err)
 	}
 	s := set(t, job(t, "", "template: {spec: {suspend: true, ttlSecondsAfterFinished: 0, managedBy: x, replicatedJobs: [NODE]}}"), nil)
@@ -412,7 +412,7 @@ func TestPlan(t *testing.T) {
 func TestArtifacts(t *testing.T) {
 	k := trainjob.Kind()
 	of := func(spec, runtime string) []jobs.Artifact {
-		all, err := k.Operated.Artifacts(job(t, spec, runtime), nil, &jobs.Progress{})
+		all, err := k.Running.Operated.Artifacts(job(t, spec, runtime), nil, &jobs.Progress{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -548,7 +548,7 @@ func TestStatus(t *testing.T) {
 			tc.standing.Children = []jobs.Object{tc.child}
 		}
 		before := o.DeepCopy()
-		got, _ := trainjob.Kind().Operated.Project(o, nil, &tc.standing).(*api.TrainJob)
+		got, _ := trainjob.Kind().Running.Operated.Project(o, nil, &tc.standing).(*api.TrainJob)
 		if diff := cmp.Diff(before, o); diff != "" {
 			t.Fatalf("%s: it was changed:\n%s", name, diff)
 		}
@@ -561,7 +561,7 @@ func TestStatus(t *testing.T) {
 		if got.Status.Runtime == nil {
 			t.Errorf("%s: the runtime was lost", name)
 		}
-		again, _ := trainjob.Kind().Operated.Project(got, nil, &tc.standing).(*api.TrainJob)
+		again, _ := trainjob.Kind().Running.Operated.Project(got, nil, &tc.standing).(*api.TrainJob)
 		if diff := cmp.Diff(got, again); diff != "" {
 			t.Errorf("%s: it says something else when it is asked again:\n%s", name, diff)
 		}
@@ -570,7 +570,7 @@ func TestStatus(t *testing.T) {
 
 // TestTemplates: the webhook sees the pods that come of a job.
 func TestTemplates(t *testing.T) {
-	all := trainjob.Kind().Templates(job(t, "podTemplateOverrides: [{spec: {terminationGracePeriodSeconds: 7}}]", "template: {spec: {replicatedJobs: [INITIALIZERS, NODE]}}"))
+	all := trainjob.Kind().Queueing.Templates(job(t, "podTemplateOverrides: [{spec: {terminationGracePeriodSeconds: 7}}]", "template: {spec: {replicatedJobs: [INITIALIZERS, NODE]}}"))
 	if len(all) != 3 || all[2].Path != "spec.runtimeRef(r).node" || *all[2].Template.Spec.TerminationGracePeriodSeconds != 7 {
 		t.Errorf("%+v", all)
 	}
@@ -588,10 +588,10 @@ func TestStrangers(t *testing.T) {
 	if _, err := k.Stop(pod, nil); err == nil {
 		t.Error("stopped a pod")
 	}
-	if _, err := k.Operated.Compile(pod); err == nil {
+	if _, err := k.Running.Operated.Compile(pod); err == nil {
 		t.Error("compiled a pod")
 	}
-	if k.Ours(pod) || k.Maker(pod) != (core.MakerState{}) || k.Operated.Project(pod, nil, &jobs.Progress{}) != jobs.Object(pod) || k.Basis.With(pod, pod, jobs.Schedulers{}) != jobs.Object(pod) {
+	if k.Ours(pod) || k.Maker(pod) != (core.MakerState{}) || k.Running.Operated.Project(pod, nil, &jobs.Progress{}) != jobs.Object(pod) || k.Queueing.Basis.With(pod, pod, jobs.Schedulers{}) != jobs.Object(pod) {
 		t.Error("a pod is ours")
 	}
 	for manager, want := range map[string]bool{"trainer.kubeflow.org/trainjob-controller": true, "kueue.x-k8s.io/multikueue": false} {

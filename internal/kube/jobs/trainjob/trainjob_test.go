@@ -72,7 +72,7 @@ func job(t testing.TB, spec, runtime string) *api.TrainJob {
 			t.Fatalf("%s: %v", runtime, err)
 		}
 	}
-	based, ok := trainjob.Kind().Basis.With(out, r, jobs.Schedulers{}).(*api.TrainJob)
+	based, ok := trainjob.Kind().Queueing.Basis.With(out, r, jobs.Schedulers{}).(*api.TrainJob)
 	if !ok {
 		t.Fatal("it became another kind")
 	}
@@ -82,7 +82,7 @@ func job(t testing.TB, spec, runtime string) *api.TrainJob {
 // set is the JobSet that a TrainJob becomes.
 func set(t testing.TB, o *api.TrainJob, admitted jobs.Admitted) *jobset.JobSet {
 	t.Helper()
-	p, err := trainjob.Kind().Operated.Compile(o)
+	p, err := trainjob.Kind().Running.Operated.Compile(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -350,7 +350,7 @@ func TestJobSet(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			o := job(t, tc.spec, tc.runtime)
-			if errs := trainjob.Kind().Validate(o); len(errs) > 0 {
+			if errs := trainjob.Kind().Admission.Validate(o); len(errs) > 0 {
 				t.Fatalf("%s: refused: %v", tc.why, errs)
 			}
 			got := shown(set(t, o, nil))

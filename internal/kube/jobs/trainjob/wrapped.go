@@ -28,7 +28,7 @@ const (
 // wrapped is what AppWrappers have to know of TrainJobs: all that is known of the JobSets
 // that they become by the recorded runtime.
 func wrapped() *jobs.Wrapping {
-	sets := jobsetkind.Kind().Wrapped
+	sets := jobsetkind.Kind().Queueing.Wrapped
 	inSet := func(t map[string]any) map[string]any {
 		set, _, _ := unstructured.NestedMap(t, "status", "jobSet") // nothing is in it if there is none
 		return set
