@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -260,10 +259,7 @@ func CapacityQueues(ctx context.Context, c client.Reader, namespace, queue strin
 // CapacityColumns are those of a list of gangs.
 func CapacityColumns(local bool) []Column[CapacityRow] { //nolint:revive // what queues are called
 	number := func(title string, rank int, of func(CapacityRow) int64) Column[CapacityRow] {
-		return Column[CapacityRow]{
-			Title: title, Rank: rank, Text: func(r CapacityRow) string { return strconv.FormatInt(of(r), 10) },
-			Less: func(a, b CapacityRow) int { return cmp.Compare(of(a), of(b)) },
-		}
+		return NumberColumn(Column[CapacityRow]{Title: title, Rank: rank}, of)
 	}
 	name := Column[CapacityRow]{Title: "QUEUE", Text: func(r CapacityRow) string { return r.ClusterQueue }}
 	if local {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -127,7 +126,7 @@ func StartColumns(now time.Time) []Column[WaitingRow] {
 			}
 			return strconv.Itoa(r.Position)
 		}},
-		{Title: "WAITED", Rank: 1, Text: func(r WaitingRow) string { return duration.HumanDuration(max(now.Sub(r.Created), 0)) }},
+		{Title: "WAITED", Rank: 1, Text: func(r WaitingRow) string { return age(now, r.Created) }},
 		{Title: "STARTS IN", Text: func(r WaitingRow) string {
 			if r.QueueMissing {
 				return "no such queue"

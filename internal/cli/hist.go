@@ -19,13 +19,7 @@ func PastColumns(in *time.Location, namespaces bool) []Column[view.PastJob] { //
 		return func(r view.PastJob) string { return duration.HumanDuration(time.Duration(of(r)) * time.Second) },
 			func(a, b view.PastJob) int { return cmp.Compare(of(a), of(b)) }
 	}
-	number := func(title string, rank int, wide bool, of func(view.PastJob) int64) Column[view.PastJob] {
-		return Column[view.PastJob]{
-			Title: title, Rank: rank, Wide: wide, Text: func(r view.PastJob) string { return strconv.FormatInt(of(r), 10) },
-			Less: func(a, b view.PastJob) int { return cmp.Compare(of(a), of(b)) },
-		}
-	}
-	gpus := number("GPUS", 3, false, func(r view.PastJob) int64 { return r.GPUs })
+	gpus := NumberColumn(Column[view.PastJob]{Title: "GPUS", Rank: 3}, func(r view.PastJob) int64 { return r.GPUs })
 	gpus.Text = func(r view.PastJob) string { return devices(r.GPUs, r.Slices) }
 	moment := func(t time.Time) string { return clockTime(t, in) }
 	waited, lessWaited := seconds(func(r view.PastJob) int64 { return r.WaitedSeconds })
@@ -43,8 +37,8 @@ func PastColumns(in *time.Location, namespaces bool) []Column[view.PastJob] { //
 		{Title: "RAN", Rank: 1, Text: ran, Less: lessRan},
 		gpus,
 		gpuHours(6, func(r view.PastJob) float64 { return r.GPUHours }),
-		number("EVICTIONS", 9, false, func(r view.PastJob) int64 { return int64(r.Evictions) }),
-		number("RESTARTS", 9, false, func(r view.PastJob) int64 { return int64(r.Restarts) }),
+		NumberColumn(Column[view.PastJob]{Title: "EVICTIONS", Rank: 9}, func(r view.PastJob) int32 { return r.Evictions }),
+		NumberColumn(Column[view.PastJob]{Title: "RESTARTS", Rank: 9}, func(r view.PastJob) int32 { return r.Restarts }),
 		{Title: "CLUSTERQUEUE", Wide: true, Text: func(r view.PastJob) string { return r.ClusterQueue }},
 		{Title: "FLAVOR", Wide: true, Text: func(r view.PastJob) string { return r.Flavor }},
 		{Title: "WHY", Text: whyEnded},
@@ -160,10 +154,7 @@ func SumPast(rows []view.PastJob, in *time.Location, by ...string) []PastSum {
 // PastSumColumns are those of sums.
 func PastSumColumns(by ...string) []Column[PastSum] {
 	number := func(title string, rank int, of func(PastSum) int) Column[PastSum] {
-		return Column[PastSum]{
-			Title: title, Rank: rank, Text: func(s PastSum) string { return strconv.Itoa(of(s)) },
-			Less: func(a, b PastSum) int { return cmp.Compare(of(a), of(b)) },
-		}
+		return NumberColumn(Column[PastSum]{Title: title, Rank: rank}, of)
 	}
 	lost := gpuHours(2, func(s PastSum) float64 { return s.LostGPUHours })
 	lost.Title = "LOST"

@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
 
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -32,16 +30,8 @@ func NodeColumns(now time.Time) []Column[view.Node] {
 			},
 			Less: func(a, b view.Node) int { return cmp.Compare(ptr.Deref(a.Free, 0), ptr.Deref(b.Free, 0)) },
 		},
-		{
-			Title: "PODS", Rank: 3, Text: func(r view.Node) string {
-				if r.Pods == nil {
-					return ""
-				}
-				return strconv.Itoa(*r.Pods)
-			},
-			Less: func(a, b view.Node) int { return cmp.Compare(ptr.Deref(a.Pods, 0), ptr.Deref(b.Pods, 0)) },
-		},
-		{Title: "AGE", Rank: 4, Text: func(r view.Node) string { return duration.HumanDuration(max(now.Sub(r.Created), 0)) }, Less: func(a, b view.Node) int { return b.Created.Compare(a.Created) }},
+		KnownNumberColumn(Column[view.Node]{Title: "PODS", Rank: 3}, func(r view.Node) *int { return r.Pods }),
+		AgeColumn(Column[view.Node]{Title: "AGE", Rank: 4}, now, func(r view.Node) *time.Time { return &r.Created }),
 		{Title: "WHY", Rank: 2, Text: func(r view.Node) string {
 			if r.Drained != nil {
 				return r.Drained.Words(now)

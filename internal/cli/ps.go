@@ -7,9 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/duration"
-	"k8s.io/utils/ptr"
-
 	"github.com/mlbatch/mlbatch/internal/view"
 	"github.com/mlbatch/mlbatch/internal/view/why"
 )
@@ -23,8 +20,6 @@ const (
 
 // RowColumns are those of a list of jobs at a moment.
 func RowColumns(now time.Time, namespaces bool) []Column[view.Job] { //nolint:revive // whether there are several
-	age := func(t time.Time) string { return duration.HumanDuration(max(now.Sub(t), 0)) }
-	older := func(a, b view.Job) int { return b.Created.Compare(a.Created) }
 	columns := []Column[view.Job]{
 		{Title: "NAME", Text: func(r view.Job) string { return r.Name }},
 		{Title: "KIND", Rank: 3, Room: narrowRoom, Text: func(r view.Job) string { return string(r.Kind) }},
@@ -35,54 +30,27 @@ func RowColumns(now time.Time, namespaces bool) []Column[view.Job] { //nolint:re
 			Less: func(a, b view.Job) int { return cmp.Compare(a.Pods, b.Pods) },
 		},
 		{Title: "GPUS", Rank: 1, Text: func(r view.Job) string { return devices(r.GPUs, r.Slices) }, Less: func(a, b view.Job) int { return cmp.Compare(a.GPUs, b.GPUs) }},
-		{
-			Title: "PRIORITY", Rank: 5, Room: reasonRoom, Text: func(r view.Job) string {
-				if r.Priority == nil {
-					return ""
-				}
-				return strconv.Itoa(int(*r.Priority))
-			},
-			Less: func(a, b view.Job) int { return cmp.Compare(priorityOf(a), priorityOf(b)) },
-		},
-		{Title: "AGE", Rank: 4, Text: func(r view.Job) string { return age(r.Created) }, Less: older},
-		{
-			Title: "STARTED", Rank: 6, Room: reasonRoom, Text: func(r view.Job) string {
-				if r.Started == nil {
-					return ""
-				}
-				return age(*r.Started)
-			},
-			Less: func(a, b view.Job) int { return ptr.Deref(b.Started, now).Compare(ptr.Deref(a.Started, now)) },
-		},
+		KnownNumberColumn(Column[view.Job]{Title: "PRIORITY", Rank: 5, Room: reasonRoom}, func(r view.Job) *int32 { return r.Priority }),
+		AgeColumn(Column[view.Job]{Title: "AGE", Rank: 4}, now, func(r view.Job) *time.Time { return &r.Created }),
+		AgeColumn(Column[view.Job]{Title: "STARTED", Rank: 6, Room: reasonRoom}, now, func(r view.Job) *time.Time { return r.Started }),
 		{
 			Title: "SINCE", Wide: true, Text: func(r view.Job) string {
 				if r.Since == nil {
 					return ""
 				}
-				return age(*r.Since)
+				return age(now, *r.Since)
 			},
 		},
 		{
 			Title: "STARTS IN", Wide: true, Text: func(r view.Job) string { return why.StartText(r.Start, now) },
 			Less: func(a, b view.Job) int { return compareStarts(a.Start, b.Start) },
 		},
-		{
-			Title: "POSITION", Wide: true, Text: func(r view.Job) string {
-				if r.Position == nil {
-					return ""
-				}
-				return strconv.Itoa(*r.Position)
-			},
-			Less: func(a, b view.Job) int { return cmp.Compare(ptr.Deref(a.Position, 0), ptr.Deref(b.Position, 0)) },
-		},
+		KnownNumberColumn(Column[view.Job]{Title: "POSITION", Wide: true}, func(r view.Job) *int { return r.Position }),
 		{
 			Title: "EVICTED", Wide: true, Text: func(r view.Job) string { return r.EvictedBy },
 			Less: func(a, b view.Job) int { return cmp.Compare(a.Evictions, b.Evictions) },
 		},
-		{
-			Title: "RESTARTS", Wide: true, Text: func(r view.Job) string { return strconv.Itoa(int(r.Restarts)) },
-			Less: func(a, b view.Job) int { return cmp.Compare(a.Restarts, b.Restarts) },
-		},
+		NumberColumn(Column[view.Job]{Title: "RESTARTS", Wide: true}, func(r view.Job) int32 { return r.Restarts }),
 		{Title: "USER", Wide: true, Text: func(r view.Job) string { return r.User }},
 		{Title: "CLUSTERQUEUE", Wide: true, Text: func(r view.Job) string { return r.ClusterQueue }},
 		{Title: "WORKLOAD", Wide: true, Text: func(r view.Job) string { return r.Workload }},
@@ -92,13 +60,6 @@ func RowColumns(now time.Time, namespaces bool) []Column[view.Job] { //nolint:re
 		columns = append([]Column[view.Job]{{Title: "NAMESPACE", Text: func(r view.Job) string { return r.Namespace }}}, columns...)
 	}
 	return columns
-}
-
-func priorityOf(r view.Job) int32 {
-	if r.Priority == nil {
-		return 0
-	}
-	return *r.Priority
 }
 
 // where is on which nodes a job runs, or why it does not.

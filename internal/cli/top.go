@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
 
 	"github.com/mlbatch/mlbatch/internal/view"
@@ -134,34 +132,20 @@ func sortUse(rows []UseRow) {
 // UseColumns are those of a list of users of GPUs of a sort: jobs, users, queues, namespaces or
 // nodes.
 func UseColumns(by string, now time.Time) []Column[UseRow] {
-	number := func(title string, rank int, of func(UseRow) int64) Column[UseRow] {
-		return Column[UseRow]{
-			Title: title, Rank: rank, Text: func(r UseRow) string { return strconv.FormatInt(of(r), 10) },
-			Less: func(a, b UseRow) int { return cmp.Compare(of(a), of(b)) },
-		}
-	}
 	name := Column[UseRow]{Title: strings.ToUpper(strings.TrimSuffix(by, "s")), Text: func(r UseRow) string { return r.Name }}
-	gpus := number("GPUS", 0, func(r UseRow) int64 { return r.GPUs })
+	gpus := NumberColumn(Column[UseRow]{Title: "GPUS"}, func(r UseRow) int64 { return r.GPUs })
 	gpus.Text = func(r UseRow) string { return devices(r.GPUs, r.Slices) }
 	share := Column[UseRow]{
 		Title: "SHARE", Rank: 2, Text: func(r UseRow) string { return fmt.Sprintf("%.0f%%", r.Share*100) },
 		Less: func(a, b UseRow) int { return cmp.Compare(a.Share, b.Share) },
 	}
-	hours := Column[UseRow]{
-		Title: "GPU-HOURS", Rank: 1, Text: func(r UseRow) string { return strconv.FormatFloat(r.GPUHours, 'f', 1, 64) },
-		Less: func(a, b UseRow) int { return cmp.Compare(a.GPUHours, b.GPUHours) },
-	}
-	jobs := number("JOBS", 3, func(r UseRow) int64 { return int64(r.Jobs) })
+	hours := gpuHours(1, func(r UseRow) float64 { return r.GPUHours })
+	jobs := NumberColumn(Column[UseRow]{Title: "JOBS", Rank: 3}, func(r UseRow) int { return r.Jobs })
 	switch by {
 	case "jobs":
 		return []Column[UseRow]{
 			name, gpus, share, hours,
-			{Title: "TIME", Rank: 3, Text: func(r UseRow) string {
-				if r.Started == nil {
-					return ""
-				}
-				return duration.HumanDuration(max(now.Sub(*r.Started), 0))
-			}, Less: func(a, b UseRow) int { return ptr.Deref(b.Started, now).Compare(ptr.Deref(a.Started, now)) }},
+			AgeColumn(Column[UseRow]{Title: "TIME", Rank: 3}, now, func(r UseRow) *time.Time { return r.Started }),
 			{Title: "KIND", Rank: 6, Text: func(r UseRow) string { return string(r.Kind) }},
 			{Title: "QUEUE", Rank: 5, Text: func(r UseRow) string { return r.Queue }},
 			{Title: "USER", Rank: 4, Text: func(r UseRow) string { return r.User }},
@@ -170,5 +154,5 @@ func UseColumns(by string, now time.Time) []Column[UseRow] {
 	case "nodes":
 		return []Column[UseRow]{name, gpus, share, hours, jobs}
 	}
-	return []Column[UseRow]{name, gpus, share, hours, jobs, number("WAITING", 4, func(r UseRow) int64 { return int64(r.Waiting) })}
+	return []Column[UseRow]{name, gpus, share, hours, jobs, NumberColumn(Column[UseRow]{Title: "WAITING", Rank: 4}, func(r UseRow) int { return r.Waiting })}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -157,18 +156,10 @@ func (h Hardware) using(flavor string) (out []string) {
 
 // FlavorColumns are those of a list of flavors.
 func FlavorColumns() []cli.Column[FlavorRow] {
-	number := func(of func(FlavorRow) *int) func(FlavorRow) string {
-		return func(r FlavorRow) string {
-			if of(r) == nil {
-				return ""
-			}
-			return strconv.Itoa(*of(r))
-		}
-	}
 	return []cli.Column[FlavorRow]{
 		{Title: "NAME", Text: func(r FlavorRow) string { return r.Name }},
-		{Title: "NODES", Text: number(func(r FlavorRow) *int { return r.Nodes })},
-		{Title: "GPUS", Text: number(func(r FlavorRow) *int { return r.GPUs })},
+		cli.KnownNumberColumn(cli.Column[FlavorRow]{Title: "NODES"}, func(r FlavorRow) *int { return r.Nodes }),
+		cli.KnownNumberColumn(cli.Column[FlavorRow]{Title: "GPUS"}, func(r FlavorRow) *int { return r.GPUs }),
 		{Title: "NODE LABELS", Rank: 1, Text: func(r FlavorRow) string {
 			var out []string
 			for _, k := range slices.Sorted(maps.Keys(r.Labels)) {

@@ -9,7 +9,6 @@ import (
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -107,7 +106,7 @@ func WorkloadColumns(now time.Time) []cli.Column[WorkloadRow] {
 		{Title: "LOCALQUEUE", Rank: 5, Text: func(r WorkloadRow) string { return r.LocalQueue }},
 		{Title: "CLUSTERQUEUE", Rank: 6, Text: func(r WorkloadRow) string { return r.ClusterQueue }},
 		{Title: "STATUS", Text: func(r WorkloadRow) string { return r.Status }},
-		{Title: "AGE", Rank: 1, Text: func(r WorkloadRow) string { return duration.HumanDuration(max(now.Sub(r.Created), 0)) }},
+		cli.AgeColumn(cli.Column[WorkloadRow]{Title: "AGE", Rank: 1}, now, func(r WorkloadRow) *time.Time { return &r.Created }),
 	}
 }
 
