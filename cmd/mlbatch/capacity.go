@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 
@@ -12,24 +11,25 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli"
 )
 
-// capacityFlags are those of the list of gangs that would start.
+// capacityFlags say which gangs are asked about.
 type capacityFlags struct {
-	conn      cli.Connection
 	namespace string
 	queue     string
 	each      []string // as they were typed
 	sizes     []int64
 	resource  string
 	priority  string
-	output    string
-	sortBy    string
-	bare      bool
 }
 
 // newCapacityCommand says which gangs would start now.
 func newCapacityCommand() *cobra.Command {
 	var c capacityFlags
-	cmd := &cobra.Command{
+	list := &readCommand{
+		formats: []string{"json", "yaml"}, columns: true,
+		sortBy: byColumn, sorts: titles(cli.CapacityColumns(true)), bare: withoutTitles,
+		flags: c.flags, check: c.check, read: c.read,
+	}
+	return list.command(&cobra.Command{
 		Use:   "capacity",
 		Short: "Say which gangs would start now: how many pods of 1, 2, 4, 8 GPUs, and what stands in the way of more",
 		Long: `Say, for each queue, how many pods of 1, 2, 4 and 8 GPUs would start together if they were
@@ -49,30 +49,22 @@ choose nodes, may find less: mlbatch run --dry-run=plan asks about a job as it i
   # how many nodes of 8 GPUs could I have?
   mlbatch capacity -n blue --gpus-per-pod 8`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
-		},
-	}
+	})
+}
+
+func (c *capacityFlags) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVarP(&c.namespace, "namespace", "n", "", "`namespace` whose LocalQueues are asked")
 	f.StringVarP(&c.queue, "queue", "q", "", "this LocalQueue or ClusterQueue only")
 	f.StringSliceVar(&c.each, "gpus-per-pod", []string{"1", "2", "4", "8"}, "`GPUs` of each pod, several with commas")
 	f.StringVar(&c.resource, "resource", "", "what GPUs are called (default nvidia.com/gpu)")
 	f.StringVar(&c.priority, "priority-class", "", "`PriorityClass` of the pods (default: that of the cluster)")
-	f.StringVarP(&c.output, "output", "o", "", "json, yaml or custom-columns=TITLE:.field,...")
-	f.StringVar(&c.sortBy, "sort-by", "", "`column` to sort by; -COLUMN turns the order")
-	f.BoolVar(&c.bare, "no-headers", false, "without titles")
-	connectionFlags(f, &c.conn)
-	return cmd
 }
 
 // mostGPUsPerPod is more than any node has.
 const mostGPUsPerPod = 1024
 
-func (c *capacityFlags) check() error {
-	if err := checkOutput(c.output, "json", "yaml"); err != nil {
-		return err
-	}
+func (c *capacityFlags) check(*query) error {
 	c.sizes = nil
 	for _, each := range c.each {
 		n, err := strconv.ParseInt(strings.TrimSpace(each), 10, 64)
@@ -90,38 +82,24 @@ func (c *capacityFlags) check() error {
 	return nil
 }
 
-func (c *capacityFlags) run(ctx context.Context, out, errs io.Writer) error {
-	if err := c.check(); err != nil {
-		return usageError{err}
-	}
-	cfg, reader, err := connect(&c.conn)
-	if err != nil {
-		return err
-	}
-	queues, namespace, err := reachable(&c.conn, c.namespace, func(namespace string) ([]cli.CapacityQuestion, error) {
-		return cli.CapacityQueues(ctx, reader, namespace, c.queue)
+func (c *capacityFlags) read(ctx context.Context, q *query) (found, error) {
+	queues, namespace, err := reachable(q.conn, c.namespace, func(namespace string) ([]cli.CapacityQuestion, error) {
+		return cli.CapacityQueues(ctx, q.c, namespace, c.queue)
 	})
 	if err != nil {
-		return c.conn.Unreachable(err, cfg.Host)
+		return nil, err
 	}
-	var rows []cli.CapacityRow
-	for _, q := range queues {
-		q.Resource, q.PriorityClass, q.Sizes = c.resource, c.priority, c.sizes
-		some, err := cli.Capacity(ctx, cli.Controller{Config: cfg}, q)
+	var gangs []cli.CapacityRow
+	for _, question := range queues {
+		question.Resource, question.PriorityClass, question.Sizes = c.resource, c.priority, c.sizes
+		some, err := cli.Capacity(ctx, cli.Controller{Config: q.cfg}, question)
 		if err != nil {
-			return c.conn.Unreachable(fmt.Errorf("queue %s of namespace %s: %w", q.LocalQueue, q.Namespace, err), cfg.Host)
+			return nil, fmt.Errorf("queue %s of namespace %s: %w", question.LocalQueue, question.Namespace, err)
 		}
-		rows = append(rows, some...)
+		gangs = append(gangs, some...)
 	}
-	if len(rows) == 0 && tabular(c.output) {
-		fmt.Fprintln(errs, "There are no LocalQueues here that you may see: no job could be submitted.")
-		return nil
-	}
-	columns := cli.CapacityColumns(namespace != "")
-	if c.sortBy != "" {
-		if err := cli.SortBy(columns, rows, c.sortBy); err != nil {
-			return usageError{err}
-		}
-	}
-	return printRows(out, c.output, columns, rows, c.bare)
+	return &rows[cli.CapacityRow]{
+		items: gangs, columns: cli.CapacityColumns(namespace != ""),
+		none: "There are no LocalQueues here that you may see: no job could be submitted.",
+	}, nil
 }

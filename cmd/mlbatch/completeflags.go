@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -18,9 +17,9 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/actions"
+	"github.com/mlbatch/mlbatch/internal/cli/admin"
 	"github.com/mlbatch/mlbatch/internal/cli/submit"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
-	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // offer lists what a shell offers while a value is typed.
@@ -117,6 +116,22 @@ func offeredWorkloads(ctx context.Context, c client.Reader, cmd *cobra.Command) 
 	return listNames(kueue.GroupVersion.WithKind("Workload"))(ctx, c, cmd)
 }
 
+// offeredAnyQueues offers the LocalQueues of the namespace that was typed, or else the ClusterQueues.
+func offeredAnyQueues(ctx context.Context, c client.Reader, cmd *cobra.Command) []string {
+	if valueOf(cmd, "namespace") != "" {
+		return offeredLocalQueues(ctx, c, cmd)
+	}
+	return listNames(kueue.GroupVersion.WithKind("ClusterQueue"))(ctx, c, cmd)
+}
+
+func offeredTeams(ctx context.Context, c client.Reader, _ *cobra.Command) []string {
+	names, err := admin.TeamNames(ctx, c)
+	if err != nil {
+		return nil
+	}
+	return names
+}
+
 // offeredJobs offers the jobs of the namespace that was typed, or all with their namespaces.
 func offeredJobs(ctx context.Context, c client.Reader, cmd *cobra.Command) []string {
 	return jobsOf(ctx, c, valueOf(cmd, "namespace"), "")
@@ -202,7 +217,7 @@ func completes(cmd *cobra.Command) {
 		}
 	}
 	for name, words := range map[string][]string{ // each by itself
-		"output": outputs(cmd), "state": states(cmd), "kind": offeredKinds(), "framework": frameworks(), "sort-by": sorted(cmd),
+		"output": outputs(cmd), "kind": offeredKinds(), "framework": frameworks(),
 	} {
 		if valueFlag(cmd, name) && len(words) > 0 {
 			_ = cmd.RegisterFlagCompletionFunc(name, offering(words)) // as above
@@ -233,40 +248,7 @@ func outputs(cmd *cobra.Command) (out []string) {
 	return out
 }
 
-// states are the states that a list of jobs, or of jobs that ended, can be asked for.
-func states(cmd *cobra.Command) (out []string) {
-	switch cmd.Name() {
-	case "ps":
-		for _, s := range view.States() {
-			out = append(out, string(s))
-		}
-	case "hist":
-		for _, s := range histStates() {
-			out = append(out, string(s))
-		}
-	}
-	return out
-}
-
-// sorted are the columns that a command can sort by.
-func sorted(cmd *cobra.Command) []string {
-	switch cmd.Name() {
-	case "ps":
-		return titles(cli.RowColumns(time.Time{}, true))
-	case "hist":
-		return titles(cli.PastColumns(time.Local, true))
-	case "queue":
-		return titles(cli.QueueColumns(nil))
-	case "nodes":
-		return titles(cli.NodeColumns(time.Time{}))
-	case "capacity":
-		return titles(cli.CapacityColumns(true))
-	case "top":
-		return titles(cli.UseColumns("", time.Time{}))
-	}
-	return nil
-}
-
+// titles are columns as people type them.
 func titles[T any](columns []cli.Column[T]) (out []string) {
 	for _, c := range columns {
 		out = append(out, strings.ToLower(c.Title))
@@ -289,6 +271,18 @@ func offeredKinds() (out []string) {
 	return out
 }
 
+// offers has a flag of a command offer words, if there are any.
+func offers[S ~string](cmd *cobra.Command, flag string, of []S) {
+	if len(of) == 0 {
+		return
+	}
+	known := make([]string, len(of))
+	for i := range of {
+		known[i] = string(of[i])
+	}
+	_ = cmd.RegisterFlagCompletionFunc(flag, offering(known)) // it fails only for a flag that is not there
+}
+
 // offering offers words that are known.
 func offering(words []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
@@ -307,6 +301,24 @@ func asking(of offer) cobra.CompletionFunc {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		return beginning(of(ctx, c, cmd), typed), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// first offers nothing after the first argument.
+func first(of cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return of(cmd, args, typed)
+	}
+}
+
+// others offers what is no argument yet.
+func others(of cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		words, directive := of(cmd, args, typed)
+		return slices.DeleteFunc(words, func(w string) bool { return slices.Contains(args, w) }), directive
 	}
 }
 

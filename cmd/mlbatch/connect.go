@@ -72,8 +72,16 @@ func printObject(out io.Writer, format string, value any) error {
 	return err
 }
 
-// checkOutput refuses an output format that is none of these, and columns that are none.
-func checkOutput(output string, formats ...string) error {
+// knownFormat refuses an output format that is none of these.
+func knownFormat(output string, formats ...string) error {
+	if output != "" && !slices.Contains(formats, output) {
+		return fmt.Errorf("-o %s is not known: use %s", output, cli.Either(formats))
+	}
+	return nil
+}
+
+// knownFormatOrColumns refuses an output format that is none of these, and columns that are none.
+func knownFormatOrColumns(output string, formats ...string) error {
 	if spec, custom := strings.CutPrefix(output, cli.CustomColumnsFormat); custom {
 		_, err := cli.CustomColumns[any](spec)
 		return err
@@ -91,19 +99,25 @@ func tabular(output string) bool {
 
 // printRows prints lines as a table, or as objects.
 func printRows[T any](out io.Writer, format string, columns []cli.Column[T], rows []T, bare bool) error {
-	if spec, custom := strings.CutPrefix(format, cli.CustomColumnsFormat); custom {
-		own, err := cli.CustomColumns[T](spec)
-		if err != nil {
-			return usageError{err}
-		}
-		return cli.PrintTable(out, own, rows, cli.Layout{Bare: bare})
-	}
 	if format == "json" || format == "yaml" {
 		return printObject(out, format, struct {
 			Items []T `json:"items"`
 		}{rows})
 	}
-	return cli.PrintTable(out, columns, rows, cli.Layout{Width: tableWidth(out), Wide: format == "wide", Bare: bare, Colours: hasColours(out)})
+	return printTable(out, format, columns, rows, cli.Layout{Bare: bare})
+}
+
+// printTable prints lines below titles: as wide as the terminal is, or with columns of people's own.
+func printTable[T any](out io.Writer, format string, columns []cli.Column[T], rows []T, l cli.Layout) error {
+	if spec, custom := strings.CutPrefix(format, cli.CustomColumnsFormat); custom {
+		own, err := cli.CustomColumns[T](spec)
+		if err != nil {
+			return usageError{err}
+		}
+		return cli.PrintTable(out, own, rows, l)
+	}
+	l.Width, l.Wide, l.Colours = tableWidth(out), format == "wide", hasColours(out)
+	return cli.PrintTable(out, columns, rows, l)
 }
 
 // printNames prints a name for each row, for scripts.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/admin"
 	"github.com/mlbatch/mlbatch/internal/view"
-	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // drainFlags are those of taking nodes out of service.
@@ -50,10 +48,8 @@ node stays closed.`,
 
   # who would be affected?
   mlbatch drain node-1 --dry-run`,
-		Args: cobra.MinimumNArgs(1),
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-			return d.complete(cmd, args, typed)
-		},
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: others(asking(argumentOffers()["NODE"])),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if d.noNew && cmd.Flags().Changed("evict") && d.evict {
 				return usagef("--evict and --no-new: give one of them")
@@ -84,47 +80,30 @@ func newUndrainCommand() *cobra.Command {
 		Short: "Put nodes back that mlbatch drain took out of service",
 		Long: `Put nodes back into service. Only what "mlbatch drain" did is undone: a node that somebody else
 cordoned, or that a health check condemned, stays as it is, and you are told.`,
-		Example: "  mlbatch undrain node-1",
-		Args:    cobra.MinimumNArgs(1),
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-			return d.complete(cmd, args, typed)
-		},
-		RunE: func(cmd *cobra.Command, args []string) error { return d.undrain(cmd, args) },
+		Example:           "  mlbatch undrain node-1",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: others(asking(argumentOffers()["NODE"])),
+		RunE:              func(cmd *cobra.Command, args []string) error { return d.undrain(cmd, args) },
 	}
 	connectionFlags(cmd.Flags(), &d.conn)
 	return cmd
 }
 
-// complete offers the nodes that there are.
-func (d *drainFlags) complete(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
-	defer cancel()
-	_, c, err := connect(&d.conn)
+// nodes finds the nodes that were named.
+func (d *drainFlags) nodes(ctx context.Context, names []string) (client.Client, []admin.Node, error) {
+	cfg, c, err := connect(&d.conn)
 	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+		return nil, nil, err
 	}
-	rows, _, err := gather.Nodes(ctx, c)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var out []string
-	for i := range rows {
-		if name := rows[i].Name; strings.HasPrefix(name, typed) && !slices.Contains(args, name) {
-			out = append(out, name)
-		}
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp
+	nodes, err := admin.FindNodes(ctx, c, names)
+	return c, nodes, d.conn.Unreachable(err, cfg.Host)
 }
 
 func (d *drainFlags) drain(cmd *cobra.Command, names []string) error {
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
-	cfg, c, err := connect(&d.conn)
+	c, nodes, err := d.nodes(ctx, names)
 	if err != nil {
 		return err
-	}
-	nodes, err := admin.FindNodes(ctx, c, names)
-	if err != nil {
-		return d.conn.Unreachable(err, cfg.Host)
 	}
 	leaving := 0
 	for _, n := range nodes {
@@ -189,13 +168,9 @@ func (d *drainFlags) await(ctx context.Context, c client.Client, names []string)
 
 func (d *drainFlags) undrain(cmd *cobra.Command, names []string) error {
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
-	cfg, c, err := connect(&d.conn)
+	c, nodes, err := d.nodes(ctx, names)
 	if err != nil {
 		return err
-	}
-	nodes, err := admin.FindNodes(ctx, c, names)
-	if err != nil {
-		return d.conn.Unreachable(err, cfg.Host)
 	}
 	for _, n := range nodes {
 		left, err := n.Undrain(ctx, c)

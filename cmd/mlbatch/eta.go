@@ -18,12 +18,11 @@ import (
 	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
-// etaFlags are those of when jobs start.
+// etaFlags say whose starts are foreseen, or what measures how right that was.
 type etaFlags struct {
 	job         jobArg
+	ref         view.Ref // of the job, if there is one
 	all         bool
-	output      string
-	bare        bool
 	calibration bool
 	trace       string
 	sizes       worldfile.Sizes
@@ -33,7 +32,8 @@ type etaFlags struct {
 // newEtaCommand says when jobs start.
 func newEtaCommand() *cobra.Command {
 	var e etaFlags
-	cmd := &cobra.Command{
+	list := &readCommand{formats: []string{"wide", "json", "yaml"}, bare: withoutTitles, job: &e.job, flags: e.flags, check: e.check, read: e.read}
+	cmd := list.command(&cobra.Command{
 		Use:   "eta [JOB]",
 		Short: "Say when waiting jobs will start, and how right such estimates were",
 		Long: `Say when jobs that wait will start: two times, the one as likely too early as too late,
@@ -54,85 +54,73 @@ With --calibration: how right they are, on a recorded history (or the built-in w
   mlbatch eta --calibration --trace philly.csv --nodes 80`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: e.job.complete,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if e.calibration {
-				return e.calibrate(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args)
-			}
-			return e.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args)
-		},
+	})
+	ask := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if e.calibration {
+			return e.calibrate(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), valueOf(cmd, "output"), args)
+		}
+		return ask(cmd, args)
 	}
+	return cmd
+}
+
+func (e *etaFlags) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	e.job.flags(f)
 	f.BoolVarP(&e.all, "all-namespaces", "A", false, "jobs of all namespaces")
-	f.StringVarP(&e.output, "output", "o", "", "wide, json or yaml")
-	f.BoolVar(&e.bare, "no-headers", false, "without titles")
 	f.BoolVar(&e.calibration, "calibration", false, "measure how right estimates are, in a simulation")
 	f.StringVar(&e.trace, "trace", "", "with --calibration: a CSV `file` of jobs (see mlbatch simulate)")
 	f.IntVar(&e.sizes.Nodes, "nodes", 0, "with --trace: how many nodes (default: enough for three fifths to be busy)")
 	f.Int64Var(&e.sizes.GPUsPerNode, "gpus-per-node", 8, "with --trace: GPUs of each node")
 	f.DurationVar(&e.every, "every", time.Hour, "with --calibration: how much time passes between estimates")
-	return cmd
 }
 
-func (e *etaFlags) run(ctx context.Context, out, errs io.Writer, args []string) error {
+func (e *etaFlags) check(q *query) (err error) {
 	switch {
-	case !slices.Contains([]string{"", "wide", "json", "yaml"}, e.output):
-		return usageError{fmt.Errorf("-o %s is not known: use wide, json or yaml", e.output)}
 	case e.trace != "":
-		return usageError{errors.New("--trace is for --calibration")}
-	case e.all && (e.job.namespace != "" || len(args) > 0):
-		return usageError{errors.New("-A lists all namespaces: give no other one and no job")}
+		return errors.New("--trace is for --calibration")
+	case e.all && (e.job.namespace != "" || len(q.args) > 0):
+		return errors.New("-A lists all namespaces: give no other one and no job")
 	}
-	var ref view.Ref
-	if len(args) > 0 {
-		var err error
-		if ref, err = e.job.ref(args[0]); err != nil {
-			return err
-		}
-	}
-	cfg, c, err := connect(&e.job.conn)
-	if err != nil {
-		return err
-	}
-	namespace := e.job.namespace
+	e.ref, err = e.job.only(q.args)
+	return err
+}
+
+func (e *etaFlags) read(ctx context.Context, q *query) (found, error) {
+	namespace, workload := e.job.namespace, ""
 	if namespace == "" && !e.all {
-		namespace = e.job.conn.Namespace()
+		namespace = q.conn.Namespace()
 	}
-	workload := ""
-	if len(args) > 0 {
-		p, err := why.FindAny(ctx, c, ref)
+	if e.ref.Name != "" {
+		p, err := why.FindAny(ctx, q.c, e.ref)
 		if err != nil {
-			return e.job.conn.Unreachable(err, cfg.Host)
+			return nil, err
 		}
 		if p.Workload == nil {
-			return fmt.Errorf("%s does not wait for quota: mlbatch why %s/%s says where it is", p.Asked, ref.Namespace, ref.Name)
+			return nil, fmt.Errorf("%s does not wait for quota: mlbatch why %s/%s says where it is", p.Asked, e.ref.Namespace, e.ref.Name)
 		}
-		namespace, workload = ref.Namespace, p.Workload.Name
+		namespace, workload = e.ref.Namespace, p.Workload.Name
 	}
-	rows, err := cli.TakeStarts(ctx, c, cli.Controller{Config: cfg}, namespace)
+	starts, err := cli.TakeStarts(ctx, q.c, cli.Controller{Config: q.cfg}, namespace)
 	if err != nil {
-		return e.job.conn.Unreachable(err, cfg.Host)
+		return nil, err
 	}
 	if workload != "" {
-		rows = slices.DeleteFunc(rows, func(r cli.WaitingRow) bool { return r.Workload != workload })
-		if len(rows) == 0 {
-			return fmt.Errorf("%s does not wait in its queue: mlbatch why %s/%s says where it is", ref, ref.Namespace, ref.Name)
+		starts = slices.DeleteFunc(starts, func(r cli.WaitingRow) bool { return r.Workload != workload })
+		if len(starts) == 0 {
+			return nil, fmt.Errorf("%s does not wait in its queue: mlbatch why %s/%s says where it is", e.ref, e.ref.Namespace, e.ref.Name)
 		}
 	}
-	if len(rows) == 0 && (e.output == "" || e.output == "wide") {
-		fmt.Fprintln(errs, "Nothing waits here that you may see.")
-		return nil
-	}
-	return printRows(out, e.output, cli.StartColumns(time.Now()), rows, e.bare)
+	return &rows[cli.WaitingRow]{items: starts, columns: cli.StartColumns(time.Now()), none: "Nothing waits here that you may see."}, nil
 }
 
 // calibrate measures how right estimates are.
-func (e *etaFlags) calibrate(ctx context.Context, out, errs io.Writer, args []string) error {
+func (e *etaFlags) calibrate(ctx context.Context, out, errs io.Writer, output string, args []string) error {
 	switch {
 	case len(args) > 0:
 		return usageError{errors.New("--calibration is about no job")}
-	case !slices.Contains([]string{"", "json", "yaml"}, e.output):
-		return usageError{fmt.Errorf("-o %s is not known here: use json or yaml", e.output)}
+	case !slices.Contains([]string{"", "json", "yaml"}, output):
+		return usageError{fmt.Errorf("-o %s is not known here: use json or yaml", output)}
 	case e.every < time.Minute:
 		return usageError{fmt.Errorf("--every %s: must be a minute at least", e.every)}
 	case e.sizes.Nodes < 0 || e.sizes.GPUsPerNode < 1:
@@ -154,8 +142,8 @@ func (e *etaFlags) calibrate(ctx context.Context, out, errs io.Writer, args []st
 	if err != nil {
 		return err
 	}
-	if e.output != "" {
-		return printObject(out, e.output, report)
+	if output != "" {
+		return printObject(out, output, report)
 	}
 	return report.Text(out)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -11,8 +12,7 @@ import (
 
 // newFlavorCommand lists flavors and makes them.
 func newFlavorCommand() *cobra.Command {
-	var t teamFlags
-	cmd := &cobra.Command{
+	cmd := teamCommand(listFlavors).command(&cobra.Command{
 		Use:     "flavor",
 		Aliases: []string{"flavors"},
 		Short:   "List flavors, the kinds of nodes that quota is counted in, and make them",
@@ -22,46 +22,27 @@ func newFlavorCommand() *cobra.Command {
   # a kind of node
   mlbatch flavor create h100 --node-labels nvidia.com/gpu.product=NVIDIA-H100-80GB-HBM3`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return t.flavors(cmd) },
-	}
-	t.flags(cmd)
-	cmd.AddCommand(newFlavorListCommand(), newFlavorCreateCommand("create NAME"), newFlavorDeleteCommand("delete NAME"))
-	return cmd
-}
-
-func newFlavorListCommand() *cobra.Command {
-	var t teamFlags
-	cmd := &cobra.Command{
+	})
+	list := teamCommand(listFlavors).command(&cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List flavors",
 		Example: "  mlbatch flavor list",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return t.flavors(cmd) },
-	}
-	t.flags(cmd)
+	})
+	cmd.AddCommand(list, newFlavorCreateCommand("create NAME"), newFlavorDeleteCommand("delete NAME"))
 	return cmd
 }
 
-// flavors lists the flavors.
-func (t *teamFlags) flavors(cmd *cobra.Command) error {
-	if err := t.check(); err != nil {
-		return err
-	}
-	cfg, c, err := connect(&t.conn)
+func listFlavors(ctx context.Context, q *query) (found, error) {
+	h, err := admin.TakeHardware(ctx, q.c)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	h, err := admin.TakeHardware(cmd.Context(), c)
-	if err != nil {
-		return t.conn.Unreachable(err, cfg.Host)
-	}
-	rows := h.FlavorRows()
-	if len(rows) == 0 && (t.output == "" || t.output == "wide") {
-		fmt.Fprintf(cmd.ErrOrStderr(), "There are no flavors; mlbatch flavor create %s makes one of all nodes.\n", admin.DefaultFlavor)
-		return nil
-	}
-	return printRows(cmd.OutOrStdout(), t.output, admin.FlavorColumns(), rows, t.bare)
+	return &rows[admin.FlavorRow]{
+		items: h.FlavorRows(), columns: admin.FlavorColumns(),
+		none: fmt.Sprintf("There are no flavors; mlbatch flavor create %s makes one of all nodes.", admin.DefaultFlavor),
+	}, nil
 }
 
 func newFlavorCreateCommand(use string) *cobra.Command {
@@ -89,13 +70,9 @@ are made when they are needed.`,
 			if err != nil {
 				return usageError{err}
 			}
-			cfg, c, err := m.connect()
+			c, h, err := m.hardware(cmd.Context())
 			if err != nil {
 				return err
-			}
-			h, err := admin.TakeHardware(cmd.Context(), c)
-			if err != nil {
-				return m.conn.Unreachable(err, cfg.Host)
 			}
 			return m.create(cmd, c, object, h.FlavorHints(object))
 		},
@@ -121,13 +98,9 @@ func newFlavorDeleteCommand(use string) *cobra.Command {
 			if err := m.check(); err != nil {
 				return err
 			}
-			cfg, c, err := m.connect()
+			c, h, err := m.hardware(cmd.Context())
 			if err != nil {
 				return err
-			}
-			h, err := admin.TakeHardware(cmd.Context(), c)
-			if err != nil {
-				return m.conn.Unreachable(err, cfg.Host)
 			}
 			rows := h.FlavorRows()
 			at := slices.IndexFunc(rows, func(r admin.FlavorRow) bool { return r.Name == args[0] })

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,26 +16,24 @@ import (
 	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
-// histFlags are those of the list of jobs that ended.
+// histFlags say which jobs that ended are listed, and how.
 type histFlags struct {
-	conn      cli.Connection
-	namespace string
-	all       bool
-	queue     string
-	whose     whose
-	state     string
-	since     string
-	by        []string
-	limit     int
-	output    string
-	sortBy    string
-	bare      bool
+	jobs  jobFilter
+	since string
+	from  time.Time
+	by    []string
+	limit int
 }
 
 // newHistCommand lists jobs that ended.
 func newHistCommand() *cobra.Command {
 	var h histFlags
-	cmd := &cobra.Command{
+	list := &readCommand{
+		formats: []string{"wide", "name", "json", "yaml"}, columns: true,
+		sortBy: byColumn, sorts: titles(cli.PastColumns(time.Local, true)), bare: "without titles and the line below",
+		flags: h.flags, check: h.check, read: h.read,
+	}
+	return list.command(&cobra.Command{
 		Use:     "hist",
 		Aliases: []string{"history"},
 		Short:   "List jobs that ended, also those that are deleted: how, why, how long, how many GPU-hours",
@@ -59,27 +55,22 @@ namespaces are listed.`,
   # what each team used, month by month, of all that is remembered
   mlbatch hist -A --by month,team`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		PreRun: func(cmd *cobra.Command, _ []string) {
 			if !cmd.Flags().Changed("since") && slices.Contains(h.by, cli.ByMonth) {
 				h.since = remembered
 			}
-			return h.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
-	}
+	})
+}
+
+func (h *histFlags) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVarP(&h.namespace, "namespace", "n", "", "`namespace` of the jobs")
-	f.BoolVarP(&h.all, "all-namespaces", "A", false, "jobs of all namespaces")
-	f.StringVarP(&h.queue, "queue", "q", "", "jobs of this LocalQueue or ClusterQueue only")
-	h.whose.flags(f)
-	f.StringVar(&h.state, "state", "", "jobs that ended so only: Succeeded, Failed, Cancelled, several with commas")
+	h.jobs.flags(cmd)
+	f.StringVar(&h.jobs.states, "state", "", "jobs that ended so only: Succeeded, Failed, Cancelled, several with commas")
 	f.StringVar(&h.since, "since", "7d", "what ended in this last `time`, such as 30m, 24h or 7d, or since a day or a moment, such as 2026-01-31; with --by month all that is remembered")
 	f.StringSliceVar(&h.by, "by", nil, "sums by month, team, user, queue or namespace, or by several with commas")
 	f.IntVar(&h.limit, "limit", 0, "the first `number` of lines only; 0 is all")
-	f.StringVarP(&h.output, "output", "o", "", "wide, name, json, yaml or custom-columns=TITLE:.field,...")
-	f.StringVar(&h.sortBy, "sort-by", "", "`column` to sort by; -COLUMN turns the order")
-	f.BoolVar(&h.bare, "no-headers", false, "without titles and the line below")
-	connectionFlags(f, &h.conn)
-	return cmd
+	offers(cmd, "state", histStates())
 }
 
 // histStates are how jobs end.
@@ -87,16 +78,14 @@ func histStates() []history.JobState {
 	return []history.JobState{history.Succeeded, history.Failed, history.Cancelled}
 }
 
-func (h *histFlags) check() error {
-	if err := checkOutput(h.output, "wide", "name", "json", "yaml"); err != nil {
+func (h *histFlags) check(q *query) error {
+	if err := h.jobs.check(); err != nil {
 		return err
 	}
 	switch {
-	case h.all && h.namespace != "":
-		return fmt.Errorf("-A and -n %s: give one of them", h.namespace)
 	case h.limit < 0:
 		return fmt.Errorf("--limit %d: give a number of lines, or 0 for all", h.limit)
-	case len(h.by) > 0 && h.output == "name":
+	case len(h.by) > 0 && q.output == "name":
 		return fmt.Errorf("--by %s and -o name: sums have no names of jobs", strings.Join(h.by, ","))
 	}
 	for i, by := range h.by {
@@ -107,90 +96,38 @@ func (h *histFlags) check() error {
 			return fmt.Errorf("--by %s: %s stands there twice", strings.Join(h.by, ","), by)
 		}
 	}
-	for state := range strings.SplitSeq(h.state, ",") {
-		if !slices.ContainsFunc(histStates(), func(s history.JobState) bool { return state == "" || strings.EqualFold(state, string(s)) }) {
-			return fmt.Errorf("--state %s: jobs do not end so: use %s", state, words(histStates()))
-		}
+	if state := unknownState(h.jobs.states, histStates()); state != "" {
+		return fmt.Errorf("--state %s: jobs do not end so: use %s", state, words(histStates()))
 	}
-	return h.whose.check()
-}
-
-func (h *histFlags) run(ctx context.Context, out, errs io.Writer) error {
-	if err := h.check(); err != nil {
-		return usageError{err}
-	}
-	since, err := sinceWhen(h.since, time.Now())
-	if err != nil {
-		return usageError{err}
-	}
-	cfg, c, err := connect(&h.conn)
-	if err != nil {
+	if err := h.jobs.whose.check(); err != nil {
 		return err
 	}
-	if err := h.whose.find(ctx, c); err != nil {
-		return h.conn.Unreachable(err, cfg.Host)
-	}
-	if h.namespace == "" && !h.all {
-		h.namespace = h.conn.Namespace()
-	}
-	rows, err := gather.Past(ctx, c, h.namespace, since)
-	if err != nil {
-		return h.conn.Unreachable(err, cfg.Host)
-	}
-	rows = slices.DeleteFunc(rows, func(r view.PastJob) bool { return !h.wants(r) })
-	if len(rows) == 0 && tabular(h.output) {
-		fmt.Fprintf(errs, "No job that you may see ended since %s.\n", since.Format("2006-01-02 15:04"))
-		return nil
-	}
-	return h.print(out, errs, rows)
-}
-
-func (h *histFlags) wants(r view.PastJob) bool {
-	return (h.queue == "" || r.Queue == h.queue || r.ClusterQueue == h.queue) && h.whose.wants(r.User) &&
-		(h.state == "" || slices.ContainsFunc(strings.Split(h.state, ","), func(s string) bool { return strings.EqualFold(s, string(r.State)) }))
-}
-
-func (h *histFlags) print(out, errs io.Writer, rows []view.PastJob) error {
-	if len(h.by) > 0 {
-		sums, columns := cli.SumPast(rows, time.Local, h.by...), cli.PastSumColumns(h.by...)
-		left, err := histRows(h, columns, &sums)
-		if err != nil {
-			return err
-		}
-		return errors.Join(printRows(out, h.output, columns, sums, h.bare), h.leave(errs, left))
-	}
-	columns := cli.PastColumns(time.Local, h.namespace == "")
-	left, err := histRows(h, columns, &rows)
-	if err != nil {
-		return err
-	}
-	if h.output == "name" {
-		return printNames(out, rows, func(r view.PastJob) string { return r.Namespace + "/" + r.Name })
-	}
-	return errors.Join(printRows(out, h.output, columns, rows, h.bare), h.leave(errs, left))
-}
-
-// histRows puts lines in their order and keeps the wanted ones; left is how many it leaves out.
-func histRows[T any](h *histFlags, columns []cli.Column[T], rows *[]T) (left int, err error) {
-	if h.sortBy != "" {
-		if err := cli.SortBy(columns, *rows, h.sortBy); err != nil {
-			return 0, usageError{err}
-		}
-	}
-	if h.limit > 0 && len(*rows) > h.limit {
-		left = len(*rows) - h.limit
-		*rows = (*rows)[:h.limit]
-	}
-	return left, nil
-}
-
-// leave says how many lines are left out.
-func (h *histFlags) leave(errs io.Writer, left int) error {
-	if left == 0 || !tabular(h.output) || h.bare {
-		return nil
-	}
-	_, err := fmt.Fprintf(errs, "%d more, without --limit %d.\n", left, h.limit)
+	var err error
+	h.from, err = sinceWhen(h.since, time.Now())
 	return err
+}
+
+func (h *histFlags) read(ctx context.Context, q *query) (found, error) {
+	if err := h.jobs.find(ctx, q); err != nil {
+		return nil, err
+	}
+	jobs, err := gather.Past(ctx, q.c, h.jobs.namespace, h.from)
+	if err != nil {
+		return nil, err
+	}
+	return h.list(slices.DeleteFunc(jobs, func(j view.PastJob) bool { return !h.jobs.wantsPast(j) })), nil
+}
+
+// list is the jobs, or their sums.
+func (h *histFlags) list(jobs []view.PastJob) found {
+	none := fmt.Sprintf("No job that you may see ended since %s.", h.from.Format("2006-01-02 15:04"))
+	if len(h.by) > 0 {
+		return &rows[cli.PastSum]{items: cli.SumPast(jobs, time.Local, h.by...), columns: cli.PastSumColumns(h.by...), none: none, most: h.limit}
+	}
+	return &rows[view.PastJob]{
+		items: jobs, columns: cli.PastColumns(time.Local, h.jobs.namespace == ""), none: none, most: h.limit,
+		name: func(j view.PastJob) string { return j.Namespace + "/" + j.Name },
+	}
 }
 
 // remembered is longer than anything is remembered.

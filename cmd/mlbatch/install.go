@@ -384,7 +384,7 @@ Exit code: 0 if nothing would change, 1 if something would, or if it cannot be t
 			if !check {
 				return usagef("say --check to see what changes; mlbatch install makes the changes")
 			}
-			if err := checkOutput(flags.output, "json", "yaml"); err != nil || strings.HasPrefix(flags.output, cli.CustomColumnsFormat) {
+			if err := knownFormatOrColumns(flags.output, "json", "yaml"); err != nil || strings.HasPrefix(flags.output, cli.CustomColumnsFormat) {
 				return usagef("-o %s is not known: use yaml or json", flags.output)
 			}
 			p, err := flags.plan()

@@ -55,6 +55,14 @@ func (j *jobArg) ref(arg string) (view.Ref, error) {
 	return ref, nil
 }
 
+// only is the job that was named, if one was.
+func (j *jobArg) only(args []string) (view.Ref, error) {
+	if len(args) == 0 {
+		return view.Ref{}, nil
+	}
+	return j.ref(args[0])
+}
+
 // complete offers the jobs that there are, for the first argument.
 func (j *jobArg) complete(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
@@ -85,7 +87,7 @@ func newCreateLocalQueueCommand() *cobra.Command {
 		},
 	}
 	q.localFlags(cmd)
-	cmd.Flags().StringVarP(&q.namespace, "namespace", "n", "", "`namespace` (default: that of the kubeconfig's context, or default)")
+	namespaceFlag(cmd.Flags(), &q.namespace)
 	q.making.flags(cmd.Flags())
 	return cmd
 }
@@ -97,9 +99,12 @@ func namespaceOr(said string, conn *cli.Connection) string {
 	return cmp.Or(said, conn.Namespace(), "default")
 }
 
-// listFlags are those of lists.
+func namespaceFlag(f *pflag.FlagSet, to *string) {
+	f.StringVarP(to, "namespace", "n", "", "`namespace` (default: that of the kubeconfig's context, or default)")
+}
+
+// listFlags say what is listed.
 type listFlags struct {
-	teamFlags
 	namespace, localQueue, clusterQueue string
 	all                                 bool
 	active, statuses                    []string
@@ -108,184 +113,192 @@ type listFlags struct {
 // within adds the flags that say where.
 func (l *listFlags) within(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVarP(&l.namespace, "namespace", "n", "", "`namespace` (default: that of the kubeconfig's context, or default)")
+	namespaceFlag(f, &l.namespace)
 	f.BoolVarP(&l.all, "all-namespaces", "A", false, "of all namespaces")
 	f.StringVarP(&l.clusterQueue, "clusterqueue", "c", "", "only those of a `ClusterQueue`")
 }
 
 // where is the namespace that is listed, "" for all.
-func (l *listFlags) where() string {
+func (l *listFlags) where(conn *cli.Connection) string {
 	if l.all {
 		return ""
 	}
-	return namespaceOr(l.namespace, &l.conn)
+	return namespaceOr(l.namespace, conn)
 }
 
 func newListCommand() *cobra.Command {
+	flavors := teamCommand(listFlavors).command(&cobra.Command{
+		Use: "resourceflavor", Aliases: []string{"rf"}, Short: "List ResourceFlavors", Example: "  mlbatch list resourceflavor", Args: cobra.NoArgs,
+	})
 	return newVerb("list", "List ClusterQueues, LocalQueues, ResourceFlavors or Workloads", "  mlbatch list workload -A --status pending", "ps",
-		newListClusterQueueCommand(), newListLocalQueueCommand(), newListFlavorCommand(), newListWorkloadCommand())
+		newListClusterQueueCommand(), newListLocalQueueCommand(), flavors, newListWorkloadCommand())
 }
 
 func newListClusterQueueCommand() *cobra.Command {
 	var l listFlags
-	cmd := &cobra.Command{
+	list := teamCommand(func(ctx context.Context, q *query) (found, error) {
+		queues, err := cli.Queues(ctx, q.c, "")
+		if err != nil {
+			return nil, err
+		}
+		return queueRows(cli.Flat(cli.QueueRows(queues, "")), func(r cli.QueueRow) bool {
+			is := strconv.FormatBool(r.State == string(view.QueueActive))
+			return len(l.active) == 0 || slices.Contains(l.active, "*") || slices.Contains(l.active, is)
+		}), nil
+	})
+	list.flags = func(cmd *cobra.Command) {
+		cmd.Flags().StringSliceVar(&l.active, "active", nil, "only those that can admit (`true`), or cannot (false)")
+	}
+	list.check = func(*query) error {
+		for _, a := range l.active {
+			if a != "true" && a != "false" && a != "*" {
+				return fmt.Errorf("--active %s is not known: use true, false or *", a)
+			}
+		}
+		return nil
+	}
+	return list.command(&cobra.Command{
 		Use: "clusterqueue", Aliases: []string{"cq"}, Short: "List ClusterQueues; mlbatch queue shows the tree of their cohorts",
 		Example: "  mlbatch list clusterqueue --active=false",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			for _, a := range l.active {
-				if a != "true" && a != "false" && a != "*" {
-					return usagef("--active %s is not known: use true, false or *", a)
-				}
-			}
-			return l.queues(cmd, func(r cli.QueueRow) bool {
-				is := strconv.FormatBool(r.State == string(view.QueueActive))
-				return len(l.active) == 0 || slices.Contains(l.active, "*") || slices.Contains(l.active, is)
-			})
-		},
-	}
-	cmd.Flags().StringSliceVar(&l.active, "active", nil, "only those that can admit (`true`), or cannot (false)")
-	l.flags(cmd)
-	return cmd
+	})
 }
 
-// queues lists the queues that are wanted.
-func (l *listFlags) queues(cmd *cobra.Command, wanted func(cli.QueueRow) bool) error {
-	if err := l.check(); err != nil {
-		return err
-	}
-	cfg, c, err := connect(&l.conn)
-	if err != nil {
-		return err
-	}
-	queues, err := cli.Queues(cmd.Context(), c, "")
-	if err != nil {
-		return l.conn.Unreachable(err, cfg.Host)
-	}
-	rows := slices.DeleteFunc(cli.Flat(cli.QueueRows(queues, "")), func(r cli.QueueRow) bool { return !wanted(r) })
-	return printRows(cmd.OutOrStdout(), l.output, cli.QueueColumns(rows), rows, l.bare)
+// queueRows are the queues that are wanted.
+func queueRows(queues []cli.QueueRow, wanted func(cli.QueueRow) bool) found {
+	queues = slices.DeleteFunc(queues, func(r cli.QueueRow) bool { return !wanted(r) })
+	return &rows[cli.QueueRow]{items: queues, columns: cli.QueueColumns(queues)}
 }
 
 func newListLocalQueueCommand() *cobra.Command {
 	var l listFlags
-	cmd := &cobra.Command{
+	list := teamCommand(func(ctx context.Context, q *query) (found, error) {
+		queues, err := cli.LocalQueues(ctx, q.c, l.where(q.conn))
+		if err != nil {
+			return nil, err
+		}
+		return queueRows(cli.QueueRows(queues, ""), func(r cli.QueueRow) bool { return l.clusterQueue == "" || r.Parent == l.clusterQueue }), nil
+	})
+	list.flags = l.within
+	return list.command(&cobra.Command{
 		Use: "localqueue", Aliases: []string{"lq"}, Short: "List LocalQueues",
 		Example: "  mlbatch list localqueue -A",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := l.check(); err != nil {
-				return err
-			}
-			namespace := l.where()
-			cfg, c, err := connect(&l.conn)
-			if err != nil {
-				return err
-			}
-			queues, err := cli.LocalQueues(cmd.Context(), c, namespace)
-			if err != nil {
-				return l.conn.Unreachable(err, cfg.Host)
-			}
-			rows := slices.DeleteFunc(cli.QueueRows(queues, ""), func(r cli.QueueRow) bool { return l.clusterQueue != "" && r.Parent != l.clusterQueue })
-			return printRows(cmd.OutOrStdout(), l.output, cli.QueueColumns(rows), rows, l.bare)
-		},
-	}
-	l.within(cmd)
-	l.flags(cmd)
-	return cmd
-}
-
-func newListFlavorCommand() *cobra.Command {
-	cmd := newFlavorListCommand()
-	cmd.Use, cmd.Aliases, cmd.Short, cmd.Example = "resourceflavor", []string{"rf"}, "List ResourceFlavors", "  mlbatch list resourceflavor"
-	return cmd
+	})
 }
 
 func newListWorkloadCommand() *cobra.Command {
 	var l listFlags
-	cmd := &cobra.Command{
+	list := teamCommand(func(ctx context.Context, q *query) (found, error) {
+		workloads, err := admin.TakeWorkloads(ctx, q.c, admin.WorkloadFilter{
+			Namespace: l.where(q.conn), LocalQueue: l.localQueue, ClusterQueue: l.clusterQueue, Statuses: l.statuses,
+		})
+		if err != nil {
+			return nil, err
+		}
+		return &rows[admin.WorkloadRow]{items: workloads, columns: admin.WorkloadColumns(time.Now())}, nil
+	})
+	list.flags = func(cmd *cobra.Command) {
+		l.within(cmd)
+		cmd.Flags().StringSliceVar(&l.statuses, "status", nil, "only those that are `pending`, quotareserved, admitted or finished (default: all)")
+		cmd.Flags().StringVarP(&l.localQueue, "localqueue", "q", "", "only those of a `LocalQueue`")
+	}
+	list.check = func(*query) error {
+		for _, s := range l.statuses {
+			if s != "all" && !slices.Contains(admin.WorkloadStatuses(), s) {
+				return fmt.Errorf("--status %s is not known: use all, %s", s, strings.Join(admin.WorkloadStatuses(), ", "))
+			}
+		}
+		return nil
+	}
+	return list.command(&cobra.Command{
 		Use: "workload", Aliases: []string{"wl", "kwl"}, Short: "List Workloads; mlbatch ps lists jobs",
 		Example: "  mlbatch list workload -n blue --status pending,admitted",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := l.check(); err != nil {
-				return err
-			}
-			for _, s := range l.statuses {
-				if s != "all" && !slices.Contains(admin.WorkloadStatuses(), s) {
-					return usagef("--status %s is not known: use all, %s", s, strings.Join(admin.WorkloadStatuses(), ", "))
-				}
-			}
-			filter := admin.WorkloadFilter{Namespace: l.where(), LocalQueue: l.localQueue, ClusterQueue: l.clusterQueue, Statuses: l.statuses}
-			cfg, c, err := connect(&l.conn)
-			if err != nil {
-				return err
-			}
-			rows, err := admin.TakeWorkloads(cmd.Context(), c, filter)
-			if err != nil {
-				return l.conn.Unreachable(err, cfg.Host)
-			}
-			return printRows(cmd.OutOrStdout(), l.output, admin.WorkloadColumns(time.Now()), rows, l.bare)
-		},
+	})
+}
+
+// queueKind is a kind of queue as kueuectl's commands call it, with the arguments of one in their examples.
+type queueKind struct {
+	name, short string
+	namespaced  bool
+	there, made string
+}
+
+func queueKinds() []queueKind {
+	return []queueKind{
+		{"clusterqueue", "cq", false, "blue-cluster-queue", "green"},
+		{"localqueue", "lq", true, "default-queue -n blue", "extra -n blue"},
 	}
-	cmd.Flags().StringSliceVar(&l.statuses, "status", nil, "only those that are `pending`, quotareserved, admitted or finished (default: all)")
-	cmd.Flags().StringVarP(&l.localQueue, "localqueue", "q", "", "only those of a `LocalQueue`")
-	l.within(cmd)
-	l.flags(cmd)
+}
+
+// change makes a command that changes a queue of the kind; cmd has its help.
+func (k queueKind) change(q *queueChange, cmd *cobra.Command, do func(cmd *cobra.Command, name string) error) *cobra.Command {
+	cmd.Use, cmd.Aliases, cmd.Args = k.name+" NAME", []string{k.short}, cobra.ExactArgs(1)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if k.namespaced {
+			q.namespace = namespaceOr(q.namespace, &q.conn)
+		}
+		return do(cmd, args[0])
+	}
+	if k.namespaced {
+		namespaceFlag(cmd.Flags(), &q.namespace)
+	}
+	q.dryRunFlag(cmd.Flags())
+	connectionFlags(cmd.Flags(), &q.conn)
 	return cmd
+}
+
+// stop stops a queue as kueuectl does, with what runs unless told otherwise. It does not ask.
+func (k queueKind) stop() *cobra.Command {
+	q := queueChange{keep: true}
+	var running bool
+	cmd := k.change(&q, &cobra.Command{Short: "Admit nothing more, and stop what runs", Example: "  mlbatch stop " + k.name + " " + k.there}, func(cmd *cobra.Command, name string) error {
+		if running {
+			return q.set(cmd, name, kueue.StopPolicyHold)
+		}
+		return q.set(cmd, name, kueue.StopPolicyHoldAndDrain)
+	})
+	cmd.Flags().BoolVar(&running, "keep-already-running", false, "let what runs go on")
+	return cmd
+}
+
+func (k queueKind) resume() *cobra.Command {
+	var q queueChange
+	return k.change(&q, &cobra.Command{Short: "Let it admit again", Example: "  mlbatch resume " + k.name + " " + k.there}, func(cmd *cobra.Command, name string) error {
+		return q.set(cmd, name, kueue.StopPolicyNone)
+	})
+}
+
+func (k queueKind) remove() *cobra.Command {
+	var q queueChange
+	cmd := k.change(&q, &cobra.Command{Short: "Delete it, after asking", Example: "  mlbatch delete " + k.name + " " + k.made + " --yes"}, q.remove)
+	cmd.Flags().BoolVarP(&q.yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+// ofQueues makes a command for each kind of queue.
+func ofQueues(of func(queueKind) *cobra.Command) (out []*cobra.Command) {
+	for _, k := range queueKinds() {
+		out = append(out, of(k))
+	}
+	return out
 }
 
 func newStopCommand() *cobra.Command {
 	return newVerb("stop", "Stop a ClusterQueue, LocalQueue or Workload", "  mlbatch stop clusterqueue blue-cluster-queue --keep-already-running", "hold",
-		stopQueueCommand("clusterqueue", "cq", true), stopQueueCommand("localqueue", "lq", true), activeCommand(false))
+		append(ofQueues(queueKind.stop), activeCommand(false))...)
 }
 
 func newResumeCommand() *cobra.Command {
 	return newVerb("resume", "Resume a ClusterQueue, LocalQueue or Workload", "  mlbatch resume clusterqueue blue-cluster-queue", "release",
-		stopQueueCommand("clusterqueue", "cq", false), stopQueueCommand("localqueue", "lq", false), activeCommand(true))
+		append(ofQueues(queueKind.resume), activeCommand(true))...)
 }
 
-// stopQueueCommand stops a queue as kueuectl does, with what runs unless told otherwise, or
-// resumes it.
-func stopQueueCommand(kind, short string, stop bool) *cobra.Command { //nolint:revive // a fact
-	q := queueChange{keep: true} // it does not ask
-	var running bool
-	policy, verb := kueue.StopPolicyNone, "Let it admit again"
-	if stop {
-		policy, verb = kueue.StopPolicyHoldAndDrain, "Admit nothing more, and stop what runs"
-	}
-	cmd := &cobra.Command{
-		Use: kind + " NAME", Aliases: []string{short}, Short: verb,
-		Example: fmt.Sprintf("  mlbatch %s %s %s", map[bool]string{true: "stop", false: "resume"}[stop], kind, exampleQueue(kind)),
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if kind == "localqueue" {
-				q.namespace = namespaceOr(q.namespace, &q.conn)
-			}
-			wanted := policy
-			if running {
-				wanted = kueue.StopPolicyHold
-			}
-			return q.set(cmd, args[0], wanted)
-		},
-	}
-	f := cmd.Flags()
-	if kind == "localqueue" {
-		f.StringVarP(&q.namespace, "namespace", "n", "", "`namespace` (default: that of the kubeconfig's context, or default)")
-	}
-	if stop {
-		f.BoolVar(&running, "keep-already-running", false, "let what runs go on")
-	}
-	q.dryRunFlag(f)
-	connectionFlags(f, &q.conn)
-	return cmd
-}
-
-// exampleQueue is a queue of the tutorial, as the arguments of a command on a kind of queue.
-func exampleQueue(kind string) string {
-	if kind == "localqueue" {
-		return "default-queue -n blue"
-	}
-	return "blue-cluster-queue"
+func newDeleteCommand() *cobra.Command {
+	flavor := alias(newFlavorDeleteCommand("resourceflavor NAME"), "  mlbatch delete resourceflavor spot", "rf")
+	return newVerb("delete", "Delete a ClusterQueue, LocalQueue, ResourceFlavor or Workload", "  mlbatch delete workload pytorchjob-train-02fcb -n blue --yes", "cancel",
+		append(ofQueues(queueKind.remove), flavor, deleteWorkloadCommand())...)
 }
 
 // activeCommand stops a Workload, or lets it be queued again.
@@ -321,34 +334,6 @@ func activeCommand(active bool) *cobra.Command { //nolint:revive // a fact
 	return cmd
 }
 
-func newDeleteCommand() *cobra.Command {
-	return newVerb("delete", "Delete a ClusterQueue, LocalQueue, ResourceFlavor or Workload", "  mlbatch delete workload pytorchjob-train-02fcb -n blue --yes", "cancel",
-		deleteQueueCommand("clusterqueue", "cq"), deleteQueueCommand("localqueue", "lq"), alias(newFlavorDeleteCommand("resourceflavor NAME"), "  mlbatch delete resourceflavor spot", "rf"), deleteWorkloadCommand())
-}
-
-func deleteQueueCommand(kind, short string) *cobra.Command {
-	var q queueChange
-	cmd := &cobra.Command{
-		Use: kind + " NAME", Aliases: []string{short}, Short: "Delete it, after asking",
-		Example: fmt.Sprintf("  mlbatch delete %s %s --yes", kind, map[string]string{"clusterqueue": "green", "localqueue": "extra -n blue"}[kind]),
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if kind == "localqueue" {
-				q.namespace = namespaceOr(q.namespace, &q.conn)
-			}
-			return q.remove(cmd, args[0])
-		},
-	}
-	f := cmd.Flags()
-	if kind == "localqueue" {
-		f.StringVarP(&q.namespace, "namespace", "n", "", "`namespace` (default: that of the kubeconfig's context, or default)")
-	}
-	f.BoolVarP(&q.yes, "yes", "y", false, "do not ask")
-	q.dryRunFlag(f)
-	connectionFlags(f, &q.conn)
-	return cmd
-}
-
 func deleteWorkloadCommand() *cobra.Command {
 	var q queueChange
 	var all bool
@@ -366,7 +351,7 @@ func deleteWorkloadCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&q.namespace, "namespace", "n", "", "`namespace` (default: that of the kubeconfig's context, or default)")
+	namespaceFlag(f, &q.namespace)
 	f.BoolVar(&all, "all", false, "all of the namespace")
 	f.BoolVarP(&q.yes, "yes", "y", false, "do not ask")
 	q.dryRunFlag(f)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -46,8 +47,8 @@ const (
 
 // check refuses flags that are not known.
 func (m *making) check() error {
-	if !slices.Contains([]string{"", "yaml", "json"}, m.output) {
-		return usagef("-o %s is not known: use yaml or json", m.output)
+	if err := knownFormat(m.output, "yaml", "json"); err != nil {
+		return usageError{err}
 	}
 	if !slices.Contains([]string{dryRunNone, dryRunClient, dryRunServer}, m.dryRun) {
 		return usagef("--dry-run=%s is not known: use none, client or server", m.dryRun)
@@ -65,6 +66,21 @@ func (m *making) connect() (*rest.Config, client.Client, error) {
 		return cfg, client.NewDryRunClient(c), nil
 	}
 	return cfg, c, err
+}
+
+// reach connects and takes what a change begins with. A server that does not answer is told of.
+func reach[T any](ctx context.Context, m *making, take func(context.Context, client.Client) (T, error)) (c client.Client, taken T, err error) {
+	cfg, c, err := m.connect()
+	if err != nil {
+		return nil, taken, err
+	}
+	taken, err = take(ctx, c)
+	return c, taken, m.conn.Unreachable(err, cfg.Host)
+}
+
+// hardware takes the nodes, flavors and queues that there are.
+func (m *making) hardware(ctx context.Context) (client.Client, admin.Hardware, error) {
+	return reach(ctx, m, func(ctx context.Context, c client.Client) (admin.Hardware, error) { return admin.TakeHardware(ctx, c) })
 }
 
 // suffix is said after what a dry run did not do.

@@ -17,25 +17,23 @@ import (
 	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
-// psFlags are those of the list of jobs.
+// psFlags say which jobs are listed.
 type psFlags struct {
-	conn      cli.Connection
-	namespace string
-	all       bool
-	queue     string
-	whose     whose
-	selector  string
-	state     string
-	output    string
-	sortBy    string
-	watch     bool
-	bare      bool
+	jobs     jobFilter
+	selector string
+	labels   labels.Selector
+	watch    bool
 }
 
 // newPsCommand lists jobs.
 func newPsCommand() *cobra.Command {
 	var p psFlags
-	cmd := &cobra.Command{
+	list := &readCommand{
+		formats: []string{"wide", "name", "json", "yaml"}, columns: true,
+		sortBy: byColumn, sorts: titles(cli.RowColumns(time.Time{}, true)), bare: withoutTitles,
+		flags: p.flags, check: p.check, read: p.read,
+	}
+	return list.command(&cobra.Command{
 		Use:   "ps",
 		Short: "List jobs of all kinds: what runs, on which nodes, what waits and for what",
 		Long: `List jobs of all kinds, a line for each, the newest first: what runs, on which nodes,
@@ -56,165 +54,104 @@ all namespaces are listed. In a terminal that is narrow, columns are left out.`,
   # for a script
   mlbatch ps -n blue -o custom-columns=NAME:.name,GPUS:.gpus,WHY:.message`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
-		},
-	}
-	f := cmd.Flags()
-	f.StringVarP(&p.namespace, "namespace", "n", "", "`namespace` of the jobs")
-	f.BoolVarP(&p.all, "all-namespaces", "A", false, "jobs of all namespaces")
-	f.StringVarP(&p.queue, "queue", "q", "", "jobs of this LocalQueue or ClusterQueue only")
-	p.whose.flags(f)
-	f.StringVarP(&p.selector, "selector", "l", "", "jobs with these labels only")
-	f.StringVar(&p.state, "state", "", "jobs in these states only, such as Waiting,Held")
-	f.StringVarP(&p.output, "output", "o", "", "wide, name, json, yaml or custom-columns=TITLE:.field,...")
-	f.StringVar(&p.sortBy, "sort-by", "", "`column` to sort by; -COLUMN turns the order")
-	f.BoolVarP(&p.watch, "watch", "w", false, "go on: all jobs again and again on a terminal, elsewhere those that change")
-	f.BoolVar(&p.bare, "no-headers", false, "without titles")
-	connectionFlags(f, &p.conn)
-	return cmd
-}
-
-// run prints the list.
-func (p *psFlags) run(ctx context.Context, out, errs io.Writer) error {
-	if err := checkOutput(p.output, "wide", "name", "json", "yaml"); err != nil {
-		return usageError{err}
-	}
-	if p.all && p.namespace != "" {
-		return usageError{fmt.Errorf("-A and -n %s: give one of them", p.namespace)}
-	}
-	if err := p.whose.check(); err != nil {
-		return usageError{err}
-	}
-	selector, err := labels.Parse(p.selector)
-	if err != nil {
-		return usageError{fmt.Errorf("-l %s: %w", p.selector, err)}
-	}
-	for state := range strings.SplitSeq(p.state, ",") {
-		if !slices.ContainsFunc(view.States(), func(s view.State) bool { return state == "" || strings.EqualFold(state, string(s)) }) {
-			return usageError{fmt.Errorf("--state %s: there is no such state: use %s", state, words(view.States()))}
-		}
-	}
-	cfg, c, err := connect(&p.conn)
-	if err != nil {
-		return err
-	}
-	if err := p.whose.find(ctx, c); err != nil {
-		return p.conn.Unreachable(err, cfg.Host)
-	}
-	if p.namespace == "" && !p.all {
-		p.namespace = p.conn.Namespace()
-	}
-	take := func() (*view.JobList, error) {
-		survey, err := cli.Jobs(ctx, c, p.namespace, client.ListOptions{LabelSelector: selector})
-		if err != nil {
-			return nil, err
-		}
-		survey.Items = slices.DeleteFunc(survey.Items, func(r view.Job) bool { return !p.wants(r) })
-		if p.output != "" && p.output != "name" && !survey.Served {
-			gather.Place(ctx, survey, gather.MostLines, cli.Controller{Config: cfg}.Pending)
-		}
-		if p.sortBy != "" {
-			if err := cli.SortBy(cli.RowColumns(time.Now(), p.namespace == ""), survey.Items, p.sortBy); err != nil {
-				return nil, usageError{err}
-			}
-		}
-		return survey, nil
-	}
-	survey, err := take()
-	if err != nil {
-		return p.conn.Unreachable(err, cfg.Host)
-	}
-	for _, note := range []string{unreadKinds(survey, p.namespace), unansweredList(survey)} {
-		if note != "" {
-			fmt.Fprintln(errs, note)
-		}
-	}
-	if p.watch {
-		return p.goOn(ctx, out, take)
-	}
-	return p.print(out, errs, survey)
-}
-
-// goOn prints the list until ctx ends.
-func (p *psFlags) goOn(ctx context.Context, out io.Writer, take func() (*view.JobList, error)) error {
-	widths := map[string]int{}
-	rows := func() ([]view.Job, error) {
-		survey, err := take()
-		if err != nil {
-			return nil, err
-		}
-		return survey.Items, nil
-	}
-	key := func(r view.Job) string { return string(r.Kind) + " " + r.Namespace + "/" + r.Name }
-	return watchRows(ctx, out, rows, key, func(w io.Writer, rows []view.Job, first bool) error {
-		if p.output == "json" || p.output == "yaml" {
-			for i := range rows {
-				if p.output == "yaml" {
-					fmt.Fprintln(w, "---")
-				}
-				if err := printObject(w, p.output, rows[i]); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-		return p.table(w, rows, cli.Layout{Bare: p.bare || !first, Widths: widths})
 	})
 }
 
-// unreadKinds says what the user may not list, "" if there is nothing.
-func unreadKinds(s *view.JobList, namespace string) string {
+func (p *psFlags) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	p.jobs.flags(cmd)
+	f.StringVarP(&p.selector, "selector", "l", "", "jobs with these labels only")
+	f.StringVar(&p.jobs.states, "state", "", "jobs in these states only, such as Waiting,Held")
+	f.BoolVarP(&p.watch, "watch", "w", false, "go on: all jobs again and again on a terminal, elsewhere those that change")
+	offers(cmd, "state", view.States())
+}
+
+func (p *psFlags) check(*query) error {
+	if err := p.jobs.check(); err != nil {
+		return err
+	}
+	if err := p.jobs.whose.check(); err != nil {
+		return err
+	}
+	var err error
+	if p.labels, err = labels.Parse(p.selector); err != nil {
+		return fmt.Errorf("-l %s: %w", p.selector, err)
+	}
+	if state := unknownState(p.jobs.states, view.States()); state != "" {
+		return fmt.Errorf("--state %s: there is no such state: use %s", state, words(view.States()))
+	}
+	return nil
+}
+
+func (p *psFlags) read(ctx context.Context, q *query) (found, error) {
+	if err := p.jobs.find(ctx, q); err != nil {
+		return nil, err
+	}
+	jobs, err := p.take(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	list := &rows[view.Job]{
+		items: jobs.Items, columns: p.columns(), object: jobs, notes: append(unreadKinds(jobs, p.jobs.namespace), unansweredList(jobs)...),
+		none: "There are no jobs here that you may see.", strict: true,
+		name: func(j view.Job) string { return j.Namespace + "/" + j.Name },
+	}
+	if p.watch {
+		list.follow = func(w io.Writer, show inGoes[view.Job]) error { return p.goOn(ctx, w, q, show) }
+	}
+	return list, nil
+}
+
+func (p *psFlags) columns() []cli.Column[view.Job] {
+	return cli.RowColumns(time.Now(), p.jobs.namespace == "")
+}
+
+// take lists the jobs that are wanted.
+func (p *psFlags) take(ctx context.Context, q *query) (*view.JobList, error) {
+	jobs, err := cli.Jobs(ctx, q.c, p.jobs.namespace, client.ListOptions{LabelSelector: p.labels})
+	if err != nil {
+		return nil, err
+	}
+	jobs.Items = slices.DeleteFunc(jobs.Items, func(j view.Job) bool { return !p.jobs.wants(j) })
+	if q.output != "" && q.output != "name" && !jobs.Served {
+		gather.Place(ctx, jobs, gather.MostLines, cli.Controller{Config: q.cfg}.Pending)
+	}
+	return jobs, nil
+}
+
+// goOn prints the list until ctx ends.
+func (p *psFlags) goOn(ctx context.Context, out io.Writer, q *query, show inGoes[view.Job]) error {
+	again := func() ([]view.Job, error) {
+		jobs, err := p.take(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		return jobs.Items, sortRows(p.columns(), jobs.Items, q.sortBy)
+	}
+	key := func(j view.Job) string { return string(j.Kind) + " " + j.Namespace + "/" + j.Name }
+	return watchRows(ctx, out, again, key, func(w io.Writer, jobs []view.Job, first bool) error {
+		return show(w, p.columns(), jobs, first)
+	})
+}
+
+// unreadKinds says what the user may not list, if there is something.
+func unreadKinds(s *view.JobList, namespace string) []string {
 	hint := ""
 	if namespace == "" {
 		hint = "; -n NAMESPACE lists one namespace"
 	}
 	if len(s.Unread) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("You may not list %s%s.", strings.Join(s.Unread, ", "), hint)
-}
-
-// unansweredList says that no controller told of the jobs, "" if one did.
-func unansweredList(s *view.JobList) string {
-	if s.Served {
-		return ""
-	}
-	return "No controller answers: this is what the objects say that you may read."
-}
-
-func (p *psFlags) wants(r view.Job) bool {
-	return (p.queue == "" || r.Queue == p.queue || r.ClusterQueue == p.queue || r.ClusterQueue == "" && r.Target == p.queue) && p.whose.wants(r.User) &&
-		(p.state == "" || slices.ContainsFunc(strings.Split(p.state, ","), func(s string) bool { return strings.EqualFold(s, string(r.State)) }))
-}
-
-func (p *psFlags) print(out, errs io.Writer, s *view.JobList) error {
-	if p.output == "json" || p.output == "yaml" {
-		return printObject(out, p.output, s)
-	}
-	if len(s.Items) == 0 && tabular(p.output) {
-		fmt.Fprintln(errs, "There are no jobs here that you may see.")
 		return nil
 	}
-	return p.table(out, s.Items, cli.Layout{Bare: p.bare})
+	return []string{fmt.Sprintf("You may not list %s%s.", strings.Join(s.Unread, ", "), hint)}
 }
 
-// table prints jobs in lines.
-func (p *psFlags) table(out io.Writer, rows []view.Job, l cli.Layout) error {
-	columns := cli.RowColumns(time.Now(), p.namespace == "")
-	spec, custom := strings.CutPrefix(p.output, cli.CustomColumnsFormat)
-	switch {
-	case custom:
-		own, err := cli.CustomColumns[view.Job](spec)
-		if err != nil {
-			return usageError{err}
-		}
-		return cli.PrintTable(out, own, rows, l)
-	case p.output == "name":
-		return printNames(out, rows, func(r view.Job) string { return r.Namespace + "/" + r.Name })
+// unansweredList says that no controller told of the jobs, if none did.
+func unansweredList(s *view.JobList) []string {
+	if s.Served {
+		return nil
 	}
-	l.Width, l.Wide, l.Colours = tableWidth(out), p.output == "wide", hasColours(out)
-	return cli.PrintTable(out, columns, rows, l)
+	return []string{"No controller answers: this is what the objects say that you may read."}
 }
 
 // words are the words of a list, with commas.

@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/admin"
 )
 
@@ -104,13 +103,9 @@ func (q *newQueueFlags) createCluster(cmd *cobra.Command, name string) error {
 	if _, err := q.read(""); err != nil {
 		return err
 	}
-	cfg, c, err := q.connect()
+	c, h, err := q.hardware(cmd.Context())
 	if err != nil {
 		return err
-	}
-	h, err := admin.TakeHardware(cmd.Context(), c)
-	if err != nil {
-		return q.conn.Unreachable(err, cfg.Host)
 	}
 	if q.flavor == "" && len(h.Flavors) == 1 {
 		q.flavor = h.Flavors[0].Name
@@ -168,40 +163,14 @@ func (q *queueChange) flags(cmd *cobra.Command) {
 	connectionFlags(f, &q.conn)
 }
 
-// complete offers the queues that there are.
-func (q *queueChange) complete(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+// find checks what was typed, and finds the queue.
+func (q *queueChange) find(ctx context.Context, name string) (client.Client, *admin.Queue, error) {
+	if err := q.check(); err != nil {
+		return nil, nil, err
 	}
-	return queueNames(cmd.Context(), q.conn, q.namespace, typed), cobra.ShellCompDirectiveNoFileComp
-}
-
-// queueNames are the queues that a shell offers for what was typed so far.
-func queueNames(ctx context.Context, conn cli.Connection, namespace, typed string) []string {
-	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
-	defer cancel()
-	_, c, err := connect(&conn)
-	if err != nil {
-		return nil
-	}
-	var out []string
-	if namespace != "" {
-		var list kueue.LocalQueueList
-		if c.List(ctx, &list, client.InNamespace(namespace)) == nil {
-			for i := range list.Items {
-				out = append(out, list.Items[i].Name)
-			}
-		}
-	} else {
-		var list kueue.ClusterQueueList
-		if c.List(ctx, &list) == nil {
-			for i := range list.Items {
-				out = append(out, list.Items[i].Name)
-			}
-		}
-	}
-	slices.Sort(out)
-	return slices.DeleteFunc(out, func(n string) bool { return !strings.HasPrefix(n, typed) })
+	return reach(ctx, &q.making, func(ctx context.Context, c client.Client) (*admin.Queue, error) {
+		return admin.FindQueue(ctx, c, q.namespace, name)
+	})
 }
 
 func newQueueEditCommand() *cobra.Command {
@@ -221,7 +190,8 @@ it back. Values that are not said stay.`,
 
   # what would change?
   mlbatch queue edit blue-cluster-queue --cohort "" --dry-run`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: first(asking(offeredAnyQueues)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := q.policyFlags.check(); err != nil {
 				return err
@@ -262,7 +232,6 @@ it back. Values that are not said stay.`,
 	f.BoolVarP(&q.yes, "yes", "y", false, "do not ask")
 	q.dryRunFlag(f)
 	connectionFlags(f, &q.conn)
-	cmd.ValidArgsFunction = (&queueChange{making: q.making}).complete
 	return cmd
 }
 
@@ -314,7 +283,7 @@ waits keeps its place. With --drain jobs that run are stopped and queued again; 
   # and what runs is stopped
   mlbatch queue stop blue-cluster-queue --drain --yes`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: q.complete,
+		ValidArgsFunction: first(asking(offeredAnyQueues)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			policy := kueue.StopPolicyHold
 			if q.drain {
@@ -340,7 +309,7 @@ func newQueueResumeCommand() *cobra.Command {
   # a LocalQueue
   mlbatch queue resume default-queue -n blue`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: q.complete,
+		ValidArgsFunction: first(asking(offeredAnyQueues)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return q.set(cmd, args[0], kueue.StopPolicyNone)
 		},
@@ -351,16 +320,9 @@ func newQueueResumeCommand() *cobra.Command {
 
 // set changes the stop policy of a queue. Who drains one is asked, if jobs run.
 func (q *queueChange) set(cmd *cobra.Command, name string, policy kueue.StopPolicy) error {
-	if err := q.check(); err != nil {
-		return err
-	}
-	cfg, c, err := q.connect()
+	c, found, err := q.find(cmd.Context(), name)
 	if err != nil {
 		return err
-	}
-	found, err := admin.FindQueue(cmd.Context(), c, q.namespace, name)
-	if err != nil {
-		return q.conn.Unreachable(err, cfg.Host)
 	}
 	out := cmd.OutOrStdout()
 	if found.Policy() == policy {
@@ -397,7 +359,7 @@ func newQueueDeleteCommand() *cobra.Command {
 those that wait go on waiting, for a queue of that name.`,
 		Example:           "  mlbatch queue delete extra -n blue --yes",
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: q.complete,
+		ValidArgsFunction: first(asking(offeredAnyQueues)),
 		RunE:              func(cmd *cobra.Command, args []string) error { return q.remove(cmd, args[0]) },
 	}
 	q.flags(cmd)
@@ -406,16 +368,9 @@ those that wait go on waiting, for a queue of that name.`,
 }
 
 func (q *queueChange) remove(cmd *cobra.Command, name string) error {
-	if err := q.check(); err != nil {
-		return err
-	}
-	cfg, c, err := q.connect()
+	c, found, err := q.find(cmd.Context(), name)
 	if err != nil {
 		return err
-	}
-	found, err := admin.FindQueue(cmd.Context(), c, q.namespace, name)
-	if err != nil {
-		return q.conn.Unreachable(err, cfg.Host)
 	}
 	var with []string
 	if q.namespace == "" {

@@ -1,23 +1,39 @@
 package main
 
 import (
+	"context"
 	"fmt"
-	"slices"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/view"
 	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // newShowCommand shows all there is to know of a job.
 func newShowCommand() *cobra.Command {
 	var job jobArg
-	var output string
+	var ref view.Ref
 	var lines int64
-	cmd := &cobra.Command{
+	show := &readCommand{
+		formats: []string{"wide", "json", "yaml"}, job: &job,
+		flags: func(cmd *cobra.Command) {
+			cmd.Flags().Int64Var(&lines, "lines", 10, "how many `lines` of the log of the pod that failed first; 0 reads none")
+		},
+		check: func(q *query) (err error) {
+			if lines < 0 {
+				return fmt.Errorf("--lines %d: give 0 or more", lines)
+			}
+			ref, err = job.ref(q.args[0])
+			return err
+		},
+		read: func(ctx context.Context, q *query) (found, error) { return showJob(ctx, q, ref, lines) },
+	}
+	return show.command(&cobra.Command{
 		Use:   "show JOB",
 		Short: "Show a job: what it is, its pods, what happened to it, and which rank failed first",
 		Long: `Show all there is to know of a job: what it is, how it stands and why, its roles and
@@ -38,40 +54,20 @@ objects still say it. Of many pods those are listed that failed or wait, and som
   mlbatch show blue/train -o json`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: job.complete,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if !slices.Contains([]string{"", "wide", "json", "yaml"}, output) {
-				return usageError{fmt.Errorf("-o %s is not known: use wide, json or yaml", output)}
-			}
-			if lines < 0 {
-				return usageError{fmt.Errorf("--lines %d: give 0 or more", lines)}
-			}
-			ref, err := job.ref(args[0])
-			if err != nil {
-				return err
-			}
-			cfg, c, err := connect(&job.conn)
-			if err != nil {
-				return err
-			}
-			pods, err := corev1client.NewForConfig(cfg)
-			if err != nil {
-				return fmt.Errorf("connect to %s: %w", cfg.Host, err)
-			}
-			now := time.Now()
-			shown, err := why.Show(cmd.Context(), c, cli.PodLogs(pods), ref, lines, now)
-			if err != nil {
-				return job.conn.Unreachable(err, cfg.Host)
-			}
-			out := cmd.OutOrStdout()
-			if output == "json" || output == "yaml" {
-				return printObject(out, output, shown)
-			}
-			return cli.PrintDetails(out, shown, now, time.Local, cli.Layout{Width: tableWidth(out), Wide: output == "wide", Colours: hasColours(out)})
-		},
+	})
+}
+
+func showJob(ctx context.Context, q *query, ref view.Ref, lines int64) (found, error) {
+	pods, err := corev1client.NewForConfig(q.cfg)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", q.cfg.Host, err)
 	}
-	f := cmd.Flags()
-	f.StringVarP(&output, "output", "o", "", "wide, json or yaml")
-	f.Int64Var(&lines, "lines", 10, "how many `lines` of the log of the pod that failed first; 0 reads none")
-	job.flags(f)
-	return cmd
+	now := time.Now()
+	shown, err := why.Show(ctx, q.c, cli.PodLogs(pods), ref, lines, now)
+	if err != nil {
+		return nil, err
+	}
+	return answer{shown, func(w io.Writer) error {
+		return cli.PrintDetails(w, shown, now, time.Local, cli.Layout{Width: tableWidth(w), Wide: q.output == "wide", Colours: hasColours(w)})
+	}}, nil
 }

@@ -38,89 +38,98 @@ func asCalled(args []string) []string {
 	return args[1:]
 }
 
-// jobList is what squeue and sacct read.
+// jobList is what squeue, scancel and sacct read.
 type jobList struct {
-	conn      cli.Connection
 	namespace string
 	// accounts are namespaces, too, in the place of that one.
 	accounts []string
-	whose    slurmWhose
+	filter   slurm.Filter
+	states   string
+	// me wants the asker's own jobs.
+	me bool
 	// starts has waiting jobs say when they are expected to start.
 	starts bool
 	// past has the jobs that ended, and were deleted perhaps, as the history has them.
 	past bool
 }
 
-// flags are those of the cluster. Slurm's commands have another use for -n.
-func (l *jobList) flags(f *pflag.FlagSet) {
-	f.StringVar(&l.namespace, "namespace", "", "`namespace` of the jobs (default: that of the kubeconfig's context, or all)")
-	connectionFlags(f, &l.conn)
+// slurmNamespace is the flag of a namespace. Slurm's commands have another use for -n.
+func slurmNamespace(f *pflag.FlagSet, to *string) {
+	f.StringVar(to, "namespace", "", "`namespace` of the jobs (default: that of the kubeconfig's context, or all)")
 }
 
-// jobFlags are those of commands about jobs, besides those of the cluster.
-func (l *jobList) jobFlags(f *pflag.FlagSet) {
+// flags adds those that the commands about jobs have in common.
+func (l *jobList) flags(f *pflag.FlagSet) {
 	f.StringSliceVarP(&l.accounts, "account", "A", nil, "jobs of these namespaces")
-	l.whose.flags(f)
-	l.flags(f)
+	f.BoolVar(&l.me, "me", false, "your own jobs only")
+	slurmNamespace(f, &l.namespace)
+}
+
+// parseStates reads the states that were typed with a flag.
+func (l *jobList) parseStates(flag string) error {
+	if l.states == "" {
+		return nil
+	}
+	var err error
+	if l.filter.States, err = slurm.ParseStates(l.states); err != nil {
+		return fmt.Errorf("%s: %w", flag, err)
+	}
+	return nil
 }
 
 // check refuses what contradicts itself.
 func (l *jobList) check() error {
-	if len(l.accounts) > 0 && l.namespace != "" {
-		return usageError{fmt.Errorf("-A %s and --namespace %s: give one of them", strings.Join(l.accounts, ","), l.namespace)}
+	switch users := l.filter.Users; {
+	case l.me && len(users) > 0:
+		return errors.New("--me and -u " + strings.Join(users, ",") + ": give one of them")
+	case len(l.accounts) > 0 && l.namespace != "":
+		return fmt.Errorf("-A %s and --namespace %s: give one of them", strings.Join(l.accounts, ","), l.namespace)
 	}
 	return nil
 }
 
 // namespaces are those whose jobs are read; "" is all.
-func (l *jobList) namespaces() []string {
+func (l *jobList) namespaces(conn *cli.Connection) []string {
 	switch {
 	case len(l.accounts) > 0:
 		return slices.Compact(slices.Sorted(slices.Values(l.accounts)))
 	case l.namespace != "":
 		return []string{l.namespace}
 	}
-	return []string{l.conn.Namespace()}
+	return []string{conn.Namespace()}
 }
 
 // several reports whether jobs of more than one namespace are read.
-func (l *jobList) several() bool {
-	in := l.namespaces()
+func (l *jobList) several(conn *cli.Connection) bool {
+	in := l.namespaces(conn)
 	return len(in) > 1 || in[0] == ""
 }
 
 // read reads the jobs that the user may see.
-func (l *jobList) read(cmd *cobra.Command) ([]view.Job, error) {
-	if err := l.check(); err != nil {
-		return nil, err
-	}
-	cfg, c, err := connect(&l.conn)
-	if err != nil {
-		return nil, err
-	}
+func (l *jobList) read(ctx context.Context, q *query) ([]view.Job, error) {
 	var out []view.Job
-	for _, namespace := range l.namespaces() {
-		survey, err := cli.Jobs(cmd.Context(), c, namespace, client.ListOptions{})
+	for _, namespace := range l.namespaces(q.conn) {
+		survey, err := cli.Jobs(ctx, q.c, namespace, client.ListOptions{})
 		if err != nil {
-			return nil, l.conn.Unreachable(err, cfg.Host)
+			return nil, err
 		}
 		if len(survey.Unread) > 0 {
 			where := "; --namespace NAMESPACE lists one namespace"
 			if namespace != "" {
 				where = " in " + namespace
 			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "You may not list %s%s.\n", strings.Join(survey.Unread, ", "), cli.Harmless(where))
+			fmt.Fprintf(q.errs, "You may not list %s%s.\n", strings.Join(survey.Unread, ", "), cli.Harmless(where))
 		}
 		if l.starts && !survey.Served {
-			gather.Place(cmd.Context(), survey, gather.MostLines, cli.Controller{Config: cfg}.Pending)
+			gather.Place(ctx, survey, gather.MostLines, cli.Controller{Config: q.cfg}.Pending)
 		}
 		out = append(out, survey.Items...)
 		if !l.past {
 			continue
 		}
-		past, err := gather.Past(cmd.Context(), c, namespace, time.Time{})
+		past, err := gather.Past(ctx, q.c, namespace, time.Time{})
 		if err != nil {
-			fmt.Fprintf(cmd.ErrOrStderr(), "Jobs that were deleted are left out: %s\n", cli.Harmless(err.Error()))
+			fmt.Fprintf(q.errs, "Jobs that were deleted are left out: %s\n", cli.Harmless(err.Error()))
 		}
 		out = slurm.WithPast(out, past)
 	}
@@ -130,31 +139,94 @@ func (l *jobList) read(cmd *cobra.Command) ([]view.Job, error) {
 
 // choose reads the jobs and selects the wanted ones. It says why there are none of a
 // user.
-func (l *jobList) choose(cmd *cobra.Command, f *slurm.Filter) ([]view.Job, error) {
-	var err error
-	asked := f.Users
-	if f.Users, err = l.whose.find(cmd.Context(), &l.conn, f.Users); err != nil {
-		return nil, err
+func (l *jobList) choose(ctx context.Context, q *query) ([]view.Job, error) {
+	f, asked := l.filter, l.filter.Users
+	if l.me {
+		me, err := cli.WhoAmI(ctx, q.c)
+		if err != nil {
+			return nil, err
+		}
+		f.Users = []string{me}
 	}
-	rows, err := l.read(cmd)
+	rows, err := l.read(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	chosen := f.Select(rows)
 	if hint := strangers(asked, rows); len(chosen) == 0 && hint != "" {
-		fmt.Fprintln(cmd.ErrOrStderr(), cli.Harmless(hint))
+		fmt.Fprintln(q.errs, cli.Harmless(hint))
 	}
 	return chosen, nil
+}
+
+// ofFlag says of what keeps a list from being printed which flag it is a mistake of.
+func ofFlag(err error) error {
+	switch {
+	case errors.As(err, new(slurm.SortError)):
+		return usageError{fmt.Errorf("-S: %w", err)}
+	case err != nil:
+		return usageError{fmt.Errorf("-o: %w", err)}
+	}
+	return nil
 }
 
 // newSqueueCommand is squeue.
 func newSqueueCommand() *cobra.Command {
 	var l jobList
-	var q slurm.Queue
-	var f slurm.Filter
-	var states string
+	var how slurm.Queue
 	var every int
-	cmd := &cobra.Command{
+	list := &readCommand{
+		flags: func(cmd *cobra.Command) {
+			f := cmd.Flags()
+			f.StringSliceVarP(&l.filter.Users, "user", "u", nil, "jobs of these users only")
+			f.StringSliceVarP(&l.filter.Partitions, "partition", "p", nil, "jobs of these queues only")
+			f.StringSliceVarP(&l.filter.QOS, "qos", "q", nil, "jobs of these WorkloadPriorityClasses only")
+			f.StringSliceVarP(&l.filter.Names, "name", "n", nil, "jobs with these names (NAME) only")
+			f.StringSliceVarP(&l.filter.Jobs, "jobs", "j", nil, "these jobs (JOBID) only")
+			f.StringVarP(&l.states, "states", "t", "", "jobs in these states only, such as PD,R; or all")
+			f.StringVarP(&how.Format, "format", "o", "", "format, such as \"%.18i %.9P %R\"")
+			f.BoolVarP(&how.Bare, "noheader", "h", false, "without titles")
+			f.StringSliceVarP(&l.filter.Nodes, "nodelist", "w", nil, "jobs with pods on these nodes only")
+			f.BoolVarP(&how.Long, "long", "l", false, "with the states in words and TIME_LIMIT")
+			f.IntVarP(&every, "iterate", "i", 0, "again and again, every so many `seconds`")
+			f.StringVarP(&how.Sort, "sort", "S", "", "sort by these `letters` of formats, such as P,-p; - turns one round")
+			f.BoolVar(&how.Starts, "start", false, "with START_TIME, of jobs that wait when they are expected to")
+			f.BoolP("all", "a", false, "all partitions, as always")
+			f.Bool("help", false, "help for squeue") // -h is --noheader
+			_ = f.MarkHidden("all")
+			l.flags(f)
+		},
+		check: func(q *query) error {
+			if err := l.parseStates("-t"); err != nil {
+				return err
+			}
+			l.starts = how.Starts || strings.Contains(how.Format, "S")
+			l.filter.Ended = len(l.filter.Jobs) > 0
+			if q.every = time.Duration(every) * time.Second; every < 0 {
+				return fmt.Errorf("-i %d: must be seconds, 1 or more", every)
+			}
+			return l.check()
+		},
+		read: func(ctx context.Context, q *query) (found, error) {
+			chosen, err := l.choose(ctx, q)
+			if err != nil {
+				return nil, err
+			}
+			if jobs := l.filter.Jobs; len(jobs) > 0 && len(chosen) == 0 {
+				return nil, fmt.Errorf("there is no job %s here that you may see", strings.Join(jobs, ", "))
+			}
+			slices.Reverse(chosen) // the oldest first
+			how.Now, how.All = time.Now(), l.several(q.conn)
+			return answer{text: func(out io.Writer) error {
+				how.Width, how.Colours = tableWidth(out), hasColours(out)
+				if every > 0 {
+					fmt.Fprintln(out, how.Now.Format(time.ANSIC))
+				}
+				return ofFlag(how.Print(out, chosen))
+			}}, nil
+		},
+	}
+	return list.command(&cobra.Command{
 		Use:   "squeue",
 		Short: "List jobs that wait or run, as Slurm's squeue does",
 		Long: `List jobs that wait or run, as Slurm's squeue does, with its columns. A partition is a
@@ -173,77 +245,14 @@ Formats (-o) have the letters A D L M N P Q R S T V Y a b e i j l p q r t u.`,
   # what waits, for a script
   mlbatch squeue --namespace blue -h -t PD -o "%i %R"`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var err error
-			if f.States, err = optionalStates(states); err != nil {
-				return usageError{fmt.Errorf("-t: %w", err)}
-			}
-			l.starts = q.Starts || strings.Contains(q.Format, "S")
-			f.Ended = len(f.Jobs) > 0
-			if every < 0 {
-				return usagef("-i %d: must be seconds, 1 or more", every)
-			}
-			show := func(out io.Writer) error {
-				chosen, err := l.choose(cmd, &f)
-				if err != nil {
-					return err
-				}
-				if len(f.Jobs) > 0 && len(chosen) == 0 {
-					return fmt.Errorf("there is no job %s here that you may see", strings.Join(f.Jobs, ", "))
-				}
-				slices.Reverse(chosen) // the oldest first
-				q.Now, q.All, q.Width, q.Colours = time.Now(), l.several(), tableWidth(out), hasColours(out)
-				if every > 0 {
-					fmt.Fprintln(out, q.Now.Format(time.ANSIC))
-				}
-				switch err := q.Print(out, chosen); {
-				case errors.As(err, new(slurm.SortError)):
-					return usageError{fmt.Errorf("-S: %w", err)}
-				case err != nil:
-					return usageError{fmt.Errorf("-o: %w", err)}
-				}
-				return nil
-			}
-			if every == 0 {
-				return show(cmd.OutOrStdout())
-			}
-			return screenEvery(cmd.Context(), cmd.OutOrStdout(), time.Duration(every)*time.Second, show)
-		},
-	}
-	fs := cmd.Flags()
-	fs.StringSliceVarP(&f.Users, "user", "u", nil, "jobs of these users only")
-	fs.StringSliceVarP(&f.Partitions, "partition", "p", nil, "jobs of these queues only")
-	fs.StringSliceVarP(&f.QOS, "qos", "q", nil, "jobs of these WorkloadPriorityClasses only")
-	fs.StringSliceVarP(&f.Names, "name", "n", nil, "jobs with these names (NAME) only")
-	fs.StringSliceVarP(&f.Jobs, "jobs", "j", nil, "these jobs (JOBID) only")
-	fs.StringVarP(&states, "states", "t", "", "jobs in these states only, such as PD,R; or all")
-	fs.StringVarP(&q.Format, "format", "o", "", "format, such as \"%.18i %.9P %R\"")
-	fs.BoolVarP(&q.Bare, "noheader", "h", false, "without titles")
-	fs.StringSliceVarP(&f.Nodes, "nodelist", "w", nil, "jobs with pods on these nodes only")
-	fs.BoolVarP(&q.Long, "long", "l", false, "with the states in words and TIME_LIMIT")
-	fs.IntVarP(&every, "iterate", "i", 0, "again and again, every so many `seconds`")
-	fs.StringVarP(&q.Sort, "sort", "S", "", "sort by these `letters` of formats, such as P,-p; - turns one round")
-	fs.BoolVar(&q.Starts, "start", false, "with START_TIME, of jobs that wait when they are expected to")
-	fs.BoolP("all", "a", false, "all partitions, as always")
-	fs.Bool("help", false, "help for squeue") // -h is --noheader
-	_ = fs.MarkHidden("all")
-	l.jobFlags(fs)
-	return cmd
-}
-
-func optionalStates(text string) ([]slurm.State, error) {
-	if text == "" {
-		return nil, nil
-	}
-	return slurm.ParseStates(text)
+	})
 }
 
 // newScancelCommand is scancel.
 func newScancelCommand() *cobra.Command {
 	var l jobList
-	var f slurm.Filter
-	var states string
 	var quiet bool
+	q := &query{conn: &cli.Connection{}}
 	cmd := &cobra.Command{
 		Use:   "scancel [JOB...]",
 		Short: "End jobs and delete them, as Slurm's scancel does",
@@ -258,52 +267,58 @@ common. Other than in Slurm they are deleted, with their pods and logs. Nothing 
   # all jobs that wait in a queue
   mlbatch scancel --namespace blue -p default-queue -t PD`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var err error
-			if f.States, err = optionalStates(states); err != nil {
-				return usageError{fmt.Errorf("-t: %w", err)}
+			l.filter.Jobs, q.errs = args, cmd.ErrOrStderr()
+			if err := l.parseStates("-t"); err != nil {
+				return usageError{err}
 			}
-			if f.Jobs = args; !l.whose.me && len(args)+len(f.Users)+len(f.Partitions)+len(f.Names)+len(f.States) == 0 {
+			if f := &l.filter; !l.me && len(args)+len(f.Users)+len(f.Partitions)+len(f.Names)+len(f.States) == 0 {
 				return usageError{errors.New("name jobs, or say which with --me, -u, -p, -n or -t")}
 			}
-			chosen, err := l.choose(cmd, &f)
-			if err != nil {
+			if err := l.check(); err != nil {
+				return usageError{err}
+			}
+			if err := q.connect(); err != nil {
 				return err
 			}
-			return l.cancel(cmd, chosen, args, quiet)
+			chosen, err := l.choose(cmd.Context(), q)
+			if err != nil {
+				return q.unreachable(err)
+			}
+			if quiet {
+				args = nil
+			}
+			return cancelJobs(cmd.Context(), q, chosen, args)
 		},
 	}
-	fs := cmd.Flags()
-	fs.StringSliceVarP(&f.Users, "user", "u", nil, "jobs of these users")
-	fs.StringSliceVarP(&f.Partitions, "partition", "p", nil, "jobs of these queues")
-	fs.StringSliceVarP(&f.Names, "name", "n", nil, "jobs with these names (NAME)")
-	fs.StringVarP(&states, "state", "t", "", "jobs in these states, such as PD")
-	fs.BoolVarP(&quiet, "quiet", "Q", false, "say nothing of jobs that have ended or are not there")
-	l.jobFlags(fs)
+	f := cmd.Flags()
+	f.StringSliceVarP(&l.filter.Users, "user", "u", nil, "jobs of these users")
+	f.StringSliceVarP(&l.filter.Partitions, "partition", "p", nil, "jobs of these queues")
+	f.StringSliceVarP(&l.filter.Names, "name", "n", nil, "jobs with these names (NAME)")
+	f.StringVarP(&l.states, "state", "t", "", "jobs in these states, such as PD")
+	f.BoolVarP(&quiet, "quiet", "Q", false, "say nothing of jobs that have ended or are not there")
+	l.flags(f)
+	connectionFlags(f, q.conn)
 	return cmd
 }
 
-// cancel deletes jobs. Those that were named and are not among them have ended, or are not there.
-func (l *jobList) cancel(cmd *cobra.Command, rows []view.Job, named []string, quiet bool) error { //nolint:revive // a flag of the command
-	cfg, c, err := connect(&l.conn)
-	if err != nil {
-		return err
-	}
-	actor, failed := &actions.Actor{Client: c}, false
+// cancelJobs deletes jobs. Those that were named and are not among them have ended, or are not there.
+func cancelJobs(ctx context.Context, q *query, rows []view.Job, named []string) error {
+	actor, failed := &actions.Actor{Client: q.c}, false
 	fail := func(format string, args ...any) {
 		failed = true
-		fmt.Fprintln(cmd.ErrOrStderr(), cli.Harmless("mlbatch: "+fmt.Sprintf(format, args...)))
+		fmt.Fprintln(q.errs, cli.Harmless("mlbatch: "+fmt.Sprintf(format, args...)))
 	}
 	for _, r := range rows {
-		target, err := actions.Find(cmd.Context(), c, view.Ref{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name})
+		target, err := actions.Find(ctx, q.c, view.Ref{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name})
 		if err == nil {
-			_, err = actor.Cancel(cmd.Context(), target, false)
+			_, err = actor.Cancel(ctx, target, false)
 		}
 		if err != nil {
-			fail("%v", l.conn.Unreachable(err, cfg.Host))
+			fail("%v", q.unreachable(err))
 		}
 	}
 	for _, name := range named {
-		if !quiet && !slices.ContainsFunc(rows, func(r view.Job) bool { return r.Name == name || r.Namespace+"/"+r.Name == name }) {
+		if !slices.ContainsFunc(rows, func(r view.Job) bool { return r.Name == name || r.Namespace+"/"+r.Name == name }) {
 			fail("%s: no job of this name waits or runs here that you may see", name)
 		}
 	}
@@ -343,13 +358,68 @@ does that failed first, with 0 if none did.`,
 
 // newSacctCommand is sacct.
 func newSacctCommand() *cobra.Command {
-	var l jobList
-	var a slurm.Accounts
-	var p1, p2, bare bool
-	f := slurm.Filter{Ended: true}
-	var states, since, until string
-	var long, brief bool
-	cmd := &cobra.Command{
+	l := jobList{past: true, filter: slurm.Filter{Ended: true}}
+	var how slurm.Accounts
+	var p1, p2, long, brief bool
+	var since, until string
+	var after, before time.Time
+	list := &readCommand{
+		flags: func(cmd *cobra.Command) {
+			f := cmd.Flags()
+			f.StringSliceVarP(&l.filter.Users, "user", "u", nil, "jobs of these users only")
+			f.StringSliceVarP(&l.filter.Partitions, "partition", "r", nil, "jobs of these queues only")
+			f.StringSliceVar(&l.filter.Names, "name", nil, "jobs with these names (JobName) only")
+			f.StringSliceVarP(&l.filter.Jobs, "jobs", "j", nil, "these jobs (JobID) only")
+			f.StringVarP(&l.states, "state", "s", "", "jobs in these states only, such as F,CD")
+			f.StringVarP(&since, "starttime", "S", "", "jobs submitted since, such as 2026-01-31 or now-2days")
+			f.StringVarP(&until, "endtime", "E", "", "jobs submitted until then, such as 2026-01-31 or now-2days")
+			f.StringSliceVarP(&l.filter.Nodes, "nodelist", "N", nil, "jobs with pods on these nodes only")
+			f.BoolVarP(&long, "long", "l", false, "all fields")
+			f.BoolVarP(&brief, "brief", "b", false, "JobID, State and ExitCode only")
+			f.StringVarP(&how.Fields, "format", "o", "", "fields, such as JobID,State,ExitCode; or all")
+			f.BoolVarP(&how.Bare, "noheader", "n", false, "without titles")
+			f.BoolVarP(&p1, "parsable", "p", false, "| behind each field")
+			f.BoolVarP(&p2, "parsable2", "P", false, "| between fields")
+			for _, o := range []struct{ name, letter string }{{"allocations", "X"}, {"allusers", "a"}} {
+				f.BoolP(o.name, o.letter, false, "as always")
+				_ = f.MarkHidden(o.name)
+			}
+			l.flags(f)
+		},
+		check: func(*query) (err error) {
+			if err := l.parseStates("-s"); err != nil {
+				return err
+			}
+			switch {
+			case long && brief || (long || brief) && how.Fields != "":
+				return errors.New("-l, -b and -o: give one of them")
+			case long:
+				how.Fields = "all"
+			case brief:
+				how.Fields = slurm.Brief
+			}
+			if after, err = slurmMoment(since); err != nil {
+				return fmt.Errorf("-S: %w", err)
+			}
+			if before, err = slurmMoment(until); err != nil {
+				return fmt.Errorf("-E: %w", err)
+			}
+			return l.check()
+		},
+		read: func(ctx context.Context, q *query) (found, error) {
+			chosen, err := l.choose(ctx, q)
+			if err != nil {
+				return nil, err
+			}
+			chosen = slices.DeleteFunc(chosen, func(r view.Job) bool {
+				return r.Created.Before(after) || !before.IsZero() && r.Created.After(before)
+			})
+			slices.Reverse(chosen)
+			how.Now, how.Parsable, how.Ends = time.Now(), p1 || p2, p1 && !p2
+			return answer{text: func(out io.Writer) error { return ofFlag(how.Print(out, chosen)) }}, nil
+		},
+	}
+	return list.command(&cobra.Command{
 		Use:   "sacct",
 		Short: "List jobs and how they ended, as Slurm's sacct does",
 		Long: `List jobs and how they ended, as Slurm's sacct does: those that are still there, in
@@ -365,64 +435,7 @@ are GPUs (AllocTRES).`,
   # for a script
   mlbatch sacct --namespace blue -n -P -o JobID,State,ExitCode`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var err error
-			if f.States, err = optionalStates(states); err != nil {
-				return usageError{fmt.Errorf("-s: %w", err)}
-			}
-			switch {
-			case long && brief || (long || brief) && a.Fields != "":
-				return usageError{errors.New("-l, -b and -o: give one of them")}
-			case long:
-				a.Fields = "all"
-			case brief:
-				a.Fields = slurm.Brief
-			}
-			after, err := slurmMoment(since)
-			if err != nil {
-				return usageError{fmt.Errorf("-S: %w", err)}
-			}
-			l.past = true
-			before, err := slurmMoment(until)
-			if err != nil {
-				return usageError{fmt.Errorf("-E: %w", err)}
-			}
-			chosen, err := l.choose(cmd, &f)
-			if err != nil {
-				return err
-			}
-			chosen = slices.DeleteFunc(chosen, func(r view.Job) bool {
-				return r.Created.Before(after) || !before.IsZero() && r.Created.After(before)
-			})
-			slices.Reverse(chosen)
-			a.Now, a.Parsable, a.Ends, a.Bare = time.Now(), p1 || p2, p1 && !p2, bare
-			if err := a.Print(cmd.OutOrStdout(), chosen); err != nil {
-				return usageError{fmt.Errorf("-o: %w", err)}
-			}
-			return nil
-		},
-	}
-	fs := cmd.Flags()
-	fs.StringSliceVarP(&f.Users, "user", "u", nil, "jobs of these users only")
-	fs.StringSliceVarP(&f.Partitions, "partition", "r", nil, "jobs of these queues only")
-	fs.StringSliceVar(&f.Names, "name", nil, "jobs with these names (JobName) only")
-	fs.StringSliceVarP(&f.Jobs, "jobs", "j", nil, "these jobs (JobID) only")
-	fs.StringVarP(&states, "state", "s", "", "jobs in these states only, such as F,CD")
-	fs.StringVarP(&since, "starttime", "S", "", "jobs submitted since, such as 2026-01-31 or now-2days")
-	fs.StringVarP(&until, "endtime", "E", "", "jobs submitted until then, such as 2026-01-31 or now-2days")
-	fs.StringSliceVarP(&f.Nodes, "nodelist", "N", nil, "jobs with pods on these nodes only")
-	fs.BoolVarP(&long, "long", "l", false, "all fields")
-	fs.BoolVarP(&brief, "brief", "b", false, "JobID, State and ExitCode only")
-	fs.StringVarP(&a.Fields, "format", "o", "", "fields, such as JobID,State,ExitCode; or all")
-	fs.BoolVarP(&bare, "noheader", "n", false, "without titles")
-	fs.BoolVarP(&p1, "parsable", "p", false, "| behind each field")
-	fs.BoolVarP(&p2, "parsable2", "P", false, "| between fields")
-	for _, o := range []struct{ name, letter string }{{"allocations", "X"}, {"allusers", "a"}} {
-		fs.BoolP(o.name, o.letter, false, "as always")
-		_ = fs.MarkHidden(o.name)
-	}
-	l.jobFlags(fs)
-	return cmd
+	})
 }
 
 // slurmMoment reads a moment: a day, a day with a time of day, or now-COUNTUNITS.
@@ -449,11 +462,40 @@ func slurmMoment(text string) (time.Time, error) {
 
 // newSinfoCommand is sinfo.
 func newSinfoCommand() *cobra.Command {
-	var l jobList
-	var n slurm.Nodes
+	var how slurm.Nodes
+	var namespace string
 	var partitions []string
-	var states []string
-	cmd := &cobra.Command{
+	list := &readCommand{
+		flags: func(cmd *cobra.Command) {
+			f := cmd.Flags()
+			f.StringSliceVarP(&partitions, "partition", "p", nil, "these queues only")
+			f.StringSliceVarP(&how.States, "states", "t", nil, "nodes in these states only, such as idle,mix")
+			f.StringVarP(&how.Format, "format", "o", "", "format, such as \"%P %D %t %N\"")
+			f.BoolVarP(&how.Each, "Node", "N", false, "a line for each node")
+			f.BoolVarP(&how.Bare, "noheader", "h", false, "without titles")
+			f.Bool("help", false, "help for sinfo")
+			slurmNamespace(f, &namespace)
+		},
+		read: func(ctx context.Context, q *query) (found, error) {
+			all, _, err := reachable(q.conn, namespace, func(namespace string) ([]slurm.Partition, error) {
+				return slurmPartitions(ctx, q.c, namespace, partitions)
+			})
+			if err != nil {
+				return nil, err
+			}
+			switch {
+			case slices.ContainsFunc(all, func(p slurm.Partition) bool { return len(p.Nominal) > 0 }):
+				fmt.Fprintln(q.errs, "You may not list nodes: GRES is the quota of the queue. What of it is unused says mlbatch queue.")
+			case slices.ContainsFunc(all, func(p slurm.Partition) bool { return p.Nodes == nil }):
+				fmt.Fprintln(q.errs, "You may not list nodes. What quota your queues have, and what of it is unused, says mlbatch queue.")
+			}
+			return answer{text: func(out io.Writer) error {
+				how.Width, how.Colours = tableWidth(out), hasColours(out)
+				return ofFlag(how.Print(out, all))
+			}}, nil
+		},
+	}
+	return list.command(&cobra.Command{
 		Use:   "sinfo",
 		Short: "List queues and the nodes that their jobs may be on, as Slurm's sinfo does",
 		Long: `List queues and the states of the nodes that their jobs may be on, as Slurm's sinfo does.
@@ -468,39 +510,7 @@ Formats (-o) have the letters D G N P R T a l t.`,
   # a line for each node
   mlbatch sinfo -N`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, c, err := connect(&l.conn)
-			if err != nil {
-				return err
-			}
-			all, _, err := reachable(&l.conn, l.namespace, func(namespace string) ([]slurm.Partition, error) {
-				return slurmPartitions(cmd.Context(), c, namespace, partitions)
-			})
-			if err != nil {
-				return l.conn.Unreachable(err, cfg.Host)
-			}
-			switch {
-			case slices.ContainsFunc(all, func(p slurm.Partition) bool { return len(p.Nominal) > 0 }):
-				fmt.Fprintln(cmd.ErrOrStderr(), "You may not list nodes: GRES is the quota of the queue. What of it is unused says mlbatch queue.")
-			case slices.ContainsFunc(all, func(p slurm.Partition) bool { return p.Nodes == nil }):
-				fmt.Fprintln(cmd.ErrOrStderr(), "You may not list nodes. What quota your queues have, and what of it is unused, says mlbatch queue.")
-			}
-			n.Width, n.Colours, n.States = tableWidth(cmd.OutOrStdout()), hasColours(cmd.OutOrStdout()), states
-			if err := n.Print(cmd.OutOrStdout(), all); err != nil {
-				return usageError{fmt.Errorf("-o: %w", err)}
-			}
-			return nil
-		},
-	}
-	fs := cmd.Flags()
-	fs.StringSliceVarP(&partitions, "partition", "p", nil, "these queues only")
-	fs.StringSliceVarP(&states, "states", "t", nil, "nodes in these states only, such as idle,mix")
-	fs.StringVarP(&n.Format, "format", "o", "", "format, such as \"%P %D %t %N\"")
-	fs.BoolVarP(&n.Each, "Node", "N", false, "a line for each node")
-	fs.BoolVarP(&n.Bare, "noheader", "h", false, "without titles")
-	fs.Bool("help", false, "help for sinfo")
-	l.flags(fs)
-	return cmd
+	})
 }
 
 // slurmPartitions are queues with their nodes or, for those who may not read these, with the quota

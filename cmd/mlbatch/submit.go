@@ -100,8 +100,8 @@ func (s *submission) slurmFlag(f *pflag.FlagSet, o submit.SlurmOption, letter st
 
 // check finds mistakes in the command line.
 func (s *submission) check() error {
-	if !slices.Contains([]string{"", "yaml", "json"}, s.output) {
-		return usageError{fmt.Errorf("-o %s is not known: use yaml or json", s.output)}
+	if err := knownFormat(s.output, "yaml", "json"); err != nil {
+		return usageError{err}
 	}
 	if !slices.Contains([]string{"", "client", "server", "plan"}, s.dryRun) {
 		return usageError{fmt.Errorf("--dry-run %s is not known: use client, server or plan", s.dryRun)}

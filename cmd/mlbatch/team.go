@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,17 +22,9 @@ import (
 	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
-// teamFlags are those of what is shown of teams.
-type teamFlags struct {
-	conn   cli.Connection
-	output string
-	bare   bool
-}
-
 // newTeamCommand shows a team, or all of them, and makes and changes them.
 func newTeamCommand() *cobra.Command {
-	var t teamFlags
-	cmd := &cobra.Command{
+	cmd := teamCommand(readTeam).command(&cobra.Command{
 		Use:     "team [NAME]",
 		Aliases: []string{"teams"},
 		Short:   "Show a team: its quota, what is used, borrowed and lent, its jobs and people; make, change and remove teams",
@@ -52,101 +43,43 @@ may submit there. A team that is called like a subcommand is shown by "team show
   # a new one with 8 GPUs
   mlbatch team create green --gpus 8 --users carol,dave`,
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: t.complete,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.show(cmd, args)
-		},
-	}
-	t.flags(cmd)
-	cmd.AddCommand(newTeamShowCommand(), newTeamListCommand(), newTeamCreateCommand(), newTeamEditCommand(), newTeamDeleteCommand())
-	return cmd
-}
-
-func (t *teamFlags) flags(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.StringVarP(&t.output, "output", "o", "", "wide, json or yaml")
-	f.BoolVar(&t.bare, "no-headers", false, "without titles")
-	connectionFlags(f, &t.conn)
-}
-
-func newTeamShowCommand() *cobra.Command {
-	var t teamFlags
-	cmd := &cobra.Command{
+		ValidArgsFunction: first(asking(offeredTeams)),
+	})
+	show := teamCommand(readTeam).command(&cobra.Command{
 		Use:               "show NAME",
 		Short:             "Show a team",
 		Example:           "  mlbatch team show blue",
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: t.complete,
-		RunE:              func(cmd *cobra.Command, args []string) error { return t.show(cmd, args) },
-	}
-	t.flags(cmd)
-	return cmd
-}
-
-func newTeamListCommand() *cobra.Command {
-	var t teamFlags
-	cmd := &cobra.Command{
+		ValidArgsFunction: first(asking(offeredTeams)),
+	})
+	list := teamCommand(listTeams).command(&cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List all teams",
 		Example: "  mlbatch team list",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return t.list(cmd) },
-	}
-	t.flags(cmd)
+	})
+	cmd.AddCommand(show, list, newTeamCreateCommand(), newTeamEditCommand(), newTeamDeleteCommand())
 	return cmd
 }
 
-// complete offers the teams that there are.
-func (t *teamFlags) complete(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return teamNames(cmd.Context(), t.conn, typed), cobra.ShellCompDirectiveNoFileComp
+// teamCommand reads teams, or what else administrators list.
+func teamCommand(read func(ctx context.Context, q *query) (found, error)) *readCommand {
+	return &readCommand{formats: []string{"wide", "json", "yaml"}, bare: withoutTitles, read: read}
 }
 
-// teamNames are the teams that a shell offers for what was typed so far.
-func teamNames(ctx context.Context, conn cli.Connection, typed string) []string {
-	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
-	defer cancel()
-	_, c, err := connect(&conn)
-	if err != nil {
-		return nil
-	}
-	names, err := admin.TeamNames(ctx, c)
-	if err != nil {
-		return nil
-	}
-	return slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, typed) })
-}
-
-func (t *teamFlags) check() error {
-	if !slices.Contains([]string{"", "wide", "json", "yaml"}, t.output) {
-		return usagef("-o %s is not known: use wide, json or yaml", t.output)
-	}
-	return nil
-}
-
-func (t *teamFlags) list(cmd *cobra.Command) error {
-	if err := t.check(); err != nil {
-		return err
-	}
-	cfg, c, err := connect(&t.conn)
-	if err != nil {
-		return err
-	}
-	rows, err := cli.Teams(cmd.Context(), c)
+func listTeams(ctx context.Context, q *query) (found, error) {
+	teams, err := cli.Teams(ctx, q.c)
 	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("you may not list all teams; mlbatch team NAME shows yours: %w", err)
+		return nil, fmt.Errorf("you may not list all teams; mlbatch team NAME shows yours: %w", err)
 	}
 	if err != nil {
-		return t.conn.Unreachable(err, cfg.Host)
+		return nil, err
 	}
-	if len(rows) == 0 && (t.output == "" || t.output == "wide") {
-		fmt.Fprintln(cmd.ErrOrStderr(), "There are no teams; mlbatch team create NAME --gpus 8 --users alice makes one.")
-		return nil
-	}
-	return printRows(cmd.OutOrStdout(), t.output, admin.TeamColumns(), rows, t.bare)
+	return &rows[view.Team]{
+		items: teams, columns: admin.TeamColumns(),
+		none: "There are no teams; mlbatch team create NAME --gpus 8 --users alice makes one.",
+	}, nil
 }
 
 // teamView is a team as programs read it.
@@ -156,47 +89,35 @@ type teamView struct {
 	States map[string]int `json:"jobs,omitempty"`
 }
 
-func (t *teamFlags) show(cmd *cobra.Command, args []string) error {
-	if err := t.check(); err != nil {
-		return err
-	}
-	var name string
-	if len(args) > 0 {
-		name = args[0]
-	} else {
-		locate(&t.conn)
-		name = t.conn.Namespace()
+// readTeam is the team that was named or that of the kubeconfig's context; all teams if that is none.
+func readTeam(ctx context.Context, q *query) (found, error) {
+	name := q.conn.Namespace()
+	if len(q.args) > 0 {
+		name = q.args[0]
 	}
 	if name == "" {
-		return t.list(cmd)
+		return listTeams(ctx, q)
 	}
-	cfg, c, err := connect(&t.conn)
-	if err != nil {
-		return err
-	}
-	row, err := cli.Team(cmd.Context(), c, name)
-	if errors.Is(err, gather.ErrNoTeam) && len(args) == 0 {
-		return t.list(cmd)
+	team, err := cli.Team(ctx, q.c, name)
+	if errors.Is(err, gather.ErrNoTeam) && len(q.args) == 0 {
+		return listTeams(ctx, q)
 	}
 	if err != nil {
-		return t.conn.Unreachable(err, cfg.Host)
+		return nil, err
 	}
-	survey, err := cli.Jobs(cmd.Context(), c, name, client.ListOptions{})
+	survey, err := cli.Jobs(ctx, q.c, name, client.ListOptions{})
 	if err != nil {
-		return t.conn.Unreachable(err, cfg.Host)
+		return nil, err
 	}
-	view := teamView{row, map[string]int{}}
+	shown := teamView{team, map[string]int{}}
 	for i := range survey.Items {
-		view.States[string(survey.Items[i].State)]++
+		shown.States[string(survey.Items[i].State)]++
 	}
-	if t.output == "json" || t.output == "yaml" {
-		return printObject(cmd.OutOrStdout(), t.output, view)
-	}
-	return t.text(cmd.OutOrStdout(), &view)
+	return answer{shown, func(w io.Writer) error { return shown.text(w, q) }}, nil
 }
 
 // text prints a team for people.
-func (t *teamFlags) text(out io.Writer, v *teamView) error {
+func (v *teamView) text(out io.Writer, q *query) error {
 	for _, line := range admin.TeamLines(&v.Team, v.States) {
 		fmt.Fprintln(out, cli.Harmless(line))
 	}
@@ -204,7 +125,7 @@ func (t *teamFlags) text(out io.Writer, v *teamView) error {
 		return nil
 	}
 	fmt.Fprintln(out)
-	return printRows(out, t.output, admin.ShareColumns(), v.Shares, t.bare) //nolint:wrapcheck // to the terminal
+	return printRows(out, q.output, admin.ShareColumns(), v.Shares, q.bare)
 }
 
 // teamQuotaFlags are those of what a team has.
@@ -345,7 +266,7 @@ others may take it back.`,
   # what would change?
   mlbatch team edit blue --gpus 4 --dry-run`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: m.completeTeams,
+		ValidArgsFunction: first(asking(offeredTeams)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := m.check(); err != nil {
 				return err
@@ -376,21 +297,13 @@ others may take it back.`,
 	return cmd
 }
 
-// completeTeams offers the teams that there are.
-func (m *making) completeTeams(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	t := teamFlags{conn: m.conn}
-	return t.complete(cmd, args, typed)
-}
-
 func (m *making) editTeam(cmd *cobra.Command, name string, edit admin.QueueEdit, gpus *resource.Quantity, people admin.PeopleEdit) error {
 	ctx := cmd.Context()
-	cfg, c, err := m.connect()
+	c, row, err := reach(ctx, m, func(ctx context.Context, c client.Client) (view.Team, error) {
+		return gather.Team(ctx, c, name, gather.Get(c))
+	})
 	if err != nil {
 		return err
-	}
-	row, err := gather.Team(ctx, c, name, gather.Get(c))
-	if err != nil {
-		return m.conn.Unreachable(err, cfg.Host)
 	}
 	changed := false
 	if !edit.Quotas.Empty() || gpus != nil || edit.Cohort != nil {
@@ -435,7 +348,7 @@ or --keep-namespace to leave them. A ClusterQueue that other teams use stays.`,
   # stop its jobs and remove it
   mlbatch team delete green --drain --yes`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: m.completeTeams,
+		ValidArgsFunction: first(asking(offeredTeams)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := m.check(); err != nil {
 				return err

@@ -17,14 +17,6 @@ import (
 // requests, and as many people as like may watch.
 const watchEvery = 2 * time.Second
 
-// showOrWatch prints a list, or watches it.
-func showOrWatch(ctx context.Context, out io.Writer, watch bool, show func(io.Writer) error) error { //nolint:revive // as the flag says
-	if watch {
-		return watchScreen(ctx, out, show)
-	}
-	return show(out)
-}
-
 // watchScreen prints a list again and again until ctx ends: on a terminal in the place of the last
 // one, elsewhere one below the other.
 func watchScreen(ctx context.Context, out io.Writer, show func(io.Writer) error) error {

@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,9 +32,9 @@ func (w *whose) check() error {
 	return nil
 }
 
-// find asks who the asker is, if that is wanted.
+// find asks who the asker is, if that is wanted, once.
 func (w *whose) find(ctx context.Context, c client.Client) error {
-	if !w.me {
+	if !w.me || w.user != "" {
 		return nil
 	}
 	var err error
@@ -44,30 +44,68 @@ func (w *whose) find(ctx context.Context, c client.Client) error {
 
 func (w *whose) wants(user string) bool { return w.user == "" || w.user == user }
 
-// slurmWhose is the same for Slurm's commands, which take several users.
-type slurmWhose struct{ me bool }
-
-func (w *slurmWhose) flags(f *pflag.FlagSet) {
-	f.BoolVar(&w.me, "me", false, "your own jobs only")
+// jobFilter says which jobs are listed: those of a namespace, a queue, a user, in some states.
+type jobFilter struct {
+	namespace string
+	all       bool
+	queue     string
+	whose     whose
+	// states are names with commas between them, "" for any. Which there are, and the flag, are the command's.
+	states string
 }
 
-// find adds the asker to the users that are wanted.
-func (w *slurmWhose) find(ctx context.Context, conn *cli.Connection, users []string) ([]string, error) {
-	if !w.me {
-		return users, nil
+func (f *jobFilter) flags(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringVarP(&f.namespace, "namespace", "n", "", "`namespace` of the jobs")
+	fs.BoolVarP(&f.all, "all-namespaces", "A", false, "jobs of all namespaces")
+	fs.StringVarP(&f.queue, "queue", "q", "", "jobs of this LocalQueue or ClusterQueue only")
+	f.whose.flags(fs)
+}
+
+// check refuses two answers to which namespace it is.
+func (f *jobFilter) check() error {
+	if f.all && f.namespace != "" {
+		return fmt.Errorf("-A and -n %s: give one of them", f.namespace)
 	}
-	if len(users) > 0 {
-		return nil, usageError{errors.New("--me and -u " + strings.Join(users, ",") + ": give one of them")}
+	return nil
+}
+
+// chosen reports whether any jobs are left out.
+func (f *jobFilter) chosen() bool {
+	return f.all || f.namespace != "" || f.queue != "" || f.whose != whose{}
+}
+
+// find asks who the asker is, if that is wanted, and fills in the namespace of the kubeconfig's context.
+func (f *jobFilter) find(ctx context.Context, q *query) error {
+	if f.namespace == "" && !f.all {
+		f.namespace = q.conn.Namespace()
 	}
-	cfg, c, err := connect(conn)
-	if err != nil {
-		return nil, err
+	return f.whose.find(ctx, q.c)
+}
+
+func (f *jobFilter) wants(j view.Job) bool {
+	return (f.queue == "" || j.Queue == f.queue || j.ClusterQueue == f.queue || j.ClusterQueue == "" && j.Target == f.queue) &&
+		f.whose.wants(j.User) && amongStates(f.states, j.State)
+}
+
+// wantsPast is wants for jobs that ended.
+func (f *jobFilter) wantsPast(j view.PastJob) bool {
+	return (f.queue == "" || j.Queue == f.queue || j.ClusterQueue == f.queue) && f.whose.wants(j.User) && amongStates(f.states, j.State)
+}
+
+// unknownState is the first of the states that were typed which there is not, "" if there are all.
+func unknownState[S ~string](states string, known []S) string {
+	for state := range strings.SplitSeq(states, ",") {
+		if !slices.ContainsFunc(known, func(s S) bool { return state == "" || strings.EqualFold(state, string(s)) }) {
+			return state
+		}
 	}
-	me, err := cli.WhoAmI(ctx, c)
-	if err != nil {
-		return nil, conn.Unreachable(err, cfg.Host)
-	}
-	return []string{me}, nil
+	return ""
+}
+
+// amongStates reports whether a state is one of those that were typed, or none was.
+func amongStates[S ~string](states string, state S) bool {
+	return states == "" || slices.ContainsFunc(strings.Split(states, ","), func(s string) bool { return strings.EqualFold(s, string(state)) })
 }
 
 // strangers says that users who were asked for have no jobs here, "" if one of them has.

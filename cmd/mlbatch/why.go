@@ -1,7 +1,7 @@
 package main
 
 import (
-	"fmt"
+	"context"
 	"io"
 	"os"
 	"os/exec"
@@ -12,14 +12,32 @@ import (
 	"golang.org/x/term"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/view"
 	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // newWhyCommand says why a job is where it is.
 func newWhyCommand() *cobra.Command {
 	var job jobArg
-	var output string
-	cmd := &cobra.Command{
+	var ref view.Ref
+	ask := &readCommand{
+		formats: []string{"json", "yaml"}, instead: "a paragraph", job: &job,
+		check: func(q *query) (err error) {
+			ref, err = job.ref(q.args[0])
+			return err
+		},
+		read: func(ctx context.Context, q *query) (found, error) {
+			about, err := why.Gather(ctx, q.c, cli.Controller{Config: q.cfg}, ref, time.Now())
+			if err != nil {
+				return nil, err
+			}
+			e := why.Explain(about)
+			return answer{e, func(w io.Writer) error {
+				return cli.PrintExplanation(w, &e, cli.Style{Width: widthOf(w), Kubectl: kubectlHere()})
+			}}, nil
+		},
+	}
+	return ask.command(&cobra.Command{
 		Use:   "why JOB",
 		Short: "Say why a job waits, or where it is: what is short, who holds it, what helps",
 		Long: `Say in one paragraph where a job is and why: what it waits for, how much of it is
@@ -42,30 +60,7 @@ The cluster is that of --kubeconfig, else of $KUBECONFIG, else the one that
   mlbatch why blue/train -o json`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: job.complete,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			show, err := printerOf(output)
-			if err != nil {
-				return usageError{err}
-			}
-			ref, err := job.ref(args[0])
-			if err != nil {
-				return err
-			}
-			cfg, c, err := connect(&job.conn)
-			if err != nil {
-				return err
-			}
-			about, err := why.Gather(cmd.Context(), c, cli.Controller{Config: cfg}, ref, time.Now())
-			if err != nil {
-				return job.conn.Unreachable(err, cfg.Host)
-			}
-			return show(cmd.OutOrStdout(), why.Explain(about))
-		},
-	}
-	f := cmd.Flags()
-	f.StringVarP(&output, "output", "o", "", "json or yaml instead of a paragraph")
-	job.flags(f)
-	return cmd
+	})
 }
 
 // connectionFlags say which cluster is asked, and as whom.
@@ -73,19 +68,6 @@ func connectionFlags(f *pflag.FlagSet, conn *cli.Connection) {
 	f.StringVar(&conn.Kubeconfig, "kubeconfig", "", "kubeconfig of the cluster")
 	f.StringVar(&conn.DataDir, "data-dir", "", "`directory` of a cluster made by mlbatch up (default $MLBATCH_DATA_DIR or ~/.local/share/mlbatch)")
 	f.StringVar(&conn.As, "as", "", "user to ask as")
-}
-
-// printerOf returns what prints an explanation in a format.
-func printerOf(format string) (func(io.Writer, why.Explanation) error, error) {
-	switch format {
-	case "":
-		return func(w io.Writer, e why.Explanation) error {
-			return cli.PrintExplanation(w, &e, cli.Style{Width: widthOf(w), Kubectl: kubectlHere()})
-		}, nil
-	case "json", "yaml":
-		return func(w io.Writer, e why.Explanation) error { return printObject(w, format, e) }, nil
-	}
-	return nil, fmt.Errorf("-o %s is not known: use json or yaml", format)
 }
 
 // widthOf is how wide a terminal is, with a bound for reading; cli.Width if it is none.

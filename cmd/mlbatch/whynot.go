@@ -1,22 +1,52 @@
 package main
 
 import (
+	"context"
 	"errors"
-	"fmt"
-	"slices"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/view"
 	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // newWhyNotCommand says why one job runs and another does not.
 func newWhyNotCommand() *cobra.Command {
 	var job jobArg
-	var output string
-	cmd := &cobra.Command{
+	var ref view.Ref
+	var other why.Other
+	ask := &readCommand{
+		formats: []string{"json", "yaml"}, instead: "a receipt", job: &job,
+		check: func(q *query) (err error) {
+			if ref, err = job.ref(q.args[0]); err != nil {
+				return err
+			}
+			var is bool
+			if other.UID, is = cli.UIDOf(q.args[1]); !is {
+				if other.Ref, err = job.ref(q.args[1]); err != nil {
+					return err
+				}
+			}
+			if ref == other.Ref {
+				return errors.New(q.args[0] + " is named twice: name the job that waits and the one that runs")
+			}
+			return nil
+		},
+		read: func(ctx context.Context, q *query) (found, error) {
+			rivals, err := why.GatherRivals(ctx, q.c, cli.Controller{Config: q.cfg}, ref, other, time.Now())
+			if err != nil {
+				return nil, err
+			}
+			receipt := why.Compare(rivals)
+			return answer{receipt, func(w io.Writer) error {
+				return cli.PrintComparison(w, &receipt, cli.Style{Width: widthOf(w)}, tableWidth(w))
+			}}, nil
+		},
+	}
+	return ask.command(&cobra.Command{
 		Use:   "why-not JOB OTHER",
 		Short: "Say why a job waits while another runs: both in numbers, the rule, and whether the other is in the way",
 		Long: `Say why JOB waits while OTHER runs, or comes first: priority, time, quota and shares of
@@ -36,41 +66,5 @@ why" prints; OTHER may be such a UID, and its name is not told.`,
   mlbatch why-not blue/big blue/small -o json`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: job.completeTwo,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if !slices.Contains([]string{"", "json", "yaml"}, output) {
-				return usageError{fmt.Errorf("-o %s is not known: use json or yaml", output)}
-			}
-			ref, err := job.ref(args[0])
-			if err != nil {
-				return err
-			}
-			var other why.Other
-			var is bool
-			if other.UID, is = cli.UIDOf(args[1]); !is {
-				if other.Ref, err = job.ref(args[1]); err != nil {
-					return err
-				}
-			}
-			if ref == other.Ref {
-				return usageError{errors.New(args[0] + " is named twice: name the job that waits and the one that runs")}
-			}
-			cfg, c, err := connect(&job.conn)
-			if err != nil {
-				return err
-			}
-			rivals, err := why.GatherRivals(cmd.Context(), c, cli.Controller{Config: cfg}, ref, other, time.Now())
-			if err != nil {
-				return job.conn.Unreachable(err, cfg.Host)
-			}
-			receipt, out := why.Compare(rivals), cmd.OutOrStdout()
-			if output != "" {
-				return printObject(out, output, receipt)
-			}
-			return cli.PrintComparison(out, &receipt, cli.Style{Width: widthOf(out)}, tableWidth(out))
-		},
-	}
-	f := cmd.Flags()
-	f.StringVarP(&output, "output", "o", "", "json or yaml instead of a receipt")
-	job.flags(f)
-	return cmd
+	})
 }

@@ -19,8 +19,13 @@ func KindList() string {
 	for _, s := range gather.Sets() {
 		all = append(all, string(s.Kind))
 	}
-	last := len(all) - 1
-	return strings.Join(all[:last], ", ") + " or " + all[last]
+	return Either(all)
+}
+
+// Either is words of which one is chosen, as a sentence has them.
+func Either(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 // ShortNames are the short names of the kinds that have one.

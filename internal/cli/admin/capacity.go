@@ -25,15 +25,6 @@ type Amounts map[core.FlavorResource]core.Amount
 // Capacity is what the nodes of flavors have, in service or not. A node that serves several
 // flavors counts for each.
 func Capacity(flavors []kueue.ResourceFlavor, nodes []corev1.Node) Amounts {
-	return capacity(flavors, nodes, func(*corev1.Node) bool { return true })
-}
-
-// Healthy is what those have of them that take work.
-func Healthy(flavors []kueue.ResourceFlavor, nodes []corev1.Node) Amounts {
-	return capacity(flavors, nodes, func(n *corev1.Node) bool { return convert.Node(n).State.TakesWork() })
-}
-
-func capacity(flavors []kueue.ResourceFlavor, nodes []corev1.Node, counts func(*corev1.Node) bool) Amounts {
 	known := make([]core.Flavor, len(flavors))
 	for i := range flavors {
 		known[i] = convert.Flavor(&flavors[i])
@@ -41,9 +32,6 @@ func capacity(flavors []kueue.ResourceFlavor, nodes []corev1.Node, counts func(*
 	out := Amounts{}
 	for i := range nodes {
 		n := &nodes[i]
-		if !counts(n) {
-			continue
-		}
 		for _, flavor := range nodehealth.Pools(known, convert.NodeSignals(n)) {
 			for _, r := range convert.Resources(n.Status.Allocatable) {
 				at := core.FlavorResource{Flavor: flavor, Resource: r.Resource}
