@@ -45,10 +45,8 @@ type act func(ctx context.Context, a *actions.Actor, t *actions.Target) (*action
 
 // check finds mistakes in the flags and in the names of jobs.
 func (t *touchFlags) check(args []string) error {
-	switch t.output {
-	case "", "name", "json", "yaml":
-	default:
-		return usageError{fmt.Errorf("-o %s is not known: use name, json or yaml", t.output)}
+	if err := knownFormat(t.output, "name", "json", "yaml"); err != nil {
+		return usageError{err}
 	}
 	if t.dryRun == dryRunNone {
 		t.dryRun = string(actions.Real)
@@ -112,58 +110,6 @@ func (t *touchFlags) connect(args []string) (*rest.Config, client.WithWatch, err
 	return connect(&t.job.conn)
 }
 
-// each does something to each of the jobs that are meant, and tells what. A job to which it
-// cannot be done keeps it from none of the others.
-func (t *touchFlags) each(cmd *cobra.Command, args []string, do act, confirm func([]view.Ref) error) error {
-	cfg, c, err := t.connect(args)
-	if err != nil {
-		return err
-	}
-	ctx, out, errs := cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr()
-	refs, err := t.refs(ctx, c, args)
-	if err != nil {
-		return t.job.conn.Unreachable(err, cfg.Host)
-	}
-	if confirm != nil {
-		if err := confirm(refs); err != nil {
-			return err
-		}
-	}
-	actor := &actions.Actor{Client: c, DryRun: actions.DryRun(t.dryRun)}
-	reader := actions.Remember(c)
-	var results []*actions.Result
-	var failures []error
-	for _, ref := range refs {
-		var result *actions.Result
-		target, err := actions.Find(ctx, reader, ref)
-		if err == nil {
-			result, err = do(ctx, actor, target)
-		}
-		if err != nil {
-			if ctx.Err() != nil {
-				return exitError{exitInterrupted, err}
-			}
-			failures = append(failures, t.job.conn.Unreachable(err, cfg.Host))
-			if len(refs) > 1 {
-				fmt.Fprintf(errs, "mlbatch: %s\n", cli.Harmless(err.Error()))
-			}
-			continue
-		}
-		results = append(results, result)
-		t.tell(out, result)
-	}
-	if err := t.list(out, results); err != nil {
-		return err
-	}
-	switch {
-	case len(failures) == 0:
-		return nil
-	case len(refs) == 1:
-		return failures[0]
-	}
-	return errSilent
-}
-
 // tell prints a result as soon as it is there.
 func (t *touchFlags) tell(out io.Writer, r *actions.Result) {
 	switch t.output {
@@ -191,11 +137,98 @@ func (t *touchFlags) list(out io.Writer, results []*actions.Result) error {
 	}{results})
 }
 
+// jobAction is a command that does something to jobs, as a value. The runner (command) finds the jobs, does
+// it to each, and tells what was done.
+type jobAction struct {
+	touchFlags
+	// last has the last argument say what is to be done, and reads it.
+	last func(arg string) error
+	// lacks is said where that argument or the jobs are missing.
+	lacks string
+	// confirm asks before it is done, if it does.
+	confirm func(cmd *cobra.Command, jobs []view.Ref) error
+	do      act
+}
+
+// command makes the command; cmd has its names and its help.
+func (j *jobAction) command(cmd *cobra.Command) *cobra.Command {
+	j.flags(cmd.Flags())
+	cmd.ValidArgsFunction = j.job.completeAll
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if j.last != nil {
+			if len(args) == 0 || len(args) == 1 && j.selector == "" {
+				return usageError{errors.New(j.lacks)}
+			}
+			end := len(args) - 1
+			if err := j.last(args[end]); err != nil {
+				return usageError{err}
+			}
+			args = args[:end]
+		}
+		return j.each(cmd, args)
+	}
+	return cmd
+}
+
+// each does something to each of the jobs that are meant, and tells whaj. A job to which it
+// cannot be done keeps it from none of the others.
+func (j *jobAction) each(cmd *cobra.Command, args []string) error {
+	cfg, c, err := j.connect(args)
+	if err != nil {
+		return err
+	}
+	ctx, out, errs := cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+	refs, err := j.refs(ctx, c, args)
+	if err != nil {
+		return j.job.conn.Unreachable(err, cfg.Host)
+	}
+	if j.confirm != nil {
+		if err := j.confirm(cmd, refs); err != nil {
+			return err
+		}
+	}
+	actor := &actions.Actor{Client: c, DryRun: actions.DryRun(j.dryRun)}
+	reader := actions.Remember(c)
+	var results []*actions.Result
+	var failures []error
+	for _, ref := range refs {
+		var result *actions.Result
+		target, err := actions.Find(ctx, reader, ref)
+		if err == nil {
+			result, err = j.do(ctx, actor, target)
+		}
+		if err != nil {
+			if ctx.Err() != nil {
+				return exitError{exitInterrupted, err}
+			}
+			failures = append(failures, j.job.conn.Unreachable(err, cfg.Host))
+			if len(refs) > 1 {
+				fmt.Fprintf(errs, "mlbatch: %s\n", cli.Harmless(err.Error()))
+			}
+			continue
+		}
+		results = append(results, result)
+		j.tell(out, result)
+	}
+	if err := j.list(out, results); err != nil {
+		return err
+	}
+	switch {
+	case len(failures) == 0:
+		return nil
+	case len(refs) == 1:
+		return failures[0]
+	}
+	return errSilent
+}
+
 // newCancelCommand deletes jobs.
 func newCancelCommand() *cobra.Command {
-	var t touchFlags
 	var wait, yes bool
-	cmd := &cobra.Command{
+	cancel := &jobAction{do: func(ctx context.Context, a *actions.Actor, t *actions.Target) (*actions.Result, error) {
+		return a.Cancel(ctx, t, wait)
+	}}
+	cmd := cancel.command(&cobra.Command{
 		Use:   "cancel JOB...",
 		Short: "End jobs and delete them",
 		Long: `End jobs and delete them, with their pods and all else that belongs to them. Jobs that
@@ -207,22 +240,15 @@ On a terminal it asks before it cancels more than one job.`,
 
   # end all jobs of a sweep, and wait until their pods are gone
   mlbatch cancel -n blue -l sweep=lr --yes --wait`,
-		ValidArgsFunction: t.job.completeAll,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.each(cmd, args, func(ctx context.Context, a *actions.Actor, target *actions.Target) (*actions.Result, error) {
-				return a.Cancel(ctx, target, wait)
-			}, func(refs []view.Ref) error {
-				if yes || t.dryRun != "" || len(refs) < 2 {
-					return nil
-				}
-				return sure(cmd, refs)
-			})
-		},
+	})
+	cancel.confirm = func(cmd *cobra.Command, jobs []view.Ref) error {
+		if yes || cancel.dryRun != "" || len(jobs) < 2 {
+			return nil
+		}
+		return sure(cmd, jobs)
 	}
-	f := cmd.Flags()
-	f.BoolVar(&wait, "wait", false, "wait until the pods are gone")
-	f.BoolVarP(&yes, "yes", "y", false, "do not ask")
-	t.flags(f)
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the pods are gone")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return cmd
 }
 
@@ -244,9 +270,11 @@ func sure(cmd *cobra.Command, refs []view.Ref) error {
 
 // newHoldCommand holds jobs back.
 func newHoldCommand() *cobra.Command {
-	var t touchFlags
 	var stop bool
-	cmd := &cobra.Command{
+	hold := &jobAction{do: func(ctx context.Context, a *actions.Actor, t *actions.Target) (*actions.Result, error) {
+		return a.Hold(ctx, t, stop)
+	}}
+	cmd := hold.command(&cobra.Command{
 		Use:   "hold JOB...",
 		Short: "Keep jobs from starting until they are released",
 		Long: `Keep jobs from starting until they are released. A held job keeps its age, by which it has
@@ -259,22 +287,17 @@ What an administrator holds, only administrators release.`,
 
   # stop it, and keep it for later
   mlbatch hold blue/train --stop`,
-		ValidArgsFunction: t.job.completeAll,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.each(cmd, args, func(ctx context.Context, a *actions.Actor, target *actions.Target) (*actions.Result, error) {
-				return a.Hold(ctx, target, stop)
-			}, nil)
-		},
-	}
+	})
 	cmd.Flags().BoolVar(&stop, "stop", false, "stop jobs that run")
-	t.flags(cmd.Flags())
 	return cmd
 }
 
 // newReleaseCommand lets held jobs queue again.
 func newReleaseCommand() *cobra.Command {
-	var t touchFlags
-	cmd := &cobra.Command{
+	release := &jobAction{do: func(ctx context.Context, a *actions.Actor, t *actions.Target) (*actions.Result, error) {
+		return a.Release(ctx, t)
+	}}
+	return release.command(&cobra.Command{
 		Use:   "release JOB...",
 		Short: "Let held jobs queue again",
 		Long: `Let jobs queue again that were held, or that a rule took out of their queue: a time limit
@@ -284,21 +307,15 @@ that was over, too many attempts to start.`,
 
   # all of a sweep
   mlbatch release -n blue -l sweep=lr`,
-		ValidArgsFunction: t.job.completeAll,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.each(cmd, args, func(ctx context.Context, a *actions.Actor, target *actions.Target) (*actions.Result, error) {
-				return a.Release(ctx, target)
-			}, nil)
-		},
-	}
-	t.flags(cmd.Flags())
-	return cmd
+	})
 }
 
 // newRequeueCommand makes jobs give up what they have and queue again.
 func newRequeueCommand() *cobra.Command {
-	var t touchFlags
-	cmd := &cobra.Command{
+	requeue := &jobAction{do: func(ctx context.Context, a *actions.Actor, t *actions.Target) (*actions.Result, error) {
+		return a.Requeue(ctx, t)
+	}}
+	return requeue.command(&cobra.Command{
 		Use:   "requeue JOB...",
 		Short: "Stop jobs that run and let them queue again",
 		Long: `Stop jobs that run and let them queue again, where their age places them: they give back
@@ -306,21 +323,25 @@ quota and nodes when their pods have ended, and begin anew when it is their turn
 did since they last saved their state is lost.`,
 		Example: `  # give the nodes to others and run again later
   mlbatch requeue blue/train`,
-		ValidArgsFunction: t.job.completeAll,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.each(cmd, args, func(ctx context.Context, a *actions.Actor, target *actions.Target) (*actions.Result, error) {
-				return a.Requeue(ctx, target)
-			}, nil)
-		},
-	}
-	t.flags(cmd.Flags())
-	return cmd
+	})
 }
 
 // newPrioCommand gives jobs another priority.
 func newPrioCommand() *cobra.Command {
-	var t touchFlags
-	cmd := &cobra.Command{
+	var class string
+	prio := &jobAction{
+		lacks: "say which jobs, and their class: JOB... CLASS",
+		last: func(arg string) error {
+			if class = arg; strings.Contains(class, "/") {
+				return fmt.Errorf("%s is no name of a class, which comes last: JOB... CLASS", class)
+			}
+			return nil
+		},
+		do: func(ctx context.Context, a *actions.Actor, t *actions.Target) (*actions.Result, error) {
+			return a.Prioritize(ctx, t, class)
+		},
+	}
+	return prio.command(&cobra.Command{
 		Use:   "prio JOB... CLASS",
 		Short: "Give jobs another priority class, waiting or running",
 		Long: `Give jobs another WorkloadPriorityClass, by their label kueue.x-k8s.io/priority-class. It
@@ -331,30 +352,27 @@ preempted.`,
 
   # all of a sweep
   mlbatch prio -n blue -l sweep=lr low-priority`,
-		ValidArgsFunction: t.job.completeAll,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 || len(args) == 1 && t.selector == "" {
-				return usageError{errors.New("say which jobs, and their class: JOB... CLASS")}
-			}
-			class := args[len(args)-1]
-			if strings.Contains(class, "/") {
-				return usageError{fmt.Errorf("%s is no name of a class, which comes last: JOB... CLASS", class)}
-			}
-			return t.each(cmd, args[:len(args)-1], func(ctx context.Context, a *actions.Actor, target *actions.Target) (*actions.Result, error) {
-				return a.Prioritize(ctx, target, class)
-			}, nil)
-		},
-	}
-	t.flags(cmd.Flags())
-	return cmd
+	})
 }
 
 // newScaleCommand gives jobs another size.
 func newScaleCommand() *cobra.Command {
-	var t touchFlags
 	var role string
 	var stop bool
-	cmd := &cobra.Command{
+	var n int64
+	scale := &jobAction{
+		lacks: "say which jobs, and how many pods: JOB... N",
+		last: func(arg string) (err error) {
+			if n, err = strconv.ParseInt(arg, 10, 32); err != nil || n < 0 {
+				return fmt.Errorf("%s is no number of pods, which comes last: JOB... N", arg)
+			}
+			return nil
+		},
+		do: func(ctx context.Context, a *actions.Actor, t *actions.Target) (*actions.Result, error) {
+			return a.Scale(ctx, t, role, n, stop)
+		},
+	}
+	cmd := scale.command(&cobra.Command{
 		Use:   "scale JOB... N",
 		Short: "Give jobs another number of pods",
 		Long: `Give jobs another number of pods: Deployments, StatefulSets, ReplicaSets and
@@ -368,22 +386,8 @@ stopped for that and queued anew, which --stop has to allow.`,
 
   # the workers of a Ray cluster
   mlbatch scale blue/ray-cluster --role gpus 1`,
-		ValidArgsFunction: t.job.completeAll,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 || len(args) == 1 && t.selector == "" {
-				return usageError{errors.New("say which jobs, and how many pods: JOB... N")}
-			}
-			n, err := strconv.ParseInt(args[len(args)-1], 10, 32)
-			if err != nil || n < 0 {
-				return usageError{fmt.Errorf("%s is no number of pods, which comes last: JOB... N", args[len(args)-1])}
-			}
-			return t.each(cmd, args[:len(args)-1], func(ctx context.Context, a *actions.Actor, target *actions.Target) (*actions.Result, error) {
-				return a.Scale(ctx, target, role, n, stop)
-			}, nil)
-		},
-	}
+	})
 	cmd.Flags().StringVar(&role, "role", "", "the `role` whose size is meant (default: the only one, or that of workers)")
 	cmd.Flags().BoolVar(&stop, "stop", false, "stop jobs that have to begin anew with another size")
-	t.flags(cmd.Flags())
 	return cmd
 }
