@@ -28,55 +28,35 @@ type offer func(ctx context.Context, c client.Reader, cmd *cobra.Command) []stri
 // flagOffers are the offers for values of flags, by the names that flags have in all commands, and for
 // arguments, by what the help calls them. Commands that know better say so themselves.
 func flagOffers() map[string]offer {
-	namespaces, clusterQueues := listNames(corev1.SchemeGroupVersion.WithKind("Namespace")), listNames(kueue.GroupVersion.WithKind("ClusterQueue"))
-	priorities, nodes := listNames(kueue.GroupVersion.WithKind("WorkloadPriorityClass")), listNames(corev1.SchemeGroupVersion.WithKind("Node"))
+	namespaces, priorities := coreNames("Namespace"), kueueNames("WorkloadPriorityClass")
 	return map[string]offer{
 		"namespace": namespaces, "account": namespaces,
-		"queue": offeredQueues, "partition": offeredQueues, "localqueue": offeredLocalQueues, "clusterqueue": clusterQueues,
+		"queue": offeredQueues, "partition": offeredQueues, "localqueue": kueueNames("LocalQueue"), "clusterqueue": kueueNames("ClusterQueue"),
 		"user":     offeredUsers,
-		"flavor":   listNames(kueue.GroupVersion.WithKind("ResourceFlavor")),
+		"flavor":   kueueNames("ResourceFlavor"),
 		"priority": priorities, "qos": priorities,
 		"pod-priority": listNames(schedulingv1.SchemeGroupVersion.WithKind("PriorityClass")),
 		"profile":      offeredProfiles,
 		"jobs":         offeredJobs,
-		"nodelist":     nodes,
+		"nodelist":     coreNames("Node"),
 		"role":         offeredRoles,
 	}
 }
 
-// argumentOffers are by what the help calls an argument, or where that is a name by the last
-// two words of the command.
+// argumentOffers are by what the help calls an argument, where that is no name.
 func argumentOffers() map[string]offer {
-	flavors, clusterQueues := listNames(kueue.GroupVersion.WithKind("ResourceFlavor")), listNames(kueue.GroupVersion.WithKind("ClusterQueue"))
-	return map[string]offer{
-		"NAMESPACE":             listNames(corev1.SchemeGroupVersion.WithKind("Namespace")),
-		"NODE":                  listNames(corev1.SchemeGroupVersion.WithKind("Node")),
-		"JOB":                   offeredJobs,
-		"flavor delete":         flavors,
-		"delete resourceflavor": flavors,
-		"stop clusterqueue":     clusterQueues,
-		"resume clusterqueue":   clusterQueues,
-		"delete clusterqueue":   clusterQueues,
-		"stop localqueue":       offeredLocalQueues,
-		"resume localqueue":     offeredLocalQueues,
-		"delete localqueue":     offeredLocalQueues,
-		"stop workload":         offeredWorkloads,
-		"resume workload":       offeredWorkloads,
-		"delete workload":       offeredWorkloads,
-	}
+	return map[string]offer{"NAMESPACE": coreNames("Namespace"), "NODE": coreNames("Node"), "JOB": offeredJobs}
 }
 
 // argumentOffer is what is offered for the arguments of a command; nil if nothing is.
 func argumentOffer(cmd *cobra.Command) offer {
 	_, argument, _ := strings.Cut(cmd.Use, " ")
-	if of := argumentOffers()[strings.Trim(argument, "[].")]; of != nil {
-		return of
-	}
-	if cmd.Parent() == nil {
-		return nil
-	}
-	return argumentOffers()[cmd.Parent().Name()+" "+cmd.Name()]
+	return argumentOffers()[strings.Trim(argument, "[].")]
 }
+
+func kueueNames(kind string) offer { return listNames(kueue.GroupVersion.WithKind(kind)) }
+
+func coreNames(kind string) offer { return listNames(corev1.SchemeGroupVersion.WithKind(kind)) }
 
 // listNames offers the names of all objects of a kind, of the namespace that was typed if one was.
 func listNames(gvk schema.GroupVersionKind) offer {
@@ -101,27 +81,19 @@ func listNames(gvk schema.GroupVersionKind) offer {
 // offeredQueues offers LocalQueues, of the namespace that was typed if one was, and ClusterQueues,
 // to which no job can be submitted.
 func offeredQueues(ctx context.Context, c client.Reader, cmd *cobra.Command) []string {
-	out := offeredLocalQueues(ctx, c, cmd)
+	out := kueueNames("LocalQueue")(ctx, c, cmd)
 	if cmd.Flags().Lookup("pod-priority") != nil { // it submits
 		return out
 	}
-	return append(out, listNames(kueue.GroupVersion.WithKind("ClusterQueue"))(ctx, c, cmd)...)
-}
-
-func offeredLocalQueues(ctx context.Context, c client.Reader, cmd *cobra.Command) []string {
-	return listNames(kueue.GroupVersion.WithKind("LocalQueue"))(ctx, c, cmd)
-}
-
-func offeredWorkloads(ctx context.Context, c client.Reader, cmd *cobra.Command) []string {
-	return listNames(kueue.GroupVersion.WithKind("Workload"))(ctx, c, cmd)
+	return append(out, kueueNames("ClusterQueue")(ctx, c, cmd)...)
 }
 
 // offeredAnyQueues offers the LocalQueues of the namespace that was typed, or else the ClusterQueues.
 func offeredAnyQueues(ctx context.Context, c client.Reader, cmd *cobra.Command) []string {
 	if valueOf(cmd, "namespace") != "" {
-		return offeredLocalQueues(ctx, c, cmd)
+		return kueueNames("LocalQueue")(ctx, c, cmd)
 	}
-	return listNames(kueue.GroupVersion.WithKind("ClusterQueue"))(ctx, c, cmd)
+	return kueueNames("ClusterQueue")(ctx, c, cmd)
 }
 
 func offeredTeams(ctx context.Context, c client.Reader, _ *cobra.Command) []string {

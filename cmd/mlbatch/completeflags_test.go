@@ -2,6 +2,14 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -49,8 +57,8 @@ func TestCompletionOffersNames(t *testing.T) {
 		"priorities": {flagOffers()["priority"], []string{"urgent"}},
 		"profiles":   {flagOffers()["profile"], []string{"default", "train"}},
 		"nodes":      {argumentOffers()["NODE"], []string{"node-0", "node-1"}},
-		"workloads":  {argumentOffers()["stop workload"], []string{"a"}},
-		"local":      {argumentOffers()["delete localqueue"], []string{"default-queue"}},
+		"workloads":  {kueueNames("Workload"), []string{"a"}},
+		"local":      {kueueNames("LocalQueue"), []string{"default-queue"}},
 		"jobs":       {argumentOffers()["JOB"], []string{"train"}},
 		"classes":    {flagOffers()["pod-priority"], []string{"high"}},
 	} {
@@ -68,6 +76,61 @@ func TestCompletionOffersNames(t *testing.T) {
 		}
 	}
 	var _ client.Reader = c
+}
+
+// TestCompletionOfArguments: each command offers what its argument names, from the cluster that was named,
+// and nothing more than it takes.
+func TestCompletionOfArguments(t *testing.T) {
+	kinds := map[string]string{ // what there is of each is called like it
+		"workloads": "Workload", "localqueues": "LocalQueue", "clusterqueues": "ClusterQueue", "resourceflavors": "ResourceFlavor", "nodes": "Node",
+	}
+	resources := func(version string, names ...string) string {
+		var list metav1.APIResourceList
+		list.Kind, list.GroupVersion = "APIResourceList", version
+		for _, n := range names {
+			list.APIResources = append(list.APIResources, metav1.APIResource{Name: n, Kind: kinds[n], Namespaced: n == "workloads" || n == "localqueues", Verbs: []string{"list"}})
+		}
+		text, err := json.Marshal(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	answers := map[string]string{
+		"/api":                         `{"kind":"APIVersions","versions":["v1"]}`,
+		"/apis":                        `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"kueue.x-k8s.io","versions":[{"groupVersion":"kueue.x-k8s.io/v1beta2","version":"v1beta2"}]}]}`,
+		"/api/v1":                      resources("v1", "nodes"),
+		"/apis/kueue.x-k8s.io/v1beta2": resources("kueue.x-k8s.io/v1beta2", "workloads", "localqueues", "clusterqueues", "resourceflavors"),
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		answer, known := answers[r.URL.Path]
+		if !known {
+			answer = fmt.Sprintf(`{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{},"items":[{"metadata":{"name":%q}}]}`, path.Base(r.URL.Path))
+		}
+		_, _ = io.WriteString(w, answer)
+	}))
+	t.Cleanup(server.Close)
+	kubeconfig := filepath.Join(t.TempDir(), "config")
+	text := fmt.Sprintf("{apiVersion: v1, kind: Config, clusters: [{name: a, cluster: {server: %q}}], contexts: [{name: a, context: {cluster: a}}], current-context: a}", server.URL)
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]string{
+		"stop workload": "workloads", "resume workload": "workloads", "delete workload": "workloads",
+		"stop localqueue": "localqueues", "resume localqueue": "localqueues", "delete localqueue": "localqueues",
+		"stop clusterqueue": "clusterqueues", "resume clusterqueue": "clusterqueues", "delete clusterqueue": "clusterqueues",
+		"flavor delete": "resourceflavors", "delete resourceflavor": "resourceflavors",
+		"queue edit": "clusterqueues", "queue stop": "clusterqueues", "queue stop -n blue": "localqueues", "queue delete -n blue": "localqueues", "queue resume x": "",
+		"drain": "nodes", "undrain": "nodes", "drain nodes": "",
+	} {
+		var out bytes.Buffer
+		args := append([]string{cobra.ShellCompNoDescRequestCmd}, strings.Fields(line)...)
+		run(t.Context(), append(args, "--kubeconfig", kubeconfig, ""), &out, io.Discard)
+		if got, _, _ := strings.Cut(out.String(), ":"); strings.TrimSpace(got) != want {
+			t.Errorf("%s offers %q, want %q", line, got, want)
+		}
+	}
 }
 
 // TestCompletionOfWords: what is known without a cluster, and shells get scripts.

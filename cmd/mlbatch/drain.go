@@ -49,7 +49,7 @@ node stays closed.`,
   # who would be affected?
   mlbatch drain node-1 --dry-run`,
 		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: others(asking(argumentOffers()["NODE"])),
+		ValidArgsFunction: others(asking(coreNames("Node"))),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if d.noNew && cmd.Flags().Changed("evict") && d.evict {
 				return usagef("--evict and --no-new: give one of them")
@@ -82,7 +82,7 @@ func newUndrainCommand() *cobra.Command {
 cordoned, or that a health check condemned, stays as it is, and you are told.`,
 		Example:           "  mlbatch undrain node-1",
 		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: others(asking(argumentOffers()["NODE"])),
+		ValidArgsFunction: others(asking(coreNames("Node"))),
 		RunE:              func(cmd *cobra.Command, args []string) error { return d.undrain(cmd, args) },
 	}
 	connectionFlags(cmd.Flags(), &d.conn)

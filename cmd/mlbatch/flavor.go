@@ -93,7 +93,7 @@ func newFlavorDeleteCommand(use string) *cobra.Command {
 		Use:     use,
 		Short:   "Remove a flavor that no queue has quota of",
 		Example: "  mlbatch flavor delete spot",
-		Args:    cobra.ExactArgs(1),
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: asking(kueueNames("ResourceFlavor")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := m.check(); err != nil {
 				return err

@@ -218,23 +218,25 @@ func newListWorkloadCommand() *cobra.Command {
 	})
 }
 
-// queueKind is a kind of queue as kueuectl's commands call it, with the arguments of one in their examples.
+// queueKind is a kind of queue as kueuectl's commands call it, with the arguments of one in their
+// examples and what shells are offered.
 type queueKind struct {
 	name, short string
 	namespaced  bool
 	there, made string
+	offers      offer
 }
 
 func queueKinds() []queueKind {
 	return []queueKind{
-		{"clusterqueue", "cq", false, "blue-cluster-queue", "green"},
-		{"localqueue", "lq", true, "default-queue -n blue", "extra -n blue"},
+		{"clusterqueue", "cq", false, "blue-cluster-queue", "green", kueueNames("ClusterQueue")},
+		{"localqueue", "lq", true, "default-queue -n blue", "extra -n blue", kueueNames("LocalQueue")},
 	}
 }
 
 // change makes a command that changes a queue of the kind; cmd has its help.
 func (k queueKind) change(q *queueChange, cmd *cobra.Command, do func(cmd *cobra.Command, name string) error) *cobra.Command {
-	cmd.Use, cmd.Aliases, cmd.Args = k.name+" NAME", []string{k.short}, cobra.ExactArgs(1)
+	cmd.Use, cmd.Aliases, cmd.Args, cmd.ValidArgsFunction = k.name+" NAME", []string{k.short}, cobra.ExactArgs(1), asking(k.offers)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if k.namespaced {
 			q.namespace = namespaceOr(q.namespace, &q.conn)
@@ -311,7 +313,7 @@ func activeCommand(active bool) *cobra.Command { //nolint:revive // a fact
 	cmd := &cobra.Command{
 		Use: "workload NAME", Aliases: []string{"wl"}, Short: short,
 		Example: fmt.Sprintf("  mlbatch %s workload pytorchjob-train-02fcb -n blue", verb),
-		Args:    cobra.ExactArgs(1),
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: asking(kueueNames("Workload")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := q.check(); err != nil {
 				return err
@@ -339,7 +341,8 @@ func deleteWorkloadCommand() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use: "workload NAME...", Aliases: []string{"wl"}, Short: "Delete Workloads with their jobs, after asking",
-		Example: "  mlbatch delete workload pytorchjob-train-02fcb -n blue --yes",
+		Example:           "  mlbatch delete workload pytorchjob-train-02fcb -n blue --yes",
+		ValidArgsFunction: asking(kueueNames("Workload")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := q.check(); err != nil {
 				return err
