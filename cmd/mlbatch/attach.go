@@ -59,7 +59,7 @@ func (a *attached) stay(ctx context.Context, job client.Object, kind string) err
 			if err != nil || !answer.Waiting {
 				return ""
 			}
-			text := cli.Plain(answer.Message)
+			text := why.Plain(answer.Message)
 			if n := answer.PositionInClusterQueue; n != nil && *n > 0 {
 				text += fmt.Sprintf("; %d before it", *n)
 			}

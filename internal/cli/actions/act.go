@@ -21,6 +21,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/view"
 	"github.com/mlbatch/mlbatch/internal/view/gather"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // DryRun is how far a change goes.
@@ -187,7 +188,7 @@ func (a *Actor) setActive(ctx context.Context, t *Target, w *kueue.Workload, act
 	case active && marked && admin:
 		change["metadata"] = map[string]any{"annotations": map[string]any{kueue.HeldByAnnotation: nil}}
 	case active && marked:
-		return fmt.Errorf("%s is held by %s: ask for its release", t.title(), cli.Holder(by))
+		return fmt.Errorf("%s is held by %s: ask for its release", t.title(), why.Holder(by))
 	case !active && admin:
 		change["metadata"] = map[string]any{"annotations": map[string]any{kueue.HeldByAnnotation: who}}
 	}

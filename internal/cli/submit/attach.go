@@ -16,6 +16,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // Session stays with a job until it ends, or until its user goes.
@@ -170,14 +171,14 @@ func (s *Session) see(ctx context.Context, j view.Standing, gone bool) bool {
 		return true
 	case j.Stage == view.Deactivated && j.Pods.Live() == 0:
 		s.result.Code = errFailed
-		s.tell(fmt.Sprintf("%s was stopped for good (%s)", s.Name, why(j)))
+		s.tell(fmt.Sprintf("%s was stopped for good (%s)", s.Name, reasonOf(j)))
 		return true
 	}
 	s.tell(s.Name + " " + s.standing(ctx, j))
 	return false
 }
 
-func why(j view.Standing) string {
+func reasonOf(j view.Standing) string {
 	if j.Message == "" {
 		return j.Reason
 	}
@@ -194,16 +195,16 @@ func (s *Session) standing(ctx context.Context, j view.Standing) string {
 		if text := s.Why(ctx); text != "" {
 			return "waits: " + text
 		}
-		return "waits: " + cli.Plain(why(j))
+		return "waits: " + why.Plain(reasonOf(j))
 	case view.Starting:
 		if j.Pods.Ended > 0 { // it ends
 			return "runs"
 		}
 		return fmt.Sprintf("starts: %d of %d pods run%s", len(j.Pods.Running), j.Pods.Wanted, s.trouble())
 	case view.Held:
-		return "is held: " + why(j)
+		return "is held: " + reasonOf(j)
 	case view.Stopping:
-		return "is stopped: " + why(j)
+		return "is stopped: " + reasonOf(j)
 	case view.Resetting:
 		return "begins anew"
 	case view.Running:
@@ -244,7 +245,7 @@ func (s *Session) finish(ctx context.Context) {
 		if s.result.Code == 0 {
 			s.result.Code = errFailed
 		}
-		s.note(fmt.Sprintf("%s failed with exit code %d: %s", s.Name, s.result.Code, why(j)))
+		s.note(fmt.Sprintf("%s failed with exit code %d: %s", s.Name, s.result.Code, reasonOf(j)))
 	case view.Held, view.Waiting, view.Starting, view.Running, view.Resetting, view.Stopping, view.Unmanaged:
 		s.clear()
 	}
