@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/convert"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // convertFlags are those of convert.
@@ -75,7 +75,7 @@ func (v *convertFlags) run(in io.Reader, out, errs io.Writer) error {
 	for i := range all {
 		for _, l := range all[i].Losses {
 			at := all[i].Document.At(l.Path)
-			fmt.Fprintf(errs, "%s:%d:%d: warning: %s: %s %s\n", cli.Harmless(all[i].Document.File), at.Line, at.Column, cli.Harmless(all[i].Document.Title()), cli.Harmless(l.Path), cli.Harmless(l.Message))
+			fmt.Fprintf(errs, "%s:%d:%d: warning: %s: %s %s\n", words.Harmless(all[i].Document.File), at.Line, at.Column, words.Harmless(all[i].Document.Title()), words.Harmless(l.Path), words.Harmless(l.Message))
 			losses++
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/tools/remotecommand"
 
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/actions"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // newCpCommand copies files to and from pods of jobs.
@@ -129,7 +129,7 @@ func copied(here, there error, said string) error {
 	var code exitError
 	switch {
 	case errors.As(there, &code):
-		return fmt.Errorf("tar in the pod: %s", cli.Harmless(strings.TrimSpace(said)))
+		return fmt.Errorf("tar in the pod: %s", words.Harmless(strings.TrimSpace(said)))
 	case there != nil:
 		return there
 	}
@@ -151,6 +151,6 @@ func tell(errs io.Writer, left []string) {
 			fmt.Fprintf(errs, "and %d more\n", len(left)-most)
 			return
 		}
-		fmt.Fprintf(errs, "left out, because it is no file or folder below what is copied: %s\n", cli.Harmless(name))
+		fmt.Fprintf(errs, "left out, because it is no file or folder below what is copied: %s\n", words.Harmless(name))
 	}
 }

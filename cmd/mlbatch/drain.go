@@ -13,6 +13,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/admin"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // drainFlags are those of taking nodes out of service.
@@ -178,7 +179,7 @@ func (d *drainFlags) undrain(cmd *cobra.Command, names []string) error {
 			return err //nolint:wrapcheck // it names the node
 		}
 		if len(left) > 0 {
-			fmt.Fprintf(out, "node/%s undrained; it stays out of service: %s\n", n.Name, cli.Harmless(strings.Join(left, ", ")))
+			fmt.Fprintf(out, "node/%s undrained; it stays out of service: %s\n", n.Name, words.Harmless(strings.Join(left, ", ")))
 			continue
 		}
 		fmt.Fprintf(out, "node/%s undrained\n", n.Name)

@@ -25,8 +25,8 @@ import (
 	remoteexec "k8s.io/client-go/util/exec"
 	"k8s.io/streaming/pkg/httpstream"
 
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/actions"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // podFlags choose one pod of a job.
@@ -195,7 +195,7 @@ func plainly(err error) string {
 			text = said
 		}
 	}
-	return cli.Harmless(strings.TrimSpace(text))
+	return words.Harmless(strings.TrimSpace(text))
 }
 
 // newPortCommand forwards ports of pods.

@@ -91,13 +91,13 @@ func (h *histFlags) check(q *query) error {
 	for i, by := range h.by {
 		switch {
 		case !slices.Contains(cli.PastSums(), by):
-			return fmt.Errorf("--by %s is not known: use %s", by, words(cli.PastSums()))
+			return fmt.Errorf("--by %s is not known: use %s", by, withCommas(cli.PastSums()))
 		case slices.Contains(h.by[:i], by):
 			return fmt.Errorf("--by %s: %s stands there twice", strings.Join(h.by, ","), by)
 		}
 	}
 	if state := unknownState(h.jobs.states, histStates()); state != "" {
-		return fmt.Errorf("--state %s: jobs do not end so: use %s", state, words(histStates()))
+		return fmt.Errorf("--state %s: jobs do not end so: use %s", state, withCommas(histStates()))
 	}
 	if err := h.jobs.whose.check(); err != nil {
 		return err

@@ -18,6 +18,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/install"
 	"github.com/mlbatch/mlbatch/internal/kube/manager"
 	"github.com/mlbatch/mlbatch/internal/kube/settings"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // newImportCommand takes over clusters that others run.
@@ -131,7 +132,7 @@ func (i *importFlags) run(cmd *cobra.Command, system migrate.System) error {
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
 	m := &migrate.Import{Client: c, System: system, Namespace: i.namespace, Now: time.Now, Timeout: i.timeout, Tell: func(s migrate.StepState) {
 		if i.output == "" {
-			fmt.Fprintf(out, "%-8s %s\n", s.Name, cli.Harmless(s.Says))
+			fmt.Fprintf(out, "%-8s %s\n", s.Name, words.Harmless(s.Says))
 		}
 	}}
 	if i.rollback {
@@ -236,7 +237,7 @@ func (i *importFlags) back(cmd *cobra.Command, m *migrate.Import) error {
 			return printObject(out, i.output, plan)
 		}
 		for _, s := range plan.Did {
-			fmt.Fprintf(out, "%-8s %s\n", s.Name, cli.Harmless(s.Says))
+			fmt.Fprintf(out, "%-8s %s\n", s.Name, words.Harmless(s.Says))
 		}
 		fmt.Fprintln(out, "Nothing was changed (dry run).")
 		return nil
@@ -263,7 +264,7 @@ func weights() map[finding.Severity]string {
 
 // reportText prints a report for people.
 func reportText(out io.Writer, r *migrate.Report) {
-	line := func(format string, args ...any) { fmt.Fprintln(out, cli.Harmless(fmt.Sprintf(format, args...))) }
+	line := func(format string, args ...any) { fmt.Fprintln(out, words.Harmless(fmt.Sprintf(format, args...))) }
 	for _, p := range r.Programs {
 		line("Found   %s", p)
 	}

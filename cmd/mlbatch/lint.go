@@ -15,6 +15,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli/manifest"
 	"github.com/mlbatch/mlbatch/internal/finding"
 	"github.com/mlbatch/mlbatch/internal/strict"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // lintFlags are those of lint.
@@ -99,7 +100,7 @@ func (l *lintFlags) run(ctx context.Context, in io.Reader, out, errs io.Writer) 
 	unread := 0
 	docs, err := readDocumentsBut(in, l.files, func(err error) {
 		if manifest.IsNone(err) {
-			fmt.Fprintf(errs, "%s: it is no manifest and left out\n", cli.Harmless(err.Error()))
+			fmt.Fprintf(errs, "%s: it is no manifest and left out\n", words.Harmless(err.Error()))
 			return
 		}
 		unread++

@@ -18,6 +18,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/kube/leaderelection"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // Exit codes.
@@ -149,7 +150,7 @@ func exitOf(cmd *cobra.Command, err error, stderr io.Writer) int {
 func harmless(err error) string {
 	lines := strings.Split(cli.NotInstalled(err).Error(), "\n")
 	for i, line := range lines {
-		lines[i] = cli.Harmless(line)
+		lines[i] = words.Harmless(line)
 	}
 	return strings.Join(lines, "\n")
 }

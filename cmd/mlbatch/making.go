@@ -14,6 +14,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/admin"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // usagef is a mistake in the command line.
@@ -141,14 +142,14 @@ func (m *making) print(out io.Writer, steps []admin.TeamObject) error {
 // notes are what people should know, each in a line.
 func notes(errs io.Writer, lines []string) {
 	for _, l := range lines {
-		fmt.Fprintln(errs, "Note: "+cli.Harmless(l)+".")
+		fmt.Fprintln(errs, "Note: "+words.Harmless(l)+".")
 	}
 }
 
 // printChanges shows values before and after.
 func printChanges(out io.Writer, what string, changes []admin.FieldChange, suffix string) {
 	for _, c := range changes {
-		fmt.Fprintf(out, "%s %s%s\n", what, cli.Harmless(c.String()), suffix)
+		fmt.Fprintf(out, "%s %s%s\n", what, words.Harmless(c.String()), suffix)
 	}
 }
 

@@ -78,7 +78,7 @@ func (p *psFlags) check(*query) error {
 		return fmt.Errorf("-l %s: %w", p.selector, err)
 	}
 	if state := unknownState(p.jobs.states, view.States()); state != "" {
-		return fmt.Errorf("--state %s: there is no such state: use %s", state, words(view.States()))
+		return fmt.Errorf("--state %s: there is no such state: use %s", state, withCommas(view.States()))
 	}
 	return nil
 }
@@ -154,8 +154,8 @@ func unansweredList(s *view.JobList) []string {
 	return []string{"No controller answers: this is what the objects say that you may read."}
 }
 
-// words are the words of a list, with commas.
-func words[S ~string](all []S) string {
+// withCommas are the words of a list, with commas.
+func withCommas[S ~string](all []S) string {
 	out := make([]string, len(all))
 	for i := range all {
 		out[i] = string(all[i])

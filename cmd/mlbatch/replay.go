@@ -16,6 +16,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli/whatif"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/replay"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // exitUnknown is the code if recordings know nothing of what was asked for.
@@ -135,7 +136,7 @@ func (q *question) print(out io.Writer, answer any, text func(io.Writer) error) 
 			return err
 		}
 		for line := range strings.Lines(b.String()) { // what was recorded is others' text
-			if _, err := fmt.Fprintln(out, cli.Harmless(strings.TrimSuffix(line, "\n"))); err != nil {
+			if _, err := fmt.Fprintln(out, words.Harmless(strings.TrimSuffix(line, "\n"))); err != nil {
 				return err
 			}
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli/submit"
 	"github.com/mlbatch/mlbatch/internal/view"
 	"github.com/mlbatch/mlbatch/internal/view/gather"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // slurmCommands are the names by which the program can be called, too.
@@ -118,7 +119,7 @@ func (l *jobList) read(ctx context.Context, q *query) ([]view.Job, error) {
 			if namespace != "" {
 				where = " in " + namespace
 			}
-			fmt.Fprintf(q.errs, "You may not list %s%s.\n", strings.Join(survey.Unread, ", "), cli.Harmless(where))
+			fmt.Fprintf(q.errs, "You may not list %s%s.\n", strings.Join(survey.Unread, ", "), words.Harmless(where))
 		}
 		if l.starts && !survey.Served {
 			gather.Place(ctx, survey, gather.MostLines, cli.Controller{Config: q.cfg}.Pending)
@@ -129,7 +130,7 @@ func (l *jobList) read(ctx context.Context, q *query) ([]view.Job, error) {
 		}
 		past, err := gather.Past(ctx, q.c, namespace, time.Time{})
 		if err != nil {
-			fmt.Fprintf(q.errs, "Jobs that were deleted are left out: %s\n", cli.Harmless(err.Error()))
+			fmt.Fprintf(q.errs, "Jobs that were deleted are left out: %s\n", words.Harmless(err.Error()))
 		}
 		out = slurm.WithPast(out, past)
 	}
@@ -154,7 +155,7 @@ func (l *jobList) choose(ctx context.Context, q *query) ([]view.Job, error) {
 	}
 	chosen := f.Select(rows)
 	if hint := strangers(asked, rows); len(chosen) == 0 && hint != "" {
-		fmt.Fprintln(q.errs, cli.Harmless(hint))
+		fmt.Fprintln(q.errs, words.Harmless(hint))
 	}
 	return chosen, nil
 }
@@ -306,7 +307,7 @@ func cancelJobs(ctx context.Context, q *query, rows []view.Job, named []string) 
 	actor, failed := &actions.Actor{Client: q.c}, false
 	fail := func(format string, args ...any) {
 		failed = true
-		fmt.Fprintln(q.errs, cli.Harmless("mlbatch: "+fmt.Sprintf(format, args...)))
+		fmt.Fprintln(q.errs, words.Harmless("mlbatch: "+fmt.Sprintf(format, args...)))
 	}
 	for _, r := range rows {
 		target, err := actions.Find(ctx, q.c, view.Ref{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name})

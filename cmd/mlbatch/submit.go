@@ -23,6 +23,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/slurm"
 	"github.com/mlbatch/mlbatch/internal/cli/submit"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // submission is what is typed to submit a job.
@@ -334,7 +335,7 @@ func (s *submission) warn(warnings []string) error {
 		return usageError{fmt.Errorf("--strict: %s", strings.Join(warnings, "; "))}
 	}
 	for _, w := range warnings {
-		fmt.Fprintf(s.errs, "mlbatch: %s\n", cli.Harmless(w))
+		fmt.Fprintf(s.errs, "mlbatch: %s\n", words.Harmless(w))
 	}
 	return nil
 }
@@ -390,7 +391,7 @@ func (s *submission) scriptsOwn(flags *pflag.FlagSet, file string, args []string
 			return nil, usageError{fmt.Errorf("%s after %s would be an argument of the script, and the job be made: put options of submit before %s, or -- before arguments of a script", arg, file, file)}
 		}
 		if long, is := strings.CutPrefix(name, "--"); is && flags.Lookup(long) != nil && !flags.Lookup(long).Hidden {
-			fmt.Fprintf(s.errs, "mlbatch: %s after %s is the script's: options of submit go before %s; -- before arguments of the script ends this warning\n", cli.Harmless(arg), file, file)
+			fmt.Fprintf(s.errs, "mlbatch: %s after %s is the script's: options of submit go before %s; -- before arguments of the script ends this warning\n", words.Harmless(arg), file, file)
 		}
 	}
 	return args, nil

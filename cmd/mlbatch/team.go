@@ -20,6 +20,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli/admin"
 	"github.com/mlbatch/mlbatch/internal/view"
 	"github.com/mlbatch/mlbatch/internal/view/gather"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // newTeamCommand shows a team, or all of them, and makes and changes them.
@@ -119,7 +120,7 @@ func readTeam(ctx context.Context, q *query) (found, error) {
 // text prints a team for people.
 func (v *teamView) text(out io.Writer, q *query) error {
 	for _, line := range admin.TeamLines(&v.Team, v.States) {
-		fmt.Fprintln(out, cli.Harmless(line))
+		fmt.Fprintln(out, words.Harmless(line))
 	}
 	if len(v.Shares) == 0 {
 		return nil
@@ -390,7 +391,7 @@ func (m *making) deleteTeam(cmd *cobra.Command, name string, o admin.DeleteOptio
 	}
 	fmt.Fprintf(out, "Of team %s goes:\n", name)
 	for _, line := range r.Plan(o) {
-		fmt.Fprintln(out, "  "+cli.Harmless(line))
+		fmt.Fprintln(out, "  "+words.Harmless(line))
 	}
 	if err := r.Refusal(o); err != nil {
 		return err //nolint:wrapcheck // a sentence for people

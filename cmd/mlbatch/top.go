@@ -13,6 +13,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // topThings are what is listed.
@@ -110,6 +111,6 @@ func (t *topFlags) quota(ctx context.Context, out io.Writer, c client.Reader) {
 		if i == 0 {
 			fmt.Fprintln(out)
 		}
-		fmt.Fprintln(out, cli.Harmless(line))
+		fmt.Fprintln(out, words.Harmless(line))
 	}
 }

@@ -16,9 +16,9 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/actions"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // touchFlags are those of commands that change jobs.
@@ -118,7 +118,7 @@ func (t *touchFlags) tell(out io.Writer, r *actions.Result) {
 		if r.DryRun != actions.Real {
 			text += " (dry run: nothing was changed)"
 		}
-		fmt.Fprintln(out, cli.Harmless(text))
+		fmt.Fprintln(out, words.Harmless(text))
 	case "name":
 		fmt.Fprintf(out, "%s/%s\n", r.Namespace, r.Name)
 	}
@@ -203,7 +203,7 @@ func (j *jobAction) each(cmd *cobra.Command, args []string) error {
 			}
 			failures = append(failures, j.job.conn.Unreachable(err, cfg.Host))
 			if len(refs) > 1 {
-				fmt.Fprintf(errs, "mlbatch: %s\n", cli.Harmless(err.Error()))
+				fmt.Fprintf(errs, "mlbatch: %s\n", words.Harmless(err.Error()))
 			}
 			continue
 		}

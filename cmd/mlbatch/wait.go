@@ -48,7 +48,7 @@ command line; 3 when --timeout is over. The others are not waited for when one w
 		ValidArgsFunction: t.job.completeAll,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !slices.Contains(actions.Goals(), actions.Goal(goal)) {
-				return usageError{fmt.Errorf("--for %q: use one of %s", goal, words(actions.Goals()))}
+				return usageError{fmt.Errorf("--for %q: use one of %s", goal, withCommas(actions.Goals()))}
 			}
 			if timeout < 0 {
 				return usageError{fmt.Errorf("--timeout %s: give a time such as 10m", timeout)}
@@ -57,12 +57,12 @@ command line; 3 when --timeout is over. The others are not waited for when one w
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&goal, "for", "", "`goal`: "+words(actions.Goals()))
+	f.StringVar(&goal, "for", "", "`goal`: "+withCommas(actions.Goals()))
 	f.DurationVar(&timeout, "timeout", 0, "how long to wait at most, such as 10m; 0 is without end")
 	f.StringVarP(&t.selector, "selector", "l", "", "all jobs of the namespace with these labels, instead of names")
 	t.printing(f)
 	_ = cmd.RegisterFlagCompletionFunc("for", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return strings.Split(words(actions.Goals()), ", "), cobra.ShellCompDirectiveNoFileComp
+		return strings.Split(withCommas(actions.Goals()), ", "), cobra.ShellCompDirectiveNoFileComp
 	})
 	return cmd
 }

@@ -90,7 +90,7 @@ func PrintDetails(w io.Writer, s *why.Details, now time.Time, in *time.Location,
 
 // hanging is a text in lines of a width, the first after something and the others below it.
 func hanging(first, text string, width int) string {
-	lines := strings.ReplaceAll(wrap(text, max(width-len(first), shortest), ""), "\n", "\n"+strings.Repeat(" ", len(first)))
+	lines := strings.ReplaceAll(Wrap(text, max(width-len(first), shortest), ""), "\n", "\n"+strings.Repeat(" ", len(first)))
 	return first + lines + "\n"
 }
 
@@ -130,7 +130,7 @@ func failureText(b *strings.Builder, f *why.Failure, width int) {
 	if f.Node != "" {
 		who += " on " + f.Node
 	}
-	b.WriteString("\n" + wrap("First to fail: "+who+": "+strings.TrimSuffix(f.Why, ".")+".", width, "") + "\n")
+	b.WriteString("\n" + Wrap("First to fail: "+who+": "+strings.TrimSuffix(f.Why, ".")+".", width, "") + "\n")
 	switch {
 	case len(f.Log) > 0:
 		b.WriteString("The end of its log:\n")
@@ -138,7 +138,7 @@ func failureText(b *strings.Builder, f *why.Failure, width int) {
 			b.WriteString("  | " + words.Harmless(line) + "\n")
 		}
 	case f.NoLog != "":
-		b.WriteString(wrap(words.Sentence(f.NoLog), width, "") + "\n")
+		b.WriteString(Wrap(words.Sentence(f.NoLog), width, "") + "\n")
 	}
 }
 

@@ -29,7 +29,7 @@ func PrintComparison(w io.Writer, t *why.Comparison, s Style, width int) error {
 	if s.Width == 0 {
 		s.Width = Width
 	}
-	_, err := io.WriteString(w, wrap(strings.Join(t.Sentences, " "), s.Width, "")+"\n")
+	_, err := io.WriteString(w, Wrap(strings.Join(t.Sentences, " "), s.Width, "")+"\n")
 	return err
 }
 

@@ -29,7 +29,7 @@ func PrintExplanation(w io.Writer, e *why.Explanation, s Style) error {
 		s.Width = Width
 	}
 	var text strings.Builder
-	text.WriteString(wrap(strings.Join(e.Sentences, " "), s.Width, "") + "\n")
+	text.WriteString(Wrap(strings.Join(e.Sentences, " "), s.Width, "") + "\n")
 	switch {
 	case len(e.Advice) == 1:
 		text.WriteString("\n" + s.advice("What helps: "+e.Advice[0], ""))
@@ -49,14 +49,14 @@ func PrintExplanation(w io.Writer, e *why.Explanation, s Style) error {
 func (s Style) advice(text, indent string) string {
 	for program, typed := range map[string]string{"kubectl": cmp.Or(s.Kubectl, "kubectl"), "mlbatch": "mlbatch"} {
 		if said, command, found := strings.Cut(text, ": "+program+" "); found {
-			return wrap(said+":", s.Width, indent) + "\n" + indent + "  " + typed + " " + words.Harmless(command) + "\n"
+			return Wrap(said+":", s.Width, indent) + "\n" + indent + "  " + typed + " " + words.Harmless(command) + "\n"
 		}
 	}
-	return wrap(text, s.Width, indent) + "\n"
+	return Wrap(text, s.Width, indent) + "\n"
 }
 
-// wrap breaks a text into lines of at most width, those after the first indented.
-func wrap(text string, width int, indent string) string {
+// Wrap breaks a text into lines of at most width, those after the first indented.
+func Wrap(text string, width int, indent string) string {
 	var b strings.Builder
 	used := 0
 	for word := range strings.FieldsSeq(words.Harmless(text)) {

@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	leaderworkerset "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/view"
 	"github.com/mlbatch/mlbatch/internal/view/why"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // LogOptions say which lines of which pods are wanted.
@@ -71,7 +71,7 @@ type logSource struct {
 }
 
 func (l *logs) note(format string, args ...any) {
-	fmt.Fprintln(l.notes, cli.Harmless(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(l.notes, words.Harmless(fmt.Sprintf(format, args...)))
 }
 
 // read prints what there is by now, in the order of time.

@@ -18,9 +18,9 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/view"
 	"github.com/mlbatch/mlbatch/internal/view/why"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // printer prints lines with the names of their pods.
@@ -81,7 +81,7 @@ func ForTerminal(text string) string {
 	}
 	parts := strings.Split(text, "\t")
 	for i := range parts {
-		parts[i] = cli.Harmless(parts[i])
+		parts[i] = words.Harmless(parts[i])
 	}
 	return strings.Join(parts, "\t")
 }

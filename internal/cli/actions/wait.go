@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // Goal is what a job is awaited to reach.
@@ -112,7 +112,7 @@ func (t *Target) reached(goal Goal, gone bool) (bool, error) {
 	case ended:
 		text := t.title() + " has failed"
 		if j.Message != "" {
-			text += ": " + cli.Harmless(strings.TrimSuffix(j.Message, "."))
+			text += ": " + words.Harmless(strings.TrimSuffix(j.Message, "."))
 		}
 		return false, never("%s", text)
 	case goal == UntilAdmitted && slices.Contains([]view.Stage{view.Foreign, view.Loose}, j.Stage), goal == UntilAdmitted && j.Stage == view.Unqueued && j.State == view.Unmanaged:

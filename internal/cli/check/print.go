@@ -13,6 +13,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // Text prints the report as tables. resource limits them to one; "" is GPUs, or all where there
@@ -31,7 +32,7 @@ func (r *Report) Text(w io.Writer, resource string, l cli.Layout) error {
 		return err //nolint:wrapcheck // the writer's own
 	}
 	for _, f := range r.Findings { // whole: a finding that is cut says nothing
-		if _, err := fmt.Fprintf(w, "%-7s  %s: %s (%s)\n", f.Severity, cli.Harmless(f.Object), cli.Harmless(f.Message), f.Rule); err != nil {
+		if _, err := fmt.Fprintf(w, "%-7s  %s: %s (%s)\n", f.Severity, words.Harmless(f.Object), words.Harmless(f.Message), f.Rule); err != nil {
 			return err //nolint:wrapcheck // the writer's own
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/finding"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // Policy is what applies to a ClusterQueue, defaults filled in.
@@ -121,7 +122,7 @@ func Print(w io.Writer, x *finding.Finding, s cli.Style) error {
 		if rest, is := strings.CutPrefix(cure, "kubectl "); is && s.Kubectl != "" {
 			cure = s.Kubectl + " " + rest
 		}
-		text += "  -> " + cli.Harmless(cure) + "\n"
+		text += "  -> " + words.Harmless(cure) + "\n"
 	}
 	_, err := io.WriteString(w, text)
 	return err //nolint:wrapcheck // the writer's own

@@ -5,8 +5,8 @@ import (
 	"io"
 	"strings"
 
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/finding"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // Print prints a finding in a line, as compilers do.
@@ -15,7 +15,7 @@ func Print(w io.Writer, f *finding.Finding) error {
 	if f.Path != "" {
 		path = " " + f.Path + ":"
 	}
-	_, err := fmt.Fprintf(w, "%s:%d:%d: %s: %s:%s %s (%s)\n", cli.Harmless(f.File), f.Line, f.Column, f.Severity, cli.Harmless(f.Object), cli.Harmless(path), cli.Harmless(f.Message), f.Rule)
+	_, err := fmt.Fprintf(w, "%s:%d:%d: %s: %s:%s %s (%s)\n", words.Harmless(f.File), f.Line, f.Column, f.Severity, words.Harmless(f.Object), words.Harmless(path), words.Harmless(f.Message), f.Rule)
 	return err //nolint:wrapcheck // the writer's own
 }
 

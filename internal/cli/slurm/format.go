@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // field is something that there is to say of each line.
@@ -97,7 +98,7 @@ func printFormat[T any](w io.Writer, fields []field[T], format string, rows []T,
 				one.WriteString(p.text)
 				continue
 			}
-			text := cli.Harmless(of(p.field))
+			text := words.Harmless(of(p.field))
 			if p.width == 0 {
 				one.WriteString(text)
 				continue

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // accountFields are those of sacct, with the widths that it gives them.
@@ -132,7 +132,7 @@ func (a *Accounts) Print(w io.Writer, rows []view.Job) error {
 		}
 		if a.Fields == "" || !sized { // names are longer than Slurm's numbers
 			for _, r := range rows {
-				n = max(n, len([]rune(cli.Harmless(f.text(r)))))
+				n = max(n, len([]rune(words.Harmless(f.text(r)))))
 			}
 		}
 		if len(chosen) > 0 {

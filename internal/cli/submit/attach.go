@@ -13,10 +13,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/view"
 	"github.com/mlbatch/mlbatch/internal/view/why"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // Session stays with a job until it ends, or until its user goes.
@@ -267,7 +267,7 @@ func (s *Session) tell(text string) {
 	}
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	line := []rune(cli.Harmless(text))
+	line := []rune(words.Harmless(text))
 	if len(line) >= s.Width {
 		line = append(line[:s.Width-2], '…')
 	}
@@ -282,7 +282,7 @@ func (s *Session) tell(text string) {
 // note prints a line that stays.
 func (s *Session) note(text string) {
 	s.clear()
-	fmt.Fprintln(s.Notes, cli.Harmless(text))
+	fmt.Fprintln(s.Notes, words.Harmless(text))
 }
 
 // clear takes away the line that changes.

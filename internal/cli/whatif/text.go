@@ -8,6 +8,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/sim/report"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // unwrapped is a width that no line reaches.
@@ -73,7 +74,7 @@ func (c *Comparison) intro() []string {
 	out := []string{fmt.Sprintf("%d jobs from %s to %s (%s), decided again in virtual time:",
 		c.Jobs, c.From.Format("2006-01-02 15:04"), c.To.Format("2006-01-02 15:04"), report.Span(c.To.Sub(c.From).Seconds()))}
 	for i, r := range c.Policies {
-		out = append(out, fmt.Sprintf("%s: %s", report.Letter(i), cli.Harmless(r.World)))
+		out = append(out, fmt.Sprintf("%s: %s", report.Letter(i), words.Harmless(r.World)))
 	}
 	return append(out, c.Trust.sentence())
 }
@@ -104,7 +105,7 @@ func (c *Comparison) remarks() (out []string) {
 		}
 	}
 	for _, n := range c.Notes {
-		out = append(out, "Note: "+cli.Harmless(n)+".")
+		out = append(out, "Note: "+words.Harmless(n)+".")
 	}
 	return out
 }

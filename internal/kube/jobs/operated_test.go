@@ -225,9 +225,10 @@ func TestReplaceable(t *testing.T) {
 		"others may fail for good": {"as above", jobs.Kind{Running: jobs.Running{Operated: &jobs.Operated{Compile: compile(podplan.ReplaceRetriable)}}}, owner(), false},
 		"suspended":                {"its pods go anyway", jobs.Kind{Running: jobs.Running{Operated: &jobs.Operated{Compile: compile(podplan.Replace)}}}, &toy.Toy{Spec: toy.Spec{Hold: true}}, false},
 		"not understood": {"nothing is known of it", jobs.Kind{
-			Running: jobs.Running{Operated: &jobs.Operated{Compile: func(jobs.Object) (*jobs.Plan, error) {
-				return nil, errors.New("no")
-			}},
+			Running: jobs.Running{
+				Operated: &jobs.Operated{Compile: func(jobs.Object) (*jobs.Plan, error) {
+					return nil, errors.New("no")
+				}},
 			},
 		}, owner(), false},
 		"run by others": {"they move it as a whole", jobs.Kind{}, owner(), false},
