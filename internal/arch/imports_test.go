@@ -251,6 +251,22 @@ func TestQuestionsNameNoPartOfTheEngine(t *testing.T) {
 	}
 }
 
+// Pods are a kind among others: what all kinds read of a pod is of package podmeta, and what pods do that are queued by
+// themselves is known to their own controller, and to the webhooks that write and judge them.
+func TestPodsAreKnownToTheirOwnControllerAndWebhook(t *testing.T) {
+	const pods = "internal/kube/jobs/pod"
+	var by []string
+	for _, p := range packages(t) {
+		if slices.Contains(p.Imports, module+pods) {
+			by = append(by, p.rel())
+		}
+	}
+	slices.Sort(by)
+	if want := []string{"internal/kube/controllers/podgroup", "internal/kube/webhook"}; !slices.Equal(by, want) {
+		t.Errorf("%s is imported by %q, want %q", pods, by, want)
+	}
+}
+
 func TestNothingImportsTheEdges(t *testing.T) {
 	for _, p := range packages(t) {
 		if withinAny(p.rel(), edges) {

@@ -26,10 +26,6 @@ var kubeLadder = []layer{
 		why: "pods that are one job are counted by what each holds, which convert says; they are a translation all the same",
 	},
 	{
-		dir: "internal/kube/jobs/serving", may: plus(values, "internal/engine/lifecycle", "internal/engine/podplan", "internal/kube/convert", "internal/kube/jobs"), never: clients,
-		why: "it makes others' objects carry what pods are known by, and so knows package pod",
-	},
-	{
 		dir: "internal/kube/jobs", may: plus(values, "internal/engine/lifecycle", "internal/engine/podplan"), never: clients,
 		why: "a job kind is a translation; it gets no client",
 	},

@@ -17,7 +17,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
 	"github.com/mlbatch/mlbatch/internal/finding"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 	"github.com/mlbatch/mlbatch/internal/strict"
 	"github.com/mlbatch/mlbatch/internal/view"
 )
@@ -111,7 +111,7 @@ func refused(s *subject) []hit {
 	for i := range s.pods {
 		p := &s.pods[i]
 		found := limits.ValidateTemplate(jobs.PodTemplate{Path: p.path, Template: p.template}, s.namespace())
-		for _, e := range pod.ValidateInjected(&corev1.PodTemplateSpec{}, p.template) {
+		for _, e := range podmeta.ValidateInjected(&corev1.PodTemplateSpec{}, p.template) {
 			e.Field = p.at(e.Field)
 			found = append(found, e)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/slack"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 )
 
@@ -149,7 +149,7 @@ func remove() []string { return []string{"delete", "get", "list", "watch"} }
 // Workloads can be seen and held back, not changed otherwise: what they and their status say
 // decides who may run.
 func editRules(all jobs.Kinds) []rbacv1.PolicyRule {
-	held := map[schema.GroupVersionKind]bool{pod.GVK(): true}
+	held := map[schema.GroupVersionKind]bool{podmeta.GVK(): true}
 	rules := []rbacv1.PolicyRule{allow("", write(), "pods")}
 	for _, k := range serving.All() {
 		held[k.GVK] = true
@@ -232,7 +232,7 @@ func controllerRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		allow(sets, []string{"patch"}, leaderworkerset.Resource+"/status"),
 		allow(sets, []string{"update"}, leaderworkerset.Resource+"/finalizers"),
 		allow("apps", read(), "statefulsets", "controllerrevisions"))
-	for _, group := range pod.GangGroups() {
+	for _, group := range podmeta.GangGroups() {
 		rules = append(rules, allow(group, []string{"get"}, "podgroups"))
 	}
 	return append(rules,

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 )
 
 // Whatever a pod or a node says: what is read of it from the wire is what is kept of it when it is decoded
@@ -154,8 +154,8 @@ func TestQueuedPodsAreSeenOnTheWire(t *testing.T) {
 	} {
 		p := aPod()
 		p.Labels = c.labels
-		if got := labelFields().queued(wire(t, p)); got != c.want || pod.Managed(p) != c.want {
-			t.Errorf("%s: %t, and decoded %t, want %t", c.why, got, pod.Managed(p), c.want)
+		if got := labelFields().queued(wire(t, p)); got != c.want || podmeta.Managed(p) != c.want {
+			t.Errorf("%s: %t, and decoded %t, want %t", c.why, got, podmeta.Managed(p), c.want)
 		}
 	}
 	if !labelFields().queued([]byte{0xff}) {

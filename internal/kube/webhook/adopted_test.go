@@ -12,7 +12,7 @@ import (
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	"github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 	"github.com/mlbatch/mlbatch/internal/kube/webhook"
 )
 
@@ -69,8 +69,8 @@ func TestPodsOfJobsThatOthersStarted(t *testing.T) {
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(r.Object, p); err != nil {
 				t.Fatal(err)
 			}
-			if got := p.Annotations[v1beta2.WorkloadAnnotation]; got != tc.want || pod.Managed(p) != (tc.want == "") {
-				t.Errorf("%s: counted with %q and held %v, want %q", tc.why, got, pod.Managed(p), tc.want)
+			if got := p.Annotations[v1beta2.WorkloadAnnotation]; got != tc.want || podmeta.Managed(p) != (tc.want == "") {
+				t.Errorf("%s: counted with %q and held %v, want %q", tc.why, got, podmeta.Managed(p), tc.want)
 			}
 			set := map[string]string{"w-train": "main", "w-wrap": "wrap-0"}[tc.want] // that by which the AppWrapper counts
 			if p.Labels[v1beta2.PodSetLabel] != set {

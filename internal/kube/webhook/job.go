@@ -18,7 +18,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 )
 
 // jobHandler answers for the jobs of one kind. What it does is the same for all;
@@ -342,7 +342,7 @@ func (h *jobHandler) forged(ctx context.Context, req admission.Request, was, is 
 		if i < len(was) {
 			before = was[i].Template
 		}
-		for _, e := range pod.ValidateInjected(before, t.Template) {
+		for _, e := range podmeta.ValidateInjected(before, t.Template) {
 			e.Field = t.Path + "." + e.Field
 			errs = append(errs, e)
 		}

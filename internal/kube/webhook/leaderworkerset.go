@@ -20,7 +20,7 @@ import (
 	api "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 )
 
@@ -240,7 +240,7 @@ func (h *setHandler) checkSet(ctx context.Context, was, is *api.LeaderWorkerSet)
 		if i := slices.IndexFunc(old, func(o jobs.PodTemplate) bool { return o.Path == t.Path }); i >= 0 {
 			before = old[i].Template
 		}
-		for _, e := range pod.ValidateInjected(before, t.Template) {
+		for _, e := range podmeta.ValidateInjected(before, t.Template) {
 			e.Field = t.Path + "." + e.Field
 			errs = append(errs, e)
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 )
 
@@ -144,7 +145,7 @@ func newPodHandler(base *jobHandler, pods Pods) *podHandler { return &podHandler
 // namespaces of teams all do, whatever kinds the installation queues elsewhere: users
 // there may make pods, since they are held.
 func (h *podHandler) queuedAs(ctx context.Context, req admission.Request, p *corev1.Pod) (queue string, waits bool, err error) {
-	if h.pods.Off && !slices.Contains(h.pods.Parents, pod.Parent(p)) {
+	if h.pods.Off && !slices.Contains(h.pods.Parents, podmeta.Parent(p)) {
 		if team, err := h.cluster.teamNamespace(ctx, req.Namespace); !team || err != nil {
 			return "", false, err
 		}
@@ -191,7 +192,7 @@ func (h *podHandler) mutate(ctx context.Context, req admission.Request) admissio
 		return answer(req, h.checkPod(p, req.Namespace))
 	}
 	role := pod.RoleHash(&p.Spec)
-	if given := p.Annotations[kueue.RoleHashAnnotation]; given != "" && pod.Parent(p) == leaderworkerset.Framework && slices.Contains(kubeControllers(), req.UserInfo.Username) {
+	if given := p.Annotations[kueue.RoleHashAnnotation]; given != "" && podmeta.Parent(p) == leaderworkerset.Framework && slices.Contains(kubeControllers(), req.UserInfo.Username) {
 		role = given // that of the set's template, which only our controllers write
 	}
 	if err := h.hold(ctx, e, p, queue, role); err != nil {
@@ -210,7 +211,7 @@ func (h *podHandler) mutate(ctx context.Context, req admission.Request) admissio
 	}
 	resp := e.response().WithWarnings(odd...)
 	if queue == "" {
-		resp = resp.WithWarnings(namesNoQueue(pod.GVK().Kind, req.Namespace))
+		resp = resp.WithWarnings(namesNoQueue(podmeta.GVK().Kind, req.Namespace))
 	}
 	return resp
 }
@@ -218,10 +219,10 @@ func (h *podHandler) mutate(ctx context.Context, req admission.Request) admissio
 // join makes a pod part of the group that it names in the way of another scheduler. What
 // it says besides, as its author, is a pod group of ours.
 func (h *podHandler) join(e *edit, p *corev1.Pod) (warnings []string, err error) {
-	e.drop([]string{pod.PodGroupKindAnnotation}, "metadata", "annotations")
-	group, name := pod.Named(p)
-	kind, known := pod.GangKind(group)
-	if !known || pod.Group(p) != "" {
+	e.drop([]string{podmeta.PodGroupKindAnnotation}, "metadata", "annotations")
+	group, name := podmeta.Named(p)
+	kind, known := podmeta.GangKind(group)
+	if !known || podmeta.Group(p) != "" {
 		return nil, nil
 	}
 	if _, err := h.cluster.Mapper.RESTMapping(kind); apimeta.IsNoMatchError(err) {
@@ -233,13 +234,13 @@ func (h *podHandler) join(e *edit, p *corev1.Pod) (warnings []string, err error)
 	if err := e.label(kueue.PodGroupNameLabel, name); err != nil {
 		return nil, err
 	}
-	return nil, e.set(group, "metadata", "annotations", pod.PodGroupKindAnnotation)
+	return nil, e.set(group, "metadata", "annotations", podmeta.PodGroupKindAnnotation)
 }
 
 // hold adds to a pod what keeps it from being scheduled and from being forgotten, and
 // takes out what only an admission writes.
 func (h *podHandler) hold(ctx context.Context, e *edit, p *corev1.Pod, queue, role string) error {
-	labels, annotations := pod.Injected()
+	labels, annotations := podmeta.Injected()
 	e.drop(labels, "metadata", "labels")
 	e.drop(annotations, "metadata", "annotations")
 	if err := e.submittedAt(h.clock.Now()); err != nil {
@@ -248,7 +249,7 @@ func (h *podHandler) hold(ctx context.Context, e *edit, p *corev1.Pod, queue, ro
 	if err := e.label(kueue.ManagedLabel, "true"); err != nil {
 		return err
 	}
-	if queue != pod.Queue(p) {
+	if queue != podmeta.Queue(p) {
 		if err := e.label(kueue.QueueNameLabel, queue); err != nil {
 			return err
 		}
@@ -261,12 +262,12 @@ func (h *podHandler) hold(ctx context.Context, e *edit, p *corev1.Pod, queue, ro
 	if err := e.set(role, "metadata", "annotations", kueue.RoleHashAnnotation); err != nil {
 		return err
 	}
-	if !pod.Kept(p) {
+	if !podmeta.Kept(p) {
 		if err := e.add(kueue.PodFinalizer, "metadata", "finalizers"); err != nil {
 			return err
 		}
 	}
-	if !pod.Gated(p) {
+	if !podmeta.Gated(p) {
 		if err := e.add(map[string]any{"name": kueue.AdmissionGate}, "spec", "schedulingGates"); err != nil {
 			return err
 		}
@@ -277,7 +278,7 @@ func (h *podHandler) hold(ctx context.Context, e *edit, p *corev1.Pod, queue, ro
 			return err
 		}
 	}
-	if h.schedulers.Own(s) || pod.Unplaced(p) {
+	if h.schedulers.Own(s) || podmeta.Unplaced(p) {
 		return nil
 	}
 	return e.add(map[string]any{"name": kueue.TopologyGate}, "spec", "schedulingGates")
@@ -294,7 +295,7 @@ func (h *podHandler) place(_ context.Context, req admission.Request) admission.R
 	if err != nil {
 		return malformed(err)
 	}
-	if h.schedulers.Own(p.Spec.SchedulerName) || p.Spec.NodeName != "" || pod.Unplaced(p) {
+	if h.schedulers.Own(p.Spec.SchedulerName) || p.Spec.NodeName != "" || podmeta.Unplaced(p) {
 		return e.response()
 	}
 	if err := e.add(map[string]any{"name": kueue.TopologyGate}, "spec", "schedulingGates"); err != nil {
@@ -318,9 +319,9 @@ func (h *podHandler) validate(ctx context.Context, req admission.Request) admiss
 	}
 	errs := append(h.limits.size(req, field.NewPath("spec")), h.limits.another(req.Namespace)...)
 	errs = append(append(append(errs, jobs.ValidateLabels(p)...), h.gates.create(p)...), startsAtOnce(p)...)
-	errs = append(errs, pod.Validate(p, serving.Counted(pod.Parent(p)))...)
+	errs = append(errs, pod.Validate(p, serving.Counted(podmeta.Parent(p)))...)
 	errs = append(errs, h.checkPod(p, req.Namespace)...)
-	if !pod.Gated(p) {
+	if !podmeta.Gated(p) {
 		errs = append(errs, field.Required(field.NewPath("spec", "schedulingGates"), "the gate "+kueue.AdmissionGate+" must stay: another webhook took it out"))
 	}
 	if name := p.Spec.PriorityClassName; name != "" {
@@ -330,7 +331,7 @@ func (h *podHandler) validate(ctx context.Context, req admission.Request) admiss
 		}
 		errs = append(errs, found...)
 	}
-	found, err := h.canBeLetGo(ctx, req.Namespace, pod.Queue(p))
+	found, err := h.canBeLetGo(ctx, req.Namespace, podmeta.Queue(p))
 	if err != nil {
 		return failed(err)
 	}
@@ -340,7 +341,7 @@ func (h *podHandler) validate(ctx context.Context, req admission.Request) admiss
 		return failed(err)
 	}
 	if metav1.GetControllerOf(p) == nil && len(errs) == 0 {
-		warnings = append(warnings, h.never.tellOfPod(ctx, "Pod", req.Namespace, pod.Queue(p), &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: p.Labels, Annotations: p.Annotations}, Spec: p.Spec})...)
+		warnings = append(warnings, h.never.tellOfPod(ctx, "Pod", req.Namespace, podmeta.Queue(p), &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: p.Labels, Annotations: p.Annotations}, Spec: p.Spec})...)
 	}
 	return answer(req, errs, warnings...)
 }
@@ -381,7 +382,7 @@ func (h *podHandler) restore(_ context.Context, req admission.Request) admission
 	if err != nil {
 		return malformed(err)
 	}
-	if !pod.Managed(was) {
+	if !podmeta.Managed(was) {
 		return e.response()
 	}
 	if err := e.set(was.Spec.SchedulerName, "spec", "schedulerName"); err != nil {
@@ -411,8 +412,8 @@ func (h *podHandler) validateKept(ctx context.Context, req admission.Request) ad
 	if err := h.decoder.DecodeRaw(req.OldObject, was); err != nil {
 		return malformed(err)
 	}
-	if !pod.Managed(was) || !pod.Kept(was) && !pod.Gated(was) { // the label alone holds nothing
-		errs, lost := append(pod.ValidateInjected(was, is), pod.ValidatePlaced(was, is)...), pod.ValidateCounted(was, is)
+	if !podmeta.Managed(was) || !podmeta.Kept(was) && !podmeta.Gated(was) { // the label alone holds nothing
+		errs, lost := append(podmeta.ValidateInjected(was, is), pod.ValidatePlaced(was, is)...), pod.ValidateCounted(was, is)
 		if was.Annotations[kueue.WorkloadAnnotation] != "" {
 			lost = append(lost, classChange(was.Labels[kueue.PriorityClassLabel], is.Labels[kueue.PriorityClassLabel], "it has no effect: the pod has the class of its job")...)
 		}
@@ -428,7 +429,7 @@ func (h *podHandler) validateKept(ctx context.Context, req admission.Request) ad
 		return answer(req, errs)
 	}
 	cure := ""
-	if !pod.Gated(was) {
+	if !podmeta.Gated(was) {
 		cure = "cannot be given to a pod that runs: create the pod anew"
 	}
 	errs := append(pod.ValidateChange(was, is), jobs.ValidateLabels(is)...)

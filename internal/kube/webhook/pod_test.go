@@ -17,7 +17,7 @@ import (
 	"github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 	"github.com/mlbatch/mlbatch/internal/kube/webhook"
 )
 
@@ -87,12 +87,12 @@ func TestMutatePod(t *testing.T) {
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(r.Object, p); err != nil {
 				t.Fatal(err)
 			}
-			is := pod.Gated(p) && pod.Kept(p) && pod.Managed(p) && p.Annotations[v1beta2.RoleHashAnnotation] != "" && p.Spec.SchedulerName == "mlbatch-scheduler"
-			if is != tc.held || pod.Managed(p) != tc.held {
+			is := podmeta.Gated(p) && podmeta.Kept(p) && podmeta.Managed(p) && p.Annotations[v1beta2.RoleHashAnnotation] != "" && p.Spec.SchedulerName == "mlbatch-scheduler"
+			if is != tc.held || podmeta.Managed(p) != tc.held {
 				t.Errorf("%s: held is %v, want %v: %+v", tc.why, is, tc.held, p)
 			}
-			if tc.held && (pod.Queue(p) != tc.queue || p.Annotations[v1beta2.WorkloadAnnotation] != "") {
-				t.Errorf("%s: queue %q, annotations %v", tc.why, pod.Queue(p), p.Annotations)
+			if tc.held && (podmeta.Queue(p) != tc.queue || p.Annotations[v1beta2.WorkloadAnnotation] != "") {
+				t.Errorf("%s: queue %q, annotations %v", tc.why, podmeta.Queue(p), p.Annotations)
 			}
 			if v, _, _ := unstructured.NestedString(r.Object, "spec", "unknownField"); v != "stays" {
 				t.Error("a field that is not known is gone")
@@ -203,8 +203,8 @@ func TestPodsJoinPodGroups(t *testing.T) {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(r.Object, p); err != nil {
 			t.Fatal(err)
 		}
-		if pod.Group(p) != tc.group || p.Annotations[pod.PodGroupKindAnnotation] != tc.kind || (len(r.Warnings) > 0) != tc.warned {
-			t.Errorf("%s: group %q of %q, warnings %v", name, pod.Group(p), p.Annotations[pod.PodGroupKindAnnotation], r.Warnings)
+		if podmeta.Group(p) != tc.group || p.Annotations[podmeta.PodGroupKindAnnotation] != tc.kind || (len(r.Warnings) > 0) != tc.warned {
+			t.Errorf("%s: group %q of %q, warnings %v", name, podmeta.Group(p), p.Annotations[podmeta.PodGroupKindAnnotation], r.Warnings)
 		}
 	}
 }

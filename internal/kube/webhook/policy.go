@@ -13,6 +13,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 )
 
@@ -107,7 +108,7 @@ func entryOf(at, of, key string) string { return at + ".?" + of + "[?'" + key + 
 
 // injected are the entries that only an admission writes, as those of some metadata.
 func injected(at string) []string {
-	labels, annotations := pod.Injected()
+	labels, annotations := podmeta.Injected()
 	var out []string
 	for _, key := range labels {
 		out = append(out, entryOf(at, "labels", key))
@@ -211,7 +212,7 @@ func templates(name, at, unless string, rules ...admissionregistrationv1.RuleWit
 	for i, entry := range injected("object." + at + ".?metadata") {
 		clean = append(clean, "("+entry+" == '' || request.operation == 'UPDATE' && "+entry+" == "+before[i]+")")
 	}
-	labels, annotations := pod.Injected()
+	labels, annotations := podmeta.Injected()
 	return policy{
 		name:       name,
 		rules:      rules,

@@ -18,7 +18,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 )
 
@@ -55,7 +55,7 @@ type servingHandler struct {
 func newServingHandler(base *jobHandler, k *serving.Kind, frameworks []string) *servingHandler {
 	wanted := []string{k.Framework}
 	if !k.Jobs {
-		wanted = append(wanted, pod.Framework)
+		wanted = append(wanted, podmeta.Framework)
 	}
 	off := frameworks != nil && !slices.ContainsFunc(wanted, func(f string) bool { return slices.Contains(frameworks, f) })
 	return &servingHandler{base, k, off}

@@ -10,7 +10,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 )
 
 // unheeded tells of what a job asks Kueue for and does not get here. It runs all the
@@ -43,12 +43,12 @@ func unheededPlaces(r jobs.Adapter, is jobs.Object) []string {
 func groupsOf(templates []jobs.PodTemplate) (out []string) {
 	found := map[string]bool{}
 	for _, t := range templates {
-		for _, key := range pod.GroupLabels() {
+		for _, key := range podmeta.GroupLabels() {
 			if t.Template.Labels[key] != "" {
 				found["label "+key] = true
 			}
 		}
-		for _, key := range pod.GroupAnnotations() {
+		for _, key := range podmeta.GroupAnnotations() {
 			if t.Template.Annotations[key] != "" {
 				found["annotation "+key] = true
 			}

@@ -29,7 +29,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 )
 
@@ -232,7 +232,7 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 
 // pods says which pods are queued by themselves.
 func (o *Options) pods() Pods {
-	return Pods{Off: o.Frameworks != nil && !slices.Contains(o.Frameworks, pod.Framework), Parents: o.Frameworks}
+	return Pods{Off: o.Frameworks != nil && !slices.Contains(o.Frameworks, podmeta.Framework), Parents: o.Frameworks}
 }
 
 func newJobHandler(c Cluster, decoder admission.Decoder, k *jobs.Kind, opts Options) *jobHandler {

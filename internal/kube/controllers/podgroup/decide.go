@@ -14,6 +14,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 )
 
@@ -98,17 +99,17 @@ func (s *facts) stands() pod.UnitState {
 
 // started are the pods that may run, or do.
 func (s *facts) started() []*corev1.Pod {
-	return s.unit.Where(func(p *corev1.Pod) bool { return pod.Active(p) && !pod.Gated(p) })
+	return s.unit.Where(func(p *corev1.Pod) bool { return pod.Active(p) && !podmeta.Gated(p) })
 }
 
 // held are the pods that wait for admission.
 func (s *facts) held() []*corev1.Pod {
-	return s.unit.Where(func(p *corev1.Pod) bool { return pod.Active(p) && pod.Gated(p) })
+	return s.unit.Where(func(p *corev1.Pod) bool { return pod.Active(p) && podmeta.Gated(p) })
 }
 
 // live reports whether a pod that was started has quota still.
 func (s *facts) live() bool {
-	return len(s.unit.Where(func(p *corev1.Pod) bool { return !pod.Gated(p) && convert.PodState(p).HoldsQuota() })) > 0
+	return len(s.unit.Where(func(p *corev1.Pod) bool { return !podmeta.Gated(p) && convert.PodState(p).HoldsQuota() })) > 0
 }
 
 // decide returns the next step of one unit. The first case that matches wins.
@@ -288,7 +289,7 @@ func (s *facts) extra() []*corev1.Pod {
 // room is how many more pods of each pod set may be started.
 func (s *facts) room() map[kueue.PodSetReference]int32 {
 	out := convert.Left(s.workload)
-	for _, p := range s.unit.Where(func(p *corev1.Pod) bool { return !pod.Gated(p) && convert.PodState(p).HoldsQuota() }) {
+	for _, p := range s.unit.Where(func(p *corev1.Pod) bool { return !podmeta.Gated(p) && convert.PodState(p).HoldsQuota() }) {
 		out[pod.Role(p)]--
 	}
 	return out
@@ -315,7 +316,7 @@ func keepInStep(s facts) step {
 	}
 	first := s.unit.First()
 	want := w.Spec.DeepCopy()
-	want.QueueName = kueue.LocalQueueName(pod.Queue(first))
+	want.QueueName = kueue.LocalQueueName(podmeta.Queue(first))
 	want.MaximumExecutionTimeSeconds = admission.ExecutionTime(first)
 	awaited := s.priority.Awaited
 	if ref := w.Spec.PriorityClassRef; awaited != "" && ref != nil && ref.Kind == kueue.WorkloadPriorityClassKind && ref.Name == awaited {

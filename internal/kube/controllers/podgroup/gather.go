@@ -17,6 +17,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 )
 
 // gather reads what decide needs to know.
@@ -119,7 +120,7 @@ func (r *reconciler) covers(ctx context.Context, namespace string, u *pod.Unit) 
 		return false, client.IgnoreNotFound(err)
 	}
 	first := u.First()
-	return first == nil || r.Scope.Covers(&ns, pod.Queue(first)), nil
+	return first == nil || r.Scope.Covers(&ns, podmeta.Queue(first)), nil
 }
 
 // maker is the controller of a group's pods.
@@ -146,7 +147,7 @@ func (r *reconciler) makerOf(ctx context.Context, unit types.NamespacedName, pod
 		if o == nil || o.Kind != statefulSets.Kind || o.APIVersion != statefulSets.GroupVersion().String() {
 			continue
 		}
-		if pod.StatefulSetGroup(o.Name) == unit.Name {
+		if podmeta.StatefulSetGroup(o.Name) == unit.Name {
 			return r.statefulSet(ctx, unit.Namespace, o.Name, o.UID)
 		}
 		if name, index, ok := leaderworkerset.IndexOf(p.Labels); ok && leaderworkerset.GroupName(name, index) == unit.Name {

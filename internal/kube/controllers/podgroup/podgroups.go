@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 )
 
 // open reads how many pods of a unit start together, where a PodGroup says it. Once quota
@@ -27,7 +28,7 @@ func (r *reconciler) open(ctx context.Context, s *facts) error {
 		s.unit.AtLeast(n, "")
 		return nil
 	}
-	kind, known := pod.GangKind(group)
+	kind, known := podmeta.GangKind(group)
 	if !known { // somebody changed it
 		s.unit.AtLeast(1, fmt.Sprintf("PodGroups of %s are not known", group))
 		return nil

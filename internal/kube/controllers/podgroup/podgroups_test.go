@@ -13,7 +13,7 @@ import (
 	api "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 )
 
 // mapper knows the PodGroups that there are.
@@ -26,7 +26,7 @@ func mapper() meta.RESTMapper {
 // ofPodGroup makes a pod one of those that name PodGroup g.
 func ofPodGroup(group string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
-		p.Labels[kueue.PodGroupNameLabel], p.Annotations[pod.PodGroupKindAnnotation] = "g", group
+		p.Labels[kueue.PodGroupNameLabel], p.Annotations[podmeta.PodGroupKindAnnotation] = "g", group
 	}
 }
 
@@ -61,7 +61,7 @@ func TestPodsOfAPodGroup(t *testing.T) {
 	b.settle("g")
 	b.expect("three start, and not the fourth", "a started+, b started+, c started+, d held+")
 	d := b.pods()[3]
-	alone := admission.WorkloadName(pod.GVK(), &d)
+	alone := admission.WorkloadName(podmeta.GVK(), &d)
 	b.settle(alone)
 	if w := b.workload(alone); w == nil || w.Spec.PodSets[0].Count != 1 || d.Name != "d" {
 		t.Fatalf("the fourth is queued as %v", w)
@@ -71,7 +71,7 @@ func TestPodsOfAPodGroup(t *testing.T) {
 	}
 	b.settle("g")
 	b.expect("one that comes later is not deleted", "a started+, b started+, c started+, d held+, e held+")
-	if e := b.pods()[4]; pod.Group(&e) != "" {
+	if e := b.pods()[4]; podmeta.Group(&e) != "" {
 		t.Error("it is one of the group still")
 	}
 	b.phase("a", corev1.PodFailed)

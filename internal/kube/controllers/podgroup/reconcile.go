@@ -40,6 +40,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/fairqueue"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 	"github.com/mlbatch/mlbatch/internal/kube/memo"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadstatus"
@@ -75,7 +76,7 @@ const UnitIndex = "mlbatch.dev/unit"
 // IndexUnit returns the unit that a pod belongs to, for UnitIndex.
 func IndexUnit(o client.Object) []string {
 	p, ok := o.(*corev1.Pod)
-	if !ok || !pod.Managed(p) {
+	if !ok || !podmeta.Managed(p) {
 		return nil
 	}
 	return []string{unitOf(p)}
@@ -83,10 +84,10 @@ func IndexUnit(o client.Object) []string {
 
 // unitOf names the unit of a pod, which is the name of its Workload.
 func unitOf(p *corev1.Pod) string {
-	if g := pod.Group(p); g != "" {
+	if g := podmeta.Group(p); g != "" {
 		return g
 	}
-	return admission.WorkloadName(pod.GVK(), p)
+	return admission.WorkloadName(podmeta.GVK(), p)
 }
 
 // Pauses: how long to wait for the cache to show what was written, and until a
@@ -148,7 +149,7 @@ func ofWorkload(_ context.Context, o client.Object) []reconcile.Request {
 // ofPods reports whether a Workload was made here.
 func ofPods(w *kueue.Workload) bool {
 	owner := metav1.GetControllerOf(w)
-	return convert.OfGroup(w) || owner != nil && owner.Kind == pod.GVK().Kind && owner.APIVersion == pod.GVK().GroupVersion().String()
+	return convert.OfGroup(w) || owner != nil && owner.Kind == podmeta.GVK().Kind && owner.APIVersion == podmeta.GVK().GroupVersion().String()
 }
 
 // ofClass leads from a new WorkloadPriorityClass to the pods that may wait for it.
@@ -255,8 +256,8 @@ func (r *reconciler) do(ctx context.Context, unit types.NamespacedName, s facts,
 		return each(next.detach, func(p *corev1.Pod) error {
 			out := p.DeepCopy()
 			delete(out.Labels, kueue.PodGroupNameLabel)
-			if out.Annotations[pod.PodGroupKindAnnotation] != "" { // our scheduler would wait for a group that the pod is not of
-				delete(out.Annotations, pod.PodGroupKindAnnotation)
+			if out.Annotations[podmeta.PodGroupKindAnnotation] != "" { // our scheduler would wait for a group that the pod is not of
+				delete(out.Annotations, podmeta.PodGroupKindAnnotation)
 				delete(out.Labels, podgroup.PodGroupLabel)
 				delete(out.Labels, podgroup.OldPodGroupLabel)
 			}
@@ -343,7 +344,7 @@ func (r *reconciler) create(ctx context.Context, unit types.NamespacedName, s fa
 			Labels: map[string]string{}, Annotations: admission.Submitted(first),
 		},
 		Spec: kueue.WorkloadSpec{
-			PodSets: s.unit.PodSets(), QueueName: kueue.LocalQueueName(pod.Queue(first)), Active: new(true),
+			PodSets: s.unit.PodSets(), QueueName: kueue.LocalQueueName(podmeta.Queue(first)), Active: new(true),
 			Priority: s.priority.Value, PriorityClassRef: s.priority.Class, MaximumExecutionTimeSeconds: admission.ExecutionTime(first),
 		},
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 )
@@ -166,13 +167,13 @@ func (b *bench) picture() string {
 		switch {
 		case p.Status.Phase != "" && p.Status.Phase != corev1.PodPending:
 			state = strings.ToLower(string(p.Status.Phase))
-		case pod.Gated(&p):
+		case podmeta.Gated(&p):
 			state = "held"
 		}
 		if p.DeletionTimestamp != nil {
 			state += "-leaving"
 		}
-		if pod.Kept(&p) {
+		if podmeta.Kept(&p) {
 			state += "+"
 		}
 		out = append(out, p.Name+" "+state)
@@ -513,7 +514,7 @@ func TestWorkloadDeleted(t *testing.T) {
 // A StatefulSet's pods come one by one: the first brings the quota of all. What it
 // makes beyond that is queued by itself, and what it makes no more gives quota back.
 func TestStatefulSet(t *testing.T) {
-	unit := pod.StatefulSetGroup("db")
+	unit := podmeta.StatefulSetGroup("db")
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "db", UID: "s1"}, Spec: appsv1.StatefulSetSpec{Replicas: new(int32(2))}}
 	of := func(p *corev1.Pod) {
 		p.Labels[kueue.PodGroupNameLabel] = unit
@@ -551,7 +552,7 @@ func TestStatefulSet(t *testing.T) {
 	if err := b.Client.Get(t.Context(), types.NamespacedName{Namespace: "blue", Name: "db-2"}, &third); err != nil {
 		t.Fatal(err)
 	}
-	if pod.Group(&third) != "" {
+	if podmeta.Group(&third) != "" {
 		t.Error("the third is not queued by itself")
 	}
 	b.settle(unitOf(&third))
@@ -628,7 +629,7 @@ func TestGroupWhosePodsNeverCome(t *testing.T) {
 // A StatefulSet makes its pods one after the other: each has its own time to become
 // ready, and one that is not due is not awaited.
 func TestStatefulSetInTurn(t *testing.T) {
-	unit := pod.StatefulSetGroup("db")
+	unit := podmeta.StatefulSetGroup("db")
 	for policy, want := range map[appsv1.PodManagementPolicyType][2]string{
 		appsv1.OrderedReadyPodManagement: {"True Started", "False WaitForRecovery"},
 		appsv1.ParallelPodManagement:     {"False WaitForStart", "False WaitForStart"},
@@ -671,7 +672,7 @@ func TestStatefulSetInTurn(t *testing.T) {
 // A StatefulSet that was evicted keeps its Workload, and what was decided about it, in
 // the moment in which it has no pods.
 func TestEvictedStatefulSetWaits(t *testing.T) {
-	unit := pod.StatefulSetGroup("db")
+	unit := podmeta.StatefulSetGroup("db")
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "db", UID: "s1"}, Spec: appsv1.StatefulSetSpec{Replicas: new(int32(1))}}
 	of := func(p *corev1.Pod) {
 		p.Labels[kueue.PodGroupNameLabel] = unit
@@ -714,7 +715,7 @@ func TestEvictedStatefulSetWaits(t *testing.T) {
 // What pods say of nodes that refuse them is noted on the Workload before they are stopped, whatever they are
 // stopped for: their StatefulSet's next ones are planned elsewhere.
 func TestRefusalsOutliveEvictedPods(t *testing.T) {
-	unit := pod.StatefulSetGroup("db")
+	unit := podmeta.StatefulSetGroup("db")
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "db", UID: "s1"}, Spec: appsv1.StatefulSetSpec{Replicas: new(int32(1))}}
 	b := newBench(t, set, managed("db-0", func(p *corev1.Pod) {
 		p.Labels[kueue.PodGroupNameLabel] = unit

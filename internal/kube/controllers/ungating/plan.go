@@ -11,7 +11,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/gang"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 )
 
 // Pods of a gang that another scheduler binds are told their nodes by the rules by which
@@ -41,7 +41,7 @@ type outcome struct {
 
 // waiting reports whether a pod waits for nothing but its node.
 func waiting(p *corev1.Pod) bool {
-	return p.Spec.NodeName == "" && p.DeletionTimestamp == nil && len(p.Spec.SchedulingGates) == 1 && pod.Unplaced(p)
+	return p.Spec.NodeName == "" && p.DeletionTimestamp == nil && len(p.Spec.SchedulingGates) == 1 && podmeta.Unplaced(p)
 }
 
 // told is the node that a pod was told, "" if it was told none. It comes last in each of the

@@ -39,7 +39,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/fairqueue"
 	"github.com/mlbatch/mlbatch/internal/kube/gang"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 )
 
 // Index is the name of the cache index from a Workload's name to those of its pods that wait to be
@@ -52,7 +52,7 @@ func IndexWaiting(o client.Object) []string {
 	if !is || p.Spec.NodeName != "" || p.DeletionTimestamp != nil || convert.PodState(p).Ended || p.Annotations[kueue.WorkloadAnnotation] == "" {
 		return nil
 	}
-	if !pod.Unplaced(p) && told(p) == "" {
+	if !podmeta.Unplaced(p) && told(p) == "" {
 		return nil
 	}
 	return []string{p.Annotations[kueue.WorkloadAnnotation]}
@@ -121,7 +121,7 @@ func admitted(o client.Object) bool {
 // wait for its node: nobody else may let it go.
 func (r *reconciler) ofPod(_ context.Context, o client.Object) []reconcile.Request {
 	p, is := o.(*corev1.Pod)
-	if !is || r.Schedulers.Own(p.Spec.SchedulerName) && !pod.Unplaced(p) || p.Annotations[kueue.WorkloadAnnotation] == "" {
+	if !is || r.Schedulers.Own(p.Spec.SchedulerName) && !podmeta.Unplaced(p) || p.Annotations[kueue.WorkloadAnnotation] == "" {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: p.Namespace, Name: p.Annotations[kueue.WorkloadAnnotation]}}}
@@ -181,7 +181,7 @@ func (r *reconciler) unseen(w types.NamespacedName, pods []*corev1.Pod) map[type
 	defer r.mu.Unlock()
 	left := map[types.UID]string{}
 	for _, p := range pods {
-		if node, is := r.told[w][p.UID]; is && pod.Unplaced(p) {
+		if node, is := r.told[w][p.UID]; is && podmeta.Unplaced(p) {
 			left[p.UID] = node
 		}
 	}

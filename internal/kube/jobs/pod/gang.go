@@ -4,64 +4,14 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	podgroup "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 )
-
-// PodGroupKindAnnotation says of which API group the PodGroup is that a pod's group is
-// taken from. The webhook writes it.
-const PodGroupKindAnnotation = "mlbatch.dev/pod-group-kind"
-
-// The API groups that have PodGroups, besides our own.
-const (
-	volcanoGroup = "scheduling.volcano.sh"
-	nativeGroup  = "scheduling.k8s.io"
-)
-
-// GangKind is the kind PodGroup of an API group; false if it is none that is known.
-func GangKind(group string) (schema.GroupKind, bool) {
-	known := group == podgroup.GroupVersion.Group || group == volcanoGroup || group == nativeGroup
-	return schema.GroupKind{Group: group, Kind: "PodGroup"}, known
-}
-
-// GangGroups are the API groups whose PodGroups are read.
-func GangGroups() []string {
-	return []string{podgroup.GroupVersion.Group, volcanoGroup, nativeGroup}
-}
-
-// GroupLabels and GroupAnnotations are those by which pods name a group that they start with.
-func GroupLabels() []string {
-	return []string{podgroup.PodGroupLabel, podgroup.OldPodGroupLabel, kueue.PodGroupNameLabel}
-}
-
-// GroupAnnotations are explained at [GroupLabels].
-func GroupAnnotations() []string {
-	return []string{"scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name"}
-}
-
-// Named is the PodGroup that a pod names in the way of another scheduler, by API group and
-// name; "" if it names none.
-func Named(p *corev1.Pod) (group, name string) {
-	if name := podgroup.Named(p.Labels); name != "" {
-		return podgroup.GroupVersion.Group, name
-	}
-	for _, key := range GroupAnnotations() {
-		if name := p.Annotations[key]; name != "" {
-			return volcanoGroup, name
-		}
-	}
-	if g := p.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil && *g.PodGroupName != "" {
-		return nativeGroup, *g.PodGroupName
-	}
-	return "", ""
-}
 
 // Least is how many pods start together, by the spec of a PodGroup; at least 1.
 func Least(group string, spec map[string]any) (int32, error) {
 	fields := []string{"minMember"}
-	if group == nativeGroup {
+	if group == podmeta.NativeGroup {
 		fields = []string{"schedulingPolicy", "gang", "minCount"}
 	}
 	var at any = spec
@@ -86,7 +36,7 @@ func Least(group string, spec map[string]any) (int32, error) {
 // say themselves how many they are.
 func (u *Unit) OfPodGroup() string {
 	for _, p := range u.Pods {
-		if g := p.Annotations[PodGroupKindAnnotation]; g != "" && !u.Alone() && !u.Owned {
+		if g := p.Annotations[podmeta.PodGroupKindAnnotation]; g != "" && !u.Alone() && !u.Owned {
 			return g
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 )
 
 // The ways in which other schedulers' pods name their groups.
@@ -21,10 +22,10 @@ func TestNamed(t *testing.T) {
 		"Volcano, otherwise": {note("scheduling.volcano.sh/group-name", "a"), "scheduling.volcano.sh", "a"},
 		"Kubernetes":         {func(p *corev1.Pod) { p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("a")} }, "scheduling.k8s.io", "a"},
 	} {
-		if group, got := pod.Named(aPod("p", 0, tc.change)); group != tc.group || got != tc.want {
+		if group, got := podmeta.Named(aPod("p", 0, tc.change)); group != tc.group || got != tc.want {
 			t.Errorf("%s: %q of %q", name, got, group)
 		}
-		if _, known := pod.GangKind(tc.group); known != (tc.group != "") {
+		if _, known := podmeta.GangKind(tc.group); known != (tc.group != "") {
 			t.Errorf("%s: known is %v", name, known)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 )
 
 // Unit is the pods that are one job: a pod alone, or a group.
@@ -46,10 +47,10 @@ func NewUnit(pods []*corev1.Pod, replicas *int32) Unit {
 	slices.SortFunc(u.Pods, func(a, b *corev1.Pod) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
-	if len(u.Pods) == 0 || Group(u.Pods[0]) == "" {
+	if len(u.Pods) == 0 || podmeta.Group(u.Pods[0]) == "" {
 		return u
 	}
-	u.Name = Group(u.Pods[0])
+	u.Name = podmeta.Group(u.Pods[0])
 	u.Total = 0
 	for _, p := range u.Pods {
 		u.Early = u.Early || p.Annotations[kueue.PodGroupFastAdmissionAnnotation] == "true"
@@ -67,12 +68,12 @@ func NewUnit(pods []*corev1.Pod, replicas *int32) Unit {
 			if u.Total == 0 && err == nil {
 				u.Total = int32(n)
 			}
-		case (err != nil || n < 1) && p.Annotations[PodGroupKindAnnotation] == "":
+		case (err != nil || n < 1) && p.Annotations[podmeta.PodGroupKindAnnotation] == "":
 			u.Wrong = fmt.Sprintf("pod %s does not say how many pods the group has: set the annotation %s", p.Name, kueue.PodGroupTotalCountAnnotation)
 		case u.Total != 0 && err == nil && u.Total != int32(n):
 			u.Wrong = fmt.Sprintf("pod %s says that the group has %d pods, and another one says %d: give them the same annotation %s", p.Name, n, u.Total, kueue.PodGroupTotalCountAnnotation)
-		case u.Wrong == "" && Queue(p) != Queue(u.Pods[0]):
-			u.Wrong = fmt.Sprintf("pod %s names queue %q, and pod %s queue %q: name the same one", p.Name, Queue(p), u.Pods[0].Name, Queue(u.Pods[0]))
+		case u.Wrong == "" && podmeta.Queue(p) != podmeta.Queue(u.Pods[0]):
+			u.Wrong = fmt.Sprintf("pod %s names queue %q, and pod %s queue %q: name the same one", p.Name, podmeta.Queue(p), u.Pods[0].Name, podmeta.Queue(u.Pods[0]))
 		}
 		if err == nil && u.Total == 0 {
 			u.Total = int32(n)
@@ -169,7 +170,7 @@ func (u *Unit) tooMany() []*corev1.Pod {
 
 // rank puts pods that were started before held ones.
 func rank(p *corev1.Pod) int {
-	if Gated(p) {
+	if podmeta.Gated(p) {
 		return 1
 	}
 	return 0
@@ -227,7 +228,7 @@ func (u *Unit) Reclaimable(sets []kueue.PodSet, detached int32) []kueue.Reclaima
 		ps := &sets[i]
 		mine := func(p *corev1.Pod) bool { return Role(p) == ps.Name }
 		n := u.done(mine)
-		live := u.count(func(p *corev1.Pod) bool { return mine(p) && !Gated(p) && convert.PodState(p).HoldsQuota() })
+		live := u.count(func(p *corev1.Pod) bool { return mine(p) && !podmeta.Gated(p) && convert.PodState(p).HoldsQuota() })
 		gone := min(shrunk, max(ps.Count-live, 0))
 		shrunk -= gone
 		if n += gone; n > 0 {
@@ -239,7 +240,7 @@ func (u *Unit) Reclaimable(sets []kueue.PodSet, detached int32) []kueue.Reclaima
 
 // Ready reports whether all pods run and are ready, or have succeeded.
 func (u *Unit) Ready() bool {
-	return u.count(func(p *corev1.Pod) bool { return u.counts(p) && !Gated(p) && Ready(p) }) >= u.Total
+	return u.count(func(p *corev1.Pod) bool { return u.counts(p) && !podmeta.Gated(p) && Ready(p) }) >= u.Total
 }
 
 // Outcome is how the unit ended; nil if it has not.
@@ -285,7 +286,7 @@ func (u *Unit) Accounted(stands UnitState) []*corev1.Pod {
 	leaving := u.count(func(p *corev1.Pod) bool { return p.DeletionTimestamp == nil }) == 0
 	return u.Where(func(p *corev1.Pod) bool {
 		switch {
-		case !Kept(p) || convert.PodState(p).HoldsQuota():
+		case !podmeta.Kept(p) || convert.PodState(p).HoldsQuota():
 			return false
 		case stands == Over, !Ended(p): // it was deleted before it had a node
 			return true
@@ -305,5 +306,5 @@ func (u *Unit) Accounted(stands UnitState) []*corev1.Pod {
 // Detached reports whether a pod that a StatefulSet made is queued by itself.
 func Detached(p *corev1.Pod) bool {
 	o := metav1.GetControllerOf(p)
-	return o != nil && o.Kind == "StatefulSet" && Group(p) == ""
+	return o != nil && o.Kind == "StatefulSet" && podmeta.Group(p) == ""
 }

@@ -12,6 +12,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 )
 
 var begin = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -285,8 +286,8 @@ func TestStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if pod.Gated(got) || len(got.Spec.SchedulingGates) != 1 || got.Spec.NodeSelector["zone"] != "a" || len(got.Spec.Tolerations) != 1 ||
-		got.Annotations[kueue.WorkloadAnnotation] != "g" || got.Labels[kueue.PodSetLabel] != "role" || !pod.Gated(was) {
+	if podmeta.Gated(got) || len(got.Spec.SchedulingGates) != 1 || got.Spec.NodeSelector["zone"] != "a" || len(got.Spec.Tolerations) != 1 ||
+		got.Annotations[kueue.WorkloadAnnotation] != "g" || got.Labels[kueue.PodSetLabel] != "role" || !podmeta.Gated(was) {
 		t.Errorf("started: %+v", got)
 	}
 	was.Spec.NodeSelector = map[string]string{"zone": "b"}

@@ -9,52 +9,16 @@
 package pod
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 )
-
-// Framework is the name of pods in configurations.
-const Framework = "pod"
-
-// GVK is v1 Pod.
-func GVK() schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind("Pod") }
-
-// Managed reports whether our webhook has taken a pod in.
-func Managed(p *corev1.Pod) bool { return p.Labels[kueue.ManagedLabel] == "true" }
-
-// Group is the group that a pod names, "" if it stands alone.
-func Group(p metav1.Object) string { return p.GetLabels()[kueue.PodGroupNameLabel] }
-
-// Queue is the queue that a pod names, "" if it names none.
-func Queue(p metav1.Object) string { return p.GetLabels()[kueue.QueueNameLabel] }
-
-// Parent is the kind that the pods of one object are queued for, as the webhook of
-// that kind wrote it into the pods; "" for pods that somebody made one by one.
-func Parent(p metav1.Object) string { return p.GetAnnotations()[kueue.PodSuspendingParentAnnotation] }
-
-// Gated reports whether a pod waits for admission.
-func Gated(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == kueue.AdmissionGate })
-}
-
-// Unplaced reports whether a pod that another scheduler binds waits to be told its node.
-func Unplaced(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == kueue.TopologyGate })
-}
-
-// Kept reports whether our finalizer is on a pod.
-func Kept(p *corev1.Pod) bool { return slices.Contains(p.Finalizers, kueue.PodFinalizer) }
 
 // Ended reports whether no container of a pod runs or will.
 func Ended(p *corev1.Pod) bool {
@@ -88,7 +52,7 @@ func RoleHash(spec *corev1.PodSpec) string { return jobs.Fingerprint(spec) }
 
 // role is the pod set that a pod belongs to.
 func role(p *corev1.Pod) string {
-	if Group(p) == "" {
+	if podmeta.Group(p) == "" {
 		return string(kueue.DefaultPodSetName)
 	}
 	return p.Annotations[kueue.RoleHashAnnotation]
@@ -143,21 +107,4 @@ func Start(p *corev1.Pod, info jobs.PodSetInfo) (*corev1.Pod, error) {
 	out.Spec.Tolerations = jobs.Tolerate(out.Spec.Tolerations, info.Tolerations)
 	out.Spec.SchedulingGates = slices.DeleteFunc(out.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == kueue.AdmissionGate })
 	return out, nil
-}
-
-// Injected are the labels and annotations that an admission writes. An author may
-// not.
-func Injected() (labels, annotations []string) {
-	return []string{kueue.PodSetLabel, kueue.ClusterQueueNameLabel, kueue.LocalQueueNameLabel}, []string{kueue.WorkloadAnnotation}
-}
-
-// StatefulSetGroup names the pod group of the pods of a StatefulSet.
-func StatefulSetGroup(name string) string {
-	const prefix, longest, hashLength = "statefulset-", 63, 5
-	sum := sha256.Sum256([]byte(name))
-	out := prefix + name
-	if len(out) > longest-hashLength-1 {
-		out = strings.TrimRight(out[:longest-hashLength-1], ".-")
-	}
-	return out + "-" + hex.EncodeToString(sum[:])[:hashLength]
 }

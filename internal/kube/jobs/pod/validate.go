@@ -15,6 +15,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 )
 
 // Validate checks what a new pod says of its group. counted: a controller knows how
@@ -36,7 +37,7 @@ func Validate(p metav1.Object, counted bool) field.ErrorList {
 		errs = append(errs, field.Forbidden(where, fmt.Sprintf("it is for pods of a group: set the label %s, too", kueue.PodGroupNameLabel)))
 	case says && (err != nil || n < 1):
 		errs = append(errs, field.Invalid(where, total, "use the number of pods of the group, a whole number from 1"))
-	case grouped && !says && !counted && notes[PodGroupKindAnnotation] == "":
+	case grouped && !says && !counted && notes[podmeta.PodGroupKindAnnotation] == "":
 		errs = append(errs, field.Required(where, "say how many pods the group has, all pods the same"))
 	}
 	for _, key := range []string{kueue.PodGroupFastAdmissionAnnotation, kueue.PodGroupServingAnnotation, kueue.RetriableInGroupAnnotation} {
@@ -55,11 +56,11 @@ func Validate(p metav1.Object, counted bool) field.ErrorList {
 // ValidateChange checks what becomes of a managed pod that a user changes.
 func ValidateChange(was, is *corev1.Pod) field.ErrorList {
 	var errs field.ErrorList
-	if Gated(was) && !Gated(is) {
+	if podmeta.Gated(was) && !podmeta.Gated(is) {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "schedulingGates"), "the gate "+kueue.AdmissionGate+" goes when the pod is admitted: leave it"))
 	}
 	errs = append(errs, ValidatePlaced(was, is)...)
-	if Kept(was) && !Kept(is) {
+	if podmeta.Kept(was) && !podmeta.Kept(is) {
 		errs = append(errs, field.Forbidden(field.NewPath("metadata", "finalizers"), "the finalizer "+kueue.PodFinalizer+" goes when the pod was counted: leave it"))
 	}
 	labels, annotations := kept(was)
@@ -76,28 +77,9 @@ func ValidateChange(was, is *corev1.Pod) field.ErrorList {
 	return errs
 }
 
-// ValidateInjected checks that a change leaves what an admission wrote: pods, and
-// templates of pods, are counted by it.
-func ValidateInjected(was, is metav1.Object) field.ErrorList {
-	labels, annotations := Injected()
-	const why = "the admission of a job writes it: leave it as it is"
-	var errs field.ErrorList
-	for _, key := range labels {
-		if was.GetLabels()[key] != is.GetLabels()[key] {
-			errs = append(errs, field.Forbidden(field.NewPath("metadata", "labels").Key(key), why))
-		}
-	}
-	for _, key := range annotations {
-		if was.GetAnnotations()[key] != is.GetAnnotations()[key] {
-			errs = append(errs, field.Forbidden(field.NewPath("metadata", "annotations").Key(key), why))
-		}
-	}
-	return errs
-}
-
 // ValidatePlaced checks that a pod which waits to be told its node does not go without.
 func ValidatePlaced(was, is *corev1.Pod) field.ErrorList {
-	if !Unplaced(was) || Unplaced(is) {
+	if !podmeta.Unplaced(was) || podmeta.Unplaced(is) {
 		return nil
 	}
 	return field.ErrorList{field.Forbidden(field.NewPath("spec", "schedulingGates"), "the gate "+kueue.TopologyGate+" goes when the pod has its node: leave it")}
@@ -126,13 +108,13 @@ func ValidateCounted(was, is *corev1.Pod) field.ErrorList {
 // kept are the labels and annotations of a managed pod that are not its author's to
 // change. A pod that waits may still go to another queue.
 func kept(p *corev1.Pod) (labels, annotations []string) {
-	labels, annotations = Injected()
+	labels, annotations = podmeta.Injected()
 	labels = append(labels, kueue.ManagedLabel, kueue.PodGroupNameLabel, jobs.UserLabel)
-	if !Gated(p) {
+	if !podmeta.Gated(p) {
 		labels = append(labels, kueue.QueueNameLabel)
 	}
 	return labels, append(annotations, kueue.RoleHashAnnotation, kueue.PodGroupTotalCountAnnotation, kueue.PodGroupFastAdmissionAnnotation,
-		kueue.PodGroupServingAnnotation, kueue.PodSuspendingParentAnnotation, kueue.SubmittedAtAnnotation, PodGroupKindAnnotation, jobs.UserLabel)
+		kueue.PodGroupServingAnnotation, kueue.PodSuspendingParentAnnotation, kueue.SubmittedAtAnnotation, podmeta.PodGroupKindAnnotation, jobs.UserLabel)
 }
 
 // KeptEntries are the labels and annotations that stay as they are in every managed pod.

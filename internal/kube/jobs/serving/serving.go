@@ -16,7 +16,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 )
 
 // Kind is a kind that makes pods or Jobs.
@@ -51,7 +51,7 @@ func All() []Kind {
 // Frameworks are the names of kinds in configurations that are only served here, and
 // that of pods.
 func Frameworks() []string {
-	out := []string{pod.Framework, leaderworkerset.Framework}
+	out := []string{podmeta.Framework, leaderworkerset.Framework}
 	for _, k := range All() {
 		if !k.Jobs {
 			out = append(out, k.Framework)
@@ -96,7 +96,7 @@ func (k *Kind) Marks(o map[string]any) []Entry {
 	out = append(out, Entry{"annotations", kueue.PodSuspendingParentAnnotation, k.Framework})
 	if k.Group && name != "" { // without, its pods are queued one by one
 		out = append(out,
-			Entry{"labels", kueue.PodGroupNameLabel, pod.StatefulSetGroup(name)},
+			Entry{"labels", kueue.PodGroupNameLabel, podmeta.StatefulSetGroup(name)},
 			Entry{"annotations", kueue.PodGroupFastAdmissionAnnotation, "true"},
 			Entry{"annotations", kueue.PodGroupServingAnnotation, "true"},
 			Entry{"annotations", kueue.PodGroupPodIndexLabelAnnotation, "apps.kubernetes.io/pod-index"})
@@ -151,7 +151,7 @@ func (k *Kind) Path(fields ...string) *field.Path {
 // object before the change, nil for a new one.
 func (k *Kind) Validate(was, is map[string]any) field.ErrorList {
 	var errs field.ErrorList
-	labels, annotations := pod.Injected()
+	labels, annotations := podmeta.Injected()
 	for _, part := range []struct {
 		name string
 		keys []string

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 )
 
@@ -30,7 +30,7 @@ func TestMarks(t *testing.T) {
 		"ReplicaSet": {"labels queue-name=q", "labels priority-class=high", "annotations pod-suspending-parent=replicaset"},
 		"StatefulSet": {
 			"labels queue-name=q", "labels priority-class=high", "annotations pod-suspending-parent=statefulset",
-			"labels pod-group-name=" + pod.StatefulSetGroup("db"), "annotations pod-group-fast-admission=true", "annotations pod-group-serving=true",
+			"labels pod-group-name=" + podmeta.StatefulSetGroup("db"), "annotations pod-group-fast-admission=true", "annotations pod-group-serving=true",
 			"annotations pod-group-pod-index-label=apps.kubernetes.io/pod-index",
 		},
 		"CronJob": {"labels queue-name=q", "labels priority-class=high"},
@@ -57,7 +57,7 @@ func TestStatefulSetGroup(t *testing.T) {
 	long := strings.Repeat("a", 80)
 	names := map[string]bool{}
 	for _, n := range []string{"db", "db-1", long, long + "b"} {
-		g := pod.StatefulSetGroup(n)
+		g := podmeta.StatefulSetGroup(n)
 		if len(g) > 63 || names[g] {
 			t.Errorf("%s: group %s", n, g)
 		}

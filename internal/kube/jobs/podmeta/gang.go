@@ -1,0 +1,57 @@
+package podmeta
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	podgroup "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
+)
+
+// PodGroupKindAnnotation says of which API group the PodGroup is that a pod's group is
+// taken from. The webhook writes it.
+const PodGroupKindAnnotation = "mlbatch.dev/pod-group-kind"
+
+// The API groups that have PodGroups, besides our own.
+const (
+	VolcanoGroup = "scheduling.volcano.sh"
+	NativeGroup  = "scheduling.k8s.io"
+)
+
+// GangKind is the kind PodGroup of an API group; false if it is none that is known.
+func GangKind(group string) (schema.GroupKind, bool) {
+	known := group == podgroup.GroupVersion.Group || group == VolcanoGroup || group == NativeGroup
+	return schema.GroupKind{Group: group, Kind: "PodGroup"}, known
+}
+
+// GangGroups are the API groups whose PodGroups are read.
+func GangGroups() []string {
+	return []string{podgroup.GroupVersion.Group, VolcanoGroup, NativeGroup}
+}
+
+// GroupLabels and GroupAnnotations are those by which pods name a group that they start with.
+func GroupLabels() []string {
+	return []string{podgroup.PodGroupLabel, podgroup.OldPodGroupLabel, kueue.PodGroupNameLabel}
+}
+
+// GroupAnnotations are explained at [GroupLabels].
+func GroupAnnotations() []string {
+	return []string{"scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name"}
+}
+
+// Named is the PodGroup that a pod names in the way of another scheduler, by API group and
+// name; "" if it names none.
+func Named(p *corev1.Pod) (group, name string) {
+	if name := podgroup.Named(p.Labels); name != "" {
+		return podgroup.GroupVersion.Group, name
+	}
+	for _, key := range GroupAnnotations() {
+		if name := p.Annotations[key]; name != "" {
+			return VolcanoGroup, name
+		}
+	}
+	if g := p.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil && *g.PodGroupName != "" {
+		return NativeGroup, *g.PodGroupName
+	}
+	return "", ""
+}
