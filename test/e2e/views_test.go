@@ -37,10 +37,10 @@ spec:
 func TestViewsTellWhatTheAskerWouldRead(t *testing.T) {
 	awaitEmpty(t, "blue", "red")
 	alice, bob := user(t, "alice"), user(t, "bob")
-	create(t, alice, gang("runs", 2, 8, 600), "blue")
+	create(t, alice, gang("runs", 2, 8, 6000), "blue")
 	eventually(t, "it runs", inPhase(t, "Running", "blue", "runs"))
-	create(t, alice, gang("waits", 3, 8, 600), "blue")
-	create(t, bob, gang("large", 90, 8, 600), "red")
+	create(t, alice, gang("waits", 3, 8, 6000), "blue")
+	create(t, bob, gang("large", 90, 8, 6000), "red")
 	create(t, alice, fmt.Sprintf(failing, "breaks"), "blue")
 	create(t, alice, fmt.Sprintf(unmade, "Deployment", "a"), "blue")
 	create(t, alice, fmt.Sprintf(unmade, "ReplicaSet", "b"), "blue")
