@@ -70,17 +70,21 @@ func teamCommand(read func(ctx context.Context, q *query) (found, error)) *readC
 }
 
 func listTeams(ctx context.Context, q *query) (found, error) {
-	teams, err := cli.Teams(ctx, q.c)
+	teams, unread, err := cli.Teams(ctx, q.c)
 	if apierrors.IsForbidden(err) {
 		return nil, fmt.Errorf("you may not list all teams; mlbatch team NAME shows yours: %w", err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &rows[view.Team]{
+	list := &rows[view.Team]{
 		items: teams, columns: admin.TeamColumns(),
 		none: "There are no teams; mlbatch team create NAME --gpus 8 --users alice makes one.",
-	}, nil
+	}
+	if slices.Contains(unread, "RoleBindings") {
+		list.notes = []string{"You may not list RoleBindings: who may submit is left out."}
+	}
+	return list, nil
 }
 
 // teamView is a team as programs read it.

@@ -263,7 +263,7 @@ func BenchmarkLook(b *testing.B) {
 			must(cli.PrintTable(io.Discard, cli.PastColumns(time.UTC, true), rows, layout))
 		},
 		"team": func() {
-			rows, err := cli.Teams(b.Context(), c)
+			rows, _, err := cli.Teams(b.Context(), c)
 			must(err)
 			must(cli.PrintTable(io.Discard, admin.TeamColumns(), rows, layout))
 			if len(rows) != len(c.teams) {

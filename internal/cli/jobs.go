@@ -88,14 +88,14 @@ func LocalQueues(ctx context.Context, c client.Reader, namespace string) ([]view
 	return out, err
 }
 
-// Teams are how the teams stand, as a controller tells it or, where none does, as the user may read.
-func Teams(ctx context.Context, c client.Reader) ([]view.Team, error) {
+// Teams are how the teams stand, as a controller tells it or, where none does, as the user may read. unread names
+// what they may not list and is left out.
+func Teams(ctx context.Context, c client.Reader) (teams []view.Team, unread []string, err error) {
 	var list view.TeamViewList
 	if is, err := served(ctx, c, &list); is || err != nil {
-		return list.Teams(), err
+		return list.Teams(), list.Unread, err
 	}
-	out, _, err := gather.Teams(ctx, c, gather.Get(c))
-	return out, err
+	return gather.Teams(ctx, c, gather.Get(c))
 }
 
 // Team is how a team stands. The error wraps [gather.ErrNoTeam] if there is none of that name.

@@ -132,6 +132,9 @@ func TestViewsTellWhatTheAskerWouldRead(t *testing.T) {
 	if own := new(viewsOf[view.TeamViewList](t, "alice", "teamviews")).Teams(); len(own) != 1 || own[0].Name != "blue" {
 		t.Errorf("alice is told of teams %+v, want blue", own)
 	}
+	if out, err := cluster.Run(t.Context(), "team", "list", "--as", "alice"); err != nil || !strings.Contains(out, "blue") || strings.Contains(out, "red") {
+		t.Errorf("team list as alice, %v:\n%s", err, out)
+	}
 	out, err := cluster.Run(t.Context(), "kubectl", "get", "jobviews", "-n", "blue", "--as", "alice")
 	if err != nil || !strings.Contains(out, "appwrapper.waits") || !strings.Contains(out, "Waiting") {
 		t.Errorf("kubectl get jobviews, %v:\n%s", err, out)
