@@ -129,6 +129,9 @@ func (h *Handler) Answer(w http.ResponseWriter, r *http.Request, info *request.R
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	q.of = resources()[at]
+	if !q.of.labelled && !q.selector.Empty() {
+		return nil, apierrors.NewBadRequest("labelSelector: " + q.of.name + " have no labels; only " + viewapi.JobViews + " are selected by them")
+	}
 	switch {
 	case sub >= 0 && info.Verb == "get":
 		return q.one(r.Context(), parts()[sub])

@@ -6,12 +6,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -296,6 +298,43 @@ func TestPagesTellOfEachJobOnce(t *testing.T) {
 	}
 }
 
+// TestAdministratorsOfManyQueuesAskForFewRights: who may get all ClusterQueues is not asked about for each LocalQueue.
+func TestAdministratorsOfManyQueuesAskForFewRights(t *testing.T) {
+	w := newWorld(t)
+	if err := w.Create(t.Context(), sharedQuota()); err != nil {
+		t.Fatal(err)
+	}
+	const many = 50
+	for i := range many {
+		q := &kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: fmt.Sprintf("q-%02d", i)}, Spec: kueue.LocalQueueSpec{ClusterQueue: kueue.ClusterQueueReference(fmt.Sprintf("none-%d", i))}}
+		if err := w.Create(t.Context(), q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var asked atomic.Int32
+	h := w.authorized(authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+		asked.Add(1)
+		return authorizer.DecisionAllow, "", nil
+	}))
+	var names []string
+	for next, pages := "", 0; pages == 0 || next != ""; pages++ {
+		var got view.LocalQueueViewList
+		if code := ask(t, h, "root", "/localqueueviews?limit=20&continue="+next, &got); code != http.StatusOK || pages > 3 {
+			t.Fatalf("page %d: %d", pages, code)
+		}
+		for _, q := range got.Queues() {
+			names = append(names, q.Namespace+"/"+q.Name)
+		}
+		next = got.Continue
+	}
+	if len(names) != many+2 || !slices.IsSorted(names) {
+		t.Errorf("pages tell of %d queues, want each of %d once: %q", len(names), many+2, names)
+	}
+	if n := asked.Load(); n > 3*4 {
+		t.Errorf("three pages asked for %d rights", n)
+	}
+}
+
 // TestKubectlGetsATable.
 func TestKubectlGetsATable(t *testing.T) {
 	h := newWorld(t).handler(rights{"root everything"})
@@ -396,6 +435,7 @@ func TestQuotasAreToldToWhoMayKnowThem(t *testing.T) {
 		"teams, member":          {"theirs, not refused", "/teamviews", mine, http.StatusOK, []string{"blue 9/8"}},
 		"teams, with people":     {"who may submit", "/teamviews/blue", append(slices.Clone(mine), "alice list rolebindings blue"), http.StatusOK, []string{"blue 9/8 alice"}},
 		"another team":           {"is not told", "/teamviews/red", mine, http.StatusForbidden, nil},
+		"by label":               {"they have none: to tell of all would be wrong", "/teamviews?labelSelector=a%3Db", rights{"alice everything"}, http.StatusBadRequest, nil},
 		"no team":                {"is not found", "/teamviews/none", rights{"alice everything"}, http.StatusNotFound, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -26,6 +26,8 @@ import (
 type resource struct {
 	name, kind, short string
 	namespaced        bool
+	// labelled says that views are selected by the labels of what they are of.
+	labelled bool
 	// read makes all views that a question is about, and names what the asker may not list.
 	read func(context.Context, *reader, *question) (items []item, unread []string, err error)
 	// columns are those that kubectl prints, of which item.cells has the texts.
@@ -51,7 +53,7 @@ func resources() []resource {
 	}
 	return []resource{
 		{
-			name: viewapi.JobViews, kind: "JobView", short: "jv", namespaced: true, read: readJobs,
+			name: viewapi.JobViews, kind: "JobView", short: "jv", namespaced: true, labelled: true, read: readJobs,
 			columns: []metav1.TableColumnDefinition{
 				{Name: "Name", Type: "string", Format: "name", Description: "kind and name of the job"},
 				text("Queue", "LocalQueue that it names"), text("State", "what it does"), text("Pods", "how many run, of how many"),
@@ -140,11 +142,13 @@ func readNodes(ctx context.Context, r *reader, q *question) ([]item, []string, e
 	return out, unread, nil
 }
 
-// behind tells the quota behind a LocalQueue to those who may ask how its jobs wait.
+// behind tells the quota behind a LocalQueue to those who may get ClusterQueues, or ask how its jobs wait. The first is
+// one right for all: administrators of a thousand queues are not asked about each.
 func (r *reader) behind(ctx context.Context, local *kueue.LocalQueue) *kueue.ClusterQueue {
-	resource := schema.GroupResource{Group: visibility.GroupVersion.Group, Resource: "localqueues/pendingworkloads"}
+	queues := schema.GroupResource{Group: kueue.GroupVersion.Group, Resource: "clusterqueues"}
+	waiting := schema.GroupResource{Group: visibility.GroupVersion.Group, Resource: "localqueues/pendingworkloads"}
 	var out kueue.ClusterQueue
-	if !r.can(ctx, right{"get", resource, local.Namespace, local.Name}) ||
+	if !r.can(ctx, right{"get", queues, "", ""}) && !r.can(ctx, right{"get", waiting, local.Namespace, local.Name}) ||
 		r.objects.Get(ctx, client.ObjectKey{Name: string(local.Spec.ClusterQueue)}, &out) != nil {
 		return nil
 	}
