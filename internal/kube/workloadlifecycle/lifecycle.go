@@ -81,7 +81,9 @@ type Facts struct {
 	ClusterQueue *kueue.ClusterQueue
 	LocalQueue   *kueue.LocalQueue
 	Config       Config
-	Now          time.Time
+	// Watched is since when this controller watches; zero is always.
+	Watched time.Time
+	Now     time.Time
 }
 
 // Write is the one write that comes next; at most one of the first six fields is

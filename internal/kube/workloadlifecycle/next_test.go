@@ -104,6 +104,9 @@ func returned(n int32, at time.Duration) change {
 	}
 }
 
+// watchedFor says for how long this controller has run.
+func watchedFor(d time.Duration) change { return func(f *Facts) { f.Watched = now.Add(-d) } }
+
 func outspoken(f *Facts) { f.Config.Explicit = true }
 func inactive(f *Facts)  { f.Workload.Spec.Active = new(false) }
 func alone(f *Facts)     { f.Owned, f.Workload.Labels = false, nil }
@@ -296,7 +299,21 @@ func TestNext(t *testing.T) {
 			"the limit is 2", facts(impatient, admitted(30*time.Minute), returned(2, -time.Hour)),
 			outcome{Conditions: m{"DeactivationTarget": "True RequeuingLimitExceeded"}, Events: []string{"!RequeuingLimitExceeded"}},
 		},
-		"a pod is lost": {"recovery has its own clock", facts(impatient, admitted(time.Hour), ago(time.Minute, "PodsReady", "False", "WaitForRecovery")), outcome{Again: 4 * time.Minute}},
+		"pods came while no controller ran": {
+			"that is seen first", facts(impatient, watchedFor(10*time.Second), admitted(time.Hour), ago(time.Hour, "PodsReady", "False", "WaitForStart")), outcome{Again: 50 * time.Second},
+		},
+		"a pod was lost while no controller ran": {
+			"it may be there again", facts(impatient, watchedFor(0), admitted(time.Hour), ago(10*time.Minute, "PodsReady", "False", "WaitForRecovery")), outcome{Again: time.Minute},
+		},
+		"pods did not come while no controller ran": {
+			"nor after it has looked", facts(impatient, watchedFor(time.Minute), admitted(time.Hour), ago(time.Hour, "PodsReady", "False", "WaitForStart")),
+			outcome{
+				Conditions: m{"Evicted": "True PodsReadyTimeout"}, Requeue: "1 1m1s", Evictions: map[string]int32{"PodsReadyTimeout/WaitForStart": 1},
+				Events: []string{"EvictedDueToPodsReadyTimeoutDueToWaitForStart"},
+			},
+		},
+		"pods start under a new controller": {"it saw them begin: no more time than others", facts(impatient, watchedFor(20*time.Minute), admitted(10*time.Minute)), outcome{Again: 20 * time.Minute}},
+		"a pod is lost":                     {"recovery has its own clock", facts(impatient, admitted(time.Hour), ago(time.Minute, "PodsReady", "False", "WaitForRecovery")), outcome{Again: 4 * time.Minute}},
 		"a pod stays lost": {
 			"recovery took too long", facts(impatient, admitted(time.Hour), ago(5*time.Minute, "PodsReady", "False", "WaitForRecovery")),
 			outcome{

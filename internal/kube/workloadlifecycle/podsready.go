@@ -94,6 +94,11 @@ func ReadinessDue(w *kueue.Workload, ready bool, c Config, since, now time.Time)
 	return next, 0
 }
 
+// lookPause is how long a controller that has just begun looks at pods before it gives up on those that had time to
+// become ready before it began. They may be ready, and nobody was there to write it: after an upgrade, an outage, or
+// in a cluster on a laptop that was stopped. Another controller writes what it sees of them, while this one would evict.
+const lookPause = time.Minute
+
 // podsTimeout is the rule of waitForPodsReady: what was admitted and does not
 // run in time makes room for others, and is deactivated if that goes on.
 func podsTimeout(f Facts) (Write, bool) {
@@ -108,7 +113,11 @@ func podsTimeout(f Facts) (Write, bool) {
 		}
 		cause, since, limit = kueue.ReasonWaitForRecovery, p.LastTransitionTime, c.RecoveryTimeout
 	}
-	if end := since.Add(limit); end.After(f.Now) {
+	end := since.Add(limit)
+	if seen := f.Watched.Add(lookPause); since.Time.Before(f.Watched) && end.Before(seen) {
+		end = seen
+	}
+	if end.After(f.Now) {
 		return Write{Again: end}, false
 	}
 	n := int32(1)

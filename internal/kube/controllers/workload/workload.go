@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,12 +47,16 @@ type Options struct {
 	Told func(w *kueue.Workload, e workloadlifecycle.Event)
 }
 
-type reconciler struct{ Options }
+type reconciler struct {
+	Options
+	// began is since when it watches; nil is always.
+	began func() time.Time
+}
 
 // SetupWithManager starts the reconciler. The cache must have admission.PodIndex and
 // admission.JobIndex.
 func SetupWithManager(mgr ctrl.Manager, opts Options) error {
-	r := &reconciler{opts}
+	r := &reconciler{opts, sync.OnceValue(opts.Clock.Now)} // it reconciles once it leads
 	b := ctrl.NewControllerManagedBy(mgr)
 	for _, a := range opts.Adapters {
 		b = b.Watches(a.New(), handler.EnqueueRequestsFromMapFunc(r.ofJob), jobsLeaving())
@@ -160,6 +165,9 @@ func (r *reconciler) deleteGroup(ctx context.Context, w *kueue.Workload) error {
 
 func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (workloadlifecycle.Facts, bool, error) {
 	f := workloadlifecycle.Facts{Workload: &kueue.Workload{}, Config: r.Config, Now: r.Clock.Now()}
+	if r.began != nil {
+		f.Watched = r.began()
+	}
 	if err := r.Client.Get(ctx, name, f.Workload); err != nil {
 		return f, false, client.IgnoreNotFound(err)
 	}

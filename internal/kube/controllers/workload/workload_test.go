@@ -43,7 +43,7 @@ func newBench(t *testing.T, objects ...client.Object) bench {
 		WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).
 		Build()
 	clock := clocktesting.NewFakePassiveClock(now)
-	return bench{&reconciler{Options{
+	return bench{&reconciler{Options: Options{
 		Client: c, Clock: clock, Recorder: events.NewFakeRecorder(100), Told: func(*kueue.Workload, workloadlifecycle.Event) {},
 		Adapters: []jobs.Adapter{batchjob.Adapter{}, appwrapper.Adapter{}},
 	}}, t, clock}
