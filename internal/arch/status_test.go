@@ -15,18 +15,18 @@ import (
 // policy for writers that come too late.
 func statusWriters() map[string]string {
 	return map[string]string{
-		"internal/cli/migrate":                      "CustomResourceDefinition, which versions are stored",
-		"internal/kube/workloadstatus":              "Workload, and no other package writes that",
-		"internal/kube/controllers/appwrapper":      "AppWrapper",
-		"internal/kube/controllers/basis":           "jobs, what they are based on",
-		"internal/kube/controllers/leaderworkerset": "LeaderWorkerSet",
-		"internal/kube/controllers/operator":        "jobs whose pods are made here",
-		"internal/kube/controllers/podgroup":        "Pod, the condition of one that is deleted",
-		"internal/kube/controllers/provisioning":    "AdmissionCheck",
-		"internal/kube/controllers/queues":          "ClusterQueue, LocalQueue and Cohort",
-		"internal/kube/controllers/ungating":        "Pod, why one that waits to be told its node is not",
-		"internal/kube/eviction":                    "Eviction of a Pod",
-		"internal/local":                            "Node, before there is a controller",
+		"internal/cli/migrate":                   "CustomResourceDefinition, which versions are stored",
+		"internal/kube/workloadstatus":           "Workload, and no other package writes that",
+		"internal/kube/controllers/appwrapper":   "AppWrapper",
+		"internal/kube/controllers/basis":        "jobs, what they are based on",
+		"internal/kube/controllers/groups":       "objects that consist of groups of pods, such as LeaderWorkerSets",
+		"internal/kube/controllers/operator":     "jobs whose pods are made here",
+		"internal/kube/controllers/podgroup":     "Pod, the condition of one that is deleted",
+		"internal/kube/controllers/provisioning": "AdmissionCheck",
+		"internal/kube/controllers/queues":       "ClusterQueue, LocalQueue and Cohort",
+		"internal/kube/controllers/ungating":     "Pod, why one that waits to be told its node is not",
+		"internal/kube/eviction":                 "Eviction of a Pod",
+		"internal/local":                         "Node, before there is a controller",
 	}
 }
 

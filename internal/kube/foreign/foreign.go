@@ -9,6 +9,9 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -149,4 +152,25 @@ func queuesChange() predicate.Predicate {
 		UpdateFunc:  func(event.UpdateEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
+}
+
+// All leads to all objects of a kind, whatever the cache shows of them.
+func All(ctx context.Context, c client.Client, kind schema.GroupVersionKind) []reconcile.Request {
+	kind.Kind += "List"
+	made, err := c.Scheme().New(kind)
+	list, is := made.(client.ObjectList)
+	if err != nil || !is {
+		return nil
+	}
+	if err := c.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil // the cache was filled before anything is watched
+	}
+	var out []reconcile.Request
+	_ = apimeta.EachListItem(list, func(o runtime.Object) error { // what it is given returns no error
+		if job, is := o.(client.Object); is {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(job)})
+		}
+		return nil
+	})
+	return out
 }

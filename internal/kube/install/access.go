@@ -10,7 +10,6 @@ import (
 	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
 )
 
 // Roles for admins to bind, under the names that bindings of existing setups
@@ -83,7 +82,7 @@ func accessedKinds(all jobs.Kinds) []accessed {
 	for _, other := range []struct{ name, group, resource string }{
 		{"jobset", "jobset.x-k8s.io", "jobsets"},
 		{"jaxjob", kubeflow, "jaxjobs"},
-		{"leaderworkerset", leaderworkerset.GVK().Group, leaderworkerset.Resource},
+		{"leaderworkerset", "leaderworkerset.x-k8s.io", "leaderworkersets"},
 		{"mpijob", kubeflow, "mpijobs"},
 		{"paddlejob", kubeflow, "paddlejobs"},
 		{"pytorchjob", kubeflow, "pytorchjobs"},

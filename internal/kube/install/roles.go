@@ -14,7 +14,6 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/rights"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/slack"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 )
@@ -155,8 +154,10 @@ func editRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		held[k.GVK] = true
 		rules = append(rules, allow(k.GVK.Group, write(), k.Resource))
 	}
-	held[leaderworkerset.GVK()] = true
-	rules = append(rules, allow(leaderworkerset.GVK().Group, write(), leaderworkerset.Resource))
+	for _, k := range serving.Grouped() {
+		held[k.GVK] = true
+		rules = append(rules, allow(k.GVK.Group, write(), k.Resource), allow(k.GVK.Group, []string{"get", "patch", "update"}, k.Resource+"/scale"))
+	}
 	for i := range all {
 		k := &all[i]
 		verbs := remove()
@@ -194,7 +195,6 @@ func editRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		allow("events.k8s.io", read(), "events"),
 		allow("", []string{"get"}, "namespaces", "pods/log"),
 		allow("apps", []string{"get", "patch", "update"}, "deployments/scale", "statefulsets/scale", "replicasets/scale"),
-		allow(leaderworkerset.GVK().Group, []string{"get", "patch", "update"}, leaderworkerset.Resource+"/scale"),
 		// Clients ask by POST or, with web sockets, by GET.
 		allow("", []string{"create", "get"}, "pods/exec", "pods/portforward"),
 	)
@@ -226,12 +226,13 @@ func controllerRules(all jobs.Kinds) []rbacv1.PolicyRule {
 	for _, b := range all.Bases() {
 		rules = append(rules, allow(b.GVK.Group, read(), b.Resource))
 	}
-	sets := leaderworkerset.GVK().Group
-	rules = append(rules,
-		allow(sets, read(), leaderworkerset.Resource),
-		allow(sets, []string{"patch"}, leaderworkerset.Resource+"/status"),
-		allow(sets, []string{"update"}, leaderworkerset.Resource+"/finalizers"),
-		allow("apps", read(), "statefulsets", "controllerrevisions"))
+	for _, k := range serving.Grouped() {
+		rules = append(rules,
+			allow(k.GVK.Group, read(), k.Resource),
+			allow(k.GVK.Group, []string{"patch"}, k.Resource+"/status"),
+			allow(k.GVK.Group, []string{"update"}, k.Resource+"/finalizers"))
+	}
+	rules = append(rules, allow("apps", read(), "statefulsets", "controllerrevisions"))
 	for _, group := range podmeta.GangGroups() {
 		rules = append(rules, allow(group, []string{"get"}, "podgroups"))
 	}

@@ -43,9 +43,9 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/decision"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/dependency"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/evacuation"
+	"github.com/mlbatch/mlbatch/internal/kube/controllers/groups"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/history"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/job"
-	"github.com/mlbatch/mlbatch/internal/kube/controllers/leaderworkerset"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/operator"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/podgroup"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/provisioning"
@@ -63,7 +63,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/foreign"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
-	sets "github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/kube/trim"
@@ -323,7 +323,7 @@ func Run(ctx context.Context, opts Options) error {
 	if err := indexOperated(ctx, mgr, opts.operated()); err != nil {
 		return err
 	}
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, foreign.Index, foreign.IndexImages(append(opts.operated().Others(), sets.Image))); err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, foreign.Index, foreign.IndexImages(opts.others())); err != nil {
 		return fmt.Errorf("index other controllers: %w", err)
 	}
 	counters, err := newMetrics(ctx, mgr, opts)
@@ -402,7 +402,7 @@ func newCache(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
 // cached are the kinds of which the cache need not hold all objects, or not all of them.
 func cached() map[client.Object]cache.ByObject {
 	out := rights.Cached()
-	maps.Copy(out, leaderworkerset.Cached())
+	maps.Copy(out, groups.Cached(serving.Grouped()))
 	maps.Copy(out, views.Cached())
 	maps.Copy(out, trim.Transforms())
 	return out
@@ -598,6 +598,15 @@ func (o Options) operated() jobs.Kinds {
 	return o.Kinds.Where(func(k *jobs.Kind) bool { return k.Running.Operated != nil && k.RunHere() })
 }
 
+// others are the images of controllers of others for the kinds that are run here.
+func (o Options) others() []string {
+	out := o.operated().Others()
+	for _, k := range serving.Grouped() {
+		out = append(out, k.Running.Others...)
+	}
+	return out
+}
+
 // indexOperated finds members and services by the job that they were made for.
 func indexOperated(ctx context.Context, mgr manager.Manager, kinds jobs.Kinds) error {
 	if len(kinds) == 0 {
@@ -682,10 +691,12 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 	if err != nil {
 		return fmt.Errorf("add pods: %w", err)
 	}
-	if opts.queues(sets.Framework) && !slices.Contains(opts.Elsewhere, sets.Framework) {
-		err := leaderworkerset.SetupWithManager(mgr, leaderworkerset.Options{Client: shared.Client, Clock: shared.Clock, Recorder: shared.Recorder})
-		if err != nil {
-			return fmt.Errorf("add LeaderWorkerSets: %w", err)
+	for _, k := range serving.Grouped() {
+		if !opts.queues(k.Framework) || slices.Contains(opts.Elsewhere, k.Framework) {
+			continue
+		}
+		if err := groups.SetupWithManager(mgr, k, groups.Options{Client: shared.Client, Clock: shared.Clock, Recorder: shared.Recorder}); err != nil {
+			return fmt.Errorf("add %ss: %w", k.GVK.Kind, err)
 		}
 	}
 	err = workload.SetupWithManager(mgr, workload.Options{

@@ -41,6 +41,21 @@ func (t *Table[V]) Forget(object types.NamespacedName) {
 	delete(t.notes, object)
 }
 
+// Due reports whether at least a pause has gone by since a time was noted for an object, or none was, and notes
+// that it is now if so: for what is done or said again now and then only.
+func Due(t *Table[time.Time], object types.NamespacedName, now time.Time, pause time.Duration) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if last, noted := t.notes[object]; noted && now.Sub(last) < pause {
+		return false
+	}
+	if t.notes == nil {
+		t.notes = map[types.NamespacedName]time.Time{}
+	}
+	t.notes[object] = now
+	return true
+}
+
 // Since is since when something is true of objects. Its zero value is empty and ready to use.
 type Since struct{ Table[time.Time] }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/mlbatch/mlbatch/api/config/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 )
 
@@ -119,7 +118,7 @@ func refusedModes(modes map[string]v1beta2.KindMode) field.ErrorList {
 // another controller.
 func canQueue(framework string) bool {
 	operated := kinds.All().Where(func(k *jobs.Kind) bool { return k.Running.Operated != nil })
-	return framework == leaderworkerset.Framework || slices.Contains(operated.Frameworks(), framework) || !slices.Contains(known(), framework)
+	return serving.GroupedKind(framework) != nil || slices.Contains(operated.Frameworks(), framework) || !slices.Contains(known(), framework)
 }
 
 // unknownKinds tells of frameworks that are named and that mlbatch does not queue.

@@ -29,7 +29,7 @@ import (
 	viewapi "github.com/mlbatch/mlbatch/api/view/v1alpha1"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 	"github.com/mlbatch/mlbatch/internal/view"
 )
 
@@ -73,7 +73,6 @@ func New(o Options, rights authorizer.Authorizer, lines func(context.Context) Li
 		objects: o.Objects, live: o.Live, scheme: o.Objects.Scheme(), mapper: o.Objects.RESTMapper(), replica: o.Replica, clock: o.Clock,
 		rights: rights, lines: lines, explain: explain, turns: newTurns(), metadata: map[schema.GroupKind]bool{}, watched: map[schema.GroupKind]bool{
 			{Kind: "Pod"}: true, {Kind: "Node"}: true, {Kind: "Namespace"}: true,
-			leaderworkerset.GVK().GroupKind():                       true,
 			kueue.GroupVersion.WithKind("Workload").GroupKind():     true,
 			kueue.GroupVersion.WithKind("LocalQueue").GroupKind():   true,
 			kueue.GroupVersion.WithKind("ClusterQueue").GroupKind(): true,
@@ -87,6 +86,9 @@ func New(o Options, rights authorizer.Authorizer, lines func(context.Context) Li
 	}
 	for i := range o.Kinds {
 		h.watched[o.Kinds[i].GroupKind()] = true
+	}
+	for _, k := range serving.Grouped() {
+		h.watched[k.GVK.GroupKind()] = true
 	}
 	return h
 }

@@ -294,9 +294,11 @@ func Configurations(all jobs.Kinds, at Location, schedulers []string) (*admissio
 	for _, b := range all.Bases() {
 		about = append(about, pair{nil, basisHooks(&b)})
 	}
-	mutates, validates := setHooks() // what they write is what pods are held by
-	about = append(about, pair{mutates, validates})
-	mutates, validates = podHooks(schedulers)
+	for _, k := range serving.Grouped() { // what they write is what pods are held by
+		mutates, validates := groupedHooks(&k)
+		about = append(about, pair{mutates, validates})
+	}
+	mutates, validates := podHooks(schedulers)
 	about = append(about, pair{mutates, validates})
 	about = append(about, pair{nil, append(graceHooks(), partHooks(all)...)}, pair{[]hook{pinHook()}, nil})
 	for _, k := range serving.All() {

@@ -17,9 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	leaderworkersetapi "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 )
 
@@ -70,7 +68,10 @@ func partRules(all jobs.Kinds) []admissionregistrationv1.RuleWithOperations {
 
 // wholes are the kinds that have parts, as owner references name them.
 func wholes(all jobs.Kinds) []schema.GroupKind {
-	out := []schema.GroupKind{leaderworkerset.GVK().GroupKind()}
+	var out []schema.GroupKind
+	for _, k := range serving.Grouped() {
+		out = append(out, k.GVK.GroupKind())
+	}
 	for i := range all {
 		out = append(out, all[i].GroupKind())
 	}
@@ -90,11 +91,17 @@ func isPart(all jobs.Kinds) string {
 	for _, k := range wholes(all) {
 		owners = append(owners, "o.kind == '"+k.Kind+"' && o.apiVersion.startsWith('"+k.Group+"/')")
 	}
-	return countedTemplate + " || oldObject" + controllerOf + ".exists(o, " + strings.Join(owners, " || ") + ") || " + ofALeader
+	of := []string{countedTemplate, "oldObject" + controllerOf + ".exists(o, " + strings.Join(owners, " || ") + ")"}
+	for _, k := range serving.Grouped() {
+		of = append(of, ofALeader(k.NameLabel))
+	}
+	return strings.Join(of, " || ")
 }
 
-// ofALeader is true of the StatefulSet of the workers of a LeaderWorkerSet, which goes with their leader.
-const ofALeader = "oldObject.metadata.?labels[?'" + leaderworkersetapi.NameLabel + "'].orValue('') != '' && oldObject" + controllerOf + ".exists(o, o.kind == 'Pod' && o.apiVersion == 'v1')"
+// ofALeader is true of the StatefulSet of the workers of a group, which goes with their leader.
+func ofALeader(nameLabel string) string {
+	return "oldObject.metadata.?labels[?'" + nameLabel + "'].orValue('') != '' && oldObject" + controllerOf + ".exists(o, o.kind == 'Pod' && o.apiVersion == 'v1')"
+}
 
 // What has to be as it was of a part, in CEL.
 const (
@@ -167,8 +174,10 @@ func (h *jobHandler) wholeOf(group string, o *unstructured.Unstructured) string 
 	if owner != nil && slices.Contains(wholes(h.kinds), schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()) {
 		return owner.Kind + " " + owner.Name
 	}
-	if set := o.GetLabels()[leaderworkersetapi.NameLabel]; set != "" && owner != nil && owner.APIVersion == "v1" && owner.Kind == "Pod" {
-		return leaderworkerset.GVK().Kind + " " + set
+	for _, k := range serving.Grouped() {
+		if set := o.GetLabels()[k.NameLabel]; set != "" && owner != nil && owner.APIVersion == "v1" && owner.Kind == "Pod" {
+			return k.GVK.Kind + " " + set
+		}
 	}
 	name, _, _ := unstructured.NestedString(o.Object, "spec", "template", "metadata", "annotations", kueue.WorkloadAnnotation)
 	if group != "apps" || name == "" {

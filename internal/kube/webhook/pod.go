@@ -18,7 +18,6 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
@@ -192,7 +191,7 @@ func (h *podHandler) mutate(ctx context.Context, req admission.Request) admissio
 		return answer(req, h.checkPod(p, req.Namespace))
 	}
 	role := pod.RoleHash(&p.Spec)
-	if given := p.Annotations[kueue.RoleHashAnnotation]; given != "" && podmeta.Parent(p) == leaderworkerset.Framework && slices.Contains(kubeControllers(), req.UserInfo.Username) {
+	if given := p.Annotations[kueue.RoleHashAnnotation]; given != "" && serving.GroupedKind(podmeta.Parent(p)) != nil && slices.Contains(kubeControllers(), req.UserInfo.Username) {
 		role = given // that of the set's template, which only our controllers write
 	}
 	if err := h.hold(ctx, e, p, queue, role); err != nil {

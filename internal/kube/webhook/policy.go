@@ -11,7 +11,6 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
@@ -231,7 +230,10 @@ func users(all jobs.Kinds) policy {
 	for i := range all {
 		rules = append(rules, rule(all[i].GVK().Group, []string{"*"}, []string{all[i].Naming.Resource}, create, update))
 	}
-	rules = append(rules, rule(leaderworkerset.GVK().Group, []string{"*"}, []string{leaderworkerset.Resource}, create, update), rule(corev1.GroupName, []string{"v1"}, []string{"pods"}, create, update))
+	for _, k := range serving.Grouped() {
+		rules = append(rules, rule(k.GVK.Group, []string{"*"}, []string{k.Resource}, create, update))
+	}
+	rules = append(rules, rule(corev1.GroupName, []string{"v1"}, []string{"pods"}, create, update))
 	for _, k := range serving.All() {
 		rules = append(rules, rule(k.GVK.Group, []string{k.GVK.Version}, []string{k.Resource}, create, update))
 	}
@@ -266,14 +268,14 @@ func users(all jobs.Kinds) policy {
 const mostReplicas = "100000"
 
 // replicas bounds StatefulSets, whoever makes them: those in AppWrappers, and of the workers of
-// a LeaderWorkerSet, our controllers make. Scaling is asked about here only, since no webhook is.
+// a group, our controllers make. Scaling is asked about here only, since no webhook is.
 func replicas() policy {
+	rules := []admissionregistrationv1.RuleWithOperations{rule("apps", []string{"v1"}, []string{"statefulsets", "statefulsets/scale"}, create, update)}
+	for _, k := range serving.Grouped() {
+		rules = append(rules, rule(k.GVK.Group, []string{"*"}, []string{k.Resource, k.Resource + "/scale"}, create, update))
+	}
 	return policy{
-		name: ReplicasPolicy, everybody: true,
-		rules: []admissionregistrationv1.RuleWithOperations{
-			rule("apps", []string{"v1"}, []string{"statefulsets", "statefulsets/scale"}, create, update),
-			rule(leaderworkerset.GVK().Group, []string{"*"}, []string{leaderworkerset.Resource, leaderworkerset.Resource + "/scale"}, create, update),
-		},
+		name: ReplicasPolicy, everybody: true, rules: rules,
 		rulings: []admissionregistrationv1.Validation{{
 			Expression: "object.spec.?replicas.orValue(1) <= " + mostReplicas,
 			Message:    "spec.replicas: at most " + mostReplicas + ": use several",
@@ -281,14 +283,17 @@ func replicas() policy {
 	}
 }
 
-// groupSize bounds the groups of LeaderWorkerSets, each of which is a StatefulSet.
+// groupSize bounds the groups of objects that consist of groups, each of which is a StatefulSet.
 func groupSize() policy {
-	return policy{
-		name: GroupSizePolicy, everybody: true,
-		rules: []admissionregistrationv1.RuleWithOperations{rule(leaderworkerset.GVK().Group, []string{"*"}, []string{leaderworkerset.Resource}, create, update)},
-		rulings: []admissionregistrationv1.Validation{{
-			Expression: "object.spec.leaderWorkerTemplate.?size.orValue(1) <= " + mostReplicas,
-			Message:    "spec.leaderWorkerTemplate.size: at most " + mostReplicas + ": use several groups",
-		}},
+	p := policy{name: GroupSizePolicy, everybody: true}
+	for _, k := range serving.Grouped() {
+		path := k.Admission.GroupSize
+		parent, size := strings.Join(path[:len(path)-1], "."), path[len(path)-1]
+		p.rules = append(p.rules, rule(k.GVK.Group, []string{"*"}, []string{k.Resource}, create, update))
+		p.rulings = append(p.rulings, admissionregistrationv1.Validation{
+			Expression: "object." + parent + ".?" + size + ".orValue(1) <= " + mostReplicas,
+			Message:    strings.Join(path, ".") + ": at most " + mostReplicas + ": use several groups",
+		})
 	}
+	return p
 }

@@ -69,10 +69,10 @@ func (h *jobHandler) signQueued(ctx context.Context, req admission.Request, is j
 	return difference(is, signed)
 }
 
-// signSet writes into a new LeaderWorkerSet who submitted it, and keeps it in one that is
+// signGrouped writes into a new object that consists of groups of pods who submitted it, and keeps it in one that is
 // changed. Its pods are given it by our controller. What else is in it is not read: the API
 // server checks it against the schema only later, and says then what is wrong with it.
-func signSet(_ context.Context, req admission.Request) admission.Response {
+func signGrouped(_ context.Context, req admission.Request) admission.Response {
 	user := req.UserInfo.Username
 	if req.Operation == admissionv1.Update {
 		was := &metav1.PartialObjectMetadata{}

@@ -145,7 +145,10 @@ const (
 
 // pathOf is where a question about the jobs of a kind is answered.
 func pathOf(question string, k *jobs.Kind) string {
-	gvk := k.GVK()
+	return pathOfGVK(question, k.GVK())
+}
+
+func pathOfGVK(question string, gvk schema.GroupVersionKind) string {
 	return "/" + question + "-" + strings.ReplaceAll(gvk.Group, ".", "-") + "-" + gvk.Version + "-" + strings.ToLower(gvk.Kind)
 }
 
@@ -220,10 +223,12 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 		handlers[servingPath(mutate, &k)] = &admission.Webhook{Handler: admission.HandlerFunc(h.mutate)}
 		handlers[servingPath(validate, &k)] = &admission.Webhook{Handler: admission.HandlerFunc(h.validate)}
 	}
-	sets := newSetHandler(newJobHandler(c, decoder, &jobs.Kind{}, opts), opts.Frameworks)
-	handlers[pathIdentifyPods] = &admission.Webhook{Handler: admission.HandlerFunc(sets.identify)}
-	handlers[pathSignSet] = &admission.Webhook{Handler: admission.HandlerFunc(signSet)}
-	handlers[pathValidateSet] = &admission.Webhook{Handler: admission.HandlerFunc(sets.validate)}
+	for _, k := range serving.Grouped() {
+		h := newGroupedHandler(newJobHandler(c, decoder, &jobs.Kind{}, opts), &k, opts.Frameworks)
+		handlers[groupedPath(identify, &k)] = &admission.Webhook{Handler: admission.HandlerFunc(h.identify)}
+		handlers[groupedPath(mutate, &k)] = &admission.Webhook{Handler: admission.HandlerFunc(signGrouped)}
+		handlers[groupedPath(validate, &k)] = &admission.Webhook{Handler: admission.HandlerFunc(h.validate)}
+	}
 	for path, h := range handlers {
 		handlers[path] = opts.Callers.guard(path, h)
 	}

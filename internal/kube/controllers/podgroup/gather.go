@@ -3,6 +3,7 @@ package podgroup
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,9 +16,10 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 )
 
 // gather reads what decide needs to know.
@@ -139,8 +141,8 @@ type maker struct {
 	later string
 }
 
-// makerOf finds the StatefulSet or the LeaderWorkerSet of a group, nil if none makes its
-// pods. Who pretends to be a pod of one shares its places, and gets no more.
+// makerOf finds what makes the pods of a group, a StatefulSet or an object of a kind of
+// serving.Grouped; nil if nothing does. Who pretends to be a pod of one shares its places, and gets no more.
 func (r *reconciler) makerOf(ctx context.Context, unit types.NamespacedName, pods []*corev1.Pod) (*maker, error) {
 	for _, p := range pods {
 		o := metav1.GetControllerOf(p)
@@ -150,8 +152,10 @@ func (r *reconciler) makerOf(ctx context.Context, unit types.NamespacedName, pod
 		if podmeta.StatefulSetGroup(o.Name) == unit.Name {
 			return r.statefulSet(ctx, unit.Namespace, o.Name, o.UID)
 		}
-		if name, index, ok := leaderworkerset.IndexOf(p.Labels); ok && leaderworkerset.GroupName(name, index) == unit.Name {
-			return r.leaderWorkerSet(ctx, unit.Namespace, name, index, p)
+		for _, k := range serving.Grouped() {
+			if name, index, ok := k.Queueing.Group(p.Labels); ok && k.Queueing.WorkloadName(name, index) == unit.Name {
+				return r.group(ctx, &k, types.NamespacedName{Namespace: unit.Namespace, Name: name}, index, p)
+			}
 		}
 	}
 	return nil, nil //nolint:nilnil // there is none
@@ -160,16 +164,18 @@ func (r *reconciler) makerOf(ctx context.Context, unit types.NamespacedName, pod
 // makerOfWorkload finds what made the pods of a Workload that has none left.
 func (r *reconciler) makerOfWorkload(ctx context.Context, w *kueue.Workload, name string) (*maker, error) {
 	uid := types.UID(w.Labels[kueue.JobUIDLabel])
-	if w.Annotations[kueue.JobOwnerGVKAnnotation] != leaderworkerset.GVK().String() {
+	grouped := serving.Grouped()
+	i := slices.IndexFunc(grouped, func(k jobs.GroupedKind) bool { return k.GVK.String() == w.Annotations[kueue.JobOwnerGVKAnnotation] })
+	if i < 0 {
 		return r.statefulSet(ctx, w.Namespace, name, uid)
 	}
-	_, index, ok := leaderworkerset.IndexOf(w.Spec.PodSets[0].Template.Labels)
+	_, index, ok := grouped[i].Queueing.Group(w.Spec.PodSets[0].Template.Labels)
 	if !ok {
 		return nil, nil //nolint:nilnil // somebody changed it
 	}
-	m, err := r.leaderWorkerSet(ctx, w.Namespace, name, index, nil)
+	m, err := r.group(ctx, &grouped[i], types.NamespacedName{Namespace: w.Namespace, Name: name}, index, nil)
 	if err == nil && m.uid != uid {
-		m.replicas = 0 // another set of this name
+		m.replicas = 0 // another object of this name
 	}
 	return m, err
 }

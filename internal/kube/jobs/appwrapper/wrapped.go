@@ -9,12 +9,12 @@ import (
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/jobset"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/native"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pytorchjob"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/raycluster"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/rayjob"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/rayservice"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 )
 
 // foreign are the kinds of others that AppWrappers can wrap. What users of a team
@@ -25,7 +25,7 @@ func foreign() []jobs.Wrappable {
 	gvk := func(group, version, kind string) schema.GroupVersionKind {
 		return schema.GroupVersionKind{Group: group, Version: version, Kind: kind}
 	}
-	return []jobs.Wrappable{
+	out := []jobs.Wrappable{
 		{GVK: gvk("", "v1", "Pod"), Resource: "pods", RunsPods: true, Wrapping: &jobs.Wrapping{PodSets: podOf, Direct: true, EndsOnce: always}},
 		{GVK: gvk("", "v1", "Service"), Resource: "services"},
 		{GVK: gvk("", "v1", "ConfigMap"), Resource: "configmaps"},
@@ -40,8 +40,11 @@ func foreign() []jobs.Wrappable {
 		{GVK: gvk("ray.io", "v1", "RayJob"), Resource: "rayjobs", RunsPods: true, Wrapping: rayjob.Kind().Queueing.Wrapped},
 		{GVK: gvk("ray.io", "v1", "RayService"), Resource: "rayservices", RunsPods: true, Wrapping: rayservice.Kind().Queueing.Wrapped},
 		{GVK: gvk("jobset.x-k8s.io", "v1alpha2", "JobSet"), Resource: "jobsets", RunsPods: true, Wrapping: jobset.Kind().Queueing.Wrapped},
-		{GVK: leaderworkerset.GVK(), Resource: leaderworkerset.Resource, RunsPods: true, Wrapping: leaderworkerset.Wrapped()},
 	}
+	for _, k := range serving.Grouped() {
+		out = append(out, jobs.Wrappable{GVK: k.GVK, Resource: k.Resource, RunsPods: true, Wrapping: k.Wrapped})
+	}
+	return out
 }
 
 // known are the kinds whose pods are known: native ones as their own folders say.

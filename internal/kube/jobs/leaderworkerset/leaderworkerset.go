@@ -38,15 +38,10 @@ const Image = "lws/lws"
 // GVK is the kind.
 func GVK() schema.GroupVersionKind { return api.GroupVersion.WithKind(api.Kind) }
 
-const (
-	// Ours is "true" on pods that mlbatch runs for a set, whoever else there is: an annotation,
-	// since people compare the labels of templates with labels that they know. Until an earlier
-	// program's template is changed it is a label.
-	Ours = "mlbatch.dev/leader-worker-set"
-	// ShapeAnnotation is the fingerprint of what a group asks for: a group with another
-	// one needs another admission.
-	ShapeAnnotation = "mlbatch.dev/group-shape"
-)
+// Ours is "true" on pods that mlbatch runs for a set, whoever else there is: an annotation,
+// since people compare the labels of templates with labels that they know. Until an earlier
+// program's template is changed it is a label.
+const Ours = "mlbatch.dev/leader-worker-set"
 
 // Roles are the pod sets of a group.
 const (
@@ -145,7 +140,7 @@ func (t *Template) PodSets(name string, index int32) []kueue.PodSet {
 	leader, worker := t.roles()
 	set := func(role string, like *corev1.PodTemplateSpec, count int32) kueue.PodSet {
 		out := *like.DeepCopy()
-		out.Labels, out.Annotations = merged(out.Labels, map[string]string{api.NameLabel: name, api.GroupIndexLabel: strconv.Itoa(int(index))}), merged(out.Annotations, map[string]string{ShapeAnnotation: t.shape()})
+		out.Labels, out.Annotations = merged(out.Labels, map[string]string{api.NameLabel: name, api.GroupIndexLabel: strconv.Itoa(int(index))}), merged(out.Annotations, map[string]string{jobs.GroupShapeAnnotation: t.shape()})
 		return kueue.PodSet{Name: kueue.PodSetReference(role), Count: count, Template: out}
 	}
 	switch {

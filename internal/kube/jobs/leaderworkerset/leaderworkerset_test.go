@@ -437,7 +437,7 @@ func TestWrappedPods(t *testing.T) {
 		if err = errors.Join(err, utiljson.Unmarshal(text, &o)); err != nil { // with whole numbers, as objects have them
 			t.Fatal(err)
 		}
-		sets, err := Wrapped().PodSets(o)
+		sets, err := Kind().Wrapped.PodSets(o)
 		var parts []string
 		for _, s := range sets {
 			parts = append(parts, fmt.Sprintf("%s %d", strings.TrimPrefix(s.Path, "template.spec.leaderWorkerTemplate."), *s.Replicas))
@@ -521,7 +521,7 @@ func TestStatefulSets(t *testing.T) {
 func TestHeldBack(t *testing.T) {
 	ready := map[string]any{"spec": map[string]any{"startupPolicy": "LeaderReady"}}
 	const workers, leader = "template.spec.leaderWorkerTemplate.workerTemplate", "template.spec.leaderWorkerTemplate.leaderTemplate"
-	if w := Wrapped(); !w.HeldBack(ready, workers) || w.HeldBack(ready, leader) || w.HeldBack(map[string]any{}, workers) {
+	if w := Kind().Wrapped; !w.HeldBack(ready, workers) || w.HeldBack(ready, leader) || w.HeldBack(map[string]any{}, workers) {
 		t.Error("only workers of a set with LeaderReady are held back")
 	}
 	for spec, want := range map[string]string{

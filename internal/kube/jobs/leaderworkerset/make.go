@@ -64,7 +64,7 @@ func (t *Template) statefulSet(l *api.LeaderWorkerSet, like *corev1.PodTemplateS
 	if !t.part() {
 		template.Labels = merged(template.Labels, t.Queueing)
 		template.Annotations = merged(template.Annotations, map[string]string{
-			kueue.PodSuspendingParentAnnotation: Framework, kueue.RoleHashAnnotation: role, ShapeAnnotation: t.shape(),
+			kueue.PodSuspendingParentAnnotation: Framework, kueue.RoleHashAnnotation: role, jobs.GroupShapeAnnotation: t.shape(),
 			kueue.PodGroupTotalCountAnnotation: strconv.Itoa(int(t.Size)), kueue.PodGroupFastAdmissionAnnotation: "true",
 			kueue.PodGroupServingAnnotation: "true", kueue.PodGroupPodIndexLabelAnnotation: api.WorkerIndexLabel,
 		})

@@ -10,9 +10,6 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
-// Wrapped is what AppWrappers have to know of the kind.
-func Wrapped() *jobs.Wrapping { return &jobs.Wrapping{PodSets: wrappedPods, HeldBack: heldBack} }
-
 // heldBack reports whether the pods at a path come once others are ready.
 func heldBack(o map[string]any, path string) bool {
 	spec, _ := o["spec"].(map[string]any)

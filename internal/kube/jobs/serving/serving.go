@@ -2,19 +2,22 @@
 // jobs themselves: Deployments, ReplicaSets, StatefulSets and CronJobs. Nothing holds
 // them back; what they make waits in a queue. This package says what their templates
 // have to carry for that. The pods of a Deployment are queued one by one, those of a
-// StatefulSet as a group that never ends.
+// StatefulSet as a group that never ends. It also lists the kinds of others whose objects consist of
+// several such groups (Grouped).
 package serving
 
 import (
 	"cmp"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 )
@@ -48,10 +51,26 @@ func All() []Kind {
 	}
 }
 
+// Grouped are the kinds of objects that consist of groups of pods.
+func Grouped() []jobs.GroupedKind { return []jobs.GroupedKind{leaderworkerset.Kind()} }
+
+// GroupedKind is that of Grouped with a framework, or with a mark on its pods; nil if there is none.
+func GroupedKind(framework string) *jobs.GroupedKind {
+	all := Grouped()
+	i := slices.IndexFunc(all, func(k jobs.GroupedKind) bool { return k.Framework == framework })
+	if i < 0 {
+		return nil
+	}
+	return &all[i]
+}
+
 // Frameworks are the names of kinds in configurations that are only served here, and
 // that of pods.
 func Frameworks() []string {
-	out := []string{podmeta.Framework, leaderworkerset.Framework}
+	out := []string{podmeta.Framework}
+	for _, k := range Grouped() {
+		out = append(out, k.Framework)
+	}
 	for _, k := range All() {
 		if !k.Jobs {
 			out = append(out, k.Framework)
@@ -68,7 +87,7 @@ func Counted(mark string) bool {
 			return true
 		}
 	}
-	return mark == leaderworkerset.Framework
+	return GroupedKind(mark) != nil
 }
 
 // Entry is a label or an annotation of a template.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -17,59 +18,61 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	api "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 )
 
-// The paths of the questions about LeaderWorkerSets and their pods.
-const (
-	pathValidateSet  = "/validate-leaderworkerset-x-k8s-io-v1-leaderworkerset"
-	pathSignSet      = "/mutate-leaderworkerset-x-k8s-io-v1-leaderworkerset"
-	pathIdentifyPods = "/mutate--v1-pod-leaderworkerset"
-)
+// identify is the question which place a new pod has.
+const identify = "identify"
 
-// setHooks are the webhooks about LeaderWorkerSets: they are checked wherever they are,
+func groupedPath(question string, k *jobs.GroupedKind) string {
+	if question == identify {
+		return "/mutate--v1-pod-" + strings.ToLower(k.GVK.Kind)
+	}
+	return pathOfGVK(question, k.GVK)
+}
+
+// groupedHooks are the webhooks about the objects of a kind: they are checked wherever they are,
 // since our controller acts on them all, and their pods are told their places before
 // anything else looks at them.
-func setHooks() (mutating, validating []hook) {
-	gvk := leaderworkerset.GVK()
-	identify := hook{
-		name: "mpodplace", path: pathIdentifyPods, rule: rule(corev1.GroupName, []string{"v1"}, []string{"pods"}, create),
+func groupedHooks(k *jobs.GroupedKind) (mutating, validating []hook) {
+	kind, mark := strings.ToLower(k.GVK.Kind), k.Admission.Mark
+	identifies := hook{
+		name: "mpodplace", path: groupedPath(identify, k), rule: rule(corev1.GroupName, []string{"v1"}, []string{"pods"}, create),
 		namespaces: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{notSystem()}},
-		objects:    &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: api.NameLabel, Operator: metav1.LabelSelectorOpExists}}},
+		objects:    &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: k.NameLabel, Operator: metav1.LabelSelectorOpExists}}},
 		conditions: []admissionregistrationv1.MatchCondition{
 			{Name: "by-a-controller", Expression: byKubernetes()},
-			{Name: "run-by-mlbatch", Expression: entryOf("object.metadata", "annotations", leaderworkerset.Ours) + " == 'true' || " + entryOf("object.metadata", "labels", leaderworkerset.Ours) + " == 'true'"},
+			{Name: "run-by-mlbatch", Expression: entryOf("object.metadata", "annotations", mark) + " == 'true' || " + entryOf("object.metadata", "labels", mark) + " == 'true'"},
 		},
 	}
 	validates := hook{
-		name: "vleaderworkerset", path: pathValidateSet, rule: rule(gvk.Group, []string{gvk.Version}, []string{leaderworkerset.Resource}, create, update),
+		name: "v" + kind, path: groupedPath(validate, k), rule: rule(k.GVK.Group, []string{k.GVK.Version}, []string{k.Resource}, create, update),
 		conditions: []admissionregistrationv1.MatchCondition{
 			{Name: "by-a-user", Expression: byUser},
 			{Name: "changes-a-set", Expression: "request.operation == 'CREATE' || object.spec != oldObject.spec || " + relabeled},
 		},
 	}
 	signs := validates
-	signs.name, signs.path = "mleaderworkerset", pathSignSet
-	return []hook{signs, identify}, []hook{validates}
+	signs.name, signs.path = "m"+kind, groupedPath(mutate, k)
+	return []hook{signs, identifies}, []hook{validates}
 }
 
-// setHandler answers for LeaderWorkerSets.
-type setHandler struct {
+// groupedHandler answers for the objects of one kind.
+type groupedHandler struct {
 	*jobHandler
+	grouped *jobs.GroupedKind
 	// off: they are somebody else's.
 	off bool
 }
 
-func newSetHandler(base *jobHandler, frameworks []string) *setHandler {
-	return &setHandler{base, frameworks != nil && !slices.Contains(frameworks, leaderworkerset.Framework)}
+func newGroupedHandler(base *jobHandler, k *jobs.GroupedKind, frameworks []string) *groupedHandler {
+	return &groupedHandler{base, k, frameworks != nil && !slices.Contains(frameworks, k.Framework)}
 }
 
-// identify tells a new pod of a set its place in it.
-func (h *setHandler) identify(_ context.Context, req admission.Request) admission.Response {
+// identify tells a new pod of an object its place in it.
+func (h *groupedHandler) identify(_ context.Context, req admission.Request) admission.Response {
 	p := &corev1.Pod{}
 	if err := h.decoder.Decode(req, p); err != nil {
 		return malformed(err)
@@ -78,7 +81,7 @@ func (h *setHandler) identify(_ context.Context, req admission.Request) admissio
 	if err != nil {
 		return malformed(err)
 	}
-	id := leaderworkerset.Identify(p, req.Namespace)
+	id := h.grouped.Admission.Identify(p, req.Namespace)
 	if id == nil {
 		return e.response()
 	}
@@ -92,7 +95,7 @@ func (h *setHandler) identify(_ context.Context, req admission.Request) admissio
 }
 
 // place writes into a pod what it has to know.
-func place(e *edit, p *corev1.Pod, id *leaderworkerset.Identity) error {
+func place(e *edit, p *corev1.Pod, id *jobs.PodIdentity) error {
 	for _, key := range slices.Sorted(maps.Keys(id.Labels)) {
 		if err := e.label(key, id.Labels[key]); err != nil {
 			return err
@@ -125,30 +128,31 @@ func place(e *edit, p *corev1.Pod, id *leaderworkerset.Identity) error {
 	return nil
 }
 
-// validate refuses sets that could never run, or whose pods would take what another job
+// validate refuses objects that could never run, or whose pods would take what another job
 // was given.
-func (h *setHandler) validate(ctx context.Context, req admission.Request) admission.Response {
-	is := &api.LeaderWorkerSet{}
+func (h *groupedHandler) validate(ctx context.Context, req admission.Request) admission.Response {
+	rules := &h.grouped.Admission
+	is := h.grouped.New()
 	if err := h.decoder.Decode(req, is); err != nil {
 		return malformed(err)
 	}
-	var was *api.LeaderWorkerSet
+	var was jobs.Object
 	if req.Operation == admissionv1.Update {
-		was = &api.LeaderWorkerSet{}
+		was = h.grouped.New()
 		if err := h.decoder.DecodeRaw(req.OldObject, was); err != nil {
 			return malformed(err)
 		}
 	}
-	if h.off || is.DeletionTimestamp != nil {
+	if h.off || is.GetDeletionTimestamp() != nil {
 		return admission.Allowed("")
 	}
-	errs := append(h.limits.size(req, field.NewPath("spec", "leaderWorkerTemplate")), jobs.ValidateLabels(is)...)
-	errs = append(append(errs, startsAtOnce(is)...), leaderworkerset.Validate(is)...)
+	errs := append(h.limits.size(req, field.NewPath(rules.Bulk)), jobs.ValidateLabels(is)...)
+	errs = append(append(errs, startsAtOnce(is)...), rules.Validate(is)...)
 	var changed []string
 	if was != nil {
-		from, to := was.Labels[kueue.PriorityClassLabel], is.Labels[kueue.PriorityClassLabel]
-		errs = append(append(errs, leaderworkerset.ValidateChange(was, is)...), classChange(from, to, "")...)
-		if from != to && leaderworkerset.Replicas(was) > 0 {
+		from, to := was.GetLabels()[kueue.PriorityClassLabel], is.GetLabels()[kueue.PriorityClassLabel]
+		errs = append(append(errs, rules.ValidateChange(was, is)...), classChange(from, to, "")...)
+		if from != to && rules.Replicas(was) > 0 {
 			changed = []string{fmt.Sprintf("%s: the groups are made anew, one after the other, to have the WorkloadPriorityClass", labelPath(kueue.PriorityClassLabel))}
 		}
 	}
@@ -156,7 +160,7 @@ func (h *setHandler) validate(ctx context.Context, req admission.Request) admiss
 	if err != nil {
 		return failed(err)
 	}
-	var before metav1.Object // nil, and not a set that is nil
+	var before metav1.Object // nil, and not an object that is nil
 	if was != nil {
 		before = was
 	}
@@ -171,13 +175,13 @@ func (h *setHandler) validate(ctx context.Context, req admission.Request) admiss
 	warnings = slices.Concat(warnings, held, changed, news(h.unheeded(was), h.unheeded(is)))
 	var said []string // when its pods were tried
 	if errs = append(errs, found...); was == nil && len(errs) == 0 {
-		warnings = append(warnings, h.never.tell(ctx, "LeaderWorkerSet", req.Namespace, is.Labels[kueue.QueueNameLabel], leaderworkerset.Of(is).PodSets(is.Name, 0))...)
+		warnings = append(warnings, h.never.tell(ctx, h.grouped.GVK.Kind, req.Namespace, is.GetLabels()[kueue.QueueNameLabel], rules.PodSets(is))...)
 		without, err := h.cluster.withoutRights(ctx, req.Namespace)
 		if err != nil {
 			return failed(err)
 		}
 		if without {
-			said = []string{fmt.Sprintf(hasNoRights, api.Kind, req.Namespace)}
+			said = []string{fmt.Sprintf(hasNoRights, h.grouped.GVK.Kind, req.Namespace)}
 		} else {
 			errs, said = h.tryPods(ctx, is, req.Namespace)
 		}
@@ -185,17 +189,18 @@ func (h *setHandler) validate(ctx context.Context, req admission.Request) admiss
 	return answer(req, errs, warnings...).WithWarnings(said...)
 }
 
-// unheeded is what a queued set asks for and does not get; nil is no set.
-func (h *setHandler) unheeded(l *api.LeaderWorkerSet) []string {
-	if l == nil || l.Labels[kueue.QueueNameLabel] == "" {
+// unheeded is what a queued object asks for and does not get; nil is no object.
+func (h *groupedHandler) unheeded(o jobs.Object) []string {
+	if o == nil || o.GetLabels()[kueue.QueueNameLabel] == "" {
 		return nil
 	}
-	return slices.Concat(leaderworkerset.Warnings(l), placesOf(leaderworkerset.Templates(l)), h.otherSchedulers(l))
+	templates := h.grouped.Admission.Templates(o)
+	return slices.Concat(h.grouped.Admission.Warnings(o), placesOf(templates), h.otherSchedulers(templates))
 }
 
-// otherSchedulers says which schedulers do not place the pods of a queued set.
-func (h *setHandler) otherSchedulers(l *api.LeaderWorkerSet) (out []string) {
-	for _, t := range leaderworkerset.Templates(l) {
+// otherSchedulers says which schedulers do not place the pods of a queued object.
+func (h *groupedHandler) otherSchedulers(templates []jobs.PodTemplate) (out []string) {
+	for _, t := range templates {
 		asked := t.Template.Spec.SchedulerName
 		if s := h.schedulers.Of(asked); asked != "" && s != asked {
 			out = append(out, fmt.Sprintf("%s.spec.schedulerName: it has no effect: %s places pods of groups that are queued", t.Path, s))
@@ -204,20 +209,20 @@ func (h *setHandler) otherSchedulers(l *api.LeaderWorkerSet) (out []string) {
 	return out
 }
 
-// tryPods has the API server check one pod of each template of a new set: StatefulSets are made
+// tryPods has the API server check one pod of each template of a new object: StatefulSets are made
 // where their pods may not be.
-func (h *setHandler) tryPods(ctx context.Context, l *api.LeaderWorkerSet, namespace string) (field.ErrorList, []string) {
+func (h *groupedHandler) tryPods(ctx context.Context, o jobs.Object, namespace string) (field.ErrorList, []string) {
 	if h.cluster.Trial == nil {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, trialSeconds*time.Second)
 	defer cancel()
 	t := trials{client: h.cluster.Trial, reader: h.cluster.Live}
-	maker := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: l.Name}}
-	for _, x := range leaderworkerset.Templates(l) {
+	maker := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: o.GetName()}}
+	for _, x := range h.grouped.Admission.Templates(o) {
 		of := x.Template.DeepCopy()
-		for _, claim := range l.Spec.LeaderWorkerTemplate.VolumeClaimTemplates { // a StatefulSet gives each pod its own
-			v := corev1.Volume{Name: claim.Name, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name}}}
+		for _, claim := range h.grouped.Admission.Claims(o) { // a StatefulSet gives each pod its own
+			v := corev1.Volume{Name: claim, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}
 			of.Spec.Volumes = append(slices.DeleteFunc(of.Spec.Volumes, func(x corev1.Volume) bool { return x.Name == v.Name }), v)
 		}
 		if o := podOf(of, maker, appsv1.SchemeGroupVersion.WithKind("StatefulSet")); o != nil {
@@ -227,15 +232,16 @@ func (h *setHandler) tryPods(ctx context.Context, l *api.LeaderWorkerSet, namesp
 	return t.errs, t.warnings
 }
 
-// checkSet applies the rules for templates of jobs. Of a queued set all pods of a group are admitted
+// checkSet applies the rules for templates of jobs. Of a queued object all pods of a group are admitted
 // together.
-func (h *setHandler) checkSet(ctx context.Context, was, is *api.LeaderWorkerSet) (field.ErrorList, error) {
+func (h *groupedHandler) checkSet(ctx context.Context, was, is jobs.Object) (field.ErrorList, error) {
 	var old []jobs.PodTemplate
 	if was != nil {
-		old = leaderworkerset.Templates(was)
+		old = h.grouped.Admission.Templates(was)
 	}
 	var errs field.ErrorList
-	for _, t := range leaderworkerset.Templates(is) {
+	templates := h.grouped.Admission.Templates(is)
+	for _, t := range templates {
 		before := &corev1.PodTemplateSpec{}
 		if i := slices.IndexFunc(old, func(o jobs.PodTemplate) bool { return o.Path == t.Path }); i >= 0 {
 			before = old[i].Template
@@ -248,14 +254,14 @@ func (h *setHandler) checkSet(ctx context.Context, was, is *api.LeaderWorkerSet)
 	if was != nil && joins(was, is) {
 		old = nil
 	}
-	judged, err := h.checkTemplates(ctx, is.Namespace, old, leaderworkerset.Templates(is), is.Labels[kueue.QueueNameLabel] != "")
+	judged, err := h.checkTemplates(ctx, is.GetNamespace(), old, templates, is.GetLabels()[kueue.QueueNameLabel] != "")
 	return append(errs, judged...), err
 }
 
-// heldWithoutQueue tells the author of a set that names no queue, where all pods need
-// one. was is nil for a new set.
-func (h *setHandler) heldWithoutQueue(ctx context.Context, namespace string, was, is *api.LeaderWorkerSet) ([]string, error) {
-	if leaderworkerset.Part(is) || was != nil && was.Labels[kueue.QueueNameLabel] == is.Labels[kueue.QueueNameLabel] {
+// heldWithoutQueue tells the author of an object that names no queue, where all pods need
+// one. was is nil for a new object.
+func (h *groupedHandler) heldWithoutQueue(ctx context.Context, namespace string, was, is jobs.Object) ([]string, error) {
+	if h.grouped.Admission.Part(is) || was != nil && was.GetLabels()[kueue.QueueNameLabel] == is.GetLabels()[kueue.QueueNameLabel] {
 		return nil, nil
 	}
 	queue, err := h.queueOf(ctx, is, namespace)
@@ -266,5 +272,5 @@ func (h *setHandler) heldWithoutQueue(ctx context.Context, namespace string, was
 	if err != nil || !waits {
 		return nil, err
 	}
-	return []string{(&serving.Kind{GVK: leaderworkerset.GVK(), Group: true}).Explain(namespace)}, nil
+	return []string{(&serving.Kind{GVK: h.grouped.GVK, Group: true}).Explain(namespace)}, nil
 }

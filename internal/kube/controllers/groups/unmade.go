@@ -1,4 +1,4 @@
-package leaderworkerset
+package groups
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 const (
@@ -37,9 +37,9 @@ type trial struct {
 
 // missed finds out why pods of a set are not made, if some are missing: Kubernetes tells that on
 // the StatefulSets, at which nobody looks who made none. It returns when to look again.
-func (r *reconciler) missed(ctx context.Context, w *leaderworkerset.Observed) time.Duration {
-	name := client.ObjectKeyFromObject(w.Object)
-	sets, left := lacking(w)
+func (r *reconciler) missed(ctx context.Context, g *jobs.Groups) time.Duration {
+	name := client.ObjectKeyFromObject(g.Object)
+	sets, left := lacking(g)
 	if len(sets) == 0 {
 		if left == 0 {
 			r.trials.Forget(name)
@@ -47,13 +47,13 @@ func (r *reconciler) missed(ctx context.Context, w *leaderworkerset.Observed) ti
 		return left
 	}
 	last := r.trials.Get(name)
-	if left := last.at.Add(trialPause).Sub(w.Now); left > 0 && last.generation == w.Object.Generation {
-		w.NotMade = last.why
+	if left := last.at.Add(trialPause).Sub(g.Now); left > 0 && last.generation == g.Object.GetGeneration() {
+		g.NotMade = last.why
 		return left
 	}
-	next := trial{at: w.Now, generation: w.Object.Generation, told: last.told}
+	next := trial{at: g.Now, generation: g.Object.GetGeneration(), told: last.told}
 	for _, s := range sets {
-		why, err := r.refusal(ctx, w, s)
+		why, err := r.refusal(ctx, g, s)
 		if err != nil {
 			return trialPause // it says nothing about the set
 		}
@@ -61,45 +61,45 @@ func (r *reconciler) missed(ctx context.Context, w *leaderworkerset.Observed) ti
 			break
 		}
 	}
-	if next.why != "" && (next.why != last.why || w.Now.Sub(last.told) >= tellAgain) {
-		r.event(w.Object, corev1.EventTypeWarning, eventFailed, next.why)
-		next.told = w.Now
+	if next.why != "" && (next.why != last.why || g.Now.Sub(last.told) >= tellAgain) {
+		r.event(g.Object, corev1.EventTypeWarning, eventFailed, next.why)
+		next.told = g.Now
 	}
 	r.trials.Set(name, next)
-	w.NotMade = next.why
+	g.NotMade = next.why
 	return trialPause
 }
 
 // lacking are the StatefulSets that have lacked pods for a while, and how long it is until those
 // will have that lack some now. Of the workers of all groups, who are alike, the first that lack some
 // stand for all: where a cluster is slow, to try each would make it slower.
-func lacking(w *leaderworkerset.Observed) (out []*appsv1.StatefulSet, left time.Duration) {
-	all := make([]*appsv1.StatefulSet, 0, 1+len(w.Sets))
-	if w.Leaders != nil {
-		all = append(all, w.Leaders)
+func lacking(g *jobs.Groups) (out []*appsv1.StatefulSet, left time.Duration) {
+	all := make([]*appsv1.StatefulSet, 0, 1+len(g.Sets))
+	if g.Leaders != nil {
+		all = append(all, g.Leaders)
 	}
-	for _, name := range slices.Sorted(maps.Keys(w.Sets)) {
-		all = append(all, w.Sets[name])
+	for _, name := range slices.Sorted(maps.Keys(g.Sets)) {
+		all = append(all, g.Sets[name])
 	}
 	workers := false
 	for _, s := range all {
-		if s.DeletionTimestamp != nil || absent(w, s) == "" || workers {
+		if s.DeletionTimestamp != nil || absent(g, s) == "" || workers {
 			continue
 		}
-		if wait := s.CreationTimestamp.Add(missedAfter).Sub(w.Now); wait > 0 {
+		if wait := s.CreationTimestamp.Add(missedAfter).Sub(g.Now); wait > 0 {
 			left = max(left, wait)
 			continue
 		}
 		out = append(out, s)
-		workers = s != w.Leaders // who come first
+		workers = s != g.Leaders // who come first
 	}
 	return out, left
 }
 
 // absent is the name of the first pod that a StatefulSet lacks, "" if it has all.
-func absent(w *leaderworkerset.Observed, s *appsv1.StatefulSet) string {
+func absent(g *jobs.Groups, s *appsv1.StatefulSet) string {
 	has := map[string]bool{}
-	for _, p := range w.Pods {
+	for _, p := range g.Pods {
 		if metav1.IsControlledBy(p, s) {
 			has[p.Name] = true
 		}
@@ -118,10 +118,10 @@ func absent(w *leaderworkerset.Observed, s *appsv1.StatefulSet) string {
 
 // refusal says why the API server would not let a pod be made that a StatefulSet lacks; "" if it
 // would. Nothing is stored.
-func (r *reconciler) refusal(ctx context.Context, w *leaderworkerset.Observed, s *appsv1.StatefulSet) (string, error) {
+func (r *reconciler) refusal(ctx context.Context, g *jobs.Groups, s *appsv1.StatefulSet) (string, error) {
 	t := s.Spec.Template.DeepCopy()
 	p := &corev1.Pod{ObjectMeta: t.ObjectMeta, Spec: t.Spec}
-	p.Namespace, p.Name = s.Namespace, absent(w, s)
+	p.Namespace, p.Name = s.Namespace, absent(g, s)
 	p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
 	why, err := admission.TryPod(ctx, r.Client, p)
 	switch {

@@ -1,4 +1,4 @@
-package leaderworkerset
+package groups
 
 import (
 	"context"
@@ -55,7 +55,7 @@ func newBench(t *testing.T, faults interceptor.Funcs, objects ...client.Object) 
 	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(objects...).WithStatusSubresource(&api.LeaderWorkerSet{}).
 		WithIndex(&corev1.Pod{}, foreign.Index, foreign.IndexImages([]string{leaderworkerset.Image})).WithInterceptorFuncs(faults).Build()
 	told, clock := events.NewFakeRecorder(1000), clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
-	return &bench{&reconciler{Options: Options{Client: c, Clock: clock, Recorder: told}}, t, told, clock}
+	return &bench{&reconciler{Options: Options{Client: c, Clock: clock, Recorder: told}, kind: new(leaderworkerset.Kind())}, t, told, clock}
 }
 
 func (b *bench) look() (reconcile.Result, error) {

@@ -14,6 +14,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	api "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
 )
 
@@ -109,7 +110,7 @@ func TestLeaderWorkerSetGroup(t *testing.T) {
 	b.remove("llm-0")
 	b.settle(unit)
 	reshaped := member(leaders, 0)
-	reshaped.Annotations[leaderworkerset.ShapeAnnotation] = "other"
+	reshaped.Annotations[jobs.GroupShapeAnnotation] = "other"
 	b.add(reshaped, unit)
 	b.expect("what asks for something else waits", "llm-0 held+")
 	if is := b.workload(unit); is == nil || is.Status.Admission != nil {

@@ -1,4 +1,4 @@
-package leaderworkerset
+package groups
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/leaderworkerset"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // The leaders, and one group's workers for all, are tried where pods are missing.
@@ -32,12 +32,12 @@ func TestWorkersOfOneGroupStandForThoseOfAll(t *testing.T) {
 		"all are young":      {made("s", 0), []time.Duration{0}, "", missedAfter},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &leaderworkerset.Observed{Now: now, Leaders: tc.leaders, Sets: map[string]*appsv1.StatefulSet{}, Pods: []*corev1.Pod{}}
+			g := &jobs.Groups{Now: now, Leaders: tc.leaders, Sets: map[string]*appsv1.StatefulSet{}, Pods: []*corev1.Pod{}}
 			for i, ago := range tc.workers {
 				group := fmt.Sprintf("s-%d", i)
-				w.Sets[group] = made(group, ago)
+				g.Sets[group] = made(group, ago)
 			}
-			sets, left := lacking(w)
+			sets, left := lacking(g)
 			var names []string
 			for _, s := range sets {
 				names = append(names, s.Name)
