@@ -251,9 +251,9 @@ func TestQuestionsNameNoPartOfTheEngine(t *testing.T) {
 	}
 }
 
-// Pods are a kind among others: what all kinds read of a pod is of package podmeta, and what pods do that are queued by
-// themselves is known to their own controller, and to the webhooks that write and judge them.
-func TestPodsAreKnownToTheirOwnControllerAndWebhook(t *testing.T) {
+// Pods are a kind among others: what all kinds read of a pod, and what may be written of one, is of package podmeta, and what
+// pods do that are queued by themselves is known to their own controller alone.
+func TestPodsAreKnownToTheirOwnController(t *testing.T) {
 	const pods = "internal/kube/jobs/pod"
 	var by []string
 	for _, p := range packages(t) {
@@ -262,8 +262,27 @@ func TestPodsAreKnownToTheirOwnControllerAndWebhook(t *testing.T) {
 		}
 	}
 	slices.Sort(by)
-	if want := []string{"internal/kube/controllers/podgroup", "internal/kube/webhook"}; !slices.Equal(by, want) {
+	if want := []string{"internal/kube/controllers/podgroup"}; !slices.Equal(by, want) {
 		t.Errorf("%s is imported by %q, want %q", pods, by, want)
+	}
+}
+
+// A kind of job is a folder and a line in a list: nothing else of the program imports it. The AppWrapper is the kind
+// around the others, which its own controller runs, and which tools make and read.
+func TestOnlyTheListsImportAKindOfJob(t *testing.T) {
+	const kinds = "internal/kube/jobs/"
+	lists := []string{"kinds", "native", "serving"}
+	parts := []string{"podmeta", "pod"} // of every kind, and of pods: see above
+	for _, p := range packages(t) {
+		if strings.HasPrefix(p.rel(), kinds) || withinAny(p.rel(), forTests) {
+			continue
+		}
+		for _, dep := range p.Imports {
+			kind, is := strings.CutPrefix(dep, module+kinds)
+			if is && kind != "appwrapper" && !slices.Contains(lists, kind) && !slices.Contains(parts, kind) {
+				t.Errorf("%s imports the kind in %s: say what it needs to know in jobs.Kind or jobs.GroupedKind, and loop over the list", p.rel(), kind)
+			}
+		}
 	}
 }
 

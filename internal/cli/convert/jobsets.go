@@ -16,7 +16,7 @@ import (
 	trainer "github.com/mlbatch/mlbatch/api/trainer/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/trainjob"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/native"
 )
 
 // node is the name of the only role of a job.
@@ -129,7 +129,7 @@ func readTrainJob(o runtime.Object, others []runtime.Object) (*jobset.JobSet, er
 	if !is {
 		return nil, fmt.Errorf("is a %T", o)
 	}
-	k := trainjob.Kind()
+	k := native.All().Find(trainer.GroupVersion.WithKind(trainer.TrainJobKind))
 	ref := k.Queueing.Basis.Of(t)
 	i := slices.IndexFunc(others, func(r runtime.Object) bool {
 		meta, is := r.(metav1.Object)

@@ -18,7 +18,6 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 )
@@ -62,7 +61,7 @@ func podConditions() []admissionregistrationv1.MatchCondition {
 
 // podChangeConditions leave out the changes that touch nothing of ours.
 func podChangeConditions() []admissionregistrationv1.MatchCondition {
-	return []admissionregistrationv1.MatchCondition{{Name: "by-a-user", Expression: byUser}, {Name: "of-what-is-kept", Expression: pod.Guarded()}}
+	return []admissionregistrationv1.MatchCondition{{Name: "by-a-user", Expression: byUser}, {Name: "of-what-is-kept", Expression: podmeta.Guarded()}}
 }
 
 // podRestoreConditions leave out the changes of pods that were given nothing, or that
@@ -190,7 +189,7 @@ func (h *podHandler) mutate(ctx context.Context, req admission.Request) admissio
 	if p.Spec.NodeName != "" { // the API server would refuse it for its gate, without a cure
 		return answer(req, h.checkPod(p, req.Namespace))
 	}
-	role := pod.RoleHash(&p.Spec)
+	role := podmeta.RoleHash(&p.Spec)
 	if given := p.Annotations[kueue.RoleHashAnnotation]; given != "" && serving.GroupedKind(podmeta.Parent(p)) != nil && slices.Contains(kubeControllers(), req.UserInfo.Username) {
 		role = given // that of the set's template, which only our controllers write
 	}
@@ -318,7 +317,7 @@ func (h *podHandler) validate(ctx context.Context, req admission.Request) admiss
 	}
 	errs := append(h.limits.size(req, field.NewPath("spec")), h.limits.another(req.Namespace)...)
 	errs = append(append(append(errs, jobs.ValidateLabels(p)...), h.gates.create(p)...), startsAtOnce(p)...)
-	errs = append(errs, pod.Validate(p, serving.Counted(podmeta.Parent(p)))...)
+	errs = append(errs, podmeta.Validate(p, serving.Counted(podmeta.Parent(p)))...)
 	errs = append(errs, h.checkPod(p, req.Namespace)...)
 	if !podmeta.Gated(p) {
 		errs = append(errs, field.Required(field.NewPath("spec", "schedulingGates"), "the gate "+kueue.AdmissionGate+" must stay: another webhook took it out"))
@@ -412,7 +411,7 @@ func (h *podHandler) validateKept(ctx context.Context, req admission.Request) ad
 		return malformed(err)
 	}
 	if !podmeta.Managed(was) || !podmeta.Kept(was) && !podmeta.Gated(was) { // the label alone holds nothing
-		errs, lost := append(podmeta.ValidateInjected(was, is), pod.ValidatePlaced(was, is)...), pod.ValidateCounted(was, is)
+		errs, lost := append(podmeta.ValidateInjected(was, is), podmeta.ValidatePlaced(was, is)...), podmeta.ValidateCounted(was, is)
 		if was.Annotations[kueue.WorkloadAnnotation] != "" {
 			lost = append(lost, classChange(was.Labels[kueue.PriorityClassLabel], is.Labels[kueue.PriorityClassLabel], "it has no effect: the pod has the class of its job")...)
 		}
@@ -431,7 +430,7 @@ func (h *podHandler) validateKept(ctx context.Context, req admission.Request) ad
 	if !podmeta.Gated(was) {
 		cure = "cannot be given to a pod that runs: create the pod anew"
 	}
-	errs := append(pod.ValidateChange(was, is), jobs.ValidateLabels(is)...)
+	errs := append(podmeta.ValidateChange(was, is), jobs.ValidateLabels(is)...)
 	errs = append(errs, classChange(was.Labels[kueue.PriorityClassLabel], is.Labels[kueue.PriorityClassLabel], cure)...)
 	warnings, err := h.cluster.missingOf(ctx, req.Namespace, was, is)
 	if err != nil {

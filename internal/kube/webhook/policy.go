@@ -11,7 +11,6 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 )
@@ -141,10 +140,10 @@ func podHeld() policy {
 	}
 }
 
-// podKept: of a pod stays what it is held and counted by (see pod.ValidateChange and the
+// podKept: of a pod stays what it is held and counted by (see podmeta.ValidateChange and the
 // functions beside it, which say so with the field).
 func podKept() policy {
-	labels, annotations := pod.KeptEntries()
+	labels, annotations := podmeta.KeptEntries()
 	same := func(of string, keys ...string) string {
 		var all []string
 		for _, key := range keys {
@@ -161,7 +160,7 @@ func podKept() policy {
 	return policy{
 		name:       PodKeptPolicy,
 		rules:      []admissionregistrationv1.RuleWithOperations{rule(corev1.GroupName, []string{"v1"}, []string{"pods"}, update)},
-		conditions: []admissionregistrationv1.MatchCondition{{Name: "of-what-is-kept", Expression: pod.Guarded()}},
+		conditions: []admissionregistrationv1.MatchCondition{{Name: "of-what-is-kept", Expression: podmeta.Guarded()}},
 		variables: []admissionregistrationv1.Variable{
 			{Name: "gated", Expression: "oldObject" + gateOf},
 			{Name: "kept", Expression: "oldObject" + finalizerOf},

@@ -301,7 +301,7 @@ func TestRoleHash(t *testing.T) {
 	hash := func(change func(*corev1.PodSpec)) string {
 		spec := aPod("a", 0).Spec.DeepCopy()
 		change(spec)
-		return pod.RoleHash(spec)
+		return podmeta.RoleHash(spec)
 	}
 	same := hash(func(*corev1.PodSpec) {})
 	if got := hash(func(s *corev1.PodSpec) { s.Containers[0].Image, s.Containers[0].Command = "other", []string{"x"} }); got != same {
@@ -340,7 +340,7 @@ func TestValidate(t *testing.T) {
 		p := aPod("a", 0)
 		tc.change(p)
 		var got []string
-		for _, e := range pod.Validate(p, tc.counted) {
+		for _, e := range podmeta.Validate(p, tc.counted) {
 			got = append(got, e.Field)
 		}
 		if d := cmp.Diff(tc.want, got); d != "" {
@@ -370,7 +370,7 @@ func TestValidateChange(t *testing.T) {
 		tc.was(was)
 		is := was.DeepCopy()
 		tc.change(is)
-		if got := len(pod.ValidateChange(was, is)) > 0; got != tc.refused {
+		if got := len(podmeta.ValidateChange(was, is)) > 0; got != tc.refused {
 			t.Errorf("%s: refused %v, want %v", name, got, tc.refused)
 		}
 	}

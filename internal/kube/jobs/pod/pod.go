@@ -46,10 +46,6 @@ func Ready(p *corev1.Pod) bool {
 	})
 }
 
-// RoleHash is the fingerprint of what a pod asks of the cluster, which names its pod set.
-// Pods of a group with the same one are of one.
-func RoleHash(spec *corev1.PodSpec) string { return jobs.Fingerprint(spec) }
-
 // role is the pod set that a pod belongs to.
 func role(p *corev1.Pod) string {
 	if podmeta.Group(p) == "" {

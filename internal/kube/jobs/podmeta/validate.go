@@ -1,4 +1,4 @@
-package pod
+package podmeta
 
 import (
 	"fmt"
@@ -15,8 +15,11 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 )
+
+// RoleHash is the fingerprint of what a pod asks of the cluster, which names its pod set.
+// Pods of a group with the same one are of one.
+func RoleHash(spec *corev1.PodSpec) string { return jobs.Fingerprint(spec) }
 
 // Validate checks what a new pod says of its group. counted: a controller knows how
 // many pods the group has.
@@ -37,7 +40,7 @@ func Validate(p metav1.Object, counted bool) field.ErrorList {
 		errs = append(errs, field.Forbidden(where, fmt.Sprintf("it is for pods of a group: set the label %s, too", kueue.PodGroupNameLabel)))
 	case says && (err != nil || n < 1):
 		errs = append(errs, field.Invalid(where, total, "use the number of pods of the group, a whole number from 1"))
-	case grouped && !says && !counted && notes[podmeta.PodGroupKindAnnotation] == "":
+	case grouped && !says && !counted && notes[PodGroupKindAnnotation] == "":
 		errs = append(errs, field.Required(where, "say how many pods the group has, all pods the same"))
 	}
 	for _, key := range []string{kueue.PodGroupFastAdmissionAnnotation, kueue.PodGroupServingAnnotation, kueue.RetriableInGroupAnnotation} {
@@ -56,11 +59,11 @@ func Validate(p metav1.Object, counted bool) field.ErrorList {
 // ValidateChange checks what becomes of a managed pod that a user changes.
 func ValidateChange(was, is *corev1.Pod) field.ErrorList {
 	var errs field.ErrorList
-	if podmeta.Gated(was) && !podmeta.Gated(is) {
+	if Gated(was) && !Gated(is) {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "schedulingGates"), "the gate "+kueue.AdmissionGate+" goes when the pod is admitted: leave it"))
 	}
 	errs = append(errs, ValidatePlaced(was, is)...)
-	if podmeta.Kept(was) && !podmeta.Kept(is) {
+	if Kept(was) && !Kept(is) {
 		errs = append(errs, field.Forbidden(field.NewPath("metadata", "finalizers"), "the finalizer "+kueue.PodFinalizer+" goes when the pod was counted: leave it"))
 	}
 	labels, annotations := kept(was)
@@ -79,7 +82,7 @@ func ValidateChange(was, is *corev1.Pod) field.ErrorList {
 
 // ValidatePlaced checks that a pod which waits to be told its node does not go without.
 func ValidatePlaced(was, is *corev1.Pod) field.ErrorList {
-	if !podmeta.Unplaced(was) || podmeta.Unplaced(is) {
+	if !Unplaced(was) || Unplaced(is) {
 		return nil
 	}
 	return field.ErrorList{field.Forbidden(field.NewPath("spec", "schedulingGates"), "the gate "+kueue.TopologyGate+" goes when the pod has its node: leave it")}
@@ -108,13 +111,13 @@ func ValidateCounted(was, is *corev1.Pod) field.ErrorList {
 // kept are the labels and annotations of a managed pod that are not its author's to
 // change. A pod that waits may still go to another queue.
 func kept(p *corev1.Pod) (labels, annotations []string) {
-	labels, annotations = podmeta.Injected()
+	labels, annotations = Injected()
 	labels = append(labels, kueue.ManagedLabel, kueue.PodGroupNameLabel, jobs.UserLabel)
-	if !podmeta.Gated(p) {
+	if !Gated(p) {
 		labels = append(labels, kueue.QueueNameLabel)
 	}
 	return labels, append(annotations, kueue.RoleHashAnnotation, kueue.PodGroupTotalCountAnnotation, kueue.PodGroupFastAdmissionAnnotation,
-		kueue.PodGroupServingAnnotation, kueue.PodSuspendingParentAnnotation, kueue.SubmittedAtAnnotation, podmeta.PodGroupKindAnnotation, jobs.UserLabel)
+		kueue.PodGroupServingAnnotation, kueue.PodSuspendingParentAnnotation, kueue.SubmittedAtAnnotation, PodGroupKindAnnotation, jobs.UserLabel)
 }
 
 // KeptEntries are the labels and annotations that stay as they are in every managed pod.
