@@ -39,6 +39,17 @@ func (p *Priority) Given(w *kueue.Workload) *kueue.WorkloadSpec {
 	return out
 }
 
+// Waiting writes the priority into the spec that a waiting Workload is to have, and returns the
+// WorkloadPriorityClass that its job waits for, "" for none. A class that is gone and was there when the Workload got
+// its priority is not waited for: that priority stays.
+func (p *Priority) Waiting(w *kueue.Workload, spec *kueue.WorkloadSpec) (awaited string) {
+	if ref := w.Spec.PriorityClassRef; p.Awaited != "" && ref != nil && ref.Kind == kueue.WorkloadPriorityClassKind && ref.Name == p.Awaited {
+		return ""
+	}
+	spec.Priority, spec.PriorityClassRef = p.Value, p.Class
+	return p.Awaited
+}
+
 // PriorityOf resolves the priority of a job with these pod sets, in this order: the label for a WorkloadPriorityClass, the
 // first pod set's PriorityClass, the cluster's default PriorityClass, 0.
 // A PriorityClass that does not exist counts as the default: the webhook refuses it where it can.

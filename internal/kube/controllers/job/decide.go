@@ -352,12 +352,7 @@ func keepInStep(s facts) (step, error) {
 	w := s.workload
 	want := w.Spec.DeepCopy()
 	want.QueueName = kueue.LocalQueueName(s.queue)
-	awaited := s.priority.Awaited
-	if ref := w.Spec.PriorityClassRef; awaited != "" && ref != nil && ref.Kind == kueue.WorkloadPriorityClassKind && ref.Name == awaited {
-		awaited = "" // it was there; the priority that it gave stays
-	} else {
-		want.Priority, want.PriorityClassRef = s.priority.Value, s.priority.Class
-	}
+	awaited := s.priority.Waiting(w, want)
 	want.MaximumExecutionTimeSeconds = admission.ExecutionTime(s.job)
 	restored, mended, err := s.restored(sized(w.Spec.PodSets, s.facts.PodSets))
 	if err != nil || !mended {
@@ -471,31 +466,25 @@ func run(s facts) step {
 	if s.refusal != "" {
 		return refuse(s)
 	}
-	next, unsaid := workloadlifecycle.ReadinessDue(s.workload, s.facts.Ready, s.lifecycle, s.readySince, s.now)
-	if next != nil {
+	next, evicted, again := workloadlifecycle.WhileRunning(s.workload, s.seen(), s.lifecycle, s.now)
+	switch {
+	case evicted != nil:
+		return step{status: next, evicted: evicted, tell: &jobEvent{
+			reason: "PlanWithdrawn", warning: true, message: "It is queued again. " + evicted.Message,
+		}}
+	case next != nil:
 		return step{status: next}
 	}
-	refused := s.refused()
-	left, due := refused.Due(s.now)
-	if !due {
-		st := shrink(s)
-		switch {
-		case unsaid > 0:
-			st.again = unsaid
-		case left > 0:
-			st.again = left
-		case s.pods.Behind:
-			st.again = workloadlifecycle.RefusalPatience // by then a node may be what refuses it
-		default:
-			st.again = s.triesAgain
-		}
-		return st
+	st := shrink(s)
+	if st.again = again; again == 0 {
+		st.again = s.triesAgain
 	}
-	withdrawn, evicted := workloadlifecycle.Withdraw(s.workload, refused, s.now)
-	return step{status: withdrawn, evicted: &evicted, tell: &jobEvent{
-		reason: "PlanWithdrawn", warning: true,
-		message: "It is queued again. " + evicted.Message,
-	}}
+	return st
+}
+
+// seen is what is seen of the job's pods.
+func (s facts) seen() workloadlifecycle.Pods {
+	return workloadlifecycle.Pods{Ready: s.facts.Ready, ReadySince: s.readySince, Refused: s.refused(), Behind: s.pods.Behind}
 }
 
 // refused is whether planned nodes refuse the job's pods.
@@ -669,14 +658,6 @@ func finish(s facts) (step, error) {
 	case s.pods.Live > 0:
 		return linger(s), nil
 	}
-	reason := kueue.ReasonSucceeded
-	if !s.facts.Finished.Success {
-		reason = kueue.ReasonFailed
-	}
-	w := s.workload
-	if next := workloadlifecycle.ObservePods(w, s.facts.Ready, s.lifecycle, s.readySince); next != nil && s.facts.Ready {
-		w = w.DeepCopy()
-		w.Status = *next
-	}
-	return step{status: workloadlifecycle.Ended(w, reason, s.facts.Finished.Message, s.now)}, nil
+	end := s.facts.Finished
+	return step{status: workloadlifecycle.JobEnded(s.workload, end.Success, end.Message, s.seen(), s.lifecycle, s.now)}, nil
 }

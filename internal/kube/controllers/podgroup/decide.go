@@ -246,16 +246,7 @@ func finish(s facts) step {
 		return step{}
 	}
 	out := s.unit.Outcome()
-	reason := kueue.ReasonSucceeded
-	if !out.Success {
-		reason = kueue.ReasonFailed
-	}
-	w := s.workload
-	if next := workloadlifecycle.ObservePods(w, s.ready(), s.lifecycle, s.readySince); next != nil && s.ready() {
-		w = w.DeepCopy()
-		w.Status = *next
-	}
-	return step{status: workloadlifecycle.Ended(w, reason, out.Message, s.now)}
+	return step{status: workloadlifecycle.JobEnded(s.workload, out.Success, out.Message, s.pods(), s.lifecycle, s.now)}
 }
 
 // evict stops the pods, and gives the quota back when they are gone.
@@ -318,12 +309,7 @@ func keepInStep(s facts) step {
 	want := w.Spec.DeepCopy()
 	want.QueueName = kueue.LocalQueueName(podmeta.Queue(first))
 	want.MaximumExecutionTimeSeconds = admission.ExecutionTime(first)
-	awaited := s.priority.Awaited
-	if ref := w.Spec.PriorityClassRef; awaited != "" && ref != nil && ref.Kind == kueue.WorkloadPriorityClassKind && ref.Name == awaited {
-		awaited = "" // it was there; the priority that it gave stays
-	} else {
-		want.Priority, want.PriorityClassRef = s.priority.Value, s.priority.Class
-	}
+	awaited := s.priority.Waiting(w, want)
 	if sets := s.unit.PodSets(); !admission.SamePods(w.Spec.PodSets, sets) {
 		want.PodSets = sets
 	}
@@ -389,31 +375,27 @@ func cannotStart(s facts, why error) step {
 // run looks after a unit whose pods may run.
 func run(s facts) step {
 	w := s.workload
-	next, unsaid := workloadlifecycle.ReadinessDue(w, s.ready(), s.lifecycle, s.readySince, s.now)
-	if next != nil {
-		return step{status: next}
-	}
-	if next := waitsForReplacement(s); next != nil {
-		return step{status: next}
-	}
-	refused := s.refused()
-	left, due := refused.Due(s.now)
-	if due {
-		next, evicted := workloadlifecycle.Withdraw(w, refused, s.now)
-		return step{status: next, evicted: &evicted, tell: &podEvent{
+	next, evicted, again := workloadlifecycle.WhileRunning(w, s.pods(), s.lifecycle, s.now)
+	switch replaced := waitsForReplacement(s); {
+	case evicted != nil:
+		return step{status: next, evicted: evicted, tell: &podEvent{
 			reason: "PlanWithdrawn", warning: true, message: "They are queued again. " + evicted.Message,
 		}}
+	case next != nil:
+		return step{status: next}
+	case replaced != nil:
+		return step{status: replaced}
 	}
 	out := reclaim(s)
-	switch {
-	case unsaid > 0:
-		out.again = unsaid
-	case left > 0:
-		out.again = left
-	case s.seen.Behind:
-		out.again = workloadlifecycle.RefusalPatience // by then a node may be what refuses it
+	if again > 0 {
+		out.again = again
 	}
 	return out
+}
+
+// pods is what is seen of the unit's pods.
+func (s *facts) pods() workloadlifecycle.Pods {
+	return workloadlifecycle.Pods{Ready: s.ready(), ReadySince: s.readySince, Refused: s.refused(), Behind: s.seen.Behind}
 }
 
 // refused is whether planned nodes refuse the unit's pods.
