@@ -18,7 +18,9 @@ func TestSchemaDefaultsAgree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, want := &v1beta2.ClusterQueue{}, &v1beta2.ClusterQueue{Spec: v1beta2.ClusterQueueSpec{FairSharing: &v1beta2.FairSharing{}}}
+	got, want := &v1beta2.ClusterQueue{}, &v1beta2.ClusterQueue{
+		Spec: v1beta2.ClusterQueueSpec{FairSharing: &v1beta2.FairSharing{}},
+	}
 	if err := json.Unmarshal(data, got); err != nil {
 		t.Fatal(err)
 	}
@@ -68,9 +70,11 @@ func TestRules(t *testing.T) {
 			is: strings.Replace(limits, "COHORT", "", 1), want: "set spec.cohort or remove lendingLimit",
 		},
 		"ResourceMissing": {
-			why: "flavors of one group have the same resources", crd: queues, version: "v1beta2",
-			is:   `{spec: {resourceGroups: [{coveredResources: [cpu, memory], flavors: [{name: f, resources: [{name: cpu, nominalQuota: 1}]}]}]}}`,
-			want: "spec.resourceGroups[0].flavors",
+			why:     "flavors of one group have the same resources",
+			crd:     queues,
+			version: "v1beta2",
+			is:      `{spec: {resourceGroups: [{coveredResources: [cpu, memory], flavors: [{name: f, resources: [{name: cpu, nominalQuota: 1}]}]}]}}`,
+			want:    "spec.resourceGroups[0].flavors",
 		},
 		"BothCheckForms": {
 			why: "two lists could contradict each other", crd: queues, version: "v1beta1",
@@ -78,18 +82,42 @@ func TestRules(t *testing.T) {
 			want: "use admissionChecks or admissionChecksStrategy",
 		},
 		"Preference": {
-			why: "a preference between what is never both tried", crd: queues, version: "v1beta2",
-			is: `{spec: {flavorFungibility: {preference: PreemptionOverBorrowing}}}`, want: "preference has an effect only if",
+			why:     "a preference between what is never both tried",
+			crd:     queues,
+			version: "v1beta2",
+			is:      `{spec: {flavorFungibility: {preference: PreemptionOverBorrowing}}}`,
+			want:    "preference has an effect only if",
 		},
-		"Waiting":  {why: "a plain workload", crd: workloads, version: "v1beta2", is: waiting},
-		"Reserve":  {why: "a plan is written", crd: workloads, version: "v1beta2", old: waiting, is: reserved},
-		"Release":  {why: "a plan is withdrawn", crd: workloads, version: "v1beta2", old: reserved, is: waiting},
-		"Same":     {why: "a write of what is there", crd: workloads, version: "v1beta2", old: reserved, is: reserved},
-		"SameOld":  {why: "in the older version too", crd: workloads, version: "v1beta1", old: reserved, is: reserved},
-		"NewQueue": {why: "a waiting workload may move", crd: workloads, version: "v1beta2", old: waiting, is: strings.Replace(waiting, "default-queue", "other", 1)},
+		"Waiting": {why: "a plain workload", crd: workloads, version: "v1beta2", is: waiting},
+		"Reserve": {why: "a plan is written", crd: workloads, version: "v1beta2", old: waiting, is: reserved},
+		"Release": {why: "a plan is withdrawn", crd: workloads, version: "v1beta2", old: reserved, is: waiting},
+		"Same": {
+			why:     "a write of what is there",
+			crd:     workloads,
+			version: "v1beta2",
+			old:     reserved,
+			is:      reserved,
+		},
+		"SameOld": {
+			why:     "in the older version too",
+			crd:     workloads,
+			version: "v1beta1",
+			old:     reserved,
+			is:      reserved,
+		},
+		"NewQueue": {
+			why:     "a waiting workload may move",
+			crd:     workloads,
+			version: "v1beta2",
+			old:     waiting,
+			is:      strings.Replace(waiting, "default-queue", "other", 1),
+		},
 		"OtherTemplate": {
-			why: "what pods are is compared by meaning, which a rule cannot: a webhook does", crd: workloads, version: "v1beta2", old: reserved,
-			is: strings.Replace(reserved, "[1, 2]", "[1, 3]", 1),
+			why:     "what pods are is compared by meaning, which a rule cannot: a webhook does",
+			crd:     workloads,
+			version: "v1beta2",
+			old:     reserved,
+			is:      strings.Replace(reserved, "[1, 2]", "[1, 3]", 1),
 		},
 		"PriorityClassKind": {
 			why: "group and kind belong together", crd: workloads, version: "v1beta2",
@@ -97,8 +125,12 @@ func TestRules(t *testing.T) {
 			want: "spec.priorityClassRef.kind",
 		},
 		"QueueMoved": {
-			why: "its workloads hold quota of the old ClusterQueue", crd: "localqueues.kueue.x-k8s.io", version: "v1beta1",
-			old: "{spec: {clusterQueue: a}}", is: "{spec: {clusterQueue: b}}", want: "cannot be changed",
+			why:     "its workloads hold quota of the old ClusterQueue",
+			crd:     "localqueues.kueue.x-k8s.io",
+			version: "v1beta1",
+			old:     "{spec: {clusterQueue: a}}",
+			is:      "{spec: {clusterQueue: b}}",
+			want:    "cannot be changed",
 		},
 		"TopologyTwice": {
 			why: "a level is above itself", crd: "topologies.kueue.x-k8s.io", version: "v1beta2",

@@ -26,9 +26,13 @@ func templates() (map[string]*apiextensionsv1.JSONSchemaProps, error) {
 	keepUnread(pod.Properties["spec"].Properties["volumes"].Items.Schema.Properties)
 	atomic := "atomic"
 	all := map[string]*apiextensionsv1.JSONSchemaProps{
-		"pod-template":  &pod,
-		"job-template":  &job,
-		"volume-claims": {Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &claim}, XListType: &atomic},
+		"pod-template": &pod,
+		"job-template": &job,
+		"volume-claims": {
+			Type:      "array",
+			Items:     &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &claim},
+			XListType: &atomic,
+		},
 	}
 	spec := pod.Properties["spec"].Properties
 	container := spec["containers"].Items.Schema.Properties
@@ -43,8 +47,8 @@ func templates() (map[string]*apiextensionsv1.JSONSchemaProps, error) {
 }
 
 // keepUnread takes the schemas out of sources of volumes that Kubernetes deprecates or has no code for any
-// more. Whatever is written there is kept, and judged with the pod: a chart has some forty copies of them, and
-// a release of Helm takes a megabyte at most.
+// more. Whatever is written there is kept, and judged with the pod: a chart has some forty copies of them,
+// and a release of Helm takes a megabyte at most.
 func keepUnread(volume map[string]apiextensionsv1.JSONSchemaProps) {
 	for _, source := range []string{
 		"awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "flocker", "gcePersistentDisk", "gitRepo", "glusterfs",

@@ -16,10 +16,20 @@ func TestJobTemplates(t *testing.T) {
 	s := crdtest.Of(t, "jobsets.jobset.x-k8s.io", "v1alpha2")
 	const pods = "{containers: [{name: c, ports: [{containerPort: 1}]}]}"
 	set := func(job, claim string) string {
-		return fmt.Sprintf("{spec: {replicatedJobs: [{name: a, template: %s}], volumeClaimPolicies: [{templates: [%s]}]}}", job, claim)
+		return fmt.Sprintf(
+			"{spec: {replicatedJobs: [{name: a, template: %s}], volumeClaimPolicies: [{templates: [%s]}]}}",
+			job,
+			claim,
+		)
 	}
 	claim := "{metadata: {name: data, labels: {g: h}}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}"
-	good := s.Parse(t, set("{metadata: {labels: {a: b}, annotations: {c: d}}, spec: {completionMode: Indexed, unheardOf: 1, template: {metadata: {labels: {e: f}}, spec: "+pods+"}}}", claim))
+	good := s.Parse(
+		t,
+		set(
+			"{metadata: {labels: {a: b}, annotations: {c: d}}, spec: {completionMode: Indexed, unheardOf: 1, template: {metadata: {labels: {e: f}}, spec: "+pods+"}}}",
+			claim,
+		),
+	)
 	if got := s.Validate(t, good, nil); got != "" {
 		t.Errorf("it is a JobSet: %s", got)
 	}
@@ -42,7 +52,13 @@ func TestJobTemplates(t *testing.T) {
 			t.Errorf("%s: no %q in\n%s", why, want, data)
 		}
 	}
-	old := s.Parse(t, set("{spec: {template: {spec: {containers: [{name: c}], volumes: [{name: v, glusterfs: {path: somewhere, endpoints: e}}]}}}}", claim))
+	old := s.Parse(
+		t,
+		set(
+			"{spec: {template: {spec: {containers: [{name: c}], volumes: [{name: v, glusterfs: {path: somewhere, endpoints: e}}]}}}}",
+			claim,
+		),
+	)
 	if got := s.Validate(t, old, nil); got != "" {
 		t.Errorf("volumes that are deprecated are for the API server to judge: %s", got)
 	}
@@ -118,11 +134,19 @@ func TestPodTemplates(t *testing.T) {
 func TestRuntimePatches(t *testing.T) {
 	s := crdtest.Of(t, "trainjobs.trainer.kubeflow.org", "v1alpha1")
 	job := func(pods string) map[string]any {
-		return s.Parse(t, fmt.Sprintf(`{spec: {runtimeRef: {name: r}, trainer: {numProcPerNode: auto, resourcesPerNode: {requests: {cpu: 2}}, env: [{name: A, value: b}]},
+		return s.Parse(
+			t,
+			fmt.Sprintf(
+				`{spec: {runtimeRef: {name: r}, trainer: {numProcPerNode: auto, resourcesPerNode: {requests: {cpu: 2}}, env: [{name: A, value: b}]},
   podSpecOverrides: [{targetJobs: [{name: node}], %[1]s}], podTemplateOverrides: [{targetJobs: [{name: node}], metadata: {labels: {a: b}, creationTimestamp: null}, spec: {%[1]s}}],
-  runtimePatches: [{manager: me, trainingRuntimeSpec: {template: {metadata: {labels: {c: d}}, spec: {replicatedJobs: [{name: node, template: {metadata: {labels: {e: f}}, spec: {template: {metadata: {labels: {g: h}}, spec: {%[1]s}}}}}]}}}}]}}`, pods))
+  runtimePatches: [{manager: me, trainingRuntimeSpec: {template: {metadata: {labels: {c: d}}, spec: {replicatedJobs: [{name: node, template: {metadata: {labels: {e: f}}, spec: {template: {metadata: {labels: {g: h}}, spec: {%[1]s}}}}}]}}}}]}}`,
+				pods,
+			),
+		)
 	}
-	good := job(`volumes: [{name: v, emptyDir: {}}], containers: [{name: c, env: [{name: E, value: x}], volumeMounts: [{name: v, mountPath: /v}], securityContext: {runAsUser: 1}}], affinity: {nodeAffinity: {}}, securityContext: {fsGroup: 2}, tolerations: [{key: gpu, operator: Exists}]`)
+	good := job(
+		`volumes: [{name: v, emptyDir: {}}], containers: [{name: c, env: [{name: E, value: x}], volumeMounts: [{name: v, mountPath: /v}], securityContext: {runAsUser: 1}}], affinity: {nodeAffinity: {}}, securityContext: {fsGroup: 2}, tolerations: [{key: gpu, operator: Exists}]`,
+	)
 	if got := s.Validate(t, good, nil); got != "" {
 		t.Errorf("it is a TrainJob: %s", got)
 	}
@@ -155,7 +179,13 @@ func TestRuntimes(t *testing.T) {
 	for _, name := range []string{"trainingruntimes", "clustertrainingruntimes"} {
 		s := crdtest.Of(t, name+".trainer.kubeflow.org", "v1alpha1")
 		runtime := func(policy string) map[string]any {
-			return s.Parse(t, fmt.Sprintf("{spec: {mlPolicy: {%s}, template: {metadata: {labels: {a: b}}, spec: {replicatedJobs: [{name: node, template: {metadata: {labels: {c: d}}, spec: {template: {metadata: {labels: {e: f}}, spec: {containers: [{name: node}]}}}}}]}}}}", policy))
+			return s.Parse(
+				t,
+				fmt.Sprintf(
+					"{spec: {mlPolicy: {%s}, template: {metadata: {labels: {a: b}}, spec: {replicatedJobs: [{name: node, template: {metadata: {labels: {c: d}}, spec: {template: {metadata: {labels: {e: f}}, spec: {containers: [{name: node}]}}}}}]}}}}",
+					policy,
+				),
+			)
 		}
 		for policy, want := range map[string]string{
 			"numNodes: 2, torch: {numProcPerNode: auto}": "", "torch: {numProcPerNode: 4}": "", "mpi: {}": "", "jax: {}": "", "xgboost: {}": "", "flux: {}": "",

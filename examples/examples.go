@@ -31,11 +31,15 @@ var Runtimes embed.FS
 // AllRuntimes are the manifests of all runtimes.
 func AllRuntimes() string {
 	var all []string
-	_ = fs.WalkDir(Runtimes, ".", func(path string, _ fs.DirEntry, _ error) error { // an embedded folder can be read
-		if text, err := Runtimes.ReadFile(path); err == nil {
-			all = append(all, string(text))
-		}
-		return nil
-	})
+	_ = fs.WalkDir(
+		Runtimes,
+		".",
+		func(path string, _ fs.DirEntry, _ error) error { // an embedded folder can be read
+			if text, err := Runtimes.ReadFile(path); err == nil {
+				all = append(all, string(text))
+			}
+			return nil
+		},
+	)
 	return strings.Join(all, "\n---\n")
 }

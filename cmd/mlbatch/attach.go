@@ -77,7 +77,15 @@ func (a *attached) stay(ctx context.Context, job client.Object, kind string) err
 			if err != nil {
 				return err
 			}
-			return actions.Logs(ctx, a.c, open, of, actions.LogOptions{Follow: true, Most: mostLogs, Terminal: isTerminal(a.out)}, a.out, a.errs)
+			return actions.Logs(
+				ctx,
+				a.c,
+				open,
+				of,
+				actions.LogOptions{Follow: true, Most: mostLogs, Terminal: isTerminal(a.out)},
+				a.out,
+				a.errs,
+			)
 		},
 		Cancel: func(ctx context.Context) error {
 			actor := &actions.Actor{Client: a.c}
@@ -152,7 +160,12 @@ func (a *attached) after(ctx context.Context, namespace string, all []jobs.Depen
 
 // stillRunning are those of the jobs that another one comes after which have not ended. It is an
 // error if one is not there, or has ended in another way than it must.
-func stillRunning(ctx context.Context, c client.Client, namespace string, all []jobs.Dependency) ([]jobs.Dependency, error) {
+func stillRunning(
+	ctx context.Context,
+	c client.Client,
+	namespace string,
+	all []jobs.Dependency,
+) ([]jobs.Dependency, error) {
 	var left []jobs.Dependency
 	for _, d := range all {
 		target, err := actions.Find(ctx, c, view.Ref{Namespace: namespace, Name: d.Job})
@@ -161,7 +174,10 @@ func stillRunning(ctx context.Context, c client.Client, namespace string, all []
 		}
 		switch j := target.Facts(); {
 		case j.State == view.Unmanaged:
-			return nil, fmt.Errorf("--after %s: it is in no queue, so nobody in the cluster would notice its end: use mlbatch run without --detach, which waits here", d)
+			return nil, fmt.Errorf(
+				"--after %s: it is in no queue, so nobody in the cluster would notice its end: use mlbatch run without --detach, which waits here",
+				d,
+			)
 		case j.Stage != view.Ended && j.Stage != view.Finished:
 			left = append(left, d)
 		default:

@@ -56,7 +56,12 @@ func (c *capacityFlags) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVarP(&c.namespace, "namespace", "n", "", "`namespace` whose LocalQueues are asked")
 	f.StringVarP(&c.queue, "queue", "q", "", "this LocalQueue or ClusterQueue only")
-	f.StringSliceVar(&c.each, "gpus-per-pod", []string{"1", "2", "4", "8"}, "`GPUs` of each pod, several with commas")
+	f.StringSliceVar(
+		&c.each,
+		"gpus-per-pod",
+		[]string{"1", "2", "4", "8"},
+		"`GPUs` of each pod, several with commas",
+	)
 	f.StringVar(&c.resource, "resource", "", "what GPUs are called (default nvidia.com/gpu)")
 	f.StringVar(&c.priority, "priority-class", "", "`PriorityClass` of the pods (default: that of the cluster)")
 }
@@ -69,7 +74,12 @@ func (c *capacityFlags) check(*query) error {
 	for _, each := range c.each {
 		n, err := strconv.ParseInt(strings.TrimSpace(each), 10, 64)
 		if err != nil || n < 1 || n > mostGPUsPerPod {
-			return fmt.Errorf("--gpus-per-pod %s: %q is no number from 1 to %d: give one or several, such as 1,8", strings.Join(c.each, ","), each, mostGPUsPerPod)
+			return fmt.Errorf(
+				"--gpus-per-pod %s: %q is no number from 1 to %d: give one or several, such as 1,8",
+				strings.Join(c.each, ","),
+				each,
+				mostGPUsPerPod,
+			)
 		}
 		c.sizes = append(c.sizes, n)
 	}
@@ -83,9 +93,13 @@ func (c *capacityFlags) check(*query) error {
 }
 
 func (c *capacityFlags) read(ctx context.Context, q *query) (found, error) {
-	queues, namespace, err := reachable(q.conn, c.namespace, func(namespace string) ([]cli.CapacityQuestion, error) {
-		return cli.CapacityQueues(ctx, q.c, namespace, c.queue)
-	})
+	queues, namespace, err := reachable(
+		q.conn,
+		c.namespace,
+		func(namespace string) ([]cli.CapacityQuestion, error) {
+			return cli.CapacityQueues(ctx, q.c, namespace, c.queue)
+		},
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,13 @@ func TestCompletionOffersJobs(t *testing.T) {
 	meta := func(namespace, name string, owners ...metav1.OwnerReference) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: namespace, Name: name, OwnerReferences: owners}
 	}
-	wrapper := metav1.OwnerReference{APIVersion: "workload.codeflare.dev/v1beta2", Kind: "AppWrapper", Name: "a", UID: "u", Controller: new(true)}
+	wrapper := metav1.OwnerReference{
+		APIVersion: "workload.codeflare.dev/v1beta2",
+		Kind:       "AppWrapper",
+		Name:       "a",
+		UID:        "u",
+		Controller: new(true),
+	}
 	objects := []client.Object{
 		&appwrapper.AppWrapper{ObjectMeta: meta("blue", "a")}, &appwrapper.AppWrapper{ObjectMeta: meta("red", "b")},
 		&batchv1.Job{ObjectMeta: meta("blue", "part", wrapper)}, &batchv1.Job{ObjectMeta: meta("blue", "alone")},

@@ -30,11 +30,16 @@ type offer func(ctx context.Context, c client.Reader, cmd *cobra.Command) []stri
 func flagOffers() map[string]offer {
 	namespaces, priorities := coreNames("Namespace"), kueueNames("WorkloadPriorityClass")
 	return map[string]offer{
-		"namespace": namespaces, "account": namespaces,
-		"queue": offeredQueues, "partition": offeredQueues, "localqueue": kueueNames("LocalQueue"), "clusterqueue": kueueNames("ClusterQueue"),
-		"user":     offeredUsers,
-		"flavor":   kueueNames("ResourceFlavor"),
-		"priority": priorities, "qos": priorities,
+		"namespace":    namespaces,
+		"account":      namespaces,
+		"queue":        offeredQueues,
+		"partition":    offeredQueues,
+		"localqueue":   kueueNames("LocalQueue"),
+		"clusterqueue": kueueNames("ClusterQueue"),
+		"user":         offeredUsers,
+		"flavor":       kueueNames("ResourceFlavor"),
+		"priority":     priorities,
+		"qos":          priorities,
 		"pod-priority": listNames(schedulingv1.SchemeGroupVersion.WithKind("PriorityClass")),
 		"profile":      offeredProfiles,
 		"jobs":         offeredJobs,
@@ -64,7 +69,11 @@ func listNames(gvk schema.GroupVersionKind) offer {
 		var list metav1.PartialObjectMetadataList
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 		var opts []client.ListOption
-		if within := valueOf(cmd, "namespace"); within != "" && (gvk.Kind == "LocalQueue" || gvk.Kind == "Workload") {
+		if within := valueOf(
+			cmd,
+			"namespace",
+		); within != "" &&
+			(gvk.Kind == "LocalQueue" || gvk.Kind == "Workload") {
 			opts = append(opts, client.InNamespace(within))
 		}
 		if c.List(ctx, &list, opts...) != nil {
@@ -267,7 +276,11 @@ func asking(of offer) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 		defer cancel()
-		conn := cli.Connection{Kubeconfig: valueOf(cmd, "kubeconfig"), DataDir: valueOf(cmd, "data-dir"), As: valueOf(cmd, "as")}
+		conn := cli.Connection{
+			Kubeconfig: valueOf(cmd, "kubeconfig"),
+			DataDir:    valueOf(cmd, "data-dir"),
+			As:         valueOf(cmd, "as"),
+		}
 		_, c, err := connect(&conn)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp

@@ -36,13 +36,34 @@ func TestCompletionOffersNames(t *testing.T) {
 	mine := &kueue.Workload{ObjectMeta: named("blue", "a")}
 	mine.Annotations = map[string]string{history.UserAnnotation: "alice"}
 	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(
-		mine, &kueue.Workload{ObjectMeta: named("red", "b")},
-		&corev1.Namespace{ObjectMeta: named("", "blue")}, &corev1.Node{ObjectMeta: named("", "node-1")}, &corev1.Node{ObjectMeta: named("", "node-0")},
-		&kueue.ResourceFlavor{ObjectMeta: named("", "h100")}, &kueue.WorkloadPriorityClass{ObjectMeta: named("", "urgent")},
-		&corev1.ConfigMap{ObjectMeta: named("blue", "mlbatch-profile-train")}, &corev1.ConfigMap{ObjectMeta: named("blue", "other")},
-		&corev1.ConfigMap{ObjectMeta: named("mlbatch-profiles", "mlbatch-profile-default")}, &corev1.ConfigMap{ObjectMeta: named("red", "mlbatch-profile-red")},
-		&kueue.ClusterQueue{ObjectMeta: named("", "blue-queue")}, &kueue.LocalQueue{ObjectMeta: named("blue", "default-queue")}, &kueue.LocalQueue{ObjectMeta: named("red", "other")},
-		&batchv1.Job{ObjectMeta: named("blue", "train")}, &schedulingv1.PriorityClass{ObjectMeta: named("", "high")},
+		mine,
+		&kueue.Workload{ObjectMeta: named("red", "b")},
+		&corev1.Namespace{
+			ObjectMeta: named("", "blue"),
+		},
+		&corev1.Node{ObjectMeta: named("", "node-1")},
+		&corev1.Node{ObjectMeta: named("", "node-0")},
+		&kueue.ResourceFlavor{
+			ObjectMeta: named("", "h100"),
+		},
+		&kueue.WorkloadPriorityClass{ObjectMeta: named("", "urgent")},
+		&corev1.ConfigMap{
+			ObjectMeta: named("blue", "mlbatch-profile-train"),
+		},
+		&corev1.ConfigMap{ObjectMeta: named("blue", "other")},
+		&corev1.ConfigMap{
+			ObjectMeta: named("mlbatch-profiles", "mlbatch-profile-default"),
+		},
+		&corev1.ConfigMap{ObjectMeta: named("red", "mlbatch-profile-red")},
+		&kueue.ClusterQueue{
+			ObjectMeta: named("", "blue-queue"),
+		},
+		&kueue.LocalQueue{ObjectMeta: named("blue", "default-queue")},
+		&kueue.LocalQueue{ObjectMeta: named("red", "other")},
+		&batchv1.Job{
+			ObjectMeta: named("blue", "train"),
+		},
+		&schedulingv1.PriorityClass{ObjectMeta: named("", "high")},
 	).Build()
 	cmd := &cobra.Command{}
 	cmd.Flags().String("namespace", "blue", "")
@@ -67,7 +88,10 @@ func TestCompletionOffersNames(t *testing.T) {
 		}
 	}
 	cmd.Flags().String("pod-priority", "", "")
-	if d := cmp.Diff([]string{"default-queue"}, beginning(flagOffers()["queue"](t.Context(), c, cmd), "")); d != "" {
+	if d := cmp.Diff(
+		[]string{"default-queue"},
+		beginning(flagOffers()["queue"](t.Context(), c, cmd), ""),
+	); d != "" {
 		t.Errorf("no job can be submitted to a ClusterQueue (-want +got):\n%s", d)
 	}
 	for _, path := range []string{"stop clusterqueue", "resume localqueue", "delete workload", "flavor delete", "scancel"} {
@@ -82,13 +106,25 @@ func TestCompletionOffersNames(t *testing.T) {
 // and nothing more than it takes.
 func TestCompletionOfArguments(t *testing.T) {
 	kinds := map[string]string{ // what there is of each is called like it
-		"workloads": "Workload", "localqueues": "LocalQueue", "clusterqueues": "ClusterQueue", "resourceflavors": "ResourceFlavor", "nodes": "Node",
+		"workloads":       "Workload",
+		"localqueues":     "LocalQueue",
+		"clusterqueues":   "ClusterQueue",
+		"resourceflavors": "ResourceFlavor",
+		"nodes":           "Node",
 	}
 	resources := func(version string, names ...string) string {
 		var list metav1.APIResourceList
 		list.Kind, list.GroupVersion = "APIResourceList", version
 		for _, n := range names {
-			list.APIResources = append(list.APIResources, metav1.APIResource{Name: n, Kind: kinds[n], Namespaced: n == "workloads" || n == "localqueues", Verbs: []string{"list"}})
+			list.APIResources = append(
+				list.APIResources,
+				metav1.APIResource{
+					Name:       n,
+					Kind:       kinds[n],
+					Namespaced: n == "workloads" || n == "localqueues",
+					Verbs:      []string{"list"},
+				},
+			)
 		}
 		text, err := json.Marshal(list)
 		if err != nil {
@@ -97,22 +133,34 @@ func TestCompletionOfArguments(t *testing.T) {
 		return string(text)
 	}
 	answers := map[string]string{
-		"/api":                         `{"kind":"APIVersions","versions":["v1"]}`,
-		"/apis":                        `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"kueue.x-k8s.io","versions":[{"groupVersion":"kueue.x-k8s.io/v1beta2","version":"v1beta2"}]}]}`,
-		"/api/v1":                      resources("v1", "nodes"),
-		"/apis/kueue.x-k8s.io/v1beta2": resources("kueue.x-k8s.io/v1beta2", "workloads", "localqueues", "clusterqueues", "resourceflavors"),
+		"/api":    `{"kind":"APIVersions","versions":["v1"]}`,
+		"/apis":   `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"kueue.x-k8s.io","versions":[{"groupVersion":"kueue.x-k8s.io/v1beta2","version":"v1beta2"}]}]}`,
+		"/api/v1": resources("v1", "nodes"),
+		"/apis/kueue.x-k8s.io/v1beta2": resources(
+			"kueue.x-k8s.io/v1beta2",
+			"workloads",
+			"localqueues",
+			"clusterqueues",
+			"resourceflavors",
+		),
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		answer, known := answers[r.URL.Path]
 		if !known {
-			answer = fmt.Sprintf(`{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{},"items":[{"metadata":{"name":%q}}]}`, path.Base(r.URL.Path))
+			answer = fmt.Sprintf(
+				`{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{},"items":[{"metadata":{"name":%q}}]}`,
+				path.Base(r.URL.Path),
+			)
 		}
 		_, _ = io.WriteString(w, answer)
 	}))
 	t.Cleanup(server.Close)
 	kubeconfig := filepath.Join(t.TempDir(), "config")
-	text := fmt.Sprintf("{apiVersion: v1, kind: Config, clusters: [{name: a, cluster: {server: %q}}], contexts: [{name: a, context: {cluster: a}}], current-context: a}", server.URL)
+	text := fmt.Sprintf(
+		"{apiVersion: v1, kind: Config, clusters: [{name: a, cluster: {server: %q}}], contexts: [{name: a, context: {cluster: a}}], current-context: a}",
+		server.URL,
+	)
 	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,9 @@ func newComponentCommand() *cobra.Command {
 			all := local.Components()
 			program, ok := all[args[0]]
 			if !ok {
-				return usageError{fmt.Errorf("there is no component %q; there are %v", args[0], slices.Sorted(maps.Keys(all)))}
+				return usageError{
+					fmt.Errorf("there is no component %q; there are %v", args[0], slices.Sorted(maps.Keys(all))),
+				}
 			}
 			return program(cmd.Context(), args[1:])
 		},

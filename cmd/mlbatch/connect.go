@@ -87,7 +87,12 @@ func knownFormatOrColumns(output string, formats ...string) error {
 		return err
 	}
 	if output != "" && !slices.Contains(formats, output) {
-		return fmt.Errorf("-o %s is not known: use %s or %sTITLE:.field with more after commas", output, strings.Join(formats, ", "), cli.CustomColumnsFormat)
+		return fmt.Errorf(
+			"-o %s is not known: use %s or %sTITLE:.field with more after commas",
+			output,
+			strings.Join(formats, ", "),
+			cli.CustomColumnsFormat,
+		)
 	}
 	return nil
 }
@@ -132,7 +137,11 @@ func printNames[T any](out io.Writer, rows []T, name func(T) string) error {
 
 // reachable takes something of a namespace, of all if it is "", and returns of which it did. Who
 // may not read all namespaces gets the one of their kubeconfig's context, if it names one.
-func reachable[T any](conn *cli.Connection, namespace string, take func(namespace string) (T, error)) (T, string, error) {
+func reachable[T any](
+	conn *cli.Connection,
+	namespace string,
+	take func(namespace string) (T, error),
+) (T, string, error) {
 	taken, err := take(namespace)
 	if mine := conn.Namespace(); namespace == "" && mine != "" && apierrors.IsForbidden(err) {
 		namespace = mine

@@ -59,9 +59,21 @@ the fields.`,
 			if set.check {
 				return set.print(cmd, resolved)
 			}
-			setLogger(textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(verbosity), textlogger.Output(os.Stderr))))
+			setLogger(
+				textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(verbosity), textlogger.Output(os.Stderr))),
+			)
 			for _, n := range resolved.Notices {
-				ctrl.Log.WithName("configuration").Info("A setting has no effect", "field", n.Path, "line", n.Line, "why", n.Text)
+				ctrl.Log.WithName(
+					"configuration",
+				).Info(
+					"A setting has no effect",
+					"field",
+					n.Path,
+					"line",
+					n.Line,
+					"why",
+					n.Text,
+				)
 			}
 			cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 			if err != nil {
@@ -83,18 +95,73 @@ the fields.`,
 	f := cmd.Flags()
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: the pod's service account)")
 	set.addTo(f)
-	f.BoolVar(&opts.MetricsSecure, "metrics-secure", true, "serve /metrics by HTTPS, with the webhooks' certificate, to those who may get it; false serves everybody who reaches the port, by plain HTTP")
-	f.StringVar(&opts.WebhookClientCA, "webhook-client-ca-file", "", "`file` with the authority of the certificate that the API server shows to webhooks; who shows none gets no answer (default: everybody does)")
-	f.StringSliceVar(&opts.WebhookCallers.Names, "webhook-client-names", []string{"front-proxy-client"}, "common `names` of that certificate, with --webhook-client-ca-file")
-	f.BoolVar(&opts.WebhookCallers.Conversion, "webhook-client-converts", false, "the API server shows its certificate for conversions between versions, too, which needs one that was built for it")
-	f.StringVar(&opts.Schedulers.Given, "scheduler-name", jobs.SchedulerName, "scheduler given to pods of jobs that name none of --scheduler-names; empty leaves what they name")
-	f.StringSliceVar(&opts.Schedulers.Ours, "scheduler-names", jobs.SchedulerNames(), "`names` that mlbatch's scheduler answers to, comma-separated, empty if it does not run; pods of queued jobs with another scheduler are held until their job has nodes, and bound to those by required affinity")
-	f.StringVar(&opts.SlackQueue, "slack-queue", "slack-cluster-queue", "ClusterQueue that lends less while nodes are missing")
-	f.DurationVar(&opts.DrainFor, "drain-for", 5*time.Second, "how long webhooks are still answered after the process was told to end, with --leader-elect: until then nobody may have heard that another one is to be called")
+	f.BoolVar(
+		&opts.MetricsSecure,
+		"metrics-secure",
+		true,
+		"serve /metrics by HTTPS, with the webhooks' certificate, to those who may get it; false serves everybody who reaches the port, by plain HTTP",
+	)
+	f.StringVar(
+		&opts.WebhookClientCA,
+		"webhook-client-ca-file",
+		"",
+		"`file` with the authority of the certificate that the API server shows to webhooks; who shows none gets no answer (default: everybody does)",
+	)
+	f.StringSliceVar(
+		&opts.WebhookCallers.Names,
+		"webhook-client-names",
+		[]string{"front-proxy-client"},
+		"common `names` of that certificate, with --webhook-client-ca-file",
+	)
+	f.BoolVar(
+		&opts.WebhookCallers.Conversion,
+		"webhook-client-converts",
+		false,
+		"the API server shows its certificate for conversions between versions, too, which needs one that was built for it",
+	)
+	f.StringVar(
+		&opts.Schedulers.Given,
+		"scheduler-name",
+		jobs.SchedulerName,
+		"scheduler given to pods of jobs that name none of --scheduler-names; empty leaves what they name",
+	)
+	f.StringSliceVar(
+		&opts.Schedulers.Ours,
+		"scheduler-names",
+		jobs.SchedulerNames(),
+		"`names` that mlbatch's scheduler answers to, comma-separated, empty if it does not run; pods of queued jobs with another scheduler are held until their job has nodes, and bound to those by required affinity",
+	)
+	f.StringVar(
+		&opts.SlackQueue,
+		"slack-queue",
+		"slack-cluster-queue",
+		"ClusterQueue that lends less while nodes are missing",
+	)
+	f.DurationVar(
+		&opts.DrainFor,
+		"drain-for",
+		5*time.Second,
+		"how long webhooks are still answered after the process was told to end, with --leader-elect: until then nobody may have heard that another one is to be called",
+	)
 	f.StringVar(&opts.DefaultQueue, "default-queue", "default-queue", "LocalQueue of AppWrappers that name none")
-	f.StringVar(&opts.FlightDir, "flight-recorder-dir", "", "`directory` to record in what was decided from which input (default: nothing is recorded)")
-	f.StringVar(&flightSize, "flight-recorder-size", "256Mi", "`size` of all recordings together; the oldest are dropped")
-	f.StringVar(&proxy, "pod-proxy", "", "`URL` of an HTTP proxy by which pods of jobs are asked how they are, such as heads of Ray (default: they are asked directly)")
+	f.StringVar(
+		&opts.FlightDir,
+		"flight-recorder-dir",
+		"",
+		"`directory` to record in what was decided from which input (default: nothing is recorded)",
+	)
+	f.StringVar(
+		&flightSize,
+		"flight-recorder-size",
+		"256Mi",
+		"`size` of all recordings together; the oldest are dropped",
+	)
+	f.StringVar(
+		&proxy,
+		"pod-proxy",
+		"",
+		"`URL` of an HTTP proxy by which pods of jobs are asked how they are, such as heads of Ray (default: they are asked directly)",
+	)
 	f.IntVarP(&verbosity, "verbosity", "v", 0, "how much to log: 0 to 4")
 	return cmd
 }

@@ -24,8 +24,18 @@ func TestInstalledProgramsTakeTheirFlags(t *testing.T) {
 				want.Valued = append(want.Valued, f.Name)
 			}
 		})
-		if got := install.FlagsOf(component); !slices.Equal(got.Valued, want.Valued) || !slices.Equal(got.Switches, want.Switches) {
-			t.Errorf("extraArgs of the %s may have\n%v and %v, it has\n%v and %v", component, got.Valued, got.Switches, want.Valued, want.Switches)
+		if got := install.FlagsOf(
+			component,
+		); !slices.Equal(got.Valued, want.Valued) ||
+			!slices.Equal(got.Switches, want.Switches) {
+			t.Errorf(
+				"extraArgs of the %s may have\n%v and %v, it has\n%v and %v",
+				component,
+				got.Valued,
+				got.Switches,
+				want.Valued,
+				want.Switches,
+			)
 		}
 	}
 }

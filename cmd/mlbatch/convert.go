@@ -50,7 +50,10 @@ pods have to find each other comes with a Service. No cluster is asked.`,
 	f.StringVar(&v.to, "to", "", "`kind`: "+strings.Join(convert.Targets(), ", "))
 	f.BoolVar(&v.strict, "strict", false, "refuse what cannot be said, instead of telling about it")
 	f.StringVarP(&v.output, "output", "o", "yaml", "yaml or json")
-	_ = cmd.RegisterFlagCompletionFunc("to", cobra.FixedCompletions(convert.Targets(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	_ = cmd.RegisterFlagCompletionFunc(
+		"to",
+		cobra.FixedCompletions(convert.Targets(), cobra.ShellCompDirectiveNoFileComp),
+	) // the flag is there
 	return cmd
 }
 
@@ -75,12 +78,25 @@ func (v *convertFlags) run(in io.Reader, out, errs io.Writer) error {
 	for i := range all {
 		for _, l := range all[i].Losses {
 			at := all[i].Document.At(l.Path)
-			fmt.Fprintf(errs, "%s:%d:%d: warning: %s: %s %s\n", words.Harmless(all[i].Document.File), at.Line, at.Column, words.Harmless(all[i].Document.Title()), words.Harmless(l.Path), words.Harmless(l.Message))
+			fmt.Fprintf(
+				errs,
+				"%s:%d:%d: warning: %s: %s %s\n",
+				words.Harmless(all[i].Document.File),
+				at.Line,
+				at.Column,
+				words.Harmless(all[i].Document.Title()),
+				words.Harmless(l.Path),
+				words.Harmless(l.Message),
+			)
 			losses++
 		}
 	}
 	if v.strict && losses > 0 {
-		return fmt.Errorf("%d things cannot be said in a %s; without --strict they are left out", losses, strings.ToLower(v.to))
+		return fmt.Errorf(
+			"%d things cannot be said in a %s; without --strict they are left out",
+			losses,
+			strings.ToLower(v.to),
+		)
 	}
 	return v.print(out, all)
 }

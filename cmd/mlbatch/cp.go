@@ -33,7 +33,10 @@ else.`,
   mlbatch cp config.yaml blue/train:/work/ --rank worker-1`,
 		Args: cobra.ExactArgs(2),
 		ValidArgsFunction: func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-			if _, _, remote := remotePath(typed); remote || strings.HasPrefix(typed, ".") || strings.HasPrefix(typed, "/") {
+			if _, _, remote := remotePath(
+				typed,
+			); remote || strings.HasPrefix(typed, ".") ||
+				strings.HasPrefix(typed, "/") {
 				return nil, cobra.ShellCompDirectiveDefault
 			}
 			var out []string
@@ -83,7 +86,14 @@ func (p *podFlags) download(ctx context.Context, job, from, to string, errs io.W
 	failed := make(chan error, 1)
 	var said strings.Builder
 	go func() {
-		err := execIn(ctx, cfg, pod, container, []string{"tar", "cf", "-", "-C", orHere(folder), "--", name}, remotecommand.StreamOptions{Stdout: writer, Stderr: &said})
+		err := execIn(
+			ctx,
+			cfg,
+			pod,
+			container,
+			[]string{"tar", "cf", "-", "-C", orHere(folder), "--", name},
+			remotecommand.StreamOptions{Stdout: writer, Stderr: &said},
+		)
 		writer.CloseWithError(err)
 		failed <- err
 	}()
@@ -119,7 +129,14 @@ func (p *podFlags) upload(ctx context.Context, from, job, to string, errs io.Wri
 		packed <- err
 	}()
 	var said strings.Builder
-	err = execIn(ctx, cfg, pod, container, []string{"tar", "xmf", "-", "-C", orHere(folder)}, remotecommand.StreamOptions{Stdin: reader, Stdout: io.Discard, Stderr: &said})
+	err = execIn(
+		ctx,
+		cfg,
+		pod,
+		container,
+		[]string{"tar", "xmf", "-", "-C", orHere(folder)},
+		remotecommand.StreamOptions{Stdin: reader, Stdout: io.Discard, Stderr: &said},
+	)
 	reader.CloseWithError(err)
 	return copied(<-packed, err, said.String())
 }
@@ -151,6 +168,10 @@ func tell(errs io.Writer, left []string) {
 			fmt.Fprintf(errs, "and %d more\n", len(left)-most)
 			return
 		}
-		fmt.Fprintf(errs, "left out, because it is no file or folder below what is copied: %s\n", words.Harmless(name))
+		fmt.Fprintf(
+			errs,
+			"left out, because it is no file or folder below what is copied: %s\n",
+			words.Harmless(name),
+		)
 	}
 }

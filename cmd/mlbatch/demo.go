@@ -74,7 +74,13 @@ statement did not hold, or an example did not run.`,
 			}
 			if runtime == local.Containerd {
 				if _, err := demo.Choose(name); err != nil {
-					return usageError{fmt.Errorf("--runtime %s is for the tutorial: use one of %s", runtime, strings.Join(demo.Names(), ", "))}
+					return usageError{
+						fmt.Errorf(
+							"--runtime %s is for the tutorial: use one of %s",
+							runtime,
+							strings.Join(demo.Names(), ", "),
+						),
+					}
 				}
 				if scaled && timeScale != 1 {
 					return usageError{fmt.Errorf("--time-scale %g: real pods take real time: leave it out", timeScale)}
@@ -83,7 +89,9 @@ statement did not hold, or an example did not run.`,
 			}
 			if s, is := scene.Find(name); is {
 				if scaled {
-					return usageError{fmt.Errorf("--time-scale is for the tutorial and the examples: scene %s has its own", name)}
+					return usageError{
+						fmt.Errorf("--time-scale is for the tutorial and the examples: scene %s has its own", name),
+					}
 				}
 				return runScene(cmd, s)
 			}
@@ -91,11 +99,25 @@ statement did not hold, or an example did not run.`,
 			if err != nil {
 				return usageError{err}
 			}
-			return runDemo(cmd, local.Config{Runtime: runtime, Images: realImages(), Fleet: fleet, TimeScale: timeScale}, play)
+			return runDemo(
+				cmd,
+				local.Config{Runtime: runtime, Images: realImages(), Fleet: fleet, TimeScale: timeScale},
+				play,
+			)
 		},
 	}
-	cmd.Flags().Float64Var(&timeScale, "time-scale", 10, "how many times faster than real time jobs of the tutorial and the examples run")
-	cmd.Flags().StringVar(&runtimeName, "runtime", string(local.Simulated), "what runs the tutorial's pods: simulated, or containerd for real containers")
+	cmd.Flags().Float64Var(
+		&timeScale,
+		"time-scale",
+		10,
+		"how many times faster than real time jobs of the tutorial and the examples run",
+	)
+	cmd.Flags().StringVar(
+		&runtimeName,
+		"runtime",
+		string(local.Simulated),
+		"what runs the tutorial's pods: simulated, or containerd for real containers",
+	)
 	return cmd
 }
 
@@ -158,7 +180,12 @@ func runDemo(cmd *cobra.Command, cfg local.Config, play performance) error {
 	out := cmd.OutOrStdout()
 	return inDemoDir(func(dir string) error {
 		return inDemoCluster(cmd, dir, cfg, func(cluster *local.Cluster) error {
-			theatre := demo.Theatre{Config: cluster.RESTConfig(), Clock: clock.RealClock{}, TimeScale: cfg.TimeScale, Out: out}
+			theatre := demo.Theatre{
+				Config:    cluster.RESTConfig(),
+				Clock:     clock.RealClock{},
+				TimeScale: cfg.TimeScale,
+				Out:       out,
+			}
 			return play(cmd.Context(), theatre)
 		})
 	})
@@ -205,7 +232,12 @@ func inDemoDir(do func(dir string) error) (err error) {
 }
 
 // inDemoCluster does something in a fresh cluster with the tutorial's teams, and stops it.
-func inDemoCluster(cmd *cobra.Command, dir string, cfg local.Config, do func(*local.Cluster) error) (err error) {
+func inDemoCluster(
+	cmd *cobra.Command,
+	dir string,
+	cfg local.Config,
+	do func(*local.Cluster) error,
+) (err error) {
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
 	fmt.Fprintln(out, "Starting a cluster of its own for the demo:")
 	mlbatch := &installer{}

@@ -57,7 +57,12 @@ func detach(cmd *cobra.Command, cfg local.Config) error {
 		switch line := lines.Text(); {
 		case line == reportReady:
 			fmt.Fprint(out, nextSteps(cfg))
-			fmt.Fprintf(out, "It runs in the background; stop it with: %s down --data-dir %s\n", os.Args[0], cfg.DataDir)
+			fmt.Fprintf(
+				out,
+				"It runs in the background; stop it with: %s down --data-dir %s\n",
+				os.Args[0],
+				cfg.DataDir,
+			)
 			return child.Process.Release()
 		case strings.HasPrefix(line, reportProgress):
 			fmt.Fprintln(out, strings.TrimPrefix(line, reportProgress))
@@ -66,7 +71,10 @@ func detach(cmd *cobra.Command, cfg local.Config) error {
 			return errors.New(strings.ReplaceAll(strings.TrimPrefix(line, reportError), "\x00", "\n"))
 		}
 	}
-	return fmt.Errorf("the process in the background ended before it was ready: %w", errors.Join(child.Wait(), cmd.Context().Err()))
+	return fmt.Errorf(
+		"the process in the background ended before it was ready: %w",
+		errors.Join(child.Wait(), cmd.Context().Err()),
+	)
 }
 
 // detachedArgs is the command line of the process in the background: the flags

@@ -218,7 +218,11 @@ func TestDocumentsNameWhatThereIs(t *testing.T) {
 		}
 	}
 	if checked < 200 {
-		t.Errorf("only %d command lines were found in %d documents: the rest was not understood", checked, len(pages))
+		t.Errorf(
+			"only %d command lines were found in %d documents: the rest was not understood",
+			checked,
+			len(pages),
+		)
 	}
 }
 

@@ -65,9 +65,24 @@ all webhooks and does not keep: whether it is held tells whether they answer.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&d.output, "output", "o", "", "json or yaml")
-	f.StringVar(&d.failOn, "fail-on", string(finding.Warning), "the least `severity` with which to exit with 1: error, warning, note, or none")
-	f.StringVar(&d.slack, "slack-queue", "slack-cluster-queue", "`ClusterQueue` that belongs to no team and lends what is left")
-	f.BoolVar(&d.installation, "installation", false, "look at the installation alone: programs, webhooks, definitions, and not queues, flavors and nodes")
+	f.StringVar(
+		&d.failOn,
+		"fail-on",
+		string(finding.Warning),
+		"the least `severity` with which to exit with 1: error, warning, note, or none",
+	)
+	f.StringVar(
+		&d.slack,
+		"slack-queue",
+		"slack-cluster-queue",
+		"`ClusterQueue` that belongs to no team and lends what is left",
+	)
+	f.BoolVar(
+		&d.installation,
+		"installation",
+		false,
+		"look at the installation alone: programs, webhooks, definitions, and not queues, flavors and nodes",
+	)
 	f.BoolVar(&d.policy, "policy", false, "say what applies to each queue as well")
 	f.BoolVar(&d.rules, "rules", false, "list what is looked for, and ask nothing")
 	connectionFlags(f, &d.conn)
@@ -99,21 +114,36 @@ func (d *doctorFlags) run(ctx context.Context, out, errs io.Writer) error {
 	if err != nil {
 		return err //nolint:wrapcheck // it says which file
 	}
-	f, err := doctor.Take(ctx, c, doctor.Asks{Wanted: wanted, Slack: d.slack, Now: time.Now(), Controller: func(ctx context.Context, queue string) error {
-		_, err := cli.Controller{Config: cfg}.Pending(ctx, "", queue)
-		return err //nolint:wrapcheck // it says what it asked
-	}, Try: func(ctx context.Context, o client.Object) error {
-		return c.Create(ctx, o, client.DryRunAll) //nolint:wrapcheck // it is looked at
-	}})
+	f, err := doctor.Take(
+		ctx,
+		c,
+		doctor.Asks{
+			Wanted: wanted,
+			Slack:  d.slack,
+			Now:    time.Now(),
+			Controller: func(ctx context.Context, queue string) error {
+				_, err := cli.Controller{Config: cfg}.Pending(ctx, "", queue)
+				return err //nolint:wrapcheck // it says what it asked
+			},
+			Try: func(ctx context.Context, o client.Object) error {
+				return c.Create(ctx, o, client.DryRunAll) //nolint:wrapcheck // it is looked at
+			},
+		},
+	)
 	if err != nil {
 		return d.conn.Unreachable(err, cfg.Host)
 	}
 	if f.Blind() {
-		return errors.New("you may read neither queues nor nodes: doctor is for administrators; mlbatch why and mlbatch queue -n NAMESPACE tell of your own")
+		return errors.New(
+			"you may read neither queues nor nodes: doctor is for administrators; mlbatch why and mlbatch queue -n NAMESPACE tell of your own",
+		)
 	}
 	findings := doctor.Diagnose(f)
 	if d.installation {
-		findings = slices.DeleteFunc(findings, func(x finding.Finding) bool { return !doctor.OfInstallation(x.Rule) })
+		findings = slices.DeleteFunc(
+			findings,
+			func(x finding.Finding) bool { return !doctor.OfInstallation(x.Rule) },
+		)
 	}
 	if err := d.print(out, errs, f, findings); err != nil {
 		return err

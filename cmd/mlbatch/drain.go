@@ -156,13 +156,23 @@ func (d *drainFlags) drain(cmd *cobra.Command, names []string) error {
 // await waits until what moves has left.
 func (d *drainFlags) await(ctx context.Context, c client.Client, names []string) error {
 	var left []string
-	err := wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, d.patience, true, func(ctx context.Context) (bool, error) {
-		var err error
-		left, err = admin.Emptied(ctx, c, names)
-		return len(left) == 0, err //nolint:wrapcheck // it says what it read
-	})
+	err := wait.PollUntilContextTimeout(
+		ctx,
+		500*time.Millisecond,
+		d.patience,
+		true,
+		func(ctx context.Context) (bool, error) {
+			var err error
+			left, err = admin.Emptied(ctx, c, names)
+			return len(left) == 0, err //nolint:wrapcheck // it says what it read
+		},
+	)
 	if wait.Interrupted(err) {
-		return fmt.Errorf("after %s there is still %s: mlbatch events and mlbatch why tell what holds it", d.patience, strings.Join(left, ", "))
+		return fmt.Errorf(
+			"after %s there is still %s: mlbatch events and mlbatch why tell what holds it",
+			d.patience,
+			strings.Join(left, ", "),
+		)
 	}
 	return err //nolint:wrapcheck // it says what it read
 }
@@ -179,7 +189,12 @@ func (d *drainFlags) undrain(cmd *cobra.Command, names []string) error {
 			return err //nolint:wrapcheck // it names the node
 		}
 		if len(left) > 0 {
-			fmt.Fprintf(out, "node/%s undrained; it stays out of service: %s\n", n.Name, words.Harmless(strings.Join(left, ", ")))
+			fmt.Fprintf(
+				out,
+				"node/%s undrained; it stays out of service: %s\n",
+				n.Name,
+				words.Harmless(strings.Join(left, ", ")),
+			)
 			continue
 		}
 		fmt.Fprintf(out, "node/%s undrained\n", n.Name)

@@ -32,7 +32,14 @@ type etaFlags struct {
 // newEtaCommand says when jobs start.
 func newEtaCommand() *cobra.Command {
 	var e etaFlags
-	list := &readCommand{formats: []string{"wide", "json", "yaml"}, bare: withoutTitles, job: &e.job, flags: e.flags, check: e.check, read: e.read}
+	list := &readCommand{
+		formats: []string{"wide", "json", "yaml"},
+		bare:    withoutTitles,
+		job:     &e.job,
+		flags:   e.flags,
+		check:   e.check,
+		read:    e.read,
+	}
 	cmd := list.command(&cobra.Command{
 		Use:   "eta [JOB]",
 		Short: "Say when waiting jobs will start, and how right such estimates were",
@@ -70,7 +77,12 @@ func (e *etaFlags) flags(cmd *cobra.Command) {
 	f.BoolVarP(&e.all, "all-namespaces", "A", false, "jobs of all namespaces")
 	f.BoolVar(&e.calibration, "calibration", false, "measure how right estimates are, in a simulation")
 	f.StringVar(&e.trace, "trace", "", "with --calibration: a CSV `file` of jobs (see mlbatch simulate)")
-	f.IntVar(&e.sizes.Nodes, "nodes", 0, "with --trace: how many nodes (default: enough for three fifths to be busy)")
+	f.IntVar(
+		&e.sizes.Nodes,
+		"nodes",
+		0,
+		"with --trace: how many nodes (default: enough for three fifths to be busy)",
+	)
 	f.Int64Var(&e.sizes.GPUsPerNode, "gpus-per-node", 8, "with --trace: GPUs of each node")
 	f.DurationVar(&e.every, "every", time.Hour, "with --calibration: how much time passes between estimates")
 }
@@ -97,7 +109,12 @@ func (e *etaFlags) read(ctx context.Context, q *query) (found, error) {
 			return nil, err
 		}
 		if p.Workload == nil {
-			return nil, fmt.Errorf("%s does not wait for quota: mlbatch why %s/%s says where it is", p.Asked, e.ref.Namespace, e.ref.Name)
+			return nil, fmt.Errorf(
+				"%s does not wait for quota: mlbatch why %s/%s says where it is",
+				p.Asked,
+				e.ref.Namespace,
+				e.ref.Name,
+			)
 		}
 		namespace, workload = e.ref.Namespace, p.Workload.Name
 	}
@@ -108,10 +125,19 @@ func (e *etaFlags) read(ctx context.Context, q *query) (found, error) {
 	if workload != "" {
 		starts = slices.DeleteFunc(starts, func(r cli.WaitingRow) bool { return r.Workload != workload })
 		if len(starts) == 0 {
-			return nil, fmt.Errorf("%s does not wait in its queue: mlbatch why %s/%s says where it is", e.ref, e.ref.Namespace, e.ref.Name)
+			return nil, fmt.Errorf(
+				"%s does not wait in its queue: mlbatch why %s/%s says where it is",
+				e.ref,
+				e.ref.Namespace,
+				e.ref.Name,
+			)
 		}
 	}
-	return &rows[cli.WaitingRow]{items: starts, columns: cli.StartColumns(time.Now()), none: "Nothing waits here that you may see."}, nil
+	return &rows[cli.WaitingRow]{
+		items:   starts,
+		columns: cli.StartColumns(time.Now()),
+		none:    "Nothing waits here that you may see.",
+	}, nil
 }
 
 // calibrate measures how right estimates are.

@@ -29,7 +29,14 @@ type eventsFlags struct {
 // newEventsCommand lists what happened.
 func newEventsCommand() *cobra.Command {
 	var e eventsFlags
-	list := &readCommand{formats: []string{"wide", "json", "yaml"}, bare: withoutTitles, job: &e.job, flags: e.flags, check: e.check, read: e.read}
+	list := &readCommand{
+		formats: []string{"wide", "json", "yaml"},
+		bare:    withoutTitles,
+		job:     &e.job,
+		flags:   e.flags,
+		check:   e.check,
+		read:    e.read,
+	}
 	return list.command(&cobra.Command{
 		Use:   "events [JOB]",
 		Short: "List what happened to a job and all that it consists of, the oldest first; or in a namespace",
@@ -120,9 +127,20 @@ func (e *eventsFlags) read(ctx context.Context, q *query) (found, error) {
 }
 
 // goOn prints events as they happen, until the context ends.
-func goOn(ctx context.Context, c client.WithWatch, events *why.Events, version string, say func(...why.Event) error) error {
+func goOn(
+	ctx context.Context,
+	c client.WithWatch,
+	events *why.Events,
+	version string,
+	say func(...why.Event) error,
+) error {
 	for ctx.Err() == nil {
-		w, err := c.Watch(ctx, &corev1.EventList{}, client.InNamespace(events.Namespace()), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version}})
+		w, err := c.Watch(
+			ctx,
+			&corev1.EventList{},
+			client.InNamespace(events.Namespace()),
+			&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version}},
+		)
 		if err != nil {
 			return fmt.Errorf("watch events: %w", err)
 		}
@@ -137,7 +155,13 @@ func goOn(ctx context.Context, c client.WithWatch, events *why.Events, version s
 
 // follows prints what one watch brings until it ends, which the API server lets it do from time
 // to time, and returns where the next one goes on.
-func follows(ctx context.Context, w watch.Interface, events *why.Events, version string, say func(...why.Event) error) (string, error) {
+func follows(
+	ctx context.Context,
+	w watch.Interface,
+	events *why.Events,
+	version string,
+	say func(...why.Event) error,
+) (string, error) {
 	for {
 		select {
 		case <-ctx.Done():

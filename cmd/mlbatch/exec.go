@@ -147,18 +147,44 @@ func (s *sizes) Next() *remotecommand.TerminalSize {
 	if err != nil {
 		return nil
 	}
-	return &remotecommand.TerminalSize{Width: uint16(width), Height: uint16(height)} //nolint:gosec // no terminal is larger
+	return &remotecommand.TerminalSize{
+		Width:  uint16(width),  //nolint:gosec // no terminal is larger
+		Height: uint16(height), //nolint:gosec // no terminal is larger
+	}
 }
 
 // execIn runs a command in a container. Its exit code, if not 0, is the error's.
-func execIn(ctx context.Context, cfg *rest.Config, pod *corev1.Pod, container string, command []string, streams remotecommand.StreamOptions) error {
+func execIn(
+	ctx context.Context,
+	cfg *rest.Config,
+	pod *corev1.Pod,
+	container string,
+	command []string,
+	streams remotecommand.StreamOptions,
+) error {
 	cs, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", cfg.Host, err)
 	}
-	at := cs.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("exec").VersionedParams(&corev1.PodExecOptions{
-		Container: container, Command: command, Stdin: streams.Stdin != nil, Stdout: streams.Stdout != nil, Stderr: streams.Stderr != nil, TTY: streams.Tty,
-	}, scheme.ParameterCodec).URL()
+	at := cs.CoreV1().RESTClient().Post().Resource(
+		"pods",
+	).Namespace(
+		pod.Namespace,
+	).Name(
+		pod.Name,
+	).SubResource(
+		"exec",
+	).VersionedParams(
+		&corev1.PodExecOptions{
+			Container: container,
+			Command:   command,
+			Stdin:     streams.Stdin != nil,
+			Stdout:    streams.Stdout != nil,
+			Stderr:    streams.Stderr != nil,
+			TTY:       streams.Tty,
+		},
+		scheme.ParameterCodec,
+	).URL()
 	over, err := remotecommand.NewSPDYExecutor(cfg, http.MethodPost, at)
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", cfg.Host, err)
@@ -184,7 +210,9 @@ func execIn(ctx context.Context, cfg *rest.Config, pod *corev1.Pod, container st
 
 // notUpgraded reports whether an older way to talk to pods is worth an attempt.
 func notUpgraded(err error) bool {
-	return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err) || oldstream.IsUpgradeFailure(err) || oldstream.IsHTTPSProxyError(err)
+	return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err) ||
+		oldstream.IsUpgradeFailure(err) ||
+		oldstream.IsHTTPSProxyError(err)
 }
 
 // plainly is what a node said, without how it came here.
@@ -227,23 +255,50 @@ this machine, 0 or nothing any that is free.`,
 			return forward(cmd.Context(), cfg, pod, addresses, ports, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().StringSliceVar(&addresses, "address", []string{"localhost"}, "addresses of this machine to listen at")
+	cmd.Flags().StringSliceVar(
+		&addresses,
+		"address",
+		[]string{"localhost"},
+		"addresses of this machine to listen at",
+	)
 	p.flags(cmd)
 	return cmd
 }
 
 // forward forwards ports until ctx ends.
-func forward(ctx context.Context, cfg *rest.Config, pod *corev1.Pod, addresses, ports []string, out, errs io.Writer) error { //nolint:revive // none of them belong together
+func forward( //nolint:revive // none of them belong together
+	ctx context.Context,
+	cfg *rest.Config,
+	pod *corev1.Pod,
+	addresses, ports []string,
+	out, errs io.Writer,
+) error {
 	cs, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", cfg.Host, err)
 	}
-	at := cs.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL()
+	at := cs.CoreV1().RESTClient().Post().Resource(
+		"pods",
+	).Namespace(
+		pod.Namespace,
+	).Name(
+		pod.Name,
+	).SubResource(
+		"portforward",
+	).URL()
 	dialer, err := dialerTo(cfg, at)
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", cfg.Host, err)
 	}
-	forwarder, err := portforward.NewOnAddresses(dialer, addresses, ports, ctx.Done(), make(chan struct{}), out, errs)
+	forwarder, err := portforward.NewOnAddresses(
+		dialer,
+		addresses,
+		ports,
+		ctx.Done(),
+		make(chan struct{}),
+		out,
+		errs,
+	)
 	if err != nil {
 		return usageError{err}
 	}

@@ -16,12 +16,17 @@ func TestFlagsSayWhatTheyTake(t *testing.T) {
 	walk = func(c *cobra.Command) {
 		for _, set := range []*pflag.FlagSet{c.Flags(), c.PersistentFlags()} {
 			set.VisitAll(func(f *pflag.Flag) {
-				if err := f.Value.Set("x"); err == nil || !strings.Contains(err.Error(), "parsing") && !strings.Contains(err.Error(), "time:") {
+				if err := f.Value.Set(
+					"x",
+				); err == nil ||
+					!strings.Contains(err.Error(), "parsing") && !strings.Contains(err.Error(), "time:") {
 					return // it takes any word, or says itself what it takes
 				}
 				seen[f.Value.Type()] = true
 				said := flagError(c, set.Set(f.Name, "x")).Error()
-				if strings.Contains(said, "strconv") || strings.Contains(said, "time:") || !strings.Contains(said, "--"+f.Name) || !strings.Contains(said, "it takes") {
+				if strings.Contains(said, "strconv") || strings.Contains(said, "time:") ||
+					!strings.Contains(said, "--"+f.Name) ||
+					!strings.Contains(said, "it takes") {
 					t.Errorf("%s --%s x: %s", c.CommandPath(), f.Name, said)
 				}
 			})
@@ -36,7 +41,13 @@ func TestFlagsSayWhatTheyTake(t *testing.T) {
 	}
 	set := pflag.NewFlagSet("x", pflag.ContinueOnError)
 	set.Int32("n", 0, "")
-	if said := flagError(&cobra.Command{}, set.Set("n", "99999999999")).Error(); !strings.Contains(said, "too large") {
+	if said := flagError(
+		&cobra.Command{},
+		set.Set("n", "99999999999"),
+	).Error(); !strings.Contains(
+		said,
+		"too large",
+	) {
 		t.Errorf("a number that is too large: %s", said)
 	}
 }

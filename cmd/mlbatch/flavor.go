@@ -40,8 +40,12 @@ func listFlavors(ctx context.Context, q *query) (found, error) {
 		return nil, err
 	}
 	return &rows[admin.FlavorRow]{
-		items: h.FlavorRows(), columns: admin.FlavorColumns(),
-		none: fmt.Sprintf("There are no flavors; mlbatch flavor create %s makes one of all nodes.", admin.DefaultFlavor),
+		items:   h.FlavorRows(),
+		columns: admin.FlavorColumns(),
+		none: fmt.Sprintf(
+			"There are no flavors; mlbatch flavor create %s makes one of all nodes.",
+			admin.DefaultFlavor,
+		),
 	}, nil
 }
 

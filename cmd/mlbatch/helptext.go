@@ -15,7 +15,13 @@ const helpWidth = 100
 
 // narrowHelp has a command and all below it print help that is not wider.
 func narrowHelp(root *cobra.Command) {
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages ", fmt.Sprintf("Flags.FlagUsagesWrapped %d ", helpWidth)))
+	root.SetUsageTemplate(
+		strings.ReplaceAll(
+			root.UsageTemplate(),
+			"Flags.FlagUsages ",
+			fmt.Sprintf("Flags.FlagUsagesWrapped %d ", helpWidth),
+		),
+	)
 	write := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		var text bytes.Buffer

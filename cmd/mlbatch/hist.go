@@ -29,9 +29,14 @@ type histFlags struct {
 func newHistCommand() *cobra.Command {
 	var h histFlags
 	list := &readCommand{
-		formats: []string{"wide", "name", "json", "yaml"}, columns: true,
-		sortBy: byColumn, sorts: titles(cli.PastColumns(time.Local, true)), bare: "without titles and the line below",
-		flags: h.flags, check: h.check, read: h.read,
+		formats: []string{"wide", "name", "json", "yaml"},
+		columns: true,
+		sortBy:  byColumn,
+		sorts:   titles(cli.PastColumns(time.Local, true)),
+		bare:    "without titles and the line below",
+		flags:   h.flags,
+		check:   h.check,
+		read:    h.read,
 	}
 	return list.command(&cobra.Command{
 		Use:     "hist",
@@ -66,9 +71,24 @@ namespaces are listed.`,
 func (h *histFlags) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	h.jobs.flags(cmd)
-	f.StringVar(&h.jobs.states, "state", "", "jobs that ended so only: Succeeded, Failed, Cancelled, several with commas")
-	f.StringVar(&h.since, "since", "7d", "what ended in this last `time`, such as 30m, 24h or 7d, or since a day or a moment, such as 2026-01-31; with --by month all that is remembered")
-	f.StringSliceVar(&h.by, "by", nil, "sums by month, team, user, queue or namespace, or by several with commas")
+	f.StringVar(
+		&h.jobs.states,
+		"state",
+		"",
+		"jobs that ended so only: Succeeded, Failed, Cancelled, several with commas",
+	)
+	f.StringVar(
+		&h.since,
+		"since",
+		"7d",
+		"what ended in this last `time`, such as 30m, 24h or 7d, or since a day or a moment, such as 2026-01-31; with --by month all that is remembered",
+	)
+	f.StringSliceVar(
+		&h.by,
+		"by",
+		nil,
+		"sums by month, team, user, queue or namespace, or by several with commas",
+	)
 	f.IntVar(&h.limit, "limit", 0, "the first `number` of lines only; 0 is all")
 	offers(cmd, "state", histStates())
 }
@@ -122,7 +142,12 @@ func (h *histFlags) read(ctx context.Context, q *query) (found, error) {
 func (h *histFlags) list(jobs []view.PastJob) found {
 	none := fmt.Sprintf("No job that you may see ended since %s.", h.from.Format("2006-01-02 15:04"))
 	if len(h.by) > 0 {
-		return &rows[cli.PastSum]{items: cli.SumPast(jobs, time.Local, h.by...), columns: cli.PastSumColumns(h.by...), none: none, most: h.limit}
+		return &rows[cli.PastSum]{
+			items:   cli.SumPast(jobs, time.Local, h.by...),
+			columns: cli.PastSumColumns(h.by...),
+			none:    none,
+			most:    h.limit,
+		}
 	}
 	return &rows[view.PastJob]{
 		items: jobs, columns: cli.PastColumns(time.Local, h.jobs.namespace == ""), none: none, most: h.limit,
@@ -148,5 +173,8 @@ func sinceWhen(text string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("--since %s: give a time such as 30m, 24h or 7d, or a day such as 2026-01-31", text)
+	return time.Time{}, fmt.Errorf(
+		"--since %s: give a time such as 30m, 24h or 7d, or a day such as 2026-01-31",
+		text,
+	)
 }

@@ -10,7 +10,11 @@ import (
 // What hist prints is sorted before it is limited, in every form.
 func TestHistIsSortedAndLimited(t *testing.T) {
 	past := func() []view.PastJob {
-		return []view.PastJob{{Namespace: "blue", Name: "b", GPUs: 1}, {Namespace: "blue", Name: "c", GPUs: 3}, {Namespace: "blue", Name: "a", GPUs: 2}}
+		return []view.PastJob{
+			{Namespace: "blue", Name: "b", GPUs: 1},
+			{Namespace: "blue", Name: "c", GPUs: 3},
+			{Namespace: "blue", Name: "a", GPUs: 2},
+		}
 	}
 	for name, tc := range map[string]struct {
 		h         histFlags
@@ -34,7 +38,14 @@ func TestHistIsSortedAndLimited(t *testing.T) {
 			}
 		})
 	}
-	if err := new(histFlags).list(past()).print(new(bytes.Buffer), &query{output: "name", sortBy: "nothing"}); err == nil {
+	if err := new(
+		histFlags,
+	).list(
+		past(),
+	).print(
+		new(bytes.Buffer),
+		&query{output: "name", sortBy: "nothing"},
+	); err == nil {
 		t.Error("a column that is not there is taken")
 	}
 }

@@ -36,8 +36,11 @@ first, and changes nothing.`,
 	}
 	cmd.AddCommand(
 		newImportSystemCommand(migrate.Kueue, "Take over from Kueue", "Kueue"),
-		newImportSystemCommand(migrate.MLBatch, "Take over from MLBatch's parts: Kueue, AppWrapper, training operator, KubeRay, schedulers",
-			"these parts, in this order; what jobs that run still need (KubeRay, schedulers) stays for now"),
+		newImportSystemCommand(
+			migrate.MLBatch,
+			"Take over from MLBatch's parts: Kueue, AppWrapper, training operator, KubeRay, schedulers",
+			"these parts, in this order; what jobs that run still need (KubeRay, schedulers) stays for now",
+		),
 	)
 	return cmd
 }
@@ -92,7 +95,12 @@ Exit code 1 of a dry run says that something was found that stops an import.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&i.output, "output", "o", "", "json or yaml")
-	f.StringVar(&i.namespace, "namespace", install.DefaultNamespace, "`namespace` of mlbatch, where is written down what there was")
+	f.StringVar(
+		&i.namespace,
+		"namespace",
+		install.DefaultNamespace,
+		"`namespace` of mlbatch, where is written down what there was",
+	)
 	f.BoolVar(&i.dry, "dry-run", false, "say what would be done, and change nothing")
 	f.BoolVar(&i.rollback, "rollback", false, "bring back what was stopped and removed")
 	f.BoolVar(&i.force, "force", false, "go on although something was found that stops it")
@@ -130,11 +138,18 @@ func (i *importFlags) run(cmd *cobra.Command, system migrate.System) error {
 		return err
 	}
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
-	m := &migrate.Import{Client: c, System: system, Namespace: i.namespace, Now: time.Now, Timeout: i.timeout, Tell: func(s migrate.StepState) {
-		if i.output == "" {
-			fmt.Fprintf(out, "%-8s %s\n", s.Name, words.Harmless(s.Says))
-		}
-	}}
+	m := &migrate.Import{
+		Client:    c,
+		System:    system,
+		Namespace: i.namespace,
+		Now:       time.Now,
+		Timeout:   i.timeout,
+		Tell: func(s migrate.StepState) {
+			if i.output == "" {
+				fmt.Fprintf(out, "%-8s %s\n", s.Name, words.Harmless(s.Says))
+			}
+		},
+	}
 	if i.rollback {
 		return i.back(cmd, m)
 	}
@@ -172,7 +187,12 @@ func (i *importFlags) run(cmd *cobra.Command, system migrate.System) error {
 	}
 	switch {
 	case outcome.Next != "":
-		fmt.Fprintf(out, "\nJobs that run go on. Next: %s\nTo take it back instead: mlbatch import %s --rollback\n", outcome.Next, system)
+		fmt.Fprintf(
+			out,
+			"\nJobs that run go on. Next: %s\nTo take it back instead: mlbatch import %s --rollback\n",
+			outcome.Next,
+			system,
+		)
 	case len(outcome.Did) == 0:
 		fmt.Fprintln(out, "Nothing is left to do.")
 	default:
@@ -182,7 +202,11 @@ func (i *importFlags) run(cmd *cobra.Command, system migrate.System) error {
 }
 
 // survey looks at the cluster and tells.
-func (i *importFlags) survey(cmd *cobra.Command, c client.Client, m *migrate.Import) (*migrate.Report, error) {
+func (i *importFlags) survey(
+	cmd *cobra.Command,
+	c client.Client,
+	m *migrate.Import,
+) (*migrate.Report, error) {
 	p, err := migrate.Take(cmd.Context(), c, m.System, m.Now())
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says what it read
@@ -208,7 +232,10 @@ func policyOf(name, text string) (migrate.Policy, []string, error) {
 	}
 	o := resolved.Options(manager.Options{})
 	return migrate.Policy{Rules: o.Rules, Engine: cycle.Options{
-		IgnoreUndeclared: o.IgnoreUndeclared, BlockAdmission: o.BlockAdmission, FairSharing: o.FairSharing, AdmissionFairSharing: o.AdmissionFairSharing,
+		IgnoreUndeclared:     o.IgnoreUndeclared,
+		BlockAdmission:       o.BlockAdmission,
+		FairSharing:          o.FairSharing,
+		AdmissionFairSharing: o.AdmissionFairSharing,
 	}}, notices, nil
 }
 
@@ -256,8 +283,8 @@ func (i *importFlags) back(cmd *cobra.Command, m *migrate.Import) error {
 	return nil
 }
 
-// weights are the words for how much a finding matters to an import: whether it stops it, or something would be other
-// than it is.
+// weights are the words for how much a finding matters to an import: whether it stops it, or something would
+// be other than it is.
 func weights() map[finding.Severity]string {
 	return map[finding.Severity]string{finding.Error: "stops", finding.Warning: "differs", finding.Note: "note"}
 }
@@ -269,7 +296,15 @@ func reportText(out io.Writer, r *migrate.Report) {
 		line("Found   %s", p)
 	}
 	c := r.Counts
-	line("Jobs    %d run with %d pods, %d are being evicted, %d wait, %d are held, %d have ended", c.Running, c.Pods, c.Evicting, c.Waiting, c.Held, c.Finished)
+	line(
+		"Jobs    %d run with %d pods, %d are being evicted, %d wait, %d are held, %d have ended",
+		c.Running,
+		c.Pods,
+		c.Evicting,
+		c.Waiting,
+		c.Held,
+		c.Finished,
+	)
 	same := 0
 	for _, u := range r.Quota {
 		if u.Before == u.After {

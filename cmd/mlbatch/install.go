@@ -46,15 +46,31 @@ func (i *installFlags) flags(f *pflag.FlagSet) {
 }
 
 func (i *installFlags) valueFlags(f *pflag.FlagSet) {
-	f.StringVarP(&i.values, "values", "f", "", "`file` with values, those of the Helm chart; - reads standard input")
-	f.StringVar(&i.image, "image", "", "`image` of mlbatch (default localhost/mlbatch, of the version of this program: what make images writes)")
+	f.StringVarP(
+		&i.values,
+		"values",
+		"f",
+		"",
+		"`file` with values, those of the Helm chart; - reads standard input",
+	)
+	f.StringVar(
+		&i.image,
+		"image",
+		"",
+		"`image` of mlbatch (default localhost/mlbatch, of the version of this program: what make images writes)",
+	)
 }
 
 // plan is what is to be installed.
 func (i *installFlags) plan() (*rollout.Installation, error) {
 	p := &rollout.Installation{
-		Values:  install.DefaultValues(imageTag(version())),
-		Release: install.Release{Namespace: i.namespace, Name: installManager, Manager: installManager, Version: imageTag(version())},
+		Values: install.DefaultValues(imageTag(version())),
+		Release: install.Release{
+			Namespace: i.namespace,
+			Name:      installManager,
+			Manager:   installManager,
+			Version:   imageTag(version()),
+		},
 	}
 	file := &install.File{Name: "values", Places: strict.Places{}}
 	if i.values != "" {
@@ -114,9 +130,13 @@ func checkConfig(v *install.Values, file *install.File, namespace string) error 
 	m := resolved.Configuration.InternalCertManagement
 	switch {
 	case !*m.Enable && !v.CertManager.Enabled:
-		return fail("internalCertManagement.enable is false: set certManager.enabled, or leave it out and the controller makes its certificates")
+		return fail(
+			"internalCertManagement.enable is false: set certManager.enabled, or leave it out and the controller makes its certificates",
+		)
 	case *m.Enable && !v.CertManager.Enabled && *m.WebhookSecretName != install.CertSecret:
-		return fail("internalCertManagement.webhookSecretName: leave it out: the Secret that is installed is " + install.CertSecret)
+		return fail(
+			"internalCertManagement.webhookSecretName: leave it out: the Secret that is installed is " + install.CertSecret,
+		)
 	}
 	return nil
 }
@@ -135,7 +155,11 @@ func (i *installFlags) cluster(say io.Writer) (*rollout.Cluster, error) {
 		return nil, i.conn.Unreachable(err, cfg.Host)
 	}
 
-	return &rollout.Cluster{Client: c, Discovery: d, Say: func(format string, args ...any) { fmt.Fprintf(say, format+"\n", args...) }}, nil
+	return &rollout.Cluster{
+		Client:    c,
+		Discovery: d,
+		Say:       func(format string, args ...any) { fmt.Fprintf(say, format+"\n", args...) },
+	}, nil
 }
 
 func newInstallCommand() *cobra.Command {
@@ -223,12 +247,27 @@ and a kustomize base with overlays, into a directory, and asks no cluster.`,
 	flags.flags(f)
 	flags.valueFlags(f)
 	f.StringVarP(&flags.output, "output", "o", "", "yaml or json: print the objects")
-	f.StringVar(&dryRun, "dry-run", dryRunNone, "none, client (print the objects, and ask no cluster) or server (let the API server check, and write nothing)")
+	f.StringVar(
+		&dryRun,
+		"dry-run",
+		dryRunNone,
+		"none, client (print the objects, and ask no cluster) or server (let the API server check, and write nothing)",
+	)
 	f.Lookup("dry-run").NoOptDefVal = dryRunClient
 	f.BoolVar(&wait, "wait", true, "wait until it works; false applies and ends")
-	f.DurationVar(&flags.timeout, "timeout", 5*time.Minute, "give up when nothing has moved for that long; while something moves it goes on")
+	f.DurationVar(
+		&flags.timeout,
+		"timeout",
+		5*time.Minute,
+		"give up when nothing has moved for that long; while something moves it goes on",
+	)
 	f.StringSliceVar(&ignore, "ignore", nil, "`checks` that may fail, by the names that they are reported with")
-	f.StringVar(&into, "write-charts", "", "write the Helm chart and the kustomize base of this version into a `directory`, and install nothing")
+	f.StringVar(
+		&into,
+		"write-charts",
+		"",
+		"write the Helm chart and the kustomize base of this version into a `directory`, and install nothing",
+	)
 	return cmd
 }
 
@@ -267,7 +306,13 @@ func knownChecks(names []string) error {
 }
 
 // preflight looks at what stands in the way, tells it, and fails if something does.
-func preflight(ctx context.Context, cmd *cobra.Command, x *rollout.Cluster, p *rollout.Installation, ignore []string) error {
+func preflight(
+	ctx context.Context,
+	cmd *cobra.Command,
+	x *rollout.Cluster,
+	p *rollout.Installation,
+	ignore []string,
+) error {
 	facts, err := rollout.Look(ctx, x.Client, x.Discovery, p)
 	if err != nil {
 		return err
@@ -289,7 +334,10 @@ func preflight(ctx context.Context, cmd *cobra.Command, x *rollout.Cluster, p *r
 		fmt.Fprintf(cmd.ErrOrStderr(), "%-14s %s: %s\n%-14s %s\n", severity, f.Rule, about, "", "cure: "+f.Cure)
 	}
 	if failed > 0 {
-		return fmt.Errorf("nothing was changed: %d of what was found stands in the way (--ignore CHECK,... goes on all the same)", failed)
+		return fmt.Errorf(
+			"nothing was changed: %d of what was found stands in the way (--ignore CHECK,... goes on all the same)",
+			failed,
+		)
 	}
 	return nil
 }
@@ -361,7 +409,11 @@ func printComparison(out io.Writer, c *rollout.Comparison) error {
 		return nil
 	}
 	if c.From != "" && len(c.Changes) > 0 {
-		fmt.Fprintf(out, "All of it can be taken back: mlbatch install --ignore mlbatch-version with the program of version %s.\n", c.From)
+		fmt.Fprintf(
+			out,
+			"All of it can be taken back: mlbatch install --ignore mlbatch-version with the program of version %s.\n",
+			c.From,
+		)
 	}
 	return nil
 }
@@ -384,7 +436,12 @@ Exit code: 0 if nothing would change, 1 if something would, or if it cannot be t
 			if !check {
 				return usagef("say --check to see what changes; mlbatch install makes the changes")
 			}
-			if err := knownFormatOrColumns(flags.output, "json", "yaml"); err != nil || strings.HasPrefix(flags.output, cli.CustomColumnsFormat) {
+			if err := knownFormatOrColumns(
+				flags.output,
+				"json",
+				"yaml",
+			); err != nil ||
+				strings.HasPrefix(flags.output, cli.CustomColumnsFormat) {
 				return usagef("-o %s is not known: use yaml or json", flags.output)
 			}
 			p, err := flags.plan()
@@ -406,7 +463,12 @@ Exit code: 0 if nothing would change, 1 if something would, or if it cannot be t
 				err = printObject(cmd.OutOrStdout(), flags.output, compared)
 			default:
 				if compared.From != "" {
-					fmt.Fprintf(cmd.OutOrStdout(), "mlbatch %s is installed, this program is %s.\n", compared.From, compared.To)
+					fmt.Fprintf(
+						cmd.OutOrStdout(),
+						"mlbatch %s is installed, this program is %s.\n",
+						compared.From,
+						compared.To,
+					)
 				} else {
 					fmt.Fprintf(cmd.OutOrStdout(), "No mlbatch is installed in namespace %s.\n", flags.namespace)
 				}
@@ -457,9 +519,14 @@ kinds (AppWrappers, PyTorchJobs, RayClusters and so on) their pods; Jobs of Kube
 			}
 			switch {
 			case holds.Beside != "" && holds.Namespace == "":
-				return fmt.Errorf("nothing is installed in this cluster: its mlbatch runs beside it, at %s; that of mlbatch up goes with mlbatch down --delete", holds.Beside)
+				return fmt.Errorf(
+					"nothing is installed in this cluster: its mlbatch runs beside it, at %s; that of mlbatch up goes with mlbatch down --delete",
+					holds.Beside,
+				)
 			case holds.Namespace == "" && (keep || len(holds.Definitions) == 0):
-				return errors.New("there is no mlbatch that `mlbatch install` installed: one of Helm is removed by helm uninstall")
+				return errors.New(
+					"there is no mlbatch that `mlbatch install` installed: one of Helm is removed by helm uninstall",
+				)
 			case holds.Namespace != "" && holds.Namespace != flags.namespace:
 				return fmt.Errorf("mlbatch is in namespace %s: say --namespace %s", holds.Namespace, holds.Namespace)
 			}
@@ -501,5 +568,9 @@ func toBeLost(h *rollout.Holdings) string {
 	if len(parts) == 0 {
 		return fmt.Sprintf("%d kinds are deleted; there are no objects of them.", len(h.Definitions))
 	}
-	return fmt.Sprintf("%d kinds are deleted with all objects of them (%s), and with jobs of these kinds the pods that run; --keep-crds keeps them.", len(h.Definitions), strings.Join(parts, ", "))
+	return fmt.Sprintf(
+		"%d kinds are deleted with all objects of them (%s), and with jobs of these kinds the pods that run; --keep-crds keeps them.",
+		len(h.Definitions),
+		strings.Join(parts, ", "),
+	)
 }

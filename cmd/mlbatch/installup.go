@@ -38,7 +38,10 @@ func (i *installer) prepare(a local.Access) (*install.Installation, error) {
 			SchedulerUser:  names.SchedulerUser,
 			Foreign:        true,
 			Moved:          a.Moved,
-			Visibility:     &install.Visibility{ExternalName: "localhost", Port: int32(a.VisibilityPort)}, //nolint:gosec // a port
+			Visibility: &install.Visibility{
+				ExternalName: "localhost",
+				Port:         int32(a.VisibilityPort), //nolint:gosec // a port
+			},
 		})
 	})
 	return i.prepared, i.err

@@ -21,8 +21,23 @@ type jobArg struct {
 
 // flags adds those of the job.
 func (j *jobArg) flags(f *pflag.FlagSet) {
-	f.StringVarP(&j.namespace, "namespace", "n", "", "`namespace` of the job, if its name does not say it (default: that of the kubeconfig's context)")
-	f.StringVar(&j.kind, "kind", "", fmt.Sprintf("%s (or short: %s), where several have the same name", cli.KindList(), strings.Join(cli.ShortNames(), ", ")))
+	f.StringVarP(
+		&j.namespace,
+		"namespace",
+		"n",
+		"",
+		"`namespace` of the job, if its name does not say it (default: that of the kubeconfig's context)",
+	)
+	f.StringVar(
+		&j.kind,
+		"kind",
+		"",
+		fmt.Sprintf(
+			"%s (or short: %s), where several have the same name",
+			cli.KindList(),
+			strings.Join(cli.ShortNames(), ", "),
+		),
+	)
 	connectionFlags(f, &j.conn)
 }
 
@@ -42,7 +57,9 @@ func (j *jobArg) ref(arg string) (view.Ref, error) {
 	if namespace, _, qualified := strings.Cut(arg, "/"); !qualified {
 		in := cmp.Or(j.namespace, j.conn.Namespace())
 		if in == "" {
-			return view.Ref{}, usageError{fmt.Errorf("%s: say in which namespace: -n NAMESPACE, or NAMESPACE/%s", arg, arg)}
+			return view.Ref{}, usageError{
+				fmt.Errorf("%s: say in which namespace: -n NAMESPACE, or NAMESPACE/%s", arg, arg),
+			}
 		}
 		arg = in + "/" + arg
 	} else if j.namespace != "" && namespace != j.namespace {
@@ -64,7 +81,11 @@ func (j *jobArg) only(args []string) (view.Ref, error) {
 }
 
 // complete offers the jobs that there are, for the first argument.
-func (j *jobArg) complete(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+func (j *jobArg) complete(
+	cmd *cobra.Command,
+	args []string,
+	typed string,
+) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -72,7 +93,11 @@ func (j *jobArg) complete(cmd *cobra.Command, args []string, typed string) ([]st
 }
 
 // completeTwo offers the jobs that there are, for the first two arguments.
-func (j *jobArg) completeTwo(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+func (j *jobArg) completeTwo(
+	cmd *cobra.Command,
+	args []string,
+	typed string,
+) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 1 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -80,13 +105,22 @@ func (j *jobArg) completeTwo(cmd *cobra.Command, args []string, typed string) ([
 }
 
 // completeAll offers the jobs that there are, for each argument.
-func (j *jobArg) completeAll(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+func (j *jobArg) completeAll(
+	cmd *cobra.Command,
+	_ []string,
+	typed string,
+) ([]string, cobra.ShellCompDirective) {
 	return j.complete(cmd, nil, typed)
 }
 
 // memberFlags choose pods of a job.
 func memberFlags(f *pflag.FlagSet, role, ranks, container *string) {
 	f.StringVar(role, "role", "", "pods of this `role` only, such as worker")
-	f.StringVar(ranks, "rank", "", "pods of these `ranks` only, such as 0, 0..3 or worker-1; they count in the job or, with --role, in the role")
+	f.StringVar(
+		ranks,
+		"rank",
+		"",
+		"pods of these `ranks` only, such as 0, 0..3 or worker-1; they count in the job or, with --role, in the role",
+	)
 	f.StringVarP(container, "container", "c", "", "`container` of the pods (default: the first)")
 }

@@ -21,14 +21,22 @@ import (
 // kueuectlCommands are those of Kueue's plugin for kubectl, by its names and with its defaults. What
 // it passes on to kubectl, kubectl does.
 func kueuectlCommands() []func() *cobra.Command {
-	return []func() *cobra.Command{newCreateCommand, newListCommand, newStopCommand, newResumeCommand, newDeleteCommand}
+	return []func() *cobra.Command{
+		newCreateCommand,
+		newListCommand,
+		newStopCommand,
+		newResumeCommand,
+		newDeleteCommand,
+	}
 }
 
 // newVerb is a command of which the kinds of objects are subcommands. Of jobs it is done by
 // another one.
 func newVerb(use, short, example, ofJobs string, kinds ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: use, Short: short + ", as kueuectl does", Example: example,
+		Use:     use,
+		Short:   short + ", as kueuectl does",
+		Example: example,
 		Long: short + `, by the names and with the defaults of kueuectl, Kueue's plugin for kubectl. What that passes
 on to kubectl (get, describe, edit, patch, delete of other kinds) kubectl does.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -39,7 +47,13 @@ on to kubectl (get, describe, edit, patch, delete of other kinds) kubectl does.`
 			if len(args) == 0 {
 				return usagef("say of which kind: %s; for jobs it is mlbatch %s", strings.Join(known, ", "), ofJobs)
 			}
-			return usagef("%s %s is not known: use %s; for jobs it is mlbatch %s", use, args[0], strings.Join(known, ", "), ofJobs)
+			return usagef(
+				"%s %s is not known: use %s; for jobs it is mlbatch %s",
+				use,
+				args[0],
+				strings.Join(known, ", "),
+				ofJobs,
+			)
 		},
 	}
 	cmd.AddCommand(kinds...)
@@ -47,9 +61,19 @@ on to kubectl (get, describe, edit, patch, delete of other kinds) kubectl does.`
 }
 
 func newCreateCommand() *cobra.Command {
-	return newVerb("create", "Make a ClusterQueue, LocalQueue or ResourceFlavor",
-		`  mlbatch create clusterqueue green --nominal-quota "default-flavor:cpu=10;memory=64Gi"`, "submit",
-		newCreateClusterQueueCommand(), newCreateLocalQueueCommand(), alias(newFlavorCreateCommand("resourceflavor NAME"), "  mlbatch create resourceflavor spot --node-labels pool=spot", "rf"))
+	return newVerb(
+		"create",
+		"Make a ClusterQueue, LocalQueue or ResourceFlavor",
+		`  mlbatch create clusterqueue green --nominal-quota "default-flavor:cpu=10;memory=64Gi"`,
+		"submit",
+		newCreateClusterQueueCommand(),
+		newCreateLocalQueueCommand(),
+		alias(
+			newFlavorCreateCommand("resourceflavor NAME"),
+			"  mlbatch create resourceflavor spot --node-labels pool=spot",
+			"rf",
+		),
+	)
 }
 
 // alias gives a command further names, and an example with the first of its own.
@@ -128,10 +152,22 @@ func (l *listFlags) where(conn *cli.Connection) string {
 
 func newListCommand() *cobra.Command {
 	flavors := teamCommand(listFlavors).command(&cobra.Command{
-		Use: "resourceflavor", Aliases: []string{"rf"}, Short: "List ResourceFlavors", Example: "  mlbatch list resourceflavor", Args: cobra.NoArgs,
+		Use:     "resourceflavor",
+		Aliases: []string{"rf"},
+		Short:   "List ResourceFlavors",
+		Example: "  mlbatch list resourceflavor",
+		Args:    cobra.NoArgs,
 	})
-	return newVerb("list", "List ClusterQueues, LocalQueues, ResourceFlavors or Workloads", "  mlbatch list workload -A --status pending", "ps",
-		newListClusterQueueCommand(), newListLocalQueueCommand(), flavors, newListWorkloadCommand())
+	return newVerb(
+		"list",
+		"List ClusterQueues, LocalQueues, ResourceFlavors or Workloads",
+		"  mlbatch list workload -A --status pending",
+		"ps",
+		newListClusterQueueCommand(),
+		newListLocalQueueCommand(),
+		flavors,
+		newListWorkloadCommand(),
+	)
 }
 
 func newListClusterQueueCommand() *cobra.Command {
@@ -147,7 +183,12 @@ func newListClusterQueueCommand() *cobra.Command {
 		}), nil
 	})
 	list.flags = func(cmd *cobra.Command) {
-		cmd.Flags().StringSliceVar(&l.active, "active", nil, "only those that can admit (`true`), or cannot (false)")
+		cmd.Flags().StringSliceVar(
+			&l.active,
+			"active",
+			nil,
+			"only those that can admit (`true`), or cannot (false)",
+		)
 	}
 	list.check = func(*query) error {
 		for _, a := range l.active {
@@ -158,7 +199,9 @@ func newListClusterQueueCommand() *cobra.Command {
 		return nil
 	}
 	return list.command(&cobra.Command{
-		Use: "clusterqueue", Aliases: []string{"cq"}, Short: "List ClusterQueues; mlbatch queue shows the tree of their cohorts",
+		Use:     "clusterqueue",
+		Aliases: []string{"cq"},
+		Short:   "List ClusterQueues; mlbatch queue shows the tree of their cohorts",
 		Example: "  mlbatch list clusterqueue --active=false",
 		Args:    cobra.NoArgs,
 	})
@@ -177,7 +220,10 @@ func newListLocalQueueCommand() *cobra.Command {
 		if err != nil {
 			return nil, err
 		}
-		return queueRows(cli.QueueRows(queues, ""), func(r cli.QueueRow) bool { return l.clusterQueue == "" || r.Parent == l.clusterQueue }), nil
+		return queueRows(
+			cli.QueueRows(queues, ""),
+			func(r cli.QueueRow) bool { return l.clusterQueue == "" || r.Parent == l.clusterQueue },
+		), nil
 	})
 	list.flags = l.within
 	return list.command(&cobra.Command{
@@ -200,13 +246,22 @@ func newListWorkloadCommand() *cobra.Command {
 	})
 	list.flags = func(cmd *cobra.Command) {
 		l.within(cmd)
-		cmd.Flags().StringSliceVar(&l.statuses, "status", nil, "only those that are `pending`, quotareserved, admitted or finished (default: all)")
+		cmd.Flags().StringSliceVar(
+			&l.statuses,
+			"status",
+			nil,
+			"only those that are `pending`, quotareserved, admitted or finished (default: all)",
+		)
 		cmd.Flags().StringVarP(&l.localQueue, "localqueue", "q", "", "only those of a `LocalQueue`")
 	}
 	list.check = func(*query) error {
 		for _, s := range l.statuses {
 			if s != "all" && !slices.Contains(admin.WorkloadStatuses(), s) {
-				return fmt.Errorf("--status %s is not known: use all, %s", s, strings.Join(admin.WorkloadStatuses(), ", "))
+				return fmt.Errorf(
+					"--status %s is not known: use all, %s",
+					s,
+					strings.Join(admin.WorkloadStatuses(), ", "),
+				)
 			}
 		}
 		return nil
@@ -235,8 +290,18 @@ func queueKinds() []queueKind {
 }
 
 // change makes a command that changes a queue of the kind; cmd has its help.
-func (k queueKind) change(q *queueChange, cmd *cobra.Command, do func(cmd *cobra.Command, name string) error) *cobra.Command {
-	cmd.Use, cmd.Aliases, cmd.Args, cmd.ValidArgsFunction = k.name+" NAME", []string{k.short}, cobra.ExactArgs(1), asking(k.offers)
+func (k queueKind) change(
+	q *queueChange,
+	cmd *cobra.Command,
+	do func(cmd *cobra.Command, name string) error,
+) *cobra.Command {
+	cmd.Use, cmd.Aliases, cmd.Args, cmd.ValidArgsFunction = k.name+" NAME", []string{
+		k.short,
+	}, cobra.ExactArgs(
+		1,
+	), asking(
+		k.offers,
+	)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if k.namespaced {
 			q.namespace = namespaceOr(q.namespace, &q.conn)
@@ -255,26 +320,44 @@ func (k queueKind) change(q *queueChange, cmd *cobra.Command, do func(cmd *cobra
 func (k queueKind) stop() *cobra.Command {
 	q := queueChange{keep: true}
 	var running bool
-	cmd := k.change(&q, &cobra.Command{Short: "Admit nothing more, and stop what runs", Example: "  mlbatch stop " + k.name + " " + k.there}, func(cmd *cobra.Command, name string) error {
-		if running {
-			return q.set(cmd, name, kueue.StopPolicyHold)
-		}
-		return q.set(cmd, name, kueue.StopPolicyHoldAndDrain)
-	})
+	cmd := k.change(
+		&q,
+		&cobra.Command{
+			Short:   "Admit nothing more, and stop what runs",
+			Example: "  mlbatch stop " + k.name + " " + k.there,
+		},
+		func(cmd *cobra.Command, name string) error {
+			if running {
+				return q.set(cmd, name, kueue.StopPolicyHold)
+			}
+			return q.set(cmd, name, kueue.StopPolicyHoldAndDrain)
+		},
+	)
 	cmd.Flags().BoolVar(&running, "keep-already-running", false, "let what runs go on")
 	return cmd
 }
 
 func (k queueKind) resume() *cobra.Command {
 	var q queueChange
-	return k.change(&q, &cobra.Command{Short: "Let it admit again", Example: "  mlbatch resume " + k.name + " " + k.there}, func(cmd *cobra.Command, name string) error {
-		return q.set(cmd, name, kueue.StopPolicyNone)
-	})
+	return k.change(
+		&q,
+		&cobra.Command{Short: "Let it admit again", Example: "  mlbatch resume " + k.name + " " + k.there},
+		func(cmd *cobra.Command, name string) error {
+			return q.set(cmd, name, kueue.StopPolicyNone)
+		},
+	)
 }
 
 func (k queueKind) remove() *cobra.Command {
 	var q queueChange
-	cmd := k.change(&q, &cobra.Command{Short: "Delete it, after asking", Example: "  mlbatch delete " + k.name + " " + k.made + " --yes"}, q.remove)
+	cmd := k.change(
+		&q,
+		&cobra.Command{
+			Short:   "Delete it, after asking",
+			Example: "  mlbatch delete " + k.name + " " + k.made + " --yes",
+		},
+		q.remove,
+	)
 	cmd.Flags().BoolVarP(&q.yes, "yes", "y", false, "do not ask")
 	return cmd
 }
@@ -288,18 +371,30 @@ func ofQueues(of func(queueKind) *cobra.Command) (out []*cobra.Command) {
 }
 
 func newStopCommand() *cobra.Command {
-	return newVerb("stop", "Stop a ClusterQueue, LocalQueue or Workload", "  mlbatch stop clusterqueue blue-cluster-queue --keep-already-running", "hold",
+	return newVerb(
+		"stop",
+		"Stop a ClusterQueue, LocalQueue or Workload",
+		"  mlbatch stop clusterqueue blue-cluster-queue --keep-already-running",
+		"hold",
 		append(ofQueues(queueKind.stop), activeCommand(false))...)
 }
 
 func newResumeCommand() *cobra.Command {
-	return newVerb("resume", "Resume a ClusterQueue, LocalQueue or Workload", "  mlbatch resume clusterqueue blue-cluster-queue", "release",
+	return newVerb(
+		"resume",
+		"Resume a ClusterQueue, LocalQueue or Workload",
+		"  mlbatch resume clusterqueue blue-cluster-queue",
+		"release",
 		append(ofQueues(queueKind.resume), activeCommand(true))...)
 }
 
 func newDeleteCommand() *cobra.Command {
 	flavor := alias(newFlavorDeleteCommand("resourceflavor NAME"), "  mlbatch delete resourceflavor spot", "rf")
-	return newVerb("delete", "Delete a ClusterQueue, LocalQueue, ResourceFlavor or Workload", "  mlbatch delete workload pytorchjob-train-02fcb -n blue --yes", "cancel",
+	return newVerb(
+		"delete",
+		"Delete a ClusterQueue, LocalQueue, ResourceFlavor or Workload",
+		"  mlbatch delete workload pytorchjob-train-02fcb -n blue --yes",
+		"cancel",
 		append(ofQueues(queueKind.remove), flavor, deleteWorkloadCommand())...)
 }
 

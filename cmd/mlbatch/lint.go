@@ -65,13 +65,22 @@ count too.`,
 	filesFlag(cmd, &l.files)
 	f.StringSliceVar(&l.disabled, "disable", nil, "`rules` to leave out, with commas")
 	f.BoolVar(&l.cluster, "cluster", false, "ask the cluster too: its queues, nodes and classes, and a trial")
-	f.StringVarP(&l.namespace, "namespace", "n", "", "`namespace` of objects that name none (default that of the kubeconfig's context)")
+	f.StringVarP(
+		&l.namespace,
+		"namespace",
+		"n",
+		"",
+		"`namespace` of objects that name none (default that of the kubeconfig's context)",
+	)
 	f.BoolVar(&l.strict, "strict", false, "fail for warnings, too")
 	f.StringVarP(&l.output, "output", "o", "", "json, yaml or github")
 	connectionFlags(f, &l.conn)
-	_ = cmd.RegisterFlagCompletionFunc("disable", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return ruleNames(), cobra.ShellCompDirectiveNoFileComp
-	}) // the flag is there
+	_ = cmd.RegisterFlagCompletionFunc(
+		"disable",
+		func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return ruleNames(), cobra.ShellCompDirectiveNoFileComp
+		},
+	) // the flag is there
 	return cmd
 }
 

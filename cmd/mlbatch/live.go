@@ -89,7 +89,11 @@ func nodesAndQueues(ctx context.Context, w io.Writer, cl client.Client) error {
 	fmt.Fprintln(t, "QUEUE\tACTIVE\tWAITING\tADMITTED\tGPUS")
 	for i := range queues.Items {
 		q := &queues.Items[i]
-		f := view.ClusterQueueOf(q, meta.FindStatusCondition(q.Status.Conditions, v1beta2.ClusterQueueActive), view.LoadOf(q.Status))
+		f := view.ClusterQueueOf(
+			q,
+			meta.FindStatusCondition(q.Status.Conditions, v1beta2.ClusterQueueActive),
+			view.LoadOf(q.Status),
+		)
 		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\n", f.Name, activity(&f), f.Waiting(), f.Admitted, gpus(&f))
 	}
 	return t.Flush()

@@ -19,19 +19,29 @@ import (
 // TestQueueTableSumsUpFlavors: what status and the live view say of queues, flavors summed up.
 func TestQueueTableSumsUpFlavors(t *testing.T) {
 	quota := func(flavor string) v1beta2.FlavorQuotas {
-		return v1beta2.FlavorQuotas{Name: v1beta2.ResourceFlavorReference(flavor), Resources: []v1beta2.ResourceQuota{{Name: "nvidia.com/gpu", NominalQuota: resource.MustParse("8")}}}
+		return v1beta2.FlavorQuotas{
+			Name:      v1beta2.ResourceFlavorReference(flavor),
+			Resources: []v1beta2.ResourceQuota{{Name: "nvidia.com/gpu", NominalQuota: resource.MustParse("8")}},
+		}
 	}
 	used := func(flavor, n string) v1beta2.FlavorUsage {
-		return v1beta2.FlavorUsage{Name: v1beta2.ResourceFlavorReference(flavor), Resources: []v1beta2.ResourceUsage{{Name: "nvidia.com/gpu", Total: resource.MustParse(n)}}}
+		return v1beta2.FlavorUsage{
+			Name:      v1beta2.ResourceFlavorReference(flavor),
+			Resources: []v1beta2.ResourceUsage{{Name: "nvidia.com/gpu", Total: resource.MustParse(n)}},
+		}
 	}
 	busy := &v1beta2.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "blue"}}
 	busy.Spec.ResourceGroups = []v1beta2.ResourceGroup{{Flavors: []v1beta2.FlavorQuotas{quota("a"), quota("b")}}}
 	busy.Status = v1beta2.ClusterQueueStatus{
-		PendingWorkloads: 3, AdmittedWorkloads: 2, FlavorsReservation: []v1beta2.FlavorUsage{used("a", "8"), used("b", "4")},
-		Conditions: []metav1.Condition{{Type: "Active", Status: metav1.ConditionTrue}},
+		PendingWorkloads:   3,
+		AdmittedWorkloads:  2,
+		FlavorsReservation: []v1beta2.FlavorUsage{used("a", "8"), used("b", "4")},
+		Conditions:         []metav1.Condition{{Type: "Active", Status: metav1.ConditionTrue}},
 	}
 	stopped := &v1beta2.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "red"}}
-	stopped.Status.Conditions = []metav1.Condition{{Type: "Active", Status: metav1.ConditionFalse, Reason: "Stopped"}}
+	stopped.Status.Conditions = []metav1.Condition{
+		{Type: "Active", Status: metav1.ConditionFalse, Reason: "Stopped"},
+	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
 	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(busy, stopped, node).Build()
 	var out bytes.Buffer

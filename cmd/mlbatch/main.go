@@ -80,26 +80,69 @@ type group struct {
 func groups() []group {
 	return []group{
 		{"A cluster on this machine", embeddedCommands()},
-		{"Look", []func() *cobra.Command{
-			newPsCommand, newShowCommand, newWhyCommand, newWhyNotCommand, newEtaCommand, newQueueCommand, newTeamCommand, newNodesCommand, newTopCommand, newCapacityCommand, newHistCommand, newEventsCommand,
-		}},
+		{
+			"Look",
+			[]func() *cobra.Command{
+				newPsCommand,
+				newShowCommand,
+				newWhyCommand,
+				newWhyNotCommand,
+				newEtaCommand,
+				newQueueCommand,
+				newTeamCommand,
+				newNodesCommand,
+				newTopCommand,
+				newCapacityCommand,
+				newHistCommand,
+				newEventsCommand,
+			},
+		},
 		{"Submit", []func() *cobra.Command{
 			newRunCommand, newSubmitCommand,
 		}},
-		{"Work with jobs", []func() *cobra.Command{
-			newLogsCommand, newExecCommand, newCpCommand, newPortCommand, newCancelCommand, newHoldCommand, newReleaseCommand, newRequeueCommand, newPrioCommand, newScaleCommand, newWaitCommand,
-		}},
+		{
+			"Work with jobs",
+			[]func() *cobra.Command{
+				newLogsCommand,
+				newExecCommand,
+				newCpCommand,
+				newPortCommand,
+				newCancelCommand,
+				newHoldCommand,
+				newReleaseCommand,
+				newRequeueCommand,
+				newPrioCommand,
+				newScaleCommand,
+				newWaitCommand,
+			},
+		},
 		{"Manifests", []func() *cobra.Command{
 			newGenerateCommand, newWrapCommand, newConvertCommand, newLintCommand,
 		}},
-		{"Administer", []func() *cobra.Command{
-			newInstallCommand, newUpgradeCommand, newUninstallCommand, newFlavorCommand, newDrainCommand, newUndrainCommand, newDoctorCommand, newCheckCommand, newSimulateCommand, newReplayCommand, newImportCommand,
-		}},
+		{
+			"Administer",
+			[]func() *cobra.Command{
+				newInstallCommand,
+				newUpgradeCommand,
+				newUninstallCommand,
+				newFlavorCommand,
+				newDrainCommand,
+				newUndrainCommand,
+				newDoctorCommand,
+				newCheckCommand,
+				newSimulateCommand,
+				newReplayCommand,
+				newImportCommand,
+			},
+		},
 		{"By Slurm's names", []func() *cobra.Command{
 			newSbatchCommand, newSrunCommand, newSqueueCommand, newScancelCommand, newSinfoCommand, newSacctCommand,
 		}},
 		{"By kueuectl's names", kueuectlCommands()},
-		{"Programs", []func() *cobra.Command{newControllerCommand, newSchedulerCommand, newMcpCommand, newVersionCommand}},
+		{
+			"Programs",
+			[]func() *cobra.Command{newControllerCommand, newSchedulerCommand, newMcpCommand, newVersionCommand},
+		},
 	}
 }
 

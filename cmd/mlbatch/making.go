@@ -35,7 +35,12 @@ func (m *making) flags(f *pflag.FlagSet) {
 }
 
 func (m *making) dryRunFlag(f *pflag.FlagSet) {
-	f.StringVar(&m.dryRun, "dry-run", dryRunNone, "none, client (write nothing) or server (let the API server check, and write nothing)")
+	f.StringVar(
+		&m.dryRun,
+		"dry-run",
+		dryRunNone,
+		"none, client (write nothing) or server (let the API server check, and write nothing)",
+	)
 	f.Lookup("dry-run").NoOptDefVal = dryRunClient
 }
 
@@ -70,7 +75,11 @@ func (m *making) connect() (*rest.Config, client.Client, error) {
 }
 
 // reach connects and takes what a change begins with. A server that does not answer is told of.
-func reach[T any](ctx context.Context, m *making, take func(context.Context, client.Client) (T, error)) (c client.Client, taken T, err error) {
+func reach[T any](
+	ctx context.Context,
+	m *making,
+	take func(context.Context, client.Client) (T, error),
+) (c client.Client, taken T, err error) {
 	cfg, c, err := m.connect()
 	if err != nil {
 		return nil, taken, err
@@ -81,7 +90,11 @@ func reach[T any](ctx context.Context, m *making, take func(context.Context, cli
 
 // hardware takes the nodes, flavors and queues that there are.
 func (m *making) hardware(ctx context.Context) (client.Client, admin.Hardware, error) {
-	return reach(ctx, m, func(ctx context.Context, c client.Client) (admin.Hardware, error) { return admin.TakeHardware(ctx, c) })
+	return reach(
+		ctx,
+		m,
+		func(ctx context.Context, c client.Client) (admin.Hardware, error) { return admin.TakeHardware(ctx, c) },
+	)
 }
 
 // suffix is said after what a dry run did not do.

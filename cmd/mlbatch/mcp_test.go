@@ -18,7 +18,14 @@ import (
 func assistant(t *testing.T, execute runner) *mcp.ClientSession {
 	t.Helper()
 	here, there := mcp.NewInMemoryTransports()
-	server, err := toolServer(cli.Connection{Kubeconfig: "k", As: "alice"}, execute).Connect(t.Context(), there, nil)
+	server, err := toolServer(
+		cli.Connection{Kubeconfig: "k", As: "alice"},
+		execute,
+	).Connect(
+		t.Context(),
+		there,
+		nil,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +88,11 @@ func TestMCPToolsAreCommands(t *testing.T) {
 			if diff := cmp.Diff(tc.want, strings.Join(ran, " ")); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.why, diff)
 			}
-			if i := slices.IndexFunc(ran, func(a string) bool { return strings.Contains(a, " ") }); name == "no command" && (i < 0 || ran[i] != "--namespace=blue --as=admin") {
+			if i := slices.IndexFunc(
+				ran,
+				func(a string) bool { return strings.Contains(a, " ") },
+			); name == "no command" &&
+				(i < 0 || ran[i] != "--namespace=blue --as=admin") {
 				t.Errorf("%s: %q", tc.why, ran)
 			}
 		})
@@ -103,7 +114,10 @@ func TestMCPOnlyLooks(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	if diff := cmp.Diff([]string{"capacity", "eta", "hist", "nodes", "ps", "queue", "show", "why"}, names); diff != "" {
+	if diff := cmp.Diff(
+		[]string{"capacity", "eta", "hist", "nodes", "ps", "queue", "show", "why"},
+		names,
+	); diff != "" {
 		t.Errorf("tools (-want +got):\n%s", diff)
 	}
 }
@@ -126,7 +140,8 @@ func TestMCPAnswers(t *testing.T) {
 		t.Errorf("no job was named: %q, %v", text, ok)
 	}
 	text, ok := call(t, s, "nodes", nil)
-	if !ok || len(text) > mostText+100 || !strings.Contains(text, "x\n... 67") || !strings.HasSuffix(text, "more lines: ask about a namespace, a queue or a state") {
+	if !ok || len(text) > mostText+100 || !strings.Contains(text, "x\n... 67") ||
+		!strings.HasSuffix(text, "more lines: ask about a namespace, a queue or a state") {
 		t.Errorf("%d bytes, %v, ending in %q", len(text), ok, text[len(text)-150:])
 	}
 }

@@ -49,7 +49,13 @@ func TestMCPOutlivesWhatItCannotRead(t *testing.T) {
 				return exitOK
 			}
 			go func() {
-				err := toolServer(cli.Connection{}, execute).Run(t.Context(), &mcp.IOTransport{Reader: talk, Writer: talk})
+				err := toolServer(
+					cli.Connection{},
+					execute,
+				).Run(
+					t.Context(),
+					&mcp.IOTransport{Reader: talk, Writer: talk},
+				)
 				out.CloseWithError(err)
 			}()
 			var got []string

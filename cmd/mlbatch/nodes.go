@@ -15,9 +15,13 @@ import (
 // newNodesCommand lists nodes.
 func newNodesCommand() *cobra.Command {
 	list := &readCommand{
-		formats: []string{"wide", "name", "json", "yaml"}, columns: true,
-		sortBy: byColumn, sorts: titles(cli.NodeColumns(time.Time{})), watch: againAndAgain, bare: "without titles and the line below",
-		read: readNodes,
+		formats: []string{"wide", "name", "json", "yaml"},
+		columns: true,
+		sortBy:  byColumn,
+		sorts:   titles(cli.NodeColumns(time.Time{})),
+		watch:   againAndAgain,
+		bare:    "without titles and the line below",
+		read:    readNodes,
 	}
 	return list.command(&cobra.Command{
 		Use:     "nodes",
@@ -49,7 +53,11 @@ func readNodes(ctx context.Context, q *query) (found, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := &rows[view.Node]{items: nodes, columns: cli.NodeColumns(time.Now()), name: func(n view.Node) string { return n.Name }}
+	list := &rows[view.Node]{
+		items:   nodes,
+		columns: cli.NodeColumns(time.Now()),
+		name:    func(n view.Node) string { return n.Name },
+	}
 	switch {
 	case !seen:
 		list.notes = []string{untoldPods}

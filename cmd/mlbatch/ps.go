@@ -62,7 +62,13 @@ func (p *psFlags) flags(cmd *cobra.Command) {
 	p.jobs.flags(cmd)
 	f.StringVarP(&p.selector, "selector", "l", "", "jobs with these labels only")
 	f.StringVar(&p.jobs.states, "state", "", "jobs in these states only, such as Waiting,Held")
-	f.BoolVarP(&p.watch, "watch", "w", false, "go on: all jobs again and again on a terminal, elsewhere those that change")
+	f.BoolVarP(
+		&p.watch,
+		"watch",
+		"w",
+		false,
+		"go on: all jobs again and again on a terminal, elsewhere those that change",
+	)
 	offers(cmd, "state", view.States())
 }
 
@@ -92,9 +98,13 @@ func (p *psFlags) read(ctx context.Context, q *query) (found, error) {
 		return nil, err
 	}
 	list := &rows[view.Job]{
-		items: jobs.Items, columns: p.columns(), object: jobs, notes: append(unreadKinds(jobs, p.jobs.namespace), unansweredList(jobs)...),
-		none: "There are no jobs here that you may see.", strict: true,
-		name: func(j view.Job) string { return j.Namespace + "/" + j.Name },
+		items:   jobs.Items,
+		columns: p.columns(),
+		object:  jobs,
+		notes:   append(unreadKinds(jobs, p.jobs.namespace), unansweredList(jobs)...),
+		none:    "There are no jobs here that you may see.",
+		strict:  true,
+		name:    func(j view.Job) string { return j.Namespace + "/" + j.Name },
 	}
 	if p.watch {
 		list.follow = func(w io.Writer, show inGoes[view.Job]) error { return p.goOn(ctx, w, q, show) }

@@ -66,12 +66,20 @@ func newQueueShowCommand() *cobra.Command {
 func queueList(sorts []string) *readCommand {
 	var f queueFlags
 	return &readCommand{
-		formats: []string{"wide", "name", "json", "yaml"}, columns: true,
-		sortBy: "`column` to sort by, instead of the tree, or the order in which they wait; -COLUMN turns the order", sorts: sorts,
-		watch: againAndAgain, bare: withoutTitles,
+		formats: []string{"wide", "name", "json", "yaml"},
+		columns: true,
+		sortBy:  "`column` to sort by, instead of the tree, or the order in which they wait; -COLUMN turns the order",
+		sorts:   sorts,
+		watch:   againAndAgain,
+		bare:    withoutTitles,
 		flags: func(cmd *cobra.Command) {
 			cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "`namespace` of LocalQueues")
-			cmd.Flags().StringVar(&f.resource, "resource", "", "`resource` that amounts are of (default: GPUs, or else the first of a quota)")
+			cmd.Flags().StringVar(
+				&f.resource,
+				"resource",
+				"",
+				"`resource` that amounts are of (default: GPUs, or else the first of a quota)",
+			)
 		},
 		read: func(ctx context.Context, q *query) (found, error) {
 			if len(q.args) > 0 {
@@ -91,7 +99,10 @@ func (f *queueFlags) all(ctx context.Context, q *query) (found, error) {
 		return nil, err
 	}
 	lines := cli.QueueRows(queues, f.resource)
-	if flat := cli.Flat(lines); len(flat) > 0 && (q.sortBy != "" || q.output == "name") { // else they are LocalQueues
+	if flat := cli.Flat(
+		lines,
+	); len(flat) > 0 &&
+		(q.sortBy != "" || q.output == "name") { // else they are LocalQueues
 		lines = flat
 	}
 	return &rows[cli.QueueRow]{

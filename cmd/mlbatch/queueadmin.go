@@ -16,7 +16,13 @@ import (
 // queueCommands are the subcommands of queue. A queue that is called like one of them is shown
 // by "queue show NAME".
 func queueCommands() []*cobra.Command {
-	return []*cobra.Command{newQueueCreateCommand(), newQueueEditCommand(), newQueueStopCommand(), newQueueResumeCommand(), newQueueDeleteCommand()}
+	return []*cobra.Command{
+		newQueueCreateCommand(),
+		newQueueEditCommand(),
+		newQueueStopCommand(),
+		newQueueResumeCommand(),
+		newQueueDeleteCommand(),
+	}
 }
 
 // newQueueFlags are those of a queue that is to be made.
@@ -35,7 +41,12 @@ func (q *newQueueFlags) clusterFlags(cmd *cobra.Command, reclaim, within string)
 	q.quotaFlags.flags(f)
 	q.policyFlags.flags(f, reclaim, within)
 	f.StringVar(&q.cohort, "cohort", "", "`cohort` that it lends to and borrows from")
-	f.StringSliceVar(&q.selector, "namespace-selector", nil, "`KEY=VALUE,...` labels of namespaces that may use it (default: all may)")
+	f.StringSliceVar(
+		&q.selector,
+		"namespace-selector",
+		nil,
+		"`KEY=VALUE,...` labels of namespaces that may use it (default: all may)",
+	)
 }
 
 // localFlags are those of LocalQueues.
@@ -115,8 +126,15 @@ func (q *newQueueFlags) createCluster(cmd *cobra.Command, name string) error {
 		return err
 	}
 	object, err := admin.NewQueue{
-		Name: name, Quotas: quotas, Cohort: q.cohort, Strategy: q.strategy, Reclaim: q.reclaim, Within: q.within, Borrow: q.borrow,
-		Namespaces: selector, Weight: weight,
+		Name:       name,
+		Quotas:     quotas,
+		Cohort:     q.cohort,
+		Strategy:   q.strategy,
+		Reclaim:    q.reclaim,
+		Within:     q.within,
+		Borrow:     q.borrow,
+		Namespaces: selector,
+		Weight:     weight,
 	}.Object()
 	if err != nil {
 		return usageError{err}
@@ -197,8 +215,14 @@ it back. Values that are not said stay.`,
 				return err
 			}
 			edit := admin.QueueEdit{
-				Cohort: typed(cmd, "cohort", &q.cohort), Strategy: typed(cmd, "queueing-strategy", &q.strategy),
-				Reclaim: typed(cmd, "reclaim-within-cohort", &q.reclaim), Within: typed(cmd, "within-cluster-queue", &q.within),
+				Cohort:   typed(cmd, "cohort", &q.cohort),
+				Strategy: typed(cmd, "queueing-strategy", &q.strategy),
+				Reclaim: typed(
+					cmd,
+					"reclaim-within-cohort",
+					&q.reclaim,
+				),
+				Within: typed(cmd, "within-cluster-queue", &q.within),
 				Borrow: typed(cmd, "borrow-within-cohort", &q.borrow),
 			}
 			var err error
@@ -236,7 +260,12 @@ it back. Values that are not said stay.`,
 }
 
 // editQueue changes a ClusterQueue and reports whether it had to.
-func (m *making) editQueue(cmd *cobra.Command, c client.Client, name string, edit admin.QueueEdit) (bool, error) {
+func (m *making) editQueue(
+	cmd *cobra.Command,
+	c client.Client,
+	name string,
+	edit admin.QueueEdit,
+) (bool, error) {
 	ctx := cmd.Context()
 	is, err := admin.ClusterQueue(ctx, c, name)
 	if err != nil {
@@ -383,7 +412,10 @@ func (q *queueChange) remove(cmd *cobra.Command, name string) error {
 		}
 	}
 	if found.Reserving > 0 {
-		with = append(with, fmt.Sprintf("%d jobs have quota of it, and keep it until they have ended", found.Reserving))
+		with = append(
+			with,
+			fmt.Sprintf("%d jobs have quota of it, and keep it until they have ended", found.Reserving),
+		)
 	}
 	if found.Waiting > 0 {
 		with = append(with, fmt.Sprintf("%d jobs wait in it", found.Waiting))

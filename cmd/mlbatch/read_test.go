@@ -19,8 +19,13 @@ type thing struct {
 func TestListsPrintAlike(t *testing.T) {
 	list := func(names ...string) *rows[thing] {
 		out := &rows[thing]{
-			columns: []cli.Column[thing]{{Title: "NAME", Text: func(x thing) string { return x.Name }}}, items: []thing{},
-			name: func(x thing) string { return "thing/" + x.Name }, none: "There are no things.", notes: []string{"You may not see all."},
+			columns: []cli.Column[thing]{
+				{Title: "NAME", Text: func(x thing) string { return x.Name }},
+			},
+			items: []thing{},
+			name:  func(x thing) string { return "thing/" + x.Name },
+			none:  "There are no things.",
+			notes: []string{"You may not see all."},
 			below: func(w io.Writer) error { _, err := fmt.Fprintln(w, "below"); return err },
 		}
 		for _, n := range names {
@@ -60,7 +65,13 @@ func TestListsPrintAlike(t *testing.T) {
 	strict := list()
 	strict.strict = true
 	for name, wrong := range map[string]*rows[thing]{"of some": list("a"), "of none, where that is strict": strict} {
-		if err := wrong.print(io.Discard, &query{sortBy: "size", errs: io.Discard}); !errors.As(err, new(usageError)) {
+		if err := wrong.print(
+			io.Discard,
+			&query{sortBy: "size", errs: io.Discard},
+		); !errors.As(
+			err,
+			new(usageError),
+		) {
 			t.Errorf("a column that there is not, %s: %v", name, err)
 		}
 	}
@@ -75,11 +86,17 @@ func TestListsGoOn(t *testing.T) {
 		"yaml": "---\nname: long\n---\nname: a\n",
 	} {
 		list := &rows[thing]{
-			columns: []cli.Column[thing]{{Title: "NAME ", Text: func(x thing) string { return x.Name }}, {Title: "N", Text: func(thing) string { return "" }}},
-			name:    func(x thing) string { return "thing/" + x.Name },
+			columns: []cli.Column[thing]{
+				{Title: "NAME ", Text: func(x thing) string { return x.Name }},
+				{Title: "N", Text: func(thing) string { return "" }},
+			},
+			name: func(x thing) string { return "thing/" + x.Name },
 		}
 		list.follow = func(w io.Writer, show inGoes[thing]) error {
-			return errors.Join(show(w, list.columns, []thing{{"long"}}, true), show(w, list.columns, []thing{{"a"}}, false))
+			return errors.Join(
+				show(w, list.columns, []thing{{"long"}}, true),
+				show(w, list.columns, []thing{{"a"}}, false),
+			)
 		}
 		var out bytes.Buffer
 		if err := list.print(&out, &query{output: format, errs: io.Discard}); err != nil || out.String() != want {

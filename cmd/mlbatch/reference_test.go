@@ -17,8 +17,14 @@ import (
 // reference is a page made of what the commands say of themselves.
 func reference() string {
 	var b bytes.Buffer
-	b.WriteString("# All commands\n\nWhat `mlbatch COMMAND --help` says. This page is made from the program: `go test ./cmd/mlbatch -run TestReference -update`.\n")
-	fmt.Fprintf(&b, "\n## Exit codes\n\nOf every command whose help says nothing else:\n\n```\n%s```\n", exitTable())
+	b.WriteString(
+		"# All commands\n\nWhat `mlbatch COMMAND --help` says. This page is made from the program: `go test ./cmd/mlbatch -run TestReference -update`.\n",
+	)
+	fmt.Fprintf(
+		&b,
+		"\n## Exit codes\n\nOf every command whose help says nothing else:\n\n```\n%s```\n",
+		exitTable(),
+	)
 	root := newRootCommand()
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -109,7 +115,8 @@ func TestHelpIsNotWide(t *testing.T) {
 		}
 		for line := range strings.Lines(text.String()) {
 			line = strings.TrimRight(line, "\n")
-			if utf8.RuneCountInString(line) > helpWidth && breakAt(line, hanging(line)) >= 0 && !strings.Contains(c.Example, strings.TrimSpace(line)) {
+			if utf8.RuneCountInString(line) > helpWidth && breakAt(line, hanging(line)) >= 0 &&
+				!strings.Contains(c.Example, strings.TrimSpace(line)) {
 				t.Errorf("%s: a line has %d characters: %s", c.CommandPath(), utf8.RuneCountInString(line), line)
 			}
 		}

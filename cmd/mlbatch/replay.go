@@ -65,7 +65,12 @@ asked for.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&asked.from, "from", "", "answer from this `time` on, see --until")
-	f.StringVar(&asked.until, "until", "", "stop before what was decided after this `time`: 2026-03-01T12:00:00Z, \"2026-03-01 12:00\" or 12:00 (UTC)")
+	f.StringVar(
+		&asked.until,
+		"until",
+		"",
+		"stop before what was decided after this `time`: 2026-03-01T12:00:00Z, \"2026-03-01 12:00\" or 12:00 (UTC)",
+	)
 	f.StringVar(&asked.queue, "queue", "", "only what is of this `ClusterQueue`")
 	f.BoolVar(&asked.why, "why", false, "say where JOB was in the end, and why it waited")
 	f.BoolVar(&asked.timeline, "timeline", false, "list what happened")
@@ -120,7 +125,11 @@ func (q *question) files(out io.Writer, path string) error {
 	if err != nil {
 		return unreadableError{fmt.Errorf("replay: %w", err)}
 	}
-	if err := q.print(out, all, func(w io.Writer) error { return whatif.PrintRecordings(w, all, cli.Layout{Width: tableWidth(out)}) }); err != nil {
+	if err := q.print(
+		out,
+		all,
+		func(w io.Writer) error { return whatif.PrintRecordings(w, all, cli.Layout{Width: tableWidth(out)}) },
+	); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(all, func(r replay.Recording) bool { return r.Error != "" }) {
@@ -156,7 +165,14 @@ func (q *question) request(args []string) (replay.Request, error) {
 	if q.output != "" && q.output != "json" && q.output != "yaml" {
 		return replay.Request{}, fmt.Errorf("-o %s is not known: use json or yaml", q.output)
 	}
-	r := replay.Request{Path: args[0], Queue: q.queue, Why: q.why, List: q.list, Timeline: q.timeline, Summary: q.summary}
+	r := replay.Request{
+		Path:     args[0],
+		Queue:    q.queue,
+		Why:      q.why,
+		List:     q.list,
+		Timeline: q.timeline,
+		Summary:  q.summary,
+	}
 	for _, t := range []struct {
 		flag, text string
 		to         *replay.Time

@@ -41,7 +41,9 @@ It serves /healthz, /readyz and /metrics over plain HTTP, on loopback unless
   mlbatch scheduler --scheduler-names mlbatch-scheduler,default-scheduler`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			setLogger(textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(verbosity), textlogger.Output(os.Stderr))))
+			setLogger(
+				textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(verbosity), textlogger.Output(os.Stderr))),
+			)
 			if err := opts.Validate(); err != nil {
 				return err
 			}
@@ -55,12 +57,22 @@ It serves /healthz, /readyz and /metrics over plain HTTP, on loopback unless
 	}
 	f := cmd.Flags()
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: the pod's service account)")
-	f.StringSliceVar(&opts.SchedulerNames, "scheduler-names", jobs.SchedulerNames(), "`names` in spec.schedulerName that are answered, comma-separated")
+	f.StringSliceVar(
+		&opts.SchedulerNames,
+		"scheduler-names",
+		jobs.SchedulerNames(),
+		"`names` in spec.schedulerName that are answered, comma-separated",
+	)
 	f.StringVar(&opts.BindAddress, "bind-address", "127.0.0.1", "address that the health port listens on")
 	f.IntVar(&opts.HealthPort, "health-port", 10251, "port of /healthz, /readyz and /metrics (HTTP)")
 	f.BoolVar(&elect.Enabled, "leader-elect", true, "let several schedulers run, one of them binding")
 	f.StringVar(&elect.Namespace, "namespace", "mlbatch-system", "namespace of the Lease, with --leader-elect")
-	f.Float32Var(&qps, "kube-api-qps", 0, "requests per second to the API server at most; 0 leaves that to the API server")
+	f.Float32Var(
+		&qps,
+		"kube-api-qps",
+		0,
+		"requests per second to the API server at most; 0 leaves that to the API server",
+	)
 	f.IntVarP(&verbosity, "verbosity", "v", 0, "how much to log: 0 to 4")
 	return cmd
 }

@@ -22,7 +22,12 @@ func newShowCommand() *cobra.Command {
 	show := &readCommand{
 		formats: []string{"wide", "json", "yaml"}, job: &job,
 		flags: func(cmd *cobra.Command) {
-			cmd.Flags().Int64Var(&lines, "lines", 10, "how many `lines` of the log of the pod that failed first; 0 reads none")
+			cmd.Flags().Int64Var(
+				&lines,
+				"lines",
+				10,
+				"how many `lines` of the log of the pod that failed first; 0 reads none",
+			)
 		},
 		check: func(q *query) (err error) {
 			if lines < 0 {
@@ -68,6 +73,12 @@ func showJob(ctx context.Context, q *query, ref view.Ref, lines int64) (found, e
 		return nil, err
 	}
 	return answer{shown, func(w io.Writer) error {
-		return cli.PrintDetails(w, shown, now, time.Local, cli.Layout{Width: tableWidth(w), Wide: q.output == "wide", Colours: hasColours(w)})
+		return cli.PrintDetails(
+			w,
+			shown,
+			now,
+			time.Local,
+			cli.Layout{Width: tableWidth(w), Wide: q.output == "wide", Colours: hasColours(w)},
+		)
 	}}, nil
 }

@@ -90,11 +90,31 @@ there is so far is printed, and the exit code is 1.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&s.trace, "trace", "", "CSV `file` with one job a line (columns timestamp, duration, num_gpus, cluster)")
-	f.StringVar(&s.flights, "from-flights", "", "decide again what a flight recorder wrote: `FILE or DIR` of recordings; --compare then names files of policies")
-	f.IntVar(&s.sizes.Nodes, "nodes", 0, "nodes of the world made for --trace (default: so many that its load keeps 3/5 of them busy)")
+	f.StringVar(
+		&s.trace,
+		"trace",
+		"",
+		"CSV `file` with one job a line (columns timestamp, duration, num_gpus, cluster)",
+	)
+	f.StringVar(
+		&s.flights,
+		"from-flights",
+		"",
+		"decide again what a flight recorder wrote: `FILE or DIR` of recordings; --compare then names files of policies",
+	)
+	f.IntVar(
+		&s.sizes.Nodes,
+		"nodes",
+		0,
+		"nodes of the world made for --trace (default: so many that its load keeps 3/5 of them busy)",
+	)
 	f.Int64Var(&s.sizes.GPUsPerNode, "gpus-per-node", 8, "GPUs of each node of the world made for --trace")
-	f.StringSliceVar(&s.compare, "compare", nil, "run several `worlds` and print how they differ from the first: --compare A.yaml B.yaml ...; with --from-flights files of policies")
+	f.StringSliceVar(
+		&s.compare,
+		"compare",
+		nil,
+		"run several `worlds` and print how they differ from the first: --compare A.yaml B.yaml ...; with --from-flights files of policies",
+	)
 	f.Uint64Var(&s.seed, "seed", 0, "seed instead of the world's own")
 	f.StringVarP(&s.output, "output", "o", "", "json instead of tables; with --from-flights yaml, too")
 	f.StringVar(&s.csv, "csv", "", "`directory` to write teams.csv, timeline.csv and jobs.csv to")
@@ -107,7 +127,10 @@ there is so far is printed, and the exit code is 1.`,
 }
 
 // complete checks that the flags suit each other.
-func (s *simulation) complete(args []string, comparing bool) error { //nolint:revive // whether a flag was given
+func (s *simulation) complete( //nolint:revive // whether a flag was given
+	args []string,
+	comparing bool,
+) error {
 	if comparing || s.flights != "" {
 		s.compare = append(s.compare, args...)
 	}
@@ -122,11 +145,15 @@ func (s *simulation) complete(args []string, comparing bool) error { //nolint:re
 	case comparing && s.trace != "":
 		return errors.New("--compare cannot be combined with --trace: name the trace in the world files")
 	case comparing && (s.csv != "" || s.svg != "" || s.html != ""):
-		return errors.New("--compare cannot be combined with --csv, --svg and --html: run each world alone for those")
+		return errors.New(
+			"--compare cannot be combined with --csv, --svg and --html: run each world alone for those",
+		)
 	case !comparing && len(args) > 1:
 		return errors.New("more than one world: use --compare to run two")
 	case len(args) == 1 && s.trace != "":
-		return errors.New("both a world and --trace are given: name the trace in the world file (trace: {file: ...})")
+		return errors.New(
+			"both a world and --trace are given: name the trace in the world file (trace: {file: ...})",
+		)
 	case s.sizes.Nodes < 0 || s.sizes.GPUsPerNode < 1:
 		return errors.New("--nodes and --gpus-per-node must be positive")
 	}
@@ -315,15 +342,24 @@ const (
 
 // simulate runs a world and says on standard error how far it is. When it is told to
 // stop it returns what there is so far, and an error.
-func (s *simulation) simulate(ctx context.Context, world *sim.World, watch sim.Watch, errOut io.Writer) (*sim.Result, error) {
+func (s *simulation) simulate(
+	ctx context.Context,
+	world *sim.World,
+	watch sim.Watch,
+	errOut io.Writer,
+) (*sim.Result, error) {
 	began := time.Now()
 	printed := began
 	run := sim.New(*world, watch)
 	for run.Advance(momentsPerLook) {
 		if ctx.Err() != nil {
 			p := run.Progress()
-			return run.Result(), fmt.Errorf("stopped early, at %s with %d of %d jobs done: these are the results so far",
-				p.Now.UTC().Format("2006-01-02 15:04"), p.Done, p.Jobs)
+			return run.Result(), fmt.Errorf(
+				"stopped early, at %s with %d of %d jobs done: these are the results so far",
+				p.Now.UTC().Format("2006-01-02 15:04"),
+				p.Done,
+				p.Jobs,
+			)
 		}
 		if now := time.Now(); !s.quiet && now.Sub(printed) >= progressEvery {
 			printed = now
@@ -337,7 +373,13 @@ func (s *simulation) simulate(ctx context.Context, world *sim.World, watch sim.W
 	}
 	result := run.Result()
 	if !s.quiet {
-		fmt.Fprintf(errOut, "%s: %d jobs simulated in %s\n", world.Name, result.Total.Jobs, time.Since(began).Round(time.Millisecond))
+		fmt.Fprintf(
+			errOut,
+			"%s: %d jobs simulated in %s\n",
+			world.Name,
+			result.Total.Jobs,
+			time.Since(began).Round(time.Millisecond),
+		)
 	}
 	return result, nil
 }

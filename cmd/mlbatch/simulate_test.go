@@ -28,11 +28,35 @@ func TestSimulatePrints(t *testing.T) {
 		"built-in": {"the first thing that people see", "builtin", nil, exitOK, false},
 		"json":     {"for a notebook", "small-json", []string{"small.yaml", "-o", "json"}, exitOK, false},
 		"checked":  {"the auditor changes nothing", "small", []string{"small.yaml", "--check"}, exitOK, false},
-		"compare":  {"two policies side by side", "compare", []string{"--compare", "kind.yaml", "small.yaml"}, exitOK, false},
-		"three":    {"not just two, and what keeps them from being compared", "compare-three", []string{"--compare", "kind.yaml", "small.yaml", "longer.yaml"}, exitOK, false},
-		"bad file": {"names file, line, field and cure, for each that is wrong", "bad", []string{"bad.yaml"}, exitFailure, true},
-		"seed":     {"0 is no seed", "seed", []string{"small.yaml", "--seed", "0"}, exitUsage, true},
-		"svg":      {"one world at a time", "svg", []string{"--compare", "kind.yaml", "small.yaml", "--svg", "x.svg"}, exitUsage, true},
+		"compare": {
+			"two policies side by side",
+			"compare",
+			[]string{"--compare", "kind.yaml", "small.yaml"},
+			exitOK,
+			false,
+		},
+		"three": {
+			"not just two, and what keeps them from being compared",
+			"compare-three",
+			[]string{"--compare", "kind.yaml", "small.yaml", "longer.yaml"},
+			exitOK,
+			false,
+		},
+		"bad file": {
+			"names file, line, field and cure, for each that is wrong",
+			"bad",
+			[]string{"bad.yaml"},
+			exitFailure,
+			true,
+		},
+		"seed": {"0 is no seed", "seed", []string{"small.yaml", "--seed", "0"}, exitUsage, true},
+		"svg": {
+			"one world at a time",
+			"svg",
+			[]string{"--compare", "kind.yaml", "small.yaml", "--svg", "x.svg"},
+			exitUsage,
+			true,
+		},
 		"no file":  {"names the file", "none", []string{"none.yaml"}, exitFailure, true},
 		"one file": {"says what is missing", "one", []string{"--compare", "small.yaml"}, exitUsage, true},
 	}
@@ -40,7 +64,12 @@ func TestSimulatePrints(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			var out, errOut bytes.Buffer
-			if code := run(t.Context(), append([]string{"simulate", "--quiet"}, tc.args...), &out, &errOut); code != tc.code {
+			if code := run(
+				t.Context(),
+				append([]string{"simulate", "--quiet"}, tc.args...),
+				&out,
+				&errOut,
+			); code != tc.code {
 				t.Fatalf("exit code %d, want %d: %s\n%s", code, tc.code, tc.why, errOut.String())
 			}
 			got, silent := &out, &errOut
@@ -65,7 +94,11 @@ func TestSimulateStopsWithResults(t *testing.T) {
 		t.Errorf("exit code %d, want %d", code, exitFailure)
 	}
 	if !strings.Contains(errOut.String(), "stopped early") || !strings.Contains(out.String(), "utilisation") {
-		t.Errorf("printed %q and %q, want the results so far and that it was stopped", out.String(), errOut.String())
+		t.Errorf(
+			"printed %q and %q, want the results so far and that it was stopped",
+			out.String(),
+			errOut.String(),
+		)
 	}
 }
 
@@ -75,7 +108,12 @@ func TestSimulateDraws(t *testing.T) {
 	svg, page := filepath.Join(dir, "a.svg"), filepath.Join(dir, "a.html")
 	draw := func() (string, string) {
 		var out bytes.Buffer
-		if code := run(t.Context(), []string{"simulate", "--quiet", "--svg", svg, "--html", page}, &out, &out); code != exitOK {
+		if code := run(
+			t.Context(),
+			[]string{"simulate", "--quiet", "--svg", svg, "--html", page},
+			&out,
+			&out,
+		); code != exitOK {
 			t.Fatalf("exit code %d: %s", code, out.String())
 		}
 		a, err := os.ReadFile(svg)
@@ -127,7 +165,10 @@ func TestSimulateWarnsOfLabels(t *testing.T) {
 	if code := run(t.Context(), []string{"simulate", "--quiet", file}, &out, &errOut); code != exitOK {
 		t.Fatalf("exit code %d: %s", code, errOut.String())
 	}
-	if want := "warning: " + file + ":4: jobs[0] (j).nodeSelector: no node has the labels zone=a"; !strings.HasPrefix(errOut.String(), want) {
+	if want := "warning: " + file + ":4: jobs[0] (j).nodeSelector: no node has the labels zone=a"; !strings.HasPrefix(
+		errOut.String(),
+		want,
+	) {
 		t.Errorf("says %q, want %q", errOut.String(), want)
 	}
 }
@@ -135,7 +176,11 @@ func TestSimulateWarnsOfLabels(t *testing.T) {
 // TestPoliciesAreReadOnce: files behind --compare are read once, however they are listed.
 func TestPoliciesAreReadOnce(t *testing.T) {
 	s := simulation{flights: "flights", compare: []string{"a.yaml"}}
-	if err := s.complete([]string{"b.yaml", "c.yaml"}, true); err != nil || strings.Join(s.compare, " ") != "a.yaml b.yaml c.yaml" {
+	if err := s.complete(
+		[]string{"b.yaml", "c.yaml"},
+		true,
+	); err != nil ||
+		strings.Join(s.compare, " ") != "a.yaml b.yaml c.yaml" {
 		t.Errorf("%v, %v", s.compare, err)
 	}
 }

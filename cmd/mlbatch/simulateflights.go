@@ -64,8 +64,15 @@ func (s *simulation) runFlights(cmd *cobra.Command) error {
 		return err
 	}
 	if !s.quiet {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%d jobs in %d recordings read in %s, decided %d times in %s\n",
-			c.Jobs, past.Recordings, read.Round(time.Millisecond), len(c.Policies), (time.Since(began) - read).Round(time.Millisecond))
+		fmt.Fprintf(
+			cmd.ErrOrStderr(),
+			"%d jobs in %d recordings read in %s, decided %d times in %s\n",
+			c.Jobs,
+			past.Recordings,
+			read.Round(time.Millisecond),
+			len(c.Policies),
+			(time.Since(began) - read).Round(time.Millisecond),
+		)
 	}
 	for _, x := range []struct {
 		file  string
@@ -95,5 +102,9 @@ func engineOptions(file string, text []byte) (*cycle.Options, error) {
 		return nil, err
 	}
 	o := resolved.Options(manager.Options{})
-	return &cycle.Options{FairSharing: o.FairSharing, BlockAdmission: o.BlockAdmission, AdmissionFairSharing: o.AdmissionFairSharing}, nil
+	return &cycle.Options{
+		FairSharing:          o.FairSharing,
+		BlockAdmission:       o.BlockAdmission,
+		AdmissionFairSharing: o.AdmissionFairSharing,
+	}, nil
 }

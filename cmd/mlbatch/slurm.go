@@ -56,7 +56,12 @@ type jobList struct {
 
 // slurmNamespace is the flag of a namespace. Slurm's commands have another use for -n.
 func slurmNamespace(f *pflag.FlagSet, to *string) {
-	f.StringVar(to, "namespace", "", "`namespace` of the jobs (default: that of the kubeconfig's context, or all)")
+	f.StringVar(
+		to,
+		"namespace",
+		"",
+		"`namespace` of the jobs (default: that of the kubeconfig's context, or all)",
+	)
 }
 
 // flags adds those that the commands about jobs have in common.
@@ -190,7 +195,13 @@ func newSqueueCommand() *cobra.Command {
 			f.StringSliceVarP(&l.filter.Nodes, "nodelist", "w", nil, "jobs with pods on these nodes only")
 			f.BoolVarP(&how.Long, "long", "l", false, "with the states in words and TIME_LIMIT")
 			f.IntVarP(&every, "iterate", "i", 0, "again and again, every so many `seconds`")
-			f.StringVarP(&how.Sort, "sort", "S", "", "sort by these `letters` of formats, such as P,-p; - turns one round")
+			f.StringVarP(
+				&how.Sort,
+				"sort",
+				"S",
+				"",
+				"sort by these `letters` of formats, such as P,-p; - turns one round",
+			)
 			f.BoolVar(&how.Starts, "start", false, "with START_TIME, of jobs that wait when they are expected to")
 			f.BoolP("all", "a", false, "all partitions, as always")
 			f.Bool("help", false, "help for squeue") // -h is --noheader
@@ -319,7 +330,10 @@ func cancelJobs(ctx context.Context, q *query, rows []view.Job, named []string) 
 		}
 	}
 	for _, name := range named {
-		if !slices.ContainsFunc(rows, func(r view.Job) bool { return r.Name == name || r.Namespace+"/"+r.Name == name }) {
+		if !slices.ContainsFunc(
+			rows,
+			func(r view.Job) bool { return r.Name == name || r.Namespace+"/"+r.Name == name },
+		) {
 			fail("%s: no job of this name waits or runs here that you may see", name)
 		}
 	}
@@ -345,7 +359,11 @@ does that failed first, with 0 if none did.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if pty {
-				return usageError{errors.New("--pty: what is typed does not reach the job; start one that goes on, such as sleep infinity, and use mlbatch exec")}
+				return usageError{
+					errors.New(
+						"--pty: what is typed does not reach the job; start one that goes on, such as sleep infinity, and use mlbatch exec",
+					),
+				}
 			}
 			s.in, s.out, s.errs, s.attached = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), true
 			return s.command(cmd.Context(), args)
@@ -486,9 +504,15 @@ func newSinfoCommand() *cobra.Command {
 			}
 			switch {
 			case slices.ContainsFunc(all, func(p slurm.Partition) bool { return len(p.Nominal) > 0 }):
-				fmt.Fprintln(q.errs, "You may not list nodes: GRES is the quota of the queue. What of it is unused says mlbatch queue.")
+				fmt.Fprintln(
+					q.errs,
+					"You may not list nodes: GRES is the quota of the queue. What of it is unused says mlbatch queue.",
+				)
 			case slices.ContainsFunc(all, func(p slurm.Partition) bool { return p.Nodes == nil }):
-				fmt.Fprintln(q.errs, "You may not list nodes. What quota your queues have, and what of it is unused, says mlbatch queue.")
+				fmt.Fprintln(
+					q.errs,
+					"You may not list nodes. What quota your queues have, and what of it is unused, says mlbatch queue.",
+				)
 			}
 			return answer{text: func(out io.Writer) error {
 				how.Width, how.Colours = tableWidth(out), hasColours(out)
@@ -516,7 +540,12 @@ Formats (-o) have the letters D G N P R T a l t.`,
 
 // slurmPartitions are queues with their nodes or, for those who may not read these, with the quota
 // of their queue.
-func slurmPartitions(ctx context.Context, c client.Reader, namespace string, names []string) ([]slurm.Partition, error) {
+func slurmPartitions(
+	ctx context.Context,
+	c client.Reader,
+	namespace string,
+	names []string,
+) ([]slurm.Partition, error) {
 	queues, err := cli.Queues(ctx, c, namespace)
 	if err != nil {
 		return nil, err
@@ -684,11 +713,17 @@ func (s *submission) slurmFlags(f *pflag.FlagSet) {
 		s.slurmFlag(f, o, o.Letter)
 	}
 	for _, o := range submit.Options() {
-		if f.Lookup(o.Name) == nil && !slices.Contains([]string{"name", "queue", "priority", "cpus", "after"}, o.Name) {
+		if f.Lookup(o.Name) == nil &&
+			!slices.Contains([]string{"name", "queue", "priority", "cpus", "after"}, o.Name) {
 			f.VarP(&setting{option: o.Name, kind: o.Value, to: &s.settings}, o.Name, "", o.Usage)
 		}
 	}
-	f.StringVar(&s.namespace, "namespace", "", "`namespace` of the job (default: that of the kubeconfig's context)")
+	f.StringVar(
+		&s.namespace,
+		"namespace",
+		"",
+		"`namespace` of the job (default: that of the kubeconfig's context)",
+	)
 	f.BoolVar(&s.strict, "strict", false, "refuse scripts with lines that are not heeded")
 	connectionFlags(f, &s.conn)
 }

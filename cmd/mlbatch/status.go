@@ -164,7 +164,13 @@ func (r report) table(w io.Writer, now time.Time) error {
 	for _, c := range r.Components {
 		pid, uptime, memory := "-", "-", "-"
 		if c.PID != 0 {
-			pid, uptime, memory = fmt.Sprint(c.PID), duration.HumanDuration(now.Sub(c.Started)), mebibytes(c.MemoryBytes)
+			pid, uptime, memory = fmt.Sprint(
+				c.PID,
+			), duration.HumanDuration(
+				now.Sub(c.Started),
+			), mebibytes(
+				c.MemoryBytes,
+			)
 		}
 		total += c.MemoryBytes
 		health := string(c.Health)

@@ -68,7 +68,12 @@ func (s *submission) addFlags(f *pflag.FlagSet) {
 		f.VarP(&setting{option: o.Name, kind: o.Value, to: &s.settings}, o.Name, o.Letter, o.Usage)
 	}
 	f.StringVarP(&s.output, "output", "o", "", "yaml or json: print the manifest, and create nothing")
-	f.StringVar(&s.dryRun, "dry-run", "", "client (check only), server (have the API server check it), plan (ask what would become of it): create nothing")
+	f.StringVar(
+		&s.dryRun,
+		"dry-run",
+		"",
+		"client (check only), server (have the API server check it), plan (ask what would become of it): create nothing",
+	)
 	f.BoolVar(&s.strict, "strict", false, "refuse scripts with lines that are not heeded")
 	for _, o := range submit.SlurmOptions() {
 		if f.Lookup(o.Long) != nil {
@@ -85,7 +90,13 @@ func (s *submission) addFlags(f *pflag.FlagSet) {
 
 // connect adds the flags of the cluster.
 func (s *submission) connect(f *pflag.FlagSet) {
-	f.StringVarP(&s.namespace, "namespace", "n", "", "`namespace` of the job (default: that of the kubeconfig's context)")
+	f.StringVarP(
+		&s.namespace,
+		"namespace",
+		"n",
+		"",
+		"`namespace` of the job (default: that of the kubeconfig's context)",
+	)
 	connectionFlags(f, &s.conn)
 }
 
@@ -133,7 +144,12 @@ func (s *submission) offline() bool {
 }
 
 // fill makes the request of its parts: the profile, what the file says, the command line.
-func (s *submission) fill(ctx context.Context, r *submit.Request, c client.Client, file []submit.Setting) error {
+func (s *submission) fill(
+	ctx context.Context,
+	r *submit.Request,
+	c client.Client,
+	file []submit.Setting,
+) error {
 	settings := slices.Concat(file, s.settings)
 	if c != nil {
 		all, err := r.AddProfile(ctx, c, s.namespace, settings)
@@ -209,14 +225,22 @@ func (s *submission) job(ctx context.Context, r *submit.Request, file []submit.S
 			fmt.Fprintf(s.errs, "%s %s is as it should be; nothing was created.\n", kindOf(p.Job), p.Job.GetName())
 			return nil, nil
 		case "server":
-			kind, job := kindOf(p.Job), p.Job.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy; the answer leaves out the kind
+			kind, job := kindOf( //nolint:forcetypeassert // a copy; the answer leaves out the kind
+				p.Job,
+			), p.Job.DeepCopyObject().(client.Object)
 			if err := submit.Create(ctx, client.NewDryRunClient(c), p); err != nil {
 				return nil, s.explained(err, cfg)
 			}
 			if s.whenOnly {
 				return nil, s.explained(s.when(ctx, cfg, job), cfg)
 			}
-			fmt.Fprintf(s.errs, "The API server would accept %s %s/%s; nothing was created.\n", kind, p.Job.GetNamespace(), p.Job.GetName())
+			fmt.Fprintf(
+				s.errs,
+				"The API server would accept %s %s/%s; nothing was created.\n",
+				kind,
+				p.Job.GetNamespace(),
+				p.Job.GetName(),
+			)
 			return nil, nil
 		}
 		kind := kindOf(p.Job)
@@ -233,7 +257,12 @@ func (s *submission) job(ctx context.Context, r *submit.Request, file []submit.S
 
 // comesAfter waits for the jobs that the new one comes after, if somebody stays with it. Otherwise
 // those are left in the request that have not ended yet: the cluster waits for them.
-func (s *submission) comesAfter(ctx context.Context, r *submit.Request, cfg *rest.Config, c client.WithWatch) error {
+func (s *submission) comesAfter(
+	ctx context.Context,
+	r *submit.Request,
+	cfg *rest.Config,
+	c client.WithWatch,
+) error {
 	if !s.attached {
 		left, err := stillRunning(ctx, c, s.namespace, r.After)
 		r.After = left
@@ -258,11 +287,21 @@ func (s *submission) plan(ctx context.Context, cfg *rest.Config, job client.Obje
 		name = job.GetGenerateName() + "..."
 	}
 	name = fmt.Sprintf("%s %s/%s", kindOf(job), job.GetNamespace(), name)
-	return cli.PrintPlan(s.out, name, p, cli.Style{Width: widthOf(s.out), Kubectl: kubectlHere()}, tableWidth(s.out))
+	return cli.PrintPlan(
+		s.out,
+		name,
+		p,
+		cli.Style{Width: widthOf(s.out), Kubectl: kubectlHere()},
+		tableWidth(s.out),
+	)
 }
 
 // planned asks what would become of a job.
-func (*submission) planned(ctx context.Context, cfg *rest.Config, job client.Object) (*visibility.WorkloadPlan, error) {
+func (*submission) planned(
+	ctx context.Context,
+	cfg *rest.Config,
+	job client.Object,
+) (*visibility.WorkloadPlan, error) {
 	spec, err := submit.PlanOf(job)
 	if err != nil {
 		return nil, err
@@ -388,10 +427,27 @@ func (s *submission) scriptsOwn(flags *pflag.FlagSet, file string, args []string
 		}
 		prints := (name == "-o" || name == "--output") && (value == "yaml" || value == "json")
 		if name == "--dry-run" || name == "--strict" || prints {
-			return nil, usageError{fmt.Errorf("%s after %s would be an argument of the script, and the job be made: put options of submit before %s, or -- before arguments of a script", arg, file, file)}
+			return nil, usageError{
+				fmt.Errorf(
+					"%s after %s would be an argument of the script, and the job be made: put options of submit before %s, or -- before arguments of a script",
+					arg,
+					file,
+					file,
+				),
+			}
 		}
-		if long, is := strings.CutPrefix(name, "--"); is && flags.Lookup(long) != nil && !flags.Lookup(long).Hidden {
-			fmt.Fprintf(s.errs, "mlbatch: %s after %s is the script's: options of submit go before %s; -- before arguments of the script ends this warning\n", words.Harmless(arg), file, file)
+		if long, is := strings.CutPrefix(
+			name,
+			"--",
+		); is && flags.Lookup(long) != nil &&
+			!flags.Lookup(long).Hidden {
+			fmt.Fprintf(
+				s.errs,
+				"mlbatch: %s after %s is the script's: options of submit go before %s; -- before arguments of the script ends this warning\n",
+				words.Harmless(arg),
+				file,
+				file,
+			)
 		}
 	}
 	return args, nil
@@ -423,12 +479,18 @@ func (s *submission) file(ctx context.Context, in io.Reader, name string, args [
 }
 
 // read reads a script or a task file into a request.
-func (s *submission) read(r *submit.Request, name string, data []byte, args []string) ([]submit.Setting, error) {
+func (s *submission) read(
+	r *submit.Request,
+	name string,
+	data []byte,
+	args []string,
+) ([]submit.Setting, error) {
 	r.File, r.Command = name, args
 	if name == "-" {
 		r.File = "job"
 	}
-	if !strings.HasPrefix(string(data), "#!") && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) {
+	if !strings.HasPrefix(string(data), "#!") &&
+		slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) {
 		if len(args) > 0 {
 			return nil, usageError{fmt.Errorf("%s: a task file has no arguments", name)}
 		}
@@ -474,7 +536,13 @@ func (s *submission) manifests(ctx context.Context, name string, data []byte, ar
 	said := append(own, s.settings...)
 	for _, x := range said {
 		if !slices.Contains(submit.Labelled(), x.Option) {
-			return usageError{fmt.Errorf("--%s: a manifest says that itself; only %s can be given for one", x.Option, "--"+strings.Join(submit.Labelled(), ", --"))}
+			return usageError{
+				fmt.Errorf(
+					"--%s: a manifest says that itself; only %s can be given for one",
+					x.Option,
+					"--"+strings.Join(submit.Labelled(), ", --"),
+				),
+			}
 		}
 	}
 	objects, err := submit.ReadManifests(name, data)
@@ -513,7 +581,12 @@ func (s *submission) manifests(ctx context.Context, name string, data []byte, ar
 	}
 	err = submit.CreateManifests(ctx, c, s.namespace, objects, func(o *unstructured.Unstructured) {
 		if s.dryRun == "server" {
-			fmt.Fprintf(s.errs, "The API server would accept %s %s.\n", o.GetKind(), cmp.Or(o.GetName(), o.GetGenerateName()))
+			fmt.Fprintf(
+				s.errs,
+				"The API server would accept %s %s.\n",
+				o.GetKind(),
+				cmp.Or(o.GetName(), o.GetGenerateName()),
+			)
 			return
 		}
 		fmt.Fprintln(s.out, o.GetName())
@@ -522,7 +595,11 @@ func (s *submission) manifests(ctx context.Context, name string, data []byte, ar
 }
 
 // plans prints what would become of each job of manifests.
-func (s *submission) plans(ctx context.Context, cfg *rest.Config, objects []*unstructured.Unstructured) error {
+func (s *submission) plans(
+	ctx context.Context,
+	cfg *rest.Config,
+	objects []*unstructured.Unstructured,
+) error {
 	planned := 0
 	for _, o := range objects {
 		job, is, err := submit.Typed(o)

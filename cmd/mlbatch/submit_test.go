@@ -35,28 +35,107 @@ func TestSubmitExitCodes(t *testing.T) {
 		code int
 		says string
 	}{
-		"plan":         {"a cluster has to be asked", offline("run", "--image", "x", "--dry-run", "plan", "--", "x"), exitFailure, "no such file"},
-		"dry run":      {"lists them", offline("run", "--image", "x", "--dry-run", "all", "--", "x"), exitUsage, "use client, server or plan"},
-		"after":        {"how it has to be said", offline("run", "-o", "yaml", "--image", "x", "--after", "x", "--", "x"), exitUsage, "use ok:JOB"},
-		"script":       {"where the mistake is", offline("submit", "--image", "x", script), exitUsage, "s.sh:2: nodes"},
-		"too late":     {"the job would be made", offline("submit", "--image", "x", good, "--dry-run", "client"), exitUsage, "put options of submit before"},
-		"prints late":  {"the same", offline("submit", "--image", "x", good, "-o", "yaml"), exitUsage, "put options of submit before"},
-		"theirs":       {"-- says so", offline("submit", "--image", "x", "-o", "yaml", good, "--", "--dry-run", "-o", "yaml"), exitOK, "- --dry-run"},
-		"their out":    {"many a script has such an option", offline("submit", "--image", "x", "-o", "yaml", good, "-o", "dir"), exitOK, "- dir"},
-		"maybe ours":   {"it is told", offline("submit", "--image", "x", "-o", "yaml", good, "--nodes", "2"), exitOK, "--nodes after"},
-		"pty":          {"what there is instead", offline("srun", "--image", "x", "--pty", "bash"), exitUsage, "mlbatch exec"},
+		"plan": {
+			"a cluster has to be asked",
+			offline("run", "--image", "x", "--dry-run", "plan", "--", "x"),
+			exitFailure,
+			"no such file",
+		},
+		"dry run": {
+			"lists them",
+			offline("run", "--image", "x", "--dry-run", "all", "--", "x"),
+			exitUsage,
+			"use client, server or plan",
+		},
+		"after": {
+			"how it has to be said",
+			offline("run", "-o", "yaml", "--image", "x", "--after", "x", "--", "x"),
+			exitUsage,
+			"use ok:JOB",
+		},
+		"script": {
+			"where the mistake is",
+			offline("submit", "--image", "x", script),
+			exitUsage,
+			"s.sh:2: nodes",
+		},
+		"too late": {
+			"the job would be made",
+			offline("submit", "--image", "x", good, "--dry-run", "client"),
+			exitUsage,
+			"put options of submit before",
+		},
+		"prints late": {
+			"the same",
+			offline("submit", "--image", "x", good, "-o", "yaml"),
+			exitUsage,
+			"put options of submit before",
+		},
+		"theirs": {
+			"-- says so",
+			offline("submit", "--image", "x", "-o", "yaml", good, "--", "--dry-run", "-o", "yaml"),
+			exitOK,
+			"- --dry-run",
+		},
+		"their out": {
+			"many a script has such an option",
+			offline("submit", "--image", "x", "-o", "yaml", good, "-o", "dir"),
+			exitOK,
+			"- dir",
+		},
+		"maybe ours": {
+			"it is told",
+			offline("submit", "--image", "x", "-o", "yaml", good, "--nodes", "2"),
+			exitOK,
+			"--nodes after",
+		},
+		"pty": {
+			"what there is instead",
+			offline("srun", "--image", "x", "--pty", "bash"),
+			exitUsage,
+			"mlbatch exec",
+		},
 		"srun nothing": {"a command", offline("srun"), exitUsage, "requires at least 1 arg"},
 		"scancel all":  {"nobody means that", offline("scancel"), exitUsage, "name jobs"},
 		"scancel what": {"lists them", offline("scancel", "-t", "XX"), exitUsage, "PD PENDING"},
-		"array nodes":  {"each task is one pod", offline("run", "-o", "yaml", "--image", "x", "-a", "0-1", "-N", "2", "--", "x"), exitUsage, "each task of an array is one pod"},
-		"workdir":      {"there is none", offline("run", "-o", "yaml", "--image", "x", "--workdir", none, "--", "x"), exitFailure, "--workdir"},
-		"profile":      {"it is in the cluster", offline("run", "-o", "yaml", "--image", "x", "--profile", "p", "--", "x"), exitFailure, "needs a cluster"},
+		"array nodes": {
+			"each task is one pod",
+			offline("run", "-o", "yaml", "--image", "x", "-a", "0-1", "-N", "2", "--", "x"),
+			exitUsage,
+			"each task of an array is one pod",
+		},
+		"workdir": {
+			"there is none",
+			offline("run", "-o", "yaml", "--image", "x", "--workdir", none, "--", "x"),
+			exitFailure,
+			"--workdir",
+		},
+		"profile": {
+			"it is in the cluster",
+			offline("run", "-o", "yaml", "--image", "x", "--profile", "p", "--", "x"),
+			exitFailure,
+			"needs a cluster",
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			if code := run(t.Context(), tc.args, &out, &out); code != tc.code || !strings.Contains(out.String(), tc.says) {
-				t.Errorf("mlbatch %s exits with %d, want %d and %q: %s\n%s", strings.Join(tc.args, " "), code, tc.code, tc.says, tc.why, out.String())
+			if code := run(
+				t.Context(),
+				tc.args,
+				&out,
+				&out,
+			); code != tc.code ||
+				!strings.Contains(out.String(), tc.says) {
+				t.Errorf(
+					"mlbatch %s exits with %d, want %d and %q: %s\n%s",
+					strings.Join(tc.args, " "),
+					code,
+					tc.code,
+					tc.says,
+					tc.why,
+					out.String(),
+				)
 			}
 		})
 	}
@@ -73,8 +152,11 @@ func TestPlanNamesTheJob(t *testing.T) {
 		"generateName": {"its name begins so, and there is none yet", "generateName: train-", "Job blue/train-... would start"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects, err := submit.ReadManifests("job.yaml", []byte("apiVersion: batch/v1\nkind: Job\nmetadata: {"+tc.metadata+
-				", labels: {kueue.x-k8s.io/queue-name: default-queue}}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: x}]}}}\n"))
+			objects, err := submit.ReadManifests(
+				"job.yaml",
+				[]byte("apiVersion: batch/v1\nkind: Job\nmetadata: {"+tc.metadata+
+					", labels: {kueue.x-k8s.io/queue-name: default-queue}}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: x}]}}}\n"),
+			)
 			if err != nil {
 				t.Fatal(err)
 			}

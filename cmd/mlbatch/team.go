@@ -302,7 +302,13 @@ others may take it back.`,
 	return cmd
 }
 
-func (m *making) editTeam(cmd *cobra.Command, name string, edit admin.QueueEdit, gpus *resource.Quantity, people admin.PeopleEdit) error {
+func (m *making) editTeam(
+	cmd *cobra.Command,
+	name string,
+	edit admin.QueueEdit,
+	gpus *resource.Quantity,
+	people admin.PeopleEdit,
+) error {
 	ctx := cmd.Context()
 	c, row, err := reach(ctx, m, func(ctx context.Context, c client.Client) (view.Team, error) {
 		return gather.Team(ctx, c, name, gather.Get(c))
@@ -367,15 +373,30 @@ or --keep-namespace to leave them. A ClusterQueue that other teams use stays.`,
 	f := cmd.Flags()
 	f.BoolVar(&o.Drain, "drain", false, "stop jobs that have not ended")
 	f.BoolVar(&o.Namespace, "delete-namespace", false, "delete the namespace with all that is in it")
-	f.BoolVar(&o.Keep, "keep-namespace", false, "leave the namespace and what is in it, without queue and people")
+	f.BoolVar(
+		&o.Keep,
+		"keep-namespace",
+		false,
+		"leave the namespace and what is in it, without queue and people",
+	)
 	f.BoolVarP(&m.yes, "yes", "y", false, "do not ask")
-	f.DurationVar(&patience, "timeout", 5*time.Minute, "how long to wait until its jobs have stopped, and until it is gone")
+	f.DurationVar(
+		&patience,
+		"timeout",
+		5*time.Minute,
+		"how long to wait until its jobs have stopped, and until it is gone",
+	)
 	m.dryRunFlag(f)
 	connectionFlags(f, &m.conn)
 	return cmd
 }
 
-func (m *making) deleteTeam(cmd *cobra.Command, name string, o admin.DeleteOptions, patience time.Duration) error {
+func (m *making) deleteTeam(
+	cmd *cobra.Command,
+	name string,
+	o admin.DeleteOptions,
+	patience time.Duration,
+) error {
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
 	cfg, c, err := m.connect()
 	if err != nil {
@@ -427,12 +448,23 @@ func (m *making) deleteTeam(cmd *cobra.Command, name string, o admin.DeleteOptio
 
 // awaitGone waits until a team is gone with all that was in its namespace.
 func awaitGone(ctx context.Context, c client.Client, team string, patience time.Duration) error {
-	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		_, err := gather.Team(ctx, c, team, gather.Get(c))
-		return errors.Is(err, gather.ErrNoTeam), nil
-	})
+	err := wait.PollUntilContextTimeout(
+		ctx,
+		200*time.Millisecond,
+		patience,
+		true,
+		func(ctx context.Context) (bool, error) {
+			_, err := gather.Team(ctx, c, team, gather.Get(c))
+			return errors.Is(err, gather.ErrNoTeam), nil
+		},
+	)
 	if err != nil {
-		return fmt.Errorf("namespace %s is not gone within %s: kubectl describe namespace %s says what keeps it", team, patience, team)
+		return fmt.Errorf(
+			"namespace %s is not gone within %s: kubectl describe namespace %s says what keeps it",
+			team,
+			patience,
+			team,
+		)
 	}
 	return nil
 }
@@ -440,13 +472,24 @@ func awaitGone(ctx context.Context, c client.Client, team string, patience time.
 // awaitIdle waits until no job of a team has quota any more.
 func awaitIdle(ctx context.Context, c client.Client, team string, patience time.Duration) error {
 	busy := 0
-	err := wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		n, err := admin.Busy(ctx, c, team)
-		busy = n
-		return n == 0, err //nolint:wrapcheck // it says what it read
-	})
+	err := wait.PollUntilContextTimeout(
+		ctx,
+		500*time.Millisecond,
+		patience,
+		true,
+		func(ctx context.Context) (bool, error) {
+			n, err := admin.Busy(ctx, c, team)
+			busy = n
+			return n == 0, err //nolint:wrapcheck // it says what it read
+		},
+	)
 	if wait.Interrupted(err) {
-		return fmt.Errorf("%d jobs of team %s have not stopped within %s: nothing was deleted but the rights of its people; again with --drain goes on, --timeout waits longer", busy, team, patience)
+		return fmt.Errorf(
+			"%d jobs of team %s have not stopped within %s: nothing was deleted but the rights of its people; again with --drain goes on, --timeout waits longer",
+			busy,
+			team,
+			patience,
+		)
 	}
 	return err //nolint:wrapcheck // it says what it read
 }

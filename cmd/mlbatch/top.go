@@ -74,7 +74,11 @@ func (t *topFlags) check(q *query) error {
 
 func (t *topFlags) read(ctx context.Context, q *query) (found, error) {
 	by, now := topThing(q.args), time.Now()
-	list := &rows[cli.UseRow]{columns: cli.UseColumns(by, now), none: "No job that you may see has or waits for GPUs.", strict: true}
+	list := &rows[cli.UseRow]{
+		columns: cli.UseColumns(by, now),
+		none:    "No job that you may see has or waits for GPUs.",
+		strict:  true,
+	}
 	if by == "nodes" {
 		nodes, seen, err := cli.Nodes(ctx, q.c)
 		if err != nil {

@@ -30,8 +30,19 @@ type touchFlags struct {
 }
 
 func (t *touchFlags) flags(f *pflag.FlagSet) {
-	f.StringVarP(&t.selector, "selector", "l", "", "all jobs of the namespace with these labels, instead of names")
-	f.StringVar(&t.dryRun, "dry-run", "", "none, client (say what would be done) or server (let the API server check it, too)")
+	f.StringVarP(
+		&t.selector,
+		"selector",
+		"l",
+		"",
+		"all jobs of the namespace with these labels, instead of names",
+	)
+	f.StringVar(
+		&t.dryRun,
+		"dry-run",
+		"",
+		"none, client (say what would be done) or server (let the API server check it, too)",
+	)
 	t.printing(f)
 }
 
@@ -225,9 +236,11 @@ func (j *jobAction) each(cmd *cobra.Command, args []string) error {
 // newCancelCommand deletes jobs.
 func newCancelCommand() *cobra.Command {
 	var wait, yes bool
-	cancel := &jobAction{do: func(ctx context.Context, a *actions.Actor, t *actions.Target) (*actions.Result, error) {
-		return a.Cancel(ctx, t, wait)
-	}}
+	cancel := &jobAction{
+		do: func(ctx context.Context, a *actions.Actor, t *actions.Target) (*actions.Result, error) {
+			return a.Cancel(ctx, t, wait)
+		},
+	}
 	cmd := cancel.command(&cobra.Command{
 		Use:   "cancel JOB...",
 		Short: "End jobs and delete them",
@@ -271,9 +284,11 @@ func sure(cmd *cobra.Command, refs []view.Ref) error {
 // newHoldCommand holds jobs back.
 func newHoldCommand() *cobra.Command {
 	var stop bool
-	hold := &jobAction{do: func(ctx context.Context, a *actions.Actor, t *actions.Target) (*actions.Result, error) {
-		return a.Hold(ctx, t, stop)
-	}}
+	hold := &jobAction{
+		do: func(ctx context.Context, a *actions.Actor, t *actions.Target) (*actions.Result, error) {
+			return a.Hold(ctx, t, stop)
+		},
+	}
 	cmd := hold.command(&cobra.Command{
 		Use:   "hold JOB...",
 		Short: "Keep jobs from starting until they are released",
@@ -294,9 +309,11 @@ What an administrator holds, only administrators release.`,
 
 // newReleaseCommand lets held jobs queue again.
 func newReleaseCommand() *cobra.Command {
-	release := &jobAction{do: func(ctx context.Context, a *actions.Actor, t *actions.Target) (*actions.Result, error) {
-		return a.Release(ctx, t)
-	}}
+	release := &jobAction{
+		do: func(ctx context.Context, a *actions.Actor, t *actions.Target) (*actions.Result, error) {
+			return a.Release(ctx, t)
+		},
+	}
 	return release.command(&cobra.Command{
 		Use:   "release JOB...",
 		Short: "Let held jobs queue again",
@@ -312,9 +329,11 @@ that was over, too many attempts to start.`,
 
 // newRequeueCommand makes jobs give up what they have and queue again.
 func newRequeueCommand() *cobra.Command {
-	requeue := &jobAction{do: func(ctx context.Context, a *actions.Actor, t *actions.Target) (*actions.Result, error) {
-		return a.Requeue(ctx, t)
-	}}
+	requeue := &jobAction{
+		do: func(ctx context.Context, a *actions.Actor, t *actions.Target) (*actions.Result, error) {
+			return a.Requeue(ctx, t)
+		},
+	}
 	return requeue.command(&cobra.Command{
 		Use:   "requeue JOB...",
 		Short: "Stop jobs that run and let them queue again",
@@ -387,7 +406,12 @@ stopped for that and queued anew, which --stop has to allow.`,
   # the workers of a Ray cluster
   mlbatch scale blue/ray-cluster --role gpus 1`,
 	})
-	cmd.Flags().StringVar(&role, "role", "", "the `role` whose size is meant (default: the only one, or that of workers)")
+	cmd.Flags().StringVar(
+		&role,
+		"role",
+		"",
+		"the `role` whose size is meant (default: the only one, or that of workers)",
+	)
 	cmd.Flags().BoolVar(&stop, "stop", false, "stop jobs that have to begin anew with another size")
 	return cmd
 }

@@ -97,18 +97,53 @@ was, with its jobs, ports and nodes; flags that are given change it.`,
 	o.dir.addTo(f)
 	f.IntVar(&o.apiPort, "api-port", 0, "`port` of the API server (default: the last one, or any free one)")
 	f.IntVar(&o.nodes, "nodes", 3, "number of nodes")
-	f.StringVar(&o.runtime, "runtime", "", "what runs pods: simulated, or containerd for real containers (default: as at the first start, which is simulated)")
+	f.StringVar(
+		&o.runtime,
+		"runtime",
+		"",
+		"what runs pods: simulated, or containerd for real containers (default: as at the first start, which is simulated)",
+	)
 	f.Int64Var(&o.gpus, "gpus-per-node", 8, "GPUs of each node")
 	f.StringVar(&o.cpus, "cpus-per-node", "224", "CPUs of each node")
 	f.StringVar(&o.memory, "memory-per-node", "2000Gi", "memory of each node")
 	f.Float64Var(&o.timeScale, "time-scale", 1, "how many times faster than real time simulated pods run")
-	f.StringVar(&o.configuration, "config", "", "Kueue configuration `file` for the controller (default: the last one; \"\" goes back to none)")
-	f.BoolVar(&o.stock, "stock-api-server", false, "run the API server as every real cluster does, without what makes writes to Workloads cheaper here")
-	f.BoolVar(&o.stockSched, "stock-scheduler", false, "run the scheduler of Kubernetes instead of mlbatch's, which is held to the nodes that jobs are given")
-	f.StringVar(&o.auditLog, "audit-log", "", "append to a `file` who asked the API server for what, people and mlbatch's own processes")
+	f.StringVar(
+		&o.configuration,
+		"config",
+		"",
+		"Kueue configuration `file` for the controller (default: the last one; \"\" goes back to none)",
+	)
+	f.BoolVar(
+		&o.stock,
+		"stock-api-server",
+		false,
+		"run the API server as every real cluster does, without what makes writes to Workloads cheaper here",
+	)
+	f.BoolVar(
+		&o.stockSched,
+		"stock-scheduler",
+		false,
+		"run the scheduler of Kubernetes instead of mlbatch's, which is held to the nodes that jobs are given",
+	)
+	f.StringVar(
+		&o.auditLog,
+		"audit-log",
+		"",
+		"append to a `file` who asked the API server for what, people and mlbatch's own processes",
+	)
 	f.BoolVar(&o.detach, "detach", false, "return once the cluster is ready and leave it running")
-	f.BoolVar(&o.empty, "empty", false, "leave out the tutorial's queues and teams (default: as at the first start)")
-	f.BoolVar(&o.bare, "bare", false, "leave mlbatch out, too: a cluster with the scheduler of Kubernetes, to install it in; needs --runtime containerd (default: as at the first start)")
+	f.BoolVar(
+		&o.empty,
+		"empty",
+		false,
+		"leave out the tutorial's queues and teams (default: as at the first start)",
+	)
+	f.BoolVar(
+		&o.bare,
+		"bare",
+		false,
+		"leave mlbatch out, too: a cluster with the scheduler of Kubernetes, to install it in; needs --runtime containerd (default: as at the first start)",
+	)
 	f.IntVar(&o.reportFD, "report-fd", 0, "file descriptor to report to")
 	_ = f.MarkHidden("report-fd") // the flag exists
 	return cmd
@@ -123,15 +158,26 @@ func (o *upOptions) config(f *pflag.FlagSet) (local.Config, error) {
 	}
 	mlbatch := &installer{}
 	cfg := local.Config{
-		DataDir: dir, APIPort: o.apiPort, Initial: mlbatch.initial, Install: mlbatch.install, Answered: mlbatch.answered, Samples: examples.AllRuntimes(), Images: realImages(),
-		Tutorial: !o.empty && (f.Changed("empty") || !local.LeftEmpty(dir)),
-		Fleet:    simnode.DefaultFleet(), TimeScale: 1, StockAPIServer: o.stock, StockScheduler: o.stockSched,
+		DataDir:        dir,
+		APIPort:        o.apiPort,
+		Initial:        mlbatch.initial,
+		Install:        mlbatch.install,
+		Answered:       mlbatch.answered,
+		Samples:        examples.AllRuntimes(),
+		Images:         realImages(),
+		Tutorial:       !o.empty && (f.Changed("empty") || !local.LeftEmpty(dir)),
+		Fleet:          simnode.DefaultFleet(),
+		TimeScale:      1,
+		StockAPIServer: o.stock,
+		StockScheduler: o.stockSched,
 	}
 	if o.bare || !f.Changed("bare") && local.IsBare(dir) {
 		cfg.Parts, cfg.Tutorial, cfg.Initial, cfg.Install, cfg.Answered = local.Bare, false, nil, nil, nil
 		for _, needless := range []string{"config", "empty", "stock-scheduler"} {
 			if f.Changed(needless) {
-				return cfg, usageError{fmt.Errorf("--%s: is about mlbatch, which this cluster is without (--bare): leave it out", needless)}
+				return cfg, usageError{
+					fmt.Errorf("--%s: is about mlbatch, which this cluster is without (--bare): leave it out", needless),
+				}
 			}
 		}
 	}
@@ -142,7 +188,8 @@ func (o *upOptions) config(f *pflag.FlagSet) (local.Config, error) {
 	switch {
 	case err != nil:
 	case last.Fleet.CPU.IsZero(): // it is not known any more
-		if !f.Changed("nodes") && !f.Changed("gpus-per-node") && !f.Changed("cpus-per-node") && !f.Changed("memory-per-node") {
+		if !f.Changed("nodes") && !f.Changed("gpus-per-node") && !f.Changed("cpus-per-node") &&
+			!f.Changed("memory-per-node") {
 			cfg.Fleet = simnode.Fleet{} // the nodes that there are
 		}
 	default:
@@ -237,7 +284,12 @@ func upConfiguration(file string) ([]byte, error) {
 		return nil, err
 	}
 	if name := resolved.Configuration.Health.ReadinessEndpointName; name != v1beta2.DefaultReadinessEndpoint {
-		return nil, fmt.Errorf("%s: health.readinessEndpointName: is %q: mlbatch up asks for /%s, take it out", file, name, v1beta2.DefaultReadinessEndpoint)
+		return nil, fmt.Errorf(
+			"%s: health.readinessEndpointName: is %q: mlbatch up asks for /%s, take it out",
+			file,
+			name,
+			v1beta2.DefaultReadinessEndpoint,
+		)
 	}
 	return data, nil
 }
@@ -250,7 +302,9 @@ func auditLog(file string) (string, error) {
 	}
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
-		return "", usageError{fmt.Errorf("--audit-log: %w: name a file in a directory that is there and that you may write to", err)}
+		return "", usageError{
+			fmt.Errorf("--audit-log: %w: name a file in a directory that is there and that you may write to", err),
+		}
 	}
 	return path, f.Close()
 }
@@ -317,10 +371,18 @@ func nextSteps(cfg local.Config) string {
 	case cfg.Parts == local.Bare:
 		next = []string{"install --dry-run=server" + at, "install" + at, "doctor" + at}
 	case !cfg.Tutorial:
-		next = []string{"nodes" + at, "team create my-team" + at + " --gpus 8 --create-flavor", "run" + at + " -n my-team --image busybox --gpus 1 -- sleep 20"}
+		next = []string{
+			"nodes" + at,
+			"team create my-team" + at + " --gpus 8 --create-flavor",
+			"run" + at + " -n my-team --image busybox --gpus 1 -- sleep 20",
+		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nThe cluster is ready. With any kubectl, or with mlbatch kubectl:\n\n  export KUBECONFIG=%s\n\nNext, try:\n\n", local.Kubeconfig(cfg.DataDir))
+	fmt.Fprintf(
+		&b,
+		"\nThe cluster is ready. With any kubectl, or with mlbatch kubectl:\n\n  export KUBECONFIG=%s\n\nNext, try:\n\n",
+		local.Kubeconfig(cfg.DataDir),
+	)
 	for _, args := range next {
 		fmt.Fprintf(&b, "  %s %s\n", os.Args[0], args)
 	}

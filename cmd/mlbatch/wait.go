@@ -59,11 +59,20 @@ command line; 3 when --timeout is over. The others are not waited for when one w
 	f := cmd.Flags()
 	f.StringVar(&goal, "for", "", "`goal`: "+withCommas(actions.Goals()))
 	f.DurationVar(&timeout, "timeout", 0, "how long to wait at most, such as 10m; 0 is without end")
-	f.StringVarP(&t.selector, "selector", "l", "", "all jobs of the namespace with these labels, instead of names")
+	f.StringVarP(
+		&t.selector,
+		"selector",
+		"l",
+		"",
+		"all jobs of the namespace with these labels, instead of names",
+	)
 	t.printing(f)
-	_ = cmd.RegisterFlagCompletionFunc("for", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return strings.Split(withCommas(actions.Goals()), ", "), cobra.ShellCompDirectiveNoFileComp
-	})
+	_ = cmd.RegisterFlagCompletionFunc(
+		"for",
+		func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return strings.Split(withCommas(actions.Goals()), ", "), cobra.ShellCompDirectiveNoFileComp
+		},
+	)
 	return cmd
 }
 
@@ -130,12 +139,23 @@ func worst(ctx context.Context, errs []error) error {
 }
 
 // await waits for one job. One that does not exist is deleted.
-func await(ctx context.Context, c client.WithWatch, ref view.Ref, goal actions.Goal) (*actions.Result, error) {
+func await(
+	ctx context.Context,
+	c client.WithWatch,
+	ref view.Ref,
+	goal actions.Goal,
+) (*actions.Result, error) {
 	target, err := actions.Find(ctx, c, ref)
 	var missing *why.MissingError
 	switch {
 	case errors.As(err, &missing) && goal == actions.UntilDeleted:
-		return &actions.Result{Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name, Action: string(goal), Message: fmt.Sprintf("There is no %s.", ref)}, nil
+		return &actions.Result{
+			Kind:      ref.Kind,
+			Namespace: ref.Namespace,
+			Name:      ref.Name,
+			Action:    string(goal),
+			Message:   fmt.Sprintf("There is no %s.", ref),
+		}, nil
 	case err != nil:
 		return nil, err
 	}

@@ -44,7 +44,13 @@ func screenEvery(ctx context.Context, out io.Writer, pause time.Duration, show f
 
 // watchRows prints a list until ctx ends: on a terminal all of it again and again, elsewhere all of
 // it once and from then on the rows that changed.
-func watchRows[T any](ctx context.Context, out io.Writer, take func() ([]T, error), key func(T) string, show func(w io.Writer, rows []T, first bool) error) error {
+func watchRows[T any](
+	ctx context.Context,
+	out io.Writer,
+	take func() ([]T, error),
+	key func(T) string,
+	show func(w io.Writer, rows []T, first bool) error,
+) error {
 	if terminalHeight(out) > 0 {
 		return watchScreen(ctx, out, func(w io.Writer) error {
 			rows, err := take()

@@ -85,18 +85,23 @@ func (f *jobFilter) find(ctx context.Context, q *query) error {
 
 func (f *jobFilter) wants(j view.Job) bool {
 	return (f.queue == "" || j.Queue == f.queue || j.ClusterQueue == f.queue || j.ClusterQueue == "" && j.Target == f.queue) &&
-		f.whose.wants(j.User) && amongStates(f.states, j.State)
+		f.whose.wants(j.User) &&
+		amongStates(f.states, j.State)
 }
 
 // wantsPast is wants for jobs that ended.
 func (f *jobFilter) wantsPast(j view.PastJob) bool {
-	return (f.queue == "" || j.Queue == f.queue || j.ClusterQueue == f.queue) && f.whose.wants(j.User) && amongStates(f.states, j.State)
+	return (f.queue == "" || j.Queue == f.queue || j.ClusterQueue == f.queue) && f.whose.wants(j.User) &&
+		amongStates(f.states, j.State)
 }
 
 // unknownState is the first of the states that were typed which there is not, "" if there are all.
 func unknownState[S ~string](states string, known []S) string {
 	for state := range strings.SplitSeq(states, ",") {
-		if !slices.ContainsFunc(known, func(s S) bool { return state == "" || strings.EqualFold(state, string(s)) }) {
+		if !slices.ContainsFunc(
+			known,
+			func(s S) bool { return state == "" || strings.EqualFold(state, string(s)) },
+		) {
 			return state
 		}
 	}
@@ -105,14 +110,22 @@ func unknownState[S ~string](states string, known []S) string {
 
 // amongStates reports whether a state is one of those that were typed, or none was.
 func amongStates[S ~string](states string, state S) bool {
-	return states == "" || slices.ContainsFunc(strings.Split(states, ","), func(s string) bool { return strings.EqualFold(s, string(state)) })
+	return states == "" ||
+		slices.ContainsFunc(
+			strings.Split(states, ","),
+			func(s string) bool { return strings.EqualFold(s, string(state)) },
+		)
 }
 
 // strangers says that users who were asked for have no jobs here, "" if one of them has.
 // People type the names that they have on the machine in front of them ("-u $USER").
 func strangers(users []string, rows []view.Job) string {
-	if len(users) == 0 || slices.ContainsFunc(rows, func(r view.Job) bool { return slices.Contains(users, r.User) }) {
+	if len(users) == 0 ||
+		slices.ContainsFunc(rows, func(r view.Job) bool { return slices.Contains(users, r.User) }) {
 		return ""
 	}
-	return fmt.Sprintf("No job here that you may see is of %s. Users have the names by which the API server knows them; --me is you.", strings.Join(users, ", "))
+	return fmt.Sprintf(
+		"No job here that you may see is of %s. Users have the names by which the API server knows them; --me is you.",
+		strings.Join(users, ", "),
+	)
 }

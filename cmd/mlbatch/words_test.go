@@ -49,8 +49,22 @@ func TestWrongWords(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
-			if code := run(t.Context(), strings.Fields(tc.typed), &out, &out); code != exitUsage || !strings.Contains(out.String(), tc.says) {
-				t.Errorf("mlbatch %s exits with %d, want %d and %q: %s\n%s", tc.typed, code, exitUsage, tc.says, tc.why, out.String())
+			if code := run(
+				t.Context(),
+				strings.Fields(tc.typed),
+				&out,
+				&out,
+			); code != exitUsage ||
+				!strings.Contains(out.String(), tc.says) {
+				t.Errorf(
+					"mlbatch %s exits with %d, want %d and %q: %s\n%s",
+					tc.typed,
+					code,
+					exitUsage,
+					tc.says,
+					tc.why,
+					out.String(),
+				)
 			}
 		})
 	}

@@ -48,17 +48,45 @@ found, with the number of pods that is said beside them; where none is, say it w
 	}
 	f := cmd.Flags()
 	filesFlag(cmd, &w.files)
-	f.StringVar(&w.wrapper.Name, "name", "", "name of the AppWrapper (default that of the first object with pods)")
-	f.StringVarP(&w.wrapper.Namespace, "namespace", "n", "", "`namespace` to write into the AppWrapper (default that of the objects)")
-	f.StringVarP(&w.wrapper.Queue, "queue", "q", "", "LocalQueue (default that of the objects; if they name none, the namespace's default)")
-	f.StringArrayVar(&w.podSets, "pod-set", nil, "`KIND/NAME:PATH=REPLICAS`: how many pods an object of a kind that is not known makes of a template; may be given several times")
+	f.StringVar(
+		&w.wrapper.Name,
+		"name",
+		"",
+		"name of the AppWrapper (default that of the first object with pods)",
+	)
+	f.StringVarP(
+		&w.wrapper.Namespace,
+		"namespace",
+		"n",
+		"",
+		"`namespace` to write into the AppWrapper (default that of the objects)",
+	)
+	f.StringVarP(
+		&w.wrapper.Queue,
+		"queue",
+		"q",
+		"",
+		"LocalQueue (default that of the objects; if they name none, the namespace's default)",
+	)
+	f.StringArrayVar(
+		&w.podSets,
+		"pod-set",
+		nil,
+		"`KIND/NAME:PATH=REPLICAS`: how many pods an object of a kind that is not known makes of a template; may be given several times",
+	)
 	f.StringVarP(&w.output, "output", "o", "yaml", "yaml or json")
 	return cmd
 }
 
 // filesFlag adds -f.
 func filesFlag(cmd *cobra.Command, files *[]string) {
-	cmd.Flags().StringArrayVarP(files, "filename", "f", nil, "`file` or folder; - is standard input; may be given several times")
+	cmd.Flags().StringArrayVarP(
+		files,
+		"filename",
+		"f",
+		nil,
+		"`file` or folder; - is standard input; may be given several times",
+	)
 	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json") // the flag is there
 }
 
@@ -134,7 +162,8 @@ func readDocumentsBut(in io.Reader, files []string, pass func(error)) ([]manifes
 func manifestsIn(folder string) ([]string, error) {
 	var out []string
 	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(path))) {
+		if err == nil && !d.IsDir() &&
+			slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(path))) {
 			out = append(out, path)
 		}
 		return err

@@ -47,7 +47,11 @@ func Of(t testing.TB, name, version string) Schema {
 				continue
 			}
 			props := &apiextensions.JSONSchemaProps{}
-			if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(v.Schema.OpenAPIV3Schema, props, nil); err != nil {
+			if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(
+				v.Schema.OpenAPIV3Schema,
+				props,
+				nil,
+			); err != nil {
 				t.Fatal(err)
 			}
 			s, err := structuralschema.NewStructural(props)

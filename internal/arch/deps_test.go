@@ -14,7 +14,15 @@ import (
 // review: a change of it is a change of testdata/deps.txt.
 func TestDependencies(t *testing.T) {
 	const file = "testdata/deps.txt"
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", "./cmd/mlbatch")
+	cmd := exec.CommandContext(
+		t.Context(),
+		"go",
+		"list",
+		"-deps",
+		"-f",
+		"{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}",
+		"./cmd/mlbatch",
+	)
 	cmd.Dir, cmd.Stderr = root, os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

@@ -54,9 +54,13 @@ func TestDocumentsAreListedAndLinked(t *testing.T) {
 	}
 	index := read(t, root, "docs", "README.md")
 	for _, page := range pages(t) {
-		if name := filepath.Base(page); filepath.Base(filepath.Dir(page)) == "docs" && name != "README.md" && !strings.Contains(index, "]("+name+")") {
+		if name := filepath.Base(
+			page,
+		); filepath.Base(filepath.Dir(page)) == "docs" && name != "README.md" &&
+			!strings.Contains(index, "]("+name+")") {
 			t.Errorf("docs/README.md does not lead to %s", name)
-		} else if filepath.Base(filepath.Dir(page)) == "kinds" && !strings.Contains(index, "](kinds/"+name+")") {
+		} else if filepath.Base(filepath.Dir(page)) == "kinds" &&
+			!strings.Contains(index, "](kinds/"+name+")") {
 			t.Errorf("docs/README.md does not lead to kinds/%s", name)
 		}
 	}
@@ -78,7 +82,9 @@ func anchors(text string) []string {
 // TestDecisionRecords: each has a number, a status with a date and its three parts,
 // and the index has its title.
 func TestDecisionRecords(t *testing.T) {
-	shape := regexp.MustCompile(`^# (\d+)\. (.+)\n\n(?:Accepted|Superseded by \[.+\]\(.+\)), \d{4}-\d{2}-\d{2}(?:; .+)?\n\n## Context\n\n(?s:.+)\n## Decision\n\n(?s:.+)\n## Consequences\n\n`)
+	shape := regexp.MustCompile(
+		`^# (\d+)\. (.+)\n\n(?:Accepted|Superseded by \[.+\]\(.+\)), \d{4}-\d{2}-\d{2}(?:; .+)?\n\n## Context\n\n(?s:.+)\n## Decision\n\n(?s:.+)\n## Consequences\n\n`,
+	)
 	files, err := filepath.Glob(filepath.Join(root, "docs", "adr", "[0-9]*.md"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no decision records (%v)", err)
@@ -87,7 +93,10 @@ func TestDecisionRecords(t *testing.T) {
 	for _, file := range files {
 		m := shape.FindStringSubmatch(read(t, file))
 		if m == nil {
-			t.Errorf("%s is not shaped as the other records: number and title, status and date, context, decision, consequences", file)
+			t.Errorf(
+				"%s is not shaped as the other records: number and title, status and date, context, decision, consequences",
+				file,
+			)
 			continue
 		}
 		name := filepath.Base(file)

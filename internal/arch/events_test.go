@@ -25,7 +25,12 @@ func TestEventsAreOnTheirPage(t *testing.T) {
 			continue
 		}
 		for _, name := range p.GoFiles {
-			file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+			file, err := parser.ParseFile(
+				token.NewFileSet(),
+				filepath.Join(p.Dir, name),
+				nil,
+				parser.SkipObjectResolution,
+			)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -45,7 +45,8 @@ func TestNamesOfTestsSayTheRuleAndNoNumber(t *testing.T) {
 			}
 		}
 	}
-	if !numbered.MatchString("func TestA1B2OtherWords(t *testing.T) {") || numbered.MatchString("func TestPVCsAreBound(t *testing.T) {") {
+	if !numbered.MatchString("func TestA1B2OtherWords(t *testing.T) {") ||
+		numbered.MatchString("func TestPVCsAreBound(t *testing.T) {") {
 		t.Error("it does not find what it is to find")
 	}
 }
@@ -86,9 +87,15 @@ func impure(file *ast.File) []sin {
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.GoStmt:
-			sins = append(sins, sin{n.Pos(), "goroutine: what is pure has one thread, concurrency belongs to its callers"})
+			sins = append(
+				sins,
+				sin{n.Pos(), "goroutine: what is pure has one thread, concurrency belongs to its callers"},
+			)
 		case *ast.ChanType:
-			sins = append(sins, sin{n.Pos(), "channel: what is pure has one thread, concurrency belongs to its callers"})
+			sins = append(
+				sins,
+				sin{n.Pos(), "channel: what is pure has one thread, concurrency belongs to its callers"},
+			)
 		case *ast.SelectorExpr:
 			if x, ok := n.X.(*ast.Ident); ok && x.Name == "time" && slices.Contains(clocks, n.Sel.Name) {
 				sins = append(sins, sin{n.Pos(), "time." + n.Sel.Name + ": take the time as an argument"})
@@ -104,9 +111,17 @@ func TestImpureCodeIsFound(t *testing.T) {
 		why, src string
 		want     int
 	}{
-		"clock":     {"a decision that reads the clock cannot be replayed", "package p; import \"time\"; var t = time.Now()", 1},
+		"clock": {
+			"a decision that reads the clock cannot be replayed",
+			"package p; import \"time\"; var t = time.Now()",
+			1,
+		},
 		"goroutine": {"concurrency makes order a matter of luck", "package p; func f() { go f() }", 1},
-		"values":    {"times as values are fine", "package p; import \"time\"; func f(now time.Time) time.Time { return now.Add(time.Second) }", 0},
+		"values": {
+			"times as values are fine",
+			"package p; import \"time\"; func f(now time.Time) time.Time { return now.Add(time.Second) }",
+			0,
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -54,8 +54,18 @@ var outerLadder = []layer{
 		why: "cycle ties the engine together and does no I/O",
 	},
 	{
-		dir: "internal/engine/inquiry", outside: none, never: noIO,
-		may: []string{"internal/core", "internal/engine/cycle", "internal/engine/quota", "internal/engine/place", "internal/engine/ledger", "internal/engine/preempt", "internal/engine/order"},
+		dir:     "internal/engine/inquiry",
+		outside: none,
+		never:   noIO,
+		may: []string{
+			"internal/core",
+			"internal/engine/cycle",
+			"internal/engine/quota",
+			"internal/engine/place",
+			"internal/engine/ledger",
+			"internal/engine/preempt",
+			"internal/engine/order",
+		},
 		why: "inquiry reads an engine and lets copies of it decide",
 	},
 	{
@@ -83,16 +93,31 @@ var outerLadder = []layer{
 	},
 	{
 		dir: "internal/sim/kuberules", may: []string{
-			"api", "config", "internal/core", "internal/engine", "internal/record", "internal/sim",
-			"internal/kube/apply", "internal/kube/cache", "internal/kube/convert", "internal/kube/workloadlifecycle", "internal/kube/workloadstatus", "internal/kube/fairqueue",
+			"api",
+			"config",
+			"internal/core",
+			"internal/engine",
+			"internal/record",
+			"internal/sim",
+			"internal/kube/apply",
+			"internal/kube/cache",
+			"internal/kube/convert",
+			"internal/kube/workloadlifecycle",
+			"internal/kube/workloadstatus",
+			"internal/kube/fairqueue",
 		},
 		never: []string{"os", "log", "sync", "net", "context"},
 		why:   "kuberules runs the controllers' own rules on simulated jobs, and reaches no cluster",
 	},
 	{
-		dir: "internal/sim", may: []string{"internal/core", "internal/engine", "internal/record"},
-		outside: []string{"go.yaml.in/yaml/v3", "sigs.k8s.io/yaml"}, never: []string{"net", "os", "log", "sync", "context"},
-		why: "the simulator runs the engine alone: no Kubernetes, no clock, no files",
+		dir: "internal/sim",
+		may: []string{"internal/core", "internal/engine", "internal/record"},
+		outside: []string{
+			"go.yaml.in/yaml/v3",
+			"sigs.k8s.io/yaml",
+		},
+		never: []string{"net", "os", "log", "sync", "context"},
+		why:   "the simulator runs the engine alone: no Kubernetes, no clock, no files",
 	},
 	{
 		dir: "api", may: none,
@@ -115,19 +140,54 @@ var outerLadder = []layer{
 		why: "what rules find is a value",
 	},
 	{
-		dir: "internal/view/why", may: []string{"api", "internal/core", "internal/engine", "internal/view", "internal/words", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme"},
+		dir: "internal/view/why",
+		may: []string{
+			"api",
+			"internal/core",
+			"internal/engine",
+			"internal/view",
+			"internal/words",
+			"internal/kube/convert",
+			"internal/kube/jobs",
+			"internal/kube/scheme",
+		},
 		never: []string{"k8s.io/kubernetes", "sigs.k8s.io/controller-runtime/pkg/manager", "net", "os"},
 		why:   "why says in sentences what objects and a controller's answer tell of a job; it prints nothing and connects to nothing",
 	},
 	{
-		dir: "internal/view/gather", may: []string{"api", "internal/core", "internal/engine", "internal/view", "internal/words", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme"},
+		dir: "internal/view/gather",
+		may: []string{
+			"api",
+			"internal/core",
+			"internal/engine",
+			"internal/view",
+			"internal/words",
+			"internal/kube/convert",
+			"internal/kube/jobs",
+			"internal/kube/scheme",
+		},
 		never: []string{"k8s.io/kubernetes", "sigs.k8s.io/controller-runtime/pkg/manager"},
 		why:   "gather reads objects with the reader that it is given, and knows which belong together; it connects to nothing",
 	},
 	{
-		dir: "internal/view", may: []string{"api", "internal/core", "internal/engine/nodehealth", "internal/words", "internal/kube/convert"},
-		never: []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime/pkg/client", "context", "net", "os", "log", "sync"},
-		why:   "views are values for the packages that print; they reach no cluster and no engine that decides",
+		dir: "internal/view",
+		may: []string{
+			"api",
+			"internal/core",
+			"internal/engine/nodehealth",
+			"internal/words",
+			"internal/kube/convert",
+		},
+		never: []string{
+			"k8s.io/client-go",
+			"sigs.k8s.io/controller-runtime/pkg/client",
+			"context",
+			"net",
+			"os",
+			"log",
+			"sync",
+		},
+		why: "views are values for the packages that print; they reach no cluster and no engine that decides",
 	},
 	{
 		dir: "internal/local/names", outside: none, may: none, never: noIO,
@@ -143,45 +203,118 @@ var outerLadder = []layer{
 	},
 	{
 		dir: "internal/cli/demo/scene", may: []string{
-			"api", "internal/finding", "internal/cli", "internal/core", "internal/engine", "internal/view", "internal/words", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme", "internal/record", "internal/sim", "internal/strict",
+			"api",
+			"internal/finding",
+			"internal/cli",
+			"internal/core",
+			"internal/engine",
+			"internal/view",
+			"internal/words",
+			"internal/kube/convert",
+			"internal/kube/jobs",
+			"internal/kube/scheme",
+			"internal/record",
+			"internal/sim",
+			"internal/strict",
 		},
 		never: []string{"k8s.io/kubernetes", "sigs.k8s.io/controller-runtime/pkg/manager"},
 		why:   "a scene types commands as users do, and simulates what takes days; it starts no cluster",
 	},
 	{
 		dir: "internal/cli/demo", may: []string{
-			"api", "internal/finding", "config", "internal/cli", "internal/core", "internal/engine", "internal/view", "internal/words", "internal/kube/jobs", "internal/kube/scheme", "internal/local", "internal/kube/install", "examples",
+			"api",
+			"internal/finding",
+			"config",
+			"internal/cli",
+			"internal/core",
+			"internal/engine",
+			"internal/view",
+			"internal/words",
+			"internal/kube/jobs",
+			"internal/kube/scheme",
+			"internal/local",
+			"internal/kube/install",
+			"examples",
 		},
 		why: "the demo is a user of the cluster and watches it through the API",
 	},
 	{
 		dir: "internal/cli/whatif", may: []string{
-			"api", "internal/finding", "internal/cli", "internal/core", "internal/engine", "internal/view", "internal/words", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme",
-			"internal/record", "internal/replay", "internal/sim", "internal/strict",
+			"api",
+			"internal/finding",
+			"internal/cli",
+			"internal/core",
+			"internal/engine",
+			"internal/view",
+			"internal/words",
+			"internal/kube/convert",
+			"internal/kube/jobs",
+			"internal/kube/scheme",
+			"internal/record",
+			"internal/replay",
+			"internal/sim",
+			"internal/strict",
 		},
 		never: []string{"k8s.io/kubernetes"},
 		why:   "what would have been needs recordings, the simulator and the manifests people know, and no cluster",
 	},
 	{
 		dir: "internal/cli/migrate", may: []string{
-			"api", "internal/finding", "internal/cli", "internal/core", "internal/engine", "internal/view", "internal/words", "internal/kube/convert", "internal/kube/cache", "internal/kube/jobs", "internal/kube/scheme",
+			"api",
+			"internal/finding",
+			"internal/cli",
+			"internal/core",
+			"internal/engine",
+			"internal/view",
+			"internal/words",
+			"internal/kube/convert",
+			"internal/kube/cache",
+			"internal/kube/jobs",
+			"internal/kube/scheme",
 		},
 		never: []string{"k8s.io/kubernetes"},
 		why:   "a takeover asks the engine what it would decide, writes through the API, and runs no controller",
 	},
 	{
-		dir: "internal/cli/actions", may: []string{"api", "internal/finding", "internal/cli", "internal/core", "internal/engine", "internal/view", "internal/words", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme"},
+		dir: "internal/cli/actions",
+		may: []string{
+			"api",
+			"internal/finding",
+			"internal/cli",
+			"internal/core",
+			"internal/engine",
+			"internal/view",
+			"internal/words",
+			"internal/kube/convert",
+			"internal/kube/jobs",
+			"internal/kube/scheme",
+		},
 		never: []string{"k8s.io/kubernetes"},
 		why:   "what people do with their jobs is done through the API, with what the command line knows of jobs",
 	},
 	{
-		dir: "internal/cli", may: []string{"api", "internal/finding", "internal/core", "internal/engine", "internal/view", "internal/words", "internal/kube/convert", "internal/kube/jobs", "internal/kube/scheme", "internal/strict"},
+		dir: "internal/cli",
+		may: []string{
+			"api",
+			"internal/finding",
+			"internal/core",
+			"internal/engine",
+			"internal/view",
+			"internal/words",
+			"internal/kube/convert",
+			"internal/kube/jobs",
+			"internal/kube/scheme",
+			"internal/strict",
+		},
 		never: []string{"k8s.io/kubernetes"},
 		why:   "the command line shows what the API says",
 	},
 	{
-		dir: "internal/strict", may: none, outside: []string{"go.yaml.in/yaml/v3", "k8s.io/apimachinery/pkg/util/validation/field"}, never: noIO,
-		why: "decoding is about text and Go types, whatever they mean and wherever the text is from",
+		dir:     "internal/strict",
+		may:     none,
+		outside: []string{"go.yaml.in/yaml/v3", "k8s.io/apimachinery/pkg/util/validation/field"},
+		never:   noIO,
+		why:     "decoding is about text and Go types, whatever they mean and wherever the text is from",
 	},
 	{
 		dir: "tools/testsummary", outside: none, may: none,
@@ -233,7 +366,11 @@ func TestImportsGoOneWay(t *testing.T) {
 
 // What answers questions sees an engine as values: it cannot even name what an engine is made of.
 func TestQuestionsNameNoPartOfTheEngine(t *testing.T) {
-	may := []string{"internal/core", "internal/engine/cycle", "internal/engine/preempt"} // of preempt what policies mean
+	may := []string{
+		"internal/core",
+		"internal/engine/cycle",
+		"internal/engine/preempt",
+	} // of preempt what policies mean
 	asked := false
 	for _, p := range packages(t) {
 		if p.rel() != "internal/engine/inquiry" {
@@ -251,8 +388,8 @@ func TestQuestionsNameNoPartOfTheEngine(t *testing.T) {
 	}
 }
 
-// Pods are a kind among others: what all kinds read of a pod, and what may be written of one, is of package podmeta, and what
-// pods do that are queued by themselves is known to their own controller alone.
+// Pods are a kind among others: what all kinds read of a pod, and what may be written of one, is of package
+// podmeta, and what pods do that are queued by themselves is known to their own controller alone.
 func TestPodsAreKnownToTheirOwnController(t *testing.T) {
 	const pods = "internal/kube/jobs/pod"
 	var by []string
@@ -267,8 +404,8 @@ func TestPodsAreKnownToTheirOwnController(t *testing.T) {
 	}
 }
 
-// A kind of job is a folder and a line in a list: nothing else of the program imports it. The AppWrapper is the kind
-// around the others, which its own controller runs, and which tools make and read.
+// A kind of job is a folder and a line in a list: nothing else of the program imports it. The AppWrapper is
+// the kind around the others, which its own controller runs, and which tools make and read.
 func TestOnlyTheListsImportAKindOfJob(t *testing.T) {
 	const kinds = "internal/kube/jobs/"
 	lists := []string{"kinds", "native", "serving"}
@@ -280,7 +417,11 @@ func TestOnlyTheListsImportAKindOfJob(t *testing.T) {
 		for _, dep := range p.Imports {
 			kind, is := strings.CutPrefix(dep, module+kinds)
 			if is && kind != "appwrapper" && !slices.Contains(lists, kind) && !slices.Contains(parts, kind) {
-				t.Errorf("%s imports the kind in %s: say what it needs to know in jobs.Kind or jobs.GroupedKind, and loop over the list", p.rel(), kind)
+				t.Errorf(
+					"%s imports the kind in %s: say what it needs to know in jobs.Kind or jobs.GroupedKind, and loop over the list",
+					p.rel(),
+					kind,
+				)
 			}
 		}
 	}
@@ -373,16 +514,73 @@ func TestBrokenRulesAreFound(t *testing.T) {
 		p    pkg
 		want int
 	}{
-		"sibling":            {"parts of the engine do not know each other", engine, pkg{ImportPath: module + "internal/engine/quota", Deps: []string{module + "internal/engine/order"}}, 1},
-		"core is fine":       {"core is the vocabulary of all", engine, pkg{ImportPath: module + "internal/engine/quota", Deps: []string{module + "internal/core", "strings"}, Imports: []string{"strings"}}, 0},
-		"operating system":   {"the engine does no I/O", engine, pkg{ImportPath: module + "internal/engine/quota", Imports: []string{"os/exec"}}, 1},
-		"other module":       {"the engine needs no library", engine, pkg{ImportPath: module + "internal/engine/quota", Imports: []string{"k8s.io/api/core/v1"}}, 1},
-		"client, indirectly": {"a client hidden behind another package is a client", jobs, pkg{ImportPath: module + "internal/kube/jobs/job", Deps: []string{"k8s.io/client-go/rest"}}, 1},
-		"rule that writes":   {"what the next write is must not depend on how it is written", lifecycle, kube("workloadlifecycle", "convert", "apply"), 1},
-		"rule with a client": {"rules are given what they look at", lifecycle, pkg{ImportPath: module + "internal/kube/workloadlifecycle", Deps: []string{"sigs.k8s.io/controller-runtime/pkg/client"}}, 1},
-		"up to a controller": {"controllers call what writes, and not the other way round", apply, kube("apply", "convert", "workloadlifecycle", "fairqueue", "controllers/job"), 1},
-		"other controller":   {"controllers meet in the API", slack, kube("controllers/slack", "convert", "controllers/job"), 1},
-		"manager wires":      {"it knows all controllers, and no configuration file", manager, kube("manager", "controllers/job", "controllers/slack", "settings"), 1},
+		"sibling": {
+			"parts of the engine do not know each other",
+			engine,
+			pkg{ImportPath: module + "internal/engine/quota", Deps: []string{module + "internal/engine/order"}},
+			1,
+		},
+		"core is fine": {
+			"core is the vocabulary of all",
+			engine,
+			pkg{
+				ImportPath: module + "internal/engine/quota",
+				Deps:       []string{module + "internal/core", "strings"},
+				Imports:    []string{"strings"},
+			},
+			0,
+		},
+		"operating system": {
+			"the engine does no I/O",
+			engine,
+			pkg{ImportPath: module + "internal/engine/quota", Imports: []string{"os/exec"}},
+			1,
+		},
+		"other module": {
+			"the engine needs no library",
+			engine,
+			pkg{ImportPath: module + "internal/engine/quota", Imports: []string{"k8s.io/api/core/v1"}},
+			1,
+		},
+		"client, indirectly": {
+			"a client hidden behind another package is a client",
+			jobs,
+			pkg{ImportPath: module + "internal/kube/jobs/job", Deps: []string{"k8s.io/client-go/rest"}},
+			1,
+		},
+		"rule that writes": {
+			"what the next write is must not depend on how it is written",
+			lifecycle,
+			kube("workloadlifecycle", "convert", "apply"),
+			1,
+		},
+		"rule with a client": {
+			"rules are given what they look at",
+			lifecycle,
+			pkg{
+				ImportPath: module + "internal/kube/workloadlifecycle",
+				Deps:       []string{"sigs.k8s.io/controller-runtime/pkg/client"},
+			},
+			1,
+		},
+		"up to a controller": {
+			"controllers call what writes, and not the other way round",
+			apply,
+			kube("apply", "convert", "workloadlifecycle", "fairqueue", "controllers/job"),
+			1,
+		},
+		"other controller": {
+			"controllers meet in the API",
+			slack,
+			kube("controllers/slack", "convert", "controllers/job"),
+			1,
+		},
+		"manager wires": {
+			"it knows all controllers, and no configuration file",
+			manager,
+			kube("manager", "controllers/job", "controllers/slack", "settings"),
+			1,
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -404,7 +602,12 @@ func TestEndToEndTestsLinkNoControlPlane(t *testing.T) {
 		t.Fatal(err)
 	}
 	for dep := range strings.Lines(string(out)) {
-		if dep = strings.TrimSpace(dep); withinAny(dep, []string{"k8s.io/kubernetes", "go.etcd.io/etcd/server", module + "internal/local/controlplane"}) {
+		if dep = strings.TrimSpace(
+			dep,
+		); withinAny(
+			dep,
+			[]string{"k8s.io/kubernetes", "go.etcd.io/etcd/server", module + "internal/local/controlplane"},
+		) {
 			t.Errorf("test/e2e reaches %s: take names from internal/local/names, not from internal/local", dep)
 		}
 	}

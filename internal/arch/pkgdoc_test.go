@@ -37,10 +37,31 @@ func TestPackageDocsNameWhatExists(t *testing.T) {
 }
 
 var (
-	fileName = regexp.MustCompile(`(?:^|[\s("'` + "`" + `])((?:[\w.*-]+/)*[\w*-][\w.*-]*\.(?:go|md|txt|yaml|sh|svg|mod|csv))\b`)
+	fileName = regexp.MustCompile(
+		`(?:^|[\s("'` + "`" + `])((?:[\w.*-]+/)*[\w*-][\w.*-]*\.(?:go|md|txt|yaml|sh|svg|mod|csv))\b`,
+	)
 	// folder ends with a slash, or begins with one of our folders.
-	folder = regexp.MustCompile(`(?:^|[\s("'` + "`" + `])((?:[\w.*-]+/)+|(?:` + strings.Join(tops, "|") + `)/[\w*/-]+)(?:[),;:"'` + "`" + `]|\.?(?:\s|$))`)
-	tops   = []string{"api", "cmd", "config", "docs", "examples", "internal", "test", "tools", "core", "engine", "kube", "local", "sim"}
+	folder = regexp.MustCompile(
+		`(?:^|[\s("'` + "`" + `])((?:[\w.*-]+/)+|(?:` + strings.Join(
+			tops,
+			"|",
+		) + `)/[\w*/-]+)(?:[),;:"'` + "`" + `]|\.?(?:\s|$))`,
+	)
+	tops = []string{
+		"api",
+		"cmd",
+		"config",
+		"docs",
+		"examples",
+		"internal",
+		"test",
+		"tools",
+		"core",
+		"engine",
+		"kube",
+		"local",
+		"sim",
+	}
 )
 
 // named lists the files and folders that a text names. A star stands for anything.
@@ -76,10 +97,26 @@ func TestWhatPackageDocsNameIsFound(t *testing.T) {
 		why, text string
 		want      []string
 	}{
-		"files":   {"each file of a tour", "see judge.go, (commit.go) and audit_*.go.", []string{"audit_*.go", "commit.go", "judge.go"}},
-		"pages":   {"pages have paths from the root", "docs/metrics.md says it; testdata/why.txt too", []string{"docs/metrics.md", "testdata/why.txt"}},
-		"folders": {"with a slash at the end, or below one of ours", "all of testdata/ and internal/kube/install, not and/or", []string{"internal/kube/install", "testdata/"}},
-		"labels":  {"names of Kubernetes are no paths", "kueue.x-k8s.io/workload, batch/v1, kubernetes.io/hostname", nil},
+		"files": {
+			"each file of a tour",
+			"see judge.go, (commit.go) and audit_*.go.",
+			[]string{"audit_*.go", "commit.go", "judge.go"},
+		},
+		"pages": {
+			"pages have paths from the root",
+			"docs/metrics.md says it; testdata/why.txt too",
+			[]string{"docs/metrics.md", "testdata/why.txt"},
+		},
+		"folders": {
+			"with a slash at the end, or below one of ours",
+			"all of testdata/ and internal/kube/install, not and/or",
+			[]string{"internal/kube/install", "testdata/"},
+		},
+		"labels": {
+			"names of Kubernetes are no paths",
+			"kueue.x-k8s.io/workload, batch/v1, kubernetes.io/hostname",
+			nil,
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

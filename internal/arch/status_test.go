@@ -41,7 +41,10 @@ func TestOnePackageWritesTheStatusOfWorkloads(t *testing.T) {
 			}
 			for _, at := range statusWrites(file) {
 				if found[p.rel()] = true; statusWriters()[p.rel()] == "" {
-					t.Errorf("%s writes a status: of a Workload that is for internal/kube/workloadstatus, of anything else for the list here", fset.Position(at))
+					t.Errorf(
+						"%s writes a status: of a Workload that is for internal/kube/workloadstatus, of anything else for the list here",
+						fset.Position(at),
+					)
 				}
 			}
 		}
@@ -67,7 +70,8 @@ func statusWrites(file *ast.File) []token.Pos {
 			return true
 		}
 		if inner, ok := write.X.(*ast.CallExpr); ok {
-			if of, ok := inner.Fun.(*ast.SelectorExpr); ok && (of.Sel.Name == "Status" || of.Sel.Name == "SubResource") {
+			if of, ok := inner.Fun.(*ast.SelectorExpr); ok &&
+				(of.Sel.Name == "Status" || of.Sel.Name == "SubResource") {
 				out = append(out, call.Pos())
 			}
 		}

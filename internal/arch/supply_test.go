@@ -50,7 +50,9 @@ func TestNothingIsFetchedUnpinned(t *testing.T) {
 	if err != nil || len(scripts) < 5 {
 		t.Fatalf("%d scripts: %v", len(scripts), err)
 	}
-	fetches := regexp.MustCompile(`\b(curl|wget|git clone|git fetch|apt-get|npm|npx|pip3?|docker|podman|go install|go get)\b|@(latest|main|master|v[0-9])`)
+	fetches := regexp.MustCompile(
+		`\b(curl|wget|git clone|git fetch|apt-get|npm|npx|pip3?|docker|podman|go install|go get)\b|@(latest|main|master|v[0-9])`,
+	)
 	for _, file := range append(scripts, filepath.Join(root, "Makefile"), filepath.Join(root, "docs", "pictures", "up.sh")) {
 		data, err := os.ReadFile(file)
 		if err != nil {

@@ -44,7 +44,10 @@ func TestAmountsAreShort(t *testing.T) {
 			t.Errorf("%s of %s is told as %s, want %s", c.text, c.of, got, c.want)
 		}
 		q, err := resource.ParseQuantity(view.Amount(c.of, c.text))
-		if was, known := resource.ParseQuantity(c.text); err == nil && known == nil && was.Sign() > 0 && q.Cmp(was) > 0 {
+		if was, known := resource.ParseQuantity(
+			c.text,
+		); err == nil && known == nil && was.Sign() > 0 &&
+			q.Cmp(was) > 0 {
 			t.Errorf("%s of %s is told as %s, which is more", c.text, c.of, q.String())
 		}
 	}
@@ -55,7 +58,14 @@ func TestAmountsAreToldApart(t *testing.T) {
 	if got := view.Amounts("memory", "1953125000Ki", "4Ti"); !slices.Equal(got, []string{"1.8Ti", "4Ti"}) {
 		t.Error(got)
 	}
-	if got := view.Amounts("memory", "1953125000Ki", "1953125001Ki"); !slices.Equal(got, []string{"1953125000Ki", "1953125001Ki"}) {
+	if got := view.Amounts(
+		"memory",
+		"1953125000Ki",
+		"1953125001Ki",
+	); !slices.Equal(
+		got,
+		[]string{"1953125000Ki", "1953125001Ki"},
+	) {
 		t.Error(got)
 	}
 	for text, want := range map[string]string{

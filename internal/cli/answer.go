@@ -21,7 +21,10 @@ import (
 type Controller struct{ Config *rest.Config }
 
 // Explanation implements Asker.
-func (c Controller) Explanation(ctx context.Context, namespace, name string) (*visibility.Explanation, error) {
+func (c Controller) Explanation(
+	ctx context.Context,
+	namespace, name string,
+) (*visibility.Explanation, error) {
 	out := &visibility.Explanation{}
 	if err := c.get(ctx, out, "namespaces", namespace, "workloads", name, "explanation"); err != nil {
 		return nil, fmt.Errorf("ask why %s/%s waits: %w", namespace, name, err)
@@ -30,9 +33,21 @@ func (c Controller) Explanation(ctx context.Context, namespace, name string) (*v
 }
 
 // Contest implements ContestAsker.
-func (c Controller) Contest(ctx context.Context, namespace, name, against string) (*visibility.Explanation, error) {
+func (c Controller) Contest(
+	ctx context.Context,
+	namespace, name, against string,
+) (*visibility.Explanation, error) {
 	out := &visibility.Explanation{}
-	if err := c.ask(ctx, out, url.Values{"against": {against}}, "namespaces", namespace, "workloads", name, "explanation"); err != nil {
+	if err := c.ask(
+		ctx,
+		out,
+		url.Values{"against": {against}},
+		"namespaces",
+		namespace,
+		"workloads",
+		name,
+		"explanation",
+	); err != nil {
 		return nil, fmt.Errorf("ask why %s/%s waits and %s does not: %w", namespace, name, against, err)
 	}
 	return out, nil
@@ -40,7 +55,10 @@ func (c Controller) Contest(ctx context.Context, namespace, name, against string
 
 // Pending are the workloads that wait in a ClusterQueue or, in a namespace, in a LocalQueue, in
 // the order in which they are considered.
-func (c Controller) Pending(ctx context.Context, namespace, queue string) ([]visibility.PendingWorkload, error) {
+func (c Controller) Pending(
+	ctx context.Context,
+	namespace, queue string,
+) ([]visibility.PendingWorkload, error) {
 	path := []string{"clusterqueues", queue, "pendingworkloads"}
 	if namespace != "" {
 		path = []string{"namespaces", namespace, "localqueues", queue, "pendingworkloads"}
@@ -64,9 +82,17 @@ func NoQueue(ctx context.Context, c client.Reader, namespace, name string, asked
 	key := client.ObjectKey{Namespace: namespace, Name: name}
 	switch {
 	case namespace == "" && apierrors.IsNotFound(c.Get(ctx, key, &kueue.ClusterQueue{})):
-		return fmt.Errorf("there is no ClusterQueue %s: mlbatch queue lists those that there are; -n NAMESPACE asks for a LocalQueue", name)
+		return fmt.Errorf(
+			"there is no ClusterQueue %s: mlbatch queue lists those that there are; -n NAMESPACE asks for a LocalQueue",
+			name,
+		)
 	case namespace != "" && apierrors.IsNotFound(c.Get(ctx, key, &kueue.LocalQueue{})):
-		return fmt.Errorf("there is no LocalQueue %s in namespace %s: mlbatch queue -n %s lists those that there are", name, namespace, namespace)
+		return fmt.Errorf(
+			"there is no LocalQueue %s in namespace %s: mlbatch queue -n %s lists those that there are",
+			name,
+			namespace,
+			namespace,
+		)
 	default:
 		return asked
 	}
@@ -103,7 +129,11 @@ func (c Controller) ask(ctx context.Context, into any, with url.Values, path ...
 	case http.StatusNotFound:
 		return &why.NoWorkloadError{Status: answer.Status}
 	case http.StatusForbidden:
-		return apierrors.NewForbidden(visibility.GroupVersion.WithResource(path[len(path)-1]).GroupResource(), path[len(path)-2], errors.New(answer.Status))
+		return apierrors.NewForbidden(
+			visibility.GroupVersion.WithResource(path[len(path)-1]).GroupResource(),
+			path[len(path)-2],
+			errors.New(answer.Status),
+		)
 	default:
 		return errors.New(answer.Status)
 	}

@@ -62,14 +62,23 @@ func (c *crowd) List(ctx context.Context, into client.ObjectList, opts ...client
 	if err != nil {
 		return err //nolint:wrapcheck // of a test
 	}
-	return apimeta.SetList(into, slices.DeleteFunc(all, func(o runtime.Object) bool { //nolint:wrapcheck // of a test
-		m := o.(client.Object)
-		return asked.Namespace != "" && m.GetNamespace() != asked.Namespace || asked.LabelSelector != nil && !asked.LabelSelector.Matches(labels.Set(m.GetLabels()))
-	}))
+	return apimeta.SetList(
+		into,
+		slices.DeleteFunc(all, func(o runtime.Object) bool { //nolint:wrapcheck // of a test
+			m := o.(client.Object)
+			return asked.Namespace != "" && m.GetNamespace() != asked.Namespace ||
+				asked.LabelSelector != nil && !asked.LabelSelector.Matches(labels.Set(m.GetLabels()))
+		}),
+	)
 }
 
 // Get implements client.Reader.
-func (c *crowd) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+func (c *crowd) Get(
+	_ context.Context,
+	key client.ObjectKey,
+	into client.Object,
+	_ ...client.GetOption,
+) error {
 	is := func(o client.Object) bool { return client.ObjectKeyFromObject(o) == key }
 	switch o := into.(type) {
 	case *batchv1.Job:
@@ -117,7 +126,11 @@ func (c *crowd) Pending(_ context.Context, namespace, _ string) (out []visibilit
 }
 
 // Plan implements cli.Planner.
-func (c *crowd) Plan(ctx context.Context, namespace string, spec visibility.WorkloadPlanSpec) (*visibility.WorkloadPlan, error) {
+func (c *crowd) Plan(
+	ctx context.Context,
+	namespace string,
+	spec visibility.WorkloadPlanSpec,
+) (*visibility.WorkloadPlan, error) {
 	return (&shelf{free: []int64{8, 8, 8}, quota: 20, own: 20}).Plan(ctx, namespace, spec)
 }
 
@@ -150,7 +163,14 @@ func (c *crowd) list(_ context.Context, into client.ObjectList) error {
 func newCrowd() *crowd {
 	const jobs, running, nodes = 10_000, 4_000, 1_000
 	c := &crowd{}
-	two := corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{core.GPU: resource.MustParse("2")}}}}}
+	two := corev1.PodSpec{
+		Containers: []corev1.Container{
+			{
+				Name:      "c",
+				Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{core.GPU: resource.MustParse("2")}},
+			},
+		},
+	}
 	for i := range nodes {
 		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%04d", i)}}
 		n.Status.Allocatable = corev1.ResourceList{core.GPU: resource.MustParse("8")}
@@ -158,10 +178,18 @@ func newCrowd() *crowd {
 		c.nodes = append(c.nodes, n)
 	}
 	for i := range 100 {
-		c.queues = append(c.queues, kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("queue-", i)}})
+		c.queues = append(
+			c.queues,
+			kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("queue-", i)}},
+		)
 	}
 	for i := range 50 {
-		team := corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("team-", i), Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}}
+		team := corev1.Namespace{
+			ObjectMeta: metav1.ObjectMeta{
+				Name:   fmt.Sprint("team-", i),
+				Labels: map[string]string{kueue.TeamNamespaceLabel: "true"},
+			},
+		}
 		c.teams = append(c.teams, team)
 		l := kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: team.Name, Name: "default-queue"}}
 		l.Spec.ClusterQueue = kueue.ClusterQueueReference(fmt.Sprint("queue-", i))
@@ -170,30 +198,95 @@ func newCrowd() *crowd {
 	for i := range jobs {
 		uid, name, namespace := types.UID(fmt.Sprint("u", i)), fmt.Sprintf("job-%05d", i), fmt.Sprint("team-", i%50)
 		made := metav1.NewTime(now().Add(-time.Duration(i) * time.Second))
-		owner := []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: name, UID: uid, Controller: new(true)}}
-		c.jobs = append(c.jobs, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: uid, CreationTimestamp: made}})
-		w := kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "job-" + name, UID: uid + "w", CreationTimestamp: made, Labels: map[string]string{kueue.JobUIDLabel: string(uid)}, OwnerReferences: owner}}
-		w.Spec = kueue.WorkloadSpec{QueueName: "default-queue", Priority: new(int32(5)), PodSets: []kueue.PodSet{{Name: "main", Count: 1, Template: corev1.PodTemplateSpec{Spec: two}}}}
+		owner := []metav1.OwnerReference{
+			{APIVersion: "batch/v1", Kind: "Job", Name: name, UID: uid, Controller: new(true)},
+		}
+		c.jobs = append(
+			c.jobs,
+			metav1.PartialObjectMetadata{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: uid, CreationTimestamp: made},
+			},
+		)
+		w := kueue.Workload{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace:         namespace,
+				Name:              "job-" + name,
+				UID:               uid + "w",
+				CreationTimestamp: made,
+				Labels:            map[string]string{kueue.JobUIDLabel: string(uid)},
+				OwnerReferences:   owner,
+			},
+		}
+		w.Spec = kueue.WorkloadSpec{
+			QueueName: "default-queue",
+			Priority:  new(int32(5)),
+			PodSets:   []kueue.PodSet{{Name: "main", Count: 1, Template: corev1.PodTemplateSpec{Spec: two}}},
+		}
 		if i < running {
-			w.Status.Admission = &kueue.Admission{ClusterQueue: "queue-1", PodSetAssignments: []kueue.PodSetAssignment{{Name: "main", Count: new(int32(1))}}}
-			w.Status.Conditions = []metav1.Condition{{Type: kueue.WorkloadQuotaReserved, Status: "True"}, {Type: kueue.WorkloadAdmitted, Status: "True"}}
-			p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-x", UID: uid + "p", OwnerReferences: owner, Annotations: map[string]string{kueue.WorkloadAnnotation: w.Name}}, Spec: two}
+			w.Status.Admission = &kueue.Admission{
+				ClusterQueue:      "queue-1",
+				PodSetAssignments: []kueue.PodSetAssignment{{Name: "main", Count: new(int32(1))}},
+			}
+			w.Status.Conditions = []metav1.Condition{
+				{Type: kueue.WorkloadQuotaReserved, Status: "True"},
+				{Type: kueue.WorkloadAdmitted, Status: "True"},
+			}
+			p := corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{
+					Namespace:       namespace,
+					Name:            name + "-x",
+					UID:             uid + "p",
+					OwnerReferences: owner,
+					Annotations:     map[string]string{kueue.WorkloadAnnotation: w.Name},
+				},
+				Spec: two,
+			}
 			p.Spec.NodeName, p.Status.Phase, p.Status.StartTime = c.nodes[i%nodes].Name, corev1.PodRunning, &made
 			c.pods = append(c.pods, p)
 		} else {
-			w.Status.Conditions = []metav1.Condition{{Type: kueue.WorkloadQuotaReserved, Status: "False", Reason: string(core.WaitingForQuota), Message: "2 more needed"}}
-			c.pending = append(c.pending, visibility.PendingWorkload{ObjectMeta: w.ObjectMeta, LocalQueueName: "default-queue"})
+			w.Status.Conditions = []metav1.Condition{
+				{
+					Type:    kueue.WorkloadQuotaReserved,
+					Status:  "False",
+					Reason:  string(core.WaitingForQuota),
+					Message: "2 more needed",
+				},
+			}
+			c.pending = append(
+				c.pending,
+				visibility.PendingWorkload{ObjectMeta: w.ObjectMeta, LocalQueueName: "default-queue"},
+			)
 		}
 		c.workloads = append(c.workloads, w)
 		c.events = append(c.events, corev1.Event{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace}, InvolvedObject: corev1.ObjectReference{Kind: "Workload", Name: w.Name},
-			Reason: "Admitted", Message: "Admitted by ClusterQueue queue-1 after 2s", LastTimestamp: made,
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: namespace,
+			},
+			InvolvedObject: corev1.ObjectReference{Kind: "Workload", Name: w.Name},
+			Reason:         "Admitted",
+			Message:        "Admitted by ClusterQueue queue-1 after 2s",
+			LastTimestamp:  made,
 		})
 		if i%history.MaxRecords == 0 {
-			c.pages = append(c.pages, history.JobHistory{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint(i)}})
+			c.pages = append(
+				c.pages,
+				history.JobHistory{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint(i)}},
+			)
 		}
 		page := &c.pages[len(c.pages)-1]
-		page.Records = append(page.Records, history.JobRecord{UID: uid, Kind: "Job", Name: name, State: history.Succeeded, Submitted: made, Ended: metav1.NewTime(now()), RanSeconds: 60, GPUs: 2})
+		page.Records = append(
+			page.Records,
+			history.JobRecord{
+				UID:        uid,
+				Kind:       "Job",
+				Name:       name,
+				State:      history.Succeeded,
+				Submitted:  made,
+				Ended:      metav1.NewTime(now()),
+				RanSeconds: 60,
+				GPUs:       2,
+			},
+		)
 	}
 	return c
 }
@@ -207,7 +300,15 @@ func BenchmarkLook(b *testing.B) {
 		}
 	}
 	layout := cli.Layout{Width: 140}
-	running, waiting := view.Ref{Kind: view.KindJob, Namespace: "team-0", Name: "job-00000"}, view.Ref{Kind: view.KindJob, Namespace: "team-0", Name: "job-09950"}
+	running, waiting := view.Ref{
+		Kind:      view.KindJob,
+		Namespace: "team-0",
+		Name:      "job-00000",
+	}, view.Ref{
+		Kind:      view.KindJob,
+		Namespace: "team-0",
+		Name:      "job-09950",
+	}
 	noLogs := func(context.Context, string, string, string, int64) (string, error) { return "", nil }
 	for name, look := range map[string]func(){
 		"ps": func() {

@@ -23,7 +23,11 @@ import (
 // Planner says what would become of a job that is not there.
 type Planner interface {
 	// Plan fails if no controller answers, or the user may not ask.
-	Plan(ctx context.Context, namespace string, spec visibility.WorkloadPlanSpec) (*visibility.WorkloadPlan, error)
+	Plan(
+		ctx context.Context,
+		namespace string,
+		spec visibility.WorkloadPlanSpec,
+	) (*visibility.WorkloadPlan, error)
 }
 
 // CapacityRow is the largest gang of pods of a size that would start now.
@@ -100,7 +104,12 @@ type gangs struct {
 
 // largest finds how many pods start, at most limit.
 func (s *gangs) largest(ctx context.Context, size int64, limit int32) (CapacityRow, error) {
-	row := CapacityRow{Namespace: s.question.Namespace, LocalQueue: s.question.LocalQueue, ClusterQueue: s.question.ClusterQueue, GPUsPerPod: size}
+	row := CapacityRow{
+		Namespace:    s.question.Namespace,
+		LocalQueue:   s.question.LocalQueue,
+		ClusterQueue: s.question.ClusterQueue,
+		GPUsPerPod:   size,
+	}
 	var best, worse *visibility.WorkloadPlanStatus
 	starts, fails := int32(0), limit+1
 	try := func(n int32) error {
@@ -156,7 +165,9 @@ func (s *gangs) ask(ctx context.Context, size int64, n int32) (*visibility.Workl
 			Name: string(kueue.DefaultPodSetName), Count: n,
 			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 				PriorityClassName: s.question.PriorityClass,
-				Containers:        []corev1.Container{{Name: "gang", Image: "gang", Resources: corev1.ResourceRequirements{Requests: list, Limits: list}}},
+				Containers: []corev1.Container{
+					{Name: "gang", Image: "gang", Resources: corev1.ResourceRequirements{Requests: list, Limits: list}},
+				},
 			}},
 		}},
 	})
@@ -164,7 +175,13 @@ func (s *gangs) ask(ctx context.Context, size int64, n int32) (*visibility.Workl
 		return nil, err
 	}
 	if said.Status == nil {
-		return nil, fmt.Errorf("ask what %d pods of %d GPUs would get in queue %s/%s: there was no answer", n, size, s.question.Namespace, s.question.LocalQueue)
+		return nil, fmt.Errorf(
+			"ask what %d pods of %d GPUs would get in queue %s/%s: there was no answer",
+			n,
+			size,
+			s.question.Namespace,
+			s.question.LocalQueue,
+		)
 	}
 	return said.Status, nil
 }
@@ -201,7 +218,11 @@ func (r *CapacityRow) bound(is *visibility.WorkloadPlanStatus) {
 	case is.Outcome == visibility.PlanStartsAfterStops:
 		n := len(is.Preempts)
 		r.Bound, r.MorePreempts = BoundPreemption, n > 0
-		r.Why = fmt.Sprintf("one more starts when %s %s stopped for it", words.Count(n, "job"), words.Verb(n, "is", "are"))
+		r.Why = fmt.Sprintf(
+			"one more starts when %s %s stopped for it",
+			words.Count(n, "job"),
+			words.Verb(n, "is", "are"),
+		)
 		if n == 0 {
 			r.Why = "one more starts when jobs that are being stopped have ended"
 		}
@@ -227,16 +248,27 @@ func (r *CapacityRow) bound(is *visibility.WorkloadPlanStatus) {
 
 // CapacityQueues are the queues that can be asked about: all LocalQueues of a namespace or, of all
 // namespaces, one for each ClusterQueue. queue leaves the others out; it may be the name of either.
-func CapacityQueues(ctx context.Context, c client.Reader, namespace, queue string) ([]CapacityQuestion, error) {
+func CapacityQueues(
+	ctx context.Context,
+	c client.Reader,
+	namespace, queue string,
+) ([]CapacityQuestion, error) {
 	var list kueue.LocalQueueList
 	if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
 		if apierrors.IsForbidden(err) && namespace == "" {
-			return nil, fmt.Errorf("you may not list the queues of all namespaces: -n NAMESPACE asks for those of one: %w", err)
+			return nil, fmt.Errorf(
+				"you may not list the queues of all namespaces: -n NAMESPACE asks for those of one: %w",
+				err,
+			)
 		}
 		return nil, fmt.Errorf("list LocalQueues: %w", err)
 	}
 	slices.SortFunc(list.Items, func(a, b kueue.LocalQueue) int {
-		return cmp.Or(cmp.Compare(a.Spec.ClusterQueue, b.Spec.ClusterQueue), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(
+			cmp.Compare(a.Spec.ClusterQueue, b.Spec.ClusterQueue),
+			cmp.Compare(a.Namespace, b.Namespace),
+			cmp.Compare(a.Name, b.Name),
+		)
 	})
 	var out []CapacityQuestion
 	for i := range list.Items {
@@ -251,7 +283,10 @@ func CapacityQueues(ctx context.Context, c client.Reader, namespace, queue strin
 		out = append(out, CapacityQuestion{Namespace: q.Namespace, LocalQueue: q.Name, ClusterQueue: behind})
 	}
 	if queue != "" && len(out) == 0 {
-		return nil, fmt.Errorf("no LocalQueue that you may see is called %s or leads to such a ClusterQueue: jobs could not be submitted to it", queue)
+		return nil, fmt.Errorf(
+			"no LocalQueue that you may see is called %s or leads to such a ClusterQueue: jobs could not be submitted to it",
+			queue,
+		)
 	}
 	return out, nil
 }

@@ -27,7 +27,11 @@ type shelf struct {
 }
 
 // Plan is what a controller would say.
-func (s *shelf) Plan(_ context.Context, _ string, spec visibility.WorkloadPlanSpec) (*visibility.WorkloadPlan, error) {
+func (s *shelf) Plan(
+	_ context.Context,
+	_ string,
+	spec visibility.WorkloadPlanSpec,
+) (*visibility.WorkloadPlan, error) {
 	s.asked++
 	gpus := spec.PodSets[0].Template.Spec.Containers[0].Resources.Limits[core.GPU]
 	size, n := gpus.Value(), int64(spec.PodSets[0].Count)
@@ -42,25 +46,45 @@ func (s *shelf) Plan(_ context.Context, _ string, spec visibility.WorkloadPlanSp
 	status := &visibility.WorkloadPlanStatus{Outcome: visibility.PlanStarts}
 	switch {
 	case n*size > s.quota:
-		status.Outcome, status.Explanation = visibility.PlanWaits, &visibility.Explanation{Reason: string(core.WaitingForQuota), Message: "quota is used up"}
+		status.Outcome, status.Explanation = visibility.PlanWaits, &visibility.Explanation{
+			Reason:  string(core.WaitingForQuota),
+			Message: "quota is used up",
+		}
 	case places < n:
 		status.Outcome = visibility.PlanWaits
-		status.Explanation = &visibility.Explanation{Reason: string(core.TopologyPlacementFailed), Message: "nodes are short", Nodes: &visibility.NodeFacts{
-			Free: resource.NewQuantity(free, resource.DecimalSI), Largest: resource.NewQuantity(largest, resource.DecimalSI),
-		}}
+		status.Explanation = &visibility.Explanation{
+			Reason:  string(core.TopologyPlacementFailed),
+			Message: "nodes are short",
+			Nodes: &visibility.NodeFacts{
+				Free: resource.NewQuantity(
+					free,
+					resource.DecimalSI,
+				),
+				Largest: resource.NewQuantity(largest, resource.DecimalSI),
+			},
+		}
 	case n*size > s.own:
 		if status.Outcome = visibility.PlanStartsAfterStops; !s.ending {
 			status.Preempts = []visibility.WorkloadReference{{}}
 		}
 	default:
-		status.PodSets = []visibility.PlannedAdmission{{Nodes: nodes, Flavors: []visibility.PlannedFlavor{{Resource: core.GPU, Flavor: "h100"}}}}
-		status.Quotas = []visibility.PlannedQuota{{Resource: core.GPU, Borrowed: *resource.NewQuantity(max(0, n*size-8), resource.DecimalSI)}}
+		status.PodSets = []visibility.PlannedAdmission{
+			{Nodes: nodes, Flavors: []visibility.PlannedFlavor{{Resource: core.GPU, Flavor: "h100"}}},
+		}
+		status.Quotas = []visibility.PlannedQuota{
+			{Resource: core.GPU, Borrowed: *resource.NewQuantity(max(0, n*size-8), resource.DecimalSI)},
+		}
 	}
 	return &visibility.WorkloadPlan{Status: status}, nil
 }
 
 func question(sizes ...int64) cli.CapacityQuestion {
-	return cli.CapacityQuestion{Namespace: "blue", LocalQueue: "default-queue", ClusterQueue: "blue-queue", Sizes: sizes}
+	return cli.CapacityQuestion{
+		Namespace:    "blue",
+		LocalQueue:   "default-queue",
+		ClusterQueue: "blue-queue",
+		Sizes:        sizes,
+	}
 }
 
 // TestCapacity: the largest gang is the one that starts where one pod more does not, whatever
@@ -106,7 +130,11 @@ func TestCapacityAfterStops(t *testing.T) {
 	for want, ending := range map[string]bool{
 		"one more starts when 1 job is stopped for it": false, "one more starts when jobs that are being stopped have ended": true,
 	} {
-		rows, err := cli.Capacity(t.Context(), &shelf{free: []int64{8}, quota: 100, own: 7, ending: ending}, question(1))
+		rows, err := cli.Capacity(
+			t.Context(),
+			&shelf{free: []int64{8}, quota: 100, own: 7, ending: ending},
+			question(1),
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +154,11 @@ func manyNodes(n int) []int64 {
 
 // TestCapacityTable: what people read, in terminals of several widths.
 func TestCapacityTable(t *testing.T) {
-	rows, err := cli.Capacity(t.Context(), &shelf{free: []int64{8, 3, 3}, quota: 100, own: 1 << 40}, question(1, 2, 4, 8))
+	rows, err := cli.Capacity(
+		t.Context(),
+		&shelf{free: []int64{8, 3, 3}, quota: 100, own: 1 << 40},
+		question(1, 2, 4, 8),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,19 @@ func colourOf(state string) string {
 	switch state {
 	case "Failed", "Lost", "Evicted", "FAILED", "F", "TIMEOUT", "TO", "down":
 		return red
-	case "Held", "Waiting", "Starting", "Resetting", "Closed", "Warned", "Pending", "PENDING", "PD", "CONFIGURING", "CF", "drain", "drng":
+	case "Held",
+		"Waiting",
+		"Starting",
+		"Resetting",
+		"Closed",
+		"Warned",
+		"Pending",
+		"PENDING",
+		"PD",
+		"CONFIGURING",
+		"CF",
+		"drain",
+		"drng":
 		return yellow
 	case "Running", "Ready", "active", "RUNNING", "R":
 		return green

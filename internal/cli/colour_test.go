@@ -46,10 +46,20 @@ func TestStatesHaveColours(t *testing.T) {
 // TestColoursOfStates: what failed is red, what waits yellow, what runs green, of jobs and of nodes.
 func TestColoursOfStates(t *testing.T) {
 	want := map[string]string{
-		string(view.Failed): red, string(core.NodeLost): red, string(core.NodeEvicted): red,
-		string(view.Held): yellow, string(view.Waiting): yellow, string(view.Starting): yellow, string(view.Resetting): yellow, string(core.NodeClosed): yellow, string(core.NodeWarned): yellow,
-		string(view.Running): green, string(core.NodeReady): green,
-		string(view.Succeeded): "", string(view.Stopping): "", string(view.Unmanaged): "",
+		string(view.Failed):      red,
+		string(core.NodeLost):    red,
+		string(core.NodeEvicted): red,
+		string(view.Held):        yellow,
+		string(view.Waiting):     yellow,
+		string(view.Starting):    yellow,
+		string(view.Resetting):   yellow,
+		string(core.NodeClosed):  yellow,
+		string(core.NodeWarned):  yellow,
+		string(view.Running):     green,
+		string(core.NodeReady):   green,
+		string(view.Succeeded):   "",
+		string(view.Stopping):    "",
+		string(view.Unmanaged):   "",
 	}
 	for _, s := range view.States() {
 		if _, said := want[string(s)]; !said {

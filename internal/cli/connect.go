@@ -38,7 +38,9 @@ func (c Connection) Config() (*rest.Config, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("read kubeconfig: %w", err)
 	case clientcmd.IsEmptyConfig(err):
-		return nil, errors.New("no cluster found: start one with `mlbatch up`, or name a kubeconfig with --kubeconfig")
+		return nil, errors.New(
+			"no cluster found: start one with `mlbatch up`, or name a kubeconfig with --kubeconfig",
+		)
 	case err != nil:
 		return nil, fmt.Errorf("read kubeconfig: %w", err)
 	}
@@ -75,10 +77,18 @@ func (c Connection) Unreachable(err error, server string) error {
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return err
 	}
-	if own, e := (Connection{Kubeconfig: filepath.Join(c.DataDir, "kubeconfig")}).Config(); e == nil && c.Kubeconfig == "" && own.Host == server {
-		return fmt.Errorf("the API server of the cluster in %[1]s does not answer: where mlbatch status --data-dir %[1]s says that the cluster runs it is started again by itself, and otherwise mlbatch up --data-dir %[1]s starts it", c.DataDir)
+	if own, e := (Connection{Kubeconfig: filepath.Join(c.DataDir, "kubeconfig")}).Config(); e == nil &&
+		c.Kubeconfig == "" &&
+		own.Host == server {
+		return fmt.Errorf(
+			"the API server of the cluster in %[1]s does not answer: where mlbatch status --data-dir %[1]s says that the cluster runs it is started again by itself, and otherwise mlbatch up --data-dir %[1]s starts it",
+			c.DataDir,
+		)
 	}
-	return fmt.Errorf("nothing answers at %s: is the cluster running? One on this machine starts with mlbatch up", server)
+	return fmt.Errorf(
+		"nothing answers at %s: is the cluster running? One on this machine starts with mlbatch up",
+		server,
+	)
 }
 
 // NotInstalled says of a kind of mlbatch that the cluster does not have what to do about it;
@@ -88,7 +98,11 @@ func NotInstalled(err error) error {
 	if !errors.As(err, &none) || !scheme.New().IsGroupRegistered(none.GroupKind.Group) {
 		return err
 	}
-	return fmt.Errorf("the cluster has no %s (%s): mlbatch is not installed there, or an older one is: mlbatch install", none.GroupKind.Kind, none.GroupKind.Group)
+	return fmt.Errorf(
+		"the cluster has no %s (%s): mlbatch is not installed there, or an older one is: mlbatch install",
+		none.GroupKind.Kind,
+		none.GroupKind.Group,
+	)
 }
 
 func readableFile(path string) bool {

@@ -41,7 +41,13 @@ func TestRefusedConnectionSaysWhatToDo(t *testing.T) {
 // kinds of others as the API server says it.
 func TestNotInstalled(t *testing.T) {
 	missing := func(group, kind string) error {
-		return fmt.Errorf("list: %w", &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: group, Kind: kind}, SearchedVersions: []string{"v1"}})
+		return fmt.Errorf(
+			"list: %w",
+			&meta.NoKindMatchError{
+				GroupKind:        schema.GroupKind{Group: group, Kind: kind},
+				SearchedVersions: []string{"v1"},
+			},
+		)
 	}
 	for name, tc := range map[string]struct {
 		err  error

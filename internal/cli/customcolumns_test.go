@@ -10,7 +10,13 @@ import (
 
 // TestCustomColumns: columns that are named as kubectl has it, with and without braces and dots.
 func TestCustomColumns(t *testing.T) {
-	row := view.Job{Namespace: "blue", Name: "train", GPUs: 1_000_000, Nodes: []string{"a", "b"}, Priority: new(int32(5))}
+	row := view.Job{
+		Namespace: "blue",
+		Name:      "train",
+		GPUs:      1_000_000,
+		Nodes:     []string{"a", "b"},
+		Priority:  new(int32(5)),
+	}
 	for name, tc := range map[string]struct{ why, spec, want string }{
 		"fields":   {"titles and values", "NAME:.name,GPUS:.gpus,P:.priority", "NAME=train GPUS=1000000 P=5"},
 		"relaxed":  {"as kubectl takes them", "A:{.name},B:name,C:{name}", "A=train B=train C=train"},

@@ -33,7 +33,12 @@ const mostAsked = 16
 // TakeStarts lists what waits in the LocalQueues of a namespace, or of all if it is "", the
 // first to start first. Queues that the user may not ask about are left out; it fails if there
 // is no other.
-func TakeStarts(ctx context.Context, c client.Reader, ask PendingAsker, namespace string) ([]WaitingRow, error) {
+func TakeStarts(
+	ctx context.Context,
+	c client.Reader,
+	ask PendingAsker,
+	namespace string,
+) ([]WaitingRow, error) {
 	var queues kueue.LocalQueueList
 	if err := c.List(ctx, &queues, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("list LocalQueues: %w", err)
@@ -63,13 +68,23 @@ func TakeStarts(ctx context.Context, c client.Reader, ask PendingAsker, namespac
 	}
 	out = append(out, lost...)
 	slices.SortStableFunc(out, func(a, b WaitingRow) int {
-		return cmp.Or(compareStarts(a.Start, b.Start), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Position, b.Position))
+		return cmp.Or(
+			compareStarts(a.Start, b.Start),
+			cmp.Compare(a.Namespace, b.Namespace),
+			cmp.Compare(a.Queue, b.Queue),
+			cmp.Compare(a.Position, b.Position),
+		)
 	})
 	return out, nil
 }
 
 // queueless are the waiting jobs that name a LocalQueue which is not there: no line has them.
-func queueless(ctx context.Context, c client.Reader, namespace string, queues []kueue.LocalQueue) (out []WaitingRow, err error) {
+func queueless(
+	ctx context.Context,
+	c client.Reader,
+	namespace string,
+	queues []kueue.LocalQueue,
+) (out []WaitingRow, err error) {
 	var list kueue.WorkloadList
 	if err := gather.Readable(c.List(ctx, &list, client.InNamespace(namespace))); err != nil {
 		return nil, fmt.Errorf("list Workloads: %w", err)
@@ -80,12 +95,21 @@ func queueless(ctx context.Context, c client.Reader, namespace string, queues []
 	}
 	for i := range list.Items {
 		w := &list.Items[i]
-		if name := string(w.Spec.QueueName); name == "" || there[[2]string{w.Namespace, name}] || !why.IsWaiting(w) || !ptr.Deref(w.Spec.Active, true) {
+		if name := string(
+			w.Spec.QueueName,
+		); name == "" || there[[2]string{w.Namespace, name}] || !why.IsWaiting(w) ||
+			!ptr.Deref(w.Spec.Active, true) {
 			continue
 		}
 		out = append(out, WaitingRow{
-			Namespace: w.Namespace, Name: gather.JobName(w), Workload: w.Name, Queue: string(w.Spec.QueueName), Priority: ptr.Deref(w.Spec.Priority, 0),
-			Created: w.CreationTimestamp.UTC(), Reason: kueue.ReasonMisconfigured, QueueMissing: true,
+			Namespace:    w.Namespace,
+			Name:         gather.JobName(w),
+			Workload:     w.Name,
+			Queue:        string(w.Spec.QueueName),
+			Priority:     ptr.Deref(w.Spec.Priority, 0),
+			Created:      w.CreationTimestamp.UTC(),
+			Reason:       kueue.ReasonMisconfigured,
+			QueueMissing: true,
 		})
 	}
 	return out, nil

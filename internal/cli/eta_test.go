@@ -81,7 +81,11 @@ func TestStarts(t *testing.T) {
 		}
 	}
 	ask := pendingOf{
-		"blue/q":    {pending("later", start(90, 600, 12)), pending("never", start(-1, -1, 12)), pending("unknown", nil)},
+		"blue/q": {
+			pending("later", start(90, 600, 12)),
+			pending("never", start(-1, -1, 12)),
+			pending("unknown", nil),
+		},
 		"blue/fast": {pending("sooner", start(5, 30, 0))},
 	}
 	b := fake.NewClientBuilder().WithScheme(scheme.New())
@@ -100,7 +104,13 @@ func TestStarts(t *testing.T) {
 		}
 		testkit.Golden(t, filepath.Join("testdata", "eta", name+".txt"), out.String())
 	}
-	if _, err := cli.TakeStarts(t.Context(), c, pendingOf{}, "blue"); err == nil || !strings.Contains(err.Error(), "may not ask") {
+	if _, err := cli.TakeStarts(
+		t.Context(),
+		c,
+		pendingOf{},
+		"blue",
+	); err == nil ||
+		!strings.Contains(err.Error(), "may not ask") {
 		t.Errorf("nothing may be asked, and the error is %v", err)
 	}
 }
@@ -123,11 +133,18 @@ func TestWhatNamesAQueueThatIsNotThereIsListed(t *testing.T) {
 		workload("runs", func(w *kueue.Workload) { w.Status.Admission = &kueue.Admission{ClusterQueue: "c"} }),
 	).Build()
 	rows, err := cli.TakeStarts(t.Context(), c, pendingOf{"blue/q": nil}, "blue")
-	if err != nil || len(rows) != 1 || rows[0].Name != "moved" || rows[0].Queue != "gone" || !rows[0].QueueMissing {
+	if err != nil || len(rows) != 1 || rows[0].Name != "moved" || rows[0].Queue != "gone" ||
+		!rows[0].QueueMissing {
 		t.Fatalf("%v, %+v", err, rows)
 	}
 	var out bytes.Buffer
-	if err := cli.PrintTable(&out, cli.StartColumns(now()), rows, cli.Layout{Width: 100}); err != nil || !strings.Contains(out.String(), "no such queue") {
+	if err := cli.PrintTable(
+		&out,
+		cli.StartColumns(now()),
+		rows,
+		cli.Layout{Width: 100},
+	); err != nil ||
+		!strings.Contains(out.String(), "no such queue") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }
@@ -158,6 +175,9 @@ func TestWhyTellsTheStart(t *testing.T) {
 
 // explainStart is what is said of a start.
 func explainStart(s *visibility.Start) string {
-	e := why.Planned("blue/job", &visibility.WorkloadPlanStatus{Outcome: visibility.PlanWaits, Start: s, At: metav1.NewTime(now())})
+	e := why.Planned(
+		"blue/job",
+		&visibility.WorkloadPlanStatus{Outcome: visibility.PlanWaits, Start: s, At: metav1.NewTime(now())},
+	)
 	return strings.Join(e.Sentences[1:], " ")
 }

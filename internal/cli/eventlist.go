@@ -9,9 +9,16 @@ import (
 )
 
 // EventColumns are those of a list of events; in says how times are told.
-func EventColumns(in *time.Location, namespaces bool) []Column[why.Event] { //nolint:revive // whether there are several
+func EventColumns( //nolint:revive // whether there are several
+	in *time.Location,
+	namespaces bool,
+) []Column[why.Event] {
 	columns := []Column[why.Event]{
-		{Title: "TIME", Text: func(r why.Event) string { return clockTime(r.At, in) }, Less: func(a, b why.Event) int { return a.At.Compare(b.At) }},
+		{
+			Title: "TIME",
+			Text:  func(r why.Event) string { return clockTime(r.At, in) },
+			Less:  func(a, b why.Event) int { return a.At.Compare(b.At) },
+		},
 		{Title: "TYPE", Wide: true, Text: func(r why.Event) string { return r.Type }},
 		{Title: "OBJECT", Rank: 1, Text: func(r why.Event) string { return r.Kind + "/" + r.Name }},
 		{Title: "REASON", Rank: 2, Text: func(r why.Event) string { return r.Reason }},
@@ -23,7 +30,11 @@ func EventColumns(in *time.Location, namespaces bool) []Column[why.Event] { //no
 		}},
 	}
 	if namespaces {
-		columns = slices.Insert(columns, 1, Column[why.Event]{Title: "NAMESPACE", Rank: 3, Text: func(r why.Event) string { return r.Namespace }})
+		columns = slices.Insert(
+			columns,
+			1,
+			Column[why.Event]{Title: "NAMESPACE", Rank: 3, Text: func(r why.Event) string { return r.Namespace }},
+		)
 	}
 	return columns
 }

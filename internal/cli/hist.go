@@ -14,12 +14,18 @@ import (
 )
 
 // PastColumns are those of a list of jobs that ended; in says how times are told.
-func PastColumns(in *time.Location, namespaces bool) []Column[view.PastJob] { //nolint:revive // whether there are several
+func PastColumns( //nolint:revive // whether there are several
+	in *time.Location,
+	namespaces bool,
+) []Column[view.PastJob] {
 	seconds := func(of func(view.PastJob) int64) (func(view.PastJob) string, func(a, b view.PastJob) int) {
 		return func(r view.PastJob) string { return duration.HumanDuration(time.Duration(of(r)) * time.Second) },
 			func(a, b view.PastJob) int { return cmp.Compare(of(a), of(b)) }
 	}
-	gpus := NumberColumn(Column[view.PastJob]{Title: "GPUS", Rank: 3}, func(r view.PastJob) int64 { return r.GPUs })
+	gpus := NumberColumn(
+		Column[view.PastJob]{Title: "GPUS", Rank: 3},
+		func(r view.PastJob) int64 { return r.GPUs },
+	)
 	gpus.Text = func(r view.PastJob) string { return devices(r.GPUs, r.Slices) }
 	moment := func(t time.Time) string { return clockTime(t, in) }
 	waited, lessWaited := seconds(func(r view.PastJob) int64 { return r.WaitedSeconds })
@@ -31,20 +37,38 @@ func PastColumns(in *time.Location, namespaces bool) []Column[view.PastJob] { //
 		{Title: "USER", Rank: 5, Text: func(r view.PastJob) string { return r.User }},
 		{Title: "STATE", State: true, Text: func(r view.PastJob) string { return string(r.State) }},
 		{Title: "EXIT", Rank: 2, Text: exitOf},
-		{Title: "ENDED", Rank: 4, Text: func(r view.PastJob) string { return moment(r.Ended) }, Less: func(a, b view.PastJob) int { return a.Ended.Compare(b.Ended) }},
-		{Title: "SUBMITTED", Wide: true, Text: func(r view.PastJob) string { return moment(r.Submitted) }, Less: func(a, b view.PastJob) int { return a.Submitted.Compare(b.Submitted) }},
+		{
+			Title: "ENDED",
+			Rank:  4,
+			Text:  func(r view.PastJob) string { return moment(r.Ended) },
+			Less:  func(a, b view.PastJob) int { return a.Ended.Compare(b.Ended) },
+		},
+		{
+			Title: "SUBMITTED",
+			Wide:  true,
+			Text:  func(r view.PastJob) string { return moment(r.Submitted) },
+			Less:  func(a, b view.PastJob) int { return a.Submitted.Compare(b.Submitted) },
+		},
 		{Title: "WAITED", Rank: 7, Text: waited, Less: lessWaited},
 		{Title: "RAN", Rank: 1, Text: ran, Less: lessRan},
 		gpus,
 		gpuHours(6, func(r view.PastJob) float64 { return r.GPUHours }),
-		NumberColumn(Column[view.PastJob]{Title: "EVICTIONS", Rank: 9}, func(r view.PastJob) int32 { return r.Evictions }),
-		NumberColumn(Column[view.PastJob]{Title: "RESTARTS", Rank: 9}, func(r view.PastJob) int32 { return r.Restarts }),
+		NumberColumn(
+			Column[view.PastJob]{Title: "EVICTIONS", Rank: 9},
+			func(r view.PastJob) int32 { return r.Evictions },
+		),
+		NumberColumn(
+			Column[view.PastJob]{Title: "RESTARTS", Rank: 9},
+			func(r view.PastJob) int32 { return r.Restarts },
+		),
 		{Title: "CLUSTERQUEUE", Wide: true, Text: func(r view.PastJob) string { return r.ClusterQueue }},
 		{Title: "FLAVOR", Wide: true, Text: func(r view.PastJob) string { return r.Flavor }},
 		{Title: "WHY", Text: whyEnded},
 	}
 	if namespaces {
-		columns = append([]Column[view.PastJob]{{Title: "NAMESPACE", Text: func(r view.PastJob) string { return r.Namespace }}}, columns...)
+		columns = append(
+			[]Column[view.PastJob]{{Title: "NAMESPACE", Text: func(r view.PastJob) string { return r.Namespace }}},
+			columns...)
 	}
 	return columns
 }
@@ -146,7 +170,12 @@ func SumPast(rows []view.PastJob, in *time.Location, by ...string) []PastSum {
 		out[i].WaitedSeconds /= int64(out[i].Jobs)
 	}
 	slices.SortFunc(out, func(a, b PastSum) int {
-		return cmp.Or(cmp.Compare(b.By[ByMonth], a.By[ByMonth]), cmp.Compare(b.GPUHours, a.GPUHours), cmp.Compare(b.Jobs, a.Jobs), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(
+			cmp.Compare(b.By[ByMonth], a.By[ByMonth]),
+			cmp.Compare(b.GPUHours, a.GPUHours),
+			cmp.Compare(b.Jobs, a.Jobs),
+			cmp.Compare(a.Name, b.Name),
+		)
 	})
 	return out
 }
@@ -160,7 +189,10 @@ func PastSumColumns(by ...string) []Column[PastSum] {
 	lost.Title = "LOST"
 	var columns []Column[PastSum]
 	for _, key := range by {
-		columns = append(columns, Column[PastSum]{Title: strings.ToUpper(key), Text: func(s PastSum) string { return s.By[key] }})
+		columns = append(
+			columns,
+			Column[PastSum]{Title: strings.ToUpper(key), Text: func(s PastSum) string { return s.By[key] }},
+		)
 	}
 	return append(columns,
 		number("JOBS", 0, func(s PastSum) int { return s.Jobs }),
@@ -171,8 +203,10 @@ func PastSumColumns(by ...string) []Column[PastSum] {
 		lost,
 		number("EVICTIONS", 6, func(s PastSum) int { return int(s.Evictions) }),
 		Column[PastSum]{
-			Title: "WAITED", Rank: 4, Text: func(s PastSum) string { return duration.HumanDuration(time.Duration(s.WaitedSeconds) * time.Second) },
-			Less: func(a, b PastSum) int { return cmp.Compare(a.WaitedSeconds, b.WaitedSeconds) },
+			Title: "WAITED",
+			Rank:  4,
+			Text:  func(s PastSum) string { return duration.HumanDuration(time.Duration(s.WaitedSeconds) * time.Second) },
+			Less:  func(a, b PastSum) int { return cmp.Compare(a.WaitedSeconds, b.WaitedSeconds) },
 		},
 	)
 }

@@ -27,24 +27,86 @@ import (
 func pages() client.Reader {
 	at := func(minutes int) metav1.Time { return metav1.NewTime(now().Add(time.Duration(minutes) * time.Minute)) }
 	failed := history.JobRecord{
-		UID: "1", Kind: "PyTorchJob", Name: "train", Queue: "default-queue", ClusterQueue: "blue-queue", Flavor: "h100", Priority: new(int32(5)),
-		State: history.Failed, Reason: "Failed", Message: "PyTorchJob train failed: a \x1b[31mred message", ExitCode: new(int32(137)), FailedPod: "train-worker-2", FailedNode: "node-3",
-		Submitted: at(-200), Started: new(at(-190)), Ended: at(-10), RanSeconds: 10800, Pods: 4, GPUs: 32, Evictions: 1, Restarts: 2,
+		UID:          "1",
+		Kind:         "PyTorchJob",
+		Name:         "train",
+		Queue:        "default-queue",
+		ClusterQueue: "blue-queue",
+		Flavor:       "h100",
+		Priority:     new(int32(5)),
+		State:        history.Failed,
+		Reason:       "Failed",
+		Message:      "PyTorchJob train failed: a \x1b[31mred message",
+		ExitCode:     new(int32(137)),
+		FailedPod:    "train-worker-2",
+		FailedNode:   "node-3",
+		Submitted: at(
+			-200,
+		),
+		Started:    new(at(-190)),
+		Ended:      at(-10),
+		RanSeconds: 10800,
+		Pods:       4,
+		GPUs:       32,
+		Evictions:  1,
+		Restarts:   2,
 	}
 	well := history.JobRecord{
-		UID: "2", Kind: "AppWrapper", Name: "sweep", Queue: "default-queue", ClusterQueue: "blue-queue", User: "alice", State: history.Succeeded, Reason: "Succeeded",
-		Message: "done", Submitted: at(-100), Started: new(at(-90)), Ended: at(-30), RanSeconds: 3600, Pods: 1, GPUs: 8,
+		UID:          "2",
+		Kind:         "AppWrapper",
+		Name:         "sweep",
+		Queue:        "default-queue",
+		ClusterQueue: "blue-queue",
+		User:         "alice",
+		State:        history.Succeeded,
+		Reason:       "Succeeded",
+		Message:      "done",
+		Submitted:    at(-100),
+		Started:      new(at(-90)),
+		Ended:        at(-30),
+		RanSeconds:   3600,
+		Pods:         1,
+		GPUs:         8,
 	}
 	gone := history.JobRecord{
-		UID: "3", Kind: "AppWrapper", Name: "nightly", Queue: "default-queue", User: "alice", State: history.Cancelled, Reason: "Deleted", Message: "It waited: 8 more needed",
-		Submitted: at(-100), Ended: at(-5), Pods: 8, GPUs: 64,
+		UID:       "3",
+		Kind:      "AppWrapper",
+		Name:      "nightly",
+		Queue:     "default-queue",
+		User:      "alice",
+		State:     history.Cancelled,
+		Reason:    "Deleted",
+		Message:   "It waited: 8 more needed",
+		Submitted: at(-100),
+		Ended:     at(-5),
+		Pods:      8,
+		GPUs:      64,
 	}
-	old := history.JobRecord{UID: "4", Kind: "Job", Name: "old", State: history.Succeeded, Submitted: at(-3000), Ended: at(-2000)}
+	old := history.JobRecord{
+		UID:       "4",
+		Kind:      "Job",
+		Name:      "old",
+		State:     history.Succeeded,
+		Submitted: at(-3000),
+		Ended:     at(-2000),
+	}
 	page := func(namespace, name string, records ...history.JobRecord) *history.JobHistory {
-		return &history.JobHistory{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Records: records}
+		return &history.JobHistory{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			Records:    records,
+		}
 	}
 	return fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(
-		page("blue", "jobs-00000001", old, well, failed), page("blue", "jobs-00000002", failed), page("red", "jobs-00000001", gone)).Build()
+		page(
+			"blue",
+			"jobs-00000001",
+			old,
+			well,
+			failed,
+		),
+		page("blue", "jobs-00000002", failed),
+		page("red", "jobs-00000001", gone),
+	).Build()
 }
 
 // TestHist: what ended, in terminals of several widths, each job once.
@@ -55,18 +117,31 @@ func TestHist(t *testing.T) {
 	}
 	for _, width := range []int{60, 80, 140, 0} {
 		var out bytes.Buffer
-		if err := cli.PrintTable(&out, cli.PastColumns(time.UTC, true), rows, cli.Layout{Width: width, Wide: width == 0}); err != nil {
+		if err := cli.PrintTable(
+			&out,
+			cli.PastColumns(time.UTC, true),
+			rows,
+			cli.Layout{Width: width, Wide: width == 0},
+		); err != nil {
 			t.Fatal(err)
 		}
 		out.WriteByte('\n')
-		if err := cli.PrintTable(&out, cli.PastSumColumns("user"), cli.SumPast(rows, time.UTC, "user"), cli.Layout{Width: width}); err != nil {
+		if err := cli.PrintTable(
+			&out,
+			cli.PastSumColumns("user"),
+			cli.SumPast(rows, time.UTC, "user"),
+			cli.Layout{Width: width},
+		); err != nil {
 			t.Fatal(err)
 		}
 		fits(t, out.String(), width)
 		testkit.Golden(t, filepath.Join("testdata", "hist", strconv.Itoa(width)+".txt"), out.String())
 	}
 	if rows[1].WaitedSeconds != 600 || rows[1].GPUHours != 96 {
-		t.Errorf("what ran 3 of 3 hours and 10 minutes waited 10 minutes, and had 32 GPUs for 3 hours: %+v", rows[1])
+		t.Errorf(
+			"what ran 3 of 3 hours and 10 minutes waited 10 minutes, and had 32 GPUs for 3 hours: %+v",
+			rows[1],
+		)
 	}
 	for i, want := range []string{"", "137", "0"} { // it was cancelled, failed, succeeded
 		got := ""
@@ -74,7 +149,12 @@ func TestHist(t *testing.T) {
 			got = strconv.Itoa(int(*code))
 		}
 		if got != want {
-			t.Errorf("%s ended with %q, not with %q: what succeeded has 0, as ps has it, and of what was cancelled nobody saw one", rows[i].Name, got, want)
+			t.Errorf(
+				"%s ended with %q, not with %q: what succeeded has 0, as ps has it, and of what was cancelled nobody saw one",
+				rows[i].Name,
+				got,
+				want,
+			)
 		}
 	}
 	one, err := gather.Past(t.Context(), pages(), "blue", time.Time{})
@@ -105,14 +185,36 @@ func TestSumPastByMonth(t *testing.T) {
 		}
 		return out
 	}
-	if got, want := told(time.UTC, "month", "team"), []string{"2026-02 blue 2", "2026-02 red 1", "2026-01 blue 100", "2026-01 red 3"}; !slices.Equal(got, want) {
+	if got, want := told(
+		time.UTC,
+		"month",
+		"team",
+	), []string{
+		"2026-02 blue 2",
+		"2026-02 red 1",
+		"2026-01 blue 100",
+		"2026-01 red 3",
+	}; !slices.Equal(
+		got,
+		want,
+	) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got, want := told(time.FixedZone("east", 3600), "month"), []string{"2026-02 103", "2026-01 3"}; !slices.Equal(got, want) {
+	if got, want := told(
+		time.FixedZone("east", 3600),
+		"month",
+	), []string{
+		"2026-02 103",
+		"2026-01 3",
+	}; !slices.Equal(
+		got,
+		want,
+	) {
 		t.Errorf("east of Greenwich: %q, want %q", got, want)
 	}
 	columns := cli.PastSumColumns("month", "team")
-	if columns[0].Title != "MONTH" || columns[1].Title != "TEAM" || columns[1].Text(cli.SumPast(rows, time.UTC, "month", "team")[1]) != "red" {
+	if columns[0].Title != "MONTH" || columns[1].Title != "TEAM" ||
+		columns[1].Text(cli.SumPast(rows, time.UTC, "month", "team")[1]) != "red" {
 		t.Error("each has a column of its own")
 	}
 }

@@ -21,7 +21,13 @@ func KindAndName(arg string) (kind, name string, is bool, err error) {
 		return "", "", false, fmt.Errorf("%s: %s", arg, where)
 	}
 	if qualified { // no namespace has a dot in its name
-		return "", "", false, fmt.Errorf("%s: kind %s.%s is not known: use NAMESPACE/NAME, or KIND/NAME of %s", arg, kind, group, KindList())
+		return "", "", false, fmt.Errorf(
+			"%s: kind %s.%s is not known: use NAMESPACE/NAME, or KIND/NAME of %s",
+			arg,
+			kind,
+			group,
+			KindList(),
+		)
 	}
 	return "", "", false, nil
 }

@@ -25,7 +25,9 @@ func TestKindAndName(t *testing.T) {
 		"localqueues.kueue/q": {"with its group", "", "", "mlbatch queue"},
 	} {
 		kind, name, is, err := cli.KindAndName(arg)
-		if kind != want.kind || name != want.name || is != (want.kind != "") || (err != nil) != (want.fails != "") || err != nil && !strings.Contains(err.Error(), want.fails) {
+		if kind != want.kind || name != want.name || is != (want.kind != "") ||
+			(err != nil) != (want.fails != "") ||
+			err != nil && !strings.Contains(err.Error(), want.fails) {
 			t.Errorf("%s: %q %q %v %v, want %+v", arg, kind, name, is, err, want)
 		}
 	}

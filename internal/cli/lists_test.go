@@ -23,21 +23,25 @@ import (
 // kind that is not there is empty, and other failures are told.
 func TestReadLists(t *testing.T) {
 	broken := errors.New("the wire is cut")
-	c := fake.NewClientBuilder().WithObjects(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "a"}}).WithInterceptorFuncs(interceptor.Funcs{
-		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-			switch list.(type) {
-			case *corev1.NodeList:
-				return apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", nil)
-			case *corev1.SecretList:
-				return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", nil)
-			case *corev1.NamespaceList:
-				return &apimeta.NoKindMatchError{}
-			case *corev1.ServiceList:
-				return broken
-			}
-			return c.List(ctx, list, opts...)
+	c := fake.NewClientBuilder().WithObjects(
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "a"}},
+	).WithInterceptorFuncs(
+		interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				switch list.(type) {
+				case *corev1.NodeList:
+					return apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", nil)
+				case *corev1.SecretList:
+					return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", nil)
+				case *corev1.NamespaceList:
+					return &apimeta.NoKindMatchError{}
+				case *corev1.ServiceList:
+					return broken
+				}
+				return c.List(ctx, list, opts...)
+			},
 		},
-	}).Build()
+	).Build()
 	var pods corev1.PodList
 	lists := []gather.List{
 		{What: "secrets", Into: &corev1.SecretList{}},
@@ -49,7 +53,10 @@ func TestReadLists(t *testing.T) {
 	if err != nil || !slices.Equal(unread, []string{"nodes", "secrets"}) || len(pods.Items) != 1 {
 		t.Errorf("unread %v, %d pods, %v", unread, len(pods.Items), err)
 	}
-	_, err = gather.ReadLists(t.Context(), c, append(lists, gather.List{What: "Services", Into: &corev1.ServiceList{}})...)
+	_, err = gather.ReadLists(
+		t.Context(),
+		c,
+		append(lists, gather.List{What: "Services", Into: &corev1.ServiceList{}})...)
 	if !errors.Is(err, broken) || !strings.Contains(err.Error(), "list Services") {
 		t.Errorf("a list that fails is told: %v", err)
 	}

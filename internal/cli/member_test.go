@@ -24,7 +24,10 @@ func TestMembers(t *testing.T) {
 	sets := func(counts ...any) *kueue.Workload {
 		w := &kueue.Workload{}
 		for i := 0; i < len(counts); i += 2 {
-			w.Spec.PodSets = append(w.Spec.PodSets, kueue.PodSet{Name: kueue.PodSetReference(counts[i].(string)), Count: int32(counts[i+1].(int))})
+			w.Spec.PodSets = append(
+				w.Spec.PodSets,
+				kueue.PodSet{Name: kueue.PodSetReference(counts[i].(string)), Count: int32(counts[i+1].(int))},
+			)
 		}
 		return w
 	}

@@ -20,7 +20,12 @@ func NodeColumns(now time.Time) []Column[view.Node] {
 	return []Column[view.Node]{
 		{Title: "NAME", Text: func(r view.Node) string { return r.Name }},
 		{Title: "STATE", State: true, Text: func(r view.Node) string { return string(r.State) }},
-		{Title: "GPUS", Rank: 1, Text: func(r view.Node) string { return devices(r.GPUs, r.Slices) }, Less: func(a, b view.Node) int { return cmp.Compare(a.GPUs, b.GPUs) }},
+		{
+			Title: "GPUS",
+			Rank:  1,
+			Text:  func(r view.Node) string { return devices(r.GPUs, r.Slices) },
+			Less:  func(a, b view.Node) int { return cmp.Compare(a.GPUs, b.GPUs) },
+		},
 		{
 			Title: "FREE", Text: func(r view.Node) string {
 				if r.Free == nil {
@@ -31,7 +36,11 @@ func NodeColumns(now time.Time) []Column[view.Node] {
 			Less: func(a, b view.Node) int { return cmp.Compare(ptr.Deref(a.Free, 0), ptr.Deref(b.Free, 0)) },
 		},
 		KnownNumberColumn(Column[view.Node]{Title: "PODS", Rank: 3}, func(r view.Node) *int { return r.Pods }),
-		AgeColumn(Column[view.Node]{Title: "AGE", Rank: 4}, now, func(r view.Node) *time.Time { return &r.Created }),
+		AgeColumn(
+			Column[view.Node]{Title: "AGE", Rank: 4},
+			now,
+			func(r view.Node) *time.Time { return &r.Created },
+		),
 		{Title: "WHY", Rank: 2, Text: func(r view.Node) string {
 			if r.Drained != nil {
 				return r.Drained.Words(now)
@@ -62,7 +71,13 @@ func SumOfNodes(rows []view.Node) string {
 		}
 		free, block = free+whole, max(block, whole)
 	}
-	text := fmt.Sprintf("%s, %s: %d used, %d free", words.Count(len(rows), "node"), words.Count(int(gpus), "GPU"), used, free)
+	text := fmt.Sprintf(
+		"%s, %s: %d used, %d free",
+		words.Count(len(rows), "node"),
+		words.Count(int(gpus), "GPU"),
+		used,
+		free,
+	)
 	if block > 0 && block < free {
 		text += fmt.Sprintf(" (%d on one node at most)", block)
 	}
@@ -71,7 +86,10 @@ func SumOfNodes(rows []view.Node) string {
 	}
 	said := []string{text}
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
-		said = append(said, fmt.Sprintf("%d %s: %d used, %d free", parts[name], name, parts[name]-left[name], left[name]))
+		said = append(
+			said,
+			fmt.Sprintf("%d %s: %d used, %d free", parts[name], name, parts[name]-left[name], left[name]),
+		)
 	}
 	return strings.Join(said, ", ")
 }

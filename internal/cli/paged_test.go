@@ -27,33 +27,47 @@ func inPages(pods int, later error) (c client.WithWatch, asked *[]int64) {
 	asked = &[]int64{}
 	var all []client.Object
 	for i := range pods {
-		all = append(all, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: fmt.Sprintf("p-%04d", i), Labels: map[string]string{"odd": strconv.Itoa(i % 2)}}})
+		all = append(
+			all,
+			&corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{
+					Namespace: "blue",
+					Name:      fmt.Sprintf("p-%04d", i),
+					Labels:    map[string]string{"odd": strconv.Itoa(i % 2)},
+				},
+			},
+		)
 	}
-	return fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(all...).WithInterceptorFuncs(interceptor.Funcs{
-		List: func(ctx context.Context, in client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-			var o client.ListOptions
-			o.ApplyOptions(opts)
-			*asked = append(*asked, o.Limit)
-			from, _ := strconv.Atoi(o.Continue)
-			if from > 0 && later != nil {
-				return later
-			}
-			limit := int(o.Limit)
-			o.Limit, o.Continue = 0, ""
-			if err := in.List(ctx, list, &o); err != nil || limit == 0 {
-				return err
-			}
-			items, err := apimeta.ExtractList(list)
-			if err != nil {
-				return err
-			}
-			to := min(from+limit, len(items))
-			if to < len(items) {
-				list.SetContinue(strconv.Itoa(to))
-			}
-			return apimeta.SetList(list, items[from:to])
+	return fake.NewClientBuilder().WithScheme(
+		scheme.New(),
+	).WithObjects(
+		all...).WithInterceptorFuncs(
+		interceptor.Funcs{
+			List: func(ctx context.Context, in client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				var o client.ListOptions
+				o.ApplyOptions(opts)
+				*asked = append(*asked, o.Limit)
+				from, _ := strconv.Atoi(o.Continue)
+				if from > 0 && later != nil {
+					return later
+				}
+				limit := int(o.Limit)
+				o.Limit, o.Continue = 0, ""
+				if err := in.List(ctx, list, &o); err != nil || limit == 0 {
+					return err
+				}
+				items, err := apimeta.ExtractList(list)
+				if err != nil {
+					return err
+				}
+				to := min(from+limit, len(items))
+				if to < len(items) {
+					list.SetContinue(strconv.Itoa(to))
+				}
+				return apimeta.SetList(list, items[from:to])
+			},
 		},
-	}).Build(), asked
+	).Build(), asked
 }
 
 // Lists are whole, whatever they are read into, and are asked for in pages.

@@ -20,7 +20,11 @@ import (
 )
 
 // Plan asks what would become of a job, were it submitted now.
-func (c Controller) Plan(ctx context.Context, namespace string, spec visibility.WorkloadPlanSpec) (*visibility.WorkloadPlan, error) {
+func (c Controller) Plan(
+	ctx context.Context,
+	namespace string,
+	spec visibility.WorkloadPlanSpec,
+) (*visibility.WorkloadPlan, error) {
 	fail := func(err error) (*visibility.WorkloadPlan, error) {
 		return nil, fmt.Errorf("ask for a plan: %w", err)
 	}
@@ -115,7 +119,11 @@ func plannedSets() []Column[visibility.PlannedAdmission] {
 
 func plannedQuotas() []Column[visibility.PlannedQuota] {
 	amount := func(title string, of func(visibility.PlannedQuota) resource.Quantity) Column[visibility.PlannedQuota] {
-		return AmountColumn(Column[visibility.PlannedQuota]{Title: title}, func(q visibility.PlannedQuota) string { return q.Resource }, func(q visibility.PlannedQuota) string { x := of(q); return x.String() })
+		return AmountColumn(
+			Column[visibility.PlannedQuota]{Title: title},
+			func(q visibility.PlannedQuota) string { return q.Resource },
+			func(q visibility.PlannedQuota) string { x := of(q); return x.String() },
+		)
 	}
 	return []Column[visibility.PlannedQuota]{
 		{Title: "QUOTA OF", Text: func(q visibility.PlannedQuota) string { return q.Resource }},

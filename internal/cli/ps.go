@@ -19,20 +19,37 @@ const (
 )
 
 // RowColumns are those of a list of jobs at a moment.
-func RowColumns(now time.Time, namespaces bool) []Column[view.Job] { //nolint:revive // whether there are several
+func RowColumns( //nolint:revive // whether there are several
+	now time.Time,
+	namespaces bool,
+) []Column[view.Job] {
 	columns := []Column[view.Job]{
 		{Title: "NAME", Text: func(r view.Job) string { return r.Name }},
 		{Title: "KIND", Rank: 3, Room: narrowRoom, Text: func(r view.Job) string { return string(r.Kind) }},
 		{Title: "QUEUE", Rank: 7, Room: reasonRoom, Text: func(r view.Job) string { return r.Queue }},
 		{Title: "STATE", State: true, Text: func(r view.Job) string { return string(r.State) }},
 		{
-			Title: "PODS", Rank: 2, Text: func(r view.Job) string { return strconv.Itoa(r.Running) + "/" + strconv.Itoa(r.Pods) },
-			Less: func(a, b view.Job) int { return cmp.Compare(a.Pods, b.Pods) },
+			Title: "PODS",
+			Rank:  2,
+			Text:  func(r view.Job) string { return strconv.Itoa(r.Running) + "/" + strconv.Itoa(r.Pods) },
+			Less:  func(a, b view.Job) int { return cmp.Compare(a.Pods, b.Pods) },
 		},
-		{Title: "GPUS", Rank: 1, Text: func(r view.Job) string { return devices(r.GPUs, r.Slices) }, Less: func(a, b view.Job) int { return cmp.Compare(a.GPUs, b.GPUs) }},
-		KnownNumberColumn(Column[view.Job]{Title: "PRIORITY", Rank: 5, Room: reasonRoom}, func(r view.Job) *int32 { return r.Priority }),
+		{
+			Title: "GPUS",
+			Rank:  1,
+			Text:  func(r view.Job) string { return devices(r.GPUs, r.Slices) },
+			Less:  func(a, b view.Job) int { return cmp.Compare(a.GPUs, b.GPUs) },
+		},
+		KnownNumberColumn(
+			Column[view.Job]{Title: "PRIORITY", Rank: 5, Room: reasonRoom},
+			func(r view.Job) *int32 { return r.Priority },
+		),
 		AgeColumn(Column[view.Job]{Title: "AGE", Rank: 4}, now, func(r view.Job) *time.Time { return &r.Created }),
-		AgeColumn(Column[view.Job]{Title: "STARTED", Rank: 6, Room: reasonRoom}, now, func(r view.Job) *time.Time { return r.Started }),
+		AgeColumn(
+			Column[view.Job]{Title: "STARTED", Rank: 6, Room: reasonRoom},
+			now,
+			func(r view.Job) *time.Time { return r.Started },
+		),
 		{
 			Title: "SINCE", Wide: true, Text: func(r view.Job) string {
 				if r.Since == nil {
@@ -45,7 +62,10 @@ func RowColumns(now time.Time, namespaces bool) []Column[view.Job] { //nolint:re
 			Title: "STARTS IN", Wide: true, Text: func(r view.Job) string { return why.StartText(r.Start, now) },
 			Less: func(a, b view.Job) int { return compareStarts(a.Start, b.Start) },
 		},
-		KnownNumberColumn(Column[view.Job]{Title: "POSITION", Wide: true}, func(r view.Job) *int { return r.Position }),
+		KnownNumberColumn(
+			Column[view.Job]{Title: "POSITION", Wide: true},
+			func(r view.Job) *int { return r.Position },
+		),
 		{
 			Title: "EVICTED", Wide: true, Text: func(r view.Job) string { return r.EvictedBy },
 			Less: func(a, b view.Job) int { return cmp.Compare(a.Evictions, b.Evictions) },
@@ -57,7 +77,9 @@ func RowColumns(now time.Time, namespaces bool) []Column[view.Job] { //nolint:re
 		{Title: "WHERE, WHY", Text: func(r view.Job) string { return where(r, now) }},
 	}
 	if namespaces {
-		columns = append([]Column[view.Job]{{Title: "NAMESPACE", Text: func(r view.Job) string { return r.Namespace }}}, columns...)
+		columns = append(
+			[]Column[view.Job]{{Title: "NAMESPACE", Text: func(r view.Job) string { return r.Namespace }}},
+			columns...)
 	}
 	return columns
 }

@@ -54,9 +54,9 @@ type QueueRow struct {
 	depth int
 }
 
-// QueueRows are queues as lines, cohorts before what is in them and queues of none at the end. resource is that which
-// amounts are of; "" is GPUs, or else the first of a quota, of each queue by itself: one without GPUs has something to
-// tell as well.
+// QueueRows are queues as lines, cohorts before what is in them and queues of none at the end. resource is
+// that which amounts are of; "" is GPUs, or else the first of a quota, of each queue by itself: one without
+// GPUs has something to tell as well.
 func QueueRows(queues []view.Queue, resource string) []QueueRow {
 	t := &queueTree{named: resource, usual: resource, below: map[string][]*view.Queue{}, seen: map[string]bool{}}
 	var quotas []view.Share
@@ -102,7 +102,8 @@ func (t *queueTree) branch(kind, above string, depth int) {
 // add adds a queue, or a cohort with all that is in it.
 func (t *queueTree) add(q *view.Queue, depth int) {
 	resource := t.usual
-	if t.named == "" && !slices.ContainsFunc(q.Shares, func(s view.Share) bool { return s.Resource == t.usual }) {
+	if t.named == "" &&
+		!slices.ContainsFunc(q.Shares, func(s view.Share) bool { return s.Resource == t.usual }) {
 		resource = cmp.Or(view.MainResource(q.Shares), t.usual)
 	}
 	row := queueRow(q, resource)
@@ -122,9 +123,22 @@ func queueRow(q *view.Queue, resource string) QueueRow {
 		sum.Used = cmp.Or(sum.Used, "0")
 	}
 	return QueueRow{
-		Kind: q.Kind, Namespace: q.Namespace, Name: q.Name, Parent: q.Parent, Resource: resource,
-		Nominal: sum.Nominal, Used: sum.Used, QueueUsed: sum.QueueUsed, Borrowed: sum.Borrowed, Unused: unused, Lent: sum.Lent, LentAtMost: sum.LentAtMost,
-		WeightedShare: q.WeightedShare, Running: q.Running, Waiting: q.Waiting, State: q.State,
+		Kind:          q.Kind,
+		Namespace:     q.Namespace,
+		Name:          q.Name,
+		Parent:        q.Parent,
+		Resource:      resource,
+		Nominal:       sum.Nominal,
+		Used:          sum.Used,
+		QueueUsed:     sum.QueueUsed,
+		Borrowed:      sum.Borrowed,
+		Unused:        unused,
+		Lent:          sum.Lent,
+		LentAtMost:    sum.LentAtMost,
+		WeightedShare: q.WeightedShare,
+		Running:       q.Running,
+		Waiting:       q.Waiting,
+		State:         q.State,
 	}
 }
 
@@ -139,8 +153,8 @@ func Flat(rows []QueueRow) (out []QueueRow) {
 	return out
 }
 
-// QuotaLines say in a line for each queue behind LocalQueues what quota of GPUs it has, where that may be known; of one
-// without GPUs, what it has.
+// QuotaLines say in a line for each queue behind LocalQueues what quota of GPUs it has, where that may be
+// known; of one without GPUs, what it has.
 func QuotaLines(rows []QueueRow) (out []string) {
 	seen := map[string]bool{}
 	for i := range rows {
@@ -150,7 +164,18 @@ func QuotaLines(rows []QueueRow) (out []string) {
 		}
 		seen[r.Parent] = true
 		is := view.Amounts(r.Resource, r.Nominal, cmp.Or(r.QueueUsed, "0"), cmp.Or(r.Borrowed, "0"), r.Unused)
-		out = append(out, fmt.Sprintf("Quota of %s: %s %s, %s used by all jobs of the queue, %s borrowed, %s unused.", r.Parent, is[0], r.Resource, is[1], is[2], is[3]))
+		out = append(
+			out,
+			fmt.Sprintf(
+				"Quota of %s: %s %s, %s used by all jobs of the queue, %s borrowed, %s unused.",
+				r.Parent,
+				is[0],
+				r.Resource,
+				is[1],
+				is[2],
+				is[3],
+			),
+		)
 	}
 	return out
 }
@@ -162,14 +187,28 @@ func QueueColumns(rows []QueueRow) []Column[QueueRow] {
 		return func(r QueueRow) string { return strconv.Itoa(of(r)) }
 	}
 	amount := func(title string, rank int, of func(QueueRow) string) Column[QueueRow] {
-		return AmountColumn(Column[QueueRow]{Title: title, Rank: rank}, func(r QueueRow) string { return r.Resource }, of)
+		return AmountColumn(
+			Column[QueueRow]{Title: title, Rank: rank},
+			func(r QueueRow) string { return r.Resource },
+			of,
+		)
 	}
-	columns := []Column[QueueRow]{{Title: "NAME", Text: func(r QueueRow) string { return strings.Repeat("  ", r.depth) + r.Name }}}
+	columns := []Column[QueueRow]{
+		{Title: "NAME", Text: func(r QueueRow) string { return strings.Repeat("  ", r.depth) + r.Name }},
+	}
 	if local {
-		columns = append([]Column[QueueRow]{{Title: "NAMESPACE", Rank: 1, Text: func(r QueueRow) string { return r.Namespace }}}, columns...)
-		columns = append(columns, Column[QueueRow]{Title: "CLUSTERQUEUE", Rank: 6, Text: func(r QueueRow) string { return r.Parent }})
+		columns = append(
+			[]Column[QueueRow]{{Title: "NAMESPACE", Rank: 1, Text: func(r QueueRow) string { return r.Namespace }}},
+			columns...)
+		columns = append(
+			columns,
+			Column[QueueRow]{Title: "CLUSTERQUEUE", Rank: 6, Text: func(r QueueRow) string { return r.Parent }},
+		)
 	} else {
-		columns = append(columns, Column[QueueRow]{Title: "KIND", Rank: 8, Text: func(r QueueRow) string { return r.Kind }})
+		columns = append(
+			columns,
+			Column[QueueRow]{Title: "KIND", Rank: 8, Text: func(r QueueRow) string { return r.Kind }},
+		)
 	}
 	resources := 5
 	if differ(rows) {
@@ -181,7 +220,8 @@ func QueueColumns(rows []QueueRow) []Column[QueueRow] {
 		Column[QueueRow]{Title: "RESOURCE", Rank: resources, Text: func(r QueueRow) string { return r.Resource }},
 		amount("USED", 0, func(r QueueRow) string { return r.Used }),
 	)
-	if local && slices.ContainsFunc(rows, func(r QueueRow) bool { return r.Nominal != "" }) { // what the ClusterQueue has
+	if local &&
+		slices.ContainsFunc(rows, func(r QueueRow) bool { return r.Nominal != "" }) { // what the ClusterQueue has
 		columns = append(columns,
 			amount("OF ALL", 4, func(r QueueRow) string { return r.QueueUsed }),
 			amount("NOMINAL", 0, func(r QueueRow) string { return r.Nominal }),
@@ -202,7 +242,10 @@ func QueueColumns(rows []QueueRow) []Column[QueueRow] {
 			Column[QueueRow]{Title: "SHARE", Rank: shares, Text: func(r QueueRow) string { return r.share() }},
 		)
 	}
-	return append(columns, Column[QueueRow]{Title: "STATE", State: true, Text: func(r QueueRow) string { return r.State }})
+	return append(
+		columns,
+		Column[QueueRow]{Title: "STATE", State: true, Text: func(r QueueRow) string { return r.State }},
+	)
 }
 
 // differ reports whether amounts of rows are of several resources.
@@ -258,7 +301,12 @@ type WaitingRow struct {
 
 // WaitingRows are the lines of what waits, in order. Whether they wait for quota is theirs to say:
 // their Workloads are read where the user may.
-func WaitingRows(ctx context.Context, c client.Reader, namespace string, pending []visibility.PendingWorkload) ([]WaitingRow, error) {
+func WaitingRows(
+	ctx context.Context,
+	c client.Reader,
+	namespace string,
+	pending []visibility.PendingWorkload,
+) ([]WaitingRow, error) {
 	var list kueue.WorkloadList
 	if err := gather.Readable(c.List(ctx, &list, client.InNamespace(namespace))); err != nil {
 		return nil, fmt.Errorf("list Workloads: %w", err)
@@ -271,7 +319,14 @@ func WaitingRows(ctx context.Context, c client.Reader, namespace string, pending
 	for i := range pending {
 		p := &pending[i]
 		row := WaitingRow{
-			Position: i + 1, Namespace: p.Namespace, Name: p.Name, Workload: p.Name, Queue: p.LocalQueueName, Priority: p.Priority, Created: p.CreationTimestamp.UTC(), Start: p.Start,
+			Position:  i + 1,
+			Namespace: p.Namespace,
+			Name:      p.Name,
+			Workload:  p.Name,
+			Queue:     p.LocalQueueName,
+			Priority:  p.Priority,
+			Created:   p.CreationTimestamp.UTC(),
+			Start:     p.Start,
 		}
 		if owner := metav1.GetControllerOf(p); owner != nil {
 			row.Name = owner.Name
@@ -292,8 +347,17 @@ func WaitingColumns(now time.Time) []Column[WaitingRow] {
 		{Title: "NAMESPACE", Rank: 2, Text: func(r WaitingRow) string { return r.Namespace }},
 		{Title: "NAME", Text: func(r WaitingRow) string { return r.Name }},
 		{Title: "QUEUE", Rank: 5, Room: reasonRoom, Text: func(r WaitingRow) string { return r.Queue }},
-		{Title: "PRIORITY", Rank: 3, Room: narrowRoom, Text: func(r WaitingRow) string { return strconv.Itoa(int(r.Priority)) }},
-		{Title: "AGE", Rank: 4, Text: func(r WaitingRow) string { return duration.HumanDuration(max(now.Sub(r.Created), 0)) }},
+		{
+			Title: "PRIORITY",
+			Rank:  3,
+			Room:  narrowRoom,
+			Text:  func(r WaitingRow) string { return strconv.Itoa(int(r.Priority)) },
+		},
+		{
+			Title: "AGE",
+			Rank:  4,
+			Text:  func(r WaitingRow) string { return duration.HumanDuration(max(now.Sub(r.Created), 0)) },
+		},
 		{Title: "STARTS IN", Rank: 1, Text: func(r WaitingRow) string { return why.StartText(r.Start, now) }},
 		{Title: "WORKLOAD", Wide: true, Text: func(r WaitingRow) string { return r.Workload }},
 		{Title: "WHY", Text: func(r WaitingRow) string { return reasonText(r.Reason, r.Message) }},

@@ -89,16 +89,39 @@ func TestQueuesWithoutGPUs(t *testing.T) {
 	queue := func(name, cohort, resource, nominal, used string) *kueue.ClusterQueue {
 		q := &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		q.Spec.CohortName = kueue.CohortReference(cohort)
-		q.Spec.ResourceGroups = []kueue.ResourceGroup{{
-			CoveredResources: []corev1.ResourceName{corev1.ResourceName(resource)},
-			Flavors:          []kueue.FlavorQuotas{{Name: "f", Resources: []kueue.ResourceQuota{{Name: corev1.ResourceName(resource), NominalQuota: quantity(nominal)}}}},
-		}}
-		reserved := []kueue.FlavorUsage{{Name: "f", Resources: []kueue.ResourceUsage{{Name: corev1.ResourceName(resource), Total: quantity(used)}}}}
+		q.Spec.ResourceGroups = []kueue.ResourceGroup{
+			{
+				CoveredResources: []corev1.ResourceName{corev1.ResourceName(resource)},
+				Flavors: []kueue.FlavorQuotas{
+					{
+						Name: "f",
+						Resources: []kueue.ResourceQuota{
+							{Name: corev1.ResourceName(resource), NominalQuota: quantity(nominal)},
+						},
+					},
+				},
+			},
+		}
+		reserved := []kueue.FlavorUsage{
+			{
+				Name:      "f",
+				Resources: []kueue.ResourceUsage{{Name: corev1.ResourceName(resource), Total: quantity(used)}},
+			},
+		}
 		q.Status.FlavorsReservation, q.Status.FlavorsUsage = reserved, reserved
 		return q
 	}
 	c := cluster(t, "testdata/queue/fair.yaml").WithObjects(
-		queue("gpus", "mixed", "nvidia.com/gpu", "8", "2"), queue("cores", "mixed", "cpu", "8", "12"), queue("store", "disks", "ephemeral-storage", "1Ti", "1953125000Ki"), queue("lonely", "", "cpu", "64500m", "0"),
+		queue(
+			"gpus",
+			"mixed",
+			"nvidia.com/gpu",
+			"8",
+			"2",
+		),
+		queue("cores", "mixed", "cpu", "8", "12"),
+		queue("store", "disks", "ephemeral-storage", "1Ti", "1953125000Ki"),
+		queue("lonely", "", "cpu", "64500m", "0"),
 	).Build()
 	told := func(resource string) (out []string) {
 		rows := rows(t, c, "", resource)
@@ -107,7 +130,12 @@ func TestQueuesWithoutGPUs(t *testing.T) {
 			if slices.Contains([]string{"mixed", "gpus", "cores", "disks", "store", "lonely"}, r.Name) {
 				text := r.Name
 				for _, title := range []string{"RESOURCE", "USED", "NOMINAL", "BORROWED"} {
-					text += " " + cmp.Or(columns[slices.IndexFunc(columns, func(c cli.Column[cli.QueueRow]) bool { return c.Title == title })].Text(r), "-")
+					text += " " + cmp.Or(
+						columns[slices.IndexFunc(columns, func(c cli.Column[cli.QueueRow]) bool { return c.Title == title })].Text(
+							r,
+						),
+						"-",
+					)
 				}
 				out = append(out, text)
 			}
@@ -115,12 +143,24 @@ func TestQueuesWithoutGPUs(t *testing.T) {
 		return out
 	}
 	want := []string{
-		"disks ephemeral-storage 1.8Ti 1Ti -", "store ephemeral-storage 1.8Ti 1Ti 838.6Gi", "mixed nvidia.com/gpu 2 8 -", "cores cpu 12 8 4", "gpus nvidia.com/gpu 2 8 0", "lonely cpu 0 64.5 -",
+		"disks ephemeral-storage 1.8Ti 1Ti -",
+		"store ephemeral-storage 1.8Ti 1Ti 838.6Gi",
+		"mixed nvidia.com/gpu 2 8 -",
+		"cores cpu 12 8 4",
+		"gpus nvidia.com/gpu 2 8 0",
+		"lonely cpu 0 64.5 -",
 	}
 	if diff := gocmp.Diff(want, told("")); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	want = []string{"disks cpu - - -", "store cpu - - -", "mixed cpu 12 8 -", "cores cpu 12 8 4", "gpus cpu - - -", "lonely cpu 0 64.5 -"}
+	want = []string{
+		"disks cpu - - -",
+		"store cpu - - -",
+		"mixed cpu 12 8 -",
+		"cores cpu 12 8 4",
+		"gpus cpu - - -",
+		"lonely cpu 0 64.5 -",
+	}
 	if diff := gocmp.Diff(want, told("cpu")); diff != "" {
 		t.Errorf("cpu -want +got:\n%s", diff)
 	}
@@ -151,18 +191,32 @@ func TestMembersSeeTheirQuota(t *testing.T) {
 		if l.Namespace != "blue" {
 			return nil
 		}
-		q := &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "blue"}, Spec: kueue.ClusterQueueSpec{CohortName: "all"}}
+		q := &kueue.ClusterQueue{
+			ObjectMeta: metav1.ObjectMeta{Name: "blue"},
+			Spec:       kueue.ClusterQueueSpec{CohortName: "all"},
+		}
 		group := func(flavor kueue.ResourceFlavorReference, quotas, used map[corev1.ResourceName]string) {
 			f, u := kueue.FlavorQuotas{Name: flavor}, kueue.FlavorUsage{Name: flavor}
 			for _, of := range slices.Sorted(maps.Keys(quotas)) {
 				f.Resources = append(f.Resources, kueue.ResourceQuota{Name: of, NominalQuota: quantity(quotas[of])})
 				u.Resources = append(u.Resources, kueue.ResourceUsage{Name: of, Total: quantity(used[of])})
 			}
-			q.Spec.ResourceGroups = append(q.Spec.ResourceGroups, kueue.ResourceGroup{Flavors: []kueue.FlavorQuotas{f}})
+			q.Spec.ResourceGroups = append(
+				q.Spec.ResourceGroups,
+				kueue.ResourceGroup{Flavors: []kueue.FlavorQuotas{f}},
+			)
 			q.Status.FlavorsReservation = append(q.Status.FlavorsReservation, u)
 		}
-		group("h100", map[corev1.ResourceName]string{"cpu": "64", "nvidia.com/gpu": "8"}, map[corev1.ResourceName]string{"cpu": "1", "nvidia.com/gpu": "18"})
-		group("a100", map[corev1.ResourceName]string{"nvidia.com/gpu": "16"}, map[corev1.ResourceName]string{"nvidia.com/gpu": "2"})
+		group(
+			"h100",
+			map[corev1.ResourceName]string{"cpu": "64", "nvidia.com/gpu": "8"},
+			map[corev1.ResourceName]string{"cpu": "1", "nvidia.com/gpu": "18"},
+		)
+		group(
+			"a100",
+			map[corev1.ResourceName]string{"nvidia.com/gpu": "16"},
+			map[corev1.ResourceName]string{"nvidia.com/gpu": "2"},
+		)
 		return q
 	}
 	told, err := gather.LocalQueues(t.Context(), queues(t, false), "", behind)
@@ -172,7 +226,10 @@ func TestMembersSeeTheirQuota(t *testing.T) {
 	rows := cli.QueueRows(told, "")
 	at := slices.IndexFunc(rows, func(r cli.QueueRow) bool { return r.Namespace == "blue" })
 	blue := rows[at]
-	if blue.Resource != "nvidia.com/gpu" || blue.Nominal != "24" || blue.QueueUsed != "20" || blue.Borrowed != "10" || blue.Unused != "14" || blue.Used == blue.QueueUsed {
+	if blue.Resource != "nvidia.com/gpu" || blue.Nominal != "24" || blue.QueueUsed != "20" ||
+		blue.Borrowed != "10" ||
+		blue.Unused != "14" ||
+		blue.Used == blue.QueueUsed {
 		t.Errorf("%+v", blue)
 	}
 	for i := range rows {
@@ -239,7 +296,10 @@ func TestWaitingInQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 2 || strings.Fields(lines[0])[2] != "job-z" || !strings.HasSuffix(lines[1], " WaitingForQuota: 8 more needed.") || !strings.Contains(lines[1], " 60s ") || strings.Fields(lines[1])[2] != "a" {
+	if len(lines) != 2 || strings.Fields(lines[0])[2] != "job-z" ||
+		!strings.HasSuffix(lines[1], " WaitingForQuota: 8 more needed.") ||
+		!strings.Contains(lines[1], " 60s ") ||
+		strings.Fields(lines[1])[2] != "a" {
 		t.Errorf("%s", out.String())
 	}
 }
@@ -247,10 +307,18 @@ func TestWaitingInQueue(t *testing.T) {
 // TestReasonOfTheLine: in a narrow line the reason is seen rather than the LocalQueue, which for
 // most is the same, and the priority, which the order tells.
 func TestReasonOfTheLine(t *testing.T) {
-	rows := []cli.WaitingRow{{
-		Position: 1, Namespace: "blue", Name: "train-4", Queue: "default-queue", Priority: 5, Created: now().Add(-time.Minute),
-		Reason: "WaitingForQuota", Message: "Couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor default-flavor, 8 more needed",
-	}}
+	rows := []cli.WaitingRow{
+		{
+			Position:  1,
+			Namespace: "blue",
+			Name:      "train-4",
+			Queue:     "default-queue",
+			Priority:  5,
+			Created:   now().Add(-time.Minute),
+			Reason:    "WaitingForQuota",
+			Message:   "Couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor default-flavor, 8 more needed",
+		},
+	}
 	for width, want := range map[int]string{60: "WaitingForQuota: insuf", 80: "WaitingForQuota: insufficient", 140: "insufficient unused quota for nvidia.com/gpu in flavor"} {
 		var out bytes.Buffer
 		if err := cli.PrintTable(&out, cli.WaitingColumns(now()), rows, cli.Layout{Width: width}); err != nil {

@@ -19,8 +19,8 @@ type views interface {
 	Served() bool
 }
 
-// served reads views from a controller: one request, however many there are. It is false where no controller answers,
-// or not to this user: what is asked is then to be found out here.
+// served reads views from a controller: one request, however many there are. It is false where no controller
+// answers, or not to this user: what is asked is then to be found out here.
 func served(ctx context.Context, c client.Reader, list views, options ...client.ListOption) (bool, error) {
 	// One page: it is computed for the request, and would be again for the next.
 	err := c.List(ctx, list, append(options, client.Limit(math.MaxInt32))...)
@@ -32,13 +32,21 @@ func served(ctx context.Context, c client.Reader, list views, options ...client.
 
 // unserved reports whether an error means that no controller answers what is asked, or not to this user.
 func unserved(err error) bool {
-	return apimeta.IsNoMatchError(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsServiceUnavailable(err) ||
-		apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsInternalError(err)
+	return apimeta.IsNoMatchError(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) ||
+		apierrors.IsServiceUnavailable(err) ||
+		apierrors.IsTimeout(err) ||
+		apierrors.IsServerTimeout(err) ||
+		apierrors.IsInternalError(err)
 }
 
-// Jobs are all jobs of a namespace, or of all if it is "", as a controller tells them. Where none does, the same list
-// is made here of what the user may read.
-func Jobs(ctx context.Context, c client.Reader, namespace string, in client.ListOptions) (*view.JobList, error) {
+// Jobs are all jobs of a namespace, or of all if it is "", as a controller tells them. Where none does, the
+// same list is made here of what the user may read.
+func Jobs(
+	ctx context.Context,
+	c client.Reader,
+	namespace string,
+	in client.ListOptions,
+) (*view.JobList, error) {
 	var list view.JobViewList
 	if is, err := served(ctx, c, &list, &in, client.InNamespace(namespace)); is || err != nil {
 		return list.Jobs(), err
@@ -46,8 +54,8 @@ func Jobs(ctx context.Context, c client.Reader, namespace string, in client.List
 	return gather.Jobs(ctx, c, namespace, in)
 }
 
-// Nodes are how the nodes stand, as a controller tells it; where none does, as the user may read. seen is false if the
-// pods on them are not counted.
+// Nodes are how the nodes stand, as a controller tells it; where none does, as the user may read. seen is
+// false if the pods on them are not counted.
 func Nodes(ctx context.Context, c client.Reader) (rows []view.Node, seen bool, err error) {
 	var list view.NodeViewList
 	if is, err := served(ctx, c, &list); is || err != nil {
@@ -57,8 +65,9 @@ func Nodes(ctx context.Context, c client.Reader) (rows []view.Node, seen bool, e
 	return gather.Nodes(ctx, c)
 }
 
-// Queues are how ClusterQueues and Cohorts stand, as a controller tells it or, where none does, as the user may read.
-// In a namespace, and for those who may not read ClusterQueues, they are LocalQueues, as of [LocalQueues].
+// Queues are how ClusterQueues and Cohorts stand, as a controller tells it or, where none does, as the user
+// may read. In a namespace, and for those who may not read ClusterQueues, they are LocalQueues, as of
+// [LocalQueues].
 func Queues(ctx context.Context, c client.Reader, namespace string) ([]view.Queue, error) {
 	if namespace != "" {
 		return LocalQueues(ctx, c, namespace)
@@ -74,8 +83,8 @@ func Queues(ctx context.Context, c client.Reader, namespace string) ([]view.Queu
 	return out, err
 }
 
-// LocalQueues are how the LocalQueues of a namespace stand, of all if it is "", as a controller tells it or, where none
-// does, as the user may read.
+// LocalQueues are how the LocalQueues of a namespace stand, of all if it is "", as a controller tells it or,
+// where none does, as the user may read.
 func LocalQueues(ctx context.Context, c client.Reader, namespace string) ([]view.Queue, error) {
 	var list view.LocalQueueViewList
 	if is, err := served(ctx, c, &list, client.InNamespace(namespace)); is || err != nil {
@@ -83,13 +92,16 @@ func LocalQueues(ctx context.Context, c client.Reader, namespace string) ([]view
 	}
 	out, err := gather.LocalQueues(ctx, c, namespace, gather.Get(c))
 	if apierrors.IsForbidden(err) && namespace == "" {
-		return nil, fmt.Errorf("you may not list the queues of all namespaces: name a namespace to list its own: %w", err)
+		return nil, fmt.Errorf(
+			"you may not list the queues of all namespaces: name a namespace to list its own: %w",
+			err,
+		)
 	}
 	return out, err
 }
 
-// Teams are how the teams stand, as a controller tells it or, where none does, as the user may read. unread names
-// what they may not list and is left out.
+// Teams are how the teams stand, as a controller tells it or, where none does, as the user may read. unread
+// names what they may not list and is left out.
 func Teams(ctx context.Context, c client.Reader) (teams []view.Team, unread []string, err error) {
 	var list view.TeamViewList
 	if is, err := served(ctx, c, &list); is || err != nil {

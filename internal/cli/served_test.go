@@ -44,15 +44,23 @@ func TestJobsAreReadFromObjectsWhereNoControllerAnswers(t *testing.T) {
 			if err := view.AddToScheme(s); err != nil {
 				t.Fatal(err)
 			}
-			reader := fake.NewClientBuilder().WithScheme(s).WithObjects(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "stored", UID: "u"}}).
-				WithInterceptorFuncs(interceptor.Funcs{List: func(ctx context.Context, all client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
-					told, is := list.(*view.JobViewList)
-					if !is {
-						return all.List(ctx, list, o...)
-					}
-					told.At, told.Items = metav1.NewTime(time.Unix(100, 0)), []view.JobView{{Job: view.Job{Name: "told"}}}
-					return c.fails
-				}}).Build()
+			reader := fake.NewClientBuilder().WithScheme(
+				s,
+			).WithObjects(
+				&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "stored", UID: "u"}},
+			).
+				WithInterceptorFuncs(
+					interceptor.Funcs{
+						List: func(ctx context.Context, all client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
+							told, is := list.(*view.JobViewList)
+							if !is {
+								return all.List(ctx, list, o...)
+							}
+							told.At, told.Items = metav1.NewTime(time.Unix(100, 0)), []view.JobView{{Job: view.Job{Name: "told"}}}
+							return c.fails
+						},
+					},
+				).Build()
 			got, err := cli.Jobs(t.Context(), reader, "blue", client.ListOptions{})
 			if !errors.Is(err, c.err) {
 				t.Fatalf("%v, want %v", err, c.err)

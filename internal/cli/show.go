@@ -26,7 +26,14 @@ const mostLog = 64 << 10
 // PodLogs reads logs through the API server, with the user's own rights.
 func PodLogs(c corev1client.PodsGetter) why.LogTail {
 	return func(ctx context.Context, namespace, pod, container string, lines int64) (string, error) {
-		from, err := c.Pods(namespace).GetLogs(pod, &corev1.PodLogOptions{Container: container, TailLines: &lines}).Stream(ctx)
+		from, err := c.Pods(
+			namespace,
+		).GetLogs(
+			pod,
+			&corev1.PodLogOptions{Container: container, TailLines: &lines},
+		).Stream(
+			ctx,
+		)
 		if err != nil {
 			return "", err
 		}
@@ -90,7 +97,11 @@ func PrintDetails(w io.Writer, s *why.Details, now time.Time, in *time.Location,
 
 // hanging is a text in lines of a width, the first after something and the others below it.
 func hanging(first, text string, width int) string {
-	lines := strings.ReplaceAll(Wrap(text, max(width-len(first), shortest), ""), "\n", "\n"+strings.Repeat(" ", len(first)))
+	lines := strings.ReplaceAll(
+		Wrap(text, max(width-len(first), shortest), ""),
+		"\n",
+		"\n"+strings.Repeat(" ", len(first)),
+	)
 	return first + lines + "\n"
 }
 
@@ -100,7 +111,11 @@ func stateInFull(s *why.Details, now time.Time) string {
 	if s.Since != nil {
 		text += " for " + duration.HumanDuration(max(now.Sub(*s.Since), 0).Round(time.Second))
 		if s.State == view.Succeeded || s.State == view.Failed {
-			text = string(s.State) + " " + duration.HumanDuration(max(now.Sub(*s.Since), 0).Round(time.Second)) + " ago"
+			text = string(
+				s.State,
+			) + " " + duration.HumanDuration(
+				max(now.Sub(*s.Since), 0).Round(time.Second),
+			) + " ago"
 		}
 	}
 	switch s.State {
@@ -195,7 +210,11 @@ func sumOfPods(rows []why.Pod) string {
 
 func roleColumns() []Column[why.Role] {
 	request := func(title, name string) Column[why.Role] {
-		return AmountColumn(Column[why.Role]{Title: title, Rank: 3}, func(why.Role) string { return name }, func(r why.Role) string { return r.Requests[name] })
+		return AmountColumn(
+			Column[why.Role]{Title: title, Rank: 3},
+			func(why.Role) string { return name },
+			func(r why.Role) string { return r.Requests[name] },
+		)
 	}
 	return []Column[why.Role]{
 		{Title: "ROLE", Text: func(r why.Role) string { return r.Name }},
@@ -212,7 +231,11 @@ func roleColumns() []Column[why.Role] {
 func podColumns() []Column[why.Pod] {
 	return []Column[why.Pod]{
 		{Title: "RANK", Text: func(r why.Pod) string { return strconv.Itoa(r.Rank) }},
-		{Title: "ROLE", Rank: 1, Text: func(r why.Pod) string { return strings.TrimSpace(r.Role + " " + strconv.Itoa(r.Index)) }},
+		{
+			Title: "ROLE",
+			Rank:  1,
+			Text:  func(r why.Pod) string { return strings.TrimSpace(r.Role + " " + strconv.Itoa(r.Index)) },
+		},
 		{Title: "POD", Text: func(r why.Pod) string { return r.Name }},
 		{Title: "NODE", Rank: 2, Text: func(r why.Pod) string { return r.Node }},
 		{Title: "GPUS", Rank: 4, Text: func(r why.Pod) string { return devices(r.GPUs, r.Slices) }},

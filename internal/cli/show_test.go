@@ -79,7 +79,10 @@ func TestClocksOfNodes(t *testing.T) {
 				s := &p.Status.ContainerStatuses[i]
 				for _, ended := range []*corev1.ContainerStateTerminated{s.State.Terminated, s.LastTerminationState.Terminated} {
 					if ended != nil {
-						p.ManagedFields = append(p.ManagedFields, metav1.ManagedFieldsEntry{Manager: "kubelet", Subresource: "status", Time: new(ended.FinishedAt)})
+						p.ManagedFields = append(
+							p.ManagedFields,
+							metav1.ManagedFieldsEntry{Manager: "kubelet", Subresource: "status", Time: new(ended.FinishedAt)},
+						)
 						ended.FinishedAt = metav1.NewTime(ended.FinishedAt.Add(off))
 					}
 				}
@@ -119,7 +122,13 @@ func TestShowMany(t *testing.T) {
 	b := cluster(t, "testdata/show/failed.yaml")
 	for i := range 1000 {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "blue", Name: fmt.Sprintf("many-%03d", i), Labels: map[string]string{kueue.PodSetLabel: "worker", "mlbatch.dev/role": "worker", "mlbatch.dev/index": strconv.Itoa(i + 3)},
+			Namespace: "blue",
+			Name:      fmt.Sprintf("many-%03d", i),
+			Labels: map[string]string{
+				kueue.PodSetLabel:   "worker",
+				"mlbatch.dev/role":  "worker",
+				"mlbatch.dev/index": strconv.Itoa(i + 3),
+			},
 			Annotations: map[string]string{kueue.WorkloadAnnotation: "pytorchjob-train"},
 		}}
 		p.Status.Phase = corev1.PodRunning
@@ -132,14 +141,19 @@ func TestShowMany(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(s.Pods) != 1004 || s.Pods[0].Name != "train-worker-2" || s.Pods[2].Name != "many-777" || s.Pods[3].State != "Waiting" {
+	if len(s.Pods) != 1004 || s.Pods[0].Name != "train-worker-2" || s.Pods[2].Name != "many-777" ||
+		s.Pods[3].State != "Waiting" {
 		t.Errorf("%d pods, the first %+v", len(s.Pods), s.Pods[:4])
 	}
 	var out bytes.Buffer
 	if err := cli.PrintDetails(&out, s, now(), time.UTC, cli.Layout{Width: 80}); err != nil {
 		t.Fatal(err)
 	}
-	if lines := strings.Count(out.String(), "\n"); lines > 60 || !strings.Contains(out.String(), "984 more pods (-o wide lists all): 984 Running") {
+	if lines := strings.Count(
+		out.String(),
+		"\n",
+	); lines > 60 ||
+		!strings.Contains(out.String(), "984 more pods (-o wide lists all): 984 Running") {
 		t.Errorf("%d lines:\n%s", lines, out.String())
 	}
 }
@@ -162,10 +176,12 @@ func TestShowUnreadable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Join(s.Unread, " ") != "events" || s.Failure == nil || s.Failure.NoLog != "its log cannot be read: node-3 does not answer" {
+	if strings.Join(s.Unread, " ") != "events" || s.Failure == nil ||
+		s.Failure.NoLog != "its log cannot be read: node-3 does not answer" {
 		t.Errorf("unread %v, failure %+v", s.Unread, s.Failure)
 	}
-	if len(s.Timeline) < 4 || s.Timeline[0].Step != why.Submitted || s.Timeline[len(s.Timeline)-1].Step != why.Ends {
+	if len(s.Timeline) < 4 || s.Timeline[0].Step != why.Submitted ||
+		s.Timeline[len(s.Timeline)-1].Step != why.Ends {
 		t.Errorf("timeline: %+v", s.Timeline)
 	}
 }
@@ -188,14 +204,23 @@ func TestEvents(t *testing.T) {
 	}
 	for _, width := range []int{60, 80, 140} {
 		var out bytes.Buffer
-		if err := cli.PrintTable(&out, cli.EventColumns(time.UTC, false), rows, cli.Layout{Width: width}); err != nil {
+		if err := cli.PrintTable(
+			&out,
+			cli.EventColumns(time.UTC, false),
+			rows,
+			cli.Layout{Width: width},
+		); err != nil {
 			t.Fatal(err)
 		}
 		fits(t, out.String(), width)
 		testkit.Golden(t, filepath.Join("testdata", "show", "events-"+strconv.Itoa(width)+".txt"), out.String())
 	}
 	event := func(kind, name, message string) *corev1.Event {
-		return &corev1.Event{InvolvedObject: corev1.ObjectReference{Kind: kind, Name: name}, Message: message, LastTimestamp: metav1.NewTime(now())}
+		return &corev1.Event{
+			InvolvedObject: corev1.ObjectReference{Kind: kind, Name: name},
+			Message:        message,
+			LastTimestamp:  metav1.NewTime(now()),
+		}
 	}
 	for _, tc := range []struct {
 		why   string
@@ -210,7 +235,11 @@ func TestEvents(t *testing.T) {
 			t.Errorf("%s: %v, %v", tc.why, ours, err)
 		}
 	}
-	if rows, _, err = list.List(t.Context(), time.Date(2026, 1, 1, 0, 4, 59, 0, time.UTC)); err != nil || len(rows) != 1 || rows[0].Reason != "Preempted" {
+	if rows, _, err = list.List(
+		t.Context(),
+		time.Date(2026, 1, 1, 0, 4, 59, 0, time.UTC),
+	); err != nil || len(rows) != 1 ||
+		rows[0].Reason != "Preempted" {
 		t.Errorf("since a moment: %+v, %v", rows, err)
 	}
 }

@@ -31,15 +31,36 @@ func TestSlicesAreNoGPUs(t *testing.T) {
 		return out
 	}
 	pod := func(name, gpus, slices string) client.Object {
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name, CreationTimestamp: metav1.NewTime(now())}}
-		p.Spec = corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Limits: amounts(gpus, slices), Requests: amounts(gpus, slices)}}}}
+		p := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name, CreationTimestamp: metav1.NewTime(now())},
+		}
+		p.Spec = corev1.PodSpec{
+			NodeName: "n",
+			Containers: []corev1.Container{
+				{
+					Name:      "c",
+					Resources: corev1.ResourceRequirements{Limits: amounts(gpus, slices), Requests: amounts(gpus, slices)},
+				},
+			},
+		}
 		p.Status.Phase, p.Status.StartTime = corev1.PodRunning, new(metav1.NewTime(now()))
 		return p
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{
-		Allocatable: amounts("8", "7"), Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+		Allocatable: amounts(
+			"8",
+			"7",
+		),
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 	}}
-	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(node, pod("whole", "2", ""), pod("part", "", "3"), pod("both", "1", "1")).Build()
+	c := fake.NewClientBuilder().WithScheme(
+		scheme.New(),
+	).WithObjects(
+		node,
+		pod("whole", "2", ""),
+		pod("part", "", "3"),
+		pod("both", "1", "1"),
+	).Build()
 	rows, _, err := gather.Nodes(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -53,9 +74,16 @@ func TestSlicesAreNoGPUs(t *testing.T) {
 	}
 	show(cli.PrintTable(&out, cli.NodeColumns(now()), rows, cli.Layout{}))
 	show(cli.PrintTable(&out, cli.UseColumns("nodes", now()), cli.UseOfNodes(rows, now()), cli.Layout{}))
-	jobs := []view.Job{{Namespace: "blue", Name: "part", State: "Waiting", Slices: map[string]int64{"mig-1g.5gb": 3}}, {Namespace: "blue", Name: "both", State: "Waiting", GPUs: 1, Slices: map[string]int64{"mig-1g.5gb": 1}}}
+	jobs := []view.Job{
+		{Namespace: "blue", Name: "part", State: "Waiting", Slices: map[string]int64{"mig-1g.5gb": 3}},
+		{Namespace: "blue", Name: "both", State: "Waiting", GPUs: 1, Slices: map[string]int64{"mig-1g.5gb": 1}},
+	}
 	show(cli.PrintTable(&out, cli.RowColumns(now(), false), jobs, cli.Layout{}))
-	waits := cli.Use([]view.Job{{Name: "part", User: "alice", State: "Waiting", Slices: map[string]int64{"mig-1g.5gb": 3}}}, "users", now())
+	waits := cli.Use(
+		[]view.Job{{Name: "part", User: "alice", State: "Waiting", Slices: map[string]int64{"mig-1g.5gb": 3}}},
+		"users",
+		now(),
+	)
 	if len(waits) != 1 || waits[0].Waiting != 1 {
 		t.Errorf("who waits for slices alone waits: %+v", waits)
 	}

@@ -28,7 +28,10 @@ func TestWhatOneSubmitsIsFoundByThatName(t *testing.T) {
 	}
 	slices.Sort(lines)
 	want := []string{
-		"Deployment web Waiting 1/2 1", "LeaderWorkerSet llm Waiting 1/2 1", "Pod shards Held 0/2 0", "StatefulSet db Running 2/2 2",
+		"Deployment web Waiting 1/2 1",
+		"LeaderWorkerSet llm Waiting 1/2 1",
+		"Pod shards Held 0/2 0",
+		"StatefulSet db Running 2/2 2",
 	}
 	if !slices.Equal(lines, want) {
 		t.Errorf("ps has\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
@@ -49,7 +52,10 @@ func TestWhatOneSubmitsIsFoundByThatName(t *testing.T) {
 			t.Errorf("why %s: %v", name, err)
 			continue
 		}
-		if e := why.Explain(p); e.State != want.state || e.Reason != want.reason || !strings.Contains(strings.Join(e.Sentences, " "), want.says) {
+		if e := why.Explain(
+			p,
+		); e.State != want.state || e.Reason != want.reason ||
+			!strings.Contains(strings.Join(e.Sentences, " "), want.says) {
 			t.Errorf("why %s: %s %s %q, want %+v", name, e.State, e.Reason, e.Sentences, want)
 		}
 		shown, err := why.Show(t.Context(), c, nil, view.Ref{Namespace: "blue", Name: name}, 0, now())
@@ -83,7 +89,20 @@ func TestWhatHasNoPodsIsListedWithTheReason(t *testing.T) {
 	var lines []string
 	for i := range s.Items {
 		r := &s.Items[i]
-		lines = append(lines, fmt.Sprintf("%s %s %s %q %d/%d %d %s", r.Kind, r.Name, r.State, r.Queue, r.Running, r.Pods, r.GPUs, r.Trouble))
+		lines = append(
+			lines,
+			fmt.Sprintf(
+				"%s %s %s %q %d/%d %d %s",
+				r.Kind,
+				r.Name,
+				r.State,
+				r.Queue,
+				r.Running,
+				r.Pods,
+				r.GPUs,
+				r.Trouble,
+			),
+		)
 	}
 	slices.Sort(lines)
 	want := []string{
@@ -106,7 +125,8 @@ func TestWhatHasNoPodsIsListedWithTheReason(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := why.Explain(p)
-		if e.State != "Starting" || e.Reason != "PodsQueued" || !strings.Contains(strings.Join(e.Sentences, " "), says) {
+		if e.State != "Starting" || e.Reason != "PodsQueued" ||
+			!strings.Contains(strings.Join(e.Sentences, " "), says) {
 			t.Errorf("why %s: %s %s %q, want %q", name, e.State, e.Reason, e.Sentences, says)
 		}
 		shown, err := why.Show(t.Context(), c, nil, view.Ref{Namespace: "blue", Name: name}, 0, now())

@@ -64,10 +64,24 @@ func TestRowsTellOfTrouble(t *testing.T) {
 		"suspicious node": {"a node that is to be avoided drives nobody off", map[string]string{"autopilot.ibm.com/gpuhealth": "WARN"}, []corev1.Pod{ran("a", nil)}, "node-0", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "w", Labels: map[string]string{kueue.JobUIDLabel: "u1"}}}
-			w.Spec.PodSets = []kueue.PodSet{{Name: "main", Count: 1, Template: corev1.PodTemplateSpec{Spec: c.pods[0].Spec}}}
-			w.Status.Admission = &kueue.Admission{ClusterQueue: "q", PodSetAssignments: []kueue.PodSetAssignment{{Name: "main", Count: new(int32(1))}}}
-			apimeta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{Type: kueue.WorkloadAdmitted, Status: metav1.ConditionTrue, Reason: "Admitted"})
+			w := &kueue.Workload{
+				ObjectMeta: metav1.ObjectMeta{
+					Namespace: "blue",
+					Name:      "w",
+					Labels:    map[string]string{kueue.JobUIDLabel: "u1"},
+				},
+			}
+			w.Spec.PodSets = []kueue.PodSet{
+				{Name: "main", Count: 1, Template: corev1.PodTemplateSpec{Spec: c.pods[0].Spec}},
+			}
+			w.Status.Admission = &kueue.Admission{
+				ClusterQueue:      "q",
+				PodSetAssignments: []kueue.PodSetAssignment{{Name: "main", Count: new(int32(1))}},
+			}
+			apimeta.SetStatusCondition(
+				&w.Status.Conditions,
+				metav1.Condition{Type: kueue.WorkloadAdmitted, Status: metav1.ConditionTrue, Reason: "Admitted"},
+			)
 			objects := []client.Object{
 				w, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "j", UID: "u1"}},
 				&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-0", Labels: c.node}},
@@ -75,7 +89,12 @@ func TestRowsTellOfTrouble(t *testing.T) {
 			for i := range c.pods {
 				objects = append(objects, &c.pods[i])
 			}
-			s, err := gather.Jobs(t.Context(), fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(objects...).Build(), "", client.ListOptions{})
+			s, err := gather.Jobs(
+				t.Context(),
+				fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(objects...).Build(),
+				"",
+				client.ListOptions{},
+			)
 			if err != nil || len(s.Items) != 1 {
 				t.Fatalf("%v, %d rows", err, len(s.Items))
 			}
@@ -90,11 +109,23 @@ func TestRowsTellOfTrouble(t *testing.T) {
 // ran is a pod of Workload w that runs on node-0 with GPUs.
 func ran(name string, change func(*corev1.Pod)) corev1.Pod {
 	p := corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name, Annotations: map[string]string{kueue.WorkloadAnnotation: "w"}},
-		Spec: corev1.PodSpec{NodeName: "node-0", Containers: []corev1.Container{{
-			Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8")}},
-		}}},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{Name: "c"}}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:   "blue",
+			Name:        name,
+			Annotations: map[string]string{kueue.WorkloadAnnotation: "w"},
+		},
+		Spec: corev1.PodSpec{NodeName: "node-0", Containers: []corev1.Container{
+			{
+				Name: "c",
+				Resources: corev1.ResourceRequirements{
+					Requests: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8")},
+				},
+			},
+		}},
+		Status: corev1.PodStatus{
+			Phase:             corev1.PodRunning,
+			ContainerStatuses: []corev1.ContainerStatus{{Name: "c"}},
+		},
 	}
 	if change != nil {
 		change(&p)
@@ -129,7 +160,12 @@ func TestPs(t *testing.T) {
 func TestReasonsAreTrueLater(t *testing.T) {
 	for amount, message := range map[string]string{"GPUs": "insufficient unused quota for nvidia.com/gpu in flavor f, 8 more needed", "memory": "insufficient unused quota for memory in flavor f, 1.5Gi more needed"} {
 		var out bytes.Buffer
-		if err := cli.PrintTable(&out, cli.RowColumns(now(), true), []view.Job{{State: view.Waiting, Reason: "WaitingForQuota", Message: message}}, cli.Layout{Bare: true}); err != nil {
+		if err := cli.PrintTable(
+			&out,
+			cli.RowColumns(now(), true),
+			[]view.Job{{State: view.Waiting, Reason: "WaitingForQuota", Message: message}},
+			cli.Layout{Bare: true},
+		); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.HasSuffix(out.String(), " in flavor f\n") {
@@ -150,10 +186,20 @@ func TestReasonsInTables(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var jobs, line bytes.Buffer
-			if err := cli.PrintTable(&jobs, cli.RowColumns(now(), true), []view.Job{{State: view.Waiting, Reason: "WaitingForQuota", Message: tc.message}}, cli.Layout{Bare: true}); err != nil {
+			if err := cli.PrintTable(
+				&jobs,
+				cli.RowColumns(now(), true),
+				[]view.Job{{State: view.Waiting, Reason: "WaitingForQuota", Message: tc.message}},
+				cli.Layout{Bare: true},
+			); err != nil {
 				t.Fatal(err)
 			}
-			if err := cli.PrintTable(&line, cli.WaitingColumns(now()), []cli.WaitingRow{{Reason: "WaitingForQuota", Message: tc.message}}, cli.Layout{Bare: true}); err != nil {
+			if err := cli.PrintTable(
+				&line,
+				cli.WaitingColumns(now()),
+				[]cli.WaitingRow{{Reason: "WaitingForQuota", Message: tc.message}},
+				cli.Layout{Bare: true},
+			); err != nil {
 				t.Fatal(err)
 			}
 			for of, out := range map[string]string{"ps": jobs.String(), "queue NAME": line.String()} {
@@ -212,7 +258,12 @@ func TestSortBy(t *testing.T) {
 			t.Errorf("by %s: %s, want %s", by, got, want)
 		}
 	}
-	if err := cli.SortBy(cli.RowColumns(now(), false), rows, "gpu"); err == nil || !strings.Contains(err.Error(), "gpus") {
+	if err := cli.SortBy(
+		cli.RowColumns(now(), false),
+		rows,
+		"gpu",
+	); err == nil ||
+		!strings.Contains(err.Error(), "gpus") {
 		t.Errorf("a column that there is not: %v", err)
 	}
 }
@@ -226,27 +277,52 @@ func TestPlaceInLine(t *testing.T) {
 		{Namespace: "blue", Name: "a", Workload: "job-a", State: view.Waiting, Queue: "q", Target: "shared"},
 		{Namespace: "blue", Name: "b", Workload: "job-b", State: view.Waiting, Queue: "q", Target: "shared"},
 		{Namespace: "blue", Name: "runs", Workload: "job-runs", State: view.Running, Queue: "q", Target: "shared"},
-		{Namespace: "blue", Name: "unknown", Workload: "job-unknown", State: view.Waiting, Queue: "q", Target: "shared"},
+		{
+			Namespace: "blue",
+			Name:      "unknown",
+			Workload:  "job-unknown",
+			State:     view.Waiting,
+			Queue:     "q",
+			Target:    "shared",
+		},
 	}}
 	var asked []string
-	gather.Place(t.Context(), s, gather.MostLines, func(_ context.Context, namespace, queue string) ([]visibility.PendingWorkload, error) {
-		asked = append(asked, namespace+"/"+queue)
-		if namespace == "" {
-			return nil, errors.New("not for you")
-		}
-		in := func(name string, position int32, start *visibility.Start) visibility.PendingWorkload {
-			return visibility.PendingWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name}, PositionInClusterQueue: position, Start: start}
-		}
-		return []visibility.PendingWorkload{in("job-b", 0, starts), in("job-a", 4, nil), in("job-runs", 5, starts)}, nil
-	})
+	gather.Place(
+		t.Context(),
+		s,
+		gather.MostLines,
+		func(_ context.Context, namespace, queue string) ([]visibility.PendingWorkload, error) {
+			asked = append(asked, namespace+"/"+queue)
+			if namespace == "" {
+				return nil, errors.New("not for you")
+			}
+			in := func(name string, position int32, start *visibility.Start) visibility.PendingWorkload {
+				return visibility.PendingWorkload{
+					ObjectMeta:             metav1.ObjectMeta{Namespace: "blue", Name: name},
+					PositionInClusterQueue: position,
+					Start:                  start,
+				}
+			}
+			return []visibility.PendingWorkload{
+				in("job-b", 0, starts),
+				in("job-a", 4, nil),
+				in("job-runs", 5, starts),
+			}, nil
+		},
+	)
 	if got := strings.Join(asked, " "); got != "/shared blue/q" {
 		t.Errorf("asked about %s", got)
 	}
 	a, b, runs, unknown := s.Items[0], s.Items[1], s.Items[2], s.Items[3]
-	if a.Position == nil || *a.Position != 5 || a.Start != nil || b.Position == nil || *b.Position != 1 || b.Start != starts {
+	if a.Position == nil || *a.Position != 5 || a.Start != nil || b.Position == nil || *b.Position != 1 ||
+		b.Start != starts {
 		t.Errorf("a: %v %v, b: %v %v", a.Position, a.Start, b.Position, b.Start)
 	}
 	if runs.Position != nil || runs.Start != nil || unknown.Position != nil {
-		t.Errorf("one that runs has a place (%v), or one that is not in the line (%v)", runs.Position, unknown.Position)
+		t.Errorf(
+			"one that runs has a place (%v), or one that is not in the line (%v)",
+			runs.Position,
+			unknown.Position,
+		)
 	}
 }

@@ -114,11 +114,17 @@ func fitting[T any](columns []Column[T], widths []int, l Layout) []int {
 		short := func(least int) bool {
 			return left < min(widths[last], max(least, utf8.RuneCountInString(columns[last].Title), shortest))
 		}
-		leaving := slices.DeleteFunc(slices.Clone(shown), func(i int) bool { return columns[i].Rank == 0 || !short(columns[i].Room) })
+		leaving := slices.DeleteFunc(
+			slices.Clone(shown),
+			func(i int) bool { return columns[i].Rank == 0 || !short(columns[i].Room) },
+		)
 		if len(leaving) == 0 {
 			break
 		}
-		worst := slices.MaxFunc(leaving, func(a, b int) int { return cmp.Compare(columns[a].Rank, columns[b].Rank) })
+		worst := slices.MaxFunc(
+			leaving,
+			func(a, b int) int { return cmp.Compare(columns[a].Rank, columns[b].Rank) },
+		)
 		shown = slices.DeleteFunc(shown, func(i int) bool { return i == worst })
 	}
 	return shown

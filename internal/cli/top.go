@@ -88,7 +88,16 @@ func Use(rows []view.Job, by string, now time.Time) []UseRow {
 
 // useOf is what one job uses.
 func useOf(r *view.Job, now time.Time) UseRow {
-	out := UseRow{Name: r.Namespace + "/" + r.Name, Kind: r.Kind, Queue: r.Queue, User: r.User, Nodes: r.Nodes, GPUs: r.Held, Slices: r.SlicesHeld, Started: r.Started}
+	out := UseRow{
+		Name:    r.Namespace + "/" + r.Name,
+		Kind:    r.Kind,
+		Queue:   r.Queue,
+		User:    r.User,
+		Nodes:   r.Nodes,
+		GPUs:    r.Held,
+		Slices:  r.SlicesHeld,
+		Started: r.Started,
+	}
 	if r.Held == 0 && len(r.SlicesHeld) == 0 {
 		out.Waiting = 1
 		return out
@@ -125,14 +134,23 @@ func UseOfNodes(nodes []view.Node, now time.Time) []UseRow {
 
 func sortUse(rows []UseRow) {
 	slices.SortFunc(rows, func(a, b UseRow) int {
-		return cmp.Or(cmp.Compare(b.GPUs, a.GPUs), cmp.Compare(b.GPUHours, a.GPUHours), cmp.Compare(view.SliceSum(b.Slices), view.SliceSum(a.Slices)), cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(
+			cmp.Compare(b.GPUs, a.GPUs),
+			cmp.Compare(b.GPUHours, a.GPUHours),
+			cmp.Compare(view.SliceSum(b.Slices), view.SliceSum(a.Slices)),
+			cmp.Compare(b.Waiting, a.Waiting),
+			cmp.Compare(a.Name, b.Name),
+		)
 	})
 }
 
 // UseColumns are those of a list of users of GPUs of a sort: jobs, users, queues, namespaces or
 // nodes.
 func UseColumns(by string, now time.Time) []Column[UseRow] {
-	name := Column[UseRow]{Title: strings.ToUpper(strings.TrimSuffix(by, "s")), Text: func(r UseRow) string { return r.Name }}
+	name := Column[UseRow]{
+		Title: strings.ToUpper(strings.TrimSuffix(by, "s")),
+		Text:  func(r UseRow) string { return r.Name },
+	}
 	gpus := NumberColumn(Column[UseRow]{Title: "GPUS"}, func(r UseRow) int64 { return r.GPUs })
 	gpus.Text = func(r UseRow) string { return devices(r.GPUs, r.Slices) }
 	share := Column[UseRow]{
@@ -154,5 +172,12 @@ func UseColumns(by string, now time.Time) []Column[UseRow] {
 	case "nodes":
 		return []Column[UseRow]{name, gpus, share, hours, jobs}
 	}
-	return []Column[UseRow]{name, gpus, share, hours, jobs, NumberColumn(Column[UseRow]{Title: "WAITING", Rank: 4}, func(r UseRow) int { return r.Waiting })}
+	return []Column[UseRow]{
+		name,
+		gpus,
+		share,
+		hours,
+		jobs,
+		NumberColumn(Column[UseRow]{Title: "WAITING", Rank: 4}, func(r UseRow) int { return r.Waiting }),
+	}
 }

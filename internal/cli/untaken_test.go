@@ -34,7 +34,13 @@ func TestJobsThatNoControllerTakesUp(t *testing.T) {
 				job.SetCreationTimestamp(metav1.NewTime(now().Add(-5 * time.Minute)))
 			}
 			c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(job).Build()
-			p, err := why.Gather(t.Context(), c, story{}, view.Ref{Namespace: "blue", Name: "train", Kind: view.Kind(kind)}, now())
+			p, err := why.Gather(
+				t.Context(),
+				c,
+				story{},
+				view.Ref{Namespace: "blue", Name: "train", Kind: view.Kind(kind)},
+				now(),
+			)
 			if err != nil {
 				t.Fatalf("%s: %v", kind, err)
 			}

@@ -147,14 +147,29 @@ func TestParseRef(t *testing.T) {
 		want      view.Ref
 		bad       bool
 	}{
-		"plain":         {why: "the usual way", arg: "blue/a", want: view.Ref{Namespace: "blue", Name: "a"}},
-		"short kind":    {why: "as kubectl has it", arg: "blue/a", kind: "aw", want: view.Ref{Kind: view.KindAppWrapper, Namespace: "blue", Name: "a"}},
-		"no namespace":  {why: "guessing a namespace would answer for another job", arg: "a", bad: true},
-		"too much":      {why: "kind/namespace/name is not a form of ours", arg: "job/blue/a", bad: true},
-		"unknown kind":  {why: "a typo must not be ignored", arg: "blue/a", kind: "pond", bad: true},
-		"pod":           {why: "pods have a name, too", arg: "blue/a", kind: "po", want: view.Ref{Kind: view.KindPod, Namespace: "blue", Name: "a"}},
-		"empty name":    {why: "a shell variable may be empty", arg: "blue/", bad: true},
-		"plural, upper": {why: "people type it so", arg: "blue/a", kind: "Workloads", want: view.Ref{Kind: view.KindWorkload, Namespace: "blue", Name: "a"}},
+		"plain": {why: "the usual way", arg: "blue/a", want: view.Ref{Namespace: "blue", Name: "a"}},
+		"short kind": {
+			why:  "as kubectl has it",
+			arg:  "blue/a",
+			kind: "aw",
+			want: view.Ref{Kind: view.KindAppWrapper, Namespace: "blue", Name: "a"},
+		},
+		"no namespace": {why: "guessing a namespace would answer for another job", arg: "a", bad: true},
+		"too much":     {why: "kind/namespace/name is not a form of ours", arg: "job/blue/a", bad: true},
+		"unknown kind": {why: "a typo must not be ignored", arg: "blue/a", kind: "pond", bad: true},
+		"pod": {
+			why:  "pods have a name, too",
+			arg:  "blue/a",
+			kind: "po",
+			want: view.Ref{Kind: view.KindPod, Namespace: "blue", Name: "a"},
+		},
+		"empty name": {why: "a shell variable may be empty", arg: "blue/", bad: true},
+		"plural, upper": {
+			why:  "people type it so",
+			arg:  "blue/a",
+			kind: "Workloads",
+			want: view.Ref{Kind: view.KindWorkload, Namespace: "blue", Name: "a"},
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

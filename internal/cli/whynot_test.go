@@ -26,7 +26,10 @@ type contests struct {
 	asked  string
 }
 
-func (c *contests) Contest(_ context.Context, namespace, name, against string) (*visibility.Explanation, error) {
+func (c *contests) Contest(
+	_ context.Context,
+	namespace, name, against string,
+) (*visibility.Explanation, error) {
 	c.asked = namespace + "/" + name + " against " + against
 	return c.answer, c.err
 }
@@ -36,33 +39,72 @@ func minutes(n int) *metav1.Time {
 }
 
 func gpus(n int64) []visibility.FlavorAmount {
-	return []visibility.FlavorAmount{{Flavor: "h100", Resource: "nvidia.com/gpu", Amount: *resource.NewQuantity(n, resource.DecimalSI)}}
+	return []visibility.FlavorAmount{
+		{Flavor: "h100", Resource: "nvidia.com/gpu", Amount: *resource.NewQuantity(n, resource.DecimalSI)},
+	}
 }
 
 // ruled is an answer in which blue/big waits and another job runs; change makes it the one that
 // a test is about.
 func ruled(change func(*visibility.Explanation, *visibility.Contest)) *visibility.Explanation {
-	big := visibility.WorkloadReference{Namespace: "blue", Name: "job-big", Job: "Job/big", UID: "u-big", ClusterQueue: "blue-queue"}
-	small := visibility.WorkloadReference{Namespace: "blue", Name: "job-small", Job: "Job/small", UID: "u-small", ClusterQueue: "blue-queue"}
+	big := visibility.WorkloadReference{
+		Namespace:    "blue",
+		Name:         "job-big",
+		Job:          "Job/big",
+		UID:          "u-big",
+		ClusterQueue: "blue-queue",
+	}
+	small := visibility.WorkloadReference{
+		Namespace:    "blue",
+		Name:         "job-small",
+		Job:          "Job/small",
+		UID:          "u-small",
+		ClusterQueue: "blue-queue",
+	}
 	quota := func(queue string, nominal, used, borrowed int64) visibility.ContestQuota {
 		return visibility.ContestQuota{
-			ClusterQueue: queue, Flavor: "h100", Resource: "nvidia.com/gpu", Nominal: *resource.NewQuantity(nominal, resource.DecimalSI),
-			Used: *resource.NewQuantity(used, resource.DecimalSI), Borrowed: *resource.NewQuantity(borrowed, resource.DecimalSI),
+			ClusterQueue: queue,
+			Flavor:       "h100",
+			Resource:     "nvidia.com/gpu",
+			Nominal:      *resource.NewQuantity(nominal, resource.DecimalSI),
+			Used:         *resource.NewQuantity(used, resource.DecimalSI),
+			Borrowed:     *resource.NewQuantity(borrowed, resource.DecimalSI),
 		}
 	}
 	c := &visibility.Contest{
-		Self:  visibility.Contestant{WorkloadReference: big, Stage: "Waiting", Priority: 5, QueueTime: minutes(-8), Uses: gpus(16)},
-		Other: visibility.Contestant{WorkloadReference: small, Stage: "Running", Priority: 5, QueueTime: minutes(-10), ReservedTime: minutes(-9), Uses: gpus(8)},
-		Order: "QueueTime", OtherFirst: true,
-		Spared: "Priority", Field: "spec.preemption.withinClusterQueue", Policy: "LowerPriority",
-		Quotas:    []visibility.ContestQuota{quota("blue-queue", 16, 8, 0), quota("red-queue", 8, 12, 4)},
-		OtherGone: &visibility.OtherGone{Starts: true},
+		Self: visibility.Contestant{
+			WorkloadReference: big,
+			Stage:             "Waiting",
+			Priority:          5,
+			QueueTime:         minutes(-8),
+			Uses:              gpus(16),
+		},
+		Other: visibility.Contestant{
+			WorkloadReference: small,
+			Stage:             "Running",
+			Priority:          5,
+			QueueTime:         minutes(-10),
+			ReservedTime:      minutes(-9),
+			Uses:              gpus(8),
+		},
+		Order:      "QueueTime",
+		OtherFirst: true,
+		Spared:     "Priority",
+		Field:      "spec.preemption.withinClusterQueue",
+		Policy:     "LowerPriority",
+		Quotas:     []visibility.ContestQuota{quota("blue-queue", 16, 8, 0), quota("red-queue", 8, 12, 4)},
+		OtherGone:  &visibility.OtherGone{Starts: true},
 	}
 	x := &visibility.Explanation{
-		At: metav1.NewTime(now()), Waiting: true, Reason: "WaitingForQuota", Cause: "QuotaShort",
+		At:           metav1.NewTime(now()),
+		Waiting:      true,
+		Reason:       "WaitingForQuota",
+		Cause:        "QuotaShort",
 		Message:      "couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor h100, 8 more needed",
-		ClusterQueue: "blue-queue", Priority: 5, Contest: c,
-		Shortage: &visibility.Shortage{Flavor: "h100", Resource: "nvidia.com/gpu"},
+		ClusterQueue: "blue-queue",
+		Priority:     5,
+		Contest:      c,
+		Shortage:     &visibility.Shortage{Flavor: "h100", Resource: "nvidia.com/gpu"},
 	}
 	change(x, c)
 	return x
@@ -87,7 +129,14 @@ func receipt(t *testing.T, against string, ask *contests) (why.Comparison, error
 	if uid, is := strings.CutPrefix(against, "uid "); is {
 		r, err = why.GatherRivals(t.Context(), c, ask, ref, why.Other{UID: types.UID(uid)}, now())
 	} else {
-		r, err = why.GatherRivals(t.Context(), c, ask, ref, why.Other{Ref: view.Ref{Namespace: "blue", Name: against}}, now())
+		r, err = why.GatherRivals(
+			t.Context(),
+			c,
+			ask,
+			ref,
+			why.Other{Ref: view.Ref{Namespace: "blue", Name: against}},
+			now(),
+		)
 	}
 	return why.Compare(r), err
 }
@@ -106,7 +155,11 @@ func TestWhyNot(t *testing.T) {
 		never   []string
 	}{
 		"queued earlier": {
-			"times decide between equal priorities", "small", as(func(*visibility.Explanation, *visibility.Contest) {}), why.InTheWay, view.Running,
+			"times decide between equal priorities",
+			"small",
+			as(func(*visibility.Explanation, *visibility.Contest) {}),
+			why.InTheWay,
+			view.Running,
 			[]string{
 				"Job blue/small was admitted 9m ago, 60s before Job blue/big was queued, with 8 nvidia.com/gpu of h100.",
 				"Job blue/small comes before Job blue/big: both have priority 5, and it was queued earlier",
@@ -116,24 +169,40 @@ func TestWhyNot(t *testing.T) {
 			[]string{"BestEffort", "Fair"},
 		},
 		"higher priority": {
-			"priority comes first", "small", as(func(_ *visibility.Explanation, c *visibility.Contest) { c.Order, c.Other.Priority = "Priority", 10 }), why.InTheWay, view.Running,
+			"priority comes first",
+			"small",
+			as(func(_ *visibility.Explanation, c *visibility.Contest) { c.Order, c.Other.Priority = "Priority", 10 }),
+			why.InTheWay,
+			view.Running,
 			[]string{"priority 10 is higher than 5", "its priority 10 is not below 5"},
 			nil,
 		},
 		"newer of equal priority": {
-			"what the policy means is said", "small", as(func(_ *visibility.Explanation, c *visibility.Contest) { c.Policy = "LowerOrNewerEqualPriority" }), why.InTheWay, view.Running,
-			[]string{"is LowerOrNewerEqualPriority, and of jobs of the same priority only those may be stopped that were queued later"},
+			"what the policy means is said",
+			"small",
+			as(func(_ *visibility.Explanation, c *visibility.Contest) { c.Policy = "LowerOrNewerEqualPriority" }),
+			why.InTheWay,
+			view.Running,
+			[]string{
+				"is LowerOrNewerEqualPriority, and of jobs of the same priority only those may be stopped that were queued later",
+			},
 			nil,
 		},
 		"it passed": {
-			"the one that waits comes first, and a smaller one passed", "small",
+			"the one that waits comes first, and a smaller one passed",
+			"small",
 			as(func(_ *visibility.Explanation, c *visibility.Contest) {
-				c.Order, c.OtherFirst, c.Other.Priority, c.Other.ReservedTime, c.Spared = "Priority", false, 1, minutes(-3), ""
+				c.Order, c.OtherFirst, c.Other.Priority, c.Other.ReservedTime, c.Spared = "Priority", false, 1, minutes(
+					-3,
+				), ""
 				c.OtherGone = &visibility.OtherGone{Message: "insufficient unused quota", Reason: "WaitingForQuota"}
 			}),
-			why.NotInTheWay, view.Running,
+			why.NotInTheWay,
+			view.Running,
 			[]string{
-				"5m after Job blue/big was queued", "Job blue/big comes before Job blue/small: priority 5 is higher than 1", "BestEffortFIFO (spec.queueingStrategy)",
+				"5m after Job blue/big was queued",
+				"Job blue/big comes before Job blue/small: priority 5 is higher than 1",
+				"BestEffortFIFO (spec.queueingStrategy)",
 				"By spec.preemption.withinClusterQueue of ClusterQueue blue-queue, which is LowerPriority, it could be stopped",
 				"without it Job blue/big would wait still: insufficient unused quota",
 			},
@@ -157,12 +226,16 @@ func TestWhyNot(t *testing.T) {
 			nil,
 		},
 		"evictions follow": {
-			"others would be stopped then", "small",
+			"others would be stopped then",
+			"small",
 			as(func(_ *visibility.Explanation, c *visibility.Contest) {
 				c.OtherGone = &visibility.OtherGone{Starts: true, Awaits: true, Preempts: 1}
 			}),
-			why.InTheWay, view.Running,
-			[]string{"without it Job blue/big would start once what is being stopped has ended, and 1 more job would be stopped for it"},
+			why.InTheWay,
+			view.Running,
+			[]string{
+				"without it Job blue/big would start once what is being stopped has ended, and 1 more job would be stopped for it",
+			},
 			nil,
 		},
 		"anyway": {
@@ -173,24 +246,42 @@ func TestWhyNot(t *testing.T) {
 			nil,
 		},
 		"not tried": {
-			"too much to copy", "small", as(func(_ *visibility.Explanation, c *visibility.Contest) { c.OtherGone = nil }), why.UnknownVerdict, view.Running,
+			"too much to copy",
+			"small",
+			as(func(_ *visibility.Explanation, c *visibility.Contest) { c.OtherGone = nil }),
+			why.UnknownVerdict,
+			view.Running,
 			[]string{"cannot be told here"},
 			nil,
 		},
 		"another team": {
-			"its name is not known, its queue is", "uid u-red",
-			as(func(_ *visibility.Explanation, c *visibility.Contest) { elsewhere(c); c.Spared = "WithinNominal" }), why.InTheWay, view.Running,
-			[]string{"A job of ClusterQueue red-queue (UID u-red) was admitted", "ClusterQueues blue-queue and red-queue lend to each other in cohort all", "only what is borrowed is taken back"},
+			"its name is not known, its queue is",
+			"uid u-red",
+			as(
+				func(_ *visibility.Explanation, c *visibility.Contest) { elsewhere(c); c.Spared = "WithinNominal" },
+			),
+			why.InTheWay,
+			view.Running,
+			[]string{
+				"A job of ClusterQueue red-queue (UID u-red) was admitted",
+				"ClusterQueues blue-queue and red-queue lend to each other in cohort all",
+				"only what is borrowed is taken back",
+			},
 			nil,
 		},
 		"shares": {
-			"fair sharing in numbers", "uid u-red",
+			"fair sharing in numbers",
+			"uid u-red",
 			as(func(_ *visibility.Explanation, c *visibility.Contest) {
 				elsewhere(c)
 				c.Spared = "FairSharing"
-				c.Shares = []visibility.ContestShare{{Name: "blue-queue", Weight: "1", Now: 250, Then: 750}, {Name: "others", Cohort: true, Weight: "2", Now: 1<<63 - 1, Then: 0}}
+				c.Shares = []visibility.ContestShare{
+					{Name: "blue-queue", Weight: "1", Now: 250, Then: 750},
+					{Name: "others", Cohort: true, Weight: "2", Now: 1<<63 - 1, Then: 0},
+				}
 			}),
-			why.InTheWay, view.Running,
+			why.InTheWay,
+			view.Running,
 			[]string{
 				"in thousandths of what cohort all can lend: ClusterQueue blue-queue (weight 1) has 250, and would have 750 with Job blue/big; cohort others (weight 2) has infinite, and 0 without the other job",
 				"its side would have the larger share then (fairSharing.preemptionStrategies)",
@@ -206,22 +297,42 @@ func TestWhyNot(t *testing.T) {
 			nil,
 		},
 		"would have to borrow": {
-			"borrowing is no reason to stop others", "uid u-red", as(func(_ *visibility.Explanation, c *visibility.Contest) { elsewhere(c); c.Spared = "BorrowWithinCohort" }), why.InTheWay, view.Running,
-			[]string{"it asks for more than the nominal quota of ClusterQueue blue-queue would leave it, and spec.preemption.borrowWithinCohort there does not let it stop"},
+			"borrowing is no reason to stop others",
+			"uid u-red",
+			as(
+				func(_ *visibility.Explanation, c *visibility.Contest) { elsewhere(c); c.Spared = "BorrowWithinCohort" },
+			),
+			why.InTheWay,
+			view.Running,
+			[]string{
+				"it asks for more than the nominal quota of ClusterQueue blue-queue would leave it, and spec.preemption.borrowWithinCohort there does not let it stop",
+			},
 			nil,
 		},
 		"was its benefactor": {
-			"no circles", "small", as(func(_ *visibility.Explanation, c *visibility.Contest) { c.Spared = "EvictedForIt" }), why.InTheWay, view.Running,
+			"no circles",
+			"small",
+			as(func(_ *visibility.Explanation, c *visibility.Contest) { c.Spared = "EvictedForIt" }),
+			why.InTheWay,
+			view.Running,
 			[]string{"Job blue/big was stopped for it before"},
 			nil,
 		},
 		"a gate": {
-			"it may stop nobody", "small", as(func(_ *visibility.Explanation, c *visibility.Contest) { c.Spared = "PreemptionGate" }), why.InTheWay, view.Running,
+			"it may stop nobody",
+			"small",
+			as(func(_ *visibility.Explanation, c *visibility.Contest) { c.Spared = "PreemptionGate" }),
+			why.InTheWay,
+			view.Running,
 			[]string{"a preemption gate of Job blue/big is closed"},
 			nil,
 		},
 		"other quota": {
-			"what it has is of no use", "small", as(func(_ *visibility.Explanation, c *visibility.Contest) { c.Spared = "OtherQuota" }), why.InTheWay, view.Running,
+			"what it has is of no use",
+			"small",
+			as(func(_ *visibility.Explanation, c *visibility.Contest) { c.Spared = "OtherQuota" }),
+			why.InTheWay,
+			view.Running,
 			[]string{"It uses no quota that Job blue/big may use"},
 			nil,
 		},
@@ -237,7 +348,14 @@ func TestWhyNot(t *testing.T) {
 			"taints by name", "small",
 			as(func(x *visibility.Explanation, c *visibility.Contest) {
 				c.Other.Uses[0].Flavor = "a100"
-				x.Tried = []visibility.FlavorAttempt{{Flavor: "h100"}, {Flavor: "a100", Reason: "NoMatchingFlavor", Message: "untolerated taint {old=true:NoSchedule} in flavor a100"}}
+				x.Tried = []visibility.FlavorAttempt{
+					{Flavor: "h100"},
+					{
+						Flavor:  "a100",
+						Reason:  "NoMatchingFlavor",
+						Message: "untolerated taint {old=true:NoSchedule} in flavor a100",
+					},
+				}
 			}),
 			why.InTheWay, view.Running,
 			[]string{"uses flavor a100, which Job blue/big may not: untolerated taint {old=true:NoSchedule}"},
@@ -263,28 +381,55 @@ func TestWhyNot(t *testing.T) {
 			nil,
 		},
 		"nobody answers": {
-			"what is known is said", "small", &contests{err: errors.New("503 Service Unavailable")}, why.UnknownVerdict, view.Running,
-			[]string{"Job blue/big has waited for 8m.", "Job blue/small is running", "No controller says how both stand to each other (503 Service Unavailable)."},
+			"what is known is said",
+			"small",
+			&contests{err: errors.New("503 Service Unavailable")},
+			why.UnknownVerdict,
+			view.Running,
+			[]string{
+				"Job blue/big has waited for 8m.",
+				"Job blue/small is running",
+				"No controller says how both stand to each other (503 Service Unavailable).",
+			},
 			nil,
 		},
 		"just admitted": {
-			"the controller knows more than was read", "small", &contests{answer: &visibility.Explanation{}}, why.StartsAnyway, view.Running,
+			"the controller knows more than was read",
+			"small",
+			&contests{answer: &visibility.Explanation{}},
+			why.StartsAnyway,
+			view.Running,
 			[]string{"it got its quota just now"},
 			nil,
 		},
 		"it has ended": {
-			"nothing is held by what is over", "over", as(func(*visibility.Explanation, *visibility.Contest) {}), why.HoldsNothing, view.Succeeded,
+			"nothing is held by what is over",
+			"over",
+			as(func(*visibility.Explanation, *visibility.Contest) {}),
+			why.HoldsNothing,
+			view.Succeeded,
 			[]string{"Job blue/over has ended, succeeded: it holds nothing any more"},
 			nil,
 		},
 		"no job": {
-			"a pod outside of all queues takes nodes only", "stray", as(func(*visibility.Explanation, *visibility.Contest) {}), why.HoldsNothing, view.Unmanaged,
+			"a pod outside of all queues takes nodes only",
+			"stray",
+			as(func(*visibility.Explanation, *visibility.Contest) {}),
+			why.HoldsNothing,
+			view.Unmanaged,
 			[]string{"Pod blue/stray has no Workload", "1 pod on node-7 (1) takes of what nodes have"},
 			nil,
 		},
 		"the other way round": {
-			"the first one runs", "small against big", &contests{}, why.NotWaiting, view.Waiting,
-			[]string{"So it does not wait for Job blue/big.", "It is Job blue/big that waits: mlbatch why-not blue/big blue/small asks"},
+			"the first one runs",
+			"small against big",
+			&contests{},
+			why.NotWaiting,
+			view.Waiting,
+			[]string{
+				"So it does not wait for Job blue/big.",
+				"It is Job blue/big that waits: mlbatch why-not blue/big blue/small asks",
+			},
 			nil,
 		},
 	}
@@ -319,7 +464,12 @@ func TestWhyNotRefuses(t *testing.T) {
 		"uid u-big":  "is the UID of Job blue/big itself",
 		"uid u-lost": "no Workload has the UID u-lost",
 	} {
-		if _, err := receipt(t, against, &contests{err: fmt.Errorf("ask: %w", &why.NoWorkloadError{})}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := receipt(
+			t,
+			against,
+			&contests{err: fmt.Errorf("ask: %w", &why.NoWorkloadError{})},
+		); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", against, err, want)
 		}
 	}
@@ -339,7 +489,10 @@ func TestWhyNotPrints(t *testing.T) {
 	x := ruled(func(_ *visibility.Explanation, c *visibility.Contest) {
 		elsewhere(c)
 		c.Spared = "FairSharing"
-		c.Shares = []visibility.ContestShare{{Name: "blue-queue", Weight: "1", Now: 250, Then: 750}, {Name: "red-queue", Weight: "2", Now: 250, Then: 0}}
+		c.Shares = []visibility.ContestShare{
+			{Name: "blue-queue", Weight: "1", Now: 250, Then: 750},
+			{Name: "red-queue", Weight: "2", Now: 250, Then: 0},
+		}
 	})
 	for _, width := range []int{60, 80, 140} {
 		got, err := receipt(t, "uid u-red", &contests{answer: x})

@@ -49,7 +49,13 @@ func PrintExplanation(w io.Writer, e *why.Explanation, s Style) error {
 func (s Style) advice(text, indent string) string {
 	for program, typed := range map[string]string{"kubectl": cmp.Or(s.Kubectl, "kubectl"), "mlbatch": "mlbatch"} {
 		if said, command, found := strings.Cut(text, ": "+program+" "); found {
-			return Wrap(said+":", s.Width, indent) + "\n" + indent + "  " + typed + " " + words.Harmless(command) + "\n"
+			return Wrap(
+				said+":",
+				s.Width,
+				indent,
+			) + "\n" + indent + "  " + typed + " " + words.Harmless(
+				command,
+			) + "\n"
 		}
 	}
 	return Wrap(text, s.Width, indent) + "\n"

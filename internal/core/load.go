@@ -35,7 +35,9 @@ func (l Load) Equal(o Load) bool {
 	return l.Pending == o.Pending && l.Inadmissible == o.Inadmissible &&
 		l.Reserving == o.Reserving && l.Evicting == o.Evicting && l.Admitted == o.Admitted &&
 		(l.Share == nil) == (o.Share == nil) && (l.Share == nil || l.Share.Equal(*o.Share)) &&
-		l.ConsumedAt.Equal(o.ConsumedAt) && slices.Equal(l.Consumed, o.Consumed) && maps.Equal(l.Reserved, o.Reserved) && maps.Equal(l.Used, o.Used)
+		l.ConsumedAt.Equal(
+			o.ConsumedAt,
+		) && slices.Equal(l.Consumed, o.Consumed) && maps.Equal(l.Reserved, o.Reserved) && maps.Equal(l.Used, o.Used)
 }
 
 // Share is a weighted share in thousandths.

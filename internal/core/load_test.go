@@ -13,8 +13,17 @@ func TestLoadsDiffer(t *testing.T) {
 	fr := core.FlavorResource{Flavor: "f", Resource: "cpu"}
 	full := func() core.Load {
 		return core.Load{
-			Pending: 1, Inadmissible: 2, Reserving: 3, Admitted: 4, Reserved: map[core.FlavorResource]core.Amount{fr: 5}, Used: map[core.FlavorResource]core.Amount{fr: 6},
-			Consumed: core.MakeResources(map[string]core.Amount{"cpu": 7}), ConsumedAt: time.Unix(8, 0), Share: &core.Share{Rounded: 9, Exact: 9.5},
+			Pending:      1,
+			Inadmissible: 2,
+			Reserving:    3,
+			Admitted:     4,
+			Reserved:     map[core.FlavorResource]core.Amount{fr: 5},
+			Used:         map[core.FlavorResource]core.Amount{fr: 6},
+			Consumed: core.MakeResources(
+				map[string]core.Amount{"cpu": 7},
+			),
+			ConsumedAt: time.Unix(8, 0),
+			Share:      &core.Share{Rounded: 9, Exact: 9.5},
 		}
 	}
 	if !full().Equal(full()) {

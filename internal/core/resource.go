@@ -45,7 +45,11 @@ func (r Resources) Of(name string) Amount {
 
 // Lookup returns the amount of the named resource and whether it is listed.
 func (r Resources) Lookup(name string) (Amount, bool) {
-	i, ok := slices.BinarySearchFunc(r, name, func(q Quantity, n string) int { return cmp.Compare(q.Resource, n) })
+	i, ok := slices.BinarySearchFunc(
+		r,
+		name,
+		func(q Quantity, n string) int { return cmp.Compare(q.Resource, n) },
+	)
 	if !ok {
 		return 0, false
 	}
@@ -54,7 +58,11 @@ func (r Resources) Lookup(name string) (Amount, bool) {
 
 // With returns a copy of r in which the named resource has the given amount.
 func (r Resources) With(name string, a Amount) Resources {
-	i, ok := slices.BinarySearchFunc(r, name, func(q Quantity, n string) int { return cmp.Compare(q.Resource, n) })
+	i, ok := slices.BinarySearchFunc(
+		r,
+		name,
+		func(q Quantity, n string) int { return cmp.Compare(q.Resource, n) },
+	)
 	out := slices.Clone(r)
 	if ok {
 		out[i].Amount = a

@@ -1,5 +1,5 @@
-// Package finding is what every command says that judges something by rules: doctor and check of a cluster, lint of
-// manifests, import of another system, install of a cluster before it changes it.
+// Package finding is what every command says that judges something by rules: doctor and check of a cluster,
+// lint of manifests, import of another system, install of a cluster before it changes it.
 package finding
 
 import (

@@ -9,7 +9,13 @@ import (
 
 func TestTheWorstComesFirstAndCounts(t *testing.T) {
 	all := []finding.Finding{
-		{Severity: finding.Note, Rule: "a"}, {Severity: finding.Warning, Rule: "b"}, {Severity: finding.Error, Rule: "c"}, {Severity: finding.Warning, Rule: "d"},
+		{
+			Severity: finding.Note,
+			Rule:     "a",
+		},
+		{Severity: finding.Warning, Rule: "b"},
+		{Severity: finding.Error, Rule: "c"},
+		{Severity: finding.Warning, Rule: "d"},
 	}
 	finding.Sort(all)
 	var order []string
@@ -19,7 +25,9 @@ func TestTheWorstComesFirstAndCounts(t *testing.T) {
 	if want := []string{"c", "b", "d", "a"}; !slices.Equal(order, want) {
 		t.Errorf("%q, want %q: those of a severity keep their order", order, want)
 	}
-	if finding.Count(all, finding.Warning) != 2 || !finding.Worst(all, finding.Error) || finding.Worst(all[1:], finding.Error) || !finding.Worst(all[3:], finding.Note) {
+	if finding.Count(all, finding.Warning) != 2 || !finding.Worst(all, finding.Error) ||
+		finding.Worst(all[1:], finding.Error) ||
+		!finding.Worst(all[3:], finding.Note) {
 		t.Errorf("%d warnings", finding.Count(all, finding.Warning))
 	}
 }

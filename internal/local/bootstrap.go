@@ -116,7 +116,11 @@ func (c *Cluster) registerNodes(ctx context.Context, cl client.Client) error {
 	}
 	each(change.Delete, "delete", func(n *corev1.Node) error { return client.IgnoreNotFound(cl.Delete(ctx, n)) })
 	each(change.Create, "register", func(n *corev1.Node) error { return cl.Create(ctx, n) })
-	each(change.Update, "change the capacity of", func(n *corev1.Node) error { return cl.Status().Update(ctx, n) })
+	each(
+		change.Update,
+		"change the capacity of",
+		func(n *corev1.Node) error { return cl.Status().Update(ctx, n) },
+	)
 	return all.Wait()
 }
 
@@ -189,12 +193,18 @@ func render(what, text string, values map[string]any) (string, error) {
 
 // createMissing creates the objects that do not exist yet and leaves the
 // others as they are, save rights. It tries again while what serves them comes up.
-func createMissing(ctx context.Context, cl client.Client, objects []*unstructured.Unstructured, moved func()) error {
+func createMissing(
+	ctx context.Context,
+	cl client.Client,
+	objects []*unstructured.Unstructured,
+	moved func(),
+) error {
 	for _, o := range objects {
 		var last error
 		err := wait.PollUntilContextCancel(ctx, retryEvery, true, func(ctx context.Context) (bool, error) {
 			last = cl.Create(ctx, o.DeepCopy())
-			if group := o.GroupVersionKind().Group; apierrors.IsAlreadyExists(last) && (group == rbacv1.GroupName || group == discoveryv1.GroupName) {
+			if group := o.GroupVersionKind().Group; apierrors.IsAlreadyExists(last) &&
+				(group == rbacv1.GroupName || group == discoveryv1.GroupName) {
 				// Rights follow the program: it may be newer than what created them.
 				// Addresses follow the network.
 				last = cl.Update(ctx, o.DeepCopy())

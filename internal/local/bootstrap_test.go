@@ -23,11 +23,25 @@ func TestManifestsAreWhole(t *testing.T) {
 		got = append(got, o.GetKind()+" "+o.GetNamespace()+"/"+o.GetName())
 	}
 	want := []string{
-		"PriorityClass /low-priority", "PriorityClass /default-priority", "PriorityClass /high-priority",
-		"WorkloadPriorityClass /low-priority", "WorkloadPriorityClass /default-priority", "WorkloadPriorityClass /high-priority", "StorageClass /nfs-client-pokprod",
-		"ResourceFlavor /default-flavor", "ClusterQueue /slack-cluster-queue",
-		"Namespace /blue", "ResourceQuota blue/objects", "ClusterQueue /blue-cluster-queue", "LocalQueue blue/default-queue", "RoleBinding blue/alice",
-		"Namespace /red", "ResourceQuota red/objects", "ClusterQueue /red-cluster-queue", "LocalQueue red/default-queue", "RoleBinding red/bob",
+		"PriorityClass /low-priority",
+		"PriorityClass /default-priority",
+		"PriorityClass /high-priority",
+		"WorkloadPriorityClass /low-priority",
+		"WorkloadPriorityClass /default-priority",
+		"WorkloadPriorityClass /high-priority",
+		"StorageClass /nfs-client-pokprod",
+		"ResourceFlavor /default-flavor",
+		"ClusterQueue /slack-cluster-queue",
+		"Namespace /blue",
+		"ResourceQuota blue/objects",
+		"ClusterQueue /blue-cluster-queue",
+		"LocalQueue blue/default-queue",
+		"RoleBinding blue/alice",
+		"Namespace /red",
+		"ResourceQuota red/objects",
+		"ClusterQueue /red-cluster-queue",
+		"LocalQueue red/default-queue",
+		"RoleBinding red/bob",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("objects (-want +got):\n%s", diff)
@@ -41,7 +55,13 @@ func TestManifestsAreWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 		if system, err := parse(text); err != nil || len(system) != s.want {
-			t.Errorf("with %s nodes the system's manifests are %d objects, %v; want %d", name, len(system), err, s.want)
+			t.Errorf(
+				"with %s nodes the system's manifests are %d objects, %v; want %d",
+				name,
+				len(system),
+				err,
+				s.want,
+			)
 		}
 	}
 }

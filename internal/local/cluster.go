@@ -239,7 +239,9 @@ func (c *Cluster) startController(ctx context.Context) error {
 
 // run starts one component and waits until it is ready.
 func (c *Cluster) run(ctx context.Context, p program) error {
-	if err := c.sup.Start(c.spec(p)); err != nil { //nolint:contextcheck // the process outlives the start, which ctx bounds
+	if err := c.sup.Start( //nolint:contextcheck // the process outlives the start, which ctx bounds
+		c.spec(p),
+	); err != nil {
 		return err
 	}
 	if err := c.sup.WaitReady(ctx, p.name); err != nil {
@@ -300,7 +302,14 @@ func (c *Cluster) Ports() Ports { return c.ports }
 // Access is what Install got, for tests that serve webhooks themselves. The
 // certificate is in the directory WebhookCerts.
 func (c *Cluster) Access() Access {
-	return Access{Client: c.RESTConfig(), WebhookURL: c.webhookURL(), StockScheduler: c.cfg.StockScheduler, VisibilityPort: c.ports.Visibility, CABundle: c.id.ca.PEM(), Moved: c.patience.moved}
+	return Access{
+		Client:         c.RESTConfig(),
+		WebhookURL:     c.webhookURL(),
+		StockScheduler: c.cfg.StockScheduler,
+		VisibilityPort: c.ports.Visibility,
+		CABundle:       c.id.ca.PEM(),
+		Moved:          c.patience.moved,
+	}
 }
 
 // WebhookCerts is the directory with tls.crt and tls.key for webhooks on

@@ -41,11 +41,17 @@ var shared struct {
 func sharedCluster(t *testing.T) *Cluster {
 	t.Helper()
 	shared.Do(func() {
-		if shared.dir, shared.err = os.MkdirTemp("", "mlbatch-test-"); shared.err != nil { //nolint:usetesting // outlives one test
+		if shared.dir, shared.err = os.MkdirTemp( //nolint:usetesting // outlives one test
+			"",
+			"mlbatch-test-",
+		); shared.err != nil {
 			return
 		}
 		begun := time.Now()
-		shared.cluster, shared.err = Start(context.Background(), Config{DataDir: shared.dir, Parts: Kubernetes, TimeScale: testScale})
+		shared.cluster, shared.err = Start(
+			context.Background(),
+			Config{DataDir: shared.dir, Parts: Kubernetes, TimeScale: testScale},
+		)
 		shared.took = time.Since(begun)
 	})
 	if shared.err != nil {
@@ -79,7 +85,10 @@ func TestStartIsQuick(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{kubeversion.Release, "1", "37"}, []string{v.GitVersion, v.Major, v.Minor}); diff != "" {
+	if diff := cmp.Diff(
+		[]string{kubeversion.Release, "1", "37"},
+		[]string{v.GitVersion, v.Major, v.Minor},
+	); diff != "" {
 		t.Errorf("version (-want +got):\n%s", diff)
 	}
 	for _, s := range c.Status() {
@@ -90,7 +99,14 @@ func TestStartIsQuick(t *testing.T) {
 func TestImpersonationAndRBAC(t *testing.T) {
 	c := sharedCluster(t)
 	alice := kubernetes.NewForConfigOrDie(c.RESTConfigFor("alice"))
-	if _, err := alice.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+	if _, err := alice.CoreV1().Pods(
+		"default",
+	).List(
+		t.Context(),
+		metav1.ListOptions{},
+	); !apierrors.IsForbidden(
+		err,
+	) {
 		t.Errorf("alice, who has no rights, gets %v; want forbidden", err)
 	}
 }
@@ -223,9 +239,22 @@ func TestResume(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = again.Stop(context.Background()) })
 	if again.Ports().API != c.Ports().API {
-		t.Errorf("the API moved from port %d to %d; copies of the kubeconfig are useless now", c.Ports().API, again.Ports().API)
+		t.Errorf(
+			"the API moved from port %d to %d; copies of the kubeconfig are useless now",
+			c.Ports().API,
+			again.Ports().API,
+		)
 	}
-	if _, err := clientOf(t, again).CoreV1().ConfigMaps("default").Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
+	if _, err := clientOf(
+		t,
+		again,
+	).CoreV1().ConfigMaps(
+		"default",
+	).Get(
+		t.Context(),
+		"kept",
+		metav1.GetOptions{},
+	); err != nil {
 		t.Errorf("an object of the first run: %v", err)
 	}
 }
@@ -239,7 +268,16 @@ func TestResumeWithoutHints(t *testing.T) {
 		t.Fatal(err)
 	}
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kept"}}
-	if _, err := clientOf(t, c).CoreV1().ConfigMaps("default").Create(t.Context(), cm, metav1.CreateOptions{}); err != nil {
+	if _, err := clientOf(
+		t,
+		c,
+	).CoreV1().ConfigMaps(
+		"default",
+	).Create(
+		t.Context(),
+		cm,
+		metav1.CreateOptions{},
+	); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Stop(t.Context()); err != nil {
@@ -258,7 +296,16 @@ func TestResumeWithoutHints(t *testing.T) {
 	if again.Ports().API != c.Ports().API {
 		t.Errorf("the API moved from port %d to %d", c.Ports().API, again.Ports().API)
 	}
-	if _, err := clientOf(t, again).CoreV1().ConfigMaps("default").Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
+	if _, err := clientOf(
+		t,
+		again,
+	).CoreV1().ConfigMaps(
+		"default",
+	).Get(
+		t.Context(),
+		"kept",
+		metav1.GetOptions{},
+	); err != nil {
 		t.Errorf("an object of the first run: %v", err)
 	}
 }
@@ -321,7 +368,10 @@ func TestKilledParentLeavesNothing(t *testing.T) {
 func TestFailedStartIsCleanedUp(t *testing.T) {
 	dir := t.TempDir()
 	broken := errors.New("broken")
-	_, err := Start(t.Context(), Config{DataDir: dir, Parts: APIOnly, Install: func(context.Context, Access) error { return broken }})
+	_, err := Start(
+		t.Context(),
+		Config{DataDir: dir, Parts: APIOnly, Install: func(context.Context, Access) error { return broken }},
+	)
 	if !errors.Is(err, broken) {
 		t.Fatalf("error = %v, want the one of Install", err)
 	}
@@ -399,12 +449,20 @@ func createJob(t *testing.T, cl *kubernetes.Clientset, name string) string {
 // bind plays the scheduler, which these clusters lack.
 func bind(t *testing.T, cl *kubernetes.Clientset) {
 	t.Helper()
-	pods, err := cl.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName="})
+	pods, err := cl.CoreV1().Pods(
+		"default",
+	).List(
+		t.Context(),
+		metav1.ListOptions{FieldSelector: "spec.nodeName="},
+	)
 	if err != nil {
 		return // the caller tries again
 	}
 	for _, p := range pods.Items {
-		b := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: p.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: "node-1"}}
+		b := &corev1.Binding{
+			ObjectMeta: metav1.ObjectMeta{Name: p.Name},
+			Target:     corev1.ObjectReference{Kind: "Node", Name: "node-1"},
+		}
 		_ = cl.CoreV1().Pods("default").Bind(t.Context(), b, metav1.CreateOptions{}) // the caller tries again
 	}
 }
@@ -437,7 +495,13 @@ func gone(t *testing.T, cl *kubernetes.Clientset, name string) error {
 func annotate(t *testing.T, cl *kubernetes.Clientset, value string) {
 	t.Helper()
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, simnode.AnnotationSimulate, value)
-	if _, err := cl.CoreV1().Nodes().Patch(t.Context(), "node-2", "application/merge-patch+json", []byte(patch), metav1.PatchOptions{}); err != nil {
+	if _, err := cl.CoreV1().Nodes().Patch(
+		t.Context(),
+		"node-2",
+		"application/merge-patch+json",
+		[]byte(patch),
+		metav1.PatchOptions{},
+	); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -489,13 +553,31 @@ func TestSimulatedNodesAnswer(t *testing.T) {
 			t.Errorf("the log is\n%swant %q in it", log, want)
 		}
 	}
-	url := cl.CoreV1().RESTClient().Post().Resource("pods").Namespace("default").Name("talks").SubResource("exec").
-		Param("command", "ls").Param("stdout", "true").URL()
+	url := cl.CoreV1().RESTClient().Post().Resource(
+		"pods",
+	).Namespace(
+		"default",
+	).Name(
+		"talks",
+	).SubResource(
+		"exec",
+	).
+		Param(
+			"command",
+			"ls",
+		).Param(
+		"stdout",
+		"true",
+	).URL()
 	exec, err := remotecommand.NewSPDYExecutor(c.RESTConfig(), "POST", url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := exec.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdout: io.Discard}); err == nil || !strings.Contains(err.Error(), "simulated node") {
+	if err := exec.StreamWithContext(
+		t.Context(),
+		remotecommand.StreamOptions{Stdout: io.Discard},
+	); err == nil ||
+		!strings.Contains(err.Error(), "simulated node") {
 		t.Errorf("exec answers %v; want that nodes are simulated", err)
 	}
 }
@@ -509,7 +591,11 @@ func TestNodeCreatedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, func() error { // once the last writer of its status has seen that it is gone
-		_, err := cl.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}, metav1.CreateOptions{})
+		_, err := cl.CoreV1().Nodes().Create(
+			t.Context(),
+			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}},
+			metav1.CreateOptions{},
+		)
 		return err
 	})
 	eventually(t, func() error {
@@ -517,7 +603,8 @@ func TestNodeCreatedAgain(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if gpus := n.Status.Allocatable["nvidia.com/gpu"]; gpus.Value() != 8 || n.Labels[simnode.LabelSimulated] != "true" {
+		if gpus := n.Status.Allocatable["nvidia.com/gpu"]; gpus.Value() != 8 ||
+			n.Labels[simnode.LabelSimulated] != "true" {
 			return fmt.Errorf("node-1 has %s GPUs and the labels %v", gpus.String(), n.Labels)
 		}
 		return nil
@@ -537,7 +624,12 @@ func TestClaimsAreBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, func() (err error) {
-		if claim, err = claims.Get(t.Context(), "weights", metav1.GetOptions{}); err == nil && claim.Status.Phase != corev1.ClaimBound {
+		if claim, err = claims.Get(
+			t.Context(),
+			"weights",
+			metav1.GetOptions{},
+		); err == nil &&
+			claim.Status.Phase != corev1.ClaimBound {
 			return fmt.Errorf("the claim is %s", claim.Status.Phase)
 		}
 		return err

@@ -73,7 +73,12 @@ func (c *Cluster) spec(p program) supervise.Spec {
 		Inside:     p.inside,
 		// Servers start a goroutine for every request, some of them deep: with
 		// stacks that are large enough from the start, none is copied to grow.
-		Env:     []string{childVariable + "=" + p.name, fmt.Sprintf("GOGC=%d", p.goGC), fmt.Sprintf("GOMEMLIMIT=%dMiB", p.memory*max(machineMemory()>>30, 8)/8), "GODEBUG=adaptivestackstart=1"},
+		Env: []string{
+			childVariable + "=" + p.name,
+			fmt.Sprintf("GOGC=%d", p.goGC),
+			fmt.Sprintf("GOMEMLIMIT=%dMiB", p.memory*max(machineMemory()>>30, 8)/8),
+			"GODEBUG=adaptivestackstart=1",
+		},
 		LogFile: c.files.log(p.name),
 		Stage:   p.stage,
 		Probe:   p.probe,
@@ -116,7 +121,11 @@ func (c *Cluster) apiServer() program {
 	}
 	if !c.isBare() {
 		// How it proves to the webhooks that it is the one that asks.
-		more = append(more, "--admission-control-config-file="+c.files.admission(), "--conversion-kubeconfig="+c.files.kubeconfigOf(webhooksUser))
+		more = append(
+			more,
+			"--admission-control-config-file="+c.files.admission(),
+			"--conversion-kubeconfig="+c.files.kubeconfigOf(webhooksUser),
+		)
 	}
 	kubelets, authorization, with := "ExternalIP", "RBAC", ""
 	if c.real != nil {

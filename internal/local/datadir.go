@@ -182,8 +182,12 @@ func (l layout) checkForeign() error {
 	// that runs right now.
 	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool { return e.Name() == filepath.Base(l.lock()) })
 	if len(entries) > 0 {
-		return fmt.Errorf("%w: %s is not empty (it holds %s) and was not made by mlbatch; choose another with --data-dir, or empty it",
-			ErrForeign, l.dir, entries[0].Name())
+		return fmt.Errorf(
+			"%w: %s is not empty (it holds %s) and was not made by mlbatch; choose another with --data-dir, or empty it",
+			ErrForeign,
+			l.dir,
+			entries[0].Name(),
+		)
 	}
 	return nil
 }
@@ -196,8 +200,13 @@ func (l layout) checkAge() error {
 		return nil //nolint:nilerr // it is new, or what is damaged is made anew
 	}
 	if m.Schema > schema {
-		return fmt.Errorf("%w: %s was last run by a newer mlbatch (state %d, and this program knows up to %d): start it with that mlbatch or a newer one, or choose another directory with --data-dir",
-			ErrAge, l.dir, m.Schema, schema)
+		return fmt.Errorf(
+			"%w: %s was last run by a newer mlbatch (state %d, and this program knows up to %d): start it with that mlbatch or a newer one, or choose another directory with --data-dir",
+			ErrAge,
+			l.dir,
+			m.Schema,
+			schema,
+		)
 	}
 	has, known := minor(m.Kubernetes)
 	brings, _ := minor(kubeversion.Release)
@@ -205,11 +214,23 @@ func (l layout) checkAge() error {
 	case !known || has == brings || has+1 == brings:
 		return nil
 	case has > brings:
-		return fmt.Errorf("%w: %s was last run with Kubernetes %s, and this program brings %s, which may not read what a newer one stored: start it with a mlbatch that brings %s or the next, or choose another directory with --data-dir",
-			ErrAge, l.dir, m.Kubernetes, release(brings), m.Kubernetes)
+		return fmt.Errorf(
+			"%w: %s was last run with Kubernetes %s, and this program brings %s, which may not read what a newer one stored: start it with a mlbatch that brings %s or the next, or choose another directory with --data-dir",
+			ErrAge,
+			l.dir,
+			m.Kubernetes,
+			release(brings),
+			m.Kubernetes,
+		)
 	}
-	return fmt.Errorf("%w: %s was last run with Kubernetes %s, and this program brings %s; Kubernetes goes up one version at a time: start it once with a mlbatch that brings %s, or choose another directory with --data-dir",
-		ErrAge, l.dir, m.Kubernetes, release(brings), release(has+1))
+	return fmt.Errorf(
+		"%w: %s was last run with Kubernetes %s, and this program brings %s; Kubernetes goes up one version at a time: start it once with a mlbatch that brings %s, or choose another directory with --data-dir",
+		ErrAge,
+		l.dir,
+		m.Kubernetes,
+		release(brings),
+		release(has+1),
+	)
 }
 
 // minor is the second number of a version of Kubernetes, such as v1.36.0.
@@ -314,7 +335,10 @@ func Delete(dir string) error {
 		return err
 	}
 	defer lock.Close()
-	sweeping, cancel := context.WithTimeout(context.Background(), dyingTimeout) //nolint:forbidigo // what was asked for is done
+	sweeping, cancel := context.WithTimeout(
+		context.Background(), //nolint:forbidigo // what was asked for is done
+		dyingTimeout,
+	)
 	defer cancel()
 	if err := l.sweepStopped(sweeping); err != nil {
 		return err

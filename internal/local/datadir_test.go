@@ -52,18 +52,31 @@ func TestDataDirErrors(t *testing.T) {
 			"a newer program may have stored what this one would misread",
 			marked(marker{Complete: true, Schema: schema + 1}), ErrAge, "start it with that mlbatch or a newer one",
 		},
-		"same Kubernetes": {"it is what this program stores", marked(marker{Complete: true, Schema: schema, Kubernetes: around(0)}), nil, ""},
+		"same Kubernetes": {
+			"it is what this program stores",
+			marked(marker{Complete: true, Schema: schema, Kubernetes: around(0)}),
+			nil,
+			"",
+		},
 		"Kubernetes before": {
 			"Kubernetes goes up one version",
 			marked(marker{Complete: true, Schema: schema, Kubernetes: around(-1)}), nil, "",
 		},
 		"newer Kubernetes": {
 			"it may have stored objects in versions that this one does not know",
-			marked(marker{Complete: true, Schema: schema, Kubernetes: around(1)}), ErrAge, "with a mlbatch that brings " + around(1),
+			marked(
+				marker{Complete: true, Schema: schema, Kubernetes: around(1)},
+			),
+			ErrAge,
+			"with a mlbatch that brings " + around(1),
 		},
 		"old Kubernetes": {
 			"versions that it stored may not be known any more",
-			marked(marker{Complete: true, Schema: schema, Kubernetes: around(-3)}), ErrAge, "once with a mlbatch that brings " + around(-2),
+			marked(
+				marker{Complete: true, Schema: schema, Kubernetes: around(-3)},
+			),
+			ErrAge,
+			"once with a mlbatch that brings " + around(-2),
 		},
 		"in use": {
 			"two clusters on one directory would destroy it",
@@ -117,7 +130,8 @@ func TestAgeOfDataDir(t *testing.T) {
 	if err := l.stamp(&m); err != nil {
 		t.Fatal(err)
 	}
-	if read, err := l.readMarker(); err != nil || read.Schema != schema || read.Kubernetes != around(0) || !read.Complete {
+	if read, err := l.readMarker(); err != nil || read.Schema != schema || read.Kubernetes != around(0) ||
+		!read.Complete {
 		t.Errorf("the marker is %+v, %v", read, err)
 	}
 }
@@ -142,7 +156,10 @@ func TestDamagedFilesAreNoReasonToStop(t *testing.T) {
 			}
 			lock.Close()
 			if !m.Complete || !m.Tutorial {
-				t.Errorf("the marker of a directory with data is %+v, want a complete one whose objects are the administrator's", m)
+				t.Errorf(
+					"the marker of a directory with data is %+v, want a complete one whose objects are the administrator's",
+					m,
+				)
 			}
 			if _, err := os.Stat(l.path("pki", "ca.key")); err != nil {
 				t.Errorf("the authority of a cluster with data: %v", err)
@@ -280,7 +297,12 @@ func TestPorts(t *testing.T) {
 	}
 	defer ln.Close()
 	taken := ln.Addr().(*net.TCPAddr).Port
-	if _, _, err := choosePorts(t.Context(), Ports{}, taken); !errors.Is(err, ErrPortInUse) || !strings.Contains(err.Error(), "--api-port") {
+	if _, _, err := choosePorts(
+		t.Context(),
+		Ports{},
+		taken,
+	); !errors.Is(err, ErrPortInUse) ||
+		!strings.Contains(err.Error(), "--api-port") {
 		t.Errorf("a wanted port that is taken: %v, want ErrPortInUse with the cure", err)
 	}
 	first, held, err := choosePorts(t.Context(), Ports{}, 0)
@@ -339,7 +361,13 @@ func TestPortInUseLeavesNoHalfWrittenDirectory(t *testing.T) {
 	}
 	dir := t.TempDir()
 	port := ln.Addr().(*net.TCPAddr).Port
-	if _, err := Start(t.Context(), Config{DataDir: dir, Parts: APIOnly, APIPort: port}); !errors.Is(err, ErrPortInUse) {
+	if _, err := Start(
+		t.Context(),
+		Config{DataDir: dir, Parts: APIOnly, APIPort: port},
+	); !errors.Is(
+		err,
+		ErrPortInUse,
+	) {
 		t.Fatalf("error = %v, want ErrPortInUse", err)
 	}
 	ln.Close()

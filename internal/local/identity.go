@@ -76,7 +76,11 @@ func accountsOf(cfg *Config, h *hardware) map[string]account {
 	all[VolumesComponent] = account{user: volumesUser}
 	all[ProxyProgram] = account{user: "system:kube-proxy", onNode: true}
 	for _, n := range h.nodes {
-		all[layout{}.kubeconfigOn(n.Name)] = account{user: "system:node:" + n.Name, group: "system:nodes", onNode: true}
+		all[layout{}.kubeconfigOn(n.Name)] = account{
+			user:   "system:node:" + n.Name,
+			group:  "system:nodes",
+			onNode: true,
+		}
 	}
 	return all
 }
@@ -130,7 +134,9 @@ func makeIdentities(l layout, now time.Time, cfg *Config, h *hardware) (*identit
 		return nil, err
 	}
 	hosts := []string{loopback, "localhost"}
-	apiHosts := append([]string{apiServiceIP, "kubernetes", "kubernetes.default", "kubernetes.default.svc"}, hosts...)
+	apiHosts := append(
+		[]string{apiServiceIP, "kubernetes", "kubernetes.default", "kubernetes.default.svc"},
+		hosts...)
 	if h != nil {
 		apiHosts = append(apiHosts, h.subnet.Router())
 	}
@@ -141,16 +147,45 @@ func makeIdentities(l layout, now time.Time, cfg *Config, h *hardware) (*identit
 	}
 	issue(id.etcdCA, &id.etcdServer, pki.Leaf{Name: "etcd", User: "etcd", Hosts: hosts, Usage: pki.Server})
 	issue(id.etcdCA, &id.etcdClient, pki.Leaf{Name: "etcd-client", User: APIServer, Usage: pki.Client})
-	issue(id.frontProxyCA, &id.frontProxy, pki.Leaf{Name: frontProxyUser, User: frontProxyUser, Usage: pki.Client})
+	issue(
+		id.frontProxyCA,
+		&id.frontProxy,
+		pki.Leaf{Name: frontProxyUser, User: frontProxyUser, Usage: pki.Client},
+	)
 	issue(id.ca, &id.apiServer, pki.Leaf{Name: APIServer, User: APIServer, Hosts: apiHosts, Usage: pki.Server})
-	issue(id.ca, &id.controllerManager, pki.Leaf{Name: ControllerManager, User: ControllerManager, Hosts: hosts, Usage: pki.Server})
+	issue(
+		id.ca,
+		&id.controllerManager,
+		pki.Leaf{Name: ControllerManager, User: ControllerManager, Hosts: hosts, Usage: pki.Server},
+	)
 	if cfg.kubeScheduler() {
-		issue(id.ca, &id.kubeScheduler, pki.Leaf{Name: KubeScheduler, User: KubeScheduler, Hosts: hosts, Usage: pki.Server})
+		issue(
+			id.ca,
+			&id.kubeScheduler,
+			pki.Leaf{Name: KubeScheduler, User: KubeScheduler, Hosts: hosts, Usage: pki.Server},
+		)
 	}
 	issue(id.ca, &id.kubelets, pki.Leaf{Name: "kubelets", User: "kubelets", Hosts: hosts, Usage: pki.Server})
-	issue(id.ca, &id.kubeletClient, pki.Leaf{Name: "kubelet-client", User: simnode.APIServerUser, Usage: pki.Client})
-	issue(id.ca, &id.webhookCert, pki.Leaf{Name: "webhook", User: "mlbatch-webhook", Hosts: append([]string{VisibilityHost}, hosts...), Usage: pki.Server})
-	issue(id.ca, &id.adminCert, pki.Leaf{Name: "admin", User: adminUser, Groups: []string{"system:masters"}, Usage: pki.Client})
+	issue(
+		id.ca,
+		&id.kubeletClient,
+		pki.Leaf{Name: "kubelet-client", User: simnode.APIServerUser, Usage: pki.Client},
+	)
+	issue(
+		id.ca,
+		&id.webhookCert,
+		pki.Leaf{
+			Name:  "webhook",
+			User:  "mlbatch-webhook",
+			Hosts: append([]string{VisibilityHost}, hosts...),
+			Usage: pki.Server,
+		},
+	)
+	issue(
+		id.ca,
+		&id.adminCert,
+		pki.Leaf{Name: "admin", User: adminUser, Groups: []string{"system:masters"}, Usage: pki.Client},
+	)
 	if h != nil {
 		id.kubeletOf = map[string]pki.Pair{}
 		for _, n := range h.nodes {
@@ -228,7 +263,12 @@ func (id *identities) writeKubeconfigs(l layout, api int, h *hardware) error {
 		if who.onNode {
 			server = h.routerURL()
 		}
-		if err := id.writeKubeconfig(l.kubeconfigOf(component), who.user, clientcmdapi.AuthInfo{Token: token}, server); err != nil {
+		if err := id.writeKubeconfig(
+			l.kubeconfigOf(component),
+			who.user,
+			clientcmdapi.AuthInfo{Token: token},
+			server,
+		); err != nil {
 			return err
 		}
 	}
@@ -238,7 +278,9 @@ func (id *identities) writeKubeconfigs(l layout, api int, h *hardware) error {
 func (id *identities) writeKubeconfig(file, user string, proof clientcmdapi.AuthInfo, server string) error {
 	const name = "mlbatch"
 	cfg := clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{name: {Server: server, CertificateAuthorityData: id.ca.PEM()}},
+		Clusters: map[string]*clientcmdapi.Cluster{
+			name: {Server: server, CertificateAuthorityData: id.ca.PEM()},
+		},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{user: &proof},
 		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: user}},
 		CurrentContext: name,
@@ -267,7 +309,9 @@ func (id *identities) writeWebhookClient(l layout, port int) error {
 	const version = "apiserver.config.k8s.io/v1"
 	plugin := func(name string) map[string]any {
 		return map[string]any{"name": name, "configuration": map[string]any{
-			"apiVersion": version, "kind": "WebhookAdmissionConfiguration", "kubeConfigFile": l.kubeconfigOf(webhooksUser),
+			"apiVersion":     version,
+			"kind":           "WebhookAdmissionConfiguration",
+			"kubeConfigFile": l.kubeconfigOf(webhooksUser),
 		}}
 	}
 	b, err = json.Marshal(map[string]any{
@@ -292,7 +336,10 @@ func (l layout) writeAuditPolicy() error {
 		"apiVersion": "audit.k8s.io/v1", "kind": "Policy",
 		"omitStages": []string{"RequestReceived"},
 		"rules": []any{
-			rule("None", map[string]any{"users": []string{"system:apiserver", userOf()[ControllerManager], nodesUser}}),
+			rule(
+				"None",
+				map[string]any{"users": []string{"system:apiserver", userOf()[ControllerManager], nodesUser}},
+			),
 			rule("None", map[string]any{"userGroups": []string{"system:serviceaccounts:kube-system"}}),
 			rule("None", map[string]any{"nonResourceURLs": []string{"/readyz*", "/livez*", "/healthz*"}}),
 			rule("Metadata", map[string]any{}),

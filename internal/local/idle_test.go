@@ -32,7 +32,14 @@ func TestTide(t *testing.T) {
 		at = at.Add(step.wait)
 		was := state.working
 		if changed := state.look(step.rate, at); state.working != step.working || changed != (was != step.working) {
-			t.Fatalf("step %d: working is %v (changed %v), want %v: %s", i, state.working, changed, step.working, step.why)
+			t.Fatalf(
+				"step %d: working is %v (changed %v), want %v: %s",
+				i,
+				state.working,
+				changed,
+				step.working,
+				step.why,
+			)
 		}
 	}
 }

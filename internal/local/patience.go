@@ -14,8 +14,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/local/supervise"
 )
 
-// patience bounds a start by how long nothing moves, not by how long it takes: on a machine that has much else
-// to do all takes long, and comes up.
+// patience bounds a start by how long nothing moves, not by how long it takes: on a machine that has much
+// else to do all takes long, and comes up.
 type patience struct {
 	clock clock.WithTicker
 
@@ -43,7 +43,11 @@ func (p *patience) moved() {
 
 // bound ends the context when nothing has moved for that long. used is how much processor time
 // components have used that are not ready.
-func (p *patience) bound(ctx context.Context, limit time.Duration, used func() time.Duration) (context.Context, context.CancelFunc) {
+func (p *patience) bound(
+	ctx context.Context,
+	limit time.Duration,
+	used func() time.Duration,
+) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	begun := p.clock.Now()
 	p.moved()
@@ -78,7 +82,11 @@ func (p *patience) gone(begun time.Time, limit, used time.Duration) error {
 	case now.Sub(begun) >= patienceFactor*limit:
 		return fmt.Errorf("not ready after %s", patienceFactor*limit)
 	case now.Sub(p.last) >= limit:
-		return fmt.Errorf("not ready after %s, and nothing has moved for %s", now.Sub(begun).Round(time.Second), limit)
+		return fmt.Errorf(
+			"not ready after %s, and nothing has moved for %s",
+			now.Sub(begun).Round(time.Second),
+			limit,
+		)
 	}
 	return nil
 }

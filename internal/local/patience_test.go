@@ -31,7 +31,11 @@ func TestStartGoesOnWhileSomethingMoves(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begun := time.Now()
 				p := &patience{clock: clock.RealClock{}}
-				ctx, cancel := p.bound(t.Context(), limit, func() time.Duration { return time.Duration(float64(time.Since(begun)) * tc.busy) })
+				ctx, cancel := p.bound(
+					t.Context(),
+					limit,
+					func() time.Duration { return time.Duration(float64(time.Since(begun)) * tc.busy) },
+				)
 				defer cancel()
 				go func() {
 					for time.Since(begun)+tc.every <= tc.until {

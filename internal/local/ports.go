@@ -40,7 +40,19 @@ type Ports struct {
 }
 
 func (p *Ports) all() []*int {
-	return []*int{&p.API, &p.Etcd, &p.ControllerManager, &p.Webhook, &p.Metrics, &p.Health, &p.Visibility, &p.Scheduler, &p.Nodes, &p.Kubelets, &p.Calls}
+	return []*int{
+		&p.API,
+		&p.Etcd,
+		&p.ControllerManager,
+		&p.Webhook,
+		&p.Metrics,
+		&p.Health,
+		&p.Visibility,
+		&p.Scheduler,
+		&p.Nodes,
+		&p.Kubelets,
+		&p.Calls,
+	}
 }
 
 // awaitFree waits until the components of a run that was killed are off their
@@ -98,7 +110,11 @@ func choosePorts(ctx context.Context, last Ports, api int) (Ports, *claims, erro
 	for _, port := range p.all() {
 		for tries := 0; *port == 0 || !c.claim(ctx, *port); tries++ {
 			if port == &p.API && api != 0 {
-				return p, c, fmt.Errorf("API port %d: %w: choose another with --api-port, or leave that out", api, ErrPortInUse)
+				return p, c, fmt.Errorf(
+					"API port %d: %w: choose another with --api-port, or leave that out",
+					api,
+					ErrPortInUse,
+				)
 			}
 			if tries > highestPort-lowestPort {
 				return p, c, fmt.Errorf("find a port between %d and %d: all are taken", lowestPort, highestPort)

@@ -111,8 +111,13 @@ func (c *Cluster) settleRuntime() error {
 	case c.cfg.Runtime == "":
 		c.cfg.Runtime = had
 	case had != "" && had != c.cfg.Runtime:
-		return fmt.Errorf("runtime %s: the cluster in %s has %s nodes, and its pods cannot move: take another --data-dir, or remove it with: mlbatch down --delete --data-dir %s",
-			c.cfg.Runtime, c.files.dir, had, c.files.dir)
+		return fmt.Errorf(
+			"runtime %s: the cluster in %s has %s nodes, and its pods cannot move: take another --data-dir, or remove it with: mlbatch down --delete --data-dir %s",
+			c.cfg.Runtime,
+			c.files.dir,
+			had,
+			c.files.dir,
+		)
 	}
 	if c.cfg.StartTimeout == 0 {
 		c.cfg.StartTimeout = defaultStartTimeout
@@ -124,7 +129,11 @@ func (c *Cluster) settleRuntime() error {
 		return nil
 	}
 	if c.cfg.Fleet.Count > realnode.MostNodes {
-		return fmt.Errorf("%d nodes: must be between 1 and %d with real pods", c.cfg.Fleet.Count, realnode.MostNodes)
+		return fmt.Errorf(
+			"%d nodes: must be between 1 and %d with real pods",
+			c.cfg.Fleet.Count,
+			realnode.MostNodes,
+		)
 	}
 	if c.cfg.TimeScale != 1 {
 		return fmt.Errorf("time scale %g: real pods take real time: leave it out", c.cfg.TimeScale)
@@ -144,11 +153,20 @@ func (c *Cluster) settle() error {
 func (c *Cluster) settleBare() error {
 	switch made := c.marker.Complete; {
 	case made && c.marker.Bare && !c.isBare():
-		return fmt.Errorf("the cluster in %s was made without mlbatch, which may be installed there by now: start it in the same way (--bare), or take another --data-dir", c.files.dir)
+		return fmt.Errorf(
+			"the cluster in %s was made without mlbatch, which may be installed there by now: start it in the same way (--bare), or take another --data-dir",
+			c.files.dir,
+		)
 	case made && !c.marker.Bare && c.isBare():
-		return fmt.Errorf("the cluster in %s has its mlbatch: take another --data-dir for one without, or remove it with: mlbatch down --delete --data-dir %s", c.files.dir, c.files.dir)
+		return fmt.Errorf(
+			"the cluster in %s has its mlbatch: take another --data-dir for one without, or remove it with: mlbatch down --delete --data-dir %s",
+			c.files.dir,
+			c.files.dir,
+		)
 	case c.isBare() && c.cfg.Runtime == Simulated, c.isBare() && c.cfg.Runtime == "" && !made:
-		return errors.New("a cluster without mlbatch is there to install it in, and pods on simulated nodes run no program: add --runtime containerd")
+		return errors.New(
+			"a cluster without mlbatch is there to install it in, and pods on simulated nodes run no program: add --runtime containerd",
+		)
 	}
 	return nil
 }
@@ -168,7 +186,10 @@ func (c *Cluster) assemble(ctx context.Context, last ClusterFile) error {
 	if err := c.files.sweep(ctx, last.Subnet); err != nil {
 		return err
 	}
-	subnet, err := realnode.ChooseSubnet(last.Subnet, func(s realnode.Subnet) bool { return c.claims.claimName(ctx, fmt.Sprintf("subnet-%d", s)) })
+	subnet, err := realnode.ChooseSubnet(
+		last.Subnet,
+		func(s realnode.Subnet) bool { return c.claims.claimName(ctx, fmt.Sprintf("subnet-%d", s)) },
+	)
 	if err != nil {
 		return err
 	}
@@ -176,9 +197,15 @@ func (c *Cluster) assemble(ctx context.Context, last ClusterFile) error {
 	for i := range c.cfg.Fleet.Count {
 		name := nodePrefix + strconv.Itoa(i)
 		c.real.nodes = append(c.real.nodes, realnode.Node{
-			Name: name, Index: i, Dir: c.files.path("nodes", name), Volumes: c.files.volumes(), Archives: c.files.archives(),
-			Cgroup: c.files.cgroup() + "/" + name, GPUs: c.cfg.Fleet.GPUs,
-			CPUs: c.cfg.Fleet.CPU.Value(), Memory: c.cfg.Fleet.Memory.Value(),
+			Name:     name,
+			Index:    i,
+			Dir:      c.files.path("nodes", name),
+			Volumes:  c.files.volumes(),
+			Archives: c.files.archives(),
+			Cgroup:   c.files.cgroup() + "/" + name,
+			GPUs:     c.cfg.Fleet.GPUs,
+			CPUs:     c.cfg.Fleet.CPU.Value(),
+			Memory:   c.cfg.Fleet.Memory.Value(),
 		})
 	}
 	return nil
@@ -215,7 +242,13 @@ func (c *Cluster) writeHardware() error {
 			return fmt.Errorf("configure the nodes: %w", err)
 		}
 		cert := c.id.kubeletOf[n.Name]
-		id := realnode.Identity{CA: c.id.ca.CertFile(), Cert: cert.Cert, Key: cert.Key, Kubelet: kubelet, Proxy: proxy}
+		id := realnode.Identity{
+			CA:      c.id.ca.CertFile(),
+			Cert:    cert.Cert,
+			Key:     cert.Key,
+			Kubelet: kubelet,
+			Proxy:   proxy,
+		}
 		if err := n.WriteConfiguration(c.real.subnet, id, min(c.cfg.Fleet.Pods, realnode.MostPods)); err != nil {
 			return err
 		}
@@ -341,7 +374,14 @@ func (h *hardware) routerURL() string {
 }
 
 func (c *Cluster) network() (program, error) {
-	what, err := json.Marshal(realnode.Network{Subnet: c.real.subnet, API: address(c.ports.API), Nodes: c.real.nodes, Dir: c.files.networkDir()})
+	what, err := json.Marshal(
+		realnode.Network{
+			Subnet: c.real.subnet,
+			API:    address(c.ports.API),
+			Nodes:  c.real.nodes,
+			Dir:    c.files.networkDir(),
+		},
+	)
 	if err != nil {
 		return program{}, fmt.Errorf("describe the network: %w", err)
 	}
@@ -415,9 +455,20 @@ func (c *Cluster) kubelet(n realnode.Node) (program, error) {
 		return program{}, fmt.Errorf("describe node %s: %w", n.Name, err)
 	}
 	return program{
-		name: OnNode(n.Name, KubeletProgram), stage: stageOnNode, grace: 3 * time.Second, goGC: 100, memory: 512,
-		probe: onNode(n, "127.0.0.1:10248"), inside: n.Name,
-		args: []string{componentCommand, realnode.KubeletName, "--node=" + string(what), "--node-ip=" + c.real.subnet.Node(n.Index), "--node-labels=" + string(labelled)},
+		name:   OnNode(n.Name, KubeletProgram),
+		stage:  stageOnNode,
+		grace:  3 * time.Second,
+		goGC:   100,
+		memory: 512,
+		probe:  onNode(n, "127.0.0.1:10248"),
+		inside: n.Name,
+		args: []string{
+			componentCommand,
+			realnode.KubeletName,
+			"--node=" + string(what),
+			"--node-ip=" + c.real.subnet.Node(n.Index),
+			"--node-labels=" + string(labelled),
+		},
 	}, nil
 }
 

@@ -8,7 +8,14 @@ import (
 // TestBareClustersStayBare: a cluster without mlbatch may have one installed in it, so that it never
 // gets one beside it, nor the other way round; and it needs nodes that run programs.
 func TestBareClustersStayBare(t *testing.T) {
-	made, bare := marker{Complete: true, Runtime: Containerd}, marker{Complete: true, Runtime: Containerd, Bare: true}
+	made, bare := marker{
+		Complete: true,
+		Runtime:  Containerd,
+	}, marker{
+		Complete: true,
+		Runtime:  Containerd,
+		Bare:     true,
+	}
 	for name, tc := range map[string]struct {
 		marker marker
 		cfg    Config
@@ -23,7 +30,8 @@ func TestBareClustersStayBare(t *testing.T) {
 		"one as ever":                 {made, Config{Parts: Full}, ""},
 	} {
 		c := &Cluster{cfg: tc.cfg, marker: tc.marker}
-		if err := c.settleBare(); tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+		if err := c.settleBare(); tc.want == "" && err != nil ||
+			tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 			t.Errorf("%s: %v, want %q", name, err, tc.want)
 		}
 	}

@@ -69,5 +69,9 @@ func storedAt(o *unstructured.Unstructured) (string, error) {
 	case "ConfigMap":
 		return storedConfigMaps + o.GetNamespace() + "/" + o.GetName(), nil
 	}
-	return "", fmt.Errorf("prepare %s %s: it is not known where an API server keeps one", o.GetKind(), o.GetName())
+	return "", fmt.Errorf(
+		"prepare %s %s: it is not known where an API server keeps one",
+		o.GetKind(),
+		o.GetName(),
+	)
 }

@@ -12,14 +12,38 @@ func bigEvent() core.WorkloadSet {
 	at := time.Unix(1000, 0)
 	requests := core.MakeResources(map[string]core.Amount{core.CPU: 8000, core.GPU: 8, core.Memory: 64 << 30})
 	return core.WorkloadSet{Workload: core.Workload{
-		Key: core.Key{Namespace: "blue", Name: "appwrapper-normal-x7k2p"}, UID: "0f6e8a5c-5f0e-4a53-9d5c-2f5cc4b2a8ab", Queue: "default-queue",
-		Priority: 5, Created: at, QueueTime: at, Reserved: at, Admitted: true, Ready: true, Seq: 12345,
-		PodSets: []core.PodSet{{Name: "main", Count: 4, Requests: requests}},
-		Admission: &core.Admission{Queue: "blue-cluster-queue", PodSets: []core.PodSetAdmission{{
-			Name: "main", Count: 4, Usage: requests.Times(4),
-			Flavors: []core.FlavorChoice{{Resource: core.CPU, Flavor: "default-flavor"}, {Resource: core.Memory, Flavor: "default-flavor"}, {Resource: core.GPU, Flavor: "default-flavor"}},
-			Places:  []core.Place{{Node: "node-1", Count: 1}, {Node: "node-2", Count: 1}, {Node: "node-3", Count: 1}, {Node: "node-4", Count: 1}},
-		}}},
+		Key: core.Key{
+			Namespace: "blue",
+			Name:      "appwrapper-normal-x7k2p",
+		},
+		UID:       "0f6e8a5c-5f0e-4a53-9d5c-2f5cc4b2a8ab",
+		Queue:     "default-queue",
+		Priority:  5,
+		Created:   at,
+		QueueTime: at,
+		Reserved:  at,
+		Admitted:  true,
+		Ready:     true,
+		Seq:       12345,
+		PodSets:   []core.PodSet{{Name: "main", Count: 4, Requests: requests}},
+		Admission: &core.Admission{Queue: "blue-cluster-queue", PodSets: []core.PodSetAdmission{
+			{
+				Name:  "main",
+				Count: 4,
+				Usage: requests.Times(4),
+				Flavors: []core.FlavorChoice{
+					{Resource: core.CPU, Flavor: "default-flavor"},
+					{Resource: core.Memory, Flavor: "default-flavor"},
+					{Resource: core.GPU, Flavor: "default-flavor"},
+				},
+				Places: []core.Place{
+					{Node: "node-1", Count: 1},
+					{Node: "node-2", Count: 1},
+					{Node: "node-3", Count: 1},
+					{Node: "node-4", Count: 1},
+				},
+			},
+		}},
 	}}
 }
 

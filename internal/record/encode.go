@@ -42,7 +42,10 @@ func (c *Codec) value(b []byte, v reflect.Value) ([]byte, error) {
 	case t == reflect.TypeFor[core.Amount]():
 		return appendAmount(b, core.Amount(v.Int())), nil
 	case t == reflect.TypeFor[core.Key]():
-		if k := v.Interface().(core.Key); !strings.Contains(k.Namespace, "/") { //nolint:forcetypeassert // the case says so
+		if k := v.Interface().(core.Key); !strings.Contains( //nolint:forcetypeassert // the case says so
+			k.Namespace,
+			"/",
+		) {
 			return appendString(b, k.String())
 		}
 	}
@@ -155,7 +158,11 @@ func (c *Codec) fields(t reflect.Type) ([]string, error) {
 		}
 		if k := f.Type.Kind(); k == reflect.Slice || k == reflect.Array {
 			if e := f.Type.Elem(); e.Kind() == reflect.Pointer && nilable(e.Elem().Kind()) {
-				return nil, fmt.Errorf("a %s cannot be recorded: in field %s, two kinds of nothing look the same", t, f.Name)
+				return nil, fmt.Errorf(
+					"a %s cannot be recorded: in field %s, two kinds of nothing look the same",
+					t,
+					f.Name,
+				)
 			}
 		}
 		names = append(names, f.Name)

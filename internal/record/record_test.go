@@ -32,7 +32,9 @@ func draw(t *rapid.T, v reflect.Value) {
 		}
 		return
 	case reflect.TypeFor[core.Amount]():
-		v.SetInt(rapid.OneOf(rapid.Int64(), rapid.SampledFrom([]int64{math.MaxInt64, math.MinInt64})).Draw(t, "amount"))
+		v.SetInt(
+			rapid.OneOf(rapid.Int64(), rapid.SampledFrom([]int64{math.MaxInt64, math.MinInt64})).Draw(t, "amount"),
+		)
 		return
 	}
 	switch v.Kind() {
@@ -175,7 +177,9 @@ func FuzzNothingIsLost(f *testing.F) { f.Fuzz(rapid.MakeFuzz(checkLossless)) }
 // takes it must take again after writing it.
 func FuzzReader(f *testing.F) {
 	f.Add([]byte(`{"NodeSet":{"Node":{"Name":"n","Allocatable":[{"Resource":"cpu","Amount":"unlimited"}]}}}`))
-	f.Add([]byte(`{"decide":"2026-01-02T03:04:05.6Z","plan":[{"Admit":{"Key":"a/b","Admission":{"Queue":"q"}}}]}`))
+	f.Add(
+		[]byte(`{"decide":"2026-01-02T03:04:05.6Z","plan":[{"Admit":{"Key":"a/b","Admission":{"Queue":"q"}}}]}`),
+	)
 	f.Add([]byte(`{"recording":1,"options":{"a":[1,{}]},"state":null}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		l, err := newLines().parse(text)
@@ -205,7 +209,12 @@ func FuzzReader(f *testing.F) {
 // TestEveryTypeIsKnown finds the types of events and decisions in the source of
 // package core: one that was added there must be added here.
 func TestEveryTypeIsKnown(t *testing.T) {
-	pkgs, err := goparser.ParseDir(token.NewFileSet(), "../core", nil, goparser.SkipObjectResolution) //nolint:staticcheck // names of receivers are all that is looked at
+	pkgs, err := goparser.ParseDir( //nolint:staticcheck // names of receivers are all that is looked at
+		token.NewFileSet(),
+		"../core",
+		nil,
+		goparser.SkipObjectResolution,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,15 +243,27 @@ func TestFormat(t *testing.T) {
 	var missing core.Selector
 	lend := core.Amount(0)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 600e6, time.UTC)
-	err = errors.Join(err,
-		w.Event(core.QueueSet{Queue: core.Queue{Name: "q", Namespaces: &all, Groups: []core.ResourceGroup{{
-			Covered: []string{core.CPU},
-			Flavors: []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{{Resource: core.CPU, Nominal: core.Unlimited, Lending: &lend}}}},
-		}}}}),
+	err = errors.Join(
+		err,
+		w.Event(core.QueueSet{Queue: core.Queue{Name: "q", Namespaces: &all, Groups: []core.ResourceGroup{
+			{
+				Covered: []string{core.CPU},
+				Flavors: []core.FlavorQuotas{
+					{Flavor: "f", Quotas: []core.Quota{{Resource: core.CPU, Nominal: core.Unlimited, Lending: &lend}}},
+				},
+			},
+		}}}),
 		w.Event(core.QueueSet{Queue: core.Queue{Name: "r", Namespaces: &missing}}),
-		w.Event(core.NamespaceSet{Namespace: core.Namespace{Name: "n", Labels: map[string]string{"b": "1", "a": "\"\\\n"}}}),
+		w.Event(
+			core.NamespaceSet{
+				Namespace: core.Namespace{Name: "n", Labels: map[string]string{"b": "1", "a": "\"\\\n"}},
+			},
+		),
 		w.Event(core.Applied{Key: core.Key{Namespace: "a", Name: "b"}, Seq: math.MaxUint64}),
-		w.Decide(at, core.Plan{core.Refuse{Key: core.Key{Namespace: "a", Name: "b"}, Why: core.Reason{Code: core.OnHold}}}),
+		w.Decide(
+			at,
+			core.Plan{core.Refuse{Key: core.Key{Namespace: "a", Name: "b"}, Why: core.Reason{Code: core.OnHold}}},
+		),
 		w.Decide(at, nil),
 	)
 	if err != nil {
@@ -257,7 +278,10 @@ func TestFormat(t *testing.T) {
 {"decide":"2026-01-02T03:04:05.6Z"}
 `
 	if diff := cmp.Diff(want, buf.String()); diff != "" {
-		t.Errorf("old recordings must stay readable; a change of the format needs a new version (-want +got):\n%s", diff)
+		t.Errorf(
+			"old recordings must stay readable; a change of the format needs a new version (-want +got):\n%s",
+			diff,
+		)
 	}
 }
 
@@ -266,22 +290,62 @@ func TestBadRecordings(t *testing.T) {
 	tests := map[string]struct {
 		why, text, says string
 	}{
-		"empty":            {"no recording at all", "", "line 1: the recording is empty"},
-		"no header":        {"options are unknown", `{"NodeGone":{"Name":"n"}}` + "\n", "line 1: the first line"},
-		"two headers":      {"two files glued together", head + head, "line 2: the first line"},
-		"no options":       {"an engine cannot be made", `{"recording":1}` + "\n", "line 1: the header has no options"},
-		"newer":            {"says which version it takes", `{"recording":2,"options":{},"extra":1}` + "\n", "version 2 of the format, this program reads version 1"},
-		"unknown event":    {"a newer program wrote it", head + `{"NodeBurnt":{}}` + "\n", "line 2: NodeBurnt: neither"},
-		"unknown field":    {"ignoring it would decide otherwise", head + `{"NodeSet":{"Node":{"Nam":"n"}}}` + "\n", "line 2: NodeSet: Node: Nam: there is no such field"},
-		"field twice":      {"one of them would be lost", head + `{"NodeGone":{"Name":"n","Name":"m"}}` + "\n", "Name: given twice"},
-		"wrong type":       {"names the place", head + `{"WorkloadSet":{"Workload":{"PodSets":[{"Count":"x"}]}}}` + "\n", "PodSets: [0]: Count:"},
-		"overflow":         {"no silent wrap", head + `{"WorkloadSet":{"Workload":{"PodSets":[{"Count":2147483648}]}}}` + "\n", "Count: \"2147483648\" is not of type int32"},
-		"cut in between":   {"only the last line may be cut", head + `{"NodeGone":{"Na` + "\n" + `{"NodeGone":{}}` + "\n", "line 2: NodeGone: the text ends too early"},
-		"cut header":       {"nothing is left of it", `{"recording":1,"opt`, "line 1"},
-		"more text":        {"two objects in a line", head + `{"NodeGone":{}} {}` + "\n", "line 2: more text after the end"},
-		"no such decision": {"a newer program wrote it", head + `{"decide":"2026-01-02T03:04:05Z","plan":[{"Wait":{}}]}` + "\n", "line 2: plan: [0]: Wait: not one decision"},
-		"bad time":         {"names the value", head + `{"decide":"noon"}` + "\n", `decide: "noon" is not a time`},
-		"blank line":       {"strict", head + "\n", "line 2"},
+		"empty":       {"no recording at all", "", "line 1: the recording is empty"},
+		"no header":   {"options are unknown", `{"NodeGone":{"Name":"n"}}` + "\n", "line 1: the first line"},
+		"two headers": {"two files glued together", head + head, "line 2: the first line"},
+		"no options": {
+			"an engine cannot be made",
+			`{"recording":1}` + "\n",
+			"line 1: the header has no options",
+		},
+		"newer": {
+			"says which version it takes",
+			`{"recording":2,"options":{},"extra":1}` + "\n",
+			"version 2 of the format, this program reads version 1",
+		},
+		"unknown event": {
+			"a newer program wrote it",
+			head + `{"NodeBurnt":{}}` + "\n",
+			"line 2: NodeBurnt: neither",
+		},
+		"unknown field": {
+			"ignoring it would decide otherwise",
+			head + `{"NodeSet":{"Node":{"Nam":"n"}}}` + "\n",
+			"line 2: NodeSet: Node: Nam: there is no such field",
+		},
+		"field twice": {
+			"one of them would be lost",
+			head + `{"NodeGone":{"Name":"n","Name":"m"}}` + "\n",
+			"Name: given twice",
+		},
+		"wrong type": {
+			"names the place",
+			head + `{"WorkloadSet":{"Workload":{"PodSets":[{"Count":"x"}]}}}` + "\n",
+			"PodSets: [0]: Count:",
+		},
+		"overflow": {
+			"no silent wrap",
+			head + `{"WorkloadSet":{"Workload":{"PodSets":[{"Count":2147483648}]}}}` + "\n",
+			"Count: \"2147483648\" is not of type int32",
+		},
+		"cut in between": {
+			"only the last line may be cut",
+			head + `{"NodeGone":{"Na` + "\n" + `{"NodeGone":{}}` + "\n",
+			"line 2: NodeGone: the text ends too early",
+		},
+		"cut header": {"nothing is left of it", `{"recording":1,"opt`, "line 1"},
+		"more text": {
+			"two objects in a line",
+			head + `{"NodeGone":{}} {}` + "\n",
+			"line 2: more text after the end",
+		},
+		"no such decision": {
+			"a newer program wrote it",
+			head + `{"decide":"2026-01-02T03:04:05Z","plan":[{"Wait":{}}]}` + "\n",
+			"line 2: plan: [0]: Wait: not one decision",
+		},
+		"bad time":   {"names the value", head + `{"decide":"noon"}` + "\n", `decide: "noon" is not a time`},
+		"blank line": {"strict", head + "\n", "line 2"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -320,8 +384,14 @@ func TestWhatCannotBeRecorded(t *testing.T) {
 		"unexported field": {"it would be lost", struct{ n int }{1}},
 		"not a number":     {"JSON has none", math.NaN()},
 		"not UTF-8":        {"JSON has none", "\xff"},
-		"lists of nothing": {"nil pointers and pointers to nil would look alike", struct{ L []*[]int }{[]*[]int{nil}}},
-		"far future":       {"the format of times has four digits for the year", time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)},
+		"lists of nothing": {
+			"nil pointers and pointers to nil would look alike",
+			struct{ L []*[]int }{[]*[]int{nil}},
+		},
+		"far future": {
+			"the format of times has four digits for the year",
+			time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC),
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -55,7 +55,13 @@ var ErrBehind = errors.New("writing is too slow: decisions are left out of the r
 // options. failed is called from any goroutine, once for every failure to
 // write, after which nothing is recorded for a minute, and with ErrBehind.
 func NewRecorder(ring *Ring, options any, failed func(error)) *Recorder {
-	r := &Recorder{ring: ring, options: options, failed: failed, in: make(chan cycle, backlog), done: make(chan struct{})}
+	r := &Recorder{
+		ring:    ring,
+		options: options,
+		failed:  failed,
+		in:      make(chan cycle, backlog),
+		done:    make(chan struct{}),
+	}
 	go r.run()
 	return r
 }

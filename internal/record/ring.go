@@ -117,7 +117,11 @@ func (r *Ring) Start(options, state any, decided uint64) error {
 	r.buf = b
 	r.head = int64(len(b))
 	if r.head > r.limit/2 {
-		return fmt.Errorf("the state of %d bytes does not fit into half of the flight recorder's %d bytes: give it more", r.head, r.limit)
+		return fmt.Errorf(
+			"the state of %d bytes does not fit into half of the flight recorder's %d bytes: give it more",
+			r.head,
+			r.limit,
+		)
 	}
 	next := segment{number: 1}
 	if n := len(r.segments); n > 0 {
@@ -126,7 +130,11 @@ func (r *Ring) Start(options, state any, decided uint64) error {
 	if err := r.makeRoom(r.head); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(filepath.Join(r.dir, next.name()), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	f, err := os.OpenFile(
+		filepath.Join(r.dir, next.name()),
+		os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND,
+		0o600,
+	)
 	if err != nil {
 		return fmt.Errorf("start a recording: %w", err)
 	}

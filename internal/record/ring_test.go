@@ -129,14 +129,24 @@ func TestRingErrors(t *testing.T) {
 	if err := r.Append(nil, at(0), nil); err == nil {
 		t.Error("nothing can be appended before a start")
 	}
-	if err := r.Start(settings{}, strings.Repeat("x", leastRing), 0); err == nil || !strings.Contains(err.Error(), "give it more") {
+	if err := r.Start(
+		settings{},
+		strings.Repeat("x", leastRing),
+		0,
+	); err == nil ||
+		!strings.Contains(err.Error(), "give it more") {
 		t.Errorf("a state that does not fit: %v", err)
 	}
 	if err := r.Start(settings{}, nil, 0); err != nil {
 		t.Fatal(err)
 	}
 	big := core.NodeGone{Name: strings.Repeat("x", leastRing)}
-	if err := r.Append([]core.Event{big}, at(0), nil); err == nil || !strings.Contains(err.Error(), "give it more") {
+	if err := r.Append(
+		[]core.Event{big},
+		at(0),
+		nil,
+	); err == nil ||
+		!strings.Contains(err.Error(), "give it more") {
 		t.Errorf("a cycle that does not fit: %v", err)
 	}
 }
@@ -164,7 +174,13 @@ func TestRecorderNeverWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	failed := make(failures, 10)
-	r := &Recorder{ring: ring, options: settings{}, failed: failed.report, in: make(chan cycle, backlog), done: make(chan struct{})}
+	r := &Recorder{
+		ring:    ring,
+		options: settings{},
+		failed:  failed.report,
+		in:      make(chan cycle, backlog),
+		done:    make(chan struct{}),
+	}
 	play(r, 0, 1000) // nothing writes yet, and still this ends
 	if len(failed) != 1 || !errors.Is(<-failed, ErrBehind) || !r.behind {
 		t.Fatalf("%d reports, behind: %t", len(failed), r.behind)

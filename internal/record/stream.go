@@ -98,7 +98,11 @@ func (r *Reader) Next() (Line, error) {
 	case (l.Header != nil) != (r.n == 1):
 		return Line{}, fmt.Errorf("line %d: the first line, and no other, must be the header", r.n)
 	case l.Header != nil && l.Header.Version != Version:
-		return Line{}, fmt.Errorf("line 1: recorded in version %d of the format, this program reads version %d", l.Header.Version, Version)
+		return Line{}, fmt.Errorf(
+			"line 1: recorded in version %d of the format, this program reads version %d",
+			l.Header.Version,
+			Version,
+		)
 	case l.Header != nil && l.Header.options == nil:
 		return Line{}, errors.New("line 1: the header has no options")
 	}

@@ -180,7 +180,10 @@ func (h *history) name(k core.Key) string {
 }
 
 func (h *history) add(k core.Key, is Event, at time.Time, format string, args ...any) {
-	h.moments = append(h.moments, Moment{At: at, Subject: h.name(k), Is: is, What: fmt.Sprintf(format, args...), key: k})
+	h.moments = append(
+		h.moments,
+		Moment{At: at, Subject: h.name(k), Is: is, What: fmt.Sprintf(format, args...), key: k},
+	)
 }
 
 // told notes an event.
@@ -251,7 +254,10 @@ func (h *history) object(ev core.Event, at time.Time) {
 		what = nodeChange(was, ev, what)
 	}
 	if kind, of, _ := strings.Cut(name, "/"); !h.quiet && kind != "Namespace" {
-		h.moments = append(h.moments, Moment{At: at, Subject: kind + " " + of, Queue: queue, Is: Changed, What: what, node: kind == "Node"})
+		h.moments = append(
+			h.moments,
+			Moment{At: at, Subject: kind + " " + of, Queue: queue, Is: Changed, What: what, node: kind == "Node"},
+		)
 	}
 }
 
@@ -468,7 +474,13 @@ func onTheDay(paths []string, clock time.Duration) (time.Time, error) {
 		at = at.Add(-day)
 	}
 	if at.Before(first) {
-		return at, fmt.Errorf("%w: %s is before the recordings, which are from %s to %s", ErrTime, Stamp(at), Stamp(first), Stamp(last))
+		return at, fmt.Errorf(
+			"%w: %s is before the recordings, which are from %s to %s",
+			ErrTime,
+			Stamp(at),
+			Stamp(first),
+			Stamp(last),
+		)
 	}
 	return at, nil
 }

@@ -217,7 +217,11 @@ func (r *pastReader) begin(h *record.Header) error {
 		return fmt.Errorf("line 1: state: %w", err)
 	}
 	if s.Version != cycle.StateVersion {
-		return fmt.Errorf("line 1: recorded with a state of version %d, this program reads version %d", s.Version, cycle.StateVersion)
+		return fmt.Errorf(
+			"line 1: recorded with a state of version %d, this program reads version %d",
+			s.Version,
+			cycle.StateVersion,
+		)
 	}
 	r.heard = told(&s)
 	return nil
@@ -254,9 +258,21 @@ func told(s *cycle.Snapshot) []core.Event {
 	})
 	for _, x := range waiting {
 		w := core.Workload{
-			Key: x.Key, UID: x.UID, Job: x.Job, Queue: x.LocalQueue, Priority: x.Priority, PodSets: x.PodSets, QueueTime: time.Unix(0, x.Time),
-			Held: x.Held, Invalid: x.Invalid, GatedBy: x.GatedBy, PreemptionGate: x.Gate, Admission: x.Admission,
-			Admitted: x.Admitted, Ready: x.Ready, Evicting: x.Evicting,
+			Key:            x.Key,
+			UID:            x.UID,
+			Job:            x.Job,
+			Queue:          x.LocalQueue,
+			Priority:       x.Priority,
+			PodSets:        x.PodSets,
+			QueueTime:      time.Unix(0, x.Time),
+			Held:           x.Held,
+			Invalid:        x.Invalid,
+			GatedBy:        x.GatedBy,
+			PreemptionGate: x.Gate,
+			Admission:      x.Admission,
+			Admitted:       x.Admitted,
+			Ready:          x.Ready,
+			Evicting:       x.Evicting,
 		}
 		if x.Reserved > 0 {
 			w.Reserved = time.Unix(x.Reserved, 0)
@@ -325,7 +341,11 @@ func sorted[T any](m map[string]T) []string {
 }
 
 // event takes in one event. What comes before the first cycle is there from the start.
-func (r *pastReader) event(ev core.Event, at time.Time, first bool) { //nolint:revive // the same events, at the start
+func (r *pastReader) event( //nolint:revive // the same events, at the start
+	ev core.Event,
+	at time.Time,
+	first bool,
+) {
 	switch ev := ev.(type) {
 	case core.WorkloadSet:
 		r.workload(&ev.Workload, at, first)
@@ -364,14 +384,23 @@ func (r *pastReader) ends(k core.Key, j *PastJob, at time.Time) {
 	delete(r.absent, k)
 }
 
-func (r *pastReader) workload(w *core.Workload, at time.Time, first bool) { //nolint:revive // the same events, at the start
+func (r *pastReader) workload( //nolint:revive // the same events, at the start
+	w *core.Workload,
+	at time.Time,
+	first bool,
+) {
 	j := r.jobs[w.Key]
 	if j != nil && j.Workload.UID != w.UID { // deleted and made again under its name
 		r.ends(w.Key, j, at)
 		j = nil
 	}
 	if j == nil {
-		j = &PastJob{Workload: *w, Told: at, Carried: first && w.QueueTime.Before(at), Running: first && w.Admission != nil}
+		j = &PastJob{
+			Workload: *w,
+			Told:     at,
+			Carried:  first && w.QueueTime.Before(at),
+			Running:  first && w.Admission != nil,
+		}
 		r.past.Jobs = append(r.past.Jobs, j)
 		r.jobs[w.Key] = j
 		j.now = *w
@@ -395,7 +424,8 @@ func (r *pastReader) workload(w *core.Workload, at time.Time, first bool) { //no
 		held.To = at
 		j.Evicted++
 	}
-	if w.Admission == nil && (w.Held != was.Held || w.Priority != was.Priority || w.GatedBy != was.GatedBy || w.PreemptionGate != was.PreemptionGate) {
+	if w.Admission == nil &&
+		(w.Held != was.Held || w.Priority != was.Priority || w.GatedBy != was.GatedBy || w.PreemptionGate != was.PreemptionGate) {
 		j.Edits = append(j.Edits, Edit{at, w.Priority, w.Held, w.GatedBy, w.PreemptionGate})
 	}
 }

@@ -98,7 +98,12 @@ func Run(r Request) (*Report, error) {
 		}
 	}
 	if !r.Until.At.IsZero() && r.Until.At.Before(r.From.At) {
-		return nil, fmt.Errorf("%w: it would end at %s, before it begins at %s", ErrTime, Stamp(r.Until.At), Stamp(r.From.At))
+		return nil, fmt.Errorf(
+			"%w: it would end at %s, before it begins at %s",
+			ErrTime,
+			Stamp(r.Until.At),
+			Stamp(r.From.At),
+		)
 	}
 	p := player{request: r, report: &Report{}, codec: record.NewCodec(), history: newHistory()}
 	for _, path := range paths {
@@ -180,7 +185,10 @@ type player struct {
 }
 
 // file replays one recording. It is false when the replay has come to its end.
-func (p *player) file(path string, oldest bool) (more bool, err error) { //nolint:revive // the oldest may begin anywhere
+func (p *player) file( //nolint:revive // the oldest may begin anywhere
+	path string,
+	oldest bool,
+) (more bool, err error) {
 	f, err := os.Open(path)
 	if oldest && errors.Is(err, fs.ErrNotExist) {
 		return true, nil // dropped just now: the recorder is at work
@@ -221,7 +229,10 @@ func (p *player) file(path string, oldest bool) (more bool, err error) { //nolin
 
 // begin makes the engine of a recording from its header. Where nothing is missing
 // before it, the engine that came so far must be in the recorded state.
-func (p *player) begin(h *record.Header, oldest bool) (more bool, err error) { //nolint:revive // the oldest may begin anywhere
+func (p *player) begin( //nolint:revive // the oldest may begin anywhere
+	h *record.Header,
+	oldest bool,
+) (more bool, err error) {
 	var o cycle.Options
 	if err := h.Options(&o); err != nil {
 		return false, err

@@ -76,7 +76,13 @@ func world() []core.Event {
 	all := core.Selector{}
 	return []core.Event{
 		core.FlavorSet{Flavor: core.Flavor{Name: "f"}},
-		core.NodeSet{Node: core.Node{Name: "n1", State: core.NodeReady, Allocatable: core.MakeResources(map[string]core.Amount{core.GPU: 8, core.Pods: 100})}},
+		core.NodeSet{
+			Node: core.Node{
+				Name:        "n1",
+				State:       core.NodeReady,
+				Allocatable: core.MakeResources(map[string]core.Amount{core.GPU: 8, core.Pods: 100}),
+			},
+		},
 		core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: "blue", Name: "q", Queue: "blue-queue"}},
 		core.QueueSet{Queue: core.Queue{
 			Name: "blue-queue", Namespaces: &all,
@@ -91,8 +97,17 @@ func world() []core.Event {
 func job(i int) core.Workload {
 	at := time.Unix(int64(900+i), 0)
 	return core.Workload{
-		Key: core.Key{Namespace: "blue", Name: fmt.Sprintf("job-%d", i)}, UID: fmt.Sprintf("u%03d", i), Queue: "q", Created: at, QueueTime: at,
-		PodSets: []core.PodSet{{Name: "main", Count: 1, Requests: core.MakeResources(map[string]core.Amount{core.GPU: 4})}},
+		Key: core.Key{
+			Namespace: "blue",
+			Name:      fmt.Sprintf("job-%d", i),
+		},
+		UID:       fmt.Sprintf("u%03d", i),
+		Queue:     "q",
+		Created:   at,
+		QueueTime: at,
+		PodSets: []core.PodSet{
+			{Name: "main", Count: 1, Requests: core.MakeResources(map[string]core.Amount{core.GPU: 4})},
+		},
 	}
 }
 
@@ -153,12 +168,14 @@ func TestReplay(t *testing.T) {
 		want    string
 	}{
 		"all": {
-			why: "what was decided is decided again", want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:46.000Z
+			why: "what was decided is decided again",
+			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:46.000Z
 8 events, 6 cycles, 4 decisions reproduced
 `,
 		},
 		"until, waiting": {
-			why: "before its turn it waits", request: replay.Request{Until: replay.Time{At: time.Unix(1004, 0)}, Why: true, Job: key(2)},
+			why:     "before its turn it waits",
+			request: replay.Request{Until: replay.Time{At: time.Unix(1004, 0)}, Why: true, Job: key(2)},
 			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:44.000Z
 7 events, 4 cycles, 3 decisions reproduced
 
@@ -195,7 +212,8 @@ blue/appwrapper-train-1a2b3 waits, number 1 in blue-queue. Couldn't assign flavo
 `,
 		},
 		"unknown": {
-			why: "no recording names it", request: replay.Request{Why: true, Job: &core.Key{Namespace: "blue", Name: "x"}},
+			why:     "no recording names it",
+			request: replay.Request{Why: true, Job: &core.Key{Namespace: "blue", Name: "x"}},
 			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:46.000Z
 8 events, 6 cycles, 4 decisions reproduced
 
@@ -214,7 +232,8 @@ blue/job-2  blue-queue  1970-01-01T00:16:44.000Z  holds quota  1970-01-01T00:16:
 `,
 		},
 		"list from": {
-			why: "what was over before is left out", request: replay.Request{List: true, From: replay.Time{At: time.Unix(1006, 0)}},
+			why:     "what was over before is left out",
+			request: replay.Request{List: true, From: replay.Time{At: time.Unix(1006, 0)}},
 			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:46.000Z
 8 events, 6 cycles, 4 decisions reproduced
 
@@ -274,7 +293,11 @@ Job blue/eval
 				c.cycle(core.FlavorSet{Flavor: core.Flavor{Name: "f"}}, core.FlavorSet{Flavor: core.Flavor{Name: "g"}})
 				c.cycle(core.FlavorGone{Name: "g"}, core.FlavorGone{Name: "h"})
 			},
-			request: replay.Request{Timeline: true, From: replay.Time{At: time.Unix(1005, 0)}, Until: replay.Time{At: time.Unix(1009, 0)}},
+			request: replay.Request{
+				Timeline: true,
+				From:     replay.Time{At: time.Unix(1005, 0)},
+				Until:    replay.Time{At: time.Unix(1009, 0)},
+			},
 			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:49.000Z
 13 events, 9 cycles, 4 decisions reproduced
 
@@ -313,7 +336,8 @@ ClusterQueue red is not known at this time. There are: blue-queue.
 `,
 		},
 		"summary": {
-			why: "job-2 waited from its creation at 00:15:02 on", request: replay.Request{Summary: true, From: replay.Time{At: time.Unix(1003, 0)}},
+			why:     "job-2 waited from its creation at 00:15:02 on",
+			request: replay.Request{Summary: true, From: replay.Time{At: time.Unix(1003, 0)}},
 			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:46.000Z
 8 events, 6 cycles, 4 decisions reproduced
 
@@ -351,7 +375,12 @@ blue/job-2
 `,
 		},
 		"time of day": {
-			why: "the last in the recordings", request: replay.Request{Until: replay.Time{Clock: new(16*time.Minute + 44*time.Second)}, Why: true, Job: key(2)},
+			why: "the last in the recordings",
+			request: replay.Request{
+				Until: replay.Time{Clock: new(16*time.Minute + 44*time.Second)},
+				Why:   true,
+				Job:   key(2),
+			},
 			want: `2 recordings of 1 run, 1970-01-01T00:16:41.000Z to 1970-01-01T00:16:44.000Z
 7 events, 4 cycles, 3 decisions reproduced
 
@@ -469,7 +498,15 @@ func edit(t *testing.T, dir string, number int, change func(string) string) {
 func TestJSON(t *testing.T) {
 	dir := t.TempDir()
 	day(t, dir)
-	r := run(t, replay.Request{Path: filepath.Join(dir, "flight-00000002.jsonl"), Why: true, Job: &core.Key{Namespace: "blue", Name: "job-2"}, Summary: true})
+	r := run(
+		t,
+		replay.Request{
+			Path:    filepath.Join(dir, "flight-00000002.jsonl"),
+			Why:     true,
+			Job:     &core.Key{Namespace: "blue", Name: "job-2"},
+			Summary: true,
+		},
+	)
 	b, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)
@@ -500,15 +537,28 @@ func TestUnreadable(t *testing.T) {
 		why, says string
 		change    func(string) string
 	}{
-		"unknown field": {"names file and line", "flight-00000002.jsonl: line 2: WorkloadGone: Kee", func(s string) string {
-			return strings.Replace(s, `{"WorkloadGone":{"Key"`, `{"WorkloadGone":{"Kee"`, 1)
-		}},
+		"unknown field": {
+			"names file and line",
+			"flight-00000002.jsonl: line 2: WorkloadGone: Kee",
+			func(s string) string {
+				return strings.Replace(s, `{"WorkloadGone":{"Key"`, `{"WorkloadGone":{"Kee"`, 1)
+			},
+		},
 		"options of a newer program": {"it would decide otherwise", "line 1: options: Luck", func(s string) string {
 			return strings.Replace(s, `"options":{}`, `"options":{"Luck":1}`, 1)
 		}},
-		"state of another version": {"it would be loaded with another meaning", "state has version 7", func(s string) string {
-			return strings.Replace(s, fmt.Sprintf(`"state":{"Version":%d`, cycle.StateVersion), `"state":{"Version":7`, 1)
-		}},
+		"state of another version": {
+			"it would be loaded with another meaning",
+			"state has version 7",
+			func(s string) string {
+				return strings.Replace(
+					s,
+					fmt.Sprintf(`"state":{"Version":%d`, cycle.StateVersion),
+					`"state":{"Version":7`,
+					1,
+				)
+			},
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

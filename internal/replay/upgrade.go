@@ -21,7 +21,11 @@ func (p *player) upgrade(raw []byte) ([]byte, error) {
 		return raw, nil //nolint:nilerr // the decoder says what is wrong
 	}
 	state, err := rename(raw, names{
-		"Doors": "LocalQueues", "Works": "Workloads", "Pledges": "Reservations", "Facts": "DrainAgain", "ContestedSeen": "BlockedSeen",
+		"Doors":         "LocalQueues",
+		"Works":         "Workloads",
+		"Pledges":       "Reservations",
+		"Facts":         "DrainAgain",
+		"ContestedSeen": "BlockedSeen",
 	})
 	if err != nil {
 		return nil, err
@@ -30,12 +34,20 @@ func (p *player) upgrade(raw []byte) ([]byte, error) {
 	if state["Workloads"], err = each(state["Workloads"], names{"Door": "LocalQueue"}, nil); err != nil {
 		return nil, err
 	}
-	state["Queues"], err = each(state["Queues"], names{"Promised": "Reserved"}, func(queue map[string]json.RawMessage) (err error) {
-		if queue["Groups"], err = each(queue["Groups"], names{"Contested": "Blocked", "Contests": "BlockedPairs"}, nil); queue["Groups"] == nil {
-			delete(queue, "Groups")
-		}
-		return err
-	})
+	state["Queues"], err = each(
+		state["Queues"],
+		names{"Promised": "Reserved"},
+		func(queue map[string]json.RawMessage) (err error) {
+			if queue["Groups"], err = each(
+				queue["Groups"],
+				names{"Contested": "Blocked", "Contests": "BlockedPairs"},
+				nil,
+			); queue["Groups"] == nil {
+				delete(queue, "Groups")
+			}
+			return err
+		},
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +64,11 @@ func (p *player) upgrade(raw []byte) ([]byte, error) {
 }
 
 // each renames the fields of every object of a list, and changes it otherwise.
-func each(list json.RawMessage, as names, change func(map[string]json.RawMessage) error) (json.RawMessage, error) {
+func each(
+	list json.RawMessage,
+	as names,
+	change func(map[string]json.RawMessage) error,
+) (json.RawMessage, error) {
 	var all []json.RawMessage
 	if list == nil { // it was empty
 		return nil, nil

@@ -50,7 +50,13 @@ func (a *Auditor) adviceHelps(e *cycle.Engine, now time.Time, pick int) error {
 		}
 		// A workload with a reservation must start; others may get one.
 		if said := a.notStarted(copied, key, now, why.Reason.Code == core.WaitingForPreempted); said != "" {
-			return fmt.Errorf("P9: %s waits because of %+v and is advised %+v; that was done, and it waits: %s", key, why.Reason, advice, said)
+			return fmt.Errorf(
+				"P9: %s waits because of %+v and is advised %+v; that was done, and it waits: %s",
+				key,
+				why.Reason,
+				advice,
+				said,
+			)
 		}
 		a.count(why, advice.Kind)
 	}
@@ -89,8 +95,17 @@ func (a *Auditor) nextIsTrue(key core.Key, why core.Explanation, now time.Time) 
 	got, started := b.try()
 	// The obstacle has to be the same; whether somebody can be evicted because of it is not said.
 	evicts := started && got.Code == core.WaitingForPreempted
-	if started && !evicts || !evicts && got.Code != said.Code || got.Cause != said.Cause || got.Flavor != said.Flavor || got.Resource != said.Resource {
-		return fmt.Errorf("P9: %s waits because of %+v, and is said to wait for %+v then; that was seen to, and it waits for %+v (started: %t)", key, why.Reason, said, got, started)
+	if started && !evicts || !evicts && got.Code != said.Code || got.Cause != said.Cause ||
+		got.Flavor != said.Flavor ||
+		got.Resource != said.Resource {
+		return fmt.Errorf(
+			"P9: %s waits because of %+v, and is said to wait for %+v then; that was seen to, and it waits for %+v (started: %t)",
+			key,
+			why.Reason,
+			said,
+			got,
+			started,
+		)
 	}
 	return nil
 }
@@ -98,7 +113,12 @@ func (a *Auditor) nextIsTrue(key core.Key, why core.Explanation, now time.Time) 
 // notStarted decides and says why a workload still waits, "" if it has its quota or
 // had no reservation before and has one now. Admissions are seen as soon as they are
 // decided: until then no workload is evicted in place of one.
-func (a *Auditor) notStarted(e *cycle.Engine, key core.Key, now time.Time, promised bool) string { //nolint:revive // a fact
+func (a *Auditor) notStarted( //nolint:revive // a fact
+	e *cycle.Engine,
+	key core.Key,
+	now time.Time,
+	promised bool,
+) string {
 	for range maxCures {
 		plan := e.Decide(now)
 		if _, ok := e.Holding(key); ok {
@@ -238,11 +258,17 @@ func again(w core.Workload, v core.Advice, taints []core.Taint, now time.Time) c
 			p.Filter.Tolerations = slices.Clone(p.Filter.Tolerations)
 			for _, t := range taints {
 				if slices.Contains(v.Detail, t.String()) {
-					p.Filter.Tolerations = append(p.Filter.Tolerations, core.Toleration{Key: t.Key, Value: t.Value, Effect: t.Effect})
+					p.Filter.Tolerations = append(
+						p.Filter.Tolerations,
+						core.Toleration{Key: t.Key, Value: t.Value, Effect: t.Effect},
+					)
 				}
 			}
 		case core.DropSelector:
-			p.Filter.Must = slices.DeleteFunc(slices.Clone(p.Filter.Must), func(r core.Requirement) bool { return slices.Contains(v.Detail, r.String()) })
+			p.Filter.Must = slices.DeleteFunc(
+				slices.Clone(p.Filter.Must),
+				func(r core.Requirement) bool { return slices.Contains(v.Detail, r.String()) },
+			)
 			if slices.Contains(v.Detail, p.Filter.TermsText()) {
 				p.Filter.Terms = nil
 			}

@@ -39,7 +39,12 @@ func (a *Auditor) moment(r *Run) error {
 			return fmt.Errorf("P10: pods of %s exist and its quota is free", j.spec.Key)
 		}
 		if j.state.holds() && !j.evicting && w != nil && held.Queue != j.admission.Queue {
-			return fmt.Errorf("P10: pods of %s use quota of %s, the engine counts %s", j.spec.Key, j.admission.Queue, held.Queue)
+			return fmt.Errorf(
+				"P10: pods of %s use quota of %s, the engine counts %s",
+				j.spec.Key,
+				j.admission.Queue,
+				held.Queue,
+			)
 		}
 		if a.moments%everyWorkload == 0 && !r.hasPods() {
 			if err := r.stranded(j); err != nil {
@@ -88,7 +93,8 @@ func (r *Run) stranded(j *job) error {
 func (r *Run) inFlight() bool {
 	for i := range r.queue.items {
 		x := &r.queue.items[i]
-		if ((x.kind == doTell || x.kind == doShow) && x.gen == r.cluster.process) || (x.kind == doWrite && x.order != nil) {
+		if ((x.kind == doTell || x.kind == doShow) && x.gen == r.cluster.process) ||
+			(x.kind == doWrite && x.order != nil) {
 			return true
 		}
 	}
@@ -102,7 +108,12 @@ func (a *Auditor) quiet(r *Run) error {
 	if r.hasPods() {
 		for _, j := range r.cluster.jobs {
 			if _, ok := r.engine.Holding(j.spec.Key); ok != (j.admission != nil) && j.state != absent {
-				return fmt.Errorf("P10: nothing is under way, the engine counts quota for %s: %t, the API has an admission: %t", j.spec.Key, ok, !ok)
+				return fmt.Errorf(
+					"P10: nothing is under way, the engine counts quota for %s: %t, the API has an admission: %t",
+					j.spec.Key,
+					ok,
+					!ok,
+				)
 			}
 		}
 	}
@@ -146,11 +157,20 @@ func (a *Auditor) restartFindsNothing(r *Run) error {
 			if a.headByUsage() {
 				return nil // what workloads cost that are not admitted yet is in memory only
 			}
-			return fmt.Errorf("P6: a fresh engine admits %s, which waits for %s here", d.Key, a.reasonOf(r.engine, d.Key))
+			return fmt.Errorf(
+				"P6: a fresh engine admits %s, which waits for %s here",
+				d.Key,
+				a.reasonOf(r.engine, d.Key),
+			)
 		case core.Evict:
 			// Else it was forgotten which to spare, or the first of a queue is another one, as above.
 			if a.evictions == 0 && !a.headByUsage() {
-				return fmt.Errorf("P6: a fresh engine evicts %s for %s, which waits for %s here", d.Key, d.For, a.reasonOf(r.engine, d.For))
+				return fmt.Errorf(
+					"P6: a fresh engine evicts %s for %s, which waits for %s here",
+					d.Key,
+					d.For,
+					a.reasonOf(r.engine, d.For),
+				)
 			}
 			return nil
 		case core.Replace, core.Refuse:

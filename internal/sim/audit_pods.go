@@ -16,7 +16,14 @@ func (a *Auditor) bound(r *Run, j *job, p *pod) error {
 	if n := r.cluster.nodes[p.Node]; n != nil {
 		for _, q := range r.usedOn(p.Node) {
 			if has := n.spec.Allocatable.Of(q.Resource); q.Amount > has {
-				return fmt.Errorf("P2: node %s has %v of %s, and its unfinished pods use %v since pod %s came", p.Node, has, q.Resource, q.Amount, p.Name)
+				return fmt.Errorf(
+					"P2: node %s has %v of %s, and its unfinished pods use %v since pod %s came",
+					p.Node,
+					has,
+					q.Resource,
+					q.Amount,
+					p.Name,
+				)
 			}
 		}
 	}
@@ -27,7 +34,13 @@ func (a *Auditor) bound(r *Run, j *job, p *pod) error {
 		}
 	}
 	if given := j.admission.PodSets[p.set].Count; n > given {
-		return fmt.Errorf("P2: %d unfinished pods of %s have a node in pod set %s, which was given quota for %d", n, j.spec.Key, p.PodSet, given)
+		return fmt.Errorf(
+			"P2: %d unfinished pods of %s have a node in pod set %s, which was given quota for %d",
+			n,
+			j.spec.Key,
+			p.PodSet,
+			given,
+		)
 	}
 	return a.treeHolds(r, j)
 }
@@ -80,7 +93,14 @@ func (a *Auditor) treeHolds(r *Run, j *job) error {
 	}
 	for k, n := range used { // any will do, so order does not matter
 		if k.Flavor != "" && n > quota[k] {
-			return fmt.Errorf("P2: unfinished pods of the tree of queue %s use %v of %s in flavor %s, and its quota is %v", j.admission.Queue, n, k.Resource, k.Flavor, quota[k])
+			return fmt.Errorf(
+				"P2: unfinished pods of the tree of queue %s use %v of %s in flavor %s, and its quota is %v",
+				j.admission.Queue,
+				n,
+				k.Resource,
+				k.Flavor,
+				quota[k],
+			)
 		}
 	}
 	return nil
@@ -121,7 +141,12 @@ func (t tree) root(m member) member {
 // need to see that it ended and to write so.
 func (a *Auditor) podsHold(r *Run, j *job) error {
 	if j.admission == nil && j.holds() {
-		return fmt.Errorf("P10: %s has no quota, and its pods exist or may come to exist (%+v, %d pods)", j.spec.Key, j.maker, len(j.pods))
+		return fmt.Errorf(
+			"P10: %s has no quota, and its pods exist or may come to exist (%+v, %d pods)",
+			j.spec.Key,
+			j.maker,
+			len(j.pods),
+		)
 	}
 	if err := a.endInTime(r, j); err != nil {
 		return err
@@ -152,7 +177,12 @@ func (a *Auditor) endInTime(r *Run, j *job) error {
 	most += 10*r.world.Cluster.Write.Max + time.Second
 	for _, p := range j.pods {
 		if d := time.Duration(r.now - p.deleted); p.Deleting && p.HoldsPlace() && d > most {
-			return fmt.Errorf("P10: pod %s was deleted %s ago and goes on, which none may for longer than %s", p.Name, d, r.world.Lifecycle.LongestEnd)
+			return fmt.Errorf(
+				"P10: pod %s was deleted %s ago and goes on, which none may for longer than %s",
+				p.Name,
+				d,
+				r.world.Lifecycle.LongestEnd,
+			)
 		}
 	}
 	return nil

@@ -31,7 +31,14 @@ func (a *Auditor) withinQuota(adm *core.Admission) error {
 	}
 	for k, need := range asks {
 		if have := a.available(at, k); need > 0 && need > have {
-			return fmt.Errorf("P2: it takes %v of %s in flavor %s, and queue %s can use %v more", need, k.Resource, k.Flavor, adm.Queue, have)
+			return fmt.Errorf(
+				"P2: it takes %v of %s in flavor %s, and queue %s can use %v more",
+				need,
+				k.Resource,
+				k.Flavor,
+				adm.Queue,
+				have,
+			)
 		}
 	}
 	return nil

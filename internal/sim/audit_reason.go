@@ -58,7 +58,11 @@ func (a *Auditor) reasonIsTrue(e *cycle.Engine, now time.Time, pick int) error {
 		said := why
 		helped := b.cure(why)
 		if !helped && why.Cause == core.NodesShort {
-			return fmt.Errorf("P9: %s waits for nodes (%+v), and none is out of service and no workload holds them", key, why)
+			return fmt.Errorf(
+				"P9: %s waits for nodes (%+v), and none is out of service and no workload holds them",
+				key,
+				why,
+			)
 		}
 		if !helped {
 			return nil // nothing in the world would help, or nothing that can be tried here
@@ -72,7 +76,12 @@ func (a *Auditor) reasonIsTrue(e *cycle.Engine, now time.Time, pick int) error {
 		}
 		b.last = said
 	}
-	return fmt.Errorf("P9: %s does not start although %d reasons were seen to; the last is %+v", key, maxCures, why)
+	return fmt.Errorf(
+		"P9: %s does not start although %d reasons were seen to; the last is %+v",
+		key,
+		maxCures,
+		why,
+	)
 }
 
 // explained is why a workload waits, with the workloads that hold what it waits for.
@@ -280,7 +289,9 @@ func (b *trialWorld) roomFor(why core.Reason) bool {
 		n := core.Node{Name: fmt.Sprintf("new-%d", len(b.nodes)), Labels: labels, State: core.NodeReady}
 		// Room for all pod sets: others may be put there first, for want of room elsewhere.
 		for k := range set {
-			n.Allocatable = n.Allocatable.Plus(set[k].Requests.Times(int64(set[k].Count)).With(core.Pods, core.Amount(set[k].Count)))
+			n.Allocatable = n.Allocatable.Plus(
+				set[k].Requests.Times(int64(set[k].Count)).With(core.Pods, core.Amount(set[k].Count)),
+			)
 		}
 		b.nodes[n.Name] = n
 		return true
@@ -349,7 +360,10 @@ func (b *trialWorld) chooseLess(set string, labels map[string]string) bool {
 			p.Filter.Terms, helped = nil, true
 		}
 		volumes := len(p.Filter.Volumes)
-		p.Filter.Volumes = slices.DeleteFunc(slices.Clone(p.Filter.Volumes), func(v core.Volume) bool { return !slices.ContainsFunc(v.Terms, possible) })
+		p.Filter.Volumes = slices.DeleteFunc(
+			slices.Clone(p.Filter.Volumes),
+			func(v core.Volume) bool { return !slices.ContainsFunc(v.Terms, possible) },
+		)
 		helped = helped || len(p.Filter.Volumes) < volumes
 	}
 	return helped

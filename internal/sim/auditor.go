@@ -131,7 +131,8 @@ func (a *Auditor) observe(e *cycle.Engine, o core.Workload) error {
 			}
 		}
 	}
-	if o.Ready != w.told.Ready || o.Admitted != w.told.Admitted || (o.Evicting && !w.leaving) || len(o.Ended) != len(w.told.Ended) {
+	if o.Ready != w.told.Ready || o.Admitted != w.told.Admitted || (o.Evicting && !w.leaving) ||
+		len(o.Ended) != len(w.told.Ended) {
 		a.outside++
 	}
 	w.told = o
@@ -271,15 +272,26 @@ func (a *Auditor) whole(w *audited, adm, before *core.Admission) error {
 			return fmt.Errorf("P3: %d of %d pods of pod set %s", got.Count, want.Count, want.Name)
 		}
 		for _, u := range got.Usage {
-			if each := want.Counted().Of(u.Resource); u.Resource != core.Pods && u.Amount != each.Mul(int64(got.Count)) {
-				return fmt.Errorf("P2: pod set %s counts %v of %s, not %d times %v", want.Name, u.Amount, u.Resource, got.Count, each)
+			if each := want.Counted().Of(
+				u.Resource,
+			); u.Resource != core.Pods &&
+				u.Amount != each.Mul(int64(got.Count)) {
+				return fmt.Errorf(
+					"P2: pod set %s counts %v of %s, not %d times %v",
+					want.Name,
+					u.Amount,
+					u.Resource,
+					got.Count,
+					each,
+				)
 			}
 		}
 		var placed int32
 		for _, p := range got.Places {
 			placed += p.Count
 		}
-		need := a.needsNodes(got) && (before == nil || len(before.PodSets[i].Places) > 0) // admitted by quota alone it stays
+		need := a.needsNodes(got) &&
+			(before == nil || len(before.PodSets[i].Places) > 0) // admitted by quota alone it stays
 		if placed != got.Count && (need || placed != 0) {
 			return fmt.Errorf("P3: %d of %d pods of pod set %s have a place", placed, got.Count, want.Name)
 		}
@@ -393,7 +405,8 @@ func (a *Auditor) reservationsHold(e *cycle.Engine) error {
 // others wait for them.
 func (a *Auditor) unready() bool {
 	for _, w := range a.workloads { // any will do, so order does not matter
-		if a.options.BlockAdmission && w.held != nil && !w.leaving && !w.told.Ready && (w.unseen || w.told.Admitted) {
+		if a.options.BlockAdmission && w.held != nil && !w.leaving && !w.told.Ready &&
+			(w.unseen || w.told.Admitted) {
 			return true
 		}
 	}

@@ -110,7 +110,15 @@ func (e *clusterState) init(w *World) {
 
 // job makes a job known that will be submitted.
 func (e *clusterState) job(spec *Job) *job {
-	j := &job{spec: spec, index: len(e.jobs), team: -1, started: -1, finished: -1, priority: spec.Priority, left: spec.Work}
+	j := &job{
+		spec:     spec,
+		index:    len(e.jobs),
+		team:     -1,
+		started:  -1,
+		finished: -1,
+		priority: spec.Priority,
+		left:     spec.Work,
+	}
 	j.gatedBy, j.gate = spec.GatedBy, spec.PreemptionGate
 	for _, p := range spec.PodSets {
 		j.units = j.units.Add(p.Requests.Of(e.unit).Mul(int64(p.Count)))
@@ -207,10 +215,25 @@ func (j *job) observed(start time.Time) core.Workload {
 	}
 	at := start.Add(j.spec.Submit)
 	w := core.Workload{
-		Key: j.spec.Key, UID: j.spec.UID, Queue: j.spec.Queue, Priority: int64(j.priority), Created: at, QueueTime: at,
-		PodSets: j.podSets(), Held: j.held, GatedBy: j.gatedBy, PreemptionGate: j.gate, NotBefore: j.notBefore, Admission: j.admission, Reserved: j.reserved,
-		Evicting: j.evicting, Settled: j.settled, Ended: j.ended, Seq: j.seq,
-		Admitted: j.admission != nil && j.checked, Ready: j.state == running,
+		Key:            j.spec.Key,
+		UID:            j.spec.UID,
+		Queue:          j.spec.Queue,
+		Priority:       int64(j.priority),
+		Created:        at,
+		QueueTime:      at,
+		PodSets:        j.podSets(),
+		Held:           j.held,
+		GatedBy:        j.gatedBy,
+		PreemptionGate: j.gate,
+		NotBefore:      j.notBefore,
+		Admission:      j.admission,
+		Reserved:       j.reserved,
+		Evicting:       j.evicting,
+		Settled:        j.settled,
+		Ended:          j.ended,
+		Seq:            j.seq,
+		Admitted:       j.admission != nil && j.checked,
+		Ready:          j.state == running,
 	}
 	if j.deleting {
 		w.Held = "it is being deleted"
@@ -309,7 +332,8 @@ func (r *Run) admitted(j *job, a *core.Admission) bool {
 }
 
 func (r *Run) replaced(j *job, a *core.Admission) bool {
-	waits := j.state == checking || j.state == starting || j.state == resetting || (j.object != nil && j.state == stopping)
+	waits := j.state == checking || j.state == starting || j.state == resetting ||
+		(j.object != nil && j.state == stopping)
 	if r.hasPods() && j.state == running {
 		waits = true
 	}

@@ -27,7 +27,9 @@ func Example() {
 				Flavors: []core.FlavorQuotas{{Flavor: "h100", Quotas: []core.Quota{{Resource: core.GPU, Nominal: 8}}}},
 			}}}},
 			core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: "team", Name: "q", Queue: "blue"}},
-			core.NodeSet{Node: core.Node{Name: "node-1", State: core.NodeReady, Allocatable: gpus.With(core.Pods, 100)}},
+			core.NodeSet{
+				Node: core.Node{Name: "node-1", State: core.NodeReady, Allocatable: gpus.With(core.Pods, 100)},
+			},
 		},
 		Teams: []sim.Team{{Name: "blue", Queue: "blue"}},
 		Jobs:  []sim.Job{job("first", 0), job("second", 10*time.Minute)},

@@ -56,7 +56,10 @@ func (r *Run) object(ev core.Event) {
 		e.objects = append(e.objects, ev)
 	}
 	r.meter.object(ev)
-	at := max(e.told[name], r.now+int64(r.world.Cluster.Observe.draw(r.drawIf(r.world.Cluster.Observe, "object "+name))))
+	at := max(
+		e.told[name],
+		r.now+int64(r.world.Cluster.Observe.draw(r.drawIf(r.world.Cluster.Observe, "object "+name))),
+	)
 	e.told[name] = at
 	r.deliver(at, ev)
 }
@@ -97,7 +100,10 @@ func objectName(ev core.Event) (name string, gone bool) {
 
 // tellNode tells the engine about a node; changes of one node keep their order.
 func (r *Run) tellNode(n *node, ev core.Event) {
-	n.told = max(n.told, r.now+int64(r.world.Cluster.Observe.draw(r.drawIf(r.world.Cluster.Observe, "node "+n.spec.Name))))
+	n.told = max(
+		n.told,
+		r.now+int64(r.world.Cluster.Observe.draw(r.drawIf(r.world.Cluster.Observe, "node "+n.spec.Name))),
+	)
 	if r.hasPods() {
 		r.queue.push(item{at: n.told, kind: doShow, watched: &WatchEvent{Event: ev}, gen: r.cluster.process})
 		return
@@ -126,7 +132,9 @@ func (r *Run) nodeSet(spec core.Node) {
 	r.tellNode(n, core.NodeSet{Node: spec})
 	switch {
 	case n.down && !was:
-		r.queue.push(item{at: r.now + int64(r.world.Cluster.Detect.draw(r.nodeDraw(n))), kind: doLost, node: n, gen: n.gen})
+		r.queue.push(
+			item{at: r.now + int64(r.world.Cluster.Detect.draw(r.nodeDraw(n))), kind: doLost, node: n, gen: n.gen},
+		)
 	case spec.State.TakesWork():
 		r.nodeBack(n)
 	}
@@ -166,7 +174,12 @@ func (r *Run) nodeFails(n *node) {
 	r.meter.failures++
 	r.nodeSet(spec)
 	r.queue.push(item{
-		at: r.now + int64(exponential(max(r.world.Faults.MTTR, time.Second), r.nodeDraw(n))), kind: doRepair, node: n, gen: n.gen,
+		at: r.now + int64(
+			exponential(max(r.world.Faults.MTTR, time.Second), r.nodeDraw(n)),
+		),
+		kind: doRepair,
+		node: n,
+		gen:  n.gen,
 	})
 }
 

@@ -160,9 +160,13 @@ func (j *job) stuck() bool { return j.object != nil && j.tries <= j.spec.Stuck }
 
 func (r *Run) observationOf(j *job) Observation {
 	f := Observation{
-		Now: r.clock(), Watched: j.requeueAt > 0, Ready: j.state == running,
-		Live: j.state == starting || j.state == running || j.state == resetting || (j.state == stopping && !j.empty),
-		Rest: j.spec.PodSets[0].Count - j.past - endedPods(j.ended), Some: j.past+endedPods(j.ended) > 0,
+		Now:     r.clock(),
+		Watched: j.requeueAt > 0,
+		Ready:   j.state == running,
+		Live: j.state == starting || j.state == running || j.state == resetting ||
+			(j.state == stopping && !j.empty),
+		Rest: j.spec.PodSets[0].Count - j.past - endedPods(j.ended),
+		Some: j.past+endedPods(j.ended) > 0,
 	}
 	f.Owned = true
 	if j.state == starting || (j.state == stopping && j.evicting) {
@@ -173,7 +177,9 @@ func (r *Run) observationOf(j *job) Observation {
 	}
 	if r.hasPods() {
 		// A controller that gives back quota reads the job from the API server before.
-		f.Live, f.Owned = j.seen.holds() || j.seen.makerSeq != j.makerSeq, !j.seen.maker.Gone && !j.seen.maker.Deleting
+		f.Live, f.Owned = j.seen.holds() ||
+			j.seen.makerSeq != j.makerSeq, !j.seen.maker.Gone &&
+			!j.seen.maker.Deleting
 		f.Pods, f.Standing, f.Objects = j.seen.count()
 	}
 	e := &r.cluster
@@ -228,7 +234,10 @@ func (r *Run) recorded(j *job, d core.Decision) bool {
 // observationIn is what is seen of an admission by a queue.
 func (r *Run) observationIn(j *job, queue string) Observation {
 	had := j.admission
-	j.admission = &core.Admission{Queue: queue, PodSets: []core.PodSetAdmission{{Count: j.spec.PodSets[0].Count - j.past}}}
+	j.admission = &core.Admission{
+		Queue:   queue,
+		PodSets: []core.PodSetAdmission{{Count: j.spec.PodSets[0].Count - j.past}},
+	}
 	f := r.observationOf(j)
 	j.admission = had
 	return f
@@ -314,7 +323,9 @@ func (r *Run) enqueue(j *job) {
 		return
 	}
 	j.reconciling = true
-	r.queue.push(item{at: r.now + r.span(r.world.Cluster.Write, j), kind: doReconcile, job: j, gen: r.cluster.process})
+	r.queue.push(
+		item{at: r.now + r.span(r.world.Cluster.Write, j), kind: doReconcile, job: j, gen: r.cluster.process},
+	)
 }
 
 // enqueueAll has the controllers look at all Workloads when a queue changes.

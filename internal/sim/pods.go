@@ -283,7 +283,11 @@ func (r *Run) shortens(j *job, p *pod) {
 	if p.Ended || p.Gone {
 		return
 	}
-	left, shorten := r.world.Rules.TimeToEnd(time.Duration(p.ends-p.deleted), time.Duration(r.now-p.deleted), r.world.Lifecycle.LongestEnd)
+	left, shorten := r.world.Rules.TimeToEnd(
+		time.Duration(p.ends-p.deleted),
+		time.Duration(r.now-p.deleted),
+		r.world.Lifecycle.LongestEnd,
+	)
 	if shorten {
 		r.deletePod(j, p, left)
 	}

@@ -35,12 +35,21 @@ func (r *Run) refuses(j *job) bool {
 			continue
 		}
 		if at, known := j.answered[hidden]; known && r.now-at < int64(lapses) {
-			r.fail(fmt.Errorf("P2: %s is planned again on node %s, which takes %d of its pods and said so", j.spec.Key, hidden.Node, hidden.Most))
+			r.fail(
+				fmt.Errorf(
+					"P2: %s is planned again on node %s, which takes %d of its pods and said so",
+					j.spec.Key,
+					hidden.Node,
+					hidden.Most,
+				),
+			)
 		}
 		j.refused = append(j.refused, hidden)
 	}
 	if j.refusedAt = r.now; len(j.refused) > 0 {
-		r.queue.push(item{at: r.now + int64(time.Second) + 1, kind: doRequeue, job: j, gen: r.cluster.process}) // to look by then
+		r.queue.push(
+			item{at: r.now + int64(time.Second) + 1, kind: doRequeue, job: j, gen: r.cluster.process},
+		) // to look by then
 		r.enqueue(j)
 	}
 	return len(j.refused) > 0
@@ -62,8 +71,13 @@ func (r *Run) withdrawn(j *job, f Observation) {
 
 // heldInVain checks that no job keeps quota for nodes that refuse it (P11).
 func (r *Run) heldInVain(j *job) error {
-	if len(j.refused) > 0 && j.state == starting && !j.evicting && !j.reconciling && r.now-j.refusedAt > int64(time.Second) {
-		return fmt.Errorf("P11: %s holds quota, and nodes have refused it for %v", j.spec.Key, time.Duration(r.now-j.refusedAt))
+	if len(j.refused) > 0 && j.state == starting && !j.evicting && !j.reconciling &&
+		r.now-j.refusedAt > int64(time.Second) {
+		return fmt.Errorf(
+			"P11: %s holds quota, and nodes have refused it for %v",
+			j.spec.Key,
+			time.Duration(r.now-j.refusedAt),
+		)
 	}
 	return nil
 }

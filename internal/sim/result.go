@@ -267,9 +267,20 @@ func sumUp(name string, jobs []*job) Account {
 
 func (r *Run) jobResult(j *job) JobResult {
 	out := JobResult{
-		Key: j.spec.Key, Units: int64(j.units), Priority: j.priority,
-		Submitted: seconds(int64(j.spec.Submit)), Started: -1, Ended: -1, Work: seconds(int64(j.spec.Work)), Wait: -1,
-		Lost: seconds(int64(j.lost)), Preempted: j.preempted, Evicted: j.evicted, Restarts: j.restarted,
+		Key:      j.spec.Key,
+		Units:    int64(j.units),
+		Priority: j.priority,
+		Submitted: seconds(
+			int64(j.spec.Submit),
+		),
+		Started:   -1,
+		Ended:     -1,
+		Work:      seconds(int64(j.spec.Work)),
+		Wait:      -1,
+		Lost:      seconds(int64(j.lost)),
+		Preempted: j.preempted,
+		Evicted:   j.evicted,
+		Restarts:  j.restarted,
 	}
 	if j.team >= 0 {
 		out.Team = r.world.Teams[j.team].Name
@@ -340,7 +351,10 @@ func whyNever(jobs []*job) []Reason {
 		}
 		out = append(out, Reason{code, n})
 	}
-	slices.SortFunc(out, func(a, b Reason) int { return cmp.Or(cmp.Compare(b.Jobs, a.Jobs), cmp.Compare(a.Code, b.Code)) })
+	slices.SortFunc(
+		out,
+		func(a, b Reason) int { return cmp.Or(cmp.Compare(b.Jobs, a.Jobs), cmp.Compare(a.Code, b.Code)) },
+	)
 	return out
 }
 

@@ -124,8 +124,11 @@ type Progress struct {
 func (r *Run) Progress() Progress {
 	e := &r.cluster
 	return Progress{
-		Now: r.clock(), Jobs: len(e.jobs), Done: e.count[done],
-		Waiting: e.count[queued], Active: e.count[checking] + e.count[starting] + e.count[running] + e.count[stopping] + e.count[resetting],
+		Now:     r.clock(),
+		Jobs:    len(e.jobs),
+		Done:    e.count[done],
+		Waiting: e.count[queued],
+		Active:  e.count[checking] + e.count[starting] + e.count[running] + e.count[stopping] + e.count[resetting],
 	}
 }
 
@@ -344,7 +347,10 @@ func (r *Run) restart() {
 			x.order = nil // it arrives now or never
 		}
 	}
-	slices.SortFunc(under, func(a, b item) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.seq, b.seq)) })
+	slices.SortFunc(
+		under,
+		func(a, b item) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.seq, b.seq)) },
+	)
 	for _, x := range under {
 		if r.luck("restart", 2) == 0 {
 			r.write(x.job, x.order)
@@ -400,7 +406,12 @@ func (r *Run) luck(name string, n uint64) uint64 { return r.draw(name) % n }
 
 func (r *Run) fail(err error) {
 	if err != nil && r.broken == nil {
-		r.broken = fmt.Errorf("at %s (%s after the start): %w", r.clock().UTC().Format(time.RFC3339Nano), time.Duration(r.now), err)
+		r.broken = fmt.Errorf(
+			"at %s (%s after the start): %w",
+			r.clock().UTC().Format(time.RFC3339Nano),
+			time.Duration(r.now),
+			err,
+		)
 	}
 }
 

@@ -32,7 +32,10 @@ func (d *Decoder) Complain(n *yaml.Node, at *field.Path, format string, args ...
 	if at != nil {
 		path = at.String()
 	}
-	d.Problems = append(d.Problems, Problem{Position: Position{n.Line, n.Column}, Path: path, Text: fmt.Sprintf(format, args...)})
+	d.Problems = append(
+		d.Problems,
+		Problem{Position: Position{n.Line, n.Column}, Path: path, Text: fmt.Sprintf(format, args...)},
+	)
 }
 
 // Value fills v, which can be set, from n. Null leaves it as it is.

@@ -16,7 +16,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write golden files, and parts of pages that are made from the program") //nolint:gochecknoglobals // a flag of the test binary
+var update = flag.Bool( //nolint:gochecknoglobals // a flag of the test binary
+	"update",
+	false,
+	"write golden files, and parts of pages that are made from the program",
+)
 
 // Golden fails the test if file does not hold got, byte for byte. With -update it writes got
 // into the file.

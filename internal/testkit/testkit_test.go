@@ -80,7 +80,14 @@ func TestFilesAreComparedAndWritten(t *testing.T) {
 			}
 		})
 	}
-	if said := reported(filepath.Join(t.TempDir(), "none.txt"), "", ""); !strings.Contains(said, "no such file") {
+	if said := reported(
+		filepath.Join(t.TempDir(), "none.txt"),
+		"",
+		"",
+	); !strings.Contains(
+		said,
+		"no such file",
+	) {
 		t.Errorf("it says %q of a file that nobody committed", said)
 	}
 }

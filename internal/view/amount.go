@@ -62,13 +62,21 @@ func AmountOf(of string, q *resource.Quantity) string {
 	case len(text) <= longestAmount:
 		return text
 	case q.Format == resource.BinarySI || isBytes(of):
-		return inUnits(uint64(q.Value()), 1024, []string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"}) //nolint:gosec // it is positive
+		return inUnits(
+			uint64(q.Value()), //nolint:gosec // it is positive
+			1024,
+			[]string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"},
+		)
 	case q.Value() < 1_000_000 && q.Value() > 1:
 		return strconv.FormatInt(q.Value(), 10)
 	case q.Value() <= 1: // a small part of one
 		return text
 	}
-	return inUnits(uint64(q.Value()), 1000, []string{"", "k", "M", "G", "T", "P", "E"}) //nolint:gosec // it is positive
+	return inUnits(
+		uint64(q.Value()), //nolint:gosec // it is positive
+		1000,
+		[]string{"", "k", "M", "G", "T", "P", "E"},
+	)
 }
 
 // thousandths is more than one of what has thousandths, with four digits.
@@ -103,7 +111,8 @@ func inUnits(n, base uint64, units []string) string {
 
 // isBytes reports whether a resource is counted in bytes.
 func isBytes(name string) bool {
-	return name == string(corev1.ResourceMemory) || strings.HasSuffix(name, "-storage") || strings.HasPrefix(name, corev1.ResourceHugePagesPrefix)
+	return name == string(corev1.ResourceMemory) || strings.HasSuffix(name, "-storage") ||
+		strings.HasPrefix(name, corev1.ResourceHugePagesPrefix)
 }
 
 // longAmounts are amounts in sentences that are made for conditions.

@@ -10,7 +10,15 @@ import (
 // DeepCopyInto makes out a copy that shares nothing.
 func (j *Job) DeepCopyInto(out *Job) {
 	*out = *j
-	out.Position, out.Priority, out.TimeLimit, out.ExitCode = clone(j.Position), clone(j.Priority), clone(j.TimeLimit), clone(j.ExitCode)
+	out.Position, out.Priority, out.TimeLimit, out.ExitCode = clone(
+		j.Position,
+	), clone(
+		j.Priority,
+	), clone(
+		j.TimeLimit,
+	), clone(
+		j.ExitCode,
+	)
 	out.Started, out.Since, out.Start = clone(j.Started), clone(j.Since), j.Start.DeepCopy()
 	out.Slices, out.SlicesHeld, out.Nodes = maps.Clone(j.Slices), maps.Clone(j.SlicesHeld), slices.Clone(j.Nodes)
 }
@@ -18,7 +26,15 @@ func (j *Job) DeepCopyInto(out *Job) {
 // DeepCopyInto makes out a copy that shares nothing.
 func (n *Node) DeepCopyInto(out *Node) {
 	*out = *n
-	out.Free, out.Pods, out.UsedSince, out.Drained = clone(n.Free), clone(n.Pods), clone(n.UsedSince), clone(n.Drained)
+	out.Free, out.Pods, out.UsedSince, out.Drained = clone(
+		n.Free,
+	), clone(
+		n.Pods,
+	), clone(
+		n.UsedSince,
+	), clone(
+		n.Drained,
+	)
 	out.Slices, out.FreeSlices, out.Jobs = maps.Clone(n.Slices), maps.Clone(n.FreeSlices), maps.Clone(n.Jobs)
 }
 

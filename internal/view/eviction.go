@@ -38,7 +38,11 @@ func EvictionOf(w *kueue.Workload) *Eviction {
 		return nil
 	}
 	out := &Eviction{Reason: c.Reason, Message: c.Message, At: c.LastTransitionTime.Time, Lost: LostBy(w)}
-	if p := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadPreempted); isTrue(p) && c.Reason == kueue.ReasonPreempted {
+	if p := apimeta.FindStatusCondition(
+		w.Status.Conditions,
+		kueue.WorkloadPreempted,
+	); isTrue(p) &&
+		c.Reason == kueue.ReasonPreempted {
 		out.Cause = p.Reason
 	}
 	if cause, is := strings.CutPrefix(c.Reason, kueue.ReasonDeactivatedDueTo); is {
@@ -54,7 +58,10 @@ func LostBy(w *kueue.Workload) Lost {
 	evicted := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadEvicted)
 	admitted := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadAdmitted)
 	if isTrue(evicted) && isTrue(admitted) { // its pods still end
-		out.RanSeconds += max(0, int64(evicted.LastTransitionTime.Sub(admitted.LastTransitionTime.Time)/time.Second))
+		out.RanSeconds += max(
+			0,
+			int64(evicted.LastTransitionTime.Sub(admitted.LastTransitionTime.Time)/time.Second),
+		)
 	}
 	_, gpus := Size(w)
 	out.GPUHours = float64(gpus) * (time.Duration(out.RanSeconds) * time.Second).Hours()

@@ -32,17 +32,34 @@ func TestEvictionOf(t *testing.T) {
 	} {
 		w := &kueue.Workload{}
 		set := func(kind, reason string, at int64) {
-			w.Status.Conditions = append(w.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, Message: "m", LastTransitionTime: metav1.Unix(at, 0)})
+			w.Status.Conditions = append(
+				w.Status.Conditions,
+				metav1.Condition{
+					Type:               kind,
+					Status:             metav1.ConditionTrue,
+					Reason:             reason,
+					Message:            "m",
+					LastTransitionTime: metav1.Unix(at, 0),
+				},
+			)
 		}
 		if set(kueue.WorkloadEvicted, tc.reason, 100); tc.preempted != "" {
 			set(kueue.WorkloadPreempted, tc.preempted, 100)
 		}
 		got := view.EvictionOf(w)
-		if got == nil || got.Reason != tc.reason || got.Cause != tc.cause || got.Rule != tc.rule || got.Message != "m" || !got.At.Equal(time.Unix(100, 0)) {
+		if got == nil || got.Reason != tc.reason || got.Cause != tc.cause || got.Rule != tc.rule ||
+			got.Message != "m" ||
+			!got.At.Equal(time.Unix(100, 0)) {
 			t.Errorf("%s: %+v, want %+v", name, got, tc)
 		}
 	}
-	w := &kueue.Workload{Status: kueue.WorkloadStatus{Conditions: []metav1.Condition{{Type: kueue.WorkloadEvicted, Status: metav1.ConditionFalse, Reason: "QuotaReserved"}}}}
+	w := &kueue.Workload{
+		Status: kueue.WorkloadStatus{
+			Conditions: []metav1.Condition{
+				{Type: kueue.WorkloadEvicted, Status: metav1.ConditionFalse, Reason: "QuotaReserved"},
+			},
+		},
+	}
 	if got := view.EvictionOf(w); got != nil {
 		t.Errorf("it runs again: %+v", got)
 	}
@@ -50,11 +67,29 @@ func TestEvictionOf(t *testing.T) {
 
 // TestLostBy: what is lost is what ran and was stopped, not what runs.
 func TestLostBy(t *testing.T) {
-	w := &kueue.Workload{Spec: kueue.WorkloadSpec{PodSets: []kueue.PodSet{{Name: "main", Count: 4, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-		Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8")}}}},
-	}}}}}}
-	admitted := metav1.Condition{Type: kueue.WorkloadAdmitted, Status: metav1.ConditionTrue, LastTransitionTime: metav1.Unix(1000, 0)}
-	evicted := metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, LastTransitionTime: metav1.Unix(2800, 0)}
+	w := &kueue.Workload{
+		Spec: kueue.WorkloadSpec{
+			PodSets: []kueue.PodSet{{Name: "main", Count: 4, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+				Containers: []corev1.Container{
+					{
+						Resources: corev1.ResourceRequirements{
+							Requests: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8")},
+						},
+					},
+				},
+			}}}},
+		},
+	}
+	admitted := metav1.Condition{
+		Type:               kueue.WorkloadAdmitted,
+		Status:             metav1.ConditionTrue,
+		LastTransitionTime: metav1.Unix(1000, 0),
+	}
+	evicted := metav1.Condition{
+		Type:               kueue.WorkloadEvicted,
+		Status:             metav1.ConditionTrue,
+		LastTransitionTime: metav1.Unix(2800, 0),
+	}
 	w.Status.AccumulatedPastExecutionTimeSeconds = new(int32(1800))
 	for name, tc := range map[string]struct {
 		why        string

@@ -24,8 +24,8 @@ var (
 	servedSource string
 )
 
-// FieldDocs says what the fields of the types of this package mean that are served, by the name of the type and the
-// field in JSON. Fields that share a comment share what it says.
+// FieldDocs says what the fields of the types of this package mean that are served, by the name of the type
+// and the field in JSON. Fields that share a comment share what it says.
 func FieldDocs() map[string]map[string]string {
 	return FieldDocsOf(jobSource, nodeSource, quotaSource, servedSource, evictionSource)
 }

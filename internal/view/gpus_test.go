@@ -16,10 +16,18 @@ import (
 func TestSizeStaysAtTheMost(t *testing.T) {
 	const most = "9223372036854775807"
 	container := func(gpus string) corev1.Container {
-		return corev1.Container{Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse(gpus)}}}
+		return corev1.Container{
+			Name: "c",
+			Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse(gpus)},
+			},
+		}
 	}
 	set := func(count int32, containers ...corev1.Container) kueue.PodSet {
-		return kueue.PodSet{Count: count, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: containers}}}
+		return kueue.PodSet{
+			Count:    count,
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: containers}},
+		}
 	}
 	for name, c := range map[string]struct {
 		sets []kueue.PodSet
@@ -53,7 +61,9 @@ func TestNotStarted(t *testing.T) {
 		"it begins":       {corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}}, ""},
 		"it crashes":      {corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}, LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 1}}}, ""},
 	} {
-		if got := view.NotStarted(&corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{c.is}}}); got != c.want {
+		if got := view.NotStarted(
+			&corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{c.is}}},
+		); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

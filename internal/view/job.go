@@ -98,9 +98,20 @@ type JobList struct {
 func JobOf(kind Kind, o metav1.Object, parts Objects) Job {
 	j := StandingOf(parts)
 	row := Job{
-		UID: o.GetUID(), Namespace: o.GetNamespace(), Kind: kind, Name: o.GetName(), Title: o.GetLabels()[TitleLabel], Queue: j.LocalQueue, ClusterQueue: j.ClusterQueue,
-		State: j.State, Reason: j.Reason, Message: j.Message, Pods: j.Pods.Wanted, Running: len(j.Pods.Running),
-		Nodes: nodesOf(parts.Pods), Created: o.GetCreationTimestamp().UTC(),
+		UID:          o.GetUID(),
+		Namespace:    o.GetNamespace(),
+		Kind:         kind,
+		Name:         o.GetName(),
+		Title:        o.GetLabels()[TitleLabel],
+		Queue:        j.LocalQueue,
+		ClusterQueue: j.ClusterQueue,
+		State:        j.State,
+		Reason:       j.Reason,
+		Message:      j.Message,
+		Pods:         j.Pods.Wanted,
+		Running:      len(j.Pods.Running),
+		Nodes:        nodesOf(parts.Pods),
+		Created:      o.GetCreationTimestamp().UTC(),
 	}
 	if !j.Since.IsZero() {
 		row.Since = new(j.Since.UTC())
@@ -128,7 +139,8 @@ func JobOf(kind Kind, o metav1.Object, parts Objects) Job {
 		has := DevicesOf(&p.Spec)
 		row.GPUs += has.GPUs
 		row.Slices = AddSlices(row.Slices, has.Slices)
-		if s := p.Status.StartTime; s != nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+		if s := p.Status.StartTime; s != nil && p.Status.Phase != corev1.PodSucceeded &&
+			p.Status.Phase != corev1.PodFailed {
 			row.Held += has.GPUs
 			row.SlicesHeld = AddSlices(row.SlicesHeld, has.Slices)
 			if row.Started == nil || s.Time.Before(*row.Started) {
@@ -141,7 +153,8 @@ func JobOf(kind Kind, o metav1.Object, parts Objects) Job {
 
 // asks notes what a Workload asks for, and what quota it has, without what it gave back.
 func (j *Job) asks(w *kueue.Workload) {
-	has := w.Status.Admission != nil && !apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadFinished)
+	has := w.Status.Admission != nil &&
+		!apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadFinished)
 	if c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadQuotaReserved); has && isTrue(c) {
 		j.Started = new(c.LastTransitionTime.UTC())
 	}
@@ -174,7 +187,8 @@ func podsHeld(w *kueue.Workload, set *kueue.PodSet) int32 {
 func nodesOf(pods []corev1.Pod) []string {
 	on := map[string]bool{}
 	for i := range pods {
-		if p := &pods[i]; p.Spec.NodeName != "" && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+		if p := &pods[i]; p.Spec.NodeName != "" && p.Status.Phase != corev1.PodSucceeded &&
+			p.Status.Phase != corev1.PodFailed {
 			on[p.Spec.NodeName] = true
 		}
 	}
@@ -208,7 +222,10 @@ func ExitCode(state State, pods []corev1.Pod) *int32 {
 	}
 	var first *corev1.ContainerStateTerminated
 	for i := range pods {
-		if _, t := Culprit(&pods[i]); t != nil && (first == nil || t.FinishedAt.Time.Before(first.FinishedAt.Time)) {
+		if _, t := Culprit(
+			&pods[i],
+		); t != nil &&
+			(first == nil || t.FinishedAt.Time.Before(first.FinishedAt.Time)) {
 			first = t
 		}
 	}

@@ -16,10 +16,17 @@ func TestLending(t *testing.T) {
 		if len(lending) > 0 {
 			own.Lending = &lending[0]
 		}
-		return []core.FlavorQuotas{{Flavor: "other", Quotas: []core.Quota{{Resource: core.GPU, Nominal: 100}}}, {Flavor: "f", Quotas: []core.Quota{own}}}
+		return []core.FlavorQuotas{
+			{Flavor: "other", Quotas: []core.Quota{{Resource: core.GPU, Nominal: 100}}},
+			{Flavor: "f", Quotas: []core.Quota{own}},
+		}
 	}
 	queue := func(name, cohort string, used core.Amount, flavors []core.FlavorQuotas) view.ClusterQueue {
-		q := view.ClusterQueue{Name: name, Flavors: flavors, Load: core.Load{Reserved: map[core.FlavorResource]core.Amount{of: used}}}
+		q := view.ClusterQueue{
+			Name:    name,
+			Flavors: flavors,
+			Load:    core.Load{Reserved: map[core.FlavorResource]core.Amount{of: used}},
+		}
 		if cohort != "" {
 			q.Cohorts = []string{cohort}
 		}

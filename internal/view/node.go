@@ -70,7 +70,7 @@ type Node struct {
 	Created time.Time        `json:"created"`
 	// Drained is who took it out of service with mlbatch drain, nil if nobody did.
 	Drained *Drain `json:"drained,omitempty"`
-	// UsedSince is since when the GPUs that pods have were used, on average over these GPUs; nil if none is, or that is
-	// not known.
+	// UsedSince is since when the GPUs that pods have were used, on average over these GPUs; nil if none is, or
+	// that is not known.
 	UsedSince *time.Time `json:"gpusUsedSince,omitempty"`
 }

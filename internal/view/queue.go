@@ -110,7 +110,10 @@ func amounts(usage []kueue.FlavorUsage) map[core.FlavorResource]core.Amount {
 	out := map[core.FlavorResource]core.Amount{}
 	for _, f := range usage {
 		for _, r := range f.Resources {
-			out[core.FlavorResource{Flavor: string(f.Name), Resource: string(r.Name)}] = convert.Amount(r.Name, r.Total)
+			out[core.FlavorResource{Flavor: string(f.Name), Resource: string(r.Name)}] = convert.Amount(
+				r.Name,
+				r.Total,
+			)
 		}
 	}
 	return out
@@ -132,7 +135,12 @@ type LocalQueue struct {
 
 // LocalQueueOf is a LocalQueue that is as active says and as full as load. behind is
 // its ClusterQueue; nil if there is none.
-func LocalQueueOf(q *kueue.LocalQueue, behind *kueue.ClusterQueue, active metav1.Condition, load core.Load) LocalQueue {
+func LocalQueueOf(
+	q *kueue.LocalQueue,
+	behind *kueue.ClusterQueue,
+	active metav1.Condition,
+	load core.Load,
+) LocalQueue {
 	return LocalQueue{
 		Namespace: q.Namespace, Name: q.Name, Queue: string(q.Spec.ClusterQueue), Labels: q.Labels,
 		Active: active.Status, Flavors: Flavors(behind), Load: load,

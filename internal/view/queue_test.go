@@ -19,25 +19,47 @@ func TestQueueOf(t *testing.T) {
 	q.Spec.CohortName = "c"
 	q.Spec.ResourceGroups = []kueue.ResourceGroup{
 		{Flavors: []kueue.FlavorQuotas{{Name: "f", Resources: []kueue.ResourceQuota{
-			{Name: corev1.ResourceCPU, NominalQuota: resource.MustParse("8"), BorrowingLimit: new(resource.MustParse("2"))},
+			{
+				Name:           corev1.ResourceCPU,
+				NominalQuota:   resource.MustParse("8"),
+				BorrowingLimit: new(resource.MustParse("2")),
+			},
 			{Name: core.GPU, NominalQuota: resource.MustParse("4"), LendingLimit: new(resource.MustParse("3"))},
 		}}}},
 		{Flavors: []kueue.FlavorQuotas{{Name: "e"}}},
 	}
 	load := core.Load{
-		Pending: 1, Inadmissible: 2, Reserving: 3, Admitted: 4,
-		Reserved: map[core.FlavorResource]core.Amount{{Flavor: "f", Resource: core.GPU}: 6}, Used: map[core.FlavorResource]core.Amount{},
+		Pending:      1,
+		Inadmissible: 2,
+		Reserving:    3,
+		Admitted:     4,
+		Reserved: map[core.FlavorResource]core.Amount{
+			{Flavor: "f", Resource: core.GPU}: 6,
+		},
+		Used: map[core.FlavorResource]core.Amount{},
 	}
 	flavors := []core.FlavorQuotas{
 		{Flavor: "f", Quotas: []core.Quota{
-			{Resource: core.CPU, Nominal: 8000, Borrowing: new(core.Amount(2000))}, {Resource: core.GPU, Nominal: 4, Lending: new(core.Amount(3))},
+			{
+				Resource:  core.CPU,
+				Nominal:   8000,
+				Borrowing: new(core.Amount(2000)),
+			},
+			{Resource: core.GPU, Nominal: 4, Lending: new(core.Amount(3))},
 		}},
 		{Flavor: "e"},
 	}
 	is := func(status metav1.ConditionStatus, reason string) *metav1.Condition {
 		return &metav1.Condition{Type: kueue.ClusterQueueActive, Status: status, Reason: reason}
 	}
-	want := view.ClusterQueue{Name: "q", Cohorts: []string{"c"}, State: view.QueueActive, Reason: "Ready", Flavors: flavors, Load: load}
+	want := view.ClusterQueue{
+		Name:    "q",
+		Cohorts: []string{"c"},
+		State:   view.QueueActive,
+		Reason:  "Ready",
+		Flavors: flavors,
+		Load:    load,
+	}
 	got := view.ClusterQueueOf(q, is(metav1.ConditionTrue, "Ready"), load)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -70,10 +92,18 @@ func TestQueueOf(t *testing.T) {
 	if alone := view.ClusterQueueOf(q, nil, load); alone.Cohort() != "" || alone.Borrowed(gpu, 6) != 0 {
 		t.Errorf("in cohort %q it borrows %d: no queue could lend", alone.Cohort(), alone.Borrowed(gpu, 6))
 	}
-	l := &kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "l", Labels: map[string]string{"team": "blue"}}}
+	l := &kueue.LocalQueue{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "l", Labels: map[string]string{"team": "blue"}},
+	}
 	l.Spec.ClusterQueue = "q"
 	wantLocal := view.LocalQueue{
-		Namespace: "n", Name: "l", Queue: "q", Labels: l.Labels, Active: metav1.ConditionFalse, Flavors: flavors, Load: load,
+		Namespace: "n",
+		Name:      "l",
+		Queue:     "q",
+		Labels:    l.Labels,
+		Active:    metav1.ConditionFalse,
+		Flavors:   flavors,
+		Load:      load,
 	}
 	if diff := cmp.Diff(wantLocal, view.LocalQueueOf(l, q, *is(metav1.ConditionFalse, ""), load)); diff != "" {
 		t.Errorf("LocalQueue (-want +got):\n%s", diff)

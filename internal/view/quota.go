@@ -11,8 +11,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
-// Share is what a queue or a team has of one resource of one flavor. Amounts are quantities, and absent where they
-// are not known or have no meaning. Its JSON is stable.
+// Share is what a queue or a team has of one resource of one flavor. Amounts are quantities, and absent where
+// they are not known or have no meaning. Its JSON is stable.
 // +kubebuilder:object:generate=true
 type Share struct {
 	// Flavor is the ResourceFlavor that the quota is of.
@@ -31,8 +31,8 @@ type Share struct {
 	Lent     string `json:"lent,omitempty"`
 	// LentAtMost says that Lent is a bound.
 	LentAtMost bool `json:"lentAtMost,omitempty"`
-	// BorrowingLimit is how much more than its own it may use, LendingLimit how much of its own others may; "" is
-	// without limit.
+	// BorrowingLimit is how much more than its own it may use, LendingLimit how much of its own others may; ""
+	// is without limit.
 	BorrowingLimit string `json:"borrowingLimit,omitempty"`
 	LendingLimit   string `json:"lendingLimit,omitempty"`
 }
@@ -46,15 +46,20 @@ func AmountText(resource string, a core.Amount) string {
 	return cmp.Or(q.String(), "0")
 }
 
-// SharesOf are the quotas of a ClusterQueue, in the order of its spec, and what is used of them. lending is what is
-// lent of a resource of a flavor; nil if that is not known.
+// SharesOf are the quotas of a ClusterQueue, in the order of its spec, and what is used of them. lending is
+// what is lent of a resource of a flavor; nil if that is not known.
 func SharesOf(q *ClusterQueue, lending func(core.FlavorResource) Lending) []Share {
 	var out []Share
 	for _, f := range q.Flavors {
 		for _, own := range f.Quotas {
 			at := core.FlavorResource{Flavor: f.Flavor, Resource: own.Resource}
 			text := func(a core.Amount) string { return AmountText(own.Resource, a) }
-			s := Share{Flavor: f.Flavor, Resource: own.Resource, Nominal: text(own.Nominal), Used: text(q.Reserved[at])}
+			s := Share{
+				Flavor:   f.Flavor,
+				Resource: own.Resource,
+				Nominal:  text(own.Nominal),
+				Used:     text(q.Reserved[at]),
+			}
 			if q.Cohort() != "" {
 				s.Borrowed = text(q.Borrowed(own, q.Reserved[at]))
 			}
@@ -83,11 +88,16 @@ func SortShares(shares []Share) {
 		return 1
 	}
 	slices.SortStableFunc(shares, func(a, b Share) int {
-		return cmp.Or(cmp.Compare(a.Flavor, b.Flavor), cmp.Compare(other(a), other(b)), cmp.Compare(a.Resource, b.Resource))
+		return cmp.Or(
+			cmp.Compare(a.Flavor, b.Flavor),
+			cmp.Compare(other(a), other(b)),
+			cmp.Compare(a.Resource, b.Resource),
+		)
 	})
 }
 
-// MainResource is the resource that is told of if nobody says which: GPUs or, where there are none, the first; "" of none.
+// MainResource is the resource that is told of if nobody says which: GPUs or, where there are none, the
+// first; "" of none.
 func MainResource(shares []Share) string {
 	for _, s := range shares {
 		if IsGPU(s.Resource) {
@@ -100,8 +110,8 @@ func MainResource(shares []Share) string {
 	return ""
 }
 
-// SumOf is what shares have of a resource, of all flavors together, and how much of their own quota nobody uses.
-// Amounts that are known of no flavor are absent.
+// SumOf is what shares have of a resource, of all flavors together, and how much of their own quota nobody
+// uses. Amounts that are known of no flavor are absent.
 func SumOf(shares []Share, resource string) (sum Share, unused string) {
 	var nominal, used, queueUsed, borrowed, lent, left total
 	for _, s := range shares {
@@ -114,11 +124,19 @@ func SumOf(shares []Share, resource string) (sum Share, unused string) {
 		lent.add(resource, s.Lent)
 		if nominal.add(resource, s.Nominal) { // what one flavor has left is no use to another
 			left.known = true
-			left.amount = left.amount.Add(max(0, amountOf(resource, s.Nominal).Sub(amountOf(resource, cmp.Or(s.QueueUsed, s.Used)))))
+			left.amount = left.amount.Add(
+				max(0, amountOf(resource, s.Nominal).Sub(amountOf(resource, cmp.Or(s.QueueUsed, s.Used)))),
+			)
 		}
 		sum.LentAtMost = sum.LentAtMost || s.LentAtMost
 	}
-	sum.Resource, sum.Nominal, sum.Used, sum.QueueUsed = resource, nominal.text(resource), used.text(resource), queueUsed.text(resource)
+	sum.Resource, sum.Nominal, sum.Used, sum.QueueUsed = resource, nominal.text(
+		resource,
+	), used.text(
+		resource,
+	), queueUsed.text(
+		resource,
+	)
 	sum.Borrowed, sum.Lent = borrowed.text(resource), lent.text(resource)
 	return sum, left.text(resource)
 }
@@ -172,10 +190,11 @@ type Queue struct {
 	Name string `json:"name"`
 	// Parent is the cohort of a ClusterQueue or Cohort, or the ClusterQueue of a LocalQueue; "" is none.
 	Parent string `json:"parent,omitempty"`
-	// Shares are its quotas and what is used of them. Those of a cohort are the sum of what is in it and of its own.
+	// Shares are its quotas and what is used of them. Those of a cohort are the sum of what is in it and of its
+	// own.
 	Shares []Share `json:"resources,omitempty"`
-	// WeightedShare is the share by which fair sharing compares it with others, in thousandths; absent without fair
-	// sharing.
+	// WeightedShare is the share by which fair sharing compares it with others, in thousandths; absent without
+	// fair sharing.
 	WeightedShare *int64 `json:"weightedShare,omitempty"`
 	// Running is how many of its jobs are admitted, Waiting how many wait.
 	Running int `json:"running"`

@@ -87,7 +87,10 @@ func ServedJob(j *Job) JobView {
 	return JobView{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "JobView"},
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: j.Namespace, Name: strings.ToLower(string(j.Kind)) + "." + j.Name, UID: j.UID, CreationTimestamp: metav1.NewTime(j.Created),
+			Namespace:         j.Namespace,
+			Name:              strings.ToLower(string(j.Kind)) + "." + j.Name,
+			UID:               j.UID,
+			CreationTimestamp: metav1.NewTime(j.Created),
 		},
 		Job: *j,
 	}

@@ -198,7 +198,11 @@ func (j *Standing) ended(o Objects) bool {
 		switch aw.Status.Phase {
 		case appwrapper.AppWrapperFailed:
 			j.is(Ended, Failed, string(appwrapper.AppWrapperFailed))
-			if c := apimeta.FindStatusCondition(aw.Status.Conditions, appwrapper.Unhealthy); c != nil && c.Message != "" {
+			if c := apimeta.FindStatusCondition(
+				aw.Status.Conditions,
+				appwrapper.Unhealthy,
+			); c != nil &&
+				c.Message != "" {
 				j.Reason, j.Message = c.Reason, c.Message
 			}
 			return true
@@ -242,10 +246,12 @@ func (j *Standing) ended(o Objects) bool {
 
 // foreign reports whether another controller manages a job.
 func (j *Standing) foreign(o Objects) bool {
-	if aw := o.AppWrapper; aw != nil && ptr.Deref(aw.Spec.ManagedBy, appwrapper.AppWrapperControllerName) != appwrapper.AppWrapperControllerName {
+	if aw := o.AppWrapper; aw != nil &&
+		ptr.Deref(aw.Spec.ManagedBy, appwrapper.AppWrapperControllerName) != appwrapper.AppWrapperControllerName {
 		j.Manager = *aw.Spec.ManagedBy
 	}
-	if job := o.Job; job != nil && ptr.Deref(job.Spec.ManagedBy, batchv1.JobControllerName) != batchv1.JobControllerName {
+	if job := o.Job; job != nil &&
+		ptr.Deref(job.Spec.ManagedBy, batchv1.JobControllerName) != batchv1.JobControllerName {
 		j.Manager = *job.Spec.ManagedBy
 	}
 	if o.Other != nil {
@@ -275,7 +281,11 @@ func (j *Standing) unrecorded(o Objects) {
 		if o.AppWrapper == nil {
 			return
 		}
-		if c := apimeta.FindStatusCondition(o.AppWrapper.Status.Conditions, appwrapper.Unhealthy); c != nil && c.Status == metav1.ConditionTrue {
+		if c := apimeta.FindStatusCondition(
+			o.AppWrapper.Status.Conditions,
+			appwrapper.Unhealthy,
+		); c != nil &&
+			c.Status == metav1.ConditionTrue {
 			j.Message = c.Message // it can never run
 		}
 	}
@@ -287,7 +297,13 @@ func (j *Standing) recorded(w *kueue.Workload, answer *visibility.Explanation) {
 	if w.Status.Admission != nil {
 		j.ClusterQueue = string(w.Status.Admission.ClusterQueue)
 	}
-	evicted, reserved, admitted := find(kueue.WorkloadEvicted), find(kueue.WorkloadQuotaReserved), find(kueue.WorkloadAdmitted)
+	evicted, reserved, admitted := find(
+		kueue.WorkloadEvicted,
+	), find(
+		kueue.WorkloadQuotaReserved,
+	), find(
+		kueue.WorkloadAdmitted,
+	)
 	j.Eviction = EvictionOf(w)
 	finished := find(kueue.WorkloadFinished)
 	switch {
@@ -337,12 +353,22 @@ func (j *Standing) queued(w *kueue.Workload, answer *visibility.Explanation) {
 	switch {
 	case answer != nil && answer.Waiting:
 		j.Decision = &Decision{
-			Code: core.Code(answer.Reason), Cause: core.Cause(answer.Cause), Message: answer.Message, At: answer.At.Time, Live: true,
+			Code: core.Code(
+				answer.Reason,
+			),
+			Cause:   core.Cause(answer.Cause),
+			Message: answer.Message,
+			At:      answer.At.Time,
+			Live:    true,
 		}
 	case reserved == nil || evicted != nil && reserved.Message == evicted.Message:
 		return // that is from its eviction
 	default:
-		j.Decision = &Decision{Code: core.Code(reserved.Reason), Message: reserved.Message, At: reserved.LastTransitionTime.Time}
+		j.Decision = &Decision{
+			Code:    core.Code(reserved.Reason),
+			Message: reserved.Message,
+			At:      reserved.LastTransitionTime.Time,
+		}
 	}
 	j.Reason, j.Message = string(j.Decision.Code), j.Decision.Message
 }

@@ -22,7 +22,13 @@ func at(minutes int) metav1.Time {
 }
 
 func yes(kind, reason string, minutes int) metav1.Condition {
-	return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, Message: "message of " + reason, LastTransitionTime: at(minutes)}
+	return metav1.Condition{
+		Type:               kind,
+		Status:             metav1.ConditionTrue,
+		Reason:             reason,
+		Message:            "message of " + reason,
+		LastTransitionTime: at(minutes),
+	}
 }
 
 func no(kind, reason string, minutes int) metav1.Condition {
@@ -41,7 +47,10 @@ func workload(conditions ...metav1.Condition) *kueue.Workload {
 // holder has quota of "cq" for two pods.
 func holder(conditions ...metav1.Condition) *kueue.Workload {
 	w := workload(conditions...)
-	w.Status.Admission = &kueue.Admission{ClusterQueue: "cq", PodSetAssignments: []kueue.PodSetAssignment{{Count: new(int32(2))}}}
+	w.Status.Admission = &kueue.Admission{
+		ClusterQueue:      "cq",
+		PodSetAssignments: []kueue.PodSetAssignment{{Count: new(int32(2))}},
+	}
 	return w
 }
 
@@ -65,10 +74,23 @@ func pods(phases ...corev1.PodPhase) (out []corev1.Pod) {
 // Every stage of a job, the state that it is in and what is told of it.
 func TestStandingOf(t *testing.T) {
 	queue := map[string]string{kueue.QueueNameLabel: "q"}
-	reserved, admitted := yes(kueue.WorkloadQuotaReserved, "QuotaReserved", 3), yes(kueue.WorkloadAdmitted, "Admitted", 3)
+	reserved, admitted := yes(
+		kueue.WorkloadQuotaReserved,
+		"QuotaReserved",
+		3,
+	), yes(
+		kueue.WorkloadAdmitted,
+		"Admitted",
+		3,
+	)
 	evicted := yes(kueue.WorkloadEvicted, "Preempted", 5)
 	eviction := &view.Eviction{Reason: "Preempted", Message: "message of Preempted", At: at(5).Time}
-	stopping := &view.Eviction{Reason: "Preempted", Message: "message of Preempted", At: at(5).Time, Lost: view.Lost{RanSeconds: 120}}
+	stopping := &view.Eviction{
+		Reason:  "Preempted",
+		Message: "message of Preempted",
+		At:      at(5).Time,
+		Lost:    view.Lost{RanSeconds: 120},
+	}
 	refusal := no(kueue.WorkloadQuotaReserved, "WaitingForQuota", 4)
 	released := no(kueue.WorkloadQuotaReserved, "Pending", 7)
 	released.Message = evicted.Message

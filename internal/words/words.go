@@ -1,5 +1,5 @@
-// Package words has what plain English asks of texts that people read: numbers of things, verbs that go with them,
-// whole sentences, and nothing that a terminal would obey.
+// Package words has what plain English asks of texts that people read: numbers of things, verbs that go with
+// them, whole sentences, and nothing that a terminal would obey.
 package words
 
 import (

@@ -84,7 +84,9 @@ func (bd bed) furnish(b *testing.B, nodes int) {
 				ResourceGroups:    []kueue.ResourceGroup{quota(int64(nodes))},
 			},
 		},
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team, Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}},
+		&corev1.Namespace{
+			ObjectMeta: metav1.ObjectMeta{Name: team, Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}},
+		},
 		&kueue.LocalQueue{
 			ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: queue},
 			Spec:       kueue.LocalQueueSpec{ClusterQueue: queue},
@@ -115,20 +117,32 @@ func quota(nodes int64) kueue.ResourceGroup {
 func (bd bed) empty(b *testing.B) {
 	b.Helper()
 	lists := []client.ObjectList{&corev1.PodList{}, &kueue.WorkloadList{}}
-	err := wait.PollUntilContextTimeout(b.Context(), 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		for _, l := range lists {
-			m := &metav1.PartialObjectMetadataList{}
-			gvk, err := bd.client.GroupVersionKindFor(l)
-			if err != nil {
-				return false, err
+	err := wait.PollUntilContextTimeout(
+		b.Context(),
+		20*time.Millisecond,
+		patience,
+		true,
+		func(ctx context.Context) (bool, error) {
+			for _, l := range lists {
+				m := &metav1.PartialObjectMetadataList{}
+				gvk, err := bd.client.GroupVersionKindFor(l)
+				if err != nil {
+					return false, err
+				}
+				m.SetGroupVersionKind(gvk)
+				if err := bd.client.List(
+					ctx,
+					m,
+					client.InNamespace(team),
+					client.Limit(1),
+				); err != nil ||
+					len(m.Items) > 0 {
+					return false, err
+				}
 			}
-			m.SetGroupVersionKind(gvk)
-			if err := bd.client.List(ctx, m, client.InNamespace(team), client.Limit(1)); err != nil || len(m.Items) > 0 {
-				return false, err
-			}
-		}
-		return true, nil
-	})
+			return true, nil
+		},
+	)
 	if err != nil {
 		b.Fatalf("wait until all jobs are gone: %v", err)
 	}
@@ -137,7 +151,11 @@ func (bd bed) empty(b *testing.B) {
 // remove deletes a job and waits until nothing of it is left.
 func (bd bed) remove(b *testing.B, o client.Object) {
 	b.Helper()
-	if err := bd.client.Delete(b.Context(), o, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+	if err := bd.client.Delete(
+		b.Context(),
+		o,
+		client.PropagationPolicy(metav1.DeletePropagationBackground),
+	); err != nil {
 		b.Fatal(err)
 	}
 	bd.empty(b)

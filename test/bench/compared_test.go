@@ -8,8 +8,22 @@ import (
 )
 
 func TestWhatGrewIsMarked(t *testing.T) {
-	before := usage{cpu: map[string]time.Duration{"apiserver": time.Second, "etcd": 200 * time.Millisecond, "nodes": 10 * time.Millisecond}, writes: map[string]float64{"POST events": 40, "PUT jobs/status": 10}}
-	now := usage{cpu: map[string]time.Duration{"apiserver": 1200 * time.Millisecond, "etcd": 210 * time.Millisecond, "nodes": 20 * time.Millisecond}, writes: map[string]float64{"POST events": 40, "PATCH jobs": 10, "PUT jobs/status": 9.5}}
+	before := usage{
+		cpu: map[string]time.Duration{
+			"apiserver": time.Second,
+			"etcd":      200 * time.Millisecond,
+			"nodes":     10 * time.Millisecond,
+		},
+		writes: map[string]float64{"POST events": 40, "PUT jobs/status": 10},
+	}
+	now := usage{
+		cpu: map[string]time.Duration{
+			"apiserver": 1200 * time.Millisecond,
+			"etcd":      210 * time.Millisecond,
+			"nodes":     20 * time.Millisecond,
+		},
+		writes: map[string]float64{"POST events": 40, "PATCH jobs": 10, "PUT jobs/status": 9.5},
+	}
 	want := `
     100.00     120.00 ms apiserver  GREW by 20 %
      20.00      21.00 ms etcd

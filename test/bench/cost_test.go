@@ -58,8 +58,15 @@ func BenchmarkCost(b *testing.B) {
 	})
 	for _, name := range slices.Sorted(maps.Keys(costs)) {
 		both := costs[name]
-		fmt.Printf("%s: %.1f pods/s before, %.1f now; of bare Jobs %.2f before, %.2f now. A job, before and now:%s\n", name, speed[name][0], speed[name][1],
-			speed[name][0]/speed["Bare"][0], speed[name][1]/speed["Bare"][1], compared(both[0], both[1], costJobs))
+		fmt.Printf(
+			"%s: %.1f pods/s before, %.1f now; of bare Jobs %.2f before, %.2f now. A job, before and now:%s\n",
+			name,
+			speed[name][0],
+			speed[name][1],
+			speed[name][0]/speed["Bare"][0],
+			speed[name][1]/speed["Bare"][1],
+			compared(both[0], both[1], costJobs),
+		)
 	}
 }
 

@@ -58,7 +58,13 @@ func (bd bed) drain(b *testing.B, k kind, jobs int) (submitted, took time.Durati
 		g.SetLimit(submitters)
 		for i := range jobs {
 			g.Go(func() error {
-				return bd.client.Create(b.Context(), k.object(fmt.Sprintf("%s-%d", strings.ToLower(k.name), i), shape{pods: drainPods, gpus: drainGPUs, seconds: 1}))
+				return bd.client.Create(
+					b.Context(),
+					k.object(
+						fmt.Sprintf("%s-%d", strings.ToLower(k.name), i),
+						shape{pods: drainPods, gpus: drainGPUs, seconds: 1},
+					),
+				)
 			})
 		}
 		err := g.Wait()

@@ -150,7 +150,10 @@ func (bd bed) come(ctx context.Context, b *testing.B, name string, r *rand.Rand)
 		case <-time.After(time.Duration(pause)):
 		}
 		work := streamWork.Seconds() * math.Exp(spread*r.NormFloat64()-spread*spread/2)
-		j := job(fmt.Sprintf("stream-%04d", n), shape{pods: sizes[r.IntN(len(sizes))], gpus: 1, seconds: max(1, int(work+0.5))})
+		j := job(
+			fmt.Sprintf("stream-%04d", n),
+			shape{pods: sizes[r.IntN(len(sizes))], gpus: 1, seconds: max(1, int(work+0.5))},
+		)
 		j.Namespace = name
 		if err := bd.client.Create(ctx, j); err != nil && ctx.Err() == nil {
 			b.Error(err)
@@ -223,7 +226,13 @@ func reportTold(b *testing.B, all []told, started map[string]time.Time) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(rows)) {
 		r := rows[key]
-		b.Logf("%-18s %4.0f estimates, %5.1f %% started up to P50, %5.1f %% up to P90", key, r.n, 100*r.in50/r.n, 100*r.in90/r.n)
+		b.Logf(
+			"%-18s %4.0f estimates, %5.1f %% started up to P50, %5.1f %% up to P90",
+			key,
+			r.n,
+			100*r.in50/r.n,
+			100*r.in90/r.n,
+		)
 		if strings.Count(key, "-") == 1 {
 			b.ReportMetric(r.in90/r.n, "P90-"+key)
 		}

@@ -98,7 +98,11 @@ func appWrapper(name string, s shape) *aw.AppWrapper {
 		panic(err) // a Job can always be encoded
 	}
 	return &aw.AppWrapper{
-		ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: name, Labels: map[string]string{kueue.QueueNameLabel: queue}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: team,
+			Name:      name,
+			Labels:    map[string]string{kueue.QueueNameLabel: queue},
+		},
 		Spec: aw.AppWrapperSpec{
 			Components: []aw.AppWrapperComponent{{Template: runtime.RawExtension{Raw: raw}}},
 		},

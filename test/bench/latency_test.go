@@ -46,8 +46,17 @@ func BenchmarkSubmit(b *testing.B) {
 			})
 			b.ReportMetric(percentile(s.running, 50), "s-p50")
 			b.ReportMetric(percentile(s.running, 99), "s-p99")
-			b.Logf("p50 of seconds until queued %.3f, admitted %.3f, pod created %.3f, bound %.3f, running %.3f",
-				percentile(s.queued, 50), percentile(s.admitted, 50), percentile(s.created, 50), percentile(s.bound, 50), percentile(s.running, 50))
+			b.Logf(
+				"p50 of seconds until queued %.3f, admitted %.3f, pod created %.3f, bound %.3f, running %.3f",
+				percentile(
+					s.queued,
+					50,
+				),
+				percentile(s.admitted, 50),
+				percentile(s.created, 50),
+				percentile(s.bound, 50),
+				percentile(s.running, 50),
+			)
 		})
 	}
 }

@@ -127,13 +127,17 @@ func (bd bed) loadQueues(b *testing.B) {
 	b.Helper()
 	// A flavor whose nodes come later: quota alone decides.
 	objects := []client.Object{&kueue.ResourceFlavor{
-		ObjectMeta: metav1.ObjectMeta{Name: "nowhere", Annotations: map[string]string{kueue.NodesOnDemandAnnotation: "true"}},
-		Spec:       kueue.ResourceFlavorSpec{NodeLabels: map[string]string{"load": "nowhere"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        "nowhere",
+			Annotations: map[string]string{kueue.NodesOnDemandAnnotation: "true"},
+		},
+		Spec: kueue.ResourceFlavorSpec{NodeLabels: map[string]string{"load": "nowhere"}},
 	}}
 	limit := resource.MustParse(fmt.Sprint(loadBorrowing))
 	for i := range loadCohorts * loadQueues {
 		name := loadQueue(i)
-		objects = append(objects,
+		objects = append(
+			objects,
 			&kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: kueue.ClusterQueueSpec{
 				CohortName:        kueue.CohortReference(fmt.Sprintf("load-%d", i/loadQueues)),
 				NamespaceSelector: &metav1.LabelSelector{},
@@ -142,12 +146,20 @@ func (bd bed) loadQueues(b *testing.B) {
 				},
 				ResourceGroups: []kueue.ResourceGroup{{
 					CoveredResources: []corev1.ResourceName{corev1.ResourceCPU},
-					Flavors: []kueue.FlavorQuotas{{Name: "nowhere", Resources: []kueue.ResourceQuota{{
-						Name: corev1.ResourceCPU, NominalQuota: resource.MustParse(fmt.Sprint(loadNominal)), BorrowingLimit: &limit,
-					}}}},
+					Flavors: []kueue.FlavorQuotas{{Name: "nowhere", Resources: []kueue.ResourceQuota{
+						{
+							Name:           corev1.ResourceCPU,
+							NominalQuota:   resource.MustParse(fmt.Sprint(loadNominal)),
+							BorrowingLimit: &limit,
+						},
+					}}},
 				}},
 			}},
-			&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: name}, Spec: kueue.LocalQueueSpec{ClusterQueue: kueue.ClusterQueueReference(name)}})
+			&kueue.LocalQueue{
+				ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: name},
+				Spec:       kueue.LocalQueueSpec{ClusterQueue: kueue.ClusterQueueReference(name)},
+			},
+		)
 	}
 	for _, o := range objects {
 		if err := bd.client.Create(b.Context(), o); err != nil {
@@ -263,14 +275,19 @@ func (l *load) run(b *testing.B, finish func(ctx context.Context, total int) err
 
 func (l *load) create(ctx context.Context, a arrival) error {
 	w := &kueue.Workload{
-		ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: fmt.Sprintf("%s-%s-%d", loadQueue(a.queue), a.class.name, a.n)},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: team,
+			Name:      fmt.Sprintf("%s-%s-%d", loadQueue(a.queue), a.class.name, a.n),
+		},
 		Spec: kueue.WorkloadSpec{
 			QueueName: kueue.LocalQueueName(loadQueue(a.queue)),
 			Priority:  &a.class.priority,
 			PodSets: []kueue.PodSet{{Name: "main", Count: 1, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 				RestartPolicy: corev1.RestartPolicyNever,
 				Containers: []corev1.Container{{Name: "c", Image: "none", Resources: corev1.ResourceRequirements{
-					Requests: corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(a.class.cpus, resource.DecimalSI)},
+					Requests: corev1.ResourceList{
+						corev1.ResourceCPU: *resource.NewQuantity(a.class.cpus, resource.DecimalSI),
+					},
 				}}},
 			}}}},
 		},
@@ -304,7 +321,12 @@ func (l *load) finishAll(ctx context.Context, total int) error {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	for {
-		events, err := l.client.Watch(watching, &kueue.WorkloadList{}, client.InNamespace(team), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: seen}})
+		events, err := l.client.Watch(
+			watching,
+			&kueue.WorkloadList{},
+			client.InNamespace(team),
+			&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: seen}},
+		)
 		if watching.Err() != nil && ctx.Err() == nil {
 			return g.Wait() // all had ended before it was asked for
 		}
@@ -318,7 +340,11 @@ func (l *load) finishAll(ctx context.Context, total int) error {
 				seen = ""
 				break
 			}
-			if newer, err := resourceversion.CompareResourceVersion(w.ResourceVersion, cmp.Or(seen, "1")); err == nil && newer > 0 {
+			if newer, err := resourceversion.CompareResourceVersion(
+				w.ResourceVersion,
+				cmp.Or(seen, "1"),
+			); err == nil &&
+				newer > 0 {
 				seen = w.ResourceVersion
 			}
 			if w.Spec.Priority == nil {
@@ -365,7 +391,8 @@ func (l *load) follow(w *kueue.Workload, class string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	st := l.stays[w.Name]
-	runs := w.Status.Admission != nil && !apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadEvicted)
+	runs := w.Status.Admission != nil &&
+		!apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadEvicted)
 	switch {
 	case st != nil && st.runs && !runs:
 		st.runs = false
@@ -414,7 +441,8 @@ func (l *load) finish(ctx context.Context, w *kueue.Workload) error {
 		if err := l.client.Get(ctx, client.ObjectKeyFromObject(w), next); err != nil {
 			return fmt.Errorf("read %s: %w", w.Name, err)
 		}
-		if next.Status.Admission == nil || apimeta.IsStatusConditionTrue(next.Status.Conditions, kueue.WorkloadEvicted) {
+		if next.Status.Admission == nil ||
+			apimeta.IsStatusConditionTrue(next.Status.Conditions, kueue.WorkloadEvicted) {
 			l.mu.Lock()
 			l.done-- // its next turn counts
 			l.mu.Unlock()

@@ -85,7 +85,10 @@ func (s *stranger) finishAll(ctx context.Context, total int) error {
 	s.ends, s.ended, s.begun = map[string]time.Time{}, map[string]bool{}, map[string]string{}
 	s.todo = workqueue.NewTypedDelayingQueue[string]()
 	var err error
-	if s.cache, err = cache.New(s.asStranger(), cache.Options{Scheme: scheme.New(), DefaultNamespaces: map[string]cache.Config{team: {}}}); err != nil {
+	if s.cache, err = cache.New(
+		s.asStranger(),
+		cache.Options{Scheme: scheme.New(), DefaultNamespaces: map[string]cache.Config{team: {}}},
+	); err != nil {
 		return fmt.Errorf("watch workloads: %w", err)
 	}
 	informer, err := s.cache.GetInformer(ctx, &kueue.Workload{}, cache.BlockUntilSynced(false))
@@ -98,7 +101,9 @@ func (s *stranger) finishAll(ctx context.Context, total int) error {
 			s.see(w, runs[*w.Spec.Priority])
 		}
 	}
-	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: see, UpdateFunc: func(_, o any) { see(o) }}); err != nil {
+	if _, err := informer.AddEventHandler(
+		toolscache.ResourceEventHandlerFuncs{AddFunc: see, UpdateFunc: func(_, o any) { see(o) }},
+	); err != nil {
 		return fmt.Errorf("watch workloads: %w", err)
 	}
 	var watch sync.WaitGroup
@@ -201,14 +206,25 @@ func (s *stranger) finish(ctx context.Context, w *kueue.Workload) error {
 	u.SetNamespace(w.Namespace)
 	u.SetName(w.Name)
 	u.SetUID(w.UID)
-	conditions := []any{map[string]any{
-		"type": kueue.WorkloadFinished, "status": string(metav1.ConditionTrue), "reason": "ByDriver", "message": "Finished by the driver",
-		"lastTransitionTime": time.Now().UTC().Format(time.RFC3339), "observedGeneration": w.Generation,
-	}}
+	conditions := []any{
+		map[string]any{
+			"type":               kueue.WorkloadFinished,
+			"status":             string(metav1.ConditionTrue),
+			"reason":             "ByDriver",
+			"message":            "Finished by the driver",
+			"lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
+			"observedGeneration": w.Generation,
+		},
+	}
 	if err := unstructured.SetNestedSlice(u.Object, conditions, "status", "conditions"); err != nil {
 		return fmt.Errorf("finish %s: %w", w.Name, err)
 	}
-	if err := s.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), strangerOwner, client.ForceOwnership); err != nil {
+	if err := s.client.Status().Apply(
+		ctx,
+		client.ApplyConfigurationFromUnstructured(u),
+		strangerOwner,
+		client.ForceOwnership,
+	); err != nil {
 		return fmt.Errorf("finish %s: %w", w.Name, err)
 	}
 	return nil
@@ -221,7 +237,11 @@ func (s *stranger) clear(ctx context.Context, w *kueue.Workload) error {
 	next.Status.Admission = nil
 	for _, condition := range []string{kueue.WorkloadQuotaReserved, kueue.WorkloadAdmitted} {
 		apimeta.SetStatusCondition(&next.Status.Conditions, metav1.Condition{
-			Type: condition, Status: metav1.ConditionFalse, Reason: kueue.ReasonPending, Message: "Evicted", ObservedGeneration: w.Generation,
+			Type:               condition,
+			Status:             metav1.ConditionFalse,
+			Reason:             kueue.ReasonPending,
+			Message:            "Evicted",
+			ObservedGeneration: w.Generation,
 		})
 	}
 	err := s.client.Status().Update(ctx, next, strangerOwner)

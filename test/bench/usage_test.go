@@ -135,7 +135,8 @@ func (bd bed) writes(b *testing.B) map[string]float64 {
 		for _, m := range label.FindAllStringSubmatch(rest, -1) {
 			l[m[1]] = m[2]
 		}
-		if !slices.Contains([]string{"POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION"}, l["verb"]) || l["resource"] == "leases" {
+		if !slices.Contains([]string{"POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION"}, l["verb"]) ||
+			l["resource"] == "leases" {
 			continue
 		}
 		n, err := strconv.ParseFloat(rest[strings.LastIndexByte(rest, ' ')+1:], 64)

@@ -67,9 +67,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// TestWriteTouchesNothingThatIsThere: what somebody has in the directory is theirs, and what is written is the same each time.
+// TestWriteTouchesNothingThatIsThere: what somebody has in the directory is theirs, and what is written is
+// the same each time.
 func TestWriteTouchesNothingThatIsThere(t *testing.T) {
-	if err := charts.Write(dist, "dev"); !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), chartDir) {
+	if err := charts.Write(
+		dist,
+		"dev",
+	); !errors.Is(err, fs.ErrExist) ||
+		!strings.Contains(err.Error(), chartDir) {
 		t.Errorf("%v, want a refusal that names %s", err, chartDir)
 	}
 	again := t.TempDir()
@@ -232,27 +237,60 @@ func compare(t *testing.T, want, got map[string]map[string]any) {
 func TestChartIsWhatInstallApplies(t *testing.T) {
 	cases := map[string]struct{ why, values string }{
 		"Defaults": {"as most install it", ""},
-		"Image":    {"from a registry", "image: {registry: r.example.com, repository: team/mlbatch, tag: v1.2.3, pullPolicy: Always}\nimagePullSecrets: [{name: pull}]"},
-		"Digest":   {"a digest wins over a tag", "image: {registry: '', repository: m, digest: 'sha256:" + strings.Repeat("ab", 32) + "'}"},
+		"Image": {
+			"from a registry",
+			"image: {registry: r.example.com, repository: team/mlbatch, tag: v1.2.3, pullPolicy: Always}\nimagePullSecrets: [{name: pull}]",
+		},
+		"Digest": {
+			"a digest wins over a tag",
+			"image: {registry: '', repository: m, digest: 'sha256:" + strings.Repeat("ab", 32) + "'}",
+		},
 		"Placed": {"where it runs", `
 nodeSelector: {pool: system}
 tolerations: [{key: system, operator: Exists, effect: NoSchedule}]
 affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: In, values: [b]}]}]}}}
 priorityClassName: ""
 `},
-		"One":         {"of one replica there is no budget", "controller: {replicas: 1}\nscheduler: {replicas: 3}"},
-		"NoExtras":    {"what can be off is off", "podDisruptionBudget: {enabled: false}\nnetworkPolicy: {enabled: false}\ncrds: {enabled: false}"},
-		"Resources":   {"sets are merged", "controller: {resources: {limits: {cpu: 4, memory: 1Gi}, requests: {cpu: 0.5}}}"},
-		"Config":      {"text that YAML could misread", "controller:\n  config: |\n    apiVersion: config.kueue.x-k8s.io/v1beta2\n    kind: Configuration\n    # a: \"b\" {{ no template }} <&>\n    namespace: batch\n  extraArgs: [--verbosity=2]\n  schedulerName: sakkara-scheduler\nscheduler: {names: [a, b], extraArgs: [--verbosity=1]}"},
-		"Others":      {"other operators keep their kinds", "controller: {kinds: {pytorchjob: queue, trainjob: ignore, rayjob: run, jobset: queue}}"},
-		"Monitoring":  {"Prometheus", "metrics: {serviceMonitor: {enabled: true, labels: {release: prometheus}}, readers: [{kind: ServiceAccount, namespace: monitoring, name: prometheus}]}"},
-		"Network":     {"addresses", "networkPolicy: {apiServer: [10.0.0.0/28, 10.1.0.1/32], nodes: [10.2.0.0/16], metrics: [{podSelector: {matchLabels: {a: b}}}]}"},
-		"NoMetrics":   {"nobody reads", "networkPolicy: {metrics: []}"},
-		"CertManager": {"others make certificates", "certManager: {enabled: true}\nmetrics: {serviceMonitor: {enabled: true}}"},
-		"OpenShift":   {"another platform", "platform: openshift"},
-		"Both":        {"conditions together", "platform: openshift\ncertManager: {enabled: true}"},
-		"Named":       {"another name", "fullnameOverride: queues\nmetrics: {serviceMonitor: {enabled: true}, readers: [{kind: Group, apiGroup: rbac.authorization.k8s.io, name: g}]}"},
-		"Extra":       {"objects of the admin", "extraObjects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: x, namespace: batch}, data: {a: '1'}}]"},
+		"One": {"of one replica there is no budget", "controller: {replicas: 1}\nscheduler: {replicas: 3}"},
+		"NoExtras": {
+			"what can be off is off",
+			"podDisruptionBudget: {enabled: false}\nnetworkPolicy: {enabled: false}\ncrds: {enabled: false}",
+		},
+		"Resources": {
+			"sets are merged",
+			"controller: {resources: {limits: {cpu: 4, memory: 1Gi}, requests: {cpu: 0.5}}}",
+		},
+		"Config": {
+			"text that YAML could misread",
+			"controller:\n  config: |\n    apiVersion: config.kueue.x-k8s.io/v1beta2\n    kind: Configuration\n    # a: \"b\" {{ no template }} <&>\n    namespace: batch\n  extraArgs: [--verbosity=2]\n  schedulerName: sakkara-scheduler\nscheduler: {names: [a, b], extraArgs: [--verbosity=1]}",
+		},
+		"Others": {
+			"other operators keep their kinds",
+			"controller: {kinds: {pytorchjob: queue, trainjob: ignore, rayjob: run, jobset: queue}}",
+		},
+		"Monitoring": {
+			"Prometheus",
+			"metrics: {serviceMonitor: {enabled: true, labels: {release: prometheus}}, readers: [{kind: ServiceAccount, namespace: monitoring, name: prometheus}]}",
+		},
+		"Network": {
+			"addresses",
+			"networkPolicy: {apiServer: [10.0.0.0/28, 10.1.0.1/32], nodes: [10.2.0.0/16], metrics: [{podSelector: {matchLabels: {a: b}}}]}",
+		},
+		"NoMetrics": {"nobody reads", "networkPolicy: {metrics: []}"},
+		"CertManager": {
+			"others make certificates",
+			"certManager: {enabled: true}\nmetrics: {serviceMonitor: {enabled: true}}",
+		},
+		"OpenShift": {"another platform", "platform: openshift"},
+		"Both":      {"conditions together", "platform: openshift\ncertManager: {enabled: true}"},
+		"Named": {
+			"another name",
+			"fullnameOverride: queues\nmetrics: {serviceMonitor: {enabled: true}, readers: [{kind: Group, apiGroup: rbac.authorization.k8s.io, name: g}]}",
+		},
+		"Extra": {
+			"objects of the admin",
+			"extraObjects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: x, namespace: batch}, data: {a: '1'}}]",
+		},
 	}
 	for about, tc := range cases {
 		t.Run(about, func(t *testing.T) {
@@ -268,7 +306,11 @@ priorityClassName: ""
 			if err != nil {
 				t.Fatalf("%s: %v", tc.why, err)
 			}
-			want := installed(t, tc.values, install.Release{Namespace: namespace, Name: name, Manager: "Helm", Chart: "mlbatch-0.1.0"})
+			want := installed(
+				t,
+				tc.values,
+				install.Release{Namespace: namespace, Name: name, Manager: "Helm", Chart: "mlbatch-0.1.0"},
+			)
 			delete(want, "Namespace /"+namespace) // Helm makes it, or is given one
 			got := objects(t, []byte(rel.Manifest))
 			if about == "Defaults" && len(got) < 100 {
@@ -347,7 +389,10 @@ func TestTestPod(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(rel.Hooks, func(h *release.Hook) bool { return h.Kind == "Pod" && slices.Contains(h.Events, release.HookTest) })
+	i := slices.IndexFunc(
+		rel.Hooks,
+		func(h *release.Hook) bool { return h.Kind == "Pod" && slices.Contains(h.Events, release.HookTest) },
+	)
 	if i < 0 {
 		t.Fatal("there is none")
 	}

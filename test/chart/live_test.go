@@ -65,8 +65,38 @@ func TestChartOnACluster(t *testing.T) {
 	h.install(values())
 	h.test(nil)
 	typed("team", "create", "blue", "--create-flavor", "--gpus", "8", "--users", "alice")
-	typed("run", "-n", "blue", "--as", "alice", "--gpus", "1", "--image", "busybox:1.36", "--name", "first", "--", "true")
-	typed("run", "-n", "blue", "--as", "alice", "--detach", "--gpus", "1", "--image", "busybox:1.36", "--name", "stays", "--", "sleep", "3600")
+	typed(
+		"run",
+		"-n",
+		"blue",
+		"--as",
+		"alice",
+		"--gpus",
+		"1",
+		"--image",
+		"busybox:1.36",
+		"--name",
+		"first",
+		"--",
+		"true",
+	)
+	typed(
+		"run",
+		"-n",
+		"blue",
+		"--as",
+		"alice",
+		"--detach",
+		"--gpus",
+		"1",
+		"--image",
+		"busybox:1.36",
+		"--name",
+		"stays",
+		"--",
+		"sleep",
+		"3600",
+	)
 	before := h.pod("stays")
 	if out := typed("doctor"); !strings.Contains(out, "Nothing is wrong") {
 		t.Errorf("doctor says\n%s", out)
@@ -80,16 +110,55 @@ func TestChartOnACluster(t *testing.T) {
 	}
 	h.upgrade(values())
 	scale := func(replicas string) {
-		typed("kubectl", "scale", "-n", install.DefaultNamespace, "deployment/mlbatch-controller", "--replicas="+replicas)
-		typed("kubectl", "rollout", "status", "-n", install.DefaultNamespace, "deployment/mlbatch-controller", "--timeout=3m")
+		typed(
+			"kubectl",
+			"scale",
+			"-n",
+			install.DefaultNamespace,
+			"deployment/mlbatch-controller",
+			"--replicas="+replicas,
+		)
+		typed(
+			"kubectl",
+			"rollout",
+			"status",
+			"-n",
+			install.DefaultNamespace,
+			"deployment/mlbatch-controller",
+			"--timeout=3m",
+		)
 	}
 	scale("0")
 	// A rollout to nothing is complete while pods that still answer end.
-	typed("kubectl", "wait", "-n", install.DefaultNamespace, "--for=delete", "pod", "-l", "app.kubernetes.io/component=controller", "--timeout=3m")
+	typed(
+		"kubectl",
+		"wait",
+		"-n",
+		install.DefaultNamespace,
+		"--for=delete",
+		"pod",
+		"-l",
+		"app.kubernetes.io/component=controller",
+		"--timeout=3m",
+	)
 	h.test(errFailed)
 	scale("2")
 	h.test(nil)
-	typed("run", "-n", "blue", "--as", "alice", "--gpus", "1", "--image", "busybox:1.36", "--name", "second", "--", "true")
+	typed(
+		"run",
+		"-n",
+		"blue",
+		"--as",
+		"alice",
+		"--gpus",
+		"1",
+		"--image",
+		"busybox:1.36",
+		"--name",
+		"second",
+		"--",
+		"true",
+	)
 
 	h.uninstall()
 	if out := typed("kubectl", "get", "clusterqueues", "-o", "name"); !strings.Contains(out, "blue") {
@@ -99,7 +168,21 @@ func TestChartOnACluster(t *testing.T) {
 		t.Errorf("without mlbatch the job's pod is %s, and was %s", after, before)
 	}
 	h.install(values())
-	typed("run", "-n", "blue", "--as", "alice", "--gpus", "1", "--image", "busybox:1.36", "--name", "third", "--", "true")
+	typed(
+		"run",
+		"-n",
+		"blue",
+		"--as",
+		"alice",
+		"--gpus",
+		"1",
+		"--image",
+		"busybox:1.36",
+		"--name",
+		"third",
+		"--",
+		"true",
+	)
 	if after := h.pod("stays"); after != before {
 		t.Errorf("with mlbatch again the job's pod is %s, and was %s", after, before)
 	}
@@ -186,7 +269,12 @@ func (h *helm) pod(job string) string {
 	h.Helper()
 	var out string
 	rig.Eventually(h.T, patience, func(ctx context.Context) error {
-		pods, err := h.kube.CoreV1().Pods("blue").List(ctx, metav1.ListOptions{LabelSelector: "batch.kubernetes.io/job-name=" + job})
+		pods, err := h.kube.CoreV1().Pods(
+			"blue",
+		).List(
+			ctx,
+			metav1.ListOptions{LabelSelector: "batch.kubernetes.io/job-name=" + job},
+		)
 		if err != nil {
 			return err
 		}
@@ -202,7 +290,13 @@ func (h *helm) pod(job string) string {
 // replicas is how many pods a Deployment is to have, 0 if there is none.
 func (h *helm) replicas(deployment string) int32 {
 	h.Helper()
-	d, err := h.kube.AppsV1().Deployments(install.DefaultNamespace).Get(h.Context(), deployment, metav1.GetOptions{})
+	d, err := h.kube.AppsV1().Deployments(
+		install.DefaultNamespace,
+	).Get(
+		h.Context(),
+		deployment,
+		metav1.GetOptions{},
+	)
 	if apierrors.IsNotFound(err) {
 		return 0
 	}

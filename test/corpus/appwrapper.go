@@ -35,7 +35,12 @@ func AppWrappers() []Manifest {
 		if !strings.HasPrefix(metadata, "generateName") {
 			metadata = strings.TrimSuffix("name: appwrapper-"+r.name+", "+metadata, ", ")
 		}
-		m.Text = fmt.Sprintf("apiVersion: workload.codeflare.dev/v1beta2\nkind: AppWrapper\nmetadata: {%s}\nspec:\n%s  components:\n%s\n", metadata, r.spec, strings.Join(parts, "\n"))
+		m.Text = fmt.Sprintf(
+			"apiVersion: workload.codeflare.dev/v1beta2\nkind: AppWrapper\nmetadata: {%s}\nspec:\n%s  components:\n%s\n",
+			metadata,
+			r.spec,
+			strings.Join(parts, "\n"),
+		)
 		out = append(out, m)
 	}
 	return out
@@ -83,24 +88,55 @@ func wrapperRows() []wrapperRow {
 	path := "\n    annotations: {note: hello}\n    podSets:\n    - {path: template.spec.template, replicas: %d, annotations: {note: hello}}"
 	return []wrapperRow{
 		{name: "job", why: "what every example begins with", wraps: []string{"Job plain"}},
-		{name: "jobs", why: "several, which start together", wraps: []string{"Job indexed", "Job plain", "Job work-queue"}},
-		{name: "inference", why: "a Job of one pod with two containers and a claim", wraps: []string{"Job pair"}},
-		{name: "declared", why: "it says itself where its pods are", wraps: []string{"Job indexed"}, declares: fmt.Sprintf(path, 3)},
-		{name: "generated", why: "a name of the API server's", metadata: "generateName: wrapped-", wraps: []string{"Job environment"}},
-		{name: "extras", why: "with what its pods need", wraps: []string{strings.Replace(service, "SERVICE", "wrapped-service", 1), config, "Job ttl"}},
 		{
-			name: "tolerant", why: "how long it is waited and how often tried", wraps: []string{"Job volumes"},
+			name:  "jobs",
+			why:   "several, which start together",
+			wraps: []string{"Job indexed", "Job plain", "Job work-queue"},
+		},
+		{name: "inference", why: "a Job of one pod with two containers and a claim", wraps: []string{"Job pair"}},
+		{
+			name:     "declared",
+			why:      "it says itself where its pods are",
+			wraps:    []string{"Job indexed"},
+			declares: fmt.Sprintf(path, 3),
+		},
+		{
+			name:     "generated",
+			why:      "a name of the API server's",
+			metadata: "generateName: wrapped-",
+			wraps:    []string{"Job environment"},
+		},
+		{
+			name:  "extras",
+			why:   "with what its pods need",
+			wraps: []string{strings.Replace(service, "SERVICE", "wrapped-service", 1), config, "Job ttl"},
+		},
+		{
+			name:     "tolerant",
+			why:      "how long it is waited and how often tried",
+			wraps:    []string{"Job volumes"},
 			metadata: "annotations: {" + tolerance + "admissionGracePeriodDuration: 2m, " + tolerance + "warmupGracePeriodDuration: 10m, " + tolerance + "failureGracePeriodDuration: 1m, " + tolerance + "retryPausePeriodDuration: 90s, " + tolerance + `retryLimit: "5", ` + tolerance + "forcefulDeletionGracePeriodDuration: 10m, " + tolerance + "deletionOnFailureGracePeriodDuration: 0s, " + tolerance + "successTTLDuration: 168h}",
 		},
 		{
-			name: "gives-up", why: "a failure that is final", wraps: []string{"Job fails-once"},
+			name:     "gives-up",
+			why:      "a failure that is final",
+			wraps:    []string{"Job fails-once"},
 			metadata: "annotations: {" + tolerance + `retryLimit: "0", ` + tolerance + "failureGracePeriodDuration: 0s, " + tolerance + `terminalExitCodes: "1", ` + tolerance + `retryableExitCodes: "137"}`,
 		},
 		{name: "suspended", why: "as queues want it", spec: "  suspend: true\n", wraps: []string{"Job limited"}},
-		{name: "managed", why: "it names the controller that there is", spec: "  managedBy: workload.codeflare.dev/appwrapper-controller\n", wraps: []string{"Job selected"}},
+		{
+			name:  "managed",
+			why:   "it names the controller that there is",
+			spec:  "  managedBy: workload.codeflare.dev/appwrapper-controller\n",
+			wraps: []string{"Job selected"},
+		},
 		{name: "pod", why: "a pod alone", wraps: []string{"Pod labelled"}},
 		{name: "pods", why: "several pods", wraps: []string{"Pod gpu-pool", "Pod before", "Pod environment"}},
-		{name: "deployment", why: "what serves, with its Service", wraps: []string{"Deployment plain", strings.Replace(service, "SERVICE", "wrapped-served", 1)}},
+		{
+			name:  "deployment",
+			why:   "what serves, with its Service",
+			wraps: []string{"Deployment plain", strings.Replace(service, "SERVICE", "wrapped-served", 1)},
+		},
 		{name: "statefulset", why: "what serves and keeps its names", wraps: []string{"StatefulSet parallel"}},
 		{name: "jobset", why: "Jobs of several kinds", wraps: []string{"JobSet parallel"}},
 		{name: "jobset-leader", why: "workers decide", wraps: []string{"JobSet leader"}},
@@ -112,10 +148,27 @@ func wrapperRows() []wrapperRow {
 		{name: "lws", why: "groups that serve", wraps: []string{"LeaderWorkerSet leader"}},
 		{name: "trainjob", why: "training by a runtime of the cluster", wraps: []string{"TrainJob torch-gpus"}},
 		{name: "trainjob-mpi", why: "a launcher that waits for the nodes", wraps: []string{"TrainJob mpi-beside"}},
-		{name: "trainjob-steps", why: "by a runtime of the namespace, data and model first", wraps: []string{"TrainJob steps"}},
+		{
+			name:  "trainjob-steps",
+			why:   "by a runtime of the namespace, data and model first",
+			wraps: []string{"TrainJob steps"},
+		},
 		{name: "trainjob-patches", why: "with changes of the newest kind", wraps: []string{"TrainJob patches"}},
-		{name: "trainjobs", why: "two with one runtime, and one with another", wraps: []string{"TrainJob torch", "TrainJob overrides-second", "TrainJob torch-args"}},
-		{name: "mixed", why: "what trains beside what serves", wraps: []string{"JobSet plain", "Deployment defaults"}},
-		{name: "labelled", why: "labels and annotations of its own", metadata: "labels: {team: blue}, annotations: {note: hello}", wraps: []string{"Job secured"}},
+		{
+			name:  "trainjobs",
+			why:   "two with one runtime, and one with another",
+			wraps: []string{"TrainJob torch", "TrainJob overrides-second", "TrainJob torch-args"},
+		},
+		{
+			name:  "mixed",
+			why:   "what trains beside what serves",
+			wraps: []string{"JobSet plain", "Deployment defaults"},
+		},
+		{
+			name:     "labelled",
+			why:      "labels and annotations of its own",
+			metadata: "labels: {team: blue}, annotations: {note: hello}",
+			wraps:    []string{"Job secured"},
+		},
 	}
 }

@@ -81,14 +81,28 @@ func TestEveryFieldIsUsed(t *testing.T) {
 // runtimes and RayClusters in RayJobs. What they say is tried where they belong.
 func kubernetesOwn() []string {
 	return []string{
-		"containers", "valueFrom", "fieldPath", "seccompProfile", "storageClassName", "matchLabels", "containerResource",
-		"finalizers", "mountPath", "capacity", "configMapRef", "claims", "replicatedJobs", "headGroupSpec", "schedulingGates",
+		"containers",
+		"valueFrom",
+		"fieldPath",
+		"seccompProfile",
+		"storageClassName",
+		"matchLabels",
+		"containerResource",
+		"finalizers",
+		"mountPath",
+		"capacity",
+		"configMapRef",
+		"claims",
+		"replicatedJobs",
+		"headGroupSpec",
+		"schedulingGates",
 	}
 }
 
 // fieldsOf adds the fields below one.
 func fieldsOf(s *apiextensionsv1.JSONSchemaProps, path string, out map[string]bool) {
-	if strings.Contains(path, " spec.") && slices.ContainsFunc(kubernetesOwn(), func(name string) bool { _, has := s.Properties[name]; return has }) {
+	if strings.Contains(path, " spec.") &&
+		slices.ContainsFunc(kubernetesOwn(), func(name string) bool { _, has := s.Properties[name]; return has }) {
 		return
 	}
 	for name, p := range s.Properties {

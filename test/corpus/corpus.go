@@ -62,7 +62,14 @@ const (
 )
 
 func (k *kind) manifest(r row) Manifest {
-	m := Manifest{Kind: k.name, Name: r.name, Why: r.why, Pods: r.pods, Privileged: r.privileged, Ends: "Succeeded"}
+	m := Manifest{
+		Kind:       k.name,
+		Name:       r.name,
+		Why:        r.why,
+		Pods:       r.pods,
+		Privileged: r.privileged,
+		Ends:       "Succeeded",
+	}
 	if r.fails {
 		m.Ends = "Failed"
 	}
@@ -89,47 +96,184 @@ func (k *kind) manifest(r row) Manifest {
 	if !strings.HasPrefix(metadata, "generateName") {
 		metadata = fmt.Sprintf("name: %s-%s%s", strings.ToLower(k.name), r.name, metadata)
 	}
-	m.Text = fmt.Sprintf("apiVersion: kubeflow.org/v1\nkind: %s\nmetadata: {%s}\nspec: {%s}\n", k.name, metadata, spec)
+	m.Text = fmt.Sprintf(
+		"apiVersion: kubeflow.org/v1\nkind: %s\nmetadata: {%s}\nspec: {%s}\n",
+		k.name,
+		metadata,
+		spec,
+	)
 	return m
 }
 
 // common are rows for every kind of training job.
 func common() []row {
 	return []row{
-		{name: "plain", why: "what every example begins with", spec: "FIELD: {MASTERWorker: {replicas: 2, restartPolicy: OnFailure, POD}}", pods: 2},
+		{
+			name: "plain",
+			why:  "what every example begins with",
+			spec: "FIELD: {MASTERWorker: {replicas: 2, restartPolicy: OnFailure, POD}}",
+			pods: 2,
+		},
 		{name: "defaults", why: "all that may be left out is", spec: "FIELD: {MASTERWorker: {POD}}", pods: 1},
 		{name: "lower", why: "roles in any case", spec: "FIELD: {MASTERworker: {replicas: 2, POD}}", pods: 2},
-		{name: "clean-none", why: "pods stay for their logs", spec: "runPolicy: {cleanPodPolicy: None}, FIELD: {MASTERWorker: {replicas: 2, POD}}", pods: 2},
-		{name: "clean-running", why: "those that go on are stopped", spec: "runPolicy: {cleanPodPolicy: Running}, FIELD: {MASTERWorker: {replicas: 2, POD}}", pods: 2},
-		{name: "clean-all", why: "nothing stays", spec: "runPolicy: {cleanPodPolicy: All}, FIELD: {MASTERWorker: {replicas: 2, POD}}", pods: 2},
-		{name: "ttl", why: "the job goes by itself", spec: "runPolicy: {ttlSecondsAfterFinished: 600, cleanPodPolicy: All}, FIELD: {MASTERWorker: {POD}}", pods: 1},
-		{name: "deadline", why: "time enough", spec: "runPolicy: {activeDeadlineSeconds: 36000}, FIELD: {MASTERWorker: {POD}}", pods: 1},
-		{name: "late", why: "not enough time", spec: `runPolicy: {activeDeadlineSeconds: 1}, FIELD: {MASTERWorker: {template: {metadata: {annotations: {mlbatch.dev/run-for: forever}}, spec: {containers: [{WORK}]}}}}`, pods: 1, fails: true},
-		{name: "backoff", why: "a few failures are survived", spec: "runPolicy: {backoffLimit: 3}, FIELD: {MASTERWorker: {replicas: 2, restartPolicy: OnFailure, POD}}", pods: 2},
-		{name: "exit-code", why: "what may be of the moment is tried again", spec: "FIELD: {MASTERWorker: {replicas: 2, restartPolicy: ExitCode, POD}}", pods: 2},
-		{name: "never", why: "nothing is tried again", spec: "FIELD: {MASTERWorker: {replicas: 2, restartPolicy: Never, POD}}", pods: 2},
-		{name: "fails", why: "a failure that is final", spec: `FIELD: {MASTERWorker: {replicas: 2, restartPolicy: Never, template: {metadata: {annotations: {mlbatch.dev/exit-code: "1", mlbatch.dev/run-for: 0s}}, spec: {containers: [{WORK}]}}}}`, pods: 2, fails: true},
-		{name: "recovers", why: "a failure of the moment", spec: `runPolicy: {backoffLimit: 5}, FIELD: {MASTERWorker: {replicas: 2, restartPolicy: ExitCode, template: {metadata: {annotations: {mlbatch.dev/exit-code: "137", mlbatch.dev/fail-first: "1", mlbatch.dev/run-for: 0s}}, spec: {containers: [{WORK}]}}}}`, pods: 2},
-		{name: "suspended", why: "as queues want it", spec: "runPolicy: {suspend: true}, FIELD: {MASTERWorker: {replicas: 2, POD}}", pods: 2},
-		{name: "managed", why: "it names the controller that there is", spec: "runPolicy: {managedBy: kubeflow.org/training-operator}, FIELD: {MASTERWorker: {POD}}", pods: 1},
-		{name: "scheduling", why: "for gang schedulers", spec: "runPolicy: {schedulingPolicy: {minAvailable: 2, queue: q, minResources: {cpu: 2, memory: 1Gi}, scheduleTimeoutSeconds: 60, priorityClass: high-priority}}, FIELD: {MASTERWorker: {replicas: 2, POD}}", pods: 2},
 		{
-			name: "labelled", why: "labels and annotations of the job and its pods", metadata: ", labels: {team: blue, app.kubernetes.io/name: train}, annotations: {note: hello}",
-			spec: `FIELD: {MASTERWorker: {replicas: 2, template: {metadata: {labels: {app: train}, annotations: {sidecar.istio.io/inject: "false"}}, spec: {containers: [{WORK}]}}}}`, pods: 2,
+			name: "clean-none",
+			why:  "pods stay for their logs",
+			spec: "runPolicy: {cleanPodPolicy: None}, FIELD: {MASTERWorker: {replicas: 2, POD}}",
+			pods: 2,
 		},
-		{name: "generated", why: "a name of the API server's", metadata: "generateName: train-", spec: "FIELD: {MASTERWorker: {POD}}", pods: 1},
-		{name: "gpus", why: "what most of them are for", spec: `FIELD: {MASTERWorker: {replicas: 2, template: {spec: {containers: [{name: MAIN, ` + image + `, ` + command + `, resources: {limits: {nvidia.com/gpu: 1, cpu: 2, memory: 8Gi}}}]}}}}`, pods: 2},
-		{name: "volumes", why: "data, shared memory, configuration", spec: `FIELD: {MASTERWorker: {template: {spec: {containers: [{WORK, volumeMounts: [{name: shm, mountPath: /dev/shm}, {name: data, mountPath: /data, readOnly: true}, {name: config, mountPath: /config, subPath: a}]}],
-  volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 1Gi}}, {name: data, projected: {sources: [{downwardAPI: {items: [{path: labels, fieldRef: {fieldPath: metadata.labels}}]}}]}}, {name: config, configMap: {name: c, optional: true}}]}}}}`, pods: 1},
-		{name: "environment", why: "variables of every origin", spec: `FIELD: {MASTERWorker: {template: {spec: {containers: [{WORK, envFrom: [{configMapRef: {name: c, optional: true}}], env: [{name: NCCL_DEBUG, value: INFO}, {name: IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}, {name: KEY, valueFrom: {secretKeyRef: {name: s, key: k, optional: true}}}, {name: URL, value: "http://$(IP):80"}]}]}}}}`, pods: 1},
-		{name: "sidecar", why: "containers beside and before the one that works", spec: `FIELD: {MASTERWorker: {template: {spec: {initContainers: [{name: fetch, image: busybox, command: [sh, -c, "true"]}], containers: [{name: logs, image: busybox, ` + command + `}, {WORK}]}}}}`, pods: 1},
-		{name: "placed", why: "where pods may run", spec: `FIELD: {MASTERWorker: {replicas: 2, template: {spec: {nodeSelector: {kubernetes.io/os: linux}, tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}], priorityClassName: "",
+		{
+			name: "clean-running",
+			why:  "those that go on are stopped",
+			spec: "runPolicy: {cleanPodPolicy: Running}, FIELD: {MASTERWorker: {replicas: 2, POD}}",
+			pods: 2,
+		},
+		{
+			name: "clean-all",
+			why:  "nothing stays",
+			spec: "runPolicy: {cleanPodPolicy: All}, FIELD: {MASTERWorker: {replicas: 2, POD}}",
+			pods: 2,
+		},
+		{
+			name: "ttl",
+			why:  "the job goes by itself",
+			spec: "runPolicy: {ttlSecondsAfterFinished: 600, cleanPodPolicy: All}, FIELD: {MASTERWorker: {POD}}",
+			pods: 1,
+		},
+		{
+			name: "deadline",
+			why:  "time enough",
+			spec: "runPolicy: {activeDeadlineSeconds: 36000}, FIELD: {MASTERWorker: {POD}}",
+			pods: 1,
+		},
+		{
+			name:  "late",
+			why:   "not enough time",
+			spec:  `runPolicy: {activeDeadlineSeconds: 1}, FIELD: {MASTERWorker: {template: {metadata: {annotations: {mlbatch.dev/run-for: forever}}, spec: {containers: [{WORK}]}}}}`,
+			pods:  1,
+			fails: true,
+		},
+		{
+			name: "backoff",
+			why:  "a few failures are survived",
+			spec: "runPolicy: {backoffLimit: 3}, FIELD: {MASTERWorker: {replicas: 2, restartPolicy: OnFailure, POD}}",
+			pods: 2,
+		},
+		{
+			name: "exit-code",
+			why:  "what may be of the moment is tried again",
+			spec: "FIELD: {MASTERWorker: {replicas: 2, restartPolicy: ExitCode, POD}}",
+			pods: 2,
+		},
+		{
+			name: "never",
+			why:  "nothing is tried again",
+			spec: "FIELD: {MASTERWorker: {replicas: 2, restartPolicy: Never, POD}}",
+			pods: 2,
+		},
+		{
+			name:  "fails",
+			why:   "a failure that is final",
+			spec:  `FIELD: {MASTERWorker: {replicas: 2, restartPolicy: Never, template: {metadata: {annotations: {mlbatch.dev/exit-code: "1", mlbatch.dev/run-for: 0s}}, spec: {containers: [{WORK}]}}}}`,
+			pods:  2,
+			fails: true,
+		},
+		{
+			name: "recovers",
+			why:  "a failure of the moment",
+			spec: `runPolicy: {backoffLimit: 5}, FIELD: {MASTERWorker: {replicas: 2, restartPolicy: ExitCode, template: {metadata: {annotations: {mlbatch.dev/exit-code: "137", mlbatch.dev/fail-first: "1", mlbatch.dev/run-for: 0s}}, spec: {containers: [{WORK}]}}}}`,
+			pods: 2,
+		},
+		{
+			name: "suspended",
+			why:  "as queues want it",
+			spec: "runPolicy: {suspend: true}, FIELD: {MASTERWorker: {replicas: 2, POD}}",
+			pods: 2,
+		},
+		{
+			name: "managed",
+			why:  "it names the controller that there is",
+			spec: "runPolicy: {managedBy: kubeflow.org/training-operator}, FIELD: {MASTERWorker: {POD}}",
+			pods: 1,
+		},
+		{
+			name: "scheduling",
+			why:  "for gang schedulers",
+			spec: "runPolicy: {schedulingPolicy: {minAvailable: 2, queue: q, minResources: {cpu: 2, memory: 1Gi}, scheduleTimeoutSeconds: 60, priorityClass: high-priority}}, FIELD: {MASTERWorker: {replicas: 2, POD}}",
+			pods: 2,
+		},
+		{
+			name:     "labelled",
+			why:      "labels and annotations of the job and its pods",
+			metadata: ", labels: {team: blue, app.kubernetes.io/name: train}, annotations: {note: hello}",
+			spec:     `FIELD: {MASTERWorker: {replicas: 2, template: {metadata: {labels: {app: train}, annotations: {sidecar.istio.io/inject: "false"}}, spec: {containers: [{WORK}]}}}}`,
+			pods:     2,
+		},
+		{
+			name:     "generated",
+			why:      "a name of the API server's",
+			metadata: "generateName: train-",
+			spec:     "FIELD: {MASTERWorker: {POD}}",
+			pods:     1,
+		},
+		{
+			name: "gpus",
+			why:  "what most of them are for",
+			spec: `FIELD: {MASTERWorker: {replicas: 2, template: {spec: {containers: [{name: MAIN, ` + image + `, ` + command + `, resources: {limits: {nvidia.com/gpu: 1, cpu: 2, memory: 8Gi}}}]}}}}`,
+			pods: 2,
+		},
+		{
+			name: "volumes",
+			why:  "data, shared memory, configuration",
+			spec: `FIELD: {MASTERWorker: {template: {spec: {containers: [{WORK, volumeMounts: [{name: shm, mountPath: /dev/shm}, {name: data, mountPath: /data, readOnly: true}, {name: config, mountPath: /config, subPath: a}]}],
+  volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 1Gi}}, {name: data, projected: {sources: [{downwardAPI: {items: [{path: labels, fieldRef: {fieldPath: metadata.labels}}]}}]}}, {name: config, configMap: {name: c, optional: true}}]}}}}`,
+			pods: 1,
+		},
+		{
+			name: "environment",
+			why:  "variables of every origin",
+			spec: `FIELD: {MASTERWorker: {template: {spec: {containers: [{WORK, envFrom: [{configMapRef: {name: c, optional: true}}], env: [{name: NCCL_DEBUG, value: INFO}, {name: IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}, {name: KEY, valueFrom: {secretKeyRef: {name: s, key: k, optional: true}}}, {name: URL, value: "http://$(IP):80"}]}]}}}}`,
+			pods: 1,
+		},
+		{
+			name: "sidecar",
+			why:  "containers beside and before the one that works",
+			spec: `FIELD: {MASTERWorker: {template: {spec: {initContainers: [{name: fetch, image: busybox, command: [sh, -c, "true"]}], containers: [{name: logs, image: busybox, ` + command + `}, {WORK}]}}}}`,
+			pods: 1,
+		},
+		{
+			name: "placed",
+			why:  "where pods may run",
+			spec: `FIELD: {MASTERWorker: {replicas: 2, template: {spec: {nodeSelector: {kubernetes.io/os: linux}, tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}], priorityClassName: "",
   affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {matchExpressions: [{key: zone, operator: In, values: [a]}]}}]}, podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: train}}}}]}},
-  topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {app: train}}}], containers: [{WORK}]}}}}`, pods: 2},
-		{name: "secured", why: "who it runs as", spec: `FIELD: {MASTERWorker: {template: {spec: {serviceAccountName: default, automountServiceAccountToken: false, imagePullSecrets: [{name: pull}], hostIPC: false, securityContext: {runAsUser: 1000, fsGroup: 1000, seccompProfile: {type: RuntimeDefault}}, terminationGracePeriodSeconds: 5,
-  containers: [{WORK, imagePullPolicy: IfNotPresent, workingDir: /tmp, args: [--epochs, "1"], securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL], add: [NET_BIND_SERVICE]}}}]}}}}`, pods: 1},
-		{name: "port", why: "another port than the usual one", spec: "FIELD: {MASTERWorker: {replicas: 2, template: {spec: {containers: [{WORK, ports: [{name: PORT, containerPort: 24000}, {name: metrics, containerPort: 9400, protocol: TCP}]}]}}}}", pods: 2},
-		{name: "host-network", why: "fast networks", spec: "FIELD: {MASTERWorker: {template: {spec: {hostNetwork: true, dnsPolicy: ClusterFirstWithHostNet, containers: [{WORK}]}}}}", pods: 1, privileged: true},
-		{name: "probed", why: "probes and hooks", spec: `FIELD: {MASTERWorker: {template: {spec: {containers: [{WORK, readinessProbe: {exec: {command: ["true"]}, periodSeconds: 1}, livenessProbe: {tcpSocket: {port: 80}, initialDelaySeconds: 600}, lifecycle: {preStop: {exec: {command: ["true"]}}}}]}}}}`, pods: 1},
+  topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {app: train}}}], containers: [{WORK}]}}}}`,
+			pods: 2,
+		},
+		{
+			name: "secured",
+			why:  "who it runs as",
+			spec: `FIELD: {MASTERWorker: {template: {spec: {serviceAccountName: default, automountServiceAccountToken: false, imagePullSecrets: [{name: pull}], hostIPC: false, securityContext: {runAsUser: 1000, fsGroup: 1000, seccompProfile: {type: RuntimeDefault}}, terminationGracePeriodSeconds: 5,
+  containers: [{WORK, imagePullPolicy: IfNotPresent, workingDir: /tmp, args: [--epochs, "1"], securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL], add: [NET_BIND_SERVICE]}}}]}}}}`,
+			pods: 1,
+		},
+		{
+			name: "port",
+			why:  "another port than the usual one",
+			spec: "FIELD: {MASTERWorker: {replicas: 2, template: {spec: {containers: [{WORK, ports: [{name: PORT, containerPort: 24000}, {name: metrics, containerPort: 9400, protocol: TCP}]}]}}}}",
+			pods: 2,
+		},
+		{
+			name:       "host-network",
+			why:        "fast networks",
+			spec:       "FIELD: {MASTERWorker: {template: {spec: {hostNetwork: true, dnsPolicy: ClusterFirstWithHostNet, containers: [{WORK}]}}}}",
+			pods:       1,
+			privileged: true,
+		},
+		{
+			name: "probed",
+			why:  "probes and hooks",
+			spec: `FIELD: {MASTERWorker: {template: {spec: {containers: [{WORK, readinessProbe: {exec: {command: ["true"]}, periodSeconds: 1}, livenessProbe: {tcpSocket: {port: 80}, initialDelaySeconds: 600}, lifecycle: {preStop: {exec: {command: ["true"]}}}}]}}}}`,
+			pods: 1,
+		},
 	}
 }

@@ -24,7 +24,15 @@ import (
 )
 
 func kinds() jobs.Kinds {
-	return jobs.Kinds{pytorchjob.Kind(), tfjob.Kind(), xgboostjob.Kind(), paddlejob.Kind(), jaxjob.Kind(), jobset.Kind(), mpijob.Kind()}
+	return jobs.Kinds{
+		pytorchjob.Kind(),
+		tfjob.Kind(),
+		xgboostjob.Kind(),
+		paddlejob.Kind(),
+		jaxjob.Kind(),
+		jobset.Kind(),
+		mpijob.Kind(),
+	}
 }
 
 // TestManifests: each is accepted as it is by the API server's rules, none of its fields
@@ -58,7 +66,11 @@ func TestManifests(t *testing.T) {
 				t.Errorf("the API server would drop %s", lost)
 			}
 			o := k.New()
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(served, o, true); err != nil {
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(
+				served,
+				o,
+				true,
+			); err != nil {
 				t.Fatal(err)
 			}
 			o.SetNamespace("blue")
@@ -82,7 +94,12 @@ func TestManifests(t *testing.T) {
 			for i := range plan.Roles {
 				pods += int(facts.PodSets[i].Count)
 				if plan.MakeOf(plan.Roles[i].Name) == nil && facts.PodSets[i].Count != plan.Roles[i].Count {
-					t.Errorf("role %s: %d are counted, %d are made", plan.Roles[i].Name, facts.PodSets[i].Count, plan.Roles[i].Count)
+					t.Errorf(
+						"role %s: %d are counted, %d are made",
+						plan.Roles[i].Name,
+						facts.PodSets[i].Count,
+						plan.Roles[i].Count,
+					)
 				}
 			}
 			if pods != m.Pods {
@@ -93,7 +110,11 @@ func TestManifests(t *testing.T) {
 				t.Fatal(err)
 			}
 			plan.Make, again.Make = nil, nil // functions are not the same as any
-			if diff := cmp.Diff(plan, again, cmp.Comparer(func(a, b *regexp.Regexp) bool { return a.String() == b.String() })); diff != "" {
+			if diff := cmp.Diff(
+				plan,
+				again,
+				cmp.Comparer(func(a, b *regexp.Regexp) bool { return a.String() == b.String() }),
+			); diff != "" {
 				t.Errorf("a job has one plan:\n%s", diff)
 			}
 		})

@@ -49,7 +49,10 @@ func TestInjection(t *testing.T) {
 				t.Errorf("written as it is (-is +was):\n%s", cmp.Diff(twice, added, cmpopts.EquateEmpty()))
 			}
 			if kept := in.Keep(author, again, facts.PodSets); !equality.Semantic.DeepEqual(kept, author) {
-				t.Errorf("a job that has nothing was given something (-is +was):\n%s", cmp.Diff(kept, author, cmpopts.EquateEmpty()))
+				t.Errorf(
+					"a job that has nothing was given something (-is +was):\n%s",
+					cmp.Diff(kept, author, cmpopts.EquateEmpty()),
+				)
 			}
 			if out := in.Remove(added, facts.PodSets); !equality.Semantic.DeepEqual(out, author) {
 				t.Errorf("taken out (-is +was):\n%s", cmp.Diff(out, author, cmpopts.EquateEmpty()))

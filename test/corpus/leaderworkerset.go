@@ -64,7 +64,16 @@ func setOf(r row) Manifest {
 		metadata = fmt.Sprintf("name: lws-%s%s", r.name, metadata)
 	}
 	return Manifest{
-		Kind: "LeaderWorkerSet", Name: r.name, Why: r.why, Pods: r.pods, Privileged: r.privileged, Ends: "Available",
-		Text: fmt.Sprintf("apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\nmetadata: {%s}\nspec: {%s}\n", metadata, spec),
+		Kind:       "LeaderWorkerSet",
+		Name:       r.name,
+		Why:        r.why,
+		Pods:       r.pods,
+		Privileged: r.privileged,
+		Ends:       "Available",
+		Text: fmt.Sprintf(
+			"apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\nmetadata: {%s}\nspec: {%s}\n",
+			metadata,
+			spec,
+		),
 	}
 }

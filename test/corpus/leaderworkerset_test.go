@@ -63,7 +63,7 @@ func TestSets(t *testing.T) {
 			}
 			wrapped := 0
 			integers(written)
-			sets, err := leaderworkerset.Wrapped().PodSets(written)
+			sets, err := leaderworkerset.Kind().Wrapped.PodSets(written)
 			for _, ps := range sets {
 				wrapped += int(*ps.Replicas)
 			}

@@ -53,7 +53,10 @@ func (w *life) children(p *jobs.Plan) []jobs.Object {
 	for _, o := range w.members {
 		for i := range w.kind.Running.Operated.Children {
 			c := &w.kind.Running.Operated.Children[i]
-			if gvk, err := w.kind.Running.Operated.KindOf(o); err == nil && gvk == c.GVK && p.SeeChild(c, o).Role != "" {
+			if gvk, err := w.kind.Running.Operated.KindOf(
+				o,
+			); err == nil && gvk == c.GVK &&
+				p.SeeChild(c, o).Role != "" {
 				out = append(out, o)
 			}
 		}

@@ -61,7 +61,14 @@ type life struct {
 func newLife(t tester, all jobs.Kinds, m corpus.Manifest, bases map[string]jobs.Object) *life {
 	t.Helper()
 	k := &all[slices.IndexFunc(all, func(k jobs.Kind) bool { return k.GVK().Kind == m.Kind })]
-	w := &life{t: t, kinds: all, kind: k, now: time.Unix(1_700_000_000, 0), killed: -1, others: map[string]podplan.Memory{}}
+	w := &life{
+		t:      t,
+		kinds:  all,
+		kind:   k,
+		now:    time.Unix(1_700_000_000, 0),
+		killed: -1,
+		others: map[string]podplan.Memory{},
+	}
 	w.job = k.New()
 	if err := yaml.Unmarshal([]byte(m.Text), w.job); err != nil {
 		t.Fatalf("%v", err)
@@ -143,8 +150,14 @@ func (w *life) admitted() jobs.Admitted {
 	out := jobs.Admitted{}
 	for _, p := range w.facts().PodSets {
 		out[string(p.Name)] = jobs.PodSetInfo{
-			Name: string(p.Name), Count: p.Count, Asked: p.Count, NodeSelector: map[string]string{"pool": "a"},
-			Labels: map[string]string{kueue.PodSetLabel: string(p.Name)}, Annotations: map[string]string{kueue.WorkloadAnnotation: "w"},
+			Name:         string(p.Name),
+			Count:        p.Count,
+			Asked:        p.Count,
+			NodeSelector: map[string]string{"pool": "a"},
+			Labels: map[string]string{
+				kueue.PodSetLabel: string(p.Name),
+			},
+			Annotations: map[string]string{kueue.WorkloadAnnotation: "w"},
 		}
 	}
 	return out
@@ -229,7 +242,14 @@ func (w *life) step() bool {
 		w.remember(&s.Memory)
 	}
 	as := w.kind.Running.Operated.Project(w.job, plan, w.standing(plan, seen, &s.Memory))
-	if again := w.kind.Running.Operated.Project(as, plan, w.standing(plan, seen, &s.Memory)); !equality.Semantic.DeepEqual(as, again) {
+	if again := w.kind.Running.Operated.Project(
+		as,
+		plan,
+		w.standing(plan, seen, &s.Memory),
+	); !equality.Semantic.DeepEqual(
+		as,
+		again,
+	) {
 		w.t.Fatalf("the same look gives another status:\n%s", cmp.Diff(as, again))
 	}
 	if w.dies() {
@@ -244,7 +264,13 @@ func (w *life) step() bool {
 }
 
 func (w *life) standing(p *jobs.Plan, seen []podplan.Seen, m *podplan.Memory) *jobs.Progress {
-	s := jobs.Progress{Memory: *m, Counts: p.Count(seen, m), Now: w.now, Answers: w.ray.answers, Children: w.children(p)}
+	s := jobs.Progress{
+		Memory:   *m,
+		Counts:   p.Count(seen, m),
+		Now:      w.now,
+		Answers:  w.ray.answers,
+		Children: w.children(p),
+	}
 	s.Suspended = p.Suspended && m.Started.IsZero() && m.Outcome == podplan.Open
 	s.Ready = m.Outcome == podplan.Open && !m.Started.IsZero() && p.AllReady(s.Counts)
 	s.Restarting = slices.ContainsFunc(seen, func(x podplan.Seen) bool {
@@ -392,7 +418,13 @@ func (w *life) other(o jobs.Object) (*jobs.Kind, jobs.Facts) {
 		if k := &w.kinds[i]; reflect.TypeOf(k.New()) == reflect.TypeOf(o) {
 			f, err := k.Read(o)
 			if err != nil {
-				w.t.Fatalf("%s %s, which was made of %s, cannot be read: %v", k.GVK().Kind, o.GetName(), w.job.GetName(), err)
+				w.t.Fatalf(
+					"%s %s, which was made of %s, cannot be read: %v",
+					k.GVK().Kind,
+					o.GetName(),
+					w.job.GetName(),
+					err,
+				)
 			}
 			return k, f
 		}
@@ -478,7 +510,15 @@ func (w *life) becomeJob(m *batchv1.Job, how string) {
 	n := ptr.Deref(m.Spec.Parallelism, 1)
 	end := func(c batchv1.JobConditionType, reason string) {
 		m.Status.Active, m.Status.Ready = 0, new(int32)
-		m.Status.Conditions = append(m.Status.Conditions, batchv1.JobCondition{Type: c, Status: corev1.ConditionTrue, Reason: reason, LastTransitionTime: metav1.Time{Time: w.now}})
+		m.Status.Conditions = append(
+			m.Status.Conditions,
+			batchv1.JobCondition{
+				Type:               c,
+				Status:             corev1.ConditionTrue,
+				Reason:             reason,
+				LastTransitionTime: metav1.Time{Time: w.now},
+			},
+		)
 	}
 	switch {
 	case ptr.Deref(m.Spec.Suspend, false):
@@ -569,7 +609,12 @@ func (w *life) rest() {
 		if !w.step() {
 			plan, _ := w.kind.Running.Operated.Compile(w.job)
 			kept := jobs.Remembered(w.memory)
-			if s := plan.Next(w.ask(plan, w.seen(plan), &kept), &kept, w.now); s.Again > 0 && kept.Outcome == podplan.Open && plan.Deadline == 0 {
+			if s := plan.Next(
+				w.ask(plan, w.seen(plan), &kept),
+				&kept,
+				w.now,
+			); s.Again > 0 && kept.Outcome == podplan.Open &&
+				plan.Deadline == 0 {
 				w.now = w.now.Add(s.Again)
 				continue
 			}
@@ -602,9 +647,12 @@ func (w *life) all(how string) {
 // played are the manifests whose lives are played, and their kinds.
 func played() ([]corpus.Manifest, jobs.Kinds) {
 	kinds := native.All().Where(func(k *jobs.Kind) bool { return k.Running.Operated != nil })
-	all := slices.DeleteFunc(slices.Concat(corpus.All(), corpus.Ray(), corpus.TrainJobs()), func(m corpus.Manifest) bool {
-		return !slices.ContainsFunc(kinds, func(k jobs.Kind) bool { return k.GVK().Kind == m.Kind })
-	})
+	all := slices.DeleteFunc(
+		slices.Concat(corpus.All(), corpus.Ray(), corpus.TrainJobs()),
+		func(m corpus.Manifest) bool {
+			return !slices.ContainsFunc(kinds, func(k jobs.Kind) bool { return k.GVK().Kind == m.Kind })
+		},
+	)
 	return all, kinds
 }
 
@@ -643,7 +691,8 @@ func script(w *life, killed int) {
 	w.rest()
 	w.killed = -1
 	w.all(runs)
-	if f := w.facts(); !f.Active || f.Finished != nil || !f.Ready { // what begins when others have ended is not awaited
+	if f := w.facts(); !f.Active || f.Finished != nil ||
+		!f.Ready { // what begins when others have ended is not awaited
 		t.Fatalf("all run: active %v, ready %v, ended %v", f.Active, f.Ready, f.Finished)
 	}
 	made, failures := w.made, jobs.Remembered(w.memory).Failures
@@ -692,7 +741,9 @@ func script(w *life, killed int) {
 			break
 		}
 		plan, err := x.kind.Running.Operated.Compile(x.job)
-		if err != nil || plan.Retries == nil && !slices.ContainsFunc(plan.Roles, func(r podplan.Role) bool { return r.OnFailure == podplan.FailJob }) {
+		if err != nil ||
+			plan.Retries == nil &&
+				!slices.ContainsFunc(plan.Roles, func(r podplan.Role) bool { return r.OnFailure == podplan.FailJob }) {
 			return // it is tried again for ever
 		}
 	}
@@ -736,11 +787,14 @@ func TestMemoryIsRebuilt(t *testing.T) {
 				was, before, made := *w.memory, w.job.DeepCopyObject(), w.made
 				w.lose()
 				w.rest()
-				forgot := []cmp.Option{cmpopts.IgnoreFields(recovery.Recovery{}, "StartTime", "LastFailureTime", "Rule", "Counted")}
+				forgot := []cmp.Option{
+					cmpopts.IgnoreFields(recovery.Recovery{}, "StartTime", "LastFailureTime", "Rule", "Counted"),
+				}
 				if diff := cmp.Diff(&was, w.memory, forgot...); diff != "" {
 					t.Errorf("failed before: %v: it is remembered otherwise (-was +is):\n%s", failed, diff)
 				}
-				if f := w.facts(); !f.Active || !f.Ready || w.made != made || (was.StartTime == nil) != (w.memory.StartTime == nil) {
+				if f := w.facts(); !f.Active || !f.Ready || w.made != made ||
+					(was.StartTime == nil) != (w.memory.StartTime == nil) {
 					t.Errorf("failed before: %v: active %v, ready %v, made %d more", failed, f.Active, f.Ready, w.made-made)
 				}
 				if kind := w.kind.GVK().Kind; kind != "RayService" && !failed {

@@ -100,18 +100,23 @@ func TestAccess(t *testing.T) {
 		manifest  string
 		allowed   bool
 	}{
-		"AppWrapper in blue":              {"her way to run jobs", "blue", wrap(jobManifest), true},
-		"ConfigMap in blue":               {"not compute, so not counted", "blue", configMap, true},
-		"AppWrapper in red":               {"another team's quota", "red", wrap(jobManifest), false},
-		"ConfigMap in red":                {"another team's data", "red", configMap, false},
-		"bare pod in blue":                {"it is held until it is admitted", "blue", podManifest, true},
-		"bare job in blue":                {"it is held until it is admitted", "blue", jobManifest, true},
-		"bare pod in red":                 {"another team's quota", "red", podManifest, false},
-		"workload in blue":                {"it would forge an admission", "blue", workloadManifest, false},
-		"recovery in blue":                {"it would have failures forgotten", "blue", jobRecovery, false},
-		"history in blue":                 {"it would make up what was used", "blue", jobHistory, false},
-		"role binding in blue":            {"it would make her an admin", "blue", roleBinding, false},
-		"role binding through AppWrapper": {"the controller must not do for her what she may not", "blue", wrap(roleBinding), false},
+		"AppWrapper in blue":   {"her way to run jobs", "blue", wrap(jobManifest), true},
+		"ConfigMap in blue":    {"not compute, so not counted", "blue", configMap, true},
+		"AppWrapper in red":    {"another team's quota", "red", wrap(jobManifest), false},
+		"ConfigMap in red":     {"another team's data", "red", configMap, false},
+		"bare pod in blue":     {"it is held until it is admitted", "blue", podManifest, true},
+		"bare job in blue":     {"it is held until it is admitted", "blue", jobManifest, true},
+		"bare pod in red":      {"another team's quota", "red", podManifest, false},
+		"workload in blue":     {"it would forge an admission", "blue", workloadManifest, false},
+		"recovery in blue":     {"it would have failures forgotten", "blue", jobRecovery, false},
+		"history in blue":      {"it would make up what was used", "blue", jobHistory, false},
+		"role binding in blue": {"it would make her an admin", "blue", roleBinding, false},
+		"role binding through AppWrapper": {
+			"the controller must not do for her what she may not",
+			"blue",
+			wrap(roleBinding),
+			false,
+		},
 	}
 	alice := user(t, "alice")
 	for name, c := range cases {
@@ -156,20 +161,40 @@ func TestUnqueuedKinds(t *testing.T) {
 		{"DaemonSet", "apps", "v1", "daemonsets"},
 		{"ReplicationController", "", "v1", "replicationcontrollers"},
 	} {
-		resource := alice.Resource(schema.GroupVersionResource{Group: k.group, Version: k.version, Resource: k.resource}).Namespace("blue")
+		resource := alice.Resource(
+			schema.GroupVersionResource{Group: k.group, Version: k.version, Resource: k.resource},
+		).Namespace(
+			"blue",
+		)
 		o := &unstructured.Unstructured{}
 		o.SetGroupVersionKind(schema.GroupVersionKind{Group: k.group, Version: k.version, Kind: k.kind})
 		o.SetName("free")
 		if _, err := resource.Create(t.Context(), o, metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
 			t.Errorf("alice creates a %s without a queue: %v", k.kind, err)
 		}
-		if _, err := resource.Patch(t.Context(), "free", types.MergePatchType, []byte("{}"), metav1.PatchOptions{}); !apierrors.IsForbidden(err) {
+		if _, err := resource.Patch(
+			t.Context(),
+			"free",
+			types.MergePatchType,
+			[]byte("{}"),
+			metav1.PatchOptions{},
+		); !apierrors.IsForbidden(
+			err,
+		) {
 			t.Errorf("alice changes a %s: %v", k.kind, err)
 		}
 	}
 	for _, resource := range []string{"rayjobs"} { // those of her AppWrappers
-		err := alice.Resource(schema.GroupVersionResource{Group: "ray.io", Version: "v1", Resource: resource}).Namespace("blue").
-			Delete(t.Context(), "hers", metav1.DeleteOptions{})
+		err := alice.Resource(
+			schema.GroupVersionResource{Group: "ray.io", Version: "v1", Resource: resource},
+		).Namespace(
+			"blue",
+		).
+			Delete(
+				t.Context(),
+				"hers",
+				metav1.DeleteOptions{},
+			)
 		if !apierrors.IsNotFound(err) {
 			t.Errorf("alice cannot clean up %s: %v", resource, err)
 		}
@@ -179,7 +204,12 @@ func TestUnqueuedKinds(t *testing.T) {
 // The user labels say who submitted, whatever the manifest claims.
 func TestUserIsStamped(t *testing.T) {
 	awaitEmpty(t, "blue")
-	m := strings.Replace(wrap(jobManifest), "name: wrapped", "name: wrapped\n  labels: {workload.codeflare.dev/user: bob}", 1)
+	m := strings.Replace(
+		wrap(jobManifest),
+		"name: wrapped",
+		"name: wrapped\n  labels: {workload.codeflare.dev/user: bob}",
+		1,
+	)
 	name := create(t, user(t, "alice"), m, "blue")
 	if got := wrapper(t, "blue", name).Labels["workload.codeflare.dev/user"]; got != "alice" {
 		t.Errorf("the user label says %q, want alice", got)
@@ -210,7 +240,12 @@ func TestUserIsNotForged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // created, and then changed
-		err := alice.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(applied.DeepCopy()), client.FieldOwner("mlbatch-controller"), client.ForceOwnership)
+		err := alice.Apply(
+			t.Context(),
+			client.ApplyConfigurationFromUnstructured(applied.DeepCopy()),
+			client.FieldOwner("mlbatch-controller"),
+			client.ForceOwnership,
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -218,7 +253,10 @@ func TestUserIsNotForged(t *testing.T) {
 			t.Errorf("a job that alice applied is of %q", got)
 		}
 	}
-	relabel := client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"labels": {"mlbatch.dev/user": "bob"}, "annotations": {"mlbatch.dev/user": "bob"}}}`))
+	relabel := client.RawPatch(
+		types.MergePatchType,
+		[]byte(`{"metadata": {"labels": {"mlbatch.dev/user": "bob"}, "annotations": {"mlbatch.dev/user": "bob"}}}`),
+	)
 	changed := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "forged"}}
 	if err := alice.Patch(t.Context(), changed, relabel, client.FieldOwner("mlbatch-controller")); err != nil {
 		t.Fatal(err)
@@ -226,11 +264,21 @@ func TestUserIsNotForged(t *testing.T) {
 	if got := of(&batchv1.Job{}, "forged"); got != "alice" {
 		t.Errorf("a job that alice relabelled is of %q", got)
 	}
-	create(t, alice, `{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, `+forged+`}, spec: {selector: {matchLabels: {app: web}},
-  template: {metadata: {labels: {app: web, mlbatch.dev/user: bob}}, spec: {containers: [{name: c, image: busybox}]}}}}`, "blue")
+	create(
+		t,
+		alice,
+		`{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, `+forged+`}, spec: {selector: {matchLabels: {app: web}},
+  template: {metadata: {labels: {app: web, mlbatch.dev/user: bob}}, spec: {containers: [{name: c, image: busybox}]}}}}`,
+		"blue",
+	)
 	eventually(t, "a pod of her Deployment, and its Workload, are hers", func() string {
 		var pods corev1.PodList
-		if err := alice.List(t.Context(), &pods, client.InNamespace("blue"), client.MatchingLabels{"app": "web"}); err != nil {
+		if err := alice.List(
+			t.Context(),
+			&pods,
+			client.InNamespace("blue"),
+			client.MatchingLabels{"app": "web"},
+		); err != nil {
 			return err.Error()
 		}
 		if len(pods.Items) == 0 {
@@ -244,7 +292,10 @@ func TestUserIsNotForged(t *testing.T) {
 	for _, name := range []string{"forged", "applied"} {
 		eventually(t, "the Workload says it", func() string { return ofUser(t, name, "alice") })
 	}
-	if err := alice.Delete(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "web"}}); err != nil {
+	if err := alice.Delete(
+		t.Context(),
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "web"}},
+	); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -67,14 +67,27 @@ func isWell(t *testing.T) func() string {
 func TestAdministratorSetsUpACluster(t *testing.T) {
 	another(t, "--empty", "--nodes", "3")
 	eventually(t, "an empty cluster is well", isWell(t))
-	if _, err := tries(t, "team create green --gpus 8 --users alice"); err == nil || !strings.Contains(err.Error(), "mlbatch flavor create default-flavor") {
+	if _, err := tries(
+		t,
+		"team create green --gpus 8 --users alice",
+	); err == nil ||
+		!strings.Contains(err.Error(), "mlbatch flavor create default-flavor") {
 		t.Errorf("a team without a flavor: %v", err)
 	}
-	enter(t, "flavor create default-flavor", "team create green --gpus 8 --users alice", "team create gold --gpus 8 --users bob")
+	enter(
+		t,
+		"flavor create default-flavor",
+		"team create green --gpus 8 --users alice",
+		"team create gold --gpus 8 --users bob",
+	)
 	if out := enter(t, "team create green --gpus 8 --users alice"); strings.Contains(out, "created") {
 		t.Errorf("again it makes something: %s", out)
 	}
-	if out, err := tries(t, "team create green --gpus 4 --users alice"); err == nil || !strings.Contains(err.Error(), "is 8, asked for 4") {
+	if out, err := tries(
+		t,
+		"team create green --gpus 4 --users alice",
+	); err == nil ||
+		!strings.Contains(err.Error(), "is 8, asked for 4") {
 		t.Errorf("another quota: %v, %s", err, out)
 	}
 	eventually(t, "a cluster with teams is well", isWell(t))
@@ -92,7 +105,11 @@ func TestAdministratorSetsUpACluster(t *testing.T) {
 		}
 	}
 	eventually(t, "the team is shown", says("team green", "Jobs: 1 running", "People: alice"))
-	eventually(t, "and what alice may see of it, her quota with it", says("team green --as alice", "You may not read RoleBindings", "nvidia.com/gpu  8        16    8"))
+	eventually(
+		t,
+		"and what alice may see of it, her quota with it",
+		says("team green --as alice", "You may not read RoleBindings", "nvidia.com/gpu  8        16    8"),
+	)
 	if _, err := tries(t, "team edit green --gpus 4"); err == nil || !strings.Contains(err.Error(), "--yes") {
 		t.Errorf("less than is in use, without a word: %v", err)
 	}
@@ -141,7 +158,10 @@ func faultsAreCured(t *testing.T) {
 		var found finding.Finding
 		eventually(t, tc.rule+" is found", func() string {
 			all := diagnose(t)
-			at := slices.IndexFunc(all, func(x finding.Finding) bool { return x.Rule == tc.rule && x.Object == tc.object })
+			at := slices.IndexFunc(
+				all,
+				func(x finding.Finding) bool { return x.Rule == tc.rule && x.Object == tc.object },
+			)
 			if at < 0 {
 				return fmt.Sprintf("%+v", all)
 			}
@@ -150,7 +170,12 @@ func faultsAreCured(t *testing.T) {
 		})
 		enter(t, strings.ReplaceAll(found.Cure, "NODE", "node-1"))
 		eventually(t, tc.rule+" is cured by "+found.Cure, func() string {
-			if all := diagnose(t); slices.ContainsFunc(all, func(x finding.Finding) bool { return x.Rule == tc.rule }) {
+			if all := diagnose(
+				t,
+			); slices.ContainsFunc(
+				all,
+				func(x finding.Finding) bool { return x.Rule == tc.rule },
+			) {
 				return fmt.Sprintf("%+v", all)
 			}
 			return ""

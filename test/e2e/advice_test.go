@@ -25,25 +25,41 @@ func TestAdviceIsFollowed(t *testing.T) {
 	admin, alice := user(t, ""), user(t, "alice")
 	patch := func(o client.Object, merge string) {
 		t.Helper()
-		if err := admin.Patch(withoutCancel(t), o, client.RawPatch(types.MergePatchType, []byte(merge))); err != nil {
+		if err := admin.Patch(
+			withoutCancel(t),
+			o,
+			client.RawPatch(types.MergePatchType, []byte(merge)),
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
 	stopAll := func(p kueue.StopPolicy) {
-		patch(&kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "blue-cluster-queue"}}, fmt.Sprintf(`{"spec":{"stopPolicy":%q}}`, p))
+		patch(
+			&kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "blue-cluster-queue"}},
+			fmt.Sprintf(`{"spec":{"stopPolicy":%q}}`, p),
+		)
 	}
 	stop := func(p kueue.StopPolicy) {
-		patch(&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "default-queue"}}, fmt.Sprintf(`{"spec":{"stopPolicy":%q}}`, p))
+		patch(
+			&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "default-queue"}},
+			fmt.Sprintf(`{"spec":{"stopPolicy":%q}}`, p),
+		)
 	}
 	cordon := func(node string, on bool) {
-		patch(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, fmt.Sprintf(`{"spec":{"unschedulable":%t}}`, on))
+		patch(
+			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}},
+			fmt.Sprintf(`{"spec":{"unschedulable":%t}}`, on),
+		)
 	}
 	activate := func(name string, active bool) {
 		w := itsWorkload(t, "blue", name)
 		edit(t, admin, w, func(w *kueue.Workload) { w.Spec.Active = new(active) })
 	}
 	taint := func(taints string) {
-		patch(&kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: "default-flavor"}}, `{"spec":{"nodeTaints":`+taints+`}}`)
+		patch(
+			&kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: "default-flavor"}},
+			`{"spec":{"nodeTaints":`+taints+`}}`,
+		)
 	}
 	const gated = kueue.AdmissionGatedByAnnotation
 	with := func(manifest, metadata string) string {
@@ -52,7 +68,12 @@ func TestAdviceIsFollowed(t *testing.T) {
 	labelled := func(queue string) string {
 		return with(gang("x", 1, 1, 6000), "labels: {kueue.x-k8s.io/queue-name: "+queue+"}")
 	}
-	choosy := strings.Replace(gang("x", 1, 1, 6000), "restartPolicy", "nodeSelector: {example.com/disk: fast}\n            restartPolicy", 1)
+	choosy := strings.Replace(
+		gang("x", 1, 1, 6000),
+		"restartPolicy",
+		"nodeSelector: {example.com/disk: fast}\n            restartPolicy",
+		1,
+	)
 	t.Cleanup(func() {
 		taint("null")
 		cordon("node-0", false)
@@ -61,11 +82,21 @@ func TestAdviceIsFollowed(t *testing.T) {
 	})
 	remove := func(name string) {
 		t.Helper()
-		if err := alice.Delete(t.Context(), wrapper(t, "blue", name), client.PropagationPolicy("Background")); err != nil {
+		if err := alice.Delete(
+			t.Context(),
+			wrapper(t, "blue", name),
+			client.PropagationPolicy("Background"),
+		); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, name+" is gone", func() string {
-			if err := alice.Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: name}, &aw.AppWrapper{}); !apierrors.IsNotFound(err) {
+			if err := alice.Get(
+				t.Context(),
+				client.ObjectKey{Namespace: "blue", Name: name},
+				&aw.AppWrapper{},
+			); !apierrors.IsNotFound(
+				err,
+			) {
 				return fmt.Sprint("it is there still: ", err)
 			}
 			return ""
@@ -237,7 +268,12 @@ waitForPodsReady: {timeout: 1h, blockAdmission: true}
 `)
 	admin := user(t, "")
 	// Nothing will ever open the gate of its pod.
-	create(t, admin, fmt.Sprintf(limitedJob, "before", "a: b", "schedulingGates: [{name: example.com/shut}]"), "blue")
+	create(
+		t,
+		admin,
+		fmt.Sprintf(limitedJob, "before", "a: b", "schedulingGates: [{name: example.com/shut}]"),
+		"blue",
+	)
 	eventually(t, "it has its quota", func() string {
 		if w := workloadOf(t, "blue", "before"); w == nil || w.Status.Admission == nil {
 			return fmt.Sprintf("%+v", w)

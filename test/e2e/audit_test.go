@@ -70,7 +70,8 @@ func rightsOf(role string, rules []rbacv1.PolicyRule) []right {
 
 // used reports whether a request needed the right.
 func (r right) used(by rig.Request) bool {
-	return r.verb == by.Verb && r.group == by.Group && (r.resource == by.Resource || r.resource == "*") && (r.name == "" || r.name == by.Name)
+	return r.verb == by.Verb && r.group == by.Group && (r.resource == by.Resource || r.resource == "*") &&
+		(r.name == "" || r.name == by.Name)
 }
 
 // exception is a pattern of rights that end-to-end tests need not use, and the reason why they
@@ -177,7 +178,8 @@ func (u *usage) wrong(all bool) []string { //nolint:revive // whether all tests 
 	excepted := unusedRights()
 	granted := slices.Sorted(maps.Keys(u.Granted))
 	for _, g := range granted {
-		if !u.Granted[g] && !slices.ContainsFunc(excepted, func(e exception) bool { return e.rights.MatchString(g) }) {
+		if !u.Granted[g] &&
+			!slices.ContainsFunc(excepted, func(e exception) bool { return e.rights.MatchString(g) }) {
 			wrong = append(wrong, g+" is granted and was never asked for")
 		}
 	}
@@ -262,7 +264,11 @@ func schedulerRoles() []string { return []string{"system:kube-scheduler", "syste
 // Kubernetes', so that nobody asks whether all is used.
 func rightsOfKubernetes(ctx context.Context, admin client.Client) ([]right, error) {
 	var reader rbacv1.Role
-	if err := admin.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: authenticationReader}, &reader); err != nil {
+	if err := admin.Get(
+		ctx,
+		client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: authenticationReader},
+		&reader,
+	); err != nil {
 		return nil, err
 	}
 	granted := rightsOf(authenticationReader, reader.Rules)
@@ -315,10 +321,13 @@ func askedOf(ctx context.Context) (usage, error) {
 	}
 	controller, scheduler := is(names.ControllerUser), is(names.SchedulerUser)
 	holders := map[string]func(rig.Request) bool{
-		install.Controller: controller, install.TeamRole: controller, "mlbatch-system/" + install.Controller: controller,
-		install.Scheduler: scheduler, "mlbatch-system/" + install.Scheduler: scheduler,
-		install.EditRole:     func(r rig.Request) bool { return slices.Contains(teams, r.Who()) },
-		authenticationReader: controller,
+		install.Controller:                     controller,
+		install.TeamRole:                       controller,
+		"mlbatch-system/" + install.Controller: controller,
+		install.Scheduler:                      scheduler,
+		"mlbatch-system/" + install.Scheduler:  scheduler,
+		install.EditRole:                       func(r rig.Request) bool { return slices.Contains(teams, r.Who()) },
+		authenticationReader:                   controller,
 	}
 	for _, role := range schedulerRoles() {
 		holders[role] = scheduler
@@ -330,12 +339,23 @@ func askedOf(ctx context.Context) (usage, error) {
 	// What a role has was refused by no fault of the role. (A right that is always refused was
 	// never used.)
 	had := func(r rig.Request) bool {
-		return slices.ContainsFunc(slices.Concat(granted, ofKubernetes), func(g right) bool { return g.used(r) && holders[g.role](r) })
+		return slices.ContainsFunc(
+			slices.Concat(granted, ofKubernetes),
+			func(g right) bool { return g.used(r) && holders[g.role](r) },
+		)
 	}
 	requests := map[rig.Request]bool{}
 	err = cluster.Asked(func(r rig.Request) {
 		if controller(r) || scheduler(r) {
-			asked := strings.TrimSpace(fmt.Sprintf("%s %s %s %s", r.User, r.Verb, schema.GroupResource{Group: r.Group, Resource: r.Resource}, r.Path))
+			asked := strings.TrimSpace(
+				fmt.Sprintf(
+					"%s %s %s %s",
+					r.User,
+					r.Verb,
+					schema.GroupResource{Group: r.Group, Resource: r.Resource},
+					r.Path,
+				),
+			)
 			switch {
 			case !r.Forbidden:
 				u.Allowed[asked] = true
@@ -382,12 +402,16 @@ func TestTeamRightsAreOfUse(t *testing.T) {
 	}
 	versions := map[string]string{}
 	var lists []*metav1.APIResourceList
-	eventually(t, "the API server says all that it serves", func() string { // aggregated APIs a moment after their start
-		if lists, err = served.ServerPreferredResources(); err != nil {
-			return err.Error()
-		}
-		return ""
-	})
+	eventually(
+		t,
+		"the API server says all that it serves",
+		func() string { // aggregated APIs a moment after their start
+			if lists, err = served.ServerPreferredResources(); err != nil {
+				return err.Error()
+			}
+			return ""
+		},
+	)
 	kinds := map[schema.GroupResource]string{}
 	for _, l := range lists {
 		gv, err := schema.ParseGroupVersion(l.GroupVersion)
@@ -412,7 +436,13 @@ func TestTeamRightsAreOfUse(t *testing.T) {
 		if !known {
 			version = "v1" // of an operator that is not in this cluster: she is asked for the right all the same
 		}
-		err := ask(t, alice.Resource(gr.WithVersion(version)).Namespace("blue"), r.verb, gr.WithVersion(version).GroupVersion().WithKind(kinds[gr]), sub)
+		err := ask(
+			t,
+			alice.Resource(gr.WithVersion(version)).Namespace("blue"),
+			r.verb,
+			gr.WithVersion(version).GroupVersion().WithKind(kinds[gr]),
+			sub,
+		)
 		if err != nil && strings.Contains(err.Error(), "cannot "+r.verb+" resource") {
 			t.Errorf("%s: %v", r, err)
 		}
@@ -420,7 +450,13 @@ func TestTeamRightsAreOfUse(t *testing.T) {
 }
 
 // ask makes a request that changes nothing: about an object that is not there, or as a dry run.
-func ask(t *testing.T, at dynamic.ResourceInterface, verb string, kind schema.GroupVersionKind, sub string) error {
+func ask(
+	t *testing.T,
+	at dynamic.ResourceInterface,
+	verb string,
+	kind schema.GroupVersionKind,
+	sub string,
+) error {
 	t.Helper()
 	const name = "not-there"
 	var below []string
@@ -446,7 +482,13 @@ func ask(t *testing.T, at dynamic.ResourceInterface, verb string, kind schema.Gr
 	case "update":
 		_, err = at.Update(t.Context(), o, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}}, below...)
 	case "patch":
-		_, err = at.Patch(t.Context(), name, types.MergePatchType, []byte("{}"), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, below...)
+		_, err = at.Patch(
+			t.Context(),
+			name,
+			types.MergePatchType,
+			[]byte("{}"),
+			metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}},
+			below...)
 	case "delete":
 		err = at.Delete(t.Context(), name, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}, below...)
 	default:

@@ -79,26 +79,37 @@ func TestBadInput(t *testing.T) {
 			words: []string{"spec.resourceGroups[0].flavors[1].resources", "cpu"},
 		},
 		"borrowing limit without cohort": {
-			manifest: queueManifest("bad", strings.Replace(fmt.Sprintf(oneFlavor, "1\n        borrowingLimit: 2"), "  cohort: c\n", "", 1)),
-			words:    []string{"borrowingLimit", "cohort"},
+			manifest: queueManifest(
+				"bad",
+				strings.Replace(fmt.Sprintf(oneFlavor, "1\n        borrowingLimit: 2"), "  cohort: c\n", "", 1),
+			),
+			words: []string{"borrowingLimit", "cohort"},
 		},
 		"cohort that is its own parent": {
 			manifest: "apiVersion: kueue.x-k8s.io/v1beta2\nkind: Cohort\nmetadata:\n  name: loop\nspec:\n  parentName: loop\n",
 			words:    []string{"spec.parentName", "loop"},
 		},
 		"AppWrapper without pods": {
-			user: "alice", namespace: "blue",
-			manifest: wrapperManifest("  - template:\n      apiVersion: v1\n      kind: Service\n      metadata:\n        name: s\n      spec:\n        ports: [{port: 80}]\n"),
-			words:    []string{"spec.components", "pod"},
+			user:      "alice",
+			namespace: "blue",
+			manifest: wrapperManifest(
+				"  - template:\n      apiVersion: v1\n      kind: Service\n      metadata:\n        name: s\n      spec:\n        ports: [{port: 80}]\n",
+			),
+			words: []string{"spec.components", "pod"},
 		},
 		"AppWrapper in an AppWrapper": {
-			user: "alice", namespace: "blue",
-			manifest: wrapperManifest("  - template:\n      apiVersion: workload.codeflare.dev/v1beta2\n      kind: AppWrapper\n      metadata:\n        name: inner\n      spec:\n        components: []\n"),
-			words:    []string{"spec.components[0].template", "AppWrapper"},
+			user:      "alice",
+			namespace: "blue",
+			manifest: wrapperManifest(
+				"  - template:\n      apiVersion: workload.codeflare.dev/v1beta2\n      kind: AppWrapper\n      metadata:\n        name: inner\n      spec:\n        components: []\n",
+			),
+			words: []string{"spec.components[0].template", "AppWrapper"},
 		},
 		"component in another namespace": {
-			user: "alice", namespace: "blue", manifest: wrapperManifest(fmt.Sprintf(sleepJob, "red", "default-priority")),
-			words: []string{"spec.components[0].template.metadata.namespace", "blue"},
+			user:      "alice",
+			namespace: "blue",
+			manifest:  wrapperManifest(fmt.Sprintf(sleepJob, "red", "default-priority")),
+			words:     []string{"spec.components[0].template.metadata.namespace", "blue"},
 		},
 		"priority class that does not exist": {
 			user: "alice", namespace: "blue", manifest: wrapperManifest(fmt.Sprintf(sleepJob, "blue", "urgent")),
@@ -126,7 +137,12 @@ func TestBadInput(t *testing.T) {
 // A pod that no node can hold is never admitted, and says so.
 func TestPodLargerThanAnyNode(t *testing.T) {
 	awaitEmpty(t, "blue")
-	m := strings.Replace(wrapperManifest(fmt.Sprintf(sleepJob, "blue", "default-priority")), "nvidia.com/gpu: 1", "nvidia.com/gpu: 9", 1)
+	m := strings.Replace(
+		wrapperManifest(fmt.Sprintf(sleepJob, "blue", "default-priority")),
+		"nvidia.com/gpu: 1",
+		"nvidia.com/gpu: 9",
+		1,
+	)
 	name := create(t, user(t, "alice"), m, "blue")
 	eventually(t, "it says that no node is large enough", waits(t, "blue", name, "9", "nvidia.com/gpu", "node"))
 	if w := wrapper(t, "blue", name); w.Status.Phase != aw.AppWrapperSuspended {

@@ -64,7 +64,8 @@ func TestKillAnything(t *testing.T) {
 func TestKillAtTheWorstMoment(t *testing.T) {
 	evicted := func(_ *witness, c change) bool {
 		w, ok := c.now.(*kueue.Workload)
-		return ok && w.Status.Admission != nil && apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadEvicted)
+		return ok && w.Status.Admission != nil &&
+			apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadEvicted)
 	}
 	preempting := func(_ *witness, c change) bool {
 		w, ok := c.now.(*kueue.Workload)
@@ -87,11 +88,27 @@ func TestKillAtTheWorstMoment(t *testing.T) {
 		when    moment
 		why     string
 	}{
-		"controller-evicted":    {[]string{"controller"}, evicted, "the victim is told to go, and no process remembers for which workload"},
-		"controller-preempting": {[]string{"controller"}, preempting, "the important job has its quota, and is not started"},
-		"apiserver-evicted":     {[]string{"kube-apiserver"}, evicted, "the answer to the write gets lost"},
-		"scheduler-half-bound":  {[]string{"scheduler"}, halfBound, "some pods of a gang are bound, and others not"},
-		"manager-half-made":     {[]string{"kube-controller-manager", "controller"}, halfMade, "some pods of a job exist, and others not"},
+		"controller-evicted": {
+			[]string{"controller"},
+			evicted,
+			"the victim is told to go, and no process remembers for which workload",
+		},
+		"controller-preempting": {
+			[]string{"controller"},
+			preempting,
+			"the important job has its quota, and is not started",
+		},
+		"apiserver-evicted": {[]string{"kube-apiserver"}, evicted, "the answer to the write gets lost"},
+		"scheduler-half-bound": {
+			[]string{"scheduler"},
+			halfBound,
+			"some pods of a gang are bound, and others not",
+		},
+		"manager-half-made": {
+			[]string{"kube-controller-manager", "controller"},
+			halfMade,
+			"some pods of a job exist, and others not",
+		},
 	}
 	for _, name := range slices.Sorted(maps.Keys(moments)) {
 		m := moments[name]
@@ -138,16 +155,41 @@ func runDemo(t *testing.T, prefix string, victims []string, when moment) int {
 	awaitHealthy(t)
 	awaitEmpty(t, "blue", "red")
 	normal := func(name, team, user string) task {
-		return task{name: prefix + "-" + name, team: team, user: user, pods: 2, gpus: 4, seconds: 60, priority: "default-priority"}
+		return task{
+			name:     prefix + "-" + name,
+			team:     team,
+			user:     user,
+			pods:     2,
+			gpus:     4,
+			seconds:  60,
+			priority: "default-priority",
+		}
 	}
 	// Alice's first jobs borrow all that there is.
 	first := []task{normal("a1", "blue", "alice"), normal("a2", "blue", "alice"), normal("a3", "blue", "alice")}
 	// Her important one preempts one of them, Bob's first takes his quota back,
 	// and the wide one has to wait for an empty cluster.
 	then := []task{
-		{name: prefix + "-important", team: "blue", user: "alice", pods: 2, gpus: 4, seconds: 30, priority: "high-priority"},
-		normal("b1", "red", "bob"), normal("b2", "red", "bob"),
-		{name: prefix + "-wide", team: "blue", user: "alice", pods: 12, gpus: 2, seconds: 30, priority: "default-priority"},
+		{
+			name:     prefix + "-important",
+			team:     "blue",
+			user:     "alice",
+			pods:     2,
+			gpus:     4,
+			seconds:  30,
+			priority: "high-priority",
+		},
+		normal("b1", "red", "bob"),
+		normal("b2", "red", "bob"),
+		{
+			name:     prefix + "-wide",
+			team:     "blue",
+			user:     "alice",
+			pods:     12,
+			gpus:     2,
+			seconds:  30,
+			priority: "default-priority",
+		},
 	}
 	size := map[string]int{}
 	var names []string
@@ -187,7 +229,12 @@ func runDemo(t *testing.T, prefix string, victims []string, when moment) int {
 	if v := w.jobs[prefix+"-important"].evicted; v != 0 {
 		t.Errorf("the important job was evicted %d times", v)
 	}
-	t.Logf("%d changes; a gang was bound in part for %s at most; %s", changes, w.longest.Round(time.Millisecond), w.summary())
+	t.Logf(
+		"%d changes; a gang was bound in part for %s at most; %s",
+		changes,
+		w.longest.Round(time.Millisecond),
+		w.summary(),
+	)
 	awaitHealthy(t)
 	eventually(t, "all quota is given back", func() string { return idle(t) })
 	awaitEmpty(t, "blue", "red")
@@ -382,7 +429,11 @@ func picture(t *testing.T, names []string) map[string]snapshot {
 	out := map[string]snapshot{}
 	for _, n := range names {
 		w := itsWorkload(t, "blue", n)
-		s := snapshot{Phase: wrapper(t, "blue", n).Status.Phase, Admission: w.Status.Admission, Pods: map[types.UID]corev1.PodPhase{}}
+		s := snapshot{
+			Phase:     wrapper(t, "blue", n).Status.Phase,
+			Admission: w.Status.Admission,
+			Pods:      map[types.UID]corev1.PodPhase{},
+		}
 		if c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadQuotaReserved); c != nil {
 			s.Reserved = *c
 		}

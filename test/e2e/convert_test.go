@@ -72,12 +72,49 @@ spec:
 		args []string
 		pods int
 	}{
-		"generated": {"as from MLBatch's chart", []string{"generate", "pytorchjob", "--job-name", "generated", "--container-image", "i:1", "--num-pods", "3", "--num-gpus-per-pod", "1", "--setup-commands", "sleep 20"}, 3},
-		"wrapped":   {"with what it needs", []string{"wrap", "-f", kept(t, "a.yaml", config+job("wrapped", "i:1"))}, 3},
-		"set":       {"of equal pods", []string{"convert", "--strict", "--to", "jobset", "-f", kept(t, "b.yaml", job("set", "i:1"))}, 3},
-		"two":       {"of master and workers that differ", []string{"convert", "--strict", "--to", "jobset", "-f", kept(t, "c.yaml", job("two", "j:1"))}, 3},
-		"train":     {"with its runtime", []string{"convert", "--strict", "--to", "trainjob", "-f", kept(t, "d.yaml", job("train", "i:1"))}, 3},
-		"indexed":   {"with its Service", []string{"convert", "--strict", "--to", "job", "-f", kept(t, "e.yaml", job("indexed", "i:1"))}, 3},
+		"generated": {
+			"as from MLBatch's chart",
+			[]string{
+				"generate",
+				"pytorchjob",
+				"--job-name",
+				"generated",
+				"--container-image",
+				"i:1",
+				"--num-pods",
+				"3",
+				"--num-gpus-per-pod",
+				"1",
+				"--setup-commands",
+				"sleep 20",
+			},
+			3,
+		},
+		"wrapped": {
+			"with what it needs",
+			[]string{"wrap", "-f", kept(t, "a.yaml", config+job("wrapped", "i:1"))},
+			3,
+		},
+		"set": {
+			"of equal pods",
+			[]string{"convert", "--strict", "--to", "jobset", "-f", kept(t, "b.yaml", job("set", "i:1"))},
+			3,
+		},
+		"two": {
+			"of master and workers that differ",
+			[]string{"convert", "--strict", "--to", "jobset", "-f", kept(t, "c.yaml", job("two", "j:1"))},
+			3,
+		},
+		"train": {
+			"with its runtime",
+			[]string{"convert", "--strict", "--to", "trainjob", "-f", kept(t, "d.yaml", job("train", "i:1"))},
+			3,
+		},
+		"indexed": {
+			"with its Service",
+			[]string{"convert", "--strict", "--to", "job", "-f", kept(t, "e.yaml", job("indexed", "i:1"))},
+			3,
+		},
 	}
 	for name, c := range cases {
 		out, err := cluster.Run(t.Context(), c.args...)
@@ -88,7 +125,19 @@ spec:
 		if name == "train" {
 			tried = "dry-run" // its runtime is in the same file, and not in the cluster yet
 		}
-		if _, err := cluster.Run(t.Context(), "lint", "-f", kept(t, "made.yaml", out), "--cluster", "-n", "blue", "--as", "alice", "--disable", tried); err != nil {
+		if _, err := cluster.Run(
+			t.Context(),
+			"lint",
+			"-f",
+			kept(t, "made.yaml", out),
+			"--cluster",
+			"-n",
+			"blue",
+			"--as",
+			"alice",
+			"--disable",
+			tried,
+		); err != nil {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
 		madeAs(t, "alice", c.args...)
@@ -103,7 +152,10 @@ spec:
 					ended[p.Name] = true
 				}
 			}
-			led := slices.ContainsFunc(all.Items, func(p corev1.Pod) bool { return ended[p.Name] && strings.Contains(p.Name, "master") })
+			led := slices.ContainsFunc(
+				all.Items,
+				func(p corev1.Pod) bool { return ended[p.Name] && strings.Contains(p.Name, "master") },
+			)
 			if len(ended) < c.pods && !led { // workers of a master that has ended are stopped
 				return fmt.Sprintf("%d of %d pods have ended", len(ended), c.pods)
 			}
@@ -125,10 +177,26 @@ spec:
     Master: {replicas: 1, restartPolicy: Never, template: TEMPLATE}
 `
 	const template = `{spec: {containers: [{name: pytorch, image: "i:1", command: [sleep, "6000"], resources: {limits: {cpu: 1, memory: 1Gi, nvidia.com/gpu: 1}}}]}}`
-	madeAs(t, "alice", "convert", "--to", "jobset", "-f", kept(t, "a.yaml", strings.ReplaceAll(job, "TEMPLATE", template)))
+	madeAs(
+		t,
+		"alice",
+		"convert",
+		"--to",
+		"jobset",
+		"-f",
+		kept(t, "a.yaml", strings.ReplaceAll(job, "TEMPLATE", template)),
+	)
 	eventually(t, "three pods with the ranks 0 to 2", func() string {
 		var all corev1.PodList
-		if err := user(t, "").List(t.Context(), &all, client.InNamespace("blue"), client.MatchingLabels{"jobset.sigs.k8s.io/jobset-name": "ranks"}); err != nil {
+		if err := user(
+			t,
+			"",
+		).List(
+			t.Context(),
+			&all,
+			client.InNamespace("blue"),
+			client.MatchingLabels{"jobset.sigs.k8s.io/jobset-name": "ranks"},
+		); err != nil {
 			return err.Error()
 		}
 		var ranks []string
@@ -196,7 +264,14 @@ func TestCheck(t *testing.T) {
 	if r, err := asked("blue", "--as", "alice"); err != nil || !slices.Contains(r.Unread, "nodes") {
 		t.Errorf("alice asks about her namespace: %v, %+v", err, r)
 	}
-	if out, _ := cluster.Run(t.Context(), "check", "--metrics"); !strings.Contains(out, `mlbatch_check_findings{rule="too-large",severity="warning"} 1`) {
+	if out, _ := cluster.Run(
+		t.Context(),
+		"check",
+		"--metrics",
+	); !strings.Contains(
+		out,
+		`mlbatch_check_findings{rule="too-large",severity="warning"} 1`,
+	) {
 		t.Errorf("metrics:\n%s", out)
 	}
 }

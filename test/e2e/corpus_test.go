@@ -75,7 +75,12 @@ func TestCorpus(t *testing.T) {
 	awaitEmpty(t, "blue")
 	eventually(t, "nothing of theirs is left", func() string {
 		for _, list := range []client.ObjectList{&corev1.ServiceList{}, &corev1.PersistentVolumeClaimList{}, &batchv1.JobList{}, &corev1.PodList{}} {
-			if err := admin.List(t.Context(), list, client.InNamespace("blue"), client.HasLabels{recovery.JobLabel}); err != nil {
+			if err := admin.List(
+				t.Context(),
+				list,
+				client.InNamespace("blue"),
+				client.HasLabels{recovery.JobLabel},
+			); err != nil {
 				return err.Error()
 			}
 			if n := apimeta.LenList(list); n > 0 {

@@ -48,10 +48,10 @@ func upstream(t *testing.T, name string) {
 	})
 }
 
-// TestUpstreamsDefinitions: whoever applies the definitions that come with JobSet and with Kubeflow, as their charts
-// do, takes nothing from their jobs: these run to the end, are made anew when pods fail, and are counted
-// right, though the controller is killed in between. This needs a cluster in which nobody else has such
-// jobs.
+// TestUpstreamsDefinitions: whoever applies the definitions that come with JobSet and with Kubeflow, as their
+// charts do, takes nothing from their jobs: these run to the end, are made anew when pods fail, and are
+// counted right, though the controller is killed in between. This needs a cluster in which nobody else has
+// such jobs.
 func TestUpstreamsDefinitions(t *testing.T) {
 	ownCluster(t, "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n")
 	upstream(t, "jobsets.jobset.x-k8s.io")
@@ -74,12 +74,42 @@ func TestUpstreamsDefinitions(t *testing.T) {
 		return ""
 	})
 	k := trainingKinds()[0]
-	once := map[string]string{"mlbatch.dev/run-for": "60s", "mlbatch.dev/exit-code": "137", "mlbatch.dev/fail-first": "1"}
+	once := map[string]string{
+		"mlbatch.dev/run-for":    "60s",
+		"mlbatch.dev/exit-code":  "137",
+		"mlbatch.dev/fail-first": "1",
+	}
 	create(t, admin, k.manifest("hardy", "backoffLimit: 6", "ExitCode", once), "blue")
-	create(t, admin, jobSetManifest("mends", "failurePolicy: {maxRestarts: 3}, replicatedJobs: [{name: good, template: {spec: {"+podOfSet("60s")+"}}}, {name: bad, template: {spec: {backoffLimit: 0, "+
-		podOfSet("60s", `mlbatch.dev/fail-first: "1"`)+"}}}]"), "blue")
-	create(t, admin, jobSetManifest("alone", "failurePolicy: {maxRestarts: 3, rules: [{name: one, action: RestartJob}]}, replicatedJobs: [{name: good, template: {spec: {"+podOfSet("60s")+"}}}, {name: bad, template: {spec: {backoffLimit: 0, "+
-		podOfSet("60s", `mlbatch.dev/fail-first: "1"`)+"}}}]"), "blue")
+	create(
+		t,
+		admin,
+		jobSetManifest(
+			"mends",
+			"failurePolicy: {maxRestarts: 3}, replicatedJobs: [{name: good, template: {spec: {"+podOfSet(
+				"60s",
+			)+"}}}, {name: bad, template: {spec: {backoffLimit: 0, "+
+				podOfSet(
+					"60s",
+					`mlbatch.dev/fail-first: "1"`,
+				)+"}}}]",
+		),
+		"blue",
+	)
+	create(
+		t,
+		admin,
+		jobSetManifest(
+			"alone",
+			"failurePolicy: {maxRestarts: 3, rules: [{name: one, action: RestartJob}]}, replicatedJobs: [{name: good, template: {spec: {"+podOfSet(
+				"60s",
+			)+"}}}, {name: bad, template: {spec: {backoffLimit: 0, "+
+				podOfSet(
+					"60s",
+					`mlbatch.dev/fail-first: "1"`,
+				)+"}}}]",
+		),
+		"blue",
+	)
 	eventually(t, "some pods are made", setRuns(t, "mends", 2))
 	killController(t)
 	eventually(t, "a failure is counted", func() string {
@@ -97,7 +127,9 @@ func TestUpstreamsDefinitions(t *testing.T) {
 		eventually(t, name+" succeeds", jobSetSays(t, name, "Completed", ""))
 		js := jobSet(t, name)
 		r := remembered(t, js)
-		if all := js.Status.Restarts; all != r.Attempt || (name == "mends") != (all == 1) || js.Status.RestartsCountTowardsMax > 1 || r.Failures != 1 {
+		if all := js.Status.Restarts; all != r.Attempt || (name == "mends") != (all == 1) ||
+			js.Status.RestartsCountTowardsMax > 1 ||
+			r.Failures != 1 {
 			t.Errorf("%s says %+v and is remembered as %+v", name, js.Status, r)
 		}
 		if js.Status.ReplicatedJobsStatus[0].JobRestarts != nil {

@@ -60,7 +60,12 @@ func startStranger(t *testing.T, name string) {
 	}
 	eventually(t, "the other operator runs", func() string {
 		var p corev1.Pod
-		if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "kubeflow", Name: "training-operator"}, &p); err != nil || p.Status.Phase != corev1.PodRunning {
+		if err := admin.Get(
+			t.Context(),
+			client.ObjectKey{Namespace: "kubeflow", Name: "training-operator"},
+			&p,
+		); err != nil ||
+			p.Status.Phase != corev1.PodRunning {
 			return fmt.Sprintf("%s %v", p.Status.Phase, err)
 		}
 		return ""
@@ -71,7 +76,10 @@ func startStranger(t *testing.T, name string) {
 	go func() {
 		defer close(done)
 		_ = wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-			if err := s.look(ctx); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && !errors.Is(err, context.Canceled) {
+			if err := s.look(
+				ctx,
+			); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) &&
+				!errors.Is(err, context.Canceled) {
 				t.Logf("the other operator: %v", err)
 			}
 			return false, nil
@@ -87,7 +95,12 @@ func (s *stranger) look(ctx context.Context) error {
 		return err
 	}
 	var all corev1.PodList
-	if err := s.c.List(ctx, &all, client.InNamespace("blue"), client.MatchingLabels{jobNameLabel: s.name}); err != nil {
+	if err := s.c.List(
+		ctx,
+		&all,
+		client.InNamespace("blue"),
+		client.MatchingLabels{jobNameLabel: s.name},
+	); err != nil {
 		return err
 	}
 	worker := j.Spec.PyTorchReplicaSpecs[api.RoleWorker]
@@ -115,8 +128,13 @@ func (s *stranger) look(ctx context.Context) error {
 		}
 		t := worker.Template.DeepCopy()
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "blue", Name: name, Annotations: t.Annotations, Labels: map[string]string{jobNameLabel: s.name},
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(&j, api.GroupVersion.WithKind(api.PyTorchJobKind))},
+			Namespace:   "blue",
+			Name:        name,
+			Annotations: t.Annotations,
+			Labels:      map[string]string{jobNameLabel: s.name},
+			OwnerReferences: []metav1.OwnerReference{
+				*metav1.NewControllerRef(&j, api.GroupVersion.WithKind(api.PyTorchJobKind)),
+			},
 		}, Spec: t.Spec}
 		p.Spec.RestartPolicy = corev1.RestartPolicyNever
 		maps.Copy(p.Labels, t.Labels)
@@ -126,10 +144,20 @@ func (s *stranger) look(ctx context.Context) error {
 		active++
 	}
 	before := j.DeepCopy()
-	j.Status.ReplicaStatuses = map[api.ReplicaType]*api.ReplicaStatus{api.RoleWorker: {Active: active, Succeeded: succeeded}}
+	j.Status.ReplicaStatuses = map[api.ReplicaType]*api.ReplicaStatus{
+		api.RoleWorker: {Active: active, Succeeded: succeeded},
+	}
 	if succeeded == *worker.Replicas && len(j.Status.Conditions) == 0 {
 		now := metav1.Now()
-		j.Status.Conditions = []api.JobCondition{{Type: api.JobSucceeded, Status: corev1.ConditionTrue, Reason: "PyTorchJobSucceeded", LastTransitionTime: now, LastUpdateTime: now}}
+		j.Status.Conditions = []api.JobCondition{
+			{
+				Type:               api.JobSucceeded,
+				Status:             corev1.ConditionTrue,
+				Reason:             "PyTorchJobSucceeded",
+				LastTransitionTime: now,
+				LastUpdateTime:     now,
+			},
+		}
 	}
 	if fmt.Sprint(before.Status) == fmt.Sprint(j.Status) {
 		return nil
@@ -147,8 +175,16 @@ func TestRunByAnotherOperator(t *testing.T) {
 	awaitEmpty(t, "blue", "red")
 	startStranger(t, "left")
 	alice := user(t, "alice")
-	low := strings.ReplaceAll(k.manifest("left", "", "Never", runFor("500s")), "nvidia.com/gpu: 1", "nvidia.com/gpu: 8")
-	low = strings.ReplaceAll(low, "terminationGracePeriodSeconds: 0", "terminationGracePeriodSeconds: 0\n          priorityClassName: low-priority")
+	low := strings.ReplaceAll(
+		k.manifest("left", "", "Never", runFor("500s")),
+		"nvidia.com/gpu: 1",
+		"nvidia.com/gpu: 8",
+	)
+	low = strings.ReplaceAll(
+		low,
+		"terminationGracePeriodSeconds: 0",
+		"terminationGracePeriodSeconds: 0\n          priorityClassName: low-priority",
+	)
 	job := func() *api.PyTorchJob {
 		var j api.PyTorchJob
 		if err := alice.Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "left"}, &j); err != nil {
@@ -183,7 +219,8 @@ func TestRunByAnotherOperator(t *testing.T) {
 		if out, err := kubectl(t, "alice", low, how.args...); err != nil && how.how != "server" {
 			t.Errorf("%s: %v\n%s", how.how, err, out)
 		}
-		if is := template(); is.Annotations[kueue.WorkloadAnnotation] == "" || is.Labels[kueue.PodSetLabel] != "worker" {
+		if is := template(); is.Annotations[kueue.WorkloadAnnotation] == "" ||
+			is.Labels[kueue.PodSetLabel] != "worker" {
 			t.Errorf("written again by %s, it is %+v", how.how, is.ObjectMeta)
 		}
 	}
@@ -219,7 +256,15 @@ spec:
 	})
 	eventually(t, "nothing of its admission is left in it", func() string {
 		is := template()
-		if fmt.Sprint(is.ObjectMeta, is.Spec.NodeSelector, is.Spec.Tolerations) != fmt.Sprint(author.ObjectMeta, author.Spec.NodeSelector, author.Spec.Tolerations) {
+		if fmt.Sprint(
+			is.ObjectMeta,
+			is.Spec.NodeSelector,
+			is.Spec.Tolerations,
+		) != fmt.Sprint(
+			author.ObjectMeta,
+			author.Spec.NodeSelector,
+			author.Spec.Tolerations,
+		) {
 			return fmt.Sprintf("it was %+v and is %+v", author, is)
 		}
 		return ""
@@ -257,7 +302,12 @@ func TestJobsLeftToAControllerThatBecomesATenants(t *testing.T) {
 	})
 	eventually(t, "the other controller runs", func() string {
 		var p corev1.Pod
-		if err := admin.Get(t.Context(), client.ObjectKey{Namespace: ns.Name, Name: "training-operator"}, &p); err != nil || p.Status.Phase != corev1.PodRunning {
+		if err := admin.Get(
+			t.Context(),
+			client.ObjectKey{Namespace: ns.Name, Name: "training-operator"},
+			&p,
+		); err != nil ||
+			p.Status.Phase != corev1.PodRunning {
 			return fmt.Sprintf("%s %v", p.Status.Phase, err)
 		}
 		return ""
@@ -270,7 +320,10 @@ func TestJobsLeftToAControllerThatBecomesATenants(t *testing.T) {
 		if err := admin.List(t.Context(), &events, client.InNamespace("blue")); err != nil {
 			return err.Error()
 		}
-		if !slices.ContainsFunc(events.Items, func(e corev1.Event) bool { return e.Reason == "LeftToOther" && e.InvolvedObject.Name == "left-alone" }) {
+		if !slices.ContainsFunc(
+			events.Items,
+			func(e corev1.Event) bool { return e.Reason == "LeftToOther" && e.InvolvedObject.Name == "left-alone" },
+		) {
 			return "it is not told"
 		}
 		return ""
@@ -287,6 +340,11 @@ func TestJobsLeftToAControllerThatBecomesATenants(t *testing.T) {
 		return ""
 	})
 
-	made(&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "default-queue"}, Spec: kueue.LocalQueueSpec{ClusterQueue: "blue-cluster-queue"}})
+	made(
+		&kueue.LocalQueue{
+			ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "default-queue"},
+			Spec:       kueue.LocalQueueSpec{ClusterQueue: "blue-cluster-queue"},
+		},
+	)
 	eventually(t, "the job runs", trainingRuns(t, "left-alone", 1))
 }

@@ -43,10 +43,23 @@ func TestStartsAreEstimated(t *testing.T) {
 		}
 		return ""
 	})
-	if _, text := whyAs(t, "alice", "blue/eta-run-9"); !strings.Contains(text, "as likely as not to start") && !strings.Contains(text, "does not start within") {
+	if _, text := whyAs(
+		t,
+		"alice",
+		"blue/eta-run-9",
+	); !strings.Contains(text, "as likely as not to start") &&
+		!strings.Contains(text, "does not start within") {
 		t.Errorf("why says nothing of the start: %s", text)
 	}
-	if out, err := cluster.Run(t.Context(), "eta", "-n", "blue", "--as", "bob"); err == nil || strings.Contains(out, "eta-run") {
+	if out, err := cluster.Run(
+		t.Context(),
+		"eta",
+		"-n",
+		"blue",
+		"--as",
+		"bob",
+	); err == nil ||
+		strings.Contains(out, "eta-run") {
 		t.Errorf("bob asks when alice's jobs start, and is told: %v, %s", err, out)
 	}
 }

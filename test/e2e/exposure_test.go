@@ -79,7 +79,12 @@ func TestWebhooksAnswerOnlyTheAPIServer(t *testing.T) {
 	before := controllerMemory(t)
 	for _, url := range urls {
 		for who, c := range map[string]*http.Client{"an anonymous client": anonymous, "another user of the cluster": other} {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, io.LimitReader(endless{}, 256<<20))
+			req, err := http.NewRequestWithContext(
+				t.Context(),
+				http.MethodPost,
+				url,
+				io.LimitReader(endless{}, 256<<20),
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -99,7 +104,12 @@ func TestWebhooksAnswerOnlyTheAPIServer(t *testing.T) {
 		t.Errorf("the controller grew by %d MiB", grown>>20)
 	}
 	// The API server still gets its answers: a refusal that only a webhook makes.
-	if _, err := tryCreate(t, user(t, ""), "apiVersion: kueue.x-k8s.io/v1beta2\nkind: Cohort\nmetadata: {name: own-parent}\nspec: {parentName: own-parent}\n", ""); err == nil {
+	if _, err := tryCreate(
+		t,
+		user(t, ""),
+		"apiVersion: kueue.x-k8s.io/v1beta2\nkind: Cohort\nmetadata: {name: own-parent}\nspec: {parentName: own-parent}\n",
+		"",
+	); err == nil {
 		t.Error("a cohort became its own parent: the webhook was not asked")
 	}
 }

@@ -16,8 +16,15 @@ import (
 
 // filteredJob is a Job of the default queue of a team, with more of the pods' spec and labels.
 func filteredJob(name string, count int, more string) string {
-	return fmt.Sprintf(`{apiVersion: batch/v1, kind: Job, metadata: {name: %s, labels: {kueue.x-k8s.io/queue-name: default-queue}}, spec: {parallelism: %d, completions: %d,
-  template: {metadata: {labels: {app: %s}}, spec: {restartPolicy: Never, %s}}}}`, name, count, count, name, more)
+	return fmt.Sprintf(
+		`{apiVersion: batch/v1, kind: Job, metadata: {name: %s, labels: {kueue.x-k8s.io/queue-name: default-queue}}, spec: {parallelism: %d, completions: %d,
+  template: {metadata: {labels: {app: %s}}, spec: {restartPolicy: Never, %s}}}}`,
+		name,
+		count,
+		count,
+		name,
+		more,
+	)
 }
 
 // filteredContainer is what its container is.
@@ -49,7 +56,11 @@ func patched(t *testing.T, o client.Object, patch, back string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := admin.Patch(withoutCancel(t), o, client.RawPatch(types.MergePatchType, []byte(back))); err != nil {
+		if err := admin.Patch(
+			withoutCancel(t),
+			o,
+			client.RawPatch(types.MergePatchType, []byte(back)),
+		); err != nil {
 			t.Error(err)
 		}
 	})
@@ -58,8 +69,12 @@ func patched(t *testing.T, o client.Object, patch, back string) {
 // TestHostPortsAreOnePerNode: pods with one host port go to as many nodes, whichever jobs they are of.
 func TestHostPortsAreOnePerNode(t *testing.T) {
 	awaitEmpty(t, "blue")
-	patched(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue"}},
-		`{"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}}`, `{"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "baseline"}}}`)
+	patched(
+		t,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue"}},
+		`{"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}}`,
+		`{"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "baseline"}}}`,
+	)
 	const port = `containers: [{` + filteredContainer + `, ports: [{containerPort: 8471, hostPort: 8471}]}]`
 	alice := user(t, "alice")
 	create(t, alice, filteredJob("ports", 2, port), "blue")
@@ -67,21 +82,43 @@ func TestHostPortsAreOnePerNode(t *testing.T) {
 	eventually(t, "two pods run on two nodes", onNodes(t, "ports", 2, 2))
 	eventually(t, "another job gets the third node", onNodes(t, "third-port", 1, 1))
 	create(t, alice, filteredJob("fourth-port", 1, port), "blue")
-	eventually(t, "no node has the port any more", waits(t, "blue", "fourth-port", "in the way: host port 8471/TCP"))
+	eventually(
+		t,
+		"no node has the port any more",
+		waits(t, "blue", "fourth-port", "in the way: host port 8471/TCP"),
+	)
 }
 
 // TestRuntimeClassChoosesNodes: a RuntimeClass says which nodes its pods get.
 func TestRuntimeClassChoosesNodes(t *testing.T) {
 	awaitEmpty(t, "blue")
-	patched(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-2"}}, `{"metadata": {"labels": {"kata": "yes"}}}`, `{"metadata": {"labels": {"kata": null}}}`)
+	patched(
+		t,
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-2"}},
+		`{"metadata": {"labels": {"kata": "yes"}}}`,
+		`{"metadata": {"labels": {"kata": null}}}`,
+	)
 	admin := user(t, "")
-	create(t, admin, `{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: kata}, handler: kata, scheduling: {nodeSelector: {kata: "yes"}}, overhead: {podFixed: {cpu: 250m}}}`, "")
+	create(
+		t,
+		admin,
+		`{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: kata}, handler: kata, scheduling: {nodeSelector: {kata: "yes"}}, overhead: {podFixed: {cpu: 250m}}}`,
+		"",
+	)
 	t.Cleanup(func() {
-		if err := admin.Delete(withoutCancel(t), &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "kata"}}); err != nil {
+		if err := admin.Delete(
+			withoutCancel(t),
+			&nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "kata"}},
+		); err != nil {
 			t.Error(err)
 		}
 	})
-	create(t, user(t, "alice"), filteredJob("sandboxed", 1, `runtimeClassName: kata, containers: [{`+filteredContainer+`}]`), "blue")
+	create(
+		t,
+		user(t, "alice"),
+		filteredJob("sandboxed", 1, `runtimeClassName: kata, containers: [{`+filteredContainer+`}]`),
+		"blue",
+	)
 	eventually(t, "it runs where the runtime is", onNodes(t, "sandboxed", 1, 1))
 	if node := pods(t, "blue", "sandboxed")[0].Spec.NodeName; node != "node-2" {
 		t.Errorf("it runs on %s, and only node-2 has the runtime", node)
@@ -93,17 +130,35 @@ func TestRuntimeClassChoosesNodes(t *testing.T) {
 func TestPodsRunWhereTheirVolumeIs(t *testing.T) {
 	awaitEmpty(t, "blue")
 	admin, alice := user(t, ""), user(t, "alice")
-	create(t, admin, `{apiVersion: v1, kind: PersistentVolume, metadata: {name: disk-of-node-2}, spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], storageClassName: "", persistentVolumeReclaimPolicy: Retain,
-  hostPath: {path: /data}, claimRef: {namespace: blue, name: data}, nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node-2]}]}]}}}}`, "")
+	create(
+		t,
+		admin,
+		`{apiVersion: v1, kind: PersistentVolume, metadata: {name: disk-of-node-2}, spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], storageClassName: "", persistentVolumeReclaimPolicy: Retain,
+  hostPath: {path: /data}, claimRef: {namespace: blue, name: data}, nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node-2]}]}]}}}}`,
+		"",
+	)
 	t.Cleanup(func() {
-		if err := admin.Delete(withoutCancel(t), &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "disk-of-node-2"}}); err != nil {
+		if err := admin.Delete(
+			withoutCancel(t),
+			&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "disk-of-node-2"}},
+		); err != nil {
 			t.Error(err)
 		}
 	})
-	claim := create(t, alice, `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], storageClassName: "", resources: {requests: {storage: 1Gi}}}}`, "blue")
+	claim := create(
+		t,
+		alice,
+		`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], storageClassName: "", resources: {requests: {storage: 1Gi}}}}`,
+		"blue",
+	)
 	eventually(t, "the claim is bound", func() string {
 		var c corev1.PersistentVolumeClaim
-		if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: claim}, &c); err != nil || c.Status.Phase != corev1.ClaimBound {
+		if err := admin.Get(
+			t.Context(),
+			client.ObjectKey{Namespace: "blue", Name: claim},
+			&c,
+		); err != nil ||
+			c.Status.Phase != corev1.ClaimBound {
 			return fmt.Sprintf("%v, %v", c.Status.Phase, err)
 		}
 		return ""
@@ -114,8 +169,17 @@ func TestPodsRunWhereTheirVolumeIs(t *testing.T) {
 	if node := pods(t, "blue", "near-its-data")[0].Spec.NodeName; node != "node-2" {
 		t.Errorf("they run on %s, and only node-2 has the disk", node)
 	}
-	create(t, alice, filteredJob("elsewhere", 1, `nodeSelector: {kubernetes.io/hostname: node-1}, `+data), "blue")
-	eventually(t, "it says what keeps it from node-1", waits(t, "blue", "elsewhere", "the volume of claim data, which is on kubernetes.io/hostname"))
+	create(
+		t,
+		alice,
+		filteredJob("elsewhere", 1, `nodeSelector: {kubernetes.io/hostname: node-1}, `+data),
+		"blue",
+	)
+	eventually(
+		t,
+		"it says what keeps it from node-1",
+		waits(t, "blue", "elsewhere", "the volume of claim data, which is on kubernetes.io/hostname"),
+	)
 }
 
 // TestPodsThatKeepApartGetNodesOfTheirOwn: three on three nodes, and a fourth is known to have none.
@@ -129,8 +193,13 @@ func TestPodsThatKeepApartGetNodesOfTheirOwn(t *testing.T) {
 	create(t, alice, filteredJob("apart", 3, apart("apart")), "blue")
 	create(t, alice, filteredJob("too-many", 4, apart("too-many")), "blue")
 	eventually(t, "three run on three nodes", onNodes(t, "apart", 3, 3))
-	eventually(t, "four never can", waits(t, "blue", "too-many",
-		"all 3 node(s)", "together hold only 3 out of 4 pod(s), even if empty, because of the required podAntiAffinity over app=too-many"))
+	eventually(t, "four never can", waits(
+		t,
+		"blue",
+		"too-many",
+		"all 3 node(s)",
+		"together hold only 3 out of 4 pod(s), even if empty, because of the required podAntiAffinity over app=too-many",
+	))
 }
 
 // TestNodesThatRefuseAreLeftOut: a job that wants to be near a pod, which no plan knows, is tried on
@@ -140,21 +209,36 @@ func TestNodesThatRefuseAreLeftOut(t *testing.T) {
 	awaitEmpty(t, "blue")
 	const near = `affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, namespaces: [default], labelSelector: {matchLabels: {app: friend}}}]}}, containers: [{` + filteredContainer + `}]`
 	create(t, user(t, "alice"), filteredJob("near", 1, near), "blue")
-	eventually(t, "all nodes refuse it, and it says so", waits(t, "blue", "near", "3 node(s)", "refused its pods (node(s) didn't match pod affinity rules)"))
+	eventually(
+		t,
+		"all nodes refuse it, and it says so",
+		waits(t, "blue", "near", "3 node(s)", "refused its pods (node(s) didn't match pod affinity rules)"),
+	)
 	w := itsWorkload(t, "blue", "near")
 	if w.Status.Admission != nil || w.Status.AccumulatedPastExecutionTimeSeconds != nil {
 		t.Errorf("it holds %v and used %v s", w.Status.Admission, w.Status.AccumulatedPastExecutionTimeSeconds)
 	}
 	out, err := cluster.Run(t.Context(), "why", "job/near", "-n", "blue")
 	out = strings.Join(strings.Fields(out), " ") // it is wrapped
-	if err != nil || strings.Contains(out, "waitForPodsReady") || strings.Contains(out, "had run for") || !strings.Contains(out, "didn't match pod affinity rules") {
+	if err != nil || strings.Contains(out, "waitForPodsReady") || strings.Contains(out, "had run for") ||
+		!strings.Contains(out, "didn't match pod affinity rules") {
 		t.Errorf("why says (%v):\n%s", err, out)
 	}
 	admin := user(t, "")
-	create(t, admin, `{apiVersion: v1, kind: Pod, metadata: {name: friend, labels: {app: friend}}, spec: {nodeName: node-1, restartPolicy: Never, terminationGracePeriodSeconds: 0, tolerations: [{operator: Exists}],
-  securityContext: {runAsNonRoot: true, runAsUser: 1000, seccompProfile: {type: RuntimeDefault}}, containers: [{name: c, image: busybox, command: [sleep, "6000"], securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}]}}`, "default")
+	create(
+		t,
+		admin,
+		`{apiVersion: v1, kind: Pod, metadata: {name: friend, labels: {app: friend}}, spec: {nodeName: node-1, restartPolicy: Never, terminationGracePeriodSeconds: 0, tolerations: [{operator: Exists}],
+  securityContext: {runAsNonRoot: true, runAsUser: 1000, seccompProfile: {type: RuntimeDefault}}, containers: [{name: c, image: busybox, command: [sleep, "6000"], securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}]}}`,
+		"default",
+	)
 	t.Cleanup(func() {
-		if err := admin.Delete(withoutCancel(t), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "friend"}}); client.IgnoreNotFound(err) != nil {
+		if err := admin.Delete(
+			withoutCancel(t),
+			&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "friend"}},
+		); client.IgnoreNotFound(
+			err,
+		) != nil {
 			t.Error(err)
 		}
 	})

@@ -95,7 +95,8 @@ func TestFirstStepsAreAsThePageSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return strings.HasPrefix(v, "MLBATCH_DATA_DIR=") || strings.HasPrefix(v, "XDG_DATA_HOME=") || strings.HasPrefix(v, "KUBECONFIG=")
+		return strings.HasPrefix(v, "MLBATCH_DATA_DIR=") || strings.HasPrefix(v, "XDG_DATA_HOME=") ||
+			strings.HasPrefix(v, "KUBECONFIG=")
 	})
 	env = append(env, "HOME="+home, "PATH="+bin+":"+os.Getenv("PATH"))
 	shell := func(command string) (string, error) {

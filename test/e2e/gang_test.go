@@ -147,7 +147,11 @@ func TestCordonedNodeTakesNothing(t *testing.T) {
 		n := &corev1.Node{}
 		n.Name = "node-0"
 		patch := fmt.Sprintf(`{"spec":{"unschedulable":%v}}`, on)
-		if err := admin.Patch(withoutCancel(t), n, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		if err := admin.Patch(
+			withoutCancel(t),
+			n,
+			client.RawPatch(types.MergePatchType, []byte(patch)),
+		); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -98,7 +98,11 @@ func create(t testing.TB, c client.Client, manifest, namespace string) string {
 	return o.GetName()
 }
 
-func tryCreate(t testing.TB, c client.Client, manifest, namespace string) (*unstructured.Unstructured, error) {
+func tryCreate(
+	t testing.TB,
+	c client.Client,
+	manifest, namespace string,
+) (*unstructured.Unstructured, error) {
 	t.Helper()
 	var o unstructured.Unstructured
 	if err := yaml.Unmarshal([]byte(manifest), &o.Object); err != nil {
@@ -251,7 +255,12 @@ func awaitEmpty(t testing.TB, namespaces ...string) {
 	c := user(t, "")
 	for _, ns := range namespaces {
 		for _, o := range append(trainingObjects(), &aw.AppWrapper{}, &batchv1.Job{}, &ray.RayService{}, &ray.RayJob{}, &ray.RayCluster{}, &trainer.TrainJob{}) {
-			if err := c.DeleteAllOf(t.Context(), o, client.InNamespace(ns), client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+			if err := c.DeleteAllOf(
+				t.Context(),
+				o,
+				client.InNamespace(ns),
+				client.PropagationPolicy(metav1.DeletePropagationBackground),
+			); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -267,7 +276,13 @@ func awaitEmpty(t testing.TB, namespaces ...string) {
 				return err.Error()
 			}
 			if n := len(pods(t, ns, "")); n+len(ws.Items)+len(aws.Items) > 0 {
-				return fmt.Sprintf("%d workloads, %d appwrappers and %d pods are left in %s", len(ws.Items), len(aws.Items), n, ns)
+				return fmt.Sprintf(
+					"%d workloads, %d appwrappers and %d pods are left in %s",
+					len(ws.Items),
+					len(aws.Items),
+					n,
+					ns,
+				)
 			}
 		}
 		return ""
@@ -289,7 +304,14 @@ func story(t testing.TB) string {
 		}
 	}
 	for _, w := range aws.Items {
-		fmt.Fprintf(&b, "appwrapper %s/%s phase=%s suspend=%v\n", w.Namespace, w.Name, w.Status.Phase, w.Spec.Suspend)
+		fmt.Fprintf(
+			&b,
+			"appwrapper %s/%s phase=%s suspend=%v\n",
+			w.Namespace,
+			w.Name,
+			w.Status.Phase,
+			w.Spec.Suspend,
+		)
 	}
 	for _, w := range ws.Items {
 		fmt.Fprintf(&b, "workload %s/%s\n", w.Namespace, w.Name)
@@ -306,9 +328,20 @@ func story(t testing.TB) string {
 		}
 		b.WriteString("\n")
 	}
-	slices.SortFunc(es.Items, func(a, b corev1.Event) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	slices.SortFunc(
+		es.Items,
+		func(a, b corev1.Event) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) },
+	)
 	for _, e := range es.Items[max(len(es.Items)-40, 0):] {
-		fmt.Fprintf(&b, "event %s %s/%s %s: %s\n", e.CreationTimestamp.Format(time.TimeOnly), e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Reason, e.Message)
+		fmt.Fprintf(
+			&b,
+			"event %s %s/%s %s: %s\n",
+			e.CreationTimestamp.Format(time.TimeOnly),
+			e.InvolvedObject.Kind,
+			e.InvolvedObject.Name,
+			e.Reason,
+			e.Message,
+		)
 	}
 	return b.String()
 }

@@ -89,7 +89,11 @@ func removeAll(t *testing.T, namespace string) {
 		var jobs batchv1.JobList
 		_ = c.List(ctx, &jobs, client.InNamespace(namespace))
 		for i := range jobs.Items {
-			_ = c.Patch(ctx, &jobs.Items[i], client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))
+			_ = c.Patch(
+				ctx,
+				&jobs.Items[i],
+				client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)),
+			)
 		}
 		for range 100 {
 			var all corev1.PodList
@@ -97,7 +101,11 @@ func removeAll(t *testing.T, namespace string) {
 				return
 			}
 			for i := range all.Items {
-				_ = c.Patch(ctx, &all.Items[i], client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))
+				_ = c.Patch(
+					ctx,
+					&all.Items[i],
+					client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)),
+				)
 				_ = c.Delete(ctx, &all.Items[i], client.GracePeriodSeconds(0))
 			}
 		}
@@ -178,7 +186,10 @@ spec:
 		always(t, "no pod more than quota", atMost(t, ns, 2), func() string {
 			waiting, want := 0, map[string]int{"": 2, "wrap": 1}[whose]
 			for _, p := range pods(t, ns, whose) {
-				if c := scheduledCondition(&p); p.Spec.NodeName == "" && p.DeletionTimestamp == nil && c != nil && strings.Contains(c.Message, "was deleted and keeps its place on node") {
+				if c := scheduledCondition(
+					&p,
+				); p.Spec.NodeName == "" && p.DeletionTimestamp == nil && c != nil &&
+					strings.Contains(c.Message, "was deleted and keeps its place on node") {
 					waiting++
 				}
 			}
@@ -192,7 +203,17 @@ spec:
 	const victim = "victim"
 	lab(t, victim, map[corev1.ResourceName]string{gpu: "22"}, "victim")
 	removeAll(t, victim)
-	create(t, user(t, ""), labJob("wide", "labels: {kueue.x-k8s.io/queue-name: victim}", "parallelism: 22\n  completions: 22", "resources: {limits: {nvidia.com/gpu: 1}}"), victim)
+	create(
+		t,
+		user(t, ""),
+		labJob(
+			"wide",
+			"labels: {kueue.x-k8s.io/queue-name: victim}",
+			"parallelism: 22\n  completions: 22",
+			"resources: {limits: {nvidia.com/gpu: 1}}",
+		),
+		victim,
+	)
 	always(t, "a job within its nominal quota runs", atMost(t, ns, 2), jobPods(t, victim, "wide", 22))
 	eventually(t, "on its places", func() string {
 		if n := len(holding(t, victim)); n != 22 {
@@ -244,7 +265,16 @@ func TestFinalizersHoldNoQuota(t *testing.T) {
 	lab(t, ns, map[corev1.ResourceName]string{gpu: "2"}, "sticky")
 	tenant := mallory(t, ns)
 	removeAll(t, ns)
-	template := strings.NewReplacer("RESTART", "restartPolicy: Never", "stop-after: 24h", "stop-after: 10ms", "86400", "1").Replace(stubborn)
+	template := strings.NewReplacer(
+		"RESTART",
+		"restartPolicy: Never",
+		"stop-after: 24h",
+		"stop-after: 10ms",
+		"86400",
+		"1",
+	).Replace(
+		stubborn,
+	)
 	create(t, tenant, wrapped("wrap", "sticky", `
 apiVersion: batch/v1
 kind: Job
@@ -265,7 +295,10 @@ spec:
 	})
 	stick := func(o client.Object) {
 		t.Helper()
-		patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"finalizers":%s}}`, `["example.com/hold"]`))
+		patch := client.RawPatch(
+			"application/merge-patch+json",
+			fmt.Appendf(nil, `{"metadata":{"finalizers":%s}}`, `["example.com/hold"]`),
+		)
 		if err := user(t, "").Patch(t.Context(), o, patch); err != nil {
 			t.Fatal(err)
 		}
@@ -276,7 +309,11 @@ spec:
 	for _, name := range []string{"inner", "plain"} {
 		stick(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}})
 	}
-	if err := tenant.Delete(t.Context(), &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "plain"}}, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+	if err := tenant.Delete(
+		t.Context(),
+		&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "plain"}},
+		client.PropagationPolicy(metav1.DeletePropagationBackground),
+	); err != nil {
 		t.Fatal(err)
 	}
 	for _, job := range []string{"wrap", "plain"} { // an administrator wants the quota back
@@ -289,7 +326,15 @@ spec:
 		t.Errorf("%d pods run without quota", n)
 	}
 	var inner batchv1.Job
-	if err := user(t, "").Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "inner"}, &inner); err != nil || inner.DeletionTimestamp == nil {
+	if err := user(
+		t,
+		"",
+	).Get(
+		t.Context(),
+		client.ObjectKey{Namespace: ns, Name: "inner"},
+		&inner,
+	); err != nil ||
+		inner.DeletionTimestamp == nil {
 		t.Errorf("the wrapped Job: %v, deleted %v; the finalizer should keep it", err, inner.DeletionTimestamp)
 	}
 	w := wrapper(t, ns, "wrap")
@@ -314,7 +359,20 @@ func TestForgedOwner(t *testing.T) {
 	lab(t, ns, map[corev1.ResourceName]string{gpu: "1"}, "forger")
 	tenant := mallory(t, ns)
 	removeAll(t, ns)
-	template := strings.ReplaceAll(strings.NewReplacer("RESTART", "restartPolicy: Never", "86400", "1", "stop-after: 24h", "stop-after: 10ms").Replace(stubborn), "\n      ", "\n    ")
+	template := strings.ReplaceAll(
+		strings.NewReplacer(
+			"RESTART",
+			"restartPolicy: Never",
+			"86400",
+			"1",
+			"stop-after: 24h",
+			"stop-after: 10ms",
+		).Replace(
+			stubborn,
+		),
+		"\n      ",
+		"\n    ",
+	)
 	create(t, tenant, wrapped("wrap", "forger", `
 apiVersion: batch/v1
 kind: Job
@@ -340,7 +398,11 @@ spec:
   template:%s`, owner.UID, template), ns)
 	start := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"suspend":false}}`))
 	for range 3 {
-		if err := tenant.Patch(t.Context(), &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "free"}}, start); err != nil {
+		if err := tenant.Patch(
+			t.Context(),
+			&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "free"}},
+			start,
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -369,7 +431,11 @@ spec:
 	eventually(t, "all run", inPhase(t, "Running", ns, names...))
 	for _, name := range names {
 		w := &aw.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
-		if err := admin.Delete(t.Context(), w, client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
+		if err := admin.Delete(
+			t.Context(),
+			w,
+			client.PropagationPolicy(metav1.DeletePropagationForeground),
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -395,7 +461,17 @@ func TestJobThatGrowsIsQueuedForAllItsPods(t *testing.T) {
 	lab(t, ns, map[corev1.ResourceName]string{"cpu": "4"}, "grows")
 	removeAll(t, ns)
 	admin := user(t, "")
-	create(t, admin, labJob("wide", "labels: {kueue.x-k8s.io/queue-name: grows}", "parallelism: 1", "resources: {requests: {cpu: 1}}"), ns)
+	create(
+		t,
+		admin,
+		labJob(
+			"wide",
+			"labels: {kueue.x-k8s.io/queue-name: grows}",
+			"parallelism: 1",
+			"resources: {requests: {cpu: 1}}",
+		),
+		ns,
+	)
 	eventually(t, "it runs", jobPods(t, ns, "wide", 1))
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "wide"}}
 	edit(t, admin, j, func(j *batchv1.Job) { j.Spec.Parallelism = ptr.To[int32](20) })

@@ -19,13 +19,21 @@ import (
 
 // lab makes a namespace of no team with a ClusterQueue of its own, which gives
 // these amounts of the default flavor, behind LocalQueues of these names.
-func lab(t *testing.T, namespace string, quota map[corev1.ResourceName]string, queues ...kueue.LocalQueueName) client.Client {
+func lab(
+	t *testing.T,
+	namespace string,
+	quota map[corev1.ResourceName]string,
+	queues ...kueue.LocalQueueName,
+) client.Client {
 	t.Helper()
 	admin := user(t, "")
 	group := kueue.ResourceGroup{Flavors: []kueue.FlavorQuotas{{Name: "default-flavor"}}}
 	for _, name := range slices.Sorted(maps.Keys(quota)) {
 		group.CoveredResources = append(group.CoveredResources, name)
-		group.Flavors[0].Resources = append(group.Flavors[0].Resources, kueue.ResourceQuota{Name: name, NominalQuota: resource.MustParse(quota[name])})
+		group.Flavors[0].Resources = append(
+			group.Flavors[0].Resources,
+			kueue.ResourceQuota{Name: name, NominalQuota: resource.MustParse(quota[name])},
+		)
 	}
 	objects := []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
@@ -96,10 +104,22 @@ func jobPods(tb testing.TB, namespace, job string, n int) func() string {
 // What counts against quota is what the namespace's LimitRange fills in and the
 // installation's transformations make of it; pods still get what they ask for.
 func TestRequestsAreCounted(t *testing.T) {
-	admin := lab(t, "scratch", map[corev1.ResourceName]string{"cpu": "4", "example.com/scratch": "15"}, kueue.DefaultLocalQueueName)
-	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: "scratch", Name: "small"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
-		Type: corev1.LimitTypeContainer, DefaultRequest: corev1.ResourceList{"cpu": resource.MustParse("1")}, Max: corev1.ResourceList{"cpu": resource.MustParse("2")},
-	}}}}
+	admin := lab(
+		t,
+		"scratch",
+		map[corev1.ResourceName]string{"cpu": "4", "example.com/scratch": "15"},
+		kueue.DefaultLocalQueueName,
+	)
+	limits := &corev1.LimitRange{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "scratch", Name: "small"},
+		Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{
+			{
+				Type:           corev1.LimitTypeContainer,
+				DefaultRequest: corev1.ResourceList{"cpu": resource.MustParse("1")},
+				Max:            corev1.ResourceList{"cpu": resource.MustParse("2")},
+			},
+		}},
+	}
 	if err := admin.Create(t.Context(), limits); err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +129,8 @@ func TestRequestsAreCounted(t *testing.T) {
 	eventually(t, "the first runs", jobPods(t, "scratch", "first", 1))
 	w := itsWorkload(t, "scratch", "first")
 	usage := w.Status.Admission.PodSetAssignments[0].ResourceUsage
-	if cpu, units := usage["cpu"], usage["example.com/scratch"]; cpu.String() != "1" || units.String() != "10" || len(usage) != 2 {
+	if cpu, units := usage["cpu"], usage["example.com/scratch"]; cpu.String() != "1" || units.String() != "10" ||
+		len(usage) != 2 {
 		t.Errorf("it counts %v, want 1 of cpu and 10 of scratch", usage)
 	}
 	if w.Labels["example.com/project"] != "p" {
@@ -124,14 +145,22 @@ func TestRequestsAreCounted(t *testing.T) {
 	}
 
 	create(t, admin, labJob("second", "", "", tenGB), "scratch")
-	eventually(t, "the second waits for scratch", waits(t, "scratch", "second", "WaitingForQuota", "example.com/scratch", "5 more needed"))
+	eventually(
+		t,
+		"the second waits for scratch",
+		waits(t, "scratch", "second", "WaitingForQuota", "example.com/scratch", "5 more needed"),
+	)
 	asked := itsWorkload(t, "scratch", "second").Status.ResourceRequests
 	if len(asked) != 1 || asked[0].Resources.Cpu().String() != "1" {
 		t.Errorf("it asks for %+v", asked)
 	}
 
 	create(t, admin, labJob("wide", "", "", `resources: {limits: {cpu: 3}}`), "scratch")
-	eventually(t, "the wide one cannot run", waits(t, "scratch", "wide", "Misconfigured", "ask for at most 2 (LimitRange small)"))
+	eventually(
+		t,
+		"the wide one cannot run",
+		waits(t, "scratch", "wide", "Misconfigured", "ask for at most 2 (LimitRange small)"),
+	)
 	edit(t, admin, limits, func(l *corev1.LimitRange) {
 		l.Spec.Limits[0].Max["cpu"] = resource.MustParse("3")
 		l.Spec.Limits[0].Default["cpu"] = resource.MustParse("3")
@@ -143,18 +172,30 @@ func TestRequestsAreCounted(t *testing.T) {
 // as its author wrote it when it stops.
 func TestPartialAdmission(t *testing.T) {
 	admin := lab(t, "partial", map[corev1.ResourceName]string{"cpu": "3"}, "q")
-	create(t, admin, labJob("part",
+	create(t, admin, labJob(
+		"part",
 		`labels: {kueue.x-k8s.io/queue-name: q}, annotations: {kueue.x-k8s.io/job-min-parallelism: "2", kueue.x-k8s.io/job-completions-equal-parallelism: "true"}`,
-		"parallelism: 5\n  completions: 5\n  completionMode: Indexed", "resources: {limits: {cpu: 1}}"), "partial")
+		"parallelism: 5\n  completions: 5\n  completionMode: Indexed",
+		"resources: {limits: {cpu: 1}}",
+	), "partial")
 	eventually(t, "three of five pods run", jobPods(t, "partial", "part", 3))
 	size := func(want int32, suspended bool) func() string {
 		return func() string {
 			var j batchv1.Job
-			if err := admin.Get(t.Context(), types.NamespacedName{Namespace: "partial", Name: "part"}, &j); err != nil {
+			if err := admin.Get(
+				t.Context(),
+				types.NamespacedName{Namespace: "partial", Name: "part"},
+				&j,
+			); err != nil {
 				return err.Error()
 			}
 			if *j.Spec.Parallelism != want || *j.Spec.Completions != want || *j.Spec.Suspend != suspended {
-				return fmt.Sprintf("parallelism %d, completions %d, suspended %v", *j.Spec.Parallelism, *j.Spec.Completions, *j.Spec.Suspend)
+				return fmt.Sprintf(
+					"parallelism %d, completions %d, suspended %v",
+					*j.Spec.Parallelism,
+					*j.Spec.Completions,
+					*j.Spec.Suspend,
+				)
 			}
 			return ""
 		}
@@ -163,9 +204,14 @@ func TestPartialAdmission(t *testing.T) {
 	w := itsWorkload(t, "partial", "part")
 	edit(t, admin, w, func(w *kueue.Workload) { w.Spec.Active = new(false) })
 	eventually(t, "stopped, it has its own size", size(5, true))
-	edit(t, admin, &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "partial"}}, func(q *kueue.ClusterQueue) {
-		q.Spec.ResourceGroups[0].Flavors[0].Resources[0].NominalQuota = resource.MustParse("9")
-	})
+	edit(
+		t,
+		admin,
+		&kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "partial"}},
+		func(q *kueue.ClusterQueue) {
+			q.Spec.ResourceGroups[0].Flavors[0].Resources[0].NominalQuota = resource.MustParse("9")
+		},
+	)
 	edit(t, admin, w, func(w *kueue.Workload) { w.Spec.Active = new(true) })
 	eventually(t, "with more quota it runs whole", size(5, false))
 	eventually(t, "with all its pods", jobPods(t, "partial", "part", 5))
@@ -175,12 +221,20 @@ func TestPartialAdmission(t *testing.T) {
 // waits until the gate is open.
 func TestQueueMoveAndGates(t *testing.T) {
 	admin := lab(t, "moving", map[corev1.ResourceName]string{"cpu": "8"}, "closed", "open")
-	edit(t, admin, &kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "moving", Name: "closed"}}, func(q *kueue.LocalQueue) {
-		q.Spec.StopPolicy = new(kueue.StopPolicyHold)
-	})
-	create(t, admin, labJob("mover",
+	edit(
+		t,
+		admin,
+		&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "moving", Name: "closed"}},
+		func(q *kueue.LocalQueue) {
+			q.Spec.StopPolicy = new(kueue.StopPolicyHold)
+		},
+	)
+	create(t, admin, labJob(
+		"mover",
 		`labels: {kueue.x-k8s.io/queue-name: closed}, annotations: {kueue.x-k8s.io/admission-gated-by: "example.com/a,example.com/b"}`,
-		"", "resources: {limits: {cpu: 1}}"), "moving")
+		"",
+		"resources: {limits: {cpu: 1}}",
+	), "moving")
 	gated := waits(t, "moving", "mover", "AdmissionGated")
 	eventually(t, "it is gated", gated)
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "moving", Name: "mover"}}
@@ -189,7 +243,11 @@ func TestQueueMoveAndGates(t *testing.T) {
 	eventually(t, "its workload moves, and is still gated", func() string {
 		w := itsWorkload(t, "moving", "mover")
 		if w.Spec.QueueName != "open" || w.Annotations[kueue.AdmissionGatedByAnnotation] != "example.com/b" {
-			return fmt.Sprintf("queue %s, gated by %q", w.Spec.QueueName, w.Annotations[kueue.AdmissionGatedByAnnotation])
+			return fmt.Sprintf(
+				"queue %s, gated by %q",
+				w.Spec.QueueName,
+				w.Annotations[kueue.AdmissionGatedByAnnotation],
+			)
 		}
 		return gated()
 	})
@@ -200,7 +258,12 @@ func TestQueueMoveAndGates(t *testing.T) {
 	edit(t, admin, j, func(j *batchv1.Job) { delete(j.Annotations, kueue.AdmissionGatedByAnnotation) })
 	eventually(t, "all agreed, so it runs", jobPods(t, "moving", "mover", 1))
 	move := []byte(`{"metadata":{"labels":{"` + kueue.QueueNameLabel + `":"closed"}}}`)
-	if err := admin.Patch(t.Context(), j, client.RawPatch(types.MergePatchType, move)); err == nil || !strings.Contains(err.Error(), kueue.QueueNameLabel) {
+	if err := admin.Patch(
+		t.Context(),
+		j,
+		client.RawPatch(types.MergePatchType, move),
+	); err == nil ||
+		!strings.Contains(err.Error(), kueue.QueueNameLabel) {
 		t.Errorf("a running Job moved: %v", err)
 	}
 }
@@ -208,8 +271,13 @@ func TestQueueMoveAndGates(t *testing.T) {
 // A Job takes over a Workload that was made beforehand, whichever comes first.
 func TestPrebuiltWorkload(t *testing.T) {
 	admin := lab(t, "prebuilt", map[corev1.ResourceName]string{"cpu": "8"}, "q")
-	create(t, admin, labJob("late", `labels: {kueue.x-k8s.io/queue-name: q, kueue.x-k8s.io/prebuilt-workload-name: made-before}`,
-		"parallelism: 2\n  completions: 2", "resources: {limits: {cpu: 1}}"), "prebuilt")
+	create(
+		t,
+		admin,
+		labJob("late", `labels: {kueue.x-k8s.io/queue-name: q, kueue.x-k8s.io/prebuilt-workload-name: made-before}`,
+			"parallelism: 2\n  completions: 2", "resources: {limits: {cpu: 1}}"),
+		"prebuilt",
+	)
 	create(t, admin, `
 apiVersion: kueue.x-k8s.io/v1beta2
 kind: Workload
@@ -230,8 +298,17 @@ spec:
   queueName: q
   podSets: [{name: main, count: 1, template: {spec: {restartPolicy: Never, containers: [{name: c, image: busybox, resources: {limits: {cpu: 1}}}]}}}]
 `, "prebuilt")
-	create(t, admin, labJob("greedy", `labels: {kueue.x-k8s.io/queue-name: q, kueue.x-k8s.io/prebuilt-workload-name: for-others}`,
-		"parallelism: 3\n  completions: 3", "resources: {limits: {cpu: 1}}"), "prebuilt")
+	create(
+		t,
+		admin,
+		labJob(
+			"greedy",
+			`labels: {kueue.x-k8s.io/queue-name: q, kueue.x-k8s.io/prebuilt-workload-name: for-others}`,
+			"parallelism: 3\n  completions: 3",
+			"resources: {limits: {cpu: 1}}",
+		),
+		"prebuilt",
+	)
 	eventually(t, "it is for other pods", func() string {
 		w := workloadOf(t, "prebuilt", "greedy")
 		if w == nil || !isFinished(w) {

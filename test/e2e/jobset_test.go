@@ -28,12 +28,19 @@ func podOfSet(d string, more ...string) string {
 	if d == "forever" { // for real nodes
 		command = `command: [sleep, "1000000"], `
 	}
-	return fmt.Sprintf("template: {metadata: {annotations: {%s}}, spec: {terminationGracePeriodSeconds: 0, restartPolicy: Never, containers: [{name: c, image: busybox, %sresources: {limits: {nvidia.com/gpu: 1, cpu: 1, memory: 1Gi}}}]}}",
-		strings.Join(append([]string{"mlbatch.dev/run-for: " + d}, more...), ", "), command)
+	return fmt.Sprintf(
+		"template: {metadata: {annotations: {%s}}, spec: {terminationGracePeriodSeconds: 0, restartPolicy: Never, containers: [{name: c, image: busybox, %sresources: {limits: {nvidia.com/gpu: 1, cpu: 1, memory: 1Gi}}}]}}",
+		strings.Join(append([]string{"mlbatch.dev/run-for: " + d}, more...), ", "),
+		command,
+	)
 }
 
 func jobSetManifest(name, spec string) string {
-	return fmt.Sprintf("{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {name: %s, labels: {kueue.x-k8s.io/queue-name: default-queue}}, spec: {%s}}", name, spec)
+	return fmt.Sprintf(
+		"{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {name: %s, labels: {kueue.x-k8s.io/queue-name: default-queue}}, spec: {%s}}",
+		name,
+		spec,
+	)
 }
 
 func jobSet(t testing.TB, name string) *api.JobSet {
@@ -62,7 +69,15 @@ func jobSetSays(tb testing.TB, name, condition, reason string) func() string {
 func jobsOf(t testing.TB, name string) []batchv1.Job {
 	t.Helper()
 	var all batchv1.JobList
-	if err := user(t, "").List(t.Context(), &all, client.InNamespace("blue"), client.MatchingLabels{"jobset.sigs.k8s.io/jobset-name": name}); err != nil {
+	if err := user(
+		t,
+		"",
+	).List(
+		t.Context(),
+		&all,
+		client.InNamespace("blue"),
+		client.MatchingLabels{"jobset.sigs.k8s.io/jobset-name": name},
+	); err != nil {
 		t.Fatal(err)
 	}
 	return all.Items
@@ -71,7 +86,15 @@ func jobsOf(t testing.TB, name string) []batchv1.Job {
 func podsOfSet(t testing.TB, name string) []corev1.Pod {
 	t.Helper()
 	var all corev1.PodList
-	if err := user(t, "").List(t.Context(), &all, client.InNamespace("blue"), client.MatchingLabels{"jobset.sigs.k8s.io/jobset-name": name}); err != nil {
+	if err := user(
+		t,
+		"",
+	).List(
+		t.Context(),
+		&all,
+		client.InNamespace("blue"),
+		client.MatchingLabels{"jobset.sigs.k8s.io/jobset-name": name},
+	); err != nil {
 		t.Fatal(err)
 	}
 	return all.Items
@@ -98,8 +121,15 @@ func setRuns(tb testing.TB, name string, n int) func() string {
 // is left of the JobSet when it is deleted.
 func TestJobSet(t *testing.T) {
 	awaitEmpty(t, "blue")
-	manifest := jobSetManifest("set", "coordinator: {replicatedJob: leader}, successPolicy: {operator: All, targetReplicatedJobs: [workers]}, replicatedJobs: [{name: leader, template: {spec: {"+podOfSet("forever")+
-		"}}}, {name: workers, replicas: 2, dependsOn: [{name: leader, status: Ready}], template: {spec: {parallelism: 2, completions: 2, "+podOfSet("60s")+"}}}]")
+	manifest := jobSetManifest(
+		"set",
+		"coordinator: {replicatedJob: leader}, successPolicy: {operator: All, targetReplicatedJobs: [workers]}, replicatedJobs: [{name: leader, template: {spec: {"+podOfSet(
+			"forever",
+		)+
+			"}}}, {name: workers, replicas: 2, dependsOn: [{name: leader, status: Ready}], template: {spec: {parallelism: 2, completions: 2, "+podOfSet(
+			"60s",
+		)+"}}}]",
+	)
 	for _, again := range []string{"first", "second"} {
 		if out, err := kubectl(t, "alice", manifest, "apply", "--server-side", "-n", "blue"); err != nil {
 			t.Fatalf("the %s time: %v\n%s", again, err, out)
@@ -109,21 +139,44 @@ func TestJobSet(t *testing.T) {
 	w := itsWorkload(t, "blue", "set")
 	for _, p := range podsOfSet(t, "set") {
 		role := p.Labels["jobset.sigs.k8s.io/replicatedjob-name"]
-		host := fmt.Sprintf("set-%s-%s-%s", role, p.Labels["jobset.sigs.k8s.io/job-index"], p.Labels["batch.kubernetes.io/job-completion-index"])
-		if p.Spec.Hostname != host || p.Spec.Subdomain != "set" || p.Annotations["jobset.sigs.k8s.io/coordinator"] != "set-leader-0-0.set" {
-			t.Errorf("pod %s is %s.%s, and its coordinator %s", p.Name, p.Spec.Hostname, p.Spec.Subdomain, p.Annotations["jobset.sigs.k8s.io/coordinator"])
+		host := fmt.Sprintf(
+			"set-%s-%s-%s",
+			role,
+			p.Labels["jobset.sigs.k8s.io/job-index"],
+			p.Labels["batch.kubernetes.io/job-completion-index"],
+		)
+		if p.Spec.Hostname != host || p.Spec.Subdomain != "set" ||
+			p.Annotations["jobset.sigs.k8s.io/coordinator"] != "set-leader-0-0.set" {
+			t.Errorf(
+				"pod %s is %s.%s, and its coordinator %s",
+				p.Name,
+				p.Spec.Hostname,
+				p.Spec.Subdomain,
+				p.Annotations["jobset.sigs.k8s.io/coordinator"],
+			)
 		}
 		if p.Annotations[kueue.WorkloadAnnotation] != w.Name || p.Labels[kueue.PodSetLabel] != role {
 			t.Errorf("pod %s does not say whose it is: %v %v", p.Name, p.Annotations, p.Labels)
 		}
 	}
 	var service corev1.Service
-	if err := user(t, "").Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "set"}, &service); err != nil || service.Spec.ClusterIP != "None" {
+	if err := user(
+		t,
+		"",
+	).Get(
+		t.Context(),
+		client.ObjectKey{Namespace: "blue", Name: "set"},
+		&service,
+	); err != nil ||
+		service.Spec.ClusterIP != "None" {
 		t.Errorf("its service is %+v, %v", service.Spec, err)
 	}
 	eventually(t, "it is told how far each role is", func() string {
 		s := jobSet(t, "set").Status.ReplicatedJobsStatus
-		want := []api.ReplicatedJobStatus{{Name: "leader", Ready: 1, Active: 1}, {Name: "workers", Ready: 2, Active: 2}}
+		want := []api.ReplicatedJobStatus{
+			{Name: "leader", Ready: 1, Active: 1},
+			{Name: "workers", Ready: 2, Active: 2},
+		}
 		if !equality.Semantic.DeepEqual(s, want) {
 			return fmt.Sprint(s)
 		}
@@ -144,7 +197,12 @@ func TestJobSet(t *testing.T) {
 	}
 	eventually(t, "nothing is left", func() string {
 		err := user(t, "").Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "set"}, &service)
-		if n := len(jobsOf(t, "set")) + len(podsOfSet(t, "set")); n > 0 || workloadOf(t, "blue", "set") != nil || err == nil {
+		if n := len(
+			jobsOf(t, "set"),
+		) + len(
+			podsOfSet(t, "set"),
+		); n > 0 || workloadOf(t, "blue", "set") != nil ||
+			err == nil {
 			return fmt.Sprintf("%d Jobs and pods, service: %v", n, err)
 		}
 		return ""
@@ -157,28 +215,59 @@ func TestJobSetBeginsAnew(t *testing.T) {
 	awaitEmpty(t, "blue")
 	alice := user(t, "alice")
 	two := func(policy, bad string) string {
-		return policy + "replicatedJobs: [{name: good, template: {spec: {" + podOfSet("60s") + "}}}, {name: bad, template: {spec: {backoffLimit: 0, " + bad + "}}}]"
+		return policy + "replicatedJobs: [{name: good, template: {spec: {" + podOfSet(
+			"60s",
+		) + "}}}, {name: bad, template: {spec: {backoffLimit: 0, " + bad + "}}}]"
 	}
 	once := podOfSet("10s", `mlbatch.dev/fail-first: "1"`)
 	fails := podOfSet("10s", `mlbatch.dev/exit-code: "1"`)
-	create(t, alice, jobSetManifest("mends", two("failurePolicy: {maxRestarts: 3, restartStrategy: BlockingRecreate}, ", once)), "blue")
+	create(
+		t,
+		alice,
+		jobSetManifest("mends", two("failurePolicy: {maxRestarts: 3, restartStrategy: BlockingRecreate}, ", once)),
+		"blue",
+	)
 	create(t, alice, jobSetManifest("broken", two("failurePolicy: {maxRestarts: 1}, ", fails)), "blue")
-	create(t, alice, jobSetManifest("final", two("failurePolicy: {maxRestarts: 3, rules: [{action: FailJobSet, targetReplicatedJobs: [bad]}]}, ", fails)), "blue")
+	create(
+		t,
+		alice,
+		jobSetManifest(
+			"final",
+			two(
+				"failurePolicy: {maxRestarts: 3, rules: [{action: FailJobSet, targetReplicatedJobs: [bad]}]}, ",
+				fails,
+			),
+		),
+		"blue",
+	)
 	create(t, alice, jobSetManifest("once", two("", fails)), "blue")
 	eventually(t, "it succeeds the second time", jobSetSays(t, "mends", "Completed", ""))
-	if s := jobSet(t, "mends").Status; s.Restarts != 1 || s.RestartsCountTowardsMax != 1 || s.TerminalState != "Completed" {
+	if s := jobSet(
+		t,
+		"mends",
+	).Status; s.Restarts != 1 || s.RestartsCountTowardsMax != 1 ||
+		s.TerminalState != "Completed" {
 		t.Errorf("%+v", s)
 	}
 	for _, j := range jobsOf(t, "mends") {
-		if j.Labels["jobset.sigs.k8s.io/restart-attempt"] != "1" || j.Spec.Template.Labels["jobset.sigs.k8s.io/restart-attempt"] != "1" {
+		if j.Labels["jobset.sigs.k8s.io/restart-attempt"] != "1" ||
+			j.Spec.Template.Labels["jobset.sigs.k8s.io/restart-attempt"] != "1" {
 			t.Errorf("%s is of attempt %s", j.Name, j.Labels["jobset.sigs.k8s.io/restart-attempt"])
 		}
 	}
-	if c := apimeta.FindStatusCondition(jobSet(t, "mends").Status.Conditions, "RestartingJobSet"); c == nil || c.Status != metav1.ConditionFalse {
+	if c := apimeta.FindStatusCondition(
+		jobSet(t, "mends").Status.Conditions,
+		"RestartingJobSet",
+	); c == nil ||
+		c.Status != metav1.ConditionFalse {
 		t.Errorf("it says of its restart %+v", c)
 	}
 	eventually(t, "it fails after its restart", jobSetSays(t, "broken", "Failed", "ReachedMaxRestarts"))
-	eventually(t, "a rule says that it is final", jobSetSays(t, "final", "Failed", "FailJobSetFailurePolicyAction"))
+	eventually(
+		t,
+		"a rule says that it is final",
+		jobSetSays(t, "final", "Failed", "FailJobSetFailurePolicyAction"),
+	)
 	eventually(t, "it has no policy", jobSetSays(t, "once", "Failed", "FailedJobs"))
 	for name, want := range map[string]int32{"broken": 1, "final": 0, "once": 0} {
 		if got := jobSet(t, name).Status.Restarts; got != want {
@@ -193,7 +282,19 @@ func TestJobSetBeginsAnew(t *testing.T) {
 func TestJobSetIsEvicted(t *testing.T) {
 	awaitEmpty(t, "blue")
 	admin := user(t, "")
-	create(t, user(t, "alice"), jobSetManifest("patient", "replicatedJobs: [{name: short, template: {spec: {"+podOfSet("10s")+"}}}, {name: long, replicas: 2, template: {spec: {"+podOfSet("300s")+"}}}]"), "blue")
+	create(
+		t,
+		user(t, "alice"),
+		jobSetManifest(
+			"patient",
+			"replicatedJobs: [{name: short, template: {spec: {"+podOfSet(
+				"10s",
+			)+"}}}, {name: long, replicas: 2, template: {spec: {"+podOfSet(
+				"300s",
+			)+"}}}]",
+		),
+		"blue",
+	)
 	eventually(t, "one of its Jobs is complete, two run", func() string {
 		s := jobSet(t, "patient").Status.ReplicatedJobsStatus
 		if len(s) != 2 || s[0].Succeeded != 1 {
@@ -220,13 +321,21 @@ func TestJobSetIsEvicted(t *testing.T) {
 		t.Errorf("it says that it is suspended: %s", err)
 	}
 	for _, j := range jobsOf(t, "patient") {
-		complete := slices.ContainsFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool { return c.Type == batchv1.JobComplete })
+		complete := slices.ContainsFunc(
+			j.Status.Conditions,
+			func(c batchv1.JobCondition) bool { return c.Type == batchv1.JobComplete },
+		)
 		if !before[string(j.UID)] || !complete && !ptr.Deref(j.Spec.Suspend, false) {
 			t.Errorf("%s stays, suspended: %+v", j.Name, j.Status)
 		}
 	}
 	eventually(t, "it is queued for what is left of it", func() string {
-		if done := itsWorkload(t, "blue", "patient").Status.ReclaimablePods; len(done) == 0 || done[0] != (kueue.ReclaimablePod{Name: "short", Count: 1}) {
+		if done := itsWorkload(
+			t,
+			"blue",
+			"patient",
+		).Status.ReclaimablePods; len(done) == 0 ||
+			done[0] != (kueue.ReclaimablePod{Name: "short", Count: 1}) {
 			return fmt.Sprintf("done are %v", done)
 		}
 		return ""
@@ -254,7 +363,17 @@ func TestJobSetIsEvicted(t *testing.T) {
 func TestJobSetIsResized(t *testing.T) {
 	awaitEmpty(t, "blue")
 	alice := user(t, "alice")
-	create(t, alice, jobSetManifest("elastic", "replicatedJobs: [{name: workers, template: {spec: {parallelism: 2, completions: 2, "+podOfSet("6000s")+"}}}]"), "blue")
+	create(
+		t,
+		alice,
+		jobSetManifest(
+			"elastic",
+			"replicatedJobs: [{name: workers, template: {spec: {parallelism: 2, completions: 2, "+podOfSet(
+				"6000s",
+			)+"}}}]",
+		),
+		"blue",
+	)
 	eventually(t, "two pods run", setRuns(t, "elastic", 2))
 	first := jobsOf(t, "elastic")[0].UID
 	resize := func(n int32) {
@@ -280,7 +399,12 @@ func TestJobSetIsResized(t *testing.T) {
 	eventually(t, "three pods were admitted and run", given(3))
 	resize(100)
 	eventually(t, "it waits for more than there is", func() string {
-		if w := workloadOf(t, "blue", "elastic"); w == nil || w.Status.Admission != nil || w.Spec.PodSets[0].Count != 100 {
+		if w := workloadOf(
+			t,
+			"blue",
+			"elastic",
+		); w == nil || w.Status.Admission != nil ||
+			w.Spec.PodSets[0].Count != 100 {
 			return fmt.Sprintf("its Workload is %+v", w)
 		}
 		return setRuns(t, "elastic", 0)()
@@ -299,8 +423,20 @@ func TestJobSetIsResized(t *testing.T) {
 // leader never does.
 func TestJobSetInAppWrapper(t *testing.T) {
 	awaitEmpty(t, "blue")
-	inner := strings.Replace(jobSetManifest("inner", "successPolicy: {operator: All, targetReplicatedJobs: [workers]}, replicatedJobs: [{name: leader, template: {spec: {"+podOfSet("forever")+
-		"}}}, {name: workers, dependsOn: [{name: leader, status: Ready}], template: {spec: {parallelism: 2, completions: 2, "+podOfSet("60s")+"}}}]"), ", labels: {kueue.x-k8s.io/queue-name: default-queue}", "", 1)
+	inner := strings.Replace(
+		jobSetManifest(
+			"inner",
+			"successPolicy: {operator: All, targetReplicatedJobs: [workers]}, replicatedJobs: [{name: leader, template: {spec: {"+podOfSet(
+				"forever",
+			)+
+				"}}}, {name: workers, dependsOn: [{name: leader, status: Ready}], template: {spec: {parallelism: 2, completions: 2, "+podOfSet(
+				"60s",
+			)+"}}}]",
+		),
+		", labels: {kueue.x-k8s.io/queue-name: default-queue}",
+		"",
+		1,
+	)
 	create(t, user(t, "alice"), wrap(inner), "blue")
 	eventually(t, "all its pods run", setRuns(t, "inner", 3))
 	eventually(t, "it succeeds", inPhase(t, string(aw.AppWrapperSucceeded), "blue", "wrapped"))
@@ -318,15 +454,31 @@ func TestJobSetsThatAreRefused(t *testing.T) {
 		"long name":        {jobSetManifest(strings.Repeat("x", 50), "replicatedJobs: [{name: workers, template: {spec: {"+pod+"}}}]"), "use a shorter name"},
 		"restart in place": {jobSetManifest("x", "failurePolicy: {restartStrategy: InPlaceRestart}, replicatedJobs: [{name: a, template: {spec: {"+pod+"}}}]"), "use Recreate or BlockingRecreate"},
 	} {
-		if _, err := tryCreate(t, alice, tc.manifest, "blue"); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := tryCreate(
+			t,
+			alice,
+			tc.manifest,
+			"blue",
+		); err == nil ||
+			!strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %q", name, err, tc.want)
 		}
 	}
-	create(t, alice, jobSetManifest("fixed", "replicatedJobs: [{name: a, template: {spec: {"+podOfSet("forever")+"}}}]"), "blue")
+	create(
+		t,
+		alice,
+		jobSetManifest("fixed", "replicatedJobs: [{name: a, template: {spec: {"+podOfSet("forever")+"}}}]"),
+		"blue",
+	)
 	js := jobSet(t, "fixed")
 	was := js.DeepCopy()
 	js.Spec.ReplicatedJobs[0].Replicas = new(int32(3))
-	if err := alice.Patch(t.Context(), js, client.MergeFrom(was)); err == nil || !strings.Contains(err.Error(), "spec.replicatedJobs: Forbidden") {
+	if err := alice.Patch(
+		t.Context(),
+		js,
+		client.MergeFrom(was),
+	); err == nil ||
+		!strings.Contains(err.Error(), "spec.replicatedJobs: Forbidden") {
 		t.Errorf("it becomes larger: %v", err)
 	}
 	awaitEmpty(t, "blue")
@@ -338,33 +490,79 @@ func TestJobSetsThatAreRefused(t *testing.T) {
 func TestMembersAreGuarded(t *testing.T) {
 	awaitEmpty(t, "blue")
 	alice, admin := user(t, "alice"), user(t, "")
-	create(t, alice, jobSetManifest("set", "replicatedJobs: [{name: a, template: {spec: {parallelism: 2, completions: 2, "+podOfSet("forever")+"}}}]"), "blue")
+	create(
+		t,
+		alice,
+		jobSetManifest(
+			"set",
+			"replicatedJobs: [{name: a, template: {spec: {parallelism: 2, completions: 2, "+podOfSet("forever")+"}}}]",
+		),
+		"blue",
+	)
 	eventually(t, "its pods run", setRuns(t, "set", 2))
 	js := jobSet(t, "set")
-	owner := fmt.Sprintf("ownerReferences: [{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, name: set, uid: %s, controller: true}]", js.UID)
+	owner := fmt.Sprintf(
+		"ownerReferences: [{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, name: set, uid: %s, controller: true}]",
+		js.UID,
+	)
 	forged := func(name, metadata string) string {
-		return fmt.Sprintf("{apiVersion: batch/v1, kind: Job, metadata: {name: %s, labels: {kueue.x-k8s.io/queue-name: default-queue}%s}, spec: {parallelism: 9, completions: 9, %s}}", name, metadata, podOfSet("forever"))
+		return fmt.Sprintf(
+			"{apiVersion: batch/v1, kind: Job, metadata: {name: %s, labels: {kueue.x-k8s.io/queue-name: default-queue}%s}, spec: {parallelism: 9, completions: 9, %s}}",
+			name,
+			metadata,
+			podOfSet("forever"),
+		)
 	}
 	const refused = "only the controller of JobSet set makes what belongs to it"
-	if _, err := tryCreate(t, alice, forged("set-a-1", ", "+owner), "blue"); err == nil || !strings.Contains(err.Error(), refused) {
+	if _, err := tryCreate(
+		t,
+		alice,
+		forged("set-a-1", ", "+owner),
+		"blue",
+	); err == nil ||
+		!strings.Contains(err.Error(), refused) {
 		t.Errorf("alice makes a member: %v", err)
 	}
-	create(t, alice, strings.Replace(forged("hers", ""), "spec: {parallelism", "spec: {suspend: true, parallelism", 1), "blue")
+	create(
+		t,
+		alice,
+		strings.Replace(forged("hers", ""), "spec: {parallelism", "spec: {suspend: true, parallelism", 1),
+		"blue",
+	)
 	hers := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "hers"}}
-	adopt := fmt.Sprintf(`{"metadata":{"ownerReferences":[{"apiVersion":"jobset.x-k8s.io/v1alpha2","kind":"JobSet","name":"set","uid":%q,"controller":true}]}}`, js.UID)
-	if err := alice.Patch(t.Context(), hers, client.RawPatch(types.MergePatchType, []byte(adopt))); err == nil || !strings.Contains(err.Error(), refused) {
+	adopt := fmt.Sprintf(
+		`{"metadata":{"ownerReferences":[{"apiVersion":"jobset.x-k8s.io/v1alpha2","kind":"JobSet","name":"set","uid":%q,"controller":true}]}}`,
+		js.UID,
+	)
+	if err := alice.Patch(
+		t.Context(),
+		hers,
+		client.RawPatch(types.MergePatchType, []byte(adopt)),
+	); err == nil ||
+		!strings.Contains(err.Error(), refused) {
 		t.Errorf("alice makes her Job a member: %v", err)
 	}
-	if err := client.IgnoreNotFound(alice.Delete(t.Context(), hers, client.PropagationPolicy(metav1.DeletePropagationBackground))); err != nil {
+	if err := client.IgnoreNotFound(
+		alice.Delete(t.Context(), hers, client.PropagationPolicy(metav1.DeletePropagationBackground)),
+	); err != nil {
 		t.Fatal(err)
 	}
 	member := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "set-a-0"}}
-	if err := alice.Patch(t.Context(), member, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"parallelism":9,"completions":9}}`))); err == nil || !strings.Contains(err.Error(), "it is a part of JobSet set") {
+	if err := alice.Patch(
+		t.Context(),
+		member,
+		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"parallelism":9,"completions":9}}`)),
+	); err == nil ||
+		!strings.Contains(err.Error(), "it is a part of JobSet set") {
 		t.Errorf("alice makes a member larger: %v", err)
 	}
 
 	w := itsWorkload(t, "blue", "set")
-	if err := admin.Patch(t.Context(), w, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"active":false}}`))); err != nil {
+	if err := admin.Patch(
+		t.Context(),
+		w,
+		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"active":false}}`)),
+	); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "it stops", setRuns(t, "set", 0))
@@ -375,7 +573,11 @@ func TestMembersAreGuarded(t *testing.T) {
 		return ""
 	})
 	// Whether she is refused or overruled, nothing of it runs for longer than it takes to say so.
-	_ = alice.Patch(t.Context(), member, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":false}}`)))
+	_ = alice.Patch(
+		t.Context(),
+		member,
+		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":false}}`)),
+	)
 	eventually(t, "its Job is held again", func() string {
 		if jobs := jobsOf(t, "set"); len(jobs) != 1 || jobs[0].Spec.Suspend == nil || !*jobs[0].Spec.Suspend {
 			return "it is free"
@@ -400,9 +602,22 @@ func TestJobSetVolumes(t *testing.T) {
 	aVolume(t, "first")
 	aVolume(t, "second")
 	const claim = `spec: {storageClassName: "", accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}`
-	mounts := strings.Replace(podOfSet("10s"), "image: busybox,", "image: busybox, volumeMounts: [{name: goes, mountPath: /a}, {name: stays, mountPath: /b}],", 1)
-	create(t, user(t, "alice"), jobSetManifest("set", "volumeClaimPolicies: [{templates: [{metadata: {name: goes}, "+claim+"}]}, {templates: [{metadata: {name: stays}, "+claim+
-		"}], retentionPolicy: {whenDeleted: Retain}}], replicatedJobs: [{name: a, template: {spec: {"+mounts+"}}}]"), "blue")
+	mounts := strings.Replace(
+		podOfSet("10s"),
+		"image: busybox,",
+		"image: busybox, volumeMounts: [{name: goes, mountPath: /a}, {name: stays, mountPath: /b}],",
+		1,
+	)
+	create(
+		t,
+		user(t, "alice"),
+		jobSetManifest(
+			"set",
+			"volumeClaimPolicies: [{templates: [{metadata: {name: goes}, "+claim+"}]}, {templates: [{metadata: {name: stays}, "+claim+
+				"}], retentionPolicy: {whenDeleted: Retain}}], replicatedJobs: [{name: a, template: {spec: {"+mounts+"}}}]",
+		),
+		"blue",
+	)
 	eventually(t, "it succeeds", jobSetSays(t, "set", "Completed", ""))
 	awaitEmpty(t, "blue")
 	eventually(t, "one volume is left", func() string {
@@ -415,7 +630,11 @@ func TestJobSetVolumes(t *testing.T) {
 		}
 		return ""
 	})
-	if err := admin.DeleteAllOf(t.Context(), &corev1.PersistentVolumeClaim{}, client.InNamespace("blue")); err != nil {
+	if err := admin.DeleteAllOf(
+		t.Context(),
+		&corev1.PersistentVolumeClaim{},
+		client.InNamespace("blue"),
+	); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -424,8 +643,14 @@ func TestJobSetVolumes(t *testing.T) {
 func aVolume(t testing.TB, name string) {
 	t.Helper()
 	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeSpec{
-		Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-		PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain, PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/tmp"}},
+		Capacity: corev1.ResourceList{
+			corev1.ResourceStorage: resource.MustParse("1Gi"),
+		},
+		AccessModes:                   []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+		PersistentVolumeSource: corev1.PersistentVolumeSource{
+			HostPath: &corev1.HostPathVolumeSource{Path: "/tmp"},
+		},
 	}}
 	admin := user(t, "")
 	if err := admin.Create(t.Context(), v); err != nil {

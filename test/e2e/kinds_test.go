@@ -21,10 +21,19 @@ func TestWrappedKinds(t *testing.T) {
 		component string
 		pods      int
 	}{
-		"Pod":         {"{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: " + never + "}", 1},
-		"Job":         {"{apiVersion: batch/v1, kind: Job, metadata: {name: x}, spec: {parallelism: 3, completions: 3, template: {spec: " + never + "}}}", 3},
-		"Deployment":  {"{apiVersion: apps/v1, kind: Deployment, metadata: {name: x}, spec: {replicas: 2, selector: {matchLabels: {a: x}}, template: {metadata: {labels: {a: x}}, spec: " + always + "}}}", 2},
-		"StatefulSet": {"{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: x}, spec: {replicas: 2, serviceName: x, selector: {matchLabels: {a: x}}, template: {metadata: {labels: {a: x}}, spec: " + always + "}}}", 2},
+		"Pod": {"{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: " + never + "}", 1},
+		"Job": {
+			"{apiVersion: batch/v1, kind: Job, metadata: {name: x}, spec: {parallelism: 3, completions: 3, template: {spec: " + never + "}}}",
+			3,
+		},
+		"Deployment": {
+			"{apiVersion: apps/v1, kind: Deployment, metadata: {name: x}, spec: {replicas: 2, selector: {matchLabels: {a: x}}, template: {metadata: {labels: {a: x}}, spec: " + always + "}}}",
+			2,
+		},
+		"StatefulSet": {
+			"{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: x}, spec: {replicas: 2, serviceName: x, selector: {matchLabels: {a: x}}, template: {metadata: {labels: {a: x}}, spec: " + always + "}}}",
+			2,
+		},
 	}
 	for kind, c := range cases {
 		t.Run(kind, func(t *testing.T) {
@@ -32,7 +41,9 @@ func TestWrappedKinds(t *testing.T) {
 			create(t, user(t, "alice"), wrap(c.component), "blue")
 			eventually(t, "all its pods run", func() string { return runs(t, "blue", "wrapped", c.pods) })
 			w := itsWorkload(t, "blue", "wrapped")
-			if got := w.Status.Admission.PodSetAssignments[0].ResourceUsage["nvidia.com/gpu"]; got.Value() != int64(2*c.pods) {
+			if got := w.Status.Admission.PodSetAssignments[0].ResourceUsage["nvidia.com/gpu"]; got.Value() != int64(
+				2*c.pods,
+			) {
 				t.Errorf("it counts as %s GPUs, want %d", got.String(), 2*c.pods)
 			}
 			awaitEmpty(t, "blue")
@@ -101,7 +112,9 @@ func finish(t *testing.T, c client.Client, p corev1.Pod) {
 	before := p.DeepCopy() // others write it, too
 	p.Status.Phase = corev1.PodSucceeded
 	for i := range p.Status.ContainerStatuses {
-		p.Status.ContainerStatuses[i].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed"}}
+		p.Status.ContainerStatuses[i].State = corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{Reason: "Completed"},
+		}
 	}
 	if err := c.Status().Patch(t.Context(), &p, client.StrategicMergeFrom(before)); err != nil {
 		t.Fatal(err)
@@ -133,11 +146,22 @@ spec:
 		eventually(t, name+" runs", func() string { return jobRuns(t, name, 1) })
 	}
 	create(t, admin, job("urgent", "high-priority", 40), "blue")
-	eventually(t, "the urgent job has its turn", func() string { return jobSucceeded(t, admin, "blue", "urgent") })
-	if c := apimeta.FindStatusCondition(itsWorkload(t, "blue", "patient").Status.Conditions, kueue.WorkloadPreempted); c == nil {
+	eventually(
+		t,
+		"the urgent job has its turn",
+		func() string { return jobSucceeded(t, admin, "blue", "urgent") },
+	)
+	if c := apimeta.FindStatusCondition(
+		itsWorkload(t, "blue", "patient").Status.Conditions,
+		kueue.WorkloadPreempted,
+	); c == nil {
 		t.Error("the newest job was not preempted for it")
 	}
-	eventually(t, "the patient job runs to its end", func() string { return jobSucceeded(t, admin, "blue", "patient") })
+	eventually(
+		t,
+		"the patient job runs to its end",
+		func() string { return jobSucceeded(t, admin, "blue", "patient") },
+	)
 	var j batchv1.Job
 	if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "patient"}, &j); err != nil {
 		t.Fatal(err)

@@ -44,7 +44,9 @@ func setsLab(t *testing.T, namespace, gpus string) client.Client {
 	t.Helper()
 	admin := lab(t, namespace, map[corev1.ResourceName]string{"nvidia.com/gpu": gpus}, "default-queue")
 	withoutPods(t, admin, namespace)
-	t.Cleanup(func() { _ = admin.DeleteAllOf(withoutCancel(t), &api.LeaderWorkerSet{}, client.InNamespace(namespace)) })
+	t.Cleanup(
+		func() { _ = admin.DeleteAllOf(withoutCancel(t), &api.LeaderWorkerSet{}, client.InNamespace(namespace)) },
+	)
 	return admin
 }
 
@@ -61,14 +63,25 @@ func groupsReady(tb testing.TB, namespace, name string, counts [3]int32, holds s
 	tb.Helper()
 	return func() string {
 		var l api.LeaderWorkerSet
-		if err := user(tb, "").Get(tb.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &l); err != nil {
+		if err := user(
+			tb,
+			"",
+		).Get(
+			tb.Context(),
+			client.ObjectKey{Namespace: namespace, Name: name},
+			&l,
+		); err != nil {
 			return err.Error()
 		}
 		s := l.Status
-		if [3]int32{s.Replicas, s.ReadyReplicas, s.UpdatedReplicas} != counts || s.ObservedGeneration != l.Generation {
+		if [3]int32{s.Replicas, s.ReadyReplicas, s.UpdatedReplicas} != counts ||
+			s.ObservedGeneration != l.Generation {
 			return fmt.Sprintf("status %+v", s)
 		}
-		if !slices.ContainsFunc(s.Conditions, func(c metav1.Condition) bool { return c.Type == holds && c.Status == metav1.ConditionTrue }) {
+		if !slices.ContainsFunc(
+			s.Conditions,
+			func(c metav1.Condition) bool { return c.Type == holds && c.Status == metav1.ConditionTrue },
+		) {
 			return fmt.Sprintf("not %s: %+v", holds, s.Conditions)
 		}
 		return ""
@@ -98,14 +111,20 @@ func TestLeaderWorkerSetGroupsAreAdmittedOneByOne(t *testing.T) {
 		}
 	}
 	worker := named(t, "groups", "llm-0-2")[0]
-	want := map[string]string{"LWS_LEADER_ADDRESS": "llm-0.llm.groups", "LWS_GROUP_SIZE": "3", "LWS_WORKER_INDEX": "2"}
+	want := map[string]string{
+		"LWS_LEADER_ADDRESS": "llm-0.llm.groups",
+		"LWS_GROUP_SIZE":     "3",
+		"LWS_WORKER_INDEX":   "2",
+	}
 	for _, v := range worker.Spec.Containers[0].Env {
 		if want[v.Name] != v.Value {
 			t.Errorf("%s=%s, want %s", v.Name, v.Value, want[v.Name])
 		}
 		delete(want, v.Name)
 	}
-	if len(want) > 0 || worker.Labels[api.WorkerIndexLabel] != "2" || worker.Labels[api.GroupIndexLabel] != "0" || worker.Spec.Subdomain != "llm" {
+	if len(want) > 0 || worker.Labels[api.WorkerIndexLabel] != "2" ||
+		worker.Labels[api.GroupIndexLabel] != "0" ||
+		worker.Spec.Subdomain != "llm" {
 		t.Errorf("%s lacks %v, labels %v, subdomain %s", worker.Name, want, worker.Labels, worker.Spec.Subdomain)
 	}
 	changeSet(t, admin, "groups", "llm", `{"spec":{"replicas":1}}`)
@@ -114,7 +133,10 @@ func TestLeaderWorkerSetGroupsAreAdmittedOneByOne(t *testing.T) {
 	eventually(t, "with its quota only", reserved(t, "groups", 3))
 	changeSet(t, admin, "groups", "llm", `{"spec":{"replicas":3}}`)
 	eventually(t, "two more wait", inState(t, "groups", "llm", 3, 6))
-	if err := admin.Delete(t.Context(), &api.LeaderWorkerSet{ObjectMeta: metav1.ObjectMeta{Namespace: "groups", Name: "llm"}}); err != nil {
+	if err := admin.Delete(
+		t.Context(),
+		&api.LeaderWorkerSet{ObjectMeta: metav1.ObjectMeta{Namespace: "groups", Name: "llm"}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 3 {
@@ -155,13 +177,21 @@ func TestLeaderWorkerSetGroupIsRecreated(t *testing.T) {
 	eventually(t, "both groups serve", groupsReady(t, "restarts", "llm", [3]int32{2, 2, 2}, "Available"))
 	eventually(t, "a group that is complete is known as one", func() string {
 		var set appsv1.StatefulSet
-		if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "restarts", Name: "llm-1"}, &set); err != nil || set.Annotations["mlbatch.dev/members"] == "" {
+		if err := admin.Get(
+			t.Context(),
+			client.ObjectKey{Namespace: "restarts", Name: "llm-1"},
+			&set,
+		); err != nil ||
+			set.Annotations["mlbatch.dev/members"] == "" {
 			return fmt.Sprintf("%v, annotations %v", err, set.Annotations)
 		}
 		return ""
 	})
 	before, workload := uids(t, "restarts", "llm"), groupOf(t, "restarts", "leaderworkerset-llm-1-").UID
-	if err := admin.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "restarts", Name: "llm-1-1"}}); err != nil {
+	if err := admin.Delete(
+		t.Context(),
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "restarts", Name: "llm-1-1"}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "all of its group are new", func() string {
@@ -191,7 +221,13 @@ func TestLeaderWorkerSetIsUpdated(t *testing.T) {
 	pod := `{"spec":{"terminationGracePeriodSeconds":0,"containers":[{"name":"c","image":"busybox:%s","command":["sleep","1000000"],"resources":{"limits":{"nvidia.com/gpu":"%d"}}}]}}`
 	update := func(image string, gpus int) {
 		t.Helper()
-		changeSet(t, admin, "updates", "llm", fmt.Sprintf(`{"spec":{"leaderWorkerTemplate":{"workerTemplate":`+pod+`}}}`, image, gpus))
+		changeSet(
+			t,
+			admin,
+			"updates",
+			"llm",
+			fmt.Sprintf(`{"spec":{"leaderWorkerTemplate":{"workerTemplate":`+pod+`}}}`, image, gpus),
+		)
 	}
 	have := func(image string) func() string {
 		return func() string {
@@ -227,18 +263,35 @@ func TestLeaderWorkerSetIsUpdated(t *testing.T) {
 // before anything of it is in a queue.
 func TestWhatMakesNoPodsIsListedWithItsReason(t *testing.T) {
 	admin := setsLab(t, "podless", "4")
-	create(t, admin, `{apiVersion: v1, kind: ResourceQuota, metadata: {name: none}, spec: {hard: {pods: "0"}}}`, "podless")
+	create(
+		t,
+		admin,
+		`{apiVersion: v1, kind: ResourceQuota, metadata: {name: none}, spec: {hard: {pods: "0"}}}`,
+		"podless",
+	)
 	eventually(t, "the ResourceQuota counts", func() string {
 		var q corev1.ResourceQuota
-		if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "podless", Name: "none"}, &q); err != nil || len(q.Status.Hard) == 0 {
+		if err := admin.Get(
+			t.Context(),
+			client.ObjectKey{Namespace: "podless", Name: "none"},
+			&q,
+		); err != nil ||
+			len(q.Status.Hard) == 0 {
 			return fmt.Sprintf("%v, %v", q.Status.Hard, err)
 		}
 		return ""
 	})
 	create(t, admin, servingSet("llm", 1, ""), "podless")
-	create(t, admin, `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, `+inDefaultQueue+`}, spec: {replicas: 1, serviceName: db, selector: {matchLabels: {app: db}},
-  template: {metadata: {labels: {app: db}}, spec: {terminationGracePeriodSeconds: 0, containers: [{name: c, image: busybox, command: [sleep, "1000000"]}]}}}}`, "podless")
-	t.Cleanup(func() { _ = admin.DeleteAllOf(withoutCancel(t), &appsv1.StatefulSet{}, client.InNamespace("podless")) })
+	create(
+		t,
+		admin,
+		`{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, `+inDefaultQueue+`}, spec: {replicas: 1, serviceName: db, selector: {matchLabels: {app: db}},
+  template: {metadata: {labels: {app: db}}, spec: {terminationGracePeriodSeconds: 0, containers: [{name: c, image: busybox, command: [sleep, "1000000"]}]}}}}`,
+		"podless",
+	)
+	t.Cleanup(
+		func() { _ = admin.DeleteAllOf(withoutCancel(t), &appsv1.StatefulSet{}, client.InNamespace("podless")) },
+	)
 	says := func(wants []string, args ...string) func() string {
 		return func() string {
 			out, err := cluster.Run(t.Context(), args...)
@@ -263,14 +316,36 @@ func TestWhatMakesNoPodsIsListedWithItsReason(t *testing.T) {
 		}
 		return fmt.Sprintf("%+v", l.Status.Conditions)
 	})
-	eventually(t, "ps lists both", says([]string{"llm LeaderWorkerSet", "db StatefulSet", "could not be made"}, "ps", "-n", "podless", "-o", "wide"))
+	eventually(
+		t,
+		"ps lists both",
+		says(
+			[]string{"llm LeaderWorkerSet", "db StatefulSet", "could not be made"},
+			"ps",
+			"-n",
+			"podless",
+			"-o",
+			"wide",
+		),
+	)
 	for _, name := range []string{"lws/llm", "sts/db"} {
-		eventually(t, "why tells the reason", says([]string{"could not be made", "exceeded quota"}, "why", name, "-n", "podless"))
+		eventually(
+			t,
+			"why tells the reason",
+			says([]string{"could not be made", "exceeded quota"}, "why", name, "-n", "podless"),
+		)
 	}
-	if err := admin.Delete(t.Context(), &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "podless", Name: "none"}}); err != nil {
+	if err := admin.Delete(
+		t.Context(),
+		&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "podless", Name: "none"}},
+	); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "once it may, it serves, and says no more of it", groupsReady(t, "podless", "llm", [3]int32{1, 1, 1}, "Available"))
+	eventually(
+		t,
+		"once it may, it serves, and says no more of it",
+		groupsReady(t, "podless", "llm", [3]int32{1, 1, 1}, "Available"),
+	)
 }
 
 // What is wrong is told with field and cure.
@@ -351,7 +426,9 @@ func inOneRack(t *testing.T, name string) {
 	racks := map[string]bool{}
 	for _, p := range named(t, "blue", name) {
 		racks[p.Spec.NodeName] = true
-		if a := p.Spec.Affinity; a == nil || a.PodAntiAffinity == nil || len(a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution) == 0 || a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution[0].PodAffinityTerm.TopologyKey != "rack" {
+		if a := p.Spec.Affinity; a == nil || a.PodAntiAffinity == nil ||
+			len(a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution) == 0 ||
+			a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution[0].PodAffinityTerm.TopologyKey != "rack" {
 			t.Errorf("pod %s does not keep others away: %+v", p.Name, a)
 		}
 	}
@@ -365,7 +442,10 @@ func inOneRack(t *testing.T, name string) {
 func racksAndVolumes(t *testing.T) {
 	t.Helper()
 	admin := user(t, "")
-	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: "mlbatch.dev/simulated"}
+	class := &storagev1.StorageClass{
+		ObjectMeta:  metav1.ObjectMeta{Name: "fast"},
+		Provisioner: "mlbatch.dev/simulated",
+	}
 	if err := admin.Create(t.Context(), class); err != nil {
 		t.Fatal(err)
 	}
@@ -384,7 +464,10 @@ func racksAndVolumes(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		ctx := context.Background()
-		err := errors.Join(admin.Delete(ctx, class), admin.DeleteAllOf(ctx, &corev1.PersistentVolumeClaim{}, client.InNamespace("blue")))
+		err := errors.Join(
+			admin.Delete(ctx, class),
+			admin.DeleteAllOf(ctx, &corev1.PersistentVolumeClaim{}, client.InNamespace("blue")),
+		)
 		for i := range nodes.Items {
 			err = errors.Join(err, label(ctx, &nodes.Items[i], "null"))
 		}
@@ -411,14 +494,22 @@ func TestLeaderWorkerSetSurvivesTheController(t *testing.T) {
 	create(t, admin, servingSet("llm", 1, ""), "setkilled")
 	eventually(t, "the group is complete", func() string {
 		var set appsv1.StatefulSet
-		if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "setkilled", Name: "llm-0"}, &set); err != nil || set.Annotations["mlbatch.dev/members"] == "" {
+		if err := admin.Get(
+			t.Context(),
+			client.ObjectKey{Namespace: "setkilled", Name: "llm-0"},
+			&set,
+		); err != nil ||
+			set.Annotations["mlbatch.dev/members"] == "" {
 			return fmt.Sprintf("%v, annotations %v", err, set.Annotations)
 		}
 		return groupsReady(t, "setkilled", "llm", [3]int32{1, 1, 1}, api.Available)()
 	})
 	before := uids(t, "setkilled", "llm")
 	killController(t)
-	if err := admin.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "setkilled", Name: "llm-0-1"}}); err != nil {
+	if err := admin.Delete(
+		t.Context(),
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "setkilled", Name: "llm-0-1"}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "all of the group are new", func() string {
@@ -443,7 +534,11 @@ func TestLeaderWorkerSetInAnAppWrapper(t *testing.T) {
 		t.Errorf("a group is queued besides: %s", w.Name)
 	}
 	worker := named(t, "blue", "llm-1-2")[0]
-	if worker.Labels[api.GroupIndexLabel] != "1" || !slices.ContainsFunc(worker.Spec.Containers[0].Env, func(v corev1.EnvVar) bool { return v.Name == api.WorkerIndexVariable && v.Value == "2" }) {
+	if worker.Labels[api.GroupIndexLabel] != "1" ||
+		!slices.ContainsFunc(
+			worker.Spec.Containers[0].Env,
+			func(v corev1.EnvVar) bool { return v.Name == api.WorkerIndexVariable && v.Value == "2" },
+		) {
 		t.Errorf("%s does not know its place: %v", worker.Name, worker.Labels)
 	}
 	if err := alice.Delete(t.Context(), wrapper(t, "blue", name)); err != nil {

@@ -65,7 +65,12 @@ func checked(t *testing.T, admin client.Client) {
 			t.Fatal(err)
 		}
 	}
-	create(t, admin, "{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: checked}, spec: {clusterQueue: checked-cluster-queue}}", "blue")
+	create(
+		t,
+		admin,
+		"{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: checked}, spec: {clusterQueue: checked-cluster-queue}}",
+		"blue",
+	)
 	answering(t, admin, metav1.ConditionFalse)
 }
 
@@ -77,7 +82,15 @@ func answering(t *testing.T, admin client.Client, active metav1.ConditionStatus)
 		if err := admin.Get(t.Context(), client.ObjectKey{Name: name}, c); err != nil {
 			t.Fatal(err)
 		}
-		apimeta.SetStatusCondition(&c.Status.Conditions, metav1.Condition{Type: kueue.AdmissionCheckActive, Status: active, Reason: "Test", Message: "The test answers them, or not"})
+		apimeta.SetStatusCondition(
+			&c.Status.Conditions,
+			metav1.Condition{
+				Type:    kueue.AdmissionCheckActive,
+				Status:  active,
+				Reason:  "Test",
+				Message: "The test answers them, or not",
+			},
+		)
 		if err := admin.Status().Update(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +98,13 @@ func answering(t *testing.T, admin client.Client, active metav1.ConditionStatus)
 }
 
 // answer is the word of the external controller.
-func answer(t *testing.T, admin client.Client, owner string, state kueue.CheckState, more ...func(*kueue.AdmissionCheckState)) {
+func answer(
+	t *testing.T,
+	admin client.Client,
+	owner string,
+	state kueue.CheckState,
+	more ...func(*kueue.AdmissionCheckState),
+) {
 	t.Helper()
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		w := itsWorkload(t, "blue", owner)
@@ -108,10 +127,15 @@ func reservedOnly(t *testing.T, owner string) string {
 	if w == nil || w.Status.Admission == nil {
 		return "it has no reservation"
 	}
-	if a := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadAdmitted); a == nil || a.Reason != kueue.ReasonUnsatisfiedAdmissionChecks {
+	if a := apimeta.FindStatusCondition(
+		w.Status.Conditions,
+		kueue.WorkloadAdmitted,
+	); a == nil ||
+		a.Reason != kueue.ReasonUnsatisfiedAdmissionChecks {
 		return fmt.Sprintf("Admitted is %+v", a)
 	}
-	if c := w.Status.AdmissionChecks; len(c) != 1 || c[0].Name != "budget" || c[0].State != kueue.CheckStatePending {
+	if c := w.Status.AdmissionChecks; len(c) != 1 || c[0].Name != "budget" ||
+		c[0].State != kueue.CheckStatePending {
 		return fmt.Sprintf("checks are %+v, want budget pending and none of another flavor", c)
 	}
 	if n := len(pods(t, "blue", owner)); n > 0 {
@@ -150,7 +174,8 @@ func told(t *testing.T, c client.Client, owner, reason string) string {
 	}
 	n := 0
 	for _, e := range all.Items { // the Workload itself may be gone already
-		if o := e.InvolvedObject; o.Kind == "Workload" && strings.Contains(o.Name, "-"+owner+"-") && e.Reason == reason {
+		if o := e.InvolvedObject; o.Kind == "Workload" && strings.Contains(o.Name, "-"+owner+"-") &&
+			e.Reason == reason {
 			n++
 		}
 	}
@@ -170,15 +195,20 @@ func TestAdmissionCheckSaysYes(t *testing.T) {
 	// The answer comes while no controller runs.
 	killController(t)
 	answer(t, admin, "agreed", kueue.CheckStateReady, func(c *kueue.AdmissionCheckState) {
-		c.PodSetUpdates = []kueue.PodSetUpdate{{
-			Name: "main", Labels: map[string]string{"example.com/account": "a-17"}, Annotations: map[string]string{"example.com/note": "paid"},
-			NodeSelector: map[string]string{"kubernetes.io/hostname": "node-1"},
-			Tolerations:  []corev1.Toleration{{Key: "example.com/paid", Operator: corev1.TolerationOpExists}},
-		}}
+		c.PodSetUpdates = []kueue.PodSetUpdate{
+			{
+				Name:         "main",
+				Labels:       map[string]string{"example.com/account": "a-17"},
+				Annotations:  map[string]string{"example.com/note": "paid"},
+				NodeSelector: map[string]string{"kubernetes.io/hostname": "node-1"},
+				Tolerations:  []corev1.Toleration{{Key: "example.com/paid", Operator: corev1.TolerationOpExists}},
+			},
+		}
 	})
 	eventually(t, "it runs with what the check wants", func() string {
 		all := pods(t, "blue", "agreed")
-		if len(all) != 1 || all[0].Labels["example.com/account"] != "a-17" || all[0].Annotations["example.com/note"] != "paid" ||
+		if len(all) != 1 || all[0].Labels["example.com/account"] != "a-17" ||
+			all[0].Annotations["example.com/note"] != "paid" ||
 			all[0].Spec.NodeSelector["kubernetes.io/hostname"] != "node-1" {
 			return fmt.Sprintf("its pods are %+v", all)
 		}
@@ -200,7 +230,13 @@ func TestAdmissionCheckAsksForAnotherTry(t *testing.T) {
 	answering(t, admin, metav1.ConditionTrue)
 	create(t, admin, fmt.Sprintf(checkedJob, "again"), "blue")
 	eventually(t, "quota comes first", func() string { return reservedOnly(t, "again") })
-	answer(t, admin, "again", kueue.CheckStateRetry, func(c *kueue.AdmissionCheckState) { c.RequeueAfterSeconds = new(int32(2)) })
+	answer(
+		t,
+		admin,
+		"again",
+		kueue.CheckStateRetry,
+		func(c *kueue.AdmissionCheckState) { c.RequeueAfterSeconds = new(int32(2)) },
+	)
 	eventually(t, "it leaves", func() string { return told(t, admin, "again", "EvictedDueToAdmissionCheck") })
 	eventually(t, "it comes back after the pause", func() string {
 		if diff := is(t, admin, "again", kueue.WorkloadRequeued, "True", kueue.ReasonBackoffFinished); diff != "" {
@@ -209,7 +245,8 @@ func TestAdmissionCheckAsksForAnotherTry(t *testing.T) {
 		return reservedOnly(t, "again")
 	})
 	w := itsWorkload(t, "blue", "again")
-	if c := w.Status.AdmissionChecks[0]; ptr.Deref(c.RetryCount, 0) != 1 || c.Message != "Reset to Pending after eviction. Previously: Retry" {
+	if c := w.Status.AdmissionChecks[0]; ptr.Deref(c.RetryCount, 0) != 1 ||
+		c.Message != "Reset to Pending after eviction. Previously: Retry" {
 		t.Errorf("the check is %+v, want asked anew with one retry", c)
 	}
 	answer(t, admin, "again", kueue.CheckStateReady)
@@ -233,7 +270,11 @@ func TestAdmissionCheckSaysNo(t *testing.T) {
 	})
 	eventually(t, "why was told", func() string { return told(t, admin, "refused", "AdmissionCheckRejected") })
 	activate(t, admin, "refused", true)
-	eventually(t, "activated again, it is asked about again", func() string { return reservedOnly(t, "refused") })
+	eventually(
+		t,
+		"activated again, it is asked about again",
+		func() string { return reservedOnly(t, "refused") },
+	)
 	answer(t, admin, "refused", kueue.CheckStateReady)
 	eventually(t, "it runs", func() string { return jobRuns(t, "refused", 1) })
 	awaitEmpty(t, "blue")
@@ -271,7 +312,11 @@ func TestMaximumExecutionTime(t *testing.T) {
 	admin := user(t, "")
 	create(t, admin, fmt.Sprintf(limitedJob, "brief", "kueue.x-k8s.io/max-exec-time-seconds: '2'", ""), "blue")
 	eventually(t, "it runs", func() string { return jobRuns(t, "brief", 1) })
-	eventually(t, "its time is over", func() string { return gone(t, admin, "brief", "DeactivatedDueToMaximumExecutionTimeExceeded") })
+	eventually(
+		t,
+		"its time is over",
+		func() string { return gone(t, admin, "brief", "DeactivatedDueToMaximumExecutionTimeExceeded") },
+	)
 	awaitEmpty(t, "blue")
 }
 
@@ -342,17 +387,47 @@ func TestPodsReadyTimeout(t *testing.T) {
 	ownCluster(t, impatient)
 	admin := user(t, "")
 	create(t, admin, fmt.Sprintf(limitedJob, "good", "a: b", ""), "blue")
-	eventually(t, "pods that come up are seen", func() string { return is(t, admin, "good", kueue.WorkloadPodsReady, "True", kueue.ReasonStarted) })
+	eventually(
+		t,
+		"pods that come up are seen",
+		func() string { return is(t, admin, "good", kueue.WorkloadPodsReady, "True", kueue.ReasonStarted) },
+	)
 	// Nothing will ever open the gate of their pods.
-	create(t, admin, fmt.Sprintf(limitedJob, "stuck", "a: b", "schedulingGates: [{name: example.com/shut}]"), "blue")
-	create(t, admin, wrap(`{apiVersion: batch/v1, kind: Job, metadata: {name: x}, spec: {template: {spec: {schedulingGates: [{name: example.com/shut}], restartPolicy: Never,
-		terminationGracePeriodSeconds: 0, containers: [{name: c, image: busybox, resources: {limits: {nvidia.com/gpu: 1}}}]}}}}`), "blue")
+	create(
+		t,
+		admin,
+		fmt.Sprintf(limitedJob, "stuck", "a: b", "schedulingGates: [{name: example.com/shut}]"),
+		"blue",
+	)
+	create(
+		t,
+		admin,
+		wrap(
+			`{apiVersion: batch/v1, kind: Job, metadata: {name: x}, spec: {template: {spec: {schedulingGates: [{name: example.com/shut}], restartPolicy: Never,
+		terminationGracePeriodSeconds: 0, containers: [{name: c, image: busybox, resources: {limits: {nvidia.com/gpu: 1}}}]}}}}`,
+		),
+		"blue",
+	)
 	for name, o := range map[string]client.Object{"stuck": &batchv1.Job{}, "wrapped": &aw.AppWrapper{}} {
-		eventually(t, name+" makes room", func() string { return told(t, admin, name, "EvictedDueToPodsReadyTimeoutDueToWaitForStart") })
+		eventually(
+			t,
+			name+" makes room",
+			func() string { return told(t, admin, name, "EvictedDueToPodsReadyTimeoutDueToWaitForStart") },
+		)
 		eventually(t, name+" comes back", func() string { return told(t, admin, name, "BackoffFinished") })
-		eventually(t, name+" is given up", func() string { return told(t, admin, name, "EvictedDueToDeactivatedDueToRequeuingLimitExceeded") })
+		eventually(
+			t,
+			name+" is given up",
+			func() string { return told(t, admin, name, "EvictedDueToDeactivatedDueToRequeuingLimitExceeded") },
+		)
 		eventually(t, name+" is deleted after its time, and nothing of it is left", func() string {
-			if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: name}, o); !apierrors.IsNotFound(err) {
+			if err := admin.Get(
+				t.Context(),
+				client.ObjectKey{Namespace: "blue", Name: name},
+				o,
+			); !apierrors.IsNotFound(
+				err,
+			) {
 				return fmt.Sprintf("the job is still there: %v", err)
 			}
 			if n := len(pods(t, "blue", name)); n > 0 {
@@ -362,9 +437,14 @@ func TestPodsReadyTimeout(t *testing.T) {
 		})
 	}
 	// A group that is admitted with its first pod, and whose others never come.
-	create(t, admin, `{apiVersion: v1, kind: Pod, metadata: {name: lone-0, labels: {kueue.x-k8s.io/queue-name: default-queue, kueue.x-k8s.io/pod-group-name: lone},
+	create(
+		t,
+		admin,
+		`{apiVersion: v1, kind: Pod, metadata: {name: lone-0, labels: {kueue.x-k8s.io/queue-name: default-queue, kueue.x-k8s.io/pod-group-name: lone},
 		annotations: {kueue.x-k8s.io/pod-group-total-count: "3", kueue.x-k8s.io/pod-group-fast-admission: "true"}},
-		spec: {restartPolicy: Never, terminationGracePeriodSeconds: 0, containers: [{name: c, image: busybox, resources: {limits: {nvidia.com/gpu: 1}}}]}}`, "blue")
+		spec: {restartPolicy: Never, terminationGracePeriodSeconds: 0, containers: [{name: c, image: busybox, resources: {limits: {nvidia.com/gpu: 1}}}]}}`,
+		"blue",
+	)
 	lone := func() string {
 		var w kueue.Workload
 		err := admin.Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "lone"}, &w)
@@ -378,7 +458,11 @@ func TestPodsReadyTimeout(t *testing.T) {
 		}
 		return fmt.Sprintf("holds the quota of %d", ptr.Deref(w.Status.Admission.PodSetAssignments[0].Count, 0))
 	}
-	eventually(t, "a group is admitted with its first pod", func() string { return strings.TrimPrefix(lone(), "holds the quota of 3") })
+	eventually(
+		t,
+		"a group is admitted with its first pod",
+		func() string { return strings.TrimPrefix(lone(), "holds the quota of 3") },
+	)
 	eventually(t, "it gives all of it back", func() string { return strings.TrimPrefix(lone(), "gone") })
 	if d := jobRuns(t, "good", 1); d != "" {
 		t.Errorf("the good job suffers: %s", d)

@@ -26,7 +26,10 @@ func quick(name string, components ...string) string {
 	pod := `{template: {apiVersion: v1, kind: Pod, metadata: {name: ` + name + `}, spec: {restartPolicy: Never, terminationGracePeriodSeconds: 0,
 		containers: [{name: c, image: busybox, command: [sleep, "1"], resources: {limits: {nvidia.com/gpu: 1}}}]}}}`
 	return "{apiVersion: workload.codeflare.dev/v1beta2, kind: AppWrapper, metadata: {name: " + name + "}, spec: {components: [" +
-		strings.Join(append([]string{pod}, components...), ", ") + "]}}"
+		strings.Join(
+			append([]string{pod}, components...),
+			", ",
+		) + "]}}"
 }
 
 func withText(name, text string) string {
@@ -49,22 +52,47 @@ func TestTenantCannotFillTheCluster(t *testing.T) {
 	}
 
 	// One job with too much in it.
-	refused(quick("large", withText("c", strings.Repeat("x", 9000))), "blue", "spec.components: Forbidden", "8192 are the most", "tenants.maxJobSize", "keep data and long scripts")
+	refused(
+		quick("large", withText("c", strings.Repeat("x", 9000))),
+		"blue",
+		"spec.components: Forbidden",
+		"8192 are the most",
+		"tenants.maxJobSize",
+		"keep data and long scripts",
+	)
 	var many []string
 	for i := range 4 {
 		many = append(many, withText(fmt.Sprintf("c%d", i), "x"))
 	}
-	refused(quick("many", many...), "blue", "spec.components: Forbidden", "5 components", "4 are the most", "tenants.maxComponents")
+	refused(
+		quick("many", many...),
+		"blue",
+		"spec.components: Forbidden",
+		"5 components",
+		"4 are the most",
+		"tenants.maxComponents",
+	)
 
 	// Too many jobs. Those that ended count until they are deleted.
 	for _, name := range []string{"a", "b", "c"} {
 		create(t, alice, quick(name), "blue")
 	}
 	eventually(t, "jobs within the limits run", inPhase(t, "Succeeded", "blue", "a", "b", "c"))
-	refused(quick("d"), "blue", "metadata.namespace: Forbidden", "namespace blue has 3 jobs", "3 are the most", "tenants.maxJobs", "delete jobs that have ended")
+	refused(
+		quick("d"),
+		"blue",
+		"metadata.namespace: Forbidden",
+		"namespace blue has 3 jobs",
+		"3 are the most",
+		"tenants.maxJobs",
+		"delete jobs that have ended",
+	)
 	create(t, bob, quick("d"), "red")
 	eventually(t, "other tenants run", inPhase(t, "Succeeded", "red", "d"))
-	if err := alice.Delete(t.Context(), &aw.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "a"}}); err != nil {
+	if err := alice.Delete(
+		t.Context(),
+		&aw.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "a"}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "a tenant who deletes may create", func() string {
@@ -94,7 +122,12 @@ func TestWorkloadsBeyondAResourceQuota(t *testing.T) {
 	awaitEmpty(t, "blue", "red")
 	admin, alice, bob := user(t, ""), user(t, "alice"), user(t, "bob")
 	const count = "count/workloads.kueue.x-k8s.io"
-	quota := create(t, admin, `{apiVersion: v1, kind: ResourceQuota, metadata: {name: workloads}, spec: {hard: {`+count+`: "1"}}}`, "blue")
+	quota := create(
+		t,
+		admin,
+		`{apiVersion: v1, kind: ResourceQuota, metadata: {name: workloads}, spec: {hard: {`+count+`: "1"}}}`,
+		"blue",
+	)
 	eventually(t, "the quota is known", func() string {
 		var q corev1.ResourceQuota
 		if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: quota}, &q); err != nil {
@@ -110,7 +143,8 @@ func TestWorkloadsBeyondAResourceQuota(t *testing.T) {
 	create(t, alice, quick("second"), "blue")
 	eventually(t, "the second one says why it is not queued", func() string {
 		out, err := cluster.Run(t.Context(), "why", "blue/second")
-		if err != nil || !strings.Contains(strings.Join(strings.Fields(out), " "), "may not be created: workloads.kueue.x-k8s.io") {
+		if err != nil ||
+			!strings.Contains(strings.Join(strings.Fields(out), " "), "may not be created: workloads.kueue.x-k8s.io") {
 			return fmt.Sprintf("%s %v", out, err)
 		}
 		return ""
@@ -120,8 +154,16 @@ func TestWorkloadsBeyondAResourceQuota(t *testing.T) {
 	if got := phases(t, "blue", "second"); !slices.Equal(got, []string{"Suspended"}) {
 		t.Errorf("a job without a Workload is %v", got)
 	}
-	if err := alice.Delete(t.Context(), &aw.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "first"}}); client.IgnoreNotFound(err) != nil || apierrors.IsForbidden(err) {
+	if err := alice.Delete(
+		t.Context(),
+		&aw.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "first"}},
+	); client.IgnoreNotFound(err) != nil ||
+		apierrors.IsForbidden(err) {
 		t.Fatal(err)
 	}
-	eventually(t, "it goes on when there is room, without waiting for the next try", inPhase(t, "Succeeded", "blue", "second"))
+	eventually(
+		t,
+		"it goes on when there is room, without waiting for the next try",
+		inPhase(t, "Succeeded", "blue", "second"),
+	)
 }

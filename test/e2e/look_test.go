@@ -75,7 +75,8 @@ func TestShowNamesTheFailingRank(t *testing.T) {
 		return ""
 	})
 	f := shown.Failure
-	if f.ExitCode == nil || *f.ExitCode != 3 || f.Rank == nil || f.Node == "" || !strings.HasPrefix(f.Pod, fmt.Sprintf("breaks-%d-", *f.Rank)) {
+	if f.ExitCode == nil || *f.ExitCode != 3 || f.Rank == nil || f.Node == "" ||
+		!strings.HasPrefix(f.Pod, fmt.Sprintf("breaks-%d-", *f.Rank)) {
 		t.Errorf("the failure is told as %+v", f)
 	}
 	if log := strings.Join(f.Log, "\n"); !strings.Contains(log, "exit code 3") {
@@ -87,23 +88,39 @@ func TestShowNamesTheFailingRank(t *testing.T) {
 			steps = append(steps, m.Step)
 		}
 	}
-	if want := []why.MomentKind{why.Submitted, why.Admits, why.Fails, why.Fails, why.Ends}; fmt.Sprint(steps) != fmt.Sprint(want) {
+	if want := []why.MomentKind{
+		why.Submitted,
+		why.Admits,
+		why.Fails,
+		why.Fails,
+		why.Ends,
+	}; fmt.Sprint(
+		steps,
+	) != fmt.Sprint(
+		want,
+	) {
 		t.Errorf("it went %v, want %v: %+v", steps, want, shown.Timeline)
 	}
 	events, err := cluster.Run(t.Context(), "events", "blue/breaks", "--as", "alice")
-	if err != nil || !strings.Contains(events, "Created pod: "+f.Pod) || !strings.Contains(events, "Admitted by ClusterQueue blue-cluster-queue") {
+	if err != nil || !strings.Contains(events, "Created pod: "+f.Pod) ||
+		!strings.Contains(events, "Admitted by ClusterQueue blue-cluster-queue") {
 		t.Errorf("its events, %v:\n%s", err, events)
 	}
 	remembered := func() string {
 		for _, r := range typed[ended](t, "alice", "hist", "-n", "blue", "--state", "Failed", "--since", "10m").Items {
-			if r.Name == "breaks" && r.ExitCode != nil && *r.ExitCode == 3 && r.GPUs == 2 && r.FailedNode == f.Node && r.GPUHours > 0 {
+			if r.Name == "breaks" && r.ExitCode != nil && *r.ExitCode == 3 && r.GPUs == 2 && r.FailedNode == f.Node &&
+				r.GPUHours > 0 {
 				return ""
 			}
 		}
 		return "it is not in the history"
 	}
 	eventually(t, "it is recorded", remembered)
-	if err := alice.Delete(t.Context(), &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "breaks"}}, client.PropagationPolicy("Background")); err != nil {
+	if err := alice.Delete(
+		t.Context(),
+		&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "breaks"}},
+		client.PropagationPolicy("Background"),
+	); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "it is gone", func() string {
@@ -137,7 +154,10 @@ func TestTimelineNamesForWhom(t *testing.T) {
 				told = m.Text
 			}
 		}
-		if !strings.Contains(told, want) || !strings.Contains(told, "takes back quota that this workload borrowed") || shown.Evictions != 1 || shown.User != "alice" {
+		if !strings.Contains(told, want) ||
+			!strings.Contains(told, "takes back quota that this workload borrowed") ||
+			shown.Evictions != 1 ||
+			shown.User != "alice" {
 			t.Errorf("as %q: evicted %d times: %q", as, shown.Evictions, told)
 		}
 		if as == "alice" && strings.Contains(told, "bob-") {
@@ -223,12 +243,24 @@ func TestCapacityIsWhatStarts(t *testing.T) {
 		larger, fits := fmt.Sprintf("larger-%d", r.GPUsPerPod), fmt.Sprintf("fits-%d", r.GPUsPerPod)
 		create(t, alice, gang(larger, int(r.Pods)+1, int(r.GPUsPerPod), 6000), "blue")
 		eventually(t, "one pod more waits", waits(t, "blue", larger))
-		if err := alice.Delete(t.Context(), wrapper(t, "blue", larger), client.PropagationPolicy("Background")); err != nil {
+		if err := alice.Delete(
+			t.Context(),
+			wrapper(t, "blue", larger),
+			client.PropagationPolicy("Background"),
+		); err != nil {
 			t.Fatal(err)
 		}
 		create(t, alice, gang(fits, int(r.Pods), int(r.GPUsPerPod), 6000), "blue")
-		eventually(t, fmt.Sprintf("%d pods of %d GPUs start", r.Pods, r.GPUsPerPod), inPhase(t, "Running", "blue", fits))
-		if err := alice.Delete(t.Context(), wrapper(t, "blue", fits), client.PropagationPolicy("Background")); err != nil {
+		eventually(
+			t,
+			fmt.Sprintf("%d pods of %d GPUs start", r.Pods, r.GPUsPerPod),
+			inPhase(t, "Running", "blue", fits),
+		)
+		if err := alice.Delete(
+			t.Context(),
+			wrapper(t, "blue", fits),
+			client.PropagationPolicy("Background"),
+		); err != nil {
 			t.Fatal(err)
 		}
 		awaitEmpty(t, "blue")

@@ -62,7 +62,14 @@ func run(m *testing.M) int {
 		return runInstalled(m)
 	}
 	var err error
-	cluster, err = rig.StartAudited(ctx, os.Stderr, "--time-scale", timeScale, "--config", "testdata/configuration.yaml")
+	cluster, err = rig.StartAudited(
+		ctx,
+		os.Stderr,
+		"--time-scale",
+		timeScale,
+		"--config",
+		"testdata/configuration.yaml",
+	)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -97,7 +104,15 @@ func judged(name string, wrong []string) int {
 	if flag.Lookup("test.v").Value.String() == "test2json" {
 		mark = "\x16" // so that the go command tells it from what tests print
 	}
-	fmt.Printf("%s=== RUN   %s\n    %s\n%s--- FAIL: %s (0.00s)\n%sFAIL\n", mark, name, strings.ReplaceAll(strings.Join(wrong, "\n"), "\n", "\n    "), mark, name, mark)
+	fmt.Printf(
+		"%s=== RUN   %s\n    %s\n%s--- FAIL: %s (0.00s)\n%sFAIL\n",
+		mark,
+		name,
+		strings.ReplaceAll(strings.Join(wrong, "\n"), "\n", "\n    "),
+		mark,
+		name,
+		mark,
+	)
 	return 1
 }
 

@@ -84,7 +84,10 @@ func allRun(t *testing.T, namespace string, atLeast int) string {
 			want += set.Count
 		}
 		if isFinished(w) || running[w.Name] != want {
-			wrong = append(wrong, fmt.Sprintf("%s: %d of %d pods run, %v", w.Name, running[w.Name], want, reasonsOf(w)))
+			wrong = append(
+				wrong,
+				fmt.Sprintf("%s: %d of %d pods run, %v", w.Name, running[w.Name], want, reasonsOf(w)),
+			)
 		}
 	}
 	return strings.Join(wrong, "\n")
@@ -115,10 +118,23 @@ func TestEveryKindIsHeldAndLosesANode(t *testing.T) {
 	eventually(t, "jobs of all kinds run", func() string { return allRun(t, "blue", len(manifests)) })
 
 	policy := func(p kueue.StopPolicy) {
-		edit(t, admin, &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "blue-cluster-queue"}}, func(q *kueue.ClusterQueue) { q.Spec.StopPolicy = &p })
+		edit(
+			t,
+			admin,
+			&kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "blue-cluster-queue"}},
+			func(q *kueue.ClusterQueue) { q.Spec.StopPolicy = &p },
+		)
 	}
 	t.Cleanup(func() {
-		_, _ = kubectl(t, "", "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: blue-cluster-queue}", "patch", "--type=merge", "-p", `{"spec":{"stopPolicy":"None"}}`)
+		_, _ = kubectl(
+			t,
+			"",
+			"apiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: blue-cluster-queue}",
+			"patch",
+			"--type=merge",
+			"-p",
+			`{"spec":{"stopPolicy":"None"}}`,
+		)
 	})
 	policy(kueue.StopPolicyHoldAndDrain)
 	eventually(t, "some of their pods are gone", func() string {
@@ -156,7 +172,11 @@ func TestEveryKindIsHeldAndLosesANode(t *testing.T) {
 			}
 		}
 	}
-	eventually(t, "they all run again when the pods of a node are gone", func() string { return allRun(t, "blue", len(manifests)) })
+	eventually(
+		t,
+		"they all run again when the pods of a node are gone",
+		func() string { return allRun(t, "blue", len(manifests)) },
+	)
 
 	for _, name := range slices.Sorted(maps.Keys(manifests)) {
 		if out, err := kubectl(t, "alice", manifests[name], "delete", "--wait=false", "-n", "blue"); err != nil {

@@ -36,14 +36,21 @@ func scrape(t *testing.T) string {
 	if err := json.Unmarshal(data, &state); err != nil {
 		t.Fatal(err)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("https://127.0.0.1:%d/metrics", state.Ports.Metrics), http.NoBody)
+	req, err := http.NewRequestWithContext(
+		t.Context(),
+		http.MethodGet,
+		fmt.Sprintf("https://127.0.0.1:%d/metrics", state.Ports.Metrics),
+		http.NoBody,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+scraper(t))
 	authority := x509.NewCertPool()
 	authority.AppendCertsFromPEM(cluster.RESTConfig().CAData)
-	web := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authority, MinVersion: tls.VersionTLS12}}}
+	web := &http.Client{
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authority, MinVersion: tls.VersionTLS12}},
+	}
 	defer web.CloseIdleConnections()
 	resp, err := web.Do(req)
 	if err != nil {
@@ -61,11 +68,19 @@ func scrape(t *testing.T) string {
 func scraper(t *testing.T) string {
 	t.Helper()
 	admin := user(t, "")
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "mlbatch-system", Name: "scraper"}}
+	account := &corev1.ServiceAccount{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "mlbatch-system", Name: "scraper"},
+	}
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "scraper"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: install.MetricsReaderRole},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: account.Name}},
+		RoleRef: rbacv1.RoleRef{
+			APIGroup: rbacv1.GroupName,
+			Kind:     "ClusterRole",
+			Name:     install.MetricsReaderRole,
+		},
+		Subjects: []rbacv1.Subject{
+			{Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: account.Name},
+		},
 	}
 	for _, o := range []client.Object{account, binding} {
 		if err := admin.Create(t.Context(), o); client.IgnoreAlreadyExists(err) != nil {

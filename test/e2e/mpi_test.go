@@ -55,7 +55,15 @@ func mpiOwned(t testing.TB, name string) []string {
 	for _, list := range []client.ObjectList{
 		&corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}, &corev1.ServiceAccountList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{}, &batchv1.JobList{},
 	} {
-		if err := user(t, "").List(t.Context(), list, client.InNamespace("blue"), client.MatchingLabels{jobNameLabel: name}); err != nil {
+		if err := user(
+			t,
+			"",
+		).List(
+			t.Context(),
+			list,
+			client.InNamespace("blue"),
+			client.MatchingLabels{jobNameLabel: name},
+		); err != nil {
 			t.Fatal(err)
 		}
 		kind := strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%T", list), "*v1."), "List")
@@ -104,7 +112,8 @@ func mpiSays(t testing.TB, name, condition string) func() string {
 		}
 		all, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 		for _, c := range all {
-			if c, is := c.(map[string]any); is && c["type"] == condition && c["status"] == "True" && c["reason"] == "MPIJob"+condition {
+			if c, is := c.(map[string]any); is && c["type"] == condition && c["status"] == "True" &&
+				c["reason"] == "MPIJob"+condition {
 				return ""
 			}
 		}
@@ -139,7 +148,8 @@ func TestMPIJobs(t *testing.T) {
 			}
 			w := itsWorkload(t, "blue", "train")
 			for _, p := range allPods(t, "train") {
-				if p.Annotations[kueue.WorkloadAnnotation] != w.Name || p.Labels[kueue.PodSetLabel] != p.Labels["training.kubeflow.org/replica-type"] {
+				if p.Annotations[kueue.WorkloadAnnotation] != w.Name ||
+					p.Labels[kueue.PodSetLabel] != p.Labels["training.kubeflow.org/replica-type"] {
 					t.Errorf("pod %s does not say whose it is: %v %v", p.Name, p.Annotations, p.Labels)
 				}
 			}
@@ -167,7 +177,11 @@ func TestMPIJobs(t *testing.T) {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			eventually(t, "nothing is left", func() string {
-				if owned := mpiOwned(t, "train"); len(owned)+len(allPods(t, "train")) > 0 || workloadOf(t, "blue", "train") != nil {
+				if owned := mpiOwned(
+					t,
+					"train",
+				); len(owned)+len(allPods(t, "train")) > 0 ||
+					workloadOf(t, "blue", "train") != nil {
 					return fmt.Sprint(owned, len(allPods(t, "train")))
 				}
 				return ""
@@ -182,8 +196,14 @@ func launchersMayExecInTheirWorkers(t *testing.T) {
 	admin := user(t, "")
 	may := func(who, verb, resource, sub, name string) bool {
 		r := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User:               who,
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: "blue", Verb: verb, Resource: resource, Subresource: sub, Name: name},
+			User: who,
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Namespace:   "blue",
+				Verb:        verb,
+				Resource:    resource,
+				Subresource: sub,
+				Name:        name,
+			},
 		}}
 		if err := admin.Create(t.Context(), r); err != nil {
 			t.Fatal(err)
@@ -192,7 +212,8 @@ func launchersMayExecInTheirWorkers(t *testing.T) {
 	}
 	const launcher = "system:serviceaccount:blue:train-launcher"
 	eventually(t, "the launcher may run commands in its workers", func() string {
-		if !may(launcher, "create", "pods", "exec", "train-worker-1") || !may(launcher, "get", "pods", "", "train-worker-0") {
+		if !may(launcher, "create", "pods", "exec", "train-worker-1") ||
+			!may(launcher, "get", "pods", "", "train-worker-0") {
 			return "it may not"
 		}
 		return ""
@@ -207,7 +228,21 @@ func launchersMayExecInTheirWorkers(t *testing.T) {
 			t.Errorf("the launcher has rights to %s", resource)
 		}
 	}
-	cmd := exec.CommandContext(t.Context(), cluster.Binary, "kubectl", "--data-dir", cluster.Dir, "exec", "-n", "blue", "--as", names.ControllerUser, "train-worker-0", "--", "true")
+	cmd := exec.CommandContext(
+		t.Context(),
+		cluster.Binary,
+		"kubectl",
+		"--data-dir",
+		cluster.Dir,
+		"exec",
+		"-n",
+		"blue",
+		"--as",
+		names.ControllerUser,
+		"train-worker-0",
+		"--",
+		"true",
+	)
 	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "not do so itself") {
 		t.Errorf("the controller runs commands in pods: %v\n%s", err, out)
 	}
@@ -233,8 +268,15 @@ func TestControllerBindsNoOthers(t *testing.T) {
 		change(b)
 		return b
 	}
-	run := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods/exec"}, Verbs: []string{"create"}}
-	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "x"}, Rules: []rbacv1.PolicyRule{run}}
+	run := rbacv1.PolicyRule{
+		APIGroups: []string{""},
+		Resources: []string{"pods/exec"},
+		Verbs:     []string{"create"},
+	}
+	role := &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "x"},
+		Rules:      []rbacv1.PolicyRule{run},
+	}
 	admin := user(t, "")
 	if err := admin.Create(t.Context(), role); err != nil {
 		t.Fatal(err)
@@ -285,7 +327,12 @@ func TestMPIJobIsStopped(t *testing.T) {
 	for _, version := range []string{"v2beta1", "v1"} {
 		t.Run(version, func(t *testing.T) {
 			awaitEmpty(t, "blue")
-			create(t, user(t, "alice"), mpiManifest(version, "patient", "200s", "runPolicy: {cleanPodPolicy: All}"), "blue")
+			create(
+				t,
+				user(t, "alice"),
+				mpiManifest(version, "patient", "200s", "runPolicy: {cleanPodPolicy: All}"),
+				"blue",
+			)
 			eventually(t, "it runs", mpiSays(t, "patient", "Running"))
 			before := fmt.Sprint(mpiJob(t, "v2beta1", "patient").Object["spec"])
 			setActive := func(is bool) {
@@ -313,7 +360,13 @@ func TestMPIJobIsStopped(t *testing.T) {
 			setActive(true)
 			eventually(t, "it runs again", trainingRuns(t, "patient", 3))
 			eventually(t, "and says so", mpiSays(t, "patient", "Running"))
-			if after := fmt.Sprint(mpiJob(t, "v2beta1", "patient").Object["spec"]); after != strings.ReplaceAll(before, "suspend:true", "suspend:false") {
+			if after := fmt.Sprint(
+				mpiJob(t, "v2beta1", "patient").Object["spec"],
+			); after != strings.ReplaceAll(
+				before,
+				"suspend:true",
+				"suspend:false",
+			) {
 				t.Errorf("its spec was %s and is %s", before, after)
 			}
 			awaitEmpty(t, "blue")
@@ -330,7 +383,15 @@ func TestMPIJobLauncherComesLast(t *testing.T) {
 			eventually(t, "it succeeds", mpiSays(t, "last", "Succeeded"))
 			var ready, made metav1.Time
 			var pods corev1.PodList
-			if err := user(t, "").List(t.Context(), &pods, client.InNamespace("blue"), client.MatchingLabels{jobNameLabel: "last"}); err != nil {
+			if err := user(
+				t,
+				"",
+			).List(
+				t.Context(),
+				&pods,
+				client.InNamespace("blue"),
+				client.MatchingLabels{jobNameLabel: "last"},
+			); err != nil {
 				t.Fatal(err)
 			}
 			for _, p := range pods.Items {
@@ -356,8 +417,12 @@ func TestMPIJobLauncherComesLast(t *testing.T) {
 // hosts are up, and not while the last of them still begins.
 func TestMPILaunchersNeedTheirWorkers(t *testing.T) {
 	awaitEmpty(t, "blue")
-	slow := strings.Replace(mpiManifest("v2beta1", "needs", "10s", "runPolicy: {cleanPodPolicy: None}"), "containers: [{name: mpi, image: mpi, resources: {limits: {nvidia",
-		"initContainers: [{name: data, image: data, command: [sleep, 60s]}]\n          containers: [{name: mpi, image: mpi, resources: {limits: {nvidia", 1)
+	slow := strings.Replace(
+		mpiManifest("v2beta1", "needs", "10s", "runPolicy: {cleanPodPolicy: None}"),
+		"containers: [{name: mpi, image: mpi, resources: {limits: {nvidia",
+		"initContainers: [{name: data, image: data, command: [sleep, 60s]}]\n          containers: [{name: mpi, image: mpi, resources: {limits: {nvidia",
+		1,
+	)
 	create(t, user(t, "alice"), slow, "blue")
 	eventually(t, "it succeeds", mpiSays(t, "needs", "Succeeded"))
 	var up, ended metav1.Time
@@ -382,7 +447,12 @@ func TestMPIJobsInAppWrappers(t *testing.T) {
 	for _, version := range []string{"v2beta1", "v1"} {
 		t.Run(version, func(t *testing.T) {
 			awaitEmpty(t, "blue")
-			inner := strings.Replace(mpiManifest(version, "inner", "60s", ""), ", labels: {kueue.x-k8s.io/queue-name: default-queue}", "", 1)
+			inner := strings.Replace(
+				mpiManifest(version, "inner", "60s", ""),
+				", labels: {kueue.x-k8s.io/queue-name: default-queue}",
+				"",
+				1,
+			)
 			create(t, user(t, "alice"), wrap(inner), "blue")
 			eventually(t, "all its pods run", trainingRuns(t, "inner", 3))
 			if stamped := mpiJob(t, "v2beta1", "inner").GetAnnotations()["mlbatch.dev/submitted-version"]; (stamped == "v1") != (version == "v1") {

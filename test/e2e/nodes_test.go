@@ -17,7 +17,14 @@ import (
 func TestNodesAreRemembered(t *testing.T) {
 	eventually(t, "each node has its key", func() string {
 		var known corev1.ConfigMap
-		if err := user(t, "").Get(t.Context(), client.ObjectKey{Namespace: "mlbatch-system", Name: "mlbatch-nodes"}, &known); err != nil {
+		if err := user(
+			t,
+			"",
+		).Get(
+			t.Context(),
+			client.ObjectKey{Namespace: "mlbatch-system", Name: "mlbatch-nodes"},
+			&known,
+		); err != nil {
 			return err.Error()
 		}
 		for _, name := range []string{"node-0", "node-1", "node-2"} {
@@ -35,9 +42,24 @@ func TestNodesAreRemembered(t *testing.T) {
 func TestTypoAdmitsNothing(t *testing.T) {
 	awaitEmpty(t, "blue")
 	admin := user(t, "")
-	create(t, admin, `{apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: typo}, spec: {nodeLabels: {gpu: h1000}}}`, "")
-	create(t, admin, `{apiVersion: kueue.x-k8s.io/v1beta2, kind: ClusterQueue, metadata: {name: typo}, spec: {namespaceSelector: {}, resourceGroups: [ {coveredResources: [cpu, memory, nvidia.com/gpu, pods], flavors: [{name: typo, resources: [ {name: cpu, nominalQuota: 100}, {name: memory, nominalQuota: 1000G}, {name: nvidia.com/gpu, nominalQuota: 8}, {name: pods, nominalQuota: 100}]}]}]}}`, "")
-	create(t, admin, `{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: typo}, spec: {clusterQueue: typo}}`, "blue")
+	create(
+		t,
+		admin,
+		`{apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: typo}, spec: {nodeLabels: {gpu: h1000}}}`,
+		"",
+	)
+	create(
+		t,
+		admin,
+		`{apiVersion: kueue.x-k8s.io/v1beta2, kind: ClusterQueue, metadata: {name: typo}, spec: {namespaceSelector: {}, resourceGroups: [ {coveredResources: [cpu, memory, nvidia.com/gpu, pods], flavors: [{name: typo, resources: [ {name: cpu, nominalQuota: 100}, {name: memory, nominalQuota: 1000G}, {name: nvidia.com/gpu, nominalQuota: 8}, {name: pods, nominalQuota: 100}]}]}]}}`,
+		"",
+	)
+	create(
+		t,
+		admin,
+		`{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: typo}, spec: {clusterQueue: typo}}`,
+		"blue",
+	)
 	flavor := &kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: "typo"}}
 	queue := &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "typo"}}
 	t.Cleanup(func() {
@@ -50,18 +72,33 @@ func TestTypoAdmitsNothing(t *testing.T) {
 	})
 	job := `{apiVersion: batch/v1, kind: Job, metadata: {name: lost, labels: {kueue.x-k8s.io/queue-name: typo}}, spec: {template: {spec: {restartPolicy: Never, containers: [ {name: c, image: busybox, command: [sleep, "600"], resources: {requests: {cpu: 1, memory: 1Gi}}}]}}}}`
 	create(t, admin, job, "blue")
-	eventually(t, "it says why it waits", waits(t, "blue", "lost", "no node has the labels of flavor typo (gpu=h1000)"))
+	eventually(
+		t,
+		"it says why it waits",
+		waits(t, "blue", "lost", "no node has the labels of flavor typo (gpu=h1000)"),
+	)
 	eventually(t, "the queue says so, too", func() string {
 		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(queue), queue); err != nil {
 			return err.Error()
 		}
 		const want = "Can admit new workloads, but not with flavor(s) typo: no node has the labels (spec.nodeLabels)"
-		if c := apimeta.FindStatusCondition(queue.Status.Conditions, kueue.ClusterQueueActive); c == nil || c.Message != want {
+		if c := apimeta.FindStatusCondition(
+			queue.Status.Conditions,
+			kueue.ClusterQueueActive,
+		); c == nil ||
+			c.Message != want {
 			return "Active is " + c.String()
 		}
 		return ""
 	})
-	if err := admin.Patch(t.Context(), flavor, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"mlbatch.dev/nodes-on-demand":"true"}}}`))); err != nil {
+	if err := admin.Patch(
+		t.Context(),
+		flavor,
+		client.RawPatch(
+			"application/merge-patch+json",
+			[]byte(`{"metadata":{"annotations":{"mlbatch.dev/nodes-on-demand":"true"}}}`),
+		),
+	); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "its nodes come on demand", func() string {
@@ -78,7 +115,17 @@ func TestTypoAdmitsNothing(t *testing.T) {
 func TestEvictMovesPodsOfJobs(t *testing.T) {
 	awaitEmpty(t, "blue", "red")
 	admin := user(t, "")
-	create(t, admin, labJob("train", "labels: {kueue.x-k8s.io/queue-name: default-queue}", "parallelism: 2", `resources: {requests: {cpu: 1, memory: 1Gi}, limits: {nvidia.com/gpu: 4}}`), "blue")
+	create(
+		t,
+		admin,
+		labJob(
+			"train",
+			"labels: {kueue.x-k8s.io/queue-name: default-queue}",
+			"parallelism: 2",
+			`resources: {requests: {cpu: 1, memory: 1Gi}, limits: {nvidia.com/gpu: 4}}`,
+		),
+		"blue",
+	)
 	runs := func(not string) func() string {
 		return func() string {
 			running := 0
@@ -104,7 +151,8 @@ func TestEvictMovesPodsOfJobs(t *testing.T) {
 
 	eventually(t, "no pod is left on the bad node, and all run elsewhere", runs(bad))
 	is := itsWorkload(t, "blue", "train")
-	if is.UID != was.UID || apimeta.FindStatusCondition(is.Status.Conditions, kueue.WorkloadEvicted) != nil || !apimeta.IsStatusConditionTrue(is.Status.Conditions, kueue.WorkloadAdmitted) {
+	if is.UID != was.UID || apimeta.FindStatusCondition(is.Status.Conditions, kueue.WorkloadEvicted) != nil ||
+		!apimeta.IsStatusConditionTrue(is.Status.Conditions, kueue.WorkloadAdmitted) {
 		t.Errorf("it lost its quota: %+v", is.Status.Conditions)
 	}
 	label(t, admin, bad, "null")

@@ -22,8 +22,12 @@ func TestOldVersionIsWatched(t *testing.T) {
 	}
 	made := func(i int) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor",
-			"metadata": map[string]any{"name": fmt.Sprintf("watched-%d", i), "labels": map[string]any{"watched": "true"}},
+			"apiVersion": "kueue.x-k8s.io/v1beta2",
+			"kind":       "ResourceFlavor",
+			"metadata": map[string]any{
+				"name":   fmt.Sprintf("watched-%d", i),
+				"labels": map[string]any{"watched": "true"},
+			},
 		}}
 	}
 	admin, err := client.NewWithWatch(cluster.RESTConfig(), client.Options{})
@@ -51,7 +55,12 @@ func TestOldVersionIsWatched(t *testing.T) {
 	if err := admin.List(t.Context(), l, ours); err != nil || len(l.Items) != before {
 		t.Fatalf("listed %d flavors, %v; want %d", len(l.Items), err, before)
 	}
-	w, err := admin.Watch(t.Context(), flavors(), ours, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: l.GetResourceVersion()}})
+	w, err := admin.Watch(
+		t.Context(),
+		flavors(),
+		ours,
+		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: l.GetResourceVersion()}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

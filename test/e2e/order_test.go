@@ -69,7 +69,14 @@ func TestOrderOfManifestsDoesNotMatter(t *testing.T) {
 				parts := tour(version)
 				t.Cleanup(func() {
 					for _, part := range []string{"job", "local", "queue", "cohort", "flavor", "class"} {
-						_, _ = kubectl(t, "", strings.ReplaceAll(parts[part], "NAME", unique), "delete", "--ignore-not-found", "--wait=false")
+						_, _ = kubectl(
+							t,
+							"",
+							strings.ReplaceAll(parts[part], "NAME", unique),
+							"delete",
+							"--ignore-not-found",
+							"--wait=false",
+						)
 					}
 				})
 				for part := range strings.FieldsSeq(order) {
@@ -77,7 +84,11 @@ func TestOrderOfManifestsDoesNotMatter(t *testing.T) {
 						t.Fatalf("apply the %s: %v\n%s", part, err, out)
 					}
 				}
-				eventually(t, "the job runs to its end", func() string { return jobSucceeded(t, user(t, ""), "default", unique) })
+				eventually(
+					t,
+					"the job runs to its end",
+					func() string { return jobSucceeded(t, user(t, ""), "default", unique) },
+				)
 				if w := itsWorkload(t, "default", unique); *w.Spec.Priority != 7 {
 					t.Errorf("its priority was %d, want that of its class, 7", *w.Spec.Priority)
 				}
@@ -103,7 +114,11 @@ func TestJobBeforeItsQueueSaysSo(t *testing.T) {
 			t.Errorf("kubectl does not say %q:\n%s", words, out)
 		}
 	}
-	eventually(t, "its Workload says that the class is missing", waits(t, "default", unique, "no WorkloadPriorityClass early-class"))
+	eventually(
+		t,
+		"its Workload says that the class is missing",
+		waits(t, "default", unique, "no WorkloadPriorityClass early-class"),
+	)
 	applied(t, named("class"))
 	eventually(t, "its Workload says that the queue is missing", waits(t, "default", unique, "early-user-queue"))
 	for _, part := range []string{"local", "queue", "flavor", "cohort"} {
@@ -117,9 +132,19 @@ func TestJobBeforeItsQueueSaysSo(t *testing.T) {
 func TestObjectsOfOtherControllers(t *testing.T) {
 	awaitEmpty(t, "blue")
 	alice, admin := user(t, "alice"), user(t, "")
-	foreign := strings.Replace(wrapperManifest(fmt.Sprintf(sleepJob, "blue", "default-priority")), "spec:\n", "spec:\n  managedBy: kueue.x-k8s.io/multikueue\n", 1)
+	foreign := strings.Replace(
+		wrapperManifest(fmt.Sprintf(sleepJob, "blue", "default-priority")),
+		"spec:\n",
+		"spec:\n  managedBy: kueue.x-k8s.io/multikueue\n",
+		1,
+	)
 	name := create(t, alice, foreign, "blue")
-	theirs := strings.Replace(strings.Replace(jobManifest, "name: bare", "name: theirs", 1), "spec:\n", "spec:\n  managedBy: kueue.x-k8s.io/multikueue\n", 1)
+	theirs := strings.Replace(
+		strings.Replace(jobManifest, "name: bare", "name: theirs", 1),
+		"spec:\n",
+		"spec:\n  managedBy: kueue.x-k8s.io/multikueue\n",
+		1,
+	)
 	create(t, admin, theirs, "blue")
 
 	// Ours is created later and runs: whatever was to happen to the others has.
@@ -132,7 +157,12 @@ func TestObjectsOfOtherControllers(t *testing.T) {
 		t.Errorf("the Job has Workload %s", w.Name)
 	}
 	if w := wrapper(t, "blue", name); w.Spec.Suspend || len(w.Finalizers) > 0 || w.Status.Phase != "" {
-		t.Errorf("the AppWrapper was changed: suspend %v, finalizers %v, phase %q", w.Spec.Suspend, w.Finalizers, w.Status.Phase)
+		t.Errorf(
+			"the AppWrapper was changed: suspend %v, finalizers %v, phase %q",
+			w.Spec.Suspend,
+			w.Finalizers,
+			w.Status.Phase,
+		)
 	}
 	var j batchv1.Job
 	if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "theirs"}, &j); err != nil {
@@ -148,7 +178,13 @@ func TestObjectsOfOtherControllers(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "it is gone", func() string {
-		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(w), &aw.AppWrapper{}); !apierrors.IsNotFound(err) {
+		if err := admin.Get(
+			t.Context(),
+			client.ObjectKeyFromObject(w),
+			&aw.AppWrapper{},
+		); !apierrors.IsNotFound(
+			err,
+		) {
 			return fmt.Sprintf("it is there: %v", err)
 		}
 		return ""

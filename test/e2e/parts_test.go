@@ -18,12 +18,22 @@ func TestWrappedJobsKeepTheirPods(t *testing.T) {
 		object           client.Object
 	}{
 		"PyTorchJob": {
-			strings.Replace(k.manifest("inner", "", "OnFailure", runFor("400s")), ", labels: {kueue.x-k8s.io/queue-name: default-queue}", "", 1),
-			`{"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 9}}}}`, trainingObjects()[0],
+			strings.Replace(
+				k.manifest("inner", "", "OnFailure", runFor("400s")),
+				", labels: {kueue.x-k8s.io/queue-name: default-queue}",
+				"",
+				1,
+			),
+			`{"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 9}}}}`,
+			trainingObjects()[0],
 		},
 		"Job": {
-			"{apiVersion: batch/v1, kind: Job, metadata: {name: inner}, spec: {parallelism: 1, completions: 9, template: {spec: " + fmt.Sprintf(podSpec, "Never") + "}}}",
-			`{"spec": {"parallelism": 9}}`, &batchv1.Job{},
+			"{apiVersion: batch/v1, kind: Job, metadata: {name: inner}, spec: {parallelism: 1, completions: 9, template: {spec: " + fmt.Sprintf(
+				podSpec,
+				"Never",
+			) + "}}}",
+			`{"spec": {"parallelism": 9}}`,
+			&batchv1.Job{},
 		},
 	}
 	for name, tc := range cases {
@@ -33,7 +43,14 @@ func TestWrappedJobsKeepTheirPods(t *testing.T) {
 			eventually(t, "it runs", inPhase(t, "Running", "blue", "wrapped"))
 			tc.object.SetNamespace("blue")
 			tc.object.SetName("inner")
-			err := user(t, "alice").Patch(t.Context(), tc.object, client.RawPatch(types.MergePatchType, []byte(tc.patch)))
+			err := user(
+				t,
+				"alice",
+			).Patch(
+				t.Context(),
+				tc.object,
+				client.RawPatch(types.MergePatchType, []byte(tc.patch)),
+			)
 			if err == nil || !strings.Contains(err.Error(), "it is a part of AppWrapper wrapped") {
 				t.Errorf("alice changes it: %v", err)
 			}

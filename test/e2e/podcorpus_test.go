@@ -40,13 +40,22 @@ func tryAll(t *testing.T, all []corpus.Manifest) {
 	awaitEmpty(t, "blue")
 	alice := user(t, "alice")
 	eventually(t, "the claim of the kind before is gone, which its pods kept", func() string {
-		err := alice.Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "corpus"}, &corev1.PersistentVolumeClaim{})
+		err := alice.Get(
+			t.Context(),
+			client.ObjectKey{Namespace: "blue", Name: "corpus"},
+			&corev1.PersistentVolumeClaim{},
+		)
 		if !apierrors.IsNotFound(err) {
 			return fmt.Sprintf("it is there (%v)", err)
 		}
 		return ""
 	})
-	create(t, alice, "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: corpus}\nspec: {accessModes: [ReadWriteMany], resources: {requests: {storage: 50Gi}}}\n", "blue")
+	create(
+		t,
+		alice,
+		"apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: corpus}\nspec: {accessModes: [ReadWriteMany], resources: {requests: {storage: 50Gi}}}\n",
+		"blue",
+	)
 	made := map[string]*unstructured.Unstructured{}
 	for _, m := range all {
 		o := twice(t, alice, m)
@@ -74,7 +83,14 @@ func tryAll(t *testing.T, all []corpus.Manifest) {
 			case m.Ends:
 				ended[m.Name] = true
 			case "":
-				open = fmt.Sprintf("%d of %d have ended, and not %s %s: %v", len(ended), len(made), m.Kind, m.Name, o.Object["status"])
+				open = fmt.Sprintf(
+					"%d of %d have ended, and not %s %s: %v",
+					len(ended),
+					len(made),
+					m.Kind,
+					m.Name,
+					o.Object["status"],
+				)
 			case "Running": // on its way
 				open = m.Kind + " " + m.Name + " runs"
 			default:
@@ -84,7 +100,13 @@ func tryAll(t *testing.T, all []corpus.Manifest) {
 		return open
 	})
 	for _, o := range made {
-		if err := alice.Delete(t.Context(), o, client.PropagationPolicy(metav1.DeletePropagationBackground)); client.IgnoreNotFound(err) != nil {
+		if err := alice.Delete(
+			t.Context(),
+			o,
+			client.PropagationPolicy(metav1.DeletePropagationBackground),
+		); client.IgnoreNotFound(
+			err,
+		) != nil {
 			t.Error(err)
 		}
 	}
@@ -95,7 +117,12 @@ func tryAll(t *testing.T, all []corpus.Manifest) {
 			return err.Error()
 		}
 		if n := len(left.Items); n > 0 {
-			return fmt.Sprintf("%d pods are, the first is %s with finalizers %v", n, left.Items[0].Name, left.Items[0].Finalizers)
+			return fmt.Sprintf(
+				"%d pods are, the first is %s with finalizers %v",
+				n,
+				left.Items[0].Name,
+				left.Items[0].Finalizers,
+			)
 		}
 		return ""
 	})
@@ -104,21 +131,63 @@ func tryAll(t *testing.T, all []corpus.Manifest) {
 // Nodes that a platform sets apart by labels and a taint are used by what selects and
 // tolerates them, queued or not, and by nothing else.
 func TestPodsOfANodePool(t *testing.T) {
-	admin := lab(t, "ai-tools", map[corev1.ResourceName]string{"cpu": "100", "memory": "100Gi", "nvidia.com/gpu": "8"}, "default-queue")
+	admin := lab(
+		t,
+		"ai-tools",
+		map[corev1.ResourceName]string{"cpu": "100", "memory": "100Gi", "nvidia.com/gpu": "8"},
+		"default-queue",
+	)
 	withoutPods(t, admin, "ai-tools")
 	setApart(t, admin, "node-0")
 	const spec = `tolerations: [{key: nvidia.com/gpu, operator: Equal, value: "true", effect: NoSchedule}], nodeSelector: {pool: ai}, containers: [{name: main, image: train, command: [sleep, "1000000"], resources: {limits: {nvidia.com/gpu: 1}}}]`
-	affinity := strings.Replace(spec, "nodeSelector: {pool: ai}", "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: pool, operator: In, values: [ai]}]}]}}}", 1)
+	affinity := strings.Replace(
+		spec,
+		"nodeSelector: {pool: ai}",
+		"affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: pool, operator: In, values: [ai]}]}]}}}",
+		1,
+	)
 	elsewhere := `containers: [{name: main, image: train, command: [sleep, "1000000"]}]`
 	want := map[string]bool{} // by name: whether it runs there
 	for mark, labels := range map[string]string{"queued": "kueue.x-k8s.io/queue-name: default-queue", "free": "a: b"} {
 		for name, spec := range map[string]string{"selects": spec, "likes": affinity, "neither": elsewhere} {
 			name = "pod-" + name + "-" + mark
-			create(t, admin, fmt.Sprintf("{apiVersion: v1, kind: Pod, metadata: {name: %s, labels: {%s}}, spec: {%s}}", name, labels, spec), "ai-tools")
+			create(
+				t,
+				admin,
+				fmt.Sprintf(
+					"{apiVersion: v1, kind: Pod, metadata: {name: %s, labels: {%s}}, spec: {%s}}",
+					name,
+					labels,
+					spec,
+				),
+				"ai-tools",
+			)
 			want[name] = !strings.Contains(name, "neither")
 		}
-		create(t, admin, fmt.Sprintf("{apiVersion: apps/v1, kind: Deployment, metadata: {name: web-%s, labels: {%s}}, spec: {selector: {matchLabels: {app: %s}}, template: {metadata: {labels: {app: %s}}, spec: {%s}}}}", mark, labels, mark, mark, spec), "ai-tools")
-		create(t, admin, fmt.Sprintf("{apiVersion: batch/v1, kind: Job, metadata: {name: job-%s, labels: {%s}}, spec: {template: {spec: {restartPolicy: Never, %s}}}}", mark, labels, spec), "ai-tools")
+		create(
+			t,
+			admin,
+			fmt.Sprintf(
+				"{apiVersion: apps/v1, kind: Deployment, metadata: {name: web-%s, labels: {%s}}, spec: {selector: {matchLabels: {app: %s}}, template: {metadata: {labels: {app: %s}}, spec: {%s}}}}",
+				mark,
+				labels,
+				mark,
+				mark,
+				spec,
+			),
+			"ai-tools",
+		)
+		create(
+			t,
+			admin,
+			fmt.Sprintf(
+				"{apiVersion: batch/v1, kind: Job, metadata: {name: job-%s, labels: {%s}}, spec: {template: {spec: {restartPolicy: Never, %s}}}}",
+				mark,
+				labels,
+				spec,
+			),
+			"ai-tools",
+		)
 	}
 	eventually(t, "all run where they should", func() string {
 		all := named(t, "ai-tools", "")
@@ -184,7 +253,11 @@ func twice(t *testing.T, c client.Client, m corpus.Manifest) *unstructured.Unstr
 		return o
 	}
 	for _, time := range []string{"first", "second"} {
-		if err := c.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(o.DeepCopy()), client.FieldOwner("alice")); err != nil {
+		if err := c.Apply(
+			t.Context(),
+			client.ApplyConfigurationFromUnstructured(o.DeepCopy()),
+			client.FieldOwner("alice"),
+		); err != nil {
 			t.Errorf("%s %s, the %s time: %v\n%s", m.Kind, m.Name, time, err, m.Text)
 			return nil
 		}
@@ -201,8 +274,13 @@ func runNow(t *testing.T, c client.Client, o *unstructured.Unstructured) *unstru
 	}
 	job := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: cron.Namespace, Name: cron.Name + "-now", Labels: cron.Spec.JobTemplate.Labels, Annotations: map[string]string{"cronjob.kubernetes.io/instantiate": "manual"},
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(&cron, batchv1.SchemeGroupVersion.WithKind("CronJob"))},
+			Namespace:   cron.Namespace,
+			Name:        cron.Name + "-now",
+			Labels:      cron.Spec.JobTemplate.Labels,
+			Annotations: map[string]string{"cronjob.kubernetes.io/instantiate": "manual"},
+			OwnerReferences: []metav1.OwnerReference{
+				*metav1.NewControllerRef(&cron, batchv1.SchemeGroupVersion.WithKind("CronJob")),
+			},
 		},
 		Spec: cron.Spec.JobTemplate.Spec,
 	}

@@ -30,7 +30,12 @@ func TestPodGroupsOfOtherSchedulers(t *testing.T) {
 			create(t, admin, queuedPod("other", 2, 1000000, "", "", ""), "gangs")
 			eventually(t, "another pod runs", inState(t, "gangs", "other", 1, 0))
 			for i := range 3 {
-				create(t, admin, queuedPod(fmt.Sprintf("%s-%d", name, i), 1, 1000000, tc.labels, tc.notes, "schedulerName: "+name), "gangs")
+				create(
+					t,
+					admin,
+					queuedPod(fmt.Sprintf("%s-%d", name, i), 1, 1000000, tc.labels, tc.notes, "schedulerName: "+name),
+					"gangs",
+				)
 			}
 			eventually(t, "its pods are told what they wait for", func() string {
 				var all corev1.EventList
@@ -44,18 +49,39 @@ func TestPodGroupsOfOtherSchedulers(t *testing.T) {
 				}
 				return "nothing is said"
 			})
-			create(t, admin, fmt.Sprintf("{apiVersion: %s, kind: PodGroup, metadata: {name: %s}, spec: {minMember: 2}}", tc.version, name), "gangs")
-			always(t, "none of them runs, since there is room for one only", inState(t, "gangs", name, 0, 3), func() string {
-				w := groupOf(t, "gangs", name)
-				if w == nil || w.Spec.PodSets[0].Count != 2 {
-					return fmt.Sprintf("the group's Workload is %v", w)
-				}
-				if c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadQuotaReserved); c == nil || c.Status != metav1.ConditionFalse {
-					return fmt.Sprintf("QuotaReserved is %v", c)
-				}
-				return ""
-			})
-			if err := admin.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "gangs", Name: "other"}}); err != nil {
+			create(
+				t,
+				admin,
+				fmt.Sprintf(
+					"{apiVersion: %s, kind: PodGroup, metadata: {name: %s}, spec: {minMember: 2}}",
+					tc.version,
+					name,
+				),
+				"gangs",
+			)
+			always(
+				t,
+				"none of them runs, since there is room for one only",
+				inState(t, "gangs", name, 0, 3),
+				func() string {
+					w := groupOf(t, "gangs", name)
+					if w == nil || w.Spec.PodSets[0].Count != 2 {
+						return fmt.Sprintf("the group's Workload is %v", w)
+					}
+					if c := apimeta.FindStatusCondition(
+						w.Status.Conditions,
+						kueue.WorkloadQuotaReserved,
+					); c == nil ||
+						c.Status != metav1.ConditionFalse {
+						return fmt.Sprintf("QuotaReserved is %v", c)
+					}
+					return ""
+				},
+			)
+			if err := admin.Delete(
+				t.Context(),
+				&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "gangs", Name: "other"}},
+			); err != nil {
 				t.Fatal(err)
 			}
 			eventually(t, "all run", inState(t, "gangs", name, 3, 0))

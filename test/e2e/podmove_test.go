@@ -23,7 +23,14 @@ func TestPodsLeaveBadNodes(t *testing.T) {
 	eventually(t, "the StatefulSet runs", inState(t, "moves", "db", 1, 0))
 	t.Cleanup(func() {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}
-		_ = admin.Patch(withoutCancel(t), n, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"autopilot.ibm.com/gpuhealth":null}}}`)))
+		_ = admin.Patch(
+			withoutCancel(t),
+			n,
+			client.RawPatch(
+				"application/merge-patch+json",
+				[]byte(`{"metadata":{"labels":{"autopilot.ibm.com/gpuhealth":null}}}`),
+			),
+		)
 	})
 	label(t, admin, node, `"EVICT"`)
 	eventually(t, "what serves runs elsewhere", func() string {

@@ -36,7 +36,11 @@ func TestTenantCannotTakePodsFromTheirJobs(t *testing.T) {
 					t.Errorf("%s: %v", patch, err)
 				}
 			}
-			if err := alice.Patch(t.Context(), &p, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"mine":"yes"}}}`))); err != nil {
+			if err := alice.Patch(
+				t.Context(),
+				&p,
+				client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"mine":"yes"}}}`)),
+			); err != nil {
 				t.Errorf("a label besides: %v", err)
 			}
 			if err := alice.Delete(t.Context(), &corev1.Pod{ObjectMeta: p.ObjectMeta}); err != nil {

@@ -40,8 +40,14 @@ spec:
 func groupPods(group string, count, gpus, seconds int, spec string) []string {
 	out := make([]string, count)
 	for i := range out {
-		out[i] = queuedPod(fmt.Sprintf("%s-%d", group, i), gpus, seconds,
-			"kueue.x-k8s.io/pod-group-name: "+group, fmt.Sprintf("kueue.x-k8s.io/pod-group-total-count: %q", fmt.Sprint(count)), spec)
+		out[i] = queuedPod(
+			fmt.Sprintf("%s-%d", group, i),
+			gpus,
+			seconds,
+			"kueue.x-k8s.io/pod-group-name: "+group,
+			fmt.Sprintf("kueue.x-k8s.io/pod-group-total-count: %q", fmt.Sprint(count)),
+			spec,
+		)
 	}
 	return out
 }
@@ -140,8 +146,11 @@ func TestDeploymentRunsAsQuotaAllows(t *testing.T) {
 	create(t, admin, deployed("Deployment", "web", 3, 1, inDefaultQueue), "served")
 	eventually(t, "two of three pods run", inState(t, "served", "web", 2, 1))
 	eventually(t, "and have all the quota", reserved(t, "served", 2))
-	if err := admin.Patch(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "served", Name: "web"}},
-		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":1}}`))); err != nil {
+	if err := admin.Patch(
+		t.Context(),
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "served", Name: "web"}},
+		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":1}}`)),
+	); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "scaled down, one is left", inState(t, "served", "web", 1, 0))
@@ -172,9 +181,18 @@ func TestDeploymentRunsAsQuotaAllows(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d.Generation != generation || d.Spec.Template.Labels[kueue.QueueNameLabel] != "default-queue" {
-		t.Errorf("applied again it changed from generation %d to %d, its pods have labels %v", generation, d.Generation, d.Spec.Template.Labels)
+		t.Errorf(
+			"applied again it changed from generation %d to %d, its pods have labels %v",
+			generation,
+			d.Generation,
+			d.Spec.Template.Labels,
+		)
 	}
-	if err := admin.Delete(t.Context(), &d, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+	if err := admin.Delete(
+		t.Context(),
+		&d,
+		client.PropagationPolicy(metav1.DeletePropagationBackground),
+	); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "it leaves no pod and holds no quota", func() string {
@@ -193,7 +211,12 @@ func apply(t *testing.T, c client.Client, manifest, namespace string) error {
 		t.Fatal(err)
 	}
 	o.SetNamespace(namespace)
-	return c.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("kubectl"), client.ForceOwnership)
+	return c.Apply(
+		t.Context(),
+		client.ApplyConfigurationFromUnstructured(o),
+		client.FieldOwner("kubectl"),
+		client.ForceOwnership,
+	)
 }
 
 // A StatefulSet starts once there is quota for all its pods. What it is scaled up by
@@ -210,19 +233,29 @@ func TestStatefulSetIsScaled(t *testing.T) {
 		if w == nil || w.Spec.PodSets[0].Count != 2 {
 			return "it has no Workload of two pods"
 		}
-		if c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadQuotaReserved); c == nil || c.Status != metav1.ConditionFalse {
+		if c := apimeta.FindStatusCondition(
+			w.Status.Conditions,
+			kueue.WorkloadQuotaReserved,
+		); c == nil ||
+			c.Status != metav1.ConditionFalse {
 			return fmt.Sprintf("QuotaReserved is %v", c)
 		}
 		return ""
 	})
-	if err := admin.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "stateful", Name: "first"}}); err != nil {
+	if err := admin.Delete(
+		t.Context(),
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "stateful", Name: "first"}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "both pods run", inState(t, "stateful", "db", 2, 0))
 	scale := func(n int) {
 		t.Helper()
-		if err := admin.Patch(t.Context(), &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "stateful", Name: "db"}},
-			client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, n))); err != nil {
+		if err := admin.Patch(
+			t.Context(),
+			&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "stateful", Name: "db"}},
+			client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, n)),
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -306,7 +339,8 @@ func TestPodGroupStartsAsAWhole(t *testing.T) {
 			return err.Error()
 		}
 		if !slices.ContainsFunc(es.Items, func(e corev1.Event) bool {
-			return e.Reason == "GroupIncomplete" && strings.Contains(e.Message, "waits until all of its 3 pods are created")
+			return e.Reason == "GroupIncomplete" &&
+				strings.Contains(e.Message, "waits until all of its 3 pods are created")
 		}) {
 			return "nobody is told what it waits for"
 		}
@@ -322,12 +356,21 @@ func TestPodGroupStartsAsAWhole(t *testing.T) {
 		if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "pods", Name: "second"}, &w); err != nil {
 			return err.Error()
 		}
-		if c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadQuotaReserved); c == nil || c.Status != metav1.ConditionFalse {
+		if c := apimeta.FindStatusCondition(
+			w.Status.Conditions,
+			kueue.WorkloadQuotaReserved,
+		); c == nil ||
+			c.Status != metav1.ConditionFalse {
 			return fmt.Sprintf("QuotaReserved is %v", c)
 		}
 		return ""
 	})
-	if err := admin.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace("pods"), client.MatchingLabels{kueue.PodGroupNameLabel: "first"}); err != nil {
+	if err := admin.DeleteAllOf(
+		t.Context(),
+		&corev1.Pod{},
+		client.InNamespace("pods"),
+		client.MatchingLabels{kueue.PodGroupNameLabel: "first"},
+	); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the first group is gone", nothingLeft(t, "pods", "first", "first"))
@@ -336,7 +379,11 @@ func TestPodGroupStartsAsAWhole(t *testing.T) {
 		if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "pods", Name: "second"}, &w); err != nil {
 			return err.Error()
 		}
-		if c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadFinished); c == nil || c.Reason != kueue.ReasonSucceeded {
+		if c := apimeta.FindStatusCondition(
+			w.Status.Conditions,
+			kueue.WorkloadFinished,
+		); c == nil ||
+			c.Reason != kueue.ReasonSucceeded {
 			return fmt.Sprintf("Finished is %v", c)
 		}
 		for _, p := range named(t, "pods", "second") {
@@ -391,7 +438,8 @@ func TestPodAppliedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := named(t, "blue", "again")[0]
-	if !slices.Contains(p.Finalizers, kueue.PodFinalizer) || p.Annotations[kueue.WorkloadAnnotation] == "" || p.Labels[kueue.ManagedLabel] != "true" {
+	if !slices.Contains(p.Finalizers, kueue.PodFinalizer) || p.Annotations[kueue.WorkloadAnnotation] == "" ||
+		p.Labels[kueue.ManagedLabel] != "true" {
 		t.Errorf("it lost what it is known by: %v %v %v", p.Finalizers, p.Labels, p.Annotations)
 	}
 }
@@ -402,18 +450,45 @@ func TestForgedOwnerIsQueued(t *testing.T) {
 	awaitEmpty(t, "blue")
 	admin := user(t, "")
 	withoutPods(t, admin, "blue")
-	create(t, admin, `{apiVersion: batch/v1, kind: Job, metadata: {name: real, labels: {kueue.x-k8s.io/queue-name: default-queue}}, spec: {template: {spec: `+
-		fmt.Sprintf(podSpec, "Never")+`}}}`, "blue")
+	create(
+		t,
+		admin,
+		`{apiVersion: batch/v1, kind: Job, metadata: {name: real, labels: {kueue.x-k8s.io/queue-name: default-queue}}, spec: {template: {spec: `+
+			fmt.Sprintf(
+				podSpec,
+				"Never",
+			)+`}}}`,
+		"blue",
+	)
 	eventually(t, "a Job runs", jobPods(t, "blue", "real", 1))
 	eventually(t, "its pod runs", func() string { return jobRuns(t, "real", 1) })
 	theirs := pods(t, "blue", "real")[0]
 	if slices.Contains(theirs.Finalizers, kueue.PodFinalizer) || theirs.Labels[kueue.ManagedLabel] != "" {
 		t.Error("a pod of a Job that is queued already was queued again")
 	}
-	forged := queuedPod("forged", 1, 6000, "", kueue.WorkloadAnnotation+": "+theirs.Annotations[kueue.WorkloadAnnotation], "")
-	forged = strings.Replace(forged, "metadata: {name: forged,", "metadata: {name: forged, ownerReferences: [{apiVersion: batch/v1, kind: Job, name: real, controller: true, uid: "+
-		string(theirs.OwnerReferences[0].UID)+"}],", 1)
-	forged = strings.Replace(forged, "kueue.x-k8s.io/queue-name: default-queue", "kueue.x-k8s.io/queue-name: nowhere", 1)
+	forged := queuedPod(
+		"forged",
+		1,
+		6000,
+		"",
+		kueue.WorkloadAnnotation+": "+theirs.Annotations[kueue.WorkloadAnnotation],
+		"",
+	)
+	forged = strings.Replace(
+		forged,
+		"metadata: {name: forged,",
+		"metadata: {name: forged, ownerReferences: [{apiVersion: batch/v1, kind: Job, name: real, controller: true, uid: "+
+			string(
+				theirs.OwnerReferences[0].UID,
+			)+"}],",
+		1,
+	)
+	forged = strings.Replace(
+		forged,
+		"kueue.x-k8s.io/queue-name: default-queue",
+		"kueue.x-k8s.io/queue-name: nowhere",
+		1,
+	)
 	create(t, admin, forged, "blue")
 	eventually(t, "it is held", inState(t, "blue", "forged", 0, 1))
 	var p corev1.Pod
@@ -439,7 +514,12 @@ func TestForgedOwnerIsQueued(t *testing.T) {
 			t.Errorf("alice %s: %v", name, err)
 		}
 	}
-	counted := strings.Replace(jobManifest, "  template:\n", "  template:\n    metadata: {annotations: {kueue.x-k8s.io/workload: "+theirs.Annotations[kueue.WorkloadAnnotation]+"}}\n", 1)
+	counted := strings.Replace(
+		jobManifest,
+		"  template:\n",
+		"  template:\n    metadata: {annotations: {kueue.x-k8s.io/workload: "+theirs.Annotations[kueue.WorkloadAnnotation]+"}}\n",
+		1,
+	)
 	if _, err := tryCreate(t, alice, counted, "blue"); !apierrors.IsInvalid(err) {
 		t.Errorf("alice makes a Job whose pods are counted with another one: %v", err)
 	}
@@ -471,7 +551,10 @@ func TestPodGroupSurvivesTheController(t *testing.T) {
 		return "none does"
 	})
 	killController(t)
-	if err := admin.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "killed", Name: "g-0"}}); err != nil {
+	if err := admin.Delete(
+		t.Context(),
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "killed", Name: "g-0"}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "a pod takes the place of the deleted one, or it had succeeded", func() string {
@@ -494,7 +577,11 @@ func TestPodGroupSurvivesTheController(t *testing.T) {
 		if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "killed", Name: "g"}, &w); err != nil {
 			return err.Error()
 		}
-		if c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadFinished); c == nil || c.Reason != kueue.ReasonSucceeded {
+		if c := apimeta.FindStatusCondition(
+			w.Status.Conditions,
+			kueue.WorkloadFinished,
+		); c == nil ||
+			c.Reason != kueue.ReasonSucceeded {
 			return fmt.Sprintf("Finished is %v", c)
 		}
 		return ""

@@ -74,7 +74,13 @@ func TestTeamsGetNoPrivilegedPods(t *testing.T) {
 		"host path":    "containers: [{name: c, image: busybox}], volumes: [{name: v, hostPath: {path: /}}]",
 	} {
 		pod := "{apiVersion: v1, kind: Pod, metadata: {name: intruder}, spec: {" + spec + "}}"
-		if _, err := tryCreate(t, user(t, ""), pod, "blue"); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "PodSecurity") {
+		if _, err := tryCreate(
+			t,
+			user(t, ""),
+			pod,
+			"blue",
+		); !apierrors.IsForbidden(err) ||
+			!strings.Contains(err.Error(), "PodSecurity") {
 			t.Errorf("a pod with %s in a team's namespace: %v", name, err)
 		}
 	}
@@ -89,7 +95,12 @@ func TestObjectsCanBeLimited(t *testing.T) {
 		_ = admin.Delete(withoutCancel(t), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 	})
 	const count = "count/appwrappers.workload.codeflare.dev"
-	name := create(t, admin, `{apiVersion: v1, kind: ResourceQuota, metadata: {name: objects}, spec: {hard: {`+count+`: "1"}}}`, namespace)
+	name := create(
+		t,
+		admin,
+		`{apiVersion: v1, kind: ResourceQuota, metadata: {name: objects}, spec: {hard: {`+count+`: "1"}}}`,
+		namespace,
+	)
 	eventually(t, "the quota is known", func() string {
 		var q corev1.ResourceQuota
 		if err := admin.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &q); err != nil {
@@ -100,10 +111,21 @@ func TestObjectsCanBeLimited(t *testing.T) {
 		}
 		return ""
 	})
-	create(t, admin, "{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: default-queue}, spec: {clusterQueue: blue-cluster-queue}}", namespace)
+	create(
+		t,
+		admin,
+		"{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: default-queue}, spec: {clusterQueue: blue-cluster-queue}}",
+		namespace,
+	)
 	create(t, admin, wrap(jobManifest), namespace)
 	second := strings.Replace(wrap(jobManifest), "name: wrapped", "name: second", 1)
-	if _, err := tryCreate(t, admin, second, namespace); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "exceeded quota") {
+	if _, err := tryCreate(
+		t,
+		admin,
+		second,
+		namespace,
+	); !apierrors.IsForbidden(err) ||
+		!strings.Contains(err.Error(), "exceeded quota") {
 		t.Errorf("a second AppWrapper where one is allowed: %v", err)
 	}
 }

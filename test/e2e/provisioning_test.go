@@ -43,11 +43,18 @@ spec:
 
 	first := request(t, c, "1")
 	got := []any{first.Spec.ProvisioningClassName, first.Spec.Parameters, first.Spec.PodSets[0].Count}
-	if diff := cmp.Diff([]any{"queued", map[string]autoscaling.Parameter{"Zone": "b"}, int32(2)}, got); diff != "" {
+	if diff := cmp.Diff(
+		[]any{"queued", map[string]autoscaling.Parameter{"Zone": "b"}, int32(2)},
+		got,
+	); diff != "" {
 		t.Errorf("what it asks for (-want +got):\n%s", diff)
 	}
 	var template corev1.PodTemplate
-	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "on-demand", Name: first.Spec.PodSets[0].PodTemplateRef.Name}, &template); err != nil {
+	if err := c.Get(
+		t.Context(),
+		client.ObjectKey{Namespace: "on-demand", Name: first.Spec.PodSets[0].PodTemplateRef.Name},
+		&template,
+	); err != nil {
 		t.Error(err)
 	}
 	if n := len(pods(t, "on-demand", "")); n > 0 {
@@ -56,8 +63,16 @@ spec:
 	say(t, c, first, autoscaling.Failed, nil)
 
 	second := request(t, c, "2") // the quota was given back and is reserved again
-	eventually(t, "the first request goes", func() string { return notFound(c.Get(t.Context(), client.ObjectKeyFromObject(first), first)) })
-	eventually(t, "its template goes", func() string { return notFound(c.Get(t.Context(), client.ObjectKeyFromObject(&template), &template)) })
+	eventually(
+		t,
+		"the first request goes",
+		func() string { return notFound(c.Get(t.Context(), client.ObjectKeyFromObject(first), first)) },
+	)
+	eventually(
+		t,
+		"its template goes",
+		func() string { return notFound(c.Get(t.Context(), client.ObjectKeyFromObject(&template), &template)) },
+	)
 	say(t, c, second, autoscaling.Provisioned, map[string]autoscaling.Detail{"System": "linux"})
 
 	eventually(t, "both pods run, tied to their nodes", func() string {
@@ -74,7 +89,11 @@ spec:
 		return ""
 	})
 	awaitEmpty(t, "on-demand")
-	eventually(t, "nothing is asked for any more", func() string { return notFound(c.Get(t.Context(), client.ObjectKeyFromObject(second), second)) })
+	eventually(
+		t,
+		"nothing is asked for any more",
+		func() string { return notFound(c.Get(t.Context(), client.ObjectKeyFromObject(second), second)) },
+	)
 }
 
 // onDemand makes a queue whose nodes are made on demand.
@@ -119,7 +138,11 @@ func request(t *testing.T, c client.Client, attempt string) *autoscaling.Provisi
 		if w == nil {
 			return "no workload"
 		}
-		err := c.Get(t.Context(), client.ObjectKey{Namespace: "on-demand", Name: w.Name + "-on-demand-" + attempt}, &out)
+		err := c.Get(
+			t.Context(),
+			client.ObjectKey{Namespace: "on-demand", Name: w.Name + "-on-demand-" + attempt},
+			&out,
+		)
 		if err != nil {
 			return fmt.Sprintf("%v; the workload is %+v", err, w.Status)
 		}
@@ -129,9 +152,23 @@ func request(t *testing.T, c client.Client, attempt string) *autoscaling.Provisi
 }
 
 // say sets a condition of a request.
-func say(t *testing.T, c client.Client, r *autoscaling.ProvisioningRequest, condition string, details map[string]autoscaling.Detail) {
+func say(
+	t *testing.T,
+	c client.Client,
+	r *autoscaling.ProvisioningRequest,
+	condition string,
+	details map[string]autoscaling.Detail,
+) {
 	t.Helper()
-	apimeta.SetStatusCondition(&r.Status.Conditions, metav1.Condition{Type: condition, Status: metav1.ConditionTrue, Reason: "Test", Message: "the test says so"})
+	apimeta.SetStatusCondition(
+		&r.Status.Conditions,
+		metav1.Condition{
+			Type:    condition,
+			Status:  metav1.ConditionTrue,
+			Reason:  "Test",
+			Message: "the test says so",
+		},
+	)
 	r.Status.ProvisioningClassDetails = details
 	if err := c.Status().Update(t.Context(), r); err != nil {
 		t.Fatal(err)

@@ -25,7 +25,13 @@ func labQueue(name string) *kueue.ClusterQueue {
 }
 
 // active is a check that the queues of a lab are active or not, and say why.
-func active(t *testing.T, c client.Client, name string, status metav1.ConditionStatus, queue, door string) func() string {
+func active(
+	t *testing.T,
+	c client.Client,
+	name string,
+	status metav1.ConditionStatus,
+	queue, door string,
+) func() string {
 	t.Helper()
 	return func() string {
 		var q kueue.ClusterQueue
@@ -40,7 +46,11 @@ func active(t *testing.T, c client.Client, name string, status metav1.ConditionS
 			list   []metav1.Condition
 			reason string
 		}{{q.Status.Conditions, queue}, {d.Status.Conditions, door}} {
-			if a := apimeta.FindStatusCondition(has.list, kueue.ClusterQueueActive); a == nil || a.Status != status || a.Reason != has.reason {
+			if a := apimeta.FindStatusCondition(
+				has.list,
+				kueue.ClusterQueueActive,
+			); a == nil || a.Status != status ||
+				a.Reason != has.reason {
 				return fmt.Sprintf("Active is %+v, want %s %s", a, status, has.reason)
 			}
 		}
@@ -116,7 +126,10 @@ func unguarded(t *testing.T, c client.Client, cohort string) {
 func TestCohortCycle(t *testing.T) {
 	admin := lab(t, "ring", map[corev1.ResourceName]string{"cpu": "4"}, "q")
 	upper := &kueue.Cohort{ObjectMeta: metav1.ObjectMeta{Name: "ring-upper"}}
-	lower := &kueue.Cohort{ObjectMeta: metav1.ObjectMeta{Name: "ring-lower"}, Spec: kueue.CohortSpec{ParentName: "ring-upper"}}
+	lower := &kueue.Cohort{
+		ObjectMeta: metav1.ObjectMeta{Name: "ring-lower"},
+		Spec:       kueue.CohortSpec{ParentName: "ring-upper"},
+	}
 	for _, c := range []*kueue.Cohort{upper, lower} {
 		if err := admin.Create(t.Context(), c); err != nil {
 			t.Fatal(err)
@@ -130,13 +143,21 @@ func TestCohortCycle(t *testing.T) {
 
 	unguarded(t, admin, "ring-upper")
 	edit(t, admin, upper, func(c *kueue.Cohort) { c.Spec.ParentName = "ring-lower" })
-	eventually(t, "its members are disabled", active(t, admin, "ring", metav1.ConditionFalse, "CohortCycle", kueue.ReasonClusterQueueIsInactive))
+	eventually(
+		t,
+		"its members are disabled",
+		active(t, admin, "ring", metav1.ConditionFalse, "CohortCycle", kueue.ReasonClusterQueueIsInactive),
+	)
 	create(t, admin, labJob("during", "labels: {kueue.x-k8s.io/queue-name: q}", "", oneCPU), "ring")
 	eventually(t, "new jobs wait", waits(t, "ring", "during", "form a cycle"))
 	runsOn(t, "ring", "before", pod)
 
 	edit(t, admin, upper, func(c *kueue.Cohort) { c.Spec.ParentName = "" })
-	eventually(t, "they heal", active(t, admin, "ring", metav1.ConditionTrue, kueue.ReasonReady, kueue.ReasonReady))
+	eventually(
+		t,
+		"they heal",
+		active(t, admin, "ring", metav1.ConditionTrue, kueue.ReasonReady, kueue.ReasonReady),
+	)
 	eventually(t, "the job that waited runs", jobPods(t, "ring", "during", 1))
 	runsOn(t, "ring", "before", pod)
 }
@@ -154,7 +175,17 @@ func TestPriorityClassChanges(t *testing.T) {
 		t.Cleanup(func() { _ = admin.Delete(withoutCancel(t), c) })
 	}
 	submit := func(name, class string) {
-		create(t, admin, labJob(name, "labels: {kueue.x-k8s.io/queue-name: q, kueue.x-k8s.io/priority-class: "+class+"}", "", oneCPU), "ranks")
+		create(
+			t,
+			admin,
+			labJob(
+				name,
+				"labels: {kueue.x-k8s.io/queue-name: q, kueue.x-k8s.io/priority-class: "+class+"}",
+				"",
+				oneCPU,
+			),
+			"ranks",
+		)
 	}
 	submit("first", "ranks-low")
 	eventually(t, "the first runs", jobPods(t, "ranks", "first", 1))
@@ -221,17 +252,29 @@ func TestStopPolicies(t *testing.T) {
 			stop[kind](policy)
 			eventually(t, what+"the reservation is gone", waits(t, "blue", "asking", "Suspended"))
 			if policy == kueue.StopPolicyHoldAndDrain {
-				eventually(t, what+"it is drained", func() string { return told(t, admin, "ruled", "EvictedDueTo"+kind+"Stopped") })
+				eventually(
+					t,
+					what+"it is drained",
+					func() string { return told(t, admin, "ruled", "EvictedDueTo"+kind+"Stopped") },
+				)
 				eventually(t, what+"its pod is gone", jobPods(t, "blue", "ruled", 0))
 				eventually(t, what+"it waits", waits(t, "blue", "ruled", "stopped"))
 			}
 			stop[kind](kueue.StopPolicyNone)
-			eventually(t, what+"started, the workload that asked asks again", func() string { return reservedOnly(t, "asking") })
+			eventually(
+				t,
+				what+"started, the workload that asked asks again",
+				func() string { return reservedOnly(t, "asking") },
+			)
 			if policy == kueue.StopPolicyHold {
 				runsOn(t, "blue", "ruled", pod)
 				continue
 			}
-			eventually(t, what+"started, the workload that was drained is back", func() string { return is(t, admin, "ruled", kueue.WorkloadRequeued, "True", kind+"Restarted") })
+			eventually(
+				t,
+				what+"started, the workload that was drained is back",
+				func() string { return is(t, admin, "ruled", kueue.WorkloadRequeued, "True", kind+"Restarted") },
+			)
 			eventually(t, what+"and asks anew", func() string { return reservedOnly(t, "ruled") })
 		}
 	}
@@ -247,13 +290,26 @@ func TestNamespaceSelector(t *testing.T) {
 	}
 	selects("gold")
 	create(t, admin, labJob("first", "labels: {kueue.x-k8s.io/queue-name: q}", "", oneCPU), "chosen")
-	eventually(t, "its namespace is not selected", waits(t, "chosen", "first", "Misconfigured", "namespaceSelector"))
-	edit(t, admin, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "chosen"}}, func(n *corev1.Namespace) { n.Labels["example.com/tier"] = "gold" })
+	eventually(
+		t,
+		"its namespace is not selected",
+		waits(t, "chosen", "first", "Misconfigured", "namespaceSelector"),
+	)
+	edit(
+		t,
+		admin,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "chosen"}},
+		func(n *corev1.Namespace) { n.Labels["example.com/tier"] = "gold" },
+	)
 	eventually(t, "its namespace got the label", jobPods(t, "chosen", "first", 1))
 	pod := onlyPod(t, "chosen", "first")
 	selects("silver")
 	create(t, admin, labJob("second", "labels: {kueue.x-k8s.io/queue-name: q}", "", oneCPU), "chosen")
-	eventually(t, "the queue serves others now", waits(t, "chosen", "second", "Misconfigured", "namespaceSelector"))
+	eventually(
+		t,
+		"the queue serves others now",
+		waits(t, "chosen", "second", "Misconfigured", "namespaceSelector"),
+	)
 	runsOn(t, "chosen", "first", pod)
 	selects("gold")
 	eventually(t, "the queue serves it again", jobPods(t, "chosen", "second", 1))
@@ -265,14 +321,25 @@ func TestCouldNotStart(t *testing.T) {
 	admin := user(t, "")
 	checked(t, admin)
 	answering(t, admin, metav1.ConditionTrue)
-	manifest := strings.Replace(checkedJob, "restartPolicy: Never", "restartPolicy: Never\n      nodeSelector: {kubernetes.io/hostname: node-2}", 1)
+	manifest := strings.Replace(
+		checkedJob,
+		"restartPolicy: Never",
+		"restartPolicy: Never\n      nodeSelector: {kubernetes.io/hostname: node-2}",
+		1,
+	)
 	create(t, admin, fmt.Sprintf(manifest, "torn"), "blue")
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "torn"}}
 	eventually(t, "it has quota", func() string { return reservedOnly(t, "torn") })
 	answer(t, admin, "torn", kueue.CheckStateReady, func(c *kueue.AdmissionCheckState) {
-		c.PodSetUpdates = []kueue.PodSetUpdate{{Name: "main", NodeSelector: map[string]string{"kubernetes.io/hostname": "node-1"}}}
+		c.PodSetUpdates = []kueue.PodSetUpdate{
+			{Name: "main", NodeSelector: map[string]string{"kubernetes.io/hostname": "node-1"}},
+		}
 	})
-	eventually(t, "it cannot start", func() string { return is(t, admin, "torn", kueue.WorkloadFinished, "True", kueue.ReasonFailedToStart) })
+	eventually(
+		t,
+		"it cannot start",
+		func() string { return is(t, admin, "torn", kueue.WorkloadFinished, "True", kueue.ReasonFailedToStart) },
+	)
 	eventually(t, "its end is recorded", func() string {
 		if slices.Contains(itsWorkload(t, "blue", "torn").Finalizers, past.Finalizer) {
 			return "its Workload waits for that"
@@ -286,10 +353,19 @@ func TestCouldNotStart(t *testing.T) {
 	})
 	create(t, admin, fmt.Sprintf(checkedJob, "other"), "blue")
 	eventually(t, "its quota is another's", func() string { return reservedOnly(t, "other") })
-	if w := workloadOf(t, "blue", "torn"); w == nil || w.UID != ended.UID || w.ResourceVersion != ended.ResourceVersion {
+	if w := workloadOf(
+		t,
+		"blue",
+		"torn",
+	); w == nil || w.UID != ended.UID ||
+		w.ResourceVersion != ended.ResourceVersion {
 		t.Errorf("its workload was touched: %+v", w)
 	}
-	if err := admin.Delete(t.Context(), &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "other"}}, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+	if err := admin.Delete(
+		t.Context(),
+		&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "other"}},
+		client.PropagationPolicy(metav1.DeletePropagationBackground),
+	); err != nil {
 		t.Fatal(err)
 	}
 	edit(t, admin, j, func(j *batchv1.Job) { j.Spec.Template.Spec.NodeSelector = nil })
@@ -303,7 +379,12 @@ func TestCouldNotStart(t *testing.T) {
 // done.
 func TestStoppedJobAsksForWhatIsLeft(t *testing.T) {
 	admin := lab(t, "halfway", map[corev1.ResourceName]string{"cpu": "3"}, "q")
-	create(t, admin, labJob("long", "labels: {kueue.x-k8s.io/queue-name: q}", "parallelism: 3\n  completions: 3", oneCPU), "halfway")
+	create(
+		t,
+		admin,
+		labJob("long", "labels: {kueue.x-k8s.io/queue-name: q}", "parallelism: 3\n  completions: 3", oneCPU),
+		"halfway",
+	)
 	eventually(t, "three pods run", func() string {
 		for _, p := range pods(t, "halfway", "long") {
 			if p.Status.Phase != corev1.PodRunning {

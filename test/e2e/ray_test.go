@@ -23,8 +23,15 @@ import (
 // rayCluster is a manifest of one; more are lines of its spec.
 func rayCluster(name, more, group string) string {
 	const pod = "template: {spec: {terminationGracePeriodSeconds: 0, containers: [{name: ray, image: ray, resources: {limits: {cpu: 1, memory: 1Gi}}}]}}"
-	return fmt.Sprintf(`{apiVersion: ray.io/v1, kind: RayCluster, metadata: {name: %s, labels: {kueue.x-k8s.io/queue-name: default-queue}},
-  spec: {%s headGroupSpec: {%s}, workerGroupSpecs: [{groupName: small, %s %s}]}}`, name, more, pod, group, pod)
+	return fmt.Sprintf(
+		`{apiVersion: ray.io/v1, kind: RayCluster, metadata: {name: %s, labels: {kueue.x-k8s.io/queue-name: default-queue}},
+  spec: {%s headGroupSpec: {%s}, workerGroupSpecs: [{groupName: small, %s %s}]}}`,
+		name,
+		more,
+		pod,
+		group,
+		pod,
+	)
 }
 
 // rayObject reads a cluster; nil if it is gone.
@@ -45,7 +52,15 @@ func rayObject(t testing.TB, name string) *ray.RayCluster {
 func rayPods(t testing.TB, name string) string {
 	t.Helper()
 	var all corev1.PodList
-	if err := user(t, "").List(t.Context(), &all, client.InNamespace("blue"), client.MatchingLabels{"ray.io/cluster": name}); err != nil {
+	if err := user(
+		t,
+		"",
+	).List(
+		t.Context(),
+		&all,
+		client.InNamespace("blue"),
+		client.MatchingLabels{"ray.io/cluster": name},
+	); err != nil {
 		t.Fatal(err)
 	}
 	var out []string
@@ -78,7 +93,15 @@ func rayTraces(t testing.TB) string {
 	t.Helper()
 	var left []string
 	for _, list := range []client.ObjectList{&corev1.PodList{}, &corev1.ServiceList{}, &corev1.SecretList{}, &corev1.ServiceAccountList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{}} {
-		if err := user(t, "").List(t.Context(), list, client.InNamespace("blue"), client.HasLabels{"ray.io/cluster"}); err != nil {
+		if err := user(
+			t,
+			"",
+		).List(
+			t.Context(),
+			list,
+			client.InNamespace("blue"),
+			client.HasLabels{"ray.io/cluster"},
+		); err != nil {
 			t.Fatal(err)
 		}
 		u, err := yaml.Marshal(list)
@@ -112,15 +135,32 @@ func TestRayCluster(t *testing.T) {
 	}
 	eventually(t, "it is ready", rayHas(t, "tune", ray.ClusterReady, "head small-worker-0 small-worker-1"))
 	w := itsWorkload(t, "blue", "tune")
-	if got := fmt.Sprint(w.Spec.PodSets[0].Name, w.Spec.PodSets[0].Count, w.Spec.PodSets[1].Name, w.Spec.PodSets[1].Count); len(w.Spec.PodSets) != 2 || got != "head1small2" {
+	if got := fmt.Sprint(
+		w.Spec.PodSets[0].Name,
+		w.Spec.PodSets[0].Count,
+		w.Spec.PodSets[1].Name,
+		w.Spec.PodSets[1].Count,
+	); len(w.Spec.PodSets) != 2 ||
+		got != "head1small2" {
 		t.Errorf("its pod sets are %s", got)
 	}
 	c := rayObject(t, "tune")
-	if c.Status.Head.PodIP == "" || c.Status.ReadyWorkerReplicas != 2 || c.Status.Head.ServiceName != "tune-head-svc" || c.Status.AvailableWorkerReplicas != 2 || c.Status.DesiredCPU.String() != "3" {
+	if c.Status.Head.PodIP == "" || c.Status.ReadyWorkerReplicas != 2 ||
+		c.Status.Head.ServiceName != "tune-head-svc" ||
+		c.Status.AvailableWorkerReplicas != 2 ||
+		c.Status.DesiredCPU.String() != "3" {
 		t.Errorf("%+v", c.Status)
 	}
 	var head corev1.Service
-	if err := user(t, "").Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "tune-head-svc"}, &head); err != nil || head.Spec.ClusterIP != "None" {
+	if err := user(
+		t,
+		"",
+	).Get(
+		t.Context(),
+		client.ObjectKey{Namespace: "blue", Name: "tune-head-svc"},
+		&head,
+	); err != nil ||
+		head.Spec.ClusterIP != "None" {
 		t.Errorf("%+v, %v", head.Spec, err)
 	}
 	if out, err := kubectl(t, "alice", manifest, "delete", "-n", "blue"); err != nil {
@@ -140,17 +180,37 @@ func TestRayClusterScales(t *testing.T) {
 	awaitEmpty(t, "blue")
 	alice := user(t, "alice")
 	create(t, alice, rayCluster("elastic", "", "replicas: 3,"), "blue")
-	eventually(t, "it is ready", rayHas(t, "elastic", ray.ClusterReady, "head small-worker-0 small-worker-1 small-worker-2"))
+	eventually(
+		t,
+		"it is ready",
+		rayHas(t, "elastic", ray.ClusterReady, "head small-worker-0 small-worker-1 small-worker-2"),
+	)
 	patch := func(text string) {
 		t.Helper()
-		if err := alice.Patch(t.Context(), rayObject(t, "elastic"), client.RawPatch(types.JSONPatchType, []byte(text))); err != nil {
+		if err := alice.Patch(
+			t.Context(),
+			rayObject(t, "elastic"),
+			client.RawPatch(types.JSONPatchType, []byte(text)),
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
-	patch(`[{"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": 2}, {"op": "add", "path": "/spec/workerGroupSpecs/0/scaleStrategy", "value": {"workersToDelete": ["elastic-small-worker-1"]}}]`)
-	eventually(t, "the one that was named goes", rayHas(t, "elastic", ray.ClusterReady, "head small-worker-0 small-worker-2"))
-	patch(`[{"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": 3}, {"op": "remove", "path": "/spec/workerGroupSpecs/0/scaleStrategy"}]`)
-	eventually(t, "what it was admitted with comes back at once", rayHas(t, "elastic", ray.ClusterReady, "head small-worker-0 small-worker-1 small-worker-2"))
+	patch(
+		`[{"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": 2}, {"op": "add", "path": "/spec/workerGroupSpecs/0/scaleStrategy", "value": {"workersToDelete": ["elastic-small-worker-1"]}}]`,
+	)
+	eventually(
+		t,
+		"the one that was named goes",
+		rayHas(t, "elastic", ray.ClusterReady, "head small-worker-0 small-worker-2"),
+	)
+	patch(
+		`[{"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": 3}, {"op": "remove", "path": "/spec/workerGroupSpecs/0/scaleStrategy"}]`,
+	)
+	eventually(
+		t,
+		"what it was admitted with comes back at once",
+		rayHas(t, "elastic", ray.ClusterReady, "head small-worker-0 small-worker-1 small-worker-2"),
+	)
 	var lost corev1.Pod
 	key := client.ObjectKey{Namespace: "blue", Name: "elastic-small-worker-2"}
 	if err := user(t, "").Get(t.Context(), key, &lost); err != nil {
@@ -188,7 +248,12 @@ func TestRayClusterScales(t *testing.T) {
 func TestRayClusterGrows(t *testing.T) {
 	awaitEmpty(t, "blue")
 	alice := user(t, "alice")
-	create(t, alice, rayCluster("grows", "enableInTreeAutoscaling: true,", "replicas: 1, maxReplicas: 3,"), "blue")
+	create(
+		t,
+		alice,
+		rayCluster("grows", "enableInTreeAutoscaling: true,", "replicas: 1, maxReplicas: 3,"),
+		"blue",
+	)
 	create(t, alice, rayCluster("other", "", "replicas: 1,"), "blue")
 	eventually(t, "it is ready", rayHas(t, "grows", ray.ClusterReady, "head small-worker-0"))
 	w := itsWorkload(t, "blue", "grows")
@@ -196,21 +261,34 @@ func TestRayClusterGrows(t *testing.T) {
 		t.Errorf("it was admitted with %d workers, and may have 3", n)
 	}
 	scaler := user(t, "system:serviceaccount:blue:grows")
-	more := client.RawPatch(types.JSONPatchType, []byte(`[{"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": 3}]`))
+	more := client.RawPatch(
+		types.JSONPatchType,
+		[]byte(`[{"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": 3}]`),
+	)
 	eventually(t, "its head may", func() string { // rights take a moment
 		if err := scaler.Patch(t.Context(), rayObject(t, "grows"), more); err != nil {
 			return err.Error()
 		}
 		return ""
 	})
-	eventually(t, "it grows", rayHas(t, "grows", ray.ClusterReady, "head small-worker-0 small-worker-1 small-worker-2"))
+	eventually(
+		t,
+		"it grows",
+		rayHas(t, "grows", ray.ClusterReady, "head small-worker-0 small-worker-1 small-worker-2"),
+	)
 	if again := itsWorkload(t, "blue", "grows"); again.UID != w.UID {
 		t.Error("it was queued again")
 	}
 	if err := scaler.Patch(t.Context(), rayObject(t, "other"), more); !apierrors.IsForbidden(err) {
 		t.Errorf("it changes another cluster: %v", err)
 	}
-	if err := scaler.List(t.Context(), &corev1.SecretList{}, client.InNamespace("blue")); !apierrors.IsForbidden(err) {
+	if err := scaler.List(
+		t.Context(),
+		&corev1.SecretList{},
+		client.InNamespace("blue"),
+	); !apierrors.IsForbidden(
+		err,
+	) {
 		t.Errorf("it reads Secrets: %v", err)
 	}
 	awaitEmpty(t, "blue")
@@ -220,7 +298,12 @@ func TestRayClusterGrows(t *testing.T) {
 // TestRayClusterInAppWrapper: it runs with what the wrapper was given.
 func TestRayClusterInAppWrapper(t *testing.T) {
 	awaitEmpty(t, "blue")
-	inner := strings.Replace(rayCluster("inner", "", "replicas: 2,"), ", labels: {kueue.x-k8s.io/queue-name: default-queue}", "", 1)
+	inner := strings.Replace(
+		rayCluster("inner", "", "replicas: 2,"),
+		", labels: {kueue.x-k8s.io/queue-name: default-queue}",
+		"",
+		1,
+	)
 	create(t, user(t, "alice"), wrap(inner), "blue")
 	eventually(t, "all its pods run", rayHas(t, "inner", ray.ClusterReady, "head small-worker-0 small-worker-1"))
 	awaitEmpty(t, "blue")
@@ -293,7 +376,11 @@ func rayAll(t testing.TB, c client.Client) []unstructured.Unstructured {
 
 // rayState is what `kubectl get` shows of one.
 func rayState(o *unstructured.Unstructured) string {
-	field := map[string]string{"RayCluster": "state", "RayJob": "jobDeploymentStatus", "RayService": "serviceStatus"}
+	field := map[string]string{
+		"RayCluster": "state",
+		"RayJob":     "jobDeploymentStatus",
+		"RayService": "serviceStatus",
+	}
 	s, _, _ := unstructured.NestedString(o.Object, "status", field[o.GetKind()])
 	return s
 }
@@ -301,8 +388,14 @@ func rayState(o *unstructured.Unstructured) string {
 // rayJob is a manifest of one; more are lines of its spec.
 func rayJob(name, more string) string {
 	const pod = "template: {spec: {terminationGracePeriodSeconds: 0, containers: [{name: ray, image: ray, resources: {limits: {cpu: 1, memory: 1Gi}}}]}}"
-	return fmt.Sprintf(`{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: %s, labels: {kueue.x-k8s.io/queue-name: default-queue}},
-  spec: {%s entrypoint: python a.py, rayClusterSpec: {headGroupSpec: {%s}, workerGroupSpecs: [{groupName: small, replicas: 2, %s}]}}}`, name, more, pod, pod)
+	return fmt.Sprintf(
+		`{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: %s, labels: {kueue.x-k8s.io/queue-name: default-queue}},
+  spec: {%s entrypoint: python a.py, rayClusterSpec: {headGroupSpec: {%s}, workerGroupSpecs: [{groupName: small, replicas: 2, %s}]}}}`,
+		name,
+		more,
+		pod,
+		pod,
+	)
 }
 
 // rayJobObject reads a job; nil if it is gone.
@@ -369,7 +462,15 @@ func TestRayJob(t *testing.T) {
 		return ""
 	})
 	var submitter batchv1.Job
-	if err := user(t, "alice").Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "learn"}, &submitter); err != nil || submitter.DeletionTimestamp != nil {
+	if err := user(
+		t,
+		"alice",
+	).Get(
+		t.Context(),
+		client.ObjectKey{Namespace: "blue", Name: "learn"},
+		&submitter,
+	); err != nil ||
+		submitter.DeletionTimestamp != nil {
 		t.Errorf("the Job that submitted it has gone, and the log with it: %v", err)
 	}
 	if out, err := kubectl(t, "alice", manifest, "delete", "-n", "blue"); err != nil {
@@ -388,8 +489,13 @@ func TestRayJob(t *testing.T) {
 func TestRayJobInAClusterThatExists(t *testing.T) {
 	awaitEmpty(t, "blue")
 	alice := user(t, "alice")
-	create(t, alice, `{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: visits, labels: {kueue.x-k8s.io/queue-name: default-queue}},
-  spec: {entrypoint: python a.py, clusterSelector: {ray.io/cluster: shared}}}`, "blue")
+	create(
+		t,
+		alice,
+		`{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: visits, labels: {kueue.x-k8s.io/queue-name: default-queue}},
+  spec: {entrypoint: python a.py, clusterSelector: {ray.io/cluster: shared}}}`,
+		"blue",
+	)
 	eventually(t, "it says what it waits for", func() string {
 		var all corev1.EventList
 		if err := alice.List(t.Context(), &all, client.InNamespace("blue")); err != nil {
@@ -405,7 +511,12 @@ func TestRayJobInAClusterThatExists(t *testing.T) {
 	create(t, alice, rayCluster("shared", "", "replicas: 1,"), "blue")
 	eventually(t, "it is done", rayJobIs(t, "visits", ray.DeploymentComplete))
 	var submitter batchv1.Job
-	if err := alice.Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "visits"}, &submitter); err != nil || submitter.Spec.Template.Spec.Containers[0].Image != "ray" {
+	if err := alice.Get(
+		t.Context(),
+		client.ObjectKey{Namespace: "blue", Name: "visits"},
+		&submitter,
+	); err != nil ||
+		submitter.Spec.Template.Spec.Containers[0].Image != "ray" {
 		t.Errorf("%+v, %v", submitter.Spec.Template.Spec, err)
 	}
 	awaitEmpty(t, "blue")
@@ -415,8 +526,13 @@ func TestRayJobInAClusterThatExists(t *testing.T) {
 // allows.
 func TestRayJobIsTriedAgain(t *testing.T) {
 	awaitEmpty(t, "blue")
-	create(t, user(t, "alice"), rayJob("broken", `backoffLimit: 1, submitterConfig: {backoffLimit: 0}, shutdownAfterJobFinishes: true,
-  submitterPodTemplate: {metadata: {annotations: {mlbatch.dev/exit-code: "1", mlbatch.dev/run-for: 20s}}, spec: {restartPolicy: Never, containers: [{name: s, image: i, resources: {limits: {cpu: 1}}}]}},`), "blue")
+	create(
+		t,
+		user(t, "alice"),
+		rayJob("broken", `backoffLimit: 1, submitterConfig: {backoffLimit: 0}, shutdownAfterJobFinishes: true,
+  submitterPodTemplate: {metadata: {annotations: {mlbatch.dev/exit-code: "1", mlbatch.dev/run-for: 20s}}, spec: {restartPolicy: Never, containers: [{name: s, image: i, resources: {limits: {cpu: 1}}}]}},`),
+		"blue",
+	)
 	clusters := map[string]bool{}
 	eventually(t, "it fails", func() string {
 		if name := rayJobObject(t, "broken").Status.RayClusterName; name != "" {
@@ -424,7 +540,11 @@ func TestRayJobIsTriedAgain(t *testing.T) {
 		}
 		return rayJobIs(t, "broken", ray.DeploymentFailed)()
 	})
-	if s := rayJobObject(t, "broken").Status; len(clusters) != 2 || *s.Failed != 2 || s.Reason != "AppFailed" || s.JobStatus != ray.JobFailed {
+	if s := rayJobObject(
+		t,
+		"broken",
+	).Status; len(clusters) != 2 || *s.Failed != 2 || s.Reason != "AppFailed" ||
+		s.JobStatus != ray.JobFailed {
 		t.Errorf("it ran in %v: %+v", clusters, s)
 	}
 	awaitEmpty(t, "blue")
@@ -438,18 +558,41 @@ func TestRayJobByHTTP(t *testing.T) {
 	const end = "submissionMode: HTTPMode, shutdownAfterJobFinishes: true,"
 	note := func(text string) func(string) string { // on the head's pod
 		return func(m string) string {
-			return strings.Replace(m, "headGroupSpec: {template: {spec", "headGroupSpec: {template: {metadata: {annotations: {"+text+"}}, spec", 1)
+			return strings.Replace(
+				m,
+				"headGroupSpec: {template: {spec",
+				"headGroupSpec: {template: {metadata: {annotations: {"+text+"}}, spec",
+				1,
+			)
 		}
 	}
 	create(t, alice, note(`mlbatch.dev/job-run-for: 30s`)(rayJob("asked", end)), "blue")
-	create(t, alice, note(`mlbatch.dev/job-fail-first: "1", mlbatch.dev/job-run-for: 10s`)(rayJob("again", end+"backoffLimit: 1,")), "blue")
-	create(t, alice, note(`mlbatch.dev/job-exit-code: "3", mlbatch.dev/job-run-for: 10s`)(rayJob("bad", end)), "blue")
+	create(
+		t,
+		alice,
+		note(
+			`mlbatch.dev/job-fail-first: "1", mlbatch.dev/job-run-for: 10s`,
+		)(
+			rayJob("again", end+"backoffLimit: 1,"),
+		),
+		"blue",
+	)
+	create(
+		t,
+		alice,
+		note(`mlbatch.dev/job-exit-code: "3", mlbatch.dev/job-run-for: 10s`)(rayJob("bad", end)),
+		"blue",
+	)
 	eventually(t, "it runs", rayJobIs(t, "asked", ray.DeploymentRunning))
 	if w := itsWorkload(t, "blue", "asked"); len(w.Spec.PodSets) != 2 {
 		t.Errorf("its pod sets are %+v", w.Spec.PodSets)
 	}
 	eventually(t, "it is done", rayJobIs(t, "asked", ray.DeploymentComplete))
-	if s := rayJobObject(t, "asked").Status; s.JobStatus != ray.JobSucceeded || s.RayJobInfo == nil || s.RayJobInfo.EndTime == nil || s.Message == "" {
+	if s := rayJobObject(
+		t,
+		"asked",
+	).Status; s.JobStatus != ray.JobSucceeded || s.RayJobInfo == nil || s.RayJobInfo.EndTime == nil ||
+		s.Message == "" {
 		t.Errorf("%+v", s)
 	}
 	eventually(t, "the second try is better", rayJobIs(t, "again", ray.DeploymentComplete))
@@ -457,7 +600,11 @@ func TestRayJobByHTTP(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	eventually(t, "it fails", rayJobIs(t, "bad", ray.DeploymentFailed))
-	if s := rayJobObject(t, "bad").Status; s.Reason != ray.AppFailed || !strings.Contains(s.Message, "exit code 3") {
+	if s := rayJobObject(
+		t,
+		"bad",
+	).Status; s.Reason != ray.AppFailed ||
+		!strings.Contains(s.Message, "exit code 3") {
 		t.Errorf("%+v", s)
 	}
 	awaitEmpty(t, "blue")
@@ -466,8 +613,18 @@ func TestRayJobByHTTP(t *testing.T) {
 // rayService is a manifest of one; more are lines of its spec.
 func rayService(name, more, image string) string {
 	const pod = "template: {spec: {terminationGracePeriodSeconds: 0, containers: [{name: ray, image: IMAGE, resources: {limits: {cpu: 1, memory: 1Gi}}}]}}"
-	return strings.ReplaceAll(fmt.Sprintf(`{apiVersion: ray.io/v1, kind: RayService, metadata: {name: %s, labels: {kueue.x-k8s.io/queue-name: default-queue}},
-  spec: {%s serveConfigV2: "applications: [{name: fruit, import_path: a, deployments: [{name: Market}]}]", rayClusterConfig: {headGroupSpec: {%s}, workerGroupSpecs: [{groupName: small, replicas: 1, %s}]}}}`, name, more, pod, pod), "IMAGE", image)
+	return strings.ReplaceAll(
+		fmt.Sprintf(
+			`{apiVersion: ray.io/v1, kind: RayService, metadata: {name: %s, labels: {kueue.x-k8s.io/queue-name: default-queue}},
+  spec: {%s serveConfigV2: "applications: [{name: fruit, import_path: a, deployments: [{name: Market}]}]", rayClusterConfig: {headGroupSpec: {%s}, workerGroupSpecs: [{groupName: small, replicas: 1, %s}]}}}`,
+			name,
+			more,
+			pod,
+			pod,
+		),
+		"IMAGE",
+		image,
+	)
 }
 
 func rayServiceObject(t testing.TB, name string) *ray.RayService {
@@ -484,7 +641,9 @@ func serves(t testing.TB, name, but string) func() string {
 	t.Helper()
 	return func() string {
 		s := rayServiceObject(t, name)
-		if c := s.Status.ActiveServiceStatus.RayClusterName; s.Status.ServiceStatus != ray.ServiceRunning || c == "" || c == but {
+		if c := s.Status.ActiveServiceStatus.RayClusterName; s.Status.ServiceStatus != ray.ServiceRunning ||
+			c == "" ||
+			c == but {
 			return fmt.Sprintf("%+v", s.Status.Conditions)
 		}
 		return ""
@@ -494,7 +653,14 @@ func serves(t testing.TB, name, but string) func() string {
 func serveSelector(t testing.TB, name string) string {
 	t.Helper()
 	var s corev1.Service
-	if err := user(t, "").Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: name + "-serve-svc"}, &s); err != nil {
+	if err := user(
+		t,
+		"",
+	).Get(
+		t.Context(),
+		client.ObjectKey{Namespace: "blue", Name: name + "-serve-svc"},
+		&s,
+	); err != nil {
 		return err.Error()
 	}
 	return s.Spec.Selector["ray.io/cluster"]
@@ -507,7 +673,15 @@ func TestRayService(t *testing.T) {
 	awaitEmpty(t, "blue")
 	const how = "upgradeStrategy: {type: NewCluster}, rayClusterDeletionDelaySeconds: 1,"
 	for _, again := range []string{"first", "second"} {
-		if out, err := kubectl(t, "alice", rayService("fruit", how, "one"), "apply", "--server-side", "-n", "blue"); err != nil {
+		if out, err := kubectl(
+			t,
+			"alice",
+			rayService("fruit", how, "one"),
+			"apply",
+			"--server-side",
+			"-n",
+			"blue",
+		); err != nil {
 			t.Fatalf("the %s time: %v\n%s", again, err, out)
 		}
 	}
@@ -515,7 +689,9 @@ func TestRayService(t *testing.T) {
 	first := rayServiceObject(t, "fruit").Status.ActiveServiceStatus.RayClusterName
 	eventually(t, "its head and its worker answer", func() string { // the head may do so first
 		s := rayServiceObject(t, "fruit").Status
-		if app := s.ActiveServiceStatus.Applications["fruit"]; s.NumServeEndpoints != 2 || app.Status != "RUNNING" || app.Deployments["Market"].Status != "HEALTHY" {
+		if app := s.ActiveServiceStatus.Applications["fruit"]; s.NumServeEndpoints != 2 ||
+			app.Status != "RUNNING" ||
+			app.Deployments["Market"].Status != "HEALTHY" {
 			return fmt.Sprintf("%+v", s)
 		}
 		return ""
@@ -529,7 +705,15 @@ func TestRayService(t *testing.T) {
 		}
 		return ""
 	})
-	if out, err := kubectl(t, "alice", rayService("fruit", how, "two"), "apply", "--server-side", "-n", "blue"); err != nil {
+	if out, err := kubectl(
+		t,
+		"alice",
+		rayService("fruit", how, "two"),
+		"apply",
+		"--server-side",
+		"-n",
+		"blue",
+	); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	eventually(t, "another cluster takes over", serves(t, "fruit", first))
@@ -541,7 +725,14 @@ func TestRayService(t *testing.T) {
 		return ""
 	})
 	head := &corev1.Pod{}
-	if err := user(t, "").Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: second + "-head"}, head); err != nil {
+	if err := user(
+		t,
+		"",
+	).Get(
+		t.Context(),
+		client.ObjectKey{Namespace: "blue", Name: second + "-head"},
+		head,
+	); err != nil {
 		t.Fatal(err)
 	}
 	if err := user(t, "").Delete(t.Context(), head); err != nil {
@@ -550,14 +741,23 @@ func TestRayService(t *testing.T) {
 	killController(t)
 	eventually(t, "its head is made anew", func() string {
 		is := &corev1.Pod{}
-		if err := user(t, "").Get(t.Context(), client.ObjectKeyFromObject(head), is); err != nil || is.UID == head.UID || is.Status.Phase != corev1.PodRunning {
+		if err := user(
+			t,
+			"",
+		).Get(
+			t.Context(),
+			client.ObjectKeyFromObject(head),
+			is,
+		); err != nil || is.UID == head.UID ||
+			is.Status.Phase != corev1.PodRunning {
 			return fmt.Sprintf("%v, %s", err, is.Status.Phase)
 		}
 		return ""
 	})
 	eventually(t, "it serves again", func() string {
 		s := rayServiceObject(t, "fruit").Status
-		if s.NumServeEndpoints != 2 || s.ActiveServiceStatus.RayClusterName != second || s.ActiveServiceStatus.Applications["fruit"].Status != "RUNNING" {
+		if s.NumServeEndpoints != 2 || s.ActiveServiceStatus.RayClusterName != second ||
+			s.ActiveServiceStatus.Applications["fruit"].Status != "RUNNING" {
 			return fmt.Sprintf("%+v", s)
 		}
 		return ""
@@ -570,11 +770,24 @@ func TestRayService(t *testing.T) {
 // cluster.
 func TestRayServiceInAppWrapper(t *testing.T) {
 	awaitEmpty(t, "blue")
-	inner := strings.Replace(rayService("wrapped", "upgradeStrategy: {type: None},", "one"), ", labels: {kueue.x-k8s.io/queue-name: default-queue}", "", 1)
+	inner := strings.Replace(
+		rayService("wrapped", "upgradeStrategy: {type: None},", "one"),
+		", labels: {kueue.x-k8s.io/queue-name: default-queue}",
+		"",
+		1,
+	)
 	create(t, user(t, "alice"), wrap(inner), "blue")
 	eventually(t, "it serves", func() string {
 		var s ray.RayService
-		if err := user(t, "").Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "wrapped"}, &s); err != nil || s.Status.ServiceStatus != ray.ServiceRunning {
+		if err := user(
+			t,
+			"",
+		).Get(
+			t.Context(),
+			client.ObjectKey{Namespace: "blue", Name: "wrapped"},
+			&s,
+		); err != nil ||
+			s.Status.ServiceStatus != ray.ServiceRunning {
 			return fmt.Sprintf("%v, %+v", err, s.Status.Conditions)
 		}
 		return ""

@@ -17,7 +17,12 @@ import (
 
 // noted puts annotations on the head of a manifest.
 func noted(manifest, text string) string {
-	return strings.Replace(manifest, "headGroupSpec: {template: {spec", "headGroupSpec: {template: {metadata: {annotations: {"+text+"}}, spec", 1)
+	return strings.Replace(
+		manifest,
+		"headGroupSpec: {template: {spec",
+		"headGroupSpec: {template: {metadata: {annotations: {"+text+"}}, spec",
+		1,
+	)
 }
 
 // TestRayClusterIsMadeAnew: with Recreate all pods are made anew when the cluster changes, as
@@ -26,15 +31,42 @@ func noted(manifest, text string) string {
 func TestRayClusterIsMadeAnew(t *testing.T) {
 	awaitEmpty(t, "blue")
 	alice := user(t, "alice")
-	create(t, alice, rayCluster("anew", "upgradeStrategy: {type: Recreate}, gcsFaultToleranceOptions: {redisAddress: redis},", "replicas: 2,"), "blue")
+	create(
+		t,
+		alice,
+		rayCluster(
+			"anew",
+			"upgradeStrategy: {type: Recreate}, gcsFaultToleranceOptions: {redisAddress: redis},",
+			"replicas: 2,",
+		),
+		"blue",
+	)
 	eventually(t, "it is ready", rayHas(t, "anew", ray.ClusterReady, "head small-worker-0 small-worker-1"))
-	edit(t, alice, rayObject(t, "anew"), func(c *ray.RayCluster) { c.Spec.WorkerGroupSpecs[0].Replicas = new(int32(1)) })
+	edit(
+		t,
+		alice,
+		rayObject(t, "anew"),
+		func(c *ray.RayCluster) { c.Spec.WorkerGroupSpecs[0].Replicas = new(int32(1)) },
+	)
 	eventually(t, "a worker goes", rayHas(t, "anew", ray.ClusterReady, "head small-worker-0"))
-	edit(t, alice, rayObject(t, "anew"), func(c *ray.RayCluster) { c.Spec.HeadGroupSpec.Template.Spec.Containers[0].Image = "newer" })
+	edit(
+		t,
+		alice,
+		rayObject(t, "anew"),
+		func(c *ray.RayCluster) { c.Spec.HeadGroupSpec.Template.Spec.Containers[0].Image = "newer" },
+	)
 	killController(t)
 	eventually(t, "all that is asked for is made anew", func() string {
 		var all corev1.PodList
-		if err := user(t, "").List(t.Context(), &all, client.InNamespace("blue"), client.MatchingLabels{"ray.io/cluster": "anew"}); err != nil {
+		if err := user(
+			t,
+			"",
+		).List(
+			t.Context(),
+			&all,
+			client.InNamespace("blue"),
+			client.MatchingLabels{"ray.io/cluster": "anew"},
+		); err != nil {
 			return err.Error()
 		}
 		for i := range all.Items {
@@ -53,12 +85,23 @@ func TestRayClusterIsMadeAnew(t *testing.T) {
 	}
 	var sweep batchv1.Job
 	eventually(t, "what it kept is removed", func() string {
-		if err := user(t, "").Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "anew-redis-cleanup"}, &sweep); err != nil {
+		if err := user(
+			t,
+			"",
+		).Get(
+			t.Context(),
+			client.ObjectKey{Namespace: "blue", Name: "anew-redis-cleanup"},
+			&sweep,
+		); err != nil {
 			return err.Error()
 		}
 		return ""
 	})
-	if c := rayObject(t, "anew"); sweep.Labels[kueue.QueueNameLabel] != "default-queue" || c != nil && c.UID != uid {
+	if c := rayObject(
+		t,
+		"anew",
+	); sweep.Labels[kueue.QueueNameLabel] != "default-queue" ||
+		c != nil && c.UID != uid {
 		t.Errorf("%v beside %v", sweep.Labels, c)
 	}
 	killController(t)
@@ -88,11 +131,19 @@ func TestRayJobBesideItsHead(t *testing.T) {
 	})
 	killController(t)
 	eventually(t, "it fails", rayJobIs(t, "once", ray.DeploymentFailed))
-	if s := rayJobObject(t, "once").Status; s.JobStatus != ray.JobFailed || s.Reason != ray.AppFailed || *s.Failed != 1 || !strings.Contains(s.Message, "exit code 3") {
+	if s := rayJobObject(
+		t,
+		"once",
+	).Status; s.JobStatus != ray.JobFailed || s.Reason != ray.AppFailed || *s.Failed != 1 ||
+		!strings.Contains(s.Message, "exit code 3") {
 		t.Errorf("%+v", s)
 	}
 	eventually(t, "the second try is better", rayJobIs(t, "twice", ray.DeploymentComplete))
-	if s := rayJobObject(t, "twice").Status; s.JobStatus != ray.JobSucceeded || *s.Failed != 1 || *s.Succeeded != 1 {
+	if s := rayJobObject(
+		t,
+		"twice",
+	).Status; s.JobStatus != ray.JobSucceeded || *s.Failed != 1 ||
+		*s.Succeeded != 1 {
 		t.Errorf("%+v", s)
 	}
 	awaitEmpty(t, "blue")
@@ -104,13 +155,26 @@ func TestRayJobBesideItsHead(t *testing.T) {
 func TestRayJobByHand(t *testing.T) {
 	awaitEmpty(t, "blue")
 	alice := user(t, "alice")
-	create(t, alice, strings.Replace(rayJob("typed", "submissionMode: InteractiveMode, shutdownAfterJobFinishes: true,"), "entrypoint: python a.py, ", "", 1), "blue")
+	create(
+		t,
+		alice,
+		strings.Replace(
+			rayJob("typed", "submissionMode: InteractiveMode, shutdownAfterJobFinishes: true,"),
+			"entrypoint: python a.py, ",
+			"",
+			1,
+		),
+		"blue",
+	)
 	eventually(t, "it waits for its author", rayJobIs(t, "typed", ray.DeploymentWaiting))
 	killController(t)
 	name := rayJobObject(t, "typed").Status.RayClusterName
-	typed := fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: laptop, labels: {kueue.x-k8s.io/queue-name: default-queue}, annotations: {mlbatch.dev/run-for: 20s}}, spec: {restartPolicy: Never,
+	typed := fmt.Sprintf(
+		`{apiVersion: v1, kind: Pod, metadata: {name: laptop, labels: {kueue.x-k8s.io/queue-name: default-queue}, annotations: {mlbatch.dev/run-for: 20s}}, spec: {restartPolicy: Never,
   containers: [{name: shell, image: ray, command: [bash, -c, ray job submit -- python a.py], resources: {requests: {cpu: 1}},
-  env: [{name: RAY_DASHBOARD_ADDRESS, value: "%s-head-svc.blue.svc.cluster.local:8265"}, {name: RAY_JOB_SUBMISSION_ID, value: raysubmit_1}]}]}}`, name)
+  env: [{name: RAY_DASHBOARD_ADDRESS, value: "%s-head-svc.blue.svc.cluster.local:8265"}, {name: RAY_JOB_SUBMISSION_ID, value: raysubmit_1}]}]}}`,
+		name,
+	)
 	eventually(t, "its author submits one, once webhooks answer", func() string {
 		if _, err := tryCreate(t, alice, typed, "blue"); err != nil {
 			return err.Error()
@@ -124,7 +188,11 @@ func TestRayJobByHand(t *testing.T) {
 		j.Annotations[ray.SubmissionIDAnnotation] = "raysubmit_1"
 	})
 	eventually(t, "it runs, or is over", func() string {
-		if s := rayJobObject(t, "typed").Status; s.JobID != "raysubmit_1" || s.JobDeploymentStatus != ray.DeploymentRunning && s.JobDeploymentStatus != ray.DeploymentComplete {
+		if s := rayJobObject(
+			t,
+			"typed",
+		).Status; s.JobID != "raysubmit_1" ||
+			s.JobDeploymentStatus != ray.DeploymentRunning && s.JobDeploymentStatus != ray.DeploymentComplete {
 			return fmt.Sprintf("%+v", s)
 		}
 		return ""
@@ -160,7 +228,8 @@ func TestRayServiceIsSuspended(t *testing.T) {
 		if err := admin.List(t.Context(), &all, client.InNamespace("blue")); err != nil {
 			return err.Error()
 		}
-		if len(all.Items) > 0 || !s.Spec.Suspend || !apimeta.IsStatusConditionTrue(s.Status.Conditions, ray.ServiceSuspended) {
+		if len(all.Items) > 0 || !s.Spec.Suspend ||
+			!apimeta.IsStatusConditionTrue(s.Status.Conditions, ray.ServiceSuspended) {
 			return fmt.Sprintf("%d clusters, %+v", len(all.Items), s.Status.Conditions)
 		}
 		return ""
@@ -168,7 +237,11 @@ func TestRayServiceIsSuspended(t *testing.T) {
 	edit(t, admin, itsWorkload(t, "blue", "pause"), func(w *kueue.Workload) { w.Spec.Active = new(true) })
 	killController(t)
 	eventually(t, "it serves again", serves(t, "pause", ""))
-	if s := rayServiceObject(t, "pause").Status; s.NumServeEndpoints == 0 || apimeta.IsStatusConditionTrue(s.Conditions, ray.ServiceSuspended) {
+	if s := rayServiceObject(
+		t,
+		"pause",
+	).Status; s.NumServeEndpoints == 0 ||
+		apimeta.IsStatusConditionTrue(s.Conditions, ray.ServiceSuspended) {
 		t.Errorf("%+v", s)
 	}
 	awaitEmpty(t, "blue")
@@ -182,20 +255,44 @@ func TestRayJobGivesItsWorkersBack(t *testing.T) {
 	admin := lab(t, ns, map[corev1.ResourceName]string{gpu: "2", "cpu": "10", "memory": "10Gi"}, "default-queue")
 	t.Cleanup(func() {
 		_ = admin.DeleteAllOf(withoutCancel(t), &ray.RayJob{}, client.InNamespace(ns))
-		_ = admin.DeleteAllOf(withoutCancel(t), &batchv1.Job{}, client.InNamespace(ns), client.PropagationPolicy("Background"))
+		_ = admin.DeleteAllOf(
+			withoutCancel(t),
+			&batchv1.Job{},
+			client.InNamespace(ns),
+			client.PropagationPolicy("Background"),
+		)
 	})
-	manifest := strings.Replace(rayJob("first", "deletionStrategy: {deletionRules: [{policy: DeleteWorkers, condition: {jobStatus: SUCCEEDED}}]},"), "replicas: 2, ", "replicas: 2, numOfHosts: 1, ", 1)
+	manifest := strings.Replace(
+		rayJob(
+			"first",
+			"deletionStrategy: {deletionRules: [{policy: DeleteWorkers, condition: {jobStatus: SUCCEEDED}}]},",
+		),
+		"replicas: 2, ",
+		"replicas: 2, numOfHosts: 1, ",
+		1,
+	)
 	at := strings.LastIndex(manifest, "cpu: 1")
 	manifest = manifest[:at] + "nvidia.com/gpu: 1, " + manifest[at:] // of the workers
 	create(t, admin, manifest, ns)
 	eventually(t, "it runs", func() string {
 		var j ray.RayJob
-		if err := admin.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "first"}, &j); err != nil || j.Status.JobDeploymentStatus != ray.DeploymentRunning && j.Status.JobDeploymentStatus != ray.DeploymentComplete {
+		if err := admin.Get(
+			t.Context(),
+			client.ObjectKey{Namespace: ns, Name: "first"},
+			&j,
+		); err != nil ||
+			j.Status.JobDeploymentStatus != ray.DeploymentRunning &&
+				j.Status.JobDeploymentStatus != ray.DeploymentComplete {
 			return fmt.Sprintf("%v, %s", err, j.Status.JobDeploymentStatus)
 		}
 		return ""
 	})
-	second := labJob("second", "labels: {kueue.x-k8s.io/queue-name: default-queue}", "parallelism: 2\n  completions: 2", "resources: {limits: {nvidia.com/gpu: 1, cpu: 1, memory: 1Gi}}")
+	second := labJob(
+		"second",
+		"labels: {kueue.x-k8s.io/queue-name: default-queue}",
+		"parallelism: 2\n  completions: 2",
+		"resources: {limits: {nvidia.com/gpu: 1, cpu: 1, memory: 1Gi}}",
+	)
 	create(t, admin, strings.Replace(second, `"600"`, `"600000"`, 1), ns)
 	eventually(t, "another job runs in the quota of its workers, beside its head", func() string {
 		var all corev1.PodList
@@ -224,13 +321,21 @@ func TestRayJobGivesItsWorkersBack(t *testing.T) {
 func TestFinishedRayJobMakesRoom(t *testing.T) {
 	const ns = "keeps"
 	admin := lab(t, ns, map[corev1.ResourceName]string{gpu: "2", "cpu": "10", "memory": "10Gi"}, "default-queue")
-	urgent := &kueue.WorkloadPriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent-over-kept"}, Value: 1_000_000}
+	urgent := &kueue.WorkloadPriorityClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "urgent-over-kept"},
+		Value:      1_000_000,
+	}
 	if err := admin.Create(t.Context(), urgent); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		_ = admin.DeleteAllOf(withoutCancel(t), &ray.RayJob{}, client.InNamespace(ns))
-		_ = admin.DeleteAllOf(withoutCancel(t), &batchv1.Job{}, client.InNamespace(ns), client.PropagationPolicy("Background"))
+		_ = admin.DeleteAllOf(
+			withoutCancel(t),
+			&batchv1.Job{},
+			client.InNamespace(ns),
+			client.PropagationPolicy("Background"),
+		)
 		_ = admin.Delete(withoutCancel(t), urgent)
 	})
 	q := &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: ns}}
@@ -266,7 +371,12 @@ func TestFinishedRayJobMakesRoom(t *testing.T) {
 		}
 		return ""
 	})
-	second := labJob("second", "labels: {kueue.x-k8s.io/queue-name: default-queue, kueue.x-k8s.io/priority-class: urgent-over-kept}", "parallelism: 2\n  completions: 2", "resources: {limits: {nvidia.com/gpu: 1, cpu: 1, memory: 1Gi}}")
+	second := labJob(
+		"second",
+		"labels: {kueue.x-k8s.io/queue-name: default-queue, kueue.x-k8s.io/priority-class: urgent-over-kept}",
+		"parallelism: 2\n  completions: 2",
+		"resources: {limits: {nvidia.com/gpu: 1, cpu: 1, memory: 1Gi}}",
+	)
 	create(t, admin, strings.Replace(second, `"600"`, `"600000"`, 1), ns)
 	killController(t)
 	eventually(t, "another job runs in its place", func() string {

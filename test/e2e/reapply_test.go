@@ -47,7 +47,10 @@ func rewrites() []rewrite {
 // kubectl has, by users and admins, and the job runs on as it was placed.
 func TestRunningWrapperIsWrittenAgain(t *testing.T) {
 	const metadata = "apiVersion: workload.codeflare.dev/v1beta2\nkind: AppWrapper\nmetadata:\n  name: again\nspec:\n"
-	component := "  components:\n  - template: {apiVersion: batch/v1, kind: Job, metadata: {name: again}, spec: {template: {spec: " + fmt.Sprintf(podSpec, "Never") + "}}}\n"
+	component := "  components:\n  - template: {apiVersion: batch/v1, kind: Job, metadata: {name: again}, spec: {template: {spec: " + fmt.Sprintf(
+		podSpec,
+		"Never",
+	) + "}}}\n"
 	for name, manifest := range map[string]string{
 		"plain":     metadata + component,
 		"suspended": metadata + "  suspend: true\n" + component,
@@ -75,7 +78,12 @@ func TestRunningWrapperIsWrittenAgain(t *testing.T) {
 						}
 					}
 				}
-				changed := strings.Replace(manifest, "  name: again\n", "  name: again\n  annotations: {example.com/note: new}\n", 1)
+				changed := strings.Replace(
+					manifest,
+					"  name: again\n",
+					"  name: again\n  annotations: {example.com/note: new}\n",
+					1,
+				)
 				if out, err := kubectl(t, "alice", changed, "apply", "-n", "blue"); err != nil {
 					t.Errorf("apply with an annotation: %v\n%s", err, out)
 				}
@@ -129,8 +137,14 @@ spec:
 	}
 	eventually(t, "it runs with fewer pods", func() string {
 		// All of them: a status that changes while it is replaced is a conflict of kubectl's own.
-		if j := get(); *j.Spec.Suspend || *j.Spec.Parallelism >= 40 || ptr.Deref(j.Status.Ready, 0) < *j.Spec.Parallelism {
-			return fmt.Sprintf("suspend is %v, parallelism %d, ready %d", *j.Spec.Suspend, *j.Spec.Parallelism, ptr.Deref(j.Status.Ready, 0))
+		if j := get(); *j.Spec.Suspend || *j.Spec.Parallelism >= 40 ||
+			ptr.Deref(j.Status.Ready, 0) < *j.Spec.Parallelism {
+			return fmt.Sprintf(
+				"suspend is %v, parallelism %d, ready %d",
+				*j.Spec.Suspend,
+				*j.Spec.Parallelism,
+				ptr.Deref(j.Status.Ready, 0),
+			)
 		}
 		return ""
 	})

@@ -31,7 +31,9 @@ func TestReplayReproducesTheCluster(t *testing.T) {
 		}
 		for _, w := range all.Items {
 			for _, c := range w.Status.Conditions {
-				if len(w.OwnerReferences) == 1 && w.OwnerReferences[0].Name == "late" && c.Type == kueue.WorkloadQuotaReserved && c.Status == "False" {
+				if len(w.OwnerReferences) == 1 && w.OwnerReferences[0].Name == "late" &&
+					c.Type == kueue.WorkloadQuotaReserved &&
+					c.Status == "False" {
 					late = w.Name
 				}
 			}
@@ -45,7 +47,15 @@ func TestReplayReproducesTheCluster(t *testing.T) {
 
 	// The recorder may be a moment behind what is seen in the API.
 	eventually(t, "the recording has it", func() string {
-		out, err := cluster.Run(t.Context(), "replay", filepath.Join(cluster.Dir, "flights"), "--why", "red/"+late, "-o", "json")
+		out, err := cluster.Run(
+			t.Context(),
+			"replay",
+			filepath.Join(cluster.Dir, "flights"),
+			"--why",
+			"red/"+late,
+			"-o",
+			"json",
+		)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
@@ -59,7 +69,14 @@ func TestReplayReproducesTheCluster(t *testing.T) {
 		case r.Why == nil || r.Why.Reason == nil || r.Why.Queue != "red-cluster-queue":
 			return fmt.Sprintf("the replay knows of %s: %+v", late, r.Why)
 		}
-		t.Logf("%d cycles and %d decisions of %d runs reproduced; %s: %s", r.Cycles, r.Decisions, r.Runs, late, r.Why.Sentence)
+		t.Logf(
+			"%d cycles and %d decisions of %d runs reproduced; %s: %s",
+			r.Cycles,
+			r.Decisions,
+			r.Runs,
+			late,
+			r.Why.Sentence,
+		)
 		return ""
 	})
 }

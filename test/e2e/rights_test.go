@@ -17,7 +17,11 @@ import (
 func TestControllerIsBoundWhereJobsRun(t *testing.T) {
 	admin, controller := user(t, ""), user(t, controllerUser())
 	mayRead := func(namespace string) string {
-		err := controller.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "password"}, &corev1.Secret{})
+		err := controller.Get(
+			t.Context(),
+			client.ObjectKey{Namespace: namespace, Name: "password"},
+			&corev1.Secret{},
+		)
 		switch {
 		case apierrors.IsNotFound(err):
 			return ""
@@ -40,18 +44,30 @@ func TestControllerIsBoundWhereJobsRun(t *testing.T) {
 		if got := mayRead(ns); got != "forbidden" {
 			t.Errorf("the controller reads Secrets in namespace %s: %q", ns, got)
 		}
-		if err := controller.Create(t.Context(), rights.Of(ns, rights.Subject(controllerUser()))); !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
+		if err := controller.Create(
+			t.Context(),
+			rights.Of(ns, rights.Subject(controllerUser())),
+		); !apierrors.IsForbidden(err) &&
+			!apierrors.IsInvalid(err) {
 			t.Errorf("the controller gives itself rights in namespace %s: %v", ns, err)
 		}
 	}
 	// It is accepted before: its components are made once there is a queue.
 	name := create(t, admin, wrap(jobManifest), namespace)
-	queue := create(t, admin, "{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: default-queue}, spec: {clusterQueue: blue-cluster-queue}}", namespace)
+	queue := create(
+		t,
+		admin,
+		"{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: default-queue}, spec: {clusterQueue: blue-cluster-queue}}",
+		namespace,
+	)
 	eventually(t, "rights come with a queue", func() string { return mayRead(namespace) })
 	eventually(t, "a job of a namespace with a queue runs", inPhase(t, "Succeeded", namespace, name))
 
 	// The whole namespace goes: its AppWrapper is cleaned up first, and nothing hangs.
-	if err := admin.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+	if err := admin.Delete(
+		t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "namespace with "+queue+" is deleted", func() string {

@@ -29,7 +29,17 @@ func TestPrioritiesOfManyJobsChangeAtOnce(t *testing.T) {
 		t.Cleanup(func() { _ = admin.Delete(withoutCancel(t), classes[name]) })
 	}
 	submit := func(name, class string) {
-		create(t, admin, labJob(name, "labels: {kueue.x-k8s.io/queue-name: q, kueue.x-k8s.io/priority-class: "+class+"}", "", oneCPU), namespace)
+		create(
+			t,
+			admin,
+			labJob(
+				name,
+				"labels: {kueue.x-k8s.io/queue-name: q, kueue.x-k8s.io/priority-class: "+class+"}",
+				"",
+				oneCPU,
+			),
+			namespace,
+		)
 	}
 	names := make([]string, jobs)
 	for i := range names {
@@ -72,8 +82,20 @@ func TestPrioritiesOfManyJobsChangeAtOnce(t *testing.T) {
 		}
 	}
 	label := func(class string) {
-		out, err := exec.CommandContext(t.Context(), cluster.Binary, "kubectl", "--data-dir", cluster.Dir, "label", "jobs", "--all", "--overwrite",
-			"-n", namespace, kueue.PriorityClassLabel+"="+class).CombinedOutput()
+		out, err := exec.CommandContext(
+			t.Context(),
+			cluster.Binary,
+			"kubectl",
+			"--data-dir",
+			cluster.Dir,
+			"label",
+			"jobs",
+			"--all",
+			"--overwrite",
+			"-n",
+			namespace,
+			kueue.PriorityClassLabel+"="+class,
+		).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
@@ -90,7 +112,10 @@ func TestPrioritiesOfManyJobsChangeAtOnce(t *testing.T) {
 	submit("urgent", "crowd-urgent")
 	eventually(t, "the urgent one runs", jobPods(t, namespace, "urgent", 1))
 	if n := kept(); n != 4 {
-		t.Errorf("%d of the 5 that ran at the beginning still do, want all but the one that the urgent one evicted", n)
+		t.Errorf(
+			"%d of the 5 that ran at the beginning still do, want all but the one that the urgent one evicted",
+			n,
+		)
 	}
 	awaitEmpty(t, namespace)
 }

@@ -24,7 +24,12 @@ func TestKubectlProxyEnds(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || !strings.HasPrefix(line, "Starting to serve") {
+			if line, err := bufio.NewReader(
+				out,
+			).ReadString(
+				'\n',
+			); err != nil ||
+				!strings.HasPrefix(line, "Starting to serve") {
 				t.Fatalf("kubectl proxy says %q, %v", line, err)
 			}
 			if err := cmd.Process.Signal(sig); err != nil {
@@ -33,7 +38,8 @@ func TestKubectlProxyEnds(t *testing.T) {
 			late := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
 			defer late.Stop()
 			_ = cmd.Wait() // the signal is its error
-			if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || !status.Signaled() || status.Signal() != sig {
+			if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || !status.Signaled() ||
+				status.Signal() != sig {
 				t.Errorf("kubectl proxy ended with %v, want %v", cmd.ProcessState, sig)
 			}
 		})

@@ -36,7 +36,11 @@ func submittedIn(t *testing.T, manifest string) submitted {
 		}
 		if o.GetLabels()[kueue.QueueNameLabel] != "" {
 			kind := o.GetKind()
-			return submitted{o.GetName(), kind, slices.Contains([]string{"Deployment", "StatefulSet", "LeaderWorkerSet"}, kind)}
+			return submitted{
+				o.GetName(),
+				kind,
+				slices.Contains([]string{"Deployment", "StatefulSet", "LeaderWorkerSet"}, kind),
+			}
 		}
 	}
 	t.Fatalf("nothing names a queue in\n%s", manifest)
@@ -55,9 +59,14 @@ const unpulled = "ImagePullBackOff"
 // namesakes are objects of others whose names jobs of the examples need, by the example.
 func namesakes() map[string]string {
 	return map[string]string{
-		"appwrapper": "Job wrapped", "statefulset": "Pod shards-served-0", "leaderworkerset": "Pod serve-0",
-		"pytorchjob": "Pod pytorch-train-master-0", "jobset": "Job jobset-train-leader-0", "mpijob": "ConfigMap mpi-train-config",
-		"raycluster": "Service ray-cluster-head-svc", "trainjob": "JobSet torch-train",
+		"appwrapper":      "Job wrapped",
+		"statefulset":     "Pod shards-served-0",
+		"leaderworkerset": "Pod serve-0",
+		"pytorchjob":      "Pod pytorch-train-master-0",
+		"jobset":          "Job jobset-train-leader-0",
+		"mpijob":          "ConfigMap mpi-train-config",
+		"raycluster":      "Service ray-cluster-head-svc",
+		"trainjob":        "JobSet torch-train",
 	}
 }
 
@@ -77,7 +86,11 @@ func TestNothingIsSilent(t *testing.T) {
 			if begin == "{" || begin == ", " {
 				return begin + "serviceAccountName: nobody-there, containers:"
 			}
-			return begin + "serviceAccountName: nobody-there\n" + strings.ReplaceAll(strings.TrimPrefix(begin, "\n"), "-", " ") + "containers:"
+			return begin + "serviceAccountName: nobody-there\n" + strings.ReplaceAll(
+				strings.TrimPrefix(begin, "\n"),
+				"-",
+				" ",
+			) + "containers:"
 		})
 		if out, err := kubectl(t, "alice", manifests[name], "apply", "--server-side", "-n", "blue"); err != nil {
 			t.Fatalf("%s: %v\n%s\n%s", name, err, out, manifests[name])
@@ -115,7 +128,11 @@ func TestNothingIsSilent(t *testing.T) {
 			}
 			eventually(t, name+" tells of "+cause.name, func() string { return tells(t, job, cause.says) })
 		}
-		eventually(t, "doctor tells of "+cause.name, func() string { return diagnosed(t, "whose pods may not be made", cause.says) })
+		eventually(
+			t,
+			"doctor tells of "+cause.name,
+			func() string { return diagnosed(t, "whose pods may not be made", cause.says) },
+		)
 		eventually(t, "none of them holds quota", func() string {
 			var ws kueue.WorkloadList
 			if err := admin.List(t.Context(), &ws, client.InNamespace("blue")); err != nil {
@@ -139,7 +156,11 @@ func TestNothingIsSilent(t *testing.T) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(of)) {
-		eventually(t, name+" tells of an image that is nowhere", func() string { return tells(t, of[name], unpulled) })
+		eventually(
+			t,
+			name+" tells of an image that is nowhere",
+			func() string { return tells(t, of[name], unpulled) },
+		)
 	}
 	eventually(t, "doctor tells of it", func() string { return diagnosed(t, "not start", unpulled) })
 }
@@ -176,7 +197,14 @@ func TestJobsOfNoTeamAreTold(t *testing.T) {
 				if !named && anyRuns(t, namespace) == "" {
 					return ""
 				}
-				if why, err := cluster.Run(t.Context(), "why", strings.ToLower(job.kind)+"/"+job.name, "-n", namespace); err != nil || !strings.Contains(why, "LocalQueue") {
+				if why, err := cluster.Run(
+					t.Context(),
+					"why",
+					strings.ToLower(job.kind)+"/"+job.name,
+					"-n",
+					namespace,
+				); err != nil ||
+					!strings.Contains(why, "LocalQueue") {
 					return fmt.Sprintf("why says %s (%v)", why, err)
 				}
 				return ""
@@ -223,7 +251,10 @@ func levels(t *testing.T, namespace string) func(string) {
 		}
 		ns := &corev1.Namespace{}
 		ns.Name = namespace
-		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"labels": {"pod-security.kubernetes.io/enforce": `+value+`}}}`))
+		patch := client.RawPatch(
+			types.MergePatchType,
+			[]byte(`{"metadata": {"labels": {"pod-security.kubernetes.io/enforce": `+value+`}}}`),
+		)
 		if err := admin.Patch(withoutCancel(t), ns, patch); err != nil {
 			t.Fatal(err)
 		}
@@ -267,7 +298,18 @@ func TestTakenNamesAreTold(t *testing.T) {
 		if version == "" {
 			version = "v1"
 		}
-		create(t, admin, fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata: {name: %s, labels: {kueue.x-k8s.io/queue-name: default-queue}}\n%s\n", version, kind, of, spec), "blue")
+		create(
+			t,
+			admin,
+			fmt.Sprintf(
+				"apiVersion: %s\nkind: %s\nmetadata: {name: %s, labels: {kueue.x-k8s.io/queue-name: default-queue}}\n%s\n",
+				version,
+				kind,
+				of,
+				spec,
+			),
+			"blue",
+		)
 		if out, err := kubectl(t, "alice", manifests[name], "apply", "--server-side", "-n", "blue"); err != nil {
 			t.Fatalf("%s: %v\n%s", name, err, out)
 		}

@@ -107,14 +107,24 @@ func TestOtherWords(t *testing.T) {
 					})
 				},
 				"patch": func(cpu string) error {
-					data, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "b"}}, "spec": written(cpu).Object["spec"]})
+					data, err := json.Marshal(
+						map[string]any{
+							"metadata": map[string]any{"labels": map[string]any{"a": "b"}},
+							"spec":     written(cpu).Object["spec"],
+						},
+					)
 					if err != nil {
 						return err
 					}
 					return admin.Patch(t.Context(), read(), client.RawPatch(types.MergePatchType, data))
 				},
 				"apply": func(cpu string) error {
-					return admin.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(written(cpu)), client.FieldOwner("someone"), client.ForceOwnership)
+					return admin.Apply(
+						t.Context(),
+						client.ApplyConfigurationFromUnstructured(written(cpu)),
+						client.FieldOwner("someone"),
+						client.ForceOwnership,
+					)
 				},
 			}
 			for how, with := range write {
@@ -123,7 +133,10 @@ func TestOtherWords(t *testing.T) {
 						t.Errorf("%s with cpu %s: %v", how, cpu, err)
 					}
 				}
-				if err := with("1100m"); err == nil || !strings.Contains(err.Error(), "cannot be changed while quota is reserved") {
+				if err := with(
+					"1100m",
+				); err == nil ||
+					!strings.Contains(err.Error(), "cannot be changed while quota is reserved") {
 					t.Errorf("%s with more: %v", how, err)
 				}
 			}
@@ -141,7 +154,13 @@ func TestOtherWords(t *testing.T) {
 					o := read()
 					sets, _, _ := unstructured.NestedSlice(o.Object, "status", "admission", "podSetAssignments")
 					sets[0].(map[string]any)["resourceUsage"].(map[string]any)["cpu"] = cpu
-					if err := unstructured.SetNestedSlice(o.Object, sets, "status", "admission", "podSetAssignments"); err != nil {
+					if err := unstructured.SetNestedSlice(
+						o.Object,
+						sets,
+						"status",
+						"admission",
+						"podSetAssignments",
+					); err != nil {
 						return err
 					}
 					return admin.Status().Update(t.Context(), o)

@@ -99,7 +99,11 @@ func TestPodsGoWhereTheirJobWasGivenNodes(t *testing.T) {
 
 	admin := user(t, "")
 	editor := &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "editor"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "blue",
+			Name:      "editor",
+		},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "editor"}},
 	}
 	if err := admin.Create(t.Context(), editor); err != nil {
@@ -115,12 +119,19 @@ func TestPodsGoWhereTheirJobWasGivenNodes(t *testing.T) {
 	})
 	let := func(p *corev1.Pod, gate string) error {
 		before := p.DeepCopy()
-		p.Spec.SchedulingGates = slices.DeleteFunc(slices.Clone(p.Spec.SchedulingGates), func(g corev1.PodSchedulingGate) bool { return g.Name == gate })
+		p.Spec.SchedulingGates = slices.DeleteFunc(
+			slices.Clone(p.Spec.SchedulingGates),
+			func(g corev1.PodSchedulingGate) bool { return g.Name == gate },
+		)
 		return user(t, "editor").Patch(t.Context(), p, client.MergeFrom(before))
 	}
 	for i, p := range pods(t, "blue", "two-held") {
 		if stock {
-			if err := let(p.DeepCopy(), kueue.TopologyGate); !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), kueue.TopologyGate) {
+			if err := let(
+				p.DeepCopy(),
+				kueue.TopologyGate,
+			); !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) ||
+				!strings.Contains(err.Error(), kueue.TopologyGate) {
 				t.Errorf("a user lets a pod go anywhere: %v", err)
 			}
 		}

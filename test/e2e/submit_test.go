@@ -25,14 +25,35 @@ func script(t *testing.T, lines ...string) string {
 func TestScriptsRunAsTheyDoInSlurm(t *testing.T) {
 	awaitEmpty(t, "blue")
 	say := func(args ...string) (string, error) {
-		return cluster.Run(t.Context(), append(args[:1:1], append([]string{"--as", "alice", "--namespace", "blue"}, args[1:]...)...)...)
+		return cluster.Run(
+			t.Context(),
+			append(args[:1:1], append([]string{"--as", "alice", "--namespace", "blue"}, args[1:]...)...)...)
 	}
-	array, err := say("sbatch", "--image", "busybox", "--parsable", script(t, "#SBATCH --array=1-5:2%2 --job-name=sweep", "sleep 1"))
+	array, err := say(
+		"sbatch",
+		"--image",
+		"busybox",
+		"--parsable",
+		script(t, "#SBATCH --array=1-5:2%2 --job-name=sweep", "sleep 1"),
+	)
 	array = strings.TrimSpace(array)
 	if err != nil || !strings.HasPrefix(array, "sweep-") {
 		t.Fatalf("sbatch says %q: %v", array, err)
 	}
-	if out, err := say("run", "--image", "busybox", "-N", "2", "-g", "1", "--", "torchrun", "sleep", "1"); err != nil || !strings.Contains(out, "ended with exit code 0") {
+	if out, err := say(
+		"run",
+		"--image",
+		"busybox",
+		"-N",
+		"2",
+		"-g",
+		"1",
+		"--",
+		"torchrun",
+		"sleep",
+		"1",
+	); err != nil ||
+		!strings.Contains(out, "ended with exit code 0") {
 		t.Fatalf("two nodes of torchrun: %v\n%s", err, out)
 	}
 	eventually(t, "the array runs to the end", func() string {
@@ -57,26 +78,70 @@ func TestAPlanIsKept(t *testing.T) {
 	awaitEmpty(t, "blue", "red")
 	say := func(user, namespace string, args ...string) string {
 		t.Helper()
-		out, err := cluster.Run(t.Context(), append(args[:1:1], append([]string{"--as", user, "-n", namespace}, args[1:]...)...)...)
+		out, err := cluster.Run(
+			t.Context(),
+			append(args[:1:1], append([]string{"--as", user, "-n", namespace}, args[1:]...)...)...)
 		if err != nil {
 			t.Fatalf("%v: %v", args, err)
 		}
 		return out
 	}
-	filler := strings.TrimSpace(say("alice", "blue", "run", "-d", "--image", "x", "-N", "3", "-g", "8", "--", "sleep", "600"))
+	filler := strings.TrimSpace(
+		say("alice", "blue", "run", "-d", "--image", "x", "-N", "3", "-g", "8", "--", "sleep", "600"),
+	)
 	eventually(t, "alice has it all", func() string {
 		if w := workloadOf(t, "blue", filler); w == nil || w.Status.Admission == nil {
 			return "it has no quota"
 		}
 		return ""
 	})
-	waits := strings.Join(strings.Fields(say("alice", "blue", "run", "--image", "x", "-N", "3", "-g", "8", "--dry-run", "plan", "--", "sleep", "600")), " ")
-	if !strings.Contains(waits, "would wait in ClusterQueue blue-cluster-queue") || !regexp.MustCompile(`to start within .* \(|guess when it starts: in |does not start within`).MatchString(waits) {
+	waits := strings.Join(
+		strings.Fields(
+			say(
+				"alice",
+				"blue",
+				"run",
+				"--image",
+				"x",
+				"-N",
+				"3",
+				"-g",
+				"8",
+				"--dry-run",
+				"plan",
+				"--",
+				"sleep",
+				"600",
+			),
+		),
+		" ",
+	)
+	if !strings.Contains(waits, "would wait in ClusterQueue blue-cluster-queue") ||
+		!regexp.MustCompile(
+			`to start within .* \(|guess when it starts: in |does not start within`,
+		).MatchString(
+			waits,
+		) {
 		t.Fatalf("alice is not told when a second one would start: %s", waits)
 	}
-	plan := []string{"run", "--image", "x", "-g", "8", "--name", "planned", "--dry-run", "plan", "--", "sleep", "600"}
+	plan := []string{
+		"run",
+		"--image",
+		"x",
+		"-g",
+		"8",
+		"--name",
+		"planned",
+		"--dry-run",
+		"plan",
+		"--",
+		"sleep",
+		"600",
+	}
 	out := strings.Join(strings.Fields(say("bob", "red", plan...)), " ")
-	if !strings.Contains(out, "would start in ClusterQueue red-cluster-queue") || !strings.Contains(out, "1 job would be stopped") || strings.Contains(out, filler) {
+	if !strings.Contains(out, "would start in ClusterQueue red-cluster-queue") ||
+		!strings.Contains(out, "1 job would be stopped") ||
+		strings.Contains(out, filler) {
 		t.Fatalf("bob is told: %s", out)
 	}
 	if w := workloadOf(t, "blue", filler); w == nil || w.Status.Admission == nil {

@@ -77,7 +77,12 @@ func withinQuota(t *testing.T, namespace string) string {
 	}
 	for name, n := range bound {
 		if n > admitted[name] {
-			return fmt.Sprintf("%d pods of Workload %q are on nodes, and it was admitted with %d", n, name, admitted[name])
+			return fmt.Sprintf(
+				"%d pods of Workload %q are on nodes, and it was admitted with %d",
+				n,
+				name,
+				admitted[name],
+			)
 		}
 	}
 	return ""
@@ -92,7 +97,10 @@ func leaveNothing(t *testing.T, namespace string) {
 		o := &unstructured.Unstructured{}
 		o.SetAPIVersion(version)
 		o.SetKind(kind)
-		which := []client.DeleteAllOfOption{client.InNamespace(namespace), client.PropagationPolicy(metav1.DeletePropagationBackground)}
+		which := []client.DeleteAllOfOption{
+			client.InNamespace(namespace),
+			client.PropagationPolicy(metav1.DeletePropagationBackground),
+		}
 		if version == "v1" && kind != "Pod" {
 			which = append(which, client.HasLabels{recovery.JobLabel})
 		}
@@ -130,14 +138,19 @@ func TestTenantTakesNothingFromJobsOfAnyKind(t *testing.T) {
 		if apierrors.IsNotFound(err) {
 			continue // it was one too many, of what was scaled
 		}
-		if err == nil || !strings.Contains(err.Error(), "metadata.") && !strings.Contains(err.Error(), "forbidden") {
+		if err == nil ||
+			!strings.Contains(err.Error(), "metadata.") && !strings.Contains(err.Error(), "forbidden") {
 			t.Errorf("%s: its owner and labels may be taken: %v", called, err)
 		}
 		field := components()[o.GetAPIVersion()+" "+o.GetKind()]
 		if field == "" {
 			continue
 		}
-		if err := patch(o, `{"spec":{"`+field+`":9}}`); err != nil && !strings.Contains(err.Error(), "spec") && !strings.Contains(err.Error(), "forbidden") {
+		if err := patch(
+			o,
+			`{"spec":{"`+field+`":9}}`,
+		); err != nil && !strings.Contains(err.Error(), "spec") &&
+			!strings.Contains(err.Error(), "forbidden") {
 			t.Errorf("%s: it is not scaled, and it is not said why: %v", called, err)
 		}
 	}
@@ -147,14 +160,35 @@ func TestTenantTakesNothingFromJobsOfAnyKind(t *testing.T) {
 	}
 	for i := range all.Items {
 		of := all.Items[i].Name
-		thief := strings.Replace(strings.Replace(stays, "name: stays, labels: {", fmt.Sprintf("name: thief-%d, labels: {kueue.x-k8s.io/prebuilt-workload-name: %s, ", i, of), 1), "parallelism: 3\n  completions: 3", "parallelism: 1", 1)
-		if _, err := tryCreate(t, alice, thief, "blue"); err == nil || !strings.Contains(err.Error(), "prebuilt-workload-name") {
+		thief := strings.Replace(
+			strings.Replace(
+				stays,
+				"name: stays, labels: {",
+				fmt.Sprintf("name: thief-%d, labels: {kueue.x-k8s.io/prebuilt-workload-name: %s, ", i, of),
+				1,
+			),
+			"parallelism: 3\n  completions: 3",
+			"parallelism: 1",
+			1,
+		)
+		if _, err := tryCreate(
+			t,
+			alice,
+			thief,
+			"blue",
+		); err == nil ||
+			!strings.Contains(err.Error(), "prebuilt-workload-name") {
 			t.Errorf("a Job may take the Workload %s: %v", of, err)
 		}
 	}
-	always(t, "pods on nodes are within what was admitted", func() string { return withinQuota(t, "blue") }, func() string {
-		return allRun(t, "blue", len(manifests))
-	})
+	always(
+		t,
+		"pods on nodes are within what was admitted",
+		func() string { return withinQuota(t, "blue") },
+		func() string {
+			return allRun(t, "blue", len(manifests))
+		},
+	)
 	t.Cleanup(func() { leaveNothing(t, "blue") })
 	for _, name := range slices.Sorted(maps.Keys(manifests)) {
 		job := submittedIn(t, manifests[name])
@@ -163,10 +197,15 @@ func TestTenantTakesNothingFromJobsOfAnyKind(t *testing.T) {
 	within := func() string { return withinQuota(t, "blue") }
 	always(t, "pods of jobs that were deleted without them are within what was admitted", within, func() string {
 		for _, o := range made(t, "blue") {
-			if owner := metav1.GetControllerOf(o); slices.ContainsFunc(slices.Collect(maps.Values(manifests)), func(m string) bool {
-				job := submittedIn(t, m)
-				return owner.Kind == job.kind && owner.Name == job.name
-			}) {
+			if owner := metav1.GetControllerOf(
+				o,
+			); slices.ContainsFunc(
+				slices.Collect(maps.Values(manifests)),
+				func(m string) bool {
+					job := submittedIn(t, m)
+					return owner.Kind == job.kind && owner.Name == job.name
+				},
+			) {
 				return fmt.Sprintf("%s %s is of %s %s still", o.GetKind(), o.GetName(), owner.Kind, owner.Name)
 			}
 		}
@@ -181,7 +220,16 @@ func TestTenantTakesNothingFromJobsOfAnyKind(t *testing.T) {
 	}
 	for i := range all.Items {
 		w := &all.Items[i]
-		if err := user(t, "").Patch(t.Context(), w.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"active":false}}`))); client.IgnoreNotFound(err) != nil {
+		if err := user(
+			t,
+			"",
+		).Patch(
+			t.Context(),
+			w.DeepCopy(),
+			client.RawPatch(types.MergePatchType, []byte(`{"spec":{"active":false}}`)),
+		); client.IgnoreNotFound(
+			err,
+		) != nil {
 			t.Errorf("hold Workload %s: %v", w.Name, err)
 		}
 	}
@@ -191,7 +239,11 @@ func TestTenantTakesNothingFromJobsOfAnyKind(t *testing.T) {
 	always(t, "pods of jobs that are gone make way", within, func() string {
 		for _, p := range pods(t, "blue", "") {
 			if there[p.UID] {
-				return fmt.Sprintf("pod %s of Workload %s is on a node still", p.Name, p.Annotations[kueue.WorkloadAnnotation])
+				return fmt.Sprintf(
+					"pod %s of Workload %s is on a node still",
+					p.Name,
+					p.Annotations[kueue.WorkloadAnnotation],
+				)
 			}
 		}
 		return ""

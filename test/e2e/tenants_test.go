@@ -57,7 +57,12 @@ func TestPodsThatWereGivenLongToEndOutliveNoEviction(t *testing.T) {
 	eventually(t, "it has all GPUs", func() string { return running(t, "blue", 3) })
 	day := client.GracePeriodSeconds(100_000)
 	all := pods(t, "blue", "")
-	if err := alice.Delete(t.Context(), all[0].DeepCopy(), day); err == nil || !strings.Contains(err.Error(), "gracePeriodSeconds") {
+	if err := alice.Delete(
+		t.Context(),
+		all[0].DeepCopy(),
+		day,
+	); err == nil ||
+		!strings.Contains(err.Error(), "gracePeriodSeconds") {
 		t.Errorf("she may give it a day: %v", err)
 	}
 	for i := range all {
@@ -65,7 +70,11 @@ func TestPodsThatWereGivenLongToEndOutliveNoEviction(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := alice.Delete(t.Context(), &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "stays"}}, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+	if err := alice.Delete(
+		t.Context(),
+		&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "stays"}},
+		client.PropagationPolicy(metav1.DeletePropagationBackground),
+	); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "its GPUs are given back", func() string {
@@ -83,8 +92,10 @@ func TestComponentsEndWithTheirAppWrapper(t *testing.T) {
 	alice, admin := user(t, "alice"), user(t, "")
 	for _, kind := range []string{"StatefulSet", "Deployment"} {
 		t.Run(kind, func(t *testing.T) {
-			manifest := wrapperManifest("  - template: {apiVersion: apps/v1, kind: " + kind + ", metadata: {name: taken}, spec: {replicas: 3, serviceName: x, selector: {matchLabels: {a: b}}, " +
-				"template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: busybox, resources: {limits: {nvidia.com/gpu: 1}}}]}}}}\n")
+			manifest := wrapperManifest(
+				"  - template: {apiVersion: apps/v1, kind: " + kind + ", metadata: {name: taken}, spec: {replicas: 3, serviceName: x, selector: {matchLabels: {a: b}}, " +
+					"template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: busybox, resources: {limits: {nvidia.com/gpu: 1}}}]}}}}\n",
+			)
 			if kind == "Deployment" {
 				manifest = strings.Replace(manifest, "serviceName: x, ", "", 1)
 			}
@@ -95,8 +106,16 @@ func TestComponentsEndWithTheirAppWrapper(t *testing.T) {
 			set.SetKind(kind)
 			set.SetNamespace("blue")
 			set.SetName("taken")
-			strip := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null,"labels":null}}`))
-			if err := alice.Patch(t.Context(), set, strip); err == nil || !strings.Contains(err.Error(), "ownerReferences") {
+			strip := client.RawPatch(
+				types.MergePatchType,
+				[]byte(`{"metadata":{"ownerReferences":null,"labels":null}}`),
+			)
+			if err := alice.Patch(
+				t.Context(),
+				set,
+				strip,
+			); err == nil ||
+				!strings.Contains(err.Error(), "ownerReferences") {
 				t.Errorf("she may take its owner: %v", err)
 			}
 			if err := admin.Patch(t.Context(), set, strip); err != nil {
@@ -107,13 +126,23 @@ func TestComponentsEndWithTheirAppWrapper(t *testing.T) {
 				t.Fatal(err)
 			}
 			eventually(t, "all is gone", func() string {
-				if err := admin.Get(t.Context(), client.ObjectKeyFromObject(set), set); client.IgnoreNotFound(err) != nil || err == nil {
+				if err := admin.Get(
+					t.Context(),
+					client.ObjectKeyFromObject(set),
+					set,
+				); client.IgnoreNotFound(err) != nil ||
+					err == nil {
 					return fmt.Sprintf("the %s is left: %v", kind, err)
 				}
 				if n := len(pods(t, "blue", "")); n > 0 {
 					return fmt.Sprintf("%d pods are left", n)
 				}
-				if err := admin.Get(t.Context(), client.ObjectKeyFromObject(w), w); client.IgnoreNotFound(err) != nil || err == nil {
+				if err := admin.Get(
+					t.Context(),
+					client.ObjectKeyFromObject(w),
+					w,
+				); client.IgnoreNotFound(err) != nil ||
+					err == nil {
 					return fmt.Sprintf("the AppWrapper is left: %v", err)
 				}
 				return ""
@@ -126,17 +155,41 @@ func TestComponentsEndWithTheirAppWrapper(t *testing.T) {
 func TestNoJobTakesTheWorkloadOfAGroup(t *testing.T) {
 	awaitEmpty(t, "blue")
 	alice := user(t, "alice")
-	create(t, alice, "{apiVersion: v1, kind: Pod, metadata: {name: member, labels: {kueue.x-k8s.io/queue-name: default-queue, kueue.x-k8s.io/pod-group-name: steals}, "+
-		"annotations: {kueue.x-k8s.io/pod-group-total-count: \"1\", mlbatch.dev/run-for: forever}}, spec: {restartPolicy: Never, containers: [{name: c, image: busybox, resources: {limits: {nvidia.com/gpu: 1}}}]}}", "blue")
+	create(
+		t,
+		alice,
+		"{apiVersion: v1, kind: Pod, metadata: {name: member, labels: {kueue.x-k8s.io/queue-name: default-queue, kueue.x-k8s.io/pod-group-name: steals}, "+
+			"annotations: {kueue.x-k8s.io/pod-group-total-count: \"1\", mlbatch.dev/run-for: forever}}, spec: {restartPolicy: Never, containers: [{name: c, image: busybox, resources: {limits: {nvidia.com/gpu: 1}}}]}}",
+		"blue",
+	)
 	eventually(t, "it runs", func() string { return running(t, "blue", 1) })
-	thief := strings.Replace(strings.Replace(stays, "name: stays, labels: {", "name: thief, labels: {kueue.x-k8s.io/prebuilt-workload-name: steals, ", 1), "parallelism: 3\n  completions: 3", "parallelism: 1", 1)
-	if _, err := tryCreate(t, alice, thief, "blue"); err == nil || !strings.Contains(err.Error(), "prebuilt-workload-name") || !strings.Contains(err.Error(), "group of pods") {
+	thief := strings.Replace(
+		strings.Replace(
+			stays,
+			"name: stays, labels: {",
+			"name: thief, labels: {kueue.x-k8s.io/prebuilt-workload-name: steals, ",
+			1,
+		),
+		"parallelism: 3\n  completions: 3",
+		"parallelism: 1",
+		1,
+	)
+	if _, err := tryCreate(
+		t,
+		alice,
+		thief,
+		"blue",
+	); err == nil || !strings.Contains(err.Error(), "prebuilt-workload-name") ||
+		!strings.Contains(err.Error(), "group of pods") {
 		t.Errorf("a Job may take it: %v", err)
 	}
 	if w := workloadNamed(t, "blue", "steals"); len(w.OwnerReferences) > 0 || len(w.Status.Conditions) == 0 {
 		t.Errorf("the group has lost it: %+v", w)
 	}
-	if err := alice.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "member"}}); err != nil {
+	if err := alice.Delete(
+		t.Context(),
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "member"}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	awaitEmpty(t, "blue")
@@ -145,7 +198,14 @@ func TestNoJobTakesTheWorkloadOfAGroup(t *testing.T) {
 func workloadNamed(t *testing.T, namespace, name string) *kueue.Workload {
 	t.Helper()
 	w := &kueue.Workload{}
-	if err := user(t, "").Get(t.Context(), types.NamespacedName{Namespace: namespace, Name: name}, w); err != nil {
+	if err := user(
+		t,
+		"",
+	).Get(
+		t.Context(),
+		types.NamespacedName{Namespace: namespace, Name: name},
+		w,
+	); err != nil {
 		t.Fatal(err)
 	}
 	return w

@@ -142,7 +142,14 @@ func deleteAll(t *testing.T) {
 		if err := yaml.Unmarshal([]byte(filled(manifest, "", "")), &o.Object); err != nil {
 			t.Fatal(err)
 		}
-		if err := admin.DeleteAllOf(withoutCancel(t), &o, client.InNamespace("blue"), client.PropagationPolicy(metav1.DeletePropagationBackground)); client.IgnoreNotFound(err) != nil {
+		if err := admin.DeleteAllOf(
+			withoutCancel(t),
+			&o,
+			client.InNamespace("blue"),
+			client.PropagationPolicy(metav1.DeletePropagationBackground),
+		); client.IgnoreNotFound(
+			err,
+		) != nil {
 			t.Error(err)
 		}
 	}
@@ -159,17 +166,23 @@ func TestNothingRunsBesideTheQueue(t *testing.T) {
 		return strings.Replace(onePod, "{restartPolicy", "{"+fields+", restartPolicy", 1)
 	}
 	lies := map[string]struct{ pod, meta string }{
-		"says nothing":             {},
-		"another scheduler":        {pod: inPod("schedulerName: default-scheduler")},
-		"a scheduler of nobody":    {pod: inPod("schedulerName: mine")},
-		"tolerates everything":     {pod: inPod("tolerations: [{operator: Exists}]")},
-		"on a node":                {pod: inPod("nodeName: node-0")},
-		"a gate of its own":        {pod: inPod("schedulingGates: [{name: example.com/mine}]")},
-		"says it was admitted":     {meta: "annotations: {kueue.x-k8s.io/workload: w}"},
-		"says where":               {meta: "labels: {a: b, kueue.x-k8s.io/podset: main, kueue.x-k8s.io/managed: 'false', kueue.x-k8s.io/cluster-queue-name: slack-cluster-queue}"},
-		"says that it is a mirror": {meta: "annotations: {kubernetes.io/config.mirror: x, kubernetes.io/config.source: file}"},
-		"of a group that serves":   {meta: "labels: {a: b, kueue.x-k8s.io/pod-group-name: g}, annotations: {kueue.x-k8s.io/pod-group-total-count: '1', kueue.x-k8s.io/pod-group-fast-admission: 'true', kueue.x-k8s.io/pod-group-serving: 'true'}"},
-		"preempts":                 {pod: inPod("priorityClassName: high-priority")},
+		"says nothing":          {},
+		"another scheduler":     {pod: inPod("schedulerName: default-scheduler")},
+		"a scheduler of nobody": {pod: inPod("schedulerName: mine")},
+		"tolerates everything":  {pod: inPod("tolerations: [{operator: Exists}]")},
+		"on a node":             {pod: inPod("nodeName: node-0")},
+		"a gate of its own":     {pod: inPod("schedulingGates: [{name: example.com/mine}]")},
+		"says it was admitted":  {meta: "annotations: {kueue.x-k8s.io/workload: w}"},
+		"says where": {
+			meta: "labels: {a: b, kueue.x-k8s.io/podset: main, kueue.x-k8s.io/managed: 'false', kueue.x-k8s.io/cluster-queue-name: slack-cluster-queue}",
+		},
+		"says that it is a mirror": {
+			meta: "annotations: {kubernetes.io/config.mirror: x, kubernetes.io/config.source: file}",
+		},
+		"of a group that serves": {
+			meta: "labels: {a: b, kueue.x-k8s.io/pod-group-name: g}, annotations: {kueue.x-k8s.io/pod-group-total-count: '1', kueue.x-k8s.io/pod-group-fast-admission: 'true', kueue.x-k8s.io/pod-group-serving: 'true'}",
+		},
+		"preempts": {pod: inPod("priorityClassName: high-priority")},
 	}
 	made := 0
 	for kind, manifest := range kindsWithPods() {
@@ -184,13 +197,29 @@ func TestNothingRunsBesideTheQueue(t *testing.T) {
 	if made < 40 {
 		t.Errorf("only %d of %d objects were made: too little was tried", made, len(lies)*len(kindsWithPods()))
 	}
-	owned := strings.Replace(`{apiVersion: v1, kind: Pod, metadata: {generateName: t-, ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: d, uid: u, controller: true}], annotations: {kueue.x-k8s.io/workload: w}}, spec: POD}`, "POD", onePod, 1)
-	if _, err := tryCreate(t, client.WithFieldOwner(alice, "mlbatch-controller"), owned, "blue"); err != nil && !saidNo(err) {
+	owned := strings.Replace(
+		`{apiVersion: v1, kind: Pod, metadata: {generateName: t-, ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: d, uid: u, controller: true}], annotations: {kueue.x-k8s.io/workload: w}}, spec: POD}`,
+		"POD",
+		onePod,
+		1,
+	)
+	if _, err := tryCreate(
+		t,
+		client.WithFieldOwner(alice, "mlbatch-controller"),
+		owned,
+		"blue",
+	); err != nil &&
+		!saidNo(err) {
 		t.Error(err)
 	}
 
 	// A pod that waits, and all that she can send about it.
-	pod := create(t, alice, strings.Replace(`{apiVersion: v1, kind: Pod, metadata: {name: held}, spec: POD}`, "POD", onePod, 1), "blue")
+	pod := create(
+		t,
+		alice,
+		strings.Replace(`{apiVersion: v1, kind: Pod, metadata: {name: held}, spec: POD}`, "POD", onePod, 1),
+		"blue",
+	)
 	held := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: pod}}
 	for name, p := range map[string]client.Patch{
 		"merge":     client.RawPatch(types.MergePatchType, []byte(`{"spec": {"schedulingGates": null}}`)),
@@ -200,12 +229,24 @@ func TestNothingRunsBesideTheQueue(t *testing.T) {
 		"finalizer": client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`)),
 		"workload":  client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"annotations": {"kueue.x-k8s.io/workload": "w"}}}`)),
 	} {
-		if err := alice.Patch(t.Context(), held.DeepCopy(), p, client.FieldOwner("mlbatch-controller")); !saidNo(err) {
+		if err := alice.Patch(
+			t.Context(),
+			held.DeepCopy(),
+			p,
+			client.FieldOwner("mlbatch-controller"),
+		); !saidNo(
+			err,
+		) {
 			t.Errorf("alice changes a pod that waits (%s): %v", name, err)
 		}
 	}
 	at := metav1.ObjectMeta{Namespace: "blue", Name: pod}
-	forgery := client.RawPatch(types.MergePatchType, []byte(`{"status": {"phase": "Running"}, "spec": {"ephemeralContainers": [{"name": "e", "image": "busybox"}]}}`))
+	forgery := client.RawPatch(
+		types.MergePatchType,
+		[]byte(
+			`{"status": {"phase": "Running"}, "spec": {"ephemeralContainers": [{"name": "e", "image": "busybox"}]}}`,
+		),
+	)
 	for sub, err := range map[string]error{
 		"binding":             alice.SubResource("binding").Create(t.Context(), held.DeepCopy(), &corev1.Binding{ObjectMeta: at, Target: corev1.ObjectReference{Kind: "Node", Name: "node-0"}}),
 		"eviction":            alice.SubResource("eviction").Create(t.Context(), held.DeepCopy(), &policyv1.Eviction{ObjectMeta: at}),
@@ -219,10 +260,19 @@ func TestNothingRunsBesideTheQueue(t *testing.T) {
 	}
 	// Server-side apply creates what is not there, with the right to patch alone.
 	forged := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": map[string]any{"name": "forged", "namespace": "blue"},
-		"spec": map[string]any{"queueName": "default-queue"},
+		"apiVersion": "kueue.x-k8s.io/v1beta2",
+		"kind":       "Workload",
+		"metadata":   map[string]any{"name": "forged", "namespace": "blue"},
+		"spec":       map[string]any{"queueName": "default-queue"},
 	}}
-	if err := alice.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(forged), client.FieldOwner("alice"), client.ForceOwnership); !apierrors.IsForbidden(err) {
+	if err := alice.Apply(
+		t.Context(),
+		client.ApplyConfigurationFromUnstructured(forged),
+		client.FieldOwner("alice"),
+		client.ForceOwnership,
+	); !apierrors.IsForbidden(
+		err,
+	) {
 		t.Errorf("alice makes a Workload by applying it: %v", err)
 	}
 	for _, other := range []string{
@@ -243,7 +293,12 @@ func TestNothingRunsBesideTheQueue(t *testing.T) {
 		_ = admin.Delete(withoutCancel(t), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "t1"}})
 	})
 	for range 3 {
-		name := create(t, admin, `{apiVersion: v1, kind: Pod, metadata: {generateName: clock-}, spec: {schedulerName: default-scheduler, containers: [{name: c, image: busybox, command: [sleep, "1"]}]}}`, "t1")
+		name := create(
+			t,
+			admin,
+			`{apiVersion: v1, kind: Pod, metadata: {generateName: clock-}, spec: {schedulerName: default-scheduler, containers: [{name: c, image: busybox, command: [sleep, "1"]}]}}`,
+			"t1",
+		)
 		eventually(t, "a pod outside of teams is placed", func() string {
 			var p corev1.Pod
 			if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "t1", Name: name}, &p); err != nil {
@@ -263,9 +318,18 @@ func TestNothingRunsBesideTheQueue(t *testing.T) {
 		t.Errorf("there are only %d pods: too little was tried", len(all.Items))
 	}
 	for _, p := range all.Items {
-		gated := slices.ContainsFunc(p.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == kueue.AdmissionGate })
+		gated := slices.ContainsFunc(
+			p.Spec.SchedulingGates,
+			func(g corev1.PodSchedulingGate) bool { return g.Name == kueue.AdmissionGate },
+		)
 		if p.Spec.NodeName != "" || !gated {
-			t.Errorf("pod %s, of %v, is on node %q, held %v, without an admission", p.Name, metav1.GetControllerOf(&p), p.Spec.NodeName, gated)
+			t.Errorf(
+				"pod %s, of %v, is on node %q, held %v, without an admission",
+				p.Name,
+				metav1.GetControllerOf(&p),
+				p.Spec.NodeName,
+				gated,
+			)
 		}
 	}
 }
@@ -301,7 +365,13 @@ func TestNobodyActsForHer(t *testing.T) {
 		"an API group with a path":   `{apiVersion: "batch/v1/namespaces/red", kind: Job, metadata: {name: x}, spec: {template: {spec: POD}}}`,
 	} {
 		manifest := wrapperManifest("  - template: " + strings.ReplaceAll(component, "POD", onePod) + "\n")
-		if _, err := tryCreate(t, alice, strings.Replace(manifest, "name: bad", "generateName: bad-", 1), "blue"); !saidNo(err) && !apierrors.IsBadRequest(err) {
+		if _, err := tryCreate(
+			t,
+			alice,
+			strings.Replace(manifest, "name: bad", "generateName: bad-", 1),
+			"blue",
+		); !saidNo(err) &&
+			!apierrors.IsBadRequest(err) {
 			t.Errorf("alice wraps %s: %v", name, err)
 		}
 	}
@@ -347,16 +417,39 @@ func TestLabelsGiveNothing(t *testing.T) {
 	t.Cleanup(func() { deleteAll(t) })
 	holdQueue(t)
 	alice, admin := user(t, "alice"), user(t, "")
-	create(t, admin, "{apiVersion: kueue.x-k8s.io/v1beta2, kind: WorkloadPriorityClass, metadata: {name: t3-urgent}, value: 1000000}", "")
+	create(
+		t,
+		admin,
+		"{apiVersion: kueue.x-k8s.io/v1beta2, kind: WorkloadPriorityClass, metadata: {name: t3-urgent}, value: 1000000}",
+		"",
+	)
 	t.Cleanup(func() {
-		_ = admin.Delete(withoutCancel(t), &kueue.WorkloadPriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "t3-urgent"}})
+		_ = admin.Delete(
+			withoutCancel(t),
+			&kueue.WorkloadPriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "t3-urgent"}},
+		)
 	})
 	lies := map[string]string{
-		"mlbatch.dev/user": "bob", "workload.codeflare.dev/user": "bob", "kueue.x-k8s.io/priority-boost": "1000000", "mlbatch.dev/submitted-at": "2001-01-01T00:00:00Z",
-		"kueue.x-k8s.io/cluster-queue-name": "red-cluster-queue", "kueue.x-k8s.io/local-queue-name": "other", "kueue.x-k8s.io/job-owner-name": "bobs",
-		"mlbatch.dev/after-state": "Ended", "mlbatch.dev/held-by": "root", "mlbatch.dev/ends-once": "true", "mlbatch.dev/nodes-on-demand": "true", "mlbatch.dev/fewer-pods": "true",
-		"mlbatch.dev/later-pod-sets": "x", "mlbatch.dev/newest-record": "9", "kueue.x-k8s.io/workload": "w", "kueue.x-k8s.io/is-group-workload": "true",
-		"kueue.x-k8s.io/concurrent-admission-parent": "w", "kueue.x-k8s.io/workload-slice-replacement-for": "red/w", "kueue.x-k8s.io/multikueue-origin": "x", "kueue.x-k8s.io/job-uid": "u",
+		"mlbatch.dev/user":                              "bob",
+		"workload.codeflare.dev/user":                   "bob",
+		"kueue.x-k8s.io/priority-boost":                 "1000000",
+		"mlbatch.dev/submitted-at":                      "2001-01-01T00:00:00Z",
+		"kueue.x-k8s.io/cluster-queue-name":             "red-cluster-queue",
+		"kueue.x-k8s.io/local-queue-name":               "other",
+		"kueue.x-k8s.io/job-owner-name":                 "bobs",
+		"mlbatch.dev/after-state":                       "Ended",
+		"mlbatch.dev/held-by":                           "root",
+		"mlbatch.dev/ends-once":                         "true",
+		"mlbatch.dev/nodes-on-demand":                   "true",
+		"mlbatch.dev/fewer-pods":                        "true",
+		"mlbatch.dev/later-pod-sets":                    "x",
+		"mlbatch.dev/newest-record":                     "9",
+		"kueue.x-k8s.io/workload":                       "w",
+		"kueue.x-k8s.io/is-group-workload":              "true",
+		"kueue.x-k8s.io/concurrent-admission-parent":    "w",
+		"kueue.x-k8s.io/workload-slice-replacement-for": "red/w",
+		"kueue.x-k8s.io/multikueue-origin":              "x",
+		"kueue.x-k8s.io/job-uid":                        "u",
 	}
 	var written []string
 	for k, v := range lies {
@@ -409,7 +502,15 @@ func TestLabelsGiveNothing(t *testing.T) {
 		}
 		return ""
 	})
-	trusted := []string{"mlbatch.dev/after-state", "mlbatch.dev/held-by", "kueue.x-k8s.io/concurrent-admission-parent", "kueue.x-k8s.io/workload-slice-replacement-for", "kueue.x-k8s.io/multikueue-origin", "mlbatch.dev/newest-record", "kueue.x-k8s.io/priority-boost"}
+	trusted := []string{
+		"mlbatch.dev/after-state",
+		"mlbatch.dev/held-by",
+		"kueue.x-k8s.io/concurrent-admission-parent",
+		"kueue.x-k8s.io/workload-slice-replacement-for",
+		"kueue.x-k8s.io/multikueue-origin",
+		"mlbatch.dev/newest-record",
+		"kueue.x-k8s.io/priority-boost",
+	}
 	for _, w := range jobs {
 		if w.Annotations["mlbatch.dev/user"] != "alice" {
 			t.Errorf("a Workload is of %q: %v", w.Annotations["mlbatch.dev/user"], metav1.GetControllerOf(&w))
@@ -420,7 +521,12 @@ func TestLabelsGiveNothing(t *testing.T) {
 			}
 		}
 		if string(w.Spec.QueueName) != "default-queue" || w.Spec.Priority != nil && *w.Spec.Priority > 10 {
-			t.Errorf("the Workload of %v is in queue %s with priority %v", metav1.GetControllerOf(&w), w.Spec.QueueName, w.Spec.Priority)
+			t.Errorf(
+				"the Workload of %v is in queue %s with priority %v",
+				metav1.GetControllerOf(&w),
+				w.Spec.QueueName,
+				w.Spec.Priority,
+			)
 		}
 		one := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: w.Name}}
 		for _, patch := range []string{
@@ -428,7 +534,14 @@ func TestLabelsGiveNothing(t *testing.T) {
 			`{"metadata": {"annotations": {"mlbatch.dev/user": "bob"}}}`, `{"metadata": {"annotations": {"kueue.x-k8s.io/priority-boost": "9"}}}`, `{"metadata": {"annotations": {"mlbatch.dev/after-state": "Ended"}}}`,
 			`{"metadata": {"ownerReferences": null}}`, `{"metadata": {"labels": {"t3": "b"}}}`,
 		} {
-			if err := alice.Patch(t.Context(), one.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)), client.FieldOwner("mlbatch-controller")); !saidNo(err) {
+			if err := alice.Patch(
+				t.Context(),
+				one.DeepCopy(),
+				client.RawPatch(types.MergePatchType, []byte(patch)),
+				client.FieldOwner("mlbatch-controller"),
+			); !saidNo(
+				err,
+			) {
 				t.Errorf("alice changes a Workload, %s: %v", patch, err)
 			}
 		}
@@ -449,12 +562,31 @@ func TestNothingKeepsABorrowerRunning(t *testing.T) {
     mlbatch.dev/checkpointing: "true"
     workload.codeflare.dev.appwrapper/forcefulDeletionGracePeriodDuration: 100h
     workload.codeflare.dev.appwrapper/retryLimit: "1000"`, 1)
-	stubborn = strings.Replace(stubborn, "labels: {kueue.x-k8s.io/priority-class: none}\n", "labels: {example.com/important: \"true\"}\n", 1)
-	stubborn = strings.Replace(stubborn, "terminationGracePeriodSeconds: 0", "terminationGracePeriodSeconds: 5", 1)
+	stubborn = strings.Replace(
+		stubborn,
+		"labels: {kueue.x-k8s.io/priority-class: none}\n",
+		"labels: {example.com/important: \"true\"}\n",
+		1,
+	)
+	stubborn = strings.Replace(
+		stubborn,
+		"terminationGracePeriodSeconds: 0",
+		"terminationGracePeriodSeconds: 5",
+		1,
+	)
 	name := create(t, alice, stubborn, "blue")
 	t.Cleanup(func() {
 		let := client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`))
-		if err := user(t, "").Patch(withoutCancel(t), &aw.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name}}, let); client.IgnoreNotFound(err) != nil {
+		if err := user(
+			t,
+			"",
+		).Patch(
+			withoutCancel(t),
+			&aw.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name}},
+			let,
+		); client.IgnoreNotFound(
+			err,
+		) != nil {
 			t.Error(err)
 		}
 	})
@@ -463,41 +595,67 @@ func TestNothingKeepsABorrowerRunning(t *testing.T) {
 	eventually(t, "bob gets what is his", inPhase(t, "Running", "red", "t4-owner"))
 }
 
-// T4: nor does what pods of alice's say of others keep those off the nodes, whatever kind of job says it. Kubernetes
-// holds later pods to it, whoever they belong to.
+// T4: nor does what pods of alice's say of others keep those off the nodes, whatever kind of job says it.
+// Kubernetes holds later pods to it, whoever they belong to.
 func TestPodsKeepNobodyElseAway(t *testing.T) {
 	awaitEmpty(t, "blue", "red")
 	t.Cleanup(func() { deleteAll(t) })
 	alice := user(t, "alice")
 	apart := func(term string) string {
-		return strings.Replace(onePod, "{restartPolicy", "{affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, "+term+"}]}}, restartPolicy", 1)
+		return strings.Replace(
+			onePod,
+			"{restartPolicy",
+			"{affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, "+term+"}]}}, restartPolicy",
+			1,
+		)
 	}
 	for kind, manifest := range kindsWithPods() {
 		if kind == "CronJob" {
 			continue // its Jobs are refused
 		}
 		for _, others := range []string{"namespaceSelector: {}", "labelSelector: {}, namespaces: [blue, red]"} {
-			if _, err := tryCreate(t, alice, queued(filled(manifest, apart(others), "")), "blue"); !saidNo(err) || !strings.Contains(err.Error(), "podAntiAffinity") {
+			if _, err := tryCreate(
+				t,
+				alice,
+				queued(filled(manifest, apart(others), "")),
+				"blue",
+			); !saidNo(err) ||
+				!strings.Contains(err.Error(), "podAntiAffinity") {
 				t.Errorf("a %s whose pods keep others away (%s): %v", kind, others, err)
 			}
 		}
 	}
 	// Of her own pods she may say so.
-	create(t, alice, queued(filled(kindsWithPods()["Job"], apart("labelSelector: {matchLabels: {a: b}}"), "")), "blue")
+	create(
+		t,
+		alice,
+		queued(filled(kindsWithPods()["Job"], apart("labelSelector: {matchLabels: {a: b}}"), "")),
+		"blue",
+	)
 	create(t, user(t, "bob"), gang("t4-beside", 1, 1, 600), "red")
 	eventually(t, "bob's job runs", inPhase(t, "Running", "red", "t4-beside"))
 }
 
 // may asks whether somebody may do something.
-func may(t *testing.T, who, verb, group, resource, sub, namespace string) bool { //nolint:revive // what a review asks for
+func may( //nolint:revive // what a review asks for
+	t *testing.T,
+	who, verb, group, resource, sub, namespace string,
+) bool {
 	t.Helper()
 	var groups []string
 	if strings.HasPrefix(who, "system:serviceaccount:") {
 		groups = []string{"system:serviceaccounts", "system:serviceaccounts:" + strings.Split(who, ":")[2]}
 	}
 	r := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: who, Groups: append(groups, "system:authenticated"),
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Group: group, Resource: resource, Subresource: sub, Namespace: namespace},
+		User:   who,
+		Groups: append(groups, "system:authenticated"),
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Verb:        verb,
+			Group:       group,
+			Resource:    resource,
+			Subresource: sub,
+			Namespace:   namespace,
+		},
 	}}
 	if err := user(t, "").Create(t.Context(), r); err != nil {
 		t.Fatal(err)
@@ -543,7 +701,16 @@ func TestTenantsSayNothingOfNodes(t *testing.T) {
 		return ""
 	})
 	create(t, user(t, "bob"), gang("t5-all", 3, 8, 5), "red")
-	if err := user(t, "alice").Delete(t.Context(), &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "t5-fails"}}, client.PropagationPolicy(metav1.DeletePropagationBackground)); client.IgnoreNotFound(err) != nil {
+	if err := user(
+		t,
+		"alice",
+	).Delete(
+		t.Context(),
+		&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "t5-fails"}},
+		client.PropagationPolicy(metav1.DeletePropagationBackground),
+	); client.IgnoreNotFound(
+		err,
+	) != nil {
 		t.Error(err)
 	}
 	eventually(t, "bob's job runs on all nodes", inPhase(t, "Succeeded", "red", "t5-all"))
@@ -611,11 +778,25 @@ func TestTheLedgerIsNotTheirs(t *testing.T) {
 	} {
 		create(t, alice, manifest, "blue")
 	}
-	relabel := client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"annotations": {"mlbatch.dev/submitted-at": "2001-01-01T00:00:00Z"}}}`))
-	if err := alice.Patch(t.Context(), &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "t6-old"}}, relabel); err != nil && !saidNo(err) {
+	relabel := client.RawPatch(
+		types.MergePatchType,
+		[]byte(`{"metadata": {"annotations": {"mlbatch.dev/submitted-at": "2001-01-01T00:00:00Z"}}}`),
+	)
+	if err := alice.Patch(
+		t.Context(),
+		&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "t6-old"}},
+		relabel,
+	); err != nil &&
+		!saidNo(err) {
 		t.Error(err)
 	}
-	if err := alice.Patch(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "t6-pod"}}, relabel); !saidNo(err) {
+	if err := alice.Patch(
+		t.Context(),
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "t6-pod"}},
+		relabel,
+	); !saidNo(
+		err,
+	) {
 		t.Errorf("alice says since when her pod waits: %v", err)
 	}
 	for _, name := range []string{"t6-old", "t6-pod"} {
@@ -671,21 +852,53 @@ func TestAbsurdJobsHarmNobody(t *testing.T) {
 		many[i] = fmt.Sprintf("{name: V%d, value: '%s'}", i, strings.Repeat("y", 100))
 	}
 	jobsOf := map[string]string{
-		"Job of the most pods":         `{apiVersion: batch/v1, kind: Job, metadata: {generateName: t7-}, spec: {completions: ` + most + `, parallelism: ` + most + `, template: {spec: ` + pod("cpu: 1") + `}}}`,
-		"indexed Job":                  `{apiVersion: batch/v1, kind: Job, metadata: {generateName: t7-}, spec: {completionMode: Indexed, completions: 1000000000, parallelism: 100000, template: {spec: ` + pod("cpu: 1m") + `}}}`,
-		"JobSet of JobSets":            `{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {generateName: t7-}, spec: {replicatedJobs: [{name: r, replicas: ` + most + `, template: {spec: {completions: ` + most + `, parallelism: ` + most + `, template: {spec: ` + pod("cpu: 1") + `}}}}]}}`,
-		"workers of MPI":               `{apiVersion: kubeflow.org/v2beta1, kind: MPIJob, metadata: {generateName: t7-}, spec: {mpiReplicaSpecs: {Launcher: {replicas: 1, template: {spec: ` + pod("cpu: 1") + `}}, Worker: {replicas: ` + most + `, template: {spec: ` + pod("cpu: 1") + `}}}}}`,
-		"workers of PyTorch":           `{apiVersion: kubeflow.org/v1, kind: PyTorchJob, metadata: {generateName: t7-}, spec: {pytorchReplicaSpecs: {Master: {replicas: 1, template: {spec: ` + pod("cpu: 1") + `}}, Worker: {replicas: ` + most + `, template: {spec: ` + pod("cpu: 1") + `}}}}}`,
-		"hosts of Ray":                 `{apiVersion: ray.io/v1, kind: RayCluster, metadata: {generateName: t7-}, spec: {headGroupSpec: {rayStartParams: {}, template: {spec: {containers: [{name: c, image: x}]}}}, workerGroupSpecs: [{groupName: g, replicas: ` + most + `, maxReplicas: ` + most + `, numOfHosts: ` + most + `, rayStartParams: {}, template: {spec: {containers: [{name: c, image: x}]}}}]}}`,
-		"more than 64 bits":            `{apiVersion: batch/v1, kind: Job, metadata: {generateName: t7-}, spec: {completions: 4, parallelism: 4, template: {spec: ` + pod(`cpu: "9223372036854775807"`) + `}}}`,
-		"more memory than 64 bits":     `{apiVersion: batch/v1, kind: Job, metadata: {generateName: t7-}, spec: {completions: 3, parallelism: 3, template: {spec: ` + pod(`memory: 8Ei`) + `}}}`,
-		"GPUs that come round to none": `{apiVersion: batch/v1, kind: Job, metadata: {generateName: t7-}, spec: {completions: 2, parallelism: 2, template: {spec: ` + pod(`nvidia.com/gpu: "9223372036854775807"`) + `}}}`,
-		"two containers that do":       `{apiVersion: batch/v1, kind: Job, metadata: {generateName: t7-}, spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: x, resources: {limits: {nvidia.com/gpu: "9223372036854775807"}}}, {name: b, image: x, resources: {limits: {nvidia.com/gpu: "9223372036854775807"}}}]}}}}`,
-		"memory in thousandths":        `{apiVersion: batch/v1, kind: Job, metadata: {generateName: t7-}, spec: {completions: 1000000, parallelism: 1000000, template: {spec: ` + pod(`memory: "9223372036854775807m"`) + `}}}`,
-		"a huge annotation":            `{apiVersion: batch/v1, kind: Job, metadata: {generateName: t7-, annotations: {a: "` + huge[:200<<10] + `"}}, spec: {completions: 1000000, parallelism: 1000000, template: {spec: ` + pod("cpu: 1") + `}}}`,
-		"a huge command":               `{apiVersion: batch/v1, kind: Job, metadata: {generateName: t7-}, spec: {completions: 1000000, parallelism: 1000000, template: {spec: {restartPolicy: Never, containers: [{name: c, image: x, args: ["` + huge + `"]}]}}}}`,
-		"many variables":               `{apiVersion: batch/v1, kind: Job, metadata: {generateName: t7-}, spec: {completions: 1000000, parallelism: 1000000, template: {spec: {restartPolicy: Never, containers: [{name: c, image: x, env: [` + strings.Join(many, ", ") + `]}]}}}}`,
-		"after a thousand others":      `{apiVersion: batch/v1, kind: Job, metadata: {generateName: t7-, annotations: {mlbatch.dev/after: "` + strings.TrimSuffix(strings.Repeat("t7-nothing,", 1000), ",") + `"}}, spec: {template: {spec: ` + pod("cpu: 1") + `}}}`,
+		"Job of the most pods": `{apiVersion: batch/v1, kind: Job, metadata: {generateName: t7-}, spec: {completions: ` + most + `, parallelism: ` + most + `, template: {spec: ` + pod(
+			"cpu: 1",
+		) + `}}}`,
+		"indexed Job": `{apiVersion: batch/v1, kind: Job, metadata: {generateName: t7-}, spec: {completionMode: Indexed, completions: 1000000000, parallelism: 100000, template: {spec: ` + pod(
+			"cpu: 1m",
+		) + `}}}`,
+		"JobSet of JobSets": `{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {generateName: t7-}, spec: {replicatedJobs: [{name: r, replicas: ` + most + `, template: {spec: {completions: ` + most + `, parallelism: ` + most + `, template: {spec: ` + pod(
+			"cpu: 1",
+		) + `}}}}]}}`,
+		"workers of MPI": `{apiVersion: kubeflow.org/v2beta1, kind: MPIJob, metadata: {generateName: t7-}, spec: {mpiReplicaSpecs: {Launcher: {replicas: 1, template: {spec: ` + pod(
+			"cpu: 1",
+		) + `}}, Worker: {replicas: ` + most + `, template: {spec: ` + pod(
+			"cpu: 1",
+		) + `}}}}}`,
+		"workers of PyTorch": `{apiVersion: kubeflow.org/v1, kind: PyTorchJob, metadata: {generateName: t7-}, spec: {pytorchReplicaSpecs: {Master: {replicas: 1, template: {spec: ` + pod(
+			"cpu: 1",
+		) + `}}, Worker: {replicas: ` + most + `, template: {spec: ` + pod(
+			"cpu: 1",
+		) + `}}}}}`,
+		"hosts of Ray": `{apiVersion: ray.io/v1, kind: RayCluster, metadata: {generateName: t7-}, spec: {headGroupSpec: {rayStartParams: {}, template: {spec: {containers: [{name: c, image: x}]}}}, workerGroupSpecs: [{groupName: g, replicas: ` + most + `, maxReplicas: ` + most + `, numOfHosts: ` + most + `, rayStartParams: {}, template: {spec: {containers: [{name: c, image: x}]}}}]}}`,
+		"more than 64 bits": `{apiVersion: batch/v1, kind: Job, metadata: {generateName: t7-}, spec: {completions: 4, parallelism: 4, template: {spec: ` + pod(
+			`cpu: "9223372036854775807"`,
+		) + `}}}`,
+		"more memory than 64 bits": `{apiVersion: batch/v1, kind: Job, metadata: {generateName: t7-}, spec: {completions: 3, parallelism: 3, template: {spec: ` + pod(
+			`memory: 8Ei`,
+		) + `}}}`,
+		"GPUs that come round to none": `{apiVersion: batch/v1, kind: Job, metadata: {generateName: t7-}, spec: {completions: 2, parallelism: 2, template: {spec: ` + pod(
+			`nvidia.com/gpu: "9223372036854775807"`,
+		) + `}}}`,
+		"two containers that do": `{apiVersion: batch/v1, kind: Job, metadata: {generateName: t7-}, spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: x, resources: {limits: {nvidia.com/gpu: "9223372036854775807"}}}, {name: b, image: x, resources: {limits: {nvidia.com/gpu: "9223372036854775807"}}}]}}}}`,
+		"memory in thousandths": `{apiVersion: batch/v1, kind: Job, metadata: {generateName: t7-}, spec: {completions: 1000000, parallelism: 1000000, template: {spec: ` + pod(
+			`memory: "9223372036854775807m"`,
+		) + `}}}`,
+		"a huge annotation": `{apiVersion: batch/v1, kind: Job, metadata: {generateName: t7-, annotations: {a: "` + huge[:200<<10] + `"}}, spec: {completions: 1000000, parallelism: 1000000, template: {spec: ` + pod(
+			"cpu: 1",
+		) + `}}}`,
+		"a huge command": `{apiVersion: batch/v1, kind: Job, metadata: {generateName: t7-}, spec: {completions: 1000000, parallelism: 1000000, template: {spec: {restartPolicy: Never, containers: [{name: c, image: x, args: ["` + huge + `"]}]}}}}`,
+		"many variables": `{apiVersion: batch/v1, kind: Job, metadata: {generateName: t7-}, spec: {completions: 1000000, parallelism: 1000000, template: {spec: {restartPolicy: Never, containers: [{name: c, image: x, env: [` + strings.Join(
+			many,
+			", ",
+		) + `]}]}}}}`,
+		"after a thousand others": `{apiVersion: batch/v1, kind: Job, metadata: {generateName: t7-, annotations: {mlbatch.dev/after: "` + strings.TrimSuffix(
+			strings.Repeat("t7-nothing,", 1000),
+			",",
+		) + `"}}, spec: {template: {spec: ` + pod(
+			"cpu: 1",
+		) + `}}}`,
 		"a gang of the most":           `{apiVersion: v1, kind: Pod, metadata: {generateName: t7-, labels: {kueue.x-k8s.io/pod-group-name: t7}, annotations: {kueue.x-k8s.io/pod-group-total-count: "` + most + `"}}, spec: ` + onePod + `}`,
 		"a set of the most":            `{apiVersion: leaderworkerset.x-k8s.io/v1, kind: LeaderWorkerSet, metadata: {generateName: t7-}, spec: {replicas: 1, leaderWorkerTemplate: {size: ` + most + `, workerTemplate: {spec: {containers: [{name: c, image: x}]}}}}}`,
 		"a StatefulSet of the most":    `{apiVersion: apps/v1, kind: StatefulSet, metadata: {generateName: t7-}, spec: {replicas: ` + most + `, serviceName: s, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: x}]}}}}`,
@@ -704,8 +917,26 @@ func TestAbsurdJobsHarmNobody(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d were taken", made, len(jobsOf))
-	set := create(t, alice, `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: t7-scaled}, spec: {replicas: 0, serviceName: s, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: x}]}}}}`, "blue")
-	if out := kubectlAs(t, "alice", "-n", "blue", "scale", "statefulset", set, "--replicas", most); !strings.Contains(out, "spec.replicas") {
+	set := create(
+		t,
+		alice,
+		`{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: t7-scaled}, spec: {replicas: 0, serviceName: s, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: x}]}}}}`,
+		"blue",
+	)
+	if out := kubectlAs(
+		t,
+		"alice",
+		"-n",
+		"blue",
+		"scale",
+		"statefulset",
+		set,
+		"--replicas",
+		most,
+	); !strings.Contains(
+		out,
+		"spec.replicas",
+	) {
 		t.Errorf("alice scales a StatefulSet: %s", out)
 	}
 	create(t, user(t, "bob"), gang("t7-bob", 1, 8, 5), "red")
@@ -725,7 +956,11 @@ func TestAbsurdJobsHarmNobody(t *testing.T) {
 		return ""
 	})
 	for _, command := range [][]string{{"ps", "-n", "blue"}, {"why", "-n", "blue"}, {"queue"}, {"top"}, {"eta", "-n", "blue"}, {"capacity"}} {
-		if out := typeAs(t, "", command...); strings.Contains(out, "panic") || strings.Contains(out, "-9223372036854775808") {
+		if out := typeAs(
+			t,
+			"",
+			command...); strings.Contains(out, "panic") ||
+			strings.Contains(out, "-9223372036854775808") {
 			t.Errorf("mlbatch %v: %.500s", command, out)
 		}
 	}
@@ -781,7 +1016,16 @@ func TestNothingIsSeenOfOthers(t *testing.T) {
 	awaitEmpty(t, "blue", "red")
 	alice, bob := user(t, "alice"), user(t, "bob")
 	const secret = "sentinel"
-	his := strings.NewReplacer("image: busybox", "image: sentinel.example.com/sentinel", "sleep 6000", "sleep 6000 # sentinel", "metadata: {name: x-sentinel}", "metadata: {name: x-sentinel, labels: {example.com/project: sentinel}, annotations: {why: sentinel}}").Replace(gang("x-sentinel", 3, 8, 6000))
+	his := strings.NewReplacer(
+		"image: busybox",
+		"image: sentinel.example.com/sentinel",
+		"sleep 6000",
+		"sleep 6000 # sentinel",
+		"metadata: {name: x-sentinel}",
+		"metadata: {name: x-sentinel, labels: {example.com/project: sentinel}, annotations: {why: sentinel}}",
+	).Replace(
+		gang("x-sentinel", 3, 8, 6000),
+	)
 	create(t, bob, his, "red")
 	eventually(t, "bob's job runs", inPhase(t, "Running", "red", "x-sentinel"))
 	create(t, bob, strings.ReplaceAll(his, "x-sentinel", "y-sentinel"), "red")
@@ -793,12 +1037,26 @@ func TestNothingIsSeenOfOthers(t *testing.T) {
 		}
 		return ""
 	})
-	uids := []string{string(itsWorkload(t, "red", "x-sentinel").UID), string(itsWorkload(t, "red", "y-sentinel").UID)}
+	uids := []string{
+		string(itsWorkload(t, "red", "x-sentinel").UID),
+		string(itsWorkload(t, "red", "y-sentinel").UID),
+	}
 	asked := lookedAt("", "-o json", "-A", "-n red")
 	for _, uid := range uids {
-		asked = append(asked, []string{"why-not", "blue/t8-hers", uid}, []string{"why-not", "blue/t8-hers", uid, "-o", "json"})
+		asked = append(
+			asked,
+			[]string{"why-not", "blue/t8-hers", uid},
+			[]string{"why-not", "blue/t8-hers", uid, "-o", "json"},
+		)
 	}
-	asked = append(asked, []string{"why", "blue/t8-hers", "-o", "yaml"}, []string{"show", "blue/t8-hers"}, []string{"events", "blue/t8-hers"}, []string{"eta", "blue/t8-hers", "-o", "json"}, []string{"wait", "blue/t8-hers", "--timeout", "1s"})
+	asked = append(
+		asked,
+		[]string{"why", "blue/t8-hers", "-o", "yaml"},
+		[]string{"show", "blue/t8-hers"},
+		[]string{"events", "blue/t8-hers"},
+		[]string{"eta", "blue/t8-hers", "-o", "json"},
+		[]string{"wait", "blue/t8-hers", "--timeout", "1s"},
+	)
 	typeAll(t, "alice", asked, func(command, says string) {
 		if strings.Contains(says, secret) {
 			t.Errorf("%s tells alice of bob's job: %s", command, around(says, secret))
@@ -816,7 +1074,8 @@ func TestNothingIsSeenOfOthers(t *testing.T) {
 			"namespaces/blue/localqueues/default-queue/pendingworkloads", "namespaces/red/workloads/x-sentinel/explanation", "namespaces/blue/localqueues/..%2f..%2f..%2fnamespaces%2fred%2flocalqueues%2fdefault-queue/pendingworkloads",
 		} {
 			got := fetch(t, web, http.MethodGet, cfg.Host+"/apis/visibility.kueue.x-k8s.io/"+version+"/"+path, "")
-			if strings.Contains(got, secret) && !strings.Contains(path, secret) || strings.Contains(got, `"items":[{`) && strings.Contains(path, "red") {
+			if strings.Contains(got, secret) && !strings.Contains(path, secret) ||
+				strings.Contains(got, `"items":[{`) && strings.Contains(path, "red") {
 				t.Errorf("%s tells alice: %.400s", path, got)
 			}
 		}
@@ -903,7 +1162,13 @@ func TestNobodyReachesPodsOfOthers(t *testing.T) {
 	if got := phases(t, "red", "t9-his"); got[0] != "Running" {
 		t.Errorf("bob's job is %s", got[0])
 	}
-	if err := alice.Get(t.Context(), client.ObjectKey{Namespace: "red", Name: pod}, &corev1.Pod{}); !apierrors.IsForbidden(err) {
+	if err := alice.Get(
+		t.Context(),
+		client.ObjectKey{Namespace: "red", Name: pod},
+		&corev1.Pod{},
+	); !apierrors.IsForbidden(
+		err,
+	) {
 		t.Errorf("alice sees bob's pod: %v", err)
 	}
 }
@@ -916,7 +1181,10 @@ func TestPortsTellStrangersNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	old := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}
-	stranger := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: 30 * time.Second}
+	stranger := &http.Client{
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
+		Timeout:   30 * time.Second,
+	}
 	tried := 0
 	for _, c := range components {
 		for _, address := range listeners(t, c.PID) {
@@ -962,7 +1230,16 @@ func TestPortsTellStrangersNothing(t *testing.T) {
 				}
 			}
 			asProxy := func(method, body string) string {
-				return fetch(t, &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: host})}, Timeout: 10 * time.Second}, method, "http://10.0.0.1:8265/api/jobs/", body)
+				return fetch(
+					t,
+					&http.Client{
+						Transport: &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: host})},
+						Timeout:   10 * time.Second,
+					},
+					method,
+					"http://10.0.0.1:8265/api/jobs/",
+					body,
+				)
 			}
 			if protocol == "http" {
 				for _, method := range []string{http.MethodGet, http.MethodPost} {
@@ -985,7 +1262,9 @@ func TestPortsTellStrangersNothing(t *testing.T) {
 		if err != nil {
 			return nil //nolint:nilerr // it went in the meantime
 		}
-		if info.Mode().Perm()&0o077 != 0 && !d.IsDir() && (strings.Contains(path, "kubeconfig") || strings.Contains(path, "/pki/") || strings.HasSuffix(path, ".key")) && !strings.HasSuffix(path, ".crt") {
+		if info.Mode().Perm()&0o077 != 0 && !d.IsDir() &&
+			(strings.Contains(path, "kubeconfig") || strings.Contains(path, "/pki/") || strings.HasSuffix(path, ".key")) &&
+			!strings.HasSuffix(path, ".crt") {
 			t.Errorf("others may read %s: %s", path, info.Mode())
 		}
 		return nil
@@ -1003,7 +1282,10 @@ func TestPortsTellStrangersNothing(t *testing.T) {
 			continue
 		}
 		for _, file := range []string{"controller", "scheduler"} {
-			if token, err := os.ReadFile(filepath.Join(cluster.Dir, "pki", file+".token")); err == nil && bytes.Contains(line, bytes.TrimSpace(token)) {
+			if token, err := os.ReadFile(
+				filepath.Join(cluster.Dir, "pki", file+".token"),
+			); err == nil &&
+				bytes.Contains(line, bytes.TrimSpace(token)) {
 				t.Errorf("%s has a token on its command line", c.Name)
 			}
 		}
@@ -1020,17 +1302,19 @@ func TestNoPodGetsItsNode(t *testing.T) {
 		return strings.Replace(onePod, "{restartPolicy", "{"+fields+", restartPolicy", 1)
 	}
 	bad := map[string]string{
-		"privileged":      inContainer("securityContext: {privileged: true}"),
-		"capabilities":    inContainer("securityContext: {capabilities: {add: [SYS_ADMIN, MKNOD]}}"),
-		"unmasked proc":   inContainer("securityContext: {procMount: Unmasked}"),
-		"port of a node":  inContainer("ports: [{containerPort: 80, hostPort: 80}]"),
-		"host network":    inPod("hostNetwork: true"),
-		"host processes":  inPod("hostPID: true"),
-		"host IPC":        inPod("hostIPC: true"),
-		"host path":       inPod("volumes: [{name: v, hostPath: {path: /var/run}}]"),
-		"no profile":      inPod("securityContext: {seccompProfile: {type: Unconfined}}"),
-		"unsafe sysctl":   inPod("securityContext: {sysctls: [{name: kernel.msgmax, value: '1'}]}"),
-		"init privileged": inPod("initContainers: [{name: i, image: busybox, securityContext: {privileged: true}}]"),
+		"privileged":     inContainer("securityContext: {privileged: true}"),
+		"capabilities":   inContainer("securityContext: {capabilities: {add: [SYS_ADMIN, MKNOD]}}"),
+		"unmasked proc":  inContainer("securityContext: {procMount: Unmasked}"),
+		"port of a node": inContainer("ports: [{containerPort: 80, hostPort: 80}]"),
+		"host network":   inPod("hostNetwork: true"),
+		"host processes": inPod("hostPID: true"),
+		"host IPC":       inPod("hostIPC: true"),
+		"host path":      inPod("volumes: [{name: v, hostPath: {path: /var/run}}]"),
+		"no profile":     inPod("securityContext: {seccompProfile: {type: Unconfined}}"),
+		"unsafe sysctl":  inPod("securityContext: {sysctls: [{name: kernel.msgmax, value: '1'}]}"),
+		"init privileged": inPod(
+			"initContainers: [{name: i, image: busybox, securityContext: {privileged: true}}]",
+		),
 	}
 	for kind, manifest := range kindsWithPods() {
 		for name, spec := range bad {
@@ -1040,18 +1324,36 @@ func TestNoPodGetsItsNode(t *testing.T) {
 		}
 	}
 	// What alice's jobs borrow, though they cannot have pods, is bob's when he wants it.
-	plain := create(t, bob, queued(`{apiVersion: batch/v1, kind: Job, metadata: {name: t11-plain}, spec: {template: {spec: `+strings.Replace(onePod, `"600"`, `"1"`, 1)+`}}}`), "red")
-	eventually(t, "a job of another team that wants nothing of its node runs", func() string { return jobSucceeded(t, admin, "red", plain) })
+	plain := create(
+		t,
+		bob,
+		queued(
+			`{apiVersion: batch/v1, kind: Job, metadata: {name: t11-plain}, spec: {template: {spec: `+strings.Replace(
+				onePod,
+				`"600"`,
+				`"1"`,
+				1,
+			)+`}}}`,
+		),
+		"red",
+	)
+	eventually(
+		t,
+		"a job of another team that wants nothing of its node runs",
+		func() string { return jobSucceeded(t, admin, "red", plain) },
+	)
 	var all corev1.PodList
 	if err := admin.List(t.Context(), &all, client.InNamespace("blue")); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range all.Items {
-		if p.Spec.HostNetwork || p.Spec.HostPID || p.Spec.HostIPC || slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil }) {
+		if p.Spec.HostNetwork || p.Spec.HostPID || p.Spec.HostIPC ||
+			slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil }) {
 			t.Errorf("pod %s of %v has what is its node's", p.Name, metav1.GetControllerOf(&p))
 		}
 		for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
-			if s := c.SecurityContext; s != nil && (s.Privileged != nil && *s.Privileged || s.Capabilities != nil && len(s.Capabilities.Add) > 0 || s.ProcMount != nil && *s.ProcMount != corev1.DefaultProcMount) {
+			if s := c.SecurityContext; s != nil &&
+				(s.Privileged != nil && *s.Privileged || s.Capabilities != nil && len(s.Capabilities.Add) > 0 || s.ProcMount != nil && *s.ProcMount != corev1.DefaultProcMount) {
 				t.Errorf("pod %s of %v has a container that may do anything", p.Name, metav1.GetControllerOf(&p))
 			}
 		}
@@ -1077,7 +1379,12 @@ func TestVolumesStayInTheirTeam(t *testing.T) {
 		}
 		return ""
 	})
-	create(t, alice, strings.Replace(claim, "spec: {", "spec: {volumeName: "+his.Spec.VolumeName+", ", 1), "blue")
+	create(
+		t,
+		alice,
+		strings.Replace(claim, "spec: {", "spec: {volumeName: "+his.Spec.VolumeName+", ", 1),
+		"blue",
+	)
 	for _, other := range []string{
 		`{apiVersion: v1, kind: PersistentVolume, metadata: {name: t12}, spec: {accessModes: [ReadWriteMany], capacity: {storage: 1Gi}, hostPath: {path: /}}}`,
 		`{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: t12}, provisioner: x}`,
@@ -1087,20 +1394,52 @@ func TestVolumesStayInTheirTeam(t *testing.T) {
 		}
 	}
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec": {"claimRef": null}}`))
-	if err := alice.Patch(t.Context(), &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: his.Spec.VolumeName}}, patch); !apierrors.IsForbidden(err) {
+	if err := alice.Patch(
+		t.Context(),
+		&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: his.Spec.VolumeName}},
+		patch,
+	); !apierrors.IsForbidden(
+		err,
+	) {
 		t.Errorf("alice takes bob's volume: %v", err)
 	}
-	job := `{apiVersion: batch/v1, kind: Job, metadata: {name: t12-reads}, spec: {template: {spec: ` + strings.Replace(onePod, "{restartPolicy", "{volumes: [{name: v, persistentVolumeClaim: {claimName: t12}}], restartPolicy", 1) + `}}}`
+	job := `{apiVersion: batch/v1, kind: Job, metadata: {name: t12-reads}, spec: {template: {spec: ` + strings.Replace(
+		onePod,
+		"{restartPolicy",
+		"{volumes: [{name: v, persistentVolumeClaim: {claimName: t12}}], restartPolicy",
+		1,
+	) + `}}}`
 	create(t, alice, queued(job), "blue")
-	create(t, alice, queued(`{apiVersion: batch/v1, kind: Job, metadata: {name: t12-else}, spec: {template: {spec: `+strings.Replace(onePod, `"600"`, `"1"`, 1)+`}}}`), "blue")
-	eventually(t, "another job of hers runs", func() string { return jobSucceeded(t, admin, "blue", "t12-else") })
+	create(
+		t,
+		alice,
+		queued(
+			`{apiVersion: batch/v1, kind: Job, metadata: {name: t12-else}, spec: {template: {spec: `+strings.Replace(
+				onePod,
+				`"600"`,
+				`"1"`,
+				1,
+			)+`}}}`,
+		),
+		"blue",
+	)
+	eventually(
+		t,
+		"another job of hers runs",
+		func() string { return jobSucceeded(t, admin, "blue", "t12-else") },
+	)
 	for _, p := range pods(t, "blue", "t12-reads") {
 		if p.Spec.NodeName != "" {
 			t.Errorf("a pod of alice's with bob's volume is on node %s", p.Spec.NodeName)
 		}
 	}
 	var hers corev1.PersistentVolumeClaim
-	if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "t12"}, &hers); err != nil || hers.Status.Phase == corev1.ClaimBound {
+	if err := admin.Get(
+		t.Context(),
+		client.ObjectKey{Namespace: "blue", Name: "t12"},
+		&hers,
+	); err != nil ||
+		hers.Status.Phase == corev1.ClaimBound {
 		t.Errorf("alice's claim on bob's volume is %s: %v", hers.Status.Phase, err)
 	}
 }
@@ -1204,7 +1543,12 @@ func searchFiles(t *testing.T, dir string, least int) {
 func TestWhoActedIsWrittenDown(t *testing.T) {
 	awaitEmpty(t, "blue")
 	holdQueue(t)
-	create(t, user(t, "alice"), queued(`{apiVersion: batch/v1, kind: Job, metadata: {name: t16}, spec: {template: {spec: `+onePod+`}}}`), "blue")
+	create(
+		t,
+		user(t, "alice"),
+		queued(`{apiVersion: batch/v1, kind: Job, metadata: {name: t16}, spec: {template: {spec: `+onePod+`}}}`),
+		"blue",
+	)
 	eventually(t, "its Workload is made", func() string {
 		if workloadOf(t, "blue", "t16") == nil {
 			return "it is not"
@@ -1219,10 +1563,13 @@ func TestWhoActedIsWrittenDown(t *testing.T) {
 	typeAs(t, "", "hold", "blue/t16")
 	want := map[string]bool{"the administrator's patch": false, "alice's job": false}
 	err := cluster.Asked(func(r rig.Request) {
-		if r.User == "kubernetes-admin" && r.As == "" && r.Verb == "patch" && r.Resource == "workloads" && r.Name == w.Name && r.Code == http.StatusOK {
+		if r.User == "kubernetes-admin" && r.As == "" && r.Verb == "patch" && r.Resource == "workloads" &&
+			r.Name == w.Name &&
+			r.Code == http.StatusOK {
 			want["the administrator's patch"] = true
 		}
-		if r.User == "kubernetes-admin" && r.As == "alice" && r.Verb == "create" && r.Resource == "jobs" && r.Namespace == "blue" {
+		if r.User == "kubernetes-admin" && r.As == "alice" && r.Verb == "create" && r.Resource == "jobs" &&
+			r.Namespace == "blue" {
 			want["alice's job"] = true
 		}
 	})
@@ -1243,7 +1590,13 @@ func TestFilesThatBreakReadersAreRefused(t *testing.T) {
 		var b strings.Builder
 		b.WriteString("x0: &x0 [" + strings.TrimSuffix(strings.Repeat("lol, ", 10), ", ") + "]\n")
 		for i := 1; i < 12; i++ {
-			fmt.Fprintf(&b, "x%d: &x%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*x%d, ", i-1), 10), ", "))
+			fmt.Fprintf(
+				&b,
+				"x%d: &x%d [%s]\n",
+				i,
+				i,
+				strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*x%d, ", i-1), 10), ", "),
+			)
 		}
 		return head + b.String()
 	}
@@ -1258,10 +1611,15 @@ func TestFilesThatBreakReadersAreRefused(t *testing.T) {
 		"json":        strings.Repeat(`{"a":`, 200000),
 		"number":      job + "spec: {parallelism: 1e400000000, completions: 99999999999999999999999999}\n",
 		"nul":         "apiVersion: v1\nkind: Pod\x00\nmetadata: {name: \"\\0\"}\n",
-		"path":        strings.Replace(job, "name: x", "name: ../../../../etc/cron.d/x", 1) + "spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}\n",
-		"escape":      strings.Replace(job, "name: x", `name: "\x1b[2J\x1b]0;owned\x07"`, 1),
-		"script":      "#!/bin/sh\n#SBATCH --nodes=99999999999999999999\n#SBATCH --array=0-4000000000\n#SBATCH --mem=9e99T\nid\n",
-		"binary":      string([]byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff}) + strings.Repeat("\x00", 1<<16),
+		"path": strings.Replace(
+			job,
+			"name: x",
+			"name: ../../../../etc/cron.d/x",
+			1,
+		) + "spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}\n",
+		"escape": strings.Replace(job, "name: x", `name: "\x1b[2J\x1b]0;owned\x07"`, 1),
+		"script": "#!/bin/sh\n#SBATCH --nodes=99999999999999999999\n#SBATCH --array=0-4000000000\n#SBATCH --mem=9e99T\nid\n",
+		"binary": string([]byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff}) + strings.Repeat("\x00", 1<<16),
 	}
 	commands := [][]string{
 		{"submit", "-n", "blue", "--image", "i", "--dry-run", "client", "FILE"},
@@ -1310,9 +1668,17 @@ func ranInBounds(t *testing.T, dir string, args ...string) string {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	// The shell keeps its words apart; what is too much is refused, and the program panics.
-	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", `ulimit -v 8388608 && exec "$0" "$@"`, cluster.Binary}, args...)...)
+	cmd := exec.CommandContext(
+		ctx,
+		"sh",
+		append([]string{"-c", `ulimit -v 8388608 && exec "$0" "$@"`, cluster.Binary}, args...)...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOMEMLIMIT=2GiB", "MLBATCH_DATA_DIR="+cluster.Dir, "KUBECONFIG="+filepath.Join(cluster.Dir, "kubeconfig"))
+	cmd.Env = append(
+		os.Environ(),
+		"GOMEMLIMIT=2GiB",
+		"MLBATCH_DATA_DIR="+cluster.Dir,
+		"KUBECONFIG="+filepath.Join(cluster.Dir, "kubeconfig"),
+	)
 	out, err := cmd.CombinedOutput()
 	switch text := string(out); {
 	case ctx.Err() != nil:
@@ -1344,8 +1710,21 @@ func TestSecretsOfJobsAreNotShown(t *testing.T) {
 		}
 		return ""
 	})
-	wrong := strings.NewReplacer("value: hunter2-env", "value: hunter2-env, valueFrom: {secretKeyRef: {name: x, key: y}}", "t18", "t18-wrong").Replace(whispering("t18"))
-	if _, err := tryCreate(t, alice, queued(wrong), "blue"); err == nil || strings.Contains(err.Error(), "hunter2-env") {
+	wrong := strings.NewReplacer(
+		"value: hunter2-env",
+		"value: hunter2-env, valueFrom: {secretKeyRef: {name: x, key: y}}",
+		"t18",
+		"t18-wrong",
+	).Replace(
+		whispering("t18"),
+	)
+	if _, err := tryCreate(
+		t,
+		alice,
+		queued(wrong),
+		"blue",
+	); err == nil ||
+		strings.Contains(err.Error(), "hunter2-env") {
 		t.Errorf("a refusal tells the secret, or there is none: %v", err)
 	}
 	asked := lookedAt("-n blue", "-n blue -o json")

@@ -61,9 +61,15 @@ spec:
 	out := typing(t, "alice", "ended with exit code 0", "logs", "-f", "blue/flaky")
 	for _, rank := range []string{"0 | ", "1 | "} {
 		if n := strings.Count(out, rank+"started on "); n != 2 {
-			t.Errorf("rank %s began %d times, not twice: it was started again, and each run is told once\n%s", rank, n, out)
+			t.Errorf(
+				"rank %s began %d times, not twice: it was started again, and each run is told once\n%s",
+				rank,
+				n,
+				out,
+			)
 		}
-		if !strings.Contains(out, rank+"ended with exit code 3") || !strings.Contains(out, rank+"ended with exit code 0") {
+		if !strings.Contains(out, rank+"ended with exit code 3") ||
+			!strings.Contains(out, rank+"ended with exit code 0") {
 			t.Errorf("rank %s is to fail and then to succeed:\n%s", rank, out)
 		}
 	}
@@ -120,7 +126,11 @@ spec:
 		t.Fatalf("an administrator holds it: %v: %s", err, out)
 	}
 	refused(t, "alice", "ask for its release", "release", "blue/held")
-	err := alice.Patch(t.Context(), itsWorkload(t, "blue", "held"), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"active":true}}`)))
+	err := alice.Patch(
+		t.Context(),
+		itsWorkload(t, "blue", "held"),
+		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"active":true}}`)),
+	)
 	if err == nil || !strings.Contains(err.Error(), "an administrator holds this job") {
 		t.Errorf("alice releases what an administrator holds: %v", err)
 	}
@@ -140,7 +150,16 @@ spec:
 		}
 		return "it does not"
 	})
-	if out, err := cluster.Run(t.Context(), "exec", "blue/held", "--as", "alice", "--", "ls"); err == nil || !strings.Contains(err.Error(), "simulated node") {
+	if out, err := cluster.Run(
+		t.Context(),
+		"exec",
+		"blue/held",
+		"--as",
+		"alice",
+		"--",
+		"ls",
+	); err == nil ||
+		!strings.Contains(err.Error(), "simulated node") {
 		t.Errorf("alice may run commands in her pods, which simulated nodes do not: %v: %s", err, out)
 	}
 
@@ -149,7 +168,11 @@ spec:
 	var done struct {
 		Items []struct{ Name, Action string }
 	}
-	if err := json.Unmarshal([]byte(out), &done); err != nil || len(done.Items) != 1 || done.Items[0].Action != "cancelled" {
+	if err := json.Unmarshal(
+		[]byte(out),
+		&done,
+	); err != nil || len(done.Items) != 1 ||
+		done.Items[0].Action != "cancelled" {
 		t.Errorf("cancel prints %s (%v)", out, err)
 	}
 	if n := len(pods(t, "blue", "held")); n > 0 {
@@ -158,7 +181,13 @@ spec:
 	typing(t, "alice", "blue/held", "wait", "blue/held", "--for", "deleted")
 	typing(t, "alice", "cancelled", "cancel", "blue/flaky", "--wait")
 	eventually(t, "its Workload is collected, once its end is recorded", func() string {
-		if err := alice.Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: w.Name}, &kueue.Workload{}); !apierrors.IsNotFound(err) {
+		if err := alice.Get(
+			t.Context(),
+			client.ObjectKey{Namespace: "blue", Name: w.Name},
+			&kueue.Workload{},
+		); !apierrors.IsNotFound(
+			err,
+		) {
 			return fmt.Sprintf("it is there (%v)", err)
 		}
 		return ""

@@ -66,7 +66,14 @@ func trainingObjects() (all []client.Object) {
 func remembered(t testing.TB, job client.Object) recovery.Recovery {
 	t.Helper()
 	o := &recovery.JobRecovery{}
-	err := user(t, "").Get(t.Context(), client.ObjectKey{Namespace: job.GetNamespace(), Name: string(job.GetUID())}, o)
+	err := user(
+		t,
+		"",
+	).Get(
+		t.Context(),
+		client.ObjectKey{Namespace: job.GetNamespace(), Name: string(job.GetUID())},
+		o,
+	)
 	if client.IgnoreNotFound(err) != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +158,15 @@ func says(tb testing.TB, k trainingKind, name, condition string) func() string {
 func allPods(t testing.TB, name string) []corev1.Pod {
 	t.Helper()
 	var all corev1.PodList
-	if err := user(t, "").List(t.Context(), &all, client.InNamespace("blue"), client.MatchingLabels{jobNameLabel: name}); err != nil {
+	if err := user(
+		t,
+		"",
+	).List(
+		t.Context(),
+		&all,
+		client.InNamespace("blue"),
+		client.MatchingLabels{jobNameLabel: name},
+	); err != nil {
 		t.Fatal(err)
 	}
 	return all.Items
@@ -192,7 +207,8 @@ func TestTrainingJobsOfEveryKind(t *testing.T) {
 				t.Errorf("it has %d pod sets, want %d", got, len(k.pods))
 			}
 			for _, p := range allPods(t, "train") {
-				if p.Annotations[kueue.WorkloadAnnotation] != w.Name || p.Labels[kueue.PodSetLabel] != p.Labels["training.kubeflow.org/replica-type"] {
+				if p.Annotations[kueue.WorkloadAnnotation] != w.Name ||
+					p.Labels[kueue.PodSetLabel] != p.Labels["training.kubeflow.org/replica-type"] {
 					t.Errorf("pod %s does not say whose it is: %v %v", p.Name, p.Annotations, p.Labels)
 				}
 				if !slices.ContainsFunc(p.Spec.Containers[0].Env, func(e corev1.EnvVar) bool { return e.Name == k.env }) {
@@ -201,7 +217,16 @@ func TestTrainingJobsOfEveryKind(t *testing.T) {
 			}
 			var services corev1.ServiceList
 			eventually(t, "each pod has a service", func() string {
-				if err := user(t, "").List(t.Context(), &services, client.InNamespace("blue"), client.MatchingLabels{jobNameLabel: "train"}); err != nil || len(services.Items) != k.count() {
+				if err := user(
+					t,
+					"",
+				).List(
+					t.Context(),
+					&services,
+					client.InNamespace("blue"),
+					client.MatchingLabels{jobNameLabel: "train"},
+				); err != nil ||
+					len(services.Items) != k.count() {
 					return fmt.Sprintf("%d services, %v", len(services.Items), err)
 				}
 				return ""
@@ -217,7 +242,15 @@ func TestTrainingJobsOfEveryKind(t *testing.T) {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			eventually(t, "nothing is left", func() string {
-				if err := user(t, "").List(t.Context(), &services, client.InNamespace("blue"), client.MatchingLabels{jobNameLabel: "train"}); err != nil {
+				if err := user(
+					t,
+					"",
+				).List(
+					t.Context(),
+					&services,
+					client.InNamespace("blue"),
+					client.MatchingLabels{jobNameLabel: "train"},
+				); err != nil {
 					return err.Error()
 				}
 				if n := len(allPods(t, "train")) + len(services.Items); n > 0 || workloadOf(t, "blue", "train") != nil {
@@ -264,13 +297,25 @@ func TestTrainingJobIsPreempted(t *testing.T) {
 	k := trainingKinds()[0]
 	awaitEmpty(t, "blue", "red")
 	alice := user(t, "alice")
-	low := strings.ReplaceAll(k.manifest("patient", "", "OnFailure", runFor("400s")), "nvidia.com/gpu: 1", "nvidia.com/gpu: 8")
-	low = strings.ReplaceAll(low, "terminationGracePeriodSeconds: 0", "terminationGracePeriodSeconds: 0\n          priorityClassName: low-priority")
+	low := strings.ReplaceAll(
+		k.manifest("patient", "", "OnFailure", runFor("400s")),
+		"nvidia.com/gpu: 1",
+		"nvidia.com/gpu: 8",
+	)
+	low = strings.ReplaceAll(
+		low,
+		"terminationGracePeriodSeconds: 0",
+		"terminationGracePeriodSeconds: 0\n          priorityClassName: low-priority",
+	)
 	create(t, alice, low, "blue")
 	eventually(t, "it runs", trainingRuns(t, "patient", 3))
 	before := trainingJob(t, k, "patient").Object["spec"]
 	// It takes back what the other one borrowed.
-	high := strings.ReplaceAll(strings.ReplaceAll(low, "low-priority", "high-priority"), "nvidia.com/gpu: 8", "nvidia.com/gpu: 2")
+	high := strings.ReplaceAll(
+		strings.ReplaceAll(low, "low-priority", "high-priority"),
+		"nvidia.com/gpu: 8",
+		"nvidia.com/gpu: 2",
+	)
 	high = strings.ReplaceAll(strings.ReplaceAll(high, "name: patient", "name: urgent"), "400s", "60s")
 	create(t, alice, high, "blue")
 	eventually(t, "the urgent job runs, and nothing of the other is left", func() string {
@@ -280,7 +325,10 @@ func TestTrainingJobIsPreempted(t *testing.T) {
 		}
 		return trainingRuns(t, "urgent", 3)()
 	})
-	if c := apimeta.FindStatusCondition(itsWorkload(t, "blue", "patient").Status.Conditions, kueue.WorkloadPreempted); c == nil {
+	if c := apimeta.FindStatusCondition(
+		itsWorkload(t, "blue", "patient").Status.Conditions,
+		kueue.WorkloadPreempted,
+	); c == nil {
 		t.Error("it was not preempted")
 	}
 	eventually(t, "it says so", says(t, k, "patient", "Suspended"))
@@ -297,7 +345,11 @@ func TestTrainingJobSurvivesTheController(t *testing.T) {
 	k := trainingKinds()[0]
 	awaitEmpty(t, "blue")
 	alice := user(t, "alice")
-	once := map[string]string{"mlbatch.dev/run-for": "60s", "mlbatch.dev/exit-code": "137", "mlbatch.dev/fail-first": "1"}
+	once := map[string]string{
+		"mlbatch.dev/run-for":    "60s",
+		"mlbatch.dev/exit-code":  "137",
+		"mlbatch.dev/fail-first": "1",
+	}
 	create(t, alice, k.manifest("hardy", "backoffLimit: 6", "ExitCode", once), "blue")
 	for _, when := range []struct {
 		what string
@@ -331,7 +383,12 @@ func TestTrainingJobsInAppWrappers(t *testing.T) {
 	for _, k := range trainingKinds() {
 		t.Run(k.kind, func(t *testing.T) {
 			awaitEmpty(t, "blue")
-			inner := strings.Replace(k.manifest("inner", "", "OnFailure", runFor("60s")), ", labels: {kueue.x-k8s.io/queue-name: default-queue}", "", 1)
+			inner := strings.Replace(
+				k.manifest("inner", "", "OnFailure", runFor("60s")),
+				", labels: {kueue.x-k8s.io/queue-name: default-queue}",
+				"",
+				1,
+			)
 			create(t, user(t, "alice"), wrap(inner), "blue")
 			eventually(t, "all its pods run", trainingRuns(t, "inner", k.count()))
 			eventually(t, "it succeeds", inPhase(t, string(aw.AppWrapperSucceeded), "blue", "wrapped"))
@@ -346,16 +403,31 @@ func TestForgedOwnerRunsNothing(t *testing.T) {
 	k := trainingKinds()[0]
 	awaitEmpty(t, "blue")
 	alice := user(t, "alice")
-	create(t, alice, wrap(`{apiVersion: batch/v1, kind: Job, metadata: {name: real}, spec: {template: {spec: `+fmt.Sprintf(podSpec, "Never")+`}}}`), "blue")
+	create(
+		t,
+		alice,
+		wrap(
+			`{apiVersion: batch/v1, kind: Job, metadata: {name: real}, spec: {template: {spec: `+fmt.Sprintf(
+				podSpec,
+				"Never",
+			)+`}}}`,
+		),
+		"blue",
+	)
 	eventually(t, "the AppWrapper runs", func() string { return runs(t, "blue", "wrapped", 1) })
 	o := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(k.manifest("forged", "suspend: false", "OnFailure", runFor("60s"))), &o.Object); err != nil {
+	if err := yaml.Unmarshal(
+		[]byte(k.manifest("forged", "suspend: false", "OnFailure", runFor("60s"))),
+		&o.Object,
+	); err != nil {
 		t.Fatal(err)
 	}
 	owner := wrapper(t, "blue", "wrapped")
 	o.SetNamespace("blue")
 	o.SetLabels(nil)
-	o.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(owner, aw.GroupVersion.WithKind(aw.AppWrapperKind))})
+	o.SetOwnerReferences(
+		[]metav1.OwnerReference{*metav1.NewControllerRef(owner, aw.GroupVersion.WithKind(aw.AppWrapperKind))},
+	)
 	if err := alice.Create(t.Context(), o); err != nil {
 		t.Logf("refused: %v", err)
 	}

@@ -34,7 +34,11 @@ spec: {runtimeRef: {%s}, %s}
 
 // trains are nodes that train for a while, a GPU each.
 func trains(n int, d string) string {
-	return fmt.Sprintf("trainer: {numNodes: %d, command: [sh, -c, 'sleep %s'], resourcesPerNode: {limits: {nvidia.com/gpu: 1, cpu: 1, memory: 1Gi}}}", n, d)
+	return fmt.Sprintf(
+		"trainer: {numNodes: %d, command: [sh, -c, 'sleep %s'], resourcesPerNode: {limits: {nvidia.com/gpu: 1, cpu: 1, memory: 1Gi}}}",
+		n,
+		d,
+	)
 }
 
 // installRuntimes installs the runtimes of the examples.
@@ -90,7 +94,15 @@ func trainSays(tb testing.TB, name, condition string) func() string {
 func setPods(t testing.TB, name string) []corev1.Pod {
 	t.Helper()
 	var all corev1.PodList
-	if err := user(t, "").List(t.Context(), &all, client.InNamespace("blue"), client.MatchingLabels{jobset.JobSetNameKey: name}); err != nil {
+	if err := user(
+		t,
+		"",
+	).List(
+		t.Context(),
+		&all,
+		client.InNamespace("blue"),
+		client.MatchingLabels{jobset.JobSetNameKey: name},
+	); err != nil {
 		t.Fatal(err)
 	}
 	return slices.DeleteFunc(all.Items, func(p corev1.Pod) bool {
@@ -137,10 +149,14 @@ func TestTrainJobs(t *testing.T) {
 			eventually(t, "all of its pods run", trainRuns(t, "train", 3))
 			w := itsWorkload(t, "blue", "train")
 			for _, p := range setPods(t, "train") {
-				if p.Annotations[kueue.WorkloadAnnotation] != w.Name || p.Labels[kueue.PodSetLabel] != p.Labels[jobset.ReplicatedJobNameKey] {
+				if p.Annotations[kueue.WorkloadAnnotation] != w.Name ||
+					p.Labels[kueue.PodSetLabel] != p.Labels[jobset.ReplicatedJobNameKey] {
 					t.Errorf("pod %s does not say whose it is: %v %v", p.Name, p.Annotations, p.Labels)
 				}
-				has := slices.ContainsFunc(p.Spec.Containers[0].Env, func(e corev1.EnvVar) bool { return e.Name == tc.env })
+				has := slices.ContainsFunc(
+					p.Spec.Containers[0].Env,
+					func(e corev1.EnvVar) bool { return e.Name == tc.env },
+				)
 				if should := p.Labels[jobset.ReplicatedJobNameKey] == tc.replicated; has != should {
 					t.Errorf("pod %s is told %s: %v", p.Name, tc.env, has)
 				}
@@ -165,7 +181,12 @@ func leftOf(t testing.TB, name string) string {
 	t.Helper()
 	c := user(t, "")
 	var all corev1.PodList
-	if err := c.List(t.Context(), &all, client.InNamespace("blue"), client.MatchingLabels{jobset.JobSetNameKey: name}); err != nil {
+	if err := c.List(
+		t.Context(),
+		&all,
+		client.InNamespace("blue"),
+		client.MatchingLabels{jobset.JobSetNameKey: name},
+	); err != nil {
 		return err.Error()
 	}
 	if len(all.Items) > 0 || workloadOf(t, "blue", name) != nil {
@@ -175,7 +196,13 @@ func leftOf(t testing.TB, name string) string {
 		&jobset.JobSet{ObjectMeta: metav1.ObjectMeta{Name: name}}, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name + "-mpi-ssh-auth"}}, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name + "-mpi-hostfile"}},
 	} {
-		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: o.GetName()}, o); !apierrors.IsNotFound(err) {
+		if err := c.Get(
+			t.Context(),
+			client.ObjectKey{Namespace: "blue", Name: o.GetName()},
+			o,
+		); !apierrors.IsNotFound(
+			err,
+		) {
 			return fmt.Sprintf("%T %s: %v", o, o.GetName(), err)
 		}
 	}
@@ -205,7 +232,15 @@ spec: {template: {spec: {replicatedJobs: [{name: node, template: {spec: {templat
 		{"nor is it for one that is wrapped", wrap(manifest), "spec.components[0].template.spec.runtimeRef.name"},
 		{"its pods would not be known in time", wrap(runtime("TrainingRuntime", "first", "")), "create it by itself, before the AppWrapper"},
 	} {
-		if out, err := kubectl(t, "alice", tc.manifest, "create", "-n", "blue"); err == nil || !strings.Contains(out, tc.want) {
+		if out, err := kubectl(
+			t,
+			"alice",
+			tc.manifest,
+			"create",
+			"-n",
+			"blue",
+		); err == nil ||
+			!strings.Contains(out, tc.want) {
 			t.Errorf("%s: %v, it said %s", tc.why, err, out)
 		}
 	}
@@ -215,7 +250,15 @@ spec: {template: {spec: {replicatedJobs: [{name: node, template: {spec: {templat
 		}
 	}
 	eventually(t, "it runs", trainRuns(t, "own", 2))
-	if out, err := kubectl(t, "alice", runtime("TrainingRuntime", "second", ""), "apply", "--server-side", "-n", "blue"); err != nil {
+	if out, err := kubectl(
+		t,
+		"alice",
+		runtime("TrainingRuntime", "second", ""),
+		"apply",
+		"--server-side",
+		"-n",
+		"blue",
+	); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, p := range setPods(t, "own") {
@@ -223,7 +266,14 @@ spec: {template: {spec: {replicatedJobs: [{name: node, template: {spec: {templat
 			t.Errorf("pod %s runs with %v", p.Name, e)
 		}
 	}
-	if out, err := kubectl(t, "alice", runtime("TrainingRuntime", "second", ""), "delete", "-n", "blue"); err != nil {
+	if out, err := kubectl(
+		t,
+		"alice",
+		runtime("TrainingRuntime", "second", ""),
+		"delete",
+		"-n",
+		"blue",
+	); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	// A pod that goes comes back, by the runtime that was recorded.
@@ -253,10 +303,21 @@ func TestTrainJobIsPreempted(t *testing.T) {
 	alice := user(t, "alice")
 	job := func(name, class, gpus, d string) string {
 		spec := strings.ReplaceAll(trains(3, d), "nvidia.com/gpu: 1", "nvidia.com/gpu: "+gpus)
-		return strings.Replace(trainManifest(name, "name: torch-distributed", spec), "labels: {", "labels: {kueue.x-k8s.io/priority-class: "+class+", ", 1)
+		return strings.Replace(
+			trainManifest(name, "name: torch-distributed", spec),
+			"labels: {",
+			"labels: {kueue.x-k8s.io/priority-class: "+class+", ",
+			1,
+		)
 	}
 	for name, value := range map[string]int32{"train-low": 1, "train-high": 100} {
-		err := user(t, "").Create(t.Context(), &kueue.WorkloadPriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value})
+		err := user(
+			t,
+			"",
+		).Create(
+			t.Context(),
+			&kueue.WorkloadPriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value},
+		)
 		if client.IgnoreAlreadyExists(err) != nil {
 			t.Fatal(err)
 		}
@@ -274,12 +335,28 @@ func TestTrainJobIsPreempted(t *testing.T) {
 	})
 	eventually(t, "it says so", trainSays(t, "patient", api.TrainJobSuspended))
 	set := &jobset.JobSet{}
-	if err := user(t, "").Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "patient"}, set); err != nil || !ptr.Deref(set.Spec.Suspend, false) {
+	if err := user(
+		t,
+		"",
+	).Get(
+		t.Context(),
+		client.ObjectKey{Namespace: "blue", Name: "patient"},
+		set,
+	); err != nil ||
+		!ptr.Deref(set.Spec.Suspend, false) {
 		t.Errorf("its JobSet: suspended %v, %v", set.Spec.Suspend, err)
 	}
 	uid := set.UID
 	eventually(t, "it comes back", trainRuns(t, "patient", 3))
-	if err := user(t, "").Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "patient"}, set); err != nil || set.UID != uid {
+	if err := user(
+		t,
+		"",
+	).Get(
+		t.Context(),
+		client.ObjectKey{Namespace: "blue", Name: "patient"},
+		set,
+	); err != nil ||
+		set.UID != uid {
 		t.Errorf("its JobSet is another one: %v", err)
 	}
 	if after := trainJob(t, "patient").Spec; !equality.Semantic.DeepEqual(before, after) {
@@ -398,7 +475,15 @@ spec: {mlPolicy: {torch: {}}, template: {spec: {replicatedJobs: [
 	}
 	stop := func(policy string) {
 		t.Helper()
-		out, err := kubectl(t, "", "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: blue-cluster-queue}", "patch", "--type=merge", "-p", `{"spec":{"stopPolicy":"`+policy+`"}}`)
+		out, err := kubectl(
+			t,
+			"",
+			"apiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: blue-cluster-queue}",
+			"patch",
+			"--type=merge",
+			"-p",
+			`{"spec":{"stopPolicy":"`+policy+`"}}`,
+		)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
@@ -411,7 +496,15 @@ spec: {mlPolicy: {torch: {}}, template: {spec: {replicatedJobs: [
 	}
 	stop("Hold")
 	t.Cleanup(func() {
-		_, _ = kubectl(t, "", "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: blue-cluster-queue}", "patch", "--type=merge", "-p", `{"spec":{"stopPolicy":"None"}}`)
+		_, _ = kubectl(
+			t,
+			"",
+			"apiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: blue-cluster-queue}",
+			"patch",
+			"--type=merge",
+			"-p",
+			`{"spec":{"stopPolicy":"None"}}`,
+		)
 	})
 	apply(runtime(1, "helper"))
 	apply(wrap(trainManifest(name, "name: growing, kind: TrainingRuntime", trains(2, "400"))))
@@ -451,7 +544,15 @@ spec: {mlPolicy: {torch: {}}, template: {spec: {replicatedJobs: [
 	}
 	always(t, "no pod that was not admitted", none, func() string {
 		var all corev1.PodList // others may have ended by now
-		if err := user(t, "").List(t.Context(), &all, client.InNamespace("blue"), client.MatchingLabels{jobset.JobSetNameKey: name}); err != nil {
+		if err := user(
+			t,
+			"",
+		).List(
+			t.Context(),
+			&all,
+			client.InNamespace("blue"),
+			client.MatchingLabels{jobset.JobSetNameKey: name},
+		); err != nil {
 			return err.Error()
 		}
 		if !slices.ContainsFunc(all.Items, func(p corev1.Pod) bool {

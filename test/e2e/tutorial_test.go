@@ -78,12 +78,22 @@ func TestTutorialBorrowingAndPreemption(t *testing.T) {
 	important := sample(t, alice, "important", "blue")
 	eventually(t, "the important job runs", inPhase(t, "Running", "blue", important))
 	eventually(t, "the newest running normal job was evicted for it", func() string {
-		if got := phases(t, "blue", normal...); !slices.Equal(got, []string{"Running", "Running", "Suspended", "Suspended"}) {
+		if got := phases(
+			t,
+			"blue",
+			normal...); !slices.Equal(
+			got,
+			[]string{"Running", "Running", "Suspended", "Suspended"},
+		) {
 			return fmt.Sprintf("phases are %v", got)
 		}
 		return ""
 	})
-	if c := apimeta.FindStatusCondition(itsWorkload(t, "blue", normal[2]).Status.Conditions, kueue.WorkloadPreempted); c == nil || c.Reason != "InClusterQueue" {
+	if c := apimeta.FindStatusCondition(
+		itsWorkload(t, "blue", normal[2]).Status.Conditions,
+		kueue.WorkloadPreempted,
+	); c == nil ||
+		c.Reason != "InClusterQueue" {
 		t.Errorf("the evicted job does not say that its own queue preempted it: %+v", c)
 	}
 
@@ -118,7 +128,11 @@ func TestTutorialFault(t *testing.T) {
 	if w := wrapper(t, "blue", large); w.Status.Retries != 0 {
 		t.Errorf("the reset for a bad node used %d of the job's retries", w.Status.Retries)
 	}
-	eventually(t, "the slack queue lends nothing while 8 GPUs are missing", func() string { return lends(t, admin, "0") })
+	eventually(
+		t,
+		"the slack queue lends nothing while 8 GPUs are missing",
+		func() string { return lends(t, admin, "0") },
+	)
 	label(t, admin, bad, "null")
 	eventually(t, "the slack queue lends all again", func() string { return lends(t, admin, "") })
 }
@@ -147,7 +161,11 @@ func label(t testing.TB, c client.Client, node, value string) {
 	patch := `{"metadata":{"labels":{"autopilot.ibm.com/gpuhealth":` + value + `}}}`
 	n := &corev1.Node{}
 	n.Name = node
-	if err := c.Patch(context.WithoutCancel(t.Context()), n, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+	if err := c.Patch(
+		context.WithoutCancel(t.Context()),
+		n,
+		client.RawPatch(types.MergePatchType, []byte(patch)),
+	); err != nil {
 		t.Fatal(err)
 	}
 }

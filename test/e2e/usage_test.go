@@ -43,7 +43,12 @@ func TestUsageOutlastsTheController(t *testing.T) {
 		_ = admin.Delete(ctx, &kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: "usage"}})
 	})
 	for _, name := range []string{"heavy", "light", "other"} {
-		create(t, admin, "{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: "+name+"}, spec: {clusterQueue: usage-cluster-queue}}", "blue")
+		create(
+			t,
+			admin,
+			"{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: "+name+"}, spec: {clusterQueue: usage-cluster-queue}}",
+			"blue",
+		)
 	}
 	used := func(queue string) int64 {
 		var q kueue.LocalQueue
@@ -62,7 +67,11 @@ func TestUsageOutlastsTheController(t *testing.T) {
 	end := func(name string) {
 		t.Helper()
 		j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name}}
-		if err := admin.Delete(t.Context(), j, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+		if err := admin.Delete(
+			t.Context(),
+			j,
+			client.PropagationPolicy(metav1.DeletePropagationBackground),
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -95,7 +104,10 @@ func TestUsageOutlastsTheController(t *testing.T) {
 	end("other")
 	eventually(t, "the one that used less comes first", func() string {
 		if problem := admitted("heavy")(); problem == "" {
-			t.Fatalf("what was used is forgotten: the job of the queue that used more was admitted first\n%s", story(t))
+			t.Fatalf(
+				"what was used is forgotten: the job of the queue that used more was admitted first\n%s",
+				story(t),
+			)
 		}
 		return admitted("light")()
 	})

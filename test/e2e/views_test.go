@@ -32,8 +32,8 @@ spec:
       containers: [{name: main, image: busybox, command: [sleep, "60"], resources: {limits: {nvidia.com/gpu: 1}}}]
 `
 
-// TestViewsTellWhatTheAskerWouldRead: for every user, what a controller tells of jobs is what they would find out
-// alone from the objects that they may read: of all kinds, running, waiting, held, failed and not made.
+// TestViewsTellWhatTheAskerWouldRead: for every user, what a controller tells of jobs is what they would find
+// out alone from the objects that they may read: of all kinds, running, waiting, held, failed and not made.
 func TestViewsTellWhatTheAskerWouldRead(t *testing.T) {
 	awaitEmpty(t, "blue", "red")
 	alice, bob := user(t, "alice"), user(t, "bob")
@@ -46,14 +46,32 @@ func TestViewsTellWhatTheAskerWouldRead(t *testing.T) {
 	create(t, alice, fmt.Sprintf(unmade, "ReplicaSet", "b"), "blue")
 	for _, file := range []string{"pytorchjob", "jobset", "pod-group"} {
 		file = filepath.Join("..", "..", "examples", "kinds", file+".yaml")
-		if out, err := cluster.Run(t.Context(), "kubectl", "create", "-n", "blue", "--as", "alice", "-f", file); err != nil {
+		if out, err := cluster.Run(
+			t.Context(),
+			"kubectl",
+			"create",
+			"-n",
+			"blue",
+			"--as",
+			"alice",
+			"-f",
+			file,
+		); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 		t.Cleanup(func() {
 			_, _ = cluster.Run(withoutCancel(t), "kubectl", "delete", "-n", "blue", "-f", file, "--wait=false")
 		})
 	}
-	asks := []struct{ as, namespace string }{{"", ""}, {"", "blue"}, {"alice", "blue"}, {"alice", "red"}, {"bob", "blue"}, {"bob", "red"}, {"mallory", "blue"}}
+	asks := []struct{ as, namespace string }{
+		{"", ""},
+		{"", "blue"},
+		{"alice", "blue"},
+		{"alice", "red"},
+		{"bob", "blue"},
+		{"bob", "red"},
+		{"mallory", "blue"},
+	}
 	for _, q := range asks {
 		eventually(t, fmt.Sprintf("%q is told of %q what they would read", q.as, q.namespace), func() string {
 			served := servedTo(t, q.as, q.namespace)
@@ -70,7 +88,10 @@ func TestViewsTellWhatTheAskerWouldRead(t *testing.T) {
 			t.Fatalf("alice is told of %s/%s", mine.Items[at].Namespace, mine.Items[at].Name)
 		}
 		for _, name := range []string{"unmade-a", "unmade-b"} {
-			if !slices.ContainsFunc(mine.Items, func(j view.Job) bool { return j.Name == name && strings.Contains(j.Trouble, "nobody") }) {
+			if !slices.ContainsFunc(
+				mine.Items,
+				func(j view.Job) bool { return j.Name == name && strings.Contains(j.Trouble, "nobody") },
+			) {
 				return fmt.Sprintf("nothing says why the pods of %s are not there", name)
 			}
 		}
@@ -79,22 +100,26 @@ func TestViewsTellWhatTheAskerWouldRead(t *testing.T) {
 		}
 		return cmp.Diff(known(t, mine), known(t, new(typed[view.JobList](t, "alice", "ps", "-A"))))
 	})
-	eventually(t, "alice is told of each of her jobs why it is where it is, and all else, as she would find out", func() string {
-		for _, j := range servedTo(t, "alice", "blue").Items {
-			name := "namespaces/blue/jobviews/" + url.PathEscape(strings.ToLower(string(j.Kind))+"."+j.Name)
-			own, _ := whyAs(t, "alice", "blue/"+j.Name)
-			served := viewsOf[why.JobExplanation](t, "alice", name+"/explanation").Explanation
-			if d := cmp.Diff(timeless(t, own), timeless(t, served)); d != "" {
-				return name + ": " + d
+	eventually(
+		t,
+		"alice is told of each of her jobs why it is where it is, and all else, as she would find out",
+		func() string {
+			for _, j := range servedTo(t, "alice", "blue").Items {
+				name := "namespaces/blue/jobviews/" + url.PathEscape(strings.ToLower(string(j.Kind))+"."+j.Name)
+				own, _ := whyAs(t, "alice", "blue/"+j.Name)
+				served := viewsOf[why.JobExplanation](t, "alice", name+"/explanation").Explanation
+				if d := cmp.Diff(timeless(t, own), timeless(t, served)); d != "" {
+					return name + ": " + d
+				}
+				shown := typed[why.Details](t, "alice", "show", "blue/"+j.Name, "--lines", "0")
+				details := viewsOf[why.JobDetails](t, "alice", name+"/details").Details
+				if d := cmp.Diff(timeless(t, shown), timeless(t, details)); d != "" {
+					return name + ": " + d
+				}
 			}
-			shown := typed[why.Details](t, "alice", "show", "blue/"+j.Name, "--lines", "0")
-			details := viewsOf[why.JobDetails](t, "alice", name+"/details").Details
-			if d := cmp.Diff(timeless(t, shown), timeless(t, details)); d != "" {
-				return name + ": " + d
-			}
-		}
-		return ""
-	})
+			return ""
+		},
+	)
 	eventually(t, "the administrator is told of nodes what they would read", func() string {
 		own, _, err := gather.Nodes(t.Context(), user(t, ""))
 		if err != nil {
@@ -126,13 +151,24 @@ func TestViewsTellWhatTheAskerWouldRead(t *testing.T) {
 			cmp.Diff(teams, new(viewsOf[view.TeamViewList](t, "", "teamviews")).Teams())
 	})
 	theirs := new(viewsOf[view.LocalQueueViewList](t, "alice", "localqueueviews")).Queues()
-	if len(theirs) != 1 || theirs[0].Namespace != "blue" || len(theirs[0].Shares) == 0 || theirs[0].Shares[0].Nominal == "" {
+	if len(theirs) != 1 || theirs[0].Namespace != "blue" || len(theirs[0].Shares) == 0 ||
+		theirs[0].Shares[0].Nominal == "" {
 		t.Errorf("alice is told of LocalQueues %+v, want that of blue, with the quota behind it", theirs)
 	}
-	if own := new(viewsOf[view.TeamViewList](t, "alice", "teamviews")).Teams(); len(own) != 1 || own[0].Name != "blue" {
+	if own := new(
+		viewsOf[view.TeamViewList](t, "alice", "teamviews"),
+	).Teams(); len(own) != 1 ||
+		own[0].Name != "blue" {
 		t.Errorf("alice is told of teams %+v, want blue", own)
 	}
-	if out, err := cluster.Run(t.Context(), "team", "list", "--as", "alice"); err != nil || !strings.Contains(out, "blue") || strings.Contains(out, "red") {
+	if out, err := cluster.Run(
+		t.Context(),
+		"team",
+		"list",
+		"--as",
+		"alice",
+	); err != nil || !strings.Contains(out, "blue") ||
+		strings.Contains(out, "red") {
 		t.Errorf("team list as alice, %v:\n%s", err, out)
 	}
 	out, err := cluster.Run(t.Context(), "kubectl", "get", "jobviews", "-n", "blue", "--as", "alice")
@@ -197,5 +233,10 @@ func timeless(t *testing.T, of any) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return regexp.MustCompile(`\b[0-9][0-9.:T-]*(ms|s|m|h|d|Z)([0-9]+s)?\b|"at": "[^"]*"`).ReplaceAllString(string(text), "TIME")
+	return regexp.MustCompile(
+		`\b[0-9][0-9.:T-]*(ms|s|m|h|d|Z)([0-9]+s)?\b|"at": "[^"]*"`,
+	).ReplaceAllString(
+		string(text),
+		"TIME",
+	)
 }

@@ -12,7 +12,14 @@ import (
 // pendingIn asks which workloads wait, as a user; "" is the admin.
 func pendingIn(t *testing.T, as, path string) (*v1beta2.PendingWorkloadsSummary, error) {
 	t.Helper()
-	args := []string{"kubectl", "--data-dir", cluster.Dir, "get", "--raw", "/apis/visibility.kueue.x-k8s.io/" + path}
+	args := []string{
+		"kubectl",
+		"--data-dir",
+		cluster.Dir,
+		"get",
+		"--raw",
+		"/apis/visibility.kueue.x-k8s.io/" + path,
+	}
 	if as != "" {
 		args = append(args, "--as", as)
 	}
@@ -82,7 +89,12 @@ func TestPendingWorkloads(t *testing.T) {
 			t.Errorf("%s at %s (%s): %v, %+v, want %d items", c.as, c.path, c.why, err, s, c.items)
 		}
 	}
-	if _, err := pendingIn(t, "", "v1beta2/clusterqueues/none/pendingworkloads"); err == nil || !strings.Contains(err.Error(), "not found") {
+	if _, err := pendingIn(
+		t,
+		"",
+		"v1beta2/clusterqueues/none/pendingworkloads",
+	); err == nil ||
+		!strings.Contains(err.Error(), "not found") {
 		t.Errorf("a queue that does not exist: %v", err)
 	}
 }
@@ -101,7 +113,15 @@ func TestVisibilityIsDescribed(t *testing.T) {
 			return ""
 		})
 	}
-	out, err := cluster.Run(t.Context(), "kubectl", "--data-dir", cluster.Dir, "api-resources", "--api-group", "visibility.kueue.x-k8s.io")
+	out, err := cluster.Run(
+		t.Context(),
+		"kubectl",
+		"--data-dir",
+		cluster.Dir,
+		"api-resources",
+		"--api-group",
+		"visibility.kueue.x-k8s.io",
+	)
 	if err != nil {
 		t.Errorf("discovery: %v: %s", err, out)
 	}

@@ -37,7 +37,11 @@ func TestReasonsAreTrueWhenRead(t *testing.T) {
 	eventually(t, "bob takes back what is his", inPhase(t, "Running", "red", "bob-first"))
 	create(t, bob, gang("bob-second", 1, 8, 6000), "red")
 	eventually(t, "bob borrows", inPhase(t, "Running", "red", "bob-second"))
-	if err := bob.Delete(t.Context(), wrapper(t, "red", "bob-first"), client.PropagationPolicy("Background")); err != nil {
+	if err := bob.Delete(
+		t.Context(),
+		wrapper(t, "red", "bob-first"),
+		client.PropagationPolicy("Background"),
+	); err != nil {
 		t.Fatal(err)
 	}
 	uid := string(itsWorkload(t, "red", "bob-second").UID)
@@ -81,17 +85,49 @@ func TestReasonsAreTrueWhenRead(t *testing.T) {
 		}
 		return ""
 	})
-	path := "/apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/blue/workloads/" + itsWorkload(t, "blue", "alice-secret").Name + "/explanation"
-	if out, err := cluster.Run(t.Context(), "kubectl", "--data-dir", cluster.Dir, "get", "--raw", path, "--as", "bob"); err == nil || !strings.Contains(err.Error(), "forbidden") {
+	path := "/apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/blue/workloads/" + itsWorkload(
+		t,
+		"blue",
+		"alice-secret",
+	).Name + "/explanation"
+	if out, err := cluster.Run(
+		t.Context(),
+		"kubectl",
+		"--data-dir",
+		cluster.Dir,
+		"get",
+		"--raw",
+		path,
+		"--as",
+		"bob",
+	); err == nil ||
+		!strings.Contains(err.Error(), "forbidden") {
 		t.Errorf("bob asks about alice's job: %v: %s", err, out)
 	}
-	out, err := cluster.Run(t.Context(), "kubectl", "--data-dir", cluster.Dir, "get", "events,workloads", "-n", "red", "-o", "yaml", "--as", "bob")
+	out, err := cluster.Run(
+		t.Context(),
+		"kubectl",
+		"--data-dir",
+		cluster.Dir,
+		"get",
+		"events,workloads",
+		"-n",
+		"red",
+		"-o",
+		"yaml",
+		"--as",
+		"bob",
+	)
 	if err != nil || strings.Contains(out, "alice-secret") {
 		t.Errorf("bob reads of alice's job in his namespace: %v: %s", err, out)
 	}
 
 	// What was advised helps.
-	if err := alice.Delete(t.Context(), wrapper(t, "blue", "alice-secret"), client.PropagationPolicy("Background")); err != nil {
+	if err := alice.Delete(
+		t.Context(),
+		wrapper(t, "blue", "alice-secret"),
+		client.PropagationPolicy("Background"),
+	); err != nil {
 		t.Fatal(err)
 	}
 	create(t, alice, gang("alice-smaller", int(count), 8, 60), "blue")

@@ -50,11 +50,23 @@ func TestWhyNotIsAReceipt(t *testing.T) {
 		}
 		return ""
 	})
-	if out, err := cluster.Run(t.Context(), "why-not", "blue/alice-all", "red/bob-secret", "--as", "alice"); err == nil || !strings.Contains(err.Error(), "by the UID") {
+	if out, err := cluster.Run(
+		t.Context(),
+		"why-not",
+		"blue/alice-all",
+		"red/bob-secret",
+		"--as",
+		"alice",
+	); err == nil ||
+		!strings.Contains(err.Error(), "by the UID") {
 		t.Errorf("alice names a job of bob's: %v: %s", err, out)
 	}
 
-	if err := bob.Delete(t.Context(), wrapper(t, "red", "bob-secret"), client.PropagationPolicy("Background")); err != nil {
+	if err := bob.Delete(
+		t.Context(),
+		wrapper(t, "red", "bob-secret"),
+		client.PropagationPolicy("Background"),
+	); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "without it hers runs", inPhase(t, "Running", "blue", "alice-all"))
@@ -65,7 +77,9 @@ func TestWhyNotIsAReceipt(t *testing.T) {
 		if r.Answer == nil || r.Answer.Contest == nil {
 			return "no controller answered: " + text
 		}
-		if c := r.Answer.Contest; c.Order != "QueueTime" || !c.OtherFirst || c.Field != "spec.preemption.withinClusterQueue" || r.Verdict != why.InTheWay {
+		if c := r.Answer.Contest; c.Order != "QueueTime" || !c.OtherFirst ||
+			c.Field != "spec.preemption.withinClusterQueue" ||
+			r.Verdict != why.InTheWay {
 			return text
 		}
 		return ""

@@ -76,8 +76,13 @@ type history struct {
 func newWitness(t *testing.T, size map[string]int, awaited moment) *witness {
 	t.Helper()
 	w := &witness{
-		size: size, jobs: map[string]*history{}, live: map[types.UID]*corev1.Pod{},
-		reserved: map[types.UID]*kueue.Workload{}, halfBound: map[string]time.Time{}, awaited: awaited, reached: make(chan struct{}),
+		size:      size,
+		jobs:      map[string]*history{},
+		live:      map[types.UID]*corev1.Pod{},
+		reserved:  map[types.UID]*kueue.Workload{},
+		halfBound: map[string]time.Time{},
+		awaited:   awaited,
+		reached:   make(chan struct{}),
 	}
 	for name := range size {
 		w.jobs[name] = &history{pods: map[types.UID]types.UID{}}
@@ -199,7 +204,15 @@ func (w *witness) roll(job string) string {
 	var b strings.Builder
 	for _, p := range w.live {
 		if p.Labels[aw.AppWrapperLabel] == job {
-			fmt.Fprintf(&b, "\n  pod %s made %s, %s on %q, deleted %v", p.Name, p.CreationTimestamp.Format(time.TimeOnly), p.Status.Phase, p.Spec.NodeName, p.DeletionTimestamp)
+			fmt.Fprintf(
+				&b,
+				"\n  pod %s made %s, %s on %q, deleted %v",
+				p.Name,
+				p.CreationTimestamp.Format(time.TimeOnly),
+				p.Status.Phase,
+				p.Spec.NodeName,
+				p.DeletionTimestamp,
+			)
 		}
 	}
 	for _, l := range w.reserved {
@@ -207,7 +220,13 @@ func (w *witness) roll(job string) string {
 		if o == nil || o.Name != job {
 			continue
 		}
-		fmt.Fprintf(&b, "\n  workload %s reclaims %v, ends once %q", l.Name, l.Status.ReclaimablePods, l.Annotations[kueue.EndsOnceAnnotation])
+		fmt.Fprintf(
+			&b,
+			"\n  workload %s reclaims %v, ends once %q",
+			l.Name,
+			l.Status.ReclaimablePods,
+			l.Annotations[kueue.EndsOnceAnnotation],
+		)
 		for _, c := range l.Status.Conditions {
 			fmt.Fprintf(&b, ", %s=%s %s", c.Type, c.Status, c.LastTransitionTime.Format(time.TimeOnly))
 		}
@@ -221,7 +240,8 @@ func (w *witness) roll(job string) string {
 // holds is how many pods of a job have a node and did not end.
 func (w *witness) holds(job string) (n int) {
 	for _, p := range w.live {
-		if p.Labels[aw.AppWrapperLabel] == job && p.Spec.NodeName != "" && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+		if p.Labels[aw.AppWrapperLabel] == job && p.Spec.NodeName != "" && p.Status.Phase != corev1.PodSucceeded &&
+			p.Status.Phase != corev1.PodFailed {
 			n++
 		}
 	}
@@ -343,16 +363,31 @@ func (w *witness) accounts(again int) []string {
 	for name, h := range w.jobs {
 		attempts := h.evicted + 1
 		if h.admitted > attempts {
-			out = append(out, fmt.Sprintf("%s was admitted %d times and evicted %d times", name, h.admitted, h.evicted))
+			out = append(
+				out,
+				fmt.Sprintf("%s was admitted %d times and evicted %d times", name, h.admitted, h.evicted),
+			)
 		}
 		of := map[types.UID]int{}
 		for _, job := range h.pods {
 			if of[job]++; of[job] > w.size[name] {
-				out = append(out, fmt.Sprintf("%d pods of one Job of %s got nodes, it has %d", of[job], name, w.size[name]))
+				out = append(
+					out,
+					fmt.Sprintf("%d pods of one Job of %s got nodes, it has %d", of[job], name, w.size[name]),
+				)
 			}
 		}
 		if len(of)-attempts > again {
-			out = append(out, fmt.Sprintf("%d Jobs of %s ran in %d attempts; %d may have been made again", len(of), name, attempts, again))
+			out = append(
+				out,
+				fmt.Sprintf(
+					"%d Jobs of %s ran in %d attempts; %d may have been made again",
+					len(of),
+					name,
+					attempts,
+					again,
+				),
+			)
 		}
 	}
 	slices.Sort(out)

@@ -85,7 +85,10 @@ func TestRollingRestart(t *testing.T) {
 	p := newPlane(t)
 	one, two := p.begin().ready(), p.begin().ready()
 	asked := 0
-	p.eventually("the API server trusts the webhooks", func() error { asked++; return p.asked(fmt.Sprintf("first-%d", asked)) })
+	p.eventually(
+		"the API server trusts the webhooks",
+		func() error { asked++; return p.asked(fmt.Sprintf("first-%d", asked)) },
+	)
 	var writes atomic.Int64
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -21,8 +21,13 @@ func TestPodsOfOthersUseCapacity(t *testing.T) {
 	theirs := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", Name: "theirs"}}
 	gpus := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("5")}
 	theirs.Spec = corev1.PodSpec{
-		NodeName: "node", SchedulerName: "default-scheduler", AutomountServiceAccountToken: new(bool), TerminationGracePeriodSeconds: new(int64),
-		Containers: []corev1.Container{{Name: "c", Image: "x", Resources: corev1.ResourceRequirements{Requests: gpus, Limits: gpus}}},
+		NodeName:                      "node",
+		SchedulerName:                 "default-scheduler",
+		AutomountServiceAccountToken:  new(bool),
+		TerminationGracePeriodSeconds: new(int64),
+		Containers: []corev1.Container{
+			{Name: "c", Image: "x", Resources: corev1.ResourceRequirements{Requests: gpus, Limits: gpus}},
+		},
 	}
 	p.eventually("their pod is made", func() error { return p.admin.Create(t.Context(), theirs) })
 	p.furnish(100, 8)
@@ -36,6 +41,9 @@ func TestPodsOfOthersUseCapacity(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	p.eventually("the large one is admitted", func() error { return errors.Join(p.holds("large"), p.holds("small")) })
+	p.eventually(
+		"the large one is admitted",
+		func() error { return errors.Join(p.holds("large"), p.holds("small")) },
+	)
 	t.Logf("%s after the pod was gone", time.Since(began).Round(time.Millisecond))
 }

@@ -96,14 +96,24 @@ func serve(text string) error {
 	if o.Scheduler {
 		cfg.QPS = -1 // as "mlbatch scheduler" has it
 		return scheduler.Run(ctx, scheduler.Options{
-			Client: cfg, SchedulerNames: jobs.SchedulerNames(), HealthPort: o.Health, Election: scheduler.Election{Enabled: true, Namespace: leases},
+			Client:         cfg,
+			SchedulerNames: jobs.SchedulerNames(),
+			HealthPort:     o.Health,
+			Election:       scheduler.Election{Enabled: true, Namespace: leases},
 		})
 	}
 	resolved, err := settings.Resolve(settings.Empty(), settings.Given{})
 	if err != nil {
 		return err
 	}
-	opts := resolved.Options(manager.Options{Config: cfg, Kubeconfig: o.Kubeconfig, Schedulers: jobs.Schedulers{Given: jobs.SchedulerName, Ours: jobs.SchedulerNames()}, DrainFor: o.Drain})
+	opts := resolved.Options(
+		manager.Options{
+			Config:     cfg,
+			Kubeconfig: o.Kubeconfig,
+			Schedulers: jobs.Schedulers{Given: jobs.SchedulerName, Ours: jobs.SchedulerNames()},
+			DrainFor:   o.Drain,
+		},
+	)
 	opts.WebhookHost, opts.WebhookPort = "127.0.0.1", o.Webhook
 	opts.MetricsAddress, opts.VisibilityAddress = "", ""
 	opts.HealthAddress = fmt.Sprintf("127.0.0.1:%d", o.Health)
@@ -125,7 +135,10 @@ type plane struct {
 
 func newPlane(t testing.TB) *plane {
 	t.Helper()
-	lc, err := local.Start(t.Context(), local.Config{DataDir: t.TempDir(), Parts: local.APIOnly, UnsafeNoFsync: true})
+	lc, err := local.Start(
+		t.Context(),
+		local.Config{DataDir: t.TempDir(), Parts: local.APIOnly, UnsafeNoFsync: true},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +154,15 @@ func newPlane(t testing.TB) *plane {
 	}
 	for range 2 { // as at every start
 		p.eventually("mlbatch is installed", func() error { // an API server that was just started may take long
-			return install.Apply(t.Context(), p.admin, install.Options{WebhookURL: "https://" + p.balancer.address(), ControllerUser: controllerUser, SchedulerUser: schedulerUser})
+			return install.Apply(
+				t.Context(),
+				p.admin,
+				install.Options{
+					WebhookURL:     "https://" + p.balancer.address(),
+					ControllerUser: controllerUser,
+					SchedulerUser:  schedulerUser,
+				},
+			)
 		})
 	}
 	api, err := discovery.NewDiscoveryClientForConfig(p.config)
@@ -169,9 +190,21 @@ type replica struct {
 func (p *plane) begin() *replica {
 	p.Helper()
 	p.begun++
-	r := &replica{plane: p, name: fmt.Sprintf("replica-%d", p.begun), line: newLine(p, p.config), ended: make(chan struct{})}
+	r := &replica{
+		plane: p,
+		name:  fmt.Sprintf("replica-%d", p.begun),
+		line:  newLine(p, p.config),
+		ended: make(chan struct{}),
+	}
 	r.order = order{
-		Kubeconfig: filepath.Join(p.dir, r.name+".yaml"), Webhook: free(p), Health: free(p), Profiles: free(p), Drain: 3 * time.Second,
+		Kubeconfig: filepath.Join(
+			p.dir,
+			r.name+".yaml",
+		),
+		Webhook:  free(p),
+		Health:   free(p),
+		Profiles: free(p),
+		Drain:    3 * time.Second,
 	}
 	r.write("http://"+r.line.address(), nil)
 	r.start()
@@ -183,7 +216,11 @@ func (r *replica) write(server string, tls *rest.Config) {
 	r.Helper()
 	as := ""
 	if tls != nil {
-		as = fmt.Sprintf(", client-certificate-data: %s, client-key-data: %s", encoded(tls.CertData, tls.CertFile), encoded(tls.KeyData, tls.KeyFile))
+		as = fmt.Sprintf(
+			", client-certificate-data: %s, client-key-data: %s",
+			encoded(tls.CertData, tls.CertFile),
+			encoded(tls.KeyData, tls.KeyFile),
+		)
 		server += "\n    certificate-authority-data: " + encoded(tls.CAData, tls.CAFile)
 	}
 	user := controllerUser
@@ -263,10 +300,16 @@ func (r *replica) said(text string) bool {
 func (p *plane) eventually(what string, try func() error) {
 	p.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(p.Context(), 10*time.Millisecond, patience, true, func(context.Context) (bool, error) {
-		last = try()
-		return last == nil, nil
-	})
+	err := wait.PollUntilContextTimeout(
+		p.Context(),
+		10*time.Millisecond,
+		patience,
+		true,
+		func(context.Context) (bool, error) {
+			last = try()
+			return last == nil, nil
+		},
+	)
 	if err != nil {
 		p.Fatalf("not so after %s: %s: %v", patience, what, last)
 	}
@@ -289,8 +332,13 @@ func (p *plane) furnish(quota, onNode int64) {
 				}},
 			},
 		},
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team, Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}},
-		&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: queue}, Spec: kueue.LocalQueueSpec{ClusterQueue: queue}},
+		&corev1.Namespace{
+			ObjectMeta: metav1.ObjectMeta{Name: team, Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}},
+		},
+		&kueue.LocalQueue{
+			ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: queue},
+			Spec:       kueue.LocalQueueSpec{ClusterQueue: queue},
+		},
 	}
 	for _, o := range objects {
 		p.eventually("create "+o.GetName(), func() error { return p.admin.Create(p.Context(), o) })
@@ -320,7 +368,9 @@ func (p *plane) node(name string, gpus int64, pool string) {
 }
 
 func nodeObject(name string) *corev1.Node {
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
+	}
 }
 
 func nodeStatus(gpus int64) corev1.NodeStatus {
@@ -329,8 +379,17 @@ func nodeStatus(gpus int64) corev1.NodeStatus {
 		"nvidia.com/gpu": *resource.NewQuantity(gpus, resource.DecimalSI),
 	}
 	return corev1.NodeStatus{
-		Capacity: has, Allocatable: has,
-		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now()}},
+		Capacity:    has,
+		Allocatable: has,
+		Conditions: []corev1.NodeCondition{
+			{
+				Type:               corev1.NodeReady,
+				Status:             corev1.ConditionTrue,
+				Reason:             "KubeletReady",
+				LastHeartbeatTime:  metav1.Now(),
+				LastTransitionTime: metav1.Now(),
+			},
+		},
 	}
 }
 
@@ -339,15 +398,28 @@ func (p *plane) workload(name string, gpus, priority int64, pool string) {
 	p.Helper()
 	// The history sets its finalizer at some moment: every writer but the one a test is about
 	// has had its say.
-	w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: name, Finalizers: []string{history.Finalizer}}}
+	w := &kueue.Workload{
+		ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: name, Finalizers: []string{history.Finalizer}},
+	}
 	level := int32(priority)
-	w.Spec = kueue.WorkloadSpec{QueueName: queue, Priority: &level, PodSets: []kueue.PodSet{{
-		Name: "main", Count: 1,
-		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{
-			Name: "c", Image: "x",
-			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"nvidia.com/gpu": *resource.NewQuantity(gpus, resource.DecimalSI)}, Limits: corev1.ResourceList{"nvidia.com/gpu": *resource.NewQuantity(gpus, resource.DecimalSI)}},
-		}}}},
-	}}}
+	w.Spec = kueue.WorkloadSpec{QueueName: queue, Priority: &level, PodSets: []kueue.PodSet{
+		{
+			Name:  "main",
+			Count: 1,
+			Template: corev1.PodTemplateSpec{
+				Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{
+					{
+						Name:  "c",
+						Image: "x",
+						Resources: corev1.ResourceRequirements{
+							Requests: corev1.ResourceList{"nvidia.com/gpu": *resource.NewQuantity(gpus, resource.DecimalSI)},
+							Limits:   corev1.ResourceList{"nvidia.com/gpu": *resource.NewQuantity(gpus, resource.DecimalSI)},
+						},
+					},
+				}},
+			},
+		},
+	}}
 	if pool != "" {
 		w.Spec.PodSets[0].Template.Spec.NodeSelector = map[string]string{poolLabel: pool}
 	}
@@ -382,7 +454,12 @@ func (p *plane) holds(name string) error {
 func ready(ctx context.Context, port int) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/readyz", port), nil)
+	req, err := http.NewRequestWithContext(
+		ctx,
+		http.MethodGet,
+		fmt.Sprintf("http://127.0.0.1:%d/readyz", port),
+		nil,
+	)
 	if err != nil {
 		return err
 	}

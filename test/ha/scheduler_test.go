@@ -63,7 +63,12 @@ func TestSchedulersTakeOver(t *testing.T) {
 func (p *plane) beginScheduler() *replica {
 	p.Helper()
 	p.begun++
-	r := &replica{plane: p, name: fmt.Sprintf("scheduler-%d", p.begun), line: newLine(p, p.config), ended: make(chan struct{})}
+	r := &replica{
+		plane: p,
+		name:  fmt.Sprintf("scheduler-%d", p.begun),
+		line:  newLine(p, p.config),
+		ended: make(chan struct{}),
+	}
 	r.order = order{Kubeconfig: filepath.Join(p.dir, r.name+".yaml"), Health: free(p), Scheduler: true}
 	r.write("http://"+r.line.address(), nil)
 	r.start()
@@ -86,10 +91,16 @@ func (p *plane) schedules() (string, error) {
 func (p *plane) pod(name string) {
 	p.Helper()
 	asks := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
-	made := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", Name: name}, Spec: corev1.PodSpec{
-		SchedulerName: jobs.SchedulerName, AutomountServiceAccountToken: new(bool),
-		Containers: []corev1.Container{{Name: "c", Image: "x", Resources: corev1.ResourceRequirements{Requests: asks, Limits: asks}}},
-	}}
+	made := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", Name: name},
+		Spec: corev1.PodSpec{
+			SchedulerName:                jobs.SchedulerName,
+			AutomountServiceAccountToken: new(bool),
+			Containers: []corev1.Container{
+				{Name: "c", Image: "x", Resources: corev1.ResourceRequirements{Requests: asks, Limits: asks}},
+			},
+		},
+	}
 	p.eventually("pod "+name+" is made", func() error { return p.admin.Create(p.Context(), made) })
 }
 

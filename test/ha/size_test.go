@@ -109,7 +109,12 @@ func (p *plane) direct() *replica {
 	p.Helper()
 	p.begun++
 	r := &replica{plane: p, name: fmt.Sprintf("replica-%d", p.begun), ended: make(chan struct{})}
-	r.order = order{Kubeconfig: filepath.Join(p.dir, r.name+".yaml"), Webhook: free(p), Health: free(p), Profiles: free(p)}
+	r.order = order{
+		Kubeconfig: filepath.Join(p.dir, r.name+".yaml"),
+		Webhook:    free(p),
+		Health:     free(p),
+		Profiles:   free(p),
+	}
 	r.write(p.config.Host, p.config)
 	r.start()
 	return r
@@ -164,7 +169,12 @@ func (r *replica) computes() (stored func()) {
 // profile stores a profile of the process.
 func (r *replica) profile(what, to string) {
 	r.Helper()
-	req, err := http.NewRequestWithContext(r.Context(), http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/debug/pprof/%s", r.order.Profiles, what), nil)
+	req, err := http.NewRequestWithContext(
+		r.Context(),
+		http.MethodGet,
+		fmt.Sprintf("http://127.0.0.1:%d/debug/pprof/%s", r.order.Profiles, what),
+		nil,
+	)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -211,7 +221,11 @@ func (p *plane) crowd(nodes, pods int) {
 		n.Status = nodeStatus(8)
 		for j := range 30 {
 			n.Status.Images = append(n.Status.Images, corev1.ContainerImage{
-				Names: []string{fmt.Sprintf("registry.example.com/team-%d/training@sha256:%064d", j, i*100+j), fmt.Sprintf("registry.example.com/team-%d/training:v%d", j, i%7)}, SizeBytes: 1 << 30,
+				Names: []string{
+					fmt.Sprintf("registry.example.com/team-%d/training@sha256:%064d", j, i*100+j),
+					fmt.Sprintf("registry.example.com/team-%d/training:v%d", j, i%7),
+				},
+				SizeBytes: 1 << 30,
 			})
 		}
 		_, err := c.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{})
@@ -221,12 +235,21 @@ func (p *plane) crowd(nodes, pods int) {
 		return err
 	})
 	perNode := max(pods/max(nodes/2, 1), 1)
-	if err := p.admin.Create(p.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "others"}}); err != nil {
+	if err := p.admin.Create(
+		p.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "others"}},
+	); err != nil {
 		p.Fatal(err)
 	}
 	p.account("others")
 	p.many(pods, func(ctx context.Context, i int) error {
-		_, err := c.CoreV1().Pods("others").Create(ctx, aPod(i, fmt.Sprintf("node-%05d", i/perNode)), metav1.CreateOptions{})
+		_, err := c.CoreV1().Pods(
+			"others",
+		).Create(
+			ctx,
+			aPod(i, fmt.Sprintf("node-%05d", i/perNode)),
+			metav1.CreateOptions{},
+		)
 		return err
 	})
 }
@@ -272,26 +295,53 @@ func (p *plane) many(n int, do func(context.Context, int) error) {
 func aPod(i int, node string) *corev1.Pod {
 	var env []corev1.EnvVar
 	for j := range 30 {
-		env = append(env, corev1.EnvVar{Name: fmt.Sprintf("TRAINING_SETTING_%d", j), Value: fmt.Sprintf("a value of some length for pod %d and setting %d", i, j)})
+		env = append(
+			env,
+			corev1.EnvVar{
+				Name:  fmt.Sprintf("TRAINING_SETTING_%d", j),
+				Value: fmt.Sprintf("a value of some length for pod %d and setting %d", i, j),
+			},
+		)
 	}
 	job := fmt.Sprintf("job-%05d", i/16)
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "others", Name: fmt.Sprintf("%s-%d", job, i%16),
 			Labels: map[string]string{
-				"app.kubernetes.io/name": "training", "app.kubernetes.io/instance": job, "training.kubeflow.org/replica-index": strconv.Itoa(i % 16),
-				"training.kubeflow.org/replica-type": "worker", "training.kubeflow.org/job-name": job,
+				"app.kubernetes.io/name":              "training",
+				"app.kubernetes.io/instance":          job,
+				"training.kubeflow.org/replica-index": strconv.Itoa(i % 16),
+				"training.kubeflow.org/replica-type":  "worker",
+				"training.kubeflow.org/job-name":      job,
 			},
 			Annotations: map[string]string{"example.com/config": strings.Repeat("x", 200) + strconv.Itoa(i)},
 		},
 		Spec: corev1.PodSpec{
-			NodeName: node, RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: new(bool),
-			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}, {Name: "shm", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: "Memory"}}}},
-			Containers: []corev1.Container{{
-				Name: "main", Image: "registry.example.com/team/training:v" + strconv.Itoa(i%7), Command: []string{"torchrun", "--nnodes=16", "train.py"}, Env: env,
-				Resources:    corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("8Gi")}},
-				VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}, {Name: "shm", MountPath: "/dev/shm"}},
-			}},
+			NodeName:                     node,
+			RestartPolicy:                corev1.RestartPolicyNever,
+			AutomountServiceAccountToken: new(bool),
+			Volumes: []corev1.Volume{
+				{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+				{
+					Name:         "shm",
+					VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: "Memory"}},
+				},
+			},
+			Containers: []corev1.Container{
+				{
+					Name:    "main",
+					Image:   "registry.example.com/team/training:v" + strconv.Itoa(i%7),
+					Command: []string{"torchrun", "--nnodes=16", "train.py"},
+					Env:     env,
+					Resources: corev1.ResourceRequirements{
+						Requests: corev1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("8Gi")},
+					},
+					VolumeMounts: []corev1.VolumeMount{
+						{Name: "data", MountPath: "/data"},
+						{Name: "shm", MountPath: "/dev/shm"},
+					},
+				},
+			},
 		},
 	}
 }

@@ -21,8 +21,14 @@ func TestOneThatStandsByTriesComponents(t *testing.T) {
 	p.eventually("the API server trusts the webhooks", func() error { return p.asked("trusted") })
 	p.furnish(8, 8)
 	wrapper := func(name, container string) error {
-		text := fmt.Sprintf(`{apiVersion: workload.codeflare.dev/v1beta2, kind: AppWrapper, metadata: {namespace: %s, name: %s}, spec: {components: [
-			{template: {apiVersion: batch/v1, kind: Job, metadata: {name: %s}, spec: {template: {spec: {restartPolicy: Never, containers: [%s]}}}}}]}}`, team, name, name, container)
+		text := fmt.Sprintf(
+			`{apiVersion: workload.codeflare.dev/v1beta2, kind: AppWrapper, metadata: {namespace: %s, name: %s}, spec: {components: [
+			{template: {apiVersion: batch/v1, kind: Job, metadata: {name: %s}, spec: {template: {spec: {restartPolicy: Never, containers: [%s]}}}}}]}}`,
+			team,
+			name,
+			name,
+			container,
+		)
 		o := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
 			t.Fatal(err)
@@ -31,7 +37,8 @@ func TestOneThatStandsByTriesComponents(t *testing.T) {
 	}
 	p.eventually("a whole job is taken", func() error { return wrapper("whole", "{name: c, image: x}") })
 	err := wrapper("broken", "{name: c}")
-	if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) || !strings.Contains(fmt.Sprint(err), "image: Required value") {
+	if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) ||
+		!strings.Contains(fmt.Sprint(err), "image: Required value") {
 		t.Errorf("a job without an image: %v", err)
 	}
 	if leads(second) == nil {

@@ -68,22 +68,25 @@ func newLine(t testing.TB, cfg *rest.Config) *line {
 		FlushInterval: -1,
 		ErrorHandler:  func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 	}
-	l.server = &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		h := l.holds(req)
-		if h == nil {
-			through.ServeHTTP(w, req)
-			return
-		}
-		body, err := io.ReadAll(req.Body)
-		if err != nil {
-			w.WriteHeader(http.StatusBadGateway)
-			return
-		}
-		late := req.Clone(context.WithoutCancel(req.Context()))
-		close(h.arrived)
-		<-h.release
-		h.answer <- deliver(rt, to, late, body)
-	})}
+	l.server = &http.Server{
+		ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			h := l.holds(req)
+			if h == nil {
+				through.ServeHTTP(w, req)
+				return
+			}
+			body, err := io.ReadAll(req.Body)
+			if err != nil {
+				w.WriteHeader(http.StatusBadGateway)
+				return
+			}
+			late := req.Clone(context.WithoutCancel(req.Context()))
+			close(h.arrived)
+			<-h.release
+			h.answer <- deliver(rt, to, late, body)
+		}),
+	}
 	go func() { _ = l.server.Serve(gated{ln, l}) }() // it ends with the test
 	t.Cleanup(func() {
 		l.heal()
@@ -94,7 +97,12 @@ func newLine(t testing.TB, cfg *rest.Config) *line {
 
 // deliver sends a request that was held, and returns the status of the answer.
 func deliver(rt http.RoundTripper, to *url.URL, req *http.Request, body []byte) int {
-	out, err := http.NewRequestWithContext(req.Context(), req.Method, to.String()+req.URL.RequestURI(), bytes.NewReader(body))
+	out, err := http.NewRequestWithContext(
+		req.Context(),
+		req.Method,
+		to.String()+req.URL.RequestURI(),
+		bytes.NewReader(body),
+	)
 	if err != nil {
 		return 0
 	}

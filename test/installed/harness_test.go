@@ -88,7 +88,11 @@ func begin(ctx context.Context, log *bytes.Buffer) error {
 	if err != nil {
 		return errors.Join(err, shared.Stop())
 	}
-	fmt.Fprintf(os.Stderr, "from mlbatch install to the end of the first job: %s\n", time.Since(began).Round(100*time.Millisecond))
+	fmt.Fprintf(
+		os.Stderr,
+		"from mlbatch install to the end of the first job: %s\n",
+		time.Since(began).Round(100*time.Millisecond),
+	)
 	return nil
 }
 
@@ -107,16 +111,21 @@ func storeOld(ctx context.Context) error {
 		if d.Spec.Names.Kind != "WorkloadPriorityClass" {
 			continue
 		}
-		d.Spec.Versions = slices.DeleteFunc(d.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
-			return v.Name != v1beta1.GroupVersion.Version
-		})
+		d.Spec.Versions = slices.DeleteFunc(
+			d.Spec.Versions,
+			func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
+				return v.Name != v1beta1.GroupVersion.Version
+			},
+		)
 		d.Spec.Versions[0].Storage = true
 		if err := c.Create(ctx, d); err != nil {
 			return err
 		}
 	}
 	return rig.Await(ctx, patience, func(ctx context.Context) error {
-		return client.IgnoreAlreadyExists(c.Create(ctx, &v1beta1.WorkloadPriorityClass{ObjectMeta: metav1.ObjectMeta{Name: stored}, Value: 7}))
+		return client.IgnoreAlreadyExists(
+			c.Create(ctx, &v1beta1.WorkloadPriorityClass{ObjectMeta: metav1.ObjectMeta{Name: stored}, Value: 7}),
+		)
 	})
 }
 
@@ -158,7 +167,9 @@ func typed(t *testing.T, args ...string) string {
 // detached starts a job of a team's member, which is cancelled with the test.
 func detached(t *testing.T, team, as, name string, flags []string, command ...string) {
 	t.Helper()
-	args := append([]string{"run", "-n", team, "--as", as, "--detach", "--image", "busybox:1.36", "--name", name}, flags...)
+	args := append(
+		[]string{"run", "-n", team, "--as", as, "--detach", "--image", "busybox:1.36", "--name", name},
+		flags...)
 	typed(t, append(append(args, "--"), command...)...)
 	t.Cleanup(func() {
 		if _, err := shared.Run(context.Background(), "cancel", "-n", team, "--yes", "--wait", name); err != nil {
@@ -182,7 +193,14 @@ func shows(t *testing.T, want string, args ...string) {
 // podsOf are the pods of a program of mlbatch that are not on their way out.
 func podsOf(ctx context.Context, c client.Client, component string) ([]corev1.Pod, error) {
 	var all corev1.PodList
-	err := c.List(ctx, &all, client.InNamespace(system), client.MatchingLabelsSelector{Selector: labels.SelectorFromSet(labels.Set{install.ComponentLabel: component})})
+	err := c.List(
+		ctx,
+		&all,
+		client.InNamespace(system),
+		client.MatchingLabelsSelector{
+			Selector: labels.SelectorFromSet(labels.Set{install.ComponentLabel: component}),
+		},
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +219,9 @@ func whole(ctx context.Context, c client.Client, component string) error {
 	if err := c.Get(ctx, client.ObjectKey{Namespace: system, Name: "mlbatch-" + component}, &d); err != nil {
 		return err
 	}
-	if s := d.Status; s.ObservedGeneration != d.Generation || s.UpdatedReplicas != 2 || s.AvailableReplicas != 2 || s.Replicas != 2 {
+	if s := d.Status; s.ObservedGeneration != d.Generation || s.UpdatedReplicas != 2 ||
+		s.AvailableReplicas != 2 ||
+		s.Replicas != 2 {
 		return fmt.Errorf("%s is %+v", component, s)
 	}
 	return nil
@@ -241,13 +261,26 @@ func leads(t *testing.T, c client.Client, component string) (pod *corev1.Pod, pr
 func queued(name string, pods int32) *batchv1.Job {
 	one := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
 	return &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name, Labels: map[string]string{"kueue.x-k8s.io/queue-name": "default-queue"}},
-		Spec: batchv1.JobSpec{Parallelism: &pods, Completions: &pods, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-			RestartPolicy: corev1.RestartPolicyNever, TerminationGracePeriodSeconds: new(int64(1)),
-			Containers: []corev1.Container{{
-				Name: "main", Image: "busybox:1.36", Command: []string{"sleep", "3600"}, Resources: corev1.ResourceRequirements{Requests: one, Limits: one},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "blue",
+			Name:      name,
+			Labels:    map[string]string{"kueue.x-k8s.io/queue-name": "default-queue"},
+		},
+		Spec: batchv1.JobSpec{
+			Parallelism: &pods,
+			Completions: &pods,
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+				RestartPolicy: corev1.RestartPolicyNever, TerminationGracePeriodSeconds: new(int64(1)),
+				Containers: []corev1.Container{
+					{
+						Name:      "main",
+						Image:     "busybox:1.36",
+						Command:   []string{"sleep", "3600"},
+						Resources: corev1.ResourceRequirements{Requests: one, Limits: one},
+					},
+				},
 			}},
-		}}},
+		},
 	}
 }
 
@@ -255,7 +288,13 @@ func queued(name string, pods int32) *batchv1.Job {
 func remove(t *testing.T, c client.Client, j *batchv1.Job) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
-	if err := c.Delete(ctx, j, client.PropagationPolicy(metav1.DeletePropagationForeground)); client.IgnoreNotFound(err) != nil {
+	if err := c.Delete(
+		ctx,
+		j,
+		client.PropagationPolicy(metav1.DeletePropagationForeground),
+	); client.IgnoreNotFound(
+		err,
+	) != nil {
 		t.Error(err)
 	}
 	err := rig.Await(ctx, patience, func(ctx context.Context) error {

@@ -27,7 +27,8 @@ func programs() []string { return []string{install.ControllerComponent, install.
 // pod security, which its namespace asks for.
 func TestInstalled(t *testing.T) {
 	c := admin(t)
-	if !strings.Contains(said, "mlbatch is installed in namespace mlbatch-system") || strings.Contains(said, "unknown authority") {
+	if !strings.Contains(said, "mlbatch is installed in namespace mlbatch-system") ||
+		strings.Contains(said, "unknown authority") {
 		t.Errorf("install said\n%s", said)
 	}
 	for _, program := range programs() {
@@ -39,7 +40,13 @@ func TestInstalled(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(pods) != 2 || pods[0].Spec.NodeName == pods[1].Spec.NodeName {
-			t.Errorf("the replicas of %s are %d, on %s and %s", program, len(pods), pods[0].Spec.NodeName, pods[len(pods)-1].Spec.NodeName)
+			t.Errorf(
+				"the replicas of %s are %d, on %s and %s",
+				program,
+				len(pods),
+				pods[0].Spec.NodeName,
+				pods[len(pods)-1].Spec.NodeName,
+			)
 		}
 		for _, p := range pods {
 			if n := p.Status.ContainerStatuses[0].RestartCount; n != 0 {
@@ -48,13 +55,23 @@ func TestInstalled(t *testing.T) {
 		}
 	}
 	var ns corev1.Namespace
-	if err := c.Get(t.Context(), client.ObjectKey{Name: system}, &ns); err != nil || ns.Labels["pod-security.kubernetes.io/enforce"] != "restricted" {
+	if err := c.Get(
+		t.Context(),
+		client.ObjectKey{Name: system},
+		&ns,
+	); err != nil ||
+		ns.Labels["pod-security.kubernetes.io/enforce"] != "restricted" {
 		t.Errorf("the namespace's labels are %v, %v", ns.Labels, err)
 	}
 	if got := typed(t, "doctor"); !strings.Contains(got, "Nothing is wrong") {
 		t.Errorf("doctor says\n%s", got)
 	}
-	if got := typed(t, "install", "--image="+shared.Image()); strings.Contains(got, "created") || strings.Contains(got, "changed") {
+	if got := typed(
+		t,
+		"install",
+		"--image="+shared.Image(),
+	); strings.Contains(got, "created") ||
+		strings.Contains(got, "changed") {
 		t.Errorf("a second install says\n%s", got)
 	}
 }
@@ -87,8 +104,15 @@ func TestQuotaIsReclaimed(t *testing.T) {
 func TestBadInputIsRefused(t *testing.T) {
 	c := admin(t)
 	cq := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": map[string]any{"name": "wrong"},
-		"spec": map[string]any{"preemption": map[string]any{"reclaimWithinCohort": "Never", "borrowWithinCohort": map[string]any{"policy": "LowerPriority"}}},
+		"apiVersion": "kueue.x-k8s.io/v1beta2",
+		"kind":       "ClusterQueue",
+		"metadata":   map[string]any{"name": "wrong"},
+		"spec": map[string]any{
+			"preemption": map[string]any{
+				"reclaimWithinCohort": "Never",
+				"borrowWithinCohort":  map[string]any{"policy": "LowerPriority"},
+			},
+		},
 	}}
 	if err := c.Create(t.Context(), cq); err == nil || !strings.Contains(err.Error(), "reclaimWithinCohort") {
 		t.Errorf("it is answered by %v", err)
@@ -133,11 +157,19 @@ func decides(t *testing.T, c client.Client, name string) time.Duration {
 	t.Helper()
 	j := queued(name, 1)
 	began := time.Now()
-	eventually(t, func(ctx context.Context) error { return client.IgnoreAlreadyExists(c.Create(ctx, j.DeepCopy())) })
+	eventually(
+		t,
+		func(ctx context.Context) error { return client.IgnoreAlreadyExists(c.Create(ctx, j.DeepCopy())) },
+	)
 	t.Cleanup(func() { remove(t, c, j) })
 	eventually(t, func(ctx context.Context) error {
 		var pods corev1.PodList
-		if err := c.List(ctx, &pods, client.InNamespace("blue"), client.MatchingLabels{batchv1.JobNameLabel: name}); err != nil {
+		if err := c.List(
+			ctx,
+			&pods,
+			client.InNamespace("blue"),
+			client.MatchingLabels{batchv1.JobNameLabel: name},
+		); err != nil {
 			return err
 		}
 		if len(pods.Items) != 1 || pods.Items[0].Spec.NodeName == "" {
@@ -163,7 +195,16 @@ func TestLeaderIsKilled(t *testing.T) {
 				if err := kill(pod); err != nil {
 					t.Fatal(err)
 				}
-				t.Logf("the next job is placed after %s", decides(t, c, strings.ToLower(strings.NewReplacer(" ", "-", ",", "").Replace(program+" "+how))).Round(10*time.Millisecond))
+				t.Logf(
+					"the next job is placed after %s",
+					decides(
+						t,
+						c,
+						strings.ToLower(strings.NewReplacer(" ", "-", ",", "").Replace(program+" "+how)),
+					).Round(
+						10*time.Millisecond,
+					),
+				)
 				if _, now := leads(t, c, program); now == was {
 					t.Errorf("%s leads, as before", now)
 				}
@@ -254,7 +295,15 @@ func TestNodeOfTheLeadersDies(t *testing.T) {
 // TestUpgradeCheck: the same program would change nothing.
 func TestUpgradeCheck(t *testing.T) {
 	admin(t)
-	if got := typed(t, "upgrade", "--check", "--image="+shared.Image()); !strings.Contains(got, "0 objects would change") {
+	if got := typed(
+		t,
+		"upgrade",
+		"--check",
+		"--image="+shared.Image(),
+	); !strings.Contains(
+		got,
+		"0 objects would change",
+	) {
 		t.Errorf("it says\n%s", got)
 	}
 }
@@ -287,7 +336,10 @@ func TestUpgradeAndBack(t *testing.T) {
 	}
 	installed := func(r rig.Release, version string, flags ...string) {
 		t.Helper()
-		if out, err := shared.RunWith(t.Context(), r.Program, append([]string{"install", "--image=" + r.Image}, flags...)...); err != nil {
+		if out, err := shared.RunWith(
+			t.Context(),
+			r.Program,
+			append([]string{"install", "--image=" + r.Image}, flags...)...); err != nil {
 			t.Fatalf("install %s: %v\n%s", version, err, out)
 		}
 		for _, program := range programs() {
@@ -308,7 +360,12 @@ func TestUpgradeAndBack(t *testing.T) {
 		if now, err := onlyPod(t, c, "outlives"); err != nil || now != before {
 			t.Errorf("with %s: %s is now %s: %v", version, before, now, err)
 		}
-		if out, err := shared.RunWith(t.Context(), r.Program, "doctor"); err != nil || !strings.Contains(out, "Nothing is wrong") {
+		if out, err := shared.RunWith(
+			t.Context(),
+			r.Program,
+			"doctor",
+		); err != nil ||
+			!strings.Contains(out, "Nothing is wrong") {
 			t.Errorf("with %s: %v\n%s", version, err, out)
 		}
 	}
@@ -318,7 +375,13 @@ func TestUpgradeAndBack(t *testing.T) {
 		t.Errorf("the check says %v\n%s", err, out)
 	}
 	installed(newer, "v0.2.0")
-	if out, err := shared.RunWith(t.Context(), older.Program, "install", "--image="+older.Image); err == nil || !strings.Contains(err.Error()+out, "mlbatch-version") {
+	if out, err := shared.RunWith(
+		t.Context(),
+		older.Program,
+		"install",
+		"--image="+older.Image,
+	); err == nil ||
+		!strings.Contains(err.Error()+out, "mlbatch-version") {
 		t.Errorf("the older one over the newer: %v\n%s", err, out)
 	}
 	installed(older, "v0.1.0", "--ignore=mlbatch-version")
@@ -330,7 +393,12 @@ func TestUpgradeAndBack(t *testing.T) {
 func onlyPod(t *testing.T, c client.Client, job string) (string, error) {
 	t.Helper()
 	var pods corev1.PodList
-	if err := c.List(t.Context(), &pods, client.InNamespace("blue"), client.MatchingLabels{batchv1.JobNameLabel: job}); err != nil {
+	if err := c.List(
+		t.Context(),
+		&pods,
+		client.InNamespace("blue"),
+		client.MatchingLabels{batchv1.JobNameLabel: job},
+	); err != nil {
 		return "", err
 	}
 	if len(pods.Items) != 1 || pods.Items[0].Status.Phase != corev1.PodRunning {

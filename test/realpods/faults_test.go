@@ -23,7 +23,8 @@ func runningPod(t *testing.T, cl kubernetes.Interface, job string) *corev1.Pod {
 	var pod *corev1.Pod
 	eventually(t, func(context.Context) error {
 		for _, p := range podsOf(t, cl, "job-name="+job) {
-			if p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil && p.Status.ContainerStatuses[0].Ready {
+			if p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil &&
+				p.Status.ContainerStatuses[0].Ready {
 				pod = &p
 				return nil
 			}
@@ -44,7 +45,18 @@ func cable(t *testing.T, c *rig.Cluster, node, state string) {
 		if p.Name != "network" {
 			continue
 		}
-		out, err := exec.CommandContext(context.Background(), "nsenter", "-t", strconv.Itoa(p.PID), "-n", "ip", "link", "set", node, state).CombinedOutput()
+		out, err := exec.CommandContext(
+			context.Background(),
+			"nsenter",
+			"-t",
+			strconv.Itoa(p.PID),
+			"-n",
+			"ip",
+			"link",
+			"set",
+			node,
+			state,
+		).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -129,7 +141,18 @@ func TestDiskFills(t *testing.T) {
 		}
 		if now := podsOf(t, cl, "job-name=fills"); written < mostWritten && len(now) == 1 && now[0].UID == pod.UID {
 			command := fmt.Sprintf("dd if=/dev/zero of=/big-%d bs=1M count=100", written)
-			if _, failed := c.Run(ctx, "kubectl", "exec", "-n", "blue", pod.Name, "--", "sh", "-c", command); failed == nil {
+			if _, failed := c.Run(
+				ctx,
+				"kubectl",
+				"exec",
+				"-n",
+				"blue",
+				pod.Name,
+				"--",
+				"sh",
+				"-c",
+				command,
+			); failed == nil {
 				written++ // otherwise the kubelet has just begun
 			}
 		}

@@ -78,12 +78,21 @@ func clientOf(t *testing.T, c *rig.Cluster) kubernetes.Interface {
 func namespace(t *testing.T, cl kubernetes.Interface) string {
 	t.Helper()
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
-	_, err := cl.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	_, err := cl.CoreV1().Namespaces().Create(
+		t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}},
+		metav1.CreateOptions{},
+	)
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := cl.CoreV1().Namespaces().Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		if err := cl.CoreV1().Namespaces().Delete(
+			context.Background(),
+			name,
+			metav1.DeleteOptions{},
+		); err != nil &&
+			!apierrors.IsNotFound(err) {
 			t.Log(err)
 		}
 	})
@@ -147,7 +156,15 @@ func inPhase(t *testing.T, cl kubernetes.Interface, ns, name string, want corev1
 			return err
 		}
 		if p.Status.Phase != want {
-			return fmt.Errorf("pod %s is %s and not %s: %s %s%s", name, p.Status.Phase, want, p.Status.Reason, p.Status.Message, containerStates(p))
+			return fmt.Errorf(
+				"pod %s is %s and not %s: %s %s%s",
+				name,
+				p.Status.Phase,
+				want,
+				p.Status.Reason,
+				p.Status.Message,
+				containerStates(p),
+			)
 		}
 		return nil
 	})
@@ -161,7 +178,14 @@ func containerStates(p *corev1.Pod) string {
 		case s.State.Waiting != nil:
 			fmt.Fprintf(&b, " %s waits: %s %s", s.Name, s.State.Waiting.Reason, s.State.Waiting.Message)
 		case s.State.Terminated != nil:
-			fmt.Fprintf(&b, " %s ended with %d: %s %s", s.Name, s.State.Terminated.ExitCode, s.State.Terminated.Reason, s.State.Terminated.Message)
+			fmt.Fprintf(
+				&b,
+				" %s ended with %d: %s %s",
+				s.Name,
+				s.State.Terminated.ExitCode,
+				s.State.Terminated.Reason,
+				s.State.Terminated.Message,
+			)
 		}
 	}
 	return b.String()

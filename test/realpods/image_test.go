@@ -174,12 +174,18 @@ func writeLayer(to io.Writer, files map[string]bool, extra map[string]string) er
 		links["/usr/bin/"+applet] = "busybox"
 	}
 	for link, target := range links {
-		if err := errors.Join(mkdir(filepath.Dir(link)), w.WriteHeader(&tar.Header{Name: link[1:], Linkname: target, Mode: 0o777, Typeflag: tar.TypeSymlink})); err != nil {
+		if err := errors.Join(
+			mkdir(filepath.Dir(link)),
+			w.WriteHeader(&tar.Header{Name: link[1:], Linkname: target, Mode: 0o777, Typeflag: tar.TypeSymlink}),
+		); err != nil {
 			return err
 		}
 	}
 	for name, content := range extra {
-		err := errors.Join(mkdir(filepath.Dir(name)), w.WriteHeader(&tar.Header{Name: name[1:], Mode: 0o644, Size: int64(len(content)), Typeflag: tar.TypeReg}))
+		err := errors.Join(
+			mkdir(filepath.Dir(name)),
+			w.WriteHeader(&tar.Header{Name: name[1:], Mode: 0o644, Size: int64(len(content)), Typeflag: tar.TypeReg}),
+		)
 		if err == nil {
 			_, err = io.Copy(w, bytes.NewReader([]byte(content)))
 		}

@@ -28,7 +28,9 @@ func alice(t *testing.T, c *rig.Cluster, args ...string) string {
 // detached starts a job of alice's, which is cancelled with the test.
 func detached(t *testing.T, c *rig.Cluster, name string, flags []string, command ...string) {
 	t.Helper()
-	args := append([]string{"run", "-n", "blue", "--as", "alice", "--detach", "--image", "busybox:1.36", "--name", name}, flags...)
+	args := append(
+		[]string{"run", "-n", "blue", "--as", "alice", "--detach", "--image", "busybox:1.36", "--name", name},
+		flags...)
 	typed(t, c, append(append(args, "--"), command...)...)
 	t.Cleanup(func() {
 		if _, err := c.Run(context.Background(), "cancel", "-n", "blue", "--yes", "--wait", name); err != nil {
@@ -92,7 +94,17 @@ func TestImageThatIsNotThere(t *testing.T) {
 // says so.
 func TestMemoryIsALimit(t *testing.T) {
 	c, _ := cluster(t)
-	detached(t, c, "hungry", []string{"--mem", "64Mi", "--retries", "0"}, "dd", "if=/dev/zero", "of=/dev/null", "bs=300M", "count=1")
+	detached(
+		t,
+		c,
+		"hungry",
+		[]string{"--mem", "64Mi", "--retries", "0"},
+		"dd",
+		"if=/dev/zero",
+		"of=/dev/null",
+		"bs=300M",
+		"count=1",
+	)
 	says(t, c, "exit code 137 (OOMKilled)", "show", "hungry")
 }
 
@@ -113,7 +125,12 @@ func TestNodeIsCutOff(t *testing.T) {
 		}
 		return nil
 	})
-	if now := podsOf(t, cl, "job-name=far"); len(now) != 1 || now[0].UID != pod.UID || now[0].Status.ContainerStatuses[0].RestartCount != 0 {
+	if now := podsOf(
+		t,
+		cl,
+		"job-name=far",
+	); len(now) != 1 || now[0].UID != pod.UID ||
+		now[0].Status.ContainerStatuses[0].RestartCount != 0 {
 		t.Errorf("its pods are %v", now)
 	}
 }
@@ -125,7 +142,8 @@ func TestNodeDies(t *testing.T) {
 	detached(t, c, "moves", []string{"--gpus", "8", "--retries", "3"}, "sleep", "3600")
 	running := func() (*corev1.Pod, error) {
 		for _, p := range podsOf(t, cl, "job-name=moves") {
-			if p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil && p.Status.ContainerStatuses[0].Ready {
+			if p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil &&
+				p.Status.ContainerStatuses[0].Ready {
 				return &p, nil
 			}
 		}
@@ -149,7 +167,8 @@ func TestNodeDies(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if now.UID == before.UID && now.Status.ContainerStatuses[0].ContainerID == before.Status.ContainerStatuses[0].ContainerID {
+		if now.UID == before.UID &&
+			now.Status.ContainerStatuses[0].ContainerID == before.Status.ContainerStatuses[0].ContainerID {
 			return fmt.Errorf("container %s is gone, and said to run", now.Status.ContainerStatuses[0].ContainerID)
 		}
 		return nil

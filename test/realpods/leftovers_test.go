@@ -104,7 +104,12 @@ func TestNothingIsLeft(t *testing.T) {
 	}()
 	cl := clientOf(t, c)
 	ns := namespace(t, cl)
-	create(t, cl, ns, busybox("stays", "sleep 3600", func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyAlways }))
+	create(
+		t,
+		cl,
+		ns,
+		busybox("stays", "sleep 3600", func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyAlways }),
+	)
 	inPhase(t, cl, ns, "stays", corev1.PodRunning)
 	if len(news(t, before)) == 0 {
 		t.Fatal("a running cluster leaves no trace: this test looks at the wrong things")

@@ -30,7 +30,19 @@ func TestPodRuns(t *testing.T) {
 		p.Spec.Containers[0].Image, p.Spec.Containers[0].ImagePullPolicy = "busybox", corev1.PullAlways
 	}))
 	inPhase(t, cl, ns, "stays", corev1.PodRunning)
-	if got := typed(t, c, "kubectl", "exec", "-n", ns, "stays", "--", "sh", "-c", "echo in $HOSTNAME"); got != "in stays\n" {
+	if got := typed(
+		t,
+		c,
+		"kubectl",
+		"exec",
+		"-n",
+		ns,
+		"stays",
+		"--",
+		"sh",
+		"-c",
+		"echo in $HOSTNAME",
+	); got != "in stays\n" {
 		t.Errorf("a command in it prints %q", got)
 	}
 }
@@ -52,9 +64,19 @@ func TestNamesAndServices(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	create(t, cl, ns, busybox("server", "mkdir /www; echo hello > /www/index.html; httpd -f -p 8080 -h /www", onNode("node-0"), func(p *corev1.Pod) {
-		p.Spec.Hostname, p.Spec.Subdomain = "server", "peers"
-	}))
+	create(
+		t,
+		cl,
+		ns,
+		busybox(
+			"server",
+			"mkdir /www; echo hello > /www/index.html; httpd -f -p 8080 -h /www",
+			onNode("node-0"),
+			func(p *corev1.Pod) {
+				p.Spec.Hostname, p.Spec.Subdomain = "server", "peers"
+			},
+		),
+	)
 	inPhase(t, cl, ns, "server", corev1.PodRunning)
 	for i := range nodes {
 		name := fmt.Sprintf("client-%d", i)
@@ -91,7 +113,14 @@ func TestGPUsAreCounted(t *testing.T) {
 	}
 	// Past every scheduler: the kubelet says no.
 	create(t, cl, ns, busybox("pushes", show, withGPUs("1"), func(p *corev1.Pod) { p.Spec.NodeName = "node-1" }))
-	if p := inPhase(t, cl, ns, "pushes", corev1.PodFailed); !strings.Contains(p.Status.Reason, "OutOf") && p.Status.Reason != "UnexpectedAdmissionError" {
+	if p := inPhase(
+		t,
+		cl,
+		ns,
+		"pushes",
+		corev1.PodFailed,
+	); !strings.Contains(p.Status.Reason, "OutOf") &&
+		p.Status.Reason != "UnexpectedAdmissionError" {
 		t.Errorf("it failed because of %s: %s", p.Status.Reason, p.Status.Message)
 	}
 }
@@ -104,11 +133,24 @@ func TestVolumes(t *testing.T) {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data"}}
 	claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
 	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
-	if _, err := cl.CoreV1().PersistentVolumeClaims(ns).Create(t.Context(), claim, metav1.CreateOptions{}); err != nil {
+	if _, err := cl.CoreV1().PersistentVolumeClaims(
+		ns,
+	).Create(
+		t.Context(),
+		claim,
+		metav1.CreateOptions{},
+	); err != nil {
 		t.Fatal(err)
 	}
 	mounted := func(p *corev1.Pod) {
-		p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+		p.Spec.Volumes = []corev1.Volume{
+			{
+				Name: "data",
+				VolumeSource: corev1.VolumeSource{
+					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+				},
+			},
+		}
 		p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
 	}
 	create(t, cl, ns, busybox("writes", "echo weights > /data/model", mounted, onNode("node-0")))
@@ -136,11 +178,26 @@ func TestKilledParts(t *testing.T) {
 			t.Fatal(err)
 		}
 		eventually(t, func(ctx context.Context) error { return allReady(ctx, c) })
-		create(t, cl, ns, busybox("after-"+part, "nslookup kubernetes.default.svc.cluster.local", onNode("node-0"), func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyOnFailure }))
+		create(
+			t,
+			cl,
+			ns,
+			busybox(
+				"after-"+part,
+				"nslookup kubernetes.default.svc.cluster.local",
+				onNode("node-0"),
+				func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyOnFailure },
+			),
+		)
 		inPhase(t, cl, ns, "after-"+part, corev1.PodSucceeded)
 	}
 	after := inPhase(t, cl, ns, "stays", corev1.PodRunning).Status.ContainerStatuses[0]
 	if after.ContainerID != before.ContainerID || after.RestartCount != before.RestartCount {
-		t.Errorf("the container was %s and is %s, with %d restarts", before.ContainerID, after.ContainerID, after.RestartCount)
+		t.Errorf(
+			"the container was %s and is %s, with %d restarts",
+			before.ContainerID,
+			after.ContainerID,
+			after.RestartCount,
+		)
 	}
 }

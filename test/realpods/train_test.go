@@ -21,7 +21,17 @@ func applied(t *testing.T, manifest string) {
 	}
 	typed(t, c, "kubectl", "apply", "-n", "blue", "--as", "alice", "-f", file)
 	t.Cleanup(func() {
-		if _, err := c.Run(context.Background(), "kubectl", "delete", "-n", "blue", "--ignore-not-found", "--wait=false", "-f", file); err != nil {
+		if _, err := c.Run(
+			context.Background(),
+			"kubectl",
+			"delete",
+			"-n",
+			"blue",
+			"--ignore-not-found",
+			"--wait=false",
+			"-f",
+			file,
+		); err != nil {
 			t.Log(err)
 		}
 	})
@@ -65,8 +75,20 @@ print("learned %.2f x + %.2f" % (w[0], w[1]), flush=True)
 // learns what there is to learn.
 func TestPyTorchJobTrains(t *testing.T) {
 	c, cl := cluster(t)
-	image(t, c, "mlbatch.test/torch:1", nil, "python3-minimal", "python3.11-minimal", "libpython3.11-minimal", "libpython3.11-stdlib",
-		"python3-numpy", "python3-typing-extensions", "libtorch1.13", "python3-torch")
+	image(
+		t,
+		c,
+		"mlbatch.test/torch:1",
+		nil,
+		"python3-minimal",
+		"python3.11-minimal",
+		"libpython3.11-minimal",
+		"libpython3.11-stdlib",
+		"python3-numpy",
+		"python3-typing-extensions",
+		"libtorch1.13",
+		"python3-torch",
+	)
 	role := func(name string) string {
 		return fmt.Sprintf(`
     %s:
@@ -107,7 +129,13 @@ spec:
 				last = max(last, n)
 			}
 			if last < step {
-				return fmt.Errorf("it is at step %d, and not at %d:\n%s\n%s", last, step, out, alice(t, c, "why", "learns"))
+				return fmt.Errorf(
+					"it is at step %d, and not at %d:\n%s\n%s",
+					last,
+					step,
+					out,
+					alice(t, c, "why", "learns"),
+				)
 			}
 			return nil
 		})

@@ -101,7 +101,11 @@ func readAudit(file string, do func(Request)) error {
 }
 
 func (e event) request() Request {
-	r := Request{User: e.User.Username, Verb: e.Verb, Forbidden: e.Annotations["authorization.k8s.io/decision"] == "forbid"}
+	r := Request{
+		User:      e.User.Username,
+		Verb:      e.Verb,
+		Forbidden: e.Annotations["authorization.k8s.io/decision"] == "forbid",
+	}
 	if e.ImpersonatedUser != nil {
 		r.As = e.ImpersonatedUser.Username
 	}

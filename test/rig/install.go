@@ -49,7 +49,11 @@ func (c *Cluster) Import(archive string) error {
 	}
 	to := filepath.Join(c.archives(), filepath.Base(archive))
 	// What is complete has the name that nodes look for.
-	if err := os.WriteFile(to+".part", data, 0o600); err != nil { //nolint:gosec // the directory is of our own making
+	if err := os.WriteFile( //nolint:gosec // the directory is of our own making
+		to+".part",
+		data,
+		0o600,
+	); err != nil {
 		return fmt.Errorf("give nodes an image: %w", err)
 	}
 	if err := os.Rename(to+".part", to); err != nil {
@@ -114,17 +118,40 @@ func (c *Cluster) Release(ctx context.Context, commit, version string) (Release,
 	}
 	if commit != "" {
 		tree := filepath.Join(c.work, "tree-"+version)
-		if out, err := exec.CommandContext(ctx, "git", "-C", root, "worktree", "add", "--detach", tree, commit).CombinedOutput(); err != nil { //nolint:gosec // it is the tester's word
+		if out, err := exec.CommandContext( //nolint:gosec // it is the tester's word
+			ctx,
+			"git",
+			"-C",
+			root,
+			"worktree",
+			"add",
+			"--detach",
+			tree,
+			commit,
+		).CombinedOutput(); err != nil {
 			return Release{}, fmt.Errorf("look at commit %s: %w: %s", commit, err, out)
 		}
 		defer func() {
-			_ = exec.CommandContext(context.WithoutCancel(ctx), "git", "-C", root, "worktree", "remove", "--force", tree).Run() //nolint:gosec // what stays is in a folder that is removed
+			_ = exec.CommandContext( //nolint:gosec // what stays is in a folder that is removed
+				context.WithoutCancel(ctx),
+				"git",
+				"-C",
+				root,
+				"worktree",
+				"remove",
+				"--force",
+				tree,
+			).Run()
 		}()
 		script, err := os.ReadFile(filepath.Join(root, ".ci", "images"))
 		if err != nil {
 			return Release{}, fmt.Errorf("read how images are made: %w", err)
 		}
-		if err := os.WriteFile(filepath.Join(tree, ".ci", "images"), script, 0o700); err != nil { //nolint:gosec // it is run
+		if err := os.WriteFile( //nolint:gosec // it is run
+			filepath.Join(tree, ".ci", "images"),
+			script,
+			0o700,
+		); err != nil {
 			return Release{}, fmt.Errorf("say how images are made: %w", err)
 		}
 		root = tree

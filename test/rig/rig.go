@@ -145,7 +145,14 @@ func (c *Cluster) begin(ctx context.Context, args ...string) error {
 		audit = []string{"--audit-log", c.auditLog}
 	}
 	//nolint:gosec,noctx // it is the program under test, and Stop ends it
-	c.up = exec.Command(c.Binary, slices.Concat([]string{"up", "--data-dir", c.Dir}, audit, args, strings.Fields(os.Getenv(flagsVariable)))...)
+	c.up = exec.Command(
+		c.Binary,
+		slices.Concat(
+			[]string{"up", "--data-dir", c.Dir},
+			audit,
+			args,
+			strings.Fields(os.Getenv(flagsVariable)),
+		)...)
 	c.up.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	c.up.Stderr = c.log
 	out, err := c.up.StdoutPipe()
@@ -285,7 +292,13 @@ func (c *Cluster) Kill(ctx context.Context, name string) (back func(context.Cont
 		return Await(ctx, componentPatience, func(ctx context.Context) error {
 			is, err := c.component(ctx, name)
 			if err == nil && (is.Restarts <= before.Restarts || is.Health != "ready") {
-				err = fmt.Errorf("%s has restarted %d times, %d before it was killed, and is %s", name, is.Restarts, before.Restarts, is.Health)
+				err = fmt.Errorf(
+					"%s has restarted %d times, %d before it was killed, and is %s",
+					name,
+					is.Restarts,
+					before.Restarts,
+					is.Health,
+				)
 			}
 			return err
 		})
@@ -326,10 +339,17 @@ func (c *Cluster) Crash(ctx context.Context) error {
 // awaitEnd returns when a process, possibly a stranger's child, has ended. One
 // that no process has waited for yet is a zombie, without memory.
 func awaitEnd(ctx context.Context, pid int) error {
-	return wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, componentPatience, true, func(context.Context) (bool, error) {
-		memory, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-		return err != nil || strings.HasPrefix(string(memory), "0 "), nil //nolint:nilerr // no such process is what we wait for
-	})
+	return wait.PollUntilContextTimeout(
+		ctx,
+		10*time.Millisecond,
+		componentPatience,
+		true,
+		func(context.Context) (bool, error) {
+			memory, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+			return err != nil || //nolint:nilerr // no such process is what we wait for
+				strings.HasPrefix(string(memory), "0 "), nil
+		},
+	)
 }
 
 // Stop ends the cluster and removes its data.

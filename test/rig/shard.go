@@ -19,7 +19,10 @@ func Shard(tests []string, took map[string]float64, shard, of int) []string {
 		}
 		return unknown
 	}
-	longest := slices.SortedStableFunc(slices.Values(tests), func(a, b string) int { return cmp.Compare(duration(b), duration(a)) })
+	longest := slices.SortedStableFunc(
+		slices.Values(tests),
+		func(a, b string) int { return cmp.Compare(duration(b), duration(a)) },
+	)
 	sums, mine := make([]float64, of), map[string]bool{}
 	for _, test := range longest {
 		at := slices.Index(sums, slices.Min(sums))

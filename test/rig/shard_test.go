@@ -27,7 +27,10 @@ func TestEachTestIsInOneShard(t *testing.T) {
 		var all []string
 		for shard := 1; shard <= of; shard++ {
 			mine := Shard(tests, took, shard, of)
-			if !slices.IsSortedFunc(mine, func(a, b string) int { return slices.Index(tests, a) - slices.Index(tests, b) }) {
+			if !slices.IsSortedFunc(
+				mine,
+				func(a, b string) int { return slices.Index(tests, a) - slices.Index(tests, b) },
+			) {
 				t.Errorf("shard %d is not in the order of tests: %v", shard, mine)
 			}
 			load := 0.0

@@ -24,9 +24,9 @@ func Eventually(t testing.TB, patience time.Duration, holds func(context.Context
 	}
 }
 
-// Await waits until a condition holds. On a machine that does much else all takes long, and comes to be: it goes
-// on while what the condition says changes, durations left aside, and gives up when that has stayed the same
-// for as long as patience lasts.
+// Await waits until a condition holds. On a machine that does much else all takes long, and comes to be: it
+// goes on while what the condition says changes, durations left aside, and gives up when that has stayed the
+// same for as long as patience lasts.
 func Await(ctx context.Context, patience time.Duration, holds func(context.Context) error) error {
 	begun := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, patienceFactor*patience)
@@ -45,7 +45,11 @@ func Await(ctx context.Context, patience time.Duration, holds func(context.Conte
 			last = now
 		}
 		if cutOff {
-			return fmt.Errorf("it did not come to be in %s: %w", time.Since(begun).Round(time.Second), errors.Join(last, ctx.Err()))
+			return fmt.Errorf(
+				"it did not come to be in %s: %w",
+				time.Since(begun).Round(time.Second),
+				errors.Join(last, ctx.Err()),
+			)
 		}
 		select {
 		case <-ctx.Done():

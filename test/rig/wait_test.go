@@ -44,7 +44,11 @@ func TestAwaitGoesOnWhileSomethingMoves(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begun := time.Now()
-				err := Await(t.Context(), patience, func(ctx context.Context) error { return tc.holds(ctx, time.Since(begun)) })
+				err := Await(
+					t.Context(),
+					patience,
+					func(ctx context.Context) error { return tc.holds(ctx, time.Since(begun)) },
+				)
 				if took := time.Since(begun); took < tc.want || took > tc.want+2*lookEvery {
 					t.Errorf("%s: waited %v, want %v", tc.why, took, tc.want)
 				}

@@ -106,7 +106,15 @@ func Kind() jobs.Kind {
 			}),
 		},
 		Running: jobs.Running{
-			Operated: &jobs.Operated{Compile: compile, Told: jobs.Of(told), Project: project, Children: []jobs.ChildKind{job.Child()}, Artifacts: artifacts, Makes: []schema.GroupResource{{Resource: "configmaps"}, {Resource: "secrets"}}, Others: []string{"toys/toy-operator"}},
+			Operated: &jobs.Operated{
+				Compile:   compile,
+				Told:      jobs.Of(told),
+				Project:   project,
+				Children:  []jobs.ChildKind{job.Child()},
+				Artifacts: artifacts,
+				Makes:     []schema.GroupResource{{Resource: "configmaps"}, {Resource: "secrets"}},
+				Others:    []string{"toys/toy-operator"},
+			},
 		},
 		Admission: jobs.Admission{
 			Bulk:     "spec.template",
@@ -142,7 +150,10 @@ func compile(o jobs.Object) (*jobs.Plan, error) {
 	}
 	p := &jobs.Plan{
 		Plan: podplan.Plan{
-			Suspended: t.Spec.Hold, Retries: t.Spec.Retries, CleanUp: podplan.RemoveRunning, Success: podplan.Success{{Roles: []string{Role}}},
+			Suspended: t.Spec.Hold,
+			Retries:   t.Spec.Retries,
+			CleanUp:   podplan.RemoveRunning,
+			Success:   podplan.Success{{Roles: []string{Role}}},
 			Roles: []podplan.Role{{
 				Name: Role, Count: t.Spec.Pods, Member: t.Name + "-{index}", OnFailure: podplan.Replace,
 				Env: []podplan.Env{{Name: "RANK", Value: "{rank}"}}, Ports: []podplan.Port{{Name: "talk", Port: 1234}},
@@ -152,20 +163,22 @@ func compile(o jobs.Object) (*jobs.Plan, error) {
 	}
 	if t.Spec.Jobs {
 		p.Roles[0].Holds, p.Roles[0].OnFailure, p.Roles[0].Ports = true, podplan.RestartJob, nil
-		p.Make = []jobs.Make{func(_ podplan.Member, _ *podplan.Memory, admitted jobs.Admitted) (jobs.Object, error) {
-			j := &batchv1.Job{Spec: batchv1.JobSpec{Template: *t.Spec.Template.DeepCopy()}}
-			if j.Spec.Template.Spec.RestartPolicy == "" {
-				j.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
-			}
-			info, found := admitted[Role]
-			if !found {
-				return j, nil
-			}
-			if t.Spec.Pods > info.Asked {
-				return nil, jobs.ErrOutgrown
-			}
-			return j, info.Inject(&j.Spec.Template)
-		}}
+		p.Make = []jobs.Make{
+			func(_ podplan.Member, _ *podplan.Memory, admitted jobs.Admitted) (jobs.Object, error) {
+				j := &batchv1.Job{Spec: batchv1.JobSpec{Template: *t.Spec.Template.DeepCopy()}}
+				if j.Spec.Template.Spec.RestartPolicy == "" {
+					j.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
+				}
+				info, found := admitted[Role]
+				if !found {
+					return j, nil
+				}
+				if t.Spec.Pods > info.Asked {
+					return nil, jobs.ErrOutgrown
+				}
+				return j, info.Inject(&j.Spec.Template)
+			},
+		}
 	}
 	return p, nil
 }
@@ -176,18 +189,24 @@ func artifacts(o jobs.Object, p *jobs.Plan, s *jobs.Progress) ([]jobs.Artifact, 
 	if !ok || !t.Spec.Key && !t.Spec.Yields && !t.Spec.Outlives {
 		return nil, nil
 	}
-	list := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: t.Name + "-list"}, Data: map[string]string{"active": strconv.Itoa(int(s.Counts[Role].Active))}}
+	list := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: t.Name + "-list"},
+		Data:       map[string]string{"active": strconv.Itoa(int(s.Counts[Role].Active))},
+	}
 	if !t.Spec.Key {
 		return []jobs.Artifact{{Object: list, Yields: t.Spec.Yields, Outlives: t.Spec.Outlives}}, nil
 	}
 	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: t.Name + "-key"}}
-	return []jobs.Artifact{{Object: list}, {Object: key, Stays: true, Fill: func(random io.Reader, o jobs.Object) error {
-		secret, _ := o.(*corev1.Secret)
-		text := make([]byte, 8)
-		_, err := io.ReadFull(random, text)
-		secret.Data = map[string][]byte{"key": text}
-		return err
-	}}}, nil
+	return []jobs.Artifact{
+		{Object: list},
+		{Object: key, Stays: true, Fill: func(random io.Reader, o jobs.Object) error {
+			secret, _ := o.(*corev1.Secret)
+			text := make([]byte, 8)
+			_, err := io.ReadFull(random, text)
+			secret.Data = map[string][]byte{"key": text}
+			return err
+		}},
+	}, nil
 }
 
 // told is what a status says of what is remembered.
@@ -201,7 +220,11 @@ func told(t *Toy) podplan.Memory {
 func project(o jobs.Object, _ *jobs.Plan, s *jobs.Progress) jobs.Object {
 	t, _ := o.(*Toy)
 	out := t.copied()
-	out.Status = Status{Done: s.Outcome != podplan.Open, Runs: s.Outcome == podplan.Open && !s.Started.IsZero(), Ready: s.Ready}
+	out.Status = Status{
+		Done:  s.Outcome != podplan.Open,
+		Runs:  s.Outcome == podplan.Open && !s.Started.IsZero(),
+		Ready: s.Ready,
+	}
 	return out
 }
 

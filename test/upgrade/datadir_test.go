@@ -80,7 +80,8 @@ func TestDataDirectoriesOfEarlierPrograms(t *testing.T) {
 			eventually(t, "the pods run", func() string {
 				have := ""
 				for name, pod := range podsOf(t, c, "blue") {
-					if !strings.Contains(string(want), name+" "+string(pod.UID)+"\n") || pod.Status.Phase != corev1.PodRunning {
+					if !strings.Contains(string(want), name+" "+string(pod.UID)+"\n") ||
+						pod.Status.Phase != corev1.PodRunning {
 						return fmt.Sprintf("pod %s is %s, %s; there were\n%s", name, pod.UID, pod.Status.Phase, want)
 					}
 					have += name
@@ -91,14 +92,24 @@ func TestDataDirectoriesOfEarlierPrograms(t *testing.T) {
 				return ""
 			})
 			var waits batchv1.Job
-			if err := c.Get(t.Context(), types.NamespacedName{Namespace: "blue", Name: "waits"}, &waits); err != nil || !*waits.Spec.Suspend {
+			if err := c.Get(
+				t.Context(),
+				types.NamespacedName{Namespace: "blue", Name: "waits"},
+				&waits,
+			); err != nil ||
+				!*waits.Spec.Suspend {
 				t.Errorf("the job that waits: %v", err)
 			}
 			if text, err := r.Run(t.Context(), "cancel", "blue/runs", "blue/wrapped", "--yes", "--wait"); err != nil {
 				t.Fatalf("%v\n%s", err, text)
 			}
 			eventually(t, "the job that waits starts", func() string {
-				if err := c.Get(t.Context(), types.NamespacedName{Namespace: "blue", Name: "waits"}, &waits); err != nil || *waits.Spec.Suspend || waits.Status.Active == 0 {
+				if err := c.Get(
+					t.Context(),
+					types.NamespacedName{Namespace: "blue", Name: "waits"},
+					&waits,
+				); err != nil || *waits.Spec.Suspend ||
+					waits.Status.Active == 0 {
 					return fmt.Sprintf("%v, %+v", err, waits.Status)
 				}
 				return ""
@@ -110,13 +121,18 @@ func TestDataDirectoriesOfEarlierPrograms(t *testing.T) {
 // A directory that a newer program ran is refused, and says by which program it is started.
 func TestNewerDataDirectory(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "mlbatch.json"), []byte(`{"complete": true, "schema": 99}`), 0o600); err != nil {
+	if err := os.WriteFile(
+		filepath.Join(dir, "mlbatch.json"),
+		[]byte(`{"complete": true, "schema": 99}`),
+		0o600,
+	); err != nil {
 		t.Fatal(err)
 	}
 	r := *program
 	r.Dir = dir
 	out, err := r.Run(t.Context(), "up", "--data-dir", dir)
-	if err == nil || !strings.Contains(err.Error(), "was last run by a newer mlbatch (state 99") || !strings.Contains(err.Error(), "or choose another directory with --data-dir") {
+	if err == nil || !strings.Contains(err.Error(), "was last run by a newer mlbatch (state 99") ||
+		!strings.Contains(err.Error(), "or choose another directory with --data-dir") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

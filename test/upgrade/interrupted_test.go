@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A first start that is killed at any moment, again and again, leaves nothing that a later one does not come up
-// on.
+// A first start that is killed at any moment, again and again, leaves nothing that a later one does not come
+// up on.
 func TestUpComesUpAfterFirstStartsThatWereKilled(t *testing.T) {
 	const kills, longest = 5, 20 * time.Second
 	seed := uint64(time.Now().UnixNano())

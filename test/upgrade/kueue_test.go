@@ -69,7 +69,10 @@ func (p *plain) define(old bool, groups ...string) {
 		switch {
 		case d.Spec.Group != kueue.GroupVersion.Group:
 		case old:
-			d.Spec.Versions = slices.DeleteFunc(d.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name != "v1beta1" })
+			d.Spec.Versions = slices.DeleteFunc(
+				d.Spec.Versions,
+				func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name != "v1beta1" },
+			)
 			for i := range d.Spec.Versions {
 				d.Spec.Versions[i].Storage = true
 			}
@@ -81,9 +84,16 @@ func (p *plain) define(old bool, groups ...string) {
 			path := "/convert"
 			d.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
 				Strategy: apiextensionsv1.WebhookConverter,
-				Webhook: &apiextensionsv1.WebhookConversion{ConversionReviewVersions: []string{"v1"}, ClientConfig: &apiextensionsv1.WebhookClientConfig{
-					Service: &apiextensionsv1.ServiceReference{Namespace: "kueue-system", Name: "kueue-webhook-service", Path: &path},
-				}},
+				Webhook: &apiextensionsv1.WebhookConversion{
+					ConversionReviewVersions: []string{"v1"},
+					ClientConfig: &apiextensionsv1.WebhookClientConfig{
+						Service: &apiextensionsv1.ServiceReference{
+							Namespace: "kueue-system",
+							Name:      "kueue-webhook-service",
+							Path:      &path,
+						},
+					},
+				},
 			}
 		}
 		p.put(d)
@@ -109,30 +119,67 @@ func (p *plain) define(old bool, groups ...string) {
 }
 
 // operator makes a Deployment, its leader's lease and webhooks that nobody answers.
-func (p *plain) operator(namespace, name, image, service string, hooks ...admissionregistrationv1.RuleWithOperations) {
+func (p *plain) operator(
+	namespace, name, image, service string,
+	hooks ...admissionregistrationv1.RuleWithOperations,
+) {
 	p.t.Helper()
 	selector := map[string]string{"app": name}
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	d.Spec.Replicas = new(int32(1))
 	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: selector}
-	d.Spec.Template = corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: selector}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: image}}}}
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + ".lease"}, Spec: coordinationv1.LeaseSpec{
-		HolderIdentity: new(name + "-7c9_1234"), LeaseDurationSeconds: new(int32(1)), RenewTime: &metav1.MicroTime{Time: time.Now()},
-	}}
+	d.Spec.Template = corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: selector},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: image}}},
+	}
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + ".lease"},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: new(
+				name + "-7c9_1234",
+			),
+			LeaseDurationSeconds: new(int32(1)),
+			RenewTime:            &metav1.MicroTime{Time: time.Now()},
+		},
+	}
 	p.put(d, lease)
 	if len(hooks) == 0 {
 		return
 	}
-	call := admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: namespace, Name: service}}
-	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name + "-mutating"}}
-	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name + "-validating"}}
+	call := admissionregistrationv1.WebhookClientConfig{
+		Service: &admissionregistrationv1.ServiceReference{Namespace: namespace, Name: service},
+	}
+	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: name + "-mutating"},
+	}
+	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: name + "-validating"},
+	}
 	for i, rule := range hooks {
 		fail, none := admissionregistrationv1.Fail, admissionregistrationv1.SideEffectClassNone
 		mutating.Webhooks = append(mutating.Webhooks, admissionregistrationv1.MutatingWebhook{
-			Name: fmt.Sprintf("m%d.%s.kb.io", i, name), ClientConfig: call, Rules: []admissionregistrationv1.RuleWithOperations{rule}, FailurePolicy: &fail, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
+			Name: fmt.Sprintf(
+				"m%d.%s.kb.io",
+				i,
+				name,
+			),
+			ClientConfig:            call,
+			Rules:                   []admissionregistrationv1.RuleWithOperations{rule},
+			FailurePolicy:           &fail,
+			SideEffects:             &none,
+			AdmissionReviewVersions: []string{"v1"},
 		})
 		validating.Webhooks = append(validating.Webhooks, admissionregistrationv1.ValidatingWebhook{
-			Name: fmt.Sprintf("v%d.%s.kb.io", i, name), ClientConfig: call, Rules: []admissionregistrationv1.RuleWithOperations{rule}, FailurePolicy: &fail, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
+			Name: fmt.Sprintf(
+				"v%d.%s.kb.io",
+				i,
+				name,
+			),
+			ClientConfig:            call,
+			Rules:                   []admissionregistrationv1.RuleWithOperations{rule},
+			FailurePolicy:           &fail,
+			SideEffects:             &none,
+			AdmissionReviewVersions: []string{"v1"},
 		})
 	}
 	p.put(mutating, validating)
@@ -140,8 +187,15 @@ func (p *plain) operator(namespace, name, image, service string, hooks ...admiss
 
 func about(group, resource string) admissionregistrationv1.RuleWithOperations {
 	return admissionregistrationv1.RuleWithOperations{
-		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
-		Rule:       admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{"*"}, Resources: []string{resource}},
+		Operations: []admissionregistrationv1.OperationType{
+			admissionregistrationv1.Create,
+			admissionregistrationv1.Update,
+		},
+		Rule: admissionregistrationv1.Rule{
+			APIGroups:   []string{group},
+			APIVersions: []string{"*"},
+			Resources:   []string{resource},
+		},
 	}
 }
 
@@ -150,26 +204,45 @@ func clusterQueue(name string, n int64) *kueue.ClusterQueue {
 	quota := func(r corev1.ResourceName, q string) kueue.ResourceQuota {
 		return kueue.ResourceQuota{Name: r, NominalQuota: resource.MustParse(q)}
 	}
-	q := &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{kueue.ResourceInUseFinalizer}}}
+	q := &kueue.ClusterQueue{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{kueue.ResourceInUseFinalizer}},
+	}
 	q.Spec.NamespaceSelector = &metav1.LabelSelector{}
 	q.Spec.Preemption = &kueue.ClusterQueuePreemption{WithinClusterQueue: kueue.PreemptionPolicyLowerPriority}
-	q.Spec.ResourceGroups = []kueue.ResourceGroup{{CoveredResources: []corev1.ResourceName{gpu}, Flavors: []kueue.FlavorQuotas{{
-		Name: "default-flavor", Resources: []kueue.ResourceQuota{quota(gpu, fmt.Sprint(n))},
-	}}}}
+	q.Spec.ResourceGroups = []kueue.ResourceGroup{
+		{CoveredResources: []corev1.ResourceName{gpu}, Flavors: []kueue.FlavorQuotas{{
+			Name: "default-flavor", Resources: []kueue.ResourceQuota{quota(gpu, fmt.Sprint(n))},
+		}}},
+	}
 	return q
 }
 
 // podSpec is a container that sleeps, with GPUs.
 func podSpec(n int64, scheduler string) corev1.PodSpec {
 	return corev1.PodSpec{
-		RestartPolicy: corev1.RestartPolicyNever, SchedulerName: scheduler, TerminationGracePeriodSeconds: new(int64(0)),
-		Containers: []corev1.Container{{Name: "main", Image: "busybox", Command: []string{"sleep", "100000"}, Resources: corev1.ResourceRequirements{Requests: gpus(n), Limits: gpus(n)}}},
+		RestartPolicy:                 corev1.RestartPolicyNever,
+		SchedulerName:                 scheduler,
+		TerminationGracePeriodSeconds: new(int64(0)),
+		Containers: []corev1.Container{
+			{
+				Name:      "main",
+				Image:     "busybox",
+				Command:   []string{"sleep", "100000"},
+				Resources: corev1.ResourceRequirements{Requests: gpus(n), Limits: gpus(n)},
+			},
+		},
 	}
 }
 
 // job is a batch/v1 Job as Kueue runs it.
 func job(name string, pods int32, each int64, suspended bool) *batchv1.Job {
-	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: name, Labels: map[string]string{kueue.QueueNameLabel: "queue"}}}
+	j := &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "lab",
+			Name:      name,
+			Labels:    map[string]string{kueue.QueueNameLabel: "queue"},
+		},
+	}
 	j.Spec.Parallelism, j.Spec.Completions, j.Spec.Suspend = &pods, &pods, &suspended
 	j.Spec.Template.Spec = podSpec(each, "")
 	return j
@@ -177,20 +250,42 @@ func job(name string, pods int32, each int64, suspended bool) *batchv1.Job {
 
 // owned is that an object controls another.
 func owned(apiVersion, kind string, o client.Object) []metav1.OwnerReference {
-	return []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: o.GetName(), UID: o.GetUID(), Controller: new(true), BlockOwnerDeletion: new(true)}}
+	return []metav1.OwnerReference{
+		{
+			APIVersion:         apiVersion,
+			Kind:               kind,
+			Name:               o.GetName(),
+			UID:                o.GetUID(),
+			Controller:         new(true),
+			BlockOwnerDeletion: new(true),
+		},
+	}
 }
 
 // workload is what Kueue makes of a job.
-func workload(name string, owners []metav1.OwnerReference, namespace string, sets ...kueue.PodSet) *kueue.Workload {
+func workload(
+	name string,
+	owners []metav1.OwnerReference,
+	namespace string,
+	sets ...kueue.PodSet,
+) *kueue.Workload {
 	w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{
-		Namespace: namespace, Name: name, OwnerReferences: owners, Finalizers: []string{kueue.ResourceInUseFinalizer}, Labels: map[string]string{kueue.JobUIDLabel: string(owners[0].UID)},
+		Namespace:       namespace,
+		Name:            name,
+		OwnerReferences: owners,
+		Finalizers:      []string{kueue.ResourceInUseFinalizer},
+		Labels:          map[string]string{kueue.JobUIDLabel: string(owners[0].UID)},
 	}}
 	w.Spec.PodSets, w.Spec.QueueName, w.Spec.Priority, w.Spec.Active = sets, "queue", new(int32(0)), new(true)
 	return w
 }
 
 func podSet(name string, n int32, spec corev1.PodSpec) kueue.PodSet {
-	return kueue.PodSet{Name: kueue.PodSetReference(name), Count: n, Template: corev1.PodTemplateSpec{Spec: spec}}
+	return kueue.PodSet{
+		Name:     kueue.PodSetReference(name),
+		Count:    n,
+		Template: corev1.PodTemplateSpec{Spec: spec},
+	}
 }
 
 // given is the status of a Workload that Kueue admitted, without places.
@@ -199,15 +294,33 @@ func given(w *kueue.Workload, queue string) {
 	for _, ps := range w.Spec.PodSets {
 		each := ps.Template.Spec.Containers[0].Resources.Requests[gpu]
 		w.Status.Admission.PodSetAssignments = append(w.Status.Admission.PodSetAssignments, kueue.PodSetAssignment{
-			Name: ps.Name, Count: new(ps.Count), Flavors: map[corev1.ResourceName]kueue.ResourceFlavorReference{gpu: "default-flavor"}, ResourceUsage: gpus(each.Value() * int64(ps.Count)),
+			Name:          ps.Name,
+			Count:         new(ps.Count),
+			Flavors:       map[corev1.ResourceName]kueue.ResourceFlavorReference{gpu: "default-flavor"},
+			ResourceUsage: gpus(each.Value() * int64(ps.Count)),
 		})
 	}
-	condition(w, kueue.WorkloadQuotaReserved, metav1.ConditionTrue, kueue.WorkloadQuotaReserved, "Quota reserved in ClusterQueue "+queue)
-	condition(w, kueue.WorkloadAdmitted, metav1.ConditionTrue, kueue.WorkloadAdmitted, "The workload is admitted")
+	condition(
+		w,
+		kueue.WorkloadQuotaReserved,
+		metav1.ConditionTrue,
+		kueue.WorkloadQuotaReserved,
+		"Quota reserved in ClusterQueue "+queue,
+	)
+	condition(
+		w,
+		kueue.WorkloadAdmitted,
+		metav1.ConditionTrue,
+		kueue.WorkloadAdmitted,
+		"The workload is admitted",
+	)
 }
 
 func condition(w *kueue.Workload, kind string, status metav1.ConditionStatus, reason, message string) {
-	apimeta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message})
+	apimeta.SetStatusCondition(
+		&w.Status.Conditions,
+		metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message},
+	)
 }
 
 // say writes a status.
@@ -226,35 +339,97 @@ func kueueCluster(t *testing.T) *plain {
 	ns := func(name string) *corev1.Namespace {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	}
-	p.put(ns("kueue-system"), ns("lab"),
-		&kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: "default-flavor", Finalizers: []string{kueue.ResourceInUseFinalizer}}},
+	p.put(
+		ns("kueue-system"),
+		ns("lab"),
+		&kueue.ResourceFlavor{
+			ObjectMeta: metav1.ObjectMeta{Name: "default-flavor", Finalizers: []string{kueue.ResourceInUseFinalizer}},
+		},
 		clusterQueue("lab", 8),
-		&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "queue"}, Spec: kueue.LocalQueueSpec{ClusterQueue: "lab"}},
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kueue-system", Name: "kueue-manager-config"}, Data: map[string]string{
-			"controller_manager_config.yaml": "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\nfeatureGates: {DisableWaitForPodsReady: true}\n",
-		}})
+		&kueue.LocalQueue{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "queue"},
+			Spec:       kueue.LocalQueueSpec{ClusterQueue: "lab"},
+		},
+		&corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kueue-system", Name: "kueue-manager-config"},
+			Data: map[string]string{
+				"controller_manager_config.yaml": "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\nfeatureGates: {DisableWaitForPodsReady: true}\n",
+			},
+		},
+	)
 	running, marked := job("running", 2, 2, false), job("marked", 1, 2, false)
-	marked.Spec.Template.Labels = map[string]string{kueue.PodSetLabel: "main", kueue.ClusterQueueNameLabel: "lab"}
+	marked.Spec.Template.Labels = map[string]string{
+		kueue.PodSetLabel:           "main",
+		kueue.ClusterQueueNameLabel: "lab",
+	}
 	marked.Spec.Template.Annotations = map[string]string{kueue.WorkloadAnnotation: "job-marked"}
-	jobs := map[string]*batchv1.Job{"running": running, "marked": marked, "big": job("big", 1, 4, true), "small": job("small", 1, 2, true), "evicted": job("evicted", 1, 8, true), "held": job("held", 1, 1, true)}
+	jobs := map[string]*batchv1.Job{
+		"running": running,
+		"marked":  marked,
+		"big":     job("big", 1, 4, true),
+		"small":   job("small", 1, 2, true),
+		"evicted": job("evicted", 1, 8, true),
+		"held":    job("held", 1, 1, true),
+	}
 	for _, name := range []string{"running", "marked", "evicted", "big", "small", "held"} {
 		j := jobs[name]
 		p.put(j)
-		w := workload("job-"+name, owned("batch/v1", "Job", j), "lab", podSet("main", *j.Spec.Parallelism, j.Spec.Template.Spec))
+		w := workload(
+			"job-"+name,
+			owned("batch/v1", "Job", j),
+			"lab",
+			podSet("main", *j.Spec.Parallelism, j.Spec.Template.Spec),
+		)
 		w.Spec.Active = new(name != "held")
 		p.put(w)
 		switch name {
 		case "running", "marked":
 			given(w, "lab")
-			condition(w, kueue.WorkloadPodsReady, metav1.ConditionTrue, kueue.ReasonStarted, "All pods reached readiness")
+			condition(
+				w,
+				kueue.WorkloadPodsReady,
+				metav1.ConditionTrue,
+				kueue.ReasonStarted,
+				"All pods reached readiness",
+			)
 		case "evicted":
-			condition(w, kueue.WorkloadQuotaReserved, metav1.ConditionFalse, "Pending", "Preempted to accommodate a workload")
-			condition(w, kueue.WorkloadEvicted, metav1.ConditionTrue, kueue.ReasonPreempted, "Preempted to accommodate a workload")
-			condition(w, kueue.WorkloadRequeued, metav1.ConditionTrue, kueue.ReasonPreempted, "Preempted to accommodate a workload")
+			condition(
+				w,
+				kueue.WorkloadQuotaReserved,
+				metav1.ConditionFalse,
+				"Pending",
+				"Preempted to accommodate a workload",
+			)
+			condition(
+				w,
+				kueue.WorkloadEvicted,
+				metav1.ConditionTrue,
+				kueue.ReasonPreempted,
+				"Preempted to accommodate a workload",
+			)
+			condition(
+				w,
+				kueue.WorkloadRequeued,
+				metav1.ConditionTrue,
+				kueue.ReasonPreempted,
+				"Preempted to accommodate a workload",
+			)
 		case "held":
-			condition(w, kueue.WorkloadEvicted, metav1.ConditionTrue, kueue.ReasonDeactivated, "The workload is deactivated")
+			condition(
+				w,
+				kueue.WorkloadEvicted,
+				metav1.ConditionTrue,
+				kueue.ReasonDeactivated,
+				"The workload is deactivated",
+			)
 		default:
-			condition(w, kueue.WorkloadQuotaReserved, metav1.ConditionFalse, "Pending", "couldn't assign flavors to pod set main: insufficient unused quota")
+			condition(
+				w,
+				kueue.WorkloadQuotaReserved,
+				metav1.ConditionFalse,
+				"Pending",
+				"couldn't assign flavors to pod set main: insufficient unused quota",
+			)
 		}
 		p.say(w)
 	}
@@ -262,26 +437,52 @@ func kueueCluster(t *testing.T) *plain {
 	p.put(done)
 	w := workload("job-done", owned("batch/v1", "Job", done), "lab", podSet("main", 1, done.Spec.Template.Spec))
 	p.put(w)
-	condition(w, kueue.WorkloadFinished, metav1.ConditionTrue, kueue.ReasonSucceeded, "Job finished successfully")
+	condition(
+		w,
+		kueue.WorkloadFinished,
+		metav1.ConditionTrue,
+		kueue.ReasonSucceeded,
+		"Job finished successfully",
+	)
 	p.say(w)
-	if err := p.c.Delete(t.Context(), done, client.PropagationPolicy(metav1.DeletePropagationOrphan)); err != nil {
+	if err := p.c.Delete(
+		t.Context(),
+		done,
+		client.PropagationPolicy(metav1.DeletePropagationOrphan),
+	); err != nil {
 		t.Fatal(err)
 	}
 	var q kueue.ClusterQueue
 	if err := p.c.Get(t.Context(), types.NamespacedName{Name: "lab"}, &q); err != nil {
 		t.Fatal(err)
 	}
-	q.Status.FlavorsReservation = []kueue.FlavorUsage{{Name: "default-flavor", Resources: []kueue.ResourceUsage{{Name: gpu, Total: resource.MustParse("6")}}}}
+	q.Status.FlavorsReservation = []kueue.FlavorUsage{
+		{Name: "default-flavor", Resources: []kueue.ResourceUsage{{Name: gpu, Total: resource.MustParse("6")}}},
+	}
 	p.say(&q)
 	p.place("lab", "node-0", 3)
-	p.operator("kueue-system", "kueue-controller-manager", "registry.k8s.io/kueue/kueue:v0.20.0", "kueue-webhook-service", about("batch", "jobs"), about("kueue.x-k8s.io", "clusterqueues"), about("kueue.x-k8s.io", "workloads"))
+	p.operator(
+		"kueue-system",
+		"kueue-controller-manager",
+		"registry.k8s.io/kueue/kueue:v0.20.0",
+		"kueue-webhook-service",
+		about("batch", "jobs"),
+		about("kueue.x-k8s.io", "clusterqueues"),
+		about("kueue.x-k8s.io", "workloads"),
+	)
 	u := &unstructured.Unstructured{Object: map[string]any{
 		"spec": map[string]any{
-			"group": "visibility.kueue.x-k8s.io", "version": "v1beta2", "groupPriorityMinimum": int64(100), "versionPriority": int64(100), "insecureSkipTLSVerify": true,
-			"service": map[string]any{"namespace": "kueue-system", "name": "kueue-visibility-server"},
+			"group":                 "visibility.kueue.x-k8s.io",
+			"version":               "v1beta2",
+			"groupPriorityMinimum":  int64(100),
+			"versionPriority":       int64(100),
+			"insecureSkipTLSVerify": true,
+			"service":               map[string]any{"namespace": "kueue-system", "name": "kueue-visibility-server"},
 		},
 	}}
-	u.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"})
+	u.SetGroupVersionKind(
+		schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"},
+	)
 	u.SetName("v1beta2.visibility.kueue.x-k8s.io")
 	p.put(u)
 	return p
@@ -320,7 +521,8 @@ func (p *plain) versions() map[string]string {
 	out := map[string]string{}
 	for _, l := range lists {
 		for _, r := range l.APIResources {
-			if !slices.Contains(r.Verbs, "list") || slices.Contains([]string{"Event", "Lease", "Node", "ComponentStatus"}, r.Kind) {
+			if !slices.Contains(r.Verbs, "list") ||
+				slices.Contains([]string{"Event", "Lease", "Node", "ComponentStatus"}, r.Kind) {
 				continue
 			}
 			all := &unstructured.UnstructuredList{}
@@ -390,23 +592,30 @@ func (p *plain) killed(system migrate.System) migrate.ImportResult {
 			}
 			return err
 		}
-		m := &migrate.Import{System: system, Namespace: "mlbatch-system", Now: time.Now, Timeout: time.Minute, Tell: func(migrate.StepState) {}, Client: interceptor.NewClient(c, interceptor.Funcs{
-			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-				if slices.Contains(opts, client.CreateOption(client.DryRunAll)) {
-					return c.Create(ctx, o, opts...)
-				}
-				return once(func() error { return c.Create(ctx, o, opts...) })
-			},
-			Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
-				return once(func() error { return c.Delete(ctx, o, opts...) })
-			},
-			Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
-				return once(func() error { return c.Update(ctx, o, opts...) })
-			},
-			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
-				return once(func() error { return c.Patch(ctx, o, patch, opts...) })
-			},
-		})}
+		m := &migrate.Import{
+			System:    system,
+			Namespace: "mlbatch-system",
+			Now:       time.Now,
+			Timeout:   time.Minute,
+			Tell:      func(migrate.StepState) {},
+			Client: interceptor.NewClient(c, interceptor.Funcs{
+				Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+					if slices.Contains(opts, client.CreateOption(client.DryRunAll)) {
+						return c.Create(ctx, o, opts...)
+					}
+					return once(func() error { return c.Create(ctx, o, opts...) })
+				},
+				Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+					return once(func() error { return c.Delete(ctx, o, opts...) })
+				},
+				Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+					return once(func() error { return c.Update(ctx, o, opts...) })
+				},
+				Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+					return once(func() error { return c.Patch(ctx, o, patch, opts...) })
+				},
+			}),
+		}
 		out, err := m.Run(p.t.Context())
 		if err == nil {
 			return out
@@ -425,7 +634,10 @@ func TestImportKueue(t *testing.T) {
 	p := kueueCluster(t)
 	before := p.uids("lab")
 	refused := func(j *batchv1.Job) error { return p.c.Create(t.Context(), j) }
-	if err := refused(job("lost", 1, 1, false)); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
+	if err := refused(
+		job("lost", 1, 1, false),
+	); err == nil ||
+		!strings.Contains(err.Error(), "failed calling webhook") {
 		t.Fatalf("webhooks that nobody answers let in: %v", err)
 	}
 	// 1. A dry run tells, and changes nothing.
@@ -454,10 +666,18 @@ func TestImportKueue(t *testing.T) {
 		}
 	})
 	var d appsv1.Deployment
-	if err := p.c.Get(t.Context(), types.NamespacedName{Namespace: "kueue-system", Name: "kueue-controller-manager"}, &d); err != nil || *d.Spec.Replicas != 0 {
+	if err := p.c.Get(
+		t.Context(),
+		types.NamespacedName{Namespace: "kueue-system", Name: "kueue-controller-manager"},
+		&d,
+	); err != nil ||
+		*d.Spec.Replicas != 0 {
 		t.Errorf("Kueue has %d replicas, %v", *d.Spec.Replicas, err)
 	}
-	if err := refused(job("unqueued", 1, 1, false)); err == nil || !strings.Contains(err.Error(), "would start without having been queued") {
+	if err := refused(
+		job("unqueued", 1, 1, false),
+	); err == nil ||
+		!strings.Contains(err.Error(), "would start without having been queued") {
 		t.Errorf("a job that nobody queues: %v", err)
 	}
 	late := job("late", 1, 1, true)
@@ -481,7 +701,11 @@ func TestImportKueue(t *testing.T) {
 	p.stored("v1beta2")
 	// 4. What ends gives its quota to the next.
 	ends := func(name string) {
-		if err := p.c.Delete(t.Context(), &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: name}}, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+		if err := p.c.Delete(
+			t.Context(),
+			&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: name}},
+			client.PropagationPolicy(metav1.DeletePropagationBackground),
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -527,7 +751,8 @@ func (p *plain) goesOn(before map[string]types.UID, names ...string) {
 				continue
 			}
 			of++
-			if w.Name != "job-"+name || !apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadAdmitted) || apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadEvicted) != nil {
+			if w.Name != "job-"+name || !apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadAdmitted) ||
+				apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadEvicted) != nil {
 				p.t.Errorf("Workload %s of %s: %+v", w.Name, name, w.Status.Conditions)
 			}
 		}
@@ -539,8 +764,17 @@ func (p *plain) goesOn(before map[string]types.UID, names ...string) {
 				continue
 			}
 			is := now[pod]
-			if is.UID != uid || is.Status.Phase != corev1.PodRunning || is.Annotations[kueue.WorkloadAnnotation] != "job-"+name || is.Labels[kueue.PodSetLabel] != "main" {
-				p.t.Errorf("pod %s is %s, %s, annotations %v, labels %v", pod, is.UID, is.Status.Phase, is.Annotations, is.Labels)
+			if is.UID != uid || is.Status.Phase != corev1.PodRunning ||
+				is.Annotations[kueue.WorkloadAnnotation] != "job-"+name ||
+				is.Labels[kueue.PodSetLabel] != "main" {
+				p.t.Errorf(
+					"pod %s is %s, %s, annotations %v, labels %v",
+					pod,
+					is.UID,
+					is.Status.Phase,
+					is.Annotations,
+					is.Labels,
+				)
 			}
 		}
 	}
@@ -576,7 +810,12 @@ func TestRollback(t *testing.T) {
 		return len(m.Items) + len(v.Items), string(text)
 	}
 	_, before := hooks()
-	if _, err := p.imports("kueue", "--rollback", "--yes"); err == nil || !strings.Contains(err.Error(), "nothing was imported") {
+	if _, err := p.imports(
+		"kueue",
+		"--rollback",
+		"--yes",
+	); err == nil ||
+		!strings.Contains(err.Error(), "nothing was imported") {
 		t.Errorf("a rollback of nothing: %v", err)
 	}
 	if _, err := p.imports("kueue", "--yes"); err != nil {
@@ -600,7 +839,14 @@ func TestRollback(t *testing.T) {
 		t.Errorf("%d webhook configurations: %s, were %s", n, after, before)
 	}
 	var policies admissionregistrationv1.ValidatingAdmissionPolicyList
-	if err := p.c.List(t.Context(), &policies); err != nil || slices.ContainsFunc(policies.Items, func(x admissionregistrationv1.ValidatingAdmissionPolicy) bool { return x.Name == migrate.HoldName }) {
+	if err := p.c.List(
+		t.Context(),
+		&policies,
+	); err != nil ||
+		slices.ContainsFunc(
+			policies.Items,
+			func(x admissionregistrationv1.ValidatingAdmissionPolicy) bool { return x.Name == migrate.HoldName },
+		) {
 		t.Errorf("the policy is left: %v", err)
 	}
 	if _, err := p.imports("kueue", "--rollback", "--yes"); err == nil {

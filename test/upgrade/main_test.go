@@ -118,7 +118,10 @@ type plain struct {
 func begin(t *testing.T) *plain {
 	t.Helper()
 	p := &plain{t: t, dir: t.TempDir()}
-	lc, err := local.Start(t.Context(), local.Config{DataDir: p.dir, Parts: local.Kubernetes, UnsafeNoFsync: true})
+	lc, err := local.Start(
+		t.Context(),
+		local.Config{DataDir: p.dir, Parts: local.Kubernetes, UnsafeNoFsync: true},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +169,10 @@ func (p *plain) place(namespace, node string, n int) {
 		running := 0
 		for _, pod := range p.pods(namespace) {
 			if pod.Spec.NodeName == "" && len(pod.Spec.SchedulingGates) == 0 {
-				b := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: node}}
+				b := &corev1.Binding{
+					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: pod.Name},
+					Target:     corev1.ObjectReference{Kind: "Node", Name: node},
+				}
 				if err := p.c.SubResource("binding").Create(p.t.Context(), &pod, b); err != nil {
 					return err.Error()
 				}

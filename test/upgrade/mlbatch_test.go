@@ -51,7 +51,14 @@ func innerJob(name string, pods int32, each int64) *batchv1.Job {
 }
 
 // wrapper is an AppWrapper as its controller leaves it in a phase.
-func wrapper(t *testing.T, name string, phase aw.AppWrapperPhase, inner any, status aw.AppWrapperComponentStatus, conditions ...metav1.Condition) *aw.AppWrapper {
+func wrapper(
+	t *testing.T,
+	name string,
+	phase aw.AppWrapperPhase,
+	inner any,
+	status aw.AppWrapperComponentStatus,
+	conditions ...metav1.Condition,
+) *aw.AppWrapper {
 	t.Helper()
 	w := &aw.AppWrapper{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "blue", Name: name, Labels: map[string]string{kueue.QueueNameLabel: "queue"},
@@ -63,12 +70,20 @@ func wrapper(t *testing.T, name string, phase aw.AppWrapperPhase, inner any, sta
 		w.Finalizers = []string{aw.AppWrapperFinalizer}
 		w.Spec.Components[0].PodSetInfos = make([]aw.AppWrapperPodSetInfo, len(status.PodSets))
 	}
-	w.Status.Phase, w.Status.ComponentStatus, w.Status.Conditions = phase, []aw.AppWrapperComponentStatus{status}, conditions
+	w.Status.Phase, w.Status.ComponentStatus, w.Status.Conditions = phase, []aw.AppWrapperComponentStatus{
+		status,
+	}, conditions
 	return w
 }
 
 func is(kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
-	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: reason, LastTransitionTime: metav1.Now()}
+	return metav1.Condition{
+		Type:               kind,
+		Status:             status,
+		Reason:             reason,
+		Message:            reason,
+		LastTransitionTime: metav1.Now(),
+	}
 }
 
 // old1 writes a Workload in v1beta1, which is what Kueue 0.10 knows.
@@ -97,25 +112,50 @@ func (p *plain) putWrapper(w *aw.AppWrapper) {
 func mlbatchCluster(t *testing.T) *plain {
 	t.Helper()
 	p := begin(t)
-	p.define(true, kueue.GroupVersion.Group, aw.GroupVersion.Group, "kubeflow.org", "ray.io", "scheduling.x-k8s.io")
+	p.define(
+		true,
+		kueue.GroupVersion.Group,
+		aw.GroupVersion.Group,
+		"kubeflow.org",
+		"ray.io",
+		"scheduling.x-k8s.io",
+	)
 	p.put(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "scheduler-plugins"}}) // mlbatch-system is there
-	p.put(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}})
+	p.put(
+		&corev1.Namespace{
+			ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}},
+		},
+	)
 	var q v1beta1.ClusterQueue
 	if err := q.ConvertFrom(clusterQueue("blue", 16)); err != nil {
 		t.Fatal(err)
 	}
 	var lq v1beta1.LocalQueue
-	if err := lq.ConvertFrom(&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "queue"}, Spec: kueue.LocalQueueSpec{ClusterQueue: "blue"}}); err != nil {
+	if err := lq.ConvertFrom(
+		&kueue.LocalQueue{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "queue"},
+			Spec:       kueue.LocalQueueSpec{ClusterQueue: "blue"},
+		},
+	); err != nil {
 		t.Fatal(err)
 	}
-	p.put(&v1beta1.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: "default-flavor"}}, &q,
+	p.put(
+		&v1beta1.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: "default-flavor"}},
+		&q,
 		&lq,
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "mlbatch-system", Name: "kueue-manager-config"}, Data: map[string]string{
-			"controller_manager_config.yaml": "apiVersion: config.kueue.x-k8s.io/v1beta1\nkind: Configuration\nmanageJobsWithoutQueueName: true\nmanagedJobsNamespaceSelector: {matchLabels: {mlbatch-team-namespace: \"true\"}}\n",
-		}},
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "mlbatch-system", Name: "appwrapper-operator-config"}, Data: map[string]string{
-			"config.yaml": "appwrapper: {schedulerName: " + coscheduling + ", slackQueueName: slack-cluster-queue, defaultQueueName: default-queue, userRBACAdmissionCheck: false}\n",
-		}})
+		&corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "mlbatch-system", Name: "kueue-manager-config"},
+			Data: map[string]string{
+				"controller_manager_config.yaml": "apiVersion: config.kueue.x-k8s.io/v1beta1\nkind: Configuration\nmanageJobsWithoutQueueName: true\nmanagedJobsNamespaceSelector: {matchLabels: {mlbatch-team-namespace: \"true\"}}\n",
+			},
+		},
+		&corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "mlbatch-system", Name: "appwrapper-operator-config"},
+			Data: map[string]string{
+				"config.yaml": "appwrapper: {schedulerName: " + coscheduling + ", slackQueueName: slack-cluster-queue, defaultQueueName: default-queue, userRBACAdmissionCheck: false}\n",
+			},
+		},
+	)
 	for _, text := range []string{
 		"{apiVersion: kueue.x-k8s.io/v1alpha1, kind: Topology, metadata: {name: racks}, spec: {levels: [{nodeLabel: example.com/rack}, {nodeLabel: kubernetes.io/hostname}]}}",
 		"{apiVersion: kueue.x-k8s.io/v1alpha1, kind: Cohort, metadata: {name: child}, spec: {parent: root}}",
@@ -127,27 +167,68 @@ func mlbatchCluster(t *testing.T) *plain {
 		p.put(u)
 	}
 	jobStatus := func(name string, n int32) aw.AppWrapperComponentStatus {
-		return aw.AppWrapperComponentStatus{Name: name, Kind: "Job", APIVersion: "batch/v1", PodSets: []aw.AppWrapperPodSet{{Path: "template.spec.template", Replicas: &n}}}
+		return aw.AppWrapperComponentStatus{
+			Name:       name,
+			Kind:       "Job",
+			APIVersion: "batch/v1",
+			PodSets:    []aw.AppWrapperPodSet{{Path: "template.spec.template", Replicas: &n}},
+		}
 	}
 	runs := []metav1.Condition{
-		is(aw.QuotaReserved, metav1.ConditionTrue, "Resuming"), is(aw.ResourcesDeployed, metav1.ConditionTrue, "Resuming"),
-		is(aw.PodsReady, metav1.ConditionTrue, "SufficientPodsReady"), is(aw.Unhealthy, metav1.ConditionFalse, "FoundNoFailedPods"),
+		is(
+			aw.QuotaReserved,
+			metav1.ConditionTrue,
+			"Resuming",
+		),
+		is(aw.ResourcesDeployed, metav1.ConditionTrue, "Resuming"),
+		is(
+			aw.PodsReady,
+			metav1.ConditionTrue,
+			"SufficientPodsReady",
+		),
+		is(aw.Unhealthy, metav1.ConditionFalse, "FoundNoFailedPods"),
 	}
 	resets := []metav1.Condition{
-		is(aw.QuotaReserved, metav1.ConditionTrue, "Resuming"), is(aw.ResourcesDeployed, metav1.ConditionTrue, "Resuming"),
-		is(aw.PodsReady, metav1.ConditionFalse, "InsufficientPodsReady"), is(aw.Unhealthy, metav1.ConditionTrue, "FoundFailedPods"),
+		is(
+			aw.QuotaReserved,
+			metav1.ConditionTrue,
+			"Resuming",
+		),
+		is(aw.ResourcesDeployed, metav1.ConditionTrue, "Resuming"),
+		is(
+			aw.PodsReady,
+			metav1.ConditionFalse,
+			"InsufficientPodsReady",
+		),
+		is(aw.Unhealthy, metav1.ConditionTrue, "FoundFailedPods"),
 	}
 	failed := []metav1.Condition{
-		is(aw.QuotaReserved, metav1.ConditionFalse, "Failed"), is(aw.ResourcesDeployed, metav1.ConditionFalse, "Failed"), is(aw.Unhealthy, metav1.ConditionTrue, "FailedComponent"),
+		is(
+			aw.QuotaReserved,
+			metav1.ConditionFalse,
+			"Failed",
+		),
+		is(aw.ResourcesDeployed, metav1.ConditionFalse, "Failed"),
+		is(aw.Unhealthy, metav1.ConditionTrue, "FailedComponent"),
 	}
 	queued := func(w *aw.AppWrapper, sets ...kueue.PodSet) *kueue.Workload {
-		return workload("appwrapper-"+w.Name, owned("workload.codeflare.dev/v1beta2", "AppWrapper", w), "blue", sets...)
+		return workload(
+			"appwrapper-"+w.Name,
+			owned("workload.codeflare.dev/v1beta2", "AppWrapper", w),
+			"blue",
+			sets...)
 	}
 	// Running, with a Job.
 	a := wrapper(t, "runs", aw.AppWrapperRunning, innerJob("runs", 2, 2), jobStatus("runs", 2), runs...)
 	p.putWrapper(a)
 	inner := innerJob("runs", 2, 2)
-	inner.Namespace, inner.OwnerReferences, inner.Labels = "blue", owned("workload.codeflare.dev/v1beta2", "AppWrapper", a), map[string]string{aw.AppWrapperLabel: "runs"}
+	inner.Namespace, inner.OwnerReferences, inner.Labels = "blue", owned(
+		"workload.codeflare.dev/v1beta2",
+		"AppWrapper",
+		a,
+	), map[string]string{
+		aw.AppWrapperLabel: "runs",
+	}
 	inner.Spec.Template.Labels = map[string]string{aw.AppWrapperLabel: "runs"}
 	p.put(inner)
 	w := queued(a, podSet("runs-0-0", 2, inner.Spec.Template.Spec))
@@ -177,12 +258,36 @@ func mlbatchCluster(t *testing.T) *plain {
 	p.old1(w)
 
 	p.place("blue", "node-0", 4)
-	p.operator("mlbatch-system", "kueue-controller-manager", "registry.k8s.io/kueue/kueue:v0.10.2", "kueue-webhook-service", about("kueue.x-k8s.io", "clusterqueues"), about("kueue.x-k8s.io", "workloads"), about("kubeflow.org", "pytorchjobs"))
-	p.operator("mlbatch-system", "appwrapper-controller-manager", "quay.io/ibm/appwrapper:v0.30.0", "appwrapper-webhook-service", about("workload.codeflare.dev", "appwrappers"))
-	p.operator("mlbatch-system", "training-operator", "kubeflow/training-operator:v1-855e096", "training-operator")
+	p.operator(
+		"mlbatch-system",
+		"kueue-controller-manager",
+		"registry.k8s.io/kueue/kueue:v0.10.2",
+		"kueue-webhook-service",
+		about("kueue.x-k8s.io", "clusterqueues"),
+		about("kueue.x-k8s.io", "workloads"),
+		about("kubeflow.org", "pytorchjobs"),
+	)
+	p.operator(
+		"mlbatch-system",
+		"appwrapper-controller-manager",
+		"quay.io/ibm/appwrapper:v0.30.0",
+		"appwrapper-webhook-service",
+		about("workload.codeflare.dev", "appwrappers"),
+	)
+	p.operator(
+		"mlbatch-system",
+		"training-operator",
+		"kubeflow/training-operator:v1-855e096",
+		"training-operator",
+	)
 	p.operator("mlbatch-system", "kuberay-operator", "quay.io/kuberay/operator:v1.1.0", "")
 	p.operator("scheduler-plugins", coscheduling, "registry.k8s.io/scheduler-plugins/kube-scheduler:v0.28.9", "")
-	p.operator("scheduler-plugins", "scheduler-plugins-controller", "registry.k8s.io/scheduler-plugins/controller:v0.28.9", "")
+	p.operator(
+		"scheduler-plugins",
+		"scheduler-plugins-controller",
+		"registry.k8s.io/scheduler-plugins/controller:v0.28.9",
+		"",
+	)
 	return p
 }
 
@@ -191,14 +296,36 @@ func trains(t *testing.T, p *plain, conditions []metav1.Condition) {
 	t.Helper()
 	spec := podSpec(1, coscheduling)
 	spec.Containers[0].Name = "pytorch"
-	replica := map[string]any{"replicas": 1, "restartPolicy": "Never", "template": map[string]any{"metadata": map[string]any{"labels": map[string]any{aw.AppWrapperLabel: "trains"}}, "spec": spec}}
+	replica := map[string]any{
+		"replicas":      1,
+		"restartPolicy": "Never",
+		"template": map[string]any{
+			"metadata": map[string]any{"labels": map[string]any{aw.AppWrapperLabel: "trains"}},
+			"spec":     spec,
+		},
+	}
 	text := map[string]any{
 		"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": map[string]any{"name": "trains"},
 		"spec": map[string]any{"pytorchReplicaSpecs": map[string]any{"Master": replica, "Worker": replica}},
 	}
-	a := wrapper(t, "trains", aw.AppWrapperRunning, text, aw.AppWrapperComponentStatus{Name: "trains", Kind: "PyTorchJob", APIVersion: "kubeflow.org/v1", PodSets: []aw.AppWrapperPodSet{
-		{Path: "template.spec.pytorchReplicaSpecs.Master.template", Replicas: new(int32(1))}, {Path: "template.spec.pytorchReplicaSpecs.Worker.template", Replicas: new(int32(1))},
-	}}, conditions...)
+	a := wrapper(
+		t,
+		"trains",
+		aw.AppWrapperRunning,
+		text,
+		aw.AppWrapperComponentStatus{
+			Name:       "trains",
+			Kind:       "PyTorchJob",
+			APIVersion: "kubeflow.org/v1",
+			PodSets: []aw.AppWrapperPodSet{
+				{
+					Path:     "template.spec.pytorchReplicaSpecs.Master.template",
+					Replicas: new(int32(1)),
+				},
+				{Path: "template.spec.pytorchReplicaSpecs.Worker.template", Replicas: new(int32(1))},
+			},
+		},
+		conditions...)
 	p.putWrapper(a)
 	u := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal(a.Spec.Components[0].Template.Raw, &u.Object); err != nil {
@@ -210,24 +337,52 @@ func trains(t *testing.T, p *plain, conditions []metav1.Condition) {
 	p.put(u)
 	now := metav1.Now().UTC().Format("2006-01-02T15:04:05Z")
 	u.Object["status"] = map[string]any{
-		"startTime":       now,
-		"replicaStatuses": map[string]any{"Master": map[string]any{"active": int64(1)}, "Worker": map[string]any{"active": int64(1)}},
+		"startTime": now,
+		"replicaStatuses": map[string]any{
+			"Master": map[string]any{"active": int64(1)},
+			"Worker": map[string]any{"active": int64(1)},
+		},
 		"conditions": []any{
-			map[string]any{"type": "Created", "status": "True", "reason": "PyTorchJobCreated", "message": "PyTorchJob trains is created.", "lastUpdateTime": now, "lastTransitionTime": now},
-			map[string]any{"type": "Running", "status": "True", "reason": "PyTorchJobRunning", "message": "PyTorchJob trains is running.", "lastUpdateTime": now, "lastTransitionTime": now},
+			map[string]any{
+				"type":               "Created",
+				"status":             "True",
+				"reason":             "PyTorchJobCreated",
+				"message":            "PyTorchJob trains is created.",
+				"lastUpdateTime":     now,
+				"lastTransitionTime": now,
+			},
+			map[string]any{
+				"type":               "Running",
+				"status":             "True",
+				"reason":             "PyTorchJobRunning",
+				"message":            "PyTorchJob trains is running.",
+				"lastUpdateTime":     now,
+				"lastTransitionTime": now,
+			},
 		},
 	}
 	p.say(u)
 	for _, role := range []string{"master", "worker"} {
 		p.put(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "blue", Name: "trains-" + role + "-0", OwnerReferences: owned("kubeflow.org/v1", "PyTorchJob", u),
+			Namespace:       "blue",
+			Name:            "trains-" + role + "-0",
+			OwnerReferences: owned("kubeflow.org/v1", "PyTorchJob", u),
 			Labels: map[string]string{
-				aw.AppWrapperLabel: "trains", "training.kubeflow.org/job-name": "trains", "training.kubeflow.org/operator-name": "pytorchjob-controller",
-				"training.kubeflow.org/replica-type": role, "training.kubeflow.org/replica-index": "0",
+				aw.AppWrapperLabel:                    "trains",
+				"training.kubeflow.org/job-name":      "trains",
+				"training.kubeflow.org/operator-name": "pytorchjob-controller",
+				"training.kubeflow.org/replica-type":  role,
+				"training.kubeflow.org/replica-index": "0",
 			},
 		}, Spec: spec})
 	}
-	w := workload("appwrapper-trains", owned("workload.codeflare.dev/v1beta2", "AppWrapper", a), "blue", podSet("trains-0-0", 1, spec), podSet("trains-0-1", 1, spec))
+	w := workload(
+		"appwrapper-trains",
+		owned("workload.codeflare.dev/v1beta2", "AppWrapper", a),
+		"blue",
+		podSet("trains-0-0", 1, spec),
+		podSet("trains-0-1", 1, spec),
+	)
 	given(w, "blue")
 	p.old1(w)
 }
@@ -254,7 +409,12 @@ func TestImportMLBatch(t *testing.T) {
 	}
 	for name, want := range map[string]int32{"kueue-controller-manager": 0, "appwrapper-controller-manager": 0, "training-operator": 0, "kuberay-operator": 0, coscheduling: 1} {
 		var all appsv1.DeploymentList
-		if err := p.c.List(t.Context(), &all, client.MatchingFields{"metadata.name": name}); err != nil || len(all.Items) != 1 || *all.Items[0].Spec.Replicas != want {
+		if err := p.c.List(
+			t.Context(),
+			&all,
+			client.MatchingFields{"metadata.name": name},
+		); err != nil || len(all.Items) != 1 ||
+			*all.Items[0].Spec.Replicas != want {
 			t.Errorf("%s: want %d replicas, %v", name, want, err)
 		}
 	}
@@ -268,10 +428,22 @@ func TestImportMLBatch(t *testing.T) {
 	p.stored("v1beta2")
 	var cohort kueue.Cohort
 	var racks kueue.Topology
-	if err := errors.Join(p.c.Get(t.Context(), types.NamespacedName{Name: "child"}, &cohort), p.c.Get(t.Context(), types.NamespacedName{Name: "racks"}, &racks)); err != nil || cohort.Spec.ParentName != "root" || len(racks.Spec.Levels) != 2 {
+	if err := errors.Join(
+		p.c.Get(t.Context(), types.NamespacedName{Name: "child"}, &cohort),
+		p.c.Get(t.Context(), types.NamespacedName{Name: "racks"}, &racks),
+	); err != nil || cohort.Spec.ParentName != "root" ||
+		len(racks.Spec.Levels) != 2 {
 		t.Errorf("what was stored in v1alpha1 is %+v and %+v: %v", cohort.Spec, racks.Spec, err)
 	}
-	p.phases(map[string]string{"runs": "Running 0", "trains": "Running 0", "resets": "Running 1", "waits": "Running 0", "failed": "Failed 3"})
+	p.phases(
+		map[string]string{
+			"runs":   "Running 0",
+			"trains": "Running 0",
+			"resets": "Running 1",
+			"waits":  "Running 0",
+			"failed": "Failed 3",
+		},
+	)
 	p.same(before)
 	// A pod that its Job makes again is counted with the AppWrapper, and not held as a job of its own.
 	var lost string
@@ -280,7 +452,10 @@ func TestImportMLBatch(t *testing.T) {
 			lost = name
 		}
 	}
-	if err := p.c.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: lost}}); err != nil {
+	if err := p.c.Delete(
+		t.Context(),
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: lost}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "a pod takes its place", func() string {
@@ -290,8 +465,15 @@ func TestImportMLBatch(t *testing.T) {
 				continue
 			}
 			n++
-			if len(pod.Spec.SchedulingGates) != 0 || pod.Annotations[kueue.WorkloadAnnotation] != "appwrapper-runs" || pod.Labels[kueue.PodSetLabel] != "runs-0" {
-				return fmt.Sprintf("%s: gates %v, annotations %v, labels %v", name, pod.Spec.SchedulingGates, pod.Annotations, pod.Labels)
+			if len(pod.Spec.SchedulingGates) != 0 || pod.Annotations[kueue.WorkloadAnnotation] != "appwrapper-runs" ||
+				pod.Labels[kueue.PodSetLabel] != "runs-0" {
+				return fmt.Sprintf(
+					"%s: gates %v, annotations %v, labels %v",
+					name,
+					pod.Spec.SchedulingGates,
+					pod.Annotations,
+					pod.Labels,
+				)
 			}
 		}
 		if n != 2 {
@@ -312,7 +494,11 @@ func (p *plain) phases(want map[string]string) {
 		}
 		for _, w := range all.Items {
 			got[w.Name] = fmt.Sprintf("%s %d", w.Status.Phase, w.Status.Retries)
-			if c := apimeta.FindStatusCondition(w.Status.Conditions, aw.Unhealthy); c != nil && c.Status == metav1.ConditionTrue {
+			if c := apimeta.FindStatusCondition(
+				w.Status.Conditions,
+				aw.Unhealthy,
+			); c != nil &&
+				c.Status == metav1.ConditionTrue {
 				got[w.Name] += ""
 			}
 		}
@@ -328,12 +514,17 @@ func (p *plain) same(before map[string]types.UID) {
 	p.t.Helper()
 	now := p.pods("blue")
 	for name, uid := range before {
-		if now[name].UID != uid || now[name].Status.Phase != corev1.PodRunning || now[name].DeletionTimestamp != nil {
+		if now[name].UID != uid || now[name].Status.Phase != corev1.PodRunning ||
+			now[name].DeletionTimestamp != nil {
 			p.t.Errorf("pod %s is %s in phase %s, was %s", name, now[name].UID, now[name].Status.Phase, uid)
 		}
 	}
 	for name := range now {
-		if _, had := before[name]; !had && slices.ContainsFunc([]string{"runs-", "trains-"}, func(s string) bool { return strings.HasPrefix(name, s) }) {
+		if _, had := before[name]; !had &&
+			slices.ContainsFunc(
+				[]string{"runs-", "trains-"},
+				func(s string) bool { return strings.HasPrefix(name, s) },
+			) {
 			p.t.Errorf("pod %s was made", name)
 		}
 	}

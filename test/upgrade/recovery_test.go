@@ -41,12 +41,22 @@ func TestWhatWasRememberedIsCarriedOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := remembered(of.job)
-		if got := fmt.Sprintf("attempt %d, failures %d", r.Attempt, r.Failures); got != of.want || r.StartTime == nil {
+		if got := fmt.Sprintf(
+			"attempt %d, failures %d",
+			r.Attempt,
+			r.Failures,
+		); got != of.want ||
+			r.StartTime == nil {
 			t.Errorf("of %s is remembered: %s, begun at %v; want %s", of.name, got, r.StartTime, of.want)
 		}
 	}
 	eventually(t, "both come to their ends", func() string {
-		if err := c.Get(t.Context(), at("mends"), &set); err != nil || !apimeta.IsStatusConditionTrue(set.Status.Conditions, jobset.JobSetCompleted) {
+		if err := c.Get(
+			t.Context(),
+			at("mends"),
+			&set,
+		); err != nil ||
+			!apimeta.IsStatusConditionTrue(set.Status.Conditions, jobset.JobSetCompleted) {
 			return fmt.Sprintf("mends says %+v, %v", set.Status, err)
 		}
 		if err := c.Get(t.Context(), at("hardy"), &hardy); err != nil || hardy.Status.CompletionTime == nil {
@@ -54,7 +64,10 @@ func TestWhatWasRememberedIsCarriedOver(t *testing.T) {
 		}
 		return ""
 	})
-	if r := remembered(&set); r.Attempt != 1 || r.Failures != 1 || set.Status.Restarts != 1 || set.Status.RestartsCountTowardsMax != 1 {
+	if r := remembered(
+		&set,
+	); r.Attempt != 1 || r.Failures != 1 || set.Status.Restarts != 1 ||
+		set.Status.RestartsCountTowardsMax != 1 {
 		t.Errorf("in the end mends says %+v, and is remembered as %+v", set.Status, r)
 	}
 	if r := remembered(&hardy); r.Failures != 2 || r.Outcome != "Succeeded" {

@@ -112,13 +112,20 @@ func (s *spec) image(p program) (v1.Image, error) {
 	if err := w.Close(); err != nil {
 		return nil, fmt.Errorf("pack the layer: %w", err)
 	}
-	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil }, tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(gzip.BestCompression))
+	l, err := tarball.LayerFromOpener(
+		func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil },
+		tarball.WithMediaType(types.OCILayer),
+		tarball.WithCompressionLevel(gzip.BestCompression),
+	)
 	if err != nil {
 		return nil, fmt.Errorf("pack the layer: %w", err)
 	}
 	made := v1.Time{Time: s.created}
 	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
-	img, err := mutate.Append(base, mutate.Addendum{Layer: l, History: v1.History{Created: made, CreatedBy: "images"}})
+	img, err := mutate.Append(
+		base,
+		mutate.Addendum{Layer: l, History: v1.History{Created: made, CreatedBy: "images"}},
+	)
 	if err != nil {
 		return nil, fmt.Errorf("add the layer: %w", err)
 	}
@@ -147,9 +154,13 @@ func (s *spec) config(img v1.Image, p program, made v1.Time) *v1.ConfigFile {
 
 // add adds a file, and its directory before it.
 func add(w *tar.Writer, name string, mode int64, at time.Time, data []byte) error {
-	headers := []*tar.Header{{Name: name, Mode: mode, Size: int64(len(data)), ModTime: at, Typeflag: tar.TypeReg, Format: tar.FormatPAX}}
+	headers := []*tar.Header{
+		{Name: name, Mode: mode, Size: int64(len(data)), ModTime: at, Typeflag: tar.TypeReg, Format: tar.FormatPAX},
+	}
 	if name == "etc/passwd" {
-		headers = append([]*tar.Header{{Name: "etc/", Mode: 0o555, ModTime: at, Typeflag: tar.TypeDir, Format: tar.FormatPAX}}, headers...)
+		headers = append(
+			[]*tar.Header{{Name: "etc/", Mode: 0o555, ModTime: at, Typeflag: tar.TypeDir, Format: tar.FormatPAX}},
+			headers...)
 	}
 	for _, h := range headers {
 		if err := w.WriteHeader(h); err != nil {

@@ -26,7 +26,10 @@ func made(t *testing.T, change func(*spec)) string {
 		t.Fatal(err)
 	}
 	s := &spec{
-		name: "localhost/mlbatch", version: "v1.2.3+4", revision: "abc", created: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
+		name:     "localhost/mlbatch",
+		version:  "v1.2.3+4",
+		revision: "abc",
+		created:  time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
 		programs: []program{{"linux", "amd64", self}, {"linux", "arm64", self}},
 	}
 	if change != nil {
@@ -113,7 +116,8 @@ func TestImages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(top.Manifests) != 1 || top.Manifests[0].Annotations["io.containerd.image.name"] != "localhost/mlbatch:v1.2.3-4" {
+	if len(top.Manifests) != 1 ||
+		top.Manifests[0].Annotations["io.containerd.image.name"] != "localhost/mlbatch:v1.2.3-4" {
 		t.Fatalf("named otherwise: %+v", top.Manifests)
 	}
 	index, err := unpacked(t, made(t, nil)).ImageIndex(top.Manifests[0].Digest)
@@ -135,12 +139,18 @@ func TestImages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c := config.Config; c.User != "65532:65532" || !slices.Equal(c.Entrypoint, []string{"/mlbatch"}) || c.Labels["org.opencontainers.image.revision"] != "abc" ||
+		if c := config.Config; c.User != "65532:65532" || !slices.Equal(c.Entrypoint, []string{"/mlbatch"}) ||
+			c.Labels["org.opencontainers.image.revision"] != "abc" ||
 			config.Architecture != m.Platform.Architecture {
 			t.Errorf("%s: %+v", m.Platform, config)
 		}
 		files, modes := inside(t, img)
-		if got := slices.Sorted(maps.Keys(files)); !slices.Equal(got, []string{"etc/", "etc/group", "etc/passwd", "mlbatch", "sbom.spdx.json"}) {
+		if got := slices.Sorted(
+			maps.Keys(files),
+		); !slices.Equal(
+			got,
+			[]string{"etc/", "etc/group", "etc/passwd", "mlbatch", "sbom.spdx.json"},
+		) {
 			t.Errorf("%s has %v", m.Platform, got)
 		}
 		for name, mode := range modes {
@@ -149,7 +159,10 @@ func TestImages(t *testing.T) {
 			}
 		}
 		self, _ := os.Executable()
-		if want, err := os.ReadFile(self); err != nil || !bytes.Equal(want, files["mlbatch"]) || modes["mlbatch"] != 0o555 {
+		if want, err := os.ReadFile(
+			self,
+		); err != nil || !bytes.Equal(want, files["mlbatch"]) ||
+			modes["mlbatch"] != 0o555 {
 			t.Errorf("%s: not the program (%v)", m.Platform, err)
 		}
 	}
@@ -184,7 +197,8 @@ func TestSBOM(t *testing.T) {
 			t.Errorf("no %s among %v", want, names)
 		}
 	}
-	if doc.Version != "SPDX-2.3" || len(doc.Relationships) != len(doc.Packages) || !strings.HasPrefix(doc.Namespace, "urn:mlbatch:sbom:") {
+	if doc.Version != "SPDX-2.3" || len(doc.Relationships) != len(doc.Packages) ||
+		!strings.HasPrefix(doc.Namespace, "urn:mlbatch:sbom:") {
 		t.Errorf("%+v", doc)
 	}
 }

@@ -22,7 +22,12 @@ func main() {
 	flag.StringVar(&s.name, "name", "localhost/mlbatch", "name of the image, without tag")
 	flag.StringVar(&s.version, "version", "", "version of the program, and tag of the image")
 	flag.StringVar(&s.revision, "revision", "", "commit that it was built from")
-	flag.StringVar(&created, "created", "1970-01-01T00:00:00Z", "time of the image (RFC 3339), that of the commit for example")
+	flag.StringVar(
+		&created,
+		"created",
+		"1970-01-01T00:00:00Z",
+		"time of the image (RFC 3339), that of the commit for example",
+	)
 	flag.StringVar(&out, "o", "", "archive to write")
 	flag.Usage = func() {
 		fmt.Fprintln(os.Stderr, "usage: images -version V -o FILE PLATFORM=PROGRAM...")

@@ -54,8 +54,14 @@ func sbom(path string, s *spec) ([]byte, error) {
 		return nil, fmt.Errorf("read what the program was built from: %w", err)
 	}
 	doc := spdx{
-		Version: "SPDX-2.3", DataLicense: "CC0-1.0", ID: "SPDXRef-DOCUMENT", Name: "mlbatch " + s.version,
-		Creation: spdxCreation{Created: s.created.UTC().Format(time.RFC3339), Creators: []string{"Tool: mlbatch-images"}},
+		Version:     "SPDX-2.3",
+		DataLicense: "CC0-1.0",
+		ID:          "SPDXRef-DOCUMENT",
+		Name:        "mlbatch " + s.version,
+		Creation: spdxCreation{
+			Created:  s.created.UTC().Format(time.RFC3339),
+			Creators: []string{"Tool: mlbatch-images"},
+		},
 	}
 	main := module("SPDXRef-mlbatch", &debug.Module{Path: info.Main.Path, Version: s.version})
 	doc.Packages = append(doc.Packages, main)

@@ -137,8 +137,16 @@ func (l *lab) overlay(m *mutant) (string, error) {
 func (l *lab) test(ctx context.Context, flags, args []string) (string, error) {
 	all := append(append([]string{"test", "-vet=off", "-count=1", "-failfast"}, flags...), args...)
 	cmd := exec.CommandContext(ctx, "go", all...) //nolint:gosec // our own tests
-	cmd.Env = append(os.Environ(), "MLBATCH_SIM_SEED=1", "MLBATCH_SIM_WORLDS=100", "MLBATCH_SIM_CHECKS=50", "CI=",
-		"RAPID_SEED=1", "RAPID_NOFAILFILE=true", "RAPID_SHRINKTIME=0s")
+	cmd.Env = append(
+		os.Environ(),
+		"MLBATCH_SIM_SEED=1",
+		"MLBATCH_SIM_WORLDS=100",
+		"MLBATCH_SIM_CHECKS=50",
+		"CI=",
+		"RAPID_SEED=1",
+		"RAPID_NOFAILFILE=true",
+		"RAPID_SHRINKTIME=0s",
+	)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // which it hands on to the tests
 	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.CombinedOutput()

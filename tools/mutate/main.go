@@ -7,8 +7,8 @@
 // The mistakes are a random sample: the same seed takes the same ones. A mutant
 // lives in an overlay of the go command, so that the source is never touched, and
 // its tests end with the first that fails. tests.txt says which other packages
-// test a package and which of its own tests go first, equivalent.txt lists mutants that behave as the code does, with
-// the reason; they are left out. docs/testing.md has the scores.
+// test a package and which of its own tests go first, equivalent.txt lists mutants that behave as the code
+// does, with the reason; they are left out. docs/testing.md has the scores.
 package main
 
 import (
@@ -83,7 +83,16 @@ func run(ctx context.Context, dir string, n int, seed uint64) error {
 	if tried == 0 {
 		return fmt.Errorf("no mutant of %s could be tried", dir)
 	}
-	fmt.Printf("%s: %d of %d mutants noticed, %d %% (seed %d, of %d places; %d known to be equivalent left out; %s)\n",
-		dir, noticed, tried, noticed*100/tried, seed, len(all), known, time.Since(began).Round(time.Second))
+	fmt.Printf(
+		"%s: %d of %d mutants noticed, %d %% (seed %d, of %d places; %d known to be equivalent left out; %s)\n",
+		dir,
+		noticed,
+		tried,
+		noticed*100/tried,
+		seed,
+		len(all),
+		known,
+		time.Since(began).Round(time.Second),
+	)
 	return nil
 }

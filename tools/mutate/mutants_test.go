@@ -33,11 +33,20 @@ func f(a, b int) (int, bool) {
 		}
 	}
 	want := []string{
-		"number: for i := 1; i < a; i++ {", "number: for i := -1; i < a; i++ {",
-		"operator: for i := 0; i <= a; i++ {", "operator: for i := 0; i >= a; i++ {",
-		"statement left out: for i := 0; i < a; {", "condition: if !(g(b)) {", "statement left out: ", "statement left out: ",
-		"result: return 0, a == 7", "operator: return a - b, a == 7", "result: return a + b, false",
-		"operator: return a + b, a != 7", "number: return a + b, a == 8", "number: return a + b, a == 6",
+		"number: for i := 1; i < a; i++ {",
+		"number: for i := -1; i < a; i++ {",
+		"operator: for i := 0; i <= a; i++ {",
+		"operator: for i := 0; i >= a; i++ {",
+		"statement left out: for i := 0; i < a; {",
+		"condition: if !(g(b)) {",
+		"statement left out: ",
+		"statement left out: ",
+		"result: return 0, a == 7",
+		"operator: return a - b, a == 7",
+		"result: return a + b, false",
+		"operator: return a + b, a != 7",
+		"number: return a + b, a == 8",
+		"number: return a + b, a == 6",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

@@ -23,7 +23,13 @@ const colours = "#6e7681#ff7b72#7ee787#e3b341#79c0ff#d2a8ff#76e3ea#e6edf3" +
 func draw(lines [][]cell, columns int, replace [2]string) []byte {
 	width, height := float64(columns)*cellWidth+2*margin, float64(len(lines))*lineHeight+2*margin
 	var b bytes.Buffer
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" font-family="ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace" font-size="%g">`+"\n", width, height, fontSize)
+	fmt.Fprintf(
+		&b,
+		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" font-family="ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace" font-size="%g">`+"\n",
+		width,
+		height,
+		fontSize,
+	)
 	fmt.Fprintf(&b, `<rect width="%g" height="%g" rx="8" fill="#0d1117"/>`+"\n", width, height)
 	for i, line := range lines {
 		y := margin + float64(i)*lineHeight + fontSize
@@ -32,8 +38,14 @@ func draw(lines [][]cell, columns int, replace [2]string) []byte {
 			if text == "" {
 				continue
 			}
-			fmt.Fprintf(&b, `<text x="%g" y="%g" textLength="%g" lengthAdjust="spacingAndGlyphs" xml:space="preserve"%s>`,
-				margin+float64(r.col)*cellWidth, y, float64(utf8.RuneCountInString(text))*cellWidth, r.style.attributes())
+			fmt.Fprintf(
+				&b,
+				`<text x="%g" y="%g" textLength="%g" lengthAdjust="spacingAndGlyphs" xml:space="preserve"%s>`,
+				margin+float64(r.col)*cellWidth,
+				y,
+				float64(utf8.RuneCountInString(text))*cellWidth,
+				r.style.attributes(),
+			)
 			_ = xml.EscapeText(&b, []byte(text)) // a buffer takes everything
 			b.WriteString("</text>\n")
 		}

@@ -48,7 +48,10 @@ func main() {
 	flag.Parse()
 	o.argv = flag.Args()
 	if *out == "" || *until == "" || len(o.argv) == 0 || (*when == "") != (o.do == "") {
-		fmt.Fprintln(os.Stderr, "usage: terminal [-when REGEXP -do COMMAND] -until REGEXP -o FILE -- PROGRAM ARG...")
+		fmt.Fprintln(
+			os.Stderr,
+			"usage: terminal [-when REGEXP -do COMMAND] -until REGEXP -o FILE -- PROGRAM ARG...",
+		)
 		os.Exit(2)
 	}
 	from, to, _ := strings.Cut(*replace, "=")
@@ -151,7 +154,12 @@ func play(ctx context.Context, s *screen, written <-chan []byte, o options) erro
 }
 
 func shell(ctx context.Context, command string) error {
-	out, err := exec.CommandContext(ctx, "sh", "-ec", command).CombinedOutput() //nolint:gosec // it was asked for
+	out, err := exec.CommandContext( //nolint:gosec // it was asked for
+		ctx,
+		"sh",
+		"-ec",
+		command,
+	).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%s: %w\n%s", command, err, bytes.TrimSpace(out))
 	}

@@ -24,7 +24,11 @@ func openTerminal(columns int) (ours, theirs *os.File, err error) {
 		err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
 	}
 	if err == nil {
-		err = unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: uint16(columns)}) //nolint:gosec // few
+		err = unix.IoctlSetWinsize(
+			fd,
+			unix.TIOCSWINSZ,
+			&unix.Winsize{Row: rows, Col: uint16(columns)}, //nolint:gosec // few
+		)
 	}
 	if err == nil {
 		theirs, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)

@@ -68,10 +68,15 @@ func TestWatch(t *testing.T) {
 	dir := t.TempDir()
 	o := options{
 		columns: 60,
-		when:    regexp.MustCompile(`waits on a terminal of 60`), do: "echo > " + dir + "/go",
-		until: regexp.MustCompile(`goes on`),
-		argv: []string{"sh", "-c", `trap 'exit 0' INT; [ -t 1 ] && echo "waits on a terminal of $(stty size | cut -d ' ' -f 2)"
-			while [ ! -e ` + dir + `/go ]; do sleep 0.01; done; echo goes on; while :; do sleep 0.01; done`},
+		when:    regexp.MustCompile(`waits on a terminal of 60`),
+		do:      "echo > " + dir + "/go",
+		until:   regexp.MustCompile(`goes on`),
+		argv: []string{
+			"sh",
+			"-c",
+			`trap 'exit 0' INT; [ -t 1 ] && echo "waits on a terminal of $(stty size | cut -d ' ' -f 2)"
+			while [ ! -e ` + dir + `/go ]; do sleep 0.01; done; echo goes on; while :; do sleep 0.01; done`,
+		},
 	}
 	picture, err := watch(t.Context(), o)
 	if err != nil {
@@ -86,7 +91,11 @@ func TestWatch(t *testing.T) {
 // picture, and what was on the screen is told.
 func TestProgramsThatEnd(t *testing.T) {
 	all := options{columns: 60, until: regexp.MustCompile(`\nthat`), argv: []string{"echo", "that", "is", "all"}}
-	if picture, err := watch(t.Context(), all); err != nil || !strings.Contains(string(picture), ">that is all<") {
+	if picture, err := watch(
+		t.Context(),
+		all,
+	); err != nil ||
+		!strings.Contains(string(picture), ">that is all<") {
 		t.Errorf("drawn (%v):\n%s", err, picture)
 	}
 	all.until = regexp.MustCompile(`never`)

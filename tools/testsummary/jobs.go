@@ -38,7 +38,8 @@ type job struct{ when, name, command string }
 // again reports whether what fails in the job runs once more: its command can run some of its tests.
 func (j job) again() bool { return strings.Contains(j.command, "${"+againVariable) }
 
-// parseJobs reads jobs, one a line: when it runs, its name and the command for bash. Empty lines, and lines that begin with #, are none.
+// parseJobs reads jobs, one a line: when it runs, its name and the command for bash. Empty lines, and lines
+// that begin with #, are none.
 func parseJobs(text string) ([]job, error) {
 	var jobs []job
 	for line := range strings.Lines(text) {
@@ -81,7 +82,14 @@ type shell struct{ clock func() time.Time }
 
 func (s shell) run(ctx context.Context, j job, only []test, read func(io.Reader) error) (cost, error) {
 	begin := s.clock()
-	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", j.command) //nolint:gosec // it is what shall be run
+	cmd := exec.CommandContext( //nolint:gosec // it is what shall be run
+		ctx,
+		"bash",
+		"-euo",
+		"pipefail",
+		"-c",
+		j.command,
+	)
 	if len(only) > 0 {
 		names, packages := pattern(only)
 		cmd.Env = append(os.Environ(), againVariable+"="+names, packagesVariable+"="+packages)
@@ -196,7 +204,10 @@ func (s *suite) run(ctx context.Context, j job, r *report, only []test) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.costs = append(s.costs, timed{fmt.Sprintf("%s, %.0f s of processor time", j.name, c.processor.Seconds()), c.took})
+	s.costs = append(
+		s.costs,
+		timed{fmt.Sprintf("%s, %.0f s of processor time", j.name, c.processor.Seconds()), c.took},
+	)
 }
 
 // sum prints what took longest and returns the sum of all jobs.

@@ -122,7 +122,8 @@ func TestWhatFailsRunsOnceMore(t *testing.T) {
 			[]string{"a", "a ^(TestA)$"},
 		},
 		"not there": {
-			"what is looked at after all tests is looked at for all tests", "cluster a ${AGAIN} pass:TestB fail:TestAfterAll",
+			"what is looked at after all tests is looked at for all tests",
+			"cluster a ${AGAIN} pass:TestB fail:TestAfterAll",
 			map[string]string{"a": ""},
 			"1 passed, 1 failed, 0 skipped",
 			[]string{"a", "a ^(TestAfterAll)$"},
@@ -133,7 +134,8 @@ func TestWhatFailsRunsOnceMore(t *testing.T) {
 			[]string{"a"},
 		},
 		"in two jobs": {
-			"the same test of two variants is two tests", "cluster a ${AGAIN} pass:TestA\ncluster b ${AGAIN} fail:TestA",
+			"the same test of two variants is two tests",
+			"cluster a ${AGAIN} pass:TestA\ncluster b ${AGAIN} fail:TestA",
 			map[string]string{"b": "pass:TestA"},
 			"2 passed, 0 failed, 0 skipped, flaky: TestA",
 			[]string{"a", "b", "b ^(TestA)$"},
@@ -144,7 +146,8 @@ func TestWhatFailsRunsOnceMore(t *testing.T) {
 			[]string{"a", "b"},
 		},
 		"last": {
-			"it sees what ran again, and runs once though it could choose tests", "last z ${AGAIN} fail:TestZ pass:TestY\ncluster a ${AGAIN} fail:TestA",
+			"it sees what ran again, and runs once though it could choose tests",
+			"last z ${AGAIN} fail:TestZ pass:TestY\ncluster a ${AGAIN} fail:TestA",
 			map[string]string{"a": "pass:TestA"},
 			"2 passed, 1 failed, 0 skipped, flaky: TestA",
 			[]string{"a", "a ^(TestA)$", "z"},
@@ -180,7 +183,9 @@ func TestWhatFailsRunsOnceMore(t *testing.T) {
 
 func TestSoManyClustersRunAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		jobs, err := parseJobs("cluster a ${AGAIN} pass:A\ncluster b pass:B\ncluster c pass:C\nbeside u pass:U\ncluster d pass:D")
+		jobs, err := parseJobs(
+			"cluster a ${AGAIN} pass:A\ncluster b pass:B\ncluster c pass:C\nbeside u pass:U\ncluster d pass:D",
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,10 +217,22 @@ func TestShellRunsJobs(t *testing.T) {
 		return err
 	}
 	sh := shell{clock: time.Now}
-	if _, err := sh.run(t.Context(), job{name: "a", command: `echo "${AGAIN-all} ${AGAIN_PACKAGES-}"`}, []test{{"p", "TestA"}, {"q", "TestB"}, {"p", "TestC"}}, read); err != nil || got != "^(TestA|TestB|TestC)$ p q\n" {
+	if _, err := sh.run(
+		t.Context(),
+		job{name: "a", command: `echo "${AGAIN-all} ${AGAIN_PACKAGES-}"`},
+		[]test{{"p", "TestA"}, {"q", "TestB"}, {"p", "TestC"}},
+		read,
+	); err != nil ||
+		got != "^(TestA|TestB|TestC)$ p q\n" {
 		t.Errorf("%v, %q: want what runs again", err, got)
 	}
-	if _, err := sh.run(t.Context(), job{name: "a", command: `echo "${AGAIN-all}"; echo so >&2; exit 2`}, nil, read); err == nil || !strings.Contains(err.Error(), "so\n") || got != "all\n" {
+	if _, err := sh.run(
+		t.Context(),
+		job{name: "a", command: `echo "${AGAIN-all}"; echo so >&2; exit 2`},
+		nil,
+		read,
+	); err == nil || !strings.Contains(err.Error(), "so\n") ||
+		got != "all\n" {
 		t.Errorf("%v, %q: want all, and what was complained of", err, got)
 	}
 }
@@ -232,7 +249,12 @@ func TestEndedJobsLeaveNoProcess(t *testing.T) {
 		}
 		return lines.Err()
 	}
-	if _, err := (shell{clock: time.Now}).run(ctx, job{name: "a", command: `sleep 1000 & echo "$!"; wait`}, nil, read); err == nil {
+	if _, err := (shell{clock: time.Now}).run(
+		ctx,
+		job{name: "a", command: `sleep 1000 & echo "$!"; wait`},
+		nil,
+		read,
+	); err == nil {
 		t.Error("it was cut off, and nothing is said")
 	}
 	pid, err := strconv.Atoi(child)

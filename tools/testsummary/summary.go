@@ -58,7 +58,12 @@ func (c counts) good() bool { return c.failed == 0 && c.passed > 0 }
 
 // plus is the sum of both.
 func (c counts) plus(d counts) counts {
-	return counts{c.passed + d.passed, c.failed + d.failed, c.skipped + d.skipped, slices.Concat(c.flaky, d.flaky)}
+	return counts{
+		c.passed + d.passed,
+		c.failed + d.failed,
+		c.skipped + d.skipped,
+		slices.Concat(c.flaky, d.flaky),
+	}
 }
 
 // with is the sum with one test more.
@@ -110,7 +115,14 @@ type report struct {
 }
 
 func newReport(out *printer, job string) *report {
-	return &report{out: out, job: job, said: map[test][]string{}, came: map[test]string{}, bad: map[string]struct{}{}, took: map[test]time.Duration{}}
+	return &report{
+		out:  out,
+		job:  job,
+		said: map[test][]string{},
+		came: map[test]string{},
+		bad:  map[string]struct{}{},
+		took: map[test]time.Duration{},
+	}
 }
 
 // read prints a report on the events in r.

@@ -83,7 +83,11 @@ func TestTally(t *testing.T) {
 				`{"Action":"pass","Package":"p","Elapsed":13}`,
 			},
 			want: counts{passed: 1},
-			says: []string{"TestLong 12.3s", "slowest tests:\n    12.3s TestLong\n", "slowest packages:\n    13.0s p\n"},
+			says: []string{
+				"TestLong 12.3s",
+				"slowest tests:\n    12.3s TestLong\n",
+				"slowest packages:\n    13.0s p\n",
+			},
 		},
 		"plain text": {
 			why:  "the go command itself may complain outside JSON",

@@ -9,10 +9,16 @@ func Validate(c *Configuration) field.ErrorList {
 	if v := c.QueueVisibility; v != nil {
 		at := field.NewPath("queueVisibility")
 		if v.UpdateIntervalSeconds < 0 {
-			errs = append(errs, field.Invalid(at.Child("updateIntervalSeconds"), v.UpdateIntervalSeconds, "must be 1 or more"))
+			errs = append(
+				errs,
+				field.Invalid(at.Child("updateIntervalSeconds"), v.UpdateIntervalSeconds, "must be 1 or more"),
+			)
 		}
 		if q := v.ClusterQueues; q != nil && (q.MaxCount < 0 || q.MaxCount > 4000) {
-			errs = append(errs, field.Invalid(at.Child("clusterQueues", "maxCount"), q.MaxCount, "must be between 0 and 4000"))
+			errs = append(
+				errs,
+				field.Invalid(at.Child("clusterQueues", "maxCount"), q.MaxCount, "must be between 0 and 4000"),
+			)
 		}
 	}
 	return errs

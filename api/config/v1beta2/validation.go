@@ -28,33 +28,56 @@ func Validate(c *Configuration) field.ErrorList {
 	errs = append(errs, validatePodsReady(c.WaitForPodsReady, field.NewPath("waitForPodsReady"))...)
 	errs = append(errs, validateIntegrations(c.Integrations, field.NewPath("integrations"))...)
 	errs = append(errs, validateMultiKueue(c.MultiKueue, field.NewPath("multiKueue"))...)
-	errs = append(errs, validateFairSharing(c.FairSharing, field.NewPath("fairSharing", "preemptionStrategies"))...)
-	errs = append(errs, validateAdmissionFairSharing(c.AdmissionFairSharing, field.NewPath("admissionFairSharing"))...)
+	errs = append(
+		errs,
+		validateFairSharing(c.FairSharing, field.NewPath("fairSharing", "preemptionStrategies"))...)
+	errs = append(
+		errs,
+		validateAdmissionFairSharing(c.AdmissionFairSharing, field.NewPath("admissionFairSharing"))...)
 	errs = append(errs, validateResources(c.Resources, field.NewPath("resources"))...)
 	errs = append(errs, validateTenants(c.Tenants, field.NewPath("tenants"))...)
 	errs = append(errs, notNegative(field.NewPath("history", "afterEnded"), c.History.AfterEnded)...)
 	if n := *c.History.PerNamespace; n < leastHistory {
-		errs = append(errs, field.Invalid(field.NewPath("history", "perNamespace"), n, fmt.Sprintf("must be %d, which are one object, or more; afterEnded: 0s remembers none", leastHistory)))
+		errs = append(
+			errs,
+			field.Invalid(
+				field.NewPath("history", "perNamespace"),
+				n,
+				fmt.Sprintf("must be %d, which are one object, or more; afterEnded: 0s remembers none", leastHistory),
+			),
+		)
 	}
 	if p := c.ObjectRetentionPolicies; p != nil && p.Workloads != nil {
 		at := field.NewPath("objectRetentionPolicies", "workloads")
 		errs = append(errs, notNegative(at.Child("afterFinished"), p.Workloads.AfterFinished)...)
-		errs = append(errs, notNegative(at.Child("afterDeactivatedByKueue"), p.Workloads.AfterDeactivatedByKueue)...)
+		errs = append(
+			errs,
+			notNegative(at.Child("afterDeactivatedByKueue"), p.Workloads.AfterDeactivatedByKueue)...)
 	}
 	return errs
 }
 
 func validateSelector(c *Configuration) field.ErrorList {
 	at := field.NewPath("managedJobsNamespaceSelector")
-	errs := metav1validation.ValidateLabelSelector(c.ManagedJobsNamespaceSelector, metav1validation.LabelSelectorValidationOptions{}, at)
+	errs := metav1validation.ValidateLabelSelector(
+		c.ManagedJobsNamespaceSelector,
+		metav1validation.LabelSelectorValidationOptions{},
+		at,
+	)
 	selector, err := metav1.LabelSelectorAsSelector(c.ManagedJobsNamespaceSelector)
 	if len(errs) > 0 || err != nil {
 		return errs
 	}
 	for _, ns := range []string{metav1.NamespaceSystem, *c.Namespace} {
 		if selector.Matches(labels.Set{corev1.LabelMetadataName: ns}) {
-			errs = append(errs, field.Invalid(at, metav1.FormatLabelSelector(c.ManagedJobsNamespaceSelector), fmt.Sprintf(
-				"must leave out the namespace %s, or the cluster could block itself: add a matchExpression with key %s, operator NotIn and that value", ns, corev1.LabelMetadataName)))
+			errs = append(
+				errs,
+				field.Invalid(at, metav1.FormatLabelSelector(c.ManagedJobsNamespaceSelector), fmt.Sprintf(
+					"must leave out the namespace %s, or the cluster could block itself: add a matchExpression with key %s, operator NotIn and that value",
+					ns,
+					corev1.LabelMetadataName,
+				)),
+			)
 		}
 	}
 	return errs
@@ -66,7 +89,10 @@ func validateTenants(t *Tenants, at *field.Path) field.ErrorList {
 		errs = append(errs, names(at.Child("podPriorityClasses").Index(i), name, validation.IsDNS1123Subdomain)...)
 	}
 	if d := t.MaxTerminationTime; d.Duration < time.Second {
-		errs = append(errs, field.Invalid(at.Child("maxTerminationTime"), d.Duration.String(), "must be 1s or longer"))
+		errs = append(
+			errs,
+			field.Invalid(at.Child("maxTerminationTime"), d.Duration.String(), "must be 1s or longer"),
+		)
 	}
 	const orNone = "must be 0, which is without limit, or more"
 	if *t.MaxJobs < 0 {
@@ -76,10 +102,24 @@ func validateTenants(t *Tenants, at *field.Path) field.ErrorList {
 		errs = append(errs, field.Invalid(at.Child("maxComponents"), *t.MaxComponents, orNone))
 	}
 	if n := t.MaxJobSize.Value(); n < 0 || n > 0 && n < leastJobSize {
-		errs = append(errs, field.Invalid(at.Child("maxJobSize"), t.MaxJobSize.String(), "must be 0, which is without limit, or 4Ki or more"))
+		errs = append(
+			errs,
+			field.Invalid(
+				at.Child("maxJobSize"),
+				t.MaxJobSize.String(),
+				"must be 0, which is without limit, or 4Ki or more",
+			),
+		)
 	}
 	if n := t.MaxTotalSize.Value(); n < 0 || n > 0 && n < t.MaxJobSize.Value() {
-		errs = append(errs, field.Invalid(at.Child("maxTotalSize"), t.MaxTotalSize.String(), "must be 0, which is without limit, or as much as maxJobSize or more"))
+		errs = append(
+			errs,
+			field.Invalid(
+				at.Child("maxTotalSize"),
+				t.MaxTotalSize.String(),
+				"must be 0, which is without limit, or as much as maxJobSize or more",
+			),
+		)
 	}
 	return errs
 }
@@ -96,10 +136,14 @@ func validateCerts(m *InternalCertManagement, at *field.Path) field.ErrorList {
 		return nil
 	}
 	if m.WebhookServiceName != nil {
-		errs = append(errs, names(at.Child("webhookServiceName"), *m.WebhookServiceName, validation.IsDNS1035Label)...)
+		errs = append(
+			errs,
+			names(at.Child("webhookServiceName"), *m.WebhookServiceName, validation.IsDNS1035Label)...)
 	}
 	if m.WebhookSecretName != nil {
-		errs = append(errs, names(at.Child("webhookSecretName"), *m.WebhookSecretName, validation.IsDNS1123Subdomain)...)
+		errs = append(
+			errs,
+			names(at.Child("webhookSecretName"), *m.WebhookSecretName, validation.IsDNS1123Subdomain)...)
 	}
 	return errs
 }
@@ -146,7 +190,10 @@ func validateIntegrations(n *Integrations, at *field.Path) field.ErrorList {
 		gvk, _ := schema.ParseKindArg(name)
 		switch {
 		case gvk == nil:
-			errs = append(errs, field.Invalid(at, name, "must be Kind.version.group, such as AppWrapper.v1beta2.workload.codeflare.dev"))
+			errs = append(
+				errs,
+				field.Invalid(at, name, "must be Kind.version.group, such as AppWrapper.v1beta2.workload.codeflare.dev"),
+			)
 		case kinds[*gvk]:
 			errs = append(errs, field.Duplicate(at, name))
 		default:
@@ -169,7 +216,9 @@ func validateMultiKueue(m *MultiKueue, at *field.Path) field.ErrorList {
 		errs = append(errs, names(at.Child("origin"), *m.Origin, validation.IsValidLabelValue)...)
 	}
 	if m.IncrementalDispatcherConfig != nil {
-		errs = append(errs, atLeast(at.Child("incrementalDispatcherConfig", "stepSize"), m.IncrementalDispatcherConfig.StepSize, 1)...)
+		errs = append(
+			errs,
+			atLeast(at.Child("incrementalDispatcherConfig", "stepSize"), m.IncrementalDispatcherConfig.StepSize, 1)...)
 	}
 	return errs
 }
@@ -212,7 +261,14 @@ func validateResources(r *Resources, at *field.Path) field.ErrorList {
 	}
 	for i, p := range r.ExcludeResourcePrefixes {
 		if p == "" {
-			errs = append(errs, field.Invalid(at.Child("excludeResourcePrefixes").Index(i), p, "must not be empty, or nothing would count: take the entry out"))
+			errs = append(
+				errs,
+				field.Invalid(
+					at.Child("excludeResourcePrefixes").Index(i),
+					p,
+					"must not be empty, or nothing would count: take the entry out",
+				),
+			)
 		}
 	}
 	inputs := map[corev1.ResourceName]bool{}
@@ -234,7 +290,9 @@ func validateTransformation(t ResourceTransformation, at *field.Path) field.Erro
 		errs = append(errs, names(at.Child("multiplyBy"), string(t.MultiplyBy), validation.IsQualifiedName)...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Outputs)) {
-		errs = append(errs, names(at.Child("outputs").Key(string(name)), string(name), validation.IsQualifiedName)...)
+		errs = append(
+			errs,
+			names(at.Child("outputs").Key(string(name)), string(name), validation.IsQualifiedName)...)
 	}
 	return errs
 }

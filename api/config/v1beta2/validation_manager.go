@@ -21,16 +21,30 @@ func validateManager(m *ControllerManager) field.ErrorList {
 	errs = append(errs, port(field.NewPath("webhook", "port"), *m.Webhook.Port)...)
 	errs = append(errs, validateLeaderElection(m.LeaderElection, field.NewPath("leaderElection"))...)
 	errs = append(errs, address(field.NewPath("metrics", "bindAddress"), m.Metrics.BindAddress)...)
-	errs = append(errs, validateCustomLabels(m.Metrics.CustomLabels, field.NewPath("metrics", "customLabels"))...)
-	errs = append(errs, metav1validation.ValidateLabelSelector(m.Metrics.LocalQueueMetrics.LocalQueueSelector,
-		metav1validation.LabelSelectorValidationOptions{}, field.NewPath("metrics", "localQueueMetrics", "localQueueSelector"))...)
+	errs = append(
+		errs,
+		validateCustomLabels(m.Metrics.CustomLabels, field.NewPath("metrics", "customLabels"))...)
+	errs = append(errs, metav1validation.ValidateLabelSelector(
+		m.Metrics.LocalQueueMetrics.LocalQueueSelector,
+		metav1validation.LabelSelectorValidationOptions{},
+		field.NewPath("metrics", "localQueueMetrics", "localQueueSelector"),
+	)...)
 	health := field.NewPath("health")
 	errs = append(errs, address(health.Child("healthProbeBindAddress"), m.Health.HealthProbeBindAddress)...)
 	if m.Health.ReadinessEndpointName == m.Health.LivenessEndpointName {
-		errs = append(errs, field.Invalid(health.Child("livenessEndpointName"), m.Health.LivenessEndpointName, "must differ from readinessEndpointName"))
+		errs = append(
+			errs,
+			field.Invalid(
+				health.Child("livenessEndpointName"),
+				m.Health.LivenessEndpointName,
+				"must differ from readinessEndpointName",
+			),
+		)
 	}
 	errs = append(errs, address(field.NewPath("pprofBindAddress"), m.PprofBindAddress)...)
-	return append(append(errs, validateTuning(m.Controller, field.NewPath("controller"))...), validateTLS(m.TLS, field.NewPath("tls"))...)
+	return append(
+		append(errs, validateTuning(m.Controller, field.NewPath("controller"))...),
+		validateTLS(m.TLS, field.NewPath("tls"))...)
 }
 
 func validateLeaderElection(l *LeaderElection, at *field.Path) field.ErrorList {
@@ -44,14 +58,35 @@ func validateLeaderElection(l *LeaderElection, at *field.Path) field.ErrorList {
 	positive("renewDeadline", l.RenewDeadline)
 	positive("retryPeriod", l.RetryPeriod)
 	if len(errs) == 0 && l.LeaseDuration.Duration <= l.RenewDeadline.Duration {
-		errs = append(errs, field.Invalid(at.Child("leaseDuration"), l.LeaseDuration.Duration.String(), "must be longer than renewDeadline"))
+		errs = append(
+			errs,
+			field.Invalid(
+				at.Child("leaseDuration"),
+				l.LeaseDuration.Duration.String(),
+				"must be longer than renewDeadline",
+			),
+		)
 	}
 	if len(errs) == 0 && l.LeaseDuration.Duration%time.Second != 0 {
-		errs = append(errs, field.Invalid(at.Child("leaseDuration"), l.LeaseDuration.Duration.String(), "must be whole seconds: a Lease knows no others"))
+		errs = append(
+			errs,
+			field.Invalid(
+				at.Child("leaseDuration"),
+				l.LeaseDuration.Duration.String(),
+				"must be whole seconds: a Lease knows no others",
+			),
+		)
 	}
 	// A renewal that was tried once and failed can be tried again.
 	if len(errs) == 0 && l.RenewDeadline.Seconds() <= 1.2*l.RetryPeriod.Seconds() {
-		errs = append(errs, field.Invalid(at.Child("renewDeadline"), l.RenewDeadline.Duration.String(), "must be longer than 1.2 times retryPeriod"))
+		errs = append(
+			errs,
+			field.Invalid(
+				at.Child("renewDeadline"),
+				l.RenewDeadline.Duration.String(),
+				"must be longer than 1.2 times retryPeriod",
+			),
+		)
 	}
 	errs = append(errs, oneOf(at.Child("resourceLock"), l.ResourceLock, LeaderElectionLock)...)
 	errs = append(errs, names(at.Child("resourceName"), l.ResourceName, validation.IsDNS1123Subdomain)...)
@@ -73,7 +108,10 @@ func validateCustomLabels(all []ControllerMetricsCustomLabel, at *field.Path) fi
 		at := at.Index(i)
 		kind := *l.SourceKind
 		if !valid.MatchString(l.Name) {
-			errs = append(errs, field.Invalid(at.Child("name"), l.Name, "must be letters, digits and _, and not begin with a digit"))
+			errs = append(
+				errs,
+				field.Invalid(at.Child("name"), l.Name, "must be letters, digits and _, and not begin with a digit"),
+			)
 		}
 		id := string(kind) + "/" + l.Name
 		if seen[id] {
@@ -81,20 +119,39 @@ func validateCustomLabels(all []ControllerMetricsCustomLabel, at *field.Path) fi
 		}
 		seen[id] = true
 		if other := (map[SourceKind]SourceKind{SourceWorkload: SourceClusterQueue, SourceClusterQueue: SourceWorkload})[kind]; seen[string(other)+"/"+l.Name] {
-			errs = append(errs, field.Invalid(at.Child("name"), l.Name, fmt.Sprintf("a label of a %s has this name too, and pending_workloads has both", other)))
+			errs = append(
+				errs,
+				field.Invalid(
+					at.Child("name"),
+					l.Name,
+					fmt.Sprintf("a label of a %s has this name too, and pending_workloads has both", other),
+				),
+			)
 		}
 		if l.SourceLabelKey != "" && l.SourceAnnotationKey != "" {
-			errs = append(errs, field.Invalid(at.Child("sourceAnnotationKey"), l.SourceAnnotationKey, "must be empty if sourceLabelKey is given: a value has one source"))
+			errs = append(
+				errs,
+				field.Invalid(
+					at.Child("sourceAnnotationKey"),
+					l.SourceAnnotationKey,
+					"must be empty if sourceLabelKey is given: a value has one source",
+				),
+			)
 		}
 		if l.SourceLabelKey != "" {
 			errs = append(errs, names(at.Child("sourceLabelKey"), l.SourceLabelKey, validation.IsQualifiedName)...)
 		}
 		if l.SourceAnnotationKey != "" {
-			errs = append(errs, names(at.Child("sourceAnnotationKey"), l.SourceAnnotationKey, validation.IsQualifiedName)...)
+			errs = append(
+				errs,
+				names(at.Child("sourceAnnotationKey"), l.SourceAnnotationKey, validation.IsQualifiedName)...)
 		}
 		errs = append(errs, oneOf(at.Child("sourceKind"), kind, slices.Sorted(maps.Keys(most))...)...)
 		if count[kind]++; most[kind] > 0 && count[kind] == most[kind]+1 {
-			errs = append(errs, field.Forbidden(at, fmt.Sprintf("at most %d labels may come from a %s", most[kind], kind)))
+			errs = append(
+				errs,
+				field.Forbidden(at, fmt.Sprintf("at most %d labels may come from a %s", most[kind], kind)),
+			)
 		}
 		errs = append(errs, validateTracked(l, at.Child("trackedValues"))...)
 	}
@@ -109,7 +166,9 @@ func validateTracked(l ControllerMetricsCustomLabel, at *field.Path) field.Error
 		low, high = 1, 12
 	}
 	if n := len(l.TrackedValues); n < low || n > high {
-		return field.ErrorList{field.Invalid(at, n, fmt.Sprintf("must be %d to %d values for a %s", low, high, *l.SourceKind))}
+		return field.ErrorList{
+			field.Invalid(at, n, fmt.Sprintf("must be %d to %d values for a %s", low, high, *l.SourceKind)),
+		}
 	}
 	return nil
 }
@@ -145,10 +204,20 @@ func (t *TLSOptions) Config(at *field.Path) (*tls.Config, field.ErrorList) {
 	case "VersionTLS13":
 		out.MinVersion = tls.VersionTLS13
 	default:
-		errs = append(errs, field.NotSupported(at.Child("minVersion"), t.MinVersion, []string{"VersionTLS12", "VersionTLS13"}))
+		errs = append(
+			errs,
+			field.NotSupported(at.Child("minVersion"), t.MinVersion, []string{"VersionTLS12", "VersionTLS13"}),
+		)
 	}
 	if out.MinVersion == tls.VersionTLS13 && len(t.CipherSuites) > 0 {
-		errs = append(errs, field.Invalid(at.Child("cipherSuites"), t.CipherSuites, "must be empty with minVersion VersionTLS13, whose suites cannot be chosen"))
+		errs = append(
+			errs,
+			field.Invalid(
+				at.Child("cipherSuites"),
+				t.CipherSuites,
+				"must be empty with minVersion VersionTLS13, whose suites cannot be chosen",
+			),
+		)
 	}
 	suites, suiteNames := map[string]uint16{}, []string{}
 	for _, s := range tls.CipherSuites() {
@@ -164,13 +233,24 @@ func (t *TLSOptions) Config(at *field.Path) (*tls.Config, field.ErrorList) {
 		}
 		out.CipherSuites = append(out.CipherSuites, id)
 	}
-	curves := []tls.CurveID{tls.X25519MLKEM768, tls.SecP256r1MLKEM768, tls.SecP384r1MLKEM1024, tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521}
+	curves := []tls.CurveID{
+		tls.X25519MLKEM768,
+		tls.SecP256r1MLKEM768,
+		tls.SecP384r1MLKEM1024,
+		tls.X25519,
+		tls.CurveP256,
+		tls.CurveP384,
+		tls.CurveP521,
+	}
 	for i, c := range t.CurvePreferences {
 		k := slices.IndexFunc(curves, func(id tls.CurveID) bool {
 			return c.String() == id.String() || c.String() == strconv.Itoa(int(id))
 		})
 		if k < 0 {
-			errs = append(errs, field.NotSupported(at.Child("curvePreferences").Index(i), c.String(), curveNames(curves)))
+			errs = append(
+				errs,
+				field.NotSupported(at.Child("curvePreferences").Index(i), c.String(), curveNames(curves)),
+			)
 			continue
 		}
 		out.CurvePreferences = append(out.CurvePreferences, curves[k])
@@ -200,7 +280,9 @@ func address(at *field.Path, value string) field.ErrorList {
 	}
 	_, p, err := net.SplitHostPort(value)
 	if err != nil {
-		return field.ErrorList{field.Invalid(at, value, `must be host:port, such as :8080 or 127.0.0.1:8080, or "0" for none`)}
+		return field.ErrorList{
+			field.Invalid(at, value, `must be host:port, such as :8080 or 127.0.0.1:8080, or "0" for none`),
+		}
 	}
 	n, err := strconv.Atoi(p)
 	if err != nil {

@@ -20,9 +20,14 @@ func FuzzQuota(f *testing.F) {
 	f.Fuzz(func(t *testing.T, nominal, limit, policy string) {
 		text, err := json.Marshal(map[string]any{"spec": map[string]any{
 			"flavorFungibility": map[string]any{"whenCanBorrow": policy},
-			"resourceGroups": []any{map[string]any{"coveredResources": []string{"cpu"}, "flavors": []any{map[string]any{
-				"name": "f", "resources": []any{map[string]any{"name": "cpu", "nominalQuota": nominal, "borrowingLimit": limit}},
-			}}}},
+			"resourceGroups": []any{
+				map[string]any{"coveredResources": []string{"cpu"}, "flavors": []any{
+					map[string]any{
+						"name":      "f",
+						"resources": []any{map[string]any{"name": "cpu", "nominalQuota": nominal, "borrowingLimit": limit}},
+					},
+				}},
+			},
 		}})
 		if err != nil {
 			return

@@ -108,7 +108,10 @@ func (in *ClusterQueue) ConvertFrom(hub *v1beta2.ClusterQueue) error {
 
 // hubFungibility gives the hub's spelling of p. If p is the newer of two
 // spellings it is kept.
-func hubFungibility(p FlavorFungibilityPolicy, kept *FlavorFungibilityPolicy) v1beta2.FlavorFungibilityPolicy {
+func hubFungibility(
+	p FlavorFungibilityPolicy,
+	kept *FlavorFungibilityPolicy,
+) v1beta2.FlavorFungibilityPolicy {
 	if p == Borrow || p == Preempt {
 		return v1beta2.MayStopSearch
 	}
@@ -120,7 +123,10 @@ func hubFungibility(p FlavorFungibilityPolicy, kept *FlavorFungibilityPolicy) v1
 
 // spokeFungibility gives the spelling of this version: the one that was kept
 // if it still says the same, or the older one, which every client knows.
-func spokeFungibility(p v1beta2.FlavorFungibilityPolicy, kept, older FlavorFungibilityPolicy) FlavorFungibilityPolicy {
+func spokeFungibility(
+	p v1beta2.FlavorFungibilityPolicy,
+	kept, older FlavorFungibilityPolicy,
+) FlavorFungibilityPolicy {
 	switch {
 	case p != v1beta2.MayStopSearch:
 		return FlavorFungibilityPolicy(p)

@@ -38,7 +38,10 @@ func TestRoundTrip(t *testing.T) {
 	t.Run("LocalQueue", roundTrip[v1beta1.LocalQueue, v1beta2.LocalQueue])
 	t.Run("MultiKueueCluster", roundTrip[v1beta1.MultiKueueCluster, v1beta2.MultiKueueCluster])
 	t.Run("MultiKueueConfig", roundTrip[v1beta1.MultiKueueConfig, v1beta2.MultiKueueConfig])
-	t.Run("ProvisioningRequestConfig", roundTrip[v1beta1.ProvisioningRequestConfig, v1beta2.ProvisioningRequestConfig])
+	t.Run(
+		"ProvisioningRequestConfig",
+		roundTrip[v1beta1.ProvisioningRequestConfig, v1beta2.ProvisioningRequestConfig],
+	)
 	t.Run("ResourceFlavor", roundTrip[v1beta1.ResourceFlavor, v1beta2.ResourceFlavor])
 	t.Run("Topology", roundTrip[v1beta1.Topology, v1beta2.Topology])
 	t.Run("Workload", roundTrip[v1beta1.Workload, v1beta2.Workload])
@@ -113,7 +116,11 @@ func filler(seed int64) *randfill.Filler {
 				s.PriorityClassSource = pick(c, "", v1beta1.PodPriorityClassSource, v1beta1.WorkloadPriorityClassSource)
 			},
 			func(r *v1beta2.PriorityClassRef, c randfill.Continue) {
-				*r = v1beta2.PriorityClassRef{Group: v1beta2.PodPriorityClassGroup, Kind: v1beta2.PodPriorityClassKind, Name: "p" + c.String(5)}
+				*r = v1beta2.PriorityClassRef{
+					Group: v1beta2.PodPriorityClassGroup,
+					Kind:  v1beta2.PodPriorityClassKind,
+					Name:  "p" + c.String(5),
+				}
 				if c.Bool() {
 					r.Group, r.Kind = v1beta2.WorkloadPriorityClassGroup, v1beta2.WorkloadPriorityClassKind
 				}
@@ -157,7 +164,9 @@ func fillTopology(a *v1beta2.TopologyAssignment, c randfill.Continue) {
 		for range a.Levels {
 			v := v1beta2.TopologyAssignmentSliceLevelValues{Universal: new("u")}
 			if c.Bool() {
-				v = v1beta2.TopologyAssignmentSliceLevelValues{Individual: &v1beta2.TopologyAssignmentSliceLevelIndividualValues{}}
+				v = v1beta2.TopologyAssignmentSliceLevelValues{
+					Individual: &v1beta2.TopologyAssignmentSliceLevelIndividualValues{},
+				}
 				for range n {
 					v.Individual.Roots = append(v.Individual.Roots, pick(c, "x", "y"))
 				}
@@ -226,19 +235,26 @@ func TestClusterQueueToHub(t *testing.T) {
 }
 
 func TestEditedBetween(t *testing.T) {
-	old := v1beta1.ClusterQueue{Spec: v1beta1.ClusterQueueSpec{AdmissionChecks: []v1beta2.AdmissionCheckReference{"a"}}}
+	old := v1beta1.ClusterQueue{
+		Spec: v1beta1.ClusterQueueSpec{AdmissionChecks: []v1beta2.AdmissionCheckReference{"a"}},
+	}
 	var hub v1beta2.ClusterQueue
 	check(t, old.ConvertTo(&hub))
 	hub.Spec.AdmissionChecksStrategy.AdmissionChecks[0].OnFlavors = []v1beta2.ResourceFlavorReference{"gpu"}
 	var got v1beta1.ClusterQueue
 	check(t, got.ConvertFrom(&hub))
-	if diff := cmp.Diff(v1beta1.ClusterQueueSpec{AdmissionChecksStrategy: hub.Spec.AdmissionChecksStrategy}, got.Spec); diff != "" {
+	if diff := cmp.Diff(
+		v1beta1.ClusterQueueSpec{AdmissionChecksStrategy: hub.Spec.AdmissionChecksStrategy},
+		got.Spec,
+	); diff != "" {
 		t.Errorf("what was kept may not undo an edit made in the other version (-want +got):\n%s", diff)
 	}
 }
 
 func TestUnreadableAnnotation(t *testing.T) {
-	hub := v1beta2.AdmissionCheck{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1beta1.OnlyV1beta1Annotation: "{"}}}
+	hub := v1beta2.AdmissionCheck{
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1beta1.OnlyV1beta1Annotation: "{"}},
+	}
 	var got v1beta1.AdmissionCheck
 	if err := got.ConvertFrom(&hub); err != nil {
 		t.Errorf("a broken annotation may not make an object unreadable: %v", err)

@@ -58,7 +58,9 @@ func compactDomains(levels int, in []TopologyDomainAssignment) []v1beta2.Topolog
 	if len(in) == 0 {
 		return nil
 	}
-	s := v1beta2.TopologyAssignmentSlice{DomainCount: int32(len(in))} //nolint:gosec // the schema bounds the list
+	s := v1beta2.TopologyAssignmentSlice{
+		DomainCount: int32(len(in)), //nolint:gosec // the schema bounds the list
+	}
 	for l := range levels {
 		roots := make([]string, len(in))
 		for i, d := range in {

@@ -121,14 +121,25 @@ func classRef(name, source string) *v1beta2.PriorityClassRef {
 	}
 	switch source {
 	case WorkloadPriorityClassSource:
-		return &v1beta2.PriorityClassRef{Group: v1beta2.WorkloadPriorityClassGroup, Kind: v1beta2.WorkloadPriorityClassKind, Name: name}
+		return &v1beta2.PriorityClassRef{
+			Group: v1beta2.WorkloadPriorityClassGroup,
+			Kind:  v1beta2.WorkloadPriorityClassKind,
+			Name:  name,
+		}
 	case PodPriorityClassSource:
-		return &v1beta2.PriorityClassRef{Group: v1beta2.PodPriorityClassGroup, Kind: v1beta2.PodPriorityClassKind, Name: name}
+		return &v1beta2.PriorityClassRef{
+			Group: v1beta2.PodPriorityClassGroup,
+			Kind:  v1beta2.PodPriorityClassKind,
+			Name:  name,
+		}
 	}
 	return nil
 }
 
-func hubTopologyRequest(in *PodSetTopologyRequest, constraints []v1beta2.PodsetSliceRequiredTopologyConstraint) *v1beta2.PodSetTopologyRequest {
+func hubTopologyRequest(
+	in *PodSetTopologyRequest,
+	constraints []v1beta2.PodsetSliceRequiredTopologyConstraint,
+) *v1beta2.PodSetTopologyRequest {
 	if in == nil {
 		return nil
 	}

@@ -71,7 +71,10 @@ func ValidateLocalQueue(lq *LocalQueue) field.ErrorList {
 	spec := field.NewPath("spec")
 	errs := validateFairSharing(lq.Spec.FairSharing, spec.Child("fairSharing"))
 	if lq.Spec.ClusterQueue == "" {
-		errs = append(errs, field.Required(spec.Child("clusterQueue"), "name the ClusterQueue that this queue leads to"))
+		errs = append(
+			errs,
+			field.Required(spec.Child("clusterQueue"), "name the ClusterQueue that this queue leads to"),
+		)
 	}
 	return errs
 }
@@ -103,7 +106,9 @@ func ValidateResourceFlavor(rf *ResourceFlavor) field.ErrorList {
 	}
 	for i, t := range rf.Spec.Tolerations {
 		if t.Key != "" {
-			errs = append(errs, metavalidation.ValidateLabelName(t.Key, spec.Child("tolerations").Index(i).Child("key"))...)
+			errs = append(
+				errs,
+				metavalidation.ValidateLabelName(t.Key, spec.Child("tolerations").Index(i).Child("key"))...)
 		}
 	}
 	if rf.Spec.TopologyName != nil && len(rf.Spec.NodeLabels) == 0 {
@@ -118,8 +123,13 @@ func validatePreemption(p *ClusterQueuePreemption, at *field.Path) field.ErrorLi
 	}
 	if b := p.BorrowWithinCohort.Policy; b != "" && b != BorrowWithinCohortPolicyNever &&
 		(p.ReclaimWithinCohort == "" || p.ReclaimWithinCohort == PreemptionPolicyNever) {
-		return field.ErrorList{field.Invalid(at.Child("borrowWithinCohort", "policy"), b,
-			"needs reclaimWithinCohort other than Never: set spec.preemption.reclaimWithinCohort to LowerPriority or Any")}
+		return field.ErrorList{
+			field.Invalid(
+				at.Child("borrowWithinCohort", "policy"),
+				b,
+				"needs reclaimWithinCohort other than Never: set spec.preemption.reclaimWithinCohort to LowerPriority or Any",
+			),
+		}
 	}
 	return nil
 }
@@ -133,7 +143,10 @@ func validateChecks(cq *ClusterQueue, at *field.Path) field.ErrorList {
 	for i, rule := range cq.Spec.AdmissionChecksStrategy.AdmissionChecks {
 		for j, f := range rule.OnFlavors {
 			if !slices.Contains(flavors, f) {
-				errs = append(errs, field.NotSupported(at.Child("admissionChecks").Index(i).Child("onFlavors").Index(j), f, flavors))
+				errs = append(
+					errs,
+					field.NotSupported(at.Child("admissionChecks").Index(i).Child("onFlavors").Index(j), f, flavors),
+				)
 			}
 		}
 	}
@@ -147,9 +160,13 @@ func validateFairSharing(f *FairSharing, at *field.Path) field.ErrorList {
 	nano := resource.NewScaledQuantity(1, resource.Nano)
 	switch {
 	case f.Weight.Sign() < 0:
-		return field.ErrorList{field.Invalid(at.Child("weight"), f.Weight.String(), "cannot be negative: use 0 or more")}
+		return field.ErrorList{
+			field.Invalid(at.Child("weight"), f.Weight.String(), "cannot be negative: use 0 or more"),
+		}
 	case f.Weight.Sign() > 0 && f.Weight.Cmp(*nano) <= 0:
-		return field.ErrorList{field.Invalid(at.Child("weight"), f.Weight.String(), "is too small: use 0 or more than 1n")}
+		return field.ErrorList{
+			field.Invalid(at.Child("weight"), f.Weight.String(), "is too small: use 0 or more than 1n"),
+		}
 	}
 	return nil
 }
@@ -164,14 +181,26 @@ func validateConcurrentAdmission(s *ClusterQueueSpec, at *field.Path) field.Erro
 	}
 	var errs field.ErrorList
 	if len(s.ResourceGroups) != 1 {
-		errs = append(errs, field.Forbidden(at, fmt.Sprintf("needs exactly one resource group, there are %d", len(s.ResourceGroups))))
+		errs = append(
+			errs,
+			field.Forbidden(at, fmt.Sprintf("needs exactly one resource group, there are %d", len(s.ResourceGroups))),
+		)
 	}
 	if s.QueueingStrategy == StrictFIFO {
-		errs = append(errs, field.Forbidden(at, "cannot be used with queueingStrategy StrictFIFO: use BestEffortFIFO"))
+		errs = append(
+			errs,
+			field.Forbidden(at, "cannot be used with queueingStrategy StrictFIFO: use BestEffortFIFO"),
+		)
 	}
 	flavors := flavorNames(s.ResourceGroups)
 	if len(flavors) > maxConcurrentFlavors {
-		errs = append(errs, field.Forbidden(at, fmt.Sprintf("needs at most %d flavors, there are %d", maxConcurrentFlavors, len(flavors))))
+		errs = append(
+			errs,
+			field.Forbidden(
+				at,
+				fmt.Sprintf("needs at most %d flavors, there are %d", maxConcurrentFlavors, len(flavors)),
+			),
+		)
 	}
 	if c := p.Migration.Constraints; c != nil && c.LastAcceptableFlavorName != "" {
 		at := at.Child("migration", "constraints", "lastAcceptableFlavorName")

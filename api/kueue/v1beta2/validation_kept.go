@@ -20,9 +20,13 @@ func ValidateWorkloadKept(was, w *Workload) field.ErrorList {
 		errs = append(errs, admissionKept(was.Status.Admission, w, status.Child("admission"))...)
 	}
 	if w.Status.Admission == nil && HasQuota(w) && (was.Status.Admission != nil || !HasQuota(was)) {
-		errs = append(errs, field.Required(status.Child("admission"), "must be set while the condition QuotaReserved is True"))
+		errs = append(
+			errs,
+			field.Required(status.Child("admission"), "must be set while the condition QuotaReserved is True"),
+		)
 	}
-	if !equality.Semantic.DeepEqual(was.Status.ReclaimablePods, w.Status.ReclaimablePods) || !equality.Semantic.DeepEqual(was.Spec.PodSets, w.Spec.PodSets) {
+	if !equality.Semantic.DeepEqual(was.Status.ReclaimablePods, w.Status.ReclaimablePods) ||
+		!equality.Semantic.DeepEqual(was.Spec.PodSets, w.Spec.PodSets) {
 		errs = append(errs, reclaimableKept(was, w, status.Child("reclaimablePods"))...)
 	}
 	errs = append(errs, clusterKept(&was.Status, &w.Status, status.Child("clusterName"))...)
@@ -44,10 +48,23 @@ func specKept(was, w *Workload) field.ErrorList {
 		errs = append(errs, field.Forbidden(spec.Child("queueName"), suspend))
 	}
 	if !classKept(was.Spec.PriorityClassRef, w.Spec.PriorityClassRef) {
-		errs = append(errs, field.Forbidden(spec.Child("priorityClassRef"), "only the name of a WorkloadPriorityClass can be changed while quota is reserved"))
+		errs = append(
+			errs,
+			field.Forbidden(
+				spec.Child("priorityClassRef"),
+				"only the name of a WorkloadPriorityClass can be changed while quota is reserved",
+			),
+		)
 	}
-	if admitted(was) && admitted(w) && !equality.Semantic.DeepEqual(was.Spec.MaximumExecutionTimeSeconds, w.Spec.MaximumExecutionTimeSeconds) {
-		errs = append(errs, field.Forbidden(spec.Child("maximumExecutionTimeSeconds"), "cannot be changed while the workload is admitted: suspend the job first"))
+	if admitted(was) && admitted(w) &&
+		!equality.Semantic.DeepEqual(was.Spec.MaximumExecutionTimeSeconds, w.Spec.MaximumExecutionTimeSeconds) {
+		errs = append(
+			errs,
+			field.Forbidden(
+				spec.Child("maximumExecutionTimeSeconds"),
+				"cannot be changed while the workload is admitted: suspend the job first",
+			),
+		)
 	}
 	return errs
 }
@@ -70,7 +87,10 @@ func admitted(w *Workload) bool {
 
 // PodSetsKept tells that pod sets may not change under a reservation.
 func PodSetsKept() *field.Error {
-	return field.Forbidden(field.NewPath("spec", "podSets"), "cannot be changed while quota is reserved: suspend the job first")
+	return field.Forbidden(
+		field.NewPath("spec", "podSets"),
+		"cannot be changed while quota is reserved: suspend the job first",
+	)
 }
 
 // HasQuota reports whether quota is reserved for a Workload.
@@ -88,7 +108,10 @@ func admissionKept(was *Admission, w *Workload, at *field.Path) field.ErrorList 
 	var errs field.ErrorList
 	sets := at.Child("podSetAssignments")
 	if len(is.PodSetAssignments) != len(w.Spec.PodSets) {
-		errs = append(errs, field.Invalid(sets, len(is.PodSetAssignments), "must have one assignment for each pod set"))
+		errs = append(
+			errs,
+			field.Invalid(sets, len(is.PodSetAssignments), "must have one assignment for each pod set"),
+		)
 	}
 	if was == nil {
 		return errs
@@ -106,7 +129,13 @@ func admissionKept(was *Admission, w *Workload, at *field.Path) field.ErrorList 
 		o := old[a.Name]
 		if o == nil {
 			if len(old) > 0 {
-				errs = append(errs, field.Forbidden(sets.Index(i).Child("name"), "pod sets cannot be renamed, only set and removed with the whole admission"))
+				errs = append(
+					errs,
+					field.Forbidden(
+						sets.Index(i).Child("name"),
+						"pod sets cannot be renamed, only set and removed with the whole admission",
+					),
+				)
 			}
 			continue
 		}
@@ -139,7 +168,10 @@ func reclaimableKept(was, w *Workload, at *field.Path) field.ErrorList {
 	for i, r := range w.Status.ReclaimablePods {
 		now[r.Name] = r.Count
 		if count, known := counts[r.Name]; !known || r.Count > count {
-			errs = append(errs, field.Invalid(at.Index(i), r.Count, "must name pod sets of spec.podSets with at most their count"))
+			errs = append(
+				errs,
+				field.Invalid(at.Index(i), r.Count, "must name pod sets of spec.podSets with at most their count"),
+			)
 		}
 	}
 	if HasQuota(was) && HasQuota(w) {
@@ -193,7 +225,10 @@ func updatesKept(was, is []AdmissionCheckState) field.ErrorList {
 			continue
 		}
 		if !equality.Semantic.DeepEqual(o.PodSetUpdates, is[i].PodSetUpdates) {
-			errs = append(errs, field.Forbidden(at.Index(i).Child("podSetUpdates"), "cannot be changed while the check is Ready"))
+			errs = append(
+				errs,
+				field.Forbidden(at.Index(i).Child("podSetUpdates"), "cannot be changed while the check is Ready"),
+			)
 		}
 	}
 	return errs

@@ -44,7 +44,10 @@ func validateResourceGroups(groups []ResourceGroup, rules quotaRules, at *field.
 		for j, f := range g.Flavors {
 			at := at.Child("flavors").Index(j)
 			if flavors[f.Name] {
-				errs = append(errs, duplicate(at.Child("name"), f.Name, "a flavor belongs to one group only: remove it here"))
+				errs = append(
+					errs,
+					duplicate(at.Child("name"), f.Name, "a flavor belongs to one group only: remove it here"),
+				)
 			}
 			flavors[f.Name] = true
 			errs = append(errs, validateFlavorQuotas(f, g.CoveredResources, rules, at)...)
@@ -65,15 +68,27 @@ func validateResourceGroups(groups []ResourceGroup, rules quotaRules, at *field.
 // validateFlavorQuotas compares the resources of a flavor with those its group
 // covers: they must be the same in the same order, so that a reader sees at a
 // glance that none is missing.
-func validateFlavorQuotas(f FlavorQuotas, covered []corev1.ResourceName, rules quotaRules, at *field.Path) field.ErrorList {
+func validateFlavorQuotas(
+	f FlavorQuotas,
+	covered []corev1.ResourceName,
+	rules quotaRules,
+	at *field.Path,
+) field.ErrorList {
 	names := make([]corev1.ResourceName, len(f.Resources))
 	for i, r := range f.Resources {
 		names[i] = r.Name
 	}
 	var errs field.ErrorList
 	if !slices.Equal(names, covered) {
-		errs = append(errs, field.Invalid(at.Child("resources"), names,
-			fmt.Sprintf("flavor %q must have the same resources in the same order as coveredResources: %v", f.Name, covered)))
+		errs = append(errs, field.Invalid(
+			at.Child("resources"),
+			names,
+			fmt.Sprintf(
+				"flavor %q must have the same resources in the same order as coveredResources: %v",
+				f.Name,
+				covered,
+			),
+		))
 	}
 	for i, r := range f.Resources {
 		errs = append(errs, validateQuota(r, rules, at.Child("resources").Index(i))...)
@@ -98,9 +113,15 @@ func validateQuota(q ResourceQuota, rules quotaRules, at *field.Path) field.Erro
 		}
 	}
 	if rules.lendOwnOnly && q.LendingLimit != nil && q.LendingLimit.Cmp(q.NominalQuota) > 0 {
-		errs = append(errs, field.Invalid(at.Child("lendingLimit"), q.LendingLimit.String(),
-			fmt.Sprintf("cannot lend more than the nominalQuota of %s: lower lendingLimit to at most %s, or remove it to lend all",
-				q.NominalQuota.String(), q.NominalQuota.String())))
+		errs = append(errs, field.Invalid(
+			at.Child("lendingLimit"),
+			q.LendingLimit.String(),
+			fmt.Sprintf(
+				"cannot lend more than the nominalQuota of %s: lower lendingLimit to at most %s, or remove it to lend all",
+				q.NominalQuota.String(),
+				q.NominalQuota.String(),
+			),
+		))
 	}
 	return errs
 }

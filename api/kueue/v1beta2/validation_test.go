@@ -84,7 +84,12 @@ func TestValidateClusterQueue(t *testing.T) {
 	}{
 		"Good": {
 			why: "the queue of the tutorial",
-			cq:  queue("default-cohort", group(flavor("default-flavor", quota("cpu", "224"), quota("nvidia.com/gpu", "8", borrow("0"), lend("8"))))),
+			cq: queue(
+				"default-cohort",
+				group(
+					flavor("default-flavor", quota("cpu", "224"), quota("nvidia.com/gpu", "8", borrow("0"), lend("8"))),
+				),
+			),
 		},
 		"Empty": {
 			why: "a queue without quota can still borrow",
@@ -119,13 +124,25 @@ func TestValidateClusterQueue(t *testing.T) {
 		"FlavorMissesResource": {
 			why: "two flavors of one group with different resources",
 			cq: queue("", group(
-				flavor("f", quota("cpu", "1"), quota("memory", "1")), flavor("g", quota("cpu", "1"), quota("pods", "1")))),
+				flavor(
+					"f",
+					quota("cpu", "1"),
+					quota("memory", "1"),
+				),
+				flavor("g", quota("cpu", "1"), quota("pods", "1")),
+			)),
 			want: []finding{{"spec.resourceGroups[0].flavors[1].resources", field.ErrorTypeInvalid}},
 		},
 		"FlavorInOtherOrder": {
 			why: "the order is part of the agreement",
 			cq: queue("", group(
-				flavor("f", quota("cpu", "1"), quota("memory", "1")), flavor("g", quota("memory", "1"), quota("cpu", "1")))),
+				flavor(
+					"f",
+					quota("cpu", "1"),
+					quota("memory", "1"),
+				),
+				flavor("g", quota("memory", "1"), quota("cpu", "1")),
+			)),
 			want: []finding{{"spec.resourceGroups[0].flavors[1].resources", field.ErrorTypeInvalid}},
 		},
 		"ResourceTwice": {
@@ -146,44 +163,60 @@ func TestValidateClusterQueue(t *testing.T) {
 		"Selector": {
 			why: "a selector that cannot be read would select no one knows what",
 			cq: with(queue(""), func(s *v1beta2.ClusterQueueSpec) {
-				s.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Is"}}}
+				s.NamespaceSelector = &metav1.LabelSelector{
+					MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Is"}},
+				}
 			}),
 			want: []finding{{"spec.namespaceSelector.matchExpressions[0].operator", field.ErrorTypeInvalid}},
 		},
 		"BorrowWithoutReclaim": {
 			why: "a queue that may preempt while borrowing must be able to reclaim",
 			cq: with(queue("c"), func(s *v1beta2.ClusterQueueSpec) {
-				s.Preemption = &v1beta2.ClusterQueuePreemption{BorrowWithinCohort: &v1beta2.BorrowWithinCohort{Policy: v1beta2.BorrowWithinCohortPolicyLowerPriority}}
+				s.Preemption = &v1beta2.ClusterQueuePreemption{
+					BorrowWithinCohort: &v1beta2.BorrowWithinCohort{Policy: v1beta2.BorrowWithinCohortPolicyLowerPriority},
+				}
 			}),
 			want: []finding{{"spec.preemption.borrowWithinCohort.policy", field.ErrorTypeInvalid}},
 		},
 		"CheckOnForeignFlavor": {
 			why: "a check can apply to flavors of the queue only",
 			cq: with(queue("", group(flavor("f", quota("cpu", "1")))), func(s *v1beta2.ClusterQueueSpec) {
-				s.AdmissionChecksStrategy = &v1beta2.AdmissionChecksStrategy{AdmissionChecks: []v1beta2.AdmissionCheckStrategyRule{
-					{Name: "check", OnFlavors: []v1beta2.ResourceFlavorReference{"f", "g"}},
-				}}
+				s.AdmissionChecksStrategy = &v1beta2.AdmissionChecksStrategy{
+					AdmissionChecks: []v1beta2.AdmissionCheckStrategyRule{
+						{Name: "check", OnFlavors: []v1beta2.ResourceFlavorReference{"f", "g"}},
+					},
+				}
 			}),
-			want: []finding{{"spec.admissionChecksStrategy.admissionChecks[0].onFlavors[1]", field.ErrorTypeNotSupported}},
+			want: []finding{
+				{"spec.admissionChecksStrategy.admissionChecks[0].onFlavors[1]", field.ErrorTypeNotSupported},
+			},
 		},
 		"NegativeWeight": {
-			why:  "a share cannot be negative",
-			cq:   with(queue("c"), func(s *v1beta2.ClusterQueueSpec) { s.FairSharing = &v1beta2.FairSharing{Weight: quantity("-1")} }),
+			why: "a share cannot be negative",
+			cq: with(
+				queue("c"),
+				func(s *v1beta2.ClusterQueueSpec) { s.FairSharing = &v1beta2.FairSharing{Weight: quantity("-1")} },
+			),
 			want: []finding{{"spec.fairSharing.weight", field.ErrorTypeInvalid}},
 		},
 		"TinyWeight": {
-			why:  "dividing by almost nothing overflows",
-			cq:   with(queue("c"), func(s *v1beta2.ClusterQueueSpec) { s.FairSharing = &v1beta2.FairSharing{Weight: quantity("1n")} }),
+			why: "dividing by almost nothing overflows",
+			cq: with(
+				queue("c"),
+				func(s *v1beta2.ClusterQueueSpec) { s.FairSharing = &v1beta2.FairSharing{Weight: quantity("1n")} },
+			),
 			want: []finding{{"spec.fairSharing.weight", field.ErrorTypeInvalid}},
 		},
 		"ConcurrentAdmission": {
 			why: "variants differ in one group's flavor and cannot block each other",
 			cq: with(queue(""), func(s *v1beta2.ClusterQueueSpec) {
 				s.QueueingStrategy = v1beta2.StrictFIFO
-				s.ConcurrentAdmissionPolicy = &v1beta2.ConcurrentAdmissionPolicy{Migration: v1beta2.ConcurrentAdmissionMigration{
-					Mode:        v1beta2.RetainFirstAdmission,
-					Constraints: &v1beta2.ConcurrentAdmissionConstraints{LastAcceptableFlavorName: "f"},
-				}}
+				s.ConcurrentAdmissionPolicy = &v1beta2.ConcurrentAdmissionPolicy{
+					Migration: v1beta2.ConcurrentAdmissionMigration{
+						Mode:        v1beta2.RetainFirstAdmission,
+						Constraints: &v1beta2.ConcurrentAdmissionConstraints{LastAcceptableFlavorName: "f"},
+					},
+				}
 			}),
 			want: []finding{
 				{policy, field.ErrorTypeForbidden},
@@ -245,7 +278,8 @@ func TestValidateCohort(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			errs := v1beta2.ValidateCohort(tc.cohort, tc.parents)
-			if tc.want == "" && len(errs) > 0 || tc.want != "" && (len(errs) != 1 || !strings.Contains(errs[0].Detail, tc.want)) {
+			if tc.want == "" && len(errs) > 0 ||
+				tc.want != "" && (len(errs) != 1 || !strings.Contains(errs[0].Detail, tc.want)) {
 				t.Errorf("%s: got %v, want %q", tc.why, errs, tc.want)
 			}
 		})
@@ -267,21 +301,31 @@ func TestValidateOthers(t *testing.T) {
 		"QueueMoved": {
 			why: "its workloads hold quota of the old one",
 			errs: v1beta2.ValidateLocalQueueUpdate(
-				&v1beta2.LocalQueue{Spec: v1beta2.LocalQueueSpec{ClusterQueue: "a"}}, &v1beta2.LocalQueue{Spec: v1beta2.LocalQueueSpec{ClusterQueue: "b"}}),
+				&v1beta2.LocalQueue{
+					Spec: v1beta2.LocalQueueSpec{ClusterQueue: "a"},
+				},
+				&v1beta2.LocalQueue{Spec: v1beta2.LocalQueueSpec{ClusterQueue: "b"}},
+			),
 			want: []finding{{"spec.clusterQueue", field.ErrorTypeInvalid}},
 		},
 		"Flavor": {
 			why: "labels, taints and tolerations of real nodes",
 			errs: v1beta2.ValidateResourceFlavor(&v1beta2.ResourceFlavor{Spec: v1beta2.ResourceFlavorSpec{
-				NodeLabels:  labels,
-				NodeTaints:  []corev1.Taint{{Key: "gpu", Effect: "NoSchedule"}, {Key: "gpu", Effect: "NoExecute"}},
-				Tolerations: []corev1.Toleration{{Operator: "Exists"}}, TopologyName: ptr.To[v1beta2.TopologyReference]("t"),
+				NodeLabels: labels,
+				NodeTaints: []corev1.Taint{{Key: "gpu", Effect: "NoSchedule"}, {Key: "gpu", Effect: "NoExecute"}},
+				Tolerations: []corev1.Toleration{
+					{Operator: "Exists"},
+				},
+				TopologyName: ptr.To[v1beta2.TopologyReference]("t"),
 			}}),
 		},
 		"FlavorBad": {
 			why: "no node could be like that",
 			errs: v1beta2.ValidateResourceFlavor(&v1beta2.ResourceFlavor{Spec: v1beta2.ResourceFlavorSpec{
-				NodeTaints:   []corev1.Taint{{Key: "gpu", Effect: "NoSchedule"}, {Key: "gpu", Effect: "NoSchedule", Value: "x"}},
+				NodeTaints: []corev1.Taint{
+					{Key: "gpu", Effect: "NoSchedule"},
+					{Key: "gpu", Effect: "NoSchedule", Value: "x"},
+				},
 				Tolerations:  []corev1.Toleration{{Key: "a b"}},
 				TopologyName: ptr.To[v1beta2.TopologyReference]("t"),
 			}}),
@@ -295,7 +339,9 @@ func TestValidateOthers(t *testing.T) {
 			why: "waiting workloads were made for the old policy",
 			errs: v1beta2.ValidateClusterQueueUpdate(queue("", group(flavor("f", quota("cpu", "1")))),
 				with(queue("", group(flavor("f", quota("cpu", "1")))), func(s *v1beta2.ClusterQueueSpec) {
-					s.ConcurrentAdmissionPolicy = &v1beta2.ConcurrentAdmissionPolicy{Migration: v1beta2.ConcurrentAdmissionMigration{Mode: v1beta2.TryPreferredFlavors}}
+					s.ConcurrentAdmissionPolicy = &v1beta2.ConcurrentAdmissionPolicy{
+						Migration: v1beta2.ConcurrentAdmissionMigration{Mode: v1beta2.TryPreferredFlavors},
+					}
 				})),
 			want: []finding{{"spec.concurrentAdmissionPolicy", field.ErrorTypeForbidden}},
 		},

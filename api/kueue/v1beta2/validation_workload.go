@@ -30,13 +30,26 @@ func ValidateWorkload(w *Workload) field.ErrorList {
 				errs = append(errs, field.Forbidden(at.Child("minCount"), "at most one pod set may have minCount"))
 			}
 			if *ps.MinCount > ps.Count {
-				errs = append(errs, field.Invalid(at.Child("minCount"), *ps.MinCount, fmt.Sprintf("may not exceed the count of %d", ps.Count)))
+				errs = append(
+					errs,
+					field.Invalid(
+						at.Child("minCount"),
+						*ps.MinCount,
+						fmt.Sprintf("may not exceed the count of %d", ps.Count),
+					),
+				)
 			}
 		}
 		errs = append(errs, ValidatePodTemplate(&ps.Template, at.Child("template"))...)
 	}
 	if partial > 0 && w.Annotations[ElasticJobAnnotation] == "true" {
-		errs = append(errs, field.Forbidden(at, "an elastic job changes its size by itself: remove minCount, or the annotation "+ElasticJobAnnotation))
+		errs = append(
+			errs,
+			field.Forbidden(
+				at,
+				"an elastic job changes its size by itself: remove minCount, or the annotation "+ElasticJobAnnotation,
+			),
+		)
 	}
 	return errs
 }
@@ -66,7 +79,13 @@ func validateWorkloadStatus(w *Workload) field.ErrorList {
 	}
 	if a := w.Status.Admission; a != nil {
 		for i := range a.PodSetAssignments {
-			errs = append(errs, validateAssignment(&a.PodSetAssignments[i], names, status.Child("admission", "podSetAssignments").Index(i))...)
+			errs = append(
+				errs,
+				validateAssignment(
+					&a.PodSetAssignments[i],
+					names,
+					status.Child("admission", "podSetAssignments").Index(i),
+				)...)
 		}
 	}
 	for i := range w.Status.AdmissionChecks {
@@ -118,7 +137,9 @@ func validatePodSetUpdate(u *PodSetUpdate, podSets []PodSetReference, at *field.
 	errs = append(errs, metavalidation.ValidateLabels(u.NodeSelector, at.Child("nodeSelector"))...)
 	for i, t := range u.Tolerations {
 		if t.Key != "" {
-			errs = append(errs, metavalidation.ValidateLabelName(t.Key, at.Child("tolerations").Index(i).Child("key"))...)
+			errs = append(
+				errs,
+				metavalidation.ValidateLabelName(t.Key, at.Child("tolerations").Index(i).Child("key"))...)
 		}
 	}
 	return errs
@@ -131,10 +152,17 @@ func ValidatePodTemplate(t *corev1.PodTemplateSpec, at *field.Path) field.ErrorL
 	errs = append(errs, apivalidation.ValidateAnnotations(t.Annotations, at.Child("metadata", "annotations"))...)
 	spec := at.Child("spec")
 	for i := range t.Spec.InitContainers {
-		errs = append(errs, validateRequests(t.Spec.InitContainers[i].Resources, spec.Child("initContainers").Index(i).Child("resources"))...)
+		errs = append(
+			errs,
+			validateRequests(
+				t.Spec.InitContainers[i].Resources,
+				spec.Child("initContainers").Index(i).Child("resources"),
+			)...)
 	}
 	for i := range t.Spec.Containers {
-		errs = append(errs, validateRequests(t.Spec.Containers[i].Resources, spec.Child("containers").Index(i).Child("resources"))...)
+		errs = append(
+			errs,
+			validateRequests(t.Spec.Containers[i].Resources, spec.Child("containers").Index(i).Child("resources"))...)
 	}
 	if t.Spec.Resources != nil {
 		errs = append(errs, validateRequests(*t.Spec.Resources, spec.Child("resources"))...)

@@ -33,7 +33,9 @@ func TestValidateWorkloadUpdate(t *testing.T) {
 	}
 	answered := func(updates ...v1beta2.PodSetUpdate) func(*v1beta2.Workload) {
 		return func(w *v1beta2.Workload) {
-			w.Status.AdmissionChecks = []v1beta2.AdmissionCheckState{{Name: "c", State: v1beta2.CheckStateReady, PodSetUpdates: updates}}
+			w.Status.AdmissionChecks = []v1beta2.AdmissionCheckState{
+				{Name: "c", State: v1beta2.CheckStateReady, PodSetUpdates: updates},
+			}
 		}
 	}
 	negative := func(w *v1beta2.Workload) {
@@ -46,14 +48,32 @@ func TestValidateWorkloadUpdate(t *testing.T) {
 		was, is *v1beta2.Workload
 		want    []finding
 	}{
-		"Admitted":   {why: "half a core for each pod", was: workload(), is: workload(assigned("main", 4, "2", "4Gi"))},
-		"Millicores": {why: "cores are counted in thousandths", was: workload(), is: workload(assigned("main", 3, "1500m", "3"))},
-		"Uneven": {
-			why: "no pod could have its share", was: workload(), is: workload(assigned("main", 4, "2001m", "4097")),
-			want: []finding{{assignment + "resourceUsage[cpu]", field.ErrorTypeInvalid}, {assignment + "resourceUsage[memory]", field.ErrorTypeInvalid}},
+		"Admitted": {
+			why: "half a core for each pod",
+			was: workload(),
+			is:  workload(assigned("main", 4, "2", "4Gi")),
 		},
-		"NoPods":      {why: "nothing to divide", was: workload(), is: workload(assigned("main", 0, "1", "1"))},
-		"OtherPodSet": {why: "there is no such pod set", was: workload(), is: workload(assigned("other", 4, "4", "4")), want: []finding{{assignment + "name", field.ErrorTypeNotSupported}}},
+		"Millicores": {
+			why: "cores are counted in thousandths",
+			was: workload(),
+			is:  workload(assigned("main", 3, "1500m", "3")),
+		},
+		"Uneven": {
+			why: "no pod could have its share",
+			was: workload(),
+			is:  workload(assigned("main", 4, "2001m", "4097")),
+			want: []finding{
+				{assignment + "resourceUsage[cpu]", field.ErrorTypeInvalid},
+				{assignment + "resourceUsage[memory]", field.ErrorTypeInvalid},
+			},
+		},
+		"NoPods": {why: "nothing to divide", was: workload(), is: workload(assigned("main", 0, "1", "1"))},
+		"OtherPodSet": {
+			why:  "there is no such pod set",
+			was:  workload(),
+			is:   workload(assigned("other", 4, "4", "4")),
+			want: []finding{{assignment + "name", field.ErrorTypeNotSupported}},
+		},
 		"Updates": {
 			why: "what a check adds must be something that pods can have", was: workload(),
 			is: workload(answered(v1beta2.PodSetUpdate{
@@ -70,10 +90,18 @@ func TestValidateWorkloadUpdate(t *testing.T) {
 			},
 		},
 		"SpecChanged": {
-			why: "requests are checked again", was: workload(), is: workload(negative),
-			want: []finding{{"spec.podSets[0].template.spec.containers[0].resources.requests[cpu]", field.ErrorTypeInvalid}},
+			why: "requests are checked again",
+			was: workload(),
+			is:  workload(negative),
+			want: []finding{
+				{"spec.podSets[0].template.spec.containers[0].resources.requests[cpu]", field.ErrorTypeInvalid},
+			},
 		},
-		"SpecKept": {why: "an old fault may not keep a status from being written", was: workload(negative), is: workload(negative, assigned("main", 4, "4", "4"))},
+		"SpecKept": {
+			why: "an old fault may not keep a status from being written",
+			was: workload(negative),
+			is:  workload(negative, assigned("main", 4, "4", "4")),
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -86,12 +114,17 @@ func TestValidateWorkloadUpdate(t *testing.T) {
 }
 
 func TestElasticWorkload(t *testing.T) {
-	w := &v1beta2.Workload{Spec: v1beta2.WorkloadSpec{PodSets: []v1beta2.PodSet{{Name: "main", Count: 4, MinCount: new(int32(2))}}}}
+	w := &v1beta2.Workload{
+		Spec: v1beta2.WorkloadSpec{PodSets: []v1beta2.PodSet{{Name: "main", Count: 4, MinCount: new(int32(2))}}},
+	}
 	if errs := v1beta2.ValidateWorkload(w); len(errs) > 0 {
 		t.Errorf("it may start with fewer pods: %v", errs)
 	}
 	w.Annotations = map[string]string{v1beta2.ElasticJobAnnotation: "true"}
-	if diff := cmp.Diff([]finding{{"spec.podSets", field.ErrorTypeForbidden}}, findings(v1beta2.ValidateWorkload(w))); diff != "" {
+	if diff := cmp.Diff(
+		[]finding{{"spec.podSets", field.ErrorTypeForbidden}},
+		findings(v1beta2.ValidateWorkload(w)),
+	); diff != "" {
 		t.Errorf("two ways of having fewer pods contradict each other (-want +got):\n%s", diff)
 	}
 }

@@ -26,7 +26,15 @@ const (
 
 // AddToScheme adds the kinds of this version to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &RayCluster{}, &RayClusterList{}, &RayJob{}, &RayJobList{}, &RayService{}, &RayServiceList{})
+	s.AddKnownTypes(
+		GroupVersion,
+		&RayCluster{},
+		&RayClusterList{},
+		&RayJob{},
+		&RayJobList{},
+		&RayService{},
+		&RayServiceList{},
+	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

@@ -38,7 +38,8 @@ type JobRecoveryList struct {
 // Of returns what an object remembers of a job; nil if it is none of the job's. A job's object has the
 // job's UID for its name and the job for its controller.
 func (r *JobRecovery) Of(job metav1.Object) *Recovery {
-	if r == nil || r.Name != string(job.GetUID()) || r.Namespace != job.GetNamespace() || !metav1.IsControlledBy(r, job) {
+	if r == nil || r.Name != string(job.GetUID()) || r.Namespace != job.GetNamespace() ||
+		!metav1.IsControlledBy(r, job) {
 		return nil
 	}
 	return &r.Recovery

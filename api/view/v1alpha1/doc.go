@@ -1,5 +1,6 @@
-// Package v1alpha1 names the view.mlbatch.dev API: how jobs, nodes, queues and teams stand, as every controller serves it. Its objects are
-// computed when they are asked for, and described by the OpenAPI documents that are served with them.
+// Package v1alpha1 names the view.mlbatch.dev API: how jobs, nodes, queues and teams stand, as every
+// controller serves it. Its objects are computed when they are asked for, and described by the OpenAPI
+// documents that are served with them.
 package v1alpha1
 
 import "k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,7 +18,8 @@ const (
 	TeamViews       = "teamviews"
 )
 
-// What the API tells of one job alone, as subresources of its view: why it is where it is, and all that there is to know.
+// What the API tells of one job alone, as subresources of its view: why it is where it is, and all that there
+// is to know.
 const (
 	Explanation = "explanation"
 	Details     = "details"

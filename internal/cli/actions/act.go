@@ -94,7 +94,10 @@ func (a *Actor) Cancel(ctx context.Context, t *Target, wait bool) (*Result, erro
 	case t.Object() == nil:
 		return nil, fmt.Errorf("you may not read the object of %s, which is what would be deleted", t.title())
 	case t.Asked.Kind == view.KindWorkload:
-		return nil, fmt.Errorf("%s is not the job itself but stands for it, and no job was found: kubectl delete workload deletes it", t.title())
+		return nil, fmt.Errorf(
+			"%s is not the job itself but stands for it, and no job was found: kubectl delete workload deletes it",
+			t.title(),
+		)
 	}
 	for _, o := range objects {
 		if err := a.delete(ctx, o); err != nil {
@@ -118,7 +121,10 @@ func (a *Actor) delete(ctx context.Context, o client.Object) error {
 	if a.DryRun == Client {
 		return nil
 	}
-	options := []client.DeleteOption{client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: new(o.GetUID())}}
+	options := []client.DeleteOption{
+		client.PropagationPolicy(metav1.DeletePropagationBackground),
+		client.Preconditions{UID: new(o.GetUID())},
+	}
 	if a.DryRun == Server {
 		options = append(options, client.DryRunAll)
 	}
@@ -127,7 +133,13 @@ func (a *Actor) delete(ctx context.Context, o client.Object) error {
 
 // gone waits until a job that was deleted and its pods are gone.
 func (a *Actor) gone(ctx context.Context, t *Target) error {
-	return Follow(ctx, a.Client, t, true, func(gone bool) (bool, error) { return (gone || t.group()) && len(t.Pods) == 0, nil })
+	return Follow(
+		ctx,
+		a.Client,
+		t,
+		true,
+		func(gone bool) (bool, error) { return (gone || t.group()) && len(t.Pods) == 0, nil },
+	)
 }
 
 // held reports whether a Workload is held back.
@@ -147,9 +159,15 @@ func (a *Actor) Hold(ctx context.Context, t *Target, stop bool) (*Result, error)
 	case held(w):
 		return a.result(t, Unchanged, "%s is held already.", t.title()), nil
 	case j.Stage == view.Admitted && !stop:
-		return nil, fmt.Errorf("%s runs: --stop ends its pods, gives back what it has and holds it; what it did since it last saved its state is lost", t.title())
+		return nil, fmt.Errorf(
+			"%s runs: --stop ends its pods, gives back what it has and holds it; what it did since it last saved its state is lost",
+			t.title(),
+		)
 	case w.Status.Admission != nil && len(t.Pods) > 0 && podsAreJob(t):
-		return nil, fmt.Errorf("the pods of %s were started and are all there is of it: stopped, they would be gone for good. mlbatch cancel does that", t.title())
+		return nil, fmt.Errorf(
+			"the pods of %s were started and are all there is of it: stopped, they would be gone for good. mlbatch cancel does that",
+			t.title(),
+		)
 	}
 	if err := a.setActive(ctx, t, w, false); err != nil {
 		return nil, err
@@ -165,15 +183,27 @@ func (a *Actor) holdable(t *Target) (*kueue.Workload, error) {
 	j := t.Facts()
 	switch {
 	case t.Asked.Kind == CronJob:
-		return nil, fmt.Errorf("%s makes Jobs, which are held one by one: to let it make none, kubectl patch cronjob %s -n %s -p '{\"spec\":{\"suspend\":true}}'", t.title(), t.Asked.Name, t.Asked.Namespace)
+		return nil, fmt.Errorf(
+			"%s makes Jobs, which are held one by one: to let it make none, kubectl patch cronjob %s -n %s -p '{\"spec\":{\"suspend\":true}}'",
+			t.title(),
+			t.Asked.Name,
+			t.Asked.Namespace,
+		)
 	case t.Set != nil, t.Deployment != nil:
-		return nil, fmt.Errorf("the pods of %s are queued by themselves: mlbatch scale %s 0 stops them all, and leaves it to be scaled up again", t.title(), t.name())
+		return nil, fmt.Errorf(
+			"the pods of %s are queued by themselves: mlbatch scale %s 0 stops them all, and leaves it to be scaled up again",
+			t.title(),
+			t.name(),
+		)
 	case j.Stage == view.Ended, j.Stage == view.Finished:
 		return nil, fmt.Errorf("%s has ended (%s)", t.title(), j.State)
 	case j.Stage == view.Foreign:
 		return nil, fmt.Errorf("%s is managed by %s, as its managedBy says", t.title(), j.Manager)
 	case t.Workload == nil && j.Stage == view.NotRecorded:
-		return nil, fmt.Errorf("%s has just been submitted and has no Workload yet, by which it would be held: try again", t.title())
+		return nil, fmt.Errorf(
+			"%s has just been submitted and has no Workload yet, by which it would be held: try again",
+			t.title(),
+		)
 	}
 	return t.Workload, nil
 }
@@ -194,7 +224,11 @@ func (a *Actor) setActive(ctx context.Context, t *Target, w *kueue.Workload, act
 	}
 	err := a.patch(ctx, w, change)
 	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("you may not hold or release jobs in namespace %s, for which the right to patch workloads is needed (the role mlbatch-edit has it): %w", w.Namespace, err)
+		return fmt.Errorf(
+			"you may not hold or release jobs in namespace %s, for which the right to patch workloads is needed (the role mlbatch-edit has it): %w",
+			w.Namespace,
+			err,
+		)
 	}
 	return err
 }
@@ -202,9 +236,11 @@ func (a *Actor) setActive(ctx context.Context, t *Target, w *kueue.Workload, act
 // admin reports whether the user may do anything to Workloads, and who he is. Where that cannot
 // be asked, he may not.
 func (a *Actor) admin(ctx context.Context, namespace string) (may bool, who string) {
-	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-		Group: kueue.GroupVersion.Group, Resource: "workloads", Verb: "update", Namespace: namespace,
-	}}}
+	review := &authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Group: kueue.GroupVersion.Group, Resource: "workloads", Verb: "update", Namespace: namespace,
+		}},
+	}
 	if err := a.Client.Create(ctx, review); err != nil || !review.Status.Allowed {
 		return false, ""
 	}
@@ -225,7 +261,12 @@ func (a *Actor) Release(ctx context.Context, t *Target) (*Result, error) {
 	}
 	if !held(w) {
 		if j := t.Facts(); j.State == view.Held {
-			return nil, fmt.Errorf("%s is not held by anybody but waits for what it lacks (%s): mlbatch why %s says what", t.title(), j.Reason, t.name())
+			return nil, fmt.Errorf(
+				"%s is not held by anybody but waits for what it lacks (%s): mlbatch why %s says what",
+				t.title(),
+				j.Reason,
+				t.name(),
+			)
 		}
 		return a.result(t, Unchanged, "%s is not held.", t.title()), nil
 	}
@@ -236,11 +277,18 @@ func (a *Actor) Release(ctx context.Context, t *Target) (*Result, error) {
 }
 
 // suspend holds or releases a job that no queue rules, by the field of its kind.
-func (a *Actor) suspend(ctx context.Context, t *Target, hold, stop bool) (*Result, error) { //nolint:revive // a fact
+func (a *Actor) suspend( //nolint:revive // a fact
+	ctx context.Context,
+	t *Target,
+	hold, stop bool,
+) (*Result, error) {
 	kind := gather.KindOf(t.Asked.Kind)
 	root := t.Object()
 	if root == nil || kind == nil || len(kind.Queueing.SuspendPath) == 0 {
-		return nil, fmt.Errorf("%s is in no queue and has nothing by which it could be held: mlbatch cancel ends it", t.title())
+		return nil, fmt.Errorf(
+			"%s is in no queue and has nothing by which it could be held: mlbatch cancel ends it",
+			t.title(),
+		)
 	}
 	is := kind.Queueing.Suspended(t.job())
 	action, text := "held", "%s, which is in no queue, is suspended: mlbatch release %s lets it go on."
@@ -249,11 +297,27 @@ func (a *Actor) suspend(ctx context.Context, t *Target, hold, stop bool) (*Resul
 	}
 	switch {
 	case is == hold && t.Facts().State == view.Held:
-		return nil, fmt.Errorf("%s is held because it names no queue: kubectl label %s %s -n %s %s=QUEUE puts it into one", t.title(), strings.ToLower(string(t.Asked.Kind)), t.Asked.Name, t.Asked.Namespace, kueue.QueueNameLabel)
+		return nil, fmt.Errorf(
+			"%s is held because it names no queue: kubectl label %s %s -n %s %s=QUEUE puts it into one",
+			t.title(),
+			strings.ToLower(string(t.Asked.Kind)),
+			t.Asked.Name,
+			t.Asked.Namespace,
+			kueue.QueueNameLabel,
+		)
 	case is == hold:
-		return a.result(t, Unchanged, "%s is %s already.", t.title(), map[bool]string{true: "suspended", false: "not suspended"}[hold]), nil
+		return a.result(
+			t,
+			Unchanged,
+			"%s is %s already.",
+			t.title(),
+			map[bool]string{true: "suspended", false: "not suspended"}[hold],
+		), nil
 	case hold && len(t.Pods) > 0 && !stop:
-		return nil, fmt.Errorf("%s runs: --stop ends its pods and suspends it; what it did since it last saved its state is lost", t.title())
+		return nil, fmt.Errorf(
+			"%s runs: --stop ends its pods and suspends it; what it did since it last saved its state is lost",
+			t.title(),
+		)
 	}
 	fields := map[string]any{}
 	at := fields
@@ -282,13 +346,31 @@ func (a *Actor) Requeue(ctx context.Context, t *Target) (*Result, error) {
 	case w.Status.Admission == nil:
 		return a.result(t, Unchanged, "%s is queued already.", t.title()), nil
 	case podsAreJob(t):
-		return nil, fmt.Errorf("the pods of %s were started and are all there is of it: stopped, they would be gone for good, and nothing would queue again", t.title())
+		return nil, fmt.Errorf(
+			"the pods of %s were started and are all there is of it: stopped, they would be gone for good, and nothing would queue again",
+			t.title(),
+		)
 	case t.Facts().Stage == view.Evicted:
-		return a.result(t, Unchanged, "%s is being stopped already (%s), and queues again then.", t.title(), t.Facts().Reason), nil
+		return a.result(
+			t,
+			Unchanged,
+			"%s is being stopped already (%s), and queues again then.",
+			t.title(),
+			t.Facts().Reason,
+		), nil
 	}
 	text := "%s gives back what it has and queues again."
 	if a.DryRun != Real {
-		return a.result(t, "requeued", text, t.title()), a.patch(ctx, w, map[string]any{"spec": map[string]any{"active": false}})
+		return a.result(
+				t,
+				"requeued",
+				text,
+				t.title(),
+			), a.patch(
+				ctx,
+				w,
+				map[string]any{"spec": map[string]any{"active": false}},
+			)
 	}
 	if err := a.setActive(ctx, t, w, false); err != nil {
 		return nil, err
@@ -298,13 +380,24 @@ func (a *Actor) Requeue(ctx context.Context, t *Target) (*Result, error) {
 			return false, errors.New("it was deleted meanwhile")
 		}
 		c := apimeta.FindStatusCondition(t.Workload.Status.Conditions, kueue.WorkloadEvicted)
-		return c != nil && c.Status == metav1.ConditionTrue && strings.HasPrefix(c.Reason, kueue.ReasonDeactivated), nil
+		return c != nil && c.Status == metav1.ConditionTrue &&
+			strings.HasPrefix(c.Reason, kueue.ReasonDeactivated), nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%s is held and not queued again: mlbatch release %s does that: %w", t.title(), t.name(), err)
+		return nil, fmt.Errorf(
+			"%s is held and not queued again: mlbatch release %s does that: %w",
+			t.title(),
+			t.name(),
+			err,
+		)
 	}
 	if err := a.setActive(ctx, t, t.Workload, true); err != nil {
-		return nil, fmt.Errorf("%s is held and not queued again: mlbatch release %s does that: %w", t.title(), t.name(), err)
+		return nil, fmt.Errorf(
+			"%s is held and not queued again: mlbatch release %s does that: %w",
+			t.title(),
+			t.name(),
+			err,
+		)
 	}
 	return a.result(t, "requeued", text, t.title()), nil
 }
@@ -318,12 +411,25 @@ func (a *Actor) Prioritize(ctx context.Context, t *Target, class string) (*Resul
 		return nil, fmt.Errorf("you may not read the object of %s, whose label would say the class", t.title())
 	case t.Set == nil && (j.Stage == view.Ended || j.Stage == view.Finished):
 		return nil, fmt.Errorf("%s has ended (%s)", t.title(), j.State)
-	case j.Stage == view.Foreign, t.Set == nil && t.Workload == nil && j.State == view.Unmanaged && t.Deployment == nil:
+	case j.Stage == view.Foreign,
+		t.Set == nil && t.Workload == nil && j.State == view.Unmanaged && t.Deployment == nil:
 		return nil, fmt.Errorf("%s is in no queue, where a priority would matter", t.title())
 	case t.group(), t.Asked.Kind == view.KindWorkload:
-		return nil, fmt.Errorf("%s is no object with a label of its own: kubectl label pod -l %s=%s -n %s %s=%s sets it for its pods", t.title(), kueue.PodGroupNameLabel, t.Asked.Name, t.Asked.Namespace, kueue.PriorityClassLabel, class)
+		return nil, fmt.Errorf(
+			"%s is no object with a label of its own: kubectl label pod -l %s=%s -n %s %s=%s sets it for its pods",
+			t.title(),
+			kueue.PodGroupNameLabel,
+			t.Asked.Name,
+			t.Asked.Namespace,
+			kueue.PriorityClassLabel,
+			class,
+		)
 	case t.Workload != nil && t.Workload.Spec.PriorityClassRef != nil && t.Workload.Spec.PriorityClassRef.Kind == "PriorityClass" && t.Workload.Status.Admission != nil:
-		return nil, fmt.Errorf("%s has the priority of its pods' PriorityClass %s, which cannot change while they run: set it when the job is submitted again", t.title(), t.Workload.Spec.PriorityClassRef.Name)
+		return nil, fmt.Errorf(
+			"%s has the priority of its pods' PriorityClass %s, which cannot change while they run: set it when the job is submitted again",
+			t.title(),
+			t.Workload.Spec.PriorityClassRef.Name,
+		)
 	case root.GetLabels()[kueue.PriorityClassLabel] == class:
 		return a.result(t, Unchanged, "%s has the class %s already.", t.title(), class), nil
 	}
@@ -338,11 +444,21 @@ func (a *Actor) Prioritize(ctx context.Context, t *Target, class string) (*Resul
 	case !apierrors.IsForbidden(err):
 		return nil, fmt.Errorf("read WorkloadPriorityClass %s: %w", class, err)
 	}
-	fields := map[string]any{"metadata": map[string]any{"labels": map[string]any{kueue.PriorityClassLabel: class}}}
+	fields := map[string]any{
+		"metadata": map[string]any{"labels": map[string]any{kueue.PriorityClassLabel: class}},
+	}
 	if err := a.patch(ctx, root, fields); err != nil {
 		return nil, fmt.Errorf("give %s another class: %w", t.title(), err)
 	}
-	return a.result(t, "reprioritized", "%s has the class %s%s now.%s", t.title(), class, value, ofPods(t.Workload)), nil
+	return a.result(
+		t,
+		"reprioritized",
+		"%s has the class %s%s now.%s",
+		t.title(),
+		class,
+		value,
+		ofPods(t.Workload),
+	), nil
 }
 
 // ofPods says which PriorityClass the pods of a job have besides: it is another one, which no label
@@ -353,7 +469,8 @@ func ofPods(w *kueue.Workload) string {
 	}
 	var classes []string
 	for i := range w.Spec.PodSets {
-		if class := w.Spec.PodSets[i].Template.Spec.PriorityClassName; class != "" && !slices.Contains(classes, class) {
+		if class := w.Spec.PodSets[i].Template.Spec.PriorityClassName; class != "" &&
+			!slices.Contains(classes, class) {
 			classes = append(classes, class)
 		}
 	}
@@ -364,7 +481,11 @@ func ofPods(w *kueue.Workload) string {
 	if w.Status.Admission != nil {
 		when = "keep"
 	}
-	return fmt.Sprintf(" Queues go by that; its pods %s the PriorityClass %s, by which a node that is short of memory chooses whom to end.", when, strings.Join(classes, ", "))
+	return fmt.Sprintf(
+		" Queues go by that; its pods %s the PriorityClass %s, by which a node that is short of memory chooses whom to end.",
+		when,
+		strings.Join(classes, ", "),
+	)
 }
 
 // noClass says which classes there are.
@@ -374,10 +495,16 @@ func (a *Actor) noClass(ctx context.Context, class string) error {
 		return fmt.Errorf("there is no WorkloadPriorityClass %s", class)
 	}
 	if err := a.Client.Get(ctx, client.ObjectKey{Name: class}, &schedulingv1.PriorityClass{}); err == nil {
-		return fmt.Errorf("there is no WorkloadPriorityClass %[1]s, only a PriorityClass of pods, which a job has for good: cancel it and submit it with --pod-priority %[1]s", class)
+		return fmt.Errorf(
+			"there is no WorkloadPriorityClass %[1]s, only a PriorityClass of pods, which a job has for good: cancel it and submit it with --pod-priority %[1]s",
+			class,
+		)
 	}
 	if len(list.Items) == 0 {
-		return fmt.Errorf("there is no WorkloadPriorityClass %s, nor any other: an administrator makes them (kueue.x-k8s.io/v1beta2)", class)
+		return fmt.Errorf(
+			"there is no WorkloadPriorityClass %s, nor any other: an administrator makes them (kueue.x-k8s.io/v1beta2)",
+			class,
+		)
 	}
 	var names []string
 	for i := range list.Items {

@@ -31,7 +31,10 @@ var train = view.Ref{Kind: view.KindJob, Namespace: "blue", Name: "train"}
 
 // admitted lets the Workload have quota.
 func admitted(w *kueue.Workload) *kueue.Workload {
-	w.Status.Admission = &kueue.Admission{ClusterQueue: "cq", PodSetAssignments: []kueue.PodSetAssignment{{Name: "main", Count: new(int32(1))}}}
+	w.Status.Admission = &kueue.Admission{
+		ClusterQueue:      "cq",
+		PodSetAssignments: []kueue.PodSetAssignment{{Name: "main", Count: new(int32(1))}},
+	}
 	w.Status.Conditions = []metav1.Condition{
 		{Type: kueue.WorkloadQuotaReserved, Status: metav1.ConditionTrue, Reason: "QuotaReserved"},
 		{Type: kueue.WorkloadAdmitted, Status: metav1.ConditionTrue, Reason: "Admitted"},
@@ -41,13 +44,18 @@ func admitted(w *kueue.Workload) *kueue.Workload {
 
 // asAdmin lets a client answer whether its user may update Workloads.
 func asAdmin(c client.WithWatch, admin bool) client.WithWatch {
-	return interceptor.NewClient(c, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-		if review, is := o.(*authorizationv1.SelfSubjectAccessReview); is {
-			review.Status.Allowed = admin
-			return nil
-		}
-		return c.Create(ctx, o, opts...)
-	}})
+	return interceptor.NewClient(
+		c,
+		interceptor.Funcs{
+			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+				if review, is := o.(*authorizationv1.SelfSubjectAccessReview); is {
+					review.Status.Allowed = admin
+					return nil
+				}
+				return c.Create(ctx, o, opts...)
+			},
+		},
+	)
 }
 
 // TestHoldAndRelease: what becomes of the Workload, and what is said.
@@ -64,7 +72,9 @@ func TestHoldAndRelease(t *testing.T) {
 	}
 	runs := func(w *kueue.Workload) { admitted(w) }
 	ended := func(w *kueue.Workload) {
-		w.Status.Conditions = []metav1.Condition{{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue, Reason: "Succeeded"}}
+		w.Status.Conditions = []metav1.Condition{
+			{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue, Reason: "Succeeded"},
+		}
 	}
 	tests := map[string]struct {
 		why    string
@@ -76,19 +86,118 @@ func TestHoldAndRelease(t *testing.T) {
 		held   bool   // afterwards
 		by     bool   // it says that an administrator holds it
 	}{
-		"waits":                  {"it does not start", func(*kueue.Workload) {}, holds(false), false, Real, "held", true, false},
-		"dry":                    {"nothing is sent", func(*kueue.Workload) {}, holds(false), false, Client, "held", false, false},
-		"by an administrator":    {"members do not release it", func(*kueue.Workload) {}, holds(false), true, Real, "held", true, true},
-		"again":                  {"nothing has to be done", off, holds(false), false, Real, Unchanged, true, false},
-		"runs":                   {"its work would be lost", runs, holds(false), false, Real, "--stop", false, false},
-		"runs, stop":             {"that is meant", runs, holds(true), false, Real, "held", true, false},
-		"has ended":              {"there is nothing to hold", ended, holds(false), false, Real, "has ended", false, false},
-		"release":                {"it queues again", off, releases, false, Real, "released", false, false},
-		"release by member":      {"it is not his to release", byAdmin, releases, false, Real, "the administrator root: ask for its release", true, true},
-		"release by admin":       {"and nothing of it is left", byAdmin, releases, true, Real, "released", false, false},
-		"release what waits":     {"nothing has to be done", func(*kueue.Workload) {}, releases, false, Real, Unchanged, false, false},
-		"requeue what waits":     {"it is where it shall be", func(*kueue.Workload) {}, requeues, false, Real, Unchanged, false, false},
-		"requeue what is held":   {"that is not for requeue to end", off, requeues, false, Real, "mlbatch release", true, false},
+		"waits": {
+			"it does not start",
+			func(*kueue.Workload) {},
+			holds(false),
+			false,
+			Real,
+			"held",
+			true,
+			false,
+		},
+		"dry": {
+			"nothing is sent",
+			func(*kueue.Workload) {},
+			holds(false),
+			false,
+			Client,
+			"held",
+			false,
+			false,
+		},
+		"by an administrator": {
+			"members do not release it",
+			func(*kueue.Workload) {},
+			holds(false),
+			true,
+			Real,
+			"held",
+			true,
+			true,
+		},
+		"again": {
+			"nothing has to be done",
+			off,
+			holds(false),
+			false,
+			Real,
+			Unchanged,
+			true,
+			false,
+		},
+		"runs": {
+			"its work would be lost",
+			runs,
+			holds(false),
+			false,
+			Real,
+			"--stop",
+			false,
+			false,
+		},
+		"runs, stop": {"that is meant", runs, holds(true), false, Real, "held", true, false},
+		"has ended": {
+			"there is nothing to hold",
+			ended,
+			holds(false),
+			false,
+			Real,
+			"has ended",
+			false,
+			false,
+		},
+		"release": {"it queues again", off, releases, false, Real, "released", false, false},
+		"release by member": {
+			"it is not his to release",
+			byAdmin,
+			releases,
+			false,
+			Real,
+			"the administrator root: ask for its release",
+			true,
+			true,
+		},
+		"release by admin": {
+			"and nothing of it is left",
+			byAdmin,
+			releases,
+			true,
+			Real,
+			"released",
+			false,
+			false,
+		},
+		"release what waits": {
+			"nothing has to be done",
+			func(*kueue.Workload) {},
+			releases,
+			false,
+			Real,
+			Unchanged,
+			false,
+			false,
+		},
+		"requeue what waits": {
+			"it is where it shall be",
+			func(*kueue.Workload) {},
+			requeues,
+			false,
+			Real,
+			Unchanged,
+			false,
+			false,
+		},
+		"requeue what is held": {
+			"that is not for requeue to end",
+			off,
+			requeues,
+			false,
+			Real,
+			"mlbatch release",
+			true,
+			false,
+		},
 		"requeue what runs, dry": {"nothing is sent", runs, requeues, false, Client, "requeued", false, false},
 	}
 	for name, tc := range tests {
@@ -139,7 +248,14 @@ func TestRequeueReleasesWhatIsEvicted(t *testing.T) {
 		t.Fatalf("it did not wait for the eviction: %v", err)
 	case <-time.After(50 * time.Millisecond):
 	}
-	is.Status.Conditions = append(is.Status.Conditions, metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.ReasonDeactivated})
+	is.Status.Conditions = append(
+		is.Status.Conditions,
+		metav1.Condition{
+			Type:   kueue.WorkloadEvicted,
+			Status: metav1.ConditionTrue,
+			Reason: kueue.ReasonDeactivated,
+		},
+	)
 	if err := c.Update(t.Context(), &is); err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +270,14 @@ func TestRequeueReleasesWhatIsEvicted(t *testing.T) {
 func TestCancel(t *testing.T) {
 	j, w := job(1)
 	grouped := func(name string) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name, UID: "p" + "-1", Labels: map[string]string{kueue.ManagedLabel: "true", kueue.PodGroupNameLabel: "pair"}}}
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "blue",
+				Name:      name,
+				UID:       "p" + "-1",
+				Labels:    map[string]string{kueue.ManagedLabel: "true", kueue.PodGroupNameLabel: "pair"},
+			},
+		}
 	}
 	group := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "pair", UID: "g"}}
 	lonely := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "lonely", UID: "l"}}
@@ -169,8 +292,22 @@ func TestCancel(t *testing.T) {
 		"job":   {"its parts are deleted after it, by their owners", "train", Real, []client.Object{j}, nil, ""},
 		"dry":   {"nothing is sent", "train", Client, nil, []client.Object{j}, ""},
 		"check": {"and this is sent to be checked", "train", Server, nil, []client.Object{j}, ""},
-		"group": {"its pods are the job", "pair", Real, []client.Object{grouped("pair-0"), grouped("pair-1")}, nil, ""},
-		"alone": {"a Workload is not the job", "lonely", Real, nil, []client.Object{lonely}, "is not the job itself"},
+		"group": {
+			"its pods are the job",
+			"pair",
+			Real,
+			[]client.Object{grouped("pair-0"), grouped("pair-1")},
+			nil,
+			"",
+		},
+		"alone": {
+			"a Workload is not the job",
+			"lonely",
+			Real,
+			nil,
+			[]client.Object{lonely},
+			"is not the job itself",
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -193,7 +330,8 @@ func TestCancel(t *testing.T) {
 				o = o.DeepCopyObject().(client.Object)
 				return !apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKeyFromObject(o), o))
 			}
-			if slices.ContainsFunc(tc.gone, there) || slices.ContainsFunc(tc.kept, func(o client.Object) bool { return !there(o) }) {
+			if slices.ContainsFunc(tc.gone, there) ||
+				slices.ContainsFunc(tc.kept, func(o client.Object) bool { return !there(o) }) {
 				t.Errorf("what is to go is there, or what is to stay is not: %s", tc.why)
 			}
 		})
@@ -214,28 +352,187 @@ func TestResize(t *testing.T) {
 	}{
 		"deployment":     {"", view.KindDeployment, "", 3, "{replicas: 2}", "{replicas: 3}", 2, false},
 		"by default one": {"", StatefulSet, "", 3, "{}", "{replicas: 3}", 1, false},
-		"no roles":       {"", view.KindDeployment, "web", 3, "{replicas: 2}", "its pods have one size for all", 0, false},
-		"job grows":      {"its quota is for fewer", view.KindJob, "", 3, "{parallelism: 2, completions: 9}", "{parallelism: 3, completions: 9}", 2, true},
-		"job shrinks":    {"it keeps what it has", view.KindJob, "", 1, "{parallelism: 2, completions: 2}", "{parallelism: 1, completions: 2}", 2, false},
-		"indexed":        {"each index has its pod", view.KindJob, "", 3, "{parallelism: 2, completions: 2, completionMode: Indexed}", "{parallelism: 3, completions: 3, completionMode: Indexed}", 2, true},
-		"queue of work":  {"indexes are done one after the other", view.KindJob, "", 3, "{parallelism: 2, completions: 9, completionMode: Indexed}", "{parallelism: 3, completions: 9, completionMode: Indexed}", 2, true},
-		"jobset": {
-			"one role of several", "JobSet", "b", 2, "{replicatedJobs: [{name: a}, {name: b, template: {spec: {parallelism: 1, completions: 1, completionMode: Indexed}}}]}",
-			"{replicatedJobs: [{name: a}, {name: b, template: {spec: {parallelism: 2, completions: 2, completionMode: Indexed}}}]}", 1, true,
+		"no roles": {
+			"",
+			view.KindDeployment,
+			"web",
+			3,
+			"{replicas: 2}",
+			"its pods have one size for all",
+			0,
+			false,
 		},
-		"jobset, which":     {"guessing could stop the job", "JobSet", "", 2, "{replicatedJobs: [{name: a}, {name: b}]}", "say with --role which of its roles is meant: a, b", 0, false},
-		"jobset, typo":      {"", "JobSet", "c", 2, "{replicatedJobs: [{name: a}, {name: b}]}", "--role c: its roles are a, b", 0, false},
-		"jobset, many Jobs": {"their number is fixed", "JobSet", "a", 2, "{replicatedJobs: [{name: a, replicas: 3}]}", "their number cannot change", 0, false},
-		"ray":               {"the only group", "RayCluster", "", 1, "{workerGroupSpecs: [{groupName: g, replicas: 2}]}", "{workerGroupSpecs: [{groupName: g, replicas: 1}]}", 2, false},
-		"ray, too many":     {"it would be cut in silence", "RayCluster", "g", 5, "{workerGroupSpecs: [{groupName: g, replicas: 2, maxReplicas: 4}]}", "5 replicas are beyond its maxReplicas, which is 4", 0, false},
-		"ray, too few":      {"", "RayCluster", "g", 0, "{workerGroupSpecs: [{groupName: g, replicas: 2, minReplicas: 1}]}", "0 replicas are beyond its minReplicas, which is 1", 0, false},
-		"ray service":       {"", "RayService", "", 3, "{rayClusterConfig: {workerGroupSpecs: [{groupName: g, replicas: 2}]}}", "{rayClusterConfig: {workerGroupSpecs: [{groupName: g, replicas: 3}]}}", 2, true},
-		"pytorch":           {"workers are meant", "PyTorchJob", "", 3, "{pytorchReplicaSpecs: {Master: {}, Worker: {replicas: 2}}}", "{pytorchReplicaSpecs: {Master: {}, Worker: {replicas: 3}}}", 2, true},
-		"tf":                {"any case", "TFJob", "ps", 3, "{tfReplicaSpecs: {PS: {replicas: 2}, Worker: {}}}", "{tfReplicaSpecs: {PS: {replicas: 3}, Worker: {}}}", 2, true},
-		"tf, typo":          {"", "TFJob", "p", 3, "{tfReplicaSpecs: {PS: {replicas: 2}, Worker: {}}}", "--role p: its roles are PS, Worker", 0, false},
-		"trainjob":          {"", "TrainJob", "", 3, "{trainer: {numNodes: 2}}", "{trainer: {numNodes: 3}}", 2, true},
-		"appwrapper":        {"it was counted as a whole", view.KindAppWrapper, "", 3, "{}", "submit it with another size", 0, false},
-		"cronjob":           {"", CronJob, "", 3, "{}", "kubectl edit cronjob", 0, false},
+		"job grows": {
+			"its quota is for fewer",
+			view.KindJob,
+			"",
+			3,
+			"{parallelism: 2, completions: 9}",
+			"{parallelism: 3, completions: 9}",
+			2,
+			true,
+		},
+		"job shrinks": {
+			"it keeps what it has",
+			view.KindJob,
+			"",
+			1,
+			"{parallelism: 2, completions: 2}",
+			"{parallelism: 1, completions: 2}",
+			2,
+			false,
+		},
+		"indexed": {
+			"each index has its pod",
+			view.KindJob,
+			"",
+			3,
+			"{parallelism: 2, completions: 2, completionMode: Indexed}",
+			"{parallelism: 3, completions: 3, completionMode: Indexed}",
+			2,
+			true,
+		},
+		"queue of work": {
+			"indexes are done one after the other",
+			view.KindJob,
+			"",
+			3,
+			"{parallelism: 2, completions: 9, completionMode: Indexed}",
+			"{parallelism: 3, completions: 9, completionMode: Indexed}",
+			2,
+			true,
+		},
+		"jobset": {
+			"one role of several",
+			"JobSet",
+			"b",
+			2,
+			"{replicatedJobs: [{name: a}, {name: b, template: {spec: {parallelism: 1, completions: 1, completionMode: Indexed}}}]}",
+			"{replicatedJobs: [{name: a}, {name: b, template: {spec: {parallelism: 2, completions: 2, completionMode: Indexed}}}]}",
+			1,
+			true,
+		},
+		"jobset, which": {
+			"guessing could stop the job",
+			"JobSet",
+			"",
+			2,
+			"{replicatedJobs: [{name: a}, {name: b}]}",
+			"say with --role which of its roles is meant: a, b",
+			0,
+			false,
+		},
+		"jobset, typo": {
+			"",
+			"JobSet",
+			"c",
+			2,
+			"{replicatedJobs: [{name: a}, {name: b}]}",
+			"--role c: its roles are a, b",
+			0,
+			false,
+		},
+		"jobset, many Jobs": {
+			"their number is fixed",
+			"JobSet",
+			"a",
+			2,
+			"{replicatedJobs: [{name: a, replicas: 3}]}",
+			"their number cannot change",
+			0,
+			false,
+		},
+		"ray": {
+			"the only group",
+			"RayCluster",
+			"",
+			1,
+			"{workerGroupSpecs: [{groupName: g, replicas: 2}]}",
+			"{workerGroupSpecs: [{groupName: g, replicas: 1}]}",
+			2,
+			false,
+		},
+		"ray, too many": {
+			"it would be cut in silence",
+			"RayCluster",
+			"g",
+			5,
+			"{workerGroupSpecs: [{groupName: g, replicas: 2, maxReplicas: 4}]}",
+			"5 replicas are beyond its maxReplicas, which is 4",
+			0,
+			false,
+		},
+		"ray, too few": {
+			"",
+			"RayCluster",
+			"g",
+			0,
+			"{workerGroupSpecs: [{groupName: g, replicas: 2, minReplicas: 1}]}",
+			"0 replicas are beyond its minReplicas, which is 1",
+			0,
+			false,
+		},
+		"ray service": {
+			"",
+			"RayService",
+			"",
+			3,
+			"{rayClusterConfig: {workerGroupSpecs: [{groupName: g, replicas: 2}]}}",
+			"{rayClusterConfig: {workerGroupSpecs: [{groupName: g, replicas: 3}]}}",
+			2,
+			true,
+		},
+		"pytorch": {
+			"workers are meant",
+			"PyTorchJob",
+			"",
+			3,
+			"{pytorchReplicaSpecs: {Master: {}, Worker: {replicas: 2}}}",
+			"{pytorchReplicaSpecs: {Master: {}, Worker: {replicas: 3}}}",
+			2,
+			true,
+		},
+		"tf": {
+			"any case",
+			"TFJob",
+			"ps",
+			3,
+			"{tfReplicaSpecs: {PS: {replicas: 2}, Worker: {}}}",
+			"{tfReplicaSpecs: {PS: {replicas: 3}, Worker: {}}}",
+			2,
+			true,
+		},
+		"tf, typo": {
+			"",
+			"TFJob",
+			"p",
+			3,
+			"{tfReplicaSpecs: {PS: {replicas: 2}, Worker: {}}}",
+			"--role p: its roles are PS, Worker",
+			0,
+			false,
+		},
+		"trainjob": {
+			"",
+			"TrainJob",
+			"",
+			3,
+			"{trainer: {numNodes: 2}}",
+			"{trainer: {numNodes: 3}}",
+			2,
+			true,
+		},
+		"appwrapper": {
+			"it was counted as a whole",
+			view.KindAppWrapper,
+			"",
+			3,
+			"{}",
+			"submit it with another size",
+			0,
+			false,
+		},
+		"cronjob": {"", CronJob, "", 3, "{}", "kubectl edit cronjob", 0, false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -260,7 +557,16 @@ func TestResize(t *testing.T) {
 				t.Fatal(err)
 			}
 			if string(is) != string(want) || got.was != tc.was || got.restarts != tc.stop {
-				t.Errorf("%s was %d, stops %v; want %s, %d, %v: %s", is, got.was, got.restarts, want, tc.was, tc.stop, tc.why)
+				t.Errorf(
+					"%s was %d, stops %v; want %s, %d, %v: %s",
+					is,
+					got.was,
+					got.restarts,
+					want,
+					tc.was,
+					tc.stop,
+					tc.why,
+				)
 			}
 		})
 	}
@@ -286,7 +592,12 @@ func TestPrioritizeWithoutAClass(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := (&Actor{Client: c}).Prioritize(t.Context(), target, "high"); err == nil || !strings.Contains(err.Error(), tc.says) {
+			if _, err := (&Actor{Client: c}).Prioritize(
+				t.Context(),
+				target,
+				"high",
+			); err == nil ||
+				!strings.Contains(err.Error(), tc.says) {
 				t.Errorf("%v, want %s", err, tc.says)
 			}
 		})
@@ -322,7 +633,8 @@ func TestPrioritizeTellsOfThePods(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !strings.Contains(got.Message, tc.says) || tc.says == "" && strings.Contains(got.Message, "PriorityClass") {
+			if !strings.Contains(got.Message, tc.says) ||
+				tc.says == "" && strings.Contains(got.Message, "PriorityClass") {
 				t.Errorf("%q, want %q", got.Message, tc.says)
 			}
 		})
@@ -345,9 +657,15 @@ func TestScaled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			j, w := job(tc.has)
-			j.Spec.Parallelism, j.Spec.Completions, j.Spec.CompletionMode = &tc.has, new(tc.has), new(batchv1.IndexedCompletion)
+			j.Spec.Parallelism, j.Spec.Completions, j.Spec.CompletionMode = &tc.has, new(
+				tc.has,
+			), new(
+				batchv1.IndexedCompletion,
+			)
 			admitted(w).Status.Admission.PodSetAssignments[0].Count = new(int32(4))
-			w.Spec.PodSets[0].Count, w.Status.ReclaimablePods = 4, []kueue.ReclaimablePod{{Name: w.Spec.PodSets[0].Name, Count: 4 - tc.has}}
+			w.Spec.PodSets[0].Count, w.Status.ReclaimablePods = 4, []kueue.ReclaimablePod{
+				{Name: w.Spec.PodSets[0].Name, Count: 4 - tc.has},
+			}
 			c := cluster(j, w)
 			target, err := Find(t.Context(), c, train)
 			if err != nil {
@@ -368,10 +686,14 @@ func TestScaled(t *testing.T) {
 // TestReached: when a wait ends, and how.
 func TestReached(t *testing.T) {
 	succeeded := func(w *kueue.Workload) {
-		w.Status.Conditions = []metav1.Condition{{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue, Reason: "Succeeded"}}
+		w.Status.Conditions = []metav1.Condition{
+			{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue, Reason: "Succeeded"},
+		}
 	}
 	failed := func(w *kueue.Workload) {
-		w.Status.Conditions = []metav1.Condition{{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue, Reason: "Failed", Message: "exit code 3."}}
+		w.Status.Conditions = []metav1.Condition{
+			{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue, Reason: "Failed", Message: "exit code 3."},
+		}
 	}
 	waits, runs := func(*kueue.Workload) {}, func(w *kueue.Workload) { admitted(w) }
 	const on, off = "reached", "" // and anything else is an error
@@ -382,18 +704,66 @@ func TestReached(t *testing.T) {
 		gone bool
 		want map[Goal]string
 	}{
-		"waits":    {"", waits, nil, false, map[Goal]string{UntilAdmitted: off, UntilRunning: off, UntilSucceeded: off, UntilEnded: off, UntilDeleted: off}},
-		"admitted": {"its pods are not there yet", runs, nil, false, map[Goal]string{UntilAdmitted: on, UntilRunning: off, UntilEnded: off}},
-		"runs":     {"", runs, []*corev1.Pod{podOf(0, corev1.ContainerState{}, 0)}, false, map[Goal]string{UntilAdmitted: on, UntilRunning: on, UntilSucceeded: off, UntilEnded: off}},
+		"waits": {
+			"",
+			waits,
+			nil,
+			false,
+			map[Goal]string{
+				UntilAdmitted:  off,
+				UntilRunning:   off,
+				UntilSucceeded: off,
+				UntilEnded:     off,
+				UntilDeleted:   off,
+			},
+		},
+		"admitted": {
+			"its pods are not there yet",
+			runs,
+			nil,
+			false,
+			map[Goal]string{UntilAdmitted: on, UntilRunning: off, UntilEnded: off},
+		},
+		"runs": {
+			"",
+			runs,
+			[]*corev1.Pod{podOf(0, corev1.ContainerState{}, 0)},
+			false,
+			map[Goal]string{UntilAdmitted: on, UntilRunning: on, UntilSucceeded: off, UntilEnded: off},
+		},
 		"succeeded": {
-			"it was admitted and has run", succeeded, nil, false,
-			map[Goal]string{UntilAdmitted: on, UntilRunning: on, UntilSucceeded: on, UntilEnded: on, UntilDeleted: off},
+			"it was admitted and has run",
+			succeeded,
+			nil,
+			false,
+			map[Goal]string{
+				UntilAdmitted:  on,
+				UntilRunning:   on,
+				UntilSucceeded: on,
+				UntilEnded:     on,
+				UntilDeleted:   off,
+			},
 		},
 		"failed": {
-			"it will never run again", failed, nil, false,
-			map[Goal]string{UntilAdmitted: "failed: exit code 3", UntilRunning: "failed: exit code 3", UntilSucceeded: "failed: exit code 3", UntilEnded: on, UntilDeleted: off},
+			"it will never run again",
+			failed,
+			nil,
+			false,
+			map[Goal]string{
+				UntilAdmitted:  "failed: exit code 3",
+				UntilRunning:   "failed: exit code 3",
+				UntilSucceeded: "failed: exit code 3",
+				UntilEnded:     on,
+				UntilDeleted:   off,
+			},
 		},
-		"gone": {"", runs, nil, true, map[Goal]string{UntilDeleted: on, UntilRunning: "was deleted", UntilEnded: "was deleted"}},
+		"gone": {
+			"",
+			runs,
+			nil,
+			true,
+			map[Goal]string{UntilDeleted: on, UntilRunning: "was deleted", UntilEnded: "was deleted"},
+		},
 	}
 	for name, tc := range tests {
 		for goal, want := range tc.want {
@@ -407,14 +777,24 @@ func TestReached(t *testing.T) {
 				done, err := target.reached(goal, tc.gone)
 				var never *NeverError
 				switch {
-				case want == on && (!done || err != nil), want == off && (done || err != nil), want != on && want != off && (err == nil || !strings.Contains(err.Error(), want) || !errors.As(err, &never)):
+				case want == on && (!done || err != nil),
+					want == off && (done || err != nil),
+					want != on && want != off && (err == nil || !strings.Contains(err.Error(), want) || !errors.As(err, &never)):
 					t.Errorf("%v, %v; want %q: %s", done, err, want, tc.why)
 				}
 			})
 		}
 	}
-	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "chat"}, Spec: appsv1.DeploymentSpec{Replicas: new(int32(2))}}
-	serving := &Target{JobObjects: why.JobObjects{Asked: view.Ref{Kind: view.KindDeployment, Namespace: "blue", Name: "chat"}, Deployment: d}}
+	d := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "chat"},
+		Spec:       appsv1.DeploymentSpec{Replicas: new(int32(2))},
+	}
+	serving := &Target{
+		JobObjects: why.JobObjects{
+			Asked:      view.Ref{Kind: view.KindDeployment, Namespace: "blue", Name: "chat"},
+			Deployment: d,
+		},
+	}
 	if _, err := serving.reached(UntilEnded, false); err == nil {
 		t.Error("a Deployment never ends, and it is waited for")
 	}
@@ -425,7 +805,12 @@ func TestReached(t *testing.T) {
 	if done, err := serving.reached(UntilRunning, false); !done || err != nil {
 		t.Errorf("both of its pods are ready: %v", err)
 	}
-	loose := &Target{JobObjects: why.JobObjects{Asked: train, Job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "train"}}}}
+	loose := &Target{
+		JobObjects: why.JobObjects{
+			Asked: train,
+			Job:   &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "train"}},
+		},
+	}
 	if _, err := loose.reached(UntilAdmitted, false); err == nil {
 		t.Error("a job in no queue is never admitted, and it is waited for")
 	}
@@ -442,7 +827,8 @@ func TestAwaitSaysHowItStands(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer stop()
 	_, err = Await(ctx, c, target, UntilRunning)
-	if err == nil || !errors.Is(err, context.DeadlineExceeded) || err.Error() != "Job blue/train is not running but waiting (PendingEvaluation), and the time is over" {
+	if err == nil || !errors.Is(err, context.DeadlineExceeded) ||
+		err.Error() != "Job blue/train is not running but waiting (PendingEvaluation), and the time is over" {
 		t.Errorf("%v", err)
 	}
 }

@@ -80,8 +80,11 @@ func TestUnpackStaysWhereItIs(t *testing.T) {
 		"up":       {"", tar.Header{Name: "run/../../evil", Typeflag: tar.TypeReg}},
 		"absolute": {"", tar.Header{Name: "/evil", Typeflag: tar.TypeReg}},
 		"beside":   {"it was not asked for", tar.Header{Name: "runner/evil", Typeflag: tar.TypeReg}},
-		"link":     {"what is written through it would be elsewhere", tar.Header{Name: "run/evil", Typeflag: tar.TypeSymlink, Linkname: "/etc"}},
-		"device":   {"", tar.Header{Name: "run/evil", Typeflag: tar.TypeChar}},
+		"link": {
+			"what is written through it would be elsewhere",
+			tar.Header{Name: "run/evil", Typeflag: tar.TypeSymlink, Linkname: "/etc"},
+		},
+		"device": {"", tar.Header{Name: "run/evil", Typeflag: tar.TypeChar}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -133,9 +136,14 @@ func TestPick(t *testing.T) {
 		ranks string
 		want  string // its name, or what the error says
 	}{
-		"rank 0":      {"", []*corev1.Pod{pod(1, corev1.PodRunning), pod(0, corev1.PodRunning)}, "", "train-0"},
-		"chosen":      {"", []*corev1.Pod{pod(1, corev1.PodRunning), pod(0, corev1.PodRunning)}, "1", "train-1"},
-		"0 is gone":   {"another rank is not what was asked for", []*corev1.Pod{pod(0, corev1.PodFailed), pod(1, corev1.PodRunning)}, "", "choose another one with --rank, of 1"},
+		"rank 0": {"", []*corev1.Pod{pod(1, corev1.PodRunning), pod(0, corev1.PodRunning)}, "", "train-0"},
+		"chosen": {"", []*corev1.Pod{pod(1, corev1.PodRunning), pod(0, corev1.PodRunning)}, "1", "train-1"},
+		"0 is gone": {
+			"another rank is not what was asked for",
+			[]*corev1.Pod{pod(0, corev1.PodFailed), pod(1, corev1.PodRunning)},
+			"",
+			"choose another one with --rank, of 1",
+		},
 		"none":        {"", nil, "", "has no pods: it is waiting"},
 		"none so far": {"", []*corev1.Pod{pod(0, corev1.PodPending)}, "", "of which none runs"},
 	}
@@ -155,7 +163,9 @@ func TestPick(t *testing.T) {
 func TestPorts(t *testing.T) {
 	p := &corev1.Pod{}
 	p.Name = "head"
-	p.Spec.Containers = []corev1.Container{{Name: "c", Ports: []corev1.ContainerPort{{Name: "dashboard", ContainerPort: 8265}}}}
+	p.Spec.Containers = []corev1.Container{
+		{Name: "c", Ports: []corev1.ContainerPort{{Name: "dashboard", ContainerPort: 8265}}},
+	}
 	for typed, want := range map[string]string{
 		"8265": "8265:8265", "9000:8265": "9000:8265", "dashboard": "8265:8265", "9000:dashboard": "9000:8265", ":8265": ":8265",
 		"": "declares 8265 (dashboard)", "gcs": "is not [LOCAL:]REMOTE", "0": "is not", "70000": "is not", "1:2:3": "is not",

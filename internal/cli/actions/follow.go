@@ -29,7 +29,13 @@ import (
 // them sees none.
 //
 // It goes on over interruptions, and gives up when the API server cannot be asked for long.
-func Follow(ctx context.Context, c client.WithWatch, t *Target, pods bool, see func(gone bool) (done bool, err error)) error {
+func Follow(
+	ctx context.Context,
+	c client.WithWatch,
+	t *Target,
+	pods bool,
+	see func(gone bool) (done bool, err error),
+) error {
 	sources, err := t.sources(pods)
 	if err != nil {
 		return err
@@ -120,9 +126,23 @@ func (t *Target) sources(pods bool) ([]source, error) { //nolint:revive // a fac
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, source{known: []client.Object{root}, list: list, options: []client.ListOption{in, client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", root.GetName())}}})
+		out = append(
+			out,
+			source{
+				known: []client.Object{root},
+				list:  list,
+				options: []client.ListOption{
+					in,
+					client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", root.GetName())},
+				},
+			},
+		)
 		if _, is := root.(*kueue.Workload); !is && t.Set == nil {
-			s := source{list: &kueue.WorkloadList{}, options: []client.ListOption{in, client.MatchingLabels{kueue.JobUIDLabel: string(root.GetUID())}}, optional: true}
+			s := source{
+				list:     &kueue.WorkloadList{},
+				options:  []client.ListOption{in, client.MatchingLabels{kueue.JobUIDLabel: string(root.GetUID())}},
+				optional: true,
+			}
 			if w := t.Workload; w != nil && w.Labels[kueue.JobUIDLabel] == string(root.GetUID()) {
 				s.known = []client.Object{w}
 			}
@@ -197,7 +217,13 @@ func (s source) follow(ctx context.Context, c client.WithWatch, to chan<- change
 
 // once lists what there is and watches it until the watch ends. first becomes false when what
 // there is has been told.
-func (s source) once(ctx context.Context, c client.WithWatch, known map[types.UID]client.Object, to chan<- change, first *bool) error {
+func (s source) once(
+	ctx context.Context,
+	c client.WithWatch,
+	known map[types.UID]client.Object,
+	to chan<- change,
+	first *bool,
+) error {
 	list := s.list.DeepCopyObject().(client.ObjectList) //nolint:forcetypeassert // a copy has its type
 	if err := c.List(ctx, list, s.options...); err != nil {
 		return fmt.Errorf("list %T: %w", s.list, err)
@@ -229,7 +255,10 @@ func (s source) once(ctx context.Context, c client.WithWatch, known map[types.UI
 		send(ctx, to, change{all: true})
 	}
 	options := append([]client.ListOption{}, s.options...)
-	options = append(options, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}})
+	options = append(
+		options,
+		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}},
+	)
 	watched, err := c.Watch(ctx, list, options...)
 	if err != nil {
 		return fmt.Errorf("watch %T: %w", s.list, err)

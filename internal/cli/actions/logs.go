@@ -48,8 +48,21 @@ type Opener func(ctx context.Context, pod *corev1.Pod, o *corev1.PodLogOptions) 
 
 // Logs prints the logs of a job's pods to out, and what there is to say about them to notes.
 // It fails if there is nothing to print, saying why.
-func Logs(ctx context.Context, c client.WithWatch, open Opener, t *Target, o LogOptions, out, notes io.Writer) error { //nolint:revive // none of them belong together
-	l := &logs{target: t, open: open, LogOptions: o, notes: notes, printer: &printer{to: out, terminal: o.Terminal, timestamps: o.Timestamps}}
+func Logs( //nolint:revive // none of them belong together
+	ctx context.Context,
+	c client.WithWatch,
+	open Opener,
+	t *Target,
+	o LogOptions,
+	out, notes io.Writer,
+) error {
+	l := &logs{
+		target:     t,
+		open:       open,
+		LogOptions: o,
+		notes:      notes,
+		printer:    &printer{to: out, terminal: o.Terminal, timestamps: o.Timestamps},
+	}
 	if o.Follow {
 		return l.follow(ctx, c)
 	}
@@ -85,14 +98,25 @@ func (l *logs) read(ctx context.Context) error {
 	}
 	all, quiet := l.sources(chosen)
 	if len(all) == 0 && l.Previous {
-		return fmt.Errorf("no container of %s was started again in its pod, so there is no run before this one: without --previous its logs are those of all pods, old ones too", l.target.title())
+		return fmt.Errorf(
+			"no container of %s was started again in its pod, so there is no run before this one: without --previous its logs are those of all pods, old ones too",
+			l.target.title(),
+		)
 	}
 	if len(all) == 0 {
-		return fmt.Errorf("no pod of %s has started yet, so there are no logs: mlbatch logs -f waits for them; %s", l.target.title(), quiet)
+		return fmt.Errorf(
+			"no pod of %s has started yet, so there are no logs: mlbatch logs -f waits for them; %s",
+			l.target.title(),
+			quiet,
+		)
 	}
 	shown, left := bounded(all, l.Most)
 	if left > 0 {
-		l.note("%d of %d logs are shown, those of failed pods first: choose with --role and --rank, or show more with --most", len(shown), len(all))
+		l.note(
+			"%d of %d logs are shown, those of failed pods first: choose with --role and --rank, or show more with --most",
+			len(shown),
+			len(all),
+		)
 	}
 	l.printer.name(l.target, shown, l.Ranks.one())
 	read, failure := l.merge(ctx, shown)
@@ -122,7 +146,9 @@ func (l *logs) nothing() string {
 	case t.Set != nil:
 		return t.title() + " has no pods"
 	case j.Stage == view.Ended, j.Stage == view.Finished:
-		text := "the pods of " + t.title() + " are gone, and their logs with them: it has " + strings.ToLower(string(j.State))
+		text := "the pods of " + t.title() + " are gone, and their logs with them: it has " + strings.ToLower(
+			string(j.State),
+		)
 		if j.Message != "" {
 			text += " (" + strings.TrimSuffix(j.Message, ".") + ")"
 		}
@@ -130,7 +156,9 @@ func (l *logs) nothing() string {
 	case len(t.Pods) > 0:
 		return "none of the " + pods(len(t.Pods)) + " of " + t.title() + " is the one that was asked for"
 	case j.State == view.Waiting, j.State == view.Held:
-		return t.title() + " has no pods: it is " + strings.ToLower(string(j.State)) + " (" + j.Reason + "); mlbatch why " + t.name() + " says more, mlbatch logs -f waits for its logs"
+		return t.title() + " has no pods: it is " + strings.ToLower(
+			string(j.State),
+		) + " (" + j.Reason + "); mlbatch why " + t.name() + " says more, mlbatch logs -f waits for its logs"
 	}
 	return t.title() + " has no pods yet; mlbatch logs -f waits for their logs"
 }
@@ -193,14 +221,16 @@ func statusOf(p *corev1.Pod, container string) *corev1.ContainerStatus {
 
 // begun reports whether a container has ever begun.
 func begun(s *corev1.ContainerStatus) bool {
-	return s != nil && (s.State.Running != nil || s.State.Terminated != nil && !s.State.Terminated.StartedAt.IsZero() || s.LastTerminationState.Terminated != nil)
+	return s != nil &&
+		(s.State.Running != nil || s.State.Terminated != nil && !s.State.Terminated.StartedAt.IsZero() || s.LastTerminationState.Terminated != nil)
 }
 
 // failed reports whether a pod has failed, or its container has and starts again.
 func failed(s logSource) bool {
 	status := statusOf(s.member.Pod, s.container)
 	bad := func(t *corev1.ContainerStateTerminated) bool { return t != nil && t.ExitCode != 0 }
-	return s.member.Pod.Status.Phase == corev1.PodFailed || status != nil && (bad(status.State.Terminated) || bad(status.LastTerminationState.Terminated))
+	return s.member.Pod.Status.Phase == corev1.PodFailed ||
+		status != nil && (bad(status.State.Terminated) || bad(status.LastTerminationState.Terminated))
 }
 
 // bounded are at most so many of all pods, failed ones before others, in the order in which they were.
@@ -280,7 +310,10 @@ func ParseRanks(text string) (Ranks, error) {
 		case !ranged && named && role != "" && digits(number):
 			r.names = append(r.names, part)
 		default:
-			return Ranks{}, fmt.Errorf("--rank %s: use numbers and ranges such as 0 or 0..3, names such as worker-1, or all", text)
+			return Ranks{}, fmt.Errorf(
+				"--rank %s: use numbers and ranges such as 0 or 0..3, names such as worker-1, or all",
+				text,
+			)
 		}
 	}
 	return r, nil
@@ -308,7 +341,8 @@ func (r Ranks) wants(m *why.Member, inRole bool) bool { //nolint:revive // a fac
 	if inRole {
 		n = m.Index
 	}
-	return slices.ContainsFunc(r.numbers, func(s span) bool { return s.from <= n && n <= s.to }) || slices.Contains(r.names, Label(m))
+	return slices.ContainsFunc(r.numbers, func(s span) bool { return s.from <= n && n <= s.to }) ||
+		slices.Contains(r.names, Label(m))
 }
 
 // Choose are the members of a role and of some ranks. The error says which roles there are if
@@ -339,7 +373,13 @@ func Choose(members []why.Member, role string, ranks Ranks) ([]why.Member, error
 	case role != "" && !slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, role) }):
 		return nil, fmt.Errorf("--role %s: its pods have the roles %s", role, strings.Join(names, ", "))
 	case !ranks.All() && len(members) > 0:
-		return nil, fmt.Errorf("--rank: there is no such pod: there %s %s, from %s to %s", verb(len(members), "is", "are"), pods(len(members)), Label(&members[0]), Label(&members[len(members)-1]))
+		return nil, fmt.Errorf(
+			"--rank: there is no such pod: there %s %s, from %s to %s",
+			verb(len(members), "is", "are"),
+			pods(len(members)),
+			Label(&members[0]),
+			Label(&members[len(members)-1]),
+		)
 	}
 	return nil, nil
 }

@@ -32,10 +32,21 @@ import (
 // job is Job blue/train and its Workload.
 func job(parallelism int32) (*batchv1.Job, *kueue.Workload) {
 	j := &batchv1.Job{
-		TypeMeta: metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"}, ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "train", UID: "j"},
-		Spec: batchv1.JobSpec{Parallelism: &parallelism},
+		TypeMeta: metav1.TypeMeta{
+			APIVersion: "batch/v1",
+			Kind:       "Job",
+		},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "train", UID: "j"},
+		Spec:       batchv1.JobSpec{Parallelism: &parallelism},
 	}
-	w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "job-train", UID: "w", Labels: map[string]string{kueue.JobUIDLabel: "j"}}}
+	w := &kueue.Workload{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "blue",
+			Name:      "job-train",
+			UID:       "w",
+			Labels:    map[string]string{kueue.JobUIDLabel: "j"},
+		},
+	}
 	w.Spec.QueueName = "q"
 	w.Spec.PodSets = []kueue.PodSet{{Name: kueue.DefaultPodSetName, Count: parallelism}}
 	return j, w
@@ -55,10 +66,15 @@ func cluster(objects ...client.Object) client.WithWatch {
 // a watch nothing of what changed before it, as API servers do.
 func watches(c client.WithWatch) (client.WithWatch, func(n int)) {
 	begun := make(chan struct{}, 10)
-	watching := interceptor.NewClient(c, interceptor.Funcs{Watch: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
-		defer func() { begun <- struct{}{} }()
-		return c.Watch(ctx, list, opts...)
-	}})
+	watching := interceptor.NewClient(
+		c,
+		interceptor.Funcs{
+			Watch: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
+				defer func() { begun <- struct{}{} }()
+				return c.Watch(ctx, list, opts...)
+			},
+		},
+	)
 	return watching, func(n int) {
 		for range n {
 			<-begun
@@ -69,9 +85,18 @@ func watches(c client.WithWatch) (client.WithWatch, func(n int)) {
 // podOf is the pod of train with an index, whose container has been started again so often.
 func podOf(index int, state corev1.ContainerState, restarts int32) *corev1.Pod {
 	name := fmt.Sprintf("train-%d", index)
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name, UID: types.UID(name), Labels: map[string]string{
-		batchv1.JobNameLabel: "train", batchv1.JobCompletionIndexAnnotation: fmt.Sprint(index), kueue.PodSetLabel: "main",
-	}}}
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "blue",
+			Name:      name,
+			UID:       types.UID(name),
+			Labels: map[string]string{
+				batchv1.JobNameLabel:                 "train",
+				batchv1.JobCompletionIndexAnnotation: fmt.Sprint(index),
+				kueue.PodSetLabel:                    "main",
+			},
+		},
+	}
 	p.Spec.Containers = []corev1.Container{{Name: "c"}}
 	p.Status.Phase = corev1.PodRunning
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", State: state, RestartCount: restarts}}
@@ -86,7 +111,9 @@ func runs() corev1.ContainerState {
 }
 
 func ends(code int32) corev1.ContainerState {
-	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{StartedAt: metav1.Unix(1, 0), ExitCode: code}}
+	return corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{StartedAt: metav1.Unix(1, 0), ExitCode: code},
+	}
 }
 
 func pulls() corev1.ContainerState {
@@ -180,7 +207,9 @@ func TestLogs(t *testing.T) {
 			two,
 			LogOptions{Most: 1},
 			false,
-			"1 | b\n1 | d\n", "1 of 2 logs are shown, those of failed pods first: choose with --role and --rank, or show more with --most\n", "",
+			"1 | b\n1 | d\n",
+			"1 of 2 logs are shown, those of failed pods first: choose with --role and --rank, or show more with --most\n",
+			"",
 		},
 		"one does not answer": {
 			"the others are printed",
@@ -199,22 +228,96 @@ func TestLogs(t *testing.T) {
 			`0 | a\x1b[2Jb` + "\n", "", "",
 		},
 		"none answers": {
-			"which is no success", []*corev1.Pod{podOf(0, runs(), 0)}, nil, LogOptions{}, false, "", "0: the node does not answer\n", "0: the node does not answer",
+			"which is no success",
+			[]*corev1.Pod{podOf(0, runs(), 0)},
+			nil,
+			LogOptions{},
+			false,
+			"",
+			"0: the node does not answer\n",
+			"0: the node does not answer",
 		},
-		"gone":        {"not an empty output", nil, nil, LogOptions{}, true, "", "", "the pods of Job blue/train are gone, and their logs with them: it has failed (out of retries)"},
-		"waits":       {"and why is a question of its own", nil, nil, LogOptions{}, false, "", "", "it is waiting (PendingEvaluation); mlbatch why blue/train says more"},
-		"not started": {"why it has no log yet", []*corev1.Pod{podOf(0, pulls(), 0)}, nil, LogOptions{}, false, "", "", "no pod of Job blue/train has started yet, so there are no logs: mlbatch logs -f waits for them; 1 pod: ImagePullBackOff"},
-		"previous":    {"there was one run", []*corev1.Pod{podOf(0, runs(), 0)}, two, LogOptions{Previous: true}, false, "", "", "no container of Job blue/train was started again"},
-		"no rank":     {"which there are", []*corev1.Pod{podOf(0, runs(), 0), podOf(1, runs(), 0)}, two, LogOptions{Ranks: rank(t, "7")}, false, "", "", "there are 2 pods, from 0 to 1"},
-		"no role":     {"there are none", []*corev1.Pod{podOf(0, runs(), 0), podOf(1, runs(), 0)}, two, LogOptions{Role: "worker"}, false, "", "", "the pods of this job are all alike"},
+		"gone": {
+			"not an empty output",
+			nil,
+			nil,
+			LogOptions{},
+			true,
+			"",
+			"",
+			"the pods of Job blue/train are gone, and their logs with them: it has failed (out of retries)",
+		},
+		"waits": {
+			"and why is a question of its own",
+			nil,
+			nil,
+			LogOptions{},
+			false,
+			"",
+			"",
+			"it is waiting (PendingEvaluation); mlbatch why blue/train says more",
+		},
+		"not started": {
+			"why it has no log yet",
+			[]*corev1.Pod{podOf(0, pulls(), 0)},
+			nil,
+			LogOptions{},
+			false,
+			"",
+			"",
+			"no pod of Job blue/train has started yet, so there are no logs: mlbatch logs -f waits for them; 1 pod: ImagePullBackOff",
+		},
+		"previous": {
+			"there was one run",
+			[]*corev1.Pod{podOf(0, runs(), 0)},
+			two,
+			LogOptions{Previous: true},
+			false,
+			"",
+			"",
+			"no container of Job blue/train was started again",
+		},
+		"no rank": {
+			"which there are",
+			[]*corev1.Pod{podOf(0, runs(), 0), podOf(1, runs(), 0)},
+			two,
+			LogOptions{Ranks: rank(t, "7")},
+			false,
+			"",
+			"",
+			"there are 2 pods, from 0 to 1",
+		},
+		"no role": {
+			"there are none",
+			[]*corev1.Pod{podOf(0, runs(), 0), podOf(1, runs(), 0)},
+			two,
+			LogOptions{Role: "worker"},
+			false,
+			"",
+			"",
+			"the pods of this job are all alike",
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			j, w := job(2)
 			if tc.ended {
-				w.Status.Conditions = []metav1.Condition{{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue, Reason: "Failed", Message: "out of retries."}}
+				w.Status.Conditions = []metav1.Condition{
+					{
+						Type:    kueue.WorkloadFinished,
+						Status:  metav1.ConditionTrue,
+						Reason:  "Failed",
+						Message: "out of retries.",
+					},
+				}
 			}
-			target := &Target{JobObjects: why.JobObjects{Asked: view.Ref{Kind: view.KindJob, Namespace: "blue", Name: "train"}, Job: j, Workload: w}}
+			target := &Target{
+				JobObjects: why.JobObjects{
+					Asked:    view.Ref{Kind: view.KindJob, Namespace: "blue", Name: "train"},
+					Job:      j,
+					Workload: w,
+				},
+			}
 			for _, p := range tc.pods {
 				target.Pods = append(target.Pods, *p)
 			}
@@ -255,7 +358,13 @@ func TestLogsFollow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &asked{lines: map[string]string{"train-0#0": at(1, "first"), "train-0#1": at(2, "second"), "train-1": at(3, "other")}}
+	a := &asked{
+		lines: map[string]string{
+			"train-0#0": at(1, "first"),
+			"train-0#1": at(2, "second"),
+			"train-1":   at(3, "other"),
+		},
+	}
 	out := &watchedText{seen: make(chan string, 100)}
 	done := make(chan error)
 	watched, watching := watches(c)
@@ -301,7 +410,9 @@ func TestLogsFollow(t *testing.T) {
 	}
 	await("1 | other\n")
 	change(w, func() {
-		w.Status.Conditions = []metav1.Condition{{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue, Reason: "Succeeded"}}
+		w.Status.Conditions = []metav1.Condition{
+			{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue, Reason: "Succeeded"},
+		}
 	})
 	if err := <-done; err != nil {
 		t.Errorf("a job that has ended ends its logs: %v", err)
@@ -325,20 +436,70 @@ func TestFollowMissesNoRun(t *testing.T) {
 		options  LogOptions
 		want     []string
 	}{
-		"in time":           {"each as it is run", []int32{0, 1}, lines{"train-0#0": zero, "train-0#1": one}, LogOptions{}, []string{"zero a", "zero b", "one a", "one b"}},
-		"late":              {"it had been started again before: the run before is part of the story", []int32{1}, lines{"train-0#0": zero, "train-0#1": one}, LogOptions{}, []string{"zero a", "zero b", "one a", "one b"}},
-		"late for the tail": {"of which no more than the end was asked for", []int32{1}, lines{"train-0#0": zero, "train-0#1": one}, LogOptions{Tail: new(int64(10))}, []string{"one a", "one b"}},
-		"overtaken":         {"the node told the second run for the first", []int32{0, 1}, lines{"train-0#0": one, "train-0#1": one, "before train-0#1": zero}, LogOptions{}, []string{"one a", "one b", "zero a", "zero b"}},
-		"broken off":        {"what is left of it comes before the next", []int32{0, 1}, lines{"train-0#0": at(1, "zero a"), "train-0#1": one, "before train-0#1": zero}, LogOptions{}, []string{"zero a", "zero b", "one a", "one b"}},
-		"one not seen":      {"two at once", []int32{0, 2}, lines{"train-0#0": zero, "train-0#1": one, "train-0#2": two}, LogOptions{}, []string{"zero a", "zero b", "one a", "one b", "two a"}},
-		"forgotten":         {"a node need not keep what was before", []int32{1}, lines{"train-0#1": one}, LogOptions{}, []string{"one a", "one b"}},
+		"in time": {
+			"each as it is run",
+			[]int32{0, 1},
+			lines{"train-0#0": zero, "train-0#1": one},
+			LogOptions{},
+			[]string{"zero a", "zero b", "one a", "one b"},
+		},
+		"late": {
+			"it had been started again before: the run before is part of the story",
+			[]int32{1},
+			lines{"train-0#0": zero, "train-0#1": one},
+			LogOptions{},
+			[]string{"zero a", "zero b", "one a", "one b"},
+		},
+		"late for the tail": {
+			"of which no more than the end was asked for",
+			[]int32{1},
+			lines{"train-0#0": zero, "train-0#1": one},
+			LogOptions{Tail: new(int64(10))},
+			[]string{"one a", "one b"},
+		},
+		"overtaken": {
+			"the node told the second run for the first",
+			[]int32{0, 1},
+			lines{"train-0#0": one, "train-0#1": one, "before train-0#1": zero},
+			LogOptions{},
+			[]string{"one a", "one b", "zero a", "zero b"},
+		},
+		"broken off": {
+			"what is left of it comes before the next",
+			[]int32{0, 1},
+			lines{"train-0#0": at(1, "zero a"), "train-0#1": one, "before train-0#1": zero},
+			LogOptions{},
+			[]string{"zero a", "zero b", "one a", "one b"},
+		},
+		"one not seen": {
+			"two at once",
+			[]int32{0, 2},
+			lines{"train-0#0": zero, "train-0#1": one, "train-0#2": two},
+			LogOptions{},
+			[]string{"zero a", "zero b", "one a", "one b", "two a"},
+		},
+		"forgotten": {
+			"a node need not keep what was before",
+			[]int32{1},
+			lines{"train-0#1": one},
+			LogOptions{},
+			[]string{"one a", "one b"},
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
 			a := &asked{lines: tc.lines}
 			tc.options.Most = 10
-			f := newFollower(&logs{target: &Target{}, open: a.opener, LogOptions: tc.options, notes: io.Discard, printer: &printer{to: &out}})
+			f := newFollower(
+				&logs{
+					target:     &Target{},
+					open:       a.opener,
+					LogOptions: tc.options,
+					notes:      io.Discard,
+					printer:    &printer{to: &out},
+				},
+			)
 			for _, n := range tc.restarts {
 				for _, s := range f.fresh([]logSource{{why.Member{Pod: podOf(0, runs(), n)}, "c"}}) {
 					f.stream(t.Context(), s)
@@ -398,9 +559,24 @@ func TestForTerminal(t *testing.T) {
 
 func TestParseRanks(t *testing.T) {
 	members := why.Members(nil, []corev1.Pod{
-		{ObjectMeta: metav1.ObjectMeta{Name: "m", Labels: map[string]string{kubeflow.ReplicaTypeLabel: "master", kubeflow.ReplicaIndexLabel: "0"}}},
-		{ObjectMeta: metav1.ObjectMeta{Name: "w0", Labels: map[string]string{kubeflow.ReplicaTypeLabel: "worker", kubeflow.ReplicaIndexLabel: "0"}}},
-		{ObjectMeta: metav1.ObjectMeta{Name: "w1", Labels: map[string]string{kubeflow.ReplicaTypeLabel: "worker", kubeflow.ReplicaIndexLabel: "1"}}},
+		{
+			ObjectMeta: metav1.ObjectMeta{
+				Name:   "m",
+				Labels: map[string]string{kubeflow.ReplicaTypeLabel: "master", kubeflow.ReplicaIndexLabel: "0"},
+			},
+		},
+		{
+			ObjectMeta: metav1.ObjectMeta{
+				Name:   "w0",
+				Labels: map[string]string{kubeflow.ReplicaTypeLabel: "worker", kubeflow.ReplicaIndexLabel: "0"},
+			},
+		},
+		{
+			ObjectMeta: metav1.ObjectMeta{
+				Name:   "w1",
+				Labels: map[string]string{kubeflow.ReplicaTypeLabel: "worker", kubeflow.ReplicaIndexLabel: "1"},
+			},
+		},
 	})
 	tests := map[string]struct{ why, role, ranks, want string }{
 		"all":        {"", "", "all", "master-0 worker-0 worker-1"},
@@ -411,10 +587,20 @@ func TestParseRanks(t *testing.T) {
 		"list":       {"", "", "0,2", "master-0 worker-1"},
 		"name":       {"as it stands before the lines", "", "worker-1", "worker-1"},
 		"other case": {"roles are keys in manifests", "Worker", "", "worker-0 worker-1"},
-		"typo":       {"which roles there are", "wroker", "", "error: --role wroker: its pods have the roles master, worker"},
-		"beyond":     {"which ranks there are", "", "3", "error: --rank: there is no such pod: there are 3 pods, from master-0 to worker-1"},
-		"words":      {"no number", "", "x", "error: --rank x: use numbers"},
-		"backwards":  {"no range", "", "3..1", "error: --rank 3..1: use numbers"},
+		"typo": {
+			"which roles there are",
+			"wroker",
+			"",
+			"error: --role wroker: its pods have the roles master, worker",
+		},
+		"beyond": {
+			"which ranks there are",
+			"",
+			"3",
+			"error: --rank: there is no such pod: there are 3 pods, from master-0 to worker-1",
+		},
+		"words":     {"no number", "", "x", "error: --rank x: use numbers"},
+		"backwards": {"no range", "", "3..1", "error: --rank 3..1: use numbers"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -41,7 +41,13 @@ func Pick(t *Target, role string, ranks Ranks) (*why.Member, error) {
 	}
 	last := &chosen[len(chosen)-1]
 	state := strings.ToLower(whyQuiet(last.Pod, statusOf(last.Pod, containerOf(last.Pod, ""))))
-	return nil, fmt.Errorf("pod %s of %s does not run (%s): choose another one with --rank, of %s", Label(last), t.title(), state, running(members))
+	return nil, fmt.Errorf(
+		"pod %s of %s does not run (%s): choose another one with --rank, of %s",
+		Label(last),
+		t.title(),
+		state,
+		running(members),
+	)
 }
 
 // Container is the container that is meant in a pod; the error says which there are.
@@ -55,7 +61,13 @@ func Container(p *corev1.Pod, name string) (string, error) {
 		all = append(all, p.Spec.InitContainers[i].Name)
 	}
 	if !slices.Contains(all, chosen) {
-		return "", fmt.Errorf("-c %s: pod %s/%s has the containers %s", chosen, p.Namespace, p.Name, strings.Join(all, ", "))
+		return "", fmt.Errorf(
+			"-c %s: pod %s/%s has the containers %s",
+			chosen,
+			p.Namespace,
+			p.Name,
+			strings.Join(all, ", "),
+		)
 	}
 	return chosen, nil
 }
@@ -96,7 +108,11 @@ func Ports(p *corev1.Pod, wanted []string) ([]string, error) {
 		return nil, fmt.Errorf("say which port is forwarded: pod %s declares none", p.Name)
 	}
 	if len(wanted) == 0 {
-		return nil, fmt.Errorf("say which port is forwarded: pod %s declares %s", p.Name, strings.Join(declared, ", "))
+		return nil, fmt.Errorf(
+			"say which port is forwarded: pod %s declares %s",
+			p.Name,
+			strings.Join(declared, ", "),
+		)
 	}
 	var out []string
 	for _, w := range wanted {
@@ -111,7 +127,12 @@ func Ports(p *corev1.Pod, wanted []string) ([]string, error) {
 			local = remote
 		}
 		if !isPort(remote, 1) || local != "" && !isPort(local, 0) {
-			return nil, fmt.Errorf("%s is not [LOCAL:]REMOTE, such as 8265 or 9000:8265, or the name of a port: pod %s declares %s", w, p.Name, cmp.Or(strings.Join(declared, ", "), "none"))
+			return nil, fmt.Errorf(
+				"%s is not [LOCAL:]REMOTE, such as 8265 or 9000:8265, or the name of a port: pod %s declares %s",
+				w,
+				p.Name,
+				cmp.Or(strings.Join(declared, ", "), "none"),
+			)
 		}
 		out = append(out, local+":"+remote)
 	}

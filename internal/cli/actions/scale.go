@@ -18,7 +18,13 @@ import (
 
 // Scale gives a job, or a role of it, another number of pods. A job that runs and would have to
 // stop for that is changed only if stop says so.
-func (a *Actor) Scale(ctx context.Context, t *Target, role string, n int64, stop bool) (*Result, error) { //nolint:revive // a fact
+func (a *Actor) Scale( //nolint:revive // a fact
+	ctx context.Context,
+	t *Target,
+	role string,
+	n int64,
+	stop bool,
+) (*Result, error) {
 	root := t.Object()
 	j := t.Facts()
 	switch {
@@ -27,7 +33,10 @@ func (a *Actor) Scale(ctx context.Context, t *Target, role string, n int64, stop
 	case t.Set == nil && (j.Stage == view.Ended || j.Stage == view.Finished):
 		return nil, fmt.Errorf("%s has ended (%s): submit it again with another size", t.title(), j.State)
 	case t.group():
-		return nil, fmt.Errorf("%s says in annotations of its pods how many there are: cancel it and submit it with another size", t.title())
+		return nil, fmt.Errorf(
+			"%s says in annotations of its pods how many there are: cancel it and submit it with another size",
+			t.title(),
+		)
 	}
 	gvk, err := apiutil.GVKForObject(root, a.Client.Scheme())
 	if err != nil {
@@ -44,20 +53,34 @@ func (a *Actor) Scale(ctx context.Context, t *Target, role string, n int64, stop
 		return nil, fmt.Errorf("%s: %w", t.title(), err)
 	}
 	if n == 0 && !size.empties {
-		return nil, fmt.Errorf("%s cannot have 0 %s: mlbatch hold %s --stop stops it and keeps it, mlbatch cancel %s ends it", t.title(), size.of, t.name(), t.name())
+		return nil, fmt.Errorf(
+			"%s cannot have 0 %s: mlbatch hold %s --stop stops it and keeps it, mlbatch cancel %s ends it",
+			t.title(),
+			size.of,
+			t.name(),
+			t.name(),
+		)
 	}
 	if size.was == n {
 		return a.result(t, Unchanged, "%s has %s already.", t.title(), size), nil
 	}
-	if size.restarts && !size.within(t.Workload, n) && t.Workload != nil && t.Workload.Status.Admission != nil && !stop {
-		return nil, fmt.Errorf("%s has quota for its size: with another one it is stopped and queued anew. --stop says that you mean it; what it did since it last saved its state is lost", t.title())
+	if size.restarts && !size.within(t.Workload, n) && t.Workload != nil && t.Workload.Status.Admission != nil &&
+		!stop {
+		return nil, fmt.Errorf(
+			"%s has quota for its size: with another one it is stopped and queued anew. --stop says that you mean it; what it did since it last saved its state is lost",
+			t.title(),
+		)
 	}
 	if a.DryRun != Client {
 		options := []client.PatchOption{}
 		if a.DryRun == Server {
 			options = append(options, client.DryRunAll)
 		}
-		if err := a.Client.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), options...); err != nil {
+		if err := a.Client.Patch(
+			ctx,
+			o,
+			client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}),
+			options...); err != nil {
 			return nil, fmt.Errorf("scale %s: %w", t.title(), err)
 		}
 	}
@@ -117,15 +140,37 @@ func resize(o *unstructured.Unstructured, kind view.Kind, role string, n int64) 
 	case "RayCluster":
 		return resizeMember(o.Object, role, n, "groupName", resizeGroup, "spec", "workerGroupSpecs")
 	case "RayService":
-		return resizeMember(o.Object, role, n, "groupName", resizeGroup, "spec", "rayClusterConfig", "workerGroupSpecs")
+		return resizeMember(
+			o.Object,
+			role,
+			n,
+			"groupName",
+			resizeGroup,
+			"spec",
+			"rayClusterConfig",
+			"workerGroupSpecs",
+		)
 	case "RayJob":
-		return resizeMember(o.Object, role, n, "groupName", resizeGroup, "spec", "rayClusterSpec", "workerGroupSpecs")
+		return resizeMember(
+			o.Object,
+			role,
+			n,
+			"groupName",
+			resizeGroup,
+			"spec",
+			"rayClusterSpec",
+			"workerGroupSpecs",
+		)
 	case view.KindAppWrapper:
-		return size{}, errors.New("it was counted with what it wraps, which does not change: cancel it and submit it with another size")
+		return size{}, errors.New(
+			"it was counted with what it wraps, which does not change: cancel it and submit it with another size",
+		)
 	case view.KindPod:
 		return size{}, errors.New("it is one pod")
 	case CronJob:
-		return size{}, errors.New("it makes Jobs, whose size is in its template: kubectl edit cronjob changes it for the next ones")
+		return size{}, errors.New(
+			"it makes Jobs, whose size is in its template: kubectl edit cronjob changes it for the next ones",
+		)
 	}
 	return resizeRoles(o.Object, role, n)
 }
@@ -180,7 +225,14 @@ func resizeJob(o map[string]any, role string, n int64, path ...string) (size, er
 
 // resizeMember resizes the member of a list whose name, in the field by, is the role; without
 // one, the only member.
-func resizeMember(o map[string]any, role string, n int64, by string, change func(map[string]any, int64) (size, error), path ...string) (size, error) {
+func resizeMember(
+	o map[string]any,
+	role string,
+	n int64,
+	by string,
+	change func(map[string]any, int64) (size, error),
+	path ...string,
+) (size, error) {
 	list, _, err := unstructured.NestedSlice(o, path...)
 	if err != nil {
 		return size{}, err
@@ -221,7 +273,10 @@ func whichRole(role string, names []string) error {
 // resizeRole is for a role of a JobSet.
 func resizeRole(m map[string]any, n int64) (size, error) {
 	if jobs, found, err := number(m, "replicas"); err != nil || found && jobs > 1 {
-		return size{}, fmt.Errorf("it has %d Jobs of this role, and their number cannot change: cancel it and submit it with another size", jobs)
+		return size{}, fmt.Errorf(
+			"it has %d Jobs of this role, and their number cannot change: cancel it and submit it with another size",
+			jobs,
+		)
 	}
 	return resizeJob(m, "", n, "template", "spec")
 }

@@ -113,7 +113,11 @@ func (r *reader) next() (line, error) {
 	stamp, rest, found := strings.Cut(string(text), " ")
 	at, err := time.Parse(time.RFC3339Nano, stamp)
 	if err != nil || !found && more { // what follows a line that was broken
-		return line{at: r.last.at, stamp: r.last.stamp, text: string(text)}, nil //nolint:nilerr // it has no time of its own
+		return line{ //nolint:nilerr // it has no time of its own
+			at:    r.last.at,
+			stamp: r.last.stamp,
+			text:  string(text),
+		}, nil
 	}
 	r.last = line{at: at, stamp: stamp, text: rest}
 	return r.last, nil
@@ -196,7 +200,13 @@ func (c cursors) Less(i, j int) bool {
 	return c[i].place < c[j].place
 }
 func (c cursors) Swap(i, j int) { c[i], c[j] = c[j], c[i] }
-func (c *cursors) Push(x any)   { *c = append(*c, x.(*cursor)) } //nolint:forcetypeassert // heap passes what it was given
+
+func (c *cursors) Push(
+	x any,
+) {
+	*c = append(*c, x.(*cursor)) //nolint:forcetypeassert // heap passes what it was given
+}
+
 func (c *cursors) Pop() any {
 	old := *c
 	last := old[len(old)-1]
@@ -338,7 +348,13 @@ func (f *follower) see(ctx context.Context, gone bool) (bool, error) { //nolint:
 		}
 		return true, errors.New(f.nothing())
 	case len(all) == 0 && !ended && (j.State == view.Waiting || j.State == view.Held):
-		f.once("waits "+j.Reason, "%s is %s (%s): its logs follow when it runs", t.title(), strings.ToLower(string(j.State)), j.Reason)
+		f.once(
+			"waits "+j.Reason,
+			"%s is %s (%s): its logs follow when it runs",
+			t.title(),
+			strings.ToLower(string(j.State)),
+			j.Reason,
+		)
 	}
 	if len(f.begun) == 0 && len(all) > 0 {
 		f.printer.name(t, all, f.Ranks.one())
@@ -371,7 +387,12 @@ func (f *follower) fresh(all []logSource) []logSource {
 		return append(kept, out...)
 	}
 	left := len(out) - free
-	f.once("bound", "%d logs are not shown, because %d are followed at the same time, those of failed pods first: choose with --role and --rank, or show more with --most", left, f.Most)
+	f.once(
+		"bound",
+		"%d logs are not shown, because %d are followed at the same time, those of failed pods first: choose with --role and --rank, or show more with --most",
+		left,
+		f.Most,
+	)
 	if free == 0 {
 		return kept
 	}

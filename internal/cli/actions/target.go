@@ -61,11 +61,19 @@ func (t *Target) group() bool {
 	if t.Set != nil || t.Workload == nil || t.Root() != client.Object(t.Workload) {
 		return false
 	}
-	return slices.ContainsFunc(t.Pods, func(p corev1.Pod) bool { return p.Labels[kueue.PodGroupNameLabel] == t.Workload.Name })
+	return slices.ContainsFunc(
+		t.Pods,
+		func(p corev1.Pod) bool { return p.Labels[kueue.PodGroupNameLabel] == t.Workload.Name },
+	)
 }
 
 // Select names the jobs of a namespace with these labels, the oldest first.
-func Select(ctx context.Context, c client.Reader, namespace string, with labels.Selector) ([]view.Ref, error) {
+func Select(
+	ctx context.Context,
+	c client.Reader,
+	namespace string,
+	with labels.Selector,
+) ([]view.Ref, error) {
 	survey, err := gather.Jobs(ctx, c, namespace, client.ListOptions{LabelSelector: with})
 	if err != nil {
 		return nil, err

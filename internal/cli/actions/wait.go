@@ -57,10 +57,19 @@ func never(format string, args ...any) error { return &NeverError{fmt.Sprintf(fo
 // it has not and will not; the error of ctx, how it stands when there is no more time.
 func Await(ctx context.Context, c client.WithWatch, t *Target, goal Goal) (*Result, error) {
 	a := Actor{Client: c}
-	err := Follow(ctx, c, t, goal == UntilRunning || t.Workload == nil, func(gone bool) (bool, error) { return t.reached(goal, gone) })
+	err := Follow(
+		ctx,
+		c,
+		t,
+		goal == UntilRunning || t.Workload == nil,
+		func(gone bool) (bool, error) { return t.reached(goal, gone) },
+	)
 	switch {
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
-		return nil, &LateError{fmt.Sprintf("%s is not %s but %s, and the time is over", t.title(), goal, t.stands()), err}
+		return nil, &LateError{
+			fmt.Sprintf("%s is not %s but %s, and the time is over", t.title(), goal, t.stands()),
+			err,
+		}
 	case err != nil:
 		return nil, err
 	case goal == UntilDeleted:
@@ -99,7 +108,10 @@ func (t *Target) reached(goal Goal, gone bool) (bool, error) {
 		return false, nil
 	case t.serves():
 		if goal != UntilRunning {
-			return false, never("%s serves until it is deleted, and its pods are queued by themselves: use --for running or deleted", t.title())
+			return false, never(
+				"%s serves until it is deleted, and its pods are queued by themselves: use --for running or deleted",
+				t.title(),
+			)
 		}
 		ready, want := t.ready()
 		return want > 0 && ready >= want, nil
@@ -115,7 +127,8 @@ func (t *Target) reached(goal Goal, gone bool) (bool, error) {
 			text += ": " + words.Harmless(strings.TrimSuffix(j.Message, "."))
 		}
 		return false, never("%s", text)
-	case goal == UntilAdmitted && slices.Contains([]view.Stage{view.Foreign, view.Loose}, j.Stage), goal == UntilAdmitted && j.Stage == view.Unqueued && j.State == view.Unmanaged:
+	case goal == UntilAdmitted && slices.Contains([]view.Stage{view.Foreign, view.Loose}, j.Stage),
+		goal == UntilAdmitted && j.Stage == view.Unqueued && j.State == view.Unmanaged:
 		return false, never("%s is in no queue and is never admitted: use --for running", t.title())
 	case goal == UntilAdmitted:
 		return j.Stage == view.Admitted, nil

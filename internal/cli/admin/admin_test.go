@@ -35,12 +35,23 @@ func quantity(s string) *resource.Quantity { return new(resource.MustParse(s)) }
 // node has 8 GPUs, unless changed.
 func node(name string, change ...func(*corev1.Node)) *corev1.Node {
 	has := corev1.ResourceList{
-		"cpu": resource.MustParse("224"), "memory": resource.MustParse("2000Gi"), "pods": resource.MustParse("250"),
-		"ephemeral-storage": resource.MustParse("1Ti"), "nvidia.com/gpu": resource.MustParse("8"), "nvidia.com/roce_gdr": resource.MustParse("2"),
+		"cpu":    resource.MustParse("224"),
+		"memory": resource.MustParse("2000Gi"),
+		"pods":   resource.MustParse("250"),
+		"ephemeral-storage": resource.MustParse(
+			"1Ti",
+		),
+		"nvidia.com/gpu":      resource.MustParse("8"),
+		"nvidia.com/roce_gdr": resource.MustParse("2"),
 	}
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}, Status: corev1.NodeStatus{
-		Allocatable: has, Capacity: has, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
-	}}
+	n := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}},
+		Status: corev1.NodeStatus{
+			Allocatable: has,
+			Capacity:    has,
+			Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+		},
+	}
 	for _, c := range change {
 		c(n)
 	}
@@ -74,7 +85,12 @@ func makeTeam(ctx context.Context, c client.Client, team admin.Team) ([]admin.Te
 }
 
 func green() admin.Team {
-	return admin.Team{Name: "green", Cohort: "default-cohort", GPUs: quantity("8"), Users: []string{"dave", "carol"}}
+	return admin.Team{
+		Name:   "green",
+		Cohort: "default-cohort",
+		GPUs:   quantity("8"),
+		Users:  []string{"dave", "carol"},
+	}
 }
 
 func deeds(steps []admin.TeamObject) string {
@@ -159,7 +175,9 @@ func TestTeamIsMade(t *testing.T) {
 	if err := c.Get(t.Context(), client.ObjectKey{Name: "green-cluster-queue"}, &q); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := spell(q.Spec.ResourceGroups), "[cpu memory nvidia.com/gpu nvidia.com/roce_gdr pods] default-flavor: 224 2000Gi 8 2 250"; got != want {
+	if got, want := spell(
+		q.Spec.ResourceGroups,
+	), "[cpu memory nvidia.com/gpu nvidia.com/roce_gdr pods] default-flavor: 224 2000Gi 8 2 250"; got != want {
 		t.Errorf("quota %s, want %s", got, want)
 	}
 	if errs := kueue.ValidateClusterQueue(&q); len(errs) > 0 {
@@ -197,7 +215,8 @@ func TestTeamMakingIsCutOff(t *testing.T) {
 				t.Fatal(err)
 			}
 			row, err := team(t, c, "green")
-			if err != nil || row.ClusterQueue != "green-cluster-queue" || !slices.Equal(row.People, []string{"carol", "dave"}) {
+			if err != nil || row.ClusterQueue != "green-cluster-queue" ||
+				!slices.Equal(row.People, []string{"carol", "dave"}) {
 				t.Errorf("%+v, %v", row, err)
 			}
 		})
@@ -322,8 +341,14 @@ func TestPeopleChange(t *testing.T) {
 			}
 			other := binding("admin")
 			other.RoleRef.Name = "view"
-			c := cluster(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}},
-				binding("alice"), binding("bob"), other)
+			c := cluster(
+				&corev1.Namespace{
+					ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}},
+				},
+				binding("alice"),
+				binding("bob"),
+				other,
+			)
 			done, err := admin.EditPeople(t.Context(), c, "blue", tc.edit, false)
 			if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("%v, want %q", err, tc.says)
@@ -345,13 +370,27 @@ func queue(name, cohort, nominal, used string, change ...func(*kueue.ClusterQueu
 	q.Spec = kueue.ClusterQueueSpec{
 		CohortName: kueue.CohortReference(cohort), NamespaceSelector: &metav1.LabelSelector{},
 		Preemption: &kueue.ClusterQueuePreemption{ReclaimWithinCohort: kueue.PreemptionPolicyAny},
-		ResourceGroups: []kueue.ResourceGroup{{
-			CoveredResources: []corev1.ResourceName{"nvidia.com/gpu"},
-			Flavors:          []kueue.FlavorQuotas{{Name: "default-flavor", Resources: []kueue.ResourceQuota{{Name: "nvidia.com/gpu", NominalQuota: resource.MustParse(nominal)}}}},
-		}},
+		ResourceGroups: []kueue.ResourceGroup{
+			{
+				CoveredResources: []corev1.ResourceName{"nvidia.com/gpu"},
+				Flavors: []kueue.FlavorQuotas{
+					{
+						Name:      "default-flavor",
+						Resources: []kueue.ResourceQuota{{Name: "nvidia.com/gpu", NominalQuota: resource.MustParse(nominal)}},
+					},
+				},
+			},
+		},
 	}
-	q.Status.FlavorsReservation = []kueue.FlavorUsage{{Name: "default-flavor", Resources: []kueue.ResourceUsage{{Name: "nvidia.com/gpu", Total: resource.MustParse(used)}}}}
-	q.Status.Conditions = []metav1.Condition{{Type: kueue.ClusterQueueActive, Status: "True", Reason: kueue.ReasonReady}}
+	q.Status.FlavorsReservation = []kueue.FlavorUsage{
+		{
+			Name:      "default-flavor",
+			Resources: []kueue.ResourceUsage{{Name: "nvidia.com/gpu", Total: resource.MustParse(used)}},
+		},
+	}
+	q.Status.Conditions = []metav1.Condition{
+		{Type: kueue.ClusterQueueActive, Status: "True", Reason: kueue.ReasonReady},
+	}
 	for _, c := range change {
 		c(q)
 	}
@@ -401,7 +440,14 @@ func TestQueueIsEdited(t *testing.T) {
 			if text != tc.want {
 				t.Errorf("%q, want %q: %s", text, tc.want, tc.why)
 			}
-			means := strings.Join(admin.Consequences(is, will, []kueue.ClusterQueue{*is, *queue("red", "c", "8", "0"), *queue("other", "d", "8", "0")}), "; ")
+			means := strings.Join(
+				admin.Consequences(
+					is,
+					will,
+					[]kueue.ClusterQueue{*is, *queue("red", "c", "8", "0"), *queue("other", "d", "8", "0")},
+				),
+				"; ",
+			)
 			if (means == "") != (tc.means == "") || !strings.Contains(means, tc.means) {
 				t.Errorf("means %q, want %q: %s", means, tc.means, tc.why)
 			}
@@ -413,15 +459,27 @@ func TestQueueIsEdited(t *testing.T) {
 func TestTeamsAreListed(t *testing.T) {
 	var objects []client.Object
 	team := func(name, queue string, running, waiting int32, people ...string) {
-		objects = append(objects,
-			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}},
+		objects = append(
+			objects,
+			&corev1.Namespace{
+				ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}},
+			},
 			&kueue.LocalQueue{
-				ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "default-queue"}, Spec: kueue.LocalQueueSpec{ClusterQueue: kueue.ClusterQueueReference(queue)},
+				ObjectMeta: metav1.ObjectMeta{
+					Namespace: name,
+					Name:      "default-queue",
+				},
+				Spec:   kueue.LocalQueueSpec{ClusterQueue: kueue.ClusterQueueReference(queue)},
 				Status: kueue.LocalQueueStatus{AdmittedWorkloads: running, PendingWorkloads: waiting},
-			})
+			},
+		)
 		for _, p := range people {
 			objects = append(objects, &rbacv1.RoleBinding{
-				ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "of-" + fmt.Sprint(len(objects))}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: admin.EditRole},
+				ObjectMeta: metav1.ObjectMeta{
+					Namespace: name,
+					Name:      "of-" + fmt.Sprint(len(objects)),
+				},
+				RoleRef:  rbacv1.RoleRef{Kind: "ClusterRole", Name: admin.EditRole},
 				Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: p}},
 			})
 		}
@@ -429,9 +487,21 @@ func TestTeamsAreListed(t *testing.T) {
 	team("blue", "blue-cluster-queue", 3, 1, "alice", "anna\x1b[31m")
 	team("red", "red-cluster-queue", 0, 0, "bob")
 	team("pink", "gone", 0, 2)
-	objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bare", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}},
-		queue("blue-cluster-queue", "default-cohort", "8", "20"), queue("red-cluster-queue", "default-cohort", "8", "0"), queue("slack-cluster-queue", "default-cohort", "8", "0"),
-		queue("elsewhere", "default-cohort", "0", "0", func(q *kueue.ClusterQueue) { q.Spec.CohortName = "other" }))
+	objects = append(
+		objects,
+		&corev1.Namespace{
+			ObjectMeta: metav1.ObjectMeta{Name: "bare", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}},
+		},
+		queue(
+			"blue-cluster-queue",
+			"default-cohort",
+			"8",
+			"20",
+		),
+		queue("red-cluster-queue", "default-cohort", "8", "0"),
+		queue("slack-cluster-queue", "default-cohort", "8", "0"),
+		queue("elsewhere", "default-cohort", "0", "0", func(q *kueue.ClusterQueue) { q.Spec.CohortName = "other" }),
+	)
 	rows, err := teams(t, cluster(objects...))
 	if err != nil {
 		t.Fatal(err)
@@ -470,8 +540,13 @@ func TestLent(t *testing.T) {
 		}}},
 	} {
 		objects := []client.Object{
-			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "red", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}},
-			&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "red", Name: "q"}, Spec: kueue.LocalQueueSpec{ClusterQueue: "red"}},
+			&corev1.Namespace{
+				ObjectMeta: metav1.ObjectMeta{Name: "red", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}},
+			},
+			&kueue.LocalQueue{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "red", Name: "q"},
+				Spec:       kueue.LocalQueueSpec{ClusterQueue: "red"},
+			},
 		}
 		for _, q := range tc.queues {
 			objects = append(objects, q)
@@ -496,12 +571,20 @@ func TestLent(t *testing.T) {
 // TestTeamIsRemoved: refused as long as it would take what nobody said, and done in an order in
 // which it can be done again.
 func TestTeamIsRemoved(t *testing.T) {
-	kinds := []admin.ListedKind{admin.KindOf("v1", "ConfigMap", "configmaps"), admin.KindOf("v1", "ServiceAccount", "serviceaccounts"), admin.KindOf("v1", "Pod", "pods"), admin.KindOf(history.GroupVersion.String(), "JobHistory", history.Resource), admin.KindOf(recovery.GroupVersion.String(), "JobRecovery", recovery.Resource)}
+	kinds := []admin.ListedKind{
+		admin.KindOf("v1", "ConfigMap", "configmaps"),
+		admin.KindOf("v1", "ServiceAccount", "serviceaccounts"),
+		admin.KindOf("v1", "Pod", "pods"),
+		admin.KindOf(history.GroupVersion.String(), "JobHistory", history.Resource),
+		admin.KindOf(recovery.GroupVersion.String(), "JobRecovery", recovery.Resource),
+	}
 	given := []client.Object{
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "green", Name: "kube-root-ca.crt"}},
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "green", Name: "default"}},
-		&history.JobHistory{ObjectMeta: metav1.ObjectMeta{Namespace: "green", Name: "2026-01"}}, // every team that ran a job has some
-		&recovery.JobRecovery{ObjectMeta: metav1.ObjectMeta{Namespace: "green", Name: "uid"}},   // likewise
+		&history.JobHistory{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "green", Name: "2026-01"},
+		}, // every team that ran a job has some
+		&recovery.JobRecovery{ObjectMeta: metav1.ObjectMeta{Namespace: "green", Name: "uid"}}, // likewise
 	}
 	data := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "green", Name: "data"}}
 	for name, tc := range map[string]struct {
@@ -603,9 +686,15 @@ func TestFlavorIsMade(t *testing.T) {
 // TestNewTeamIsPending: a team whose queue no controller has judged yet has one.
 func TestNewTeamIsPending(t *testing.T) {
 	rows, err := teams(t, cluster(
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "new", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}},
-		&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "new", Name: "default-queue"}, Spec: kueue.LocalQueueSpec{ClusterQueue: "q"}},
-		queue("q", "c", "8", "0", func(q *kueue.ClusterQueue) { q.Status.Conditions = nil })))
+		&corev1.Namespace{
+			ObjectMeta: metav1.ObjectMeta{Name: "new", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}},
+		},
+		&kueue.LocalQueue{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "new", Name: "default-queue"},
+			Spec:       kueue.LocalQueueSpec{ClusterQueue: "q"},
+		},
+		queue("q", "c", "8", "0", func(q *kueue.ClusterQueue) { q.Status.Conditions = nil }),
+	))
 	if err != nil || len(rows) != 1 || rows[0].State != "pending" {
 		t.Errorf("%+v, %v; want one team that is pending", rows, err)
 	}
@@ -615,7 +704,8 @@ func TestNewTeamIsPending(t *testing.T) {
 // once it is known.
 func TestBareLimits(t *testing.T) {
 	q, err := admin.ParseQuotas(nil, []string{"8"}, []string{"0"}, admin.GPUs, "")
-	if err != nil || len(q.Borrowing) != 1 || q.Borrowing[0].Resource != admin.GPUs || q.Lending[0].Amount.Sign() != 0 {
+	if err != nil || len(q.Borrowing) != 1 || q.Borrowing[0].Resource != admin.GPUs ||
+		q.Lending[0].Amount.Sign() != 0 {
 		t.Errorf("%+v, %v", q, err)
 	}
 	if _, err := admin.ParseQuotas(nil, []string{"gpus=8"}, nil, admin.GPUs, ""); err == nil {

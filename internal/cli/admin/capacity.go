@@ -57,7 +57,11 @@ func Promised(queues []kueue.ClusterQueue, cohorts []kueue.Cohort) Amounts {
 		add(view.Flavors(&queues[i]))
 	}
 	for i := range cohorts {
-		add(view.Flavors(&kueue.ClusterQueue{Spec: kueue.ClusterQueueSpec{ResourceGroups: cohorts[i].Spec.ResourceGroups}}))
+		add(
+			view.Flavors(
+				&kueue.ClusterQueue{Spec: kueue.ClusterQueueSpec{ResourceGroups: cohorts[i].Spec.ResourceGroups}},
+			),
+		)
 	}
 	return out
 }
@@ -102,7 +106,8 @@ func share(flavor string, gpu corev1.ResourceName, gpus resource.Quantity, has A
 	var out []Setting
 	for _, at := range slices.SortedFunc(maps.Keys(has), core.FlavorResource.Compare) {
 		extended := strings.Contains(at.Resource, "/") && at.Resource != string(gpu)
-		if at.Flavor != flavor || !extended && !slices.Contains([]string{core.CPU, core.Memory, core.Pods}, at.Resource) {
+		if at.Flavor != flavor ||
+			!extended && !slices.Contains([]string{core.CPU, core.Memory, core.Pods}, at.Resource) {
 			continue
 		}
 		// Whole first, so that no product overflows.
@@ -133,9 +138,15 @@ func pickFlavor(flavors []kueue.ResourceFlavor) (string, error) {
 	case slices.Contains(names, DefaultFlavor):
 		return DefaultFlavor, nil
 	case len(names) == 0:
-		return "", fmt.Errorf("there is no ResourceFlavor yet, the kind of node that quota is counted in: mlbatch flavor create %s makes one of all nodes, or --create-flavor does it here", DefaultFlavor)
+		return "", fmt.Errorf(
+			"there is no ResourceFlavor yet, the kind of node that quota is counted in: mlbatch flavor create %s makes one of all nodes, or --create-flavor does it here",
+			DefaultFlavor,
+		)
 	}
-	return "", fmt.Errorf("there are several flavors: say which with --flavor, one of %s", strings.Join(names, ", "))
+	return "", fmt.Errorf(
+		"there are several flavors: say which with --flavor, one of %s",
+		strings.Join(names, ", "),
+	)
 }
 
 // Names that are used where none is said, those of the tutorial.
@@ -193,9 +204,21 @@ func (h Hardware) Overbooked(extra ...kueue.ClusterQueue) []string {
 		if !view.IsGPU(at.Resource) {
 			continue
 		}
-		told := view.Amounts(at.Resource, view.AmountText(at.Resource, promised[at]), view.AmountText(at.Resource, has[at]))
-		out = append(out, fmt.Sprintf("the quotas of all queues add up to %s %s of flavor %s, and its nodes have %s: not all can be used at once",
-			told[0], at.Resource, at.Flavor, told[1]))
+		told := view.Amounts(
+			at.Resource,
+			view.AmountText(at.Resource, promised[at]),
+			view.AmountText(at.Resource, has[at]),
+		)
+		out = append(
+			out,
+			fmt.Sprintf(
+				"the quotas of all queues add up to %s %s of flavor %s, and its nodes have %s: not all can be used at once",
+				told[0],
+				at.Resource,
+				at.Flavor,
+				told[1],
+			),
+		)
 	}
 	return out
 }

@@ -84,10 +84,14 @@ func onNode(n *corev1.Node, pods []corev1.Pod, owners map[string]string) []OnNod
 		p := &pods[i]
 		owner := metav1.GetControllerOf(p)
 		ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
-		if p.Spec.NodeName != n.Name || ended || owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node") {
+		if p.Spec.NodeName != n.Name || ended ||
+			owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node") {
 			continue
 		}
-		name := cmp.Or(owners[p.Namespace+"/"+p.Annotations[kueue.WorkloadAnnotation]], p.Labels[appwrapper.AppWrapperLabel])
+		name := cmp.Or(
+			owners[p.Namespace+"/"+p.Annotations[kueue.WorkloadAnnotation]],
+			p.Labels[appwrapper.AppWrapperLabel],
+		)
 		if name == "" && owner != nil {
 			name = owner.Name
 		}
@@ -188,7 +192,13 @@ func (n Node) again(ctx context.Context, c client.Client) error {
 // Drain takes a node out of service: nothing more starts on it and, with evict, what has GPUs
 // leaves it. It reports whether anything had to be written. What others did before is noted, so
 // that putting the node back leaves it.
-func (n Node) Drain(ctx context.Context, c client.Client, who, reason string, evict bool, now time.Time) (bool, error) { //nolint:revive // a fact
+func (n Node) Drain( //nolint:revive // a fact
+	ctx context.Context,
+	c client.Client,
+	who, reason string,
+	evict bool,
+	now time.Time,
+) (bool, error) {
 	if err := n.again(ctx, c); err != nil {
 		return false, err
 	}
@@ -236,8 +246,12 @@ func (n Node) Undrain(ctx context.Context, c client.Client) (left []string, err 
 		if n.Labels[nodehealth.HealthLabel] == nodehealth.Evict {
 			cures = append(cures, fmt.Sprintf("kubectl label node %s %s-", n.Name, nodehealth.HealthLabel))
 		}
-		return nil, fmt.Errorf("node %s was taken out of service by somebody else (%s), not by mlbatch drain: it stays; %s puts it back if you know why it was",
-			n.Name, convert.Node(n.Node).Why, strings.Join(cures, " and "))
+		return nil, fmt.Errorf(
+			"node %s was taken out of service by somebody else (%s), not by mlbatch drain: it stays; %s puts it back if you know why it was",
+			n.Name,
+			convert.Node(n.Node).Why,
+			strings.Join(cures, " and "),
+		)
 	}
 	p := nodePatch{}
 	p.Metadata.Annotations = map[string]*string{view.DrainAnnotation: nil}

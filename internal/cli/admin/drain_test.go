@@ -73,7 +73,10 @@ func TestDrainAndBack(t *testing.T) {
 			}
 			is := find()
 			d := view.DrainOf(is.Node)
-			if got := state(is.Node); got != tc.drained || d == nil || d.By != "root" || d.Reason != "fan" || !d.At.Equal(noon()) {
+			if got := state(
+				is.Node,
+			); got != tc.drained || d == nil || d.By != "root" || d.Reason != "fan" ||
+				!d.At.Equal(noon()) {
 				t.Errorf("%s, %+v; want %s: %s", got, d, tc.drained, tc.why)
 			}
 			if tc.between != nil {
@@ -84,7 +87,10 @@ func TestDrainAndBack(t *testing.T) {
 			}
 			left, err := find().Undrain(t.Context(), c)
 			text := strings.Join(left, ", ")
-			if got := state(find().Node); err != nil || got != tc.after || (text == "") != (tc.left == "") || !strings.Contains(text, tc.left) {
+			if got := state(
+				find().Node,
+			); err != nil || got != tc.after || (text == "") != (tc.left == "") ||
+				!strings.Contains(text, tc.left) {
 				t.Errorf("afterwards %s, left %q, %v; want %s, %q: %s", got, text, err, tc.after, tc.left, tc.why)
 			}
 			if view.DrainOf(find().Node) != nil {
@@ -124,7 +130,15 @@ func TestUndrainOfOthers(t *testing.T) {
 func TestWhoIsMoved(t *testing.T) {
 	pod := func(name string, gpus string, change ...func(*corev1.Pod)) client.Object {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name}, Spec: corev1.PodSpec{
-			NodeName: "a", Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse(gpus)}}}},
+			NodeName: "a",
+			Containers: []corev1.Container{
+				{
+					Name: "c",
+					Resources: corev1.ResourceRequirements{
+						Requests: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse(gpus)},
+					},
+				},
+			},
 		}}
 		for _, c := range change {
 			c(p)
@@ -133,14 +147,37 @@ func TestWhoIsMoved(t *testing.T) {
 	}
 	owned := func(api, kind, name string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
-			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: api, Kind: kind, Name: name, Controller: new(true), UID: "u"}}
+			p.OwnerReferences = []metav1.OwnerReference{
+				{APIVersion: api, Kind: kind, Name: name, Controller: new(true), UID: "u"},
+			}
 		}
 	}
-	c := cluster(node("a"),
-		pod("aw-1", "2", func(p *corev1.Pod) { p.Labels = map[string]string{appwrapper.AppWrapperLabel: "aw"} }, owned("batch/v1", "Job", "inner")),
-		pod("aw-2", "2", func(p *corev1.Pod) { p.Labels = map[string]string{appwrapper.AppWrapperLabel: "aw"} }, owned("batch/v1", "Job", "inner")),
-		pod("job-1", "1", owned("batch/v1", "Job", "train")), pod("rs-1", "1", owned("apps/v1", "ReplicaSet", "serve")),
-		pod("bare", "1"), pod("cpu", "0", owned("batch/v1", "Job", "load")), pod("ds", "1", owned("apps/v1", "DaemonSet", "exporter")),
+	c := cluster(
+		node("a"),
+		pod(
+			"aw-1",
+			"2",
+			func(p *corev1.Pod) { p.Labels = map[string]string{appwrapper.AppWrapperLabel: "aw"} },
+			owned("batch/v1", "Job", "inner"),
+		),
+		pod(
+			"aw-2",
+			"2",
+			func(p *corev1.Pod) { p.Labels = map[string]string{appwrapper.AppWrapperLabel: "aw"} },
+			owned("batch/v1", "Job", "inner"),
+		),
+		pod(
+			"job-1",
+			"1",
+			owned("batch/v1", "Job", "train"),
+		),
+		pod("rs-1", "1", owned("apps/v1", "ReplicaSet", "serve")),
+		pod(
+			"bare",
+			"1",
+		),
+		pod("cpu", "0", owned("batch/v1", "Job", "load")),
+		pod("ds", "1", owned("apps/v1", "DaemonSet", "exporter")),
 		pod("alien", "1", owned("argoproj.io/v1", "Workflow", "flow")),
 		pod("done", "1", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }),
 	)
@@ -149,16 +186,22 @@ func TestWhoIsMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]string{
-		"blue/aw": "starts again elsewhere", "blue/train": "made anew elsewhere, as far", "blue/serve": "made anew elsewhere",
-		"blue/bare": "stays: nobody", "blue/load": "stays: it has no GPUs", "blue/flow": "stays: who runs it",
+		"blue/aw":    "starts again elsewhere",
+		"blue/train": "made anew elsewhere, as far",
+		"blue/serve": "made anew elsewhere",
+		"blue/bare":  "stays: nobody",
+		"blue/load":  "stays: it has no GPUs",
+		"blue/flow":  "stays: who runs it",
 	}
 	for _, j := range nodes[0].Jobs {
-		if how, known := want[j.Job]; !known || !strings.Contains(j.How, how) || j.Moves == strings.HasPrefix(j.How, "stays") {
+		if how, known := want[j.Job]; !known || !strings.Contains(j.How, how) ||
+			j.Moves == strings.HasPrefix(j.How, "stays") {
 			t.Errorf("%+v, want %q", j, how)
 		}
 		delete(want, j.Job)
 	}
-	if len(want) > 0 || nodes[0].Jobs[0].Job != "blue/aw" || nodes[0].Jobs[0].GPUs != 4 || nodes[0].Jobs[0].Pods != 2 {
+	if len(want) > 0 || nodes[0].Jobs[0].Job != "blue/aw" || nodes[0].Jobs[0].GPUs != 4 ||
+		nodes[0].Jobs[0].Pods != 2 {
 		t.Errorf("missing %v, first %+v", want, nodes[0].Jobs[0])
 	}
 	leave, stay := nodes[0].Leaving(false)

@@ -96,7 +96,8 @@ func (e QueueEdit) preemption(out *kueue.ClusterQueue, done *changes) {
 	if e.Within != nil && done.set("preemption within queue", orNever(p.WithinClusterQueue), *e.Within) {
 		p.WithinClusterQueue = kueue.PreemptionPolicy(*e.Within)
 	}
-	if e.Borrow != nil && done.set("preemption while borrowing", orNever(p.BorrowWithinCohort.Policy), *e.Borrow) {
+	if e.Borrow != nil &&
+		done.set("preemption while borrowing", orNever(p.BorrowWithinCohort.Policy), *e.Borrow) {
 		p.BorrowWithinCohort.Policy = kueue.BorrowWithinCohortPolicy(*e.Borrow)
 	}
 	if len(*done) > n {
@@ -137,7 +138,12 @@ func (e QueueEdit) quotas(out *kueue.ClusterQueue, done *changes) error {
 			r := find(out, flavor, s.Resource)
 			if r == nil {
 				if x.what != "quota" {
-					return fmt.Errorf("%s has no quota of %s in flavor %s that could be bounded", out.Name, s.Resource, flavor)
+					return fmt.Errorf(
+						"%s has no quota of %s in flavor %s that could be bounded",
+						out.Name,
+						s.Resource,
+						flavor,
+					)
 				}
 				if err := cover(out, flavor, s); err != nil {
 					return err
@@ -179,7 +185,12 @@ func flavorOf(q *kueue.ClusterQueue, s Setting) (string, error) {
 	if len(having) == 0 {
 		return "", fmt.Errorf("%s has no flavors yet: say of which one %s is, with --flavor", q.Name, s.Resource)
 	}
-	return "", fmt.Errorf("%s has several flavors: say of which one %s is, with --flavor %s", q.Name, s.Resource, strings.Join(having, " or "))
+	return "", fmt.Errorf(
+		"%s has several flavors: say of which one %s is, with --flavor %s",
+		q.Name,
+		s.Resource,
+		strings.Join(having, " or "),
+	)
 }
 
 // cover gives a queue a quota of a resource that it had none of. That is possible where its
@@ -192,7 +203,13 @@ func cover(q *kueue.ClusterQueue, flavor string, s Setting) error {
 			continue
 		}
 		if len(g.Flavors) > 1 {
-			return fmt.Errorf("flavor %s of %s is in a group with others, which all need a quota of %s: kubectl edit clusterqueue %s", flavor, q.Name, s.Resource, q.Name)
+			return fmt.Errorf(
+				"flavor %s of %s is in a group with others, which all need a quota of %s: kubectl edit clusterqueue %s",
+				flavor,
+				q.Name,
+				s.Resource,
+				q.Name,
+			)
 		}
 		g.CoveredResources = append(g.CoveredResources, s.Resource)
 		g.Flavors[0].Resources = append(g.Flavors[0].Resources, added)
@@ -203,15 +220,26 @@ func cover(q *kueue.ClusterQueue, flavor string, s Setting) error {
 		if slices.Contains(q.Spec.ResourceGroups[i].CoveredResources, s.Resource) {
 			g := &q.Spec.ResourceGroups[i]
 			if len(g.CoveredResources) > 1 {
-				return fmt.Errorf("flavor %s is none of %s: a new flavor needs quotas of all of %s: kubectl edit clusterqueue %s", flavor, q.Name, list(g.CoveredResources), q.Name)
+				return fmt.Errorf(
+					"flavor %s is none of %s: a new flavor needs quotas of all of %s: kubectl edit clusterqueue %s",
+					flavor,
+					q.Name,
+					list(g.CoveredResources),
+					q.Name,
+				)
 			}
-			g.Flavors = append(g.Flavors, kueue.FlavorQuotas{Name: kueue.ResourceFlavorReference(flavor), Resources: []kueue.ResourceQuota{added}})
+			g.Flavors = append(
+				g.Flavors,
+				kueue.FlavorQuotas{Name: kueue.ResourceFlavorReference(flavor), Resources: []kueue.ResourceQuota{added}},
+			)
 			return nil
 		}
 	}
 	q.Spec.ResourceGroups = append(q.Spec.ResourceGroups, kueue.ResourceGroup{
 		CoveredResources: []corev1.ResourceName{s.Resource},
-		Flavors:          []kueue.FlavorQuotas{{Name: kueue.ResourceFlavorReference(flavor), Resources: []kueue.ResourceQuota{added}}},
+		Flavors: []kueue.FlavorQuotas{
+			{Name: kueue.ResourceFlavorReference(flavor), Resources: []kueue.ResourceQuota{added}},
+		},
 	})
 	return nil
 }
@@ -239,12 +267,23 @@ func Consequences(is, will *kueue.ClusterQueue, all []kueue.ClusterQueue) []stri
 			if before != nil {
 				wasOver = max(0, used.Sub(convert.Amount(before.Name, before.NominalQuota)))
 			}
-			told := view.Amounts(own.Resource, view.AmountText(own.Resource, used), view.AmountText(own.Resource, over))
+			told := view.Amounts(
+				own.Resource,
+				view.AmountText(own.Resource, used),
+				view.AmountText(own.Resource, over),
+			)
 			switch {
 			case over <= 0 || over <= wasOver && is.Spec.CohortName == will.Spec.CohortName && is.Spec.CohortName != "":
 			case will.Spec.CohortName == "":
-				out = append(out, fmt.Sprintf("%s of %s in use are %s more than the quota: nothing is stopped, and nothing more starts before so much has ended",
-					told[0], own.Resource, told[1]))
+				out = append(
+					out,
+					fmt.Sprintf(
+						"%s of %s in use are %s more than the quota: nothing is stopped, and nothing more starts before so much has ended",
+						told[0],
+						own.Resource,
+						told[1],
+					),
+				)
 			default:
 				out = append(out, fmt.Sprintf("%s of %s in use are %s more than the quota: nothing is stopped now, %s",
 					told[0], own.Resource, told[1], reclaimers(will, all, f.Flavor, own.Resource)))
@@ -260,7 +299,8 @@ func reclaimers(q *kueue.ClusterQueue, all []kueue.ClusterQueue, flavor, of stri
 	for i := range all {
 		o := &all[i]
 		p := o.Spec.Preemption
-		if o.Name == q.Name || o.Spec.CohortName != q.Spec.CohortName || p == nil || p.ReclaimWithinCohort == "" || p.ReclaimWithinCohort == kueue.PreemptionPolicyNever {
+		if o.Name == q.Name || o.Spec.CohortName != q.Spec.CohortName || p == nil || p.ReclaimWithinCohort == "" ||
+			p.ReclaimWithinCohort == kueue.PreemptionPolicyNever {
 			continue
 		}
 		if r := find(o, flavor, corev1.ResourceName(of)); r != nil && r.NominalQuota.Sign() > 0 {
@@ -280,11 +320,15 @@ func reclaimers(q *kueue.ClusterQueue, all []kueue.ClusterQueue, flavor, of stri
 
 // Empty reports whether nothing is to change.
 func (e QueueEdit) Empty() bool {
-	return e.Quotas.Empty() && e.Cohort == nil && e.Strategy == nil && e.Reclaim == nil && e.Within == nil && e.Borrow == nil && e.Weight == nil
+	return e.Quotas.Empty() && e.Cohort == nil && e.Strategy == nil && e.Reclaim == nil && e.Within == nil &&
+		e.Borrow == nil &&
+		e.Weight == nil
 }
 
 // errChanged is the refusal of a change that would not be the one that was shown.
-var errChanged = errors.New("somebody has changed it since it was read: run the command again to see what it changes now")
+var errChanged = errors.New(
+	"somebody has changed it since it was read: run the command again to see what it changes now",
+)
 
 // UpdateShown changes the spec of a ClusterQueue from what it is to what it will be, as people were
 // shown. Its status and labels may have been written meanwhile, as happens all the time in a busy

@@ -29,24 +29,33 @@ func TestQueuesAreEditedAsTheyWereShown(t *testing.T) {
 		"its cohort": {"another spec was shown", func(q *kueue.ClusterQueue) { q.Generation, q.Spec.CohortName = 2, "others" }, true},
 		"the queue":  {"it is another one of that name", func(q *kueue.ClusterQueue) { q.UID = "2" }, true},
 	} {
-		is := &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "blue", UID: "1", Generation: 1}, Spec: kueue.ClusterQueueSpec{CohortName: "all"}}
+		is := &kueue.ClusterQueue{
+			ObjectMeta: metav1.ObjectMeta{Name: "blue", UID: "1", Generation: 1},
+			Spec:       kueue.ClusterQueueSpec{CohortName: "all"},
+		}
 		written := false
-		c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(is).WithInterceptorFuncs(interceptor.Funcs{
-			Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
-				if tc.meanwhile != nil && !written {
-					written = true
-					var now kueue.ClusterQueue
-					if err := c.Get(ctx, client.ObjectKeyFromObject(is), &now); err != nil {
-						return err
+		c := fake.NewClientBuilder().WithScheme(
+			scheme.New(),
+		).WithObjects(
+			is,
+		).WithInterceptorFuncs(
+			interceptor.Funcs{
+				Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+					if tc.meanwhile != nil && !written {
+						written = true
+						var now kueue.ClusterQueue
+						if err := c.Get(ctx, client.ObjectKeyFromObject(is), &now); err != nil {
+							return err
+						}
+						tc.meanwhile(&now)
+						if err := c.Update(ctx, &now); err != nil {
+							return err
+						}
 					}
-					tc.meanwhile(&now)
-					if err := c.Update(ctx, &now); err != nil {
-						return err
-					}
-				}
-				return c.Update(ctx, o, opts...)
+					return c.Update(ctx, o, opts...)
+				},
 			},
-		}).Build()
+		).Build()
 		read, err := admin.ClusterQueue(t.Context(), c, "blue")
 		if err != nil {
 			t.Fatal(err)

@@ -68,13 +68,21 @@ func (n NewFlavor) Object() (*kueue.ResourceFlavor, error) {
 
 // effects are the effects that taints may have.
 func effects() []string {
-	return []string{string(corev1.TaintEffectNoSchedule), string(corev1.TaintEffectPreferNoSchedule), string(corev1.TaintEffectNoExecute)}
+	return []string{
+		string(corev1.TaintEffectNoSchedule),
+		string(corev1.TaintEffectPreferNoSchedule),
+		string(corev1.TaintEffectNoExecute),
+	}
 }
 
 func parseTaint(text string) (corev1.Taint, error) {
 	what, effect, has := strings.Cut(text, ":")
 	if !has || !slices.Contains(effects(), effect) {
-		return corev1.Taint{}, fmt.Errorf("--node-taints %s: write KEY=VALUE:EFFECT, with an effect of %s", text, strings.Join(effects(), ", "))
+		return corev1.Taint{}, fmt.Errorf(
+			"--node-taints %s: write KEY=VALUE:EFFECT, with an effect of %s",
+			text,
+			strings.Join(effects(), ", "),
+		)
 	}
 	key, value, _ := strings.Cut(what, "=")
 	if key == "" {
@@ -86,7 +94,12 @@ func parseTaint(text string) (corev1.Taint, error) {
 func parseToleration(text string) (corev1.Toleration, error) {
 	what, effect, has := strings.Cut(text, ":")
 	if has && !slices.Contains(effects(), effect) {
-		return corev1.Toleration{}, fmt.Errorf("--tolerations %s: there is no effect %q: use %s", text, effect, strings.Join(effects(), ", "))
+		return corev1.Toleration{}, fmt.Errorf(
+			"--tolerations %s: there is no effect %q: use %s",
+			text,
+			effect,
+			strings.Join(effects(), ", "),
+		)
 	}
 	key, value, equal := strings.Cut(what, "=")
 	if key == "" {
@@ -174,7 +187,12 @@ func FlavorColumns() []cli.Column[FlavorRow] {
 // Removable says why a flavor has to stay; nil if it need not.
 func (r FlavorRow) Removable() error {
 	if len(r.Queues) > 0 {
-		return fmt.Errorf("flavor %s is in use: %s %s quota of it", r.Name, some(r.Queues), choose(len(r.Queues), "has", "have"))
+		return fmt.Errorf(
+			"flavor %s is in use: %s %s quota of it",
+			r.Name,
+			some(r.Queues),
+			choose(len(r.Queues), "has", "have"),
+		)
 	}
 	return nil
 }

@@ -37,10 +37,15 @@ func (n NewQueue) Object() (*kueue.ClusterQueue, error) {
 	}
 	q := newQueue(n.Name)
 	q.Spec = kueue.ClusterQueueSpec{
-		ResourceGroups: groups, CohortName: kueue.CohortReference(n.Cohort), QueueingStrategy: kueue.QueueingStrategy(n.Strategy),
+		ResourceGroups:    groups,
+		CohortName:        kueue.CohortReference(n.Cohort),
+		QueueingStrategy:  kueue.QueueingStrategy(n.Strategy),
 		NamespaceSelector: &metav1.LabelSelector{MatchLabels: n.Namespaces},
 		Preemption: &kueue.ClusterQueuePreemption{
-			ReclaimWithinCohort: kueue.PreemptionPolicy(n.Reclaim), WithinClusterQueue: kueue.PreemptionPolicy(n.Within),
+			ReclaimWithinCohort: kueue.PreemptionPolicy(
+				n.Reclaim,
+			),
+			WithinClusterQueue: kueue.PreemptionPolicy(n.Within),
 			BorrowWithinCohort: &kueue.BorrowWithinCohort{Policy: kueue.BorrowWithinCohortPolicy(n.Borrow)},
 		},
 	}
@@ -68,15 +73,35 @@ func (h Hardware) Hints(q *kueue.ClusterQueue) []string {
 	for _, g := range q.Spec.ResourceGroups {
 		for _, f := range g.Flavors {
 			if !slices.ContainsFunc(h.Flavors, func(o kueue.ResourceFlavor) bool { return o.Name == string(f.Name) }) {
-				out = append(out, fmt.Sprintf("there is no flavor %s: the queue admits nothing before there is: mlbatch flavor create %s", f.Name, f.Name))
+				out = append(
+					out,
+					fmt.Sprintf(
+						"there is no flavor %s: the queue admits nothing before there is: mlbatch flavor create %s",
+						f.Name,
+						f.Name,
+					),
+				)
 			}
 		}
 	}
 	if len(q.Spec.ResourceGroups) == 0 {
-		out = append(out, fmt.Sprintf("it has no quota: mlbatch queue edit %s --quota RESOURCE=AMOUNT --flavor NAME gives it some", q.Name))
+		out = append(
+			out,
+			fmt.Sprintf(
+				"it has no quota: mlbatch queue edit %s --quota RESOURCE=AMOUNT --flavor NAME gives it some",
+				q.Name,
+			),
+		)
 	}
-	if p := q.Spec.Preemption; q.Spec.CohortName != "" && (p == nil || p.ReclaimWithinCohort == "" || p.ReclaimWithinCohort == kueue.PreemptionPolicyNever) {
-		out = append(out, fmt.Sprintf("what it lends it gets back only when jobs of others end: mlbatch queue edit %s --reclaim-within-cohort Any takes it back", q.Name))
+	if p := q.Spec.Preemption; q.Spec.CohortName != "" &&
+		(p == nil || p.ReclaimWithinCohort == "" || p.ReclaimWithinCohort == kueue.PreemptionPolicyNever) {
+		out = append(
+			out,
+			fmt.Sprintf(
+				"what it lends it gets back only when jobs of others end: mlbatch queue edit %s --reclaim-within-cohort Any takes it back",
+				q.Name,
+			),
+		)
 	}
 	return append(out, h.Overbooked(*q)...)
 }
@@ -98,13 +123,25 @@ func FindQueue(ctx context.Context, c client.Reader, namespace, name string) (*Q
 			return nil, notThere(err, "LocalQueue", namespace+"/"+name, "mlbatch queue -n "+namespace)
 		}
 		q.SetGroupVersionKind(kueue.GroupVersion.WithKind("LocalQueue"))
-		return &Queue{&q, q.Spec.StopPolicy, int(q.Status.AdmittedWorkloads), int(q.Status.PendingWorkloads), int(q.Status.ReservingWorkloads)}, nil
+		return &Queue{
+			&q,
+			q.Spec.StopPolicy,
+			int(q.Status.AdmittedWorkloads),
+			int(q.Status.PendingWorkloads),
+			int(q.Status.ReservingWorkloads),
+		}, nil
 	}
 	q, err := ClusterQueue(ctx, c, name)
 	if err != nil {
 		return nil, err
 	}
-	return &Queue{q, q.Spec.StopPolicy, int(q.Status.AdmittedWorkloads), int(q.Status.PendingWorkloads), int(q.Status.ReservingWorkloads)}, nil
+	return &Queue{
+		q,
+		q.Spec.StopPolicy,
+		int(q.Status.AdmittedWorkloads),
+		int(q.Status.PendingWorkloads),
+		int(q.Status.ReservingWorkloads),
+	}, nil
 }
 
 // ClusterQueue reads one.

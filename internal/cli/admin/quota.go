@@ -52,7 +52,10 @@ func ParseSettings(flag string, texts []string, bare corev1.ResourceName) ([]Set
 				return nil, err
 			}
 			s.Flavor = flavor
-			if slices.ContainsFunc(out, func(o Setting) bool { return o.Flavor == s.Flavor && o.Resource == s.Resource }) {
+			if slices.ContainsFunc(
+				out,
+				func(o Setting) bool { return o.Flavor == s.Flavor && o.Resource == s.Resource },
+			) {
 				return nil, fmt.Errorf("--%s: %s is said twice", flag, s.Resource)
 			}
 			out = append(out, s)
@@ -70,7 +73,12 @@ func parseSetting(flag, text string, bare corev1.ResourceName) (Setting, error) 
 	case name == "" || amount == "":
 		return Setting{}, fmt.Errorf("--%s %s: write RESOURCE=AMOUNT, such as nvidia.com/gpu=8", flag, text)
 	case has && !strings.Contains(name, "/") && !slices.Contains(native(), name) && !strings.HasPrefix(name, corev1.ResourceHugePagesPrefix):
-		return Setting{}, fmt.Errorf("--%s %s: there is no resource %q: use cpu, memory, pods or a name with a domain, such as nvidia.com/gpu", flag, text, name)
+		return Setting{}, fmt.Errorf(
+			"--%s %s: there is no resource %q: use cpu, memory, pods or a name with a domain, such as nvidia.com/gpu",
+			flag,
+			text,
+			name,
+		)
 	}
 	s := Setting{Resource: corev1.ResourceName(name)}
 	if amount == none && flag != flagQuota {
@@ -78,7 +86,12 @@ func parseSetting(flag, text string, bare corev1.ResourceName) (Setting, error) 
 	}
 	q, err := resource.ParseQuantity(amount)
 	if err != nil {
-		return Setting{}, fmt.Errorf("--%s %s: %q is no amount: write a number, such as 8, 500m or 64Gi", flag, text, amount)
+		return Setting{}, fmt.Errorf(
+			"--%s %s: %q is no amount: write a number, such as 8, 500m or 64Gi",
+			flag,
+			text,
+			amount,
+		)
 	}
 	if q.Sign() < 0 {
 		return Setting{}, fmt.Errorf("--%s %s: an amount cannot be negative", flag, text)
@@ -92,7 +105,11 @@ const flagQuota = "quota"
 
 // ParseQuotas reads the three flags of quotas. Those that name no flavor are of the one
 // that is given.
-func ParseQuotas(nominal, borrowing, lending []string, bare corev1.ResourceName, flavor string) (Quotas, error) {
+func ParseQuotas(
+	nominal, borrowing, lending []string,
+	bare corev1.ResourceName,
+	flavor string,
+) (Quotas, error) {
 	var q Quotas
 	for _, f := range []struct {
 		name  string
@@ -121,9 +138,17 @@ func (q Quotas) Groups() ([]kueue.ResourceGroup, error) {
 		}
 		at := slices.IndexFunc(flavors, func(f kueue.FlavorQuotas) bool { return string(f.Name) == s.Flavor })
 		if at < 0 {
-			flavors, at = append(flavors, kueue.FlavorQuotas{Name: kueue.ResourceFlavorReference(s.Flavor)}), len(flavors)
+			flavors, at = append(
+				flavors,
+				kueue.FlavorQuotas{Name: kueue.ResourceFlavorReference(s.Flavor)},
+			), len(
+				flavors,
+			)
 		}
-		flavors[at].Resources = append(flavors[at].Resources, kueue.ResourceQuota{Name: s.Resource, NominalQuota: *s.Amount})
+		flavors[at].Resources = append(
+			flavors[at].Resources,
+			kueue.ResourceQuota{Name: s.Resource, NominalQuota: *s.Amount},
+		)
 	}
 	for _, l := range []struct {
 		flag   string
@@ -136,7 +161,13 @@ func (q Quotas) Groups() ([]kueue.ResourceGroup, error) {
 		for _, s := range l.limits {
 			r := quotaOf(flavors, s.Flavor, s.Resource)
 			if r == nil {
-				return nil, fmt.Errorf("--%s %s: there is no quota of it that could be bounded: --%s %s=AMOUNT gives one", l.flag, s.Resource, flagQuota, s.Resource)
+				return nil, fmt.Errorf(
+					"--%s %s: there is no quota of it that could be bounded: --%s %s=AMOUNT gives one",
+					l.flag,
+					s.Resource,
+					flagQuota,
+					s.Resource,
+				)
 			}
 			l.set(r, s.Amount)
 		}
@@ -164,7 +195,10 @@ func grouped(flavors []kueue.FlavorQuotas) []kueue.ResourceGroup {
 			covered[i] = f.Resources[i].Name
 		}
 		at := slices.IndexFunc(out, func(g kueue.ResourceGroup) bool {
-			return slices.Equal(slices.Sorted(slices.Values(g.CoveredResources)), slices.Sorted(slices.Values(covered)))
+			return slices.Equal(
+				slices.Sorted(slices.Values(g.CoveredResources)),
+				slices.Sorted(slices.Values(covered)),
+			)
 		})
 		if at < 0 {
 			out, at = append(out, kueue.ResourceGroup{CoveredResources: covered}), len(out)

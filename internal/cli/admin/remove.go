@@ -89,12 +89,19 @@ func TakeRemoval(ctx context.Context, c client.Reader, team string, all []Listed
 func ours(k ListedKind) bool {
 	all := kinds.All()
 	switch {
-	case k.Group == kueue.GroupVersion.Group, k.Group == history.GroupVersion.Group && (k.Resource == history.Resource || k.Resource == recovery.Resource), strings.HasSuffix(k.Group, "metrics.k8s.io"), strings.HasSuffix(k.Group, "visibility.kueue.x-k8s.io"), k.Group == viewapi.GroupVersion.Group:
+	case k.Group == kueue.GroupVersion.Group,
+		k.Group == history.GroupVersion.Group && (k.Resource == history.Resource || k.Resource == recovery.Resource),
+		strings.HasSuffix(k.Group, "metrics.k8s.io"),
+		strings.HasSuffix(k.Group, "visibility.kueue.x-k8s.io"),
+		k.Group == viewapi.GroupVersion.Group:
 		return true
 	case all.Find(k.GroupVersionKind) != nil:
 		return true
 	}
-	return slices.Contains([]string{"events", "pods", "bindings", "endpoints", "endpointslices", "leases", "podgroups"}, k.Resource)
+	return slices.Contains(
+		[]string{"events", "pods", "bindings", "endpoints", "endpointslices", "leases", "podgroups"},
+		k.Resource,
+	)
 }
 
 // given reports whether every namespace, or every team's, has an object.
@@ -124,10 +131,22 @@ type DeleteOptions struct {
 // Refusal says why a team is not removed like that; nil if nothing speaks against it.
 func (r *Removal) Refusal(o DeleteOptions) error {
 	if n := len(r.Live); n > 0 && !o.Drain {
-		return fmt.Errorf("team %s has %s that %s not ended (%s): --drain stops %s first", r.Team.Name, words.Count(n, "job"), choose(n, "has", "have"), some(r.Live), choose(n, "it", "them"))
+		return fmt.Errorf(
+			"team %s has %s that %s not ended (%s): --drain stops %s first",
+			r.Team.Name,
+			words.Count(n, "job"),
+			choose(n, "has", "have"),
+			some(r.Live),
+			choose(n, "it", "them"),
+		)
 	}
 	if n := len(r.Foreign); n > 0 && !o.Namespace && !o.Keep {
-		return fmt.Errorf("namespace %s has %s that the team's removal is not about (%s): --delete-namespace deletes them as well, --keep-namespace leaves the namespace and what is in it", r.Team.Name, words.Count(n, "object"), some(r.Foreign))
+		return fmt.Errorf(
+			"namespace %s has %s that the team's removal is not about (%s): --delete-namespace deletes them as well, --keep-namespace leaves the namespace and what is in it",
+			r.Team.Name,
+			words.Count(n, "object"),
+			some(r.Foreign),
+		)
 	}
 	return nil
 }
@@ -155,12 +174,28 @@ func (r *Removal) Plan(o DeleteOptions) []string {
 		out = append(out, "the rights of "+strings.Join(r.Team.People, ", "))
 	}
 	if n := len(r.Live); n > 0 {
-		out = append(out, fmt.Sprintf("%s that %s not ended, stopped first: %s", words.Count(n, "job"), choose(n, "has", "have"), some(r.Live)))
+		out = append(
+			out,
+			fmt.Sprintf(
+				"%s that %s not ended, stopped first: %s",
+				words.Count(n, "job"),
+				choose(n, "has", "have"),
+				some(r.Live),
+			),
+		)
 	}
 	switch {
 	case r.Team.ClusterQueue == "":
 	case len(r.KeepsQueue) > 0:
-		out = append(out, fmt.Sprintf("not ClusterQueue %s, which %s %s as well", r.Team.ClusterQueue, strings.Join(r.KeepsQueue, ", "), choose(len(r.KeepsQueue), "uses", "use")))
+		out = append(
+			out,
+			fmt.Sprintf(
+				"not ClusterQueue %s, which %s %s as well",
+				r.Team.ClusterQueue,
+				strings.Join(r.KeepsQueue, ", "),
+				choose(len(r.KeepsQueue), "uses", "use"),
+			),
+		)
 	default:
 		out = append(out, "ClusterQueue "+r.Team.ClusterQueue)
 	}
@@ -265,7 +300,13 @@ func (e PeopleEdit) Empty() bool { return !e.Set && len(e.Add)+len(e.Remove) == 
 
 // EditPeople changes who is of a team. It keeps the bindings that others made as long as their
 // people stay.
-func EditPeople(ctx context.Context, c client.Client, team string, e PeopleEdit, dryRun bool) ([]FieldChange, error) { //nolint:revive // a fact
+func EditPeople( //nolint:revive // a fact
+	ctx context.Context,
+	c client.Client,
+	team string,
+	e PeopleEdit,
+	dryRun bool,
+) ([]FieldChange, error) {
 	if err := (Team{Users: slices.Concat(e.Users, e.Add), Groups: e.Groups}).people(); err != nil {
 		return nil, err
 	}
@@ -280,7 +321,13 @@ func EditPeople(ctx context.Context, c client.Client, team string, e PeopleEdit,
 	if slices.Equal(gather.SortedSubjects(has), want) {
 		return nil, nil
 	}
-	done := []FieldChange{{"people", cmp.Or(strings.Join(gather.PeopleNames(has), ", "), none), cmp.Or(strings.Join(gather.PeopleNames(want), ", "), none)}}
+	done := []FieldChange{
+		{
+			"people",
+			cmp.Or(strings.Join(gather.PeopleNames(has), ", "), none),
+			cmp.Or(strings.Join(gather.PeopleNames(want), ", "), none),
+		},
+	}
 	if dryRun {
 		return done, nil
 	}
@@ -305,7 +352,13 @@ func (e PeopleEdit) wanted(has []rbacv1.Subject) ([]rbacv1.Subject, error) {
 }
 
 // writePeople gives rights to those who have none and takes them from those who are not wanted.
-func writePeople(ctx context.Context, c client.Client, team string, bindings []rbacv1.RoleBinding, want []rbacv1.Subject) error {
+func writePeople(
+	ctx context.Context,
+	c client.Client,
+	team string,
+	bindings []rbacv1.RoleBinding,
+	want []rbacv1.Subject,
+) error {
 	left := slices.Clone(want)
 	var own *rbacv1.RoleBinding
 	for i := range bindings {
@@ -314,7 +367,10 @@ func writePeople(ctx context.Context, c client.Client, team string, bindings []r
 			own = b
 			continue
 		}
-		keep := slices.DeleteFunc(slices.Clone(b.Subjects), func(s rbacv1.Subject) bool { return !slices.Contains(want, s) })
+		keep := slices.DeleteFunc(
+			slices.Clone(b.Subjects),
+			func(s rbacv1.Subject) bool { return !slices.Contains(want, s) },
+		)
 		left = slices.DeleteFunc(left, func(s rbacv1.Subject) bool { return slices.Contains(keep, s) })
 		var err error
 		switch {
@@ -333,7 +389,12 @@ func writePeople(ctx context.Context, c client.Client, team string, bindings []r
 	case own == nil && len(left) > 0:
 		err = c.Create(ctx, &rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: EditRole},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: EditRole}, Subjects: left,
+			RoleRef: rbacv1.RoleRef{
+				APIGroup: rbacv1.GroupName,
+				Kind:     "ClusterRole",
+				Name:     EditRole,
+			},
+			Subjects: left,
 		})
 	case own != nil && !slices.Equal(gather.SortedSubjects(own.Subjects), left):
 		own.Subjects = left

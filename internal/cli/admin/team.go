@@ -84,11 +84,19 @@ func typed[T client.Object](o T, apiVersion, kind string) T {
 }
 
 func newQueue(name string) *kueue.ClusterQueue {
-	return typed(&kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: name}}, kueue.GroupVersion.String(), "ClusterQueue")
+	return typed(
+		&kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: name}},
+		kueue.GroupVersion.String(),
+		"ClusterQueue",
+	)
 }
 
 func newFlavor(name string) *kueue.ResourceFlavor {
-	return typed(&kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: name}}, kueue.GroupVersion.String(), "ResourceFlavor")
+	return typed(
+		&kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: name}},
+		kueue.GroupVersion.String(),
+		"ResourceFlavor",
+	)
 }
 
 func newLocalQueue(namespace, name, queue string) *kueue.LocalQueue {
@@ -115,7 +123,10 @@ func (t Team) Settle(h Hardware) (Team, error) {
 // and the people last: nobody may submit before everything else is there.
 func (t Team) Design(h Hardware) ([]client.Object, error) {
 	if len(validation.IsDNS1123Label(t.Name)) > 0 {
-		return nil, fmt.Errorf("team %q: it is the name of a namespace: use lower case letters, digits and -, 63 at most", t.Name)
+		return nil, fmt.Errorf(
+			"team %q: it is the name of a namespace: use lower case letters, digits and -, 63 at most",
+			t.Name,
+		)
 	}
 	if gather.Reserved(t.Name) {
 		return nil, fmt.Errorf("team %s: that namespace is for Kubernetes itself: choose another name", t.Name)
@@ -133,7 +144,11 @@ func (t Team) Design(h Hardware) ([]client.Object, error) {
 		}
 	}
 	if !slices.ContainsFunc(flavors, func(f kueue.ResourceFlavor) bool { return f.Name == t.Flavor }) {
-		return nil, fmt.Errorf("there is no flavor %s: mlbatch flavor create %s makes it, or --create-flavor does it here", t.Flavor, t.Flavor)
+		return nil, fmt.Errorf(
+			"there is no flavor %s: mlbatch flavor create %s makes it, or --create-flavor does it here",
+			t.Flavor,
+			t.Flavor,
+		)
 	}
 	queue, err := t.queue(Capacity(flavors, h.Nodes))
 	if err != nil {
@@ -186,7 +201,11 @@ func (t Team) queue(has Amounts) (*kueue.ClusterQueue, error) {
 		return nil, errors.New("say how much the team has: --gpus 8, or --cpu, --memory, --quota RESOURCE=AMOUNT")
 	}
 	if missing := q.without("cpu", "memory"); len(missing) > 0 {
-		return nil, fmt.Errorf("the nodes of flavor %s have no GPUs that tell how much belongs to the team: say %s as well", t.Flavor, strings.Join(missing, " and "))
+		return nil, fmt.Errorf(
+			"the nodes of flavor %s have no GPUs that tell how much belongs to the team: say %s as well",
+			t.Flavor,
+			strings.Join(missing, " and "),
+		)
 	}
 	groups, err := q.Groups()
 	if err != nil {
@@ -271,12 +290,23 @@ type DiffersError struct {
 
 // Error says what differs, and how to change it.
 func (e *DiffersError) Error() string {
-	return fmt.Sprintf("team %s is there, and differs:\n  %s\nNothing was changed; mlbatch team edit %s with the same values changes it", e.Team, strings.Join(e.Lines, "\n  "), e.Team)
+	return fmt.Sprintf(
+		"team %s is there, and differs:\n  %s\nNothing was changed; mlbatch team edit %s with the same values changes it",
+		e.Team,
+		strings.Join(e.Lines, "\n  "),
+		e.Team,
+	)
 }
 
 // Create makes what there is not of the objects of a team. If one that there is differs from
 // what was asked for, nothing is written. A dry run writes nothing either, and says what it would.
-func (t Team) Create(ctx context.Context, c client.Client, h Hardware, objects []client.Object, dryRun bool) ([]TeamObject, error) { //nolint:revive // a fact
+func (t Team) Create( //nolint:revive // a fact
+	ctx context.Context,
+	c client.Client,
+	h Hardware,
+	objects []client.Object,
+	dryRun bool,
+) ([]TeamObject, error) {
 	steps := make([]TeamObject, 0, len(objects))
 	var differs []string
 	for _, o := range objects {
@@ -320,7 +350,12 @@ func (s *TeamObject) write(ctx context.Context, c client.Client) error {
 }
 
 // compare says what is to be done with an object, and how it differs from that which is there.
-func (t Team) compare(ctx context.Context, c client.Client, h Hardware, want client.Object) (TeamObject, []string, error) {
+func (t Team) compare(
+	ctx context.Context,
+	c client.Client,
+	h Hardware,
+	want client.Object,
+) (TeamObject, []string, error) {
 	if _, rights := want.(*rbacv1.RoleBinding); rights {
 		return t.comparePeople(ctx, c, want)
 	}
@@ -341,7 +376,10 @@ func (t Team) compare(ctx context.Context, c client.Client, h Hardware, want cli
 	case *corev1.Namespace:
 		if is.Labels[kueue.TeamNamespaceLabel] != "true" {
 			if !t.Adopt {
-				return step, nil, fmt.Errorf("namespace %s is there and is no team's: --adopt makes it one; what runs in it then has to name a queue", t.Name)
+				return step, nil, fmt.Errorf(
+					"namespace %s is there and is no team's: --adopt makes it one; what runs in it then has to name a queue",
+					t.Name,
+				)
 			}
 			step.Done = Labelled
 		}
@@ -349,7 +387,10 @@ func (t Team) compare(ctx context.Context, c client.Client, h Hardware, want cli
 		lines = t.differs(is, Capacity(h.Flavors, h.Nodes))
 	case *kueue.LocalQueue:
 		if got := string(is.Spec.ClusterQueue); got != QueueName(t.Name) {
-			lines = append(lines, fmt.Sprintf("localqueue/%s leads to %s, asked for %s", is.Name, got, QueueName(t.Name)))
+			lines = append(
+				lines,
+				fmt.Sprintf("localqueue/%s leads to %s, asked for %s", is.Name, got, QueueName(t.Name)),
+			)
 		}
 	default: // a flavor stays as it is
 	}
@@ -357,7 +398,11 @@ func (t Team) compare(ctx context.Context, c client.Client, h Hardware, want cli
 }
 
 // comparePeople compares those whom any binding gives the role with those who are to have it.
-func (t Team) comparePeople(ctx context.Context, c client.Client, want client.Object) (TeamObject, []string, error) {
+func (t Team) comparePeople(
+	ctx context.Context,
+	c client.Client,
+	want client.Object,
+) (TeamObject, []string, error) {
 	_, has, err := bindingsOf(ctx, c, t.Name)
 	if err != nil {
 		return TeamObject{}, nil, err
@@ -367,13 +412,18 @@ func (t Team) comparePeople(ctx context.Context, c client.Client, want client.Ob
 	case len(got) == 0:
 		return TeamObject{Object: want, Done: Created}, nil, nil
 	case !slices.Equal(got, asked):
-		return TeamObject{Object: want, Done: Unchanged}, []string{fmt.Sprintf("people are %s, asked for %s", strings.Join(got, ", "), strings.Join(asked, ", "))}, nil
+		other := fmt.Sprintf("people are %s, asked for %s", strings.Join(got, ", "), strings.Join(asked, ", "))
+		return TeamObject{Object: want, Done: Unchanged}, []string{other}, nil
 	}
 	return TeamObject{Object: want, Done: Unchanged}, nil, nil
 }
 
 // bindingsOf are the bindings that make people those of a team, and these.
-func bindingsOf(ctx context.Context, c client.Client, team string) (bindings []rbacv1.RoleBinding, people []rbacv1.Subject, err error) {
+func bindingsOf(
+	ctx context.Context,
+	c client.Client,
+	team string,
+) (bindings []rbacv1.RoleBinding, people []rbacv1.Subject, err error) {
 	var all rbacv1.RoleBindingList
 	if err := c.List(ctx, &all, client.InNamespace(team)); err != nil {
 		return nil, nil, fmt.Errorf("list RoleBindings of %s: %w", team, err)

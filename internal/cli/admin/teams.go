@@ -62,7 +62,11 @@ func lent(s view.Share) string {
 // ShareColumns are those of the quotas of a team.
 func ShareColumns() []cli.Column[view.Share] {
 	amount := func(title string, rank int, of func(view.Share) string) cli.Column[view.Share] {
-		return cli.AmountColumn(cli.Column[view.Share]{Title: title, Rank: rank}, func(s view.Share) string { return s.Resource }, of)
+		return cli.AmountColumn(
+			cli.Column[view.Share]{Title: title, Rank: rank},
+			func(s view.Share) string { return s.Resource },
+			of,
+		)
 	}
 	return []cli.Column[view.Share]{
 		{Title: "FLAVOR", Rank: 3, Text: func(s view.Share) string { return s.Flavor }},

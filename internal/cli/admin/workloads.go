@@ -58,7 +58,11 @@ func TakeWorkloads(ctx context.Context, c client.Reader, f WorkloadFilter) ([]Wo
 	for i := range list.Items {
 		w := &list.Items[i]
 		row := WorkloadRow{
-			Namespace: w.Namespace, Name: w.Name, LocalQueue: string(w.Spec.QueueName), Status: statusOf(w), Created: w.CreationTimestamp.UTC(),
+			Namespace:    w.Namespace,
+			Name:         w.Name,
+			LocalQueue:   string(w.Spec.QueueName),
+			Status:       statusOf(w),
+			Created:      w.CreationTimestamp.UTC(),
 			ClusterQueue: behind[w.Namespace+"/"+string(w.Spec.QueueName)],
 		}
 		if w.Status.Admission != nil {
@@ -78,7 +82,8 @@ func TakeWorkloads(ctx context.Context, c client.Reader, f WorkloadFilter) ([]Wo
 }
 
 func (f *WorkloadFilter) wants(r *WorkloadRow) bool {
-	return (f.LocalQueue == "" || r.LocalQueue == f.LocalQueue) && (f.ClusterQueue == "" || r.ClusterQueue == f.ClusterQueue) &&
+	return (f.LocalQueue == "" || r.LocalQueue == f.LocalQueue) &&
+		(f.ClusterQueue == "" || r.ClusterQueue == f.ClusterQueue) &&
 		(len(f.Statuses) == 0 || slices.Contains(f.Statuses, "all") || slices.Contains(f.Statuses, r.Status))
 }
 
@@ -106,25 +111,44 @@ func WorkloadColumns(now time.Time) []cli.Column[WorkloadRow] {
 		{Title: "LOCALQUEUE", Rank: 5, Text: func(r WorkloadRow) string { return r.LocalQueue }},
 		{Title: "CLUSTERQUEUE", Rank: 6, Text: func(r WorkloadRow) string { return r.ClusterQueue }},
 		{Title: "STATUS", Text: func(r WorkloadRow) string { return r.Status }},
-		cli.AgeColumn(cli.Column[WorkloadRow]{Title: "AGE", Rank: 1}, now, func(r WorkloadRow) *time.Time { return &r.Created }),
+		cli.AgeColumn(
+			cli.Column[WorkloadRow]{Title: "AGE", Rank: 1},
+			now,
+			func(r WorkloadRow) *time.Time { return &r.Created },
+		),
 	}
 }
 
 // DeleteWorkload removes a Workload with its job: a Workload that is deleted alone comes again. It
 // returns what was deleted, or would be in a dry run.
-func DeleteWorkload(ctx context.Context, c client.Client, namespace, name string, dryRun bool) (string, error) { //nolint:revive // a fact
+func DeleteWorkload( //nolint:revive // a fact
+	ctx context.Context,
+	c client.Client,
+	namespace, name string,
+	dryRun bool,
+) (string, error) {
 	var w kueue.Workload
 	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &w); err != nil {
 		return "", notThere(err, "Workload", namespace+"/"+name, "mlbatch list workload -n "+namespace)
 	}
 	var o client.Object = typed(&w, kueue.GroupVersion.String(), "Workload")
 	if owner := metav1.GetControllerOf(&w); owner != nil {
-		o = typed(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: owner.Name}}, owner.APIVersion, owner.Kind)
+		o = typed(
+			&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: owner.Name}},
+			owner.APIVersion,
+			owner.Kind,
+		)
 	}
 	if dryRun {
 		return Name(o), nil
 	}
-	if err := c.Delete(ctx, o, client.PropagationPolicy(metav1.DeletePropagationBackground)); client.IgnoreNotFound(err) != nil {
+	if err := c.Delete(
+		ctx,
+		o,
+		client.PropagationPolicy(metav1.DeletePropagationBackground),
+	); client.IgnoreNotFound(
+		err,
+	) != nil {
 		return "", fmt.Errorf("delete %s: %w", Name(o), err)
 	}
 	return Name(o), nil

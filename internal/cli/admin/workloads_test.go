@@ -20,18 +20,37 @@ import (
 // workloads are one in each status, and the job of one of them.
 func workloads() []client.Object {
 	made := func(name, condition string, queue kueue.LocalQueueName) *kueue.Workload {
-		w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name, CreationTimestamp: metav1.NewTime(noon().Add(-time.Minute))}, Spec: kueue.WorkloadSpec{QueueName: queue}}
+		w := &kueue.Workload{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace:         "blue",
+				Name:              name,
+				CreationTimestamp: metav1.NewTime(noon().Add(-time.Minute)),
+			},
+			Spec: kueue.WorkloadSpec{QueueName: queue},
+		}
 		if condition != "" {
 			w.Status.Conditions = []metav1.Condition{{Type: condition, Status: metav1.ConditionTrue}}
 		}
 		return w
 	}
 	owned := made("d", kueue.WorkloadAdmitted, "q")
-	owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "train", UID: "u", Controller: new(true)}}
+	owned.OwnerReferences = []metav1.OwnerReference{
+		{APIVersion: "batch/v1", Kind: "Job", Name: "train", UID: "u", Controller: new(true)},
+	}
 	owned.Status.Admission = &kueue.Admission{ClusterQueue: "cq"}
 	return []client.Object{
-		made("a", "", "q"), made("b", kueue.WorkloadQuotaReserved, "other"), made("c", kueue.WorkloadFinished, ""), owned,
-		&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "q"}, Spec: kueue.LocalQueueSpec{ClusterQueue: "cq"}},
+		made(
+			"a",
+			"",
+			"q",
+		),
+		made("b", kueue.WorkloadQuotaReserved, "other"),
+		made("c", kueue.WorkloadFinished, ""),
+		owned,
+		&kueue.LocalQueue{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "q"},
+			Spec:       kueue.LocalQueueSpec{ClusterQueue: "cq"},
+		},
 		&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "train"}},
 	}
 }
@@ -69,7 +88,13 @@ func TestWorkloadsAreListed(t *testing.T) {
 func TestFlavorsAreListed(t *testing.T) {
 	flavors := func(nodes, gpus *int) []admin.FlavorRow {
 		return []admin.FlavorRow{
-			{Name: "h100", Labels: map[string]string{"pool": "h100", "zone": "a"}, Nodes: nodes, GPUs: gpus, Queues: []string{"blue-cluster-queue", "red-cluster-queue"}},
+			{
+				Name:   "h100",
+				Labels: map[string]string{"pool": "h100", "zone": "a"},
+				Nodes:  nodes,
+				GPUs:   gpus,
+				Queues: []string{"blue-cluster-queue", "red-cluster-queue"},
+			},
 			{Name: "spot", Labels: map[string]string{"pool": "\x1b[31mspot"}, Nodes: nodes, GPUs: gpus},
 		}
 	}
@@ -102,7 +127,14 @@ func TestWorkloadGoesWithItsJob(t *testing.T) {
 			}
 		}
 	}
-	if _, err := admin.DeleteWorkload(t.Context(), cluster(), "blue", "z", false); err == nil || !strings.Contains(err.Error(), "mlbatch list workload -n blue") {
+	if _, err := admin.DeleteWorkload(
+		t.Context(),
+		cluster(),
+		"blue",
+		"z",
+		false,
+	); err == nil ||
+		!strings.Contains(err.Error(), "mlbatch list workload -n blue") {
 		t.Errorf("of none: %v", err)
 	}
 }

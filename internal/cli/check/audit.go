@@ -61,7 +61,11 @@ func (v *audit) sum() {
 	all := map[core.FlavorResource]*sums{}
 	for i := range v.Queues {
 		q := &v.Queues[i]
-		is := view.ClusterQueueOf(q, apimeta.FindStatusCondition(q.Status.Conditions, kueue.ClusterQueueActive), view.LoadOf(q.Status))
+		is := view.ClusterQueueOf(
+			q,
+			apimeta.FindStatusCondition(q.Status.Conditions, kueue.ClusterQueueActive),
+			view.LoadOf(q.Status),
+		)
 		for _, f := range is.Flavors {
 			for _, own := range f.Quotas {
 				key := core.FlavorResource{Flavor: f.Flavor, Resource: own.Resource}
@@ -96,7 +100,13 @@ func (v *audit) sum() {
 		v.capacity = append(v.capacity, v.line(key, s))
 	}
 	slices.SortFunc(v.queues, func(a, b Queue) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), byFlavor(core.FlavorResource{Flavor: a.Flavor, Resource: a.Resource}, core.FlavorResource{Flavor: b.Flavor, Resource: b.Resource}))
+		return cmp.Or(
+			cmp.Compare(a.Name, b.Name),
+			byFlavor(
+				core.FlavorResource{Flavor: a.Flavor, Resource: a.Resource},
+				core.FlavorResource{Flavor: b.Flavor, Resource: b.Resource},
+			),
+		)
 	})
 }
 
@@ -108,7 +118,11 @@ func byFlavor(a, b core.FlavorResource) int {
 		}
 		return 1
 	}
-	return cmp.Or(cmp.Compare(a.Flavor, b.Flavor), cmp.Compare(last(a), last(b)), cmp.Compare(a.Resource, b.Resource))
+	return cmp.Or(
+		cmp.Compare(a.Flavor, b.Flavor),
+		cmp.Compare(last(a), last(b)),
+		cmp.Compare(a.Resource, b.Resource),
+	)
 }
 
 func has(labels, want map[string]string) bool {
@@ -133,8 +147,13 @@ func (v *audit) add(s *sums, queue string, own core.Quota, is *view.ClusterQueue
 	s.teams, s.used = s.teams.Add(own.Nominal), s.used.Add(used)
 	s.borrowed = s.borrowed.Add(is.Borrowed(own, used))
 	v.queues = append(v.queues, Queue{
-		Name: queue, Flavor: key.Flavor, Resource: key.Resource, Quota: text(key.Resource, own.Nominal), Used: text(key.Resource, used),
-		Admitted: is.Admitted, Waiting: is.Waiting(),
+		Name:     queue,
+		Flavor:   key.Flavor,
+		Resource: key.Resource,
+		Quota:    text(key.Resource, own.Nominal),
+		Used:     text(key.Resource, used),
+		Admitted: is.Admitted,
+		Waiting:  is.Waiting(),
 	})
 }
 
@@ -146,7 +165,14 @@ func text(resource string, a core.Amount) string {
 func (v *audit) line(key core.FlavorResource, s *sums) Capacity {
 	say := func(a core.Amount) string { return text(key.Resource, a) }
 	out := Capacity{
-		Flavor: key.Flavor, Resource: key.Resource, Total: say(s.total), Out: say(s.out), Teams: say(s.teams), Used: say(s.used), Borrowed: say(s.borrowed), sums: *s,
+		Flavor:   key.Flavor,
+		Resource: key.Resource,
+		Total:    say(s.total),
+		Out:      say(s.out),
+		Teams:    say(s.teams),
+		Used:     say(s.used),
+		Borrowed: say(s.borrowed),
+		sums:     *s,
 	}
 	if v.reads("pods", "LocalQueues") && v.Namespace == "" {
 		out.Outside = new(say(s.outside))
@@ -163,7 +189,12 @@ func (v *audit) outside() map[string]core.Resources {
 	for i := range v.Pods {
 		p := &v.Pods[i]
 		if holds(p) && v.teams[p.Namespace] == nil {
-			out[p.Spec.NodeName] = out[p.Spec.NodeName].Plus(convert.PodRequests(&p.Spec)).With("pods", out[p.Spec.NodeName].Of("pods")+1)
+			out[p.Spec.NodeName] = out[p.Spec.NodeName].Plus(
+				convert.PodRequests(&p.Spec),
+			).With(
+				"pods",
+				out[p.Spec.NodeName].Of("pods")+1,
+			)
 		}
 	}
 	return out

@@ -44,9 +44,22 @@ func Take(ctx context.Context, c client.Reader, namespace, slack string) (*Clust
 	var flavors kueue.ResourceFlavorList
 	var workloads kueue.WorkloadList
 	in := []client.ListOption{client.InNamespace(namespace)}
-	unread, err := gather.ReadLists(ctx, c,
-		gather.List{What: "nodes", Into: &nodes}, gather.List{What: "ClusterQueues", Into: &queues}, gather.List{What: "ResourceFlavors", Into: &flavors},
-		gather.List{What: "pods", Into: &pods, Options: in}, gather.List{What: "LocalQueues", Into: &local, Options: in}, gather.List{What: "Workloads", Into: &workloads, Options: in},
+	unread, err := gather.ReadLists(
+		ctx,
+		c,
+		gather.List{
+			What: "nodes",
+			Into: &nodes,
+		},
+		gather.List{What: "ClusterQueues", Into: &queues},
+		gather.List{What: "ResourceFlavors", Into: &flavors},
+		gather.List{
+			What:    "pods",
+			Into:    &pods,
+			Options: in,
+		},
+		gather.List{What: "LocalQueues", Into: &local, Options: in},
+		gather.List{What: "Workloads", Into: &workloads, Options: in},
 	)
 	out.Unread = unread
 	out.Nodes, out.Pods, out.Queues, out.LocalQueues, out.Flavors, out.Workloads = nodes.Items, pods.Items, queues.Items, local.Items, flavors.Items, workloads.Items
@@ -102,10 +115,19 @@ func (r *Report) Warnings() int { return finding.Count(r.Findings, finding.Warni
 // admitted.
 func (c *Cluster) Judge(now time.Time, patience time.Duration) *Report {
 	v := newAudit(c, now, patience)
-	out := &Report{Time: now.UTC(), Capacity: v.capacity, Queues: v.queues, Findings: []finding.Finding{}, Unread: c.Unread}
+	out := &Report{
+		Time:     now.UTC(),
+		Capacity: v.capacity,
+		Queues:   v.queues,
+		Findings: []finding.Finding{},
+		Unread:   c.Unread,
+	}
 	for _, rule := range Rules() {
 		for _, f := range rule.find(v) {
-			out.Findings = append(out.Findings, finding.Finding{Rule: rule.Name, Severity: rule.Severity, Object: f.object, Message: f.message})
+			out.Findings = append(
+				out.Findings,
+				finding.Finding{Rule: rule.Name, Severity: rule.Severity, Object: f.object, Message: f.message},
+			)
 		}
 	}
 	return out

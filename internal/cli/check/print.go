@@ -32,7 +32,14 @@ func (r *Report) Text(w io.Writer, resource string, l cli.Layout) error {
 		return err //nolint:wrapcheck // the writer's own
 	}
 	for _, f := range r.Findings { // whole: a finding that is cut says nothing
-		if _, err := fmt.Fprintf(w, "%-7s  %s: %s (%s)\n", f.Severity, words.Harmless(f.Object), words.Harmless(f.Message), f.Rule); err != nil {
+		if _, err := fmt.Fprintf(
+			w,
+			"%-7s  %s: %s (%s)\n",
+			f.Severity,
+			words.Harmless(f.Object),
+			words.Harmless(f.Message),
+			f.Rule,
+		); err != nil {
 			return err //nolint:wrapcheck // the writer's own
 		}
 	}
@@ -64,7 +71,11 @@ func section[T any](w io.Writer, columns []cli.Column[T], rows []T, l cli.Layout
 
 func capacityColumns() []cli.Column[Capacity] {
 	amount := func(title string, rank int, of func(Capacity) string) cli.Column[Capacity] {
-		return cli.AmountColumn(cli.Column[Capacity]{Title: title, Rank: rank}, func(c Capacity) string { return c.Resource }, of)
+		return cli.AmountColumn(
+			cli.Column[Capacity]{Title: title, Rank: rank},
+			func(c Capacity) string { return c.Resource },
+			of,
+		)
 	}
 	return []cli.Column[Capacity]{
 		{Title: "FLAVOR", Rank: 1, Text: func(c Capacity) string { return c.Flavor }},
@@ -82,7 +93,11 @@ func capacityColumns() []cli.Column[Capacity] {
 
 func queueColumns() []cli.Column[Queue] {
 	amount := func(title string, rank int, of func(Queue) string) cli.Column[Queue] {
-		return cli.AmountColumn(cli.Column[Queue]{Title: title, Rank: rank}, func(q Queue) string { return q.Resource }, of)
+		return cli.AmountColumn(
+			cli.Column[Queue]{Title: title, Rank: rank},
+			func(q Queue) string { return q.Resource },
+			of,
+		)
 	}
 	return []cli.Column[Queue]{
 		{Title: "QUEUE", Text: func(q Queue) string { return q.Name }},
@@ -107,7 +122,13 @@ func (r *Report) Metrics(w io.Writer) error {
 				n++
 			}
 		}
-		fmt.Fprintf(&b, "mlbatch_check_findings{rule=%s,severity=%s} %d\n", label(rule.Name), label(string(rule.Severity)), n)
+		fmt.Fprintf(
+			&b,
+			"mlbatch_check_findings{rule=%s,severity=%s} %d\n",
+			label(rule.Name),
+			label(string(rule.Severity)),
+			n,
+		)
 	}
 	family("mlbatch_check_capacity", "What nodes have and queues promise of a resource, in its base unit.")
 	for i := range r.Capacity {
@@ -119,7 +140,14 @@ func (r *Report) Metrics(w io.Writer) error {
 			if part.is == "outside" && c.Outside == nil {
 				continue
 			}
-			fmt.Fprintf(&b, "mlbatch_check_capacity{flavor=%s,resource=%s,part=%s} %s\n", label(c.Flavor), label(c.Resource), label(part.is), number(c.Resource, part.amount))
+			fmt.Fprintf(
+				&b,
+				"mlbatch_check_capacity{flavor=%s,resource=%s,part=%s} %s\n",
+				label(c.Flavor),
+				label(c.Resource),
+				label(part.is),
+				number(c.Resource, part.amount),
+			)
 		}
 	}
 	family("mlbatch_check_timestamp_seconds", "When the cluster was looked at.")

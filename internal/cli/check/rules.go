@@ -33,20 +33,65 @@ type found struct{ object, message string }
 // Rules are all, in the order in which their findings are told.
 func Rules() []Rule {
 	return []Rule{
-		{"node-out", finding.Warning, "a node with GPUs is out of service: a health label or taint, a cordon, not ready", nodesOut},
+		{
+			"node-out",
+			finding.Warning,
+			"a node with GPUs is out of service: a health label or taint, a cordon, not ready",
+			nodesOut,
+		},
 		{"over-quota", finding.Warning, "queues of teams have more quota than nodes in service offer", overQuota},
-		{"slack-total", finding.Warning, "the quotas of teams and of the slack queue are together not what all nodes have of GPUs", slackTotal},
-		{"slack-adjusted", finding.Note, "the slack queue lends less than its quota, as nodes are out of service", slackAdjusted},
-		{"gpus-outside", finding.Note, "pods have GPUs in a namespace without LocalQueue, where no quota counts them", gpusOutside},
-		{"no-queue", finding.Warning, "a Workload names no LocalQueue, or one that is not there: it waits for ever", noQueue},
+		{
+			"slack-total",
+			finding.Warning,
+			"the quotas of teams and of the slack queue are together not what all nodes have of GPUs",
+			slackTotal,
+		},
+		{
+			"slack-adjusted",
+			finding.Note,
+			"the slack queue lends less than its quota, as nodes are out of service",
+			slackAdjusted,
+		},
+		{
+			"gpus-outside",
+			finding.Note,
+			"pods have GPUs in a namespace without LocalQueue, where no quota counts them",
+			gpusOutside,
+		},
+		{
+			"no-queue",
+			finding.Warning,
+			"a Workload names no LocalQueue, or one that is not there: it waits for ever",
+			noQueue,
+		},
 		{"not-ready", finding.Warning, "a job was admitted some time ago, and its pods do not all run", notReady},
 		{"evicted", finding.Note, "a job was evicted and has not started again", evicted},
 		{"too-large", finding.Warning, "a pod asks for more than any node has, in service or not", tooLarge},
-		{"out-of-proportion", finding.Note, "a pod with GPUs asks for more of another resource for each GPU than nodes have: GPUs beside it stay unused", outOfProportion},
+		{
+			"out-of-proportion",
+			finding.Note,
+			"a pod with GPUs asks for more of another resource for each GPU than nodes have: GPUs beside it stay unused",
+			outOfProportion,
+		},
 		{"lone-rdma", finding.Note, "a job of one pod asks for RDMA, which only several need", loneRDMA},
-		{"priority", finding.Note, "a job has another priority class than default-priority and low-priority", priority},
-		{"other-scheduler", finding.Warning, "a pod with GPUs in a team's namespace that no queue counts is placed by Kubernetes' own scheduler, which knows no gangs and no plan", otherScheduler},
-		{"no-scheduler", finding.Warning, "no scheduler has looked at a pod that may be bound: none answers to the name that it has", noScheduler},
+		{
+			"priority",
+			finding.Note,
+			"a job has another priority class than default-priority and low-priority",
+			priority,
+		},
+		{
+			"other-scheduler",
+			finding.Warning,
+			"a pod with GPUs in a team's namespace that no queue counts is placed by Kubernetes' own scheduler, which knows no gangs and no plan",
+			otherScheduler,
+		},
+		{
+			"no-scheduler",
+			finding.Warning,
+			"no scheduler has looked at a pod that may be bound: none answers to the name that it has",
+			noScheduler,
+		},
 	}
 }
 
@@ -55,7 +100,13 @@ func nodesOut(v *audit) []found {
 	for i := range v.nodes {
 		n := &v.nodes[i]
 		if g := gpus(n.Allocatable); g > 0 && n.State != core.NodeReady {
-			out = append(out, found{"node " + n.Name, fmt.Sprintf("its GPUs (%d) are out of service: %s", int64(g), cmp.Or(n.Why, string(n.State)))})
+			out = append(
+				out,
+				found{
+					"node " + n.Name,
+					fmt.Sprintf("its GPUs (%d) are out of service: %s", int64(g), cmp.Or(n.Why, string(n.State))),
+				},
+			)
 		}
 	}
 	return out
@@ -66,9 +117,18 @@ func overQuota(v *audit) []found {
 	for i := range v.capacity {
 		c := &v.capacity[i]
 		s := &c.sums
-		if in := s.total.Sub(s.out); v.reads("nodes", "ClusterQueues", "ResourceFlavors") && !s.onDemand && s.teams > in {
+		if in := s.total.Sub(
+			s.out,
+		); v.reads("nodes", "ClusterQueues", "ResourceFlavors") && !s.onDemand &&
+			s.teams > in {
 			is := view.Amounts(c.Resource, c.Teams, text(c.Resource, in), c.Total)
-			out = append(out, found{c.title(), fmt.Sprintf("teams have a quota of %s, and nodes in service offer %s (of %s)", is[0], is[1], is[2])})
+			out = append(
+				out,
+				found{
+					c.title(),
+					fmt.Sprintf("teams have a quota of %s, and nodes in service offer %s (of %s)", is[0], is[1], is[2]),
+				},
+			)
 		}
 	}
 	return out
@@ -82,8 +142,24 @@ func slackTotal(v *audit) []found {
 	for i := range v.capacity {
 		c := &v.capacity[i]
 		s := &c.sums
-		if both := s.teams.Add(s.slack); v.reads("nodes", "ClusterQueues", "ResourceFlavors") && s.hasSlack && !s.onDemand && view.IsGPU(c.Resource) && both != s.total {
-			out = append(out, found{c.title(), fmt.Sprintf("teams have %s and %s has %s, together %s: nodes have %s", c.Teams, v.Slack, c.Slack, text(c.Resource, both), c.Total)})
+		if both := s.teams.Add(
+			s.slack,
+		); v.reads("nodes", "ClusterQueues", "ResourceFlavors") && s.hasSlack && !s.onDemand && view.IsGPU(c.Resource) &&
+			both != s.total {
+			out = append(
+				out,
+				found{
+					c.title(),
+					fmt.Sprintf(
+						"teams have %s and %s has %s, together %s: nodes have %s",
+						c.Teams,
+						v.Slack,
+						c.Slack,
+						text(c.Resource, both),
+						c.Total,
+					),
+				},
+			)
 		}
 	}
 	return out
@@ -93,7 +169,10 @@ func slackAdjusted(v *audit) []found {
 	var out []found
 	for i := range v.capacity {
 		if c, s := &v.capacity[i], &v.capacity[i].sums; s.hasSlack && s.lent < s.slack {
-			out = append(out, found{c.title(), fmt.Sprintf("%s lends %s of its %s", v.Slack, text(c.Resource, s.lent), c.Slack)})
+			out = append(
+				out,
+				found{c.title(), fmt.Sprintf("%s lends %s of its %s", v.Slack, text(c.Resource, s.lent), c.Slack)},
+			)
 		}
 	}
 	return out
@@ -106,8 +185,17 @@ func gpusOutside(v *audit) []found {
 	var out []found
 	for i := range v.Pods {
 		p := &v.Pods[i]
-		if g := gpus(convert.PodRequests(&p.Spec)); g > 0 && holds(p) && v.teams[p.Namespace] == nil && !skipped(p.Namespace) {
-			out = append(out, found{"pod " + p.Namespace + "/" + p.Name, fmt.Sprintf("has %s on %s that no quota counts", gpuCount(g), p.Spec.NodeName)})
+		if g := gpus(
+			convert.PodRequests(&p.Spec),
+		); g > 0 && holds(p) && v.teams[p.Namespace] == nil &&
+			!skipped(p.Namespace) {
+			out = append(
+				out,
+				found{
+					"pod " + p.Namespace + "/" + p.Name,
+					fmt.Sprintf("has %s on %s that no quota counts", gpuCount(g), p.Spec.NodeName),
+				},
+			)
 		}
 	}
 	return sorted(out)
@@ -130,7 +218,8 @@ func (v *audit) each(ask func(w *kueue.Workload) string) []found {
 	var out []found
 	for i := range v.Workloads {
 		w := &v.Workloads[i]
-		if skipped(w.Namespace) || apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadFinished) || w.DeletionTimestamp != nil {
+		if skipped(w.Namespace) || apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadFinished) ||
+			w.DeletionTimestamp != nil {
 			continue
 		}
 		if message := ask(w); message != "" {
@@ -159,7 +248,8 @@ func noQueue(v *audit) []found {
 func notReady(v *audit) []found {
 	return v.each(func(w *kueue.Workload) string {
 		admitted := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadAdmitted)
-		if admitted == nil || admitted.Status != metav1.ConditionTrue || apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadPodsReady) {
+		if admitted == nil || admitted.Status != metav1.ConditionTrue ||
+			apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadPodsReady) {
 			return ""
 		}
 		since := v.now.Sub(admitted.LastTransitionTime.Time)
@@ -182,7 +272,8 @@ func (v *audit) runs(w *kueue.Workload) bool {
 	}
 	for i := range v.Pods {
 		p := &v.Pods[i]
-		if p.Namespace == w.Namespace && p.Annotations[kueue.WorkloadAnnotation] == w.Name && (p.Status.Phase == corev1.PodRunning || p.Status.Phase == corev1.PodSucceeded) {
+		if p.Namespace == w.Namespace && p.Annotations[kueue.WorkloadAnnotation] == w.Name &&
+			(p.Status.Phase == corev1.PodRunning || p.Status.Phase == corev1.PodSucceeded) {
 			wanted--
 		}
 	}
@@ -212,13 +303,21 @@ func tooLarge(v *audit) []found {
 		for i := range w.Spec.PodSets {
 			ps := &w.Spec.PodSets[i]
 			asked := convert.PodRequests(&ps.Template.Spec)
-			if ps.Count == 0 || slices.ContainsFunc(v.nodes, func(n core.Node) bool { return fits(asked, n.Allocatable) }) || v.provisioned() {
+			if ps.Count == 0 ||
+				slices.ContainsFunc(v.nodes, func(n core.Node) bool { return fits(asked, n.Allocatable) }) ||
+				v.provisioned() {
 				continue
 			}
 			for _, r := range asked {
 				most := v.most(r.Resource)
 				if r.Amount > most {
-					return fmt.Sprintf("a pod of %s asks for %s of %s, and no node has more than %s", ps.Name, text(r.Resource, r.Amount), r.Resource, text(r.Resource, most))
+					return fmt.Sprintf(
+						"a pod of %s asks for %s of %s, and no node has more than %s",
+						ps.Name,
+						text(r.Resource, r.Amount),
+						r.Resource,
+						text(r.Resource, most),
+					)
 				}
 			}
 			return fmt.Sprintf("no node has all that a pod of %s asks for together", ps.Name)
@@ -252,7 +351,14 @@ func outOfProportion(v *audit) []found {
 			}
 			for _, r := range asked {
 				if share := v.share(r.Resource, g); share >= 0 && r.Amount > share {
-					return fmt.Sprintf("a pod of %s asks for %s of %s with %s; the share of as many on a node is %s", ps.Name, text(r.Resource, r.Amount), r.Resource, gpuCount(g), text(r.Resource, share))
+					return fmt.Sprintf(
+						"a pod of %s asks for %s of %s with %s; the share of as many on a node is %s",
+						ps.Name,
+						text(r.Resource, r.Amount),
+						r.Resource,
+						gpuCount(g),
+						text(r.Resource, share),
+					)
 				}
 			}
 		}
@@ -271,7 +377,8 @@ func (v *audit) proportionate(asked core.Resources, g core.Amount) bool {
 		}
 		large = true
 		if !slices.ContainsFunc(asked, func(r core.Quantity) bool {
-			return !view.IsGPU(r.Resource) && r.Resource != "pods" && r.Amount > shareOf(n.Allocatable.Of(r.Resource), g, of)
+			return !view.IsGPU(r.Resource) && r.Resource != "pods" &&
+				r.Amount > shareOf(n.Allocatable.Of(r.Resource), g, of)
 		}) {
 			return true
 		}
@@ -322,7 +429,11 @@ func loneRDMA(v *audit) []found {
 // isRDMA reports whether a resource is network for GPUs of several pods.
 func isRDMA(resource string) bool {
 	_, name, extended := strings.Cut(resource, "/")
-	return extended && slices.ContainsFunc([]string{"gdr", "rdma", "roce", "hca"}, func(part string) bool { return strings.Contains(name, part) })
+	return extended &&
+		slices.ContainsFunc(
+			[]string{"gdr", "rdma", "roce", "hca"},
+			func(part string) bool { return strings.Contains(name, part) },
+		)
 }
 
 func priority(v *audit) []found {
@@ -344,8 +455,15 @@ func otherScheduler(v *audit) []found {
 	for i := range v.Pods {
 		p := &v.Pods[i]
 		counted := p.Annotations[kueue.WorkloadAnnotation] != "" // it is told its node
-		if v.teams[p.Namespace] != nil && !counted && p.Spec.SchedulerName == corev1.DefaultSchedulerName && gpus(convert.PodRequests(&p.Spec)) > 0 && p.DeletionTimestamp == nil && p.Status.Phase != "Succeeded" && p.Status.Phase != "Failed" {
-			out = append(out, found{"pod " + p.Namespace + "/" + p.Name, "asks for GPUs, and default-scheduler places it"})
+		if v.teams[p.Namespace] != nil && !counted && p.Spec.SchedulerName == corev1.DefaultSchedulerName &&
+			gpus(convert.PodRequests(&p.Spec)) > 0 &&
+			p.DeletionTimestamp == nil &&
+			p.Status.Phase != "Succeeded" &&
+			p.Status.Phase != "Failed" {
+			out = append(
+				out,
+				found{"pod " + p.Namespace + "/" + p.Name, "asks for GPUs, and default-scheduler places it"},
+			)
 		}
 	}
 	return sorted(out)
@@ -357,12 +475,26 @@ func noScheduler(v *audit) []found {
 	var out []found
 	for i := range v.Pods {
 		p := &v.Pods[i]
-		looked := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
-		if p.Spec.NodeName != "" || looked || len(p.Spec.SchedulingGates) > 0 || p.DeletionTimestamp != nil || convert.PodState(p).Ended {
+		looked := slices.ContainsFunc(
+			p.Status.Conditions,
+			func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled },
+		)
+		if p.Spec.NodeName != "" || looked || len(p.Spec.SchedulingGates) > 0 || p.DeletionTimestamp != nil ||
+			convert.PodState(p).Ended {
 			continue
 		}
 		if since := v.now.Sub(p.CreationTimestamp.Time); since >= v.patience {
-			out = append(out, found{"pod " + p.Namespace + "/" + p.Name, fmt.Sprintf("has waited for scheduler %s for %s, which has not looked at it", p.Spec.SchedulerName, since.Round(1e9))})
+			out = append(
+				out,
+				found{
+					"pod " + p.Namespace + "/" + p.Name,
+					fmt.Sprintf(
+						"has waited for scheduler %s for %s, which has not looked at it",
+						p.Spec.SchedulerName,
+						since.Round(1e9),
+					),
+				},
+			)
 		}
 	}
 	return sorted(out)

@@ -53,11 +53,21 @@ func (c *contract) variables(role string) []corev1.EnvVar {
 			each = 1
 		}
 		port, at := strconv.Itoa(int(c.port)), host(c.set, c.role)
-		out = append(out, text("MASTER_PORT", port), text("PET_MASTER_PORT", port), text("MASTER_ADDR", at), text("PET_MASTER_ADDR", at),
-			text("WORLD_SIZE", strconv.FormatInt(int64(c.pods)*int64(each), 10)))
+		out = append(
+			out,
+			text("MASTER_PORT", port),
+			text("PET_MASTER_PORT", port),
+			text("MASTER_ADDR", at),
+			text("PET_MASTER_ADDR", at),
+			text("WORLD_SIZE", strconv.FormatInt(int64(c.pods)*int64(each), 10)),
+		)
 		if role == c.role {
 			index := &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: indexField}}
-			out = append(out, corev1.EnvVar{Name: "RANK", ValueFrom: index}, corev1.EnvVar{Name: "PET_NODE_RANK", ValueFrom: index.DeepCopy()})
+			out = append(
+				out,
+				corev1.EnvVar{Name: "RANK", ValueFrom: index},
+				corev1.EnvVar{Name: "PET_NODE_RANK", ValueFrom: index.DeepCopy()},
+			)
 		}
 	}
 	if c.elastic != nil {
@@ -79,7 +89,10 @@ func (c *contract) tell(role string, t *corev1.PodTemplateSpec) error {
 			continue
 		}
 		if len(one.Command) == 0 {
-			return fmt.Errorf("container %s of the workers has no command: give it one, in which its rank can be set, or give master and workers the same template", one.Name)
+			return fmt.Errorf(
+				"container %s of the workers has no command: give it one, in which its rank can be set, or give master and workers the same template",
+				one.Name,
+			)
 		}
 		one.Command = append([]string{"sh", "-c", after, "sh"}, one.Command...)
 	}

@@ -102,14 +102,20 @@ func To(docs []manifest.Document, to string) ([]Converted, error) {
 			if from.kind != formOf(to).kind {
 				var err error
 				if one.Objects, one.Losses, err = convert(typed[i], typed, from, formOf(to)); err != nil {
-					return nil, strict.Failed(docs[i].File, []strict.Problem{{Position: docs[i].At(""), Path: docs[i].Title(), Text: err.Error()}})
+					return nil, strict.Failed(
+						docs[i].File,
+						[]strict.Problem{{Position: docs[i].At(""), Path: docs[i].Title(), Text: err.Error()}},
+					)
 				}
 			}
 		}
 		out = append(out, one)
 	}
 	if !found {
-		return nil, fmt.Errorf("there is nothing to convert: use files with a %s; what is in an AppWrapper is converted by itself, and wrapped again with mlbatch wrap", strings.Join(Targets(), ", "))
+		return nil, fmt.Errorf(
+			"there is nothing to convert: use files with a %s; what is in an AppWrapper is converted by itself, and wrapped again with mlbatch wrap",
+			strings.Join(Targets(), ", "),
+		)
 	}
 	return out, nil
 }
@@ -246,7 +252,11 @@ func valid(made []runtime.Object) error {
 			check.SetName("x")
 		}
 		if errs := k.Admission.Validate(check); len(errs) > 0 {
-			return fmt.Errorf("as a %s it would be refused: %w", last.GetObjectKind().GroupVersionKind().Kind, errs.ToAggregate())
+			return fmt.Errorf(
+				"as a %s it would be refused: %w",
+				last.GetObjectKind().GroupVersionKind().Kind,
+				errs.ToAggregate(),
+			)
 		}
 	}
 	return nil
@@ -274,7 +284,9 @@ func prune(v any) {
 		for key, child := range v {
 			prune(child)
 			m, is := child.(map[string]any)
-			if child == nil || is && len(m) == 0 && slices.Contains([]string{"resources", "metadata", "runPolicy", "strategy", "spec"}, key) {
+			if child == nil ||
+				is && len(m) == 0 &&
+					slices.Contains([]string{"resources", "metadata", "runPolicy", "strategy", "spec"}, key) {
 				delete(v, key)
 			}
 		}

@@ -77,7 +77,10 @@ func TestRoundTrips(t *testing.T) {
 		policy := rapid.SampledFrom([]string{"Never", "OnFailure"}).Draw(t, "policy")
 		workers, same := rapid.Int32Range(0, 5).Draw(t, "workers"), rapid.Bool().Draw(t, "same")
 		j := kubeflow.PyTorchJob{}
-		if err := sigs.Unmarshal([]byte(pytorch("pytorchReplicaSpecs: {Master: {replicas: 1, restartPolicy: "+policy+", "+pod+"}}")), &j); err != nil {
+		if err := sigs.Unmarshal(
+			[]byte(pytorch("pytorchReplicaSpecs: {Master: {replicas: 1, restartPolicy: "+policy+", "+pod+"}}")),
+			&j,
+		); err != nil {
 			t.Fatal(err)
 		}
 		first := j.Spec.PyTorchReplicaSpecs[kubeflow.RoleMaster]
@@ -94,7 +97,9 @@ func TestRoundTrips(t *testing.T) {
 		}
 		if rapid.Bool().Draw(t, "port") {
 			for _, r := range j.Spec.PyTorchReplicaSpecs {
-				r.Template.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "pytorchjob-port", ContainerPort: 29400}}
+				r.Template.Spec.Containers[0].Ports = []corev1.ContainerPort{
+					{Name: "pytorchjob-port", ContainerPort: 29400},
+				}
 			}
 		}
 		if rapid.Bool().Draw(t, "processes") {
@@ -141,12 +146,25 @@ func elastic(t *rapid.T, j *kubeflow.PyTorchJob) {
 	if rapid.Bool().Draw(t, "workers alone") {
 		delete(j.Spec.PyTorchReplicaSpecs, kubeflow.RoleMaster)
 	}
-	e := &kubeflow.ElasticPolicy{MinReplicas: new(int32(1)), MaxReplicas: new(int32(9)), RDZVBackend: new(rapid.SampledFrom([]kubeflow.RDZVBackend{kubeflow.BackendC10D, kubeflow.BackendETCD}).Draw(t, "backend"))}
+	e := &kubeflow.ElasticPolicy{
+		MinReplicas: new(int32(1)),
+		MaxReplicas: new(int32(9)),
+		RDZVBackend: new(
+			rapid.SampledFrom([]kubeflow.RDZVBackend{kubeflow.BackendC10D, kubeflow.BackendETCD}).Draw(t, "backend"),
+		),
+	}
 	if rapid.Bool().Draw(t, "elsewhere") {
 		e.RDZVHost, e.RDZVPort = new("etcd.example.com"), new(int32(2379))
 	}
 	if rapid.Bool().Draw(t, "settings") {
-		e.RDZVID, e.MaxRestarts, e.RDZVConf = new("mine"), new(int32(3)), []kubeflow.RDZVConf{{Key: "timeout", Value: "90"}, {Key: "read_timeout", Value: "7"}}
+		e.RDZVID, e.MaxRestarts, e.RDZVConf = new(
+			"mine",
+		), new(
+			int32(3),
+		), []kubeflow.RDZVConf{
+			{Key: "timeout", Value: "90"},
+			{Key: "read_timeout", Value: "7"},
+		}
 	}
 	j.Spec.ElasticPolicy = e
 }
@@ -177,7 +195,9 @@ func told(t tester, j *kubeflow.PyTorchJob, text string) {
 			if at < 0 && !wrapped {
 				t.Fatalf("%s is not told %s:\n%s", s.Spec.ReplicatedJobs[i].Name, e.Name, text)
 			}
-			if at >= 0 && !strings.Contains(e.Name, "RANK") && !strings.HasSuffix(e.Name, "ADDR") && !met(e.Name, e.Value, c.Env[at].Value) && c.Env[at].Value != e.Value {
+			if at >= 0 && !strings.Contains(e.Name, "RANK") && !strings.HasSuffix(e.Name, "ADDR") &&
+				!met(e.Name, e.Value, c.Env[at].Value) &&
+				c.Env[at].Value != e.Value {
 				t.Fatalf("%s is %q, want %q", e.Name, c.Env[at].Value, e.Value)
 			}
 		}
@@ -192,7 +212,8 @@ func told(t tester, j *kubeflow.PyTorchJob, text string) {
 func met(name, want, is string) bool {
 	at, port, _ := strings.Cut(want, ":")
 	host, same, _ := strings.Cut(is, ":")
-	return name == "PET_RDZV_ENDPOINT" && at == "pt-worker-0" && port == same && (host == "pt-worker-0-0.pt" || host == "pt-node-0-0.pt")
+	return name == "PET_RDZV_ENDPOINT" && at == "pt-worker-0" && port == same &&
+		(host == "pt-worker-0-0.pt" || host == "pt-node-0-0.pt")
 }
 
 // TestLosses: what the other kind cannot say is told, with its path.

@@ -107,7 +107,11 @@ func writeJob(s *jobset.JobSet) ([]runtime.Object, error) {
 	if n := ptr.Deref(r.Replicas, 1); n != 1 {
 		return nil, fmt.Errorf("consists of %d Jobs: use --to jobset", n)
 	}
-	j := &batchv1.Job{TypeMeta: metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"}, ObjectMeta: *s.ObjectMeta.DeepCopy(), Spec: *r.Template.Spec.DeepCopy()}
+	j := &batchv1.Job{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"},
+		ObjectMeta: *s.ObjectMeta.DeepCopy(),
+		Spec:       *r.Template.Spec.DeepCopy(),
+	}
 	j.Spec.Suspend, j.Spec.TTLSecondsAfterFinished, j.Spec.ManagedBy = s.Spec.Suspend, s.Spec.TTLSecondsAfterFinished, s.Spec.ManagedBy
 	if j.Spec.CompletionMode == nil {
 		j.Spec.CompletionMode = new(batchv1.IndexedCompletion)
@@ -117,8 +121,16 @@ func writeJob(s *jobset.JobSet) ([]runtime.Object, error) {
 	}
 	j.Spec.Template.Spec.Subdomain = s.Name
 	service := &corev1.Service{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}, ObjectMeta: metav1.ObjectMeta{Name: s.Name, Namespace: s.Namespace},
-		Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, PublishNotReadyAddresses: true, Selector: map[string]string{batchv1.JobNameLabel: s.Name}},
+		TypeMeta: metav1.TypeMeta{
+			APIVersion: "v1",
+			Kind:       "Service",
+		},
+		ObjectMeta: metav1.ObjectMeta{Name: s.Name, Namespace: s.Namespace},
+		Spec: corev1.ServiceSpec{
+			ClusterIP:                corev1.ClusterIPNone,
+			PublishNotReadyAddresses: true,
+			Selector:                 map[string]string{batchv1.JobNameLabel: s.Name},
+		},
 	}
 	return []runtime.Object{service, j}, nil
 }
@@ -133,10 +145,15 @@ func readTrainJob(o runtime.Object, others []runtime.Object) (*jobset.JobSet, er
 	ref := k.Queueing.Basis.Of(t)
 	i := slices.IndexFunc(others, func(r runtime.Object) bool {
 		meta, is := r.(metav1.Object)
-		return is && isRuntime(r) && meta.GetName() == ref.Name && r.GetObjectKind().GroupVersionKind().Kind == ref.Kind
+		return is && isRuntime(r) && meta.GetName() == ref.Name &&
+			r.GetObjectKind().GroupVersionKind().Kind == ref.Kind
 	})
 	if i < 0 {
-		return nil, fmt.Errorf("its %s %s, which says what it consists of, is not among the files: add it", ref.Kind, ref.Name)
+		return nil, fmt.Errorf(
+			"its %s %s, which says what it consists of, is not among the files: add it",
+			ref.Kind,
+			ref.Name,
+		)
 	}
 	basis, _ := others[i].DeepCopyObject().(jobs.Object)
 	plan, err := k.Running.Operated.Compile(k.Queueing.Basis.With(t, basis, jobs.Schedulers{}))
@@ -179,19 +196,33 @@ func writeTrainJob(s *jobset.JobSet) ([]runtime.Object, error) {
 		return nil, errNoName
 	}
 	r := &trainer.TrainingRuntime{
-		TypeMeta: metav1.TypeMeta{APIVersion: trainer.GroupVersion.String(), Kind: trainer.TrainingRuntimeKind}, ObjectMeta: metav1.ObjectMeta{Name: s.Name, Namespace: s.Namespace},
+		TypeMeta: metav1.TypeMeta{
+			APIVersion: trainer.GroupVersion.String(),
+			Kind:       trainer.TrainingRuntimeKind,
+		},
+		ObjectMeta: metav1.ObjectMeta{Name: s.Name, Namespace: s.Namespace},
 	}
 	r.Spec.Template.Spec = *s.Spec.DeepCopy()
 	r.Spec.Template.Spec.Suspend = nil
 	t := &trainer.TrainJob{
-		TypeMeta: metav1.TypeMeta{APIVersion: trainer.GroupVersion.String(), Kind: trainer.TrainJobKind}, ObjectMeta: *s.ObjectMeta.DeepCopy(),
+		TypeMeta: metav1.TypeMeta{
+			APIVersion: trainer.GroupVersion.String(),
+			Kind:       trainer.TrainJobKind,
+		},
+		ObjectMeta: *s.ObjectMeta.DeepCopy(),
 		Spec: trainer.TrainJobSpec{
-			RuntimeRef: trainer.RuntimeRef{APIGroup: new(trainer.GroupVersion.Group), Kind: new(trainer.TrainingRuntimeKind), Name: s.Name},
-			Suspend:    s.Spec.Suspend,
+			RuntimeRef: trainer.RuntimeRef{
+				APIGroup: new(trainer.GroupVersion.Group),
+				Kind:     new(trainer.TrainingRuntimeKind),
+				Name:     s.Name,
+			},
+			Suspend: s.Spec.Suspend,
 		},
 	}
 	return []runtime.Object{r, t}, nil
 }
 
 // errNoName is about jobs whose pods find each other by it.
-var errNoName = errors.New("has no name, by which its pods would find each other: give it one instead of generateName")
+var errNoName = errors.New(
+	"has no name, by which its pods would find each other: give it one instead of generateName",
+)

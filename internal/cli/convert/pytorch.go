@@ -76,7 +76,10 @@ func readPyTorchJob(o runtime.Object, _ []runtime.Object) (*jobset.JobSet, error
 		c.role, roles = node, []role{{node, 1 + *others.Replicas, first}}
 	default:
 		c.role, roles = master, []role{{master, 1, first}, {worker, *others.Replicas, others}}
-		s.Spec.SuccessPolicy = &jobset.SuccessPolicy{Operator: jobset.OperatorAll, TargetReplicatedJobs: []string{master}}
+		s.Spec.SuccessPolicy = &jobset.SuccessPolicy{
+			Operator:             jobset.OperatorAll,
+			TargetReplicatedJobs: []string{master},
+		}
 	}
 	if first != nil {
 		c.port = portOf(&first.Template)
@@ -96,9 +99,18 @@ func readPyTorchJob(o runtime.Object, _ []runtime.Object) (*jobset.JobSet, error
 		if err := c.tell(r.name, t); err != nil {
 			return nil, err
 		}
-		s.Spec.ReplicatedJobs = append(s.Spec.ReplicatedJobs, jobset.ReplicatedJob{Name: r.name, Template: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{
-			Parallelism: new(r.count), Completions: new(r.count), BackoffLimit: new(backoff(r.RestartPolicy, p.BackoffLimit)), ActiveDeadlineSeconds: p.ActiveDeadlineSeconds, Template: *t,
-		}}})
+		s.Spec.ReplicatedJobs = append(
+			s.Spec.ReplicatedJobs,
+			jobset.ReplicatedJob{Name: r.name, Template: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{
+				Parallelism: new(
+					r.count,
+				),
+				Completions:           new(r.count),
+				BackoffLimit:          new(backoff(r.RestartPolicy, p.BackoffLimit)),
+				ActiveDeadlineSeconds: p.ActiveDeadlineSeconds,
+				Template:              *t,
+			}}},
+		)
 	}
 	return settled(s), nil
 }
@@ -139,8 +151,12 @@ func writePyTorchJob(s *jobset.JobSet) ([]runtime.Object, error) {
 	all := s.Spec.ReplicatedJobs
 	c := contractOf(s)
 	j := &kubeflow.PyTorchJob{
-		TypeMeta: metav1.TypeMeta{APIVersion: kubeflow.GroupVersion.String(), Kind: kubeflow.PyTorchJobKind}, ObjectMeta: *s.ObjectMeta.DeepCopy(),
-		Spec: kubeflow.PyTorchJobSpec{PyTorchReplicaSpecs: map[kubeflow.ReplicaType]*kubeflow.ReplicaSpec{}},
+		TypeMeta: metav1.TypeMeta{
+			APIVersion: kubeflow.GroupVersion.String(),
+			Kind:       kubeflow.PyTorchJobKind,
+		},
+		ObjectMeta: *s.ObjectMeta.DeepCopy(),
+		Spec:       kubeflow.PyTorchJobSpec{PyTorchReplicaSpecs: map[kubeflow.ReplicaType]*kubeflow.ReplicaSpec{}},
 	}
 	p := &j.Spec.RunPolicy
 	p.Suspend, p.TTLSecondsAfterFinished = s.Spec.Suspend, s.Spec.TTLSecondsAfterFinished
@@ -160,18 +176,30 @@ func writePyTorchJob(s *jobset.JobSet) ([]runtime.Object, error) {
 		set(kubeflow.RoleMaster, &all[0], 1)
 		set(kubeflow.RoleWorker, &all[0], podsOf(&all[0])-1)
 	case len(all) == 2: //nolint:mnd // master and workers
-		first := slices.IndexFunc(all, func(j jobset.ReplicatedJob) bool { return podsOf(&j) == 1 && (c.role == "" || c.role == j.Name) })
+		first := slices.IndexFunc(
+			all,
+			func(j jobset.ReplicatedJob) bool { return podsOf(&j) == 1 && (c.role == "" || c.role == j.Name) },
+		)
 		if first < 0 {
-			return nil, fmt.Errorf("has two kinds of pods, of neither of which there is one, to be the master: use --to jobset")
+			return nil, fmt.Errorf(
+				"has two kinds of pods, of neither of which there is one, to be the master: use --to jobset",
+			)
 		}
 		set(kubeflow.RoleMaster, &all[first], 1)
 		set(kubeflow.RoleWorker, &all[1-first], podsOf(&all[1-first]))
 	default:
-		return nil, fmt.Errorf("has %d kinds of pods, and a PyTorchJob has a master and workers: use --to jobset", len(all))
+		return nil, fmt.Errorf(
+			"has %d kinds of pods, and a PyTorchJob has a master and workers: use --to jobset",
+			len(all),
+		)
 	}
 	in := &all[0].Template.Spec
 	p.ActiveDeadlineSeconds = in.ActiveDeadlineSeconds
-	if limit := ptr.Deref(in.BackoffLimit, jobsBackoff); limit != math.MaxInt32 && in.Template.Spec.RestartPolicy != corev1.RestartPolicyNever {
+	if limit := ptr.Deref(
+		in.BackoffLimit,
+		jobsBackoff,
+	); limit != math.MaxInt32 &&
+		in.Template.Spec.RestartPolicy != corev1.RestartPolicyNever {
 		p.BackoffLimit = &limit
 	}
 	return []runtime.Object{j}, nil
@@ -183,7 +211,8 @@ func roleOf(c *contract, of *jobset.ReplicatedJob, n int32) *kubeflow.ReplicaSpe
 	policy := kubeflow.RestartPolicy(t.Spec.RestartPolicy)
 	t.Spec.RestartPolicy = ""
 	c.untell(of.Name, t)
-	if !slices.ContainsFunc(t.Spec.Containers, func(x corev1.Container) bool { return x.Name == pytorch }) && len(t.Spec.Containers) > 0 {
+	if !slices.ContainsFunc(t.Spec.Containers, func(x corev1.Container) bool { return x.Name == pytorch }) &&
+		len(t.Spec.Containers) > 0 {
 		t.Spec.Containers[0].Name = pytorch
 	}
 	if c.port != defaultPort && portOf(t) != c.port {

@@ -78,7 +78,12 @@ func (c *contract) rendezvous() []corev1.EnvVar {
 
 // elasticOf reads from the variables of a pod how it finds the others of its elastic job; nil if
 // they say nothing of that.
-func elasticOf(s *jobset.JobSet, c *contract, t *corev1.PodTemplateSpec, env []corev1.EnvVar) *kubeflow.ElasticPolicy {
+func elasticOf(
+	s *jobset.JobSet,
+	c *contract,
+	t *corev1.PodTemplateSpec,
+	env []corev1.EnvVar,
+) *kubeflow.ElasticPolicy {
 	value := map[string]string{}
 	for _, v := range env {
 		value[v.Name] = v.Value
@@ -92,12 +97,18 @@ func elasticOf(s *jobset.JobSet, c *contract, t *corev1.PodTemplateSpec, env []c
 	}
 	least, most, ranges := strings.Cut(value[nodes], ":")
 	at, port, err := net.SplitHostPort(value[rdzvEndpoint])
-	if err != nil || !ranges || value[rdzvBackend] == "" || number(least) == nil || number(most) == nil || number(port) == nil {
+	if err != nil || !ranges || value[rdzvBackend] == "" || number(least) == nil || number(most) == nil ||
+		number(port) == nil {
 		return nil
 	}
 	e := &kubeflow.ElasticPolicy{
-		MinReplicas: number(least), MaxReplicas: number(most), RDZVBackend: new(kubeflow.RDZVBackend(value[rdzvBackend])),
-		MaxRestarts: number(value[maxRestarts]), RDZVPort: number(port),
+		MinReplicas: number(
+			least,
+		),
+		MaxReplicas: number(most),
+		RDZVBackend: new(kubeflow.RDZVBackend(value[rdzvBackend])),
+		MaxRestarts: number(value[maxRestarts]),
+		RDZVPort:    number(port),
 	}
 	if c.meetsAt = portOf(t); *e.RDZVPort == c.meetsAt {
 		e.RDZVPort = nil

@@ -43,17 +43,54 @@ func TestProgress(t *testing.T) {
 		why, object string
 		want        progress
 	}{
-		"waits":            {"a Job that is suspended", `{apiVersion: batch/v1, kind: Job, spec: {suspend: true, parallelism: 3}}`, progress{pods: 3}},
-		"runs":             {"all of its pods are ready", `{apiVersion: batch/v1, kind: Job, spec: {parallelism: 2}, status: {active: 2, ready: 2}}`, progress{pods: 2, admitted: true, running: true}},
-		"ended":            {"however short it ran", `{apiVersion: batch/v1, kind: Job, spec: {parallelism: 1}, status: {conditions: [{type: Complete, status: "True"}]}}`, progress{pods: 1, admitted: true, running: true, ended: true}},
-		"failed":           {"and why", `{apiVersion: batch/v1, kind: Job, spec: {parallelism: 1}, status: {conditions: [{type: Failed, status: "True", message: too late}]}}`, progress{pods: 1, admitted: true, failed: "too late"}},
-		"an older version": {"its kind is the same", `{apiVersion: kubeflow.org/v1, kind: MPIJob, spec: {runPolicy: {suspend: true}, mpiReplicaSpecs: {Launcher: {template: {spec: {containers: [{name: c, image: i}]}}}, Worker: {replicas: 2, template: {spec: {containers: [{name: c, image: i}]}}}}}}`, progress{pods: 3}},
-		"held pod":         {"behind its gate", `{apiVersion: v1, kind: Pod, spec: {schedulingGates: [{name: g}]}, status: {phase: Pending}}`, progress{pods: 1}},
-		"failed pod":       {"nobody makes it anew", `{apiVersion: v1, kind: Pod, status: {phase: Failed}}`, progress{pods: 1, admitted: true, failed: "its pod failed"}},
-		"serves":           {"that is what it is for", `{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 2}, status: {readyReplicas: 2}}`, progress{pods: 2, admitted: true, running: true, ended: true, endless: true}},
-		"half serves":      {"not all are ready", `{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 2}, status: {readyReplicas: 1}}`, progress{pods: 2, endless: true}},
+		"waits": {
+			"a Job that is suspended",
+			`{apiVersion: batch/v1, kind: Job, spec: {suspend: true, parallelism: 3}}`,
+			progress{pods: 3},
+		},
+		"runs": {
+			"all of its pods are ready",
+			`{apiVersion: batch/v1, kind: Job, spec: {parallelism: 2}, status: {active: 2, ready: 2}}`,
+			progress{pods: 2, admitted: true, running: true},
+		},
+		"ended": {
+			"however short it ran",
+			`{apiVersion: batch/v1, kind: Job, spec: {parallelism: 1}, status: {conditions: [{type: Complete, status: "True"}]}}`,
+			progress{pods: 1, admitted: true, running: true, ended: true},
+		},
+		"failed": {
+			"and why",
+			`{apiVersion: batch/v1, kind: Job, spec: {parallelism: 1}, status: {conditions: [{type: Failed, status: "True", message: too late}]}}`,
+			progress{pods: 1, admitted: true, failed: "too late"},
+		},
+		"an older version": {
+			"its kind is the same",
+			`{apiVersion: kubeflow.org/v1, kind: MPIJob, spec: {runPolicy: {suspend: true}, mpiReplicaSpecs: {Launcher: {template: {spec: {containers: [{name: c, image: i}]}}}, Worker: {replicas: 2, template: {spec: {containers: [{name: c, image: i}]}}}}}}`,
+			progress{pods: 3},
+		},
+		"held pod": {
+			"behind its gate",
+			`{apiVersion: v1, kind: Pod, spec: {schedulingGates: [{name: g}]}, status: {phase: Pending}}`,
+			progress{pods: 1},
+		},
+		"failed pod": {
+			"nobody makes it anew",
+			`{apiVersion: v1, kind: Pod, status: {phase: Failed}}`,
+			progress{pods: 1, admitted: true, failed: "its pod failed"},
+		},
+		"serves": {
+			"that is what it is for",
+			`{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 2}, status: {readyReplicas: 2}}`,
+			progress{pods: 2, admitted: true, running: true, ended: true, endless: true},
+		},
+		"half serves": {
+			"not all are ready",
+			`{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 2}, status: {readyReplicas: 1}}`,
+			progress{pods: 2, endless: true},
+		},
 		"by the clock": {
-			"its first Job has ended", `{apiVersion: batch/v1, kind: CronJob, status: {lastSuccessfulTime: "2026-01-01T00:00:00Z"}}`,
+			"its first Job has ended",
+			`{apiVersion: batch/v1, kind: CronJob, status: {lastSuccessfulTime: "2026-01-01T00:00:00Z"}}`,
 			progress{pods: 1, admitted: true, running: true, ended: true},
 		},
 	}

@@ -128,9 +128,14 @@ func (o *observer) workloadGone(w *kueue.Workload) []Moment {
 func (o *observer) decisions(job string, was, is *kueue.Workload) []Moment {
 	var ms []Moment
 	evicted := apimeta.FindStatusCondition(is.Status.Conditions, kueue.WorkloadEvicted)
-	if evicted != nil && evicted.Status == metav1.ConditionTrue && !apimeta.IsStatusConditionTrue(was.Status.Conditions, kueue.WorkloadEvicted) {
+	if evicted != nil && evicted.Status == metav1.ConditionTrue &&
+		!apimeta.IsStatusConditionTrue(was.Status.Conditions, kueue.WorkloadEvicted) {
 		m := Moment{What: Evicted, Job: job, Reason: evicted.Reason, Message: evicted.Message}
-		if p := apimeta.FindStatusCondition(is.Status.Conditions, kueue.WorkloadPreempted); p != nil && p.Status == metav1.ConditionTrue {
+		if p := apimeta.FindStatusCondition(
+			is.Status.Conditions,
+			kueue.WorkloadPreempted,
+		); p != nil &&
+			p.Status == metav1.ConditionTrue {
 			m.Reason, m.For = p.Reason, o.beneficiary(p.Message)
 		}
 		ms = append(ms, m)

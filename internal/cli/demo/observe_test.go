@@ -28,8 +28,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func wrapper(phase appwrapper.AppWrapperPhase) *appwrapper.AppWrapper {
 	return &appwrapper.AppWrapper{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "a", ResourceVersion: "5", Labels: map[string]string{appwrapper.AppWrapperUserLabel: "alice"}},
-		Status:     appwrapper.AppWrapperStatus{Phase: phase},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:       "blue",
+			Name:            "a",
+			ResourceVersion: "5",
+			Labels:          map[string]string{appwrapper.AppWrapperUserLabel: "alice"},
+		},
+		Status: appwrapper.AppWrapperStatus{Phase: phase},
 	}
 }
 
@@ -42,24 +47,39 @@ func workload(name string, nodes []string, conditions ...string) *kueue.Workload
 	for _, c := range conditions {
 		kind, rest, _ := strings.Cut(c, "=")
 		f := strings.SplitN(rest, "/", 3)
-		w.Status.Conditions = append(w.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionStatus(f[0]), Reason: f[1], Message: f[2]})
+		w.Status.Conditions = append(
+			w.Status.Conditions,
+			metav1.Condition{Type: kind, Status: metav1.ConditionStatus(f[0]), Reason: f[1], Message: f[2]},
+		)
 	}
 	if nodes != nil {
-		w.Status.Admission = &kueue.Admission{PodSetAssignments: []kueue.PodSetAssignment{{TopologyAssignment: &kueue.TopologyAssignment{
-			Slices: []kueue.TopologyAssignmentSlice{{ValuesPerLevel: []kueue.TopologyAssignmentSliceLevelValues{
-				{Individual: &kueue.TopologyAssignmentSliceLevelIndividualValues{Prefix: new("node-"), Roots: nodes}},
+		w.Status.Admission = &kueue.Admission{
+			PodSetAssignments: []kueue.PodSetAssignment{{TopologyAssignment: &kueue.TopologyAssignment{
+				Slices: []kueue.TopologyAssignmentSlice{{ValuesPerLevel: []kueue.TopologyAssignmentSliceLevelValues{
+					{Individual: &kueue.TopologyAssignmentSliceLevelIndividualValues{Prefix: new("node-"), Roots: nodes}},
+				}}},
 			}}},
-		}}}}
+		}
 	}
 	return w
 }
 
 func pod(phase corev1.PodPhase) *corev1.Pod {
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "p", UID: "1", ResourceVersion: "7", Labels: map[string]string{appwrapper.AppWrapperLabel: "a"}},
-		Spec: corev1.PodSpec{NodeName: "node-1", Containers: []corev1.Container{{
-			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{gpuResource: resource.MustParse("4")}},
-		}}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:       "blue",
+			Name:            "p",
+			UID:             "1",
+			ResourceVersion: "7",
+			Labels:          map[string]string{appwrapper.AppWrapperLabel: "a"},
+		},
+		Spec: corev1.PodSpec{NodeName: "node-1", Containers: []corev1.Container{
+			{
+				Resources: corev1.ResourceRequirements{
+					Requests: corev1.ResourceList{gpuResource: resource.MustParse("4")},
+				},
+			},
+		}},
 		Status: corev1.PodStatus{Phase: phase},
 	}
 }
@@ -70,7 +90,13 @@ func leaving(p *corev1.Pod) *corev1.Pod {
 }
 
 func node(health string) *corev1.Node {
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", ResourceVersion: "8", Labels: map[string]string{nodehealth.HealthLabel: health}}}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:            "node-1",
+			ResourceVersion: "8",
+			Labels:          map[string]string{nodehealth.HealthLabel: health},
+		},
+	}
 }
 
 func TestObserve(t *testing.T) {
@@ -83,10 +109,22 @@ func TestObserve(t *testing.T) {
 		"a job comes, changes and goes": {
 			why: "phases are told when they change, and only then",
 			events: []watch.Event{
-				{Type: add, Object: wrapper("")}, {Type: mod, Object: wrapper("Suspended")}, {Type: mod, Object: wrapper("Suspended")}, {Type: del, Object: wrapper("Suspended")},
+				{
+					Type:   add,
+					Object: wrapper(""),
+				},
+				{Type: mod, Object: wrapper("Suspended")},
+				{Type: mod, Object: wrapper("Suspended")},
+				{Type: del, Object: wrapper("Suspended")},
 			},
 			want: []Moment{
-				{What: Submitted, Job: "blue/a", Who: "alice"}, {What: Phase, Job: "blue/a", Reason: "Suspended"}, {What: Removed, Job: "blue/a"},
+				{
+					What: Submitted,
+					Job:  "blue/a",
+					Who:  "alice",
+				},
+				{What: Phase, Job: "blue/a", Reason: "Suspended"},
+				{What: Removed, Job: "blue/a"},
 			},
 		},
 		"a workload waits, is admitted and gives way": {
@@ -95,8 +133,13 @@ func TestObserve(t *testing.T) {
 				{Type: add, Object: workload("b", nil)},
 				{Type: add, Object: workload("a", nil, "QuotaReserved=False/WaitingForQuota/no GPUs")},
 				{Type: mod, Object: workload("a", []string{"1", "0"}, "QuotaReserved=True/QuotaReserved/ok")},
-				{Type: mod, Object: workload("a", []string{"1", "0"}, "QuotaReserved=True/QuotaReserved/ok",
-					"Evicted=True/Preempted/x", "Preempted=True/InClusterQueue/Preempted to accommodate the workload blue/wl-b: it goes first")},
+				{Type: mod, Object: workload(
+					"a",
+					[]string{"1", "0"},
+					"QuotaReserved=True/QuotaReserved/ok",
+					"Evicted=True/Preempted/x",
+					"Preempted=True/InClusterQueue/Preempted to accommodate the workload blue/wl-b: it goes first",
+				)},
 				{Type: mod, Object: workload("a", nil, "QuotaReserved=False/Pending/x", "Evicted=True/Preempted/x")},
 			},
 			want: []Moment{
@@ -114,8 +157,16 @@ func TestObserve(t *testing.T) {
 			events: []watch.Event{
 				{Type: add, Object: workload("b", nil)},
 				{Type: add, Object: workload("a", []string{"1"}, "QuotaReserved=True/QuotaReserved/ok")},
-				{Type: mod, Object: workload("a", []string{"1"}, "QuotaReserved=True/QuotaReserved/ok", "Evicted=True/Preempted/x",
-					"Preempted=True/InCohortReclamation/Preempted to accommodate a workload of ClusterQueue red (UID: uid-b): it takes back quota")},
+				{
+					Type: mod,
+					Object: workload(
+						"a",
+						[]string{"1"},
+						"QuotaReserved=True/QuotaReserved/ok",
+						"Evicted=True/Preempted/x",
+						"Preempted=True/InCohortReclamation/Preempted to accommodate a workload of ClusterQueue red (UID: uid-b): it takes back quota",
+					),
+				},
 			},
 			want: []Moment{
 				{What: Queued, Job: "blue/b"},
@@ -139,16 +190,32 @@ func TestObserve(t *testing.T) {
 			},
 		},
 		"a pod succeeds": {
-			why:    "its GPUs are free from then on, and its deletion later tells nothing new",
-			events: []watch.Event{{Type: add, Object: pod(corev1.PodRunning)}, {Type: mod, Object: pod(corev1.PodSucceeded)}, {Type: del, Object: pod(corev1.PodSucceeded)}},
+			why: "its GPUs are free from then on, and its deletion later tells nothing new",
+			events: []watch.Event{
+				{Type: add, Object: pod(corev1.PodRunning)},
+				{Type: mod, Object: pod(corev1.PodSucceeded)},
+				{Type: del, Object: pod(corev1.PodSucceeded)},
+			},
 			want: []Moment{
-				{What: PodRuns, Job: "blue/a", Pod: "p", Node: "node-1", GPUs: 4}, {What: PodEnded, Job: "blue/a", Pod: "p", Node: "node-1", GPUs: 4},
+				{
+					What: PodRuns,
+					Job:  "blue/a",
+					Pod:  "p",
+					Node: "node-1",
+					GPUs: 4,
+				},
+				{What: PodEnded, Job: "blue/a", Pod: "p", Node: "node-1", GPUs: 4},
 			},
 		},
 		"a node goes bad and is mended": {
-			why:    "a label that was never there is no news",
-			events: []watch.Event{{Type: add, Object: node("")}, {Type: mod, Object: node("EVICT")}, {Type: mod, Object: node("EVICT")}, {Type: mod, Object: node("")}},
-			want:   []Moment{{What: Labelled, Node: "node-1", Reason: "EVICT"}, {What: Labelled, Node: "node-1"}},
+			why: "a label that was never there is no news",
+			events: []watch.Event{
+				{Type: add, Object: node("")},
+				{Type: mod, Object: node("EVICT")},
+				{Type: mod, Object: node("EVICT")},
+				{Type: mod, Object: node("")},
+			},
+			want: []Moment{{What: Labelled, Node: "node-1", Reason: "EVICT"}, {What: Labelled, Node: "node-1"}},
 		},
 	}
 	for name, c := range cases {
@@ -192,20 +259,33 @@ func TestRecorderFollowsTheCluster(t *testing.T) {
 	if err := c.Delete(ctx, aw, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Until(ctx, "the job is gone", func(t Timeline) bool { return t.stand("blue/a").removed }); err != nil {
+	if err := r.Until(
+		ctx,
+		"the job is gone",
+		func(t Timeline) bool { return t.stand("blue/a").removed },
+	); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestUntilEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	r, err := Record(ctx, fake.NewClientBuilder().WithScheme(scheme.New()).Build(), clocktesting.NewFakePassiveClock(time.Unix(0, 0)))
+	r, err := Record(
+		ctx,
+		fake.NewClientBuilder().WithScheme(scheme.New()).Build(),
+		clocktesting.NewFakePassiveClock(time.Unix(0, 0)),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	cancel()
 	r.Wait()
-	if err := r.Until(ctx, "pigs fly", func(Timeline) bool { return false }); err == nil || !strings.Contains(err.Error(), "pigs fly") {
+	if err := r.Until(
+		ctx,
+		"pigs fly",
+		func(Timeline) bool { return false },
+	); err == nil ||
+		!strings.Contains(err.Error(), "pigs fly") {
 		t.Errorf("got %v, want an error that says what was waited for", err)
 	}
 }

@@ -51,7 +51,12 @@ func Record(ctx context.Context, c client.WithWatch, clk clock.PassiveClock) (*R
 func (r *Recorder) Wait() { r.group.Wait() }
 
 // follow reads one watch, and starts it again when the API server ends it.
-func (r *Recorder) follow(ctx context.Context, c client.WithWatch, list client.ObjectList, w watch.Interface) {
+func (r *Recorder) follow(
+	ctx context.Context,
+	c client.WithWatch,
+	list client.ObjectList,
+	w watch.Interface,
+) {
 	for {
 		r.read(ctx, w)
 		if ctx.Err() != nil {

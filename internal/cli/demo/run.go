@@ -56,7 +56,14 @@ func (t Theatre) Play(ctx context.Context, scenarios []Scenario) error {
 	defer recorder.Wait()
 	defer cancel()
 
-	s := &stage{config: cfg, admin: admin, users: map[string]client.Client{}, clock: t.Clock, patience: t.patience(), recorder: recorder}
+	s := &stage{
+		config:   cfg,
+		admin:    admin,
+		users:    map[string]client.Client{},
+		clock:    t.Clock,
+		patience: t.patience(),
+		recorder: recorder,
+	}
 	var results []verdict.Result
 	for i, scenario := range scenarios {
 		vs, err := s.play(ctx, scenario, t.Out)

@@ -117,7 +117,11 @@ func driveFault(ctx context.Context, s *stage) error {
 	if err := s.submit(ctx, "alice", "blue", "large"); err != nil {
 		return err
 	}
-	if err := s.until(ctx, "the large job runs", func(t Timeline) bool { return t.running(t.jobs("blue/large-"), 4) == 1 }); err != nil {
+	if err := s.until(
+		ctx,
+		"the large job runs",
+		func(t Timeline) bool { return t.running(t.jobs("blue/large-"), 4) == 1 },
+	); err != nil {
 		return err
 	}
 	// The worst node to lose is any on which the job runs.
@@ -132,7 +136,11 @@ func driveFault(ctx context.Context, s *stage) error {
 	if err := s.submit(ctx, "alice", "blue", "short"); err != nil {
 		return err
 	}
-	err = s.until(ctx, "a job waits for the node", func(t Timeline) bool { return waiters(t, t.jobs("blue/short-")) == 1 })
+	err = s.until(
+		ctx,
+		"a job waits for the node",
+		func(t Timeline) bool { return waiters(t, t.jobs("blue/short-")) == 1 },
+	)
 	if err != nil {
 		return err
 	}
@@ -142,5 +150,9 @@ func driveFault(ctx context.Context, s *stage) error {
 	if err := s.label(ctx, bad, ""); err != nil {
 		return err
 	}
-	return s.until(ctx, "the job runs on the mended node", func(t Timeline) bool { return nodeComesBack(t) == nil })
+	return s.until(
+		ctx,
+		"the job runs on the mended node",
+		func(t Timeline) bool { return nodeComesBack(t) == nil },
+	)
 }

@@ -68,8 +68,8 @@ func (s *stage) persist(ctx context.Context, do func(context.Context) error) err
 	return persist(ctx, s.clock, do)
 }
 
-// create creates an object, once, until ctx ends: it is named here, so that one of which the API server lost its
-// answer is known again.
+// create creates an object, once, until ctx ends: it is named here, so that one of which the API server lost
+// its answer is known again.
 func create(ctx context.Context, clk clock.Clock, c client.Client, o client.Object) error {
 	if o.GetName() == "" {
 		o.SetName(o.GetGenerateName() + utilrand.String(suffixLength))
@@ -77,7 +77,10 @@ func create(ctx context.Context, clk clock.Clock, c client.Client, o client.Obje
 	}
 	tried := false
 	return persist(ctx, clk, func(ctx context.Context) error {
-		err := c.Create(ctx, o.DeepCopyObject().(client.Object)) //nolint:forcetypeassert // a copy is what it is a copy of
+		err := c.Create( //nolint:forcetypeassert // a copy is what it is a copy of
+			ctx,
+			o.DeepCopyObject().(client.Object),
+		)
 		if tried {
 			err = client.IgnoreAlreadyExists(err)
 		}
@@ -89,8 +92,8 @@ func create(ctx context.Context, clk clock.Clock, c client.Client, o client.Obje
 // suffixLength is that of names which the API server makes.
 const suffixLength = 5
 
-// persist does what may be done twice until the API server takes it, or ctx ends: one that is busy refuses, or loses
-// its answer.
+// persist does what may be done twice until the API server takes it, or ctx ends: one that is busy refuses,
+// or loses its answer.
 func persist(ctx context.Context, clk clock.Clock, do func(context.Context) error) error {
 	for {
 		err := do(ctx)
@@ -108,8 +111,8 @@ func persist(ctx context.Context, clk clock.Clock, do func(context.Context) erro
 // retryEvery is how long it is waited for an API server that is busy.
 const retryEvery = 500 * time.Millisecond
 
-// busy says whether an error may go away by itself: the API server, what it stores in, or what it asks is slow or
-// just coming back.
+// busy says whether an error may go away by itself: the API server, what it stores in, or what it asks is
+// slow or just coming back.
 func busy(err error) bool {
 	return apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) ||
 		apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err)
@@ -135,7 +138,9 @@ func (s *stage) label(ctx context.Context, node, health string) error {
 	if health != "" {
 		value = &health
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]*string{nodehealth.HealthLabel: value}}})
+	patch, err := json.Marshal(
+		map[string]any{"metadata": map[string]any{"labels": map[string]*string{nodehealth.HealthLabel: value}}},
+	)
 	if err != nil {
 		return fmt.Errorf("label node %s: %w", node, err)
 	}

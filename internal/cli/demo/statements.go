@@ -42,7 +42,10 @@ func noMoreThanThereIs(t Timeline) error {
 
 func queueingStatements() []Statement {
 	return []Statement{
-		{"3 of 7 short jobs run at once: alice uses blue's 8 GPUs and borrows 8 of red and 8 of slack", threeAtOnce},
+		{
+			"3 of 7 short jobs run at once: alice uses blue's 8 GPUs and borrows 8 of red and 8 of slack",
+			threeAtOnce,
+		},
 		{"the other 4 wait, and each says why", fourWait},
 		{"waiting jobs start in the order of their queue as others end", inOrder},
 		{"all 7 jobs succeed", allSucceed},
@@ -412,7 +415,10 @@ func nodeComesBack(t Timeline) error {
 	if len(shorts) != 1 {
 		return errors.New("no job was submitted while the node was bad")
 	}
-	label := slices.IndexFunc(t.after(bad), func(m Moment) bool { return m.What == Labelled && m.Node == bad.Node })
+	label := slices.IndexFunc(
+		t.after(bad),
+		func(m Moment) bool { return m.What == Labelled && m.Node == bad.Node },
+	)
 	if label < 0 {
 		return errors.New("the label was not removed")
 	}

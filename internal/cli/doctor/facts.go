@@ -80,11 +80,27 @@ func Take(ctx context.Context, c client.Reader, asks Asks) (*Facts, error) {
 	var definitions apiextensionsv1.CustomResourceDefinitionList
 	var services unstructured.UnstructuredList
 	services.SetGroupVersionKind(apiServices())
-	unread, err := gather.ReadLists(ctx, c,
-		gather.List{What: "Cohorts", Into: &cohorts}, gather.List{What: "AdmissionChecks", Into: &checks}, gather.List{What: "namespaces", Into: &namespaces},
-		gather.List{What: "PriorityClasses", Into: &classes}, gather.List{What: "Deployments", Into: &deployments},
-		gather.List{What: "MutatingWebhookConfigurations", Into: &mutating}, gather.List{What: "ValidatingWebhookConfigurations", Into: &validating},
-		gather.List{What: "CustomResourceDefinitions", Into: &definitions}, gather.List{What: "APIServices", Into: &services},
+	unread, err := gather.ReadLists(
+		ctx,
+		c,
+		gather.List{
+			What: "Cohorts",
+			Into: &cohorts,
+		},
+		gather.List{What: "AdmissionChecks", Into: &checks},
+		gather.List{What: "namespaces", Into: &namespaces},
+		gather.List{What: "PriorityClasses", Into: &classes},
+		gather.List{What: "Deployments", Into: &deployments},
+		gather.List{
+			What: "MutatingWebhookConfigurations",
+			Into: &mutating,
+		},
+		gather.List{What: "ValidatingWebhookConfigurations", Into: &validating},
+		gather.List{
+			What: "CustomResourceDefinitions",
+			Into: &definitions,
+		},
+		gather.List{What: "APIServices", Into: &services},
 		gather.List{What: "Leases", Into: &leases, Options: []client.ListOption{client.InNamespace(installed)}},
 	)
 	f.Unread = append(f.Unread, unread...)

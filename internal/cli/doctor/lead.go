@@ -24,8 +24,14 @@ func leaderless(f *Facts) (out []found) {
 		{"mlbatch-controller", "nothing is admitted, and jobs do not go on"},
 		{"mlbatch-scheduler", "no pod of a job is bound to a node"},
 	} {
-		runs := slices.ContainsFunc(f.Deployments, func(d appsv1.Deployment) bool { return d.Namespace == installed && d.Name == program.name })
-		at := slices.IndexFunc(f.Leases, func(l coordinationv1.Lease) bool { return l.Namespace == installed && l.Name == program.name })
+		runs := slices.ContainsFunc(
+			f.Deployments,
+			func(d appsv1.Deployment) bool { return d.Namespace == installed && d.Name == program.name },
+		)
+		at := slices.IndexFunc(
+			f.Leases,
+			func(l coordinationv1.Lease) bool { return l.Namespace == installed && l.Name == program.name },
+		)
 		if !runs || at < 0 || f.Leases[at].Spec.RenewTime == nil {
 			continue // it is left out, in another namespace, or competes for another lease
 		}
@@ -40,7 +46,12 @@ func leaderless(f *Facts) (out []found) {
 		}
 		out = append(out, found{
 			"lease/" + program.name + " in " + installed,
-			fmt.Sprintf("no replica leads, the last sign of one is %s old, and %s: %s", ago.Round(time.Second), who, program.harm),
+			fmt.Sprintf(
+				"no replica leads, the last sign of one is %s old, and %s: %s",
+				ago.Round(time.Second),
+				who,
+				program.harm,
+			),
 			fmt.Sprintf("kubectl get pods -n %s; kubectl logs -n %s deploy/%s", installed, installed, program.name),
 		})
 	}

@@ -42,7 +42,13 @@ func (f *Facts) Policies() []Policy {
 }
 
 func policyOf(q *kueue.ClusterQueue) Policy {
-	p := Policy{Queue: q.Name, Cohort: string(q.Spec.CohortName), Order: cmp.Or(string(q.Spec.QueueingStrategy), string(kueue.BestEffortFIFO)), Own: "Never", Weight: "1"}
+	p := Policy{
+		Queue:  q.Name,
+		Cohort: string(q.Spec.CohortName),
+		Order:  cmp.Or(string(q.Spec.QueueingStrategy), string(kueue.BestEffortFIFO)),
+		Own:    "Never",
+		Weight: "1",
+	}
 	if s := q.Spec.FairSharing; s != nil && s.Weight != nil {
 		p.Weight = s.Weight.String()
 	}

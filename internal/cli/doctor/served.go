@@ -37,7 +37,8 @@ func staleDiscovery(f *Facts) (out []found) {
 			}
 			why, _ := c["message"].(string)
 			out = append(out, found{
-				"apiservice/" + f.APIServices[i].GetName(), "nobody says what this API has, and as long as that is so no namespace of the cluster can be deleted: " + why,
+				"apiservice/" + f.APIServices[i].GetName(),
+				"nobody says what this API has, and as long as that is so no namespace of the cluster can be deleted: " + why,
 				"start the controller: kubectl get pods -n " + installed + "; or, where it is to stay away: kubectl delete apiservice " + f.APIServices[i].GetName(),
 			})
 		}
@@ -55,12 +56,16 @@ func notOurs(f *Facts) (out []found) {
 		}
 		for i := range want.Spec.Versions {
 			v := &want.Spec.Versions[i]
-			has := slices.IndexFunc(f.Definitions[at].Spec.Versions, func(o apiVersion) bool { return o.Name == v.Name && o.Served })
+			has := slices.IndexFunc(
+				f.Definitions[at].Spec.Versions,
+				func(o apiVersion) bool { return o.Name == v.Name && o.Served },
+			)
 			if has < 0 || !records(v) || records(&f.Definitions[at].Spec.Versions[has]) {
 				continue
 			}
 			out = append(out, found{
-				"customresourcedefinition/" + want.Name, "it is not this program's: it drops status.runtime, and jobs of the kind are not queued, with that reason",
+				"customresourcedefinition/" + want.Name,
+				"it is not this program's: it drops status.runtime, and jobs of the kind are not queued, with that reason",
 				"mlbatch install brings it back; keep who applied the other one (Helm, GitOps) from doing it again, or leave the kind to its operator: controller.kinds (docs/other-operators.md)",
 			})
 			break

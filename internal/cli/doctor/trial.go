@@ -54,7 +54,11 @@ func (f *Facts) try(ctx context.Context, asks Asks) {
 // trialJob is a small job in a queue.
 func trialJob(namespace, queue string) *batchv1.Job {
 	return &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "mlbatch-doctor-", Labels: map[string]string{kueue.QueueNameLabel: queue}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:    namespace,
+			GenerateName: "mlbatch-doctor-",
+			Labels:       map[string]string{kueue.QueueNameLabel: queue},
+		},
 		Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 			RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "trial", Image: "none"}},
 		}}},

@@ -41,11 +41,16 @@ func untrusted(f *Facts) (out []found) {
 		d := &f.Definitions[i]
 		ours := slices.ContainsFunc(f.Wanted, func(w *apiDefinition) bool { return w.Name == d.Name })
 		c := d.Spec.Conversion
-		if !ours || c == nil || c.Strategy != apiextensionsv1.WebhookConverter || c.Webhook == nil || c.Webhook.ClientConfig == nil {
+		if !ours || c == nil || c.Strategy != apiextensionsv1.WebhookConverter || c.Webhook == nil ||
+			c.Webhook.ClientConfig == nil {
 			continue
 		}
 		by := c.Webhook.ClientConfig
-		tell("customresourcedefinition/"+d.Name, "whoever uses another version than the stored one", call{by.Service != nil, by.CABundle})
+		tell(
+			"customresourcedefinition/"+d.Name,
+			"whoever uses another version than the stored one",
+			call{by.Service != nil, by.CABundle},
+		)
 	}
 	return out
 }
@@ -82,7 +87,10 @@ func (f *Facts) distrust(c call) string {
 	case last.IsZero():
 		return "the authority that the API server is told to trust (caBundle) is no certificate"
 	case f.Now.After(last):
-		return fmt.Sprintf("the authority that the API server is told to trust (caBundle) ended on %s", last.UTC().Format(time.DateOnly))
+		return fmt.Sprintf(
+			"the authority that the API server is told to trust (caBundle) ended on %s",
+			last.UTC().Format(time.DateOnly),
+		)
 	}
 	return ""
 }

@@ -53,7 +53,9 @@ func (v *Values) Manifest() (map[string]any, error) {
 	job := kubeflow.PyTorchJob{
 		TypeMeta:   metav1.TypeMeta{APIVersion: kubeflow.GroupVersion.String(), Kind: kubeflow.PyTorchJobKind},
 		ObjectMeta: metav1.ObjectMeta{Name: v.JobName, Namespace: v.Namespace, Labels: v.labels()},
-		Spec:       kubeflow.PyTorchJobSpec{PyTorchReplicaSpecs: map[kubeflow.ReplicaType]*kubeflow.ReplicaSpec{kubeflow.RoleMaster: v.role(1)}},
+		Spec: kubeflow.PyTorchJobSpec{
+			PyTorchReplicaSpecs: map[kubeflow.ReplicaType]*kubeflow.ReplicaSpec{kubeflow.RoleMaster: v.role(1)},
+		},
 	}
 	if v.NumPods > 1 {
 		job.Spec.PyTorchReplicaSpecs[kubeflow.RoleWorker] = v.role(v.NumPods - 1)
@@ -67,8 +69,13 @@ func (v *Values) Manifest() (map[string]any, error) {
 		labels[kueue.QueueNameLabel] = v.QueueName
 	}
 	w := aw.AppWrapper{
-		TypeMeta:   metav1.TypeMeta{APIVersion: aw.GroupVersion.String(), Kind: aw.AppWrapperKind},
-		ObjectMeta: metav1.ObjectMeta{Name: v.JobName, Namespace: v.Namespace, Labels: labels, Annotations: v.annotations()},
+		TypeMeta: metav1.TypeMeta{APIVersion: aw.GroupVersion.String(), Kind: aw.AppWrapperKind},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        v.JobName,
+			Namespace:   v.Namespace,
+			Labels:      labels,
+			Annotations: v.annotations(),
+		},
 	}
 	out, err := object(&w)
 	if err != nil {
@@ -98,7 +105,8 @@ func prune(v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		for key, child := range v {
-			if m, is := child.(map[string]any); child == nil || is && len(m) == 0 && (key == "resources" || key == "metadata" || key == "runPolicy") {
+			if m, is := child.(map[string]any); child == nil ||
+				is && len(m) == 0 && (key == "resources" || key == "metadata" || key == "runPolicy") {
 				delete(v, key)
 				continue
 			}
@@ -157,15 +165,24 @@ func (v *Values) role(n int32) *kubeflow.ReplicaSpec {
 		}},
 	}
 	if v.NumRoceGdr > 0 || v.ServiceAccountName == "gdr" {
-		t.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"IPC_LOCK"}}}
+		t.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{
+			Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"IPC_LOCK"}},
+		}
 	}
 	for _, s := range v.ImagePullSecrets {
 		t.Spec.ImagePullSecrets = append(t.Spec.ImagePullSecrets, corev1.LocalObjectReference{Name: s.Name})
 	}
 	for _, c := range v.InitContainers {
-		t.Spec.InitContainers = append(t.Spec.InitContainers, corev1.Container{Name: c.Name, Image: c.Image, Command: c.Command})
+		t.Spec.InitContainers = append(
+			t.Spec.InitContainers,
+			corev1.Container{Name: c.Name, Image: c.Image, Command: c.Command},
+		)
 	}
-	return &kubeflow.ReplicaSpec{Replicas: &n, RestartPolicy: kubeflow.RestartPolicy(v.RestartPolicy), Template: t}
+	return &kubeflow.ReplicaSpec{
+		Replicas:      &n,
+		RestartPolicy: kubeflow.RestartPolicy(v.RestartPolicy),
+		Template:      t,
+	}
 }
 
 // badMarks are the values of the health label of nodes whose GPUs take no pods.
@@ -178,17 +195,33 @@ func badMarks() []string {
 func (v *Values) affinity() *corev1.Affinity {
 	var not []corev1.NodeSelectorRequirement
 	if v.NumGPUsPerPod > 0 {
-		not = append(not, corev1.NodeSelectorRequirement{Key: nodehealth.HealthLabel, Operator: corev1.NodeSelectorOpNotIn, Values: badMarks()})
+		not = append(
+			not,
+			corev1.NodeSelectorRequirement{
+				Key:      nodehealth.HealthLabel,
+				Operator: corev1.NodeSelectorOpNotIn,
+				Values:   badMarks(),
+			},
+		)
 	}
 	if len(v.HostIgnoreList) > 0 {
-		not = append(not, corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpNotIn, Values: v.HostIgnoreList})
+		not = append(
+			not,
+			corev1.NodeSelectorRequirement{
+				Key:      corev1.LabelHostname,
+				Operator: corev1.NodeSelectorOpNotIn,
+				Values:   v.HostIgnoreList,
+			},
+		)
 	}
 	if len(not) == 0 {
 		return nil
 	}
-	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: not}},
-	}}}
+	return &corev1.Affinity{
+		NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: not}},
+		}},
+	}
 }
 
 func (v *Values) requirements() corev1.ResourceRequirements {
@@ -226,10 +259,21 @@ func (v *Values) variables() []corev1.EnvVar {
 	}
 	if g := v.SSHGitCloneConfig; g != nil {
 		keys, hosts := g.paths()
-		add("GIT_SSH_COMMAND", cmp.Or(g.SSHCmd, fmt.Sprintf("ssh -i %s/id_rsa -o UserKnownHostsFile=%s/known_hosts -vv", keys, hosts)))
+		add(
+			"GIT_SSH_COMMAND",
+			cmp.Or(g.SSHCmd, fmt.Sprintf("ssh -i %s/id_rsa -o UserKnownHostsFile=%s/known_hosts -vv", keys, hosts)),
+		)
 	}
 	if v.sakkara() {
-		out = append(out, corev1.EnvVar{Name: "SAKKARA_RANK", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels['" + rankLabel + "']"}}})
+		out = append(
+			out,
+			corev1.EnvVar{
+				Name: "SAKKARA_RANK",
+				ValueFrom: &corev1.EnvVarSource{
+					FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels['" + rankLabel + "']"},
+				},
+			},
+		)
 	}
 	for _, e := range v.EnvironmentVariables {
 		out = slices.DeleteFunc(out, func(o corev1.EnvVar) bool { return o.Name == e.Name })
@@ -244,9 +288,19 @@ func (e *Variable) variable() corev1.EnvVar {
 	case e.Value != nil:
 		out.Value = string(*e.Value)
 	case e.Secret != nil:
-		out.ValueFrom = &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: e.Secret.Name}, Key: e.Secret.Key}}
+		out.ValueFrom = &corev1.EnvVarSource{
+			SecretKeyRef: &corev1.SecretKeySelector{
+				LocalObjectReference: corev1.LocalObjectReference{Name: e.Secret.Name},
+				Key:                  e.Secret.Key,
+			},
+		}
 	case e.ConfigMap != nil:
-		out.ValueFrom = &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: e.ConfigMap.Name}, Key: e.ConfigMap.Key}}
+		out.ValueFrom = &corev1.EnvVarSource{
+			ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
+				LocalObjectReference: corev1.LocalObjectReference{Name: e.ConfigMap.Name},
+				Key:                  e.ConfigMap.Key,
+			},
+		}
 	}
 	return out
 }
@@ -254,15 +308,28 @@ func (e *Variable) variable() corev1.EnvVar {
 func (v *Values) sources() []corev1.EnvFromSource {
 	var out []corev1.EnvFromSource
 	if v.NCCLGdrEnvConfigMap != "" {
-		out = append(out, corev1.EnvFromSource{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: v.NCCLGdrEnvConfigMap}}})
+		out = append(
+			out,
+			corev1.EnvFromSource{
+				ConfigMapRef: &corev1.ConfigMapEnvSource{
+					LocalObjectReference: corev1.LocalObjectReference{Name: v.NCCLGdrEnvConfigMap},
+				},
+			},
+		)
 	}
 	for _, s := range v.EnvFrom {
 		one := corev1.EnvFromSource{Prefix: s.Prefix}
 		if r := s.SecretRef; r != nil {
-			one.SecretRef = &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: r.Name}, Optional: r.Optional}
+			one.SecretRef = &corev1.SecretEnvSource{
+				LocalObjectReference: corev1.LocalObjectReference{Name: r.Name},
+				Optional:             r.Optional,
+			}
 		}
 		if r := s.ConfigMapRef; r != nil {
-			one.ConfigMapRef = &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: r.Name}, Optional: r.Optional}
+			one.ConfigMapRef = &corev1.ConfigMapEnvSource{
+				LocalObjectReference: corev1.LocalObjectReference{Name: r.Name},
+				Optional:             r.Optional,
+			}
 		}
 		out = append(out, one)
 	}
@@ -293,36 +360,80 @@ func (v *Values) mounts() []mount {
 		}, false})
 	}
 	if v.TopologyFileConfigMap != "" {
-		out = append(out, mount{"topologyFileConfigMap", -1, topologyVolume, topologyPath, ofConfigMap(v.TopologyFileConfigMap, nil), false})
+		out = append(
+			out,
+			mount{
+				"topologyFileConfigMap",
+				-1,
+				topologyVolume,
+				topologyPath,
+				ofConfigMap(v.TopologyFileConfigMap, nil),
+				false,
+			},
+		)
 	}
 	if g := v.SSHGitCloneConfig; g != nil {
 		keys, hosts := g.paths()
-		out = append(out,
-			mount{"sshGitCloneConfig", -1, keyVolume, keys, corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: g.SecretName, DefaultMode: new(int32(0o400)), Optional: new(false)}}, true},
-			mount{"sshGitCloneConfig", -1, hostsVolume, hosts, ofConfigMap(g.ConfigMapName, new(false)), false})
+		out = append(
+			out,
+			mount{
+				"sshGitCloneConfig",
+				-1,
+				keyVolume,
+				keys,
+				corev1.VolumeSource{
+					Secret: &corev1.SecretVolumeSource{
+						SecretName:  g.SecretName,
+						DefaultMode: new(int32(0o400)),
+						Optional:    new(false),
+					},
+				},
+				true,
+			},
+			mount{"sshGitCloneConfig", -1, hostsVolume, hosts, ofConfigMap(g.ConfigMapName, new(false)), false},
+		)
 	}
 	if v.MountNVMe != nil {
 		out = append(out, mount{"mountNVMe", -1, scratchVolume, v.scratchPath(), v.scratch(), false})
 	}
 	if !v.DisableSharedMemory {
-		out = append(out, mount{"disableSharedMemory", -1, sharedMemory, "/dev/shm", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}, false})
+		out = append(
+			out,
+			mount{
+				"disableSharedMemory",
+				-1,
+				sharedMemory,
+				"/dev/shm",
+				corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}},
+				false,
+			},
+		)
 	}
 	return out
 }
 
 func ofConfigMap(name string, optional *bool) corev1.VolumeSource {
-	return corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}, Optional: optional}}
+	return corev1.VolumeSource{
+		ConfigMap: &corev1.ConfigMapVolumeSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: name},
+			Optional:             optional,
+		},
+	}
 }
 
 // scratch is a claim that comes and goes with its pod.
 func (v *Values) scratch() corev1.VolumeSource {
-	return corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{
-		Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			StorageClassName: new(cmp.Or(v.MountNVMe.StorageClassName, scratchClass)),
-			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: v.MountNVMe.Storage.quantity()}},
-		},
-	}}}
+	return corev1.VolumeSource{
+		Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{
+			Spec: corev1.PersistentVolumeClaimSpec{
+				AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+				StorageClassName: new(cmp.Or(v.MountNVMe.StorageClassName, scratchClass)),
+				Resources: corev1.VolumeResourceRequirements{
+					Requests: corev1.ResourceList{corev1.ResourceStorage: v.MountNVMe.Storage.quantity()},
+				},
+			},
+		}},
+	}
 }
 
 func (v *Values) volumes() []corev1.Volume {
@@ -366,7 +477,10 @@ func (v *Values) Notes() []string {
 		out = append(out, "autopilotHealthChecks: the labels are written, and Autopilot reads them no more")
 	}
 	if v.SchedulerName == "sakkara" {
-		out = append(out, "schedulerName sakkara: Sakkara's own chart registers the scheduler as sakkara-scheduler; mlbatch answers to both")
+		out = append(
+			out,
+			"schedulerName sakkara: Sakkara's own chart registers the scheduler as sakkara-scheduler; mlbatch answers to both",
+		)
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.durations())) {
 		if strings.HasSuffix(v.durations()[name], "d") {

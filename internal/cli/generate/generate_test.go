@@ -53,21 +53,59 @@ const least = "jobName: a\ncontainerImage: i\n"
 // alone are all values, each with what is to be seen of it. TestEachValue asks that none is
 // forgotten.
 var alone = []string{
-	"jobName: another", "namespace: blue", "queueName: mine", "queueName: null", "priority: high-priority",
-	"customLabels: [{key: team.io/X, value: B}, {key: a, value: ''}]", "containerImage: other:1", "imagePullSecrets: [{name: pull}]", "imagePullPolicy: Always",
-	"numPods: 3", "numCpusPerPod: 500m", "numGpusPerPod: 8", "totalMemoryPerPod: 20Gi", "limitCpusPerPod: 2", "{numGpusPerPod: 2, limitGpusPerPod: 2}", "limitMemoryPerPod: 40Gi",
+	"jobName: another",
+	"namespace: blue",
+	"queueName: mine",
+	"queueName: null",
+	"priority: high-priority",
+	"customLabels: [{key: team.io/X, value: B}, {key: a, value: ''}]",
+	"containerImage: other:1",
+	"imagePullSecrets: [{name: pull}]",
+	"imagePullPolicy: Always",
+	"numPods: 3",
+	"numCpusPerPod: 500m",
+	"numGpusPerPod: 8",
+	"totalMemoryPerPod: 20Gi",
+	"limitCpusPerPod: 2",
+	"{numGpusPerPod: 2, limitGpusPerPod: 2}",
+	"limitMemoryPerPod: 40Gi",
 	"environmentVariables: [{name: A, value: 0}, {name: B, value: true}, {name: C, value: ''}, {name: D, secret: {name: s, key: k}}, {name: E, configmap: {name: c, key: k}}]",
 	"envFrom: [{secretRef: {name: s}}, {configMapRef: {name: c, optional: true}, prefix: P_}]",
-	"sshGitCloneConfig: {secretName: s, configMapName: c}", "sshGitCloneConfig: {secretName: s, configMapName: c, secretMountPath: /k, configMapMountPath: /h, sshCmd: ssh -q}",
-	"setupCommands: [cd /x, 'echo \"a\"']", "mainProgram: train.py --lr 1", "volumes: [{name: v, claimName: c, mountPath: /v}]",
-	"{numPods: 2, numRoceGdr: 2, roceGdrResName: my.com/rdma}", "{numPods: 2, numRoceGdr: 2}", "topologyFileConfigMap: topo", "ncclGdrEnvConfigMap: nccl", "multiNicNetworkName: net",
-	"disableSharedMemory: true", "mountNVMe: {storage: 10Gi}", "mountNVMe: {storage: 10Gi, mountPath: /s, storageClassName: fast}",
-	"initContainers: [{name: first, image: j, command: [sh, -c, ls]}]", "autopilotHealthChecks: [gpu-pcie-bw]", "hostIgnoreList: [n1, n2]",
-	"schedulerName: default-scheduler", "schedulerName: sakkara", "schedulerName: sakkara-scheduler", "serviceAccountName: me", "serviceAccountName: gdr",
-	"admissionGracePeriodDuration: 2m", "warmupGracePeriodDuration: 1h30m", "failureGracePeriodDuration: 3m", "retryPausePeriodDuration: 0s",
-	"forcefulDeletionGracePeriodDuration: 4m", "deletionOnFailureGracePeriodDuration: 1d", "successTTLDuration: 2d", "retryLimit: 0", "restartPolicy: OnFailure", "terminationGracePeriodSeconds: 0",
+	"sshGitCloneConfig: {secretName: s, configMapName: c}",
+	"sshGitCloneConfig: {secretName: s, configMapName: c, secretMountPath: /k, configMapMountPath: /h, sshCmd: ssh -q}",
+	"setupCommands: [cd /x, 'echo \"a\"']",
+	"mainProgram: train.py --lr 1",
+	"volumes: [{name: v, claimName: c, mountPath: /v}]",
+	"{numPods: 2, numRoceGdr: 2, roceGdrResName: my.com/rdma}",
+	"{numPods: 2, numRoceGdr: 2}",
+	"topologyFileConfigMap: topo",
+	"ncclGdrEnvConfigMap: nccl",
+	"multiNicNetworkName: net",
+	"disableSharedMemory: true",
+	"mountNVMe: {storage: 10Gi}",
+	"mountNVMe: {storage: 10Gi, mountPath: /s, storageClassName: fast}",
+	"initContainers: [{name: first, image: j, command: [sh, -c, ls]}]",
+	"autopilotHealthChecks: [gpu-pcie-bw]",
+	"hostIgnoreList: [n1, n2]",
+	"schedulerName: default-scheduler",
+	"schedulerName: sakkara",
+	"schedulerName: sakkara-scheduler",
+	"serviceAccountName: me",
+	"serviceAccountName: gdr",
+	"admissionGracePeriodDuration: 2m",
+	"warmupGracePeriodDuration: 1h30m",
+	"failureGracePeriodDuration: 3m",
+	"retryPausePeriodDuration: 0s",
+	"forcefulDeletionGracePeriodDuration: 4m",
+	"deletionOnFailureGracePeriodDuration: 1d",
+	"successTTLDuration: 2d",
+	"retryLimit: 0",
+	"restartPolicy: OnFailure",
+	"terminationGracePeriodSeconds: 0",
 	// Together they meet.
-	"{topologyFileConfigMap: topo, disableSharedMemory: true}", "{schedulerName: sakkara, mainProgram: train.py, numGpusPerPod: 1, setupCommands: [ls]}", "{numGpusPerPod: 1, hostIgnoreList: [n1]}",
+	"{topologyFileConfigMap: topo, disableSharedMemory: true}",
+	"{schedulerName: sakkara, mainProgram: train.py, numGpusPerPod: 1, setupCommands: [ls]}",
+	"{numGpusPerPod: 1, hostIgnoreList: [n1]}",
 }
 
 // TestEachValue: what each value changes in the manifest, and that none is forgotten.
@@ -282,9 +320,17 @@ func TestAccepted(t *testing.T) {
 		}
 		infos := make([]aw.AppWrapperPodSetInfo, len(components[0].PodSets))
 		for i := range infos {
-			infos[i] = aw.AppWrapperPodSetInfo{NodeSelector: map[string]string{"flavor": "x"}, Labels: map[string]string{"admitted": "yes"}}
+			infos[i] = aw.AppWrapperPodSetInfo{
+				NodeSelector: map[string]string{"flavor": "x"},
+				Labels:       map[string]string{"admitted": "yes"},
+			}
 		}
-		if _, err := appwrapper.Inject(&w, components[0], infos, appwrapper.InjectOptions{Schedulers: jobs.Schedulers{Given: "mlbatch-scheduler"}}); err != nil {
+		if _, err := appwrapper.Inject(
+			&w,
+			components[0],
+			infos,
+			appwrapper.InjectOptions{Schedulers: jobs.Schedulers{Given: "mlbatch-scheduler"}},
+		); err != nil {
 			t.Fatalf("%s\n%v", out, err)
 		}
 	})
@@ -307,7 +353,8 @@ func TestSchema(t *testing.T) {
 		t.Fatal(err, string(data))
 	}
 	for _, one := range generate.Settings() {
-		if len(s.Properties[one.Name].Type) == 0 || len(one.Enum) > 0 && len(s.Properties[one.Name].Enum) != len(one.Enum)+1 {
+		if len(s.Properties[one.Name].Type) == 0 ||
+			len(one.Enum) > 0 && len(s.Properties[one.Name].Enum) != len(one.Enum)+1 {
 			t.Errorf("%s: %+v", one.Name, s.Properties[one.Name])
 		}
 	}
@@ -332,7 +379,10 @@ func FuzzValues(f *testing.F) {
 // TestNotes: what has no effect is told.
 func TestNotes(t *testing.T) {
 	v := generate.Defaults()
-	if _, err := v.Read("f", []byte("autopilotHealthChecks: [a]\nschedulerName: sakkara\nsuccessTTLDuration: 2d")); err != nil {
+	if _, err := v.Read(
+		"f",
+		[]byte("autopilotHealthChecks: [a]\nschedulerName: sakkara\nsuccessTTLDuration: 2d"),
+	); err != nil {
 		t.Fatal(err)
 	}
 	if got := v.Notes(); len(got) != 3 {

@@ -40,49 +40,128 @@ func Settings() []Setting {
 		ofSystem = "that of the AppWrapper controller"
 	)
 	return []Setting{
-		{Name: "jobName", Help: "name of the AppWrapper and of the PyTorchJob in it, up to 50 characters; required"},
+		{
+			Name: "jobName",
+			Help: "name of the AppWrapper and of the PyTorchJob in it, up to 50 characters; required",
+		},
 		{Name: "namespace", Help: "namespace to write into the manifest", Default: "that of kubectl"},
 		{Name: "queueName", Help: "LocalQueue; empty or null leaves the label out", Default: "default-queue"},
 		{Name: "priority", Help: "PriorityClass of the pods", Default: "default-priority"},
 		{Name: "customLabels", Help: "labels of the AppWrapper, the PyTorchJob and the pods", Like: "KEY=VALUE"},
 		{Name: "containerImage", Help: "image of the container; required"},
 		{Name: "imagePullSecrets", Help: "Secrets to pull images with", Like: "NAME"},
-		{Name: "imagePullPolicy", Help: "when the image is pulled", Default: "IfNotPresent", Enum: []string{"IfNotPresent", "Always", "Never"}},
+		{
+			Name:    "imagePullPolicy",
+			Help:    "when the image is pulled",
+			Default: "IfNotPresent",
+			Enum:    []string{"IfNotPresent", "Always", "Never"},
+		},
 		{Name: "numPods", Help: "number of pods: a master and workers", Default: "1", Least: 1, Most: pods},
 		{Name: "numCpusPerPod", Help: "CPUs that each pod requests", Default: "1"},
 		{Name: "numGpusPerPod", Help: "GPUs of each pod, and processes of torchrun if there are any", Default: "0"},
 		{Name: "totalMemoryPerPod", Help: "memory that each pod requests", Default: "1Gi"},
 		{Name: "limitCpusPerPod", Help: "CPUs that each pod may use", Default: "as requested"},
-		{Name: "limitGpusPerPod", Help: "must be numGpusPerPod if it is given: GPUs are not overcommitted", Default: "as requested"},
+		{
+			Name:    "limitGpusPerPod",
+			Help:    "must be numGpusPerPod if it is given: GPUs are not overcommitted",
+			Default: "as requested",
+		},
 		{Name: "limitMemoryPerPod", Help: "memory that each pod may use", Default: "as requested"},
-		{Name: "environmentVariables", Help: "variables: a value, or an entry of a Secret or ConfigMap", Like: "NAME=VALUE"},
-		{Name: "envFrom", Help: "Secrets and ConfigMaps all of whose entries become variables", Like: "{secretRef: {name: NAME}}"},
-		{Name: "sshGitCloneConfig", Help: "Secret with a deploy key (id_rsa) and ConfigMap with known_hosts for git", Like: "secretName=NAME,configMapName=NAME"},
+		{
+			Name: "environmentVariables",
+			Help: "variables: a value, or an entry of a Secret or ConfigMap",
+			Like: "NAME=VALUE",
+		},
+		{
+			Name: "envFrom",
+			Help: "Secrets and ConfigMaps all of whose entries become variables",
+			Like: "{secretRef: {name: NAME}}",
+		},
+		{
+			Name: "sshGitCloneConfig",
+			Help: "Secret with a deploy key (id_rsa) and ConfigMap with known_hosts for git",
+			Like: "secretName=NAME,configMapName=NAME",
+		},
 		{Name: "setupCommands", Help: "shell commands that run first in each pod"},
-		{Name: "mainProgram", Help: "program for torchrun, with its arguments; without one, only the setup commands run"},
-		{Name: "volumes", Help: "PersistentVolumeClaims to mount", Like: "name=NAME,claimName=CLAIM,mountPath=PATH"},
+		{
+			Name: "mainProgram",
+			Help: "program for torchrun, with its arguments; without one, only the setup commands run",
+		},
+		{
+			Name: "volumes",
+			Help: "PersistentVolumeClaims to mount",
+			Like: "name=NAME,claimName=CLAIM,mountPath=PATH",
+		},
 		{Name: "roceGdrResName", Help: "resource of RDMA over Ethernet", Default: "nvidia.com/roce_gdr"},
 		{Name: "numRoceGdr", Help: "how many of it each pod has; more than one pod only", Default: "0"},
 		{Name: "topologyFileConfigMap", Help: "ConfigMap with NCCL's topology file"},
 		{Name: "ncclGdrEnvConfigMap", Help: "ConfigMap with variables for NCCL"},
 		{Name: "multiNicNetworkName", Help: "network to attach pods to (annotation k8s.v1.cni.cncf.io/networks)"},
-		{Name: "disableSharedMemory", Help: "true leaves /dev/shm at its 64 MB; false makes it as large as the pod's memory", Default: "false"},
+		{
+			Name:    "disableSharedMemory",
+			Help:    "true leaves /dev/shm at its 64 MB; false makes it as large as the pod's memory",
+			Default: "false",
+		},
 		{Name: "mountNVMe", Flag: "mount-nvme", Help: "scratch volume of each pod's own", Like: "storage=SIZE"},
-		{Name: "initContainers", Help: "containers that run before the others", Like: "{name: NAME, image: IMAGE, command: [COMMAND]}"},
-		{Name: "autopilotHealthChecks", Help: "labels for Autopilot's former per-job checks; nothing reads them any more"},
+		{
+			Name: "initContainers",
+			Help: "containers that run before the others",
+			Like: "{name: NAME, image: IMAGE, command: [COMMAND]}",
+		},
+		{
+			Name: "autopilotHealthChecks",
+			Help: "labels for Autopilot's former per-job checks; nothing reads them any more",
+		},
 		{Name: "hostIgnoreList", Help: "nodes that pods must not run on"},
-		{Name: "schedulerName", Help: "scheduler of the pods", Default: ofSystem, Enum: []string{"sakkara", "sakkara-scheduler", "scheduler-plugins-scheduler", "mlbatch-scheduler", "default-scheduler"}},
+		{
+			Name:    "schedulerName",
+			Help:    "scheduler of the pods",
+			Default: ofSystem,
+			Enum: []string{
+				"sakkara",
+				"sakkara-scheduler",
+				"scheduler-plugins-scheduler",
+				"mlbatch-scheduler",
+				"default-scheduler",
+			},
+		},
 		{Name: "serviceAccountName", Help: "ServiceAccount of the pods"},
-		{Name: "admissionGracePeriodDuration", Help: "how long pods may take to exist; " + grace, Default: ofSystem},
+		{
+			Name:    "admissionGracePeriodDuration",
+			Help:    "how long pods may take to exist; " + grace,
+			Default: ofSystem,
+		},
 		{Name: "warmupGracePeriodDuration", Help: "how long pods may take to run; " + grace, Default: ofSystem},
-		{Name: "failureGracePeriodDuration", Help: "how long pods may be failed before the job is reset; " + grace, Default: ofSystem},
+		{
+			Name:    "failureGracePeriodDuration",
+			Help:    "how long pods may be failed before the job is reset; " + grace,
+			Default: ofSystem,
+		},
 		{Name: "retryPausePeriodDuration", Help: "how long to wait before a retry; " + grace, Default: ofSystem},
-		{Name: "forcefulDeletionGracePeriodDuration", Help: "when pods that do not go are deleted by force; " + grace, Default: ofSystem},
-		{Name: "deletionOnFailureGracePeriodDuration", Help: "how long a failed job is kept with its quota, to look at it; " + grace, Default: ofSystem},
+		{
+			Name:    "forcefulDeletionGracePeriodDuration",
+			Help:    "when pods that do not go are deleted by force; " + grace,
+			Default: ofSystem,
+		},
+		{
+			Name:    "deletionOnFailureGracePeriodDuration",
+			Help:    "how long a failed job is kept with its quota, to look at it; " + grace,
+			Default: ofSystem,
+		},
 		{Name: "successTTLDuration", Help: "how long what ended well is kept; " + grace, Default: ofSystem},
 		{Name: "retryLimit", Help: "how often the job is retried", Default: ofSystem, Most: 100},
-		{Name: "restartPolicy", Help: "what becomes of a pod whose container ended", Default: "Never", Enum: []string{"Never", "Always", "OnFailure", "ExitCode"}},
-		{Name: "terminationGracePeriodSeconds", Help: "how long pods may take to stop", Default: "30", Most: 1 << 31},
+		{
+			Name:    "restartPolicy",
+			Help:    "what becomes of a pod whose container ended",
+			Default: "Never",
+			Enum:    []string{"Never", "Always", "OnFailure", "ExitCode"},
+		},
+		{
+			Name:    "terminationGracePeriodSeconds",
+			Help:    "how long pods may take to stop",
+			Default: "30",
+			Most:    1 << 31,
+		},
 	}
 }
 
@@ -216,7 +295,10 @@ func Schema() map[string]any {
 		if len(s.Enum) > 0 {
 			one["enum"] = append(anySlice(s.Enum), nil)
 		}
-		if one["type"] != nil && slices.Contains(one["type"].([]any), any("integer")) && s.Name != "numCpusPerPod" && s.Name != "limitCpusPerPod" { //nolint:forcetypeassert // made below
+		if one["type"] != nil &&
+			slices.Contains(one["type"].([]any), any("integer")) && //nolint:forcetypeassert // made below
+			s.Name != "numCpusPerPod" &&
+			s.Name != "limitCpusPerPod" {
 			one["minimum"] = s.Least
 			if s.Most > 0 {
 				one["maximum"] = s.Most
@@ -225,8 +307,12 @@ func Schema() map[string]any {
 		properties[s.Name] = one
 	}
 	return map[string]any{
-		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Values of mlbatch generate pytorchjob",
-		"type": "object", "additionalProperties": false, "required": []any{"jobName", "containerImage"}, "properties": properties,
+		"$schema":              "https://json-schema.org/draft/2020-12/schema",
+		"title":                "Values of mlbatch generate pytorchjob",
+		"type":                 "object",
+		"additionalProperties": false,
+		"required":             []any{"jobName", "containerImage"},
+		"properties":           properties,
 	}
 }
 
@@ -255,7 +341,11 @@ func typeSchema(t reflect.Type) map[string]any {
 		for name, f := range strict.FieldsOf(reflect.New(t).Elem()) {
 			properties[name] = typeSchema(f.Type())
 		}
-		return map[string]any{"type": []any{"object", "null"}, "additionalProperties": false, "properties": properties}
+		return map[string]any{
+			"type":                 []any{"object", "null"},
+			"additionalProperties": false,
+			"properties":           properties,
+		}
 	case t.Kind() == reflect.Bool:
 		return map[string]any{"type": []any{"boolean", "null"}}
 	case t.Kind() == reflect.String:

@@ -40,9 +40,23 @@ func (v *Values) validate() field.ErrorList {
 	case v.JobName == "":
 		errs = append(errs, field.Required(at, "must be given"))
 	case !jobName.MatchString(v.JobName):
-		errs = append(errs, field.Invalid(at, v.JobName, "use small letters, digits and -, beginning with a letter and not ending with -"))
+		errs = append(
+			errs,
+			field.Invalid(
+				at,
+				v.JobName,
+				"use small letters, digits and -, beginning with a letter and not ending with -",
+			),
+		)
 	case len(v.JobName) > longestName:
-		errs = append(errs, field.Invalid(at, v.JobName, fmt.Sprintf("must have %d characters at most, so that its pods can be named after it", longestName)))
+		errs = append(
+			errs,
+			field.Invalid(
+				at,
+				v.JobName,
+				fmt.Sprintf("must have %d characters at most, so that its pods can be named after it", longestName),
+			),
+		)
 	}
 	if v.ContainerImage == "" {
 		errs = append(errs, field.Required(field.NewPath("containerImage"), "must be given"))
@@ -122,10 +136,14 @@ func (v *Values) names() field.ErrorList {
 		}
 	}
 	for i, c := range v.AutopilotHealthChecks {
-		errs = append(errs, invalid(field.NewPath("autopilotHealthChecks").Index(i), c, validation.IsQualifiedName(c))...)
+		errs = append(
+			errs,
+			invalid(field.NewPath("autopilotHealthChecks").Index(i), c, validation.IsQualifiedName(c))...)
 	}
 	for i, h := range v.HostIgnoreList {
-		errs = append(errs, invalid(field.NewPath("hostIgnoreList").Index(i), h, validation.IsValidLabelValue(h))...)
+		errs = append(
+			errs,
+			invalid(field.NewPath("hostIgnoreList").Index(i), h, validation.IsValidLabelValue(h))...)
 	}
 	return errs
 }
@@ -145,17 +163,47 @@ func (v *Values) resources() field.ErrorList {
 			errs = append(errs, field.Invalid(field.NewPath(r.name), string(r.asked), "must be 0 or more"))
 		}
 		if r.limit2 != "" && limit.Cmp(asked) < 0 {
-			errs = append(errs, field.Invalid(field.NewPath(r.limit), string(r.limit2), fmt.Sprintf("must not be less than %s, which is %s", r.name, r.asked)))
+			errs = append(
+				errs,
+				field.Invalid(
+					field.NewPath(r.limit),
+					string(r.limit2),
+					fmt.Sprintf("must not be less than %s, which is %s", r.name, r.asked),
+				),
+			)
 		}
 	}
 	if n := v.LimitGPUsPerPod; n != nil && *n != v.NumGPUsPerPod {
-		errs = append(errs, field.Invalid(field.NewPath("limitGpusPerPod"), *n, fmt.Sprintf("must be numGpusPerPod, which is %d: Kubernetes refuses pods that share GPUs by limits; leave it out", v.NumGPUsPerPod)))
+		errs = append(
+			errs,
+			field.Invalid(
+				field.NewPath("limitGpusPerPod"),
+				*n,
+				fmt.Sprintf(
+					"must be numGpusPerPod, which is %d: Kubernetes refuses pods that share GPUs by limits; leave it out",
+					v.NumGPUsPerPod,
+				),
+			),
+		)
 	}
 	if v.NumPods == 1 && v.NumRoceGdr > 0 {
-		errs = append(errs, field.Invalid(field.NewPath("numRoceGdr"), v.NumRoceGdr, "must be 0 with one pod, which has nobody to talk to"))
+		errs = append(
+			errs,
+			field.Invalid(
+				field.NewPath("numRoceGdr"),
+				v.NumRoceGdr,
+				"must be 0 with one pod, which has nobody to talk to",
+			),
+		)
 	}
 	if v.NumRoceGdr > 0 {
-		errs = append(errs, invalid(field.NewPath("roceGdrResName"), v.RoceGdrResName, validation.IsQualifiedName(v.RoceGdrResName))...)
+		errs = append(
+			errs,
+			invalid(
+				field.NewPath("roceGdrResName"),
+				v.RoceGdrResName,
+				validation.IsQualifiedName(v.RoceGdrResName),
+			)...)
 	}
 	return errs
 }
@@ -166,7 +214,9 @@ func (v *Values) environment() field.ErrorList {
 	seen := map[string]bool{}
 	for i, e := range v.EnvironmentVariables {
 		at := field.NewPath("environmentVariables").Index(i)
-		errs = append(append(errs, required(at.Child("name"), e.Name)...), invalid(at.Child("name"), e.Name, when(e.Name, validation.IsEnvVarName))...)
+		errs = append(
+			append(errs, required(at.Child("name"), e.Name)...),
+			invalid(at.Child("name"), e.Name, when(e.Name, validation.IsEnvVarName))...)
 		given := 0
 		for _, is := range []bool{e.Value != nil, e.Secret != nil, e.ConfigMap != nil} {
 			if is {
@@ -175,16 +225,24 @@ func (v *Values) environment() field.ErrorList {
 		}
 		switch {
 		case given != 1:
-			errs = append(errs, field.Required(at, fmt.Sprintf("variable %s: give one of value, secret and configmap", e.Name)))
+			errs = append(
+				errs,
+				field.Required(at, fmt.Sprintf("variable %s: give one of value, secret and configmap", e.Name)),
+			)
 		case seen[e.Name]:
 			errs = append(errs, field.Duplicate(at.Child("name"), e.Name))
 		case e.Name == topologyVariable && v.TopologyFileConfigMap != "":
-			errs = append(errs, field.Forbidden(at.Child("name"), "topologyFileConfigMap sets it: give one of the two"))
+			errs = append(
+				errs,
+				field.Forbidden(at.Child("name"), "topologyFileConfigMap sets it: give one of the two"),
+			)
 		}
 		seen[e.Name] = true
 		for kind, k := range map[string]*Key{"secret": e.Secret, "configmap": e.ConfigMap} {
 			if k != nil {
-				errs = append(append(errs, required(at.Child(kind, "name"), k.Name)...), required(at.Child(kind, "key"), k.Key)...)
+				errs = append(
+					append(errs, required(at.Child(kind, "name"), k.Name)...),
+					required(at.Child(kind, "key"), k.Key)...)
 			}
 		}
 	}
@@ -231,12 +289,18 @@ func (v *Values) storage() field.ErrorList {
 	for i, c := range v.Volumes {
 		at := field.NewPath("volumes").Index(i)
 		errs = append(errs, label(at.Child("name"), c.Name)...)
-		errs = append(append(errs, required(at.Child("claimName"), c.ClaimName)...), subdomain(at.Child("claimName"), c.ClaimName)...)
+		errs = append(
+			append(errs, required(at.Child("claimName"), c.ClaimName)...),
+			subdomain(at.Child("claimName"), c.ClaimName)...)
 	}
 	if g := v.SSHGitCloneConfig; g != nil {
 		at := field.NewPath("sshGitCloneConfig")
-		errs = append(append(errs, required(at.Child("secretName"), g.SecretName)...), required(at.Child("configMapName"), g.ConfigMapName)...)
-		errs = append(append(errs, subdomain(at.Child("secretName"), g.SecretName)...), subdomain(at.Child("configMapName"), g.ConfigMapName)...)
+		errs = append(
+			append(errs, required(at.Child("secretName"), g.SecretName)...),
+			required(at.Child("configMapName"), g.ConfigMapName)...)
+		errs = append(
+			append(errs, subdomain(at.Child("secretName"), g.SecretName)...),
+			subdomain(at.Child("configMapName"), g.ConfigMapName)...)
 	}
 	if m := v.MountNVMe; m != nil {
 		at := field.NewPath("mountNVMe")
@@ -251,8 +315,10 @@ func (v *Values) storage() field.ErrorList {
 // durations are the values that are such, by name; "" is not given.
 func (v *Values) durations() map[string]string {
 	return map[string]string{
-		"admissionGracePeriodDuration": v.AdmissionGracePeriodDuration, "warmupGracePeriodDuration": v.WarmupGracePeriodDuration,
-		"failureGracePeriodDuration": v.FailureGracePeriodDuration, "retryPausePeriodDuration": v.RetryPausePeriodDuration,
+		"admissionGracePeriodDuration":         v.AdmissionGracePeriodDuration,
+		"warmupGracePeriodDuration":            v.WarmupGracePeriodDuration,
+		"failureGracePeriodDuration":           v.FailureGracePeriodDuration,
+		"retryPausePeriodDuration":             v.RetryPausePeriodDuration,
 		"forcefulDeletionGracePeriodDuration":  v.ForcefulDeletionGracePeriodDuration,
 		"deletionOnFailureGracePeriodDuration": v.DeletionOnFailureGracePeriodDuration,
 		"successTTLDuration":                   v.SuccessTTLDuration,

@@ -167,8 +167,14 @@ func (s *Scalar) UnmarshalJSON(data []byte) error {
 // Defaults are the values of the chart.
 func Defaults() *Values {
 	return &Values{
-		QueueName: "default-queue", Priority: "default-priority", ImagePullPolicy: "IfNotPresent",
-		NumPods: 1, NumCPUsPerPod: "1", TotalMemoryPerPod: "1Gi", RoceGdrResName: "nvidia.com/roce_gdr", RestartPolicy: "Never",
+		QueueName:         "default-queue",
+		Priority:          "default-priority",
+		ImagePullPolicy:   "IfNotPresent",
+		NumPods:           1,
+		NumCPUsPerPod:     "1",
+		TotalMemoryPerPod: "1Gi",
+		RoceGdrResName:    "nvidia.com/roce_gdr",
+		RestartPolicy:     "Never",
 	}
 }
 

@@ -62,7 +62,10 @@ func Take(ctx context.Context, c client.Client, namespace string) (*Cluster, err
 	for i := range classes.Items {
 		out.classes = append(out.classes, classes.Items[i].Name)
 	}
-	out.onDemand = slices.ContainsFunc(flavors.Items, func(f kueue.ResourceFlavor) bool { return convert.NodesOnDemand(&f) })
+	out.onDemand = slices.ContainsFunc(
+		flavors.Items,
+		func(f kueue.ResourceFlavor) bool { return convert.NodesOnDemand(&f) },
+	)
 	out.localQueues, out.queues = local.Items, queues.Items
 	out.try = func(o *unstructured.Unstructured) error {
 		return c.Create(ctx, o.DeepCopy(), client.DryRunAll) //nolint:wrapcheck // it is printed
@@ -84,7 +87,10 @@ func (s *subject) queueOf() *kueue.LocalQueue {
 		name = string(kueue.DefaultLocalQueueName)
 	}
 	all := s.options.Cluster.localQueues
-	i := slices.IndexFunc(all, func(q kueue.LocalQueue) bool { return q.Namespace == s.namespace() && q.Name == name })
+	i := slices.IndexFunc(
+		all,
+		func(q kueue.LocalQueue) bool { return q.Namespace == s.namespace() && q.Name == name },
+	)
 	if i < 0 {
 		return nil
 	}
@@ -111,7 +117,12 @@ func queueMissing(s *subject) []hit {
 		slices.Sort(there)
 		text = "there are " + strings.Join(there, ", ")
 	}
-	return []hit{{path: "metadata.labels[" + kueue.QueueNameLabel + "]", message: fmt.Sprintf("namespace %s has no queue %s; %s", s.namespace(), asked, text)}}
+	return []hit{
+		{
+			path:    "metadata.labels[" + kueue.QueueNameLabel + "]",
+			message: fmt.Sprintf("namespace %s has no queue %s; %s", s.namespace(), asked, text),
+		},
+	}
 }
 
 // gangImpossible asks nodes and queues, emptied of all that is on them.
@@ -132,7 +143,11 @@ func gangImpossible(s *subject) []hit {
 		if room := c.room(p, asked); room < int64(p.count) {
 			message := fmt.Sprintf("%d pods at most fit on all nodes together, and there are %d", room, p.count)
 			if room == 0 {
-				message = fmt.Sprintf("no node has room for one of its %d pods, even empty: it asks for %s", p.count, amounts(asked))
+				message = fmt.Sprintf(
+					"no node has room for one of its %d pods, even empty: it asks for %s",
+					p.count,
+					amounts(asked),
+				)
 			}
 			out = append(out, hit{path: p.at("spec"), message: message})
 		}
@@ -180,7 +195,10 @@ func (s *subject) overQueue(total core.Resources) []hit {
 	if local == nil {
 		return nil
 	}
-	i := slices.IndexFunc(c.queues, func(q kueue.ClusterQueue) bool { return q.Name == string(local.Spec.ClusterQueue) })
+	i := slices.IndexFunc(
+		c.queues,
+		func(q kueue.ClusterQueue) bool { return q.Name == string(local.Spec.ClusterQueue) },
+	)
 	if i < 0 {
 		return nil
 	}
@@ -207,10 +225,25 @@ func (s *subject) overQueue(total core.Resources) []hit {
 		switch {
 		case r.Amount == 0 && !covered:
 		case !covered:
-			out = append(out, hit{path: "metadata", message: fmt.Sprintf("its queue %s has no quota of %s", own.Name, r.Resource)})
+			out = append(
+				out,
+				hit{path: "metadata", message: fmt.Sprintf("its queue %s has no quota of %s", own.Name, r.Resource)},
+			)
 		case r.Amount > limit:
 			is := view.Amounts(r.Resource, q.String(), most.String())
-			out = append(out, hit{path: "metadata", message: fmt.Sprintf("it asks for %s of %s, and its queue %s and all that lend to it have %s", is[0], r.Resource, own.Name, is[1])})
+			out = append(
+				out,
+				hit{
+					path: "metadata",
+					message: fmt.Sprintf(
+						"it asks for %s of %s, and its queue %s and all that lend to it have %s",
+						is[0],
+						r.Resource,
+						own.Name,
+						is[1],
+					),
+				},
+			)
 		}
 	}
 	return out
@@ -225,7 +258,17 @@ func classMissing(s *subject) []hit {
 	for i := range s.pods {
 		p := &s.pods[i]
 		if name := p.template.Spec.PriorityClassName; name != "" && !slices.Contains(c.classes, name) {
-			out = append(out, hit{path: p.at("spec.priorityClassName"), message: fmt.Sprintf("there is no class %s; there are %s", name, strings.Join(slices.Sorted(slices.Values(c.classes)), ", "))})
+			out = append(
+				out,
+				hit{
+					path: p.at("spec.priorityClassName"),
+					message: fmt.Sprintf(
+						"there is no class %s; there are %s",
+						name,
+						strings.Join(slices.Sorted(slices.Values(c.classes)), ", "),
+					),
+				},
+			)
 		}
 	}
 	return out

@@ -76,7 +76,14 @@ func Judge(docs []manifest.Document, o Options) []finding.Finding {
 					at = s.doc.At(h.path)
 				}
 				found = append(found, finding.Finding{
-					Rule: rule.Name, Severity: rule.Severity, File: s.doc.File, Line: at.Line, Column: at.Column, Object: s.doc.Title(), Path: h.path, Message: h.message,
+					Rule:     rule.Name,
+					Severity: rule.Severity,
+					File:     s.doc.File,
+					Line:     at.Line,
+					Column:   at.Column,
+					Object:   s.doc.Title(),
+					Path:     h.path,
+					Message:  h.message,
 				})
 			}
 		}
@@ -117,7 +124,8 @@ func newSubject(known *runtime.Scheme, doc manifest.Document, all []manifest.Doc
 	gvk := doc.GVK()
 	list := kinds.All()
 	if i := slices.IndexFunc(list, func(k jobs.Kind) bool {
-		return k.GroupKind() == gvk.GroupKind() && (k.GVK().Version == gvk.Version || slices.Contains(k.Naming.Versions, gvk.Version))
+		return k.GroupKind() == gvk.GroupKind() &&
+			(k.GVK().Version == gvk.Version || slices.Contains(k.Naming.Versions, gvk.Version))
 	}); i >= 0 {
 		s.kind, s.job = &list[i], list[i].New()
 		s.typed = s.job
@@ -133,9 +141,13 @@ func newSubject(known *runtime.Scheme, doc manifest.Document, all []manifest.Doc
 		s.base(known, all)
 	}
 	s.pods = podsOf(&doc)
-	if s.kind != nil && s.kind.Queueing.Basis != nil && s.kind.Queueing.Basis.HasPods() && s.kind.Queueing.Templates != nil { // of a runtime that is here too
+	if s.kind != nil && s.kind.Queueing.Basis != nil && s.kind.Queueing.Basis.HasPods() &&
+		s.kind.Queueing.Templates != nil { // of a runtime that is here too
 		for _, t := range s.kind.Queueing.Templates(s.job) {
-			s.pods = append(s.pods, pods{path: "spec.runtimeRef", name: t.Path, count: 1, elsewhere: true, template: t.Template})
+			s.pods = append(
+				s.pods,
+				pods{path: "spec.runtimeRef", name: t.Path, count: 1, elsewhere: true, template: t.Template},
+			)
 		}
 	}
 	return s
@@ -188,7 +200,10 @@ func podsOf(doc *manifest.Document) []pods {
 	for i := range components[0].PodSets {
 		ps := &components[0].PodSets[i]
 		path := strings.TrimPrefix(strings.TrimPrefix(ps.Path, "template"), ".")
-		out = append(out, pods{path: path, name: cmp.Or(path, doc.Title()), count: ps.Count, template: &ps.Template})
+		out = append(
+			out,
+			pods{path: path, name: cmp.Or(path, doc.Title()), count: ps.Count, template: &ps.Template},
+		)
 	}
 	return out
 }

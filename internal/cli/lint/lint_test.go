@@ -65,24 +65,96 @@ spec:
 // wrong are manifests in which one rule finds something, by rule: what is found is told in one
 // line.
 var wrong = map[string]struct{ why, text, want string }{
-	"unknown-field":   {"a misspelt field does nothing", job("", "  paralelism: 2", "", ""), `f:8:3: error: Job a: spec.paralelism: unknown field; did you mean "parallelism"? (unknown-field)`},
-	"invalid-field":   {"what a field is", job("", "  parallelism: two", "", ""), `f:8:16: error: Job a: spec.parallelism: must be a whole number, not "two" (invalid-field)`},
-	"refused":         {"it would go around the scheduler", job("", "", "      nodeName: n1", ""), `f:12:7: error: Job a: spec.template.spec.nodeName: it goes around the scheduler: use nodeSelector {kubernetes.io/hostname: n1} to ask for a node (refused)`},
-	"no-effect":       {"a misspelt parameter", wrapped("metadata: {name: w, annotations: {workload.codeflare.dev.appwrapper/retryLimits: \"3\"}}"), `warning: AppWrapper w: metadata.annotations[workload.codeflare.dev.appwrapper/retryLimits]: annotation workload.codeflare.dev.appwrapper/retryLimits: "3" is ignored: there is no such parameter (no-effect)`},
-	"deprecated":      {"nodes have no such label any more", job("", "", "      nodeSelector: {beta.kubernetes.io/os: linux}", ""), `f:12:22: warning: Job a: spec.template.spec.nodeSelector[beta.kubernetes.io/os]: nodes no longer have this label: use kubernetes.io/os (deprecated)`},
-	"no-queue":        {"it is held", strings.Replace(job("", "", "", ""), "kueue.x-k8s.io/queue-name", "x", 1), `f:3:1: warning: Job a: metadata: names no queue: without the label kueue.x-k8s.io/queue-name it is held, unless its namespace has a default queue (no-queue)`},
-	"no-master":       {"scripts do not find each other", fmt.Sprintf(pytorch, "Worker", "Never"), `f:5:3: warning: PyTorchJob a: spec.pytorchReplicaSpecs: there are workers and no Master: their scripts get no MASTER_ADDR, RANK and WORLD_SIZE (no-master)`},
-	"no-requests":     {"quota counts nothing", job("", "", "", "limits: {cpu: 1}"), `f:16:9: warning: Job a: spec.template.spec.containers[0].resources: container c requests no memory: quota counts nothing for it (no-requests)`},
-	"gpu-limits":      {"Kubernetes refuses the pods", job("", "", "", "limits: {cpu: 1, memory: 1Gi}, requests: {nvidia.com/gpu: 2}"), `f:16:9: error: Job a: spec.template.spec.containers[0].resources: container c requests 2 of nvidia.com/gpu, and its limit is not set: set both to the same (gpu-limits)`},
-	"no-limits":       {"it may starve those beside it", job("", "", "", "limits: {cpu: 1, nvidia.com/gpu: 1}, requests: {memory: 1Gi}"), `f:16:9: warning: Job a: spec.template.spec.containers[0].resources: container c has GPUs and no limit of memory (no-limits)`},
-	"hidden-failure":  {"it looks as if it ran", fmt.Sprintf(pytorch, "Master", "OnFailure"), `f:7:7: warning: PyTorchJob a: spec.pytorchReplicaSpecs.Master.restartPolicy: OnFailure without runPolicy.backoffLimit starts containers again for ever (hidden-failure)`},
-	"latest-image":    {"whatever was pushed last", strings.Replace(job("", "", "", ""), "i:1", "host:5000/i", 1), `f:15:9: warning: Job a: spec.template.spec.containers[0].image: host:5000/i is whatever was pushed last: name a version (latest-image)`},
-	"no-grace":        {"no checkpoint", job("", "", "      terminationGracePeriodSeconds: 0", ""), `f:12:7: warning: Job a: spec.template.spec.terminationGracePeriodSeconds: an evicted job is killed at once, without a moment to write a checkpoint (no-grace)`},
-	"priority-class":  {"a slip of the finger", job("", "", "      priorityClassName: hi-priority", ""), `f:12:7: warning: Job a: spec.template.spec.priorityClassName: hi-priority is not one of low-priority, default-priority and high-priority (priority-class)`},
-	"queue-missing":   {"it waits for ever", strings.Replace(job("", "", "", ""), "queue-name: q", "queue-name: nowhere", 1), `f:5:12: error: Job a: metadata.labels[kueue.x-k8s.io/queue-name]: namespace blue has no queue nowhere; there are q (queue-missing)`},
-	"gang-impossible": {"no node is so large", job("", "  parallelism: 3\n  completions: 3", "", "limits: {cpu: 3, memory: 1Gi}"), `f:11:5: error: Job a: spec.template.spec: 2 pods at most fit on all nodes together, and there are 3 (gang-impossible)`},
-	"class-missing":   {"the pods would be refused", job("", "", "      priorityClassName: hi", ""), `f:12:7: error: Job a: spec.template.spec.priorityClassName: there is no class hi; there are high-priority (class-missing)`},
-	"dry-run":         {"what only the cluster knows", strings.Replace(job("", "", "", ""), "name: a", "name: refuse-me", 1), `f:14:9: error: Job refuse-me: spec.template.spec.containers[0].name: Invalid value: "c": not here (dry-run)`},
+	"unknown-field": {
+		"a misspelt field does nothing",
+		job("", "  paralelism: 2", "", ""),
+		`f:8:3: error: Job a: spec.paralelism: unknown field; did you mean "parallelism"? (unknown-field)`,
+	},
+	"invalid-field": {
+		"what a field is",
+		job("", "  parallelism: two", "", ""),
+		`f:8:16: error: Job a: spec.parallelism: must be a whole number, not "two" (invalid-field)`,
+	},
+	"refused": {
+		"it would go around the scheduler",
+		job("", "", "      nodeName: n1", ""),
+		`f:12:7: error: Job a: spec.template.spec.nodeName: it goes around the scheduler: use nodeSelector {kubernetes.io/hostname: n1} to ask for a node (refused)`,
+	},
+	"no-effect": {
+		"a misspelt parameter",
+		wrapped("metadata: {name: w, annotations: {workload.codeflare.dev.appwrapper/retryLimits: \"3\"}}"),
+		`warning: AppWrapper w: metadata.annotations[workload.codeflare.dev.appwrapper/retryLimits]: annotation workload.codeflare.dev.appwrapper/retryLimits: "3" is ignored: there is no such parameter (no-effect)`,
+	},
+	"deprecated": {
+		"nodes have no such label any more",
+		job("", "", "      nodeSelector: {beta.kubernetes.io/os: linux}", ""),
+		`f:12:22: warning: Job a: spec.template.spec.nodeSelector[beta.kubernetes.io/os]: nodes no longer have this label: use kubernetes.io/os (deprecated)`,
+	},
+	"no-queue": {
+		"it is held",
+		strings.Replace(job("", "", "", ""), "kueue.x-k8s.io/queue-name", "x", 1),
+		`f:3:1: warning: Job a: metadata: names no queue: without the label kueue.x-k8s.io/queue-name it is held, unless its namespace has a default queue (no-queue)`,
+	},
+	"no-master": {
+		"scripts do not find each other",
+		fmt.Sprintf(pytorch, "Worker", "Never"),
+		`f:5:3: warning: PyTorchJob a: spec.pytorchReplicaSpecs: there are workers and no Master: their scripts get no MASTER_ADDR, RANK and WORLD_SIZE (no-master)`,
+	},
+	"no-requests": {
+		"quota counts nothing",
+		job("", "", "", "limits: {cpu: 1}"),
+		`f:16:9: warning: Job a: spec.template.spec.containers[0].resources: container c requests no memory: quota counts nothing for it (no-requests)`,
+	},
+	"gpu-limits": {
+		"Kubernetes refuses the pods",
+		job("", "", "", "limits: {cpu: 1, memory: 1Gi}, requests: {nvidia.com/gpu: 2}"),
+		`f:16:9: error: Job a: spec.template.spec.containers[0].resources: container c requests 2 of nvidia.com/gpu, and its limit is not set: set both to the same (gpu-limits)`,
+	},
+	"no-limits": {
+		"it may starve those beside it",
+		job("", "", "", "limits: {cpu: 1, nvidia.com/gpu: 1}, requests: {memory: 1Gi}"),
+		`f:16:9: warning: Job a: spec.template.spec.containers[0].resources: container c has GPUs and no limit of memory (no-limits)`,
+	},
+	"hidden-failure": {
+		"it looks as if it ran",
+		fmt.Sprintf(pytorch, "Master", "OnFailure"),
+		`f:7:7: warning: PyTorchJob a: spec.pytorchReplicaSpecs.Master.restartPolicy: OnFailure without runPolicy.backoffLimit starts containers again for ever (hidden-failure)`,
+	},
+	"latest-image": {
+		"whatever was pushed last",
+		strings.Replace(job("", "", "", ""), "i:1", "host:5000/i", 1),
+		`f:15:9: warning: Job a: spec.template.spec.containers[0].image: host:5000/i is whatever was pushed last: name a version (latest-image)`,
+	},
+	"no-grace": {
+		"no checkpoint",
+		job("", "", "      terminationGracePeriodSeconds: 0", ""),
+		`f:12:7: warning: Job a: spec.template.spec.terminationGracePeriodSeconds: an evicted job is killed at once, without a moment to write a checkpoint (no-grace)`,
+	},
+	"priority-class": {
+		"a slip of the finger",
+		job("", "", "      priorityClassName: hi-priority", ""),
+		`f:12:7: warning: Job a: spec.template.spec.priorityClassName: hi-priority is not one of low-priority, default-priority and high-priority (priority-class)`,
+	},
+	"queue-missing": {
+		"it waits for ever",
+		strings.Replace(job("", "", "", ""), "queue-name: q", "queue-name: nowhere", 1),
+		`f:5:12: error: Job a: metadata.labels[kueue.x-k8s.io/queue-name]: namespace blue has no queue nowhere; there are q (queue-missing)`,
+	},
+	"gang-impossible": {
+		"no node is so large",
+		job("", "  parallelism: 3\n  completions: 3", "", "limits: {cpu: 3, memory: 1Gi}"),
+		`f:11:5: error: Job a: spec.template.spec: 2 pods at most fit on all nodes together, and there are 3 (gang-impossible)`,
+	},
+	"class-missing": {
+		"the pods would be refused",
+		job("", "", "      priorityClassName: hi", ""),
+		`f:12:7: error: Job a: spec.template.spec.priorityClassName: there is no class hi; there are high-priority (class-missing)`,
+	},
+	"dry-run": {
+		"what only the cluster knows",
+		strings.Replace(job("", "", "", ""), "name: a", "name: refuse-me", 1),
+		`f:14:9: error: Job refuse-me: spec.template.spec.containers[0].name: Invalid value: "c": not here (dry-run)`,
+	},
 }
 
 func wrapped(metadata string) string {
@@ -94,26 +166,45 @@ func wrapped(metadata string) string {
 func cluster(t *testing.T) *lint.Cluster {
 	t.Helper()
 	node := func(name string) *corev1.Node {
-		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
-			"cpu": resource.MustParse("4"), "memory": resource.MustParse("16Gi"), "pods": resource.MustParse("10"),
-		}}}
+		return &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
+				"cpu": resource.MustParse("4"), "memory": resource.MustParse("16Gi"), "pods": resource.MustParse("10"),
+			}},
+		}
 	}
 	quota := func(name, n string) kueue.ResourceQuota {
 		return kueue.ResourceQuota{Name: corev1.ResourceName(name), NominalQuota: resource.MustParse(n)}
 	}
-	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(node("a"), node("b"),
-		&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "q"}, Spec: kueue.LocalQueueSpec{ClusterQueue: "blue"}},
-		&kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "blue"}, Spec: kueue.ClusterQueueSpec{ResourceGroups: []kueue.ResourceGroup{{
-			CoveredResources: []corev1.ResourceName{"cpu", "memory"},
-			Flavors:          []kueue.FlavorQuotas{{Name: "f", Resources: []kueue.ResourceQuota{quota("cpu", "10"), quota("memory", "64Gi")}}},
-		}}}},
+	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(
+		node("a"),
+		node("b"),
+		&kueue.LocalQueue{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "q"},
+			Spec:       kueue.LocalQueueSpec{ClusterQueue: "blue"},
+		},
+		&kueue.ClusterQueue{
+			ObjectMeta: metav1.ObjectMeta{Name: "blue"},
+			Spec: kueue.ClusterQueueSpec{ResourceGroups: []kueue.ResourceGroup{
+				{
+					CoveredResources: []corev1.ResourceName{"cpu", "memory"},
+					Flavors: []kueue.FlavorQuotas{
+						{Name: "f", Resources: []kueue.ResourceQuota{quota("cpu", "10"), quota("memory", "64Gi")}},
+					},
+				},
+			}},
+		},
 		&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high-priority"}},
 	).WithInterceptorFuncs(interceptor.Funcs{Create: func(_ context.Context, _ client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 		if !slices.Contains(opts, client.CreateOption(client.DryRunAll)) {
 			t.Errorf("%s was created", o.GetName())
 		}
 		if o.GetName() == "refuse-me" {
-			return apierrors.NewInvalid(schema.GroupKind{Group: "batch", Kind: "Job"}, "a", field.ErrorList{field.Invalid(field.NewPath("spec.template.spec.containers[0].name"), "c", "not here")})
+			return apierrors.NewInvalid(
+				schema.GroupKind{Group: "batch", Kind: "Job"},
+				"a",
+				field.ErrorList{field.Invalid(field.NewPath("spec.template.spec.containers[0].name"), "c", "not here")},
+			)
 		}
 		return nil
 	}}).Build()
@@ -199,7 +290,10 @@ func TestMore(t *testing.T) {
 			}
 			got := said(t, c.text, o)
 			lines := strings.Split(strings.TrimSuffix(got, "\n"), "\n")
-			relevant := slices.DeleteFunc(lines, func(l string) bool { return l == "" || name == "OldVersion" && !strings.Contains(l, "deprecated") })
+			relevant := slices.DeleteFunc(
+				lines,
+				func(l string) bool { return l == "" || name == "OldVersion" && !strings.Contains(l, "deprecated") },
+			)
 			if len(relevant) != len(c.want) {
 				t.Fatalf("%s: got\n%swant %q", c.why, got, c.want)
 			}
@@ -233,7 +327,16 @@ func TestExamples(t *testing.T) {
 
 // TestGitHub: what GitHub would take for a command is written out.
 func TestGitHub(t *testing.T) {
-	f := finding.Finding{Rule: "r", Severity: finding.Error, File: "a:b,c", Line: 1, Column: 2, Object: "Job a", Path: "spec", Message: "100%\nno"}
+	f := finding.Finding{
+		Rule:     "r",
+		Severity: finding.Error,
+		File:     "a:b,c",
+		Line:     1,
+		Column:   2,
+		Object:   "Job a",
+		Path:     "spec",
+		Message:  "100%\nno",
+	}
 	var b bytes.Buffer
 	if err := lint.PrintGitHub(&b, &f); err != nil {
 		t.Fatal(err)

@@ -42,24 +42,150 @@ type hit struct {
 // Rules are all, in the order in which they are asked.
 func Rules() []Rule {
 	return []Rule{
-		{"unknown-field", finding.Error, "a field that the kind does not have", "the field that was probably meant is told", false, unknownFields},
-		{"invalid-field", finding.Error, "a field of another type, or given twice", "write what the message asks for", false, invalidFields},
-		{"refused", finding.Error, "what the webhooks refuse: a job that can never run, go around its queue, or be counted", "the message says it", false, refused},
-		{"no-effect", finding.Warning, "annotations and fields that are not heeded", "take them out, or spell them as the message says", false, noEffect},
-		{"deprecated", finding.Warning, "versions, fields and labels that Kubernetes or the kind's project have given up", "use what took their place", false, deprecated},
-		{"no-queue", finding.Warning, "a job of a kind that is queued names no queue", "set the label " + kueue.QueueNameLabel, false, noQueue},
-		{"no-master", finding.Warning, "a PyTorchJob with workers, without a Master and without elasticPolicy: scripts find no MASTER_ADDR", "give one pod to the role Master, or set elasticPolicy", false, noMaster},
-		{"no-requests", finding.Warning, "a container without requests or limits of CPU or memory: quota counts nothing for it, and its node may run out", "set resources.requests", false, noRequests},
-		{"gpu-limits", finding.Error, "GPUs without a limit, or a limit that is not the request: Kubernetes refuses the pods", "set both to the same number", false, gpuLimits},
-		{"no-limits", finding.Warning, "a container with GPUs without limits of CPU or memory: one job can starve those beside it", "set resources.limits", false, noLimits},
-		{"hidden-failure", finding.Warning, "a restartPolicy by which containers are started again in place: exit codes are lost, and a job that fails over and over looks as if it ran", "restartPolicy Never, and retries of the job or the AppWrapper; or a backoffLimit", false, hiddenFailure},
-		{"latest-image", finding.Warning, "an image without a tag, or :latest: pods of one job may run different code", "name a version or a digest", false, latestImage},
-		{"no-grace", finding.Warning, "terminationGracePeriodSeconds 0: an evicted job has no moment to write a checkpoint", "leave it out, or give it time", false, noGrace},
-		{"priority-class", finding.Warning, "a priority class that MLBatch does not have", "low-priority, default-priority or high-priority; --cluster asks which there are", false, priorityClass},
-		{"queue-missing", finding.Error, "a queue that is not in the namespace", "the queues that there are, are told", true, queueMissing},
-		{"gang-impossible", finding.Error, "pods that fit on no node, or not all at the same time on all nodes, or need more than all queues of the cohort have", "smaller or fewer pods", true, gangImpossible},
-		{"class-missing", finding.Error, "a priority class that the cluster does not have", "the classes that there are, are told", true, classMissing},
-		{"dry-run", finding.Error, "what the cluster itself would refuse, by a trial that creates nothing", "the message says it", true, dryRun},
+		{
+			"unknown-field",
+			finding.Error,
+			"a field that the kind does not have",
+			"the field that was probably meant is told",
+			false,
+			unknownFields,
+		},
+		{
+			"invalid-field",
+			finding.Error,
+			"a field of another type, or given twice",
+			"write what the message asks for",
+			false,
+			invalidFields,
+		},
+		{
+			"refused",
+			finding.Error,
+			"what the webhooks refuse: a job that can never run, go around its queue, or be counted",
+			"the message says it",
+			false,
+			refused,
+		},
+		{
+			"no-effect",
+			finding.Warning,
+			"annotations and fields that are not heeded",
+			"take them out, or spell them as the message says",
+			false,
+			noEffect,
+		},
+		{
+			"deprecated",
+			finding.Warning,
+			"versions, fields and labels that Kubernetes or the kind's project have given up",
+			"use what took their place",
+			false,
+			deprecated,
+		},
+		{
+			"no-queue",
+			finding.Warning,
+			"a job of a kind that is queued names no queue",
+			"set the label " + kueue.QueueNameLabel,
+			false,
+			noQueue,
+		},
+		{
+			"no-master",
+			finding.Warning,
+			"a PyTorchJob with workers, without a Master and without elasticPolicy: scripts find no MASTER_ADDR",
+			"give one pod to the role Master, or set elasticPolicy",
+			false,
+			noMaster,
+		},
+		{
+			"no-requests",
+			finding.Warning,
+			"a container without requests or limits of CPU or memory: quota counts nothing for it, and its node may run out",
+			"set resources.requests",
+			false,
+			noRequests,
+		},
+		{
+			"gpu-limits",
+			finding.Error,
+			"GPUs without a limit, or a limit that is not the request: Kubernetes refuses the pods",
+			"set both to the same number",
+			false,
+			gpuLimits,
+		},
+		{
+			"no-limits",
+			finding.Warning,
+			"a container with GPUs without limits of CPU or memory: one job can starve those beside it",
+			"set resources.limits",
+			false,
+			noLimits,
+		},
+		{
+			"hidden-failure",
+			finding.Warning,
+			"a restartPolicy by which containers are started again in place: exit codes are lost, and a job that fails over and over looks as if it ran",
+			"restartPolicy Never, and retries of the job or the AppWrapper; or a backoffLimit",
+			false,
+			hiddenFailure,
+		},
+		{
+			"latest-image",
+			finding.Warning,
+			"an image without a tag, or :latest: pods of one job may run different code",
+			"name a version or a digest",
+			false,
+			latestImage,
+		},
+		{
+			"no-grace",
+			finding.Warning,
+			"terminationGracePeriodSeconds 0: an evicted job has no moment to write a checkpoint",
+			"leave it out, or give it time",
+			false,
+			noGrace,
+		},
+		{
+			"priority-class",
+			finding.Warning,
+			"a priority class that MLBatch does not have",
+			"low-priority, default-priority or high-priority; --cluster asks which there are",
+			false,
+			priorityClass,
+		},
+		{
+			"queue-missing",
+			finding.Error,
+			"a queue that is not in the namespace",
+			"the queues that there are, are told",
+			true,
+			queueMissing,
+		},
+		{
+			"gang-impossible",
+			finding.Error,
+			"pods that fit on no node, or not all at the same time on all nodes, or need more than all queues of the cohort have",
+			"smaller or fewer pods",
+			true,
+			gangImpossible,
+		},
+		{
+			"class-missing",
+			finding.Error,
+			"a priority class that the cluster does not have",
+			"the classes that there are, are told",
+			true,
+			classMissing,
+		},
+		{
+			"dry-run",
+			finding.Error,
+			"what the cluster itself would refuse, by a trial that creates nothing",
+			"the message says it",
+			true,
+			dryRun,
+		},
 	}
 }
 
@@ -115,7 +241,9 @@ func refused(s *subject) []hit {
 			e.Field = p.at(e.Field)
 			found = append(found, e)
 		}
-		if !s.inside || len(found) > 0 && found[0].Type != field.ErrorTypeForbidden { // AppWrappers forbid the same of what is in them
+		if !s.inside ||
+			len(found) > 0 &&
+				found[0].Type != field.ErrorTypeForbidden { // AppWrappers forbid the same of what is in them
 			errs = append(errs, found...)
 		}
 	}
@@ -169,15 +297,24 @@ func newerVersion(group, version, kind string) string {
 
 // oldLabels are labels of nodes that were given up.
 var oldLabels = map[string]string{ //nolint:gochecknoglobals // a table
-	"beta.kubernetes.io/os": "kubernetes.io/os", "beta.kubernetes.io/arch": "kubernetes.io/arch", "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
-	"failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+	"beta.kubernetes.io/os":                    "kubernetes.io/os",
+	"beta.kubernetes.io/arch":                  "kubernetes.io/arch",
+	"beta.kubernetes.io/instance-type":         "node.kubernetes.io/instance-type",
+	"failure-domain.beta.kubernetes.io/zone":   "topology.kubernetes.io/zone",
+	"failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
 }
 
 func deprecated(s *subject) []hit {
 	var out []hit
 	gvk := s.doc.GVK()
 	if newer := newerVersion(gvk.Group, gvk.Version, gvk.Kind); newer != "" {
-		out = append(out, hit{path: "apiVersion", message: fmt.Sprintf("%s is given up for %s: use %s", gvk.GroupVersion(), gvk.Kind, newer)})
+		out = append(
+			out,
+			hit{
+				path:    "apiVersion",
+				message: fmt.Sprintf("%s is given up for %s: use %s", gvk.GroupVersion(), gvk.Kind, newer),
+			},
+		)
 	}
 	for i := range s.pods {
 		p := &s.pods[i]
@@ -187,11 +324,18 @@ func deprecated(s *subject) []hit {
 		}
 		for key := range spec.NodeSelector {
 			if newer := oldLabels[key]; newer != "" {
-				out = append(out, hit{path: p.at("spec.nodeSelector[" + key + "]"), message: "nodes no longer have this label: use " + newer})
+				out = append(
+					out,
+					hit{
+						path:    p.at("spec.nodeSelector[" + key + "]"),
+						message: "nodes no longer have this label: use " + newer,
+					},
+				)
 			}
 		}
 	}
-	if j, is := s.job.(*kubeflow.PyTorchJob); is && j.Spec.ElasticPolicy != nil && j.Spec.ElasticPolicy.NProcPerNode != nil {
+	if j, is := s.job.(*kubeflow.PyTorchJob); is && j.Spec.ElasticPolicy != nil &&
+		j.Spec.ElasticPolicy.NProcPerNode != nil {
 		out = append(out, hit{path: "spec.elasticPolicy.nProcPerNode", message: "use spec.nprocPerNode"})
 	}
 	slices.SortFunc(out, func(a, b hit) int { return strings.Compare(a.path, b.path) })
@@ -199,18 +343,34 @@ func deprecated(s *subject) []hit {
 }
 
 func noQueue(s *subject) []hit {
-	if s.kind == nil || s.inside || s.kind.Queueing.OnlyQueued || s.doc.Object.GetLabels()[kueue.QueueNameLabel] != "" || len(s.doc.Object.GetOwnerReferences()) > 0 {
+	if s.kind == nil || s.inside || s.kind.Queueing.OnlyQueued ||
+		s.doc.Object.GetLabels()[kueue.QueueNameLabel] != "" ||
+		len(s.doc.Object.GetOwnerReferences()) > 0 {
 		return nil
 	}
-	return []hit{{path: "metadata", message: fmt.Sprintf("names no queue: without the label %s it is held, unless its namespace has a default queue", kueue.QueueNameLabel)}}
+	return []hit{
+		{
+			path: "metadata",
+			message: fmt.Sprintf(
+				"names no queue: without the label %s it is held, unless its namespace has a default queue",
+				kueue.QueueNameLabel,
+			),
+		},
+	}
 }
 
 func noMaster(s *subject) []hit {
 	j, is := s.job.(*kubeflow.PyTorchJob)
-	if !is || j.Spec.ElasticPolicy != nil || len(j.Spec.PyTorchReplicaSpecs) == 0 || j.Spec.PyTorchReplicaSpecs[kubeflow.RoleMaster] != nil {
+	if !is || j.Spec.ElasticPolicy != nil || len(j.Spec.PyTorchReplicaSpecs) == 0 ||
+		j.Spec.PyTorchReplicaSpecs[kubeflow.RoleMaster] != nil {
 		return nil
 	}
-	return []hit{{path: "spec.pytorchReplicaSpecs", message: "there are workers and no Master: their scripts get no MASTER_ADDR, RANK and WORLD_SIZE"}}
+	return []hit{
+		{
+			path:    "spec.pytorchReplicaSpecs",
+			message: "there are workers and no Master: their scripts get no MASTER_ADDR, RANK and WORLD_SIZE",
+		},
+	}
 }
 
 // containers visits the containers that run at the same time.
@@ -242,7 +402,17 @@ func noRequests(s *subject) []hit {
 			whole = []corev1.ResourceList{r.Requests, r.Limits}
 		}
 		if less := missing(append(whole, c.Resources.Requests, c.Resources.Limits)...); len(less) > 0 {
-			out = append(out, hit{path: at + ".resources", message: fmt.Sprintf("container %s requests no %s: quota counts nothing for it", c.Name, strings.Join(less, " and no "))})
+			out = append(
+				out,
+				hit{
+					path: at + ".resources",
+					message: fmt.Sprintf(
+						"container %s requests no %s: quota counts nothing for it",
+						c.Name,
+						strings.Join(less, " and no "),
+					),
+				},
+			)
 		}
 	})
 	return out
@@ -258,7 +428,19 @@ func gpuLimits(s *subject) []hit {
 			asked, has := c.Resources.Requests[corev1.ResourceName(name)]
 			limit, limited := c.Resources.Limits[corev1.ResourceName(name)]
 			if has && (!limited || asked.Cmp(limit) != 0) {
-				out = append(out, hit{path: at + ".resources", message: fmt.Sprintf("container %s requests %s of %s, and its limit is %s: set both to the same", c.Name, asked.String(), name, orNone(limit.String(), limited))})
+				out = append(
+					out,
+					hit{
+						path: at + ".resources",
+						message: fmt.Sprintf(
+							"container %s requests %s of %s, and its limit is %s: set both to the same",
+							c.Name,
+							asked.String(),
+							name,
+							orNone(limit.String(), limited),
+						),
+					},
+				)
 			}
 		}
 	})
@@ -290,12 +472,21 @@ func noLimits(s *subject) []hit {
 		if !slices.ContainsFunc(names(c.Resources), view.IsGPU) {
 			return
 		}
-		less := slices.DeleteFunc(missing(c.Resources.Limits), func(r string) bool { // without either, no-requests says it
-			_, requested := c.Resources.Requests[corev1.ResourceName(r)]
-			return !requested
-		})
+		less := slices.DeleteFunc(
+			missing(c.Resources.Limits),
+			func(r string) bool { // without either, no-requests says it
+				_, requested := c.Resources.Requests[corev1.ResourceName(r)]
+				return !requested
+			},
+		)
 		if len(less) > 0 {
-			out = append(out, hit{path: at + ".resources", message: fmt.Sprintf("container %s has GPUs and no limit of %s", c.Name, strings.Join(less, " and "))})
+			out = append(
+				out,
+				hit{
+					path:    at + ".resources",
+					message: fmt.Sprintf("container %s has GPUs and no limit of %s", c.Name, strings.Join(less, " and ")),
+				},
+			)
 		}
 	})
 	return out
@@ -316,7 +507,13 @@ func hiddenFailure(s *subject) []hit {
 	var out []hit
 	for i := range s.pods {
 		if p := &s.pods[i]; p.template.Spec.RestartPolicy == corev1.RestartPolicyOnFailure {
-			out = append(out, hit{path: p.at("spec.restartPolicy"), message: "OnFailure starts containers again in place: exit codes are lost, and pods never count as failed"})
+			out = append(
+				out,
+				hit{
+					path:    p.at("spec.restartPolicy"),
+					message: "OnFailure starts containers again in place: exit codes are lost, and pods never count as failed",
+				},
+			)
 		}
 	}
 	return out
@@ -332,9 +529,18 @@ func hiddenInRoles(s *subject, j kubeflow.Job) []hit {
 		path := rolePath(s, string(name))
 		switch {
 		case role.RestartPolicy == kubeflow.RestartPolicyAlways:
-			out = append(out, hit{path: path + ".restartPolicy", message: "Always starts containers again however they ended"})
+			out = append(
+				out,
+				hit{path: path + ".restartPolicy", message: "Always starts containers again however they ended"},
+			)
 		case role.RestartPolicy == kubeflow.RestartPolicyOnFailure && j.Policy().BackoffLimit == nil:
-			out = append(out, hit{path: path + ".restartPolicy", message: "OnFailure without runPolicy.backoffLimit starts containers again for ever"})
+			out = append(
+				out,
+				hit{
+					path:    path + ".restartPolicy",
+					message: "OnFailure without runPolicy.backoffLimit starts containers again for ever",
+				},
+			)
 		}
 	}
 	slices.SortFunc(out, func(a, b hit) int { return strings.Compare(a.path, b.path) })
@@ -363,7 +569,13 @@ func latestImage(s *subject) []hit {
 				}
 				last := image[strings.LastIndex(image, "/")+1:]
 				if _, tag, tagged := strings.Cut(last, ":"); !tagged || tag == "latest" {
-					out = append(out, hit{path: p.at(fmt.Sprintf("spec.%s[%d].image", where, n)), message: fmt.Sprintf("%s is whatever was pushed last: name a version", image)})
+					out = append(
+						out,
+						hit{
+							path:    p.at(fmt.Sprintf("spec.%s[%d].image", where, n)),
+							message: fmt.Sprintf("%s is whatever was pushed last: name a version", image),
+						},
+					)
 				}
 			}
 		}
@@ -376,7 +588,13 @@ func noGrace(s *subject) []hit {
 	var out []hit
 	for i := range s.pods {
 		if p := &s.pods[i]; ptr.Deref(p.template.Spec.TerminationGracePeriodSeconds, 1) == 0 {
-			out = append(out, hit{path: p.at("spec.terminationGracePeriodSeconds"), message: "an evicted job is killed at once, without a moment to write a checkpoint"})
+			out = append(
+				out,
+				hit{
+					path:    p.at("spec.terminationGracePeriodSeconds"),
+					message: "an evicted job is killed at once, without a moment to write a checkpoint",
+				},
+			)
 		}
 	}
 	return out
@@ -393,7 +611,13 @@ func priorityClass(s *subject) []hit {
 		switch name := p.template.Spec.PriorityClassName; name {
 		case "", "low-priority", "default-priority", "high-priority":
 		default:
-			out = append(out, hit{path: p.at("spec.priorityClassName"), message: fmt.Sprintf("%s is not one of low-priority, default-priority and high-priority", name)})
+			out = append(
+				out,
+				hit{
+					path:    p.at("spec.priorityClassName"),
+					message: fmt.Sprintf("%s is not one of low-priority, default-priority and high-priority", name),
+				},
+			)
 		}
 	}
 	return out

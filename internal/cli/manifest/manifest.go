@@ -57,7 +57,8 @@ const (
 // object of Kubernetes in it, such as the values of a chart or the settings of a program.
 func IsNone(err error) bool {
 	var of *strict.FileError
-	return errors.As(err, &of) && len(of.List) == 1 && of.List[0].Path == "" && slices.Contains([]string{noObject, noMapping, nothing}, of.List[0].Text)
+	return errors.As(err, &of) && len(of.List) == 1 && of.List[0].Path == "" &&
+		slices.Contains([]string{noObject, noMapping, nothing}, of.List[0].Text)
 }
 
 // Read returns the objects of a file in YAML or JSON, those of Lists one by one. What cannot
@@ -66,7 +67,10 @@ func Read(file string, data []byte) ([]Document, error) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	parts, err := split(data)
 	if err != nil {
-		return nil, strict.Failed(file, []strict.Problem{{Position: lineOf(data, err), Text: "not JSON: " + err.Error()}})
+		return nil, strict.Failed(
+			file,
+			[]strict.Problem{{Position: lineOf(data, err), Text: "not JSON: " + err.Error()}},
+		)
 	}
 	var out []Document
 	for _, text := range parts {
@@ -92,7 +96,11 @@ func Read(file string, data []byte) ([]Document, error) {
 // split returns the texts of the documents in a file, each with as many empty lines before it
 // as there are lines before it in the file.
 func split(data []byte) ([][]byte, error) {
-	if first := bytes.TrimLeft(data, " \t\r\n"); bytes.HasPrefix(first, []byte("{")) || bytes.HasPrefix(first, []byte("[")) {
+	if first := bytes.TrimLeft(
+		data,
+		" \t\r\n",
+	); bytes.HasPrefix(first, []byte("{")) ||
+		bytes.HasPrefix(first, []byte("[")) {
 		if parts, err := splitJSON(data); err == nil || !looksLikeYAML(data) {
 			return parts, err
 		}
@@ -101,7 +109,8 @@ func split(data []byte) ([][]byte, error) {
 	var part bytes.Buffer
 	n := 0
 	for line := range bytes.Lines(data) {
-		if bytes.HasPrefix(line, []byte("---")) && (len(bytes.TrimSpace(line)) == 3 || line[3] == ' ' || line[3] == '\t') {
+		if bytes.HasPrefix(line, []byte("---")) &&
+			(len(bytes.TrimSpace(line)) == 3 || line[3] == ' ' || line[3] == '\t') {
 			parts = append(parts, bytes.Clone(part.Bytes()))
 			part.Reset()
 			part.Write(bytes.Repeat([]byte("\n"), n))
@@ -152,7 +161,10 @@ func lineOf(data []byte, err error) strict.Position {
 		return strict.Position{}
 	}
 	before := data[:syntax.Offset]
-	return strict.Position{Line: 1 + bytes.Count(before, []byte("\n")), Column: max(1, len(before)-1-bytes.LastIndexByte(before, '\n'))}
+	return strict.Position{
+		Line:   1 + bytes.Count(before, []byte("\n")),
+		Column: max(1, len(before)-1-bytes.LastIndexByte(before, '\n')),
+	}
 }
 
 // objects are those of one document.
@@ -187,10 +199,21 @@ func objects(file string, n *yaml.Node, text []byte) ([]Document, *strict.Proble
 		if isObject && list != "List" && one.GVK().Kind == "" { // typed lists say it once
 			one.Object.SetAPIVersion(d.Object.GetAPIVersion())
 			one.Object.SetKind(strings.TrimSuffix(list, "List"))
-			item.Content = append([]*yaml.Node{plain("apiVersion"), plain(one.Object.GetAPIVersion()), plain("kind"), plain(one.Object.GetKind())}, item.Content...)
+			item.Content = append(
+				[]*yaml.Node{
+					plain("apiVersion"),
+					plain(one.Object.GetAPIVersion()),
+					plain("kind"),
+					plain(one.Object.GetKind()),
+				},
+				item.Content...)
 		}
 		if !isObject || one.Object.GetKind() == "" || one.Object.GetAPIVersion() == "" {
-			return nil, &strict.Problem{Position: strict.Position{Line: item.Line, Column: item.Column}, Path: fmt.Sprintf("items[%d]", i), Text: noObject}
+			return nil, &strict.Problem{
+				Position: strict.Position{Line: item.Line, Column: item.Column},
+				Path:     fmt.Sprintf("items[%d]", i),
+				Text:     noObject,
+			}
 		}
 		out = append(out, one)
 	}

@@ -61,7 +61,12 @@ func TestRead(t *testing.T) {
 
 // TestAt: fields are where they were written.
 func TestAt(t *testing.T) {
-	docs, err := manifest.Read("f", []byte("---\napiVersion: v1\nkind: Pod\nmetadata:\n  labels:\n    a/b: c\nspec:\n  containers:\n  - name: x\n    image: y\n"))
+	docs, err := manifest.Read(
+		"f",
+		[]byte(
+			"---\napiVersion: v1\nkind: Pod\nmetadata:\n  labels:\n    a/b: c\nspec:\n  containers:\n  - name: x\n    image: y\n",
+		),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,13 +113,52 @@ func wrapped(t interface {
 
 // TestWrapKeeps: whatever is put in is found inside, unchanged, block scalars and all.
 func TestWrapKeeps(t *testing.T) {
-	text := rapid.OneOf(rapid.String().Filter(func(s string) bool { return !strings.ContainsFunc(s, unicode.IsControl) }), rapid.StringMatching(`( *[a-z#:{-]*\n?){0,6}`), rapid.SampledFrom([]string{"yes", "0x1F", "1e3", "~", "", " ", "\n\n", "a\n\n  b \n", "---\nb", "\t", "# no", "a: b", "'", "\"", "012", "2001-01-01", "0o17", ".5", "null\n"}))
+	text := rapid.OneOf(
+		rapid.String().Filter(func(s string) bool { return !strings.ContainsFunc(s, unicode.IsControl) }),
+		rapid.StringMatching(`( *[a-z#:{-]*\n?){0,6}`),
+		rapid.SampledFrom(
+			[]string{
+				"yes",
+				"0x1F",
+				"1e3",
+				"~",
+				"",
+				" ",
+				"\n\n",
+				"a\n\n  b \n",
+				"---\nb",
+				"\t",
+				"# no",
+				"a: b",
+				"'",
+				"\"",
+				"012",
+				"2001-01-01",
+				"0o17",
+				".5",
+				"null\n",
+			},
+		),
+	)
 	rapid.Check(t, func(t *rapid.T) {
 		job := map[string]any{
-			"apiVersion": "batch/v1", "kind": "Job", "metadata": map[string]any{"name": "a", "annotations": map[string]any{"x": text.Draw(t, "annotation")}},
-			"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "c", "image": "i", "args": []any{text.Draw(t, "arg")}}}}}},
+			"apiVersion": "batch/v1",
+			"kind":       "Job",
+			"metadata":   map[string]any{"name": "a", "annotations": map[string]any{"x": text.Draw(t, "annotation")}},
+			"spec": map[string]any{
+				"template": map[string]any{
+					"spec": map[string]any{
+						"containers": []any{map[string]any{"name": "c", "image": "i", "args": []any{text.Draw(t, "arg")}}},
+					},
+				},
+			},
 		}
-		config := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "b"}, "data": map[string]any{"k": text.Draw(t, "data"), "n": text.Draw(t, "more")}}
+		config := map[string]any{
+			"apiVersion": "v1",
+			"kind":       "ConfigMap",
+			"metadata":   map[string]any{"name": "b"},
+			"data":       map[string]any{"k": text.Draw(t, "data"), "n": text.Draw(t, "more")},
+		}
 		var parts []string
 		for i, o := range []map[string]any{job, config} {
 			data, err := sigs.Marshal(o)
@@ -146,7 +190,9 @@ func TestWrapExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused := map[string]string{
-		"appwrapper": "AppWrapper already", "cronjob": "again and again", "trainjob": "create it by itself, before the AppWrapper",
+		"appwrapper": "AppWrapper already",
+		"cronjob":    "again and again",
+		"trainjob":   "create it by itself, before the AppWrapper",
 		"rayservice": "second cluster",
 	}
 	for _, f := range files {
@@ -221,7 +267,8 @@ func TestWrap(t *testing.T) {
 // TestParseDeclared: what may be typed.
 func TestParseDeclared(t *testing.T) {
 	got, err := manifest.ParseDeclared("Sampler/mine:spec.workers[0].template=4")
-	if err != nil || got != (manifest.Declared{Kind: "Sampler", Name: "mine", Path: "template.spec.workers[0].template", Replicas: 4}) {
+	if err != nil ||
+		got != (manifest.Declared{Kind: "Sampler", Name: "mine", Path: "template.spec.workers[0].template", Replicas: 4}) {
 		t.Error(got, err)
 	}
 	for _, text := range []string{"", "a", "a/b:c", "a/b:c=x", "a/b:c=99999999999"} {

@@ -51,13 +51,21 @@ type Declared struct {
 func ParseDeclared(text string) (Declared, error) {
 	m := regexp.MustCompile(`^([^/:=]+)/([^/:=]+):([^=]+)=(\d+)$`).FindStringSubmatch(text)
 	if m == nil {
-		return Declared{}, fmt.Errorf("%q: write KIND/NAME:PATH=REPLICAS, such as Sampler/mine:template.spec.pods=4", text)
+		return Declared{}, fmt.Errorf(
+			"%q: write KIND/NAME:PATH=REPLICAS, such as Sampler/mine:template.spec.pods=4",
+			text,
+		)
 	}
 	n, err := strconv.ParseInt(m[4], 10, 32)
 	if err != nil {
 		return Declared{}, fmt.Errorf("%q: %s is too large a number", text, m[4])
 	}
-	return Declared{Kind: m[1], Name: m[2], Path: "template." + strings.TrimPrefix(m[3], "template."), Replicas: int32(n)}, nil
+	return Declared{
+		Kind:     m[1],
+		Name:     m[2],
+		Path:     "template." + strings.TrimPrefix(m[3], "template."),
+		Replicas: int32(n),
+	}, nil
 }
 
 // Wrapped is an AppWrapper around objects.
@@ -91,10 +99,21 @@ func (w Wrapper) Wrap(docs []Document) (*Wrapped, error) {
 		if len(sets[i]) == 0 {
 			sets[i] = appwrapper.Declare(docs[i].Object.Object)
 			for _, ps := range sets[i] {
-				out.Notes = append(out.Notes, fmt.Sprintf("%s: %d pods of %s are counted, as its field beside says", docs[i].Title(), *ps.Replicas, ps.Path))
+				out.Notes = append(
+					out.Notes,
+					fmt.Sprintf(
+						"%s: %d pods of %s are counted, as its field beside says",
+						docs[i].Title(),
+						*ps.Replicas,
+						ps.Path,
+					),
+				)
 			}
 		}
-		object.Spec.Components = append(object.Spec.Components, aw.AppWrapperComponent{Template: runtime.RawExtension{Raw: data}, DeclaredPodSets: sets[i]})
+		object.Spec.Components = append(
+			object.Spec.Components,
+			aw.AppWrapperComponent{Template: runtime.RawExtension{Raw: data}, DeclaredPodSets: sets[i]},
+		)
 	}
 	for i, d := range w.Declared {
 		if !used[i] {
@@ -117,10 +136,16 @@ func (w Wrapper) settled(docs []Document) (Wrapper, error) {
 			return w, d.failed("kind", "it is an AppWrapper already: take it out, or give the objects in it")
 		}
 		if err := agree(&w.Namespace, o.GetNamespace()); err != nil {
-			return w, d.failed("metadata.namespace", "an AppWrapper and what is in it are in one namespace: "+err.Error())
+			return w, d.failed(
+				"metadata.namespace",
+				"an AppWrapper and what is in it are in one namespace: "+err.Error(),
+			)
 		}
 		if err := agree(&w.Queue, o.GetLabels()[kueue.QueueNameLabel]); err != nil {
-			return w, d.failed("metadata.labels["+kueue.QueueNameLabel+"]", "an AppWrapper has one queue: "+err.Error())
+			return w, d.failed(
+				"metadata.labels["+kueue.QueueNameLabel+"]",
+				"an AppWrapper has one queue: "+err.Error(),
+			)
 		}
 	}
 	if w.Name == "" {
@@ -163,7 +188,10 @@ func nameOf(docs []Document) string {
 }
 
 func (d *Document) failed(path, text string) error {
-	return strict.Failed(d.File, []strict.Problem{{Position: d.At(path), Path: d.Title() + ": " + path, Text: text}})
+	return strict.Failed(
+		d.File,
+		[]strict.Problem{{Position: d.At(path), Path: d.Title() + ": " + path, Text: text}},
+	)
 }
 
 // declared are the pod sets that the author declares of an object.
@@ -217,7 +245,10 @@ func blame(docs []Document, errs field.ErrorList) error {
 		if len(by[d.File]) == 0 {
 			order = append(order, d.File)
 		}
-		by[d.File] = append(by[d.File], strict.Problem{Position: d.At(m[2]), Path: strings.TrimSuffix(d.Title()+": "+m[2], ": "), Text: text})
+		by[d.File] = append(
+			by[d.File],
+			strict.Problem{Position: d.At(m[2]), Path: strings.TrimSuffix(d.Title()+": "+m[2], ": "), Text: text},
+		)
 	}
 	var all []string
 	for _, file := range order {
@@ -242,14 +273,31 @@ func (w Wrapper) notes(docs []Document) []string {
 			size += len(data)
 		}
 		if !allowed[docs[i].GVK().GroupKind().String()] {
-			out = append(out, fmt.Sprintf("%s: teams may not wrap this kind: it takes your own right to create it", docs[i].Title()))
+			out = append(
+				out,
+				fmt.Sprintf("%s: teams may not wrap this kind: it takes your own right to create it", docs[i].Title()),
+			)
 		}
 	}
 	if len(docs) > v1beta2.DefaultMaxComponents {
-		out = append(out, fmt.Sprintf("%d objects: more than the %d that clusters take if nothing else is configured (tenants.maxComponents)", len(docs), v1beta2.DefaultMaxComponents))
+		out = append(
+			out,
+			fmt.Sprintf(
+				"%d objects: more than the %d that clusters take if nothing else is configured (tenants.maxComponents)",
+				len(docs),
+				v1beta2.DefaultMaxComponents,
+			),
+		)
 	}
 	if size > v1beta2.DefaultMaxJobSize {
-		out = append(out, fmt.Sprintf("%d bytes: more than the %d that clusters take if nothing else is configured (tenants.maxJobSize): keep data in volumes", size, v1beta2.DefaultMaxJobSize))
+		out = append(
+			out,
+			fmt.Sprintf(
+				"%d bytes: more than the %d that clusters take if nothing else is configured (tenants.maxJobSize): keep data in volumes",
+				size,
+				v1beta2.DefaultMaxJobSize,
+			),
+		)
 	}
 	return out
 }
@@ -281,11 +329,23 @@ func (out *Wrapped) write(w Wrapper, docs []Document, sets [][]aw.AppWrapperPodS
 		components, list.Content = append(components, one), append(list.Content, node)
 	}
 	out.Object = &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": aw.GroupVersion.String(), "kind": aw.AppWrapperKind, "metadata": metadata, "spec": map[string]any{"components": components},
+		"apiVersion": aw.GroupVersion.String(),
+		"kind":       aw.AppWrapperKind,
+		"metadata":   metadata,
+		"spec":       map[string]any{"components": components},
 	}}
 	spec := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{plain("components"), list}}
 	root := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{
-		plain("apiVersion"), plain(aw.GroupVersion.String()), plain("kind"), plain(aw.AppWrapperKind), plain("metadata"), encoded(metadata), plain("spec"), spec,
+		plain(
+			"apiVersion",
+		),
+		plain(aw.GroupVersion.String()),
+		plain("kind"),
+		plain(aw.AppWrapperKind),
+		plain("metadata"),
+		encoded(metadata),
+		plain("spec"),
+		spec,
 	}}
 	text, err := textOf(root)
 	if err == nil && reflect.DeepEqual(again(text), out.Object.Object) {

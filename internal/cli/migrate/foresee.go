@@ -62,9 +62,15 @@ func (p *Picture) foresee(policy Policy, marks []Mark) outlook {
 	for _, d := range engine.Decide(p.Now) {
 		switch d := d.(type) {
 		case core.Admit:
-			out.starts = append(out.starts, Start{Workload: d.Key.String(), Job: world.Workload(d.Key).Job, Queue: d.Admission.Queue})
+			out.starts = append(
+				out.starts,
+				Start{Workload: d.Key.String(), Job: world.Workload(d.Key).Job, Queue: d.Admission.Queue},
+			)
 		case core.Evict:
-			out.stops = append(out.stops, Stop{Workload: d.Key.String(), Job: world.Workload(d.Key).Job, Why: stopped(d)})
+			out.stops = append(
+				out.stops,
+				Stop{Workload: d.Key.String(), Job: world.Workload(d.Key).Job, Why: stopped(d)},
+			)
 		case core.Replace, core.Refuse:
 		}
 	}
@@ -82,7 +88,10 @@ func stopped(d core.Evict) string {
 func (p *Picture) changes(marks []Mark) []cache.ObjectUpdate {
 	var out []cache.ObjectUpdate
 	add := func(kind cache.RefKind, o client.Object) {
-		out = append(out, cache.ObjectUpdate{Ref: cache.Ref{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}, Object: o})
+		out = append(
+			out,
+			cache.ObjectUpdate{Ref: cache.Ref{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}, Object: o},
+		)
 	}
 	each(p.Topologies, func(o *kueue.Topology) { add(cache.Topology, o) })
 	each(p.Flavors, func(o *kueue.ResourceFlavor) { add(cache.Flavor, o) })
@@ -135,7 +144,10 @@ func (p *Picture) uses(engine *cycle.Engine) []Use {
 		before := map[core.FlavorResource]core.Amount{}
 		for _, f := range q.Status.FlavorsReservation {
 			for _, r := range f.Resources {
-				before[core.FlavorResource{Flavor: string(f.Name), Resource: string(r.Name)}] = convert.Amount(r.Name, r.Total)
+				before[core.FlavorResource{Flavor: string(f.Name), Resource: string(r.Name)}] = convert.Amount(
+					r.Name,
+					r.Total,
+				)
 			}
 		}
 		for _, fr := range slices.SortedFunc(keys(before, after), core.FlavorResource.Compare) {
@@ -143,7 +155,17 @@ func (p *Picture) uses(engine *cycle.Engine) []Use {
 				continue
 			}
 			was, is := convert.Quantity(fr.Resource, before[fr]), convert.Quantity(fr.Resource, after[fr])
-			out = append(out, Use{Queue: q.Name, Flavor: fr.Flavor, Resource: fr.Resource, Before: was.String(), After: is.String(), differs: before[fr] != after[fr]})
+			out = append(
+				out,
+				Use{
+					Queue:    q.Name,
+					Flavor:   fr.Flavor,
+					Resource: fr.Resource,
+					Before:   was.String(),
+					After:    is.String(),
+					differs:  before[fr] != after[fr],
+				},
+			)
 		}
 	}
 	return out

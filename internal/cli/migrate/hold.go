@@ -27,12 +27,20 @@ const trialName = "mlbatch-import-trial"
 // jobs are queued. Such as are suspended are let in: mlbatch finds them. What controllers make is
 // let in, save pods that are queued by themselves: it belongs to what runs. A failing policy
 // would stop all of it, and is ignored.
-func holdPolicy(journal string) (*admissionregistrationv1.ValidatingAdmissionPolicy, *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
+func holdPolicy(
+	journal string,
+) (*admissionregistrationv1.ValidatingAdmissionPolicy, *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
 	rule := func(group string, resources ...string) admissionregistrationv1.NamedRuleWithOperations {
-		return admissionregistrationv1.NamedRuleWithOperations{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-			Rule:       admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{"*"}, Resources: resources},
-		}}
+		return admissionregistrationv1.NamedRuleWithOperations{
+			RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+				Rule: admissionregistrationv1.Rule{
+					APIGroups:   []string{group},
+					APIVersions: []string{"*"},
+					Resources:   resources,
+				},
+			},
+		}
 	}
 	const (
 		queued = "(object.metadata.?labels[?'" + kueue.QueueNameLabel + "'].orValue('') != '' || " +
@@ -46,21 +54,34 @@ func holdPolicy(journal string) (*admissionregistrationv1.ValidatingAdmissionPol
 		ObjectMeta: metav1.ObjectMeta{Name: HoldName},
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
 			FailurePolicy: ptr.To(admissionregistrationv1.Ignore),
-			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{
-				rule("", "pods", "configmaps"), rule("batch", "jobs"), rule("jobset.x-k8s.io", "jobsets"), rule("trainer.kubeflow.org", "trainjobs"),
-				rule("kubeflow.org", "pytorchjobs", "tfjobs", "mpijobs", "xgboostjobs", "paddlejobs", "jaxjobs"),
-				rule("ray.io", "rayjobs", "rayclusters", "rayservices"), rule("workload.codeflare.dev", "appwrappers"),
-			}},
-			Validations: []admissionregistrationv1.Validation{{
-				Expression: "request.resource.resource == 'configmaps' ? !" + trial + " : (!" + queued + " || (" + made + " && request.resource.resource != 'pods') || " + held + ")",
-				Message:    "the queueing system is being replaced, and this job would start without having been queued: submit it again in a minute, or with spec.suspend true",
-			}},
+			MatchConstraints: &admissionregistrationv1.MatchResources{
+				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{
+					rule(
+						"",
+						"pods",
+						"configmaps",
+					),
+					rule("batch", "jobs"),
+					rule("jobset.x-k8s.io", "jobsets"),
+					rule("trainer.kubeflow.org", "trainjobs"),
+					rule("kubeflow.org", "pytorchjobs", "tfjobs", "mpijobs", "xgboostjobs", "paddlejobs", "jaxjobs"),
+					rule("ray.io", "rayjobs", "rayclusters", "rayservices"),
+					rule("workload.codeflare.dev", "appwrappers"),
+				},
+			},
+			Validations: []admissionregistrationv1.Validation{
+				{
+					Expression: "request.resource.resource == 'configmaps' ? !" + trial + " : (!" + queued + " || (" + made + " && request.resource.resource != 'pods') || " + held + ")",
+					Message:    "the queueing system is being replaced, and this job would start without having been queued: submit it again in a minute, or with spec.suspend true",
+				},
+			},
 		},
 	}
 	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: HoldName},
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: HoldName, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+			PolicyName:        HoldName,
+			ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
 		},
 	}
 	return policy, binding
@@ -95,7 +116,8 @@ func (m *Import) hold(ctx context.Context) error {
 	return m.await(ctx, "the policy "+HoldName+" is not in force", func(ctx context.Context) (bool, error) {
 		trial := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: trialName}}
 		err := m.Client.Create(ctx, trial, client.DryRunAll)
-		if err != nil && (apierrors.IsInvalid(err) || apierrors.IsForbidden(err)) && strings.Contains(err.Error(), HoldName) {
+		if err != nil && (apierrors.IsInvalid(err) || apierrors.IsForbidden(err)) &&
+			strings.Contains(err.Error(), HoldName) {
 			return true, nil
 		}
 		return false, err //nolint:wrapcheck // it says what it tried

@@ -71,7 +71,13 @@ func readJournal(ctx context.Context, c client.Client, namespace string) (*journ
 	for key, into := range j.parts() {
 		if text := m.Data[key]; text != "" {
 			if err := json.Unmarshal([]byte(text), into); err != nil {
-				return nil, fmt.Errorf("read %s of ConfigMap %s/%s, which an import wrote: %w", key, namespace, JournalName, err)
+				return nil, fmt.Errorf(
+					"read %s of ConfigMap %s/%s, which an import wrote: %w",
+					key,
+					namespace,
+					JournalName,
+					err,
+				)
 			}
 		}
 	}
@@ -80,7 +86,10 @@ func readJournal(ctx context.Context, c client.Client, namespace string) (*journ
 
 // write stores it.
 func (j *journal) write(ctx context.Context, c client.Client) error {
-	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: j.namespace, Name: JournalName}, Data: map[string]string{}}
+	m := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: j.namespace, Name: JournalName},
+		Data:       map[string]string{},
+	}
 	for key, value := range j.parts() {
 		text, err := json.Marshal(value)
 		if err != nil {

@@ -13,8 +13,21 @@ import (
 // What is written down is read again as it was, and is not written over when it has changed.
 func TestJournal(t *testing.T) {
 	p := kueueCluster()
-	p.Mutating = []admissionregistrationv1.MutatingWebhookConfiguration{{ObjectMeta: metav1.ObjectMeta{Name: "m", UID: "u", ResourceVersion: "5"}, Webhooks: []admissionregistrationv1.MutatingWebhook{{Name: "w"}}}}
-	service := unstructured.Unstructured{Object: map[string]any{"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": map[string]any{"name": "s"}, "spec": map[string]any{"group": "g"}, "status": map[string]any{"x": "y"}}}
+	p.Mutating = []admissionregistrationv1.MutatingWebhookConfiguration{
+		{
+			ObjectMeta: metav1.ObjectMeta{Name: "m", UID: "u", ResourceVersion: "5"},
+			Webhooks:   []admissionregistrationv1.MutatingWebhook{{Name: "w"}},
+		},
+	}
+	service := unstructured.Unstructured{
+		Object: map[string]any{
+			"apiVersion": "apiregistration.k8s.io/v1",
+			"kind":       "APIService",
+			"metadata":   map[string]any{"name": "s"},
+			"spec":       map[string]any{"group": "g"},
+			"status":     map[string]any{"x": "y"},
+		},
+	}
 	p.APIServices = []unstructured.Unstructured{service}
 	var j journal
 	if !j.note(p) {
@@ -35,7 +48,8 @@ func TestJournal(t *testing.T) {
 	if diff := cmp.Diff(j, read, cmp.AllowUnexported(journal{})); diff != "" {
 		t.Errorf("read (-written +read):\n%s", diff)
 	}
-	if read.services["s"]["status"] != nil || read.services["s"]["spec"] == nil || read.mutating["m"].ResourceVersion != "" {
+	if read.services["s"]["status"] != nil || read.services["s"]["spec"] == nil ||
+		read.mutating["m"].ResourceVersion != "" {
 		t.Errorf("noted: %v, %v", read.services, read.mutating)
 	}
 	*p.Programs[0].Deployment.Spec.Replicas = 3

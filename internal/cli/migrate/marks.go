@@ -44,7 +44,8 @@ func (p *Picture) marks() []Mark {
 			room[key] = counts(w)
 		}
 		has := pod.Labels[kueue.PodSetLabel]
-		if has != "" && appwrapper.PodSetOf(w, pod, nil) == has && pod.Annotations[kueue.WorkloadAnnotation] == w.Name {
+		if has != "" && appwrapper.PodSetOf(w, pod, nil) == has &&
+			pod.Annotations[kueue.WorkloadAnnotation] == w.Name {
 			room[key][nameIn(w, has)]--
 			continue
 		}
@@ -58,7 +59,11 @@ func (p *Picture) marks() []Mark {
 		left := room[types.NamespacedName{Namespace: w.Namespace, Name: w.Name}]
 		set := appwrapper.PodSetOf(w, pod, left)
 		left[nameIn(w, set)]--
-		m := Mark{Pod: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, Workload: w.Name, PodSet: set}
+		m := Mark{
+			Pod:      types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name},
+			Workload: w.Name,
+			PodSet:   set,
+		}
 		if set == "" && pod.Annotations[kueue.WorkloadAnnotation] == w.Name {
 			continue // more cannot be said of it
 		}
@@ -70,7 +75,10 @@ func (p *Picture) marks() []Mark {
 // nameIn is the name in a Workload of the pod set that a pod names.
 func nameIn(w *kueue.Workload, set string) kueue.PodSetReference {
 	for n := range w.Spec.PodSets {
-		if owner := metav1.GetControllerOf(w); owner != nil && owner.Kind == aw.AppWrapperKind && appwrapper.PodSetName(owner.Name, n) == set {
+		if owner := metav1.GetControllerOf(
+			w,
+		); owner != nil && owner.Kind == aw.AppWrapperKind &&
+			appwrapper.PodSetName(owner.Name, n) == set {
 			return w.Spec.PodSets[n].Name
 		}
 	}
@@ -89,7 +97,11 @@ func (p *Picture) wrapperMarks() map[types.NamespacedName]string {
 		}
 		for n := range a.Spec.Components {
 			infos := a.Spec.Components[n].PodSetInfos
-			if len(infos) != len(a.Status.ComponentStatus[n].PodSets) || slices.ContainsFunc(infos, func(i aw.AppWrapperPodSetInfo) bool { return i.Annotations[kueue.WorkloadAnnotation] != w.Name }) {
+			if len(infos) != len(a.Status.ComponentStatus[n].PodSets) ||
+				slices.ContainsFunc(
+					infos,
+					func(i aw.AppWrapperPodSetInfo) bool { return i.Annotations[kueue.WorkloadAnnotation] != w.Name },
+				) {
 				out[types.NamespacedName{Namespace: a.Namespace, Name: a.Name}] = w.Name
 			}
 		}

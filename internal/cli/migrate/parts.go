@@ -74,23 +74,41 @@ func (s System) parts() []part {
 	return []part{
 		kueue,
 		{
-			name: wrapperName, deployments: []string{"appwrapper-controller-manager"}, images: []string{"project-codeflare/appwrapper", "ibm/appwrapper"},
-			services: []string{"appwrapper-webhook-service"}, config: "appwrapper-operator-config",
+			name:        wrapperName,
+			deployments: []string{"appwrapper-controller-manager"},
+			images:      []string{"project-codeflare/appwrapper", "ibm/appwrapper"},
+			services:    []string{"appwrapper-webhook-service"},
+			config:      "appwrapper-operator-config",
 		},
 		{
-			name: trainingName, deployments: []string{"training-operator"}, images: []string{"kubeflow/training-operator"},
-			services: []string{"training-operator"}, needed: trains,
+			name:        trainingName,
+			deployments: []string{"training-operator"},
+			images:      []string{"kubeflow/training-operator"},
+			services:    []string{"training-operator"},
+			needed:      trains,
 		},
 		{
 			name: rayName, deployments: []string{"kuberay-operator"}, images: []string{"kuberay/operator"},
 			services: []string{"kuberay-operator", "webhook-service"}, needed: rays,
 		},
 		{
-			name: "Coscheduling", deployments: []string{"scheduler-plugins-scheduler"}, images: []string{"scheduler-plugins/kube-scheduler"},
-			needed: schedules("scheduler-plugins-scheduler"),
+			name:        "Coscheduling",
+			deployments: []string{"scheduler-plugins-scheduler"},
+			images:      []string{"scheduler-plugins/kube-scheduler"},
+			needed:      schedules("scheduler-plugins-scheduler"),
 		},
-		{name: "the controller of Coscheduling", deployments: []string{"scheduler-plugins-controller"}, images: []string{"scheduler-plugins/controller"}, needed: schedules("scheduler-plugins-scheduler")},
-		{name: "Sakkara", deployments: []string{"sakkara-scheduler"}, images: []string{"ibm/sakkara-scheduler"}, needed: schedules("sakkara-scheduler")},
+		{
+			name:        "the controller of Coscheduling",
+			deployments: []string{"scheduler-plugins-controller"},
+			images:      []string{"scheduler-plugins/controller"},
+			needed:      schedules("scheduler-plugins-scheduler"),
+		},
+		{
+			name:        "Sakkara",
+			deployments: []string{"sakkara-scheduler"},
+			images:      []string{"ibm/sakkara-scheduler"},
+			needed:      schedules("sakkara-scheduler"),
+		},
 	}
 }
 
@@ -104,7 +122,10 @@ func (k part) is(d *appsv1.Deployment) bool {
 		if colon := strings.LastIndex(path, ":"); colon > strings.LastIndex(path, "/") {
 			path = path[:colon]
 		}
-		return slices.ContainsFunc(k.images, func(i string) bool { return path == i || strings.HasSuffix(path, "/"+i) })
+		return slices.ContainsFunc(
+			k.images,
+			func(i string) bool { return path == i || strings.HasSuffix(path, "/"+i) },
+		)
 	})
 }
 
@@ -122,7 +143,8 @@ func (p *Picture) leads(r Program) *coordinationv1.Lease {
 		l := &p.Leases[i]
 		holder := ptr.Deref(l.Spec.HolderIdentity, "")
 		known := r.name == kueueName && l.Name == kueueLease
-		if holder == "" || !known && (l.Namespace != r.Deployment.Namespace || !strings.HasPrefix(holder, r.Deployment.Name+"-")) {
+		if holder == "" ||
+			!known && (l.Namespace != r.Deployment.Namespace || !strings.HasPrefix(holder, r.Deployment.Name+"-")) {
 			continue
 		}
 		if age(p.Now, l.Spec.RenewTime).Seconds() < float64(ptr.Deref(l.Spec.LeaseDurationSeconds, 15)) {
@@ -137,7 +159,10 @@ func trains(p *Picture, _ *appsv1.Deployment) string {
 	if p.OldMPIJobs == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d MPIJobs are of kubeflow.org/v1, which mlbatch does not run: it knows v2beta1", p.OldMPIJobs)
+	return fmt.Sprintf(
+		"%d MPIJobs are of kubeflow.org/v1, which mlbatch does not run: it knows v2beta1",
+		p.OldMPIJobs,
+	)
 }
 
 // rays says which jobs KubeRay has to stay for. It names pods in a way of its own, so that
@@ -146,7 +171,10 @@ func rays(p *Picture, _ *appsv1.Deployment) string {
 	if p.RayClusters == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d RayClusters run under it, whose pods only it knows; mlbatch leaves Ray to it as long as it is there", p.RayClusters)
+	return fmt.Sprintf(
+		"%d RayClusters run under it, whose pods only it knows; mlbatch leaves Ray to it as long as it is there",
+		p.RayClusters,
+	)
 }
 
 // schedules says which pods a scheduler has to stay for: a job goes on naming it, so that pods

@@ -87,7 +87,12 @@ func Take(ctx context.Context, c client.Client, system System, now time.Time) (*
 
 // programs finds what of the system runs, and who holds which lease.
 func (p *Picture) programs(ctx context.Context, c client.Client) error {
-	deployments, err := list(ctx, c, &appsv1.DeploymentList{}, func(l *appsv1.DeploymentList) []appsv1.Deployment { return l.Items })
+	deployments, err := list(
+		ctx,
+		c,
+		&appsv1.DeploymentList{},
+		func(l *appsv1.DeploymentList) []appsv1.Deployment { return l.Items },
+	)
 	if err != nil {
 		return err
 	}
@@ -98,37 +103,60 @@ func (p *Picture) programs(ctx context.Context, c client.Client) error {
 			}
 		}
 	}
-	p.Leases, err = list(ctx, c, &coordinationv1.LeaseList{}, func(l *coordinationv1.LeaseList) []coordinationv1.Lease { return l.Items })
+	p.Leases, err = list(
+		ctx,
+		c,
+		&coordinationv1.LeaseList{},
+		func(l *coordinationv1.LeaseList) []coordinationv1.Lease { return l.Items },
+	)
 	return err
 }
 
 // hooks finds who is called about objects.
 func (p *Picture) hooks(ctx context.Context, c client.Client) error {
-	mutating, err := list(ctx, c, &admissionregistrationv1.MutatingWebhookConfigurationList{}, func(l *admissionregistrationv1.MutatingWebhookConfigurationList) []admissionregistrationv1.MutatingWebhookConfiguration {
-		return l.Items
-	})
+	mutating, err := list(
+		ctx,
+		c,
+		&admissionregistrationv1.MutatingWebhookConfigurationList{},
+		func(l *admissionregistrationv1.MutatingWebhookConfigurationList) []admissionregistrationv1.MutatingWebhookConfiguration {
+			return l.Items
+		},
+	)
 	if err != nil {
 		return err
 	}
-	validating, err := list(ctx, c, &admissionregistrationv1.ValidatingWebhookConfigurationList{}, func(l *admissionregistrationv1.ValidatingWebhookConfigurationList) []admissionregistrationv1.ValidatingWebhookConfiguration {
-		return l.Items
-	})
+	validating, err := list(
+		ctx,
+		c,
+		&admissionregistrationv1.ValidatingWebhookConfigurationList{},
+		func(l *admissionregistrationv1.ValidatingWebhookConfigurationList) []admissionregistrationv1.ValidatingWebhookConfiguration {
+			return l.Items
+		},
+	)
 	if err != nil {
 		return err
 	}
 	for i := range mutating {
 		p.Installed = p.Installed || mutating[i].Name == oursMutating
-		if slices.ContainsFunc(mutating[i].Webhooks, func(w admissionregistrationv1.MutatingWebhook) bool { return p.theirs(w.ClientConfig.Service) }) {
+		if slices.ContainsFunc(
+			mutating[i].Webhooks,
+			func(w admissionregistrationv1.MutatingWebhook) bool { return p.theirs(w.ClientConfig.Service) },
+		) {
 			p.Mutating = append(p.Mutating, mutating[i])
 		}
 	}
 	for i := range validating {
-		if slices.ContainsFunc(validating[i].Webhooks, func(w admissionregistrationv1.ValidatingWebhook) bool { return p.theirs(w.ClientConfig.Service) }) {
+		if slices.ContainsFunc(
+			validating[i].Webhooks,
+			func(w admissionregistrationv1.ValidatingWebhook) bool { return p.theirs(w.ClientConfig.Service) },
+		) {
 			p.Validating = append(p.Validating, validating[i])
 		}
 	}
 	services := &unstructured.UnstructuredList{}
-	services.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIServiceList"})
+	services.SetGroupVersionKind(
+		schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIServiceList"},
+	)
 	if err := c.List(ctx, services); err != nil {
 		return fmt.Errorf("list APIServices: %w", err)
 	}
@@ -151,9 +179,14 @@ func (p *Picture) theirs(s *admissionregistrationv1.ServiceReference) bool {
 }
 
 func (p *Picture) definitions(ctx context.Context, c client.Client) error {
-	all, err := list(ctx, c, &apiextensionsv1.CustomResourceDefinitionList{}, func(l *apiextensionsv1.CustomResourceDefinitionList) []apiextensionsv1.CustomResourceDefinition {
-		return l.Items
-	})
+	all, err := list(
+		ctx,
+		c,
+		&apiextensionsv1.CustomResourceDefinitionList{},
+		func(l *apiextensionsv1.CustomResourceDefinitionList) []apiextensionsv1.CustomResourceDefinition {
+			return l.Items
+		},
+	)
 	if err != nil {
 		return err
 	}
@@ -169,7 +202,10 @@ func (p *Picture) definitions(ctx context.Context, c client.Client) error {
 		}
 	}
 	if len(p.Definitions) == 0 {
-		return fmt.Errorf("%w: the cluster has none of its definitions; mlbatch install begins a cluster without it", p.System.absent())
+		return fmt.Errorf(
+			"%w: the cluster has none of its definitions; mlbatch install begins a cluster without it",
+			p.System.absent(),
+		)
 	}
 	return nil
 }
@@ -188,7 +224,10 @@ func (p *Picture) reads(kind string) string {
 }
 
 func served(d *apiextensionsv1.CustomResourceDefinition, version string) bool {
-	return slices.ContainsFunc(d.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == version && v.Served })
+	return slices.ContainsFunc(
+		d.Spec.Versions,
+		func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == version && v.Served },
+	)
 }
 
 // settings reads the configuration files of the programs.
@@ -198,7 +237,11 @@ func (p *Picture) settings(ctx context.Context, c client.Client) error {
 			continue
 		}
 		var m corev1.ConfigMap
-		err := c.Get(ctx, types.NamespacedName{Namespace: r.Deployment.Namespace, Name: configMapOf(&r.Deployment, r.config)}, &m)
+		err := c.Get(
+			ctx,
+			types.NamespacedName{Namespace: r.Deployment.Namespace, Name: configMapOf(&r.Deployment, r.config)},
+			&m,
+		)
 		if apierrors.IsNotFound(err) {
 			continue
 		}
@@ -225,7 +268,8 @@ func (p *Picture) settings(ctx context.Context, c client.Client) error {
 // name ends the same, as charts add a hash or a prefix.
 func configMapOf(d *appsv1.Deployment, usual string) string {
 	for _, v := range d.Spec.Template.Spec.Volumes {
-		if v.ConfigMap != nil && (v.ConfigMap.Name == usual || strings.Contains(v.ConfigMap.Name, "manager-config") || strings.Contains(v.ConfigMap.Name, "operator-config")) {
+		if v.ConfigMap != nil &&
+			(v.ConfigMap.Name == usual || strings.Contains(v.ConfigMap.Name, "manager-config") || strings.Contains(v.ConfigMap.Name, "operator-config")) {
 			return v.ConfigMap.Name
 		}
 	}
@@ -235,14 +279,56 @@ func configMapOf(d *appsv1.Deployment, usual string) string {
 // queues reads Kueue's objects.
 func (p *Picture) queues(ctx context.Context, c client.Client) error {
 	return errors.Join(
-		in(ctx, c, p.reads, &p.Flavors, func(o *v1beta1.ResourceFlavor, h *kueue.ResourceFlavor) error { return o.ConvertTo(h) }),
+		in(
+			ctx,
+			c,
+			p.reads,
+			&p.Flavors,
+			func(o *v1beta1.ResourceFlavor, h *kueue.ResourceFlavor) error { return o.ConvertTo(h) },
+		),
 		in(ctx, c, p.reads, &p.Cohorts, func(o *v1beta1.Cohort, h *kueue.Cohort) error { return o.ConvertTo(h) }),
-		in(ctx, c, p.reads, &p.Queues, func(o *v1beta1.ClusterQueue, h *kueue.ClusterQueue) error { return o.ConvertTo(h) }),
-		in(ctx, c, p.reads, &p.LocalQueues, func(o *v1beta1.LocalQueue, h *kueue.LocalQueue) error { return o.ConvertTo(h) }),
-		in(ctx, c, p.reads, &p.Checks, func(o *v1beta1.AdmissionCheck, h *kueue.AdmissionCheck) error { return o.ConvertTo(h) }),
-		in(ctx, c, p.reads, &p.Topologies, func(o *v1beta1.Topology, h *kueue.Topology) error { return o.ConvertTo(h) }),
-		in(ctx, c, p.reads, &p.MultiKueue, func(o *v1beta1.MultiKueueCluster, h *kueue.MultiKueueCluster) error { return o.ConvertTo(h) }),
-		in(ctx, c, p.reads, &p.Workloads, func(o *v1beta1.Workload, h *kueue.Workload) error { return o.ConvertTo(h) }),
+		in(
+			ctx,
+			c,
+			p.reads,
+			&p.Queues,
+			func(o *v1beta1.ClusterQueue, h *kueue.ClusterQueue) error { return o.ConvertTo(h) },
+		),
+		in(
+			ctx,
+			c,
+			p.reads,
+			&p.LocalQueues,
+			func(o *v1beta1.LocalQueue, h *kueue.LocalQueue) error { return o.ConvertTo(h) },
+		),
+		in(
+			ctx,
+			c,
+			p.reads,
+			&p.Checks,
+			func(o *v1beta1.AdmissionCheck, h *kueue.AdmissionCheck) error { return o.ConvertTo(h) },
+		),
+		in(
+			ctx,
+			c,
+			p.reads,
+			&p.Topologies,
+			func(o *v1beta1.Topology, h *kueue.Topology) error { return o.ConvertTo(h) },
+		),
+		in(
+			ctx,
+			c,
+			p.reads,
+			&p.MultiKueue,
+			func(o *v1beta1.MultiKueueCluster, h *kueue.MultiKueueCluster) error { return o.ConvertTo(h) },
+		),
+		in(
+			ctx,
+			c,
+			p.reads,
+			&p.Workloads,
+			func(o *v1beta1.Workload, h *kueue.Workload) error { return o.ConvertTo(h) },
+		),
 	)
 }
 
@@ -252,13 +338,33 @@ func (p *Picture) surroundings(ctx context.Context, c client.Client) (err error)
 	var e error
 	p.Nodes, e = list(ctx, c, &corev1.NodeList{}, func(l *corev1.NodeList) []corev1.Node { return l.Items })
 	read(e)
-	p.Namespaces, e = list(ctx, c, &corev1.NamespaceList{}, func(l *corev1.NamespaceList) []corev1.Namespace { return l.Items })
+	p.Namespaces, e = list(
+		ctx,
+		c,
+		&corev1.NamespaceList{},
+		func(l *corev1.NamespaceList) []corev1.Namespace { return l.Items },
+	)
 	read(e)
-	p.LimitRanges, e = list(ctx, c, &corev1.LimitRangeList{}, func(l *corev1.LimitRangeList) []corev1.LimitRange { return l.Items })
+	p.LimitRanges, e = list(
+		ctx,
+		c,
+		&corev1.LimitRangeList{},
+		func(l *corev1.LimitRangeList) []corev1.LimitRange { return l.Items },
+	)
 	read(e)
-	p.Runtimes, e = list(ctx, c, &nodev1.RuntimeClassList{}, func(l *nodev1.RuntimeClassList) []nodev1.RuntimeClass { return l.Items })
+	p.Runtimes, e = list(
+		ctx,
+		c,
+		&nodev1.RuntimeClassList{},
+		func(l *nodev1.RuntimeClassList) []nodev1.RuntimeClass { return l.Items },
+	)
 	read(e)
-	p.Volumes, e = list(ctx, c, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) []corev1.PersistentVolume { return l.Items })
+	p.Volumes, e = list(
+		ctx,
+		c,
+		&corev1.PersistentVolumeList{},
+		func(l *corev1.PersistentVolumeList) []corev1.PersistentVolume { return l.Items },
+	)
 	read(e)
 	p.Pods, e = list(ctx, c, &corev1.PodList{}, func(l *corev1.PodList) []corev1.Pod { return l.Items })
 	read(e)
@@ -267,10 +373,20 @@ func (p *Picture) surroundings(ctx context.Context, c client.Client) (err error)
 
 // running reads jobs whose kinds have programs of their own.
 func (p *Picture) running(ctx context.Context, c client.Client) (err error) {
-	if p.Jobs, err = list(ctx, c, &batchv1.JobList{}, func(l *batchv1.JobList) []batchv1.Job { return l.Items }); err != nil {
+	if p.Jobs, err = list(
+		ctx,
+		c,
+		&batchv1.JobList{},
+		func(l *batchv1.JobList) []batchv1.Job { return l.Items },
+	); err != nil {
 		return err
 	}
-	p.AppWrappers, err = list(ctx, c, &aw.AppWrapperList{}, func(l *aw.AppWrapperList) []aw.AppWrapper { return l.Items })
+	p.AppWrappers, err = list(
+		ctx,
+		c,
+		&aw.AppWrapperList{},
+		func(l *aw.AppWrapperList) []aw.AppWrapper { return l.Items },
+	)
 	if unserved(err) {
 		err = nil
 	}
@@ -298,7 +414,12 @@ func (p *Picture) running(ctx context.Context, c client.Client) (err error) {
 	if err != nil {
 		return fmt.Errorf("list RayClusters: %w", err)
 	}
-	p.OldMPIJobs, err = count("kubeflow.org", "v1", "MPIJob", func(*unstructured.Unstructured) bool { return true })
+	p.OldMPIJobs, err = count(
+		"kubeflow.org",
+		"v1",
+		"MPIJob",
+		func(*unstructured.Unstructured) bool { return true },
+	)
 	if err != nil {
 		return fmt.Errorf("list MPIJobs: %w", err)
 	}
@@ -348,16 +469,31 @@ func (p *Picture) ancestors(ctx context.Context, c client.Client) error {
 func unserved(err error) bool { return apimeta.IsNoMatchError(err) || apierrors.IsNotFound(err) }
 
 // list reads all objects of a kind.
-func list[L client.ObjectList, T any](ctx context.Context, c client.Client, into L, items func(L) []T) ([]T, error) {
+func list[L client.ObjectList, T any](
+	ctx context.Context,
+	c client.Client,
+	into L,
+	items func(L) []T,
+) ([]T, error) {
 	if err := c.List(ctx, into); err != nil {
-		return nil, fmt.Errorf("list %s: %w", strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%T", into), "*"), "List"), err)
+		return nil, fmt.Errorf(
+			"list %s: %w",
+			strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%T", into), "*"), "List"),
+			err,
+		)
 	}
 	return items(into), nil
 }
 
 // in reads all objects of one of Kueue's kinds, in the newest version that there is. A kind that
 // this Kueue does not have has none.
-func in[Old, New any](ctx context.Context, c client.Client, version func(kind string) string, into *[]New, convert func(*Old, *New) error) error {
+func in[Old, New any](
+	ctx context.Context,
+	c client.Client,
+	version func(kind string) string,
+	into *[]New,
+	convert func(*Old, *New) error,
+) error {
 	var o Old
 	var n New
 	kind, is := any(&n).(client.Object)
@@ -372,7 +508,12 @@ func in[Old, New any](ctx context.Context, c client.Client, version func(kind st
 	gvk.Version = version(gvk.Kind)
 	l := &unstructured.UnstructuredList{}
 	l.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	all, err := list(ctx, c, l, func(l *unstructured.UnstructuredList) []unstructured.Unstructured { return l.Items })
+	all, err := list(
+		ctx,
+		c,
+		l,
+		func(l *unstructured.UnstructuredList) []unstructured.Unstructured { return l.Items },
+	)
 	if err != nil {
 		if unserved(err) {
 			return nil

@@ -29,11 +29,22 @@ func (m *Import) Rollback(ctx context.Context, dry bool) (ImportResult, error) {
 	}
 	switch {
 	case !v.journal.exists:
-		return out, fmt.Errorf("%w: nothing was written down in ConfigMap %s/%s, so nothing was imported", ErrNoWayBack, m.Namespace, JournalName)
+		return out, fmt.Errorf(
+			"%w: nothing was written down in ConfigMap %s/%s, so nothing was imported",
+			ErrNoWayBack,
+			m.Namespace,
+			JournalName,
+		)
 	case v.Installed:
-		return out, fmt.Errorf("%w while mlbatch is installed, as both would admit: mlbatch uninstall --keep-crds first", ErrNoWayBack)
+		return out, fmt.Errorf(
+			"%w while mlbatch is installed, as both would admit: mlbatch uninstall --keep-crds first",
+			ErrNoWayBack,
+		)
 	case v.journal.oldOnly && v.journal.rewritten:
-		return out, fmt.Errorf("%w: objects are stored in v1beta2, and the Kueue that was there reads v1beta1 only; install a Kueue of 0.15 or later, or bring back etcd from before", ErrNoWayBack)
+		return out, fmt.Errorf(
+			"%w: objects are stored in v1beta2, and the Kueue that was there reads v1beta1 only; install a Kueue of 0.15 or later, or bring back etcd from before",
+			ErrNoWayBack,
+		)
 	}
 	for _, s := range m.back(v) {
 		if !dry {
@@ -63,22 +74,38 @@ func (m *Import) back(v *stepView) []undo {
 	}
 	for _, where := range sortedKeys(j.replicas) {
 		n := j.replicas[where]
-		add("start", fmt.Sprintf("start Deployment %s with %d replicas, and wait until it is ready", where, n), func(ctx context.Context) error { return m.restart(ctx, where, n) })
+		add(
+			"start",
+			fmt.Sprintf("start Deployment %s with %d replicas, and wait until it is ready", where, n),
+			func(ctx context.Context) error { return m.restart(ctx, where, n) },
+		)
 	}
 	for i := range v.Definitions {
 		d := &v.Definitions[i]
 		was, noted := j.conversions[d.Name]
 		if noted && !reflect.DeepEqual(d.Spec.Conversion, &was) {
-			add("convert", "have "+d.Name+" converted by who did before", func(ctx context.Context) error { return m.reconvert(ctx, d, was) })
+			add(
+				"convert",
+				"have "+d.Name+" converted by who did before",
+				func(ctx context.Context) error { return m.reconvert(ctx, d, was) },
+			)
 		}
 	}
 	for _, name := range sortedKeys(j.mutating) {
 		o := j.mutating[name]
-		add("hook", "bring back MutatingWebhookConfiguration "+name, func(ctx context.Context) error { return m.recreate(ctx, &o) })
+		add(
+			"hook",
+			"bring back MutatingWebhookConfiguration "+name,
+			func(ctx context.Context) error { return m.recreate(ctx, &o) },
+		)
 	}
 	for _, name := range sortedKeys(j.validating) {
 		o := j.validating[name]
-		add("hook", "bring back ValidatingWebhookConfiguration "+name, func(ctx context.Context) error { return m.recreate(ctx, &o) })
+		add(
+			"hook",
+			"bring back ValidatingWebhookConfiguration "+name,
+			func(ctx context.Context) error { return m.recreate(ctx, &o) },
+		)
 	}
 	for _, name := range sortedKeys(j.services) {
 		o := &unstructured.Unstructured{Object: j.services[name]}
@@ -86,7 +113,12 @@ func (m *Import) back(v *stepView) []undo {
 	}
 	add("open", "let jobs in again", m.open)
 	add("forget", "remove ConfigMap "+m.Namespace+"/"+JournalName, func(ctx context.Context) error {
-		return client.IgnoreNotFound(m.Client.Delete(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: JournalName}}))
+		return client.IgnoreNotFound(
+			m.Client.Delete(
+				ctx,
+				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: JournalName}},
+			),
+		)
 	})
 	return out
 }
@@ -96,7 +128,11 @@ func (m *Import) recreate(ctx context.Context, o client.Object) error {
 	return client.IgnoreAlreadyExists(m.Client.Create(ctx, o))
 }
 
-func (m *Import) reconvert(ctx context.Context, d *apiextensionsv1.CustomResourceDefinition, to apiextensionsv1.CustomResourceConversion) error {
+func (m *Import) reconvert(
+	ctx context.Context,
+	d *apiextensionsv1.CustomResourceDefinition,
+	to apiextensionsv1.CustomResourceConversion,
+) error {
 	next := d.DeepCopy()
 	next.Spec.Conversion = &to
 	return m.Client.Patch(ctx, next, client.MergeFromWithOptions(d, client.MergeFromWithOptimisticLock{}))

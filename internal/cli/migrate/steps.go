@@ -67,7 +67,11 @@ type step struct {
 func steps() []step {
 	return []step{
 		{name: "record", left: toRecord, do: (*Import).record},
-		{name: "hold", left: toHold, do: func(m *Import, ctx context.Context, _ *stepView) error { return m.hold(ctx) }},
+		{
+			name: "hold",
+			left: toHold,
+			do:   func(m *Import, ctx context.Context, _ *stepView) error { return m.hold(ctx) },
+		},
 		{name: "lift", left: toLift, do: (*Import).lift},
 		// While the old conversion answers.
 		{name: "rewrite", left: toRewrite, do: (*Import).rewrite},
@@ -79,7 +83,11 @@ func steps() []step {
 		{name: "install", left: toInstall, outside: true},
 		{name: "answer", left: toAnswer, do: (*Import).answered},
 		{name: "restore", left: toRewrite, do: (*Import).rewrite},
-		{name: "open", left: toOpen, do: func(m *Import, ctx context.Context, _ *stepView) error { return m.open(ctx) }},
+		{
+			name: "open",
+			left: toOpen,
+			do:   func(m *Import, ctx context.Context, _ *stepView) error { return m.open(ctx) },
+		},
 	}
 }
 
@@ -108,7 +116,13 @@ func (m *Import) Run(ctx context.Context) (ImportResult, error) {
 			return out, nil
 		}
 		if err := s.do(m, ctx, v); err != nil {
-			return out, fmt.Errorf("%s (%s): %w; nothing is lost: mlbatch import %s goes on from here", s.name, left, err, m.System)
+			return out, fmt.Errorf(
+				"%s (%s): %w; nothing is lost: mlbatch import %s goes on from here",
+				s.name,
+				left,
+				err,
+				m.System,
+			)
 		}
 		did := StepState{s.name, left}
 		out.Did = append(out.Did, did)
@@ -125,7 +139,10 @@ func (m *Import) Left(ctx context.Context, p *Picture) ([]StepState, error) {
 	}
 	out := []StepState{}
 	for _, s := range steps() {
-		if left := s.left(v); left != "" && !slices.ContainsFunc(out, func(o StepState) bool { return o.Says == left }) {
+		if left := s.left(
+			v,
+		); left != "" &&
+			!slices.ContainsFunc(out, func(o StepState) bool { return o.Says == left }) {
 			out = append(out, StepState{s.name, left})
 		}
 	}
@@ -165,12 +182,17 @@ func toRecord(v *stepView) string {
 	if !v.somethingLeft() || !j.note(v.Picture) {
 		return ""
 	}
-	return fmt.Sprintf("write down what there is, for the way back: ConfigMap %s/%s", v.journal.namespace, JournalName)
+	return fmt.Sprintf(
+		"write down what there is, for the way back: ConfigMap %s/%s",
+		v.journal.namespace,
+		JournalName,
+	)
 }
 
 // somethingLeft reports whether there is anything of the old system that has to go.
 func (v *stepView) somethingLeft() bool {
-	return len(v.Mutating)+len(v.Validating)+len(v.APIServices) > 0 || slices.ContainsFunc(v.Programs, func(r Program) bool { return r.runs() && v.needs(r) == "" })
+	return len(v.Mutating)+len(v.Validating)+len(v.APIServices) > 0 ||
+		slices.ContainsFunc(v.Programs, func(r Program) bool { return r.runs() && v.needs(r) == "" })
 }
 
 func (m *Import) record(ctx context.Context, v *stepView) error {
@@ -189,13 +211,18 @@ func toHold(v *stepView) string {
 // behind are the definitions of which objects may be stored in an old version, and can be written
 // again: somebody converts them or nobody has to, and nobody is asked who does not answer.
 func (v *stepView) behind() []*apiextensionsv1.CustomResourceDefinition {
-	converts := v.Installed || slices.ContainsFunc(v.Programs, func(r Program) bool { return r.name == kueueName && r.Deployment.Status.ReadyReplicas > 0 })
+	converts := v.Installed ||
+		slices.ContainsFunc(
+			v.Programs,
+			func(r Program) bool { return r.name == kueueName && r.Deployment.Status.ReadyReplicas > 0 },
+		)
 	unasked := len(v.Mutating)+len(v.Validating) == 0
 	var out []*apiextensionsv1.CustomResourceDefinition
 	for i := range v.Definitions {
 		d := &v.Definitions[i]
 		same := d.Spec.Conversion == nil || d.Spec.Conversion.Strategy == apiextensionsv1.NoneConverter
-		if stored := d.Status.StoredVersions; (converts || same && unasked) && (len(stored) != 1 || stored[0] != storage(d)) {
+		if stored := d.Status.StoredVersions; (converts || same && unasked) &&
+			(len(stored) != 1 || stored[0] != storage(d)) {
 			out = append(out, d)
 		}
 	}
@@ -232,7 +259,12 @@ func (m *Import) rewrite(ctx context.Context, v *stepView) error {
 		l := &unstructured.UnstructuredList{}
 		l.SetAPIVersion(d.Spec.Group + "/" + storage(d))
 		l.SetKind(d.Spec.Names.ListKind)
-		all, err := list(ctx, m.Client, l, func(l *unstructured.UnstructuredList) []unstructured.Unstructured { return l.Items })
+		all, err := list(
+			ctx,
+			m.Client,
+			l,
+			func(l *unstructured.UnstructuredList) []unstructured.Unstructured { return l.Items },
+		)
 		if err != nil {
 			return fmt.Errorf("list %s: %w", d.Name, err)
 		}
@@ -240,12 +272,22 @@ func (m *Import) rewrite(ctx context.Context, v *stepView) error {
 			lifted(&all[i])
 			err := m.Client.Update(ctx, &all[i])
 			if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-				return fmt.Errorf("write %s %s/%s again: %w", d.Spec.Names.Kind, all[i].GetNamespace(), all[i].GetName(), err)
+				return fmt.Errorf(
+					"write %s %s/%s again: %w",
+					d.Spec.Names.Kind,
+					all[i].GetNamespace(),
+					all[i].GetName(),
+					err,
+				)
 			}
 		}
 		next := d.DeepCopy()
 		next.Status.StoredVersions = []string{storage(d)}
-		if err := m.Client.Status().Patch(ctx, next, client.MergeFromWithOptions(d, client.MergeFromWithOptimisticLock{})); err != nil {
+		if err := m.Client.Status().Patch(
+			ctx,
+			next,
+			client.MergeFromWithOptions(d, client.MergeFromWithOptimisticLock{}),
+		); err != nil {
 			return fmt.Errorf("say in %s that nothing old is stored: %w", d.Name, err)
 		}
 	}
@@ -306,7 +348,12 @@ func (m *Import) gone(ctx context.Context, r Program) error {
 	why := ""
 	err = m.await(ctx, "it is not gone", func(ctx context.Context) (bool, error) {
 		var pods corev1.PodList
-		if err := m.Client.List(ctx, &pods, client.InNamespace(r.Deployment.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+		if err := m.Client.List(
+			ctx,
+			&pods,
+			client.InNamespace(r.Deployment.Namespace),
+			client.MatchingLabelsSelector{Selector: selector},
+		); err != nil {
 			return false, fmt.Errorf("list pods of %s: %w", r.name, err)
 		}
 		if len(pods.Items) > 0 {
@@ -319,7 +366,10 @@ func (m *Import) gone(ctx context.Context, r Program) error {
 		}
 		for _, x := range p.Programs {
 			if x.Where() == r.Where() && ptr.Deref(x.Deployment.Spec.Replicas, 1) > 0 {
-				return false, fmt.Errorf("somebody has started Deployment %s again: find out who (an operator, Argo CD, a HorizontalPodAutoscaler), and stop that first", r.Where())
+				return false, fmt.Errorf(
+					"somebody has started Deployment %s again: find out who (an operator, Argo CD, a HorizontalPodAutoscaler), and stop that first",
+					r.Where(),
+				)
 			}
 		}
 		if l := p.leads(r); l != nil {
@@ -378,7 +428,12 @@ func toMark(v *stepView) string {
 	if len(what) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("write on %s that run which Workload they belong to (annotation %s, label %s), so that their quota is free when they have ended and not before", strings.Join(what, " and "), kueue.WorkloadAnnotation, kueue.PodSetLabel)
+	return fmt.Sprintf(
+		"write on %s that run which Workload they belong to (annotation %s, label %s), so that their quota is free when they have ended and not before",
+		strings.Join(what, " and "),
+		kueue.WorkloadAnnotation,
+		kueue.PodSetLabel,
+	)
 }
 
 // markWrapper has an AppWrapper give to pods that it makes again whose they are.
@@ -404,8 +459,17 @@ func (m *Import) markWrapper(ctx context.Context, name types.NamespacedName, wor
 		infos = infos[:len(sets)]
 		for n := range infos {
 			if info, is := infos[n].(map[string]any); is {
-				unstructured.RemoveNestedField(info, "labels", kueue.PodSetLabel) // the AppWrapper's own name of it is given
-				if err := unstructured.SetNestedField(info, workload, "annotations", kueue.WorkloadAnnotation); err != nil {
+				unstructured.RemoveNestedField(
+					info,
+					"labels",
+					kueue.PodSetLabel,
+				) // the AppWrapper's own name of it is given
+				if err := unstructured.SetNestedField(
+					info,
+					workload,
+					"annotations",
+					kueue.WorkloadAnnotation,
+				); err != nil {
 					return fmt.Errorf("read podSetInfos: %w", err)
 				}
 			}
@@ -421,7 +485,10 @@ func (m *Import) markWrapper(ctx context.Context, name types.NamespacedName, wor
 
 func (m *Import) mark(ctx context.Context, v *stepView) error {
 	for name, workload := range v.wrapperMarks() {
-		if err := retry.RetryOnConflict(retry.DefaultRetry, func() error { return m.markWrapper(ctx, name, workload) }); err != nil {
+		if err := retry.RetryOnConflict(
+			retry.DefaultRetry,
+			func() error { return m.markWrapper(ctx, name, workload) },
+		); err != nil {
 			return fmt.Errorf("mark AppWrapper %s: %w", name, err)
 		}
 	}
@@ -430,7 +497,11 @@ func (m *Import) mark(ctx context.Context, v *stepView) error {
 		pods[types.NamespacedName{Namespace: v.Pods[i].Namespace, Name: v.Pods[i].Name}] = &v.Pods[i]
 	}
 	for _, mark := range v.marks() {
-		err := m.Client.Patch(ctx, pods[mark.Pod].DeepCopy(), client.RawPatch(types.MergePatchType, mark.patch(pods[mark.Pod].UID)))
+		err := m.Client.Patch(
+			ctx,
+			pods[mark.Pod].DeepCopy(),
+			client.RawPatch(types.MergePatchType, mark.patch(pods[mark.Pod].UID)),
+		)
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return fmt.Errorf("mark pod %s: %w", mark.Pod, err)
 		}
@@ -458,7 +529,11 @@ func toAnswer(v *stepView) string {
 func (m *Import) answered(ctx context.Context, _ *stepView) error {
 	var last error
 	err := m.await(ctx, "mlbatch does not answer", func(ctx context.Context) (bool, error) {
-		last = m.Client.Create(ctx, &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: trialName}}, client.DryRunAll)
+		last = m.Client.Create(
+			ctx,
+			&kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: trialName}},
+			client.DryRunAll,
+		)
 		return last == nil, nil
 	})
 	if err != nil && last != nil {

@@ -51,9 +51,24 @@ type ReadPolicy func(name, text string) (Policy, []string, error)
 
 // Survey judges a picture.
 func (p *Picture) Survey(read ReadPolicy) *Report {
-	r := &Report{System: p.System, Findings: []finding.Finding{}, Quota: []Use{}, Starts: []Start{}, Evicts: []Stop{}, Programs: []string{}}
+	r := &Report{
+		System:   p.System,
+		Findings: []finding.Finding{},
+		Quota:    []Use{},
+		Starts:   []Start{},
+		Evicts:   []Stop{},
+		Programs: []string{},
+	}
 	for _, x := range p.Programs {
-		r.Programs = append(r.Programs, fmt.Sprintf("%s (Deployment %s, %d replicas)", x.name, x.Where(), ptr.Deref(x.Deployment.Spec.Replicas, 1)))
+		r.Programs = append(
+			r.Programs,
+			fmt.Sprintf(
+				"%s (Deployment %s, %d replicas)",
+				x.name,
+				x.Where(),
+				ptr.Deref(x.Deployment.Spec.Replicas, 1),
+			),
+		)
 	}
 	marks := p.marks()
 	r.Counts = p.count(marks)
@@ -78,18 +93,54 @@ func (p *Picture) Survey(read ReadPolicy) *Report {
 		r.add(rule.name, rule.find(p)...)
 	}
 	if n := r.Counts.Unplaced; n > 0 {
-		r.add("unknown-roles", found(finding.Warning, fmt.Sprintf("%d pods", n), "it is not known which role of their job they have: they are counted with it, and as used on their nodes", ""))
+		r.add(
+			"unknown-roles",
+			found(
+				finding.Warning,
+				fmt.Sprintf("%d pods", n),
+				"it is not known which role of their job they have: they are counted with it, and as used on their nodes",
+				"",
+			),
+		)
 	}
 	o := p.foresee(policy, marks)
-	r.Starts, r.Evicts, r.Quota = append(r.Starts, o.starts...), append(r.Evicts, o.stops...), append(r.Quota, o.uses...)
+	r.Starts, r.Evicts, r.Quota = append(
+		r.Starts,
+		o.starts...), append(
+		r.Evicts,
+		o.stops...), append(
+		r.Quota,
+		o.uses...)
 	for _, u := range o.uses {
 		if u.differs {
 			told := view.Amounts(u.Resource, u.Before, u.After)
-			r.add("quota-differs", found(finding.Warning, "clusterqueue/"+u.Queue, fmt.Sprintf("has given %s of %s of flavor %s, and mlbatch counts %s by what the Workloads were admitted with", told[0], u.Resource, u.Flavor, told[1]), ""))
+			r.add(
+				"quota-differs",
+				found(
+					finding.Warning,
+					"clusterqueue/"+u.Queue,
+					fmt.Sprintf(
+						"has given %s of %s of flavor %s, and mlbatch counts %s by what the Workloads were admitted with",
+						told[0],
+						u.Resource,
+						u.Flavor,
+						told[1],
+					),
+					"",
+				),
+			)
 		}
 	}
 	for _, s := range o.stops {
-		r.add("would-evict", found(finding.Error, s.Job, "mlbatch would evict it: "+s.Why, "look at its queue: mlbatch import "+string(p.System)+" --dry-run -o yaml"))
+		r.add(
+			"would-evict",
+			found(
+				finding.Error,
+				s.Job,
+				"mlbatch would evict it: "+s.Why,
+				"look at its queue: mlbatch import "+string(p.System)+" --dry-run -o yaml",
+			),
+		)
 	}
 	finding.Sort(r.Findings)
 	return r
@@ -110,7 +161,10 @@ func found(severity finding.Severity, about, message, cure string) finding.Findi
 
 // Stopping are the findings that keep an import from being done.
 func (r *Report) Stopping() []finding.Finding {
-	return slices.DeleteFunc(slices.Clone(r.Findings), func(f finding.Finding) bool { return f.Severity != finding.Error })
+	return slices.DeleteFunc(
+		slices.Clone(r.Findings),
+		func(f finding.Finding) bool { return f.Severity != finding.Error },
+	)
 }
 
 func (p *Picture) count(marks []Mark) Counts {
@@ -157,11 +211,25 @@ func (p *Picture) policy(read ReadPolicy) (Policy, []finding.Finding) {
 		return Policy{}, nil // there is none to read
 	}
 	if p.Configuration == "" {
-		return Policy{}, []finding.Finding{found(finding.Warning, "configuration", "Kueue's was not found: what was set in it is not known to mlbatch", "give mlbatch install the file: docs/configuration.md")}
+		return Policy{}, []finding.Finding{
+			found(
+				finding.Warning,
+				"configuration",
+				"Kueue's was not found: what was set in it is not known to mlbatch",
+				"give mlbatch install the file: docs/configuration.md",
+			),
+		}
 	}
 	policy, notices, err := read(p.ConfigurationName, p.Configuration)
 	if err != nil {
-		return policy, []finding.Finding{found(finding.Warning, p.ConfigurationName, "mlbatch refuses it: "+err.Error(), "correct a copy, and give mlbatch install that: mlbatch controller --config FILE --check-config")}
+		return policy, []finding.Finding{
+			found(
+				finding.Warning,
+				p.ConfigurationName,
+				"mlbatch refuses it: "+err.Error(),
+				"correct a copy, and give mlbatch install that: mlbatch controller --config FILE --check-config",
+			),
+		}
 	}
 	var out []finding.Finding
 	for _, n := range notices {
@@ -174,12 +242,27 @@ func (p *Picture) policy(read ReadPolicy) (Policy, []finding.Finding) {
 func startedAgain(p *Picture) (out []finding.Finding) {
 	for _, r := range p.Programs {
 		if owner := metav1.GetControllerOf(&r.Deployment); owner != nil {
-			out = append(out, found(finding.Error, "deployment/"+r.Where(), fmt.Sprintf("belongs to %s %s, which starts it again when it is stopped", owner.Kind, owner.Name),
-				"have that stop managing it: of a ClusterServiceVersion, delete the Subscription first and then take the owner reference off the Deployment"))
+			out = append(
+				out,
+				found(
+					finding.Error,
+					"deployment/"+r.Where(),
+					fmt.Sprintf("belongs to %s %s, which starts it again when it is stopped", owner.Kind, owner.Name),
+					"have that stop managing it: of a ClusterServiceVersion, delete the Subscription first and then take the owner reference off the Deployment",
+				),
+			)
 		}
 		for key := range r.Deployment.Annotations {
 			if strings.HasPrefix(key, "argocd.argoproj.io/") {
-				out = append(out, found(finding.Error, "deployment/"+r.Where(), "Argo CD keeps it, and starts it again when it is stopped", "turn off automated sync of its Application"))
+				out = append(
+					out,
+					found(
+						finding.Error,
+						"deployment/"+r.Where(),
+						"Argo CD keeps it, and starts it again when it is stopped",
+						"turn off automated sync of its Application",
+					),
+				)
 			}
 		}
 	}
@@ -197,7 +280,14 @@ func twice(p *Picture) []finding.Finding {
 	if len(where) < 2 {
 		return nil
 	}
-	return []finding.Finding{found(finding.Error, kueueName, "there are several: "+some(where), "remove all but the one that decides: kubectl get leases -A tells which")}
+	return []finding.Finding{
+		found(
+			finding.Error,
+			kueueName,
+			"there are several: "+some(where),
+			"remove all but the one that decides: kubectl get leases -A tells which",
+		),
+	}
 }
 
 // elsewhere finds jobs that run in other clusters.
@@ -211,8 +301,20 @@ func elsewhere(p *Picture) (out []finding.Finding) {
 	}
 	for i := range p.Queues {
 		s := p.Queues[i].Spec.AdmissionChecksStrategy
-		if s != nil && slices.ContainsFunc(s.AdmissionChecks, func(r kueue.AdmissionCheckStrategyRule) bool { return checks[r.Name] }) {
-			out = append(out, found(finding.Warning, "clusterqueue/"+p.Queues[i].Name, "sends jobs to other clusters (MultiKueue): mlbatch sends none, and its jobs wait for the check", "take the check out of spec.admissionChecksStrategy"))
+		if s != nil &&
+			slices.ContainsFunc(
+				s.AdmissionChecks,
+				func(r kueue.AdmissionCheckStrategyRule) bool { return checks[r.Name] },
+			) {
+			out = append(
+				out,
+				found(
+					finding.Warning,
+					"clusterqueue/"+p.Queues[i].Name,
+					"sends jobs to other clusters (MultiKueue): mlbatch sends none, and its jobs wait for the check",
+					"take the check out of spec.admissionChecksStrategy",
+				),
+			)
 		}
 	}
 	var away []string
@@ -222,7 +324,15 @@ func elsewhere(p *Picture) (out []finding.Finding) {
 		}
 	}
 	if len(away) > 0 {
-		out = append(out, found(finding.Error, "MultiKueue", "jobs run in other clusters, and nobody would bring back how they end: "+some(away), "wait until they have ended, or cancel them"))
+		out = append(
+			out,
+			found(
+				finding.Error,
+				"MultiKueue",
+				"jobs run in other clusters, and nobody would bring back how they end: "+some(away),
+				"wait until they have ended, or cancel them",
+			),
+		)
 	}
 	return out
 }
@@ -244,27 +354,68 @@ func strangers(p *Picture) (out []finding.Finding) {
 		if holds(w) {
 			into = running
 		}
-		into[gvk.Kind+"."+gvk.GroupVersion().String()] = append(into[gvk.Kind+"."+gvk.GroupVersion().String()], w.Namespace+"/"+owner.Name)
+		into[gvk.Kind+"."+gvk.GroupVersion().String()] = append(
+			into[gvk.Kind+"."+gvk.GroupVersion().String()],
+			w.Namespace+"/"+owner.Name,
+		)
 	}
 	for _, kind := range sortedKeys(running) {
-		out = append(out, found(finding.Error, kind, "mlbatch does not queue this kind; jobs of it run, whose quota nobody would give back: "+some(running[kind]), "wait until they have ended, or put them into AppWrappers"))
+		out = append(
+			out,
+			found(
+				finding.Error,
+				kind,
+				"mlbatch does not queue this kind; jobs of it run, whose quota nobody would give back: "+some(
+					running[kind],
+				),
+				"wait until they have ended, or put them into AppWrappers",
+			),
+		)
 	}
 	for _, kind := range sortedKeys(waiting) {
-		out = append(out, found(finding.Warning, kind, "mlbatch does not queue this kind: these jobs wait and do not start: "+some(waiting[kind]), "put them into AppWrappers"))
+		out = append(
+			out,
+			found(
+				finding.Warning,
+				kind,
+				"mlbatch does not queue this kind: these jobs wait and do not start: "+some(waiting[kind]),
+				"put them into AppWrappers",
+			),
+		)
 	}
 	return out
 }
 
 // isKnown reports whether a kind is queued without an adapter: pods, and sets of groups.
 func isKnown(gvk schema.GroupVersionKind) bool {
-	return slices.Contains([]string{"Pod", "StatefulSet.apps", "LeaderWorkerSet.leaderworkerset.x-k8s.io", "ReplicaSet.apps", "Deployment.apps"}, gvk.GroupKind().String())
+	return slices.Contains(
+		[]string{
+			"Pod",
+			"StatefulSet.apps",
+			"LeaderWorkerSet.leaderworkerset.x-k8s.io",
+			"ReplicaSet.apps",
+			"Deployment.apps",
+		},
+		gvk.GroupKind().String(),
+	)
 }
 
 // topologies finds flavors by whose topology pods are placed.
 func topologies(p *Picture) (out []finding.Finding) {
 	for i := range p.Flavors {
 		if t := p.Flavors[i].Spec.TopologyName; t != nil && *t != "" {
-			out = append(out, found(finding.Warning, "resourceflavor/"+p.Flavors[i].Name, fmt.Sprintf("names topology %s: mlbatch chooses nodes for whole gangs, and does not go by blocks and racks; annotations podset-*-topology have no effect", *t), ""))
+			out = append(
+				out,
+				found(
+					finding.Warning,
+					"resourceflavor/"+p.Flavors[i].Name,
+					fmt.Sprintf(
+						"names topology %s: mlbatch chooses nodes for whole gangs, and does not go by blocks and racks; annotations podset-*-topology have no effect",
+						*t,
+					),
+					"",
+				),
+			)
 		}
 	}
 	return out
@@ -274,7 +425,15 @@ func topologies(p *Picture) (out []finding.Finding) {
 func variants(p *Picture) (out []finding.Finding) {
 	for i := range p.Queues {
 		if p.Queues[i].Spec.ConcurrentAdmissionPolicy != nil {
-			out = append(out, found(finding.Warning, "clusterqueue/"+p.Queues[i].Name, "has concurrentAdmissionPolicy, which has no effect: a job tries all flavors at once", ""))
+			out = append(
+				out,
+				found(
+					finding.Warning,
+					"clusterqueue/"+p.Queues[i].Name,
+					"has concurrentAdmissionPolicy, which has no effect: a job tries all flavors at once",
+					"",
+				),
+			)
 		}
 	}
 	var slices []string
@@ -285,17 +444,34 @@ func variants(p *Picture) (out []finding.Finding) {
 		}
 	}
 	if len(slices) > 0 {
-		out = append(out, found(finding.Error, "elastic jobs", "Workloads are slices of elastic jobs, which mlbatch does not know: of several it would keep one: "+some(slices), "take off the annotation elastic-job, or wait until they have ended"))
+		out = append(
+			out,
+			found(
+				finding.Error,
+				"elastic jobs",
+				"Workloads are slices of elastic jobs, which mlbatch does not know: of several it would keep one: "+some(
+					slices,
+				),
+				"take off the annotation elastic-job, or wait until they have ended",
+			),
+		)
 	}
 	var back []string
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
-		if c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadEvicted); c != nil && c.Status == metav1.ConditionTrue && w.Status.Admission != nil && !convert.Finished(w) {
+		if c := apimeta.FindStatusCondition(
+			w.Status.Conditions,
+			kueue.WorkloadEvicted,
+		); c != nil && c.Status == metav1.ConditionTrue && w.Status.Admission != nil &&
+			!convert.Finished(w) {
 			back = append(back, w.Namespace+"/"+w.Name)
 		}
 	}
 	if len(back) > 0 {
-		out = append(out, found(finding.Note, "evictions", "Kueue is evicting these; mlbatch goes on with it: "+some(back), ""))
+		out = append(
+			out,
+			found(finding.Note, "evictions", "Kueue is evicting these; mlbatch goes on with it: "+some(back), ""),
+		)
 	}
 	return out
 }
@@ -304,7 +480,15 @@ func variants(p *Picture) (out []finding.Finding) {
 func stays(p *Picture) (out []finding.Finding) {
 	for _, r := range p.Programs {
 		if why := p.needs(r); why != "" && r.runs() {
-			out = append(out, found(finding.Note, "deployment/"+r.Where(), r.name+" goes on running: "+why, "once they have ended: mlbatch import "+string(p.System)))
+			out = append(
+				out,
+				found(
+					finding.Note,
+					"deployment/"+r.Where(),
+					r.name+" goes on running: "+why,
+					"once they have ended: mlbatch import "+string(p.System),
+				),
+			)
 		}
 	}
 	return out
@@ -339,19 +523,61 @@ func wrapperSettings(p *Picture) (out []finding.Finding) {
 	}
 	a := f.AppWrapper
 	if a.DefaultQueue != "" && a.DefaultQueue != "default-queue" {
-		out = append(out, found(finding.Warning, about, "defaultQueueName is "+a.DefaultQueue, "give the controller --default-queue "+a.DefaultQueue))
+		out = append(
+			out,
+			found(
+				finding.Warning,
+				about,
+				"defaultQueueName is "+a.DefaultQueue,
+				"give the controller --default-queue "+a.DefaultQueue,
+			),
+		)
 	}
 	if a.SlackQueue != "" && a.SlackQueue != "slack-cluster-queue" {
-		out = append(out, found(finding.Warning, about, "slackQueueName is "+a.SlackQueue, "give the controller --slack-queue "+a.SlackQueue))
+		out = append(
+			out,
+			found(
+				finding.Warning,
+				about,
+				"slackQueueName is "+a.SlackQueue,
+				"give the controller --slack-queue "+a.SlackQueue,
+			),
+		)
 	}
 	if a.SchedulerName != "" {
-		out = append(out, found(finding.Note, about, "schedulerName is "+a.SchedulerName+": jobs that start from now on go to mlbatch's scheduler", ""))
+		out = append(
+			out,
+			found(
+				finding.Note,
+				about,
+				"schedulerName is "+a.SchedulerName+": jobs that start from now on go to mlbatch's scheduler",
+				"",
+			),
+		)
 	}
 	if len(a.Defaults) > 0 {
-		out = append(out, found(finding.Warning, about, "faultTolerance sets defaults ("+some(sortedKeys(a.Defaults))+"), which mlbatch has at AppWrapper's own values", "say them in annotations of AppWrappers: docs/jobs.md"))
+		out = append(
+			out,
+			found(
+				finding.Warning,
+				about,
+				"faultTolerance sets defaults ("+some(
+					sortedKeys(a.Defaults),
+				)+"), which mlbatch has at AppWrapper's own values",
+				"say them in annotations of AppWrappers: docs/jobs.md",
+			),
+		)
 	}
 	if a.Checked == nil || *a.Checked {
-		out = append(out, found(finding.Note, about, "userRBACAdmissionCheck is on: mlbatch asks for the author's own rights as well, unless their team wraps what its role allows", ""))
+		out = append(
+			out,
+			found(
+				finding.Note,
+				about,
+				"userRBACAdmissionCheck is on: mlbatch asks for the author's own rights as well, unless their team wraps what its role allows",
+				"",
+			),
+		)
 	}
 	return out
 }
@@ -360,15 +586,32 @@ func wrapperSettings(p *Picture) (out []finding.Finding) {
 func oldVersions(p *Picture) (out []finding.Finding) {
 	var names []string
 	for i := range p.Definitions {
-		if d := &p.Definitions[i]; len(d.Status.StoredVersions) > 1 || liftable(d) || p.OldOnly && d.Spec.Group == kueue.GroupVersion.Group {
+		if d := &p.Definitions[i]; len(d.Status.StoredVersions) > 1 || liftable(d) ||
+			p.OldOnly && d.Spec.Group == kueue.GroupVersion.Group {
 			names = append(names, d.Name)
 		}
 	}
 	if len(names) > 0 {
-		out = append(out, found(finding.Note, "stored versions", "objects may be stored in an old version, and are written again in the newest: "+some(names), ""))
+		out = append(
+			out,
+			found(
+				finding.Note,
+				"stored versions",
+				"objects may be stored in an old version, and are written again in the newest: "+some(names),
+				"",
+			),
+		)
 	}
 	if p.OldOnly {
-		out = append(out, found(finding.Note, kueueName, "it is a version that knows v1beta1 only: once objects are stored in v1beta2, which is the last step, it cannot come back", ""))
+		out = append(
+			out,
+			found(
+				finding.Note,
+				kueueName,
+				"it is a version that knows v1beta1 only: once objects are stored in v1beta2, which is the last step, it cannot come back",
+				"",
+			),
+		)
 	}
 	return out
 }
@@ -377,8 +620,14 @@ func oldVersions(p *Picture) (out []finding.Finding) {
 func helm(p *Picture) []finding.Finding {
 	for _, r := range p.Programs {
 		if r.Deployment.Labels["app.kubernetes.io/managed-by"] == "Helm" {
-			return []finding.Finding{found(finding.Note, "deployment/"+r.Where(), "was installed by Helm: helm uninstall would delete the definitions, and with them all queues and Workloads",
-				"leave the release, or first: helm get manifest, and delete single objects by name")}
+			return []finding.Finding{
+				found(
+					finding.Note,
+					"deployment/"+r.Where(),
+					"was installed by Helm: helm uninstall would delete the definitions, and with them all queues and Workloads",
+					"leave the release, or first: helm get manifest, and delete single objects by name",
+				),
+			}
 		}
 	}
 	return nil

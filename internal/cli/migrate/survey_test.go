@@ -40,47 +40,122 @@ func kueueCluster() *Picture {
 	}
 	q := kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "blue"}, Spec: kueue.ClusterQueueSpec{
 		NamespaceSelector: &metav1.LabelSelector{},
-		ResourceGroups: []kueue.ResourceGroup{{CoveredResources: []corev1.ResourceName{"nvidia.com/gpu"}, Flavors: []kueue.FlavorQuotas{{
-			Name: "default", Resources: []kueue.ResourceQuota{{Name: "nvidia.com/gpu", NominalQuota: resource.MustParse("8")}},
-		}}}},
+		ResourceGroups: []kueue.ResourceGroup{
+			{CoveredResources: []corev1.ResourceName{"nvidia.com/gpu"}, Flavors: []kueue.FlavorQuotas{
+				{
+					Name:      "default",
+					Resources: []kueue.ResourceQuota{{Name: "nvidia.com/gpu", NominalQuota: resource.MustParse("8")}},
+				},
+			}},
+		},
 	}}
-	q.Status.FlavorsReservation = []kueue.FlavorUsage{{Name: "default", Resources: []kueue.ResourceUsage{{Name: "nvidia.com/gpu", Total: resource.MustParse("4")}}}}
+	q.Status.FlavorsReservation = []kueue.FlavorUsage{
+		{
+			Name:      "default",
+			Resources: []kueue.ResourceUsage{{Name: "nvidia.com/gpu", Total: resource.MustParse("4")}},
+		},
+	}
 	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{
-		Allocatable: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8"), "pods": resource.MustParse("110"), "cpu": resource.MustParse("8")},
-		Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+		Allocatable: corev1.ResourceList{
+			"nvidia.com/gpu": resource.MustParse("8"),
+			"pods":           resource.MustParse("110"),
+			"cpu":            resource.MustParse("8"),
+		},
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 	}}
 	job := func(name string, n int32, each string, created int) kueue.Workload {
 		w := kueue.Workload{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "blue", Name: "job-" + name, UID: types.UID("w-" + name), ResourceVersion: "7", CreationTimestamp: metav1.NewTime(now.Add(time.Duration(created) * time.Minute)),
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: name, UID: types.UID(name), Controller: new(true)}},
+			Namespace:         "blue",
+			Name:              "job-" + name,
+			UID:               types.UID("w-" + name),
+			ResourceVersion:   "7",
+			CreationTimestamp: metav1.NewTime(now.Add(time.Duration(created) * time.Minute)),
+			OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "batch/v1", Kind: "Job", Name: name, UID: types.UID(name), Controller: new(true)},
+			},
 		}}
 		w.Spec.QueueName = "q"
-		w.Spec.PodSets = []kueue.PodSet{{Name: "main", Count: n, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Requests: gpus(each)}}}}}}}
+		w.Spec.PodSets = []kueue.PodSet{
+			{
+				Name:  "main",
+				Count: n,
+				Template: corev1.PodTemplateSpec{
+					Spec: corev1.PodSpec{
+						Containers: []corev1.Container{
+							{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Requests: gpus(each)}},
+						},
+					},
+				},
+			},
+		}
 		return w
 	}
 	running := job("running", 2, "2", -60)
-	running.Status.Admission = &kueue.Admission{ClusterQueue: "blue", PodSetAssignments: []kueue.PodSetAssignment{{
-		Name: "main", Count: new(int32(2)), Flavors: map[corev1.ResourceName]kueue.ResourceFlavorReference{"nvidia.com/gpu": "default"}, ResourceUsage: gpus("4"),
-	}}}
+	running.Status.Admission = &kueue.Admission{
+		ClusterQueue: "blue",
+		PodSetAssignments: []kueue.PodSetAssignment{
+			{
+				Name:          "main",
+				Count:         new(int32(2)),
+				Flavors:       map[corev1.ResourceName]kueue.ResourceFlavorReference{"nvidia.com/gpu": "default"},
+				ResourceUsage: gpus("4"),
+			},
+		},
+	}
 	for _, c := range []string{kueue.WorkloadQuotaReserved, kueue.WorkloadAdmitted} {
-		running.Status.Conditions = append(running.Status.Conditions, metav1.Condition{Type: c, Status: metav1.ConditionTrue, Reason: c, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))})
+		running.Status.Conditions = append(
+			running.Status.Conditions,
+			metav1.Condition{
+				Type:               c,
+				Status:             metav1.ConditionTrue,
+				Reason:             c,
+				LastTransitionTime: metav1.NewTime(now.Add(-time.Hour)),
+			},
+		)
 	}
 	done := job("done", 1, "8", -90)
-	done.Status.Conditions = []metav1.Condition{{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue, Reason: kueue.ReasonSucceeded}}
+	done.Status.Conditions = []metav1.Condition{
+		{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue, Reason: kueue.ReasonSucceeded},
+	}
 	held := job("held", 1, "1", -50)
 	held.Spec.Active = new(false)
 	p := &Picture{
-		System: Kueue, Now: now, Programs: []Program{deployment("kueue-system", "kueue-controller-manager", "registry.k8s.io/kueue/kueue:v0.20.0", 1)},
-		Configuration: "a", Flavors: []kueue.ResourceFlavor{{ObjectMeta: metav1.ObjectMeta{Name: "default"}}}, Queues: []kueue.ClusterQueue{q},
-		LocalQueues: []kueue.LocalQueue{{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "q"}, Spec: kueue.LocalQueueSpec{ClusterQueue: "blue"}}},
-		Namespaces:  []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "blue"}}}, Nodes: []corev1.Node{node},
-		Workloads: []kueue.Workload{running, job("big", 1, "6", -40), job("small", 1, "4", -30), done, held},
+		System: Kueue,
+		Now:    now,
+		Programs: []Program{
+			deployment("kueue-system", "kueue-controller-manager", "registry.k8s.io/kueue/kueue:v0.20.0", 1),
+		},
+		Configuration: "a",
+		Flavors:       []kueue.ResourceFlavor{{ObjectMeta: metav1.ObjectMeta{Name: "default"}}},
+		Queues:        []kueue.ClusterQueue{q},
+		LocalQueues: []kueue.LocalQueue{
+			{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "q"},
+				Spec:       kueue.LocalQueueSpec{ClusterQueue: "blue"},
+			},
+		},
+		Namespaces: []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "blue"}}},
+		Nodes:      []corev1.Node{node},
+		Workloads:  []kueue.Workload{running, job("big", 1, "6", -40), job("small", 1, "4", -30), done, held},
 	}
 	for _, name := range []string{"running-0", "running-1"} {
 		p.Pods = append(p.Pods, corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name, UID: types.UID(name), OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "running", UID: "running", Controller: new(true)}}},
-			Spec:       corev1.PodSpec{NodeName: "n", SchedulerName: "default-scheduler", Containers: []corev1.Container{{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Requests: gpus("2")}}}},
-			Status:     corev1.PodStatus{Phase: corev1.PodRunning},
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "blue",
+				Name:      name,
+				UID:       types.UID(name),
+				OwnerReferences: []metav1.OwnerReference{
+					{APIVersion: "batch/v1", Kind: "Job", Name: "running", UID: "running", Controller: new(true)},
+				},
+			},
+			Spec: corev1.PodSpec{
+				NodeName:      "n",
+				SchedulerName: "default-scheduler",
+				Containers: []corev1.Container{
+					{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Requests: gpus("2")}},
+				},
+			},
+			Status: corev1.PodStatus{Phase: corev1.PodRunning},
 		})
 	}
 	return p
@@ -92,7 +167,8 @@ func readNothing(string, string) (Policy, []string, error) { return Policy{}, ni
 // not fit beside it, and the next does.
 func TestSurveyTellsWhoStarts(t *testing.T) {
 	r := kueueCluster().Survey(readNothing)
-	if len(r.Starts) != 1 || r.Starts[0].Workload != "blue/job-small" || r.Starts[0].Job != "Job/small" || len(r.Evicts) != 0 {
+	if len(r.Starts) != 1 || r.Starts[0].Workload != "blue/job-small" || r.Starts[0].Job != "Job/small" ||
+		len(r.Evicts) != 0 {
 		t.Errorf("starts %v, evicts %v; want small to start, and nobody to go", r.Starts, r.Evicts)
 	}
 	if want := (Counts{Running: 1, Waiting: 2, Held: 1, Finished: 1, Pods: 2, Unmarked: 2}); r.Counts != want {
@@ -180,13 +256,15 @@ func TestConfigurationIsRead(t *testing.T) {
 	r := p.Survey(func(string, string) (Policy, []string, error) {
 		return Policy{}, nil, errors.New("multiKueue: take it out")
 	})
-	if len(r.Findings) != 1 || r.Findings[0].Severity != finding.Warning || !strings.Contains(r.Findings[0].Message, "multiKueue: take it out") {
+	if len(r.Findings) != 1 || r.Findings[0].Severity != finding.Warning ||
+		!strings.Contains(r.Findings[0].Message, "multiKueue: take it out") {
 		t.Errorf("findings %+v", r.Findings)
 	}
 	r = p.Survey(func(string, string) (Policy, []string, error) {
 		return Policy{}, []string{"queueVisibility: has no effect"}, nil
 	})
-	if len(r.Findings) != 1 || r.Findings[0].Severity != finding.Note || r.Findings[0].Object != p.ConfigurationName {
+	if len(r.Findings) != 1 || r.Findings[0].Severity != finding.Note ||
+		r.Findings[0].Object != p.ConfigurationName {
 		t.Errorf("findings %+v", r.Findings)
 	}
 }
@@ -194,9 +272,14 @@ func TestConfigurationIsRead(t *testing.T) {
 // A stopped program leads as long as its lease lasts.
 func TestLeads(t *testing.T) {
 	lease := func(name, namespace, holder string, ago time.Duration) coordinationv1.Lease {
-		return coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: &holder, LeaseDurationSeconds: new(int32(15)), RenewTime: &metav1.MicroTime{Time: now.Add(-ago)},
-		}}
+		return coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			Spec: coordinationv1.LeaseSpec{
+				HolderIdentity:       &holder,
+				LeaseDurationSeconds: new(int32(15)),
+				RenewTime:            &metav1.MicroTime{Time: now.Add(-ago)},
+			},
+		}
 	}
 	for name, tc := range map[string]struct {
 		lease coordinationv1.Lease
@@ -236,7 +319,13 @@ func TestMarks(t *testing.T) {
 	for _, m := range p.marks() {
 		got = append(got, m.Pod.Name+" of "+m.Workload+" as "+m.PodSet)
 	}
-	if want := []string{"inner of job-running as main", "running-1 of job-running as main"}; !slices.Equal(got, want) {
+	if want := []string{
+		"inner of job-running as main",
+		"running-1 of job-running as main",
+	}; !slices.Equal(
+		got,
+		want,
+	) {
 		t.Errorf("marks %v, want %v", got, want)
 	}
 }

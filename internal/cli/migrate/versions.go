@@ -42,7 +42,10 @@ func ours(d *apiextensionsv1.CustomResourceDefinition) []string {
 
 // has reports whether a definition has one of several versions.
 func has(d *apiextensionsv1.CustomResourceDefinition, versions ...string) bool {
-	return slices.ContainsFunc(d.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return slices.Contains(versions, v.Name) })
+	return slices.ContainsFunc(
+		d.Spec.Versions,
+		func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return slices.Contains(versions, v.Name) },
+	)
 }
 
 // stuck reports whether objects of a definition are stored in a version that mlbatch does not have,
@@ -55,7 +58,10 @@ func stuck(d *apiextensionsv1.CustomResourceDefinition) bool {
 // liftable reports whether that can be helped: v1alpha1 of these kinds is v1beta1 but for the name
 // of a field (see lifted).
 func liftable(d *apiextensionsv1.CustomResourceDefinition) bool {
-	return d.Spec.Group == kueue.GroupVersion.Group && slices.Contains([]string{"Topology", "Cohort"}, d.Spec.Names.Kind) && stuck(d) && has(d, alpha)
+	return d.Spec.Group == kueue.GroupVersion.Group &&
+		slices.Contains([]string{"Topology", "Cohort"}, d.Spec.Names.Kind) &&
+		stuck(d) &&
+		has(d, alpha)
 }
 
 // lifted makes v1beta1 of an object of v1alpha1. What was there stays: as long as Kueue runs it goes
@@ -67,7 +73,12 @@ func lifted(u *unstructured.Unstructured) {
 	parent, _, _ := unstructured.NestedString(u.Object, "spec", "parent")
 	now, _, _ := unstructured.NestedString(u.Object, "spec", "parentName")
 	if parent != "" && now == "" {
-		_ = unstructured.SetNestedField(u.Object, parent, "spec", "parentName") // spec is an object: it has a parent
+		_ = unstructured.SetNestedField(
+			u.Object,
+			parent,
+			"spec",
+			"parentName",
+		) // spec is an object: it has a parent
 	}
 }
 
@@ -82,7 +93,9 @@ func toLift(v *stepView) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return "give " + some(names) + " the version " + v1beta1.GroupVersion.Version + ", which mlbatch has, beside " + alpha + ", which Kueue goes on reading"
+	return "give " + some(
+		names,
+	) + " the version " + v1beta1.GroupVersion.Version + ", which mlbatch has, beside " + alpha + ", which Kueue goes on reading"
 }
 
 // lift adds the version to the definitions. It takes all fields until mlbatch brings its own.
@@ -98,7 +111,9 @@ func (m *Import) lift(ctx context.Context, v *stepView) error {
 			next.Spec.Versions[at].Storage = false
 		}
 		added.Name, added.Served, added.Storage, added.Deprecated, added.DeprecationWarning = v1beta1.GroupVersion.Version, true, true, false, nil
-		added.Schema = &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}}
+		added.Schema = &apiextensionsv1.CustomResourceValidation{
+			OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)},
+		}
 		next.Spec.Versions = append(next.Spec.Versions, *added)
 		next.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
 		if err := m.Client.Update(ctx, next); err != nil {
@@ -128,8 +143,20 @@ func unreadable(p *Picture) (out []finding.Finding) {
 		if !stuck(d) || liftable(d) {
 			continue
 		}
-		out = append(out, found(finding.Error, "customresourcedefinition/"+d.Name, "objects of it are stored in "+storage(d)+", which mlbatch does not have, and the API server does not let go of: mlbatch could not be installed",
-			"with its old operator, have them written in "+strings.Join(ours(d), " or ")+": a later version of it does"))
+		out = append(
+			out,
+			found(
+				finding.Error,
+				"customresourcedefinition/"+d.Name,
+				"objects of it are stored in "+storage(
+					d,
+				)+", which mlbatch does not have, and the API server does not let go of: mlbatch could not be installed",
+				"with its old operator, have them written in "+strings.Join(
+					ours(d),
+					" or ",
+				)+": a later version of it does",
+			),
+		)
 	}
 	return out
 }

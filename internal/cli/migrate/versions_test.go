@@ -21,10 +21,19 @@ import (
 // definition is one of Kueue's, with its versions, of which the last is that in which objects are
 // stored, and those in which they may be stored.
 func definition(plural, kind string, versions, stored []string) apiextensionsv1.CustomResourceDefinition {
-	d := apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: plural + ".kueue.x-k8s.io"}}
-	d.Spec.Group, d.Spec.Names = "kueue.x-k8s.io", apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, ListKind: kind + "List", Plural: plural}
+	d := apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: plural + ".kueue.x-k8s.io"},
+	}
+	d.Spec.Group, d.Spec.Names = "kueue.x-k8s.io", apiextensionsv1.CustomResourceDefinitionNames{
+		Kind:     kind,
+		ListKind: kind + "List",
+		Plural:   plural,
+	}
 	for i, v := range versions {
-		d.Spec.Versions = append(d.Spec.Versions, apiextensionsv1.CustomResourceDefinitionVersion{Name: v, Served: true, Storage: i == len(versions)-1})
+		d.Spec.Versions = append(
+			d.Spec.Versions,
+			apiextensionsv1.CustomResourceDefinitionVersion{Name: v, Served: true, Storage: i == len(versions)-1},
+		)
 	}
 	d.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
 	d.Status.StoredVersions = stored
@@ -60,7 +69,11 @@ func TestVersionsThatMlbatchLacksAreFoundFirst(t *testing.T) {
 			if lifts := left["lift"] > 0; lifts != tc.lifts {
 				t.Errorf("%s: lifted %v", tc.why, lifts)
 			}
-			if stop := slices.IndexFunc(steps(), func(s step) bool { return s.name == "stop" }); tc.lifts && left["lift"] > stop {
+			if stop := slices.IndexFunc(
+				steps(),
+				func(s step) bool { return s.name == "stop" },
+			); tc.lifts &&
+				left["lift"] > stop {
 				t.Errorf("%s: programs are stopped before", tc.why)
 			}
 			found := slices.ContainsFunc(p.Survey(readNothing).Findings, func(f finding.Finding) bool {
@@ -76,22 +89,37 @@ func TestVersionsThatMlbatchLacksAreFoundFirst(t *testing.T) {
 // TestObjectsAreWrittenInAVersionThatMlbatchHas: with the parent of a Cohort, which had another name.
 func TestObjectsAreWrittenInAVersionThatMlbatchHas(t *testing.T) {
 	d := definition("cohorts", "Cohort", []string{"v1alpha1"}, []string{"v1alpha1"})
-	d.Spec.Versions[0].Schema = &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}}
+	d.Spec.Versions[0].Schema = &apiextensionsv1.CustomResourceValidation{
+		OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"},
+	}
 	known := runtime.NewScheme()
 	if err := apiextensionsv1.AddToScheme(known); err != nil {
 		t.Fatal(err)
 	}
 	cohort := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "Cohort", "metadata": map[string]any{"name": "child"}, "spec": map[string]any{"parent": "root"},
+		"apiVersion": "kueue.x-k8s.io/v1beta1",
+		"kind":       "Cohort",
+		"metadata":   map[string]any{"name": "child"},
+		"spec":       map[string]any{"parent": "root"},
 	}}
 	c := fake.NewClientBuilder().WithScheme(known).WithObjects(&d, cohort).WithStatusSubresource(&d).Build()
-	m := &Import{Client: c, System: Kueue, Namespace: "mlbatch-system", Now: time.Now, Timeout: time.Minute, Tell: func(StepState) {}}
+	m := &Import{
+		Client:    c,
+		System:    Kueue,
+		Namespace: "mlbatch-system",
+		Now:       time.Now,
+		Timeout:   time.Minute,
+		Tell:      func(StepState) {},
+	}
 	now := func() *stepView {
 		is := &apiextensionsv1.CustomResourceDefinition{}
 		if err := c.Get(t.Context(), types.NamespacedName{Name: d.Name}, is); err != nil {
 			t.Fatal(err)
 		}
-		return &stepView{Picture: &Picture{System: Kueue, Definitions: []apiextensionsv1.CustomResourceDefinition{*is}}, journal: &journal{}}
+		return &stepView{
+			Picture: &Picture{System: Kueue, Definitions: []apiextensionsv1.CustomResourceDefinition{*is}},
+			journal: &journal{},
+		}
 	}
 	for _, s := range []func(*Import, context.Context, *stepView) error{(*Import).lift, (*Import).rewrite} {
 		if err := s(m, t.Context(), now()); err != nil {
@@ -108,7 +136,8 @@ func TestObjectsAreWrittenInAVersionThatMlbatchHas(t *testing.T) {
 	}
 	after := now()
 	is := &after.Definitions[0]
-	if !has(is, "v1alpha1") || !has(is, "v1beta1") || storage(is) != "v1beta1" || !slices.Equal(is.Status.StoredVersions, []string{"v1beta1"}) {
+	if !has(is, "v1alpha1") || !has(is, "v1beta1") || storage(is) != "v1beta1" ||
+		!slices.Equal(is.Status.StoredVersions, []string{"v1beta1"}) {
 		t.Errorf("versions %+v, stored in %v", is.Spec.Versions, is.Status.StoredVersions)
 	}
 	if toLift(after)+toRewrite(after) != "" {
@@ -121,8 +150,16 @@ func TestObjectsAreWrittenInAVersionThatMlbatchHas(t *testing.T) {
 func TestWritingAgainWaitsForWhoIsAsked(t *testing.T) {
 	p := kueueCluster()
 	p.Programs = nil
-	p.Definitions = append(p.Definitions, definition("topologies", "Topology", []string{"v1alpha1", "v1beta1"}, []string{"v1alpha1", "v1beta1"}))
-	p.Validating = append(p.Validating, admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "kueue-validating-webhook-configuration"}})
+	p.Definitions = append(
+		p.Definitions,
+		definition("topologies", "Topology", []string{"v1alpha1", "v1beta1"}, []string{"v1alpha1", "v1beta1"}),
+	)
+	p.Validating = append(
+		p.Validating,
+		admissionregistrationv1.ValidatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: "kueue-validating-webhook-configuration"},
+		},
+	)
 	v := &stepView{Picture: p, journal: &journal{}}
 	if got := toRewrite(v); got != "" {
 		t.Errorf("while nobody answers: %s", got)

@@ -22,7 +22,11 @@ type field[T any] struct {
 }
 
 // find is a field by its key, in any case if fold says so; nil for none.
-func find[T any](fields []field[T], key string, fold bool) *field[T] { //nolint:revive // names have no case, letters do
+func find[T any]( //nolint:revive // names have no case, letters do
+	fields []field[T],
+	key string,
+	fold bool,
+) *field[T] {
 	for i := range fields {
 		if fields[i].key == key || fold && strings.EqualFold(fields[i].key, key) {
 			return &fields[i]
@@ -85,7 +89,13 @@ func keys[T any](fields []field[T]) string {
 }
 
 // printFormat prints lines in a format, below its titles unless bare says otherwise.
-func printFormat[T any](w io.Writer, fields []field[T], format string, rows []T, bare bool) error { //nolint:revive // a flag of the command
+func printFormat[T any]( //nolint:revive // a flag of the command
+	w io.Writer,
+	fields []field[T],
+	format string,
+	rows []T,
+	bare bool,
+) error {
 	pieces, err := parse(fields, format)
 	if err != nil {
 		return err
@@ -130,7 +140,15 @@ func printFormat[T any](w io.Writer, fields []field[T], format string, rows []T,
 func columns[T any](fields []field[T], keys string, ranks map[string]int) (out []cli.Column[T]) {
 	for key := range strings.FieldsSeq(keys) {
 		if f := find(fields, key, false); f != nil {
-			out = append(out, cli.Column[T]{Title: f.title, Rank: ranks[key], Text: f.text, State: f.title == "ST" || f.title == "STATE"})
+			out = append(
+				out,
+				cli.Column[T]{
+					Title: f.title,
+					Rank:  ranks[key],
+					Text:  f.text,
+					State: f.title == "ST" || f.title == "STATE",
+				},
+			)
 		}
 	}
 	return out

@@ -51,8 +51,22 @@ const cancelledReason = "Cancelled"
 // pastRow is a remembered job as a line of a list of jobs.
 func pastRow(p view.PastJob) view.Job {
 	r := view.Job{
-		Namespace: p.Namespace, Kind: p.Kind, Name: p.Name, Queue: p.Queue, ClusterQueue: p.ClusterQueue, User: p.User, Priority: p.Priority,
-		Reason: p.Reason, Message: p.Message, ExitCode: p.ExitCode, Pods: int(p.Pods), GPUs: p.GPUs, Slices: p.Slices, Created: p.Submitted, Since: new(p.Ended), Started: p.Started,
+		Namespace:    p.Namespace,
+		Kind:         p.Kind,
+		Name:         p.Name,
+		Queue:        p.Queue,
+		ClusterQueue: p.ClusterQueue,
+		User:         p.User,
+		Priority:     p.Priority,
+		Reason:       p.Reason,
+		Message:      p.Message,
+		ExitCode:     p.ExitCode,
+		Pods:         int(p.Pods),
+		GPUs:         p.GPUs,
+		Slices:       p.Slices,
+		Created:      p.Submitted,
+		Since:        new(p.Ended),
+		Started:      p.Started,
 	}
 	switch p.State {
 	case history.Succeeded:

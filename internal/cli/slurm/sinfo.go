@@ -136,7 +136,13 @@ func nodeFields() []field[group] {
 		{key: "D", title: "NODES", text: count},
 		{key: "t", title: "STATE", text: func(g group) string { return cmp.Or(g.state, "n/a") }},
 		{key: "T", title: "STATE", text: func(g group) string {
-			long := map[string]string{"mix": "mixed", "alloc": "allocated", "drng": "draining", "drain": "drained", "unk": "unknown"}
+			long := map[string]string{
+				"mix":   "mixed",
+				"alloc": "allocated",
+				"drng":  "draining",
+				"drain": "drained",
+				"unk":   "unknown",
+			}
 			return cmp.Or(long[g.state], g.state, "n/a")
 		}},
 		{key: "N", title: "NODELIST", text: func(g group) string { return strings.Join(g.nodes, ",") }},
@@ -186,5 +192,10 @@ func (n *Nodes) Print(w io.Writer, partitions []Partition) error {
 	if n.Each {
 		which = "N D P t G"
 	}
-	return cli.PrintTable(w, columns(fields, which, map[string]int{"a": 3, "l": 4, "G": 2}), rows, cli.Layout{Width: n.Width, Bare: n.Bare, Colours: n.Colours})
+	return cli.PrintTable(
+		w,
+		columns(fields, which, map[string]int{"a": 3, "l": 4, "G": 2}),
+		rows,
+		cli.Layout{Width: n.Width, Bare: n.Bare, Colours: n.Colours},
+	)
 }

@@ -32,8 +32,29 @@ func ago(d time.Duration) *time.Time { return new(now.Add(-d)) }
 // jobs are one of each state.
 func jobs() []view.Job {
 	all := []view.Job{
-		{Name: "train-12345", Title: "train", State: view.Running, Since: ago(26 * time.Hour), Nodes: []string{"node-0", "node-1"}, Pods: 2, Running: 2, GPUs: 16, Priority: new(int32(5)), PriorityClass: "urgent", User: "alice", TimeLimit: new(int32(48 * 3600))},
-		{Name: "sweep-23456", Title: "sweep", State: view.Waiting, Reason: "WaitingForQuota", Pods: 10, GPUs: 10, Start: &visibility.Start{P50: new(metav1.NewTime(now.Add(time.Hour)))}},
+		{
+			Name:          "train-12345",
+			Title:         "train",
+			State:         view.Running,
+			Since:         ago(26 * time.Hour),
+			Nodes:         []string{"node-0", "node-1"},
+			Pods:          2,
+			Running:       2,
+			GPUs:          16,
+			Priority:      new(int32(5)),
+			PriorityClass: "urgent",
+			User:          "alice",
+			TimeLimit:     new(int32(48 * 3600)),
+		},
+		{
+			Name:   "sweep-23456",
+			Title:  "sweep",
+			State:  view.Waiting,
+			Reason: "WaitingForQuota",
+			Pods:   10,
+			GPUs:   10,
+			Start:  &visibility.Start{P50: new(metav1.NewTime(now.Add(time.Hour)))},
+		},
 		{Name: "held", State: view.Held, Reason: "Deactivated", Pods: 1},
 		{Name: "starts", State: view.Starting, Nodes: []string{"node-2"}, Pods: 1},
 		{Name: "stops", State: view.Stopping, Nodes: []string{"node-2"}, Pods: 1},
@@ -61,9 +82,20 @@ func golden(t *testing.T, name, got string) {
 
 func TestSqueue(t *testing.T) {
 	tests := map[string]slurm.Queue{
-		"squeue-60": {Width: 60}, "squeue-80": {Width: 80}, "squeue-140": {Width: 140},
-		"squeue-all": {All: true, Width: 140}, "squeue-long": {Long: true, Width: 140}, "squeue-long-60": {Long: true, Width: 60}, "squeue-start": {Starts: true, Width: 140, Bare: true},
-		"squeue-format": {Format: "%.18i|%9P|%.8j %.8u %.2t %.10M %.6D %R %S %V %Q %b"}, "squeue-limits": {Format: "%i %l %L %e %a"},
+		"squeue-60":  {Width: 60},
+		"squeue-80":  {Width: 80},
+		"squeue-140": {Width: 140},
+		"squeue-all": {
+			All:   true,
+			Width: 140,
+		},
+		"squeue-long":    {Long: true, Width: 140},
+		"squeue-long-60": {Long: true, Width: 60},
+		"squeue-start":   {Starts: true, Width: 140, Bare: true},
+		"squeue-format": {
+			Format: "%.18i|%9P|%.8j %.8u %.2t %.10M %.6D %R %S %V %Q %b",
+		},
+		"squeue-limits": {Format: "%i %l %L %e %a"},
 	}
 	for name, q := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -79,7 +111,9 @@ func TestSqueue(t *testing.T) {
 
 func TestSacct(t *testing.T) {
 	tests := map[string]slurm.Accounts{
-		"sacct": {}, "sacct-parsable": {Fields: "jobid,state,exitcode,elapsed,end", Parsable: true, Ends: true}, "sacct-width": {Fields: "JobID%6,State", Bare: true},
+		"sacct":          {},
+		"sacct-parsable": {Fields: "jobid,state,exitcode,elapsed,end", Parsable: true, Ends: true},
+		"sacct-width":    {Fields: "JobID%6,State", Bare: true},
 	}
 	for name, a := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -97,21 +131,52 @@ func TestSacct(t *testing.T) {
 // another.
 func TestWithPast(t *testing.T) {
 	row := func(name string, state view.State, submitted time.Duration) view.Job {
-		return view.Job{Kind: "Job", Namespace: "blue", Name: name, State: state, Created: *ago(submitted), Since: ago(time.Minute)}
+		return view.Job{
+			Kind:      "Job",
+			Namespace: "blue",
+			Name:      name,
+			State:     state,
+			Created:   *ago(submitted),
+			Since:     ago(time.Minute),
+		}
 	}
 	remembered := func(name string, state history.JobState, submitted time.Duration) view.PastJob {
 		return view.PastJob{
-			Kind: "Job", Namespace: "blue", Name: name, State: state, Submitted: *ago(submitted), Started: ago(submitted - time.Minute), Ended: *ago(time.Minute),
-			ExitCode: new(int32(3)), Queue: "default-queue", Pods: 2, GPUs: 8, User: "alice", Reason: "Deleted",
+			Kind:      "Job",
+			Namespace: "blue",
+			Name:      name,
+			State:     state,
+			Submitted: *ago(submitted),
+			Started:   ago(submitted - time.Minute),
+			Ended:     *ago(time.Minute),
+			ExitCode:  new(int32(3)),
+			Queue:     "default-queue",
+			Pods:      2,
+			GPUs:      8,
+			User:      "alice",
+			Reason:    "Deleted",
 		}
 	}
 	before := remembered("again", history.Cancelled, 5*time.Hour)
 	before.Ended = *ago(time.Hour) // in the second in which it was made again
 	rows := slurm.WithPast([]view.Job{
-		row("there", view.Failed, 9*time.Hour), row("again", view.Running, time.Hour), row("early", view.Failed, 6*time.Hour),
+		row(
+			"there",
+			view.Failed,
+			9*time.Hour,
+		),
+		row("again", view.Running, time.Hour),
+		row("early", view.Failed, 6*time.Hour),
 	}, []view.PastJob{
-		remembered("there", history.Failed, 9*time.Hour-time.Second), before, remembered("early", history.Failed, 6*time.Hour+time.Second),
-		remembered("deleted", history.Failed, 7*time.Hour), remembered("good", history.Succeeded, 8*time.Hour),
+		remembered(
+			"there",
+			history.Failed,
+			9*time.Hour-time.Second,
+		),
+		before,
+		remembered("early", history.Failed, 6*time.Hour+time.Second),
+		remembered("deleted", history.Failed, 7*time.Hour),
+		remembered("good", history.Succeeded, 8*time.Hour),
 	})
 	var out bytes.Buffer
 	a := slurm.Accounts{Now: now, Fields: "all", Parsable: true}
@@ -127,14 +192,37 @@ func TestSinfo(t *testing.T) {
 	}
 	all := []slurm.Partition{
 		{Name: "blue", Up: true, Nodes: []view.Node{
-			node(0, core.NodeReady, 8, 8, 1), node(1, core.NodeReady, 8, 3, 1), node(2, core.NodeWarned, 8, 0, 1), node(3, core.NodeClosed, 8, 8, 0),
-			node(4, core.NodeEvicted, 8, 4, 1), node(5, core.NodeLost, 8, 4, 1), node(6, core.NodeReady, 8, 2, 2), node(7, core.NodeReady, 0, 0, 2),
+			node(
+				0,
+				core.NodeReady,
+				8,
+				8,
+				1,
+			),
+			node(1, core.NodeReady, 8, 3, 1),
+			node(2, core.NodeWarned, 8, 0, 1),
+			node(3, core.NodeClosed, 8, 8, 0),
+			node(
+				4,
+				core.NodeEvicted,
+				8,
+				4,
+				1,
+			),
+			node(5, core.NodeLost, 8, 4, 1),
+			node(6, core.NodeReady, 8, 2, 2),
+			node(7, core.NodeReady, 0, 0, 2),
 		}},
 		{Name: "tenant", Up: true},
 		{Name: "stopped", Nodes: []view.Node{}},
 	}
 	tests := map[string]slurm.Nodes{
-		"sinfo-60": {Width: 60}, "sinfo-80": {Width: 80}, "sinfo-140": {Width: 140}, "sinfo-each": {Each: true, Width: 140},
+		"sinfo-60": {
+			Width: 60,
+		},
+		"sinfo-80":     {Width: 80},
+		"sinfo-140":    {Width: 140},
+		"sinfo-each":   {Each: true, Width: 140},
 		"sinfo-format": {Format: "%P %.5D %6T %N %G", States: []string{"mixed", "idle"}},
 	}
 	for name, n := range tests {
@@ -151,7 +239,13 @@ func TestSinfo(t *testing.T) {
 // TestPartsOfGPUs: each sort of them is told by itself, beside GPUs or alone, as a type of gpu.
 func TestPartsOfGPUs(t *testing.T) {
 	rows := []view.Job{
-		{Name: "both", State: view.Running, Since: ago(time.Hour), GPUs: 2, Slices: map[string]int64{"mig-3g.20gb": 1, "mig-1g.5gb": 4}},
+		{
+			Name:   "both",
+			State:  view.Running,
+			Since:  ago(time.Hour),
+			GPUs:   2,
+			Slices: map[string]int64{"mig-3g.20gb": 1, "mig-1g.5gb": 4},
+		},
 		{Name: "parts", State: view.Waiting, Slices: map[string]int64{"mig-1g.5gb": 7}},
 		{Name: "none", State: view.Waiting},
 	}
@@ -161,13 +255,31 @@ func TestPartsOfGPUs(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := slurm.Accounts{Now: now, Fields: "JobID,AllocTRES", Parsable: true, Bare: true}
-	rows = slurm.WithPast(rows, []view.PastJob{{Name: "gone", State: history.Succeeded, Submitted: *ago(time.Hour), Ended: *ago(time.Minute), Slices: map[string]int64{"mig-1g.5gb": 2}}})
+	rows = slurm.WithPast(
+		rows,
+		[]view.PastJob{
+			{
+				Name:      "gone",
+				State:     history.Succeeded,
+				Submitted: *ago(time.Hour),
+				Ended:     *ago(time.Minute),
+				Slices:    map[string]int64{"mig-1g.5gb": 2},
+			},
+		},
+	)
 	if err := a.Print(&out, rows); err != nil {
 		t.Fatal(err)
 	}
 	free, pods := int64(0), 3
 	part := func(name string, left int64) view.Node {
-		return view.Node{Name: name, State: core.NodeReady, Free: &free, Pods: &pods, Slices: map[string]int64{"mig-1g.5gb": 7}, FreeSlices: map[string]int64{"mig-1g.5gb": left}}
+		return view.Node{
+			Name:       name,
+			State:      core.NodeReady,
+			Free:       &free,
+			Pods:       &pods,
+			Slices:     map[string]int64{"mig-1g.5gb": 7},
+			FreeSlices: map[string]int64{"mig-1g.5gb": left},
+		}
 	}
 	n := slurm.Nodes{Format: "%P %N %t %G", Bare: true}
 	if err := n.Print(&out, []slurm.Partition{
@@ -197,7 +309,13 @@ red  n/a gpu:8,gpu:mig-1g.5gb:14
 func TestPartitionsWithoutNodes(t *testing.T) {
 	var out bytes.Buffer
 	n := slurm.Nodes{Width: 80}
-	if err := n.Print(&out, []slurm.Partition{{Name: "default-queue", Up: true, Nominal: map[string]int64{"nvidia.com/gpu": 8}}, {Name: "cores", Up: true}}); err != nil {
+	if err := n.Print(
+		&out,
+		[]slurm.Partition{
+			{Name: "default-queue", Up: true, Nominal: map[string]int64{"nvidia.com/gpu": 8}},
+			{Name: "cores", Up: true},
+		},
+	); err != nil {
 		t.Fatal(err)
 	}
 	const unread = "n/a    " + "n/a    " // as many nodes, in as many states
@@ -222,15 +340,27 @@ func TestFilter(t *testing.T) {
 		f    slurm.Filter
 		want string
 	}{
-		"usual":      {"what is over is not listed", slurm.Filter{}, "train-12345 sweep-23456 held starts stops evil\x1b[31m"},
-		"ended":      {"one state", slurm.Filter{States: states("f,TIMEOUT")}, "bad killed gone late"},
-		"all":        {"every state", slurm.Filter{States: states("all"), Names: []string{"train", "good"}}, "train-12345 good"},
-		"user":       {"who made them", slurm.Filter{Users: []string{"alice"}}, "train-12345"},
-		"node":       {"where they are", slurm.Filter{Nodes: []string{"node-1", "node-9"}}, "train-12345"},
-		"job":        {"by either name", slurm.Filter{Ended: true, Jobs: []string{"good", "blue/bad"}}, "good bad"},
-		"other":      {"of another queue", slurm.Filter{Partitions: []string{"red"}}, ""},
-		"qos":        {"of a class of priority", slurm.Filter{QOS: []string{"urgent"}}, "train-12345"},
-		"partition":  {"of this one", slurm.Filter{Partitions: []string{"default-queue"}, Names: []string{"held"}}, "held"},
+		"usual": {
+			"what is over is not listed",
+			slurm.Filter{},
+			"train-12345 sweep-23456 held starts stops evil\x1b[31m",
+		},
+		"ended": {"one state", slurm.Filter{States: states("f,TIMEOUT")}, "bad killed gone late"},
+		"all": {
+			"every state",
+			slurm.Filter{States: states("all"), Names: []string{"train", "good"}},
+			"train-12345 good",
+		},
+		"user":  {"who made them", slurm.Filter{Users: []string{"alice"}}, "train-12345"},
+		"node":  {"where they are", slurm.Filter{Nodes: []string{"node-1", "node-9"}}, "train-12345"},
+		"job":   {"by either name", slurm.Filter{Ended: true, Jobs: []string{"good", "blue/bad"}}, "good bad"},
+		"other": {"of another queue", slurm.Filter{Partitions: []string{"red"}}, ""},
+		"qos":   {"of a class of priority", slurm.Filter{QOS: []string{"urgent"}}, "train-12345"},
+		"partition": {
+			"of this one",
+			slurm.Filter{Partitions: []string{"default-queue"}, Names: []string{"held"}},
+			"held",
+		},
 		"other name": {"titles count", slurm.Filter{Names: []string{"train-12345"}}, ""},
 	}
 	for name, tc := range tests {
@@ -281,7 +411,10 @@ func TestToStart(t *testing.T) {
 		"unknown": {"no promise is made", "sbatch: Job a would wait in partition q; when it would start cannot be foreseen", visibility.WorkloadPlanStatus{Outcome: visibility.PlanWaits, At: at, Start: &visibility.Start{}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := slurm.ToStart("a", &visibility.WorkloadPlan{Spec: visibility.WorkloadPlanSpec{QueueName: "q"}, Status: &tc.status})
+			got := slurm.ToStart(
+				"a",
+				&visibility.WorkloadPlan{Spec: visibility.WorkloadPlanSpec{QueueName: "q"}, Status: &tc.status},
+			)
 			if got != tc.want {
 				t.Errorf("%s: got %q, want %q", tc.why, got, tc.want)
 			}
@@ -295,8 +428,22 @@ func TestSort(t *testing.T) {
 			return new(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(-time.Duration(minutes) * time.Minute))
 		}
 		return []view.Job{
-			{Name: "a", Queue: "q", Priority: new(int32(10)), State: view.Running, Since: at(90), Nodes: []string{"n"}},
-			{Name: "b", Queue: "p", Priority: new(int32(9)), State: view.Running, Since: at(3000), Nodes: []string{"n"}},
+			{
+				Name:     "a",
+				Queue:    "q",
+				Priority: new(int32(10)),
+				State:    view.Running,
+				Since:    at(90),
+				Nodes:    []string{"n"},
+			},
+			{
+				Name:     "b",
+				Queue:    "p",
+				Priority: new(int32(9)),
+				State:    view.Running,
+				Since:    at(3000),
+				Nodes:    []string{"n"},
+			},
 			{Name: "c", Queue: "q", Priority: new(int32(9)), State: view.Running, Since: at(5), Nodes: []string{"n"}},
 		}
 	}

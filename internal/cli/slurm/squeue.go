@@ -161,7 +161,12 @@ func (q *Queue) Print(w io.Writer, rows []view.Job) error {
 		which = strings.NewReplacer("t", "T", "M", "M l").Replace(which)
 	}
 	ranks := map[string]int{"P": 4, "j": 6, "u": 7, "M": 3, "D": 1, "S": 2, "Y": 8, "l": 5}
-	return cli.PrintTable(w, columns(fields, which, ranks), rows, cli.Layout{Width: q.Width, Bare: q.Bare, Colours: q.Colours})
+	return cli.PrintTable(
+		w,
+		columns(fields, which, ranks),
+		rows,
+		cli.Layout{Width: q.Width, Bare: q.Bare, Colours: q.Colours},
+	)
 }
 
 // SortError is a mistake in Queue.Sort.
@@ -215,5 +220,6 @@ func compareTexts(a, b string) int {
 
 // isClock reports whether a text is a time as clock prints it.
 func isClock(text string) bool {
-	return strings.Contains(text, ":") && strings.Trim(text, "0123456789:-") == "" && !strings.Contains(text, "T")
+	return strings.Contains(text, ":") && strings.Trim(text, "0123456789:-") == "" &&
+		!strings.Contains(text, "T")
 }

@@ -75,13 +75,20 @@ func ParseStates(text string) (out []State, err error) {
 		if strings.EqualFold(word, "all") {
 			return states(), nil
 		}
-		i := slices.IndexFunc(states(), func(s State) bool { return strings.EqualFold(word, s.Code) || strings.EqualFold(word, s.Word) })
+		i := slices.IndexFunc(
+			states(),
+			func(s State) bool { return strings.EqualFold(word, s.Code) || strings.EqualFold(word, s.Word) },
+		)
 		if i < 0 {
 			var all []string
 			for _, s := range states() {
 				all = append(all, s.Code+" "+s.Word)
 			}
-			return nil, fmt.Errorf("there is no state %q here: use all, or of these: %s", word, strings.Join(all, ", "))
+			return nil, fmt.Errorf(
+				"there is no state %q here: use all, or of these: %s",
+				word,
+				strings.Join(all, ", "),
+			)
 		}
 		out = append(out, states()[i])
 	}
@@ -93,10 +100,12 @@ func (f *Filter) Select(rows []view.Job) []view.Job {
 	return slices.DeleteFunc(slices.Clone(rows), func(r view.Job) bool {
 		state := StateOf(r)
 		return len(f.Users) > 0 && !slices.Contains(f.Users, r.User) ||
-			len(f.Partitions) > 0 && !slices.Contains(f.Partitions, r.Queue) && !slices.Contains(f.Partitions, r.ClusterQueue) ||
+			len(f.Partitions) > 0 && !slices.Contains(f.Partitions, r.Queue) &&
+				!slices.Contains(f.Partitions, r.ClusterQueue) ||
 			len(f.Names) > 0 && !slices.Contains(f.Names, title(r)) ||
 			len(f.Jobs) > 0 && !slices.Contains(f.Jobs, r.Name) && !slices.Contains(f.Jobs, r.Namespace+"/"+r.Name) ||
-			len(f.Nodes) > 0 && !slices.ContainsFunc(f.Nodes, func(n string) bool { return slices.Contains(r.Nodes, n) }) ||
+			len(f.Nodes) > 0 &&
+				!slices.ContainsFunc(f.Nodes, func(n string) bool { return slices.Contains(r.Nodes, n) }) ||
 			len(f.QOS) > 0 && !slices.Contains(f.QOS, r.PriorityClass) ||
 			len(f.States) > 0 && !slices.Contains(f.States, state) ||
 			len(f.States) == 0 && !f.Ended && state.Ended()

@@ -143,7 +143,9 @@ func (s *Session) await(logs *sync.WaitGroup, stop func()) {
 
 // leave lets the job go on.
 func (s *Session) leave() Result {
-	s.note(fmt.Sprintf("%s goes on; mlbatch logs -f %s follows it, mlbatch cancel %s ends it", s.Name, s.Name, s.Name))
+	s.note(
+		fmt.Sprintf("%s goes on; mlbatch logs -f %s follows it, mlbatch cancel %s ends it", s.Name, s.Name, s.Name),
+	)
 	return Result{Left: true}
 }
 

@@ -19,7 +19,9 @@ import (
 // exited is a pod that ended with a code.
 func exited(code int32) []corev1.Pod {
 	var p corev1.Pod
-	p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code}}}}
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{
+		{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code}}},
+	}
 	return []corev1.Pod{p}
 }
 
@@ -31,16 +33,35 @@ type seen struct {
 }
 
 func TestSession(t *testing.T) {
-	waits := seen{Standing: view.Standing{State: view.Waiting, Stage: view.Queued, Reason: "WaitingForQuota", Decision: &view.Decision{}}}
-	starts := seen{Standing: view.Standing{State: view.Starting, Pods: view.Pods{Wanted: 2, Running: make([]corev1.Pod, 1)}}}
-	runs := seen{Standing: view.Standing{State: view.Running, Pods: view.Pods{Wanted: 2, Running: make([]corev1.Pod, 2)}}}
+	waits := seen{
+		Standing: view.Standing{
+			State:    view.Waiting,
+			Stage:    view.Queued,
+			Reason:   "WaitingForQuota",
+			Decision: &view.Decision{},
+		},
+	}
+	starts := seen{
+		Standing: view.Standing{State: view.Starting, Pods: view.Pods{Wanted: 2, Running: make([]corev1.Pod, 1)}},
+	}
+	runs := seen{
+		Standing: view.Standing{State: view.Running, Pods: view.Pods{Wanted: 2, Running: make([]corev1.Pod, 2)}},
+	}
 	ends := seen{Standing: view.Standing{State: view.Starting, Pods: view.Pods{Wanted: 2, Ended: 1}}}
 	good := seen{Standing: view.Standing{State: view.Succeeded, Stage: view.Ended}}
 	bad := seen{Standing: view.Standing{State: view.Failed, Stage: view.Ended, Message: "no more tries"}}
-	late := seen{Standing: view.Standing{State: view.Held, Stage: view.Deactivated, Reason: "DeactivatedDueToMaximumExecutionTimeExceeded"}}
+	late := seen{
+		Standing: view.Standing{
+			State:  view.Held,
+			Stage:  view.Deactivated,
+			Reason: "DeactivatedDueToMaximumExecutionTimeExceeded",
+		},
+	}
 	waitsFor := func(reason, message string) seen {
 		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "x-1"}}
-		p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}}
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{
+			{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}},
+		}
 		return seen{Standing: starts.Standing, pods: []corev1.Pod{p}}
 	}
 	tests := map[string]struct {
@@ -52,20 +73,84 @@ func TestSession(t *testing.T) {
 		want   Result
 		notes  string
 	}{
-		"good": {"each change is told once", []seen{waits, waits, starts, runs, runs, ends, good}, nil, 0, 1, Result{}, "x waits: 4 GPUs; 2 before it\nx starts: 1 of 2 pods run\nx runs\nx succeeded\n"},
+		"good": {
+			"each change is told once",
+			[]seen{waits, waits, starts, runs, runs, ends, good},
+			nil,
+			0,
+			1,
+			Result{},
+			"x waits: 4 GPUs; 2 before it\nx starts: 1 of 2 pods run\nx runs\nx succeeded\n",
+		},
 		"stuck": {
 			"what the runtime says is told as it was first said",
-			[]seen{starts, waitsFor("ErrImagePull", "not found"), waitsFor("ImagePullBackOff", "back-off"), runs, good},
-			nil, 0, 1,
+			[]seen{
+				starts,
+				waitsFor("ErrImagePull", "not found"),
+				waitsFor("ImagePullBackOff", "back-off"),
+				runs,
+				good,
+			},
+			nil,
+			0,
+			1,
 			Result{},
 			"x starts: 1 of 2 pods run\nx starts: 1 of 2 pods run; pod x-1 cannot start: ErrImagePull: not found\nx runs\nx succeeded\n",
 		},
-		"bad":     {"the exit code is that of the job", []seen{runs, bad}, exited(3), 0, 1, Result{Code: 3}, "x runs\nx failed with exit code 3: no more tries\n"},
-		"cleaned": {"what was seen counts when pods are gone", []seen{runs, {bad.Standing, exited(7), false}}, nil, 0, 1, Result{Code: 7}, "x runs\nx failed with exit code 7: no more tries\n"},
-		"unknown": {"it failed anyway", []seen{bad}, nil, 0, 0, Result{Code: 1}, "x failed with exit code 1: no more tries\n"},
-		"retried": {"a failure that was made good is none", []seen{{runs.Standing, exited(7), false}, good}, nil, 0, 1, Result{}, "x runs\nx succeeded\n"},
-		"late":    {"its time is over", []seen{runs, late}, nil, 0, 1, Result{Code: 1}, "x runs\nx was stopped for good (DeactivatedDueToMaximumExecutionTimeExceeded)\n"},
-		"deleted": {"by somebody else", []seen{{Standing: waits.Standing, gone: true}}, nil, 0, 0, Result{Code: 1}, "x was deleted\n"},
+		"bad": {
+			"the exit code is that of the job",
+			[]seen{runs, bad},
+			exited(3),
+			0,
+			1,
+			Result{Code: 3},
+			"x runs\nx failed with exit code 3: no more tries\n",
+		},
+		"cleaned": {
+			"what was seen counts when pods are gone",
+			[]seen{runs, {bad.Standing, exited(7), false}},
+			nil,
+			0,
+			1,
+			Result{Code: 7},
+			"x runs\nx failed with exit code 7: no more tries\n",
+		},
+		"unknown": {
+			"it failed anyway",
+			[]seen{bad},
+			nil,
+			0,
+			0,
+			Result{Code: 1},
+			"x failed with exit code 1: no more tries\n",
+		},
+		"retried": {
+			"a failure that was made good is none",
+			[]seen{{runs.Standing, exited(7), false}, good},
+			nil,
+			0,
+			1,
+			Result{},
+			"x runs\nx succeeded\n",
+		},
+		"late": {
+			"its time is over",
+			[]seen{runs, late},
+			nil,
+			0,
+			1,
+			Result{Code: 1},
+			"x runs\nx was stopped for good (DeactivatedDueToMaximumExecutionTimeExceeded)\n",
+		},
+		"deleted": {
+			"by somebody else",
+			[]seen{{Standing: waits.Standing, gone: true}},
+			nil,
+			0,
+			0,
+			Result{Code: 1},
+			"x was deleted\n",
+		},
 		"terminal": {
 			"a line that changes, cut to the width",
 			[]seen{waits, starts, runs, good},
@@ -122,9 +207,25 @@ func TestSessionIsLeft(t *testing.T) {
 		"nobody to ask": {"the job goes on", false, nil, 1, Result{Left: true}, false, false},
 		"detach":        {"as was answered", true, []string{"d\n"}, 1, Result{Left: true}, false, false},
 		"cancel":        {"as was answered", true, []string{"C\n"}, 1, Result{Canceled: true}, true, false},
-		"twice":         {"who does not want to answer goes", true, []string{""}, 2, Result{Left: true}, false, false},
-		"stay":          {"and change one's mind later", true, []string{"\n", "d\n"}, 2, Result{Left: true}, false, false},
-		"may not":       {"why it was not canceled", true, []string{"c\n"}, 1, Result{Code: 1}, true, true},
+		"twice": {
+			"who does not want to answer goes",
+			true,
+			[]string{""},
+			2,
+			Result{Left: true},
+			false,
+			false,
+		},
+		"stay": {
+			"and change one's mind later",
+			true,
+			[]string{"\n", "d\n"},
+			2,
+			Result{Left: true},
+			false,
+			false,
+		},
+		"may not": {"why it was not canceled", true, []string{"c\n"}, 1, Result{Code: 1}, true, true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -84,10 +84,18 @@ func (r *Request) ChooseQueue(ctx context.Context, c client.Reader, namespace st
 	case err != nil:
 		return fmt.Errorf("list LocalQueues: %w", err)
 	case r.Queue != "" && !slices.Contains(names, r.Queue):
-		return fmt.Errorf("--queue %s: there is no LocalQueue of this name in namespace %s%s", r.Queue, namespace, thereAre(names))
+		return fmt.Errorf(
+			"--queue %s: there is no LocalQueue of this name in namespace %s%s",
+			r.Queue,
+			namespace,
+			thereAre(names),
+		)
 	case r.Queue != "":
 	case len(names) == 0:
-		return fmt.Errorf("namespace %s has no LocalQueue, so nothing could start there: choose another with -n, or ask an administrator for one", namespace)
+		return fmt.Errorf(
+			"namespace %s has no LocalQueue, so nothing could start there: choose another with -n, or ask an administrator for one",
+			namespace,
+		)
 	case len(names) == 1:
 		r.Queue = names[0]
 	case slices.Contains(names, DefaultQueue):
@@ -122,9 +130,17 @@ func (r *Request) CheckPriority(ctx context.Context, c client.Reader) error {
 	}
 	slices.Sort(names)
 	if err := c.Get(ctx, client.ObjectKey{Name: r.Priority}, &schedulingv1.PriorityClass{}); err == nil {
-		return fmt.Errorf("--priority %[1]s: there is no WorkloadPriorityClass of this name, but a PriorityClass of pods: use --pod-priority %[1]s", r.Priority)
+		return fmt.Errorf(
+			"--priority %[1]s: there is no WorkloadPriorityClass of this name, but a PriorityClass of pods: use --pod-priority %[1]s",
+			r.Priority,
+		)
 	}
-	return fmt.Errorf("--priority %s: there is no WorkloadPriorityClass of this name%s%s", r.Priority, thereAre(names), podPriorities(ctx, c))
+	return fmt.Errorf(
+		"--priority %s: there is no WorkloadPriorityClass of this name%s%s",
+		r.Priority,
+		thereAre(names),
+		podPriorities(ctx, c),
+	)
 }
 
 // podPriorities names the PriorityClasses of pods that jobs may have, which are given by another
@@ -164,7 +180,11 @@ func Create(ctx context.Context, c client.Client, p *Package) error {
 		return nil
 	}
 	if err := createFiles(ctx, c, p); err != nil {
-		undo := c.Delete(context.WithoutCancel(ctx), p.Job, client.PropagationPolicy(metav1.DeletePropagationBackground))
+		undo := c.Delete(
+			context.WithoutCancel(ctx),
+			p.Job,
+			client.PropagationPolicy(metav1.DeletePropagationBackground),
+		)
 		return errors.Join(err, client.IgnoreNotFound(undo))
 	}
 	return nil
@@ -177,7 +197,12 @@ func createFiles(ctx context.Context, c client.Client, p *Package) error {
 	if err != nil {
 		return err
 	}
-	owner := metav1.OwnerReference{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Name: p.Job.GetName(), UID: p.Job.GetUID()}
+	owner := metav1.OwnerReference{
+		APIVersion: gvk.GroupVersion().String(),
+		Kind:       gvk.Kind,
+		Name:       p.Job.GetName(),
+		UID:        p.Job.GetUID(),
+	}
 	const tries = 5
 	for range tries {
 		files := p.Files.DeepCopy()

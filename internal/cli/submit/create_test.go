@@ -41,14 +41,19 @@ func TestCheckPriority(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(tc.there...)
 			if tc.forbidden {
-				b = b.WithInterceptorFuncs(interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
-					return apierrors.NewForbidden(schema.GroupResource{}, "", nil)
-				}})
+				b = b.WithInterceptorFuncs(
+					interceptor.Funcs{
+						List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+							return apierrors.NewForbidden(schema.GroupResource{}, "", nil)
+						},
+					},
+				)
 			}
 			r := submit.New()
 			r.Priority = tc.priority
 			err := r.CheckPriority(t.Context(), b.Build())
-			if tc.says == "" && err != nil || tc.says != "" && (err == nil || !strings.Contains(err.Error(), tc.says)) {
+			if tc.says == "" && err != nil ||
+				tc.says != "" && (err == nil || !strings.Contains(err.Error(), tc.says)) {
 				t.Errorf("%s: got %v, want %q", tc.why, err, tc.says)
 			}
 		})

@@ -86,11 +86,24 @@ func queued(o *unstructured.Unstructured) bool {
 
 // CreateManifests creates objects in their order, those of a namespace in the given one if they
 // name none. created tells of each.
-func CreateManifests(ctx context.Context, c client.Client, namespace string, objects []*unstructured.Unstructured, created func(*unstructured.Unstructured), options ...client.CreateOption) error {
+func CreateManifests(
+	ctx context.Context,
+	c client.Client,
+	namespace string,
+	objects []*unstructured.Unstructured,
+	created func(*unstructured.Unstructured),
+	options ...client.CreateOption,
+) error {
 	for _, o := range objects {
 		namespaced, err := c.IsObjectNamespaced(o)
 		if meta.IsNoMatchError(err) {
-			return fmt.Errorf("%s %s: the cluster has no kind %s of %s", o.GetKind(), o.GetName(), o.GetKind(), o.GetAPIVersion())
+			return fmt.Errorf(
+				"%s %s: the cluster has no kind %s of %s",
+				o.GetKind(),
+				o.GetName(),
+				o.GetKind(),
+				o.GetAPIVersion(),
+			)
 		}
 		if err != nil {
 			return fmt.Errorf("%s %s: %w", o.GetKind(), o.GetName(), err)

@@ -56,97 +56,222 @@ func (s Setting) error(err error) error {
 // Options are all of them, in the order in which people are told of them.
 func Options() []Option {
 	return []Option{
-		{Name: "name", Value: "NAME", Usage: "`NAME` of the job, exactly (default: that of --job-name or of the script or command, and a number)", set: func(r *Request, _ Host, v string) error {
-			if wrong := validation.IsDNS1035Label(v); len(wrong) > 0 || len(v) > longestName {
-				return fmt.Errorf("%q is no name of a job: use at most %d lower case letters, digits and -, a letter first", v, longestName)
-			}
-			r.Name = v
-			return nil
-		}},
-		{Name: "job-name", Letter: "J", Value: "NAME", Usage: "`NAME` that a number is put behind, so that the same job can be submitted again", set: func(r *Request, _ Host, v string) error {
-			if v == "" {
-				return fmt.Errorf("it is empty")
-			}
-			r.Prefix = v
-			return nil
-		}},
-		{Name: "queue", Letter: "q", Value: "QUEUE", Usage: "LocalQueue (default: the only one of the namespace, or default-queue)", set: subdomain(func(r *Request, v string) { r.Queue = v })},
-		{Name: "priority", Value: "CLASS", Usage: "WorkloadPriorityClass", set: subdomain(func(r *Request, v string) { r.Priority = v })},
-		{Name: "pod-priority", Value: "CLASS", Usage: "PriorityClass of the pods, where there are no WorkloadPriorityClasses", set: subdomain(func(r *Request, v string) { r.PodPriority = v })},
-		{Name: "nodes", Letter: "N", Value: "N", Usage: "number of nodes: pods that start together (default 1)", set: number(1, func(r *Request, n int) { r.Nodes = n })},
-		{Name: "gpus", Letter: "g", Value: "[TYPE:]N", Usage: "GPUs of each node, such as 8, h100:8 or amd.com/gpu:8", set: func(r *Request, _ Host, v string) (err error) {
-			r.GPUs, err = ParseGPUs(v)
-			return err
-		}},
-		{Name: "cpus", Letter: "c", Value: "N", Usage: "processors of each node", set: func(r *Request, _ Host, v string) (err error) {
-			r.CPU, err = ParseCPU(v)
-			return err
-		}},
-		{Name: "mem", Value: "SIZE", Usage: "memory of each node, such as 64G (GiB)", set: func(r *Request, _ Host, v string) (err error) {
-			r.Memory, err = ParseMemory(v)
-			return err
-		}},
-		{Name: "time", Letter: "t", Value: "TIME", Usage: "how long it may run: minutes, HH:MM:SS, D-HH:MM:SS, or 90m", set: func(r *Request, _ Host, v string) (err error) {
-			r.Time, err = ParseTime(v)
-			return err
-		}},
-		{Name: "image", Value: "IMAGE", Usage: "container image that it runs in", set: func(r *Request, _ Host, v string) error {
-			if v == "" || strings.ContainsAny(v, " \t\n") {
-				return fmt.Errorf("%q is no image", v)
-			}
-			r.Image = v
-			return nil
-		}},
-		{Name: "framework", Value: "NAME", Usage: "torch, mpi, jax, ray, plain, or auto: by what the command starts (torchrun, mpirun)", set: func(r *Request, _ Host, v string) error {
-			if !slices.Contains(Frameworks(), Framework(v)) {
-				return fmt.Errorf("%q is not known: use auto, plain, torch, mpi, jax or ray", v)
-			}
-			r.Framework = Framework(v)
-			return nil
-		}},
-		{Name: "ntasks-per-node", Value: "N", Usage: "processes of each node: those of torchrun, slots of MPI, what srun in a script starts", set: number(1, func(r *Request, n int) { r.TasksPerNode = n })},
-		{Name: "elastic", Value: "MIN:MAX", Usage: "number of nodes that torch or ray can work with; it starts with --nodes, or MAX", set: func(r *Request, _ Host, v string) (err error) {
-			r.Elastic, err = ParseElastic(v)
-			return err
-		}},
-		{Name: "array", Letter: "a", Value: "INDICES", Usage: "run once for each index: 0-99, 1,3,5-7, 0-15:4; 0-99%10 runs 10 at once", set: func(r *Request, _ Host, v string) (err error) {
-			r.Array, err = ParseArray(v)
-			return err
-		}},
-		{Name: "after", Value: "WHEN:JOB", Usage: "wait until a job has ended: ok:JOB, any:JOB or fail:JOB", Many: true, set: func(r *Request, _ Host, v string) error {
-			d, err := jobs.ParseDependency(v)
-			r.After = append(r.After, d)
-			return err
-		}},
-		{Name: "retries", Value: "N", Usage: "how often it is tried again after it failed (default 0)", set: number(0, func(r *Request, n int) { r.Retries = n })},
-		{Name: "env", Letter: "e", Value: "NAME=VALUE", Usage: "variable; NAME alone takes its value here", Many: true, set: func(r *Request, h Host, v string) error {
-			x, err := ParseVar(v, h.Lookup)
-			if err == nil {
-				r.SetEnv(x.Name, x.Value)
-			}
-			return err
-		}},
+		{
+			Name:  "name",
+			Value: "NAME",
+			Usage: "`NAME` of the job, exactly (default: that of --job-name or of the script or command, and a number)",
+			set: func(r *Request, _ Host, v string) error {
+				if wrong := validation.IsDNS1035Label(v); len(wrong) > 0 || len(v) > longestName {
+					return fmt.Errorf(
+						"%q is no name of a job: use at most %d lower case letters, digits and -, a letter first",
+						v,
+						longestName,
+					)
+				}
+				r.Name = v
+				return nil
+			},
+		},
+		{
+			Name:   "job-name",
+			Letter: "J",
+			Value:  "NAME",
+			Usage:  "`NAME` that a number is put behind, so that the same job can be submitted again",
+			set: func(r *Request, _ Host, v string) error {
+				if v == "" {
+					return fmt.Errorf("it is empty")
+				}
+				r.Prefix = v
+				return nil
+			},
+		},
+		{
+			Name:   "queue",
+			Letter: "q",
+			Value:  "QUEUE",
+			Usage:  "LocalQueue (default: the only one of the namespace, or default-queue)",
+			set:    subdomain(func(r *Request, v string) { r.Queue = v }),
+		},
+		{
+			Name:  "priority",
+			Value: "CLASS",
+			Usage: "WorkloadPriorityClass",
+			set:   subdomain(func(r *Request, v string) { r.Priority = v }),
+		},
+		{
+			Name:  "pod-priority",
+			Value: "CLASS",
+			Usage: "PriorityClass of the pods, where there are no WorkloadPriorityClasses",
+			set:   subdomain(func(r *Request, v string) { r.PodPriority = v }),
+		},
+		{
+			Name:   "nodes",
+			Letter: "N",
+			Value:  "N",
+			Usage:  "number of nodes: pods that start together (default 1)",
+			set:    number(1, func(r *Request, n int) { r.Nodes = n }),
+		},
+		{
+			Name:   "gpus",
+			Letter: "g",
+			Value:  "[TYPE:]N",
+			Usage:  "GPUs of each node, such as 8, h100:8 or amd.com/gpu:8",
+			set: func(r *Request, _ Host, v string) (err error) {
+				r.GPUs, err = ParseGPUs(v)
+				return err
+			},
+		},
+		{
+			Name:   "cpus",
+			Letter: "c",
+			Value:  "N",
+			Usage:  "processors of each node",
+			set: func(r *Request, _ Host, v string) (err error) {
+				r.CPU, err = ParseCPU(v)
+				return err
+			},
+		},
+		{
+			Name:  "mem",
+			Value: "SIZE",
+			Usage: "memory of each node, such as 64G (GiB)",
+			set: func(r *Request, _ Host, v string) (err error) {
+				r.Memory, err = ParseMemory(v)
+				return err
+			},
+		},
+		{
+			Name:   "time",
+			Letter: "t",
+			Value:  "TIME",
+			Usage:  "how long it may run: minutes, HH:MM:SS, D-HH:MM:SS, or 90m",
+			set: func(r *Request, _ Host, v string) (err error) {
+				r.Time, err = ParseTime(v)
+				return err
+			},
+		},
+		{
+			Name:  "image",
+			Value: "IMAGE",
+			Usage: "container image that it runs in",
+			set: func(r *Request, _ Host, v string) error {
+				if v == "" || strings.ContainsAny(v, " \t\n") {
+					return fmt.Errorf("%q is no image", v)
+				}
+				r.Image = v
+				return nil
+			},
+		},
+		{
+			Name:  "framework",
+			Value: "NAME",
+			Usage: "torch, mpi, jax, ray, plain, or auto: by what the command starts (torchrun, mpirun)",
+			set: func(r *Request, _ Host, v string) error {
+				if !slices.Contains(Frameworks(), Framework(v)) {
+					return fmt.Errorf("%q is not known: use auto, plain, torch, mpi, jax or ray", v)
+				}
+				r.Framework = Framework(v)
+				return nil
+			},
+		},
+		{
+			Name:  "ntasks-per-node",
+			Value: "N",
+			Usage: "processes of each node: those of torchrun, slots of MPI, what srun in a script starts",
+			set:   number(1, func(r *Request, n int) { r.TasksPerNode = n }),
+		},
+		{
+			Name:  "elastic",
+			Value: "MIN:MAX",
+			Usage: "number of nodes that torch or ray can work with; it starts with --nodes, or MAX",
+			set: func(r *Request, _ Host, v string) (err error) {
+				r.Elastic, err = ParseElastic(v)
+				return err
+			},
+		},
+		{
+			Name:   "array",
+			Letter: "a",
+			Value:  "INDICES",
+			Usage:  "run once for each index: 0-99, 1,3,5-7, 0-15:4; 0-99%10 runs 10 at once",
+			set: func(r *Request, _ Host, v string) (err error) {
+				r.Array, err = ParseArray(v)
+				return err
+			},
+		},
+		{
+			Name:  "after",
+			Value: "WHEN:JOB",
+			Usage: "wait until a job has ended: ok:JOB, any:JOB or fail:JOB",
+			Many:  true,
+			set: func(r *Request, _ Host, v string) error {
+				d, err := jobs.ParseDependency(v)
+				r.After = append(r.After, d)
+				return err
+			},
+		},
+		{
+			Name:  "retries",
+			Value: "N",
+			Usage: "how often it is tried again after it failed (default 0)",
+			set:   number(0, func(r *Request, n int) { r.Retries = n }),
+		},
+		{
+			Name:   "env",
+			Letter: "e",
+			Value:  "NAME=VALUE",
+			Usage:  "variable; NAME alone takes its value here",
+			Many:   true,
+			set: func(r *Request, h Host, v string) error {
+				x, err := ParseVar(v, h.Lookup)
+				if err == nil {
+					r.SetEnv(x.Name, x.Value)
+				}
+				return err
+			},
+		},
 		{Name: "env-file", Value: "FILE", Usage: "file with a variable in each line", Many: true, set: readEnv},
-		{Name: "mount", Value: "WHAT:/PATH", Usage: "[pvc:|secret:|cm:]NAME:/PATH[:ro]: a PersistentVolumeClaim, Secret or ConfigMap", Many: true, set: func(r *Request, _ Host, v string) error {
-			m, err := ParseMount(v)
-			r.Mounts = append(r.Mounts, m)
-			return err
-		}},
-		{Name: "workdir", Value: "DIR", Usage: "directory that goes along and in which the command starts", set: func(r *Request, _ Host, v string) error {
-			if v == "" {
-				return fmt.Errorf("it is empty: use . for this directory")
-			}
-			r.Workdir = v
-			return nil
-		}},
-		{Name: "chdir", Value: "/PATH", Usage: "directory of the container in which the command starts", set: func(r *Request, _ Host, v string) error {
-			if !path.IsAbs(v) {
-				return fmt.Errorf("%q is no absolute path in the container; --workdir takes a directory along", v)
-			}
-			r.Chdir = path.Clean(v)
-			return nil
-		}},
-		{Name: "profile", Value: "NAME", Usage: "settings that an administrator made; mlbatch-profile-NAME (default: default, if there is one)", set: subdomain(func(r *Request, v string) { r.Profile = v })},
+		{
+			Name:  "mount",
+			Value: "WHAT:/PATH",
+			Usage: "[pvc:|secret:|cm:]NAME:/PATH[:ro]: a PersistentVolumeClaim, Secret or ConfigMap",
+			Many:  true,
+			set: func(r *Request, _ Host, v string) error {
+				m, err := ParseMount(v)
+				r.Mounts = append(r.Mounts, m)
+				return err
+			},
+		},
+		{
+			Name:  "workdir",
+			Value: "DIR",
+			Usage: "directory that goes along and in which the command starts",
+			set: func(r *Request, _ Host, v string) error {
+				if v == "" {
+					return fmt.Errorf("it is empty: use . for this directory")
+				}
+				r.Workdir = v
+				return nil
+			},
+		},
+		{
+			Name:  "chdir",
+			Value: "/PATH",
+			Usage: "directory of the container in which the command starts",
+			set: func(r *Request, _ Host, v string) error {
+				if !path.IsAbs(v) {
+					return fmt.Errorf("%q is no absolute path in the container; --workdir takes a directory along", v)
+				}
+				r.Chdir = path.Clean(v)
+				return nil
+			},
+		},
+		{
+			Name:  "profile",
+			Value: "NAME",
+			Usage: "settings that an administrator made; mlbatch-profile-NAME (default: default, if there is one)",
+			set:   subdomain(func(r *Request, v string) { r.Profile = v }),
+		},
 	}
 }
 

@@ -47,8 +47,11 @@ func (f *Files) ConfigMap(namespace string) *corev1.ConfigMap {
 	sum := sha256.Sum256(f.Archive)
 	const digits = 16
 	return &corev1.ConfigMap{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mlbatch-workdir-" + hex.EncodeToString(sum[:])[:digits]},
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace,
+			Name:      "mlbatch-workdir-" + hex.EncodeToString(sum[:])[:digits],
+		},
 		Immutable:  new(true),
 		BinaryData: map[string][]byte{uploadKey: f.Archive},
 	}
@@ -132,7 +135,11 @@ func list(root *os.Root, rules ignore) (out []file, err error) {
 			}
 			to := path.Join(path.Dir(name), filepath.ToSlash(f.link))
 			if path.IsAbs(f.link) || to == ".." || strings.HasPrefix(to, "../") {
-				return fmt.Errorf("%s leads out of the directory, to %s: leave it out by a line in .mlbatchignore", name, f.link)
+				return fmt.Errorf(
+					"%s leads out of the directory, to %s: leave it out by a line in .mlbatchignore",
+					name,
+					f.link,
+				)
 			}
 		case !mode.IsRegular():
 			return fmt.Errorf("%s is no file, directory or link: leave it out by a line in .mlbatchignore", name)
@@ -149,7 +156,13 @@ func archive(root *os.Root, files []file) ([]byte, error) {
 	z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // the level is a good one
 	t := tar.NewWriter(z)
 	for _, f := range files {
-		h := &tar.Header{Name: f.name, Mode: 0o644, Size: f.info.Size(), Format: tar.FormatPAX, Typeflag: tar.TypeReg}
+		h := &tar.Header{
+			Name:     f.name,
+			Mode:     0o644,
+			Size:     f.info.Size(),
+			Format:   tar.FormatPAX,
+			Typeflag: tar.TypeReg,
+		}
 		if f.info.Mode()&0o111 != 0 {
 			h.Mode = 0o755
 		}
@@ -193,8 +206,12 @@ func tooLarge(files []file, total int64, packed int) error {
 	if packed > 0 {
 		what += ", packed " + size(int64(packed))
 	}
-	return fmt.Errorf("its files have %s, and %s packed are the most that goes along; the largest are %s: leave out what is not needed by lines in .mlbatchignore, or put data on a volume and use --mount",
-		what, size(mostArchive), strings.Join(largest, ", "))
+	return fmt.Errorf(
+		"its files have %s, and %s packed are the most that goes along; the largest are %s: leave out what is not needed by lines in .mlbatchignore, or put data on a volume and use --mount",
+		what,
+		size(mostArchive),
+		strings.Join(largest, ", "),
+	)
 }
 
 // size is a number of bytes as people read it.
@@ -238,7 +255,10 @@ func readIgnore(text string) (out ignore) {
 }
 
 // leavesOut reports whether a file or directory is left out.
-func (g ignore) leavesOut(name string, dir bool) (out bool) { //nolint:revive // what it is decides which rules fit
+func (g ignore) leavesOut( //nolint:revive // what it is decides which rules fit
+	name string,
+	dir bool,
+) (out bool) {
 	parts := strings.Split(name, "/")
 	for _, r := range g {
 		if r.dirs && !dir {

@@ -46,13 +46,57 @@ func TestPackDir(t *testing.T) {
 		want  []string
 		says  []string
 	}{
-		"all":       {"files of all directories, and links within", map[string]string{"a.py": "", "b/c.py": "", "b/l->../a.py": ""}, []string{"a.py", "b/c.py", "b/l"}, nil},
-		"git":       {"nobody wants it", map[string]string{"a": "", ".git/config": "", ".gitignore": ""}, []string{".gitignore", "a"}, nil},
-		"ignored":   {"as git has it", map[string]string{".gitignore": "*.ckpt\n/out/\n# text\n**/cache\n!keep.ckpt\nb/*.log\n", "a.ckpt": "", "keep.ckpt": "", "out/x": "", "b/out/y": "", "b/c/cache/z": "", "b/d.log": "", "d.log": ""}, []string{".gitignore", "b/out/y", "d.log", "keep.ckpt"}, nil},
-		"ours":      {"ours counts instead of git's", map[string]string{".gitignore": "a", ".mlbatchignore": "b", "a": "", "b": ""}, []string{".gitignore", ".mlbatchignore", "a"}, nil},
-		"leads out": {"it would not be there", map[string]string{"a->../../etc/passwd": ""}, nil, []string{"a leads out of the directory"}},
-		"absolute":  {"it would be another file there", map[string]string{"a->/etc/passwd": ""}, nil, []string{"a leads out of the directory"}},
-		"too large": {"size, largest files and cure", map[string]string{"big": string(noise), "small": "x"}, nil, []string{"1.0 MiB", "the largest are big (1.0 MiB), small (1 bytes)", ".mlbatchignore", "--mount"}},
+		"all": {
+			"files of all directories, and links within",
+			map[string]string{"a.py": "", "b/c.py": "", "b/l->../a.py": ""},
+			[]string{"a.py", "b/c.py", "b/l"},
+			nil,
+		},
+		"git": {
+			"nobody wants it",
+			map[string]string{"a": "", ".git/config": "", ".gitignore": ""},
+			[]string{".gitignore", "a"},
+			nil,
+		},
+		"ignored": {
+			"as git has it",
+			map[string]string{
+				".gitignore":  "*.ckpt\n/out/\n# text\n**/cache\n!keep.ckpt\nb/*.log\n",
+				"a.ckpt":      "",
+				"keep.ckpt":   "",
+				"out/x":       "",
+				"b/out/y":     "",
+				"b/c/cache/z": "",
+				"b/d.log":     "",
+				"d.log":       "",
+			},
+			[]string{".gitignore", "b/out/y", "d.log", "keep.ckpt"},
+			nil,
+		},
+		"ours": {
+			"ours counts instead of git's",
+			map[string]string{".gitignore": "a", ".mlbatchignore": "b", "a": "", "b": ""},
+			[]string{".gitignore", ".mlbatchignore", "a"},
+			nil,
+		},
+		"leads out": {
+			"it would not be there",
+			map[string]string{"a->../../etc/passwd": ""},
+			nil,
+			[]string{"a leads out of the directory"},
+		},
+		"absolute": {
+			"it would be another file there",
+			map[string]string{"a->/etc/passwd": ""},
+			nil,
+			[]string{"a leads out of the directory"},
+		},
+		"too large": {
+			"size, largest files and cure",
+			map[string]string{"big": string(noise), "small": "x"},
+			nil,
+			[]string{"1.0 MiB", "the largest are big (1.0 MiB), small (1 bytes)", ".mlbatchignore", "--mount"},
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -32,7 +32,15 @@ func PlanOf(job client.Object) (visibility.WorkloadPlanSpec, error) {
 		out.QueueName, out.PriorityClass = job.GetLabels()[kueue.QueueNameLabel], job.GetLabels()[kueue.PriorityClassLabel]
 		for i := range f.PodSets {
 			set := &f.PodSets[i]
-			out.PodSets = append(out.PodSets, visibility.PlannedPodSet{Name: string(set.Name), Count: set.Count, MinCount: set.MinCount, Template: set.Template})
+			out.PodSets = append(
+				out.PodSets,
+				visibility.PlannedPodSet{
+					Name:     string(set.Name),
+					Count:    set.Count,
+					MinCount: set.MinCount,
+					Template: set.Template,
+				},
+			)
 		}
 		return out, nil
 	}

@@ -26,7 +26,12 @@ const (
 
 // AddProfile puts the settings of a profile before all others. Of several that are named the last
 // one counts; the one called default is used if none is named, and need not exist.
-func (r *Request) AddProfile(ctx context.Context, c client.Reader, namespace string, settings []Setting) ([]Setting, error) {
+func (r *Request) AddProfile(
+	ctx context.Context,
+	c client.Reader,
+	namespace string,
+	settings []Setting,
+) ([]Setting, error) {
 	name, named := defaultProfile, false
 	for _, s := range settings {
 		if s.Option == "profile" {
@@ -54,7 +59,14 @@ func (r *Request) AddProfile(ctx context.Context, c client.Reader, namespace str
 		}
 		option := find(Options(), key)
 		if option == nil || !slices.Contains(allowed, key) || key == "profile" {
-			return nil, fmt.Errorf("profile %s: there is no such key %s%s: ask who made the ConfigMap %s%s", name, key, orAll(Closest(key, allowed), allowed), ProfilePrefix, name)
+			return nil, fmt.Errorf(
+				"profile %s: there is no such key %s%s: ask who made the ConfigMap %s%s",
+				name,
+				key,
+				orAll(Closest(key, allowed), allowed),
+				ProfilePrefix,
+				name,
+			)
 		}
 		for line := range strings.Lines(value) {
 			if line = strings.TrimSpace(line); line != "" {
@@ -70,7 +82,14 @@ func (r *Request) AddProfile(ctx context.Context, c client.Reader, namespace str
 type noProfileError struct{ name, namespace string }
 
 func (e *noProfileError) Error() string {
-	return fmt.Sprintf("--profile %s: there is no ConfigMap %s%s in namespace %s, nor one in %s that you may read", e.name, ProfilePrefix, e.name, e.namespace, ProfileNamespace)
+	return fmt.Sprintf(
+		"--profile %s: there is no ConfigMap %s%s in namespace %s, nor one in %s that you may read",
+		e.name,
+		ProfilePrefix,
+		e.name,
+		e.namespace,
+		ProfileNamespace,
+	)
 }
 
 func readProfile(ctx context.Context, c client.Reader, namespace, name string) (map[string]string, error) {

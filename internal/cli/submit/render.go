@@ -50,7 +50,10 @@ func (r *Request) prefix() string {
 	if from == "" {
 		from = programOf(r.Command)
 	}
-	from = strings.TrimLeft(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(from), "-"), "-0123456789")
+	from = strings.TrimLeft(
+		regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(from), "-"),
+		"-0123456789",
+	)
 	const digits = 6 // of the number, and the - before it
 	from = strings.TrimRight(from[:min(len(from), longestName-digits)], "-")
 	if from == "" {
@@ -111,7 +114,12 @@ func (r *Request) Render(namespace, name, upload string) (client.Object, error) 
 	}
 	if t := r.GPUs.Type; t != "" && r.GPUTypes[strings.ToLower(t)] != "" {
 		if key, value, ok := strings.Cut(r.GPUTypes[strings.ToLower(t)], "="); !ok || key == "" || value == "" {
-			return nil, fmt.Errorf("profile %s: gpu-type.%s: %q is no KEY=VALUE of a node label", r.Profile, t, r.GPUTypes[strings.ToLower(t)])
+			return nil, fmt.Errorf(
+				"profile %s: gpu-type.%s: %q is no KEY=VALUE of a node label",
+				r.Profile,
+				t,
+				r.GPUTypes[strings.ToLower(t)],
+			)
 		}
 	}
 	var o client.Object
@@ -237,7 +245,11 @@ func (x *rendering) role(n int, template corev1.PodTemplateSpec) *kubeflow.Repli
 	if x.request.Retries > 0 {
 		restart = kubeflow.RestartPolicyOnFailure
 	}
-	return &kubeflow.ReplicaSpec{Replicas: new(int32(n)), RestartPolicy: restart, Template: template} //nolint:gosec // values are bounded when they are read
+	return &kubeflow.ReplicaSpec{
+		Replicas:      new(int32(n)), //nolint:gosec // values are bounded when they are read
+		RestartPolicy: restart,
+		Template:      template,
+	}
 }
 
 func (x *rendering) policy() kubeflow.RunPolicy {
@@ -254,7 +266,9 @@ func (x *rendering) torch() client.Object {
 	for i := range nodes - 1 {
 		k.hosts = append(k.hosts, fmt.Sprintf("%s-worker-%d", x.name, i))
 	}
-	o := &kubeflow.PyTorchJob{TypeMeta: metav1.TypeMeta{APIVersion: kubeflow.GroupVersion.String(), Kind: kubeflow.PyTorchJobKind}}
+	o := &kubeflow.PyTorchJob{
+		TypeMeta: metav1.TypeMeta{APIVersion: kubeflow.GroupVersion.String(), Kind: kubeflow.PyTorchJobKind},
+	}
 	o.Spec.RunPolicy = x.policy()
 	processes := "auto"
 	if n := r.TasksPerNode; n > 0 {
@@ -269,7 +283,11 @@ func (x *rendering) torch() client.Object {
 		for i := range nodes {
 			k.hosts = append(k.hosts, fmt.Sprintf("%s-worker-%d", x.name, i))
 		}
-		o.Spec.ElasticPolicy = &kubeflow.ElasticPolicy{MinReplicas: new(int32(e.Least)), MaxReplicas: new(int32(e.Most)), RDZVBackend: new(kubeflow.BackendC10D)} //nolint:gosec // values are bounded when they are read
+		o.Spec.ElasticPolicy = &kubeflow.ElasticPolicy{
+			MinReplicas: new(int32(e.Least)), //nolint:gosec // values are bounded when they are read
+			MaxReplicas: new(int32(e.Most)),  //nolint:gosec // values are bounded when they are read
+			RDZVBackend: new(kubeflow.BackendC10D),
+		}
 		o.Spec.PyTorchReplicaSpecs[kubeflow.RoleWorker] = x.role(nodes, x.pod("pytorch", k))
 		return o
 	}
@@ -285,9 +303,13 @@ func (x *rendering) jax() client.Object {
 	for i := range x.nodes() {
 		k.hosts = append(k.hosts, fmt.Sprintf("%s-worker-%d", x.name, i))
 	}
-	o := &kubeflow.JAXJob{TypeMeta: metav1.TypeMeta{APIVersion: kubeflow.GroupVersion.String(), Kind: kubeflow.JAXJobKind}}
+	o := &kubeflow.JAXJob{
+		TypeMeta: metav1.TypeMeta{APIVersion: kubeflow.GroupVersion.String(), Kind: kubeflow.JAXJobKind},
+	}
 	o.Spec.RunPolicy = x.policy()
-	o.Spec.JAXReplicaSpecs = map[kubeflow.ReplicaType]*kubeflow.ReplicaSpec{kubeflow.RoleWorker: x.role(x.nodes(), x.pod("jax", k))}
+	o.Spec.JAXReplicaSpecs = map[kubeflow.ReplicaType]*kubeflow.ReplicaSpec{
+		kubeflow.RoleWorker: x.role(x.nodes(), x.pod("jax", k)),
+	}
 	return o
 }
 
@@ -298,8 +320,12 @@ func (x *rendering) mpi() client.Object {
 	for i := range x.nodes() {
 		k.hosts = append(k.hosts, fmt.Sprintf("%s-worker-%d.%s", x.name, i, x.name))
 	}
-	slots := int32(max(r.TasksPerNode, int(r.GPUs.Count), 1)) //nolint:gosec // values are bounded when they are read
-	o := &v2beta1.MPIJob{TypeMeta: metav1.TypeMeta{APIVersion: v2beta1.GroupVersion.String(), Kind: v2beta1.MPIJobKind}}
+	slots := int32( //nolint:gosec // values are bounded when they are read
+		max(r.TasksPerNode, int(r.GPUs.Count), 1),
+	)
+	o := &v2beta1.MPIJob{
+		TypeMeta: metav1.TypeMeta{APIVersion: v2beta1.GroupVersion.String(), Kind: v2beta1.MPIJobKind},
+	}
 	o.Spec.RunPolicy = x.policy()
 	o.Spec.RunPolicy.BackoffLimit = x.retries()
 	o.Spec.SlotsPerWorker = &slots
@@ -312,8 +338,16 @@ func (x *rendering) mpi() client.Object {
 	worker.Spec.Containers[0].Command, worker.Spec.Containers[0].Args = nil, nil
 	launcher.Spec.RestartPolicy, worker.Spec.RestartPolicy = corev1.RestartPolicyNever, corev1.RestartPolicyNever
 	o.Spec.MPIReplicaSpecs = map[kubeflow.ReplicaType]*kubeflow.ReplicaSpec{
-		kubeflow.RoleLauncher: {Replicas: new(int32(1)), RestartPolicy: kubeflow.RestartPolicyNever, Template: launcher},
-		kubeflow.RoleWorker:   {Replicas: new(int32(x.nodes())), RestartPolicy: kubeflow.RestartPolicyNever, Template: worker}, //nolint:gosec // values are bounded when they are read
+		kubeflow.RoleLauncher: {
+			Replicas:      new(int32(1)),
+			RestartPolicy: kubeflow.RestartPolicyNever,
+			Template:      launcher,
+		},
+		kubeflow.RoleWorker: {
+			Replicas:      new(int32(x.nodes())), //nolint:gosec // values are bounded when they are read
+			RestartPolicy: kubeflow.RestartPolicyNever,
+			Template:      worker,
+		},
 	}
 	return o
 }
@@ -339,10 +373,17 @@ func (x *rendering) ray() client.Object {
 	}
 	o.Spec.Entrypoint = words
 	cluster := &ray.RayClusterSpec{HeadGroupSpec: ray.HeadGroupSpec{Template: head}}
-	if n := int32(x.nodes() - 1); n > 0 || r.Elastic != nil { //nolint:gosec // values are bounded when they are read
+	if n := int32( //nolint:gosec // values are bounded when they are read
+		x.nodes() - 1,
+	); n > 0 ||
+		r.Elastic != nil {
 		group := ray.WorkerGroupSpec{GroupName: "worker", Replicas: &n, Template: worker}
 		if e := r.Elastic; e != nil {
-			group.MinReplicas, group.MaxReplicas = new(int32(e.Least-1)), new(int32(e.Most-1)) //nolint:gosec // values are bounded when they are read
+			group.MinReplicas, group.MaxReplicas = new(
+				int32(e.Least-1), //nolint:gosec // values are bounded when they are read
+			), new(
+				int32(e.Most-1), //nolint:gosec // values are bounded when they are read
+			)
 			cluster.EnableInTreeAutoscaling = new(true)
 		}
 		cluster.WorkerGroupSpecs = []ray.WorkerGroupSpec{group}
@@ -355,7 +396,14 @@ func (x *rendering) ray() client.Object {
 func (x *rendering) pod(container string, k ranks) corev1.PodTemplateSpec {
 	r := x.request
 	command, args := x.command(k)
-	c := corev1.Container{Name: container, Image: r.Image, Command: command, Args: args, WorkingDir: r.Chdir, Env: x.env(k)}
+	c := corev1.Container{
+		Name:       container,
+		Image:      r.Image,
+		Command:    command,
+		Args:       args,
+		WorkingDir: r.Chdir,
+		Env:        x.env(k),
+	}
 	limits := corev1.ResourceList{}
 	if r.CPU != nil {
 		limits[corev1.ResourceCPU] = *r.CPU
@@ -375,7 +423,15 @@ func (x *rendering) pod(container string, k ranks) corev1.PodTemplateSpec {
 			t.Spec.NodeSelector = map[string]string{key: value}
 		}
 		// Without this processes share 64 MiB.
-		t.Spec.Volumes = append(t.Spec.Volumes, corev1.Volume{Name: "shm", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}})
+		t.Spec.Volumes = append(
+			t.Spec.Volumes,
+			corev1.Volume{
+				Name: "shm",
+				VolumeSource: corev1.VolumeSource{
+					EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory},
+				},
+			},
+		)
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "shm", MountPath: "/dev/shm"})
 	}
 	if len(limits) > 0 {
@@ -385,14 +441,22 @@ func (x *rendering) pod(container string, k ranks) corev1.PodTemplateSpec {
 		v := corev1.Volume{Name: fmt.Sprintf("%s-%d", m.Kind, i)}
 		switch m.Kind {
 		case MountClaim:
-			v.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{ClaimName: m.Name, ReadOnly: m.ReadOnly}
+			v.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{
+				ClaimName: m.Name,
+				ReadOnly:  m.ReadOnly,
+			}
 		case MountSecret:
 			v.Secret = &corev1.SecretVolumeSource{SecretName: m.Name}
 		case MountConfigMap:
-			v.ConfigMap = &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: m.Name}}
+			v.ConfigMap = &corev1.ConfigMapVolumeSource{
+				LocalObjectReference: corev1.LocalObjectReference{Name: m.Name},
+			}
 		}
 		t.Spec.Volumes = append(t.Spec.Volumes, v)
-		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: v.Name, MountPath: m.Path, ReadOnly: m.ReadOnly || m.Kind != MountClaim})
+		c.VolumeMounts = append(
+			c.VolumeMounts,
+			corev1.VolumeMount{Name: v.Name, MountPath: m.Path, ReadOnly: m.ReadOnly || m.Kind != MountClaim},
+		)
 	}
 	if x.upload != "" {
 		x.unpack(&t.Spec, &c)
@@ -404,7 +468,10 @@ func (x *rendering) pod(container string, k ranks) corev1.PodTemplateSpec {
 // command is what a container runs.
 func (x *rendering) command(k ranks) (command, args []string) {
 	r := x.request
-	lines := slices.DeleteFunc([]string{k.prologue, strings.TrimRight(r.Setup, "\n")}, func(s string) bool { return s == "" })
+	lines := slices.DeleteFunc(
+		[]string{k.prologue, strings.TrimRight(r.Setup, "\n")},
+		func(s string) bool { return s == "" },
+	)
 	switch {
 	case r.Script != "" && isShell(r.Interpreter):
 		if r.Setup != "" { // as the first of its lines, what follows does not run if it fails
@@ -424,7 +491,9 @@ func (x *rendering) command(k ranks) (command, args []string) {
 		args = append([]string{r.Script}, r.Command...)
 	case r.Script != "": // the line of shell goes before the interpreter
 		command = []string{"/bin/sh", "-c"}
-		args = append([]string{strings.Join(lines, "\n") + "\nexec " + quoted(r.Interpreter) + ` -c "$0" "$@"`, r.Script}, r.Command...)
+		args = append(
+			[]string{strings.Join(lines, "\n") + "\nexec " + quoted(r.Interpreter) + ` -c "$0" "$@"`, r.Script},
+			r.Command...)
 	case len(lines) > 0:
 		command = []string{"/bin/sh", "-c"}
 		if r.Setup != "" {

@@ -44,18 +44,81 @@ func TestRender(t *testing.T) {
 		why string
 		r   *Request
 	}{
-		"one":     {"one pod, with everything", command(types(request(t, "image=i", "gpus=h100:8", "cpus=4", "mem=8G", "time=90", "queue=q", "priority=high", "pod-priority=low", "retries=2", "env=A=$(x)", "mount=data:/data", "mount=secret:key:/key", "mount=cm:c:/c", "chdir=/x")), "python", "t.py", "$HOME")},
-		"array":   {"an indexed Job of which some run at once", script(request(t, "image=i", "array=1-9:2%2"), "dir/sweep.sh", "#!/bin/bash\necho $SLURM_ARRAY_TASK_ID $(hostname)\n", "a b")},
-		"plain":   {"a JobSet of pods that know each other", command(request(t, "image=i", "nodes=2", "retries=1", "ntasks-per-node=2"), "python", "t.py")},
-		"srun":    {"tasks of a script", script(request(t, "image=i", "nodes=2"), "t.sh", "#!/bin/sh\nsrun hostname\n")},
-		"torch":   {"a PyTorchJob", command(request(t, "image=i", "nodes=2", "gpus=4"), "torchrun", "t.py", "a'b")},
-		"elastic": {"a PyTorchJob of workers", command(request(t, "image=i", "elastic=2:4", "gpus=4"), "torchrun", "t.py")},
-		"python":  {"a script of python that needs a line of shell", script(request(t, "image=i", "nodes=2", "framework=torch"), "t.py", "#!/usr/bin/env python3\nprint(1)\n", "x")},
-		"task":    {"setup before a task", setup(script(request(t, "image=i"), "task.yaml", "#!/bin/sh\npython t.py\n"), "pip install x\n")},
-		"jax":     {"a JAXJob", command(request(t, "image=i", "nodes=2", "framework=jax"), "python", "t.py")},
-		"mpi":     {"an MPIJob, whose launcher has no GPUs", command(request(t, "image=i", "nodes=2", "gpus=4", "cpus=8", "retries=1"), "mpirun", "./a.out")},
-		"ray":     {"a RayJob, whose head is one of the nodes", command(request(t, "image=i", "nodes=3", "gpus=1", "framework=ray"), "python", "-c", "import ray; x")},
-		"rayline": {"the one line of a task", script(request(t, "image=i", "framework=ray"), "task.yaml", "#!/bin/sh\npython t.py\n")},
+		"one": {
+			"one pod, with everything",
+			command(
+				types(
+					request(
+						t,
+						"image=i",
+						"gpus=h100:8",
+						"cpus=4",
+						"mem=8G",
+						"time=90",
+						"queue=q",
+						"priority=high",
+						"pod-priority=low",
+						"retries=2",
+						"env=A=$(x)",
+						"mount=data:/data",
+						"mount=secret:key:/key",
+						"mount=cm:c:/c",
+						"chdir=/x",
+					),
+				),
+				"python",
+				"t.py",
+				"$HOME",
+			),
+		},
+		"array": {
+			"an indexed Job of which some run at once",
+			script(
+				request(t, "image=i", "array=1-9:2%2"),
+				"dir/sweep.sh",
+				"#!/bin/bash\necho $SLURM_ARRAY_TASK_ID $(hostname)\n",
+				"a b",
+			),
+		},
+		"plain": {
+			"a JobSet of pods that know each other",
+			command(request(t, "image=i", "nodes=2", "retries=1", "ntasks-per-node=2"), "python", "t.py"),
+		},
+		"srun": {
+			"tasks of a script",
+			script(request(t, "image=i", "nodes=2"), "t.sh", "#!/bin/sh\nsrun hostname\n"),
+		},
+		"torch": {"a PyTorchJob", command(request(t, "image=i", "nodes=2", "gpus=4"), "torchrun", "t.py", "a'b")},
+		"elastic": {
+			"a PyTorchJob of workers",
+			command(request(t, "image=i", "elastic=2:4", "gpus=4"), "torchrun", "t.py"),
+		},
+		"python": {
+			"a script of python that needs a line of shell",
+			script(
+				request(t, "image=i", "nodes=2", "framework=torch"),
+				"t.py",
+				"#!/usr/bin/env python3\nprint(1)\n",
+				"x",
+			),
+		},
+		"task": {
+			"setup before a task",
+			setup(script(request(t, "image=i"), "task.yaml", "#!/bin/sh\npython t.py\n"), "pip install x\n"),
+		},
+		"jax": {"a JAXJob", command(request(t, "image=i", "nodes=2", "framework=jax"), "python", "t.py")},
+		"mpi": {
+			"an MPIJob, whose launcher has no GPUs",
+			command(request(t, "image=i", "nodes=2", "gpus=4", "cpus=8", "retries=1"), "mpirun", "./a.out"),
+		},
+		"ray": {
+			"a RayJob, whose head is one of the nodes",
+			command(request(t, "image=i", "nodes=3", "gpus=1", "framework=ray"), "python", "-c", "import ray; x"),
+		},
+		"rayline": {
+			"the one line of a task",
+			script(request(t, "image=i", "framework=ray"), "task.yaml", "#!/bin/sh\npython t.py\n"),
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -80,16 +143,46 @@ func TestCheck(t *testing.T) {
 		command []string
 		says    string
 	}{
-		"good":          {"nothing is wrong", []string{"image=i"}, []string{"x"}, ""},
-		"nothing":       {"no command", []string{"image=i"}, nil, "nothing to run"},
-		"no image":      {"with the cure", nil, []string{"x"}, "--image is missing"},
-		"array, nodes":  {"a task is one pod", []string{"image=i", "array=0-1", "nodes=2"}, []string{"x"}, "each task of an array is one pod"},
-		"array, ray":    {"a task is one pod", []string{"image=i", "array=0-1", "framework=ray"}, []string{"x"}, "each task of an array is one pod"},
-		"elastic plain": {"who would notice?", []string{"image=i", "elastic=1:2"}, []string{"x"}, "only torch and ray"},
-		"elastic nodes": {"outside of its own bounds", []string{"image=i", "elastic=1:2", "nodes=5", "framework=torch"}, []string{"x"}, "not within --elastic 1:2"},
-		"ray script":    {"Ray would have a shell read it twice", []string{"image=i", "framework=ray"}, []string{"x"}, "one command and no script"},
-		"type alone":    {"how many?", []string{"image=i", "gpus=h100:0"}, []string{"x"}, "how many"},
-		"same path":     {"one would hide the other", []string{"image=i", "mount=a:/x", "mount=b:/x/"}, []string{"x"}, "mounted at /x already"},
+		"good":     {"nothing is wrong", []string{"image=i"}, []string{"x"}, ""},
+		"nothing":  {"no command", []string{"image=i"}, nil, "nothing to run"},
+		"no image": {"with the cure", nil, []string{"x"}, "--image is missing"},
+		"array, nodes": {
+			"a task is one pod",
+			[]string{"image=i", "array=0-1", "nodes=2"},
+			[]string{"x"},
+			"each task of an array is one pod",
+		},
+		"array, ray": {
+			"a task is one pod",
+			[]string{"image=i", "array=0-1", "framework=ray"},
+			[]string{"x"},
+			"each task of an array is one pod",
+		},
+		"elastic plain": {
+			"who would notice?",
+			[]string{"image=i", "elastic=1:2"},
+			[]string{"x"},
+			"only torch and ray",
+		},
+		"elastic nodes": {
+			"outside of its own bounds",
+			[]string{"image=i", "elastic=1:2", "nodes=5", "framework=torch"},
+			[]string{"x"},
+			"not within --elastic 1:2",
+		},
+		"ray script": {
+			"Ray would have a shell read it twice",
+			[]string{"image=i", "framework=ray"},
+			[]string{"x"},
+			"one command and no script",
+		},
+		"type alone": {"how many?", []string{"image=i", "gpus=h100:0"}, []string{"x"}, "how many"},
+		"same path": {
+			"one would hide the other",
+			[]string{"image=i", "mount=a:/x", "mount=b:/x/"},
+			[]string{"x"},
+			"mounted at /x already",
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -114,11 +207,23 @@ func TestKind(t *testing.T) {
 		script  string
 		want    Framework
 	}{
-		"one node":    {"nothing has to be found", []string{"nodes=1"}, []string{"torchrun", "x"}, "", Plain},
-		"torchrun":    {"by its name", []string{"nodes=2"}, []string{"/opt/bin/torchrun", "x"}, "", Torch},
-		"module":      {"as python starts it", []string{"nodes=2"}, []string{"python", "-m", "torch.distributed.run"}, "", Torch},
-		"mpirun":      {"by its name", []string{"nodes=2"}, []string{"mpirun", "x"}, "", MPI},
-		"shell":       {"what it is given", []string{"nodes=2"}, []string{"sh", "-c", "cd x && torchrun y"}, "", Torch},
+		"one node": {"nothing has to be found", []string{"nodes=1"}, []string{"torchrun", "x"}, "", Plain},
+		"torchrun": {"by its name", []string{"nodes=2"}, []string{"/opt/bin/torchrun", "x"}, "", Torch},
+		"module": {
+			"as python starts it",
+			[]string{"nodes=2"},
+			[]string{"python", "-m", "torch.distributed.run"},
+			"",
+			Torch,
+		},
+		"mpirun": {"by its name", []string{"nodes=2"}, []string{"mpirun", "x"}, "", MPI},
+		"shell": {
+			"what it is given",
+			[]string{"nodes=2"},
+			[]string{"sh", "-c", "cd x && torchrun y"},
+			"",
+			Torch,
+		},
 		"script":      {"what is in it", []string{"nodes=2"}, nil, "#!/bin/sh\n# mpirun\ntorchrun x\n", Torch},
 		"said":        {"by whoever asks", []string{"nodes=2", "framework=plain"}, []string{"torchrun"}, "", Plain},
 		"nothing":     {"all else", []string{"nodes=2"}, []string{"python", "x"}, "", Plain},
@@ -145,9 +250,13 @@ func TestNames(t *testing.T) {
 		"prefix":  {"in letters that a name may have", Request{Prefix: "My Job_1"}, "my-job-1-12345"},
 		"script":  {"by its file", Request{File: "/x/Train.sh"}, "train-12345"},
 		"command": {"by what it starts", Request{Command: []string{"/bin/sleep", "5"}}, "sleep-12345"},
-		"python":  {"by the script that it runs", Request{Command: []string{"python", "-u", "x/train.py"}}, "train-12345"},
-		"digits":  {"a letter comes first", Request{Prefix: "123"}, "job-12345"},
-		"long":    {"cut", Request{Prefix: strings.Repeat("a", 80)}, strings.Repeat("a", 39) + "-12345"},
+		"python": {
+			"by the script that it runs",
+			Request{Command: []string{"python", "-u", "x/train.py"}},
+			"train-12345",
+		},
+		"digits": {"a letter comes first", Request{Prefix: "123"}, "job-12345"},
+		"long":   {"cut", Request{Prefix: strings.Repeat("a", 80)}, strings.Repeat("a", 39) + "-12345"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

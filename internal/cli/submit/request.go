@@ -166,11 +166,18 @@ func (r *Request) Check() error {
 	case r.Nodes < 1:
 		return fmt.Errorf("--nodes %d: use 1 or more", r.Nodes)
 	case r.Array != nil && (r.Nodes > 1 || kind != Plain):
-		return fmt.Errorf("--array with --nodes or --framework: each task of an array is one pod; submit one job for each instead")
+		return fmt.Errorf(
+			"--array with --nodes or --framework: each task of an array is one pod; submit one job for each instead",
+		)
 	case r.Array != nil && r.Elastic != nil:
-		return fmt.Errorf("--array with --elastic: an array starts with as many tasks as there is room for anyway; leave --elastic out")
+		return fmt.Errorf(
+			"--array with --elastic: an array starts with as many tasks as there is room for anyway; leave --elastic out",
+		)
 	case r.Elastic != nil && kind != Torch && kind != Ray:
-		return fmt.Errorf("--elastic: only torch and ray go on with another number of nodes, and this is %s: give --framework, or leave --elastic out", kind)
+		return fmt.Errorf(
+			"--elastic: only torch and ray go on with another number of nodes, and this is %s: give --framework, or leave --elastic out",
+			kind,
+		)
 	case r.Retries < 0:
 		return fmt.Errorf("--retries %d: use 0 or more", r.Retries)
 	case r.Image == "":
@@ -180,7 +187,9 @@ func (r *Request) Check() error {
 		return fmt.Errorf("setup goes before a shell script or a command, and %s is neither", r.File)
 	}
 	if kind == Ray && (r.Setup != "" || r.Script != "" && rayLine(r) == "") {
-		return fmt.Errorf("--framework ray: Ray starts one command and no script: use mlbatch run --workdir . --framework ray -- python driver.py")
+		return fmt.Errorf(
+			"--framework ray: Ray starts one command and no script: use mlbatch run --workdir . --framework ray -- python driver.py",
+		)
 	}
 	if r.GPUs.Count == 0 && r.GPUs.Type != "" {
 		return fmt.Errorf("--gpus %s:0: how many of them?", r.GPUs.Type)

@@ -74,17 +74,53 @@ func SlurmOptions() []SlurmOption {
 		{Long: "job-name", Letter: "J", Usage: "`NAME`, behind which a number is put", take: as("job-name")},
 		{Long: "partition", Letter: "p", Usage: "LocalQueue", take: as("queue")},
 		{Long: "qos", Letter: "q", Usage: "WorkloadPriorityClass", take: as("priority")},
-		{Long: "nodes", Letter: "N", Usage: "number of nodes; of MIN-MAX the first", take: func(x *slurm, s Setting) error {
-			s.Value, _, _ = strings.Cut(s.Value, "-")
-			return count(func(x *slurm) *int { return &x.nodes })(x, s)
-		}},
-		{Long: "ntasks", Letter: "n", Usage: "number of tasks, on all nodes together", take: count(func(x *slurm) *int { return &x.tasks })},
-		{Long: "ntasks-per-node", Usage: "number of tasks of each node", take: count(func(x *slurm) *int { return &x.tasksPerNode })},
-		{Long: "cpus-per-task", Letter: "c", Usage: "processors of each task", take: count(func(x *slurm) *int { return &x.cpusPerTask })},
-		{Long: "cpus-per-gpu", Usage: "processors for each GPU", take: count(func(x *slurm) *int { return &x.cpusPerGPU })},
-		{Long: "gpus", Letter: "G", Usage: "[TYPE:]N GPUs, on all nodes together", take: gpus(func(x *slurm) **GPUs { return &x.gpus })},
-		{Long: "gpus-per-node", Usage: "[TYPE:]N GPUs of each node", take: gpus(func(x *slurm) **GPUs { return &x.gpusPerNode })},
-		{Long: "gpus-per-task", Usage: "[TYPE:]N GPUs of each task", take: gpus(func(x *slurm) **GPUs { return &x.gpusPerTask })},
+		{
+			Long:   "nodes",
+			Letter: "N",
+			Usage:  "number of nodes; of MIN-MAX the first",
+			take: func(x *slurm, s Setting) error {
+				s.Value, _, _ = strings.Cut(s.Value, "-")
+				return count(func(x *slurm) *int { return &x.nodes })(x, s)
+			},
+		},
+		{
+			Long:   "ntasks",
+			Letter: "n",
+			Usage:  "number of tasks, on all nodes together",
+			take:   count(func(x *slurm) *int { return &x.tasks }),
+		},
+		{
+			Long:  "ntasks-per-node",
+			Usage: "number of tasks of each node",
+			take:  count(func(x *slurm) *int { return &x.tasksPerNode }),
+		},
+		{
+			Long:   "cpus-per-task",
+			Letter: "c",
+			Usage:  "processors of each task",
+			take:   count(func(x *slurm) *int { return &x.cpusPerTask }),
+		},
+		{
+			Long:  "cpus-per-gpu",
+			Usage: "processors for each GPU",
+			take:  count(func(x *slurm) *int { return &x.cpusPerGPU }),
+		},
+		{
+			Long:   "gpus",
+			Letter: "G",
+			Usage:  "[TYPE:]N GPUs, on all nodes together",
+			take:   gpus(func(x *slurm) **GPUs { return &x.gpus }),
+		},
+		{
+			Long:  "gpus-per-node",
+			Usage: "[TYPE:]N GPUs of each node",
+			take:  gpus(func(x *slurm) **GPUs { return &x.gpusPerNode }),
+		},
+		{
+			Long:  "gpus-per-task",
+			Usage: "[TYPE:]N GPUs of each task",
+			take:  gpus(func(x *slurm) **GPUs { return &x.gpusPerTask }),
+		},
 		{Long: "gres", Usage: "gpu[:TYPE]:N, of each node", take: func(x *slurm, s Setting) error {
 			if s.Value != "gpu" && !strings.HasPrefix(s.Value, "gpu:") {
 				return fmt.Errorf("%q: gpu is the only one that is known", s.Value)
@@ -93,12 +129,22 @@ func SlurmOptions() []SlurmOption {
 		}},
 		{Long: "mem", Usage: "memory of each node", take: func(x *slurm, s Setting) error {
 			if s.Value == "0" {
-				return fmt.Errorf("0 means all that a node has, which is not known before there is a node: give an amount")
+				return fmt.Errorf(
+					"0 means all that a node has, which is not known before there is a node: give an amount",
+				)
 			}
 			return as("mem")(x, s)
 		}},
-		{Long: "mem-per-cpu", Usage: "memory for each processor", take: memory(func(x *slurm) **resource.Quantity { return &x.memPerCPU })},
-		{Long: "mem-per-gpu", Usage: "memory for each GPU", take: memory(func(x *slurm) **resource.Quantity { return &x.memPerGPU })},
+		{
+			Long:  "mem-per-cpu",
+			Usage: "memory for each processor",
+			take:  memory(func(x *slurm) **resource.Quantity { return &x.memPerCPU }),
+		},
+		{
+			Long:  "mem-per-gpu",
+			Usage: "memory for each GPU",
+			take:  memory(func(x *slurm) **resource.Quantity { return &x.memPerGPU }),
+		},
 		{Long: "time", Letter: "t", Usage: "how long it may run", take: as("time")},
 		{Long: "array", Letter: "a", Usage: "indices, such as 0-99%10", take: as("array")},
 		{Long: "dependency", Letter: "d", Usage: "afterok:JOB, afterany:JOB or afternotok:JOB", take: dependency},
@@ -111,16 +157,30 @@ func SlurmOptions() []SlurmOption {
 		{Long: "mail-type", Usage: "has no effect", Remark: "no mail is sent"},
 		{Long: "mail-user", Usage: "has no effect", Remark: "no mail is sent"},
 		{Long: "account", Letter: "A", Usage: "has no effect", Remark: "the queue says whose quota is used"},
-		{Long: "exclusive", Bare: true, Usage: "has no effect", Remark: "nodes are shared; who asks for all GPUs of a node has them alone"},
+		{
+			Long:   "exclusive",
+			Bare:   true,
+			Usage:  "has no effect",
+			Remark: "nodes are shared; who asks for all GPUs of a node has them alone",
+		},
 		{Long: "comment", Usage: "has no effect", Remark: "it is kept nowhere"},
-		{Long: "requeue", Bare: true, Usage: "as always: what is evicted is queued again", take: func(*slurm, Setting) error { return nil }},
+		{
+			Long:  "requeue",
+			Bare:  true,
+			Usage: "as always: what is evicted is queued again",
+			take:  func(*slurm, Setting) error { return nil },
+		},
 		{Long: "no-requeue", Bare: true, Usage: "has no effect", Remark: "what is evicted is queued again"},
 	}, rareOptions()...)
 }
 
 // dependency reads afterok:JOB[:JOB...][,...].
 func dependency(x *slurm, s Setting) error {
-	kinds := map[string]jobs.When{"afterok": jobs.AfterOK, "afterany": jobs.AfterAny, "afternotok": jobs.AfterFail}
+	kinds := map[string]jobs.When{
+		"afterok":    jobs.AfterOK,
+		"afterany":   jobs.AfterAny,
+		"afternotok": jobs.AfterFail,
+	}
 	if strings.Contains(s.Value, "?") {
 		return fmt.Errorf("%q: a job waits for all of those that it names, and not for one of them (?)", s.Value)
 	}
@@ -150,7 +210,10 @@ func export(x *slurm, s Setting) error {
 // slurmOption is that of a name or letter; nil for none.
 func slurmOption(name string) *SlurmOption {
 	all := SlurmOptions()
-	i := slices.IndexFunc(all, func(o SlurmOption) bool { return o.Long == name || o.Letter != "" && o.Letter == name })
+	i := slices.IndexFunc(
+		all,
+		func(o SlurmOption) bool { return o.Long == name || o.Letter != "" && o.Letter == name },
+	)
 	if i < 0 {
 		return nil
 	}
@@ -194,7 +257,12 @@ func (x *slurm) settings() (out []Setting, err error) {
 	nodes := max(x.nodes, 1)
 	if x.tasks > 0 && x.tasksPerNode == 0 {
 		if x.tasks%nodes != 0 {
-			return nil, fmt.Errorf("--ntasks %d on %d nodes: nodes are alike here; use a multiple of %d", x.tasks, nodes, nodes)
+			return nil, fmt.Errorf(
+				"--ntasks %d on %d nodes: nodes are alike here; use a multiple of %d",
+				x.tasks,
+				nodes,
+				nodes,
+			)
 		}
 		x.tasksPerNode = x.tasks / nodes
 	}
@@ -250,7 +318,12 @@ func (x *slurm) gpusOfNode(nodes, tasks int) (*GPUs, error) {
 	case x.gpus != nil:
 		g := *x.gpus
 		if g.Count%int64(nodes) != 0 {
-			return nil, fmt.Errorf("--gpus %d on %d nodes: nodes are alike here; use a multiple of %d, or --gpus-per-node", g.Count, nodes, nodes)
+			return nil, fmt.Errorf(
+				"--gpus %d on %d nodes: nodes are alike here; use a multiple of %d, or --gpus-per-node",
+				g.Count,
+				nodes,
+				nodes,
+			)
 		}
 		g.Count /= int64(nodes)
 		return &g, nil

@@ -69,7 +69,10 @@ func lookupSlurm(name string) (string, bool, bool) {
 
 func lookupOwn(name string) (string, bool, bool) {
 	all := Options()
-	i := slices.IndexFunc(all, func(o Option) bool { return o.Name == name || o.Letter != "" && o.Letter == name })
+	i := slices.IndexFunc(
+		all,
+		func(o Option) bool { return o.Name == name || o.Letter != "" && o.Letter == name },
+	)
 	if i < 0 {
 		return "", false, false
 	}
@@ -164,7 +167,12 @@ func Interpreter(name, text string) ([]string, error) {
 	}
 	words := strings.Fields(line)
 	if len(words) == 0 || !isShell(words) && !isPython(words) {
-		return nil, fmt.Errorf("%s: %s: scripts for a shell or python are understood; others run by mlbatch run --workdir . -- ./%s", name, strings.TrimSpace(first), path.Base(name))
+		return nil, fmt.Errorf(
+			"%s: %s: scripts for a shell or python are understood; others run by mlbatch run --workdir . -- ./%s",
+			name,
+			strings.TrimSpace(first),
+			path.Base(name),
+		)
 	}
 	return words, nil
 }

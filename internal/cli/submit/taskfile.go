@@ -42,7 +42,12 @@ func (r *Request) ReadTask(name string, data []byte) ([]Setting, error) {
 					continue
 				}
 				if !slices.Contains(resourceKeys(), k) {
-					return nil, fmt.Errorf("%s: resources.%s: there is no such key%s", name, k, orAll(Closest(k, resourceKeys()), resourceKeys()))
+					return nil, fmt.Errorf(
+						"%s: resources.%s: there is no such key%s",
+						name,
+						k,
+						orAll(Closest(k, resourceKeys()), resourceKeys()),
+					)
 				}
 				for _, text := range texts {
 					add(k, text)

@@ -45,7 +45,11 @@ func (a *Array) Step() int {
 // ParseArray reads indices as Slurm has them: 0-99%10, 1,3,5-7, 0-15:4.
 func ParseArray(text string) (*Array, error) {
 	bad := func(why string) error {
-		return fmt.Errorf("%q %s: use indices such as 0-99, 1,3,5-7 or 0-15:4, and %%N behind them for N at once", text, why)
+		return fmt.Errorf(
+			"%q %s: use indices such as 0-99, 1,3,5-7 or 0-15:4, and %%N behind them for N at once",
+			text,
+			why,
+		)
 	}
 	list, most, limited := strings.Cut(text, "%")
 	a := &Array{}
@@ -142,7 +146,10 @@ var memory = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)([KMGTkmgt]?)(?:i?[Bb]?)$
 func ParseMemory(text string) (*resource.Quantity, error) {
 	m := memory.FindStringSubmatch(text)
 	if m == nil {
-		return nil, fmt.Errorf("%q is no amount of memory: use 512M, 64G, 64Gi (both 64 GiB), or a number of MiB", text)
+		return nil, fmt.Errorf(
+			"%q is no amount of memory: use 512M, 64G, 64Gi (both 64 GiB), or a number of MiB",
+			text,
+		)
 	}
 	q, err := resource.ParseQuantity(m[1] + cmp.Or(strings.ToUpper(m[2]), "M") + "i")
 	if strings.EqualFold(m[2], "k") {
@@ -171,7 +178,10 @@ func ParseCPU(text string) (*resource.Quantity, error) {
 
 // ParseGPUs reads [gpu:][TYPE:]COUNT. A TYPE with / is a resource, such as amd.com/gpu.
 func ParseGPUs(text string) (GPUs, error) {
-	bad := fmt.Errorf("%q is no number of GPUs: use COUNT, TYPE:COUNT or RESOURCE:COUNT, such as 8, h100:8 or amd.com/gpu:8", text)
+	bad := fmt.Errorf(
+		"%q is no number of GPUs: use COUNT, TYPE:COUNT or RESOURCE:COUNT, such as 8, h100:8 or amd.com/gpu:8",
+		text,
+	)
 	words := strings.Split(strings.TrimPrefix(text, "gpu:"), ":")
 	if text == "gpu" {
 		words = []string{"1"}
@@ -227,16 +237,21 @@ func ParseVar(text string, lookup func(string) (string, bool)) (Var, error) {
 
 // ParseMount reads [pvc:|secret:|cm:]NAME:/PATH[:ro].
 func ParseMount(text string) (Mount, error) {
-	bad := fmt.Errorf("%q: use NAME:/PATH or pvc:NAME:/PATH for a PersistentVolumeClaim, secret:NAME:/PATH or cm:NAME:/PATH, and :ro behind it to read only", text)
+	bad := fmt.Errorf(
+		"%q: use NAME:/PATH or pvc:NAME:/PATH for a PersistentVolumeClaim, secret:NAME:/PATH or cm:NAME:/PATH, and :ro behind it to read only",
+		text,
+	)
 	words := strings.Split(text, ":")
 	m := Mount{Kind: MountClaim}
 	if last := len(words) - 1; last > 0 && words[last] == "ro" {
 		m.ReadOnly, words = true, words[:last]
 	}
-	if slices.Contains([]MountKind{MountClaim, MountSecret, MountConfigMap}, MountKind(words[0])) && len(words) > 2 {
+	if slices.Contains([]MountKind{MountClaim, MountSecret, MountConfigMap}, MountKind(words[0])) &&
+		len(words) > 2 {
 		m.Kind, words = MountKind(words[0]), words[1:]
 	}
-	if len(words) != 2 || len(validation.IsDNS1123Subdomain(words[0])) > 0 || !path.IsAbs(words[1]) || path.Clean(words[1]) == "/" {
+	if len(words) != 2 || len(validation.IsDNS1123Subdomain(words[0])) > 0 || !path.IsAbs(words[1]) ||
+		path.Clean(words[1]) == "/" {
 		return m, bad
 	}
 	m.Name, m.Path = words[0], path.Clean(words[1])

@@ -16,11 +16,26 @@ func TestParseArray(t *testing.T) {
 		want      *Array
 		prologue  string
 	}{
-		"range":      {"the usual one", "0-3", &Array{Indices: []int{0, 1, 2, 3}}, ""},
-		"limit":      {"so many at once", "0-3%2", &Array{Indices: []int{0, 1, 2, 3}, AtOnce: 2}, ""},
-		"step":       {"every fourth", "1-9:4", &Array{Indices: []int{1, 5, 9}}, "export SLURM_ARRAY_TASK_ID=$((1 + 4 * JOB_COMPLETION_INDEX))"},
-		"list":       {"in order, each once", "7,1,3-4,3", &Array{Indices: []int{1, 3, 4, 7}}, `export SLURM_ARRAY_TASK_ID="$(set -- 1 3 4 7; shift "$JOB_COMPLETION_INDEX"; echo "$1")"`},
-		"one":        {"an array of one", "5", &Array{Indices: []int{5}}, "export SLURM_ARRAY_TASK_ID=$((5 + 1 * JOB_COMPLETION_INDEX))"},
+		"range": {"the usual one", "0-3", &Array{Indices: []int{0, 1, 2, 3}}, ""},
+		"limit": {"so many at once", "0-3%2", &Array{Indices: []int{0, 1, 2, 3}, AtOnce: 2}, ""},
+		"step": {
+			"every fourth",
+			"1-9:4",
+			&Array{Indices: []int{1, 5, 9}},
+			"export SLURM_ARRAY_TASK_ID=$((1 + 4 * JOB_COMPLETION_INDEX))",
+		},
+		"list": {
+			"in order, each once",
+			"7,1,3-4,3",
+			&Array{Indices: []int{1, 3, 4, 7}},
+			`export SLURM_ARRAY_TASK_ID="$(set -- 1 3 4 7; shift "$JOB_COMPLETION_INDEX"; echo "$1")"`,
+		},
+		"one": {
+			"an array of one",
+			"5",
+			&Array{Indices: []int{5}},
+			"export SLURM_ARRAY_TASK_ID=$((5 + 1 * JOB_COMPLETION_INDEX))",
+		},
 		"words":      {"no number", "a-b", nil, ""},
 		"backwards":  {"nothing to count", "5-1", nil, ""},
 		"negative":   {"indices count from 0", "-1", nil, ""},
@@ -29,7 +44,12 @@ func TestParseArray(t *testing.T) {
 		"lone step":  {"of what?", "3:2", nil, ""},
 		"too many":   {"more than a Job can have", "0-100000", nil, ""},
 		"in parts":   {"no more in several", strings.Repeat("0-99999,", 3) + "5", nil, ""},
-		"far apart":  {"what follows the last is no number", "1-9223372036854775807:9223372036854775806", &Array{Indices: []int{1, math.MaxInt}}, fmt.Sprintf("export SLURM_ARRAY_TASK_ID=$((1 + %d * JOB_COMPLETION_INDEX))", math.MaxInt-1)},
+		"far apart": {
+			"what follows the last is no number",
+			"1-9223372036854775807:9223372036854775806",
+			&Array{Indices: []int{1, math.MaxInt}},
+			fmt.Sprintf("export SLURM_ARRAY_TASK_ID=$((1 + %d * JOB_COMPLETION_INDEX))", math.MaxInt-1),
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -56,7 +56,12 @@ func (x *rendering) env(k ranks) []corev1.EnvVar {
 	}
 	from := func(field string, names ...string) {
 		for _, name := range names {
-			put(corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: field}}})
+			put(
+				corev1.EnvVar{
+					Name:      name,
+					ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: field}},
+				},
+			)
 		}
 	}
 	nodes, tasks := x.nodes(), max(r.TasksPerNode, 1)
@@ -143,7 +148,10 @@ func (a *Array) prologue() string {
 	for i, n := range a.Indices {
 		words[i] = strconv.Itoa(n)
 	}
-	return fmt.Sprintf(`export SLURM_ARRAY_TASK_ID="$(set -- %s; shift "$JOB_COMPLETION_INDEX"; echo "$1")"`, strings.Join(words, " "))
+	return fmt.Sprintf(
+		`export SLURM_ARRAY_TASK_ID="$(set -- %s; shift "$JOB_COMPLETION_INDEX"; echo "$1")"`,
+		strings.Join(words, " "),
+	)
 }
 
 // dollars keeps Kubernetes from reading $(NAME) and $$ in a text, which mean something to it.

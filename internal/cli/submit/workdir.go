@@ -19,12 +19,26 @@ const (
 // image needs tar and gzip.
 func (x *rendering) unpack(pod *corev1.PodSpec, c *corev1.Container) {
 	const archive, files = "workdir-archive", "workdir"
-	pod.Volumes = append(pod.Volumes,
-		corev1.Volume{Name: archive, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: x.upload}}}},
-		corev1.Volume{Name: files, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+	pod.Volumes = append(
+		pod.Volumes,
+		corev1.Volume{
+			Name: archive,
+			VolumeSource: corev1.VolumeSource{
+				ConfigMap: &corev1.ConfigMapVolumeSource{
+					LocalObjectReference: corev1.LocalObjectReference{Name: x.upload},
+				},
+			},
+		},
+		corev1.Volume{Name: files, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+	)
 	init := corev1.Container{
-		Name: "workdir", Image: c.Image, Command: []string{"tar", "-xzf", path.Join(uploadPath, uploadKey), "-C", WorkdirPath},
-		VolumeMounts: []corev1.VolumeMount{{Name: archive, MountPath: uploadPath, ReadOnly: true}, {Name: files, MountPath: WorkdirPath}},
+		Name:    "workdir",
+		Image:   c.Image,
+		Command: []string{"tar", "-xzf", path.Join(uploadPath, uploadKey), "-C", WorkdirPath},
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: archive, MountPath: uploadPath, ReadOnly: true},
+			{Name: files, MountPath: WorkdirPath},
+		},
 	}
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 		if q, has := c.Resources.Limits[name]; has { // no more than the command has afterwards

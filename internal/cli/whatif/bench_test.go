@@ -13,13 +13,20 @@ import (
 // month is 30 days of eight teams on 512 GPUs, with a job every two minutes.
 func month() string {
 	var b strings.Builder
-	b.WriteString("name: month\nhorizon: 30d\ncohorts: [{name: org}]\nnodes: [{name: node, count: 64, gpus: 8, cpu: 96, memory: 1Ti}]\nteams:\n")
+	b.WriteString(
+		"name: month\nhorizon: 30d\ncohorts: [{name: org}]\nnodes: [{name: node, count: 64, gpus: 8, cpu: 96, memory: 1Ti}]\nteams:\n",
+	)
 	for i := range 8 {
 		fmt.Fprintf(&b, "- {name: t%d, cohort: org, gpus: 64}\n", i)
 	}
 	b.WriteString("clusterModel: {write: 50ms, observe: 20ms, start: {min: 10s, max: 60s}, stop: 30s}\njobs:\n")
 	for i := range 8 {
-		fmt.Fprintf(&b, "- {name: j%d, team: t%d, until: 30d, arrival: {poisson: 16m}, gpus: {choose: [{value: 1, weight: 4}, {value: 8}, {value: 32}]}, duration: {lognormal: {median: 1h, sigma: 1.2}, min: 1m, max: 12h}}\n", i, i)
+		fmt.Fprintf(
+			&b,
+			"- {name: j%d, team: t%d, until: 30d, arrival: {poisson: 16m}, gpus: {choose: [{value: 1, weight: 4}, {value: 8}, {value: 32}]}, duration: {lognormal: {median: 1h, sigma: 1.2}, min: 1m, max: 12h}}\n",
+			i,
+			i,
+		)
 	}
 	return b.String()
 }

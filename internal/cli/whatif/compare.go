@@ -49,7 +49,10 @@ func Compare(ctx context.Context, p *replay.Past, policies []*Policy) (*Comparis
 	for _, policy := range policies {
 		w := h.world(policy.Name)
 		for _, name := range policy.lay(w) {
-			c.Notes = append(c.Notes, fmt.Sprintf("%s: %s was never recorded; it is there from the beginning", policy.Name, name))
+			c.Notes = append(
+				c.Notes,
+				fmt.Sprintf("%s: %s was never recorded; it is there from the beginning", policy.Name, name),
+			)
 		}
 		worlds = append(worlds, w)
 	}
@@ -70,7 +73,13 @@ func Compare(ctx context.Context, p *replay.Past, policies []*Policy) (*Comparis
 // gaps says what is missing in a past.
 func gaps(p *replay.Past) (out []string) {
 	if p.Runs > 1 {
-		out = append(out, fmt.Sprintf("the controller was started %d times: what it was not there to see is known from when it came back", p.Runs))
+		out = append(
+			out,
+			fmt.Sprintf(
+				"the controller was started %d times: what it was not there to see is known from when it came back",
+				p.Runs,
+			),
+		)
 	}
 	if p.Gaps > 0 {
 		out = append(out, fmt.Sprintf("recordings are missing in %d places, where writing was too slow", p.Gaps))

@@ -20,8 +20,19 @@ type Difference struct {
 
 // measures are the measures that a record of the past has, too.
 func measures(unit string) []report.Measure {
-	return report.Choose(unit, report.JobsFinished, report.NeverStarted, report.WaitP50, report.WaitP90, report.Utilisation,
-		report.HoursUsed(unit), report.HoursLost(unit), report.Preemptions, report.Evictions, report.Share)
+	return report.Choose(
+		unit,
+		report.JobsFinished,
+		report.NeverStarted,
+		report.WaitP50,
+		report.WaitP90,
+		report.Utilisation,
+		report.HoursUsed(unit),
+		report.HoursLost(unit),
+		report.Preemptions,
+		report.Evictions,
+		report.Share,
+	)
 }
 
 // differences lists the measures of all, and then of each team that has had jobs or quota. A

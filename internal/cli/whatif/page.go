@@ -12,7 +12,12 @@ import (
 
 // title is that of pictures.
 func (c *Comparison) title() string {
-	return fmt.Sprintf("%d jobs from %s to %s", c.Jobs, c.From.Format("2006-01-02 15:04"), c.To.Format("2006-01-02 15:04"))
+	return fmt.Sprintf(
+		"%d jobs from %s to %s",
+		c.Jobs,
+		c.From.Format("2006-01-02 15:04"),
+		c.To.Format("2006-01-02 15:04"),
+	)
 }
 
 // all is what happened, and then what would have.
@@ -79,7 +84,11 @@ func (c *Comparison) tables(b *strings.Builder) {
 				b.WriteString("</tbody></table></div>\n")
 			}
 			last = d.Team
-			fmt.Fprintf(b, "<div><table><caption>%s</caption><thead><tr><th scope=\"col\">measure</th><th scope=\"col\">recorded</th>", html.EscapeString(d.Team))
+			fmt.Fprintf(
+				b,
+				"<div><table><caption>%s</caption><thead><tr><th scope=\"col\">measure</th><th scope=\"col\">recorded</th>",
+				html.EscapeString(d.Team),
+			)
 			for k, r := range c.Policies {
 				fmt.Fprintf(b, `<th scope="col">%s: %s</th>`, report.Letter(k), html.EscapeString(r.World))
 				if k > 0 {
@@ -88,7 +97,12 @@ func (c *Comparison) tables(b *strings.Builder) {
 			}
 			b.WriteString("</tr></thead><tbody>\n")
 		}
-		fmt.Fprintf(b, `<tr><th scope="row">%s</th><td>%s</td>`, html.EscapeString(d.Measure), html.EscapeString(d.show(d.Recorded)))
+		fmt.Fprintf(
+			b,
+			`<tr><th scope="row">%s</th><td>%s</td>`,
+			html.EscapeString(d.Measure),
+			html.EscapeString(d.show(d.Recorded)),
+		)
 		for k := range c.Policies {
 			fmt.Fprintf(b, "<td>%s</td>", html.EscapeString(d.show(d.Values[k])))
 			if k > 0 {

@@ -66,7 +66,12 @@ func (p *Policy) add(d *manifest.Document, configure Configure, seen map[string]
 		return err
 	}
 	if gvk.Group != kueue.GroupVersion.Group || gvk.Version != kueue.GroupVersion.Version {
-		return fmt.Errorf("%s: is of %s: a policy has ClusterQueues, Cohorts, LocalQueues and ResourceFlavors of %s, and a Configuration", at, d.Object.GetAPIVersion(), kueue.GroupVersion)
+		return fmt.Errorf(
+			"%s: is of %s: a policy has ClusterQueues, Cohorts, LocalQueues and ResourceFlavors of %s, and a Configuration",
+			at,
+			d.Object.GetAPIVersion(),
+			kueue.GroupVersion,
+		)
 	}
 	ev, err := eventOf(gvk.Kind, text)
 	if err != nil {
@@ -92,9 +97,13 @@ func eventOf(kind string, text []byte) (core.Event, error) {
 		kueue.DefaultClusterQueue(q)
 		switch {
 		case len(q.Spec.ResourceGroups) == 0:
-			return nil, errors.New("spec.resourceGroups: is missing: a policy replaces the whole ClusterQueue; begin with that of kubectl get clusterqueue -o yaml")
+			return nil, errors.New(
+				"spec.resourceGroups: is missing: a policy replaces the whole ClusterQueue; begin with that of kubectl get clusterqueue -o yaml",
+			)
 		case q.Spec.NamespaceSelector == nil:
-			return nil, errors.New("spec.namespaceSelector: is missing, so that no namespace could use the queue: write {} for all")
+			return nil, errors.New(
+				"spec.namespaceSelector: is missing, so that no namespace could use the queue: write {} for all",
+			)
 		}
 		return core.QueueSet{Queue: convert.Queue(q)}, problems(kueue.ValidateClusterQueue(q))
 	case "Cohort":

@@ -13,7 +13,11 @@ import (
 // what teams are entitled, does not depend on decisions: it is that of a simulation.
 func (h *history) recorded(base *sim.Result) *sim.Result {
 	out := &sim.Result{
-		World: "recorded", Unit: base.Unit, Start: base.Start, Seconds: base.Seconds, Total: sim.Account{Team: "all", Share: 1, Entitled: 1},
+		World:    "recorded",
+		Unit:     base.Unit,
+		Start:    base.Start,
+		Seconds:  base.Seconds,
+		Total:    sim.Account{Team: "all", Share: 1, Entitled: 1},
 		Timeline: sim.Timeline{StepSeconds: base.Timeline.StepSeconds, Offered: base.Timeline.Offered},
 	}
 	steps := len(base.Timeline.Used)
@@ -22,7 +26,10 @@ func (h *history) recorded(base *sim.Result) *sim.Result {
 	for i, a := range base.Teams {
 		index[a.Team] = i
 		out.Teams = append(out.Teams, sim.Account{Team: a.Team, Offered: a.Offered, Entitled: a.Entitled})
-		out.Timeline.Teams = append(out.Timeline.Teams, sim.TeamSeries{Team: a.Team, Used: make([]float64, steps), Waiting: make([]float64, steps)})
+		out.Timeline.Teams = append(
+			out.Timeline.Teams,
+			sim.TeamSeries{Team: a.Team, Used: make([]float64, steps), Waiting: make([]float64, steps)},
+		)
 	}
 	m := &measuring{history: h, out: out, index: index, waits: make([][]float64, len(out.Teams))}
 	for i := range h.jobs {

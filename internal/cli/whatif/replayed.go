@@ -47,7 +47,9 @@ func (p *printer) say(format string, args ...any) { p.beside("", fmt.Sprintf(for
 func (p *printer) beside(front, text string) {
 	const narrowest = 20
 	width := max(cmp.Or(p.layout.Width, unwrapped)-len(front), narrowest)
-	p.text.WriteString(front + strings.ReplaceAll(cli.Wrap(text, width, ""), "\n", "\n"+strings.Repeat(" ", len(front))) + "\n")
+	p.text.WriteString(
+		front + strings.ReplaceAll(cli.Wrap(text, width, ""), "\n", "\n"+strings.Repeat(" ", len(front))) + "\n",
+	)
 }
 
 // raw adds a line as it is: recorded, to be copied.
@@ -63,7 +65,12 @@ func (p *printer) head(r *replay.Report) {
 		span = fmt.Sprintf(", %s to %s", replay.Stamp(r.First), replay.Stamp(r.Last))
 	}
 	p.say("%s of %s%s", words.Count(r.Recordings, "recording"), words.Count(r.Runs, "run"), span)
-	p.say("%s, %s, %s reproduced", words.Count(r.Events, "event"), words.Count(r.Cycles, "cycle"), words.Count(r.Decisions, "decision"))
+	p.say(
+		"%s, %s, %s reproduced",
+		words.Count(r.Events, "event"),
+		words.Count(r.Cycles, "cycle"),
+		words.Count(r.Decisions, "decision"),
+	)
 	if r.Gaps > 0 {
 		p.say("%s between recordings, where writing was too slow", words.Count(r.Gaps, "gap"))
 	}
@@ -118,9 +125,16 @@ func (p *printer) stranger(u *replay.Stranger) {
 	case u.Kind != "job":
 		p.say("ClusterQueue %s is not known at this time. There are: %s.", u.Name, near)
 	case near == "":
-		p.say("%s is not known at this time: no job or Workload of that name was recorded until then. --list shows all.", u.Name)
+		p.say(
+			"%s is not known at this time: no job or Workload of that name was recorded until then. --list shows all.",
+			u.Name,
+		)
 	default:
-		p.say("%s is not known at this time: no job or Workload of that name was recorded until then. In its namespace: %s. --list shows all.", u.Name, near)
+		p.say(
+			"%s is not known at this time: no job or Workload of that name was recorded until then. In its namespace: %s. --list shows all.",
+			u.Name,
+			near,
+		)
 	}
 }
 
@@ -203,14 +217,22 @@ func PrintRecordings(out io.Writer, all []replay.Recording, l cli.Layout) error 
 		return replay.Stamp(t)
 	}
 	number := func(title string, rank int, of func(replay.Recording) int) cli.Column[replay.Recording] {
-		return cli.Column[replay.Recording]{Title: title, Rank: rank, Text: func(r replay.Recording) string { return strconv.Itoa(of(r)) }}
+		return cli.Column[replay.Recording]{
+			Title: title,
+			Rank:  rank,
+			Text:  func(r replay.Recording) string { return strconv.Itoa(of(r)) },
+		}
 	}
 	return cli.PrintTable(out, []cli.Column[replay.Recording]{
 		{Title: "FILE", Text: func(r replay.Recording) string { return r.File }},
 		{Title: "FROM", Text: func(r replay.Recording) string { return moment(r.First) }},
 		{Title: "TO", Rank: 2, Text: func(r replay.Recording) string { return moment(r.Last) }},
 		{Title: "BEGINS", Rank: 4, Text: func(r replay.Recording) string { return r.Begins }},
-		{Title: "MB", Rank: 3, Text: func(r replay.Recording) string { return fmt.Sprintf("%.1f", float64(r.Bytes)/1e6) }},
+		{
+			Title: "MB",
+			Rank:  3,
+			Text:  func(r replay.Recording) string { return fmt.Sprintf("%.1f", float64(r.Bytes)/1e6) },
+		},
 		number("EVENTS", 6, func(r replay.Recording) int { return r.Events }),
 		number("CYCLES", 5, func(r replay.Recording) int { return r.Cycles }),
 		number("DECISIONS", 1, func(r replay.Recording) int { return r.Decisions }),

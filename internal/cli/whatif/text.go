@@ -61,9 +61,19 @@ func (c *Comparison) columns() []cli.Column[row] {
 		{Title: "RECORDED", Rank: 1, Text: func(r row) string { return r.d.show(r.d.Recorded) }},
 	}
 	for i := range c.Policies {
-		columns = append(columns, cli.Column[row]{Title: report.Letter(i), Text: func(r row) string { return r.d.show(r.d.Values[i]) }})
+		columns = append(
+			columns,
+			cli.Column[row]{Title: report.Letter(i), Text: func(r row) string { return r.d.show(r.d.Values[i]) }},
+		)
 		if i > 0 {
-			columns = append(columns, cli.Column[row]{Title: report.Letter(i) + " - A", Rank: 2, Text: func(r row) string { return r.d.change(i) }})
+			columns = append(
+				columns,
+				cli.Column[row]{
+					Title: report.Letter(i) + " - A",
+					Rank:  2,
+					Text:  func(r row) string { return r.d.change(i) },
+				},
+			)
 		}
 	}
 	return columns
@@ -71,8 +81,15 @@ func (c *Comparison) columns() []cli.Column[row] {
 
 // intro says what is compared.
 func (c *Comparison) intro() []string {
-	out := []string{fmt.Sprintf("%d jobs from %s to %s (%s), decided again in virtual time:",
-		c.Jobs, c.From.Format("2006-01-02 15:04"), c.To.Format("2006-01-02 15:04"), report.Span(c.To.Sub(c.From).Seconds()))}
+	out := []string{
+		fmt.Sprintf(
+			"%d jobs from %s to %s (%s), decided again in virtual time:",
+			c.Jobs,
+			c.From.Format("2006-01-02 15:04"),
+			c.To.Format("2006-01-02 15:04"),
+			report.Span(c.To.Sub(c.From).Seconds()),
+		),
+	}
 	for i, r := range c.Policies {
 		out = append(out, fmt.Sprintf("%s: %s", report.Letter(i), words.Harmless(r.World)))
 	}
@@ -83,8 +100,13 @@ func (t Trust) sentence() string {
 	if t.Jobs == 0 {
 		return "Trust: no job had quota both in the recording and in its simulation."
 	}
-	return fmt.Sprintf("Trust: under its own policy (A) the simulation gave %d of %d jobs (%.0f%%) quota within a minute, or a tenth of the wait, of when they really had it, and held %.0f%% of the hours.",
-		t.Near, t.Jobs, 100*float64(t.Near)/float64(t.Jobs), 100*t.Used)
+	return fmt.Sprintf(
+		"Trust: under its own policy (A) the simulation gave %d of %d jobs (%.0f%%) quota within a minute, or a tenth of the wait, of when they really had it, and held %.0f%% of the hours.",
+		t.Near,
+		t.Jobs,
+		100*float64(t.Near)/float64(t.Jobs),
+		100*t.Used,
+	)
 }
 
 // remarks says what was assumed and what is missing.

@@ -152,7 +152,8 @@ func TestRecordedPolicyIsReproduced(t *testing.T) {
 			t.Errorf("%s, %s: recorded %v, simulated %v", d.Team, d.Measure, d.Recorded, d.Values[0])
 		}
 	}
-	if was.Total.Preempted == 0 || was.Total.Preempted != c.Recorded.Total.Preempted || was.Total.Wait != c.Recorded.Total.Wait {
+	if was.Total.Preempted == 0 || was.Total.Preempted != c.Recorded.Total.Preempted ||
+		was.Total.Wait != c.Recorded.Total.Wait {
 		t.Errorf("recorded %+v\nbut it was %+v", c.Recorded.Total, was.Total)
 	}
 }
@@ -191,7 +192,10 @@ func TestPolicies(t *testing.T) {
 		want                     func(was, is float64) bool
 	}{
 		"no preemption": {
-			"nobody is evicted for another", queue("red", 16, "") + "---\n" + queue("blue", 16, ""), "all", "preemptions",
+			"nobody is evicted for another",
+			queue("red", 16, "") + "---\n" + queue("blue", 16, ""),
+			"all",
+			"preemptions",
 			func(was, is float64) bool { return was > 0 && is == 0 },
 		},
 		"more quota": {
@@ -199,11 +203,17 @@ func TestPolicies(t *testing.T) {
 			func(was, is float64) bool { return is <= was },
 		},
 		"less quota": {
-			"red uses less when nothing is lent", queue("blue", 16, asRecorded+"  stopPolicy: Hold\n"), "blue", "GPU-hours used",
+			"red uses less when nothing is lent",
+			queue("blue", 16, asRecorded+"  stopPolicy: Hold\n"),
+			"blue",
+			"GPU-hours used",
 			func(was, is float64) bool { return was > 0 && is == 0 },
 		},
 		"no lending": {
-			"red has only its own", strings.ReplaceAll(queue("red", 16, asRecorded), "cohortName: org", "cohortName: alone"), "red", "utilisation",
+			"red has only its own",
+			strings.ReplaceAll(queue("red", 16, asRecorded), "cohortName: org", "cohortName: alone"),
+			"red",
+			"utilisation",
 			func(was, is float64) bool { return was > 1 && is <= 1 },
 		},
 	}
@@ -219,17 +229,45 @@ func TestPolicies(t *testing.T) {
 
 func TestReadPolicyRefuses(t *testing.T) {
 	tests := map[string]struct{ why, text, says string }{
-		"empty":       {"nothing would differ", "", "has no object"},
-		"other kind":  {"a Job is no policy", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: x}\n", "p.yaml:1: Job x: is of batch/v1"},
-		"typo":        {"the field is named", strings.Replace(queue("red", 16, ""), "cohortName", "cohrtName", 1), "cohrtName"},
-		"no quota":    {"a fragment is no queue", "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: red}\nspec: {namespaceSelector: {}}\n", "spec.resourceGroups: is missing"},
-		"no selector": {"it would admit nothing", strings.Replace(queue("red", 16, ""), "  namespaceSelector: {}\n", "", 1), "spec.namespaceSelector: is missing"},
-		"twice":       {"one would be lost", queue("red", 16, "") + "---\n" + queue("red", 8, ""), "is listed twice"},
-		"workload":    {"jobs are the recording's", "apiVersion: kueue.x-k8s.io/v1beta2\nkind: Workload\nmetadata: {name: x}\n", "is no policy"},
+		"empty": {"nothing would differ", "", "has no object"},
+		"other kind": {
+			"a Job is no policy",
+			"apiVersion: batch/v1\nkind: Job\nmetadata: {name: x}\n",
+			"p.yaml:1: Job x: is of batch/v1",
+		},
+		"typo": {
+			"the field is named",
+			strings.Replace(queue("red", 16, ""), "cohortName", "cohrtName", 1),
+			"cohrtName",
+		},
+		"no quota": {
+			"a fragment is no queue",
+			"apiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: red}\nspec: {namespaceSelector: {}}\n",
+			"spec.resourceGroups: is missing",
+		},
+		"no selector": {
+			"it would admit nothing",
+			strings.Replace(queue("red", 16, ""), "  namespaceSelector: {}\n", "", 1),
+			"spec.namespaceSelector: is missing",
+		},
+		"twice": {
+			"one would be lost",
+			queue("red", 16, "") + "---\n" + queue("red", 8, ""),
+			"is listed twice",
+		},
+		"workload": {
+			"jobs are the recording's",
+			"apiVersion: kueue.x-k8s.io/v1beta2\nkind: Workload\nmetadata: {name: x}\n",
+			"is no policy",
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := whatif.ReadPolicy("p.yaml", []byte(tc.text), func(string, []byte) (*cycle.Options, error) { return nil, errors.New("unused") })
+			_, err := whatif.ReadPolicy(
+				"p.yaml",
+				[]byte(tc.text),
+				func(string, []byte) (*cycle.Options, error) { return nil, errors.New("unused") },
+			)
 			if err == nil || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("%s: got %v, want it to say %q", tc.why, err, tc.says)
 			}
@@ -240,8 +278,21 @@ func TestReadPolicyRefuses(t *testing.T) {
 // TestPrints compares what is printed with files: at three widths, as a picture and a page.
 func TestPrints(t *testing.T) {
 	path, _ := recordWorld(t, world)
-	c := compare(t, path, policy(t, "no-preemption.yaml", queue("red", 16, "")+"---\n"+queue("blue", 16, "")), policy(t, "more.yaml", queue("blue", 24, asRecorded)))
-	past, err := replay.Run(replay.Request{Path: path, List: true, Timeline: true, Summary: true, Until: replay.Time{At: time.Date(2026, 1, 1, 2, 0, 0, 0, time.UTC)}})
+	c := compare(
+		t,
+		path,
+		policy(t, "no-preemption.yaml", queue("red", 16, "")+"---\n"+queue("blue", 16, "")),
+		policy(t, "more.yaml", queue("blue", 24, asRecorded)),
+	)
+	past, err := replay.Run(
+		replay.Request{
+			Path:     path,
+			List:     true,
+			Timeline: true,
+			Summary:  true,
+			Until:    replay.Time{At: time.Date(2026, 1, 1, 2, 0, 0, 0, time.UTC)},
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -325,19 +376,42 @@ func TestAssumed(t *testing.T) {
 	}
 	job := func(name, uid string) core.WorkloadSet {
 		return core.WorkloadSet{Workload: core.Workload{
-			Key: core.Key{Namespace: "blue", Name: name}, UID: uid, Queue: "q", Created: time.Unix(1_000_000, 0), QueueTime: time.Unix(1_000_000, 0),
-			PodSets: []core.PodSet{{Name: "main", Count: 1, Requests: core.MakeResources(map[string]core.Amount{core.GPU: 8})}},
+			Key: core.Key{
+				Namespace: "blue",
+				Name:      name,
+			},
+			UID:       uid,
+			Queue:     "q",
+			Created:   time.Unix(1_000_000, 0),
+			QueueTime: time.Unix(1_000_000, 0),
+			PodSets: []core.PodSet{
+				{Name: "main", Count: 1, Requests: core.MakeResources(map[string]core.Amount{core.GPU: 8})},
+			},
 		}}
 	}
 	gone := func(name string) core.WorkloadGone {
 		return core.WorkloadGone{Key: core.Key{Namespace: "blue", Name: name}}
 	}
-	at(0, core.FlavorSet{Flavor: core.Flavor{Name: "f"}},
-		core.NodeSet{Node: core.Node{Name: "n1", State: core.NodeReady, Allocatable: core.MakeResources(map[string]core.Amount{core.GPU: 8, core.Pods: 100})}},
+	at(
+		0,
+		core.FlavorSet{Flavor: core.Flavor{Name: "f"}},
+		core.NodeSet{
+			Node: core.Node{
+				Name:        "n1",
+				State:       core.NodeReady,
+				Allocatable: core.MakeResources(map[string]core.Amount{core.GPU: 8, core.Pods: 100}),
+			},
+		},
 		core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: "blue", Name: "q", Queue: "blue-queue"}},
-		core.QueueSet{Queue: core.Queue{Name: "blue-queue", Namespaces: &all, Groups: []core.ResourceGroup{{
-			Covered: []string{core.GPU}, Flavors: []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{{Resource: core.GPU, Nominal: 8}}}},
-		}}}})
+		core.QueueSet{Queue: core.Queue{Name: "blue-queue", Namespaces: &all, Groups: []core.ResourceGroup{
+			{
+				Covered: []string{
+					core.GPU,
+				},
+				Flavors: []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{{Resource: core.GPU, Nominal: 8}}}},
+			},
+		}}},
+	)
 	at(1, job("a", "1"))
 	at(2, job("b", "2"))
 	at(5, gone("b")) // it never ran

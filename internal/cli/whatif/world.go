@@ -233,8 +233,15 @@ func (h *history) add(w *sim.World, j *job, index int) {
 		submit = time.Millisecond + time.Duration(index)*time.Microsecond
 	}
 	spec := sim.Job{
-		Key: j.key, UID: p.Workload.UID, Queue: p.Workload.Queue, Priority: clamp(p.Workload.Priority), PodSets: p.Workload.PodSets,
-		Submit: submit, Work: j.work, GatedBy: p.Workload.GatedBy, PreemptionGate: p.Workload.PreemptionGate,
+		Key:            j.key,
+		UID:            p.Workload.UID,
+		Queue:          p.Workload.Queue,
+		Priority:       clamp(p.Workload.Priority),
+		PodSets:        p.Workload.PodSets,
+		Submit:         submit,
+		Work:           j.work,
+		GatedBy:        p.Workload.GatedBy,
+		PreemptionGate: p.Workload.PreemptionGate,
 	}
 	w.Jobs = append(w.Jobs, spec)
 	for _, e := range p.Edits {

@@ -158,7 +158,8 @@ func (ad *admissions) measure(w *workload) {
 // places.
 func alike(a, b *core.Admission) bool {
 	return slices.EqualFunc(a.PodSets, b.PodSets, func(x, y core.PodSetAdmission) bool {
-		return x.Name == y.Name && x.Count == y.Count && slices.Equal(x.Flavors, y.Flavors) && slices.Equal(x.Usage, y.Usage)
+		return x.Name == y.Name && x.Count == y.Count && slices.Equal(x.Flavors, y.Flavors) &&
+			slices.Equal(x.Usage, y.Usage)
 	})
 }
 

@@ -42,7 +42,9 @@ func (ad *admissions) evict(w *workload, reason core.EvictReason, beneficiary *w
 	if beneficiary != nil {
 		d.For, d.ForUID = beneficiary.Key, beneficiary.UID
 		d.Why = core.Reason{
-			Code: core.WaitingForPreempted, Queue: ad.byNode[beneficiary.Queue.ID].name, Tree: beneficiary.Queue.CohortName(),
+			Code:  core.WaitingForPreempted,
+			Queue: ad.byNode[beneficiary.Queue.ID].name,
+			Tree:  beneficiary.Queue.CohortName(),
 			Ahead: beneficiary.Key,
 		}
 	}
@@ -73,7 +75,10 @@ func (ad *admissions) admission(g *group, v *verdict) *core.Admission {
 			}
 		}
 		if len(p.asks[i]) > 1 {
-			slices.SortFunc(out.Flavors, func(a, b core.FlavorChoice) int { return cmp.Compare(a.Resource, b.Resource) })
+			slices.SortFunc(
+				out.Flavors,
+				func(a, b core.FlavorChoice) int { return cmp.Compare(a.Resource, b.Resource) },
+			)
 			slices.SortFunc(out.Usage, func(a, b core.Quantity) int { return cmp.Compare(a.Resource, b.Resource) })
 		}
 	}

@@ -26,7 +26,9 @@ func (e *Engine) Apply(ev core.Event) {
 	case core.NodeGone:
 		e.admissions.displaceUsers(ev.Name)
 		e.nodes.Gone(ev.Name)
-		e.pending.nodesChange(nodesChanged{freed: true, lost: true}) // with its last node a flavor is decided by quota alone
+		e.pending.nodesChange(
+			nodesChanged{freed: true, lost: true},
+		) // with its last node a flavor is decided by quota alone
 	default:
 		trees := e.stabilizer.trees(ev)
 		if e.edit(ev) {
@@ -38,7 +40,9 @@ func (e *Engine) Apply(ev core.Event) {
 func (e *Engine) nodeSet(n core.Node) {
 	before, losses := e.nodes.Version(), e.nodes.Losses()
 	better, lost := e.nodes.Set(n)
-	e.pending.nodesChange(nodesChanged{freed: better, other: e.nodes.Version() != before, lost: e.nodes.Losses() != losses})
+	e.pending.nodesChange(
+		nodesChanged{freed: better, other: e.nodes.Version() != before, lost: e.nodes.Losses() != losses},
+	)
 	if lost || !n.State.TakesWork() {
 		e.admissions.displaceUsers(n.Name)
 	}
@@ -94,7 +98,8 @@ func (e *Engine) update(w *workload, o *core.Workload) {
 	same = same && samePlaces(was.ended, is.ended)
 	switch w.State() {
 	case waiting, reserved:
-		if same && was.held == is.held && was.invalid == is.invalid && was.gatedBy == is.gatedBy && was.notBefore.Equal(is.notBefore) {
+		if same && was.held == is.held && was.invalid == is.invalid && was.gatedBy == is.gatedBy &&
+			was.notBefore.Equal(is.notBefore) {
 			w.obs.evicting = o.Evicting
 			w.obs.keep(is)
 			return

@@ -71,7 +71,15 @@ func oneUnit(queue string, n int, priority int64, size core.Amount) core.Workloa
 	at := time.Unix(int64(n), 0)
 	name := fmt.Sprintf("job-%d", n)
 	return core.Workload{
-		Key: core.Key{Namespace: queue, Name: name}, UID: name, Queue: "q", Priority: priority, Created: at, QueueTime: at,
+		Key: core.Key{
+			Namespace: queue,
+			Name:      name,
+		},
+		UID:       name,
+		Queue:     "q",
+		Priority:  priority,
+		Created:   at,
+		QueueTime: at,
 		PodSets: []core.PodSet{{Name: "main", Count: 1, Requests: core.MakeResources(map[string]core.Amount{
 			core.CPU: 1000 * size, core.Memory: size << 30, core.GPU: size,
 		})}},

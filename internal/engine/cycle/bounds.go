@@ -36,7 +36,14 @@ func (j *judge) roomFor(q *queue) bool {
 // leftFor is what a queue could use at least of a pair beyond a use, whatever
 // others have reserved. An admission makes it smaller by no more than it uses itself.
 func (j *judge) leftFor(q *queue, u quota.Use) core.Amount {
-	return min(q.node.Room(core.Current, u.Pair), q.node.Room(core.Projected, u.Pair)).Sub(u.Amount).Sub(j.reservableByHeads(q, u))
+	return min(
+		q.node.Room(core.Current, u.Pair),
+		q.node.Room(core.Projected, u.Pair),
+	).Sub(
+		u.Amount,
+	).Sub(
+		j.reservableByHeads(q, u),
+	)
 }
 
 // stuck reports whether a group that was refused before, for want of quota or
@@ -47,7 +54,8 @@ func (j *judge) stuck(g *group) bool {
 	}
 	switch code := g.why.Code; {
 	case g.lacksNodes:
-		return (code == core.TopologyPlacementFailed || code == core.WaitingForQuota && j.quotaShort(g)) && !j.worthNodes(g)
+		return (code == core.TopologyPlacementFailed || code == core.WaitingForQuota && j.quotaShort(g)) &&
+			!j.worthNodes(g)
 	default:
 		return code == core.WaitingForQuota && !j.worthQuota(g)
 	}
@@ -77,7 +85,10 @@ func (j *judge) worthQuota(g *group) bool {
 
 // quotaShort reports whether all that a group found short still is.
 func (j *judge) quotaShort(g *group) bool {
-	return !slices.ContainsFunc(g.shorts, func(s short) bool { return s.need <= g.queue.node.Room(core.Projected, s.pair) })
+	return !slices.ContainsFunc(
+		g.shorts,
+		func(s short) bool { return s.need <= g.queue.node.Room(core.Projected, s.pair) },
+	)
 }
 
 // mayEvict is a bound that costs next to nothing: whether there may be a workload

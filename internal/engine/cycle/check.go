@@ -40,10 +40,20 @@ func (m *model) checkCounts() error {
 			}
 		}
 		if held != 0 {
-			return fmt.Errorf("LocalQueue %s/%s: %d more workloads are counted as held", d.key.namespace, d.key.name, held)
+			return fmt.Errorf(
+				"LocalQueue %s/%s: %d more workloads are counted as held",
+				d.key.namespace,
+				d.key.name,
+				held,
+			)
 		}
 		if counts != [len(counts)]int{} {
-			return fmt.Errorf("LocalQueue %s/%s: %v more workloads are counted, by state", d.key.namespace, d.key.name, counts)
+			return fmt.Errorf(
+				"LocalQueue %s/%s: %v more workloads are counted, by state",
+				d.key.namespace,
+				d.key.name,
+				counts,
+			)
 		}
 	}
 	return nil
@@ -101,7 +111,9 @@ func (pe *pending) checkQueue(q *queue) error {
 		if g.slot > 0 {
 			active++
 		}
-		if blocker := q.blocker != nil && q.blocker.group == g; (g.parked || blocker) && !pe.edited && !g.hasWaker() {
+		if blocker := q.blocker != nil &&
+			q.blocker.group == g; (g.parked || blocker) && !pe.edited &&
+			!g.hasWaker() {
 			return fmt.Errorf("nothing wakes %s, parked for %s %s", g.members.First().Key, g.why.Code, g.why.Cause)
 		}
 	}

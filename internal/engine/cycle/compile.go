@@ -160,7 +160,11 @@ func (j *judge) compileSet(p *compiled, g *group, set int) {
 		if i < 0 {
 			if r.Amount > 0 && p.refusal == nil && !j.opt.IgnoreUndeclared {
 				p.refusal = &core.Reason{
-					Code: core.Misconfigured, Cause: core.ResourceUncovered, Queue: g.queue.name, PodSet: podSet.Name, Resource: r.Resource,
+					Code:     core.Misconfigured,
+					Cause:    core.ResourceUncovered,
+					Queue:    g.queue.name,
+					PodSet:   podSet.Name,
+					Resource: r.Resource,
 				}
 			}
 			continue
@@ -186,15 +190,26 @@ func (j *judge) compileSet(p *compiled, g *group, set int) {
 }
 
 func groupOf(q *core.Queue, resource string) int {
-	return slices.IndexFunc(q.Groups, func(g core.ResourceGroup) bool { return slices.Contains(g.Covered, resource) })
+	return slices.IndexFunc(
+		q.Groups,
+		func(g core.ResourceGroup) bool { return slices.Contains(g.Covered, resource) },
+	)
 }
 
 // option is one flavor as an alternative for a pod set.
-func (j *judge) option(p *core.PodSet, g *core.ResourceGroup, name string, requests core.Resources) quota.Option {
+func (j *judge) option(
+	p *core.PodSet,
+	g *core.ResourceGroup,
+	name string,
+	requests core.Resources,
+) quota.Option {
 	o := quota.Option{Flavor: name}
 	for _, r := range requests {
 		if slices.Contains(g.Covered, r.Resource) {
-			o.Uses = append(o.Uses, quota.Use{Pair: j.forest.FlavorResource(name, r.Resource), Amount: max(0, r.Amount)})
+			o.Uses = append(
+				o.Uses,
+				quota.Use{Pair: j.forest.FlavorResource(name, r.Resource), Amount: max(0, r.Amount)},
+			)
 		}
 	}
 	f := j.flavors[name]
@@ -223,7 +238,10 @@ func matchesFlavor(f core.Filter, labels map[string]string) bool {
 	if len(f.Terms) > 0 && !slices.ContainsFunc(f.Terms, possible) {
 		return false
 	}
-	return !slices.ContainsFunc(f.Volumes, func(v core.Volume) bool { return !slices.ContainsFunc(v.Terms, possible) })
+	return !slices.ContainsFunc(
+		f.Volumes,
+		func(v core.Volume) bool { return !slices.ContainsFunc(v.Terms, possible) },
+	)
 }
 
 // over keeps the requirements on the given labels.
@@ -255,7 +273,9 @@ func (s *oracle) Victims(p quota.FlavorResource, need core.Amount) (quota.Mode, 
 	if j.opt.FairSharing != nil && s.plan.single {
 		return quota.Preempt, 0 // there is no other flavor to prefer, and the level is not asked for
 	}
-	mode, level, unseen := j.search.Grade(j.request(s.workload, []quota.Use{{Pair: p, Amount: need}}, []quota.FlavorResource{p}, nil))
+	mode, level, unseen := j.search.Grade(
+		j.request(s.workload, []quota.Use{{Pair: p, Amount: need}}, []quota.FlavorResource{p}, nil),
+	)
 	j.met.unseen = j.met.unseen || unseen
 	return mode, level
 }
@@ -329,10 +349,19 @@ func volumesText(all []core.Volume) string {
 // nodeReason is a shortage as a reason.
 func nodeReason(g *group, set int, short place.Shortage) core.Reason {
 	return core.Reason{
-		Code: core.TopologyPlacementFailed, Cause: short.Cause, Queue: g.queue.name, Tree: g.queue.node.CohortName(),
-		PodSet: g.equivalence.podSets[set].Name, PodsFit: short.Fit, PodsWanted: short.Wanted,
-		Nodes: short.Nodes, NodesDown: short.Down,
-		Resource: short.Resource, Need: short.Need, Limit: short.Largest,
-		NodesRefused: short.Refused, Detail: cmp.Or(short.Answer, short.Limit, volumesText(g.equivalence.podSets[set].Filter.Volumes)),
+		Code:         core.TopologyPlacementFailed,
+		Cause:        short.Cause,
+		Queue:        g.queue.name,
+		Tree:         g.queue.node.CohortName(),
+		PodSet:       g.equivalence.podSets[set].Name,
+		PodsFit:      short.Fit,
+		PodsWanted:   short.Wanted,
+		Nodes:        short.Nodes,
+		NodesDown:    short.Down,
+		Resource:     short.Resource,
+		Need:         short.Need,
+		Limit:        short.Largest,
+		NodesRefused: short.Refused,
+		Detail:       cmp.Or(short.Answer, short.Limit, volumesText(g.equivalence.podSets[set].Filter.Volumes)),
 	}
 }

@@ -40,7 +40,14 @@ func (v View) Contrast(k, other core.Key) (out core.Comparison, waits bool) {
 
 // contestant is a workload that is compared, and asks for so much if it holds nothing.
 func (q *question) contestant(w *workload, asks []core.FlavorAmount) core.Contestant {
-	out := core.Contestant{Key: w.Key, UID: w.UID, Queue: q.queueOf(w), Priority: w.Priority, Time: time.Unix(0, w.Time), Stage: w.stage()}
+	out := core.Contestant{
+		Key:      w.Key,
+		UID:      w.UID,
+		Queue:    q.queueOf(w),
+		Priority: w.Priority,
+		Time:     time.Unix(0, w.Time),
+		Stage:    w.stage(),
+	}
 	if out.Stage == core.StageWaiting {
 		out.Uses = asks
 		return out
@@ -152,7 +159,13 @@ func (q *question) standoff(w, o *workload, out *core.Comparison) {
 
 func sideShare(x preempt.Standoff, i int) core.SideShare {
 	n := []*quota.Node{x.Mine, x.Theirs}[i]
-	return core.SideShare{Name: n.Name, IsCohort: !n.Queue, Weight: n.Weight(), Now: x.Before[i].Value(), Then: x.After[i].Value()}
+	return core.SideShare{
+		Name:     n.Name,
+		IsCohort: !n.Queue,
+		Weight:   n.Weight(),
+		Now:      x.Before[i].Value(),
+		Then:     x.After[i].Value(),
+	}
 }
 
 // concerned are the pairs that a comparison shows: all that would be used.
@@ -171,8 +184,13 @@ func (q *question) quotas(of *queue, pairs []quota.FlavorResource) []core.QuotaU
 	var out []core.QuotaUse
 	for _, p := range pairs {
 		u := core.QuotaUse{
-			Queue: of.name, FlavorResource: q.forest.Name(p),
-			Nominal: of.node.Nominal(p), Used: of.node.Usage(core.Current, p), Borrowed: of.node.Borrowed(core.Current, p),
+			Queue:          of.name,
+			FlavorResource: q.forest.Name(p),
+			Nominal: of.node.Nominal(
+				p,
+			),
+			Used:     of.node.Usage(core.Current, p),
+			Borrowed: of.node.Borrowed(core.Current, p),
 		}
 		out = append(out, u)
 	}

@@ -29,7 +29,12 @@ func TestStuckMeansRefused(t *testing.T) {
 		var running []core.Key
 		for step := range 25 {
 			for range rapid.IntRange(0, 12).Draw(t, "jobs") {
-				w := oneUnit(pick(t, "queue", names...), len(d.workloads), pick[int64](t, "priority", 0, 0, 1), pick[core.Amount](t, "size", 1, 1, 2))
+				w := oneUnit(
+					pick(t, "queue", names...),
+					len(d.workloads),
+					pick[int64](t, "priority", 0, 0, 1),
+					pick[core.Amount](t, "size", 1, 1, 2),
+				)
 				if pick(t, "asks for", "all", "all", "cpu") == "cpu" { // its eviction leaves shares of the others
 					w.PodSets[0].Requests = w.PodSets[0].Requests[:1]
 				}
@@ -56,11 +61,18 @@ func crowdedCohort(t *rapid.T, e *cycle.Engine) []string {
 	e.Apply(core.FlavorSet{Flavor: core.Flavor{Name: "f"}})
 	all := core.Selector{}
 	groups := func(n core.Amount) []core.ResourceGroup {
-		return []core.ResourceGroup{{Covered: []string{core.CPU, core.Memory, core.GPU}, Flavors: []core.FlavorQuotas{{
-			Flavor: "f", Quotas: []core.Quota{
-				{Resource: core.CPU, Nominal: n * 1500}, {Resource: core.Memory, Nominal: n << 30}, {Resource: core.GPU, Nominal: n},
-			},
-		}}}}
+		return []core.ResourceGroup{
+			{Covered: []string{core.CPU, core.Memory, core.GPU}, Flavors: []core.FlavorQuotas{{
+				Flavor: "f", Quotas: []core.Quota{
+					{
+						Resource: core.CPU,
+						Nominal:  n * 1500,
+					},
+					{Resource: core.Memory, Nominal: n << 30},
+					{Resource: core.GPU, Nominal: n},
+				},
+			}}},
+		}
 	}
 	e.Apply(core.CohortSet{Cohort: core.Cohort{Name: "top", Groups: groups(12)}})
 	e.Apply(core.CohortSet{Cohort: core.Cohort{Name: "low", Parent: "top", Groups: groups(2)}})
@@ -69,10 +81,17 @@ func crowdedCohort(t *rapid.T, e *cycle.Engine) []string {
 		names = append(names, fmt.Sprintf("q%d", i))
 		weight := core.WeightOne * core.Weight(pick(t, "weight", 1, 1, 2, 3))
 		e.Apply(core.QueueSet{Queue: core.Queue{
-			Name: names[i], Cohort: pick(t, "cohort", "top", "top", "low"), Namespaces: &all, Weight: &weight,
-			Groups: groups(pick[core.Amount](t, "own", 0, 0, 1)), Fungibility: core.Fungibility{PreemptTriesNext: true},
+			Name:       names[i],
+			Cohort:     pick(t, "cohort", "top", "top", "low"),
+			Namespaces: &all,
+			Weight:     &weight,
+			Groups: groups(
+				pick[core.Amount](t, "own", 0, 0, 1),
+			),
+			Fungibility: core.Fungibility{PreemptTriesNext: true},
 			Preemption: core.Preemption{
-				WithinQueue: core.PreemptLowerPriority, Reclaim: pick(t, "reclaim", core.PreemptAny, core.PreemptAny, core.PreemptLowerPriority),
+				WithinQueue: core.PreemptLowerPriority,
+				Reclaim:     pick(t, "reclaim", core.PreemptAny, core.PreemptAny, core.PreemptLowerPriority),
 			},
 		}})
 		e.Apply(core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: names[i], Name: "q", Queue: names[i]}})

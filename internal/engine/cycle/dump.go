@@ -53,7 +53,10 @@ func (m *model) dumpModel(s *Snapshot) {
 		s.Namespaces = append(s.Namespaces, m.namespaces[name])
 	}
 	for _, d := range m.sortedLocalQueues() {
-		s.LocalQueues = append(s.LocalQueues, LocalQueueState{Namespace: d.key.namespace, Name: d.key.name, Spec: d.spec})
+		s.LocalQueues = append(
+			s.LocalQueues,
+			LocalQueueState{Namespace: d.key.namespace, Name: d.key.name, Spec: d.spec},
+		)
 	}
 	for _, q := range m.sortedQueues() {
 		s.Queues = append(s.Queues, QueueState{Name: q.name, Spec: q.spec})
@@ -65,7 +68,11 @@ func (h *history) dump(s *Snapshot) {
 	s.Sampled = h.sampled
 	for i, d := range h.sortedLocalQueues() {
 		if d.past != nil {
-			s.LocalQueues[i].Past = &PastState{Used: dumpPast(d.past.used), Costs: dumpPast(d.past.costs), At: d.past.at}
+			s.LocalQueues[i].Past = &PastState{
+				Used:  dumpPast(d.past.used),
+				Costs: dumpPast(d.past.costs),
+				At:    d.past.at,
+			}
 		}
 	}
 }
@@ -189,17 +196,41 @@ func (pe *pending) dumpGroup(g *group, members []*workload) GroupState {
 func (ad *admissions) dumpWorkload(w *workload) WorkloadState {
 	d := w.obs.details()
 	s := WorkloadState{
-		Key: w.Key, UID: w.UID, Job: w.obs.job, Endless: w.obs.endless, LocalQueue: w.localQueue.key.name, Priority: w.Priority, Gate: w.equivalence.gate,
-		Time: w.Time, PodSets: w.equivalence.podSets, Held: d.held, Invalid: d.invalid, GatedBy: d.gatedBy,
-		NotBefore: d.notBefore, Admitted: w.obs.admitted, Ready: w.obs.ready, Evicting: w.obs.evicting, Settled: d.settled, Ended: d.ended,
-		Phase: uint8(w.State()), Reserved: w.Reserved, Spare: w.spare, Timed: w.timer != nil, Told: w.reported,
+		Key:        w.Key,
+		UID:        w.UID,
+		Job:        w.obs.job,
+		Endless:    w.obs.endless,
+		LocalQueue: w.localQueue.key.name,
+		Priority:   w.Priority,
+		Gate:       w.equivalence.gate,
+		Time:       w.Time,
+		PodSets:    w.equivalence.podSets,
+		Held:       d.held,
+		Invalid:    d.invalid,
+		GatedBy:    d.gatedBy,
+		NotBefore:  d.notBefore,
+		Admitted:   w.obs.admitted,
+		Ready:      w.obs.ready,
+		Evicting:   w.obs.evicting,
+		Settled:    d.settled,
+		Ended:      d.ended,
+		Phase:      uint8(w.State()),
+		Reserved:   w.Reserved,
+		Spare:      w.spare,
+		Timed:      w.timer != nil,
+		Told:       w.reported,
 	}
 	w.dumpGrant(&s)
 	if w.deadline != nil {
 		s.Deadline = w.deadline.at
 	}
 	if w.charged != nil {
-		s.Charged, s.Costs = core.Key{Namespace: w.charged.key.namespace, Name: w.charged.key.name}, dumpPast(w.costs)
+		s.Charged, s.Costs = core.Key{
+			Namespace: w.charged.key.namespace,
+			Name:      w.charged.key.name,
+		}, dumpPast(
+			w.costs,
+		)
 	}
 	s.Filters = ad.dumpFilters(w)
 	return s
@@ -213,7 +244,8 @@ func identical(a, b *core.Admission) bool {
 	}
 	for i := range a.PodSets {
 		x, y := &a.PodSets[i], &b.PodSets[i]
-		if (x.Flavors == nil) != (y.Flavors == nil) || (x.Usage == nil) != (y.Usage == nil) || (x.Places == nil) != (y.Places == nil) {
+		if (x.Flavors == nil) != (y.Flavors == nil) || (x.Usage == nil) != (y.Usage == nil) ||
+			(x.Places == nil) != (y.Places == nil) {
 			return false
 		}
 	}
@@ -246,7 +278,24 @@ func (ad *admissions) dumpFilters(w *workload) []FilterState {
 }
 
 func sameFilter(a, b core.Filter) bool {
-	if len(a.Terms)+len(b.Terms)+len(a.Must)+len(b.Must)+len(a.Volumes)+len(b.Volumes)+len(a.Refused)+len(b.Refused) == 0 && slices.Equal(a.Tolerations, b.Tolerations) {
+	if len(
+		a.Terms,
+	)+len(
+		b.Terms,
+	)+len(
+		a.Must,
+	)+len(
+		b.Must,
+	)+len(
+		a.Volumes,
+	)+len(
+		b.Volumes,
+	)+len(
+		a.Refused,
+	)+len(
+		b.Refused,
+	) == 0 &&
+		slices.Equal(a.Tolerations, b.Tolerations) {
 		return true // as it is for most
 	}
 	var x, y strings.Builder

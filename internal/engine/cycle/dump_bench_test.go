@@ -21,8 +21,21 @@ func BenchmarkDump(b *testing.B) {
 	for i := range 10000 {
 		q := queues[i%len(queues)]
 		e.Apply(core.WorkloadSet{Workload: core.Workload{
-			Key: core.Key{Namespace: q, Name: fmt.Sprintf("job-%05d", i)}, UID: fmt.Sprintf("uid-%05d", i), Queue: "q", Created: at, QueueTime: at,
-			PodSets: []core.PodSet{{Name: "main", Count: 1, Requests: core.MakeResources(map[string]core.Amount{core.CPU: 1000, core.GPU: 1})}},
+			Key: core.Key{
+				Namespace: q,
+				Name:      fmt.Sprintf("job-%05d", i),
+			},
+			UID:       fmt.Sprintf("uid-%05d", i),
+			Queue:     "q",
+			Created:   at,
+			QueueTime: at,
+			PodSets: []core.PodSet{
+				{
+					Name:     "main",
+					Count:    1,
+					Requests: core.MakeResources(map[string]core.Amount{core.CPU: 1000, core.GPU: 1}),
+				},
+			},
 		}})
 	}
 	e.Decide(at)

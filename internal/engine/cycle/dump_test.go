@@ -44,13 +44,26 @@ func (w *twins) check(now time.Time, plan core.Plan) {
 	want := printPlan(w.t, now, plan)
 	for i, l := range w.loaded {
 		if diff := cmp.Diff(want, printPlan(w.t, now, l.Decide(now))); diff != "" {
-			w.t.Fatalf("%+v: the engine and the one loaded from its state %d decide differently (-dumped +loaded):\n%s", w.opt, i, diff)
+			w.t.Fatalf(
+				"%+v: the engine and the one loaded from its state %d decide differently (-dumped +loaded):\n%s",
+				w.opt,
+				i,
+				diff,
+			)
 		}
 		if err := l.Check(); err != nil {
 			w.t.Fatalf("%+v: loaded: %v", w.opt, err)
 		}
-		if diff := cmp.Diff(strings.Split(dumped(w.t, w.engine), ","), strings.Split(dumped(w.t, l), ",")); diff != "" {
-			w.t.Fatalf("%+v: the states of the engine and of the one loaded from its state %d differ (-dumped +loaded):\n%s", w.opt, i, diff)
+		if diff := cmp.Diff(
+			strings.Split(dumped(w.t, w.engine), ","),
+			strings.Split(dumped(w.t, l), ","),
+		); diff != "" {
+			w.t.Fatalf(
+				"%+v: the states of the engine and of the one loaded from its state %d differ (-dumped +loaded):\n%s",
+				w.opt,
+				i,
+				diff,
+			)
 		}
 	}
 	if w.decides++; len(w.loaded) < 3 && rapid.IntRange(0, 3).Draw(w.t, "dump") == 0 {
@@ -114,8 +127,24 @@ func TestLoadedEnginesDecideTheSame(t *testing.T) {
 				own := &twins{t: t, opt: x.options, engine: x.engine}
 				all := []*twins{
 					{t: t, opt: cycle.Options{Budget: 1, FairSharing: fair, AdmissionFairSharing: usage}},
-					{t: t, opt: cycle.Options{Budget: 2, FairSharing: fair, AdmissionFairSharing: usage, BlockAdmission: true, Observe: 3 * time.Second}},
-					{t: t, opt: cycle.Options{FairSharing: fair, AdmissionFairSharing: usage, StabilizationWindow: 3 * time.Second}},
+					{
+						t: t,
+						opt: cycle.Options{
+							Budget:               2,
+							FairSharing:          fair,
+							AdmissionFairSharing: usage,
+							BlockAdmission:       true,
+							Observe:              3 * time.Second,
+						},
+					},
+					{
+						t: t,
+						opt: cycle.Options{
+							FairSharing:          fair,
+							AdmissionFairSharing: usage,
+							StabilizationWindow:  3 * time.Second,
+						},
+					},
 				}
 				for _, w := range all {
 					w.engine = cycle.New(w.opt)
@@ -233,22 +262,53 @@ func TestLoadRefusesNonsense(t *testing.T) {
 		why, says string
 		state     cycle.Snapshot
 	}{
-		"version":   {"says which it takes", fmt.Sprintf("version 99, this program loads version %d", cycle.StateVersion), cycle.Snapshot{Version: 99}},
-		"twice":     {"names it", "a/x is listed twice", cycle.Snapshot{Workloads: []cycle.WorkloadState{waits, waits}}},
-		"unknown":   {"names it", "no workload a/x", cycle.Snapshot{Leaving: []core.Key{key}}},
-		"no phase":  {"would index out of range", "phase 9", cycle.Snapshot{Workloads: []cycle.WorkloadState{{Key: key, Phase: 9}}}},
-		"holds nil": {"running needs an admission", "phase 2", cycle.Snapshot{Workloads: []cycle.WorkloadState{{Key: key, Phase: 2}}}},
+		"version": {
+			"says which it takes",
+			fmt.Sprintf("version 99, this program loads version %d", cycle.StateVersion),
+			cycle.Snapshot{Version: 99},
+		},
+		"twice": {
+			"names it",
+			"a/x is listed twice",
+			cycle.Snapshot{Workloads: []cycle.WorkloadState{waits, waits}},
+		},
+		"unknown": {"names it", "no workload a/x", cycle.Snapshot{Leaving: []core.Key{key}}},
+		"no phase": {
+			"would index out of range",
+			"phase 9",
+			cycle.Snapshot{Workloads: []cycle.WorkloadState{{Key: key, Phase: 9}}},
+		},
+		"holds nil": {
+			"running needs an admission",
+			"phase 2",
+			cycle.Snapshot{Workloads: []cycle.WorkloadState{{Key: key, Phase: 2}}},
+		},
 		"empty group": {"has no shape", "group without members", cycle.Snapshot{Queues: []cycle.QueueState{{
 			Name: "q", Groups: []cycle.GroupState{{}},
 		}}}},
 		"no such reservation": {"it waits", "cannot have this reservation", cycle.Snapshot{
 			Workloads: []cycle.WorkloadState{waits}, Reservations: []cycle.ReservationState{{Key: key}},
 		}},
-		"headless": {"no workload to judge", "nobody to be judged", cycle.Snapshot{Queues: []cycle.QueueState{{Name: "q", Head: &cycle.HeadState{}}}}},
-		"no spec": {"nothing to compile", "not defined and has a plan", cycle.Snapshot{
-			Workloads: []cycle.WorkloadState{waits},
-			Queues:    []cycle.QueueState{{Name: "q", Groups: []cycle.GroupState{{Members: []core.Key{key}, Plan: cycle.PlanState{Compiled: true, Current: true}}}}},
-		}},
+		"headless": {
+			"no workload to judge",
+			"nobody to be judged",
+			cycle.Snapshot{Queues: []cycle.QueueState{{Name: "q", Head: &cycle.HeadState{}}}},
+		},
+		"no spec": {
+			"nothing to compile",
+			"not defined and has a plan",
+			cycle.Snapshot{
+				Workloads: []cycle.WorkloadState{waits},
+				Queues: []cycle.QueueState{
+					{
+						Name: "q",
+						Groups: []cycle.GroupState{
+							{Members: []core.Key{key}, Plan: cycle.PlanState{Compiled: true, Current: true}},
+						},
+					},
+				},
+			},
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -40,8 +40,18 @@ func smallWorld() []core.Event {
 func cpuJob(name string, priority int64, cpus core.Amount) core.Workload {
 	at := time.Unix(100, 0)
 	return core.Workload{
-		Key: core.Key{Namespace: "a", Name: name}, UID: name, Queue: "q", Priority: priority, Created: at, QueueTime: at,
-		PodSets: []core.PodSet{{Name: "main", Count: 1, Requests: core.MakeResources(map[string]core.Amount{core.CPU: cpus * 1000})}},
+		Key: core.Key{
+			Namespace: "a",
+			Name:      name,
+		},
+		UID:       name,
+		Queue:     "q",
+		Priority:  priority,
+		Created:   at,
+		QueueTime: at,
+		PodSets: []core.PodSet{
+			{Name: "main", Count: 1, Requests: core.MakeResources(map[string]core.Amount{core.CPU: cpus * 1000})},
+		},
 	}
 }
 
@@ -123,7 +133,13 @@ func TestRefusedWrites(t *testing.T) {
 	expect(t, "an eviction that is seen changes nothing", steps(t, e, 205))
 	for queue, l := range map[string]core.Load{"ClusterQueue": e.Load("a"), "LocalQueue": e.LocalLoad("a", "q")} {
 		if l.Reserving != 1 || l.Evicting != 1 || l.Waiting() != 1 {
-			t.Errorf("%s: %d hold quota, %d of them are on their way out, %d wait", queue, l.Reserving, l.Evicting, l.Waiting())
+			t.Errorf(
+				"%s: %d hold quota, %d of them are on their way out, %d wait",
+				queue,
+				l.Reserving,
+				l.Evicting,
+				l.Waiting(),
+			)
 		}
 	}
 	e.Apply(core.WorkloadSet{Workload: low})
@@ -145,7 +161,12 @@ func TestAppliedTellsOldFromNew(t *testing.T) {
 	expect(t, "an older state is an echo", steps(t, e, 201))
 	one.Seq = 12
 	e.Apply(core.WorkloadSet{Workload: one})
-	expect(t, "a newer state without admission is a release, even if the admission was never seen", steps(t, e, 202), "admit one")
+	expect(
+		t,
+		"a newer state without admission is a release, even if the admission was never seen",
+		steps(t, e, 202),
+		"admit one",
+	)
 }
 
 func TestObservedAdmissionIsFact(t *testing.T) {
@@ -158,7 +179,10 @@ func TestObservedAdmissionIsFact(t *testing.T) {
 	e.Apply(core.WorkloadSet{Workload: big})
 	e.Apply(core.WorkloadSet{Workload: cpuJob("one", 0, 1)})
 	expect(t, "an admission above quota stands, and nothing new fits", steps(t, e, 200), "refuse one")
-	if l := e.Load("a"); len(l.Reserved) != 1 || l.Reserved[core.FlavorResource{Flavor: "f", Resource: core.CPU}] != 9000 {
+	if l := e.Load(
+		"a",
+	); len(l.Reserved) != 1 ||
+		l.Reserved[core.FlavorResource{Flavor: "f", Resource: core.CPU}] != 9000 {
 		t.Errorf("load %v", l)
 	}
 	e.Apply(core.WorkloadGone{Key: big.Key})
@@ -319,7 +343,8 @@ func TestTwoPhases(t *testing.T) {
 		e.Apply(core.WorkloadSet{Workload: one})
 		q, local := e.Load("a"), e.LocalLoad("a", "q")
 		for _, l := range []core.Load{q, local} {
-			if of := (core.FlavorResource{Flavor: "f", Resource: core.CPU}); l.Reserved[of] != 3000 || l.Used[of] != want {
+			if of := (core.FlavorResource{Flavor: "f", Resource: core.CPU}); l.Reserved[of] != 3000 ||
+				l.Used[of] != want {
 				t.Errorf("admitted %t: reserved %v, used %v", admitted, l.Reserved, l.Used)
 			}
 		}
@@ -341,7 +366,11 @@ func TestPastUsageIsRestored(t *testing.T) {
 	}
 	at := time.Unix(100, 0)
 	used := core.MakeResources(map[string]core.Amount{core.CPU: 5_000_000})
-	e.Apply(core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: "a", Name: "busy", Queue: "a", Consumed: used, ConsumedAt: at}})
+	e.Apply(
+		core.LocalQueueSet{
+			LocalQueue: core.LocalQueue{Namespace: "a", Name: "busy", Queue: "a", Consumed: used, ConsumedAt: at},
+		},
+	)
 	one, two := cpuJob("one", 9, 4), cpuJob("two", 0, 4)
 	one.Queue = "busy"
 	e.Apply(core.WorkloadSet{Workload: one})

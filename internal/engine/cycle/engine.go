@@ -6,10 +6,10 @@
 // judge (judge.go, compile.go, bounds.go) returns a verdict on one workload, turns
 // (turns.go, level.go, share.go) say whose is next, pending (pending.go, wake.go) keeps
 // refused workloads out of the way until what they wait for changes, stabilizer (stabilizer.go)
-// has one change that is written in parts decided as one, history (history.go) remembers what LocalQueues used, and admissions (admissions.go, admit.go,
-// reservation.go, move.go) carry verdicts out, hold plans whose victims must first go, and
-// move pods off lost nodes. A StrictFIFO queue's own quota is kept for its first workload
-// by headreservation.go.
+// has one change that is written in parts decided as one, history (history.go) remembers what LocalQueues
+// used, and admissions (admissions.go, admit.go, reservation.go, move.go) carry verdicts out, hold plans
+// whose victims must first go, and move pods off lost nodes. A StrictFIFO queue's own quota is kept for its
+// first workload by headreservation.go.
 //
 // Questions are of package inquiry. They read the engine (view.go), which gives them facts
 // (why.go, facts.go, contrast.go) and excerpts of its state (excerpt.go) to try things in

@@ -19,13 +19,19 @@ func Example() {
 	}
 	e := cycle.New(cycle.Options{})
 	e.Apply(core.FlavorSet{Flavor: core.Flavor{Name: "h100"}})
-	e.Apply(core.QueueSet{Queue: core.Queue{Name: "blue", Namespaces: &core.Selector{}, Groups: []core.ResourceGroup{{
-		Covered: []string{core.GPU},
-		Flavors: []core.FlavorQuotas{{Flavor: "h100", Quotas: []core.Quota{{Resource: core.GPU, Nominal: 24}}}},
-	}}}})
+	e.Apply(
+		core.QueueSet{Queue: core.Queue{Name: "blue", Namespaces: &core.Selector{}, Groups: []core.ResourceGroup{{
+			Covered: []string{core.GPU},
+			Flavors: []core.FlavorQuotas{{Flavor: "h100", Quotas: []core.Quota{{Resource: core.GPU, Nominal: 24}}}},
+		}}}},
+	)
 	e.Apply(core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: "team", Name: "q", Queue: "blue"}})
 	for _, name := range []string{"node-1", "node-2"} {
-		e.Apply(core.NodeSet{Node: core.Node{Name: name, State: core.NodeReady, Allocatable: gpus(8).With(core.Pods, 100)}})
+		e.Apply(
+			core.NodeSet{
+				Node: core.Node{Name: name, State: core.NodeReady, Allocatable: gpus(8).With(core.Pods, 100)},
+			},
+		)
 	}
 	for i, name := range []string{"train", "tune"} {
 		e.Apply(core.WorkloadSet{Workload: core.Workload{

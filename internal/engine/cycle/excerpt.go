@@ -148,7 +148,8 @@ func (x *Excerpt) some(alike []*workload, w *workload, most int) []*workload {
 	default:
 		x.Alike = keys
 	}
-	if g := alike[0].group; g != nil && g.queue.blocker != nil && g.queue.blocker.group == g && !slices.Contains(some, g.queue.blocker) {
+	if g := alike[0].group; g != nil && g.queue.blocker != nil && g.queue.blocker.group == g &&
+		!slices.Contains(some, g.queue.blocker) {
 		some = append(some, g.queue.blocker)
 	}
 	return some
@@ -160,7 +161,8 @@ func setAside(localQueues []*localQueue, now time.Time) [][]*workload {
 	alike := map[groupKey][]*workload{}
 	for _, d := range localQueues {
 		for _, w := range d.workloads {
-			if w.State() != waiting || w.group != nil || w.obs.rest != nil && (w.obs.rest.bars() || w.obs.rest.notBefore.After(now)) {
+			if w.State() != waiting || w.group != nil ||
+				w.obs.rest != nil && (w.obs.rest.bars() || w.obs.rest.notBefore.After(now)) {
 				continue
 			}
 			key := groupKey{equivalence: w.equivalence, localQueue: d}

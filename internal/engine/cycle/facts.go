@@ -31,7 +31,15 @@ func (v View) Facts(k core.Key) (Diagnosis, bool) {
 // facts is Facts of a workload that waits.
 func (q *question) facts(w *workload) Diagnosis {
 	why := q.why(w)
-	out := Diagnosis{Explanation: core.Explanation{Reason: why, LocalQueue: w.localQueue.key.name, Priority: w.Priority, Queue: q.queueOf(w)}, Grouped: w.group != nil}
+	out := Diagnosis{
+		Explanation: core.Explanation{
+			Reason:     why,
+			LocalQueue: w.localQueue.key.name,
+			Priority:   w.Priority,
+			Queue:      q.queueOf(w),
+		},
+		Grouped: w.group != nil,
+	}
 	if q.unsettled() {
 		return out
 	}
@@ -91,7 +99,10 @@ func (q *question) lenders(of *queue, why core.Reason) []core.Lender {
 			continue
 		}
 		if owns, lends := o.node.Nominal(p), o.node.LendingLimit(p); owns > 0 && lends < owns {
-			out = append(out, core.Lender{Queue: o.name, Flavor: why.Flavor, Resource: why.Resource, Nominal: owns, Lends: lends})
+			out = append(
+				out,
+				core.Lender{Queue: o.name, Flavor: why.Flavor, Resource: why.Resource, Nominal: owns, Lends: lends},
+			)
 		}
 	}
 	return out
@@ -136,7 +147,13 @@ func (q *question) holders(w *workload, why core.Reason) []core.Holder {
 }
 
 func (q *question) holder(w *workload) core.Holder {
-	return core.Holder{Key: w.Key, UID: w.UID, Queue: q.byNode[w.Queue.ID].name, Leaving: w.State() == leaving, Endless: w.obs.endless}
+	return core.Holder{
+		Key:     w.Key,
+		UID:     w.UID,
+		Queue:   q.byNode[w.Queue.ID].name,
+		Leaving: w.State() == leaving,
+		Endless: w.obs.endless,
+	}
 }
 
 // atMost are holders and, as far as there is room, those for which something is reserved.

@@ -18,7 +18,12 @@ func sharing(e *cycle.Engine, cohorts, perCohort int, cpus core.Amount, p core.P
 		return []core.ResourceGroup{{
 			Covered: []string{core.CPU, core.Memory, core.GPU},
 			Flavors: []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{
-				{Resource: core.CPU, Nominal: n * 1000}, {Resource: core.Memory, Nominal: n << 30}, {Resource: core.GPU, Nominal: n},
+				{
+					Resource: core.CPU,
+					Nominal:  n * 1000,
+				},
+				{Resource: core.Memory, Nominal: n << 30},
+				{Resource: core.GPU, Nominal: n},
 			}}},
 		}}
 	}

@@ -47,7 +47,10 @@ func TestFollowersKnowTheLine(t *testing.T) {
 						t.Fatalf("the line of %s (-decides +follows):\n%s\n%s", q, diff, x.dump())
 					}
 					here, there := x.engine.Load(q), f.Load(q)
-					if diff := cmp.Diff([]any{here.Reserved, here.Used, here.Reserving}, []any{there.Reserved, there.Used, there.Reserving}); diff != "" {
+					if diff := cmp.Diff(
+						[]any{here.Reserved, here.Used, here.Reserving},
+						[]any{there.Reserved, there.Used, there.Reserving},
+					); diff != "" {
 						t.Fatalf("the usage of %s (-decides +follows):\n%s\n%s", q, diff, x.dump())
 					}
 				}
@@ -59,7 +62,11 @@ func TestFollowersKnowTheLine(t *testing.T) {
 					count[true] -= c.Inadmissible
 				}
 				if count[false] != 0 || count[true] != 0 {
-					t.Fatalf("what waits one by one, less what is counted, active: %d, parked: %d", count[false], count[true])
+					t.Fatalf(
+						"what waits one by one, less what is counted, active: %d, parked: %d",
+						count[false],
+						count[true],
+					)
 				}
 			})
 		})
@@ -130,7 +137,12 @@ func TestFollowersExplainAlike(t *testing.T) {
 		follows.Apply(ev)
 	}
 	gpus := func(n core.Amount) []core.ResourceGroup {
-		return []core.ResourceGroup{{Covered: []string{core.GPU}, Flavors: []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{{Resource: core.GPU, Nominal: n}}}}}}
+		return []core.ResourceGroup{
+			{
+				Covered: []string{core.GPU},
+				Flavors: []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{{Resource: core.GPU, Nominal: n}}}},
+			},
+		}
 	}
 	tell(core.FlavorSet{Flavor: core.Flavor{Name: "f"}})
 	for name, q := range map[string]core.Queue{
@@ -142,7 +154,15 @@ func TestFollowersExplainAlike(t *testing.T) {
 		tell(core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: name, Name: "q", Queue: name}})
 	}
 	for _, n := range []string{"n-0", "n-1"} {
-		tell(core.NodeSet{Node: core.Node{Name: n, State: core.NodeReady, Allocatable: core.MakeResources(map[string]core.Amount{core.GPU: 8, core.Pods: 9})}})
+		tell(
+			core.NodeSet{
+				Node: core.Node{
+					Name:        n,
+					State:       core.NodeReady,
+					Allocatable: core.MakeResources(map[string]core.Amount{core.GPU: 8, core.Pods: 9}),
+				},
+			},
+		)
 	}
 	workloads := map[core.Key]core.Workload{}
 	for _, j := range []struct {
@@ -150,8 +170,13 @@ func TestFollowersExplainAlike(t *testing.T) {
 		gpus        core.Amount
 	}{{"quota", "runs", 8}, {"quota", "waits", 8}, {"nodes", "waits", 8}, {"nodes", "larger", 8}, {"strict", "first", 4}, {"strict", "behind", 1}} {
 		w := core.Workload{
-			Key: core.Key{Namespace: j.queue, Name: j.name}, UID: j.queue + j.name, Queue: "q", Created: now,
-			PodSets: []core.PodSet{{Name: "main", Count: 1, Requests: core.MakeResources(map[string]core.Amount{core.GPU: j.gpus})}},
+			Key:     core.Key{Namespace: j.queue, Name: j.name},
+			UID:     j.queue + j.name,
+			Queue:   "q",
+			Created: now,
+			PodSets: []core.PodSet{
+				{Name: "main", Count: 1, Requests: core.MakeResources(map[string]core.Amount{core.GPU: j.gpus})},
+			},
 		}
 		workloads[w.Key] = w
 		tell(core.WorkloadSet{Workload: w})

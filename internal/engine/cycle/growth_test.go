@@ -55,7 +55,10 @@ type backlog struct {
 }
 
 func newBacklog(pending, queues int, p core.Preemption) *backlog {
-	c := &backlog{apiServer: apiServer{engine: cycle.New(cycle.Options{}), workloads: map[core.Key]core.Workload{}}, now: time.Unix(1e7, 0)}
+	c := &backlog{
+		apiServer: apiServer{engine: cycle.New(cycle.Options{}), workloads: map[core.Key]core.Workload{}},
+		now:       time.Unix(1e7, 0),
+	}
 	names := world(c.engine, max(queues/10, 1), min(queues, 10), 1, p)
 	// Two kinds of jobs, so that a queue has more than one group to look at.
 	for i := range pending {

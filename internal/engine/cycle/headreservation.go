@@ -53,7 +53,8 @@ import (
 
 // reservesForHead reports whether the queue may have a head reservation at all.
 func (q *queue) reservesForHead() bool {
-	return q.strict() && q.closed == nil && q.spec.Preemption.Reclaim != core.PreemptAny && q.node.Parent() != nil
+	return q.strict() && q.closed == nil && q.spec.Preemption.Reclaim != core.PreemptAny &&
+		q.node.Parent() != nil
 }
 
 // reservingHead is the workload that a queue reserves quota for; nil if none.
@@ -79,7 +80,12 @@ func (j *judge) headReservationOf(p *compiled, g *group) (uses []quota.Use, over
 		o := j.optionWithin(p, i, uses, p.Queue.Nominal)
 		if o < 0 {
 			over = true
-			o = j.optionWithin(p, i, uses, func(p quota.FlavorResource) core.Amount { return j.retrievable(g.queue, p) })
+			o = j.optionWithin(
+				p,
+				i,
+				uses,
+				func(p quota.FlavorResource) core.Amount { return j.retrievable(g.queue, p) },
+			)
 		}
 		if o < 0 {
 			return nil, false
@@ -109,7 +115,12 @@ func (j *judge) retrievable(q *queue, p quota.FlavorResource) core.Amount {
 
 // optionWithin is the first flavor of an ask whose limits, less what is used already,
 // and nodes could hold it; -1 if there is none.
-func (j *judge) optionWithin(p *compiled, ask int, used []quota.Use, limit func(quota.FlavorResource) core.Amount) int {
+func (j *judge) optionWithin(
+	p *compiled,
+	ask int,
+	used []quota.Use,
+	limit func(quota.FlavorResource) core.Amount,
+) int {
 	for i, o := range p.Requests[ask].Options {
 		exceeds := slices.ContainsFunc(o.Uses, func(u quota.Use) bool {
 			return u.Amount.Add(amountOf(used, u.Pair)) > limit(u.Pair)
@@ -183,7 +194,11 @@ func (j *judge) blockedByReservation(g *group, uses []quota.Use) (why core.Reaso
 
 // roomBesideReservations is what a group could use of a pair if all of it that is reserved
 // were in use already, and the first head that some is reserved for.
-func (j *judge) roomBesideReservations(g *group, p quota.FlavorResource, all []*queue) (room core.Amount, first *workload) {
+func (j *judge) roomBesideReservations(
+	g *group,
+	p quota.FlavorResource,
+	all []*queue,
+) (room core.Amount, first *workload) {
 	t := j.books.Begin(g.queue.node, ledger.Scope{Account: core.Projected})
 	defer t.End()
 	for _, q := range all {

@@ -11,8 +11,8 @@ import (
 )
 
 // Admission fair sharing (docs/queueing.md, "Sharing a queue by past use"; Kueue's KEP
-// 4136). In a queue with UsageBased the LocalQueue that used less in the past, for its weight, goes first, before
-// priority and time; and is evicted from last.
+// 4136). In a queue with UsageBased the LocalQueue that used less in the past, for its weight, goes first,
+// before priority and time; and is evicted from last.
 //
 // What a LocalQueue used is sampled: at each sampling the usage of its admitted
 // workloads counts for the time since the last one, and what was there counts
@@ -213,7 +213,10 @@ func (h *history) stand(d *localQueue) {
 		if !ok {
 			weight = core.WeightOne
 		}
-		usage = append(usage, order.Weighed{Resource: r, Past: d.past.used[r].Plus(d.past.costs[r]), Weight: weight})
+		usage = append(
+			usage,
+			order.Weighed{Resource: r, Past: d.past.used[r].Plus(d.past.costs[r]), Weight: weight},
+		)
 	}
 	d.past.stands = order.StandingOf(usage, core.WeightOr(d.spec.Weight))
 }

@@ -232,7 +232,12 @@ func (j *judge) find(r *preempt.Request) []preempt.Victim {
 // reservable tests whether a workload fits once its victims, and all others that
 // leave already, are gone. Where quota would do and nodes would not, it says so
 // in why.
-func (j *judge) reservable(w *workload, sets []place.Set, victims []preempt.Victim, why *core.Reason) (verdict, bool) {
+func (j *judge) reservable(
+	w *workload,
+	sets []place.Set,
+	victims []preempt.Victim,
+	why *core.Reason,
+) (verdict, bool) {
 	a := &j.assigned
 	t := j.books.Begin(w.group.queue.node, ledger.Scope{Account: core.Projected})
 	defer t.End()
@@ -261,7 +266,12 @@ func (j *judge) reservable(w *workload, sets []place.Set, victims []preempt.Vict
 }
 
 // request describes a workload to the search for victims.
-func (j *judge) request(w *workload, uses []quota.Use, scarce []quota.FlavorResource, sets []place.Set) preempt.Request {
+func (j *judge) request(
+	w *workload,
+	uses []quota.Use,
+	scarce []quota.FlavorResource,
+	sets []place.Set,
+) preempt.Request {
 	return preempt.Request{
 		Queue: w.group.queue.node, Policy: w.group.queue.spec.Preemption,
 		Priority: w.Priority, Time: w.Time,

@@ -165,8 +165,21 @@ func (e *Engine) loadWorkload(l *loader, s *WorkloadState) {
 		return
 	}
 	o := core.Workload{
-		Key: s.Key, UID: s.UID, Job: s.Job, Endless: s.Endless, Queue: s.LocalQueue, Priority: s.Priority, PreemptionGate: s.Gate, PodSets: s.PodSets,
-		Held: s.Held, Invalid: s.Invalid, GatedBy: s.GatedBy, NotBefore: s.NotBefore, Evicting: s.Evicting, Settled: s.Settled, Ended: s.Ended,
+		Key:            s.Key,
+		UID:            s.UID,
+		Job:            s.Job,
+		Endless:        s.Endless,
+		Queue:          s.LocalQueue,
+		Priority:       s.Priority,
+		PreemptionGate: s.Gate,
+		PodSets:        s.PodSets,
+		Held:           s.Held,
+		Invalid:        s.Invalid,
+		GatedBy:        s.GatedBy,
+		NotBefore:      s.NotBefore,
+		Evicting:       s.Evicting,
+		Settled:        s.Settled,
+		Ended:          s.Ended,
 	}
 	w := e.register(&o, l.equivalenceKnown(&o))
 	w.Time, w.reported = s.Time, s.Told
@@ -177,7 +190,11 @@ func (e *Engine) loadWorkload(l *loader, s *WorkloadState) {
 		e.pending.backOff(w, s.NotBefore)
 	}
 	if s.Charged != (core.Key{}) {
-		w.charged, w.costs = e.localQueueNamed(localQueueKey{s.Charged.Namespace, s.Charged.Name}), loadPast(s.Costs)
+		w.charged, w.costs = e.localQueueNamed(
+			localQueueKey{s.Charged.Namespace, s.Charged.Name},
+		), loadPast(
+			s.Costs,
+		)
 	}
 	e.admissions.loadWorkload(l, w, s)
 }
@@ -224,7 +241,10 @@ func (ad *admissions) useFilters(l *loader, w *workload, filters []FilterState) 
 		if c := w.equivalence.classes[key]; c != nil {
 			ad.nodes.Release(c)
 		}
-		w.equivalence.classes[key] = ad.nodes.Class(w.equivalence.podSets[set].Requests, f.Filter, w.equivalence.podSets[set].Limits...)
+		w.equivalence.classes[key] = ad.nodes.Class(
+			w.equivalence.podSets[set].Requests,
+			f.Filter,
+			w.equivalence.podSets[set].Limits...)
 	}
 }
 
@@ -258,8 +278,14 @@ func (pe *pending) loadGroup(l *loader, q *queue, s *GroupState) *group {
 	}
 	first := members[0]
 	g := &group{
-		queue: q, key: groupKey{equivalence: first.equivalence, spare: first.spareKey}, equivalence: first.equivalence, index: len(q.groups),
-		parked: s.Parked, lacksNodes: s.LacksNodes, why: s.Why, reported: s.Told,
+		queue:       q,
+		key:         groupKey{equivalence: first.equivalence, spare: first.spareKey},
+		equivalence: first.equivalence,
+		index:       len(q.groups),
+		parked:      s.Parked,
+		lacksNodes:  s.LacksNodes,
+		why:         s.Why,
+		reported:    s.Told,
 	}
 	if q.byUsage {
 		g.key.localQueue = first.localQueue
@@ -267,7 +293,8 @@ func (pe *pending) loadGroup(l *loader, q *queue, s *GroupState) *group {
 	q.byKey[g.key] = g
 	q.groups = append(q.groups, g)
 	for _, w := range members {
-		if w.group != nil || w.State() != waiting || w.equivalence != g.equivalence || w.spareKey != g.key.spare || (q.byUsage && w.localQueue != g.key.localQueue) {
+		if w.group != nil || w.State() != waiting || w.equivalence != g.equivalence || w.spareKey != g.key.spare ||
+			(q.byUsage && w.localQueue != g.key.localQueue) {
 			l.fail("workload %s is in a group of queue %s where it does not belong", w.Key, q.name)
 			return nil
 		}

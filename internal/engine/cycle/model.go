@@ -244,7 +244,12 @@ func (m *model) localQueueNamed(k localQueueKey) *localQueue {
 	d := m.localQueues[k]
 	if d == nil {
 		d = &localQueue{key: k}
-		d.closed = &core.Reason{Code: core.Misconfigured, Cause: core.QueueMissing, Queue: k.name, Detail: "LocalQueue"}
+		d.closed = &core.Reason{
+			Code:   core.Misconfigured,
+			Cause:  core.QueueMissing,
+			Queue:  k.name,
+			Detail: "LocalQueue",
+		}
 		m.localQueues[k] = d
 	}
 	return d
@@ -255,7 +260,13 @@ func (ct *catalog) equivalenceOf(w *core.Workload) *equivalence {
 	key := equivalenceKey(w)
 	s := ct.equivalences[key]
 	if s == nil {
-		s = &equivalence{key: key, priority: w.Priority, gate: w.PreemptionGate, podSets: w.PodSets, classes: map[string]*place.Class{}}
+		s = &equivalence{
+			key:      key,
+			priority: w.Priority,
+			gate:     w.PreemptionGate,
+			podSets:  w.PodSets,
+			classes:  map[string]*place.Class{},
+		}
 		ct.equivalences[key] = s
 	}
 	s.refs++
@@ -330,7 +341,12 @@ func (ct *catalog) looksForNodes(q *core.Queue, flavor string) bool {
 func (m *model) closedLocalQueue(d *localQueue, q *queue) *core.Reason {
 	switch {
 	case d.spec == nil:
-		return &core.Reason{Code: core.Misconfigured, Cause: core.QueueMissing, Queue: d.key.name, Detail: "LocalQueue"}
+		return &core.Reason{
+			Code:   core.Misconfigured,
+			Cause:  core.QueueMissing,
+			Queue:  d.key.name,
+			Detail: "LocalQueue",
+		}
 	case stopped(d.spec.Stop):
 		return &core.Reason{Code: core.Suspended, Cause: core.QueueStopped, Queue: d.key.name, Detail: "LocalQueue"}
 	case q.closed != nil:
@@ -347,7 +363,12 @@ func (m *model) closedLocalQueue(d *localQueue, q *queue) *core.Reason {
 func (m *model) closedQueue(q *queue) *core.Reason {
 	switch {
 	case q.spec == nil:
-		return &core.Reason{Code: core.Misconfigured, Cause: core.QueueMissing, Queue: q.name, Detail: "ClusterQueue"}
+		return &core.Reason{
+			Code:   core.Misconfigured,
+			Cause:  core.QueueMissing,
+			Queue:  q.name,
+			Detail: "ClusterQueue",
+		}
 	case stopped(q.spec.Stop):
 		return &core.Reason{Code: core.Suspended, Cause: core.QueueStopped, Queue: q.name, Detail: "ClusterQueue"}
 	case q.spec.Inactive != "":

@@ -107,7 +107,10 @@ func (ct *catalog) kept(w *workload, moved [][]int32) []place.Hold {
 		}
 		for j, pl := range p.Places {
 			if n := pl.Count - moved[i][j]; n > 0 {
-				out = append(out, place.Hold{Node: ct.nodes.Node(pl.Node), Class: ct.class(w.equivalence, s, p.FlavorNames()), Count: n})
+				out = append(
+					out,
+					place.Hold{Node: ct.nodes.Node(pl.Node), Class: ct.class(w.equivalence, s, p.FlavorNames()), Count: n},
+				)
 			}
 		}
 	}

@@ -130,7 +130,15 @@ func (pe *pending) setAside(w *workload) {
 	case d.held != "":
 		pe.draft.report(w, &core.Reason{Code: core.OnHold, Queue: w.localQueue.key.name, Detail: d.held})
 	case d.invalid != "":
-		pe.draft.report(w, &core.Reason{Code: core.Misconfigured, Cause: core.PodsInvalid, Queue: w.localQueue.key.name, Detail: d.invalid})
+		pe.draft.report(
+			w,
+			&core.Reason{
+				Code:   core.Misconfigured,
+				Cause:  core.PodsInvalid,
+				Queue:  w.localQueue.key.name,
+				Detail: d.invalid,
+			},
+		)
 	case d.gatedBy != "":
 		pe.draft.report(w, &core.Reason{Code: core.AdmissionGated, Queue: w.localQueue.key.name, Detail: d.gatedBy})
 	case d.notBefore.After(pe.now):
@@ -236,7 +244,8 @@ func (pe *pending) stillRefused(w *workload) bool {
 
 // idle reports whether a group is stuck and all its members know.
 func (pe *pending) idle(g *group) bool {
-	return len(g.newcomers) == 0 && g.reported != nil && g.why != nil && pe.judge.stuck(g) && sameNature(g.reported, g.why)
+	return len(g.newcomers) == 0 && g.reported != nil && g.why != nil && pe.judge.stuck(g) &&
+		sameNature(g.reported, g.why)
 }
 
 // parkIdle parks the first groups of a queue again, all at once, while they can do

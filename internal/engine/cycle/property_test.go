@@ -132,7 +132,10 @@ func (x *duel) quotas(name string, cohort bool) core.Quota { //nolint:revive // 
 func (x *duel) groups(cohort bool) []core.ResourceGroup {
 	g := core.ResourceGroup{Covered: []string{core.GPU}}
 	for _, f := range pick(x.t, "flavors", []string{"x"}, []string{"x", "y"}, []string{"y", "x"}) {
-		g.Flavors = append(g.Flavors, core.FlavorQuotas{Flavor: f, Quotas: []core.Quota{x.quotas(core.GPU, cohort)}})
+		g.Flavors = append(
+			g.Flavors,
+			core.FlavorQuotas{Flavor: f, Quotas: []core.Quota{x.quotas(core.GPU, cohort)}},
+		)
 	}
 	out := []core.ResourceGroup{g}
 	if pick(x.t, "cpu group", true, false) {
@@ -176,7 +179,13 @@ func (x *duel) queue(name string) {
 		q.Strategy = pick(x.t, "strategy again", core.StrictFIFO, core.StrictFIFO, core.BestEffortFIFO)
 	}
 	p := &q.Preemption
-	p.WithinQueue = pick(x.t, "within", core.PreemptNever, core.PreemptLowerPriority, core.PreemptLowerOrNewerEqualPrio)
+	p.WithinQueue = pick(
+		x.t,
+		"within",
+		core.PreemptNever,
+		core.PreemptLowerPriority,
+		core.PreemptLowerOrNewerEqualPrio,
+	)
 	p.Reclaim = pick(x.t, "reclaim", core.PreemptNever, core.PreemptLowerPriority, core.PreemptAny)
 	if x.claiming {
 		p.Reclaim = pick(x.t, "reclaim again", core.PreemptNever, core.PreemptNever, core.PreemptLowerPriority)
@@ -217,12 +226,24 @@ func (x *duel) localQueue(queue, name string) {
 func (x *duel) node(name string) {
 	n, known := x.ref.nodes[name]
 	if !known {
-		n = core.Node{Name: name, State: core.NodeReady, Labels: map[string]string{"kind": pick(x.t, "kind", "x", "x", "y")}}
+		n = core.Node{
+			Name:   name,
+			State:  core.NodeReady,
+			Labels: map[string]string{"kind": pick(x.t, "kind", "x", "x", "y")},
+		}
 		n.Allocatable = core.MakeResources(map[string]core.Amount{
 			core.GPU: core.Amount(rapid.IntRange(0, 4).Draw(x.t, "gpus")), core.CPU: 6, core.Pods: 5,
 		})
 	} else {
-		n.State = pick(x.t, "state", core.NodeReady, core.NodeReady, core.NodeWarned, core.NodeClosed, core.NodeLost)
+		n.State = pick(
+			x.t,
+			"state",
+			core.NodeReady,
+			core.NodeReady,
+			core.NodeWarned,
+			core.NodeClosed,
+			core.NodeLost,
+		)
 	}
 	n.ForeignLimits = nil
 	if pick(x.t, "crowded", false, false, false, true) {
@@ -230,7 +251,13 @@ func (x *duel) node(name string) {
 	}
 	n.Foreign = nil
 	if pick(x.t, "pods of others", false, false, false, true) {
-		n.Foreign = core.MakeResources(map[string]core.Amount{core.GPU: core.Amount(rapid.IntRange(0, 2).Draw(x.t, "gpus of others")), core.CPU: 2, core.Pods: 1})
+		n.Foreign = core.MakeResources(
+			map[string]core.Amount{
+				core.GPU:  core.Amount(rapid.IntRange(0, 2).Draw(x.t, "gpus of others")),
+				core.CPU:  2,
+				core.Pods: 1,
+			},
+		)
 	}
 	x.ref.nodes[name] = n
 	x.apply(core.NodeSet{Node: n})
@@ -241,8 +268,16 @@ func (x *duel) job() {
 	names := sortedKeys(x.ref.queues)
 	q := pick(x.t, "queue", names...)
 	w := core.Workload{
-		Key: core.Key{Namespace: q, Name: fmt.Sprintf("j%d", x.serial)}, UID: fmt.Sprintf("u%02d", x.serial), Queue: "q",
-		Priority: pick[int64](x.t, "priority", 0, 0, 1, 2), Created: x.now, QueueTime: x.now, Seq: x.next(),
+		Key: core.Key{
+			Namespace: q,
+			Name:      fmt.Sprintf("j%d", x.serial),
+		},
+		UID:       fmt.Sprintf("u%02d", x.serial),
+		Queue:     "q",
+		Priority:  pick[int64](x.t, "priority", 0, 0, 1, 2),
+		Created:   x.now,
+		QueueTime: x.now,
+		Seq:       x.next(),
 	}
 	if pick(x.t, "gated", false, false, false, false, true) {
 		w.PreemptionGate = "g"
@@ -251,7 +286,10 @@ func (x *duel) job() {
 		w.Queue = pick(x.t, "door", "q", "p")
 	}
 	for i := range pick(x.t, "pod sets", 1, 1, 2) {
-		p := core.PodSet{Name: fmt.Sprintf("s%d", i), Count: int32(rapid.IntRange(1, pick(x.t, "most pods", 3, 3, 3, 6)).Draw(x.t, "count"))}
+		p := core.PodSet{
+			Name:  fmt.Sprintf("s%d", i),
+			Count: int32(rapid.IntRange(1, pick(x.t, "most pods", 3, 3, 3, 6)).Draw(x.t, "count")),
+		}
 		p.Requests = core.MakeResources(map[string]core.Amount{
 			core.GPU: core.Amount(rapid.IntRange(0, 3).Draw(x.t, "gpu")),
 		})
@@ -260,14 +298,27 @@ func (x *duel) job() {
 		}
 		switch pick(x.t, "counts", "its requests", "its requests", "something else", "nothing") {
 		case "something else":
-			p.Quota = core.MakeResources(map[string]core.Amount{core.GPU: core.Amount(rapid.IntRange(0, 3).Draw(x.t, "counted gpu"))})
+			p.Quota = core.MakeResources(
+				map[string]core.Amount{core.GPU: core.Amount(rapid.IntRange(0, 3).Draw(x.t, "counted gpu"))},
+			)
 		case "nothing":
 			p.Quota = core.Resources{}
 		}
 		if pick(x.t, "tolerates", true, false) {
 			p.Filter.Tolerations = []core.Toleration{{Key: "y"}}
 		}
-		switch pick(x.t, "shares nodes", "freely", "freely", "freely", "freely", "port", "apart", "spread", "refused") {
+		switch pick(
+			x.t,
+			"shares nodes",
+			"freely",
+			"freely",
+			"freely",
+			"freely",
+			"port",
+			"apart",
+			"spread",
+			"refused",
+		) {
 		case "port":
 			p.Limits = []core.Limit{{Name: "port", Count: 1, Most: 1}}
 		case "apart":
@@ -289,7 +340,24 @@ func (x *duel) job() {
 // event makes something happen.
 func (x *duel) event() {
 	x.now = x.now.Add(time.Duration(rapid.IntRange(0, 2).Draw(x.t, "seconds")) * time.Second)
-	what := pick(x.t, "event", "job", "job", "job", "finish", "release", "release", "node", "queue", "cohort", "settle", "stop", "node gone", "ready", "open")
+	what := pick(
+		x.t,
+		"event",
+		"job",
+		"job",
+		"job",
+		"finish",
+		"release",
+		"release",
+		"node",
+		"queue",
+		"cohort",
+		"settle",
+		"stop",
+		"node gone",
+		"ready",
+		"open",
+	)
 	workloads := x.ref.sorted()
 	switch what {
 	case "job":
@@ -434,7 +502,12 @@ func (x *duel) decide() int {
 		if x.ref.tied {
 			x.t.Skip("floating point cannot tell which queue used less")
 		}
-		x.t.Fatalf("the engine decided\n  %s\nthe reference\n  %s\n%s", strings.Join(got, "\n  "), strings.Join(want, "\n  "), x.dump())
+		x.t.Fatalf(
+			"the engine decided\n  %s\nthe reference\n  %s\n%s",
+			strings.Join(got, "\n  "),
+			strings.Join(want, "\n  "),
+			x.dump(),
+		)
 	}
 	x.checkWaiting()
 	if pick(x.t, "observed at once", true, true, false) {
@@ -473,9 +546,19 @@ func (x *duel) checkWaiting() {
 	}
 	for _, w := range x.ref.sorted() {
 		r, ok := x.engine.Why(w.Key)
-		promised := r.Code == core.WaitingForPreempted || (w.phase == refReserved && r.Code == core.WaitingForPodsReady)
-		if ok != (w.phase == refWaiting || w.phase == refReserved) || (ok && r.Code == "") || promised != (w.phase == refReserved) {
-			x.t.Fatalf("%s: phase %d, reason %v %v; order %v\n%s", w.Key, w.phase, r, ok, x.engine.Positions(w.queue), x.dump())
+		promised := r.Code == core.WaitingForPreempted ||
+			(w.phase == refReserved && r.Code == core.WaitingForPodsReady)
+		if ok != (w.phase == refWaiting || w.phase == refReserved) || (ok && r.Code == "") ||
+			promised != (w.phase == refReserved) {
+			x.t.Fatalf(
+				"%s: phase %d, reason %v %v; order %v\n%s",
+				w.Key,
+				w.phase,
+				r,
+				ok,
+				x.engine.Positions(w.queue),
+				x.dump(),
+			)
 		}
 	}
 }

@@ -109,7 +109,8 @@ func (o *observed) keep(d details) {
 }
 
 func (d *details) empty() bool {
-	return d.held == "" && d.invalid == "" && d.gatedBy == "" && d.notBefore.IsZero() && d.settled == nil && d.ended == nil
+	return d.held == "" && d.invalid == "" && d.gatedBy == "" && d.notBefore.IsZero() && d.settled == nil &&
+		d.ended == nil
 }
 
 // bars reports whether the workload must not be considered, whatever the time.
@@ -117,7 +118,12 @@ func (d *details) bars() bool { return d.held != "" || d.invalid != "" || d.gate
 
 func detailsOf(o *core.Workload) details {
 	return details{
-		held: o.Held, invalid: o.Invalid, gatedBy: o.GatedBy, notBefore: o.NotBefore, settled: o.Settled, ended: o.Ended,
+		held:      o.Held,
+		invalid:   o.Invalid,
+		gatedBy:   o.GatedBy,
+		notBefore: o.NotBefore,
+		settled:   o.Settled,
+		ended:     o.Ended,
 	}
 }
 
@@ -408,11 +414,15 @@ func equivalenceKey(w *core.Workload) string {
 // describes reports whether a workload is of the equivalence class: whether equivalenceKey would be
 // the same, without making it. Most states that are observed change nothing of it.
 func (s *equivalence) describes(w *core.Workload) bool {
-	return s.priority == w.Priority && s.gate == w.PreemptionGate && slices.EqualFunc(s.podSets, w.PodSets, samePodSet)
+	return s.priority == w.Priority && s.gate == w.PreemptionGate &&
+		slices.EqualFunc(s.podSets, w.PodSets, samePodSet)
 }
 
 func samePodSet(a, b core.PodSet) bool {
 	return a.Name == b.Name && a.Count == b.Count && a.Group == b.Group && spareOf(&a) == spareOf(&b) &&
-		slices.Equal(a.Requests, b.Requests) && (a.Quota == nil) == (b.Quota == nil) && slices.Equal(a.Quota, b.Quota) &&
+		slices.Equal(
+			a.Requests,
+			b.Requests,
+		) && (a.Quota == nil) == (b.Quota == nil) && slices.Equal(a.Quota, b.Quota) &&
 		slices.Equal(a.Limits, b.Limits) && sameFilter(a.Filter, b.Filter)
 }

@@ -206,7 +206,13 @@ func mixed(asks []refAsk) bool {
 
 // reserve books quota and nodes if the workload fits once everybody who
 // leaves, victims included, is gone.
-func (r *reference) reservable(w *refWorkload, asks []refAsk, a refAssign, sets []refSet, victims []*refWorkload) func() {
+func (r *reference) reservable(
+	w *refWorkload,
+	asks []refAsk,
+	a refAssign,
+	sets []refSet,
+	victims []*refWorkload,
+) func() {
 	g := gone{}
 	for _, v := range victims {
 		g[v.Key] = true
@@ -226,7 +232,15 @@ func (r *reference) reservable(w *refWorkload, asks []refAsk, a refAssign, sets 
 	return func() { r.reserve(w, asks, a, sets, assigned, victims, g) }
 }
 
-func (r *reference) reserve(w *refWorkload, asks []refAsk, a refAssign, sets []refSet, assigned []podsOnNode, victims []*refWorkload, g gone) { //nolint:revive // what a verdict consists of
+func (r *reference) reserve( //nolint:revive // what a verdict consists of
+	w *refWorkload,
+	asks []refAsk,
+	a refAssign,
+	sets []refSet,
+	assigned []podsOnNode,
+	victims []*refWorkload,
+	g gone,
+) {
 	blocked := r.unready()
 	for _, v := range victims {
 		v.phase = refLeaving
@@ -411,7 +425,10 @@ func (r *reference) grant(w *refWorkload, asks []refAsk, a refAssign, sets []ref
 				out.Usage = out.Usage.With(x.Resource, v)
 			}
 		}
-		slices.SortFunc(out.Flavors, func(a, b core.FlavorChoice) int { return cmp.Compare(a.Resource, b.Resource) })
+		slices.SortFunc(
+			out.Flavors,
+			func(a, b core.FlavorChoice) int { return cmp.Compare(a.Resource, b.Resource) },
+		)
 		for _, s := range assigned {
 			if sets[s.set].index == i {
 				out.Places = append(out.Places, core.Place{Node: s.node, Count: s.count})
@@ -445,7 +462,13 @@ func (r *reference) move() {
 			}
 			if moving > 0 {
 				s, _ := r.set(w, i, p.FlavorNames())
-				s = refSet{index: i, count: moving, pod: w.PodSets[i].Requests.With(core.Pods, 1), filter: s.filter, limits: s.limits}
+				s = refSet{
+					index:  i,
+					count:  moving,
+					pod:    w.PodSets[i].Requests.With(core.Pods, 1),
+					filter: s.filter,
+					limits: s.limits,
+				}
 				sets = append(sets, s)
 			}
 		}

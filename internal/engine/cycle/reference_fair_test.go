@@ -191,7 +191,12 @@ type fairSearch struct {
 	taken      []*refWorkload
 }
 
-func (r *reference) fairSearch(w *refWorkload, uses map[fr]core.Amount, short map[fr]bool, sets []refSet) (victims []*refWorkload) {
+func (r *reference) fairSearch(
+	w *refWorkload,
+	uses map[fr]core.Amount,
+	short map[fr]bool,
+	sets []refSet,
+) (victims []*refWorkload) {
 	s := &fairSearch{reference: r, w: w, me: refNode{w.queue, true}, short: short, g: gone{}}
 	fits := func() bool {
 		for x, v := range uses {

@@ -28,12 +28,16 @@ func (r *reference) blockedByReservation(w *refWorkload, uses map[fr]core.Amount
 				continue
 			}
 			// A reservation counts like a workload that runs.
-			r.workloads[core.Key{Namespace: "reservation of", Name: name}] = &refWorkload{phase: refRunning, unseen: true, adm: &core.Admission{
-				Queue: name, PodSets: []core.PodSetAdmission{{
-					Flavors: []core.FlavorChoice{{Resource: x.Resource, Flavor: x.Flavor}},
-					Usage:   core.Resources{{Resource: x.Resource, Amount: amount}},
-				}},
-			}}
+			r.workloads[core.Key{Namespace: "reservation of", Name: name}] = &refWorkload{
+				phase:  refRunning,
+				unseen: true,
+				adm: &core.Admission{
+					Queue: name, PodSets: []core.PodSetAdmission{{
+						Flavors: []core.FlavorChoice{{Resource: x.Resource, Flavor: x.Flavor}},
+						Usage:   core.Resources{{Resource: x.Resource, Amount: amount}},
+					}},
+				},
+			}
 		}
 		room := r.room(w.queue, x, core.Projected, g)
 		if len(r.workloads) > before {
@@ -52,7 +56,9 @@ func (r *reference) blockedByReservation(w *refWorkload, uses map[fr]core.Amount
 // reservingHead is the workload for which a queue reserves quota.
 func (r *reference) reservingHead(queue string) *refWorkload {
 	q := r.queues[queue]
-	if q.Strategy != core.StrictFIFO || q.Preemption.Reclaim == core.PreemptAny || q.Cohort == "" || q.Stop == core.Hold || q.Stop == core.HoldAndDrain {
+	if q.Strategy != core.StrictFIFO || q.Preemption.Reclaim == core.PreemptAny || q.Cohort == "" ||
+		q.Stop == core.Hold ||
+		q.Stop == core.HoldAndDrain {
 		return nil
 	}
 	for _, w := range r.inQueue(queue) {
@@ -113,12 +119,17 @@ func (r *reference) headReservation(w *refWorkload) (sum map[fr]core.Amount, ove
 
 // holdsUp reports whether what is reserved for b is kept from w: not if b could evict w
 // again, and, if b is larger than the nominal quota, only if w comes after it.
-func (r *reference) holdsUp(b *refWorkload, over bool, w *refWorkload) bool { //nolint:revive // it is what headReservation says
+func (r *reference) holdsUp( //nolint:revive // it is what headReservation says
+	b *refWorkload,
+	over bool,
+	w *refWorkload,
+) bool {
 	p := r.queues[b.queue].Preemption
 	if !over {
 		return p.Reclaim != core.PreemptLowerPriority || w.Priority >= b.Priority
 	}
-	reclaims := allowsPolicy(p.WhileBorrow) && w.Priority < b.Priority && (p.MaxPriority == nil || w.Priority <= int64(*p.MaxPriority))
+	reclaims := allowsPolicy(p.WhileBorrow) && w.Priority < b.Priority &&
+		(p.MaxPriority == nil || w.Priority <= int64(*p.MaxPriority))
 	return refOrder(b, w) < 0 && !reclaims
 }
 

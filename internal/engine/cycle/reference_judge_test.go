@@ -45,7 +45,10 @@ func (r *reference) asks(w *refWorkload) (asks []refAsk, ok bool) {
 		}
 		seen := map[int]bool{}
 		for _, x := range req {
-			gi := slices.IndexFunc(q.Groups, func(g core.ResourceGroup) bool { return slices.Contains(g.Covered, x.Resource) })
+			gi := slices.IndexFunc(
+				q.Groups,
+				func(g core.ResourceGroup) bool { return slices.Contains(g.Covered, x.Resource) },
+			)
 			if gi < 0 && x.Amount > 0 && !r.ignoreUndeclared {
 				return nil, false
 			}
@@ -219,7 +222,12 @@ func (r *reference) seen(w *refWorkload, candidates []*refWorkload) []*refWorklo
 
 // search is docs/queueing.md, "Whom a job may stop", on copies: candidate lists,
 // attempts, fill-back.
-func (r *reference) search(w *refWorkload, uses map[fr]core.Amount, short map[fr]bool, sets []refSet) []*refWorkload {
+func (r *reference) search(
+	w *refWorkload,
+	uses map[fr]core.Amount,
+	short map[fr]bool,
+	sets []refSet,
+) []*refWorkload {
 	if r.fair != nil {
 		return r.fairSearch(w, uses, short, sets)
 	}

@@ -79,7 +79,11 @@ func (r *reference) sorted() []*refWorkload {
 }
 
 func refOrder(a, b *refWorkload) int {
-	return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.QueueTime.Compare(b.QueueTime), cmp.Compare(a.UID, b.UID))
+	return cmp.Or(
+		cmp.Compare(b.Priority, a.Priority),
+		a.QueueTime.Compare(b.QueueTime),
+		cmp.Compare(a.UID, b.UID),
+	)
 }
 
 // hidden reports whether the workload may not be evicted yet.
@@ -92,7 +96,8 @@ func (w *refWorkload) books(l core.Account) bool {
 	if l == seenLedger {
 		return w.phase == refRunning && !w.hidden()
 	}
-	return w.phase == refRunning || (w.phase == refLeaving && l == core.Current) || (w.phase == refReserved && l == core.Projected)
+	return w.phase == refRunning || (w.phase == refLeaving && l == core.Current) ||
+		(w.phase == refReserved && l == core.Projected)
 }
 
 func (w *refWorkload) uses() map[fr]core.Amount {
@@ -283,7 +288,14 @@ type podsOnNode struct {
 }
 
 // slots is how many pods of a set fit on a node beside what is assigned already.
-func (r *reference) slots(s refSet, node string, views []core.Account, g gone, sets []refSet, assigned []podsOnNode) int32 {
+func (r *reference) slots(
+	s refSet,
+	node string,
+	views []core.Account,
+	g gone,
+	sets []refSet,
+	assigned []podsOnNode,
+) int32 {
 	n := r.nodes[node]
 	if !n.State.TakesWork() && !r.bare || !s.filter.Admits(&n) {
 		return 0
@@ -298,7 +310,14 @@ func (r *reference) slots(s refSet, node string, views []core.Account, g gone, s
 }
 
 // within is how many pods limits and the answers of nodes let be there.
-func (r *reference) within(s refSet, node string, views []core.Account, g gone, sets []refSet, assigned []podsOnNode) core.Amount {
+func (r *reference) within(
+	s refSet,
+	node string,
+	views []core.Account,
+	g gone,
+	sets []refSet,
+	assigned []podsOnNode,
+) core.Amount {
 	most := core.Amount(1 << 20)
 	for _, l := range s.limits {
 		taken := core.Amount(0)
@@ -377,7 +396,13 @@ func (r *reference) stays(node string, counts func(set int) int32) int32 {
 	return sum
 }
 
-func (r *reference) left(node, resource string, views []core.Account, g gone, sets []refSet, assigned []podsOnNode) core.Amount {
+func (r *reference) left(
+	node, resource string,
+	views []core.Account,
+	g gone,
+	sets []refSet,
+	assigned []podsOnNode,
+) core.Amount {
 	f := core.Unlimited
 	for _, l := range views {
 		f = min(f, r.free(node, resource, l, g))
@@ -404,7 +429,13 @@ func (r *reference) place(sets []refSet, views []core.Account, g gone) ([]podsOn
 	return r.distribute(sets, turn, views, g, nil)
 }
 
-func (r *reference) distribute(sets []refSet, turn []int, views []core.Account, g gone, assigned []podsOnNode) ([]podsOnNode, bool) {
+func (r *reference) distribute(
+	sets []refSet,
+	turn []int,
+	views []core.Account,
+	g gone,
+	assigned []podsOnNode,
+) ([]podsOnNode, bool) {
 	if len(turn) == 0 {
 		return assigned, true
 	}

@@ -82,7 +82,11 @@ func (r *Rehearsal) with(c Assumption) *workload {
 	case c.Anew != nil:
 		return r.instead(c.Anew)
 	case c.Open:
-		return r.as(r.workload.localQueue, &equivalence{priority: r.workload.Priority, podSets: r.workload.equivalence.podSets}, r.workload.Time)
+		return r.as(
+			r.workload.localQueue,
+			&equivalence{priority: r.workload.Priority, podSets: r.workload.equivalence.podSets},
+			r.workload.Time,
+		)
 	}
 	return r.workload
 }
@@ -107,7 +111,11 @@ func (r *Rehearsal) gone(w *workload) {
 // instead thinks of the workload as submitted again, now. It stands in no queue.
 func (r *Rehearsal) instead(s *Submission) *workload {
 	d := r.on.localQueues[localQueueKey{r.workload.Key.Namespace, s.LocalQueue}]
-	n := r.as(d, &equivalence{priority: s.Priority, gate: r.workload.equivalence.gate, podSets: s.PodSets}, r.at.UnixNano())
+	n := r.as(
+		d,
+		&equivalence{priority: s.Priority, gate: r.workload.equivalence.gate, podSets: s.PodSets},
+		r.at.UnixNano(),
+	)
 	n.UID = "\xff" // after all that are submitted in the same second
 	return n
 }
@@ -138,7 +146,8 @@ func (r *Rehearsal) InTheWay(most int) []core.Holder {
 	case r.why.LacksNodes() && r.on.short != nil:
 		for _, h := range r.on.nodeHolders(r.on.short, most) {
 			x := r.on.workloads[h.Key]
-			if x != nil && x.State() == running && !slices.ContainsFunc(out, func(o core.Holder) bool { return o.Key == h.Key }) {
+			if x != nil && x.State() == running &&
+				!slices.ContainsFunc(out, func(o core.Holder) bool { return o.Key == h.Key }) {
 				out = append(out, r.on.holder(x))
 			}
 		}
@@ -197,7 +206,8 @@ func (r *Rehearsal) OtherQueues() []string {
 	var out []string
 	own := r.workload.localQueue
 	for _, d := range r.on.sortedLocalQueues() {
-		if d.key.namespace == own.key.namespace && d != own && d.queue != nil && d.queue != own.queue && d.closed == nil {
+		if d.key.namespace == own.key.namespace && d != own && d.queue != nil && d.queue != own.queue &&
+			d.closed == nil {
 			out = append(out, d.key.name)
 		}
 	}

@@ -50,7 +50,12 @@ func (pe *pending) reportReasons() {
 // behind is the reason of workloads that wait behind the first of a StrictFIFO
 // queue. It does not name the first, because which is first changes all the time; Why does.
 func behind(q *queue) *core.Reason {
-	return &core.Reason{Code: core.WaitingForQuota, Cause: core.BehindStrict, Queue: q.name, Tree: q.node.CohortName()}
+	return &core.Reason{
+		Code:  core.WaitingForQuota,
+		Cause: core.BehindStrict,
+		Queue: q.name,
+		Tree:  q.node.CohortName(),
+	}
 }
 
 // sameFacts reports whether two reasons say the same. What holds what is short is
@@ -60,7 +65,8 @@ func sameFacts(a, b core.Reason) bool { return a.Equal(b) }
 // sameNature reports whether two reasons name the same obstacle, whatever the
 // amounts are.
 func sameNature(a, b *core.Reason) bool {
-	return a == b || a.Code == b.Code && a.Cause == b.Cause && a.Queue == b.Queue && a.Tree == b.Tree && a.PodSet == b.PodSet &&
-		a.Flavor == b.Flavor && a.Resource == b.Resource && a.Need == b.Need && a.Limit == b.Limit &&
-		a.PodsWanted == b.PodsWanted && a.Detail == b.Detail
+	return a == b ||
+		a.Code == b.Code && a.Cause == b.Cause && a.Queue == b.Queue && a.Tree == b.Tree && a.PodSet == b.PodSet &&
+			a.Flavor == b.Flavor && a.Resource == b.Resource && a.Need == b.Need && a.Limit == b.Limit &&
+			a.PodsWanted == b.PodsWanted && a.Detail == b.Detail
 }

@@ -167,7 +167,8 @@ func (ad *admissions) placeless(w *workload) bool {
 	for i := range w.admission.PodSets {
 		p := &w.admission.PodSets[i]
 		names := p.FlavorNames()
-		if p.Count > 0 && len(p.Places) == 0 && len(names) > 0 && !slices.ContainsFunc(names, func(f string) bool { return !ad.looksForNodes(q, f) }) {
+		if p.Count > 0 && len(p.Places) == 0 && len(names) > 0 &&
+			!slices.ContainsFunc(names, func(f string) bool { return !ad.looksForNodes(q, f) }) {
 			return true
 		}
 	}

@@ -18,9 +18,17 @@ import (
 
 // rooms are the parts that an engine is made of. Each may use those above it.
 var rooms = []reflect.Type{
-	reflect.TypeFor[catalog](), reflect.TypeFor[model](), reflect.TypeFor[draft](), reflect.TypeFor[judge](),
-	reflect.TypeFor[byLevel](), reflect.TypeFor[byShare](), reflect.TypeFor[pending](), reflect.TypeFor[stabilizer](), reflect.TypeFor[history](),
-	reflect.TypeFor[admissions](), reflect.TypeFor[Engine](),
+	reflect.TypeFor[catalog](),
+	reflect.TypeFor[model](),
+	reflect.TypeFor[draft](),
+	reflect.TypeFor[judge](),
+	reflect.TypeFor[byLevel](),
+	reflect.TypeFor[byShare](),
+	reflect.TypeFor[pending](),
+	reflect.TypeFor[stabilizer](),
+	reflect.TypeFor[history](),
+	reflect.TypeFor[admissions](),
+	reflect.TypeFor[Engine](),
 }
 
 // A room knows those above it and no other, so that there is no circle; and stays small
@@ -85,7 +93,14 @@ func TestRoomsChangeTheirOwnState(t *testing.T) {
 						continue
 					}
 					if of := owner[info.Selections[sel].Obj()]; of != "" && of != in {
-						t.Errorf("%s: %s of %s is changed by %s, a method of %q", fset.Position(n.Pos()), sel.Sel.Name, of, fn.Name.Name, in)
+						t.Errorf(
+							"%s: %s of %s is changed by %s, a method of %q",
+							fset.Position(n.Pos()),
+							sel.Sel.Name,
+							of,
+							fn.Name.Name,
+							in,
+						)
 					}
 				}
 				return true
@@ -119,7 +134,12 @@ func TestGrantsChangeByNamedSteps(t *testing.T) {
 						continue
 					}
 					if named++; receiver(fn) != "workload" {
-						t.Errorf("%s: %s is changed by %s, which is no step of a workload", fset.Position(n.Pos()), sel.Sel.Name, fn.Name.Name)
+						t.Errorf(
+							"%s: %s is changed by %s, which is no step of a workload",
+							fset.Position(n.Pos()),
+							sel.Sel.Name,
+							fn.Name.Name,
+						)
 					}
 				}
 				return true
@@ -135,8 +155,16 @@ func TestGrantsChangeByNamedSteps(t *testing.T) {
 var (
 	readers = []string{"View", "question", "Excerpt"}
 	records = []reflect.Type{
-		reflect.TypeFor[workload](), reflect.TypeFor[queue](), reflect.TypeFor[localQueue](), reflect.TypeFor[group](), reflect.TypeFor[equivalence](),
-		reflect.TypeFor[compiled](), reflect.TypeFor[flavor](), reflect.TypeFor[reservation](), reflect.TypeFor[timer](), reflect.TypeFor[oracle](),
+		reflect.TypeFor[workload](),
+		reflect.TypeFor[queue](),
+		reflect.TypeFor[localQueue](),
+		reflect.TypeFor[group](),
+		reflect.TypeFor[equivalence](),
+		reflect.TypeFor[compiled](),
+		reflect.TypeFor[flavor](),
+		reflect.TypeFor[reservation](),
+		reflect.TypeFor[timer](),
+		reflect.TypeFor[oracle](),
 	}
 	// deciders are the rooms whose methods change what is decided.
 	deciders = []string{"draft", "byLevel", "byShare", "pending", "stabilizer", "history", "admissions"}
@@ -181,7 +209,8 @@ func TestQuestionsChangeNothing(t *testing.T) {
 					by = p.Elem()
 				}
 				of := by.(*types.Named).Obj()
-				if slices.Contains(deciders, of.Name()) || of.Name() == "Engine" && slices.Contains([]string{"Apply", "Decide", "Follow"}, called.Name()) {
+				if slices.Contains(deciders, of.Name()) ||
+					of.Name() == "Engine" && slices.Contains([]string{"Apply", "Decide", "Follow"}, called.Name()) {
 					t.Errorf("%s: %s calls %s of %s", fset.Position(n.Pos()), fn.Name.Name, called.Name(), of.Name())
 				}
 				return true
@@ -214,7 +243,11 @@ func source(t *testing.T) (*token.FileSet, []*ast.File, *types.Package, types.In
 		}
 		files = append(files, f)
 	}
-	info := types.Info{Selections: map[*ast.SelectorExpr]*types.Selection{}, Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{}}
+	info := types.Info{
+		Selections: map[*ast.SelectorExpr]*types.Selection{},
+		Defs:       map[*ast.Ident]types.Object{},
+		Uses:       map[*ast.Ident]types.Object{},
+	}
 	conf := types.Config{Importer: importer.ForCompiler(fset, "gc", exports(t))}
 	pkg, err := conf.Check("cycle", fset, files, &info)
 	if err != nil {
@@ -227,7 +260,16 @@ func source(t *testing.T) (*token.FileSet, []*ast.File, *types.Package, types.In
 // instead takes ten seconds and more.
 func exports(t *testing.T) importer.Lookup {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", ".").Output()
+	out, err := exec.CommandContext(
+		t.Context(),
+		"go",
+		"list",
+		"-export",
+		"-deps",
+		"-f",
+		"{{.ImportPath}} {{.Export}}",
+		".",
+	).Output()
 	if err != nil {
 		t.Fatalf("list what this package reaches: %v", err)
 	}

@@ -36,9 +36,20 @@ func printExplanation(out *strings.Builder, x core.Explanation) {
 		}
 	}
 	if f := x.Nodes; f != nil {
-		fmt.Fprintf(out, "  nodes: %d of %d match; cordoned %d, evicted %d, lost %d, closed %d, full %d; %s of %s free, %s at most on one\n",
-			f.Matching, f.Total, f.Cordoned, f.Evicted, f.Lost, f.Closed, f.Full,
-			explain.Amount(f.Resource, f.Free), short(f.Resource), explain.Amount(f.Resource, f.Largest))
+		fmt.Fprintf(
+			out,
+			"  nodes: %d of %d match; cordoned %d, evicted %d, lost %d, closed %d, full %d; %s of %s free, %s at most on one\n",
+			f.Matching,
+			f.Total,
+			f.Cordoned,
+			f.Evicted,
+			f.Lost,
+			f.Closed,
+			f.Full,
+			explain.Amount(f.Resource, f.Free),
+			short(f.Resource),
+			explain.Amount(f.Resource, f.Largest),
+		)
 		for _, n := range f.Down {
 			fmt.Fprintf(out, "  down: %s (%s)\n", n.Name, n.Why)
 		}
@@ -47,7 +58,14 @@ func printExplanation(out *strings.Builder, x core.Explanation) {
 		}
 	}
 	for _, l := range x.Lenders {
-		fmt.Fprintf(out, "  %s lends %s of %s %s\n", l.Queue, explain.Amount(l.Resource, l.Lends), explain.Amount(l.Resource, l.Nominal), short(l.Resource))
+		fmt.Fprintf(
+			out,
+			"  %s lends %s of %s %s\n",
+			l.Queue,
+			explain.Amount(l.Resource, l.Lends),
+			explain.Amount(l.Resource, l.Nominal),
+			short(l.Resource),
+		)
 	}
 	for _, r := range x.Next {
 		fmt.Fprintf(out, "  then: [%s/%s] %s\n", r.Code, r.Cause, explain.Sentence(r))

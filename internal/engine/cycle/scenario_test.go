@@ -57,9 +57,14 @@ type script struct {
 
 func newScript() *script {
 	return &script{
-		engine: cycle.New(cycle.Options{}), now: time.Unix(0, 0).UTC(),
-		workloads: map[core.Key]*core.Workload{}, nodes: map[string]core.Node{},
-		queues: map[string]core.Queue{}, flav: map[string]core.Flavor{}, cohorts: map[string]bool{}, late: map[core.Key]bool{},
+		engine:    cycle.New(cycle.Options{}),
+		now:       time.Unix(0, 0).UTC(),
+		workloads: map[core.Key]*core.Workload{},
+		nodes:     map[string]core.Node{},
+		queues:    map[string]core.Queue{},
+		flav:      map[string]core.Flavor{},
+		cohorts:   map[string]bool{},
+		late:      map[core.Key]bool{},
 	}
 }
 
@@ -96,11 +101,28 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 	case "usage":
 		for _, arg := range d.CmdArgs {
 			c := s.engine.Load(arg.Key)
-			fmt.Fprintf(&out, "%s: active %d, inadmissible %d, reserving %d, evicting %d\n", arg.Key, c.Pending, c.Inadmissible, c.Reserving, c.Evicting)
+			fmt.Fprintf(
+				&out,
+				"%s: active %d, inadmissible %d, reserving %d, evicting %d\n",
+				arg.Key,
+				c.Pending,
+				c.Inadmissible,
+				c.Reserving,
+				c.Evicting,
+			)
 			for _, of := range slices.SortedFunc(maps.Keys(c.Reserved), core.FlavorResource.Compare) {
 				reserved := c.Reserved[of]
-				fmt.Fprintf(&out, "  %s %s: %s, borrowed %s\n", of.Flavor, short(of.Resource),
-					explain.Amount(of.Resource, reserved), explain.Amount(of.Resource, max(0, reserved.Sub(nominal(s.queues[arg.Key], of)))))
+				fmt.Fprintf(
+					&out,
+					"  %s %s: %s, borrowed %s\n",
+					of.Flavor,
+					short(of.Resource),
+					explain.Amount(
+						of.Resource,
+						reserved,
+					),
+					explain.Amount(of.Resource, max(0, reserved.Sub(nominal(s.queues[arg.Key], of)))),
+				)
 			}
 		}
 	case "share":
@@ -350,7 +372,10 @@ func (s *script) happens(what string, k core.Key, args []string) error {
 			}
 			ps.Places = append(ps.Places, core.Place{Node: node, Count: int32(n)})
 		}
-		w.Settled = append(slices.DeleteFunc(slices.Clone(w.Settled), func(x core.PodSetPlaces) bool { return x.Name == ps.Name }), ps)
+		w.Settled = append(
+			slices.DeleteFunc(slices.Clone(w.Settled), func(x core.PodSetPlaces) bool { return x.Name == ps.Name }),
+			ps,
+		)
 	case "refused":
 		s.engine.Apply(core.Refused{Key: k})
 		return nil

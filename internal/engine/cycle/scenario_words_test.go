@@ -224,7 +224,12 @@ func (s *script) queue(name string, args []string) error {
 
 func (s *script) local(key string, args []string) error {
 	k, p := parseKey(key), pairs(args)
-	q := core.LocalQueue{Namespace: k.Namespace, Name: k.Name, Queue: p["queue"], Stop: core.StopPolicy(p["stop"])}
+	q := core.LocalQueue{
+		Namespace: k.Namespace,
+		Name:      k.Name,
+		Queue:     p["queue"],
+		Stop:      core.StopPolicy(p["stop"]),
+	}
 	if w, ok := p["weight"]; ok {
 		var err error
 		if q.Weight, err = weight(w); err != nil {
@@ -351,7 +356,9 @@ func (s *script) job(key string, args []string) error {
 			}
 		case f == "volume": // on nodes with k:v
 			for lk, lv := range split(v) {
-				p.Filter.Volumes = []core.Volume{{Claim: "data", Terms: []core.Selector{{{Key: lk, Operator: core.In, Values: []string{lv}}}}}}
+				p.Filter.Volumes = []core.Volume{
+					{Claim: "data", Terms: []core.Selector{{{Key: lk, Operator: core.In, Values: []string{lv}}}}},
+				}
 			}
 		case f == "port":
 			p.Limits = append(p.Limits, port(v))
@@ -362,9 +369,15 @@ func (s *script) job(key string, args []string) error {
 		case f == "refused": // NODE:MOST,...
 			for node, most := range split(v) {
 				m, _ := strconv.Atoi(most)
-				p.Filter.Refused = append(p.Filter.Refused, core.NodeRefusal{Node: node, Most: int32(m), Why: "node(s) had volume node affinity conflict"})
+				p.Filter.Refused = append(
+					p.Filter.Refused,
+					core.NodeRefusal{Node: node, Most: int32(m), Why: "node(s) had volume node affinity conflict"},
+				)
 			}
-			slices.SortFunc(p.Filter.Refused, func(a, b core.NodeRefusal) int { return strings.Compare(a.Node, b.Node) })
+			slices.SortFunc(
+				p.Filter.Refused,
+				func(a, b core.NodeRefusal) int { return strings.Compare(a.Node, b.Node) },
+			)
 		case f == "tolerate":
 			p.Filter.Tolerations = append(p.Filter.Tolerations, toleration(v))
 		default:

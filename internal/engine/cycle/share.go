@@ -235,7 +235,8 @@ func (sh *byShare) fallsBack(w *workload, v *verdict) bool {
 	}
 	a := sh.judge.rank(v)
 	q.counts = append(q.counts[:0], a.Uses...)
-	q.stable = q.active.First().plan == v.plan && v.plan.single && a.Mode == quota.Fit && sh.judge.roomFor(q) && sh.judge.nodesFor(q)
+	q.stable = q.active.First().plan == v.plan && v.plan.single && a.Mode == quota.Fit && sh.judge.roomFor(q) &&
+		sh.judge.nodesFor(q)
 	sh.seed(q, w)
 	sh.outdate(q)
 	return sh.next() != q

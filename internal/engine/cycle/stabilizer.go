@@ -96,7 +96,8 @@ func (st *stabilizer) trees(ev core.Event) []*quota.Node {
 	case core.FlavorGone:
 		return st.ofFlavor(ev.Name)
 	case core.LocalQueueSet:
-		if d := st.localQueues[localQueueKey{ev.LocalQueue.Namespace, ev.LocalQueue.Name}]; d != nil && d.spec != nil {
+		if d := st.localQueues[localQueueKey{ev.LocalQueue.Namespace, ev.LocalQueue.Name}]; d != nil &&
+			d.spec != nil {
 			return st.ofQueues(func(q *queue) bool { return q == d.queue || q.name == ev.LocalQueue.Queue })
 		}
 	case core.LocalQueueGone:
@@ -116,7 +117,8 @@ func (st *stabilizer) trees(ev core.Event) []*quota.Node {
 // same change, and jobs that leave bad nodes must not wait for it.
 func (st *stabilizer) followsHealth(is *core.Queue) bool {
 	q := st.queues[is.Name]
-	return is.Name == st.opt.SlackQueue && q != nil && q.spec != nil && reflect.DeepEqual(withoutLending(q.spec), withoutLending(is))
+	return is.Name == st.opt.SlackQueue && q != nil && q.spec != nil &&
+		reflect.DeepEqual(withoutLending(q.spec), withoutLending(is))
 }
 
 // withoutLending is a queue without its lending limits.

@@ -109,24 +109,46 @@ func newCrowd(t *rapid.T) *crowd {
 	for i := range rapid.IntRange(3, 12).Draw(t, "jobs") {
 		at := time.Unix(1000+int64(i), 0)
 		c.jobs = append(c.jobs, core.Workload{
-			Key: core.Key{Namespace: pick(t, "queue", names...), Name: fmt.Sprintf("j%d", i)}, UID: fmt.Sprintf("u%02d", i), Queue: "q",
-			Priority: pick[int64](t, "priority", 1, 1, 2), Created: at, QueueTime: at,
-			PodSets: []core.PodSet{{
-				Name: "main", Count: 1, Requests: core.MakeResources(map[string]core.Amount{core.GPU: core.Amount(rapid.IntRange(1, 2).Draw(t, "gpus"))}),
-			}},
+			Key: core.Key{
+				Namespace: pick(t, "queue", names...),
+				Name:      fmt.Sprintf("j%d", i),
+			},
+			UID:       fmt.Sprintf("u%02d", i),
+			Queue:     "q",
+			Priority:  pick[int64](t, "priority", 1, 1, 2),
+			Created:   at,
+			QueueTime: at,
+			PodSets: []core.PodSet{
+				{
+					Name:  "main",
+					Count: 1,
+					Requests: core.MakeResources(
+						map[string]core.Amount{core.GPU: core.Amount(rapid.IntRange(1, 2).Draw(t, "gpus"))},
+					),
+				},
+			},
 		})
 	}
 	return c
 }
 
 func (c *crowd) groups(most int) []core.ResourceGroup {
-	return []core.ResourceGroup{{Covered: []string{core.GPU}, Flavors: []core.FlavorQuotas{{
-		Flavor: "x", Quotas: []core.Quota{{Resource: core.GPU, Nominal: core.Amount(rapid.IntRange(0, most).Draw(c.t, "quota"))}},
-	}}}}
+	return []core.ResourceGroup{{Covered: []string{core.GPU}, Flavors: []core.FlavorQuotas{
+		{
+			Flavor: "x",
+			Quotas: []core.Quota{
+				{Resource: core.GPU, Nominal: core.Amount(rapid.IntRange(0, most).Draw(c.t, "quota"))},
+			},
+		},
+	}}}
 }
 
 func (c *crowd) cohort(name string) core.Event {
-	o := core.Cohort{Name: name, Groups: c.groups(2), Weight: new(core.WeightOne * core.Weight(rapid.IntRange(1, 3).Draw(c.t, "weight")))}
+	o := core.Cohort{
+		Name:   name,
+		Groups: c.groups(2),
+		Weight: new(core.WeightOne * core.Weight(rapid.IntRange(1, 3).Draw(c.t, "weight"))),
+	}
 	if name == "right" && pick(c.t, "below left", false, true) {
 		o.Parent = "left"
 	}
@@ -136,12 +158,22 @@ func (c *crowd) cohort(name string) core.Event {
 
 func (c *crowd) queue(name string) core.Event {
 	q := core.Queue{
-		Name: name, Namespaces: new(core.Selector), Groups: c.groups(4), Cohort: pick(c.t, "cohort", "left", "left", "right", ""),
-		Strategy: pick(c.t, "strategy", core.BestEffortFIFO, core.BestEffortFIFO, core.StrictFIFO),
-		Weight:   new(core.WeightOne * core.Weight(rapid.IntRange(1, 3).Draw(c.t, "weight"))),
+		Name:       name,
+		Namespaces: new(core.Selector),
+		Groups:     c.groups(4),
+		Cohort:     pick(c.t, "cohort", "left", "left", "right", ""),
+		Strategy:   pick(c.t, "strategy", core.BestEffortFIFO, core.BestEffortFIFO, core.StrictFIFO),
+		Weight:     new(core.WeightOne * core.Weight(rapid.IntRange(1, 3).Draw(c.t, "weight"))),
 	}
 	*q.Namespaces = core.Selector{}
-	q.Preemption.WithinQueue = pick(c.t, "within", core.PreemptLowerPriority, core.PreemptLowerPriority, core.PreemptLowerOrNewerEqualPrio, core.PreemptNever)
+	q.Preemption.WithinQueue = pick(
+		c.t,
+		"within",
+		core.PreemptLowerPriority,
+		core.PreemptLowerPriority,
+		core.PreemptLowerOrNewerEqualPrio,
+		core.PreemptNever,
+	)
 	q.Preemption.Reclaim = pick(c.t, "reclaim", core.PreemptAny, core.PreemptLowerPriority, core.PreemptNever)
 	q.Preemption.WhileBorrow = core.PreemptNever
 	c.queues[name] = q
@@ -150,7 +182,10 @@ func (c *crowd) queue(name string) core.Event {
 
 // player is an engine in this world, at rest.
 func (c *crowd) player(fair *core.FairSharing, now time.Time) *player {
-	p := &player{engine: cycle.New(cycle.Options{FairSharing: fair, StabilizationWindow: window}), workloads: map[core.Key]core.Workload{}}
+	p := &player{
+		engine:    cycle.New(cycle.Options{FairSharing: fair, StabilizationWindow: window}),
+		workloads: map[core.Key]core.Workload{},
+	}
 	p.tell(core.FlavorSet{Flavor: core.Flavor{Name: "x"}})
 	for _, name := range sortedKeys(c.cohorts) {
 		p.tell(core.CohortSet{Cohort: c.cohorts[name]})
@@ -187,10 +222,33 @@ func (c *crowd) change() (out []func(*player) core.Event) {
 	}
 	queues := sortedKeys(c.queues)
 	if pick(c.t, "local queue", false, false, false, true) {
-		always(core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: pick(c.t, "of", queues...), Name: "q", Queue: pick(c.t, "leads to", queues...)}})
+		always(
+			core.LocalQueueSet{
+				LocalQueue: core.LocalQueue{
+					Namespace: pick(c.t, "of", queues...),
+					Name:      "q",
+					Queue:     pick(c.t, "leads to", queues...),
+				},
+			},
+		)
 	}
 	what := pick(c.t, "labels", "none", "priority", "priority", "priority", "queue")
-	priority, to, all := pick[int64](c.t, "new priority", 0, 1, 2, 3), pick(c.t, "to", queues...), pick(c.t, "all", true, false)
+	priority, to, all := pick[int64](
+		c.t,
+		"new priority",
+		0,
+		1,
+		2,
+		3,
+	), pick(
+		c.t,
+		"to",
+		queues...), pick(
+		c.t,
+		"all",
+		true,
+		false,
+	)
 	for _, w := range c.jobs {
 		if what == "none" || !all && pick(c.t, "spare "+w.Key.String(), true, false) {
 			continue
@@ -249,7 +307,10 @@ func TestChangeInPartsEvictsNoMore(t *testing.T) {
 // one is an engine with a queue of one GPU for which two jobs ask, of which the first has it.
 func one(t *testing.T) *player {
 	t.Helper()
-	p := &player{engine: cycle.New(cycle.Options{StabilizationWindow: window}), workloads: map[core.Key]core.Workload{}}
+	p := &player{
+		engine:    cycle.New(cycle.Options{StabilizationWindow: window}),
+		workloads: map[core.Key]core.Workload{},
+	}
 	for _, ev := range smallWorld() {
 		p.tell(ev)
 	}
@@ -264,7 +325,10 @@ func one(t *testing.T) *player {
 // meanwhile, as it is not while people change how much a queue lends.
 func TestWhatTheSlackLendsIsActedOnAtOnce(t *testing.T) {
 	for slack, waits := range map[string]bool{"a": false, "another": true} {
-		p := &player{engine: cycle.New(cycle.Options{StabilizationWindow: window, SlackQueue: slack}), workloads: map[core.Key]core.Workload{}}
+		p := &player{
+			engine:    cycle.New(cycle.Options{StabilizationWindow: window, SlackQueue: slack}),
+			workloads: map[core.Key]core.Workload{},
+		}
 		lends := func(n core.Amount) {
 			for _, ev := range smallWorld() {
 				if q, is := ev.(core.QueueSet); is {

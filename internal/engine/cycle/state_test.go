@@ -27,7 +27,13 @@ func TestEveryFieldIsDumpedOrNot(t *testing.T) {
 			case indent == 0:
 				of = word
 			case indent == 2 && i == 0:
-				if fate = strings.TrimSuffix(word, ":"); !slices.Contains([]string{"dumped", "computed", "scratch", "option"}, fate) {
+				if fate = strings.TrimSuffix(
+					word,
+					":",
+				); !slices.Contains(
+					[]string{"dumped", "computed", "scratch", "option"},
+					fate,
+				) {
 					t.Errorf("%s: %q is no fate", of, fate)
 				}
 			default:

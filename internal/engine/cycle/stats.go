@@ -133,7 +133,10 @@ func (e *Engine) cohortStats(n *quota.Node, s *cohortSum) CohortStats {
 	}
 	c.Admitted = s.admitted
 	for _, p := range e.forest.Below(n) {
-		c.Amounts = append(c.Amounts, SubtreeAmount{FlavorResource: e.forest.Name(p), Quota: n.Subtree(p), Reserved: s.reserved[p]})
+		c.Amounts = append(
+			c.Amounts,
+			SubtreeAmount{FlavorResource: e.forest.Name(p), Quota: n.Subtree(p), Reserved: s.reserved[p]},
+		)
 	}
 	slices.SortFunc(c.Amounts, func(a, b SubtreeAmount) int {
 		return cmp.Or(cmp.Compare(a.Flavor, b.Flavor), cmp.Compare(a.Resource, b.Resource))

@@ -13,7 +13,12 @@ import (
 func TestHeldWorkloadsAreNotCountedAsWaiting(t *testing.T) {
 	e := cycle.New(cycle.Options{})
 	all := core.Selector{}
-	quota := []core.ResourceGroup{{Covered: []string{core.CPU}, Flavors: []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{{Resource: core.CPU, Nominal: 4000}}}}}}
+	quota := []core.ResourceGroup{
+		{
+			Covered: []string{core.CPU},
+			Flavors: []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{{Resource: core.CPU, Nominal: 4000}}}},
+		},
+	}
 	e.Apply(core.FlavorSet{Flavor: core.Flavor{Name: "f"}})
 	e.Apply(core.QueueSet{Queue: core.Queue{Name: "a", Namespaces: &all, Groups: quota}})
 	for _, name := range []string{"q", "r"} {
@@ -35,7 +40,15 @@ func TestHeldWorkloadsAreNotCountedAsWaiting(t *testing.T) {
 		if told != waiting {
 			t.Errorf("%s: told of %d that wait, want %d", when, told, waiting)
 		}
-		if got := [3]int{e.Load("a").Waiting(), e.LocalLoad("a", "q").Waiting(), e.LocalLoad("a", "r").Waiting()}; got != [3]int{waiting, q, r} {
+		if got := [3]int{
+			e.Load("a").Waiting(),
+			e.LocalLoad("a", "q").Waiting(),
+			e.LocalLoad("a", "r").Waiting(),
+		}; got != [3]int{
+			waiting,
+			q,
+			r,
+		} {
 			t.Errorf("%s: %v wait in the queue and its LocalQueues, want %d, %d, %d", when, got, waiting, q, r)
 		}
 	}
@@ -58,10 +71,14 @@ func TestStats(t *testing.T) {
 	e := cycle.New(cycle.Options{})
 	all := core.Selector{}
 	quota := func(nominal core.Amount, lending *core.Amount) []core.ResourceGroup {
-		return []core.ResourceGroup{{
-			Covered: []string{core.CPU},
-			Flavors: []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{{Resource: core.CPU, Nominal: nominal * 1000, Lending: lending}}}},
-		}}
+		return []core.ResourceGroup{
+			{
+				Covered: []string{core.CPU},
+				Flavors: []core.FlavorQuotas{
+					{Flavor: "f", Quotas: []core.Quota{{Resource: core.CPU, Nominal: nominal * 1000, Lending: lending}}},
+				},
+			},
+		}
 	}
 	one := core.Amount(1000)
 	events := []core.Event{
@@ -80,18 +97,48 @@ func TestStats(t *testing.T) {
 		e.Apply(ev)
 	}
 	steps(t, e, 200)
-	if queue, local := e.Load("a"), e.LocalLoad("a", "q"); queue.Pending != local.Pending || queue.Inadmissible != local.Inadmissible || local.Inadmissible != 3 {
-		t.Errorf("the queue has %d that wait and %d that are parked, its only LocalQueue %d and %d", queue.Pending, queue.Inadmissible, local.Pending, local.Inadmissible)
+	if queue, local := e.Load(
+		"a",
+	), e.LocalLoad(
+		"a",
+		"q",
+	); queue.Pending != local.Pending || queue.Inadmissible != local.Inadmissible ||
+		local.Inadmissible != 3 {
+		t.Errorf(
+			"the queue has %d that wait and %d that are parked, its only LocalQueue %d and %d",
+			queue.Pending,
+			queue.Inadmissible,
+			local.Pending,
+			local.Inadmissible,
+		)
 	}
 	fr := core.FlavorResource{Flavor: "f", Resource: core.CPU}
 	want := cycle.Stats{
 		Cohorts: []cycle.CohortStats{
 			// b's 3, team's 2 and the 1 that a lends.
-			{Name: "org", Parent: "", Root: "org", Admitted: 1, Amounts: []cycle.SubtreeAmount{{FlavorResource: fr, Quota: 6000, Reserved: 3000}}},
-			{Name: "team", Parent: "org", Root: "org", Admitted: 1, Amounts: []cycle.SubtreeAmount{{FlavorResource: fr, Quota: 3000, Reserved: 3000}}},
+			{
+				Name:     "org",
+				Parent:   "",
+				Root:     "org",
+				Admitted: 1,
+				Amounts:  []cycle.SubtreeAmount{{FlavorResource: fr, Quota: 6000, Reserved: 3000}},
+			},
+			{
+				Name:     "team",
+				Parent:   "org",
+				Root:     "org",
+				Admitted: 1,
+				Amounts:  []cycle.SubtreeAmount{{FlavorResource: fr, Quota: 3000, Reserved: 3000}},
+			},
 		},
 		Queues: []cycle.QueueStats{
-			{Name: "a", Cohort: "team", Root: "org", ParkedClasses: 2, Pending: core.MakeResources(map[string]core.Amount{core.CPU: 500_000, core.Pods: 3})},
+			{
+				Name:          "a",
+				Cohort:        "team",
+				Root:          "org",
+				ParkedClasses: 2,
+				Pending:       core.MakeResources(map[string]core.Amount{core.CPU: 500_000, core.Pods: 3}),
+			},
 			{Name: "alone", Pending: core.Resources{}},
 			{Name: "b", Cohort: "org", Root: "org", Pending: core.Resources{}},
 		},

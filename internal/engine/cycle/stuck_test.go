@@ -17,7 +17,13 @@ func (e *Engine) CheckStuck() error {
 			w := g.members.First()
 			v := e.judge.verdict(w)
 			if v.kind != refuse {
-				return fmt.Errorf("%s is stuck for %s, and yet there is something to be done: kind %d, %d victims", w.Key, g.why.Code, v.kind, len(v.victims))
+				return fmt.Errorf(
+					"%s is stuck for %s, and yet there is something to be done: kind %d, %d victims",
+					w.Key,
+					g.why.Code,
+					v.kind,
+					len(v.victims),
+				)
 			}
 		}
 	}

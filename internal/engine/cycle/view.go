@@ -45,11 +45,26 @@ func (v View) Told(k core.Key) (core.Workload, bool) {
 	}
 	d := w.obs.details()
 	out := core.Workload{
-		Key: w.Key, UID: w.UID, Job: w.obs.job, Endless: w.obs.endless, Queue: w.localQueue.key.name, Priority: w.Priority, QueueTime: time.Unix(0, w.Time), PodSets: w.equivalence.podSets,
-		PreemptionGate: w.equivalence.gate, Held: d.held, Invalid: d.invalid, GatedBy: d.gatedBy, NotBefore: d.notBefore, Seq: max(w.seq, w.applied) + 1,
+		Key:            w.Key,
+		UID:            w.UID,
+		Job:            w.obs.job,
+		Endless:        w.obs.endless,
+		Queue:          w.localQueue.key.name,
+		Priority:       w.Priority,
+		QueueTime:      time.Unix(0, w.Time),
+		PodSets:        w.equivalence.podSets,
+		PreemptionGate: w.equivalence.gate,
+		Held:           d.held,
+		Invalid:        d.invalid,
+		GatedBy:        d.gatedBy,
+		NotBefore:      d.notBefore,
+		Seq:            max(w.seq, w.applied) + 1,
 	}
 	if w.State() == running || w.State() == leaving {
-		out.Admission, out.Reserved, out.Admitted, out.Ready = w.admission, time.Unix(w.Reserved, 0), w.obs.admitted, w.obs.ready
+		out.Admission, out.Reserved, out.Admitted, out.Ready = w.admission, time.Unix(
+			w.Reserved,
+			0,
+		), w.obs.admitted, w.obs.ready
 		out.Evicting, out.Settled, out.Ended = w.State() == leaving, d.settled, d.ended
 	}
 	return out, true
@@ -129,7 +144,15 @@ func (v View) Quota(queue string, of core.FlavorResource) core.QuotaUse {
 	}
 	for _, p := range v.engine.forest.PairsOf(q.node) {
 		if v.engine.forest.Name(p) == of {
-			out.Nominal, out.Used, out.Borrowed = q.node.Nominal(p), q.node.Usage(core.Projected, p), q.node.Borrowed(core.Projected, p)
+			out.Nominal, out.Used, out.Borrowed = q.node.Nominal(
+				p,
+			), q.node.Usage(
+				core.Projected,
+				p,
+			), q.node.Borrowed(
+				core.Projected,
+				p,
+			)
 		}
 	}
 	return out

@@ -133,7 +133,8 @@ func (pe *pending) wakeReclaimers(n node) {
 // when it is, there may be more to take. What is before had its turn without that, and
 // is woken next time.
 func (pe *pending) lookBehind(w *workload, q *queue) {
-	if len(pe.lent) == 0 || q.lookedBehind == pe.wakes || q.strict() || !q.reclaims() || !slices.Contains(pe.lent, q.node.Root()) {
+	if len(pe.lent) == 0 || q.lookedBehind == pe.wakes || q.strict() || !q.reclaims() ||
+		!slices.Contains(pe.lent, q.node.Root()) {
 		return
 	}
 	q.lookedBehind = pe.wakes // none behind is parked again before its turn

@@ -223,7 +223,12 @@ func (q *question) nodeHolders(c *place.Class, most int) []core.Holder {
 		out = q.holdersOn(q.nodes.Used(c, maxLooks))
 	}
 	slices.SortFunc(out, func(a, b core.Holder) int {
-		return cmp.Or(cmp.Compare(b.Amount, a.Amount), a.Key.Compare(b.Key), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Resource, b.Resource))
+		return cmp.Or(
+			cmp.Compare(b.Amount, a.Amount),
+			a.Key.Compare(b.Key),
+			cmp.Compare(a.Node, b.Node),
+			cmp.Compare(a.Resource, b.Resource),
+		)
 	})
 	return out[:min(len(out), most)]
 }
@@ -239,7 +244,12 @@ func (q *question) holdersOn(nodes []place.Occupied) []core.Holder {
 			for _, h := range w.Holds {
 				if r, amount := q.nodes.Taken(n, h); amount > 0 {
 					out = addHolder(out, core.Holder{
-						Key: w.Key, UID: w.UID, Queue: q.byNode[w.Queue.ID].name, Leaving: w.State() == leaving, Resource: r, Amount: amount,
+						Key:      w.Key,
+						UID:      w.UID,
+						Queue:    q.byNode[w.Queue.ID].name,
+						Leaving:  w.State() == leaving,
+						Resource: r,
+						Amount:   amount,
 					})
 				}
 			}

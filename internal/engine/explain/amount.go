@@ -19,7 +19,9 @@ func Amount(resource string, a core.Amount) string {
 			return strconv.FormatInt(int64(a), 10) + "m"
 		}
 		return suffixed(int64(a)/1000, 1000, []string{"", "k", "M", "G", "T", "P", "E"})
-	case resource == core.Memory, strings.HasSuffix(resource, "-storage"), strings.HasPrefix(resource, "hugepages-"):
+	case resource == core.Memory,
+		strings.HasSuffix(resource, "-storage"),
+		strings.HasPrefix(resource, "hugepages-"):
 		return suffixed(int64(a), 1024, []string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"})
 	}
 	return suffixed(int64(a), 1000, []string{"", "k", "M", "G", "T", "P", "E"})

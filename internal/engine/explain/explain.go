@@ -25,8 +25,15 @@ func Sentence(r core.Reason) string {
 	case core.NoMatchingFlavor:
 		return couldNot(r) + noFlavor(r)
 	case core.ExceedsMaxQuota:
-		return couldNot(r) + fmt.Sprintf("insufficient quota for %s in flavor %s, request %s > maximum capacity (%s)",
-			r.Resource, r.Flavor, Amount(r.Resource, r.Need), Amount(r.Resource, r.Limit))
+		return couldNot(
+			r,
+		) + fmt.Sprintf(
+			"insufficient quota for %s in flavor %s, request %s > maximum capacity (%s)",
+			r.Resource,
+			r.Flavor,
+			Amount(r.Resource, r.Need),
+			Amount(r.Resource, r.Limit),
+		)
 	case core.WaitingForQuota:
 		if r.Cause == core.BehindStrict {
 			return behind(r)
@@ -67,7 +74,13 @@ func Paragraph(r core.Reason) string {
 		s += "."
 	}
 	if r.Tree != "" && (r.LacksQuota() || r.Code == core.ExceedsMaxQuota) && r.Cause != core.BehindStrict {
-		s += fmt.Sprintf(" Queue %s in cohort %s could use %s of %s at most.", r.Queue, r.Tree, Amount(r.Resource, r.Limit), r.Resource)
+		s += fmt.Sprintf(
+			" Queue %s in cohort %s could use %s of %s at most.",
+			r.Queue,
+			r.Tree,
+			Amount(r.Resource, r.Limit),
+			r.Resource,
+		)
 	}
 	if len(r.Holders) == 0 {
 		return s
@@ -100,7 +113,11 @@ func quota(r core.Reason) string {
 
 // gated says that a workload could evict and may not.
 func gated(r core.Reason) string {
-	return fmt.Sprintf(". Preempting %d workload(s) would do, and the preemption gate %s is closed", r.Victims, r.Detail)
+	return fmt.Sprintf(
+		". Preempting %d workload(s) would do, and the preemption gate %s is closed",
+		r.Victims,
+		r.Detail,
+	)
 }
 
 func podsReady(r core.Reason) string {
@@ -111,7 +128,11 @@ func podsReady(r core.Reason) string {
 }
 
 func claimed(r core.Reason) string {
-	s := fmt.Sprintf("the unused quota for %s in flavor %s would have to be borrowed, and its owner keeps it for ", r.Resource, r.Flavor)
+	s := fmt.Sprintf(
+		"the unused quota for %s in flavor %s would have to be borrowed, and its owner keeps it for ",
+		r.Resource,
+		r.Flavor,
+	)
 	if r.Ahead == (core.Key{}) {
 		return s + "the first workload of a StrictFIFO queue"
 	}
@@ -146,18 +167,47 @@ func nodes(r core.Reason) string {
 	case core.PodTooLarge:
 		s := fmt.Sprintf("a pod is larger than any of the %d node(s)%s", r.Nodes, on)
 		if r.Resource != "" {
-			s += fmt.Sprintf(": it asks for %s of %s, and the largest has %s", Amount(r.Resource, r.Need), r.Resource, Amount(r.Resource, r.Limit))
+			s += fmt.Sprintf(
+				": it asks for %s of %s, and the largest has %s",
+				Amount(r.Resource, r.Need),
+				r.Resource,
+				Amount(r.Resource, r.Limit),
+			)
 		}
 		return s
 	case core.GangTooLarge:
-		return fmt.Sprintf("all %d node(s)%s together hold only %d out of %d pod(s), even if empty%s", r.Nodes, on, r.PodsFit, r.PodsWanted, because(r.Detail))
+		return fmt.Sprintf(
+			"all %d node(s)%s together hold only %d out of %d pod(s), even if empty%s",
+			r.Nodes,
+			on,
+			r.PodsFit,
+			r.PodsWanted,
+			because(r.Detail),
+		)
 	case core.PodSetsTooLarge:
-		return fmt.Sprintf("all %d node(s)%s together could not hold its %d pod(s) beside those of the other pod sets, even if empty",
-			r.Nodes, on, r.PodsWanted)
+		return fmt.Sprintf(
+			"all %d node(s)%s together could not hold its %d pod(s) beside those of the other pod sets, even if empty",
+			r.Nodes,
+			on,
+			r.PodsWanted,
+		)
 	case core.NodesRefused:
-		return fmt.Sprintf("%d node(s)%s refused its pods (%s), and nodes take only %d out of %d pod(s)", r.NodesRefused, on, r.Detail, r.PodsFit, r.PodsWanted)
+		return fmt.Sprintf(
+			"%d node(s)%s refused its pods (%s), and nodes take only %d out of %d pod(s)",
+			r.NodesRefused,
+			on,
+			r.Detail,
+			r.PodsFit,
+			r.PodsWanted,
+		)
 	default:
-		s := fmt.Sprintf("nodes%s have room for only %d out of %d pod(s). Total nodes: %d", on, r.PodsFit, r.PodsWanted, r.Nodes)
+		s := fmt.Sprintf(
+			"nodes%s have room for only %d out of %d pod(s). Total nodes: %d",
+			on,
+			r.PodsFit,
+			r.PodsWanted,
+			r.Nodes,
+		)
 		if r.NodesDown > 0 {
 			s += fmt.Sprintf("; out of service: %d", r.NodesDown)
 		}

@@ -92,7 +92,12 @@ type coming struct {
 
 // from are those of one of the futures that begin at a moment.
 func (a *Arrivals) from(now time.Time, seed uint64, i int) *coming {
-	c := &coming{of: a, now: now, chance: mix(seed ^ mix(uint64(i))), jobs: map[core.Key]Job{}} //nolint:gosec // not negative
+	c := &coming{
+		of:     a,
+		now:    now,
+		chance: mix(seed ^ mix(uint64(i))), //nolint:gosec // not negative
+		jobs:   map[core.Key]Job{},
+	}
 	if a != nil && len(a.last) > 0 {
 		c.span = now.Sub(a.since)
 		if !a.dropped {
@@ -107,9 +112,17 @@ func (a *Arrivals) from(now time.Time, seed uint64, i int) *coming {
 func (c *coming) fill() {
 	for len(c.ready) == 0 && c.span > 0 && c.part < reach*parts {
 		long := c.span / parts
-		from := c.now.Add(-c.span + time.Duration(int(fraction(mix(c.chance+uint64(c.part)))*parts))*long) //nolint:gosec // not negative
+		from := c.now.Add(
+			-c.span + time.Duration(
+				int(fraction(mix(c.chance+uint64(c.part)))*parts), //nolint:gosec // not negative
+			)*long,
+		)
 		begins := c.now.Add(time.Duration(c.part) * long)
-		i, _ := slices.BinarySearchFunc(c.of.last, from, func(a arrival, t time.Time) int { return a.at.Compare(t) })
+		i, _ := slices.BinarySearchFunc(
+			c.of.last,
+			from,
+			func(a arrival, t time.Time) int { return a.at.Compare(t) },
+		)
 		for ; i < len(c.of.last) && c.of.last[i].at.Before(from.Add(long)); i++ {
 			next := c.of.last[i]
 			next.at = begins.Add(next.at.Sub(from))

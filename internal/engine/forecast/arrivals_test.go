@@ -20,10 +20,19 @@ func came(n int, every, run time.Duration, like core.Workload) *forecast.Arrival
 	a.See(&s, begin, jobs)
 	for i := range n {
 		at := begin.Add(time.Duration(i+1) * every)
-		s.Workloads = []cycle.WorkloadState{{
-			Key: core.Key{Namespace: "ns", Name: fmt.Sprint("came-", i)}, UID: fmt.Sprint("came-", i), LocalQueue: like.Queue, Priority: like.Priority,
-			Time: at.UnixNano(), PodSets: like.PodSets,
-		}}
+		s.Workloads = []cycle.WorkloadState{
+			{
+				Key: core.Key{
+					Namespace: "ns",
+					Name:      fmt.Sprint("came-", i),
+				},
+				UID:        fmt.Sprint("came-", i),
+				LocalQueue: like.Queue,
+				Priority:   like.Priority,
+				Time:       at.UnixNano(),
+				PodSets:    like.PodSets,
+			},
+		}
 		a.See(&s, at, jobs)
 	}
 	return &a
@@ -31,9 +40,19 @@ func came(n int, every, run time.Duration, like core.Workload) *forecast.Arrival
 
 // asked is what is said of the workload mine, which waits behind one that runs on all GPUs but
 // so many, when jobs run for so long and such come.
-func asked(t *testing.T, taken int64, run time.Duration, a *forecast.Arrivals, seed uint64) forecast.Estimate {
+func asked(
+	t *testing.T,
+	taken int64,
+	run time.Duration,
+	a *forecast.Arrivals,
+	seed uint64,
+) forecast.Estimate {
 	t.Helper()
-	q := question(town(t, taken, job("mine", 0, 8)), func(core.Key) forecast.Job { return forecast.Job{Endless: true, Limit: run} }, &forecast.Runtimes{})
+	q := question(
+		town(t, taken, job("mine", 0, 8)),
+		func(core.Key) forecast.Job { return forecast.Job{Endless: true, Limit: run} },
+		&forecast.Runtimes{},
+	)
 	q.Arrivals, q.Seed, q.Decides = a, seed, 5000
 	got, err := forecast.Starts(q)
 	if err != nil {
@@ -51,9 +70,19 @@ func TestWhatComesIsInFutures(t *testing.T) {
 	}
 	urgent := asked(t, 8, time.Hour, came(8, 40*time.Minute, time.Hour, job("urgent", 9, 8)), 1)
 	if urgent.P50 != forecast.Never && urgent.P50 < alone.P50+time.Hour {
-		t.Errorf("such that go first came every 40 minutes, and it is told %s as without them %s", urgent.P50, alone.P50)
+		t.Errorf(
+			"such that go first came every 40 minutes, and it is told %s as without them %s",
+			urgent.P50,
+			alone.P50,
+		)
 	}
-	if low := asked(t, 8, time.Hour, came(8, 40*time.Minute, time.Hour, job("low", -1, 8)), 1); low.P50 > alone.P50+5*time.Minute {
+	if low := asked(
+		t,
+		8,
+		time.Hour,
+		came(8, 40*time.Minute, time.Hour, job("low", -1, 8)),
+		1,
+	); low.P50 > alone.P50+5*time.Minute {
 		t.Errorf("such that go after it came, and it is told %s as without them %s", low.P50, alone.P50)
 	}
 	some := func(seed uint64) forecast.Estimate {
@@ -102,7 +131,14 @@ func TestArrivals(t *testing.T) {
 	jobs := func(core.Key) forecast.Job { return forecast.Job{Endless: true, Limit: time.Hour} }
 	s := &cycle.Snapshot{Workloads: make([]cycle.WorkloadState, 20)}
 	for i := range s.Workloads {
-		s.Workloads[i] = cycle.WorkloadState{Key: core.Key{Namespace: "ns", Name: fmt.Sprint("was-", i)}, UID: "1", LocalQueue: "q", Priority: 9, PodSets: urgent.PodSets, Time: start.UnixNano()}
+		s.Workloads[i] = cycle.WorkloadState{
+			Key:        core.Key{Namespace: "ns", Name: fmt.Sprint("was-", i)},
+			UID:        "1",
+			LocalQueue: "q",
+			Priority:   9,
+			PodSets:    urgent.PodSets,
+			Time:       start.UnixNano(),
+		}
 	}
 	a.See(s, start.Add(-time.Hour), jobs)
 	a.See(s, start, jobs)
@@ -148,6 +184,11 @@ func TestOverdueMovesOn(t *testing.T) {
 	told := look(&waited, 25*time.Minute)
 	over := 25*time.Minute + 3*told.P90
 	if again, anew := look(&waited, over), look(&fresh, over); again.P90 < 2*anew.P90 || again.P50 < 2*anew.P50 {
-		t.Errorf("told %s it has waited for three times as long, and is told %+v as one that has just come %+v", told.P90, again, anew)
+		t.Errorf(
+			"told %s it has waited for three times as long, and is told %+v as one that has just come %+v",
+			told.P90,
+			again,
+			anew,
+		)
 	}
 }

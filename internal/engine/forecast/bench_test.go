@@ -18,19 +18,49 @@ func crowd(b *testing.B, different bool) *cycle.Snapshot { //nolint:revive // a 
 	e.Apply(core.FlavorSet{Flavor: core.Flavor{Name: "f"}})
 	e.Apply(core.NamespaceSet{Namespace: core.Namespace{Name: "ns"}})
 	for i := range 130 {
-		e.Apply(core.NodeSet{Node: core.Node{Name: fmt.Sprint("n", i), State: core.NodeReady, Allocatable: gpus(8).With(core.CPU, 96_000).With(core.Pods, 100)}})
+		e.Apply(
+			core.NodeSet{
+				Node: core.Node{
+					Name:        fmt.Sprint("n", i),
+					State:       core.NodeReady,
+					Allocatable: gpus(8).With(core.CPU, 96_000).With(core.Pods, 100),
+				},
+			},
+		)
 	}
 	for i := range 10 {
 		name := fmt.Sprint("q", i)
-		e.Apply(core.QueueSet{Queue: core.Queue{Name: name, Cohort: "all", Namespaces: &core.Selector{}, Groups: []core.ResourceGroup{{
-			Covered: []string{core.GPU, core.CPU}, Flavors: []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{{Resource: core.GPU, Nominal: 104}, {Resource: core.CPU, Nominal: 1_248_000}}}},
-		}}}})
+		e.Apply(
+			core.QueueSet{
+				Queue: core.Queue{Name: name, Cohort: "all", Namespaces: &core.Selector{}, Groups: []core.ResourceGroup{
+					{
+						Covered: []string{
+							core.GPU,
+							core.CPU,
+						},
+						Flavors: []core.FlavorQuotas{
+							{
+								Flavor: "f",
+								Quotas: []core.Quota{{Resource: core.GPU, Nominal: 104}, {Resource: core.CPU, Nominal: 1_248_000}},
+							},
+						},
+					},
+				}},
+			},
+		)
 		e.Apply(core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: "ns", Name: name, Queue: name}})
 	}
 	submit := func(i int) core.Workload {
 		w := core.Workload{
-			Key: core.Key{Namespace: "ns", Name: fmt.Sprint("job", i)}, UID: fmt.Sprint(i), Queue: fmt.Sprint("q", i%10), Created: start, QueueTime: start.Add(time.Duration(i) * time.Second),
-			PodSets: []core.PodSet{{Name: "main", Count: 1, Requests: gpus(core.Amount(1 << (i % 4)))}},
+			Key: core.Key{
+				Namespace: "ns",
+				Name:      fmt.Sprint("job", i),
+			},
+			UID:       fmt.Sprint(i),
+			Queue:     fmt.Sprint("q", i%10),
+			Created:   start,
+			QueueTime: start.Add(time.Duration(i) * time.Second),
+			PodSets:   []core.PodSet{{Name: "main", Count: 1, Requests: gpus(core.Amount(1 << (i % 4)))}},
 		}
 		if different {
 			w.PodSets[0].Requests = w.PodSets[0].Requests.With(core.CPU, core.Amount(1000+i))

@@ -35,7 +35,9 @@ func town(t *testing.T, taken int64, waiting ...core.Workload) *cycle.Snapshot {
 	for _, d := range plan {
 		if a, is := d.(core.Admit); is {
 			w := job("running", 5, taken)
-			w.Seq, w.Admission, w.Admitted, w.Ready, w.Reserved = 1, &a.Admission, true, true, start.Add(-30*time.Minute)
+			w.Seq, w.Admission, w.Admitted, w.Ready, w.Reserved = 1, &a.Admission, true, true, start.Add(
+				-30*time.Minute,
+			)
 			e.Apply(core.WorkloadSet{Workload: w})
 		}
 	}
@@ -52,8 +54,18 @@ func town(t *testing.T, taken int64, waiting ...core.Workload) *cycle.Snapshot {
 
 func job(name string, priority, gpus int64) core.Workload {
 	return core.Workload{
-		Key: core.Key{Namespace: "ns", Name: name}, UID: name, Queue: "q", Priority: priority, Created: start.Add(-time.Hour), QueueTime: start.Add(-time.Hour),
-		PodSets: []core.PodSet{{Name: "main", Count: 1, Requests: core.Resources{}.With(core.GPU, core.Amount(gpus))}},
+		Key: core.Key{
+			Namespace: "ns",
+			Name:      name,
+		},
+		UID:       name,
+		Queue:     "q",
+		Priority:  priority,
+		Created:   start.Add(-time.Hour),
+		QueueTime: start.Add(-time.Hour),
+		PodSets: []core.PodSet{
+			{Name: "main", Count: 1, Requests: core.Resources{}.With(core.GPU, core.Amount(gpus))},
+		},
 	}
 }
 
@@ -100,11 +112,16 @@ func TestSupposed(t *testing.T) {
 		q.Also = &mine
 		got, err := forecast.Starts(q)
 		if e := got[mine.Key]; err != nil || e.P50 < 90*time.Minute || e.P50 > 93*time.Minute {
-			t.Errorf("it starts after %s (%v), want 90 min: half an hour until the first, which runs for one", e.P50, err)
+			t.Errorf(
+				"it starts after %s (%v), want 90 min: half an hour until the first, which runs for one",
+				e.P50,
+				err,
+			)
 		}
 		q.Also = nil
 		without, err := forecast.Starts(q)
-		if _, is := without[mine.Key]; err != nil || is || without[core.Key{Namespace: "ns", Name: "first"}] != got[core.Key{Namespace: "ns", Name: "first"}] {
+		if _, is := without[mine.Key]; err != nil || is ||
+			without[core.Key{Namespace: "ns", Name: "first"}] != got[core.Key{Namespace: "ns", Name: "first"}] {
 			t.Errorf("asked %d times: %v, %v", i+1, without, err)
 		}
 	}
@@ -150,11 +167,15 @@ func TestHistoryMakesTheFuture(t *testing.T) {
 func TestAskingChangesNothing(t *testing.T) {
 	s := town(t, 4, job("a", 0, 8), job("b", 0, 4), job("c", 0, 2))
 	before := fmt.Sprintf("%+v", s)
-	one, err := forecast.Starts(question(s, func(core.Key) forecast.Job { return forecast.Job{} }, &forecast.Runtimes{}))
+	one, err := forecast.Starts(
+		question(s, func(core.Key) forecast.Job { return forecast.Job{} }, &forecast.Runtimes{}),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	two, err := forecast.Starts(question(s, func(core.Key) forecast.Job { return forecast.Job{} }, &forecast.Runtimes{}))
+	two, err := forecast.Starts(
+		question(s, func(core.Key) forecast.Job { return forecast.Job{} }, &forecast.Runtimes{}),
+	)
 	if err != nil || fmt.Sprint(one) != fmt.Sprint(two) {
 		t.Errorf("%v, then %v, %v", one, two, err)
 	}
@@ -226,7 +247,16 @@ func TestCalibrationMakesEstimatesRight(t *testing.T) {
 				{Raw: tc.raw, GPUs: 1, P90: true, InTime: wait <= said.P90},
 			})
 		}
-		if a, b := float64(in50)/float64(n), float64(in90)/float64(n); a < 0.45 || a > 0.55 || b < 0.87 || b > 0.93 {
+		if a, b := float64(
+			in50,
+		)/float64(
+			n,
+		), float64(
+			in90,
+		)/float64(
+			n,
+		); a < 0.45 || a > 0.55 || b < 0.87 ||
+			b > 0.93 {
 			t.Errorf("%s: P50 is right in %.3f, P90 in %.3f: %s", name, a, b, tc.why)
 		}
 	}
@@ -338,14 +368,21 @@ func TestFarAndNear(t *testing.T) {
 	}
 	q.Limits = func(core.Key) time.Duration { return time.Hour }
 	q.Decides = 1
-	if got, err = forecast.Starts(q); err != nil || got[core.Key{Namespace: "ns", Name: "all"}].P50 != forecast.Never {
+	if got, err = forecast.Starts(
+		q,
+	); err != nil ||
+		got[core.Key{Namespace: "ns", Name: "all"}].P50 != forecast.Never {
 		t.Errorf("a future of one decision knows %v, %v", got, err)
 	}
 }
 
 // TestEnough: no more futures are played than are wanted.
 func TestEnough(t *testing.T) {
-	q := question(town(t, 8, job("a", 0, 8)), func(core.Key) forecast.Job { return forecast.Job{} }, &forecast.Runtimes{})
+	q := question(
+		town(t, 8, job("a", 0, 8)),
+		func(core.Key) forecast.Job { return forecast.Job{} },
+		&forecast.Runtimes{},
+	)
 	var played []int
 	q.Enough = func(n int) bool {
 		played = append(played, n)

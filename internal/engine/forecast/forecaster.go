@@ -96,7 +96,11 @@ func (f *Forecaster) Look(q Question) (map[core.Key]Estimate, error) {
 }
 
 // say corrects estimates, and remembers what was said.
-func (f *Forecaster) say(raw map[core.Key]Estimate, now time.Time, gpus func(core.Key) int64) map[core.Key]Estimate {
+func (f *Forecaster) say(
+	raw map[core.Key]Estimate,
+	now time.Time,
+	gpus func(core.Key) int64,
+) map[core.Key]Estimate {
 	out := make(map[core.Key]Estimate, len(raw))
 	for _, k := range slices.SortedFunc(maps.Keys(raw), core.Key.Compare) {
 		s := &said{at: now, waited: f.waited(k, now), gpus: gpus(k), raw: raw[k]}
@@ -187,7 +191,10 @@ func (f *Forecaster) learn(now time.Time) {
 				continue
 			}
 			s.known[i] = true
-			known = append(known, Observation{Raw: s.raw, GPUs: s.gpus, Waited: s.waited, P90: i == 1, InTime: waited <= until})
+			known = append(
+				known,
+				Observation{Raw: s.raw, GPUs: s.gpus, Waited: s.waited, P90: i == 1, InTime: waited <= until},
+			)
 			if waited <= until {
 				f.tally.Right[i]++
 			} else {

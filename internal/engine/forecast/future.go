@@ -79,7 +79,13 @@ func (t turns) Less(i, k int) bool {
 	}
 	return t[i].key.Compare(t[k].key) < 0
 }
-func (t *turns) Push(x any) { *t = append(*t, x.(turn)) } //nolint:forcetypeassert // heap.Push is called with turns only
+
+func (t *turns) Push(
+	x any,
+) {
+	*t = append(*t, x.(turn)) //nolint:forcetypeassert // heap.Push is called with turns only
+}
+
 func (t *turns) Pop() any {
 	last := (*t)[len(*t)-1]
 	*t = (*t)[:len(*t)-1]
@@ -87,14 +93,27 @@ func (t *turns) Pop() any {
 }
 
 // begin is a future of a picture.
-func begin(opt cycle.Options, s *cycle.Snapshot, now time.Time, decides int, remaining func(core.Key, time.Duration) time.Duration) (*future, error) {
+func begin(
+	opt cycle.Options,
+	s *cycle.Snapshot,
+	now time.Time,
+	decides int,
+	remaining func(core.Key, time.Duration) time.Duration,
+) (*future, error) {
 	opt.Budget, opt.StabilizationWindow = 0, 0
 	opt.Observe = 2 * horizon // what is decided is seen at once
 	e, err := cycle.Load(opt, s)
 	if err != nil {
 		return nil, err
 	}
-	f := &future{engine: e, start: now, now: now, decides: decides, remaining: remaining, workloads: make(map[core.Key]*course, len(s.Workloads))}
+	f := &future{
+		engine:    e,
+		start:     now,
+		now:       now,
+		decides:   decides,
+		remaining: remaining,
+		workloads: make(map[core.Key]*course, len(s.Workloads)),
+	}
 	leaving, promised := map[core.Key]bool{}, map[core.Key]bool{}
 	for _, k := range s.Leaving {
 		leaving[k] = true
@@ -110,7 +129,10 @@ func begin(opt cycle.Options, s *cycle.Snapshot, now time.Time, decides int, rem
 		case leaving[w.Key]:
 			f.turns = append(f.turns, turn{at: now.Add(stopping), key: w.Key, gone: true})
 		case w.Admission != nil && !promised[w.Key]:
-			f.turns = append(f.turns, turn{at: now.Add(remaining(w.Key, now.Sub(time.Unix(w.Reserved, 0)))), key: w.Key})
+			f.turns = append(
+				f.turns,
+				turn{at: now.Add(remaining(w.Key, now.Sub(time.Unix(w.Reserved, 0)))), key: w.Key},
+			)
 		default:
 			c.asked = true
 			f.open++
@@ -143,9 +165,19 @@ func (f *future) arrive() {
 func observed(w *cycle.WorkloadState) core.Workload {
 	at := time.Unix(0, w.Time)
 	return core.Workload{
-		Key: w.Key, UID: w.UID, Queue: w.LocalQueue, Priority: w.Priority, Created: at, QueueTime: at, PodSets: w.PodSets,
-		PreemptionGate: w.Gate, Held: w.Held, Invalid: w.Invalid, GatedBy: w.GatedBy, NotBefore: w.NotBefore,
-		Seq: max(w.Seq, w.Applied),
+		Key:            w.Key,
+		UID:            w.UID,
+		Queue:          w.LocalQueue,
+		Priority:       w.Priority,
+		Created:        at,
+		QueueTime:      at,
+		PodSets:        w.PodSets,
+		PreemptionGate: w.Gate,
+		Held:           w.Held,
+		Invalid:        w.Invalid,
+		GatedBy:        w.GatedBy,
+		NotBefore:      w.NotBefore,
+		Seq:            max(w.Seq, w.Applied),
 	}
 }
 

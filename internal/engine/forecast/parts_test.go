@@ -132,8 +132,14 @@ func TestRuntimesRemember(t *testing.T) {
 		r.Ended(j, time.Duration((i*37)%mostKept+1000)*time.Second)
 	}
 	c := r.classes["x"]
-	if len(c.last) != mostKept || len(c.sorted) != mostKept || !slices.IsSorted(c.sorted) || c.sorted[0] != 1000*time.Second {
-		t.Errorf("%d and %d are kept, from %s on; the first was to be forgotten", len(c.last), len(c.sorted), c.sorted[0])
+	if len(c.last) != mostKept || len(c.sorted) != mostKept || !slices.IsSorted(c.sorted) ||
+		c.sorted[0] != 1000*time.Second {
+		t.Errorf(
+			"%d and %d are kept, from %s on; the first was to be forgotten",
+			len(c.last),
+			len(c.sorted),
+			c.sorted[0],
+		)
 	}
 	r.Ended(j, time.Hour*100)
 	if c.sorted[0] != 1001*time.Second { // the oldest of the others was the one of 1000 s
@@ -173,7 +179,10 @@ func TestOutlived(t *testing.T) {
 		t.Errorf("after half an hour, longer than 200 others, it is thought to go on for %s", m)
 	}
 	if m := median(1); m < 2*time.Hour {
-		t.Errorf("one that ended in a minute says little of one that runs for half an hour, which is thought to go on for %s", m)
+		t.Errorf(
+			"one that ended in a minute says little of one that runs for half an hour, which is thought to go on for %s",
+			m,
+		)
 	}
 	if got := outlived(24*time.Hour, 1-1e-9); got != 96*time.Hour {
 		t.Errorf("it is thought to take %s at most, four times what it took", got)
@@ -299,7 +308,10 @@ func TestDueIsForgotten(t *testing.T) {
 // TestFrom: what happens in no future has no time of day.
 func TestFrom(t *testing.T) {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	if f := (Estimate{P50: time.Hour, P90: 2 * time.Hour}).From(at); !f.P50.Equal(at.Add(time.Hour)) || !f.P90.Equal(at.Add(2*time.Hour)) || !f.At.Equal(at) {
+	if f := (Estimate{P50: time.Hour, P90: 2 * time.Hour}).From(
+		at,
+	); !f.P50.Equal(at.Add(time.Hour)) || !f.P90.Equal(at.Add(2*time.Hour)) ||
+		!f.At.Equal(at) {
 		t.Errorf("%+v", f)
 	}
 	if f := (Estimate{P50: Never, P90: Never}).From(at); !f.P50.IsZero() || !f.P90.IsZero() {

@@ -191,7 +191,11 @@ func (a *adviser) elsewhere() {
 
 // anew is the workload submitted again as it is.
 func (a *adviser) anew() *cycle.Submission {
-	return &cycle.Submission{LocalQueue: a.workload.Queue, PodSets: a.workload.PodSets, Priority: a.workload.Priority}
+	return &cycle.Submission{
+		LocalQueue: a.workload.Queue,
+		PodSets:    a.workload.PodSets,
+		Priority:   a.workload.Priority,
+	}
 }
 
 // others tries what becomes of it when others go.
@@ -320,7 +324,11 @@ func (a *adviser) most(limit int64, offer func(int64) core.Advice, with func(int
 func (a *adviser) fewer(set int) {
 	p := &a.workload.PodSets[set]
 	offer := func(n int64) core.Advice {
-		return core.Advice{Kind: core.FewerPods, PodSet: p.Name, Count: int32(n)} //nolint:gosec // below what it was
+		return core.Advice{
+			Kind:   core.FewerPods,
+			PodSet: p.Name,
+			Count:  int32(n), //nolint:gosec // below what it was
+		}
 	}
 	a.most(int64(p.Count)-1, offer, func(n int64) cycle.Assumption {
 		return a.changed(set, func(p *core.PodSet) {
@@ -346,7 +354,12 @@ func (a *adviser) smallerSet(set int, resource string, least int64) {
 		return a.changed(set, func(p *core.PodSet) { ask(p, resource, core.Amount(n).Mul(int64(u))) })
 	}
 	offer := func(n int64) core.Advice {
-		return core.Advice{Kind: core.SmallerPods, PodSet: p.Name, Resource: resource, Amount: core.Amount(n).Mul(int64(u))}
+		return core.Advice{
+			Kind:     core.SmallerPods,
+			PodSet:   p.Name,
+			Resource: resource,
+			Amount:   core.Amount(n).Mul(int64(u)),
+		}
 	}
 	if least == 0 {
 		a.try(offer(0), with(0))
@@ -387,7 +400,10 @@ func (a *adviser) tolerations(set int) {
 		f, is := a.rehearsal.View().Flavor(t.Flavor)
 		if t.Why.Cause == core.UntoleratedTaint && t.PodSet == p.Name && is {
 			a.tolerate(set, t.Flavor, slices.DeleteFunc(slices.Clone(f.Taints), func(taint core.Taint) bool {
-				_, bad := core.Untolerated([]core.Taint{taint}, append(slices.Clone(p.Filter.Tolerations), f.Tolerations...))
+				_, bad := core.Untolerated(
+					[]core.Taint{taint},
+					append(slices.Clone(p.Filter.Tolerations), f.Tolerations...),
+				)
 				return !bad
 			}))
 		}
@@ -405,7 +421,10 @@ func (a *adviser) tolerate(set int, flavor string, taints []core.Taint) {
 	a.try(offer, a.changed(set, func(p *core.PodSet) {
 		p.Filter.Tolerations = slices.Clone(p.Filter.Tolerations)
 		for _, t := range taints {
-			p.Filter.Tolerations = append(p.Filter.Tolerations, core.Toleration{Key: t.Key, Value: t.Value, Effect: t.Effect})
+			p.Filter.Tolerations = append(
+				p.Filter.Tolerations,
+				core.Toleration{Key: t.Key, Value: t.Value, Effect: t.Effect},
+			)
 		}
 	}))
 }
@@ -444,7 +463,8 @@ func (a *adviser) priority(all []int64) {
 	for _, p := range all {
 		anew := a.anew()
 		anew.Priority = p
-		if p > a.workload.Priority && a.try(core.Advice{Kind: core.RaisePriority, Priority: p}, cycle.Assumption{Anew: anew}) {
+		if p > a.workload.Priority &&
+			a.try(core.Advice{Kind: core.RaisePriority, Priority: p}, cycle.Assumption{Anew: anew}) {
 			return
 		}
 	}
@@ -453,7 +473,8 @@ func (a *adviser) priority(all []int64) {
 // borrowing tries to let the queue evict while it borrows, if that is what it may not.
 func (a *adviser) borrowing() {
 	q, _ := a.rehearsal.View().Queue(a.found.Queue)
-	if !a.why.LacksQuota() || a.rehearsal.View().Shares() || preempt.Allows(q.Preemption.WhileBorrow) || !preempt.Allows(q.Preemption.Reclaim) {
+	if !a.why.LacksQuota() || a.rehearsal.View().Shares() || preempt.Allows(q.Preemption.WhileBorrow) ||
+		!preempt.Allows(q.Preemption.Reclaim) {
 		return
 	}
 	a.follow(core.Advice{Kind: core.PreemptBorrowing, Queue: q.Name}, nil)
@@ -477,7 +498,10 @@ func (a *adviser) nodesBack() {
 		a.bring(core.RepairNode, down)
 	}
 	for _, h := range a.rehearsal.Foreign(mostNodesTried) {
-		if a.try(core.Advice{Kind: core.RemovePods, Nodes: []string{h.Node}, Resource: h.Resource}, cycle.Assumption{Cleared: h.Node}) {
+		if a.try(
+			core.Advice{Kind: core.RemovePods, Nodes: []string{h.Node}, Resource: h.Resource},
+			cycle.Assumption{Cleared: h.Node},
+		) {
 			return
 		}
 	}

@@ -19,14 +19,25 @@ func TestCompare(t *testing.T) {
 	later := now.Add(time.Minute)
 	strict := func(e *cycle.Engine) {
 		q := core.Queue{
-			Name: "blue", Namespaces: &core.Selector{}, Strategy: core.StrictFIFO,
-			Groups: []core.ResourceGroup{{Covered: []string{core.GPU}, Flavors: []core.FlavorQuotas{{Flavor: "h100", Quotas: []core.Quota{{Resource: core.GPU, Nominal: 16}}}}}},
+			Name:       "blue",
+			Namespaces: &core.Selector{},
+			Strategy:   core.StrictFIFO,
+			Groups: []core.ResourceGroup{
+				{
+					Covered: []string{core.GPU},
+					Flavors: []core.FlavorQuotas{{Flavor: "h100", Quotas: []core.Quota{{Resource: core.GPU, Nominal: 16}}}},
+				},
+			},
 		}
 		e.Apply(core.QueueSet{Queue: q})
 		e.Decide(later)
 	}
 	stopped := func(e *cycle.Engine) {
-		e.Apply(core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: "blue", Name: "q", Queue: "blue", Stop: core.Hold}})
+		e.Apply(
+			core.LocalQueueSet{
+				LocalQueue: core.LocalQueue{Namespace: "blue", Name: "q", Queue: "blue", Stop: core.Hold},
+			},
+		)
 		e.Decide(later)
 	}
 	key := func(namespace, name string) core.Key { return core.Key{Namespace: namespace, Name: name} }
@@ -54,8 +65,18 @@ func TestCompare(t *testing.T) {
 		"of a higher priority": {
 			"priority comes before time",
 			[]core.Workload{asks("blue", "b", 2, 5, later), asks("blue", "a", 1, 0, now)},
-			nil, key("blue", "a"), key("blue", "b"),
-			core.StageRunning, true, core.ByPriority, core.SparedByPriority, core.PreemptLowerPriority, "", true, 0, "",
+			nil,
+			key("blue", "a"),
+			key("blue", "b"),
+			core.StageRunning,
+			true,
+			core.ByPriority,
+			core.SparedByPriority,
+			core.PreemptLowerPriority,
+			"",
+			true,
+			0,
+			"",
 		},
 		"another team within its quota": {
 			"what is red's own is not taken back, and both nodes are used",
@@ -65,15 +86,43 @@ func TestCompare(t *testing.T) {
 		},
 		"one that would not make enough room": {
 			"two nodes are wanted and one would come free",
-			[]core.Workload{asks("blue", "b", 1, 0, now), asks("blue", "c", 1, 0, now), asks("blue", "a", 2, 0, later)},
-			nil, key("blue", "a"), key("blue", "b"),
-			core.StageRunning, true, core.ByTime, core.SparedByPriority, core.PreemptLowerPriority, "", false, 0, core.WaitingForQuota,
+			[]core.Workload{
+				asks("blue", "b", 1, 0, now),
+				asks("blue", "c", 1, 0, now),
+				asks("blue", "a", 2, 0, later),
+			},
+			nil,
+			key("blue", "a"),
+			key("blue", "b"),
+			core.StageRunning,
+			true,
+			core.ByTime,
+			core.SparedByPriority,
+			core.PreemptLowerPriority,
+			"",
+			false,
+			0,
+			core.WaitingForQuota,
 		},
 		"another would go instead": {
 			"what comes free goes to the one that is ahead",
-			[]core.Workload{asks("blue", "b", 2, 9, now), asks("blue", "ahead", 2, 5, now), asks("blue", "a", 1, 0, later)},
-			nil, key("blue", "a"), key("blue", "b"),
-			core.StageRunning, true, core.ByPriority, core.SparedByPriority, core.PreemptLowerPriority, "", false, 1, core.WaitingForQuota,
+			[]core.Workload{
+				asks("blue", "b", 2, 9, now),
+				asks("blue", "ahead", 2, 5, now),
+				asks("blue", "a", 1, 0, later),
+			},
+			nil,
+			key("blue", "a"),
+			key("blue", "b"),
+			core.StageRunning,
+			true,
+			core.ByPriority,
+			core.SparedByPriority,
+			core.PreemptLowerPriority,
+			"",
+			false,
+			1,
+			core.WaitingForQuota,
 		},
 		"behind a strict first": {
 			"b waits itself, and a would start without it",
@@ -99,8 +148,18 @@ func TestCompare(t *testing.T) {
 		"more than nominal": {
 			"who asks for more than the queue's own and may not evict while it borrows evicts nobody, not even a less important one of its own queue",
 			[]core.Workload{asks("blue", "b", 1, 0, now), asks("red", "c", 1, 0, now), asks("blue", "a", 2, 5, later)},
-			nil, key("blue", "a"), key("blue", "b"),
-			core.StageRunning, false, core.ByPriority, core.SparedByBorrowing, core.PreemptLowerPriority, "", false, 0, core.WaitingForQuota,
+			nil,
+			key("blue", "a"),
+			key("blue", "b"),
+			core.StageRunning,
+			false,
+			core.ByPriority,
+			core.SparedByBorrowing,
+			core.PreemptLowerPriority,
+			"",
+			false,
+			0,
+			core.WaitingForQuota,
 		},
 		"nobody knows it": {
 			"one that the engine has not heard of",
@@ -120,8 +179,28 @@ func TestCompare(t *testing.T) {
 			if !waits {
 				t.Fatalf("%s: it does not wait", tc.why)
 			}
-			got := fmt.Sprint(x.Other.Stage, x.OtherFirst, x.Order, x.Spared, x.Policy, x.Cohort, x.Gone.Starts, x.Gone.Instead, x.Gone.Why.Code)
-			want := fmt.Sprint(tc.stage, tc.first, tc.order, tc.spared, tc.policy, tc.cohort, tc.starts, tc.instead, tc.after)
+			got := fmt.Sprint(
+				x.Other.Stage,
+				x.OtherFirst,
+				x.Order,
+				x.Spared,
+				x.Policy,
+				x.Cohort,
+				x.Gone.Starts,
+				x.Gone.Instead,
+				x.Gone.Why.Code,
+			)
+			want := fmt.Sprint(
+				tc.stage,
+				tc.first,
+				tc.order,
+				tc.spared,
+				tc.policy,
+				tc.cohort,
+				tc.starts,
+				tc.instead,
+				tc.after,
+			)
 			if got != want {
 				t.Errorf("%s:\n got %s\nwant %s\n%+v", tc.why, got, want, x)
 			}
@@ -139,12 +218,22 @@ func TestCompareSharesInNumbers(t *testing.T) {
 	e := cycle.New(cycle.Options{FairSharing: core.DefaultFairSharing()})
 	e.Apply(core.FlavorSet{Flavor: core.Flavor{Name: "h100"}})
 	quota := func(n core.Amount) []core.ResourceGroup {
-		return []core.ResourceGroup{{Covered: []string{core.GPU}, Flavors: []core.FlavorQuotas{{Flavor: "h100", Quotas: []core.Quota{{Resource: core.GPU, Nominal: n}}}}}}
+		return []core.ResourceGroup{
+			{
+				Covered: []string{core.GPU},
+				Flavors: []core.FlavorQuotas{{Flavor: "h100", Quotas: []core.Quota{{Resource: core.GPU, Nominal: n}}}},
+			},
+		}
 	}
 	e.Apply(core.CohortSet{Cohort: core.Cohort{Name: "all", Groups: quota(24)}})
 	for name, weight := range map[string]core.Weight{"blue": core.WeightOne, "green": 2 * core.WeightOne} {
 		e.Apply(core.QueueSet{Queue: core.Queue{
-			Name: name, Cohort: "all", Namespaces: &core.Selector{}, Groups: quota(0), Weight: &weight, Preemption: core.Preemption{Reclaim: core.PreemptAny},
+			Name:       name,
+			Cohort:     "all",
+			Namespaces: &core.Selector{},
+			Groups:     quota(0),
+			Weight:     &weight,
+			Preemption: core.Preemption{Reclaim: core.PreemptAny},
 		}})
 		e.Apply(core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: name, Name: "q", Queue: name}})
 	}
@@ -161,16 +250,29 @@ func TestCompareSharesInNumbers(t *testing.T) {
 	start(asks("green", "g", 2, 0, now))
 	start(asks("blue", "b", 1, 0, now))
 	start(asks("blue", "a", 1, 0, now.Add(time.Second)))
-	x, waits, _ := inquiry.Compare(inquiry.At(e.View()), core.Key{Namespace: "blue", Name: "a"}, core.Key{Namespace: "green", Name: "g"}, now)
+	x, waits, _ := inquiry.Compare(
+		inquiry.At(e.View()),
+		core.Key{Namespace: "blue", Name: "a"},
+		core.Key{Namespace: "green", Name: "g"},
+		now,
+	)
 	if !waits {
 		t.Fatal("it does not wait")
 	}
 	// Blue borrows 8 of 24, and would 16; green 16 of 24, and by its weight half as much counts.
-	want := []core.SideShare{{Name: "blue", Weight: core.WeightOne, Now: 334, Then: 667}, {Name: "green", Weight: 2 * core.WeightOne, Now: 334, Then: 0}}
+	want := []core.SideShare{
+		{Name: "blue", Weight: core.WeightOne, Now: 334, Then: 667},
+		{Name: "green", Weight: 2 * core.WeightOne, Now: 334, Then: 0},
+	}
 	if diff := cmp.Diff(want, x.Shares); diff != "" || x.Spared != core.SparedByShare || x.Cohort != "all" {
 		t.Errorf("%s %s (-want +got):\n%s", x.Spared, x.Cohort, diff)
 	}
-	if want := []core.FlavorAmount{{FlavorResource: core.FlavorResource{Flavor: "h100", Resource: core.GPU}, Amount: 16}}; cmp.Diff(want, x.Other.Uses) != "" {
+	if want := []core.FlavorAmount{
+		{FlavorResource: core.FlavorResource{Flavor: "h100", Resource: core.GPU}, Amount: 16},
+	}; cmp.Diff(
+		want,
+		x.Other.Uses,
+	) != "" {
 		t.Errorf("it holds %v", x.Other.Uses)
 	}
 	if x.Gone.Tried != true || !x.Gone.Starts {
@@ -187,7 +289,16 @@ func TestWereGoneIsWhatHappens(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		var jobs []core.Workload
 		for i := range 8 {
-			jobs = append(jobs, asks([]string{"blue", "red"}[r.IntN(2)], fmt.Sprint("j", i), int32(1+r.IntN(2)), int64(r.IntN(3)), at.Add(time.Duration(i)*time.Second)))
+			jobs = append(
+				jobs,
+				asks(
+					[]string{"blue", "red"}[r.IntN(2)],
+					fmt.Sprint("j", i),
+					int32(1+r.IntN(2)),
+					int64(r.IntN(3)),
+					at.Add(time.Duration(i)*time.Second),
+				),
+			)
 		}
 		for i := range len(jobs) * len(jobs) {
 			a, b := jobs[i/len(jobs)].Key, jobs[i%len(jobs)].Key
@@ -244,11 +355,23 @@ func TestWereGoneIsNotToldOfTooMany(t *testing.T) {
 			e := cycle.New(cycle.Options{})
 			e.Apply(core.FlavorSet{Flavor: core.Flavor{Name: "h100"}})
 			e.Apply(core.QueueSet{Queue: core.Queue{
-				Name: "blue", Namespaces: &core.Selector{},
-				Groups: []core.ResourceGroup{{Covered: []string{core.GPU}, Flavors: []core.FlavorQuotas{{Flavor: "h100", Quotas: []core.Quota{{Resource: core.GPU, Nominal: c.ended + c.other}}}}}},
+				Name:       "blue",
+				Namespaces: &core.Selector{},
+				Groups: []core.ResourceGroup{
+					{
+						Covered: []string{core.GPU},
+						Flavors: []core.FlavorQuotas{
+							{Flavor: "h100", Quotas: []core.Quota{{Resource: core.GPU, Nominal: c.ended + c.other}}},
+						},
+					},
+				},
 			}})
 			e.Apply(core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: "blue", Name: "q", Queue: "blue"}})
-			e.Apply(core.NodeSet{Node: core.Node{Name: "node-1", State: core.NodeReady, Allocatable: gpus(200).With(core.Pods, 500)}})
+			e.Apply(
+				core.NodeSet{
+					Node: core.Node{Name: "node-1", State: core.NodeReady, Allocatable: gpus(200).With(core.Pods, 500)},
+				},
+			)
 			start := func(w core.Workload) {
 				e.Apply(core.WorkloadSet{Workload: w})
 				if !getsIn(e, w.Key, now) {

@@ -37,7 +37,10 @@ func crowded(leads, follows *cycle.Engine, jobs, kinds int, at time.Time) (waiti
 	for _, q := range queues {
 		waiting = append(waiting, leads.Positions(q)...)
 	}
-	slices.SortFunc(waiting, func(a, b core.Key) int { return workloads[a].Created.Compare(workloads[b].Created) })
+	slices.SortFunc(
+		waiting,
+		func(a, b core.Key) int { return workloads[a].Created.Compare(workloads[b].Created) },
+	)
 	return waiting
 }
 
@@ -55,7 +58,12 @@ func cluster(tell func(core.Event)) (queues []string) {
 			Groups: []core.ResourceGroup{{
 				Covered: []string{core.CPU, core.Memory, core.GPU},
 				Flavors: []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{
-					{Resource: core.CPU, Nominal: 16000}, {Resource: core.Memory, Nominal: 16 << 30}, {Resource: core.GPU, Nominal: 16},
+					{
+						Resource: core.CPU,
+						Nominal:  16000,
+					},
+					{Resource: core.Memory, Nominal: 16 << 30},
+					{Resource: core.GPU, Nominal: 16},
 				}}},
 			}},
 		}})
@@ -63,8 +71,11 @@ func cluster(tell func(core.Event)) (queues []string) {
 	}
 	for i := range 130 {
 		tell(core.NodeSet{Node: core.Node{
-			Name: fmt.Sprintf("node-%d", i), State: core.NodeReady,
-			Allocatable: core.MakeResources(map[string]core.Amount{core.CPU: 8000, core.Memory: 8 << 30, core.GPU: 8, core.Pods: 250}),
+			Name:  fmt.Sprintf("node-%d", i),
+			State: core.NodeReady,
+			Allocatable: core.MakeResources(
+				map[string]core.Amount{core.CPU: 8000, core.Memory: 8 << 30, core.GPU: 8, core.Pods: 250},
+			),
 		}})
 	}
 	return queues

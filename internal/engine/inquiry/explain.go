@@ -39,7 +39,12 @@ func (l Look) ask(what func(cycle.View) error) error {
 // Explain says why a workload waits and what would help, both found out at now. waits is
 // false for workloads that are admitted or unknown. higher are the priorities, in any
 // order, that the workload could be given instead of its own; nil if none is known.
-func Explain(look Look, k core.Key, now time.Time, higher []int64) (out core.Explanation, waits bool, err error) {
+func Explain(
+	look Look,
+	k core.Key,
+	now time.Time,
+	higher []int64,
+) (out core.Explanation, waits bool, err error) {
 	for _, alike := range []int{fewAlike, manyAlike} {
 		q := &question{key: k, at: now}
 		err = look.ask(func(v cycle.View) error {

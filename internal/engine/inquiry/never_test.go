@@ -24,7 +24,11 @@ func TestNever(t *testing.T) {
 	elsewhere.Queue = "nowhere"
 	uncovered := pods(1, 8)
 	uncovered.PodSets[0].Requests = core.MakeResources(map[string]core.Amount{core.GPU: 1, "example.com/tpu": 1})
-	busy := []core.Workload{asks("blue", "a", 1, 5, now), asks("red", "b", 1, 5, now), asks("red", "waits", 1, 5, now)}
+	busy := []core.Workload{
+		asks("blue", "a", 1, 5, now),
+		asks("red", "b", 1, 5, now),
+		asks("red", "waits", 1, 5, now),
+	}
 	held := pods(1, 9)
 	held.GatedBy = "example.com/gate"
 	for name, tc := range map[string]struct {
@@ -70,7 +74,12 @@ func TestNeverNeedsNodes(t *testing.T) {
 		e.Apply(core.NodeGone{Name: name})
 	}
 	e.Decide(now)
-	if why, never, err := inquiry.Never(inquiry.At(e.View()), asks("blue", "new", 1, 0, now), now); never || err != nil {
+	if why, never, err := inquiry.Never(
+		inquiry.At(e.View()),
+		asks("blue", "new", 1, 0, now),
+		now,
+	); never ||
+		err != nil {
 		t.Errorf("%v: %+v", err, why)
 	}
 }
@@ -80,16 +89,36 @@ func BenchmarkNever(b *testing.B) {
 	e := cycle.New(cycle.Options{})
 	gpus := core.MakeResources(map[string]core.Amount{core.GPU: 8}).With(core.Pods, 100)
 	e.Apply(core.FlavorSet{Flavor: core.Flavor{Name: "h100"}})
-	e.Apply(core.QueueSet{Queue: core.Queue{Name: "blue", Namespaces: &core.Selector{}, Groups: []core.ResourceGroup{{
-		Covered: []string{core.GPU}, Flavors: []core.FlavorQuotas{{Flavor: "h100", Quotas: []core.Quota{{Resource: core.GPU, Nominal: 8000}}}},
-	}}}})
+	e.Apply(
+		core.QueueSet{Queue: core.Queue{Name: "blue", Namespaces: &core.Selector{}, Groups: []core.ResourceGroup{
+			{
+				Covered: []string{
+					core.GPU,
+				},
+				Flavors: []core.FlavorQuotas{{Flavor: "h100", Quotas: []core.Quota{{Resource: core.GPU, Nominal: 8000}}}},
+			},
+		}}},
+	)
 	e.Apply(core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: "blue", Name: "q", Queue: "blue"}})
 	for i := range 1000 {
-		e.Apply(core.NodeSet{Node: core.Node{Name: "node-" + string(rune('a'+i/40)) + string(rune('a'+i%40)), State: core.NodeReady, Allocatable: gpus}})
+		e.Apply(
+			core.NodeSet{
+				Node: core.Node{
+					Name:        "node-" + string(rune('a'+i/40)) + string(rune('a'+i%40)),
+					State:       core.NodeReady,
+					Allocatable: gpus,
+				},
+			},
+		)
 	}
 	e.Decide(now)
 	for b.Loop() {
-		if _, never, err := inquiry.Never(inquiry.At(e.View()), asks("blue", "new", 2, 0, now), now); never || err != nil {
+		if _, never, err := inquiry.Never(
+			inquiry.At(e.View()),
+			asks("blue", "new", 2, 0, now),
+			now,
+		); never ||
+			err != nil {
 			b.Fatal(err)
 		}
 	}

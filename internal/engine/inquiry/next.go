@@ -27,7 +27,9 @@ func removable(why core.Reason) bool {
 	case core.AdmissionGated:
 		return true
 	case core.WaitingForPodsReady: // what those others hold then is not known here
-	case core.TopologyPlacementFailed, core.WaitingForPreempted, core.PendingEvaluation: // the last before it starts
+	case core.TopologyPlacementFailed,
+		core.WaitingForPreempted,
+		core.PendingEvaluation: // the last before it starts
 	}
 	return false
 }
@@ -56,7 +58,10 @@ func (q *question) next() {
 			return
 		}
 		var waits bool
-		if why, waits = t.engine.Why(q.key); !waits || why.Code == core.PendingEvaluation || slices.ContainsFunc(seen, func(r core.Reason) bool { return sameObstacle(r, why) }) {
+		if why, waits = t.engine.Why(
+			q.key,
+		); !waits || why.Code == core.PendingEvaluation ||
+			slices.ContainsFunc(seen, func(r core.Reason) bool { return sameObstacle(r, why) }) {
 			return
 		}
 		why.Ahead, why.Holders = core.Key{}, nil // they are of the copy
@@ -67,7 +72,9 @@ func (q *question) next() {
 
 // sameObstacle reports whether two reasons are about the same thing, whatever the amounts.
 func sameObstacle(a, b core.Reason) bool {
-	return a.Code == b.Code && a.Cause == b.Cause && a.PodSet == b.PodSet && a.Flavor == b.Flavor && a.Resource == b.Resource && a.Detail == b.Detail
+	return a.Code == b.Code && a.Cause == b.Cause && a.PodSet == b.PodSet && a.Flavor == b.Flavor &&
+		a.Resource == b.Resource &&
+		a.Detail == b.Detail
 }
 
 // remove takes an obstacle out of the way; false if it cannot.
@@ -105,7 +112,10 @@ func (t *trial) remove(why core.Reason) bool {
 	case core.NoMatchingFlavor:
 		f, is := t.engine.View().Flavor(why.Flavor)
 		if is {
-			f.Taints = slices.DeleteFunc(slices.Clone(f.Taints), func(taint core.Taint) bool { return taint.String() == why.Detail })
+			f.Taints = slices.DeleteFunc(
+				slices.Clone(f.Taints),
+				func(taint core.Taint) bool { return taint.String() == why.Detail },
+			)
 			t.engine.Apply(core.FlavorSet{Flavor: f})
 		}
 		return is

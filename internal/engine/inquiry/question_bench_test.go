@@ -58,7 +58,13 @@ func BenchmarkCompare(b *testing.B) {
 		b.Run(fmt.Sprintf("kinds=%d", kinds), func(b *testing.B) {
 			start := processor(b)
 			for b.Loop() {
-				if x, waits, err := inquiry.Compare(inquiry.At(e.View()), waiting[0], other, at); !waits || err != nil || !x.Gone.Tried {
+				if x, waits, err := inquiry.Compare(
+					inquiry.At(e.View()),
+					waiting[0],
+					other,
+					at,
+				); !waits || err != nil ||
+					!x.Gone.Tried {
 					b.Fatal("it does not wait", err)
 				}
 			}
@@ -76,7 +82,13 @@ func BenchmarkSuppose(b *testing.B) {
 		b.Run(fmt.Sprintf("kinds=%d", kinds), func(b *testing.B) {
 			start := processor(b)
 			for b.Loop() {
-				if x, err := inquiry.Suppose(inquiry.At(e.View()), oneGPU("q-0-0", 1e5), at, nil); err != nil || x.Admission != nil {
+				if x, err := inquiry.Suppose(
+					inquiry.At(e.View()),
+					oneGPU("q-0-0", 1e5),
+					at,
+					nil,
+				); err != nil ||
+					x.Admission != nil {
 					b.Fatal("it does not wait", err)
 				}
 			}

@@ -33,7 +33,11 @@ func supposing(t *testing.T, now time.Time, jobs ...core.Workload) *cycle.Engine
 		e.Apply(core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: name, Name: "q", Queue: name}})
 	}
 	for _, name := range []string{"node-1", "node-2"} {
-		e.Apply(core.NodeSet{Node: core.Node{Name: name, State: core.NodeReady, Allocatable: gpus(8).With(core.Pods, 100)}})
+		e.Apply(
+			core.NodeSet{
+				Node: core.Node{Name: name, State: core.NodeReady, Allocatable: gpus(8).With(core.Pods, 100)},
+			},
+		)
 	}
 	e.Decide(now)
 	for _, j := range jobs {
@@ -53,8 +57,18 @@ func supposing(t *testing.T, now time.Time, jobs ...core.Workload) *cycle.Engine
 // asks is a job of a namespace that asks for pods with 8 GPUs each.
 func asks(namespace, name string, pods int32, priority int64, at time.Time) core.Workload {
 	return core.Workload{
-		Key: core.Key{Namespace: namespace, Name: name}, UID: name, Queue: "q", Created: at, QueueTime: at, Priority: priority,
-		PodSets: []core.PodSet{{Name: "worker", Count: pods, Requests: core.MakeResources(map[string]core.Amount{core.GPU: 8})}},
+		Key: core.Key{
+			Namespace: namespace,
+			Name:      name,
+		},
+		UID:       name,
+		Queue:     "q",
+		Created:   at,
+		QueueTime: at,
+		Priority:  priority,
+		PodSets: []core.PodSet{
+			{Name: "worker", Count: pods, Requests: core.MakeResources(map[string]core.Amount{core.GPU: 8})},
+		},
 	}
 }
 
@@ -120,7 +134,16 @@ func TestSuppose(t *testing.T) {
 			asks("blue", "new", 1, 0, now),
 			nil, nil, false, nil, core.WaitingForQuota,
 		},
-		"too large": {"it would never start", nil, asks("blue", "new", 3, 0, now), nil, nil, false, nil, core.ExceedsMaxQuota},
+		"too large": {
+			"it would never start",
+			nil,
+			asks("blue", "new", 3, 0, now),
+			nil,
+			nil,
+			false,
+			nil,
+			core.ExceedsMaxQuota,
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -136,7 +159,10 @@ func TestSuppose(t *testing.T) {
 					nodes = append(nodes, p.Node)
 				}
 			}
-			if diff := cmp.Diff([]any{tc.nodes, tc.evicts, tc.awaits, tc.quotas, tc.code}, []any{nodes, got.Evicts, got.Awaits, got.Quotas, got.Explanation.Reason.Code}); diff != "" {
+			if diff := cmp.Diff(
+				[]any{tc.nodes, tc.evicts, tc.awaits, tc.quotas, tc.code},
+				[]any{nodes, got.Evicts, got.Awaits, got.Quotas, got.Explanation.Reason.Code},
+			); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.why, diff)
 			}
 			if before != picture(t, e) {

@@ -31,7 +31,11 @@ func (l *Ledger) Check(all iter.Seq[*Allocation]) error {
 		return fmt.Errorf("%d allocations are in one account only, %d are noted", sums.apart, got)
 	}
 	if l.unsettled != sums.unsettled {
-		return fmt.Errorf("%d allocations are promised or were not seen, %d are counted", sums.unsettled, l.unsettled)
+		return fmt.Errorf(
+			"%d allocations are promised or were not seen, %d are counted",
+			sums.unsettled,
+			l.unsettled,
+		)
 	}
 	return nil
 }
@@ -64,7 +68,12 @@ func (l *Ledger) count(all iter.Seq[*Allocation]) (*sums, error) {
 		case a.out:
 			return nil, fmt.Errorf("allocation %d was left out by a trial", a.ID)
 		case a.state == Free && (len(a.Uses) > 0 || len(a.Holds) > 0):
-			return nil, fmt.Errorf("allocation %d is free and has %d uses and %d holds", a.ID, len(a.Uses), len(a.Holds))
+			return nil, fmt.Errorf(
+				"allocation %d is free and has %d uses and %d holds",
+				a.ID,
+				len(a.Uses),
+				len(a.Holds),
+			)
 		case a.state == Free:
 			continue
 		}
@@ -99,7 +108,14 @@ func (l *Ledger) compare(s *sums) error {
 			for account := range accounts {
 				want := s.uses[account][cell{n, p}]
 				if got := n.Usage(account, p); got != want && !l.Forest.Overflown() {
-					return fmt.Errorf("queue %s: account %d has %v of %v, allocations hold %v", n.Name, account, got, l.Forest.Name(p), want)
+					return fmt.Errorf(
+						"queue %s: account %d has %v of %v, allocations hold %v",
+						n.Name,
+						account,
+						got,
+						l.Forest.Name(p),
+						want,
+					)
 				}
 			}
 		}

@@ -25,16 +25,33 @@ type world struct {
 func newWorld(fair bool) *world {
 	l := ledger.New(core.GPU, fair)
 	for _, q := range []string{"a", "b"} {
-		l.Forest.SetQueue(q, "team", []core.ResourceGroup{{Covered: []string{core.CPU}, Flavors: []core.FlavorQuotas{{
-			Flavor: "f", Quotas: []core.Quota{{Resource: core.CPU, Nominal: 4}},
-		}}}})
+		l.Forest.SetQueue(
+			q,
+			"team",
+			[]core.ResourceGroup{{Covered: []string{core.CPU}, Flavors: []core.FlavorQuotas{{
+				Flavor: "f", Quotas: []core.Quota{{Resource: core.CPU, Nominal: 4}},
+			}}}},
+		)
 	}
 	cpus := l.Forest.FlavorResource("f", core.CPU)
 	l.Forest.Settle()
 	for _, n := range []string{"n1", "n2"} {
-		l.Nodes.Set(core.Node{Name: n, State: core.NodeReady, Allocatable: core.Resources{{Resource: core.CPU, Amount: 4}, {Resource: core.Pods, Amount: 100}}})
+		l.Nodes.Set(
+			core.Node{
+				Name:        n,
+				State:       core.NodeReady,
+				Allocatable: core.Resources{{Resource: core.CPU, Amount: 4}, {Resource: core.Pods, Amount: 100}},
+			},
+		)
 	}
-	return &world{l, cpus, l.Nodes.Class(core.Resources{{Resource: core.CPU, Amount: 1}, {Resource: core.Pods, Amount: 1}}, core.Filter{})}
+	return &world{
+		l,
+		cpus,
+		l.Nodes.Class(
+			core.Resources{{Resource: core.CPU, Amount: 1}, {Resource: core.Pods, Amount: 1}},
+			core.Filter{},
+		),
+	}
 }
 
 // give plans n pods of one CPU each for an allocation, in a queue and on a node.
@@ -58,7 +75,10 @@ func (b *world) room() string {
 				names = append(names, fmt.Sprintf("%s*%d", spot.Node.Name(), spot.Count))
 			}
 		}
-		out = append(out, fmt.Sprintf("four pods %s: %t %s", []string{"at once", "once all left"}[i], ok, strings.Join(names, " ")))
+		out = append(
+			out,
+			fmt.Sprintf("four pods %s: %t %s", []string{"at once", "once all left"}[i], ok, strings.Join(names, " ")),
+		)
 	}
 	return strings.Join(out, "; ")
 }
@@ -125,7 +145,13 @@ func TestFits(t *testing.T) {
 	if !b.StillFits(core.Projected, &y) {
 		t.Error("it fits beside those that stay, as it is booked")
 	}
-	b.Nodes.Set(core.Node{Name: "n1", State: core.NodeReady, Allocatable: core.Resources{{Resource: core.CPU, Amount: 1}, {Resource: core.Pods, Amount: 100}}})
+	b.Nodes.Set(
+		core.Node{
+			Name:        "n1",
+			State:       core.NodeReady,
+			Allocatable: core.Resources{{Resource: core.CPU, Amount: 1}, {Resource: core.Pods, Amount: 100}},
+		},
+	)
 	if b.StillFits(core.Projected, &y) {
 		t.Error("the node is smaller now")
 	}
@@ -149,7 +175,12 @@ func TestAccountsAlwaysAgree(t *testing.T) {
 			a := rapid.SampledFrom(all).Draw(t, "workload")
 			switch {
 			case a.State() == ledger.Free:
-				b.give(a, rapid.SampledFrom([]string{"a", "b"}).Draw(t, "queue"), rapid.SampledFrom([]string{"n1", "n2", "gone"}).Draw(t, "node"), rapid.Int64Range(0, 5).Draw(t, "pods"))
+				b.give(
+					a,
+					rapid.SampledFrom([]string{"a", "b"}).Draw(t, "queue"),
+					rapid.SampledFrom([]string{"n1", "n2", "gone"}).Draw(t, "node"),
+					rapid.Int64Range(0, 5).Draw(t, "pods"),
+				)
 				a.Unseen = rapid.Bool().Draw(t, "unseen")
 				rapid.SampledFrom([]func(*ledger.Allocation){b.Hold, b.Promise, b.Leave}).Draw(t, "verb")(a)
 			case a.State() == ledger.Held && a.Unseen && rapid.Bool().Draw(t, "see"):
@@ -187,7 +218,10 @@ func TestAccountsAlwaysAgree(t *testing.T) {
 // try takes off, puts back and books at random, one trial within another.
 func (b *world) try(t *rapid.T, all []*ledger.Allocation) {
 	out := map[*ledger.Allocation]bool{}
-	trial := b.Begin(b.Forest.Queue("a"), ledger.Scope{Account: core.Projected, NoNodes: rapid.Bool().Draw(t, "quota alone")})
+	trial := b.Begin(
+		b.Forest.Queue("a"),
+		ledger.Scope{Account: core.Projected, NoNodes: rapid.Bool().Draw(t, "quota alone")},
+	)
 	defer trial.End()
 	for range rapid.IntRange(0, 8).Draw(t, "moves") {
 		a := rapid.SampledFrom(all).Draw(t, "workload")

@@ -209,7 +209,12 @@ func (a *assessment) addPods(f Facts) {
 		}
 		i := slices.IndexFunc(p.ExitCodes, f.Policy.Terminal)
 		if i >= 0 {
-			a.terminal = fmt.Sprintf("pod %s ended%s with exit code %d, which rules out another attempt", p.Name, onNode(p), p.ExitCodes[i])
+			a.terminal = fmt.Sprintf(
+				"pod %s ended%s with exit code %d, which rules out another attempt",
+				p.Name,
+				onNode(p),
+				p.ExitCodes[i],
+			)
 		}
 	}
 }

@@ -87,7 +87,9 @@ func (m *machine) hold() {
 		if m.unfinishedPods() {
 			m.setTrue(QuotaReserved, UnfinishedPods, "Pods of the "+m.f.Kind+" still run")
 		}
-	case m.step.Phase == Failed, m.f.Deleting, m.is(DeletingResources) && (m.step.Phase == Suspending || m.step.Phase == Succeeded):
+	case m.step.Phase == Failed,
+		m.f.Deleting,
+		m.is(DeletingResources) && (m.step.Phase == Suspending || m.step.Phase == Succeeded):
 		mayCome := m.holds()
 		if m.step.Phase == Succeeded || m.f.Deleting && !m.f.Finalizer {
 			mayCome = m.unfinishedPods() // components completed, or are no longer looked after
@@ -154,7 +156,13 @@ func (m *machine) resuming() {
 	case e != nil:
 		left := m.until(ResourcesDeployed, m.f.Policy.AdmissionGrace)
 		if left <= 0 {
-			m.resetOrFail(trouble{reason: CreateFailed, message: fmt.Sprintf("Create %s: %s", e.Component, e.Message), charged: true})
+			m.resetOrFail(
+				trouble{
+					reason:  CreateFailed,
+					message: fmt.Sprintf("Create %s: %s", e.Component, e.Message),
+					charged: true,
+				},
+			)
 			return
 		}
 		m.step.RecheckAfter = min(createRetry, left)

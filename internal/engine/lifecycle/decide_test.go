@@ -19,7 +19,12 @@ func ago(t ConditionType, truth bool, d time.Duration) Condition {
 
 // deployed are the conditions of an AppWrapper whose attempt began d ago.
 func deployed(d time.Duration, more ...Condition) []Condition {
-	out := []Condition{ago(QuotaReserved, true, d), ago(ResourcesDeployed, true, d), ago(PodsReady, false, d), ago(Unhealthy, false, d)}
+	out := []Condition{
+		ago(QuotaReserved, true, d),
+		ago(ResourcesDeployed, true, d),
+		ago(PodsReady, false, d),
+		ago(Unhealthy, false, d),
+	}
 	for _, c := range more {
 		i := slices.IndexFunc(out, func(o Condition) bool { return o.Type == c.Type })
 		if i < 0 {
@@ -126,18 +131,38 @@ func TestDecide(t *testing.T) {
 		"done when its quota is wanted": {
 			why: "the work is done and must not be done again; the quota is free all the same",
 			facts: Facts{
-				Phase: Running, Suspend: true, Finalizer: true, Fresh: true, Components: []Component{job(Completed, 2)}, Pods: pods(PodSucceeded, PodSucceeded),
+				Phase:      Running,
+				Suspend:    true,
+				Finalizer:  true,
+				Fresh:      true,
+				Components: []Component{job(Completed, 2)},
+				Pods:       pods(PodSucceeded, PodSucceeded),
 				Conditions: []Condition{ago(QuotaReserved, true, time.Hour), ago(ResourcesDeployed, true, time.Hour)},
 			},
-			want: summary{Phase: Succeeded, Action: Nothing, True: "ResourcesDeployed/Before", Recheck: Defaults().SuccessTTL},
+			want: summary{
+				Phase:   Succeeded,
+				Action:  Nothing,
+				True:    "ResourcesDeployed/Before",
+				Recheck: Defaults().SuccessTTL,
+			},
 		},
 		"done when its quota is wanted, and pods outlive it": {
 			why: "a Ray cluster is kept after its job for a while, but not in the way of others",
 			facts: Facts{
-				Phase: Running, Suspend: true, Finalizer: true, Fresh: true, Components: []Component{job(Completed, 2)}, Pods: pods(PodRunning, PodSucceeded),
+				Phase:      Running,
+				Suspend:    true,
+				Finalizer:  true,
+				Fresh:      true,
+				Components: []Component{job(Completed, 2)},
+				Pods:       pods(PodRunning, PodSucceeded),
 				Conditions: []Condition{ago(QuotaReserved, true, time.Hour), ago(ResourcesDeployed, true, time.Hour)},
 			},
-			want: summary{Phase: Succeeded, Action: Delete, True: "QuotaReserved/Before ResourcesDeployed/Before DeletingResources/DeletionInitiated", Recheck: Defaults().DeletionGrace},
+			want: summary{
+				Phase:   Succeeded,
+				Action:  Delete,
+				True:    "QuotaReserved/Before ResourcesDeployed/Before DeletingResources/DeletionInitiated",
+				Recheck: Defaults().DeletionGrace,
+			},
 		},
 		"suspended waits": {
 			why:   "nothing happens without quota",
@@ -158,8 +183,11 @@ func TestDecide(t *testing.T) {
 			why:   "a pod created by its controller at the last moment must not run without quota (P10)",
 			facts: Facts{Phase: Suspended, Suspend: true, Pods: pods(PodRunning)},
 			want: summary{
-				Phase: Suspending, Action: Delete, True: "QuotaReserved/UnfinishedPods DeletingResources/DeletionInitiated",
-				Recheck: 10 * time.Minute, Events: "Suspending",
+				Phase:   Suspending,
+				Action:  Delete,
+				True:    "QuotaReserved/UnfinishedPods DeletingResources/DeletionInitiated",
+				Recheck: 10 * time.Minute,
+				Events:  "Suspending",
 			},
 		},
 		"resuming and suspended again": {
@@ -171,14 +199,24 @@ func TestDecide(t *testing.T) {
 			},
 		},
 		"resuming creates": {
-			why:   "components that are missing are created; the rest was before a crash",
-			facts: Facts{Phase: Resuming, Finalizer: true, Conditions: deployed(0), Components: []Component{two[0], missing(counted(1))}},
-			want:  summary{Phase: Resuming, Action: Create, True: "QuotaReserved/Before ResourcesDeployed/Before"},
+			why: "components that are missing are created; the rest was before a crash",
+			facts: Facts{
+				Phase:      Resuming,
+				Finalizer:  true,
+				Conditions: deployed(0),
+				Components: []Component{two[0], missing(counted(1))},
+			},
+			want: summary{Phase: Resuming, Action: Create, True: "QuotaReserved/Before ResourcesDeployed/Before"},
 		},
 		"resuming without finalizer": {
 			why:   "a user removed the finalizer: without it a deletion would leave the components behind",
 			facts: Facts{Phase: Resuming, Conditions: deployed(0), Components: []Component{missing(two[0])}},
-			want:  summary{Phase: Resuming, Action: Create, True: "QuotaReserved/Before ResourcesDeployed/Before", Finalizer: AddFinalizer},
+			want: summary{
+				Phase:     Resuming,
+				Action:    Create,
+				True:      "QuotaReserved/Before ResourcesDeployed/Before",
+				Finalizer: AddFinalizer,
+			},
 		},
 		"resuming done": {
 			why:   "everything exists",
@@ -188,78 +226,168 @@ func TestDecide(t *testing.T) {
 		"resuming fatal": {
 			why: "an object that the API server calls invalid stays invalid",
 			facts: Facts{
-				Phase: Resuming, Finalizer: true, Conditions: deployed(0), Components: []Component{missing(two[0])}, Policy: Defaults(),
+				Phase:       Resuming,
+				Finalizer:   true,
+				Conditions:  deployed(0),
+				Components:  []Component{missing(two[0])},
+				Policy:      Defaults(),
 				CreateError: &CreateError{Component: "Job j", Message: "invalid", Fatal: true},
 			},
 			want: summary{
-				Phase: Failed, Action: Nothing, Recheck: time.Second, Events: "Unhealthy Failed",
-				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/CreateFailed DeletingResources/DeletionInitiated",
+				Phase:   Failed,
+				Action:  Nothing,
+				Recheck: time.Second,
+				Events:  "Unhealthy Failed",
+				True:    "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/CreateFailed DeletingResources/DeletionInitiated",
 			},
 		},
 		"resuming, passing error": {
 			why: "the API server may be away for a moment",
 			facts: Facts{
-				Phase: Resuming, Finalizer: true, Conditions: deployed(30 * time.Second), Components: []Component{missing(two[0])}, Policy: Defaults(),
+				Phase:       Resuming,
+				Finalizer:   true,
+				Conditions:  deployed(30 * time.Second),
+				Components:  []Component{missing(two[0])},
+				Policy:      Defaults(),
 				CreateError: &CreateError{Component: "Job j", Message: "timeout"},
 			},
-			want: summary{Phase: Resuming, Action: Nothing, Recheck: time.Second, True: "QuotaReserved/Before ResourcesDeployed/Before"},
+			want: summary{
+				Phase:   Resuming,
+				Action:  Nothing,
+				Recheck: time.Second,
+				True:    "QuotaReserved/Before ResourcesDeployed/Before",
+			},
 		},
 		"resuming, passing error that stays": {
 			why: "after the admission grace the attempt is over",
 			facts: Facts{
-				Phase: Resuming, Finalizer: true, Conditions: deployed(time.Minute), Components: []Component{two[0], missing(counted(1))}, Policy: Defaults(),
+				Phase:       Resuming,
+				Finalizer:   true,
+				Conditions:  deployed(time.Minute),
+				Components:  []Component{two[0], missing(counted(1))},
+				Policy:      Defaults(),
 				CreateError: &CreateError{Component: "Pod p", Message: "timeout"},
 			},
 			want: summary{
-				Phase: Resetting, Retries: 1, Action: Delete, Recheck: 10 * time.Minute, Events: "Unhealthy Resetting",
-				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/CreateFailed DeletingResources/DeletionInitiated",
+				Phase:   Resetting,
+				Retries: 1,
+				Action:  Delete,
+				Recheck: 10 * time.Minute,
+				Events:  "Unhealthy Resetting",
+				True:    "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/CreateFailed DeletingResources/DeletionInitiated",
 			},
 		},
 		"running suspended": {
-			why:   "preemption",
-			facts: Facts{Phase: Running, Suspend: true, Conditions: deployed(time.Hour), Components: two, Pods: pods(PodRunning, PodRunning), Policy: Defaults()},
+			why: "preemption",
+			facts: Facts{
+				Phase:      Running,
+				Suspend:    true,
+				Conditions: deployed(time.Hour),
+				Components: two,
+				Pods:       pods(PodRunning, PodRunning),
+				Policy:     Defaults(),
+			},
 			want: summary{
 				Phase: Suspending, Action: Delete, Recheck: 10 * time.Minute, Events: "Suspending",
 				True: "QuotaReserved/Before ResourcesDeployed/Before DeletingResources/DeletionInitiated",
 			},
 		},
 		"running, component gone": {
-			why:   "a user deleted it on purpose: no retry and no grace",
-			facts: Facts{Phase: Running, Fresh: true, Conditions: deployed(time.Hour), Components: []Component{two[0], missing(counted(1))}, Pods: pods(PodRunning), Policy: Defaults()},
+			why: "a user deleted it on purpose: no retry and no grace",
+			facts: Facts{
+				Phase:      Running,
+				Fresh:      true,
+				Conditions: deployed(time.Hour),
+				Components: []Component{two[0], missing(counted(1))},
+				Pods:       pods(PodRunning),
+				Policy:     Defaults(),
+			},
 			want: summary{
-				Phase: Failed, Action: Delete, Recheck: 10 * time.Minute, Events: "Unhealthy Failed",
-				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/MissingComponent DeletingResources/DeletionInitiated",
+				Phase:   Failed,
+				Action:  Delete,
+				Recheck: 10 * time.Minute,
+				Events:  "Unhealthy Failed",
+				True:    "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/MissingComponent DeletingResources/DeletionInitiated",
 			},
 		},
 		"running, job failed": {
-			why:   "the Job gave up: another attempt at once",
-			facts: Facts{Phase: Running, Conditions: deployed(time.Hour), Components: []Component{job(Broken, 2)}, Pods: pods(PodFailed, PodFailed), Policy: Defaults()},
+			why: "the Job gave up: another attempt at once",
+			facts: Facts{
+				Phase:      Running,
+				Conditions: deployed(time.Hour),
+				Components: []Component{job(Broken, 2)},
+				Pods:       pods(PodFailed, PodFailed),
+				Policy:     Defaults(),
+			},
 			want: summary{
-				Phase: Resetting, Retries: 1, Action: Delete, Recheck: 10 * time.Minute, Events: "Unhealthy Resetting",
-				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/FailedComponent DeletingResources/DeletionInitiated",
+				Phase:   Resetting,
+				Retries: 1,
+				Action:  Delete,
+				Recheck: 10 * time.Minute,
+				Events:  "Unhealthy Resetting",
+				True:    "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/FailedComponent DeletingResources/DeletionInitiated",
 			},
 		},
 		"running, job failed, no retries left": {
-			why:   "the limit is a limit",
-			facts: Facts{Phase: Running, Retries: 3, Conditions: deployed(time.Hour), Components: []Component{job(Broken, 2)}, Pods: pods(PodFailed, PodFailed), Policy: Defaults()},
+			why: "the limit is a limit",
+			facts: Facts{
+				Phase:      Running,
+				Retries:    3,
+				Conditions: deployed(time.Hour),
+				Components: []Component{job(Broken, 2)},
+				Pods:       pods(PodFailed, PodFailed),
+				Policy:     Defaults(),
+			},
 			want: summary{
-				Phase: Failed, Retries: 3, Action: Delete, Recheck: 10 * time.Minute, Events: "Unhealthy Failed",
-				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/FailedComponent DeletingResources/DeletionInitiated",
+				Phase:   Failed,
+				Retries: 3,
+				Action:  Delete,
+				Recheck: 10 * time.Minute,
+				Events:  "Unhealthy Failed",
+				True:    "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/FailedComponent DeletingResources/DeletionInitiated",
 			},
 		},
 		"running, all done": {
-			why:   "quota is free at once, the components stay to be looked at",
-			facts: Facts{Phase: Running, Conditions: deployed(time.Hour, ago(PodsReady, true, time.Minute)), Components: []Component{job(Completed, 2)}, Pods: pods(PodSucceeded, PodSucceeded), Policy: Defaults()},
-			want:  summary{Phase: Succeeded, Action: Nothing, Recheck: 7 * 24 * time.Hour, True: "ResourcesDeployed/Before"},
+			why: "quota is free at once, the components stay to be looked at",
+			facts: Facts{
+				Phase:      Running,
+				Conditions: deployed(time.Hour, ago(PodsReady, true, time.Minute)),
+				Components: []Component{job(Completed, 2)},
+				Pods:       pods(PodSucceeded, PodSucceeded),
+				Policy:     Defaults(),
+			},
+			want: summary{
+				Phase:   Succeeded,
+				Action:  Nothing,
+				Recheck: 7 * 24 * time.Hour,
+				True:    "ResourcesDeployed/Before",
+			},
 		},
 		"running, counted pods done": {
-			why:   "kinds that do not report are judged by their pods",
-			facts: Facts{Phase: Running, Conditions: deployed(time.Hour), Components: []Component{counted(2)}, Pods: pods(PodSucceeded, PodSucceeded), Policy: Defaults()},
-			want:  summary{Phase: Succeeded, Action: Nothing, Recheck: 7 * 24 * time.Hour, True: "ResourcesDeployed/Before"},
+			why: "kinds that do not report are judged by their pods",
+			facts: Facts{
+				Phase:      Running,
+				Conditions: deployed(time.Hour),
+				Components: []Component{counted(2)},
+				Pods:       pods(PodSucceeded, PodSucceeded),
+				Policy:     Defaults(),
+			},
+			want: summary{
+				Phase:   Succeeded,
+				Action:  Nothing,
+				Recheck: 7 * 24 * time.Hour,
+				True:    "ResourcesDeployed/Before",
+			},
 		},
 		"running, failed pod": {
-			why:   "others may still end, or a person look: a grace begins",
-			facts: Facts{Phase: Running, Conditions: deployed(time.Hour), Components: []Component{counted(2)}, Pods: pods(PodRunning, PodFailed), Policy: Defaults()},
+			why: "others may still end, or a person look: a grace begins",
+			facts: Facts{
+				Phase:      Running,
+				Conditions: deployed(time.Hour),
+				Components: []Component{counted(2)},
+				Pods:       pods(PodRunning, PodFailed),
+				Policy:     Defaults(),
+			},
 			want: summary{
 				Phase: Running, Action: Nothing, Recheck: time.Minute, Events: "Unhealthy",
 				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/FoundFailedPods",
@@ -268,23 +396,39 @@ func TestDecide(t *testing.T) {
 		"running, failed pod, grace over": {
 			why: "the attempt is over",
 			facts: Facts{
-				Phase: Running, Conditions: deployed(time.Hour, Condition{Type: Unhealthy, True: true, Reason: FoundFailedPods, Since: start().Add(-time.Minute)}),
-				Components: []Component{counted(2)}, Pods: pods(PodRunning, PodFailed), Policy: Defaults(),
+				Phase: Running,
+				Conditions: deployed(
+					time.Hour,
+					Condition{Type: Unhealthy, True: true, Reason: FoundFailedPods, Since: start().Add(-time.Minute)},
+				),
+				Components: []Component{counted(2)},
+				Pods:       pods(PodRunning, PodFailed),
+				Policy:     Defaults(),
 			},
 			want: summary{
-				Phase: Resetting, Retries: 1, Action: Delete, Recheck: time.Second, Events: "Resetting",
-				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/FoundFailedPods DeletingResources/DeletionInitiated",
+				Phase:   Resetting,
+				Retries: 1,
+				Action:  Delete,
+				Recheck: time.Second,
+				Events:  "Resetting",
+				True:    "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/FoundFailedPods DeletingResources/DeletionInitiated",
 			},
 		},
 		"running, terminal exit code, grace over": {
 			why: "the program says that trying again is useless",
 			facts: Facts{
-				Phase: Running, Conditions: deployed(time.Hour, ago(Unhealthy, true, time.Minute)), Components: []Component{counted(2)},
-				Pods: pods(PodRunning, PodFailed), Policy: with(func(p *Policy) { p.TerminalExitCodes = []int32{1} }),
+				Phase:      Running,
+				Conditions: deployed(time.Hour, ago(Unhealthy, true, time.Minute)),
+				Components: []Component{counted(2)},
+				Pods:       pods(PodRunning, PodFailed),
+				Policy:     with(func(p *Policy) { p.TerminalExitCodes = []int32{1} }),
 			},
 			want: summary{
-				Phase: Failed, Action: Delete, Recheck: time.Second, Events: "Unhealthy Failed",
-				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/FoundFailedPods DeletingResources/DeletionInitiated",
+				Phase:   Failed,
+				Action:  Delete,
+				Recheck: time.Second,
+				Events:  "Unhealthy Failed",
+				True:    "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/FoundFailedPods DeletingResources/DeletionInitiated",
 			},
 		},
 		"running, exit code not retryable": {
@@ -294,85 +438,198 @@ func TestDecide(t *testing.T) {
 				Pods: pods(PodFailed), Policy: with(func(p *Policy) { p.RetryableExitCodes = []int32{2} }),
 			},
 			want: summary{
-				Phase: Failed, Action: Delete, Recheck: 10 * time.Minute, Events: "Unhealthy Failed",
-				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/FailedComponent DeletingResources/DeletionInitiated",
+				Phase:   Failed,
+				Action:  Delete,
+				Recheck: 10 * time.Minute,
+				Events:  "Unhealthy Failed",
+				True:    "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/FailedComponent DeletingResources/DeletionInitiated",
 			},
 		},
 		"running, bad node": {
-			why:   "pods leave a node labelled EVICT without grace and without using retries",
-			facts: Facts{Phase: Running, Conditions: deployed(time.Hour), Components: two, Pods: onBadNode(pods(PodRunning, PodRunning), 1), Policy: Defaults()},
+			why: "pods leave a node labelled EVICT without grace and without using retries",
+			facts: Facts{
+				Phase:      Running,
+				Conditions: deployed(time.Hour),
+				Components: two,
+				Pods:       onBadNode(pods(PodRunning, PodRunning), 1),
+				Policy:     Defaults(),
+			},
 			want: summary{
-				Phase: Resetting, Action: Delete, Recheck: 10 * time.Minute, Events: "Unhealthy Resetting",
-				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/AutopilotNoExecute DeletingResources/DeletionInitiated",
+				Phase:   Resetting,
+				Action:  Delete,
+				Recheck: 10 * time.Minute,
+				Events:  "Unhealthy Resetting",
+				True:    "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/AutopilotNoExecute DeletingResources/DeletionInitiated",
 			},
 		},
 		"running, healed": {
-			why:   "the failed pod was replaced or deleted",
-			facts: Facts{Phase: Running, Conditions: deployed(time.Hour, ago(Unhealthy, true, time.Second)), Components: two, Pods: pods(PodRunning, PodRunning), Policy: Defaults()},
-			want:  summary{Phase: Running, Action: Nothing, True: "QuotaReserved/Before ResourcesDeployed/Before PodsReady/SufficientPodsReady"},
+			why: "the failed pod was replaced or deleted",
+			facts: Facts{
+				Phase:      Running,
+				Conditions: deployed(time.Hour, ago(Unhealthy, true, time.Second)),
+				Components: two,
+				Pods:       pods(PodRunning, PodRunning),
+				Policy:     Defaults(),
+			},
+			want: summary{
+				Phase:  Running,
+				Action: Nothing,
+				True:   "QuotaReserved/Before ResourcesDeployed/Before PodsReady/SufficientPodsReady",
+			},
 		},
 		"running, ready": {
-			why:   "from now on only events matter",
-			facts: Facts{Phase: Running, Conditions: deployed(time.Second), Components: two, Pods: pods(PodRunning, PodSucceeded), Policy: Defaults()},
-			want:  summary{Phase: Running, Action: Nothing, True: "QuotaReserved/Before ResourcesDeployed/Before PodsReady/SufficientPodsReady"},
+			why: "from now on only events matter",
+			facts: Facts{
+				Phase:      Running,
+				Conditions: deployed(time.Second),
+				Components: two,
+				Pods:       pods(PodRunning, PodSucceeded),
+				Policy:     Defaults(),
+			},
+			want: summary{
+				Phase:  Running,
+				Action: Nothing,
+				True:   "QuotaReserved/Before ResourcesDeployed/Before PodsReady/SufficientPodsReady",
+			},
 		},
 		"running, ready, unwatched": {
-			why:   "a kind that is not watched has to be asked whether it is done",
-			facts: Facts{Phase: Running, Conditions: deployed(time.Second), Components: []Component{{Name: "RayJob r", Exists: true, Reports: true, PodSets: two[0].PodSets}}, Pods: pods(PodRunning, PodRunning), Policy: Defaults()},
-			want:  summary{Phase: Running, Action: Nothing, Recheck: 5 * time.Second, True: "QuotaReserved/Before ResourcesDeployed/Before PodsReady/SufficientPodsReady"},
+			why: "a kind that is not watched has to be asked whether it is done",
+			facts: Facts{
+				Phase:      Running,
+				Conditions: deployed(time.Second),
+				Components: []Component{{Name: "RayJob r", Exists: true, Reports: true, PodSets: two[0].PodSets}},
+				Pods:       pods(PodRunning, PodRunning),
+				Policy:     Defaults(),
+			},
+			want: summary{
+				Phase:   Running,
+				Action:  Nothing,
+				Recheck: 5 * time.Second,
+				True:    "QuotaReserved/Before ResourcesDeployed/Before PodsReady/SufficientPodsReady",
+			},
 		},
 		"running, pods missing": {
-			why:   "the controller of the component has not made them yet",
-			facts: Facts{Phase: Running, Conditions: deployed(20 * time.Second), Components: two, Pods: pods(PodPending), Policy: Defaults()},
-			want:  summary{Phase: Running, Action: Nothing, Recheck: 40 * time.Second, True: "QuotaReserved/Before ResourcesDeployed/Before"},
+			why: "the controller of the component has not made them yet",
+			facts: Facts{
+				Phase:      Running,
+				Conditions: deployed(20 * time.Second),
+				Components: two,
+				Pods:       pods(PodPending),
+				Policy:     Defaults(),
+			},
+			want: summary{
+				Phase:   Running,
+				Action:  Nothing,
+				Recheck: 40 * time.Second,
+				True:    "QuotaReserved/Before ResourcesDeployed/Before",
+			},
 		},
 		"running, pods missing for too long": {
-			why:   "after the admission grace the attempt is over",
-			facts: Facts{Phase: Running, Conditions: deployed(time.Minute), Components: two, Pods: pods(PodPending), Policy: Defaults()},
+			why: "after the admission grace the attempt is over",
+			facts: Facts{
+				Phase:      Running,
+				Conditions: deployed(time.Minute),
+				Components: two,
+				Pods:       pods(PodPending),
+				Policy:     Defaults(),
+			},
 			want: summary{
-				Phase: Resetting, Retries: 1, Action: Delete, Recheck: 10 * time.Minute, Events: "Unhealthy Resetting",
-				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/InsufficientPodsReady DeletingResources/DeletionInitiated",
+				Phase:   Resetting,
+				Retries: 1,
+				Action:  Delete,
+				Recheck: 10 * time.Minute,
+				Events:  "Unhealthy Resetting",
+				True:    "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/InsufficientPodsReady DeletingResources/DeletionInitiated",
 			},
 		},
 		"running, pods pending": {
-			why:   "images are pulled: the longer grace applies",
-			facts: Facts{Phase: Running, Conditions: deployed(time.Minute), Components: two, Pods: pods(PodPending, PodRunning), Policy: Defaults()},
-			want:  summary{Phase: Running, Action: Nothing, Recheck: 4 * time.Minute, True: "QuotaReserved/Before ResourcesDeployed/Before"},
+			why: "images are pulled: the longer grace applies",
+			facts: Facts{
+				Phase:      Running,
+				Conditions: deployed(time.Minute),
+				Components: two,
+				Pods:       pods(PodPending, PodRunning),
+				Policy:     Defaults(),
+			},
+			want: summary{
+				Phase:   Running,
+				Action:  Nothing,
+				Recheck: 4 * time.Minute,
+				True:    "QuotaReserved/Before ResourcesDeployed/Before",
+			},
 		},
 		"resetting suspended": {
-			why:   "preemption during a reset gives the quota back",
-			facts: Facts{Phase: Resetting, Suspend: true, Conditions: deployed(time.Minute, ago(DeletingResources, true, time.Second)), Policy: Defaults()},
+			why: "preemption during a reset gives the quota back",
+			facts: Facts{
+				Phase:      Resetting,
+				Suspend:    true,
+				Conditions: deployed(time.Minute, ago(DeletingResources, true, time.Second)),
+				Policy:     Defaults(),
+			},
 			want: summary{
 				Phase: Suspending, Action: Nothing, Recheck: time.Second, Events: "Suspending",
 				True: "QuotaReserved/Before ResourcesDeployed/Before DeletingResources/DeletionInitiated",
 			},
 		},
 		"resetting, waiting for deletion": {
-			why:   "what is marked is not deleted again",
-			facts: Facts{Phase: Resetting, Conditions: deployed(time.Minute, ago(DeletingResources, true, time.Minute)), Pods: []Pod{{Name: "p", Phase: PodRunning, Deleting: true}}, Policy: Defaults()},
+			why: "what is marked is not deleted again",
+			facts: Facts{
+				Phase:      Resetting,
+				Conditions: deployed(time.Minute, ago(DeletingResources, true, time.Minute)),
+				Pods:       []Pod{{Name: "p", Phase: PodRunning, Deleting: true}},
+				Policy:     Defaults(),
+			},
 			want: summary{
 				Phase: Resetting, Action: Nothing, Recheck: 9 * time.Minute,
 				True: "QuotaReserved/Before ResourcesDeployed/Before DeletingResources/Before",
 			},
 		},
 		"resetting, pause": {
-			why:   "the pause runs from the beginning of the reset",
-			facts: Facts{Phase: Resetting, Fresh: true, Conditions: deployed(time.Minute, ago(DeletingResources, true, 30*time.Second)), Policy: Defaults()},
-			want:  summary{Phase: Resetting, Action: Nothing, Recheck: time.Minute, True: "QuotaReserved/Before DeletingResources/Before"},
+			why: "the pause runs from the beginning of the reset",
+			facts: Facts{
+				Phase:      Resetting,
+				Fresh:      true,
+				Conditions: deployed(time.Minute, ago(DeletingResources, true, 30*time.Second)),
+				Policy:     Defaults(),
+			},
+			want: summary{
+				Phase:   Resetting,
+				Action:  Nothing,
+				Recheck: time.Minute,
+				True:    "QuotaReserved/Before DeletingResources/Before",
+			},
 		},
 		"resetting, pause over": {
-			why:   "the next attempt starts with fresh conditions",
-			facts: Facts{Phase: Resetting, Fresh: true, Finalizer: true, Conditions: deployed(time.Hour, ago(DeletingResources, true, 90*time.Second)), Policy: Defaults()},
-			want:  summary{Phase: Resuming, Action: Nothing, True: resumed},
+			why: "the next attempt starts with fresh conditions",
+			facts: Facts{
+				Phase:      Resetting,
+				Fresh:      true,
+				Finalizer:  true,
+				Conditions: deployed(time.Hour, ago(DeletingResources, true, 90*time.Second)),
+				Policy:     Defaults(),
+			},
+			want: summary{Phase: Resuming, Action: Nothing, True: resumed},
 		},
 		"suspending, done": {
-			why:   "the quota is released when the last pod is gone",
-			facts: Facts{Phase: Suspending, Suspend: true, Fresh: true, Conditions: deployed(time.Hour, ago(DeletingResources, true, time.Second)), Policy: Defaults()},
-			want:  summary{Phase: Suspended, Action: Nothing, Events: "Suspended"},
+			why: "the quota is released when the last pod is gone",
+			facts: Facts{
+				Phase:      Suspending,
+				Suspend:    true,
+				Fresh:      true,
+				Conditions: deployed(time.Hour, ago(DeletingResources, true, time.Second)),
+				Policy:     Defaults(),
+			},
+			want: summary{Phase: Suspended, Action: Nothing, Events: "Suspended"},
 		},
 		"suspending, pods left": {
-			why:   "the component is gone, its pods are not",
-			facts: Facts{Phase: Suspending, Suspend: true, Conditions: deployed(time.Hour, ago(DeletingResources, true, time.Second)), Pods: pods(PodRunning), Policy: Defaults()},
+			why: "the component is gone, its pods are not",
+			facts: Facts{
+				Phase:      Suspending,
+				Suspend:    true,
+				Conditions: deployed(time.Hour, ago(DeletingResources, true, time.Second)),
+				Pods:       pods(PodRunning),
+				Policy:     Defaults(),
+			},
 			want: summary{
 				Phase: Suspending, Action: Delete, Recheck: 10*time.Minute - time.Second,
 				True: "QuotaReserved/Before ResourcesDeployed/Before DeletingResources/Before",
@@ -381,8 +638,11 @@ func TestDecide(t *testing.T) {
 		"suspending, forced": {
 			why: "a node that does not answer must not hold the quota for ever",
 			facts: Facts{
-				Phase: Suspending, Suspend: true, Conditions: deployed(time.Hour, ago(DeletingResources, true, 10*time.Minute)),
-				Pods: []Pod{{Name: "p", Phase: PodRunning, Deleting: true}}, Policy: Defaults(),
+				Phase:      Suspending,
+				Suspend:    true,
+				Conditions: deployed(time.Hour, ago(DeletingResources, true, 10*time.Minute)),
+				Pods:       []Pod{{Name: "p", Phase: PodRunning, Deleting: true}},
+				Policy:     Defaults(),
 			},
 			want: summary{
 				Phase: Suspending, Action: ForceDelete, Recheck: 5 * time.Second, Events: "DeletionForced",
@@ -390,53 +650,113 @@ func TestDecide(t *testing.T) {
 			},
 		},
 		"failed, kept for debugging": {
-			why:   "the user asked to keep the pods; the quota is kept with them",
-			facts: Facts{Phase: Failed, Conditions: deployed(time.Hour, ago(Unhealthy, true, 0)), Components: two, Pods: pods(PodRunning), Policy: with(func(p *Policy) { p.FailedGrace = time.Hour })},
+			why: "the user asked to keep the pods; the quota is kept with them",
+			facts: Facts{
+				Phase:      Failed,
+				Conditions: deployed(time.Hour, ago(Unhealthy, true, 0)),
+				Components: two,
+				Pods:       pods(PodRunning),
+				Policy:     with(func(p *Policy) { p.FailedGrace = time.Hour }),
+			},
 			want: summary{
 				Phase: Failed, Action: Nothing, Recheck: time.Hour,
 				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/Before",
 			},
 		},
 		"failed, kept, preempted": {
-			why:   "others need the quota more than the debugger",
-			facts: Facts{Phase: Failed, Suspend: true, Conditions: deployed(time.Hour, ago(Unhealthy, true, 0), ago(DeletingResources, false, time.Minute)), Components: two, Pods: pods(PodRunning), Policy: with(func(p *Policy) { p.FailedGrace = time.Hour })},
+			why: "others need the quota more than the debugger",
+			facts: Facts{
+				Phase:      Failed,
+				Suspend:    true,
+				Conditions: deployed(time.Hour, ago(Unhealthy, true, 0), ago(DeletingResources, false, time.Minute)),
+				Components: two,
+				Pods:       pods(PodRunning),
+				Policy:     with(func(p *Policy) { p.FailedGrace = time.Hour }),
+			},
 			want: summary{
-				Phase: Failed, Action: Delete, Recheck: 10 * time.Minute,
-				True: "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/Before DeletingResources/DeletionInitiated",
+				Phase:   Failed,
+				Action:  Delete,
+				Recheck: 10 * time.Minute,
+				True:    "QuotaReserved/Before ResourcesDeployed/Before Unhealthy/Before DeletingResources/DeletionInitiated",
 			},
 		},
 		"failed, deleted": {
-			why:   "the quota is released when the last pod is gone; what was wrong stays to be read",
-			facts: Facts{Phase: Failed, Fresh: true, Conditions: deployed(time.Hour, ago(Unhealthy, true, 0), ago(DeletingResources, true, time.Second)), Policy: Defaults()},
-			want:  summary{Phase: Failed, Action: Nothing, True: "Unhealthy/Before"},
+			why: "the quota is released when the last pod is gone; what was wrong stays to be read",
+			facts: Facts{
+				Phase:      Failed,
+				Fresh:      true,
+				Conditions: deployed(time.Hour, ago(Unhealthy, true, 0), ago(DeletingResources, true, time.Second)),
+				Policy:     Defaults(),
+			},
+			want: summary{Phase: Failed, Action: Nothing, True: "Unhealthy/Before"},
 		},
 		"succeeded, kept": {
-			why:   "the time runs from the end of the job",
-			facts: Facts{Phase: Succeeded, Conditions: deployed(30*24*time.Hour, ago(QuotaReserved, false, 24*time.Hour)), Components: []Component{job(Completed, 2)}, Policy: Defaults()},
-			want:  summary{Phase: Succeeded, Action: Nothing, Recheck: 6 * 24 * time.Hour, True: "ResourcesDeployed/Before"},
+			why: "the time runs from the end of the job",
+			facts: Facts{
+				Phase:      Succeeded,
+				Conditions: deployed(30*24*time.Hour, ago(QuotaReserved, false, 24*time.Hour)),
+				Components: []Component{job(Completed, 2)},
+				Policy:     Defaults(),
+			},
+			want: summary{
+				Phase:   Succeeded,
+				Action:  Nothing,
+				Recheck: 6 * 24 * time.Hour,
+				True:    "ResourcesDeployed/Before",
+			},
 		},
 		"succeeded, time over": {
-			why:   "finished components are cleaned up; the AppWrapper itself stays",
-			facts: Facts{Phase: Succeeded, Conditions: deployed(30*24*time.Hour, ago(QuotaReserved, false, 7*24*time.Hour)), Components: []Component{job(Completed, 2)}, Pods: pods(PodSucceeded), Policy: Defaults()},
-			want:  summary{Phase: Succeeded, Action: Delete, Recheck: 10 * time.Minute, True: "ResourcesDeployed/Before DeletingResources/DeletionInitiated"},
+			why: "finished components are cleaned up; the AppWrapper itself stays",
+			facts: Facts{
+				Phase:      Succeeded,
+				Conditions: deployed(30*24*time.Hour, ago(QuotaReserved, false, 7*24*time.Hour)),
+				Components: []Component{job(Completed, 2)},
+				Pods:       pods(PodSucceeded),
+				Policy:     Defaults(),
+			},
+			want: summary{
+				Phase:   Succeeded,
+				Action:  Delete,
+				Recheck: 10 * time.Minute,
+				True:    "ResourcesDeployed/Before DeletingResources/DeletionInitiated",
+			},
 		},
 		"succeeded, cleaned up": {
-			why:   "nothing more will happen",
-			facts: Facts{Phase: Succeeded, Conditions: []Condition{ago(QuotaReserved, false, time.Hour), ago(ResourcesDeployed, false, time.Hour)}, Policy: Defaults()},
-			want:  summary{Phase: Succeeded, Action: Nothing},
+			why: "nothing more will happen",
+			facts: Facts{
+				Phase:      Succeeded,
+				Conditions: []Condition{ago(QuotaReserved, false, time.Hour), ago(ResourcesDeployed, false, time.Hour)},
+				Policy:     Defaults(),
+			},
+			want: summary{Phase: Succeeded, Action: Nothing},
 		},
 		"terminating": {
-			why:   "deletion of the AppWrapper deletes its components, whatever it was doing",
-			facts: Facts{Phase: Running, Deleting: true, Finalizer: true, Conditions: deployed(time.Hour), Components: two, Pods: pods(PodRunning, PodRunning), Policy: Defaults()},
+			why: "deletion of the AppWrapper deletes its components, whatever it was doing",
+			facts: Facts{
+				Phase:      Running,
+				Deleting:   true,
+				Finalizer:  true,
+				Conditions: deployed(time.Hour),
+				Components: two,
+				Pods:       pods(PodRunning, PodRunning),
+				Policy:     Defaults(),
+			},
 			want: summary{
 				Phase: Terminating, Action: Delete, Recheck: 10 * time.Minute, Events: "Terminating",
 				True: "QuotaReserved/Before ResourcesDeployed/Before DeletingResources/DeletionInitiated",
 			},
 		},
 		"terminating, done": {
-			why:   "the AppWrapper may go once nothing is left of it",
-			facts: Facts{Phase: Terminating, Deleting: true, Finalizer: true, Fresh: true, Conditions: deployed(time.Hour, ago(DeletingResources, true, time.Second)), Policy: Defaults()},
-			want:  summary{Phase: Terminating, Action: Nothing, Finalizer: RemoveFinalizer},
+			why: "the AppWrapper may go once nothing is left of it",
+			facts: Facts{
+				Phase:      Terminating,
+				Deleting:   true,
+				Finalizer:  true,
+				Fresh:      true,
+				Conditions: deployed(time.Hour, ago(DeletingResources, true, time.Second)),
+				Policy:     Defaults(),
+			},
+			want: summary{Phase: Terminating, Action: Nothing, Finalizer: RemoveFinalizer},
 		},
 		"terminating, never ours": {
 			why:   "an AppWrapper that never ran has nothing to clean up",
@@ -470,10 +790,27 @@ func TestConfirm(t *testing.T) {
 		why   string
 		facts Facts
 	}{
-		"release":     {"a cache that lags behind must not release quota", Facts{Phase: Suspending, Suspend: true, Conditions: deployed(time.Hour, ago(DeletingResources, true, 0))}},
-		"reset":       {"a pod of the old attempt must not live beside the new one", Facts{Phase: Resetting, Conditions: deployed(time.Hour, ago(DeletingResources, true, time.Hour))}},
-		"missing":     {"a component that was just created may not be in the cache yet", Facts{Phase: Running, Conditions: deployed(0), Components: []Component{missing(job(Undecided, 1))}}},
-		"terminating": {"the finalizer goes last", Facts{Phase: Terminating, Deleting: true, Finalizer: true, Conditions: deployed(time.Hour, ago(DeletingResources, true, 0))}},
+		"release": {
+			"a cache that lags behind must not release quota",
+			Facts{Phase: Suspending, Suspend: true, Conditions: deployed(time.Hour, ago(DeletingResources, true, 0))},
+		},
+		"reset": {
+			"a pod of the old attempt must not live beside the new one",
+			Facts{Phase: Resetting, Conditions: deployed(time.Hour, ago(DeletingResources, true, time.Hour))},
+		},
+		"missing": {
+			"a component that was just created may not be in the cache yet",
+			Facts{Phase: Running, Conditions: deployed(0), Components: []Component{missing(job(Undecided, 1))}},
+		},
+		"terminating": {
+			"the finalizer goes last",
+			Facts{
+				Phase:      Terminating,
+				Deleting:   true,
+				Finalizer:  true,
+				Conditions: deployed(time.Hour, ago(DeletingResources, true, 0)),
+			},
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -490,7 +827,12 @@ func TestConfirm(t *testing.T) {
 }
 
 func TestInputsAreNotChanged(t *testing.T) {
-	f := Facts{Phase: Running, Conditions: deployed(time.Hour), Components: []Component{job(Completed, 1)}, Policy: Defaults()}
+	f := Facts{
+		Phase:      Running,
+		Conditions: deployed(time.Hour),
+		Components: []Component{job(Completed, 1)},
+		Policy:     Defaults(),
+	}
 	before := slices.Clone(f.Conditions)
 	Decide(f, start())
 	if diff := cmp.Diff(before, f.Conditions); diff != "" {
@@ -509,10 +851,22 @@ func TestFailureNamesPodNodeAndCode(t *testing.T) {
 		policy    Policy
 		want      string
 	}{
-		"pods": {"no controller replaces them", Component{Name: "Pod p", Exists: true, PodSets: set}, Defaults(), "pod p-0 failed on node-1 with exit code 3"},
+		"pods": {
+			"no controller replaces them",
+			Component{Name: "Pod p", Exists: true, PodSets: set},
+			Defaults(),
+			"pod p-0 failed on node-1 with exit code 3",
+		},
 		"job": {
 			"its own message does not say",
-			Component{Name: "Job j", Exists: true, Reports: true, Outcome: Broken, Message: "too many failures", PodSets: set},
+			Component{
+				Name:    "Job j",
+				Exists:  true,
+				Reports: true,
+				Outcome: Broken,
+				Message: "too many failures",
+				PodSets: set,
+			},
 			Defaults(),
 			"Job j failed: too many failures (pod p-0 failed on node-1 with exit code 3)",
 		},
@@ -525,7 +879,13 @@ func TestFailureNamesPodNodeAndCode(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := Facts{Phase: Running, Conditions: deployed(time.Hour), Components: []Component{tc.component}, Pods: failed, Policy: tc.policy}
+			f := Facts{
+				Phase:      Running,
+				Conditions: deployed(time.Hour),
+				Components: []Component{tc.component},
+				Pods:       failed,
+				Policy:     tc.policy,
+			}
 			conditions := Decide(f, start()).Conditions
 			i := slices.IndexFunc(conditions, func(c Condition) bool { return c.Type == Unhealthy })
 			if i < 0 || !strings.HasPrefix(conditions[i].Message, tc.want) {

@@ -120,7 +120,8 @@ func (m *machine) podStates() []core.PodState {
 // leftover says what is left of an attempt although even forced deletion did
 // not help, and holds nothing; "" while there is hope.
 func (m *machine) leftover() string {
-	if !m.remains() || m.holds() || m.until(DeletingResources, m.f.Policy.DeletionGrace+m.f.Policy.AdmissionGrace) > 0 {
+	if !m.remains() || m.holds() ||
+		m.until(DeletingResources, m.f.Policy.DeletionGrace+m.f.Policy.AdmissionGrace) > 0 {
 		return ""
 	}
 	for _, c := range m.f.Components {

@@ -16,19 +16,34 @@ func TestFaults(t *testing.T) {
 		check func(t *testing.T, s Transition)
 	}{
 		"more completions than parallelism": {
-			why:   "a Job with 6 completions, 2 at a time, is not done after its first two pods",
-			facts: Facts{Phase: Running, Conditions: deployed(time.Minute), Components: []Component{job(Undecided, 2)}, Pods: pods(PodSucceeded, PodSucceeded)},
-			want:  Running,
+			why: "a Job with 6 completions, 2 at a time, is not done after its first two pods",
+			facts: Facts{
+				Phase:      Running,
+				Conditions: deployed(time.Minute),
+				Components: []Component{job(Undecided, 2)},
+				Pods:       pods(PodSucceeded, PodSucceeded),
+			},
+			want: Running,
 		},
 		"leader that never ends": {
-			why:   "a JobSet is done when its success policy says so, though its leader was stopped",
-			facts: Facts{Phase: Running, Conditions: deployed(time.Minute), Components: []Component{job(Completed, 3)}, Pods: pods(PodSucceeded, PodSucceeded)},
-			want:  Succeeded,
+			why: "a JobSet is done when its success policy says so, though its leader was stopped",
+			facts: Facts{
+				Phase:      Running,
+				Conditions: deployed(time.Minute),
+				Components: []Component{job(Completed, 3)},
+				Pods:       pods(PodSucceeded, PodSucceeded),
+			},
+			want: Succeeded,
 		},
 		"failed pod, replaced": {
-			why:   "a Job that replaced a failed pod within its backoffLimit is healthy",
-			facts: Facts{Phase: Running, Conditions: deployed(time.Hour), Components: []Component{job(Undecided, 2)}, Pods: pods(PodFailed, PodRunning, PodRunning)},
-			want:  Running,
+			why: "a Job that replaced a failed pod within its backoffLimit is healthy",
+			facts: Facts{
+				Phase:      Running,
+				Conditions: deployed(time.Hour),
+				Components: []Component{job(Undecided, 2)},
+				Pods:       pods(PodFailed, PodRunning, PodRunning),
+			},
+			want: Running,
 			check: func(t *testing.T, s Transition) {
 				t.Helper()
 				if on := summarize(s).True; strings.Contains(on, "Unhealthy") || s.RecheckAfter != 0 {
@@ -37,24 +52,44 @@ func TestFaults(t *testing.T) {
 			},
 		},
 		"failed pod, back-off": {
-			why:   "while the Job waits to replace a pod, only the long grace runs",
-			facts: Facts{Phase: Running, Conditions: deployed(time.Hour, ago(PodsReady, false, 2*time.Minute)), Components: []Component{job(Undecided, 2)}, Pods: pods(PodFailed, PodRunning)},
-			want:  Running,
+			why: "while the Job waits to replace a pod, only the long grace runs",
+			facts: Facts{
+				Phase:      Running,
+				Conditions: deployed(time.Hour, ago(PodsReady, false, 2*time.Minute)),
+				Components: []Component{job(Undecided, 2)},
+				Pods:       pods(PodFailed, PodRunning),
+			},
+			want: Running,
 		},
 		"failed pod, replaced, counted": {
-			why:   "a Deployment replaces an evicted pod and leaves the failed one behind",
-			facts: Facts{Phase: Running, Conditions: deployed(time.Hour), Components: []Component{counted(2)}, Pods: pods(PodFailed, PodRunning, PodRunning)},
-			want:  Running,
+			why: "a Deployment replaces an evicted pod and leaves the failed one behind",
+			facts: Facts{
+				Phase:      Running,
+				Conditions: deployed(time.Hour),
+				Components: []Component{counted(2)},
+				Pods:       pods(PodFailed, PodRunning, PodRunning),
+			},
+			want: Running,
 		},
 		"pod failure policy": {
-			why:   "a Job failed by its own podFailurePolicy is not tried again",
-			facts: Facts{Phase: Running, Conditions: deployed(time.Hour), Components: []Component{job(Hopeless, 2)}, Pods: pods(PodFailed)},
-			want:  Failed,
+			why: "a Job failed by its own podFailurePolicy is not tried again",
+			facts: Facts{
+				Phase:      Running,
+				Conditions: deployed(time.Hour),
+				Components: []Component{job(Hopeless, 2)},
+				Pods:       pods(PodFailed),
+			},
+			want: Failed,
 		},
 		"pod drained late": {
-			why:   "a pod lost after hours has the whole admission grace to come back",
-			facts: Facts{Phase: Running, Conditions: deployed(5*time.Hour, ago(PodsReady, true, 4*time.Hour)), Components: []Component{job(Undecided, 2)}, Pods: pods(PodRunning)},
-			want:  Running,
+			why: "a pod lost after hours has the whole admission grace to come back",
+			facts: Facts{
+				Phase:      Running,
+				Conditions: deployed(5*time.Hour, ago(PodsReady, true, 4*time.Hour)),
+				Components: []Component{job(Undecided, 2)},
+				Pods:       pods(PodRunning),
+			},
+			want: Running,
 			check: func(t *testing.T, s Transition) {
 				t.Helper()
 				if s.RecheckAfter != time.Minute {
@@ -65,15 +100,25 @@ func TestFaults(t *testing.T) {
 		"one set makes up for another": {
 			why: "two masters do not replace a worker",
 			facts: Facts{
-				Phase: Running, Conditions: deployed(time.Minute), Components: []Component{{Name: "X x", Exists: true, PodSets: []PodSet{{Name: "aw-0", Expected: 1}, {Name: "aw-1", Expected: 1}}}},
+				Phase:      Running,
+				Conditions: deployed(time.Minute),
+				Components: []Component{
+					{Name: "X x", Exists: true, PodSets: []PodSet{{Name: "aw-0", Expected: 1}, {Name: "aw-1", Expected: 1}}},
+				},
 				Pods: pods(PodRunning, PodRunning),
 			},
 			want: Resetting,
 		},
 		"bad node, no retries left": {
-			why:   "a healthy job on a bad node moves although its retries are used up",
-			facts: Facts{Phase: Running, Retries: 3, Conditions: deployed(time.Hour), Components: []Component{job(Undecided, 1)}, Pods: onBadNode(pods(PodRunning), 0)},
-			want:  Resetting,
+			why: "a healthy job on a bad node moves although its retries are used up",
+			facts: Facts{
+				Phase:      Running,
+				Retries:    3,
+				Conditions: deployed(time.Hour),
+				Components: []Component{job(Undecided, 1)},
+				Pods:       onBadNode(pods(PodRunning), 0),
+			},
+			want: Resetting,
 			check: func(t *testing.T, s Transition) {
 				t.Helper()
 				if s.Retries != 3 {
@@ -82,19 +127,43 @@ func TestFaults(t *testing.T) {
 			},
 		},
 		"bad node, retry limit 0": {
-			why:   "no retries for failures does not mean no moves",
-			facts: Facts{Phase: Running, Conditions: deployed(time.Hour), Policy: with(func(p *Policy) { p.RetryLimit = 0 }), Components: []Component{job(Undecided, 1)}, Pods: onBadNode(pods(PodRunning), 0)},
-			want:  Resetting,
+			why: "no retries for failures does not mean no moves",
+			facts: Facts{
+				Phase:      Running,
+				Conditions: deployed(time.Hour),
+				Policy:     with(func(p *Policy) { p.RetryLimit = 0 }),
+				Components: []Component{job(Undecided, 1)},
+				Pods:       onBadNode(pods(PodRunning), 0),
+			},
+			want: Resetting,
 		},
 		"failed on a bad node": {
-			why:   "the node is blamed for the failure of a job that ran on it",
-			facts: Facts{Phase: Running, Retries: 3, Conditions: deployed(time.Hour), Components: []Component{job(Broken, 1)}, Pods: onBadNode(pods(PodFailed), 0)},
-			want:  Resetting,
+			why: "the node is blamed for the failure of a job that ran on it",
+			facts: Facts{
+				Phase:      Running,
+				Retries:    3,
+				Conditions: deployed(time.Hour),
+				Components: []Component{job(Broken, 1)},
+				Pods:       onBadNode(pods(PodFailed), 0),
+			},
+			want: Resetting,
 		},
 		"finished Ray job": {
-			why:   "a RayJob deletes its cluster when done; the missing pods are not missed",
-			facts: Facts{Phase: Running, Conditions: deployed(time.Hour), Components: []Component{{Name: "RayJob r", Exists: true, Reports: true, Outcome: Completed, PodSets: []PodSet{{Name: "aw-0", Expected: 8}}}}},
-			want:  Succeeded,
+			why: "a RayJob deletes its cluster when done; the missing pods are not missed",
+			facts: Facts{
+				Phase:      Running,
+				Conditions: deployed(time.Hour),
+				Components: []Component{
+					{
+						Name:    "RayJob r",
+						Exists:  true,
+						Reports: true,
+						Outcome: Completed,
+						PodSets: []PodSet{{Name: "aw-0", Expected: 8}},
+					},
+				},
+			},
+			want: Succeeded,
 		},
 		"ordered start": {
 			why: "the second stage of a JobSet is not late while the first has to get ready",

@@ -50,7 +50,11 @@ func reasonOf(s Transition, of ConditionType) string {
 // seen, a job that is to be suspended is not Running after the next step: it has succeeded, or it deletes
 // what there is. Its Job may complete in the moment in which its Workload is evicted.
 func TestRunningAndSuspendedIsLeft(t *testing.T) {
-	conditions := []Condition{ago(QuotaReserved, true, time.Hour), ago(ResourcesDeployed, true, time.Hour), ago(PodsReady, true, time.Hour)}
+	conditions := []Condition{
+		ago(QuotaReserved, true, time.Hour),
+		ago(ResourcesDeployed, true, time.Hour),
+		ago(PodsReady, true, time.Hour),
+	}
 	for _, outcome := range []Outcome{Undecided, Completed, Broken, Hopeless} {
 		for _, exists := range []bool{true, false} {
 			for _, gone := range []string{"", "its node does not exist any more"} {
@@ -60,7 +64,15 @@ func TestRunningAndSuspendedIsLeft(t *testing.T) {
 				} {
 					c := job(outcome, 2)
 					c.Exists, c.NodeGone = exists, gone
-					f := Facts{Phase: Running, Suspend: true, Finalizer: true, Conditions: conditions, Components: []Component{c}, Pods: all, Policy: Defaults()}
+					f := Facts{
+						Phase:      Running,
+						Suspend:    true,
+						Finalizer:  true,
+						Conditions: conditions,
+						Components: []Component{c},
+						Pods:       all,
+						Policy:     Defaults(),
+					}
 					step := Decide(f, start())
 					if step.Confirm {
 						f.Fresh = true
@@ -71,7 +83,15 @@ func TestRunningAndSuspendedIsLeft(t *testing.T) {
 						want = Succeeded
 					}
 					if step.Phase != want || step.Confirm {
-						t.Errorf("component %v, there %t, %s, its pods %s: %s, confirm %t", outcome, exists, gone, name, step.Phase, step.Confirm)
+						t.Errorf(
+							"component %v, there %t, %s, its pods %s: %s, confirm %t",
+							outcome,
+							exists,
+							gone,
+							name,
+							step.Phase,
+							step.Confirm,
+						)
 					}
 				}
 			}
@@ -141,10 +161,19 @@ func TestQuotaGoesWithTheLastPod(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := Facts{
-				Phase: tc.phase, Suspend: tc.suspend, Deleting: tc.deleting, Finalizer: true, Fresh: true,
+				Phase:      tc.phase,
+				Suspend:    tc.suspend,
+				Deleting:   tc.deleting,
+				Finalizer:  true,
+				Fresh:      true,
 				Policy:     with(func(p *Policy) { p.FailedGrace = time.Hour }),
-				Components: []Component{tc.component}, Pods: tc.pods,
-				Conditions: []Condition{ago(QuotaReserved, true, time.Hour), ago(ResourcesDeployed, true, time.Hour), tc.mark},
+				Components: []Component{tc.component},
+				Pods:       tc.pods,
+				Conditions: []Condition{
+					ago(QuotaReserved, true, time.Hour),
+					ago(ResourcesDeployed, true, time.Hour),
+					tc.mark,
+				},
 			}
 			if got := truth(Decide(f, start()), QuotaReserved); got != tc.holds {
 				t.Errorf("quota is held: %v, want %v, because %s", got, tc.holds, tc.why)
@@ -159,9 +188,18 @@ func TestQuotaGoesWithTheLastPod(t *testing.T) {
 // Our own finalizer does not wait for those of others.
 func TestDeletionDoesNotWaitForOthersFinalizers(t *testing.T) {
 	f := Facts{
-		Phase: Terminating, Deleting: true, Finalizer: true, Fresh: true, Policy: Defaults(),
-		Components: []Component{kept(job(Undecided, 1))}, Pods: deleted(bound(PodFailed)),
-		Conditions: []Condition{ago(QuotaReserved, true, time.Hour), ago(ResourcesDeployed, true, time.Hour), ago(DeletingResources, true, time.Second)},
+		Phase:      Terminating,
+		Deleting:   true,
+		Finalizer:  true,
+		Fresh:      true,
+		Policy:     Defaults(),
+		Components: []Component{kept(job(Undecided, 1))},
+		Pods:       deleted(bound(PodFailed)),
+		Conditions: []Condition{
+			ago(QuotaReserved, true, time.Hour),
+			ago(ResourcesDeployed, true, time.Hour),
+			ago(DeletingResources, true, time.Second),
+		},
 	}
 	if s := Decide(f, start()); s.Finalizer != RemoveFinalizer || s.RecheckAfter != 0 || s.Action != Nothing {
 		t.Errorf("step %+v, want the finalizer removed", s)
@@ -194,15 +232,28 @@ func TestLeftoversEndTheAppWrapper(t *testing.T) {
 			mark := ago(DeletingResources, true, tc.since)
 			mark.Reason = DeletionForced
 			f := Facts{
-				Phase: tc.phase, Suspend: tc.suspend, Finalizer: true, Fresh: true, Policy: Defaults(),
-				Components: []Component{kept(job(Undecided, 1))}, Pods: tc.pods,
-				Conditions: []Condition{ago(QuotaReserved, true, time.Hour), ago(ResourcesDeployed, true, time.Hour), mark},
+				Phase:      tc.phase,
+				Suspend:    tc.suspend,
+				Finalizer:  true,
+				Fresh:      true,
+				Policy:     Defaults(),
+				Components: []Component{kept(job(Undecided, 1))},
+				Pods:       tc.pods,
+				Conditions: []Condition{
+					ago(QuotaReserved, true, time.Hour),
+					ago(ResourcesDeployed, true, time.Hour),
+					mark,
+				},
 			}
 			s := Decide(f, start())
 			if s.Phase != tc.want {
 				t.Errorf("phase %s, want %s, because %s", s.Phase, tc.want, tc.why)
 			}
-			if why := reasonOf(s, Unhealthy); tc.want == Failed && !strings.Contains(why, "remove its finalizers example.com/hold") {
+			if why := reasonOf(
+				s,
+				Unhealthy,
+			); tc.want == Failed &&
+				!strings.Contains(why, "remove its finalizers example.com/hold") {
 				t.Errorf("it says %q", why)
 			}
 		})
@@ -219,7 +270,11 @@ func TestUnreadableComponent(t *testing.T) {
 		Conditions: []Condition{ago(QuotaReserved, true, rightsGrace), ago(ResourcesDeployed, true, rightsGrace)},
 	}
 	s := Decide(f, start())
-	if why := reasonOf(s, Unhealthy); s.Phase != Failed || truth(s, QuotaReserved) || !strings.Contains(why, "CreateFailed: Read Job j: nobody may") {
+	if why := reasonOf(
+		s,
+		Unhealthy,
+	); s.Phase != Failed || truth(s, QuotaReserved) ||
+		!strings.Contains(why, "CreateFailed: Read Job j: nobody may") {
 		t.Errorf("before its creation: phase %s, quota held %v, it says %q", s.Phase, truth(s, QuotaReserved), why)
 	}
 	f.Components[0].Exists = true
@@ -247,7 +302,11 @@ func TestRightsMayComeAMomentLater(t *testing.T) {
 		Phase: Resuming, Finalizer: true, Fresh: true, Policy: Defaults(), Components: []Component{blind},
 		Conditions: []Condition{ago(QuotaReserved, true, 0), ago(ResourcesDeployed, true, 0)},
 	}
-	if s := Decide(f, start()); s.Phase != Resuming || s.Action == Create || s.RecheckAfter <= 0 || s.RecheckAfter > createRetry {
+	if s := Decide(
+		f,
+		start(),
+	); s.Phase != Resuming || s.Action == Create || s.RecheckAfter <= 0 ||
+		s.RecheckAfter > createRetry {
 		t.Errorf("without rights: %+v, want it to look again soon", s)
 	}
 	f.Components[0].Unreadable = ""
@@ -262,7 +321,12 @@ func TestNodeIsGone(t *testing.T) {
 	all := bound(PodRunning)
 	all[0].OnBadNode, all[0].NodeGone = "node n does not exist any more", true
 	f := Facts{
-		Phase: Running, Finalizer: true, Fresh: true, Policy: Defaults(), Components: []Component{counted(1)}, Pods: all,
+		Phase:      Running,
+		Finalizer:  true,
+		Fresh:      true,
+		Policy:     Defaults(),
+		Components: []Component{counted(1)},
+		Pods:       all,
 		Conditions: []Condition{ago(QuotaReserved, true, time.Hour), ago(ResourcesDeployed, true, time.Hour)},
 	}
 	for name, change := range map[string]func(){
@@ -302,12 +366,21 @@ func TestDeletedPodsAreWaitedFor(t *testing.T) {
 	next := pods(PodPending)
 	next[0].Name = "next"
 	f := Facts{
-		Phase: Running, Finalizer: true, Fresh: true, Policy: Defaults(), Components: []Component{counted(1)},
+		Phase:      Running,
+		Finalizer:  true,
+		Fresh:      true,
+		Policy:     Defaults(),
+		Components: []Component{counted(1)},
 		Pods:       append(going, next...),
-		Conditions: []Condition{ago(QuotaReserved, true, time.Hour), ago(ResourcesDeployed, true, time.Hour), ago(PodsReady, true, time.Hour)},
+		Conditions: []Condition{
+			ago(QuotaReserved, true, time.Hour),
+			ago(ResourcesDeployed, true, time.Hour),
+			ago(PodsReady, true, time.Hour),
+		},
 	}
 	s := Decide(f, start())
-	if s.Phase != Running || s.RecheckAfter != time.Hour || !strings.HasPrefix(reasonOf(s, PodsReady), PodsTerminating) {
+	if s.Phase != Running || s.RecheckAfter != time.Hour ||
+		!strings.HasPrefix(reasonOf(s, PodsReady), PodsTerminating) {
 		t.Fatalf("phase %s, look again in %s, %s", s.Phase, s.RecheckAfter, reasonOf(s, PodsReady))
 	}
 	f.Conditions = s.Conditions

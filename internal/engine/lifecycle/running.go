@@ -106,7 +106,11 @@ func (m *machine) setReady(a assessment) {
 		m.setTrue(PodsReady, SufficientPodsReady, fmt.Sprintf("All %d pods run or have succeeded", a.expected))
 		return
 	}
-	m.setFalse(PodsReady, InsufficientPodsReady, fmt.Sprintf("Not all of %d pods run yet or have succeeded", a.expected))
+	m.setFalse(
+		PodsReady,
+		InsufficientPodsReady,
+		fmt.Sprintf("Not all of %d pods run yet or have succeeded", a.expected),
+	)
 }
 
 func shortMessage(a assessment) string {
@@ -151,7 +155,10 @@ func (m *machine) resetOrFail(t trouble) {
 func (m *machine) unhealthy(reason, message string) {
 	old := m.get(Unhealthy)
 	if old == nil || !old.True || old.Reason != reason {
-		m.step.Events = append(m.step.Events, Event{Warning: true, Reason: string(Unhealthy), Message: reason + ": " + message})
+		m.step.Events = append(
+			m.step.Events,
+			Event{Warning: true, Reason: string(Unhealthy), Message: reason + ": " + message},
+		)
 	}
 	m.setTrue(Unhealthy, reason, message)
 }

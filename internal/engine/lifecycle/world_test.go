@@ -155,7 +155,14 @@ func (w *world) has(t ConditionType) bool {
 }
 
 func anyPods(t *rapid.T) []Pod {
-	phases := rapid.SliceOfN(rapid.SampledFrom([]PodPhase{PodPending, PodRunning, PodSucceeded, PodFailed, "Unknown"}), 0, 4).Draw(t, "phases")
+	phases := rapid.SliceOfN(
+		rapid.SampledFrom([]PodPhase{PodPending, PodRunning, PodSucceeded, PodFailed, "Unknown"}),
+		0,
+		4,
+	).Draw(
+		t,
+		"phases",
+	)
 	out := pods(phases...)
 	for i := range out {
 		out[i].Deleting = rapid.Bool().Draw(t, "deleting")
@@ -174,20 +181,53 @@ func anyWorld(t *rapid.T) *world {
 		return time.Duration(rapid.IntRange(0, most).Draw(t, name)) * time.Minute
 	}
 	p := Policy{
-		AdmissionGrace: minutes("admission", 3), WarmupGrace: minutes("warmup", 5), FailureGrace: minutes("failure", 3),
-		RetryPause: minutes("pause", 3), RetryLimit: int32(rapid.IntRange(0, 3).Draw(t, "limit")), DeletionGrace: minutes("deletion", 10),
-		FailedGrace: minutes("failed", 10), SuccessTTL: minutes("ttl", 100), GraceMaximum: 24 * time.Hour,
+		AdmissionGrace: minutes(
+			"admission",
+			3,
+		),
+		WarmupGrace:  minutes("warmup", 5),
+		FailureGrace: minutes("failure", 3),
+		RetryPause: minutes(
+			"pause",
+			3,
+		),
+		RetryLimit:    int32(rapid.IntRange(0, 3).Draw(t, "limit")),
+		DeletionGrace: minutes("deletion", 10),
+		FailedGrace:   minutes("failed", 10),
+		SuccessTTL:    minutes("ttl", 100),
+		GraceMaximum:  24 * time.Hour,
 	}
 	w := newWorld(p)
 	for range rapid.IntRange(1, 2).Draw(t, "components") {
 		c := counted(int32(rapid.IntRange(0, 3).Draw(t, "expected")))
 		c.Deputies = rapid.Bool().Draw(t, "deputies")
-		c.Reports, c.Watched, c.Exists = rapid.Bool().Draw(t, "reports"), rapid.Bool().Draw(t, "watched"), rapid.Bool().Draw(t, "exists")
+		c.Reports, c.Watched, c.Exists = rapid.Bool().Draw(
+			t,
+			"reports",
+		), rapid.Bool().Draw(
+			t,
+			"watched",
+		), rapid.Bool().Draw(
+			t,
+			"exists",
+		)
 		w.components = append(w.components, c)
 	}
 	w.phase = rapid.SampledFrom(append(Phases(), New, "Odd")).Draw(t, "phase")
 	w.retries = int32(rapid.IntRange(0, int(p.RetryLimit)).Draw(t, "retries"))
-	w.suspend, w.deleting, w.finalizer = rapid.Bool().Draw(t, "suspend"), rapid.IntRange(0, 3).Draw(t, "del") == 0, rapid.Bool().Draw(t, "finalizer")
+	w.suspend, w.deleting, w.finalizer = rapid.Bool().Draw(
+		t,
+		"suspend",
+	), rapid.IntRange(
+		0,
+		3,
+	).Draw(
+		t,
+		"del",
+	) == 0, rapid.Bool().Draw(
+		t,
+		"finalizer",
+	)
 	for _, c := range []ConditionType{QuotaReserved, ResourcesDeployed, PodsReady, Unhealthy, DeletingResources} {
 		if rapid.Bool().Draw(t, "has") {
 			w.conditions = append(w.conditions, ago(c, rapid.Bool().Draw(t, "true"), minutes("since", 20)))
@@ -255,7 +295,9 @@ func TestSettles(t *testing.T) {
 			// deletion works on the most stubborn.
 		}
 		switch {
-		case w.gone, !rest && w.phase == Running, w.deleting && !w.finalizer && !w.unfinished() && !w.has(QuotaReserved):
+		case w.gone,
+			!rest && w.phase == Running,
+			w.deleting && !w.finalizer && !w.unfinished() && !w.has(QuotaReserved):
 			// Running with unwatched components never stops looking at them.
 		case !rest:
 			t.Fatalf("never comes to rest: phase %s, last step %+v", w.phase, w.last)
@@ -277,7 +319,8 @@ func TestDeterministic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := anyWorld(t)
 		a, b := Decide(w.facts(), w.now), Decide(w.facts(), w.now)
-		if len(a.Events) != len(b.Events) || a.Phase != b.Phase || !equalConditions(a.Conditions, b.Conditions) || a.Action != b.Action {
+		if len(a.Events) != len(b.Events) || a.Phase != b.Phase || !equalConditions(a.Conditions, b.Conditions) ||
+			a.Action != b.Action {
 			t.Fatalf("differs:\n%+v\n%+v", a, b)
 		}
 	})

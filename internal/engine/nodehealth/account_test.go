@@ -40,8 +40,20 @@ func TestSlackStory(t *testing.T) {
 		ack      string // struck out of the inventory before the step
 		want     *core.Amount
 	}{
-		{"all is well: everything may be lent", 6, []nodehealth.Machine{machine("n1", 4), machine("n2", 4)}, "", nil},
-		{"n1 is evicted", 6, []nodehealth.Machine{machine("n1", 4, label("EVICT")), machine("n2", 4)}, "", limit(2)},
+		{
+			"all is well: everything may be lent",
+			6,
+			[]nodehealth.Machine{machine("n1", 4), machine("n2", 4)},
+			"",
+			nil,
+		},
+		{
+			"n1 is evicted",
+			6,
+			[]nodehealth.Machine{machine("n1", 4, label("EVICT")), machine("n2", 4)},
+			"",
+			limit(2),
+		},
 		{
 			"more is lost than the slack holds", 6,
 			[]nodehealth.Machine{machine("n1", 4, label("EVICT")), machine("n2", 4, label("ERR"))},
@@ -49,7 +61,13 @@ func TestSlackStory(t *testing.T) {
 		},
 		{"n1 recovers", 6, []nodehealth.Machine{machine("n1", 4), machine("n2", 4, label("ERR"))}, "", limit(2)},
 		{"n2 recovers", 6, []nodehealth.Machine{machine("n1", 4), machine("n2", 4)}, "", nil},
-		{"a warning takes nothing away", 6, []nodehealth.Machine{machine("n1", 4, label("WARN")), machine("n2", 4)}, "", nil},
+		{
+			"a warning takes nothing away",
+			6,
+			[]nodehealth.Machine{machine("n1", 4, label("WARN")), machine("n2", 4)},
+			"",
+			nil,
+		},
 		{"n1 is cordoned", 6, []nodehealth.Machine{machine("n1", 4, cordon), machine("n2", 4)}, "", limit(2)},
 		{"the admin adds slack", 8, []nodehealth.Machine{machine("n1", 4, cordon), machine("n2", 4)}, "", limit(4)},
 		{
@@ -130,8 +148,11 @@ func TestAccount(t *testing.T) {
 			machines: []nodehealth.Machine{machine("n", 8, notReady)},
 		},
 		"a control plane does not count": {
-			why: "no batch pod tolerates its taint", flavors: []core.Flavor{flavorA},
-			machines: []nodehealth.Machine{machine("n", 8, cordon, taint("node-role.kubernetes.io/control-plane", ""))},
+			why:     "no batch pod tolerates its taint",
+			flavors: []core.Flavor{flavorA},
+			machines: []nodehealth.Machine{
+				machine("n", 8, cordon, taint("node-role.kubernetes.io/control-plane", "")),
+			},
 		},
 		"the flavor's own taint does not exclude": {
 			why: "pods of the flavor tolerate it", flavors: []core.Flavor{a100},
@@ -144,20 +165,29 @@ func TestAccount(t *testing.T) {
 			want:     all("a", "n", "cordoned", 4), inventory: []string{"n"},
 		},
 		"a node that left the pool is forgotten": {
-			why: "an admin gave it away while it exists, which needs no inventory", flavors: []core.Flavor{flavorA},
+			why:      "an admin gave it away while it exists, which needs no inventory",
+			flavors:  []core.Flavor{flavorA},
 			machines: []nodehealth.Machine{machine("n", 4, taint("other", ""))},
-			known:    nodehealth.Inventory{"n": {Flavors: []string{"a"}, Capacity: core.Resources{{Resource: core.GPU, Amount: 4}}}},
+			known: nodehealth.Inventory{
+				"n": {Flavors: []string{"a"}, Capacity: core.Resources{{Resource: core.GPU, Amount: 4}}},
+			},
 		},
 		"a deleted node stays lost": {
-			why: "its hardware did not come back", flavors: []core.Flavor{flavorA},
-			known:     nodehealth.Inventory{"n": {Flavors: []string{"a"}, Capacity: core.Resources{{Resource: core.GPU, Amount: 4}}}},
+			why:     "its hardware did not come back",
+			flavors: []core.Flavor{flavorA},
+			known: nodehealth.Inventory{
+				"n": {Flavors: []string{"a"}, Capacity: core.Resources{{Resource: core.GPU, Amount: 4}}},
+			},
 			want:      []nodehealth.Loss{loss("a", core.GPU, 4, nodehealth.LostNode{Name: "n", Why: "deleted"})},
 			inventory: []string{"n"},
 		},
 		"a broken driver does not make GPUs disappear": {
-			why: "the node reports 0 GPUs just because they are broken", flavors: []core.Flavor{flavorA},
+			why:      "the node reports 0 GPUs just because they are broken",
+			flavors:  []core.Flavor{flavorA},
 			machines: []nodehealth.Machine{machine("n", 0, label("EVICT"))},
-			known:    nodehealth.Inventory{"n": {Flavors: []string{"a"}, Capacity: core.Resources{{Resource: core.GPU, Amount: 4}}}},
+			known: nodehealth.Inventory{
+				"n": {Flavors: []string{"a"}, Capacity: core.Resources{{Resource: core.GPU, Amount: 4}}},
+			},
 			want: []nodehealth.Loss{loss("a", core.GPU, 4,
 				nodehealth.LostNode{Name: "n", Why: "label autopilot.ibm.com/gpuhealth=EVICT"})},
 			inventory: []string{"n"},
@@ -185,10 +215,20 @@ func TestAccount(t *testing.T) {
 // lent than before, whatever state they were in.
 func TestDeletionNeverRestores(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		states := []func(*nodehealth.Signals){func(*nodehealth.Signals) {}, label("EVICT"), label("WARN"), cordon, notReady}
+		states := []func(*nodehealth.Signals){
+			func(*nodehealth.Signals) {},
+			label("EVICT"),
+			label("WARN"),
+			cordon,
+			notReady,
+		}
 		var machines, rest []nodehealth.Machine
 		for i := range rapid.IntRange(1, 6).Draw(t, "nodes") {
-			m := machine(string(rune('a'+i)), core.Amount(rapid.IntRange(0, 8).Draw(t, "gpus")), rapid.SampledFrom(states).Draw(t, "state"))
+			m := machine(
+				string(rune('a'+i)),
+				core.Amount(rapid.IntRange(0, 8).Draw(t, "gpus")),
+				rapid.SampledFrom(states).Draw(t, "state"),
+			)
 			machines = append(machines, m)
 			if rapid.Bool().Draw(t, "kept") {
 				rest = append(rest, m)

@@ -116,7 +116,10 @@ func findings(f Signals) []finding {
 	if x, ok := labelled(f.Labels); ok {
 		found = append(found, x)
 	}
-	slices.SortStableFunc(found, func(a, b finding) int { return cmp.Compare(severity(b.state), severity(a.state)) })
+	slices.SortStableFunc(
+		found,
+		func(a, b finding) int { return cmp.Compare(severity(b.state), severity(a.state)) },
+	)
 	return found
 }
 

@@ -54,8 +54,13 @@ func TestClassify(t *testing.T) {
 			state: core.NodeEvicted, words: "label autopilot.ibm.com/gpuhealth=evict",
 		},
 		"label without GPUs": {
-			why:   "the label speaks of GPUs; a node that has none loses nothing",
-			facts: nodehealth.Signals{Ready: "True", Capacity: gpus[:1], Labels: label("EVICT")}, state: core.NodeReady,
+			why: "the label speaks of GPUs; a node that has none loses nothing",
+			facts: nodehealth.Signals{
+				Ready:    "True",
+				Capacity: gpus[:1],
+				Labels:   label("EVICT"),
+			},
+			state: core.NodeReady,
 		},
 		"label with dead device plugin": {
 			why: "a broken driver reports 0 GPUs on what still is a GPU node",

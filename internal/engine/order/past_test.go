@@ -90,7 +90,10 @@ func TestEqualStandings(t *testing.T) {
 		one, many := Past{}, Past{}
 		for range rapid.IntRange(1, 300).Draw(t, "samplings") {
 			use := core.Amount(rapid.IntRange(0, 64).Draw(t, "use"))
-			keep := Decay(rapid.SampledFrom([]time.Duration{time.Minute, 5 * time.Minute, time.Hour}).Draw(t, "took"), halfLife)
+			keep := Decay(
+				rapid.SampledFrom([]time.Duration{time.Minute, 5 * time.Minute, time.Hour}).Draw(t, "took"),
+				halfLife,
+			)
 			one, many = one.Fade(keep, use), many.Fade(keep, use*times)
 		}
 		a := StandingOf([]Weighed{{core.GPU, one, core.WeightOne}}, weight)

@@ -30,7 +30,14 @@ func (s *Nodes) Check() error {
 					want -= n.held[l][i]
 				}
 				if f != want {
-					return fmt.Errorf("node %s: account %d says %d of resource %d are free, it should be %d", n.Name(), l, f, i, want)
+					return fmt.Errorf(
+						"node %s: account %d says %d of resource %d are free, it should be %d",
+						n.Name(),
+						l,
+						f,
+						i,
+						want,
+					)
 				}
 			}
 		}
@@ -60,7 +67,14 @@ func (s *Nodes) checkIndex(c *Class, v View) error {
 			want = s.fits(c, v, n)
 		}
 		if ix.slots[rank] != want {
-			return fmt.Errorf("node %s: %d slots for %q in view %d, it should be %d", n.Name(), ix.slots[rank], c.key, v, want)
+			return fmt.Errorf(
+				"node %s: %d slots for %q in view %d, it should be %d",
+				n.Name(),
+				ix.slots[rank],
+				c.key,
+				v,
+				want,
+			)
 		}
 		total += int64(want)
 	}

@@ -201,7 +201,10 @@ func (s *Nodes) empty(c *Class) ideal {
 // its filter admits, the packed resource first; "" if there is none.
 func (s *Nodes) excess(c *Class) (resource string, needed, largest core.Amount) {
 	needs := slices.Clone(c.needs)
-	slices.SortStableFunc(needs, func(a, b need) int { return order(a.resource != s.packID, b.resource != s.packID) })
+	slices.SortStableFunc(
+		needs,
+		func(a, b need) int { return order(a.resource != s.packID, b.resource != s.packID) },
+	)
 	for _, r := range needs {
 		most := int64(0)
 		for _, n := range s.order {

@@ -45,8 +45,16 @@ func TestHistory(t *testing.T) {
 		port, apart := core.Limit{Name: "port", Count: 1, Most: 1}, core.Limit{Name: "apart", Count: 9, Most: 9}
 		h.add(core.Resources{}.With(core.GPU, 1), core.Filter{}, port)
 		h.add(core.Resources{}.With(core.CPU, 1), core.Filter{}, apart, port)
-		h.add(core.Resources{}.With(core.CPU, 1), only, core.Limit{Name: "apart", Count: 1, Most: 9}, core.Limit{Name: "spread", Own: true, Count: 1, Most: 2})
-		h.add(core.Resources{}.With(core.GPU, 1), core.Filter{Refused: []core.NodeRefusal{{Node: "n0", Most: 1}, {Node: "n64"}}})
+		h.add(
+			core.Resources{}.With(core.CPU, 1),
+			only,
+			core.Limit{Name: "apart", Count: 1, Most: 9},
+			core.Limit{Name: "spread", Own: true, Count: 1, Most: 2},
+		)
+		h.add(
+			core.Resources{}.With(core.GPU, 1),
+			core.Filter{Refused: []core.NodeRefusal{{Node: "n0", Most: 1}, {Node: "n64"}}},
+		)
 		// More than a word of bits, so that some nodes are in the second.
 		for i := range 66 {
 			h.set(fmt.Sprint("n", i), core.NodeReady, core.Amount(i%3), "b", 0)
@@ -68,17 +76,36 @@ func TestHistory(t *testing.T) {
 
 func (h *history) add(r core.Resources, f core.Filter, limits ...core.Limit) {
 	h.limits = append(h.limits, limits)
-	h.asks, h.filters, h.classes = append(h.asks, r.With(core.Pods, 1)), append(h.filters, f), append(h.classes, h.nodes.Class(r, f, limits...))
+	h.asks, h.filters, h.classes = append(
+		h.asks,
+		r.With(core.Pods, 1),
+	), append(
+		h.filters,
+		f,
+	), append(
+		h.classes,
+		h.nodes.Class(r, f, limits...),
+	)
 }
 
-func (h *history) set(name string, state core.NodeState, gpus core.Amount, kind string, foreign core.Amount, taints ...core.Taint) {
+func (h *history) set(
+	name string,
+	state core.NodeState,
+	gpus core.Amount,
+	kind string,
+	foreign core.Amount,
+	taints ...core.Taint,
+) {
 	n := core.Node{
 		Name: name, State: state, Labels: map[string]string{"kind": kind}, Taints: taints,
 		Allocatable: core.MakeResources(map[string]core.Amount{core.GPU: gpus, core.CPU: 8, core.Pods: 10}),
 	}
 	if foreign > 0 {
 		n.Foreign = core.Resources{}.With(core.CPU, foreign).With("nobody-asks", 1)
-		n.ForeignLimits = []core.Limit{{Name: "port", Count: int32(foreign % 2), Most: 1}, {Name: "apart", Count: int32(foreign), Most: 9}}
+		n.ForeignLimits = []core.Limit{
+			{Name: "port", Count: int32(foreign % 2), Most: 1},
+			{Name: "apart", Count: int32(foreign), Most: 9},
+		}
 	}
 	h.specs[name] = n
 	h.nodes.Set(n)
@@ -87,18 +114,52 @@ func (h *history) set(name string, state core.NodeState, gpus core.Amount, kind 
 func (h *history) happen() {
 	t := h.t
 	name := fmt.Sprint("n", rapid.SampledFrom([]int{0, 1, 2, 63, 64, 65, 70}).Draw(t, "node"))
-	switch rapid.SampledFrom([]string{"set", "set", "take", "take", "take", "give", "give", "gone", "sweep", "class"}).Draw(t, "event") {
+	switch rapid.SampledFrom(
+		[]string{"set", "set", "take", "take", "take", "give", "give", "gone", "sweep", "class"},
+	).Draw(
+		t,
+		"event",
+	) {
 	case "set":
-		state := rapid.SampledFrom([]core.NodeState{core.NodeReady, core.NodeReady, core.NodeWarned, core.NodeClosed}).Draw(t, "state")
-		h.set(name, state, core.Amount(rapid.SampledFrom([]int{0, 4, 70, 80}).Draw(t, "gpus")), rapid.SampledFrom([]string{"a", "b"}).Draw(t, "kind"),
-			core.Amount(rapid.IntRange(0, 3).Draw(t, "foreign")), rapid.SampledFrom([][]core.Taint{nil, {{Key: "odd", Value: "x", Effect: "NoSchedule"}}}).Draw(t, "taints")...)
+		state := rapid.SampledFrom(
+			[]core.NodeState{core.NodeReady, core.NodeReady, core.NodeWarned, core.NodeClosed},
+		).Draw(
+			t,
+			"state",
+		)
+		h.set(
+			name,
+			state,
+			core.Amount(rapid.SampledFrom([]int{0, 4, 70, 80}).Draw(t, "gpus")),
+			rapid.SampledFrom([]string{"a", "b"}).Draw(t, "kind"),
+			core.Amount(
+				rapid.IntRange(0, 3).Draw(t, "foreign"),
+			),
+			rapid.SampledFrom(
+				[][]core.Taint{nil, {{Key: "odd", Value: "x", Effect: "NoSchedule"}}},
+			).Draw(
+				t,
+				"taints",
+			)...)
 	case "gone":
 		h.nodes.Gone(name)
 		delete(h.specs, name)
 	case "take":
 		s := stay{
-			node: name, kind: rapid.IntRange(0, len(h.classes)-1).Draw(t, "class"), count: int32(rapid.IntRange(1, 2).Draw(t, "pods")),
-			in: rapid.SampledFrom([][]core.Account{{core.Current, core.Projected}, {core.Current, core.Projected}, {core.Current}, {core.Projected}}).Draw(t, "accounts"),
+			node:  name,
+			kind:  rapid.IntRange(0, len(h.classes)-1).Draw(t, "class"),
+			count: int32(rapid.IntRange(1, 2).Draw(t, "pods")),
+			in: rapid.SampledFrom(
+				[][]core.Account{
+					{core.Current, core.Projected},
+					{core.Current, core.Projected},
+					{core.Current},
+					{core.Projected},
+				},
+			).Draw(
+				t,
+				"accounts",
+			),
 		}
 		h.stays = append(h.stays, s)
 		h.book(s, 1)
@@ -201,7 +262,11 @@ func (h *history) place(kind int, v View, count int32) string {
 	nodes := slices.Collect(maps.Values(h.specs))
 	slices.SortFunc(nodes, func(a, b core.Node) int {
 		left := func(n core.Node) core.Amount { return min(64, h.usable(n, core.GPU, v)) }
-		return cmp.Or(order(a.State != core.NodeReady, b.State != core.NodeReady), cmp.Compare(left(a), left(b)), CompareNames(a.Name, b.Name))
+		return cmp.Or(
+			order(a.State != core.NodeReady, b.State != core.NodeReady),
+			cmp.Compare(left(a), left(b)),
+			CompareNames(a.Name, b.Name),
+		)
 	})
 	var spots []string
 	for _, n := range nodes {
@@ -230,7 +295,16 @@ func (h *history) compare(kind int) {
 		}
 	}
 	if a, b, d := h.nodes.Total(c); a != ideal || b != nodes || d != down {
-		h.t.Fatalf("class %d: empty nodes have %d places, %d nodes match, %d out of service; should be %d, %d, %d", kind, a, b, d, ideal, nodes, down)
+		h.t.Fatalf(
+			"class %d: empty nodes have %d places, %d nodes match, %d out of service; should be %d, %d, %d",
+			kind,
+			a,
+			b,
+			d,
+			ideal,
+			nodes,
+			down,
+		)
 	}
 	for _, v := range []View{Free, After} {
 		want := int64(0)
@@ -275,7 +349,10 @@ func (h *history) compare(kind int) {
 			h.t.Fatalf("%d hold something on %s, should be %d", len(n.Users()), name, users[name])
 		}
 		over := slices.ContainsFunc(h.asks, func(r core.Resources) bool {
-			return slices.ContainsFunc(r, func(q core.Quantity) bool { return h.free(h.model(name), q.Resource, core.Projected) < 0 })
+			return slices.ContainsFunc(
+				r,
+				func(q core.Quantity) bool { return h.free(h.model(name), q.Resource, core.Projected) < 0 },
+			)
 		})
 		for _, limits := range h.limits {
 			for _, l := range limits {

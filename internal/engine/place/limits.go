@@ -131,7 +131,10 @@ func (s *Nodes) stay(holds []Hold, sign int64) {
 	for _, h := range holds {
 		h.Node.takeOwn(h, sign)
 		if len(h.Class.filter.Refused) > 0 {
-			h.Node.shares[core.Current] = h.Node.shares[core.Current].with(core.Limit{Name: h.Class.staying(), Most: 1 << 30}, sign*int64(h.Count))
+			h.Node.shares[core.Current] = h.Node.shares[core.Current].with(
+				core.Limit{Name: h.Class.staying(), Most: 1 << 30},
+				sign*int64(h.Count),
+			)
 		}
 		s.touch(h.Node)
 	}

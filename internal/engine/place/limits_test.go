@@ -72,13 +72,21 @@ func (c *crowd) next(set int) int32 {
 // TestLimitsAgainstExhaustiveSearch: pods that may not share nodes as they like have places
 // exactly when there is some distribution that every limit and every answer of a node lets be.
 func TestLimitsAgainstExhaustiveSearch(t *testing.T) {
-	names := []core.Limit{{Name: "port", Most: 1}, {Name: "apart", Most: 3}, {Name: "spread", Own: true, Most: 2}}
+	names := []core.Limit{
+		{Name: "port", Most: 1},
+		{Name: "apart", Most: 3},
+		{Name: "spread", Own: true, Most: 2},
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		s := New(core.GPU)
 		c := &crowd{nodes: rapid.IntRange(1, 4).Draw(t, "nodes")}
 		r := Request{View: rapid.SampledFrom([]View{Free, After}).Draw(t, "view")}
 		for i := range c.nodes {
-			node := core.Node{Name: fmt.Sprint("n", i), State: core.NodeReady, Allocatable: core.Resources{}.With(core.Pods, 100)}
+			node := core.Node{
+				Name:        fmt.Sprint("n", i),
+				State:       core.NodeReady,
+				Allocatable: core.Resources{}.With(core.Pods, 100),
+			}
 			foreign := map[string]int32{}
 			for _, l := range names[:2] {
 				if n := rapid.Int32Range(0, 4).Draw(t, "foreign"); n <= l.Most {
@@ -104,13 +112,29 @@ func TestLimitsAgainstExhaustiveSearch(t *testing.T) {
 				}
 			}
 			count := rapid.Int32Range(1, 3).Draw(t, "count")
-			c.counts, c.limits, c.refused = append(c.counts, count), append(c.limits, limits), append(c.refused, refused)
+			c.counts, c.limits, c.refused = append(
+				c.counts,
+				count,
+			), append(
+				c.limits,
+				limits,
+			), append(
+				c.refused,
+				refused,
+			)
 			given = append(given, make([]int32, c.nodes))
-			r.Sets = append(r.Sets, Set{Index: set, Class: s.Class(nil, core.Filter{Refused: refused}, limits...), Count: count})
+			r.Sets = append(
+				r.Sets,
+				Set{Index: set, Class: s.Class(nil, core.Filter{Refused: refused}, limits...), Count: count},
+			)
 		}
 		for range rapid.IntRange(0, 2).Draw(t, "kept") {
 			on := rapid.IntRange(0, c.nodes-1).Draw(t, "stays on")
-			h := Hold{s.Node(fmt.Sprint("n", on)), s.Class(nil, core.Filter{}, core.Limit{Name: "spread", Own: true, Count: 1, Most: 2}), 1}
+			h := Hold{
+				s.Node(fmt.Sprint("n", on)),
+				s.Class(nil, core.Filter{}, core.Limit{Name: "spread", Own: true, Count: 1, Most: 2}),
+				1,
+			}
 			r.Kept = append(r.Kept, h)
 			c.kept[on]["spread"]++
 		}
@@ -162,19 +186,34 @@ func TestShortageNamesWhatIsInTheWay(t *testing.T) {
 		want    Shortage
 	}{
 		"taken by others": {
-			why: "both nodes have room, one has the port", foreign: []core.Limit{port}, limits: []core.Limit{port}, count: 2,
-			want: Shortage{Cause: core.NodesShort, Fit: 1, Wanted: 2, Nodes: 2, Limit: port.Name},
+			why:     "both nodes have room, one has the port",
+			foreign: []core.Limit{port},
+			limits:  []core.Limit{port},
+			count:   2,
+			want:    Shortage{Cause: core.NodesShort, Fit: 1, Wanted: 2, Nodes: 2, Limit: port.Name},
 		},
 		"more than nodes": {
 			why: "one per node, and there are two", limits: []core.Limit{apart}, count: 3,
 			want: Shortage{Cause: core.GangTooLarge, Fit: 2, Wanted: 3, Nodes: 2, Limit: apart.Name},
 		},
 		"all refused": {
-			why: "a takes one pod, b none", refused: []core.NodeRefusal{{Node: "a", Most: 1, Why: "no such volume"}, {Node: "b", Why: "other"}}, count: 2,
-			want: Shortage{Cause: core.NodesRefused, Fit: 1, Wanted: 2, Nodes: 1, Refused: 2, Answer: "no such volume"},
+			why:     "a takes one pod, b none",
+			refused: []core.NodeRefusal{{Node: "a", Most: 1, Why: "no such volume"}, {Node: "b", Why: "other"}},
+			count:   2,
+			want: Shortage{
+				Cause:   core.NodesRefused,
+				Fit:     1,
+				Wanted:  2,
+				Nodes:   1,
+				Refused: 2,
+				Answer:  "no such volume",
+			},
 		},
 		"one refused, the other busy": {
-			why: "the port of a is taken, b said no", foreign: []core.Limit{port}, limits: []core.Limit{port}, count: 1,
+			why:     "the port of a is taken, b said no",
+			foreign: []core.Limit{port},
+			limits:  []core.Limit{port},
+			count:   1,
 			refused: []core.NodeRefusal{{Node: "b", Why: "no"}},
 			want:    Shortage{Cause: core.NodesShort, Wanted: 1, Nodes: 1, Limit: port.Name, Refused: 1, Answer: "no"},
 		},
@@ -186,7 +225,11 @@ func TestShortageNamesWhatIsInTheWay(t *testing.T) {
 			a.ForeignLimits = tc.foreign
 			s.Set(a)
 			s.Set(machine("b", 8, core.NodeReady))
-			_, short, ok := s.Place(Request{Sets: []Set{{Class: s.Class(gpus(1), core.Filter{Refused: tc.refused}, tc.limits...), Count: tc.count}}})
+			_, short, ok := s.Place(
+				Request{
+					Sets: []Set{{Class: s.Class(gpus(1), core.Filter{Refused: tc.refused}, tc.limits...), Count: tc.count}},
+				},
+			)
 			if ok || short != tc.want {
 				t.Errorf("%s: found %t, short of %+v, want %+v", tc.why, ok, short, tc.want)
 			}
@@ -259,7 +302,10 @@ func TestWhatEmptyNodesTakeIsTheSameWhilePodsStay(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		s.Set(machine(name, 8, core.NodeReady))
 	}
-	class := s.Class(gpus(1), core.Filter{Refused: []core.NodeRefusal{{Node: "a", Most: 1, Why: "no"}, {Node: "b", Why: "no"}}})
+	class := s.Class(
+		gpus(1),
+		core.Filter{Refused: []core.NodeRefusal{{Node: "a", Most: 1, Why: "no"}, {Node: "b", Why: "no"}}},
+	)
 	stays := Request{Sets: []Set{{Class: class, Count: 1}}, Kept: []Hold{{s.Node("a"), class, 1}}}
 	if _, short, ok := s.Place(stays); ok || short.Cause == "" {
 		t.Fatalf("node a takes one pod, and one stays there: %t, %+v", ok, short)

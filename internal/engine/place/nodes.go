@@ -101,7 +101,12 @@ type Nodes struct {
 // New returns an empty set of nodes that keeps whole nodes of the named
 // resource free.
 func New(pack string) *Nodes {
-	s := &Nodes{pack: pack, byName: map[string]*Node{}, resources: map[string]int{}, classes: map[string]*Class{}}
+	s := &Nodes{
+		pack:      pack,
+		byName:    map[string]*Node{},
+		resources: map[string]int{},
+		classes:   map[string]*Class{},
+	}
 	s.packID = s.resource(pack)
 	return s
 }
@@ -219,7 +224,8 @@ func sameKind(a, b *core.Node) bool { return a.State == b.State && sameShape(a, 
 
 // sameShape is sameKind of nodes in service.
 func sameShape(a, b *core.Node) bool {
-	if len(a.Labels) != len(b.Labels) || !slices.Equal(a.Taints, b.Taints) || !slices.Equal(a.Allocatable, b.Allocatable) {
+	if len(a.Labels) != len(b.Labels) || !slices.Equal(a.Taints, b.Taints) ||
+		!slices.Equal(a.Allocatable, b.Allocatable) {
 		return false
 	}
 	for k, v := range a.Labels {

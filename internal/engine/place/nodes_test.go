@@ -23,24 +23,77 @@ func TestSet(t *testing.T) {
 		better, lost bool
 		other        bool // its kind changed
 	}{
-		"the same":           {why: "told again"},
-		"closed":             {why: "it takes no more work", is: func(n *core.Node) { n.State = core.NodeClosed }, lost: true, other: true},
-		"opened":             {why: "it takes work again", was: func(n *core.Node) { n.State = core.NodeClosed }, better: true, other: true},
-		"closed otherwise":   {why: "it took none before", was: func(n *core.Node) { n.State = core.NodeClosed }, is: func(n *core.Node) { n.State = core.NodeLost }, other: true},
-		"warned":             {why: "it takes work still", is: func(n *core.Node) { n.State = core.NodeWarned }, better: true, other: true},
+		"the same": {why: "told again"},
+		"closed": {
+			why:   "it takes no more work",
+			is:    func(n *core.Node) { n.State = core.NodeClosed },
+			lost:  true,
+			other: true,
+		},
+		"opened": {
+			why:    "it takes work again",
+			was:    func(n *core.Node) { n.State = core.NodeClosed },
+			better: true,
+			other:  true,
+		},
+		"closed otherwise": {
+			why:   "it took none before",
+			was:   func(n *core.Node) { n.State = core.NodeClosed },
+			is:    func(n *core.Node) { n.State = core.NodeLost },
+			other: true,
+		},
+		"warned": {
+			why:    "it takes work still",
+			is:     func(n *core.Node) { n.State = core.NodeWarned },
+			better: true,
+			other:  true,
+		},
 		"for another reason": {why: "nothing else changed", is: func(n *core.Node) { n.Why = "cordoned" }},
 		"others left":        {why: "their cpu is free", is: func(n *core.Node) { n.Foreign = nil }, better: true},
 		"others left, closed": {
 			why: "no pod may use it", was: func(n *core.Node) { n.State = core.NodeClosed },
 			is: func(n *core.Node) { n.State, n.Foreign = core.NodeClosed, nil },
 		},
-		"others came":       {why: "less is free", is: func(n *core.Node) { n.Foreign = n.Foreign.With(core.CPU, 2000) }},
-		"another label":     {why: "others may match", is: func(n *core.Node) { n.Labels["x"] = "2" }, better: true, other: true},
-		"one label more":    {why: "others may match", is: func(n *core.Node) { n.Labels["y"] = "" }, better: true, other: true},
-		"one instead":       {why: "as many as before, but not the same", is: func(n *core.Node) { delete(n.Labels, "x"); n.Labels["y"] = "" }, better: true, other: true},
-		"a taint":           {why: "which pods tolerate it does not matter here", is: func(n *core.Node) { n.Taints = []core.Taint{{Key: "t"}} }, better: true, other: true},
-		"a resource":        {why: "it was not known before", is: func(n *core.Node) { n.Allocatable = n.Allocatable.With("fpga", 1) }, better: true, other: true},
-		"fewer of a device": {why: "a GPU broke: pods might match otherwise", is: func(n *core.Node) { n.Allocatable = n.Allocatable.With(core.GPU, 1) }, better: true, other: true},
+		"others came": {
+			why: "less is free",
+			is:  func(n *core.Node) { n.Foreign = n.Foreign.With(core.CPU, 2000) },
+		},
+		"another label": {
+			why:    "others may match",
+			is:     func(n *core.Node) { n.Labels["x"] = "2" },
+			better: true,
+			other:  true,
+		},
+		"one label more": {
+			why:    "others may match",
+			is:     func(n *core.Node) { n.Labels["y"] = "" },
+			better: true,
+			other:  true,
+		},
+		"one instead": {
+			why:    "as many as before, but not the same",
+			is:     func(n *core.Node) { delete(n.Labels, "x"); n.Labels["y"] = "" },
+			better: true,
+			other:  true,
+		},
+		"a taint": {
+			why:    "which pods tolerate it does not matter here",
+			is:     func(n *core.Node) { n.Taints = []core.Taint{{Key: "t"}} },
+			better: true,
+			other:  true,
+		},
+		"a resource": {
+			why:    "it was not known before",
+			is:     func(n *core.Node) { n.Allocatable = n.Allocatable.With("fpga", 1) },
+			better: true,
+			other:  true,
+		},
+		"fewer of a device": {
+			why:    "a GPU broke: pods might match otherwise",
+			is:     func(n *core.Node) { n.Allocatable = n.Allocatable.With(core.GPU, 1) },
+			better: true,
+			other:  true,
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -97,7 +150,11 @@ func TestGone(t *testing.T) {
 		t.Error("a node that is gone still counts")
 	}
 	s.Set(machine("b", 4, core.NodeReady))
-	if got := s.slots(s.Class(gpus(1), core.Filter{}), After); got != 3 || !s.Any(map[string]string{core.HostnameLabel: "b"}) || s.Any(map[string]string{"x": ""}) {
+	if got := s.slots(
+		s.Class(gpus(1), core.Filter{}),
+		After,
+	); got != 3 || !s.Any(map[string]string{core.HostnameLabel: "b"}) ||
+		s.Any(map[string]string{"x": ""}) {
 		t.Errorf("b is back: %d of 4 GPUs are free, 1 is held", got)
 	}
 	if d := cmp.Diff([]core.Node{machine("b", 4, core.NodeReady)}, s.Specs()); d != "" {
@@ -123,8 +180,15 @@ func TestClassKeys(t *testing.T) {
 		{Terms: []core.Selector{in(core.In, "a"), in(core.In, "b")}},
 		{Terms: []core.Selector{append(in(core.In, "a"), in(core.In, "b")...)}},
 		{Terms: []core.Selector{nil}},
-		tolerate(core.Toleration{Key: "k"}), tolerate(core.Toleration{Key: "k", Exists: true}), tolerate(core.Toleration{Key: "k", Value: "v"}),
-		tolerate(core.Toleration{Key: "k", Effect: "NoExecute"}), tolerate(core.Toleration{Key: "k"}, core.Toleration{Key: "k"}),
+		tolerate(
+			core.Toleration{Key: "k"},
+		),
+		tolerate(core.Toleration{Key: "k", Exists: true}),
+		tolerate(core.Toleration{Key: "k", Value: "v"}),
+		tolerate(
+			core.Toleration{Key: "k", Effect: "NoExecute"},
+		),
+		tolerate(core.Toleration{Key: "k"}, core.Toleration{Key: "k"}),
 	}
 	for i, f := range filters {
 		c := s.Class(gpus(1), f)
@@ -155,7 +219,9 @@ func TestExcess(t *testing.T) {
 	s := New(core.GPU)
 	for name, n := range map[string][2]core.Amount{"a": {4, 3000}, "b": {8, 1000}, "c": {16, 9000}} {
 		s.Set(core.Node{
-			Name: name, State: core.NodeReady, Labels: map[string]string{"big": map[bool]string{true: "yes", false: "no"}[name == "c"]},
+			Name:        name,
+			State:       core.NodeReady,
+			Labels:      map[string]string{"big": map[bool]string{true: "yes", false: "no"}[name == "c"]},
 			Allocatable: amounts(n[0], n[1]).With(core.Pods, 10),
 		})
 	}
@@ -165,10 +231,22 @@ func TestExcess(t *testing.T) {
 		ask  core.Resources
 		want Shortage
 	}{
-		"GPUs first":      {"both are too much", amounts(9, 3001), Shortage{Resource: core.GPU, Need: 9, Largest: 8}},
-		"cpus":            {"only these", amounts(8, 3001), Shortage{Resource: core.CPU, Need: 3001, Largest: 3000}},
-		"no one of them":  {"each is somewhere, but not on one node", amounts(8, 3000), Shortage{}},
-		"no node has any": {"unknown to all nodes", core.Resources{}.With("fpga", 2), Shortage{Resource: "fpga", Need: 2}},
+		"GPUs first": {
+			"both are too much",
+			amounts(9, 3001),
+			Shortage{Resource: core.GPU, Need: 9, Largest: 8},
+		},
+		"cpus": {
+			"only these",
+			amounts(8, 3001),
+			Shortage{Resource: core.CPU, Need: 3001, Largest: 3000},
+		},
+		"no one of them": {"each is somewhere, but not on one node", amounts(8, 3000), Shortage{}},
+		"no node has any": {
+			"unknown to all nodes",
+			core.Resources{}.With("fpga", 2),
+			Shortage{Resource: "fpga", Need: 2},
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -182,7 +260,10 @@ func TestExcess(t *testing.T) {
 			}
 		})
 	}
-	if got, ok := s.Possible(Set{Class: s.Class(gpus(1), ofKind("k")), Count: 1}); ok || got.Cause != core.NoSuchNode {
+	if got, ok := s.Possible(
+		Set{Class: s.Class(gpus(1), ofKind("k")), Count: 1},
+	); ok ||
+		got.Cause != core.NoSuchNode {
 		t.Errorf("without any node of its kind: %+v", got)
 	}
 	if got, ok := s.Possible(Set{Class: s.Class(gpus(4), small), Count: 3}); !ok {

@@ -157,7 +157,13 @@ func (x *packing) set(k int) outcome {
 
 func (x *packing) tier(k int) *tier {
 	n := len(x.bins)
-	t := &tier{index: k, bins: make([]int, n), slots: make([]int32, n), rest: make([]int64, n+1), alike: slices.Repeat([]int{-1}, n)}
+	t := &tier{
+		index: k,
+		bins:  make([]int, n),
+		slots: make([]int32, n),
+		rest:  make([]int64, n+1),
+		alike: slices.Repeat([]int{-1}, n),
+	}
 	for i := range t.bins {
 		t.bins[i] = i
 	}

@@ -42,7 +42,10 @@ func BenchmarkPacking(b *testing.B) {
 				s.Set(n)
 			}
 			half := int32(c.nodes / 2)
-			sets := []Set{{0, s.Class(gpus(5), core.Filter{}), half + 1}, {1, s.Class(gpus(4), core.Filter{}), 2*half - 1}}
+			sets := []Set{
+				{0, s.Class(gpus(5), core.Filter{}), half + 1},
+				{1, s.Class(gpus(4), core.Filter{}), 2*half - 1},
+			}
 			for b.Loop() {
 				if s.Fits(Request{View: After, Sets: sets}) {
 					b.Fatal("it does not fit")

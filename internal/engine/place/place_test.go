@@ -50,14 +50,24 @@ func TestPlace(t *testing.T) {
 			sets:  pods(2, 5), want: "a*1 b*4",
 		},
 		"all or nothing": {
-			why:   "three of four is nothing; the closed node counts as out of service",
-			nodes: []core.Node{machine("a", 8, ready), machine("b", 8, ready), machine("c", 8, ready), machine("d", 8, closed)},
-			sets:  pods(8, 4), short: Shortage{Cause: core.NodesShort, Fit: 3, Wanted: 4, Nodes: 4, Down: 1},
+			why: "three of four is nothing; the closed node counts as out of service",
+			nodes: []core.Node{
+				machine("a", 8, ready),
+				machine("b", 8, ready),
+				machine("c", 8, ready),
+				machine("d", 8, closed),
+			},
+			sets:  pods(8, 4),
+			short: Shortage{Cause: core.NodesShort, Fit: 3, Wanted: 4, Nodes: 4, Down: 1},
 		},
 		"larger than any node": {
 			why:   "no wait helps",
 			nodes: []core.Node{machine("a", 8, ready)},
-			sets:  pods(9, 1), short: Shortage{Cause: core.PodTooLarge, Wanted: 1, Nodes: 1, Resource: core.GPU, Need: 9, Largest: 8},
+			sets: pods(
+				9,
+				1,
+			),
+			short: Shortage{Cause: core.PodTooLarge, Wanted: 1, Nodes: 1, Resource: core.GPU, Need: 9, Largest: 8},
 		},
 		"larger than all nodes": {
 			why:   "the gang needs three nodes and there are two",
@@ -134,7 +144,10 @@ func TestAgainstExhaustiveSearch(t *testing.T) {
 		var want [][2]core.Amount // one per pod
 		tight := rapid.IntRange(0, 3).Draw(t, "tight") > 0
 		for range rapid.IntRange(1, 3).Draw(t, "sets") {
-			req := [2]core.Amount{core.Amount(rapid.IntRange(0, 4).Draw(t, "gpu")), core.Amount(rapid.IntRange(0, 4).Draw(t, "cpu"))}
+			req := [2]core.Amount{
+				core.Amount(rapid.IntRange(0, 4).Draw(t, "gpu")),
+				core.Amount(rapid.IntRange(0, 4).Draw(t, "cpu")),
+			}
 			count := int32(rapid.IntRange(1, 3).Draw(t, "count"))
 			c := s.Class(core.MakeResources(map[string]core.Amount{core.GPU: req[0], core.CPU: req[1]}), core.Filter{})
 			r.Sets = append(r.Sets, Set{Class: c, Count: count})
@@ -156,9 +169,11 @@ func TestAgainstExhaustiveSearch(t *testing.T) {
 			free[i][0] += core.Amount(rapid.IntRange(0, more).Draw(t, "gpus"))
 			free[i][1] += core.Amount(rapid.IntRange(0, more).Draw(t, "cpus"))
 			names[i] = fmt.Sprint("n", i)
-			s.Set(core.Node{Name: names[i], State: core.NodeReady, Allocatable: core.MakeResources(map[string]core.Amount{
-				core.GPU: free[i][0], core.CPU: free[i][1], core.Pods: 100,
-			})})
+			s.Set(
+				core.Node{Name: names[i], State: core.NodeReady, Allocatable: core.MakeResources(map[string]core.Amount{
+					core.GPU: free[i][0], core.CPU: free[i][1], core.Pods: 100,
+				})},
+			)
 		}
 		spots, _, ok := s.Place(r)
 		if exists := exists(slices.Clone(free), want); ok != exists || ok != s.Fits(r) {

@@ -18,7 +18,10 @@ const mostNamed = 10
 // caller's own are left zero.
 func (s *Nodes) Survey(c *Class) core.NodeFacts {
 	s.settle()
-	f := core.NodeFacts{Total: int32(len(s.order)), Fit: int32(min(s.slots(c, Free), 1<<30))} //nolint:gosec // few
+	f := core.NodeFacts{
+		Total: int32(len(s.order)),                 //nolint:gosec // few
+		Fit:   int32(min(s.slots(c, Free), 1<<30)), //nolint:gosec // few
+	}
 	scarce := s.scarcest(c)
 	if scarce.amount > 0 {
 		f.Resource, f.Need = s.resourceName(scarce.resource), core.Amount(scarce.amount)
@@ -74,7 +77,10 @@ func (n *Node) unused(resource int) int64 {
 func (s *Nodes) scarcest(c *Class) need {
 	best, least := need{}, int64(-1)
 	needs := slices.Clone(c.needs)
-	slices.SortStableFunc(needs, func(a, b need) int { return order(a.resource != s.packID, b.resource != s.packID) })
+	slices.SortStableFunc(
+		needs,
+		func(a, b need) int { return order(a.resource != s.packID, b.resource != s.packID) },
+	)
 	for _, r := range needs {
 		pods := int64(0)
 		for _, n := range s.order {

@@ -42,7 +42,10 @@ func ofKind(kind string) core.Filter {
 }
 
 func TestSurvey(t *testing.T) {
-	down := []core.DownNode{{Name: "c", State: core.NodeClosed, Why: core.Cordoned}, {Name: "d", State: core.NodeLost, Why: "gone"}}
+	down := []core.DownNode{
+		{Name: "c", State: core.NodeClosed, Why: core.Cordoned},
+		{Name: "d", State: core.NodeLost, Why: "gone"},
+	}
 	tests := map[string]struct {
 		why   string
 		class core.Resources
@@ -50,28 +53,101 @@ func TestSurvey(t *testing.T) {
 		want  core.NodeFacts
 	}{
 		"GPUs are scarce": {
-			why: "16 places by GPUs and 11 by cpus: cpus are", class: amounts(1, 1000),
-			want: core.NodeFacts{Total: 6, Matching: 4, Down: down, Cordoned: 1, Lost: 1, Fit: 11, Resource: core.CPU, Free: 11000, Largest: 8000, Need: 1000},
+			why:   "16 places by GPUs and 11 by cpus: cpus are",
+			class: amounts(1, 1000),
+			want: core.NodeFacts{
+				Total:    6,
+				Matching: 4,
+				Down:     down,
+				Cordoned: 1,
+				Lost:     1,
+				Fit:      11,
+				Resource: core.CPU,
+				Free:     11000,
+				Largest:  8000,
+				Need:     1000,
+			},
 		},
 		"no room for one more": {
-			why: "two places on b, none on a, which has 3 cpus left", class: amounts(4, 4000),
-			want: core.NodeFacts{Total: 6, Matching: 4, Down: down, Cordoned: 1, Lost: 1, Fit: 2, Full: 1, Resource: core.CPU, Free: 11000, Largest: 8000, Need: 4000},
+			why:   "two places on b, none on a, which has 3 cpus left",
+			class: amounts(4, 4000),
+			want: core.NodeFacts{
+				Total:    6,
+				Matching: 4,
+				Down:     down,
+				Cordoned: 1,
+				Lost:     1,
+				Fit:      2,
+				Full:     1,
+				Resource: core.CPU,
+				Free:     11000,
+				Largest:  8000,
+				Need:     4000,
+			},
 		},
 		"the packed resource of equal ones": {
-			why: "16 places by either", class: amounts(1, 650),
-			want: core.NodeFacts{Total: 6, Matching: 4, Down: down, Cordoned: 1, Lost: 1, Fit: 12, Resource: core.GPU, Free: 16, Largest: 8, Need: 1},
+			why:   "16 places by either",
+			class: amounts(1, 650),
+			want: core.NodeFacts{
+				Total:    6,
+				Matching: 4,
+				Down:     down,
+				Cordoned: 1,
+				Lost:     1,
+				Fit:      12,
+				Resource: core.GPU,
+				Free:     16,
+				Largest:  8,
+				Need:     1,
+			},
 		},
 		"what is held counts": {
-			why: "7 of 8 GPUs of b are held", class: amounts(2, 0), held: 7,
-			want: core.NodeFacts{Total: 6, Matching: 4, Down: down, Cordoned: 1, Lost: 1, Fit: 4, Full: 1, Resource: core.GPU, Free: 9, Largest: 8, Need: 2},
+			why:   "7 of 8 GPUs of b are held",
+			class: amounts(2, 0),
+			held:  7,
+			want: core.NodeFacts{
+				Total:    6,
+				Matching: 4,
+				Down:     down,
+				Cordoned: 1,
+				Lost:     1,
+				Fit:      4,
+				Full:     1,
+				Resource: core.GPU,
+				Free:     9,
+				Largest:  8,
+				Need:     2,
+			},
 		},
 		"GPUs before pods": {
-			why: "8 places by GPUs are fewer than 19 by the number of pods", class: amounts(2, 0),
-			want: core.NodeFacts{Total: 6, Matching: 4, Down: down, Cordoned: 1, Lost: 1, Fit: 8, Resource: core.GPU, Free: 16, Largest: 8, Need: 2},
+			why:   "8 places by GPUs are fewer than 19 by the number of pods",
+			class: amounts(2, 0),
+			want: core.NodeFacts{
+				Total:    6,
+				Matching: 4,
+				Down:     down,
+				Cordoned: 1,
+				Lost:     1,
+				Fit:      8,
+				Resource: core.GPU,
+				Free:     16,
+				Largest:  8,
+				Need:     2,
+			},
 		},
 		"a resource that no node has": {
-			why: "there is no place at all", class: core.Resources{}.With("fpga", 1),
-			want: core.NodeFacts{Total: 6, Matching: 4, Down: down, Cordoned: 1, Lost: 1, Full: 2, Resource: "fpga", Need: 1},
+			why:   "there is no place at all",
+			class: core.Resources{}.With("fpga", 1),
+			want: core.NodeFacts{
+				Total:    6,
+				Matching: 4,
+				Down:     down,
+				Cordoned: 1,
+				Lost:     1,
+				Full:     2,
+				Resource: "fpga",
+				Need:     1,
+			},
 		},
 	}
 	for name, tc := range tests {
@@ -95,7 +171,8 @@ func TestSurveyNamesTen(t *testing.T) {
 		s.Set(machine(fmt.Sprint("n", i), 8, states[i%3]))
 	}
 	f := s.Survey(s.Class(gpus(1), core.Filter{}))
-	if len(f.Down) != 10 || f.Down[9].Name != "n9" || f.Evicted != 4 || f.Lost != 4 || f.Closed != 4 || f.Cordoned != 0 {
+	if len(f.Down) != 10 || f.Down[9].Name != "n9" || f.Evicted != 4 || f.Lost != 4 || f.Closed != 4 ||
+		f.Cordoned != 0 {
 		t.Errorf("%+v", f)
 	}
 }
@@ -124,13 +201,43 @@ func TestOccupied(t *testing.T) {
 		looks int
 		want  []string
 	}{
-		"each lacks something else":  {"a has 3 cpus left, b 3 GPUs", s.Class(amounts(4, 4000), ofKind("k")), 9, []string{"a: cpu", "b: nvidia.com/gpu"}},
-		"so many looks":              {"b was not looked at", s.Class(amounts(4, 4000), ofKind("k")), 1, []string{"a: cpu"}},
-		"no look":                    {"none was", s.Class(amounts(4, 4000), ofKind("k")), 0, nil},
-		"exactly all":                {"an empty node would do for 8", s.Class(amounts(8, 0), ofKind("k")), 9, []string{"b: nvidia.com/gpu"}},
-		"more than an empty node":    {"no workload that leaves helps", s.Class(amounts(9, 0), ofKind("k")), 9, nil},
-		"one more than fits":         {"b has room for three and could have four; a has all eight", s.Class(amounts(1, 0), ofKind("k")), 9, []string{"b: nvidia.com/gpu"}},
-		"a resource that no one has": {"no workload holds it", s.Class(core.Resources{}.With("fpga", 1), ofKind("k")), 9, nil},
+		"each lacks something else": {
+			"a has 3 cpus left, b 3 GPUs",
+			s.Class(amounts(4, 4000), ofKind("k")),
+			9,
+			[]string{"a: cpu", "b: nvidia.com/gpu"},
+		},
+		"so many looks": {
+			"b was not looked at",
+			s.Class(amounts(4, 4000), ofKind("k")),
+			1,
+			[]string{"a: cpu"},
+		},
+		"no look": {"none was", s.Class(amounts(4, 4000), ofKind("k")), 0, nil},
+		"exactly all": {
+			"an empty node would do for 8",
+			s.Class(amounts(8, 0), ofKind("k")),
+			9,
+			[]string{"b: nvidia.com/gpu"},
+		},
+		"more than an empty node": {
+			"no workload that leaves helps",
+			s.Class(amounts(9, 0), ofKind("k")),
+			9,
+			nil,
+		},
+		"one more than fits": {
+			"b has room for three and could have four; a has all eight",
+			s.Class(amounts(1, 0), ofKind("k")),
+			9,
+			[]string{"b: nvidia.com/gpu"},
+		},
+		"a resource that no one has": {
+			"no workload holds it",
+			s.Class(core.Resources{}.With("fpga", 1), ofKind("k")),
+			9,
+			nil,
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -141,7 +248,11 @@ func TestOccupied(t *testing.T) {
 	}
 	used := []string{"a: cpu nvidia.com/gpu pods", "b: cpu nvidia.com/gpu pods"}
 	for looks := range 4 {
-		if d := cmp.Diff(used[:min(looks, 2)], occupied(s, s.Used(s.Class(amounts(1, 1), ofKind("k")), looks)), cmp.Transformer("text", func(l []string) string { return fmt.Sprint(l) })); d != "" {
+		if d := cmp.Diff(
+			used[:min(looks, 2)],
+			occupied(s, s.Used(s.Class(amounts(1, 1), ofKind("k")), looks)),
+			cmp.Transformer("text", func(l []string) string { return fmt.Sprint(l) }),
+		); d != "" {
 			t.Errorf("nodes in use, %d looked at (-want +got):\n%s", looks, d)
 		}
 	}
@@ -160,12 +271,36 @@ func TestTaken(t *testing.T) {
 		want   string
 		others string
 	}{
-		"GPUs first":     {"both are scarce", Occupied{Node: a, scarce: []int{cpu, gpu}}, Hold{a, both, 3}, "nvidia.com/gpu 6", "cpu 5000"},
-		"only cpus":      {"GPUs are not scarce", Occupied{Node: a, scarce: []int{cpu}}, Hold{a, both, 3}, "cpu 4500", "cpu 5000"},
-		"it has no GPUs": {"what it does take", Occupied{Node: a, scarce: []int{cpu, gpu}}, Hold{a, cpus, 2}, "cpu 3000", "cpu 5000"},
+		"GPUs first": {
+			"both are scarce",
+			Occupied{Node: a, scarce: []int{cpu, gpu}},
+			Hold{a, both, 3},
+			"nvidia.com/gpu 6",
+			"cpu 5000",
+		},
+		"only cpus": {
+			"GPUs are not scarce",
+			Occupied{Node: a, scarce: []int{cpu}},
+			Hold{a, both, 3},
+			"cpu 4500",
+			"cpu 5000",
+		},
+		"it has no GPUs": {
+			"what it does take",
+			Occupied{Node: a, scarce: []int{cpu, gpu}},
+			Hold{a, cpus, 2},
+			"cpu 3000",
+			"cpu 5000",
+		},
 		"nothing scarce": {"it takes no GPUs", Occupied{Node: a, scarce: []int{gpu}}, Hold{a, cpus, 2}, " 0", " 0"},
 		"elsewhere":      {"it is on b", Occupied{Node: a, scarce: []int{cpu}}, Hold{b, cpus, 2}, " 0", "cpu 5000"},
-		"no others":      {"no other workload has pods on b", Occupied{Node: b, scarce: []int{cpu}}, Hold{b, cpus, 2}, "cpu 3000", " 0"},
+		"no others": {
+			"no other workload has pods on b",
+			Occupied{Node: b, scarce: []int{cpu}},
+			Hold{b, cpus, 2},
+			"cpu 3000",
+			" 0",
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -190,21 +325,37 @@ func TestInTheWay(t *testing.T) {
 	s.Set(extra)
 	extra.Name, extra.Taints = "h", []core.Taint{{Key: "new", Effect: "NoExecute"}}
 	s.Set(extra)
-	extra.Name, extra.Taints = "i", []core.Taint{{Key: "new", Effect: "NoExecute"}, {Key: "odd", Effect: "NoSchedule"}}
+	extra.Name, extra.Taints = "i", []core.Taint{
+		{Key: "new", Effect: "NoExecute"},
+		{Key: "odd", Effect: "NoSchedule"},
+	}
 	s.Set(extra)
 	k := s.Class(gpus(1), ofKind("k"))
-	want := []core.Obstacle{{Text: "odd=1:NoSchedule", Taint: true, Nodes: 2}, {Text: "kind=k", Nodes: 1}, {Text: "new:NoExecute", Taint: true, Nodes: 1}}
+	want := []core.Obstacle{
+		{Text: "odd=1:NoSchedule", Taint: true, Nodes: 2},
+		{Text: "kind=k", Nodes: 1},
+		{Text: "new:NoExecute", Taint: true, Nodes: 1},
+	}
 	if d := cmp.Diff(want, s.InTheWay(k)); d != "" {
 		t.Errorf("in the way (-want +got):\n%s", d)
 	}
 	reached := ofKind("k")
-	reached.Volumes = []core.Volume{{Claim: "data", Terms: []core.Selector{{{Key: "kind", Operator: core.In, Values: []string{"x"}}}, {{Key: "disk", Operator: core.Exists}}}}}
+	reached.Volumes = []core.Volume{
+		{
+			Claim: "data",
+			Terms: []core.Selector{
+				{{Key: "kind", Operator: core.In, Values: []string{"x"}}},
+				{{Key: "disk", Operator: core.Exists}},
+			},
+		},
+	}
 	far := s.Class(gpus(1), reached)
 	if far == k {
 		t.Error("pods with a volume are of the class of those without")
 	}
 	for _, o := range s.InTheWay(far) {
-		if want := "to reach the volume of claim data, which is on kind=x or disk"; o.Text != want && o.Text != "kind=k" {
+		if want := "to reach the volume of claim data, which is on kind=x or disk"; o.Text != want &&
+			o.Text != "kind=k" {
 			t.Errorf("%q is in the way, want %q", o.Text, want)
 		}
 	}

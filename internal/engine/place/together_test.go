@@ -59,22 +59,52 @@ func together(t *rapid.T) {
 				free[i] = [2]core.Amount{free[i][0] + p.gpu, free[i][1] + p.cpu}
 			}
 		}
-		from, to, what := rapid.IntRange(0, n-1).Draw(t, "from"), rapid.IntRange(0, n-1).Draw(t, "to"), rapid.IntRange(0, 1).Draw(t, "what")
+		from, to, what := rapid.IntRange(
+			0,
+			n-1,
+		).Draw(
+			t,
+			"from",
+		), rapid.IntRange(
+			0,
+			n-1,
+		).Draw(
+			t,
+			"to",
+		), rapid.IntRange(
+			0,
+			1,
+		).Draw(
+			t,
+			"what",
+		)
 		if free[from][what] > 0 {
 			free[from][what]--
 			free[to][what]++
 		}
 	} else {
 		for i := range free {
-			free[i] = [2]core.Amount{core.Amount(rapid.IntRange(0, 4).Draw(t, "gpus")), core.Amount(rapid.IntRange(2, 4).Draw(t, "cpus"))}
+			free[i] = [2]core.Amount{
+				core.Amount(rapid.IntRange(0, 4).Draw(t, "gpus")),
+				core.Amount(rapid.IntRange(2, 4).Draw(t, "cpus")),
+			}
 		}
 	}
 	busy := s.Class(gpus(1), core.Filter{})
 	for i := range n {
-		state := rapid.SampledFrom([]core.NodeState{core.NodeReady, core.NodeReady, core.NodeClosed}).Draw(t, "state")
+		state := rapid.SampledFrom(
+			[]core.NodeState{core.NodeReady, core.NodeReady, core.NodeClosed},
+		).Draw(
+			t,
+			"state",
+		)
 		s.Set(core.Node{
-			Name: fmt.Sprint("n", i), State: state, Labels: map[string]string{"kind": kinds[i]},
-			Allocatable: core.MakeResources(map[string]core.Amount{core.GPU: free[i][0], core.CPU: free[i][1], core.Pods: 100}),
+			Name:   fmt.Sprint("n", i),
+			State:  state,
+			Labels: map[string]string{"kind": kinds[i]},
+			Allocatable: core.MakeResources(
+				map[string]core.Amount{core.GPU: free[i][0], core.CPU: free[i][1], core.Pods: 100},
+			),
 		})
 		s.Take(core.Current, []Hold{{s.Node(fmt.Sprint("n", i)), busy, 1}}, 1)
 	}
@@ -127,7 +157,9 @@ func TestTogetherGivesUp(t *testing.T) {
 	}
 	five, three := s.Class(gpus(5), core.Filter{}), s.Class(gpus(4), core.Filter{})
 	if _, ok := s.Together([]Set{{0, five, 201}, {1, three, 399}}); !ok {
-		t.Error("201 nodes have a pod of five and no other, so 199 are left for 399 pods of four, two on each: no search has the time to find that out")
+		t.Error(
+			"201 nodes have a pod of five and no other, so 199 are left for 399 pods of four, two on each: no search has the time to find that out",
+		)
 	}
 	if _, ok := s.Together([]Set{{0, five, 400}, {1, three, 400}}); ok {
 		t.Error("3600 of 3200 GPUs are asked for")

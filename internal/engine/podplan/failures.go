@@ -32,7 +32,8 @@ func (p *Plan) failures(seen []Seen, m *Memory) []failure {
 	var out []failure
 	for i := range seen {
 		s := &seen[i]
-		if s.Life != Failed || s.Leaving || s.Disrupted || s.Attempt < m.Attempt || slices.Contains(m.Counted, s.ID) {
+		if s.Life != Failed || s.Leaving || s.Disrupted || s.Attempt < m.Attempt ||
+			slices.Contains(m.Counted, s.ID) {
 			continue
 		}
 		if r := p.Role(s.Role); r != nil && r.has(s.Index) {
@@ -149,7 +150,8 @@ func (p *Plan) exceeded(seen []Seen, m *Memory, now time.Time) (why Reason, mess
 	for i := range seen {
 		s := &seen[i]
 		r := p.Role(s.Role)
-		if r == nil || s.Attempt < m.Attempt || !r.has(s.Index) || s.Life == Failed && slices.Contains(m.Counted, s.ID) {
+		if r == nil || s.Attempt < m.Attempt || !r.has(s.Index) ||
+			s.Life == Failed && slices.Contains(m.Counted, s.ID) {
 			continue
 		}
 		if !s.Disrupted && (r.OnFailure == Replace || r.OnFailure == ReplaceRetriable) {
@@ -157,7 +159,11 @@ func (p *Plan) exceeded(seen []Seen, m *Memory, now time.Time) (why Reason, mess
 		}
 	}
 	if p.Retries != nil && failures > *p.Retries {
-		return RetriesExceeded, fmt.Sprintf("%d failures are more than the %d that it may be tried again after", failures, *p.Retries)
+		return RetriesExceeded, fmt.Sprintf(
+			"%d failures are more than the %d that it may be tried again after",
+			failures,
+			*p.Retries,
+		)
 	}
 	if p.Deadline > 0 && now.Sub(p.began(m)) >= p.Deadline {
 		return DeadlineExceeded, fmt.Sprintf("it ran longer than %s", p.Deadline)

@@ -168,7 +168,8 @@ func (p *Plan) settle(seen []Seen, m *Memory) (changed bool) {
 	for i := range seen {
 		s := &seen[i]
 		r := p.Role(s.Role)
-		if s.Life != Succeeded || r == nil || r.endless() || s.Attempt < m.Attempt || !r.has(s.Index) || m.Done[r.Name].Has(s.Index) {
+		if s.Life != Succeeded || r == nil || r.endless() || s.Attempt < m.Attempt || !r.has(s.Index) ||
+			m.Done[r.Name].Has(s.Index) {
 			continue
 		}
 		done[r.Name] = append(done[r.Name], Range{s.Index, s.Index})

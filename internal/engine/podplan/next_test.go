@@ -109,51 +109,91 @@ func TestNext(t *testing.T) {
 		},
 		"suspended, never started": {why: "nothing to do", plan: func(p *podplan.Plan) { p.Suspended = true }},
 		"suspended": {
-			why: "all pods go, the ended too, and only when none is left it is noted", kept: began,
+			why:  "all pods go, the ended too, and only when none is left it is noted",
+			kept: began,
 			plan: func(p *podplan.Plan) { p.Suspended = true },
-			seen: []podplan.Seen{pod("Master", 0, podplan.Succeeded), pod("Worker", 0, podplan.Running, leaving), pod("Worker", 1, podplan.Pending)},
+			seen: []podplan.Seen{
+				pod("Master", 0, podplan.Succeeded),
+				pod("Worker", 0, podplan.Running, leaving),
+				pod("Worker", 1, podplan.Pending),
+			},
 			want: want{delete: []int{0, 2}},
 		},
 		"suspended, objects are kept": {
-			why: "whoever keeps the object of a pod that runs no more keeps no quota", plan: func(p *podplan.Plan) { p.Suspended = true },
-			kept: began, seen: []podplan.Seen{pod("Worker", 0, podplan.Failed, leaving, over)},
+			why:  "whoever keeps the object of a pod that runs no more keeps no quota",
+			plan: func(p *podplan.Plan) { p.Suspended = true },
+			kept: began,
+			seen: []podplan.Seen{pod("Worker", 0, podplan.Failed, leaving, over)},
 			want: want{changed: true, memory: func(m *podplan.Memory) { *m = podplan.Memory{} }},
 		},
 		"suspended, all gone": {
-			why: "work begins anew; failures are not forgiven", plan: func(p *podplan.Plan) { p.Suspended = true },
-			kept: podplan.Memory{Started: start, Failures: 2, Counted: []string{"x"}, Done: map[string]podplan.Indexes{"Worker": {{First: 0, Last: 0}}}},
+			why:  "work begins anew; failures are not forgiven",
+			plan: func(p *podplan.Plan) { p.Suspended = true },
+			kept: podplan.Memory{
+				Started:  start,
+				Failures: 2,
+				Counted:  []string{"x"},
+				Done:     map[string]podplan.Indexes{"Worker": {{First: 0, Last: 0}}},
+			},
 			want: want{changed: true, memory: func(m *podplan.Memory) { *m = podplan.Memory{Failures: 2} }},
 		},
 		"succeeded worker": {
-			why: "it is noted, so that it is not run again when its pod is removed", kept: began,
+			why:  "it is noted, so that it is not run again when its pod is removed",
+			kept: began,
 			seen: []podplan.Seen{pod("Worker", 1, podplan.Succeeded)},
-			want: want{changed: true, memory: func(m *podplan.Memory) { m.Done = map[string]podplan.Indexes{"Worker": {{First: 1, Last: 1}}} }},
+			want: want{
+				changed: true,
+				memory:  func(m *podplan.Memory) { m.Done = map[string]podplan.Indexes{"Worker": {{First: 1, Last: 1}}} },
+			},
 		},
 		"removed after it succeeded": {
-			why: "done is done", kept: podplan.Memory{Started: start, Done: map[string]podplan.Indexes{"Worker": {{First: 0, Last: 1}}}},
+			why:  "done is done",
+			kept: podplan.Memory{Started: start, Done: map[string]podplan.Indexes{"Worker": {{First: 0, Last: 1}}}},
 			seen: []podplan.Seen{pod("Master", 0, podplan.Ready)},
 			want: want{create: []podplan.Member{member("Worker", 2)}},
 		},
 		"failed worker": {
-			why: "a failure is counted before its pod goes, or it would be lost if the controller were killed in between", kept: began,
+			why:  "a failure is counted before its pod goes, or it would be lost if the controller were killed in between",
+			kept: began,
 			seen: []podplan.Seen{pod("Worker", 1, podplan.Failed, crashes(3))},
-			want: want{changed: true, memory: func(m *podplan.Memory) { m.Failures, m.Counted, m.LastFailure = 3, []string{"Worker1"}, start }},
+			want: want{
+				changed: true,
+				memory:  func(m *podplan.Memory) { m.Failures, m.Counted, m.LastFailure = 3, []string{"Worker1"}, start },
+			},
 		},
 		"failed worker, counted": {
-			why: "now it goes; its successor comes when its name is free", kept: podplan.Memory{Started: start, Failures: 3, Counted: []string{"Worker1"}},
-			seen: []podplan.Seen{pod("Master", 0, podplan.Ready), pod("Worker", 0, podplan.Ready), pod("Worker", 1, podplan.Failed), pod("Worker", 2, podplan.Ready)},
+			why:  "now it goes; its successor comes when its name is free",
+			kept: podplan.Memory{Started: start, Failures: 3, Counted: []string{"Worker1"}},
+			seen: []podplan.Seen{
+				pod("Master", 0, podplan.Ready),
+				pod("Worker", 0, podplan.Ready),
+				pod("Worker", 1, podplan.Failed),
+				pod("Worker", 2, podplan.Ready),
+			},
 			want: want{delete: []int{2}},
 		},
 		"evicted worker": {
-			why: "a node that is lost is no failure of the job: it is made anew and not counted, whatever the policy", kept: began,
+			why:  "a node that is lost is no failure of the job: it is made anew and not counted, whatever the policy",
+			kept: began,
 			plan: func(p *podplan.Plan) { p.Roles[1].OnFailure = podplan.FailJob },
-			seen: []podplan.Seen{pod("Master", 0, podplan.Ready), pod("Worker", 0, podplan.Ready), pod("Worker", 1, podplan.Failed, disrupted), pod("Worker", 2, podplan.Ready)},
+			seen: []podplan.Seen{
+				pod("Master", 0, podplan.Ready),
+				pod("Worker", 0, podplan.Ready),
+				pod("Worker", 1, podplan.Failed, disrupted),
+				pod("Worker", 2, podplan.Ready),
+			},
 			want: want{delete: []int{2}},
 		},
 		"failed worker that is being deleted": {
-			why: "somebody deletes it: it is made anew like any that was deleted", kept: began,
+			why:  "somebody deletes it: it is made anew like any that was deleted",
+			kept: began,
 			plan: func(p *podplan.Plan) { p.Roles[1].OnFailure = podplan.FailJob },
-			seen: []podplan.Seen{pod("Master", 0, podplan.Ready), pod("Worker", 0, podplan.Ready), pod("Worker", 1, podplan.Failed, leaving), pod("Worker", 2, podplan.Ready)},
+			seen: []podplan.Seen{
+				pod("Master", 0, podplan.Ready),
+				pod("Worker", 0, podplan.Ready),
+				pod("Worker", 1, podplan.Failed, leaving),
+				pod("Worker", 2, podplan.Ready),
+			},
 		},
 		"never again": {
 			why: "the author said that a failure is the end", kept: began,
@@ -164,10 +204,14 @@ func TestNext(t *testing.T) {
 			}},
 		},
 		"retriable": {
-			why: "a signal may be one of the moment", kept: began,
+			why:  "a signal may be one of the moment",
+			kept: began,
 			plan: func(p *podplan.Plan) { p.Roles[1].OnFailure = podplan.ReplaceRetriable },
 			seen: []podplan.Seen{pod("Worker", 1, podplan.Failed)},
-			want: want{changed: true, memory: func(m *podplan.Memory) { m.Failures, m.Counted, m.LastFailure = 1, []string{"Worker1"}, start }},
+			want: want{
+				changed: true,
+				memory:  func(m *podplan.Memory) { m.Failures, m.Counted, m.LastFailure = 1, []string{"Worker1"}, start },
+			},
 		},
 		"not retriable": {
 			why: "a wrong argument stays wrong", kept: began,
@@ -183,9 +227,15 @@ func TestNext(t *testing.T) {
 			seen: []podplan.Seen{pod("Master", 0, podplan.Ready), pod("Worker", 0, podplan.Failed)},
 		},
 		"last retry": {
-			why: "as many failures as may be tried again after are no end", kept: podplan.Memory{Started: start, Failures: 1, Counted: []string{"Worker1"}},
+			why:  "as many failures as may be tried again after are no end",
+			kept: podplan.Memory{Started: start, Failures: 1, Counted: []string{"Worker1"}},
 			plan: func(p *podplan.Plan) { p.Retries = ptr.To[int32](2) },
-			seen: []podplan.Seen{pod("Master", 0, podplan.Ready), pod("Worker", 0, podplan.Running, crashes(1)), pod("Worker", 1, podplan.Failed), pod("Worker", 2, podplan.Ready)},
+			seen: []podplan.Seen{
+				pod("Master", 0, podplan.Ready),
+				pod("Worker", 0, podplan.Running, crashes(1)),
+				pod("Worker", 1, podplan.Failed),
+				pod("Worker", 2, podplan.Ready),
+			},
 			want: want{delete: []int{2}},
 		},
 		"one retry too many": {
@@ -198,27 +248,51 @@ func TestNext(t *testing.T) {
 			}},
 		},
 		"a few failures": {
-			why: "the next try comes at once", kept: podplan.Memory{Started: start, Failures: 3, LastFailure: start},
-			seen: []podplan.Seen{pod("Master", 0, podplan.Ready), pod("Worker", 0, podplan.Ready), pod("Worker", 1, podplan.Ready)},
+			why:  "the next try comes at once",
+			kept: podplan.Memory{Started: start, Failures: 3, LastFailure: start},
+			seen: []podplan.Seen{
+				pod("Master", 0, podplan.Ready),
+				pod("Worker", 0, podplan.Ready),
+				pod("Worker", 1, podplan.Ready),
+			},
 			want: want{create: []podplan.Member{member("Worker", 2)}},
 		},
 		"many failures": {
-			why: "what crashes at once would be made anew for ever, as fast as it can", kept: podplan.Memory{Started: start, Failures: 5, LastFailure: start},
-			seen: []podplan.Seen{pod("Master", 0, podplan.Ready), pod("Worker", 0, podplan.Ready), pod("Worker", 1, podplan.Failed, disrupted)}, at: 5 * time.Second,
+			why:  "what crashes at once would be made anew for ever, as fast as it can",
+			kept: podplan.Memory{Started: start, Failures: 5, LastFailure: start},
+			seen: []podplan.Seen{
+				pod("Master", 0, podplan.Ready),
+				pod("Worker", 0, podplan.Ready),
+				pod("Worker", 1, podplan.Failed, disrupted),
+			},
+			at:   5 * time.Second,
 			want: want{delete: []int{2}, again: 15 * time.Second},
 		},
 		"many free failures": {
-			why: "they have no limit, and would be made anew for ever, as fast as it can", kept: podplan.Memory{Started: start, Failures: 1, Free: 4, LastFailure: start},
-			seen: []podplan.Seen{pod("Master", 0, podplan.Ready), pod("Worker", 0, podplan.Ready), pod("Worker", 1, podplan.Ready)}, at: 5 * time.Second,
+			why:  "they have no limit, and would be made anew for ever, as fast as it can",
+			kept: podplan.Memory{Started: start, Failures: 1, Free: 4, LastFailure: start},
+			seen: []podplan.Seen{
+				pod("Master", 0, podplan.Ready),
+				pod("Worker", 0, podplan.Ready),
+				pod("Worker", 1, podplan.Ready),
+			},
+			at:   5 * time.Second,
 			want: want{again: 15 * time.Second},
 		},
 		"many failures, a while ago": {
-			why: "the pause is over", kept: podplan.Memory{Started: start, Failures: 900, LastFailure: start}, at: 5 * time.Minute,
-			seen: []podplan.Seen{pod("Master", 0, podplan.Ready), pod("Worker", 0, podplan.Ready), pod("Worker", 1, podplan.Ready)},
+			why:  "the pause is over",
+			kept: podplan.Memory{Started: start, Failures: 900, LastFailure: start},
+			at:   5 * time.Minute,
+			seen: []podplan.Seen{
+				pod("Master", 0, podplan.Ready),
+				pod("Worker", 0, podplan.Ready),
+				pod("Worker", 1, podplan.Ready),
+			},
 			want: want{create: []podplan.Member{member("Worker", 2)}},
 		},
 		"all anew": {
-			why: "one failure takes all of them along, and what was done counts no more", kept: podplan.Memory{Started: start, Done: map[string]podplan.Indexes{"Worker": {{First: 0, Last: 0}}}},
+			why:  "one failure takes all of them along, and what was done counts no more",
+			kept: podplan.Memory{Started: start, Done: map[string]podplan.Indexes{"Worker": {{First: 0, Last: 0}}}},
 			plan: func(p *podplan.Plan) { p.Roles[1].OnFailure = podplan.RestartJob },
 			seen: []podplan.Seen{pod("Worker", 1, podplan.Failed)},
 			want: want{changed: true, memory: func(m *podplan.Memory) {
@@ -226,104 +300,181 @@ func TestNext(t *testing.T) {
 			}},
 		},
 		"all anew, several failed": {
-			why: "it is one failure, whoever else failed with it", kept: began,
+			why:  "it is one failure, whoever else failed with it",
+			kept: began,
 			plan: func(p *podplan.Plan) {
 				p.Roles[0].OnFailure, p.Roles[1].OnFailure = podplan.RestartJob, podplan.RestartJob
 				p.Retries = ptr.To[int32](1)
 			},
 			seen: []podplan.Seen{pod("Master", 0, podplan.Failed, crashes(3)), pod("Worker", 1, podplan.Failed)},
-			want: want{changed: true, memory: func(m *podplan.Memory) { m.Attempt, m.Failures, m.LastFailure = 1, 1, start }},
+			want: want{
+				changed: true,
+				memory:  func(m *podplan.Memory) { m.Attempt, m.Failures, m.LastFailure = 1, 1, start },
+			},
 		},
 		"all anew, once too often": {
-			why: "nothing begins anew, and nothing is told of it", plan: func(p *podplan.Plan) { p.Roles[1].OnFailure, p.Retries = podplan.RestartJob, ptr.To[int32](1) },
-			kept: podplan.Memory{Started: start, Attempt: 1, Failures: 1, Done: map[string]podplan.Indexes{"Worker": {{First: 2, Last: 2}}}},
-			seen: []podplan.Seen{pod("Worker", 1, podplan.Failed, func(s *podplan.Seen) { s.Attempt = 1 }, because("", "out of memory"))},
+			why:  "nothing begins anew, and nothing is told of it",
+			plan: func(p *podplan.Plan) { p.Roles[1].OnFailure, p.Retries = podplan.RestartJob, ptr.To[int32](1) },
+			kept: podplan.Memory{
+				Started:  start,
+				Attempt:  1,
+				Failures: 1,
+				Done:     map[string]podplan.Indexes{"Worker": {{First: 2, Last: 2}}},
+			},
+			seen: []podplan.Seen{
+				pod("Worker", 1, podplan.Failed, func(s *podplan.Seen) { s.Attempt = 1 }, because("", "out of memory")),
+			},
 			want: want{changed: true, memory: func(m *podplan.Memory) {
 				m.Outcome, m.Reason, m.Ended, m.LastFailure = podplan.JobFailed, podplan.RetriesExceeded, start, start
 				m.Message = "2 failures are more than the 1 that it may be tried again after; the last: j-worker-1 failed: out of memory"
 			}},
 		},
 		"all anew, together": {
-			why: "none begins beside one of those before", kept: podplan.Memory{Started: start, Attempt: 1},
+			why:  "none begins beside one of those before",
+			kept: podplan.Memory{Started: start, Attempt: 1},
 			plan: func(p *podplan.Plan) { p.Together = true },
-			seen: []podplan.Seen{pod("Master", 0, podplan.Running, old, old), pod("Worker", 1, podplan.Running, old, old, leaving)},
+			seen: []podplan.Seen{
+				pod("Master", 0, podplan.Running, old, old),
+				pod("Worker", 1, podplan.Running, old, old, leaving),
+			},
 			want: want{delete: []int{0}},
 		},
 		"all anew, one by one": {
-			why: "each as soon as its place is free", kept: podplan.Memory{Started: start, Attempt: 1},
-			seen: []podplan.Seen{pod("Master", 0, podplan.Running, leaving), pod("Worker", 1, podplan.Running, leaving)},
+			why:  "each as soon as its place is free",
+			kept: podplan.Memory{Started: start, Attempt: 1},
+			seen: []podplan.Seen{
+				pod("Master", 0, podplan.Running, leaving),
+				pod("Worker", 1, podplan.Running, leaving),
+			},
 			want: want{create: []podplan.Member{member("Worker", 0), member("Worker", 2)}},
 		},
 		"the first rule": {
-			why: "rules come in their order, whatever else failed", kept: began,
+			why:  "rules come in their order, whatever else failed",
+			kept: began,
 			plan: withRules(podplan.RestartJob, podplan.FailJob),
-			seen: []podplan.Seen{pod("Worker", 0, podplan.Failed, because("Broken", "")), pod("Worker", 1, podplan.Failed, because("Late", ""))},
-			want: want{changed: true, memory: func(m *podplan.Memory) { m.Attempt, m.Failures, m.LastFailure, m.Rule = 1, 1, start, "late" }},
+			seen: []podplan.Seen{
+				pod("Worker", 0, podplan.Failed, because("Broken", "")),
+				pod("Worker", 1, podplan.Failed, because("Late", "")),
+			},
+			want: want{
+				changed: true,
+				memory:  func(m *podplan.Memory) { m.Attempt, m.Failures, m.LastFailure, m.Rule = 1, 1, start, "late" },
+			},
 		},
 		"a rule that ends it": {
-			why: "and it is told which", kept: began,
+			why:  "and it is told which",
+			kept: began,
 			plan: withRules(podplan.FailJob, podplan.RestartJob),
-			seen: []podplan.Seen{pod("Worker", 0, podplan.Failed, because("Broken", "disk of node 7")), pod("Worker", 1, podplan.Failed, because("Late", "slow"))},
+			seen: []podplan.Seen{
+				pod("Worker", 0, podplan.Failed, because("Broken", "disk of node 7")),
+				pod("Worker", 1, podplan.Failed, because("Late", "slow")),
+			},
 			want: want{changed: true, memory: func(m *podplan.Memory) {
 				m.Outcome, m.Reason, m.Message, m.Ended, m.Rule = podplan.JobFailed, podplan.MemberFailed, "j-worker-1 failed: slow", start, "late"
 			}},
 		},
 		"no rule fits": {
-			why: "it is as the role says", kept: began,
+			why:  "it is as the role says",
+			kept: began,
 			plan: withRules(podplan.FailJob, podplan.FailJob),
 			seen: []podplan.Seen{pod("Worker", 0, podplan.Failed, because("Broken", "disk full"))},
-			want: want{changed: true, memory: func(m *podplan.Memory) { m.Failures, m.Counted, m.LastFailure = 1, []string{"Worker0"}, start }},
+			want: want{
+				changed: true,
+				memory:  func(m *podplan.Memory) { m.Failures, m.Counted, m.LastFailure = 1, []string{"Worker0"}, start },
+			},
 		},
 		"the earliest of a rule": {
 			why: "the others often fail because of it", kept: began,
 			plan: withRules(podplan.FailJob, podplan.FailJob),
 			seen: []podplan.Seen{
-				pod("Worker", 0, podplan.Failed, because("Late", "second"), failedAt(5)), pod("Worker", 2, podplan.Failed, because("Late", "first"), failedAt(3)),
+				pod(
+					"Worker",
+					0,
+					podplan.Failed,
+					because("Late", "second"),
+					failedAt(5),
+				),
+				pod("Worker", 2, podplan.Failed, because("Late", "first"), failedAt(3)),
 			},
 			want: want{changed: true, memory: func(m *podplan.Memory) {
 				m.Outcome, m.Reason, m.Message, m.Ended, m.Rule = podplan.JobFailed, podplan.MemberFailed, "j-worker-2 failed: first", start, "late"
 			}},
 		},
 		"a free failure": {
-			why: "it is not counted, but it is noted, and the member made anew", kept: began,
+			why:  "it is not counted, but it is noted, and the member made anew",
+			kept: began,
 			plan: func(p *podplan.Plan) {
 				p.Rules, p.Retries = []podplan.Rule{{Name: "free", Then: podplan.Replace, Free: true}}, new(int32)
 			},
 			seen: []podplan.Seen{pod("Worker", 0, podplan.Failed)},
-			want: want{changed: true, memory: func(m *podplan.Memory) { m.Free, m.Counted, m.LastFailure = 1, []string{"Worker0"}, start }},
+			want: want{
+				changed: true,
+				memory:  func(m *podplan.Memory) { m.Free, m.Counted, m.LastFailure = 1, []string{"Worker0"}, start },
+			},
 		},
 		"all anew for a free failure": {
-			why: "it is not counted, but it is noted", kept: began,
+			why:  "it is not counted, but it is noted",
+			kept: began,
 			plan: func(p *podplan.Plan) {
 				p.Rules, p.Retries = []podplan.Rule{{Name: "free", Then: podplan.RestartJob, Free: true}}, new(int32)
 			},
 			seen: []podplan.Seen{pod("Worker", 0, podplan.Failed)},
-			want: want{changed: true, memory: func(m *podplan.Memory) { m.Attempt, m.Free, m.Rule, m.LastFailure = 1, 1, "free", start }},
+			want: want{
+				changed: true,
+				memory:  func(m *podplan.Memory) { m.Attempt, m.Free, m.Rule, m.LastFailure = 1, 1, "free", start },
+			},
 		},
 		"held back": {
-			why: "members stay, and one that ended stays as it is", kept: began,
+			why:  "members stay, and one that ended stays as it is",
+			kept: began,
 			plan: func(p *podplan.Plan) { p.Suspended = true; p.Roles[1].Holds = true },
-			seen: []podplan.Seen{pod("Worker", 0, podplan.Running), pod("Worker", 1, podplan.Succeeded, over), pod("Worker", 2, podplan.Pending, held), pod("Worker", 3, podplan.Pending)},
+			seen: []podplan.Seen{
+				pod("Worker", 0, podplan.Running),
+				pod("Worker", 1, podplan.Succeeded, over),
+				pod("Worker", 2, podplan.Pending, held),
+				pod("Worker", 3, podplan.Pending),
+			},
 			want: want{hold: []int{0}, delete: []int{3}},
 		},
 		"all are held back": {
-			why: "nothing runs, and what they have done stays done; what was counted is not counted again", plan: func(p *podplan.Plan) { p.Suspended = true; p.Roles[1].Holds = true },
-			kept: podplan.Memory{Started: start, Counted: []string{"Worker2", "x"}, Done: map[string]podplan.Indexes{"Worker": {{First: 1, Last: 1}}, "Master": {{First: 0, Last: 0}}}},
-			seen: []podplan.Seen{pod("Worker", 0, podplan.Pending, held, over), pod("Worker", 1, podplan.Succeeded, over), pod("Worker", 2, podplan.Failed, over)},
+			why:  "nothing runs, and what they have done stays done; what was counted is not counted again",
+			plan: func(p *podplan.Plan) { p.Suspended = true; p.Roles[1].Holds = true },
+			kept: podplan.Memory{
+				Started: start,
+				Counted: []string{"Worker2", "x"},
+				Done:    map[string]podplan.Indexes{"Worker": {{First: 1, Last: 1}}, "Master": {{First: 0, Last: 0}}},
+			},
+			seen: []podplan.Seen{
+				pod("Worker", 0, podplan.Pending, held, over),
+				pod("Worker", 1, podplan.Succeeded, over),
+				pod("Worker", 2, podplan.Failed, over),
+			},
 			want: want{changed: true, memory: func(m *podplan.Memory) {
-				*m = podplan.Memory{Counted: []string{"Worker2"}, Done: map[string]podplan.Indexes{"Worker": {{First: 1, Last: 1}}}}
+				*m = podplan.Memory{
+					Counted: []string{"Worker2"},
+					Done:    map[string]podplan.Indexes{"Worker": {{First: 1, Last: 1}}},
+				}
 			}},
 		},
 		"held back, and made from what is no more": {
 			why:  "its release could not change it; what ended stays, and what is of no version is as good as any",
 			plan: func(p *podplan.Plan) { p.Suspended, p.Roles[1].Holds, p.Roles[1].Version = true, true, "new" },
-			seen: []podplan.Seen{pod("Worker", 0, podplan.Pending, held, over, made("old")), pod("Worker", 1, podplan.Succeeded, over, made("old")), pod("Worker", 2, podplan.Pending, held, over)},
+			seen: []podplan.Seen{
+				pod("Worker", 0, podplan.Pending, held, over, made("old")),
+				pod("Worker", 1, podplan.Succeeded, over, made("old")),
+				pod("Worker", 2, podplan.Pending, held, over),
+			},
 			want: want{delete: []int{0}},
 		},
 		"released, and made from what is no more": {
-			why: "it is made anew once it is gone", kept: began,
+			why:  "it is made anew once it is gone",
+			kept: began,
 			plan: func(p *podplan.Plan) { p.Roles = p.Roles[1:]; p.Roles[0].Holds, p.Roles[0].Version = true, "new" },
-			seen: []podplan.Seen{pod("Worker", 0, podplan.Pending, held, made("old")), pod("Worker", 1, podplan.Pending, held, made("new")), pod("Worker", 2, podplan.Ready, made("old"))},
+			seen: []podplan.Seen{
+				pod("Worker", 0, podplan.Pending, held, made("old")),
+				pod("Worker", 1, podplan.Pending, held, made("new")),
+				pod("Worker", 2, podplan.Ready, made("old")),
+			},
 			want: want{delete: []int{0}, release: []int{1}},
 		},
 		"one that is held still runs": {
@@ -347,19 +498,29 @@ func TestNext(t *testing.T) {
 			want: want{create: []podplan.Member{member("Worker", 1), member("Worker", 2)}},
 		},
 		"floating, too many": {
-			why: "those that are not wanted go first, then the last", kept: began,
+			why:  "those that are not wanted go first, then the last",
+			kept: began,
 			plan: func(p *podplan.Plan) {
 				p.Roles = p.Roles[1:]
 				p.Roles[0].Floating, p.Roles[0].Count, p.Roles[0].Unwanted = true, 2, []int32{1}
 			},
-			seen: []podplan.Seen{pod("Worker", 0, podplan.Ready), pod("Worker", 1, podplan.Ready), pod("Worker", 2, podplan.Ready), pod("Worker", 5, podplan.Ready)},
+			seen: []podplan.Seen{
+				pod("Worker", 0, podplan.Ready),
+				pod("Worker", 1, podplan.Ready),
+				pod("Worker", 2, podplan.Ready),
+				pod("Worker", 5, podplan.Ready),
+			},
 			want: want{delete: []int{1, 3}},
 		},
 		"floating, failed at a high index": {
-			why: "it counts like any other", kept: began,
+			why:  "it counts like any other",
+			kept: began,
 			plan: func(p *podplan.Plan) { p.Roles = p.Roles[1:]; p.Roles[0].Floating, p.Roles[0].Count = true, 1 },
 			seen: []podplan.Seen{pod("Worker", 8, podplan.Failed)},
-			want: want{changed: true, memory: func(m *podplan.Memory) { m.Failures, m.Counted, m.LastFailure = 1, []string{"Worker8"}, start }},
+			want: want{
+				changed: true,
+				memory:  func(m *podplan.Memory) { m.Failures, m.Counted, m.LastFailure = 1, []string{"Worker8"}, start },
+			},
 		},
 		"forever": {
 			why: "one that ends well is made anew too, and nothing is done", kept: began,
@@ -367,14 +528,26 @@ func TestNext(t *testing.T) {
 			seen: []podplan.Seen{pod("Master", 0, podplan.Succeeded)}, want: want{delete: []int{0}},
 		},
 		"of an earlier attempt": {
-			why: "it goes, however it fares, and its success is not counted", kept: began,
-			seen: []podplan.Seen{pod("Master", 0, podplan.Succeeded, old), pod("Worker", 0, podplan.Failed, old), pod("Worker", 1, podplan.Ready), pod("Worker", 2, podplan.Ready, old, leaving)},
+			why:  "it goes, however it fares, and its success is not counted",
+			kept: began,
+			seen: []podplan.Seen{
+				pod("Master", 0, podplan.Succeeded, old),
+				pod("Worker", 0, podplan.Failed, old),
+				pod("Worker", 1, podplan.Ready),
+				pod("Worker", 2, podplan.Ready, old, leaving),
+			},
 			want: want{delete: []int{0, 1}},
 		},
 		"fewer are wanted": {
-			why: "what is beyond the count goes, and its failure is nobody's", kept: began,
+			why:  "what is beyond the count goes, and its failure is nobody's",
+			kept: began,
 			plan: func(p *podplan.Plan) { p.Roles[1].Count, p.Roles[1].OnFailure = 1, podplan.FailJob },
-			seen: []podplan.Seen{pod("Master", 0, podplan.Ready), pod("Worker", 0, podplan.Ready), pod("Worker", 1, podplan.Failed), pod("Elf", 0, podplan.Ready)},
+			seen: []podplan.Seen{
+				pod("Master", 0, podplan.Ready),
+				pod("Worker", 0, podplan.Ready),
+				pod("Worker", 1, podplan.Failed),
+				pod("Elf", 0, podplan.Ready),
+			},
 			want: want{delete: []int{2, 3}},
 		},
 		"remote": {
@@ -399,7 +572,8 @@ func TestNext(t *testing.T) {
 			seen: []podplan.Seen{pod("Master", 0, podplan.Ready)},
 		},
 		"remote, ended": {
-			why: "nothing of it can be removed", kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobFailed},
+			why:  "nothing of it can be removed",
+			kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobFailed},
 			plan: func(p *podplan.Plan) { p.CleanUp, p.Roles[0].Remote = podplan.RemoveAll, true },
 			seen: []podplan.Seen{pod("Master", 0, podplan.Failed)},
 		},
@@ -414,25 +588,34 @@ func TestNext(t *testing.T) {
 			want: want{create: []podplan.Member{member("Master", 0)}},
 		},
 		"waits for others": {
-			why: "a launcher begins when all workers are ready", kept: began,
+			why:  "a launcher begins when all workers are ready",
+			kept: began,
 			plan: func(p *podplan.Plan) { p.Roles[0].After = []podplan.Dependency{{Role: "Worker"}} },
-			seen: []podplan.Seen{pod("Worker", 0, podplan.Ready), pod("Worker", 1, podplan.Running), pod("Worker", 2, podplan.Ready)},
+			seen: []podplan.Seen{
+				pod("Worker", 0, podplan.Ready),
+				pod("Worker", 1, podplan.Running),
+				pod("Worker", 2, podplan.Ready),
+			},
 		},
 		"waits no more": {
-			why: "those that are done have been ready", kept: podplan.Memory{Started: start, Done: map[string]podplan.Indexes{"Worker": {{First: 1, Last: 1}}}},
+			why:  "those that are done have been ready",
+			kept: podplan.Memory{Started: start, Done: map[string]podplan.Indexes{"Worker": {{First: 1, Last: 1}}}},
 			plan: func(p *podplan.Plan) { p.Roles[0].After = []podplan.Dependency{{Role: "Worker"}} },
 			seen: []podplan.Seen{pod("Worker", 0, podplan.Ready), pod("Worker", 2, podplan.Ready)},
 			want: want{create: []podplan.Member{member("Master", 0)}},
 		},
 		"waits for the end of others": {
-			why: "ready is not done", kept: podplan.Memory{Started: start, Done: map[string]podplan.Indexes{"Worker": {{First: 1, Last: 1}}}},
+			why:  "ready is not done",
+			kept: podplan.Memory{Started: start, Done: map[string]podplan.Indexes{"Worker": {{First: 1, Last: 1}}}},
 			plan: func(p *podplan.Plan) { p.Roles[0].After = []podplan.Dependency{{Role: "Worker", Done: true}} },
 			seen: []podplan.Seen{pod("Worker", 0, podplan.Ready), pod("Worker", 2, podplan.Ready)},
 		},
 		"master done": {
 			why: "its end is that of the job", kept: began, seen: []podplan.Seen{pod("Master", 0, podplan.Succeeded)},
 			want: want{changed: true, memory: func(m *podplan.Memory) {
-				m.Outcome, m.Ended, m.Done = podplan.JobSucceeded, start, map[string]podplan.Indexes{"Master": {{First: 0, Last: 0}}}
+				m.Outcome, m.Ended, m.Done = podplan.JobSucceeded, start, map[string]podplan.Indexes{
+					"Master": {{First: 0, Last: 0}},
+				}
 			}},
 		},
 		"done and failed at once": {
@@ -440,7 +623,9 @@ func TestNext(t *testing.T) {
 			plan: func(p *podplan.Plan) { p.Roles[1].OnFailure = podplan.FailJob },
 			seen: []podplan.Seen{pod("Master", 0, podplan.Succeeded), pod("Worker", 1, podplan.Failed)},
 			want: want{changed: true, memory: func(m *podplan.Memory) {
-				m.Outcome, m.Ended, m.Done = podplan.JobSucceeded, start, map[string]podplan.Indexes{"Master": {{First: 0, Last: 0}}}
+				m.Outcome, m.Ended, m.Done = podplan.JobSucceeded, start, map[string]podplan.Indexes{
+					"Master": {{First: 0, Last: 0}},
+				}
 			}},
 		},
 		"deadline ahead": {
@@ -452,7 +637,9 @@ func TestNext(t *testing.T) {
 			why: "its time is over", kept: began, at: 10 * time.Second,
 			plan: func(p *podplan.Plan) { p.Deadline = 10 * time.Second },
 			want: want{changed: true, memory: func(m *podplan.Memory) {
-				m.Outcome, m.Reason, m.Message, m.Ended = podplan.JobFailed, podplan.DeadlineExceeded, "it ran longer than 10s", start.Add(10*time.Second)
+				m.Outcome, m.Reason, m.Message, m.Ended = podplan.JobFailed, podplan.DeadlineExceeded, "it ran longer than 10s", start.Add(
+					10*time.Second,
+				)
 			}},
 		},
 		"deadline of a try ahead": {
@@ -466,14 +653,22 @@ func TestNext(t *testing.T) {
 			plan: func(p *podplan.Plan) { p.Deadline, p.EachTry = 10*time.Second, true },
 			kept: podplan.Memory{Started: start, Attempt: 1, LastFailure: start.Add(8 * time.Second)},
 			want: want{changed: true, memory: func(m *podplan.Memory) {
-				m.Outcome, m.Reason, m.Message, m.Ended = podplan.JobFailed, podplan.DeadlineExceeded, "it ran longer than 10s", start.Add(18*time.Second)
+				m.Outcome, m.Reason, m.Message, m.Ended = podplan.JobFailed, podplan.DeadlineExceeded, "it ran longer than 10s", start.Add(
+					18*time.Second,
+				)
 			}},
 		},
 		"deadline of a try, resumed since": {
-			why: "failures before it was suspended are of no try of now", at: 24 * time.Second,
+			why:  "failures before it was suspended are of no try of now",
+			at:   24 * time.Second,
 			plan: func(p *podplan.Plan) { p.Deadline, p.EachTry, p.Roles = 10*time.Second, true, p.Roles[:1] },
-			kept: podplan.Memory{Started: start.Add(20 * time.Second), Attempt: 1, LastFailure: start.Add(8 * time.Second)},
-			seen: []podplan.Seen{pod("Master", 0, podplan.Ready, young)}, want: want{again: 6 * time.Second},
+			kept: podplan.Memory{
+				Started:     start.Add(20 * time.Second),
+				Attempt:     1,
+				LastFailure: start.Add(8 * time.Second),
+			},
+			seen: []podplan.Seen{pod("Master", 0, podplan.Ready, young)},
+			want: want{again: 6 * time.Second},
 		},
 		"deadline of a job whose members are made anew one by one": {
 			why: "that is no other try", at: 9 * time.Second,
@@ -482,15 +677,20 @@ func TestNext(t *testing.T) {
 			seen: []podplan.Seen{pod("Master", 0, podplan.Ready)}, want: want{again: time.Second},
 		},
 		"another version": {
-			why: "all are made anew, which is noted first, and is no failure", kept: podplan.Memory{Started: start, Failures: 2, Counted: []string{"x"}},
+			why:  "all are made anew, which is noted first, and is no failure",
+			kept: podplan.Memory{Started: start, Failures: 2, Counted: []string{"x"}},
 			plan: func(p *podplan.Plan) { p.Version, p.Renews, p.Retries = "2", true, new(int32(2)) },
 			seen: []podplan.Seen{pod("Master", 0, podplan.Ready, of("2")), pod("Worker", 0, podplan.Failed, of("1"))},
 			want: want{changed: true, memory: func(m *podplan.Memory) { m.Attempt, m.Counted = 1, nil }},
 		},
 		"another version, noted": {
-			why: "those of the version before go, and with Together none is made beside them", kept: podplan.Memory{Started: start, Attempt: 1},
+			why:  "those of the version before go, and with Together none is made beside them",
+			kept: podplan.Memory{Started: start, Attempt: 1},
 			plan: func(p *podplan.Plan) { p.Version, p.Renews, p.Together = "2", true, true },
-			seen: []podplan.Seen{pod("Master", 0, podplan.Ready, of("1")), pod("Worker", 0, podplan.Ready, of("1"), leaving)},
+			seen: []podplan.Seen{
+				pod("Master", 0, podplan.Ready, of("1")),
+				pod("Worker", 0, podplan.Ready, of("1"), leaving),
+			},
 			want: want{delete: []int{0}},
 		},
 		"another version, nobody asks for that": {
@@ -503,66 +703,103 @@ func TestNext(t *testing.T) {
 			seen: []podplan.Seen{pod("Master", 0, podplan.Ready)},
 		},
 		"ended": {
-			why: "nothing begins any more, and what is there stays", kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobFailed},
+			why:  "nothing begins any more, and what is there stays",
+			kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobFailed},
 			seen: []podplan.Seen{pod("Worker", 0, podplan.Running)},
 		},
 		"ended, running ones go": {
-			why: "logs of those that ended stay", kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobFailed},
+			why:  "logs of those that ended stay",
+			kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobFailed},
 			plan: func(p *podplan.Plan) { p.CleanUp = podplan.RemoveRunning },
-			seen: []podplan.Seen{pod("Worker", 0, podplan.Running), pod("Worker", 1, podplan.Failed), pod("Worker", 2, podplan.Pending, leaving)},
+			seen: []podplan.Seen{
+				pod("Worker", 0, podplan.Running),
+				pod("Worker", 1, podplan.Failed),
+				pod("Worker", 2, podplan.Pending, leaving),
+			},
 			want: want{delete: []int{0}},
 		},
 		"ended, suspended": {
-			why: "others are to have what it keeps", kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded}, at: time.Second,
+			why:  "others are to have what it keeps",
+			kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded},
+			at:   time.Second,
 			plan: func(p *podplan.Plan) { p.Suspended, p.CleanUpAfter = true, 5*time.Second },
-			seen: []podplan.Seen{pod("Worker", 0, podplan.Running), pod("Worker", 1, podplan.Failed), pod("Worker", 2, podplan.Running, leaving)},
+			seen: []podplan.Seen{
+				pod("Worker", 0, podplan.Running),
+				pod("Worker", 1, podplan.Failed),
+				pod("Worker", 2, podplan.Running, leaving),
+			},
 			want: want{delete: []int{0}},
 		},
 		"ended, all go": {
-			why: "as its author wants it", kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded},
+			why:  "as its author wants it",
+			kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded},
 			plan: func(p *podplan.Plan) { p.CleanUp = podplan.RemoveAll },
 			seen: []podplan.Seen{pod("Worker", 0, podplan.Succeeded), pod("Worker", 1, podplan.Failed)},
 			want: want{delete: []int{0, 1}},
 		},
 		"ended, all but the results go": {
-			why: "what a role leaves behind is what people read", kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded},
+			why:  "what a role leaves behind is what people read",
+			kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded},
 			plan: func(p *podplan.Plan) { p.CleanUp, p.Roles[0].Kept = podplan.RemoveAll, true },
-			seen: []podplan.Seen{pod("Master", 0, podplan.Succeeded), pod("Worker", 0, podplan.Succeeded), pod("Worker", 1, podplan.Running)},
+			seen: []podplan.Seen{
+				pod("Master", 0, podplan.Succeeded),
+				pod("Worker", 0, podplan.Succeeded),
+				pod("Worker", 1, podplan.Running),
+			},
 			want: want{delete: []int{1, 2}},
 		},
 		"ended, what is kept runs": {
-			why: "it would go on for nothing", kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobFailed},
+			why:  "it would go on for nothing",
+			kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobFailed},
 			plan: func(p *podplan.Plan) { p.CleanUp, p.Roles[0].Kept = podplan.RemoveAll, true },
-			seen: []podplan.Seen{pod("Master", 0, podplan.Running)}, want: want{delete: []int{0}},
+			seen: []podplan.Seen{pod("Master", 0, podplan.Running)},
+			want: want{delete: []int{0}},
 		},
 		"ended, running ones go later": {
-			why: "somebody may want to look at them", kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded}, at: time.Second,
+			why:  "somebody may want to look at them",
+			kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded},
+			at:   time.Second,
 			plan: func(p *podplan.Plan) { p.CleanUp, p.CleanUpAfter = podplan.RemoveRunning, 5*time.Second },
-			seen: []podplan.Seen{pod("Worker", 0, podplan.Running)}, want: want{again: 4 * time.Second},
+			seen: []podplan.Seen{pod("Worker", 0, podplan.Running)},
+			want: want{again: 4 * time.Second},
 		},
 		"ended, later is over": {
-			why: "they had their time", kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded}, at: 5 * time.Second,
+			why:  "they had their time",
+			kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded},
+			at:   5 * time.Second,
 			plan: func(p *podplan.Plan) { p.CleanUp, p.CleanUpAfter = podplan.RemoveRunning, 5*time.Second },
-			seen: []podplan.Seen{pod("Worker", 0, podplan.Running)}, want: want{delete: []int{0}},
+			seen: []podplan.Seen{pod("Worker", 0, podplan.Running)},
+			want: want{delete: []int{0}},
 		},
 		"ended, the job goes before them": {
-			why: "what is first", kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded}, at: time.Second,
+			why:  "what is first",
+			kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded},
+			at:   time.Second,
 			plan: func(p *podplan.Plan) {
 				p.CleanUp, p.CleanUpAfter, p.TTL = podplan.RemoveRunning, 5*time.Second, ptr.To(3*time.Second)
 			},
-			seen: []podplan.Seen{pod("Worker", 0, podplan.Running)}, want: want{again: 2 * time.Second},
+			seen: []podplan.Seen{pod("Worker", 0, podplan.Running)},
+			want: want{again: 2 * time.Second},
 		},
 		"ended, stays for a while": {
-			why: "it is deleted later", kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded}, at: time.Second,
-			plan: func(p *podplan.Plan) { p.TTL = ptr.To(5 * time.Second) }, want: want{again: 4 * time.Second},
+			why:  "it is deleted later",
+			kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded},
+			at:   time.Second,
+			plan: func(p *podplan.Plan) { p.TTL = ptr.To(5 * time.Second) },
+			want: want{again: 4 * time.Second},
 		},
 		"ended long ago": {
-			why: "its while is over", kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded}, at: 5 * time.Second,
-			plan: func(p *podplan.Plan) { p.TTL = ptr.To(5 * time.Second) }, want: want{remove: true},
+			why:  "its while is over",
+			kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded},
+			at:   5 * time.Second,
+			plan: func(p *podplan.Plan) { p.TTL = ptr.To(5 * time.Second) },
+			want: want{remove: true},
 		},
 		"ended and suspended": {
-			why: "it stays ended", kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded},
-			plan: func(p *podplan.Plan) { p.Suspended = true }, seen: []podplan.Seen{pod("Worker", 0, podplan.Succeeded)},
+			why:  "it stays ended",
+			kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded},
+			plan: func(p *podplan.Plan) { p.Suspended = true },
+			seen: []podplan.Seen{pod("Worker", 0, podplan.Succeeded)},
 		},
 	}
 	for name, tc := range tests {
@@ -577,8 +814,14 @@ func TestNext(t *testing.T) {
 				tc.want.memory(&memory)
 			}
 			want := podplan.Actions{
-				Memory: memory, Changed: tc.want.changed, Create: tc.want.create, Delete: tc.want.delete, Hold: tc.want.hold, Release: tc.want.release,
-				Remove: tc.want.remove, Again: tc.want.again,
+				Memory:  memory,
+				Changed: tc.want.changed,
+				Create:  tc.want.create,
+				Delete:  tc.want.delete,
+				Hold:    tc.want.hold,
+				Release: tc.want.release,
+				Remove:  tc.want.remove,
+				Again:   tc.want.again,
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.why, diff)
@@ -634,19 +877,35 @@ func TestCount(t *testing.T) {
 	p := training(4)
 	p.Roles[0].Count = 0
 	seen := []podplan.Seen{
-		pod("Worker", 0, podplan.Ready), pod("Worker", 1, podplan.Running), pod("Worker", 2, podplan.Failed), pod("Worker", 3, podplan.Succeeded), pod("Elf", 0, podplan.Ready),
+		pod(
+			"Worker",
+			0,
+			podplan.Ready,
+		),
+		pod("Worker", 1, podplan.Running),
+		pod("Worker", 2, podplan.Failed),
+		pod("Worker", 3, podplan.Succeeded),
+		pod("Elf", 0, podplan.Ready),
 		pod("Worker", 4, podplan.Pending),
 	}
 	m := podplan.Memory{Done: map[string]podplan.Indexes{"Worker": {{First: 3, Last: 3}}}}
 	got := p.Count(seen, &m)
-	want := map[string]podplan.Tally{"Master": {}, "Worker": {Active: 3, Ready: 1, Pending: 1, Succeeded: 1, Failed: 1}}
+	want := map[string]podplan.Tally{
+		"Master": {},
+		"Worker": {Active: 3, Ready: 1, Pending: 1, Succeeded: 1, Failed: 1},
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if p.AllReady(got) {
 		t.Error("one runs and is not ready, one has failed")
 	}
-	if !p.AllReady(p.Count(slices.Concat(seen[:1], []podplan.Seen{pod("Worker", 1, podplan.Ready), pod("Worker", 2, podplan.Ready)}), &m)) {
+	if !p.AllReady(
+		p.Count(
+			slices.Concat(seen[:1], []podplan.Seen{pod("Worker", 1, podplan.Ready), pod("Worker", 2, podplan.Ready)}),
+			&m,
+		),
+	) {
 		t.Error("three are ready, one is done")
 	}
 }
@@ -655,7 +914,10 @@ func TestCount(t *testing.T) {
 // that begins when another is ready has its members at once.
 func TestAllReadyByTurns(t *testing.T) {
 	p := training(1)
-	p.Roles = append(p.Roles, podplan.Role{Name: "Last", Count: 1, After: []podplan.Dependency{{Role: "Worker"}}})
+	p.Roles = append(
+		p.Roles,
+		podplan.Role{Name: "Last", Count: 1, After: []podplan.Dependency{{Role: "Worker"}}},
+	)
 	p.Roles[1].After = []podplan.Dependency{{Role: "Master", Done: true}}
 	for name, tc := range map[string]struct {
 		counts map[string]podplan.Tally
@@ -676,7 +938,11 @@ func TestAllReadyByTurns(t *testing.T) {
 // TestArgumentsStay: a question changes nothing.
 func TestArgumentsStay(t *testing.T) {
 	p := training(2)
-	m := podplan.Memory{Started: start, Counted: []string{"x"}, Done: map[string]podplan.Indexes{"Worker": {{First: 1, Last: 1}}}}
+	m := podplan.Memory{
+		Started: start,
+		Counted: []string{"x"},
+		Done:    map[string]podplan.Indexes{"Worker": {{First: 1, Last: 1}}},
+	}
 	before := strings.Clone(cmp.Diff(nil, m))
 	p.Next([]podplan.Seen{pod("Worker", 0, podplan.Succeeded), pod("Master", 0, podplan.Failed)}, &m, start)
 	if after := cmp.Diff(nil, m); after != before {

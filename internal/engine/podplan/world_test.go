@@ -33,9 +33,23 @@ type world struct {
 func pick[T any](t *rapid.T, what string, from ...T) T { return rapid.SampledFrom(from).Draw(t, what) }
 
 func anyPlan(t *rapid.T) *podplan.Plan {
-	fails := []podplan.OnFailure{podplan.FailJob, podplan.Replace, podplan.ReplaceRetriable, podplan.RestartJob, podplan.Ignore}
+	fails := []podplan.OnFailure{
+		podplan.FailJob,
+		podplan.Replace,
+		podplan.ReplaceRetriable,
+		podplan.RestartJob,
+		podplan.Ignore,
+	}
 	p := &podplan.Plan{CleanUp: pick(t, "clean up", podplan.Keep, podplan.RemoveRunning, podplan.RemoveAll)}
-	p.Roles = append(p.Roles, podplan.Role{Name: "a", Member: "a-{index}", Count: int32(pick(t, "a", 1, 2)), OnFailure: pick(t, "a fails", fails...)})
+	p.Roles = append(
+		p.Roles,
+		podplan.Role{
+			Name:      "a",
+			Member:    "a-{index}",
+			Count:     int32(pick(t, "a", 1, 2)),
+			OnFailure: pick(t, "a fails", fails...),
+		},
+	)
 	if n := int32(pick(t, "b", 0, 1, 3)); n > 0 {
 		r := podplan.Role{Name: "b", Member: "b-{index}", Count: n, OnFailure: pick(t, "b fails", fails...)}
 		if pick(t, "waits", false, true) {
@@ -55,8 +69,16 @@ func anyPlan(t *rapid.T) *podplan.Plan {
 	}
 	for range pick(t, "rules", 0, 0, 1, 2) {
 		p.Rules = append(p.Rules, podplan.Rule{
-			Roles: pick(t, "rule of", nil, []string{"a"}, []string{"b"}), Reasons: pick(t, "rule for", nil, []string{"x"}),
-			Then: pick(t, "rule says", fails...), Free: pick(t, "free", false, true),
+			Roles: pick(
+				t,
+				"rule of",
+				nil,
+				[]string{"a"},
+				[]string{"b"},
+			),
+			Reasons: pick(t, "rule for", nil, []string{"x"}),
+			Then:    pick(t, "rule says", fails...),
+			Free:    pick(t, "free", false, true),
 		})
 	}
 	p.Together = pick(t, "together", false, false, true)
@@ -157,7 +179,9 @@ func (w *world) create(m podplan.Member) {
 	if r == nil || m.Index >= r.Count && !r.Floating {
 		w.t.Fatalf("%v is not asked for", m)
 	}
-	if w.plan.Together && slices.ContainsFunc(w.pods, func(s podplan.Seen) bool { return s.Attempt < w.kept.Attempt }) && w.fresh {
+	if w.plan.Together &&
+		slices.ContainsFunc(w.pods, func(s podplan.Seen) bool { return s.Attempt < w.kept.Attempt }) &&
+		w.fresh {
 		w.t.Fatalf("%v begins beside members of an earlier attempt: %v", m, w.pods)
 	}
 	if slices.ContainsFunc(w.pods, func(s podplan.Seen) bool { return s.Member == m }) {
@@ -167,7 +191,10 @@ func (w *world) create(m podplan.Member) {
 		w.t.Fatalf("%v is done and is made again", m)
 	}
 	w.made++
-	w.pods = append(w.pods, podplan.Seen{Member: m, ID: fmt.Sprint("uid-", w.made), Attempt: w.kept.Attempt, Version: w.plan.Version})
+	w.pods = append(
+		w.pods,
+		podplan.Seen{Member: m, ID: fmt.Sprint("uid-", w.made), Attempt: w.kept.Attempt, Version: w.plan.Version},
+	)
 }
 
 func (w *world) remove(id string) {
@@ -175,7 +202,9 @@ func (w *world) remove(id string) {
 		if w.pods[i].ID == id {
 			if s := w.pods[i]; s.Life == podplan.Failed && !s.Disrupted && !s.Leaving {
 				surplus := w.plan.Role(s.Role).Floating
-				if w.kept.Outcome == podplan.Open && !w.plan.Suspended && s.Attempt == w.kept.Attempt && !surplus && w.asked(s.Member) && !slices.Contains(w.kept.Counted, id) {
+				if w.kept.Outcome == podplan.Open && !w.plan.Suspended && s.Attempt == w.kept.Attempt && !surplus &&
+					w.asked(s.Member) &&
+					!slices.Contains(w.kept.Counted, id) {
 					w.t.Fatalf("%v failed, was not counted and is removed", s)
 				}
 			}
@@ -192,7 +221,23 @@ func (w *world) asked(m podplan.Member) bool {
 // happen lets something happen to a pod, or somebody do something.
 func (w *world) happen() {
 	w.now = w.now.Add(time.Duration(pick(w.t, "seconds", 0, 1, 5)) * time.Second)
-	switch pick(w.t, "what", "run", "run", "run", "fail", "succeed", "lose", "gone", "gone", "delete", "suspend", "resume", "scale", "edit") {
+	switch pick(
+		w.t,
+		"what",
+		"run",
+		"run",
+		"run",
+		"fail",
+		"succeed",
+		"lose",
+		"gone",
+		"gone",
+		"delete",
+		"suspend",
+		"resume",
+		"scale",
+		"edit",
+	) {
 	case "run":
 		w.change(func(s *podplan.Seen) { s.Life = min(s.Life+1, podplan.Ready) })
 	case "fail":
@@ -303,12 +348,18 @@ func TestWhateverHappens(t *testing.T) {
 		w.check(w.kept)
 		switch {
 		case w.kept.Outcome != podplan.Open:
-			left := slices.ContainsFunc(w.pods, func(s podplan.Seen) bool { return s.Life < podplan.Succeeded || !w.plan.Role(s.Role).Kept })
+			left := slices.ContainsFunc(
+				w.pods,
+				func(s podplan.Seen) bool { return s.Life < podplan.Succeeded || !w.plan.Role(s.Role).Kept },
+			)
 			if w.plan.CleanUp == podplan.RemoveAll && left {
 				t.Fatalf("ended, and pods are left: %v", w.pods)
 			}
 		case w.plan.Suspended:
-			running := slices.ContainsFunc(w.pods, func(s podplan.Seen) bool { return !s.Over || !w.plan.Role(s.Role).Holds })
+			running := slices.ContainsFunc(
+				w.pods,
+				func(s podplan.Seen) bool { return !s.Over || !w.plan.Role(s.Role).Holds },
+			)
 			if running || !w.kept.Started.IsZero() {
 				t.Fatalf("suspended, and something is left: %v", w.pods)
 			}

@@ -14,7 +14,12 @@ import (
 // Hopeless reports, at next to no cost, that no workload can be evicted that uses
 // one of the pairs: none in the own queue is less important, and no other queue has
 // borrowed any of them. If it is false there may be victims.
-func (s *Searcher) Hopeless(q *quota.Node, p core.Preemption, priority int64, pairs []quota.FlavorResource) bool {
+func (s *Searcher) Hopeless(
+	q *quota.Node,
+	p core.Preemption,
+	priority int64,
+	pairs []quota.FlavorResource,
+) bool {
 	if s.mayEvictOwn(q, p, priority) {
 		return false
 	}
@@ -38,7 +43,10 @@ func (s *Searcher) Toothless(q *quota.Node, p core.Preemption, priority int64, u
 	if s.Fair != nil || Allows(p.WhileBorrow) || s.mayEvictOwn(q, p, priority) {
 		return false
 	}
-	if !slices.ContainsFunc(uses, func(u quota.Use) bool { return q.BorrowsWith(core.Projected, u.Pair, u.Amount) }) {
+	if !slices.ContainsFunc(
+		uses,
+		func(u quota.Use) bool { return q.BorrowsWith(core.Projected, u.Pair, u.Amount) },
+	) {
 		return false
 	}
 	s.rest = append(s.rest[:0], uses...)

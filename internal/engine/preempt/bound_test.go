@@ -62,27 +62,80 @@ func TestBounds(t *testing.T) {
 		need    core.Amount
 		want    string // "hopeless", "toothless", "outweighed"
 	}{
-		"nobody borrows":             {why: "everybody keeps what it owns", policy: core.Preemption{Reclaim: all}, runs: []runs{{"b", "b", 0, 4, 1}}, need: 4, want: "hopeless"},
-		"somebody borrows":           {why: "b may give", policy: core.Preemption{Reclaim: all}, runs: []runs{{"b", "b", 0, 5, 1}}, need: 4},
-		"no reclaiming":              {why: "the policy spares b", policy: core.Preemption{WithinQueue: lower}, runs: []runs{{"b", "b", 0, 5, 1}}, need: 4, want: "hopeless"},
-		"nobody less important":      {why: "equals are spared", policy: core.Preemption{WithinQueue: lower}, runs: []runs{{"a", "a", 5, 4, 1}}, need: 4, want: "hopeless"},
-		"newer ones may go":          {why: "an equal one may be newer", policy: core.Preemption{WithinQueue: newer}, runs: []runs{{"a", "a", 5, 4, 1}}, need: 4},
-		"nobody newer is lower":      {why: "all are more important", policy: core.Preemption{WithinQueue: newer}, runs: []runs{{"a", "a", 6, 4, 1}}, need: 4, want: "hopeless"},
-		"the least important counts": {why: "it goes first", policy: core.Preemption{WithinQueue: lower}, runs: []runs{{"a1", "a", 9, 2, 1}, {"a2", "a", 4, 2, 1}}, need: 4},
-		"its own may not go":         {why: "the policy spares them, though they are less important", policy: core.Preemption{WithinQueue: never}, runs: []runs{{"a", "a", 0, 4, 1}}, need: 4, want: "hopeless"},
+		"nobody borrows": {
+			why:    "everybody keeps what it owns",
+			policy: core.Preemption{Reclaim: all},
+			runs:   []runs{{"b", "b", 0, 4, 1}},
+			need:   4,
+			want:   "hopeless",
+		},
+		"somebody borrows": {
+			why:    "b may give",
+			policy: core.Preemption{Reclaim: all},
+			runs:   []runs{{"b", "b", 0, 5, 1}},
+			need:   4,
+		},
+		"no reclaiming": {
+			why:    "the policy spares b",
+			policy: core.Preemption{WithinQueue: lower},
+			runs:   []runs{{"b", "b", 0, 5, 1}},
+			need:   4,
+			want:   "hopeless",
+		},
+		"nobody less important": {
+			why:    "equals are spared",
+			policy: core.Preemption{WithinQueue: lower},
+			runs:   []runs{{"a", "a", 5, 4, 1}},
+			need:   4,
+			want:   "hopeless",
+		},
+		"newer ones may go": {
+			why:    "an equal one may be newer",
+			policy: core.Preemption{WithinQueue: newer},
+			runs:   []runs{{"a", "a", 5, 4, 1}},
+			need:   4,
+		},
+		"nobody newer is lower": {
+			why:    "all are more important",
+			policy: core.Preemption{WithinQueue: newer},
+			runs:   []runs{{"a", "a", 6, 4, 1}},
+			need:   4,
+			want:   "hopeless",
+		},
+		"the least important counts": {
+			why:    "it goes first",
+			policy: core.Preemption{WithinQueue: lower},
+			runs:   []runs{{"a1", "a", 9, 2, 1}, {"a2", "a", 4, 2, 1}},
+			need:   4,
+		},
+		"its own may not go": {
+			why:    "the policy spares them, though they are less important",
+			policy: core.Preemption{WithinQueue: never},
+			runs:   []runs{{"a", "a", 0, 4, 1}},
+			need:   4,
+			want:   "hopeless",
+		},
 
 		"borrowing while evicting": {
 			why: "5 of its own 4 would borrow, and the cohort is the root", policy: core.Preemption{Reclaim: all},
 			runs: []runs{{"b", "b", 0, 9, 1}}, need: 5, want: "toothless",
 		},
-		"exactly its own": {why: "it takes back what it owns", policy: core.Preemption{Reclaim: all}, runs: []runs{{"b", "b", 0, 9, 1}}, need: 4},
+		"exactly its own": {
+			why:    "it takes back what it owns",
+			policy: core.Preemption{Reclaim: all},
+			runs:   []runs{{"b", "b", 0, 9, 1}},
+			need:   4,
+		},
 		"a policy that borrows": {
 			why: "it may evict what is less important", policy: core.Preemption{Reclaim: all, WhileBorrow: lower},
 			runs: []runs{{"b", "b", 0, 9, 1}}, need: 5,
 		},
 		"its own side": {
-			why: "x and y own 8 together, which their cohort takes back", queue: "x", policy: core.Preemption{Reclaim: all},
-			runs: []runs{{"b", "b", 0, 9, 1}}, need: 8,
+			why:    "x and y own 8 together, which their cohort takes back",
+			queue:  "x",
+			policy: core.Preemption{Reclaim: all},
+			runs:   []runs{{"b", "b", 0, 9, 1}},
+			need:   8,
 		},
 		"more than its own side": {
 			why: "x and y own 8 together", queue: "x", policy: core.Preemption{Reclaim: all},
@@ -110,12 +163,19 @@ func TestBounds(t *testing.T) {
 			runs: []runs{{"b", "b", 0, 6, 1}, {"d", "d", 0, 6, 1}}, need: 6, want: "outweighed",
 		},
 		"an equal share that stays": {
-			why: "cohorts are not looked into: what goes there may have been within what the cohort keeps", fair: true, policy: core.Preemption{Reclaim: all},
-			runs: []runs{{"x", "x", 0, 10, 1}}, need: 6,
+			why:    "cohorts are not looked into: what goes there may have been within what the cohort keeps",
+			fair:   true,
+			policy: core.Preemption{Reclaim: all},
+			runs:   []runs{{"x", "x", 0, 10, 1}},
+			need:   6,
 		},
 		"quota of its own": {
-			why: "it takes back what it owns, whatever the shares are", fair: true, nominal: true, policy: core.Preemption{Reclaim: all},
-			runs: []runs{{"b", "b", 0, 9, 1}}, need: 4,
+			why:     "it takes back what it owns, whatever the shares are",
+			fair:    true,
+			nominal: true,
+			policy:  core.Preemption{Reclaim: all},
+			runs:    []runs{{"b", "b", 0, 9, 1}},
+			need:    4,
 		},
 		"quota of its own, with the rule off": {
 			why: "4 of 4 are no share at all", fair: true, policy: core.Preemption{Reclaim: all},
@@ -153,8 +213,15 @@ func TestBounds(t *testing.T) {
 			}
 			for i, r := range tc.runs {
 				c := &Candidate{
-					Allocation: ledger.Allocation{ID: int32(i), Queue: f.Queue(r.queue), Uses: []quota.Use{{Pair: p, Amount: r.cpus}}},
-					Key:        core.Key{Name: r.name}, UID: r.name, Priority: r.priority, Reserved: r.reserved,
+					Allocation: ledger.Allocation{
+						ID:    int32(i),
+						Queue: f.Queue(r.queue),
+						Uses:  []quota.Use{{Pair: p, Amount: r.cpus}},
+					},
+					Key:      core.Key{Name: r.name},
+					UID:      r.name,
+					Priority: r.priority,
+					Reserved: r.reserved,
 				}
 				s.Add(c)
 				books.Hold(&c.Allocation)
@@ -187,9 +254,13 @@ func TestTiedWithItself(t *testing.T) {
 	books := ledger.New(core.GPU, true)
 	f := books.Forest
 	a, b := f.SetQueue("a", "c", nil), f.SetQueue("b", "c", nil)
-	f.SetQueue("owner", "c", []core.ResourceGroup{{Covered: []string{core.CPU, core.GPU}, Flavors: []core.FlavorQuotas{{
-		Flavor: "f", Quotas: []core.Quota{{Resource: core.CPU, Nominal: 10}, {Resource: core.GPU, Nominal: 10}},
-	}}}})
+	f.SetQueue(
+		"owner",
+		"c",
+		[]core.ResourceGroup{{Covered: []string{core.CPU, core.GPU}, Flavors: []core.FlavorQuotas{{
+			Flavor: "f", Quotas: []core.Quota{{Resource: core.CPU, Nominal: 10}, {Resource: core.GPU, Nominal: 10}},
+		}}}},
+	)
 	cpu, gpu := f.FlavorResource("f", core.CPU), f.FlavorResource("f", core.GPU)
 	f.Settle()
 	s := &Searcher{Ledger: books, Fair: core.DefaultFairSharing()}
@@ -203,7 +274,9 @@ func TestTiedWithItself(t *testing.T) {
 	}
 	uses := []quota.Use{{Pair: gpu, Amount: 3}}
 	if !s.Outweighed(a, core.Preemption{Reclaim: core.PreemptAny}, 5, uses) {
-		t.Error("b has the same share and would have less, so that no workload can be evicted: a search is not worth it")
+		t.Error(
+			"b has the same share and would have less, so that no workload can be evicted: a search is not worth it",
+		)
 	}
 }
 
@@ -218,9 +291,16 @@ func TestOneOrder(t *testing.T) {
 		s := &Searcher{Ledger: books}
 		for i := range rapid.IntRange(1, 30).Draw(t, "running") {
 			c := &Candidate{
-				UID:      string(rune('A' + i)),
-				Priority: rapid.Int64Range(0, 3).Draw(t, "priority"), Reserved: rapid.Int64Range(0, 3).Draw(t, "reserved"),
-				Time: rapid.Int64Range(0, 2).Draw(t, "time"),
+				UID: string(rune('A' + i)),
+				Priority: rapid.Int64Range(
+					0,
+					3,
+				).Draw(
+					t,
+					"priority",
+				),
+				Reserved: rapid.Int64Range(0, 3).Draw(t, "reserved"),
+				Time:     rapid.Int64Range(0, 2).Draw(t, "time"),
 			}
 			c.ID, c.Uses = int32(i), []quota.Use{{Pair: p, Amount: 1}}
 			c.Queue = f.SetQueue(string(rune('a'+rapid.IntRange(0, 9).Draw(t, "queue"))), "c", cpus(0))
@@ -234,7 +314,10 @@ func TestOneOrder(t *testing.T) {
 		need := owner.Room(core.Projected, p) + core.Amount(n)
 		var got, want string
 		victims, _ := s.Find(Request{
-			Queue: owner, Policy: core.Preemption{Reclaim: core.PreemptAny}, Uses: []quota.Use{{Pair: p, Amount: need}}, Short: []quota.FlavorResource{p},
+			Queue:  owner,
+			Policy: core.Preemption{Reclaim: core.PreemptAny},
+			Uses:   []quota.Use{{Pair: p, Amount: need}},
+			Short:  []quota.FlavorResource{p},
 		})
 		for _, v := range victims {
 			got += v.UID
@@ -251,7 +334,13 @@ func TestOneOrder(t *testing.T) {
 // Where a policy does not reach, it permits nothing at that priority or above: a search may end there.
 func TestReachesBoundsPermits(t *testing.T) {
 	t.Parallel()
-	policies := []core.PreemptionPolicy{"", core.PreemptNever, core.PreemptAny, core.PreemptLowerPriority, core.PreemptLowerOrNewerEqualPrio}
+	policies := []core.PreemptionPolicy{
+		"",
+		core.PreemptNever,
+		core.PreemptAny,
+		core.PreemptLowerPriority,
+		core.PreemptLowerOrNewerEqualPrio,
+	}
 	for _, p := range policies {
 		for request := int64(-1); request <= 1; request++ {
 			for running := int64(-2); running <= 2; running++ {
@@ -262,7 +351,14 @@ func TestReachesBoundsPermits(t *testing.T) {
 					}
 				}
 				if some != reaches(p, request, running) {
-					t.Errorf("%q: a request of priority %d may evict one of %d or above: %v, and reaches says %v", p, request, running, some, !some)
+					t.Errorf(
+						"%q: a request of priority %d may evict one of %d or above: %v, and reaches says %v",
+						p,
+						request,
+						running,
+						some,
+						!some,
+					)
 				}
 			}
 		}

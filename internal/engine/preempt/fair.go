@@ -70,7 +70,10 @@ func (s *Searcher) findFair() []Victim {
 	}
 	s.fair.missing = s.fair.missing[:0]
 	for _, u := range r.Uses {
-		s.fair.missing = append(s.fair.missing, quota.Use{Pair: u.Pair, Amount: u.Amount.Sub(r.Queue.Room(core.Projected, u.Pair))})
+		s.fair.missing = append(
+			s.fair.missing,
+			quota.Use{Pair: u.Pair, Amount: u.Amount.Sub(r.Queue.Room(core.Projected, u.Pair))},
+		)
 	}
 	s.trial.Ask(r.Queue, r.Uses)
 	found := s.byShares()

@@ -29,10 +29,16 @@ func drawWorld(t *rapid.T, fair *core.FairSharing) *world {
 	f := books.Forest
 	w := &world{t: t, forest: f, runs: map[*quota.Node][]*Candidate{}}
 	pairs := []quota.FlavorResource{f.FlavorResource("f", core.CPU), f.FlavorResource("f", core.GPU)}
-	weight := rapid.SampledFrom([]*core.Weight{nil, nil, new(core.WeightOne / 2), new(2 * core.WeightOne), new(core.Weight(0))})
+	weight := rapid.SampledFrom(
+		[]*core.Weight{nil, nil, new(core.WeightOne / 2), new(2 * core.WeightOne), new(core.Weight(0))},
+	)
 	cohorts := []string{"top"}
 	for i := range rapid.IntRange(0, 3).Draw(t, "cohorts") {
-		c := core.Cohort{Name: fmt.Sprintf("c%d", i), Parent: rapid.SampledFrom(cohorts).Draw(t, "parent"), Weight: weight.Draw(t, "weight")}
+		c := core.Cohort{
+			Name:   fmt.Sprintf("c%d", i),
+			Parent: rapid.SampledFrom(cohorts).Draw(t, "parent"),
+			Weight: weight.Draw(t, "weight"),
+		}
 		f.SetCohort(c)
 		cohorts = append(cohorts, c.Name)
 	}
@@ -43,7 +49,10 @@ func drawWorld(t *rapid.T, fair *core.FairSharing) *world {
 		}
 		var quotas []core.Quota
 		for _, r := range []string{core.CPU, core.GPU} {
-			quotas = append(quotas, core.Quota{Resource: r, Nominal: core.Amount(rapid.IntRange(0, most).Draw(t, "nominal"))})
+			quotas = append(
+				quotas,
+				core.Quota{Resource: r, Nominal: core.Amount(rapid.IntRange(0, most).Draw(t, "nominal"))},
+			)
 		}
 		q := f.SetQueue(fmt.Sprintf("q%d", i), rapid.SampledFrom(cohorts).Draw(t, "cohort"), []core.ResourceGroup{{
 			Covered: []string{core.CPU, core.GPU}, Flavors: []core.FlavorQuotas{{Flavor: "f", Quotas: quotas}},
@@ -59,27 +68,52 @@ func drawWorld(t *rapid.T, fair *core.FairSharing) *world {
 			Priority: rapid.Int64Range(0, 2).Draw(t, "priority"),
 			Reserved: rapid.Int64Range(0, 3).Draw(t, "reserved"), Time: rapid.Int64Range(0, 3).Draw(t, "time"),
 		}
-		c.ID, c.Queue = int32(i), rapid.SampledFrom(w.queues[rapid.IntRange(0, 1).Draw(t, "of others"):]).Draw(t, "queue")
+		c.ID, c.Queue = int32(
+			i,
+		), rapid.SampledFrom(
+			w.queues[rapid.IntRange(0, 1).Draw(t, "of others"):],
+		).Draw(
+			t,
+			"queue",
+		)
 		c.Uses, c.Unseen = drawUses(t, pairs), rapid.IntRange(0, 9).Draw(t, "unseen") == 0
 		w.runs[c.Queue] = append(w.runs[c.Queue], c)
 		w.search.Add(c)
 		books.Hold(&c.Allocation)
 	}
 	if fair != nil && rapid.Bool().Draw(t, "a workload was promised quota") {
-		books.Promise(&ledger.Allocation{ID: 99, Queue: rapid.SampledFrom(w.queues).Draw(t, "queue"), Uses: drawUses(t, pairs)})
+		books.Promise(
+			&ledger.Allocation{ID: 99, Queue: rapid.SampledFrom(w.queues).Draw(t, "queue"), Uses: drawUses(t, pairs)},
+		)
 	}
 	if rapid.Bool().Draw(t, "a workload leaves") {
 		w.book(rapid.SampledFrom(w.queues).Draw(t, "queue"), drawUses(t, pairs), core.Current)
 	}
 	policy := rapid.SampledFrom([]core.PreemptionPolicy{
-		core.PreemptAny, core.PreemptAny, core.PreemptLowerOrNewerEqualPrio, core.PreemptLowerPriority, core.PreemptNever,
+		core.PreemptAny,
+		core.PreemptAny,
+		core.PreemptLowerOrNewerEqualPrio,
+		core.PreemptLowerPriority,
+		core.PreemptNever,
 	})
 	w.req = Request{
-		Queue: w.queues[0], Priority: rapid.Int64Range(0, 4).Draw(t, "priority"), Time: rapid.Int64Range(0, 3).Draw(t, "time"),
+		Queue:    w.queues[0],
+		Priority: rapid.Int64Range(0, 4).Draw(t, "priority"),
+		Time:     rapid.Int64Range(0, 3).Draw(t, "time"),
 		Policy: core.Preemption{
-			WithinQueue: policy.Filter(func(p core.PreemptionPolicy) bool { return p != core.PreemptAny }).Draw(t, "within"),
-			Reclaim:     policy.Draw(t, "reclaim"),
-			WhileBorrow: rapid.SampledFrom([]core.PreemptionPolicy{core.PreemptNever, core.PreemptLowerPriority}).Draw(t, "while borrowing"),
+			WithinQueue: policy.Filter(
+				func(p core.PreemptionPolicy) bool { return p != core.PreemptAny },
+			).Draw(
+				t,
+				"within",
+			),
+			Reclaim: policy.Draw(t, "reclaim"),
+			WhileBorrow: rapid.SampledFrom(
+				[]core.PreemptionPolicy{core.PreemptNever, core.PreemptLowerPriority},
+			).Draw(
+				t,
+				"while borrowing",
+			),
 		},
 		Uses: drawUses(t, pairs),
 	}
@@ -137,7 +171,10 @@ func (w *world) willing(q *quota.Node) []*Candidate {
 }
 
 func (w *world) fits() bool {
-	return !slices.ContainsFunc(w.req.Uses, func(u quota.Use) bool { return u.Amount > w.req.Queue.Room(core.Projected, u.Pair) })
+	return !slices.ContainsFunc(
+		w.req.Uses,
+		func(u quota.Use) bool { return u.Amount > w.req.Queue.Room(core.Projected, u.Pair) },
+	)
 }
 
 // fitsBooked asks with the request's own usage taken off.
@@ -320,7 +357,12 @@ func TestFairAgainstNaive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		for range 20 {
 			fair := core.DefaultFairSharing()
-			fair.Strategies = rapid.SampledFrom([][]core.FairStrategy{fair.Strategies, fair.Strategies[:1], fair.Strategies[1:]}).Draw(t, "strategies")
+			fair.Strategies = rapid.SampledFrom(
+				[][]core.FairStrategy{fair.Strategies, fair.Strategies[:1], fair.Strategies[1:]},
+			).Draw(
+				t,
+				"strategies",
+			)
 			fair.ReclaimNominal = rapid.Bool().Draw(t, "reclaim nominal")
 			w := drawWorld(t, fair)
 			if len(w.req.Short) == 0 {

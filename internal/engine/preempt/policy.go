@@ -96,5 +96,6 @@ func (s *Searcher) attempts() []borrowing {
 // mayBorrow reports whether a workload may be evicted for a request that borrows.
 func (s *Searcher) mayBorrow(c *Candidate) bool {
 	p := &s.req.Policy
-	return Allows(p.WhileBorrow) && c.Priority < s.req.Priority && (p.MaxPriority == nil || c.Priority <= int64(*p.MaxPriority))
+	return Allows(p.WhileBorrow) && c.Priority < s.req.Priority &&
+		(p.MaxPriority == nil || c.Priority <= int64(*p.MaxPriority))
 }

@@ -81,9 +81,13 @@ func TestFind(t *testing.T) {
 			want: []string{"d2 InCohortReclamation"},
 		},
 		"others before the own queue": {
-			why: "what was borrowed goes back first", build: flat, policy: core.Preemption{WithinQueue: lower, Reclaim: always},
-			runs: []runs{{"own", "a", 0, 2, 1}, {"d1", "d", 5, 10, 2}}, need: 2, prio: 1,
-			want: []string{"d1 InCohortReclamation"},
+			why:    "what was borrowed goes back first",
+			build:  flat,
+			policy: core.Preemption{WithinQueue: lower, Reclaim: always},
+			runs:   []runs{{"own", "a", 0, 2, 1}, {"d1", "d", 5, 10, 2}},
+			need:   2,
+			prio:   1,
+			want:   []string{"d1 InCohortReclamation"},
 		},
 		"no reclaim above nominal": {
 			why: "a request that would borrow may not reclaim", build: flat, policy: core.Preemption{Reclaim: always},
@@ -108,9 +112,17 @@ func TestFind(t *testing.T) {
 			want: []string{"d1 InCohortReclamation"},
 		},
 		"without borrowing first": {
-			why: "under its quota the queue first tries to stay there: its own go, and nothing is borrowed", build: flat,
+			why:    "under its quota the queue first tries to stay there: its own go, and nothing is borrowed",
+			build:  flat,
 			policy: core.Preemption{WithinQueue: lower, Reclaim: always},
-			runs:   []runs{{"own1", "a", 0, 1, 3}, {"own2", "a", 0, 1, 2}, {"own3", "a", 0, 1, 1}, {"b1", "b", 0, 6, 1}}, need: 4, prio: 9,
+			runs: []runs{
+				{"own1", "a", 0, 1, 3},
+				{"own2", "a", 0, 1, 2},
+				{"own3", "a", 0, 1, 1},
+				{"b1", "b", 0, 6, 1},
+			},
+			need: 4,
+			prio: 9,
 			want: []string{"own3 InClusterQueue", "own1 InClusterQueue", "own2 InClusterQueue"},
 		},
 		"with borrowing first": {
@@ -120,9 +132,17 @@ func TestFind(t *testing.T) {
 			want: []string{"b1 InCohortReclaimWhileBorrowing"},
 		},
 		"nobody else to take from": {
-			why: "where only its own may go, the queue borrows rather than evicts more of them", build: flat,
+			why:    "where only its own may go, the queue borrows rather than evicts more of them",
+			build:  flat,
 			policy: core.Preemption{WithinQueue: lower},
-			runs:   []runs{{"own1", "a", 0, 1, 3}, {"own2", "a", 0, 1, 2}, {"own3", "a", 0, 1, 1}, {"b1", "b", 0, 6, 1}}, need: 4, prio: 9,
+			runs: []runs{
+				{"own1", "a", 0, 1, 3},
+				{"own2", "a", 0, 1, 2},
+				{"own3", "a", 0, 1, 1},
+				{"b1", "b", 0, 6, 1},
+			},
+			need: 4,
+			prio: 9,
 			want: []string{"own1 InClusterQueue"},
 		},
 		"while borrowing, equals are spared": {
@@ -152,8 +172,16 @@ func TestFind(t *testing.T) {
 			s := &Searcher{Ledger: books}
 			for i, r := range tc.runs {
 				c := &Candidate{
-					Allocation: ledger.Allocation{ID: int32(i), Queue: f.Queue(r.queue), Uses: []quota.Use{{Pair: p, Amount: r.cpus}}},
-					Key:        core.Key{Name: r.name}, UID: r.name, Priority: r.priority, Reserved: r.reserved, Time: 100,
+					Allocation: ledger.Allocation{
+						ID:    int32(i),
+						Queue: f.Queue(r.queue),
+						Uses:  []quota.Use{{Pair: p, Amount: r.cpus}},
+					},
+					Key:      core.Key{Name: r.name},
+					UID:      r.name,
+					Priority: r.priority,
+					Reserved: r.reserved,
+					Time:     100,
 				}
 				s.Add(c)
 				books.Hold(&c.Allocation)

@@ -130,7 +130,10 @@ func (s *Searcher) withShares(out *Standoff, c *Candidate) {
 	out.Before = [2]quota.DominantResourceShare{out.Mine.Share(core.Projected), out.Theirs.Share(account)}
 	s.trial.Ask(s.req.Queue, s.req.Uses)
 	defer s.trial.Unask()
-	out.After = [2]quota.DominantResourceShare{out.Mine.Share(core.Projected), s.shareWithout(account, out.Theirs, c)}
+	out.After = [2]quota.DominantResourceShare{
+		out.Mine.Share(core.Projected),
+		s.shareWithout(account, out.Theirs, c),
+	}
 	nominal := s.Fair.ReclaimNominal && s.req.Queue.WithinNominal(core.Projected, s.req.Short)
 	switch rule := s.sparedBy(c, out.Policy, nominal); {
 	case rule != "":

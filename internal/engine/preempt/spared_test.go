@@ -137,7 +137,14 @@ func TestWhoBorrowsNothingIsSpared(t *testing.T) {
 						nothing = nothing || n.share(x).Zero()
 					}
 					if (within || nothing) != (out.Rule == core.SparedWithinNominal) {
-						t.Fatalf("%s of %s: within its own: %t, borrows nothing: %t, and the rule is %q", c.Key.Name, q.Name, within, nothing, out.Rule)
+						t.Fatalf(
+							"%s of %s: within its own: %t, borrows nothing: %t, and the rule is %q",
+							c.Key.Name,
+							q.Name,
+							within,
+							nothing,
+							out.Rule,
+						)
 					}
 					if within && !nothing {
 						onlyWithin++
@@ -150,6 +157,10 @@ func TestWhoBorrowsNothingIsSpared(t *testing.T) {
 		}
 	})
 	if onlyWithin == 0 || onlyNothing == 0 {
-		t.Errorf("%d were spared only as within their own, %d only as borrowing nothing: both have to occur", onlyWithin, onlyNothing)
+		t.Errorf(
+			"%d were spared only as within their own, %d only as borrowing nothing: both have to occur",
+			onlyWithin,
+			onlyNothing,
+		)
 	}
 }

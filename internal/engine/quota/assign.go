@@ -356,7 +356,13 @@ func (f *Forest) grade(p *CompiledRequests, ask, option int, sc Oracle, a *Assig
 // unfit says why a flavor does not suit the pods of an ask, whatever is free.
 func (k *Request) unfit(option int) (core.Reason, bool) {
 	o := &k.Options[option]
-	return core.Reason{Code: core.NoMatchingFlavor, Cause: o.Bad, PodSet: k.PodSet, Flavor: o.Flavor, Detail: o.Detail}, o.Bad != ""
+	return core.Reason{
+		Code:   core.NoMatchingFlavor,
+		Cause:  o.Bad,
+		PodSet: k.PodSet,
+		Flavor: o.Flavor,
+		Detail: o.Detail,
+	}, o.Bad != ""
 }
 
 // exceeds says that a use, with what earlier asks take, is more than the queue could

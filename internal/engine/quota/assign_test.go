@@ -87,33 +87,50 @@ func TestAssign(t *testing.T) {
 			want:     Assignment{Mode: Fit, Chosen: []int{1}, Uses: []Use{{cpuG, 9}}},
 		},
 		"only what is scarce is short": {
-			why:      "cpus need an eviction, GPUs do not",
-			used:     []Use{{cpuF, 12}, {gpuF, 1}},
-			asks:     []Request{ask("x", option(Use{cpuF, 4}, Use{gpuF, 3}))},
-			stage:    stage{victims: map[FlavorResource]answer{cpuF: {Preempt, 0}}},
-			want:     Assignment{Mode: Preempt, Chosen: []int{0}, Uses: []Use{{cpuF, 4}, {gpuF, 3}}, Short: []FlavorResource{cpuF}},
+			why:   "cpus need an eviction, GPUs do not",
+			used:  []Use{{cpuF, 12}, {gpuF, 1}},
+			asks:  []Request{ask("x", option(Use{cpuF, 4}, Use{gpuF, 3}))},
+			stage: stage{victims: map[FlavorResource]answer{cpuF: {Preempt, 0}}},
+			want: Assignment{
+				Mode:   Preempt,
+				Chosen: []int{0},
+				Uses:   []Use{{cpuF, 4}, {gpuF, 3}},
+				Short:  []FlavorResource{cpuF},
+			},
 			reason:   core.WaitingForQuota,
 			of:       "x",
 			have:     new(core.Amount(3)),
 			searched: []string{"4 of 0"},
 		},
 		"exactly what is left is not short": {
-			why:      "what just fits needs no eviction of its own",
-			used:     []Use{{cpuF, 15}},
-			asks:     []Request{ask("x", option(Use{cpuF, 1}, Use{gpuF, 4}))},
-			stage:    stage{victims: map[FlavorResource]answer{cpuF: {Preempt, 0}}},
-			want:     Assignment{Mode: Preempt, Chosen: []int{0}, Uses: []Use{{cpuF, 1}, {gpuF, 4}}, Short: []FlavorResource{cpuF}},
+			why:   "what just fits needs no eviction of its own",
+			used:  []Use{{cpuF, 15}},
+			asks:  []Request{ask("x", option(Use{cpuF, 1}, Use{gpuF, 4}))},
+			stage: stage{victims: map[FlavorResource]answer{cpuF: {Preempt, 0}}},
+			want: Assignment{
+				Mode:   Preempt,
+				Chosen: []int{0},
+				Uses:   []Use{{cpuF, 1}, {gpuF, 4}},
+				Short:  []FlavorResource{cpuF},
+			},
 			reason:   core.WaitingForQuota,
 			of:       "x",
 			searched: []string{"1 of 0"},
 		},
 		"a pair is short once": {
-			why:    "both pod sets need it",
-			used:   []Use{{cpuF, 15}},
-			asks:   []Request{ask("x", option(Use{cpuF, 1})), ask("y", option(Use{cpuF, 1}))},
-			stage:  stage{victims: map[FlavorResource]answer{cpuF: {Reclaim, 0}}},
-			want:   Assignment{Mode: Reclaim, Chosen: []int{0, 0}, Uses: []Use{{cpuF, 2}}, Short: []FlavorResource{cpuF}},
-			reason: core.WaitingForQuota, of: "x", searched: []string{"1 of 0", "2 of 0"},
+			why:   "both pod sets need it",
+			used:  []Use{{cpuF, 15}},
+			asks:  []Request{ask("x", option(Use{cpuF, 1})), ask("y", option(Use{cpuF, 1}))},
+			stage: stage{victims: map[FlavorResource]answer{cpuF: {Reclaim, 0}}},
+			want: Assignment{
+				Mode:   Reclaim,
+				Chosen: []int{0, 0},
+				Uses:   []Use{{cpuF, 2}},
+				Short:  []FlavorResource{cpuF},
+			},
+			reason:   core.WaitingForQuota,
+			of:       "x",
+			searched: []string{"1 of 0", "2 of 0"},
 		},
 		"evictions under way": {
 			why:  "what leaves still holds it: no other workload has to go",
@@ -128,8 +145,15 @@ func TestAssign(t *testing.T) {
 			asks:     []Request{ask("x", option(Use{cpuF, 1}), option(Use{cpuG, 1}))},
 			fungible: next,
 			stage:    stage{victims: map[FlavorResource]answer{cpuF: {Preempt, 0}, cpuG: {Reclaim, 0}}},
-			want:     Assignment{Mode: Reclaim, Chosen: []int{1}, Uses: []Use{{cpuG, 1}}, Short: []FlavorResource{cpuG}},
-			reason:   core.WaitingForQuota, of: "x", searched: []string{"1 of 0", "1 of 2"},
+			want: Assignment{
+				Mode:   Reclaim,
+				Chosen: []int{1},
+				Uses:   []Use{{cpuG, 1}},
+				Short:  []FlavorResource{cpuG},
+			},
+			reason:   core.WaitingForQuota,
+			of:       "x",
+			searched: []string{"1 of 0", "1 of 2"},
 		},
 		"the first of equal flavors": {
 			why:      "nothing speaks for the second",
@@ -137,8 +161,16 @@ func TestAssign(t *testing.T) {
 			asks:     []Request{ask("x", option(Use{cpuF, 1}), option(Use{cpuG, 1}))},
 			fungible: next,
 			stage:    stage{victims: map[FlavorResource]answer{cpuF: {Preempt, 1}, cpuG: {Preempt, 1}}},
-			want:     Assignment{Mode: Preempt, Level: 1, Chosen: []int{0}, Uses: []Use{{cpuF, 1}}, Short: []FlavorResource{cpuF}},
-			reason:   core.WaitingForQuota, of: "x", searched: []string{"1 of 0", "1 of 2"},
+			want: Assignment{
+				Mode:   Preempt,
+				Level:  1,
+				Chosen: []int{0},
+				Uses:   []Use{{cpuF, 1}},
+				Short:  []FlavorResource{cpuF},
+			},
+			reason:   core.WaitingForQuota,
+			of:       "x",
+			searched: []string{"1 of 0", "1 of 2"},
 		},
 		"less borrowing rather than a better way to evict": {
 			why:      "where the queue prefers preemption to borrowing",
@@ -146,8 +178,15 @@ func TestAssign(t *testing.T) {
 			asks:     []Request{ask("x", option(Use{cpuF, 1}), option(Use{cpuG, 1}))},
 			fungible: core.Fungibility{PreemptTriesNext: true, PreferPreemption: true},
 			stage:    stage{victims: map[FlavorResource]answer{cpuF: {Reclaim, 1}, cpuG: {Preempt, 0}}},
-			want:     Assignment{Mode: Preempt, Chosen: []int{1}, Uses: []Use{{cpuG, 1}}, Short: []FlavorResource{cpuG}},
-			reason:   core.WaitingForQuota, of: "x", searched: []string{"1 of 0", "1 of 2"},
+			want: Assignment{
+				Mode:   Preempt,
+				Chosen: []int{1},
+				Uses:   []Use{{cpuG, 1}},
+				Short:  []FlavorResource{cpuG},
+			},
+			reason:   core.WaitingForQuota,
+			of:       "x",
+			searched: []string{"1 of 0", "1 of 2"},
 		},
 		"whoever cannot evict is last": {
 			why:      "preferring preemption does not prefer a flavor where no workload can go",
@@ -155,8 +194,16 @@ func TestAssign(t *testing.T) {
 			asks:     []Request{ask("x", option(Use{cpuF, 1}), option(Use{cpuG, 1}))},
 			fungible: core.Fungibility{PreemptTriesNext: true, PreferPreemption: true},
 			stage:    stage{victims: map[FlavorResource]answer{cpuF: {NoCandidates, 0}, cpuG: {Preempt, 1}}},
-			want:     Assignment{Mode: Preempt, Level: 1, Chosen: []int{1}, Uses: []Use{{cpuG, 1}}, Short: []FlavorResource{cpuG}},
-			reason:   core.WaitingForQuota, of: "x", searched: []string{"1 of 0", "1 of 2"},
+			want: Assignment{
+				Mode:   Preempt,
+				Level:  1,
+				Chosen: []int{1},
+				Uses:   []Use{{cpuG, 1}},
+				Short:  []FlavorResource{cpuG},
+			},
+			reason:   core.WaitingForQuota,
+			of:       "x",
+			searched: []string{"1 of 0", "1 of 2"},
 		},
 		"no search above the own quota": {
 			why:  "a queue that would borrow all the way up and may not evict while borrowing needs no search",
@@ -166,19 +213,37 @@ func TestAssign(t *testing.T) {
 			reason: core.WaitingForQuota, of: "x", have: new(core.Amount(4)),
 		},
 		"a search above the own quota": {
-			why:  "the policy lets it evict while it borrows",
-			lent: 1, used: []Use{{cpuF, 10}}, reclaims: true,
-			asks:   []Request{ask("x", option(Use{cpuF, 11}))},
-			stage:  stage{victims: map[FlavorResource]answer{cpuF: {Reclaim, 1}}},
-			want:   Assignment{Mode: Reclaim, Level: 1, Chosen: []int{0}, Uses: []Use{{cpuF, 11}}, Short: []FlavorResource{cpuF}},
-			reason: core.WaitingForQuota, of: "x", searched: []string{"11 of 0"},
+			why:      "the policy lets it evict while it borrows",
+			lent:     1,
+			used:     []Use{{cpuF, 10}},
+			reclaims: true,
+			asks:     []Request{ask("x", option(Use{cpuF, 11}))},
+			stage:    stage{victims: map[FlavorResource]answer{cpuF: {Reclaim, 1}}},
+			want: Assignment{
+				Mode:   Reclaim,
+				Level:  1,
+				Chosen: []int{0},
+				Uses:   []Use{{cpuF, 11}},
+				Short:  []FlavorResource{cpuF},
+			},
+			reason:   core.WaitingForQuota,
+			of:       "x",
+			searched: []string{"11 of 0"},
 		},
 		"exactly the own quota is searched for": {
-			why:    "it takes back what is its own",
-			used:   []Use{{cpuF, 15}},
-			asks:   []Request{ask("x", option(Use{cpuF, 10}))},
-			want:   Assignment{Mode: NoCandidates, Level: 1, Chosen: []int{0}, Uses: []Use{{cpuF, 10}}, Short: []FlavorResource{cpuF}},
-			reason: core.WaitingForQuota, of: "x", searched: []string{"10 of 0"},
+			why:  "it takes back what is its own",
+			used: []Use{{cpuF, 15}},
+			asks: []Request{ask("x", option(Use{cpuF, 10}))},
+			want: Assignment{
+				Mode:   NoCandidates,
+				Level:  1,
+				Chosen: []int{0},
+				Uses:   []Use{{cpuF, 10}},
+				Short:  []FlavorResource{cpuF},
+			},
+			reason:   core.WaitingForQuota,
+			of:       "x",
+			searched: []string{"10 of 0"},
 		},
 		"more than there is": {
 			why:    "no eviction gives 16 of 15: there is no search, and no other queue's quota is told",
@@ -192,8 +257,16 @@ func TestAssign(t *testing.T) {
 			used:     []Use{{cpuF, 3}},
 			asks:     []Request{ask("x", option(Use{cpuF, 15}))},
 			reclaims: true,
-			want:     Assignment{Mode: NoCandidates, Level: 1, Chosen: []int{0}, Uses: []Use{{cpuF, 15}}, Short: []FlavorResource{cpuF}},
-			reason:   core.WaitingForQuota, of: "x", searched: []string{"15 of 0"},
+			want: Assignment{
+				Mode:   NoCandidates,
+				Level:  1,
+				Chosen: []int{0},
+				Uses:   []Use{{cpuF, 15}},
+				Short:  []FlavorResource{cpuF},
+			},
+			reason:   core.WaitingForQuota,
+			of:       "x",
+			searched: []string{"15 of 0"},
 		},
 		"no flavor will do": {
 			why:    "the mildest of both is told: quota may grow, taints are what the pods do not tolerate",
@@ -273,7 +346,11 @@ func TestAssign(t *testing.T) {
 			for _, u := range [][2]string{{"f", "cpu"}, {"f", "gpu"}, {"g", "cpu"}} {
 				f.FlavorResource(u[0], u[1])
 			}
-			a := f.SetQueue("a", "c", offers(offer{"f", "cpu", 10, nil, nil}, offer{"f", "gpu", 4, nil, nil}, offer{"g", "cpu", 10, nil, nil}))
+			a := f.SetQueue(
+				"a",
+				"c",
+				offers(offer{"f", "cpu", 10, nil, nil}, offer{"f", "gpu", 4, nil, nil}, offer{"g", "cpu", 10, nil, nil}),
+			)
 			b := f.SetQueue("b", "c", offers(offer{"f", "cpu", 5, nil, nil}))
 			f.Settle()
 			f.Add(core.Projected, a, tc.used)
@@ -283,9 +360,21 @@ func TestAssign(t *testing.T) {
 				f.Add(l, b, []Use{{cpuF, tc.lent}})
 			}
 			var got Assignment
-			f.Assign(&CompiledRequests{Queue: a, Requests: tc.asks, Fungibility: tc.fungible, Reclaims: tc.reclaims}, nil, &tc.stage, &got)
+			f.Assign(
+				&CompiledRequests{Queue: a, Requests: tc.asks, Fungibility: tc.fungible, Reclaims: tc.reclaims},
+				nil,
+				&tc.stage,
+				&got,
+			)
 			if got.Why.Code != tc.reason || got.Why.PodSet != tc.of {
-				t.Errorf("%s: the reason is %s of %q, want %s of %q", tc.why, got.Why.Code, got.Why.PodSet, tc.reason, tc.of)
+				t.Errorf(
+					"%s: the reason is %s of %q, want %s of %q",
+					tc.why,
+					got.Why.Code,
+					got.Why.PodSet,
+					tc.reason,
+					tc.of,
+				)
 			}
 			if tc.have != nil && got.Why.Have != *tc.have {
 				t.Errorf("%s: the reason says that %v are there, want %v", tc.why, got.Why.Have, *tc.have)
@@ -315,8 +404,16 @@ func TestAdvance(t *testing.T) {
 		bad  map[[2]int]nodeAnswer
 		want string
 	}{
-		"all":          {why: "as one counts", asks: []Request{{Options: two}, {Options: two}}, want: "[0 0] [0 1] [1 0] [1 1]"},
-		"one way only": {why: "an ask without another option stays", asks: []Request{{Options: two}, {Options: two[:1]}}, want: "[0 0] [1 0]"},
+		"all": {
+			why:  "as one counts",
+			asks: []Request{{Options: two}, {Options: two}},
+			want: "[0 0] [0 1] [1 0] [1 1]",
+		},
+		"one way only": {
+			why:  "an ask without another option stays",
+			asks: []Request{{Options: two}, {Options: two[:1]}},
+			want: "[0 0] [1 0]",
+		},
 		"a dead end": {
 			why:  "where nothing serves the last ask, only those before it can help",
 			asks: []Request{{Options: two}, {Options: two}}, bad: map[[2]int]nodeAnswer{{1, 0}: {}, {1, 1}: {}},

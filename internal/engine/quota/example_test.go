@@ -24,7 +24,12 @@ func Example() {
 
 	f.Add(core.Current, blue, []quota.Use{{Pair: pair, Amount: 12}})
 	fmt.Println("blue borrows", blue.Borrowed(core.Current, pair))
-	fmt.Println("blue may use", blue.Available(core.Current, pair), "more, red", red.Available(core.Current, pair))
+	fmt.Println(
+		"blue may use",
+		blue.Available(core.Current, pair),
+		"more, red",
+		red.Available(core.Current, pair),
+	)
 	fmt.Println("blue's share of what all could borrow, in thousandths:", blue.Share(core.Current).Value())
 	// Output:
 	// blue borrows 4

@@ -92,8 +92,15 @@ func drawModel(t *rapid.T) *model {
 // add makes a node whose parent is one of the first nodes, or none.
 func (m *model) add(name string, queue bool, first int) { //nolint:revive // queue or cohort
 	n := &modelNode{
-		queue: queue, quota: map[core.FlavorResource]core.Quota{}, used: map[core.FlavorResource]int64{},
-		weight: rapid.SampledFrom([]core.Weight{core.WeightOne, core.WeightOne, 2 * core.WeightOne, 0}).Draw(m.t, "weight"),
+		queue: queue,
+		quota: map[core.FlavorResource]core.Quota{},
+		used:  map[core.FlavorResource]int64{},
+		weight: rapid.SampledFrom(
+			[]core.Weight{core.WeightOne, core.WeightOne, 2 * core.WeightOne, 0},
+		).Draw(
+			m.t,
+			"weight",
+		),
 	}
 	parent := ""
 	p := rapid.IntRange(-1, first-1).Draw(m.t, "parent")
@@ -115,7 +122,13 @@ func (m *model) add(name string, queue bool, first int) { //nolint:revive // que
 			q.Borrowing, q.Lending = m.maybe("borrowing"), m.maybe("lending")
 		}
 		n.quota[x] = q
-		groups = append(groups, core.ResourceGroup{Covered: []string{x.Resource}, Flavors: []core.FlavorQuotas{{Flavor: x.Flavor, Quotas: []core.Quota{q}}}})
+		groups = append(
+			groups,
+			core.ResourceGroup{
+				Covered: []string{x.Resource},
+				Flavors: []core.FlavorQuotas{{Flavor: x.Flavor, Quotas: []core.Quota{q}}},
+			},
+		)
 	}
 	if queue {
 		n.node = m.forest.SetQueue(name, parent, groups)
@@ -363,7 +376,12 @@ func (m *model) compareAmounts(when string, n *modelNode, x core.FlavorResource)
 	if got, want := n.node.WithinNominal(core.Projected, pairs), !n.borrows(x, new(big.Int)); got != want {
 		m.t.Fatalf("%s: %s is within its quota of %v: %t, should be %t\n%s", when, n.node.Name, x, got, want, m)
 	}
-	if got, want := n.node.UnderNominal(core.Projected, pairs), n.queue && number(n.quota[x].Nominal).Cmp(n.usage(x)) > 0; n.queue && got != want {
+	if got, want := n.node.UnderNominal(
+		core.Projected,
+		pairs,
+	), n.queue &&
+		number(n.quota[x].Nominal).Cmp(n.usage(x)) > 0; n.queue &&
+		got != want {
 		m.t.Fatalf("%s: %s is under its quota of %v: %t, should be %t\n%s", when, n.node.Name, x, got, want, m)
 	}
 }
@@ -387,8 +405,22 @@ func (m *model) compareLevels(when string, n *modelNode, x core.FlavorResource) 
 		}
 		uses := []Use{{p, v}}
 		rest := positive(new(big.Int).Sub(big.NewInt(int64(v)), n.unusedKept(x)))
-		if fits := n.node.Absorb(core.Projected, uses); fits == n.borrows(x, big.NewInt(int64(v))) || uses[0].Amount != amount(rest) {
-			m.t.Fatalf("%s: %s absorbs %v of %v: %t, rest %v, should be %v\n%s", when, n.node.Name, v, x, fits, uses[0].Amount, rest, m)
+		if fits := n.node.Absorb(
+			core.Projected,
+			uses,
+		); fits == n.borrows(x, big.NewInt(int64(v))) ||
+			uses[0].Amount != amount(rest) {
+			m.t.Fatalf(
+				"%s: %s absorbs %v of %v: %t, rest %v, should be %v\n%s",
+				when,
+				n.node.Name,
+				v,
+				x,
+				fits,
+				uses[0].Amount,
+				rest,
+				m,
+			)
 		}
 	}
 }
@@ -442,13 +474,30 @@ func (m *model) compareShares(when string, n *modelNode) {
 		m.t.Fatalf("%s: %s borrows %q most, should be %q\n%s", when, n.node.Name, got.Resource, name, m)
 	}
 	if got.Zero() != (ratio.Sign() == 0) || got.Infinite() != (ratio.Sign() > 0 && n.weight == 0) {
-		m.t.Fatalf("%s: share of %s is zero %t, infinite %t; borrowed %v\n%s", when, n.node.Name, got.Zero(), got.Infinite(), ratio, m)
+		m.t.Fatalf(
+			"%s: share of %s is zero %t, infinite %t; borrowed %v\n%s",
+			when,
+			n.node.Name,
+			got.Zero(),
+			got.Infinite(),
+			ratio,
+			m,
+		)
 	}
 	if want := thousandths(ratio, n.weight); got.Value() != want {
 		m.t.Fatalf("%s: share of %s is shown as %d, should be %d\n%s", when, n.node.Name, got.Value(), want, m)
 	}
-	if exact := got.Exact(); got.Infinite() != (exact == nil) || exact != nil && got.lendable != core.Unlimited && exact.Cmp(perMille(ratio, n.weight)) != 0 {
-		m.t.Fatalf("%s: share of %s is %v thousandths of weight %v, told as %v\n%s", when, n.node.Name, ratio, n.weight, exact, m)
+	if exact := got.Exact(); got.Infinite() != (exact == nil) ||
+		exact != nil && got.lendable != core.Unlimited && exact.Cmp(perMille(ratio, n.weight)) != 0 {
+		m.t.Fatalf(
+			"%s: share of %s is %v thousandths of weight %v, told as %v\n%s",
+			when,
+			n.node.Name,
+			ratio,
+			n.weight,
+			exact,
+			m,
+		)
 	}
 	if n.parent == nil {
 		return
@@ -458,7 +507,15 @@ func (m *model) compareShares(when string, n *modelNode) {
 		other, _ := o.share(m)
 		s := o.node.Share(core.Projected)
 		if by, want := got.Compare(s), compareShares(ratio, n.weight, other, o.weight); by != want {
-			m.t.Fatalf("%s: shares of %s and %s compare as %d, should be %d\n%s", when, n.node.Name, o.node.Name, by, want, m)
+			m.t.Fatalf(
+				"%s: shares of %s and %s compare as %d, should be %d\n%s",
+				when,
+				n.node.Name,
+				o.node.Name,
+				by,
+				want,
+				m,
+			)
 		}
 		if o != n && s.Compare(rival) > 0 {
 			rival = s

@@ -117,7 +117,11 @@ type Forest struct {
 
 // New returns an empty forest.
 func New() *Forest {
-	return &Forest{queues: map[string]*Node{}, cohorts: map[string]*Node{}, pairs: map[core.FlavorResource]FlavorResource{}}
+	return &Forest{
+		queues:  map[string]*Node{},
+		cohorts: map[string]*Node{},
+		pairs:   map[core.FlavorResource]FlavorResource{},
+	}
 }
 
 // FlavorResource interns a flavor and a resource.

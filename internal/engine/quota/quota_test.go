@@ -19,7 +19,9 @@ func cpu(nominal, borrowing, lending core.Amount) []core.ResourceGroup {
 	if lending >= 0 {
 		q.Lending = &lending
 	}
-	return []core.ResourceGroup{{Covered: []string{core.CPU}, Flavors: []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{q}}}}}
+	return []core.ResourceGroup{
+		{Covered: []string{core.CPU}, Flavors: []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{q}}}},
+	}
 }
 
 func TestAvailable(t *testing.T) {

@@ -23,9 +23,14 @@ type offer struct {
 func offers(list ...offer) []core.ResourceGroup {
 	var out []core.ResourceGroup
 	for _, o := range list {
-		out = append(out, core.ResourceGroup{Covered: []string{o.resource}, Flavors: []core.FlavorQuotas{{
-			Flavor: o.flavor, Quotas: []core.Quota{{Resource: o.resource, Nominal: o.nominal, Borrowing: o.borrowing, Lending: o.lending}},
-		}}})
+		out = append(out, core.ResourceGroup{Covered: []string{o.resource}, Flavors: []core.FlavorQuotas{
+			{
+				Flavor: o.flavor,
+				Quotas: []core.Quota{
+					{Resource: o.resource, Nominal: o.nominal, Borrowing: o.borrowing, Lending: o.lending},
+				},
+			},
+		}})
 	}
 	return out
 }
@@ -163,7 +168,9 @@ func TestShare(t *testing.T) {
 		"a cohort's borrowing limit bounds what its members could get": {
 			why: "left owns 4 and may borrow 2: 3 of 6",
 			build: func(f *Forest) {
-				f.SetCohort(core.Cohort{Name: "left", Parent: "top", Groups: offers(offer{"f", "gpu", 0, new(core.Amount(2)), nil})})
+				f.SetCohort(
+					core.Cohort{Name: "left", Parent: "top", Groups: offers(offer{"f", "gpu", 0, new(core.Amount(2)), nil})},
+				)
 				f.SetQueue("a", "left", nil)
 				f.SetQueue("a2", "left", offers(offer{"f", "gpu", 4, nil, nil}))
 				f.SetQueue("b", "top", offers(offer{"f", "gpu", 8, nil, nil}))
@@ -204,7 +211,9 @@ func TestShare(t *testing.T) {
 // TestShareWith compares a share with uses added to the share after adding them.
 func TestShareWith(t *testing.T) {
 	f := New()
-	f.SetCohort(core.Cohort{Name: "left", Parent: "top", Groups: offers(offer{"f", "gpu", 0, nil, new(core.Amount(1))})})
+	f.SetCohort(
+		core.Cohort{Name: "left", Parent: "top", Groups: offers(offer{"f", "gpu", 0, nil, new(core.Amount(1))})},
+	)
 	a := f.SetQueue("a", "left", offers(offer{"f", "gpu", 4, nil, new(core.Amount(2))}))
 	f.SetQueue("b", "top", offers(offer{"f", "gpu", 8, nil, nil}))
 	p := f.FlavorResource("f", "gpu")
@@ -284,7 +293,14 @@ func exact(a, b DominantResourceShare) int {
 	case a.Zero() || b.Zero():
 		return cmp.Compare(value(!a.Zero()), value(!b.Zero()))
 	}
-	return new(big.Rat).Quo(ratio(a), big.NewRat(int64(a.weight), 1)).Cmp(new(big.Rat).Quo(ratio(b), big.NewRat(int64(b.weight), 1)))
+	return new(
+		big.Rat,
+	).Quo(
+		ratio(a),
+		big.NewRat(int64(a.weight), 1),
+	).Cmp(
+		new(big.Rat).Quo(ratio(b), big.NewRat(int64(b.weight), 1)),
+	)
 }
 
 func value(b bool) int { //nolint:revive // a number for a truth

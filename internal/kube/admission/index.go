@@ -38,9 +38,19 @@ func IndexWorkload(o client.Object) []string {
 }
 
 // WorkloadsOf lists the Workloads that a job controls.
-func WorkloadsOf(ctx context.Context, c client.Reader, namespace string, job types.UID) ([]kueue.Workload, error) {
+func WorkloadsOf(
+	ctx context.Context,
+	c client.Reader,
+	namespace string,
+	job types.UID,
+) ([]kueue.Workload, error) {
 	var all kueue.WorkloadList
-	if err := c.List(ctx, &all, client.InNamespace(namespace), client.MatchingFields{JobIndex: string(job)}); err != nil {
+	if err := c.List(
+		ctx,
+		&all,
+		client.InNamespace(namespace),
+		client.MatchingFields{JobIndex: string(job)},
+	); err != nil {
 		return nil, fmt.Errorf("list workloads of job %s in namespace %s: %w", job, namespace, err)
 	}
 	return all.Items, nil

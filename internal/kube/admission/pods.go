@@ -40,7 +40,13 @@ type Pods struct {
 // PodsOf looks at the pods of a Workload.
 func PodsOf(ctx context.Context, c client.Reader, namespace, workload string) (Pods, error) {
 	var pods corev1.PodList
-	if err := c.List(ctx, &pods, client.InNamespace(namespace), client.MatchingFields{PodIndex: workload}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := c.List(
+		ctx,
+		&pods,
+		client.InNamespace(namespace),
+		client.MatchingFields{PodIndex: workload},
+		client.UnsafeDisableDeepCopy,
+	); err != nil {
 		return Pods{}, fmt.Errorf("list pods of workload %s/%s: %w", namespace, workload, err)
 	}
 	return count(pods.Items), nil
@@ -50,7 +56,13 @@ func PodsOf(ctx context.Context, c client.Reader, namespace, workload string) (P
 // it ended, how; "" if no pod says anything.
 func Trouble(ctx context.Context, c client.Reader, namespace, workload string) (string, error) {
 	var pods corev1.PodList
-	if err := c.List(ctx, &pods, client.InNamespace(namespace), client.MatchingFields{PodIndex: workload}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := c.List(
+		ctx,
+		&pods,
+		client.InNamespace(namespace),
+		client.MatchingFields{PodIndex: workload},
+		client.UnsafeDisableDeepCopy,
+	); err != nil {
 		return "", fmt.Errorf("list pods of workload %s/%s: %w", namespace, workload, err)
 	}
 	return troubleOf(pods.Items), nil
@@ -124,7 +136,12 @@ func endOf(t *corev1.ContainerStateTerminated) string {
 // their pod set, as those do that were made with an admission.
 func PodsNow(ctx context.Context, live client.Reader, namespace, workload string) (Pods, error) {
 	var pods corev1.PodList
-	if err := live.List(ctx, &pods, client.InNamespace(namespace), client.HasLabels{kueue.PodSetLabel}); err != nil {
+	if err := live.List(
+		ctx,
+		&pods,
+		client.InNamespace(namespace),
+		client.HasLabels{kueue.PodSetLabel},
+	); err != nil {
 		return Pods{}, fmt.Errorf("list pods of workload %s/%s: %w", namespace, workload, err)
 	}
 	return count(slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool {
@@ -163,7 +180,9 @@ func count(pods []corev1.Pod) Pods {
 // refused is since when a pod has been refused by every node, and why.
 func refused(p *corev1.Pod) (time.Time, string) {
 	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable && p.DeletionTimestamp == nil {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse &&
+			c.Reason == corev1.PodReasonUnschedulable &&
+			p.DeletionTimestamp == nil {
 			return c.LastTransitionTime.Time, c.Message
 		}
 	}
@@ -200,7 +219,8 @@ func endings() predicate.Funcs {
 		DeleteFunc:  func(event.DeleteEvent) bool { return true },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			return live(e.ObjectOld) && !live(e.ObjectNew) || !unplaced(e.ObjectOld) && unplaced(e.ObjectNew) || !told(e.ObjectOld) && told(e.ObjectNew)
+			return live(e.ObjectOld) && !live(e.ObjectNew) || !unplaced(e.ObjectOld) && unplaced(e.ObjectNew) ||
+				!told(e.ObjectOld) && told(e.ObjectNew)
 		},
 	}
 }

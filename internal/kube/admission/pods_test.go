@@ -18,9 +18,14 @@ func TestPodsEnding(t *testing.T) {
 	pod := func(phase corev1.PodPhase, refusedBy ...string) *corev1.Pod {
 		p := &corev1.Pod{Status: corev1.PodStatus{Phase: phase}}
 		for range refusedBy {
-			p.Status.Conditions = []corev1.PodCondition{{
-				Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(time.Unix(1000, 0)),
-			}}
+			p.Status.Conditions = []corev1.PodCondition{
+				{
+					Type:               corev1.PodScheduled,
+					Status:             corev1.ConditionFalse,
+					Reason:             corev1.PodReasonUnschedulable,
+					LastTransitionTime: metav1.NewTime(time.Unix(1000, 0)),
+				},
+			}
 		}
 		return p
 	}
@@ -38,7 +43,8 @@ func TestPodsEnding(t *testing.T) {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
-	if funcs.Create(event.CreateEvent{Object: runs}) || !funcs.Delete(event.DeleteEvent{Object: runs}) || funcs.Generic(event.GenericEvent{Object: runs}) {
+	if funcs.Create(event.CreateEvent{Object: runs}) || !funcs.Delete(event.DeleteEvent{Object: runs}) ||
+		funcs.Generic(event.GenericEvent{Object: runs}) {
 		t.Error("a pod that is new frees nothing, one that is gone may")
 	}
 }
@@ -46,7 +52,11 @@ func TestPodsEnding(t *testing.T) {
 // What keeps pods from being ready is told in the words of the runtime, whatever stage they are at.
 func TestTroubleOfPods(t *testing.T) {
 	status := func(s corev1.ContainerState, last *corev1.ContainerStateTerminated) corev1.PodStatus {
-		return corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: s, LastTerminationState: corev1.ContainerState{Terminated: last}}}}
+		return corev1.PodStatus{
+			ContainerStatuses: []corev1.ContainerStatus{
+				{State: s, LastTerminationState: corev1.ContainerState{Terminated: last}},
+			},
+		}
 	}
 	waits := func(reason, message string) corev1.ContainerState {
 		return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}
@@ -55,9 +65,14 @@ func TestTroubleOfPods(t *testing.T) {
 		return &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason, Message: message}
 	}
 	runs := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
-	unplaced := corev1.PodStatus{Conditions: []corev1.PodCondition{{
-		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "no node has room",
-	}}}
+	unplaced := corev1.PodStatus{Conditions: []corev1.PodCondition{
+		{
+			Type:    corev1.PodScheduled,
+			Status:  corev1.ConditionFalse,
+			Reason:  corev1.PodReasonUnschedulable,
+			Message: "no node has room",
+		},
+	}}
 	inInit := status(waits("PodInitializing", ""), nil)
 	inInit.InitContainerStatuses = status(waits("ErrImagePull", "nowhere/x: not found"), nil).ContainerStatuses
 	long := status(waits("ErrImagePull", strings.Repeat("x", 10_000)), nil)

@@ -21,13 +21,30 @@ import (
 // Which class says how important a job is.
 func TestPriority(t *testing.T) {
 	pc := func(name string, value int32, isDefault bool) *schedulingv1.PriorityClass {
-		return &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value, GlobalDefault: isDefault}
+		return &schedulingv1.PriorityClass{
+			ObjectMeta:    metav1.ObjectMeta{Name: name},
+			Value:         value,
+			GlobalDefault: isDefault,
+		}
 	}
-	all := []client.Object{pc("low", 1, false), pc("usual", 5, true), pc("old-usual", 4, true), pc("high", 10, false)}
+	all := []client.Object{
+		pc("low", 1, false),
+		pc("usual", 5, true),
+		pc("old-usual", 4, true),
+		pc("high", 10, false),
+	}
 	of := func(name string) *kueue.PriorityClassRef {
-		return &kueue.PriorityClassRef{Group: kueue.PodPriorityClassGroup, Kind: kueue.PodPriorityClassKind, Name: name}
+		return &kueue.PriorityClassRef{
+			Group: kueue.PodPriorityClassGroup,
+			Kind:  kueue.PodPriorityClassKind,
+			Name:  name,
+		}
 	}
-	urgent := &kueue.PriorityClassRef{Group: kueue.WorkloadPriorityClassGroup, Kind: kueue.WorkloadPriorityClassKind, Name: "urgent"}
+	urgent := &kueue.PriorityClassRef{
+		Group: kueue.WorkloadPriorityClassGroup,
+		Kind:  kueue.WorkloadPriorityClassKind,
+		Name:  "urgent",
+	}
 	tests := map[string]struct {
 		why     string
 		objects []client.Object
@@ -36,12 +53,48 @@ func TestPriority(t *testing.T) {
 		want    Priority
 	}{
 		"nothing said, no classes": {"0 is what Kubernetes takes", nil, "", "", Priority{Value: new(int32(0))}},
-		"nothing said":             {"the default, the highest if there are two", all, "", "", Priority{Value: new(int32(5)), Class: of("usual")}},
-		"pods say":                 {"their class", all, "", "low", Priority{Value: new(int32(1)), Class: of("low")}},
-		"pods say nonsense":        {"the webhook refuses that where it can", all, "", "none", Priority{Value: new(int32(0))}},
-		"the job says":             {"before what pods say", append(all, &kueue.WorkloadPriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Value: 99}), "urgent", "low", Priority{Value: new(int32(99)), Class: urgent}},
-		"the job says nonsense":    {"it waits for the class, and counts as its pods meanwhile", all, "urgent", "high", Priority{Value: new(int32(10)), Class: of("high"), Awaited: "urgent"}},
-		"and so do its pods":       {"it waits for the class", all, "urgent", "none", Priority{Value: new(int32(0)), Awaited: "urgent"}},
+		"nothing said": {
+			"the default, the highest if there are two",
+			all,
+			"",
+			"",
+			Priority{Value: new(int32(5)), Class: of("usual")},
+		},
+		"pods say": {
+			"their class",
+			all,
+			"",
+			"low",
+			Priority{Value: new(int32(1)), Class: of("low")},
+		},
+		"pods say nonsense": {
+			"the webhook refuses that where it can",
+			all,
+			"",
+			"none",
+			Priority{Value: new(int32(0))},
+		},
+		"the job says": {
+			"before what pods say",
+			append(all, &kueue.WorkloadPriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Value: 99}),
+			"urgent",
+			"low",
+			Priority{Value: new(int32(99)), Class: urgent},
+		},
+		"the job says nonsense": {
+			"it waits for the class, and counts as its pods meanwhile",
+			all,
+			"urgent",
+			"high",
+			Priority{Value: new(int32(10)), Class: of("high"), Awaited: "urgent"},
+		},
+		"and so do its pods": {
+			"it waits for the class",
+			all,
+			"urgent",
+			"none",
+			Priority{Value: new(int32(0)), Awaited: "urgent"},
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -54,7 +107,12 @@ func TestPriority(t *testing.T) {
 				sets = make([]kueue.PodSet, 2)
 				sets[0].Template.Spec.PriorityClassName = tc.pods
 			}
-			got, err := PriorityOf(t.Context(), fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(tc.objects...).Build(), j, sets)
+			got, err := PriorityOf(
+				t.Context(),
+				fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(tc.objects...).Build(),
+				j,
+				sets,
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -80,7 +138,9 @@ func TestPriorityUnknown(t *testing.T) {
 			},
 		}).Build()
 	}
-	urgent := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{kueue.PriorityClassLabel: "urgent"}}}
+	urgent := &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{kueue.PriorityClassLabel: "urgent"}},
+	}
 	if _, err := PriorityOf(t.Context(), lost(&kueue.WorkloadPriorityClass{}), urgent, nil); err == nil {
 		t.Error("a WorkloadPriorityClass that cannot be read counts as missing")
 	}

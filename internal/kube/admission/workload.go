@@ -22,7 +22,9 @@ import (
 // Kueue gives, which scripts compute; but it is short enough for a label.
 func WorkloadName(gvk schema.GroupVersionKind, o metav1.Object) string {
 	const longest, hashLength = 63, 5
-	sum := sha1.Sum([]byte(strings.Join([]string{gvk.Kind, gvk.Group, o.GetName(), string(o.GetUID())}, "\n"))) //nolint:gosec // it tells names apart and keeps no secret
+	sum := sha1.Sum( //nolint:gosec // it tells names apart and keeps no secret
+		[]byte(strings.Join([]string{gvk.Kind, gvk.Group, o.GetName(), string(o.GetUID())}, "\n")),
+	)
 	prefix := strings.ToLower(gvk.Kind) + "-" + o.GetName()
 	if len(prefix) > longest-hashLength-1 {
 		prefix = strings.TrimRight(prefix[:longest-hashLength-1], ".-")
@@ -57,12 +59,21 @@ func Submitted(o metav1.Object) map[string]string {
 // in on one side do not matter.
 func SamePods(a, b []kueue.PodSet) bool {
 	return slices.EqualFunc(a, b, func(a, b kueue.PodSet) bool {
-		return a.Name == b.Name && a.Count == b.Count && equality.Semantic.DeepEqual(a.MinCount, b.MinCount) && samePod(&a.Template.Spec, &b.Template.Spec)
+		return a.Name == b.Name && a.Count == b.Count && equality.Semantic.DeepEqual(a.MinCount, b.MinCount) &&
+			samePod(&a.Template.Spec, &b.Template.Spec)
 	})
 }
 
 func samePod(a, b *corev1.PodSpec) bool {
-	ra, rb := convert.RequestsOf(a, convert.Surroundings{}, convert.Counting{}), convert.RequestsOf(b, convert.Surroundings{}, convert.Counting{})
+	ra, rb := convert.RequestsOf(
+		a,
+		convert.Surroundings{},
+		convert.Counting{},
+	), convert.RequestsOf(
+		b,
+		convert.Surroundings{},
+		convert.Counting{},
+	)
 	return slices.Equal(ra.Node, rb.Node) && equality.Semantic.DeepEqual(convert.Filter(a), convert.Filter(b)) &&
 		a.PriorityClassName == b.PriorityClassName && equality.Semantic.DeepEqual(a.RuntimeClassName, b.RuntimeClassName)
 }

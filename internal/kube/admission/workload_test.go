@@ -43,7 +43,10 @@ func TestSubmitted(t *testing.T) {
 		"two seconds on":   {"2026-01-02T03:04:07Z", created},
 		"in another place": {"2026-01-02T04:04:05.25+01:00", created.Add(250 * time.Millisecond)},
 	} {
-		o := &metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(created), Annotations: map[string]string{kueue.SubmittedAtAnnotation: c.says}}
+		o := &metav1.ObjectMeta{
+			CreationTimestamp: metav1.NewTime(created),
+			Annotations:       map[string]string{kueue.SubmittedAtAnnotation: c.says},
+		}
 		if got := Submitted(o)[kueue.SubmittedAtAnnotation]; got != c.want.Format(time.RFC3339Nano) {
 			t.Errorf("%s: %s, want %s", name, got, c.want.Format(time.RFC3339Nano))
 		}

@@ -33,25 +33,44 @@ func TestPausesBetweenTries(t *testing.T) {
 		var tries []time.Duration
 		c := fake.NewClientBuilder().WithScheme(scheme.New()).WithStatusSubresource(&kueue.Workload{}).
 			WithObjects(aWorkload(func(w *kueue.Workload) { w.ResourceVersion = "" }), aQueue()).
-			WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
-				mu.Lock()
-				defer mu.Unlock()
-				tries = append(tries, time.Since(began))
-				if down {
-					return errors.New("connection refused")
-				}
-				return c.SubResource(sub).Update(ctx, o, opts...)
-			}}).Build()
+			WithInterceptorFuncs(
+				interceptor.Funcs{
+					SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+						mu.Lock()
+						defer mu.Unlock()
+						tries = append(tries, time.Since(began))
+						if down {
+							return errors.New("connection refused")
+						}
+						return c.SubResource(sub).Update(ctx, o, opts...)
+					},
+				},
+			).Build()
 		a, stop := running(t, Options{
-			Client: c, Sentence: sentence,
-			Refused: func(core.Key, string) { t.Error("it suits") }, Done: func(context.Context, core.Decision, *kueue.Workload) {},
+			Client:   c,
+			Sentence: sentence,
+			Refused:  func(core.Key, string) { t.Error("it suits") },
+			Done:     func(context.Context, core.Decision, *kueue.Workload) {},
 		})
 		defer stop()
 		a.Plan(core.Plan{core.Admit{Key: key, Admission: on("n1")}}, unknown)
 		time.Sleep(21 * time.Second)
 		synctest.Wait()
 		const ms = time.Millisecond
-		want := []time.Duration{0, 20 * ms, 60 * ms, 140 * ms, 300 * ms, 620 * ms, 1260 * ms, 2540 * ms, 5100 * ms, 10100 * ms, 15100 * ms, 20100 * ms}
+		want := []time.Duration{
+			0,
+			20 * ms,
+			60 * ms,
+			140 * ms,
+			300 * ms,
+			620 * ms,
+			1260 * ms,
+			2540 * ms,
+			5100 * ms,
+			10100 * ms,
+			15100 * ms,
+			20100 * ms,
+		}
 		if d := cmp.Diff(want, tries); d != "" {
 			t.Errorf("tries (-want +got):\n%s", d)
 		}
@@ -79,22 +98,31 @@ func TestRivalIsNotOverwritten(t *testing.T) {
 		meets := 0
 		c := fake.NewClientBuilder().WithScheme(scheme.New()).WithStatusSubresource(&kueue.Workload{}).
 			WithObjects(aWorkload(func(w *kueue.Workload) { w.ResourceVersion = "" }), aQueue()).
-			WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
-				if meets++; meets%2 == 1 {
-					w := &kueue.Workload{}
-					if err := c.Get(ctx, client.ObjectKeyFromObject(o), w); err != nil {
-						return err
-					}
-					w.Status.Conditions = append(w.Status.Conditions, metav1.Condition{Type: "Theirs" + strconv.Itoa(meets), Status: metav1.ConditionTrue})
-					if err := c.SubResource(sub).Update(ctx, w); err != nil {
-						return err
-					}
-				}
-				return c.SubResource(sub).Update(ctx, o, opts...)
-			}}).Build()
+			WithInterceptorFuncs(
+				interceptor.Funcs{
+					SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+						if meets++; meets%2 == 1 {
+							w := &kueue.Workload{}
+							if err := c.Get(ctx, client.ObjectKeyFromObject(o), w); err != nil {
+								return err
+							}
+							w.Status.Conditions = append(
+								w.Status.Conditions,
+								metav1.Condition{Type: "Theirs" + strconv.Itoa(meets), Status: metav1.ConditionTrue},
+							)
+							if err := c.SubResource(sub).Update(ctx, w); err != nil {
+								return err
+							}
+						}
+						return c.SubResource(sub).Update(ctx, o, opts...)
+					},
+				},
+			).Build()
 		a, stop := running(t, Options{
-			Client: c, Sentence: sentence,
-			Refused: func(core.Key, string) { t.Error("it suits") }, Done: func(context.Context, core.Decision, *kueue.Workload) {},
+			Client:   c,
+			Sentence: sentence,
+			Refused:  func(core.Key, string) { t.Error("it suits") },
+			Done:     func(context.Context, core.Decision, *kueue.Workload) {},
 		})
 		defer stop()
 		for _, d := range []core.Decision{core.Refuse{Key: key, Why: core.Reason{Code: core.WaitingForQuota}}, core.Admit{Key: key, Admission: on("n1")}} {
@@ -106,7 +134,8 @@ func TestRivalIsNotOverwritten(t *testing.T) {
 		if err := c.Get(t.Context(), client.ObjectKey{Namespace: key.Namespace, Name: key.Name}, w); err != nil {
 			t.Fatal(err)
 		}
-		kept := apimeta.IsStatusConditionTrue(w.Status.Conditions, "Theirs1") && apimeta.IsStatusConditionTrue(w.Status.Conditions, "Theirs3")
+		kept := apimeta.IsStatusConditionTrue(w.Status.Conditions, "Theirs1") &&
+			apimeta.IsStatusConditionTrue(w.Status.Conditions, "Theirs3")
 		if meets != 4 || w.Status.Admission == nil || !kept {
 			t.Errorf("after %d writes: admission %v, conditions %v", meets, w.Status.Admission, w.Status.Conditions)
 		}
@@ -121,13 +150,17 @@ func TestForgottenWhileWritten(t *testing.T) {
 		var done []string
 		c := fake.NewClientBuilder().WithScheme(scheme.New()).WithStatusSubresource(&kueue.Workload{}).
 			WithObjects(aWorkload(func(w *kueue.Workload) { w.ResourceVersion = "" }), aQueue()).
-			WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
-				if len(done) == 0 {
-					a.Forget(key)
-					a.Plan(core.Plan{core.Refuse{Key: key, Why: core.Reason{Code: core.WaitingForQuota}}}, unknown)
-				}
-				return c.SubResource(sub).Update(ctx, o, opts...)
-			}}).Build()
+			WithInterceptorFuncs(
+				interceptor.Funcs{
+					SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+						if len(done) == 0 {
+							a.Forget(key)
+							a.Plan(core.Plan{core.Refuse{Key: key, Why: core.Reason{Code: core.WaitingForQuota}}}, unknown)
+						}
+						return c.SubResource(sub).Update(ctx, o, opts...)
+					},
+				},
+			).Build()
 		a, stop := running(t, Options{
 			Client: c, Sentence: sentence, Refused: func(core.Key, string) { t.Error("it suits") },
 			Done: func(_ context.Context, d core.Decision, _ *kueue.Workload) {
@@ -145,7 +178,11 @@ func TestForgottenWhileWritten(t *testing.T) {
 		a.Forget(key)
 		a.Forget(key)
 		if a.untold.all != 0 || len(a.pending) != 0 {
-			t.Errorf("of a workload that is gone %d reasons are to be told, %d workloads are kept", a.untold.all, len(a.pending))
+			t.Errorf(
+				"of a workload that is gone %d reasons are to be told, %d workloads are kept",
+				a.untold.all,
+				len(a.pending),
+			)
 		}
 		stop()
 	})
@@ -171,21 +208,27 @@ func TestReasonsGiveWay(t *testing.T) {
 				var done, tried []string
 				c := fake.NewClientBuilder().WithScheme(scheme.New()).WithStatusSubresource(&kueue.Workload{}).
 					WithObjects(aWorkload(func(w *kueue.Workload) { w.ResourceVersion = "" }), aQueue()).
-					WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
-						w, _ := o.(*kueue.Workload)
-						what := "refused"
-						if w.Status.Admission != nil {
-							what = "admitted"
-						}
-						if tried = append(tried, what); time.Since(began) < tc.down {
-							return errors.New("connection refused")
-						}
-						done = append(done, what)
-						return c.SubResource(sub).Update(ctx, o, opts...)
-					}}).Build()
+					WithInterceptorFuncs(
+						interceptor.Funcs{
+							SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+								w, _ := o.(*kueue.Workload)
+								what := "refused"
+								if w.Status.Admission != nil {
+									what = "admitted"
+								}
+								if tried = append(tried, what); time.Since(began) < tc.down {
+									return errors.New("connection refused")
+								}
+								done = append(done, what)
+								return c.SubResource(sub).Update(ctx, o, opts...)
+							},
+						},
+					).Build()
 				a, stop := running(t, Options{
-					Client: c, Sentence: sentence,
-					Refused: func(core.Key, string) { t.Error("it suits") }, Done: func(context.Context, core.Decision, *kueue.Workload) {},
+					Client:   c,
+					Sentence: sentence,
+					Refused:  func(core.Key, string) { t.Error("it suits") },
+					Done:     func(context.Context, core.Decision, *kueue.Workload) {},
 				})
 				for _, p := range tc.plans {
 					a.Plan(p, unknown)
@@ -212,9 +255,19 @@ func TestPodsCountedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		counts := 0
 		w := aWorkload(func(w *kueue.Workload) { w.ResourceVersion = "" }, admittedOn("n1"))
-		c := fake.NewClientBuilder().WithScheme(scheme.New()).WithStatusSubresource(&kueue.Workload{}).WithObjects(w, aQueue()).Build()
+		c := fake.NewClientBuilder().WithScheme(
+			scheme.New(),
+		).WithStatusSubresource(
+			&kueue.Workload{},
+		).WithObjects(
+			w,
+			aQueue(),
+		).Build()
 		a, stop := running(t, Options{
-			Client: c, Sentence: sentence, Refused: func(core.Key, string) { t.Error("it suits") }, Done: func(context.Context, core.Decision, *kueue.Workload) {},
+			Client:   c,
+			Sentence: sentence,
+			Refused:  func(core.Key, string) { t.Error("it suits") },
+			Done:     func(context.Context, core.Decision, *kueue.Workload) {},
 			Pods: func(context.Context, core.Key) (int, error) {
 				if counts++; counts == 1 {
 					return 0, errors.New("the cache is not ready")
@@ -227,7 +280,12 @@ func TestPodsCountedAgain(t *testing.T) {
 		synctest.Wait()
 		stop()
 		var is kueue.Workload
-		if err := c.Get(t.Context(), client.ObjectKeyFromObject(w), &is); err != nil || is.Status.Admission != nil || counts != 2 {
+		if err := c.Get(
+			t.Context(),
+			client.ObjectKeyFromObject(w),
+			&is,
+		); err != nil || is.Status.Admission != nil ||
+			counts != 2 {
 			t.Errorf("%v; pods were counted %d times, and it holds %v", err, counts, is.Status.Admission)
 		}
 	})
@@ -239,16 +297,34 @@ func TestReasonGoesWithDecision(t *testing.T) {
 		refused := 0
 		c := fake.NewClientBuilder().WithScheme(scheme.New()).WithStatusSubresource(&kueue.Workload{}).
 			WithObjects(aWorkload(func(w *kueue.Workload) { w.ResourceVersion = "" }), aQueue()).
-			WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: func(context.Context, client.Client, string, client.Object, ...client.SubResourceUpdateOption) error {
-				return apierrors.NewInvalid(kueue.GroupVersion.WithKind("Workload").GroupKind(), key.Name, nil)
-			}}).Build()
+			WithInterceptorFuncs(
+				interceptor.Funcs{
+					SubResourceUpdate: func(context.Context, client.Client, string, client.Object, ...client.SubResourceUpdateOption) error {
+						return apierrors.NewInvalid(kueue.GroupVersion.WithKind("Workload").GroupKind(), key.Name, nil)
+					},
+				},
+			).Build()
 		a, stop := running(t, Options{
-			Client: c, Sentence: sentence, Refused: func(core.Key, string) { refused++ }, Done: func(context.Context, core.Decision, *kueue.Workload) {},
+			Client:   c,
+			Sentence: sentence,
+			Refused:  func(core.Key, string) { refused++ },
+			Done:     func(context.Context, core.Decision, *kueue.Workload) {},
 		})
-		a.Plan(core.Plan{core.Admit{Key: key, Admission: on("n1")}, core.Refuse{Key: key, Why: core.Reason{Code: core.WaitingForQuota}}}, unknown)
+		a.Plan(
+			core.Plan{
+				core.Admit{Key: key, Admission: on("n1")},
+				core.Refuse{Key: key, Why: core.Reason{Code: core.WaitingForQuota}},
+			},
+			unknown,
+		)
 		synctest.Wait()
 		if refused != 1 || a.untold.all != 0 || len(a.pending) != 0 {
-			t.Errorf("given up %d times; %d reasons are to be told, %d workloads kept", refused, a.untold.all, len(a.pending))
+			t.Errorf(
+				"given up %d times; %d reasons are to be told, %d workloads kept",
+				refused,
+				a.untold.all,
+				len(a.pending),
+			)
 		}
 		stop()
 	})
@@ -270,7 +346,28 @@ func TestRankingOfEquals(t *testing.T) {
 	for r.Len() > 0 {
 		got = append(got, r.Pop().Name)
 	}
-	want := []string{"17", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16", "18", "19"}
+	want := []string{
+		"17",
+		"0",
+		"1",
+		"2",
+		"3",
+		"4",
+		"5",
+		"6",
+		"7",
+		"8",
+		"9",
+		"10",
+		"11",
+		"12",
+		"13",
+		"14",
+		"15",
+		"16",
+		"18",
+		"19",
+	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}

@@ -269,14 +269,28 @@ func (a *Applier) unripe(p *pending, d core.Refuse) time.Duration {
 	return 0
 }
 
-func (a *Applier) work(ctx context.Context, q workqueue.TypedRateLimitingInterface[core.Key], write func(context.Context, core.Key) error) {
+func (a *Applier) work(
+	ctx context.Context,
+	q workqueue.TypedRateLimitingInterface[core.Key],
+	write func(context.Context, core.Key) error,
+) {
 	for {
 		k, stop := q.Get()
 		if stop {
 			return
 		}
 		if err := write(ctx, k); err != nil {
-			log.FromContext(ctx).V(1).Info("Status write will be tried again", "workload", k.String(), "error", err.Error())
+			log.FromContext(
+				ctx,
+			).V(
+				1,
+			).Info(
+				"Status write will be tried again",
+				"workload",
+				k.String(),
+				"error",
+				err.Error(),
+			)
 			q.AddRateLimited(k)
 		} else {
 			q.Forget(k)
@@ -340,7 +354,11 @@ func (a *Applier) next(k core.Key) core.Decision {
 // later.
 func (a *Applier) write(ctx context.Context, k core.Key, d core.Decision) (*kueue.Workload, bool, error) {
 	var w kueue.Workload
-	if err := a.opts.Client.Get(ctx, types.NamespacedName{Namespace: k.Namespace, Name: k.Name}, &w); err != nil {
+	if err := a.opts.Client.Get(
+		ctx,
+		types.NamespacedName{Namespace: k.Namespace, Name: k.Name},
+		&w,
+	); err != nil {
 		if apierrors.IsNotFound(err) {
 			a.wrote(k, nil)
 			return nil, false, nil
@@ -352,16 +370,29 @@ func (a *Applier) write(ctx context.Context, k core.Key, d core.Decision) (*kueu
 	if admit, is := d.(core.Admit); is {
 		// Its checks have to be asked in the write that reserves its quota.
 		s.queue = &kueue.ClusterQueue{}
-		err := a.opts.Client.Get(ctx, types.NamespacedName{Name: admit.Admission.Queue}, s.queue, client.UnsafeDisableDeepCopy)
+		err := a.opts.Client.Get(
+			ctx,
+			types.NamespacedName{Name: admit.Admission.Queue},
+			s.queue,
+			client.UnsafeDisableDeepCopy,
+		)
 		if apierrors.IsNotFound(err) {
 			return nil, false, nil
 		}
 		if err != nil {
 			return nil, false, fmt.Errorf("read the ClusterQueue of workload %s: %w", k, err)
 		}
-		if n := len(workloadlifecycle.Checks(s.queue, convert.StatusAdmission(admit.Admission))); n > kueue.MostAdmissionChecks {
-			return nil, false, &rejectedError{fmt.Sprintf("with the flavors it could get it has to pass %d admission checks, and a Workload can have %d: let ClusterQueue %s ask fewer",
-				n, kueue.MostAdmissionChecks, s.queue.Name)}
+		if n := len(
+			workloadlifecycle.Checks(s.queue, convert.StatusAdmission(admit.Admission)),
+		); n > kueue.MostAdmissionChecks {
+			return nil, false, &rejectedError{
+				fmt.Sprintf(
+					"with the flavors it could get it has to pass %d admission checks, and a Workload can have %d: let ClusterQueue %s ask fewer",
+					n,
+					kueue.MostAdmissionChecks,
+					s.queue.Name,
+				),
+			}
 		}
 	}
 	next, ok := status(&w, d, s)
@@ -406,7 +437,13 @@ func (a *Applier) write(ctx context.Context, k core.Key, d core.Decision) (*kueu
 // store writes a status. A decision is announced before: it may be about quota, or nodes,
 // that another process decides on meanwhile, with other objects. A reason is not: it holds
 // as long as nothing else is written.
-func (a *Applier) store(ctx context.Context, k core.Key, d core.Decision, w *kueue.Workload, next kueue.WorkloadStatus) error {
+func (a *Applier) store(
+	ctx context.Context,
+	k core.Key,
+	d core.Decision,
+	w *kueue.Workload,
+	next kueue.WorkloadStatus,
+) error {
 	_, reason := d.(core.Refuse)
 	if a.opts.Lead == nil || reason {
 		return workloadstatus.Write(ctx, a.opts.Client, w, next)
@@ -434,8 +471,15 @@ func outcome(err error) WriteResult {
 // release adds to the status of an eviction what follows at once where nothing has to
 // be stopped: the workload belongs to no job and has no pods. Otherwise it comes
 // with the end of the pods.
-func (a *Applier) release(ctx context.Context, k core.Key, w *kueue.Workload, evicted *kueue.WorkloadStatus, now time.Time) (*kueue.WorkloadStatus, error) {
-	if a.opts.Pods == nil || metav1.GetControllerOf(w) != nil || w.Labels[kueue.JobUIDLabel] != "" || convert.OfGroup(w) {
+func (a *Applier) release(
+	ctx context.Context,
+	k core.Key,
+	w *kueue.Workload,
+	evicted *kueue.WorkloadStatus,
+	now time.Time,
+) (*kueue.WorkloadStatus, error) {
+	if a.opts.Pods == nil || metav1.GetControllerOf(w) != nil || w.Labels[kueue.JobUIDLabel] != "" ||
+		convert.OfGroup(w) {
 		return evicted, nil
 	}
 	n, err := a.opts.Pods(ctx, k)

@@ -30,14 +30,19 @@ func TestAskedIsWrittenWithTheReason(t *testing.T) {
 			Done:    func(_ context.Context, _ core.Decision, w *kueue.Workload) { done <- w },
 		})
 		go a.Run(t.Context())
-		a.Plan(core.Plan{core.Refuse{Key: key, Why: core.Reason{Code: core.WaitingForQuota}}}, func(core.Key) core.Workload {
-			return core.Workload{PodSets: []core.PodSet{{
-				Name: "main", Count: 3,
-				Requests: core.MakeResources(map[string]core.Amount{core.CPU: 1500}),
-				Quota:    core.MakeResources(map[string]core.Amount{"credits": 2}),
-			}}}
-		})
-		want := []kueue.PodSetRequest{{Name: "main", Resources: corev1.ResourceList{"credits": resource.MustParse("6")}}}
+		a.Plan(
+			core.Plan{core.Refuse{Key: key, Why: core.Reason{Code: core.WaitingForQuota}}},
+			func(core.Key) core.Workload {
+				return core.Workload{PodSets: []core.PodSet{{
+					Name: "main", Count: 3,
+					Requests: core.MakeResources(map[string]core.Amount{core.CPU: 1500}),
+					Quota:    core.MakeResources(map[string]core.Amount{"credits": 2}),
+				}}}
+			},
+		)
+		want := []kueue.PodSetRequest{
+			{Name: "main", Resources: corev1.ResourceList{"credits": resource.MustParse("6")}},
+		}
 		w := <-done
 		if diff := cmp.Diff(want, w.Status.ResourceRequests); diff != "" {
 			t.Errorf("what counts, of all pods (-want +got):\n%s", diff)

@@ -34,7 +34,10 @@ func (l *leadOf) Announce(_ context.Context, name string) (func(WriteResult), er
 	}
 	*l.steps = append(*l.steps, "announce "+name)
 	return func(o WriteResult) {
-		*l.steps = append(*l.steps, map[WriteResult]string{Settled: "settled", Refused: "refused", Unknown: "unknown"}[o])
+		*l.steps = append(
+			*l.steps,
+			map[WriteResult]string{Settled: "settled", Refused: "refused", Unknown: "unknown"}[o],
+		)
 	}, nil
 }
 
@@ -43,7 +46,11 @@ func (l *leadOf) Gone(name string) { *l.steps = append(*l.steps, "gone "+name) }
 // A decision is read, announced and written, in this order and each time that it is tried; what
 // became of it is told. A reason to wait is about one workload alone, and is not announced.
 func TestDecisionsAreAnnounced(t *testing.T) {
-	conflict := apierrors.NewConflict(kueue.GroupVersion.WithResource("workloads").GroupResource(), key.Name, errors.New("another version"))
+	conflict := apierrors.NewConflict(
+		kueue.GroupVersion.WithResource("workloads").GroupResource(),
+		key.Name,
+		errors.New("another version"),
+	)
 	invalid := apierrors.NewInvalid(kueue.GroupVersion.WithKind("Workload").GroupKind(), key.Name, nil)
 	admit := core.Plan{core.Admit{Key: key, Admission: on("n1")}}
 	for name, tc := range map[string]struct {

@@ -28,8 +28,18 @@ func TestConditionsNameNoOthers(t *testing.T) {
 			t.Errorf("%s: %s", kind, m)
 		}
 	}
-	next, _ = status(aWorkload(admittedOn("n")), core.Evict{Key: key, For: core.Key{Namespace: "blue", Name: "mine"}, Reason: core.InClusterQueue}, with)
-	if m := apimeta.FindStatusCondition(next.Conditions, kueue.WorkloadEvicted).Message; !strings.Contains(m, "blue/mine") {
+	next, _ = status(
+		aWorkload(admittedOn("n")),
+		core.Evict{Key: key, For: core.Key{Namespace: "blue", Name: "mine"}, Reason: core.InClusterQueue},
+		with,
+	)
+	if m := apimeta.FindStatusCondition(
+		next.Conditions,
+		kueue.WorkloadEvicted,
+	).Message; !strings.Contains(
+		m,
+		"blue/mine",
+	) {
 		t.Errorf("one's own is not named: %s", m)
 	}
 }

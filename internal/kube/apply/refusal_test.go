@@ -43,14 +43,20 @@ func TestRefusalPause(t *testing.T) {
 		var all []said
 		c := fake.NewClientBuilder().WithScheme(scheme.New()).WithStatusSubresource(&kueue.Workload{}).
 			WithObjects(aWorkload(func(w *kueue.Workload) { w.ResourceVersion = "" }), aQueue()).
-			WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
-				w, _ := o.(*kueue.Workload)
-				all = append(all, said{time.Since(began), w.Status.Conditions[0].Message})
-				return c.SubResource(sub).Update(ctx, o, opts...)
-			}}).Build()
+			WithInterceptorFuncs(
+				interceptor.Funcs{
+					SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+						w, _ := o.(*kueue.Workload)
+						all = append(all, said{time.Since(began), w.Status.Conditions[0].Message})
+						return c.SubResource(sub).Update(ctx, o, opts...)
+					},
+				},
+			).Build()
 		a, stop := running(t, Options{
-			Client: c, Sentence: func(r core.Reason) string { return string(r.Code) + " " + strconv.Itoa(int(r.Need)) },
-			Refused: func(core.Key, string) { t.Error("it suits") }, Done: func(context.Context, core.Decision, *kueue.Workload) {},
+			Client:   c,
+			Sentence: func(r core.Reason) string { return string(r.Code) + " " + strconv.Itoa(int(r.Need)) },
+			Refused:  func(core.Key, string) { t.Error("it suits") },
+			Done:     func(context.Context, core.Decision, *kueue.Workload) {},
 		})
 		tell := func(code core.Code, need core.Amount) {
 			a.Plan(core.Plan{core.Refuse{Key: key, Why: core.Reason{Code: code, Need: need}}}, unknown)
@@ -90,10 +96,20 @@ func TestDecisionsAboutWorkloadsThatAreGoneAreTakenBack(t *testing.T) {
 	for name, atWrite := range map[string]bool{"when it is read": false, "when it is written": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := fake.NewClientBuilder().WithScheme(scheme.New()).WithStatusSubresource(&kueue.Workload{}).WithObjects(aQueue()).
-					WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: func(context.Context, client.Client, string, client.Object, ...client.SubResourceUpdateOption) error {
-						return apierrors.NewNotFound(kueue.GroupVersion.WithResource("workloads").GroupResource(), key.Name)
-					}})
+				b := fake.NewClientBuilder().WithScheme(
+					scheme.New(),
+				).WithStatusSubresource(
+					&kueue.Workload{},
+				).WithObjects(
+					aQueue(),
+				).
+					WithInterceptorFuncs(
+						interceptor.Funcs{
+							SubResourceUpdate: func(context.Context, client.Client, string, client.Object, ...client.SubResourceUpdateOption) error {
+								return apierrors.NewNotFound(kueue.GroupVersion.WithResource("workloads").GroupResource(), key.Name)
+							},
+						},
+					)
 				if atWrite {
 					b = b.WithObjects(aWorkload(func(w *kueue.Workload) { w.ResourceVersion = "" }))
 				}

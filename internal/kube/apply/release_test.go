@@ -20,7 +20,9 @@ import (
 // until the last pod is gone.
 func TestEvictionReleasesWhatHasNothingToStop(t *testing.T) {
 	owned := func(w *kueue.Workload) {
-		w.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "j", UID: "u", Controller: new(true)}}
+		w.OwnerReferences = []metav1.OwnerReference{
+			{APIVersion: "batch/v1", Kind: "Job", Name: "j", UID: "u", Controller: new(true)},
+		}
 	}
 	was := func(w *kueue.Workload) { w.Labels = map[string]string{kueue.JobUIDLabel: "u"} }
 	none := func(*kueue.Workload) {}
@@ -39,7 +41,14 @@ func TestEvictionReleasesWhatHasNothingToStop(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := aWorkload(func(w *kueue.Workload) { w.ResourceVersion = "" }, admittedOn("n1"), c.change)
-				cl := fake.NewClientBuilder().WithScheme(scheme.New()).WithStatusSubresource(&kueue.Workload{}).WithObjects(w, aQueue()).Build()
+				cl := fake.NewClientBuilder().WithScheme(
+					scheme.New(),
+				).WithStatusSubresource(
+					&kueue.Workload{},
+				).WithObjects(
+					w,
+					aQueue(),
+				).Build()
 				done := make(chan *kueue.Workload, 1)
 				a := New(Options{
 					Client: cl, Clock: clock.RealClock{}, Workers: 1, Sentence: sentence,
@@ -67,7 +76,10 @@ func TestEvictionReleasesWhatHasNothingToStop(t *testing.T) {
 				if free := is.Status.Admission == nil; free != c.free {
 					t.Errorf("its quota is free: %v, want %v: %s", free, c.free, c.why)
 				}
-				if requeued := apimeta.IsStatusConditionTrue(is.Status.Conditions, kueue.WorkloadRequeued); requeued != c.free {
+				if requeued := apimeta.IsStatusConditionTrue(
+					is.Status.Conditions,
+					kueue.WorkloadRequeued,
+				); requeued != c.free {
 					t.Errorf("it waits again: %v, want %v: %s", requeued, c.free, c.why)
 				}
 			})

@@ -18,8 +18,18 @@ import (
 // Decided returns the status of w after a decision of the engine, taken now, as
 // an Applier would write it: nil if w has it already. False means that the
 // decision does not suit w any more. queue is the ClusterQueue of an admission.
-func Decided(w *kueue.Workload, d core.Decision, queue *kueue.ClusterQueue, c workloadlifecycle.Config, now time.Time) (*kueue.WorkloadStatus, bool) {
-	return status(w, d, scene{now: now, sentence: func(r core.Reason) string { return string(r.Code) }, lifecycle: c, queue: queue})
+func Decided(
+	w *kueue.Workload,
+	d core.Decision,
+	queue *kueue.ClusterQueue,
+	c workloadlifecycle.Config,
+	now time.Time,
+) (*kueue.WorkloadStatus, bool) {
+	return status(
+		w,
+		d,
+		scene{now: now, sentence: func(r core.Reason) string { return string(r.Code) }, lifecycle: c, queue: queue},
+	)
 }
 
 // scene is what a decision is carried out in.
@@ -76,7 +86,8 @@ func admit(w *kueue.Workload, next *kueue.WorkloadStatus, d core.Admit, s scene)
 // replace changes the nodes of an admission and nothing else.
 func replace(w *kueue.Workload, next *kueue.WorkloadStatus, d core.Replace) bool {
 	want := convert.StatusAdmission(d.Admission)
-	if w.Status.Admission == nil || convert.Evicted(w) || len(want.PodSetAssignments) != len(w.Status.Admission.PodSetAssignments) {
+	if w.Status.Admission == nil || convert.Evicted(w) ||
+		len(want.PodSetAssignments) != len(w.Status.Admission.PodSetAssignments) {
 		return false
 	}
 	for i := range want.PodSetAssignments {
@@ -98,7 +109,16 @@ func evict(w *kueue.Workload, next *kueue.WorkloadStatus, d core.Evict, s scene)
 			Reason:  kueue.ReasonPreempted,
 			Message: fmt.Sprintf("Preempted to accommodate %s: %s", beneficiary(d), preemption(d.Reason)),
 		}
-		workloadlifecycle.NewConditions(w, next, s.now).Set(kueue.WorkloadPreempted, metav1.ConditionTrue, string(d.Reason), e.Message)
+		workloadlifecycle.NewConditions(
+			w,
+			next,
+			s.now,
+		).Set(
+			kueue.WorkloadPreempted,
+			metav1.ConditionTrue,
+			string(d.Reason),
+			e.Message,
+		)
 	}
 	workloadlifecycle.Evict(w, next, s.now, e)
 	return true
@@ -113,7 +133,10 @@ func withdrawal(r core.EvictReason) string {
 		return "The LocalQueue is stopped"
 	case core.NodeFailures:
 		return "Nodes that its pods were planned on take no work any more, and there are no others for them"
-	case core.InClusterQueue, core.InCohortReclamation, core.InCohortFairSharing, core.InCohortReclaimWhileBorrow:
+	case core.InClusterQueue,
+		core.InCohortReclamation,
+		core.InCohortFairSharing,
+		core.InCohortReclaimWhileBorrow:
 	}
 	return string(r)
 }
@@ -166,7 +189,12 @@ func refuse(w *kueue.Workload, next *kueue.WorkloadStatus, d core.Refuse, s scen
 	set.Set(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, reason(w, d.Why), s.sentence(d.Why))
 	set.Unreserved()
 	if d.Why.Cause == core.PreemptionGated {
-		set.Set(kueue.WorkloadBlockedOnPreemptionGates, metav1.ConditionTrue, kueue.ReasonPreemptionGated, s.sentence(d.Why))
+		set.Set(
+			kueue.WorkloadBlockedOnPreemptionGates,
+			metav1.ConditionTrue,
+			kueue.ReasonPreemptionGated,
+			s.sentence(d.Why),
+		)
 	} else {
 		set.Ungated()
 	}

@@ -24,7 +24,11 @@ var (
 func aWorkload(change ...func(*kueue.Workload)) *kueue.Workload {
 	w := &kueue.Workload{
 		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, ResourceVersion: "7"},
-		Spec:       kueue.WorkloadSpec{QueueName: "default-queue", Active: new(true), PodSets: []kueue.PodSet{{Name: "main", Count: 2}}},
+		Spec: kueue.WorkloadSpec{
+			QueueName: "default-queue",
+			Active:    new(true),
+			PodSets:   []kueue.PodSet{{Name: "main", Count: 2}},
+		},
 	}
 	for _, c := range change {
 		c(w)
@@ -39,7 +43,9 @@ func aQueue() *kueue.ClusterQueue {
 
 func on(nodes ...string) core.Admission {
 	ps := core.PodSetAdmission{
-		Name: "main", Count: int32(len(nodes)), Usage: core.MakeResources(map[string]core.Amount{core.CPU: 1500 * core.Amount(len(nodes))}),
+		Name:    "main",
+		Count:   int32(len(nodes)),
+		Usage:   core.MakeResources(map[string]core.Amount{core.CPU: 1500 * core.Amount(len(nodes))}),
 		Flavors: []core.FlavorChoice{{Resource: core.CPU, Flavor: "spot"}},
 	}
 	for _, n := range nodes {
@@ -54,14 +60,25 @@ func admittedOn(nodes ...string) func(*kueue.Workload) {
 
 func is(kind, reason string) func(*kueue.Workload) {
 	return func(w *kueue.Workload) {
-		workloadlifecycle.NewConditions(w, &w.Status, at.Add(-time.Hour)).Set(kind, metav1.ConditionTrue, reason, "")
+		workloadlifecycle.NewConditions(
+			w,
+			&w.Status,
+			at.Add(-time.Hour),
+		).Set(
+			kind,
+			metav1.ConditionTrue,
+			reason,
+			"",
+		)
 	}
 }
 
 func asking(check kueue.AdmissionCheckReference) *kueue.ClusterQueue {
-	return &kueue.ClusterQueue{Spec: kueue.ClusterQueueSpec{AdmissionChecksStrategy: &kueue.AdmissionChecksStrategy{
-		AdmissionChecks: []kueue.AdmissionCheckStrategyRule{{Name: check}},
-	}}}
+	return &kueue.ClusterQueue{
+		Spec: kueue.ClusterQueueSpec{AdmissionChecksStrategy: &kueue.AdmissionChecksStrategy{
+			AdmissionChecks: []kueue.AdmissionCheckStrategyRule{{Name: check}},
+		}},
+	}
 }
 
 func sentence(r core.Reason) string { return "waits: " + string(r.Code) }
@@ -93,7 +110,9 @@ func TestStatus(t *testing.T) {
 			want:     result{Nodes: []string{"n1", "n2"}, Flavor: "spot", Usage: "3", Conditions: quota},
 		},
 		"reserve": {
-			why: "what an admission check has to agree to gets quota, and does not run yet", workload: aWorkload(), queue: asking("budget"),
+			why:      "what an admission check has to agree to gets quota, and does not run yet",
+			workload: aWorkload(),
+			queue:    asking("budget"),
 			decision: core.Admit{Key: key, Admission: on("n1", "n2")},
 			want: result{Nodes: []string{"n1", "n2"}, Flavor: "spot", Usage: "3", Conditions: map[string]string{
 				"QuotaReserved": "True QuotaReserved", "Admitted": "False UnsatisfiedAdmissionChecks",
@@ -121,16 +140,26 @@ func TestStatus(t *testing.T) {
 			decision: core.Admit{Key: key, Admission: on("n1")}, want: result{Refused: true},
 		},
 		"admit in other words": {
-			why: "it means the same", workload: aWorkload(admittedOn("n1"), func(w *kueue.Workload) {
+			why: "it means the same",
+			workload: aWorkload(admittedOn("n1"), func(w *kueue.Workload) {
 				w.Status.Admission.PodSetAssignments[0].ResourceUsage["cpu"] = resource.MustParse("1.5")
 			}),
-			decision: core.Admit{Key: key, Admission: on("n1")}, want: result{Nodes: []string{"n1"}, Flavor: "spot", Usage: "1500m", Conditions: map[string]string{}},
+			decision: core.Admit{
+				Key:       key,
+				Admission: on("n1"),
+			},
+			want: result{Nodes: []string{"n1"}, Flavor: "spot", Usage: "1500m", Conditions: map[string]string{}},
 		},
 		"T7: move keeps flavors": {
-			why: "a plan of nodes says nothing about quota", workload: aWorkload(admittedOn("n1"), func(w *kueue.Workload) {
+			why: "a plan of nodes says nothing about quota",
+			workload: aWorkload(admittedOn("n1"), func(w *kueue.Workload) {
 				w.Status.Admission.PodSetAssignments[0].Flavors["cpu"] = "reserved"
 			}),
-			decision: core.Replace{Key: key, Admission: on("n2")}, want: result{Nodes: []string{"n2"}, Flavor: "reserved", Usage: "1500m", Conditions: map[string]string{}},
+			decision: core.Replace{
+				Key:       key,
+				Admission: on("n2"),
+			},
+			want: result{Nodes: []string{"n2"}, Flavor: "reserved", Usage: "1500m", Conditions: map[string]string{}},
 		},
 		"admit what is being deleted": {
 			why:      "it could never run",
@@ -138,15 +167,18 @@ func TestStatus(t *testing.T) {
 			decision: core.Admit{Key: key, Admission: on("n1")}, want: result{Refused: true},
 		},
 		"admit what was deactivated meanwhile": {
-			why: "its user does not want it to run", workload: aWorkload(func(w *kueue.Workload) { w.Spec.Active = new(false) }),
-			decision: core.Admit{Key: key, Admission: on("n1")}, want: result{Refused: true},
+			why:      "its user does not want it to run",
+			workload: aWorkload(func(w *kueue.Workload) { w.Spec.Active = new(false) }),
+			decision: core.Admit{Key: key, Admission: on("n1")},
+			want:     result{Refused: true},
 		},
 		"admit what finished": {
 			why: "finished is final", workload: aWorkload(is(kueue.WorkloadFinished, "Succeeded")),
 			decision: core.Admit{Key: key, Admission: on("n1")}, want: result{Refused: true},
 		},
 		"admit after an eviction": {
-			why: "old conditions must not look like a new eviction", workload: aWorkload(is(kueue.WorkloadEvicted, "Preempted"), is(kueue.WorkloadPreempted, "InClusterQueue")),
+			why:      "old conditions must not look like a new eviction",
+			workload: aWorkload(is(kueue.WorkloadEvicted, "Preempted"), is(kueue.WorkloadPreempted, "InClusterQueue")),
 			decision: core.Admit{Key: key, Admission: on("n1")},
 			want: result{Nodes: []string{"n1"}, Flavor: "spot", Usage: "1500m", Conditions: map[string]string{
 				"QuotaReserved": "True QuotaReserved", "Admitted": "True Admitted",
@@ -163,76 +195,165 @@ func TestStatus(t *testing.T) {
 			decision: core.Replace{Key: key, Admission: on("n3")}, want: result{Refused: true},
 		},
 		"preempt": {
-			why: "quota stays taken until the pods are gone", workload: aWorkload(admittedOn("n1")),
-			decision: core.Evict{Key: key, Reason: core.InCohortReclamation, For: core.Key{Namespace: "red", Name: "x"}},
-			want: result{Nodes: []string{"n1"}, Flavor: "spot", Usage: "1500m", Evictions: 1, Conditions: map[string]string{
-				"Evicted": "True Preempted", "Preempted": "True InCohortReclamation",
-			}},
+			why:      "quota stays taken until the pods are gone",
+			workload: aWorkload(admittedOn("n1")),
+			decision: core.Evict{
+				Key:    key,
+				Reason: core.InCohortReclamation,
+				For:    core.Key{Namespace: "red", Name: "x"},
+			},
+			want: result{
+				Nodes:     []string{"n1"},
+				Flavor:    "spot",
+				Usage:     "1500m",
+				Evictions: 1,
+				Conditions: map[string]string{
+					"Evicted": "True Preempted", "Preempted": "True InCohortReclamation",
+				},
+			},
 		},
 		"evict twice": {
-			why: "one eviction counts once", workload: aWorkload(admittedOn("n1"), is(kueue.WorkloadEvicted, "Preempted")),
+			why:      "one eviction counts once",
+			workload: aWorkload(admittedOn("n1"), is(kueue.WorkloadEvicted, "Preempted")),
 			decision: core.Evict{Key: key, Reason: core.InClusterQueue},
-			want:     result{Nodes: []string{"n1"}, Flavor: "spot", Usage: "1500m", Conditions: map[string]string{"Evicted": "True Preempted"}},
+			want: result{
+				Nodes:      []string{"n1"},
+				Flavor:     "spot",
+				Usage:      "1500m",
+				Conditions: map[string]string{"Evicted": "True Preempted"},
+			},
 		},
 		"evict what holds nothing": {
 			why: "there is nothing to take", workload: aWorkload(),
 			decision: core.Evict{Key: key, Reason: core.InClusterQueue}, want: result{Refused: true},
 		},
 		"refuse": {
-			why: "the condition carries the typed reason", workload: aWorkload(),
+			why:      "the condition carries the typed reason",
+			workload: aWorkload(),
 			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.WaitingForQuota}},
-			want:     result{Conditions: map[string]string{"QuotaReserved": "False WaitingForQuota", "Admitted": "False NoReservation"}},
+			want: result{
+				Conditions: map[string]string{
+					"QuotaReserved": "False WaitingForQuota",
+					"Admitted":      "False NoReservation",
+				},
+			},
 		},
 		"refused again": {
-			why: "a check that took back its answer is no reason any more", workload: aWorkload(func(w *kueue.Workload) {
-				workloadlifecycle.NewConditions(w, &w.Status, at).Set(kueue.WorkloadAdmitted, metav1.ConditionFalse, kueue.ReasonUnsatisfiedAdmissionChecks, "")
+			why: "a check that took back its answer is no reason any more",
+			workload: aWorkload(func(w *kueue.Workload) {
+				workloadlifecycle.NewConditions(
+					w,
+					&w.Status,
+					at,
+				).Set(
+					kueue.WorkloadAdmitted,
+					metav1.ConditionFalse,
+					kueue.ReasonUnsatisfiedAdmissionChecks,
+					"",
+				)
 			}),
 			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.WaitingForQuota}},
-			want:     result{Conditions: map[string]string{"QuotaReserved": "False WaitingForQuota", "Admitted": "False NoReservation"}},
+			want: result{
+				Conditions: map[string]string{
+					"QuotaReserved": "False WaitingForQuota",
+					"Admitted":      "False NoReservation",
+				},
+			},
 		},
 		"deactivated": {
-			why: "its user holds it", workload: aWorkload(func(w *kueue.Workload) { w.Spec.Active = new(false) }),
+			why:      "its user holds it",
+			workload: aWorkload(func(w *kueue.Workload) { w.Spec.Active = new(false) }),
 			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.OnHold}},
-			want:     result{Conditions: map[string]string{"QuotaReserved": "False Deactivated", "Admitted": "False NoReservation"}},
+			want: result{
+				Conditions: map[string]string{"QuotaReserved": "False Deactivated", "Admitted": "False NoReservation"},
+			},
 		},
 		"pause after an eviction": {
-			why: "it will be looked at", workload: aWorkload(func(w *kueue.Workload) {
-				workloadlifecycle.NewConditions(w, &w.Status, at).Set(kueue.WorkloadRequeued, metav1.ConditionFalse, kueue.ReasonPodsReadyTimeout, "")
+			why: "it will be looked at",
+			workload: aWorkload(func(w *kueue.Workload) {
+				workloadlifecycle.NewConditions(
+					w,
+					&w.Status,
+					at,
+				).Set(
+					kueue.WorkloadRequeued,
+					metav1.ConditionFalse,
+					kueue.ReasonPodsReadyTimeout,
+					"",
+				)
 			}),
 			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.OnHold}},
-			want:     result{Conditions: map[string]string{"QuotaReserved": "False PendingEvaluation", "Admitted": "False NoReservation", "Requeued": "False PodsReadyTimeout"}},
+			want: result{
+				Conditions: map[string]string{
+					"QuotaReserved": "False PendingEvaluation",
+					"Admitted":      "False NoReservation",
+					"Requeued":      "False PodsReadyTimeout",
+				},
+			},
 		},
 		"pause": {
-			why: "it will be looked at", workload: aWorkload(),
+			why:      "it will be looked at",
+			workload: aWorkload(),
 			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.OnHold, Cause: core.BackingOff}},
-			want:     result{Conditions: map[string]string{"QuotaReserved": "False PendingEvaluation", "Admitted": "False NoReservation"}},
+			want: result{
+				Conditions: map[string]string{
+					"QuotaReserved": "False PendingEvaluation",
+					"Admitted":      "False NoReservation",
+				},
+			},
 		},
 		"a check refuses": {
-			why: "the controller that answers it holds it", workload: aWorkload(),
+			why:      "the controller that answers it holds it",
+			workload: aWorkload(),
 			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.OnHold}},
-			want:     result{Conditions: map[string]string{"QuotaReserved": "False OnHold", "Admitted": "False NoReservation"}},
+			want: result{
+				Conditions: map[string]string{"QuotaReserved": "False OnHold", "Admitted": "False NoReservation"},
+			},
 		},
 		"a gate forbids to evict": {
 			why: "the controller that opens gates looks for the condition", workload: aWorkload(),
 			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.AdmissionGated, Cause: core.PreemptionGated}},
 			want: result{Conditions: map[string]string{
-				"QuotaReserved": "False AdmissionGated", "Admitted": "False NoReservation", "BlockedOnPreemptionGates": "True PreemptionGated",
+				"QuotaReserved":            "False AdmissionGated",
+				"Admitted":                 "False NoReservation",
+				"BlockedOnPreemptionGates": "True PreemptionGated",
 			}},
 		},
 		"no gate forbids it any more": {
-			why: "the condition follows", workload: aWorkload(is(kueue.WorkloadBlockedOnPreemptionGates, kueue.ReasonPreemptionGated)),
+			why:      "the condition follows",
+			workload: aWorkload(is(kueue.WorkloadBlockedOnPreemptionGates, kueue.ReasonPreemptionGated)),
 			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.WaitingForQuota}},
 			want: result{Conditions: map[string]string{
-				"QuotaReserved": "False WaitingForQuota", "Admitted": "False NoReservation", "BlockedOnPreemptionGates": "False PreemptionGated",
+				"QuotaReserved":            "False WaitingForQuota",
+				"Admitted":                 "False NoReservation",
+				"BlockedOnPreemptionGates": "False PreemptionGated",
 			}},
 		},
 		"queue is drained": {
-			why: "its user wants to know what happened", workload: aWorkload(admittedOn("n1")), decision: core.Evict{Key: key, Reason: core.ClusterQueueStopped},
-			want: result{Nodes: []string{"n1"}, Flavor: "spot", Usage: "1500m", Evictions: 1, Conditions: map[string]string{"Evicted": "True ClusterQueueStopped"}, Says: "The ClusterQueue is stopped"},
+			why:      "its user wants to know what happened",
+			workload: aWorkload(admittedOn("n1")),
+			decision: core.Evict{Key: key, Reason: core.ClusterQueueStopped},
+			want: result{
+				Nodes:      []string{"n1"},
+				Flavor:     "spot",
+				Usage:      "1500m",
+				Evictions:  1,
+				Conditions: map[string]string{"Evicted": "True ClusterQueueStopped"},
+				Says:       "The ClusterQueue is stopped",
+			},
 		},
 		"local queue is drained": {
-			why: "it is another object that has to be started", workload: aWorkload(admittedOn("n1")), decision: core.Evict{Key: key, Reason: core.LocalQueueStopped},
-			want: result{Nodes: []string{"n1"}, Flavor: "spot", Usage: "1500m", Evictions: 1, Conditions: map[string]string{"Evicted": "True LocalQueueStopped"}, Says: "The LocalQueue is stopped"},
+			why:      "it is another object that has to be started",
+			workload: aWorkload(admittedOn("n1")),
+			decision: core.Evict{Key: key, Reason: core.LocalQueueStopped},
+			want: result{
+				Nodes:      []string{"n1"},
+				Flavor:     "spot",
+				Usage:      "1500m",
+				Evictions:  1,
+				Conditions: map[string]string{"Evicted": "True LocalQueueStopped"},
+				Says:       "The LocalQueue is stopped",
+			},
 		},
 		"evicted, gates close": {
 			why: "the controller that opened one has to agree again",
@@ -240,7 +361,14 @@ func TestStatus(t *testing.T) {
 				w.Status.PreemptionGates = []kueue.PreemptionGateState{{Name: "g", Position: kueue.GateOpen}}
 			}),
 			decision: core.Evict{Key: key, Reason: core.NodeFailures},
-			want:     result{Nodes: []string{"n1"}, Flavor: "spot", Usage: "1500m", Closed: []string{"g"}, Evictions: 1, Conditions: map[string]string{"Evicted": "True NodeFailures"}},
+			want: result{
+				Nodes:      []string{"n1"},
+				Flavor:     "spot",
+				Usage:      "1500m",
+				Closed:     []string{"g"},
+				Evictions:  1,
+				Conditions: map[string]string{"Evicted": "True NodeFailures"},
+			},
 		},
 		"refuse what is admitted": {
 			why: "the reason is out of date", workload: aWorkload(admittedOn("n1")),
@@ -256,7 +384,11 @@ func TestStatus(t *testing.T) {
 					next = &c.workload.Status
 				}
 				got = describe(next)
-				if evicted := apimeta.FindStatusCondition(next.Conditions, kueue.WorkloadEvicted); evicted != nil && c.want.Says != "" {
+				if evicted := apimeta.FindStatusCondition(
+					next.Conditions,
+					kueue.WorkloadEvicted,
+				); evicted != nil &&
+					c.want.Says != "" {
 					got.Says = evicted.Message
 				}
 			}
@@ -295,7 +427,11 @@ func describe(s *kueue.WorkloadStatus) result {
 // What is written of a refusal is what commands print where no controller answers.
 func TestRefusalIsReadAsItWasWritten(t *testing.T) {
 	w := aWorkload()
-	next, ok := status(w, core.Refuse{Key: key, Why: core.Reason{Code: core.TopologyPlacementFailed}}, scene{now: at, sentence: func(core.Reason) string { return "no node has room" }})
+	next, ok := status(
+		w,
+		core.Refuse{Key: key, Why: core.Reason{Code: core.TopologyPlacementFailed}},
+		scene{now: at, sentence: func(core.Reason) string { return "no node has room" }},
+	)
 	if !ok {
 		t.Fatal("it does not suit")
 	}

@@ -15,10 +15,16 @@ func TestCrowd(t *testing.T) {
 		wait         time.Duration
 		quiet        bool
 	}{
-		"nobody":        {"it may hold for a moment only", 0, 0, 100 * time.Millisecond, false},
-		"a few":         {"there is time for all", 4, 0, 180 * time.Millisecond, false},
-		"among many":    {"one job is told soon, whatever others submit", 1, 20_000, 300 * time.Millisecond, false},
-		"some of many":  {"a small crowd waits for most of the large one", 50, 20_000, 50100 * time.Millisecond, true},
+		"nobody":     {"it may hold for a moment only", 0, 0, 100 * time.Millisecond, false},
+		"a few":      {"there is time for all", 4, 0, 180 * time.Millisecond, false},
+		"among many": {"one job is told soon, whatever others submit", 1, 20_000, 300 * time.Millisecond, false},
+		"some of many": {
+			"a small crowd waits for most of the large one",
+			50,
+			20_000,
+			50100 * time.Millisecond,
+			true,
+		},
 		"many of many":  {"most of them start before they are told why not", 2000, 10_000, 2 * time.Minute, true},
 		"many, alone":   {"writing takes as long as it takes", 1000, 0, 20100 * time.Millisecond, true},
 		"others only":   {"it is not in their queue", 0, 20_000, 100 * time.Millisecond, false},

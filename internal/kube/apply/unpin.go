@@ -16,5 +16,7 @@ func Unpin(ctx context.Context, c client.Client, w *kueue.Workload) error {
 	if !controllerutil.RemoveFinalizer(next, kueue.ResourceInUseFinalizer) {
 		return nil
 	}
-	return client.IgnoreNotFound(c.Patch(ctx, next, client.MergeFromWithOptions(w, client.MergeFromWithOptimisticLock{})))
+	return client.IgnoreNotFound(
+		c.Patch(ctx, next, client.MergeFromWithOptions(w, client.MergeFromWithOptimisticLock{})),
+	)
 }

@@ -48,18 +48,29 @@ func TestRefusedOnlyWhenTheLastWriteIsSeen(t *testing.T) {
 			}).Build()
 		var refused atomic.Bool
 		a := New(Options{
-			Client: c, Clock: clock.RealClock{}, Workers: 1, Sentence: sentence,
-			Refused: func(core.Key, string) { refused.Store(true) }, Done: func(context.Context, core.Decision, *kueue.Workload) {},
+			Client:   c,
+			Clock:    clock.RealClock{},
+			Workers:  1,
+			Sentence: sentence,
+			Refused:  func(core.Key, string) { refused.Store(true) },
+			Done:     func(context.Context, core.Decision, *kueue.Workload) {},
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		stopped := make(chan struct{})
 		go func() { defer close(stopped); a.Run(ctx) }()
-		a.Plan(core.Plan{core.Admit{Key: key, Admission: on("node-0")}, core.Evict{Key: key, Reason: core.NodeFailures}}, unknown)
+		a.Plan(
+			core.Plan{core.Admit{Key: key, Admission: on("node-0")}, core.Evict{Key: key, Reason: core.NodeFailures}},
+			unknown,
+		)
 
 		time.Sleep(time.Second) // of the bubble
 		synctest.Wait()
 		if writes < 2 || refused.Load() {
-			t.Errorf("after %d writes, refused: %t; want the rejection kept back while the admission is unseen", writes, refused.Load())
+			t.Errorf(
+				"after %d writes, refused: %t; want the rejection kept back while the admission is unseen",
+				writes,
+				refused.Load(),
+			)
 		}
 		seen.Store(true)
 		time.Sleep(10 * time.Second)

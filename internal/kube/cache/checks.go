@@ -66,7 +66,11 @@ func (b *batch) changedQueues() []core.Event {
 		if q.Inactive == "" {
 			q.Inactive = b.world.faults(object)
 		}
-		q.Provisioned = convert.Provisioned(object, b.world.controller, func(f string) bool { return b.world.flavors[f].onDemand })
+		q.Provisioned = convert.Provisioned(
+			object,
+			b.world.controller,
+			func(f string) bool { return b.world.flavors[f].onDemand },
+		)
 		out = append(out, core.QueueSet{Queue: q})
 	}
 	return out
@@ -175,7 +179,10 @@ func (w *World) unanswered(checks []string) string {
 	case len(missing) > 0:
 		return fmt.Sprintf("its admission checks %s do not exist", strings.Join(missing, ", "))
 	case len(inactive) > 0:
-		return fmt.Sprintf("no controller answers its admission checks %s: they are not Active", strings.Join(inactive, ", "))
+		return fmt.Sprintf(
+			"no controller answers its admission checks %s: they are not Active",
+			strings.Join(inactive, ", "),
+		)
 	}
 	return ""
 }

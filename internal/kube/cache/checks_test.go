@@ -22,9 +22,15 @@ func TestChecks(t *testing.T) {
 		}},
 	}}
 	check := func(name, controller string, active bool) cache.ObjectUpdate {
-		c := &kueue.AdmissionCheck{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: kueue.AdmissionCheckSpec{ControllerName: controller}}
+		c := &kueue.AdmissionCheck{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       kueue.AdmissionCheckSpec{ControllerName: controller},
+		}
 		if active {
-			apimeta.SetStatusCondition(&c.Status.Conditions, metav1.Condition{Type: kueue.AdmissionCheckActive, Status: metav1.ConditionTrue})
+			apimeta.SetStatusCondition(
+				&c.Status.Conditions,
+				metav1.Condition{Type: kueue.AdmissionCheckActive, Status: metav1.ConditionTrue},
+			)
 		}
 		return cache.ObjectUpdate{Ref: cache.Ref{Kind: cache.AdmissionCheck, Name: name}, Object: c}
 	}

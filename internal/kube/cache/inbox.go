@@ -71,7 +71,10 @@ type Inbox struct {
 // NewInbox returns an empty inbox.
 func NewInbox() *Inbox {
 	return &Inbox{
-		changes: map[Ref]Object{}, refused: map[core.Key]string{}, applied: map[core.Key]uint64{}, wake: make(chan struct{}, 1),
+		changes: map[Ref]Object{},
+		refused: map[core.Key]string{},
+		applied: map[core.Key]uint64{},
+		wake:    make(chan struct{}, 1),
 	}
 }
 
@@ -132,7 +135,11 @@ func (b *Inbox) Take() ([]ObjectUpdate, []core.Event) {
 		}
 	}
 	slices.SortFunc(cs, func(a, b ObjectUpdate) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(
+			cmp.Compare(a.Kind, b.Kind),
+			cmp.Compare(a.Namespace, b.Namespace),
+			cmp.Compare(a.Name, b.Name),
+		)
 	})
 	es := make([]core.Event, 0, len(applied)+len(refused))
 	for _, k := range slices.SortedFunc(maps.Keys(applied), core.Key.Compare) {

@@ -37,7 +37,8 @@ func record(p *corev1.Pod) podRecord {
 
 		succeeded: p.Status.Phase == corev1.PodSucceeded,
 		created:   p.CreationTimestamp.Time,
-		settled:   p.Spec.NodeName != "" && p.Status.Phase != corev1.PodFailed && (p.DeletionTimestamp == nil || p.Status.Phase == corev1.PodSucceeded),
+		settled: p.Spec.NodeName != "" && p.Status.Phase != corev1.PodFailed &&
+			(p.DeletionTimestamp == nil || p.Status.Phase == corev1.PodSucceeded),
 	}
 	if w := convert.WorkloadOf(p); w != (core.Key{}) {
 		r.workload, r.podSet = w, convert.PodSetOf(p)
@@ -54,7 +55,11 @@ type podTable struct {
 }
 
 func newPodTable() podTable {
-	return podTable{pods: map[Ref]podRecord{}, byNode: map[string]map[Ref]bool{}, byWorkload: map[core.Key]map[Ref]bool{}}
+	return podTable{
+		pods:       map[Ref]podRecord{},
+		byNode:     map[string]map[Ref]bool{},
+		byWorkload: map[core.Key]map[Ref]bool{},
+	}
 }
 
 // set replaces what is known of a pod (nil: deleted) and reports the old and

@@ -24,7 +24,11 @@ func priorityClass(value int32) cache.ObjectUpdate {
 func urgent(name string, copied int32, more ...func(*kueue.Workload)) cache.ObjectUpdate {
 	c := workload(append(more, func(w *kueue.Workload) {
 		w.Name, w.Spec.Priority = name, new(copied)
-		w.Spec.PriorityClassRef = &kueue.PriorityClassRef{Group: "kueue.x-k8s.io", Kind: kueue.WorkloadPriorityClassKind, Name: "urgent"}
+		w.Spec.PriorityClassRef = &kueue.PriorityClassRef{
+			Group: "kueue.x-k8s.io",
+			Kind:  kueue.WorkloadPriorityClassKind,
+			Name:  "urgent",
+		}
 	})...)
 	c.Name = name
 	return c
@@ -39,14 +43,54 @@ func TestClassesDecidePriorities(t *testing.T) {
 		then   cache.ObjectUpdate
 		want   map[string]int64
 	}{
-		"changed":  {"those that run and those that wait together", []cache.ObjectUpdate{priorityClass(10), urgent("runs", 10, admitted), urgent("waits", 10)}, priorityClass(20), map[string]int64{"runs": 20, "waits": 20}},
-		"lowered":  {"the same", []cache.ObjectUpdate{priorityClass(10), urgent("runs", 10, admitted), urgent("waits", 10)}, priorityClass(-5), map[string]int64{"runs": -5, "waits": -5}},
-		"copied":   {"the copy that comes later changes nothing", []cache.ObjectUpdate{priorityClass(20), urgent("waits", 10)}, urgent("waits", 20), map[string]int64{"waits": 20}},
-		"old copy": {"nor does one that comes before", []cache.ObjectUpdate{priorityClass(20)}, urgent("waits", 10), map[string]int64{"waits": 20}},
-		"same":     {"a class that is told again is none that changed", []cache.ObjectUpdate{priorityClass(10), urgent("waits", 10)}, priorityClass(10), map[string]int64{}},
-		"gone":     {"what was written last is left", []cache.ObjectUpdate{priorityClass(10), urgent("waits", 10)}, gone(priorityClass(10)), map[string]int64{"waits": 10}},
-		"unknown":  {"a class that is not there yet says nothing", nil, urgent("waits", 10), map[string]int64{"waits": 10}},
-		"others":   {"those of no class stay", []cache.ObjectUpdate{priorityClass(10), workload(oneContainer)}, priorityClass(20), map[string]int64{}},
+		"changed": {
+			"those that run and those that wait together",
+			[]cache.ObjectUpdate{priorityClass(10), urgent("runs", 10, admitted), urgent("waits", 10)},
+			priorityClass(20),
+			map[string]int64{"runs": 20, "waits": 20},
+		},
+		"lowered": {
+			"the same",
+			[]cache.ObjectUpdate{priorityClass(10), urgent("runs", 10, admitted), urgent("waits", 10)},
+			priorityClass(-5),
+			map[string]int64{"runs": -5, "waits": -5},
+		},
+		"copied": {
+			"the copy that comes later changes nothing",
+			[]cache.ObjectUpdate{priorityClass(20), urgent("waits", 10)},
+			urgent("waits", 20),
+			map[string]int64{"waits": 20},
+		},
+		"old copy": {
+			"nor does one that comes before",
+			[]cache.ObjectUpdate{priorityClass(20)},
+			urgent("waits", 10),
+			map[string]int64{"waits": 20},
+		},
+		"same": {
+			"a class that is told again is none that changed",
+			[]cache.ObjectUpdate{priorityClass(10), urgent("waits", 10)},
+			priorityClass(10),
+			map[string]int64{},
+		},
+		"gone": {
+			"what was written last is left",
+			[]cache.ObjectUpdate{priorityClass(10), urgent("waits", 10)},
+			gone(priorityClass(10)),
+			map[string]int64{"waits": 10},
+		},
+		"unknown": {
+			"a class that is not there yet says nothing",
+			nil,
+			urgent("waits", 10),
+			map[string]int64{"waits": 10},
+		},
+		"others": {
+			"those of no class stay",
+			[]cache.ObjectUpdate{priorityClass(10), workload(oneContainer)},
+			priorityClass(20),
+			map[string]int64{},
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -67,7 +67,10 @@ func (w *World) holding(o *kueue.Workload, out *core.Workload) {
 func drops(out *core.Workload, r convert.Refusal) {
 	for i := range out.PodSets {
 		if p := &out.PodSets[i]; p.Name == r.PodSet {
-			p.Filter.Refused = slices.DeleteFunc(p.Filter.Refused, func(o core.NodeRefusal) bool { return o == r.NodeRefusal })
+			p.Filter.Refused = slices.DeleteFunc(
+				p.Filter.Refused,
+				func(o core.NodeRefusal) bool { return o == r.NodeRefusal },
+			)
 		}
 	}
 }
@@ -90,7 +93,11 @@ func (w *World) stateOf(node string, but core.Key) uint64 {
 		return 0
 	}
 	h := fnv.New64a()
-	_ = json.NewEncoder(h).Encode(n) //nolint:errchkjson // values that marshal, maps in order of keys, and a hash takes all that is written
+	_ = json.NewEncoder( //nolint:errchkjson // values that marshal, maps in order of keys, and a hash takes all that is written
+		h,
+	).Encode(
+		n,
+	)
 	refs := slices.SortedFunc(maps.Keys(w.pods.byNode[node]), func(a, b Ref) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})

@@ -15,9 +15,11 @@ import (
 // refusedOnN says that node n refused the workload's pods so many times.
 func refusedOnN(times int32) func(*kueue.Workload) {
 	return func(w *kueue.Workload) {
-		w.Status.Conditions = []metav1.Condition{{Type: kueue.WorkloadNodesRefused, Status: "True", Message: convert.RefusalsText([]convert.Refusal{
-			{PodSet: "main", NodeRefusal: core.NodeRefusal{Node: "n", Why: "no volume"}, Times: times},
-		})}}
+		w.Status.Conditions = []metav1.Condition{
+			{Type: kueue.WorkloadNodesRefused, Status: "True", Message: convert.RefusalsText([]convert.Refusal{
+				{PodSet: "main", NodeRefusal: core.NodeRefusal{Node: "n", Why: "no volume"}, Times: times},
+			})},
+		}
 	}
 }
 
@@ -43,18 +45,58 @@ func TestRefusalHoldsUntilItsNodeChanges(t *testing.T) {
 		then   []cache.ObjectUpdate
 		want   bool // the node is left out
 	}{
-		"nothing":                  {"it is left out", nil, nil, true},
-		"a heartbeat":              {"the node is what it was", nil, []cache.ObjectUpdate{beating()}, true},
-		"a label":                  {"the rule may have looked for it", nil, []cache.ObjectUpdate{labelled()}, false},
-		"and back":                 {"it was asked to be asked again", nil, []cache.ObjectUpdate{labelled(), node()}, false},
-		"its own pod goes":         {"that was there because of the plan", []cache.ObjectUpdate{own()}, []cache.ObjectUpdate{gone(own())}, true},
-		"a pod of others comes":    {"it may be what the rule wants near", nil, []cache.ObjectUpdate{other()}, false},
-		"a pod of others goes":     {"it may have been in the way", []cache.ObjectUpdate{other()}, []cache.ObjectUpdate{gone(other())}, false},
-		"the node is made anew":    {"it is another", nil, []cache.ObjectUpdate{gone(node()), node()}, false},
-		"the workload is told":     {"that changes nothing of the node", nil, []cache.ObjectUpdate{workload(refusedOnN(1))}, true},
-		"told after it had lapsed": {"an old answer is no new one", nil, []cache.ObjectUpdate{labelled(), workload(refusedOnN(1))}, false},
-		"refused again":            {"this is a new answer", nil, []cache.ObjectUpdate{labelled(), workload(refusedOnN(2))}, true},
-		"it lapsed by itself":      {"nothing is left out", nil, []cache.ObjectUpdate{workload()}, false},
+		"nothing":     {"it is left out", nil, nil, true},
+		"a heartbeat": {"the node is what it was", nil, []cache.ObjectUpdate{beating()}, true},
+		"a label": {
+			"the rule may have looked for it",
+			nil,
+			[]cache.ObjectUpdate{labelled()},
+			false,
+		},
+		"and back": {
+			"it was asked to be asked again",
+			nil,
+			[]cache.ObjectUpdate{labelled(), node()},
+			false,
+		},
+		"its own pod goes": {
+			"that was there because of the plan",
+			[]cache.ObjectUpdate{own()},
+			[]cache.ObjectUpdate{gone(own())},
+			true,
+		},
+		"a pod of others comes": {
+			"it may be what the rule wants near",
+			nil,
+			[]cache.ObjectUpdate{other()},
+			false,
+		},
+		"a pod of others goes": {
+			"it may have been in the way",
+			[]cache.ObjectUpdate{other()},
+			[]cache.ObjectUpdate{gone(other())},
+			false,
+		},
+		"the node is made anew": {"it is another", nil, []cache.ObjectUpdate{gone(node()), node()}, false},
+		"the workload is told": {
+			"that changes nothing of the node",
+			nil,
+			[]cache.ObjectUpdate{workload(refusedOnN(1))},
+			true,
+		},
+		"told after it had lapsed": {
+			"an old answer is no new one",
+			nil,
+			[]cache.ObjectUpdate{labelled(), workload(refusedOnN(1))},
+			false,
+		},
+		"refused again": {
+			"this is a new answer",
+			nil,
+			[]cache.ObjectUpdate{labelled(), workload(refusedOnN(2))},
+			true,
+		},
+		"it lapsed by itself": {"nothing is left out", nil, []cache.ObjectUpdate{workload()}, false},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

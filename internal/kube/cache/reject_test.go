@@ -19,7 +19,10 @@ func TestRejections(t *testing.T) {
 		return func(w *kueue.Workload) { w.Generation, w.UID = n, "u" }
 	}
 	queue := func(generation int64) cache.ObjectUpdate {
-		return cache.ObjectUpdate{Ref: cache.Ref{Kind: cache.Queue, Name: "q"}, Object: &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "q", Generation: generation}}}
+		return cache.ObjectUpdate{
+			Ref:    cache.Ref{Kind: cache.Queue, Name: "q"},
+			Object: &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "q", Generation: generation}},
+		}
 	}
 	inbox := cache.NewInbox()
 	w := cache.NewWorld(convert.Rules{})

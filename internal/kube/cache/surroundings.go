@@ -19,7 +19,11 @@ func (w *World) Workload(k core.Key) core.Workload { return w.workloads[k].workl
 
 func (w *World) translate(o *kueue.Workload) core.Workload {
 	limits := w.limits[o.Namespace]
-	s := convert.Surroundings{RuntimeClasses: w.classes, Volumes: w.volumes[o.Namespace], Priorities: w.priorities}
+	s := convert.Surroundings{
+		RuntimeClasses: w.classes,
+		Volumes:        w.volumes[o.Namespace],
+		Priorities:     w.priorities,
+	}
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
 		s.LimitRanges = append(s.LimitRanges, limits[name])
 	}

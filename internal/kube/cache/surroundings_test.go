@@ -22,19 +22,26 @@ func cpu(n string) corev1.ResourceList {
 func limits(namespace, cpus string) cache.ObjectUpdate {
 	o := &corev1.LimitRange{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "l"},
-		Spec:       corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, DefaultRequest: cpu(cpus)}}},
+		Spec: corev1.LimitRangeSpec{
+			Limits: []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, DefaultRequest: cpu(cpus)}},
+		},
 	}
 	return cache.ObjectUpdate{Ref: cache.Ref{Kind: cache.LimitRange, Namespace: namespace, Name: "l"}, Object: o}
 }
 
 func class(cpus string) cache.ObjectUpdate {
-	o := &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "kata"}, Overhead: &nodev1.Overhead{PodFixed: cpu(cpus)}}
+	o := &nodev1.RuntimeClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "kata"},
+		Overhead:   &nodev1.Overhead{PodFixed: cpu(cpus)},
+	}
 	return cache.ObjectUpdate{Ref: cache.Ref{Kind: cache.RuntimeClass, Name: "kata"}, Object: o}
 }
 
 func TestRuntimeClassChooses(t *testing.T) {
 	on := class("1")
-	on.Object.(*nodev1.RuntimeClass).Scheduling = &nodev1.Scheduling{NodeSelector: map[string]string{"kata": "yes"}}
+	on.Object.(*nodev1.RuntimeClass).Scheduling = &nodev1.Scheduling{
+		NodeSelector: map[string]string{"kata": "yes"},
+	}
 	w := cache.NewWorld(convert.Rules{})
 	w.Translate([]cache.ObjectUpdate{class("1")})
 	w.Translate([]cache.ObjectUpdate{workload(oneContainer, inKata)})
@@ -52,12 +59,19 @@ func TestRuntimeClassChooses(t *testing.T) {
 // labels reach.
 func volume(name, namespace, label, or string, phase corev1.PersistentVolumePhase) cache.ObjectUpdate {
 	has := func(key string) corev1.NodeSelectorTerm {
-		return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpExists}}}
+		return corev1.NodeSelectorTerm{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpExists}},
+		}
 	}
-	o := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.PersistentVolumeStatus{Phase: phase}}
+	o := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Status:     corev1.PersistentVolumeStatus{Phase: phase},
+	}
 	o.Spec.ClaimRef = &corev1.ObjectReference{Namespace: namespace, Name: "data"}
 	if label != "" {
-		o.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{has(label), has(or)}}}
+		o.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{
+			Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{has(label), has(or)}},
+		}
 	}
 	return cache.ObjectUpdate{Ref: cache.Ref{Kind: cache.Volume, Name: name}, Object: o}
 }
@@ -65,7 +79,12 @@ func volume(name, namespace, label, or string, phase corev1.PersistentVolumePhas
 func withData(w *kueue.Workload) {
 	w.Spec.PodSets[0].Template.Spec.Volumes = []corev1.Volume{
 		{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
-		{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}},
+		{
+			Name: "data",
+			VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+			},
+		},
 	}
 }
 
@@ -101,7 +120,9 @@ func TestPodsRunWhereTheirVolumesAreReached(t *testing.T) {
 			nodes := ""
 			for _, e := range events {
 				for _, label := range []string{"a", "b", "c", "d"} {
-					if e.(core.WorkloadSet).Workload.PodSets[0].Filter.Admits(&core.Node{Labels: map[string]string{label: ""}}) {
+					if e.(core.WorkloadSet).Workload.PodSets[0].Filter.Admits(
+						&core.Node{Labels: map[string]string{label: ""}},
+					) {
 						nodes += label
 					}
 				}
@@ -135,18 +156,78 @@ func TestSurroundings(t *testing.T) {
 		then   cache.ObjectUpdate
 		want   asked
 	}{
-		"before the workload": {"limits that exist apply", []cache.ObjectUpdate{limits("blue", "2")}, workload(oneContainer), asked{Told: true, CPU: 2000}},
-		"after the workload":  {"a waiting workload follows", []cache.ObjectUpdate{workload(oneContainer)}, limits("blue", "2"), asked{Told: true, CPU: 2000}},
-		"changed":             {"a waiting workload follows", []cache.ObjectUpdate{limits("blue", "2"), workload(oneContainer)}, limits("blue", "3"), asked{Told: true, CPU: 3000}},
-		"gone":                {"a waiting workload follows", []cache.ObjectUpdate{limits("blue", "2"), workload(oneContainer)}, gone(limits("blue", "2")), asked{Told: true}},
-		"another namespace":   {"limits are of one namespace", []cache.ObjectUpdate{workload(oneContainer)}, limits("red", "2"), asked{}},
-		"admitted":            {"what was given stays as it is", []cache.ObjectUpdate{workload(oneContainer, admitted)}, limits("blue", "2"), asked{}},
-		"finished":            {"nothing is asked for any more", []cache.ObjectUpdate{workload(oneContainer), workload(oneContainer, finished)}, limits("blue", "2"), asked{}},
-		"class":               {"its overhead counts", []cache.ObjectUpdate{class("1")}, workload(oneContainer, inKata), asked{Told: true, CPU: 1000}},
-		"class is missing":    {"its pods would be rejected", nil, workload(oneContainer, inKata), asked{Told: true, Invalid: true}},
-		"class appears":       {"a waiting workload follows", []cache.ObjectUpdate{workload(oneContainer, inKata)}, class("1"), asked{Told: true, CPU: 1000}},
-		"class goes":          {"a waiting workload follows", []cache.ObjectUpdate{class("1"), workload(oneContainer, inKata)}, gone(class("1")), asked{Told: true, Invalid: true}},
-		"another's class":     {"it does not use it", []cache.ObjectUpdate{workload(oneContainer)}, class("1"), asked{}},
+		"before the workload": {
+			"limits that exist apply",
+			[]cache.ObjectUpdate{limits("blue", "2")},
+			workload(oneContainer),
+			asked{Told: true, CPU: 2000},
+		},
+		"after the workload": {
+			"a waiting workload follows",
+			[]cache.ObjectUpdate{workload(oneContainer)},
+			limits("blue", "2"),
+			asked{Told: true, CPU: 2000},
+		},
+		"changed": {
+			"a waiting workload follows",
+			[]cache.ObjectUpdate{limits("blue", "2"), workload(oneContainer)},
+			limits("blue", "3"),
+			asked{Told: true, CPU: 3000},
+		},
+		"gone": {
+			"a waiting workload follows",
+			[]cache.ObjectUpdate{limits("blue", "2"), workload(oneContainer)},
+			gone(limits("blue", "2")),
+			asked{Told: true},
+		},
+		"another namespace": {
+			"limits are of one namespace",
+			[]cache.ObjectUpdate{workload(oneContainer)},
+			limits("red", "2"),
+			asked{},
+		},
+		"admitted": {
+			"what was given stays as it is",
+			[]cache.ObjectUpdate{workload(oneContainer, admitted)},
+			limits("blue", "2"),
+			asked{},
+		},
+		"finished": {
+			"nothing is asked for any more",
+			[]cache.ObjectUpdate{workload(oneContainer), workload(oneContainer, finished)},
+			limits("blue", "2"),
+			asked{},
+		},
+		"class": {
+			"its overhead counts",
+			[]cache.ObjectUpdate{class("1")},
+			workload(oneContainer, inKata),
+			asked{Told: true, CPU: 1000},
+		},
+		"class is missing": {
+			"its pods would be rejected",
+			nil,
+			workload(oneContainer, inKata),
+			asked{Told: true, Invalid: true},
+		},
+		"class appears": {
+			"a waiting workload follows",
+			[]cache.ObjectUpdate{workload(oneContainer, inKata)},
+			class("1"),
+			asked{Told: true, CPU: 1000},
+		},
+		"class goes": {
+			"a waiting workload follows",
+			[]cache.ObjectUpdate{class("1"), workload(oneContainer, inKata)},
+			gone(class("1")),
+			asked{Told: true, Invalid: true},
+		},
+		"another's class": {
+			"it does not use it",
+			[]cache.ObjectUpdate{workload(oneContainer)},
+			class("1"),
+			asked{},
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -157,7 +238,11 @@ func TestSurroundings(t *testing.T) {
 			got := asked{}
 			for _, e := range w.Translate([]cache.ObjectUpdate{c.then}) {
 				if e, ok := e.(core.WorkloadSet); ok {
-					got = asked{Told: true, CPU: e.Workload.PodSets[0].Requests.Of(core.CPU), Invalid: e.Workload.Invalid != ""}
+					got = asked{
+						Told:    true,
+						CPU:     e.Workload.PodSets[0].Requests.Of(core.CPU),
+						Invalid: e.Workload.Invalid != "",
+					}
 				}
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {

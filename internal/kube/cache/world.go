@@ -68,20 +68,37 @@ type known struct {
 // NewWorld returns an empty world in an installation with these rules.
 func NewWorld(rules convert.Rules) *World {
 	return &World{
-		rules: rules, limits: map[string]map[string]*corev1.LimitRange{}, classes: map[string]convert.RuntimeClass{}, priorities: map[string]int32{},
-		volumes: map[string]map[string][]core.Selector{}, claims: map[string]core.Key{},
-		pods: newPodTable(), nodes: map[string]core.Node{}, workloads: map[core.Key]known{}, plans: map[core.Key]*core.Admission{},
-		rejected: map[core.Key]rejection{}, queues: map[string]*kueue.ClusterQueue{}, checks: map[string]admissionCheck{},
-		topologies: map[string]bool{}, flavors: map[string]resourceFlavor{}, refusals: newRefusals(),
+		rules:      rules,
+		limits:     map[string]map[string]*corev1.LimitRange{},
+		classes:    map[string]convert.RuntimeClass{},
+		priorities: map[string]int32{},
+		volumes:    map[string]map[string][]core.Selector{},
+		claims:     map[string]core.Key{},
+		pods:       newPodTable(),
+		nodes:      map[string]core.Node{},
+		workloads:  map[core.Key]known{},
+		plans:      map[core.Key]*core.Admission{},
+		rejected:   map[core.Key]rejection{},
+		queues:     map[string]*kueue.ClusterQueue{},
+		checks:     map[string]admissionCheck{},
+		topologies: map[string]bool{},
+		flavors:    map[string]resourceFlavor{},
+		refusals:   newRefusals(),
 	}
 }
 
 // Translate returns the events that tell the engine of the changes.
 func (w *World) Translate(changes []ObjectUpdate) []core.Event {
 	b := batch{
-		world: w, nodes: map[string]bool{}, workloads: map[core.Key]bool{},
-		limits: map[string]bool{}, classes: map[string]bool{}, claims: map[core.Key]bool{}, priorities: map[string]bool{}, queues: map[string]bool{},
-		ended: map[core.Key]*kueue.Workload{},
+		world:      w,
+		nodes:      map[string]bool{},
+		workloads:  map[core.Key]bool{},
+		limits:     map[string]bool{},
+		classes:    map[string]bool{},
+		claims:     map[core.Key]bool{},
+		priorities: map[string]bool{},
+		queues:     map[string]bool{},
+		ended:      map[core.Key]*kueue.Workload{},
 	}
 	for _, c := range changes {
 		b.take(c)
@@ -259,7 +276,8 @@ func (b *batch) leaving(node string) {
 func (b *batch) pod(c ObjectUpdate) {
 	p, _ := c.Object.(*corev1.Pod)
 	was, is := b.world.pods.set(c.Ref, p)
-	if was.node == is.node && was.workload == is.workload && was.settled == is.settled && was.live == is.live && was.leaving == is.leaving {
+	if was.node == is.node && was.workload == is.workload && was.settled == is.settled && was.live == is.live &&
+		was.leaving == is.leaving {
 		return
 	}
 	for _, r := range []podRecord{was, is} {
@@ -282,7 +300,12 @@ func (b *batch) workload(c ObjectUpdate) {
 	if ok && !convert.Finished(o) {
 		w := b.world.translate(o)
 		b.plan(k, w.Admission)
-		entry := known{workload: w, priority: b.world.rules.PriorityOf(o), done: b.world.rules.Done(o), once: convert.EndsOnce(o)}
+		entry := known{
+			workload: w,
+			priority: b.world.rules.PriorityOf(o),
+			done:     b.world.rules.Done(o),
+			once:     convert.EndsOnce(o),
+		}
 		if w.Admission == nil {
 			entry.object = o
 		}
@@ -308,7 +331,12 @@ func (b *batch) count() {
 		}
 		w := b.world.translate(o)
 		b.plan(k, w.Admission)
-		b.world.workloads[k] = known{workload: w, done: b.world.rules.Done(o), once: convert.EndsOnce(o), leaving: true}
+		b.world.workloads[k] = known{
+			workload: w,
+			done:     b.world.rules.Done(o),
+			once:     convert.EndsOnce(o),
+			leaving:  true,
+		}
 	}
 }
 

@@ -29,7 +29,11 @@ func node() cache.ObjectUpdate {
 
 func pod(name, workload, on string, phase corev1.PodPhase) cache.ObjectUpdate {
 	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name, Labels: map[string]string{kueue.PodSetLabel: "main"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "blue",
+			Name:      name,
+			Labels:    map[string]string{kueue.PodSetLabel: "main"},
+		},
 		Spec: corev1.PodSpec{NodeName: on, Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
 			Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")},
 		}}}},
@@ -85,12 +89,18 @@ func endsOnce(w *kueue.Workload) {
 
 func reservedLater(w *kueue.Workload) {
 	apimeta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{
-		Type: kueue.WorkloadQuotaReserved, Status: metav1.ConditionTrue, Reason: "QuotaReserved", LastTransitionTime: metav1.Now(),
+		Type:               kueue.WorkloadQuotaReserved,
+		Status:             metav1.ConditionTrue,
+		Reason:             "QuotaReserved",
+		LastTransitionTime: metav1.Now(),
 	})
 }
 
 func finished(w *kueue.Workload) {
-	apimeta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue, Reason: "Succeeded"})
+	apimeta.SetStatusCondition(
+		&w.Status.Conditions,
+		metav1.Condition{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue, Reason: "Succeeded"},
+	)
 }
 
 // picture is what a batch of events says, in the words of the tests.
@@ -147,13 +157,21 @@ func TestTranslate(t *testing.T) {
 			want: picture{ForeignCPU: 2000},
 		},
 		"pod of nobody that ended": {
-			why:    "a finished pod uses nothing",
-			before: []cache.ObjectUpdate{node(), pod("p", "", "n", corev1.PodRunning)}, then: []cache.ObjectUpdate{pod("p", "", "n", corev1.PodSucceeded)},
+			why: "a finished pod uses nothing",
+			before: []cache.ObjectUpdate{
+				node(),
+				pod("p", "", "n", corev1.PodRunning),
+			},
+			then: []cache.ObjectUpdate{pod("p", "", "n", corev1.PodSucceeded)},
 			want: picture{ForeignCPU: 0},
 		},
 		"pod on its planned node": {
-			why:    "its place is held by the plan already",
-			before: []cache.ObjectUpdate{node(), workload(admitted)}, then: []cache.ObjectUpdate{pod("p", "w", "n", corev1.PodRunning)},
+			why: "its place is held by the plan already",
+			before: []cache.ObjectUpdate{
+				node(),
+				workload(admitted),
+			},
+			then: []cache.ObjectUpdate{pod("p", "w", "n", corev1.PodRunning)},
 			want: picture{ForeignCPU: 0, Settled: 1, Told: true},
 		},
 		"pod on its planned node before the written plan is seen": {
@@ -184,10 +202,15 @@ func TestTranslate(t *testing.T) {
 			want:   picture{ForeignCPU: 0, Settled: 1, Ended: 1, Told: true},
 		},
 		"pod that succeeded for good, and its place taken since": {
-			why:    "the place is in use",
-			before: []cache.ObjectUpdate{node(), workload(admitted), pod("p", "w", "n", corev1.PodSucceeded), pod("p2", "w", "n", corev1.PodRunning)},
-			then:   []cache.ObjectUpdate{workload(admitted, reclaimed)},
-			want:   picture{ForeignCPU: 0, Settled: 2, Told: true},
+			why: "the place is in use",
+			before: []cache.ObjectUpdate{
+				node(),
+				workload(admitted),
+				pod("p", "w", "n", corev1.PodSucceeded),
+				pod("p2", "w", "n", corev1.PodRunning),
+			},
+			then: []cache.ObjectUpdate{workload(admitted, reclaimed)},
+			want: picture{ForeignCPU: 0, Settled: 2, Told: true},
 		},
 		"pod given back that left no trace": {
 			why:    "the job was made smaller: others may use its place",
@@ -220,16 +243,24 @@ func TestTranslate(t *testing.T) {
 			want:   picture{ForeignCPU: 0, Told: true},
 		},
 		"a pod succeeded, another runs": {
-			why:    "it may not end well",
-			before: []cache.ObjectUpdate{node(), workload(admitted, endsOnce), pod("p", "w", "n", corev1.PodSucceeded)},
-			then:   []cache.ObjectUpdate{pod("p2", "w", "n", corev1.PodRunning)},
-			want:   picture{ForeignCPU: 0, Settled: 2, Told: true},
+			why: "it may not end well",
+			before: []cache.ObjectUpdate{
+				node(),
+				workload(admitted, endsOnce),
+				pod("p", "w", "n", corev1.PodSucceeded),
+			},
+			then: []cache.ObjectUpdate{pod("p2", "w", "n", corev1.PodRunning)},
+			want: picture{ForeignCPU: 0, Settled: 2, Told: true},
 		},
 		"pods of an earlier admission succeeded": {
-			why:    "what was done then is not counted in what it was given now",
-			before: []cache.ObjectUpdate{node(), workload(admitted, endsOnce, reservedLater), pod("p", "w", "n", corev1.PodRunning)},
-			then:   []cache.ObjectUpdate{pod("p", "w", "n", corev1.PodSucceeded)},
-			want:   picture{ForeignCPU: 0, Settled: 1, Told: true},
+			why: "what was done then is not counted in what it was given now",
+			before: []cache.ObjectUpdate{
+				node(),
+				workload(admitted, endsOnce, reservedLater),
+				pod("p", "w", "n", corev1.PodRunning),
+			},
+			then: []cache.ObjectUpdate{pod("p", "w", "n", corev1.PodSucceeded)},
+			want: picture{ForeignCPU: 0, Settled: 1, Told: true},
 		},
 		"deleted pod that has not ended": {
 			why:    "it may go on for a day: its place is not moved to where a replacement could run beside it",
@@ -244,16 +275,26 @@ func TestTranslate(t *testing.T) {
 			want:   picture{ForeignCPU: 0, Settled: 0, Told: true},
 		},
 		"deleted pod that ended": {
-			why:    "whatever keeps the object, nothing runs",
-			before: []cache.ObjectUpdate{node(), workload(admitted), pod("p", "w", "n", corev1.PodRunning), {Ref: workload().Ref}},
-			then:   []cache.ObjectUpdate{deletedPod("p", "w", "n", corev1.PodFailed)},
-			want:   picture{ForeignCPU: 0, Gone: true},
+			why: "whatever keeps the object, nothing runs",
+			before: []cache.ObjectUpdate{
+				node(),
+				workload(admitted),
+				pod("p", "w", "n", corev1.PodRunning),
+				{Ref: workload().Ref},
+			},
+			then: []cache.ObjectUpdate{deletedPod("p", "w", "n", corev1.PodFailed)},
+			want: picture{ForeignCPU: 0, Gone: true},
 		},
 		"deleted pod without a node": {
-			why:    "it never gets one",
-			before: []cache.ObjectUpdate{node(), workload(admitted), pod("p", "w", "", corev1.PodPending), {Ref: workload().Ref}},
-			then:   []cache.ObjectUpdate{deletedPod("p", "w", "", corev1.PodPending)},
-			want:   picture{ForeignCPU: 0, Gone: true},
+			why: "it never gets one",
+			before: []cache.ObjectUpdate{
+				node(),
+				workload(admitted),
+				pod("p", "w", "", corev1.PodPending),
+				{Ref: workload().Ref},
+			},
+			then: []cache.ObjectUpdate{deletedPod("p", "w", "", corev1.PodPending)},
+			want: picture{ForeignCPU: 0, Gone: true},
 		},
 		"deleted workload with a live pod": {
 			why:    "quota is released only when the pods are gone",
@@ -262,10 +303,15 @@ func TestTranslate(t *testing.T) {
 			want:   picture{ForeignCPU: -1, Settled: 1, Evicting: true, Told: true},
 		},
 		"last pod of a deleted workload": {
-			why:    "now it is gone",
-			before: []cache.ObjectUpdate{node(), workload(admitted), pod("p", "w", "n", corev1.PodRunning), {Ref: workload().Ref}},
-			then:   []cache.ObjectUpdate{gonePod("p")},
-			want:   picture{ForeignCPU: 0, Gone: true},
+			why: "now it is gone",
+			before: []cache.ObjectUpdate{
+				node(),
+				workload(admitted),
+				pod("p", "w", "n", corev1.PodRunning),
+				{Ref: workload().Ref},
+			},
+			then: []cache.ObjectUpdate{gonePod("p")},
+			want: picture{ForeignCPU: 0, Gone: true},
 		},
 		"finished workload with a live pod after a restart": {
 			why:    "what runs holds quota, whatever the conditions say",

@@ -70,7 +70,11 @@ func New(opts Options) (*Keeper, error) {
 		return nil, fmt.Errorf("keep certificates: %w", err)
 	}
 	if 3*opts.Pause > opts.Lifetimes.Overlap {
-		return nil, fmt.Errorf("keep certificates: a look every %v: must be at most a third of the overlap of %v", opts.Pause, opts.Lifetimes.Overlap)
+		return nil, fmt.Errorf(
+			"keep certificates: a look every %v: must be at most a third of the overlap of %v",
+			opts.Pause,
+			opts.Lifetimes.Overlap,
+		)
 	}
 	return &Keeper{opts: opts}, nil
 }
@@ -88,7 +92,14 @@ func (k *Keeper) Run(ctx context.Context, looked func()) {
 			if k.Ready() != nil {
 				again = retry
 			}
-			log.FromContext(ctx).Error(err, "Certificates cannot be looked after; those that there are go on being served, and it is tried again", "after", again.String())
+			log.FromContext(
+				ctx,
+			).Error(
+				err,
+				"Certificates cannot be looked after; those that there are go on being served, and it is tried again",
+				"after",
+				again.String(),
+			)
 		}
 		if first {
 			looked()
@@ -135,13 +146,22 @@ func (k *Keeper) current(ctx context.Context) (Data, error) {
 		s := &corev1.Secret{}
 		err := k.opts.Client.Get(ctx, k.opts.Secret, s)
 		if apierrors.IsNotFound(err) {
-			return nil, fmt.Errorf("read the certificates: there is no Secret %s: make an empty one (kubectl create secret generic --namespace %s %s)", k.opts.Secret, k.opts.Secret.Namespace, k.opts.Secret.Name)
+			return nil, fmt.Errorf(
+				"read the certificates: there is no Secret %s: make an empty one (kubectl create secret generic --namespace %s %s)",
+				k.opts.Secret,
+				k.opts.Secret.Namespace,
+				k.opts.Secret.Name,
+			)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read the certificates: %w", err)
 		}
 		if why := foreign(s); why != "" {
-			return nil, fmt.Errorf("Secret %s is not the controller's to write: %s; name another one in internalCertManagement.webhookSecretName, or serve this one from files (internalCertManagement.enable: false)", k.opts.Secret, why) //nolint:staticcheck // a kind
+			return nil, fmt.Errorf( //nolint:staticcheck // a kind
+				"Secret %s is not the controller's to write: %s; name another one in internalCertManagement.webhookSecretName, or serve this one from files (internalCertManagement.enable: false)",
+				k.opts.Secret,
+				why,
+			)
 		}
 		// An authority that the targets know since this look only does not sign yet.
 		next, changes, err := Next(s.Data, k.opts.Hosts, k.opts.Clock.Now(), k.told, k.opts.Lifetimes)

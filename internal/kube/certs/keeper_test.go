@@ -55,11 +55,28 @@ func newWorld(t *testing.T, secret *corev1.Secret) *world {
 		t.Fatal(err)
 	}
 	x.client = fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(
-		&admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "mutating"}, Webhooks: []admissionregistrationv1.MutatingWebhook{{Name: "a.x.y", ClientConfig: at}, {Name: "b.x.y", ClientConfig: at}}},
-		&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "validating"}, Webhooks: []admissionregistrationv1.ValidatingWebhook{{Name: "a.x.y", ClientConfig: at}}},
-		&apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "workloads.kueue.x-k8s.io"}, Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Conversion: &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter, Webhook: &apiextensionsv1.WebhookConversion{ClientConfig: &apiextensionsv1.WebhookClientConfig{URL: &url}}},
-		}},
+		&admissionregistrationv1.MutatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: "mutating"},
+			Webhooks: []admissionregistrationv1.MutatingWebhook{
+				{Name: "a.x.y", ClientConfig: at},
+				{Name: "b.x.y", ClientConfig: at},
+			},
+		},
+		&admissionregistrationv1.ValidatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: "validating"},
+			Webhooks:   []admissionregistrationv1.ValidatingWebhook{{Name: "a.x.y", ClientConfig: at}},
+		},
+		&apiextensionsv1.CustomResourceDefinition{
+			ObjectMeta: metav1.ObjectMeta{Name: "workloads.kueue.x-k8s.io"},
+			Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+				Conversion: &apiextensionsv1.CustomResourceConversion{
+					Strategy: apiextensionsv1.WebhookConverter,
+					Webhook: &apiextensionsv1.WebhookConversion{
+						ClientConfig: &apiextensionsv1.WebhookClientConfig{URL: &url},
+					},
+				},
+			},
+		},
 		service,
 	).WithInterceptorFuncs(interceptor.Funcs{
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
@@ -82,7 +99,9 @@ func newWorld(t *testing.T, secret *corev1.Secret) *world {
 
 func apiService(name string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
-	o.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"})
+	o.SetGroupVersionKind(
+		schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"},
+	)
 	o.SetName(name)
 	return o
 }
@@ -94,7 +113,17 @@ func empty() *corev1.Secret {
 
 func (x *world) keeper() *Keeper {
 	x.t.Helper()
-	k, err := New(Options{Client: x.client, Clock: x.clock, Secret: kept, Hosts: names, Lifetimes: quick, Targets: called, Pause: quick.Overlap / 4})
+	k, err := New(
+		Options{
+			Client:    x.client,
+			Clock:     x.clock,
+			Secret:    kept,
+			Hosts:     names,
+			Lifetimes: quick,
+			Targets:   called,
+			Pause:     quick.Overlap / 4,
+		},
+	)
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -123,9 +152,13 @@ func (x *world) told() map[string]string {
 		x.t.Fatal(err)
 	}
 	return map[string]string{
-		"mutating a": string(m.Webhooks[0].ClientConfig.CABundle), "mutating b": string(m.Webhooks[1].ClientConfig.CABundle),
+		"mutating a": string(
+			m.Webhooks[0].ClientConfig.CABundle,
+		),
+		"mutating b": string(m.Webhooks[1].ClientConfig.CABundle),
 		"validating": string(v.Webhooks[0].ClientConfig.CABundle),
-		"definition": string(crd.Spec.Conversion.Webhook.ClientConfig.CABundle), "service": string(bundle),
+		"definition": string(crd.Spec.Conversion.Webhook.ClientConfig.CABundle),
+		"service":    string(bundle),
 	}
 }
 
@@ -151,7 +184,8 @@ func TestReplicasRaceForTheFirstCertificate(t *testing.T) {
 	running.Wait()
 	data := x.secret().Data
 	for i, k := range keepers {
-		if cert, key := k.CurrentCertKeyContent(); !bytes.Equal(cert, data[ServingCert]) || !bytes.Equal(key, data[ServingKey]) {
+		if cert, key := k.CurrentCertKeyContent(); !bytes.Equal(cert, data[ServingCert]) ||
+			!bytes.Equal(key, data[ServingKey]) {
 			t.Errorf("replica %d serves another certificate (%v)", i, errs[i])
 		}
 	}
@@ -249,7 +283,14 @@ func TestKilledAtAnyWrite(t *testing.T) {
 			for _, told := range []map[string]string{before, now} {
 				for name, bundle := range told {
 					if err := trusts(t, []byte(bundle), cert, x.clock.Now()); err != nil {
-						t.Fatalf("%v, after %d kills: %s does not trust replica %d: %v", x.clock.Since(start), kills, name, i, err)
+						t.Fatalf(
+							"%v, after %d kills: %s does not trust replica %d: %v",
+							x.clock.Since(start),
+							kills,
+							name,
+							i,
+							err,
+						)
 					}
 				}
 			}
@@ -297,7 +338,8 @@ func TestSecretsOfOthersStay(t *testing.T) {
 			}
 			k := x.keeper()
 			err := k.Sync(t.Context())
-			if err == nil || !strings.Contains(err.Error(), tc.told) || !strings.Contains(err.Error(), "internalCertManagement") {
+			if err == nil || !strings.Contains(err.Error(), tc.told) ||
+				!strings.Contains(err.Error(), "internalCertManagement") {
 				t.Errorf("%s: told %v, want %q and what to do", tc.why, err, tc.told)
 			}
 			if k.Ready() == nil {
@@ -327,7 +369,10 @@ func TestToldBeforeServed(t *testing.T) {
 func TestTheSecretIsMissing(t *testing.T) {
 	x := newWorld(t, nil)
 	k := x.keeper()
-	if err := k.Sync(t.Context()); err == nil || !strings.Contains(err.Error(), "kubectl create secret generic --namespace mlbatch-system certs") {
+	if err := k.Sync(
+		t.Context(),
+	); err == nil ||
+		!strings.Contains(err.Error(), "kubectl create secret generic --namespace mlbatch-system certs") {
 		t.Errorf("told %v", err)
 	}
 	if k.Ready() == nil {
@@ -375,11 +420,16 @@ func TestTargetThatCannotBeTold(t *testing.T) {
 		return nil
 	}
 	k := x.keeper()
-	if err := k.Sync(t.Context()); err == nil || !strings.Contains(err.Error(), "tell mutating whom to trust: forbidden") {
+	if err := k.Sync(
+		t.Context(),
+	); err == nil ||
+		!strings.Contains(err.Error(), "tell mutating whom to trust: forbidden") {
 		t.Errorf("told %v", err)
 	}
 	first := x.secret().Data
-	if told := x.told(); told["validating"] != string(first[Bundle]) || told["service"] != string(first[Bundle]) || k.Ready() != nil {
+	if told := x.told(); told["validating"] != string(first[Bundle]) ||
+		told["service"] != string(first[Bundle]) ||
+		k.Ready() != nil {
 		t.Errorf("others are told %v, and it is ready: %v", told, k.Ready())
 	}
 	for x.clock.Since(start) < quick.Authority*5/6 {
@@ -423,7 +473,9 @@ func TestTargetsAreRepaired(t *testing.T) {
 		}
 	}
 	x.get("mutating", m)
-	if !bytes.Equal(m.Webhooks[1].ClientConfig.CABundle, x.secret().Data[Bundle]) || *m.Webhooks[1].TimeoutSeconds != 7 || writes != 1 {
+	if !bytes.Equal(m.Webhooks[1].ClientConfig.CABundle, x.secret().Data[Bundle]) ||
+		*m.Webhooks[1].TimeoutSeconds != 7 ||
+		writes != 1 {
 		t.Errorf("after %d writes it is %+v", writes, m.Webhooks[1])
 	}
 }
@@ -432,7 +484,9 @@ func TestLooksMayNotBeRare(t *testing.T) {
 	if _, err := New(Options{Lifetimes: quick, Pause: quick.Overlap / 2}); err == nil {
 		t.Error("replicas would learn of an authority too late")
 	}
-	if _, err := New(Options{Lifetimes: Lifetimes{Authority: time.Hour, Serving: time.Hour, Overlap: time.Minute}}); err == nil {
+	if _, err := New(
+		Options{Lifetimes: Lifetimes{Authority: time.Hour, Serving: time.Hour, Overlap: time.Minute}},
+	); err == nil {
 		t.Error("lifetimes are not looked at")
 	}
 }

@@ -68,9 +68,17 @@ func (l Lifetimes) Validate() error {
 	case l.Overlap <= 0:
 		return fmt.Errorf("overlap of authorities is %v: must be positive", l.Overlap)
 	case l.Serving < 6*l.Overlap:
-		return fmt.Errorf("certificates last %v: must be at least six times the overlap of %v", l.Serving, l.Overlap)
+		return fmt.Errorf(
+			"certificates last %v: must be at least six times the overlap of %v",
+			l.Serving,
+			l.Overlap,
+		)
 	case l.Authority < 3*l.Serving:
-		return fmt.Errorf("authorities last %v: must be at least three times the %v of what they sign", l.Authority, l.Serving)
+		return fmt.Errorf(
+			"authorities last %v: must be at least three times the %v of what they sign",
+			l.Authority,
+			l.Serving,
+		)
 	}
 	return nil
 }
@@ -86,7 +94,13 @@ const skew = time.Hour
 // is the bundle that those who are to trust have: until it is the one that the
 // Secret holds the next authority does not sign, however long that takes. What
 // cannot be read is made anew; authorities that can be stay trusted.
-func Next(have Data, hosts []string, now time.Time, told []byte, l Lifetimes) (next Data, changes []string, err error) {
+func Next(
+	have Data,
+	hosts []string,
+	now time.Time,
+	told []byte,
+	l Lifetimes,
+) (next Data, changes []string, err error) {
 	s := read(have, now)
 	s.told = len(told) > 0 && bytes.Equal(told, have[Bundle])
 	note := func(format string, args ...any) { changes = append(changes, fmt.Sprintf(format, args...)) }
@@ -114,7 +128,10 @@ func Next(have Data, hosts []string, now time.Time, told []byte, l Lifetimes) (n
 		}
 		note("made a certificate: %s", why)
 	}
-	if n := len(s.retired); n > 0 && signedBy(s.serving.cert, s.signer.cert) && !now.Before(known(s.serving.cert, l)) {
+	if n := len(
+		s.retired,
+	); n > 0 && signedBy(s.serving.cert, s.signer.cert) &&
+		!now.Before(known(s.serving.cert, l)) {
 		s.retired = nil
 		note("no longer trust %d that signed before", n)
 	}

@@ -80,7 +80,13 @@ func TestThereIsNoMomentWithoutTrust(t *testing.T) {
 		for _, ago := range [][2]int{{0, 0}, {late, 0}, {0, late}, {late, late}, {late / 2, late}} {
 			bundle, served := history[max(0, i-ago[0])], history[max(0, i-ago[1])]
 			if err := trusts(t, bundle[Bundle], served[ServingCert], now); err != nil {
-				t.Fatalf("%v: who looked %v ago does not trust what is served since %v: %v", now, time.Duration(ago[0])*tick, time.Duration(ago[1])*tick, err)
+				t.Fatalf(
+					"%v: who looked %v ago does not trust what is served since %v: %v",
+					now,
+					time.Duration(ago[0])*tick,
+					time.Duration(ago[1])*tick,
+					err,
+				)
 			}
 		}
 		if n := strings.Count(string(d[Bundle]), "BEGIN"); n > 2 {
@@ -104,15 +110,31 @@ func TestWhatIsLostIsMadeAnew(t *testing.T) {
 		// serves is whether what was served before is kept.
 		serves bool
 	}{
-		"Nothing":           {"the first start", Data{}, false},
-		"Empty":             {"an installer made the Secret", Data{Bundle: nil, ServingCert: {}}, false},
-		"Rubbish":           {"somebody wrote into it", Data{Bundle: []byte("x"), ServingCert: []byte("y"), ServingKey: []byte("z"), signerCert: []byte("---")}, false},
-		"NoServingKey":      {"a key was taken out", without(good, ServingKey), false},
-		"KeyOfAnother":      {"certificate and key do not belong together", with(good, ServingKey, other[ServingKey]), false},
-		"NoSigner":          {"the authority cannot sign any more, and is trusted", without(good, signerKey), true},
-		"NoSignerWhileNext": {"the next one signs, once it is known", without(turning, signerCert, signerKey), true},
-		"NoBundle":          {"it is written again from what signs", without(good, Bundle), true},
-		"OnlyServing":       {"who signed it is not known", Data{ServingCert: good[ServingCert], ServingKey: good[ServingKey]}, false},
+		"Nothing": {"the first start", Data{}, false},
+		"Empty":   {"an installer made the Secret", Data{Bundle: nil, ServingCert: {}}, false},
+		"Rubbish": {
+			"somebody wrote into it",
+			Data{Bundle: []byte("x"), ServingCert: []byte("y"), ServingKey: []byte("z"), signerCert: []byte("---")},
+			false,
+		},
+		"NoServingKey": {"a key was taken out", without(good, ServingKey), false},
+		"KeyOfAnother": {
+			"certificate and key do not belong together",
+			with(good, ServingKey, other[ServingKey]),
+			false,
+		},
+		"NoSigner": {"the authority cannot sign any more, and is trusted", without(good, signerKey), true},
+		"NoSignerWhileNext": {
+			"the next one signs, once it is known",
+			without(turning, signerCert, signerKey),
+			true,
+		},
+		"NoBundle": {"it is written again from what signs", without(good, Bundle), true},
+		"OnlyServing": {
+			"who signed it is not known",
+			Data{ServingCert: good[ServingCert], ServingKey: good[ServingKey]},
+			false,
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -144,7 +166,12 @@ func TestALostAuthorityIsReplacedInTwoSteps(t *testing.T) {
 	good, _ := step(t, nil, start)
 	lost, _ := step(t, without(good, signerKey), start.Add(time.Minute))
 	known := start.Add(time.Minute + quick.Overlap)
-	if early, changes := step(t, lost, known.Add(-time.Second)); len(changes) > 0 || !bytes.Equal(early[ServingCert], good[ServingCert]) {
+	if early, changes := step(
+		t,
+		lost,
+		known.Add(-time.Second),
+	); len(changes) > 0 ||
+		!bytes.Equal(early[ServingCert], good[ServingCert]) {
 		t.Fatalf("changed before the new authority is known: %v", changes)
 	}
 	then, _ := step(t, lost, known)

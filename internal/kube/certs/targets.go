@@ -46,7 +46,12 @@ const (
 
 // Hosts are the names by which the controller is asked within a cluster.
 func Hosts(namespace, webhookService string) []string {
-	services := []string{configv1beta2.DefaultWebhookService, ConversionService, VisibilityService, MetricsService}
+	services := []string{
+		configv1beta2.DefaultWebhookService,
+		ConversionService,
+		VisibilityService,
+		MetricsService,
+	}
 	if !slices.Contains(services, webhookService) {
 		services = append(services, webhookService)
 	}
@@ -102,34 +107,63 @@ func Converted(crd *apiextensionsv1.CustomResourceDefinition) bool {
 func (t Targets) Tell(ctx context.Context, c client.Client, bundle []byte) error {
 	var errs []error
 	for _, name := range t.Mutating {
-		errs = append(errs, change(ctx, c, name, &admissionregistrationv1.MutatingWebhookConfiguration{}, func(o *admissionregistrationv1.MutatingWebhookConfiguration) bool {
-			changed := false
-			for i := range o.Webhooks {
-				changed = set(&o.Webhooks[i].ClientConfig.CABundle, bundle) || changed
-			}
-			return changed
-		}))
+		errs = append(
+			errs,
+			change(
+				ctx,
+				c,
+				name,
+				&admissionregistrationv1.MutatingWebhookConfiguration{},
+				func(o *admissionregistrationv1.MutatingWebhookConfiguration) bool {
+					changed := false
+					for i := range o.Webhooks {
+						changed = set(&o.Webhooks[i].ClientConfig.CABundle, bundle) || changed
+					}
+					return changed
+				},
+			),
+		)
 	}
 	for _, name := range t.Validating {
-		errs = append(errs, change(ctx, c, name, &admissionregistrationv1.ValidatingWebhookConfiguration{}, func(o *admissionregistrationv1.ValidatingWebhookConfiguration) bool {
-			changed := false
-			for i := range o.Webhooks {
-				changed = set(&o.Webhooks[i].ClientConfig.CABundle, bundle) || changed
-			}
-			return changed
-		}))
+		errs = append(
+			errs,
+			change(
+				ctx,
+				c,
+				name,
+				&admissionregistrationv1.ValidatingWebhookConfiguration{},
+				func(o *admissionregistrationv1.ValidatingWebhookConfiguration) bool {
+					changed := false
+					for i := range o.Webhooks {
+						changed = set(&o.Webhooks[i].ClientConfig.CABundle, bundle) || changed
+					}
+					return changed
+				},
+			),
+		)
 	}
 	for _, name := range t.Definitions {
-		errs = append(errs, change(ctx, c, name, &apiextensionsv1.CustomResourceDefinition{}, func(o *apiextensionsv1.CustomResourceDefinition) bool {
-			if conv := o.Spec.Conversion; conv != nil && conv.Webhook != nil && conv.Webhook.ClientConfig != nil {
-				return set(&conv.Webhook.ClientConfig.CABundle, bundle)
-			}
-			return false
-		}))
+		errs = append(
+			errs,
+			change(
+				ctx,
+				c,
+				name,
+				&apiextensionsv1.CustomResourceDefinition{},
+				func(o *apiextensionsv1.CustomResourceDefinition) bool {
+					if conv := o.Spec.Conversion; conv != nil && conv.Webhook != nil && conv.Webhook.ClientConfig != nil {
+						return set(&conv.Webhook.ClientConfig.CABundle, bundle)
+					}
+					return false
+				},
+			),
+		)
 	}
 	for _, name := range t.APIServices {
 		o := &unstructured.Unstructured{}
-		o.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"})
+		o.SetGroupVersionKind(
+			schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"},
+		)
 		errs = append(errs, change(ctx, c, name, o, func(o *unstructured.Unstructured) bool {
 			want := base64.StdEncoding.EncodeToString(bundle)
 			if have, _, err := unstructured.NestedString(o.Object, "spec", "caBundle"); err == nil && have == want {
@@ -151,7 +185,13 @@ func set(have *[]byte, want []byte) bool {
 
 // change gets an object and patches what edit changes, over what was read alone: as long as others
 // write it, it is read again.
-func change[T client.Object](ctx context.Context, c client.Client, name string, o T, edit func(T) bool) error {
+func change[T client.Object](
+	ctx context.Context,
+	c client.Client,
+	name string,
+	o T,
+	edit func(T) bool,
+) error {
 	for {
 		if err := c.Get(ctx, client.ObjectKey{Name: name}, o); err != nil {
 			if apierrors.IsNotFound(err) {

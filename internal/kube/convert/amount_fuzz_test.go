@@ -45,7 +45,13 @@ func FuzzAmount(f *testing.F) {
 			}
 			spelled := convert.Quantity(string(name), a)
 			if read := resource.MustParse(spelled.String()); read.String() != spelled.String() {
-				t.Errorf("%s of %s is written as %s, and as %s by the reader of that", text, name, spelled.String(), read.String())
+				t.Errorf(
+					"%s of %s is written as %s, and as %s by the reader of that",
+					text,
+					name,
+					spelled.String(),
+					read.String(),
+				)
 			}
 			if again := convert.Amount(name, convert.Quantity(string(name), a)); again != a {
 				t.Errorf("%s of %s: %d becomes %d on the way to the API and back", text, name, a, again)

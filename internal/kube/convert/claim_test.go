@@ -11,7 +11,10 @@ import (
 
 func TestTaken(t *testing.T) {
 	owned := func(kind, uid string) metav1.ObjectMeta {
-		return metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: kind, Name: "o", UID: "u-x", Controller: new(true)}}, Labels: map[string]string{kueue.JobUIDLabel: uid}}
+		return metav1.ObjectMeta{
+			OwnerReferences: []metav1.OwnerReference{{Kind: kind, Name: "o", UID: "u-x", Controller: new(true)}},
+			Labels:          map[string]string{kueue.JobUIDLabel: uid},
+		}
 	}
 	for name, c := range map[string]struct {
 		meta     metav1.ObjectMeta

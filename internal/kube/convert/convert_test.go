@@ -22,15 +22,45 @@ func TestAmount(t *testing.T) {
 		quantity string
 		want     core.Amount
 	}{
-		"cores are counted in thousandths":     {"base unit of cpu", corev1.ResourceCPU, "1500m", 1500},
-		"a fraction of a thousandth":           {"rounds up: a request is never nothing", corev1.ResourceCPU, "1u", 1},
-		"memory in bytes":                      {"base unit of memory", corev1.ResourceMemory, "2Ki", 2048},
-		"decimal memory":                       {"the tutorial writes 2000G", corev1.ResourceMemory, "2000G", 2_000_000_000_000},
-		"pieces":                               {"base unit of devices", "nvidia.com/gpu", "8", 8},
-		"more than an int64 holds":             {"saturates and does not wrap", corev1.ResourceMemory, "100E", core.Unlimited},
-		"more thousandths than an int64 holds": {"saturates and does not wrap", corev1.ResourceCPU, "10P", core.Unlimited},
-		"far below zero":                       {"saturates and does not wrap", corev1.ResourceMemory, "-100E", -core.Unlimited},
-		"the largest int64":                    {"is the API's own word for unlimited", "x/y", "9223372036854775807", core.Unlimited},
+		"cores are counted in thousandths": {"base unit of cpu", corev1.ResourceCPU, "1500m", 1500},
+		"a fraction of a thousandth": {
+			"rounds up: a request is never nothing",
+			corev1.ResourceCPU,
+			"1u",
+			1,
+		},
+		"memory in bytes": {"base unit of memory", corev1.ResourceMemory, "2Ki", 2048},
+		"decimal memory": {
+			"the tutorial writes 2000G",
+			corev1.ResourceMemory,
+			"2000G",
+			2_000_000_000_000,
+		},
+		"pieces": {"base unit of devices", "nvidia.com/gpu", "8", 8},
+		"more than an int64 holds": {
+			"saturates and does not wrap",
+			corev1.ResourceMemory,
+			"100E",
+			core.Unlimited,
+		},
+		"more thousandths than an int64 holds": {
+			"saturates and does not wrap",
+			corev1.ResourceCPU,
+			"10P",
+			core.Unlimited,
+		},
+		"far below zero": {
+			"saturates and does not wrap",
+			corev1.ResourceMemory,
+			"-100E",
+			-core.Unlimited,
+		},
+		"the largest int64": {
+			"is the API's own word for unlimited",
+			"x/y",
+			"9223372036854775807",
+			core.Unlimited,
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -60,12 +90,45 @@ func TestPodRequests(t *testing.T) {
 		spec corev1.PodSpec
 		want core.Amount
 	}{
-		"limit without request": {"the API server copies it when the pod is made", corev1.PodSpec{Containers: []corev1.Container{container("", "2")}}, 2000},
-		"request below limit":   {"the request counts", corev1.PodSpec{Containers: []corev1.Container{container("1", "2")}}, 1000},
-		"containers add up":     {"they run together", corev1.PodSpec{Containers: []corev1.Container{container("1", ""), container("", "2")}}, 3000},
-		"large init container":  {"it runs before the others", corev1.PodSpec{InitContainers: []corev1.Container{container("", "5")}, Containers: []corev1.Container{container("1", "")}}, 5000},
-		"sidecar":               {"it runs beside the others", corev1.PodSpec{InitContainers: []corev1.Container{sidecar}, Containers: []corev1.Container{container("1", "")}}, 2000},
-		"overhead":              {"the runtime class adds it", corev1.PodSpec{Overhead: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m")}, Containers: []corev1.Container{container("1", "")}}, 1250},
+		"limit without request": {
+			"the API server copies it when the pod is made",
+			corev1.PodSpec{Containers: []corev1.Container{container("", "2")}},
+			2000,
+		},
+		"request below limit": {
+			"the request counts",
+			corev1.PodSpec{Containers: []corev1.Container{container("1", "2")}},
+			1000,
+		},
+		"containers add up": {
+			"they run together",
+			corev1.PodSpec{Containers: []corev1.Container{container("1", ""), container("", "2")}},
+			3000,
+		},
+		"large init container": {
+			"it runs before the others",
+			corev1.PodSpec{
+				InitContainers: []corev1.Container{container("", "5")},
+				Containers:     []corev1.Container{container("1", "")},
+			},
+			5000,
+		},
+		"sidecar": {
+			"it runs beside the others",
+			corev1.PodSpec{
+				InitContainers: []corev1.Container{sidecar},
+				Containers:     []corev1.Container{container("1", "")},
+			},
+			2000,
+		},
+		"overhead": {
+			"the runtime class adds it",
+			corev1.PodSpec{
+				Overhead:   corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m")},
+				Containers: []corev1.Container{container("1", "")},
+			},
+			1250,
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -92,7 +155,10 @@ func TestAdmissionRoundTrip(t *testing.T) {
 				}),
 			}
 			for n := range rapid.IntRange(0, 5).Draw(t, "nodes") {
-				ps.Places = append(ps.Places, core.Place{Node: "node-" + string(rune('0'+n)), Count: rapid.Int32Range(1, 8).Draw(t, "pods")})
+				ps.Places = append(
+					ps.Places,
+					core.Place{Node: "node-" + string(rune('0'+n)), Count: rapid.Int32Range(1, 8).Draw(t, "pods")},
+				)
 			}
 			want.PodSets = append(want.PodSets, ps)
 		}
@@ -103,26 +169,78 @@ func TestAdmissionRoundTrip(t *testing.T) {
 }
 
 func TestFilter(t *testing.T) {
-	node := &core.Node{Name: "n1", Labels: map[string]string{"gpu": "h100", "metadata.name": "n1"}, Taints: []core.Taint{{Key: "k", Effect: core.NoSchedule}}}
+	node := &core.Node{
+		Name:   "n1",
+		Labels: map[string]string{"gpu": "h100", "metadata.name": "n1"},
+		Taints: []core.Taint{{Key: "k", Effect: core.NoSchedule}},
+	}
 	tolerate := []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	affinity := func(terms ...corev1.NodeSelectorTerm) *corev1.Affinity {
-		return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
+		return &corev1.Affinity{
+			NodeAffinity: &corev1.NodeAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms},
+			},
+		}
 	}
 	match := func(key string, op corev1.NodeSelectorOperator, values ...string) corev1.NodeSelectorTerm {
-		return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: op, Values: values}}}
+		return corev1.NodeSelectorTerm{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: op, Values: values}},
+		}
 	}
 	cases := map[string]struct {
 		why  string
 		spec corev1.PodSpec
 		want bool
 	}{
-		"untolerated taint":      {"NoSchedule repels", corev1.PodSpec{}, false},
-		"tolerates all":          {"an empty key with Exists tolerates every taint", corev1.PodSpec{Tolerations: tolerate}, true},
-		"node selector":          {"all labels must match", corev1.PodSpec{Tolerations: tolerate, NodeSelector: map[string]string{"gpu": "a100"}}, false},
-		"one of two terms":       {"terms are alternatives", corev1.PodSpec{Tolerations: tolerate, Affinity: affinity(match("gpu", corev1.NodeSelectorOpIn, "a100"), match("gpu", corev1.NodeSelectorOpExists))}, true},
-		"NotIn on absent label":  {"holds, as in Kubernetes", corev1.PodSpec{Tolerations: tolerate, Affinity: affinity(match("health", corev1.NodeSelectorOpNotIn, "EVICT"))}, true},
-		"only an empty term":     {"an empty term matches no node", corev1.PodSpec{Tolerations: tolerate, Affinity: affinity(corev1.NodeSelectorTerm{})}, false},
-		"field selects the node": {"DaemonSet-like pods name their node", corev1.PodSpec{Tolerations: tolerate, Affinity: affinity(corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"n2"}}}})}, false},
+		"untolerated taint": {"NoSchedule repels", corev1.PodSpec{}, false},
+		"tolerates all": {
+			"an empty key with Exists tolerates every taint",
+			corev1.PodSpec{Tolerations: tolerate},
+			true,
+		},
+		"node selector": {
+			"all labels must match",
+			corev1.PodSpec{Tolerations: tolerate, NodeSelector: map[string]string{"gpu": "a100"}},
+			false,
+		},
+		"one of two terms": {
+			"terms are alternatives",
+			corev1.PodSpec{
+				Tolerations: tolerate,
+				Affinity: affinity(
+					match("gpu", corev1.NodeSelectorOpIn, "a100"),
+					match("gpu", corev1.NodeSelectorOpExists),
+				),
+			},
+			true,
+		},
+		"NotIn on absent label": {
+			"holds, as in Kubernetes",
+			corev1.PodSpec{
+				Tolerations: tolerate,
+				Affinity:    affinity(match("health", corev1.NodeSelectorOpNotIn, "EVICT")),
+			},
+			true,
+		},
+		"only an empty term": {
+			"an empty term matches no node",
+			corev1.PodSpec{Tolerations: tolerate, Affinity: affinity(corev1.NodeSelectorTerm{})},
+			false,
+		},
+		"field selects the node": {
+			"DaemonSet-like pods name their node",
+			corev1.PodSpec{
+				Tolerations: tolerate,
+				Affinity: affinity(
+					corev1.NodeSelectorTerm{
+						MatchFields: []corev1.NodeSelectorRequirement{
+							{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"n2"}},
+						},
+					},
+				),
+			},
+			false,
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -142,7 +260,11 @@ func TestSubmitted(t *testing.T) {
 		why, annotation string
 		want            time.Time
 	}{
-		"precise":       {"nanoseconds order what seconds cannot", "2026-01-02T03:04:04.123456789Z", time.Date(2026, 1, 2, 3, 4, 4, 123456789, time.UTC)},
+		"precise": {
+			"nanoseconds order what seconds cannot",
+			"2026-01-02T03:04:04.123456789Z",
+			time.Date(2026, 1, 2, 3, 4, 4, 123456789, time.UTC),
+		},
 		"none":          {"the object's own time", "", created},
 		"malformed":     {"the object's own time", "yesterday", created},
 		"in the future": {"no clock of ours could have said that", "2026-01-02T03:05:00Z", created},
@@ -160,7 +282,13 @@ func TestSubmitted(t *testing.T) {
 }
 
 func TestGates(t *testing.T) {
-	open, closed := kueue.PreemptionGateState{Name: "g", Position: kueue.GateOpen}, kueue.PreemptionGateState{Name: "g", Position: kueue.GateClosed}
+	open, closed := kueue.PreemptionGateState{
+		Name:     "g",
+		Position: kueue.GateOpen,
+	}, kueue.PreemptionGateState{
+		Name:     "g",
+		Position: kueue.GateClosed,
+	}
 	for name, c := range map[string]struct {
 		why    string
 		gates  []kueue.PreemptionGate
@@ -174,7 +302,10 @@ func TestGates(t *testing.T) {
 		"one of two open": {why: "all must agree", gates: []kueue.PreemptionGate{{Name: "g"}, {Name: "h"}}, states: []kueue.PreemptionGateState{open}, want: "h"},
 		"no such gate":    {why: "only what the spec names counts", states: []kueue.PreemptionGateState{closed}},
 	} {
-		w := &kueue.Workload{Spec: kueue.WorkloadSpec{PreemptionGates: c.gates}, Status: kueue.WorkloadStatus{PreemptionGates: c.states}}
+		w := &kueue.Workload{
+			Spec:   kueue.WorkloadSpec{PreemptionGates: c.gates},
+			Status: kueue.WorkloadStatus{PreemptionGates: c.states},
+		}
 		w.Annotations = map[string]string{kueue.AdmissionGatedByAnnotation: "example.com/x"}
 		got := convert.Workload(w, convert.Rules{}, convert.Surroundings{})
 		if got.PreemptionGate != c.want || got.GatedBy != "example.com/x" {
@@ -184,8 +315,18 @@ func TestGates(t *testing.T) {
 }
 
 func TestChecksHold(t *testing.T) {
-	w := &kueue.Workload{Status: kueue.WorkloadStatus{AdmissionChecks: []kueue.AdmissionCheckState{{Name: "c", State: kueue.CheckStateRetry, Message: "no stock"}}}}
-	if got, want := convert.Workload(w, convert.Rules{}, convert.Surroundings{}).Held, "admission check c says Retry: no stock"; got != want {
+	w := &kueue.Workload{
+		Status: kueue.WorkloadStatus{
+			AdmissionChecks: []kueue.AdmissionCheckState{
+				{Name: "c", State: kueue.CheckStateRetry, Message: "no stock"},
+			},
+		},
+	}
+	if got, want := convert.Workload(
+		w,
+		convert.Rules{},
+		convert.Surroundings{},
+	).Held, "admission check c says Retry: no stock"; got != want {
 		t.Errorf("held: %q, want %q", got, want)
 	}
 	w.Status.AdmissionChecks[0].State = kueue.CheckStatePending
@@ -211,7 +352,9 @@ func TestConsumed(t *testing.T) {
 }
 
 func TestPartialAdmission(t *testing.T) {
-	w := &kueue.Workload{Spec: kueue.WorkloadSpec{PodSets: []kueue.PodSet{{Name: "main", Count: 5, MinCount: new(int32(3))}}}}
+	w := &kueue.Workload{
+		Spec: kueue.WorkloadSpec{PodSets: []kueue.PodSet{{Name: "main", Count: 5, MinCount: new(int32(3))}}},
+	}
 	for name, tc := range map[string]struct {
 		why   string
 		rules convert.Rules

@@ -44,7 +44,10 @@ func (c Counting) count(requests corev1.ResourceList) corev1.ResourceList {
 	}
 	out := maps.Clone(requests)
 	maps.DeleteFunc(out, func(name corev1.ResourceName, _ resource.Quantity) bool {
-		return slices.ContainsFunc(c.ExcludePrefixes, func(p string) bool { return strings.HasPrefix(string(name), p) })
+		return slices.ContainsFunc(
+			c.ExcludePrefixes,
+			func(p string) bool { return strings.HasPrefix(string(name), p) },
+		)
 	})
 	left := maps.Clone(out)
 	gained := corev1.ResourceList{}

@@ -33,8 +33,15 @@ func CheckFault(q *kueue.ClusterQueue) *Fault {
 	for _, g := range q.Spec.ResourceGroups {
 		for _, f := range g.Flavors {
 			if n := always + perFlavor[f.Name]; n > kueue.MostAdmissionChecks {
-				return &Fault{ReasonTooManyAdmissionChecks, fmt.Sprintf(
-					"asks %d AdmissionChecks of workloads with flavor %s, and a Workload can have %d", n, f.Name, kueue.MostAdmissionChecks)}
+				return &Fault{
+					ReasonTooManyAdmissionChecks,
+					fmt.Sprintf(
+						"asks %d AdmissionChecks of workloads with flavor %s, and a Workload can have %d",
+						n,
+						f.Name,
+						kueue.MostAdmissionChecks,
+					),
+				}
 			}
 		}
 	}
@@ -68,15 +75,30 @@ func RemoteFaults(q *kueue.ClusterQueue, controller func(check string) string) [
 	}
 	var out []Fault
 	if len(remote) > 1 {
-		out = append(out, Fault{kueue.ReasonMultipleMultiKueueAdmissionChecks, "references more than one MultiKueue AdmissionCheck: " + strings.Join(remote, ",")})
+		out = append(
+			out,
+			Fault{
+				kueue.ReasonMultipleMultiKueueAdmissionChecks,
+				"references more than one MultiKueue AdmissionCheck: " + strings.Join(remote, ","),
+			},
+		)
 	}
 	if len(perFlavor) > 0 {
-		out = append(out, Fault{kueue.ReasonMultiKueueAdmissionCheckAppliedPerFlavor, "applies the MultiKueue AdmissionCheck(s) to single flavors: " + strings.Join(perFlavor, ",")})
+		out = append(
+			out,
+			Fault{
+				kueue.ReasonMultiKueueAdmissionCheckAppliedPerFlavor,
+				"applies the MultiKueue AdmissionCheck(s) to single flavors: " + strings.Join(perFlavor, ","),
+			},
+		)
 	}
 	if len(remote) > 0 && len(provisioning) > 0 {
 		out = append(out, Fault{
 			kueue.ReasonMultiKueueWithProvisioningRequest,
-			"references MultiKueue and ProvisioningRequest AdmissionCheck(s) together: " + strings.Join(append(remote, provisioning...), ","),
+			"references MultiKueue and ProvisioningRequest AdmissionCheck(s) together: " + strings.Join(
+				append(remote, provisioning...),
+				",",
+			),
 		})
 	}
 	return out

@@ -22,20 +22,50 @@ func TestRemoteFaults(t *testing.T) {
 		rules []kueue.AdmissionCheckStrategyRule
 		want  []string // reasons
 	}{
-		"None":      {why: "no check sends anything away", rules: []kueue.AdmissionCheckStrategyRule{rule("here"), rule("nodes", "f")}},
-		"One":       {why: "all go to other clusters", rules: []kueue.AdmissionCheckStrategyRule{rule("away"), rule("here", "f")}},
-		"Two":       {why: "a workload runs in one place", rules: []kueue.AdmissionCheckStrategyRule{rule("away"), rule("far")}, want: []string{"MultipleMultiKueueAdmissionChecks"}},
-		"PerFlavor": {why: "flavors are of this cluster", rules: []kueue.AdmissionCheckStrategyRule{rule("away", "f")}, want: []string{"MultiKueueAdmissionCheckAppliedPerFlavor"}},
-		"WithNodes": {why: "nodes made here would stay empty", rules: []kueue.AdmissionCheckStrategyRule{rule("nodes"), rule("away")}, want: []string{"MultiKueueWithProvisioningRequest"}},
-		"All": {
-			why: "all are told, in this order", rules: []kueue.AdmissionCheckStrategyRule{rule("nodes"), rule("away", "f"), rule("far")},
-			want: []string{"MultipleMultiKueueAdmissionChecks", "MultiKueueAdmissionCheckAppliedPerFlavor", "MultiKueueWithProvisioningRequest"},
+		"None": {
+			why:   "no check sends anything away",
+			rules: []kueue.AdmissionCheckStrategyRule{rule("here"), rule("nodes", "f")},
 		},
-		"Unknown": {why: "a check that does not exist is another fault", rules: []kueue.AdmissionCheckStrategyRule{rule("away"), rule("gone")}},
+		"One": {
+			why:   "all go to other clusters",
+			rules: []kueue.AdmissionCheckStrategyRule{rule("away"), rule("here", "f")},
+		},
+		"Two": {
+			why:   "a workload runs in one place",
+			rules: []kueue.AdmissionCheckStrategyRule{rule("away"), rule("far")},
+			want:  []string{"MultipleMultiKueueAdmissionChecks"},
+		},
+		"PerFlavor": {
+			why:   "flavors are of this cluster",
+			rules: []kueue.AdmissionCheckStrategyRule{rule("away", "f")},
+			want:  []string{"MultiKueueAdmissionCheckAppliedPerFlavor"},
+		},
+		"WithNodes": {
+			why:   "nodes made here would stay empty",
+			rules: []kueue.AdmissionCheckStrategyRule{rule("nodes"), rule("away")},
+			want:  []string{"MultiKueueWithProvisioningRequest"},
+		},
+		"All": {
+			why:   "all are told, in this order",
+			rules: []kueue.AdmissionCheckStrategyRule{rule("nodes"), rule("away", "f"), rule("far")},
+			want: []string{
+				"MultipleMultiKueueAdmissionChecks",
+				"MultiKueueAdmissionCheckAppliedPerFlavor",
+				"MultiKueueWithProvisioningRequest",
+			},
+		},
+		"Unknown": {
+			why:   "a check that does not exist is another fault",
+			rules: []kueue.AdmissionCheckStrategyRule{rule("away"), rule("gone")},
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			q := &kueue.ClusterQueue{Spec: kueue.ClusterQueueSpec{AdmissionChecksStrategy: &kueue.AdmissionChecksStrategy{AdmissionChecks: tc.rules}}}
+			q := &kueue.ClusterQueue{
+				Spec: kueue.ClusterQueueSpec{
+					AdmissionChecksStrategy: &kueue.AdmissionChecksStrategy{AdmissionChecks: tc.rules},
+				},
+			}
 			var got []string
 			for _, f := range convert.RemoteFaults(q, func(check string) string { return controllers[check] }) {
 				got = append(got, f.Reason)
@@ -58,7 +88,10 @@ func TestCheckFault(t *testing.T) {
 		}}
 		add := func(n int, flavors ...kueue.ResourceFlavorReference) {
 			for range n {
-				q.Spec.AdmissionChecksStrategy.AdmissionChecks = append(q.Spec.AdmissionChecksStrategy.AdmissionChecks, kueue.AdmissionCheckStrategyRule{OnFlavors: flavors})
+				q.Spec.AdmissionChecksStrategy.AdmissionChecks = append(
+					q.Spec.AdmissionChecksStrategy.AdmissionChecks,
+					kueue.AdmissionCheckStrategyRule{OnFlavors: flavors},
+				)
 			}
 		}
 		add(always)

@@ -54,7 +54,10 @@ func Tolerations(in []corev1.Toleration) []core.Toleration {
 	out := make([]core.Toleration, 0, len(in))
 	for _, t := range in {
 		out = append(out, core.Toleration{
-			Key: t.Key, Exists: t.Operator == corev1.TolerationOpExists, Value: t.Value, Effect: core.TaintEffect(t.Effect),
+			Key:    t.Key,
+			Exists: t.Operator == corev1.TolerationOpExists,
+			Value:  t.Value,
+			Effect: core.TaintEffect(t.Effect),
 		})
 	}
 	return out

@@ -87,7 +87,13 @@ func aboveLimits(what string, r corev1.ResourceRequirements) string {
 	for _, name := range slices.Sorted(maps.Keys(r.Requests)) {
 		request := r.Requests[name]
 		if limit, ok := r.Limits[name]; ok && request.Cmp(limit) > 0 {
-			return fmt.Sprintf("%s requests %s of %s, more than its limit of %s: lower the request or raise the limit", what, request.String(), name, limit.String())
+			return fmt.Sprintf(
+				"%s requests %s of %s, more than its limit of %s: lower the request or raise the limit",
+				what,
+				request.String(),
+				name,
+				limit.String(),
+			)
 		}
 	}
 	return ""
@@ -96,12 +102,19 @@ func aboveLimits(what string, r corev1.ResourceRequirements) string {
 // abovePod says of which resource the containers request more together than the
 // pod as a whole.
 func abovePod(made *corev1.PodSpec) string {
-	together := resourcehelper.AggregateContainerRequests(&corev1.Pod{Spec: *made}, resourcehelper.PodResourcesOptions{})
+	together := resourcehelper.AggregateContainerRequests(
+		&corev1.Pod{Spec: *made},
+		resourcehelper.PodResourcesOptions{},
+	)
 	for _, name := range slices.Sorted(maps.Keys(made.Resources.Requests)) {
 		whole, sum := made.Resources.Requests[name], together[name]
 		if resourcehelper.IsSupportedPodLevelResource(name) && sum.Cmp(whole) > 0 {
-			return fmt.Sprintf("the containers request %s of %s together, LimitRanges included, more than the %s of the pod: raise the pod's request or set lower ones of containers",
-				sum.String(), name, whole.String())
+			return fmt.Sprintf(
+				"the containers request %s of %s together, LimitRanges included, more than the %s of the pod: raise the pod's request or set lower ones of containers",
+				sum.String(),
+				name,
+				whole.String(),
+			)
 		}
 	}
 	return ""
@@ -149,8 +162,14 @@ func breaksItem(what string, r corev1.ResourceRequirements, item corev1.LimitRan
 		ratio := item.MaxLimitRequestRatio[name]
 		request, limit := r.Requests[name], r.Limits[name]
 		if most := product(request, ratio); limit.Cmp(most) > 0 {
-			return fmt.Sprintf("%s has a limit of %s for %s, more than %s times its request of %s: set them closer together",
-				what, limit.String(), name, ratio.String(), request.String())
+			return fmt.Sprintf(
+				"%s has a limit of %s for %s, more than %s times its request of %s: set them closer together",
+				what,
+				limit.String(),
+				name,
+				ratio.String(),
+				request.String(),
+			)
 		}
 	}
 	return ""

@@ -34,8 +34,13 @@ type role struct {
 // does not have them yet.
 func jobLabels() []string {
 	return []string{
-		"job-name", "batch.kubernetes.io/job-name", "jobset.sigs.k8s.io/jobset-name", "training.kubeflow.org/job-name",
-		"leaderworkerset.sigs.k8s.io/name", "ray.io/cluster", "mpi-job-name",
+		"job-name",
+		"batch.kubernetes.io/job-name",
+		"jobset.sigs.k8s.io/jobset-name",
+		"training.kubeflow.org/job-name",
+		"leaderworkerset.sigs.k8s.io/name",
+		"ray.io/cluster",
+		"mpi-job-name",
 	}
 }
 
@@ -44,7 +49,12 @@ func uidLabels() []string { return []string{"controller-uid", "batch.kubernetes.
 
 // roleLabels are the labels that say of which role of its job a pod is.
 func roleLabels() []string {
-	return []string{"jobset.sigs.k8s.io/replicatedjob-name", "training.kubeflow.org/replica-type", "training.kubeflow.org/job-role", "ray.io/group"}
+	return []string{
+		"jobset.sigs.k8s.io/replicatedjob-name",
+		"training.kubeflow.org/replica-type",
+		"training.kubeflow.org/job-role",
+		"ray.io/group",
+	}
 }
 
 // rolesOf are the roles of a Workload's pods.
@@ -83,7 +93,8 @@ func labelled(w *kueue.Workload, ps *kueue.PodSet) labels.Set {
 
 // bounded reports whether pods may have rules about which of them share a node.
 func bounded(spec *corev1.PodSpec) bool {
-	return len(spec.TopologySpreadConstraints) > 0 || spec.Affinity != nil && spec.Affinity.PodAntiAffinity != nil
+	return len(spec.TopologySpreadConstraints) > 0 ||
+		spec.Affinity != nil && spec.Affinity.PodAntiAffinity != nil
 }
 
 // limitsOf are the limits of a role's pods among all roles of their job.
@@ -121,7 +132,14 @@ func portsOf(spec *corev1.PodSpec) []core.Limit {
 				number = p.ContainerPort
 			}
 			if number > 0 {
-				out = append(out, core.Limit{Name: fmt.Sprintf("host port %d/%s", number, cmp.Or(p.Protocol, corev1.ProtocolTCP)), Count: 1, Most: 1})
+				out = append(
+					out,
+					core.Limit{
+						Name:  fmt.Sprintf("host port %d/%s", number, cmp.Or(p.Protocol, corev1.ProtocolTCP)),
+						Count: 1,
+						Most:  1,
+					},
+				)
 			}
 		}
 	}
@@ -129,7 +147,8 @@ func portsOf(spec *corev1.PodSpec) []core.Limit {
 		take(&spec.Containers[i])
 	}
 	for i := range spec.InitContainers { // others have ended when its pod runs
-		if c := &spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+		if c := &spec.InitContainers[i]; c.RestartPolicy != nil &&
+			*c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
 			take(c)
 		}
 	}
@@ -171,10 +190,15 @@ func carries(r role, t *corev1.PodAffinityTerm) bool {
 	if r.spec.Affinity == nil || r.spec.Affinity.PodAntiAffinity == nil {
 		return false
 	}
-	return slices.ContainsFunc(r.spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, func(o corev1.PodAffinityTerm) bool {
-		return o.TopologyKey == t.TopologyKey && metav1.FormatLabelSelector(o.LabelSelector) == metav1.FormatLabelSelector(t.LabelSelector) &&
-			slices.Equal(o.MatchLabelKeys, t.MatchLabelKeys) && slices.Equal(o.MismatchLabelKeys, t.MismatchLabelKeys)
-	})
+	return slices.ContainsFunc(
+		r.spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
+		func(o corev1.PodAffinityTerm) bool {
+			return o.TopologyKey == t.TopologyKey &&
+				metav1.FormatLabelSelector(o.LabelSelector) == metav1.FormatLabelSelector(t.LabelSelector) &&
+				slices.Equal(o.MatchLabelKeys, t.MatchLabelKeys) &&
+				slices.Equal(o.MismatchLabelKeys, t.MismatchLabelKeys)
+		},
+	)
 }
 
 // inOwnNamespace reports whether a term is about pods of the namespace of the pod that has it.
@@ -183,7 +207,8 @@ func inOwnNamespace(t *corev1.PodAffinityTerm, namespace string) bool {
 	case len(t.Namespaces) == 0 && t.NamespaceSelector == nil, slices.Contains(t.Namespaces, namespace):
 		return true
 	}
-	return t.NamespaceSelector != nil && len(t.NamespaceSelector.MatchLabels)+len(t.NamespaceSelector.MatchExpressions) == 0
+	return t.NamespaceSelector != nil &&
+		len(t.NamespaceSelector.MatchLabels)+len(t.NamespaceSelector.MatchExpressions) == 0
 }
 
 // spread are the limits of a role's pods by the constraints on how they spread over nodes. A node
@@ -209,7 +234,14 @@ func spread(roles []role, i int) []core.Limit {
 		}
 		text, _ := worded(s, roles[i])
 		out = append(out, core.Limit{
-			Name: fmt.Sprintf("the topologySpreadConstraint over %s (maxSkew %d)", text, c.MaxSkew), Own: true, Count: 1, Most: min(c.MaxSkew, whole),
+			Name: fmt.Sprintf(
+				"the topologySpreadConstraint over %s (maxSkew %d)",
+				text,
+				c.MaxSkew,
+			),
+			Own:   true,
+			Count: 1,
+			Most:  min(c.MaxSkew, whole),
 		})
 	}
 	return out
@@ -228,7 +260,10 @@ func selects(in *metav1.LabelSelector, of role, same, other []string) (labels.Se
 			if !has {
 				return false
 			}
-			full.MatchExpressions = append(full.MatchExpressions, metav1.LabelSelectorRequirement{Key: key, Operator: operator, Values: []string{value}})
+			full.MatchExpressions = append(
+				full.MatchExpressions,
+				metav1.LabelSelectorRequirement{Key: key, Operator: operator, Values: []string{value}},
+			)
 		}
 		return true
 	}
@@ -246,7 +281,8 @@ func worded(s labels.Selector, of role) (text string, own bool) {
 	parts := make([]string, 0, len(requirements))
 	for _, r := range requirements {
 		values := r.Values()
-		if (slices.Contains(jobLabels(), r.Key()) || slices.Contains(uidLabels(), r.Key())) && values.Len() == 1 && values.Has(of.labels[r.Key()]) {
+		if (slices.Contains(jobLabels(), r.Key()) || slices.Contains(uidLabels(), r.Key())) && values.Len() == 1 &&
+			values.Has(of.labels[r.Key()]) {
 			parts, own = append(parts, r.Key()+"="+itsOwn), true
 			continue
 		}

@@ -18,7 +18,9 @@ import (
 func limitsOf(t *testing.T, sets ...string) [][]core.Limit {
 	t.Helper()
 	w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "blue", Name: "job-train", OwnerReferences: []metav1.OwnerReference{{Kind: "Job", Name: "train", UID: "u1", Controller: new(true)}},
+		Namespace:       "blue",
+		Name:            "job-train",
+		OwnerReferences: []metav1.OwnerReference{{Kind: "Job", Name: "train", UID: "u1", Controller: new(true)}},
 	}}
 	for _, text := range sets {
 		ps := kueue.PodSet{Count: 3}
@@ -54,22 +56,107 @@ func TestLimits(t *testing.T) {
 		sets []string
 		want [][]core.Limit
 	}{
-		"nothing":              {"pods are free to share nodes", []string{"{name: main}"}, one()},
-		"no host port":         {"a port of the pod is not one of the node", []string{"{name: main, template: {spec: {containers: [{ports: [{containerPort: 80}]}]}}}"}, one()},
-		"host ports":           {"sorted, each once, with its protocol", []string{"{name: main, template: {spec: {containers: [{ports: [{hostPort: 9000, protocol: UDP}, {hostPort: 80}]}, {ports: [{hostPort: 80, hostIP: 10.0.0.1}]}]}}}"}, one(port("80/TCP"), port("9000/UDP"))},
-		"host network":         {"every port is the node's", []string{"{name: main, template: {spec: {hostNetwork: true, containers: [{ports: [{containerPort: 2222}]}]}}}"}, one(port("2222/TCP"))},
-		"ports of init":        {"a sidecar runs on, another init container has ended", []string{"{name: main, template: {spec: {initContainers: [{restartPolicy: Always, ports: [{hostPort: 1}]}, {ports: [{hostPort: 2}]}]}}}"}, one(port("1/TCP"))},
-		"apart":                {"one of them per node, of whatever job", []string{affinity("app: x", apart+"labelSelector: {matchLabels: {app: x}}}]")}, one(core.Limit{Name: "the required podAntiAffinity over app=x in namespace blue", Count: whole, Most: whole})},
-		"apart from others":    {"it keeps none of its own away", []string{affinity("app: x", apart+"labelSelector: {matchLabels: {app: y}}}]")}, one()},
-		"apart in zones":       {"other levels are counted when nodes are chosen by them", []string{affinity("app: x", "requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone, labelSelector: {matchLabels: {app: x}}}]")}, one()},
-		"rather apart":         {"what is preferred bounds nothing", []string{affinity("app: x", "preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: x}}}}]")}, one()},
-		"apart elsewhere":      {"pods of another namespace", []string{affinity("app: x", apart+"namespaces: [red], labelSelector: {matchLabels: {app: x}}}]")}, one()},
-		"apart everywhere":     {"all namespaces are its own, too", []string{affinity("app: x", apart+"namespaceSelector: {}, labelSelector: {matchLabels: {app: x}}}]")}, one(core.Limit{Name: "the required podAntiAffinity over app=x in namespace blue", Count: whole, Most: whole})},
-		"apart by job":         {"pods get the label from their Job, and the words fit all Jobs", []string{affinity("", apart+"labelSelector: {matchLabels: {job-name: train}}}]")}, one(own("the required podAntiAffinity over job-name=(its own)", whole, whole))},
-		"apart by another job": {"they are not its pods", []string{affinity("", apart+"labelSelector: {matchLabels: {job-name: other}}}]")}, one()},
-		"apart by match keys":  {"the value is that of the pod", []string{affinity("app: x", apart+"matchLabelKeys: [batch.kubernetes.io/controller-uid], labelSelector: {matchLabels: {app: x}}}]")}, one(own("the required podAntiAffinity over app=x,batch.kubernetes.io/controller-uid=(its own)", whole, whole))},
-		"unknown match key":    {"nobody knows yet what pods will have there", []string{affinity("app: x", apart+"matchLabelKeys: [pod-template-hash], labelSelector: {matchLabels: {app: x}}}]")}, one()},
-		"no selector":          {"selects nothing", []string{affinity("app: x", apart+"}]")}, one()},
+		"nothing": {"pods are free to share nodes", []string{"{name: main}"}, one()},
+		"no host port": {
+			"a port of the pod is not one of the node",
+			[]string{"{name: main, template: {spec: {containers: [{ports: [{containerPort: 80}]}]}}}"},
+			one(),
+		},
+		"host ports": {
+			"sorted, each once, with its protocol",
+			[]string{
+				"{name: main, template: {spec: {containers: [{ports: [{hostPort: 9000, protocol: UDP}, {hostPort: 80}]}, {ports: [{hostPort: 80, hostIP: 10.0.0.1}]}]}}}",
+			},
+			one(port("80/TCP"), port("9000/UDP")),
+		},
+		"host network": {
+			"every port is the node's",
+			[]string{
+				"{name: main, template: {spec: {hostNetwork: true, containers: [{ports: [{containerPort: 2222}]}]}}}",
+			},
+			one(port("2222/TCP")),
+		},
+		"ports of init": {
+			"a sidecar runs on, another init container has ended",
+			[]string{
+				"{name: main, template: {spec: {initContainers: [{restartPolicy: Always, ports: [{hostPort: 1}]}, {ports: [{hostPort: 2}]}]}}}",
+			},
+			one(port("1/TCP")),
+		},
+		"apart": {
+			"one of them per node, of whatever job",
+			[]string{affinity("app: x", apart+"labelSelector: {matchLabels: {app: x}}}]")},
+			one(
+				core.Limit{Name: "the required podAntiAffinity over app=x in namespace blue", Count: whole, Most: whole},
+			),
+		},
+		"apart from others": {
+			"it keeps none of its own away",
+			[]string{affinity("app: x", apart+"labelSelector: {matchLabels: {app: y}}}]")},
+			one(),
+		},
+		"apart in zones": {
+			"other levels are counted when nodes are chosen by them",
+			[]string{
+				affinity(
+					"app: x",
+					"requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone, labelSelector: {matchLabels: {app: x}}}]",
+				),
+			},
+			one(),
+		},
+		"rather apart": {
+			"what is preferred bounds nothing",
+			[]string{
+				affinity(
+					"app: x",
+					"preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: x}}}}]",
+				),
+			},
+			one(),
+		},
+		"apart elsewhere": {
+			"pods of another namespace",
+			[]string{affinity("app: x", apart+"namespaces: [red], labelSelector: {matchLabels: {app: x}}}]")},
+			one(),
+		},
+		"apart everywhere": {
+			"all namespaces are its own, too",
+			[]string{affinity("app: x", apart+"namespaceSelector: {}, labelSelector: {matchLabels: {app: x}}}]")},
+			one(
+				core.Limit{Name: "the required podAntiAffinity over app=x in namespace blue", Count: whole, Most: whole},
+			),
+		},
+		"apart by job": {
+			"pods get the label from their Job, and the words fit all Jobs",
+			[]string{affinity("", apart+"labelSelector: {matchLabels: {job-name: train}}}]")},
+			one(own("the required podAntiAffinity over job-name=(its own)", whole, whole)),
+		},
+		"apart by another job": {
+			"they are not its pods",
+			[]string{affinity("", apart+"labelSelector: {matchLabels: {job-name: other}}}]")},
+			one(),
+		},
+		"apart by match keys": {
+			"the value is that of the pod",
+			[]string{
+				affinity(
+					"app: x",
+					apart+"matchLabelKeys: [batch.kubernetes.io/controller-uid], labelSelector: {matchLabels: {app: x}}}]",
+				),
+			},
+			one(
+				own("the required podAntiAffinity over app=x,batch.kubernetes.io/controller-uid=(its own)", whole, whole),
+			),
+		},
+		"unknown match key": {
+			"nobody knows yet what pods will have there",
+			[]string{
+				affinity("app: x", apart+"matchLabelKeys: [pod-template-hash], labelSelector: {matchLabels: {app: x}}}]"),
+			},
+			one(),
+		},
+		"no selector": {"selects nothing", []string{affinity("app: x", apart+"}]")}, one()},
 		"two roles": {"the head keeps workers away, which like each other", []string{
 			affinity("app: x", apart+"labelSelector: {matchLabels: {app: x}}}]"),
 			"{name: workers, template: {metadata: {labels: {app: x}}}}",
@@ -79,11 +166,56 @@ func TestLimits(t *testing.T) {
 			{{Name: "the required podAntiAffinity over app=x in namespace blue", Count: 1, Most: whole}},
 			nil,
 		}},
-		"spread":             {"three pods, no two on a node", []string{spread("app: x", "maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: x}}")}, one(own("the topologySpreadConstraint over app=x (maxSkew 1)", 1, 1))},
-		"wide spread":        {"three pods may be anywhere", []string{spread("app: x", "maxSkew: 3, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: x}}")}, one()},
-		"rather spread":      {"ScheduleAnyway bounds nothing", []string{spread("app: x", "maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {app: x}}")}, one()},
-		"spread over racks":  {"another level", []string{spread("app: x", "maxSkew: 1, topologyKey: rack, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: x}}")}, one()},
-		"spread from others": {"its own pods do not count", []string{spread("app: x", "maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: y}}")}, one()},
+		"spread": {
+			"three pods, no two on a node",
+			[]string{
+				spread(
+					"app: x",
+					"maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: x}}",
+				),
+			},
+			one(own("the topologySpreadConstraint over app=x (maxSkew 1)", 1, 1)),
+		},
+		"wide spread": {
+			"three pods may be anywhere",
+			[]string{
+				spread(
+					"app: x",
+					"maxSkew: 3, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: x}}",
+				),
+			},
+			one(),
+		},
+		"rather spread": {
+			"ScheduleAnyway bounds nothing",
+			[]string{
+				spread(
+					"app: x",
+					"maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {app: x}}",
+				),
+			},
+			one(),
+		},
+		"spread over racks": {
+			"another level",
+			[]string{
+				spread(
+					"app: x",
+					"maxSkew: 1, topologyKey: rack, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: x}}",
+				),
+			},
+			one(),
+		},
+		"spread from others": {
+			"its own pods do not count",
+			[]string{
+				spread(
+					"app: x",
+					"maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: y}}",
+				),
+			},
+			one(),
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -98,7 +230,12 @@ func TestLimits(t *testing.T) {
 func TestPodLimits(t *testing.T) {
 	const spec = `{hostNetwork: true, containers: [{ports: [{containerPort: 80}]}], affinity: {podAntiAffinity: {` + apart +
 		`labelSelector: {matchLabels: {app: x}}}, {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {job-name: train}}}]}}}`
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Labels: map[string]string{"app": "x", "job-name": "train"}}}
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "blue",
+			Labels:    map[string]string{"app": "x", "job-name": "train"},
+		},
+	}
 	if err := yaml.UnmarshalStrict([]byte(spec), &p.Spec); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +250,10 @@ func TestRuntimeClassSaysWhereItsPodsRun(t *testing.T) {
 	classes := map[string]convert.RuntimeClass{"kata": convert.RuntimeClassOf(&nodev1.RuntimeClass{
 		Overhead: &nodev1.Overhead{PodFixed: list("cpu=250m")},
 		Scheduling: &nodev1.Scheduling{
-			NodeSelector: map[string]string{"kata": "yes"}, Tolerations: []corev1.Toleration{{Key: "sandbox", Operator: corev1.TolerationOpExists}},
+			NodeSelector: map[string]string{
+				"kata": "yes",
+			},
+			Tolerations: []corev1.Toleration{{Key: "sandbox", Operator: corev1.TolerationOpExists}},
 		},
 	}), "runc": {}}
 	s := convert.Surroundings{RuntimeClasses: classes}

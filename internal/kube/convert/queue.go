@@ -34,7 +34,11 @@ func NodesOnDemand(f *kueue.ResourceFlavor) bool {
 // Provisioned lists the flavors of a queue whose nodes are made on demand, sorted:
 // an admission check makes them, or the flavor says so. controller names the one
 // that answers a check, "" if there is no such check.
-func Provisioned(q *kueue.ClusterQueue, controller func(check string) string, onDemand func(flavor string) bool) []string {
+func Provisioned(
+	q *kueue.ClusterQueue,
+	controller func(check string) string,
+	onDemand func(flavor string) bool,
+) []string {
 	var out []string
 	for _, g := range q.Spec.ResourceGroups {
 		for _, f := range g.Flavors {
@@ -47,20 +51,30 @@ func Provisioned(q *kueue.ClusterQueue, controller func(check string) string, on
 	return slices.Compact(out)
 }
 
-func makesNodes(q *kueue.ClusterQueue, flavor kueue.ResourceFlavorReference, controller func(check string) string) bool {
+func makesNodes(
+	q *kueue.ClusterQueue,
+	flavor kueue.ResourceFlavorReference,
+	controller func(check string) string,
+) bool {
 	if q.Spec.AdmissionChecksStrategy == nil {
 		return false
 	}
-	return slices.ContainsFunc(q.Spec.AdmissionChecksStrategy.AdmissionChecks, func(c kueue.AdmissionCheckStrategyRule) bool {
-		return controller(string(c.Name)) == kueue.ProvisioningRequestControllerName &&
-			(len(c.OnFlavors) == 0 || slices.Contains(c.OnFlavors, flavor))
-	})
+	return slices.ContainsFunc(
+		q.Spec.AdmissionChecksStrategy.AdmissionChecks,
+		func(c kueue.AdmissionCheckStrategyRule) bool {
+			return controller(string(c.Name)) == kueue.ProvisioningRequestControllerName &&
+				(len(c.OnFlavors) == 0 || slices.Contains(c.OnFlavors, flavor))
+		},
+	)
 }
 
 // Cohort translates a Cohort.
 func Cohort(c *kueue.Cohort) core.Cohort {
 	return core.Cohort{
-		Name: c.Name, Parent: string(c.Spec.ParentName), Groups: groups(c.Spec.ResourceGroups), Weight: weight(c.Spec.FairSharing),
+		Name:   c.Name,
+		Parent: string(c.Spec.ParentName),
+		Groups: groups(c.Spec.ResourceGroups),
+		Weight: weight(c.Spec.FairSharing),
 	}
 }
 

@@ -19,9 +19,16 @@ import (
 // time over a queue that says nothing.
 func TestEveryFieldOfAQueueIsRead(t *testing.T) {
 	plain := core.Queue{
-		Name: "q", Groups: []core.ResourceGroup{}, Strategy: core.BestEffortFIFO, Stop: core.StopNone,
+		Name:        "q",
+		Groups:      []core.ResourceGroup{},
+		Strategy:    core.BestEffortFIFO,
+		Stop:        core.StopNone,
 		Fungibility: core.Fungibility{PreemptTriesNext: true},
-		Preemption:  core.Preemption{WithinQueue: core.PreemptNever, Reclaim: core.PreemptNever, WhileBorrow: core.PreemptNever},
+		Preemption: core.Preemption{
+			WithinQueue: core.PreemptNever,
+			Reclaim:     core.PreemptNever,
+			WhileBorrow: core.PreemptNever,
+		},
 	}
 	quantity := func(s string) *resource.Quantity { return new(resource.MustParse(s)) }
 	weigh := func(s string) *kueue.FairSharing { return &kueue.FairSharing{Weight: quantity(s)} }
@@ -101,7 +108,9 @@ func TestEveryFieldOfAQueueIsRead(t *testing.T) {
 			t.Errorf("%s: %s (-want +got):\n%s", name, tc.why, diff)
 		}
 	}
-	going := &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "q", DeletionTimestamp: &metav1.Time{Time: time.Unix(1, 0)}}}
+	going := &kueue.ClusterQueue{
+		ObjectMeta: metav1.ObjectMeta{Name: "q", DeletionTimestamp: &metav1.Time{Time: time.Unix(1, 0)}},
+	}
 	if convert.Queue(going).Inactive == "" {
 		t.Error("a queue that is being deleted admits")
 	}
@@ -134,16 +143,33 @@ func TestEverySelectorOfNamespacesIsRead(t *testing.T) {
 
 // TestCohortAndFlavor: what of them the engine goes by.
 func TestCohortAndFlavor(t *testing.T) {
-	c := &kueue.Cohort{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: kueue.CohortSpec{ParentName: "root", FairSharing: &kueue.FairSharing{Weight: new(resource.MustParse("2"))}}}
-	if diff := cmp.Diff(core.Cohort{Name: "c", Parent: "root", Groups: []core.ResourceGroup{}, Weight: new(2 * core.WeightOne)}, convert.Cohort(c)); diff != "" {
+	c := &kueue.Cohort{
+		ObjectMeta: metav1.ObjectMeta{Name: "c"},
+		Spec: kueue.CohortSpec{
+			ParentName:  "root",
+			FairSharing: &kueue.FairSharing{Weight: new(resource.MustParse("2"))},
+		},
+	}
+	if diff := cmp.Diff(
+		core.Cohort{Name: "c", Parent: "root", Groups: []core.ResourceGroup{}, Weight: new(2 * core.WeightOne)},
+		convert.Cohort(c),
+	); diff != "" {
 		t.Errorf("cohort (-want +got):\n%s", diff)
 	}
 	f := &kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: "f"}, Spec: kueue.ResourceFlavorSpec{
-		NodeLabels: map[string]string{"pool": "a"}, NodeTaints: []corev1.Taint{{Key: "gpu", Value: "v", Effect: corev1.TaintEffectNoSchedule}},
-		Tolerations: []corev1.Toleration{{Key: "x", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}, {Key: "y", Value: "z"}},
+		NodeLabels: map[string]string{
+			"pool": "a",
+		},
+		NodeTaints: []corev1.Taint{{Key: "gpu", Value: "v", Effect: corev1.TaintEffectNoSchedule}},
+		Tolerations: []corev1.Toleration{
+			{Key: "x", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
+			{Key: "y", Value: "z"},
+		},
 	}}
 	want := core.Flavor{
-		Name: "f", NodeLabels: map[string]string{"pool": "a"}, Taints: []core.Taint{{Key: "gpu", Value: "v", Effect: "NoSchedule"}},
+		Name:        "f",
+		NodeLabels:  map[string]string{"pool": "a"},
+		Taints:      []core.Taint{{Key: "gpu", Value: "v", Effect: "NoSchedule"}},
 		Tolerations: []core.Toleration{{Key: "x", Exists: true, Effect: "NoExecute"}, {Key: "y", Value: "z"}},
 	}
 	if diff := cmp.Diff(want, convert.Flavor(f)); diff != "" {
@@ -155,7 +181,9 @@ func TestCohortAndFlavor(t *testing.T) {
 func TestReservationsAndPausesBeginAsWritten(t *testing.T) {
 	at := time.Unix(1e9, 0)
 	w := &kueue.Workload{Status: kueue.WorkloadStatus{
-		Conditions:   []metav1.Condition{{Type: kueue.WorkloadQuotaReserved, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(at)}},
+		Conditions: []metav1.Condition{
+			{Type: kueue.WorkloadQuotaReserved, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(at)},
+		},
 		RequeueState: &kueue.RequeueState{RequeueAt: new(metav1.NewTime(at.Add(time.Hour)))},
 	}}
 	got := convert.Workload(w, convert.Rules{}, convert.Surroundings{})
@@ -170,9 +198,19 @@ func TestReservationsAndPausesBeginAsWritten(t *testing.T) {
 
 // Past usage that the API cannot hold saturates.
 func TestConsumedSaturates(t *testing.T) {
-	q := &kueue.LocalQueue{Status: kueue.LocalQueueStatus{FairSharing: &kueue.LocalQueueFairSharingStatus{AdmissionFairSharingStatus: &kueue.AdmissionFairSharingStatus{
-		ConsumedResources: corev1.ResourceList{"cpu": resource.MustParse("1E"), "memory": *resource.NewQuantity(math.MaxInt64, resource.BinarySI), "a": resource.MustParse("-1")},
-	}}}}
+	q := &kueue.LocalQueue{
+		Status: kueue.LocalQueueStatus{
+			FairSharing: &kueue.LocalQueueFairSharingStatus{
+				AdmissionFairSharingStatus: &kueue.AdmissionFairSharingStatus{
+					ConsumedResources: corev1.ResourceList{
+						"cpu":    resource.MustParse("1E"),
+						"memory": *resource.NewQuantity(math.MaxInt64, resource.BinarySI),
+						"a":      resource.MustParse("-1"),
+					},
+				},
+			},
+		},
+	}
 	want := core.MakeResources(map[string]core.Amount{"cpu": core.Unlimited, "memory": core.Unlimited})
 	if diff := cmp.Diff(want, convert.LocalQueue(q).Consumed); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -184,7 +222,10 @@ func TestConsumedSaturates(t *testing.T) {
 func TestProvisioned(t *testing.T) {
 	q := &kueue.ClusterQueue{}
 	q.Spec.ResourceGroups = []kueue.ResourceGroup{
-		{Flavors: []kueue.FlavorQuotas{{Name: "c"}, {Name: "a"}}}, {Flavors: []kueue.FlavorQuotas{{Name: "b"}, {Name: "a"}}},
+		{
+			Flavors: []kueue.FlavorQuotas{{Name: "c"}, {Name: "a"}},
+		},
+		{Flavors: []kueue.FlavorQuotas{{Name: "b"}, {Name: "a"}}},
 	}
 	for name, tc := range map[string]struct {
 		why    string

@@ -15,13 +15,24 @@ import (
 )
 
 func refusal(set, node string, most int32, why string, times int32) convert.Refusal {
-	return convert.Refusal{PodSet: set, NodeRefusal: core.NodeRefusal{Node: node, Most: most, Why: why}, Times: times}
+	return convert.Refusal{
+		PodSet:      set,
+		NodeRefusal: core.NodeRefusal{Node: node, Most: most, Why: why},
+		Times:       times,
+	}
 }
 
 func TestRefusalsAreReadAsWritten(t *testing.T) {
 	all := []convert.Refusal{
 		refusal("main", "n-1", 0, "node(s) had volume node affinity conflict: pv x", 1),
-		refusal("main", "n-2", 2, "node(s) had volume node affinity conflict: pv x", 3), refusal("other", "n-1", 0, "no such device", 1),
+		refusal(
+			"main",
+			"n-2",
+			2,
+			"node(s) had volume node affinity conflict: pv x",
+			3,
+		),
+		refusal("other", "n-1", 0, "no such device", 1),
 	}
 	text := convert.RefusalsText(all)
 	want := "main: n-1=0 n-2=2/3: node(s) had volume node affinity conflict: pv x\nother: n-1=0: no such device"
@@ -43,8 +54,19 @@ func TestManyRefusalsFitACondition(t *testing.T) {
 		var all []convert.Refusal
 		known := map[convert.Refusal]bool{}
 		for range rapid.IntRange(0, 200).Draw(t, "refusals") {
-			r := refusal(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "set"), "n-"+strings.Repeat("x", rapid.IntRange(0, 200).Draw(t, "name")),
-				rapid.Int32Range(0, 9).Draw(t, "most"), strings.Repeat("y", rapid.IntRange(1, 900).Draw(t, "why")), rapid.Int32Range(1, 3).Draw(t, "times"))
+			r := refusal(
+				rapid.SampledFrom([]string{"a", "b"}).Draw(t, "set"),
+				"n-"+strings.Repeat("x", rapid.IntRange(0, 200).Draw(t, "name")),
+				rapid.Int32Range(
+					0,
+					9,
+				).Draw(
+					t,
+					"most",
+				),
+				strings.Repeat("y", rapid.IntRange(1, 900).Draw(t, "why")),
+				rapid.Int32Range(1, 3).Draw(t, "times"),
+			)
 			all, known[r] = append(all, r), true
 		}
 		text := convert.RefusalsText(all)
@@ -60,10 +82,18 @@ func TestManyRefusalsFitACondition(t *testing.T) {
 }
 
 func TestRefusalsOfWorkloadsAndPods(t *testing.T) {
-	w := &kueue.Workload{Spec: kueue.WorkloadSpec{PodSets: []kueue.PodSet{{Name: "main", Count: 1}, {Name: "other", Count: 1}}}}
-	w.Status.Conditions = []metav1.Condition{{Type: kueue.WorkloadNodesRefused, Status: "True", Message: "main: n-2=1 n-1=0: no"}}
+	w := &kueue.Workload{
+		Spec: kueue.WorkloadSpec{PodSets: []kueue.PodSet{{Name: "main", Count: 1}, {Name: "other", Count: 1}}},
+	}
+	w.Status.Conditions = []metav1.Condition{
+		{Type: kueue.WorkloadNodesRefused, Status: "True", Message: "main: n-2=1 n-1=0: no"},
+	}
 	got := convert.Workload(w, convert.Rules{}, convert.Surroundings{}).PodSets
-	if diff := cmp.Diff([]core.NodeRefusal{{Node: "n-1", Why: "no"}, {Node: "n-2", Most: 1, Why: "no"}}, got[0].Filter.Refused); diff != "" || got[1].Filter.Refused != nil {
+	if diff := cmp.Diff(
+		[]core.NodeRefusal{{Node: "n-1", Why: "no"}, {Node: "n-2", Most: 1, Why: "no"}},
+		got[0].Filter.Refused,
+	); diff != "" ||
+		got[1].Filter.Refused != nil {
 		t.Errorf("pod sets know who refused them (-want +got):\n%s\nthe other: %v", diff, got[1].Filter.Refused)
 	}
 	w.Status.Conditions[0].Status = "False"
@@ -71,7 +101,9 @@ func TestRefusalsOfWorkloadsAndPods(t *testing.T) {
 		t.Errorf("lapsed refusals are %v", got)
 	}
 	p := &corev1.Pod{}
-	p.Status.Conditions = []corev1.PodCondition{{Type: kueue.PodNodesRefused, Status: corev1.ConditionTrue, Message: "main: n-1=0: no"}}
+	p.Status.Conditions = []corev1.PodCondition{
+		{Type: kueue.PodNodesRefused, Status: corev1.ConditionTrue, Message: "main: n-1=0: no"},
+	}
 	if got := convert.PodRefusals(p); len(got) != 1 {
 		t.Errorf("a pod that waits was refused by %v", got)
 	}

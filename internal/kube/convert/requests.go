@@ -82,7 +82,11 @@ func natural(list corev1.ResourceList) core.Resources {
 // fill returns the spec as the API server stores a pod with it: limits stand in
 // for missing requests, then defaults are applied to the resources of each
 // container. The spec stays as it is.
-func fill(spec *corev1.PodSpec, overhead corev1.ResourceList, defaults func(*corev1.ResourceRequirements)) corev1.PodSpec {
+func fill(
+	spec *corev1.PodSpec,
+	overhead corev1.ResourceList,
+	defaults func(*corev1.ResourceRequirements),
+) corev1.PodSpec {
 	out := *spec
 	out.Overhead = overhead
 	out.Containers = slices.Clone(spec.Containers)
@@ -118,7 +122,10 @@ func podLevel(spec *corev1.PodSpec) *corev1.ResourceRequirements {
 			missing[name] = q
 		}
 	}
-	together := resourcehelper.AggregateContainerRequests(&corev1.Pod{Spec: *spec}, resourcehelper.PodResourcesOptions{})
+	together := resourcehelper.AggregateContainerRequests(
+		&corev1.Pod{Spec: *spec},
+		resourcehelper.PodResourcesOptions{},
+	)
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 		if q, ok := together[name]; ok {
 			missing[name] = q

@@ -57,12 +57,21 @@ func (s Surroundings) overhead(spec *corev1.PodSpec) (list corev1.ResourceList, 
 	}
 	class, ok := s.RuntimeClasses[*spec.RuntimeClassName]
 	if !ok {
-		return spec.Overhead, fmt.Sprintf("RuntimeClass %s doesn't exist: name another one in runtimeClassName, or none", *spec.RuntimeClassName)
+		return spec.Overhead, fmt.Sprintf(
+			"RuntimeClass %s doesn't exist: name another one in runtimeClassName, or none",
+			*spec.RuntimeClassName,
+		)
 	}
 	for _, key := range slices.Sorted(maps.Keys(class.NodeSelector)) {
 		if own, has := spec.NodeSelector[key]; has && own != class.NodeSelector[key] {
-			return spec.Overhead, fmt.Sprintf("nodeSelector %s=%s contradicts RuntimeClass %s, whose pods run on nodes with %s=%s: change one of them",
-				key, own, *spec.RuntimeClassName, key, class.NodeSelector[key])
+			return spec.Overhead, fmt.Sprintf(
+				"nodeSelector %s=%s contradicts RuntimeClass %s, whose pods run on nodes with %s=%s: change one of them",
+				key,
+				own,
+				*spec.RuntimeClassName,
+				key,
+				class.NodeSelector[key],
+			)
 		}
 	}
 	if len(spec.Overhead) > 0 {

@@ -11,10 +11,12 @@ import (
 // Reach says which claim a PersistentVolume is bound to and what nodes have that reach it; false of
 // one that every node reaches, or that no claim has.
 func Reach(v *corev1.PersistentVolume) (claim core.Key, terms []core.Selector, limited bool) {
-	if v.Status.Phase != corev1.VolumeBound || v.Spec.ClaimRef == nil || v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
+	if v.Status.Phase != corev1.VolumeBound || v.Spec.ClaimRef == nil || v.Spec.NodeAffinity == nil ||
+		v.Spec.NodeAffinity.Required == nil {
 		return core.Key{}, nil, false
 	}
-	return core.Key{Namespace: v.Spec.ClaimRef.Namespace, Name: v.Spec.ClaimRef.Name}, alternatives(v.Spec.NodeAffinity.Required), true
+	claim = core.Key{Namespace: v.Spec.ClaimRef.Namespace, Name: v.Spec.ClaimRef.Name}
+	return claim, alternatives(v.Spec.NodeAffinity.Required), true
 }
 
 // Claims are the PersistentVolumeClaims that a pod with this spec names, sorted, each once.

@@ -89,7 +89,8 @@ func Evicted(w *kueue.Workload) bool {
 
 // Admitted reports whether a Workload may run.
 func Admitted(w *kueue.Workload) bool {
-	return w.Status.Admission != nil && apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadAdmitted)
+	return w.Status.Admission != nil &&
+		apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadAdmitted)
 }
 
 // Rules are the choices of an installation that bear on Workloads.
@@ -162,7 +163,11 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 			out.Invalid = "in pod set " + string(ps.Name) + ", " + r.Invalid
 		}
 	}
-	if c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadQuotaReserved); c != nil && c.Status == metav1.ConditionTrue {
+	if c := apimeta.FindStatusCondition(
+		w.Status.Conditions,
+		kueue.WorkloadQuotaReserved,
+	); c != nil &&
+		c.Status == metav1.ConditionTrue {
 		out.Reserved = c.LastTransitionTime.Time
 	}
 	if r := w.Status.RequeueState; r != nil && r.RequeueAt != nil {
@@ -187,7 +192,10 @@ func Owner(w *kueue.Workload) (kind schema.GroupVersionKind, name string) {
 	if owner := metav1.GetControllerOf(w); owner != nil {
 		return schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind), owner.Name
 	}
-	group, of, made := strings.Cut(w.Annotations[kueue.JobOwnerGVKAnnotation], ", Kind=") // as GroupVersionKind.String has it
+	group, of, made := strings.Cut(
+		w.Annotations[kueue.JobOwnerGVKAnnotation],
+		", Kind=",
+	) // as GroupVersionKind.String has it
 	if name := w.Annotations[kueue.JobOwnerNameAnnotation]; made && name != "" {
 		return schema.FromAPIVersionAndKind(group, of), name
 	}
@@ -298,7 +306,8 @@ func (r Rules) queueTime(w *kueue.Workload) time.Time {
 		return Submitted(w)
 	}
 	switch {
-	case c.Reason == kueue.ReasonAdmissionCheck, c.Reason == kueue.ReasonPodsReadyTimeout && !r.RequeueByCreation:
+	case c.Reason == kueue.ReasonAdmissionCheck,
+		c.Reason == kueue.ReasonPodsReadyTimeout && !r.RequeueByCreation:
 		return c.LastTransitionTime.Time
 	}
 	return Submitted(w)
@@ -336,8 +345,11 @@ func held(w *kueue.Workload) string {
 	case !ptr.Deref(w.Spec.Active, true):
 		return "it is deactivated (spec.active is false)"
 	case w.Status.Admission == nil && w.Annotations[kueue.AwaitedPriorityClassAnnotation] != "":
-		return fmt.Sprintf("there is no WorkloadPriorityClass %s: create it, or name another one in the label %s of the job",
-			w.Annotations[kueue.AwaitedPriorityClassAnnotation], kueue.PriorityClassLabel)
+		return fmt.Sprintf(
+			"there is no WorkloadPriorityClass %s: create it, or name another one in the label %s of the job",
+			w.Annotations[kueue.AwaitedPriorityClassAnnotation],
+			kueue.PriorityClassLabel,
+		)
 	}
 	if why := w.Annotations[kueue.PodsRefusedAnnotation]; why != "" && w.Status.Admission == nil {
 		return "its pods may not be made, which is tried again by itself: " + why
@@ -453,12 +465,17 @@ func topology(places []core.Place) *kueue.TopologyAssignment {
 		same = same && p.Count == places[0].Count
 	}
 	s := kueue.TopologyAssignmentSlice{
-		DomainCount:    int32(len(places)), //nolint:gosec // bounded by the number of nodes
-		ValuesPerLevel: []kueue.TopologyAssignmentSliceLevelValues{{Individual: &kueue.TopologyAssignmentSliceLevelIndividualValues{Roots: roots}}},
-		PodCounts:      kueue.TopologyAssignmentSlicePodCounts{Individual: counts},
+		DomainCount: int32(len(places)), //nolint:gosec // bounded by the number of nodes
+		ValuesPerLevel: []kueue.TopologyAssignmentSliceLevelValues{
+			{Individual: &kueue.TopologyAssignmentSliceLevelIndividualValues{Roots: roots}},
+		},
+		PodCounts: kueue.TopologyAssignmentSlicePodCounts{Individual: counts},
 	}
 	if same {
 		s.PodCounts = kueue.TopologyAssignmentSlicePodCounts{Universal: &counts[0]}
 	}
-	return &kueue.TopologyAssignment{Levels: []string{core.HostnameLabel}, Slices: []kueue.TopologyAssignmentSlice{s}}
+	return &kueue.TopologyAssignment{
+		Levels: []string{core.HostnameLabel},
+		Slices: []kueue.TopologyAssignmentSlice{s},
+	}
 }

@@ -16,7 +16,13 @@ import (
 )
 
 func condition(kind string, status metav1.ConditionStatus, at time.Time, reason string) metav1.Condition {
-	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: "said so", LastTransitionTime: metav1.NewTime(at)}
+	return metav1.Condition{
+		Type:               kind,
+		Status:             status,
+		Reason:             reason,
+		Message:            "said so",
+		LastTransitionTime: metav1.NewTime(at),
+	}
 }
 
 // What a Workload says of itself, as the engine is told it.
@@ -27,9 +33,15 @@ func TestWorkload(t *testing.T) {
 		return func(w *kueue.Workload) { w.Status.Conditions = l }
 	}
 	admitted := func(w *kueue.Workload) {
-		w.Status.Admission = &kueue.Admission{ClusterQueue: "c", PodSetAssignments: []kueue.PodSetAssignment{{Name: "main", Count: new(int32(2))}}}
+		w.Status.Admission = &kueue.Admission{
+			ClusterQueue:      "c",
+			PodSetAssignments: []kueue.PodSetAssignment{{Name: "main", Count: new(int32(2))}},
+		}
 	}
-	holds := &core.Admission{Queue: "c", PodSets: []core.PodSetAdmission{{Name: "main", Count: 2, Usage: core.Resources{}}}}
+	holds := &core.Admission{
+		Queue:   "c",
+		PodSets: []core.PodSetAdmission{{Name: "main", Count: 2, Usage: core.Resources{}}},
+	}
 	deleted := metav1.NewTime(later)
 	tests := map[string]struct {
 		why   string
@@ -43,66 +55,106 @@ func TestWorkload(t *testing.T) {
 			want: func(w *core.Workload) { w.Priority = 0 },
 		},
 		"reserved": {
-			why: "it holds quota and may not run yet", make: []func(*kueue.Workload){admitted, conditions(condition(kueue.WorkloadQuotaReserved, metav1.ConditionTrue, later, "x"))},
+			why: "it holds quota and may not run yet",
+			make: []func(*kueue.Workload){
+				admitted,
+				conditions(condition(kueue.WorkloadQuotaReserved, metav1.ConditionTrue, later, "x")),
+			},
 			want: func(w *core.Workload) { w.Admission, w.Reserved = holds, later },
 		},
 		"not reserved": {
-			why: "since when it waits is no reservation", make: []func(*kueue.Workload){conditions(condition(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, later, "x"))},
+			why: "since when it waits is no reservation",
+			make: []func(*kueue.Workload){
+				conditions(condition(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, later, "x")),
+			},
 		},
 		"running": {
 			why: "all its pods are ready",
-			make: []func(*kueue.Workload){admitted, conditions(
-				condition(kueue.WorkloadAdmitted, metav1.ConditionTrue, later, "x"), condition(kueue.WorkloadPodsReady, metav1.ConditionTrue, later, "x"))},
+			make: []func(*kueue.Workload){
+				admitted,
+				conditions(
+					condition(
+						kueue.WorkloadAdmitted,
+						metav1.ConditionTrue,
+						later,
+						"x",
+					),
+					condition(kueue.WorkloadPodsReady, metav1.ConditionTrue, later, "x"),
+				),
+			},
 			want: func(w *core.Workload) { w.Admission, w.Admitted, w.Ready = holds, true, true },
 		},
 		"admitted once": {
-			why:  "a condition that outlived its admission says nothing",
-			make: []func(*kueue.Workload){conditions(condition(kueue.WorkloadAdmitted, metav1.ConditionTrue, later, "x"))},
+			why: "a condition that outlived its admission says nothing",
+			make: []func(*kueue.Workload){
+				conditions(condition(kueue.WorkloadAdmitted, metav1.ConditionTrue, later, "x")),
+			},
 		},
 		"of a job": {
 			why: "people know it by its owner",
 			make: []func(*kueue.Workload){func(w *kueue.Workload) {
-				w.OwnerReferences = []metav1.OwnerReference{{Kind: "Other", Name: "o"}, {Kind: "PyTorchJob", Name: "train", Controller: new(true)}}
+				w.OwnerReferences = []metav1.OwnerReference{
+					{Kind: "Other", Name: "o"},
+					{Kind: "PyTorchJob", Name: "train", Controller: new(true)},
+				}
 			}},
 			want: func(w *core.Workload) { w.Job = "PyTorchJob/train" },
 		},
 		"of a group of pods": {
-			why:  "all of them own it, and it has the name of the group",
-			make: []func(*kueue.Workload){func(w *kueue.Workload) { w.Annotations[kueue.IsGroupWorkloadAnnotation] = "true" }},
+			why: "all of them own it, and it has the name of the group",
+			make: []func(*kueue.Workload){
+				func(w *kueue.Workload) { w.Annotations[kueue.IsGroupWorkloadAnnotation] = "true" },
+			},
 			want: func(w *core.Workload) { w.Job = "Pod/n" },
 		},
 		"being evicted": {
-			why:  "it holds quota until that is released, and keeps its place in the queue",
-			make: []func(*kueue.Workload){admitted, conditions(condition(kueue.WorkloadEvicted, metav1.ConditionTrue, later, "Preempted"))},
+			why: "it holds quota until that is released, and keeps its place in the queue",
+			make: []func(*kueue.Workload){
+				admitted,
+				conditions(condition(kueue.WorkloadEvicted, metav1.ConditionTrue, later, "Preempted")),
+			},
 			want: func(w *core.Workload) { w.Admission, w.Evicting = holds, true },
 		},
 		"was evicted": {
-			why:  "it holds nothing any more",
-			make: []func(*kueue.Workload){conditions(condition(kueue.WorkloadEvicted, metav1.ConditionTrue, later, "Preempted"))},
+			why: "it holds nothing any more",
+			make: []func(*kueue.Workload){
+				conditions(condition(kueue.WorkloadEvicted, metav1.ConditionTrue, later, "Preempted")),
+			},
 		},
 		"deleted while it runs": {
-			why: "its quota is about to be free", make: []func(*kueue.Workload){admitted, func(w *kueue.Workload) { w.DeletionTimestamp = &deleted }},
+			why:  "its quota is about to be free",
+			make: []func(*kueue.Workload){admitted, func(w *kueue.Workload) { w.DeletionTimestamp = &deleted }},
 			want: func(w *core.Workload) { w.Admission, w.Evicting, w.Held = holds, true, "it is being deleted" },
 		},
 		"deleted while it waits": {
-			why: "it is not considered", make: []func(*kueue.Workload){func(w *kueue.Workload) { w.DeletionTimestamp = &deleted }},
+			why:  "it is not considered",
+			make: []func(*kueue.Workload){func(w *kueue.Workload) { w.DeletionTimestamp = &deleted }},
 			want: func(w *core.Workload) { w.Held = "it is being deleted" },
 		},
 		"deactivated": {
-			why: "a user may say so", make: []func(*kueue.Workload){func(w *kueue.Workload) { w.Spec.Active = new(false) }},
+			why:  "a user may say so",
+			make: []func(*kueue.Workload){func(w *kueue.Workload) { w.Spec.Active = new(false) }},
 			want: func(w *core.Workload) { w.Held = "it is deactivated (spec.active is false)" },
 		},
-		"active": {why: "said explicitly", make: []func(*kueue.Workload){func(w *kueue.Workload) { w.Spec.Active = new(true) }}},
+		"active": {
+			why:  "said explicitly",
+			make: []func(*kueue.Workload){func(w *kueue.Workload) { w.Spec.Active = new(true) }},
+		},
 		"its priority class is missing": {
-			why:  "a wrong priority would order it wrongly",
-			make: []func(*kueue.Workload){func(w *kueue.Workload) { w.Annotations[kueue.AwaitedPriorityClassAnnotation] = "p" }},
+			why: "a wrong priority would order it wrongly",
+			make: []func(*kueue.Workload){
+				func(w *kueue.Workload) { w.Annotations[kueue.AwaitedPriorityClassAnnotation] = "p" },
+			},
 			want: func(w *core.Workload) {
 				w.Held = "there is no WorkloadPriorityClass p: create it, or name another one in the label kueue.x-k8s.io/priority-class of the job"
 			},
 		},
 		"its priority class went": {
-			why:  "what runs goes on",
-			make: []func(*kueue.Workload){admitted, func(w *kueue.Workload) { w.Annotations[kueue.AwaitedPriorityClassAnnotation] = "p" }},
+			why: "what runs goes on",
+			make: []func(*kueue.Workload){
+				admitted,
+				func(w *kueue.Workload) { w.Annotations[kueue.AwaitedPriorityClassAnnotation] = "p" },
+			},
 			want: func(w *core.Workload) { w.Admission = holds },
 		},
 		"may not be queued again yet": {
@@ -123,31 +175,44 @@ func TestWorkload(t *testing.T) {
 			},
 		},
 		"a check refused": {
-			why:  "to the back of its queue",
-			make: []func(*kueue.Workload){conditions(condition(kueue.WorkloadEvicted, metav1.ConditionTrue, later, kueue.ReasonAdmissionCheck))},
+			why: "to the back of its queue",
+			make: []func(*kueue.Workload){
+				conditions(condition(kueue.WorkloadEvicted, metav1.ConditionTrue, later, kueue.ReasonAdmissionCheck)),
+			},
 			want: func(w *core.Workload) { w.QueueTime = later },
 		},
 		"a check refused once": {
-			why:  "the eviction is over and done with",
-			make: []func(*kueue.Workload){conditions(condition(kueue.WorkloadEvicted, metav1.ConditionFalse, later, kueue.ReasonAdmissionCheck))},
+			why: "the eviction is over and done with",
+			make: []func(*kueue.Workload){
+				conditions(condition(kueue.WorkloadEvicted, metav1.ConditionFalse, later, kueue.ReasonAdmissionCheck)),
+			},
 		},
 		"pods not ready in time": {
-			why:  "to the back of its queue",
-			make: []func(*kueue.Workload){conditions(condition(kueue.WorkloadEvicted, metav1.ConditionTrue, later, kueue.ReasonPodsReadyTimeout))},
+			why: "to the back of its queue",
+			make: []func(*kueue.Workload){
+				conditions(condition(kueue.WorkloadEvicted, metav1.ConditionTrue, later, kueue.ReasonPodsReadyTimeout)),
+			},
 			want: func(w *core.Workload) { w.QueueTime = later },
 		},
 		"pods not ready in time, by creation": {
-			why: "where the installation says so it keeps its place", rules: convert.Rules{RequeueByCreation: true},
-			make: []func(*kueue.Workload){conditions(condition(kueue.WorkloadEvicted, metav1.ConditionTrue, later, kueue.ReasonPodsReadyTimeout))},
+			why:   "where the installation says so it keeps its place",
+			rules: convert.Rules{RequeueByCreation: true},
+			make: []func(*kueue.Workload){
+				conditions(condition(kueue.WorkloadEvicted, metav1.ConditionTrue, later, kueue.ReasonPodsReadyTimeout)),
+			},
 		},
 		"gated": {
-			why: "a controller must agree", make: []func(*kueue.Workload){func(w *kueue.Workload) { w.Annotations[kueue.AdmissionGatedByAnnotation] = "x" }},
+			why: "a controller must agree",
+			make: []func(*kueue.Workload){
+				func(w *kueue.Workload) { w.Annotations[kueue.AdmissionGatedByAnnotation] = "x" },
+			},
 			want: func(w *core.Workload) { w.GatedBy = "x" },
 		},
 		"after others": {
-			why: "they must have ended, whatever the installation says of gates", rules: convert.Rules{NoAdmissionGates: true},
-			make: []func(*kueue.Workload){func(w *kueue.Workload) { w.Annotations[kueue.AfterAnnotation] = "ok:a" }},
-			want: func(w *core.Workload) { w.GatedBy = "mlbatch.dev/after (ok:a)" },
+			why:   "they must have ended, whatever the installation says of gates",
+			rules: convert.Rules{NoAdmissionGates: true},
+			make:  []func(*kueue.Workload){func(w *kueue.Workload) { w.Annotations[kueue.AfterAnnotation] = "ok:a" }},
+			want:  func(w *core.Workload) { w.GatedBy = "mlbatch.dev/after (ok:a)" },
 		},
 		"after others, gated": {
 			why: "both must agree", make: []func(*kueue.Workload){func(w *kueue.Workload) {
@@ -161,24 +226,39 @@ func TestWorkload(t *testing.T) {
 			}},
 		},
 		"gates off": {
-			why: "the installation ignores them", rules: convert.Rules{NoAdmissionGates: true},
-			make: []func(*kueue.Workload){func(w *kueue.Workload) { w.Annotations[kueue.AdmissionGatedByAnnotation] = "x" }},
+			why:   "the installation ignores them",
+			rules: convert.Rules{NoAdmissionGates: true},
+			make: []func(*kueue.Workload){
+				func(w *kueue.Workload) { w.Annotations[kueue.AdmissionGatedByAnnotation] = "x" },
+			},
 		},
 		"boosted": {
-			why: "what is added to its priority", rules: convert.Rules{PriorityBoost: true},
-			make: []func(*kueue.Workload){func(w *kueue.Workload) { w.Annotations[kueue.PriorityBoostAnnotation] = "-9" }},
+			why:   "what is added to its priority",
+			rules: convert.Rules{PriorityBoost: true},
+			make: []func(*kueue.Workload){
+				func(w *kueue.Workload) { w.Annotations[kueue.PriorityBoostAnnotation] = "-9" },
+			},
 			want: func(w *core.Workload) { w.Priority = -2 },
 		},
 		"boosts off": {
-			why: "any user could write it", make: []func(*kueue.Workload){func(w *kueue.Workload) { w.Annotations[kueue.PriorityBoostAnnotation] = "-9" }},
+			why: "any user could write it",
+			make: []func(*kueue.Workload){
+				func(w *kueue.Workload) { w.Annotations[kueue.PriorityBoostAnnotation] = "-9" },
+			},
 		},
 		"a boost out of range": {
-			why: "counts as nothing", rules: convert.Rules{PriorityBoost: true},
-			make: []func(*kueue.Workload){func(w *kueue.Workload) { w.Annotations[kueue.PriorityBoostAnnotation] = "2147483648" }},
+			why:   "counts as nothing",
+			rules: convert.Rules{PriorityBoost: true},
+			make: []func(*kueue.Workload){
+				func(w *kueue.Workload) { w.Annotations[kueue.PriorityBoostAnnotation] = "2147483648" },
+			},
 		},
 		"the largest boost": {
-			why: "32 bits, and the sum does not overflow", rules: convert.Rules{PriorityBoost: true},
-			make: []func(*kueue.Workload){func(w *kueue.Workload) { w.Annotations[kueue.PriorityBoostAnnotation] = "2147483647" }},
+			why:   "32 bits, and the sum does not overflow",
+			rules: convert.Rules{PriorityBoost: true},
+			make: []func(*kueue.Workload){
+				func(w *kueue.Workload) { w.Annotations[kueue.PriorityBoostAnnotation] = "2147483647" },
+			},
 			want: func(w *core.Workload) { w.Priority = 2147483654 },
 		},
 		"pods that cannot be made": {
@@ -196,7 +276,8 @@ func TestWorkload(t *testing.T) {
 			},
 		},
 		"not stored yet": {
-			why: "its state has no number", make: []func(*kueue.Workload){func(w *kueue.Workload) { w.ResourceVersion = "" }},
+			why:  "its state has no number",
+			make: []func(*kueue.Workload){func(w *kueue.Workload) { w.ResourceVersion = "" }},
 			want: func(w *core.Workload) { w.Seq = 0 },
 		},
 	}
@@ -204,16 +285,41 @@ func TestWorkload(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := &kueue.Workload{
 				ObjectMeta: metav1.ObjectMeta{
-					Namespace: "ns", Name: "n", UID: "u", ResourceVersion: "42", CreationTimestamp: metav1.NewTime(created), Annotations: map[string]string{},
+					Namespace:         "ns",
+					Name:              "n",
+					UID:               "u",
+					ResourceVersion:   "42",
+					CreationTimestamp: metav1.NewTime(created),
+					Annotations:       map[string]string{},
 				},
 				Spec: kueue.WorkloadSpec{
-					QueueName: "q", Priority: new(int32(7)),
-					PodSets: []kueue.PodSet{{Name: "main", Count: 2, Template: corev1.PodTemplateSpec{Spec: podOf("cpu=1", "")}}},
+					QueueName: "q",
+					Priority:  new(int32(7)),
+					PodSets: []kueue.PodSet{
+						{Name: "main", Count: 2, Template: corev1.PodTemplateSpec{Spec: podOf("cpu=1", "")}},
+					},
 				},
 			}
 			want := core.Workload{
-				Key: core.Key{Namespace: "ns", Name: "n"}, UID: "u", Job: "Workload/n", Queue: "q", Priority: 7, Created: created, QueueTime: created, Seq: 42,
-				PodSets: []core.PodSet{{Name: "main", Count: 2, Requests: amounts("cpu=1"), Filter: core.Filter{Must: core.Selector{}, Tolerations: []core.Toleration{}}}},
+				Key: core.Key{
+					Namespace: "ns",
+					Name:      "n",
+				},
+				UID:       "u",
+				Job:       "Workload/n",
+				Queue:     "q",
+				Priority:  7,
+				Created:   created,
+				QueueTime: created,
+				Seq:       42,
+				PodSets: []core.PodSet{
+					{
+						Name:     "main",
+						Count:    2,
+						Requests: amounts("cpu=1"),
+						Filter:   core.Filter{Must: core.Selector{}, Tolerations: []core.Toleration{}},
+					},
+				},
 			}
 			for _, change := range tc.make {
 				change(w)
@@ -254,7 +360,10 @@ func TestEndless(t *testing.T) {
 				w.OwnerReferences = []metav1.OwnerReference{{Kind: c.kind, Controller: new(true)}}
 			}
 			for _, r := range c.restarts {
-				w.Spec.PodSets = append(w.Spec.PodSets, kueue.PodSet{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: r}}})
+				w.Spec.PodSets = append(
+					w.Spec.PodSets,
+					kueue.PodSet{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: r}}},
+				)
 			}
 			if got := convert.Endless(w); got != c.want {
 				t.Errorf("endless: %t", got)
@@ -265,7 +374,9 @@ func TestEndless(t *testing.T) {
 
 func TestEndsOnce(t *testing.T) {
 	for value, want := range map[string]bool{"": false, "true": true, "false": false} {
-		w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{kueue.EndsOnceAnnotation: value}}}
+		w := &kueue.Workload{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{kueue.EndsOnceAnnotation: value}},
+		}
 		if got := convert.EndsOnce(w); got != want {
 			t.Errorf("%q: %t", value, got)
 		}
@@ -275,7 +386,9 @@ func TestEndsOnce(t *testing.T) {
 // Pods come later only if their job said so.
 func TestLater(t *testing.T) {
 	for value, want := range map[string][]string{"": nil, "a": {"a"}, "a,b": {"a", "b"}} {
-		w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{kueue.LaterPodSetsAnnotation: value}}}
+		w := &kueue.Workload{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{kueue.LaterPodSetsAnnotation: value}},
+		}
 		if got := convert.Later(w); !slices.Equal(got, want) {
 			t.Errorf("%q: %v", value, got)
 		}
@@ -297,7 +410,13 @@ func TestPodState(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", name, got, tc.want)
 		}
 	}
-	mine := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Annotations: map[string]string{kueue.WorkloadAnnotation: "w"}, Labels: map[string]string{kueue.PodSetLabel: "p"}}}
+	mine := corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:   "ns",
+			Annotations: map[string]string{kueue.WorkloadAnnotation: "w"},
+			Labels:      map[string]string{kueue.PodSetLabel: "p"},
+		},
+	}
 	if convert.WorkloadOf(&mine) != (core.Key{Namespace: "ns", Name: "w"}) || convert.PodSetOf(&mine) != "p" {
 		t.Errorf("it belongs to %v %q", convert.WorkloadOf(&mine), convert.PodSetOf(&mine))
 	}
@@ -311,7 +430,13 @@ func TestPodState(t *testing.T) {
 func TestPlaces(t *testing.T) {
 	host := []string{"rack", core.HostnameLabel}
 	values := func(roots ...string) kueue.TopologyAssignmentSliceLevelValues {
-		return kueue.TopologyAssignmentSliceLevelValues{Individual: &kueue.TopologyAssignmentSliceLevelIndividualValues{Roots: roots, Prefix: new("n-"), Suffix: new(".x")}}
+		return kueue.TopologyAssignmentSliceLevelValues{
+			Individual: &kueue.TopologyAssignmentSliceLevelIndividualValues{
+				Roots:  roots,
+				Prefix: new("n-"),
+				Suffix: new(".x"),
+			},
+		}
 	}
 	rack := kueue.TopologyAssignmentSliceLevelValues{Universal: new("r")}
 	each := func(n int32) kueue.TopologyAssignmentSlicePodCounts {
@@ -344,8 +469,15 @@ func TestPlaces(t *testing.T) {
 
 // Pods that are done of those that were given, by pod set.
 func TestDone(t *testing.T) {
-	w := &kueue.Workload{Spec: kueue.WorkloadSpec{PodSets: []kueue.PodSet{{Name: "a", Count: 3}, {Name: "b", Count: 3}}}}
-	given := &kueue.Admission{PodSetAssignments: []kueue.PodSetAssignment{{Name: "a", Count: new(int32(3))}, {Name: "b", Count: new(int32(3))}}}
+	w := &kueue.Workload{
+		Spec: kueue.WorkloadSpec{PodSets: []kueue.PodSet{{Name: "a", Count: 3}, {Name: "b", Count: 3}}},
+	}
+	given := &kueue.Admission{
+		PodSetAssignments: []kueue.PodSetAssignment{
+			{Name: "a", Count: new(int32(3))},
+			{Name: "b", Count: new(int32(3))},
+		},
+	}
 	done := []kueue.ReclaimablePod{{Name: "b", Count: 2}}
 	for name, tc := range map[string]struct {
 		admission *kueue.Admission
@@ -394,15 +526,27 @@ func TestCut(t *testing.T) {
 // What a node says of its health.
 func TestNodeSignals(t *testing.T) {
 	n := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"a": "b"}, DeletionTimestamp: new(metav1.Now())},
-		Spec:       corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{{Key: "k", Value: "v", Effect: "NoExecute"}}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:              "n",
+			Labels:            map[string]string{"a": "b"},
+			DeletionTimestamp: new(metav1.Now()),
+		},
+		Spec: corev1.NodeSpec{
+			Unschedulable: true,
+			Taints:        []corev1.Taint{{Key: "k", Value: "v", Effect: "NoExecute"}},
+		},
 		Status: corev1.NodeStatus{
-			Capacity: list("cpu=2"), Allocatable: list("cpu=1"),
-			Conditions: []corev1.NodeCondition{{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue, Reason: "x"}, {Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "KubeletNotReady"}},
+			Capacity:    list("cpu=2"),
+			Allocatable: list("cpu=1"),
+			Conditions: []corev1.NodeCondition{
+				{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue, Reason: "x"},
+				{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "KubeletNotReady"},
+			},
 		},
 	}
 	f := convert.NodeSignals(n)
-	if f.Ready != "False" || f.ReadyReason != "KubeletNotReady" || !f.Unschedulable || !f.Deleting || len(f.Taints) != 1 {
+	if f.Ready != "False" || f.ReadyReason != "KubeletNotReady" || !f.Unschedulable || !f.Deleting ||
+		len(f.Taints) != 1 {
 		t.Errorf("%+v", f)
 	}
 	if d := cmp.Diff(amounts("cpu=2"), f.Capacity); d != "" {
@@ -411,12 +555,18 @@ func TestNodeSignals(t *testing.T) {
 	got := convert.Node(n)
 	got.State, got.Why = "", ""
 	want := core.Node{
-		Name: "n", Labels: map[string]string{"a": "b", "metadata.name": "n"}, Taints: []core.Taint{{Key: "k", Value: "v", Effect: "NoExecute"}}, Allocatable: amounts("cpu=1"),
+		Name:        "n",
+		Labels:      map[string]string{"a": "b", "metadata.name": "n"},
+		Taints:      []core.Taint{{Key: "k", Value: "v", Effect: "NoExecute"}},
+		Allocatable: amounts("cpu=1"),
 	}
 	if d := cmp.Diff(want, got); d != "" || n.Labels["metadata.name"] != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	if d := cmp.Diff(map[string]string{"metadata.name": "bare"}, convert.Node(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "bare"}}).Labels); d != "" {
+	if d := cmp.Diff(
+		map[string]string{"metadata.name": "bare"},
+		convert.Node(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "bare"}}).Labels,
+	); d != "" {
 		t.Errorf("a node without labels (-want +got):\n%s", d)
 	}
 }

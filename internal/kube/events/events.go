@@ -46,6 +46,20 @@ func (r recorder) Eventf(regarding, related runtime.Object, kind, reason, action
 // AnnotatedEventf tells an event with annotations.
 //
 //nolint:revive // argument-limit: the signature is the interface's
-func (r recorder) AnnotatedEventf(regarding, related runtime.Object, annotations map[string]string, kind, reason, action, note string, args ...any) {
-	r.EventRecorder.AnnotatedEventf(regarding, related, annotations, kind, reason, action, "%s", Note(note, args...))
+func (r recorder) AnnotatedEventf(
+	regarding, related runtime.Object,
+	annotations map[string]string,
+	kind, reason, action, note string,
+	args ...any,
+) {
+	r.EventRecorder.AnnotatedEventf(
+		regarding,
+		related,
+		annotations,
+		kind,
+		reason,
+		action,
+		"%s",
+		Note(note, args...),
+	)
 }

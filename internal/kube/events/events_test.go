@@ -19,7 +19,11 @@ func TestLongNotesAreCut(t *testing.T) {
 		if len(got) > longestNote {
 			t.Fatalf("%d bytes", len(got))
 		}
-		if begins, cut := strings.CutSuffix(got, more); got != text && (!cut || !strings.HasPrefix(text, begins) || len(begins) < longestNote-len(more)-utf8.UTFMax) {
+		if begins, cut := strings.CutSuffix(
+			got,
+			more,
+		); got != text &&
+			(!cut || !strings.HasPrefix(text, begins) || len(begins) < longestNote-len(more)-utf8.UTFMax) {
 			t.Fatalf("%q became %q", text, got)
 		}
 		if utf8.ValidString(text) && !utf8.ValidString(got) {

@@ -54,7 +54,12 @@ type Leaver struct {
 // Evict evicts pods of a Workload, of all the pods that it has, as far as its job survives that.
 // It says of the others, by events, that they stay. again is when to look whether more may go, 0
 // if never.
-func (e Evictor) Evict(ctx context.Context, w *kueue.Workload, pods []corev1.Pod, going []Leaver) (again time.Duration, err error) {
+func (e Evictor) Evict(
+	ctx context.Context,
+	w *kueue.Workload,
+	pods []corev1.Pod,
+	going []Leaver,
+) (again time.Duration, err error) {
 	if ofPods(w) {
 		return 0, e.each(ctx, going)
 	}
@@ -66,18 +71,43 @@ func (e Evictor) Evict(ctx context.Context, w *kueue.Workload, pods []corev1.Pod
 	left := int(replaced)
 	for i, p := range going {
 		if i >= left {
-			e.Recorder.Eventf(job, p.Pod, corev1.EventTypeWarning, NotEvacuated, NotEvacuated,
+			e.Recorder.Eventf(
+				job,
+				p.Pod,
+				corev1.EventTypeWarning,
+				NotEvacuated,
+				NotEvacuated,
 				"Pod %s stays although %s: %d pods have to leave, and the job would fail after %d more. %s, or submit it again",
-				p.Pod.Name, p.Why, len(going), left, cure(k))
+				p.Pod.Name,
+				p.Why,
+				len(going),
+				left,
+				cure(k),
+			)
 			if open {
 				return recount, nil
 			}
 			break
 		}
 		if err := e.evict(ctx, p.Pod); err != nil {
-			return 0, fmt.Errorf("evict pod %s of workload %s, because %s: %w", p.Pod.Name, client.ObjectKeyFromObject(w), p.Why, err)
+			return 0, fmt.Errorf(
+				"evict pod %s of workload %s, because %s: %w",
+				p.Pod.Name,
+				client.ObjectKeyFromObject(w),
+				p.Why,
+				err,
+			)
 		}
-		e.Recorder.Eventf(job, p.Pod, corev1.EventTypeNormal, Evacuated, Evacuated, "Evicted pod %s: %s", p.Pod.Name, p.Why)
+		e.Recorder.Eventf(
+			job,
+			p.Pod,
+			corev1.EventTypeNormal,
+			Evacuated,
+			Evacuated,
+			"Evicted pod %s: %s",
+			p.Pod.Name,
+			p.Why,
+		)
 	}
 	return 0, nil
 }
@@ -85,7 +115,8 @@ func (e Evictor) Evict(ctx context.Context, w *kueue.Workload, pods []corev1.Pod
 // ofPods reports whether a Workload is that of pods that are queued by themselves.
 func ofPods(w *kueue.Workload) bool {
 	owner := metav1.GetControllerOf(w)
-	return convert.OfGroup(w) || owner != nil && owner.Kind == "Pod" && owner.APIVersion == corev1.SchemeGroupVersion.String()
+	return convert.OfGroup(w) ||
+		owner != nil && owner.Kind == "Pod" && owner.APIVersion == corev1.SchemeGroupVersion.String()
 }
 
 // each evicts those pods that their controller makes anew. What a user made alone stays:
@@ -93,8 +124,15 @@ func ofPods(w *kueue.Workload) bool {
 func (e Evictor) each(ctx context.Context, going []Leaver) error {
 	for _, p := range going {
 		if o := metav1.GetControllerOf(p.Pod); o == nil || !strings.HasPrefix(o.APIVersion, "apps/") {
-			e.Recorder.Eventf(p.Pod, nil, corev1.EventTypeWarning, NotEvacuated, NotEvacuated,
-				"It stays although %s: nobody makes it anew. Delete it and create it again, or let a Deployment or an AppWrapper make it", p.Why)
+			e.Recorder.Eventf(
+				p.Pod,
+				nil,
+				corev1.EventTypeWarning,
+				NotEvacuated,
+				NotEvacuated,
+				"It stays although %s: nobody makes it anew. Delete it and create it again, or let a Deployment or an AppWrapper make it",
+				p.Why,
+			)
 			continue
 		}
 		if err := e.evict(ctx, p.Pod); err != nil {
@@ -130,7 +168,13 @@ func (e Evictor) job(ctx context.Context, w *kueue.Workload) (jobs.Object, *jobs
 		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("read %s %s of workload %s: %w", owner.Kind, owner.Name, client.ObjectKeyFromObject(w), err)
+		return nil, nil, fmt.Errorf(
+			"read %s %s of workload %s: %w",
+			owner.Kind,
+			owner.Name,
+			client.ObjectKeyFromObject(w),
+			err,
+		)
 	}
 	return o, k, nil
 }

@@ -23,18 +23,28 @@ const (
 // Options are those of a controller whose queue serves namespaces in turn.
 func Options() controller.Options {
 	return controller.Options{
-		NewQueue:    newQueue,
-		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstPause, longestPause),
+		NewQueue: newQueue,
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
+			firstPause,
+			longestPause,
+		),
 	}
 }
 
-func newQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+func newQueue(
+	name string,
+	limiter workqueue.TypedRateLimiter[reconcile.Request],
+) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 	return NewQueue(name, limiter, New(func(r reconcile.Request) string { return r.Namespace }))
 }
 
 // NewQueue returns a work queue that hands out its items in an order. It has metrics
 // if it has a name.
-func NewQueue[T comparable](name string, limiter workqueue.TypedRateLimiter[T], order workqueue.Queue[T]) workqueue.TypedRateLimitingInterface[T] {
+func NewQueue[T comparable](
+	name string,
+	limiter workqueue.TypedRateLimiter[T],
+	order workqueue.Queue[T],
+) workqueue.TypedRateLimitingInterface[T] {
 	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[T]{
 		Name: name,
 		DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[T]{

@@ -87,7 +87,10 @@ func TestRounds(t *testing.T) {
 		}
 		for _, who := range []string{"a", "b", "c"} {
 			others := func(item string) bool { return tenant(item) != who }
-			if diff := cmp.Diff(slices.DeleteFunc(slices.Clone(pushed), others), slices.DeleteFunc(slices.Clone(popped), others)); diff != "" {
+			if diff := cmp.Diff(
+				slices.DeleteFunc(slices.Clone(pushed), others),
+				slices.DeleteFunc(slices.Clone(popped), others),
+			); diff != "" {
 				t.Fatalf("items of %s (-pushed +popped):\n%s", who, diff)
 			}
 		}

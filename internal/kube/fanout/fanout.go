@@ -38,13 +38,21 @@ type informers struct {
 }
 
 // GetInformer returns the informer of a kind.
-func (c *informers) GetInformer(ctx context.Context, o client.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {
+func (c *informers) GetInformer(
+	ctx context.Context,
+	o client.Object,
+	opts ...cache.InformerGetOption,
+) (cache.Informer, error) {
 	is, err := c.Cache.GetInformer(ctx, o, opts...)
 	return c.of(is), err
 }
 
 // GetInformerForKind returns the informer of a kind.
-func (c *informers) GetInformerForKind(ctx context.Context, gvk schema.GroupVersionKind, opts ...cache.InformerGetOption) (cache.Informer, error) {
+func (c *informers) GetInformerForKind(
+	ctx context.Context,
+	gvk schema.GroupVersionKind,
+	opts ...cache.InformerGetOption,
+) (cache.Informer, error) {
 	is, err := c.Cache.GetInformerForKind(ctx, gvk, opts...)
 	return c.of(is), err
 }
@@ -81,19 +89,27 @@ type registration struct {
 }
 
 // AddEventHandler adds a handler.
-func (i *informer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+func (i *informer) AddEventHandler(
+	h toolscache.ResourceEventHandler,
+) (toolscache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandlerWithOptions(h, toolscache.HandlerOptions{})
 }
 
 // AddEventHandlerWithResyncPeriod adds a handler that is told of all objects again and again; it has a
 // queue of its own.
-func (i *informer) AddEventHandlerWithResyncPeriod(h toolscache.ResourceEventHandler, period time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
+func (i *informer) AddEventHandlerWithResyncPeriod(
+	h toolscache.ResourceEventHandler,
+	period time.Duration,
+) (toolscache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandlerWithOptions(h, toolscache.HandlerOptions{ResyncPeriod: &period})
 }
 
 // AddEventHandlerWithOptions adds a handler. One that is to be told of all objects again and again has
 // a queue of its own.
-func (i *informer) AddEventHandlerWithOptions(h toolscache.ResourceEventHandler, o toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+func (i *informer) AddEventHandlerWithOptions(
+	h toolscache.ResourceEventHandler,
+	o toolscache.HandlerOptions,
+) (toolscache.ResourceEventHandlerRegistration, error) {
 	if o.ResyncPeriod != nil && *o.ResyncPeriod > 0 || i.IsStopped() { // it refuses if it has stopped
 		return i.Informer.AddEventHandlerWithOptions(h, o)
 	}

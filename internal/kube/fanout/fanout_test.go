@@ -29,11 +29,18 @@ type source struct {
 
 func (s *source) IsStopped() bool { return s.stopped }
 
-func (s *source) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
+func (s *source) GetInformer(
+	context.Context,
+	client.Object,
+	...cache.InformerGetOption,
+) (cache.Informer, error) {
 	return s, nil
 }
 
-func (s *source) AddEventHandlerWithOptions(h toolscache.ResourceEventHandler, o toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+func (s *source) AddEventHandlerWithOptions(
+	h toolscache.ResourceEventHandler,
+	o toolscache.HandlerOptions,
+) (toolscache.ResourceEventHandlerRegistration, error) {
 	if s.stopped {
 		return nil, errors.New("stopped")
 	}
@@ -79,7 +86,10 @@ func (f *follower) OnAdd(o any, initially bool) {
 func (f *follower) OnUpdate(was, is any) {
 	w, p := was.(*corev1.Pod), is.(*corev1.Pod)
 	if f.is[p.Name] != w.ResourceVersion {
-		f.wrong = append(f.wrong, fmt.Sprintf("%s changed from %q, but it was %q", p.Name, w.ResourceVersion, f.is[p.Name]))
+		f.wrong = append(
+			f.wrong,
+			fmt.Sprintf("%s changed from %q, but it was %q", p.Name, w.ResourceVersion, f.is[p.Name]),
+		)
 	}
 	f.is[p.Name] = p.ResourceVersion
 }
@@ -119,7 +129,9 @@ func TestFollows(t *testing.T) {
 		version := 0
 		pod := func(name string) *corev1.Pod {
 			version++
-			return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name, ResourceVersion: strconv.Itoa(version)}}
+			return &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name, ResourceVersion: strconv.Itoa(version)},
+			}
 		}
 		name := rapid.SampledFrom([]string{"a", "b", "c", "d"})
 		t.Repeat(map[string]func(*rapid.T){
@@ -190,8 +202,8 @@ func TestFollows(t *testing.T) {
 	})
 }
 
-// A handler has been told all when the informer below has told all, and one that is to be told again and again
-// has a queue of its own.
+// A handler has been told all when the informer below has told all, and one that is to be told again and
+// again has a queue of its own.
 func TestRegistrations(t *testing.T) {
 	s := &source{}
 	i, err := Cache(s).GetInformer(t.Context(), &corev1.Pod{})

@@ -64,7 +64,12 @@ func imagePath(image string) string {
 func Find(ctx context.Context, c client.Reader, images ...string) (string, error) {
 	for _, image := range images {
 		var pods corev1.PodList
-		if err := c.List(ctx, &pods, client.MatchingFields{Index: image}, client.UnsafeDisableDeepCopy); err != nil {
+		if err := c.List(
+			ctx,
+			&pods,
+			client.MatchingFields{Index: image},
+			client.UnsafeDisableDeepCopy,
+		); err != nil {
 			return "", fmt.Errorf("look for other controllers: %w", err)
 		}
 		for i := range pods.Items {
@@ -114,7 +119,13 @@ func whereOneRuns(c client.Reader, all handler.MapFunc, images []string) handler
 		namespace := cmp.Or(o.GetNamespace(), o.GetName())
 		for _, image := range images {
 			var pods corev1.PodList
-			err := c.List(ctx, &pods, client.InNamespace(namespace), client.MatchingFields{Index: image}, client.UnsafeDisableDeepCopy)
+			err := c.List(
+				ctx,
+				&pods,
+				client.InNamespace(namespace),
+				client.MatchingFields{Index: image},
+				client.UnsafeDisableDeepCopy,
+			)
 			if err != nil || len(pods.Items) > 0 { // what cannot be ruled out is looked at
 				return all(ctx, o)
 			}

@@ -116,10 +116,13 @@ func TestDecide(t *testing.T) {
 			want:    Decision{Act: Alone},
 		},
 		"pods succeeded before an eviction": {
-			why:     "after a new admission what is left starts together again",
-			gang:    gang(main(4, 2)),
-			members: all(with(at(admitted.Add(-time.Hour)), pods("main", Succeeded, Succeeded)), pods("main", Pending)),
-			want:    Decision{Hold, "Workload blue/job starts as a whole: 1 of 2 pods exist"},
+			why:  "after a new admission what is left starts together again",
+			gang: gang(main(4, 2)),
+			members: all(
+				with(at(admitted.Add(-time.Hour)), pods("main", Succeeded, Succeeded)),
+				pods("main", Pending),
+			),
+			want: Decision{Hold, "Workload blue/job starts as a whole: 1 of 2 pods exist"},
 		},
 		"all deleted, none ended": {
 			why:     "what was deleted takes no part: the gang starts as a whole again, once there are places",

@@ -133,5 +133,10 @@ func Full(g Gang, s Set, members []Member) string {
 			return fmt.Sprintf("pod %s was deleted and %s %s until it has ended", m.Name, convert.PlaceKept, m.Node)
 		}
 	}
-	return fmt.Sprintf("pod set %q of %s was admitted with %d pods, and all its places are taken", s.Name, g.Key, s.Count)
+	return fmt.Sprintf(
+		"pod set %q of %s was admitted with %d pods, and all its places are taken",
+		s.Name,
+		g.Key,
+		s.Count,
+	)
 }

@@ -121,7 +121,10 @@ func TestOpen(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, Open(Set{Name: "main", Places: c.places, Reclaimed: c.back, Once: c.once}, admitted, c.members)); diff != "" {
+			if diff := cmp.Diff(
+				c.want,
+				Open(Set{Name: "main", Places: c.places, Reclaimed: c.back, Once: c.once}, admitted, c.members),
+			); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", c.why, diff)
 			}
 		})

@@ -53,7 +53,13 @@ func SetOf(g Gang, p *corev1.Pod) string {
 // Read tells how far a pod of a gang has come; ok is false for pods that hold nothing and
 // will not. Whether one that is Pending waits for the reader is for the reader to say.
 func Read(g Gang, p *corev1.Pod) (m Member, ok bool) {
-	m = Member{UID: p.UID, Name: p.Name, Set: SetOf(g, p), Node: p.Spec.NodeName, Created: p.CreationTimestamp.Time}
+	m = Member{
+		UID:     p.UID,
+		Name:    p.Name,
+		Set:     SetOf(g, p),
+		Node:    p.Spec.NodeName,
+		Created: p.CreationTimestamp.Time,
+	}
 	state := convert.PodState(p)
 	switch {
 	case state.Deleting && state.HoldsPlace():
@@ -92,7 +98,14 @@ func FromWorkload(w *kueue.Workload) Gang {
 	}
 	done, later, fewer := convert.Done(w), convert.Later(w), convert.Fewer(w)
 	for _, ps := range a.PodSets {
-		s := Set{Name: ps.Name, Count: int(ps.Count), Reclaimed: int(done[ps.Name]), Once: convert.EndsOnce(w), Later: slices.Contains(later, ps.Name), Places: ps.Places}
+		s := Set{
+			Name:      ps.Name,
+			Count:     int(ps.Count),
+			Reclaimed: int(done[ps.Name]),
+			Once:      convert.EndsOnce(w),
+			Later:     slices.Contains(later, ps.Name),
+			Places:    ps.Places,
+		}
 		if asked, is := fewer[ps.Name]; is {
 			s.Unasked = max(0, s.Count-int(asked)-s.Reclaimed) // those whose quota was given back are among Reclaimed
 		}

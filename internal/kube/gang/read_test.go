@@ -18,7 +18,9 @@ func TestFromWorkload(t *testing.T) {
 	wl := func(change func(*kueue.Workload)) *kueue.Workload {
 		w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "job"}}
 		w.Spec.PodSets = []kueue.PodSet{{Name: "head", Count: 1}, {Name: "work", Count: 3}}
-		w.Status.Conditions = []metav1.Condition{{Type: kueue.WorkloadAdmitted, Status: metav1.ConditionTrue, LastTransitionTime: at}}
+		w.Status.Conditions = []metav1.Condition{
+			{Type: kueue.WorkloadAdmitted, Status: metav1.ConditionTrue, LastTransitionTime: at},
+		}
 		count, one := int32(3), int32(1)
 		node := "n1"
 		w.Status.Admission = &kueue.Admission{PodSetAssignments: []kueue.PodSetAssignment{
@@ -37,7 +39,10 @@ func TestFromWorkload(t *testing.T) {
 		return w
 	}
 	key := Key{KindWorkload, "blue", "job"}
-	sets := []Set{{Name: "head", Count: 1, Places: []core.Place{placed("n1", 1)}}, {Name: "work", Count: 3, Reclaimed: 2}}
+	sets := []Set{
+		{Name: "head", Count: 1, Places: []core.Place{placed("n1", 1)}},
+		{Name: "work", Count: 3, Reclaimed: 2},
+	}
 	after := []Set{sets[0], {Name: "work", Count: 3, Reclaimed: 2, Later: true}}
 	smaller := []Set{sets[0], {Name: "work", Count: 3, Unasked: 2}}
 	cases := map[string]struct {
@@ -46,12 +51,17 @@ func TestFromWorkload(t *testing.T) {
 		want Gang
 	}{
 		"later": {
-			why: "the head does not wait for those that wait for it", in: wl(func(w *kueue.Workload) { w.Annotations = map[string]string{kueue.LaterPodSetsAnnotation: "x,work"} }),
+			why: "the head does not wait for those that wait for it",
+			in: wl(
+				func(w *kueue.Workload) { w.Annotations = map[string]string{kueue.LaterPodSetsAnnotation: "x,work"} },
+			),
 			want: Gang{Key: key, Admitted: true, AdmittedAt: at.Time, Wait: plannedWait, Sets: after},
 		},
 		"smaller": {
 			why: "pods that nobody asks for are not waited for", in: wl(func(w *kueue.Workload) {
-				w.Status.ReclaimablePods, w.Annotations = nil, map[string]string{kueue.FewerPodsAnnotation: "x=0,work=1,head=7"}
+				w.Status.ReclaimablePods, w.Annotations = nil, map[string]string{
+					kueue.FewerPodsAnnotation: "x=0,work=1,head=7",
+				}
 			}),
 			want: Gang{Key: key, Admitted: true, AdmittedAt: at.Time, Wait: plannedWait, Sets: smaller},
 		},
@@ -76,21 +86,48 @@ func TestFromWorkload(t *testing.T) {
 		"evicted": {
 			why: "its quota is free once its pods are gone: none may come after that",
 			in: wl(func(w *kueue.Workload) {
-				w.Status.Conditions = append(w.Status.Conditions, metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue})
+				w.Status.Conditions = append(
+					w.Status.Conditions,
+					metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue},
+				)
 			}),
-			want: Gang{Key: key, Admitted: true, Ends: "is evicted: its pods do not start", AdmittedAt: at.Time, Wait: plannedWait, Sets: sets},
+			want: Gang{
+				Key:        key,
+				Admitted:   true,
+				Ends:       "is evicted: its pods do not start",
+				AdmittedAt: at.Time,
+				Wait:       plannedWait,
+				Sets:       sets,
+			},
 		},
 		"deleted": {
-			why:  "so it is with one that goes",
-			in:   wl(func(w *kueue.Workload) { w.DeletionTimestamp = &at }),
-			want: Gang{Key: key, Admitted: true, Ends: "is being deleted: its pods do not start", AdmittedAt: at.Time, Wait: plannedWait, Sets: sets},
+			why: "so it is with one that goes",
+			in:  wl(func(w *kueue.Workload) { w.DeletionTimestamp = &at }),
+			want: Gang{
+				Key:        key,
+				Admitted:   true,
+				Ends:       "is being deleted: its pods do not start",
+				AdmittedAt: at.Time,
+				Wait:       plannedWait,
+				Sets:       sets,
+			},
 		},
 		"ended": {
 			why: "and with one that has no quota any more, whatever it was admitted with",
 			in: wl(func(w *kueue.Workload) {
-				w.Status.Conditions = append(w.Status.Conditions, metav1.Condition{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue})
+				w.Status.Conditions = append(
+					w.Status.Conditions,
+					metav1.Condition{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue},
+				)
 			}),
-			want: Gang{Key: key, Admitted: true, Ends: "has ended: its pods do not start", AdmittedAt: at.Time, Wait: plannedWait, Sets: sets},
+			want: Gang{
+				Key:        key,
+				Admitted:   true,
+				Ends:       "has ended: its pods do not start",
+				AdmittedAt: at.Time,
+				Wait:       plannedWait,
+				Sets:       sets,
+			},
 		},
 		"admitted again": {
 			why: "the pod that was done before is not one of the two that start together",
@@ -99,7 +136,13 @@ func TestFromWorkload(t *testing.T) {
 				w.Status.Admission.PodSetAssignments[1].Count = &two
 				w.Status.ReclaimablePods[0].Count = 1
 			}),
-			want: Gang{Key: key, Admitted: true, AdmittedAt: at.Time, Wait: plannedWait, Sets: []Set{sets[0], {Name: "work", Count: 2}}},
+			want: Gang{
+				Key:        key,
+				Admitted:   true,
+				AdmittedAt: at.Time,
+				Wait:       plannedWait,
+				Sets:       []Set{sets[0], {Name: "work", Count: 2}},
+			},
 		},
 		"waiting": {
 			why:  "no quota, no plan",
@@ -122,7 +165,12 @@ func TestFromPodGroup(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "red", Name: "g"},
 		Spec:       podgroup.PodGroupSpec{MinMember: 4, ScheduleTimeoutSeconds: &short},
 	}
-	want := Gang{Key: Key{KindPodGroup, "red", "g"}, Admitted: true, Wait: 7 * time.Second, Sets: []Set{{Count: 4}}}
+	want := Gang{
+		Key:      Key{KindPodGroup, "red", "g"},
+		Admitted: true,
+		Wait:     7 * time.Second,
+		Sets:     []Set{{Count: 4}},
+	}
 	if diff := cmp.Diff(want, FromPodGroup(in)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -130,7 +178,14 @@ func TestFromPodGroup(t *testing.T) {
 
 func TestKeyOf(t *testing.T) {
 	pod := func(workload, set, group string) *corev1.Pod {
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Labels: map[string]string{}, Annotations: map[string]string{}}}
+		p := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace:   "ns",
+				Name:        "p",
+				Labels:      map[string]string{},
+				Annotations: map[string]string{},
+			},
+		}
 		for key, value := range map[string]string{kueue.PodSetLabel: set, podgroup.PodGroupLabel: group} {
 			if value != "" {
 				p.Labels[key] = value

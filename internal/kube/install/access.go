@@ -62,7 +62,14 @@ func accessedKinds(all jobs.Kinds) []accessed {
 		{name: "cohort", group: kueue, resource: "cohorts", editors: admins, viewers: admins},
 		{name: "resourceflavor", group: kueue, resource: "resourceflavors", editors: admins, viewers: admins},
 		{name: "topology", group: kueue, resource: "topologies", editors: admins, viewers: admins},
-		{name: "localqueue", group: kueue, resource: "localqueues", namespaced: true, editors: admins, viewers: users},
+		{
+			name:       "localqueue",
+			group:      kueue,
+			resource:   "localqueues",
+			namespaced: true,
+			editors:    admins,
+			viewers:    users,
+		},
 		{name: "workload", group: kueue, resource: "workloads", namespaced: true, editors: admins, viewers: users},
 	}
 	both := []string{batchAdminLabel, batchUserLabel}
@@ -70,14 +77,20 @@ func accessedKinds(all jobs.Kinds) []accessed {
 	for i := range all {
 		k := &all[i]
 		queued[k.Naming.Resource+"."+k.GVK().Group] = true
-		kinds = append(kinds, accessed{strings.ToLower(k.GVK().Kind), k.GVK().Group, k.Naming.Resource, true, false, both, both})
+		kinds = append(
+			kinds,
+			accessed{strings.ToLower(k.GVK().Kind), k.GVK().Group, k.Naming.Resource, true, false, both, both},
+		)
 	}
 	for _, b := range all.Bases() {
 		editors := both
 		if !b.Namespaced {
 			editors = admins
 		}
-		kinds = append(kinds, accessed{strings.ToLower(b.GVK.Kind), b.GVK.Group, b.Resource, b.Namespaced, false, editors, both})
+		kinds = append(
+			kinds,
+			accessed{strings.ToLower(b.GVK.Kind), b.GVK.Group, b.Resource, b.Namespaced, false, editors, both},
+		)
 	}
 	for _, other := range []struct{ name, group, resource string }{
 		{"jobset", "jobset.x-k8s.io", "jobsets"},
@@ -109,24 +122,50 @@ func accessRoles(all jobs.Kinds, namespace string) []client.Object {
 			allow("authentication.k8s.io", []string{"create"}, "tokenreviews"),
 			allow("authorization.k8s.io", []string{"create"}, "subjectaccessreviews"),
 		}),
-		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: LeaderElectionRole}, Rules: []rbacv1.PolicyRule{
-			allow("coordination.k8s.io", write(), "leases"),
-			allow("", []string{"create", "patch"}, "events"),
-		}},
+		&rbacv1.Role{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: LeaderElectionRole},
+			Rules: []rbacv1.PolicyRule{
+				allow("coordination.k8s.io", write(), "leases"),
+				allow("", []string{"create", "patch"}, "events"),
+			},
+		},
 		combined(BatchAdminRole, batchAdminLabel),
 		combined(BatchUserRole, batchUserLabel),
-		clusterRole(MetricsReaderRole, []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}),
-		labeled(clusterRole("kueue-pending-workloads-cq-viewer-role",
-			[]rbacv1.PolicyRule{allow("visibility.kueue.x-k8s.io", read(), "clusterqueues/pendingworkloads")}), batchAdminLabel),
-		labeled(clusterRole("kueue-pending-workloads-lq-viewer-role",
-			[]rbacv1.PolicyRule{allow("visibility.kueue.x-k8s.io", read(), "localqueues/pendingworkloads")}), batchUserLabel),
-		labeled(clusterRole(ExplanationRole,
-			[]rbacv1.PolicyRule{allow("visibility.kueue.x-k8s.io", []string{"get"}, "workloads/explanation")}), append(everyone(), batchAdminLabel, batchUserLabel)...),
+		clusterRole(
+			MetricsReaderRole,
+			[]rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}},
+		),
+		labeled(clusterRole(
+			"kueue-pending-workloads-cq-viewer-role",
+			[]rbacv1.PolicyRule{
+				allow("visibility.kueue.x-k8s.io", read(), "clusterqueues/pendingworkloads"),
+			},
+		), batchAdminLabel),
+		labeled(clusterRole(
+			"kueue-pending-workloads-lq-viewer-role",
+			[]rbacv1.PolicyRule{
+				allow("visibility.kueue.x-k8s.io", read(), "localqueues/pendingworkloads"),
+			},
+		), batchUserLabel),
+		labeled(clusterRole(
+			ExplanationRole,
+			[]rbacv1.PolicyRule{
+				allow("visibility.kueue.x-k8s.io", []string{"get"}, "workloads/explanation"),
+			},
+		), append(everyone(), batchAdminLabel, batchUserLabel)...),
 	}
-	objects = append(objects, labeled(clusterRole(HistoryRole,
-		[]rbacv1.PolicyRule{allow(history.GroupVersion.Group, read(), history.Resource, recovery.Resource)}), append(everyone(), batchAdminLabel, batchUserLabel)...))
-	objects = append(objects, labeled(clusterRole("mlbatch-autoscaler-editor-role",
-		[]rbacv1.PolicyRule{allow("autoscaling", write(), "horizontalpodautoscalers")}), batchAdminLabel, batchUserLabel))
+	objects = append(objects, labeled(clusterRole(
+		HistoryRole,
+		[]rbacv1.PolicyRule{
+			allow(history.GroupVersion.Group, read(), history.Resource, recovery.Resource),
+		},
+	), append(everyone(), batchAdminLabel, batchUserLabel)...))
+	objects = append(objects, labeled(clusterRole(
+		"mlbatch-autoscaler-editor-role",
+		[]rbacv1.PolicyRule{
+			allow("autoscaling", write(), "horizontalpodautoscalers"),
+		},
+	), batchAdminLabel, batchUserLabel))
 	for _, k := range accessedKinds(all) {
 		edit := write()
 		if k.unqueued {
@@ -138,9 +177,15 @@ func accessRoles(all jobs.Kinds, namespace string) []client.Object {
 			// Users who see what is in a namespace see what waits there.
 			viewers = append(everyone(), viewers...)
 		}
-		objects = append(objects,
-			labeled(clusterRole("kueue-"+k.name+"-editor-role", []rbacv1.PolicyRule{allow(k.group, edit, k.resource), see}), k.editors...),
-			labeled(clusterRole("kueue-"+k.name+"-viewer-role", []rbacv1.PolicyRule{allow(k.group, read(), k.resource), see}), viewers...))
+		objects = append(
+			objects,
+			labeled(
+				clusterRole("kueue-"+k.name+"-editor-role", []rbacv1.PolicyRule{allow(k.group, edit, k.resource), see}),
+				k.editors...),
+			labeled(
+				clusterRole("kueue-"+k.name+"-viewer-role", []rbacv1.PolicyRule{allow(k.group, read(), k.resource), see}),
+				viewers...),
+		)
 	}
 	return objects
 }
@@ -149,8 +194,25 @@ func accessRoles(all jobs.Kinds, namespace string) []client.Object {
 // written for Kueue, which lets them.
 func besideRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
-		allow("kueue.x-k8s.io", []string{"update"}, "clusterqueues", "localqueues", "cohorts", "resourceflavors", "admissionchecks", "topologies"),
-		allow("kueue.x-k8s.io", []string{"get", "patch", "update"}, "workloads/status", "clusterqueues/status", "localqueues/status", "cohorts/status", "admissionchecks/status"),
+		allow(
+			"kueue.x-k8s.io",
+			[]string{"update"},
+			"clusterqueues",
+			"localqueues",
+			"cohorts",
+			"resourceflavors",
+			"admissionchecks",
+			"topologies",
+		),
+		allow(
+			"kueue.x-k8s.io",
+			[]string{"get", "patch", "update"},
+			"workloads/status",
+			"clusterqueues/status",
+			"localqueues/status",
+			"cohorts/status",
+			"admissionchecks/status",
+		),
 		allow("autoscaling.x-k8s.io", []string{"patch", "update"}, "provisioningrequests"),
 		allow("", []string{"update"}, "events"),
 	}
@@ -159,7 +221,9 @@ func besideRules() []rbacv1.PolicyRule {
 // everyone are the labels of the roles that come with Kubernetes.
 func everyone() []string {
 	return []string{
-		"rbac.authorization.k8s.io/aggregate-to-admin", "rbac.authorization.k8s.io/aggregate-to-edit", "rbac.authorization.k8s.io/aggregate-to-view",
+		"rbac.authorization.k8s.io/aggregate-to-admin",
+		"rbac.authorization.k8s.io/aggregate-to-edit",
+		"rbac.authorization.k8s.io/aggregate-to-view",
 	}
 }
 

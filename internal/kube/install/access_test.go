@@ -29,7 +29,11 @@ func TestAccessRoles(t *testing.T) {
 	rules := clusterRoles(t, c)
 	const kueue = "kueue.x-k8s.io"
 	election := &rbacv1.Role{}
-	if err := c.Get(t.Context(), client.ObjectKey{Namespace: install.DefaultNamespace, Name: install.LeaderElectionRole}, election); err != nil {
+	if err := c.Get(
+		t.Context(),
+		client.ObjectKey{Namespace: install.DefaultNamespace, Name: install.LeaderElectionRole},
+		election,
+	); err != nil {
 		t.Fatal(err)
 	}
 	rules[election.Name] = election.Rules
@@ -41,49 +45,217 @@ func TestAccessRoles(t *testing.T) {
 		"AdminFlavors":    {"admins own flavors", install.BatchAdminRole, kueue, "resourceflavors", "patch", true},
 		"AdminTopologies": {"admins own topologies", install.BatchAdminRole, kueue, "topologies", "delete", true},
 		"AdminWorkloads":  {"admins stop workloads", install.BatchAdminRole, kueue, "workloads", "update", true},
-		"AdminStatus":     {"no user admits by hand", install.BatchAdminRole, kueue, "workloads/status", "update", false},
-		"AdminPending":    {"admins see what waits", install.BatchAdminRole, "visibility.kueue.x-k8s.io", "clusterqueues/pendingworkloads", "get", true},
-		"UserJobs":        {"users run jobs", install.BatchUserRole, "batch", "jobs", "create", true},
-		"UserWrappers":    {"of every kind", install.BatchUserRole, "workload.codeflare.dev", "appwrappers", "create", true},
+		"AdminStatus": {
+			"no user admits by hand",
+			install.BatchAdminRole,
+			kueue,
+			"workloads/status",
+			"update",
+			false,
+		},
+		"AdminPending": {
+			"admins see what waits",
+			install.BatchAdminRole,
+			"visibility.kueue.x-k8s.io",
+			"clusterqueues/pendingworkloads",
+			"get",
+			true,
+		},
+		"UserJobs": {"users run jobs", install.BatchUserRole, "batch", "jobs", "create", true},
+		"UserWrappers": {
+			"of every kind",
+			install.BatchUserRole,
+			"workload.codeflare.dev",
+			"appwrappers",
+			"create",
+			true,
+		},
 		"UserLocalQueues": {"users see their queues", install.BatchUserRole, kueue, "localqueues", "list", true},
 		"UserQueues":      {"and not what is behind", install.BatchUserRole, kueue, "clusterqueues", "list", false},
 		"UserWorkloads":   {"users see why they wait", install.BatchUserRole, kueue, "workloads", "watch", true},
-		"UserStops":       {"and stop nothing of others", install.BatchUserRole, kueue, "workloads", "patch", false},
-		"UserPending":     {"users see their place", install.BatchUserRole, "visibility.kueue.x-k8s.io", "localqueues/pendingworkloads", "get", true},
-		"Classes":         {"jobs name them", install.ClassesRole, kueue, "workloadpriorityclasses", "list", true},
-		"PodClasses":      {"pods name them", install.ClassesRole, "scheduling.k8s.io", "priorityclasses", "get", true},
-		"Views":           {"they tell what the asker may list", install.ViewsRole, "view.mlbatch.dev", "jobviews", "watch", true},
-		"Explanations":    {"they say what the asker may read", install.ViewsRole, "view.mlbatch.dev", "jobviews/explanation", "get", true},
-		"ViewsOfTeams":    {"so do these", install.ViewsRole, "view.mlbatch.dev", "teamviews", "list", true},
-		"ViewsOfNodes":    {"so do these", install.ViewsRole, "view.mlbatch.dev", "nodeviews", "list", true},
-		"ViewsAlone":      {"nothing else is given to everybody with them", install.ViewsRole, "", "pods", "list", false},
-		"ClassesStay":     {"admins make them", install.ClassesRole, kueue, "workloadpriorityclasses", "update", false},
-		"TeamNodes":       {"their health decides where jobs run", install.EditRole, "", "nodes", "patch", false},
-		"TeamNodeStatus":  {"so do their conditions", install.EditRole, "", "nodes/status", "patch", false},
-		"TeamHistory":     {"a team sees what it used", install.EditRole, "mlbatch.dev", "jobhistories", "list", true},
-		"TeamWrites":      {"and does not rewrite it", install.EditRole, "mlbatch.dev", "jobhistories", "update", false},
-		"TeamForges":      {"nor adds to it", install.EditRole, "mlbatch.dev", "jobhistories", "create", false},
-		"TeamForgets":     {"nor removes it", install.EditRole, "mlbatch.dev", "jobhistories", "delete", false},
-		"UserHistory":     {"users see what ended", install.BatchUserRole, "mlbatch.dev", "jobhistories", "get", true},
-		"UserForges":      {"and make up nothing", install.BatchUserRole, "mlbatch.dev", "jobhistories", "create", false},
-		"AdminHistory":    {"admins see what ended", install.BatchAdminRole, "mlbatch.dev", "jobhistories", "list", true},
-		"AdminForges":     {"it is the controller's alone to write", install.BatchAdminRole, "mlbatch.dev", "jobhistories", "patch", false},
-		"TeamRecovery":    {"a team sees what is remembered of its jobs", install.EditRole, "mlbatch.dev", "jobrecoveries", "get", true},
-		"TeamRewrites":    {"and does not rewrite it", install.EditRole, "mlbatch.dev", "jobrecoveries", "update", false},
-		"TeamMakesUp":     {"nor makes it up", install.EditRole, "mlbatch.dev", "jobrecoveries", "create", false},
-		"TeamDrops":       {"nor has it forgotten", install.EditRole, "mlbatch.dev", "jobrecoveries", "delete", false},
-		"UserMakesUp":     {"users do not either", install.BatchUserRole, "mlbatch.dev", "jobrecoveries", "create", false},
-		"AdminRecovery":   {"admins see it", install.BatchAdminRole, "mlbatch.dev", "jobrecoveries", "list", true},
-		"AdminRewrites":   {"and it is the controller's alone to write", install.BatchAdminRole, "mlbatch.dev", "jobrecoveries", "patch", false},
-		"Operator":        {"who else would", install.Controller, "mlbatch.dev", "jobrecoveries", "update", true},
-		"Recorder":        {"who else would", install.Controller, "mlbatch.dev", "jobhistories", "update", true},
-		"Manager":         {"controllers beside ours answer checks", install.ManagerRole, kueue, "workloads/status", "patch", true},
-		"ManagerSecrets":  {"and read no secrets of others", install.ManagerRole, "", "secrets", "list", false},
-		"Election":        {"and elect one of them", install.LeaderElectionRole, "coordination.k8s.io", "leases", "create", true},
-		"MetricsAuth":     {"who guards metrics asks who is there", install.MetricsAuthRole, "authentication.k8s.io", "tokenreviews", "create", true},
-		"Editor":          {"one kind at a time", "kueue-cohort-editor-role", kueue, "cohorts", "create", true},
-		"Viewer":          {"to be seen", "kueue-cohort-viewer-role", kueue, "cohorts", "list", true},
-		"ViewerWrites":    {"and not written", "kueue-cohort-viewer-role", kueue, "cohorts", "create", false},
+		"UserStops": {
+			"and stop nothing of others",
+			install.BatchUserRole,
+			kueue,
+			"workloads",
+			"patch",
+			false,
+		},
+		"UserPending": {
+			"users see their place",
+			install.BatchUserRole,
+			"visibility.kueue.x-k8s.io",
+			"localqueues/pendingworkloads",
+			"get",
+			true,
+		},
+		"Classes": {"jobs name them", install.ClassesRole, kueue, "workloadpriorityclasses", "list", true},
+		"PodClasses": {
+			"pods name them",
+			install.ClassesRole,
+			"scheduling.k8s.io",
+			"priorityclasses",
+			"get",
+			true,
+		},
+		"Views": {
+			"they tell what the asker may list",
+			install.ViewsRole,
+			"view.mlbatch.dev",
+			"jobviews",
+			"watch",
+			true,
+		},
+		"Explanations": {
+			"they say what the asker may read",
+			install.ViewsRole,
+			"view.mlbatch.dev",
+			"jobviews/explanation",
+			"get",
+			true,
+		},
+		"ViewsOfTeams": {"so do these", install.ViewsRole, "view.mlbatch.dev", "teamviews", "list", true},
+		"ViewsOfNodes": {"so do these", install.ViewsRole, "view.mlbatch.dev", "nodeviews", "list", true},
+		"ViewsAlone": {
+			"nothing else is given to everybody with them",
+			install.ViewsRole,
+			"",
+			"pods",
+			"list",
+			false,
+		},
+		"ClassesStay": {
+			"admins make them",
+			install.ClassesRole,
+			kueue,
+			"workloadpriorityclasses",
+			"update",
+			false,
+		},
+		"TeamNodes":      {"their health decides where jobs run", install.EditRole, "", "nodes", "patch", false},
+		"TeamNodeStatus": {"so do their conditions", install.EditRole, "", "nodes/status", "patch", false},
+		"TeamHistory": {
+			"a team sees what it used",
+			install.EditRole,
+			"mlbatch.dev",
+			"jobhistories",
+			"list",
+			true,
+		},
+		"TeamWrites": {
+			"and does not rewrite it",
+			install.EditRole,
+			"mlbatch.dev",
+			"jobhistories",
+			"update",
+			false,
+		},
+		"TeamForges":  {"nor adds to it", install.EditRole, "mlbatch.dev", "jobhistories", "create", false},
+		"TeamForgets": {"nor removes it", install.EditRole, "mlbatch.dev", "jobhistories", "delete", false},
+		"UserHistory": {
+			"users see what ended",
+			install.BatchUserRole,
+			"mlbatch.dev",
+			"jobhistories",
+			"get",
+			true,
+		},
+		"UserForges": {
+			"and make up nothing",
+			install.BatchUserRole,
+			"mlbatch.dev",
+			"jobhistories",
+			"create",
+			false,
+		},
+		"AdminHistory": {
+			"admins see what ended",
+			install.BatchAdminRole,
+			"mlbatch.dev",
+			"jobhistories",
+			"list",
+			true,
+		},
+		"AdminForges": {
+			"it is the controller's alone to write",
+			install.BatchAdminRole,
+			"mlbatch.dev",
+			"jobhistories",
+			"patch",
+			false,
+		},
+		"TeamRecovery": {
+			"a team sees what is remembered of its jobs",
+			install.EditRole,
+			"mlbatch.dev",
+			"jobrecoveries",
+			"get",
+			true,
+		},
+		"TeamRewrites": {
+			"and does not rewrite it",
+			install.EditRole,
+			"mlbatch.dev",
+			"jobrecoveries",
+			"update",
+			false,
+		},
+		"TeamMakesUp": {"nor makes it up", install.EditRole, "mlbatch.dev", "jobrecoveries", "create", false},
+		"TeamDrops": {
+			"nor has it forgotten",
+			install.EditRole,
+			"mlbatch.dev",
+			"jobrecoveries",
+			"delete",
+			false,
+		},
+		"UserMakesUp": {
+			"users do not either",
+			install.BatchUserRole,
+			"mlbatch.dev",
+			"jobrecoveries",
+			"create",
+			false,
+		},
+		"AdminRecovery": {"admins see it", install.BatchAdminRole, "mlbatch.dev", "jobrecoveries", "list", true},
+		"AdminRewrites": {
+			"and it is the controller's alone to write",
+			install.BatchAdminRole,
+			"mlbatch.dev",
+			"jobrecoveries",
+			"patch",
+			false,
+		},
+		"Operator": {"who else would", install.Controller, "mlbatch.dev", "jobrecoveries", "update", true},
+		"Recorder": {"who else would", install.Controller, "mlbatch.dev", "jobhistories", "update", true},
+		"Manager": {
+			"controllers beside ours answer checks",
+			install.ManagerRole,
+			kueue,
+			"workloads/status",
+			"patch",
+			true,
+		},
+		"ManagerSecrets": {"and read no secrets of others", install.ManagerRole, "", "secrets", "list", false},
+		"Election": {
+			"and elect one of them",
+			install.LeaderElectionRole,
+			"coordination.k8s.io",
+			"leases",
+			"create",
+			true,
+		},
+		"MetricsAuth": {
+			"who guards metrics asks who is there",
+			install.MetricsAuthRole,
+			"authentication.k8s.io",
+			"tokenreviews",
+			"create",
+			true,
+		},
+		"Editor":       {"one kind at a time", "kueue-cohort-editor-role", kueue, "cohorts", "create", true},
+		"Viewer":       {"to be seen", "kueue-cohort-viewer-role", kueue, "cohorts", "list", true},
+		"ViewerWrites": {"and not written", "kueue-cohort-viewer-role", kueue, "cohorts", "create", false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -92,7 +264,8 @@ func TestAccessRoles(t *testing.T) {
 			}
 		})
 	}
-	if r := rules[install.MetricsReaderRole]; len(r) != 1 || len(r[0].NonResourceURLs) != 1 || r[0].NonResourceURLs[0] != "/metrics" {
+	if r := rules[install.MetricsReaderRole]; len(r) != 1 || len(r[0].NonResourceURLs) != 1 ||
+		r[0].NonResourceURLs[0] != "/metrics" {
 		t.Errorf("metrics are no resource, got %v", r)
 	}
 }
@@ -143,7 +316,13 @@ func TestUnqueuedKindsCannotBeMade(t *testing.T) {
 		{Group: "batch", Resource: "cronjobs"},
 		{Group: "sparkoperator.k8s.io", Resource: "sparkapplications"},
 	}
-	free := []schema.GroupKind{{Kind: "Service"}, {Kind: "ConfigMap"}, {Kind: "Secret"}, {Kind: "PersistentVolumeClaim"}, {Group: "scheduling.x-k8s.io", Kind: "PodGroup"}}
+	free := []schema.GroupKind{
+		{Kind: "Service"},
+		{Kind: "ConfigMap"},
+		{Kind: "Secret"},
+		{Kind: "PersistentVolumeClaim"},
+		{Group: "scheduling.x-k8s.io", Kind: "PodGroup"},
+	}
 	for _, k := range webhook.DefaultAllowedKinds(kinds.All()) { // what an AppWrapper takes is looked at, whatever is added to it
 		queued := slices.ContainsFunc(kinds.All(), func(q jobs.Kind) bool {
 			return q.GroupKind() == k && q.Admission.TeamsCreate && q.Running.Operated != nil
@@ -212,7 +391,8 @@ func TestControllerHasItsRightsWhereJobsRun(t *testing.T) {
 		if slices.Contains(r.Verbs, "bind") && !slices.Equal(r.ResourceNames, []string{install.TeamRole}) {
 			t.Errorf("the controller may bind %v", r.ResourceNames)
 		}
-		if slices.Contains(r.Verbs, "escalate") || slices.Contains(r.Verbs, "impersonate") || slices.Contains(r.Verbs, "*") {
+		if slices.Contains(r.Verbs, "escalate") || slices.Contains(r.Verbs, "impersonate") ||
+			slices.Contains(r.Verbs, "*") {
 			t.Errorf("the controller may give itself rights: %v", r)
 		}
 	}
@@ -226,9 +406,16 @@ func TestRightsForCertificates(t *testing.T) {
 		why, group, resource, name, verb string
 		want                             bool
 	}{
-		"ReadOwn":        {"replicas share what they made", "", "secrets", install.CertSecret, "get", true},
-		"FillOwn":        {"and renew it", "", "secrets", install.CertSecret, "update", true},
-		"Kueue's":        {"its configuration may name it", "", "secrets", "kueue-webhook-server-cert", "update", true},
+		"ReadOwn": {"replicas share what they made", "", "secrets", install.CertSecret, "get", true},
+		"FillOwn": {"and renew it", "", "secrets", install.CertSecret, "update", true},
+		"Kueue's": {
+			"its configuration may name it",
+			"",
+			"secrets",
+			"kueue-webhook-server-cert",
+			"update",
+			true,
+		},
 		"ReadOther":      {"it is nothing to the controller", "", "secrets", "password", "get", false},
 		"ListSecrets":    {"that is to read all of them", "", "secrets", install.CertSecret, "list", false},
 		"WatchSecrets":   {"that is, too", "", "secrets", install.CertSecret, "watch", false},
@@ -236,12 +423,54 @@ func TestRightsForCertificates(t *testing.T) {
 		"DeleteSecret":   {"it has no reason to", "", "secrets", install.CertSecret, "delete", false},
 		"TellMutating":   {"it is called by it", hooks, mutating, webhook.MutatingName, "patch", true},
 		"TellValidating": {"it is called by it", hooks, validating, webhook.ValidatingName, "patch", true},
-		"TellOthers":     {"they call somebody else", hooks, validating, "kueue-validating-webhook-configuration", "patch", false},
-		"MakeHook":       {"it could read what others write", hooks, mutating, webhook.MutatingName, "create", false},
-		"TellConverted":  {"it converts between their versions", "apiextensions.k8s.io", "customresourcedefinitions", "workloads.kueue.x-k8s.io", "patch", true},
-		"TellForeign":    {"nothing of it is converted here", "apiextensions.k8s.io", "customresourcedefinitions", "rayjobs.ray.io", "patch", false},
-		"TellVisibility": {"it serves it", "apiregistration.k8s.io", "apiservices", "v1beta2.visibility.kueue.x-k8s.io", "patch", true},
-		"TellMetrics":    {"it does not", "apiregistration.k8s.io", "apiservices", "v1beta1.metrics.k8s.io", "patch", false},
+		"TellOthers": {
+			"they call somebody else",
+			hooks,
+			validating,
+			"kueue-validating-webhook-configuration",
+			"patch",
+			false,
+		},
+		"MakeHook": {
+			"it could read what others write",
+			hooks,
+			mutating,
+			webhook.MutatingName,
+			"create",
+			false,
+		},
+		"TellConverted": {
+			"it converts between their versions",
+			"apiextensions.k8s.io",
+			"customresourcedefinitions",
+			"workloads.kueue.x-k8s.io",
+			"patch",
+			true,
+		},
+		"TellForeign": {
+			"nothing of it is converted here",
+			"apiextensions.k8s.io",
+			"customresourcedefinitions",
+			"rayjobs.ray.io",
+			"patch",
+			false,
+		},
+		"TellVisibility": {
+			"it serves it",
+			"apiregistration.k8s.io",
+			"apiservices",
+			"v1beta2.visibility.kueue.x-k8s.io",
+			"patch",
+			true,
+		},
+		"TellMetrics": {
+			"it does not",
+			"apiregistration.k8s.io",
+			"apiservices",
+			"v1beta1.metrics.k8s.io",
+			"patch",
+			false,
+		},
 	}
 	for whose, opts := range map[string]install.Options{
 		"Own":         {WebhookURL: "https://127.0.0.1:1"},
@@ -253,22 +482,39 @@ func TestRightsForCertificates(t *testing.T) {
 			t.Fatal(err)
 		}
 		home := &rbacv1.Role{}
-		if err := c.Get(t.Context(), client.ObjectKey{Namespace: install.DefaultNamespace, Name: install.Controller}, home); err != nil {
+		if err := c.Get(
+			t.Context(),
+			client.ObjectKey{Namespace: install.DefaultNamespace, Name: install.Controller},
+			home,
+		); err != nil {
 			t.Fatal(err)
 		}
 		rules := append(clusterRoles(t, c)[install.Controller], home.Rules...)
 		for name, tc := range cases {
 			t.Run(whose+name, func(t *testing.T) {
 				got := slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool {
-					return allows([]rbacv1.PolicyRule{r}, tc.group, tc.resource, tc.verb) && (len(r.ResourceNames) == 0 || slices.Contains(r.ResourceNames, tc.name))
+					return allows([]rbacv1.PolicyRule{r}, tc.group, tc.resource, tc.verb) &&
+						(len(r.ResourceNames) == 0 || slices.Contains(r.ResourceNames, tc.name))
 				})
 				if want := tc.want && whose == "Own"; got != want {
-					t.Errorf("%s: the controller may %s %s %s: %v, want %v", tc.why, tc.verb, tc.resource, tc.name, got, want)
+					t.Errorf(
+						"%s: the controller may %s %s %s: %v, want %v",
+						tc.why,
+						tc.verb,
+						tc.resource,
+						tc.name,
+						got,
+						want,
+					)
 				}
 			})
 		}
 		secret := &corev1.Secret{}
-		err := c.Get(t.Context(), client.ObjectKey{Namespace: install.DefaultNamespace, Name: install.CertSecret}, secret)
+		err := c.Get(
+			t.Context(),
+			client.ObjectKey{Namespace: install.DefaultNamespace, Name: install.CertSecret},
+			secret,
+		)
 		if whose == "Own" && err != nil || whose != "Own" && !apierrors.IsNotFound(err) {
 			t.Errorf("%s: the Secret: %v", whose, err)
 		}

@@ -116,12 +116,21 @@ func partsOf(opts Options) (*parts, error) {
 	}
 	opts.called = certs.CalledFor(crds)
 	p := &parts{
-		policies: slices.Concat(bindingGuards(opts), holdGuards(), tenantGuards(opts.Kinds)), roles: roles(opts), visibility: visibilityObjects(opts),
+		policies: slices.Concat(
+			bindingGuards(opts),
+			holdGuards(),
+			tenantGuards(opts.Kinds),
+		),
+		roles:       roles(opts),
+		visibility:  visibilityObjects(opts),
 		definitions: definitions(crds, opts.converters(at)),
 	}
 	if opts.ownCerts() {
 		// It has no rights to make Secrets, only to fill this one.
-		p.secrets = append(p.secrets, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: opts.Namespace, Name: CertSecret}})
+		p.secrets = append(
+			p.secrets,
+			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: opts.Namespace, Name: CertSecret}},
+		)
 	}
 	mutating, validating := webhook.Configurations(opts.Kinds, at, opts.schedulerNames())
 	p.webhooks = []client.Object{mutating, validating}
@@ -178,7 +187,11 @@ func Prepare(opts Options) (*Installation, error) {
 	for _, crd := range x.foreign {
 		x.kinds = append(x.kinds, kindOf(crd))
 	}
-	first := slices.Concat(p.definitions, []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: opts.Namespace}}}, p.secrets)
+	first := slices.Concat(
+		p.definitions,
+		[]client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: opts.Namespace}}},
+		p.secrets,
+	)
 	known := kindsOfParts()
 	for _, objects := range [][]client.Object{first, p.policies, p.roles, p.visibility, p.webhooks} {
 		step := make([]*unstructured.Unstructured, len(objects))
@@ -227,7 +240,12 @@ func (x *Installation) Apply(ctx context.Context, c client.Client) error {
 }
 
 // putAll applies objects that do not depend on each other, several at a time.
-func (x *Installation) putAll(ctx context.Context, c client.Client, record *Record, objects []*unstructured.Unstructured) error {
+func (x *Installation) putAll(
+	ctx context.Context,
+	c client.Client,
+	record *Record,
+	objects []*unstructured.Unstructured,
+) error {
 	const atOnce = 8
 	errs := make([]error, len(objects))
 	var workers sync.WaitGroup
@@ -235,7 +253,12 @@ func (x *Installation) putAll(ctx context.Context, c client.Client, record *Reco
 		workers.Go(func() {
 			for i := first; i < len(objects); i += atOnce {
 				if err := record.Put(ctx, c, objects[i]); err != nil {
-					errs[i] = fmt.Errorf("install %s %s: %w", strings.ToLower(objects[i].GetKind()), objects[i].GetName(), err)
+					errs[i] = fmt.Errorf(
+						"install %s %s: %w",
+						strings.ToLower(objects[i].GetKind()),
+						objects[i].GetName(),
+						err,
+					)
 				}
 				x.moved()
 			}
@@ -246,7 +269,12 @@ func (x *Installation) putAll(ctx context.Context, c client.Client, record *Reco
 }
 
 // addForeign creates what belongs to others and does not exist.
-func addForeign(ctx context.Context, c client.Client, record *Record, crds []*apiextensionsv1.CustomResourceDefinition) error {
+func addForeign(
+	ctx context.Context,
+	c client.Client,
+	record *Record,
+	crds []*apiextensionsv1.CustomResourceDefinition,
+) error {
 	for _, crd := range crds {
 		if record.exists(definitionKind(), crd.Name) {
 			continue
@@ -274,7 +302,12 @@ func definitions(crds []*apiextensionsv1.CustomResourceDefinition, at webhook.Lo
 func conversion(at admissionregistrationv1.WebhookClientConfig) *apiextensionsv1.CustomResourceConversion {
 	out := &apiextensionsv1.WebhookClientConfig{URL: at.URL, CABundle: at.CABundle}
 	if s := at.Service; s != nil {
-		out.Service = &apiextensionsv1.ServiceReference{Namespace: s.Namespace, Name: s.Name, Path: s.Path, Port: s.Port}
+		out.Service = &apiextensionsv1.ServiceReference{
+			Namespace: s.Namespace,
+			Name:      s.Name,
+			Path:      s.Path,
+			Port:      s.Port,
+		}
 	}
 	return &apiextensionsv1.CustomResourceConversion{
 		Strategy: apiextensionsv1.WebhookConverter,
@@ -293,7 +326,16 @@ func Put(ctx context.Context, c client.Client, u *unstructured.Unstructured) err
 }
 
 // put also returns the object as it is then.
-func put(ctx context.Context, c client.Client, u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func put(
+	ctx context.Context,
+	c client.Client,
+	u *unstructured.Unstructured,
+) (*unstructured.Unstructured, error) {
 	out := u.DeepCopy()
-	return out, c.Apply(ctx, client.ApplyConfigurationFromUnstructured(out), client.FieldOwner(FieldOwner), client.ForceOwnership)
+	return out, c.Apply(
+		ctx,
+		client.ApplyConfigurationFromUnstructured(out),
+		client.FieldOwner(FieldOwner),
+		client.ForceOwnership,
+	)
 }

@@ -22,7 +22,11 @@ import (
 // CarryOver brings what earlier versions kept of jobs in the field status.recovery of the jobs into
 // JobRecoveries, before definitions are applied that do not have that field: with them, the API server
 // shows nobody what it held. Of kinds whose definition is as it was left there is nothing to bring.
-func (r *Record) CarryOver(ctx context.Context, c client.Client, definitions []*unstructured.Unstructured) error {
+func (r *Record) CarryOver(
+	ctx context.Context,
+	c client.Client,
+	definitions []*unstructured.Unstructured,
+) error {
 	due, own := r.due(definitions)
 	if len(due) == 0 || own == nil {
 		return nil
@@ -45,7 +49,12 @@ func (r *Record) CarryOver(ctx context.Context, c client.Client, definitions []*
 }
 
 // carryKind is CarryOver for jobs of a kind. own is the definition of JobRecoveries.
-func (r *Record) carryKind(ctx context.Context, c client.Client, k *jobs.Kind, own *unstructured.Unstructured) error {
+func (r *Record) carryKind(
+	ctx context.Context,
+	c client.Client,
+	k *jobs.Kind,
+	own *unstructured.Unstructured,
+) error {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(k.ListGVK())
 	err := c.List(ctx, list)
@@ -65,7 +74,13 @@ func (r *Record) carryKind(ctx context.Context, c client.Client, k *jobs.Kind, o
 			return fmt.Errorf("install the definition of JobRecoveries: %w", err)
 		}
 		if err := createOnceServed(ctx, c, o); err != nil {
-			return fmt.Errorf("carry over what is remembered of %s %s/%s: %w", k.GVK().Kind, job.GetNamespace(), job.GetName(), err)
+			return fmt.Errorf(
+				"carry over what is remembered of %s %s/%s: %w",
+				k.GVK().Kind,
+				job.GetNamespace(),
+				job.GetName(),
+				err,
+			)
 		}
 	}
 	return nil
@@ -73,7 +88,9 @@ func (r *Record) carryKind(ctx context.Context, c client.Client, k *jobs.Kind, o
 
 // due are the kinds whose jobs are run here and whose definitions are about to be applied, by the names of
 // these, and own is the definition of JobRecoveries.
-func (r *Record) due(definitions []*unstructured.Unstructured) (due map[string]*jobs.Kind, own *unstructured.Unstructured) {
+func (r *Record) due(
+	definitions []*unstructured.Unstructured,
+) (due map[string]*jobs.Kind, own *unstructured.Unstructured) {
 	operated := map[string]*jobs.Kind{}
 	all := kinds.All()
 	for i := range all {

@@ -36,8 +36,8 @@ func anything(t *testing.T, manifests ...string) []client.Object {
 	return out
 }
 
-// TestMemoriesAreCarriedOver: before definitions without the field are applied, what an earlier version kept in
-// the status of jobs is brought where it is kept now, once; what is there already stays.
+// TestMemoriesAreCarriedOver: before definitions without the field are applied, what an earlier version kept
+// in the status of jobs is brought where it is kept now, once; what is there already stays.
 func TestMemoriesAreCarriedOver(t *testing.T) {
 	definition := func(name string) string {
 		return "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: " + name + "}}"
@@ -71,20 +71,23 @@ func TestMemoriesAreCarriedOver(t *testing.T) {
 				s.AddKnownTypeWithName(gvk.GroupVersion().WithKind(gvk.Kind+"List"), &unstructured.UnstructuredList{})
 			}
 			notYet := 2 // a kind that was just defined is served a moment later
-			c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(s).WithObjects(anything(t, tc.there...)...).Build(), interceptor.Funcs{
-				Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
-					return apierrors.NewNotFound(schema.GroupResource{}, key.Name) // nothing was recorded
+			c := interceptor.NewClient(
+				fake.NewClientBuilder().WithScheme(s).WithObjects(anything(t, tc.there...)...).Build(),
+				interceptor.Funcs{
+					Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+						return apierrors.NewNotFound(schema.GroupResource{}, key.Name) // nothing was recorded
+					},
+					Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+						if notYet--; notYet >= 0 {
+							return apierrors.NewNotFound(schema.GroupResource{Group: "mlbatch.dev", Resource: "jobrecoveries"}, "")
+						}
+						return c.Create(ctx, o, opts...)
+					},
+					Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+						return nil
+					},
 				},
-				Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-					if notYet--; notYet >= 0 {
-						return apierrors.NewNotFound(schema.GroupResource{Group: "mlbatch.dev", Resource: "jobrecoveries"}, "")
-					}
-					return c.Create(ctx, o, opts...)
-				},
-				Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
-					return nil
-				},
-			})
+			)
 			record, err := install.ReadRecord(t.Context(), c, "mlbatch-system", nil)
 			if err != nil {
 				t.Fatal(err)

@@ -22,7 +22,8 @@ func (o Options) ownCerts() bool { return len(o.CABundle) == 0 && o.CertManager 
 func vouch(objects []client.Object, certificate string) {
 	for _, o := range objects {
 		switch o := o.(type) {
-		case *admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration:
+		case *admissionregistrationv1.MutatingWebhookConfiguration,
+			*admissionregistrationv1.ValidatingWebhookConfiguration:
 		case *apiextensionsv1.CustomResourceDefinition:
 			if o.Spec.Conversion == nil {
 				continue

@@ -114,22 +114,44 @@ func TestChecklistNotices(t *testing.T) {
 		return &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Rules: rules}
 	}
 	fine := func() *appsv1.Deployment {
-		return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "d"}, Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-			ServiceAccountName: "a", AutomountServiceAccountToken: new(true),
-			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
-			Containers: []corev1.Container{{
-				Name: "c", Image: "registry.example.com/mlbatch:v1.2.3",
-				SecurityContext: &corev1.SecurityContext{
-					ReadOnlyRootFilesystem: new(true), AllowPrivilegeEscalation: new(false),
-					Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		return &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "d"},
+			Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+				ServiceAccountName:           "a",
+				AutomountServiceAccountToken: new(true),
+				SecurityContext: &corev1.PodSecurityContext{
+					RunAsNonRoot:   new(true),
+					SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 				},
-				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": {}, "memory": {}}, Limits: corev1.ResourceList{"memory": {}}},
-			}},
-		}}}}
+				Containers: []corev1.Container{
+					{
+						Name:  "c",
+						Image: "registry.example.com/mlbatch:v1.2.3",
+						SecurityContext: &corev1.SecurityContext{
+							ReadOnlyRootFilesystem: new(true), AllowPrivilegeEscalation: new(false),
+							Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+						},
+						Resources: corev1.ResourceRequirements{
+							Requests: corev1.ResourceList{"cpu": {}, "memory": {}},
+							Limits:   corev1.ResourceList{"memory": {}},
+						},
+					},
+				},
+			}}},
+		}
 	}
-	restricted := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
+	restricted := &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:   "n",
+			Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
+		},
+	}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a"}}
-	bound := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "n", Name: "a"}}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "r"}}
+	bound := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "a"},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "n", Name: "a"}},
+		RoleRef:    rbacv1.RoleRef{Kind: "ClusterRole", Name: "r"},
+	}
 	if wrong := checklist([]client.Object{restricted, account, bound, fine()}); len(wrong) > 0 {
 		t.Errorf("a Deployment as it should be: %v", wrong)
 	}
@@ -214,7 +236,10 @@ type review struct {
 }
 
 func (x *review) say(o client.Object, format string, args ...any) {
-	x.wrong = append(x.wrong, fmt.Sprintf("%T %s: ", o, client.ObjectKeyFromObject(o))+fmt.Sprintf(format, args...))
+	x.wrong = append(
+		x.wrong,
+		fmt.Sprintf("%T %s: ", o, client.ObjectKeyFromObject(o))+fmt.Sprintf(format, args...),
+	)
 }
 
 func (x *review) note(o client.Object) {
@@ -274,7 +299,10 @@ func (x *review) object(o client.Object) {
 			x.say(o, "spec.failurePolicy is not Fail: what it cannot judge would be let pass")
 		}
 	case *admissionregistrationv1.ValidatingAdmissionPolicyBinding:
-		if !slices.Equal(o.Spec.ValidationActions, []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}) {
+		if !slices.Equal(
+			o.Spec.ValidationActions,
+			[]admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+		) {
 			x.say(o, "spec.validationActions is not Deny alone")
 		}
 	}
@@ -313,7 +341,8 @@ func (x *review) binding(o client.Object, role rbacv1.RoleRef, subjects []rbacv1
 		x.say(o, "binds %s", role.Name)
 	}
 	for _, s := range subjects {
-		if s.Kind == rbacv1.GroupKind && (!slices.Contains([]string{install.ClassesRole, install.ViewsRole}, role.Name) || s.Name != "system:authenticated") {
+		if s.Kind == rbacv1.GroupKind &&
+			(!slices.Contains([]string{install.ClassesRole, install.ViewsRole}, role.Name) || s.Name != "system:authenticated") {
 			x.say(o, "gives %s to everybody of %s", role.Name, s.Name)
 		}
 		if s.Kind == rbacv1.ServiceAccountKind && s.Name == "default" {
@@ -388,7 +417,14 @@ func versioned(image string) bool {
 }
 
 // hook: one that refuses without an answer is never about what a cluster has to start with.
-func (x *review) hook(o client.Object, name string, fails *admissionregistrationv1.FailurePolicyType, seconds *int32, where *metav1.LabelSelector, rules []admissionregistrationv1.RuleWithOperations) {
+func (x *review) hook(
+	o client.Object,
+	name string,
+	fails *admissionregistrationv1.FailurePolicyType,
+	seconds *int32,
+	where *metav1.LabelSelector,
+	rules []admissionregistrationv1.RuleWithOperations,
+) {
 	if seconds == nil || *seconds > 10 {
 		x.say(o, "%s may take longer than 10 s", name)
 	}
@@ -407,7 +443,13 @@ func (x *review) hook(o client.Object, name string, fails *admissionregistration
 			}
 			for _, namespace := range []string{metav1.NamespaceSystem, "kube-node-lease", "kube-public"} {
 				if selector.Matches(labels.Set{"kubernetes.io/metadata.name": namespace}) {
-					x.say(o, "%s is asked about %v of %s, which then cannot start without an answer", name, r.Resources, namespace)
+					x.say(
+						o,
+						"%s is asked about %v of %s, which then cannot start without an answer",
+						name,
+						r.Resources,
+						namespace,
+					)
 				}
 			}
 		}

@@ -21,8 +21,10 @@ func FlagsOf(component string) Flags {
 	if component == ControllerComponent {
 		return Flags{
 			Program: "mlbatch controller",
-			Valued: strings.Fields("bind-address default-queue drain-for feature-gates flight-recorder-dir flight-recorder-size health-port kinds metrics-port namespace pod-proxy " +
-				"scheduler-name scheduler-names slack-queue verbosity visibility-port webhook-cert-dir webhook-client-ca-file webhook-client-names webhook-port"),
+			Valued: strings.Fields(
+				"bind-address default-queue drain-for feature-gates flight-recorder-dir flight-recorder-size health-port kinds metrics-port namespace pod-proxy " +
+					"scheduler-name scheduler-names slack-queue verbosity visibility-port webhook-cert-dir webhook-client-ca-file webhook-client-names webhook-port",
+			),
 			Switches: strings.Fields("leader-elect metrics-secure webhook-client-converts"),
 		}
 	}
@@ -35,7 +37,13 @@ func FlagsOf(component string) Flags {
 
 // Pattern is of one argument: a flag that there is, with its value.
 func (f Flags) Pattern() string {
-	return "^(--(" + strings.Join(f.Valued, "|") + ")=.*|--(" + strings.Join(f.Switches, "|") + ")(=(true|false))?|-v=?[0-9]+)$"
+	return "^(--(" + strings.Join(
+		f.Valued,
+		"|",
+	) + ")=.*|--(" + strings.Join(
+		f.Switches,
+		"|",
+	) + ")(=(true|false))?|-v=?[0-9]+)$"
 }
 
 // wrong says what is wrong with an argument, "" if nothing is.

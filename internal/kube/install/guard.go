@@ -41,7 +41,12 @@ func bindingGuards(o Options) []client.Object {
 	subjects := make([]string, len(users))
 	for i, u := range users {
 		s := rights.Subject(u)
-		subjects[i] = fmt.Sprintf("(s.kind == '%s' && s.name == '%s' && s.?namespace.orValue('') == '%s')", s.Kind, s.Name, s.Namespace)
+		subjects[i] = fmt.Sprintf(
+			"(s.kind == '%s' && s.name == '%s' && s.?namespace.orValue('') == '%s')",
+			s.Kind,
+			s.Name,
+			s.Namespace,
+		)
 	}
 	system := append(rights.SystemNamespaces(), o.Namespace)
 	// A job's name is that of its Role.
@@ -52,7 +57,10 @@ func bindingGuards(o Options) []client.Object {
 			Message:    "the controller may bind " + TeamRole + " only, under the name " + rights.Binding + ", and the Role of a job, under the name of both",
 		},
 		{
-			Expression: "has(object.subjects) && (!" + ofJob + " && object.subjects.all(s, " + strings.Join(subjects, " || ") + ") || " + ofJob +
+			Expression: "has(object.subjects) && (!" + ofJob + " && object.subjects.all(s, " + strings.Join(
+				subjects,
+				" || ",
+			) + ") || " + ofJob +
 				" && object.subjects.all(s, s.kind == 'ServiceAccount' && s.?namespace.orValue('') == request.namespace))",
 			Message: "the controller may bind to itself only, and the Role of a job to ServiceAccounts beside it",
 		},
@@ -62,9 +70,15 @@ func bindingGuards(o Options) []client.Object {
 		},
 	}
 	conditions := []admissionregistrationv1.MatchCondition{
-		{Name: "by-the-controller", Expression: "request.userInfo.username in ['" + strings.Join(users, "', '") + "']"},
+		{
+			Name:       "by-the-controller",
+			Expression: "request.userInfo.username in ['" + strings.Join(users, "', '") + "']",
+		},
 		// Taking the finalizer off changes nothing of what is bound, and works to the end.
-		{Name: "binds", Expression: "request.operation == 'CREATE' || object.roleRef != oldObject.roleRef || object.?subjects != oldObject.?subjects"},
+		{
+			Name:       "binds",
+			Expression: "request.operation == 'CREATE' || object.roleRef != oldObject.roleRef || object.?subjects != oldObject.?subjects",
+		},
 	}
 	binds := guard(bindingGuard, written(rbacv1.GroupName, "rolebindings"), conditions, rules)
 	binds = append(binds, whereGuards(conditions[:1])...)
@@ -88,12 +102,17 @@ func whereGuards(conditions []admissionregistrationv1.MatchCondition) []client.O
 		Message:    "the controller has rights in the namespaces of teams and in those with a LocalQueue only",
 	}})
 	policy, _ := out[0].(*admissionregistrationv1.ValidatingAdmissionPolicy)
-	policy.Spec.ParamKind = &admissionregistrationv1.ParamKind{APIVersion: kueue.GroupVersion.String(), Kind: "LocalQueue"}
+	policy.Spec.ParamKind = &admissionregistrationv1.ParamKind{
+		APIVersion: kueue.GroupVersion.String(),
+		Kind:       "LocalQueue",
+	}
 	policy.Spec.MatchConstraints.ResourceRules[0].ResourceNames = []string{rights.Binding}
 	// In the policy and not in its binding: while the API server does not know the parameters' kind, all
 	// that the policy is about is refused, whatever its bindings leave out.
 	policy.Spec.MatchConstraints.NamespaceSelector = &metav1.LabelSelector{
-		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: kueue.TeamNamespaceLabel, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"true"}}},
+		MatchExpressions: []metav1.LabelSelectorRequirement{
+			{Key: kueue.TeamNamespaceLabel, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"true"}},
+		},
 	}
 	binding, _ := out[1].(*admissionregistrationv1.ValidatingAdmissionPolicyBinding)
 	binding.Spec.ParamRef = &admissionregistrationv1.ParamRef{
@@ -117,15 +136,25 @@ func execGuards(conditions []admissionregistrationv1.MatchCondition) []client.Ob
 	about := written("", "pods/exec")
 	about.Operations = []admissionregistrationv1.OperationType{admissionregistrationv1.Connect}
 	return guard(execGuard, about, conditions, []admissionregistrationv1.Validation{
-		{Expression: "false", Message: "the controller may let accounts of jobs run commands in pods, and not do so itself"},
+		{
+			Expression: "false",
+			Message:    "the controller may let accounts of jobs run commands in pods, and not do so itself",
+		},
 	})
 }
 
 // written is that something of a resource is created or changed.
 func written(group, resource string) admissionregistrationv1.RuleWithOperations {
 	return admissionregistrationv1.RuleWithOperations{
-		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
-		Rule:       admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{"*"}, Resources: []string{resource}},
+		Operations: []admissionregistrationv1.OperationType{
+			admissionregistrationv1.Create,
+			admissionregistrationv1.Update,
+		},
+		Rule: admissionregistrationv1.Rule{
+			APIGroups:   []string{group},
+			APIVersions: []string{"*"},
+			Resources:   []string{resource},
+		},
 	}
 }
 
@@ -135,21 +164,36 @@ const roleGuard = "mlbatch-controller-role"
 // roleGuards are a policy for the Roles that the controller makes for jobs: what they let do
 // is look at the pods beside them, change the cluster whose name they have, and run commands
 // in the workers of the launcher whose name they have.
-func roleGuards(conditions []admissionregistrationv1.MatchCondition, where []admissionregistrationv1.Validation) []client.Object {
+func roleGuards(
+	conditions []admissionregistrationv1.MatchCondition,
+	where []admissionregistrationv1.Validation,
+) []client.Object {
 	const (
 		pods    = "r.?apiGroups.orValue([]) == [''] && r.?resources.orValue([]) == ['pods'] && r.verbs.all(v, v in ['get', 'list', 'watch'])"
 		cluster = "r.?apiGroups.orValue([]) == ['ray.io'] && r.?resources.orValue([]) == ['rayclusters'] && r.?resourceNames.orValue([]) == [object.metadata.name] && r.verbs.all(v, v in ['get', 'patch'])"
 		exec    = "r.?apiGroups.orValue([]) == [''] && r.?resources.orValue([]) == ['pods/exec'] && r.verbs == ['create'] && size(r.?resourceNames.orValue([])) > 0 && " +
 			"object.metadata.name.endsWith('-launcher') && r.resourceNames.all(n, n.startsWith(object.metadata.name.substring(0, size(object.metadata.name) - 8) + 'worker-'))"
 	)
-	return guard(roleGuard, written(rbacv1.GroupName, "roles"), conditions, append([]admissionregistrationv1.Validation{{
-		Expression: "!has(object.rules) || object.rules == null || object.rules.all(r, (" + pods + ") || (" + cluster + ") || (" + exec + "))",
-		Message:    "the controller may make Roles to look at pods, to change the Ray cluster of their name and to run commands in the workers of the launcher of their name only",
-	}}, where...))
+	return guard(
+		roleGuard,
+		written(rbacv1.GroupName, "roles"),
+		conditions,
+		append([]admissionregistrationv1.Validation{
+			{
+				Expression: "!has(object.rules) || object.rules == null || object.rules.all(r, (" + pods + ") || (" + cluster + ") || (" + exec + "))",
+				Message:    "the controller may make Roles to look at pods, to change the Ray cluster of their name and to run commands in the workers of the launcher of their name only",
+			},
+		}, where...),
+	)
 }
 
 // guard is a policy for what somebody does, and that it is in force.
-func guard(name string, about admissionregistrationv1.RuleWithOperations, conditions []admissionregistrationv1.MatchCondition, rules []admissionregistrationv1.Validation) []client.Object {
+func guard(
+	name string,
+	about admissionregistrationv1.RuleWithOperations,
+	conditions []admissionregistrationv1.MatchCondition,
+	rules []admissionregistrationv1.Validation,
+) []client.Object {
 	return []client.Object{
 		&admissionregistrationv1.ValidatingAdmissionPolicy{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -165,7 +209,8 @@ func guard(name string, about admissionregistrationv1.RuleWithOperations, condit
 		&admissionregistrationv1.ValidatingAdmissionPolicyBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-				PolicyName: name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+				PolicyName:        name,
+				ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
 			},
 		},
 	}

@@ -27,9 +27,15 @@ func handOver(ctx context.Context, c client.Client, ours *unstructured.Unstructu
 	if is == nil || (is["url"] == nil) == (want["url"] == nil) {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"conversion": map[string]any{"webhook": map[string]any{"clientConfig": map[string]any{
-		"url": want["url"], "service": want["service"], "caBundle": want["caBundle"],
-	}}}}})
+	patch, err := json.Marshal(
+		map[string]any{
+			"spec": map[string]any{
+				"conversion": map[string]any{"webhook": map[string]any{"clientConfig": map[string]any{
+					"url": want["url"], "service": want["service"], "caBundle": want["caBundle"],
+				}}},
+			},
+		},
+	)
 	if err != nil {
 		return fmt.Errorf("hand over %s: %w", ours.GetName(), err)
 	}

@@ -31,9 +31,15 @@ func holdGuards() []client.Object {
 		released = "object.spec.?active.orValue(true) && !oldObject.spec.?active.orValue(true)"
 	)
 	return guard(holdGuard, about, []admissionregistrationv1.MatchCondition{
-		{Name: "may-patch-only", Expression: "!authorizer.group('kueue.x-k8s.io').resource('workloads').namespace(request.namespace).name(request.name).check('update').allowed()"},
+		{
+			Name:       "may-patch-only",
+			Expression: "!authorizer.group('kueue.x-k8s.io').resource('workloads').namespace(request.namespace).name(request.name).check('update').allowed()",
+		},
 	}, []admissionregistrationv1.Validation{
-		{Expression: sameMetadata + " && " + sameSpec, Message: "you may change spec.active of a Workload and nothing else: change the job, of which the Workload is made"},
+		{
+			Expression: sameMetadata + " && " + sameSpec,
+			Message:    "you may change spec.active of a Workload and nothing else: change the job, of which the Workload is made",
+		},
 		{
 			Expression: "!(" + released + ") || !(oldObject.metadata.?annotations['" + kueue.HeldByAnnotation + "'].hasValue())",
 			Message:    "an administrator holds this job: ask for its release",

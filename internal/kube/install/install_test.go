@@ -37,7 +37,10 @@ func TestApplyTwice(t *testing.T) {
 		Strategy: apiextensionsv1.WebhookConverter,
 		Webhook: &apiextensionsv1.WebhookConversion{
 			ConversionReviewVersions: []string{"v1"},
-			ClientConfig:             &apiextensionsv1.WebhookClientConfig{URL: new("https://127.0.0.1:2/convert"), CABundle: []byte("ca")},
+			ClientConfig: &apiextensionsv1.WebhookClientConfig{
+				URL:      new("https://127.0.0.1:2/convert"),
+				CABundle: []byte("ca"),
+			},
 		},
 	}
 	if diff := cmp.Diff(want, crd.Spec.Conversion); diff != "" {
@@ -55,7 +58,10 @@ func TestApplyTwice(t *testing.T) {
 	}
 	hooks := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	get(t, c, "", "mlbatch-validating-webhook", hooks)
-	at := slices.IndexFunc(hooks.Webhooks, func(h admissionregistrationv1.ValidatingWebhook) bool { return h.Name == "vjob.team.mlbatch.dev" })
+	at := slices.IndexFunc(
+		hooks.Webhooks,
+		func(h admissionregistrationv1.ValidatingWebhook) bool { return h.Name == "vjob.team.mlbatch.dev" },
+	)
 	if got := *hooks.Webhooks[at].ClientConfig.URL; got != "https://127.0.0.1:2/validate-batch-v1-job" {
 		t.Errorf("webhook is called at %s", got)
 	}
@@ -80,9 +86,15 @@ func TestApplyNeedsOneLocation(t *testing.T) {
 		why  string
 		opts install.Options
 	}{
-		"None":    {"webhooks that are served nowhere would refuse everything", install.Options{}},
-		"Both":    {"two places contradict each other", install.Options{WebhookURL: "https://x", WebhookService: &install.Service{}}},
-		"Vouched": {"two say whom to trust", install.Options{WebhookURL: "https://x", CABundle: []byte("ca"), CertManager: "a/b"}},
+		"None": {"webhooks that are served nowhere would refuse everything", install.Options{}},
+		"Both": {
+			"two places contradict each other",
+			install.Options{WebhookURL: "https://x", WebhookService: &install.Service{}},
+		},
+		"Vouched": {
+			"two say whom to trust",
+			install.Options{WebhookURL: "https://x", CABundle: []byte("ca"), CertManager: "a/b"},
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -116,7 +128,9 @@ func TestWhoSaysWhomToTrust(t *testing.T) {
 			hooks := &admissionregistrationv1.MutatingWebhookConfiguration{}
 			crd, plain := &apiextensionsv1.CustomResourceDefinition{}, &apiextensionsv1.CustomResourceDefinition{}
 			api := &unstructured.Unstructured{}
-			api.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"})
+			api.SetGroupVersionKind(
+				schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"},
+			)
 			get(t, c, "", webhook.MutatingName, hooks)
 			get(t, c, "", "workloads.kueue.x-k8s.io", crd)
 			get(t, c, "", "appwrappers.workload.codeflare.dev", plain)
@@ -130,7 +144,13 @@ func TestWhoSaysWhomToTrust(t *testing.T) {
 				t.Error("what is not converted calls nobody")
 			}
 			text, _, _ := unstructured.NestedString(api.Object, "spec", "caBundle")
-			if len(hooks.Webhooks[0].ClientConfig.CABundle)+len(crd.Spec.Conversion.Webhook.ClientConfig.CABundle)+len(text) > 0 {
+			if len(
+				hooks.Webhooks[0].ClientConfig.CABundle,
+			)+len(
+				crd.Spec.Conversion.Webhook.ClientConfig.CABundle,
+			)+len(
+				text,
+			) > 0 {
 				t.Error("somebody is trusted")
 			}
 			if tc.inject != "" {
@@ -163,27 +183,57 @@ func TestEditRole(t *testing.T) {
 		why, group, resource, verb string
 		want                       bool
 	}{
-		"CreatePod":         {"it is held until it is admitted", "", "pods", "create", true},
-		"DeletePod":         {"users clean up", "", "pods", "delete", true},
-		"PodStatus":         {"what runs is its node's to say", "", "pods/status", "patch", false},
-		"BindPod":           {"the scheduler does", "", "pods/binding", "create", false},
-		"ResizePod":         {"it was admitted with its size", "", "pods/resize", "patch", false},
-		"CreateJob":         {"it is held until it is admitted", "batch", "jobs", "create", true},
-		"CreateCronJob":     {"its Jobs are held", "batch", "cronjobs", "create", true},
-		"JobStatus":         {"what ended is its controller's to say", "batch", "jobs/status", "update", false},
-		"PatchDeployment":   {"its pods are held", "apps", "deployments", "patch", true},
-		"ScaleStatefulSet":  {"so are further ones", "apps", "statefulsets/scale", "patch", true},
-		"CreateDaemonSet":   {"its pods are not held", "apps", "daemonsets", "create", false},
-		"CreateController":  {"nothing checks its template", "", "replicationcontrollers", "create", false},
-		"CreateJobSet":      {"it is held until it is admitted", "jobset.x-k8s.io", "jobsets", "create", true},
-		"CreateSpark":       {"nothing holds it", "sparkoperator.k8s.io", "sparkapplications", "create", false},
-		"CreateWrapper":     {"the way to run anything", "workload.codeflare.dev", "appwrappers", "create", true},
-		"WrapperStatus":     {"the phase is not the user's to write", "workload.codeflare.dev", "appwrappers/status", "update", false},
-		"SeeWorkloads":      {"users see why they wait", "kueue.x-k8s.io", "workloads", "list", true},
-		"CreateWorkload":    {"a hand-made Workload would take quota", "kueue.x-k8s.io", "workloads", "create", false},
-		"HoldWorkload":      {"users hold jobs back, by spec.active alone (TestHoldGuard)", "kueue.x-k8s.io", "workloads", "patch", true},
-		"UpdateWorkload":    {"users do not set their own priority", "kueue.x-k8s.io", "workloads", "update", false},
-		"AdmitWorkload":     {"the status of a Workload is its admission", "kueue.x-k8s.io", "workloads/status", "update", false},
+		"CreatePod":        {"it is held until it is admitted", "", "pods", "create", true},
+		"DeletePod":        {"users clean up", "", "pods", "delete", true},
+		"PodStatus":        {"what runs is its node's to say", "", "pods/status", "patch", false},
+		"BindPod":          {"the scheduler does", "", "pods/binding", "create", false},
+		"ResizePod":        {"it was admitted with its size", "", "pods/resize", "patch", false},
+		"CreateJob":        {"it is held until it is admitted", "batch", "jobs", "create", true},
+		"CreateCronJob":    {"its Jobs are held", "batch", "cronjobs", "create", true},
+		"JobStatus":        {"what ended is its controller's to say", "batch", "jobs/status", "update", false},
+		"PatchDeployment":  {"its pods are held", "apps", "deployments", "patch", true},
+		"ScaleStatefulSet": {"so are further ones", "apps", "statefulsets/scale", "patch", true},
+		"CreateDaemonSet":  {"its pods are not held", "apps", "daemonsets", "create", false},
+		"CreateController": {"nothing checks its template", "", "replicationcontrollers", "create", false},
+		"CreateJobSet":     {"it is held until it is admitted", "jobset.x-k8s.io", "jobsets", "create", true},
+		"CreateSpark":      {"nothing holds it", "sparkoperator.k8s.io", "sparkapplications", "create", false},
+		"CreateWrapper":    {"the way to run anything", "workload.codeflare.dev", "appwrappers", "create", true},
+		"WrapperStatus": {
+			"the phase is not the user's to write",
+			"workload.codeflare.dev",
+			"appwrappers/status",
+			"update",
+			false,
+		},
+		"SeeWorkloads": {"users see why they wait", "kueue.x-k8s.io", "workloads", "list", true},
+		"CreateWorkload": {
+			"a hand-made Workload would take quota",
+			"kueue.x-k8s.io",
+			"workloads",
+			"create",
+			false,
+		},
+		"HoldWorkload": {
+			"users hold jobs back, by spec.active alone (TestHoldGuard)",
+			"kueue.x-k8s.io",
+			"workloads",
+			"patch",
+			true,
+		},
+		"UpdateWorkload": {
+			"users do not set their own priority",
+			"kueue.x-k8s.io",
+			"workloads",
+			"update",
+			false,
+		},
+		"AdmitWorkload": {
+			"the status of a Workload is its admission",
+			"kueue.x-k8s.io",
+			"workloads/status",
+			"update",
+			false,
+		},
 		"Exec":              {"debugging", "", "pods/exec", "create", true},
 		"ExecBySocket":      {"which clients ask for by GET", "", "pods/exec", "get", true},
 		"CreateSecret":      {"what needs no quota is free", "", "secrets", "create", true},
@@ -222,7 +272,11 @@ func allows(rules []rbacv1.PolicyRule, group, resource, verb string) bool {
 
 func apply(t *testing.T, c client.Client, url string) {
 	t.Helper()
-	if err := install.Apply(t.Context(), c, install.Options{WebhookURL: url, CABundle: []byte("ca"), ControllerUser: "controller"}); err != nil {
+	if err := install.Apply(
+		t.Context(),
+		c,
+		install.Options{WebhookURL: url, CABundle: []byte("ca"), ControllerUser: "controller"},
+	); err != nil {
 		t.Fatal(err)
 	}
 }

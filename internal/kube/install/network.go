@@ -43,7 +43,10 @@ func (x *rendering) networkPolicies() []client.Object {
 	return all
 }
 
-func (x *rendering) networkPolicy(component string, rules []networkingv1.NetworkPolicyIngressRule) client.Object {
+func (x *rendering) networkPolicy(
+	component string,
+	rules []networkingv1.NetworkPolicyIngressRule,
+) client.Object {
 	return &networkingv1.NetworkPolicy{
 		ObjectMeta: x.meta(x.fullname(component)),
 		Spec: networkingv1.NetworkPolicySpec{
@@ -55,13 +58,20 @@ func (x *rendering) networkPolicy(component string, rules []networkingv1.Network
 }
 
 // ingress lets some in to ports. A rule without peers lets in all, which only open ones may.
-func ingress(from []networkingv1.NetworkPolicyPeer, open bool, ports ...int32) *networkingv1.NetworkPolicyIngressRule { //nolint:revive // a fact
+func ingress( //nolint:revive // a fact
+	from []networkingv1.NetworkPolicyPeer,
+	open bool,
+	ports ...int32,
+) *networkingv1.NetworkPolicyIngressRule {
 	if len(from) == 0 && !open {
 		return nil
 	}
 	r := &networkingv1.NetworkPolicyIngressRule{From: from}
 	for _, p := range ports {
-		r.Ports = append(r.Ports, networkingv1.NetworkPolicyPort{Protocol: ptr.To(corev1.ProtocolTCP), Port: new(intstr.FromInt32(p))})
+		r.Ports = append(
+			r.Ports,
+			networkingv1.NetworkPolicyPort{Protocol: ptr.To(corev1.ProtocolTCP), Port: new(intstr.FromInt32(p))},
+		)
 	}
 	return r
 }

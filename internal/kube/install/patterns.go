@@ -15,9 +15,15 @@ const (
 // Patterns are all of them.
 func Patterns() map[string]string {
 	return map[string]string{
-		"fullnameOverride": FullnamePattern, "image.tag": TagPattern, "image.digest": DigestPattern,
-		"networkPolicy.apiServer": RangePattern, "networkPolicy.nodes": RangePattern,
-		"controller.extraArgs": FlagsOf(ControllerComponent).Pattern(), "scheduler.extraArgs": FlagsOf(SchedulerComponent).Pattern(),
+		"fullnameOverride":        FullnamePattern,
+		"image.tag":               TagPattern,
+		"image.digest":            DigestPattern,
+		"networkPolicy.apiServer": RangePattern,
+		"networkPolicy.nodes":     RangePattern,
+		"controller.extraArgs": FlagsOf(
+			ControllerComponent,
+		).Pattern(),
+		"scheduler.extraArgs": FlagsOf(SchedulerComponent).Pattern(),
 	}
 }
 

@@ -81,12 +81,20 @@ func (x *rendering) controller() client.Object {
 		args = append(args, "--kinds="+modes)
 	}
 	volumes := []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{
-		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: x.fullname("controller")}},
+		ConfigMap: &corev1.ConfigMapVolumeSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: x.fullname("controller")},
+		},
 	}}}
 	mounts := []corev1.VolumeMount{{Name: "config", MountPath: configDir, ReadOnly: true}}
 	if x.CertManager.Enabled {
 		args = append(args, "--webhook-cert-dir="+certsDir)
-		volumes = append(volumes, corev1.Volume{Name: "certificates", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: certificatesSecret}}})
+		volumes = append(
+			volumes,
+			corev1.Volume{
+				Name:         "certificates",
+				VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: certificatesSecret}},
+			},
+		)
 		mounts = append(mounts, corev1.VolumeMount{Name: "certificates", MountPath: certsDir, ReadOnly: true})
 	}
 	ports := []corev1.ContainerPort{
@@ -96,14 +104,19 @@ func (x *rendering) controller() client.Object {
 		{Name: "health", ContainerPort: healthPort},
 	}
 	if !x.Visibility.Enabled {
-		ports = slices.DeleteFunc(ports, func(p corev1.ContainerPort) bool { return p.ContainerPort == visibilityPort })
+		ports = slices.DeleteFunc(
+			ports,
+			func(p corev1.ContainerPort) bool { return p.ContainerPort == visibilityPort },
+		)
 	}
 	pod := x.pod(ControllerComponent, Controller, x.Controller.Program, args, ports)
 	pod.Annotations = map[string]string{ConfigHash: hash(x.Controller.Config)}
 	pod.Spec.Volumes = volumes
 	pod.Spec.Containers[0].VolumeMounts = mounts
 	// Users' writes wait for the webhooks: a replica that goes answers until nobody asks it.
-	pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: drain}}}
+	pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{
+		PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: drain}},
+	}
 	return x.deployment(ControllerComponent, x.Controller.Replicas, pod)
 }
 
@@ -150,9 +163,20 @@ func (x *rendering) scheduler() client.Object {
 		fmt.Sprintf("--health-port=%d", schedulerPort),
 		"--scheduler-names=" + strings.Join(x.Scheduler.Names, ","),
 	}
-	pod := x.pod(SchedulerComponent, Scheduler, x.Scheduler.Program, args, []corev1.ContainerPort{{Name: "health", ContainerPort: schedulerPort}})
+	pod := x.pod(
+		SchedulerComponent,
+		Scheduler,
+		x.Scheduler.Program,
+		args,
+		[]corev1.ContainerPort{{Name: "health", ContainerPort: schedulerPort}},
+	)
 	pod.Spec.Containers[0].Env = []corev1.EnvVar{
-		{Name: "POD_IP", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "status.podIP"}}},
+		{
+			Name: "POD_IP",
+			ValueFrom: &corev1.EnvVarSource{
+				FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "status.podIP"},
+			},
+		},
 	}
 	return x.deployment(SchedulerComponent, x.Scheduler.Replicas, pod)
 }
@@ -169,7 +193,10 @@ func (x *rendering) deployment(component string, replicas int32, pod corev1.PodT
 			Strategy: appsv1.DeploymentStrategy{
 				Type: appsv1.RollingUpdateDeploymentStrategyType,
 				// A new one answers before an old one goes.
-				RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: new(intstr.FromInt32(0)), MaxSurge: new(intstr.FromInt32(1))},
+				RollingUpdate: &appsv1.RollingUpdateDeployment{
+					MaxUnavailable: new(intstr.FromInt32(0)),
+					MaxSurge:       new(intstr.FromInt32(1)),
+				},
 			},
 			RevisionHistoryLimit: ptr.To[int32](3),
 		},
@@ -177,7 +204,12 @@ func (x *rendering) deployment(component string, replicas int32, pod corev1.PodT
 }
 
 // pod is what both programs have in common. All of it passes the strictest level of pod security.
-func (x *rendering) pod(component, account string, p Program, args []string, ports []corev1.ContainerPort) corev1.PodTemplateSpec {
+func (x *rendering) pod(
+	component, account string,
+	p Program,
+	args []string,
+	ports []corev1.ContainerPort,
+) corev1.PodTemplateSpec {
 	for i := range ports {
 		ports[i].Protocol = corev1.ProtocolTCP
 	}
@@ -260,8 +292,12 @@ func Apart(component string) *corev1.Affinity {
 // probe asks every so many seconds, and gives up after so many failures.
 func probe(path string, seconds, failures int32) *corev1.Probe {
 	return &corev1.Probe{
-		ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("health")}},
-		PeriodSeconds: seconds, FailureThreshold: failures, TimeoutSeconds: 5,
+		ProbeHandler: corev1.ProbeHandler{
+			HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("health")},
+		},
+		PeriodSeconds:    seconds,
+		FailureThreshold: failures,
+		TimeoutSeconds:   5,
 	}
 }
 
@@ -272,16 +308,31 @@ func probe(path string, seconds, failures int32) *corev1.Probe {
 // need no more than the object, and what a pod reads until it is ready may have to be converted:
 // where objects are stored in an old version and no pod is ready, none ever would be otherwise.
 func (x *rendering) services() []client.Object {
-	webhooks := corev1.ServicePort{Name: "https", Port: webhookServicePort, TargetPort: intstr.FromString("webhooks")}
+	webhooks := corev1.ServicePort{
+		Name:       "https",
+		Port:       webhookServicePort,
+		TargetPort: intstr.FromString("webhooks"),
+	}
 	conversions := x.service(conversionService, ControllerComponent, webhooks)
 	conversions.Spec.PublishNotReadyAddresses = true
 	all := []client.Object{
 		x.service(v1beta2.DefaultWebhookService, ControllerComponent, webhooks),
 		conversions,
-		x.service(metricsService, ControllerComponent, corev1.ServicePort{Name: "https", Port: metricsPort, TargetPort: intstr.FromString("metrics")}),
+		x.service(
+			metricsService,
+			ControllerComponent,
+			corev1.ServicePort{Name: "https", Port: metricsPort, TargetPort: intstr.FromString("metrics")},
+		),
 	}
 	if x.Scheduler.Enabled {
-		all = append(all, x.service(SchedulerService, SchedulerComponent, corev1.ServicePort{Name: "http", Port: schedulerPort, TargetPort: intstr.FromString("health")}))
+		all = append(
+			all,
+			x.service(
+				SchedulerService,
+				SchedulerComponent,
+				corev1.ServicePort{Name: "http", Port: schedulerPort, TargetPort: intstr.FromString("health")},
+			),
+		)
 	}
 	return all
 }
@@ -290,7 +341,10 @@ func (x *rendering) service(name, component string, port corev1.ServicePort) *co
 	port.Protocol = corev1.ProtocolTCP
 	meta := x.meta(name)
 	meta.Labels = map[string]string{ComponentLabel: component}
-	return &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Selector: selector(component), Ports: []corev1.ServicePort{port}}}
+	return &corev1.Service{
+		ObjectMeta: meta,
+		Spec:       corev1.ServiceSpec{Selector: selector(component), Ports: []corev1.ServicePort{port}},
+	}
 }
 
 // budgets keep one replica of each program while nodes are drained. Of a single replica they say

@@ -58,7 +58,12 @@ type Record struct {
 
 // ReadRecord reads the record of an installation whose namespace this is, and what there is of the
 // objects that are about to be applied: their metadata alone, one list for each kind.
-func ReadRecord(ctx context.Context, c client.Client, namespace string, objects []*unstructured.Unstructured) (*Record, error) {
+func ReadRecord(
+	ctx context.Context,
+	c client.Client,
+	namespace string,
+	objects []*unstructured.Unstructured,
+) (*Record, error) {
 	r := &Record{namespace: namespace, marks: map[string]string{}, entries: map[string]entry{}}
 	var kept corev1.ConfigMap
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: RecordName}, &kept)
@@ -90,7 +95,12 @@ func ReadRecord(ctx context.Context, c client.Client, namespace string, objects 
 }
 
 // look notes the marks of the objects of a kind in a namespace, or of one without namespaces.
-func (r *Record) look(ctx context.Context, c client.Client, kind schema.GroupVersionKind, namespace string) error {
+func (r *Record) look(
+	ctx context.Context,
+	c client.Client,
+	kind schema.GroupVersionKind,
+	namespace string,
+) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	err := c.List(ctx, list, client.InNamespace(namespace))
@@ -164,7 +174,12 @@ func (r *Record) note(id string, e entry) {
 
 // Renew looks again at the objects of a kind that have one of these names and are of no namespace:
 // what was applied has been changed since by ours, who told them whom the API server trusts.
-func (r *Record) Renew(ctx context.Context, c client.Client, kind schema.GroupVersionKind, names []string) error {
+func (r *Record) Renew(
+	ctx context.Context,
+	c client.Client,
+	kind schema.GroupVersionKind,
+	names []string,
+) error {
 	if err := r.look(ctx, c, kind, ""); err != nil {
 		return fmt.Errorf("look at what was installed: list %ss: %w", kind.Kind, err)
 	}

@@ -132,7 +132,11 @@ type rendering struct {
 // options are those of the parts that `mlbatch up` has, too.
 func (x *rendering) options() Options {
 	o := Options{
-		WebhookService: &Service{Namespace: x.Namespace, Name: v1beta2.DefaultWebhookService, Port: webhookServicePort},
+		WebhookService: &Service{
+			Namespace: x.Namespace,
+			Name:      v1beta2.DefaultWebhookService,
+			Port:      webhookServicePort,
+		},
 		Namespace:      x.Namespace,
 		SchedulerNames: x.SchedulerNames(),
 		Kinds:          kinds.All(),
@@ -189,7 +193,10 @@ func (x *rendering) namespace() client.Object {
 
 // configuration is the controller's file.
 func (x *rendering) configuration() client.Object {
-	return &corev1.ConfigMap{ObjectMeta: x.meta(x.fullname("controller")), Data: map[string]string{configFile: x.Controller.Config}}
+	return &corev1.ConfigMap{
+		ObjectMeta: x.meta(x.fullname("controller")),
+		Data:       map[string]string{configFile: x.Controller.Config},
+	}
 }
 
 // hash is that of a file, by which pods are made anew when it changes.

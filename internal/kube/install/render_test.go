@@ -58,7 +58,10 @@ type manifests struct {
 
 func render(t *testing.T, v install.Values) manifests {
 	t.Helper()
-	stages, err := install.Render(v, install.Release{Namespace: "batch", Name: "mlbatch", Manager: "mlbatch", Version: "v1.2.3"})
+	stages, err := install.Render(
+		v,
+		install.Release{Namespace: "batch", Name: "mlbatch", Manager: "mlbatch", Version: "v1.2.3"},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +84,11 @@ func of[T any](m manifests, kind string) []T {
 			continue
 		}
 		var one T
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, &one, true); err != nil {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(
+			o.Object,
+			&one,
+			true,
+		); err != nil {
 			m.Fatal(err)
 		}
 		out = append(out, one)
@@ -119,7 +126,8 @@ func TestPodsAreRestricted(t *testing.T) {
 				if user := pod.Spec.SecurityContext.RunAsUser; (user == nil) != (v.Platform == install.OpenShift) {
 					t.Errorf("%s runs as user %v", d.Name, user)
 				}
-				if c.Resources.Requests.Cpu().IsZero() || c.Resources.Requests.Memory().IsZero() || c.Resources.Limits.Memory().IsZero() {
+				if c.Resources.Requests.Cpu().IsZero() || c.Resources.Requests.Memory().IsZero() ||
+					c.Resources.Limits.Memory().IsZero() {
 					t.Errorf("%s asks for %v", d.Name, c.Resources)
 				}
 				pod.Spec.SecurityContext = nil
@@ -151,12 +159,25 @@ func TestReplicasAreApart(t *testing.T) {
 			var keys []string
 			for _, term := range spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
 				keys = append(keys, term.PodAffinityTerm.TopologyKey)
-				if chosen, err := metav1.LabelSelectorAsSelector(term.PodAffinityTerm.LabelSelector); err != nil || !chosen.Matches(labels.Set(d.Spec.Template.Labels)) {
+				if chosen, err := metav1.LabelSelectorAsSelector(
+					term.PodAffinityTerm.LabelSelector,
+				); err != nil ||
+					!chosen.Matches(labels.Set(d.Spec.Template.Labels)) {
 					t.Errorf("%s: %v does not choose its own pods: %v", d.Name, term, err)
 				}
 			}
-			if diff := cmp.Diff([]string{corev1.LabelHostname, corev1.LabelTopologyZone}, keys); diff != "" || len(spec.TopologySpreadConstraints) > 0 {
-				t.Errorf("%s: with %q its replicas are apart by (-want +got):\n%s\n%v", d.Name, text, diff, spec.TopologySpreadConstraints)
+			if diff := cmp.Diff(
+				[]string{corev1.LabelHostname, corev1.LabelTopologyZone},
+				keys,
+			); diff != "" ||
+				len(spec.TopologySpreadConstraints) > 0 {
+				t.Errorf(
+					"%s: with %q its replicas are apart by (-want +got):\n%s\n%v",
+					d.Name,
+					text,
+					diff,
+					spec.TopologySpreadConstraints,
+				)
 			}
 		}
 	}
@@ -177,11 +198,13 @@ func TestBindingsLeadSomewhere(t *testing.T) {
 				if ref.Kind == "Role" {
 					of = namespace
 				}
-				if !there[ref.Kind+" "+of+"/"+ref.Name] && !strings.HasPrefix(ref.Name, "system:") && ref.Name != "extension-apiserver-authentication-reader" {
+				if !there[ref.Kind+" "+of+"/"+ref.Name] && !strings.HasPrefix(ref.Name, "system:") &&
+					ref.Name != "extension-apiserver-authentication-reader" {
 					t.Errorf("%s binds %s %s, which is not there", binding, ref.Kind, ref.Name)
 				}
 				for _, s := range subjects {
-					if s.Kind == "ServiceAccount" && s.Namespace != "monitoring" && !there["ServiceAccount "+s.Namespace+"/"+s.Name] {
+					if s.Kind == "ServiceAccount" && s.Namespace != "monitoring" &&
+						!there["ServiceAccount "+s.Namespace+"/"+s.Name] {
 						t.Errorf("%s binds to %s/%s, which is not there", binding, s.Namespace, s.Name)
 					}
 					n++
@@ -247,7 +270,9 @@ func TestPodsThatAreNotReadyAreCalled(t *testing.T) {
 			}
 		})
 	}
-	if called["CustomResourceDefinition"] < 11 || called["APIService"] != 3 || called["ValidatingWebhookConfiguration"] == 0 || called["MutatingWebhookConfiguration"] == 0 {
+	if called["CustomResourceDefinition"] < 11 || called["APIService"] != 3 ||
+		called["ValidatingWebhookConfiguration"] == 0 ||
+		called["MutatingWebhookConfiguration"] == 0 {
 		t.Errorf("calls were found in %v", called)
 	}
 	for _, name := range []string{"mlbatch-controller-metrics", "mlbatch-scheduler-metrics"} {
@@ -296,14 +321,22 @@ func TestServicesLeadToPorts(t *testing.T) {
 				for _, p := range s.Spec.Ports {
 					ports[fmt.Sprintf("%s:%d", s.Name, p.Port)] = true
 					if opens(m, s.Spec.Selector)[p.TargetPort.String()] == 0 {
-						t.Errorf("service %s leads to port %s, which no pod of %v opens", s.Name, p.TargetPort.String(), s.Spec.Selector)
+						t.Errorf(
+							"service %s leads to port %s, which no pod of %v opens",
+							s.Name,
+							p.TargetPort.String(),
+							s.Spec.Selector,
+						)
 					}
 				}
 			}
 			for _, d := range of[appsv1.Deployment](m, "Deployment") {
 				c := d.Spec.Template.Spec.Containers[0]
 				for _, p := range c.Ports {
-					if !slices.ContainsFunc(c.Args, func(a string) bool { return strings.HasSuffix(a, fmt.Sprintf("-port=%d", p.ContainerPort)) }) {
+					if !slices.ContainsFunc(
+						c.Args,
+						func(a string) bool { return strings.HasSuffix(a, fmt.Sprintf("-port=%d", p.ContainerPort)) },
+					) {
 						t.Errorf("%s is not told to listen on its port %s", d.Name, p.Name)
 					}
 				}
@@ -322,7 +355,13 @@ func TestServicesLeadToPorts(t *testing.T) {
 					}
 					called++
 					if key := fmt.Sprintf("%v:%v", s["name"], s["port"]); s["namespace"] != "batch" || !ports[key] {
-						t.Errorf("%s %s is called at %s in %v, which is no port of a Service", o.GetKind(), o.GetName(), key, s["namespace"])
+						t.Errorf(
+							"%s %s is called at %s in %v, which is no port of a Service",
+							o.GetKind(),
+							o.GetName(),
+							key,
+							s["namespace"],
+						)
 					}
 				})
 			}
@@ -357,7 +396,10 @@ type visitor struct {
 
 func letIn(rules []networkingv1.NetworkPolicyIngressRule, port int32, v visitor) bool {
 	for _, r := range rules {
-		if !slices.ContainsFunc(r.Ports, func(p networkingv1.NetworkPolicyPort) bool { return *p.Port == intstr.FromInt32(port) }) {
+		if !slices.ContainsFunc(
+			r.Ports,
+			func(p networkingv1.NetworkPolicyPort) bool { return *p.Port == intstr.FromInt32(port) },
+		) {
 			continue
 		}
 		if len(r.From) == 0 {
@@ -379,8 +421,16 @@ func letIn(rules []networkingv1.NetworkPolicyIngressRule, port int32, v visitor)
 // nothing.
 func TestNetworkPolicies(t *testing.T) {
 	api, node := visitor{name: "API server", ip: "10.0.0.1"}, visitor{name: "kubelet", ip: "10.0.0.2"}
-	prometheus := visitor{name: "Prometheus", ip: "10.9.9.9", namespace: map[string]string{corev1.LabelMetadataName: "monitoring"}}
-	tenant := visitor{name: "a tenant's pod", ip: "10.9.9.8", namespace: map[string]string{corev1.LabelMetadataName: "blue"}}
+	prometheus := visitor{
+		name:      "Prometheus",
+		ip:        "10.9.9.9",
+		namespace: map[string]string{corev1.LabelMetadataName: "monitoring"},
+	}
+	tenant := visitor{
+		name:      "a tenant's pod",
+		ip:        "10.9.9.8",
+		namespace: map[string]string{corev1.LabelMetadataName: "blue"},
+	}
 	everyone := []visitor{api, node, prometheus, tenant}
 	named := "networkPolicy: {apiServer: [10.0.0.1/32], nodes: [10.0.0.2/32]}"
 	for name, tc := range map[string]struct {
@@ -409,7 +459,8 @@ func TestNetworkPolicies(t *testing.T) {
 			policies := of[networkingv1.NetworkPolicy](m, "NetworkPolicy")
 			i := slices.IndexFunc(policies, func(p networkingv1.NetworkPolicy) bool { return p.Name == tc.policy })
 			p := policies[i]
-			if len(opens(m, p.Spec.PodSelector.MatchLabels)) == 0 || !slices.Equal(p.Spec.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}) {
+			if len(opens(m, p.Spec.PodSelector.MatchLabels)) == 0 ||
+				!slices.Equal(p.Spec.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}) {
 				t.Errorf("it is about no pods, or about other than who comes in: %v", p.Spec)
 			}
 			var got, want []string
@@ -466,7 +517,8 @@ func TestRenderIsPure(t *testing.T) {
 			}
 			for _, o := range first.all() {
 				l := o.GetLabels()
-				if l[install.PartLabel] != install.App || l[install.ManagedLabel] != "mlbatch" || l[install.VersionLabel] != "v1.2.3" {
+				if l[install.PartLabel] != install.App || l[install.ManagedLabel] != "mlbatch" ||
+					l[install.VersionLabel] != "v1.2.3" {
 					t.Errorf("%s %s cannot be found again: %v", o.GetKind(), o.GetName(), l)
 				}
 				if _, has := o.Object["status"]; has {
@@ -489,7 +541,10 @@ func TestConfigurationRestarts(t *testing.T) {
 	if cmp.Diff(base, template(func(v *install.Values) { v.Controller.Config += "# more\n" })) == "" {
 		t.Error("a controller that runs would not see its new file")
 	}
-	if diff := cmp.Diff(base, template(func(v *install.Values) { v.NetworkPolicy.Enabled = false; v.Controller.Replicas = 5 })); diff != "" {
+	if diff := cmp.Diff(
+		base,
+		template(func(v *install.Values) { v.NetworkPolicy.Enabled = false; v.Controller.Replicas = 5 }),
+	); diff != "" {
 		t.Errorf("the controller would be restarted for nothing:\n%s", diff)
 	}
 }
@@ -512,7 +567,10 @@ func TestKindsOfOthers(t *testing.T) {
 			t.Errorf("%s is installed: %v, want %v", name, names[name], want)
 		}
 	}
-	if args := of[appsv1.Deployment](render(t, v), "Deployment")[0].Spec.Template.Spec.Containers[0].Args; !slices.Contains(args, "--kinds=pytorchjob=queue,rayjob=run,trainjob=ignore") {
+	if args := of[appsv1.Deployment](render(t, v), "Deployment")[0].Spec.Template.Spec.Containers[0].Args; !slices.Contains(
+		args,
+		"--kinds=pytorchjob=queue,rayjob=run,trainjob=ignore",
+	) {
 		t.Errorf("the controller is not told: %v", args)
 	}
 }
@@ -528,7 +586,8 @@ func TestWithoutScheduler(t *testing.T) {
 			}
 			if o.GetKind() == "Deployment" {
 				text := fmt.Sprint(o.Object)
-				told = told || strings.Contains(text, "--scheduler-name=default-scheduler --scheduler-names= ") || strings.Contains(text, "--scheduler-name=default-scheduler --scheduler-names=]")
+				told = told || strings.Contains(text, "--scheduler-name=default-scheduler --scheduler-names= ") ||
+					strings.Contains(text, "--scheduler-name=default-scheduler --scheduler-names=]")
 			}
 		}
 	}
@@ -550,7 +609,8 @@ func TestWithoutScheduler(t *testing.T) {
 	for _, name := range []string{"", "mlbatch-scheduler"} {
 		v := install.DefaultValues("v1.2.3")
 		v.Scheduler.Enabled, v.Controller.SchedulerName = false, name
-		if errs := v.Validate(); len(errs) != 1 || errs[0].Field != "controller.schedulerName" || !strings.Contains(errs[0].Detail, "default-scheduler") {
+		if errs := v.Validate(); len(errs) != 1 || errs[0].Field != "controller.schedulerName" ||
+			!strings.Contains(errs[0].Detail, "default-scheduler") {
 			t.Errorf("pods are given to %q, which nobody answers to: %v", name, errs)
 		}
 	}
@@ -559,7 +619,12 @@ func TestWithoutScheduler(t *testing.T) {
 // TestValuesOfHelm: a file that is for Helm too may have what Helm hands to charts within charts.
 func TestValuesOfHelm(t *testing.T) {
 	v := install.DefaultValues("v1")
-	f, err := v.ReadValues("v.yaml", []byte("global: {registry: x}\nfullnameOverride: queues\ntolerations: [{operator: Exists}, {key: example.com/gpu, value: a, effect: NoExecute, tolerationSeconds: 5}]"))
+	f, err := v.ReadValues(
+		"v.yaml",
+		[]byte(
+			"global: {registry: x}\nfullnameOverride: queues\ntolerations: [{operator: Exists}, {key: example.com/gpu, value: a, effect: NoExecute, tolerationSeconds: 5}]",
+		),
+	)
 	if err == nil {
 		err = v.Check(f)
 	}
@@ -612,11 +677,21 @@ func TestReadValues(t *testing.T) {
 		})
 	}
 	v := install.DefaultValues("v1")
-	if _, err := v.ReadValues("v.yaml", []byte("controller: {resources: {limits: {cpu: 2}}}\nscheduler: {names: [x]}\npriorityClassName: null\n")); err != nil {
+	if _, err := v.ReadValues(
+		"v.yaml",
+		[]byte("controller: {resources: {limits: {cpu: 2}}}\nscheduler: {names: [x]}\npriorityClassName: null\n"),
+	); err != nil {
 		t.Fatal(err)
 	}
-	if l := v.Controller.Resources.Limits; l.Cpu().Value() != 2 || l.Memory().IsZero() || !slices.Equal(v.Scheduler.Names, []string{"x"}) || v.PriorityClassName != "" {
-		t.Errorf("sets are merged, lists replaced, null takes away, as with Helm; got %v %v %q", l, v.Scheduler.Names, v.PriorityClassName)
+	if l := v.Controller.Resources.Limits; l.Cpu().Value() != 2 || l.Memory().IsZero() ||
+		!slices.Equal(v.Scheduler.Names, []string{"x"}) ||
+		v.PriorityClassName != "" {
+		t.Errorf(
+			"sets are merged, lists replaced, null takes away, as with Helm; got %v %v %q",
+			l,
+			v.Scheduler.Names,
+			v.PriorityClassName,
+		)
 	}
 }
 

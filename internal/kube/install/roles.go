@@ -49,7 +49,11 @@ type party struct {
 func parties(o Options) []party {
 	all := []party{
 		{account: Controller, user: o.ControllerUser, clusterRoles: []string{Controller, "system:auth-delegator"}},
-		{account: Scheduler, user: o.SchedulerUser, clusterRoles: []string{Scheduler, "system:kube-scheduler", "system:volume-scheduler"}},
+		{
+			account:      Scheduler,
+			user:         o.SchedulerUser,
+			clusterRoles: []string{Scheduler, "system:kube-scheduler", "system:volume-scheduler"},
+		},
 	}
 	if len(o.schedulerNames()) == 0 {
 		return all[:1]
@@ -67,8 +71,17 @@ func roles(o Options) []client.Object {
 		}),
 		forAllUsers(ClassesRole),
 		clusterRole(ViewsRole, []rbacv1.PolicyRule{
-			allow(viewapi.GroupVersion.Group, read(), viewapi.JobViews, viewapi.NodeViews, viewapi.QueueViews, viewapi.LocalQueueViews, viewapi.TeamViews,
-				viewapi.JobViews+"/"+viewapi.Explanation, viewapi.JobViews+"/"+viewapi.Details),
+			allow(
+				viewapi.GroupVersion.Group,
+				read(),
+				viewapi.JobViews,
+				viewapi.NodeViews,
+				viewapi.QueueViews,
+				viewapi.LocalQueueViews,
+				viewapi.TeamViews,
+				viewapi.JobViews+"/"+viewapi.Explanation,
+				viewapi.JobViews+"/"+viewapi.Details,
+			),
 		}),
 		forAllUsers(ViewsRole),
 		clusterRole(Controller, append(controllerRules(o.Kinds), trustRules(o)...)),
@@ -82,7 +95,10 @@ func roles(o Options) []client.Object {
 		home := metav1.ObjectMeta{Namespace: o.Namespace, Name: p.account}
 		subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: o.Namespace, Name: p.account}}
 		if p.user != "" {
-			subjects = append(subjects, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: p.user})
+			subjects = append(
+				subjects,
+				rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: p.user},
+			)
 		}
 		objects = append(objects,
 			&corev1.ServiceAccount{ObjectMeta: home},
@@ -94,8 +110,16 @@ func roles(o Options) []client.Object {
 		if p.account == Controller {
 			objects = append(objects, &rbacv1.RoleBinding{
 				// It holds how the API server tells aggregated APIs who is asking.
-				ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: p.account + ":authentication-reader"}, Subjects: subjects,
-				RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "extension-apiserver-authentication-reader"},
+				ObjectMeta: metav1.ObjectMeta{
+					Namespace: metav1.NamespaceSystem,
+					Name:      p.account + ":authentication-reader",
+				},
+				Subjects: subjects,
+				RoleRef: rbacv1.RoleRef{
+					APIGroup: rbacv1.GroupName,
+					Kind:     "Role",
+					Name:     "extension-apiserver-authentication-reader",
+				},
 			})
 		}
 		for _, role := range p.clusterRoles {
@@ -116,8 +140,10 @@ func roles(o Options) []client.Object {
 func forAllUsers(role string) *rbacv1.ClusterRoleBinding {
 	return &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: role},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: user.AllAuthenticated}},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects: []rbacv1.Subject{
+			{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: user.AllAuthenticated},
+		},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 	}
 }
 
@@ -156,7 +182,11 @@ func editRules(all jobs.Kinds) []rbacv1.PolicyRule {
 	}
 	for _, k := range serving.Grouped() {
 		held[k.GVK] = true
-		rules = append(rules, allow(k.GVK.Group, write(), k.Resource), allow(k.GVK.Group, []string{"get", "patch", "update"}, k.Resource+"/scale"))
+		rules = append(
+			rules,
+			allow(k.GVK.Group, write(), k.Resource),
+			allow(k.GVK.Group, []string{"get", "patch", "update"}, k.Resource+"/scale"),
+		)
 	}
 	for i := range all {
 		k := &all[i]
@@ -184,17 +214,29 @@ func editRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		}
 		rules = append(rules, allow(w.GVK.Group, verbs, w.Resource))
 	}
-	return append(rules,
+	return append(
+		rules,
 		allow("kueue.x-k8s.io", read(), "localqueues", "workloads"),
 		allow("kueue.x-k8s.io", []string{"patch"}, "workloads"), // spec.active only: see holdGuards
 		allow(history.GroupVersion.Group, read(), history.Resource, recovery.Resource),
-		allow("visibility.kueue.x-k8s.io", []string{"get"}, "localqueues/pendingworkloads", "workloads/explanation"),
+		allow(
+			"visibility.kueue.x-k8s.io",
+			[]string{"get"},
+			"localqueues/pendingworkloads",
+			"workloads/explanation",
+		),
 		allow("visibility.kueue.x-k8s.io", []string{"create"}, "workloadplans"),
 		allow("scheduling.k8s.io", read(), "priorityclasses"),
 		allow("", read(), "events"),
 		allow("events.k8s.io", read(), "events"),
 		allow("", []string{"get"}, "namespaces", "pods/log"),
-		allow("apps", []string{"get", "patch", "update"}, "deployments/scale", "statefulsets/scale", "replicasets/scale"),
+		allow(
+			"apps",
+			[]string{"get", "patch", "update"},
+			"deployments/scale",
+			"statefulsets/scale",
+			"replicasets/scale",
+		),
 		// Clients ask by POST or, with web sockets, by GET.
 		allow("", []string{"create", "get"}, "pods/exec", "pods/portforward"),
 	)
@@ -236,15 +278,46 @@ func controllerRules(all jobs.Kinds) []rbacv1.PolicyRule {
 	for _, group := range podmeta.GangGroups() {
 		rules = append(rules, allow(group, []string{"get"}, "podgroups"))
 	}
-	return append(rules,
-		allow("kueue.x-k8s.io", follow(), "admissionchecks", "clusterqueues", "cohorts", "provisioningrequestconfigs", "resourceflavors", "topologies"),
+	return append(
+		rules,
+		allow(
+			"kueue.x-k8s.io",
+			follow(),
+			"admissionchecks",
+			"clusterqueues",
+			"cohorts",
+			"provisioningrequestconfigs",
+			"resourceflavors",
+			"topologies",
+		),
 		allow("kueue.x-k8s.io", read(), "localqueues", "workloadpriorityclasses"),
 		// It patches them alone. That it may update them tells holdGuards who it is.
 		allow("kueue.x-k8s.io", write(), "workloads"),
-		allow("kueue.x-k8s.io", []string{"patch"}, "clusterqueues", "resourceflavors", "admissionchecks", "topologies"),
+		allow(
+			"kueue.x-k8s.io",
+			[]string{"patch"},
+			"clusterqueues",
+			"resourceflavors",
+			"admissionchecks",
+			"topologies",
+		),
 		allow("kueue.x-k8s.io", []string{"update"}, "workloads/status"),
-		allow("kueue.x-k8s.io", []string{"patch"}, "clusterqueues/status", "localqueues/status", "cohorts/status", "admissionchecks/status"),
-		allow("kueue.x-k8s.io", []string{"update"}, "workloads/finalizers", "clusterqueues/finalizers", "localqueues/finalizers", "resourceflavors/finalizers"),
+		allow(
+			"kueue.x-k8s.io",
+			[]string{"patch"},
+			"clusterqueues/status",
+			"localqueues/status",
+			"cohorts/status",
+			"admissionchecks/status",
+		),
+		allow(
+			"kueue.x-k8s.io",
+			[]string{"update"},
+			"workloads/finalizers",
+			"clusterqueues/finalizers",
+			"localqueues/finalizers",
+			"resourceflavors/finalizers",
+		),
 		allow(history.GroupVersion.Group, []string{"create", "delete", "get", "list", "update"}, history.Resource),
 		allow(recovery.GroupVersion.Group, []string{"create", "get", "update"}, recovery.Resource),
 		allow("", read(), "pods", "namespaces"),
@@ -263,7 +336,10 @@ func controllerRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		allow("rbac.authorization.k8s.io", []string{"create"}, "rolebindings"),
 		// Who may submit for a team is told to those who may list its RoleBindings.
 		allow("rbac.authorization.k8s.io", []string{"list"}, "rolebindings"),
-		named(allow("rbac.authorization.k8s.io", append(follow(), "delete", "patch"), "rolebindings"), rights.Binding),
+		named(
+			allow("rbac.authorization.k8s.io", append(follow(), "delete", "patch"), "rolebindings"),
+			rights.Binding,
+		),
 		named(allow("rbac.authorization.k8s.io", []string{"bind"}, "clusterroles"), TeamRole),
 	)
 }
@@ -345,7 +421,10 @@ func homeRules(account string, o Options) []rbacv1.PolicyRule {
 	// The name in configuration files that come from Kueue.
 	rules[1].ResourceNames = append(rules[1].ResourceNames, "c1f6bfd2.kueue.x-k8s.io")
 	if o.ownCerts() {
-		rules = append(rules, named(allow("", []string{"get", "update"}, "secrets"), CertSecret, "kueue-webhook-server-cert"))
+		rules = append(
+			rules,
+			named(allow("", []string{"get", "update"}, "secrets"), CertSecret, "kueue-webhook-server-cert"),
+		)
 	}
 	return append(rules,
 		allow("", []string{"create"}, "configmaps"),

@@ -77,7 +77,11 @@ func (i *Image) ParseImage(name string) error {
 	}
 	registry, repository := "", name
 	// As container engines do: what comes first is a host if it looks like one.
-	if first, rest, two := strings.Cut(name, "/"); two && (strings.ContainsAny(first, ".:") || first == "localhost") {
+	if first, rest, two := strings.Cut(
+		name,
+		"/",
+	); two &&
+		(strings.ContainsAny(first, ".:") || first == "localhost") {
 		registry, repository = first, rest
 	}
 	if repository == "" {
@@ -161,11 +165,17 @@ const DefaultConfig = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configur
 // version of the program.
 func DefaultValues(tag string) Values {
 	return Values{
-		Platform:         Kubernetes,
-		Image:            Image{Registry: "localhost", Repository: "mlbatch", Tag: tag, PullPolicy: corev1.PullIfNotPresent},
+		Platform: Kubernetes,
+		Image: Image{
+			Registry:   "localhost",
+			Repository: "mlbatch",
+			Tag:        tag,
+			PullPolicy: corev1.PullIfNotPresent,
+		},
 		ImagePullSecrets: []corev1.LocalObjectReference{},
 		// Requests are what was measured (docs/install.md), limits leave room for a cluster of
-		// 10,000 nodes and 100,000 pods (docs/benchmarks.md). Of the CPU there is no limit: what is throttled decides late.
+		// 10,000 nodes and 100,000 pods (docs/benchmarks.md). Of the CPU there is no limit: what is throttled
+		// decides late.
 		Controller: Controlling{
 			Program: Program{Replicas: 2, Resources: resources("200m", "256Mi", "4Gi"), ExtraArgs: []string{}},
 			Config:  DefaultConfig, SchedulerName: jobs.SchedulerName, Kinds: map[string]string{},
@@ -180,10 +190,21 @@ func DefaultValues(tag string) Values {
 		PriorityClassName:   "system-cluster-critical",
 		PodDisruptionBudget: Switch{true},
 		NetworkPolicy: NetworkPolicy{
-			Enabled: true, APIServer: []string{}, Nodes: []string{},
-			Metrics: []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: "monitoring"}}}},
+			Enabled:   true,
+			APIServer: []string{},
+			Nodes:     []string{},
+			Metrics: []networkingv1.NetworkPolicyPeer{
+				{
+					NamespaceSelector: &metav1.LabelSelector{
+						MatchLabels: map[string]string{corev1.LabelMetadataName: "monitoring"},
+					},
+				},
+			},
 		},
-		Metrics:      Metrics{ServiceMonitor: ServiceMonitor{Labels: map[string]string{}}, Readers: []rbacv1.Subject{}},
+		Metrics: Metrics{
+			ServiceMonitor: ServiceMonitor{Labels: map[string]string{}},
+			Readers:        []rbacv1.Subject{},
+		},
 		Visibility:   Switch{true},
 		CRDs:         CRDs{Enabled: true, Keep: true},
 		ExtraObjects: []map[string]any{},
@@ -192,8 +213,11 @@ func DefaultValues(tag string) Values {
 
 func resources(cpu, memory, atMost string) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{
-		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)},
-		Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(atMost)},
+		Requests: corev1.ResourceList{
+			corev1.ResourceCPU:    resource.MustParse(cpu),
+			corev1.ResourceMemory: resource.MustParse(memory),
+		},
+		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(atMost)},
 	}
 }
 
@@ -201,16 +225,32 @@ func resources(cpu, memory, atMost string) corev1.ResourceRequirements {
 func (v *Values) Validate() field.ErrorList {
 	var errs field.ErrorList
 	if !fits(v.FullnameOverride, FullnamePattern) {
-		errs = append(errs, field.Invalid(field.NewPath("fullnameOverride"), v.FullnameOverride, "must be 40 lower case letters, digits and - at most, and begin with a letter"))
+		errs = append(
+			errs,
+			field.Invalid(
+				field.NewPath("fullnameOverride"),
+				v.FullnameOverride,
+				"must be 40 lower case letters, digits and - at most, and begin with a letter",
+			),
+		)
 	}
 	if v.Platform != Kubernetes && v.Platform != OpenShift {
-		errs = append(errs, field.NotSupported(field.NewPath("platform"), v.Platform, []string{Kubernetes, OpenShift}))
+		errs = append(
+			errs,
+			field.NotSupported(field.NewPath("platform"), v.Platform, []string{Kubernetes, OpenShift}),
+		)
 	}
 	errs = append(errs, v.Image.validate(field.NewPath("image"))...)
 	errs = append(errs, v.Controller.validate(FlagsOf(ControllerComponent), field.NewPath("controller"))...)
 	errs = append(errs, v.Scheduler.validate(FlagsOf(SchedulerComponent), field.NewPath("scheduler"))...)
 	if v.Controller.Config == "" {
-		errs = append(errs, field.Required(field.NewPath("controller", "config"), "leave it out for the defaults, or write a configuration file"))
+		errs = append(
+			errs,
+			field.Required(
+				field.NewPath("controller", "config"),
+				"leave it out for the defaults, or write a configuration file",
+			),
+		)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(v.Controller.Kinds)) {
 		at := field.NewPath("controller", "kinds").Key(kind)
@@ -222,20 +262,45 @@ func (v *Values) Validate() field.ErrorList {
 		}
 	}
 	if len(v.Scheduler.Names) == 0 {
-		errs = append(errs, field.Required(field.NewPath("scheduler", "names"), "name one at least, such as "+jobs.SchedulerName))
+		errs = append(
+			errs,
+			field.Required(field.NewPath("scheduler", "names"), "name one at least, such as "+jobs.SchedulerName),
+		)
 	}
 	for i, name := range v.Scheduler.Names {
 		at := field.NewPath("scheduler", "names").Index(i)
 		switch {
 		case name == corev1.DefaultSchedulerName:
-			errs = append(errs, field.Invalid(at, name, "the scheduler of Kubernetes answers to it: two would bind the same pods; to leave them to that one: scheduler.enabled: false and controller.schedulerName: "+name))
+			errs = append(
+				errs,
+				field.Invalid(
+					at,
+					name,
+					"the scheduler of Kubernetes answers to it: two would bind the same pods; to leave them to that one: scheduler.enabled: false and controller.schedulerName: "+name,
+				),
+			)
 		case len(validation.IsDNS1123Subdomain(name)) > 0:
-			errs = append(errs, field.Invalid(at, name, "must be a name of lower case letters, digits, - and ., as pods have it in schedulerName"))
+			errs = append(
+				errs,
+				field.Invalid(
+					at,
+					name,
+					"must be a name of lower case letters, digits, - and ., as pods have it in schedulerName",
+				),
+			)
 		}
 	}
 	errs = append(errs, tolerations(field.NewPath("tolerations"), v.Tolerations)...)
-	if given := v.Controller.SchedulerName; !v.Scheduler.Enabled && (given == "" || given == jobs.SchedulerName) {
-		errs = append(errs, field.Invalid(field.NewPath("controller", "schedulerName"), given, "mlbatch's scheduler is not installed (scheduler.enabled: false): name the one that binds the pods of jobs, such as "+corev1.DefaultSchedulerName))
+	if given := v.Controller.SchedulerName; !v.Scheduler.Enabled &&
+		(given == "" || given == jobs.SchedulerName) {
+		errs = append(
+			errs,
+			field.Invalid(
+				field.NewPath("controller", "schedulerName"),
+				given,
+				"mlbatch's scheduler is not installed (scheduler.enabled: false): name the one that binds the pods of jobs, such as "+corev1.DefaultSchedulerName,
+			),
+		)
 	}
 	errs = append(errs, ranges(field.NewPath("networkPolicy", "apiServer"), v.NetworkPolicy.APIServer)...)
 	errs = append(errs, ranges(field.NewPath("networkPolicy", "nodes"), v.NetworkPolicy.Nodes)...)
@@ -264,14 +329,26 @@ func tolerations(at *field.Path, all []corev1.Toleration) field.ErrorList {
 		}
 		switch {
 		case t.Key == "" && t.Operator != corev1.TolerationOpExists:
-			errs = append(errs, field.Required(at.Child("key"), "name the taint, or say operator: Exists, which tolerates all"))
+			errs = append(
+				errs,
+				field.Required(at.Child("key"), "name the taint, or say operator: Exists, which tolerates all"),
+			)
 		case t.Key != "" && len(validation.IsQualifiedName(t.Key)) > 0:
-			errs = append(errs, field.Invalid(at.Child("key"), t.Key, "must be the key of a taint, such as example.com/gpu"))
+			errs = append(
+				errs,
+				field.Invalid(at.Child("key"), t.Key, "must be the key of a taint, such as example.com/gpu"),
+			)
 		case t.Operator == corev1.TolerationOpExists && t.Value != "":
-			errs = append(errs, field.Invalid(at.Child("value"), t.Value, "leave it out: operator Exists asks for no value"))
+			errs = append(
+				errs,
+				field.Invalid(at.Child("value"), t.Value, "leave it out: operator Exists asks for no value"),
+			)
 		}
 		if t.TolerationSeconds != nil && t.Effect != corev1.TaintEffectNoExecute {
-			errs = append(errs, field.Invalid(at.Child("tolerationSeconds"), *t.TolerationSeconds, "is for effect NoExecute alone"))
+			errs = append(
+				errs,
+				field.Invalid(at.Child("tolerationSeconds"), *t.TolerationSeconds, "is for effect NoExecute alone"),
+			)
 		}
 	}
 	return errs
@@ -281,7 +358,14 @@ func ranges(at *field.Path, list []string) field.ErrorList {
 	var errs field.ErrorList
 	for i, cidr := range list {
 		if _, err := netip.ParsePrefix(cidr); err != nil {
-			errs = append(errs, field.Invalid(at.Index(i), cidr, "must be a range of addresses such as 10.0.0.0/28, or 10.0.0.4/32 for one"))
+			errs = append(
+				errs,
+				field.Invalid(
+					at.Index(i),
+					cidr,
+					"must be a range of addresses such as 10.0.0.0/28, or 10.0.0.4/32 for one",
+				),
+			)
 		}
 	}
 	return errs
@@ -294,9 +378,18 @@ func (i *Image) validate(at *field.Path) field.ErrorList {
 	}
 	switch {
 	case !fits(i.Digest, DigestPattern):
-		errs = append(errs, field.Invalid(at.Child("digest"), i.Digest, "must be sha256: and 64 hexadecimal digits"))
+		errs = append(
+			errs,
+			field.Invalid(at.Child("digest"), i.Digest, "must be sha256: and 64 hexadecimal digits"),
+		)
 	case i.Digest == "" && i.Tag == "":
-		errs = append(errs, field.Required(at.Child("tag"), "this program was built without a version: say which image, as --image or here"))
+		errs = append(
+			errs,
+			field.Required(
+				at.Child("tag"),
+				"this program was built without a version: say which image, as --image or here",
+			),
+		)
 	case i.Digest == "" && !fits(i.Tag, TagPattern):
 		errs = append(errs, field.Invalid(at.Child("tag"), i.Tag, "must be the tag of an image, such as v1.2.3"))
 	}
@@ -310,11 +403,21 @@ func (i *Image) validate(at *field.Path) field.ErrorList {
 func (p *Program) validate(flags Flags, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if p.Replicas < 1 || p.Replicas > 9 {
-		errs = append(errs, field.Invalid(at.Child("replicas"), p.Replicas, "must be between 1 and 9: one leads, the others wait"))
+		errs = append(
+			errs,
+			field.Invalid(at.Child("replicas"), p.Replicas, "must be between 1 and 9: one leads, the others wait"),
+		)
 	}
 	for name, limit := range p.Resources.Limits {
 		if request, has := p.Resources.Requests[name]; has && request.Cmp(limit) > 0 {
-			errs = append(errs, field.Invalid(at.Child("resources", "requests").Key(string(name)), request.String(), "is more than the limit, "+limit.String()))
+			errs = append(
+				errs,
+				field.Invalid(
+					at.Child("resources", "requests").Key(string(name)),
+					request.String(),
+					"is more than the limit, "+limit.String(),
+				),
+			)
 		}
 	}
 	for i, arg := range p.ExtraArgs {

@@ -27,9 +27,9 @@ type Visibility struct {
 	ExternalName string
 }
 
-// visibilityObjects are the Service and the registrations of the APIs that the controller answers. The Service leads to pods
-// that are not ready as well, which say what there is: as long as nobody does, the API server knows the
-// kinds of the cluster in part only, and no namespace can be deleted.
+// visibilityObjects are the Service and the registrations of the APIs that the controller answers. The
+// Service leads to pods that are not ready as well, which say what there is: as long as nobody does, the API
+// server knows the kinds of the cluster in part only, and no namespace can be deleted.
 func visibilityObjects(o Options) []client.Object {
 	v := o.Visibility
 	if v == nil {
@@ -39,9 +39,13 @@ func visibilityObjects(o Options) []client.Object {
 	if v.ExternalName != "" {
 		s.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: v.ExternalName}
 	} else {
-		s.Spec = corev1.ServiceSpec{Selector: v.Selector, PublishNotReadyAddresses: true, Ports: []corev1.ServicePort{{
-			Name: "https", Port: v.Port, TargetPort: intstr.FromInt32(v.Port), Protocol: corev1.ProtocolTCP,
-		}}}
+		s.Spec = corev1.ServiceSpec{
+			Selector:                 v.Selector,
+			PublishNotReadyAddresses: true,
+			Ports: []corev1.ServicePort{{
+				Name: "https", Port: v.Port, TargetPort: intstr.FromInt32(v.Port), Protocol: corev1.ProtocolTCP,
+			}},
+		}
 	}
 	objects := []client.Object{s}
 	for i, v := range certs.Served() {
@@ -58,7 +62,11 @@ func apiService(o Options, v schema.GroupVersion, priority int64) client.Object 
 		"version":              v.Version,
 		"groupPriorityMinimum": int64(100),
 		"versionPriority":      priority,
-		"service":              map[string]any{"namespace": o.Namespace, "name": VisibilityService, "port": int64(o.Visibility.Port)},
+		"service": map[string]any{
+			"namespace": o.Namespace,
+			"name":      VisibilityService,
+			"port":      int64(o.Visibility.Port),
+		},
 	}
 	if len(o.CABundle) > 0 {
 		spec["caBundle"] = base64.StdEncoding.EncodeToString(o.CABundle)

@@ -44,8 +44,16 @@ func TestVisibilityObjects(t *testing.T) {
 				t.Fatalf("%T", got[1])
 			}
 			want := map[string]any{
-				"group": "visibility.kueue.x-k8s.io", "version": "v1beta2", "groupPriorityMinimum": int64(100), "versionPriority": int64(20),
-				"caBundle": "Y2E=", "service": map[string]any{"namespace": "home", "name": "mlbatch-visibility", "port": int64(tc.at.Port)},
+				"group":                "visibility.kueue.x-k8s.io",
+				"version":              "v1beta2",
+				"groupPriorityMinimum": int64(100),
+				"versionPriority":      int64(20),
+				"caBundle":             "Y2E=",
+				"service": map[string]any{
+					"namespace": "home",
+					"name":      "mlbatch-visibility",
+					"port":      int64(tc.at.Port),
+				},
 			}
 			if diff := cmp.Diff(want, preferred.Object["spec"]); diff != "" {
 				t.Errorf("registration (-want +got):\n%s", diff)

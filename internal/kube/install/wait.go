@@ -77,7 +77,12 @@ func (x *Installation) Wait(ctx context.Context, c client.Client, served Resourc
 			return false, nil //nolint:nilerr // it may be busy
 		}
 		before := len(missing)
-		if missing = slices.DeleteFunc(missing, func(k kind) bool { return k.listed(resources) }); len(missing) < before {
+		if missing = slices.DeleteFunc(
+			missing,
+			func(k kind) bool { return k.listed(resources) },
+		); len(
+			missing,
+		) < before {
 			x.moved()
 		}
 		if looks++; looks%int(stuckAfter/pollInterval) != 0 {
@@ -100,7 +105,8 @@ func (x *Installation) Wait(ctx context.Context, c client.Client, served Resourc
 func (k kind) listed(resources map[schema.GroupVersion]*metav1.APIResourceList) bool {
 	return !slices.ContainsFunc(k.versions, func(gv schema.GroupVersion) bool {
 		list := resources[gv]
-		return list == nil || !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == k.plural })
+		return list == nil ||
+			!slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == k.plural })
 	})
 }
 
@@ -169,9 +175,12 @@ func available(service *unstructured.Unstructured) bool {
 // Stuck reports whether a definition has its names and is not served.
 func Stuck(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	is := func(t apiextensionsv1.CustomResourceDefinitionConditionType) bool {
-		return slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
-			return c.Type == t && c.Status == apiextensionsv1.ConditionTrue
-		})
+		return slices.ContainsFunc(
+			crd.Status.Conditions,
+			func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
+				return c.Type == t && c.Status == apiextensionsv1.ConditionTrue
+			},
+		)
 	}
 	return is(apiextensionsv1.NamesAccepted) && !is(apiextensionsv1.Established)
 }

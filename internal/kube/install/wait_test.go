@@ -35,7 +35,10 @@ func (l late) GroupsAndMaybeResources() (*metav1.APIGroupList, map[schema.GroupV
 	for gv, list := range l.all {
 		out[gv] = list.DeepCopy()
 		if time.Since(l.since) < 2*time.Second {
-			out[gv].APIResources = slices.DeleteFunc(out[gv].APIResources, func(r metav1.APIResource) bool { return r.Name == "workloads" })
+			out[gv].APIResources = slices.DeleteFunc(
+				out[gv].APIResources,
+				func(r metav1.APIResource) bool { return r.Name == "workloads" },
+			)
 		}
 	}
 	return nil, out, nil, nil
@@ -94,15 +97,20 @@ func TestWaitTouchesDefinitionsThatAreStuck(t *testing.T) {
 		b.WithObjects(crd)
 	}
 	var touched []string
-	c := interceptor.NewClient(b.Build(), interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
-		touched = append(touched, o.GetName())
-		for _, crd := range crds {
-			if crd.Name == o.GetName() {
-				served.list(crd) // it is seen now
-			}
-		}
-		return c.Patch(ctx, o, p, opts...)
-	}})
+	c := interceptor.NewClient(
+		b.Build(),
+		interceptor.Funcs{
+			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+				touched = append(touched, o.GetName())
+				for _, crd := range crds {
+					if crd.Name == o.GetName() {
+						served.list(crd) // it is seen now
+					}
+				}
+				return c.Patch(ctx, o, p, opts...)
+			},
+		},
+	)
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()

@@ -14,7 +14,9 @@ import (
 // would keep off for as long as it runs.
 func TestValidateAffinity(t *testing.T) {
 	required := func(terms ...corev1.PodAffinityTerm) *corev1.Affinity {
-		return &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}}
+		return &corev1.Affinity{
+			PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms},
+		}
 	}
 	everywhere := corev1.PodAffinityTerm{TopologyKey: "zone", NamespaceSelector: &metav1.LabelSelector{}}
 	in := func(namespaces ...string) corev1.PodAffinityTerm {

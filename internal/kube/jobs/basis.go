@@ -79,7 +79,10 @@ func (all Kinds) Bases() []BasisKind {
 			if b.Templates == nil {
 				continue
 			}
-			if !slices.ContainsFunc(out, func(x BasisKind) bool { return x.GVK == b.GVK }) { // one may be that of several kinds
+			if !slices.ContainsFunc(
+				out,
+				func(x BasisKind) bool { return x.GVK == b.GVK },
+			) { // one may be that of several kinds
 				out = append(out, b)
 			}
 		}

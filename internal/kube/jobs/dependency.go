@@ -42,8 +42,12 @@ func (d Dependency) Met(succeeded bool) bool {
 func ParseDependency(text string) (Dependency, error) {
 	when, job, _ := strings.Cut(text, ":")
 	d := Dependency{When(when), job}
-	if !slices.Contains([]When{AfterOK, AfterAny, AfterFail}, d.When) || len(validation.IsDNS1123Subdomain(job)) > 0 {
-		return d, fmt.Errorf("%q: use ok:JOB, any:JOB or fail:JOB, with the name of a job of the same namespace", text)
+	if !slices.Contains([]When{AfterOK, AfterAny, AfterFail}, d.When) ||
+		len(validation.IsDNS1123Subdomain(job)) > 0 {
+		return d, fmt.Errorf(
+			"%q: use ok:JOB, any:JOB or fail:JOB, with the name of a job of the same namespace",
+			text,
+		)
 	}
 	return d, nil
 }

@@ -38,8 +38,19 @@ func Fingerprint(spec *corev1.PodSpec) string {
 		Overhead         corev1.ResourceList
 		Claims           []corev1.PodResourceClaim
 	}{
-		shapes(spec.InitContainers), shapes(spec.Containers), spec.Resources, spec.NodeSelector, spec.Affinity, spec.Tolerations,
-		spec.RuntimeClassName, spec.PriorityClassName, spec.TopologySpreadConstraints, spec.Overhead, spec.ResourceClaims,
+		shapes(
+			spec.InitContainers,
+		),
+		shapes(spec.Containers),
+		spec.Resources,
+		spec.NodeSelector,
+		spec.Affinity,
+		spec.Tolerations,
+		spec.RuntimeClassName,
+		spec.PriorityClassName,
+		spec.TopologySpreadConstraints,
+		spec.Overhead,
+		spec.ResourceClaims,
 	})
 }
 

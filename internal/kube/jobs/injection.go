@@ -98,7 +98,11 @@ func templateOf(sets []kueue.PodSet, name kueue.PodSetReference) *corev1.PodTemp
 // restore makes a template what its author wrote, in all that an admission may change.
 func restore(t, author *corev1.PodTemplateSpec) {
 	t.Labels, t.Annotations = maps.Clone(author.Labels), maps.Clone(author.Annotations)
-	t.Spec.NodeSelector, t.Spec.Tolerations = maps.Clone(author.Spec.NodeSelector), slices.Clone(author.Spec.Tolerations)
+	t.Spec.NodeSelector, t.Spec.Tolerations = maps.Clone(
+		author.Spec.NodeSelector,
+	), slices.Clone(
+		author.Spec.Tolerations,
+	)
 }
 
 // KeepInjected leaves in a template that its author writes again, t, what an admission added

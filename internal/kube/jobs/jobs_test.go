@@ -28,8 +28,11 @@ func TestMerge(t *testing.T) {
 		"more":           {why: "both", have: text{"a": "1"}, add: text{"b": "2"}, want: text{"a": "1", "b": "2"}},
 		"the same again": {why: "started twice", have: text{"a": "1"}, add: text{"a": "1"}, want: text{"a": "1"}},
 		"another": {
-			why: "what the user wrote is not overwritten", have: text{"a": "1"}, add: text{"a": "2"}, want: text{"a": "1"},
-			err: `label a: the pod template says "1", the admission "2"; remove it from the template`,
+			why:  "what the user wrote is not overwritten",
+			have: text{"a": "1"},
+			add:  text{"a": "2"},
+			want: text{"a": "1"},
+			err:  `label a: the pod template says "1", the admission "2"; remove it from the template`,
 		},
 	}
 	for name, tc := range tests {
@@ -58,14 +61,28 @@ func TestWith(t *testing.T) {
 	spot := corev1.Toleration{Key: "spot", Operator: corev1.TolerationOpExists}
 	other := corev1.Toleration{Key: "other", Operator: corev1.TolerationOpExists}
 	was := jobs.PodSetInfo{
-		Name: "main", Count: 2, Labels: text{"l": "1"}, Annotations: text{"a": "1"}, NodeSelector: text{"n": "1"}, Tolerations: []corev1.Toleration{spot},
+		Name:         "main",
+		Count:        2,
+		Labels:       text{"l": "1"},
+		Annotations:  text{"a": "1"},
+		NodeSelector: text{"n": "1"},
+		Tolerations:  []corev1.Toleration{spot},
 	}
 	got, err := was.With(kueue.PodSetUpdate{
-		Labels: text{"l2": "2"}, Annotations: text{"a2": "2"}, NodeSelector: text{"n2": "2"}, Tolerations: []corev1.Toleration{spot, other},
+		Labels: text{
+			"l2": "2",
+		},
+		Annotations:  text{"a2": "2"},
+		NodeSelector: text{"n2": "2"},
+		Tolerations:  []corev1.Toleration{spot, other},
 	})
 	want := jobs.PodSetInfo{
-		Name: "main", Count: 2, Labels: text{"l": "1", "l2": "2"}, Annotations: text{"a": "1", "a2": "2"}, NodeSelector: text{"n": "1", "n2": "2"},
-		Tolerations: []corev1.Toleration{spot, other},
+		Name:         "main",
+		Count:        2,
+		Labels:       text{"l": "1", "l2": "2"},
+		Annotations:  text{"a": "1", "a2": "2"},
+		NodeSelector: text{"n": "1", "n2": "2"},
+		Tolerations:  []corev1.Toleration{spot, other},
 	}
 	if d := cmp.Diff(want, got); d != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, d)
@@ -92,17 +109,39 @@ func TestCovers(t *testing.T) {
 		queue string
 		want  bool
 	}{
-		"names a queue":        {why: "it asks to wait", queue: "q", want: true},
-		"names none":           {why: "it concerns no queue"},
-		"in a team's":          {why: "everything of a team counts", in: team, want: true},
-		"not quite a team's":   {why: "the label says false", in: text{kueue.TeamNamespaceLabel: "false"}},
-		"all are to wait":      {why: "the installation says so", scope: jobs.Scope{WithoutQueue: true}, want: true},
-		"elsewhere":            {why: "the namespace is left alone, whatever the job says", scope: jobs.Scope{Namespaces: only, WithoutQueue: true}, in: team, queue: "q"},
-		"selected":             {why: "and asks to wait", scope: jobs.Scope{Namespaces: only}, in: text{"batch": "yes"}, queue: "q", want: true},
-		"selected, names none": {why: "it does not ask", scope: jobs.Scope{Namespaces: only}, in: text{"batch": "yes"}},
+		"names a queue":      {why: "it asks to wait", queue: "q", want: true},
+		"names none":         {why: "it concerns no queue"},
+		"in a team's":        {why: "everything of a team counts", in: team, want: true},
+		"not quite a team's": {why: "the label says false", in: text{kueue.TeamNamespaceLabel: "false"}},
+		"all are to wait": {
+			why:   "the installation says so",
+			scope: jobs.Scope{WithoutQueue: true},
+			want:  true,
+		},
+		"elsewhere": {
+			why:   "the namespace is left alone, whatever the job says",
+			scope: jobs.Scope{Namespaces: only, WithoutQueue: true},
+			in:    team,
+			queue: "q",
+		},
+		"selected": {
+			why:   "and asks to wait",
+			scope: jobs.Scope{Namespaces: only},
+			in:    text{"batch": "yes"},
+			queue: "q",
+			want:  true,
+		},
+		"selected, names none": {
+			why:   "it does not ask",
+			scope: jobs.Scope{Namespaces: only},
+			in:    text{"batch": "yes"},
+		},
 	}
 	for name, tc := range tests {
-		if got := tc.scope.Covers(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Labels: tc.in}}, tc.queue); got != tc.want {
+		if got := tc.scope.Covers(
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Labels: tc.in}},
+			tc.queue,
+		); got != tc.want {
 			t.Errorf("%s: %s: %t", name, tc.why, got)
 		}
 	}

@@ -44,7 +44,8 @@ type Naming struct {
 	AddToScheme func(*runtime.Scheme) error
 }
 
-// Queueing is what queueing jobs of a kind takes: where a job is held, what its pods are, what happens when it must leave.
+// Queueing is what queueing jobs of a kind takes: where a job is held, what its pods are, what happens when
+// it must leave.
 type Queueing struct {
 	// OnlyQueued: no controller but ours would ever start an object of the kind, so
 	// that it is queued wherever it is, and whatever configurations leave out.
@@ -289,7 +290,8 @@ func (all Kinds) Makes() []schema.GroupResource {
 // Child reports whether jobs of any of the kinds consist of objects of the kind gvk.
 func (all Kinds) Child(gvk schema.GroupVersionKind) bool {
 	return slices.ContainsFunc(all, func(k Kind) bool {
-		return k.Running.Operated != nil && slices.ContainsFunc(k.Running.Operated.Children, func(c ChildKind) bool { return c.GVK == gvk })
+		return k.Running.Operated != nil &&
+			slices.ContainsFunc(k.Running.Operated.Children, func(c ChildKind) bool { return c.GVK == gvk })
 	})
 }
 
@@ -305,7 +307,8 @@ func (all Kinds) Find(gvk schema.GroupVersionKind) *Kind {
 // Make reports whether an owner is a job of one of the kinds whose jobs consist of other objects
 // than pods.
 func (all Kinds) Make(owner *metav1.OwnerReference) bool {
-	return owner != nil && slices.ContainsFunc(all, func(k Kind) bool { return k.Whole() && k.GVK().Kind == owner.Kind })
+	return owner != nil &&
+		slices.ContainsFunc(all, func(k Kind) bool { return k.Whole() && k.GVK().Kind == owner.Kind })
 }
 
 // Whole reports whether jobs of the kind consist of other objects, which are not queued as jobs of

@@ -18,9 +18,15 @@ import (
 // PodSetName is what the Workload of a job calls the pods of a role.
 func PodSetName(role string) string { return strings.ToLower(role) }
 
-// Pod makes a member of the job; m is what is kept of the job. info is what the admission gives it; nil for a job that
-// needs none. What the author wrote stays.
-func (p *Plan) Pod(job metav1.Object, gvk schema.GroupVersionKind, x podplan.Member, m *podplan.Memory, info *PodSetInfo) (*corev1.Pod, error) {
+// Pod makes a member of the job; m is what is kept of the job. info is what the admission gives it; nil for a
+// job that needs none. What the author wrote stays.
+func (p *Plan) Pod(
+	job metav1.Object,
+	gvk schema.GroupVersionKind,
+	x podplan.Member,
+	m *podplan.Memory,
+	info *PodSetInfo,
+) (*corev1.Pod, error) {
 	r := p.Role(x.Role)
 	t := p.TemplateOf(x).DeepCopy()
 	if t == nil {
@@ -64,7 +70,13 @@ func (p *Plan) Pod(job metav1.Object, gvk schema.GroupVersionKind, x podplan.Mem
 
 // Child makes a member of the job that is no pod; admitted is what the admission gives its
 // pods.
-func (p *Plan) Child(job metav1.Object, gvk schema.GroupVersionKind, x podplan.Member, m *podplan.Memory, admitted Admitted) (Object, error) {
+func (p *Plan) Child(
+	job metav1.Object,
+	gvk schema.GroupVersionKind,
+	x podplan.Member,
+	m *podplan.Memory,
+	admitted Admitted,
+) (Object, error) {
 	r := p.Role(x.Role)
 	o, err := p.MakeOf(x.Role)(x, m, admitted)
 	if err != nil {
@@ -99,7 +111,9 @@ func setEnv(c *corev1.Container, r *podplan.Role, index int32) {
 		}
 		v := corev1.EnvVar{Name: e.Name}
 		if e.Field != "" {
-			v.ValueFrom = &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: e.Field}}
+			v.ValueFrom = &corev1.EnvVarSource{
+				FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: e.Field},
+			}
 		} else {
 			v.Value = r.Expand(e.Value, index)
 		}
@@ -142,7 +156,11 @@ func memberLabels(job metav1.Object, r *podplan.Role, m podplan.Member) map[stri
 // identity are the labels that say which pod of which job it is.
 func identity(job metav1.Object, m podplan.Member) map[string]string {
 	return map[string]string{
-		recovery.JobLabel: string(job.GetUID()), recovery.RoleLabel: PodSetName(m.Role), recovery.IndexLabel: strconv.Itoa(int(m.Index)),
+		recovery.JobLabel: string(
+			job.GetUID(),
+		),
+		recovery.RoleLabel:  PodSetName(m.Role),
+		recovery.IndexLabel: strconv.Itoa(int(m.Index)),
 	}
 }
 
@@ -173,7 +191,10 @@ func (p *Plan) SeeChild(kind *ChildKind, o Object) podplan.Seen {
 
 // named finds the role that has a member of a name, among those of pods or among the
 // others.
-func (p *Plan) named(name string, child bool) (*podplan.Role, int32) { //nolint:revive // which roles are looked at
+func (p *Plan) named( //nolint:revive // which roles are looked at
+	name string,
+	child bool,
+) (*podplan.Role, int32) {
 	for i := range p.Roles {
 		if (i < len(p.Make) && p.Make[i] != nil) != child {
 			continue
@@ -192,7 +213,12 @@ func attempt(o metav1.Object) int32 {
 
 func seen(pod *corev1.Pod) podplan.Seen {
 	s := podplan.Seen{
-		ID: string(pod.UID), Attempt: attempt(pod), Version: pod.Annotations[recovery.VersionAnnotation], Leaving: pod.DeletionTimestamp != nil,
+		ID: string(
+			pod.UID,
+		),
+		Attempt: attempt(pod),
+		Version: pod.Annotations[recovery.VersionAnnotation],
+		Leaving: pod.DeletionTimestamp != nil,
 	}
 	for _, c := range pod.Status.ContainerStatuses {
 		s.Failures += c.RestartCount
@@ -228,7 +254,8 @@ const firstSignal = 128
 // says that another try would end alike.
 func final(pod *corev1.Pod, container string) bool {
 	for _, c := range pod.Status.ContainerStatuses {
-		if t := c.State.Terminated; t != nil && (container == "" || c.Name == container) && t.ExitCode > 0 && t.ExitCode < firstSignal {
+		if t := c.State.Terminated; t != nil && (container == "" || c.Name == container) && t.ExitCode > 0 &&
+			t.ExitCode < firstSignal {
 			return true
 		}
 	}
@@ -239,7 +266,10 @@ func final(pod *corev1.Pod, container string) bool {
 func whyFailed(pod *corev1.Pod) string {
 	for _, c := range pod.Status.ContainerStatuses {
 		if t := c.State.Terminated; t != nil && t.ExitCode != 0 {
-			return strings.TrimSuffix(fmt.Sprintf("container %s exited with code %d, %s", c.Name, t.ExitCode, t.Reason), ", ")
+			return strings.TrimSuffix(
+				fmt.Sprintf("container %s exited with code %d, %s", c.Name, t.ExitCode, t.Reason),
+				", ",
+			)
 		}
 	}
 	switch s := pod.Status; {

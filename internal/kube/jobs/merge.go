@@ -17,7 +17,13 @@ type ConflictError struct{ What, Key, Old, New string }
 
 // Error says what the user can do about it.
 func (c *ConflictError) Error() string {
-	return fmt.Sprintf("%s %s: the pod template says %q, the admission %q; remove it from the template", c.What, c.Key, c.Old, c.New)
+	return fmt.Sprintf(
+		"%s %s: the pod template says %q, the admission %q; remove it from the template",
+		c.What,
+		c.Key,
+		c.Old,
+		c.New,
+	)
 }
 
 // With returns the info with what an admission check adds. A value that differs

@@ -96,7 +96,8 @@ func (o *Operated) KindOf(member Object) (schema.GroupVersionKind, error) {
 // LacksRight reports whether the API server refused something since we may not do it. Limits and policies
 // forbid in other words.
 func LacksRight(err error) bool {
-	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), " cannot ") && strings.Contains(err.Error(), " resource \"")
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), " cannot ") &&
+		strings.Contains(err.Error(), " resource \"")
 }
 
 // Refusal is what people are told of an error of the API server. That we lack a right ourselves is so
@@ -206,15 +207,27 @@ func outcomes() map[podplan.Outcome]string {
 // reasons are the API's words for why a plan ended.
 func reasons() map[podplan.Reason]string {
 	return map[podplan.Reason]string{
-		podplan.MemberFailed: "PodFailed", podplan.RetriesExceeded: "BackoffLimitExceeded", podplan.DeadlineExceeded: "DeadlineExceeded",
+		podplan.MemberFailed:     "PodFailed",
+		podplan.RetriesExceeded:  "BackoffLimitExceeded",
+		podplan.DeadlineExceeded: "DeadlineExceeded",
 	}
 }
 
 // ToRecovery is what is remembered of a job as its JobRecovery has it.
 func ToRecovery(m *podplan.Memory) *recovery.Recovery {
 	r := &recovery.Recovery{
-		StartTime: moment(m.Started), Attempt: m.Attempt, Failures: m.Failures, FreeFailures: m.Free, Rule: m.Rule, LastFailureTime: moment(m.LastFailure),
-		Outcome: outcomes()[m.Outcome], Reason: reasons()[m.Reason], Message: m.Message, EndTime: moment(m.Ended),
+		StartTime: moment(
+			m.Started,
+		),
+		Attempt:         m.Attempt,
+		Failures:        m.Failures,
+		FreeFailures:    m.Free,
+		Rule:            m.Rule,
+		LastFailureTime: moment(m.LastFailure),
+		Outcome:         outcomes()[m.Outcome],
+		Reason:          reasons()[m.Reason],
+		Message:         m.Message,
+		EndTime:         moment(m.Ended),
 	}
 	for _, id := range m.Counted {
 		r.Counted = append(r.Counted, types.UID(id))
@@ -237,7 +250,13 @@ func Remembered(r *recovery.Recovery) podplan.Memory {
 	if r == nil {
 		return podplan.Memory{}
 	}
-	m := podplan.Memory{Attempt: r.Attempt, Failures: r.Failures, Free: r.FreeFailures, Rule: r.Rule, Message: r.Message}
+	m := podplan.Memory{
+		Attempt:  r.Attempt,
+		Failures: r.Failures,
+		Free:     r.FreeFailures,
+		Rule:     r.Rule,
+		Message:  r.Message,
+	}
 	if r.StartTime != nil {
 		m.Started = r.StartTime.Time
 	}

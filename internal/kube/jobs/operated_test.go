@@ -36,10 +36,21 @@ func plan() *jobs.Plan {
 	return &jobs.Plan{
 		Plan: podplan.Plan{Roles: []podplan.Role{
 			{
-				Name: "Master", Count: 2, Member: "j-master-{index}", Container: "main", Labels: map[string]string{"rank": "{rank}"},
-				Env: []podplan.Env{{Name: "RANK", Value: "{rank}"}, {Name: "IP", Field: "status.podIP"}},
+				Name:      "Master",
+				Count:     2,
+				Member:    "j-master-{index}",
+				Container: "main",
+				Labels:    map[string]string{"rank": "{rank}"},
+				Env:       []podplan.Env{{Name: "RANK", Value: "{rank}"}, {Name: "IP", Field: "status.podIP"}},
 			},
-			{Name: "Worker", Count: 3, Rank: 2, Member: "j-worker-{index}", Env: []podplan.Env{{Name: "RANK", Value: "{rank}"}}, Ports: []podplan.Port{{Name: "p", Port: 1}}},
+			{
+				Name:   "Worker",
+				Count:  3,
+				Rank:   2,
+				Member: "j-worker-{index}",
+				Env:    []podplan.Env{{Name: "RANK", Value: "{rank}"}},
+				Ports:  []podplan.Port{{Name: "p", Port: 1}},
+			},
 		}},
 		Templates: []*corev1.PodTemplateSpec{template(), template()},
 	}
@@ -51,19 +62,36 @@ func owner() *toy.Toy {
 
 func TestPodsOfMembers(t *testing.T) {
 	p, gvk := plan(), toy.GroupVersion().WithKind("Toy")
-	got, err := p.Pod(owner(), gvk, podplan.Member{Role: "Worker", Index: 1}, &podplan.Memory{Attempt: 7, Failures: 2}, &jobs.PodSetInfo{
-		Labels: map[string]string{"queue": "q"}, Annotations: map[string]string{"workload": "w"}, NodeSelector: map[string]string{"gpu": "a"},
-		Tolerations: []corev1.Toleration{{Key: "gpu"}},
-	})
+	got, err := p.Pod(
+		owner(),
+		gvk,
+		podplan.Member{Role: "Worker", Index: 1},
+		&podplan.Memory{Attempt: 7, Failures: 2},
+		&jobs.PodSetInfo{
+			Labels: map[string]string{
+				"queue": "q",
+			},
+			Annotations:  map[string]string{"workload": "w"},
+			NodeSelector: map[string]string{"gpu": "a"},
+			Tolerations:  []corev1.Toleration{{Key: "gpu"}},
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "n", Name: "j-worker-1", OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner(), gvk)},
-			Annotations: map[string]string{"workload": "w", recovery.FailuresAnnotation: "2"},
+			Namespace:       "n",
+			Name:            "j-worker-1",
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner(), gvk)},
+			Annotations:     map[string]string{"workload": "w", recovery.FailuresAnnotation: "2"},
 			Labels: map[string]string{
-				"app": "mine", "queue": "q", recovery.JobLabel: "u", recovery.RoleLabel: "worker", recovery.IndexLabel: "1", recovery.AttemptLabel: "7",
+				"app":                 "mine",
+				"queue":               "q",
+				recovery.JobLabel:     "u",
+				recovery.RoleLabel:    "worker",
+				recovery.IndexLabel:   "1",
+				recovery.AttemptLabel: "7",
 			},
 		},
 		Spec: corev1.PodSpec{
@@ -81,16 +109,24 @@ func TestPodsOfMembers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Labels["rank"] != "1" || len(got.Spec.Containers[1].Env) > 0 || got.Spec.Containers[0].Env[0].Value != "my own" {
+	if got.Labels["rank"] != "1" || len(got.Spec.Containers[1].Env) > 0 ||
+		got.Spec.Containers[0].Env[0].Value != "my own" {
 		t.Errorf("what its author wrote stays, and only one container is told: %+v", got)
 	}
-	if e := got.Spec.Containers[0].Env[1]; e.ValueFrom == nil || e.ValueFrom.FieldRef.FieldPath != "status.podIP" {
+	if e := got.Spec.Containers[0].Env[1]; e.ValueFrom == nil ||
+		e.ValueFrom.FieldRef.FieldPath != "status.podIP" {
 		t.Errorf("a variable from a field: %+v", e)
 	}
 	if diff := cmp.Diff(plan(), p); diff != "" {
 		t.Errorf("the plan changed (-was +is):\n%s", diff)
 	}
-	if _, err = p.Pod(owner(), gvk, podplan.Member{Role: "Worker"}, &podplan.Memory{}, &jobs.PodSetInfo{NodeSelector: map[string]string{"disk": "hdd"}}); err == nil {
+	if _, err = p.Pod(
+		owner(),
+		gvk,
+		podplan.Member{Role: "Worker"},
+		&podplan.Memory{},
+		&jobs.PodSetInfo{NodeSelector: map[string]string{"disk": "hdd"}},
+	); err == nil {
 		t.Error("an admission overrides what the author wrote")
 	}
 	if s := p.Service(owner(), gvk, podplan.Member{Role: "Master"}); s != nil {
@@ -102,7 +138,8 @@ func TestPodsOfMembers(t *testing.T) {
 			t.Errorf("the service selects %v", s.Spec.Selector)
 		}
 	}
-	if s.Name != want.Name || s.Spec.ClusterIP != corev1.ClusterIPNone || len(s.Spec.Ports) != 1 || len(s.Spec.Selector) != 3 {
+	if s.Name != want.Name || s.Spec.ClusterIP != corev1.ClusterIPNone || len(s.Spec.Ports) != 1 ||
+		len(s.Spec.Selector) != 3 {
 		t.Errorf("service %+v", s)
 	}
 }
@@ -110,7 +147,10 @@ func TestPodsOfMembers(t *testing.T) {
 func TestSee(t *testing.T) {
 	now := metav1.Now()
 	exits := func(container string, code int32, reason string) corev1.ContainerStatus {
-		return corev1.ContainerStatus{Name: container, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason}}}
+		return corev1.ContainerStatus{
+			Name:  container,
+			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason}},
+		}
 	}
 	condition := func(c corev1.PodConditionType) []corev1.PodCondition {
 		return []corev1.PodCondition{{Type: c, Status: corev1.ConditionTrue}}
@@ -249,7 +289,8 @@ func TestRightsThatWeLackAreToldWithTheCure(t *testing.T) {
 		`violates PodSecurity "restricted:latest"`:                                       false,
 	} {
 		err := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", errors.New(why))
-		if jobs.LacksRight(err) != lacks || strings.Contains(jobs.Refusal(err), "mlbatch team create") != lacks || !strings.Contains(jobs.Refusal(err), why) {
+		if jobs.LacksRight(err) != lacks || strings.Contains(jobs.Refusal(err), "mlbatch team create") != lacks ||
+			!strings.Contains(jobs.Refusal(err), why) {
 			t.Errorf("%s: %v, %s", why, jobs.LacksRight(err), jobs.Refusal(err))
 		}
 	}

@@ -12,8 +12,12 @@ import (
 // roleLabels are the labels by which controllers of others say which role of a job a pod has.
 func roleLabels() []string {
 	return []string{
-		"training.kubeflow.org/replica-type", "ray.io/group", "ray.io/node-type",
-		"jobset.sigs.k8s.io/replicatedjob-name", "mpi-operator.x-k8s.io/job-role", "leaderworkerset.sigs.k8s.io/role",
+		"training.kubeflow.org/replica-type",
+		"ray.io/group",
+		"ray.io/node-type",
+		"jobset.sigs.k8s.io/replicatedjob-name",
+		"mpi-operator.x-k8s.io/job-role",
+		"leaderworkerset.sigs.k8s.io/role",
 	}
 }
 
@@ -21,7 +25,11 @@ func roleLabels() []string {
 // the program that started its job sets none. It goes by the role that the pod's controller gives
 // it, and by what its containers run and ask for. room is how many pods each pod set lacks, for
 // pods that several would fit; nil counts none. "" is none that fits.
-func PodSetOf(sets []kueue.PodSet, pod *corev1.Pod, room map[kueue.PodSetReference]int32) kueue.PodSetReference {
+func PodSetOf(
+	sets []kueue.PodSet,
+	pod *corev1.Pod,
+	room map[kueue.PodSetReference]int32,
+) kueue.PodSetReference {
 	if len(sets) == 1 {
 		return sets[0].Name
 	}
@@ -33,7 +41,10 @@ func PodSetOf(sets []kueue.PodSet, pod *corev1.Pod, room map[kueue.PodSetReferen
 		}
 	}
 	before := len(fit)
-	fit = slices.DeleteFunc(fit, func(ps kueue.PodSet) bool { return !sameContainers(&ps.Template.Spec, &pod.Spec) })
+	fit = slices.DeleteFunc(
+		fit,
+		func(ps kueue.PodSet) bool { return !sameContainers(&ps.Template.Spec, &pod.Spec) },
+	)
 	if len(fit) == 0 {
 		fit = slices.Clone(sets)
 	}
@@ -62,7 +73,9 @@ func sameContainers(template, pod *corev1.PodSpec) bool {
 	for i := range template.Containers {
 		want := &template.Containers[i]
 		at := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == want.Name })
-		if at < 0 || pod.Containers[at].Image != want.Image || !slices.Equal(pod.Containers[at].Command, want.Command) || !slices.Equal(pod.Containers[at].Args, want.Args) {
+		if at < 0 || pod.Containers[at].Image != want.Image ||
+			!slices.Equal(pod.Containers[at].Command, want.Command) ||
+			!slices.Equal(pod.Containers[at].Args, want.Args) {
 			return false
 		}
 		for name, q := range want.Resources.Requests {

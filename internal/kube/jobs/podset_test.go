@@ -12,10 +12,15 @@ import (
 
 func TestPodSetOf(t *testing.T) {
 	spec := func(image, gpus string) corev1.PodSpec {
-		return corev1.PodSpec{Containers: []corev1.Container{{
-			Name: "main", Image: image,
-			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse(gpus)}},
-		}}}
+		return corev1.PodSpec{Containers: []corev1.Container{
+			{
+				Name:  "main",
+				Image: image,
+				Resources: corev1.ResourceRequirements{
+					Requests: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse(gpus)},
+				},
+			},
+		}}
 	}
 	set := func(name string, s corev1.PodSpec) kueue.PodSet {
 		return kueue.PodSet{Name: kueue.PodSetReference(name), Count: 1, Template: corev1.PodTemplateSpec{Spec: s}}

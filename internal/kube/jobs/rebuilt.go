@@ -34,7 +34,8 @@ func (o *Operated) Rebuilt(job Object, members []metav1.Object, seen []podplan.S
 	if m.Attempt = max(m.Attempt, attempt); others {
 		m.Attempt = attempt
 	}
-	if made := job.GetCreationTimestamp().Time; m.Started.IsZero() && runs || m.Started.Equal(made) && !m.Started.IsZero() {
+	if made := job.GetCreationTimestamp().Time; m.Started.IsZero() && runs ||
+		m.Started.Equal(made) && !m.Started.IsZero() {
 		m.Started = earliest(members, seen, 0, made)
 	}
 	if m.Attempt > 0 && !m.Started.IsZero() {
@@ -65,7 +66,8 @@ func CaughtUp(stored, told podplan.Memory) podplan.Memory {
 func earliest(members []metav1.Object, seen []podplan.Seen, attempt int32, otherwise time.Time) time.Time {
 	var first time.Time
 	for i := range seen {
-		if made := members[i].GetCreationTimestamp().Time; seen[i].Attempt >= attempt && (first.IsZero() || made.Before(first)) {
+		if made := members[i].GetCreationTimestamp().Time; seen[i].Attempt >= attempt &&
+			(first.IsZero() || made.Before(first)) {
 			first = made
 		}
 	}

@@ -14,7 +14,13 @@ func BenchmarkSee(b *testing.B) {
 	p.Roles[1].Count = 1000
 	var pods []*corev1.Pod
 	for i := range 1000 {
-		pods = append(pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("j-worker-", i)}, Status: corev1.PodStatus{Phase: corev1.PodRunning}})
+		pods = append(
+			pods,
+			&corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("j-worker-", i)},
+				Status:     corev1.PodStatus{Phase: corev1.PodRunning},
+			},
+		)
 	}
 	for b.Loop() {
 		p.See(pods)

@@ -26,7 +26,9 @@ func OfBoth[T Object, R any](f func(was, is T) R) func(was, is Object) R {
 }
 
 // Keeping is Of for Kind.Keep.
-func Keeping[T Object](keep func(was, is T, original []kueue.PodSet) T) func(was, is Object, original []kueue.PodSet) Object {
+func Keeping[T Object](
+	keep func(was, is T, original []kueue.PodSet) T,
+) func(was, is Object, original []kueue.PodSet) Object {
 	return func(was, is Object, original []kueue.PodSet) Object {
 		before, ok := was.(T)
 		after, also := is.(T)

@@ -31,7 +31,10 @@ func TestUser(t *testing.T) {
 		"both labels":        {"the one for all has whole names", own, map[string]string{"own": "a_b", jobs.UserLabel: "a_b"}, map[string]string{jobs.UserLabel: "a b"}, "a b"},
 		"kind without such":  {"it has none", &jobs.Kind{}, map[string]string{"": "alice"}, nil, ""},
 	} {
-		if got := jobs.User(tc.kind, &metav1.ObjectMeta{Labels: tc.labels, Annotations: tc.annotations}); got != tc.want {
+		if got := jobs.User(
+			tc.kind,
+			&metav1.ObjectMeta{Labels: tc.labels, Annotations: tc.annotations},
+		); got != tc.want {
 			t.Errorf("%s: %s: %q, want %q", name, tc.why, got, tc.want)
 		}
 	}
@@ -40,7 +43,10 @@ func TestUser(t *testing.T) {
 // TestSetUser: every name that a user can have is kept, in labels that are legal.
 func TestSetUser(t *testing.T) {
 	for _, name := range []string{"alice", "system:serviceaccount:blue:ci", "Zoë Müller@example.com", "_", strings.Repeat("x", 200), ""} {
-		o := &metav1.ObjectMeta{Labels: map[string]string{jobs.UserLabel: "bob"}, Annotations: map[string]string{jobs.UserLabel: "b:b", "other": "stays"}}
+		o := &metav1.ObjectMeta{
+			Labels:      map[string]string{jobs.UserLabel: "bob"},
+			Annotations: map[string]string{jobs.UserLabel: "b:b", "other": "stays"},
+		}
 		jobs.SetUser(o, name)
 		if wrong := validation.IsValidLabelValue(o.Labels[jobs.UserLabel]); len(wrong) > 0 {
 			t.Errorf("%q: label %q: %v", name, o.Labels[jobs.UserLabel], wrong)

@@ -25,7 +25,10 @@ func ValidateLabels(o metav1.Object) field.ErrorList {
 	}
 	if v, ok := o.GetLabels()[kueue.MaxExecTimeSecondsLabel]; ok {
 		if n, err := strconv.ParseInt(v, 10, 32); err != nil || n <= 0 {
-			errs = append(errs, field.Invalid(labels.Key(kueue.MaxExecTimeSecondsLabel), v, "use a whole number of seconds above 0"))
+			errs = append(
+				errs,
+				field.Invalid(labels.Key(kueue.MaxExecTimeSecondsLabel), v, "use a whole number of seconds above 0"),
+			)
 		}
 	}
 	if name, at := PrebuiltAt(o); name != "" {
@@ -35,7 +38,10 @@ func ValidateLabels(o metav1.Object) field.ErrorList {
 	}
 	list := o.GetAnnotations()[kueue.AfterAnnotation]
 	if _, err := ParseDependencies(list, o.GetName()); err != nil {
-		errs = append(errs, field.Invalid(field.NewPath("metadata", "annotations").Key(kueue.AfterAnnotation), list, err.Error()))
+		errs = append(
+			errs,
+			field.Invalid(field.NewPath("metadata", "annotations").Key(kueue.AfterAnnotation), list, err.Error()),
+		)
 	}
 	return errs
 }
@@ -56,16 +62,40 @@ func (l Limits) ValidateTemplate(t PodTemplate, namespace string) field.ErrorLis
 	spec, at := &t.Template.Spec, field.NewPath(t.Path, "spec")
 	var errs field.ErrorList
 	if spec.NodeName != "" {
-		errs = append(errs, field.Forbidden(at.Child("nodeName"),
-			fmt.Sprintf("it goes around the scheduler: use nodeSelector {%s: %s} to ask for a node", corev1.LabelHostname, spec.NodeName)))
+		errs = append(errs, field.Forbidden(
+			at.Child("nodeName"),
+			fmt.Sprintf(
+				"it goes around the scheduler: use nodeSelector {%s: %s} to ask for a node",
+				corev1.LabelHostname,
+				spec.NodeName,
+			),
+		))
 	}
 	errs = append(errs, ValidateAffinity(spec.Affinity, at.Child("affinity"), namespace)...)
 	if list := t.Template.Finalizers; len(list) > 0 {
-		errs = append(errs, field.Forbidden(field.NewPath(t.Path, "metadata", "finalizers"), "they would keep pods that have to go: remove them"))
+		errs = append(
+			errs,
+			field.Forbidden(
+				field.NewPath(t.Path, "metadata", "finalizers"),
+				"they would keep pods that have to go: remove them",
+			),
+		)
 	}
-	if grace, most := ptr.Deref(spec.TerminationGracePeriodSeconds, 0), int64(l.Termination.Seconds()); most > 0 && grace > most {
-		errs = append(errs, field.Invalid(at.Child("terminationGracePeriodSeconds"), grace,
-			fmt.Sprintf("an evicted job may keep its pods for %d seconds at most here (tenants.maxTerminationTime of the configuration): use less", most)))
+	if grace, most := ptr.Deref(
+		spec.TerminationGracePeriodSeconds,
+		0,
+	), int64(
+		l.Termination.Seconds(),
+	); most > 0 &&
+		grace > most {
+		errs = append(errs, field.Invalid(
+			at.Child("terminationGracePeriodSeconds"),
+			grace,
+			fmt.Sprintf(
+				"an evicted job may keep its pods for %d seconds at most here (tenants.maxTerminationTime of the configuration): use less",
+				most,
+			),
+		))
 	}
 	return errs
 }
@@ -82,10 +112,16 @@ func ValidateAffinity(a *corev1.Affinity, at *field.Path, namespace string) fiel
 	for i, t := range a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
 		at := at.Child("podAntiAffinity", "requiredDuringSchedulingIgnoredDuringExecution").Index(i)
 		if t.NamespaceSelector != nil {
-			errs = append(errs, field.Forbidden(at.Child("namespaceSelector"), "it would keep pods of other namespaces away"+cure))
+			errs = append(
+				errs,
+				field.Forbidden(at.Child("namespaceSelector"), "it would keep pods of other namespaces away"+cure),
+			)
 		}
 		if slices.ContainsFunc(t.Namespaces, func(n string) bool { return namespace != "" && n != namespace }) {
-			errs = append(errs, field.Forbidden(at.Child("namespaces"), "it would keep pods of other namespaces away"+cure))
+			errs = append(
+				errs,
+				field.Forbidden(at.Child("namespaces"), "it would keep pods of other namespaces away"+cure),
+			)
 		}
 	}
 	return errs

@@ -82,7 +82,10 @@ func (all Kinds) Wrappable() []Wrappable {
 	for i := range all {
 		k := &all[i]
 		if k.Queueing.Wrapped != nil {
-			out = append(out, Wrappable{GVK: k.GVK(), Resource: k.Naming.Resource, RunsPods: true, Wrapping: k.Queueing.Wrapped})
+			out = append(
+				out,
+				Wrappable{GVK: k.GVK(), Resource: k.Naming.Resource, RunsPods: true, Wrapping: k.Queueing.Wrapped},
+			)
 		}
 		out = append(out, k.Queueing.Wraps...)
 	}

@@ -133,7 +133,12 @@ func New(o Options) *Candidate {
 		o.Ready = at
 	}
 	return &Candidate{
-		opts: o, won: make(chan struct{}), stands: make(chan struct{}), announced: map[string]*writes{}, news: make(chan struct{}), wanted: make(chan struct{}, 1),
+		opts:      o,
+		won:       make(chan struct{}),
+		stands:    make(chan struct{}),
+		announced: map[string]*writes{},
+		news:      make(chan struct{}),
+		wanted:    make(chan struct{}, 1),
 	}
 }
 
@@ -187,7 +192,10 @@ func (c *Candidate) Announce(ctx context.Context, name string) (done func(WriteR
 	c.mu.Lock()
 	if len(c.announced) >= mostAnnounced && c.announced[name] == nil {
 		c.mu.Unlock()
-		return nil, fmt.Errorf("of %d writes it is not known what became: wait until the API server answers", mostAnnounced)
+		return nil, fmt.Errorf(
+			"of %d writes it is not known what became: wait until the API server answers",
+			mostAnnounced,
+		)
 	}
 	if c.announced[name] == nil {
 		c.announced[name] = &writes{}
@@ -264,7 +272,17 @@ func (c *Candidate) Run(ctx context.Context) error {
 	if err != nil {
 		return nil //nolint:nilerr // it was told to end before it led
 	}
-	klog.FromContext(ctx).Info("Leads", "lease", klog.KRef(c.opts.Namespace, c.opts.Name), "term", c.Term(), "inherited", len(c.Inherited()))
+	klog.FromContext(
+		ctx,
+	).Info(
+		"Leads",
+		"lease",
+		klog.KRef(c.opts.Namespace, c.opts.Name),
+		"term",
+		c.Term(),
+		"inherited",
+		len(c.Inherited()),
+	)
 	close(c.won)
 	return c.hold(ctx, lease)
 }
@@ -334,7 +352,12 @@ func (c *Candidate) patience() time.Duration { return max(c.opts.Duration/2, tim
 // it may be taken as it is: nobody holds it, or its holder was silent for as long as it said
 // that it may be. Time is taken here: clocks of other machines do not matter. changed is
 // true when there is more to see: the Lease is not as it was read, or the process is ready now.
-func (c *Candidate) await(ctx context.Context, seen *coordinationv1.Lease, since time.Time, ready <-chan struct{}) (silent, changed bool) {
+func (c *Candidate) await(
+	ctx context.Context,
+	seen *coordinationv1.Lease,
+	since time.Time,
+	ready <-chan struct{},
+) (silent, changed bool) {
 	left := c.left(seen, since)
 	if left <= 0 {
 		return true, false
@@ -363,7 +386,12 @@ func (c *Candidate) left(seen *coordinationv1.Lease, since time.Time) time.Durat
 	if ptr.Deref(seen.Spec.HolderIdentity, "") == "" {
 		return 0
 	}
-	whole := time.Duration(ptr.Deref(seen.Spec.LeaseDurationSeconds, int32(c.opts.Duration/time.Second))) * time.Second //nolint:gosec // minutes at most
+	whole := time.Duration(
+		ptr.Deref(
+			seen.Spec.LeaseDurationSeconds,
+			int32(c.opts.Duration/time.Second), //nolint:gosec // minutes at most
+		),
+	) * time.Second
 	return since.Add(whole).Sub(c.opts.Clock.Now())
 }
 
@@ -378,7 +406,9 @@ func (c *Candidate) take(ctx context.Context, seen *coordinationv1.Lease) (*coor
 		term = ptr.Deref(seen.Spec.LeaseTransitions, 0) + 1
 	}
 	next.Spec.HolderIdentity = new(c.opts.Identity)
-	next.Spec.LeaseDurationSeconds = new(int32(c.opts.Duration / time.Second)) //nolint:gosec // seconds, not years
+	next.Spec.LeaseDurationSeconds = new(
+		int32(c.opts.Duration / time.Second), //nolint:gosec // seconds, not years
+	)
 	next.Spec.AcquireTime, next.Spec.RenewTime = new(metav1.NewMicroTime(now)), new(metav1.NewMicroTime(now))
 	next.Spec.LeaseTransitions = new(term)
 	ctx, cancel := context.WithTimeout(ctx, c.patience())
@@ -532,5 +562,8 @@ func enter(l *coordinationv1.Lease, inherited []string, announced map[string]*wr
 
 // parse reads the names in a Lease.
 func parse(l *coordinationv1.Lease) []string {
-	return slices.DeleteFunc(strings.Split(l.Annotations[AnnouncedAnnotation], "\n"), func(s string) bool { return s == "" })
+	return slices.DeleteFunc(
+		strings.Split(l.Annotations[AnnouncedAnnotation], "\n"),
+		func(s string) bool { return s == "" },
+	)
 }

@@ -117,7 +117,11 @@ func (v *via) Get(ctx context.Context, name string, _ metav1.GetOptions) (*coord
 	return v.lease.DeepCopy(), nil
 }
 
-func (v *via) Create(ctx context.Context, l *coordinationv1.Lease, _ metav1.CreateOptions) (*coordinationv1.Lease, error) {
+func (v *via) Create(
+	ctx context.Context,
+	l *coordinationv1.Lease,
+	_ metav1.CreateOptions,
+) (*coordinationv1.Lease, error) {
 	if err := v.pass(ctx); err != nil {
 		return nil, err
 	}
@@ -130,7 +134,11 @@ func (v *via) Create(ctx context.Context, l *coordinationv1.Lease, _ metav1.Crea
 	return v.lease.DeepCopy(), nil
 }
 
-func (v *via) Update(ctx context.Context, l *coordinationv1.Lease, _ metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+func (v *via) Update(
+	ctx context.Context,
+	l *coordinationv1.Lease,
+	_ metav1.UpdateOptions,
+) (*coordinationv1.Lease, error) {
 	if err := v.pass(ctx); err != nil {
 		return nil, err
 	}
@@ -192,7 +200,16 @@ func (s *store) joinWhen(t *testing.T, name string, ready <-chan struct{}) *proc
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	p := &process{via: &via{store: s, one: make(chan struct{})}, done: make(chan error, 1), end: cancel}
-	p.Candidate = New(Options{Leases: p.via, Namespace: "mlbatch-system", Name: "x", Identity: name, Clock: clock.RealClock{}, Ready: ready})
+	p.Candidate = New(
+		Options{
+			Leases:    p.via,
+			Namespace: "mlbatch-system",
+			Name:      "x",
+			Identity:  name,
+			Clock:     clock.RealClock{},
+			Ready:     ready,
+		},
+	)
 	go func() { p.done <- p.Run(ctx) }()
 	t.Cleanup(cancel)
 	return p
@@ -391,8 +408,14 @@ func TestAnnouncements(t *testing.T) {
 		a := s.join(t, "a")
 		synctest.Wait()
 		outcomes := map[string][]WriteResult{
-			"blue/stored": {Settled}, "blue/refused": {Refused}, "blue/lost": {Unknown}, "blue/lost-refused": {Unknown, Refused},
-			"blue/lost-stored": {Unknown, Settled}, "blue/gone": {Unknown},
+			"blue/stored": {
+				Settled,
+			},
+			"blue/refused":      {Refused},
+			"blue/lost":         {Unknown},
+			"blue/lost-refused": {Unknown, Refused},
+			"blue/lost-stored":  {Unknown, Settled},
+			"blue/gone":         {Unknown},
 		}
 		for name, of := range outcomes {
 			for _, o := range of {

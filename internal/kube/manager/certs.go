@@ -67,6 +67,10 @@ func (o Options) content() func() (dynamiccertificates.CertKeyContentProvider, e
 			return o.keeper, o.keeper.Ready()
 		}
 		dir := o.WebhookCertDir
-		return dynamiccertificates.NewDynamicServingContentFromFiles("files", filepath.Join(dir, certs.ServingCert), filepath.Join(dir, certs.ServingKey))
+		return dynamiccertificates.NewDynamicServingContentFromFiles(
+			"files",
+			filepath.Join(dir, certs.ServingCert),
+			filepath.Join(dir, certs.ServingKey),
+		)
 	}
 }

@@ -304,10 +304,20 @@ func Run(ctx context.Context, opts Options) error {
 			return fmt.Errorf("index pods by %s: %w", name, err)
 		}
 	}
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &kueue.Workload{}, admission.JobIndex, admission.IndexWorkload); err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(
+		ctx,
+		&kueue.Workload{},
+		admission.JobIndex,
+		admission.IndexWorkload,
+	); err != nil {
 		return fmt.Errorf("index workloads: %w", err)
 	}
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &kueue.Workload{}, history.Index, history.IndexWorkload); err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(
+		ctx,
+		&kueue.Workload{},
+		history.Index,
+		history.IndexWorkload,
+	); err != nil {
 		return fmt.Errorf("index workloads: %w", err)
 	}
 	for name, by := range map[string]client.IndexerFunc{dependency.JobIndex: dependency.IndexJob, dependency.AfterIndex: dependency.IndexAfter} {
@@ -323,7 +333,12 @@ func Run(ctx context.Context, opts Options) error {
 	if err := indexOperated(ctx, mgr, opts.operated()); err != nil {
 		return err
 	}
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, foreign.Index, foreign.IndexImages(opts.others())); err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(
+		ctx,
+		&corev1.Pod{},
+		foreign.Index,
+		foreign.IndexImages(opts.others()),
+	); err != nil {
 		return fmt.Errorf("index other controllers: %w", err)
 	}
 	counters, err := newMetrics(ctx, mgr, opts)
@@ -339,7 +354,10 @@ func Run(ctx context.Context, opts Options) error {
 		}
 	}
 	err = provisioning.SetupWithManager(mgr, provisioning.Options{
-		Client: mgr.GetClient(), Clock: clock.RealClock{}, Recorder: mgr.GetEventRecorder("mlbatch"), Served: version != "",
+		Client:   mgr.GetClient(),
+		Clock:    clock.RealClock{},
+		Recorder: mgr.GetEventRecorder("mlbatch"),
+		Served:   version != "",
 	})
 	if err != nil {
 		return err
@@ -477,16 +495,20 @@ func webhooks(ctx context.Context, mgr manager.Manager, opts Options) error {
 	})
 }
 
-// stabilizationWindow is for how long nothing must change in a tree of queues before what changed there evicts
-// anyone: longer than kubectl and the controllers take from one of many objects to the next.
+// stabilizationWindow is for how long nothing must change in a tree of queues before what changed there
+// evicts anyone: longer than kubectl and the controllers take from one of many objects to the next.
 const stabilizationWindow = 500 * time.Millisecond
 
 // decisions adds the decision loop and what shows its numbers.
 func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) error {
 	flight := recorder(mgr.GetLogger(), opts)
 	engine := cycle.Options{
-		IgnoreUndeclared: opts.IgnoreUndeclared, BlockAdmission: opts.BlockAdmission, FairSharing: opts.FairSharing,
-		AdmissionFairSharing: opts.AdmissionFairSharing, StabilizationWindow: stabilizationWindow, SlackQueue: opts.SlackQueue,
+		IgnoreUndeclared:     opts.IgnoreUndeclared,
+		BlockAdmission:       opts.BlockAdmission,
+		FairSharing:          opts.FairSharing,
+		AdmissionFairSharing: opts.AdmissionFairSharing,
+		StabilizationWindow:  stabilizationWindow,
+		SlackQueue:           opts.SlackQueue,
 	}
 	loop := decision.New(decision.Options{
 		Cache:     mgr.GetCache(),
@@ -536,10 +558,21 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 	}
 	if opts.VisibilityAddress != "" && opts.VisibilityAddress != "0" {
 		server := visibility.New(visibility.Options{
-			Address: opts.VisibilityAddress, Certificate: opts.content(), TLS: opts.TLS, Kubeconfig: opts.Kubeconfig,
-			Lines: answers, Workloads: mgr.GetClient(), Clock: clock.RealClock{}, SlackQueue: opts.SlackQueue, Rules: opts.Rules,
+			Address:     opts.VisibilityAddress,
+			Certificate: opts.content(),
+			TLS:         opts.TLS,
+			Kubeconfig:  opts.Kubeconfig,
+			Lines:       answers,
+			Workloads:   mgr.GetClient(),
+			Clock:       clock.RealClock{},
+			SlackQueue:  opts.SlackQueue,
+			Rules:       opts.Rules,
 			Views: views.Options{
-				Objects: mgr.GetClient(), Live: mgr.GetAPIReader(), Kinds: opts.Kinds, Replica: replica(), Clock: clock.RealClock{},
+				Objects: mgr.GetClient(),
+				Live:    mgr.GetAPIReader(),
+				Kinds:   opts.Kinds,
+				Replica: replica(),
+				Clock:   clock.RealClock{},
 			},
 		})
 		if err := mgr.Add(server); err != nil {
@@ -568,7 +601,12 @@ func recorder(log logr.Logger, opts Options) *record.Ring {
 	}
 	flight, err := record.OpenRing(opts.FlightDir, opts.FlightLimit)
 	if err != nil {
-		log.Error(err, "Nothing is recorded for replay: make the directory writable and start the controller again", "directory", opts.FlightDir)
+		log.Error(
+			err,
+			"Nothing is recorded for replay: make the directory writable and start the controller again",
+			"directory",
+			opts.FlightDir,
+		)
 		return nil
 	}
 	return flight
@@ -676,17 +714,29 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 	}
 	for _, k := range queued.Where(func(k *jobs.Kind) bool { return k.Queueing.Basis != nil }) {
 		err := basis.SetupWithManager(mgr, k, basis.Options{
-			Client: shared.Client, Live: shared.Live, Recorder: shared.Recorder, Scope: opts.Scope, Schedulers: opts.Schedulers,
+			Client:     shared.Client,
+			Live:       shared.Live,
+			Recorder:   shared.Recorder,
+			Scope:      opts.Scope,
+			Schedulers: opts.Schedulers,
 		})
 		if err != nil {
 			return fmt.Errorf("add what %s are based on: %w", k.Naming.Framework, err)
 		}
 	}
 	err := podgroup.SetupWithManager(mgr, podgroup.Options{
-		Client: shared.Client, Clock: shared.Clock, Recorder: shared.Recorder, Live: shared.Live, Scope: opts.Scope,
-		Lifecycle: opts.Lifecycle, Ended: shared.Ended, Told: shared.Told,
-		LabelKeysToCopy: opts.LabelKeysToCopy, Labels: shared.Labels, NoReclaimablePods: opts.Gates.NoReclaimablePods,
-		Concurrency: concurrency(opts)[podKind],
+		Client:            shared.Client,
+		Clock:             shared.Clock,
+		Recorder:          shared.Recorder,
+		Live:              shared.Live,
+		Scope:             opts.Scope,
+		Lifecycle:         opts.Lifecycle,
+		Ended:             shared.Ended,
+		Told:              shared.Told,
+		LabelKeysToCopy:   opts.LabelKeysToCopy,
+		Labels:            shared.Labels,
+		NoReclaimablePods: opts.Gates.NoReclaimablePods,
+		Concurrency:       concurrency(opts)[podKind],
 	})
 	if err != nil {
 		return fmt.Errorf("add pods: %w", err)
@@ -695,12 +745,20 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 		if !opts.queues(k.Framework) || slices.Contains(opts.Elsewhere, k.Framework) {
 			continue
 		}
-		if err := groups.SetupWithManager(mgr, k, groups.Options{Client: shared.Client, Clock: shared.Clock, Recorder: shared.Recorder}); err != nil {
+		if err := groups.SetupWithManager(
+			mgr,
+			k,
+			groups.Options{Client: shared.Client, Clock: shared.Clock, Recorder: shared.Recorder},
+		); err != nil {
 			return fmt.Errorf("add %ss: %w", k.GVK.Kind, err)
 		}
 	}
 	err = workload.SetupWithManager(mgr, workload.Options{
-		Client: shared.Client, Clock: shared.Clock, Recorder: shared.Recorder, Config: opts.Lifecycle, Told: shared.Told,
+		Client:   shared.Client,
+		Clock:    shared.Clock,
+		Recorder: shared.Recorder,
+		Config:   opts.Lifecycle,
+		Told:     shared.Told,
 		Adapters: adapters,
 	})
 	if err != nil {
@@ -712,17 +770,28 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 	if err != nil {
 		return fmt.Errorf("add the history of jobs: %w", err)
 	}
-	if err := dependency.SetupWithManager(mgr, dependency.Options{Client: shared.Client, Live: shared.Live, Recorder: shared.Recorder, Kinds: opts.Kinds}); err != nil {
+	if err := dependency.SetupWithManager(
+		mgr,
+		dependency.Options{Client: shared.Client, Live: shared.Live, Recorder: shared.Recorder, Kinds: opts.Kinds},
+	); err != nil {
 		return fmt.Errorf("add what jobs come after: %w", err)
 	}
-	evictor := eviction.Evictor{Client: shared.Client, Live: shared.Live, Recorder: shared.Recorder, Kinds: queued}
+	evictor := eviction.Evictor{
+		Client:   shared.Client,
+		Live:     shared.Live,
+		Recorder: shared.Recorder,
+		Kinds:    queued,
+	}
 	if err := places(mgr, evictor, opts.Schedulers); err != nil {
 		return err
 	}
 	if err := ends(mgr, evictor, opts.Limits.Termination); err != nil {
 		return err
 	}
-	if err := awcontroller.SetupWithManager(mgr, awcontroller.Options{Schedulers: opts.Schedulers, Policy: policy(opts.Limits)}); err != nil {
+	if err := awcontroller.SetupWithManager(
+		mgr,
+		awcontroller.Options{Schedulers: opts.Schedulers, Policy: policy(opts.Limits)},
+	); err != nil {
 		return fmt.Errorf("add AppWrappers: %w", err)
 	}
 	return nil
@@ -730,12 +799,19 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 
 // places adds what has pods go to the nodes of their jobs, and leave bad ones.
 func places(mgr manager.Manager, evictor eviction.Evictor, schedulers jobs.Schedulers) error {
-	err := evacuation.SetupWithManager(mgr, evacuation.Options{Evictor: evictor, Avoid: jobs.AvoidBadGPUs(), PodIndex: admission.PodIndex})
+	err := evacuation.SetupWithManager(
+		mgr,
+		evacuation.Options{Evictor: evictor, Avoid: jobs.AvoidBadGPUs(), PodIndex: admission.PodIndex},
+	)
 	if err != nil {
 		return fmt.Errorf("add evacuation: %w", err)
 	}
 	err = ungating.SetupWithManager(mgr, ungating.Options{
-		Client: evictor.Client, Clock: clock.RealClock{}, Schedulers: schedulers, Evictor: evictor, PodIndex: admission.PodIndex,
+		Client:     evictor.Client,
+		Clock:      clock.RealClock{},
+		Schedulers: schedulers,
+		Evictor:    evictor,
+		PodIndex:   admission.PodIndex,
 	})
 	if err != nil {
 		return fmt.Errorf("add ungating: %w", err)
@@ -746,7 +822,11 @@ func places(mgr manager.Manager, evictor eviction.Evictor, schedulers jobs.Sched
 // ends adds what has pods go that run without quota, and has all go in time, if there is a longest one.
 func ends(mgr manager.Manager, evictor eviction.Evictor, longest time.Duration) error {
 	err := uncounted.SetupWithManager(mgr, uncounted.Options{
-		Client: evictor.Client, Live: evictor.Live, Clock: clock.RealClock{}, Recorder: evictor.Recorder, PodIndex: admission.PodIndex,
+		Client:   evictor.Client,
+		Live:     evictor.Live,
+		Clock:    clock.RealClock{},
+		Recorder: evictor.Recorder,
+		PodIndex: admission.PodIndex,
 	})
 	if err != nil {
 		return fmt.Errorf("add what stops pods without quota: %w", err)
@@ -754,7 +834,15 @@ func ends(mgr manager.Manager, evictor eviction.Evictor, longest time.Duration) 
 	if longest <= 0 {
 		return nil
 	}
-	err = termination.SetupWithManager(mgr, termination.Options{Client: evictor.Client, Clock: clock.RealClock{}, Recorder: evictor.Recorder, Longest: longest})
+	err = termination.SetupWithManager(
+		mgr,
+		termination.Options{
+			Client:   evictor.Client,
+			Clock:    clock.RealClock{},
+			Recorder: evictor.Recorder,
+			Longest:  longest,
+		},
+	)
 	if err != nil {
 		return fmt.Errorf("add the longest time that pods take to end: %w", err)
 	}
@@ -787,12 +875,18 @@ func told(counters *metrics.Metrics) func(*kueue.Workload, workloadlifecycle.Eve
 // ownRights keeps the controller's own rights where jobs run.
 func ownRights(mgr manager.Manager, opts Options, _ *metrics.Metrics) error {
 	self := &authenticationv1.SelfSubjectReview{}
-	ctx, cancel := context.WithTimeout(context.Background(), selfTimeout) //nolint:forbidigo // bounds one question while nothing runs yet
+	ctx, cancel := context.WithTimeout(
+		context.Background(), //nolint:forbidigo // bounds one question while nothing runs yet
+		selfTimeout,
+	)
 	defer cancel()
 	if err := mgr.GetClient().Create(ctx, self); err != nil {
 		return fmt.Errorf("ask the API server who this is: %w", err)
 	}
-	return rights.SetupWithManager(mgr, rights.Options{Client: mgr.GetClient(), Kinds: opts.Kinds, Self: self.Status.UserInfo.Username})
+	return rights.SetupWithManager(
+		mgr,
+		rights.Options{Client: mgr.GetClient(), Kinds: opts.Kinds, Self: self.Status.UserInfo.Username},
+	)
 }
 
 func nodesAndQueues(mgr manager.Manager, opts Options, _ *metrics.Metrics) error {

@@ -18,7 +18,9 @@ import (
 func metricsOptions(opts Options) metricsserver.Options {
 	out := metricsserver.Options{BindAddress: address(opts.MetricsAddress)}
 	if opts.MetricsSecure {
-		out.SecureServing, out.CertDir, out.TLSOpts = true, opts.WebhookCertDir, append(restrictions(opts.TLS), opts.certificate()...)
+		out.SecureServing, out.CertDir, out.TLSOpts = true, opts.WebhookCertDir, append(
+			restrictions(opts.TLS),
+			opts.certificate()...)
 		out.FilterProvider = filters.WithAuthenticationAndAuthorization
 	}
 	return out

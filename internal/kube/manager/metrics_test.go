@@ -24,8 +24,16 @@ func TestSecureMetrics(t *testing.T) {
 	if plain.SecureServing || plain.FilterProvider != nil || plain.BindAddress != ":1" {
 		t.Errorf("plain: %+v", plain)
 	}
-	secure := metricsOptions(Options{MetricsAddress: ":1", WebhookCertDir: "certs", MetricsSecure: true, TLS: &tls.Config{MinVersion: tls.VersionTLS13}})
-	if !secure.SecureServing || secure.FilterProvider == nil || secure.CertDir != "certs" || len(secure.TLSOpts) != 1 {
+	secure := metricsOptions(
+		Options{
+			MetricsAddress: ":1",
+			WebhookCertDir: "certs",
+			MetricsSecure:  true,
+			TLS:            &tls.Config{MinVersion: tls.VersionTLS13},
+		},
+	)
+	if !secure.SecureServing || secure.FilterProvider == nil || secure.CertDir != "certs" ||
+		len(secure.TLSOpts) != 1 {
 		t.Errorf("secure: %+v", secure)
 	}
 	if off := metricsOptions(Options{MetricsSecure: true}); off.BindAddress != "0" {

@@ -64,10 +64,21 @@ func newShift(cfg *rest.Config, o LeaderElection) (*shift, error) {
 		return nil, fmt.Errorf("connect to compete for the lead: %w", err)
 	}
 	filled := make(chan struct{})
-	s := &shift{filled: filled, result: make(chan error, 1), candidate: leaderelection.New(leaderelection.Options{
-		Ready: filled, Leases: leases.Leases(o.Namespace), Namespace: o.Namespace, Name: o.Name, Identity: host + "_" + string(uuid.NewUUID()),
-		Duration: o.Lease, Retry: o.Retry, Margin: o.Lease - o.Renew, Clock: clock.RealClock{},
-	})}
+	s := &shift{
+		filled: filled,
+		result: make(chan error, 1),
+		candidate: leaderelection.New(leaderelection.Options{
+			Ready:     filled,
+			Leases:    leases.Leases(o.Namespace),
+			Namespace: o.Namespace,
+			Name:      o.Name,
+			Identity:  host + "_" + string(uuid.NewUUID()),
+			Duration:  o.Lease,
+			Retry:     o.Retry,
+			Margin:    o.Lease - o.Renew,
+			Clock:     clock.RealClock{},
+		}),
+	}
 	s.over, s.end = context.WithCancel(context.Background()) //nolint:forbidigo // it ends by itself
 	return s, nil
 }
@@ -309,7 +320,11 @@ func (g guarded) refuse(o runtime.Object) error {
 	if err == nil {
 		return nil
 	}
-	if gvk, known := apiutil.GVKForObject(o, g.Scheme()); known == nil && (gvk.Group == "authentication.k8s.io" || gvk.Group == "authorization.k8s.io") {
+	if gvk, known := apiutil.GVKForObject(
+		o,
+		g.Scheme(),
+	); known == nil &&
+		(gvk.Group == "authentication.k8s.io" || gvk.Group == "authorization.k8s.io") {
 		return nil
 	}
 	return fmt.Errorf("nothing is written: %w", err)
@@ -334,7 +349,12 @@ func (g guarded) Update(ctx context.Context, o client.Object, opts ...client.Upd
 }
 
 // Patch patches an object.
-func (g guarded) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+func (g guarded) Patch(
+	ctx context.Context,
+	o client.Object,
+	p client.Patch,
+	opts ...client.PatchOption,
+) error {
 	if err := g.refuse(o); err != nil {
 		return err
 	}
@@ -379,7 +399,11 @@ type guardedPart struct {
 }
 
 // Create creates a part of an object.
-func (g guardedPart) Create(ctx context.Context, o, part client.Object, opts ...client.SubResourceCreateOption) error {
+func (g guardedPart) Create(
+	ctx context.Context,
+	o, part client.Object,
+	opts ...client.SubResourceCreateOption,
+) error {
 	if err := g.of.refuse(o); err != nil {
 		return err
 	}
@@ -387,7 +411,11 @@ func (g guardedPart) Create(ctx context.Context, o, part client.Object, opts ...
 }
 
 // Update updates a part of an object.
-func (g guardedPart) Update(ctx context.Context, o client.Object, opts ...client.SubResourceUpdateOption) error {
+func (g guardedPart) Update(
+	ctx context.Context,
+	o client.Object,
+	opts ...client.SubResourceUpdateOption,
+) error {
 	if err := g.of.refuse(o); err != nil {
 		return err
 	}
@@ -395,7 +423,12 @@ func (g guardedPart) Update(ctx context.Context, o client.Object, opts ...client
 }
 
 // Patch patches a part of an object.
-func (g guardedPart) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+func (g guardedPart) Patch(
+	ctx context.Context,
+	o client.Object,
+	p client.Patch,
+	opts ...client.SubResourcePatchOption,
+) error {
 	if err := g.of.refuse(o); err != nil {
 		return err
 	}
@@ -403,7 +436,11 @@ func (g guardedPart) Patch(ctx context.Context, o client.Object, p client.Patch,
 }
 
 // Apply applies a configuration to a part of an object.
-func (g guardedPart) Apply(ctx context.Context, o runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
+func (g guardedPart) Apply(
+	ctx context.Context,
+	o runtime.ApplyConfiguration,
+	opts ...client.SubResourceApplyOption,
+) error {
 	if err := g.of.valid(); err != nil {
 		return fmt.Errorf("nothing is written: %w", err)
 	}

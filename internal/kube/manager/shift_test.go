@@ -54,10 +54,14 @@ func TestNothingIsWrittenWithoutTheLead(t *testing.T) {
 	patch := client.RawPatch("application/merge-patch+json", []byte("{}"))
 	ctx := t.Context()
 	ways := map[string]func() error{
-		"create": func() error { return g.Create(ctx, pod()) }, "update": func() error { return g.Update(ctx, pod()) },
-		"patch": func() error { return g.Patch(ctx, pod(), patch) }, "delete": func() error { return g.Delete(ctx, pod()) },
-		"delete all": func() error { return g.DeleteAllOf(ctx, pod()) }, "status": func() error { return g.Status().Update(ctx, pod()) },
-		"status patch": func() error { return g.Status().Patch(ctx, pod(), patch) }, "evict": func() error { return g.SubResource("eviction").Create(ctx, pod(), pod()) },
+		"create":       func() error { return g.Create(ctx, pod()) },
+		"update":       func() error { return g.Update(ctx, pod()) },
+		"patch":        func() error { return g.Patch(ctx, pod(), patch) },
+		"delete":       func() error { return g.Delete(ctx, pod()) },
+		"delete all":   func() error { return g.DeleteAllOf(ctx, pod()) },
+		"status":       func() error { return g.Status().Update(ctx, pod()) },
+		"status patch": func() error { return g.Status().Patch(ctx, pod(), patch) },
+		"evict":        func() error { return g.SubResource("eviction").Create(ctx, pod(), pod()) },
 	}
 	for _, err := range []error{leaderelection.ErrUnsure, leaderelection.ErrLost, nil} {
 		may, wrote = err, 0
@@ -92,12 +96,20 @@ func (l *leases) Get(_ context.Context, name string, _ metav1.GetOptions) (*coor
 	return l.stored.DeepCopy(), nil
 }
 
-func (l *leases) Create(_ context.Context, o *coordinationv1.Lease, _ metav1.CreateOptions) (*coordinationv1.Lease, error) {
+func (l *leases) Create(
+	_ context.Context,
+	o *coordinationv1.Lease,
+	_ metav1.CreateOptions,
+) (*coordinationv1.Lease, error) {
 	l.stored = o
 	return l.stored.DeepCopy(), nil
 }
 
-func (l *leases) Update(_ context.Context, o *coordinationv1.Lease, _ metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+func (l *leases) Update(
+	_ context.Context,
+	o *coordinationv1.Lease,
+	_ metav1.UpdateOptions,
+) (*coordinationv1.Lease, error) {
 	l.stored = o
 	return l.stored.DeepCopy(), nil
 }
@@ -106,8 +118,11 @@ func newTestShift(t *testing.T, of *leases) *shift {
 	t.Helper()
 	filled := make(chan struct{})
 	s := &shift{
-		candidate: leaderelection.New(leaderelection.Options{Leases: of, Name: "x", Identity: "a", Clock: clock.RealClock{}, Ready: filled}),
-		filled:    filled, result: make(chan error, 1),
+		candidate: leaderelection.New(
+			leaderelection.Options{Leases: of, Name: "x", Identity: "a", Clock: clock.RealClock{}, Ready: filled},
+		),
+		filled: filled,
+		result: make(chan error, 1),
 	}
 	s.over, s.end = context.WithCancel(t.Context())
 	return s

@@ -52,7 +52,11 @@ func TestNewKindIsKnown(t *testing.T) {
 // Users of a new kind have the rights that users of the other kinds have.
 func TestNewKindHasRoles(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(scheme.New()).Build()
-	if err := install.Apply(t.Context(), c, install.Options{WebhookURL: "https://127.0.0.1:1", CABundle: []byte("ca"), Kinds: withToys()}); err != nil {
+	if err := install.Apply(
+		t.Context(),
+		c,
+		install.Options{WebhookURL: "https://127.0.0.1:1", CABundle: []byte("ca"), Kinds: withToys()},
+	); err != nil {
 		t.Fatal(err)
 	}
 	for role, want := range map[string]string{
@@ -70,7 +74,10 @@ func TestNewKindHasRoles(t *testing.T) {
 		var rights []string
 		for _, rule := range r.Rules {
 			if slices.Contains(rule.APIGroups, toy.GroupVersion().Group) {
-				rights = append(rights, strings.Join(append(slices.Sorted(slices.Values(rule.Verbs)), rule.Resources...), " "))
+				rights = append(
+					rights,
+					strings.Join(append(slices.Sorted(slices.Values(rule.Verbs)), rule.Resources...), " "),
+				)
 			}
 		}
 		if got := strings.Join(rights, ", "); got != want {
@@ -85,13 +92,22 @@ func TestNewKindHasRoles(t *testing.T) {
 func TestNewKindIsAskedAbout(t *testing.T) {
 	s := scheme.For(withToys())
 	queue := &kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "default"}}
-	team := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}}
+	team := &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}},
+	}
 	c := fake.NewClientBuilder().WithScheme(s).WithObjects(queue, team).Build()
-	handlers, err := webhook.Handlers(webhook.Cluster{Scheme: s, Cached: c, Live: c, Access: c}, webhook.Options{Kinds: withToys(), Schedulers: jobs.Schedulers{Given: "ours"}})
+	handlers, err := webhook.Handlers(
+		webhook.Cluster{Scheme: s, Cached: c, Live: c, Access: c},
+		webhook.Options{Kinds: withToys(), Schedulers: jobs.Schedulers{Given: "ours"}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	mutating, validating := webhook.Configurations(withToys(), webhook.AtURL("https://127.0.0.1:1", nil), jobs.SchedulerNames())
+	mutating, validating := webhook.Configurations(
+		withToys(),
+		webhook.AtURL("https://127.0.0.1:1", nil),
+		jobs.SchedulerNames(),
+	)
 	paths := map[string]string{}
 	for _, h := range mutating.Webhooks {
 		paths[h.Name] = strings.TrimPrefix(*h.ClientConfig.URL, "https://127.0.0.1:1")
@@ -115,7 +131,8 @@ func TestNewKindIsAskedAbout(t *testing.T) {
 	nothing := func(*toy.Toy) {}
 
 	made, _ := ask(t, at("mtoy.team"), nil, a(nothing))
-	if !made.Spec.Hold || made.Labels[kueue.QueueNameLabel] != "default" || made.Spec.Template.Spec.SchedulerName != "ours" {
+	if !made.Spec.Hold || made.Labels[kueue.QueueNameLabel] != "default" ||
+		made.Spec.Template.Spec.SchedulerName != "ours" {
 		t.Errorf("a new one becomes %+v", made)
 	}
 	for want, change := range map[string]func(*toy.Toy){
@@ -124,7 +141,13 @@ func TestNewKindIsAskedAbout(t *testing.T) {
 		"metadata.labels[" + kueue.QueueNameLabel + "]": func(x *toy.Toy) { x.Labels = map[string]string{kueue.QueueNameLabel: "A B"} },
 		"": nothing,
 	} {
-		if _, refused := ask(t, at("vtoy.team"), nil, a(change)); !strings.Contains(refused, want) || (want == "") != (refused == "") {
+		if _, refused := ask(
+			t,
+			at("vtoy.team"),
+			nil,
+			a(change),
+		); !strings.Contains(refused, want) ||
+			(want == "") != (refused == "") {
 			t.Errorf("refused with %q, want one about %q", refused, want)
 		}
 	}
@@ -139,8 +162,16 @@ func TestNewKindIsAskedAbout(t *testing.T) {
 func ask(t *testing.T, h http.Handler, was, is *toy.Toy) (*toy.Toy, string) {
 	t.Helper()
 	req := &admissionv1.AdmissionRequest{
-		UID: "u", Kind: metav1.GroupVersionKind{Group: toy.GroupVersion().Group, Version: toy.GroupVersion().Version, Kind: "Toy"},
-		Namespace: is.Namespace, Name: is.Name, Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: text(t, is)},
+		UID: "u",
+		Kind: metav1.GroupVersionKind{
+			Group:   toy.GroupVersion().Group,
+			Version: toy.GroupVersion().Version,
+			Kind:    "Toy",
+		},
+		Namespace: is.Namespace,
+		Name:      is.Name,
+		Operation: admissionv1.Create,
+		Object:    runtime.RawExtension{Raw: text(t, is)},
 	}
 	if was != nil {
 		req.Operation, req.OldObject = admissionv1.Update, runtime.RawExtension{Raw: text(t, was)}

@@ -41,8 +41,8 @@ func (t *Table[V]) Forget(object types.NamespacedName) {
 	delete(t.notes, object)
 }
 
-// Due reports whether at least a pause has gone by since a time was noted for an object, or none was, and notes
-// that it is now if so: for what is done or said again now and then only.
+// Due reports whether at least a pause has gone by since a time was noted for an object, or none was, and
+// notes that it is now if so: for what is done or said again now and then only.
 func Due(t *Table[time.Time], object types.NamespacedName, now time.Time, pause time.Duration) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

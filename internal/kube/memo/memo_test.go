@@ -38,7 +38,12 @@ func TestSinceBeginsAnewWhenItWasNotTrueMeanwhile(t *testing.T) {
 			s.Forget(job)
 			continue
 		}
-		if got := s.Of(job, t0.Add(time.Duration(i)*time.Second)); !got.Equal(t0.Add(time.Duration(step.want) * time.Second)) {
+		if got := s.Of(
+			job,
+			t0.Add(time.Duration(i)*time.Second),
+		); !got.Equal(
+			t0.Add(time.Duration(step.want) * time.Second),
+		) {
 			t.Errorf("look %d: since %s, want %d s", i, got.Sub(t0), step.want)
 		}
 	}

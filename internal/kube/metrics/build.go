@@ -25,8 +25,12 @@ func newBuildInfo() prometheus.Collector {
 	g := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: prefix + "build_info", Help: "1, with what was built, when and for what.",
 		ConstLabels: prometheus.Labels{
-			"git_version": version, "git_commit": commit, "build_date": date,
-			"go_version": runtime.Version(), "compiler": runtime.Compiler, "platform": runtime.GOOS + "/" + runtime.GOARCH,
+			"git_version": version,
+			"git_commit":  commit,
+			"build_date":  date,
+			"go_version":  runtime.Version(),
+			"compiler":    runtime.Compiler,
+			"platform":    runtime.GOOS + "/" + runtime.GOARCH,
 		},
 	})
 	g.Set(1)

@@ -42,7 +42,11 @@ type localQueue struct {
 }
 
 func newSurroundings(c Choice) *surroundings {
-	return &surroundings{choice: c, localQueues: map[types.NamespacedName]localQueue{}, cohorts: map[string][]string{}}
+	return &surroundings{
+		choice:      c,
+		localQueues: map[types.NamespacedName]localQueue{},
+		cohorts:     map[string][]string{},
+	}
 }
 
 // set notes a LocalQueue and reports whether it is among the chosen.

@@ -15,7 +15,11 @@ import (
 	"github.com/mlbatch/mlbatch/internal/view"
 )
 
-func withLabels(t *testing.T, role func() metrics.Role, labels ...metrics.CustomLabel) (*metrics.Metrics, *prometheus.Registry) {
+func withLabels(
+	t *testing.T,
+	role func() metrics.Role,
+	labels ...metrics.CustomLabel,
+) (*metrics.Metrics, *prometheus.Registry) {
 	t.Helper()
 	reg := prometheus.NewRegistry()
 	m, err := metrics.New(reg, metrics.Options{Role: role, Labels: labels})
@@ -48,13 +52,25 @@ func TestTheRoleIsThatOfTheMoment(t *testing.T) {
 }
 
 func TestCustomLabels(t *testing.T) {
-	m, reg := withLabels(t, standalone,
+	m, reg := withLabels(
+		t,
+		standalone,
 		metrics.CustomLabel{Name: "team", From: metrics.SourceClusterQueue, Label: "team"},
-		metrics.CustomLabel{Name: "budget", From: metrics.SourceClusterQueue, Annotation: "budget", Tracked: []string{"red"}},
+		metrics.CustomLabel{
+			Name:       "budget",
+			From:       metrics.SourceClusterQueue,
+			Annotation: "budget",
+			Tracked:    []string{"red"},
+		},
 		metrics.CustomLabel{Name: "tier", From: metrics.SourceLocalQueue, Label: "tier"},
 		metrics.CustomLabel{Name: "org", From: metrics.SourceCohort, Label: "team"},
 	)
-	names := []string{"kueue_admitted_workloads_total", "kueue_local_queue_admitted_workloads_total", "kueue_preempted_workloads_total", "kueue_cohort_weighted_share"}
+	names := []string{
+		"kueue_admitted_workloads_total",
+		"kueue_local_queue_admitted_workloads_total",
+		"kueue_preempted_workloads_total",
+		"kueue_cohort_weighted_share",
+	}
 	m.Admitted(metrics.Workload{ClusterQueue: "q", Namespace: "n", LocalQueue: "l"}, 0)
 	m.Preempted("q", "InClusterQueue")
 	m.SetCohortShare("c", 1)
@@ -75,20 +91,42 @@ kueue_cohort_weighted_share{cohort="c",custom_org="` + org + `",replica_role="st
 
 	green := described(&kueue.ClusterQueue{}, "", "q", nil, map[string]string{"budget": "green"})
 	queues.OnUpdate(nil, green)
-	expect(t, reg, "a change takes the series along; what is not tracked is not shown", series("", metrics.Untracked, "b", "d"), names...)
+	expect(
+		t,
+		reg,
+		"a change takes the series along; what is not tracked is not shown",
+		series("", metrics.Untracked, "b", "d"),
+		names...)
 
 	queues.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: green})
 	expect(t, reg, "it is gone", series("", "", "b", "d"), names...)
 }
 
 func TestLongValuesAreCut(t *testing.T) {
-	m, reg := withLabels(t, standalone, metrics.CustomLabel{Name: "x", From: metrics.SourceCohort, Annotation: "x"})
+	m, reg := withLabels(
+		t,
+		standalone,
+		metrics.CustomLabel{Name: "x", From: metrics.SourceCohort, Annotation: "x"},
+	)
 	m.SetCohortShare("c", 1)
 	long := "a" + strings.Repeat("é", 1000)
-	m.Objects(metrics.SourceCohort).OnAdd(described(&kueue.Cohort{}, "", "c", nil, map[string]string{"x": long}), true)
-	expect(t, reg, "an annotation may be a whole document; no character is cut in two",
-		`kueue_cohort_weighted_share{cohort="c",custom_x="a`+strings.Repeat("é", 127)+`",replica_role="standalone"} 1
-`, "kueue_cohort_weighted_share")
+	m.Objects(
+		metrics.SourceCohort,
+	).OnAdd(
+		described(&kueue.Cohort{}, "", "c", nil, map[string]string{"x": long}),
+		true,
+	)
+	expect(
+		t,
+		reg,
+		"an annotation may be a whole document; no character is cut in two",
+		`kueue_cohort_weighted_share{cohort="c",custom_x="a`+strings.Repeat(
+			"é",
+			127,
+		)+`",replica_role="standalone"} 1
+`,
+		"kueue_cohort_weighted_share",
+	)
 }
 
 func TestWorkloadLabelsDivideThoseThatWait(t *testing.T) {
@@ -106,32 +144,54 @@ func TestWorkloadLabelsDivideThoseThatWait(t *testing.T) {
 			tell("q", core.Key{Namespace: "n", Name: name}, name == "two")
 		}
 	})
-	expect(t, reg, "each status and value has a series; labels of the queue are there too",
+	expect(
+		t,
+		reg,
+		"each status and value has a series; labels of the queue are there too",
 		`kueue_pending_workloads{cluster_queue="q",custom_kind="train",custom_team="a",replica_role="standalone",status="active"} 1
 kueue_pending_workloads{cluster_queue="q",custom_kind="train",custom_team="a",replica_role="standalone",status="inadmissible"} 1
 kueue_pending_workloads{cluster_queue="q",custom_kind="`+metrics.Untracked+`",custom_team="a",replica_role="standalone",status="active"} 1
-`, "kueue_pending_workloads")
+`,
+		"kueue_pending_workloads",
+	)
 
 	m.SetRunning(func(tell func(string, core.Key)) {
 		tell("q", core.Key{Namespace: "n", Name: "two"})
 		tell("q", core.Key{Namespace: "n", Name: "three"})
 	})
-	expect(t, reg, "those that run are divided likewise",
+	expect(
+		t,
+		reg,
+		"those that run are divided likewise",
 		`kueue_admitted_active_workloads{cluster_queue="q",custom_kind="train",custom_team="a",replica_role="standalone"} 1
 kueue_admitted_active_workloads{cluster_queue="q",custom_kind="`+metrics.Untracked+`",custom_team="a",replica_role="standalone"} 1
-`, "kueue_admitted_active_workloads")
+`,
+		"kueue_admitted_active_workloads",
+	)
 
-	done := &kueue.Workload{Status: kueue.WorkloadStatus{Conditions: []metav1.Condition{{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue}}}}
+	done := &kueue.Workload{
+		Status: kueue.WorkloadStatus{
+			Conditions: []metav1.Condition{{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue}},
+		},
+	}
 	works.OnUpdate(nil, described(done, "n", "one", map[string]string{"kind": "train"}, nil))
 	m.SetWaiting(func(tell metrics.Visit) { tell("q", core.Key{Namespace: "n", Name: "one"}, false) })
-	expect(t, reg, "nothing is kept of what finished",
+	expect(
+		t,
+		reg,
+		"nothing is kept of what finished",
 		`kueue_pending_workloads{cluster_queue="q",custom_kind="",custom_team="a",replica_role="standalone",status="active"} 1
-`, "kueue_pending_workloads")
+`,
+		"kueue_pending_workloads",
+	)
 }
 
 func TestLabelsOfWorkloadsAreFew(t *testing.T) {
 	label := metrics.CustomLabel{From: metrics.SourceWorkload}
-	if _, err := metrics.New(prometheus.NewRegistry(), metrics.Options{Labels: []metrics.CustomLabel{label, label, label}}); err == nil {
+	if _, err := metrics.New(
+		prometheus.NewRegistry(),
+		metrics.Options{Labels: []metrics.CustomLabel{label, label, label}},
+	); err == nil {
 		t.Error("three labels of Workloads were taken")
 	}
 }

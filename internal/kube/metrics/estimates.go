@@ -15,8 +15,12 @@ type estimates struct {
 }
 
 func newEstimates(b *builder) *estimates {
-	out := &estimates{total: prometheus.NewDesc(prefix+"start_estimates_total",
-		"Estimates of when a workload starts, once it was known whether it had started by then (result right) or not (late).", []string{"quantile", "result"}, nil)}
+	out := &estimates{total: prometheus.NewDesc(
+		prefix+"start_estimates_total",
+		"Estimates of when a workload starts, once it was known whether it had started by then (result right) or not (late).",
+		[]string{"quantile", "result"},
+		nil,
+	)}
 	b.register("start_estimates_total", out)
 	return out
 }

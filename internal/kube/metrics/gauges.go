@@ -81,19 +81,41 @@ func newQueueGauges(b *builder) queueGauges {
 		return b.gauge("cluster_queue_"+name, help, "cohort", "cluster_queue", "flavor", "resource")
 	}
 	return queueGauges{
-		pending:     undivided(b, pendingName, pendingHelp, "cluster_queue", "status"),
-		reserving:   b.gauge("reserving_active_workloads", "Workloads that hold quota and have not finished, by ClusterQueue.", "cluster_queue"),
-		admitted:    undivided(b, admittedName, admittedHelp, "cluster_queue"),
-		status:      b.gauge("cluster_queue_status", "1 for the status that the ClusterQueue has, 0 for the others.", "cluster_queue", "status"),
+		pending: undivided(b, pendingName, pendingHelp, "cluster_queue", "status"),
+		reserving: b.gauge(
+			"reserving_active_workloads",
+			"Workloads that hold quota and have not finished, by ClusterQueue.",
+			"cluster_queue",
+		),
+		admitted: undivided(b, admittedName, admittedHelp, "cluster_queue"),
+		status: b.gauge(
+			"cluster_queue_status",
+			"1 for the status that the ClusterQueue has, 0 for the others.",
+			"cluster_queue",
+			"status",
+		),
 		reservation: resource("resource_reservation", "Quota reserved in the ClusterQueue."),
 		usage:       resource("resource_usage", "Quota used by admitted workloads of the ClusterQueue."),
 		nominal:     resource("nominal_quota", "Quota that the ClusterQueue owns."),
-		borrowing:   resource("borrowing_limit", "How much above its quota the ClusterQueue may use; +Inf if there is no limit."),
-		lending:     resource("lending_limit", "How much of its quota the ClusterQueue lends; +Inf if there is no limit."),
-		share: b.gauge("cluster_queue_weighted_share",
-			"The ClusterQueue's dominant resource share by weight, in thousandths; NaN if its weight is 0 and it borrows.", "cluster_queue", "cohort"),
-		cohortShare: b.gauge("cohort_weighted_share",
-			"The Cohort's dominant resource share by weight, in thousandths; NaN if its weight is 0 and it borrows.", "cohort"),
+		borrowing: resource(
+			"borrowing_limit",
+			"How much above its quota the ClusterQueue may use; +Inf if there is no limit.",
+		),
+		lending: resource(
+			"lending_limit",
+			"How much of its quota the ClusterQueue lends; +Inf if there is no limit.",
+		),
+		share: b.gauge(
+			"cluster_queue_weighted_share",
+			"The ClusterQueue's dominant resource share by weight, in thousandths; NaN if its weight is 0 and it borrows.",
+			"cluster_queue",
+			"cohort",
+		),
+		cohortShare: b.gauge(
+			"cohort_weighted_share",
+			"The Cohort's dominant resource share by weight, in thousandths; NaN if its weight is 0 and it borrows.",
+			"cohort",
+		),
 		shown: newShown(),
 	}
 }
@@ -156,14 +178,32 @@ func newLocalQueueGauges(b *builder) localQueueGauges {
 		return b.gauge("local_queue_"+name, help, append([]string{"name", "namespace"}, labels...)...)
 	}
 	return localQueueGauges{
-		pending: gauge("pending_workloads",
-			"Workloads that wait, by LocalQueue: active ones are looked at, inadmissible ones are parked until something changes.", "status"),
-		reserving:   gauge("reserving_active_workloads", "Workloads that hold quota and have not finished, by LocalQueue."),
-		admitted:    gauge("admitted_active_workloads", "Admitted workloads that have not finished, by LocalQueue."),
-		status:      gauge("status", "1 for the status of the LocalQueue's Active condition, 0 for the others.", "active"),
+		pending: gauge(
+			"pending_workloads",
+			"Workloads that wait, by LocalQueue: active ones are looked at, inadmissible ones are parked until something changes.",
+			"status",
+		),
+		reserving: gauge(
+			"reserving_active_workloads",
+			"Workloads that hold quota and have not finished, by LocalQueue.",
+		),
+		admitted: gauge(
+			"admitted_active_workloads",
+			"Admitted workloads that have not finished, by LocalQueue.",
+		),
+		status: gauge(
+			"status",
+			"1 for the status of the LocalQueue's Active condition, 0 for the others.",
+			"active",
+		),
 		reservation: gauge("resource_reservation", "Quota reserved through the LocalQueue.", "flavor", "resource"),
-		usage:       gauge("resource_usage", "Quota used by admitted workloads of the LocalQueue.", "flavor", "resource"),
-		shown:       newShown(),
+		usage: gauge(
+			"resource_usage",
+			"Quota used by admitted workloads of the LocalQueue.",
+			"flavor",
+			"resource",
+		),
+		shown: newShown(),
 	}
 }
 

@@ -21,7 +21,11 @@ func Of(w *kueue.Workload, queue string) Workload {
 // QueuedSince is when a Workload began to wait: when it was made, or queued
 // again after an eviction.
 func QueuedSince(w *kueue.Workload) time.Time {
-	if c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadRequeued); c != nil && c.LastTransitionTime.After(w.CreationTimestamp.Time) {
+	if c := apimeta.FindStatusCondition(
+		w.Status.Conditions,
+		kueue.WorkloadRequeued,
+	); c != nil &&
+		c.LastTransitionTime.After(w.CreationTimestamp.Time) {
 		return c.LastTransitionTime.Time
 	}
 	return w.CreationTimestamp.Time
@@ -35,5 +39,8 @@ func (m *Metrics) Ended(w *kueue.Workload) {
 	if finished == nil || admitted == nil || w.Status.Admission == nil {
 		return
 	}
-	m.Finished(Of(w, string(w.Status.Admission.ClusterQueue)), finished.LastTransitionTime.Sub(admitted.LastTransitionTime.Time))
+	m.Finished(
+		Of(w, string(w.Status.Admission.ClusterQueue)),
+		finished.LastTransitionTime.Sub(admitted.LastTransitionTime.Time),
+	)
 }

@@ -24,19 +24,61 @@ type lifetime struct {
 
 func newLifetime(b *builder) lifetime {
 	return lifetime{
-		around:        b.around,
-		checksWait:    b.timedTwice("admission_checks_wait_time_seconds", "Time from the reservation of quota until all admission checks agreed", 14, 14),
-		readyWait:     b.timedTwice("ready_wait_time_seconds", "Time from creation or requeue until all pods were ready", 14, 14),
-		admittedReady: b.timedTwice("admitted_until_ready_wait_time_seconds", "Time from admission until all pods were ready", 14, 14),
-		evicted:       b.countedTwice("evicted_workloads_total", "Workloads that were evicted", "reason", "underlying_cause", "priority_class"),
-		evictedOnce: b.queueCounter("evicted_workloads_once_total",
-			"Workloads that were evicted, each counted once for a reason and cause.", "cluster_queue", "reason", "underlying_cause", "priority_class"),
-		readyEvicted: b.queueHistogram("pods_ready_to_evicted_time_seconds",
-			"Time from when all pods were ready to the eviction.", waits(14), "cluster_queue", "reason", "underlying_cause"),
-		evictionLatency: b.queueHistogram("workload_eviction_latency_seconds",
-			"Time from the eviction until all had stopped and the quota was free.", waits(14), "cluster_queue", "reason"),
-		creation: b.histogram("workload_creation_latency_seconds",
-			"Time from the creation of a job to that of its Workload.", prometheus.ExponentialBuckets(0.01, 2, 11), "job_kind"),
+		around: b.around,
+		checksWait: b.timedTwice(
+			"admission_checks_wait_time_seconds",
+			"Time from the reservation of quota until all admission checks agreed",
+			14,
+			14,
+		),
+		readyWait: b.timedTwice(
+			"ready_wait_time_seconds",
+			"Time from creation or requeue until all pods were ready",
+			14,
+			14,
+		),
+		admittedReady: b.timedTwice(
+			"admitted_until_ready_wait_time_seconds",
+			"Time from admission until all pods were ready",
+			14,
+			14,
+		),
+		evicted: b.countedTwice(
+			"evicted_workloads_total",
+			"Workloads that were evicted",
+			"reason",
+			"underlying_cause",
+			"priority_class",
+		),
+		evictedOnce: b.queueCounter(
+			"evicted_workloads_once_total",
+			"Workloads that were evicted, each counted once for a reason and cause.",
+			"cluster_queue",
+			"reason",
+			"underlying_cause",
+			"priority_class",
+		),
+		readyEvicted: b.queueHistogram(
+			"pods_ready_to_evicted_time_seconds",
+			"Time from when all pods were ready to the eviction.",
+			waits(14),
+			"cluster_queue",
+			"reason",
+			"underlying_cause",
+		),
+		evictionLatency: b.queueHistogram(
+			"workload_eviction_latency_seconds",
+			"Time from the eviction until all had stopped and the quota was free.",
+			waits(14),
+			"cluster_queue",
+			"reason",
+		),
+		creation: b.histogram(
+			"workload_creation_latency_seconds",
+			"Time from the creation of a job to that of its Workload.",
+			prometheus.ExponentialBuckets(0.01, 2, 11),
+			"job_kind",
+		),
 	}
 }
 
@@ -83,12 +125,24 @@ func (l lifetime) created(w *kueue.Workload, now time.Time) {
 func (l lifetime) changed(was, is *kueue.Workload) {
 	if is.Status.Admission != nil {
 		labels := Of(is, string(is.Status.Admission.ClusterQueue))
-		if c := became(was, is, kueue.WorkloadAdmitted, metav1.ConditionTrue); c != nil && len(is.Status.AdmissionChecks) > 0 {
+		if c := became(
+			was,
+			is,
+			kueue.WorkloadAdmitted,
+			metav1.ConditionTrue,
+		); c != nil &&
+			len(is.Status.AdmissionChecks) > 0 {
 			if reserved := condition(is, kueue.WorkloadQuotaReserved); reserved != nil {
 				l.checksWait.observe(labels, c.LastTransitionTime.Sub(reserved.LastTransitionTime.Time))
 			}
 		}
-		if c := became(was, is, kueue.WorkloadPodsReady, metav1.ConditionTrue); c != nil && c.Reason == kueue.ReasonStarted {
+		if c := became(
+			was,
+			is,
+			kueue.WorkloadPodsReady,
+			metav1.ConditionTrue,
+		); c != nil &&
+			c.Reason == kueue.ReasonStarted {
 			l.ready(is, labels, c.LastTransitionTime.Time)
 		}
 	}
@@ -97,7 +151,13 @@ func (l lifetime) changed(was, is *kueue.Workload) {
 	}
 	// The reservation may only be taken from a workload that was told to stop.
 	evicted := condition(is, kueue.WorkloadEvicted)
-	if c := became(was, is, kueue.WorkloadQuotaReserved, metav1.ConditionFalse); c != nil && was.Status.Admission != nil && evicted != nil && evicted.Status == metav1.ConditionTrue {
+	if c := became(
+		was,
+		is,
+		kueue.WorkloadQuotaReserved,
+		metav1.ConditionFalse,
+	); c != nil && was.Status.Admission != nil && evicted != nil &&
+		evicted.Status == metav1.ConditionTrue {
 		reason, _ := splitReason(evicted.Reason)
 		l.evictionLatency.WithLabelValues(string(was.Status.Admission.ClusterQueue), reason).
 			Observe(max(c.LastTransitionTime.Sub(evicted.LastTransitionTime.Time), 0).Seconds())
@@ -106,7 +166,11 @@ func (l lifetime) changed(was, is *kueue.Workload) {
 
 func (l lifetime) ready(w *kueue.Workload, labels Workload, at time.Time) {
 	l.readyWait.observe(labels, at.Sub(QueuedSince(w)))
-	if admitted := condition(w, kueue.WorkloadAdmitted); admitted != nil && admitted.Status == metav1.ConditionTrue {
+	if admitted := condition(
+		w,
+		kueue.WorkloadAdmitted,
+	); admitted != nil &&
+		admitted.Status == metav1.ConditionTrue {
 		l.admittedReady.observe(labels, at.Sub(admitted.LastTransitionTime.Time))
 	}
 }
@@ -124,7 +188,13 @@ func (l lifetime) eviction(was, is *kueue.Workload, c *metav1.Condition) {
 		l.evictedOnce.WithLabelValues(queue, e.Reason, cause, labels.PriorityClass).Inc()
 	}
 	if ready := condition(was, kueue.WorkloadPodsReady); ready != nil && ready.Status == metav1.ConditionTrue {
-		l.readyEvicted.WithLabelValues(queue, e.Reason, cause).Observe(max(c.LastTransitionTime.Sub(ready.LastTransitionTime.Time), 0).Seconds())
+		l.readyEvicted.WithLabelValues(
+			queue,
+			e.Reason,
+			cause,
+		).Observe(
+			max(c.LastTransitionTime.Sub(ready.LastTransitionTime.Time), 0).Seconds(),
+		)
 	}
 }
 
@@ -139,7 +209,10 @@ func counted(was, is *kueue.Workload, c *metav1.Condition) kueue.WorkloadSchedul
 		}
 	}
 	reason, cause := splitReason(c.Reason)
-	return kueue.WorkloadSchedulingStatsEviction{Reason: reason, UnderlyingCause: kueue.EvictionUnderlyingCause(cause)}
+	return kueue.WorkloadSchedulingStatsEviction{
+		Reason:          reason,
+		UnderlyingCause: kueue.EvictionUnderlyingCause(cause),
+	}
 }
 
 func evictions(w *kueue.Workload, reason string, cause kueue.EvictionUnderlyingCause) int32 {

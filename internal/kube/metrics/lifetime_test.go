@@ -47,12 +47,19 @@ func follow(m *metrics.Metrics) *told {
 }
 
 // write makes the next version, ten seconds after the last one.
-func (h *told) write(change func(s *kueue.WorkloadStatus, set func(kind string, status metav1.ConditionStatus, reason string))) {
+func (h *told) write(
+	change func(s *kueue.WorkloadStatus, set func(kind string, status metav1.ConditionStatus, reason string)),
+) {
 	h.seconds += 10
 	next := h.now.DeepCopy()
 	next.ResourceVersion += "0"
 	set := func(kind string, status metav1.ConditionStatus, reason string) {
-		c := metav1.Condition{Type: kind, Status: status, Reason: reason, LastTransitionTime: metav1.NewTime(start.Add(time.Duration(h.seconds) * time.Second))}
+		c := metav1.Condition{
+			Type:               kind,
+			Status:             status,
+			Reason:             reason,
+			LastTransitionTime: metav1.NewTime(start.Add(time.Duration(h.seconds) * time.Second)),
+		}
 		i := slices.IndexFunc(next.Status.Conditions, func(c metav1.Condition) bool { return c.Type == kind })
 		if i < 0 {
 			next.Status.Conditions = append(next.Status.Conditions, c)
@@ -85,7 +92,11 @@ func live(h *told) {
 		h.write(func(_ *status, set setter) { set(kueue.WorkloadPodsReady, yes, kueue.ReasonStarted) })
 		h.write(func(s *status, set setter) {
 			if s.SchedulingStats == nil {
-				s.SchedulingStats = &kueue.SchedulingStats{Evictions: []kueue.WorkloadSchedulingStatsEviction{{Reason: kueue.ReasonPreempted, UnderlyingCause: "InClusterQueue"}}}
+				s.SchedulingStats = &kueue.SchedulingStats{
+					Evictions: []kueue.WorkloadSchedulingStatsEviction{
+						{Reason: kueue.ReasonPreempted, UnderlyingCause: "InClusterQueue"},
+					},
+				}
 			}
 			s.SchedulingStats.Evictions[0].Count++
 			set(kueue.WorkloadEvicted, yes, kueue.ReasonPreempted)
@@ -112,7 +123,12 @@ func TestLifetime(t *testing.T) {
 		for _, s := range f.GetMetric() {
 			switch h := s.GetHistogram(); {
 			case h != nil:
-				got[f.GetName()] = time.Duration(h.GetSampleSum()*float64(time.Second)).String() + " in " + strings.Repeat("I", int(h.GetSampleCount()))
+				got[f.GetName()] = time.Duration(
+					h.GetSampleSum()*float64(time.Second),
+				).String() + " in " + strings.Repeat(
+					"I",
+					int(h.GetSampleCount()),
+				)
 			case s.GetCounter() != nil:
 				got[f.GetName()] = strings.Repeat("I", int(s.GetCounter().GetValue()))
 			}
@@ -141,26 +157,43 @@ func TestLifetime(t *testing.T) {
 func TestPopulation(t *testing.T) {
 	m, reg := newMetrics(t)
 	m.SetLocalQueue(view.LocalQueue{Namespace: "blue", Name: "l", Queue: "q"})
-	names := []string{"kueue_unadmitted_workloads", "kueue_local_queue_unadmitted_workloads", "kueue_finished_workloads", "kueue_local_queue_finished_workloads"}
+	names := []string{
+		"kueue_unadmitted_workloads",
+		"kueue_local_queue_unadmitted_workloads",
+		"kueue_finished_workloads",
+		"kueue_local_queue_finished_workloads",
+	}
 	h := follow(m)
-	expect(t, reg, "the scheduler has not looked at it, but its LocalQueue is known",
+	expect(
+		t,
+		reg,
+		"the scheduler has not looked at it, but its LocalQueue is known",
 		`kueue_local_queue_unadmitted_workloads{cluster_queue="q",name="l",namespace="blue",reason="NoReservation",replica_role="standalone",underlying_cause="PendingEvaluation"} 1
 kueue_unadmitted_workloads{cluster_queue="q",reason="NoReservation",replica_role="standalone",underlying_cause="PendingEvaluation"} 1
-`, names...)
+`,
+		names...)
 	live(h)
-	expect(t, reg, "it was queued again",
+	expect(
+		t,
+		reg,
+		"it was queued again",
 		`kueue_local_queue_unadmitted_workloads{cluster_queue="q",name="l",namespace="blue",reason="NoReservation",replica_role="standalone",underlying_cause="Pending"} 1
 kueue_unadmitted_workloads{cluster_queue="q",reason="NoReservation",replica_role="standalone",underlying_cause="Pending"} 1
-`, names...)
+`,
+		names...)
 	h.write(func(s *kueue.WorkloadStatus, set func(string, metav1.ConditionStatus, string)) {
 		s.Admission = &kueue.Admission{ClusterQueue: "q"}
 		set(kueue.WorkloadQuotaReserved, metav1.ConditionTrue, kueue.ReasonQuotaReserved)
 		set(kueue.WorkloadAdmitted, metav1.ConditionFalse, kueue.ReasonUnsatisfiedAdmissionChecks)
 	})
-	expect(t, reg, "it waits for checks",
+	expect(
+		t,
+		reg,
+		"it waits for checks",
 		`kueue_local_queue_unadmitted_workloads{cluster_queue="q",name="l",namespace="blue",reason="UnsatisfiedAdmissionChecks",replica_role="standalone",underlying_cause=""} 1
 kueue_unadmitted_workloads{cluster_queue="q",reason="UnsatisfiedAdmissionChecks",replica_role="standalone",underlying_cause=""} 1
-`, names...)
+`,
+		names...)
 	h.write(func(_ *kueue.WorkloadStatus, set func(string, metav1.ConditionStatus, string)) {
 		set(kueue.WorkloadAdmitted, metav1.ConditionTrue, kueue.ReasonAdmitted)
 	})
@@ -180,7 +213,11 @@ kueue_local_queue_finished_workloads{name="l",namespace="blue",replica_role="sta
 func everything(m *metrics.Metrics) {
 	quotas := []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{{Resource: core.CPU, Nominal: 1000}}}}
 	m.SetQueue(view.ClusterQueue{
-		Name: "q", Cohorts: []string{"c", "root"}, State: view.QueueActive, Flavors: quotas, Load: core.Load{Share: &core.Share{}},
+		Name:    "q",
+		Cohorts: []string{"c", "root"},
+		State:   view.QueueActive,
+		Flavors: quotas,
+		Load:    core.Load{Share: &core.Share{}},
 	})
 	m.SetCohortShare("c", 5)
 	m.SetLocalQueue(view.LocalQueue{Namespace: "blue", Name: "l", Queue: "q", Active: "True", Flavors: quotas})
@@ -192,9 +229,29 @@ func everything(m *metrics.Metrics) {
 	m.Preempted("q", "InClusterQueue")
 	m.SetTreeStats(func() (cycle.Stats, bool) {
 		return cycle.Stats{
-			Queues:    []cycle.QueueStats{{Name: "q", Cohort: "c", Root: "root", ActiveClasses: 2, Pending: core.Resources{{Resource: core.CPU, Amount: 1500}}}},
-			Cohorts:   []cycle.CohortStats{{Name: "c", Parent: "root", Root: "root", Admitted: 3, Amounts: []cycle.SubtreeAmount{{FlavorResource: core.FlavorResource{Flavor: "f", Resource: core.CPU}, Quota: 2500, Reserved: 500}}}},
-			Standings: []cycle.LocalStanding{{Namespace: "blue", Name: "l", Queue: "q", Standing: core.UsageRank{Lo: 2500 << 32}}},
+			Queues: []cycle.QueueStats{
+				{
+					Name:          "q",
+					Cohort:        "c",
+					Root:          "root",
+					ActiveClasses: 2,
+					Pending:       core.Resources{{Resource: core.CPU, Amount: 1500}},
+				},
+			},
+			Cohorts: []cycle.CohortStats{
+				{
+					Name:     "c",
+					Parent:   "root",
+					Root:     "root",
+					Admitted: 3,
+					Amounts: []cycle.SubtreeAmount{
+						{FlavorResource: core.FlavorResource{Flavor: "f", Resource: core.CPU}, Quota: 2500, Reserved: 500},
+					},
+				},
+			},
+			Standings: []cycle.LocalStanding{
+				{Namespace: "blue", Name: "l", Queue: "q", Standing: core.UsageRank{Lo: 2500 << 32}},
+			},
 		}, true
 	})
 	m.SetEstimates(func() forecast.Tally { return forecast.Tally{Right: [2]int{5, 9}, Wrong: [2]int{4, 1}} })
@@ -220,7 +277,10 @@ kueue_start_estimates_total{quantile="0.9",replica_role="standalone",result="rig
 func TestTreeStatsAreShown(t *testing.T) {
 	m, reg := newMetrics(t)
 	everything(m)
-	expect(t, reg, "amounts are in cores, standings in what weighs one",
+	expect(
+		t,
+		reg,
+		"amounts are in cores, standings in what weighs one",
 		`kueue_cluster_queue_info{cluster_queue="q",parent_cohort="c",replica_role="standalone",root_cohort="root"} 1
 kueue_cluster_queue_resource_pending{cluster_queue="q",replica_role="standalone",resource="cpu"} 1.5
 kueue_cohort_info{cohort="c",parent_cohort="root",replica_role="standalone",root_cohort="root"} 1
@@ -232,9 +292,17 @@ kueue_cohort_subtree_resource_reservations{cohort="c",flavor="f",replica_role="s
 kueue_local_queue_admission_fair_sharing_usage{cluster_queue="q",name="l",namespace="blue",replica_role="standalone"} 2.5
 kueue_pending_scheduling_hashes{cluster_queue="q",replica_role="standalone",status="active"} 2
 kueue_pending_scheduling_hashes{cluster_queue="q",replica_role="standalone",status="inadmissible"} 0
-`, "kueue_cluster_queue_info", "kueue_cluster_queue_resource_pending", "kueue_cohort_info", "kueue_cohort_subtree_admitted_active_workloads",
-		"kueue_cohort_subtree_admitted_workloads_total", "kueue_cohort_subtree_quota", "kueue_cohort_subtree_resource_reservations",
-		"kueue_local_queue_admission_fair_sharing_usage", "kueue_pending_scheduling_hashes")
+`,
+		"kueue_cluster_queue_info",
+		"kueue_cluster_queue_resource_pending",
+		"kueue_cohort_info",
+		"kueue_cohort_subtree_admitted_active_workloads",
+		"kueue_cohort_subtree_admitted_workloads_total",
+		"kueue_cohort_subtree_quota",
+		"kueue_cohort_subtree_resource_reservations",
+		"kueue_local_queue_admission_fair_sharing_usage",
+		"kueue_pending_scheduling_hashes",
+	)
 }
 
 // TestDocumented compares what is exposed with the table in docs/metrics.md:
@@ -248,7 +316,11 @@ func TestDocumented(t *testing.T) {
 	}
 	got := map[string]string{}
 	for _, f := range families {
-		got[strings.TrimPrefix(f.GetName(), "kueue_")] = strings.ToLower(f.GetType().String()) + " of " + labelsOf(f.GetMetric()[0])
+		got[strings.TrimPrefix(f.GetName(), "kueue_")] = strings.ToLower(
+			f.GetType().String(),
+		) + " of " + labelsOf(
+			f.GetMetric()[0],
+		)
 	}
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "metrics.md"))
 	if err != nil {

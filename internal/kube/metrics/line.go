@@ -31,9 +31,19 @@ func newLine(b *builder) *line {
 	}
 	names := b.custom.names(SourceWorkload)
 	l := &line{
-		custom:   b.custom,
-		pending:  prometheus.NewDesc(prefix+pendingName, pendingHelp, append([]string{"cluster_queue", "status"}, names...), nil),
-		admitted: prometheus.NewDesc(prefix+admittedName, admittedHelp, append([]string{"cluster_queue"}, names...), nil),
+		custom: b.custom,
+		pending: prometheus.NewDesc(
+			prefix+pendingName,
+			pendingHelp,
+			append([]string{"cluster_queue", "status"}, names...),
+			nil,
+		),
+		admitted: prometheus.NewDesc(
+			prefix+admittedName,
+			admittedHelp,
+			append([]string{"cluster_queue"}, names...),
+			nil,
+		),
 	}
 	b.register(pendingName, l)
 	return l
@@ -74,7 +84,10 @@ const mostWorkloadLabels = 2
 func (l *line) Collect(ch chan<- prometheus.Metric) {
 	counts := map[division]int{}
 	count := func(d division, key core.Key) {
-		copy(d.values[:], l.custom.valuesOf(SourceWorkload, types.NamespacedName{Namespace: key.Namespace, Name: key.Name}))
+		copy(
+			d.values[:],
+			l.custom.valuesOf(SourceWorkload, types.NamespacedName{Namespace: key.Namespace, Name: key.Name}),
+		)
 		counts[d]++
 	}
 	if each := l.waiting.Load(); each != nil {

@@ -80,16 +80,39 @@ func New(reg prometheus.Registerer, o Options) (*Metrics, error) {
 		attemptDuration: b.histogram("admission_attempt_duration_seconds",
 			"How long an attempt to admit workloads took.", prometheus.DefBuckets, "result"),
 
-		reserved:     b.countedTwice("quota_reserved_workloads_total", "Workloads that quota was reserved for", "priority_class"),
-		admitted:     b.countedTwice("admitted_workloads_total", "Workloads that were admitted", "priority_class"),
-		finished:     b.countedTwice("finished_workloads_total", "Workloads that finished", "priority_class"),
-		reservedWait: b.timedTwice("quota_reserved_wait_time_seconds", "Time from creation or requeue to the reservation of quota", 14, 14),
-		admittedWait: b.timedTwice("admission_wait_time_seconds", "Time from creation or requeue to admission", 16, 14),
+		reserved: b.countedTwice(
+			"quota_reserved_workloads_total",
+			"Workloads that quota was reserved for",
+			"priority_class",
+		),
+		admitted: b.countedTwice("admitted_workloads_total", "Workloads that were admitted", "priority_class"),
+		finished: b.countedTwice("finished_workloads_total", "Workloads that finished", "priority_class"),
+		reservedWait: b.timedTwice(
+			"quota_reserved_wait_time_seconds",
+			"Time from creation or requeue to the reservation of quota",
+			14,
+			14,
+		),
+		admittedWait: b.timedTwice(
+			"admission_wait_time_seconds",
+			"Time from creation or requeue to admission",
+			16,
+			14,
+		),
 		finishedTime: b.timedTwice("execution_time_seconds", "Time from admission to the end", 16, 16),
-		preempted: b.counter("preempted_workloads_total",
-			"Workloads that were evicted for another one, by the queue of that other one.", "preempting_cluster_queue", "reason"),
-		cohortAdmitted: b.counter("cohort_subtree_admitted_workloads_total", "Workloads that were admitted below the cohort.", "cohort", "priority_class"),
-		lifetime:       newLifetime(b),
+		preempted: b.counter(
+			"preempted_workloads_total",
+			"Workloads that were evicted for another one, by the queue of that other one.",
+			"preempting_cluster_queue",
+			"reason",
+		),
+		cohortAdmitted: b.counter(
+			"cohort_subtree_admitted_workloads_total",
+			"Workloads that were admitted below the cohort.",
+			"cohort",
+			"priority_class",
+		),
+		lifetime: newLifetime(b),
 
 		around:      around,
 		custom:      b.custom,
@@ -243,7 +266,10 @@ func (b *builder) gauge(name, help string, labels ...string) *prometheus.GaugeVe
 }
 
 func (b *builder) histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + name, Help: help, Buckets: buckets}, labels)
+	v := prometheus.NewHistogramVec(
+		prometheus.HistogramOpts{Name: prefix + name, Help: help, Buckets: buckets},
+		labels,
+	)
 	b.register(name, v)
 	return v
 }
@@ -256,7 +282,11 @@ func (b *builder) queueCounter(name, help string, labels ...string) *prometheus.
 }
 
 // queueHistogram is a histogram with the label cluster_queue.
-func (b *builder) queueHistogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+func (b *builder) queueHistogram(
+	name, help string,
+	buckets []float64,
+	labels ...string,
+) *prometheus.HistogramVec {
 	v := b.histogram(name, help, buckets, labels...)
 	b.byQueue = append(b.byQueue, v)
 	return v
@@ -264,8 +294,11 @@ func (b *builder) queueHistogram(name, help string, buckets []float64, labels ..
 
 func (b *builder) countedTwice(name, help string, labels ...string) countedTwice {
 	c := countedTwice{
-		queue:  b.queueCounter(name, help+", by ClusterQueue.", append([]string{"cluster_queue"}, labels...)...),
-		local:  b.counter("local_queue_"+name, help+", by LocalQueue.", append([]string{"name", "namespace"}, labels...)...),
+		queue: b.queueCounter(name, help+", by ClusterQueue.", append([]string{"cluster_queue"}, labels...)...),
+		local: b.counter(
+			"local_queue_"+name,
+			help+", by LocalQueue.",
+			append([]string{"name", "namespace"}, labels...)...),
 		around: b.around,
 	}
 	b.byLocalQueue = append(b.byLocalQueue, c.local)
@@ -274,8 +307,21 @@ func (b *builder) countedTwice(name, help string, labels ...string) countedTwice
 
 func (b *builder) timedTwice(name, help string, queueBuckets, localBuckets int) timedTwice {
 	h := timedTwice{
-		queue:  b.queueHistogram(name, help+", by ClusterQueue.", waits(queueBuckets), "cluster_queue", "priority_class"),
-		local:  b.histogram("local_queue_"+name, help+", by LocalQueue.", waits(localBuckets), "name", "namespace", "priority_class"),
+		queue: b.queueHistogram(
+			name,
+			help+", by ClusterQueue.",
+			waits(queueBuckets),
+			"cluster_queue",
+			"priority_class",
+		),
+		local: b.histogram(
+			"local_queue_"+name,
+			help+", by LocalQueue.",
+			waits(localBuckets),
+			"name",
+			"namespace",
+			"priority_class",
+		),
 		around: b.around,
 	}
 	b.byLocalQueue = append(b.byLocalQueue, h.local)

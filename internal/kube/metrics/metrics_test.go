@@ -37,7 +37,9 @@ func expect(t *testing.T, reg *prometheus.Registry, why, want string, names ...s
 	for _, f := range families {
 		for _, n := range names {
 			if f.GetName() == n {
-				text.WriteString("# HELP " + n + " " + f.GetHelp() + "\n# TYPE " + n + " " + strings.ToLower(f.GetType().String()) + "\n")
+				text.WriteString(
+					"# HELP " + n + " " + f.GetHelp() + "\n# TYPE " + n + " " + strings.ToLower(f.GetType().String()) + "\n",
+				)
 			}
 		}
 		for line := range strings.Lines(want) {
@@ -54,19 +56,36 @@ func expect(t *testing.T, reg *prometheus.Registry, why, want string, names ...s
 
 func TestCounters(t *testing.T) {
 	m, reg := newMetrics(t)
-	w := metrics.Workload{ClusterQueue: "blue-cluster-queue", Namespace: "blue", LocalQueue: "default-queue", PriorityClass: "p"}
+	w := metrics.Workload{
+		ClusterQueue:  "blue-cluster-queue",
+		Namespace:     "blue",
+		LocalQueue:    "default-queue",
+		PriorityClass: "p",
+	}
 	m.Admitted(w, time.Second)
 	m.Admitted(w, -time.Second)
 	m.Preempted("red-cluster-queue", "InCohortReclamation")
 	m.Attempted(metrics.Success, time.Millisecond)
-	expect(t, reg, "each admission counts once for each kind of queue",
+	expect(
+		t,
+		reg,
+		"each admission counts once for each kind of queue",
 		`kueue_admitted_workloads_total{cluster_queue="blue-cluster-queue",priority_class="p",replica_role="standalone"} 2
 kueue_local_queue_admitted_workloads_total{name="default-queue",namespace="blue",priority_class="p",replica_role="standalone"} 2
-`, "kueue_admitted_workloads_total", "kueue_local_queue_admitted_workloads_total")
-	expect(t, reg, "attempts name their result, preemptions whom they were for",
+`,
+		"kueue_admitted_workloads_total",
+		"kueue_local_queue_admitted_workloads_total",
+	)
+	expect(
+		t,
+		reg,
+		"attempts name their result, preemptions whom they were for",
 		`kueue_preempted_workloads_total{preempting_cluster_queue="red-cluster-queue",reason="InCohortReclamation",replica_role="standalone"} 1
 kueue_admission_attempts_total{replica_role="standalone",result="success"} 1
-`, "kueue_preempted_workloads_total", "kueue_admission_attempts_total")
+`,
+		"kueue_preempted_workloads_total",
+		"kueue_admission_attempts_total",
+	)
 }
 
 func TestWaitBuckets(t *testing.T) {
@@ -94,7 +113,9 @@ func TestWaitBuckets(t *testing.T) {
 		}
 		delete(want, f.GetName())
 		b := f.GetMetric()[0].GetHistogram().GetBucket()
-		if len(b) != w.buckets || b[0].GetUpperBound() != 1 || b[len(b)-1].GetUpperBound() != w.last || b[1].GetCumulativeCount() != 0 || b[2].GetCumulativeCount() != 1 {
+		if len(b) != w.buckets || b[0].GetUpperBound() != 1 || b[len(b)-1].GetUpperBound() != w.last ||
+			b[1].GetCumulativeCount() != 0 ||
+			b[2].GetCumulativeCount() != 1 {
 			t.Errorf("%s has buckets %v; want %s", f.GetName(), b, w.why)
 		}
 	}
@@ -106,7 +127,13 @@ func TestWaitBuckets(t *testing.T) {
 func TestQueueGauges(t *testing.T) {
 	m, reg := newMetrics(t)
 	six := core.Amount(6)
-	cpu, gpu := core.FlavorResource{Flavor: "f", Resource: core.CPU}, core.FlavorResource{Flavor: "f", Resource: core.GPU}
+	cpu, gpu := core.FlavorResource{
+		Flavor:   "f",
+		Resource: core.CPU,
+	}, core.FlavorResource{
+		Flavor:   "f",
+		Resource: core.GPU,
+	}
 	gpus := []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{{Resource: core.GPU, Nominal: 8}}}}
 	m.SetQueue(view.ClusterQueue{
 		Name: "q", Cohorts: []string{"c"}, State: view.QueueActive,
@@ -114,15 +141,28 @@ func TestQueueGauges(t *testing.T) {
 			{Resource: core.CPU, Nominal: 2500}, {Resource: core.GPU, Nominal: 8, Lending: &six},
 		}}},
 		Load: core.Load{
-			Pending: 2, Inadmissible: 1, Reserving: 4, Admitted: 3,
-			Reserved: map[core.FlavorResource]core.Amount{cpu: 500}, Used: map[core.FlavorResource]core.Amount{cpu: 400},
+			Pending:      2,
+			Inadmissible: 1,
+			Reserving:    4,
+			Admitted:     3,
+			Reserved: map[core.FlavorResource]core.Amount{
+				cpu: 500,
+			},
+			Used: map[core.FlavorResource]core.Amount{cpu: 400},
 		},
 	})
 	names := []string{
-		"kueue_pending_workloads", "kueue_cluster_queue_status", "kueue_cluster_queue_nominal_quota", "kueue_cluster_queue_lending_limit",
-		"kueue_cluster_queue_resource_reservation", "kueue_cluster_queue_resource_usage",
+		"kueue_pending_workloads",
+		"kueue_cluster_queue_status",
+		"kueue_cluster_queue_nominal_quota",
+		"kueue_cluster_queue_lending_limit",
+		"kueue_cluster_queue_resource_reservation",
+		"kueue_cluster_queue_resource_usage",
 	}
-	expect(t, reg, "cpu is shown in cores, no limit as infinity",
+	expect(
+		t,
+		reg,
+		"cpu is shown in cores, no limit as infinity",
 		`kueue_cluster_queue_lending_limit{cluster_queue="q",cohort="c",flavor="f",replica_role="standalone",resource="cpu"} +Inf
 kueue_cluster_queue_lending_limit{cluster_queue="q",cohort="c",flavor="f",replica_role="standalone",resource="nvidia.com/gpu"} 6
 kueue_cluster_queue_nominal_quota{cluster_queue="q",cohort="c",flavor="f",replica_role="standalone",resource="cpu"} 2.5
@@ -136,20 +176,38 @@ kueue_cluster_queue_status{cluster_queue="q",replica_role="standalone",status="p
 kueue_cluster_queue_status{cluster_queue="q",replica_role="standalone",status="terminating"} 0
 kueue_pending_workloads{cluster_queue="q",replica_role="standalone",status="active"} 2
 kueue_pending_workloads{cluster_queue="q",replica_role="standalone",status="inadmissible"} 1
-`, names...)
+`,
+		names...)
 	m.SetQueue(view.ClusterQueue{Name: "q", Cohorts: []string{"d"}, State: view.QueuePending, Flavors: gpus})
-	expect(t, reg, "what the queue no longer has is no longer shown",
+	expect(
+		t,
+		reg,
+		"what the queue no longer has is no longer shown",
 		`kueue_cluster_queue_nominal_quota{cluster_queue="q",cohort="d",flavor="f",replica_role="standalone",resource="nvidia.com/gpu"} 8
-`, "kueue_cluster_queue_nominal_quota")
+`,
+		"kueue_cluster_queue_nominal_quota",
+	)
 	m.Admitted(metrics.Workload{ClusterQueue: "q", Namespace: "n", LocalQueue: "l"}, 0)
 	m.SetLocalQueue(view.LocalQueue{
-		Namespace: "n", Name: "l", Active: "True", Flavors: gpus,
-		Load: core.Load{Reserved: map[core.FlavorResource]core.Amount{gpu: 2}, Used: map[core.FlavorResource]core.Amount{gpu: 1}},
+		Namespace: "n",
+		Name:      "l",
+		Active:    "True",
+		Flavors:   gpus,
+		Load: core.Load{
+			Reserved: map[core.FlavorResource]core.Amount{gpu: 2},
+			Used:     map[core.FlavorResource]core.Amount{gpu: 1},
+		},
 	})
-	expect(t, reg, "a LocalQueue has the quotas of its ClusterQueue",
+	expect(
+		t,
+		reg,
+		"a LocalQueue has the quotas of its ClusterQueue",
 		`kueue_local_queue_resource_reservation{flavor="f",name="l",namespace="n",replica_role="standalone",resource="nvidia.com/gpu"} 2
 kueue_local_queue_resource_usage{flavor="f",name="l",namespace="n",replica_role="standalone",resource="nvidia.com/gpu"} 1
-`, "kueue_local_queue_resource_reservation", "kueue_local_queue_resource_usage")
+`,
+		"kueue_local_queue_resource_reservation",
+		"kueue_local_queue_resource_usage",
+	)
 	m.ForgetQueue("q")
 	m.ForgetLocalQueue("n", "l")
 	// What was built is shown always.
@@ -161,7 +219,11 @@ kueue_local_queue_resource_usage{flavor="f",name="l",namespace="n",replica_role=
 func TestShares(t *testing.T) {
 	m, reg := newMetrics(t)
 	share := func(name, cohort string, exact float64) view.ClusterQueue {
-		return view.ClusterQueue{Name: name, Cohorts: []string{cohort}, Load: core.Load{Share: &core.Share{Exact: exact}}}
+		return view.ClusterQueue{
+			Name:    name,
+			Cohorts: []string{cohort},
+			Load:    core.Load{Share: &core.Share{Exact: exact}},
+		}
 	}
 	m.SetQueue(share("q", "c", 125.25))
 	m.SetQueue(share("z", "c", math.NaN()))

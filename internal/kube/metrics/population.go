@@ -37,12 +37,26 @@ func newPopulation(b *builder, around *surroundings) *population {
 	}
 	const finished, unadmitted = "Finished workloads that have not been deleted", "Workloads that are not admitted, by why"
 	p := &population{
-		around:          around,
-		finished:        desc("finished_workloads", finished+", by ClusterQueue.", "cluster_queue"),
-		localFinished:   desc("local_queue_finished_workloads", finished+", by LocalQueue.", "name", "namespace"),
-		unadmitted:      desc("unadmitted_workloads", unadmitted+" and ClusterQueue.", "cluster_queue", "reason", "underlying_cause"),
-		localUnadmitted: desc("local_queue_unadmitted_workloads", unadmitted+" and LocalQueue.", "name", "namespace", "cluster_queue", "reason", "underlying_cause"),
-		counts:          map[standing]int{},
+		around:        around,
+		finished:      desc("finished_workloads", finished+", by ClusterQueue.", "cluster_queue"),
+		localFinished: desc("local_queue_finished_workloads", finished+", by LocalQueue.", "name", "namespace"),
+		unadmitted: desc(
+			"unadmitted_workloads",
+			unadmitted+" and ClusterQueue.",
+			"cluster_queue",
+			"reason",
+			"underlying_cause",
+		),
+		localUnadmitted: desc(
+			"local_queue_unadmitted_workloads",
+			unadmitted+" and LocalQueue.",
+			"name",
+			"namespace",
+			"cluster_queue",
+			"reason",
+			"underlying_cause",
+		),
+		counts: map[standing]int{},
 	}
 	b.register("unadmitted_workloads", p)
 	return p

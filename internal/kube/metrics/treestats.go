@@ -28,18 +28,61 @@ func newTreeStats(b *builder, c Choice, around *surroundings) *treeStats {
 		return prometheus.NewDesc(prefix+name, help, labels, nil)
 	}
 	out := &treeStats{
-		choice:     c,
-		around:     around,
-		role:       b.role,
-		queueInfo:  desc("cluster_queue_info", "1 for each ClusterQueue and its place in the tree.", "cluster_queue", "parent_cohort", "root_cohort"),
-		cohortInfo: desc("cohort_info", "1 for each cohort and its place in the tree.", "cohort", "parent_cohort", "root_cohort"),
-		hashes:     desc("pending_scheduling_hashes", "Kinds of equal workloads that wait in the ClusterQueue; those of one kind are decided on together.", "cluster_queue", "status"),
-		pending:    desc("cluster_queue_resource_pending", "What all waiting workloads of the ClusterQueue ask for together.", "cluster_queue", "resource"),
-		quota:      desc("cohort_subtree_quota", "Quota of the cohort and all below it, without what is kept below and not lent.", "cohort", "flavor", "resource"),
-		reserved:   desc("cohort_subtree_resource_reservations", "Quota reserved in all ClusterQueues below the cohort.", "cohort", "flavor", "resource"),
-		admitted:   desc("cohort_subtree_admitted_active_workloads", "Admitted workloads below the cohort that have not finished.", "cohort"),
-		standing: desc("local_queue_admission_fair_sharing_usage",
-			"Past usage of the LocalQueue by weight, by which LocalQueues of its ClusterQueue are ordered; +Inf if its weight is 0.", "name", "namespace", "cluster_queue"),
+		choice: c,
+		around: around,
+		role:   b.role,
+		queueInfo: desc(
+			"cluster_queue_info",
+			"1 for each ClusterQueue and its place in the tree.",
+			"cluster_queue",
+			"parent_cohort",
+			"root_cohort",
+		),
+		cohortInfo: desc(
+			"cohort_info",
+			"1 for each cohort and its place in the tree.",
+			"cohort",
+			"parent_cohort",
+			"root_cohort",
+		),
+		hashes: desc(
+			"pending_scheduling_hashes",
+			"Kinds of equal workloads that wait in the ClusterQueue; those of one kind are decided on together.",
+			"cluster_queue",
+			"status",
+		),
+		pending: desc(
+			"cluster_queue_resource_pending",
+			"What all waiting workloads of the ClusterQueue ask for together.",
+			"cluster_queue",
+			"resource",
+		),
+		quota: desc(
+			"cohort_subtree_quota",
+			"Quota of the cohort and all below it, without what is kept below and not lent.",
+			"cohort",
+			"flavor",
+			"resource",
+		),
+		reserved: desc(
+			"cohort_subtree_resource_reservations",
+			"Quota reserved in all ClusterQueues below the cohort.",
+			"cohort",
+			"flavor",
+			"resource",
+		),
+		admitted: desc(
+			"cohort_subtree_admitted_active_workloads",
+			"Admitted workloads below the cohort that have not finished.",
+			"cohort",
+		),
+		standing: desc(
+			"local_queue_admission_fair_sharing_usage",
+			"Past usage of the LocalQueue by weight, by which LocalQueues of its ClusterQueue are ordered; +Inf if its weight is 0.",
+			"name",
+			"namespace",
+			"cluster_queue",
+		),
 	}
 	b.register("cohort_info", out)
 	return out

@@ -49,11 +49,23 @@ func BenchmarkBind(b *testing.B) {
 // measured.
 func (w *world) drain(b *testing.B, ns string) {
 	b.Helper()
-	err := wait.PollUntilContextTimeout(w.ctx, 200*time.Millisecond, 5*time.Minute, true, func(ctx context.Context) (bool, error) {
-		var list corev1.PodList
-		err := w.c.List(ctx, &list, client.InNamespace(ns), client.MatchingFields{"spec.nodeName": ""}, client.Limit(1))
-		return len(list.Items) == 0, err
-	})
+	err := wait.PollUntilContextTimeout(
+		w.ctx,
+		200*time.Millisecond,
+		5*time.Minute,
+		true,
+		func(ctx context.Context) (bool, error) {
+			var list corev1.PodList
+			err := w.c.List(
+				ctx,
+				&list,
+				client.InNamespace(ns),
+				client.MatchingFields{"spec.nodeName": ""},
+				client.Limit(1),
+			)
+			return len(list.Items) == 0, err
+		},
+	)
 	w.must(err, "wait for nodes of pods")
 }
 

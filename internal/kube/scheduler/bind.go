@@ -16,7 +16,12 @@ import (
 // has it: when an API server dies its answer gets lost, not always the write. Until
 // then the place stays reserved; taken for free, it would be given to a second pod.
 // Pods without a gang have no place of their own, and are left to the next plugin.
-func (p *gangPlugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+func (p *gangPlugin) Bind(
+	ctx context.Context,
+	state fwk.CycleState,
+	pod *corev1.Pod,
+	node string,
+) *fwk.Status {
 	k, ok := gang.KeyOf(pod)
 	if !ok {
 		return fwk.NewStatus(fwk.Skip)

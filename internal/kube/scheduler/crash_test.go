@@ -165,7 +165,8 @@ func (w *world) unrest(ns string, sizes map[string]int) string {
 			bound[group]++
 		}
 		for _, c := range p.Status.Conditions {
-			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && strings.Contains(c.Message, "starts as a whole") {
+			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse &&
+				strings.Contains(c.Message, "starts as a whole") {
 				refused[group]++
 			}
 		}

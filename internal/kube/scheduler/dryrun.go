@@ -44,7 +44,11 @@ func (m marker) Clone() fwk.StateData { return m }
 
 // dryRun finds an assignment for every pod that has to start together, or says why
 // there is none for one of them, and what planned nodes answered.
-func (p *gangPlugin) dryRun(ctx context.Context, v view, first types.UID) (map[types.UID]assignment, string, found) {
+func (p *gangPlugin) dryRun(
+	ctx context.Context,
+	v view,
+	first types.UID,
+) (map[types.UID]assignment, string, found) {
 	r := &dryRun{
 		plugin: p,
 		infos:  p.handle.SnapshotSharedLister().NodeInfos(),
@@ -73,7 +77,13 @@ func (p *gangPlugin) dryRun(ctx context.Context, v view, first types.UID) (map[t
 		if s, known := v.gang.Find(name); known && room[name] < 0 {
 			why = gang.Full(v.gang, s, v.members)
 		} else if places, planned := open[name]; planned {
-			node, why, open[name] = r.planned(ctx, pod, places, func(node string) int32 { return boundTo(v.members, name, node) + r.given(v.gang, name, node) }, name)
+			node, why, open[name] = r.planned(
+				ctx,
+				pod,
+				places,
+				func(node string) int32 { return boundTo(v.members, name, node) + r.given(v.gang, name, node) },
+				name,
+			)
 		} else {
 			node = r.free(ctx, pod)
 			if node == "" && firstWhy == "" {
@@ -90,7 +100,13 @@ func (p *gangPlugin) dryRun(ctx context.Context, v view, first types.UID) (map[t
 		r.assign(assignments[pod.UID])
 	}
 	if firstWhy != "" {
-		return nil, fmt.Sprintf("%s starts as a whole: %d of %d pods fit; %s", v.gang.Key, len(assignments), len(pods), firstWhy), r.found
+		return nil, fmt.Sprintf(
+			"%s starts as a whole: %d of %d pods fit; %s",
+			v.gang.Key,
+			len(assignments),
+			len(pods),
+			firstWhy,
+		), r.found
 	}
 	if _, ok := assignments[first]; !ok {
 		return nil, v.gang.Key.String() + " has all the pods it needs; this pod follows when they have started", found{}
@@ -100,7 +116,13 @@ func (p *gangPlugin) dryRun(ctx context.Context, v view, first types.UID) (map[t
 
 // planned assigns a pod to the first place that takes it. A place that does not
 // is not tried again: the pods of a set are alike.
-func (r *dryRun) planned(ctx context.Context, pod *corev1.Pod, places []core.Place, taken func(node string) int32, set string) (node, why string, rest []core.Place) {
+func (r *dryRun) planned(
+	ctx context.Context,
+	pod *corev1.Pod,
+	places []core.Place,
+	taken func(node string) int32,
+	set string,
+) (node, why string, rest []core.Place) {
 	try := r.prepare(ctx, pod)
 	why = "its pod set has no planned place left"
 	for i, p := range places {
@@ -187,7 +209,13 @@ func (r *dryRun) prepare(ctx context.Context, pod *corev1.Pod) func(node string)
 		if err != nil {
 			continue
 		}
-		if status := r.plugin.handle.RunPreFilterExtensionAddPod(ctx, state, pod, info, r.copies[s.node]); !status.IsSuccess() {
+		if status := r.plugin.handle.RunPreFilterExtensionAddPod(
+			ctx,
+			state,
+			pod,
+			info,
+			r.copies[s.node],
+		); !status.IsSuccess() {
 			return never(status)
 		}
 	}
@@ -265,7 +293,11 @@ func (r *dryRun) ranked(pod *corev1.Pod) []string {
 		ranks = append(ranks, k)
 	}
 	slices.SortFunc(ranks, func(a, b rank) int {
-		return cmp.Or(cmp.Compare(a.suspect, b.suspect), cmp.Compare(a.free, b.free), strings.Compare(a.name, b.name))
+		return cmp.Or(
+			cmp.Compare(a.suspect, b.suspect),
+			cmp.Compare(a.free, b.free),
+			strings.Compare(a.name, b.name),
+		)
 	})
 	names := make([]string, len(ranks))
 	for i, k := range ranks {

@@ -73,8 +73,14 @@ func TestDryRun(t *testing.T) {
 		},
 		"too big for two reasons": {
 			"each reason with its number of nodes",
-			[]aNode{{name: "n1", gpus: 1, cpus: 8}, {name: "n2", gpus: 1, cpus: 8}, {name: "n3", gpus: 8, cpus: 8, health: "EVICT"}},
-			nil, nil, nil,
+			[]aNode{
+				{name: "n1", gpus: 1, cpus: 8},
+				{name: "n2", gpus: 1, cpus: 8},
+				{name: "n3", gpus: 8, cpus: 8, health: "EVICT"},
+			},
+			nil,
+			nil,
+			nil,
 			"Workload blue/job starts as a whole: 0 of 3 pods fit; no place for pod a: " +
 				"2 Insufficient nvidia.com/gpu, 1 node(s) have unhealthy GPUs (autopilot.ibm.com/gpuhealth=EVICT)",
 		},
@@ -92,23 +98,30 @@ func TestDryRun(t *testing.T) {
 		},
 		"planned, and a stranger is there": {
 			"the next place of the plan, never another node",
-			[]aNode{{name: "n1", gpus: 8, cpus: 8, takenGPUs: 7}, {name: "n2", gpus: 8, cpus: 8}, {name: "n3", gpus: 8, cpus: 8}},
+			[]aNode{
+				{name: "n1", gpus: 8, cpus: 8, takenGPUs: 7},
+				{name: "n2", gpus: 8, cpus: 8},
+				{name: "n3", gpus: 8, cpus: 8},
+			},
 			[]core.Place{placed("n1", 1), placed("n2", 2)},
-			nil, nil,
+			nil,
+			nil,
 			"Workload blue/job starts as a whole: 2 of 3 pods fit; no place for pod c: its pod set has no planned place left",
 		},
 		"planned, and the node is away": {
 			"it says which",
 			[]aNode{{name: "n1", gpus: 8, cpus: 8}},
 			[]core.Place{placed("gone", 3)},
-			nil, nil,
+			nil,
+			nil,
 			"Workload blue/job starts as a whole: 0 of 3 pods fit; no place for pod a: planned node gone: node is not in the cluster",
 		},
 		"planned, and full": {
 			"what the node says",
 			[]aNode{{name: "n1", gpus: 8, cpus: 8, takenGPUs: 4}},
 			[]core.Place{placed("n1", 3)},
-			nil, nil,
+			nil,
+			nil,
 			"Workload blue/job starts as a whole: 2 of 3 pods fit; no place for pod c: planned node n1: Insufficient nvidia.com/gpu",
 		},
 		"room that was promised": {
@@ -117,7 +130,10 @@ func TestDryRun(t *testing.T) {
 			nil,
 			func(r *rig, _ gang.Gang) {
 				other := r.add("other", 2, "x", "y")
-				r.Reservations.begin(other, map[types.UID]assignment{"x": {r.find(other, "x"), "n1"}, "y": {r.find(other, "y"), "n1"}})
+				r.Reservations.begin(
+					other,
+					map[types.UID]assignment{"x": {r.find(other, "x"), "n1"}, "y": {r.find(other, "y"), "n1"}},
+				)
 			}, nil,
 			"Workload blue/job starts as a whole: 2 of 3 pods fit; no place for pod c: 1 Insufficient nvidia.com/gpu",
 		},

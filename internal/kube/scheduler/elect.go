@@ -40,7 +40,9 @@ func candidate(o Options, ready <-chan struct{}) (*leaderelection.Candidate, *re
 	if err != nil {
 		return nil, nil, fmt.Errorf("name this process: %w", err)
 	}
-	leases, err := coordinationclient.NewForConfig(rest.AddUserAgent(rest.CopyConfig(o.Client), "leader-election"))
+	leases, err := coordinationclient.NewForConfig(
+		rest.AddUserAgent(rest.CopyConfig(o.Client), "leader-election"),
+	)
 	if err != nil {
 		return nil, nil, fmt.Errorf("connect to compete for the lead: %w", err)
 	}

@@ -30,7 +30,11 @@ const maxOpen = 64
 // prefilters is the part of the framework that a dry run needs besides what
 // every plugin is handed.
 type prefilters interface {
-	RunPreFilterPlugins(context.Context, fwk.CycleState, *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string])
+	RunPreFilterPlugins(
+		context.Context,
+		fwk.CycleState,
+		*corev1.Pod,
+	) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string])
 }
 
 // gangPlugin starts gangs together and keeps planned pods to their nodes. One
@@ -76,7 +80,14 @@ func gangFactory(reservations *Reservations, w *waker) frameworkruntime.PluginFa
 			return nil, fmt.Errorf("make plugin %s: %s binds no pods", GangName, upstream.Name())
 		}
 		w.connect(h)
-		return &gangPlugin{reservations: reservations, handle: h, rules: rules, binder: binder, refused: w.refused, later: w.later}, nil
+		return &gangPlugin{
+			reservations: reservations,
+			handle:       h,
+			rules:        rules,
+			binder:       binder,
+			refused:      w.refused,
+			later:        w.later,
+		}, nil
 	}
 }
 
@@ -151,7 +162,12 @@ const (
 
 // PreFilter limits a pod to its planned nodes, or to the assignment that the
 // dry run of its gang found for it.
-func (p *gangPlugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (p *gangPlugin) PreFilter(
+	ctx context.Context,
+	state fwk.CycleState,
+	pod *corev1.Pod,
+	_ []fwk.NodeInfo,
+) (*fwk.PreFilterResult, *fwk.Status) {
 	if _, err := state.Read(dryRunKey); err == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
@@ -202,7 +218,11 @@ func (p *gangPlugin) rejectLeftOver(v view) {
 }
 
 // alone limits a pod without a gang to wait for to the open places of its set.
-func (p *gangPlugin) alone(state fwk.CycleState, v view, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
+func (p *gangPlugin) alone(
+	state fwk.CycleState,
+	v view,
+	pod *corev1.Pod,
+) (*fwk.PreFilterResult, *fwk.Status) {
 	name := gang.SetOf(v.gang, pod)
 	s, ok := v.gang.Find(name)
 	switch {
@@ -249,7 +269,12 @@ func refused(why string) *fwk.Status {
 func (*gangPlugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 // Filter repeats PreFilter's choice for nodes that come from elsewhere.
-func (*gangPlugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+func (*gangPlugin) Filter(
+	_ context.Context,
+	state fwk.CycleState,
+	_ *corev1.Pod,
+	node fwk.NodeInfo,
+) *fwk.Status {
 	data, err := state.Read(allowedKey)
 	if err != nil {
 		return nil
@@ -262,7 +287,12 @@ func (*gangPlugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod
 
 // PostFilter keeps preemption away from gangs and planned pods, and sends the
 // waiting pods of a gang back when one of them found no place after all.
-func (p *gangPlugin) PostFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodes fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+func (p *gangPlugin) PostFilter(
+	_ context.Context,
+	state fwk.CycleState,
+	pod *corev1.Pod,
+	nodes fwk.NodeToStatusReader,
+) (*fwk.PostFilterResult, *fwk.Status) {
 	k, ok := gang.KeyOf(pod)
 	if !ok {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
@@ -309,15 +339,27 @@ func (p *gangPlugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.
 }
 
 // Permit lets a gang go when its last pod has a node; the others wait.
-func (p *gangPlugin) Permit(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ string) (*fwk.Status, time.Duration) {
+func (p *gangPlugin) Permit(
+	_ context.Context,
+	state fwk.CycleState,
+	pod *corev1.Pod,
+	_ string,
+) (*fwk.Status, time.Duration) {
 	k, ok := gang.KeyOf(pod)
 	if !ok {
 		return nil, 0
 	}
-	t := p.reservations.arrive(k, pod.UID, func(uid types.UID) bool { return p.handle.GetWaitingPod(uid) != nil })
+	t := p.reservations.arrive(
+		k,
+		pod.UID,
+		func(uid types.UID) bool { return p.handle.GetWaitingPod(uid) != nil },
+	)
 	switch {
 	case t.late:
-		return fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("%s starts as a whole: its pods did not all get nodes in time", k)), 0
+		return fwk.NewStatus(
+			fwk.Unschedulable,
+			fmt.Sprintf("%s starts as a whole: its pods did not all get nodes in time", k),
+		), 0
 	case t.wait > 0:
 		if t.first {
 			p.activate(state, k)
@@ -372,8 +414,17 @@ func (p *gangPlugin) wake(k gang.Key) {
 // EventsToRegister names what may help a pod that this plugin refused.
 func (p *gangPlugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
-		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeAllocatable | fwk.UpdateNodeLabel | fwk.UpdateNodeTaint}, QueueingHintFn: p.hint},
-		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete | fwk.UpdatePodScaleDown}, QueueingHintFn: p.hint},
+		{
+			Event: fwk.ClusterEvent{
+				Resource:   fwk.Node,
+				ActionType: fwk.Add | fwk.UpdateNodeAllocatable | fwk.UpdateNodeLabel | fwk.UpdateNodeTaint,
+			},
+			QueueingHintFn: p.hint,
+		},
+		{
+			Event:          fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete | fwk.UpdatePodScaleDown},
+			QueueingHintFn: p.hint,
+		},
 	}, nil
 }
 

@@ -35,20 +35,57 @@ func TestQueueOrder(t *testing.T) {
 		why           string
 		first, second fwk.QueuedEntityInfo
 	}{
-		"priority":         {"what matters more goes first, however late", queued(important(pod("ns", "p", 0)), late), queued(pod("ns", "a", 0), early)},
-		"age":              {"among equals the one that waits longer", queued(pod("ns", "b", 0), early), queued(pod("ns", "a", 0), late)},
-		"age of a gang":    {"a gang is as old as its object, whenever its pod came", queued(in("old", "b"), late), queued(in("new", "a"), early)},
-		"gang and no gang": {"a gang takes its turn among other pods", queued(in("old", "b"), late), queued(pod("ns", "a", 0), late)},
-		"gangs apart":      {"pods of gangs of one age do not alternate", queued(in("b-twin", "z"), late), queued(in("new", "a"), early)},
-		"unknown gang":     {"a gang of which nothing is known is as old as its pod", queued(in("nobody", "b"), early), queued(pod("ns", "a", 0), late)},
-		"namespace":        {"the order never depends on chance", queued(elsewhere, late), queued(pod("blue", "a", 0), late)},
-		"name":             {"the order never depends on chance", queued(pod("ns", "a", 0), late), queued(pod("ns", "b", 0), late)},
+		"priority": {
+			"what matters more goes first, however late",
+			queued(important(pod("ns", "p", 0)), late),
+			queued(pod("ns", "a", 0), early),
+		},
+		"age": {
+			"among equals the one that waits longer",
+			queued(pod("ns", "b", 0), early),
+			queued(pod("ns", "a", 0), late),
+		},
+		"age of a gang": {
+			"a gang is as old as its object, whenever its pod came",
+			queued(in("old", "b"), late),
+			queued(in("new", "a"), early),
+		},
+		"gang and no gang": {
+			"a gang takes its turn among other pods",
+			queued(in("old", "b"), late),
+			queued(pod("ns", "a", 0), late),
+		},
+		"gangs apart": {
+			"pods of gangs of one age do not alternate",
+			queued(in("b-twin", "z"), late),
+			queued(in("new", "a"), early),
+		},
+		"unknown gang": {
+			"a gang of which nothing is known is as old as its pod",
+			queued(in("nobody", "b"), early),
+			queued(pod("ns", "a", 0), late),
+		},
+		"namespace": {
+			"the order never depends on chance",
+			queued(elsewhere, late),
+			queued(pod("blue", "a", 0), late),
+		},
+		"name": {
+			"the order never depends on chance",
+			queued(pod("ns", "a", 0), late),
+			queued(pod("ns", "b", 0), late),
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			p := &gangPlugin{reservations: d.Reservations}
 			if !p.Less(c.first, c.second) || p.Less(c.second, c.first) {
-				t.Errorf("less is %v, and %v the other way round: %s", p.Less(c.first, c.second), p.Less(c.second, c.first), c.why)
+				t.Errorf(
+					"less is %v, and %v the other way round: %s",
+					p.Less(c.first, c.second),
+					p.Less(c.second, c.first),
+					c.why,
+				)
 			}
 		})
 	}
@@ -96,20 +133,41 @@ func TestAlonePodsKeepToOpenPlaces(t *testing.T) {
 		nodes  []string
 		says   string
 	}{
-		"open places": {"every place that is left, and no other node", []core.Place{placed("n1", 1), placed("n2", 1), placed("n3", 1)}, "main", nil, []string{"n2", "n3"}, ""},
-		"no places":   {"the scheduler chooses", nil, "main", nil, nil, ""},
+		"open places": {
+			"every place that is left, and no other node",
+			[]core.Place{placed("n1", 1), placed("n2", 1), placed("n3", 1)},
+			"main",
+			nil,
+			[]string{"n2", "n3"},
+			"",
+		},
+		"no places": {"the scheduler chooses", nil, "main", nil, nil, ""},
 		"no such set": {
 			"a set that has no place in the plan gets none",
 			[]core.Place{placed("n1", 1), placed("n2", 2)},
 			"other", nil, nil,
 			`Workload blue/job has no pod set "other" (label kueue.x-k8s.io/podset)`,
 		},
-		"no room": {"no pod more than was admitted", []core.Place{placed("n1", 1), placed("n2", 2)}, "main", func(r *rig, g gang.Gang) {
-			run(r.find(g, "c"), "n2")
-			extra := planned(onNode("d", "n2", corev1.PodRunning), "job", "main")
-			r.pods[g.Key] = append(r.pods[g.Key], extra)
-		}, nil, `pod set "main" of Workload blue/job was admitted with 3 pods, and all its places are taken`},
-		"one node is away": {"the others will do", []core.Place{placed("n1", 1), placed("gone", 1), placed("n3", 1)}, "main", nil, []string{"gone", "n3"}, ""},
+		"no room": {
+			"no pod more than was admitted",
+			[]core.Place{placed("n1", 1), placed("n2", 2)},
+			"main",
+			func(r *rig, g gang.Gang) {
+				run(r.find(g, "c"), "n2")
+				extra := planned(onNode("d", "n2", corev1.PodRunning), "job", "main")
+				r.pods[g.Key] = append(r.pods[g.Key], extra)
+			},
+			nil,
+			`pod set "main" of Workload blue/job was admitted with 3 pods, and all its places are taken`,
+		},
+		"one node is away": {
+			"the others will do",
+			[]core.Place{placed("n1", 1), placed("gone", 1), placed("n3", 1)},
+			"main",
+			nil,
+			[]string{"gone", "n3"},
+			"",
+		},
 		"all nodes away": {
 			"there is nothing to wait for but those nodes",
 			[]core.Place{placed("n1", 1), placed("gone", 1), placed("lost", 1)},
@@ -119,7 +177,12 @@ func TestAlonePodsKeepToOpenPlaces(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, aNode{name: "n1", gpus: 8, cpus: 8}, aNode{name: "n2", gpus: 8, cpus: 8}, aNode{name: "n3", gpus: 8, cpus: 8})
+			r := newRig(
+				t,
+				aNode{name: "n1", gpus: 8, cpus: 8},
+				aNode{name: "n2", gpus: 8, cpus: 8},
+				aNode{name: "n3", gpus: 8, cpus: 8},
+			)
 			g := r.plan(r.add("job", 1, "a", "b", "c"), c.places...)
 			run(r.find(g, "a"), "n1")
 			if c.setUp != nil {
@@ -199,7 +262,12 @@ func TestGangGoesWhenItsLastPodHasANode(t *testing.T) {
 			t.Errorf("the second pod brings %v once more", active)
 		}
 	}
-	if _, why := r.prefilter(r.find(g, "late")); !strings.Contains(why, "is starting; this pod is not among the first and follows") {
+	if _, why := r.prefilter(
+		r.find(g, "late"),
+	); !strings.Contains(
+		why,
+		"is starting; this pod is not among the first and follows",
+	) {
 		t.Errorf("a pod beyond those that the gang needs is told %q", why)
 	}
 	status, active := r.reserve(r.find(g, "c"), "n1")
@@ -241,7 +309,10 @@ func TestAttemptEndsBeforeItsPodWaits(t *testing.T) {
 	if nodes, why := r.prefilter(b); nodes != nil || why == "" {
 		t.Errorf("pod b may go to %v while pod a holds a node of another attempt", nodes)
 	}
-	if released, why := r.outcome(a); released || !strings.Contains(why, "the attempt that this pod waits for has ended") {
+	if released, why := r.outcome(
+		a,
+	); released ||
+		!strings.Contains(why, "the attempt that this pod waits for has ended") {
 		t.Errorf("pod a: let go %v, %q, want that it is sent back", released, why)
 	}
 	r.wokenSince()
@@ -282,7 +353,8 @@ func TestLatePodGoesBack(t *testing.T) {
 	r.reserve(r.find(g, "a"), "n1")
 	r.now = r.now.Add(g.Wait)
 	status, _ := r.reserve(r.find(g, "b"), "n1")
-	if want := "Workload blue/job starts as a whole: its pods did not all get nodes in time"; status.Code() != fwk.Unschedulable || status.Message() != want {
+	if want := "Workload blue/job starts as a whole: its pods did not all get nodes in time"; status.Code() != fwk.Unschedulable ||
+		status.Message() != want {
 		t.Errorf("%v, want %q", status, want)
 	}
 }
@@ -305,7 +377,8 @@ func TestGangGoesBackTogether(t *testing.T) {
 		t.Errorf("%v are tried again while a pod still holds a node", woken)
 	}
 	released, why := r.outcome(r.find(g, "a"))
-	if want := "Workload blue/job starts as a whole: pod b gave up its place"; released || !strings.Contains(why, want) {
+	if want := "Workload blue/job starts as a whole: pod b gave up its place"; released ||
+		!strings.Contains(why, want) {
 		t.Errorf("pod a: let go %v, %q, want that it is sent back: %s", released, why, want)
 	}
 	if woken := unreserve("a"); !slices.Equal(woken, []string{"a", "b", "c"}) {
@@ -324,7 +397,10 @@ func TestLostAssignmentSendsTheGangBack(t *testing.T) {
 	g := r.add("job", 1, "a", "b")
 	r.prefilter(r.find(g, "a"))
 	r.reserve(r.find(g, "a"), "n1")
-	reasons := framework.NewNodeToStatus(map[string]*fwk.Status{"n1": fwk.NewStatus(fwk.Unschedulable, "Insufficient nvidia.com/gpu")}, nil)
+	reasons := framework.NewNodeToStatus(
+		map[string]*fwk.Status{"n1": fwk.NewStatus(fwk.Unschedulable, "Insufficient nvidia.com/gpu")},
+		nil,
+	)
 	_, status := r.plugin.PostFilter(t.Context(), nil, r.find(g, "b"), reasons)
 	if status.Code() != fwk.UnschedulableAndUnresolvable {
 		t.Errorf("%v: nothing is evicted for a planned pod", status.Code())
@@ -348,13 +424,23 @@ func TestPostFilterWithoutASeat(t *testing.T) {
 	if _, why := r.prefilter(r.find(g, "a")); !strings.Contains(why, "1 of 2 pods fit") {
 		t.Fatalf("pod a is told %q", why)
 	}
-	if _, status := r.plugin.PostFilter(t.Context(), nil, r.find(g, "a"), reasons); status.Code() != fwk.UnschedulableAndUnresolvable {
+	if _, status := r.plugin.PostFilter(
+		t.Context(),
+		nil,
+		r.find(g, "a"),
+		reasons,
+	); status.Code() != fwk.UnschedulableAndUnresolvable {
 		t.Errorf("a pod of a gang: %v, want that nothing is evicted for it", status.Code())
 	}
 	if _, why := r.prefilter(r.find(g, "b")); !strings.Contains(why, "1 of 2 pods fit") {
 		t.Errorf("the others are told %q, want what the first was told", why)
 	}
-	if _, status := r.plugin.PostFilter(t.Context(), nil, pod("ns", "plain", 1), reasons); status.Code() != fwk.Unschedulable {
+	if _, status := r.plugin.PostFilter(
+		t.Context(),
+		nil,
+		pod("ns", "plain", 1),
+		reasons,
+	); status.Code() != fwk.Unschedulable {
 		t.Errorf("a pod without a gang: %v, want that other plugins may help it", status.Code())
 	}
 }
@@ -375,7 +461,9 @@ func TestHalfBoundGroupGoesFirst(t *testing.T) {
 			bound.UID, bound.Spec.NodeName, rest.UID = "g-0", "n1", "g-1"
 			r.resumed.begin([]*corev1.Pod{bound, rest}, []string{testScheduler})
 			rival := pod("ns", "rival", 1)
-			if _, why := r.prefilter(rival); why != "PodGroup ns/g was being bound when the scheduler ended: the rest of it goes first" {
+			if _, why := r.prefilter(
+				rival,
+			); why != "PodGroup ns/g was being bound when the scheduler ended: the rest of it goes first" {
 				t.Errorf("another pod is told %q", why)
 			}
 			tried(r, rest)
@@ -430,7 +518,10 @@ func TestHintWakesTheSpeaker(t *testing.T) {
 // Results of earlier pods are reused for pods of one signature; each pod of a gang has
 // a node of its own.
 func TestPodsOfGangsAreNotAlike(t *testing.T) {
-	if _, status := (&gangPlugin{}).SignPod(t.Context(), planned(pod("ns", "p", 0), "w", "main")); status.IsSuccess() {
+	if _, status := (&gangPlugin{}).SignPod(
+		t.Context(),
+		planned(pod("ns", "p", 0), "w", "main"),
+	); status.IsSuccess() {
 		t.Error("a pod of a gang has a signature")
 	}
 	if _, status := (&gangPlugin{}).SignPod(t.Context(), pod("ns", "p", 0)); !status.IsSuccess() {
@@ -446,15 +537,31 @@ func TestWakerWakesGangs(t *testing.T) {
 		do    func(w *waker, old, p *corev1.Pod)
 		woken []string
 	}{
-		"the last pod came":   {"each before it was held back", func(w *waker, _, p *corev1.Pod) { w.came(p) }, []string{"a", "b"}},
-		"it has a node":       {"it needs no turn", func(w *waker, _, p *corev1.Pod) { p.Spec.NodeName = "n"; w.came(p) }, nil},
-		"its gate was opened": {"now it takes part", func(w *waker, old, p *corev1.Pod) { old.Spec.SchedulingGates = gate; w.moved(old, p) }, []string{"a", "b"}},
+		"the last pod came": {
+			"each before it was held back",
+			func(w *waker, _, p *corev1.Pod) { w.came(p) },
+			[]string{"a", "b"},
+		},
+		"it has a node": {
+			"it needs no turn",
+			func(w *waker, _, p *corev1.Pod) { p.Spec.NodeName = "n"; w.came(p) },
+			nil,
+		},
+		"its gate was opened": {
+			"now it takes part",
+			func(w *waker, old, p *corev1.Pod) { old.Spec.SchedulingGates = gate; w.moved(old, p) },
+			[]string{"a", "b"},
+		},
 		"still gated": {"a controller holds it", func(w *waker, old, p *corev1.Pod) {
 			old.Spec.SchedulingGates, p.Spec.SchedulingGates = gate, gate
 			w.moved(old, p)
 		}, nil},
 		"nothing moved": {"it was never gated", func(w *waker, old, p *corev1.Pod) { w.moved(old, p) }, nil},
-		"it is deleted": {"its place may be offered", func(w *waker, old, p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{}; w.moved(old, p) }, []string{"a"}},
+		"it is deleted": {
+			"its place may be offered",
+			func(w *waker, old, p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{}; w.moved(old, p) },
+			[]string{"a"},
+		},
 		"it was deleted before": {
 			"that was told already",
 			func(w *waker, old, p *corev1.Pod) {

@@ -23,15 +23,40 @@ func TestPhaseOf(t *testing.T) {
 		st   podgroup.PodGroupStatus
 		want podgroup.PodGroupPhase
 	}{
-		"too few":       {"two of three pods exist", 2, podgroup.PodGroupStatus{}, podgroup.PodGroupPending},
-		"all exist":     {"none has a node", 3, podgroup.PodGroupStatus{}, podgroup.PodGroupPreScheduling},
-		"being placed":  {"one has a node", 3, podgroup.PodGroupStatus{Scheduled: 1}, podgroup.PodGroupScheduling},
-		"placed":        {"none runs yet", 3, podgroup.PodGroupStatus{Scheduled: 3}, podgroup.PodGroupScheduled},
-		"running":       {"all run", 3, podgroup.PodGroupStatus{Scheduled: 3, Running: 3}, podgroup.PodGroupRunning},
-		"ending":        {"some are done, the others run", 1, podgroup.PodGroupStatus{Scheduled: 3, Running: 1, Succeeded: 2}, podgroup.PodGroupRunning},
-		"one failed":    {"the gang is not whole any more", 2, podgroup.PodGroupStatus{Scheduled: 3, Running: 2, Failed: 1}, podgroup.PodGroupFailed},
-		"done":          {"enough succeeded, whatever else failed", 0, podgroup.PodGroupStatus{Scheduled: 4, Succeeded: 3, Failed: 1}, podgroup.PodGroupFinished},
-		"failed, retry": {"a failed pod's replacement has no node yet", 1, podgroup.PodGroupStatus{Scheduled: 1, Failed: 1}, podgroup.PodGroupScheduling},
+		"too few":      {"two of three pods exist", 2, podgroup.PodGroupStatus{}, podgroup.PodGroupPending},
+		"all exist":    {"none has a node", 3, podgroup.PodGroupStatus{}, podgroup.PodGroupPreScheduling},
+		"being placed": {"one has a node", 3, podgroup.PodGroupStatus{Scheduled: 1}, podgroup.PodGroupScheduling},
+		"placed":       {"none runs yet", 3, podgroup.PodGroupStatus{Scheduled: 3}, podgroup.PodGroupScheduled},
+		"running": {
+			"all run",
+			3,
+			podgroup.PodGroupStatus{Scheduled: 3, Running: 3},
+			podgroup.PodGroupRunning,
+		},
+		"ending": {
+			"some are done, the others run",
+			1,
+			podgroup.PodGroupStatus{Scheduled: 3, Running: 1, Succeeded: 2},
+			podgroup.PodGroupRunning,
+		},
+		"one failed": {
+			"the gang is not whole any more",
+			2,
+			podgroup.PodGroupStatus{Scheduled: 3, Running: 2, Failed: 1},
+			podgroup.PodGroupFailed,
+		},
+		"done": {
+			"enough succeeded, whatever else failed",
+			0,
+			podgroup.PodGroupStatus{Scheduled: 4, Succeeded: 3, Failed: 1},
+			podgroup.PodGroupFinished,
+		},
+		"failed, retry": {
+			"a failed pod's replacement has no node yet",
+			1,
+			podgroup.PodGroupStatus{Scheduled: 1, Failed: 1},
+			podgroup.PodGroupScheduling,
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -61,19 +86,43 @@ func TestStatusOf(t *testing.T) {
 		pods []*corev1.Pod
 		want podgroup.PodGroupStatus
 	}{
-		"no pods": {"it waits for them, and has not begun", 2, podgroup.PodGroupStatus{}, nil, podgroup.PodGroupStatus{Phase: podgroup.PodGroupPending}},
-		"no size": {"one pod is the least", 0, podgroup.PodGroupStatus{}, nil, podgroup.PodGroupStatus{Phase: podgroup.PodGroupPending}},
+		"no pods": {
+			"it waits for them, and has not begun",
+			2,
+			podgroup.PodGroupStatus{},
+			nil,
+			podgroup.PodGroupStatus{Phase: podgroup.PodGroupPending},
+		},
+		"no size": {
+			"one pod is the least",
+			0,
+			podgroup.PodGroupStatus{},
+			nil,
+			podgroup.PodGroupStatus{Phase: podgroup.PodGroupPending},
+		},
 		"waiting for nodes": {
-			"its beginning is when its pods existed, to the second, and it is its owner's", 2,
+			"its beginning is when its pods existed, to the second, and it is its owner's",
+			2,
 			podgroup.PodGroupStatus{},
 			[]*corev1.Pod{owned(in(corev1.PodPending, ""), "first"), owned(in(corev1.PodPending, ""), "second")},
-			podgroup.PodGroupStatus{Phase: podgroup.PodGroupPreScheduling, OccupiedBy: "ns/first", ScheduleStartTime: &second},
+			podgroup.PodGroupStatus{
+				Phase:             podgroup.PodGroupPreScheduling,
+				OccupiedBy:        "ns/first",
+				ScheduleStartTime: &second,
+			},
 		},
 		"begun before": {
-			"the beginning stays, and so does the owner", 2,
+			"the beginning stays, and so does the owner",
+			2,
 			podgroup.PodGroupStatus{OccupiedBy: "ns/old", ScheduleStartTime: &before, Running: 9},
 			[]*corev1.Pod{owned(in(corev1.PodRunning, "n"), "first"), in(corev1.PodUnknown, "n")},
-			podgroup.PodGroupStatus{Phase: podgroup.PodGroupScheduled, OccupiedBy: "ns/old", ScheduleStartTime: &before, Running: 1, Scheduled: 2},
+			podgroup.PodGroupStatus{
+				Phase:             podgroup.PodGroupScheduled,
+				OccupiedBy:        "ns/old",
+				ScheduleStartTime: &before,
+				Running:           1,
+				Scheduled:         2,
+			},
 		},
 		"running pods exist": {
 			"a pod that runs is one of those that exist", 3,
@@ -82,10 +131,23 @@ func TestStatusOf(t *testing.T) {
 			podgroup.PodGroupStatus{Phase: podgroup.PodGroupPreScheduling, ScheduleStartTime: &second, Running: 1},
 		},
 		"some have ended": {
-			"each is counted as what it came to", 4,
+			"each is counted as what it came to",
+			4,
 			podgroup.PodGroupStatus{},
-			[]*corev1.Pod{in(corev1.PodSucceeded, "n"), in(corev1.PodSucceeded, "n"), in(corev1.PodFailed, "n"), in(corev1.PodRunning, "n")},
-			podgroup.PodGroupStatus{Phase: podgroup.PodGroupFailed, ScheduleStartTime: &second, Succeeded: 2, Failed: 1, Running: 1, Scheduled: 4},
+			[]*corev1.Pod{
+				in(corev1.PodSucceeded, "n"),
+				in(corev1.PodSucceeded, "n"),
+				in(corev1.PodFailed, "n"),
+				in(corev1.PodRunning, "n"),
+			},
+			podgroup.PodGroupStatus{
+				Phase:             podgroup.PodGroupFailed,
+				ScheduleStartTime: &second,
+				Succeeded:         2,
+				Failed:            1,
+				Running:           1,
+				Scheduled:         4,
+			},
 		},
 		"finished": {
 			"it stays so when its pods are deleted", 2,
@@ -115,11 +177,25 @@ func TestStatusIsWrittenWhenItChanges(t *testing.T) {
 		writes bool
 		fails  bool
 	}{
-		"changed":     {"a pod came", &podgroup.PodGroup{Status: stored}, 1, http.StatusOK, true, false},
-		"unchanged":   {"every pod event asks", &podgroup.PodGroup{Status: stored}, 0, http.StatusOK, false, false},
-		"no group":    {"its pods have the label of nothing", nil, 1, http.StatusOK, false, false},
-		"deleted":     {"there is nothing to write on", &podgroup.PodGroup{Status: stored}, 1, http.StatusNotFound, true, false},
-		"server away": {"it is tried again", &podgroup.PodGroup{Status: stored}, 1, http.StatusForbidden, true, true},
+		"changed":   {"a pod came", &podgroup.PodGroup{Status: stored}, 1, http.StatusOK, true, false},
+		"unchanged": {"every pod event asks", &podgroup.PodGroup{Status: stored}, 0, http.StatusOK, false, false},
+		"no group":  {"its pods have the label of nothing", nil, 1, http.StatusOK, false, false},
+		"deleted": {
+			"there is nothing to write on",
+			&podgroup.PodGroup{Status: stored},
+			1,
+			http.StatusNotFound,
+			true,
+			false,
+		},
+		"server away": {
+			"it is tried again",
+			&podgroup.PodGroup{Status: stored},
+			1,
+			http.StatusForbidden,
+			true,
+			true,
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -36,7 +36,12 @@ func newHealthPlugin(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, e
 func (healthPlugin) Name() string { return HealthName }
 
 // Filter refuses nodes whose GPUs are bad or under test.
-func (healthPlugin) Filter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
+func (healthPlugin) Filter(
+	_ context.Context,
+	_ fwk.CycleState,
+	pod *corev1.Pod,
+	info fwk.NodeInfo,
+) *fwk.Status {
 	node := info.Node()
 	if nodehealth.MarkedState(node.Labels).TakesWork() || !asksForGPU(pod) {
 		return nil
@@ -46,7 +51,12 @@ func (healthPlugin) Filter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 }
 
 // Score is lower for nodes whose GPUs are suspect.
-func (healthPlugin) Score(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
+func (healthPlugin) Score(
+	_ context.Context,
+	_ fwk.CycleState,
+	pod *corev1.Pod,
+	info fwk.NodeInfo,
+) (int64, *fwk.Status) {
 	if nodehealth.MarkedState(info.Node().Labels) == core.NodeWarned && asksForGPU(pod) {
 		return 0, nil
 	}

@@ -144,7 +144,11 @@ func (x *podIndex) isFinished(p *corev1.Pod) bool {
 	return err == nil && known && is && f.UID == p.UID
 }
 
-func newPodIndex(ctx context.Context, client kubernetes.Interface, current cache.SharedIndexInformer) (*podIndex, error) {
+func newPodIndex(
+	ctx context.Context,
+	client kubernetes.Interface,
+	current cache.SharedIndexInformer,
+) (*podIndex, error) {
 	x := &podIndex{
 		current: current, finished: finishedPods(client),
 		told: cache.NewIndexer(uidOf, gangIndexers()), missed: map[types.UID]bool{},

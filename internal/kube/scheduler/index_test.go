@@ -34,8 +34,11 @@ func newHandIndex() *handIndex {
 	}
 	h := &handIndex{live: map[string]*corev1.Pod{}}
 	h.podIndex = &podIndex{
-		current: informer(), finished: informer(), after: func(_ time.Duration, f func()) { h.later = append(h.later, f) },
-		told: cache.NewIndexer(uidOf, gangIndexers()), missed: map[types.UID]bool{},
+		current:  informer(),
+		finished: informer(),
+		after:    func(_ time.Duration, f func()) { h.later = append(h.later, f) },
+		told:     cache.NewIndexer(uidOf, gangIndexers()),
+		missed:   map[types.UID]bool{},
 		ask: func(_, name string) (*corev1.Pod, error) {
 			switch p := h.live[name]; {
 			case h.down:
@@ -54,8 +57,15 @@ func (h *handIndex) waker(g gang.Gang) *waker {
 	known := newRegistry()
 	known.put(g)
 	return &waker{
-		reservations: NewReservations(h, known, []string{"s"}, func() time.Time { return time.Time{} }), registry: known, pods: h.podIndex,
-		touched: func(*corev1.Pod) {},
+		reservations: NewReservations(
+			h,
+			known,
+			[]string{"s"},
+			func() time.Time { return time.Time{} },
+		),
+		registry: known,
+		pods:     h.podIndex,
+		touched:  func(*corev1.Pod) {},
 	}
 }
 
@@ -250,8 +260,11 @@ func (h *handIndex) drop(name string) *corev1.Pod {
 
 func twoPlaces() gang.Gang {
 	return gang.Gang{
-		Key: gang.Key{Kind: gang.KindWorkload, Namespace: "ns", Name: "g"}, Admitted: true,
-		Sets: []gang.Set{{Name: "main", Count: 2, Once: true, Places: []core.Place{placed("n1", 1), placed("n2", 1)}}},
+		Key:      gang.Key{Kind: gang.KindWorkload, Namespace: "ns", Name: "g"},
+		Admitted: true,
+		Sets: []gang.Set{
+			{Name: "main", Count: 2, Once: true, Places: []core.Place{placed("n1", 1), placed("n2", 1)}},
+		},
 	}
 }
 

@@ -23,9 +23,17 @@ func TestScheduling(t *testing.T) {
 		why  string
 		run  func(*world, string)
 	}{
-		{"planned", "planned pods land exactly on their planned nodes, whichever comes first, pod or plan", plannedNodes},
+		{
+			"planned",
+			"planned pods land exactly on their planned nodes, whichever comes first, pod or plan",
+			plannedNodes,
+		},
 		{"moved", "pods follow a plan that changes while they wait", planMoved},
-		{"refused", "which planned nodes refuse pods by a rule that no plan knows is told, with how many each takes", refusedNodes},
+		{
+			"refused",
+			"which planned nodes refuse pods by a rule that no plan knows is told, with how many each takes",
+			refusedNodes,
+		},
 		{"partial", "a gang of four that fits three starts none and says why", partialGang},
 		{"free", "an admitted gang without planned nodes is placed freely and whole", freeGang},
 		{"replacement", "a pod of a running gang is replaced alone, on its own place", replacement},
@@ -115,7 +123,13 @@ func partialGang(w *world, ns string) {
 		w.create(planned(pod(ns, fmt.Sprintf("job-%d", i), 2), "job", "main"))
 	}
 	for i := range 4 {
-		w.says(ns, fmt.Sprintf("job-%d", i), "Workload "+ns+"/job starts as a whole", "3 of 4 pods fit", "Insufficient nvidia.com/gpu")
+		w.says(
+			ns,
+			fmt.Sprintf("job-%d", i),
+			"Workload "+ns+"/job starts as a whole",
+			"3 of 4 pods fit",
+			"Insufficient nvidia.com/gpu",
+		)
 	}
 	if n := w.bound(ns, "job"); n != 0 {
 		w.t.Errorf("%d pods of a gang that does not fit have nodes", n)
@@ -223,7 +237,10 @@ func wrappedGroup(w *world, ns string) {
 	w.group(ns, "g", 5)
 	wl := w.workload(ns, "job", 2)
 	w.admit(wl, placed("w1", 2))
-	w.create(grouped(planned(pod(ns, "job-0", 1), "job", "main"), "g"), grouped(planned(pod(ns, "job-1", 1), "job", "main"), "g"))
+	w.create(
+		grouped(planned(pod(ns, "job-0", 1), "job", "main"), "g"),
+		grouped(planned(pod(ns, "job-1", 1), "job", "main"), "g"),
+	)
 	w.allBound(ns, "job", 2)
 	if diff := cmp.Diff(map[string]string{"job-0": "w1", "job-1": "w1"}, w.nodes(ns)); diff != "" {
 		w.t.Errorf("pods on nodes (-want +got):\n%s", diff)

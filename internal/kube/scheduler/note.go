@@ -37,16 +37,30 @@ type noter struct {
 	answers map[types.NamespacedName]answer
 }
 
-func newNoter(reservations *Reservations, client kubernetes.Interface, pods corelisters.PodLister, ours func(string) bool) *noter {
+func newNoter(
+	reservations *Reservations,
+	client kubernetes.Interface,
+	pods corelisters.PodLister,
+	ours func(string) bool,
+) *noter {
 	return &noter{
-		reservations: reservations, client: client, pods: pods, ours: ours, answers: map[types.NamespacedName]answer{},
-		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName]()),
+		reservations: reservations,
+		client:       client,
+		pods:         pods,
+		ours:         ours,
+		answers:      map[types.NamespacedName]answer{},
+		queue: workqueue.NewTypedRateLimitingQueue(
+			workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName](),
+		),
 	}
 }
 
 // touched plans a look at a pod that may be held back.
 func (n *noter) touched(p *corev1.Pod) {
-	if _, ok := gang.KeyOf(p); ok && p.Spec.NodeName == "" && p.DeletionTimestamp == nil && n.ours(p.Spec.SchedulerName) {
+	if _, ok := gang.KeyOf(
+		p,
+	); ok && p.Spec.NodeName == "" && p.DeletionTimestamp == nil &&
+		n.ours(p.Spec.SchedulerName) {
 		n.queue.AddAfter(types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, noteAfter)
 	}
 }
@@ -77,7 +91,8 @@ func (n *noter) note(ctx context.Context, name types.NamespacedName) error {
 		return err
 	}
 	pod, err := n.pods.Pods(name.Namespace).Get(name.Name)
-	if err != nil || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || len(pod.Spec.SchedulingGates) > 0 {
+	if err != nil || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil ||
+		len(pod.Spec.SchedulingGates) > 0 {
 		return nil //nolint:nilerr // a pod that is gone needs no note
 	}
 	k, ok := gang.KeyOf(pod)
@@ -103,7 +118,16 @@ func (n *noter) note(ctx context.Context, name types.NamespacedName) error {
 	if err != nil {
 		return fmt.Errorf("encode condition: %w", err)
 	}
-	_, err = n.client.CoreV1().Pods(name.Namespace).Patch(ctx, name.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = n.client.CoreV1().Pods(
+		name.Namespace,
+	).Patch(
+		ctx,
+		name.Name,
+		types.StrategicMergePatchType,
+		patch,
+		metav1.PatchOptions{},
+		"status",
+	)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil // another pod of that name, or none: nothing to say
 	}

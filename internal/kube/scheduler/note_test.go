@@ -46,18 +46,81 @@ func TestNote(t *testing.T) {
 		later   bool
 		fails   bool
 	}{
-		"held":             {"the framework is silent about it", func(*corev1.Pod) {}, nil, true, true, false},
-		"told before":      {"a write would say nothing new", condition(corev1.ConditionFalse, why), nil, false, true, false},
-		"told otherwise":   {"what it waits for has changed", condition(corev1.ConditionFalse, "is not admitted yet"), nil, true, true, false},
-		"said to be there": {"the condition is wrong, whatever its words", condition(corev1.ConditionTrue, why), nil, true, true, false},
-		"has a node":       {"it waits for nothing", func(p *corev1.Pod) { p.Spec.NodeName = "n" }, nil, false, false, false},
-		"is deleted":       {"no user reads it", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }, nil, false, false, false},
-		"gated":            {"it waits for the controller that gated it", func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "g"}} }, nil, false, false, false},
-		"no gang":          {"nothing holds it", func(p *corev1.Pod) { p.Annotations = nil }, nil, false, false, false},
-		"may go":           {"its gang is complete", func(p *corev1.Pod) { planned(p, "whole", "main") }, nil, false, false, false},
-		"gone":             {"there is nothing to say", func(*corev1.Pod) {}, gone, true, true, false},
-		"made again":       {"it is another pod", func(*corev1.Pod) {}, conflict, true, true, false},
-		"server away":      {"it is tried again", func(*corev1.Pod) {}, errors.New("connection refused"), true, true, true},
+		"held": {"the framework is silent about it", func(*corev1.Pod) {}, nil, true, true, false},
+		"told before": {
+			"a write would say nothing new",
+			condition(corev1.ConditionFalse, why),
+			nil,
+			false,
+			true,
+			false,
+		},
+		"told otherwise": {
+			"what it waits for has changed",
+			condition(corev1.ConditionFalse, "is not admitted yet"),
+			nil,
+			true,
+			true,
+			false,
+		},
+		"said to be there": {
+			"the condition is wrong, whatever its words",
+			condition(corev1.ConditionTrue, why),
+			nil,
+			true,
+			true,
+			false,
+		},
+		"has a node": {
+			"it waits for nothing",
+			func(p *corev1.Pod) { p.Spec.NodeName = "n" },
+			nil,
+			false,
+			false,
+			false,
+		},
+		"is deleted": {
+			"no user reads it",
+			func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} },
+			nil,
+			false,
+			false,
+			false,
+		},
+		"gated": {
+			"it waits for the controller that gated it",
+			func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "g"}} },
+			nil,
+			false,
+			false,
+			false,
+		},
+		"no gang": {
+			"nothing holds it",
+			func(p *corev1.Pod) { p.Annotations = nil },
+			nil,
+			false,
+			false,
+			false,
+		},
+		"may go": {
+			"its gang is complete",
+			func(p *corev1.Pod) { planned(p, "whole", "main") },
+			nil,
+			false,
+			false,
+			false,
+		},
+		"gone":       {"there is nothing to say", func(*corev1.Pod) {}, gone, true, true, false},
+		"made again": {"it is another pod", func(*corev1.Pod) {}, conflict, true, true, false},
+		"server away": {
+			"it is tried again",
+			func(*corev1.Pod) {},
+			errors.New("connection refused"),
+			true,
+			true,
+			true,
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +166,11 @@ func TestNote(t *testing.T) {
 	}
 	t.Run("unknown pod", func(t *testing.T) {
 		n, client, _ := newTestNoter(t, newDesk())
-		if err := n.note(t.Context(), types.NamespacedName{Namespace: "blue", Name: "a"}); err != nil || len(client.Actions()) != 0 {
+		if err := n.note(
+			t.Context(),
+			types.NamespacedName{Namespace: "blue", Name: "a"},
+		); err != nil ||
+			len(client.Actions()) != 0 {
 			t.Errorf("%v, %v", err, client.Actions())
 		}
 	})
@@ -163,7 +230,11 @@ type laterQueue[T comparable] struct {
 
 func (q *laterQueue[T]) AddAfter(item T, _ time.Duration) { q.later = append(q.later, item) }
 
-func newTestNoter(t *testing.T, d *desk, pods ...*corev1.Pod) (*noter, *fake.Clientset, *laterQueue[types.NamespacedName]) {
+func newTestNoter(
+	t *testing.T,
+	d *desk,
+	pods ...*corev1.Pod,
+) (*noter, *fake.Clientset, *laterQueue[types.NamespacedName]) {
 	t.Helper()
 	store, client := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}), fake.NewClientset()
 	for _, p := range pods {
@@ -178,7 +249,12 @@ func newTestNoter(t *testing.T, d *desk, pods ...*corev1.Pod) (*noter, *fake.Cli
 			d.pods[k] = []*corev1.Pod{p}
 		}
 	}
-	n := newNoter(d.Reservations, client, corelisters.NewPodLister(store), func(name string) bool { return name == testScheduler })
+	n := newNoter(
+		d.Reservations,
+		client,
+		corelisters.NewPodLister(store),
+		func(name string) bool { return name == testScheduler },
+	)
 	queue := &laterQueue[types.NamespacedName]{TypedRateLimitingInterface: n.queue}
 	n.queue = queue
 	t.Cleanup(queue.ShutDown)
@@ -210,7 +286,21 @@ func TestEventsThatSaySomething(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			sink := events.NewFakeRecorder(1)
-			recorder{sink, d.Reservations}.WithLogger(klog.Background()).Eventf(c.about, nil, c.kind, "Reason", "Action", "%d of %d pods", 1, 2)
+			recorder{
+				sink,
+				d.Reservations,
+			}.WithLogger(
+				klog.Background(),
+			).Eventf(
+				c.about,
+				nil,
+				c.kind,
+				"Reason",
+				"Action",
+				"%d of %d pods",
+				1,
+				2,
+			)
 			var got []string
 			for len(sink.Events) > 0 {
 				got = append(got, <-sink.Events)

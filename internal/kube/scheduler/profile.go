@@ -43,8 +43,13 @@ func profiles(schedulerNames []string) ([]config.KubeSchedulerProfile, error) {
 // are looked at, ours is the cheapest and has the most to say.
 func plugins(defaults *config.Plugins) *config.Plugins {
 	p := defaults.DeepCopy()
-	rest := slices.DeleteFunc(p.MultiPoint.Enabled, func(pl config.Plugin) bool { return pl.Name == names.PrioritySort })
-	p.MultiPoint.Enabled = append([]config.Plugin{{Name: GangName}, {Name: HealthName, Weight: healthWeight}}, rest...)
+	rest := slices.DeleteFunc(
+		p.MultiPoint.Enabled,
+		func(pl config.Plugin) bool { return pl.Name == names.PrioritySort },
+	)
+	p.MultiPoint.Enabled = append(
+		[]config.Plugin{{Name: GangName}, {Name: HealthName, Weight: healthWeight}},
+		rest...)
 	// Balance and image locality would pull pods away from the fullest node.
 	p.Score.Disabled = append(p.Score.Disabled,
 		config.Plugin{Name: names.NodeResourcesBalancedAllocation}, config.Plugin{Name: names.ImageLocality})
@@ -60,7 +65,10 @@ func adjust(args runtime.Object) {
 			Type:      config.RequestedToCapacityRatio,
 			Resources: []config.ResourceSpec{{Name: core.GPU, Weight: 1}},
 			RequestedToCapacityRatio: &config.RequestedToCapacityRatioParam{
-				Shape: []config.UtilizationShapePoint{{Utilization: 0, Score: 0}, {Utilization: 100, Score: int32(config.MaxCustomPriorityScore)}},
+				Shape: []config.UtilizationShapePoint{
+					{Utilization: 0, Score: 0},
+					{Utilization: 100, Score: int32(config.MaxCustomPriorityScore)},
+				},
 			},
 		}
 	case *config.PodTopologySpreadArgs:

@@ -22,9 +22,16 @@ type recorder struct {
 // Eventf sends an event unless it is left out.
 //
 //nolint:revive // argument-limit: the signature is the interface's
-func (r recorder) Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any) {
+func (r recorder) Eventf(
+	regarding, related runtime.Object,
+	eventType, reason, action, note string,
+	args ...any,
+) {
 	if pod, ok := regarding.(*corev1.Pod); ok {
-		if k, ok := gang.KeyOf(pod); ok && (eventType == corev1.EventTypeNormal || !r.reservations.isLeaderPod(k, pod.UID)) {
+		if k, ok := gang.KeyOf(
+			pod,
+		); ok &&
+			(eventType == corev1.EventTypeNormal || !r.reservations.isLeaderPod(k, pod.UID)) {
 			return
 		}
 	}

@@ -32,7 +32,18 @@ const settles = 300 * time.Millisecond
 // counted reports whether a plugin refuses nodes by what the engine counts itself. It plans anew
 // when it learns what this process has seen before.
 func counted(plugin string) bool {
-	return slices.Contains([]string{names.NodeResourcesFit, names.NodeUnschedulable, names.TaintToleration, names.NodeName, GangName, HealthName, ""}, plugin)
+	return slices.Contains(
+		[]string{
+			names.NodeResourcesFit,
+			names.NodeUnschedulable,
+			names.TaintToleration,
+			names.NodeName,
+			GangName,
+			HealthName,
+			"",
+		},
+		plugin,
+	)
 }
 
 // found is what planned nodes answered a pod in one attempt.
@@ -43,13 +54,17 @@ type found struct {
 
 // add notes that a node takes no more than most pods of a set, if the engine does not know why.
 func (f *found) add(set, node string, most int32, plugin, why string) {
-	if counted(plugin) || slices.ContainsFunc(f.refusals, func(r convert.Refusal) bool { return r.PodSet == set && r.Node == node }) {
+	if counted(plugin) ||
+		slices.ContainsFunc(f.refusals, func(r convert.Refusal) bool { return r.PodSet == set && r.Node == node }) {
 		return
 	}
 	if f.plugin == "" {
 		f.plugin = plugin
 	}
-	f.refusals = append(f.refusals, convert.Refusal{PodSet: set, NodeRefusal: core.NodeRefusal{Node: node, Most: most, Why: why}})
+	f.refusals = append(
+		f.refusals,
+		convert.Refusal{PodSet: set, NodeRefusal: core.NodeRefusal{Node: node, Most: most, Why: why}},
+	)
 }
 
 // answered takes what planned nodes answered the pod that spoke for its gang: it is told once they
@@ -93,7 +108,12 @@ func (b *Reservations) undisputed(k gang.Key) {
 }
 
 // aloneRefused is what the places of a pod that goes alone answered.
-func (p *gangPlugin) aloneRefused(k gang.Key, state fwk.CycleState, pod *corev1.Pod, nodes fwk.NodeToStatusReader) found {
+func (p *gangPlugin) aloneRefused(
+	k gang.Key,
+	state fwk.CycleState,
+	pod *corev1.Pod,
+	nodes fwk.NodeToStatusReader,
+) found {
 	var f found
 	data, err := state.Read(allowedKey)
 	if err != nil {
@@ -104,7 +124,8 @@ func (p *gangPlugin) aloneRefused(k gang.Key, state fwk.CycleState, pod *corev1.
 	set := gang.SetOf(v.gang, pod)
 	for _, node := range sets.List(sets.Set[string](places)) {
 		s := nodes.Get(node)
-		if s.IsRejected() && s.Plugin() != names.VolumeBinding && s.Plugin() != names.DynamicResources { // which may speak of no node
+		if s.IsRejected() && s.Plugin() != names.VolumeBinding &&
+			s.Plugin() != names.DynamicResources { // which may speak of no node
 			f.add(set, node, boundTo(v.members, set, node), s.Plugin(), s.Message())
 		}
 	}
@@ -154,7 +175,16 @@ func (n *noter) tellAnswer(ctx context.Context, name types.NamespacedName) error
 	if err != nil {
 		return fmt.Errorf("encode condition: %w", err)
 	}
-	_, err = n.client.CoreV1().Pods(name.Namespace).Patch(ctx, name.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = n.client.CoreV1().Pods(
+		name.Namespace,
+	).Patch(
+		ctx,
+		name.Name,
+		types.StrategicMergePatchType,
+		patch,
+		metav1.PatchOptions{},
+		"status",
+	)
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("tell pod %s which nodes refuse it: %w", name, err)
 	}

@@ -21,7 +21,9 @@ import (
 // engine counts itself is not.
 func TestRefusalOfPlannedNodesIsTold(t *testing.T) {
 	withPort := func(p *corev1.Pod) {
-		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 80, ContainerPort: 80, Protocol: corev1.ProtocolTCP}}
+		p.Spec.Containers[0].Ports = []corev1.ContainerPort{
+			{HostPort: 80, ContainerPort: 80, Protocol: corev1.ProtocolTCP},
+		}
 	}
 	const taken = "node(s) didn't have free ports for the requested pod ports"
 	refusal := func(node string, most int32) convert.Refusal {
@@ -34,9 +36,27 @@ func TestRefusalOfPlannedNodesIsTold(t *testing.T) {
 		places []core.Place
 		want   []convert.Refusal
 	}{
-		"every planned node":  {"n1 and n2 each take one of the two planned there", withPort, 1, []core.Place{placed("n1", 2), placed("n2", 2)}, []convert.Refusal{refusal("n1", 1), refusal("n2", 1)}},
-		"no room":             {"the engine counts it", func(*corev1.Pod) {}, 5, []core.Place{placed("n1", 4)}, nil},
-		"a node that is gone": {"the engine will see it", func(*corev1.Pod) {}, 1, []core.Place{placed("n9", 4)}, nil},
+		"every planned node": {
+			"n1 and n2 each take one of the two planned there",
+			withPort,
+			1,
+			[]core.Place{placed("n1", 2), placed("n2", 2)},
+			[]convert.Refusal{refusal("n1", 1), refusal("n2", 1)},
+		},
+		"no room": {
+			"the engine counts it",
+			func(*corev1.Pod) {},
+			5,
+			[]core.Place{placed("n1", 4)},
+			nil,
+		},
+		"a node that is gone": {
+			"the engine will see it",
+			func(*corev1.Pod) {},
+			1,
+			[]core.Place{placed("n9", 4)},
+			nil,
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -104,7 +124,13 @@ func TestNoterWritesWhichNodesRefuse(t *testing.T) {
 	p := planned(d.pods[g.Key][0].DeepCopy(), "job", "main")
 	p.Namespace, p.Name = "blue", "a"
 	n, written, queue := newTestNoter(t, d, p)
-	n.refused(p, found{plugin: names.VolumeBinding, refusals: []convert.Refusal{{PodSet: "main", NodeRefusal: core.NodeRefusal{Node: "n1", Why: "no volume"}}}})
+	n.refused(
+		p,
+		found{
+			plugin:   names.VolumeBinding,
+			refusals: []convert.Refusal{{PodSet: "main", NodeRefusal: core.NodeRefusal{Node: "n1", Why: "no volume"}}},
+		},
+	)
 	name, _ := queue.Get()
 	for range 2 { // the second time there is nothing to write
 		if err := n.note(t.Context(), name); err != nil {
@@ -121,8 +147,12 @@ func TestNoterWritesWhichNodesRefuse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(got.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == kueue.PodNodesRefused })
-	if i < 0 || writes != 1 || got.Status.Conditions[i].Reason != names.VolumeBinding || got.Status.Conditions[i].Message != "main: n1=0: no volume" {
+	i := slices.IndexFunc(
+		got.Status.Conditions,
+		func(c corev1.PodCondition) bool { return c.Type == kueue.PodNodesRefused },
+	)
+	if i < 0 || writes != 1 || got.Status.Conditions[i].Reason != names.VolumeBinding ||
+		got.Status.Conditions[i].Message != "main: n1=0: no volume" {
 		t.Errorf("%d writes, conditions %v", writes, got.Status.Conditions)
 	}
 }
@@ -134,9 +164,16 @@ func refusedNodes(w *world, ns string) {
 	for _, name := range []string{"job-0", "job-1"} {
 		p := planned(pod(ns, name, 1), "job", "main")
 		p.Labels["app"] = ns
-		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
-			TopologyKey: core.HostnameLabel, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": ns}},
-		}}}}
+		p.Spec.Affinity = &corev1.Affinity{
+			PodAntiAffinity: &corev1.PodAntiAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+					{
+						TopologyKey:   core.HostnameLabel,
+						LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": ns}},
+					},
+				},
+			},
+		}
 		w.create(p)
 	}
 	w.admit(wl, placed("r0", 2))

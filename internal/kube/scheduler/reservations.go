@@ -147,7 +147,8 @@ func (r *run) overlay(m *gang.Member) {
 // pods that are not ours to schedule.
 func (b *Reservations) member(g gang.Gang, p *corev1.Pod) (m gang.Member, ok bool) {
 	m, ok = gang.Read(g, p)
-	if m.State == gang.Pending && (len(p.Spec.SchedulingGates) > 0 || !slices.Contains(b.names, p.Spec.SchedulerName)) {
+	if m.State == gang.Pending &&
+		(len(p.Spec.SchedulingGates) > 0 || !slices.Contains(b.names, p.Spec.SchedulerName)) {
 		return gang.Member{}, false
 	}
 	return m, ok
@@ -239,7 +240,10 @@ func (b *Reservations) begin(g gang.Gang, assignments map[types.UID]assignment) 
 func (b *Reservations) refuse(k gang.Key, leaderPod types.UID, why string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !slices.ContainsFunc(b.pods.OfGang(k), func(p *corev1.Pod) bool { return p.UID == leaderPod && p.DeletionTimestamp == nil }) {
+	if !slices.ContainsFunc(
+		b.pods.OfGang(k),
+		func(p *corev1.Pod) bool { return p.UID == leaderPod && p.DeletionTimestamp == nil },
+	) {
 		return
 	}
 	r := b.run(k)
@@ -262,7 +266,10 @@ func (b *Reservations) assignedElsewhere(but gang.Key) []assignment {
 			}
 		}
 	}
-	slices.SortFunc(out, func(x, y assignment) int { return strings.Compare(string(x.pod.UID), string(y.pod.UID)) })
+	slices.SortFunc(
+		out,
+		func(x, y assignment) int { return strings.Compare(string(x.pod.UID), string(y.pod.UID)) },
+	)
 	return out
 }
 

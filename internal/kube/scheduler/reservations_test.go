@@ -37,7 +37,12 @@ func (d *desk) Gang(k gang.Key) (gang.Gang, bool) {
 // gang adds an admitted gang with pods that wait, whose UIDs are their names.
 func (d *desk) gang(name string, podNames ...string) gang.Gang {
 	k := gang.Key{Kind: gang.KindWorkload, Namespace: "blue", Name: name}
-	g := gang.Gang{Key: k, Admitted: true, Wait: 10 * time.Second, Sets: []gang.Set{{Name: "main", Count: len(podNames)}}}
+	g := gang.Gang{
+		Key:      k,
+		Admitted: true,
+		Wait:     10 * time.Second,
+		Sets:     []gang.Set{{Name: "main", Count: len(podNames)}},
+	}
 	d.gangs[k] = g
 	for _, n := range podNames {
 		d.pods[k] = append(d.pods[k], &corev1.Pod{
@@ -66,7 +71,11 @@ func TestLastPodLetsTheGangGo(t *testing.T) {
 	for i, uid := range []types.UID{"b", "a"} {
 		d.reserve(g.Key, uid, "n")
 		got := d.arrive(g.Key, uid, waits)
-		if diff := cmp.Diff(ticket{wait: 10 * time.Second, first: i == 0}, got, cmp.AllowUnexported(ticket{})); diff != "" {
+		if diff := cmp.Diff(
+			ticket{wait: 10 * time.Second, first: i == 0},
+			got,
+			cmp.AllowUnexported(ticket{}),
+		); diff != "" {
 			t.Errorf("pod %s arrives (-want +got):\n%s", uid, diff)
 		}
 	}
@@ -197,7 +206,12 @@ func TestMembers(t *testing.T) {
 	}{
 		"waiting": {"it takes part", pod("ns", "p", 0), gang.Pending, true},
 		"bound":   {"it has its place", change(func(p *corev1.Pod) { p.Spec.NodeName = "n" }), gang.Bound, true},
-		"failed":  {"it leaves its place to others", change(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), gang.Failed, true},
+		"failed": {
+			"it leaves its place to others",
+			change(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }),
+			gang.Failed,
+			true,
+		},
 		"deleted, not ended": {"it keeps its node until its containers have stopped", change(func(p *corev1.Pod) {
 			p.Spec.NodeName, p.Status.Phase, p.DeletionTimestamp = "n", corev1.PodRunning, &metav1.Time{}
 		}), gang.Leaving, true},
@@ -210,7 +224,12 @@ func TestMembers(t *testing.T) {
 		"gated": {"it may not be scheduled yet", change(func(p *corev1.Pod) {
 			p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "g"}}
 		}), 0, false},
-		"another's": {"it never comes to this scheduler", change(func(p *corev1.Pod) { p.Spec.SchedulerName = "other" }), 0, false},
+		"another's": {
+			"it never comes to this scheduler",
+			change(func(p *corev1.Pod) { p.Spec.SchedulerName = "other" }),
+			0,
+			false,
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -38,13 +38,17 @@ func (r *resumption) begin(pods []*corev1.Pod, names []string) {
 	defer r.mu.Unlock()
 	bound := map[gang.Key]bool{}
 	for _, p := range pods {
-		if k, ok := gang.KeyOf(p); ok && k.Kind == gang.KindPodGroup && p.Spec.NodeName != "" && p.DeletionTimestamp == nil {
+		if k, ok := gang.KeyOf(
+			p,
+		); ok && k.Kind == gang.KindPodGroup && p.Spec.NodeName != "" &&
+			p.DeletionTimestamp == nil {
 			bound[k] = true
 		}
 	}
 	r.first, r.held = map[types.UID]gang.Key{}, map[string]*corev1.Pod{}
 	for _, p := range pods {
-		waits := p.Spec.NodeName == "" && p.DeletionTimestamp == nil && len(p.Spec.SchedulingGates) == 0 && slices.Contains(names, p.Spec.SchedulerName)
+		waits := p.Spec.NodeName == "" && p.DeletionTimestamp == nil && len(p.Spec.SchedulingGates) == 0 &&
+			slices.Contains(names, p.Spec.SchedulerName)
 		if k, ok := gang.KeyOf(p); ok && bound[k] && waits {
 			r.first[p.UID] = k
 		}

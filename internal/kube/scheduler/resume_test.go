@@ -17,8 +17,18 @@ func TestResumption(t *testing.T) {
 		p.UID, p.Spec.NodeName, p.Spec.SchedulerName = types.UID(p.Name), node, "ours"
 		return p
 	}
-	half := []*corev1.Pod{at(grouped(pod("ns", "g-0", 1), "g"), "n"), at(grouped(pod("ns", "g-1", 1), "g"), ""), at(grouped(pod("ns", "g-2", 1), "g"), "")}
-	rival, sibling, planned := at(pod("ns", "rival", 1), ""), half[1], at(planned(pod("ns", "planned", 1), "w", "main"), "")
+	half := []*corev1.Pod{
+		at(grouped(pod("ns", "g-0", 1), "g"), "n"),
+		at(grouped(pod("ns", "g-1", 1), "g"), ""),
+		at(grouped(pod("ns", "g-2", 1), "g"), ""),
+	}
+	rival, sibling, planned := at(
+		pod("ns", "rival", 1),
+		"",
+	), half[1], at(
+		planned(pod("ns", "planned", 1), "w", "main"),
+		"",
+	)
 	going := at(grouped(pod("ns", "g-0", 1), "g"), "n")
 	going.DeletionTimestamp = &metav1.Time{}
 	cases := map[string]struct {
@@ -28,12 +38,42 @@ func TestResumption(t *testing.T) {
 		asks  []*corev1.Pod
 		held  []string
 	}{
-		"half bound":       {"the room was found for the rest of the group", half, nil, []*corev1.Pod{rival, sibling, planned}, []string{"ns/rival"}},
-		"one of two tried": {"the other has not got its room yet", half, []types.UID{"g-1"}, []*corev1.Pod{rival}, []string{"ns/rival"}},
-		"all tried":        {"they have it, or no pod can give it to them", half, []types.UID{"g-1", "g-2"}, []*corev1.Pod{rival}, nil},
-		"not begun":        {"nothing of it holds a node", half[1:], nil, []*corev1.Pod{rival}, nil},
-		"being deleted":    {"it gives its node back", append([]*corev1.Pod{going}, half[1:]...), nil, []*corev1.Pod{rival}, nil},
-		"another's":        {"its scheduler has to finish it", []*corev1.Pod{half[0], at(grouped(pod("ns", "g-1", 1), "other"), "")}, nil, []*corev1.Pod{rival}, nil},
+		"half bound": {
+			"the room was found for the rest of the group",
+			half,
+			nil,
+			[]*corev1.Pod{rival, sibling, planned},
+			[]string{"ns/rival"},
+		},
+		"one of two tried": {
+			"the other has not got its room yet",
+			half,
+			[]types.UID{"g-1"},
+			[]*corev1.Pod{rival},
+			[]string{"ns/rival"},
+		},
+		"all tried": {
+			"they have it, or no pod can give it to them",
+			half,
+			[]types.UID{"g-1", "g-2"},
+			[]*corev1.Pod{rival},
+			nil,
+		},
+		"not begun": {"nothing of it holds a node", half[1:], nil, []*corev1.Pod{rival}, nil},
+		"being deleted": {
+			"it gives its node back",
+			append([]*corev1.Pod{going}, half[1:]...),
+			nil,
+			[]*corev1.Pod{rival},
+			nil,
+		},
+		"another's": {
+			"its scheduler has to finish it",
+			[]*corev1.Pod{half[0], at(grouped(pod("ns", "g-1", 1), "other"), "")},
+			nil,
+			[]*corev1.Pod{rival},
+			nil,
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -56,7 +56,8 @@ func (n aNode) object() *corev1.Node {
 		out.Labels[nodehealth.HealthLabel] = n.health
 	}
 	out.Status.Allocatable = corev1.ResourceList{
-		corev1.ResourceCPU: *resource.NewQuantity(n.cpus, resource.DecimalSI), core.GPU: *resource.NewQuantity(n.gpus, resource.DecimalSI),
+		corev1.ResourceCPU:  *resource.NewQuantity(n.cpus, resource.DecimalSI),
+		core.GPU:            *resource.NewQuantity(n.gpus, resource.DecimalSI),
 		corev1.ResourcePods: resource.MustParse("100"),
 	}
 	return out
@@ -67,7 +68,8 @@ func (n aNode) tenant() *corev1.Pod {
 	p := pod("red", "on-"+n.name, 0)
 	p.UID, p.Spec.NodeName = types.UID(p.Name), n.name
 	p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{
-		corev1.ResourceCPU: *resource.NewQuantity(n.takenCPUs, resource.DecimalSI), core.GPU: *resource.NewQuantity(n.takenGPUs, resource.DecimalSI),
+		corev1.ResourceCPU: *resource.NewQuantity(n.takenCPUs, resource.DecimalSI),
+		core.GPU:           *resource.NewQuantity(n.takenGPUs, resource.DecimalSI),
 	}
 	return p
 }
@@ -89,7 +91,12 @@ func newRig(t testing.TB, nodes ...aNode) *rig {
 	profile := config.KubeSchedulerProfile{
 		SchedulerName: testScheduler, PluginConfig: defaults.Profiles[0].PluginConfig,
 		Plugins: &config.Plugins{MultiPoint: config.PluginSet{Enabled: []config.Plugin{
-			{Name: GangName}, {Name: HealthName, Weight: 1}, {Name: names.NodeResourcesFit, Weight: 1}, {Name: names.NodePorts},
+			{
+				Name: GangName,
+			},
+			{Name: HealthName, Weight: 1},
+			{Name: names.NodeResourcesFit, Weight: 1},
+			{Name: names.NodePorts},
 		}}},
 	}
 	registry := upstream.NewInTreeRegistry()

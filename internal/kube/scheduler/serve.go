@@ -19,9 +19,17 @@ import (
 // tells nothing secret.
 func serve(ctx context.Context, o Options, ready func() error) (wait func() error, err error) {
 	lc := net.ListenConfig{}
-	ln, err := lc.Listen(ctx, "tcp", net.JoinHostPort(cmp.Or(o.BindAddress, "127.0.0.1"), strconv.Itoa(o.HealthPort)))
+	ln, err := lc.Listen(
+		ctx,
+		"tcp",
+		net.JoinHostPort(cmp.Or(o.BindAddress, "127.0.0.1"), strconv.Itoa(o.HealthPort)),
+	)
 	if err != nil {
-		return nil, fmt.Errorf("listen for health checks on port %d (choose another with --health-port): %w", o.HealthPort, err)
+		return nil, fmt.Errorf(
+			"listen for health checks on port %d (choose another with --health-port): %w",
+			o.HealthPort,
+			err,
+		)
 	}
 	mux := http.NewServeMux()
 	healthz.InstallHandler(mux, healthz.PingHealthz)

@@ -87,7 +87,8 @@ func workloadSource() source {
 			if w, ok := obj.(*kueue.Workload); ok {
 				w.ManagedFields, w.Labels = nil, nil
 				maps.DeleteFunc(w.Annotations, func(key, _ string) bool {
-					return key != kueue.EndsOnceAnnotation && key != kueue.LaterPodSetsAnnotation && key != kueue.FewerPodsAnnotation
+					return key != kueue.EndsOnceAnnotation && key != kueue.LaterPodSetsAnnotation &&
+						key != kueue.FewerPodsAnnotation
 				})
 				sets := make([]kueue.PodSet, len(w.Spec.PodSets))
 				for i := range sets { // their sizes are all that is read

@@ -13,7 +13,10 @@ import (
 
 func TestRegistryTellsChanges(t *testing.T) {
 	r := newRegistry()
-	g := gang.Gang{Key: gang.Key{Kind: gang.KindWorkload, Namespace: "blue", Name: "job"}, Sets: []gang.Set{{Name: "main", Count: 1}}}
+	g := gang.Gang{
+		Key:  gang.Key{Kind: gang.KindWorkload, Namespace: "blue", Name: "job"},
+		Sets: []gang.Set{{Name: "main", Count: 1}},
+	}
 	if !r.put(g) || r.put(g) {
 		t.Error("want a change at the first put and none at the second")
 	}
@@ -29,7 +32,10 @@ func TestKeptOfWorkload(t *testing.T) {
 		kueue.EndsOnceAnnotation: "true", kueue.LaterPodSetsAnnotation: "work", "other": "x",
 	}}}
 	workloadSource().slim(w)
-	if diff := cmp.Diff(map[string]string{kueue.EndsOnceAnnotation: "true", kueue.LaterPodSetsAnnotation: "work"}, w.Annotations); diff != "" {
+	if diff := cmp.Diff(
+		map[string]string{kueue.EndsOnceAnnotation: "true", kueue.LaterPodSetsAnnotation: "work"},
+		w.Annotations,
+	); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -90,7 +90,10 @@ func newWorld(tb testing.TB) *world {
 		tb.Skip("needs an API server")
 	}
 	w := &world{t: tb, ctx: context.WithoutCancel(tb.Context())} // outlives the test, for cleanup
-	cluster, err := local.Start(w.ctx, local.Config{DataDir: tb.TempDir(), Parts: local.APIOnly, UnsafeNoFsync: true})
+	cluster, err := local.Start(
+		w.ctx,
+		local.Config{DataDir: tb.TempDir(), Parts: local.APIOnly, UnsafeNoFsync: true},
+	)
 	w.must(err, "start API server")
 	w.cluster = cluster
 	tb.Cleanup(func() {
@@ -121,9 +124,21 @@ func (w *world) grant() {
 		&rbacv1.ClusterRole{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Rules: []rbacv1.PolicyRule{
-				{APIGroups: []string{kueue.GroupVersion.Group}, Resources: []string{"workloads"}, Verbs: []string{"get", "list", "watch"}},
-				{APIGroups: []string{podgroup.GroupVersion.Group}, Resources: []string{"podgroups"}, Verbs: []string{"get", "list", "watch"}},
-				{APIGroups: []string{podgroup.GroupVersion.Group}, Resources: []string{"podgroups/status"}, Verbs: []string{"patch"}},
+				{
+					APIGroups: []string{kueue.GroupVersion.Group},
+					Resources: []string{"workloads"},
+					Verbs:     []string{"get", "list", "watch"},
+				},
+				{
+					APIGroups: []string{podgroup.GroupVersion.Group},
+					Resources: []string{"podgroups"},
+					Verbs:     []string{"get", "list", "watch"},
+				},
+				{
+					APIGroups: []string{podgroup.GroupVersion.Group},
+					Resources: []string{"podgroups/status"},
+					Verbs:     []string{"patch"},
+				},
 			},
 		},
 		&rbacv1.ClusterRoleBinding{
@@ -168,10 +183,16 @@ func (w *world) installKinds() {
 func (w *world) eventually(what string, check func() string) {
 	w.t.Helper()
 	var last string
-	err := wait.PollUntilContextTimeout(w.ctx, 20*time.Millisecond, 60*time.Second, true, func(context.Context) (bool, error) {
-		last = check()
-		return last == "", nil
-	})
+	err := wait.PollUntilContextTimeout(
+		w.ctx,
+		20*time.Millisecond,
+		60*time.Second,
+		true,
+		func(context.Context) (bool, error) {
+			last = check()
+			return last == "", nil
+		},
+	)
 	if err != nil {
 		w.t.Fatalf("waiting until %s: %v: %s", what, err, last)
 	}
@@ -209,7 +230,10 @@ func (w *world) scheduleChild() *exec.Cmd {
 	w.t.Helper()
 	port := freePort(w.t)
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s,%d", childEnv, w.cluster.KubeconfigOf(local.Scheduler), port))
+	cmd.Env = append(
+		os.Environ(),
+		fmt.Sprintf("%s=%s,%d", childEnv, w.cluster.KubeconfigOf(local.Scheduler), port),
+	)
 	cmd.Stderr = os.Stderr
 	w.must(cmd.Start(), "start scheduler process")
 	w.t.Cleanup(func() {
@@ -258,12 +282,18 @@ func freePort(tb testing.TB) int {
 // node makes a ready node.
 func (w *world) node(name string, gpus int, labels map[string]string) {
 	w.t.Helper()
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{core.HostnameLabel: name}}}
+	n := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{core.HostnameLabel: name}},
+	}
 	maps.Copy(n.Labels, labels)
 	w.must(w.c.Create(w.ctx, n), "create node")
 	n.Status.Capacity = corev1.ResourceList{
-		corev1.ResourceCPU: resource.MustParse("100"), corev1.ResourceMemory: resource.MustParse("1000Gi"),
-		corev1.ResourcePods: resource.MustParse("250"), core.GPU: *resource.NewQuantity(int64(gpus), resource.DecimalSI),
+		corev1.ResourceCPU:    resource.MustParse("100"),
+		corev1.ResourceMemory: resource.MustParse("1000Gi"),
+		corev1.ResourcePods: resource.MustParse(
+			"250",
+		),
+		core.GPU: *resource.NewQuantity(int64(gpus), resource.DecimalSI),
 	}
 	n.Status.Allocatable = n.Status.Capacity
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
@@ -299,7 +329,12 @@ func (w *world) namespace(name string) string {
 // pod is a pod of n GPUs.
 func pod(ns, name string, gpus int) *corev1.Pod {
 	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, Labels: map[string]string{}, Annotations: map[string]string{}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:   ns,
+			Name:        name,
+			Labels:      map[string]string{},
+			Annotations: map[string]string{},
+		},
 		Spec: corev1.PodSpec{
 			SchedulerName:                testScheduler,
 			AutomountServiceAccountToken: new(bool),
@@ -363,12 +398,20 @@ func (w *world) admit(wl *kueue.Workload, places ...core.Place) {
 		s.ValuesPerLevel = []kueue.TopologyAssignmentSliceLevelValues{{
 			Individual: &kueue.TopologyAssignmentSliceLevelIndividualValues{Roots: roots},
 		}}
-		a.TopologyAssignment = &kueue.TopologyAssignment{Levels: []string{core.HostnameLabel}, Slices: []kueue.TopologyAssignmentSlice{s}}
+		a.TopologyAssignment = &kueue.TopologyAssignment{
+			Levels: []string{core.HostnameLabel},
+			Slices: []kueue.TopologyAssignmentSlice{s},
+		}
 	}
 	wl.Status.Admission = &kueue.Admission{ClusterQueue: "q", PodSetAssignments: []kueue.PodSetAssignment{a}}
 	now := metav1.Now()
 	wl.Status.Conditions = []metav1.Condition{
-		{Type: kueue.WorkloadQuotaReserved, Status: metav1.ConditionTrue, Reason: "QuotaReserved", LastTransitionTime: now},
+		{
+			Type:               kueue.WorkloadQuotaReserved,
+			Status:             metav1.ConditionTrue,
+			Reason:             "QuotaReserved",
+			LastTransitionTime: now,
+		},
 		{Type: kueue.WorkloadAdmitted, Status: metav1.ConditionTrue, Reason: "Admitted", LastTransitionTime: now},
 	}
 	w.must(w.c.Status().Update(w.ctx, wl), "admit workload")
@@ -451,7 +494,10 @@ func (w *world) finish(ns, name string, phase corev1.PodPhase) {
 	w.t.Helper()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
 	patch := fmt.Sprintf(`{"status":{"phase":%q}}`, phase)
-	w.must(w.c.Status().Patch(w.ctx, p, client.RawPatch("application/merge-patch+json", []byte(patch))), "finish pod")
+	w.must(
+		w.c.Status().Patch(w.ctx, p, client.RawPatch("application/merge-patch+json", []byte(patch))),
+		"finish pod",
+	)
 }
 
 // says waits until the condition of a pod has the words.

@@ -53,7 +53,8 @@ func leaves(t reflect.Type, at string, out map[string]bool) {
 		t = t.Elem()
 	}
 	unmarshaler := reflect.TypeFor[json.Unmarshaler]()
-	if t.Kind() != reflect.Struct || reflect.PointerTo(t).Implements(unmarshaler) || t.Name() == "LabelSelector" {
+	if t.Kind() != reflect.Struct || reflect.PointerTo(t).Implements(unmarshaler) ||
+		t.Name() == "LabelSelector" {
 		out[at] = true
 		return
 	}

@@ -62,9 +62,15 @@ func resolveGates(set map[string]bool) (Gates, []Notice, field.ErrorList) {
 		fixed, gone := retired[name]
 		switch {
 		case gone && fixed == value:
-			notices = append(notices, Notice{Path: at.String(), Text: "has no effect: it is no longer a gate, " + onOff(fixed) + " for good"})
+			notices = append(
+				notices,
+				Notice{Path: at.String(), Text: "has no effect: it is no longer a gate, " + onOff(fixed) + " for good"},
+			)
 		case gone:
-			errs = append(errs, field.Invalid(at, value, "it is no longer a gate, "+onOff(fixed)+" for good: take it out"))
+			errs = append(
+				errs,
+				field.Invalid(at, value, "it is no longer a gate, "+onOff(fixed)+" for good: take it out"),
+			)
 		case !known:
 			errs = append(errs, field.Invalid(at, value, unknownGate(name, byName)))
 		default:

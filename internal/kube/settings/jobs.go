@@ -20,16 +20,28 @@ func (s *Resolved) jobs(opts manager.Options) manager.Options {
 	if c.Integrations != nil {
 		opts.LabelKeysToCopy = c.Integrations.LabelKeysToCopy
 	}
-	opts.IgnoreUndeclared = ptr.Deref(c.Resources.QuotaCheckStrategy, v1beta2.BlockUndeclared) == v1beta2.IgnoreUndeclared
+	opts.IgnoreUndeclared = ptr.Deref(
+		c.Resources.QuotaCheckStrategy,
+		v1beta2.BlockUndeclared,
+	) == v1beta2.IgnoreUndeclared
 	opts.Rules.Counting = convert.Counting{ExcludePrefixes: c.Resources.ExcludeResourcePrefixes}
 	for _, t := range c.Resources.Transformations {
 		opts.Rules.Counting.Transformations = append(opts.Rules.Counting.Transformations, convert.Transformation{
-			Input: t.Input, Replace: ptr.Deref(t.Strategy, v1beta2.Retain) == v1beta2.Replace, MultiplyBy: t.MultiplyBy, Outputs: t.Outputs,
+			Input:      t.Input,
+			Replace:    ptr.Deref(t.Strategy, v1beta2.Retain) == v1beta2.Replace,
+			MultiplyBy: t.MultiplyBy,
+			Outputs:    t.Outputs,
 		})
 	}
 	opts.Limits = jobs.Limits{
-		PriorityClasses: c.Tenants.PodPriorityClasses, Termination: c.Tenants.MaxTerminationTime.Duration,
-		Jobs: int(*c.Tenants.MaxJobs), Size: c.Tenants.MaxJobSize.Value(), TotalSize: c.Tenants.MaxTotalSize.Value(), Components: int(*c.Tenants.MaxComponents),
+		PriorityClasses: c.Tenants.PodPriorityClasses,
+		Termination:     c.Tenants.MaxTerminationTime.Duration,
+		Jobs: int(
+			*c.Tenants.MaxJobs,
+		),
+		Size:       c.Tenants.MaxJobSize.Value(),
+		TotalSize:  c.Tenants.MaxTotalSize.Value(),
+		Components: int(*c.Tenants.MaxComponents),
 	}
 	opts.Rules.PriorityBoost = s.Gates["PriorityBoost"]
 	opts.Rules.WholeOnly = !s.Gates["PartialAdmission"]

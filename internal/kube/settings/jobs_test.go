@@ -38,12 +38,21 @@ resources:
 			outcome{Lab: true, Rules: convert.Rules{Counting: convert.Counting{
 				ExcludePrefixes: []string{"acme.com/"},
 				Transformations: []convert.Transformation{
-					{Input: "mig", Replace: true, MultiplyBy: "cpu", Outputs: corev1.ResourceList{"credits": resource.MustParse("2")}},
+					{
+						Input:      "mig",
+						Replace:    true,
+						MultiplyBy: "cpu",
+						Outputs:    corev1.ResourceList{"credits": resource.MustParse("2")},
+					},
 					{Input: "gpu", Outputs: corev1.ResourceList{"credits": resource.MustParse("1")}},
 				},
 			}}},
 		},
-		"undeclared": {"resources without quota do not count", "resources: {quotaCheckStrategy: IgnoreUndeclared}", outcome{Lab: true, IgnoreUndeclared: true}},
+		"undeclared": {
+			"resources without quota do not count",
+			"resources: {quotaCheckStrategy: IgnoreUndeclared}",
+			outcome{Lab: true, IgnoreUndeclared: true},
+		},
 		"whose jobs": {
 			"the selector replaces the default one",
 			`
@@ -57,8 +66,14 @@ integrations: {frameworks: [batch/job], labelKeysToCopy: [a, b]}
 			"each of them has an effect",
 			"featureGates: {PriorityBoost: true, AdmissionGatedBy: false, PartialAdmission: false, ReclaimablePods: false, AssignQueueLabelsForPods: false, WorkloadPriorityClassDefaulting: false}",
 			outcome{
-				Lab: true, Rules: convert.Rules{PriorityBoost: true, NoAdmissionGates: true, WholeOnly: true, KeepDone: true},
-				Gates: manager.Gates{WholeJobsOnly: true, NoReclaimablePods: true, NoQueueLabels: true, NoDefaultPriorityClass: true},
+				Lab:   true,
+				Rules: convert.Rules{PriorityBoost: true, NoAdmissionGates: true, WholeOnly: true, KeepDone: true},
+				Gates: manager.Gates{
+					WholeJobsOnly:          true,
+					NoReclaimablePods:      true,
+					NoQueueLabels:          true,
+					NoDefaultPriorityClass: true,
+				},
 			},
 		},
 	}
@@ -76,7 +91,15 @@ integrations: {frameworks: [batch/job], labelKeysToCopy: [a, b]}
 			in := func(namespace string) bool {
 				return o.Scope.Namespaces.Matches(labels.Set{"kubernetes.io/metadata.name": namespace})
 			}
-			got := outcome{o.Rules, o.IgnoreUndeclared, o.Scope.WithoutQueue, in("kube-system"), in("lab"), o.LabelKeysToCopy, o.Gates}
+			got := outcome{
+				o.Rules,
+				o.IgnoreUndeclared,
+				o.Scope.WithoutQueue,
+				in("kube-system"),
+				in("lab"),
+				o.LabelKeysToCopy,
+				o.Gates,
+			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", c.why, diff)
 			}

@@ -22,10 +22,17 @@ func Modes(typed map[string]string) (map[string]v1beta2.KindMode, error) {
 	for _, name := range slices.Sorted(maps.Keys(typed)) {
 		framework := frameworkOf(name)
 		if framework == "" {
-			return nil, fmt.Errorf("--kinds %s: there is no such kind: use one of %s", name, strings.Join(v1beta2.FrameworkNames(), ", "))
+			return nil, fmt.Errorf(
+				"--kinds %s: there is no such kind: use one of %s",
+				name,
+				strings.Join(v1beta2.FrameworkNames(), ", "),
+			)
 		}
 		modes := []v1beta2.KindMode{v1beta2.RunKind, v1beta2.QueueKind, v1beta2.IgnoreKind}
-		i := slices.IndexFunc(modes, func(m v1beta2.KindMode) bool { return strings.EqualFold(string(m), typed[name]) })
+		i := slices.IndexFunc(
+			modes,
+			func(m v1beta2.KindMode) bool { return strings.EqualFold(string(m), typed[name]) },
+		)
 		if i < 0 {
 			return nil, fmt.Errorf("--kinds %s=%s: must be run, queue or ignore", name, typed[name])
 		}
@@ -54,7 +61,9 @@ func onlyQueued() jobs.Kinds {
 // kindsOf are the kinds of jobs that are queued, by the names of their frameworks, nil for all of
 // ours; kinds whose objects controllers of others queue; and kinds that are queued and run by
 // controllers of others.
-func kindsOf(i *v1beta2.Integrations) (ours []string, external []schema.GroupVersionKind, elsewhere []string) {
+func kindsOf(
+	i *v1beta2.Integrations,
+) (ours []string, external []schema.GroupVersionKind, elsewhere []string) {
 	ours = slices.Clone(i.Frameworks)
 	if len(ours) == 0 {
 		ours = known()
@@ -83,7 +92,9 @@ func kindsOf(i *v1beta2.Integrations) (ours []string, external []schema.GroupVer
 		case v1beta2.IgnoreKind:
 		}
 	}
-	ours = append(slices.DeleteFunc(ours, func(name string) bool { return ignored[name] }), onlyQueued().Frameworks()...)
+	ours = append(
+		slices.DeleteFunc(ours, func(name string) bool { return ignored[name] }),
+		onlyQueued().Frameworks()...)
 	slices.Sort(ours)
 	if ours = slices.Compact(ours); slices.Equal(ours, known()) {
 		ours = nil
@@ -106,9 +117,19 @@ func refusedModes(modes map[string]v1beta2.KindMode) field.ErrorList {
 		mode := modes[name]
 		switch {
 		case slices.Contains(onlyQueued().Frameworks(), name) && mode != v1beta2.RunKind:
-			errs = append(errs, field.Invalid(at.Key(name), mode, "nothing else than mlbatch starts them: take it out"))
+			errs = append(
+				errs,
+				field.Invalid(at.Key(name), mode, "nothing else than mlbatch starts them: take it out"),
+			)
 		case mode == v1beta2.QueueKind && !canQueue(name):
-			errs = append(errs, field.Invalid(at.Key(name), mode, "mlbatch makes nothing of them itself: use Run, which queues them, or Ignore"))
+			errs = append(
+				errs,
+				field.Invalid(
+					at.Key(name),
+					mode,
+					"mlbatch makes nothing of them itself: use Run, which queues them, or Ignore",
+				),
+			)
 		}
 	}
 	return errs
@@ -118,7 +139,8 @@ func refusedModes(modes map[string]v1beta2.KindMode) field.ErrorList {
 // another controller.
 func canQueue(framework string) bool {
 	operated := kinds.All().Where(func(k *jobs.Kind) bool { return k.Running.Operated != nil })
-	return serving.GroupedKind(framework) != nil || slices.Contains(operated.Frameworks(), framework) || !slices.Contains(known(), framework)
+	return serving.GroupedKind(framework) != nil || slices.Contains(operated.Frameworks(), framework) ||
+		!slices.Contains(known(), framework)
 }
 
 // unknownKinds tells of frameworks that are named and that mlbatch does not queue.

@@ -48,7 +48,10 @@ func TestModesOfKinds(t *testing.T) {
 		"a bad kind":          {why: "kinds have names", file: "{modes: {pytorchjob: Queue}}", wrong: `"kubeflow.org/pytorchjob"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, err := Read("f.yaml", []byte("apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\nintegrations: "+tc.file))
+			f, err := Read(
+				"f.yaml",
+				[]byte("apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\nintegrations: "+tc.file),
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -71,7 +74,10 @@ func TestModesOfKinds(t *testing.T) {
 			if queued == nil {
 				queued = known()
 			}
-			runs := slices.DeleteFunc(slices.Clone(queued), func(n string) bool { return slices.Contains(o.Elsewhere, n) })
+			runs := slices.DeleteFunc(
+				slices.Clone(queued),
+				func(n string) bool { return slices.Contains(o.Elsewhere, n) },
+			)
 			want := tc.runs
 			if want == nil {
 				want = queued
@@ -90,7 +96,11 @@ func TestModesOfKinds(t *testing.T) {
 // TestModesTyped: people type the kind as they know it.
 func TestModesTyped(t *testing.T) {
 	got, err := Modes(map[string]string{"PyTorchJob": "queue", "rayclusters": "Ignore", "batch/job": "RUN"})
-	want := map[string]v1beta2.KindMode{"kubeflow.org/pytorchjob": v1beta2.QueueKind, "ray.io/raycluster": v1beta2.IgnoreKind, "batch/job": v1beta2.RunKind}
+	want := map[string]v1beta2.KindMode{
+		"kubeflow.org/pytorchjob": v1beta2.QueueKind,
+		"ray.io/raycluster":       v1beta2.IgnoreKind,
+		"batch/job":               v1beta2.RunKind,
+	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
@@ -100,7 +110,10 @@ func TestModesTyped(t *testing.T) {
 		{"kubeflow.org", "queue"}: "there is no such kind",
 		{"s", "queue"}:            "there is no such kind",
 	} {
-		if _, err := Modes(map[string]string{typed[0]: typed[1]}); err == nil || !strings.Contains(err.Error(), cure) {
+		if _, err := Modes(
+			map[string]string{typed[0]: typed[1]},
+		); err == nil ||
+			!strings.Contains(err.Error(), cure) {
 			t.Errorf("%v: %v", typed, err)
 		}
 	}

@@ -60,9 +60,12 @@ func (s *Resolved) Options(opts manager.Options) manager.Options {
 		opts.BlockAdmission = *w.BlockAdmission
 		opts.Rules.RequeueByCreation = *r.Timestamp == v1beta2.CreationTimestamp
 		opts.Lifecycle.PodsReady = &workloadlifecycle.PodsReady{
-			Timeout: w.Timeout.Duration, RecoveryTimeout: w.RecoveryTimeout.Duration, BackoffLimit: r.BackoffLimitCount,
-			BackoffBase: seconds(*r.BackoffBaseSeconds), BackoffMax: seconds(*r.BackoffMaxSeconds),
-			Awaited: opts.BlockAdmission,
+			Timeout:         w.Timeout.Duration,
+			RecoveryTimeout: w.RecoveryTimeout.Duration,
+			BackoffLimit:    r.BackoffLimitCount,
+			BackoffBase:     seconds(*r.BackoffBaseSeconds),
+			BackoffMax:      seconds(*r.BackoffMaxSeconds),
+			Awaited:         opts.BlockAdmission,
 		}
 	}
 	if f := c.FairSharing; f != nil {
@@ -78,12 +81,21 @@ func (s *Resolved) Options(opts manager.Options) manager.Options {
 	opts.AdmissionFairSharing = admissionFairSharing(c.AdmissionFairSharing)
 	if p := c.ObjectRetentionPolicies; p != nil && p.Workloads != nil {
 		opts.Lifecycle.Retention = workloadlifecycle.Retention{
-			AfterFinished: duration(p.Workloads.AfterFinished), AfterDeactivated: duration(p.Workloads.AfterDeactivatedByKueue),
+			AfterFinished: duration(
+				p.Workloads.AfterFinished,
+			),
+			AfterDeactivated: duration(p.Workloads.AfterDeactivatedByKueue),
 		}
 	}
-	opts.History = history.Retention{AfterEnded: c.History.AfterEnded.Duration, PerNamespace: int(*c.History.PerNamespace)}
+	opts.History = history.Retention{
+		AfterEnded:   c.History.AfterEnded.Duration,
+		PerNamespace: int(*c.History.PerNamespace),
+	}
 	m := c.Metrics
-	opts.Metrics = metrics.Choice{NoQueueResources: !m.EnableClusterQueueResources, NoLocalQueues: !*m.LocalQueueMetrics.Enable || !s.Gates["LocalQueueMetrics"]}
+	opts.Metrics = metrics.Choice{
+		NoQueueResources: !m.EnableClusterQueueResources,
+		NoLocalQueues:    !*m.LocalQueueMetrics.Enable || !s.Gates["LocalQueueMetrics"],
+	}
 	if sel := m.LocalQueueMetrics.LocalQueueSelector; sel != nil {
 		opts.Metrics.LocalQueues, _ = metav1.LabelSelectorAsSelector(sel) // it is valid
 	}
@@ -100,7 +112,11 @@ func metricLabels(all []v1beta2.ControllerMetricsCustomLabel) []metrics.CustomLa
 	var out []metrics.CustomLabel
 	for _, l := range all {
 		out = append(out, metrics.CustomLabel{
-			Name: l.Name, From: metrics.Source(*l.SourceKind), Label: l.SourceLabelKey, Annotation: l.SourceAnnotationKey, Tracked: l.TrackedValues,
+			Name:       l.Name,
+			From:       metrics.Source(*l.SourceKind),
+			Label:      l.SourceLabelKey,
+			Annotation: l.SourceAnnotationKey,
+			Tracked:    l.TrackedValues,
 		})
 	}
 	return out

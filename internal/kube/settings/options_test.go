@@ -15,22 +15,52 @@ import (
 // How long jobs may hold what they do not use, by what a file says.
 func TestLifecycle(t *testing.T) {
 	const head = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
-	kueues := workloadlifecycle.PodsReady{Timeout: 30 * time.Minute, RecoveryTimeout: 30 * time.Minute, BackoffBase: time.Minute, BackoffMax: time.Hour}
+	kueues := workloadlifecycle.PodsReady{
+		Timeout:         30 * time.Minute,
+		RecoveryTimeout: 30 * time.Minute,
+		BackoffBase:     time.Minute,
+		BackoffMax:      time.Hour,
+	}
 	cases := map[string]struct {
 		why, file string
 		want      workloadlifecycle.Config
 	}{
-		"no file":    {"the default is one, with a file and without: no quota is held for ever without a process", "", workloadlifecycle.Config{PodsReady: &kueues}},
-		"empty file": {"a user who brings Kueue's file gets Kueue's default", head, workloadlifecycle.Config{PodsReady: &kueues}},
-		"explicit":   {"a gate", head + "featureGates: {DisableWaitForPodsReady: true, UnadmittedWorkloadsExplicitStatus: true}\n", workloadlifecycle.Config{Explicit: true}},
-		"gate":       {"Kueue's way out", head + "featureGates: {DisableWaitForPodsReady: true}\n", workloadlifecycle.Config{}},
+		"no file": {
+			"the default is one, with a file and without: no quota is held for ever without a process",
+			"",
+			workloadlifecycle.Config{PodsReady: &kueues},
+		},
+		"empty file": {
+			"a user who brings Kueue's file gets Kueue's default",
+			head,
+			workloadlifecycle.Config{PodsReady: &kueues},
+		},
+		"explicit": {
+			"a gate",
+			head + "featureGates: {DisableWaitForPodsReady: true, UnadmittedWorkloadsExplicitStatus: true}\n",
+			workloadlifecycle.Config{Explicit: true},
+		},
+		"gate": {
+			"Kueue's way out",
+			head + "featureGates: {DisableWaitForPodsReady: true}\n",
+			workloadlifecycle.Config{},
+		},
 		"all": {
-			"every field counts", head + `waitForPodsReady: {timeout: 1h, recoveryTimeout: 0s, requeuingStrategy: {backoffLimitCount: 3, backoffBaseSeconds: 1, backoffMaxSeconds: 2}}
+			"every field counts",
+			head + `waitForPodsReady: {timeout: 1h, recoveryTimeout: 0s, requeuingStrategy: {backoffLimitCount: 3, backoffBaseSeconds: 1, backoffMaxSeconds: 2}}
 objectRetentionPolicies: {workloads: {afterFinished: 0s, afterDeactivatedByKueue: 1h}}
 `,
 			workloadlifecycle.Config{
-				PodsReady: &workloadlifecycle.PodsReady{Timeout: time.Hour, BackoffLimit: new(int32(3)), BackoffBase: time.Second, BackoffMax: 2 * time.Second},
-				Retention: workloadlifecycle.Retention{AfterFinished: new(time.Duration(0)), AfterDeactivated: new(time.Hour)},
+				PodsReady: &workloadlifecycle.PodsReady{
+					Timeout:      time.Hour,
+					BackoffLimit: new(int32(3)),
+					BackoffBase:  time.Second,
+					BackoffMax:   2 * time.Second,
+				},
+				Retention: workloadlifecycle.Retention{
+					AfterFinished:    new(time.Duration(0)),
+					AfterDeactivated: new(time.Hour),
+				},
 			},
 		},
 	}
@@ -62,11 +92,35 @@ func TestCertificates(t *testing.T) {
 		dir, secret string
 		host        string
 	}{
-		"no file": {"nothing has to be set up", "", "", "mlbatch-system/mlbatch-webhook-server-cert", "mlbatch-visibility.mlbatch-system.svc"},
-		"kueue's": {"its names are taken", head + "namespace: kueue-system\ninternalCertManagement: {enable: true, webhookServiceName: a, webhookSecretName: b}\n", "", "kueue-system/b", "a.kueue-system.svc"},
-		"service": {"its default is asked for, too", head + "internalCertManagement: {webhookServiceName: a}\n", "", "mlbatch-system/mlbatch-webhook-server-cert", "mlbatch-webhook-service.mlbatch-system.svc"},
-		"off":     {"as in Kueue there are files", head + "internalCertManagement: {enable: false}\n", "/tmp/k8s-webhook-server/serving-certs", "", ""},
-		"files":   {"who names files has some", head + "webhook: {certDir: /certs}\n", "/certs", "", ""},
+		"no file": {
+			"nothing has to be set up",
+			"",
+			"",
+			"mlbatch-system/mlbatch-webhook-server-cert",
+			"mlbatch-visibility.mlbatch-system.svc",
+		},
+		"kueue's": {
+			"its names are taken",
+			head + "namespace: kueue-system\ninternalCertManagement: {enable: true, webhookServiceName: a, webhookSecretName: b}\n",
+			"",
+			"kueue-system/b",
+			"a.kueue-system.svc",
+		},
+		"service": {
+			"its default is asked for, too",
+			head + "internalCertManagement: {webhookServiceName: a}\n",
+			"",
+			"mlbatch-system/mlbatch-webhook-server-cert",
+			"mlbatch-webhook-service.mlbatch-system.svc",
+		},
+		"off": {
+			"as in Kueue there are files",
+			head + "internalCertManagement: {enable: false}\n",
+			"/tmp/k8s-webhook-server/serving-certs",
+			"",
+			"",
+		},
+		"files": {"who names files has some", head + "webhook: {certDir: /certs}\n", "/certs", "", ""},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -104,7 +158,12 @@ metrics:
     trackedValues: [a, b]
 `
 	team := metrics.CustomLabel{Name: "team", From: metrics.SourceClusterQueue, Label: "team"}
-	budget := metrics.CustomLabel{Name: "budget", From: metrics.SourceWorkload, Annotation: "example.com/budget", Tracked: []string{"a", "b"}}
+	budget := metrics.CustomLabel{
+		Name:       "budget",
+		From:       metrics.SourceWorkload,
+		Annotation: "example.com/budget",
+		Tracked:    []string{"a", "b"},
+	}
 	for gate, want := range map[string][]metrics.CustomLabel{"": nil, "CustomMetricLabels=true": {team, budget}} {
 		f, err := Read("f.yaml", []byte(file))
 		if err != nil {

@@ -38,7 +38,12 @@ func (f *File) has(path string) bool {
 
 // Empty is what a file without any setting says.
 func Empty() *File {
-	return &File{Name: "configuration", Configuration: &v1beta2.Configuration{}, places: strict.Places{}, absent: true}
+	return &File{
+		Name:          "configuration",
+		Configuration: &v1beta2.Configuration{},
+		places:        strict.Places{},
+		absent:        true,
+	}
 }
 
 // Read decodes a file in YAML or JSON. What is wrong is a *FileError that names
@@ -65,7 +70,15 @@ func Read(name string, data []byte) (*File, error) {
 		f.Notices = noticesV1beta1(old, d.Places)
 		f.Configuration = v1beta1.Convert(old)
 	default:
-		d.Complain(root, nil, "apiVersion is %q: must be %s or %s, with kind %s", version, v1beta2.APIVersion, v1beta1.APIVersion, v1beta2.Kind)
+		d.Complain(
+			root,
+			nil,
+			"apiVersion is %q: must be %s or %s, with kind %s",
+			version,
+			v1beta2.APIVersion,
+			v1beta1.APIVersion,
+			v1beta2.Kind,
+		)
 		return nil, strict.Failed(name, d.Problems)
 	}
 	if kind := f.Configuration.Kind; kind != v1beta2.Kind {
@@ -80,7 +93,9 @@ func parse(data []byte) (*yaml.Node, *Problem) {
 	var doc, second yaml.Node
 	if err := documents.Decode(&doc); err != nil {
 		if errors.Is(err, io.EOF) {
-			return nil, &Problem{Text: "is empty; it must start with apiVersion: " + v1beta2.APIVersion + " and kind: " + v1beta2.Kind}
+			return nil, &Problem{
+				Text: "is empty; it must start with apiVersion: " + v1beta2.APIVersion + " and kind: " + v1beta2.Kind,
+			}
 		}
 		return nil, strict.SyntaxError(err)
 	}
@@ -88,11 +103,17 @@ func parse(data []byte) (*yaml.Node, *Problem) {
 		if err != nil {
 			return nil, strict.SyntaxError(err)
 		}
-		return nil, &Problem{Position: Position{Line: second.Line, Column: 1}, Text: "has a second document: keep one"}
+		return nil, &Problem{
+			Position: Position{Line: second.Line, Column: 1},
+			Text:     "has a second document: keep one",
+		}
 	}
 	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
-		return nil, &Problem{Position: Position{Line: root.Line, Column: root.Column}, Text: "must be a set of fields (name: value)"}
+		return nil, &Problem{
+			Position: Position{Line: root.Line, Column: root.Column},
+			Text:     "must be a set of fields (name: value)",
+		}
 	}
 	return root, nil
 }
@@ -126,9 +147,13 @@ func noticesV1beta1(c *v1beta1.Configuration, at strict.Places) []Notice {
 		note("queueVisibility", "has no effect: queues do not list who waits in their status")
 	}
 	if c.Integrations != nil && c.Integrations.PodOptions != nil {
-		note("integrations.podOptions", "has no effect: plain pods are not queued; managedJobsNamespaceSelector chooses namespaces")
+		note(
+			"integrations.podOptions",
+			"has no effect: plain pods are not queued; managedJobsNamespaceSelector chooses namespaces",
+		)
 	}
-	if w := c.WaitForPodsReady; w != nil && !w.Enable && (w.Timeout != nil || w.BlockAdmission != nil || w.RecoveryTimeout != nil || w.RequeuingStrategy != nil) {
+	if w := c.WaitForPodsReady; w != nil && !w.Enable &&
+		(w.Timeout != nil || w.BlockAdmission != nil || w.RecoveryTimeout != nil || w.RequeuingStrategy != nil) {
 		note("waitForPodsReady", "is ignored but for \"enable: false\"")
 	}
 	if f := c.FairSharing; f != nil && !f.Enable && len(f.PreemptionStrategies) > 0 {

@@ -74,7 +74,11 @@ func Resolve(f *File, given Given) (*Resolved, error) {
 	notices = append(slices.Concat(f.Notices, notices), unused(c)...)
 	if len(c.Metrics.CustomLabels) > 0 && !gates[customLabelsGate] {
 		notices = append(notices, Notice{
-			Path: field.NewPath("metrics", "customLabels").String(), Text: "has no effect while the feature gate " + customLabelsGate + " is off, as it is in Kueue if nothing is said: turn it on",
+			Path: field.NewPath(
+				"metrics",
+				"customLabels",
+			).String(),
+			Text: "has no effect while the feature gate " + customLabelsGate + " is off, as it is in Kueue if nothing is said: turn it on",
 		})
 	}
 	for i := range notices {
@@ -121,7 +125,10 @@ func unused(c *v1beta2.Configuration) []Notice {
 		out = append(out, Notice{Path: at.String(), Text: fmt.Sprintf(format, args...)})
 	}
 	if *c.InternalCertManagement.Enable && c.Webhook.CertDir != "" {
-		note(field.NewPath("webhook", "certDir"), "has no effect: certificates are made here and kept in a Secret, unless internalCertManagement.enable is false")
+		note(
+			field.NewPath("webhook", "certDir"),
+			"has no effect: certificates are made here and kept in a Secret, unless internalCertManagement.enable is false",
+		)
 	}
 	if c.Integrations != nil {
 		out = append(out, unknownKinds(c.Integrations)...)
@@ -129,7 +136,11 @@ func unused(c *v1beta2.Configuration) []Notice {
 	numbered := slices.Sorted(maps.Keys(manager.Concurrency(kinds.All())))
 	for _, kind := range slices.Sorted(maps.Keys(c.Controller.GroupKindConcurrency)) {
 		if !slices.Contains(numbered, kind) {
-			note(field.NewPath("controller", "groupKindConcurrency").Key(kind), "has no effect: there is a number for %s", strings.Join(numbered, ", "))
+			note(
+				field.NewPath("controller", "groupKindConcurrency").Key(kind),
+				"has no effect: there is a number for %s",
+				strings.Join(numbered, ", "),
+			)
 		}
 	}
 	return out

@@ -151,8 +151,16 @@ func TestGatesAreKnownOnce(t *testing.T) {
 
 func FuzzRead(f *testing.F) {
 	f.Add([]byte("apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\nnamespace: a\n"))
-	f.Add([]byte("apiVersion: config.kueue.x-k8s.io/v1beta1\nkind: Configuration\nfairSharing: {enable: true}\nwaitForPodsReady: {enable: false}\n"))
-	f.Add([]byte(`{"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration", "tls": {"curvePreferences": [1, "X25519"]}}`))
+	f.Add(
+		[]byte(
+			"apiVersion: config.kueue.x-k8s.io/v1beta1\nkind: Configuration\nfairSharing: {enable: true}\nwaitForPodsReady: {enable: false}\n",
+		),
+	)
+	f.Add(
+		[]byte(
+			`{"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration", "tls": {"curvePreferences": [1, "X25519"]}}`,
+		),
+	)
 	f.Add([]byte("a: &x [*x]\n"))
 	f.Add([]byte("- 1\n---\n- 2\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {

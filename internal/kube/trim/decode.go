@@ -22,7 +22,11 @@ type shape struct {
 // shapeOf is the shape of a kind of which so much is kept of each object.
 func shapeOf(kind string, object *message) shape {
 	sent := func(raw *message) *message { return &message{in: map[protowire.Number]*message{unknownRaw: raw}} }
-	return shape{kind: kind, one: sent(object), many: sent(&message{in: map[protowire.Number]*message{listItems: object}})}
+	return shape{
+		kind: kind,
+		one:  sent(object),
+		many: sent(&message{in: map[protowire.Number]*message{listItems: object}}),
+	}
 }
 
 // negotiated are the serializers of another one, of which that of protocol buffers cuts objects to
@@ -59,7 +63,11 @@ type cutting struct {
 
 // Decode decodes what is kept of an object. What is of another kind, or cannot be read, is given
 // to the serializer as it came.
-func (c cutting) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+func (c cutting) Decode(
+	data []byte,
+	defaults *schema.GroupVersionKind,
+	into runtime.Object,
+) (runtime.Object, *schema.GroupVersionKind, error) {
 	space, _ := c.spaces.Get().(*[]byte)
 	defer func() {
 		if cap(*space) <= largestSpace {

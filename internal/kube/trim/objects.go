@@ -127,8 +127,16 @@ func share(p *corev1.Pod) {
 		r := &p.OwnerReferences[i]
 		r.APIVersion, r.Kind, r.Name = shared(r.APIVersion), shared(r.Kind), shared(r.Name)
 	}
-	p.Spec.NodeName, p.Spec.SchedulerName, p.Spec.ServiceAccountName = shared(p.Spec.NodeName), shared(p.Spec.SchedulerName), shared(p.Spec.ServiceAccountName)
-	p.Spec.DeprecatedServiceAccount, p.Spec.PriorityClassName = p.Spec.ServiceAccountName, shared(p.Spec.PriorityClassName)
+	p.Spec.NodeName, p.Spec.SchedulerName, p.Spec.ServiceAccountName = shared(
+		p.Spec.NodeName,
+	), shared(
+		p.Spec.SchedulerName,
+	), shared(
+		p.Spec.ServiceAccountName,
+	)
+	p.Spec.DeprecatedServiceAccount, p.Spec.PriorityClassName = p.Spec.ServiceAccountName, shared(
+		p.Spec.PriorityClassName,
+	)
 	p.Status.HostIP = shared(p.Status.HostIP)
 }
 

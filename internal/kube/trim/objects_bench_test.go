@@ -19,20 +19,38 @@ import (
 // take in the cache, as they come from the API server: before, without what their writers
 // are (managedFields), and as they are kept.
 func BenchmarkCachedPods(b *testing.B) {
-	held(b, 100_000, func(i int) ([]byte, error) { return theirPod(i).Marshal() }, func(data []byte) (any, error) {
-		p := &corev1.Pod{}
-		return p, p.Unmarshal(data)
-	}, (&resourceLists{}).trimPod)
+	held(
+		b,
+		100_000,
+		func(i int) ([]byte, error) { return theirPod(i).Marshal() },
+		func(data []byte) (any, error) {
+			p := &corev1.Pod{}
+			return p, p.Unmarshal(data)
+		},
+		(&resourceLists{}).trimPod,
+	)
 }
 
 func BenchmarkCachedNodes(b *testing.B) {
-	held(b, 10_000, func(i int) ([]byte, error) { return theirNode(i).Marshal() }, func(data []byte) (any, error) {
-		n := &corev1.Node{}
-		return n, n.Unmarshal(data)
-	}, trimNode)
+	held(
+		b,
+		10_000,
+		func(i int) ([]byte, error) { return theirNode(i).Marshal() },
+		func(data []byte) (any, error) {
+			n := &corev1.Node{}
+			return n, n.Unmarshal(data)
+		},
+		trimNode,
+	)
 }
 
-func held(b *testing.B, n int, encode func(int) ([]byte, error), decode func([]byte) (any, error), trim func(any) (any, error)) {
+func held(
+	b *testing.B,
+	n int,
+	encode func(int) ([]byte, error),
+	decode func([]byte) (any, error),
+	trim func(any) (any, error),
+) {
 	b.Helper()
 	for _, way := range []struct {
 		name      string
@@ -79,14 +97,23 @@ func theirPod(i int) *corev1.Pod {
 	job := "job-" + strconv.Itoa(i/16)
 	p.Namespace, p.Name = "others", fmt.Sprintf("%s-worker-%d", job, i%16)
 	p.Labels = map[string]string{
-		"app.kubernetes.io/name": "training", "app.kubernetes.io/instance": job, "training.kubeflow.org/replica-index": strconv.Itoa(i % 16),
-		"training.kubeflow.org/replica-type": "worker", "training.kubeflow.org/job-name": job,
+		"app.kubernetes.io/name":              "training",
+		"app.kubernetes.io/instance":          job,
+		"training.kubeflow.org/replica-index": strconv.Itoa(i % 16),
+		"training.kubeflow.org/replica-type":  "worker",
+		"training.kubeflow.org/job-name":      job,
 	}
 	p.Annotations = map[string]string{"example.com/config": strings.Repeat("x", 200) + strconv.Itoa(i)}
 	p.Spec.NodeName = "node-" + strconv.Itoa(i/20)
 	c := &p.Spec.Containers[0]
 	for j := range 30 {
-		c.Env = append(c.Env, corev1.EnvVar{Name: fmt.Sprintf("TRAINING_SETTING_%d", j), Value: fmt.Sprintf("a value of some length for pod %d and setting %d", i, j)})
+		c.Env = append(
+			c.Env,
+			corev1.EnvVar{
+				Name:  fmt.Sprintf("TRAINING_SETTING_%d", j),
+				Value: fmt.Sprintf("a value of some length for pod %d and setting %d", i, j),
+			},
+		)
 	}
 	c.Image = "registry.example.com/team/training:v" + strconv.Itoa(i%7)
 	p.Status.ContainerStatuses[0].ImageID = fmt.Sprintf("registry.example.com/team/training@sha256:%064d", i%7)
@@ -97,17 +124,31 @@ func theirPod(i int) *corev1.Pod {
 // theirNode is a node with the images that it has.
 func theirNode(i int) *corev1.Node {
 	has := corev1.ResourceList{
-		"cpu": resource.MustParse("224"), "memory": resource.MustParse("2000Gi"), "pods": resource.MustParse("250"), "nvidia.com/gpu": resource.MustParse("8"),
+		"cpu": resource.MustParse(
+			"224",
+		),
+		"memory":         resource.MustParse("2000Gi"),
+		"pods":           resource.MustParse("250"),
+		"nvidia.com/gpu": resource.MustParse("8"),
 	}
 	n := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "node-" + strconv.Itoa(i), Labels: map[string]string{
-			corev1.LabelHostname: "node-" + strconv.Itoa(i), corev1.LabelTopologyZone: "zone-" + strconv.Itoa(i%10), "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3",
+			corev1.LabelHostname: "node-" + strconv.Itoa(
+				i,
+			),
+			corev1.LabelTopologyZone: "zone-" + strconv.Itoa(i%10),
+			"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3",
 		}},
 		Status: corev1.NodeStatus{Capacity: has, Allocatable: has},
 	}
 	for j := range 30 {
 		n.Status.Images = append(n.Status.Images, corev1.ContainerImage{SizeBytes: 1 << 30, Names: []string{
-			fmt.Sprintf("registry.example.com/team-%d/training@sha256:%064d", j, i*100+j), fmt.Sprintf("registry.example.com/team-%d/training:v%d", j, i%7),
+			fmt.Sprintf(
+				"registry.example.com/team-%d/training@sha256:%064d",
+				j,
+				i*100+j,
+			),
+			fmt.Sprintf("registry.example.com/team-%d/training:v%d", j, i%7),
 		}})
 	}
 	return n
@@ -158,7 +199,11 @@ func theirFields() []metav1.ManagedFieldsEntry {
 			fields += fmt.Sprintf(`"k:{\"name\":\"TRAINING_SETTING_%d\"}":{".":{},"f:name":{},"f:value":{}},`, j)
 		}
 		out = append(out, metav1.ManagedFieldsEntry{
-			Manager: by, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields + "}}}}}"),
+			Manager:    by,
+			Operation:  metav1.ManagedFieldsOperationUpdate,
+			APIVersion: "v1",
+			FieldsType: "FieldsV1",
+			FieldsV1:   metav1.NewFieldsV1(fields + "}}}}}"),
 		})
 	}
 	return out

@@ -17,22 +17,56 @@ func aPod() *corev1.Pod {
 	always := corev1.ContainerRestartPolicyAlways
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "blue", Name: "p", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{kueue.WorkloadAnnotation: "w"},
-			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "x"}}, OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "j"}},
+			Namespace:   "blue",
+			Name:        "p",
+			Labels:      map[string]string{"a": "b"},
+			Annotations: map[string]string{kueue.WorkloadAnnotation: "w"},
+			ManagedFields: []metav1.ManagedFieldsEntry{
+				{Manager: "x"},
+			},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "j"}},
 		},
 		Spec: corev1.PodSpec{
-			NodeName: "n", SchedulerName: "s", Volumes: []corev1.Volume{{Name: "v"}}, Overhead: corev1.ResourceList{"cpu": resource.MustParse("1")},
+			NodeName:        "n",
+			SchedulerName:   "s",
+			Volumes:         []corev1.Volume{{Name: "v"}},
+			Overhead:        corev1.ResourceList{"cpu": resource.MustParse("1")},
 			NodeSelector:    map[string]string{"zone": "z"},
 			SchedulingGates: []corev1.PodSchedulingGate{{Name: "g"}},
-			InitContainers:  []corev1.Container{{Name: "i", RestartPolicy: &always, Resources: corev1.ResourceRequirements{Requests: asks}, Command: []string{"x"}}},
-			Containers: []corev1.Container{{
-				Name: "c", Image: "image", Ports: []corev1.ContainerPort{{ContainerPort: 1}}, Resources: corev1.ResourceRequirements{Requests: asks},
-				Env: []corev1.EnvVar{{Name: "A", Value: "B"}}, VolumeMounts: []corev1.VolumeMount{{Name: "v"}}, Args: []string{"x"},
-			}},
+			InitContainers: []corev1.Container{
+				{
+					Name:          "i",
+					RestartPolicy: &always,
+					Resources:     corev1.ResourceRequirements{Requests: asks},
+					Command:       []string{"x"},
+				},
+			},
+			Containers: []corev1.Container{
+				{
+					Name:      "c",
+					Image:     "image",
+					Ports:     []corev1.ContainerPort{{ContainerPort: 1}},
+					Resources: corev1.ResourceRequirements{Requests: asks},
+					Env: []corev1.EnvVar{
+						{Name: "A", Value: "B"},
+					},
+					VolumeMounts: []corev1.VolumeMount{{Name: "v"}},
+					Args:         []string{"x"},
+				},
+			},
 		},
 		Status: corev1.PodStatus{
-			Phase: corev1.PodRunning, PodIP: "10.0.0.1", Conditions: []corev1.PodCondition{{Type: corev1.PodReady}},
-			ContainerStatuses: []corev1.ContainerStatus{{Name: "c", ImageID: "long", RestartCount: 3, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 7}}}},
+			Phase:      corev1.PodRunning,
+			PodIP:      "10.0.0.1",
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady}},
+			ContainerStatuses: []corev1.ContainerStatus{
+				{
+					Name:         "c",
+					ImageID:      "long",
+					RestartCount: 3,
+					State:        corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 7}},
+				},
+			},
 		},
 	}
 }
@@ -76,11 +110,21 @@ func TestPodsInTheCache(t *testing.T) {
 func TestNodesInTheCache(t *testing.T) {
 	node := func() *corev1.Node {
 		return &corev1.Node{
-			ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d"}},
-			Spec:       corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{{Key: "t"}}},
+			ObjectMeta: metav1.ObjectMeta{
+				Name:        "n",
+				Labels:      map[string]string{"a": "b"},
+				Annotations: map[string]string{"c": "d"},
+			},
+			Spec: corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{{Key: "t"}}},
 			Status: corev1.NodeStatus{
-				Capacity: corev1.ResourceList{"cpu": resource.MustParse("1")}, Allocatable: corev1.ResourceList{"cpu": resource.MustParse("1")},
-				Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady}}, Addresses: []corev1.NodeAddress{{Address: "10.0.0.1"}},
+				Capacity: corev1.ResourceList{
+					"cpu": resource.MustParse("1"),
+				},
+				Allocatable: corev1.ResourceList{"cpu": resource.MustParse("1")},
+				Conditions: []corev1.NodeCondition{
+					{Type: corev1.NodeReady},
+				},
+				Addresses: []corev1.NodeAddress{{Address: "10.0.0.1"}},
 			},
 		}
 	}

@@ -187,8 +187,15 @@ func number(t reflect.Type, name string) (protowire.Number, reflect.Type) {
 
 // nodeShape is what objects.go keeps of nodes, in the wire form.
 func nodeShape() shape {
-	return shapeOf("Node", (&message{}).drop(reflect.TypeFor[corev1.Node](), "metadata.managedFields",
-		"status.images", "status.volumesInUse", "status.volumesAttached", "status.nodeInfo", "status.runtimeHandlers"))
+	return shapeOf("Node", (&message{}).drop(
+		reflect.TypeFor[corev1.Node](),
+		"metadata.managedFields",
+		"status.images",
+		"status.volumesInUse",
+		"status.volumesAttached",
+		"status.nodeInfo",
+		"status.runtimeHandlers",
+	))
 }
 
 // podShape is what objects.go keeps of pods: nearly all of pods that are queued by themselves or in groups.
@@ -214,8 +221,11 @@ func podShape() shape {
 // bindingShape is what a scheduler reads of pods: of containers what they ask for and where they
 // answer, and the images that a node may have.
 func bindingShape() shape {
-	return shapeOf("Pod", ofContainers((&message{}).drop(reflect.TypeFor[corev1.Pod](), "metadata.managedFields"),
-		"name", "image", "ports", "restartPolicy", "resizePolicy", "resources"))
+	return shapeOf(
+		"Pod",
+		ofContainers((&message{}).drop(reflect.TypeFor[corev1.Pod](), "metadata.managedFields"),
+			"name", "image", "ports", "restartPolicy", "resizePolicy", "resources"),
+	)
 }
 
 // ofContainers keeps some fields of the containers of a pod.

@@ -63,7 +63,12 @@ func compare(t *testing.T, o, list runtime.Object, s shape, trim func(any) (any,
 		t.Fatal(err)
 	}
 	if again := sent(t, kept(got.DeepCopyObject())); len(again) < len(less) {
-		t.Fatalf("%d bytes are read, of which %d are kept:\n%s", len(less), len(again), cmp.Diff(got, kept(got.DeepCopyObject())))
+		t.Fatalf(
+			"%d bytes are read, of which %d are kept:\n%s",
+			len(less),
+			len(again),
+			cmp.Diff(got, kept(got.DeepCopyObject())),
+		)
 	}
 	if d := cmp.Diff(want, kept(got)); d != "" {
 		t.Fatalf("(-decoded whole +cut):\n%s", d)
@@ -107,7 +112,14 @@ func TestPodsForASchedulerAreWholeButForContainers(t *testing.T) {
 		for _, all := range [][]corev1.Container{want.Spec.InitContainers, want.Spec.Containers} {
 			for i := range all {
 				c := &all[i]
-				all[i] = corev1.Container{Name: c.Name, Image: c.Image, Ports: c.Ports, RestartPolicy: c.RestartPolicy, ResizePolicy: c.ResizePolicy, Resources: c.Resources}
+				all[i] = corev1.Container{
+					Name:          c.Name,
+					Image:         c.Image,
+					Ports:         c.Ports,
+					RestartPolicy: c.RestartPolicy,
+					ResizePolicy:  c.ResizePolicy,
+					Resources:     c.Resources,
+				}
 			}
 		}
 		if d := cmp.Diff(want, got); d != "" {
@@ -127,7 +139,8 @@ func TestOthersAreNotCut(t *testing.T) {
 	}
 	data := sent(t, aPod())
 	read(t, trimmed, data)
-	if p, _ := read(t, scheme.Codecs.WithoutConversion(), data).(*corev1.Pod); p == nil || len(p.Spec.Volumes) == 0 {
+	if p, _ := read(t, scheme.Codecs.WithoutConversion(), data).(*corev1.Pod); p == nil ||
+		len(p.Spec.Volumes) == 0 {
 		t.Error("other clients read pods without volumes as well")
 	}
 	for n := range data { // some beginnings are pods with less
@@ -235,7 +248,10 @@ func trimmed(t *testing.T, o runtime.Object) {
 // sent is what the API server sends of an object.
 func sent(t testing.TB, o runtime.Object) []byte {
 	t.Helper()
-	info, _ := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
+	info, _ := runtime.SerializerInfoForMediaType(
+		scheme.Codecs.SupportedMediaTypes(),
+		runtime.ContentTypeProtobuf,
+	)
 	out, err := runtime.Encode(scheme.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion), o)
 	if err != nil {
 		t.Fatal(err)

@@ -37,8 +37,8 @@ func (c *crowded) List(ctx context.Context, list client.ObjectList, o ...client.
 	return nil
 }
 
-// BenchmarkList is what an answer about 10,000 jobs of 4 GPUs costs, of which 4,000 run, with its JSON: what a
-// controller does for mlbatch ps -A.
+// BenchmarkList is what an answer about 10,000 jobs of 4 GPUs costs, of which 4,000 run, with its JSON: what
+// a controller does for mlbatch ps -A.
 func BenchmarkList(b *testing.B) {
 	w := newWorld(b)
 	c := &crowded{Client: w.Client}
@@ -53,7 +53,11 @@ func BenchmarkList(b *testing.B) {
 				c.jobs = append(c.jobs, *o)
 			case *kueue.Workload:
 				o.Spec.PodSets[0].Template.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{
-					Requests: corev1.ResourceList{"cpu": resource.MustParse("8"), "memory": resource.MustParse("64Gi"), "nvidia.com/gpu": resource.MustParse("4")},
+					Requests: corev1.ResourceList{
+						"cpu":            resource.MustParse("8"),
+						"memory":         resource.MustParse("64Gi"),
+						"nvidia.com/gpu": resource.MustParse("4"),
+					},
 				}}}
 				c.workloads = append(c.workloads, *o)
 			case *corev1.Pod:

@@ -7,8 +7,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Cached is what the cache keeps of what serves, once a view was asked for: the metadata that is read, and of what
-// others made less. A cluster may have tens of thousands of ReplicaSets, nearly all of Deployments.
+// Cached is what the cache keeps of what serves, once a view was asked for: the metadata that is read, and of
+// what others made less. A cluster may have tens of thousands of ReplicaSets, nearly all of Deployments.
 func Cached() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
 		&appsv1.Deployment{}: {Transform: trimServing},

@@ -35,7 +35,10 @@ func parts() []part {
 // one answers for a part of a view of a job.
 func (q *question) one(ctx context.Context, p part) (any, error) {
 	ref, known := refOf(q.namespace, q.name)
-	notThere := apierrors.NewNotFound(schema.GroupResource{Group: viewapi.GroupVersion.Group, Resource: viewapi.JobViews}, q.name)
+	notThere := apierrors.NewNotFound(
+		schema.GroupResource{Group: viewapi.GroupVersion.Group, Resource: viewapi.JobViews},
+		q.name,
+	)
 	if !known {
 		return nil, notThere
 	}
@@ -44,7 +47,13 @@ func (q *question) one(ctx context.Context, p part) (any, error) {
 		return nil, apierrors.NewTimeoutError("others are answered first", 1)
 	}
 	defer end()
-	as, of := metav1.TypeMeta{APIVersion: viewapi.GroupVersion.String(), Kind: p.kind}, metav1.ObjectMeta{Namespace: q.namespace, Name: q.name}
+	as, of := metav1.TypeMeta{
+		APIVersion: viewapi.GroupVersion.String(),
+		Kind:       p.kind,
+	}, metav1.ObjectMeta{
+		Namespace: q.namespace,
+		Name:      q.name,
+	}
 	out, err := p.read(ctx, q.reader(), ref, as, of)
 	if missing(err) && ref.Kind == view.KindPod { // a group of pods has the name of none of them
 		ref.Kind = ""
@@ -80,7 +89,10 @@ func refOf(namespace, of string) (ref view.Ref, known bool) {
 }
 
 // Explanation asks the engine why a workload waits, for those who may ask that.
-func (r *reader) Explanation(ctx context.Context, namespace, workload string) (*visibility.Explanation, error) {
+func (r *reader) Explanation(
+	ctx context.Context,
+	namespace, workload string,
+) (*visibility.Explanation, error) {
 	resource := schema.GroupResource{Group: visibility.GroupVersion.Group, Resource: "workloads/explanation"}
 	if !r.can(ctx, right{"get", resource, namespace, workload}) {
 		return nil, r.denied("get", resource, workload)
@@ -88,15 +100,32 @@ func (r *reader) Explanation(ctx context.Context, namespace, workload string) (*
 	return r.explain(ctx, r.user, namespace, workload)
 }
 
-func explanation(ctx context.Context, r *reader, ref view.Ref, as metav1.TypeMeta, of metav1.ObjectMeta) (any, error) {
+func explanation(
+	ctx context.Context,
+	r *reader,
+	ref view.Ref,
+	as metav1.TypeMeta,
+	of metav1.ObjectMeta,
+) (any, error) {
 	about, err := why.Gather(ctx, r, r, ref, r.clock.Now())
 	if err != nil {
 		return nil, err
 	}
-	return why.JobExplanation{TypeMeta: as, ObjectMeta: of, Answer: r.answer(), Explanation: why.Explain(about)}, nil
+	return why.JobExplanation{
+		TypeMeta:    as,
+		ObjectMeta:  of,
+		Answer:      r.answer(),
+		Explanation: why.Explain(about),
+	}, nil
 }
 
-func details(ctx context.Context, r *reader, ref view.Ref, as metav1.TypeMeta, of metav1.ObjectMeta) (any, error) {
+func details(
+	ctx context.Context,
+	r *reader,
+	ref view.Ref,
+	as metav1.TypeMeta,
+	of metav1.ObjectMeta,
+) (any, error) {
 	all, err := why.Show(ctx, r, nil, ref, 0, r.clock.Now()) // logs are read by those who may read them
 	if err != nil {
 		return nil, err

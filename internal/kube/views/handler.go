@@ -55,8 +55,8 @@ type Handler struct {
 	live    client.Reader
 	scheme  *runtime.Scheme
 	mapper  apimeta.RESTMapper
-	// watched are the kinds of which the cache has all objects, metadata those of which it has their metadata once that
-	// was asked for.
+	// watched are the kinds of which the cache has all objects, metadata those of which it has their metadata
+	// once that was asked for.
 	watched, metadata map[schema.GroupKind]bool
 	replica           string
 	clock             clock.Clock
@@ -68,10 +68,25 @@ type Handler struct {
 
 // New returns a handler. rights says what whoever asks may read, lines how what waits stands in its queues at
 // the moment of an answer, explain why a workload waits.
-func New(o Options, rights authorizer.Authorizer, lines func(context.Context) Line, explain Explain) *Handler {
+func New(
+	o Options,
+	rights authorizer.Authorizer,
+	lines func(context.Context) Line,
+	explain Explain,
+) *Handler {
 	h := &Handler{
-		objects: o.Objects, live: o.Live, scheme: o.Objects.Scheme(), mapper: o.Objects.RESTMapper(), replica: o.Replica, clock: o.Clock,
-		rights: rights, lines: lines, explain: explain, turns: newTurns(), metadata: map[schema.GroupKind]bool{}, watched: map[schema.GroupKind]bool{
+		objects:  o.Objects,
+		live:     o.Live,
+		scheme:   o.Objects.Scheme(),
+		mapper:   o.Objects.RESTMapper(),
+		replica:  o.Replica,
+		clock:    o.Clock,
+		rights:   rights,
+		lines:    lines,
+		explain:  explain,
+		turns:    newTurns(),
+		metadata: map[schema.GroupKind]bool{},
+		watched: map[schema.GroupKind]bool{
 			{Kind: "Pod"}: true, {Kind: "Node"}: true, {Kind: "Namespace"}: true,
 			kueue.GroupVersion.WithKind("Workload").GroupKind():     true,
 			kueue.GroupVersion.WithKind("LocalQueue").GroupKind():   true,
@@ -95,7 +110,10 @@ func New(o Options, rights authorizer.Authorizer, lines func(context.Context) Li
 
 // Group is the group that is served.
 func Group() metav1.APIGroup {
-	v := metav1.GroupVersionForDiscovery{GroupVersion: viewapi.GroupVersion.String(), Version: viewapi.GroupVersion.Version}
+	v := metav1.GroupVersionForDiscovery{
+		GroupVersion: viewapi.GroupVersion.String(),
+		Version:      viewapi.GroupVersion.Version,
+	}
 	return metav1.APIGroup{
 		TypeMeta: metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}, Name: viewapi.GroupVersion.Group,
 		Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v,
@@ -104,25 +122,47 @@ func Group() metav1.APIGroup {
 
 // Resources are those of the version that is served.
 func Resources() metav1.APIResourceList {
-	out := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: viewapi.GroupVersion.String()}
+	out := metav1.APIResourceList{
+		TypeMeta:     metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
+		GroupVersion: viewapi.GroupVersion.String(),
+	}
 	for _, r := range resources() {
 		out.APIResources = append(out.APIResources, metav1.APIResource{
-			Name: r.name, SingularName: strings.TrimSuffix(r.name, "s"), Kind: r.kind, Namespaced: r.namespaced, ShortNames: []string{r.short},
-			Verbs: []string{"get", "list", "watch"},
+			Name:         r.name,
+			SingularName: strings.TrimSuffix(r.name, "s"),
+			Kind:         r.kind,
+			Namespaced:   r.namespaced,
+			ShortNames:   []string{r.short},
+			Verbs:        []string{"get", "list", "watch"},
 		})
 	}
 	for _, p := range parts() {
-		out.APIResources = append(out.APIResources, metav1.APIResource{Name: viewapi.JobViews + "/" + p.name, Kind: p.kind, Namespaced: true, Verbs: []string{"get"}})
+		out.APIResources = append(
+			out.APIResources,
+			metav1.APIResource{
+				Name:       viewapi.JobViews + "/" + p.name,
+				Kind:       p.kind,
+				Namespaced: true,
+				Verbs:      []string{"get"},
+			},
+		)
 	}
 	return out
 }
 
-// Answer answers a request for a resource of the group. It returns nil where it has written the answer itself.
+// Answer answers a request for a resource of the group. It returns nil where it has written the answer
+// itself.
 func (h *Handler) Answer(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) (any, error) {
 	of := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
-	at := slices.IndexFunc(resources(), func(r resource) bool { return r.name == info.Resource && (r.namespaced || info.Namespace == "") })
+	at := slices.IndexFunc(
+		resources(),
+		func(r resource) bool { return r.name == info.Resource && (r.namespaced || info.Namespace == "") },
+	)
 	of.Resource = strings.TrimSuffix(info.Resource+"/"+info.Subresource, "/")
-	sub := slices.IndexFunc(parts(), func(p part) bool { return of.Resource == viewapi.JobViews+"/"+p.name && info.Namespace != "" })
+	sub := slices.IndexFunc(
+		parts(),
+		func(p part) bool { return of.Resource == viewapi.JobViews+"/"+p.name && info.Namespace != "" },
+	)
 	if info.APIVersion != viewapi.GroupVersion.Version || at < 0 || info.Subresource != "" && sub < 0 {
 		return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, info.Verb, of, info.Name, "", 0, true)
 	}
@@ -132,7 +172,9 @@ func (h *Handler) Answer(w http.ResponseWriter, r *http.Request, info *request.R
 	}
 	q.of = resources()[at]
 	if !q.of.labelled && !q.selector.Empty() {
-		return nil, apierrors.NewBadRequest("labelSelector: " + q.of.name + " have no labels; only " + viewapi.JobViews + " are selected by them")
+		return nil, apierrors.NewBadRequest(
+			"labelSelector: " + q.of.name + " have no labels; only " + viewapi.JobViews + " are selected by them",
+		)
 	}
 	switch {
 	case sub >= 0 && info.Verb == "get":
@@ -183,9 +225,15 @@ type question struct {
 func (h *Handler) questionOf(r *http.Request, info *request.RequestInfo) (*question, error) {
 	values := r.URL.Query()
 	who, _ := request.UserFrom(r.Context())
-	q := &question{Handler: h, asker: nameOf(who), namespace: info.Namespace, name: info.Name, reader: func() *reader {
-		return &reader{Handler: h, user: who, may: map[right]bool{}}
-	}}
+	q := &question{
+		Handler:   h,
+		asker:     nameOf(who),
+		namespace: info.Namespace,
+		name:      info.Name,
+		reader: func() *reader {
+			return &reader{Handler: h, user: who, may: map[right]bool{}}
+		},
+	}
 	var err error
 	if q.selector, err = labels.Parse(values.Get("labelSelector")); err != nil {
 		return nil, err
@@ -266,7 +314,10 @@ func (q *question) list(ctx context.Context) (*list, error) {
 // visible is the order of what waits as far as the asker may read it.
 func (r *reader) visible(line Line) Line {
 	return func(ctx context.Context, namespace, queue string) ([]visibility.PendingWorkload, error) {
-		resource := schema.GroupResource{Group: visibility.GroupVersion.Group, Resource: "clusterqueues/pendingworkloads"}
+		resource := schema.GroupResource{
+			Group:    visibility.GroupVersion.Group,
+			Resource: "clusterqueues/pendingworkloads",
+		}
 		if namespace != "" {
 			resource.Resource = "localqueues/pendingworkloads"
 		}
@@ -277,7 +328,8 @@ func (r *reader) visible(line Line) Line {
 	}
 }
 
-// mark names a view in a list: where the next part goes on. Views that come meanwhile are younger and come before it.
+// mark names a view in a list: where the next part goes on. Views that come meanwhile are younger and come
+// before it.
 func mark(m *metav1.ObjectMeta) string {
 	return strconv.FormatInt(math.MaxInt64-m.CreationTimestamp.UnixNano(), 10) + "/" + m.Namespace + "/" + m.Name
 }
@@ -295,6 +347,10 @@ func (q *question) cut(l *list) {
 	l.Items = l.Items[from:]
 	if left := len(l.Items) - q.limit; q.limit > 0 && left > 0 {
 		l.Items = l.Items[:q.limit]
-		l.Continue, l.RemainingItemCount = base64.RawURLEncoding.EncodeToString([]byte(mark(l.Items[q.limit-1].meta))), new(int64(left))
+		l.Continue, l.RemainingItemCount = base64.RawURLEncoding.EncodeToString(
+			[]byte(mark(l.Items[q.limit-1].meta)),
+		), new(
+			int64(left),
+		)
 	}
 }

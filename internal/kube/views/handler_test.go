@@ -73,21 +73,45 @@ var started = metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 // queued is a job with its Workload and, if it has a node, a pod that runs there.
 func queued(namespace, name, node string) []client.Object {
 	uid := types.UID(namespace + "-" + name)
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: uid, CreationTimestamp: started, Labels: map[string]string{kueue.QueueNameLabel: "q", "app": name}}}
+	job := &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:         namespace,
+			Name:              name,
+			UID:               uid,
+			CreationTimestamp: started,
+			Labels:            map[string]string{kueue.QueueNameLabel: "q", "app": name},
+		},
+	}
 	w := &kueue.Workload{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "job-" + name, CreationTimestamp: started, Labels: map[string]string{kueue.JobUIDLabel: string(uid)}},
-		Spec:       kueue.WorkloadSpec{QueueName: "q", PodSets: []kueue.PodSet{{Name: "main", Count: 1}}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:         namespace,
+			Name:              "job-" + name,
+			CreationTimestamp: started,
+			Labels:            map[string]string{kueue.JobUIDLabel: string(uid)},
+		},
+		Spec: kueue.WorkloadSpec{QueueName: "q", PodSets: []kueue.PodSet{{Name: "main", Count: 1}}},
 	}
 	if node == "" {
 		return []client.Object{job, w}
 	}
-	w.Status.Admission = &kueue.Admission{ClusterQueue: "cq", PodSetAssignments: []kueue.PodSetAssignment{{Name: "main", Count: new(int32(1))}}}
+	w.Status.Admission = &kueue.Admission{
+		ClusterQueue:      "cq",
+		PodSetAssignments: []kueue.PodSetAssignment{{Name: "main", Count: new(int32(1))}},
+	}
 	for _, c := range []string{kueue.WorkloadQuotaReserved, kueue.WorkloadAdmitted} {
-		w.Status.Conditions = append(w.Status.Conditions, metav1.Condition{Type: c, Status: metav1.ConditionTrue, Reason: c, LastTransitionTime: started})
+		w.Status.Conditions = append(
+			w.Status.Conditions,
+			metav1.Condition{Type: c, Status: metav1.ConditionTrue, Reason: c, LastTransitionTime: started},
+		)
 	}
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-0", Annotations: map[string]string{kueue.WorkloadAnnotation: w.Name}},
-		Spec:       corev1.PodSpec{NodeName: node}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:   namespace,
+			Name:        name + "-0",
+			Annotations: map[string]string{kueue.WorkloadAnnotation: w.Name},
+		},
+		Spec:   corev1.PodSpec{NodeName: node},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning},
 	}
 	return []client.Object{job, w, pod}
 }
@@ -111,8 +135,16 @@ func newWorld(t testing.TB) *world {
 	}
 	var objects []client.Object
 	for _, team := range []string{"blue", "red"} {
-		objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team, Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}},
-			&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "q"}, Spec: kueue.LocalQueueSpec{ClusterQueue: "cq"}})
+		objects = append(
+			objects,
+			&corev1.Namespace{
+				ObjectMeta: metav1.ObjectMeta{Name: team, Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}},
+			},
+			&kueue.LocalQueue{
+				ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "q"},
+				Spec:       kueue.LocalQueueSpec{ClusterQueue: "cq"},
+			},
+		)
 		objects = append(objects, queued(team, "wait", "")...)
 	}
 	objects = append(objects, queued("blue", "train", "node-1")...)
@@ -131,16 +163,35 @@ func (w *world) authorized(may authorizer.Authorizer) http.Handler {
 		return func(_ context.Context, namespace, _ string) (out []visibility.PendingWorkload, _ error) {
 			for i, team := range []string{"red", "blue"} {
 				if namespace == "" || namespace == team {
-					out = append(out, visibility.PendingWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "job-wait"}, PositionInClusterQueue: int32(i)})
+					out = append(
+						out,
+						visibility.PendingWorkload{
+							ObjectMeta:             metav1.ObjectMeta{Namespace: team, Name: "job-wait"},
+							PositionInClusterQueue: int32(i),
+						},
+					)
 				}
 			}
 			return out, nil
 		}
 	}
-	h := views.New(views.Options{Objects: w, Live: w, Kinds: kinds.All(), Replica: "replica-1", Clock: w.clock}, may, lines, func(_ context.Context, who user.Info, namespace, workload string) (*visibility.Explanation, error) {
-		return &visibility.Explanation{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: workload}, Waiting: true, Reason: "WaitingForQuota", Message: "told to " + who.GetName()}, nil
-	})
-	resolver := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+	h := views.New(
+		views.Options{Objects: w, Live: w, Kinds: kinds.All(), Replica: "replica-1", Clock: w.clock},
+		may,
+		lines,
+		func(_ context.Context, who user.Info, namespace, workload string) (*visibility.Explanation, error) {
+			return &visibility.Explanation{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: workload},
+				Waiting:    true,
+				Reason:     "WaitingForQuota",
+				Message:    "told to " + who.GetName(),
+			}, nil
+		},
+	)
+	resolver := &request.RequestInfoFactory{
+		APIPrefixes:          sets.NewString("api", "apis"),
+		GrouplessAPIPrefixes: sets.NewString("api"),
+	}
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		info, err := resolver.NewRequestInfo(r)
 		if err != nil {
@@ -200,7 +251,8 @@ func told(l *view.JobViewList) (out []string) {
 	return out
 }
 
-// TestListsTellWhatTheAskerMayRead and nothing of anybody else's: an answer is what they could have read alone.
+// TestListsTellWhatTheAskerMayRead and nothing of anybody else's: an answer is what they could have read
+// alone.
 func TestListsTellWhatTheAskerMayRead(t *testing.T) {
 	all := []string{"blue/job.train Running on node-1", "blue/job.wait Waiting #2", "red/job.wait Waiting #1"}
 	mine := []string{"blue/job.train Running on node-1", "blue/job.wait Waiting #2"}
@@ -239,7 +291,10 @@ func TestListsTellWhatTheAskerMayRead(t *testing.T) {
 			if d := cmp.Diff(c.want, told(&got)); d != "" {
 				t.Errorf("%s: %s", c.why, d)
 			}
-			unread := slices.DeleteFunc(got.Unread, func(s string) bool { return !slices.Contains([]string{"Workloads", "jobs", "pods"}, s) })
+			unread := slices.DeleteFunc(
+				got.Unread,
+				func(s string) bool { return !slices.Contains([]string{"Workloads", "jobs", "pods"}, s) },
+			)
 			if len(c.unread)+len(unread) > 0 && !slices.Equal(unread, c.unread) {
 				t.Errorf("unread are %v, want %v", unread, c.unread)
 			}
@@ -254,7 +309,14 @@ func TestListsTellWhatTheAskerMayRead(t *testing.T) {
 func TestOneViewIsFoundByKindAndName(t *testing.T) {
 	h := newWorld(t).handler(append(member("alice", "blue"), "root everything"))
 	var got view.JobView
-	if code := ask(t, h, "alice", "/namespaces/blue/jobviews/job.train", &got); code != http.StatusOK || got.Job.Name != "train" || got.UID != "blue-train" {
+	if code := ask(
+		t,
+		h,
+		"alice",
+		"/namespaces/blue/jobviews/job.train",
+		&got,
+	); code != http.StatusOK || got.Job.Name != "train" ||
+		got.UID != "blue-train" {
 		t.Errorf("%d %+v", code, got)
 	}
 	for path, want := range map[string]int{
@@ -276,10 +338,18 @@ func TestPagesTellOfEachJobOnce(t *testing.T) {
 	var names []string
 	for next, pages := "", 0; pages == 0 || next != ""; pages++ {
 		var got view.JobViewList
-		if code := ask(t, h, "root", "/jobviews?limit=1&continue="+next, &got); code != http.StatusOK || len(got.Items) != 1 || pages > 3 {
+		if code := ask(
+			t,
+			h,
+			"root",
+			"/jobviews?limit=1&continue="+next,
+			&got,
+		); code != http.StatusOK || len(got.Items) != 1 ||
+			pages > 3 {
 			t.Fatalf("page %d: %d, %v", pages, code, told(&got))
 		}
-		if left := 2 - pages; left > 0 && (got.RemainingItemCount == nil || *got.RemainingItemCount != int64(left)) {
+		if left := 2 - pages; left > 0 &&
+			(got.RemainingItemCount == nil || *got.RemainingItemCount != int64(left)) {
 			t.Errorf("page %d: %v are left, want %d", pages, got.RemainingItemCount, left)
 		}
 		names = append(names, got.Items[0].Namespace+"/"+got.Items[0].Name)
@@ -298,7 +368,8 @@ func TestPagesTellOfEachJobOnce(t *testing.T) {
 	}
 }
 
-// TestAdministratorsOfManyQueuesAskForFewRights: who may get all ClusterQueues is not asked about for each LocalQueue.
+// TestAdministratorsOfManyQueuesAskForFewRights: who may get all ClusterQueues is not asked about for each
+// LocalQueue.
 func TestAdministratorsOfManyQueuesAskForFewRights(t *testing.T) {
 	w := newWorld(t)
 	if err := w.Create(t.Context(), sharedQuota()); err != nil {
@@ -306,20 +377,34 @@ func TestAdministratorsOfManyQueuesAskForFewRights(t *testing.T) {
 	}
 	const many = 50
 	for i := range many {
-		q := &kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: fmt.Sprintf("q-%02d", i)}, Spec: kueue.LocalQueueSpec{ClusterQueue: kueue.ClusterQueueReference(fmt.Sprintf("none-%d", i))}}
+		q := &kueue.LocalQueue{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: fmt.Sprintf("q-%02d", i)},
+			Spec:       kueue.LocalQueueSpec{ClusterQueue: kueue.ClusterQueueReference(fmt.Sprintf("none-%d", i))},
+		}
 		if err := w.Create(t.Context(), q); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var asked atomic.Int32
-	h := w.authorized(authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
-		asked.Add(1)
-		return authorizer.DecisionAllow, "", nil
-	}))
+	h := w.authorized(
+		authorizer.AuthorizerFunc(
+			func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+				asked.Add(1)
+				return authorizer.DecisionAllow, "", nil
+			},
+		),
+	)
 	var names []string
 	for next, pages := "", 0; pages == 0 || next != ""; pages++ {
 		var got view.LocalQueueViewList
-		if code := ask(t, h, "root", "/localqueueviews?limit=20&continue="+next, &got); code != http.StatusOK || pages > 3 {
+		if code := ask(
+			t,
+			h,
+			"root",
+			"/localqueueviews?limit=20&continue="+next,
+			&got,
+		); code != http.StatusOK ||
+			pages > 3 {
 			t.Fatalf("page %d: %d", pages, code)
 		}
 		for _, q := range got.Queues() {
@@ -379,34 +464,67 @@ func TestNodesAreToldToWhoMayListThem(t *testing.T) {
 			if c.code != http.StatusOK {
 				return
 			}
-			if len(got.Items) != 1 || got.Items[0].Node.GPUs != 8 || !cmp.Equal(got.Items[0].Node.Pods, c.pods) || !slices.Equal(got.Unread, c.unread) {
+			if len(got.Items) != 1 || got.Items[0].Node.GPUs != 8 || !cmp.Equal(got.Items[0].Node.Pods, c.pods) ||
+				!slices.Equal(got.Unread, c.unread) {
 				t.Errorf("%s: %+v", c.why, got)
 			}
 		})
 	}
 	var one view.NodeView
-	if code := ask(t, w.handler(rights{"root everything"}), "root", "/nodeviews/node-1", &one); code != http.StatusOK || one.Node.Name != "node-1" {
+	if code := ask(
+		t,
+		w.handler(rights{"root everything"}),
+		"root",
+		"/nodeviews/node-1",
+		&one,
+	); code != http.StatusOK ||
+		one.Node.Name != "node-1" {
 		t.Errorf("%d %+v", code, one)
 	}
-	if code := ask(t, w.handler(rights{"root everything"}), "root", "/namespaces/blue/nodeviews", &one); code != http.StatusNotFound {
+	if code := ask(
+		t,
+		w.handler(rights{"root everything"}),
+		"root",
+		"/namespaces/blue/nodeviews",
+		&one,
+	); code != http.StatusNotFound {
 		t.Errorf("nodes of a namespace: %d", code)
 	}
 }
 
 // sharedQuota is the ClusterQueue of the teams, with 8 GPUs in a cohort.
 func sharedQuota() *kueue.ClusterQueue {
-	q := &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "cq"}, Spec: kueue.ClusterQueueSpec{CohortName: "all"}}
-	q.Spec.ResourceGroups = []kueue.ResourceGroup{{Flavors: []kueue.FlavorQuotas{{Name: "h100", Resources: []kueue.ResourceQuota{{Name: "nvidia.com/gpu", NominalQuota: resource.MustParse("8")}}}}}}
-	q.Status.FlavorsReservation = []kueue.FlavorUsage{{Name: "h100", Resources: []kueue.ResourceUsage{{Name: "nvidia.com/gpu", Total: resource.MustParse("9")}}}}
+	q := &kueue.ClusterQueue{
+		ObjectMeta: metav1.ObjectMeta{Name: "cq"},
+		Spec:       kueue.ClusterQueueSpec{CohortName: "all"},
+	}
+	q.Spec.ResourceGroups = []kueue.ResourceGroup{
+		{
+			Flavors: []kueue.FlavorQuotas{
+				{
+					Name:      "h100",
+					Resources: []kueue.ResourceQuota{{Name: "nvidia.com/gpu", NominalQuota: resource.MustParse("8")}},
+				},
+			},
+		},
+	}
+	q.Status.FlavorsReservation = []kueue.FlavorUsage{
+		{Name: "h100", Resources: []kueue.ResourceUsage{{Name: "nvidia.com/gpu", Total: resource.MustParse("9")}}},
+	}
 	return q
 }
 
-// TestQuotasAreToldToWhoMayKnowThem: ClusterQueues to those who may list them, what is behind a LocalQueue to those who
-// may ask what waits in it, teams to those who see into them, with their people if their RoleBindings may be listed.
+// TestQuotasAreToldToWhoMayKnowThem: ClusterQueues to those who may list them, what is behind a LocalQueue to
+// those who may ask what waits in it, teams to those who see into them, with their people if their
+// RoleBindings may be listed.
 func TestQuotasAreToldToWhoMayKnowThem(t *testing.T) {
 	w := newWorld(t)
 	people := &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "mlbatch-edit"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "mlbatch-edit"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "blue",
+			Name:      "mlbatch-edit",
+		},
+		RoleRef:  rbacv1.RoleRef{Kind: "ClusterRole", Name: "mlbatch-edit"},
 		Subjects: []rbacv1.Subject{{Kind: "User", Name: "alice"}},
 	}
 	for _, o := range []client.Object{sharedQuota(), people} {
@@ -472,7 +590,13 @@ func TestQuotasAreToldToWhoMayKnowThem(t *testing.T) {
 					shares, who = v.Team.Shares, v.Team.People
 				}
 				sum, _ := view.SumOf(shares, "nvidia.com/gpu")
-				line := strings.TrimPrefix(v.Metadata.Namespace+"/"+v.Metadata.Name, "/") + " " + gocmp.Or(sum.QueueUsed, sum.Used) + "/" + sum.Nominal
+				line := strings.TrimPrefix(
+					v.Metadata.Namespace+"/"+v.Metadata.Name,
+					"/",
+				) + " " + gocmp.Or(
+					sum.QueueUsed,
+					sum.Used,
+				) + "/" + sum.Nominal
 				told = append(told, strings.TrimSpace(line+" "+strings.Join(who, ",")))
 			}
 			if d := cmp.Diff(c.want, told); d != "" {
@@ -506,7 +630,8 @@ func TestExplanationsAreToldToWhoMayReadTheJob(t *testing.T) {
 			if code := ask(t, newWorld(t).handler(c.may), "alice", c.path, &got); code != c.code {
 				t.Fatalf("%s: %d, want %d", c.why, code, c.code)
 			}
-			if c.code == http.StatusOK && (!strings.Contains(string(got), c.said) || !strings.Contains(string(got), "replica-1")) {
+			if c.code == http.StatusOK &&
+				(!strings.Contains(string(got), c.said) || !strings.Contains(string(got), "replica-1")) {
 				t.Errorf("%s: %s", c.why, got)
 			}
 		})
@@ -518,7 +643,12 @@ func TestWatchesTellWhatComesChangesAndGoes(t *testing.T) {
 	w := newWorld(t)
 	server := httptest.NewServer(w.handler(member("alice", "blue")))
 	defer server.Close()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+root+"/jobviews?watch=true&sendInitialEvents=true", nil)
+	r, err := http.NewRequestWithContext(
+		t.Context(),
+		http.MethodGet,
+		server.URL+root+"/jobviews?watch=true&sendInitialEvents=true",
+		nil,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -571,7 +701,11 @@ func TestWatchesTellWhatComesChangesAndGoes(t *testing.T) {
 	}
 	wait.Spec.Active = new(false)
 	gone := queued("blue", "train", "node-1")
-	if err := errors.Join(w.Update(t.Context(), &wait), w.Delete(t.Context(), gone[0]), w.Delete(t.Context(), gone[1])); err != nil {
+	if err := errors.Join(
+		w.Update(t.Context(), &wait),
+		w.Delete(t.Context(), gone[0]),
+		w.Delete(t.Context(), gone[1]),
+	); err != nil {
 		t.Fatal(err)
 	}
 	later()
@@ -580,7 +714,12 @@ func TestWatchesTellWhatComesChangesAndGoes(t *testing.T) {
 	again[0].SetUID("another")
 	again[1].SetLabels(map[string]string{kueue.JobUIDLabel: "another"})
 	old := queued("blue", "new", "")
-	if err := errors.Join(w.Delete(t.Context(), old[0]), w.Delete(t.Context(), old[1]), w.Create(t.Context(), again[0]), w.Create(t.Context(), again[1])); err != nil {
+	if err := errors.Join(
+		w.Delete(t.Context(), old[0]),
+		w.Delete(t.Context(), old[1]),
+		w.Create(t.Context(), again[0]),
+		w.Create(t.Context(), again[1]),
+	); err != nil {
 		t.Fatal(err)
 	}
 	later()
@@ -590,16 +729,18 @@ func TestWatchesTellWhatComesChangesAndGoes(t *testing.T) {
 // TestOneWhoAsksMuchHoldsUpNobodyElse: of one asker one answer is computed at a time.
 func TestOneWhoAsksMuchHoldsUpNobodyElse(t *testing.T) {
 	hangs, asked := make(chan struct{}), make(chan struct{}, 1)
-	may := authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-		if a.GetUser().GetName() == "mallory" {
-			select {
-			case asked <- struct{}{}:
-			default: // the first is enough
+	may := authorizer.AuthorizerFunc(
+		func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+			if a.GetUser().GetName() == "mallory" {
+				select {
+				case asked <- struct{}{}:
+				default: // the first is enough
+				}
+				<-hangs
 			}
-			<-hangs
-		}
-		return authorizer.DecisionAllow, "", nil
-	})
+			return authorizer.DecisionAllow, "", nil
+		},
+	)
 	h := newWorld(t).authorized(may)
 	var all sync.WaitGroup
 	for range 5 {

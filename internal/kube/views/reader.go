@@ -22,16 +22,16 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 )
 
-// right is a verb on objects of a resource, of one name or, if that is "", of all of a namespace; all namespaces
-// are "".
+// right is a verb on objects of a resource, of one name or, if that is "", of all of a namespace; all
+// namespaces are "".
 type right struct {
 	verb            string
 	resource        schema.GroupResource
 	namespace, name string
 }
 
-// reader reads objects for somebody who asks, with their rights and not with the controller's: what they may not
-// read is forbidden to it. It lives as long as one answer is made.
+// reader reads objects for somebody who asks, with their rights and not with the controller's: what they may
+// not read is forbidden to it. It lives as long as one answer is made.
 type reader struct {
 	*Handler
 	user user.Info
@@ -70,7 +70,11 @@ func (r *reader) can(ctx context.Context, of right) bool {
 
 // denied is the error of a right that the asker does not have.
 func (r *reader) denied(verb string, of schema.GroupResource, name string) error {
-	return apierrors.NewForbidden(of, name, fmt.Errorf("%s may not %s it", cmp.Or(nameOf(r.user), "somebody unknown"), verb))
+	return apierrors.NewForbidden(
+		of,
+		name,
+		fmt.Errorf("%s may not %s it", cmp.Or(nameOf(r.user), "somebody unknown"), verb),
+	)
 }
 
 // atOnce is how many rights are asked for at the same time.
@@ -89,7 +93,15 @@ func (r *reader) seen(ctx context.Context) []string {
 			asking.Go(func() {
 				turn <- struct{}{}
 				defer func() { <-turn }()
-				may[i] = r.can(ctx, right{"list", schema.GroupResource{Group: kueue.GroupVersion.Group, Resource: "workloads"}, all.Items[i].Name, ""})
+				may[i] = r.can(
+					ctx,
+					right{
+						"list",
+						schema.GroupResource{Group: kueue.GroupVersion.Group, Resource: "workloads"},
+						all.Items[i].Name,
+						"",
+					},
+				)
 			})
 		}
 		asking.Wait()
@@ -136,7 +148,12 @@ func (r *reader) List(ctx context.Context, list client.ObjectList, options ...cl
 }
 
 // readParts reads a list namespace by namespace.
-func (r *reader) readParts(ctx context.Context, gvk schema.GroupVersionKind, list client.ObjectList, parts []client.ListOptions) error {
+func (r *reader) readParts(
+	ctx context.Context,
+	gvk schema.GroupVersionKind,
+	list client.ObjectList,
+	parts []client.ListOptions,
+) error {
 	empty := list.DeepCopyObject()
 	var items []runtime.Object
 	for i := range parts {
@@ -157,7 +174,12 @@ func (r *reader) readParts(ctx context.Context, gvk schema.GroupVersionKind, lis
 }
 
 // readPart reads what is in one namespace; the namespace itself, of namespaces.
-func (r *reader) readPart(ctx context.Context, gvk schema.GroupVersionKind, part client.ObjectList, o *client.ListOptions) error {
+func (r *reader) readPart(
+	ctx context.Context,
+	gvk schema.GroupVersionKind,
+	part client.ObjectList,
+	o *client.ListOptions,
+) error {
 	namespaces, is := part.(*corev1.NamespaceList)
 	if !is {
 		return r.readList(ctx, gvk, part, o)
@@ -173,7 +195,12 @@ func (r *reader) readPart(ctx context.Context, gvk schema.GroupVersionKind, part
 }
 
 // Get reads an object that the asker may get.
-func (r *reader) Get(ctx context.Context, key client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+func (r *reader) Get(
+	ctx context.Context,
+	key client.ObjectKey,
+	o client.Object,
+	_ ...client.GetOption,
+) error {
 	gvk, resource, _, err := r.resourceOf(o)
 	if err != nil {
 		return err
@@ -221,9 +248,14 @@ func (r *reader) resourceOf(o runtime.Object) (schema.GroupVersionKind, schema.G
 	return gvk, mapping.Resource.GroupResource(), mapping.Scope.Name() == apimeta.RESTScopeNameNamespace, nil
 }
 
-// readList reads a list from where it costs least. Metadata of kinds that controllers watch is that of the objects
-// that they have: a second cache would hold the same again.
-func (r *reader) readList(ctx context.Context, gvk schema.GroupVersionKind, list client.ObjectList, o *client.ListOptions) error {
+// readList reads a list from where it costs least. Metadata of kinds that controllers watch is that of the
+// objects that they have: a second cache would hold the same again.
+func (r *reader) readList(
+	ctx context.Context,
+	gvk schema.GroupVersionKind,
+	list client.ObjectList,
+	o *client.ListOptions,
+) error {
 	partial, is := list.(*metav1.PartialObjectMetadataList)
 	switch watched := r.watched[gvk.GroupKind()]; {
 	case is && !watched && r.metadata[gvk.GroupKind()], !is && watched:

@@ -56,27 +56,56 @@ func resources() []resource {
 			name: viewapi.JobViews, kind: "JobView", short: "jv", namespaced: true, labelled: true, read: readJobs,
 			columns: []metav1.TableColumnDefinition{
 				{Name: "Name", Type: "string", Format: "name", Description: "kind and name of the job"},
-				text("Queue", "LocalQueue that it names"), text("State", "what it does"), text("Pods", "how many run, of how many"),
-				text("GPUs", "how many GPUs it has or asks for"), text("Age", "time since it was created"), text("Why", "why it waits, or what is wrong with it"),
+				text(
+					"Queue",
+					"LocalQueue that it names",
+				),
+				text("State", "what it does"),
+				text("Pods", "how many run, of how many"),
+				text(
+					"GPUs",
+					"how many GPUs it has or asks for",
+				),
+				text("Age", "time since it was created"),
+				text("Why", "why it waits, or what is wrong with it"),
 			},
 		},
 		{
 			name: viewapi.NodeViews, kind: "NodeView", short: "nv", read: readNodes,
 			columns: []metav1.TableColumnDefinition{
 				{Name: "Name", Type: "string", Format: "name", Description: "name of the node"},
-				text("State", "what it is good for"), text("GPUs", "how many it offers"), text("Free", "how many of them no pod has"),
-				text("Pods", "how many are on it"), text("Age", "time since it was created"), text("Why", "what is wrong with it"),
+				text(
+					"State",
+					"what it is good for",
+				),
+				text("GPUs", "how many it offers"),
+				text("Free", "how many of them no pod has"),
+				text(
+					"Pods",
+					"how many are on it",
+				),
+				text("Age", "time since it was created"),
+				text("Why", "what is wrong with it"),
 			},
 		},
 		{
 			name: viewapi.QueueViews, kind: "QueueView", short: "qv", read: readQueues,
 			columns: append([]metav1.TableColumnDefinition{
-				{Name: "Name", Type: "string", Format: "name", Description: "kind and name of the ClusterQueue or Cohort"},
+				{
+					Name:        "Name",
+					Type:        "string",
+					Format:      "name",
+					Description: "kind and name of the ClusterQueue or Cohort",
+				},
 				text("Parent", "cohort that it is in"),
 			}, quotaColumns(text)...),
 		},
 		{
-			name: viewapi.LocalQueueViews, kind: "LocalQueueView", short: "lqv", namespaced: true, read: readLocalQueues,
+			name:       viewapi.LocalQueueViews,
+			kind:       "LocalQueueView",
+			short:      "lqv",
+			namespaced: true,
+			read:       readLocalQueues,
 			columns: append([]metav1.TableColumnDefinition{
 				{Name: "Name", Type: "string", Format: "name", Description: "name of the LocalQueue"},
 				text("ClusterQueue", "queue that it leads to"),
@@ -85,7 +114,12 @@ func resources() []resource {
 		{
 			name: viewapi.TeamViews, kind: "TeamView", short: "tv", read: readTeams,
 			columns: append([]metav1.TableColumnDefinition{
-				{Name: "Name", Type: "string", Format: "name", Description: "name of the team, which is that of its namespace"},
+				{
+					Name:        "Name",
+					Type:        "string",
+					Format:      "name",
+					Description: "name of the team, which is that of its namespace",
+				},
 				text("ClusterQueue", "queue whose quota it has"),
 			}, quotaColumns(text)...),
 		},
@@ -95,8 +129,18 @@ func resources() []resource {
 // quotaColumns are those of whatever has a quota: what it has of GPUs or, without any, of its first resource.
 func quotaColumns(text func(name, what string) metav1.TableColumnDefinition) []metav1.TableColumnDefinition {
 	return []metav1.TableColumnDefinition{
-		text("Resource", "what amounts are of"), text("Nominal", "quota of its own"), text("Used", "what its jobs have of it"),
-		text("Borrowed", "how much of that is not its own"), text("Running", "how many jobs are admitted"), text("Waiting", "how many jobs wait"),
+		text(
+			"Resource",
+			"what amounts are of",
+		),
+		text("Nominal", "quota of its own"),
+		text("Used", "what its jobs have of it"),
+		text(
+			"Borrowed",
+			"how much of that is not its own",
+		),
+		text("Running", "how many jobs are admitted"),
+		text("Waiting", "how many jobs wait"),
 		text("State", "active, or why not"),
 	}
 }
@@ -142,13 +186,17 @@ func readNodes(ctx context.Context, r *reader, q *question) ([]item, []string, e
 	return out, unread, nil
 }
 
-// behind tells the quota behind a LocalQueue to those who may get ClusterQueues, or ask how its jobs wait. The first is
-// one right for all: administrators of a thousand queues are not asked about each.
+// behind tells the quota behind a LocalQueue to those who may get ClusterQueues, or ask how its jobs wait.
+// The first is one right for all: administrators of a thousand queues are not asked about each.
 func (r *reader) behind(ctx context.Context, local *kueue.LocalQueue) *kueue.ClusterQueue {
 	queues := schema.GroupResource{Group: kueue.GroupVersion.Group, Resource: "clusterqueues"}
-	waiting := schema.GroupResource{Group: visibility.GroupVersion.Group, Resource: "localqueues/pendingworkloads"}
+	waiting := schema.GroupResource{
+		Group:    visibility.GroupVersion.Group,
+		Resource: "localqueues/pendingworkloads",
+	}
 	var out kueue.ClusterQueue
-	if !r.can(ctx, right{"get", queues, "", ""}) && !r.can(ctx, right{"get", waiting, local.Namespace, local.Name}) ||
+	if !r.can(ctx, right{"get", queues, "", ""}) &&
+		!r.can(ctx, right{"get", waiting, local.Namespace, local.Name}) ||
 		r.objects.Get(ctx, client.ObjectKey{Name: string(local.Spec.ClusterQueue)}, &out) != nil {
 		return nil
 	}
@@ -238,7 +286,13 @@ func jobCells(v *view.JobView, at metav1.Time) []any {
 		why = j.Trouble
 	}
 	return []any{
-		v.Name, j.Queue, string(j.State), strconv.Itoa(j.Running) + "/" + strconv.Itoa(j.Pods), strconv.FormatInt(j.GPUs, 10), age(v.CreationTimestamp, at), why,
+		v.Name,
+		j.Queue,
+		string(j.State),
+		strconv.Itoa(j.Running) + "/" + strconv.Itoa(j.Pods),
+		strconv.FormatInt(j.GPUs, 10),
+		age(v.CreationTimestamp, at),
+		why,
 	}
 }
 
@@ -255,5 +309,13 @@ func nodeCells(v *view.NodeView, at metav1.Time) []any {
 	if n.Drained != nil {
 		why = n.Drained.Words(at.Time)
 	}
-	return []any{v.Name, string(n.State), strconv.FormatInt(n.GPUs, 10), free, pods, age(v.CreationTimestamp, at), why}
+	return []any{
+		v.Name,
+		string(n.State),
+		strconv.FormatInt(n.GPUs, 10),
+		free,
+		pods,
+		age(v.CreationTimestamp, at),
+		why,
+	}
 }

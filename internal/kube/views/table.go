@@ -20,9 +20,16 @@ func (of *resource) table(l *list) *metav1.Table {
 		ColumnDefinitions: of.columns, Rows: make([]metav1.TableRow, len(l.Items)),
 	}
 	for i, v := range l.Items {
-		out.Rows[i] = metav1.TableRow{Cells: v.cells(l.At), Object: runtime.RawExtension{Object: &metav1.PartialObjectMetadata{
-			TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"}, ObjectMeta: *v.meta,
-		}}}
+		out.Rows[i] = metav1.TableRow{
+			Cells: v.cells(l.At),
+			Object: runtime.RawExtension{Object: &metav1.PartialObjectMetadata{
+				TypeMeta: metav1.TypeMeta{
+					APIVersion: "meta.k8s.io/v1",
+					Kind:       "PartialObjectMetadata",
+				},
+				ObjectMeta: *v.meta,
+			}},
+		}
 	}
 	return out
 }

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// turns bound how many answers are computed at the same time, in all and for each asker: what is asked must not
-// take the processors from what is decided, nor one who asks much from the others.
+// turns bound how many answers are computed at the same time, in all and for each asker: what is asked must
+// not take the processors from what is decided, nor one who asks much from the others.
 type turns struct {
 	all chan struct{}
 

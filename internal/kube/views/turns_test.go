@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestAnswersAreComputedAFewAtATime: two in all, one of each asker, and who is waited for no more waits no more.
+// TestAnswersAreComputedAFewAtATime: two in all, one of each asker, and who is waited for no more waits no
+// more.
 func TestAnswersAreComputedAFewAtATime(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()

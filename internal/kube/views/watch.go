@@ -18,8 +18,9 @@ import (
 	"github.com/mlbatch/mlbatch/internal/view"
 )
 
-// watchEvery is how often what is watched is looked at, and timesLonger how many times longer than that took the
-// pause is at least: one that watches tens of thousands of jobs takes no more than a tenth of a processor.
+// watchEvery is how often what is watched is looked at, and timesLonger how many times longer than that took
+// the pause is at least: one that watches tens of thousands of jobs takes no more than a tenth of a
+// processor.
 const (
 	watchEvery  = time.Second
 	timesLonger = 9
@@ -51,12 +52,14 @@ type change struct {
 }
 
 // watch writes all views that there are, and then every second those that came, changed or went, until the
-// request ends. Views are not stored, so that no watch goes on from where another one ended. It returns an error if
-// nothing was written.
+// request ends. Views are not stored, so that no watch goes on from where another one ended. It returns an
+// error if nothing was written.
 func (q *question) watch(w http.ResponseWriter, r *http.Request) error {
 	values := r.URL.Query()
 	if from := values.Get("resourceVersion"); from != "" && from != "0" {
-		return apierrors.NewResourceExpired("a watch of views begins with all that there are: ask without resourceVersion")
+		return apierrors.NewResourceExpired(
+			"a watch of views begins with all that there are: ask without resourceVersion",
+		)
 	}
 	began := q.clock.Now()
 	now, err := q.list(r.Context())
@@ -72,7 +75,9 @@ func (q *question) watch(w http.ResponseWriter, r *http.Request) error {
 	known := map[identity]item{}
 	goes := q.tell(to, r, known, now)
 	if goes && values.Get("sendInitialEvents") == "true" {
-		end := metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: viewapi.GroupVersion.String(), Kind: q.of.kind}}
+		end := metav1.PartialObjectMetadata{
+			TypeMeta: metav1.TypeMeta{APIVersion: viewapi.GroupVersion.String(), Kind: q.of.kind},
+		}
 		end.ResourceVersion, end.Annotations = "0", map[string]string{metav1.InitialEventsAnnotationKey: "true"}
 		goes = to.send(watch.Bookmark, end)
 	}
@@ -118,8 +123,8 @@ type identity struct {
 	uid  types.UID
 }
 
-// changes lead from the views that are known to those that there are now, which are then known. What went comes
-// first: another one of its name may have come.
+// changes lead from the views that are known to those that there are now, which are then known. What went
+// comes first: another one of its name may have come.
 func changes(known map[identity]item, now *list) (out []change) {
 	there := make(map[identity]bool, len(now.Items))
 	var come []change

@@ -52,7 +52,13 @@ func (a *asker) can(ctx context.Context, r right) bool {
 		return yes
 	}
 	decision, _, err := a.rights.Authorize(ctx, authorizer.AttributesRecord{
-		User: a.user, Verb: r.verb, APIGroup: r.group, APIVersion: "*", Resource: r.resource, Namespace: r.namespace, ResourceRequest: true,
+		User:            a.user,
+		Verb:            r.verb,
+		APIGroup:        r.group,
+		APIVersion:      "*",
+		Resource:        r.resource,
+		Namespace:       r.namespace,
+		ResourceRequest: true,
 	})
 	yes := err == nil && decision == authorizer.DecisionAllow
 	a.may[key] = yes
@@ -134,7 +140,8 @@ func (a *asker) strangers(ctx context.Context, node, resource string) []string {
 func (a *asker) outOfService(ctx context.Context, l core.Lender) []v1beta2.DownNode {
 	var all corev1.NodeList
 	var flavor kueue.ResourceFlavor
-	if a.workloads.List(ctx, &all, client.UnsafeDisableDeepCopy) != nil || a.workloads.Get(ctx, client.ObjectKey{Name: l.Flavor}, &flavor) != nil {
+	if a.workloads.List(ctx, &all, client.UnsafeDisableDeepCopy) != nil ||
+		a.workloads.Get(ctx, client.ObjectKey{Name: l.Flavor}, &flavor) != nil {
 		return nil
 	}
 	var out []v1beta2.DownNode
@@ -183,10 +190,25 @@ func (h *handler) priorityClasses(ctx context.Context) ([]priorityClass, error) 
 }
 
 // advice fills in names and rights.
-func (a *asker) advice(ctx context.Context, w *kueue.Workload, v core.Advice, classes []priorityClass) v1beta2.Advice {
+func (a *asker) advice(
+	ctx context.Context,
+	w *kueue.Workload,
+	v core.Advice,
+	classes []priorityClass,
+) v1beta2.Advice {
 	out := v1beta2.Advice{
-		Kind: string(v.Kind), PodSet: v.PodSet, Count: v.Count, Resource: v.Resource, Flavor: v.Flavor, Priority: shown(v.Priority),
-		Queue: v.Queue, Nodes: v.Nodes, Detail: v.Detail, Preempts: v.Preempts,
+		Kind: string(
+			v.Kind,
+		),
+		PodSet:   v.PodSet,
+		Count:    v.Count,
+		Resource: v.Resource,
+		Flavor:   v.Flavor,
+		Priority: shown(v.Priority),
+		Queue:    v.Queue,
+		Nodes:    v.Nodes,
+		Detail:   v.Detail,
+		Preempts: v.Preempts,
 	}
 	if v.Kind == core.SmallerPods {
 		out.Amount = quantity(v.Resource, v.Amount)
@@ -229,7 +251,8 @@ func (a *asker) needs(w *kueue.Workload, k core.AdviceKind) right {
 	case core.ResumeLocal:
 		return right{"patch", group, localQueues, w.Namespace}
 	case core.OpenGate:
-		if w.Annotations[kueue.AdmissionGatedByAnnotation] != "" || w.Annotations[kueue.AfterAnnotation] != "" { // it is the job's, too
+		if w.Annotations[kueue.AdmissionGatedByAnnotation] != "" ||
+			w.Annotations[kueue.AfterAnnotation] != "" { // it is the job's, too
 			r := ofJob(w)
 			r.verb = "patch"
 			return r

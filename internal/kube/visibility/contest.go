@@ -48,17 +48,45 @@ func (a *asker) contest(ctx context.Context, w *kueue.Workload, other string) (a
 	}
 	for _, q := range x.Quotas {
 		c.Quotas = append(c.Quotas, v1beta2.ContestQuota{
-			ClusterQueue: q.Queue, Flavor: q.Flavor, Resource: q.Resource,
-			Nominal: convert.Quantity(q.Resource, q.Nominal), Used: convert.Quantity(q.Resource, q.Used), Borrowed: convert.Quantity(q.Resource, q.Borrowed),
+			ClusterQueue: q.Queue,
+			Flavor:       q.Flavor,
+			Resource:     q.Resource,
+			Nominal: convert.Quantity(
+				q.Resource,
+				q.Nominal,
+			),
+			Used:     convert.Quantity(q.Resource, q.Used),
+			Borrowed: convert.Quantity(q.Resource, q.Borrowed),
 		})
 	}
 	for _, s := range x.Shares {
-		c.Shares = append(c.Shares, v1beta2.ContestShare{Name: s.Name, Cohort: s.IsCohort, Weight: s.Weight.String(), Now: s.Now, Then: s.Then})
+		c.Shares = append(
+			c.Shares,
+			v1beta2.ContestShare{
+				Name:   s.Name,
+				Cohort: s.IsCohort,
+				Weight: s.Weight.String(),
+				Now:    s.Now,
+				Then:   s.Then,
+			},
+		)
 	}
 	if g := x.Gone; g.Tried {
-		c.OtherGone = &v1beta2.OtherGone{Anyway: g.Anyway, Starts: g.Starts, Awaits: g.Awaits, Preempts: g.Preempts, Instead: g.Instead}
+		c.OtherGone = &v1beta2.OtherGone{
+			Anyway:   g.Anyway,
+			Starts:   g.Starts,
+			Awaits:   g.Awaits,
+			Preempts: g.Preempts,
+			Instead:  g.Instead,
+		}
 		if g.Why.Code != "" {
-			c.OtherGone.Reason, c.OtherGone.Cause, c.OtherGone.Message = string(g.Why.Code), string(g.Why.Cause), sentence(g.Why)
+			c.OtherGone.Reason, c.OtherGone.Cause, c.OtherGone.Message = string(
+				g.Why.Code,
+			), string(
+				g.Why.Cause,
+			), sentence(
+				g.Why,
+			)
 		}
 	}
 	out.Contest = c
@@ -69,7 +97,10 @@ func (a *asker) contest(ctx context.Context, w *kueue.Workload, other string) (a
 // by its UID.
 func (a *asker) named(ctx context.Context, other string) (*kueue.Workload, error) {
 	gone := func() error {
-		return apierrors.NewNotFound(schema.GroupResource{Group: kueue.GroupVersion.Group, Resource: workloads}, other)
+		return apierrors.NewNotFound(
+			schema.GroupResource{Group: kueue.GroupVersion.Group, Resource: workloads},
+			other,
+		)
 	}
 	namespace, name, qualified := strings.Cut(other, "/")
 	if !qualified {
@@ -85,8 +116,14 @@ func (a *asker) named(ctx context.Context, other string) (*kueue.Workload, error
 		return nil, gone()
 	}
 	if !a.sees(ctx, namespace) { // whether it is there is not told either
-		return nil, apierrors.NewForbidden(schema.GroupResource{Group: kueue.GroupVersion.Group, Resource: workloads}, other,
-			fmt.Errorf("you may not read the Workloads of namespace %s; ask by the UID that an explanation tells", namespace))
+		return nil, apierrors.NewForbidden(
+			schema.GroupResource{Group: kueue.GroupVersion.Group, Resource: workloads},
+			other,
+			fmt.Errorf(
+				"you may not read the Workloads of namespace %s; ask by the UID that an explanation tells",
+				namespace,
+			),
+		)
 	}
 	var o kueue.Workload
 	err := a.workloads.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &o)
@@ -101,7 +138,11 @@ func (a *asker) named(ctx context.Context, other string) (*kueue.Workload, error
 
 // contestant is one of both workloads as far as the asker may know it.
 func (a *asker) contestant(ctx context.Context, x core.Contestant) v1beta2.Contestant {
-	out := v1beta2.Contestant{WorkloadReference: a.reference(ctx, x.Key), Stage: string(x.Stage), Priority: shown(x.Priority)}
+	out := v1beta2.Contestant{
+		WorkloadReference: a.reference(ctx, x.Key),
+		Stage:             string(x.Stage),
+		Priority:          shown(x.Priority),
+	}
 	if x.Queue != "" {
 		out.ClusterQueue = x.Queue
 	}
@@ -112,7 +153,14 @@ func (a *asker) contestant(ctx context.Context, x core.Contestant) v1beta2.Conte
 		out.ReservedTime = new(metav1.NewTime(x.Reserved))
 	}
 	for _, u := range x.Uses {
-		out.Uses = append(out.Uses, v1beta2.FlavorAmount{Flavor: u.Flavor, Resource: u.Resource, Amount: convert.Quantity(u.Resource, u.Amount)})
+		out.Uses = append(
+			out.Uses,
+			v1beta2.FlavorAmount{
+				Flavor:   u.Flavor,
+				Resource: u.Resource,
+				Amount:   convert.Quantity(u.Resource, u.Amount),
+			},
+		)
 	}
 	return out
 }

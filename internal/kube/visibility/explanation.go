@@ -54,7 +54,10 @@ func (h *handler) workload(ctx context.Context, namespace, name string) (*kueue.
 	w := &kueue.Workload{}
 	switch err := h.workloads.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, w); {
 	case apierrors.IsNotFound(err):
-		return nil, apierrors.NewNotFound(schema.GroupResource{Group: v1beta2.GroupVersion.Group, Resource: workloads}, name)
+		return nil, apierrors.NewNotFound(
+			schema.GroupResource{Group: v1beta2.GroupVersion.Group, Resource: workloads},
+			name,
+		)
 	case err != nil:
 		return nil, apierrors.NewInternalError(fmt.Errorf("read the workload: %w", err))
 	}
@@ -62,7 +65,11 @@ func (h *handler) workload(ctx context.Context, namespace, name string) (*kueue.
 }
 
 // explain says to a user why a workload waits.
-func (h *handler) explain(ctx context.Context, who user.Info, namespace, name string) (*v1beta2.Explanation, error) {
+func (h *handler) explain(
+	ctx context.Context,
+	who user.Info,
+	namespace, name string,
+) (*v1beta2.Explanation, error) {
 	w, err := h.workload(ctx, namespace, name)
 	if err != nil {
 		return nil, err
@@ -89,7 +96,10 @@ func (h *handler) explain(ctx context.Context, who user.Info, namespace, name st
 		return nil, err
 	}
 	for _, next := range x.Next {
-		out.Next = append(out.Next, v1beta2.NextReason{Reason: string(next.Code), Cause: string(next.Cause), Message: sentence(next)})
+		out.Next = append(
+			out.Next,
+			v1beta2.NextReason{Reason: string(next.Code), Cause: string(next.Cause), Message: sentence(next)},
+		)
 	}
 	for _, v := range x.Advice {
 		if v.Kind == core.Release && w.DeletionTimestamp != nil {
@@ -124,7 +134,9 @@ func (a *asker) tell(ctx context.Context, out *v1beta2.Explanation, key core.Key
 func (a *asker) describe(ctx context.Context, out *v1beta2.Explanation, x core.Explanation) {
 	why := x.Reason
 	out.Reason, out.Cause = string(why.Code), string(why.Cause)
-	out.ClusterQueue, out.LocalQueue, out.Priority, out.Incomplete = x.Queue, x.LocalQueue, shown(x.Priority), x.Cut
+	out.ClusterQueue, out.LocalQueue, out.Priority, out.Incomplete = x.Queue, x.LocalQueue, shown(
+		x.Priority,
+	), x.Cut
 	if why.Ahead != (core.Key{}) {
 		out.Blocker = new(a.reference(ctx, why.Ahead))
 	}
@@ -180,7 +192,13 @@ func (a *asker) place(ctx context.Context, out *v1beta2.Explanation, key core.Ke
 // facts fills in what bears on the reason.
 func (a *asker) facts(ctx context.Context, out *v1beta2.Explanation, x core.Explanation) {
 	for _, h := range x.Holders {
-		to := v1beta2.Holder{Node: h.Node, Resource: h.Resource, Leaving: h.Leaving, Promised: h.Promised, Endless: h.Endless}
+		to := v1beta2.Holder{
+			Node:     h.Node,
+			Resource: h.Resource,
+			Leaving:  h.Leaving,
+			Promised: h.Promised,
+			Endless:  h.Endless,
+		}
 		if h.Resource != "" {
 			to.Amount = quantity(h.Resource, h.Amount)
 		}
@@ -196,7 +214,12 @@ func (a *asker) facts(ctx context.Context, out *v1beta2.Explanation, x core.Expl
 		out.Nodes = nodeFacts(x.Nodes)
 	}
 	for _, t := range x.Tried {
-		to := v1beta2.FlavorAttempt{PodSet: t.PodSet, Flavor: t.Flavor, Reason: string(t.Why.Code), Cause: string(t.Why.Cause)}
+		to := v1beta2.FlavorAttempt{
+			PodSet: t.PodSet,
+			Flavor: t.Flavor,
+			Reason: string(t.Why.Code),
+			Cause:  string(t.Why.Cause),
+		}
 		if t.Why.Code != "" {
 			to.Message = sentence(t.Why)
 		}
@@ -221,7 +244,16 @@ func nodeFacts(f *core.NodeFacts) *v1beta2.NodeFacts {
 		Full: f.Full, Fit: f.Fit, Wanted: f.Wanted, Resource: f.Resource,
 	}
 	if f.Resource != "" {
-		to.Free, to.Largest, to.Need = quantity(f.Resource, f.Free), quantity(f.Resource, f.Largest), quantity(f.Resource, f.Need)
+		to.Free, to.Largest, to.Need = quantity(
+			f.Resource,
+			f.Free,
+		), quantity(
+			f.Resource,
+			f.Largest,
+		), quantity(
+			f.Resource,
+			f.Need,
+		)
 	}
 	for _, d := range f.Down {
 		to.Down = append(to.Down, v1beta2.DownNode{Name: d.Name, Why: d.Why})

@@ -37,21 +37,32 @@ import (
 func asks(t *testing.T, q queues, who, path string, rights ...string) (*v1beta2.Explanation, string, int) {
 	t.Helper()
 	h := &handler{
-		lines: q, workloads: fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(town()...).Build(),
-		clock: testingclock.NewFakePassiveClock(time.Unix(5000, 0)), slack: "slack", filled: done(),
-		rights: authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-			if a.GetUser().GetName() != who {
-				return authorizer.DecisionDeny, "", errors.New("somebody else asks")
-			}
-			for _, r := range rights {
-				if r == strings.TrimSpace(a.GetVerb()+" "+a.GetResource()+" "+a.GetNamespace()) {
-					return authorizer.DecisionAllow, "", nil
+		lines:     q,
+		workloads: fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(town()...).Build(),
+		clock:     testingclock.NewFakePassiveClock(time.Unix(5000, 0)),
+		slack:     "slack",
+		filled:    done(),
+		rights: authorizer.AuthorizerFunc(
+			func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+				if a.GetUser().GetName() != who {
+					return authorizer.DecisionDeny, "", errors.New("somebody else asks")
 				}
-			}
-			return authorizer.DecisionNoOpinion, "", nil
-		}),
+				for _, r := range rights {
+					if r == strings.TrimSpace(a.GetVerb()+" "+a.GetResource()+" "+a.GetNamespace()) {
+						return authorizer.DecisionAllow, "", nil
+					}
+				}
+				return authorizer.DecisionNoOpinion, "", nil
+			},
+		),
 	}
-	served := filters.WithRequestInfo(h, &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")})
+	served := filters.WithRequestInfo(
+		h,
+		&request.RequestInfoFactory{
+			APIPrefixes:          sets.NewString("api", "apis"),
+			GrouplessAPIPrefixes: sets.NewString("api"),
+		},
+	)
 	r := httptest.NewRequest(http.MethodGet, root+path, nil)
 	r = r.WithContext(request.WithUser(r.Context(), &user.DefaultInfo{Name: who}))
 	w := httptest.NewRecorder()
@@ -71,18 +82,37 @@ func town() []client.Object {
 	for _, name := range []string{"blue/mine", "blue/first", "red/secret-project"} {
 		namespace, name, _ := strings.Cut(name, "/")
 		out = append(out, &kueue.Workload{ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: name, UID: types.UID("uid-" + namespace + name[:1]),
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "workload.codeflare.dev/v1beta2", Kind: "AppWrapper", Name: "job-" + name, Controller: new(true)}},
+			Namespace: namespace,
+			Name:      name,
+			UID:       types.UID("uid-" + namespace + name[:1]),
+			OwnerReferences: []metav1.OwnerReference{
+				{
+					APIVersion: "workload.codeflare.dev/v1beta2",
+					Kind:       "AppWrapper",
+					Name:       "job-" + name,
+					Controller: new(true),
+				},
+			},
 		}, Spec: kueue.WorkloadSpec{QueueName: "q"}})
 	}
 	gpu := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8")}
-	return append(out,
+	return append(
+		out,
 		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "red", Name: "hidden-pod"}, Spec: corev1.PodSpec{
-			NodeName: "node-0", Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: gpu}}},
+			NodeName:   "node-0",
+			Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: gpu}}},
 		}},
-		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-9", Labels: map[string]string{"autopilot.ibm.com/gpuhealth": "EVICT"}}, Status: corev1.NodeStatus{
-			Capacity: gpu, Allocatable: gpu, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
-		}},
+		&corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{
+				Name:   "node-9",
+				Labels: map[string]string{"autopilot.ibm.com/gpuhealth": "EVICT"},
+			},
+			Status: corev1.NodeStatus{
+				Capacity:    gpu,
+				Allocatable: gpu,
+				Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+			},
+		},
 		&kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: "f"}},
 		&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 10},
 	)
@@ -93,14 +123,33 @@ func reasons() queues {
 	red, first := core.Key{Namespace: "red", Name: "secret-project"}, core.Key{Namespace: "blue", Name: "first"}
 	mine := core.Key{Namespace: "blue", Name: "mine"}
 	q := shared()
-	q.lines["shared"] = []cycle.Waiting{{Key: red, LocalQueue: "q"}, {Key: first, LocalQueue: "q"}, {Key: mine, LocalQueue: "q"}}
+	q.lines["shared"] = []cycle.Waiting{
+		{Key: red, LocalQueue: "q"},
+		{Key: first, LocalQueue: "q"},
+		{Key: mine, LocalQueue: "q"},
+	}
 	q.reasons = map[core.Key]core.Explanation{mine: {
 		Reason: core.Reason{
-			Code: core.WaitingForQuota, Cause: core.QuotaShort, Queue: "shared", Tree: "t", PodSet: "main", Flavor: "f", Resource: core.GPU,
-			Need: 8, Have: 2, Limit: 16, Ahead: red, Holders: []core.Key{red},
+			Code:     core.WaitingForQuota,
+			Cause:    core.QuotaShort,
+			Queue:    "shared",
+			Tree:     "t",
+			PodSet:   "main",
+			Flavor:   "f",
+			Resource: core.GPU,
+			Need:     8,
+			Have:     2,
+			Limit:    16,
+			Ahead:    red,
+			Holders:  []core.Key{red},
 		},
-		Queue: "shared", LocalQueue: "q", Priority: 5,
-		Holders: []core.Holder{{Key: red, UID: "uid-reds", Queue: "red-queue", Resource: core.GPU, Amount: 8}, {Node: "node-0", Resource: core.GPU, Amount: 8}},
+		Queue:      "shared",
+		LocalQueue: "q",
+		Priority:   5,
+		Holders: []core.Holder{
+			{Key: red, UID: "uid-reds", Queue: "red-queue", Resource: core.GPU, Amount: 8},
+			{Node: "node-0", Resource: core.GPU, Amount: 8},
+		},
 		Lenders: []core.Lender{{Queue: "slack", Flavor: "f", Resource: core.GPU, Nominal: 8}},
 		Advice: []core.Advice{
 			{Kind: core.WaitFor, Keys: []core.Key{red}},
@@ -123,8 +172,16 @@ func TestWhyHasTheReasonOfTheEngine(t *testing.T) {
 		t.Fatalf("%d: %s", code, text)
 	}
 	said := q.reasons[core.Key{Namespace: "blue", Name: "mine"}].Reason
-	d := view.StandingOf(view.Objects{Workload: &kueue.Workload{Spec: kueue.WorkloadSpec{QueueName: "q"}}, Answer: x}).Decision
-	want := &view.Decision{Code: said.Code, Cause: said.Cause, Message: sentence(said), At: time.Unix(5000, 0), Live: true}
+	d := view.StandingOf(
+		view.Objects{Workload: &kueue.Workload{Spec: kueue.WorkloadSpec{QueueName: "q"}}, Answer: x},
+	).Decision
+	want := &view.Decision{
+		Code:    said.Code,
+		Cause:   said.Cause,
+		Message: sentence(said),
+		At:      time.Unix(5000, 0),
+		Live:    true,
+	}
 	if diff := cmp.Diff(want, d); diff != "" {
 		t.Errorf("(-engine +command):\n%s", diff)
 	}
@@ -142,20 +199,25 @@ func TestNamesOfOthersAreHidden(t *testing.T) {
 			t.Errorf("alice learns %s: %s", hidden, text)
 		}
 	}
-	if h := x.Holders; len(h) != 2 || h[0].UID != "uid-reds" || h[0].ClusterQueue != "red-queue" || h[0].Amount.Value() != 8 || h[1].Node != "node-0" {
+	if h := x.Holders; len(h) != 2 || h[0].UID != "uid-reds" || h[0].ClusterQueue != "red-queue" ||
+		h[0].Amount.Value() != 8 ||
+		h[1].Node != "node-0" {
 		t.Errorf("holders %+v", h)
 	}
-	if x.Blocker == nil || x.Blocker.UID != "uid-reds" || *x.PositionInClusterQueue != 2 || *x.PositionInLocalQueue != 1 {
+	if x.Blocker == nil || x.Blocker.UID != "uid-reds" || *x.PositionInClusterQueue != 2 ||
+		*x.PositionInLocalQueue != 1 {
 		t.Errorf("place %+v %v %v", x.Blocker, x.PositionInClusterQueue, x.PositionInLocalQueue)
 	}
-	if len(x.Ahead) != 2 || x.Ahead[0].Name != "" || x.Ahead[1].Name != "first" || x.Ahead[1].Job != "AppWrapper/job-first" {
+	if len(x.Ahead) != 2 || x.Ahead[0].Name != "" || x.Ahead[1].Name != "first" ||
+		x.Ahead[1].Job != "AppWrapper/job-first" {
 		t.Errorf("ahead %+v", x.Ahead)
 	}
 	for i, want := range []struct {
 		kind    string
 		allowed bool
 	}{{"WaitFor", true}, {"FewerPods", true}, {"RaisePriority", true}, {"Uncordon", false}} {
-		if a := x.Advice[i]; a.Kind != want.kind || a.Allowed != want.allowed || (a.Needs == "") != (a.Kind == "WaitFor") {
+		if a := x.Advice[i]; a.Kind != want.kind || a.Allowed != want.allowed ||
+			(a.Needs == "") != (a.Kind == "WaitFor") {
 			t.Errorf("advice %d: %+v, want %+v", i, a, want)
 		}
 	}
@@ -171,8 +233,20 @@ func TestNamesOfOthersAreHidden(t *testing.T) {
 }
 
 func TestExplanationForWhoMaySee(t *testing.T) {
-	x, text, code := asks(t, reasons(), "root", minePath, "get workloads blue", "get workloads red", "get pods red", "patch nodes")
-	if code != http.StatusOK || x.Holders[0].Job != "AppWrapper/job-secret-project" || x.Holders[1].Pods[0] != "red/hidden-pod" || !x.Advice[3].Allowed || x.Advice[1].Allowed {
+	x, text, code := asks(
+		t,
+		reasons(),
+		"root",
+		minePath,
+		"get workloads blue",
+		"get workloads red",
+		"get pods red",
+		"patch nodes",
+	)
+	if code != http.StatusOK || x.Holders[0].Job != "AppWrapper/job-secret-project" ||
+		x.Holders[1].Pods[0] != "red/hidden-pod" ||
+		!x.Advice[3].Allowed ||
+		x.Advice[1].Allowed {
 		t.Errorf("%d: %s", code, text)
 	}
 }
@@ -188,7 +262,13 @@ func TestExplanationOfOthers(t *testing.T) {
 			t.Errorf("%s: %d, want %d: %s", path, code, want, text)
 		}
 	}
-	if x, text, code := asks(t, reasons(), "root", "/v1beta2/namespaces/blue/workloads/first/explanation"); code != http.StatusOK || x.Waiting {
+	if x, text, code := asks(
+		t,
+		reasons(),
+		"root",
+		"/v1beta2/namespaces/blue/workloads/first/explanation",
+	); code != http.StatusOK ||
+		x.Waiting {
 		t.Errorf("a workload that has quota: %d: %s", code, text)
 	}
 	busy := reasons()

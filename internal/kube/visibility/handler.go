@@ -108,11 +108,17 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // resource answers for a resource of the API.
 func (h *handler) resource(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) (any, error) {
 	of := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource + "/" + info.Subresource}
-	explains := info.APIGroup == v1beta2.GroupVersion.Group && info.Resource == workloads && info.Subresource == explaining &&
-		info.Name != "" && info.Namespace != ""
-	planning := info.APIGroup == v1beta2.GroupVersion.Group && info.Resource == plans && info.Subresource == "" && info.Name == "" && info.Namespace != ""
-	known := explains || planning || info.APIGroup == v1beta2.GroupVersion.Group && info.Subresource == pending && info.Name != "" &&
-		(info.Resource == clusterQueues && info.Namespace == "" || info.Resource == localQueues && info.Namespace != "")
+	explains := info.APIGroup == v1beta2.GroupVersion.Group && info.Resource == workloads &&
+		info.Subresource == explaining &&
+		info.Name != "" &&
+		info.Namespace != ""
+	planning := info.APIGroup == v1beta2.GroupVersion.Group && info.Resource == plans &&
+		info.Subresource == "" &&
+		info.Name == "" &&
+		info.Namespace != ""
+	known := explains || planning ||
+		info.APIGroup == v1beta2.GroupVersion.Group && info.Subresource == pending && info.Name != "" &&
+			(info.Resource == clusterQueues && info.Namespace == "" || info.Resource == localQueues && info.Namespace != "")
 	switch {
 	case info.APIGroup == viewapi.GroupVersion.Group && h.views != nil:
 		if !h.answers() {
@@ -156,7 +162,11 @@ func (h *handler) answers() bool {
 }
 
 // items are those of the answer.
-func (h *handler) items(ctx context.Context, info *request.RequestInfo, p page) ([]v1beta2.PendingWorkload, error) {
+func (h *handler) items(
+	ctx context.Context,
+	info *request.RequestInfo,
+	p page,
+) ([]v1beta2.PendingWorkload, error) {
 	queue, of := info.Name, filter{}
 	if info.Resource == localQueues {
 		of = filter{namespace: info.Namespace, localQueue: info.Name}
@@ -167,7 +177,10 @@ func (h *handler) items(ctx context.Context, info *request.RequestInfo, p page) 
 		case err != nil:
 			return nil, later(err)
 		case !known:
-			return nil, apierrors.NewNotFound(schema.GroupResource{Group: info.APIGroup, Resource: localQueues}, info.Name)
+			return nil, apierrors.NewNotFound(
+				schema.GroupResource{Group: info.APIGroup, Resource: localQueues},
+				info.Name,
+			)
 		}
 	}
 	line, known, err := h.lines.Line(queue)
@@ -175,7 +188,10 @@ func (h *handler) items(ctx context.Context, info *request.RequestInfo, p page) 
 	case err != nil:
 		return nil, later(err)
 	case !known && info.Resource == clusterQueues:
-		return nil, apierrors.NewNotFound(schema.GroupResource{Group: info.APIGroup, Resource: clusterQueues}, info.Name)
+		return nil, apierrors.NewNotFound(
+			schema.GroupResource{Group: info.APIGroup, Resource: clusterQueues},
+			info.Name,
+		)
 	}
 	objects, err := h.objects(ctx)
 	if err != nil {
@@ -229,7 +245,11 @@ func (h *handler) start(k core.Key) *v1beta2.Start {
 }
 
 func startOf(f forecast.Forecast) *v1beta2.Start {
-	out := &v1beta2.Start{At: metav1.NewTime(f.At), Passed: f.Passed, Known: int32(min(f.Known, math.MaxInt32))} //nolint:gosec // it fits
+	out := &v1beta2.Start{
+		At:     metav1.NewTime(f.At),
+		Passed: f.Passed,
+		Known:  int32(min(f.Known, math.MaxInt32)), //nolint:gosec // it fits
+	}
 	if !f.P50.IsZero() {
 		out.P50 = new(metav1.NewTime(f.P50))
 	}
@@ -247,7 +267,11 @@ func later(err error) error {
 }
 
 // answerIn is the answer in the version that was asked for.
-func answerIn(info *request.RequestInfo, items []v1beta2.PendingWorkload, quotas []v1beta2.QueueQuota) (any, error) {
+func answerIn(
+	info *request.RequestInfo,
+	items []v1beta2.PendingWorkload,
+	quotas []v1beta2.QueueQuota,
+) (any, error) {
 	kind := metav1.TypeMeta{Kind: "PendingWorkloadsSummary", APIVersion: info.APIGroup + "/" + info.APIVersion}
 	switch info.APIVersion {
 	case v1beta2.GroupVersion.Version:
@@ -263,8 +287,15 @@ func answerIn(info *request.RequestInfo, items []v1beta2.PendingWorkload, quotas
 		}
 		return v1beta1.PendingWorkloadsSummary{TypeMeta: kind, Items: old}, nil
 	}
-	return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, info.Verb, schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}, info.Name,
-		"there is no version "+info.APIVersion, 0, true)
+	return nil, apierrors.NewGenericServerResponse(
+		http.StatusNotFound,
+		info.Verb,
+		schema.GroupResource{Group: info.APIGroup, Resource: info.Resource},
+		info.Name,
+		"there is no version "+info.APIVersion,
+		0,
+		true,
+	)
 }
 
 // discover answers what there is. Where it returns an error, nothing was written.
@@ -275,9 +306,24 @@ func discover(w http.ResponseWriter, r *http.Request) error {
 	case "/apis":
 		if strings.Contains(r.Header.Get("Accept"), "APIGroupDiscoveryList") {
 			// A client that asks for all at once falls back to one version at a time.
-			return apierrors.NewGenericServerResponse(http.StatusNotAcceptable, "get", schema.GroupResource{}, "", "ask for application/json", 0, true)
+			return apierrors.NewGenericServerResponse(
+				http.StatusNotAcceptable,
+				"get",
+				schema.GroupResource{},
+				"",
+				"ask for application/json",
+				0,
+				true,
+			)
 		}
-		reply(w, metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{group, served}}, nil)
+		reply(
+			w,
+			metav1.APIGroupList{
+				TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"},
+				Groups:   []metav1.APIGroup{group, served},
+			},
+			nil,
+		)
 		return nil
 	case "/apis/" + group.Name:
 		reply(w, group, nil)
@@ -295,13 +341,27 @@ func discover(w http.ResponseWriter, r *http.Request) error {
 			return nil
 		}
 	}
-	return apierrors.NewGenericServerResponse(http.StatusNotFound, "get", schema.GroupResource{}, "", "there is nothing at "+r.URL.Path, 0, true)
+	return apierrors.NewGenericServerResponse(
+		http.StatusNotFound,
+		"get",
+		schema.GroupResource{},
+		"",
+		"there is nothing at "+r.URL.Path,
+		0,
+		true,
+	)
 }
 
 func groupOf() metav1.APIGroup {
-	g := metav1.APIGroup{TypeMeta: metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}, Name: v1beta2.GroupVersion.Group}
+	g := metav1.APIGroup{
+		TypeMeta: metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"},
+		Name:     v1beta2.GroupVersion.Group,
+	}
 	for _, v := range versions() {
-		g.Versions = append(g.Versions, metav1.GroupVersionForDiscovery{GroupVersion: v.String(), Version: v.Version})
+		g.Versions = append(
+			g.Versions,
+			metav1.GroupVersionForDiscovery{GroupVersion: v.String(), Version: v.Version},
+		)
 	}
 	g.PreferredVersion = g.Versions[0]
 	return g
@@ -310,20 +370,55 @@ func groupOf() metav1.APIGroup {
 // resourcesOf lists the queues too, though they cannot be read here: clients
 // find a subresource under its resource.
 func resourcesOf(v schema.GroupVersion) metav1.APIResourceList {
-	out := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: v.String()}
+	out := metav1.APIResourceList{
+		TypeMeta:     metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
+		GroupVersion: v.String(),
+	}
 	for _, r := range []struct {
 		name, singular, kind string
 		namespaced           bool
 	}{{clusterQueues, "clusterqueue", "ClusterQueue", false}, {localQueues, "localqueue", "LocalQueue", true}} {
-		out.APIResources = append(out.APIResources,
-			metav1.APIResource{Name: r.name, SingularName: r.singular, Kind: r.kind, Namespaced: r.namespaced, Verbs: []string{}},
-			metav1.APIResource{Name: r.name + "/" + pending, Kind: "PendingWorkloadsSummary", Namespaced: r.namespaced, Verbs: []string{"get"}})
+		out.APIResources = append(
+			out.APIResources,
+			metav1.APIResource{
+				Name:         r.name,
+				SingularName: r.singular,
+				Kind:         r.kind,
+				Namespaced:   r.namespaced,
+				Verbs:        []string{},
+			},
+			metav1.APIResource{
+				Name:       r.name + "/" + pending,
+				Kind:       "PendingWorkloadsSummary",
+				Namespaced: r.namespaced,
+				Verbs:      []string{"get"},
+			},
+		)
 	}
 	if v == v1beta2.GroupVersion {
-		out.APIResources = append(out.APIResources,
-			metav1.APIResource{Name: workloads, SingularName: "workload", Kind: "Workload", Namespaced: true, Verbs: []string{}},
-			metav1.APIResource{Name: workloads + "/" + explaining, Kind: explanationKind, Namespaced: true, Verbs: []string{"get"}},
-			metav1.APIResource{Name: plans, SingularName: "workloadplan", Kind: planKind, Namespaced: true, Verbs: []string{"create"}})
+		out.APIResources = append(
+			out.APIResources,
+			metav1.APIResource{
+				Name:         workloads,
+				SingularName: "workload",
+				Kind:         "Workload",
+				Namespaced:   true,
+				Verbs:        []string{},
+			},
+			metav1.APIResource{
+				Name:       workloads + "/" + explaining,
+				Kind:       explanationKind,
+				Namespaced: true,
+				Verbs:      []string{"get"},
+			},
+			metav1.APIResource{
+				Name:         plans,
+				SingularName: "workloadplan",
+				Kind:         planKind,
+				Namespaced:   true,
+				Verbs:        []string{"create"},
+			},
+		)
 	}
 	return out
 }

@@ -96,7 +96,11 @@ func (q queues) Explain(k core.Key, _ time.Time, _ []int64) (core.Explanation, b
 // blue/d in another LocalQueue, and one that is gone.
 func shared() queues {
 	w := func(namespace, name, localQueue string, priority int64) cycle.Waiting {
-		return cycle.Waiting{Key: core.Key{Namespace: namespace, Name: name}, LocalQueue: localQueue, Priority: priority}
+		return cycle.Waiting{
+			Key:        core.Key{Namespace: namespace, Name: name},
+			LocalQueue: localQueue,
+			Priority:   priority,
+		}
 	}
 	return queues{
 		lines: map[string][]cycle.Waiting{"shared": {
@@ -120,14 +124,29 @@ func serve(t *testing.T, q queues, also ...client.Object) http.Handler {
 	for i, k := range []core.Key{{Namespace: "blue", Name: "a"}, {Namespace: "red", Name: "b"}, {Namespace: "blue", Name: "c"}, {Namespace: "blue", Name: "d"}, {Namespace: "blue", Name: "off"}} {
 		objects = append(objects, &kueue.Workload{
 			ObjectMeta: metav1.ObjectMeta{
-				Namespace: k.Namespace, Name: k.Name, CreationTimestamp: metav1.Unix(int64(1000+i), 0),
-				OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "job-" + k.Name, UID: "u"}},
+				Namespace:         k.Namespace,
+				Name:              k.Name,
+				CreationTimestamp: metav1.Unix(int64(1000+i), 0),
+				OwnerReferences: []metav1.OwnerReference{
+					{APIVersion: "batch/v1", Kind: "Job", Name: "job-" + k.Name, UID: "u"},
+				},
 			},
 			Spec: kueue.WorkloadSpec{Active: new(k.Name != "off")},
 		})
 	}
-	h := &handler{lines: q, workloads: fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).Build(), clock: clock.RealClock{}, filled: done()}
-	return filters.WithRequestInfo(h, &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")})
+	h := &handler{
+		lines:     q,
+		workloads: fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).Build(),
+		clock:     clock.RealClock{},
+		filled:    done(),
+	}
+	return filters.WithRequestInfo(
+		h,
+		&request.RequestInfoFactory{
+			APIPrefixes:          sets.NewString("api", "apis"),
+			GrouplessAPIPrefixes: sets.NewString("api"),
+		},
+	)
 }
 
 const root = "/apis/visibility.kueue.x-k8s.io"
@@ -145,12 +164,28 @@ func TestPending(t *testing.T) {
 			"one's own, with their places among all", "/v1beta2/namespaces/blue/localqueues/q/pendingworkloads",
 			[]string{"blue/a 5 q 0 0", "blue/c 3 q 2 1"},
 		},
-		"old version":   {"says the same", "/v1beta1/namespaces/red/localqueues/q/pendingworkloads", []string{"red/b 5 q 1 0"}},
-		"page":          {"a part of it", "/v1beta2/clusterqueues/shared/pendingworkloads?offset=1&limit=2", []string{"red/b 5 q 1 0", "blue/c 3 q 2 1"}},
-		"local page":    {"offset counts what is listed", "/v1beta2/namespaces/blue/localqueues/q/pendingworkloads?offset=1", []string{"blue/c 3 q 2 1"}},
-		"past the end":  {"is empty", "/v1beta2/clusterqueues/shared/pendingworkloads?offset=99", nil},
-		"nobody waits":  {"is empty, and no error", "/v1beta2/clusterqueues/empty/pendingworkloads", nil},
-		"queue is lost": {"a LocalQueue of a queue that is missing", "/v1beta2/namespaces/blue/localqueues/lost/pendingworkloads", nil},
+		"old version": {
+			"says the same",
+			"/v1beta1/namespaces/red/localqueues/q/pendingworkloads",
+			[]string{"red/b 5 q 1 0"},
+		},
+		"page": {
+			"a part of it",
+			"/v1beta2/clusterqueues/shared/pendingworkloads?offset=1&limit=2",
+			[]string{"red/b 5 q 1 0", "blue/c 3 q 2 1"},
+		},
+		"local page": {
+			"offset counts what is listed",
+			"/v1beta2/namespaces/blue/localqueues/q/pendingworkloads?offset=1",
+			[]string{"blue/c 3 q 2 1"},
+		},
+		"past the end": {"is empty", "/v1beta2/clusterqueues/shared/pendingworkloads?offset=99", nil},
+		"nobody waits": {"is empty, and no error", "/v1beta2/clusterqueues/empty/pendingworkloads", nil},
+		"queue is lost": {
+			"a LocalQueue of a queue that is missing",
+			"/v1beta2/namespaces/blue/localqueues/lost/pendingworkloads",
+			nil,
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -162,15 +197,28 @@ func TestPending(t *testing.T) {
 			}
 			var items []string
 			for _, i := range got.Items {
-				items = append(items, fmt.Sprintf("%s/%s %d %s %d %d", i.Namespace, i.Name, i.Priority, i.LocalQueueName, i.PositionInClusterQueue, i.PositionInLocalQueue))
-				if len(i.OwnerReferences) != 1 || i.OwnerReferences[0].Name != "job-"+i.Name || i.CreationTimestamp.Before(&metav1.Time{Time: time.Unix(1000, 0)}) {
+				items = append(
+					items,
+					fmt.Sprintf(
+						"%s/%s %d %s %d %d",
+						i.Namespace,
+						i.Name,
+						i.Priority,
+						i.LocalQueueName,
+						i.PositionInClusterQueue,
+						i.PositionInLocalQueue,
+					),
+				)
+				if len(i.OwnerReferences) != 1 || i.OwnerReferences[0].Name != "job-"+i.Name ||
+					i.CreationTimestamp.Before(&metav1.Time{Time: time.Unix(1000, 0)}) {
 					t.Errorf("%s: metadata %+v", i.Name, i.ObjectMeta)
 				}
 			}
 			if diff := cmp.Diff(tc.want, items); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.why, diff)
 			}
-			if got.Kind != "PendingWorkloadsSummary" || got.APIVersion != "visibility.kueue.x-k8s.io"+tc.path[:len("/v1beta2")] {
+			if got.Kind != "PendingWorkloadsSummary" ||
+				got.APIVersion != "visibility.kueue.x-k8s.io"+tc.path[:len("/v1beta2")] {
 				t.Errorf("kind %s of %s", got.Kind, got.APIVersion)
 			}
 		})
@@ -183,10 +231,24 @@ func TestMembersLearnTheirQuota(t *testing.T) {
 	const gpu = "nvidia.com/gpu"
 	q := &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "shared"}}
 	q.Spec.CohortName = "all"
-	q.Spec.ResourceGroups = []kueue.ResourceGroup{{CoveredResources: []corev1.ResourceName{gpu}, Flavors: []kueue.FlavorQuotas{{
-		Name: "h100", Resources: []kueue.ResourceQuota{{Name: gpu, NominalQuota: resource.MustParse("8"), BorrowingLimit: new(resource.MustParse("16"))}},
-	}}}}
-	q.Status.FlavorsReservation = []kueue.FlavorUsage{{Name: "h100", Resources: []kueue.ResourceUsage{{Name: gpu, Total: resource.MustParse("12"), Borrowed: resource.MustParse("4")}}}}
+	q.Spec.ResourceGroups = []kueue.ResourceGroup{
+		{CoveredResources: []corev1.ResourceName{gpu}, Flavors: []kueue.FlavorQuotas{
+			{
+				Name: "h100",
+				Resources: []kueue.ResourceQuota{
+					{Name: gpu, NominalQuota: resource.MustParse("8"), BorrowingLimit: new(resource.MustParse("16"))},
+				},
+			},
+		}},
+	}
+	q.Status.FlavorsReservation = []kueue.FlavorUsage{
+		{
+			Name: "h100",
+			Resources: []kueue.ResourceUsage{
+				{Name: gpu, Total: resource.MustParse("12"), Borrowed: resource.MustParse("4")},
+			},
+		},
+	}
 	for path, told := range map[string]bool{
 		"/v1beta2/namespaces/blue/localqueues/q/pendingworkloads?limit=1": true,
 		"/v1beta2/namespaces/blue/localqueues/lost/pendingworkloads":      false, // its ClusterQueue is missing
@@ -208,7 +270,17 @@ func TestMembersLearnTheirQuota(t *testing.T) {
 			t.Fatalf("%s: %+v", path, got.Quotas)
 		}
 		x := got.Quotas[0]
-		if diff := cmp.Diff([]string{"h100", gpu, "8", "16", "12", "4"}, []string{x.Flavor, x.Resource, x.Nominal.String(), x.BorrowingLimit.String(), x.Used.String(), x.Borrowed.String()}); diff != "" {
+		if diff := cmp.Diff(
+			[]string{"h100", gpu, "8", "16", "12", "4"},
+			[]string{
+				x.Flavor,
+				x.Resource,
+				x.Nominal.String(),
+				x.BorrowingLimit.String(),
+				x.Used.String(),
+				x.Borrowed.String(),
+			},
+		); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", path, diff)
 		}
 	}
@@ -224,15 +296,39 @@ func TestErrors(t *testing.T) {
 		"no such local queue": {"", "GET", "/v1beta2/namespaces/blue/localqueues/none/pendingworkloads", nil, 404},
 		"no such version":     {"", "GET", "/v1/clusterqueues/shared/pendingworkloads", nil, 404},
 		"no such resource":    {"", "GET", "/v1beta2/pods/x", nil, 404},
-		"no subresource":      {"the queue itself is in another group", "GET", "/v1beta2/clusterqueues/shared", nil, 404},
-		"namespace missing":   {"", "GET", "/v1beta2/localqueues/q/pendingworkloads", nil, 404},
-		"bad limit":           {"", "GET", "/v1beta2/clusterqueues/shared/pendingworkloads?limit=-1", nil, 400},
-		"bad offset":          {"", "GET", "/v1beta2/clusterqueues/shared/pendingworkloads?offset=x", nil, 400},
-		"write":               {"it can be read only", "PUT", "/v1beta2/clusterqueues/shared/pendingworkloads", nil, 405},
-		"post":                {"it can be read only", "POST", "", nil, 405},
-		"not yet":             {"it has just started", "GET", "/v1beta2/clusterqueues/shared/pendingworkloads", errors.New("not yet"), 503},
-		"nor locally":         {"it has just started", "GET", "/v1beta2/namespaces/blue/localqueues/q/pendingworkloads", errors.New("not yet"), 503},
-		"nothing there":       {"", "GET", "/v1beta9", nil, 404},
+		"no subresource": {
+			"the queue itself is in another group",
+			"GET",
+			"/v1beta2/clusterqueues/shared",
+			nil,
+			404,
+		},
+		"namespace missing": {"", "GET", "/v1beta2/localqueues/q/pendingworkloads", nil, 404},
+		"bad limit":         {"", "GET", "/v1beta2/clusterqueues/shared/pendingworkloads?limit=-1", nil, 400},
+		"bad offset":        {"", "GET", "/v1beta2/clusterqueues/shared/pendingworkloads?offset=x", nil, 400},
+		"write": {
+			"it can be read only",
+			"PUT",
+			"/v1beta2/clusterqueues/shared/pendingworkloads",
+			nil,
+			405,
+		},
+		"post": {"it can be read only", "POST", "", nil, 405},
+		"not yet": {
+			"it has just started",
+			"GET",
+			"/v1beta2/clusterqueues/shared/pendingworkloads",
+			errors.New("not yet"),
+			503,
+		},
+		"nor locally": {
+			"it has just started",
+			"GET",
+			"/v1beta2/namespaces/blue/localqueues/q/pendingworkloads",
+			errors.New("not yet"),
+			503,
+		},
+		"nothing there": {"", "GET", "/v1beta9", nil, 404},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -241,7 +337,11 @@ func TestErrors(t *testing.T) {
 			w := httptest.NewRecorder()
 			serve(t, q).ServeHTTP(w, httptest.NewRequest(tc.method, root+tc.path, nil))
 			var s metav1.Status
-			if err := json.Unmarshal(w.Body.Bytes(), &s); err != nil || s.Kind != "Status" || w.Code != tc.code || s.Code != int32(tc.code) || s.Message == "" ||
+			if err := json.Unmarshal(
+				w.Body.Bytes(),
+				&s,
+			); err != nil || s.Kind != "Status" || w.Code != tc.code || s.Code != int32(tc.code) ||
+				s.Message == "" ||
 				(tc.code == http.StatusServiceUnavailable) != (w.Header().Get("Retry-After") == "1") {
 				t.Errorf("%s: %d instead of %d, %v: %s", tc.why, w.Code, tc.code, err, w.Body)
 			}
@@ -273,14 +373,30 @@ func TestDiscovery(t *testing.T) {
 // is, and who asks more is told to come again.
 func TestDiscoveryIsAnsweredBeforeQuestions(t *testing.T) {
 	h := &handler{lines: shared(), clock: clock.RealClock{}, filled: make(chan struct{})}
-	served := filters.WithRequestInfo(h, &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")})
+	served := filters.WithRequestInfo(
+		h,
+		&request.RequestInfoFactory{
+			APIPrefixes:          sets.NewString("api", "apis"),
+			GrouplessAPIPrefixes: sets.NewString("api"),
+		},
+	)
 	for path, code := range map[string]int{
 		"/apis": 200, root: 200, root + "/v1beta2": 200, root + "/v1beta1": 200,
 		root + "/v1beta2/clusterqueues/shared/pendingworkloads": 503, root + "/v1beta2/namespaces/blue/workloads/a/explanation": 503,
 	} {
 		w := httptest.NewRecorder()
-		if served.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil)); w.Code != code || (code == 503) != (w.Header().Get("Retry-After") != "") {
-			t.Errorf("%s: %d instead of %d, to be asked again after %q", path, w.Code, code, w.Header().Get("Retry-After"))
+		if served.ServeHTTP(
+			w,
+			httptest.NewRequest(http.MethodGet, path, nil),
+		); w.Code != code ||
+			(code == 503) != (w.Header().Get("Retry-After") != "") {
+			t.Errorf(
+				"%s: %d instead of %d, to be asked again after %q",
+				path,
+				w.Code,
+				code,
+				w.Header().Get("Retry-After"),
+			)
 		}
 	}
 }

@@ -37,11 +37,23 @@ type asked struct {
 // Never answers why what asks for such pods in a LocalQueue could never start as it is, in one
 // sentence; "" if it could, or if that is not known. Of many that ask for the same in a few seconds
 // the engine judges one. reader is as Options.Workloads.
-func Never(j Judge, reader client.Reader, rules convert.Rules, c clock.PassiveClock) func(ctx context.Context, namespace, queue string, sets []kueue.PodSet) string {
+func Never(
+	j Judge,
+	reader client.Reader,
+	rules convert.Rules,
+	c clock.PassiveClock,
+) func(ctx context.Context, namespace, queue string, sets []kueue.PodSet) string {
 	h := &handler{workloads: reader, rules: rules, clock: c}
 	answers := cache.NewLRUExpireCacheWithClock(foreseenMany, c)
 	return func(ctx context.Context, namespace, queue string, sets []kueue.PodSet) string {
-		w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: plannedName, UID: plannedName, CreationTimestamp: metav1.NewTime(c.Now())}}
+		w := &kueue.Workload{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace:         namespace,
+				Name:              plannedName,
+				UID:               plannedName,
+				CreationTimestamp: metav1.NewTime(c.Now()),
+			},
+		}
 		w.Spec.QueueName, w.Spec.PodSets = kueue.LocalQueueName(queue), sets
 		told, err := h.translate(ctx, w)
 		if err != nil {

@@ -22,10 +22,25 @@ func (j judge) Never(w core.Workload, _ time.Time) (core.Reason, bool, error) { 
 
 // TestNever: the engine is told of the pods as of those of a Workload, and answers in a sentence.
 func TestNever(t *testing.T) {
-	set := kueue.PodSet{Name: "main", Count: 2, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
-		Name: "c", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{core.GPU: resource.MustParse("9")}},
-	}}}}}
-	large := core.Reason{Code: core.TopologyPlacementFailed, Cause: core.PodTooLarge, PodSet: "main", Resource: core.GPU, Need: 9, Limit: 8, Nodes: 3}
+	set := kueue.PodSet{
+		Name:  "main",
+		Count: 2,
+		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{
+			{
+				Name:      "c",
+				Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{core.GPU: resource.MustParse("9")}},
+			},
+		}}},
+	}
+	large := core.Reason{
+		Code:     core.TopologyPlacementFailed,
+		Cause:    core.PodTooLarge,
+		PodSet:   "main",
+		Resource: core.GPU,
+		Need:     9,
+		Limit:    8,
+		Nodes:    3,
+	}
 	for name, tc := range map[string]struct {
 		never bool
 		err   error
@@ -37,11 +52,17 @@ func TestNever(t *testing.T) {
 	} {
 		var told core.Workload
 		j := judge(func(w core.Workload) (core.Reason, bool, error) { told = w; return large, tc.never, tc.err })
-		answer := Never(j, fake.NewClientBuilder().WithScheme(scheme.New()).Build(), convert.Rules{}, testclock.NewFakePassiveClock(time.Unix(1e6, 0)))
+		answer := Never(
+			j,
+			fake.NewClientBuilder().WithScheme(scheme.New()).Build(),
+			convert.Rules{},
+			testclock.NewFakePassiveClock(time.Unix(1e6, 0)),
+		)
 		if got := answer(t.Context(), "blue", "q", []kueue.PodSet{set}); got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
-		if told.Key.Namespace != "blue" || told.Queue != "q" || told.PodSets[0].Count != 2 || told.PodSets[0].Requests.Of(core.GPU) != 9 {
+		if told.Key.Namespace != "blue" || told.Queue != "q" || told.PodSets[0].Count != 2 ||
+			told.PodSets[0].Requests.Of(core.GPU) != 9 {
 			t.Errorf("%s: the engine is told of %+v", name, told)
 		}
 	}
@@ -51,9 +72,19 @@ func TestNever(t *testing.T) {
 // those that ask for something else, or elsewhere, each.
 func TestOneOfManyAlikeIsJudged(t *testing.T) {
 	set := func(gpus, command string) []kueue.PodSet {
-		return []kueue.PodSet{{Name: "main", Count: 1, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
-			Name: "c", Command: []string{command}, Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{core.GPU: resource.MustParse(gpus)}},
-		}}}}}}
+		return []kueue.PodSet{
+			{
+				Name:  "main",
+				Count: 1,
+				Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{
+					{
+						Name:      "c",
+						Command:   []string{command},
+						Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{core.GPU: resource.MustParse(gpus)}},
+					},
+				}}},
+			},
+		}
 	}
 	now := testclock.NewFakePassiveClock(time.Unix(1e6, 0))
 	judged := 0
@@ -84,7 +115,13 @@ func TestOneOfManyAlikeIsJudged(t *testing.T) {
 			fail = nil
 		}
 		now.SetTime(now.Now().Add(step.later))
-		if got := answer(t.Context(), "blue", step.queue, step.sets); (got != "") != step.wantsAnswer || judged != step.judged {
+		if got := answer(
+			t.Context(),
+			"blue",
+			step.queue,
+			step.sets,
+		); (got != "") != step.wantsAnswer ||
+			judged != step.judged {
 			t.Errorf("%d, %s: %q after %d judgements, want %d", i, step.why, got, judged, step.judged)
 		}
 	}

@@ -94,7 +94,11 @@ func openAPI(v schema.GroupVersion) object {
 		var parameters []object
 		for _, p := range about.parameters {
 			parameters = append(parameters, object{
-				"name": p.name, "in": p.in, "description": p.description, "required": p.in == "path", "schema": object{"type": p.kind},
+				"name":        p.name,
+				"in":          p.in,
+				"description": p.description,
+				"required":    p.in == "path",
+				"schema":      object{"type": p.kind},
 			})
 		}
 		content := object{"application/json": object{"schema": object{"$ref": refs + about.answers}}}
@@ -104,7 +108,12 @@ func openAPI(v schema.GroupVersion) object {
 		}
 		paths[path] = object{"parameters": parameters, about.verb(): does}
 	}
-	return object{"openapi": "3.0.0", "info": about(), "paths": paths, "components": object{"schemas": schemas(v, refs)}}
+	return object{
+		"openapi":    "3.0.0",
+		"info":       about(),
+		"paths":      paths,
+		"components": object{"schemas": schemas(v, refs)},
+	}
 }
 
 // swagger is the description of all versions in OpenAPI 2.
@@ -116,7 +125,17 @@ func swagger() object {
 		for path, about := range operations(v) {
 			var parameters []object
 			for _, p := range about.parameters {
-				parameters = append(parameters, object{"name": p.name, "in": p.in, "description": p.description, "required": p.in == "path", "type": p.kind, "uniqueItems": true})
+				parameters = append(
+					parameters,
+					object{
+						"name":        p.name,
+						"in":          p.in,
+						"description": p.description,
+						"required":    p.in == "path",
+						"type":        p.kind,
+						"uniqueItems": true,
+					},
+				)
 			}
 			schema := object{"$ref": refs + about.answers}
 			does := about.does(v, object{"description": "OK", "schema": schema})
@@ -174,27 +193,47 @@ func operations(v schema.GroupVersion) map[string]operation {
 	root := "/apis/" + v.String()
 	out := map[string]operation{
 		root + "/clusterqueues/{name}/pendingworkloads": {
-			"readVisibility" + suffix + "ClusterQueuePendingWorkloads", "who waits in a ClusterQueue, in order", append([]parameter{name("queue")}, page...),
-			summaryOf(v), summaryKind, false,
+			"readVisibility" + suffix + "ClusterQueuePendingWorkloads",
+			"who waits in a ClusterQueue, in order",
+			append([]parameter{name("queue")}, page...),
+			summaryOf(v),
+			summaryKind,
+			false,
 		},
 		root + "/namespaces/{namespace}/localqueues/{name}/pendingworkloads": {
-			"readVisibility" + suffix + "NamespacedLocalQueuePendingWorkloads", "who waits in a LocalQueue, in order", append([]parameter{name("queue"), namespace("queue")}, page...),
-			summaryOf(v), summaryKind, false,
+			"readVisibility" + suffix + "NamespacedLocalQueuePendingWorkloads",
+			"who waits in a LocalQueue, in order",
+			append([]parameter{name("queue"), namespace("queue")}, page...),
+			summaryOf(v),
+			summaryKind,
+			false,
 		},
 	}
 	if v == v1beta2.GroupVersion {
 		out[root+"/namespaces/{namespace}/workloads/{name}/explanation"] = operation{
-			"readVisibility" + suffix + "NamespacedWorkloadExplanation", "why a Workload waits, and what would help",
+			"readVisibility" + suffix + "NamespacedWorkloadExplanation",
+			"why a Workload waits, and what would help",
 			[]parameter{
-				name("Workload"), namespace("Workload"),
-				{against, "query", "string", "another Workload as NAMESPACE/NAME, or its UID: the answer says how both stand to each other, and gives no advice"},
+				name("Workload"),
+				namespace("Workload"),
+				{
+					against,
+					"query",
+					"string",
+					"another Workload as NAMESPACE/NAME, or its UID: the answer says how both stand to each other, and gives no advice",
+				},
 			},
-			schemaName(v, explanationKind), explanationKind, false,
+			schemaName(v, explanationKind),
+			explanationKind,
+			false,
 		}
 		out[root+"/namespaces/{namespace}/"+plans] = operation{
-			"createVisibility" + suffix + "NamespacedWorkloadPlan", "what would become of a job, were it submitted now; nothing is stored",
+			"createVisibility" + suffix + "NamespacedWorkloadPlan",
+			"what would become of a job, were it submitted now; nothing is stored",
 			[]parameter{namespace("job")},
-			schemaName(v, planKind), planKind, true,
+			schemaName(v, planKind),
+			planKind,
+			true,
 		}
 	}
 	return out
@@ -226,17 +265,52 @@ func viewOperations() map[string]operation {
 		one, many := schemaName(viewapi.GroupVersion, r.kind), schemaName(viewapi.GroupVersion, r.kind+"List")
 		all, within, scope := root+"/"+r.resource, []parameter(nil), ""
 		if r.namespaced {
-			out[all] = operation{"listViewV1alpha1" + r.kind + "ForAllNamespaces", "how all " + r.what + " stand that may be listed", r.list, many, r.kind, false}
+			out[all] = operation{
+				"listViewV1alpha1" + r.kind + "ForAllNamespaces",
+				"how all " + r.what + " stand that may be listed",
+				r.list,
+				many,
+				r.kind,
+				false,
+			}
 			all, scope = root+"/namespaces/{namespace}/"+r.resource, "Namespaced"
 			within = []parameter{{"namespace", "path", "string", "namespace of the " + r.what}}
 		}
-		out[all] = operation{"listViewV1alpha1" + scope + r.kind, "how " + r.what + " stand", slices.Concat(within, r.list), many, r.kind, false}
+		out[all] = operation{
+			"listViewV1alpha1" + scope + r.kind,
+			"how " + r.what + " stand",
+			slices.Concat(within, r.list),
+			many,
+			r.kind,
+			false,
+		}
 		if r.resource == viewapi.JobViews {
 			one := slices.Concat(within, []parameter{name(r.named)})
-			out[all+"/{name}/"+viewapi.Explanation] = operation{"readViewV1alpha1NamespacedJobExplanation", "why a job is where it is", one, schemaName(viewapi.GroupVersion, "JobExplanation"), "JobExplanation", false}
-			out[all+"/{name}/"+viewapi.Details] = operation{"readViewV1alpha1NamespacedJobDetails", "all that there is to know of a job", one, schemaName(viewapi.GroupVersion, "JobDetails"), "JobDetails", false}
+			out[all+"/{name}/"+viewapi.Explanation] = operation{
+				"readViewV1alpha1NamespacedJobExplanation",
+				"why a job is where it is",
+				one,
+				schemaName(viewapi.GroupVersion, "JobExplanation"),
+				"JobExplanation",
+				false,
+			}
+			out[all+"/{name}/"+viewapi.Details] = operation{
+				"readViewV1alpha1NamespacedJobDetails",
+				"all that there is to know of a job",
+				one,
+				schemaName(viewapi.GroupVersion, "JobDetails"),
+				"JobDetails",
+				false,
+			}
 		}
-		out[all+"/{name}"] = operation{"readViewV1alpha1" + scope + r.kind, "how one of the " + r.what + " stands", slices.Concat(within, []parameter{name(r.named)}), one, r.kind, false}
+		out[all+"/{name}"] = operation{
+			"readViewV1alpha1" + scope + r.kind,
+			"how one of the " + r.what + " stands",
+			slices.Concat(within, []parameter{name(r.named)}),
+			one,
+			r.kind,
+			false,
+		}
 	}
 	return out
 }
@@ -288,11 +362,21 @@ func schemas(v schema.GroupVersion, refs string) object {
 	item := schemaName(v, "PendingWorkload")
 	out := object{
 		summaryOf(v): object{
-			"type": "object", "description": "Who waits in a queue, in the order in which they are considered.", "required": []string{"items"},
+			"type":                            "object",
+			"description":                     "Who waits in a queue, in the order in which they are considered.",
+			"required":                        []string{"items"},
 			"x-kubernetes-group-version-kind": []object{kindOf(v, summaryKind)},
 			"properties": object{
-				"apiVersion": text("Version of this object."), "kind": text("Kind of this object."), "metadata": metadata("Empty."),
-				"items": object{"type": "array", "description": "The workloads.", "items": object{"$ref": refs + item}},
+				"apiVersion": text(
+					"Version of this object.",
+				),
+				"kind":     text("Kind of this object."),
+				"metadata": metadata("Empty."),
+				"items": object{
+					"type":        "array",
+					"description": "The workloads.",
+					"items":       object{"$ref": refs + item},
+				},
 			},
 		},
 		item: object{
@@ -311,8 +395,15 @@ func schemas(v schema.GroupVersion, refs string) object {
 		fields := out[item].(object)["properties"].(object) //nolint:forcetypeassert // it was just made
 		describeType(reflect.TypeFor[v1beta2.QueueQuota](), v, refs, out)
 		summary := out[summaryOf(v)].(object)["properties"].(object) //nolint:forcetypeassert // it was just made
-		summary["quotas"] = object{"type": "array", "description": "Quotas of the ClusterQueue, where a LocalQueue was asked about.", "items": object{"$ref": refs + schemaName(v, "QueueQuota")}}
-		fields["start"] = object{"$ref": refs + schemaName(v, "Start"), "description": "When it is expected to start; absent if that is not known."}
+		summary["quotas"] = object{
+			"type":        "array",
+			"description": "Quotas of the ClusterQueue, where a LocalQueue was asked about.",
+			"items":       object{"$ref": refs + schemaName(v, "QueueQuota")},
+		}
+		fields["start"] = object{
+			"$ref":        refs + schemaName(v, "Start"),
+			"description": "When it is expected to start; absent if that is not known.",
+		}
 		describeType(reflect.TypeFor[v1beta2.Explanation](), v, refs, out)
 		top := out[schemaName(v, explanationKind)].(object) //nolint:forcetypeassert // it was just made
 		top["description"] = "Why a workload waits, what bears on it and what would help, found out at the moment of the question."
@@ -369,13 +460,16 @@ func describeType(t reflect.Type, v schema.GroupVersion, refs string, out object
 }
 
 // fieldDocs are what the fields of views are said to mean.
-var fieldDocs = sync.OnceValue(func() map[string]map[string]string { //nolint:gochecknoglobals // computed once
-	out := view.FieldDocs()
-	maps.Copy(out, why.FieldDocs())
-	return out
-})
+var fieldDocs = sync.OnceValue( //nolint:gochecknoglobals // computed once
+	func() map[string]map[string]string {
+		out := view.FieldDocs()
+		maps.Copy(out, why.FieldDocs())
+		return out
+	},
+)
 
-// typeName is what a schema of a type is called: the view API has an explanation of its own, and that of an engine in it.
+// typeName is what a schema of a type is called: the view API has an explanation of its own, and that of an
+// engine in it.
 func typeName(t reflect.Type, v schema.GroupVersion) string {
 	if v == viewapi.GroupVersion && t == reflect.TypeFor[v1beta2.Explanation]() {
 		return "EngineExplanation"

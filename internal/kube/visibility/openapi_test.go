@@ -89,7 +89,11 @@ func TestOpenAPI3(t *testing.T) {
 	var index struct {
 		Paths map[string]struct{ ServerRelativeURL string }
 	}
-	if err := json.Unmarshal(ask(t, "/openapi/v3", "").Body.Bytes(), &index); err != nil || len(index.Paths) != 3 {
+	if err := json.Unmarshal(
+		ask(t, "/openapi/v3", "").Body.Bytes(),
+		&index,
+	); err != nil ||
+		len(index.Paths) != 3 {
 		t.Fatalf("%v, %+v", err, index)
 	}
 	for _, at := range index.Paths {
@@ -112,7 +116,12 @@ func TestOpenAPI3(t *testing.T) {
 		if !strings.Contains(at.ServerRelativeURL, strings.Trim(tag, `"`)) {
 			t.Errorf("the index has %s, the document %s", at.ServerRelativeURL, tag)
 		}
-		if again := ask(t, at.ServerRelativeURL, tag); again.Code != http.StatusNotModified || again.Body.Len() != 0 {
+		if again := ask(
+			t,
+			at.ServerRelativeURL,
+			tag,
+		); again.Code != http.StatusNotModified ||
+			again.Body.Len() != 0 {
 			t.Errorf("a client that has it gets it again: %d, %d bytes", again.Code, again.Body.Len())
 		}
 	}

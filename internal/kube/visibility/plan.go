@@ -79,16 +79,29 @@ func (h *handler) plan(r *http.Request, info *request.RequestInfo) (any, error) 
 }
 
 // planned is the Workload that a job would get.
-func (h *handler) planned(ctx context.Context, namespace string, s *v1beta2.WorkloadPlanSpec) (*kueue.Workload, error) {
+func (h *handler) planned(
+	ctx context.Context,
+	namespace string,
+	s *v1beta2.WorkloadPlanSpec,
+) (*kueue.Workload, error) {
 	if s.QueueName == "" || len(s.PodSets) == 0 || len(s.PodSets) > mostPodSets {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("a plan has a queueName and up to %d podSets", mostPodSets))
 	}
-	w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: plannedName, UID: plannedName, CreationTimestamp: metav1.NewTime(h.clock.Now())}}
+	w := &kueue.Workload{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:         namespace,
+			Name:              plannedName,
+			UID:               plannedName,
+			CreationTimestamp: metav1.NewTime(h.clock.Now()),
+		},
+	}
 	w.Spec.QueueName = kueue.LocalQueueName(s.QueueName)
 	for i := range s.PodSets {
 		set := &s.PodSets[i]
 		if set.Count < 0 || set.Name == "" || len(set.Template.Spec.Containers) == 0 {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("podSets[%d] needs a name, a count that is not negative, and a template with containers", i))
+			return nil, apierrors.NewBadRequest(
+				fmt.Sprintf("podSets[%d] needs a name, a count that is not negative, and a template with containers", i),
+			)
 		}
 		w.Spec.PodSets = append(w.Spec.PodSets, kueue.PodSet{
 			Name: kueue.PodSetReference(set.Name), Count: set.Count, MinCount: set.MinCount, Template: set.Template,
@@ -106,7 +119,12 @@ func (h *handler) plannedPriority(ctx context.Context, s *v1beta2.WorkloadPlanSp
 		var c kueue.WorkloadPriorityClass
 		switch err := h.workloads.Get(ctx, client.ObjectKey{Name: s.PriorityClass}, &c); {
 		case apierrors.IsNotFound(err):
-			return 0, apierrors.NewBadRequest(fmt.Sprintf("there is no WorkloadPriorityClass %s: the job would be held until there is", s.PriorityClass))
+			return 0, apierrors.NewBadRequest(
+				fmt.Sprintf(
+					"there is no WorkloadPriorityClass %s: the job would be held until there is",
+					s.PriorityClass,
+				),
+			)
 		case err != nil:
 			return 0, apierrors.NewInternalError(fmt.Errorf("read WorkloadPriorityClass %s: %w", s.PriorityClass, err))
 		}
@@ -143,7 +161,10 @@ func (h *handler) translate(ctx context.Context, w *kueue.Workload) (core.Worklo
 	if err := h.workloads.List(ctx, &volumes); err != nil {
 		return core.Workload{}, fmt.Errorf("list PersistentVolumes: %w", err)
 	}
-	s := convert.Surroundings{RuntimeClasses: map[string]convert.RuntimeClass{}, Volumes: map[string][]core.Selector{}}
+	s := convert.Surroundings{
+		RuntimeClasses: map[string]convert.RuntimeClass{},
+		Volumes:        map[string][]core.Selector{},
+	}
 	slices.SortFunc(limits.Items, func(a, b corev1.LimitRange) int {
 		return core.Key{Name: a.Name}.Compare(core.Key{Name: b.Name})
 	})
@@ -162,8 +183,19 @@ func (h *handler) translate(ctx context.Context, w *kueue.Workload) (core.Worklo
 }
 
 // outcome is the answer in what the asker may know.
-func (a *asker) outcome(ctx context.Context, w *kueue.Workload, told core.Workload, x inquiry.Supposed, classes []priorityClass) *v1beta2.WorkloadPlanStatus {
-	out := &v1beta2.WorkloadPlanStatus{At: metav1.NewTime(a.clock.Now()), ClusterQueue: x.Queue, Priority: shown(told.Priority), Outcome: v1beta2.PlanWaits}
+func (a *asker) outcome(
+	ctx context.Context,
+	w *kueue.Workload,
+	told core.Workload,
+	x inquiry.Supposed,
+	classes []priorityClass,
+) *v1beta2.WorkloadPlanStatus {
+	out := &v1beta2.WorkloadPlanStatus{
+		At:           metav1.NewTime(a.clock.Now()),
+		ClusterQueue: x.Queue,
+		Priority:     shown(told.Priority),
+		Outcome:      v1beta2.PlanWaits,
+	}
 	for _, k := range x.Evicts {
 		out.Preempts = append(out.Preempts, a.reference(ctx, k))
 	}
@@ -174,7 +206,11 @@ func (a *asker) outcome(ctx context.Context, w *kueue.Workload, told core.Worklo
 		for _, v := range x.Explanation.Advice {
 			to := a.advice(ctx, w, v, classes)
 			switch v.Kind { //nolint:exhaustive // what else is offered is for others
-			case core.FewerPods, core.SmallerPods, core.RaisePriority, core.Tolerate, core.DropSelector: // whoever submits it can
+			case core.FewerPods,
+				core.SmallerPods,
+				core.RaisePriority,
+				core.Tolerate,
+				core.DropSelector: // whoever submits it can
 				to.Allowed, to.Needs = true, ""
 			}
 			e.Advice = append(e.Advice, to)
@@ -190,7 +226,14 @@ func (a *asker) outcome(ctx context.Context, w *kueue.Workload, told core.Worklo
 		set := &x.Admission.PodSets[i]
 		to := v1beta2.PlannedAdmission{Name: set.Name, Count: set.Count}
 		for _, f := range set.Flavors {
-			to.Flavors = append(to.Flavors, v1beta2.PlannedFlavor{Resource: f.Resource, Flavor: f.Flavor, Amount: convert.Quantity(f.Resource, set.Usage.Of(f.Resource))})
+			to.Flavors = append(
+				to.Flavors,
+				v1beta2.PlannedFlavor{
+					Resource: f.Resource,
+					Flavor:   f.Flavor,
+					Amount:   convert.Quantity(f.Resource, set.Usage.Of(f.Resource)),
+				},
+			)
 		}
 		for _, p := range set.Places {
 			to.Nodes = append(to.Nodes, v1beta2.PlannedNode{Name: p.Node, Count: p.Count})
@@ -199,8 +242,14 @@ func (a *asker) outcome(ctx context.Context, w *kueue.Workload, told core.Worklo
 	}
 	for _, q := range x.Quotas {
 		out.Quotas = append(out.Quotas, v1beta2.PlannedQuota{
-			Flavor: q.Flavor, Resource: q.Resource,
-			Nominal: convert.Quantity(q.Resource, q.Nominal), Used: convert.Quantity(q.Resource, q.Used), Borrowed: convert.Quantity(q.Resource, q.Borrowed),
+			Flavor:   q.Flavor,
+			Resource: q.Resource,
+			Nominal: convert.Quantity(
+				q.Resource,
+				q.Nominal,
+			),
+			Used:     convert.Quantity(q.Resource, q.Used),
+			Borrowed: convert.Quantity(q.Resource, q.Borrowed),
 		})
 	}
 	return out

@@ -35,12 +35,28 @@ func TestPlan(t *testing.T) {
 	q.supposes = func(w core.Workload) inquiry.Supposed {
 		told = w
 		return inquiry.Supposed{
-			Queue: "shared", Awaits: true, Evicts: []core.Key{{Namespace: "red", Name: "b"}},
-			Admission: &core.Admission{Queue: "shared", PodSets: []core.PodSetAdmission{{
-				Name: "main", Count: 2, Flavors: []core.FlavorChoice{{Resource: core.GPU, Flavor: "h100"}},
-				Usage: core.MakeResources(map[string]core.Amount{core.GPU: 8}), Places: []core.Place{{Node: "n1", Count: 2}},
-			}}},
-			Quotas: []inquiry.SupposedQuota{{FlavorResource: core.FlavorResource{Flavor: "h100", Resource: core.GPU}, Nominal: 4, Used: 8, Borrowed: 4}},
+			Queue:  "shared",
+			Awaits: true,
+			Evicts: []core.Key{{Namespace: "red", Name: "b"}},
+			Admission: &core.Admission{Queue: "shared", PodSets: []core.PodSetAdmission{
+				{
+					Name:    "main",
+					Count:   2,
+					Flavors: []core.FlavorChoice{{Resource: core.GPU, Flavor: "h100"}},
+					Usage: core.MakeResources(
+						map[string]core.Amount{core.GPU: 8},
+					),
+					Places: []core.Place{{Node: "n1", Count: 2}},
+				},
+			}},
+			Quotas: []inquiry.SupposedQuota{
+				{
+					FlavorResource: core.FlavorResource{Flavor: "h100", Resource: core.GPU},
+					Nominal:        4,
+					Used:           8,
+					Borrowed:       4,
+				},
+			},
 		}
 	}
 	w := post(t, q, planned)
@@ -48,7 +64,8 @@ func TestPlan(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != http.StatusOK || got.Status == nil {
 		t.Fatalf("%d, %v: %s", w.Code, err, w.Body)
 	}
-	if told.Key.Namespace != "blue" || told.Queue != "q" || told.PodSets[0].Count != 2 || told.PodSets[0].Requests.Of(core.GPU) != 4 {
+	if told.Key.Namespace != "blue" || told.Queue != "q" || told.PodSets[0].Count != 2 ||
+		told.PodSets[0].Requests.Of(core.GPU) != 4 {
 		t.Errorf("the engine is told of %+v", told)
 	}
 	s := got.Status
@@ -59,7 +76,17 @@ func TestPlan(t *testing.T) {
 		t.Errorf("somebody who may see no workloads is told of %+v", s.Preempts)
 	}
 	set, quota := s.PodSets[0], s.Quotas[0]
-	if diff := cmp.Diff([]string{"h100", "8", "n1", "4", "8", "4"}, []string{set.Flavors[0].Flavor, set.Flavors[0].Amount.String(), set.Nodes[0].Name, quota.Nominal.String(), quota.Used.String(), quota.Borrowed.String()}); diff != "" {
+	if diff := cmp.Diff(
+		[]string{"h100", "8", "n1", "4", "8", "4"},
+		[]string{
+			set.Flavors[0].Flavor,
+			set.Flavors[0].Amount.String(),
+			set.Nodes[0].Name,
+			quota.Nominal.String(),
+			quota.Used.String(),
+			quota.Borrowed.String(),
+		},
+	); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
@@ -67,11 +94,21 @@ func TestPlan(t *testing.T) {
 func TestPlanThatWaits(t *testing.T) {
 	q := shared()
 	q.supposes = func(core.Workload) inquiry.Supposed {
-		return inquiry.Supposed{Queue: "shared", Explanation: core.Explanation{Queue: "shared", Reason: core.Reason{Code: core.Suspended, Cause: core.QueueStopped}}}
+		return inquiry.Supposed{
+			Queue: "shared",
+			Explanation: core.Explanation{
+				Queue:  "shared",
+				Reason: core.Reason{Code: core.Suspended, Cause: core.QueueStopped},
+			},
+		}
 	}
 	var got v1beta2.WorkloadPlan
-	if err := json.Unmarshal(post(t, q, planned).Body.Bytes(), &got); err != nil || got.Status == nil || got.Status.Outcome != v1beta2.PlanWaits ||
-		got.Status.Explanation == nil || got.Status.Explanation.Reason != string(core.Suspended) {
+	if err := json.Unmarshal(
+		post(t, q, planned).Body.Bytes(),
+		&got,
+	); err != nil || got.Status == nil || got.Status.Outcome != v1beta2.PlanWaits ||
+		got.Status.Explanation == nil ||
+		got.Status.Explanation.Reason != string(core.Suspended) {
 		t.Errorf("%v: %+v", err, got.Status)
 	}
 }
@@ -81,7 +118,10 @@ func TestPlanSaysWhen(t *testing.T) {
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	q := shared()
 	q.supposedStart = forecast.Forecast{At: at, P50: at.Add(time.Hour), Known: 7}
-	waits := inquiry.Supposed{Queue: "shared", Explanation: core.Explanation{Reason: core.Reason{Code: core.WaitingForQuota}}}
+	waits := inquiry.Supposed{
+		Queue:       "shared",
+		Explanation: core.Explanation{Reason: core.Reason{Code: core.WaitingForQuota}},
+	}
 	runs := inquiry.Supposed{Queue: "shared", Admission: &core.Admission{}}
 	asked := strings.Replace(planned, `"queueName"`, `"estimateStart": true, "queueName"`, 1)
 	for name, tc := range map[string]struct {
@@ -91,10 +131,15 @@ func TestPlanSaysWhen(t *testing.T) {
 	}{"asked": {asked, waits, true}, "not asked": {planned, waits, false}, "starts": {asked, runs, false}} {
 		q.supposes = func(core.Workload) inquiry.Supposed { return tc.is }
 		var got v1beta2.WorkloadPlan
-		if err := json.Unmarshal(post(t, q, tc.body).Body.Bytes(), &got); err != nil || got.Status == nil || (got.Status.Start != nil) != tc.want {
+		if err := json.Unmarshal(
+			post(t, q, tc.body).Body.Bytes(),
+			&got,
+		); err != nil || got.Status == nil ||
+			(got.Status.Start != nil) != tc.want {
 			t.Fatalf("%s: %v: %+v", name, err, got.Status)
 		}
-		if s := got.Status.Start; tc.want && (!s.P50.Equal(new(metav1.NewTime(at.Add(time.Hour)))) || s.P90 != nil || s.Known != 7) {
+		if s := got.Status.Start; tc.want &&
+			(!s.P50.Equal(new(metav1.NewTime(at.Add(time.Hour)))) || s.P90 != nil || s.Known != 7) {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}
@@ -109,7 +154,12 @@ func TestWrongPlans(t *testing.T) {
 		"too long": {`{"spec": {"queueName": "` + strings.Repeat("x", mostPlanBytes) + `"}}`, "too large"},
 		"class":    {strings.Replace(planned, `"queueName"`, `"priorityClass": "nope", "queueName"`, 1), "no WorkloadPriorityClass nope"},
 	} {
-		if w := post(t, shared(), tc.body); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), tc.says) {
+		if w := post(
+			t,
+			shared(),
+			tc.body,
+		); w.Code != http.StatusBadRequest ||
+			!strings.Contains(w.Body.String(), tc.says) {
 			t.Errorf("%s: %d, %s; want %q", name, w.Code, w.Body, tc.says)
 		}
 	}

@@ -46,9 +46,16 @@ func (h *handler) quotas(ctx context.Context, info *request.RequestInfo) ([]v1be
 				return quantity(own.Resource, *a)
 			}
 			out = append(out, v1beta2.QueueQuota{
-				Flavor: f.Flavor, Resource: own.Resource, Nominal: convert.Quantity(own.Resource, own.Nominal),
-				BorrowingLimit: limit(own.Borrowing), LendingLimit: limit(own.Lending),
-				Used: convert.Quantity(own.Resource, used), Borrowed: convert.Quantity(own.Resource, is.Borrowed(own, used)),
+				Flavor:         f.Flavor,
+				Resource:       own.Resource,
+				Nominal:        convert.Quantity(own.Resource, own.Nominal),
+				BorrowingLimit: limit(own.Borrowing),
+				LendingLimit:   limit(own.Lending),
+				Used: convert.Quantity(
+					own.Resource,
+					used,
+				),
+				Borrowed: convert.Quantity(own.Resource, is.Borrowed(own, used)),
 			})
 		}
 	}

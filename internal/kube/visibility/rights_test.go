@@ -14,7 +14,11 @@ import (
 // of who may end that.
 func TestRightsAreThoseOfTheObjectTheUserEdits(t *testing.T) {
 	made := func(gvk, name string) map[string]string {
-		return map[string]string{kueue.IsGroupWorkloadAnnotation: "true", kueue.JobOwnerGVKAnnotation: gvk, kueue.JobOwnerNameAnnotation: name}
+		return map[string]string{
+			kueue.IsGroupWorkloadAnnotation: "true",
+			kueue.JobOwnerGVKAnnotation:     gvk,
+			kueue.JobOwnerNameAnnotation:    name,
+		}
 	}
 	for name, c := range map[string]struct {
 		annotations map[string]string
@@ -35,7 +39,9 @@ func TestRightsAreThoseOfTheObjectTheUserEdits(t *testing.T) {
 		"a gate of nobody's object": {advice: core.OpenGate, want: "patch workloads.kueue.x-k8s.io"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "w", Annotations: c.annotations}}
+			w := &kueue.Workload{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "w", Annotations: c.annotations},
+			}
 			if c.owner != nil {
 				w.OwnerReferences = []metav1.OwnerReference{*c.owner}
 			}

@@ -86,7 +86,14 @@ func (s *Server) Serve(ctx context.Context) {
 		if ctx.Err() != nil {
 			return // it was told to
 		}
-		log.FromContext(ctx).Error(err, "The visibility API is not served; trying again", "after", retryAfter.String())
+		log.FromContext(
+			ctx,
+		).Error(
+			err,
+			"The visibility API is not served; trying again",
+			"after",
+			retryAfter.String(),
+		)
 		select {
 		case <-ctx.Done():
 			return
@@ -114,7 +121,13 @@ func (s *Server) serve(parent context.Context) error {
 	if err := authn.ApplyTo(&who, serving, nil); err != nil {
 		return fmt.Errorf("learn how the cluster knows its users: %w", err)
 	}
-	authz := options.NewDelegatingAuthorizationOptions().WithAlwaysAllowGroups("system:masters").WithAlwaysAllowPaths("/healthz", "/livez", "/readyz")
+	authz := options.NewDelegatingAuthorizationOptions().WithAlwaysAllowGroups(
+		"system:masters",
+	).WithAlwaysAllowPaths(
+		"/healthz",
+		"/livez",
+		"/readyz",
+	)
 	authz.RemoteKubeConfigFile = s.opts.Kubeconfig
 	if err := authz.ApplyTo(&may); err != nil {
 		return fmt.Errorf("ask the cluster what its users may: %w", err)
@@ -124,8 +137,13 @@ func (s *Server) serve(parent context.Context) error {
 		return fmt.Errorf("serve the visibility API: %w", err)
 	}
 	answers := &handler{
-		lines: s.opts.Lines, workloads: s.opts.Workloads, rights: may.Authorizer, clock: s.opts.Clock, slack: s.opts.SlackQueue, rules: s.opts.Rules,
-		filled: s.filled,
+		lines:     s.opts.Lines,
+		workloads: s.opts.Workloads,
+		rights:    may.Authorizer,
+		clock:     s.opts.Clock,
+		slack:     s.opts.SlackQueue,
+		rules:     s.opts.Rules,
+		filled:    s.filled,
 	}
 	answers.views = views.New(s.opts.Views, may.Authorizer, answers.order, answers.explain)
 	h := chain(answers, who, may)
@@ -143,9 +161,18 @@ func chain(h http.Handler, who server.AuthenticationInfo, may server.Authorizati
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, metav1.SchemeGroupVersion)
 	codecs := serializer.NewCodecFactory(scheme)
-	resolver := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+	resolver := &request.RequestInfoFactory{
+		APIPrefixes:          sets.NewString("api", "apis"),
+		GrouplessAPIPrefixes: sets.NewString("api"),
+	}
 	h = filters.WithAuthorization(h, may.Authorizer, codecs)
-	h = filters.WithAuthentication(h, who.Authenticator, filters.Unauthorized(codecs), who.APIAudiences, who.RequestHeaderConfig)
+	h = filters.WithAuthentication(
+		h,
+		who.Authenticator,
+		filters.Unauthorized(codecs),
+		who.APIAudiences,
+		who.RequestHeaderConfig,
+	)
 	h = filters.WithRequestInfo(h, resolver)
 	return serverfilters.WithPanicRecovery(h, resolver)
 }

@@ -48,7 +48,12 @@ type filter struct{ namespace, localQueue string }
 // summarize makes the answer from a queue's line and the Workloads there are.
 // Workloads that are switched off stand in no queue. One that the engine knows
 // and the API has no more counts as gone.
-func summarize(line []cycle.Waiting, objects map[core.Key]*kueue.Workload, of filter, p page) []v1beta2.PendingWorkload {
+func summarize(
+	line []cycle.Waiting,
+	objects map[core.Key]*kueue.Workload,
+	of filter,
+	p page,
+) []v1beta2.PendingWorkload {
 	type localQueue struct{ namespace, name string }
 	items := []v1beta2.PendingWorkload{}
 	inQueue, inLocalQueue, listed := int32(0), map[localQueue]int32{}, 0
@@ -60,7 +65,10 @@ func summarize(line []cycle.Waiting, objects map[core.Key]*kueue.Workload, of fi
 		d := localQueue{w.Key.Namespace, w.LocalQueue}
 		item := v1beta2.PendingWorkload{
 			ObjectMeta: metav1.ObjectMeta{
-				Name: o.Name, Namespace: o.Namespace, OwnerReferences: o.OwnerReferences, CreationTimestamp: o.CreationTimestamp,
+				Name:              o.Name,
+				Namespace:         o.Namespace,
+				OwnerReferences:   o.OwnerReferences,
+				CreationTimestamp: o.CreationTimestamp,
 			},
 			Priority: shown(w.Priority), LocalQueueName: w.LocalQueue,
 			PositionInClusterQueue: inQueue, PositionInLocalQueue: inLocalQueue[d],

@@ -27,7 +27,11 @@ import (
 // A controller of Kubernetes, or an operator, is believed about which object the pod is of. That
 // is the job that was admitted, or an object that an AppWrapper which was admitted has recorded as
 // a component: owner references of objects are written by users.
-func (h *podHandler) adopted(ctx context.Context, req admission.Request, p *corev1.Pod) (*kueue.Workload, error) {
+func (h *podHandler) adopted(
+	ctx context.Context,
+	req admission.Request,
+	p *corev1.Pod,
+) (*kueue.Workload, error) {
 	owner := metav1.GetControllerOf(p)
 	if owner == nil || p.Annotations[kueue.WorkloadAnnotation] != "" {
 		return nil, nil //nolint:nilnil // it is not
@@ -52,12 +56,20 @@ func (h *podHandler) adopted(ctx context.Context, req admission.Request, p *core
 // admitted is the admitted Workload of a job, nil if there is none.
 func (c Cluster) admitted(ctx context.Context, namespace string, job types.UID) (*kueue.Workload, error) {
 	var all kueue.WorkloadList
-	if err := c.Cached.List(ctx, &all, client.InNamespace(namespace), client.MatchingLabels{kueue.JobUIDLabel: string(job)}); err != nil {
+	if err := c.Cached.List(
+		ctx,
+		&all,
+		client.InNamespace(namespace),
+		client.MatchingLabels{kueue.JobUIDLabel: string(job)},
+	); err != nil {
 		return nil, fmt.Errorf("look for the Workload of job %s: %w", job, err)
 	}
 	for i := range all.Items {
 		w := &all.Items[i]
-		if owner := metav1.GetControllerOf(w); owner != nil && owner.UID == job && convert.Admitted(w) && !convert.Evicted(w) && !convert.Finished(w) {
+		if owner := metav1.GetControllerOf(
+			w,
+		); owner != nil && owner.UID == job && convert.Admitted(w) && !convert.Evicted(w) &&
+			!convert.Finished(w) {
 			return w, nil
 		}
 	}
@@ -65,7 +77,11 @@ func (c Cluster) admitted(ctx context.Context, namespace string, job types.UID) 
 }
 
 // admittedWith is the admitted Workload of an AppWrapper of which an object is a component.
-func (c Cluster) admittedWith(ctx context.Context, namespace, wrapper string, part *metav1.OwnerReference) (*kueue.Workload, error) {
+func (c Cluster) admittedWith(
+	ctx context.Context,
+	namespace, wrapper string,
+	part *metav1.OwnerReference,
+) (*kueue.Workload, error) {
 	var whole aw.AppWrapper
 	if err := c.Cached.Get(ctx, types.NamespacedName{Namespace: namespace, Name: wrapper}, &whole); err != nil {
 		return nil, client.IgnoreNotFound(err)
@@ -80,7 +96,8 @@ func (c Cluster) admittedWith(ctx context.Context, namespace, wrapper string, pa
 	if err != nil {
 		return nil, fmt.Errorf("read %s %s/%s: %w", part.Kind, namespace, part.Name, err)
 	}
-	if component.UID != part.UID || !metav1.IsControlledBy(component, &whole) || (appwrapper.Adapter{}).PartOf(&whole, gvk, component) != jobs.Own {
+	if component.UID != part.UID || !metav1.IsControlledBy(component, &whole) ||
+		(appwrapper.Adapter{}).PartOf(&whole, gvk, component) != jobs.Own {
 		return nil, nil //nolint:nilnil // it only says so
 	}
 	return c.admitted(ctx, namespace, whole.UID)

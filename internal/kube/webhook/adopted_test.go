@@ -21,7 +21,10 @@ import (
 func TestPodsOfJobsThatOthersStarted(t *testing.T) {
 	holds := func(name string, owner metav1.OwnerReference, conditions ...string) *v1beta2.Workload {
 		w := &v1beta2.Workload{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "blue", Name: name, Labels: map[string]string{v1beta2.JobUIDLabel: string(owner.UID)}, OwnerReferences: []metav1.OwnerReference{owner},
+			Namespace:       "blue",
+			Name:            name,
+			Labels:          map[string]string{v1beta2.JobUIDLabel: string(owner.UID)},
+			OwnerReferences: []metav1.OwnerReference{owner},
 		}}
 		w.Spec.PodSets = []v1beta2.PodSet{{Name: "main", Count: 2}}
 		w.Status.Admission = &v1beta2.Admission{ClusterQueue: "cq"}
@@ -31,21 +34,44 @@ func TestPodsOfJobsThatOthersStarted(t *testing.T) {
 		return w
 	}
 	owned := func(apiVersion, kind, name, uid string) metav1.OwnerReference {
-		return metav1.OwnerReference{APIVersion: apiVersion, Kind: kind, Name: name, UID: types.UID(uid), Controller: new(true)}
+		return metav1.OwnerReference{
+			APIVersion: apiVersion,
+			Kind:       kind,
+			Name:       name,
+			UID:        types.UID(uid),
+			Controller: new(true),
+		}
 	}
 	wrapper := &aw.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "wrap", UID: "wrap-uid"}}
 	wrapper.Status.Phase = aw.AppWrapperRunning
-	wrapper.Status.ComponentStatus = []aw.AppWrapperComponentStatus{{Name: "inner", Kind: "Job", APIVersion: "batch/v1"}}
+	wrapper.Status.ComponentStatus = []aw.AppWrapperComponentStatus{
+		{Name: "inner", Kind: "Job", APIVersion: "batch/v1"},
+	}
 	part := func(name, uid string) client.Object {
-		return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name, UID: types.UID(uid), OwnerReferences: []metav1.OwnerReference{owned("workload.codeflare.dev/v1beta2", "AppWrapper", "wrap", "wrap-uid")}}}
+		return &batchv1.Job{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "blue",
+				Name:      name,
+				UID:       types.UID(uid),
+				OwnerReferences: []metav1.OwnerReference{
+					owned("workload.codeflare.dev/v1beta2", "AppWrapper", "wrap", "wrap-uid"),
+				},
+			},
+		}
 	}
 	of := func(kind, name, uid string) string {
 		return "ownerReferences: [{apiVersion: batch/v1, kind: " + kind + ", name: " + name + ", uid: " + uid + ", controller: true}]"
 	}
 	there := []client.Object{
-		holds("w-train", owned("batch/v1", "Job", "train", "train-uid")), holds("w-wrap", owned("workload.codeflare.dev/v1beta2", "AppWrapper", "wrap", "wrap-uid")),
+		holds(
+			"w-train",
+			owned("batch/v1", "Job", "train", "train-uid"),
+		),
+		holds("w-wrap", owned("workload.codeflare.dev/v1beta2", "AppWrapper", "wrap", "wrap-uid")),
 		holds("w-leaves", owned("batch/v1", "Job", "leaves", "leaves-uid"), v1beta2.WorkloadEvicted),
-		wrapper, part("inner", "inner-uid"), part("forged", "forged-uid"),
+		wrapper,
+		part("inner", "inner-uid"),
+		part("forged", "forged-uid"),
 	}
 	const wrapped = "workload.codeflare.dev/appwrapper: wrap"
 	for name, tc := range map[string]struct {
@@ -61,7 +87,11 @@ func TestPodsOfJobsThatOthersStarted(t *testing.T) {
 		"of another Job":   {"it was not admitted", jobController, podText("blue", "", "", of("Job", "other", "other-uid"), ""), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := send(t, serveWith(t, webhook.Options{}, world(there...), nil, world(there...)...), ask{path: mutatePod, user: tc.user, new: tc.new})
+			r := send(
+				t,
+				serveWith(t, webhook.Options{}, world(there...), nil, world(there...)...),
+				ask{path: mutatePod, user: tc.user, new: tc.new},
+			)
 			if !r.Allowed {
 				t.Fatal(r.Message)
 			}
@@ -69,7 +99,8 @@ func TestPodsOfJobsThatOthersStarted(t *testing.T) {
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(r.Object, p); err != nil {
 				t.Fatal(err)
 			}
-			if got := p.Annotations[v1beta2.WorkloadAnnotation]; got != tc.want || podmeta.Managed(p) != (tc.want == "") {
+			if got := p.Annotations[v1beta2.WorkloadAnnotation]; got != tc.want ||
+				podmeta.Managed(p) != (tc.want == "") {
 				t.Errorf("%s: counted with %q and held %v, want %q", tc.why, got, podmeta.Managed(p), tc.want)
 			}
 			set := map[string]string{"w-train": "main", "w-wrap": "wrap-0"}[tc.want] // that by which the AppWrapper counts

@@ -37,7 +37,11 @@ func answer(req admission.Request, errs field.ErrorList, warnings ...string) adm
 			errs[i] = &whole
 		}
 	}
-	status := apierrors.NewInvalid(schema.GroupKind{Group: req.Kind.Group, Kind: req.Kind.Kind}, name, errs).ErrStatus
+	status := apierrors.NewInvalid(
+		schema.GroupKind{Group: req.Kind.Group, Kind: req.Kind.Kind},
+		name,
+		errs,
+	).ErrStatus
 	resp := admission.Denied("")
 	resp.Result = &status
 	return resp

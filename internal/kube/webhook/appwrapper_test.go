@@ -19,12 +19,23 @@ const (
 
 // wrapper is an AppWrapper with components in YAML.
 func wrapper(namespace, labels string, suspend string, components ...string) string {
-	return strings.NewReplacer("NAMESPACE", namespace, "LABELS", labels, "SUSPEND", suspend, "COMPONENTS", strings.Join(components, ", ")).Replace(`
+	return strings.NewReplacer(
+		"NAMESPACE",
+		namespace,
+		"LABELS",
+		labels,
+		"SUSPEND",
+		suspend,
+		"COMPONENTS",
+		strings.Join(components, ", "),
+	).Replace(
+		`
 apiVersion: workload.codeflare.dev/v1beta2
 kind: AppWrapper
 metadata: {name: w, namespace: NAMESPACE, labels: {LABELS}}
 spec: {suspend: SUSPEND, components: [COMPONENTS]}
-`)
+`,
+	)
 }
 
 const (
@@ -68,8 +79,13 @@ func TestMutateWrapper(t *testing.T) {
 			want: outcome{author("default-queue"), true},
 		},
 		"ManagedElsewhere": {
-			why:  "another controller decides when it starts",
-			new:  strings.Replace(wrapper("blue", "", "false", podComponent), "spec: {", "spec: {managedBy: example.com/other, ", 1),
+			why: "another controller decides when it starts",
+			new: strings.Replace(
+				wrapper("blue", "", "false", podComponent),
+				"spec: {",
+				"spec: {managedBy: example.com/other, ",
+				1,
+			),
 			want: outcome{author(""), false},
 		},
 	}
@@ -98,9 +114,13 @@ func TestValidateNewWrapper(t *testing.T) {
 		},
 		"TeamPod": {why: "and pods", ask: create("blue", podComponent)},
 		"TeamBinding": {
-			why:    "or anyone could give themselves rights through the controller",
-			ask:    create("blue", good, binding),
-			refuse: []string{"spec.components[1].template", "RoleBinding.rbac.authorization.k8s.io", `"alice" may not create`},
+			why: "or anyone could give themselves rights through the controller",
+			ask: create("blue", good, binding),
+			refuse: []string{
+				"spec.components[1].template",
+				"RoleBinding.rbac.authorization.k8s.io",
+				`"alice" may not create`,
+			},
 		},
 		"TeamBindingAllowed": {
 			why:    "a user who may create it directly may wrap it",
@@ -127,7 +147,10 @@ func TestValidateNewWrapper(t *testing.T) {
 			why:    "the controller could not look after it, nor delete it",
 			rights: []string{"create serviceaccounts"},
 			ask:    create("blue", good, account),
-			refuse: []string{"spec.components[1].template: Forbidden: mlbatch may not create ServiceAccount in namespace blue", "let mlbatch create, get and delete serviceaccounts"},
+			refuse: []string{
+				"spec.components[1].template: Forbidden: mlbatch may not create ServiceAccount in namespace blue",
+				"let mlbatch create, get and delete serviceaccounts",
+			},
 		},
 		"W2Cluster": {
 			why:    "it has no namespace",
@@ -146,13 +169,20 @@ func TestValidateNewWrapper(t *testing.T) {
 			ask:    create("lab", good),
 		},
 		"UnknownPriorityClass": {
-			why:    "its pods would be refused after admission",
-			ask:    create("blue", strings.Replace(jobComponent, "CLASS", "urgent", 1)),
-			refuse: []string{"spec.components[0].template.spec.template.spec.priorityClassName", "use one of default-priority"},
+			why: "its pods would be refused after admission",
+			ask: create("blue", strings.Replace(jobComponent, "CLASS", "urgent", 1)),
+			refuse: []string{
+				"spec.components[0].template.spec.template.spec.priorityClassName",
+				"use one of default-priority",
+			},
 		},
 		"Nested": {
-			why:    "an AppWrapper has no AppWrappers",
-			ask:    create("blue", good, `{template: {apiVersion: workload.codeflare.dev/v1beta2, kind: AppWrapper, metadata: {name: n}}}`),
+			why: "an AppWrapper has no AppWrappers",
+			ask: create(
+				"blue",
+				good,
+				`{template: {apiVersion: workload.codeflare.dev/v1beta2, kind: AppWrapper, metadata: {name: n}}}`,
+			),
 			refuse: []string{"spec.components[1].template.kind"},
 		},
 		"OtherNamespace": {
@@ -170,7 +200,17 @@ func TestValidateNewWrapper(t *testing.T) {
 
 func TestValidateWrapperChange(t *testing.T) {
 	change := func(user, from, to string) ask { return ask{path: validateWrapper, user: user, old: from, new: to} }
-	waiting, running := wrapper("blue", queueLabel, "true", podComponent), wrapper("blue", queueLabel, "false", podComponent)
+	waiting, running := wrapper(
+		"blue",
+		queueLabel,
+		"true",
+		podComponent,
+	), wrapper(
+		"blue",
+		queueLabel,
+		"false",
+		podComponent,
+	)
 	placed := strings.Replace(running, "{template", "{podSetInfos: [{nodeSelector: {a: b}}], template", 1)
 	reviews{
 		"StartByHand": {
@@ -201,7 +241,16 @@ func TestValidateWrapperChange(t *testing.T) {
 		},
 		"Annotate": {
 			why: "grace periods may be changed at any time",
-			ask: change("", running, strings.Replace(running, "labels:", "annotations: {workload.codeflare.dev.appwrapper/retryLimit: \"1\"}, labels:", 1)),
+			ask: change(
+				"",
+				running,
+				strings.Replace(
+					running,
+					"labels:",
+					"annotations: {workload.codeflare.dev.appwrapper/retryLimit: \"1\"}, labels:",
+					1,
+				),
+			),
 		},
 	}.run(t, world()...)
 }
@@ -209,10 +258,21 @@ func TestValidateWrapperChange(t *testing.T) {
 // Which PriorityClasses pods may have is the installation's to say.
 func TestPriorityClasses(t *testing.T) {
 	wrapped := func(class string) ask {
-		return ask{path: validateWrapper, new: wrapper("blue", queueLabel, "true", strings.Replace(jobComponent, "CLASS", class, 1))}
+		return ask{
+			path: validateWrapper,
+			new:  wrapper("blue", queueLabel, "true", strings.Replace(jobComponent, "CLASS", class, 1)),
+		}
 	}
 	plain := func(class string) ask {
-		return ask{path: validateJob, new: strings.Replace(job(queueLabel, "", ""), "containers", "priorityClassName: "+class+", containers", 1)}
+		return ask{
+			path: validateJob,
+			new: strings.Replace(
+				job(queueLabel, "", ""),
+				"containers",
+				"priorityClassName: "+class+", containers",
+				1,
+			),
+		}
 	}
 	only := webhook.Options{Limits: jobs.Limits{PriorityClasses: []string{"system-node-critical"}}}
 	cases := map[string]struct {
@@ -221,11 +281,29 @@ func TestPriorityClasses(t *testing.T) {
 		ask    ask
 		refuse []string
 	}{
-		"usual":           {"any that there is", webhook.Options{}, wrapped("default-priority"), nil},
-		"system":          {"it would push out what keeps the cluster alive", webhook.Options{}, wrapped("system-node-critical"), []string{"spec.components[0].template.spec.template.spec.priorityClassName: Forbidden", "use one of default-priority"}},
-		"system, Job":     {"Jobs too", webhook.Options{}, plain("system-node-critical"), []string{"spec.template.spec.priorityClassName: Forbidden", "use one of default-priority"}},
-		"not in the list": {"the admin said which", only, wrapped("default-priority"), []string{"Forbidden", "use one of system-node-critical"}},
-		"in the list":     {"whatever its name", only, wrapped("system-node-critical"), nil},
+		"usual": {"any that there is", webhook.Options{}, wrapped("default-priority"), nil},
+		"system": {
+			"it would push out what keeps the cluster alive",
+			webhook.Options{},
+			wrapped("system-node-critical"),
+			[]string{
+				"spec.components[0].template.spec.template.spec.priorityClassName: Forbidden",
+				"use one of default-priority",
+			},
+		},
+		"system, Job": {
+			"Jobs too",
+			webhook.Options{},
+			plain("system-node-critical"),
+			[]string{"spec.template.spec.priorityClassName: Forbidden", "use one of default-priority"},
+		},
+		"not in the list": {
+			"the admin said which",
+			only,
+			wrapped("default-priority"),
+			[]string{"Forbidden", "use one of system-node-critical"},
+		},
+		"in the list": {"whatever its name", only, wrapped("system-node-critical"), nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -256,7 +334,11 @@ func TestTemplatesOfJobs(t *testing.T) {
 		"finalizer":        {"template: {", "template: {metadata: {finalizers: [a/b]}, ", "spec.template.metadata.finalizers: Forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := send(t, serveWith(t, limited, nil, nil, world()...), ask{path: validateJob, new: strings.Replace(job(queueLabel, "", ""), tc.old, tc.new, 1)})
+			r := send(
+				t,
+				serveWith(t, limited, nil, nil, world()...),
+				ask{path: validateJob, new: strings.Replace(job(queueLabel, "", ""), tc.old, tc.new, 1)},
+			)
 			if r.Allowed != (tc.refuse == "") || !strings.Contains(r.Message, tc.refuse) {
 				t.Errorf("allowed is %v: %s", r.Allowed, r.Message)
 			}
@@ -269,8 +351,18 @@ func TestQueuedPodsGoToOurScheduler(t *testing.T) {
 	for asked, want := range map[string]string{
 		"default-scheduler": "mlbatch-scheduler", "volcano": "mlbatch-scheduler", "sakkara": "sakkara", "scheduler-plugins-scheduler": "scheduler-plugins-scheduler",
 	} {
-		r := send(t, serve(t, nil, world()...), ask{path: mutateJob, new: strings.Replace(job(queueLabel, "", ""), "default-scheduler", asked, 1)})
-		if got, _, _ := unstructured.NestedString(r.Object, "spec", "template", "spec", "schedulerName"); got != want {
+		r := send(
+			t,
+			serve(t, nil, world()...),
+			ask{path: mutateJob, new: strings.Replace(job(queueLabel, "", ""), "default-scheduler", asked, 1)},
+		)
+		if got, _, _ := unstructured.NestedString(
+			r.Object,
+			"spec",
+			"template",
+			"spec",
+			"schedulerName",
+		); got != want {
 			t.Errorf("%s becomes %s, want %s", asked, got, want)
 		}
 	}
@@ -279,7 +371,12 @@ func TestQueuedPodsGoToOurScheduler(t *testing.T) {
 // What is wrong with annotations is said at once, all of it.
 func TestAnnotationsAreTold(t *testing.T) {
 	annotated := func(text string) string {
-		return strings.Replace(wrapper("blue", queueLabel, "true", podComponent), "labels:", "annotations: {"+text+"}, labels:", 1)
+		return strings.Replace(
+			wrapper("blue", queueLabel, "true", podComponent),
+			"labels:",
+			"annotations: {"+text+"}, labels:",
+			1,
+		)
 	}
 	const prefix = "workload.codeflare.dev.appwrapper/"
 	bad := prefix + "retryLimit: many, " + prefix + "warmupGracePeriodDuration: soon, " + prefix + "forcefulDeletionGracePeriodDuration: 24h"
@@ -315,8 +412,13 @@ func TestWrongWrapperIsRefusedForThat(t *testing.T) {
 		"unnamed, and not allowed": `{template: {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {}}}`,
 		"of no kind":               `{template: {metadata: {name: x}}}`,
 	} {
-		r := send(t, serve(t, nil, world()...), ask{path: validateWrapper, new: wrapper("blue", queueLabel, "true", podComponent, component)})
-		if r.Allowed || !strings.Contains(r.Message, "is invalid: spec.components[1].template") || strings.Contains(r.Message, "may not create") {
+		r := send(
+			t,
+			serve(t, nil, world()...),
+			ask{path: validateWrapper, new: wrapper("blue", queueLabel, "true", podComponent, component)},
+		)
+		if r.Allowed || !strings.Contains(r.Message, "is invalid: spec.components[1].template") ||
+			strings.Contains(r.Message, "may not create") {
 			t.Errorf("%s: %s", name, r.Message)
 		}
 	}

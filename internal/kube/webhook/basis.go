@@ -29,7 +29,13 @@ func (h *jobHandler) based(ctx context.Context, job jobs.Object) (jobs.Object, f
 	if name := appwrapper.WrapperOf(h.kind.GVK(), job); name != "" {
 		w := &aw.AppWrapper{}
 		// It was written a moment ago, which the cache may not show.
-		if err := h.cluster.Live.Get(ctx, client.ObjectKey{Namespace: job.GetNamespace(), Name: name}, w); client.IgnoreNotFound(err) != nil {
+		if err := h.cluster.Live.Get(
+			ctx,
+			client.ObjectKey{Namespace: job.GetNamespace(), Name: name},
+			w,
+		); client.IgnoreNotFound(
+			err,
+		) != nil {
 			return nil, nil, fmt.Errorf("look up AppWrapper %s: %w", name, err)
 		}
 		inherited, is, err := appwrapper.Inherit(w, h.kind.GVK(), job)
@@ -48,7 +54,11 @@ func (h *jobHandler) based(ctx context.Context, job jobs.Object) (jobs.Object, f
 }
 
 // basedOnce is based for the next object that a job names; the same job is one that names none.
-func (h *jobHandler) basedOnce(ctx context.Context, b *jobs.Basis, job jobs.Object) (jobs.Object, field.ErrorList, error) {
+func (h *jobHandler) basedOnce(
+	ctx context.Context,
+	b *jobs.Basis,
+	job jobs.Object,
+) (jobs.Object, field.ErrorList, error) {
 	ref := b.Of(job)
 	k := b.Kind(ref)
 	if k == nil || ref.Name == "" {
@@ -77,7 +87,9 @@ func (h *jobHandler) basedOnce(ctx context.Context, b *jobs.Basis, job jobs.Obje
 	if len(others) > 0 {
 		cure = "use one of " + strings.Join(others, ", ") + ", or create it first"
 	}
-	return nil, field.ErrorList{field.Invalid(ref.At, ref.Name, fmt.Sprintf("there is no %s of this name: %s", ref.Kind, cure))}, nil
+	return nil, field.ErrorList{
+		field.Invalid(ref.At, ref.Name, fmt.Sprintf("there is no %s of this name: %s", ref.Kind, cure)),
+	}, nil
 }
 
 // mostNames is how many names an error lists.
@@ -114,7 +126,13 @@ type basisHandler struct {
 }
 
 func basisPath(k *jobs.BasisKind) string {
-	return "/validate-" + strings.ReplaceAll(k.GVK.Group, ".", "-") + "-" + k.GVK.Version + "-" + strings.ToLower(k.GVK.Kind)
+	return "/validate-" + strings.ReplaceAll(
+		k.GVK.Group,
+		".",
+		"-",
+	) + "-" + k.GVK.Version + "-" + strings.ToLower(
+		k.GVK.Kind,
+	)
 }
 
 // basisHooks are the webhooks about objects that users of teams may make and jobs are based
@@ -124,8 +142,14 @@ func basisHooks(k *jobs.BasisKind) []hook {
 		return nil
 	}
 	h := hook{
-		name: "v" + strings.ToLower(k.GVK.Kind), path: basisPath(k), rule: rule(k.GVK.Group, []string{k.GVK.Version}, []string{k.Resource}, create, update),
-		conditions: []admissionregistrationv1.MatchCondition{{Name: "changes-it", Expression: "request.operation == 'CREATE' || object.spec != oldObject.spec"}},
+		name: "v" + strings.ToLower(
+			k.GVK.Kind,
+		),
+		path: basisPath(k),
+		rule: rule(k.GVK.Group, []string{k.GVK.Version}, []string{k.Resource}, create, update),
+		conditions: []admissionregistrationv1.MatchCondition{
+			{Name: "changes-it", Expression: "request.operation == 'CREATE' || object.spec != oldObject.spec"},
+		},
 	}
 	elsewhere := h
 	elsewhere.name, elsewhere.namespaces, elsewhere.optional = h.name+".other", queueNamespaces(), true

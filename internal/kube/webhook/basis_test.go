@@ -31,11 +31,19 @@ const (
 // runtimeSpec is a runtime of a framework, with pods that say something.
 func runtimeSpec(t *testing.T, framework, pods string) (out api.TrainingRuntimeSpec) {
 	t.Helper()
-	text := fmt.Sprintf("{mlPolicy: {%s: {}}, template: {spec: {replicatedJobs: [{name: node, template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}, spec: {template: {metadata: {METADATA}, spec: {%s}}}}}]}}}", framework, pods)
+	text := fmt.Sprintf(
+		"{mlPolicy: {%s: {}}, template: {spec: {replicatedJobs: [{name: node, template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}, spec: {template: {metadata: {METADATA}, spec: {%s}}}}}]}}}",
+		framework,
+		pods,
+	)
 	metadata := ""
 	if before, after, found := strings.Cut(pods, "METADATA "); found {
 		metadata = after
-		text = fmt.Sprintf("{mlPolicy: {%s: {}}, template: {spec: {replicatedJobs: [{name: node, template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}, spec: {template: {metadata: {METADATA}, spec: {%s}}}}}]}}}", framework, before)
+		text = fmt.Sprintf(
+			"{mlPolicy: {%s: {}}, template: {spec: {replicatedJobs: [{name: node, template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}, spec: {template: {metadata: {METADATA}, spec: {%s}}}}}]}}}",
+			framework,
+			before,
+		)
 	}
 	if err := yaml.UnmarshalStrict([]byte(strings.Replace(text, "METADATA", metadata, 1)), &out); err != nil {
 		t.Fatal(err)
@@ -45,7 +53,10 @@ func runtimeSpec(t *testing.T, framework, pods string) (out api.TrainingRuntimeS
 
 func aRuntime(t *testing.T, name, pods string) client.Object {
 	t.Helper()
-	return &api.ClusterTrainingRuntime{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: runtimeSpec(t, "torch", pods)}
+	return &api.ClusterTrainingRuntime{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       runtimeSpec(t, "torch", pods),
+	}
 }
 
 // basisOptions have TrainJobs, and limits.
@@ -81,7 +92,18 @@ func TestJobsAreJudgedWithTheirBasis(t *testing.T) {
 				cached = world()
 			}
 			handlers := serveWith(t, basisOptions(), cached, nil, world(aRuntime(t, "torch", tc.runtime))...)
-			r := send(t, handlers, ask{path: trainJobs, new: fmt.Sprintf("{apiVersion: trainer.kubeflow.org/v1alpha1, kind: TrainJob, metadata: {name: tj, namespace: blue}, spec: {suspend: true, runtimeRef: {%s}, %s}}", tc.ref, tc.spec)})
+			r := send(
+				t,
+				handlers,
+				ask{
+					path: trainJobs,
+					new: fmt.Sprintf(
+						"{apiVersion: trainer.kubeflow.org/v1alpha1, kind: TrainJob, metadata: {name: tj, namespace: blue}, spec: {suspend: true, runtimeRef: {%s}, %s}}",
+						tc.ref,
+						tc.spec,
+					),
+				},
+			)
 			if r.Allowed != (tc.want == "") || !strings.Contains(r.Message, tc.want) {
 				t.Errorf("%s: allowed %v: %s", tc.why, r.Allowed, r.Message)
 			}
@@ -92,16 +114,27 @@ func TestJobsAreJudgedWithTheirBasis(t *testing.T) {
 // TestJobsThatWaitForTheirBasis: a RayJob may be there before the cluster that it names, and there is
 // one webhook for RayClusters, their own.
 func TestJobsThatWaitForTheirBasis(t *testing.T) {
-	opts := webhook.Options{Kinds: jobs.Kinds{rayjob.Kind(), raycluster.Kind()}, Limits: jobs.Limits{Termination: time.Minute}}
+	opts := webhook.Options{
+		Kinds:  jobs.Kinds{rayjob.Kind(), raycluster.Kind()},
+		Limits: jobs.Limits{Termination: time.Minute},
+	}
 	const manifest = "{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: rj, namespace: blue}, spec: {suspend: true, entrypoint: x, clusterSelector: {ray.io/cluster: c}}}"
 	cluster := &ray.RayCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "c"}}
 	for why, objects := range map[string][]client.Object{"not there": world(), "there": world(cluster)} {
-		r := send(t, serveWith(t, opts, nil, nil, objects...), ask{path: "/validate-ray-io-v1-rayjob", new: manifest})
+		r := send(
+			t,
+			serveWith(t, opts, nil, nil, objects...),
+			ask{path: "/validate-ray-io-v1-rayjob", new: manifest},
+		)
 		if !r.Allowed {
 			t.Errorf("its cluster is %s: %s", why, r.Message)
 		}
 	}
-	_, validating := webhook.Configurations(opts.Kinds, webhook.AtURL("https://127.0.0.1:1", nil), jobs.SchedulerNames())
+	_, validating := webhook.Configurations(
+		opts.Kinds,
+		webhook.AtURL("https://127.0.0.1:1", nil),
+		jobs.SchedulerNames(),
+	)
 	names := map[string]bool{}
 	for _, h := range validating.Webhooks {
 		if names[h.Name] {
@@ -109,7 +142,14 @@ func TestJobsThatWaitForTheirBasis(t *testing.T) {
 		}
 		names[h.Name] = true
 	}
-	malformed := send(t, serveWith(t, opts, nil, nil, world()...), ask{path: "/validate-ray-io-v1-raycluster", new: "{apiVersion: ray.io/v1, kind: RayCluster, metadata: {name: c, namespace: blue}, spec: {headGroupSpec: {template: {}}}}"})
+	malformed := send(
+		t,
+		serveWith(t, opts, nil, nil, world()...),
+		ask{
+			path: "/validate-ray-io-v1-raycluster",
+			new:  "{apiVersion: ray.io/v1, kind: RayCluster, metadata: {name: c, namespace: blue}, spec: {headGroupSpec: {template: {}}}}",
+		},
+	)
 	if malformed.Allowed || !strings.Contains(malformed.Message, "spec.headGroupSpec.template.spec.containers") {
 		t.Errorf("clusters are judged as clusters: %v %s", malformed.Allowed, malformed.Message)
 	}
@@ -123,7 +163,11 @@ func TestTeamRuntimesAreJudged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainingRuntime\nmetadata: {name: mine, namespace: blue}\nspec:\n  " + strings.ReplaceAll(strings.TrimSpace(string(spec)), "\n", "\n  ")
+		return "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainingRuntime\nmetadata: {name: mine, namespace: blue}\nspec:\n  " + strings.ReplaceAll(
+			strings.TrimSpace(string(spec)),
+			"\n",
+			"\n  ",
+		)
 	}
 	handlers := serveWith(t, basisOptions(), nil, nil, world()...)
 	for pods, want := range map[string]string{
@@ -141,7 +185,11 @@ func TestTeamRuntimesAreJudged(t *testing.T) {
 			}
 		}
 	}
-	_, validating := webhook.Configurations(basisOptions().Kinds, webhook.AtURL("https://127.0.0.1:1", nil), jobs.SchedulerNames())
+	_, validating := webhook.Configurations(
+		basisOptions().Kinds,
+		webhook.AtURL("https://127.0.0.1:1", nil),
+		jobs.SchedulerNames(),
+	)
 	var asked []string
 	for _, h := range validating.Webhooks {
 		if h.Rules[0].Resources[0] == "trainingruntimes" {
@@ -151,13 +199,17 @@ func TestTeamRuntimesAreJudged(t *testing.T) {
 			t.Error("those of admins are theirs to say")
 		}
 	}
-	if got := strings.Join(asked, ", "); got != "vtrainingruntime.team.mlbatch.dev true, vtrainingruntime.other.mlbatch.dev false" {
+	if got := strings.Join(
+		asked,
+		", ",
+	); got != "vtrainingruntime.team.mlbatch.dev true, vtrainingruntime.other.mlbatch.dev false" {
 		t.Errorf("the API server asks %s", got)
 	}
 }
 
 // TestAppWrappersAreJudgedWithTheirBasis: a runtime that a component names is looked at as that
-// of a TrainJob is (and what else there is to say, when the component is tried); and a component is judged by what was recorded, also if the runtime is gone.
+// of a TrainJob is (and what else there is to say, when the component is tried); and a component is judged by
+// what was recorded, also if the runtime is gone.
 func TestAppWrappersAreJudgedWithTheirBasis(t *testing.T) {
 	const (
 		fine  = "containers: [{name: node}]"
@@ -174,21 +226,46 @@ func TestAppWrappersAreJudgedWithTheirBasis(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			handlers := serveWith(t, options, nil, nil, world(aRuntime(t, "torch", tc.pods))...)
-			r := send(t, handlers, ask{path: wraps, new: "{apiVersion: workload.codeflare.dev/v1beta2, kind: AppWrapper, metadata: {name: w, namespace: blue}, spec: {suspend: true, components: [{template: " + fmt.Sprintf(train, "", tc.runtime, tc.spec) + "}]}}"})
+			r := send(
+				t,
+				handlers,
+				ask{
+					path: wraps,
+					new: "{apiVersion: workload.codeflare.dev/v1beta2, kind: AppWrapper, metadata: {name: w, namespace: blue}, spec: {suspend: true, components: [{template: " + fmt.Sprintf(
+						train,
+						"",
+						tc.runtime,
+						tc.spec,
+					) + "}]}}",
+				},
+			)
 			if r.Allowed != (tc.want == "") || !strings.Contains(r.Message, tc.want) {
 				t.Errorf("%s: allowed %v: %s", tc.why, r.Allowed, r.Message)
 			}
 		})
 	}
 	w := &aw.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "w", UID: "w"}}
-	w.Spec.Components = []aw.AppWrapperComponent{{Template: runtime.RawExtension{Raw: []byte(`{"apiVersion":"trainer.kubeflow.org/v1alpha1","kind":"TrainJob","metadata":{"name":"tj"},"spec":{"runtimeRef":{"name":"gone"}}}`)}}}
+	w.Spec.Components = []aw.AppWrapperComponent{
+		{
+			Template: runtime.RawExtension{
+				Raw: []byte(
+					`{"apiVersion":"trainer.kubeflow.org/v1alpha1","kind":"TrainJob","metadata":{"name":"tj"},"spec":{"runtimeRef":{"name":"gone"}}}`,
+				),
+			},
+		},
+	}
 	recorded, is := appwrapper.Kind().Queueing.Basis.With(w, aRuntime(t, "gone", fine), jobs.Schedulers{}).(client.Object)
 	if !is {
 		t.Fatal("nothing was recorded")
 	}
 	handlers := serveWith(t, options, nil, nil, world(recorded)...)
 	for owner, want := range map[string]bool{"w": true, "another": false} {
-		part := fmt.Sprintf(train, ", namespace: blue, ownerReferences: [{apiVersion: workload.codeflare.dev/v1beta2, kind: AppWrapper, name: w, uid: "+owner+", controller: true}]", "gone", "")
+		part := fmt.Sprintf(
+			train,
+			", namespace: blue, ownerReferences: [{apiVersion: workload.codeflare.dev/v1beta2, kind: AppWrapper, name: w, uid: "+owner+", controller: true}]",
+			"gone",
+			"",
+		)
 		if r := send(t, handlers, ask{path: trainJobs, new: part}); r.Allowed != want {
 			t.Errorf("a component of %s whose runtime is gone: allowed %v: %s", owner, r.Allowed, r.Message)
 		}
@@ -206,8 +283,13 @@ func TestJobsAreMeasuredWithTheirBasis(t *testing.T) {
 		6000: "spec.runtimeRef.name: Forbidden: with what it is based on the TrainJob and its Workload have 1",
 	} {
 		large := "containers: [{name: node, env: [{name: TEXT, value: " + strings.Repeat("x", size) + "}]}]"
-		r := send(t, serveWith(t, opts, nil, nil, world(aRuntime(t, "torch", large))...), ask{path: trainJobs, new: job})
-		if r.Allowed != (want == "") || !strings.Contains(r.Message, want) || want != "" && !strings.Contains(r.Message, "tenants.maxJobSize") {
+		r := send(
+			t,
+			serveWith(t, opts, nil, nil, world(aRuntime(t, "torch", large))...),
+			ask{path: trainJobs, new: job},
+		)
+		if r.Allowed != (want == "") || !strings.Contains(r.Message, want) ||
+			want != "" && !strings.Contains(r.Message, "tenants.maxJobSize") {
 			t.Errorf("a runtime of %d bytes: allowed %v: %s", size, r.Allowed, r.Message)
 		}
 	}

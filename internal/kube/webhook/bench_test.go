@@ -24,7 +24,9 @@ func BenchmarkConvertWorkload(b *testing.B) {
 		b.Fatal(err)
 	}
 	body, err := json.Marshal(&apiextensionsv1.ConversionReview{Request: &apiextensionsv1.ConversionRequest{
-		UID: "u", DesiredAPIVersion: "kueue.x-k8s.io/v1beta1", Objects: []runtime.RawExtension{{Raw: []byte(stored)}},
+		UID:               "u",
+		DesiredAPIVersion: "kueue.x-k8s.io/v1beta1",
+		Objects:           []runtime.RawExtension{{Raw: []byte(stored)}},
 	}})
 	if err != nil {
 		b.Fatal(err)
@@ -32,7 +34,10 @@ func BenchmarkConvertWorkload(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		w := httptest.NewRecorder()
-		handlers["/convert"].ServeHTTP(w, httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/convert", bytes.NewReader(body)))
+		handlers["/convert"].ServeHTTP(
+			w,
+			httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/convert", bytes.NewReader(body)),
+		)
 		if w.Code != http.StatusOK {
 			b.Fatal(w.Code)
 		}

@@ -34,7 +34,10 @@ type Location func(path string) admissionregistrationv1.WebhookClientConfig
 // https://127.0.0.1:9443.
 func AtURL(url string, ca []byte) Location {
 	return func(path string) admissionregistrationv1.WebhookClientConfig {
-		return admissionregistrationv1.WebhookClientConfig{URL: new(strings.TrimSuffix(url, "/") + path), CABundle: ca}
+		return admissionregistrationv1.WebhookClientConfig{
+			URL:      new(strings.TrimSuffix(url, "/") + path),
+			CABundle: ca,
+		}
 	}
 }
 
@@ -42,7 +45,12 @@ func AtURL(url string, ca []byte) Location {
 func AtService(namespace, name string, port int32, ca []byte) Location {
 	return func(path string) admissionregistrationv1.WebhookClientConfig {
 		return admissionregistrationv1.WebhookClientConfig{
-			Service:  &admissionregistrationv1.ServiceReference{Namespace: namespace, Name: name, Path: &path, Port: &port},
+			Service: &admissionregistrationv1.ServiceReference{
+				Namespace: namespace,
+				Name:      name,
+				Path:      &path,
+				Port:      &port,
+			},
 			CABundle: ca,
 		}
 	}
@@ -83,7 +91,9 @@ func specConditions() []admissionregistrationv1.MatchCondition {
 // far the most, and updates that leave the parts with rules as they were: of a
 // status above all writes that only say that the workload has finished.
 func workloadConditions(parts ...string) []admissionregistrationv1.MatchCondition {
-	return []admissionregistrationv1.MatchCondition{{Name: "by-others", Expression: byOthers + " && (" + changed(parts...) + ")"}}
+	return []admissionregistrationv1.MatchCondition{
+		{Name: "by-others", Expression: byOthers + " && (" + changed(parts...) + ")"},
+	}
 }
 
 // keptConditions leave out updates that change nothing that an admission was
@@ -111,7 +121,10 @@ func isComponent(all jobs.Kinds) string {
 			owners = append(owners, "o.kind == '"+gvk.Kind+"' && o.apiVersion.startsWith('"+gvk.Group+"/')")
 		}
 	}
-	return "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller && (" + strings.Join(owners, " || ") + "))"
+	return "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller && (" + strings.Join(
+		owners,
+		" || ",
+	) + "))"
 }
 
 // createConditions leave out what is a component of another job, which starts with
@@ -120,7 +133,9 @@ func createConditions(all jobs.Kinds, k *jobs.Kind) []admissionregistrationv1.Ma
 	if k.Queueing.Wrapped == nil {
 		return nil // it is a component of none
 	}
-	return []admissionregistrationv1.MatchCondition{{Name: "not-a-component", Expression: "!(" + isComponent(all) + ") || !" + mayAdmit}}
+	return []admissionregistrationv1.MatchCondition{
+		{Name: "not-a-component", Expression: "!(" + isComponent(all) + ") || !" + mayAdmit},
+	}
 }
 
 // validateConditions also leave out the changes by which our controllers start and stop
@@ -130,7 +145,13 @@ func validateConditions(all jobs.Kinds, k *jobs.Kind) []admissionregistrationv1.
 	if k.Admission.Fixed != "" {
 		expression += " || " + k.Admission.Fixed
 	}
-	return append(createConditions(all, k), admissionregistrationv1.MatchCondition{Name: "not-a-step-of-ours", Expression: expression + " || " + byUser})
+	return append(
+		createConditions(all, k),
+		admissionregistrationv1.MatchCondition{
+			Name:       "not-a-step-of-ours",
+			Expression: expression + " || " + byUser,
+		},
+	)
 }
 
 // keepConditions leave out the writes of our own controllers, and writes that
@@ -141,7 +162,10 @@ func keepConditions(k *jobs.Kind) []admissionregistrationv1.MatchCondition {
 	if f := "metadata.?finalizers.orValue([]).exists(f, f == '" + k.Running.Finalizer + "')"; k.Running.Finalizer != "" {
 		expression += " || oldObject." + f + " && !object." + f
 	}
-	return []admissionregistrationv1.MatchCondition{{Name: "by-a-user", Expression: byUser}, {Name: "changes-a-job", Expression: expression}}
+	return []admissionregistrationv1.MatchCondition{
+		{Name: "by-a-user", Expression: byUser},
+		{Name: "changes-a-job", Expression: expression},
+	}
 }
 
 // disownConditions select the writes by which our controllers start and stop
@@ -173,7 +197,9 @@ func teamNamespaces() *metav1.LabelSelector {
 
 func notSystem() metav1.LabelSelectorRequirement {
 	return metav1.LabelSelectorRequirement{
-		Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"kube-system", "kube-public", "kube-node-lease"},
+		Key:      "kubernetes.io/metadata.name",
+		Operator: metav1.LabelSelectorOpNotIn,
+		Values:   []string{"kube-system", "kube-public", "kube-node-lease"},
 	}
 }
 
@@ -237,17 +263,42 @@ func jobHooks(all jobs.Kinds, k *jobs.Kind) (mutating, validating []hook) {
 	on := func(ops ...admissionregistrationv1.OperationType) admissionregistrationv1.RuleWithOperations {
 		return rule(gvk.Group, []string{gvk.Version}, []string{k.Naming.Resource}, ops...)
 	}
-	mutates := hook{name: "m" + name, path: pathOf(mutate, k), rule: on(create), conditions: createConditions(all, k)}
+	mutates := hook{
+		name:       "m" + name,
+		path:       pathOf(mutate, k),
+		rule:       on(create),
+		conditions: createConditions(all, k),
+	}
 	keeps := hook{name: "k" + name, path: pathOf(keep, k), rule: on(update), conditions: keepConditions(k)}
-	validates := hook{name: "v" + name, path: pathOf(validate, k), rule: on(create, update), conditions: validateConditions(all, k)}
-	disowns := hook{name: "d" + name, path: pathDisown, rule: on(update), conditions: disownConditions(), optional: true}
+	validates := hook{
+		name:       "v" + name,
+		path:       pathOf(validate, k),
+		rule:       on(create, update),
+		conditions: validateConditions(all, k),
+	}
+	disowns := hook{
+		name:       "d" + name,
+		path:       pathDisown,
+		rule:       on(update),
+		conditions: disownConditions(),
+		optional:   true,
+	}
 	if k.Queueing.OnlyQueued {
 		return []hook{mutates, keeps, disowns}, []hook{validates}
 	}
 	if len(k.Naming.Versions) > 0 {
 		// What a job is depends on the mark, wherever it is.
 		anywhere := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{notSystem()}}
-		mutating = append(mutating, hook{name: "s" + name, path: pathStamp, rule: rule(gvk.Group, k.Naming.Versions, []string{k.Naming.Resource}, create), namespaces: anywhere, exact: true})
+		mutating = append(
+			mutating,
+			hook{
+				name:       "s" + name,
+				path:       pathStamp,
+				rule:       rule(gvk.Group, k.Naming.Versions, []string{k.Naming.Resource}, create),
+				namespaces: anywhere,
+				exact:      true,
+			},
+		)
 	}
 	unnamed := mutates
 	unnamed.name, unnamed.namespaces, unnamed.objects, unnamed.optional = mutates.name+".default", queueNamespaces(), unqueuedObjects(), true
@@ -278,13 +329,21 @@ func (h hook) whereQueued() []hook {
 // Configurations returns what tells the API server to call the webhooks about these
 // kinds of jobs, and about our own kinds. schedulers are the names that mlbatch's scheduler
 // answers to.
-func Configurations(all jobs.Kinds, at Location, schedulers []string) (*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration) {
+func Configurations(
+	all jobs.Kinds,
+	at Location,
+	schedulers []string,
+) (*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration) {
 	queueing := func(resources []string, ops ...admissionregistrationv1.OperationType) admissionregistrationv1.RuleWithOperations {
 		return rule(kueue.GroupVersion.Group, queueVersions(), resources, ops...)
 	}
 
-	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: MutatingName}}
-	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: ValidatingName}}
+	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: MutatingName},
+	}
+	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: ValidatingName},
+	}
 	type pair struct{ mutates, validates []hook }
 	var about []pair
 	for i := range all {
@@ -334,7 +393,11 @@ func queueVersions() []string {
 	return []string{v1beta1.GroupVersion.Version, kueue.GroupVersion.Version}
 }
 
-func rule(group string, versions, resources []string, ops ...admissionregistrationv1.OperationType) admissionregistrationv1.RuleWithOperations {
+func rule(
+	group string,
+	versions, resources []string,
+	ops ...admissionregistrationv1.OperationType,
+) admissionregistrationv1.RuleWithOperations {
 	return admissionregistrationv1.RuleWithOperations{
 		Operations: ops,
 		Rule: admissionregistrationv1.Rule{

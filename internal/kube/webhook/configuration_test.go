@@ -38,7 +38,11 @@ func mayAdmit(_ context.Context, a authorizer.Attributes) (authorizer.Decision, 
 
 // called reports whether the API server calls a webhook about a write, as far
 // as its conditions go.
-func called(t *testing.T, h *admissionregistrationv1.ValidatingWebhook, write *admission.VersionedAttributes) bool {
+func called(
+	t *testing.T,
+	h *admissionregistrationv1.ValidatingWebhook,
+	write *admission.VersionedAttributes,
+) bool {
 	t.Helper()
 	return matches(t, matcher(h), write)
 }
@@ -80,8 +84,23 @@ func written(t testing.TB, part, name, by, is, was string) *admission.VersionedA
 		operation, old, options = admission.Update, parse(was), &metav1.UpdateOptions{FieldManager: by}
 		a.VersionedOldObject = admission.NewLazyObject(old)
 	}
-	a.Attributes = admission.NewAttributesRecord(object, old, gvk, "blue", object.GetName(),
-		schema.GroupVersionResource{Group: gvk.Group, Version: gvk.Version, Resource: "any"}, part, operation, options, false, &user.DefaultInfo{Name: name})
+	a.Attributes = admission.NewAttributesRecord(
+		object,
+		old,
+		gvk,
+		"blue",
+		object.GetName(),
+		schema.GroupVersionResource{
+			Group:    gvk.Group,
+			Version:  gvk.Version,
+			Resource: "any",
+		},
+		part,
+		operation,
+		options,
+		false,
+		&user.DefaultInfo{Name: name},
+	)
 	return a
 }
 
@@ -108,46 +127,253 @@ func TestConditions(t *testing.T) {
 		is, was            string
 		want               bool
 	}{
-		"UserJob":         {why: "a new Job is checked", webhook: "vjob.team", user: "alice", is: j("", ""), want: true},
-		"ComponentJob":    {why: "the Job of an AppWrapper starts with it", webhook: "vjob.team", user: "controller", is: j(child, "")},
-		"PretendedChild":  {why: "a user is not believed", webhook: "vjob.team", user: "alice", is: j(child, ""), want: true},
-		"StartJob":        {why: "the controller's own step costs no call", webhook: "vjob.team", user: "controller", by: webhook.FieldOwner, is: j("", "suspend: false"), was: j("", "suspend: true")},
-		"AdminChangesJob": {why: "an administrator's apply is checked as anybody's: it would stop a job that runs", webhook: "vjob.team", user: "controller", by: "kubectl-client-side-apply", is: j("", "suspend: false"), was: j("", "suspend: true"), want: true},
-		"UserStartsJob":   {why: "a user's does", webhook: "vjob.team", user: "alice", is: j("", "suspend: false"), was: j("", "suspend: true"), want: true},
-		"RelabelJob":      {why: "a new queue is checked, whichever client writes it", webhook: "vjob.queued", user: "controller", is: j("labels: {a: b}, ", ""), was: j("", ""), want: true},
+		"UserJob": {
+			why:     "a new Job is checked",
+			webhook: "vjob.team",
+			user:    "alice",
+			is:      j("", ""),
+			want:    true,
+		},
+		"ComponentJob": {
+			why:     "the Job of an AppWrapper starts with it",
+			webhook: "vjob.team",
+			user:    "controller",
+			is:      j(child, ""),
+		},
+		"PretendedChild": {
+			why:     "a user is not believed",
+			webhook: "vjob.team",
+			user:    "alice",
+			is:      j(child, ""),
+			want:    true,
+		},
+		"StartJob": {
+			why:     "the controller's own step costs no call",
+			webhook: "vjob.team",
+			user:    "controller",
+			by:      webhook.FieldOwner,
+			is:      j("", "suspend: false"),
+			was:     j("", "suspend: true"),
+		},
+		"AdminChangesJob": {
+			why:     "an administrator's apply is checked as anybody's: it would stop a job that runs",
+			webhook: "vjob.team",
+			user:    "controller",
+			by:      "kubectl-client-side-apply",
+			is:      j("", "suspend: false"),
+			was:     j("", "suspend: true"),
+			want:    true,
+		},
+		"UserStartsJob": {
+			why:     "a user's does",
+			webhook: "vjob.team",
+			user:    "alice",
+			is:      j("", "suspend: false"),
+			was:     j("", "suspend: true"),
+			want:    true,
+		},
+		"RelabelJob": {
+			why:     "a new queue is checked, whichever client writes it",
+			webhook: "vjob.queued",
+			user:    "controller",
+			is:      j("labels: {a: b}, ", ""),
+			was:     j("", ""),
+			want:    true,
+		},
 
-		"NewWrapper":      {why: "a new AppWrapper is checked", webhook: "vappwrapper", user: "controller", is: w("", parts), want: true},
-		"StartWrapper":    {why: "the controller's own step costs no call", webhook: "vappwrapper", user: "controller", by: webhook.FieldOwner, is: w("", parts), was: w("", "suspend: true, "+parts)},
-		"UserStarts":      {why: "a user's does", webhook: "vappwrapper", user: "alice", is: w("", parts), was: w("", "suspend: true, "+parts), want: true},
-		"OtherTemplate":   {why: "what never changes is checked, whichever client writes it", webhook: "vappwrapper", user: "controller", is: w("", "components: [{template: {kind: Job}}]"), was: w("", parts), want: true},
-		"DeclaredPodSets": {why: "pod sets never change either", webhook: "vappwrapper", user: "controller", is: w("", "components: [{template: {kind: Pod}, podSets: [{path: template}]}]"), was: w("", parts), want: true},
-		"PodSetInfos":     {why: "the admission may add to pods", webhook: "vappwrapper", user: "controller", by: webhook.FieldOwner, is: w("", "components: [{template: {kind: Pod}, podSetInfos: [{labels: {a: b}}]}]"), was: w("", parts)},
+		"NewWrapper": {
+			why:     "a new AppWrapper is checked",
+			webhook: "vappwrapper",
+			user:    "controller",
+			is:      w("", parts),
+			want:    true,
+		},
+		"StartWrapper": {
+			why:     "the controller's own step costs no call",
+			webhook: "vappwrapper",
+			user:    "controller",
+			by:      webhook.FieldOwner,
+			is:      w("", parts),
+			was:     w("", "suspend: true, "+parts),
+		},
+		"UserStarts": {
+			why:     "a user's does",
+			webhook: "vappwrapper",
+			user:    "alice",
+			is:      w("", parts),
+			was:     w("", "suspend: true, "+parts),
+			want:    true,
+		},
+		"OtherTemplate": {
+			why:     "what never changes is checked, whichever client writes it",
+			webhook: "vappwrapper",
+			user:    "controller",
+			is:      w("", "components: [{template: {kind: Job}}]"),
+			was:     w("", parts),
+			want:    true,
+		},
+		"DeclaredPodSets": {
+			why:     "pod sets never change either",
+			webhook: "vappwrapper",
+			user:    "controller",
+			is:      w("", "components: [{template: {kind: Pod}, podSets: [{path: template}]}]"),
+			was:     w("", parts),
+			want:    true,
+		},
+		"PodSetInfos": {
+			why:     "the admission may add to pods",
+			webhook: "vappwrapper",
+			user:    "controller",
+			by:      webhook.FieldOwner,
+			is:      w("", "components: [{template: {kind: Pod}, podSetInfos: [{labels: {a: b}}]}]"),
+			was:     w("", parts),
+		},
 
-		"OurWorkload":         {why: "we write what is right", webhook: "vworkload", user: "controller", by: webhook.FieldOwner, is: wl("", "")},
-		"OthersWorkload":      {why: "others may not", webhook: "vworkload", user: "admin", is: wl("", ""), want: true},
-		"OthersSpec":          {why: "others may not", webhook: "vworkload", user: "admin", by: "kubectl-edit", is: wl("", "spec: {priority: 1}"), was: wl("", ""), want: true},
-		"OthersFinalizer":     {why: "an end waits for no webhook", webhook: "vworkload", user: "admin", is: wl("", "spec: {priority: 1}"), was: wl("finalizers: [a/b], ", "spec: {priority: 1}")},
-		"OurStatus":           {why: "a plan costs no call", webhook: "vworkloadstatus", user: "controller", by: webhook.FieldOwner, is: wl("", "status: {clusterName: a}"), was: wl("", "")},
-		"SameWords":           {why: "nothing is written anew", webhook: "vworkloadkept", user: "admin", is: wl("labels: {a: b}, ", quota("1", "2")), was: wl("", quota("1", "2"))},
-		"OtherWords":          {why: "whether it means the same is asked", webhook: "vworkloadkept", user: "admin", is: wl("", quota("1000m", "2")), was: wl("", quota("1", "2")), want: true},
-		"OurOtherWords":       {why: "whichever client writes", webhook: "vworkloadkept", part: "status", user: "controller", by: webhook.FieldOwner, is: wl("", quota("1", "2000m")), was: wl("", quota("1", "2")), want: true},
-		"WaitingOtherWords":   {why: "nothing was decided on it", webhook: "vworkloadkept", user: "admin", is: wl("", strings.Replace(quota("1000m", "2"), "True", "False", 1)), was: wl("", strings.Replace(quota("1", "2"), "True", "False", 1))},
-		"OthersCheck":         {why: "checks are answered by others", webhook: "vworkloadstatus", user: "check", is: wl("", "status: {admissionChecks: [{name: a, state: Ready}]}"), was: wl("", "status: {admissionChecks: [{name: a, state: Pending}]}"), want: true},
-		"OthersFirstCheck":    {why: "a status begins somewhere", webhook: "vworkloadstatus", user: "check", is: wl("", "status: {admissionChecks: [{name: a, state: Ready}]}"), was: wl("", ""), want: true},
-		"OthersAdmission":     {why: "what it says has to add up", webhook: "vworkloadstatus", user: "check", is: wl("", "status: {admission: {clusterQueue: a}}"), was: wl("", ""), want: true},
-		"OthersNoAdmission":   {why: "so has what is left", webhook: "vworkloadstatus", user: "check", is: wl("", ""), was: wl("", "status: {admission: {clusterQueue: a}}"), want: true},
-		"OthersCondition":     {why: "there is no rule for conditions beyond the schema", webhook: "vworkloadstatus", user: "driver", is: wl("", "status: {admission: {clusterQueue: a}, conditions: [{type: Finished, status: \"True\"}]}"), was: wl("", "status: {admission: {clusterQueue: a}}")},
-		"FinalizerOfQueue":    {why: "ends wait for no webhook", webhook: "vclusterqueue", user: "admin", is: wl("", ""), was: wl("finalizers: [a/b], ", "")},
-		"ChangedClusterQueue": {why: "new quotas are checked, whichever client writes them", webhook: "vclusterqueue", user: "controller", by: webhook.FieldOwner, is: wl("", "spec: {}"), was: wl("", ""), want: true},
+		"OurWorkload": {
+			why:     "we write what is right",
+			webhook: "vworkload",
+			user:    "controller",
+			by:      webhook.FieldOwner,
+			is:      wl("", ""),
+		},
+		"OthersWorkload": {
+			why:     "others may not",
+			webhook: "vworkload",
+			user:    "admin",
+			is:      wl("", ""),
+			want:    true,
+		},
+		"OthersSpec": {
+			why:     "others may not",
+			webhook: "vworkload",
+			user:    "admin",
+			by:      "kubectl-edit",
+			is:      wl("", "spec: {priority: 1}"),
+			was:     wl("", ""),
+			want:    true,
+		},
+		"OthersFinalizer": {
+			why:     "an end waits for no webhook",
+			webhook: "vworkload",
+			user:    "admin",
+			is:      wl("", "spec: {priority: 1}"),
+			was:     wl("finalizers: [a/b], ", "spec: {priority: 1}"),
+		},
+		"OurStatus": {
+			why:     "a plan costs no call",
+			webhook: "vworkloadstatus",
+			user:    "controller",
+			by:      webhook.FieldOwner,
+			is:      wl("", "status: {clusterName: a}"),
+			was:     wl("", ""),
+		},
+		"SameWords": {
+			why:     "nothing is written anew",
+			webhook: "vworkloadkept",
+			user:    "admin",
+			is:      wl("labels: {a: b}, ", quota("1", "2")),
+			was:     wl("", quota("1", "2")),
+		},
+		"OtherWords": {
+			why:     "whether it means the same is asked",
+			webhook: "vworkloadkept",
+			user:    "admin",
+			is:      wl("", quota("1000m", "2")),
+			was:     wl("", quota("1", "2")),
+			want:    true,
+		},
+		"OurOtherWords": {
+			why:     "whichever client writes",
+			webhook: "vworkloadkept",
+			part:    "status",
+			user:    "controller",
+			by:      webhook.FieldOwner,
+			is:      wl("", quota("1", "2000m")),
+			was:     wl("", quota("1", "2")),
+			want:    true,
+		},
+		"WaitingOtherWords": {
+			why:     "nothing was decided on it",
+			webhook: "vworkloadkept",
+			user:    "admin",
+			is:      wl("", strings.Replace(quota("1000m", "2"), "True", "False", 1)),
+			was:     wl("", strings.Replace(quota("1", "2"), "True", "False", 1)),
+		},
+		"OthersCheck": {
+			why:     "checks are answered by others",
+			webhook: "vworkloadstatus",
+			user:    "check",
+			is:      wl("", "status: {admissionChecks: [{name: a, state: Ready}]}"),
+			was:     wl("", "status: {admissionChecks: [{name: a, state: Pending}]}"),
+			want:    true,
+		},
+		"OthersFirstCheck": {
+			why:     "a status begins somewhere",
+			webhook: "vworkloadstatus",
+			user:    "check",
+			is:      wl("", "status: {admissionChecks: [{name: a, state: Ready}]}"),
+			was:     wl("", ""),
+			want:    true,
+		},
+		"OthersAdmission": {
+			why:     "what it says has to add up",
+			webhook: "vworkloadstatus",
+			user:    "check",
+			is:      wl("", "status: {admission: {clusterQueue: a}}"),
+			was:     wl("", ""),
+			want:    true,
+		},
+		"OthersNoAdmission": {
+			why:     "so has what is left",
+			webhook: "vworkloadstatus",
+			user:    "check",
+			is:      wl("", ""),
+			was:     wl("", "status: {admission: {clusterQueue: a}}"),
+			want:    true,
+		},
+		"OthersCondition": {
+			why:     "there is no rule for conditions beyond the schema",
+			webhook: "vworkloadstatus",
+			user:    "driver",
+			is: wl(
+				"",
+				"status: {admission: {clusterQueue: a}, conditions: [{type: Finished, status: \"True\"}]}",
+			),
+			was: wl("", "status: {admission: {clusterQueue: a}}"),
+		},
+		"FinalizerOfQueue": {
+			why:     "ends wait for no webhook",
+			webhook: "vclusterqueue",
+			user:    "admin",
+			is:      wl("", ""),
+			was:     wl("finalizers: [a/b], ", ""),
+		},
+		"ChangedClusterQueue": {
+			why:     "new quotas are checked, whichever client writes them",
+			webhook: "vclusterqueue",
+			user:    "controller",
+			by:      webhook.FieldOwner,
+			is:      wl("", "spec: {}"),
+			was:     wl("", ""),
+			want:    true,
+		},
 	}
-	_, validating := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1/", nil), jobs.SchedulerNames())
+	_, validating := webhook.Configurations(
+		kinds.All(),
+		webhook.AtURL("https://127.0.0.1:1/", nil),
+		jobs.SchedulerNames(),
+	)
 	hooks := map[string]*admissionregistrationv1.ValidatingWebhook{}
 	for i := range validating.Webhooks {
 		hooks[validating.Webhooks[i].Name] = &validating.Webhooks[i]
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := called(t, hooks[tc.webhook+".mlbatch.dev"], written(t, tc.part, tc.user, tc.by, tc.is, tc.was)); got != tc.want {
+			if got := called(
+				t,
+				hooks[tc.webhook+".mlbatch.dev"],
+				written(t, tc.part, tc.user, tc.by, tc.is, tc.was),
+			); got != tc.want {
 				t.Errorf("%s: called is %v, want %v", tc.why, got, tc.want)
 			}
 		})
@@ -172,13 +398,18 @@ func TestScope(t *testing.T) {
 		"OtherQueuedJob":  {why: "unless they ask for a queue", namespace: other, object: queued, want: 1},
 		"SystemQueuedJob": {why: "the cluster's own never do", namespace: system, object: queued},
 	}
-	_, validating := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1", nil), jobs.SchedulerNames())
+	_, validating := webhook.Configurations(
+		kinds.All(),
+		webhook.AtURL("https://127.0.0.1:1", nil),
+		jobs.SchedulerNames(),
+	)
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			got := 0
 			for _, h := range validating.Webhooks {
 				created := slices.Contains(h.Rules[0].Operations, admissionregistrationv1.Create)
-				if created && h.Rules[0].Resources[0] == "jobs" && selects(t, h.NamespaceSelector, tc.namespace) && selects(t, h.ObjectSelector, tc.object) {
+				if created && h.Rules[0].Resources[0] == "jobs" && selects(t, h.NamespaceSelector, tc.namespace) &&
+					selects(t, h.ObjectSelector, tc.object) {
 					got++
 				}
 			}
@@ -193,7 +424,11 @@ func TestScope(t *testing.T) {
 // once, and are written all the same while nobody can look.
 func TestElsewhere(t *testing.T) {
 	other := labels.Set{"kubernetes.io/metadata.name": "lab"}
-	_, validating := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1", nil), jobs.SchedulerNames())
+	_, validating := webhook.Configurations(
+		kinds.All(),
+		webhook.AtURL("https://127.0.0.1:1", nil),
+		jobs.SchedulerNames(),
+	)
 	for _, k := range kinds.All() {
 		want := 0
 		if k.Running.Operated != nil || k.Running.MadeHere || k.Queueing.OnlyQueued {
@@ -201,8 +436,10 @@ func TestElsewhere(t *testing.T) {
 		}
 		got := 0
 		for _, h := range validating.Webhooks {
-			if h.Rules[0].Resources[0] != k.Naming.Resource || h.Rules[0].APIGroups[0] != k.GVK().Group || !slices.Contains(h.Rules[0].Operations, admissionregistrationv1.Create) ||
-				!selects(t, h.NamespaceSelector, other) || !selects(t, h.ObjectSelector, nil) {
+			if h.Rules[0].Resources[0] != k.Naming.Resource || h.Rules[0].APIGroups[0] != k.GVK().Group ||
+				!slices.Contains(h.Rules[0].Operations, admissionregistrationv1.Create) ||
+				!selects(t, h.NamespaceSelector, other) ||
+				!selects(t, h.ObjectSelector, nil) {
 				continue
 			}
 			if got++; !k.Queueing.OnlyQueued && *h.FailurePolicy != admissionregistrationv1.Ignore {
@@ -245,17 +482,27 @@ func TestEveryWebhookIsServed(t *testing.T) {
 // Jobs of namespaces that are no team's are asked about to give them a default
 // queue, and created without an answer if there is none.
 func TestOthersDoNotDependOnDefaults(t *testing.T) {
-	mutating, _ := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1", nil), jobs.SchedulerNames())
+	mutating, _ := webhook.Configurations(
+		kinds.All(),
+		webhook.AtURL("https://127.0.0.1:1", nil),
+		jobs.SchedulerNames(),
+	)
 	other := labels.Set{"kubernetes.io/metadata.name": "lab"}
 	asked := 0
 	for _, h := range mutating.Webhooks {
 		created := slices.Contains(h.Rules[0].Operations, admissionregistrationv1.Create)
-		if h.Rules[0].Resources[0] != "jobs" || !created || !selects(t, h.NamespaceSelector, other) || !selects(t, h.ObjectSelector, labels.Set{}) {
+		if h.Rules[0].Resources[0] != "jobs" || !created || !selects(t, h.NamespaceSelector, other) ||
+			!selects(t, h.ObjectSelector, labels.Set{}) {
 			continue
 		}
 		asked++
 		if *h.FailurePolicy != admissionregistrationv1.Ignore || *h.TimeoutSeconds > 2 {
-			t.Errorf("%s: policy %s after %d s; Jobs of others must not wait for us", h.Name, *h.FailurePolicy, *h.TimeoutSeconds)
+			t.Errorf(
+				"%s: policy %s after %d s; Jobs of others must not wait for us",
+				h.Name,
+				*h.FailurePolicy,
+				*h.TimeoutSeconds,
+			)
 		}
 	}
 	if asked != 1 {

@@ -65,7 +65,8 @@ func spelled(next http.Handler) http.Handler {
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		var asked apiextensionsv1.ConversionReview
-		if json.Unmarshal(body, &asked) != nil || asked.Request == nil || !slices.ContainsFunc(asked.Request.Objects, keepsSpelling) {
+		if json.Unmarshal(body, &asked) != nil || asked.Request == nil ||
+			!slices.ContainsFunc(asked.Request.Objects, keepsSpelling) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -73,9 +74,13 @@ func spelled(next http.Handler) http.Handler {
 		next.ServeHTTP(answer, r)
 		text := answer.body.Bytes()
 		var out apiextensionsv1.ConversionReview
-		if json.Unmarshal(text, &out) == nil && out.Response != nil && len(out.Response.ConvertedObjects) == len(asked.Request.Objects) {
+		if json.Unmarshal(text, &out) == nil && out.Response != nil &&
+			len(out.Response.ConvertedObjects) == len(asked.Request.Objects) {
 			for i := range out.Response.ConvertedObjects {
-				out.Response.ConvertedObjects[i].Raw = respelled(asked.Request.Objects[i].Raw, out.Response.ConvertedObjects[i].Raw)
+				out.Response.ConvertedObjects[i].Raw = respelled(
+					asked.Request.Objects[i].Raw,
+					out.Response.ConvertedObjects[i].Raw,
+				)
 			}
 			if again, err := json.Marshal(&out); err == nil {
 				text = again
@@ -115,7 +120,8 @@ func keepsSpelling(o runtime.RawExtension) bool {
 func respelled(from, to []byte) []byte {
 	var kind metav1.TypeMeta
 	var was, is map[string]json.RawMessage
-	if json.Unmarshal(from, &kind) != nil || json.Unmarshal(from, &was) != nil || json.Unmarshal(to, &is) != nil {
+	if json.Unmarshal(from, &kind) != nil || json.Unmarshal(from, &was) != nil ||
+		json.Unmarshal(to, &is) != nil {
 		return to
 	}
 	var before, after map[string]json.RawMessage
@@ -145,7 +151,10 @@ type convertible[H any] interface {
 	ConvertFrom(H) error
 }
 
-func between[S convertible[H], H client.Object](spoke S, hub H) func(*runtime.Scheme) (conversion.Converter, error) {
+func between[S convertible[H], H client.Object](
+	spoke S,
+	hub H,
+) func(*runtime.Scheme) (conversion.Converter, error) {
 	return conversion.NewHubSpokeConverter(hub, conversion.NewSpokeConverter(spoke,
 		func(_ context.Context, src H, dst S) error { return dst.ConvertFrom(src) },
 		func(_ context.Context, src S, dst H) error { return src.ConvertTo(dst) },

@@ -22,11 +22,19 @@ func TestConversionKeepsTheSpelling(t *testing.T) {
 		t.Fatal(err)
 	}
 	through := func(text, version string) string {
-		body := fmt.Sprintf(`{"kind": "ConversionReview", "apiVersion": "apiextensions.k8s.io/v1", "request": {"uid": "u", "desiredAPIVersion": "kueue.x-k8s.io/%s", "objects": [%s]}}`, version, text)
+		body := fmt.Sprintf(
+			`{"kind": "ConversionReview", "apiVersion": "apiextensions.k8s.io/v1", "request": {"uid": "u", "desiredAPIVersion": "kueue.x-k8s.io/%s", "objects": [%s]}}`,
+			version,
+			text,
+		)
 		w := httptest.NewRecorder()
 		convert.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/convert", bytes.NewReader([]byte(body))))
 		var out apiextensionsv1.ConversionReview
-		if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil || out.Response == nil || len(out.Response.ConvertedObjects) != 1 {
+		if err := json.Unmarshal(
+			w.Body.Bytes(),
+			&out,
+		); err != nil || out.Response == nil ||
+			len(out.Response.ConvertedObjects) != 1 {
 			t.Fatalf("%v: %s", err, w.Body)
 		}
 		return string(out.Response.ConvertedObjects[0].Raw)

@@ -67,7 +67,10 @@ func heldPod(o client.Object) bool { return o.GetLabels()[kueue.ManagedLabel] ==
 // handler hears of every object of a kind once when it comes and once when it goes. weigh is told
 // of those that count, of nil when one goes; nil weighs none: pods are in the cache without most of
 // what they are.
-func (c *count) handler(counts func(client.Object) bool, weigh func(was, is client.Object)) toolscache.ResourceEventHandler {
+func (c *count) handler(
+	counts func(client.Object) bool,
+	weigh func(was, is client.Object),
+) toolscache.ResourceEventHandler {
 	change := func(was, is any) {
 		c.mu.Lock()
 		defer c.mu.Unlock()

@@ -134,7 +134,11 @@ func TestJobsAreWeighed(t *testing.T) {
 		k := all.Find(gvk)
 		return c.handler(countsAsJob(all, k, jobs.Scope{}), c.weigh(k))
 	}
-	batch, trains := handler(batchv1.SchemeGroupVersion.WithKind("Job")), handler(trainer.GroupVersion.WithKind("TrainJob"))
+	batch, trains := handler(
+		batchv1.SchemeGroupVersion.WithKind("Job"),
+	), handler(
+		trainer.GroupVersion.WithKind("TrainJob"),
+	)
 	expect := func(what string, least, most int64) {
 		t.Helper()
 		if n := c.sizeIn("blue"); n < least || n > most {
@@ -142,7 +146,15 @@ func TestJobsAreWeighed(t *testing.T) {
 		}
 	}
 	job := func(generation int64, image int, note string) *batchv1.Job {
-		j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", UID: "u", Generation: generation, Labels: map[string]string{kueue.QueueNameLabel: "q"}, Annotations: map[string]string{"note": note}}}
+		j := &batchv1.Job{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace:   "blue",
+				UID:         "u",
+				Generation:  generation,
+				Labels:      map[string]string{kueue.QueueNameLabel: "q"},
+				Annotations: map[string]string{"note": note},
+			},
+		}
 		j.Spec.Template.Spec.Containers = []corev1.Container{{Image: strings.Repeat("i", image)}}
 		return j
 	}
@@ -152,7 +164,14 @@ func TestJobsAreWeighed(t *testing.T) {
 	expect("it was changed", 5000, 6000)
 	batch.OnUpdate(job(2, 5000, ""), job(2, 5000, strings.Repeat("n", 10000)))
 	expect("it was annotated, which is no new generation", 15000, 16000)
-	train := &trainer.TrainJob{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", UID: "t", Generation: 1, Labels: map[string]string{kueue.QueueNameLabel: "q"}}}
+	train := &trainer.TrainJob{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:  "blue",
+			UID:        "t",
+			Generation: 1,
+			Labels:     map[string]string{kueue.QueueNameLabel: "q"},
+		},
+	}
 	trains.OnAdd(train, false)
 	expect("a TrainJob, without its runtime", 15000, 17000)
 	based := train.DeepCopy()

@@ -56,11 +56,21 @@ func TestTemplatesAreJudgedWhenTheyChange(t *testing.T) {
 		value     any
 		says      string
 	}{
-		"a group of its own": {"spec", "schedulingGroup", map[string]any{"podGroupName": "mine"}, "would wait for that group"},
-		"a node":             {"spec", "nodeName", "node-1", "nodeName"},
-		"a priority":         {"spec", "priorityClassName", "system-node-critical", "priorityClassName"},
-		"a long grace":       {"spec", "terminationGracePeriodSeconds", int64(1_000_000), "terminationGracePeriodSeconds"},
-		"finalizers":         {"metadata", "finalizers", []any{"mine.dev/stay"}, "finalizers"},
+		"a group of its own": {
+			"spec",
+			"schedulingGroup",
+			map[string]any{"podGroupName": "mine"},
+			"would wait for that group",
+		},
+		"a node":     {"spec", "nodeName", "node-1", "nodeName"},
+		"a priority": {"spec", "priorityClassName", "system-node-critical", "priorityClassName"},
+		"a long grace": {
+			"spec",
+			"terminationGracePeriodSeconds",
+			int64(1_000_000),
+			"terminationGracePeriodSeconds",
+		},
+		"finalizers": {"metadata", "finalizers", []any{"mine.dev/stay"}, "finalizers"},
 	}
 	judged := 0
 	all := samples(t)
@@ -72,7 +82,9 @@ func TestTemplatesAreJudgedWhenTheyChange(t *testing.T) {
 		with := func(part, key string, value any, note string) string {
 			o := encode(t, sample)
 			meta, _ := o["metadata"].(map[string]any)
-			meta["namespace"], meta["name"], meta["labels"] = "blue", "o", map[string]any{"kueue.x-k8s.io/queue-name": "default-queue"}
+			meta["namespace"], meta["name"], meta["labels"] = "blue", "o", map[string]any{
+				"kueue.x-k8s.io/queue-name": "default-queue",
+			}
 			meta["annotations"] = map[string]any{"note": note}
 			for _, template := range templatesIn(o) {
 				in, is := template[part].(map[string]any)
@@ -90,7 +102,8 @@ func TestTemplatesAreJudgedWhenTheyChange(t *testing.T) {
 		}
 		judged++
 		for name, cell := range cells {
-			if cell.key == "schedulingGroup" && (strings.HasSuffix(path, "-deployment") || strings.HasSuffix(path, "-replicaset")) {
+			if cell.key == "schedulingGroup" &&
+				(strings.HasSuffix(path, "-deployment") || strings.HasSuffix(path, "-replicaset")) {
 				continue // its pods are queued one by one, or as the group that they name
 			}
 			t.Run(strings.TrimPrefix(path, "/validate-")+"/"+name, func(t *testing.T) {
@@ -100,7 +113,11 @@ func TestTemplatesAreJudgedWhenTheyChange(t *testing.T) {
 						t.Errorf("when it is %s: allowed is %v, and it says %q", when, r.Allowed, r.Message)
 					}
 				}
-				if r := send(t, handlers, ask{path: path, old: said, new: with(cell.part, cell.key, cell.value, "other")}); !r.Allowed {
+				if r := send(
+					t,
+					handlers,
+					ask{path: path, old: said, new: with(cell.part, cell.key, cell.value, "other")},
+				); !r.Allowed {
 					t.Errorf("when it is left: it says %q", r.Message)
 				}
 			})
@@ -114,9 +131,17 @@ func TestTemplatesAreJudgedWhenTheyChange(t *testing.T) {
 // Templates of what gets its first queue, of any kind, are judged as those of what is made in a queue: where
 // no queue was named nobody has looked at them.
 func TestTemplatesAreJudgedWhenTheyJoinAQueue(t *testing.T) {
-	queue := &v1beta2.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "nobodys", Name: "q"}, Spec: v1beta2.LocalQueueSpec{ClusterQueue: "cq"}}
+	queue := &v1beta2.LocalQueue{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "nobodys", Name: "q"},
+		Spec:       v1beta2.LocalQueueSpec{ClusterQueue: "cq"},
+	}
 	open := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "nobodys"}}
-	handlers := serveWith(t, webhook.Options{Limits: jobs.Limits{Termination: time.Hour}}, nil, nil, world(open, queue)...)
+	handlers := serveWith(
+		t,
+		webhook.Options{Limits: jobs.Limits{Termination: time.Hour}},
+		nil,
+		nil,
+		world(open, queue)...)
 	all := samples(t)
 	maps.Copy(all, makers(t))
 	for path, sample := range all {
@@ -131,7 +156,8 @@ func TestTemplatesAreJudgedWhenTheyJoinAQueue(t *testing.T) {
 			"a node":             {"nodeName", "nodeName", "node-1"},
 			"a long grace":       {"terminationGracePeriodSeconds", "terminationGracePeriodSeconds", int64(1_000_000)},
 		} {
-			if cell.key == "schedulingGroup" && (strings.HasSuffix(path, "-deployment") || strings.HasSuffix(path, "-replicaset")) {
+			if cell.key == "schedulingGroup" &&
+				(strings.HasSuffix(path, "-deployment") || strings.HasSuffix(path, "-replicaset")) {
 				continue // its pods are queued one by one, or as the group that they name
 			}
 			t.Run(strings.TrimPrefix(path, "/validate-")+"/"+name, func(t *testing.T) {
@@ -145,7 +171,11 @@ func TestTemplatesAreJudgedWhenTheyJoinAQueue(t *testing.T) {
 					}
 					return string(text(t, o))
 				}
-				r := send(t, handlers, ask{path: path, old: as(map[string]any{}), new: as(map[string]any{v1beta2.QueueNameLabel: "q"})})
+				r := send(
+					t,
+					handlers,
+					ask{path: path, old: as(map[string]any{}), new: as(map[string]any{v1beta2.QueueNameLabel: "q"})},
+				)
 				if r.Allowed || !strings.Contains(r.Message, cell.says) {
 					t.Errorf("allowed is %v, and it says %q", r.Allowed, r.Message)
 				}
@@ -180,9 +210,15 @@ func TestClassesOfWhatRuns(t *testing.T) {
 	}
 	const suspend, gone = "cannot be changed while the job is not suspended", "cannot be removed"
 	first := map[string]string{ // what is said of a first one; an exclamation mark refuses it
-		"/pod that runs": "!cannot be given to a pod that runs", "/pod of a group": "!cannot be given to a pod that runs", "/pod that is held": "", "/pod that is a part": "!it has no effect",
-		"/validate-apps-v1-deployment": "made anew, one after the other", "/validate-apps-v1-replicaset": "the pods that there are keep", "/validate-apps-v1-statefulset": "!cannot be given while there are pods",
-		"/validate-batch-v1-cronjob": "", "/validate-leaderworkerset-x-k8s-io-v1-leaderworkerset": "made anew, one after the other",
+		"/pod that runs":                                        "!cannot be given to a pod that runs",
+		"/pod of a group":                                       "!cannot be given to a pod that runs",
+		"/pod that is held":                                     "",
+		"/pod that is a part":                                   "!it has no effect",
+		"/validate-apps-v1-deployment":                          "made anew, one after the other",
+		"/validate-apps-v1-replicaset":                          "the pods that there are keep",
+		"/validate-apps-v1-statefulset":                         "!cannot be given while there are pods",
+		"/validate-batch-v1-cronjob":                            "",
+		"/validate-leaderworkerset-x-k8s-io-v1-leaderworkerset": "made anew, one after the other",
 	}
 	for path, sample := range all {
 		t.Run(strings.TrimPrefix(path, "/"), func(t *testing.T) {
@@ -252,13 +288,20 @@ func gvkOf(t *testing.T, o map[string]any) schema.GroupVersionKind {
 // told, and who takes the queue away or names another one. All else that is written of it, such as by who
 // scales it, is about other things.
 func TestQueuesAreToldOfOnce(t *testing.T) {
-	team := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "green", Labels: map[string]string{v1beta2.TeamNamespaceLabel: "true"}}}
+	team := &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{Name: "green", Labels: map[string]string{v1beta2.TeamNamespaceLabel: "true"}},
+	}
 	handlers := serveWith(t, webhook.Options{}, nil, nil, world(team)...)
 	all := samples(t)
 	maps.Copy(all, makers(t))
 	all["/validate--v1-pod"] = map[string]any{
-		"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{},
-		"spec": map[string]any{"containers": []any{map[string]any{"name": "c", "image": "i"}}, "schedulingGates": []any{map[string]any{"name": v1beta2.AdmissionGate}}},
+		"apiVersion": "v1",
+		"kind":       "Pod",
+		"metadata":   map[string]any{},
+		"spec": map[string]any{
+			"containers":      []any{map[string]any{"name": "c", "image": "i"}},
+			"schedulingGates": []any{map[string]any{"name": v1beta2.AdmissionGate}},
+		},
 	}
 	const none, missing = "names no queue", "until there is a LocalQueue"
 	for path, sample := range all {
@@ -266,7 +309,9 @@ func TestQueuesAreToldOfOnce(t *testing.T) {
 			as := func(queue, note string) string {
 				o := encode(t, sample)
 				meta, _ := o["metadata"].(map[string]any)
-				meta["namespace"], meta["name"], meta["labels"], meta["annotations"] = "green", "o", map[string]any{}, map[string]any{"note": note}
+				meta["namespace"], meta["name"], meta["labels"], meta["annotations"] = "green", "o", map[string]any{}, map[string]any{
+					"note": note,
+				}
 				if queue != "" {
 					meta["labels"] = map[string]any{v1beta2.QueueNameLabel: queue}
 				}
@@ -298,7 +343,8 @@ func TestQueuesAreToldOfOnce(t *testing.T) {
 					if strings.Contains(path, "leaderworkerset") && question == "mutate" {
 						continue // it is only signed
 					}
-					if question == "mutate" && cell.old != "" && !strings.Contains(path, "-apps-") && !strings.HasSuffix(path, "-cronjob") {
+					if question == "mutate" && cell.old != "" && !strings.Contains(path, "-apps-") &&
+						!strings.HasSuffix(path, "-cronjob") {
 						continue // it is asked about new ones
 					}
 					r := send(t, handlers, ask{path: at, old: cell.old, new: cell.new})
@@ -309,13 +355,15 @@ func TestQueuesAreToldOfOnce(t *testing.T) {
 					}
 					cell.new = string(text(t, r.Object))
 				}
-				if strings.HasSuffix(path, "-pod") && what == "taken away" || strings.HasSuffix(path, "-trainjob") && what == "made with" {
+				if strings.HasSuffix(path, "-pod") && what == "taken away" ||
+					strings.HasSuffix(path, "-trainjob") && what == "made with" {
 					continue // a pod that is held has its queue still, and the runtime is not in this world
 				}
 				if strings.HasSuffix(path, "-appwrapper") && what == "made without" {
 					cell.says = missing // it is only ever queued, in the installation's queue
 				}
-				if strings.Contains(said, none) != (cell.says == none) || strings.Contains(said, missing) != (cell.says == missing) {
+				if strings.Contains(said, none) != (cell.says == none) ||
+					strings.Contains(said, missing) != (cell.says == missing) {
 					t.Errorf("%s: it says %q, want %q", what, said, cell.says)
 				}
 			}
@@ -331,7 +379,11 @@ type noRights struct {
 
 func (n *noRights) Create(_ context.Context, o client.Object, _ ...client.CreateOption) error {
 	n.asked++
-	return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, o.GetName(), errors.New(`User "x" cannot create resource "pods"`))
+	return apierrors.NewForbidden(
+		schema.GroupResource{Resource: "pods"},
+		o.GetName(),
+		errors.New(`User "x" cannot create resource "pods"`),
+	)
 }
 
 // Who makes a job of a kind that runs here where nothing is queued, and so nothing has rights, is told,
@@ -353,8 +405,19 @@ func TestJobsOfNoTeamAreTold(t *testing.T) {
 		meta, _ := o["metadata"].(map[string]any)
 		meta["namespace"], meta["name"], meta["labels"] = "nobodys", "o", map[string]any{}
 		r := send(t, handlers, ask{path: path, new: string(text(t, o))})
-		if said := strings.Join(r.Warnings, "\n"); !r.Allowed || !strings.Contains(said, "is no team's and has no LocalQueue") || nobody.asked > 0 {
-			t.Errorf("%s: allowed is %v (%s), it warns %q, and %d were tried", path, r.Allowed, r.Message, said, nobody.asked)
+		if said := strings.Join(
+			r.Warnings,
+			"\n",
+		); !r.Allowed || !strings.Contains(said, "is no team's and has no LocalQueue") ||
+			nobody.asked > 0 {
+			t.Errorf(
+				"%s: allowed is %v (%s), it warns %q, and %d were tried",
+				path,
+				r.Allowed,
+				r.Message,
+				said,
+				nobody.asked,
+			)
 		}
 	}
 }

@@ -49,12 +49,19 @@ func validateGateChange(was, is string) field.ErrorList {
 	}
 	at := annotationPath(kueue.AdmissionGatedByAnnotation)
 	if was == "" {
-		return field.ErrorList{field.Forbidden(at, "cannot be added after the job was created: delete the job and submit it anew")}
+		return field.ErrorList{
+			field.Forbidden(at, "cannot be added after the job was created: delete the job and submit it anew"),
+		}
 	}
 	before := strings.Split(was, ",")
 	for name := range strings.SplitSeq(is, ",") {
 		if !slices.Contains(before, name) {
-			return field.ErrorList{field.Forbidden(at, fmt.Sprintf("%s cannot be added after the job was created, names can only be removed", name))}
+			return field.ErrorList{
+				field.Forbidden(
+					at,
+					fmt.Sprintf("%s cannot be added after the job was created, names can only be removed", name),
+				),
+			}
 		}
 	}
 	return nil
@@ -86,7 +93,12 @@ func startsAtOnce(o metav1.Object) field.ErrorList {
 	if o.GetAnnotations()[kueue.AfterAnnotation] == "" {
 		return nil
 	}
-	return field.ErrorList{field.Forbidden(annotationPath(kueue.AfterAnnotation), "only jobs can wait for others: make it a Job or another kind of job, or remove the annotation")}
+	return field.ErrorList{
+		field.Forbidden(
+			annotationPath(kueue.AfterAnnotation),
+			"only jobs can wait for others: make it a Job or another kind of job, or remove the annotation",
+		),
+	}
 }
 
 // unheededAfter tells the author of a job that is not queued that it starts at once; was is nil
@@ -96,5 +108,10 @@ func unheededAfter(was, job jobs.Object) []string {
 	if after == "" || was != nil && was.GetAnnotations()[kueue.AfterAnnotation] == after {
 		return nil
 	}
-	return []string{fmt.Sprintf("the annotation %s has no effect, because the job waits for no queue: it starts at once", kueue.AfterAnnotation)}
+	return []string{
+		fmt.Sprintf(
+			"the annotation %s has no effect, because the job waits for no queue: it starts at once",
+			kueue.AfterAnnotation,
+		),
+	}
 }

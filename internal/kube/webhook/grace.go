@@ -61,10 +61,12 @@ func podGrace() policy {
 	return policy{
 		name:  PodGracePolicy,
 		rules: graceRules(),
-		rulings: []admissionregistrationv1.Validation{{
-			Expression: graceAsked + " <= " + longest + " || " + graceAsked + " <= " + graceOwn,
-			Message:    "gracePeriodSeconds: a pod that is deleted may go on for " + longest + " seconds, or as long as its own terminationGracePeriodSeconds: use less, or leave it out",
-		}},
+		rulings: []admissionregistrationv1.Validation{
+			{
+				Expression: graceAsked + " <= " + longest + " || " + graceAsked + " <= " + graceOwn,
+				Message:    "gracePeriodSeconds: a pod that is deleted may go on for " + longest + " seconds, or as long as its own terminationGracePeriodSeconds: use less, or leave it out",
+			},
+		},
 	}
 }
 
@@ -79,7 +81,9 @@ func (h *podHandler) validateGrace(_ context.Context, req admission.Request) adm
 		return admission.Allowed("")
 	}
 	return answer(req, field.ErrorList{field.Invalid(at, asked, fmt.Sprintf(
-		"a pod that is deleted may go on for %d seconds at most here (tenants.maxTerminationTime of the configuration): use less, or leave it out", int64(most.Seconds())))})
+		"a pod that is deleted may go on for %d seconds at most here (tenants.maxTerminationTime of the configuration): use less, or leave it out",
+		int64(most.Seconds()),
+	))})
 }
 
 // seconds is a time that was named in seconds, however many.
@@ -95,7 +99,14 @@ func gracesOf(req admission.Request) (asked, own int64, at *field.Path, err erro
 	if req.Operation == admissionv1.Create {
 		var e policyv1.Eviction
 		err = json.Unmarshal(req.Object.Raw, &e)
-		return ptr.Deref(ptr.Deref(e.DeleteOptions, metav1.DeleteOptions{}).GracePeriodSeconds, 0), 0, field.NewPath("deleteOptions").Child("gracePeriodSeconds"), err
+		return ptr.Deref(
+				ptr.Deref(e.DeleteOptions, metav1.DeleteOptions{}).GracePeriodSeconds,
+				0,
+			), 0, field.NewPath(
+				"deleteOptions",
+			).Child(
+				"gracePeriodSeconds",
+			), err
 	}
 	var options metav1.DeleteOptions
 	if err := json.Unmarshal(req.Options.Raw, &options); err != nil {

@@ -46,7 +46,10 @@ func (d deletion) evicts() string {
 }
 
 func (d deletion) pod() string {
-	return fmt.Sprintf("{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: blue}, spec: {terminationGracePeriodSeconds: %d, containers: [{name: c, image: x}]}}", d.own)
+	return fmt.Sprintf(
+		"{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: blue}, spec: {terminationGracePeriodSeconds: %d, containers: [{name: c, image: x}]}}",
+		d.own,
+	)
 }
 
 // write is the deletion as admission sees it.
@@ -54,8 +57,19 @@ func (d deletion) write(t *testing.T) *admission.VersionedAttributes {
 	t.Helper()
 	if d.eviction {
 		a := written(t, "eviction", d.by, "", d.evicts(), "")
-		a.Attributes = admission.NewAttributesRecord(a.VersionedObject.Object(), nil, a.VersionedKind, "blue", "p", schema.GroupVersionResource{Version: "v1", Resource: "pods"},
-			"eviction", admission.Create, &metav1.CreateOptions{}, false, &user.DefaultInfo{Name: d.by})
+		a.Attributes = admission.NewAttributesRecord(
+			a.VersionedObject.Object(),
+			nil,
+			a.VersionedKind,
+			"blue",
+			"p",
+			schema.GroupVersionResource{Version: "v1", Resource: "pods"},
+			"eviction",
+			admission.Create,
+			&metav1.CreateOptions{},
+			false,
+			&user.DefaultInfo{Name: d.by},
+		)
 		return a
 	}
 	old := &unstructured.Unstructured{}
@@ -64,9 +78,23 @@ func (d deletion) write(t *testing.T) *admission.VersionedAttributes {
 	if d.asks >= 0 {
 		options.GracePeriodSeconds = &d.asks
 	}
-	a := &admission.VersionedAttributes{VersionedOldObject: admission.NewLazyObject(old), VersionedKind: old.GroupVersionKind()}
-	a.Attributes = admission.NewAttributesRecord(nil, old, a.VersionedKind, "blue", "p", schema.GroupVersionResource{Version: "v1", Resource: "pods"},
-		"", admission.Delete, options, false, &user.DefaultInfo{Name: d.by})
+	a := &admission.VersionedAttributes{
+		VersionedOldObject: admission.NewLazyObject(old),
+		VersionedKind:      old.GroupVersionKind(),
+	}
+	a.Attributes = admission.NewAttributesRecord(
+		nil,
+		old,
+		a.VersionedKind,
+		"blue",
+		"p",
+		schema.GroupVersionResource{Version: "v1", Resource: "pods"},
+		"",
+		admission.Delete,
+		options,
+		false,
+		&user.DefaultInfo{Name: d.by},
+	)
 	return a
 }
 
@@ -74,11 +102,21 @@ func (d deletion) write(t *testing.T) *admission.VersionedAttributes {
 func (d deletion) ask(t *testing.T, handlers map[string]http.Handler) reply {
 	t.Helper()
 	req := &admissionv1.AdmissionRequest{
-		UID: "u", Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Namespace: "blue", Name: "p", Operation: admissionv1.Delete,
-		UserInfo: authenticationv1.UserInfo{Username: d.by}, Options: runtime.RawExtension{Raw: jsonOf(t, d.options())}, OldObject: runtime.RawExtension{Raw: jsonOf(t, d.pod())},
+		UID:       "u",
+		Kind:      metav1.GroupVersionKind{Version: "v1", Kind: "Pod"},
+		Namespace: "blue",
+		Name:      "p",
+		Operation: admissionv1.Delete,
+		UserInfo: authenticationv1.UserInfo{
+			Username: d.by,
+		},
+		Options:   runtime.RawExtension{Raw: jsonOf(t, d.options())},
+		OldObject: runtime.RawExtension{Raw: jsonOf(t, d.pod())},
 	}
 	if d.eviction {
-		req.Operation, req.SubResource, req.Object, req.OldObject = admissionv1.Create, "eviction", runtime.RawExtension{Raw: jsonOf(t, d.evicts())}, runtime.RawExtension{}
+		req.Operation, req.SubResource, req.Object, req.OldObject = admissionv1.Create, "eviction", runtime.RawExtension{
+			Raw: jsonOf(t, d.evicts()),
+		}, runtime.RawExtension{}
 	}
 	review := admissionv1.AdmissionReview{Request: req}
 	review.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind("AdmissionReview"))
@@ -93,7 +131,11 @@ func (d deletion) ask(t *testing.T, handlers map[string]http.Handler) reply {
 // A tenant's deletion of a pod keeps it no longer than its eviction would: by the webhook, with what
 // the installation allows, and by the policy, with the default.
 func TestTenantsDeletionsGiveNoLongerThanEvictionsDo(t *testing.T) {
-	_, validating := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1/", nil), jobs.SchedulerNames())
+	_, validating := webhook.Configurations(
+		kinds.All(),
+		webhook.AtURL("https://127.0.0.1:1/", nil),
+		jobs.SchedulerNames(),
+	)
 	hooks := map[bool]*admissionregistrationv1.ValidatingWebhook{}
 	for i := range validating.Webhooks {
 		switch validating.Webhooks[i].Name {
@@ -104,7 +146,12 @@ func TestTenantsDeletionsGiveNoLongerThanEvictionsDo(t *testing.T) {
 		}
 	}
 	policy := podGracePolicy(t)
-	handlers := serveWith(t, webhook.Options{Limits: jobs.Limits{Termination: 10 * time.Minute}}, nil, nil, world()...)
+	handlers := serveWith(
+		t,
+		webhook.Options{Limits: jobs.Limits{Termination: 10 * time.Minute}},
+		nil,
+		nil,
+		world()...)
 	for name, c := range map[string]struct {
 		deletion
 		asked           bool // the webhook is called
@@ -148,7 +195,15 @@ func podGracePolicy(t *testing.T) func(*admission.VersionedAttributes) string {
 		v := judge(t, p)
 		return func(write *admission.VersionedAttributes) string {
 			out := ""
-			result := v.Validate(t.Context(), write.GetResource(), write, nil, nil, celconfig.RuntimeCELCostBudget, authorizer.AuthorizerFunc(mayAdmit))
+			result := v.Validate(
+				t.Context(),
+				write.GetResource(),
+				write,
+				nil,
+				nil,
+				celconfig.RuntimeCELCostBudget,
+				authorizer.AuthorizerFunc(mayAdmit),
+			)
 			for _, d := range result.Decisions {
 				if d.Evaluation == validating.EvalError {
 					t.Errorf("it cannot be evaluated: %s", d.Message)

@@ -39,19 +39,41 @@ func groupedPath(question string, k *jobs.GroupedKind) string {
 func groupedHooks(k *jobs.GroupedKind) (mutating, validating []hook) {
 	kind, mark := strings.ToLower(k.GVK.Kind), k.Admission.Mark
 	identifies := hook{
-		name: "mpodplace", path: groupedPath(identify, k), rule: rule(corev1.GroupName, []string{"v1"}, []string{"pods"}, create),
+		name:       "mpodplace",
+		path:       groupedPath(identify, k),
+		rule:       rule(corev1.GroupName, []string{"v1"}, []string{"pods"}, create),
 		namespaces: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{notSystem()}},
-		objects:    &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: k.NameLabel, Operator: metav1.LabelSelectorOpExists}}},
+		objects: &metav1.LabelSelector{
+			MatchExpressions: []metav1.LabelSelectorRequirement{
+				{Key: k.NameLabel, Operator: metav1.LabelSelectorOpExists},
+			},
+		},
 		conditions: []admissionregistrationv1.MatchCondition{
 			{Name: "by-a-controller", Expression: byKubernetes()},
-			{Name: "run-by-mlbatch", Expression: entryOf("object.metadata", "annotations", mark) + " == 'true' || " + entryOf("object.metadata", "labels", mark) + " == 'true'"},
+			{
+				Name: "run-by-mlbatch",
+				Expression: entryOf(
+					"object.metadata",
+					"annotations",
+					mark,
+				) + " == 'true' || " + entryOf(
+					"object.metadata",
+					"labels",
+					mark,
+				) + " == 'true'",
+			},
 		},
 	}
 	validates := hook{
-		name: "v" + kind, path: groupedPath(validate, k), rule: rule(k.GVK.Group, []string{k.GVK.Version}, []string{k.Resource}, create, update),
+		name: "v" + kind,
+		path: groupedPath(validate, k),
+		rule: rule(k.GVK.Group, []string{k.GVK.Version}, []string{k.Resource}, create, update),
 		conditions: []admissionregistrationv1.MatchCondition{
 			{Name: "by-a-user", Expression: byUser},
-			{Name: "changes-a-set", Expression: "request.operation == 'CREATE' || object.spec != oldObject.spec || " + relabeled},
+			{
+				Name:       "changes-a-set",
+				Expression: "request.operation == 'CREATE' || object.spec != oldObject.spec || " + relabeled,
+			},
 		},
 	}
 	signs := validates
@@ -153,7 +175,12 @@ func (h *groupedHandler) validate(ctx context.Context, req admission.Request) ad
 		from, to := was.GetLabels()[kueue.PriorityClassLabel], is.GetLabels()[kueue.PriorityClassLabel]
 		errs = append(append(errs, rules.ValidateChange(was, is)...), classChange(from, to, "")...)
 		if from != to && rules.Replicas(was) > 0 {
-			changed = []string{fmt.Sprintf("%s: the groups are made anew, one after the other, to have the WorkloadPriorityClass", labelPath(kueue.PriorityClassLabel))}
+			changed = []string{
+				fmt.Sprintf(
+					"%s: the groups are made anew, one after the other, to have the WorkloadPriorityClass",
+					labelPath(kueue.PriorityClassLabel),
+				),
+			}
 		}
 	}
 	found, err := h.checkSet(ctx, was, is)
@@ -175,7 +202,15 @@ func (h *groupedHandler) validate(ctx context.Context, req admission.Request) ad
 	warnings = slices.Concat(warnings, held, changed, news(h.unheeded(was), h.unheeded(is)))
 	var said []string // when its pods were tried
 	if errs = append(errs, found...); was == nil && len(errs) == 0 {
-		warnings = append(warnings, h.never.tell(ctx, h.grouped.GVK.Kind, req.Namespace, is.GetLabels()[kueue.QueueNameLabel], rules.PodSets(is))...)
+		warnings = append(
+			warnings,
+			h.never.tell(
+				ctx,
+				h.grouped.GVK.Kind,
+				req.Namespace,
+				is.GetLabels()[kueue.QueueNameLabel],
+				rules.PodSets(is),
+			)...)
 		without, err := h.cluster.withoutRights(ctx, req.Namespace)
 		if err != nil {
 			return failed(err)
@@ -203,7 +238,14 @@ func (h *groupedHandler) otherSchedulers(templates []jobs.PodTemplate) (out []st
 	for _, t := range templates {
 		asked := t.Template.Spec.SchedulerName
 		if s := h.schedulers.Of(asked); asked != "" && s != asked {
-			out = append(out, fmt.Sprintf("%s.spec.schedulerName: it has no effect: %s places pods of groups that are queued", t.Path, s))
+			out = append(
+				out,
+				fmt.Sprintf(
+					"%s.spec.schedulerName: it has no effect: %s places pods of groups that are queued",
+					t.Path,
+					s,
+				),
+			)
 		}
 	}
 	return out
@@ -211,7 +253,11 @@ func (h *groupedHandler) otherSchedulers(templates []jobs.PodTemplate) (out []st
 
 // tryPods has the API server check one pod of each template of a new object: StatefulSets are made
 // where their pods may not be.
-func (h *groupedHandler) tryPods(ctx context.Context, o jobs.Object, namespace string) (field.ErrorList, []string) {
+func (h *groupedHandler) tryPods(
+	ctx context.Context,
+	o jobs.Object,
+	namespace string,
+) (field.ErrorList, []string) {
 	if h.cluster.Trial == nil {
 		return nil, nil
 	}
@@ -222,8 +268,16 @@ func (h *groupedHandler) tryPods(ctx context.Context, o jobs.Object, namespace s
 	for _, x := range h.grouped.Admission.Templates(o) {
 		of := x.Template.DeepCopy()
 		for _, claim := range h.grouped.Admission.Claims(o) { // a StatefulSet gives each pod its own
-			v := corev1.Volume{Name: claim, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}
-			of.Spec.Volumes = append(slices.DeleteFunc(of.Spec.Volumes, func(x corev1.Volume) bool { return x.Name == v.Name }), v)
+			v := corev1.Volume{
+				Name: claim,
+				VolumeSource: corev1.VolumeSource{
+					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+				},
+			}
+			of.Spec.Volumes = append(
+				slices.DeleteFunc(of.Spec.Volumes, func(x corev1.Volume) bool { return x.Name == v.Name }),
+				v,
+			)
 		}
 		if o := podOf(of, maker, appsv1.SchemeGroupVersion.WithKind("StatefulSet")); o != nil {
 			t.create(ctx, o, field.NewPath(x.Path))
@@ -254,14 +308,25 @@ func (h *groupedHandler) checkSet(ctx context.Context, was, is jobs.Object) (fie
 	if was != nil && joins(was, is) {
 		old = nil
 	}
-	judged, err := h.checkTemplates(ctx, is.GetNamespace(), old, templates, is.GetLabels()[kueue.QueueNameLabel] != "")
+	judged, err := h.checkTemplates(
+		ctx,
+		is.GetNamespace(),
+		old,
+		templates,
+		is.GetLabels()[kueue.QueueNameLabel] != "",
+	)
 	return append(errs, judged...), err
 }
 
 // heldWithoutQueue tells the author of an object that names no queue, where all pods need
 // one. was is nil for a new object.
-func (h *groupedHandler) heldWithoutQueue(ctx context.Context, namespace string, was, is jobs.Object) ([]string, error) {
-	if h.grouped.Admission.Part(is) || was != nil && was.GetLabels()[kueue.QueueNameLabel] == is.GetLabels()[kueue.QueueNameLabel] {
+func (h *groupedHandler) heldWithoutQueue(
+	ctx context.Context,
+	namespace string,
+	was, is jobs.Object,
+) ([]string, error) {
+	if h.grouped.Admission.Part(is) ||
+		was != nil && was.GetLabels()[kueue.QueueNameLabel] == is.GetLabels()[kueue.QueueNameLabel] {
 		return nil, nil
 	}
 	queue, err := h.queueOf(ctx, is, namespace)

@@ -49,7 +49,11 @@ func (c Callers) guard(path string, h http.Handler) http.Handler {
 			return
 		}
 		// An error means that there is no connection that could be slow.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(maxBodyTime)) //nolint:forbidigo // a deadline of the network
+		_ = http.NewResponseController(
+			w,
+		).SetReadDeadline(
+			time.Now().Add(maxBodyTime), //nolint:forbidigo // a deadline of the network
+		)
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		h.ServeHTTP(w, r)
 	})
@@ -62,7 +66,8 @@ func (c Callers) guard(path string, h http.Handler) http.Handler {
 // knows reports whether the caller showed a certificate of one of the names, which
 // the connection has verified.
 func (c Callers) knows(state *tls.ConnectionState) bool {
-	return state != nil && len(state.VerifiedChains) > 0 && slices.Contains(c.Names, state.PeerCertificates[0].Subject.CommonName)
+	return state != nil && len(state.VerifiedChains) > 0 &&
+		slices.Contains(c.Names, state.PeerCertificates[0].Subject.CommonName)
 }
 
 // fewAtOnce lets further requests wait for their turn.
@@ -119,7 +124,10 @@ func ClientCertificates(file string) (func(*tls.Config), error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("read the authority of the webhooks' clients: %w", errors.New(file+" holds no PEM certificate"))
+		return nil, fmt.Errorf(
+			"read the authority of the webhooks' clients: %w",
+			errors.New(file+" holds no PEM certificate"),
+		)
 	}
 	return func(c *tls.Config) { c.ClientCAs, c.ClientAuth = pool, tls.VerifyClientCertIfGiven }, nil
 }

@@ -42,7 +42,10 @@ func guarded(t *testing.T, c Callers) map[string]http.Handler {
 // showing is a connection whose client certificate was verified.
 func showing(name string) *tls.ConnectionState {
 	cert := &x509.Certificate{Subject: pkix.Name{CommonName: name}}
-	return &tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert}, VerifiedChains: [][]*x509.Certificate{{cert}}}
+	return &tls.ConnectionState{
+		PeerCertificates: []*x509.Certificate{cert},
+		VerifiedChains:   [][]*x509.Certificate{{cert}},
+	}
 }
 
 // A body without end must not fill the memory.
@@ -71,14 +74,50 @@ func TestOnlyTheAPIServerIsAnswered(t *testing.T) {
 		// conversions are.
 		answered, converts bool
 	}{
-		"plain":       {"it is not known who it is", Callers{Names: []string{name}, Conversion: true}, nil, false, false},
-		"none shown":  {"it is not known who it is", Callers{Names: []string{name}, Conversion: true}, &tls.ConnectionState{}, false, false},
-		"unverified":  {"any client can make a certificate", Callers{Names: []string{name}, Conversion: true}, unverified, false, false},
-		"other name":  {"the authority vouches for others too", Callers{Names: []string{name}, Conversion: true}, showing("alice"), false, false},
-		"API server":  {"it asks", Callers{Names: []string{name}, Conversion: true}, showing(name), true, true},
-		"upstream's":  {"a stock API server shows nothing when it converts", Callers{Names: []string{name}}, nil, false, true},
-		"not set up":  {"it can prove nothing", Callers{}, nil, true, true},
-		"second name": {"one API server is replaced by another", Callers{Names: []string{"old", name}, Conversion: true}, showing(name), true, true},
+		"plain": {
+			"it is not known who it is",
+			Callers{Names: []string{name}, Conversion: true},
+			nil,
+			false,
+			false,
+		},
+		"none shown": {
+			"it is not known who it is",
+			Callers{Names: []string{name}, Conversion: true},
+			&tls.ConnectionState{},
+			false,
+			false,
+		},
+		"unverified": {
+			"any client can make a certificate",
+			Callers{Names: []string{name}, Conversion: true},
+			unverified,
+			false,
+			false,
+		},
+		"other name": {
+			"the authority vouches for others too",
+			Callers{Names: []string{name}, Conversion: true},
+			showing("alice"),
+			false,
+			false,
+		},
+		"API server": {"it asks", Callers{Names: []string{name}, Conversion: true}, showing(name), true, true},
+		"upstream's": {
+			"a stock API server shows nothing when it converts",
+			Callers{Names: []string{name}},
+			nil,
+			false,
+			true,
+		},
+		"not set up": {"it can prove nothing", Callers{}, nil, true, true},
+		"second name": {
+			"one API server is replaced by another",
+			Callers{Names: []string{"old", name}, Conversion: true},
+			showing(name),
+			true,
+			true,
+		},
 	}
 	for what, c := range cases {
 		t.Run(what, func(t *testing.T) {
@@ -115,9 +154,13 @@ func TestWhatIsAskedIsAnsweredAtTheEnd(t *testing.T) {
 	_ = ln.Close()
 	tlsOf := httptest.NewTLSServer(http.NotFoundHandler())
 	defer tlsOf.Close()
-	s := Server(webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
-		c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &tlsOf.TLS.Certificates[0], nil }
-	}}}))
+	s := Server(
+		webhook.NewServer(
+			webhook.Options{Host: "127.0.0.1", Port: port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+				c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &tlsOf.TLS.Certificates[0], nil }
+			}}},
+		),
+	)
 	arrived, release := make(chan context.Context), make(chan struct{})
 	slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		arrived <- r.Context()
@@ -145,7 +188,12 @@ func TestWhatIsAskedIsAnsweredAtTheEnd(t *testing.T) {
 	ask := func(ctx context.Context) <-chan string {
 		out := make(chan string, 1)
 		go func() {
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("https://127.0.0.1:%d/slow", port), http.NoBody)
+			req, err := http.NewRequestWithContext(
+				ctx,
+				http.MethodPost,
+				fmt.Sprintf("https://127.0.0.1:%d/slow", port),
+				http.NoBody,
+			)
 			if err != nil {
 				out <- err.Error()
 				return

@@ -104,7 +104,12 @@ const hasNoRights = "the %s does not run: namespace %s is no team's and has no L
 
 // namesNoQueue is what the author of something is told that waits for a queue.
 func namesNoQueue(kind, namespace string) string {
-	return fmt.Sprintf("the %s is held and does not run, because it names no queue: set the label %s to a LocalQueue of namespace %s", kind, kueue.QueueNameLabel, namespace)
+	return fmt.Sprintf(
+		"the %s is held and does not run, because it names no queue: set the label %s to a LocalQueue of namespace %s",
+		kind,
+		kueue.QueueNameLabel,
+		namespace,
+	)
 }
 
 // sign writes down who submitted a job, where its kind has labels of its own for that.
@@ -260,7 +265,12 @@ func (h *jobHandler) concerns(ctx context.Context, was, is jobs.Object, namespac
 
 // checkNew applies the rules for new jobs. tried is what the author should know of
 // a trial of its components.
-func (h *jobHandler) checkNew(ctx context.Context, req admission.Request, job jobs.Object, inQueue bool) (errs field.ErrorList, tried []string, err error) { //nolint:revive // a fact about the job
+func (h *jobHandler) checkNew( //nolint:revive // a fact about the job
+	ctx context.Context,
+	req admission.Request,
+	job jobs.Object,
+	inQueue bool,
+) (errs field.ErrorList, tried []string, err error) {
 	if inQueue {
 		errs = append(jobs.ValidateLabels(job), h.gates.create(job)...)
 	}
@@ -302,7 +312,9 @@ func (h *jobHandler) checkNew(ctx context.Context, req admission.Request, job jo
 	var made components
 	if h.kind.Queueing.Components != nil {
 		made = h.components(job)
-		wrong = append(wrong, h.limits.components(h.kind.GVK().Kind, h.kind.Admission.Bulk, len(req.Object.Raw), made)...)
+		wrong = append(
+			wrong,
+			h.limits.components(h.kind.GVK().Kind, h.kind.Admission.Bulk, len(req.Object.Raw), made)...)
 	}
 	errs = append(errs, wrong...)
 	for _, t := range made.templates() { // what else there is to say of them is the kind's
@@ -335,7 +347,11 @@ func (h *jobHandler) checkNew(ctx context.Context, req admission.Request, job jo
 // forged refuses what only an admission writes into templates: pods with the Workload
 // of a running job would take its places, whatever they ask for. was are the templates
 // before a change, nil of a new job. Operators make jobs of what was admitted.
-func (h *jobHandler) forged(ctx context.Context, req admission.Request, was, is []jobs.PodTemplate) (field.ErrorList, error) {
+func (h *jobHandler) forged(
+	ctx context.Context,
+	req admission.Request,
+	was, is []jobs.PodTemplate,
+) (field.ErrorList, error) {
 	var errs field.ErrorList
 	for i, t := range is {
 		before := &corev1.PodTemplateSpec{}
@@ -365,7 +381,12 @@ func (h *jobHandler) checkPriority(ctx context.Context, t jobs.PodTemplate) (fie
 	if name == "" {
 		return nil, nil
 	}
-	return h.cluster.checkPriorityClass(ctx, h.limits.Limits, name, field.NewPath(t.Path, "spec", "priorityClassName"))
+	return h.cluster.checkPriorityClass(
+		ctx,
+		h.limits.Limits,
+		name,
+		field.NewPath(t.Path, "spec", "priorityClassName"),
+	)
 }
 
 // changed applies the kind's own rules for changes; was is nil for a new job.
@@ -377,7 +398,12 @@ func (h *jobHandler) changed(was, job jobs.Object) field.ErrorList {
 }
 
 // checkChange applies the rules for jobs that are changed.
-func (h *jobHandler) checkChange(ctx context.Context, req admission.Request, was, job jobs.Object, inQueue bool) (field.ErrorList, error) { //nolint:revive // a fact about the job
+func (h *jobHandler) checkChange( //nolint:revive // a fact about the job
+	ctx context.Context,
+	req admission.Request,
+	was, job jobs.Object,
+	inQueue bool,
+) (field.ErrorList, error) {
 	errs := append(h.changed(was, job), h.samePods(was, job)...)
 	if len(errs) == 0 && len(h.limits.made(h.kind, was)) == 0 {
 		errs = h.limits.made(h.kind, job) // as it is: it may have grown
@@ -431,9 +457,15 @@ func (h *jobHandler) checkChange(ctx context.Context, req admission.Request, was
 }
 
 // told is what the author of a job should know; was is nil for a new one.
-func (h *jobHandler) told(ctx context.Context, namespace string, was, job jobs.Object, queued bool) ([]string, error) { //nolint:revive // a fact about the job
+func (h *jobHandler) told( //nolint:revive // a fact about the job
+	ctx context.Context,
+	namespace string,
+	was, job jobs.Object,
+	queued bool,
+) ([]string, error) {
 	var out []string
-	if h.kind.Admission.Warnings != nil && (was == nil || !maps.Equal(was.GetAnnotations(), job.GetAnnotations())) {
+	if h.kind.Admission.Warnings != nil &&
+		(was == nil || !maps.Equal(was.GetAnnotations(), job.GetAnnotations())) {
 		out = h.kind.Admission.Warnings(job, h.policy)
 	}
 	if !queued {

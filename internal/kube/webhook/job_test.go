@@ -102,29 +102,66 @@ func TestValidateJob(t *testing.T) {
 			refuse: []string{"metadata.labels[kueue.x-k8s.io/queue-name]", "lowercase"},
 		},
 		"UnknownPriorityClass": {
-			why:    "it would be admitted, and its pods refused",
-			ask:    ask{path: validateJob, new: strings.Replace(job(queueLabel, "", suspended), "schedulerName:", "priorityClassName: urgent, schedulerName:", 1)},
+			why: "it would be admitted, and its pods refused",
+			ask: ask{
+				path: validateJob,
+				new: strings.Replace(
+					job(queueLabel, "", suspended),
+					"schedulerName:",
+					"priorityClassName: urgent, schedulerName:",
+					1,
+				),
+			},
 			refuse: []string{"spec.template.spec.priorityClassName", `"urgent"`, "use one of default-priority"},
 		},
-		"MaxExecTime":      {why: "a limit in seconds", ask: create(queueLabel+", "+maxExec+`"60"`, "", suspended)},
-		"MaxExecTimeZero":  {why: "no time to run", ask: create(queueLabel+", "+maxExec+`"0"`, "", suspended), refuse: []string{"seconds above 0"}},
-		"MaxExecTimeWords": {why: "not a number", ask: create(queueLabel+", "+maxExec+"1h", "", suspended), refuse: []string{"seconds above 0"}},
-		"Fewest":           {why: "may start with one of two", ask: create(queueLabel, fewest+`"1"`, "parallelism: 2")},
-		"FewestIsAll":      {why: "that is no choice", ask: create(queueLabel, fewest+`"2"`, "parallelism: 2"), refuse: []string{"between 0 and 1"}},
-		"EqualNotIndexed":  {why: "completions belong to indexes", ask: create(queueLabel, equal+`"true"`, "parallelism: 2"), refuse: []string{"completionMode Indexed"}},
-		"EqualWords":       {why: "not a truth value", ask: create(queueLabel, equal+"maybe", ""), refuse: []string{"true or false"}},
+		"MaxExecTime": {why: "a limit in seconds", ask: create(queueLabel+", "+maxExec+`"60"`, "", suspended)},
+		"MaxExecTimeZero": {
+			why:    "no time to run",
+			ask:    create(queueLabel+", "+maxExec+`"0"`, "", suspended),
+			refuse: []string{"seconds above 0"},
+		},
+		"MaxExecTimeWords": {
+			why:    "not a number",
+			ask:    create(queueLabel+", "+maxExec+"1h", "", suspended),
+			refuse: []string{"seconds above 0"},
+		},
+		"Fewest": {
+			why: "may start with one of two",
+			ask: create(queueLabel, fewest+`"1"`, "parallelism: 2"),
+		},
+		"FewestIsAll": {
+			why:    "that is no choice",
+			ask:    create(queueLabel, fewest+`"2"`, "parallelism: 2"),
+			refuse: []string{"between 0 and 1"},
+		},
+		"EqualNotIndexed": {
+			why:    "completions belong to indexes",
+			ask:    create(queueLabel, equal+`"true"`, "parallelism: 2"),
+			refuse: []string{"completionMode Indexed"},
+		},
+		"EqualWords": {
+			why:    "not a truth value",
+			ask:    create(queueLabel, equal+"maybe", ""),
+			refuse: []string{"true or false"},
+		},
 		"MoveWaiting": {
 			why: "a waiting Job may move to a queue that exists",
 			ask: change(job("kueue.x-k8s.io/queue-name: gone", "", suspended), job(queueLabel, "", suspended)),
 		},
 		"MoveRunning": {
-			why:    "its quota is of the old queue",
-			ask:    change(job(queueLabel, "", "suspend: false"), job("kueue.x-k8s.io/queue-name: other", "", "suspend: false")),
+			why: "its quota is of the old queue",
+			ask: change(
+				job(queueLabel, "", "suspend: false"),
+				job("kueue.x-k8s.io/queue-name: other", "", "suspend: false"),
+			),
 			refuse: []string{"not suspended", "queue-name"},
 		},
 		"QueueGone": {
 			why: "a queue that was deleted later does not block other changes",
-			ask: change(job("kueue.x-k8s.io/queue-name: gone", "", suspended), job("kueue.x-k8s.io/queue-name: gone, a: b", "", suspended)),
+			ask: change(
+				job("kueue.x-k8s.io/queue-name: gone", "", suspended),
+				job("kueue.x-k8s.io/queue-name: gone, a: b", "", suspended),
+			),
 		},
 		"DropClass": {
 			why:    "the class would be forgotten silently",
@@ -137,8 +174,11 @@ func TestValidateJob(t *testing.T) {
 			refuse: []string{"max-exec-time-seconds", "not suspended"},
 		},
 		"ResizePartial": {
-			why:    "the admission set its size",
-			ask:    change(job(queueLabel, fewest+`"1"`, "parallelism: 3"), job(queueLabel, fewest+`"1"`, "parallelism: 4")),
+			why: "the admission set its size",
+			ask: change(
+				job(queueLabel, fewest+`"1"`, "parallelism: 3"),
+				job(queueLabel, fewest+`"1"`, "parallelism: 4"),
+			),
 			refuse: []string{"spec.parallelism"},
 		},
 	}.run(t, world()...)
@@ -147,8 +187,12 @@ func TestValidateJob(t *testing.T) {
 func TestDefaultQueueStays(t *testing.T) {
 	reviews{
 		"DropQueue": {
-			why:    "it would get the label again at once",
-			ask:    ask{path: validateJob, old: job(queueLabel, "", "suspend: true"), new: job("", "", "suspend: true")},
+			why: "it would get the label again at once",
+			ask: ask{
+				path: validateJob,
+				old:  job(queueLabel, "", "suspend: true"),
+				new:  job("", "", "suspend: true"),
+			},
 			refuse: []string{"cannot be removed", `"default"`},
 		},
 	}.run(t, world(localQueue("blue", "default"))...)

@@ -78,7 +78,11 @@ func specOf(o jobs.Object) any {
 
 // original are the pod sets of a job as the Workload has them that its templates
 // name, nil if there is none.
-func (c Cluster) original(ctx context.Context, namespace string, templates []jobs.PodTemplate) ([]kueue.PodSet, error) {
+func (c Cluster) original(
+	ctx context.Context,
+	namespace string,
+	templates []jobs.PodTemplate,
+) ([]kueue.PodSet, error) {
 	name := ""
 	for _, t := range templates {
 		name = cmp.Or(name, t.Template.Annotations[kueue.WorkloadAnnotation])
@@ -178,7 +182,8 @@ func disownSpec(o metav1.Object, took func(metav1.ManagedFieldsEntry) bool) erro
 func changedSince(was metav1.Object) func(metav1.ManagedFieldsEntry) bool {
 	return func(m metav1.ManagedFieldsEntry) bool {
 		return !slices.ContainsFunc(was.GetManagedFields(), func(old metav1.ManagedFieldsEntry) bool {
-			return old.Manager == m.Manager && old.Operation == m.Operation && equality.Semantic.DeepEqual(old.FieldsV1, m.FieldsV1)
+			return old.Manager == m.Manager && old.Operation == m.Operation &&
+				equality.Semantic.DeepEqual(old.FieldsV1, m.FieldsV1)
 		})
 	}
 }

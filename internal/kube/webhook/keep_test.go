@@ -51,7 +51,14 @@ func writtenWrapper(metadata, spec string) string {
 
 // A user who writes the manifest of a running AppWrapper again gets what runs.
 func TestWrapperIsWrittenAgain(t *testing.T) {
-	waiting := strings.NewReplacer("suspend: false", "suspend: true", "  - podSetInfos: [{nodeSelector: {gpu: a100}}]\n    template", "  - template").Replace(startedWrapper)
+	waiting := strings.NewReplacer(
+		"suspend: false",
+		"suspend: true",
+		"  - podSetInfos: [{nodeSelector: {gpu: a100}}]\n    template",
+		"  - template",
+	).Replace(
+		startedWrapper,
+	)
 	cases := map[string]struct {
 		why      string
 		was, is  string
@@ -59,10 +66,29 @@ func TestWrapperIsWrittenAgain(t *testing.T) {
 		want     string // YAML
 		warnings int
 	}{
-		"the same":        {"kubectl replace of the manifest", startedWrapper, writtenWrapper("", ""), webhook.Options{}, startedWrapper, 0},
-		"written started": {"what the manifest says of suspend counted when it was created", waiting, writtenWrapper("", "suspend: false, "), webhook.Options{}, waiting, 0},
+		"the same": {
+			"kubectl replace of the manifest",
+			startedWrapper,
+			writtenWrapper("", ""),
+			webhook.Options{},
+			startedWrapper,
+			0,
+		},
+		"written started": {
+			"what the manifest says of suspend counted when it was created",
+			waiting,
+			writtenWrapper("", "suspend: false, "),
+			webhook.Options{},
+			waiting,
+			0,
+		},
 		"written suspended": {
-			"manifests that come from Kueue say so; the job goes on, and its author is told", startedWrapper, writtenWrapper("", "suspend: true, "), webhook.Options{}, startedWrapper, 1,
+			"manifests that come from Kueue say so; the job goes on, and its author is told",
+			startedWrapper,
+			writtenWrapper("", "suspend: true, "),
+			webhook.Options{},
+			startedWrapper,
+			1,
 		},
 		"placed by hand": {
 			"a user does not choose places", startedWrapper,
@@ -82,14 +108,20 @@ func TestWrapperIsWrittenAgain(t *testing.T) {
 			strings.Replace(startedWrapper, "annotations: {", "annotations: {a: b, ", 1), 0,
 		},
 		"not queued": {
-			"outside the selected namespaces it is its author's", startedWrapper, writtenWrapper("", "suspend: true, "),
+			"outside the selected namespaces it is its author's",
+			startedWrapper,
+			writtenWrapper("", "suspend: true, "),
 			webhook.Options{Scope: jobs.Scope{Namespaces: labels.SelectorFromSet(labels.Set{"queued": "yes"})}},
-			writtenWrapper("", "suspend: true, "), 0,
+			writtenWrapper("", "suspend: true, "),
+			0,
 		},
 		"of another controller": {
-			"it is not ours", strings.Replace(startedWrapper, "spec:", "spec:\n  managedBy: example.com/other", 1), writtenWrapper("", "managedBy: example.com/other, suspend: true, "),
+			"it is not ours",
+			strings.Replace(startedWrapper, "spec:", "spec:\n  managedBy: example.com/other", 1),
+			writtenWrapper("", "managedBy: example.com/other, suspend: true, "),
 			webhook.Options{},
-			writtenWrapper("", "managedBy: example.com/other, suspend: true, "), 0,
+			writtenWrapper("", "managedBy: example.com/other, suspend: true, "),
+			0,
 		},
 	}
 	for name, tc := range cases {
@@ -169,12 +201,14 @@ spec:
 func TestJobIsWrittenAgain(t *testing.T) {
 	workload := &v1beta2.Workload{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "w"},
-		Spec: v1beta2.WorkloadSpec{PodSets: []v1beta2.PodSet{{Name: "main", Count: 4, Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "a"}},
-			Spec: corev1.PodSpec{
-				NodeSelector: map[string]string{"zone": "z"}, Tolerations: []corev1.Toleration{{Key: "mine"}},
-			},
-		}}}},
+		Spec: v1beta2.WorkloadSpec{
+			PodSets: []v1beta2.PodSet{{Name: "main", Count: 4, Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "a"}},
+				Spec: corev1.PodSpec{
+					NodeSelector: map[string]string{"zone": "z"}, Tolerations: []corev1.Toleration{{Key: "mine"}},
+				},
+			}}},
+		},
 	}
 	replaced := func(text string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(text) }
 	cases := map[string]struct {
@@ -183,28 +217,61 @@ func TestJobIsWrittenAgain(t *testing.T) {
 		want     string
 		warnings int
 	}{
-		"the same":          {"kubectl replace of the manifest", startedJob, writtenJob, startedJob, 0},
-		"written suspended": {"it goes on, and its author is told", startedJob, replaced(writtenJob, "spec:\n  parallelism", "spec:\n  suspend: true\n  parallelism"), startedJob, 1},
+		"the same": {"kubectl replace of the manifest", startedJob, writtenJob, startedJob, 0},
+		"written suspended": {
+			"it goes on, and its author is told",
+			startedJob,
+			replaced(writtenJob, "spec:\n  parallelism", "spec:\n  suspend: true\n  parallelism"),
+			startedJob,
+			1,
+		},
 		"by hand": {
 			"only the admission starts a Job", replaced(startedJob, "suspend: false", "suspend: true"), startedJob,
 			replaced(startedJob, "suspend: false", "suspend: true"), 0,
 		},
 		"other size": {
-			"which is refused later on", startedJob, replaced(writtenJob, "parallelism: 4", "parallelism: 3"), replaced(startedJob, "parallelism: 2", "parallelism: 3"), 0,
+			"which is refused later on",
+			startedJob,
+			replaced(writtenJob, "parallelism: 4", "parallelism: 3"),
+			replaced(startedJob, "parallelism: 2", "parallelism: 3"),
+			0,
 		},
 		"other selector": {
-			"what the author takes away is the API server's to refuse", startedJob, replaced(writtenJob, "{zone: z}", "{}"), replaced(startedJob, "zone: z, ", ""), 0,
+			"what the author takes away is the API server's to refuse",
+			startedJob,
+			replaced(writtenJob, "{zone: z}", "{}"),
+			replaced(startedJob, "zone: z, ", ""),
+			0,
 		},
 		"part of others": {
 			"the controller of the whole starts it",
-			replaced(startedJob, "suspend: false", "suspend: true", "  name: j\n", "  name: j\n  ownerReferences: [{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, name: s, uid: s, controller: true}]\n"),
-			replaced(startedJob, "  name: j\n", "  name: j\n  ownerReferences: [{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, name: s, uid: s, controller: true}]\n"),
-			replaced(startedJob, "  name: j\n", "  name: j\n  ownerReferences: [{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, name: s, uid: s, controller: true}]\n"), 0,
+			replaced(
+				startedJob,
+				"suspend: false",
+				"suspend: true",
+				"  name: j\n",
+				"  name: j\n  ownerReferences: [{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, name: s, uid: s, controller: true}]\n",
+			),
+			replaced(
+				startedJob,
+				"  name: j\n",
+				"  name: j\n  ownerReferences: [{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, name: s, uid: s, controller: true}]\n",
+			),
+			replaced(
+				startedJob,
+				"  name: j\n",
+				"  name: j\n  ownerReferences: [{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, name: s, uid: s, controller: true}]\n",
+			),
+			0,
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			r := send(t, serveWith(t, webhook.Options{}, []client.Object{workload}, nil, world()...), ask{path: keepJob, old: tc.was, new: tc.is})
+			r := send(
+				t,
+				serveWith(t, webhook.Options{}, []client.Object{workload}, nil, world()...),
+				ask{path: keepJob, old: tc.was, new: tc.is},
+			)
 			var got, want batchv1.Job
 			reread(t, r.Object, &got)
 			reread(t, plain(t, tc.want), &want)
@@ -239,7 +306,12 @@ func reread(t *testing.T, from map[string]any, to *batchv1.Job) {
 // the manifest again meets no conflict.
 func TestAdmissionOwnsNothing(t *testing.T) {
 	record := func(entries string) string {
-		return strings.Replace(startedWrapper, "  namespace: blue", "  namespace: blue\n  managedFields: ["+entries+"]", 1)
+		return strings.Replace(
+			startedWrapper,
+			"  namespace: blue",
+			"  namespace: blue\n  managedFields: ["+entries+"]",
+			1,
+		)
 	}
 	const (
 		entry   = "{manager: %s, operation: Update, apiVersion: v1, fieldsType: FieldsV1, fieldsV1: {%s}}"
@@ -274,7 +346,11 @@ func plainOf(o map[string]any) map[string]any {
 
 // mutatingHooks are the mutating webhooks by name, as far as called needs them.
 func mutatingHooks() map[string]*admissionregistrationv1.ValidatingWebhook {
-	mutating, _ := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1", nil), jobs.SchedulerNames())
+	mutating, _ := webhook.Configurations(
+		kinds.All(),
+		webhook.AtURL("https://127.0.0.1:1", nil),
+		jobs.SchedulerNames(),
+	)
 	out := map[string]*admissionregistrationv1.ValidatingWebhook{}
 	for _, h := range mutating.Webhooks {
 		out[h.Name] = &admissionregistrationv1.ValidatingWebhook{Name: h.Name, MatchConditions: h.MatchConditions}
@@ -293,21 +369,97 @@ func TestWritesThatTakeWhatIsKeptAreLookedAt(t *testing.T) {
 		why, webhook, user, by, is, was string
 		want                            bool
 	}{
-		"user":          {"a user's write", "kappwrapper", "alice", "kubectl", w("", parts), w("", "suspend: true, "+parts), true},
-		"pretender":     {"a user who pretends to be the controller is not believed", "kappwrapper", "alice", webhook.FieldOwner, w("", parts), w("", "suspend: true, "+parts), true},
-		"admin":         {"an admin applies manifests too", "kappwrapper", "controller", "kubectl", w("", parts), w("", "suspend: true, "+parts), true},
-		"controller":    {"the admission itself", "kappwrapper", "controller", webhook.FieldOwner, w("", parts), w("", "suspend: true, "+parts), false},
-		"our finalizer": {"it is not the user's to take away", "kappwrapper", "alice", "kubectl", w("", parts), w(pinned, parts), true},
-		"finalizer":     {"the end of others' waits for no webhook", "kappwrapper", "alice", "kubectl", w("", parts), w("finalizers: [a/b], ", parts), false},
+		"user": {
+			"a user's write",
+			"kappwrapper",
+			"alice",
+			"kubectl",
+			w("", parts),
+			w("", "suspend: true, "+parts),
+			true,
+		},
+		"pretender": {
+			"a user who pretends to be the controller is not believed",
+			"kappwrapper",
+			"alice",
+			webhook.FieldOwner,
+			w("", parts),
+			w("", "suspend: true, "+parts),
+			true,
+		},
+		"admin": {
+			"an admin applies manifests too",
+			"kappwrapper",
+			"controller",
+			"kubectl",
+			w("", parts),
+			w("", "suspend: true, "+parts),
+			true,
+		},
+		"controller": {
+			"the admission itself",
+			"kappwrapper",
+			"controller",
+			webhook.FieldOwner,
+			w("", parts),
+			w("", "suspend: true, "+parts),
+			false,
+		},
+		"our finalizer": {
+			"it is not the user's to take away",
+			"kappwrapper",
+			"alice",
+			"kubectl",
+			w("", parts),
+			w(pinned, parts),
+			true,
+		},
+		"finalizer": {
+			"the end of others' waits for no webhook",
+			"kappwrapper",
+			"alice",
+			"kubectl",
+			w("", parts),
+			w("finalizers: [a/b], ", parts),
+			false,
+		},
 
-		"start of an applied one": {"it must own nothing", "dappwrapper", "controller", webhook.FieldOwner, w("", parts), w(byKubectl, "suspend: true, "+parts), true},
-		"start of a made one":     {"no controller will look at the record", "dappwrapper", "controller", webhook.FieldOwner, w("", parts), w("", "suspend: true, "+parts), false},
-		"user applies":            {"what users write is theirs", "dappwrapper", "alice", "kubectl", w("", parts), w(byKubectl, "suspend: true, "+parts), false},
+		"start of an applied one": {
+			"it must own nothing",
+			"dappwrapper",
+			"controller",
+			webhook.FieldOwner,
+			w("", parts),
+			w(byKubectl, "suspend: true, "+parts),
+			true,
+		},
+		"start of a made one": {
+			"no controller will look at the record",
+			"dappwrapper",
+			"controller",
+			webhook.FieldOwner,
+			w("", parts),
+			w("", "suspend: true, "+parts),
+			false,
+		},
+		"user applies": {
+			"what users write is theirs",
+			"dappwrapper",
+			"alice",
+			"kubectl",
+			w("", parts),
+			w(byKubectl, "suspend: true, "+parts),
+			false,
+		},
 	}
 	hooks := mutatingHooks()
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := called(t, hooks[tc.webhook+".mlbatch.dev"], written(t, "", tc.user, tc.by, tc.is, tc.was)); got != tc.want {
+			if got := called(
+				t,
+				hooks[tc.webhook+".mlbatch.dev"],
+				written(t, "", tc.user, tc.by, tc.is, tc.was),
+			); got != tc.want {
 				t.Errorf("%s: called is %v, want %v", tc.why, got, tc.want)
 			}
 		})
@@ -327,10 +479,15 @@ func TestEveryManagedJobIsKeptOnce(t *testing.T) {
 		"other":        {labels.Set{"kubernetes.io/metadata.name": "lab"}, nil, 0},
 		"system":       {labels.Set{"kubernetes.io/metadata.name": "kube-system"}, queued, 0},
 	} {
-		mutating, _ := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1", nil), jobs.SchedulerNames())
+		mutating, _ := webhook.Configurations(
+			kinds.All(),
+			webhook.AtURL("https://127.0.0.1:1", nil),
+			jobs.SchedulerNames(),
+		)
 		n := 0
 		for _, h := range mutating.Webhooks {
-			if *h.ClientConfig.URL == "https://127.0.0.1:1"+keepJob && selects(t, h.NamespaceSelector, tc.namespace) && selects(t, h.ObjectSelector, tc.object) {
+			if *h.ClientConfig.URL == "https://127.0.0.1:1"+keepJob && selects(t, h.NamespaceSelector, tc.namespace) &&
+				selects(t, h.ObjectSelector, tc.object) {
 				n++
 			}
 		}
@@ -347,7 +504,11 @@ func TestEveryManagedJobIsKeptOnce(t *testing.T) {
 // put back does not own it, and is in no other client's way.
 func TestWhatIsPutBackIsNobodys(t *testing.T) {
 	const entry = "managedFields: [{manager: kubectl-replace, operation: Update, fieldsType: FieldsV1, fieldsV1: {f:metadata: {f:annotations: {}}, f:spec: {f:components: {}}}}]"
-	r := send(t, serve(t, nil, world()...), ask{path: keepWrapper, old: startedWrapper, new: writtenWrapper(", "+entry, "")})
+	r := send(
+		t,
+		serve(t, nil, world()...),
+		ask{path: keepWrapper, old: startedWrapper, new: writtenWrapper(", "+entry, "")},
+	)
 	fields := r.Object["metadata"].(map[string]any)["managedFields"]
 	want := plain(t, strings.Replace(entry, ", f:spec: {f:components: {}}", "", 1))["managedFields"]
 	if diff := cmp.Diff(want, fields); diff != "" {
@@ -367,7 +528,19 @@ func TestWhatIsOverruledIsNobodys(t *testing.T) {
 		return strings.NewReplacer(pairs...).Replace(entry)
 	}
 	for operation, want := range map[string]string{"Update": fill("kubectl", "Update", false), "Apply": fill("kubectl", "Apply", true)} {
-		r := send(t, serve(t, nil, world()...), ask{path: mutateJob, new: strings.Replace(writtenJob, "  name: j\n", "  name: j\n  "+fill("kubectl", operation, true)+"\n", 1)})
+		r := send(
+			t,
+			serve(t, nil, world()...),
+			ask{
+				path: mutateJob,
+				new: strings.Replace(
+					writtenJob,
+					"  name: j\n",
+					"  name: j\n  "+fill("kubectl", operation, true)+"\n",
+					1,
+				),
+			},
+		)
 		fields := r.Object["metadata"].(map[string]any)["managedFields"]
 		if diff := cmp.Diff(plain(t, want)["managedFields"], fields); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", operation, diff)

@@ -60,15 +60,29 @@ func TestPodOfALeaderWorkerSet(t *testing.T) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(r.Object, p); err != nil {
 		t.Fatal(err)
 	}
-	if p.Labels["leaderworkerset.sigs.k8s.io/group-index"] != "1" || p.Labels["leaderworkerset.sigs.k8s.io/worker-index"] != "2" ||
-		!strings.HasPrefix(p.Labels[v1beta2.PodGroupNameLabel], "leaderworkerset-llm-1-") || p.Spec.Subdomain != "llm-1" || p.Spec.Affinity == nil {
+	if p.Labels["leaderworkerset.sigs.k8s.io/group-index"] != "1" ||
+		p.Labels["leaderworkerset.sigs.k8s.io/worker-index"] != "2" ||
+		!strings.HasPrefix(p.Labels[v1beta2.PodGroupNameLabel], "leaderworkerset-llm-1-") ||
+		p.Spec.Subdomain != "llm-1" ||
+		p.Spec.Affinity == nil {
 		t.Errorf("labels %v, subdomain %q, affinity %v", p.Labels, p.Spec.Subdomain, p.Spec.Affinity)
 	}
 	if _, noted := p.Annotations["mlbatch.dev/user"]; p.Labels["mlbatch.dev/user"] != "alice" || noted {
-		t.Errorf("the user is in the annotations %v and the labels %v: pods are selected by the label", p.Annotations, p.Labels)
+		t.Errorf(
+			"the user is in the annotations %v and the labels %v: pods are selected by the label",
+			p.Annotations,
+			p.Labels,
+		)
 	}
-	place := []corev1.EnvVar{{Name: "LWS_LEADER_ADDRESS", Value: "llm-1.llm-1.blue"}, {Name: "LWS_GROUP_SIZE", Value: "3"}, {Name: "LWS_WORKER_INDEX", Value: "2"}}
-	if diff := cmp.Diff(append(place, corev1.EnvVar{Name: "HEAD", Value: "$(LWS_LEADER_ADDRESS)"}), p.Spec.Containers[0].Env); diff != "" {
+	place := []corev1.EnvVar{
+		{Name: "LWS_LEADER_ADDRESS", Value: "llm-1.llm-1.blue"},
+		{Name: "LWS_GROUP_SIZE", Value: "3"},
+		{Name: "LWS_WORKER_INDEX", Value: "2"},
+	}
+	if diff := cmp.Diff(
+		append(place, corev1.EnvVar{Name: "HEAD", Value: "$(LWS_LEADER_ADDRESS)"}),
+		p.Spec.Containers[0].Env,
+	); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(place, p.Spec.InitContainers[0].Env); diff != "" {
@@ -83,12 +97,21 @@ func TestPodOfALeaderWorkerSet(t *testing.T) {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(held.Object, is); err != nil {
 			t.Fatal(err)
 		}
-		if got := is.Annotations[v1beta2.RoleHashAnnotation]; want != "" && got != want || want == "" && got == "worker" {
+		if got := is.Annotations[v1beta2.RoleHashAnnotation]; want != "" && got != want ||
+			want == "" && got == "worker" {
 			t.Errorf("written by %s it is of the pod set %q: a user could take another's places", user, got)
 		}
 	}
-	other := send(t, handlers, ask{path: identifyPods, user: setController, new: podText("blue", queueLabel, "", "", "")})
-	before := send(t, handlers, ask{path: identifyPods, user: setController, new: podText("blue", queueLabel, "", "", "")})
+	other := send(
+		t,
+		handlers,
+		ask{path: identifyPods, user: setController, new: podText("blue", queueLabel, "", "", "")},
+	)
+	before := send(
+		t,
+		handlers,
+		ask{path: identifyPods, user: setController, new: podText("blue", queueLabel, "", "", "")},
+	)
 	if !other.Allowed || !cmp.Equal(other.Object, before.Object) {
 		t.Errorf("a pod of no set: %+v", other)
 	}
@@ -111,18 +134,79 @@ func TestValidateLeaderWorkerSet(t *testing.T) {
 	const workload = "metadata: {annotations: {" + workloadNote + "}},"
 	right := setText(queueLabel, "", "")
 	reviews{
-		"right":              {why: "nothing is wrong", ask: ask{path: validateSet, new: right}},
-		"none":               {why: "it has no groups yet", ask: ask{path: validateSet, new: setText(queueLabel, "replicas: 0", "")}},
-		"less than none":     {why: "the schema is not the only guard", ask: ask{path: validateSet, new: setText(queueLabel, "replicas: -1", "")}, refuse: []string{"spec.replicas"}},
-		"forged Workload":    {why: "its pods would run outside of the quota", ask: ask{path: validateSet, new: setText(queueLabel, "", workload)}, refuse: []string{"spec.leaderWorkerTemplate.workerTemplate.metadata.annotations[kueue.x-k8s.io/workload]"}},
-		"takes the Workload": {why: "they would be counted no more", ask: ask{path: validateSet, old: setText("", "", workload), new: setText("", "", "")}, refuse: []string{"kueue.x-k8s.io/workload"}},
-		"finalizers":         {why: "they would keep pods", ask: ask{path: validateSet, new: setText(queueLabel, "", "metadata: {finalizers: [a.b/c]},")}, refuse: []string{"workerTemplate.metadata.finalizers"}},
-		"a node":             {why: "the scheduler chooses", ask: ask{path: validateSet, new: strings.Replace(right, "leaderTemplate: {spec: {", "leaderTemplate: {spec: {nodeName: n, ", 1)}, refuse: []string{"leaderTemplate.spec.nodeName"}},
-		"keeps others off":   {why: "pods of other teams would find no node", ask: ask{path: validateSet, new: strings.Replace(right, "leaderTemplate: {spec: {", "leaderTemplate: {spec: {affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/os, namespaceSelector: {}}]}}, ", 1)}, refuse: []string{"leaderTemplate.spec.affinity.podAntiAffinity"}},
-		"system priority":    {why: "that is not for tenants", ask: ask{path: validateSet, new: strings.Replace(right, "leaderTemplate: {spec: {", "leaderTemplate: {spec: {priorityClassName: system-node-critical, ", 1)}, refuse: []string{"leaderTemplate.spec.priorityClassName"}},
-		"no queue's name":    {why: "there can be none like it", ask: ask{path: validateSet, new: setText("kueue.x-k8s.io/queue-name: A_B", "", "")}, refuse: []string{"queue-name"}},
-		"another queue":      {why: "its pods wait in the first", ask: ask{path: validateSet, old: right, new: setText("kueue.x-k8s.io/queue-name: q", "", "")}, refuse: []string{"scale to 0 first"}},
-		"another template":   {why: "its groups are replaced", ask: ask{path: validateSet, old: right, new: strings.Replace(right, "image: i", "image: j", 1)}},
+		"right": {why: "nothing is wrong", ask: ask{path: validateSet, new: right}},
+		"none": {
+			why: "it has no groups yet",
+			ask: ask{path: validateSet, new: setText(queueLabel, "replicas: 0", "")},
+		},
+		"less than none": {
+			why:    "the schema is not the only guard",
+			ask:    ask{path: validateSet, new: setText(queueLabel, "replicas: -1", "")},
+			refuse: []string{"spec.replicas"},
+		},
+		"forged Workload": {
+			why:    "its pods would run outside of the quota",
+			ask:    ask{path: validateSet, new: setText(queueLabel, "", workload)},
+			refuse: []string{"spec.leaderWorkerTemplate.workerTemplate.metadata.annotations[kueue.x-k8s.io/workload]"},
+		},
+		"takes the Workload": {
+			why:    "they would be counted no more",
+			ask:    ask{path: validateSet, old: setText("", "", workload), new: setText("", "", "")},
+			refuse: []string{"kueue.x-k8s.io/workload"},
+		},
+		"finalizers": {
+			why:    "they would keep pods",
+			ask:    ask{path: validateSet, new: setText(queueLabel, "", "metadata: {finalizers: [a.b/c]},")},
+			refuse: []string{"workerTemplate.metadata.finalizers"},
+		},
+		"a node": {
+			why: "the scheduler chooses",
+			ask: ask{
+				path: validateSet,
+				new:  strings.Replace(right, "leaderTemplate: {spec: {", "leaderTemplate: {spec: {nodeName: n, ", 1),
+			},
+			refuse: []string{"leaderTemplate.spec.nodeName"},
+		},
+		"keeps others off": {
+			why: "pods of other teams would find no node",
+			ask: ask{
+				path: validateSet,
+				new: strings.Replace(
+					right,
+					"leaderTemplate: {spec: {",
+					"leaderTemplate: {spec: {affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/os, namespaceSelector: {}}]}}, ",
+					1,
+				),
+			},
+			refuse: []string{"leaderTemplate.spec.affinity.podAntiAffinity"},
+		},
+		"system priority": {
+			why: "that is not for tenants",
+			ask: ask{
+				path: validateSet,
+				new: strings.Replace(
+					right,
+					"leaderTemplate: {spec: {",
+					"leaderTemplate: {spec: {priorityClassName: system-node-critical, ",
+					1,
+				),
+			},
+			refuse: []string{"leaderTemplate.spec.priorityClassName"},
+		},
+		"no queue's name": {
+			why:    "there can be none like it",
+			ask:    ask{path: validateSet, new: setText("kueue.x-k8s.io/queue-name: A_B", "", "")},
+			refuse: []string{"queue-name"},
+		},
+		"another queue": {
+			why:    "its pods wait in the first",
+			ask:    ask{path: validateSet, old: right, new: setText("kueue.x-k8s.io/queue-name: q", "", "")},
+			refuse: []string{"scale to 0 first"},
+		},
+		"another template": {
+			why: "its groups are replaced",
+			ask: ask{path: validateSet, old: right, new: strings.Replace(right, "image: i", "image: j", 1)},
+		},
 	}.run(t, world()...)
 	for name, tc := range map[string]struct {
 		text       string
@@ -138,7 +222,11 @@ func TestValidateLeaderWorkerSet(t *testing.T) {
 		"ours":      {text: strings.Replace(right, "leaderTemplate: {spec: {", "leaderTemplate: {spec: {schedulerName: mlbatch-scheduler, ", 1)},
 		"together":  {text: setText(queueLabel, "", "metadata: {annotations: {kueue.x-k8s.io/podset-required-topology: rack}},"), warned: true},
 	} {
-		r := send(t, serveWith(t, webhook.Options{Frameworks: tc.frameworks}, nil, nil, world()...), ask{path: validateSet, new: tc.text})
+		r := send(
+			t,
+			serveWith(t, webhook.Options{Frameworks: tc.frameworks}, nil, nil, world()...),
+			ask{path: validateSet, new: tc.text},
+		)
 		if !r.Allowed || (len(r.Warnings) > 0) != tc.warned {
 			t.Errorf("%s: %v %s, warnings %v", name, r.Allowed, r.Message, r.Warnings)
 		}
@@ -158,13 +246,26 @@ func TestPodsOfLeaderWorkerSetsAreTried(t *testing.T) {
 			if len(tried) > 1 {
 				return nil
 			}
-			return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("violates PodSecurity"))
+			return apierrors.NewForbidden(
+				schema.GroupResource{Resource: "pods"},
+				"",
+				errors.New("violates PodSecurity"),
+			)
 		},
 	})
-	text := strings.Replace(setText(queueLabel, "", ""), "{size: 2,", "{size: 2, volumeClaimTemplates: [{metadata: {name: data}, spec: {}}],", 1)
+	text := strings.Replace(
+		setText(queueLabel, "", ""),
+		"{size: 2,",
+		"{size: 2, volumeClaimTemplates: [{metadata: {name: data}, spec: {}}],",
+		1,
+	)
 	h := handle(t, c, webhook.Options{})
 	r := send(t, h, ask{path: validateSet, new: text})
-	if w := strings.Join(r.Warnings, ""); !r.Allowed || !strings.Contains(w, "spec.leaderWorkerTemplate.leaderTemplate: as things are now") || !strings.Contains(w, "PodSecurity") {
+	if w := strings.Join(
+		r.Warnings,
+		"",
+	); !r.Allowed || !strings.Contains(w, "spec.leaderWorkerTemplate.leaderTemplate: as things are now") ||
+		!strings.Contains(w, "PodSecurity") {
 		t.Errorf("%v, %s: %s", r.Allowed, r.Message, w)
 	}
 	if len(tried) != 2 || !strings.HasPrefix(tried[0], "Pod ") || !strings.HasSuffix(tried[1], " 1") {

@@ -42,7 +42,11 @@ func newStore(t *testing.T) *store {
 	for _, v := range []string{"v1beta1", "v1beta2"} {
 		s.schemas[v] = crdtest.Of(t, "workloads.kueue.x-k8s.io", v)
 	}
-	_, validating := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1", nil), jobs.SchedulerNames())
+	_, validating := webhook.Configurations(
+		kinds.All(),
+		webhook.AtURL("https://127.0.0.1:1", nil),
+		jobs.SchedulerNames(),
+	)
 	for i := range validating.Webhooks {
 		if validating.Webhooks[i].Name == "vworkloadkept.mlbatch.dev" {
 			s.kept = matcher(&validating.Webhooks[i])
@@ -103,7 +107,11 @@ func (s *store) write(version, part string, o map[string]any) string {
 		subresource = part
 	}
 	if matches(s.t, s.kept, written(s.t, subresource, "controller", webhook.FieldOwner, a, b)) {
-		if r := send(s.t, s.handlers, ask{path: "/validate-kueue-x-k8s-io-v1beta2-workload-kept", new: a, old: b}); !r.Allowed {
+		if r := send(
+			s.t,
+			s.handlers,
+			ask{path: "/validate-kueue-x-k8s-io-v1beta2-workload-kept", new: a, old: b},
+		); !r.Allowed {
 			return r.Message
 		}
 	}
@@ -136,8 +144,21 @@ func encode(t *testing.T, o any) map[string]any {
 
 // spellings of the same amounts of a resource.
 var spellings = map[string][][]any{
-	"cpu":            {{"1", "1000m", int64(1), "1.0", "1e0"}, {"500m", "0.5", ".5"}, {"1500m", "1.5"}, {"1k", "1000", "1e3", int64(1000)}, {"0", int64(0), "0m"}},
-	"memory":         {{"1G", "1000M", "1e9", "1000000000"}, {"1Gi", "1024Mi", "1073741824"}, {"1.5Gi", "1536Mi"}, {"220M", "220000000", "220e6"}, {"1000", "1k", "1000000m"}, {"0.5", "500m"}},
+	"cpu": {
+		{"1", "1000m", int64(1), "1.0", "1e0"},
+		{"500m", "0.5", ".5"},
+		{"1500m", "1.5"},
+		{"1k", "1000", "1e3", int64(1000)},
+		{"0", int64(0), "0m"},
+	},
+	"memory": {
+		{"1G", "1000M", "1e9", "1000000000"},
+		{"1Gi", "1024Mi", "1073741824"},
+		{"1.5Gi", "1536Mi"},
+		{"220M", "220000000", "220e6"},
+		{"1000", "1k", "1000000m"},
+		{"0.5", "500m"},
+	},
 	"nvidia.com/gpu": {{"8", int64(8), "8.0", "8000m"}},
 }
 
@@ -173,14 +194,30 @@ type manifest struct {
 }
 
 func (m *manifest) object(t *rapid.T) map[string]any {
-	container := map[string]any{"name": "c", "future": []any{int64(1)}, "resources": map[string]any{"requests": respell(t, m.requests), "limits": respell(t, m.limits)}}
+	container := map[string]any{
+		"name":      "c",
+		"future":    []any{int64(1)},
+		"resources": map[string]any{"requests": respell(t, m.requests), "limits": respell(t, m.limits)},
+	}
 	pod := map[string]any{
-		"containers": []any{container}, "overhead": respell(t, m.overhead), "resources": map[string]any{"requests": respell(t, m.pod)},
-		"volumes": []any{map[string]any{"name": "v", "emptyDir": map[string]any{"sizeLimit": respell(t, map[string]any{"memory": m.at["memory"]})["memory"]}}},
+		"containers": []any{
+			container,
+		},
+		"overhead":  respell(t, m.overhead),
+		"resources": map[string]any{"requests": respell(t, m.pod)},
+		"volumes": []any{
+			map[string]any{
+				"name":     "v",
+				"emptyDir": map[string]any{"sizeLimit": respell(t, map[string]any{"memory": m.at["memory"]})["memory"]},
+			},
+		},
 	}
 	template := map[string]any{"spec": pod}
 	metadata := map[string]any{"name": "w", "namespace": "blue"}
-	spec := map[string]any{"queueName": "q", "podSets": []any{map[string]any{"name": "main", "count": int64(3), "template": template}}}
+	spec := map[string]any{
+		"queueName": "q",
+		"podSets":   []any{map[string]any{"name": "main", "count": int64(3), "template": template}},
+	}
 	if rapid.Bool().Draw(t, "empties") {
 		template["metadata"] = map[string]any{"creationTimestamp": nil, "labels": map[string]any{}}
 		container["env"], container["command"], container["stdin"] = []any{}, nil, false
@@ -189,7 +226,12 @@ func (m *manifest) object(t *rapid.T) map[string]any {
 			spec["priorityClassSource"] = ""
 		}
 	}
-	return map[string]any{"apiVersion": "kueue.x-k8s.io/" + m.version, "kind": "Workload", "metadata": metadata, "spec": spec}
+	return map[string]any{
+		"apiVersion": "kueue.x-k8s.io/" + m.version,
+		"kind":       "Workload",
+		"metadata":   metadata,
+		"spec":       spec,
+	}
 }
 
 // typed is what a typed client of a version writes of what it read.
@@ -227,7 +269,9 @@ func (s *store) someoneWrites(t *rapid.T, m *manifest) {
 		o = s.typed(version)
 	case how == "patch" || part == "status":
 		o = s.read(version)
-		o["metadata"].(map[string]any)["labels"] = map[string]any{"a": rapid.SampledFrom([]string{"b", "c"}).Draw(t, "label")}
+		o["metadata"].(map[string]any)["labels"] = map[string]any{
+			"a": rapid.SampledFrom([]string{"b", "c"}).Draw(t, "label"),
+		}
 		respellUsage(t, o)
 	default:
 		m := *m
@@ -243,7 +287,14 @@ func (s *store) someoneWrites(t *rapid.T, m *manifest) {
 	}
 	keepFuture(s.stored, o)
 	if complaint := s.write(version, part, o); complaint != "" {
-		t.Fatalf("the %s is written in %s as\n%s\nover\n%s:\n%s", part, version, text(s.t, o[part]), text(s.t, s.stored[part]), complaint)
+		t.Fatalf(
+			"the %s is written in %s as\n%s\nover\n%s:\n%s",
+			part,
+			version,
+			text(s.t, o[part]),
+			text(s.t, s.stored[part]),
+			complaint,
+		)
 	}
 }
 
@@ -296,7 +347,12 @@ func (s *store) ours(t *rapid.T, change func(*v1beta2.Workload)) {
 	decode(s.t, s.stored, w)
 	change(w)
 	if complaint := s.write("v1beta2", "status", encode(s.t, w)); complaint != "" {
-		t.Fatalf("a controller writes status %s\nover\n%s:\n%s", text(s.t, w.Status), text(s.t, s.stored["status"]), complaint)
+		t.Fatalf(
+			"a controller writes status %s\nover\n%s:\n%s",
+			text(s.t, w.Status),
+			text(s.t, s.stored["status"]),
+			complaint,
+		)
 	}
 }
 
@@ -305,14 +361,21 @@ func is(w *v1beta2.Workload, kind string, yes bool) { //nolint:revive // the sta
 	if yes {
 		status = metav1.ConditionTrue
 	}
-	w.Status.Conditions = append(slices.DeleteFunc(w.Status.Conditions, func(c metav1.Condition) bool { return c.Type == kind }),
-		metav1.Condition{Type: kind, Status: status, Reason: kind, LastTransitionTime: metav1.Unix(1, 0)})
+	w.Status.Conditions = append(
+		slices.DeleteFunc(w.Status.Conditions, func(c metav1.Condition) bool { return c.Type == kind }),
+		metav1.Condition{Type: kind, Status: status, Reason: kind, LastTransitionTime: metav1.Unix(1, 0)},
+	)
 }
 
 // admitted is what the engine gives a Workload.
 func admitted(w *v1beta2.Workload) *v1beta2.Admission {
 	each := convert.PodRequests(&w.Spec.PodSets[0].Template.Spec)
-	return convert.StatusAdmission(core.Admission{Queue: "cq", PodSets: []core.PodSetAdmission{{Name: "main", Count: 3, Usage: each.Times(3)}}})
+	return convert.StatusAdmission(
+		core.Admission{
+			Queue:   "cq",
+			PodSets: []core.PodSetAdmission{{Name: "main", Count: 3, Usage: each.Times(3)}},
+		},
+	)
 }
 
 // TestWholeLife: whatever quantities a Workload has and however they and
@@ -322,8 +385,14 @@ func TestWholeLife(t *testing.T) {
 	s := newStore(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &manifest{
-			version:  rapid.SampledFrom([]string{"v1beta1", "v1beta2"}).Draw(rt, "created in"),
-			requests: asks(rt), limits: asks(rt), overhead: asks(rt), pod: asks(rt), at: map[string]any{"memory": "1G"},
+			version: rapid.SampledFrom([]string{"v1beta1", "v1beta2"}).Draw(rt, "created in"),
+			requests: asks(
+				rt,
+			),
+			limits:   asks(rt),
+			overhead: asks(rt),
+			pod:      asks(rt),
+			at:       map[string]any{"memory": "1G"},
 		}
 		o := s.schemas[m.version].Parse(t, string(text(t, m.object(rt))))
 		if complaint := s.schemas[m.version].Validate(t, o, nil); complaint != "" {
@@ -335,12 +404,16 @@ func TestWholeLife(t *testing.T) {
 			s.ours(rt, func(w *v1beta2.Workload) {
 				is(w, v1beta2.WorkloadQuotaReserved, true)
 				w.Status.Admission = admitted(w)
-				w.Status.AdmissionChecks = []v1beta2.AdmissionCheckState{{Name: "a", State: v1beta2.CheckStatePending, LastTransitionTime: metav1.Unix(1, 0)}}
+				w.Status.AdmissionChecks = []v1beta2.AdmissionCheckState{
+					{Name: "a", State: v1beta2.CheckStatePending, LastTransitionTime: metav1.Unix(1, 0)},
+				}
 			})
 			s.someoneWrites(rt, m)
 			s.ours(rt, func(w *v1beta2.Workload) {
 				w.Status.AdmissionChecks[0].State = v1beta2.CheckStateReady
-				w.Status.AdmissionChecks[0].PodSetUpdates = []v1beta2.PodSetUpdate{{Name: "main", Annotations: map[string]string{"a": "b"}}}
+				w.Status.AdmissionChecks[0].PodSetUpdates = []v1beta2.PodSetUpdate{
+					{Name: "main", Annotations: map[string]string{"a": "b"}},
+				}
 			})
 			s.someoneWrites(rt, m)
 			s.ours(rt, func(w *v1beta2.Workload) { is(w, v1beta2.WorkloadAdmitted, true) })

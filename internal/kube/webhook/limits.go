@@ -34,7 +34,10 @@ func (l limited) another(namespace string) field.ErrorList {
 		if n := l.haveBytes(namespace); n >= l.TotalSize {
 			return field.ErrorList{field.Forbidden(field.NewPath("metadata", "namespace"), fmt.Sprintf(
 				"the jobs of namespace %s have %d bytes as JSON (those that have ended included), and %d are the most (tenants.maxTotalSize of the configuration): delete jobs that have ended",
-				namespace, n, l.TotalSize))}
+				namespace,
+				n,
+				l.TotalSize,
+			))}
 		}
 	}
 	if l.Jobs == 0 || l.have == nil {
@@ -46,7 +49,10 @@ func (l limited) another(namespace string) field.ErrorList {
 	}
 	return field.ErrorList{field.Forbidden(field.NewPath("metadata", "namespace"), fmt.Sprintf(
 		"namespace %s has %d jobs (those that have ended included), and %d are the most (tenants.maxJobs of the configuration): delete jobs that have ended",
-		namespace, n, l.Jobs))}
+		namespace,
+		n,
+		l.Jobs,
+	))}
 }
 
 // size refuses a job that is too large, or that a change makes too large; at is
@@ -59,8 +65,18 @@ func (l limited) size(req admission.Request, at *field.Path) field.ErrorList {
 	if was > 0 {
 		at = field.NewPath("metadata") // what else can grow
 	}
-	return field.ErrorList{field.Forbidden(at, fmt.Sprintf("the %s has %d bytes as JSON, and %d are the most (tenants.maxJobSize of the configuration): %s",
-		req.Kind.Kind, n, l.Size, intoVolumes))}
+	return field.ErrorList{
+		field.Forbidden(
+			at,
+			fmt.Sprintf(
+				"the %s has %d bytes as JSON, and %d are the most (tenants.maxJobSize of the configuration): %s",
+				req.Kind.Kind,
+				n,
+				l.Size,
+				intoVolumes,
+			),
+		),
+	}
 }
 
 // intoVolumes is what to do about a job that is too large.
@@ -72,8 +88,18 @@ const intoVolumes = "keep data and long scripts in ConfigMaps, volumes or images
 func (l limited) components(kind, bulk string, raw int, made components) field.ErrorList {
 	at := field.NewPath(bulk)
 	if n := len(made.list); l.Components > 0 && n > l.Components {
-		return field.ErrorList{field.Forbidden(at, fmt.Sprintf("the %s has %d components, and %d are the most (tenants.maxComponents of the configuration): put some into %ss of their own",
-			kind, n, l.Components, kind))}
+		return field.ErrorList{
+			field.Forbidden(
+				at,
+				fmt.Sprintf(
+					"the %s has %d components, and %d are the most (tenants.maxComponents of the configuration): put some into %ss of their own",
+					kind,
+					n,
+					l.Components,
+					kind,
+				),
+			),
+		}
 	}
 	if made.err != nil || l.Size == 0 {
 		return nil // refused already
@@ -93,8 +119,18 @@ func (l limited) components(kind, bulk string, raw int, made components) field.E
 	if bytes <= l.Size {
 		return nil
 	}
-	return field.ErrorList{field.Forbidden(at, fmt.Sprintf("the %d pod sets have %d bytes as JSON, and %d are the most (tenants.maxJobSize of the configuration): %s",
-		sets, bytes, l.Size, intoVolumes))}
+	return field.ErrorList{
+		field.Forbidden(
+			at,
+			fmt.Sprintf(
+				"the %d pod sets have %d bytes as JSON, and %d are the most (tenants.maxJobSize of the configuration): %s",
+				sets,
+				bytes,
+				l.Size,
+				intoVolumes,
+			),
+		),
+	}
 }
 
 // made refuses a job of which more would be made than can be counted, or stored: what others wrote
@@ -116,7 +152,11 @@ func (l limited) made(k *jobs.Kind, job jobs.Object) field.ErrorList {
 	if n := int64(len(text) + len(sets)); errJob == nil && errSets == nil && n > l.Size {
 		return field.ErrorList{field.Forbidden(k.Queueing.Basis.Of(job).At, fmt.Sprintf(
 			"with what it is based on the %s and its Workload have %d bytes as JSON, and %d are the most (tenants.maxJobSize of the configuration): %s",
-			k.GVK().Kind, n, l.Size, intoVolumes))}
+			k.GVK().Kind,
+			n,
+			l.Size,
+			intoVolumes,
+		))}
 	}
 	return nil
 }
@@ -134,7 +174,10 @@ func uncountable(sets []kueue.PodSet) string {
 	}
 	for _, r := range all {
 		if r.Amount == core.Unlimited {
-			return fmt.Sprintf("its pods ask for more %s together than can be counted: ask for less, or for fewer pods", r.Resource)
+			return fmt.Sprintf(
+				"its pods ask for more %s together than can be counted: ask for less, or for fewer pods",
+				r.Resource,
+			)
 		}
 	}
 	return ""

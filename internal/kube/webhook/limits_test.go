@@ -12,11 +12,17 @@ import (
 const podOf = `{restartPolicy: Never, containers: [{name: c, image: i, args: [%s], resources: {requests: {cpu: 1}}}]}`
 
 func jobOf(labels, args string) string {
-	return "{apiVersion: batch/v1, kind: Job, metadata: {namespace: lab, name: j, labels: {" + labels + "}}, spec: {template: {spec: " + fmt.Sprintf(podOf, args) + "}}}"
+	return "{apiVersion: batch/v1, kind: Job, metadata: {namespace: lab, name: j, labels: {" + labels + "}}, spec: {template: {spec: " + fmt.Sprintf(
+		podOf,
+		args,
+	) + "}}}"
 }
 
 func wrapperOf(components ...string) string {
-	return "{apiVersion: workload.codeflare.dev/v1beta2, kind: AppWrapper, metadata: {namespace: blue, name: w}, spec: {components: [" + strings.Join(components, ", ") + "]}}"
+	return "{apiVersion: workload.codeflare.dev/v1beta2, kind: AppWrapper, metadata: {namespace: blue, name: w}, spec: {components: [" + strings.Join(
+		components,
+		", ",
+	) + "]}}"
 }
 
 func configMaps(n int) []string {
@@ -31,10 +37,16 @@ func TestJobsAreBounded(t *testing.T) {
 	const queued = "kueue.x-k8s.io/queue-name: default-queue"
 	pod := "{template: {apiVersion: v1, kind: Pod, metadata: {name: p}, spec: " + fmt.Sprintf(podOf, "x") + "}}"
 	large := strings.Repeat("x", 5000)
-	largePod := "{template: {apiVersion: v1, kind: Pod, metadata: {name: p}, spec: " + fmt.Sprintf(podOf, large) + "}}"
+	largePod := "{template: {apiVersion: v1, kind: Pod, metadata: {name: p}, spec: " + fmt.Sprintf(
+		podOf,
+		large,
+	) + "}}"
 	// A kind that mlbatch does not know, eight of whose pod sets name one template.
 	declared := strings.Repeat("{path: template.spec.template}, ", 8)
-	twins := "{podSets: [" + declared + "], template: {apiVersion: kubeflow.org/v2, kind: MPIJob, metadata: {name: m}, spec: {template: {spec: " + fmt.Sprintf(podOf, large[:3000]) + "}}}}"
+	twins := "{podSets: [" + declared + "], template: {apiVersion: kubeflow.org/v2, kind: MPIJob, metadata: {name: m}, spec: {template: {spec: " + fmt.Sprintf(
+		podOf,
+		large[:3000],
+	) + "}}}}"
 	limits := jobs.Limits{Jobs: 2, Size: 5000, Components: 3}
 	full := func(string) int { return 2 }
 	for name, tc := range map[string]struct {

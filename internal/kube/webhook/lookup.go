@@ -82,7 +82,12 @@ func (c Cluster) missingQueue(ctx context.Context, namespace, name string) (stri
 
 // checkPriorityClass refuses a priority class that does not exist, or is not for
 // users.
-func (c Cluster) checkPriorityClass(ctx context.Context, limits jobs.Limits, name string, at *field.Path) (field.ErrorList, error) {
+func (c Cluster) checkPriorityClass(
+	ctx context.Context,
+	limits jobs.Limits,
+	name string,
+	at *field.Path,
+) (field.ErrorList, error) {
 	allowed := limits.PriorityClass(name)
 	ok, err := c.exists(ctx, client.ObjectKey{Name: name}, &schedulingv1.PriorityClass{})
 	if ok && allowed || err != nil {
@@ -96,7 +101,12 @@ func (c Cluster) checkPriorityClass(ctx context.Context, limits jobs.Limits, nam
 		return !limits.PriorityClass(p.Name)
 	})
 	if !allowed {
-		return field.ErrorList{field.Forbidden(at, fmt.Sprintf("pods of jobs may not have the PriorityClass %s: %s", name, oneOf(listNames(classes.Items))))}, nil
+		return field.ErrorList{
+			field.Forbidden(
+				at,
+				fmt.Sprintf("pods of jobs may not have the PriorityClass %s: %s", name, oneOf(listNames(classes.Items))),
+			),
+		}, nil
 	}
 	return field.ErrorList{unknownClass("PriorityClass", name, listNames(classes.Items), at)}, nil
 }
@@ -134,9 +144,17 @@ func oneOf(names []string) string {
 
 func unknownClass(kind, name string, names []string, at *field.Path) *field.Error {
 	if len(names) == 0 {
-		return field.Invalid(at, name, fmt.Sprintf("there is no such %s, and no other one: remove this field", kind))
+		return field.Invalid(
+			at,
+			name,
+			fmt.Sprintf("there is no such %s, and no other one: remove this field", kind),
+		)
 	}
-	return field.Invalid(at, name, fmt.Sprintf("there is no such %s: use one of %s", kind, strings.Join(names, ", ")))
+	return field.Invalid(
+		at,
+		name,
+		fmt.Sprintf("there is no such %s: use one of %s", kind, strings.Join(names, ", ")),
+	)
 }
 
 // named is a pointer to an API object.

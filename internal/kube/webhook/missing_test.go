@@ -29,26 +29,50 @@ func TestJobsComeBeforeTheirQueues(t *testing.T) {
 		"Job": {
 			"it is misspelt, or comes later",
 			ask{path: validateJob, new: job(fast, "", isWaiting)},
-			[]string{"metadata.labels[kueue.x-k8s.io/queue-name]: the job is held until there is a LocalQueue fast in namespace blue; there are default-queue"},
+			[]string{
+				"metadata.labels[kueue.x-k8s.io/queue-name]: the job is held until there is a LocalQueue fast in namespace blue; there are default-queue",
+			},
 		},
 		"class": {
 			"there is none at all",
 			ask{path: validateJob, new: job(queueLabel+", "+urgent, "", isWaiting)},
-			[]string{"metadata.labels[kueue.x-k8s.io/priority-class]: the job is held until there is a WorkloadPriorityClass urgent; there is no other"},
+			[]string{
+				"metadata.labels[kueue.x-k8s.io/priority-class]: the job is held until there is a WorkloadPriorityClass urgent; there is no other",
+			},
 		},
-		"both":      {"both are said", ask{path: validateJob, new: job(fast+", "+urgent, "", isWaiting)}, []string{"LocalQueue fast", "WorkloadPriorityClass urgent"}},
-		"moved":     {"it moves to a queue that may come", ask{path: validateJob, old: job(queueLabel, "", isWaiting), new: job(fast, "", isWaiting)}, []string{"LocalQueue fast"}},
-		"unchanged": {"it was said before", ask{path: validateJob, old: job(fast, "", isWaiting), new: job(fast, "a: b", isWaiting)}, nil},
+		"both": {
+			"both are said",
+			ask{path: validateJob, new: job(fast+", "+urgent, "", isWaiting)},
+			[]string{"LocalQueue fast", "WorkloadPriorityClass urgent"},
+		},
+		"moved": {
+			"it moves to a queue that may come",
+			ask{path: validateJob, old: job(queueLabel, "", isWaiting), new: job(fast, "", isWaiting)},
+			[]string{"LocalQueue fast"},
+		},
+		"unchanged": {
+			"it was said before",
+			ask{path: validateJob, old: job(fast, "", isWaiting), new: job(fast, "a: b", isWaiting)},
+			nil,
+		},
 		"empty namespace": {
 			"nothing to choose from",
 			ask{path: validateJob, new: strings.Replace(job(queueLabel, "", ""), "blue", "empty", 1)},
 			[]string{"LocalQueue default-queue in namespace empty; there is no other"},
 		},
 		"AppWrapper": {
-			"the rule is that of all jobs", ask{path: validateWrapper, new: wrapper("blue", fast+", "+urgent, "true", podJob)}, []string{"LocalQueue fast", "WorkloadPriorityClass urgent"},
+			"the rule is that of all jobs",
+			ask{path: validateWrapper, new: wrapper("blue", fast+", "+urgent, "true", podJob)},
+			[]string{"LocalQueue fast", "WorkloadPriorityClass urgent"},
 		},
 		"AppWrapper, moved": {
-			"and of changes", ask{path: validateWrapper, old: wrapper("blue", queueLabel, "true", podJob), new: wrapper("blue", fast, "true", podJob)}, []string{"LocalQueue fast"},
+			"and of changes",
+			ask{
+				path: validateWrapper,
+				old:  wrapper("blue", queueLabel, "true", podJob),
+				new:  wrapper("blue", fast, "true", podJob),
+			},
+			[]string{"LocalQueue fast"},
 		},
 	}
 	for name, tc := range cases {
@@ -83,9 +107,22 @@ func TestRefusedIsToldNothingElse(t *testing.T) {
 		"AppWrapper": {validateWrapper, func(labels string) string { return wrapper("blue", labels, "false", podJob) }},
 	} {
 		for _, name := range []string{"there", "nowhere"} {
-			r := send(t, serve(t, nil, append(world(), there)...), ask{path: tc.path, old: tc.make(queueLabel), new: tc.make(queueLabel + ", " + class + name)})
-			if want := name + `": cannot be changed while the job is not suspended: delete the job and submit it anew`; r.Allowed || !strings.Contains(r.Message, want) || len(r.Warnings) > 0 {
-				t.Errorf("%s, a class that is %s: allowed is %v, %s; warnings %q", kind, name, r.Allowed, r.Message, r.Warnings)
+			r := send(
+				t,
+				serve(t, nil, append(world(), there)...),
+				ask{path: tc.path, old: tc.make(queueLabel), new: tc.make(queueLabel + ", " + class + name)},
+			)
+			if want := name + `": cannot be changed while the job is not suspended: delete the job and submit it anew`; r.Allowed ||
+				!strings.Contains(r.Message, want) ||
+				len(r.Warnings) > 0 {
+				t.Errorf(
+					"%s, a class that is %s: allowed is %v, %s; warnings %q",
+					kind,
+					name,
+					r.Allowed,
+					r.Message,
+					r.Warnings,
+				)
 			}
 		}
 	}
@@ -95,7 +132,9 @@ func TestRefusedIsToldNothingElse(t *testing.T) {
 func TestOthersJobsAreNotChecked(t *testing.T) {
 	const nonsense = "kueue.x-k8s.io/queue-name: A_B, kueue.x-k8s.io/max-exec-time-seconds: never"
 	const managedBy = "managedBy: example.com/other"
-	elsewhere := webhook.Options{Scope: jobs.Scope{Namespaces: labels.SelectorFromSet(labels.Set{"queued": "yes"})}}
+	elsewhere := webhook.Options{
+		Scope: jobs.Scope{Namespaces: labels.SelectorFromSet(labels.Set{"queued": "yes"})},
+	}
 	foreign := func(s string) string {
 		return strings.Replace(s, "spec: {", "spec: {managedBy: example.com/other, ", 1)
 	}
@@ -132,10 +171,23 @@ func TestJobOfAnotherController(t *testing.T) {
 // No user makes an AppWrapper ours that was created for another controller,
 // unchecked.
 func TestManagerStays(t *testing.T) {
-	foreign := strings.Replace(wrapper("blue", queueLabel, "true", binding), "spec: {", "spec: {managedBy: example.com/other, ", 1)
+	foreign := strings.Replace(
+		wrapper("blue", queueLabel, "true", binding),
+		"spec: {",
+		"spec: {managedBy: example.com/other, ",
+		1,
+	)
 	reviews{
-		"from another": {why: "it was not checked", ask: ask{path: validateWrapper, old: foreign, new: wrapper("blue", queueLabel, "true", binding)}, refuse: []string{"spec.managedBy", "cannot be changed"}},
-		"to another":   {why: "quota would stay behind", ask: ask{path: validateWrapper, new: foreign, old: wrapper("blue", queueLabel, "true", binding)}, refuse: []string{"spec.managedBy", "cannot be changed"}},
+		"from another": {
+			why:    "it was not checked",
+			ask:    ask{path: validateWrapper, old: foreign, new: wrapper("blue", queueLabel, "true", binding)},
+			refuse: []string{"spec.managedBy", "cannot be changed"},
+		},
+		"to another": {
+			why:    "quota would stay behind",
+			ask:    ask{path: validateWrapper, new: foreign, old: wrapper("blue", queueLabel, "true", binding)},
+			refuse: []string{"spec.managedBy", "cannot be changed"},
+		},
 	}.run(t, world()...)
 }
 
@@ -143,12 +195,14 @@ func TestManagerStays(t *testing.T) {
 func TestLookupsFailLoudly(t *testing.T) {
 	broken := errors.New("no answer")
 	fail := func(kind client.Object) interceptor.Funcs {
-		return interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-			if sameType(o, kind) {
-				return broken
-			}
-			return c.Get(ctx, key, o, opts...)
-		}}
+		return interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+				if sameType(o, kind) {
+					return broken
+				}
+				return c.Get(ctx, key, o, opts...)
+			},
+		}
 	}
 	podJob := strings.Replace(jobComponent, "CLASS", "default-priority", 1)
 	for name, tc := range map[string]struct {
@@ -163,7 +217,14 @@ func TestLookupsFailLoudly(t *testing.T) {
 		"new AppWrapper":         {&v1beta2.LocalQueue{}, ask{path: validateWrapper, new: wrapper("blue", queueLabel, "true", podJob)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := send(t, serveBroken(t, fail(tc.breaks), world(&v1beta2.WorkloadPriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "p"}})...), tc.ask)
+			r := send(
+				t,
+				serveBroken(
+					t,
+					fail(tc.breaks),
+					world(&v1beta2.WorkloadPriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "p"}})...),
+				tc.ask,
+			)
 			if r.Allowed || !strings.Contains(r.Message, broken.Error()) {
 				t.Errorf("allowed is %v, saying %q", r.Allowed, r.Message)
 			}

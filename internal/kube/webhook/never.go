@@ -30,8 +30,18 @@ func (n Never) tell(ctx context.Context, kind, namespace, queue string, sets []k
 }
 
 // tellOfPod is tell for objects each of whose pods asks for quota by itself.
-func (n Never) tellOfPod(ctx context.Context, kind, namespace, queue string, t *corev1.PodTemplateSpec) []string {
-	return n.tell(ctx, kind, namespace, queue, []kueue.PodSet{{Name: kueue.DefaultPodSetName, Count: 1, Template: *t}})
+func (n Never) tellOfPod(
+	ctx context.Context,
+	kind, namespace, queue string,
+	t *corev1.PodTemplateSpec,
+) []string {
+	return n.tell(
+		ctx,
+		kind,
+		namespace,
+		queue,
+		[]kueue.PodSet{{Name: kueue.DefaultPodSetName, Count: 1, Template: *t}},
+	)
 }
 
 // foresee is what is told of a job that is new, or that asks for something else than before. Parts
@@ -42,7 +52,8 @@ func (h *jobHandler) foresee(ctx context.Context, namespace string, was, job job
 	}
 	queue := job.GetLabels()[kueue.QueueNameLabel]
 	is := h.asks(ctx, namespace, job)
-	if was != nil && was.GetLabels()[kueue.QueueNameLabel] == queue && sameAsks(h.asks(ctx, namespace, was), is) {
+	if was != nil && was.GetLabels()[kueue.QueueNameLabel] == queue &&
+		sameAsks(h.asks(ctx, namespace, was), is) {
 		return nil
 	}
 	return h.never.tell(ctx, h.kind.GVK().Kind, namespace, queue, is)

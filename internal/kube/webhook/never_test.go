@@ -14,8 +14,18 @@ import (
 func TestToldOfWhatCannotStart(t *testing.T) {
 	const why = "a pod is larger than any of the 3 node(s)"
 	podJob := strings.Replace(jobComponent, "CLASS", "default-priority", 1)
-	larger := strings.Replace(job(queueLabel, "", isWaiting), "containers: [{", "terminationGracePeriodSeconds: 5, containers: [{", 1)
-	owned := strings.Replace(job(queueLabel, "", isWaiting), "metadata: {", "metadata: {ownerReferences: [{apiVersion: batch/v1, kind: CronJob, name: c, uid: u, controller: true}], ", 1)
+	larger := strings.Replace(
+		job(queueLabel, "", isWaiting),
+		"containers: [{",
+		"terminationGracePeriodSeconds: 5, containers: [{",
+		1,
+	)
+	owned := strings.Replace(
+		job(queueLabel, "", isWaiting),
+		"metadata: {",
+		"metadata: {ownerReferences: [{apiVersion: batch/v1, kind: CronJob, name: c, uid: u, controller: true}], ",
+		1,
+	)
 	for name, tc := range map[string]struct {
 		why  string
 		ask  ask
@@ -47,7 +57,11 @@ func TestToldOfWhatCannotStart(t *testing.T) {
 				t.Fatal(r.Message)
 			}
 			said := strings.Join(r.Warnings, "\n")
-			if told := strings.Contains(said, "cannot start as it is"); told != (tc.kind != "") || told && !strings.Contains(said, "the "+tc.kind+" cannot start as it is, however long it waits: "+why) {
+			if told := strings.Contains(
+				said,
+				"cannot start as it is",
+			); told != (tc.kind != "") ||
+				told && !strings.Contains(said, "the "+tc.kind+" cannot start as it is, however long it waits: "+why) {
 				t.Errorf("%s: told %q", tc.why, said)
 			}
 			if len(asked) != tc.sets {

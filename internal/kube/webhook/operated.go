@@ -77,7 +77,11 @@ type firstMember struct {
 }
 
 // podOf is a pod as something makes it of a template; nil if it cannot be written.
-func podOf(t *corev1.PodTemplateSpec, maker metav1.Object, gvk schema.GroupVersionKind) *unstructured.Unstructured {
+func podOf(
+	t *corev1.PodTemplateSpec,
+	maker metav1.Object,
+	gvk schema.GroupVersionKind,
+) *unstructured.Unstructured {
 	p := &corev1.Pod{ObjectMeta: *t.ObjectMeta.DeepCopy(), Spec: t.Spec}
 	p.Name, p.GenerateName, p.Namespace = "", maker.GetName()+"-", maker.GetNamespace()
 	owner := metav1.NewControllerRef(maker, gvk)
@@ -117,7 +121,14 @@ func (h *jobHandler) firstMembers(job jobs.Object) []firstMember {
 			if x == nil {
 				continue
 			}
-			if name, _, _ := unstructured.NestedString(x.Object, "spec", "serviceAccountName"); slices.Contains(made, name) {
+			if name, _, _ := unstructured.NestedString(
+				x.Object,
+				"spec",
+				"serviceAccountName",
+			); slices.Contains(
+				made,
+				name,
+			) {
 				unstructured.RemoveNestedField(x.Object, "spec", "serviceAccountName") // it is made before the pod
 			}
 		}
@@ -159,7 +170,11 @@ func (h *jobHandler) further(job, child jobs.Object) []firstMember {
 }
 
 // firstMember is that of a role as it will be made, and what it is if it is no pod.
-func (h *jobHandler) firstMember(job jobs.Object, plan *jobs.Plan, role int) (o *unstructured.Unstructured, child jobs.Object, err error) {
+func (h *jobHandler) firstMember(
+	job jobs.Object,
+	plan *jobs.Plan,
+	role int,
+) (o *unstructured.Unstructured, child jobs.Object, err error) {
 	x, gvk := podplan.Member{Role: plan.Roles[role].Name}, corev1.SchemeGroupVersion.WithKind("Pod")
 	var member runtime.Object
 	if plan.MakeOf(x.Role) == nil {

@@ -35,12 +35,24 @@ func TestPodsOfOperatedJobsAreTried(t *testing.T) {
 	kinds := jobs.Kinds{pytorchjob.Kind()}
 	const validate = "/validate-kubeflow-org-v1-pytorchjob"
 	manifest := func(name, more string) string {
-		return fmt.Sprintf(`{apiVersion: kubeflow.org/v1, kind: PyTorchJob, metadata: {name: %s, namespace: blue, labels: {kueue.x-k8s.io/queue-name: default-queue}%s}, spec: {runPolicy: {suspend: true},
-  pytorchReplicaSpecs: {master: {template: {spec: {containers: [{name: pytorch, image: i}]}}}, Worker: {replicas: 3, template: {spec: {containers: [{name: pytorch, image: i}]}}}}}}`, name, more)
+		return fmt.Sprintf(
+			`{apiVersion: kubeflow.org/v1, kind: PyTorchJob, metadata: {name: %s, namespace: blue, labels: {kueue.x-k8s.io/queue-name: default-queue}%s}, spec: {runPolicy: {suspend: true},
+  pytorchReplicaSpecs: {master: {template: {spec: {containers: [{name: pytorch, image: i}]}}}, Worker: {replicas: 3, template: {spec: {containers: [{name: pytorch, image: i}]}}}}}}`,
+			name,
+			more,
+		)
 	}
 	image := field.NewPath("spec", "containers").Index(0).Child("image")
-	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "p", field.ErrorList{field.Required(image, "")})
-	policy := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", errors.New(`violates PodSecurity "baseline"`))
+	invalid := apierrors.NewInvalid(
+		schema.GroupKind{Kind: "Pod"},
+		"p",
+		field.ErrorList{field.Required(image, "")},
+	)
+	policy := apierrors.NewForbidden(
+		schema.GroupResource{Resource: "pods"},
+		"p",
+		errors.New(`violates PodSecurity "baseline"`),
+	)
 	cases := map[string]struct {
 		why     string
 		say     map[string]error // by pod
@@ -49,10 +61,23 @@ func TestPodsOfOperatedJobsAreTried(t *testing.T) {
 		refused string
 		warned  string
 	}{
-		"fine":      {why: "one of each role", tried: "a-master-0 a-worker-0"},
-		"invalid":   {why: "at the field that its author wrote", say: map[string]error{"a-master-0": invalid}, tried: "a-master-0 a-worker-0", refused: "spec.pytorchReplicaSpecs.master.template.spec.containers[0].image: Required value"},
-		"forbidden": {why: "which may change until it starts", say: map[string]error{"a-worker-0": policy}, tried: "a-master-0 a-worker-0", warned: "spec.pytorchReplicaSpecs.Worker.template: as things are now, the job could not start"},
-		"a part":    {why: "it was tried with the whole", more: ", ownerReferences: [{apiVersion: v1, kind: X, name: x, uid: u, controller: true}]"},
+		"fine": {why: "one of each role", tried: "a-master-0 a-worker-0"},
+		"invalid": {
+			why:     "at the field that its author wrote",
+			say:     map[string]error{"a-master-0": invalid},
+			tried:   "a-master-0 a-worker-0",
+			refused: "spec.pytorchReplicaSpecs.master.template.spec.containers[0].image: Required value",
+		},
+		"forbidden": {
+			why:    "which may change until it starts",
+			say:    map[string]error{"a-worker-0": policy},
+			tried:  "a-master-0 a-worker-0",
+			warned: "spec.pytorchReplicaSpecs.Worker.template: as things are now, the job could not start",
+		},
+		"a part": {
+			why:  "it was tried with the whole",
+			more: ", ownerReferences: [{apiVersion: v1, kind: X, name: x, uid: u, controller: true}]",
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -66,9 +91,14 @@ func TestPodsOfOperatedJobsAreTried(t *testing.T) {
 						t.Errorf("%s is stored", o.GetName())
 					}
 					pod := &corev1.Pod{}
-					if u, is := o.(*unstructured.Unstructured); !is || u.GetKind() != "Pod" || len(u.GetOwnerReferences()) != 1 {
+					if u, is := o.(*unstructured.Unstructured); !is || u.GetKind() != "Pod" ||
+						len(u.GetOwnerReferences()) != 1 {
 						t.Errorf("%T is no pod of the job", o)
-					} else if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, pod); err != nil || len(pod.Spec.Containers[0].Env) == 0 {
+					} else if err := runtime.DefaultUnstructuredConverter.FromUnstructured(
+						u.Object,
+						pod,
+					); err != nil ||
+						len(pod.Spec.Containers[0].Env) == 0 {
 						t.Errorf("it is not tried as it is made: %v, %v", err, pod.Spec.Containers)
 					}
 					tried = append(tried, o.GetName())
@@ -83,7 +113,11 @@ func TestPodsOfOperatedJobsAreTried(t *testing.T) {
 			if r.Allowed != (tc.refused == "") || !strings.Contains(r.Message, tc.refused) {
 				t.Errorf("%s: allowed is %v: %s", tc.why, r.Allowed, r.Message)
 			}
-			if told := strings.Join(r.Warnings, "\n"); !strings.Contains(told, tc.warned) || (tc.warned == "") != (told == "") {
+			if told := strings.Join(
+				r.Warnings,
+				"\n",
+			); !strings.Contains(told, tc.warned) ||
+				(tc.warned == "") != (told == "") {
 				t.Errorf("%s: warnings are %q", tc.why, r.Warnings)
 			}
 			if tc.say != nil || tc.tried == "" {
@@ -112,7 +146,11 @@ func TestJobsOfOperatedJobsAreTried(t *testing.T) {
 			job := &batchv1.Job{}
 			if u, is := o.(*unstructured.Unstructured); is && u.GetKind() == "Pod" {
 				tried = append(tried, "pod-of-"+o.GetGenerateName())
-				return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("violates PodSecurity"))
+				return apierrors.NewForbidden(
+					schema.GroupResource{Resource: "pods"},
+					"",
+					errors.New("violates PodSecurity"),
+				)
 			} else if !is || u.GetKind() != "Job" || len(u.GetOwnerReferences()) != 1 {
 				t.Errorf("%T is no Job of the JobSet", o)
 			} else if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, job); err != nil || job.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyOnFailure {
@@ -123,17 +161,26 @@ func TestJobsOfOperatedJobsAreTried(t *testing.T) {
 				return nil
 			}
 			image := field.NewPath("spec", "template", "spec", "containers").Index(0).Child("image")
-			return apierrors.NewInvalid(schema.GroupKind{Group: "batch", Kind: "Job"}, o.GetName(), field.ErrorList{field.Required(image, "")})
+			return apierrors.NewInvalid(
+				schema.GroupKind{Group: "batch", Kind: "Job"},
+				o.GetName(),
+				field.ErrorList{field.Required(image, "")},
+			)
 		},
 	})
 	r := send(t, handle(t, c, webhook.Options{Kinds: kinds}), ask{user: "admin", path: validate, new: manifest})
 	if got := strings.Join(tried, " "); got != "a-leader-0 pod-of-a-leader-0- a-workers-0" {
 		t.Errorf("tried %s", got)
 	}
-	if want := "spec.replicatedJobs[1].template.spec.template.spec.containers[0].image: Required value"; r.Allowed || !strings.Contains(r.Message, want) {
+	if want := "spec.replicatedJobs[1].template.spec.template.spec.containers[0].image: Required value"; r.Allowed ||
+		!strings.Contains(r.Message, want) {
 		t.Errorf("allowed is %v: %s", r.Allowed, r.Message)
 	}
-	if w := strings.Join(r.Warnings, ""); !strings.Contains(w, "spec.replicatedJobs[0].template: as things are now") || !strings.Contains(w, "PodSecurity") {
+	if w := strings.Join(
+		r.Warnings,
+		"",
+	); !strings.Contains(w, "spec.replicatedJobs[0].template: as things are now") ||
+		!strings.Contains(w, "PodSecurity") {
 		t.Errorf("a namespace that takes no such pods takes their Job, and it is said: %s", w)
 	}
 }
@@ -158,10 +205,18 @@ func TestPodsOfMembersAreTried(t *testing.T) {
 				return nil
 			}
 			limits := field.NewPath("spec", "containers").Index(0).Child("resources", "limits")
-			return apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, o.GetName(), field.ErrorList{field.Required(limits, "")})
+			return apierrors.NewInvalid(
+				schema.GroupKind{Kind: "Pod"},
+				o.GetName(),
+				field.ErrorList{field.Required(limits, "")},
+			)
 		},
 	})
-	r := send(t, handle(t, c, webhook.Options{Kinds: kinds}), ask{user: "admin", path: "/validate-ray-io-v1-rayjob", new: manifest})
+	r := send(
+		t,
+		handle(t, c, webhook.Options{Kinds: kinds}),
+		ask{user: "admin", path: "/validate-ray-io-v1-rayjob", new: manifest},
+	)
 	const at = "spec.rayClusterSpec.workerGroupSpecs[1].template.spec.containers[0].resources.limits: Required value"
 	if r.Allowed || !strings.Contains(r.Message, at) {
 		t.Errorf("allowed is %v: %s", r.Allowed, r.Message)
@@ -188,10 +243,18 @@ func TestPodsBelowMembersAreTried(t *testing.T) {
 				return nil
 			}
 			limits := field.NewPath("spec", "template", "spec", "containers").Index(0).Child("resources", "limits")
-			return apierrors.NewInvalid(schema.GroupKind{Group: "batch", Kind: "Job"}, o.GetName(), field.ErrorList{field.Required(limits, "")})
+			return apierrors.NewInvalid(
+				schema.GroupKind{Group: "batch", Kind: "Job"},
+				o.GetName(),
+				field.ErrorList{field.Required(limits, "")},
+			)
 		},
 	})
-	r := send(t, handle(t, c, webhook.Options{Kinds: kinds}), ask{user: "admin", path: "/validate-trainer-kubeflow-org-v1alpha1-trainjob", new: manifest})
+	r := send(
+		t,
+		handle(t, c, webhook.Options{Kinds: kinds}),
+		ask{user: "admin", path: "/validate-trainer-kubeflow-org-v1alpha1-trainjob", new: manifest},
+	)
 	const at = "spec.runtimeRef(torch).node.spec.containers[0].resources.limits: Required value"
 	if r.Allowed || !strings.Contains(r.Message, at) {
 		t.Errorf("allowed is %v: %s", r.Allowed, r.Message)

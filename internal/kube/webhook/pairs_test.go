@@ -67,13 +67,20 @@ func TestJobsTakeNoWorkloadsOfOthers(t *testing.T) {
 	}
 	pod := func(name, workload string, phase corev1.PodPhase) *corev1.Pod {
 		return &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name, Annotations: map[string]string{v1beta2.WorkloadAnnotation: workload}},
-			Spec:       corev1.PodSpec{NodeName: "n"}, Status: corev1.PodStatus{Phase: phase},
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace:   "blue",
+				Name:        name,
+				Annotations: map[string]string{v1beta2.WorkloadAnnotation: workload},
+			},
+			Spec:   corev1.PodSpec{NodeName: "n"},
+			Status: corev1.PodStatus{Phase: phase},
 		}
 	}
 	owner := func(kind string) func(*v1beta2.Workload) {
 		return func(w *v1beta2.Workload) {
-			w.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: kind, Name: "o", UID: "u", Controller: new(true)}}
+			w.OwnerReferences = []metav1.OwnerReference{
+				{APIVersion: "v1", Kind: kind, Name: "o", UID: "u", Controller: new(true)},
+			}
 		}
 	}
 	workloads := []client.Object{
@@ -85,15 +92,26 @@ func TestJobsTakeNoWorkloadsOfOthers(t *testing.T) {
 		made("of-a-pod", owner("Pod")),
 		made("of-a-job", owner("Job")),
 		made("left", func(w *v1beta2.Workload) {
-			w.Labels, w.Status.Admission = map[string]string{v1beta2.JobUIDLabel: "gone"}, &v1beta2.Admission{ClusterQueue: "q"}
+			w.Labels, w.Status.Admission = map[string]string{
+				v1beta2.JobUIDLabel: "gone",
+			}, &v1beta2.Admission{
+				ClusterQueue: "q",
+			}
 		}),
 		made("with-pods", nil), pod("runs", "with-pods", corev1.PodRunning),
 		made("with-done-pods", nil), pod("done", "with-done-pods", corev1.PodSucceeded),
 	}
 	handlers := serveWith(t, webhook.Options{}, workloads, nil, world()...)
 	cells := map[string]string{ // what is said of it; "" takes it
-		"free": "", "reserved": "", "not-there": "", "with-done-pods": "",
-		"of-a-group": "is that of a group of pods", "of-a-pod": "belongs to Pod o", "of-a-job": "belongs to Job o", "left": "was made for another job", "with-pods": "has pods",
+		"free":           "",
+		"reserved":       "",
+		"not-there":      "",
+		"with-done-pods": "",
+		"of-a-group":     "is that of a group of pods",
+		"of-a-pod":       "belongs to Pod o",
+		"of-a-job":       "belongs to Job o",
+		"left":           "was made for another job",
+		"with-pods":      "has pods",
 	}
 	for path, sample := range samples(t) {
 		t.Run(strings.TrimPrefix(path, "/validate-"), func(t *testing.T) {
@@ -123,7 +141,9 @@ func TestJobsTakeNoWorkloadsOfOthers(t *testing.T) {
 						field := "metadata." + part + "[" + v1beta2.PrebuiltWorkloadLabel + "]"
 						r := send(t, handlers, a)
 						refused := strings.Contains(r.Message, field)
-						if want := says != "" && what != "left"; refused != want || want && (r.Allowed || !strings.Contains(r.Message, says)) {
+						if want := says != "" &&
+							what != "left"; refused != want ||
+							want && (r.Allowed || !strings.Contains(r.Message, says)) {
 							t.Errorf("%s in its %s, %s: it says %q, want %q", workload, part, what, r.Message, says)
 						}
 					}
@@ -158,13 +178,37 @@ func TestJobsWithGroupsOfTheirOwn(t *testing.T) {
 	cells := map[string]struct {
 		field, key, says string
 	}{
-		"scheduler plugins":       {"labels", "scheduling.x-k8s.io/pod-group", "label scheduling.x-k8s.io/pod-group of pods has no effect"},
-		"older scheduler plugins": {"labels", "pod-group.scheduling.sigs.k8s.io", "label pod-group.scheduling.sigs.k8s.io of pods has no effect"},
-		"kueue":                   {"labels", "kueue.x-k8s.io/pod-group-name", "label kueue.x-k8s.io/pod-group-name of pods has no effect"},
-		"volcano":                 {"annotations", "scheduling.k8s.io/group-name", "annotation scheduling.k8s.io/group-name of pods has no effect"},
-		"volcano, newer":          {"annotations", "scheduling.volcano.sh/group-name", "annotation scheduling.volcano.sh/group-name of pods has no effect"},
-		"none":                    {},
-		"kubernetes":              {"spec", "schedulingGroup", "spec.schedulingGroup: Forbidden: its pods would wait for that group, and the pods of a queued job start together as it is admitted: remove it"},
+		"scheduler plugins": {
+			"labels",
+			"scheduling.x-k8s.io/pod-group",
+			"label scheduling.x-k8s.io/pod-group of pods has no effect",
+		},
+		"older scheduler plugins": {
+			"labels",
+			"pod-group.scheduling.sigs.k8s.io",
+			"label pod-group.scheduling.sigs.k8s.io of pods has no effect",
+		},
+		"kueue": {
+			"labels",
+			"kueue.x-k8s.io/pod-group-name",
+			"label kueue.x-k8s.io/pod-group-name of pods has no effect",
+		},
+		"volcano": {
+			"annotations",
+			"scheduling.k8s.io/group-name",
+			"annotation scheduling.k8s.io/group-name of pods has no effect",
+		},
+		"volcano, newer": {
+			"annotations",
+			"scheduling.volcano.sh/group-name",
+			"annotation scheduling.volcano.sh/group-name of pods has no effect",
+		},
+		"none": {},
+		"kubernetes": {
+			"spec",
+			"schedulingGroup",
+			"spec.schedulingGroup: Forbidden: its pods would wait for that group, and the pods of a queued job start together as it is admitted: remove it",
+		},
 	}
 	for path, sample := range samples(t) {
 		if strings.HasSuffix(path, "-trainjob") {
@@ -174,7 +218,9 @@ func TestJobsWithGroupsOfTheirOwn(t *testing.T) {
 			t.Run(strings.TrimPrefix(path, "/validate-")+"/"+name, func(t *testing.T) {
 				o := encode(t, sample)
 				meta, _ := o["metadata"].(map[string]any)
-				meta["namespace"], meta["name"], meta["labels"] = "blue", "o", map[string]any{"kueue.x-k8s.io/queue-name": "default-queue"}
+				meta["namespace"], meta["name"], meta["labels"] = "blue", "o", map[string]any{
+					"kueue.x-k8s.io/queue-name": "default-queue",
+				}
 				inside := templatesIn(o)
 				if len(inside) == 0 {
 					t.Fatal("it has no templates")
@@ -211,7 +257,8 @@ func TestJobsWithGroupsOfTheirOwn(t *testing.T) {
 					}
 				case !r.Allowed:
 					t.Errorf("it is refused: %s", r.Message)
-				case cell.says == "" && strings.Contains(warned, "in no other group"), !strings.Contains(warned, cell.says):
+				case cell.says == "" && strings.Contains(warned, "in no other group"),
+					!strings.Contains(warned, cell.says):
 					t.Errorf("it warns %q, want %q", warned, cell.says)
 				}
 			})

@@ -91,7 +91,10 @@ func isPart(all jobs.Kinds) string {
 	for _, k := range wholes(all) {
 		owners = append(owners, "o.kind == '"+k.Kind+"' && o.apiVersion.startsWith('"+k.Group+"/')")
 	}
-	of := []string{countedTemplate, "oldObject" + controllerOf + ".exists(o, " + strings.Join(owners, " || ") + ")"}
+	of := []string{
+		countedTemplate,
+		"oldObject" + controllerOf + ".exists(o, " + strings.Join(owners, " || ") + ")",
+	}
 	for _, k := range serving.Grouped() {
 		of = append(of, ofALeader(k.NameLabel))
 	}
@@ -111,7 +114,10 @@ const (
 
 // byTenant is true of writes of people and of accounts of the namespace itself.
 func byTenant() admissionregistrationv1.MatchCondition {
-	return admissionregistrationv1.MatchCondition{Name: "by-a-tenant", Expression: "!(" + byKubernetes() + " || " + foreignAccount + " || " + mayAdmit + ")"}
+	return admissionregistrationv1.MatchCondition{
+		Name:       "by-a-tenant",
+		Expression: "!(" + byKubernetes() + " || " + foreignAccount + " || " + mayAdmit + ")",
+	}
 }
 
 // partHooks are the webhooks about changes of parts.
@@ -119,7 +125,14 @@ func partHooks(all jobs.Kinds) []hook {
 	var out []hook
 	for _, r := range partRules(all) {
 		out = append(out, hook{
-			name: "vpart." + strings.ReplaceAll(r.APIGroups[0], ".", "-"), path: pathKeepPart, rule: r, namespaces: teamNamespaces(),
+			name: "vpart." + strings.ReplaceAll(
+				r.APIGroups[0],
+				".",
+				"-",
+			),
+			path:       pathKeepPart,
+			rule:       r,
+			namespaces: teamNamespaces(),
 			conditions: []admissionregistrationv1.MatchCondition{
 				{Name: "forgotten", Expression: "!(" + sameOwner + " && " + sameLabels + ")"},
 				{Name: "of-a-part", Expression: isPart(all)},
@@ -133,11 +146,21 @@ func partHooks(all jobs.Kinds) []hook {
 // partKept: a part stays what the whole knows it by, and makes the pods that were admitted.
 func partKept(all jobs.Kinds) policy {
 	return policy{
-		name: PartPolicy, rules: partRules(all),
-		conditions: []admissionregistrationv1.MatchCondition{{Name: "of-a-part", Expression: isPart(all)}, byTenant()},
+		name:  PartPolicy,
+		rules: partRules(all),
+		conditions: []admissionregistrationv1.MatchCondition{
+			{Name: "of-a-part", Expression: isPart(all)},
+			byTenant(),
+		},
 		rulings: []admissionregistrationv1.Validation{
-			{Expression: sameOwner + " && " + sameLabels, Message: "metadata.ownerReferences, metadata.labels: the job that this is a part of knows it by them: leave them as they are, or delete the job"},
-			{Expression: "object.?spec.?template == oldObject.?spec.?template", Message: "spec.template: the job that this is a part of was admitted with it: delete that, and create it with another one"},
+			{
+				Expression: sameOwner + " && " + sameLabels,
+				Message:    "metadata.ownerReferences, metadata.labels: the job that this is a part of knows it by them: leave them as they are, or delete the job",
+			},
+			{
+				Expression: "object.?spec.?template == oldObject.?spec.?template",
+				Message:    "spec.template: the job that this is a part of was admitted with it: delete that, and create it with another one",
+			},
 		},
 	}
 }
@@ -171,15 +194,24 @@ func (h *jobHandler) keepPart(_ context.Context, req admission.Request) admissio
 // wholeOf is what an object is a part of, in words; "" if it is none.
 func (h *jobHandler) wholeOf(group string, o *unstructured.Unstructured) string {
 	owner := metav1.GetControllerOf(o)
-	if owner != nil && slices.Contains(wholes(h.kinds), schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()) {
+	if owner != nil &&
+		slices.Contains(wholes(h.kinds), schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()) {
 		return owner.Kind + " " + owner.Name
 	}
 	for _, k := range serving.Grouped() {
-		if set := o.GetLabels()[k.NameLabel]; set != "" && owner != nil && owner.APIVersion == "v1" && owner.Kind == "Pod" {
+		if set := o.GetLabels()[k.NameLabel]; set != "" && owner != nil && owner.APIVersion == "v1" &&
+			owner.Kind == "Pod" {
 			return k.GVK.Kind + " " + set
 		}
 	}
-	name, _, _ := unstructured.NestedString(o.Object, "spec", "template", "metadata", "annotations", kueue.WorkloadAnnotation)
+	name, _, _ := unstructured.NestedString(
+		o.Object,
+		"spec",
+		"template",
+		"metadata",
+		"annotations",
+		kueue.WorkloadAnnotation,
+	)
 	if group != "apps" || name == "" {
 		return ""
 	}

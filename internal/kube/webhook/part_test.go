@@ -15,7 +15,11 @@ import (
 // What a job is made of stays its part: by the webhook, which names the field, and by the policy.
 func TestPartsStayWhatTheirJobKnowsThemBy(t *testing.T) {
 	const keepPart = "/keep-part"
-	_, configured := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1/", nil), jobs.SchedulerNames())
+	_, configured := webhook.Configurations(
+		kinds.All(),
+		webhook.AtURL("https://127.0.0.1:1/", nil),
+		jobs.SchedulerNames(),
+	)
 	hooks := map[string]*admissionregistrationv1.ValidatingWebhook{}
 	for i := range configured.Webhooks {
 		hooks[configured.Webhooks[i].Name] = &configured.Webhooks[i]
@@ -39,7 +43,19 @@ func TestPartsStayWhatTheirJobKnowsThemBy(t *testing.T) {
 		more    = ", labels: {a: b, c: d}"
 		counted = "annotations: {kueue.x-k8s.io/workload: w}"
 	)
-	wrapper, set, deployment := owned("workload.codeflare.dev/v1beta2", "AppWrapper", "u"), owned("jobset.x-k8s.io/v1alpha2", "JobSet", "u"), owned("apps/v1", "Deployment", "u")
+	wrapper, set, deployment := owned(
+		"workload.codeflare.dev/v1beta2",
+		"AppWrapper",
+		"u",
+	), owned(
+		"jobset.x-k8s.io/v1alpha2",
+		"JobSet",
+		"u",
+	), owned(
+		"apps/v1",
+		"Deployment",
+		"u",
+	)
 	for name, c := range map[string]struct {
 		by, was, is string
 		field       string // that the webhook names; "" allows

@@ -26,13 +26,20 @@ func (h *jobHandler) samePods(was, is jobs.Object) field.ErrorList {
 		return nil
 	}
 	return field.ErrorList{field.Forbidden(field.NewPath("spec"), fmt.Sprintf(
-		"it is a part of %s %s, which was admitted with the pods that it has: delete that, and create it with other ones", owner.Kind, owner.Name))}
+		"it is a part of %s %s, which was admitted with the pods that it has: delete that, and create it with other ones",
+		owner.Kind,
+		owner.Name,
+	))}
 }
 
 // adopted refuses an object that says of itself that it is one of the objects that a job is made of
 // here. It would run with what was given to the job, whatever it asks for, so that only
 // controllers are believed. was is nil for a new one.
-func (h *jobHandler) adopted(ctx context.Context, req admission.Request, was, is jobs.Object) (field.ErrorList, error) {
+func (h *jobHandler) adopted(
+	ctx context.Context,
+	req admission.Request,
+	was, is jobs.Object,
+) (field.ErrorList, error) {
 	owner := metav1.GetControllerOf(is)
 	if owner == nil {
 		return nil, nil
@@ -51,5 +58,8 @@ func (h *jobHandler) adopted(ctx context.Context, req admission.Request, was, is
 		return nil, err
 	}
 	return field.ErrorList{field.Forbidden(field.NewPath("metadata", "ownerReferences"), fmt.Sprintf(
-		"only the controller of %s %s makes what belongs to it: remove the reference", owner.Kind, owner.Name))}, nil
+		"only the controller of %s %s makes what belongs to it: remove the reference",
+		owner.Kind,
+		owner.Name,
+	))}, nil
 }

@@ -13,7 +13,12 @@ import (
 // controller does so a moment later.
 func pinHook() hook {
 	resources := []string{"clusterqueues", "resourceflavors"}
-	return hook{name: "mqueues", path: pathPin, rule: rule(kueue.GroupVersion.Group, queueVersions(), resources, create), optional: true}
+	return hook{
+		name:     "mqueues",
+		path:     pathPin,
+		rule:     rule(kueue.GroupVersion.Group, queueVersions(), resources, create),
+		optional: true,
+	}
 }
 
 // pin writes the finalizer into a new object that stays while it is used: it is there when the creation

@@ -17,11 +17,19 @@ func TestQueuesArePinnedWhenTheyAreCreated(t *testing.T) {
 			for before, want := range map[string]string{
 				"": "[kueue.x-k8s.io/resource-in-use]", "finalizers: [a.b/c]": "[a.b/c kueue.x-k8s.io/resource-in-use]", "finalizers: [kueue.x-k8s.io/resource-in-use]": "[kueue.x-k8s.io/resource-in-use]",
 			} {
-				manifest := fmt.Sprintf("{apiVersion: kueue.x-k8s.io/%s, kind: %s, metadata: {name: q, labels: {a: b}, %s}, spec: {own: 1}}", version, kind, before)
+				manifest := fmt.Sprintf(
+					"{apiVersion: kueue.x-k8s.io/%s, kind: %s, metadata: {name: q, labels: {a: b}, %s}, spec: {own: 1}}",
+					version,
+					kind,
+					before,
+				)
 				r := send(t, serve(t, nil, world()...), ask{path: "/pin", new: strings.Replace(manifest, ", }", "}", 1)})
 				metadata, _ := r.Object["metadata"].(map[string]any)
 				spec, _ := r.Object["spec"].(map[string]any)
-				if got := fmt.Sprint(metadata["finalizers"]); !r.Allowed || got != want || len(spec) != 1 || len(metadata) != 3 {
+				if got := fmt.Sprint(
+					metadata["finalizers"],
+				); !r.Allowed || got != want || len(spec) != 1 ||
+					len(metadata) != 3 {
 					t.Errorf("%s %s with %q: %v", kind, version, before, r.Object)
 				}
 			}

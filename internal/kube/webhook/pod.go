@@ -35,8 +35,13 @@ func kubeControllers() []string {
 	const account = "system:serviceaccount:" + metav1.NamespaceSystem + ":"
 	return []string{
 		"system:kube-controller-manager",
-		account + "job-controller", account + "replicaset-controller", account + "replication-controller",
-		account + "statefulset-controller", account + "daemon-set-controller", account + "deployment-controller", account + "cronjob-controller",
+		account + "job-controller",
+		account + "replicaset-controller",
+		account + "replication-controller",
+		account + "statefulset-controller",
+		account + "daemon-set-controller",
+		account + "deployment-controller",
+		account + "cronjob-controller",
 	}
 }
 
@@ -61,16 +66,22 @@ func podConditions() []admissionregistrationv1.MatchCondition {
 
 // podChangeConditions leave out the changes that touch nothing of ours.
 func podChangeConditions() []admissionregistrationv1.MatchCondition {
-	return []admissionregistrationv1.MatchCondition{{Name: "by-a-user", Expression: byUser}, {Name: "of-what-is-kept", Expression: podmeta.Guarded()}}
+	return []admissionregistrationv1.MatchCondition{
+		{Name: "by-a-user", Expression: byUser},
+		{Name: "of-what-is-kept", Expression: podmeta.Guarded()},
+	}
 }
 
 // podRestoreConditions leave out the changes of pods that were given nothing, or that
 // leave what they were given.
 func podRestoreConditions() []admissionregistrationv1.MatchCondition {
-	return []admissionregistrationv1.MatchCondition{{Name: "by-a-user", Expression: byUser}, {
-		Name:       "of-what-was-given",
-		Expression: "object.spec.?schedulerName.orValue('') != oldObject.spec.?schedulerName.orValue('') || object.spec.?tolerations.orValue([]) != oldObject.spec.?tolerations.orValue([])",
-	}}
+	return []admissionregistrationv1.MatchCondition{
+		{Name: "by-a-user", Expression: byUser},
+		{
+			Name:       "of-what-was-given",
+			Expression: "object.spec.?schedulerName.orValue('') != oldObject.spec.?schedulerName.orValue('') || object.spec.?tolerations.orValue([]) != oldObject.spec.?tolerations.orValue([])",
+		},
+	}
 }
 
 // podPlaceConditions leave out pods that mlbatch's scheduler binds, under one of its names: it
@@ -102,8 +113,18 @@ func podHooks(schedulers []string) (mutating, validating []hook) {
 	}
 	mutates := hook{name: "mpod", path: pathMutatePod, rule: on(create), conditions: podConditions()}
 	validates := hook{name: "vpod", path: pathValidatePod, rule: on(create), conditions: podConditions()}
-	restores := hook{name: "mpodkept", path: pathRestorePod, rule: on(update), conditions: podRestoreConditions()}
-	keeps := hook{name: "vpodkept", path: pathValidatePodKept, rule: on(update), conditions: podChangeConditions()}
+	restores := hook{
+		name:       "mpodkept",
+		path:       pathRestorePod,
+		rule:       on(update),
+		conditions: podRestoreConditions(),
+	}
+	keeps := hook{
+		name:       "vpodkept",
+		path:       pathValidatePodKept,
+		rule:       on(update),
+		conditions: podChangeConditions(),
+	}
 	team, queued := keeps, keeps
 	team.name, team.namespaces = "vpodkept.team", teamNamespaces()
 	queued.name, queued.namespaces = "vpodkept.queued", queueNamespaces()
@@ -114,11 +135,31 @@ func podHooks(schedulers []string) (mutating, validating []hook) {
 	restores.name, restores.namespaces = "mpodkept.queued", queued.namespaces
 	restoresTeam.name, restoresTeam.namespaces = "mpodkept.team", team.namespaces
 	// After the others, which write what it is called for.
-	places := hook{name: "mpodplace", path: pathPlacePod, rule: on(create), namespaces: queueNamespaces(), conditions: podPlaceConditions(schedulers)}
-	places.objects = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: kueue.PodSetLabel, Operator: metav1.LabelSelectorOpExists}}}
+	places := hook{
+		name:       "mpodplace",
+		path:       pathPlacePod,
+		rule:       on(create),
+		namespaces: queueNamespaces(),
+		conditions: podPlaceConditions(schedulers),
+	}
+	places.objects = &metav1.LabelSelector{
+		MatchExpressions: []metav1.LabelSelectorRequirement{
+			{Key: kueue.PodSetLabel, Operator: metav1.LabelSelectorOpExists},
+		},
+	}
 	placesTeam := places
 	places.name, placesTeam.name, placesTeam.namespaces = "mpodplace.queued", "mpodplace.team", team.namespaces
-	return append(mutates.whereQueued(), restoresTeam, restores, placesTeam, places), append(validates.whereQueued(), team, queued)
+	return append(
+			mutates.whereQueued(),
+			restoresTeam,
+			restores,
+			placesTeam,
+			places,
+		), append(
+			validates.whereQueued(),
+			team,
+			queued,
+		)
 }
 
 // Pods says which pods are queued by themselves.
@@ -142,7 +183,11 @@ func newPodHandler(base *jobHandler, pods Pods) *podHandler { return &podHandler
 // queuedAs reports whether a new pod waits for admission, and in which queue. In the
 // namespaces of teams all do, whatever kinds the installation queues elsewhere: users
 // there may make pods, since they are held.
-func (h *podHandler) queuedAs(ctx context.Context, req admission.Request, p *corev1.Pod) (queue string, waits bool, err error) {
+func (h *podHandler) queuedAs(
+	ctx context.Context,
+	req admission.Request,
+	p *corev1.Pod,
+) (queue string, waits bool, err error) {
 	if h.pods.Off && !slices.Contains(h.pods.Parents, podmeta.Parent(p)) {
 		if team, err := h.cluster.teamNamespace(ctx, req.Namespace); !team || err != nil {
 			return "", false, err
@@ -190,7 +235,9 @@ func (h *podHandler) mutate(ctx context.Context, req admission.Request) admissio
 		return answer(req, h.checkPod(p, req.Namespace))
 	}
 	role := podmeta.RoleHash(&p.Spec)
-	if given := p.Annotations[kueue.RoleHashAnnotation]; given != "" && serving.GroupedKind(podmeta.Parent(p)) != nil && slices.Contains(kubeControllers(), req.UserInfo.Username) {
+	if given := p.Annotations[kueue.RoleHashAnnotation]; given != "" &&
+		serving.GroupedKind(podmeta.Parent(p)) != nil &&
+		slices.Contains(kubeControllers(), req.UserInfo.Username) {
 		role = given // that of the set's template, which only our controllers write
 	}
 	if err := h.hold(ctx, e, p, queue, role); err != nil {
@@ -224,8 +271,16 @@ func (h *podHandler) join(e *edit, p *corev1.Pod) (warnings []string, err error)
 		return nil, nil
 	}
 	if _, err := h.cluster.Mapper.RESTMapping(kind); apimeta.IsNoMatchError(err) {
-		return []string{fmt.Sprintf("the Pod is queued by itself and does not wait for others of PodGroup %s, because this cluster has no PodGroups of %s: "+
-			"give all pods of the group the label %s and the annotation %s", name, group, kueue.PodGroupNameLabel, kueue.PodGroupTotalCountAnnotation)}, nil
+		return []string{
+			fmt.Sprintf(
+				"the Pod is queued by itself and does not wait for others of PodGroup %s, because this cluster has no PodGroups of %s: "+
+					"give all pods of the group the label %s and the annotation %s",
+				name,
+				group,
+				kueue.PodGroupNameLabel,
+				kueue.PodGroupTotalCountAnnotation,
+			),
+		}, nil
 	} else if err != nil {
 		return nil, fmt.Errorf("find PodGroups of %s: %w", group, err)
 	}
@@ -320,10 +375,21 @@ func (h *podHandler) validate(ctx context.Context, req admission.Request) admiss
 	errs = append(errs, podmeta.Validate(p, serving.Counted(podmeta.Parent(p)))...)
 	errs = append(errs, h.checkPod(p, req.Namespace)...)
 	if !podmeta.Gated(p) {
-		errs = append(errs, field.Required(field.NewPath("spec", "schedulingGates"), "the gate "+kueue.AdmissionGate+" must stay: another webhook took it out"))
+		errs = append(
+			errs,
+			field.Required(
+				field.NewPath("spec", "schedulingGates"),
+				"the gate "+kueue.AdmissionGate+" must stay: another webhook took it out",
+			),
+		)
 	}
 	if name := p.Spec.PriorityClassName; name != "" {
-		found, err := h.cluster.checkPriorityClass(ctx, h.limits.Limits, name, field.NewPath("spec", "priorityClassName"))
+		found, err := h.cluster.checkPriorityClass(
+			ctx,
+			h.limits.Limits,
+			name,
+			field.NewPath("spec", "priorityClassName"),
+		)
 		if err != nil {
 			return failed(err)
 		}
@@ -339,7 +405,18 @@ func (h *podHandler) validate(ctx context.Context, req admission.Request) admiss
 		return failed(err)
 	}
 	if metav1.GetControllerOf(p) == nil && len(errs) == 0 {
-		warnings = append(warnings, h.never.tellOfPod(ctx, "Pod", req.Namespace, podmeta.Queue(p), &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: p.Labels, Annotations: p.Annotations}, Spec: p.Spec})...)
+		warnings = append(
+			warnings,
+			h.never.tellOfPod(
+				ctx,
+				"Pod",
+				req.Namespace,
+				podmeta.Queue(p),
+				&corev1.PodTemplateSpec{
+					ObjectMeta: metav1.ObjectMeta{Labels: p.Labels, Annotations: p.Annotations},
+					Spec:       p.Spec,
+				},
+			)...)
 	}
 	return answer(req, errs, warnings...)
 }
@@ -351,7 +428,13 @@ func (h *podHandler) canBeLetGo(ctx context.Context, namespace, queue string) (f
 	if !without || err != nil {
 		return nil, err
 	}
-	return field.ErrorList{field.Invalid(labelPath(kueue.QueueNameLabel), queue, fmt.Sprintf("namespace %s has no LocalQueue: create one first, or remove the label", namespace))}, nil
+	return field.ErrorList{
+		field.Invalid(
+			labelPath(kueue.QueueNameLabel),
+			queue,
+			fmt.Sprintf("namespace %s has no LocalQueue: create one first, or remove the label", namespace),
+		),
+	}, nil
 }
 
 // checkPod refuses pods that would go around the queue, or outlive an eviction.
@@ -387,7 +470,10 @@ func (h *podHandler) restore(_ context.Context, req admission.Request) admission
 		return malformed(err)
 	}
 	for _, t := range was.Spec.Tolerations {
-		if slices.ContainsFunc(is.Spec.Tolerations, func(o corev1.Toleration) bool { return equality.Semantic.DeepEqual(t, o) }) {
+		if slices.ContainsFunc(
+			is.Spec.Tolerations,
+			func(o corev1.Toleration) bool { return equality.Semantic.DeepEqual(t, o) },
+		) {
 			continue
 		}
 		given, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&t)
@@ -411,9 +497,20 @@ func (h *podHandler) validateKept(ctx context.Context, req admission.Request) ad
 		return malformed(err)
 	}
 	if !podmeta.Managed(was) || !podmeta.Kept(was) && !podmeta.Gated(was) { // the label alone holds nothing
-		errs, lost := append(podmeta.ValidateInjected(was, is), podmeta.ValidatePlaced(was, is)...), podmeta.ValidateCounted(was, is)
+		errs, lost := append(
+			podmeta.ValidateInjected(was, is),
+			podmeta.ValidatePlaced(was, is)...), podmeta.ValidateCounted(
+			was,
+			is,
+		)
 		if was.Annotations[kueue.WorkloadAnnotation] != "" {
-			lost = append(lost, classChange(was.Labels[kueue.PriorityClassLabel], is.Labels[kueue.PriorityClassLabel], "it has no effect: the pod has the class of its job")...)
+			lost = append(
+				lost,
+				classChange(
+					was.Labels[kueue.PriorityClassLabel],
+					is.Labels[kueue.PriorityClassLabel],
+					"it has no effect: the pod has the class of its job",
+				)...)
 		}
 		if len(lost) > 0 {
 			trusted, err := h.trusted(ctx, req)
@@ -431,7 +528,9 @@ func (h *podHandler) validateKept(ctx context.Context, req admission.Request) ad
 		cure = "cannot be given to a pod that runs: create the pod anew"
 	}
 	errs := append(podmeta.ValidateChange(was, is), jobs.ValidateLabels(is)...)
-	errs = append(errs, classChange(was.Labels[kueue.PriorityClassLabel], is.Labels[kueue.PriorityClassLabel], cure)...)
+	errs = append(
+		errs,
+		classChange(was.Labels[kueue.PriorityClassLabel], is.Labels[kueue.PriorityClassLabel], cure)...)
 	warnings, err := h.cluster.missingOf(ctx, req.Namespace, was, is)
 	if err != nil {
 		return failed(err)
@@ -444,7 +543,8 @@ func (h *podHandler) validateKept(ctx context.Context, req admission.Request) ad
 func (h *podHandler) trusted(ctx context.Context, req admission.Request) (bool, error) {
 	const account = "system:serviceaccount:" + metav1.NamespaceSystem + ":"
 	name := req.UserInfo.Username
-	if strings.HasPrefix(name, account) || slices.Contains(kubeControllers(), name) || slices.Contains(req.UserInfo.Groups, user.SystemPrivilegedGroup) {
+	if strings.HasPrefix(name, account) || slices.Contains(kubeControllers(), name) ||
+		slices.Contains(req.UserInfo.Groups, user.SystemPrivilegedGroup) {
 		return true, nil
 	}
 	return h.cluster.byOperator(ctx, req)
@@ -455,7 +555,8 @@ func (h *podHandler) trusted(ctx context.Context, req admission.Request) (bool, 
 // it writes into.
 func (c Cluster) byOperator(ctx context.Context, req admission.Request) (bool, error) {
 	home, _, account := strings.Cut(strings.TrimPrefix(req.UserInfo.Username, "system:serviceaccount:"), ":")
-	if !account || home == req.Namespace || !strings.HasPrefix(req.UserInfo.Username, "system:serviceaccount:") ||
+	if !account || home == req.Namespace ||
+		!strings.HasPrefix(req.UserInfo.Username, "system:serviceaccount:") ||
 		slices.Contains(kubeControllers(), req.UserInfo.Username) {
 		return false, nil
 	}

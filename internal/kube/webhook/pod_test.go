@@ -37,7 +37,19 @@ const (
 // podText is a pod in a namespace with some labels and annotations, and lines for its
 // metadata and spec.
 func podText(namespace, labels, annotations, metadata, spec string) string {
-	return strings.NewReplacer("NS", namespace, "LABELS", labels, "ANNOTATIONS", annotations, "METADATA", metadata, "SPEC", spec).Replace(`
+	return strings.NewReplacer(
+		"NS",
+		namespace,
+		"LABELS",
+		labels,
+		"ANNOTATIONS",
+		annotations,
+		"METADATA",
+		metadata,
+		"SPEC",
+		spec,
+	).Replace(
+		`
 apiVersion: v1
 kind: Pod
 metadata: {name: p, namespace: NS, labels: {LABELS}, annotations: {ANNOTATIONS}, METADATA}
@@ -45,7 +57,8 @@ spec:
   unknownField: stays
   containers: [{name: c, image: i}]
   SPEC
-`)
+`,
+	)
 }
 
 func ownedBy(kind string) string {
@@ -61,25 +74,102 @@ func TestMutatePod(t *testing.T) {
 		queue          string
 		warned         bool
 	}{
-		"queued":             {why: "it waits for its queue", new: podText("blue", queueLabel, "", "", ""), held: true, queue: "default-queue"},
-		"no queue":           {why: "a team's namespace runs queued pods only", new: podText("blue", "", "", "", ""), held: true, warned: true},
-		"elsewhere":          {why: "it asks for a queue", new: podText("lab", queueLabel, "", "", ""), held: true, queue: "default-queue"},
-		"elsewhere, none":    {why: "it is none of ours", new: podText("lab", "", "", "", "")},
-		"forged owner":       {why: "any user may write that", new: podText("blue", queueLabel, "", ownedBy("AppWrapper"), ""), held: true, queue: "default-queue"},
-		"forged Workload":    {why: "and that", new: podText("blue", queueLabel, workloadNote, ownedBy("Job"), ""), held: true, queue: "default-queue"},
-		"a tenant's robot":   {why: "it is a user as others", user: tenantAccount, new: podText("blue", queueLabel, workloadNote, ownedBy("Job"), ""), held: true, queue: "default-queue"},
-		"a robot of the lab": {why: "it is no operator where it lives", user: "system:serviceaccount:lab:default", new: podText("lab", queueLabel, workloadNote, ownedBy("Job"), ""), held: true, queue: "default-queue"},
-		"an operator":        {why: "its pods are counted with the job that they are of", user: operatorAccount, new: podText("blue", "", workloadNote, ownedBy("PyTorchJob"), "")},
-		"uncounted":          {why: "the job that it is of is not queued", user: operatorAccount, new: podText("blue", queueLabel, "", ownedBy("PyTorchJob"), ""), held: true, queue: "default-queue"},
-		"of a ReplicaSet":    {why: "each is a job", user: replicaController, new: podText("blue", queueLabel, "", ownedBy("ReplicaSet"), ""), held: true, queue: "default-queue"},
-		"pods are off":       {why: "the installation does not queue them", frameworks: []string{"batch/job"}, new: podText("lab", queueLabel, "", "", "")},
-		"off, of a team":     {why: "its users may make pods because they are held", frameworks: []string{"batch/job"}, new: podText("blue", queueLabel, "", "", ""), held: true, queue: "default-queue"},
-		"pods are off, but":  {why: "those of Deployments are", frameworks: []string{"deployment"}, new: podText("lab", queueLabel, "kueue.x-k8s.io/pod-suspending-parent: deployment", "", ""), held: true, queue: "default-queue"},
-		"of another parent":  {why: "only those of Deployments are", frameworks: []string{"deployment"}, new: podText("lab", queueLabel, "kueue.x-k8s.io/pod-suspending-parent: statefulset", "", "")},
+		"queued": {
+			why:   "it waits for its queue",
+			new:   podText("blue", queueLabel, "", "", ""),
+			held:  true,
+			queue: "default-queue",
+		},
+		"no queue": {
+			why:    "a team's namespace runs queued pods only",
+			new:    podText("blue", "", "", "", ""),
+			held:   true,
+			warned: true,
+		},
+		"elsewhere": {
+			why:   "it asks for a queue",
+			new:   podText("lab", queueLabel, "", "", ""),
+			held:  true,
+			queue: "default-queue",
+		},
+		"elsewhere, none": {why: "it is none of ours", new: podText("lab", "", "", "", "")},
+		"forged owner": {
+			why:   "any user may write that",
+			new:   podText("blue", queueLabel, "", ownedBy("AppWrapper"), ""),
+			held:  true,
+			queue: "default-queue",
+		},
+		"forged Workload": {
+			why:   "and that",
+			new:   podText("blue", queueLabel, workloadNote, ownedBy("Job"), ""),
+			held:  true,
+			queue: "default-queue",
+		},
+		"a tenant's robot": {
+			why:   "it is a user as others",
+			user:  tenantAccount,
+			new:   podText("blue", queueLabel, workloadNote, ownedBy("Job"), ""),
+			held:  true,
+			queue: "default-queue",
+		},
+		"a robot of the lab": {
+			why:   "it is no operator where it lives",
+			user:  "system:serviceaccount:lab:default",
+			new:   podText("lab", queueLabel, workloadNote, ownedBy("Job"), ""),
+			held:  true,
+			queue: "default-queue",
+		},
+		"an operator": {
+			why:  "its pods are counted with the job that they are of",
+			user: operatorAccount,
+			new:  podText("blue", "", workloadNote, ownedBy("PyTorchJob"), ""),
+		},
+		"uncounted": {
+			why:   "the job that it is of is not queued",
+			user:  operatorAccount,
+			new:   podText("blue", queueLabel, "", ownedBy("PyTorchJob"), ""),
+			held:  true,
+			queue: "default-queue",
+		},
+		"of a ReplicaSet": {
+			why:   "each is a job",
+			user:  replicaController,
+			new:   podText("blue", queueLabel, "", ownedBy("ReplicaSet"), ""),
+			held:  true,
+			queue: "default-queue",
+		},
+		"pods are off": {
+			why:        "the installation does not queue them",
+			frameworks: []string{"batch/job"},
+			new:        podText("lab", queueLabel, "", "", ""),
+		},
+		"off, of a team": {
+			why:        "its users may make pods because they are held",
+			frameworks: []string{"batch/job"},
+			new:        podText("blue", queueLabel, "", "", ""),
+			held:       true,
+			queue:      "default-queue",
+		},
+		"pods are off, but": {
+			why:        "those of Deployments are",
+			frameworks: []string{"deployment"},
+			new:        podText("lab", queueLabel, "kueue.x-k8s.io/pod-suspending-parent: deployment", "", ""),
+			held:       true,
+			queue:      "default-queue",
+		},
+		"of another parent": {
+			why:        "only those of Deployments are",
+			frameworks: []string{"deployment"},
+			new:        podText("lab", queueLabel, "kueue.x-k8s.io/pod-suspending-parent: statefulset", "", ""),
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			r := send(t, serveWith(t, webhook.Options{Frameworks: tc.frameworks}, nil, nil, world()...), ask{path: mutatePod, user: tc.user, new: tc.new})
+			r := send(
+				t,
+				serveWith(t, webhook.Options{Frameworks: tc.frameworks}, nil, nil, world()...),
+				ask{path: mutatePod, user: tc.user, new: tc.new},
+			)
 			if !r.Allowed {
 				t.Fatal(r.Message)
 			}
@@ -87,7 +177,9 @@ func TestMutatePod(t *testing.T) {
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(r.Object, p); err != nil {
 				t.Fatal(err)
 			}
-			is := podmeta.Gated(p) && podmeta.Kept(p) && podmeta.Managed(p) && p.Annotations[v1beta2.RoleHashAnnotation] != "" && p.Spec.SchedulerName == "mlbatch-scheduler"
+			is := podmeta.Gated(p) && podmeta.Kept(p) && podmeta.Managed(p) &&
+				p.Annotations[v1beta2.RoleHashAnnotation] != "" &&
+				p.Spec.SchedulerName == "mlbatch-scheduler"
 			if is != tc.held || podmeta.Managed(p) != tc.held {
 				t.Errorf("%s: held is %v, want %v: %+v", tc.why, is, tc.held, p)
 			}
@@ -127,7 +219,11 @@ func TestPodsOfAnotherSchedulerWaitForTheirNode(t *testing.T) {
 		"part, with a node":           {why: "it has one", path: placePod, new: counted("nodeName: n1"), schedulers: stock},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := send(t, serveWith(t, webhook.Options{Schedulers: tc.schedulers}, nil, nil, world()...), ask{path: tc.path, new: tc.new})
+			r := send(
+				t,
+				serveWith(t, webhook.Options{Schedulers: tc.schedulers}, nil, nil, world()...),
+				ask{path: tc.path, new: tc.new},
+			)
 			if !r.Allowed {
 				t.Fatal(r.Message)
 			}
@@ -140,7 +236,14 @@ func TestPodsOfAnotherSchedulerWaitForTheirNode(t *testing.T) {
 				gates = append(gates, g.Name)
 			}
 			if got := strings.Join(gates, " "); got != tc.gates || p.Spec.SchedulerName != tc.scheduler {
-				t.Errorf("%s: gates %q of scheduler %q, want %q of %q", tc.why, got, p.Spec.SchedulerName, tc.gates, tc.scheduler)
+				t.Errorf(
+					"%s: gates %q of scheduler %q, want %q of %q",
+					tc.why,
+					got,
+					p.Spec.SchedulerName,
+					tc.gates,
+					tc.scheduler,
+				)
 			}
 		})
 	}
@@ -148,9 +251,19 @@ func TestPodsOfAnotherSchedulerWaitForTheirNode(t *testing.T) {
 
 // Pods that mlbatch's scheduler binds cost no call more.
 func TestPodPlaceConditions(t *testing.T) {
-	mutating, _ := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1/", nil), jobs.SchedulerNames())
-	i := slices.IndexFunc(mutating.Webhooks, func(h admissionregistrationv1.MutatingWebhook) bool { return h.Name == "mpodplace.team.mlbatch.dev" })
-	hook := &admissionregistrationv1.ValidatingWebhook{Name: "x", MatchConditions: mutating.Webhooks[i].MatchConditions}
+	mutating, _ := webhook.Configurations(
+		kinds.All(),
+		webhook.AtURL("https://127.0.0.1:1/", nil),
+		jobs.SchedulerNames(),
+	)
+	i := slices.IndexFunc(
+		mutating.Webhooks,
+		func(h admissionregistrationv1.MutatingWebhook) bool { return h.Name == "mpodplace.team.mlbatch.dev" },
+	)
+	hook := &admissionregistrationv1.ValidatingWebhook{
+		Name:            "x",
+		MatchConditions: mutating.Webhooks[i].MatchConditions,
+	}
 	for name, tc := range map[string]struct {
 		notes, spec string
 		want        bool
@@ -195,7 +308,11 @@ func TestPodsJoinPodGroups(t *testing.T) {
 		"forged":            {labels: "kueue.x-k8s.io/pod-group-name: other", notes: "mlbatch.dev/pod-group-kind: scheduling.x-k8s.io", group: "other"},
 		"none":              {},
 	} {
-		r := send(t, serve(t, nil, world()...), ask{path: mutatePod, new: podText("blue", queueLabel+", "+tc.labels, tc.notes, "", "")})
+		r := send(
+			t,
+			serve(t, nil, world()...),
+			ask{path: mutatePod, new: podText("blue", queueLabel+", "+tc.labels, tc.notes, "", "")},
+		)
 		if !r.Allowed {
 			t.Fatal(r.Message)
 		}
@@ -203,8 +320,15 @@ func TestPodsJoinPodGroups(t *testing.T) {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(r.Object, p); err != nil {
 			t.Fatal(err)
 		}
-		if podmeta.Group(p) != tc.group || p.Annotations[podmeta.PodGroupKindAnnotation] != tc.kind || (len(r.Warnings) > 0) != tc.warned {
-			t.Errorf("%s: group %q of %q, warnings %v", name, podmeta.Group(p), p.Annotations[podmeta.PodGroupKindAnnotation], r.Warnings)
+		if podmeta.Group(p) != tc.group || p.Annotations[podmeta.PodGroupKindAnnotation] != tc.kind ||
+			(len(r.Warnings) > 0) != tc.warned {
+			t.Errorf(
+				"%s: group %q of %q, warnings %v",
+				name,
+				podmeta.Group(p),
+				p.Annotations[podmeta.PodGroupKindAnnotation],
+				r.Warnings,
+			)
 		}
 	}
 }
@@ -269,56 +393,258 @@ func TestValidatePod(t *testing.T) {
 		return podText("blue", labels, annotations, metadata, gate+"\n  "+spec)
 	}
 	reviews{
-		"right":           {why: "nothing is wrong", ask: ask{path: validatePod, new: held(queueLabel, "", "finalizers: [kueue.x-k8s.io/managed]", "")}},
-		"a node":          {why: "the scheduler chooses", ask: ask{path: mutatePod, new: podText("blue", queueLabel, "", "", "nodeName: node-1")}, refuse: []string{"spec.nodeName", "nodeSelector"}},
-		"finalizers":      {why: "they would keep it for ever", ask: ask{path: validatePod, new: held(queueLabel, "", "finalizers: [a.b/c]", "")}, refuse: []string{"metadata.finalizers"}},
-		"system priority": {why: "that is not for tenants", ask: ask{path: validatePod, new: held(queueLabel, "", "", "priorityClassName: system-node-critical")}, refuse: []string{"spec.priorityClassName"}},
-		"no total":        {why: "nobody knows how many there are", ask: ask{path: validatePod, new: held("kueue.x-k8s.io/pod-group-name: g", "", "", "")}, refuse: []string{"pod-group-total-count"}},
+		"right": {
+			why: "nothing is wrong",
+			ask: ask{path: validatePod, new: held(queueLabel, "", "finalizers: [kueue.x-k8s.io/managed]", "")},
+		},
+		"a node": {
+			why:    "the scheduler chooses",
+			ask:    ask{path: mutatePod, new: podText("blue", queueLabel, "", "", "nodeName: node-1")},
+			refuse: []string{"spec.nodeName", "nodeSelector"},
+		},
+		"finalizers": {
+			why:    "they would keep it for ever",
+			ask:    ask{path: validatePod, new: held(queueLabel, "", "finalizers: [a.b/c]", "")},
+			refuse: []string{"metadata.finalizers"},
+		},
+		"system priority": {
+			why:    "that is not for tenants",
+			ask:    ask{path: validatePod, new: held(queueLabel, "", "", "priorityClassName: system-node-critical")},
+			refuse: []string{"spec.priorityClassName"},
+		},
+		"no total": {
+			why:    "nobody knows how many there are",
+			ask:    ask{path: validatePod, new: held("kueue.x-k8s.io/pod-group-name: g", "", "", "")},
+			refuse: []string{"pod-group-total-count"},
+		},
 		"of a StatefulSet": {why: "it knows how many there are", ask: ask{
 			path: validatePod, user: "system:serviceaccount:kube-system:statefulset-controller",
 			new: held("kueue.x-k8s.io/pod-group-name: g", "kueue.x-k8s.io/pod-suspending-parent: statefulset", "", ""),
 		}},
-		"no queues here":   {why: "the controller has no rights there, and could not let it go", ask: ask{path: validatePod, new: strings.Replace(held(queueLabel, "", "", ""), "namespace: blue", "namespace: desert", 1)}, refuse: []string{"metadata.labels[kueue.x-k8s.io/queue-name]", "has no LocalQueue"}},
-		"queues elsewhere": {why: "an admin made one", ask: ask{path: validatePod, new: strings.Replace(held(queueLabel, "", "", ""), "namespace: blue", "namespace: lab", 1)}},
-		"gate lost":        {why: "another webhook took it out", ask: ask{path: validatePod, new: podText("blue", queueLabel, "", "", "")}, refuse: []string{"spec.schedulingGates"}},
-		"keeps others off": {why: "pods of other teams would find no node as long as it runs", ask: ask{path: validatePod, new: held(queueLabel, "", "", "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/os, namespaceSelector: {}}]}}")}, refuse: []string{"spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].namespaceSelector"}},
-		"none of ours":     {why: "others do as they like", ask: ask{path: validatePod, new: podText("lab", "", "", "finalizers: [a.b/c]", "nodeName: node-1")}},
-		"takes the gate":   {why: "the admission does", ask: ask{path: keepPod, old: held("kueue.x-k8s.io/managed: 'true'", "", "", ""), new: podText("blue", "kueue.x-k8s.io/managed: 'true'", "", "", "")}, refuse: []string{"spec.schedulingGates"}},
-		"takes the label":  {why: "it would be forgotten", ask: ask{path: keepPod, old: held("kueue.x-k8s.io/managed: 'true'", "", "", ""), new: held("", "", "", "")}, refuse: []string{"metadata.labels"}},
-		"uncounted":        {why: "the pod of a Job would run outside of its quota", ask: ask{path: keepPod, old: podText("blue", "", workloadNote, ownedBy("Job"), ""), new: podText("blue", "", "", ownedBy("Job"), "")}, refuse: []string{"metadata.annotations[kueue.x-k8s.io/workload]"}},
-		"counted as other": {why: "so would it in another pod set", ask: ask{path: keepPod, old: podText("blue", "kueue.x-k8s.io/podset: a", workloadNote, "", ""), new: podText("blue", "kueue.x-k8s.io/podset: b", workloadNote, "", "")}, refuse: []string{"metadata.labels[kueue.x-k8s.io/podset]"}},
-		"unowned":          {why: "the pod would outlive the eviction of its job", ask: ask{path: keepPod, old: podText("blue", "app: a", workloadNote, ownedBy("Job"), ""), new: podText("blue", "app: a", workloadNote, "", "")}, refuse: []string{"metadata.ownerReferences"}},
-		"unlabelled":       {why: "so it would", ask: ask{path: keepPod, old: podText("blue", "app: a", workloadNote, ownedBy("Job"), ""), new: podText("blue", "", workloadNote, ownedBy("Job"), "")}, refuse: []string{"metadata.labels[app]"}},
-		"labelled besides": {why: "nothing is lost", ask: ask{path: keepPod, old: podText("blue", "app: a", workloadNote, ownedBy("Job"), ""), new: podText("blue", "app: a, b: c", workloadNote, ownedBy("Job"), "")}},
-		"orphaned by GC":   {why: "the job was deleted without its pods", ask: ask{path: keepPod, user: "system:serviceaccount:kube-system:generic-garbage-collector", old: podText("blue", "app: a", workloadNote, ownedBy("Job"), ""), new: podText("blue", "app: a", workloadNote, "", "")}},
-		"by an operator":   {why: "it knows its pods", ask: ask{path: keepPod, user: operatorAccount, old: podText("blue", "app: a", workloadNote, ownedBy("Job"), ""), new: podText("blue", "app: b", workloadNote, ownedBy("Job"), "")}},
-		"by a robot":       {why: "it is a user as others", ask: ask{path: keepPod, user: tenantAccount, old: podText("blue", "app: a", workloadNote, ownedBy("Job"), ""), new: podText("blue", "app: b", workloadNote, ownedBy("Job"), "")}, refuse: []string{"metadata.labels[app]"}},
-		"uncounted, moved": {why: "it is nobody's", ask: ask{path: keepPod, old: podText("blue", "app: a", "", ownedBy("Job"), ""), new: podText("blue", "app: b", "", "", "")}},
-		"told no node":     {why: "it would go anywhere", ask: ask{path: keepPod, old: podText("blue", "app: a", workloadNote, ownedBy("Job"), "schedulingGates: [{name: kueue.x-k8s.io/topology}]"), new: podText("blue", "app: a", workloadNote, ownedBy("Job"), "")}, refuse: []string{"spec.schedulingGates", "kueue.x-k8s.io/topology"}},
+		"no queues here": {
+			why: "the controller has no rights there, and could not let it go",
+			ask: ask{
+				path: validatePod,
+				new:  strings.Replace(held(queueLabel, "", "", ""), "namespace: blue", "namespace: desert", 1),
+			},
+			refuse: []string{"metadata.labels[kueue.x-k8s.io/queue-name]", "has no LocalQueue"},
+		},
+		"queues elsewhere": {
+			why: "an admin made one",
+			ask: ask{
+				path: validatePod,
+				new:  strings.Replace(held(queueLabel, "", "", ""), "namespace: blue", "namespace: lab", 1),
+			},
+		},
+		"gate lost": {
+			why:    "another webhook took it out",
+			ask:    ask{path: validatePod, new: podText("blue", queueLabel, "", "", "")},
+			refuse: []string{"spec.schedulingGates"},
+		},
+		"keeps others off": {
+			why: "pods of other teams would find no node as long as it runs",
+			ask: ask{
+				path: validatePod,
+				new: held(
+					queueLabel,
+					"",
+					"",
+					"affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/os, namespaceSelector: {}}]}}",
+				),
+			},
+			refuse: []string{
+				"spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].namespaceSelector",
+			},
+		},
+		"none of ours": {
+			why: "others do as they like",
+			ask: ask{path: validatePod, new: podText("lab", "", "", "finalizers: [a.b/c]", "nodeName: node-1")},
+		},
+		"takes the gate": {
+			why: "the admission does",
+			ask: ask{
+				path: keepPod,
+				old:  held("kueue.x-k8s.io/managed: 'true'", "", "", ""),
+				new:  podText("blue", "kueue.x-k8s.io/managed: 'true'", "", "", ""),
+			},
+			refuse: []string{"spec.schedulingGates"},
+		},
+		"takes the label": {
+			why: "it would be forgotten",
+			ask: ask{
+				path: keepPod,
+				old:  held("kueue.x-k8s.io/managed: 'true'", "", "", ""),
+				new:  held("", "", "", ""),
+			},
+			refuse: []string{"metadata.labels"},
+		},
+		"uncounted": {
+			why: "the pod of a Job would run outside of its quota",
+			ask: ask{
+				path: keepPod,
+				old:  podText("blue", "", workloadNote, ownedBy("Job"), ""),
+				new:  podText("blue", "", "", ownedBy("Job"), ""),
+			},
+			refuse: []string{"metadata.annotations[kueue.x-k8s.io/workload]"},
+		},
+		"counted as other": {
+			why: "so would it in another pod set",
+			ask: ask{
+				path: keepPod,
+				old:  podText("blue", "kueue.x-k8s.io/podset: a", workloadNote, "", ""),
+				new:  podText("blue", "kueue.x-k8s.io/podset: b", workloadNote, "", ""),
+			},
+			refuse: []string{"metadata.labels[kueue.x-k8s.io/podset]"},
+		},
+		"unowned": {
+			why: "the pod would outlive the eviction of its job",
+			ask: ask{
+				path: keepPod,
+				old:  podText("blue", "app: a", workloadNote, ownedBy("Job"), ""),
+				new:  podText("blue", "app: a", workloadNote, "", ""),
+			},
+			refuse: []string{"metadata.ownerReferences"},
+		},
+		"unlabelled": {
+			why: "so it would",
+			ask: ask{
+				path: keepPod,
+				old:  podText("blue", "app: a", workloadNote, ownedBy("Job"), ""),
+				new:  podText("blue", "", workloadNote, ownedBy("Job"), ""),
+			},
+			refuse: []string{"metadata.labels[app]"},
+		},
+		"labelled besides": {
+			why: "nothing is lost",
+			ask: ask{
+				path: keepPod,
+				old:  podText("blue", "app: a", workloadNote, ownedBy("Job"), ""),
+				new:  podText("blue", "app: a, b: c", workloadNote, ownedBy("Job"), ""),
+			},
+		},
+		"orphaned by GC": {
+			why: "the job was deleted without its pods",
+			ask: ask{
+				path: keepPod,
+				user: "system:serviceaccount:kube-system:generic-garbage-collector",
+				old:  podText("blue", "app: a", workloadNote, ownedBy("Job"), ""),
+				new:  podText("blue", "app: a", workloadNote, "", ""),
+			},
+		},
+		"by an operator": {
+			why: "it knows its pods",
+			ask: ask{
+				path: keepPod,
+				user: operatorAccount,
+				old:  podText("blue", "app: a", workloadNote, ownedBy("Job"), ""),
+				new:  podText("blue", "app: b", workloadNote, ownedBy("Job"), ""),
+			},
+		},
+		"by a robot": {
+			why: "it is a user as others",
+			ask: ask{
+				path: keepPod,
+				user: tenantAccount,
+				old:  podText("blue", "app: a", workloadNote, ownedBy("Job"), ""),
+				new:  podText("blue", "app: b", workloadNote, ownedBy("Job"), ""),
+			},
+			refuse: []string{"metadata.labels[app]"},
+		},
+		"uncounted, moved": {
+			why: "it is nobody's",
+			ask: ask{
+				path: keepPod,
+				old:  podText("blue", "app: a", "", ownedBy("Job"), ""),
+				new:  podText("blue", "app: b", "", "", ""),
+			},
+		},
+		"told no node": {
+			why: "it would go anywhere",
+			ask: ask{
+				path: keepPod,
+				old: podText(
+					"blue",
+					"app: a",
+					workloadNote,
+					ownedBy("Job"),
+					"schedulingGates: [{name: kueue.x-k8s.io/topology}]",
+				),
+				new: podText("blue", "app: a", workloadNote, ownedBy("Job"), ""),
+			},
+			refuse: []string{"spec.schedulingGates", "kueue.x-k8s.io/topology"},
+		},
 		"told no node, held": {
 			why: "so would one that is queued by itself", refuse: []string{"kueue.x-k8s.io/topology"}, ask: ask{
 				path: keepPod,
-				old:  podText("blue", "kueue.x-k8s.io/managed: 'true', "+queueLabel, "", "finalizers: [kueue.x-k8s.io/managed]", "schedulingGates: [{name: kueue.x-k8s.io/topology}]"),
-				new:  podText("blue", "kueue.x-k8s.io/managed: 'true', "+queueLabel, "", "finalizers: [kueue.x-k8s.io/managed]", ""),
+				old: podText(
+					"blue",
+					"kueue.x-k8s.io/managed: 'true', "+queueLabel,
+					"",
+					"finalizers: [kueue.x-k8s.io/managed]",
+					"schedulingGates: [{name: kueue.x-k8s.io/topology}]",
+				),
+				new: podText(
+					"blue",
+					"kueue.x-k8s.io/managed: 'true', "+queueLabel,
+					"",
+					"finalizers: [kueue.x-k8s.io/managed]",
+					"",
+				),
 			},
 		},
-		"not held":         {why: "only the label is like ours", ask: ask{path: keepPod, old: podText("blue", "kueue.x-k8s.io/managed: 'true'", "", "", ""), new: podText("blue", "", "", "", "")}},
-		"another queue":    {why: "it waits still", ask: ask{path: keepPod, old: held("kueue.x-k8s.io/managed: 'true', "+queueLabel, "", "", ""), new: held("kueue.x-k8s.io/managed: 'true', kueue.x-k8s.io/queue-name: q", "", "", "")}},
-		"no queue's name":  {why: "there can be none like it", ask: ask{path: validatePod, new: held("kueue.x-k8s.io/queue-name: A_B", "", "", "")}, refuse: []string{"queue-name"}},
-		"after a job":      {why: "only jobs wait for others", ask: ask{path: validatePod, new: held(queueLabel, "mlbatch.dev/after: ok:a", "", "")}, refuse: []string{"mlbatch.dev/after", "only jobs"}},
-		"a gate to remove": {why: "its names are checked as those of jobs", ask: ask{path: validatePod, new: held(queueLabel, "kueue.x-k8s.io/admission-gated-by: x", "", "")}, refuse: []string{"admission-gated-by"}},
+		"not held": {
+			why: "only the label is like ours",
+			ask: ask{
+				path: keepPod,
+				old:  podText("blue", "kueue.x-k8s.io/managed: 'true'", "", "", ""),
+				new:  podText("blue", "", "", "", ""),
+			},
+		},
+		"another queue": {
+			why: "it waits still",
+			ask: ask{
+				path: keepPod,
+				old:  held("kueue.x-k8s.io/managed: 'true', "+queueLabel, "", "", ""),
+				new:  held("kueue.x-k8s.io/managed: 'true', kueue.x-k8s.io/queue-name: q", "", "", ""),
+			},
+		},
+		"no queue's name": {
+			why:    "there can be none like it",
+			ask:    ask{path: validatePod, new: held("kueue.x-k8s.io/queue-name: A_B", "", "", "")},
+			refuse: []string{"queue-name"},
+		},
+		"after a job": {
+			why:    "only jobs wait for others",
+			ask:    ask{path: validatePod, new: held(queueLabel, "mlbatch.dev/after: ok:a", "", "")},
+			refuse: []string{"mlbatch.dev/after", "only jobs"},
+		},
+		"a gate to remove": {
+			why:    "its names are checked as those of jobs",
+			ask:    ask{path: validatePod, new: held(queueLabel, "kueue.x-k8s.io/admission-gated-by: x", "", "")},
+			refuse: []string{"admission-gated-by"},
+		},
 	}.run(t, world(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "desert"}})...)
 }
 
 // Pods of jobs that are queued already cost no call, and start while no controller of
 // ours runs.
 func TestPodConditions(t *testing.T) {
-	_, validating := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1/", nil), jobs.SchedulerNames())
+	_, validating := webhook.Configurations(
+		kinds.All(),
+		webhook.AtURL("https://127.0.0.1:1/", nil),
+		jobs.SchedulerNames(),
+	)
 	hooks := map[string]*admissionregistrationv1.ValidatingWebhook{}
 	for i := range validating.Webhooks {
 		hooks[validating.Webhooks[i].Name] = &validating.Webhooks[i]
 	}
-	held := podText("blue", "kueue.x-k8s.io/managed: 'true'", "", "finalizers: [kueue.x-k8s.io/managed]", "schedulingGates: [{name: kueue.x-k8s.io/admission}]")
+	held := podText(
+		"blue",
+		"kueue.x-k8s.io/managed: 'true'",
+		"",
+		"finalizers: [kueue.x-k8s.io/managed]",
+		"schedulingGates: [{name: kueue.x-k8s.io/admission}]",
+	)
 	for name, tc := range map[string]struct {
 		why, user, by, is, was string
 		want                   bool
@@ -363,7 +689,11 @@ func TestPodScope(t *testing.T) {
 	system := labels.Set{"kubernetes.io/metadata.name": "kube-system", "mlbatch-team-namespace": "true"}
 	queued := labels.Set{"kueue.x-k8s.io/queue-name": "q"}
 	held := labels.Set{"kueue.x-k8s.io/managed": "true", "kueue.x-k8s.io/queue-name": "q"}
-	mutating, validating := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1", nil), jobs.SchedulerNames())
+	mutating, validating := webhook.Configurations(
+		kinds.All(),
+		webhook.AtURL("https://127.0.0.1:1", nil),
+		jobs.SchedulerNames(),
+	)
 	for name, tc := range map[string]struct {
 		namespace, object  labels.Set
 		creations, updates int
@@ -397,7 +727,14 @@ func TestPodScope(t *testing.T) {
 			}
 		}
 		if creations != tc.creations || updates != tc.updates {
-			t.Errorf("%s: %d webhooks at its creation and %d at a change, want %d and %d", name, creations, updates, tc.creations, tc.updates)
+			t.Errorf(
+				"%s: %d webhooks at its creation and %d at a change, want %d and %d",
+				name,
+				creations,
+				updates,
+				tc.creations,
+				tc.updates,
+			)
 		}
 	}
 }
@@ -411,14 +748,46 @@ func TestForgedTemplates(t *testing.T) {
 	forged, podSet := text("annotations: {"+workloadNote+"}"), text("labels: {kueue.x-k8s.io/podset: main}")
 	relabeled := strings.Replace(forged, "name: j,", "name: j, annotations: {a: b},", 1)
 	reviews{
-		"a Job":             {why: "its pods are counted once they are admitted", ask: ask{path: validateJob, new: text("")}},
-		"of another":        {why: "its pods would be counted with that", ask: ask{path: validateJob, new: forged}, refuse: []string{"spec.template.metadata.annotations[kueue.x-k8s.io/workload]"}},
-		"in a pod set":      {why: "the admission says which", ask: ask{path: validateJob, new: podSet}, refuse: []string{"spec.template.metadata.labels[kueue.x-k8s.io/podset]"}},
-		"later":             {why: "while it waits", ask: ask{path: validateJob, old: text(""), new: forged}, refuse: []string{"spec.template.metadata.annotations[kueue.x-k8s.io/workload]"}},
-		"not any more":      {why: "its pods would not be counted", ask: ask{path: validateJob, old: forged, new: text("")}, refuse: []string{"spec.template.metadata.annotations[kueue.x-k8s.io/workload]"}},
-		"as it was":         {why: "the admission wrote it", ask: ask{path: validateJob, old: forged, new: relabeled}},
-		"of an operator":    {why: "it makes the Jobs of what was admitted", ask: ask{path: validateJob, user: operatorAccount, new: forged}},
-		"of a tenant robot": {why: "it is a user as others", ask: ask{path: validateJob, user: tenantAccount, new: forged}, refuse: []string{"spec.template.metadata.annotations[kueue.x-k8s.io/workload]"}},
-		"of an admin":       {why: "who may admit anything", ask: ask{path: validateJob, user: "admin", new: forged}},
+		"a Job": {
+			why: "its pods are counted once they are admitted",
+			ask: ask{path: validateJob, new: text("")},
+		},
+		"of another": {
+			why:    "its pods would be counted with that",
+			ask:    ask{path: validateJob, new: forged},
+			refuse: []string{"spec.template.metadata.annotations[kueue.x-k8s.io/workload]"},
+		},
+		"in a pod set": {
+			why:    "the admission says which",
+			ask:    ask{path: validateJob, new: podSet},
+			refuse: []string{"spec.template.metadata.labels[kueue.x-k8s.io/podset]"},
+		},
+		"later": {
+			why:    "while it waits",
+			ask:    ask{path: validateJob, old: text(""), new: forged},
+			refuse: []string{"spec.template.metadata.annotations[kueue.x-k8s.io/workload]"},
+		},
+		"not any more": {
+			why:    "its pods would not be counted",
+			ask:    ask{path: validateJob, old: forged, new: text("")},
+			refuse: []string{"spec.template.metadata.annotations[kueue.x-k8s.io/workload]"},
+		},
+		"as it was": {
+			why: "the admission wrote it",
+			ask: ask{path: validateJob, old: forged, new: relabeled},
+		},
+		"of an operator": {
+			why: "it makes the Jobs of what was admitted",
+			ask: ask{path: validateJob, user: operatorAccount, new: forged},
+		},
+		"of a tenant robot": {
+			why:    "it is a user as others",
+			ask:    ask{path: validateJob, user: tenantAccount, new: forged},
+			refuse: []string{"spec.template.metadata.annotations[kueue.x-k8s.io/workload]"},
+		},
+		"of an admin": {
+			why: "who may admit anything",
+			ask: ask{path: validateJob, user: "admin", new: forged},
+		},
 	}.run(t, world()...)
 }

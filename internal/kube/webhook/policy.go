@@ -52,10 +52,19 @@ type policy struct {
 }
 
 // Policies are the policies, each with what puts it in force.
-func Policies(all jobs.Kinds) (policies []*admissionregistrationv1.ValidatingAdmissionPolicy, bindings []*admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
+func Policies(
+	all jobs.Kinds,
+) (policies []*admissionregistrationv1.ValidatingAdmissionPolicy, bindings []*admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
 	for _, p := range []policy{podHeld(), podKept(), podTemplates(), cronTemplates(), users(all), podGrace(), partKept(all), replicas(), groupSize()} {
-		if !p.everybody && !slices.ContainsFunc(p.conditions, func(c admissionregistrationv1.MatchCondition) bool { return c.Name == byTenant().Name }) {
-			p.conditions = append(p.conditions, admissionregistrationv1.MatchCondition{Name: "by-a-tenant", Expression: "!" + mayAdmit})
+		if !p.everybody &&
+			!slices.ContainsFunc(
+				p.conditions,
+				func(c admissionregistrationv1.MatchCondition) bool { return c.Name == byTenant().Name },
+			) {
+			p.conditions = append(
+				p.conditions,
+				admissionregistrationv1.MatchCondition{Name: "by-a-tenant", Expression: "!" + mayAdmit},
+			)
 		}
 		policies = append(policies, &admissionregistrationv1.ValidatingAdmissionPolicy{
 			ObjectMeta: metav1.ObjectMeta{Name: p.name},
@@ -73,14 +82,17 @@ func Policies(all jobs.Kinds) (policies []*admissionregistrationv1.ValidatingAdm
 		bindings = append(bindings, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: p.name},
 			Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-				PolicyName: p.name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+				PolicyName:        p.name,
+				ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
 			},
 		})
 	}
 	return policies, bindings
 }
 
-func namedRules(rules []admissionregistrationv1.RuleWithOperations) []admissionregistrationv1.NamedRuleWithOperations {
+func namedRules(
+	rules []admissionregistrationv1.RuleWithOperations,
+) []admissionregistrationv1.NamedRuleWithOperations {
 	var out []admissionregistrationv1.NamedRuleWithOperations
 	for _, r := range rules {
 		out = append(out, admissionregistrationv1.NamedRuleWithOperations{RuleWithOperations: r})
@@ -126,16 +138,28 @@ func podHeld() policy {
 	counted := entryOf("object.metadata", "annotations", kueue.WorkloadAnnotation) + " != ''"
 	conditions := podConditions()[1:] // not those of a queued job, nor mirrors of what a kubelet runs
 	conditions = append(conditions, admissionregistrationv1.MatchCondition{
-		Name: "not-of-an-operator", Expression: "!(" + counted + " && " + foreignAccount + " && !(" + byKubernetes() + "))",
+		Name:       "not-of-an-operator",
+		Expression: "!(" + counted + " && " + foreignAccount + " && !(" + byKubernetes() + "))",
 	})
 	return policy{
-		name:       PodHeldPolicy,
-		rules:      []admissionregistrationv1.RuleWithOperations{rule(corev1.GroupName, []string{"v1"}, []string{"pods"}, create)},
+		name: PodHeldPolicy,
+		rules: []admissionregistrationv1.RuleWithOperations{
+			rule(corev1.GroupName, []string{"v1"}, []string{"pods"}, create),
+		},
 		conditions: conditions,
 		rulings: []admissionregistrationv1.Validation{
-			{Expression: "object.spec.?nodeName.orValue('') == ''", Message: "spec.nodeName: the scheduler chooses the node of a queued pod: remove it"},
-			{Expression: "object" + gateOf + " && object" + managedOf, Message: "the pod is not held until it is admitted" + unseen},
-			{Expression: strings.Join(clean, " && "), Message: "the pod says that it was admitted, which only an admission may write" + unseen},
+			{
+				Expression: "object.spec.?nodeName.orValue('') == ''",
+				Message:    "spec.nodeName: the scheduler chooses the node of a queued pod: remove it",
+			},
+			{
+				Expression: "object" + gateOf + " && object" + managedOf,
+				Message:    "the pod is not held until it is admitted" + unseen,
+			},
+			{
+				Expression: strings.Join(clean, " && "),
+				Message:    "the pod says that it was admitted, which only an admission may write" + unseen,
+			},
 		},
 	}
 }
@@ -158,23 +182,52 @@ func podKept() policy {
 	}
 	const owner = ".metadata.?ownerReferences.orValue([]).filter(o, o.?controller.orValue(false))"
 	return policy{
-		name:       PodKeptPolicy,
-		rules:      []admissionregistrationv1.RuleWithOperations{rule(corev1.GroupName, []string{"v1"}, []string{"pods"}, update)},
-		conditions: []admissionregistrationv1.MatchCondition{{Name: "of-what-is-kept", Expression: podmeta.Guarded()}},
+		name: PodKeptPolicy,
+		rules: []admissionregistrationv1.RuleWithOperations{
+			rule(corev1.GroupName, []string{"v1"}, []string{"pods"}, update),
+		},
+		conditions: []admissionregistrationv1.MatchCondition{
+			{Name: "of-what-is-kept", Expression: podmeta.Guarded()},
+		},
 		variables: []admissionregistrationv1.Variable{
 			{Name: "gated", Expression: "oldObject" + gateOf},
 			{Name: "kept", Expression: "oldObject" + finalizerOf},
 			{Name: "managed", Expression: "oldObject" + managedOf + " && (variables.gated || variables.kept)"},
-			{Name: "counted", Expression: entryOf("oldObject.metadata", "annotations", kueue.WorkloadAnnotation) + " != ''"},
+			{
+				Name:       "counted",
+				Expression: entryOf("oldObject.metadata", "annotations", kueue.WorkloadAnnotation) + " != ''",
+			},
 			{Name: "trusted", Expression: byKubernetes() + " || " + foreignAccount},
 		},
 		rulings: []admissionregistrationv1.Validation{
-			{Expression: "!variables.managed || !variables.gated || object" + gateOf, Message: "spec.schedulingGates: the gate " + kueue.AdmissionGate + " goes when the pod is admitted: leave it"},
-			{Expression: "!oldObject" + placeOf + " || object" + placeOf, Message: "spec.schedulingGates: the gate " + kueue.TopologyGate + " goes when the pod has its node: leave it"},
-			{Expression: "!variables.managed || !variables.kept || object" + finalizerOf, Message: "metadata.finalizers: the finalizer " + kueue.PodFinalizer + " goes when the pod was counted: leave it"},
-			{Expression: strings.Join(stays, " && "), Message: "metadata.labels, metadata.annotations: those that an admission wrote cannot be changed: leave them as they are"},
-			{Expression: "!variables.managed || (" + same("labels", labels...) + " && " + same("annotations", annotations...) + ")", Message: "metadata.labels, metadata.annotations: those by which a queued pod is counted cannot be changed: create the pod anew"},
-			{Expression: "!variables.managed || variables.gated || " + same("labels", kueue.QueueNameLabel), Message: "metadata.labels: the queue of a pod that was admitted cannot be changed: create the pod anew"},
+			{
+				Expression: "!variables.managed || !variables.gated || object" + gateOf,
+				Message:    "spec.schedulingGates: the gate " + kueue.AdmissionGate + " goes when the pod is admitted: leave it",
+			},
+			{
+				Expression: "!oldObject" + placeOf + " || object" + placeOf,
+				Message:    "spec.schedulingGates: the gate " + kueue.TopologyGate + " goes when the pod has its node: leave it",
+			},
+			{
+				Expression: "!variables.managed || !variables.kept || object" + finalizerOf,
+				Message:    "metadata.finalizers: the finalizer " + kueue.PodFinalizer + " goes when the pod was counted: leave it",
+			},
+			{
+				Expression: strings.Join(stays, " && "),
+				Message:    "metadata.labels, metadata.annotations: those that an admission wrote cannot be changed: leave them as they are",
+			},
+			{
+				Expression: "!variables.managed || (" + same(
+					"labels",
+					labels...) + " && " + same(
+					"annotations",
+					annotations...) + ")",
+				Message: "metadata.labels, metadata.annotations: those by which a queued pod is counted cannot be changed: create the pod anew",
+			},
+			{
+				Expression: "!variables.managed || variables.gated || " + same("labels", kueue.QueueNameLabel),
+				Message:    "metadata.labels: the queue of a pod that was admitted cannot be changed: create the pod anew",
+			},
 			{
 				Expression: "variables.managed || !variables.counted || variables.trusted || (object" + owner + " == oldObject" + owner +
 					" && oldObject.metadata.?labels.orValue({}).all(k, object.metadata.?labels[?k].orValue('') == oldObject.metadata.labels[k]))",
@@ -194,14 +247,29 @@ func podTemplates() policy {
 			apps = append(apps, k.Resource)
 		}
 	}
-	return templates(PodTemplatePolicy, "spec.template", "object.kind == 'Job' && object.spec.?suspend.orValue(false)",
-		rule("batch", []string{"v1"}, []string{"jobs"}, create, update), rule("apps", []string{"v1"}, apps, create, update))
+	return templates(
+		PodTemplatePolicy,
+		"spec.template",
+		"object.kind == 'Job' && object.spec.?suspend.orValue(false)",
+		rule(
+			"batch",
+			[]string{"v1"},
+			[]string{"jobs"},
+			create,
+			update,
+		),
+		rule("apps", []string{"v1"}, apps, create, update),
+	)
 }
 
 // cronTemplates: the same of what Jobs are made of.
 func cronTemplates() policy {
-	return templates(CronTemplatePolicy, "spec.jobTemplate.spec.template", "object.spec.jobTemplate.spec.?suspend.orValue(false)",
-		rule("batch", []string{"v1"}, []string{"cronjobs"}, create, update))
+	return templates(
+		CronTemplatePolicy,
+		"spec.jobTemplate.spec.template",
+		"object.spec.jobTemplate.spec.?suspend.orValue(false)",
+		rule("batch", []string{"v1"}, []string{"cronjobs"}, create, update),
+	)
 }
 
 func templates(name, at, unless string, rules ...admissionregistrationv1.RuleWithOperations) policy {
@@ -212,13 +280,20 @@ func templates(name, at, unless string, rules ...admissionregistrationv1.RuleWit
 	}
 	labels, annotations := podmeta.Injected()
 	return policy{
-		name:       name,
-		rules:      rules,
-		conditions: []admissionregistrationv1.MatchCondition{{Name: "by-a-user", Expression: "!(" + byKubernetes() + ")"}},
-		rulings: []admissionregistrationv1.Validation{{
-			Expression: unless + " || (" + strings.Join(clean, " && ") + ")",
-			Message:    at + ": it says that its pods were admitted, which only an admission may write: remove the labels and annotations " + strings.Join(append(labels, annotations...), ", "),
-		}},
+		name:  name,
+		rules: rules,
+		conditions: []admissionregistrationv1.MatchCondition{
+			{Name: "by-a-user", Expression: "!(" + byKubernetes() + ")"},
+		},
+		rulings: []admissionregistrationv1.Validation{
+			{
+				Expression: unless + " || (" + strings.Join(clean, " && ") + ")",
+				Message: at + ": it says that its pods were admitted, which only an admission may write: remove the labels and annotations " + strings.Join(
+					append(labels, annotations...),
+					", ",
+				),
+			},
+		},
 	}
 }
 
@@ -227,7 +302,10 @@ func templates(name, at, unless string, rules ...admissionregistrationv1.RuleWit
 func users(all jobs.Kinds) policy {
 	var rules []admissionregistrationv1.RuleWithOperations
 	for i := range all {
-		rules = append(rules, rule(all[i].GVK().Group, []string{"*"}, []string{all[i].Naming.Resource}, create, update))
+		rules = append(
+			rules,
+			rule(all[i].GVK().Group, []string{"*"}, []string{all[i].Naming.Resource}, create, update),
+		)
 	}
 	for _, k := range serving.Grouped() {
 		rules = append(rules, rule(k.GVK.Group, []string{"*"}, []string{k.Resource}, create, update))
@@ -238,9 +316,11 @@ func users(all jobs.Kinds) policy {
 	}
 	const is, was = "object.metadata", "oldObject.metadata"
 	return policy{
-		name:       UserPolicy,
-		rules:      rules,
-		conditions: []admissionregistrationv1.MatchCondition{{Name: "by-a-user", Expression: "!(" + byKubernetes() + " || " + foreignAccount + ")"}},
+		name:  UserPolicy,
+		rules: rules,
+		conditions: []admissionregistrationv1.MatchCondition{
+			{Name: "by-a-user", Expression: "!(" + byKubernetes() + " || " + foreignAccount + ")"},
+		},
 		variables: []admissionregistrationv1.Variable{
 			{Name: "label", Expression: entryOf(is, "labels", jobs.UserLabel)},
 			{Name: "annotation", Expression: entryOf(is, "annotations", jobs.UserLabel)},
@@ -251,13 +331,26 @@ func users(all jobs.Kinds) policy {
 			// cannot make it, which is for names with characters that hardly any has, it is not compared.
 			{Name: "plain", Expression: "variables.who.matches('^[A-Za-z0-9][-A-Za-z0-9_.:@/]{0,61}[A-Za-z0-9]$')"},
 			{Name: "made", Expression: "variables.who.replace(':', '_').replace('@', '_').replace('/', '_')"},
-			{Name: "theirs", Expression: "variables.fits ? variables.label == variables.who && variables.annotation == '' : variables.annotation == variables.who && (!variables.plain || variables.label == variables.made)"},
+			{
+				Name:       "theirs",
+				Expression: "variables.fits ? variables.label == variables.who && variables.annotation == '' : variables.annotation == variables.who && (!variables.plain || variables.label == variables.made)",
+			},
 		},
-		rulings: []admissionregistrationv1.Validation{{
-			Expression: "variables.theirs || (request.operation == 'CREATE' ? variables.label == '' && variables.annotation == '' : " +
-				"variables.label == " + entryOf(was, "labels", jobs.UserLabel) + " && variables.annotation == " + entryOf(was, "annotations", jobs.UserLabel) + ")",
-			Message: "metadata.labels, metadata.annotations: " + jobs.UserLabel + " names who submitted the object, and nobody else: remove it",
-		}},
+		rulings: []admissionregistrationv1.Validation{
+			{
+				Expression: "variables.theirs || (request.operation == 'CREATE' ? variables.label == '' && variables.annotation == '' : " +
+					"variables.label == " + entryOf(
+					was,
+					"labels",
+					jobs.UserLabel,
+				) + " && variables.annotation == " + entryOf(
+					was,
+					"annotations",
+					jobs.UserLabel,
+				) + ")",
+				Message: "metadata.labels, metadata.annotations: " + jobs.UserLabel + " names who submitted the object, and nobody else: remove it",
+			},
+		},
 	}
 }
 
@@ -269,9 +362,14 @@ const mostReplicas = "100000"
 // replicas bounds StatefulSets, whoever makes them: those in AppWrappers, and of the workers of
 // a group, our controllers make. Scaling is asked about here only, since no webhook is.
 func replicas() policy {
-	rules := []admissionregistrationv1.RuleWithOperations{rule("apps", []string{"v1"}, []string{"statefulsets", "statefulsets/scale"}, create, update)}
+	rules := []admissionregistrationv1.RuleWithOperations{
+		rule("apps", []string{"v1"}, []string{"statefulsets", "statefulsets/scale"}, create, update),
+	}
 	for _, k := range serving.Grouped() {
-		rules = append(rules, rule(k.GVK.Group, []string{"*"}, []string{k.Resource, k.Resource + "/scale"}, create, update))
+		rules = append(
+			rules,
+			rule(k.GVK.Group, []string{"*"}, []string{k.Resource, k.Resource + "/scale"}, create, update),
+		)
 	}
 	return policy{
 		name: ReplicasPolicy, everybody: true, rules: rules,

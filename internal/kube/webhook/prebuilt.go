@@ -17,7 +17,11 @@ import (
 
 // prebuilt refuses a job that names a Workload which is somebody else's. One that is not there may
 // come later, and is judged then by whoever queues the job. was is nil for a new one.
-func (c Cluster) prebuilt(ctx context.Context, namespace string, was, is metav1.Object) (field.ErrorList, error) {
+func (c Cluster) prebuilt(
+	ctx context.Context,
+	namespace string,
+	was, is metav1.Object,
+) (field.ErrorList, error) {
 	name, at := jobs.PrebuiltAt(is)
 	if name == "" || was != nil && jobs.Prebuilt(was) == name {
 		return nil, nil
@@ -32,7 +36,13 @@ func (c Cluster) prebuilt(ctx context.Context, namespace string, was, is metav1.
 		return nil, err
 	}
 	if taken := convert.Taken(&w, is.GetUID(), pods); taken != "" {
-		return field.ErrorList{field.Invalid(at, name, fmt.Sprintf("the Workload %s: name one that was made for this job, or remove it", taken))}, nil
+		return field.ErrorList{
+			field.Invalid(
+				at,
+				name,
+				fmt.Sprintf("the Workload %s: name one that was made for this job, or remove it", taken),
+			),
+		}, nil
 	}
 	return nil, nil
 }
@@ -40,12 +50,18 @@ func (c Cluster) prebuilt(ctx context.Context, namespace string, was, is metav1.
 // podsWith counts the pods that hold quota by a Workload.
 func (c Cluster) podsWith(ctx context.Context, namespace, workload string) (int, error) {
 	var pods corev1.PodList
-	if err := c.Cached.List(ctx, &pods, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := c.Cached.List(
+		ctx,
+		&pods,
+		client.InNamespace(namespace),
+		client.UnsafeDisableDeepCopy,
+	); err != nil {
 		return 0, fmt.Errorf("look for pods of Workload %s/%s: %w", namespace, workload, err)
 	}
 	n := 0
 	for i := range pods.Items {
-		if p := &pods.Items[i]; p.Annotations[kueue.WorkloadAnnotation] == workload && convert.PodState(p).HoldsQuota() {
+		if p := &pods.Items[i]; p.Annotations[kueue.WorkloadAnnotation] == workload &&
+			convert.PodState(p).HoldsQuota() {
 			n++
 		}
 	}

@@ -35,16 +35,30 @@ func validateLabelChanges(was, is queued, hasDefaultQueue bool) field.ErrorList 
 	case !is.suspended:
 		errs = append(errs, field.Invalid(labelPath(kueue.QueueNameLabel), to, suspendFirst))
 	case to == "" && hasDefaultQueue:
-		errs = append(errs, field.Invalid(labelPath(kueue.QueueNameLabel), to,
-			fmt.Sprintf("cannot be removed where jobs have the default queue %q: name another queue", kueue.DefaultLocalQueueName)))
+		errs = append(errs, field.Invalid(
+			labelPath(kueue.QueueNameLabel),
+			to,
+			fmt.Sprintf(
+				"cannot be removed where jobs have the default queue %q: name another queue",
+				kueue.DefaultLocalQueueName,
+			),
+		))
 	}
 	if from, _ := jobs.PrebuiltAt(was); !is.suspended {
 		if to, at := jobs.PrebuiltAt(is); from != to {
 			errs = append(errs, field.Invalid(at, to, suspendFirst))
 		}
 	}
-	if before[kueue.MaxExecTimeSecondsLabel] != after[kueue.MaxExecTimeSecondsLabel] && (!was.suspended || !is.suspended) {
-		errs = append(errs, field.Invalid(labelPath(kueue.MaxExecTimeSecondsLabel), after[kueue.MaxExecTimeSecondsLabel], suspendFirst))
+	if before[kueue.MaxExecTimeSecondsLabel] != after[kueue.MaxExecTimeSecondsLabel] &&
+		(!was.suspended || !is.suspended) {
+		errs = append(
+			errs,
+			field.Invalid(
+				labelPath(kueue.MaxExecTimeSecondsLabel),
+				after[kueue.MaxExecTimeSecondsLabel],
+				suspendFirst,
+			),
+		)
 	}
 	cure := suspendFirst
 	if is.suspended {
@@ -59,7 +73,13 @@ func validateLabelChanges(was, is queued, hasDefaultQueue bool) field.ErrorList 
 func classChange(from, to, cure string) field.ErrorList {
 	switch {
 	case from != "" && to == "":
-		return field.ErrorList{field.Invalid(labelPath(kueue.PriorityClassLabel), to, "cannot be removed: name another WorkloadPriorityClass")}
+		return field.ErrorList{
+			field.Invalid(
+				labelPath(kueue.PriorityClassLabel),
+				to,
+				"cannot be removed: name another WorkloadPriorityClass",
+			),
+		}
 	case from == "" && to != "" && cure != "":
 		return field.ErrorList{field.Invalid(labelPath(kueue.PriorityClassLabel), to, cure)}
 	}

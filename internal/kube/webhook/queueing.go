@@ -80,7 +80,12 @@ func undone(req admission.Request, was, is *v1beta2.ClusterQueue) []string {
 	before, now := limits(was), limits(is)
 	for key, limit := range now { // one that differs is enough
 		if old := before[key]; (old == nil) != (limit == nil) || old != nil && old.Cmp(*limit) != 0 {
-			return []string{fmt.Sprintf("the lending limits of %s do not stay as you set them: they follow which nodes are in service, and are put back at once. What others may borrow at most is its nominalQuota", is.Name)}
+			return []string{
+				fmt.Sprintf(
+					"the lending limits of %s do not stay as you set them: they follow which nodes are in service, and are put back at once. What others may borrow at most is its nominalQuota",
+					is.Name,
+				),
+			}
 		}
 	}
 	return nil
@@ -119,7 +124,9 @@ func (h *queueingHandler) check(ctx context.Context, was, is runtime.Object) (fi
 // parents are the parents of all cohorts. They are read from the API server,
 // since two cohorts written one after the other could make a cycle that the
 // cache does not show yet.
-func (h *queueingHandler) parents(ctx context.Context) (map[v1beta2.CohortReference]v1beta2.CohortReference, error) {
+func (h *queueingHandler) parents(
+	ctx context.Context,
+) (map[v1beta2.CohortReference]v1beta2.CohortReference, error) {
 	cohorts := &v1beta2.CohortList{}
 	if err := h.cluster.Live.List(ctx, cohorts); err != nil {
 		return nil, fmt.Errorf("list cohorts: %w", err)
@@ -151,7 +158,13 @@ func (h *queueingHandler) hub(req admission.Request, raw runtime.RawExtension) (
 	return nil, fmt.Errorf("read %s: no rules are known for it", req.Kind.Kind)
 }
 
-func read[S convertible[H], H runtime.Object](d admission.Decoder, raw runtime.RawExtension, version string, spoke S, hub H) (runtime.Object, error) {
+func read[S convertible[H], H runtime.Object](
+	d admission.Decoder,
+	raw runtime.RawExtension,
+	version string,
+	spoke S,
+	hub H,
+) (runtime.Object, error) {
 	if version != v1beta1.GroupVersion.Version {
 		return hub, d.DecodeRaw(raw, hub)
 	}

@@ -16,31 +16,54 @@ import (
 
 func TestValidateQueueing(t *testing.T) {
 	create := func(version, kind, spec string) ask {
-		return ask{path: "/validate-kueue-x-k8s-io-v1beta2-" + strings.ToLower(kind), new: strings.NewReplacer("VERSION", version, "KIND", kind, "SPEC", spec).Replace(
-			"{apiVersion: kueue.x-k8s.io/VERSION, kind: KIND, metadata: {name: a}, spec: {SPEC}}")}
+		return ask{
+			path: "/validate-kueue-x-k8s-io-v1beta2-" + strings.ToLower(kind),
+			new: strings.NewReplacer("VERSION", version, "KIND", kind, "SPEC", spec).Replace(
+				"{apiVersion: kueue.x-k8s.io/VERSION, kind: KIND, metadata: {name: a}, spec: {SPEC}}"),
+		}
 	}
 	quota := func(rest string) string {
 		return "resourceGroups: [{coveredResources: [cpu], flavors: [{name: f, resources: [{name: cpu, " + rest + "}]}]}]"
 	}
 	const at = "spec.resourceGroups[0].flavors[0].resources[0]."
 	reviews{
-		"Good":          {why: "in the older version", ask: create("v1beta1", "ClusterQueue", "cohort: c, "+quota("nominalQuota: 1"))},
-		"NegativeQuota": {why: "less than nothing", ask: create("v1beta1", "ClusterQueue", quota("nominalQuota: -1")), refuse: []string{at + "nominalQuota", "use 0 or more"}},
+		"Good": {
+			why: "in the older version",
+			ask: create("v1beta1", "ClusterQueue", "cohort: c, "+quota("nominalQuota: 1")),
+		},
+		"NegativeQuota": {
+			why:    "less than nothing",
+			ask:    create("v1beta1", "ClusterQueue", quota("nominalQuota: -1")),
+			refuse: []string{at + "nominalQuota", "use 0 or more"},
+		},
 		"Lending": {
-			why: "lends what it has not", ask: create("v1beta2", "ClusterQueue", "cohortName: c, "+quota("nominalQuota: 1, lendingLimit: 2")),
+			why:    "lends what it has not",
+			ask:    create("v1beta2", "ClusterQueue", "cohortName: c, "+quota("nominalQuota: 1, lendingLimit: 2")),
 			refuse: []string{at + "lendingLimit", "at most 1"},
 		},
 		"OldWords": {
-			why: "a user of v1beta1 has never heard of cohortName", ask: create("v1beta1", "ClusterQueue", quota("nominalQuota: 1, lendingLimit: 1")),
+			why:    "a user of v1beta1 has never heard of cohortName",
+			ask:    create("v1beta1", "ClusterQueue", quota("nominalQuota: 1, lendingLimit: 1")),
 			refuse: []string{"set spec.cohort or remove lendingLimit"},
 		},
-		"Cycle":      {why: "b is below a already", ask: create("v1beta1", "Cohort", "parentName: b"), refuse: []string{"spec.parentName", "a -> b -> a"}},
+		"Cycle": {
+			why:    "b is below a already",
+			ask:    create("v1beta1", "Cohort", "parentName: b"),
+			refuse: []string{"spec.parentName", "a -> b -> a"},
+		},
 		"Chain":      {why: "c is below no one", ask: create("v1beta2", "Cohort", "parentName: c")},
 		"LocalQueue": {why: "it leads somewhere", ask: create("v1beta2", "LocalQueue", "clusterQueue: cq")},
-		"Flavor":     {why: "no label looks like that", ask: create("v1beta2", "ResourceFlavor", "nodeLabels: {a b: c}"), refuse: []string{"spec.nodeLabels"}},
+		"Flavor": {
+			why:    "no label looks like that",
+			ask:    create("v1beta2", "ResourceFlavor", "nodeLabels: {a b: c}"),
+			refuse: []string{"spec.nodeLabels"},
+		},
 		"Workload": {
-			why: "a hand-made one is checked like any", ask: create("v1beta1", "Workload",
-				"podSets: [{name: main, count: 1, template: {spec: {containers: [{name: c, resources: {requests: {cpu: -1}}}]}}}]"),
+			why: "a hand-made one is checked like any", ask: create(
+				"v1beta1",
+				"Workload",
+				"podSets: [{name: main, count: 1, template: {spec: {containers: [{name: c, resources: {requests: {cpu: -1}}}]}}}]",
+			),
 			refuse: []string{"spec.podSets[0].template.spec.containers[0].resources.requests[cpu]"},
 		},
 	}.run(t, &v1beta2.Cohort{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: v1beta2.CohortSpec{ParentName: "a"}})
@@ -69,8 +92,16 @@ func TestLimitsOfTheSlackQueueDoNotStay(t *testing.T) {
 		"of a team":  {"limits of other queues stay", queue("blue", ""), queue("blue", ", lendingLimit: 4"), "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := send(t, handlers, ask{path: "/validate-kueue-x-k8s-io-v1beta2-clusterqueue", old: tc.old, new: tc.new, manager: tc.manager})
-			if told := strings.Contains(strings.Join(got.Warnings, ""), "do not stay"); !got.Allowed || told != tc.told {
+			got := send(
+				t,
+				handlers,
+				ask{path: "/validate-kueue-x-k8s-io-v1beta2-clusterqueue", old: tc.old, new: tc.new, manager: tc.manager},
+			)
+			if told := strings.Contains(
+				strings.Join(got.Warnings, ""),
+				"do not stay",
+			); !got.Allowed ||
+				told != tc.told {
 				t.Errorf("allowed %v, warnings %q: %s", got.Allowed, got.Warnings, tc.why)
 			}
 		})
@@ -83,7 +114,8 @@ func TestMovedQueue(t *testing.T) {
 	}
 	reviews{
 		"Moved": {
-			why: "its workloads hold quota of the old one", ask: ask{path: "/validate-kueue-x-k8s-io-v1beta2-localqueue", old: queue("a"), new: queue("b")},
+			why:    "its workloads hold quota of the old one",
+			ask:    ask{path: "/validate-kueue-x-k8s-io-v1beta2-localqueue", old: queue("a"), new: queue("b")},
 			refuse: []string{"spec.clusterQueue", `from "a"`},
 		},
 	}.run(t)

@@ -46,7 +46,11 @@ func (p pages) Register(path string, _ http.Handler) { p.r.served = append(p.r.s
 
 func newRegistry() *registry {
 	s := scheme.New()
-	return &registry{s: s, cache: &informertest.FakeInformers{Scheme: s}, c: fake.NewClientBuilder().WithScheme(s).Build()}
+	return &registry{
+		s:     s,
+		cache: &informertest.FakeInformers{Scheme: s},
+		c:     fake.NewClientBuilder().WithScheme(s).Build(),
+	}
 }
 
 // Everything that can be asked is served, or the process does not start.
@@ -65,7 +69,12 @@ func TestRegister(t *testing.T) {
 	}
 	blind := newRegistry()
 	blind.cache.Error = errors.New("no such kind")
-	if err := Register(t.Context(), blind, Options{}); !errors.Is(err, blind.cache.Error) || len(blind.served) != 0 {
+	if err := Register(
+		t.Context(),
+		blind,
+		Options{},
+	); !errors.Is(err, blind.cache.Error) ||
+		len(blind.served) != 0 {
 		t.Errorf("jobs cannot be counted: %v, served %v", err, blind.served)
 	}
 	lost := newRegistry()

@@ -17,7 +17,11 @@ import (
 
 // checkRights refuses components that the author may not create. Without it
 // a user who may create such jobs could create whatever the controller may.
-func (h *jobHandler) checkRights(ctx context.Context, req admission.Request, made components) (field.ErrorList, error) {
+func (h *jobHandler) checkRights(
+	ctx context.Context,
+	req admission.Request,
+	made components,
+) (field.ErrorList, error) {
 	if made.err != nil {
 		return nil, made.err
 	}
@@ -54,7 +58,12 @@ func (h *jobHandler) checkRights(ctx context.Context, req admission.Request, mad
 }
 
 // mayMake refuses a component that its author may not create.
-func (c Cluster) mayMake(ctx context.Context, req admission.Request, ref jobs.Component, resource authorizationv1.ResourceAttributes) (*field.Error, error) {
+func (c Cluster) mayMake(
+	ctx context.Context,
+	req admission.Request,
+	ref jobs.Component,
+	resource authorizationv1.ResourceAttributes,
+) (*field.Error, error) {
 	resource.Verb = "create"
 	may, err := c.may(ctx, req.UserInfo, resource)
 	if err != nil {
@@ -63,7 +72,10 @@ func (c Cluster) mayMake(ctx context.Context, req admission.Request, ref jobs.Co
 	if !may {
 		return field.Forbidden(ref.Path, fmt.Sprintf(
 			"user %q may not create %s in namespace %s, not in an AppWrapper either: remove the component or ask for the right",
-			req.UserInfo.Username, ref.GVK.GroupKind(), req.Namespace)), nil
+			req.UserInfo.Username,
+			ref.GVK.GroupKind(),
+			req.Namespace,
+		)), nil
 	}
 	return nil, nil
 }
@@ -72,17 +84,27 @@ func (c Cluster) mayMake(ctx context.Context, req admission.Request, ref jobs.Co
 // and delete. It is not asked about kinds for which it is installed: its rights for
 // them come to a namespace with the first queue there, and a job may be submitted
 // before.
-func (c Cluster) canBeMade(ctx context.Context, ref jobs.Component, resource authorizationv1.ResourceAttributes) (*field.Error, error) {
+func (c Cluster) canBeMade(
+	ctx context.Context,
+	ref jobs.Component,
+	resource authorizationv1.ResourceAttributes,
+) (*field.Error, error) {
 	for _, verb := range []string{"create", "get", "delete"} {
 		resource.Verb = verb
-		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &resource}}
+		review := &authorizationv1.SelfSubjectAccessReview{
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &resource},
+		}
 		if err := c.Access.Create(ctx, review); err != nil {
 			return nil, fmt.Errorf("ask whether mlbatch may %s %s: %w", verb, resource.Resource, err)
 		}
 		if !review.Status.Allowed {
 			return field.Forbidden(ref.Path, fmt.Sprintf(
 				"mlbatch may not %s %s in namespace %s: create it beside the AppWrapper, or ask an admin to let mlbatch create, get and delete %s",
-				verb, ref.GVK.GroupKind(), resource.Namespace, resource.Resource)), nil
+				verb,
+				ref.GVK.GroupKind(),
+				resource.Namespace,
+				resource.Resource,
+			)), nil
 		}
 	}
 	return nil, nil
@@ -95,14 +117,21 @@ func (c Cluster) resourceOf(ref jobs.Component) (authorizationv1.ResourceAttribu
 	switch {
 	case meta.IsNoMatchError(err):
 		return none, field.Invalid(ref.Path.Child("kind"), ref.GVK.Kind, fmt.Sprintf(
-			"the cluster has no kind %s in version %s: correct apiVersion and kind, or have it installed", ref.GVK.GroupKind(), ref.GVK.Version)), nil
+			"the cluster has no kind %s in version %s: correct apiVersion and kind, or have it installed",
+			ref.GVK.GroupKind(),
+			ref.GVK.Version,
+		)), nil
 	case err != nil:
 		return none, nil, fmt.Errorf("look up resource of %s: %w", ref.GVK, err)
 	case m.Scope.Name() == meta.RESTScopeNameRoot:
 		return none, field.Invalid(ref.Path.Child("kind"), ref.GVK.Kind,
 			"such objects belong to the whole cluster and cannot be part of an AppWrapper: create it beside"), nil
 	}
-	return authorizationv1.ResourceAttributes{Group: m.Resource.Group, Version: m.Resource.Version, Resource: m.Resource.Resource}, nil, nil
+	return authorizationv1.ResourceAttributes{
+		Group:    m.Resource.Group,
+		Version:  m.Resource.Version,
+		Resource: m.Resource.Resource,
+	}, nil, nil
 }
 
 // mayAdmit reports whether the author may decide on admission, which is the
@@ -114,7 +143,11 @@ func (c Cluster) mayAdmit(ctx context.Context, req admission.Request) (bool, err
 	})
 }
 
-func (c Cluster) may(ctx context.Context, user authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) (bool, error) {
+func (c Cluster) may(
+	ctx context.Context,
+	user authenticationv1.UserInfo,
+	what authorizationv1.ResourceAttributes,
+) (bool, error) {
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		ResourceAttributes: &what,
 		User:               user.Username,

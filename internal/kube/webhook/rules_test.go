@@ -32,17 +32,56 @@ func TestLabelChanges(t *testing.T) {
 		starts, stops bool // refused in the write that starts or stops it
 		running       bool // refused while it runs
 	}{
-		"nothing":              {why: "nothing changes", label: queue, from: "a", to: "a", defaultQueue: true},
-		"another queue":        {why: "it holds quota of the old one", label: queue, from: "a", to: "b", starts: true, running: true},
-		"no queue":             {why: "it leaves the queues", label: queue, from: "a", starts: true, running: true},
-		"no queue, default":    {why: "it would get the default again", label: queue, from: "a", defaultQueue: true, waiting: true, starts: true, stops: true, running: true},
-		"a first queue":        {why: "it is to wait first", label: queue, to: "a", starts: true, running: true},
-		"another class":        {why: "its priority may change at any time", label: class, from: "a", to: "b"},
-		"no class":             {why: "its old priority would stay", label: class, from: "a", waiting: true, starts: true, stops: true, running: true},
-		"a first class":        {why: "while it waits", label: class, to: "a", starts: true, running: true},
-		"another time limit":   {why: "it is part of the admission, before and after", label: limit, from: "1", to: "2", starts: true, stops: true, running: true},
-		"the same time limit":  {why: "nothing changes", label: limit, from: "1", to: "1"},
-		"another Workload":     {why: "it runs by the old one", label: workload, from: "a", to: "b", starts: true, running: true},
+		"nothing": {why: "nothing changes", label: queue, from: "a", to: "a", defaultQueue: true},
+		"another queue": {
+			why:     "it holds quota of the old one",
+			label:   queue,
+			from:    "a",
+			to:      "b",
+			starts:  true,
+			running: true,
+		},
+		"no queue": {why: "it leaves the queues", label: queue, from: "a", starts: true, running: true},
+		"no queue, default": {
+			why:          "it would get the default again",
+			label:        queue,
+			from:         "a",
+			defaultQueue: true,
+			waiting:      true,
+			starts:       true,
+			stops:        true,
+			running:      true,
+		},
+		"a first queue": {why: "it is to wait first", label: queue, to: "a", starts: true, running: true},
+		"another class": {why: "its priority may change at any time", label: class, from: "a", to: "b"},
+		"no class": {
+			why:     "its old priority would stay",
+			label:   class,
+			from:    "a",
+			waiting: true,
+			starts:  true,
+			stops:   true,
+			running: true,
+		},
+		"a first class": {why: "while it waits", label: class, to: "a", starts: true, running: true},
+		"another time limit": {
+			why:     "it is part of the admission, before and after",
+			label:   limit,
+			from:    "1",
+			to:      "2",
+			starts:  true,
+			stops:   true,
+			running: true,
+		},
+		"the same time limit": {why: "nothing changes", label: limit, from: "1", to: "1"},
+		"another Workload": {
+			why:     "it runs by the old one",
+			label:   workload,
+			from:    "a",
+			to:      "b",
+			starts:  true,
+			running: true,
+		},
 		"a Workload, the same": {why: "nothing changes", label: workload, from: "a", to: "a"},
 	}
 	for name, tc := range tests {
@@ -68,7 +107,10 @@ func TestLabelChanges(t *testing.T) {
 				if c.refused {
 					want = []string{"metadata.labels[" + tc.label + "]"}
 				}
-				if d := cmp.Diff(want, fields(validateLabelChanges(job(tc.from, c.was), job(tc.to, c.is), tc.defaultQueue))); d != "" {
+				if d := cmp.Diff(
+					want,
+					fields(validateLabelChanges(job(tc.from, c.was), job(tc.to, c.is), tc.defaultQueue)),
+				); d != "" {
 					t.Errorf("%s, %s (-want +got):\n%s", tc.why, c.when, d)
 				}
 			}
@@ -87,14 +129,38 @@ func TestKeepQueueing(t *testing.T) {
 		given   string
 		want    text
 	}{
-		"given":            {"it did not name one then, or now", text{queue: "default"}, nil, "default", text{queue: "default"}},
+		"given": {
+			"it did not name one then, or now",
+			text{queue: "default"},
+			nil,
+			"default",
+			text{queue: "default"},
+		},
 		"named":            {"it named another, which is removed", text{queue: "q"}, nil, "default", nil},
 		"nothing is given": {"there is no default queue", text{queue: "default"}, nil, "", nil},
-		"names one now":    {"the author's word counts", text{queue: "default"}, text{queue: "q"}, "default", text{queue: "q"}},
-		"names none now":   {"an empty name is a word too", text{queue: "default"}, text{queue: ""}, "default", text{queue: ""}},
-		"class":            {"the default class", text{class: "default"}, text{"a": "b"}, "default", text{class: "default", "a": "b"}},
-		"another class":    {"it was named, and is removed", text{class: "high"}, nil, "default", nil},
-		"had none":         {"it gets none by being written again", nil, nil, "default", nil},
+		"names one now": {
+			"the author's word counts",
+			text{queue: "default"},
+			text{queue: "q"},
+			"default",
+			text{queue: "q"},
+		},
+		"names none now": {
+			"an empty name is a word too",
+			text{queue: "default"},
+			text{queue: ""},
+			"default",
+			text{queue: ""},
+		},
+		"class": {
+			"the default class",
+			text{class: "default"},
+			text{"a": "b"},
+			"default",
+			text{class: "default", "a": "b"},
+		},
+		"another class": {"it was named, and is removed", text{class: "high"}, nil, "default", nil},
+		"had none":      {"it gets none by being written again", nil, nil, "default", nil},
 	}
 	for name, tc := range tests {
 		was := &metav1.ObjectMeta{Labels: tc.was, Annotations: text{at: "then"}}
@@ -117,7 +183,11 @@ func TestChangedSince(t *testing.T) {
 		return metav1.ManagedFieldsEntry{Manager: by, Operation: how, FieldsV1: metav1.NewFieldsV1(what)}
 	}
 	const update, apply = metav1.ManagedFieldsOperationUpdate, metav1.ManagedFieldsOperationApply
-	since := changedSince(&metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{entry("a", update, "{x}"), entry("b", update, "{y}")}})
+	since := changedSince(
+		&metav1.ObjectMeta{
+			ManagedFields: []metav1.ManagedFieldsEntry{entry("a", update, "{x}"), entry("b", update, "{y}")},
+		},
+	)
 	for name, tc := range map[string]struct {
 		e    metav1.ManagedFieldsEntry
 		want bool

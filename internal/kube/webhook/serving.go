@@ -27,7 +27,10 @@ import (
 func servingConditions() []admissionregistrationv1.MatchCondition {
 	return []admissionregistrationv1.MatchCondition{
 		{Name: "by-a-user", Expression: "(" + byUser + ") && !(" + byKubernetes() + ")"},
-		{Name: "changes-a-template", Expression: "request.operation == 'CREATE' || object.spec != oldObject.spec || " + relabeled},
+		{
+			Name:       "changes-a-template",
+			Expression: "request.operation == 'CREATE' || object.spec != oldObject.spec || " + relabeled,
+		},
 	}
 }
 
@@ -40,7 +43,12 @@ func servingHooks(k *serving.Kind) (mutating, validating []hook) {
 	on := rule(k.GVK.Group, []string{k.GVK.Version}, []string{k.Resource}, create, update)
 	name := strings.ToLower(k.GVK.Kind)
 	mutates := hook{name: "m" + name, path: servingPath(mutate, k), rule: on, conditions: servingConditions()}
-	validates := hook{name: "v" + name, path: servingPath(validate, k), rule: on, conditions: servingConditions()}
+	validates := hook{
+		name:       "v" + name,
+		path:       servingPath(validate, k),
+		rule:       on,
+		conditions: servingConditions(),
+	}
 	return mutates.whereQueued(), validates.whereQueued()
 }
 
@@ -57,7 +65,8 @@ func newServingHandler(base *jobHandler, k *serving.Kind, frameworks []string) *
 	if !k.Jobs {
 		wanted = append(wanted, podmeta.Framework)
 	}
-	off := frameworks != nil && !slices.ContainsFunc(wanted, func(f string) bool { return slices.Contains(frameworks, f) })
+	off := frameworks != nil &&
+		!slices.ContainsFunc(wanted, func(f string) bool { return slices.Contains(frameworks, f) })
 	return &servingHandler{base, k, off}
 }
 
@@ -72,7 +81,10 @@ func object(raw runtime.RawExtension) (map[string]any, error) {
 
 // read returns an object and its earlier state, and whether what it makes waits for
 // admission. Parts of jobs that are queued already do not.
-func (h *servingHandler) read(ctx context.Context, req admission.Request) (was, is map[string]any, waits bool, err error) {
+func (h *servingHandler) read(
+	ctx context.Context,
+	req admission.Request,
+) (was, is map[string]any, waits bool, err error) {
 	if is, err = object(req.Object); err == nil && req.Operation == admissionv1.Update {
 		was, err = object(req.OldObject)
 	}
@@ -113,7 +125,10 @@ func (h *servingHandler) mutate(ctx context.Context, req admission.Request) admi
 		}
 	}
 	resp := e.response()
-	if queue := h.kind.Queue(is); queue == "" && (was == nil || h.kind.Queue(was) != "") { // what else is written of it is about other things
+	if queue := h.kind.Queue(
+		is,
+	); queue == "" &&
+		(was == nil || h.kind.Queue(was) != "") { // what else is written of it is about other things
 		given, err := h.cluster.hasDefaultQueue(ctx, req.Namespace)
 		if err != nil {
 			return failed(err)
@@ -127,7 +142,13 @@ func (h *servingHandler) mutate(ctx context.Context, req admission.Request) admi
 
 // signTemplate writes into an object and its template who submitted it: who makes it, or
 // puts it into a queue. What waits for no admission names nobody.
-func (h *servingHandler) signTemplate(ctx context.Context, e *edit, req admission.Request, was map[string]any, waits bool) error { //nolint:revive // a fact about the object
+func (h *servingHandler) signTemplate( //nolint:revive // a fact about the object
+	ctx context.Context,
+	e *edit,
+	req admission.Request,
+	was map[string]any,
+	waits bool,
+) error {
 	own, made := "", ""
 	if waits {
 		own, made = req.UserInfo.Username, req.UserInfo.Username
@@ -190,7 +211,10 @@ func (h *servingHandler) validate(ctx context.Context, req admission.Request) ad
 			warnings = append(warnings, fmt.Sprintf("%s: %s", labelPath(kueue.PriorityClassLabel), told))
 		}
 	}
-	if queue := h.kind.Queue(is); len(errs) == 0 && (was == nil || h.kind.Queue(was) != queue || !h.kind.SamePods(was, is)) {
+	if queue := h.kind.Queue(
+		is,
+	); len(errs) == 0 &&
+		(was == nil || h.kind.Queue(was) != queue || !h.kind.SamePods(was, is)) {
 		warnings = append(warnings, h.never.tellOfPod(ctx, h.kind.GVK.Kind, req.Namespace, queue, t)...)
 	}
 	return answer(req, errs, warnings...)
@@ -208,7 +232,11 @@ func (h *servingHandler) template(is map[string]any) (*corev1.PodTemplateSpec, e
 
 // checkPods applies the rules for templates of jobs, to those of Jobs that are made again and again,
 // too: each would be refused, and its author told nothing. was is nil of a new object.
-func (h *servingHandler) checkPods(ctx context.Context, was, is map[string]any, namespace string) (field.ErrorList, error) {
+func (h *servingHandler) checkPods(
+	ctx context.Context,
+	was, is map[string]any,
+	namespace string,
+) (field.ErrorList, error) {
 	var all [2][]jobs.PodTemplate
 	for i, o := range []map[string]any{was, is} {
 		if o == nil || i == 0 && h.kind.Queue(was) == "" && h.kind.Queue(is) != "" {

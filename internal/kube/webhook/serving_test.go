@@ -16,14 +16,27 @@ import (
 // deploymentText is a Deployment in a namespace with labels, and lines for the
 // template's metadata and spec.
 func deploymentText(kind, namespace, labels, metadata, spec string) string {
-	return strings.NewReplacer("KIND", kind, "NS", namespace, "LABELS", labels, "METADATA", metadata, "SPEC", spec).Replace(`
+	return strings.NewReplacer(
+		"KIND",
+		kind,
+		"NS",
+		namespace,
+		"LABELS",
+		labels,
+		"METADATA",
+		metadata,
+		"SPEC",
+		spec,
+	).Replace(
+		`
 apiVersion: apps/v1
 kind: KIND
 metadata: {name: web, namespace: NS, labels: {LABELS}}
 spec:
   unknownField: stays
   template: {metadata: {METADATA}, spec: {containers: [{name: c, image: i}], SPEC}}
-`)
+`,
+	)
 }
 
 // Templates get what makes their pods wait in the queue of the object.
@@ -53,15 +66,31 @@ func TestMutateServing(t *testing.T) {
 		"all pods":     {why: "whoever makes them", path: deployment, frameworks: []string{"pod"}, new: deploymentText("Deployment", "blue", queueLabel, "", ""), queue: "default-queue", parent: "deployment"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := send(t, serveWith(t, webhook.Options{Frameworks: tc.frameworks}, nil, nil, world()...), ask{path: tc.path, new: tc.new, old: tc.old})
+			r := send(
+				t,
+				serveWith(t, webhook.Options{Frameworks: tc.frameworks}, nil, nil, world()...),
+				ask{path: tc.path, new: tc.new, old: tc.old},
+			)
 			if !r.Allowed {
 				t.Fatal(r.Message)
 			}
 			text := func(fields ...string) string {
-				s, _, _ := unstructured.NestedString(r.Object, append([]string{"spec", "template", "metadata"}, fields...)...)
+				s, _, _ := unstructured.NestedString(
+					r.Object,
+					append([]string{"spec", "template", "metadata"}, fields...)...)
 				return s
 			}
-			if queue, parent, grouped := text("labels", "kueue.x-k8s.io/queue-name"), text("annotations", "kueue.x-k8s.io/pod-suspending-parent"), text("annotations", "kueue.x-k8s.io/pod-group-serving"); queue != tc.queue && tc.old == "" || parent != tc.parent || grouped != tc.grouped {
+			if queue, parent, grouped := text(
+				"labels",
+				"kueue.x-k8s.io/queue-name",
+			), text(
+				"annotations",
+				"kueue.x-k8s.io/pod-suspending-parent",
+			), text(
+				"annotations",
+				"kueue.x-k8s.io/pod-group-serving",
+			); queue != tc.queue && tc.old == "" || parent != tc.parent ||
+				grouped != tc.grouped {
 				t.Errorf("%s: queue %q, parent %q, serving %q", tc.why, queue, parent, grouped)
 			}
 			if (len(r.Warnings) > 0) != tc.warned {
@@ -78,7 +107,14 @@ kind: CronJob
 metadata: {name: nightly, namespace: blue, labels: {` + queueLabel + `}}
 spec: {schedule: "* * * * *", jobTemplate: {spec: {template: {spec: {containers: [{name: c}]}}}}}
 `})
-	if q, _, _ := unstructured.NestedString(r.Object, "spec", "jobTemplate", "metadata", "labels", "kueue.x-k8s.io/queue-name"); q != "default-queue" {
+	if q, _, _ := unstructured.NestedString(
+		r.Object,
+		"spec",
+		"jobTemplate",
+		"metadata",
+		"labels",
+		"kueue.x-k8s.io/queue-name",
+	); q != "default-queue" {
 		t.Errorf("the Jobs of a CronJob are in queue %q", q)
 	}
 }
@@ -90,15 +126,62 @@ func TestValidateServing(t *testing.T) {
 		return deploymentText("Deployment", "blue", queueLabel, metadata, spec)
 	}
 	reviews{
-		"right":            {why: "nothing is wrong", ask: ask{path: path, new: of("", "")}},
-		"a node":           {why: "the scheduler chooses", ask: ask{path: path, new: of("", "nodeName: node-1")}, refuse: []string{"spec.template.spec.nodeName"}},
-		"keeps others off": {why: "pods of other teams would find no node", ask: ask{path: path, new: of("", "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone, namespaces: [blue, red]}]}}")}, refuse: []string{"spec.template.spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].namespaces"}},
-		"finalizers":       {why: "they would keep pods for ever", ask: ask{path: path, new: of("finalizers: [a.b/c]", "")}, refuse: []string{"spec.template.metadata.finalizers"}},
-		"system priority":  {why: "that is not for tenants", ask: ask{path: path, new: of("", "priorityClassName: system-node-critical")}, refuse: []string{"spec.template.spec.priorityClassName"}},
-		"a running job's":  {why: "its pods would take its places", ask: ask{path: path, new: of("annotations: {"+workloadNote+"}", "")}, refuse: []string{"annotations"}},
-		"larger part":      {why: "it was admitted with its size", ask: ask{path: path, old: of("annotations: {"+workloadNote+"}", ""), new: of("annotations: {"+workloadNote+"}", "hostNetwork: true")}, refuse: []string{"spec.template"}},
-		"elsewhere":        {why: "others do as they like", ask: ask{path: path, new: deploymentText("Deployment", "lab", "", "", "nodeName: node-1")}},
-		"leaves its queue": {why: "its pods run under its quota", ask: ask{path: path, old: deploymentText("Deployment", "lab", queueLabel, "", ""), new: deploymentText("Deployment", "lab", "", "", "")}, refuse: []string{"removed while there are pods"}},
+		"right": {why: "nothing is wrong", ask: ask{path: path, new: of("", "")}},
+		"a node": {
+			why:    "the scheduler chooses",
+			ask:    ask{path: path, new: of("", "nodeName: node-1")},
+			refuse: []string{"spec.template.spec.nodeName"},
+		},
+		"keeps others off": {
+			why: "pods of other teams would find no node",
+			ask: ask{
+				path: path,
+				new: of(
+					"",
+					"affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone, namespaces: [blue, red]}]}}",
+				),
+			},
+			refuse: []string{
+				"spec.template.spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].namespaces",
+			},
+		},
+		"finalizers": {
+			why:    "they would keep pods for ever",
+			ask:    ask{path: path, new: of("finalizers: [a.b/c]", "")},
+			refuse: []string{"spec.template.metadata.finalizers"},
+		},
+		"system priority": {
+			why:    "that is not for tenants",
+			ask:    ask{path: path, new: of("", "priorityClassName: system-node-critical")},
+			refuse: []string{"spec.template.spec.priorityClassName"},
+		},
+		"a running job's": {
+			why:    "its pods would take its places",
+			ask:    ask{path: path, new: of("annotations: {"+workloadNote+"}", "")},
+			refuse: []string{"annotations"},
+		},
+		"larger part": {
+			why: "it was admitted with its size",
+			ask: ask{
+				path: path,
+				old:  of("annotations: {"+workloadNote+"}", ""),
+				new:  of("annotations: {"+workloadNote+"}", "hostNetwork: true"),
+			},
+			refuse: []string{"spec.template"},
+		},
+		"elsewhere": {
+			why: "others do as they like",
+			ask: ask{path: path, new: deploymentText("Deployment", "lab", "", "", "nodeName: node-1")},
+		},
+		"leaves its queue": {
+			why: "its pods run under its quota",
+			ask: ask{
+				path: path,
+				old:  deploymentText("Deployment", "lab", queueLabel, "", ""),
+				new:  deploymentText("Deployment", "lab", "", "", ""),
+			},
+			refuse: []string{"removed while there are pods"},
+		},
 	}.run(t, world()...)
 }
 
@@ -110,20 +193,60 @@ func TestValidateCronJob(t *testing.T) {
 	}
 	const path, pod = "/validate-batch-v1-cronjob", "spec.jobTemplate.spec.template."
 	refused := map[string]struct{ why, job, template, spec, field string }{
-		"FinalizersOfJobs": {"they would keep Jobs for ever", "finalizers: [a.b/c]", "", "", "spec.jobTemplate.metadata.finalizers"},
-		"FinalizersOfPods": {"they would keep pods for ever", "", "finalizers: [a.b/c]", "", pod + "metadata.finalizers"},
-		"Node":             {"the scheduler chooses", "", "", "nodeName: node-1, ", pod + "spec.nodeName"},
-		"SystemPriority":   {"that is not for tenants", "", "", "priorityClassName: system-node-critical, ", pod + "spec.priorityClassName"},
-		"LongGrace":        {"an evicted job would keep its pods", "", "", "terminationGracePeriodSeconds: 86400, ", pod + "spec.terminationGracePeriodSeconds"},
-		"KeepsOthersOff":   {"pods of other teams would find no node", "", "", "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone, namespaceSelector: {}}]}}, ", pod + "spec.affinity"},
+		"FinalizersOfJobs": {
+			"they would keep Jobs for ever",
+			"finalizers: [a.b/c]",
+			"",
+			"",
+			"spec.jobTemplate.metadata.finalizers",
+		},
+		"FinalizersOfPods": {
+			"they would keep pods for ever",
+			"",
+			"finalizers: [a.b/c]",
+			"",
+			pod + "metadata.finalizers",
+		},
+		"Node": {"the scheduler chooses", "", "", "nodeName: node-1, ", pod + "spec.nodeName"},
+		"SystemPriority": {
+			"that is not for tenants",
+			"",
+			"",
+			"priorityClassName: system-node-critical, ",
+			pod + "spec.priorityClassName",
+		},
+		"LongGrace": {
+			"an evicted job would keep its pods",
+			"",
+			"",
+			"terminationGracePeriodSeconds: 86400, ",
+			pod + "spec.terminationGracePeriodSeconds",
+		},
+		"KeepsOthersOff": {
+			"pods of other teams would find no node",
+			"",
+			"",
+			"affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone, namespaceSelector: {}}]}}, ",
+			pod + "spec.affinity",
+		},
 	}
-	handlers := serveWith(t, webhook.Options{Limits: jobs.Limits{Termination: time.Minute}}, nil, nil, world()...)
+	handlers := serveWith(
+		t,
+		webhook.Options{Limits: jobs.Limits{Termination: time.Minute}},
+		nil,
+		nil,
+		world()...)
 	if r := send(t, handlers, ask{path: path, new: of("", "", "")}); !r.Allowed {
 		t.Errorf("a right one is refused: %s", r.Message)
 	}
 	for name, c := range refused {
 		t.Run(name, func(t *testing.T) {
-			if r := send(t, handlers, ask{path: path, new: of(c.job, c.template, c.spec)}); r.Allowed || !strings.Contains(r.Message, c.field) {
+			if r := send(
+				t,
+				handlers,
+				ask{path: path, new: of(c.job, c.template, c.spec)},
+			); r.Allowed ||
+				!strings.Contains(r.Message, c.field) {
 				t.Errorf("it says %q, because %s", r.Message, c.why)
 			}
 		})
@@ -132,7 +255,11 @@ func TestValidateCronJob(t *testing.T) {
 
 // The controllers of Kubernetes and our own write without a call.
 func TestServingConditions(t *testing.T) {
-	_, validating := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1/", nil), jobs.SchedulerNames())
+	_, validating := webhook.Configurations(
+		kinds.All(),
+		webhook.AtURL("https://127.0.0.1:1/", nil),
+		jobs.SchedulerNames(),
+	)
 	var hook *admissionregistrationv1.ValidatingWebhook
 	for i := range validating.Webhooks {
 		if validating.Webhooks[i].Name == "vreplicaset.team.mlbatch.dev" {

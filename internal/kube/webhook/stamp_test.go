@@ -20,21 +20,40 @@ func TestVersionsAreStamped(t *testing.T) {
 		"annotated": "name: a, annotations: {other: stays}",
 		"forged":    "name: a, annotations: {mlbatch.dev/submitted-version: v7}",
 	} {
-		r := send(t, handlers, ask{path: "/stamp", new: "{apiVersion: kubeflow.org/v1, kind: MPIJob, metadata: {" + metadata + "}}"})
+		r := send(
+			t,
+			handlers,
+			ask{path: "/stamp", new: "{apiVersion: kubeflow.org/v1, kind: MPIJob, metadata: {" + metadata + "}}"},
+		)
 		m, _ := r.Object["metadata"].(map[string]any)
 		notes, _ := m["annotations"].(map[string]any)
-		if !r.Allowed || notes["mlbatch.dev/submitted-version"] != "v1" || name == "annotated" && notes["other"] != "stays" {
+		if !r.Allowed || notes["mlbatch.dev/submitted-version"] != "v1" ||
+			name == "annotated" && notes["other"] != "stays" {
 			t.Errorf("%s: %v", name, r.Object)
 		}
 	}
-	mutating, _ := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1", nil), jobs.SchedulerNames())
-	at := slices.IndexFunc(mutating.Webhooks, func(h admissionregistrationv1.MutatingWebhook) bool { return h.Name == "smpijob.mlbatch.dev" })
+	mutating, _ := webhook.Configurations(
+		kinds.All(),
+		webhook.AtURL("https://127.0.0.1:1", nil),
+		jobs.SchedulerNames(),
+	)
+	at := slices.IndexFunc(
+		mutating.Webhooks,
+		func(h admissionregistrationv1.MutatingWebhook) bool { return h.Name == "smpijob.mlbatch.dev" },
+	)
 	if at < 0 {
 		t.Fatal("there is no webhook")
 	}
 	h := mutating.Webhooks[at]
-	if *h.MatchPolicy != admissionregistrationv1.Exact || !slices.Equal(h.Rules[0].APIVersions, []string{"v1"}) || *h.FailurePolicy != admissionregistrationv1.Fail {
-		t.Errorf("it is called about %v (%s), and a failure is %s", h.Rules[0].APIVersions, *h.MatchPolicy, *h.FailurePolicy)
+	if *h.MatchPolicy != admissionregistrationv1.Exact ||
+		!slices.Equal(h.Rules[0].APIVersions, []string{"v1"}) ||
+		*h.FailurePolicy != admissionregistrationv1.Fail {
+		t.Errorf(
+			"it is called about %v (%s), and a failure is %s",
+			h.Rules[0].APIVersions,
+			*h.MatchPolicy,
+			*h.FailurePolicy,
+		)
 	}
 	for _, other := range mutating.Webhooks {
 		if other.Name != h.Name && *other.MatchPolicy != admissionregistrationv1.Equivalent {

@@ -13,9 +13,14 @@ import (
 
 // checkTemplates applies the rules for templates of pods, of jobs of all kinds, of what jobs are based on
 // and of what makes pods itself. was are the templates before a change, nil of what is new or gets its
-// first queue: what they said already stays, and their authors are not asked about it again. together: the pods start when
-// their job is admitted, and in no group of their own.
-func (h *jobHandler) checkTemplates(ctx context.Context, namespace string, was, is []jobs.PodTemplate, together bool) (errs field.ErrorList, err error) {
+// first queue: what they said already stays, and their authors are not asked about it again. together: the
+// pods start when their job is admitted, and in no group of their own.
+func (h *jobHandler) checkTemplates(
+	ctx context.Context,
+	namespace string,
+	was, is []jobs.PodTemplate,
+	together bool,
+) (errs field.ErrorList, err error) {
 	before := make(map[string]*corev1.PodTemplateSpec, len(was))
 	for _, t := range was {
 		before[t.Path] = t.Template
@@ -43,7 +48,12 @@ func (h *jobHandler) checkTemplates(ctx context.Context, namespace string, was, 
 	return errs, nil
 }
 
-func (h *jobHandler) checkTemplate(ctx context.Context, namespace string, t jobs.PodTemplate, together bool) (field.ErrorList, error) { //nolint:revive // a fact about the job
+func (h *jobHandler) checkTemplate( //nolint:revive // a fact about the job
+	ctx context.Context,
+	namespace string,
+	t jobs.PodTemplate,
+	together bool,
+) (field.ErrorList, error) {
 	errs := h.limits.ValidateTemplate(t, namespace)
 	if together {
 		errs = append(errs, inGroup(t)...)

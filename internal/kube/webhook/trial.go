@@ -176,7 +176,15 @@ func (t *trials) tryOne(ctx context.Context, c jobs.Component) {
 
 // taken warns that there is an object of that name.
 func (t *trials) taken(o *unstructured.Unstructured, at *field.Path) {
-	t.warnings = append(t.warnings, fmt.Sprintf("%s: there is a %s %s already, which has to be gone when the job starts", at, o.GetKind(), o.GetName()))
+	t.warnings = append(
+		t.warnings,
+		fmt.Sprintf(
+			"%s: there is a %s %s already, which has to be gone when the job starts",
+			at,
+			o.GetKind(),
+			o.GetName(),
+		),
+	)
 }
 
 // builtIn reports whether the API server itself checks the pod templates of a
@@ -202,14 +210,18 @@ func (t *trials) create(ctx context.Context, o *unstructured.Unstructured, at *f
 	}) // what it comes to is in err
 	switch {
 	case err == nil:
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err) && !strings.Contains(err.Error(), "does not support dry run"):
+	case apierrors.IsInvalid(err),
+		apierrors.IsBadRequest(err) && !strings.Contains(err.Error(), "does not support dry run"):
 		t.errs = append(t.errs, refusals(err, at)...)
 	case apierrors.IsAlreadyExists(err):
 		t.taken(o, at)
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
 		t.warnings = append(t.warnings, fmt.Sprintf("%s: as things are now, the job could not start: %v", at, err))
 	default:
-		t.warnings = append(t.warnings, fmt.Sprintf("%s: whether it can be created could not be tried: %v", at, err))
+		t.warnings = append(
+			t.warnings,
+			fmt.Sprintf("%s: whether it can be created could not be tried: %v", at, err),
+		)
 	}
 }
 

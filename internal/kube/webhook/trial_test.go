@@ -37,7 +37,11 @@ func tried(t *testing.T, say map[string]error, a ask) reply {
 				kept++
 			}
 			if len(o.GetOwnerReferences()) == 0 && o.GetGenerateName() == "" {
-				t.Errorf("%s %s is not tried as it is to be created", o.GetObjectKind().GroupVersionKind().Kind, o.GetName())
+				t.Errorf(
+					"%s %s is not tried as it is to be created",
+					o.GetObjectKind().GroupVersionKind().Kind,
+					o.GetName(),
+				)
 			}
 			return say[o.GetObjectKind().GroupVersionKind().Kind]
 		},
@@ -55,7 +59,14 @@ func TestComponentsAreTried(t *testing.T) {
 	good := strings.Replace(jobComponent, "CLASS", "default-priority", 1)
 	create := ask{path: validateWrapper, new: wrapper("blue", queueLabel, "true", podComponent, good)}
 	image := field.NewPath("spec", "template", "spec", "containers").Index(0).Child("image")
-	invalid := apierrors.NewInvalid(schema.GroupKind{Group: "batch", Kind: "Job"}, "j", field.ErrorList{field.Required(image, ""), field.Invalid(field.NewPath("spec", "parallelism"), -4, "must be greater than or equal to 0")})
+	invalid := apierrors.NewInvalid(
+		schema.GroupKind{Group: "batch", Kind: "Job"},
+		"j",
+		field.ErrorList{
+			field.Required(image, ""),
+			field.Invalid(field.NewPath("spec", "parallelism"), -4, "must be greater than or equal to 0"),
+		},
+	)
 	cases := map[string]struct {
 		why    string
 		say    map[string]error
@@ -72,11 +83,42 @@ func TestComponentsAreTried(t *testing.T) {
 			},
 			"",
 		},
-		"unreadable":        {"a field of another type", map[string]error{"Job": apierrors.NewBadRequest("json: cannot unmarshal")}, []string{"spec.components[1].template: Forbidden: json: cannot unmarshal"}, ""},
-		"forbidden":         {"which may change until it starts", map[string]error{"Pod": apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", errors.New("no ServiceAccount"))}, nil, "spec.components[0].template: as things are now, the job could not start"},
-		"there already":     {"it may go until then", map[string]error{"Job": apierrors.NewAlreadyExists(schema.GroupResource{Resource: "jobs"}, "j")}, nil, "there is a Job j already"},
-		"cannot be tried":   {"no user waits for that", map[string]error{"Job": fmt.Errorf("trial: %w", context.DeadlineExceeded)}, nil, "could not be tried"},
-		"webhook of others": {"one that does not support trials", map[string]error{"Job": apierrors.NewBadRequest("admission webhook x does not support dry run")}, nil, "could not be tried"},
+		"unreadable": {
+			"a field of another type",
+			map[string]error{"Job": apierrors.NewBadRequest("json: cannot unmarshal")},
+			[]string{"spec.components[1].template: Forbidden: json: cannot unmarshal"},
+			"",
+		},
+		"forbidden": {
+			"which may change until it starts",
+			map[string]error{
+				"Pod": apierrors.NewForbidden(
+					schema.GroupResource{Resource: "pods"},
+					"p",
+					errors.New("no ServiceAccount"),
+				),
+			},
+			nil,
+			"spec.components[0].template: as things are now, the job could not start",
+		},
+		"there already": {
+			"it may go until then",
+			map[string]error{"Job": apierrors.NewAlreadyExists(schema.GroupResource{Resource: "jobs"}, "j")},
+			nil,
+			"there is a Job j already",
+		},
+		"cannot be tried": {
+			"no user waits for that",
+			map[string]error{"Job": fmt.Errorf("trial: %w", context.DeadlineExceeded)},
+			nil,
+			"could not be tried",
+		},
+		"webhook of others": {
+			"one that does not support trials",
+			map[string]error{"Job": apierrors.NewBadRequest("admission webhook x does not support dry run")},
+			nil,
+			"could not be tried",
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -89,7 +131,11 @@ func TestComponentsAreTried(t *testing.T) {
 					t.Errorf("%s: message lacks %q: %s", tc.why, part, r.Message)
 				}
 			}
-			if told := strings.Join(r.Warnings, "\n"); !strings.Contains(told, tc.warn) || (tc.warn == "") != (told == "") {
+			if told := strings.Join(
+				r.Warnings,
+				"\n",
+			); !strings.Contains(told, tc.warn) ||
+				(tc.warn == "") != (told == "") {
 				t.Errorf("%s: warnings are %q, want one with %q", tc.why, r.Warnings, tc.warn)
 			}
 		})
@@ -109,7 +155,11 @@ func TestTrialsHaveTheirTime(t *testing.T) {
 		},
 	})
 	component := `{template: {apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {template: {spec: {containers: [{name: c, image: a}]}}}}}`
-	r := send(t, handle(t, c, webhook.Options{Clock: clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))}), ask{user: "admin", path: validateWrapper, new: wrapper("blue", queueLabel, "true", component)})
+	r := send(
+		t,
+		handle(t, c, webhook.Options{Clock: clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))}),
+		ask{user: "admin", path: validateWrapper, new: wrapper("blue", queueLabel, "true", component)},
+	)
 	if !r.Allowed || left <= 3*time.Second || left > 4*time.Second {
 		t.Errorf("allowed: %v; it had %s", r.Allowed, left)
 	}
@@ -118,10 +168,21 @@ func TestTrialsHaveTheirTime(t *testing.T) {
 // The API server does not know the pods of custom resources, so that they are
 // tried by themselves.
 func TestPodsOfCustomResources(t *testing.T) {
-	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "p", field.ErrorList{field.Required(field.NewPath("spec", "containers").Index(0).Child("image"), "")})
+	invalid := apierrors.NewInvalid(
+		schema.GroupKind{Kind: "Pod"},
+		"p",
+		field.ErrorList{field.Required(field.NewPath("spec", "containers").Index(0).Child("image"), "")},
+	)
 	trainer := `{template: {apiVersion: kubeflow.org/v1, kind: PyTorchJob, metadata: {name: p}, spec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: [{name: c}]}}}}}}}`
-	r := tried(t, map[string]error{"Pod": invalid}, ask{path: validateWrapper, new: wrapper("blue", queueLabel, "true", trainer)})
-	if want := "spec.components[0].template.spec.pytorchReplicaSpecs.Master.template.spec.containers[0].image: Required value"; !strings.Contains(r.Message, want) {
+	r := tried(
+		t,
+		map[string]error{"Pod": invalid},
+		ask{path: validateWrapper, new: wrapper("blue", queueLabel, "true", trainer)},
+	)
+	if want := "spec.components[0].template.spec.pytorchReplicaSpecs.Master.template.spec.containers[0].image: Required value"; !strings.Contains(
+		r.Message,
+		want,
+	) {
 		t.Errorf("the message lacks %q: %s", want, r.Message)
 	}
 }
@@ -144,7 +205,11 @@ func TestEqualComponentsAreTriedOnce(t *testing.T) {
 	job := func(name, image string) string {
 		return `{template: {apiVersion: batch/v1, kind: Job, metadata: {name: ` + name + `}, spec: {template: {spec: {containers: [{name: c, image: ` + image + `}]}}}}}`
 	}
-	refused := apierrors.NewInvalid(schema.GroupKind{Group: "batch", Kind: "Job"}, "j", field.ErrorList{field.Required(field.NewPath("spec"), "")})
+	refused := apierrors.NewInvalid(
+		schema.GroupKind{Group: "batch", Kind: "Job"},
+		"j",
+		field.ErrorList{field.Required(field.NewPath("spec"), "")},
+	)
 	for _, step := range []struct {
 		why             string
 		after           time.Duration
@@ -176,11 +241,28 @@ func TestEqualComponentsAreTriedOnce(t *testing.T) {
 			namespace = "blue"
 		}
 		trials, say = 0, step.say
-		r := send(t, handlers, ask{user: "admin", path: validateWrapper, new: strings.Replace(wrapper(namespace, queueLabel, "true", step.component), "name: w,", "name: "+step.name+",", 1)})
+		r := send(
+			t,
+			handlers,
+			ask{
+				user: "admin",
+				path: validateWrapper,
+				new: strings.Replace(
+					wrapper(namespace, queueLabel, "true", step.component),
+					"name: w,",
+					"name: "+step.name+",",
+					1,
+				),
+			},
+		)
 		if trials != step.tries {
 			t.Errorf("%s %s: %s: tried %d times, want %d", step.name, step.component, step.why, trials, step.tries)
 		}
-		if told := strings.Join(r.Warnings, "\n"); !strings.Contains(told, step.warn) || (step.warn == "") != (told == "") {
+		if told := strings.Join(
+			r.Warnings,
+			"\n",
+		); !strings.Contains(told, step.warn) ||
+			(step.warn == "") != (told == "") {
 			t.Errorf("%s: %s: warnings are %q, want one with %q", step.name, step.why, r.Warnings, step.warn)
 		}
 		if r.Allowed == step.refuse {
@@ -193,8 +275,18 @@ func TestEqualComponentsAreTriedOnce(t *testing.T) {
 // there yet, which is nothing to warn about.
 func TestRightsComeAMomentLater(t *testing.T) {
 	c := cluster(t, nil, nil, world()...)
-	none := apierrors.NewForbidden(schema.GroupResource{Group: "batch", Resource: "jobs"}, "", errors.New(`User "mlbatch-controller" cannot create resource "jobs" in API group "batch" in the namespace "blue"`))
-	quota := apierrors.NewForbidden(schema.GroupResource{Group: "batch", Resource: "jobs"}, "j", errors.New("exceeded quota"))
+	none := apierrors.NewForbidden(
+		schema.GroupResource{Group: "batch", Resource: "jobs"},
+		"",
+		errors.New(
+			`User "mlbatch-controller" cannot create resource "jobs" in API group "batch" in the namespace "blue"`,
+		),
+	)
+	quota := apierrors.NewForbidden(
+		schema.GroupResource{Group: "batch", Resource: "jobs"},
+		"j",
+		errors.New("exceeded quota"),
+	)
 	for name, tc := range map[string]struct {
 		why   string
 		say   []error // by trial; the last one stays
@@ -214,8 +306,16 @@ func TestRightsComeAMomentLater(t *testing.T) {
 				},
 			})
 			good := strings.Replace(jobComponent, "CLASS", "default-priority", 1)
-			r := send(t, handle(t, c, webhook.Options{}), ask{path: validateWrapper, new: wrapper("blue", queueLabel, "true", good)})
-			if told := strings.Join(r.Warnings, "\n"); !r.Allowed || !strings.Contains(told, tc.warn) || (tc.warn == "") != (told == "") {
+			r := send(
+				t,
+				handle(t, c, webhook.Options{}),
+				ask{path: validateWrapper, new: wrapper("blue", queueLabel, "true", good)},
+			)
+			if told := strings.Join(
+				r.Warnings,
+				"\n",
+			); !r.Allowed || !strings.Contains(told, tc.warn) ||
+				(tc.warn == "") != (told == "") {
 				t.Errorf("%s: allowed is %v, warnings are %q, want one with %q", tc.why, r.Allowed, r.Warnings, tc.warn)
 			}
 			if trials != tc.tries {

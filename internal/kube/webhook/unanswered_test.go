@@ -18,13 +18,38 @@ import (
 func TestLookupsThatFail(t *testing.T) {
 	const priority = "kueue.x-k8s.io/priority-class: high"
 	cases := map[string]ask{
-		"new":               {path: validateJob, new: job(queueLabel+", "+priority, "", "suspend: true")},
-		"another class":     {path: validateJob, old: job(queueLabel, "", "suspend: true"), new: job(queueLabel+", "+priority, "", "suspend: true")},
-		"another queue":     {path: validateJob, old: job(queueLabel, "", "suspend: true"), new: job("kueue.x-k8s.io/queue-name: big", "", "suspend: true")},
-		"no queue":          {path: validateJob, old: job(queueLabel, "", "suspend: true"), new: job("", "", "suspend: true")},
-		"defaults of some":  {path: mutateJob, new: job("", "", "")},
-		"new wrapper":       {path: validateWrapper, new: wrapper("lab", queueLabel, "true", strings.Replace(jobComponent, "CLASS", "default-priority", 1), binding)},
-		"start":             {path: validateWrapper, old: wrapper("blue", queueLabel, "true", podComponent), new: wrapper("blue", queueLabel, "false", podComponent)},
+		"new": {path: validateJob, new: job(queueLabel+", "+priority, "", "suspend: true")},
+		"another class": {
+			path: validateJob,
+			old:  job(queueLabel, "", "suspend: true"),
+			new:  job(queueLabel+", "+priority, "", "suspend: true"),
+		},
+		"another queue": {
+			path: validateJob,
+			old:  job(queueLabel, "", "suspend: true"),
+			new:  job("kueue.x-k8s.io/queue-name: big", "", "suspend: true"),
+		},
+		"no queue": {
+			path: validateJob,
+			old:  job(queueLabel, "", "suspend: true"),
+			new:  job("", "", "suspend: true"),
+		},
+		"defaults of some": {path: mutateJob, new: job("", "", "")},
+		"new wrapper": {
+			path: validateWrapper,
+			new: wrapper(
+				"lab",
+				queueLabel,
+				"true",
+				strings.Replace(jobComponent, "CLASS", "default-priority", 1),
+				binding,
+			),
+		},
+		"start": {
+			path: validateWrapper,
+			old:  wrapper("blue", queueLabel, "true", podComponent),
+			new:  wrapper("blue", queueLabel, "false", podComponent),
+		},
 		"wrapper, defaults": {path: mutateWrapper, new: wrapper("blue", "", "false", podComponent)},
 	}
 	for name, a := range cases {
@@ -46,7 +71,13 @@ func TestLookupsThatFail(t *testing.T) {
 			}
 			for broken := 1; broken <= questions; broken++ {
 				if r, _ := count(t, broken); r.Allowed || !strings.Contains(r.Message, "the API server is away") {
-					t.Errorf("allowed %v (%s) although question %d of %d was not answered", r.Allowed, r.Message, broken, questions)
+					t.Errorf(
+						"allowed %v (%s) although question %d of %d was not answered",
+						r.Allowed,
+						r.Message,
+						broken,
+						questions,
+					)
 				}
 			}
 			if questions == 0 {
@@ -59,7 +90,11 @@ func TestLookupsThatFail(t *testing.T) {
 // failing serves webhooks that ask before each answer, and whose user may do all.
 func failing(t *testing.T, ask func() error) map[string]http.Handler {
 	t.Helper()
-	c := cluster(t, nil, []string{"create pods", "create jobs", "create rolebindings", "update workloads/status"}, world()...)
+	c := cluster(
+		t,
+		nil,
+		[]string{"create pods", "create jobs", "create rolebindings", "update workloads/status"},
+		world()...)
 	faults := interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 			if err := ask(); err != nil {

@@ -20,8 +20,12 @@ func unheeded(was, is metav1.Object) []string {
 	if !asks(is) || (was != nil && asks(was)) {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s has no effect: a job of another size is stopped and queued anew; Ray clusters with an autoscaler grow and shrink as they run without it",
-		annotationPath(kueue.ElasticJobAnnotation))}
+	return []string{
+		fmt.Sprintf(
+			"%s has no effect: a job of another size is stopped and queued anew; Ray clusters with an autoscaler grow and shrink as they run without it",
+			annotationPath(kueue.ElasticJobAnnotation),
+		),
+	}
 }
 
 // unheededPlaces tells of what pods have to have in common, as their templates say in
@@ -55,7 +59,10 @@ func groupsOf(templates []jobs.PodTemplate) (out []string) {
 		}
 	}
 	for _, what := range slices.Sorted(maps.Keys(found)) {
-		out = append(out, what+" of pods has no effect: the pods of a queued job start together as it is admitted, in no other group")
+		out = append(
+			out,
+			what+" of pods has no effect: the pods of a queued job start together as it is admitted, in no other group",
+		)
 	}
 	return out
 }
@@ -65,8 +72,12 @@ func inGroup(t jobs.PodTemplate) field.ErrorList {
 	if t.Template.Spec.SchedulingGroup == nil {
 		return nil
 	}
-	return field.ErrorList{field.Forbidden(field.NewPath(t.Path, "spec", "schedulingGroup"),
-		"its pods would wait for that group, and the pods of a queued job start together as it is admitted: remove it")}
+	return field.ErrorList{
+		field.Forbidden(
+			field.NewPath(t.Path, "spec", "schedulingGroup"),
+			"its pods would wait for that group, and the pods of a queued job start together as it is admitted: remove it",
+		),
+	}
 }
 
 // placesOf does so for templates.
@@ -83,7 +94,13 @@ func placesOf(templates []jobs.PodTemplate) []string {
 	}
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(found)) {
-		out = append(out, fmt.Sprintf("annotation %s of pods has no effect: nodes are chosen for all pods of a job together, whatever their rack", key))
+		out = append(
+			out,
+			fmt.Sprintf(
+				"annotation %s of pods has no effect: nodes are chosen for all pods of a job together, whatever their rack",
+				key,
+			),
+		)
 	}
 	return out
 }

@@ -9,7 +9,12 @@ import (
 func TestUnheeded(t *testing.T) {
 	const elastic = `kueue.x-k8s.io/elastic-job: "true"`
 	placed := func(annotation string) string {
-		return strings.Replace(job(queueLabel, "", ""), "template: {", "template: {metadata: {annotations: {kueue.x-k8s.io/"+annotation+"}}, ", 1)
+		return strings.Replace(
+			job(queueLabel, "", ""),
+			"template: {",
+			"template: {metadata: {annotations: {kueue.x-k8s.io/"+annotation+"}}, ",
+			1,
+		)
 	}
 	for name, tc := range map[string]struct {
 		why  string

@@ -53,7 +53,11 @@ func (e *edit) sign(user string, at ...string) error {
 }
 
 // signQueued signs an object that a change puts into a queue: it is submitted with that.
-func (h *jobHandler) signQueued(ctx context.Context, req admission.Request, is jobs.Object) admission.Response {
+func (h *jobHandler) signQueued(
+	ctx context.Context,
+	req admission.Request,
+	is jobs.Object,
+) admission.Response {
 	queued, err := h.queues(ctx, is, req.Namespace)
 	if err != nil {
 		return failed(err)
@@ -69,9 +73,9 @@ func (h *jobHandler) signQueued(ctx context.Context, req admission.Request, is j
 	return difference(is, signed)
 }
 
-// signGrouped writes into a new object that consists of groups of pods who submitted it, and keeps it in one that is
-// changed. Its pods are given it by our controller. What else is in it is not read: the API
-// server checks it against the schema only later, and says then what is wrong with it.
+// signGrouped writes into a new object that consists of groups of pods who submitted it, and keeps it in one
+// that is changed. Its pods are given it by our controller. What else is in it is not read: the API server
+// checks it against the schema only later, and says then what is wrong with it.
 func signGrouped(_ context.Context, req admission.Request) admission.Response {
 	user := req.UserInfo.Username
 	if req.Operation == admissionv1.Update {

@@ -21,12 +21,23 @@ const (
 )
 
 func jobText(namespace, labels, annotations, metadata string) string {
-	return strings.NewReplacer("NS", namespace, "LABELS", labels, "NOTES", annotations, "METADATA", metadata).Replace(`
+	return strings.NewReplacer(
+		"NS",
+		namespace,
+		"LABELS",
+		labels,
+		"NOTES",
+		annotations,
+		"METADATA",
+		metadata,
+	).Replace(
+		`
 apiVersion: batch/v1
 kind: Job
 metadata: {name: j, namespace: NS, labels: {LABELS}, annotations: {NOTES}, METADATA}
 spec: {suspend: true, template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}
-`)
+`,
+	)
 }
 
 func signedSet(labels, template string) string {
@@ -88,7 +99,11 @@ func TestUserIsSigned(t *testing.T) {
 		"LeaderWorkerSet, changed":   {why: "and goes on to", path: sets, old: signedSet(queueLabel+", "+aliceSigned, ""), new: signedSet(queueLabel+", "+forgedUser, ""), want: "alice"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := send(t, serveWith(t, tc.opts, nil, nil, world()...), ask{path: tc.path, user: tc.user, old: tc.old, new: tc.new})
+			r := send(
+				t,
+				serveWith(t, tc.opts, nil, nil, world()...),
+				ask{path: tc.path, user: tc.user, old: tc.old, new: tc.new},
+			)
 			if !r.Allowed {
 				t.Fatal(r.Message)
 			}
@@ -101,7 +116,13 @@ func TestUserIsSigned(t *testing.T) {
 				what, want string
 				o          map[string]any
 			}{{"object", tc.want, r.Object}, {"template", tc.template, template}} {
-				if got := jobs.User(nil, &unstructured.Unstructured{Object: part.o}); got != strings.Trim(part.want, "-") {
+				if got := jobs.User(
+					nil,
+					&unstructured.Unstructured{Object: part.o},
+				); got != strings.Trim(
+					part.want,
+					"-",
+				) {
 					t.Errorf("%s: the %s is of %q, want %q", tc.why, part.what, got, part.want)
 				}
 			}
@@ -115,13 +136,21 @@ func TestUserOfAPodIsKept(t *testing.T) {
 	const gate = "schedulingGates: [{name: kueue.x-k8s.io/admission}]"
 	reviews{
 		"label": {
-			why:    "it is hers",
-			ask:    ask{path: keepPod, old: podText("blue", held+aliceSigned, "", "", gate), new: podText("blue", held+forgedUser, "", "", gate)},
+			why: "it is hers",
+			ask: ask{
+				path: keepPod,
+				old:  podText("blue", held+aliceSigned, "", "", gate),
+				new:  podText("blue", held+forgedUser, "", "", gate),
+			},
 			refuse: []string{"metadata.labels[mlbatch.dev/user]", "cannot be changed"},
 		},
 		"annotation": {
-			why:    "in either way",
-			ask:    ask{path: keepPod, old: podText("blue", held+aliceSigned, "", "", gate), new: podText("blue", held+aliceSigned, forgedUser, "", gate)},
+			why: "in either way",
+			ask: ask{
+				path: keepPod,
+				old:  podText("blue", held+aliceSigned, "", "", gate),
+				new:  podText("blue", held+aliceSigned, forgedUser, "", gate),
+			},
 			refuse: []string{"metadata.annotations[mlbatch.dev/user]"},
 		},
 	}.run(t, world()...)
@@ -129,7 +158,11 @@ func TestUserOfAPodIsKept(t *testing.T) {
 
 // Who applies a set is asked about wherever sets are checked.
 func TestSetsAreSigned(t *testing.T) {
-	mutating, validating := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1", nil), jobs.SchedulerNames())
+	mutating, validating := webhook.Configurations(
+		kinds.All(),
+		webhook.AtURL("https://127.0.0.1:1", nil),
+		jobs.SchedulerNames(),
+	)
 	at := slices.IndexFunc(mutating.Webhooks, func(h admissionregistrationv1.MutatingWebhook) bool {
 		return h.Name == "mleaderworkerset.mlbatch.dev"
 	})
@@ -139,7 +172,8 @@ func TestSetsAreSigned(t *testing.T) {
 	if at < 0 || of < 0 {
 		t.Fatal("there is no webhook")
 	}
-	if m, v := mutating.Webhooks[at], validating.Webhooks[of]; *m.FailurePolicy != *v.FailurePolicy || len(m.Rules[0].Operations) != len(v.Rules[0].Operations) {
+	if m, v := mutating.Webhooks[at], validating.Webhooks[of]; *m.FailurePolicy != *v.FailurePolicy ||
+		len(m.Rules[0].Operations) != len(v.Rules[0].Operations) {
 		t.Errorf("%+v differs from %+v", m, v)
 	}
 }

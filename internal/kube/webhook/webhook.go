@@ -149,7 +149,13 @@ func pathOf(question string, k *jobs.Kind) string {
 }
 
 func pathOfGVK(question string, gvk schema.GroupVersionKind) string {
-	return "/" + question + "-" + strings.ReplaceAll(gvk.Group, ".", "-") + "-" + gvk.Version + "-" + strings.ToLower(gvk.Kind)
+	return "/" + question + "-" + strings.ReplaceAll(
+		gvk.Group,
+		".",
+		"-",
+	) + "-" + gvk.Version + "-" + strings.ToLower(
+		gvk.Kind,
+	)
 }
 
 // The questions about jobs.
@@ -237,15 +243,31 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 
 // pods says which pods are queued by themselves.
 func (o *Options) pods() Pods {
-	return Pods{Off: o.Frameworks != nil && !slices.Contains(o.Frameworks, podmeta.Framework), Parents: o.Frameworks}
+	return Pods{
+		Off:     o.Frameworks != nil && !slices.Contains(o.Frameworks, podmeta.Framework),
+		Parents: o.Frameworks,
+	}
 }
 
 func newJobHandler(c Cluster, decoder admission.Decoder, k *jobs.Kind, opts Options) *jobHandler {
 	return &jobHandler{
-		kind: k, counts: countsAsJob(opts.Kinds, k, opts.Scope), makes: opts.Kinds.Make, kinds: opts.Kinds, off: opts.Frameworks != nil && !slices.Contains(opts.Frameworks, k.Naming.Framework),
-		decoder: decoder, cluster: c, clock: opts.Clock, schedulers: opts.Schedulers, defaultQueue: opts.DefaultQueue,
-		scope: opts.Scope, limits: limited{opts.Limits, c.Jobs, c.Size}, policy: *opts.Policy, gates: gateRules{off: opts.NoAdmissionGates},
-		defaultClass: !opts.NoDefaultPriorityClass, passed: newPassed(opts.Clock), allowed: opts.AllowedKinds,
-		never: opts.Never,
+		kind:         k,
+		counts:       countsAsJob(opts.Kinds, k, opts.Scope),
+		makes:        opts.Kinds.Make,
+		kinds:        opts.Kinds,
+		off:          opts.Frameworks != nil && !slices.Contains(opts.Frameworks, k.Naming.Framework),
+		decoder:      decoder,
+		cluster:      c,
+		clock:        opts.Clock,
+		schedulers:   opts.Schedulers,
+		defaultQueue: opts.DefaultQueue,
+		scope:        opts.Scope,
+		limits:       limited{opts.Limits, c.Jobs, c.Size},
+		policy:       *opts.Policy,
+		gates:        gateRules{off: opts.NoAdmissionGates},
+		defaultClass: !opts.NoDefaultPriorityClass,
+		passed:       newPassed(opts.Clock),
+		allowed:      opts.AllowedKinds,
+		never:        opts.Never,
 	}
 }

@@ -38,7 +38,9 @@ import (
 // no team, lab, that has another.
 func world(extra ...client.Object) []client.Object {
 	return append([]client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{"mlbatch-team-namespace": "true"}}},
+		&corev1.Namespace{
+			ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{"mlbatch-team-namespace": "true"}},
+		},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "lab"}},
 		localQueue("blue", "default-queue"),
 		localQueue("lab", "default-queue"),
@@ -79,7 +81,13 @@ func serveBroken(t *testing.T, faults interceptor.Funcs, objects ...client.Objec
 
 // serveWith answers with other choices of the installation and with objects
 // that the cache knows.
-func serveWith(t *testing.T, opts webhook.Options, cached []client.Object, rights []string, objects ...client.Object) map[string]http.Handler {
+func serveWith(
+	t *testing.T,
+	opts webhook.Options,
+	cached []client.Object,
+	rights []string,
+	objects ...client.Object,
+) map[string]http.Handler {
 	t.Helper()
 	return handle(t, cluster(t, cached, rights, objects...), opts)
 }
@@ -99,7 +107,12 @@ func handle(t *testing.T, c webhook.Cluster, opts webhook.Options) map[string]ht
 
 // cluster is what the webhooks see of a cluster with these objects, of which the
 // cache knows some. rights lists what alice may do.
-func cluster(t *testing.T, cached []client.Object, rights []string, objects ...client.Object) webhook.Cluster {
+func cluster(
+	t *testing.T,
+	cached []client.Object,
+	rights []string,
+	objects ...client.Object,
+) webhook.Cluster {
 	t.Helper()
 	s := scheme.New()
 	live := fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
@@ -122,16 +135,30 @@ func cluster(t *testing.T, cached []client.Object, rights []string, objects ...c
 			return nil
 		},
 	}).Build()
-	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{{Group: "scheduling.x-k8s.io", Version: "v1alpha1"}})
-	mapper.Add(schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"}, meta.RESTScopeNamespace)
+	mapper := meta.NewDefaultRESTMapper(
+		[]schema.GroupVersion{{Group: "scheduling.x-k8s.io", Version: "v1alpha1"}},
+	)
+	mapper.Add(
+		schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"},
+		meta.RESTScopeNamespace,
+	)
 	mapper.Add(batchv1.SchemeGroupVersion.WithKind("Job"), meta.RESTScopeNamespace)
-	mapper.Add(schema.GroupVersionKind{Group: "scheduling.x-k8s.io", Version: "v1alpha1", Kind: "PodGroup"}, meta.RESTScopeNamespace)
+	mapper.Add(
+		schema.GroupVersionKind{Group: "scheduling.x-k8s.io", Version: "v1alpha1", Kind: "PodGroup"},
+		meta.RESTScopeNamespace,
+	)
 	for _, kind := range []string{"Pod", "ConfigMap", "ServiceAccount"} {
 		mapper.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 	}
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("PersistentVolume"), meta.RESTScopeRoot)
-	mapper.Add(schema.GroupVersionKind{Group: "kubeflow.org", Version: "v1", Kind: "PyTorchJob"}, meta.RESTScopeNamespace)
-	mapper.Add(schema.GroupVersionKind{Group: "trainer.kubeflow.org", Version: "v1alpha1", Kind: "TrainJob"}, meta.RESTScopeNamespace)
+	mapper.Add(
+		schema.GroupVersionKind{Group: "kubeflow.org", Version: "v1", Kind: "PyTorchJob"},
+		meta.RESTScopeNamespace,
+	)
+	mapper.Add(
+		schema.GroupVersionKind{Group: "trainer.kubeflow.org", Version: "v1alpha1", Kind: "TrainJob"},
+		meta.RESTScopeNamespace,
+	)
 	return webhook.Cluster{
 		Scheme: s,
 		// A cache that knows nothing yet: what was created a moment ago must be

@@ -53,7 +53,11 @@ func onAny(a *kueue.Admission, flavors []kueue.ResourceFlavorReference) bool {
 
 // listed returns the states of exactly the named checks. What a check answered
 // stays; one that is new has not answered.
-func listed(was []kueue.AdmissionCheckState, names []kueue.AdmissionCheckReference, now time.Time) []kueue.AdmissionCheckState {
+func listed(
+	was []kueue.AdmissionCheckState,
+	names []kueue.AdmissionCheckReference,
+	now time.Time,
+) []kueue.AdmissionCheckState {
 	var out []kueue.AdmissionCheckState
 	for _, name := range names {
 		at := slices.IndexFunc(was, func(c kueue.AdmissionCheckState) bool { return c.Name == name })
@@ -61,7 +65,14 @@ func listed(was []kueue.AdmissionCheckState, names []kueue.AdmissionCheckReferen
 			out = append(out, was[at])
 			continue
 		}
-		out = append(out, kueue.AdmissionCheckState{Name: name, State: kueue.CheckStatePending, LastTransitionTime: metav1.NewTime(now)})
+		out = append(
+			out,
+			kueue.AdmissionCheckState{
+				Name:               name,
+				State:              kueue.CheckStatePending,
+				LastTransitionTime: metav1.NewTime(now),
+			},
+		)
 	}
 	return out
 }
@@ -82,7 +93,10 @@ func sameChecks(list []kueue.AdmissionCheckState, names []kueue.AdmissionCheckRe
 
 // allReady reports whether every check said yes; no check at all is a yes.
 func allReady(list []kueue.AdmissionCheckState) bool {
-	return !slices.ContainsFunc(list, func(c kueue.AdmissionCheckState) bool { return c.State != kueue.CheckStateReady })
+	return !slices.ContainsFunc(
+		list,
+		func(c kueue.AdmissionCheckState) bool { return c.State != kueue.CheckStateReady },
+	)
 }
 
 // answered returns the first check in a state, by the order of the list.
@@ -103,8 +117,14 @@ func resetChecks(list []kueue.AdmissionCheckState, now time.Time) []kueue.Admiss
 			continue
 		}
 		fresh := kueue.AdmissionCheckState{
-			Name: c.Name, State: kueue.CheckStatePending, LastTransitionTime: metav1.NewTime(now),
-			Message: "Reset to Pending after eviction. Previously: " + string(c.State), RetryCount: c.RetryCount, RequeueAfterSeconds: c.RequeueAfterSeconds,
+			Name:               c.Name,
+			State:              kueue.CheckStatePending,
+			LastTransitionTime: metav1.NewTime(now),
+			Message: "Reset to Pending after eviction. Previously: " + string(
+				c.State,
+			),
+			RetryCount:          c.RetryCount,
+			RequeueAfterSeconds: c.RequeueAfterSeconds,
 		}
 		if c.State == kueue.CheckStateRetry {
 			fresh.RetryCount = new(ptr.Deref(c.RetryCount, 0) + 1)
@@ -156,7 +176,10 @@ func refusals(f Facts) (Write, bool) {
 		return Write{Status: next}, true
 	}
 	message := "Admission check " + string(c.Name) + " asks for another try" + because(c.Message)
-	return Write{Status: next, Events: []Event{Evict(w, next, f.Now, Eviction{Reason: kueue.ReasonAdmissionCheck, Message: message})}}, true
+	return Write{
+		Status: next,
+		Events: []Event{Evict(w, next, f.Now, Eviction{Reason: kueue.ReasonAdmissionCheck, Message: message})},
+	}, true
 }
 
 func because(message string) string {
@@ -188,7 +211,11 @@ func admission(f Facts) (Write, bool) {
 	}
 	next := w.Status.DeepCopy()
 	admitted := isTrue(w, kueue.WorkloadAdmitted)
-	if names := Checks(f.ClusterQueue, w.Status.Admission); !admitted && !sameChecks(w.Status.AdmissionChecks, names) {
+	if names := Checks(
+		f.ClusterQueue,
+		w.Status.Admission,
+	); !admitted &&
+		!sameChecks(w.Status.AdmissionChecks, names) {
 		next.AdmissionChecks = listed(next.AdmissionChecks, names, f.Now)
 	}
 	var told []Event
@@ -209,12 +236,19 @@ func setAdmitted(w *kueue.Workload, next *kueue.WorkloadStatus, f Facts) Event {
 		set.Set(kueue.WorkloadAdmitted, metav1.ConditionTrue, kueue.ReasonAdmitted, "The workload is admitted")
 		f.Config.awaitPods(set)
 		wait := f.Now.Sub(reservedAt(w)).Round(time.Second)
-		return Event{Reason: kueue.ReasonAdmitted, Message: fmt.Sprintf("Admitted by ClusterQueue %s, wait time since reservation was %s", queue, wait)}
+		return Event{
+			Reason:  kueue.ReasonAdmitted,
+			Message: fmt.Sprintf("Admitted by ClusterQueue %s, wait time since reservation was %s", queue, wait),
+		}
 	}
 	leaveAdmitted(w, next, f.Now)
 	message := unsatisfied(next.AdmissionChecks)
 	set.Set(kueue.WorkloadAdmitted, metav1.ConditionFalse, kueue.ReasonUnsatisfiedAdmissionChecks, message)
-	return Event{Reason: kueue.ReasonUnsatisfiedAdmissionChecks, Warning: true, Message: "No longer admitted: " + message}
+	return Event{
+		Reason:  kueue.ReasonUnsatisfiedAdmissionChecks,
+		Warning: true,
+		Message: "No longer admitted: " + message,
+	}
 }
 
 // unsatisfied names the checks that did not say yes.

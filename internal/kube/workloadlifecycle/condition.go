@@ -43,12 +43,21 @@ func (c Conditions) clear(reason, message string, kinds ...string) {
 
 // Unreserved says that a workload without a reservation is not admitted.
 func (c Conditions) Unreserved() {
-	c.Set(kueue.WorkloadAdmitted, metav1.ConditionFalse, kueue.ReasonNoReservation, "The workload has no reservation")
+	c.Set(
+		kueue.WorkloadAdmitted,
+		metav1.ConditionFalse,
+		kueue.ReasonNoReservation,
+		"The workload has no reservation",
+	)
 }
 
 // Ungated says that no preemption gate holds the workload back, if one did.
 func (c Conditions) Ungated() {
-	c.clear(kueue.ReasonPreemptionGated, "No preemption gate holds it back", kueue.WorkloadBlockedOnPreemptionGates)
+	c.clear(
+		kueue.ReasonPreemptionGated,
+		"No preemption gate holds it back",
+		kueue.WorkloadBlockedOnPreemptionGates,
+	)
 }
 
 func condition(w *kueue.Workload, kind string) *metav1.Condition {

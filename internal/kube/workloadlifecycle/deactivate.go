@@ -20,7 +20,16 @@ import (
 // target is the first of the three.
 func target(f Facts, reason, message string, told Event) Write {
 	next := f.Workload.Status.DeepCopy()
-	NewConditions(f.Workload, next, f.Now).Set(kueue.WorkloadDeactivationTarget, metav1.ConditionTrue, reason, message)
+	NewConditions(
+		f.Workload,
+		next,
+		f.Now,
+	).Set(
+		kueue.WorkloadDeactivationTarget,
+		metav1.ConditionTrue,
+		reason,
+		message,
+	)
 	return Write{Status: next, Events: []Event{told}}
 }
 
@@ -45,7 +54,11 @@ func deactivated(f Facts) (Write, bool) {
 	next.RequeueState = nil
 	apimeta.RemoveStatusCondition(&next.Conditions, kueue.WorkloadDeactivationTarget)
 	var told []Event
-	if c := condition(w, kueue.WorkloadEvicted); c == nil || c.Status != metav1.ConditionTrue || !strings.HasPrefix(c.Reason, kueue.ReasonDeactivated) {
+	if c := condition(
+		w,
+		kueue.WorkloadEvicted,
+	); c == nil || c.Status != metav1.ConditionTrue ||
+		!strings.HasPrefix(c.Reason, kueue.ReasonDeactivated) {
 		e := Eviction{Reason: kueue.ReasonDeactivated, Message: "The workload is deactivated: spec.active is false"}
 		if t := condition(w, kueue.WorkloadDeactivationTarget); t != nil && t.Status == metav1.ConditionTrue {
 			e.Reason = kueue.ReasonDeactivatedDueTo + t.Reason
@@ -91,7 +104,9 @@ func executionTime(f Facts) (Write, bool) {
 	}
 	message := "it exceeded the maximum execution time of " + (time.Duration(*limit) * time.Second).String()
 	step := target(f, kueue.ReasonMaximumExecutionTimeExceeded, message, Event{
-		Reason: kueue.ReasonMaximumExecutionTimeExceeded, Warning: true, Message: "Deactivating the workload: " + message,
+		Reason:  kueue.ReasonMaximumExecutionTimeExceeded,
+		Warning: true,
+		Message: "Deactivating the workload: " + message,
 	})
 	step.Status.AccumulatedPastExecutionTimeSeconds = nil
 	return step, true
@@ -106,14 +121,18 @@ func retain(f Facts, w *kueue.Workload, since string, keep *time.Duration, what 
 	if end.After(f.Now) {
 		return Write{Again: end}
 	}
-	deleted := Event{Reason: kueue.EventDeleted, Message: "Deleted: " + since + " for " + keep.String() + ", which is as long as it is kept"}
+	deleted := Event{
+		Reason:  kueue.EventDeleted,
+		Message: "Deleted: " + since + " for " + keep.String() + ", which is as long as it is kept",
+	}
 	return Write{Delete: what, Events: []Event{deleted}}
 }
 
 // retainDeactivated deletes what a rule deactivated, and its job.
 func retainDeactivated(f Facts) Write {
 	w := f.Workload
-	if w.Status.Admission != nil || !strings.HasPrefix(condition(w, kueue.WorkloadEvicted).Reason, kueue.ReasonDeactivatedDueTo) {
+	if w.Status.Admission != nil ||
+		!strings.HasPrefix(condition(w, kueue.WorkloadEvicted).Reason, kueue.ReasonDeactivatedDueTo) {
 		return Write{}
 	}
 	what := DeleteWorkload

@@ -21,7 +21,12 @@ func TestTimeToEnd(t *testing.T) {
 		"WithoutAnyLimit": {day, time.Hour, 0, 23 * time.Hour, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if left, shorten := workloadlifecycle.TimeToEnd(c.grace, c.ago, c.longest); left != c.left || shorten != c.shorten {
+			if left, shorten := workloadlifecycle.TimeToEnd(
+				c.grace,
+				c.ago,
+				c.longest,
+			); left != c.left ||
+				shorten != c.shorten {
 				t.Errorf("%s, %v; want %s, %v", left, shorten, c.left, c.shorten)
 			}
 		})

@@ -21,17 +21,34 @@ type Eviction struct {
 // Reserve writes the first phase of admission: quota and places are the
 // workload's, its checks are asked, and if none applies it is admitted in the
 // same write.
-func Reserve(w *kueue.Workload, next *kueue.WorkloadStatus, a *kueue.Admission, q *kueue.ClusterQueue, c Config, now time.Time) {
+func Reserve(
+	w *kueue.Workload,
+	next *kueue.WorkloadStatus,
+	a *kueue.Admission,
+	q *kueue.ClusterQueue,
+	c Config,
+	now time.Time,
+) {
 	next.Admission = a
 	queue := string(a.ClusterQueue)
 	set := NewConditions(w, next, now)
-	set.Set(kueue.WorkloadQuotaReserved, metav1.ConditionTrue, kueue.ReasonQuotaReserved, "Quota reserved in ClusterQueue "+queue)
+	set.Set(
+		kueue.WorkloadQuotaReserved,
+		metav1.ConditionTrue,
+		kueue.ReasonQuotaReserved,
+		"Quota reserved in ClusterQueue "+queue,
+	)
 	next.AdmissionChecks = listed(next.AdmissionChecks, Checks(q, a), now)
 	if allReady(next.AdmissionChecks) {
 		set.Set(kueue.WorkloadAdmitted, metav1.ConditionTrue, kueue.ReasonAdmitted, "The workload is admitted")
 		c.awaitPods(set)
 	} else {
-		set.Set(kueue.WorkloadAdmitted, metav1.ConditionFalse, kueue.ReasonUnsatisfiedAdmissionChecks, unsatisfied(next.AdmissionChecks))
+		set.Set(
+			kueue.WorkloadAdmitted,
+			metav1.ConditionFalse,
+			kueue.ReasonUnsatisfiedAdmissionChecks,
+			unsatisfied(next.AdmissionChecks),
+		)
 	}
 	set.clear(kueue.ReasonQuotaReserved, "Quota reserved again in ClusterQueue "+queue,
 		kueue.WorkloadEvicted, kueue.WorkloadPreempted)
@@ -83,8 +100,14 @@ func count(next *kueue.WorkloadStatus, reason, cause string) {
 			return
 		}
 	}
-	next.SchedulingStats.Evictions = append(next.SchedulingStats.Evictions,
-		kueue.WorkloadSchedulingStatsEviction{Reason: reason, UnderlyingCause: kueue.EvictionUnderlyingCause(cause), Count: 1})
+	next.SchedulingStats.Evictions = append(
+		next.SchedulingStats.Evictions,
+		kueue.WorkloadSchedulingStatsEviction{
+			Reason:          reason,
+			UnderlyingCause: kueue.EvictionUnderlyingCause(cause),
+			Count:           1,
+		},
+	)
 }
 
 // Released returns the status of a workload whose pods are gone after an
@@ -111,7 +134,10 @@ func hasToWait(reason string, r *kueue.RequeueState) bool {
 	switch reason {
 	case kueue.ReasonNodesRefused:
 		return r != nil && r.RequeueAt != nil
-	case kueue.ReasonPodsReadyTimeout, kueue.ReasonAdmissionCheck, kueue.ReasonClusterQueueStopped, kueue.ReasonLocalQueueStopped:
+	case kueue.ReasonPodsReadyTimeout,
+		kueue.ReasonAdmissionCheck,
+		kueue.ReasonClusterQueueStopped,
+		kueue.ReasonLocalQueueStopped:
 		return true
 	}
 	return strings.HasPrefix(reason, kueue.ReasonDeactivated)
@@ -139,7 +165,9 @@ func Ended(w *kueue.Workload, reason, message string, now time.Time) *kueue.Work
 func requeue(f Facts) (Write, bool) {
 	w := f.Workload
 	evicted, requeued := condition(w, kueue.WorkloadEvicted), condition(w, kueue.WorkloadRequeued)
-	if w.Status.Admission != nil || evicted == nil || evicted.Status != metav1.ConditionTrue || requeued == nil || requeued.Status != metav1.ConditionFalse {
+	if w.Status.Admission != nil || evicted == nil || evicted.Status != metav1.ConditionTrue ||
+		requeued == nil ||
+		requeued.Status != metav1.ConditionFalse {
 		return Write{}, false
 	}
 	var reason, message string

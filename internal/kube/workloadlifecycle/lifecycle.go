@@ -165,7 +165,13 @@ func Next(f Facts) Write {
 			return Write{} // its job, which has not run, would be queued anew and fail again
 		}
 		if f.Orphan && f.LivePods == 0 {
-			return retain(f, w, kueue.WorkloadFinished, shorter(f.Config.Retention.AfterFinished, orphanKept), DeleteWorkload)
+			return retain(
+				f,
+				w,
+				kueue.WorkloadFinished,
+				shorter(f.Config.Retention.AfterFinished, orphanKept),
+				DeleteWorkload,
+			)
 		}
 		return retain(f, w, kueue.WorkloadFinished, f.Config.Retention.AfterFinished, DeleteWorkload)
 	}
@@ -235,14 +241,28 @@ func abandoned(f Facts) (Write, bool) {
 	if end := f.JobDeleted.Add(patience); end.After(f.Now) {
 		return Write{Again: end}, false
 	}
-	return Write{Status: Ended(f.Workload, kueue.ReasonOwnerNotFound, "The job that this workload was made for is being deleted, and none of its pods is left", f.Now)}, true
+	return Write{
+		Status: Ended(
+			f.Workload,
+			kueue.ReasonOwnerNotFound,
+			"The job that this workload was made for is being deleted, and none of its pods is left",
+			f.Now,
+		),
+	}, true
 }
 
 func orphaned(f Facts) (Write, bool) {
 	if !f.Orphan || f.LivePods > 0 {
 		return Write{}, false
 	}
-	return Write{Status: Ended(f.Workload, kueue.ReasonOwnerNotFound, "The job that this workload was made for is gone", f.Now)}, true
+	return Write{
+		Status: Ended(
+			f.Workload,
+			kueue.ReasonOwnerNotFound,
+			"The job that this workload was made for is gone",
+			f.Now,
+		),
+	}, true
 }
 
 func followClass(f Facts) (Write, bool) {
@@ -256,13 +276,19 @@ func followClass(f Facts) (Write, bool) {
 // neither quota nor admission.
 func explicit(f Facts) (Write, bool) {
 	w := f.Workload
-	if !f.Config.Explicit || (condition(w, kueue.WorkloadQuotaReserved) != nil && condition(w, kueue.WorkloadAdmitted) != nil) {
+	if !f.Config.Explicit ||
+		(condition(w, kueue.WorkloadQuotaReserved) != nil && condition(w, kueue.WorkloadAdmitted) != nil) {
 		return Write{}, false
 	}
 	next := w.Status.DeepCopy()
 	set := NewConditions(w, next, f.Now)
 	if condition(w, kueue.WorkloadQuotaReserved) == nil {
-		set.Set(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, kueue.ReasonPendingEvaluation, "The workload was not looked at yet")
+		set.Set(
+			kueue.WorkloadQuotaReserved,
+			metav1.ConditionFalse,
+			kueue.ReasonPendingEvaluation,
+			"The workload was not looked at yet",
+		)
 	}
 	if condition(w, kueue.WorkloadAdmitted) == nil {
 		set.Unreserved()
@@ -308,7 +334,12 @@ func stopped(f Facts) (Write, bool) {
 	}
 	next := w.Status.DeepCopy()
 	if !neverAdmitted(w) || f.LivePods > 0 {
-		told := Evict(w, next, f.Now, Eviction{Reason: reason, Message: "The " + what + " was " + was + " while a check did not agree"})
+		told := Evict(
+			w,
+			next,
+			f.Now,
+			Eviction{Reason: reason, Message: "The " + what + " was " + was + " while a check did not agree"},
+		)
 		return Write{Status: next, Events: []Event{told}}, true
 	}
 	message := "The " + what + " was " + was + " before the workload was admitted"
@@ -328,5 +359,6 @@ func neverAdmitted(w *kueue.Workload) bool {
 	if admitted == nil {
 		return true
 	}
-	return admitted.Status != metav1.ConditionTrue && reserved != nil && !admitted.LastTransitionTime.After(reserved.LastTransitionTime.Time)
+	return admitted.Status != metav1.ConditionTrue && reserved != nil &&
+		!admitted.LastTransitionTime.After(reserved.LastTransitionTime.Time)
 }

@@ -64,7 +64,10 @@ func describeStatus(o *outcome, was, is *kueue.WorkloadStatus) {
 			}
 		}
 	}
-	if u := is.AccumulatedPastExecutionTimeSeconds; !equality.Semantic.DeepEqual(was.AccumulatedPastExecutionTimeSeconds, u) {
+	if u := is.AccumulatedPastExecutionTimeSeconds; !equality.Semantic.DeepEqual(
+		was.AccumulatedPastExecutionTimeSeconds,
+		u,
+	) {
 		o.Used = ptr.Deref(u, -1)
 	}
 	if !equality.Semantic.DeepEqual(was.SchedulingStats, is.SchedulingStats) {
@@ -125,24 +128,57 @@ func TestReserve(t *testing.T) {
 		f    Facts
 		want outcome
 	}{
-		"no checks":               {"one write does both phases", facts(), outcome{Conditions: m{"QuotaReserved": "True QuotaReserved", "Admitted": "True Admitted"}}},
-		"no checks, pods awaited": {"the wait begins with the admission", facts(impatient), outcome{Conditions: m{"QuotaReserved": "True QuotaReserved", "Admitted": "True Admitted", "PodsReady": "False WaitForStart"}}},
-		"checks": {
-			"they are asked now, those of other flavors not", facts(impatient, asks("a"), asks("b", "spot")),
-			outcome{Conditions: m{"QuotaReserved": "True QuotaReserved", "Admitted": "False UnsatisfiedAdmissionChecks"}, Checks: m{"a": "Pending"}},
+		"no checks": {
+			"one write does both phases",
+			facts(),
+			outcome{Conditions: m{"QuotaReserved": "True QuotaReserved", "Admitted": "True Admitted"}},
 		},
-		"checks of other flavors": {"no controller has to agree", facts(asks("b", "spot")), outcome{Conditions: m{"QuotaReserved": "True QuotaReserved", "Admitted": "True Admitted"}}},
-		"after an eviction": {
-			"old conditions must not look like a new eviction; the count of returns stays", facts(back("PodsReadyTimeout"), ago(0, "Preempted", "True", "InClusterQueue"), returned(2, 0)),
+		"no checks, pods awaited": {
+			"the wait begins with the admission",
+			facts(impatient),
 			outcome{
-				Conditions: m{"QuotaReserved": "True QuotaReserved", "Admitted": "True Admitted", "Evicted": "False QuotaReserved", "Preempted": "False QuotaReserved"},
-				Requeue:    "2",
+				Conditions: m{
+					"QuotaReserved": "True QuotaReserved",
+					"Admitted":      "True Admitted",
+					"PodsReady":     "False WaitForStart",
+				},
+			},
+		},
+		"checks": {
+			"they are asked now, those of other flavors not",
+			facts(impatient, asks("a"), asks("b", "spot")),
+			outcome{
+				Conditions: m{"QuotaReserved": "True QuotaReserved", "Admitted": "False UnsatisfiedAdmissionChecks"},
+				Checks:     m{"a": "Pending"},
+			},
+		},
+		"checks of other flavors": {
+			"no controller has to agree",
+			facts(asks("b", "spot")),
+			outcome{Conditions: m{"QuotaReserved": "True QuotaReserved", "Admitted": "True Admitted"}},
+		},
+		"after an eviction": {
+			"old conditions must not look like a new eviction; the count of returns stays",
+			facts(back("PodsReadyTimeout"), ago(0, "Preempted", "True", "InClusterQueue"), returned(2, 0)),
+			outcome{
+				Conditions: m{
+					"QuotaReserved": "True QuotaReserved",
+					"Admitted":      "True Admitted",
+					"Evicted":       "False QuotaReserved",
+					"Preempted":     "False QuotaReserved",
+				},
+				Requeue: "2",
 			},
 		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			a := &kueue.Admission{ClusterQueue: "cq", PodSetAssignments: []kueue.PodSetAssignment{{Flavors: map[kueueResource]kueue.ResourceFlavorReference{"cpu": "solid"}}}}
+			a := &kueue.Admission{
+				ClusterQueue: "cq",
+				PodSetAssignments: []kueue.PodSetAssignment{
+					{Flavors: map[kueueResource]kueue.ResourceFlavorReference{"cpu": "solid"}},
+				},
+			}
 			next := c.f.Workload.Status.DeepCopy()
 			Reserve(c.f.Workload, next, a, c.f.ClusterQueue, c.f.Config, now)
 			if diff := cmp.Diff(c.want, describe(c.f.Workload, Write{Status: next})); diff != "" {
@@ -158,21 +194,48 @@ func TestReleased(t *testing.T) {
 		again       string
 		used        int32
 	}{
-		"preempted":           {"it did nothing wrong and waits again", "Preempted", "True Preempted", 3605},
-		"node failed":         {"another node may take it", "NodeFailures", "True NodeFailures", 3605},
-		"queue stopped":       {"until the queue goes on", "ClusterQueueStopped", "False ClusterQueueStopped", 3605},
-		"local queue stopped": {"until the local queue opens", "LocalQueueStopped", "False LocalQueueStopped", 3605},
-		"pods not ready":      {"until the pause is over", "PodsReadyTimeout", "False PodsReadyTimeout", 3605},
-		"check said retry":    {"until the pause is over", "AdmissionCheck", "False AdmissionCheck", 3605},
-		"deactivated":         {"until its user activates it", "Deactivated", "False Deactivated", 3605},
-		"its time was over":   {"activated again it has all its time", "DeactivatedDueToMaximumExecutionTimeExceeded", "False DeactivatedDueToMaximumExecutionTimeExceeded", -1},
+		"preempted":   {"it did nothing wrong and waits again", "Preempted", "True Preempted", 3605},
+		"node failed": {"another node may take it", "NodeFailures", "True NodeFailures", 3605},
+		"queue stopped": {
+			"until the queue goes on",
+			"ClusterQueueStopped",
+			"False ClusterQueueStopped",
+			3605,
+		},
+		"local queue stopped": {
+			"until the local queue opens",
+			"LocalQueueStopped",
+			"False LocalQueueStopped",
+			3605,
+		},
+		"pods not ready":   {"until the pause is over", "PodsReadyTimeout", "False PodsReadyTimeout", 3605},
+		"check said retry": {"until the pause is over", "AdmissionCheck", "False AdmissionCheck", 3605},
+		"deactivated":      {"until its user activates it", "Deactivated", "False Deactivated", 3605},
+		"its time was over": {
+			"activated again it has all its time",
+			"DeactivatedDueToMaximumExecutionTimeExceeded",
+			"False DeactivatedDueToMaximumExecutionTimeExceeded",
+			-1,
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			f := facts(admitted(time.Hour), evicted(0, c.reason), limited(9999), used(5), ago(time.Hour, "PodsReady", "True", "Started"))
+			f := facts(
+				admitted(time.Hour),
+				evicted(0, c.reason),
+				limited(9999),
+				used(5),
+				ago(time.Hour, "PodsReady", "True", "Started"),
+			)
 			want := outcome{
-				Released: true, Used: c.used,
-				Conditions: map[string]string{"QuotaReserved": "False Pending", "Admitted": "False NoReservation", "Requeued": c.again, "PodsReady": "False WaitForStart"},
+				Released: true,
+				Used:     c.used,
+				Conditions: map[string]string{
+					"QuotaReserved": "False Pending",
+					"Admitted":      "False NoReservation",
+					"Requeued":      c.again,
+					"PodsReady":     "False WaitForStart",
+				},
 			}
 			if diff := cmp.Diff(want, describe(f.Workload, Write{Status: Released(f.Workload, now)})); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", c.why, diff)
@@ -187,15 +250,23 @@ func TestEvictForgets(t *testing.T) {
 	s.UnhealthyNodes = []kueue.UnhealthyNode{{Name: "n1"}}
 	s.ClusterName, s.NominatedClusterNames = new("c1"), []string{"c1"}
 	s.PreemptionGates = []kueue.PreemptionGateState{{Name: "g", Position: kueue.GateOpen}}
-	s.SchedulingStats = &kueue.SchedulingStats{Evictions: []kueue.WorkloadSchedulingStatsEviction{{Reason: "Preempted", UnderlyingCause: "InClusterQueue", Count: 2}}}
+	s.SchedulingStats = &kueue.SchedulingStats{
+		Evictions: []kueue.WorkloadSchedulingStatsEviction{
+			{Reason: "Preempted", UnderlyingCause: "InClusterQueue", Count: 2},
+		},
+	}
 	next := s.DeepCopy()
 	Evict(f.Workload, next, now, Eviction{Reason: "Preempted", Cause: "InClusterQueue"})
-	if next.UnhealthyNodes != nil || next.ClusterName != nil || next.NominatedClusterNames != nil || next.PreemptionGates[0].Position != kueue.GateClosed {
+	if next.UnhealthyNodes != nil || next.ClusterName != nil || next.NominatedClusterNames != nil ||
+		next.PreemptionGates[0].Position != kueue.GateClosed {
 		t.Errorf("nodes, clusters and open gates of the last run are kept: %+v", next)
 	}
 	want := outcome{
-		Conditions: map[string]string{"Evicted": "True Preempted", "BlockedOnPreemptionGates": "False PreemptionGated"},
-		Evictions:  map[string]int32{"Preempted/InClusterQueue": 3},
+		Conditions: map[string]string{
+			"Evicted":                  "True Preempted",
+			"BlockedOnPreemptionGates": "False PreemptionGated",
+		},
+		Evictions: map[string]int32{"Preempted/InClusterQueue": 3},
 	}
 	if diff := cmp.Diff(want, describe(f.Workload, Write{Status: next})); diff != "" {
 		t.Error(diff)
@@ -209,14 +280,44 @@ func TestObservePods(t *testing.T) {
 		ready bool
 		want  string
 	}{
-		"off":             {"no write for what no user asked for", facts(admitted(time.Minute)), true, ""},
-		"not admitted":    {"it has no pods", facts(impatient, reserved("solid")), true, ""},
-		"start":           {"all pods run", facts(impatient, admitted(time.Minute), ago(time.Minute, "PodsReady", "False", "WaitForStart")), true, "True Started"},
-		"still not":       {"no write without a change", facts(impatient, admitted(time.Minute), ago(time.Minute, "PodsReady", "False", "WaitForStart")), false, ""},
-		"runs on":         {"no write without a change", facts(impatient, admitted(time.Minute), ago(time.Minute, "PodsReady", "True", "Started")), true, ""},
-		"a pod is lost":   {"its recovery is awaited", facts(impatient, admitted(time.Minute), ago(time.Minute, "PodsReady", "True", "Started")), false, "False WaitForRecovery"},
-		"it is replaced":  {"recovered is not started", facts(impatient, admitted(time.Minute), ago(time.Minute, "PodsReady", "False", "WaitForRecovery")), true, "True Recovered"},
-		"admitted before": {"waiting was switched on later", facts(impatient, admitted(time.Minute)), false, "False WaitForStart"},
+		"off":          {"no write for what no user asked for", facts(admitted(time.Minute)), true, ""},
+		"not admitted": {"it has no pods", facts(impatient, reserved("solid")), true, ""},
+		"start": {
+			"all pods run",
+			facts(impatient, admitted(time.Minute), ago(time.Minute, "PodsReady", "False", "WaitForStart")),
+			true,
+			"True Started",
+		},
+		"still not": {
+			"no write without a change",
+			facts(impatient, admitted(time.Minute), ago(time.Minute, "PodsReady", "False", "WaitForStart")),
+			false,
+			"",
+		},
+		"runs on": {
+			"no write without a change",
+			facts(impatient, admitted(time.Minute), ago(time.Minute, "PodsReady", "True", "Started")),
+			true,
+			"",
+		},
+		"a pod is lost": {
+			"its recovery is awaited",
+			facts(impatient, admitted(time.Minute), ago(time.Minute, "PodsReady", "True", "Started")),
+			false,
+			"False WaitForRecovery",
+		},
+		"it is replaced": {
+			"recovered is not started",
+			facts(impatient, admitted(time.Minute), ago(time.Minute, "PodsReady", "False", "WaitForRecovery")),
+			true,
+			"True Recovered",
+		},
+		"admitted before": {
+			"waiting was switched on later",
+			facts(impatient, admitted(time.Minute)),
+			false,
+			"False WaitForStart",
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -244,14 +345,61 @@ func TestReadinessDue(t *testing.T) {
 		told  bool
 		wait  time.Duration
 	}{
-		"just now":         {"it may end at once", facts(impatient, admitted(time.Minute), waits), true, 400 * time.Millisecond, false, 600 * time.Millisecond},
-		"for a second":     {"people look", facts(impatient, admitted(time.Minute), waits), true, time.Second, true, 0},
-		"not":              {"nothing is new", facts(impatient, admitted(time.Minute), waits), false, 0, false, 0},
-		"recovered":        {"it was told that one was lost", facts(impatient, admitted(time.Minute), ago(time.Minute, "PodsReady", "False", "WaitForRecovery")), true, 0, true, 0},
-		"lost":             {"its recovery is awaited", facts(impatient, admitted(time.Minute), ago(time.Minute, "PodsReady", "True", "Started")), false, 0, true, 0},
-		"at the last hour": {"it would be evicted although it runs", facts(impatient, admitted(late), waits), true, 0, true, 0},
-		"others wait":      {"they are admitted then", facts(impatient, admitted(time.Minute), waits, func(f *Facts) { c := *f.Config.PodsReady; c.Awaited = true; f.Config.PodsReady = &c }), true, 0, true, 0},
-		"off":              {"nobody asked for it", facts(admitted(time.Minute)), true, 0, false, 0},
+		"just now": {
+			"it may end at once",
+			facts(impatient, admitted(time.Minute), waits),
+			true,
+			400 * time.Millisecond,
+			false,
+			600 * time.Millisecond,
+		},
+		"for a second": {
+			"people look",
+			facts(impatient, admitted(time.Minute), waits),
+			true,
+			time.Second,
+			true,
+			0,
+		},
+		"not": {"nothing is new", facts(impatient, admitted(time.Minute), waits), false, 0, false, 0},
+		"recovered": {
+			"it was told that one was lost",
+			facts(impatient, admitted(time.Minute), ago(time.Minute, "PodsReady", "False", "WaitForRecovery")),
+			true,
+			0,
+			true,
+			0,
+		},
+		"lost": {
+			"its recovery is awaited",
+			facts(impatient, admitted(time.Minute), ago(time.Minute, "PodsReady", "True", "Started")),
+			false,
+			0,
+			true,
+			0,
+		},
+		"at the last hour": {
+			"it would be evicted although it runs",
+			facts(impatient, admitted(late), waits),
+			true,
+			0,
+			true,
+			0,
+		},
+		"others wait": {
+			"they are admitted then",
+			facts(
+				impatient,
+				admitted(time.Minute),
+				waits,
+				func(f *Facts) { c := *f.Config.PodsReady; c.Awaited = true; f.Config.PodsReady = &c },
+			),
+			true,
+			0,
+			true,
+			0,
+		},
+		"off": {"nobody asked for it", facts(admitted(time.Minute)), true, 0, false, 0},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -290,14 +438,24 @@ func TestPause(t *testing.T) {
 // Whatever the checks, queues and users do, steps come to rest, and a workload
 // that rests is admitted exactly if it has a reservation and all checks agree.
 func TestStepsComeToRest(t *testing.T) {
-	states := []kueue.CheckState{kueue.CheckStatePending, kueue.CheckStateReady, kueue.CheckStateRetry, kueue.CheckStateRejected}
+	states := []kueue.CheckState{
+		kueue.CheckStatePending,
+		kueue.CheckStateReady,
+		kueue.CheckStateRetry,
+		kueue.CheckStateRejected,
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		f := facts(impatient, tidy, asks("a"), asks("b", "spot"), asks("c", "solid"))
 		f.Workload.Spec.MaximumExecutionTimeSeconds = new(int32(rapid.IntRange(60, 7200).Draw(t, "limit")))
 		for range rapid.IntRange(1, 8).Draw(t, "turns") {
 			w := f.Workload
 			f.Now = f.Now.Add(time.Duration(rapid.IntRange(0, 3600).Draw(t, "pass")) * time.Second)
-			switch rapid.SampledFrom([]string{"reserve", "answer", "active", "stop", "gone", "preempt"}).Draw(t, "turn") {
+			switch rapid.SampledFrom(
+				[]string{"reserve", "answer", "active", "stop", "gone", "preempt"},
+			).Draw(
+				t,
+				"turn",
+			) {
 			case "reserve":
 				if w.Status.Admission == nil && ptr.Deref(w.Spec.Active, true) {
 					a := facts(reserved("solid")).Workload.Status.Admission
@@ -310,7 +468,9 @@ func TestStepsComeToRest(t *testing.T) {
 			case "active":
 				w.Spec.Active = new(rapid.Bool().Draw(t, "active"))
 			case "stop":
-				f.ClusterQueue.Spec.StopPolicy = new(rapid.SampledFrom([]kueue.StopPolicy{kueue.StopPolicyNone, kueue.StopPolicyHold}).Draw(t, "policy"))
+				f.ClusterQueue.Spec.StopPolicy = new(
+					rapid.SampledFrom([]kueue.StopPolicy{kueue.StopPolicyNone, kueue.StopPolicyHold}).Draw(t, "policy"),
+				)
 			case "gone": // the job's reconciler saw the last pod go
 				if w.Status.Admission != nil && isTrue(w, kueue.WorkloadEvicted) {
 					w.Status = *Released(w, f.Now)
@@ -324,8 +484,14 @@ func TestStepsComeToRest(t *testing.T) {
 				return // deleted
 			}
 			admittedNow := isTrue(w, kueue.WorkloadAdmitted)
-			if admittedNow != (w.Status.Admission != nil && allReady(w.Status.AdmissionChecks)) && !isTrue(w, kueue.WorkloadEvicted) {
-				t.Fatalf("Admitted is %v with reservation %v and checks %v", admittedNow, w.Status.Admission != nil, checkStates(&w.Status))
+			if admittedNow != (w.Status.Admission != nil && allReady(w.Status.AdmissionChecks)) &&
+				!isTrue(w, kueue.WorkloadEvicted) {
+				t.Fatalf(
+					"Admitted is %v with reservation %v and checks %v",
+					admittedNow,
+					w.Status.Admission != nil,
+					checkStates(&w.Status),
+				)
 			}
 		}
 	})

@@ -11,7 +11,11 @@ import (
 
 // A requeueing state without a count, as others may write it, is the first.
 func TestFirstReturn(t *testing.T) {
-	f := facts(impatient, admitted(30*time.Minute), func(f *Facts) { f.Workload.Status.RequeueState = &kueue.RequeueState{} })
+	f := facts(
+		impatient,
+		admitted(30*time.Minute),
+		func(f *Facts) { f.Workload.Status.RequeueState = &kueue.RequeueState{} },
+	)
 	step := Next(f)
 	if r := step.Status.RequeueState; r == nil || r.Count == nil || *r.Count != 1 {
 		t.Errorf("it returned to the queue for the first time: %+v", r)
@@ -92,7 +96,13 @@ func TestWhatKeptPodsIsTold(t *testing.T) {
 			t.Errorf("%s: it does not say what kept its pods: %+v", name, step)
 		}
 	}
-	if f := facts(impatient, admitted(time.Minute), ago(0, "PodsReady", "True", "Started")); f.Config.AwaitsPods(f.Workload) {
+	if f := facts(
+		impatient,
+		admitted(time.Minute),
+		ago(0, "PodsReady", "True", "Started"),
+	); f.Config.AwaitsPods(
+		f.Workload,
+	) {
 		t.Error("its pods are ready")
 	}
 }

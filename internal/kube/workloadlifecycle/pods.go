@@ -16,9 +16,15 @@ type Pods struct {
 	Behind bool
 }
 
-// WhileRunning says what is due of a Workload whose pods may run: a status to write, with the eviction in it if
-// its planned nodes refuse the pods, or else, if anything is to come, how long until it is looked at again.
-func WhileRunning(w *kueue.Workload, p Pods, c Config, now time.Time) (next *kueue.WorkloadStatus, evicted *Event, again time.Duration) {
+// WhileRunning says what is due of a Workload whose pods may run: a status to write, with the eviction in it
+// if its planned nodes refuse the pods, or else, if anything is to come, how long until it is looked at
+// again.
+func WhileRunning(
+	w *kueue.Workload,
+	p Pods,
+	c Config,
+	now time.Time,
+) (next *kueue.WorkloadStatus, evicted *Event, again time.Duration) {
 	next, unsaid := ReadinessDue(w, p.Ready, c, p.ReadySince, now)
 	if next != nil {
 		return next, nil, 0
@@ -40,7 +46,14 @@ func WhileRunning(w *kueue.Workload, p Pods, c Config, now time.Time) (next *kue
 
 // JobEnded is the status of the Workload of a job that has ended, in one write with that its pods were ready
 // if nobody has written that yet.
-func JobEnded(w *kueue.Workload, success bool, message string, p Pods, c Config, now time.Time) *kueue.WorkloadStatus { //nolint:revive // how the job ended
+func JobEnded( //nolint:revive // how the job ended
+	w *kueue.Workload,
+	success bool,
+	message string,
+	p Pods,
+	c Config,
+	now time.Time,
+) *kueue.WorkloadStatus {
 	reason := kueue.ReasonSucceeded
 	if !success {
 		reason = kueue.ReasonFailed

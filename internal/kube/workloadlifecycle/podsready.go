@@ -55,7 +55,8 @@ func ObservePods(w *kueue.Workload, ready bool, c Config, now time.Time) *kueue.
 
 // AwaitsPods reports whether it matters what keeps the pods of a workload from being ready.
 func (c Config) AwaitsPods(w *kueue.Workload) bool {
-	return c.PodsReady != nil && isTrue(w, kueue.WorkloadAdmitted) && !isTrue(w, kueue.WorkloadEvicted) && !isTrue(w, kueue.WorkloadPodsReady)
+	return c.PodsReady != nil && isTrue(w, kueue.WorkloadAdmitted) && !isTrue(w, kueue.WorkloadEvicted) &&
+		!isTrue(w, kueue.WorkloadPodsReady)
 }
 
 // troubled ends a message about pods that are not ready with what keeps one from it: nobody can ask
@@ -74,9 +75,15 @@ const readyPause = time.Second
 
 // ReadinessDue is ObservePods for pods that are ready since some time, once it is due. Before that it
 // returns how long to wait.
-func ReadinessDue(w *kueue.Workload, ready bool, c Config, since, now time.Time) (next *kueue.WorkloadStatus, wait time.Duration) {
+func ReadinessDue(
+	w *kueue.Workload,
+	ready bool,
+	c Config,
+	since, now time.Time,
+) (next *kueue.WorkloadStatus, wait time.Duration) {
 	next = ObservePods(w, ready, c, since)
-	if next == nil || c.PodsReady.Awaited || !apimeta.IsStatusConditionTrue(next.Conditions, kueue.WorkloadPodsReady) {
+	if next == nil || c.PodsReady.Awaited ||
+		!apimeta.IsStatusConditionTrue(next.Conditions, kueue.WorkloadPodsReady) {
 		return next, 0
 	}
 	started, admitted := condition(w, kueue.WorkloadPodsReady), condition(w, kueue.WorkloadAdmitted)
@@ -94,9 +101,10 @@ func ReadinessDue(w *kueue.Workload, ready bool, c Config, since, now time.Time)
 	return next, 0
 }
 
-// lookPause is how long a controller that has just begun looks at pods before it gives up on those that had time to
-// become ready before it began. They may be ready, and nobody was there to write it: after an upgrade, an outage, or
-// in a cluster on a laptop that was stopped. Another controller writes what it sees of them, while this one would evict.
+// lookPause is how long a controller that has just begun looks at pods before it gives up on those that had
+// time to become ready before it began. They may be ready, and nobody was there to write it: after an
+// upgrade, an outage, or in a cluster on a laptop that was stopped. Another controller writes what it sees of
+// them, while this one would evict.
 const lookPause = time.Minute
 
 // podsTimeout is the rule of waitForPodsReady: what was admitted and does not
@@ -106,7 +114,10 @@ func podsTimeout(f Facts) (Write, bool) {
 	if !f.Config.AwaitsPods(w) {
 		return Write{}, false
 	}
-	cause, since, limit := kueue.ReasonWaitForStart, condition(w, kueue.WorkloadAdmitted).LastTransitionTime, c.Timeout
+	cause, since, limit := kueue.ReasonWaitForStart, condition(
+		w,
+		kueue.WorkloadAdmitted,
+	).LastTransitionTime, c.Timeout
 	if p := condition(w, kueue.WorkloadPodsReady); p != nil && p.Reason == kueue.ReasonWaitForRecovery {
 		if c.RecoveryTimeout == 0 {
 			return Write{}, false
@@ -125,14 +136,23 @@ func podsTimeout(f Facts) (Write, bool) {
 		n += ptr.Deref(r.Count, 0)
 	}
 	if c.BackoffLimit != nil && n > *c.BackoffLimit {
-		message := fmt.Sprintf("its pods were not ready in time, after %d returns to the queue", *c.BackoffLimit) + f.troubled()
+		message := fmt.Sprintf(
+			"its pods were not ready in time, after %d returns to the queue",
+			*c.BackoffLimit,
+		) + f.troubled()
 		return target(f, kueue.ReasonRequeuingLimitExceeded, message, Event{
-			Reason: kueue.ReasonRequeuingLimitExceeded, Warning: true, Message: "Deactivating the workload: " + message,
+			Reason:  kueue.ReasonRequeuingLimitExceeded,
+			Warning: true,
+			Message: "Deactivating the workload: " + message,
 		}), true
 	}
 	next := w.Status.DeepCopy()
 	next.RequeueState = &kueue.RequeueState{Count: &n, RequeueAt: new(wholeSecond(f.Now.Add(c.pause(w, n))))}
-	e := Eviction{Reason: kueue.ReasonPodsReadyTimeout, Cause: cause, Message: fmt.Sprintf("Exceeded the PodsReady timeout of %s", limit) + f.troubled()}
+	e := Eviction{
+		Reason:  kueue.ReasonPodsReadyTimeout,
+		Cause:   cause,
+		Message: fmt.Sprintf("Exceeded the PodsReady timeout of %s", limit) + f.troubled(),
+	}
 	return Write{Status: next, Events: []Event{Evict(w, next, f.Now, e)}}, true
 }
 

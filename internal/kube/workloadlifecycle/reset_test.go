@@ -31,9 +31,16 @@ func TestResetChecks(t *testing.T) {
 		if is.State == kueue.CheckStatePending {
 			want.PodSetUpdates = is.PodSetUpdates
 		} else {
-			want.LastTransitionTime, want.Message = metav1.NewTime(now), "Reset to Pending after eviction. Previously: "+string(is.State)
+			want.LastTransitionTime, want.Message = metav1.NewTime(
+				now,
+			), "Reset to Pending after eviction. Previously: "+string(
+				is.State,
+			)
 		}
-		if diff := cmp.Diff([]kueue.AdmissionCheckState{want}, resetChecks([]kueue.AdmissionCheckState{is}, now)); diff != "" {
+		if diff := cmp.Diff(
+			[]kueue.AdmissionCheckState{want},
+			resetChecks([]kueue.AdmissionCheckState{is}, now),
+		); diff != "" {
 			t.Errorf("%s: %s (-want +got):\n%s", name, tc.why, diff)
 		}
 	}

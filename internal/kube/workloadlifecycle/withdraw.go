@@ -101,7 +101,10 @@ func Withdraw(w *kueue.Workload, r Refused, now time.Time) (*kueue.WorkloadStatu
 func NoteRefused(w *kueue.Workload, r Refused, now time.Time) *kueue.WorkloadStatus {
 	known := convert.Refusals(w)
 	if r.Ran || !slices.ContainsFunc(r.Nodes, func(n convert.Refusal) bool {
-		return !slices.ContainsFunc(known, func(k convert.Refusal) bool { return k.PodSet == n.PodSet && k.Node == n.Node && k.Most <= n.Most })
+		return !slices.ContainsFunc(
+			known,
+			func(k convert.Refusal) bool { return k.PodSet == n.PodSet && k.Node == n.Node && k.Most <= n.Most },
+		)
 	}) {
 		return nil
 	}
@@ -128,7 +131,11 @@ func added(w *kueue.Workload, more []convert.Refusal) (all []convert.Refusal, ti
 	for _, r := range more {
 		same := func(o convert.Refusal) bool { return o.PodSet == r.PodSet && o.Node == r.Node }
 		r.Times = 1
-		if i := slices.IndexFunc(earlier, same); i >= 0 && r.Most >= earlier[i].Most { // it takes what it took, or more
+		if i := slices.IndexFunc(
+			earlier,
+			same,
+		); i >= 0 &&
+			r.Most >= earlier[i].Most { // it takes what it took, or more
 			r.Times = earlier[i].Times + 1
 		}
 		all = append(slices.DeleteFunc(all, same), r)
@@ -149,7 +156,16 @@ func lapse(f Facts) (Write, bool) {
 		return Write{Again: end}, false
 	}
 	next := w.Status.DeepCopy()
-	NewConditions(w, next, f.Now).Set(kueue.WorkloadNodesRefused, metav1.ConditionFalse, kueue.ReasonRefusalLapsed, c.Message)
+	NewConditions(
+		w,
+		next,
+		f.Now,
+	).Set(
+		kueue.WorkloadNodesRefused,
+		metav1.ConditionFalse,
+		kueue.ReasonRefusalLapsed,
+		c.Message,
+	)
 	return Write{Status: next}, true
 }
 
@@ -158,6 +174,8 @@ func lapse(f Facts) (Write, bool) {
 func RefusePods(w *kueue.Workload, why string, now time.Time) (*kueue.WorkloadStatus, Event) {
 	next := w.Status.DeepCopy()
 	return next, Evict(w, next, now, Eviction{
-		Reason: kueue.ReasonPodsReadyTimeout, Cause: kueue.ReasonWaitForStart, Message: "Its pods may not be made: " + why,
+		Reason:  kueue.ReasonPodsReadyTimeout,
+		Cause:   kueue.ReasonWaitForStart,
+		Message: "Its pods may not be made: " + why,
 	})
 }

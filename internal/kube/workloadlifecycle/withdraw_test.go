@@ -15,7 +15,10 @@ import (
 )
 
 func refusedBy(node string, most int32) convert.Refusal {
-	return convert.Refusal{PodSet: "main", NodeRefusal: core.NodeRefusal{Node: node, Most: most, Why: "no volume"}}
+	return convert.Refusal{
+		PodSet:      "main",
+		NodeRefusal: core.NodeRefusal{Node: node, Most: most, Why: "no volume"},
+	}
 }
 
 // planned is a workload that was admitted a minute before at, and is called back then.
@@ -32,19 +35,29 @@ func planned(at time.Time) *kueue.Workload {
 func TestWithdrawnPlanIsMadeAnewAtOnce(t *testing.T) {
 	at := time.Unix(1_000_000, 0)
 	w := planned(at)
-	next, event := Withdraw(w, Refused{Nodes: []convert.Refusal{refusedBy("n-1", 0)}, Why: "0/9 nodes are available"}, at)
+	next, event := Withdraw(
+		w,
+		Refused{Nodes: []convert.Refusal{refusedBy("n-1", 0)}, Why: "0/9 nodes are available"},
+		at,
+	)
 	w.Status = *next
 	if got := convert.Refusals(w); len(got) != 1 || got[0].Node != "n-1" {
 		t.Errorf("refused by %v, want n-1", got)
 	}
-	if want := "The planned nodes refuse its pods: no volume"; event.Message != want || event.Eviction.Reason != kueue.ReasonNodesRefused {
+	if want := "The planned nodes refuse its pods: no volume"; event.Message != want ||
+		event.Eviction.Reason != kueue.ReasonNodesRefused {
 		t.Errorf("told %q for %s, want %q", event.Message, event.Eviction.Reason, want)
 	}
 	w.Status = *Released(w, at.Add(time.Second))
 	if w.Status.AccumulatedPastExecutionTimeSeconds != nil || w.Status.RequeueState != nil {
-		t.Errorf("%v seconds count as used, pause %v: it never ran", w.Status.AccumulatedPastExecutionTimeSeconds, w.Status.RequeueState)
+		t.Errorf(
+			"%v seconds count as used, pause %v: it never ran",
+			w.Status.AccumulatedPastExecutionTimeSeconds,
+			w.Status.RequeueState,
+		)
 	}
-	if !apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadRequeued) || len(convert.Refusals(w)) != 1 {
+	if !apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadRequeued) ||
+		len(convert.Refusals(w)) != 1 {
 		t.Errorf("it does not wait for other nodes: %v", w.Status.Conditions)
 	}
 }
@@ -64,7 +77,11 @@ func TestRefusalsAreKnownWhateverEvictsTheJob(t *testing.T) {
 	}{
 		{"nobody refused", Refused{}, -1},
 		{"it ran there", Refused{Nodes: []convert.Refusal{refusedBy("n-1", 2)}, Ran: true}, -1},
-		{"its pods are about to go, and with them what they say", Refused{Nodes: []convert.Refusal{refusedBy("n-1", 2)}}, 2},
+		{
+			"its pods are about to go, and with them what they say",
+			Refused{Nodes: []convert.Refusal{refusedBy("n-1", 2)}},
+			2,
+		},
 		{"it is known", Refused{Nodes: []convert.Refusal{refusedBy("n-1", 2)}}, -1},
 		{"it takes fewer than was known", Refused{Nodes: []convert.Refusal{refusedBy("n-1", 1)}}, 1},
 	}
@@ -184,7 +201,10 @@ func TestRefusalsLapse(t *testing.T) {
 	next, _ := Withdraw(w, Refused{Nodes: []convert.Refusal{refusedBy("n-1", 0)}}, at)
 	w.Status = *next
 	w.Status = *Released(w, at)
-	if got := Next(Facts{Workload: w, Owned: true, Now: at.Add(9 * time.Minute)}); got.Status != nil || !got.Again.Equal(at.Add(10*time.Minute)) {
+	if got := Next(
+		Facts{Workload: w, Owned: true, Now: at.Add(9 * time.Minute)},
+	); got.Status != nil ||
+		!got.Again.Equal(at.Add(10*time.Minute)) {
 		t.Errorf("after nine minutes: %+v", got)
 	}
 	got := Next(Facts{Workload: w, Owned: true, Now: at.Add(10 * time.Minute)})

@@ -46,7 +46,12 @@ func TestStatusWrites(t *testing.T) {
 		t.Errorf("a new status: %d writes, error %v", writes, err)
 	}
 	if stored := read(); w.ResourceVersion != stored.ResourceVersion || *stored.Status.ClusterName != "a" {
-		t.Errorf("the caller has version %s, stored is %s with %v", w.ResourceVersion, stored.ResourceVersion, stored.Status)
+		t.Errorf(
+			"the caller has version %s, stored is %s with %v",
+			w.ResourceVersion,
+			stored.ResourceVersion,
+			stored.Status,
+		)
 	}
 	err := Write(t.Context(), c, stale, kueue.WorkloadStatus{ClusterName: new("b")})
 	if !apierrors.IsConflict(err) || !Overtaken(err) {
@@ -65,8 +70,14 @@ func TestStatusWrites(t *testing.T) {
 func TestNothingIsLostBetweenWriters(t *testing.T) {
 	const writers, each, tries = 4, 10, 1000
 	key := client.ObjectKey{Namespace: "n", Name: "w"}
-	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(&kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}).
-		WithStatusSubresource(&kueue.Workload{}).Build()
+	c := fake.NewClientBuilder().WithScheme(
+		scheme.New(),
+	).WithObjects(
+		&kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}},
+	).
+		WithStatusSubresource(
+			&kueue.Workload{},
+		).Build()
 	says := func(word string) error {
 		for range tries {
 			w := &kueue.Workload{}
@@ -74,7 +85,10 @@ func TestNothingIsLostBetweenWriters(t *testing.T) {
 				return err
 			}
 			next := w.Status.DeepCopy()
-			next.Conditions = append(next.Conditions, metav1.Condition{Type: word, Status: metav1.ConditionTrue, Reason: "Said"})
+			next.Conditions = append(
+				next.Conditions,
+				metav1.Condition{Type: word, Status: metav1.ConditionTrue, Reason: "Said"},
+			)
 			if err := Write(t.Context(), c, w, *next); !Overtaken(err) {
 				return err
 			}

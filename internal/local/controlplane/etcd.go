@@ -70,8 +70,18 @@ func etcdConfig(args []string) (*embed.Config, error) {
 	f.StringVar(&listen, "listen", "", "host:port for clients")
 	f.StringVar(&cfg.ClientTLSInfo.CertFile, "cert-file", "", "server certificate")
 	f.StringVar(&cfg.ClientTLSInfo.KeyFile, "key-file", "", "server key")
-	f.StringVar(&cfg.ClientTLSInfo.TrustedCAFile, "trusted-ca-file", "", "authority of the clients' certificates")
-	f.BoolVar(&cfg.UnsafeNoFsync, "unsafe-no-fsync", false, "do not wait for the disk: a crash of the machine may lose data")
+	f.StringVar(
+		&cfg.ClientTLSInfo.TrustedCAFile,
+		"trusted-ca-file",
+		"",
+		"authority of the clients' certificates",
+	)
+	f.BoolVar(
+		&cfg.UnsafeNoFsync,
+		"unsafe-no-fsync",
+		false,
+		"do not wait for the disk: a crash of the machine may lose data",
+	)
 	if err := f.Parse(args); err != nil {
 		return nil, fmt.Errorf("etcd flags: %w", err)
 	}

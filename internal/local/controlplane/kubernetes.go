@@ -53,8 +53,12 @@ type extras struct {
 }
 
 func (e *extras) addTo(f *pflag.FlagSet) {
-	f.StringVar(&e.conversionClient, "conversion-kubeconfig", "",
-		"kubeconfig with what to show to conversion webhooks, which upstream's server has for admission webhooks only")
+	f.StringVar(
+		&e.conversionClient,
+		"conversion-kubeconfig",
+		"",
+		"kubeconfig with what to show to conversion webhooks, which upstream's server has for admission webhooks only",
+	)
 	f.BoolVar(&e.oldCaches, OldCachesFlag, false, "keep watch caches of old versions, too")
 }
 
@@ -75,7 +79,10 @@ func apiServerCommand() *cobra.Command {
 			if err := kubernetes.Set(); err != nil {
 				return fmt.Errorf("feature gates: %w", err)
 			}
-			if err := logsapi.ValidateAndApply(opts.Logs, kubernetes.FeatureGateFor(basecompatibility.DefaultKubeComponent)); err != nil {
+			if err := logsapi.ValidateAndApply(
+				opts.Logs,
+				kubernetes.FeatureGateFor(basecompatibility.DefaultKubeComponent),
+			); err != nil {
 				return fmt.Errorf("logging: %w", err)
 			}
 			rest.SetDefaultWarningHandler(rest.NoWarnings{}) // of what it asks itself
@@ -121,7 +128,9 @@ func serveAPI(ctx context.Context, opts options.CompletedOptions, ours extras) e
 	aggregator := &config.Aggregator.ExtraConfig
 	aggregator.ServiceResolver = externalNames{
 		ServiceResolver: aggregator.ServiceResolver,
-		byName:          aggregatorapiserver.NewClusterIPServiceResolver(config.KubeAPIs.ControlPlane.VersionedInformers.Core().V1().Services().Lister()),
+		byName: aggregatorapiserver.NewClusterIPServiceResolver(
+			config.KubeAPIs.ControlPlane.VersionedInformers.Core().V1().Services().Lister(),
+		),
 	}
 
 	completed, err := config.Complete()
@@ -155,7 +164,12 @@ func (r externalNames) ResolveEndpoint(namespace, name string, port int32) (*url
 	}
 	// Only this one knows external names; of what has an address of its own, no machine here
 	// knows the way to it.
-	if named, e := r.byName.ResolveEndpoint(namespace, name, port); e == nil && net.ParseIP(named.Hostname()) == nil {
+	if named, e := r.byName.ResolveEndpoint(
+		namespace,
+		name,
+		port,
+	); e == nil &&
+		net.ParseIP(named.Hostname()) == nil {
 		return named, nil
 	}
 	return nil, err

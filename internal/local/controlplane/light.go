@@ -31,7 +31,8 @@ func newLight(io.Reader) (admission.Interface, error) {
 
 // Admit implements admission.MutationInterface.
 func (light) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if a.GetResource().GroupResource() != (schema.GroupResource{Group: "kueue.x-k8s.io", Resource: "workloads"}) || a.GetSubresource() != "" {
+	if a.GetResource().GroupResource() != (schema.GroupResource{Group: "kueue.x-k8s.io", Resource: "workloads"}) ||
+		a.GetSubresource() != "" {
 		return nil
 	}
 	object, err := meta.Accessor(a.GetObject())

@@ -23,7 +23,11 @@ func (r resolver) ResolveEndpoint(_, name string, _ int32) (*url.URL, error) {
 func TestExternalNames(t *testing.T) {
 	r := externalNames{
 		ServiceResolver: resolver{"with-pods": "https://10.0.0.1:443"},
-		byName:          resolver{"with-pods": "https://10.96.0.7:443", "named": "https://localhost:8082", "without-pods": "https://10.96.0.8:443"},
+		byName: resolver{
+			"with-pods":    "https://10.96.0.7:443",
+			"named":        "https://localhost:8082",
+			"without-pods": "https://10.96.0.8:443",
+		},
 	}
 	for name, want := range map[string]string{
 		"with-pods": "https://10.0.0.1:443", "named": "https://localhost:8082", "without-pods": "", "unknown": "",

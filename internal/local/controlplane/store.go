@@ -14,7 +14,14 @@ import (
 // Begin stores values by key unless there are keys that begin with used. Values of keys that are there
 // stay as they are.
 func (s Store) Begin(ctx context.Context, used string, values map[string][]byte) error {
-	cl, err := clientv3.New(clientv3.Config{Context: ctx, Endpoints: []string{"https://" + s.Address}, TLS: s.TLS, Logger: zap.NewNop()})
+	cl, err := clientv3.New(
+		clientv3.Config{
+			Context:   ctx,
+			Endpoints: []string{"https://" + s.Address},
+			TLS:       s.TLS,
+			Logger:    zap.NewNop(),
+		},
+	)
 	if err != nil {
 		return fmt.Errorf("connect to etcd: %w", err)
 	}
@@ -29,7 +36,13 @@ func (s Store) Begin(ctx context.Context, used string, values map[string][]byte)
 	var all errgroup.Group
 	for key, value := range values {
 		all.Go(func() error {
-			_, err := cl.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).Then(clientv3.OpPut(key, string(value))).Commit()
+			_, err := cl.Txn(
+				ctx,
+			).If(
+				clientv3.Compare(clientv3.CreateRevision(key), "=", 0),
+			).Then(
+				clientv3.OpPut(key, string(value)),
+			).Commit()
 			if err != nil {
 				return fmt.Errorf("store %s: %w", key, err)
 			}

@@ -23,7 +23,10 @@ const oldVersion = "kueue.x-k8s.io/v1beta1"
 type withoutOldCaches struct{ generic.RESTOptionsGetter }
 
 // GetRESTOptions implements generic.RESTOptionsGetter.
-func (g withoutOldCaches) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+func (g withoutOldCaches) GetRESTOptions(
+	resource schema.GroupResource,
+	example runtime.Object,
+) (generic.RESTOptions, error) {
 	opts, err := g.RESTOptionsGetter.GetRESTOptions(resource, example)
 	if err != nil {
 		return opts, err

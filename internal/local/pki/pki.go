@@ -78,12 +78,21 @@ func Open(dir, name string, now time.Time) (*Authority, error) {
 		return a, a.create(name, now)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("load certificate authority %s: %w; put the two files back from a copy, or remove %s and %s: "+
-			"then a new authority is made, the data stays, and copies of the kubeconfig have to be made anew",
-			name, err, a.pair.Cert, a.pair.Key)
+		return nil, fmt.Errorf(
+			"load certificate authority %s: %w; put the two files back from a copy, or remove %s and %s: "+
+				"then a new authority is made, the data stays, and copies of the kubeconfig have to be made anew",
+			name,
+			err,
+			a.pair.Cert,
+			a.pair.Key,
+		)
 	}
 	if now.After(cert.NotAfter) {
-		return nil, fmt.Errorf("certificate authority %s expired on %s", a.pair.Cert, cert.NotAfter.Format(time.DateOnly))
+		return nil, fmt.Errorf(
+			"certificate authority %s expired on %s",
+			a.pair.Cert,
+			cert.NotAfter.Format(time.DateOnly),
+		)
 	}
 	a.cert, a.key = cert, key
 	return a, nil

@@ -20,7 +20,12 @@ func TestIssuedCertificatesWorkTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := issue(t, ca, Leaf{Name: "server", User: "server", Hosts: []string{"127.0.0.1", "localhost"}, Usage: Server}, now)
+	server := issue(
+		t,
+		ca,
+		Leaf{Name: "server", User: "server", Hosts: []string{"127.0.0.1", "localhost"}, Usage: Server},
+		now,
+	)
 	client := issue(t, ca, Leaf{Name: "client", User: "alice", Groups: []string{"a", "b"}, Usage: Client}, now)
 
 	pool := x509.NewCertPool()
@@ -29,10 +34,18 @@ func TestIssuedCertificatesWorkTogether(t *testing.T) {
 		s := r.TLS.PeerCertificates[0].Subject
 		_, _ = io.WriteString(w, s.CommonName+" "+s.Organization[0]+" "+s.Organization[1])
 	}))
-	srv.TLS = &tls.Config{Certificates: []tls.Certificate{pair(t, server)}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}
+	srv.TLS = &tls.Config{
+		Certificates: []tls.Certificate{pair(t, server)},
+		ClientCAs:    pool,
+		ClientAuth:   tls.RequireAndVerifyClientCert,
+	}
 	srv.StartTLS()
 	defer srv.Close()
-	cl := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{pair(t, client)}}}}
+	cl := &http.Client{
+		Transport: &http.Transport{
+			TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{pair(t, client)}},
+		},
+	}
 	resp, err := cl.Get(srv.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -53,10 +66,25 @@ func TestFilesAreKeptOrRenewed(t *testing.T) {
 		at   time.Time
 		kept bool
 	}{
-		"again":       {"a restarted cluster keeps its identity", base, now.Add(time.Hour), true},
-		"near end":    {"an old data directory must still work", base, now.Add(lifetime - renewBefore + time.Hour), false},
-		"other user":  {"the subject is what the API server trusts", Leaf{Name: "x", User: "v", Hosts: base.Hosts, Usage: Server}, now, false},
-		"other hosts": {"clients would refuse the server", Leaf{Name: "x", User: "u", Hosts: []string{"localhost"}, Usage: Server}, now, false},
+		"again": {"a restarted cluster keeps its identity", base, now.Add(time.Hour), true},
+		"near end": {
+			"an old data directory must still work",
+			base,
+			now.Add(lifetime - renewBefore + time.Hour),
+			false,
+		},
+		"other user": {
+			"the subject is what the API server trusts",
+			Leaf{Name: "x", User: "v", Hosts: base.Hosts, Usage: Server},
+			now,
+			false,
+		},
+		"other hosts": {
+			"clients would refuse the server",
+			Leaf{Name: "x", User: "u", Hosts: []string{"localhost"}, Usage: Server},
+			now,
+			false,
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -96,13 +96,22 @@ func baseImage() (v1.Image, error) {
 		addDirs(w, "bin", "etc", "root", "home", "var", "usr", "usr/bin", "dev", "proc", "sys"),
 		w.WriteHeader(&tar.Header{Name: "tmp/", Mode: 0o1777, Typeflag: tar.TypeDir}),
 		addFile(w, "bin/busybox", 0o755, binary),
-		addFile(w, "etc/passwd", 0o644, []byte("root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/home:/bin/false\n")),
+		addFile(
+			w,
+			"etc/passwd",
+			0o644,
+			[]byte("root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/home:/bin/false\n"),
+		),
 		addFile(w, "etc/group", 0o644, []byte("root:x:0:\nnogroup:x:65534:\n")),
-		w.WriteHeader(&tar.Header{Name: "usr/bin/env", Linkname: "/bin/busybox", Typeflag: tar.TypeSymlink, Mode: 0o777}),
+		w.WriteHeader(
+			&tar.Header{Name: "usr/bin/env", Linkname: "/bin/busybox", Typeflag: tar.TypeSymlink, Mode: 0o777},
+		),
 	)
 	for a := range strings.FieldsSeq(string(applets)) {
 		if err == nil && a != "busybox" {
-			err = w.WriteHeader(&tar.Header{Name: "bin/" + a, Linkname: "/bin/busybox", Typeflag: tar.TypeSymlink, Mode: 0o777})
+			err = w.WriteHeader(
+				&tar.Header{Name: "bin/" + a, Linkname: "/bin/busybox", Typeflag: tar.TypeSymlink, Mode: 0o777},
+			)
 		}
 	}
 	if err = errors.Join(err, w.Close()); err != nil {
@@ -121,7 +130,9 @@ func addDirs(w *tar.Writer, names ...string) error {
 }
 
 func addFile(w *tar.Writer, name string, mode int64, data []byte) error {
-	if err := w.WriteHeader(&tar.Header{Name: name, Mode: mode, Size: int64(len(data)), Typeflag: tar.TypeReg}); err != nil {
+	if err := w.WriteHeader(
+		&tar.Header{Name: name, Mode: mode, Size: int64(len(data)), Typeflag: tar.TypeReg},
+	); err != nil {
 		return err
 	}
 	_, err := w.Write(data)
@@ -130,7 +141,9 @@ func addFile(w *tar.Writer, name string, mode int64, data []byte) error {
 
 // imageOf is an image of one layer for this machine.
 func imageOf(layer []byte, config v1.Config) (v1.Image, error) {
-	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer)), nil })
+	l, err := tarball.LayerFromOpener(
+		func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer)), nil },
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +157,9 @@ func imageOf(layer []byte, config v1.Config) (v1.Image, error) {
 	}
 	has = has.DeepCopy()
 	has.OS, has.Architecture = "linux", runtime.GOARCH
-	config.Env = append([]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}, config.Env...)
+	config.Env = append(
+		[]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+		config.Env...)
 	has.Config = config
 	return mutate.ConfigFile(img, has)
 }

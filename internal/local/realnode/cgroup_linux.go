@@ -28,7 +28,10 @@ func checkKernel() error {
 		return nil
 	}
 	for _, need := range []string{"cpu", "cpuacct", "cpuset", "memory", "pids", "freezer", "devices"} {
-		if !slices.ContainsFunc(have, func(h string) bool { return slices.Contains(strings.Split(filepath.Base(h), ","), need) }) {
+		if !slices.ContainsFunc(
+			have,
+			func(h string) bool { return slices.Contains(strings.Split(filepath.Base(h), ","), need) },
+		) {
 			return fmt.Errorf("%w: the cgroup controller %s is not mounted below %s", ErrUnable, need, cgroups)
 		}
 	}
@@ -125,16 +128,22 @@ const sweepTimeout = 15 * time.Second
 // The network of the cluster is waited for.
 func Sweep(ctx context.Context, name string, s Subnet) error {
 	var last error
-	_ = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, sweepTimeout, true, func(context.Context) (bool, error) {
-		last = nil
-		for _, root := range hierarchies() {
-			last = errors.Join(last, removeCgroup(filepath.Join(root, name)))
-		}
-		if s.Valid() && !interfaceGone(s) {
-			last = errors.Join(last, fmt.Errorf("interface %s is still there", machineInterface(s)))
-		}
-		return last == nil, nil
-	})
+	_ = wait.PollUntilContextTimeout(
+		ctx,
+		50*time.Millisecond,
+		sweepTimeout,
+		true,
+		func(context.Context) (bool, error) {
+			last = nil
+			for _, root := range hierarchies() {
+				last = errors.Join(last, removeCgroup(filepath.Join(root, name)))
+			}
+			if s.Valid() && !interfaceGone(s) {
+				last = errors.Join(last, fmt.Errorf("interface %s is still there", machineInterface(s)))
+			}
+			return last == nil, nil
+		},
+	)
 	return last
 }
 

@@ -74,9 +74,13 @@ type object = map[string]any
 func (n Node) kubeletConfig(s Subnet, pods int64) object {
 	etc := func(name string) string { return filepath.Join(insideEtc, name) }
 	return object{
-		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
-		"address": s.Node(n.Index), "port": KubeletPort,
-		"tlsCertFile": etc(certFile), "tlsPrivateKeyFile": etc(keyFile), "rotateCertificates": false,
+		"apiVersion":         "kubelet.config.k8s.io/v1beta1",
+		"kind":               "KubeletConfiguration",
+		"address":            s.Node(n.Index),
+		"port":               KubeletPort,
+		"tlsCertFile":        etc(certFile),
+		"tlsPrivateKeyFile":  etc(keyFile),
+		"rotateCertificates": false,
 		"authentication": object{
 			"anonymous": object{"enabled": false}, "webhook": object{"enabled": true},
 			"x509": object{"clientCAFile": etc(caFile)},
@@ -84,19 +88,31 @@ func (n Node) kubeletConfig(s Subnet, pods int64) object {
 		"authorization":            object{"mode": "Webhook"},
 		"containerRuntimeEndpoint": "unix://" + containerdSocket,
 		"imageServiceEndpoint":     "unix://" + imageSocket,
-		"clusterDNS":               []string{DNSService}, "clusterDomain": Domain, "resolvConf": etc(resolvFile),
-		"cgroupDriver": "cgroupfs", "cgroupRoot": n.Cgroup,
+		"clusterDNS":               []string{DNSService},
+		"clusterDomain":            Domain,
+		"resolvConf":               etc(resolvFile),
+		"cgroupDriver":             "cgroupfs",
+		"cgroupRoot":               n.Cgroup,
 		// The machine may have the older cgroups, and swap.
-		"failCgroupV1": false, "failSwapOn": false,
-		"maxPods": pods,
+		"failCgroupV1": false,
+		"failSwapOn":   false,
+		"maxPods":      pods,
 		// As lively as the rest of the embedded cluster, where a node that is silent for
 		// 20 seconds counts as dead.
-		"nodeLeaseDurationSeconds": 20, "nodeStatusUpdateFrequency": "5s", "nodeStatusReportFrequency": "1m",
-		"evictionHard":                     object{"memory.available": "100Mi", "nodefs.available": "100Mi", "nodefs.inodesFree": "1%", "imagefs.available": "100Mi"},
+		"nodeLeaseDurationSeconds":  20,
+		"nodeStatusUpdateFrequency": "5s",
+		"nodeStatusReportFrequency": "1m",
+		"evictionHard": object{
+			"memory.available":  "100Mi",
+			"nodefs.available":  "100Mi",
+			"nodefs.inodesFree": "1%",
+			"imagefs.available": "100Mi",
+		},
 		"evictionPressureTransitionPeriod": "30s",
 		// Images come from archives: removed ones do not come back.
-		"imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99,
-		"serializeImagePulls": false,
+		"imageGCHighThresholdPercent": 100,
+		"imageGCLowThresholdPercent":  99,
+		"serializeImagePulls":         false,
 		// Lowering it takes a right that root need not have.
 		"oomScoreAdj":            0,
 		"makeIPTablesUtilChains": false,

@@ -52,7 +52,10 @@ func runDNS(ctx context.Context, args []string) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	all := informers.NewSharedInformerFactory(cl, 0)
-	z := &zone{services: all.Core().V1().Services().Lister(), slices: all.Discovery().V1().EndpointSlices().Lister()}
+	z := &zone{
+		services: all.Core().V1().Services().Lister(),
+		slices:   all.Discovery().V1().EndpointSlices().Lister(),
+	}
 	all.Start(ctx.Done())
 	all.WaitForCacheSync(ctx.Done())
 	return serveDNS(ctx, z, listen, health)
@@ -162,7 +165,13 @@ func (z *zone) reply(message []byte, most int) []byte {
 	if err != nil {
 		return nil
 	}
-	h = dnsmessage.Header{ID: h.ID, Response: true, Authoritative: true, RecursionDesired: h.RecursionDesired, RecursionAvailable: true}
+	h = dnsmessage.Header{
+		ID:                 h.ID,
+		Response:           true,
+		Authoritative:      true,
+		RecursionDesired:   h.RecursionDesired,
+		RecursionAvailable: true,
+	}
 	records, known := z.answer(q)
 	if !known {
 		h.RCode = dnsmessage.RCodeNameError
@@ -180,7 +189,10 @@ func pack(h dnsmessage.Header, q dnsmessage.Question, records []dnsmessage.Resou
 	m := dnsmessage.Message{Header: h, Questions: []dnsmessage.Question{q}, Answers: records}
 	out, err := m.Pack()
 	if err != nil {
-		m = dnsmessage.Message{Header: dnsmessage.Header{ID: h.ID, Response: true, RCode: dnsmessage.RCodeServerFailure}, Questions: m.Questions}
+		m = dnsmessage.Message{
+			Header:    dnsmessage.Header{ID: h.ID, Response: true, RCode: dnsmessage.RCodeServerFailure},
+			Questions: m.Questions,
+		}
 		out, _ = m.Pack()
 	}
 	return out
@@ -189,7 +201,12 @@ func pack(h dnsmessage.Header, q dnsmessage.Question, records []dnsmessage.Resou
 // answer is what is known of a name, and whether there is such a name.
 func (z *zone) answer(q dnsmessage.Question) (records []dnsmessage.Resource, known bool) {
 	name := parseName(q.Name.String())
-	header := dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: dnsmessage.ClassINET, TTL: answerLasts}
+	header := dnsmessage.ResourceHeader{
+		Name:  q.Name,
+		Type:  q.Type,
+		Class: dnsmessage.ClassINET,
+		TTL:   answerLasts,
+	}
 	var targets []target
 	switch {
 	case q.Type == dnsmessage.TypePTR:
@@ -217,7 +234,13 @@ func (z *zone) answer(q dnsmessage.Question) (records []dnsmessage.Resource, kno
 		case dnsmessage.TypeSRV:
 			n, err := dnsmessage.NewName(t.host)
 			if err == nil {
-				records = append(records, dnsmessage.Resource{Header: header, Body: &dnsmessage.SRVResource{Priority: 0, Weight: 100, Port: t.port, Target: n}})
+				records = append(
+					records,
+					dnsmessage.Resource{
+						Header: header,
+						Body:   &dnsmessage.SRVResource{Priority: 0, Weight: 100, Port: t.port, Target: n},
+					},
+				)
 			}
 		}
 	}
@@ -246,7 +269,11 @@ func (z *zone) targets(n dnsName) (out []target, known bool) {
 		}
 		return out, n.port == "" || len(out) > 0
 	}
-	all, err := z.slices.EndpointSlices(n.namespace).List(labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: n.service}))
+	all, err := z.slices.EndpointSlices(
+		n.namespace,
+	).List(
+		labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: n.service}),
+	)
 	if err != nil {
 		return nil, false
 	}
@@ -271,7 +298,8 @@ func (z *zone) targets(n dnsName) (out []target, known bool) {
 
 // answers reports whether a pod has a name now.
 func answers(e *discoveryv1.Endpoint, s *corev1.Service) bool {
-	return len(e.Addresses) > 0 && (s.Spec.PublishNotReadyAddresses || e.Conditions.Ready == nil || *e.Conditions.Ready)
+	return len(e.Addresses) > 0 &&
+		(s.Spec.PublishNotReadyAddresses || e.Conditions.Ready == nil || *e.Conditions.Ready)
 }
 
 // hostAt is who has an address, for ssh and the like, which look.
@@ -298,7 +326,14 @@ func (z *zone) hostAt(name string) (host string, ok bool) {
 		for i := range slice.Endpoints {
 			e := &slice.Endpoints[i]
 			if e.Hostname != nil && len(e.Addresses) > 0 && e.Addresses[0] == address {
-				names = append(names, dnsName{host: *e.Hostname, service: slice.Labels[discoveryv1.LabelServiceName], namespace: slice.Namespace}.fqdn())
+				names = append(
+					names,
+					dnsName{
+						host:      *e.Hostname,
+						service:   slice.Labels[discoveryv1.LabelServiceName],
+						namespace: slice.Namespace,
+					}.fqdn(),
+				)
 			}
 		}
 	}

@@ -21,8 +21,14 @@ import (
 // not ready.
 func aZone(t *testing.T) *zone {
 	t.Helper()
-	services := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-	slicesOf := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	services := cache.NewIndexer(
+		cache.MetaNamespaceKeyFunc,
+		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
+	)
+	slicesOf := cache.NewIndexer(
+		cache.MetaNamespaceKeyFunc,
+		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
+	)
 	ports := []corev1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP}}
 	for _, s := range []*corev1.Service{
 		{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "blue"}, Spec: corev1.ServiceSpec{ClusterIP: "10.96.0.7", Ports: ports}},
@@ -34,28 +40,48 @@ func aZone(t *testing.T) *zone {
 		}
 	}
 	endpoints := []discoveryv1.Endpoint{
-		{Addresses: []string{"10.140.128.2"}, Hostname: new("worker-0"), Conditions: discoveryv1.EndpointConditions{Ready: new(true)}},
-		{Addresses: []string{"10.140.129.2"}, Hostname: new("worker-1"), Conditions: discoveryv1.EndpointConditions{Ready: new(false)}},
+		{
+			Addresses:  []string{"10.140.128.2"},
+			Hostname:   new("worker-0"),
+			Conditions: discoveryv1.EndpointConditions{Ready: new(true)},
+		},
+		{
+			Addresses:  []string{"10.140.129.2"},
+			Hostname:   new("worker-1"),
+			Conditions: discoveryv1.EndpointConditions{Ready: new(false)},
+		},
 	}
 	for _, of := range []string{"peers", "early"} {
 		err := slicesOf.Add(&discoveryv1.EndpointSlice{
-			ObjectMeta:  metav1.ObjectMeta{Name: of, Namespace: "blue", Labels: map[string]string{discoveryv1.LabelServiceName: of}},
-			AddressType: discoveryv1.AddressTypeIPv4, Endpoints: endpoints,
-			Ports: []discoveryv1.EndpointPort{{Name: new("ssh"), Port: new(int32(22)), Protocol: new(corev1.ProtocolTCP)}},
+			ObjectMeta: metav1.ObjectMeta{
+				Name:      of,
+				Namespace: "blue",
+				Labels:    map[string]string{discoveryv1.LabelServiceName: of},
+			},
+			AddressType: discoveryv1.AddressTypeIPv4,
+			Endpoints:   endpoints,
+			Ports: []discoveryv1.EndpointPort{
+				{Name: new("ssh"), Port: new(int32(22)), Protocol: new(corev1.ProtocolTCP)},
+			},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	return &zone{services: corelisters.NewServiceLister(services), slices: discoverylisters.NewEndpointSliceLister(slicesOf)}
+	return &zone{
+		services: corelisters.NewServiceLister(services),
+		slices:   discoverylisters.NewEndpointSliceLister(slicesOf),
+	}
 }
 
 // ask asks the zone as a client does, and returns what it answers in words.
 func ask(t *testing.T, z *zone, name string, kind dnsmessage.Type) []string {
 	t.Helper()
 	m := dnsmessage.Message{
-		Header:    dnsmessage.Header{ID: 7, RecursionDesired: true},
-		Questions: []dnsmessage.Question{{Name: dnsmessage.MustNewName(name), Type: kind, Class: dnsmessage.ClassINET}},
+		Header: dnsmessage.Header{ID: 7, RecursionDesired: true},
+		Questions: []dnsmessage.Question{
+			{Name: dnsmessage.MustNewName(name), Type: kind, Class: dnsmessage.ClassINET},
+		},
 	}
 	packed, err := m.Pack()
 	if err != nil {

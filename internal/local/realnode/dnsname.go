@@ -69,7 +69,9 @@ func slicePorts(s *discoveryv1.EndpointSlice, n dnsName) []uint16 {
 	}
 	var out []uint16
 	for _, p := range s.Ports {
-		if p.Name != nil && *p.Name == n.port && p.Protocol != nil && strings.EqualFold(string(*p.Protocol), n.protocol) && p.Port != nil {
+		if p.Name != nil && *p.Name == n.port && p.Protocol != nil &&
+			strings.EqualFold(string(*p.Protocol), n.protocol) &&
+			p.Port != nil {
 			out = append(out, uint16(*p.Port)) //nolint:gosec // ports are that small
 		}
 	}

@@ -66,7 +66,10 @@ func serveGPUs(ctx context.Context, socket string, count int64) (*grpc.Server, e
 	s := grpc.NewServer()
 	deviceplugin.RegisterDevicePluginServer(s, &gpus{count: count, ctx: ctx})
 	go func() { _ = s.Serve(l) }() // until it is stopped
-	conn, err := grpc.NewClient("unix://"+deviceplugin.KubeletSocket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(
+		"unix://"+deviceplugin.KubeletSocket,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+	)
 	if err == nil {
 		defer func() { _ = conn.Close() }() // it asked one thing
 		_, err = deviceplugin.NewRegistrationClient(conn).Register(ctx, &deviceplugin.RegisterRequest{
@@ -86,7 +89,10 @@ type gpus struct {
 	ctx   context.Context //nolint:containedctx // the life of the node
 }
 
-func (*gpus) GetDevicePluginOptions(context.Context, *deviceplugin.Empty) (*deviceplugin.DevicePluginOptions, error) {
+func (*gpus) GetDevicePluginOptions(
+	context.Context,
+	*deviceplugin.Empty,
+) (*deviceplugin.DevicePluginOptions, error) {
 	return &deviceplugin.DevicePluginOptions{}, nil
 }
 
@@ -94,7 +100,10 @@ func (*gpus) GetDevicePluginOptions(context.Context, *deviceplugin.Empty) (*devi
 func (g *gpus) ListAndWatch(_ *deviceplugin.Empty, to deviceplugin.DevicePlugin_ListAndWatchServer) error {
 	all := &deviceplugin.ListAndWatchResponse{}
 	for i := range g.count {
-		all.Devices = append(all.Devices, &deviceplugin.Device{ID: fmt.Sprintf("gpu-%d", i), Health: deviceplugin.Healthy})
+		all.Devices = append(
+			all.Devices,
+			&deviceplugin.Device{ID: fmt.Sprintf("gpu-%d", i), Health: deviceplugin.Healthy},
+		)
 	}
 	if err := to.Send(all); err != nil {
 		return err
@@ -107,7 +116,10 @@ func (g *gpus) ListAndWatch(_ *deviceplugin.Empty, to deviceplugin.DevicePlugin_
 }
 
 // Allocate tells the container which it has.
-func (*gpus) Allocate(_ context.Context, r *deviceplugin.AllocateRequest) (*deviceplugin.AllocateResponse, error) {
+func (*gpus) Allocate(
+	_ context.Context,
+	r *deviceplugin.AllocateRequest,
+) (*deviceplugin.AllocateResponse, error) {
 	out := &deviceplugin.AllocateResponse{}
 	for _, c := range r.ContainerRequests {
 		var numbers []string

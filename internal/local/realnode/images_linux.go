@@ -35,17 +35,26 @@ const containerdTimeout = time.Minute
 
 // serveImages serves a kubelet until ctx ends. It returns when containerd answers.
 func serveImages(ctx context.Context) (*images, error) {
-	conn, err := grpc.NewClient("unix://"+containerdSocket, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(16<<20)))
+	conn, err := grpc.NewClient(
+		"unix://"+containerdSocket,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(16<<20)),
+	)
 	if err != nil {
 		return nil, fmt.Errorf("connect to containerd: %w", err)
 	}
 	i := &images{containerd: runtimeapi.NewImageServiceClient(conn)}
 	var last error
-	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, containerdTimeout, true, func(ctx context.Context) (bool, error) {
-		_, last = i.containerd.ListImages(ctx, &runtimeapi.ListImagesRequest{})
-		return last == nil, nil
-	})
+	err = wait.PollUntilContextTimeout(
+		ctx,
+		50*time.Millisecond,
+		containerdTimeout,
+		true,
+		func(ctx context.Context) (bool, error) {
+			_, last = i.containerd.ListImages(ctx, &runtimeapi.ListImagesRequest{})
+			return last == nil, nil
+		},
+	)
 	if err != nil {
 		return nil, fmt.Errorf("wait for containerd: %w", errors.Join(err, last))
 	}
@@ -68,7 +77,10 @@ func serveImages(ctx context.Context) (*images, error) {
 
 // ListImages asks containerd, as all below do. All images are pinned: a kubelet that is short of disk removes
 // none of them, since none would come back.
-func (i *images) ListImages(ctx context.Context, r *runtimeapi.ListImagesRequest) (*runtimeapi.ListImagesResponse, error) {
+func (i *images) ListImages(
+	ctx context.Context,
+	r *runtimeapi.ListImagesRequest,
+) (*runtimeapi.ListImagesResponse, error) {
 	has, err := i.containerd.ListImages(ctx, r)
 	if err != nil {
 		return nil, err
@@ -80,23 +92,35 @@ func (i *images) ListImages(ctx context.Context, r *runtimeapi.ListImagesRequest
 }
 
 // ImageStatus implements runtimeapi.ImageServiceServer.
-func (i *images) ImageStatus(ctx context.Context, r *runtimeapi.ImageStatusRequest) (*runtimeapi.ImageStatusResponse, error) {
+func (i *images) ImageStatus(
+	ctx context.Context,
+	r *runtimeapi.ImageStatusRequest,
+) (*runtimeapi.ImageStatusResponse, error) {
 	return i.containerd.ImageStatus(ctx, r)
 }
 
 // RemoveImage implements runtimeapi.ImageServiceServer.
-func (i *images) RemoveImage(ctx context.Context, r *runtimeapi.RemoveImageRequest) (*runtimeapi.RemoveImageResponse, error) {
+func (i *images) RemoveImage(
+	ctx context.Context,
+	r *runtimeapi.RemoveImageRequest,
+) (*runtimeapi.RemoveImageResponse, error) {
 	return i.containerd.RemoveImage(ctx, r)
 }
 
 // ImageFsInfo implements runtimeapi.ImageServiceServer.
-func (i *images) ImageFsInfo(ctx context.Context, r *runtimeapi.ImageFsInfoRequest) (*runtimeapi.ImageFsInfoResponse, error) {
+func (i *images) ImageFsInfo(
+	ctx context.Context,
+	r *runtimeapi.ImageFsInfoRequest,
+) (*runtimeapi.ImageFsInfoResponse, error) {
 	return i.containerd.ImageFsInfo(ctx, r)
 }
 
 // PullImage gives the image that is there. Nodes have no way to a registry, so that
 // others cannot be had.
-func (i *images) PullImage(ctx context.Context, r *runtimeapi.PullImageRequest) (*runtimeapi.PullImageResponse, error) {
+func (i *images) PullImage(
+	ctx context.Context,
+	r *runtimeapi.PullImageRequest,
+) (*runtimeapi.PullImageResponse, error) {
 	has, err := i.containerd.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: r.Image})
 	if err != nil {
 		return nil, err
@@ -104,7 +128,11 @@ func (i *images) PullImage(ctx context.Context, r *runtimeapi.PullImageRequest) 
 	if has.Image != nil {
 		return &runtimeapi.PullImageResponse{ImageRef: has.Image.Id}, nil
 	}
-	return nil, status.Errorf(codes.NotFound, "%s is not on this node, and there is no way to a registry: put an archive of it (docker save, or OCI) into the directory archives of the cluster's data directory", r.GetImage().GetImage())
+	return nil, status.Errorf(
+		codes.NotFound,
+		"%s is not on this node, and there is no way to a registry: put an archive of it (docker save, or OCI) into the directory archives of the cluster's data directory",
+		r.GetImage().GetImage(),
+	)
 }
 
 // importEvery is how often it is looked for new archives.
@@ -143,7 +171,17 @@ func (i *images) importAll(ctx context.Context) error {
 			continue
 		}
 		//nolint:gosec // a file of the cluster's own directory
-		cmd := exec.CommandContext(ctx, "ctr", "--address", containerdSocket, "--namespace", "k8s.io", "images", "import", filepath.Join(insideArchive, e.Name()))
+		cmd := exec.CommandContext(
+			ctx,
+			"ctr",
+			"--address",
+			containerdSocket,
+			"--namespace",
+			"k8s.io",
+			"images",
+			"import",
+			filepath.Join(insideArchive, e.Name()),
+		)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("import %s: %w: %s", e.Name(), err, out)
 		}

@@ -17,14 +17,20 @@ type fakeContainerd struct {
 	has []*runtimeapi.Image
 }
 
-func (f fakeContainerd) ListImages(context.Context, *runtimeapi.ListImagesRequest, ...grpc.CallOption) (*runtimeapi.ListImagesResponse, error) {
+func (f fakeContainerd) ListImages(
+	context.Context,
+	*runtimeapi.ListImagesRequest,
+	...grpc.CallOption,
+) (*runtimeapi.ListImagesResponse, error) {
 	return &runtimeapi.ListImagesResponse{Images: f.has}, nil
 }
 
 // A kubelet whose disk is full removes images that no container uses: those of archives are pinned, since no
 // pull brings them back.
 func TestImagesOfArchivesArePinned(t *testing.T) {
-	i := &images{containerd: fakeContainerd{has: []*runtimeapi.Image{{Id: "sha256:1"}, {Id: "sha256:2", Pinned: true}}}}
+	i := &images{
+		containerd: fakeContainerd{has: []*runtimeapi.Image{{Id: "sha256:1"}, {Id: "sha256:2", Pinned: true}}},
+	}
 	got, err := i.ListImages(t.Context(), &runtimeapi.ListImagesRequest{})
 	if err != nil {
 		t.Fatal(err)

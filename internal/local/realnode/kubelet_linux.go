@@ -35,7 +35,11 @@ func runKubelet(_ context.Context, args []string) error {
 	f := flag.NewFlagSet("kubelet", flag.ContinueOnError)
 	f.Func("node", "the node, as JSON", func(s string) error { return json.Unmarshal([]byte(s), &n) })
 	f.StringVar(&flags.NodeIP, "node-ip", "", "address of the node")
-	f.Func("node-labels", "labels of the node, as JSON", func(s string) error { return json.Unmarshal([]byte(s), &flags.NodeLabels) })
+	f.Func(
+		"node-labels",
+		"labels of the node, as JSON",
+		func(s string) error { return json.Unmarshal([]byte(s), &flags.NodeLabels) },
+	)
 	if err := f.Parse(args); err != nil {
 		return fmt.Errorf("read flags: %w", err)
 	}
@@ -73,9 +77,15 @@ func runKubelet(_ context.Context, args []string) error {
 		return fmt.Errorf("prepare the kubelet: %w", err)
 	}
 	roots := []string{cm.NodeAllocatableRoot(s.CgroupRoot, s.CgroupsPerQOS, s.CgroupDriver)}
-	stats, err := cadvisor.New(klog.FromContext(ctx), cadvisor.NewImageFsInfoProvider(s.ContainerRuntimeEndpoint), s.RootDirectory, roots,
-		cadvisor.UsingLegacyCadvisorStats(s.ContainerRuntimeEndpoint), s.LocalStorageCapacityIsolation,
-		false) // containers are found by cAdvisor: not every containerd has statistics of its own
+	stats, err := cadvisor.New(
+		klog.FromContext(ctx),
+		cadvisor.NewImageFsInfoProvider(s.ContainerRuntimeEndpoint),
+		s.RootDirectory,
+		roots,
+		cadvisor.UsingLegacyCadvisorStats(s.ContainerRuntimeEndpoint),
+		s.LocalStorageCapacityIsolation,
+		false,
+	) // containers are found by cAdvisor: not every containerd has statistics of its own
 	if err != nil {
 		return fmt.Errorf("look at the machine: %w", err)
 	}

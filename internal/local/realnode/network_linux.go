@@ -52,7 +52,13 @@ func RunNetwork(ctx context.Context, args []string) error {
 	if err := n.join(machine); err != nil {
 		return err
 	}
-	api, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(n.Subnet.Router(), strconv.Itoa(APIPort)))
+	api, err := new(
+		net.ListenConfig,
+	).Listen(
+		ctx,
+		"tcp",
+		net.JoinHostPort(n.Subnet.Router(), strconv.Itoa(APIPort)),
+	)
 	if err != nil {
 		return fmt.Errorf("listen for nodes: %w", err)
 	}

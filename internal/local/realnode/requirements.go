@@ -42,7 +42,10 @@ func Check() error {
 		return fmt.Errorf("%w: they need Linux", ErrUnable)
 	}
 	if os.Geteuid() != 0 {
-		return fmt.Errorf("%w: containers, their networks and mounts need root: type it as root, or with sudo", ErrUnable)
+		return fmt.Errorf(
+			"%w: containers, their networks and mounts need root: type it as root, or with sudo",
+			ErrUnable,
+		)
 	}
 	var packages, lacking []string
 	for _, n := range needed() {
@@ -55,7 +58,12 @@ func Check() error {
 		}
 	}
 	if len(lacking) > 0 {
-		return fmt.Errorf("%w: there is no %s: on Debian, apt-get install %s", ErrUnable, strings.Join(lacking, ", "), strings.Join(packages, " "))
+		return fmt.Errorf(
+			"%w: there is no %s: on Debian, apt-get install %s",
+			ErrUnable,
+			strings.Join(lacking, ", "),
+			strings.Join(packages, " "),
+		)
 	}
 	return checkKernel()
 }

@@ -70,7 +70,11 @@ func ChooseSubnet(last Subnet, claim func(Subnet) bool) (Subnet, error) {
 			return s, nil
 		}
 	}
-	return 0, fmt.Errorf("find a network between 10.%d.0.0/16 and 10.%d.0.0/16 for nodes and pods: this machine has addresses in all", lowestSubnet, highestSubnet)
+	return 0, fmt.Errorf(
+		"find a network between 10.%d.0.0/16 and 10.%d.0.0/16 for nodes and pods: this machine has addresses in all",
+		lowestSubnet,
+		highestSubnet,
+	)
 }
 
 // inUse reports whether an address shares a network with s.

@@ -91,7 +91,11 @@ func (p *provisioner) onNews() cache.ResourceEventHandlerFuncs {
 		default:
 		}
 	}
-	return cache.ResourceEventHandlerFuncs{AddFunc: wake, UpdateFunc: func(_, o any) { wake(o) }, DeleteFunc: wake}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    wake,
+		UpdateFunc: func(_, o any) { wake(o) },
+		DeleteFunc: wake,
+	}
 }
 
 // run looks at all whenever something changed, until ctx ends: there are few.
@@ -147,15 +151,24 @@ func (p *provisioner) provide(ctx context.Context, claim *corev1.PersistentVolum
 	}
 	kind := corev1.HostPathDirectory
 	_, err := p.client.CoreV1().PersistentVolumes().Create(ctx, &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{annProvisionedBy: names.VolumeProvisioner}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        name,
+			Annotations: map[string]string{annProvisionedBy: names.VolumeProvisioner},
+		},
 		Spec: corev1.PersistentVolumeSpec{
-			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: claim.Spec.Resources.Requests[corev1.ResourceStorage]},
+			Capacity: corev1.ResourceList{
+				corev1.ResourceStorage: claim.Spec.Resources.Requests[corev1.ResourceStorage],
+			},
 			AccessModes:                   claim.Spec.AccessModes,
 			VolumeMode:                    claim.Spec.VolumeMode,
 			StorageClassName:              *claim.Spec.StorageClassName,
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
 			ClaimRef: &corev1.ObjectReference{
-				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID,
+				APIVersion: "v1",
+				Kind:       "PersistentVolumeClaim",
+				Namespace:  claim.Namespace,
+				Name:       claim.Name,
+				UID:        claim.UID,
 			},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
 				HostPath: &corev1.HostPathVolumeSource{Path: filepath.Join(insideVolumes, name), Type: &kind},
@@ -178,7 +191,11 @@ func (p *provisioner) reclaim(ctx context.Context, v *corev1.PersistentVolume) e
 	if err := os.RemoveAll(filepath.Join(p.dir, v.Name)); err != nil {
 		return fmt.Errorf("remove volume %s: %w", v.Name, err)
 	}
-	err := p.client.CoreV1().PersistentVolumes().Delete(ctx, v.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(v.UID))})
+	err := p.client.CoreV1().PersistentVolumes().Delete(
+		ctx,
+		v.Name,
+		metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(v.UID))},
+	)
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("delete volume %s: %w", v.Name, err)
 	}

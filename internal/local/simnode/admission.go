@@ -33,7 +33,13 @@ func refusal(node *corev1.Node, taken []*corev1.Pod, pod *corev1.Pod) string {
 	for _, name := range names {
 		want, have := wants[name], left[name]
 		if !want.IsZero() && want.Cmp(have) > 0 {
-			return fmt.Sprintf("node %s has %s of %s left, the pod requests %s", node.Name, have.String(), name, want.String())
+			return fmt.Sprintf(
+				"node %s has %s of %s left, the pod requests %s",
+				node.Name,
+				have.String(),
+				name,
+				want.String(),
+			)
 		}
 	}
 	return ""

@@ -82,7 +82,8 @@ func isTerminal(p corev1.PodPhase) bool { return p == corev1.PodSucceeded || p =
 // removable says whether the API server waits for the node to confirm that the
 // pod is gone. Once the grace is 0 only finalizers hold it.
 func removable(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp != nil && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds > 0
+	return pod.DeletionTimestamp != nil && pod.DeletionGracePeriodSeconds != nil &&
+		*pod.DeletionGracePeriodSeconds > 0
 }
 
 // stopAt is when a deleted pod's containers have stopped. The deletion
@@ -120,7 +121,10 @@ func advance(f Facts, s script, st *corev1.PodStatus) time.Time {
 		return time.Time{}
 	}
 	st.Phase = corev1.PodPending
-	waits := slices.ContainsFunc(f.Pod.Spec.Containers, func(c corev1.Container) bool { return s.acts[c.Name].waits != nil })
+	waits := slices.ContainsFunc(
+		f.Pod.Spec.Containers,
+		func(c corev1.Container) bool { return s.acts[c.Name].waits != nil },
+	)
 	if initialized && !waits {
 		st.Phase = corev1.PodRunning
 	}
@@ -171,7 +175,12 @@ func advanceInit(f Facts, s script, st *corev1.PodStatus) (wake time.Time, done 
 
 // advanceOneInit moves an init container on. One that fails is run again, or fails
 // the pod if nothing of it may be restarted.
-func advanceOneInit(f Facts, a act, st *corev1.PodStatus, cs *corev1.ContainerStatus) (wake time.Time, done bool) {
+func advanceOneInit(
+	f Facts,
+	a act,
+	st *corev1.PodStatus,
+	cs *corev1.ContainerStatus,
+) (wake time.Time, done bool) {
 	again := corev1.RestartPolicyOnFailure
 	if f.Pod.Spec.RestartPolicy == corev1.RestartPolicyNever {
 		again = corev1.RestartPolicyNever
@@ -227,7 +236,12 @@ func overdue(pod *corev1.Pod, now time.Time) bool {
 
 // advanceContainer moves one container on: started, ended, waiting to be
 // restarted, started again.
-func advanceContainer(f Facts, a act, restart corev1.RestartPolicy, cs *corev1.ContainerStatus) (wake time.Time) {
+func advanceContainer(
+	f Facts,
+	a act,
+	restart corev1.RestartPolicy,
+	cs *corev1.ContainerStatus,
+) (wake time.Time) {
 	if a.waits != nil {
 		cs.State = corev1.ContainerState{Waiting: a.waits}
 		return time.Time{}
@@ -247,7 +261,9 @@ func advanceContainer(f Facts, a act, restart corev1.RestartPolicy, cs *corev1.C
 		}}
 		if restarts(restart, code) {
 			cs.LastTerminationState = cs.State
-			cs.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: crashLoop, Message: "waiting to be restarted"}}
+			cs.State = corev1.ContainerState{
+				Waiting: &corev1.ContainerStateWaiting{Reason: crashLoop, Message: "waiting to be restarted"},
+			}
 		}
 	}
 	last := cs.LastTerminationState.Terminated
@@ -333,13 +349,21 @@ func terminate(pod *corev1.Pod, st *corev1.PodStatus, now time.Time) {
 			start = r.StartedAt
 		}
 		cs.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-			ExitCode: exitTerminated, Reason: exitReason(exitTerminated), StartedAt: start, FinishedAt: t, ContainerID: cs.ContainerID,
+			ExitCode:    exitTerminated,
+			Reason:      exitReason(exitTerminated),
+			StartedAt:   start,
+			FinishedAt:  t,
+			ContainerID: cs.ContainerID,
 		}}
 	}
 	if len(st.ContainerStatuses) == 0 {
 		for _, c := range pod.Spec.Containers {
 			cs := newContainerStatus(pod, c)
-			cs.State.Terminated = &corev1.ContainerStateTerminated{ExitCode: exitTerminated, Reason: "ContainerStatusUnknown", FinishedAt: t}
+			cs.State.Terminated = &corev1.ContainerStateTerminated{
+				ExitCode:   exitTerminated,
+				Reason:     "ContainerStatusUnknown",
+				FinishedAt: t,
+			}
 			st.ContainerStatuses = append(st.ContainerStatuses, cs)
 		}
 	}
@@ -385,9 +409,10 @@ func deriveStatus(pod *corev1.Pod, st *corev1.PodStatus, now time.Time) {
 			endSidecar(&st.InitContainerStatuses[i], now)
 		}
 	}
-	initialized := st.StartTime != nil && !slices.ContainsFunc(st.ContainerStatuses, func(cs corev1.ContainerStatus) bool {
-		return cs.State.Waiting != nil && cs.State.Waiting.Reason == initializing
-	})
+	initialized := st.StartTime != nil &&
+		!slices.ContainsFunc(st.ContainerStatuses, func(cs corev1.ContainerStatus) bool {
+			return cs.State.Waiting != nil && cs.State.Waiting.Reason == initializing
+		})
 	status := map[bool]corev1.ConditionStatus{true: corev1.ConditionTrue, false: corev1.ConditionFalse}
 	for _, c := range []corev1.PodCondition{
 		{Type: corev1.PodReadyToStartContainers, Status: status[!over]},

@@ -111,7 +111,13 @@ func describe(p *corev1.Pod, now time.Time) string {
 func TestRunsThatFail(t *testing.T) {
 	p := newPod(policy(corev1.RestartPolicyOnFailure), command("sleep", "1"))
 	p.Annotations = map[string]string{AnnotationFailAt: "2,3", AnnotationFailures: "1"}
-	want := []string{"500ms Running ready main:up", "1.5s Running ready main:up again", "2.5s Running main:CrashLoopBackOff again", "12.5s Running ready main:up again", "13.5s Succeeded main:Completed again"}
+	want := []string{
+		"500ms Running ready main:up",
+		"1.5s Running ready main:up again",
+		"2.5s Running main:CrashLoopBackOff again",
+		"12.5s Running ready main:up again",
+		"13.5s Succeeded main:Completed again",
+	}
 	if got := live(t, p, 1, 60); !slices.Equal(got, want) {
 		t.Errorf("it lives\n%q, want\n%q", got, want)
 	}
@@ -151,11 +157,16 @@ func TestLivesOfPods(t *testing.T) {
 		},
 		"no command, again and again": {
 			"it is tried again, as one that crashes",
-			newPod(policy(corev1.RestartPolicyOnFailure), command("/nonexistent/train")), 1,
+			newPod(policy(corev1.RestartPolicyOnFailure), command("/nonexistent/train")),
+			1,
 			[]string{
-				"500ms Running ready main:up", "500ms Running ready main:up again", "500ms Running main:CrashLoopBackOff again",
-				"10.5s Running ready main:up again", "10.5s Running main:CrashLoopBackOff again",
-				"30.5s Running ready main:up again", "30.5s Running main:CrashLoopBackOff again",
+				"500ms Running ready main:up",
+				"500ms Running ready main:up again",
+				"500ms Running main:CrashLoopBackOff again",
+				"10.5s Running ready main:up again",
+				"10.5s Running main:CrashLoopBackOff again",
+				"30.5s Running ready main:up again",
+				"30.5s Running main:CrashLoopBackOff again",
 			},
 		},
 		"forever": {
@@ -165,24 +176,50 @@ func TestLivesOfPods(t *testing.T) {
 		},
 		"on failure": {
 			"the first restart is immediate, later ones wait longer and longer",
-			newPod(policy(corev1.RestartPolicyOnFailure), command("sleep", "1"), annotated(AnnotationExitCode, "2")), 1,
+			newPod(
+				policy(corev1.RestartPolicyOnFailure),
+				command("sleep", "1"),
+				annotated(AnnotationExitCode, "2"),
+			),
+			1,
 			[]string{
-				"500ms Running ready main:up", "1.5s Running ready main:up again", "2.5s Running main:CrashLoopBackOff again",
-				"12.5s Running ready main:up again", "13.5s Running main:CrashLoopBackOff again", "33.5s Running ready main:up again",
+				"500ms Running ready main:up",
+				"1.5s Running ready main:up again",
+				"2.5s Running main:CrashLoopBackOff again",
+				"12.5s Running ready main:up again",
+				"13.5s Running main:CrashLoopBackOff again",
+				"33.5s Running ready main:up again",
 				"34.5s Running main:CrashLoopBackOff again",
 			},
 		},
 		"fails first": {
 			"its first run fails, the one after it does not",
-			newPod(policy(corev1.RestartPolicyOnFailure), command("sleep", "1"), annotated(AnnotationFailFirst, "1")), 1,
-			[]string{"500ms Running ready main:up", "1.5s Running ready main:up again", "2.5s Succeeded main:Completed again"},
+			newPod(
+				policy(corev1.RestartPolicyOnFailure),
+				command("sleep", "1"),
+				annotated(AnnotationFailFirst, "1"),
+			),
+			1,
+			[]string{
+				"500ms Running ready main:up",
+				"1.5s Running ready main:up again",
+				"2.5s Succeeded main:Completed again",
+			},
 		},
 		"two containers": {
 			"the pod ends with its last container, each end shows",
 			newPod(command("sleep", "5"), func(p *corev1.Pod) {
-				p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "b", Command: []string{"sleep", "9"}})
-			}), 1,
-			[]string{"500ms Running ready main:up b:up", "5.5s Running main:Completed b:up", "9.5s Succeeded main:Completed b:Completed"},
+				p.Spec.Containers = append(
+					p.Spec.Containers,
+					corev1.Container{Name: "b", Command: []string{"sleep", "9"}},
+				)
+			}),
+			1,
+			[]string{
+				"500ms Running ready main:up b:up",
+				"5.5s Running main:Completed b:up",
+				"9.5s Succeeded main:Completed b:Completed",
+			},
 		},
 		"init containers": {
 			"they take their time, one after the other, and sidecars start between them",
@@ -260,13 +297,48 @@ func TestDeletion(t *testing.T) {
 		remove bool
 		wake   float64 // zero if never
 	}{
-		"just asked":          {"the process gets its moment", deleted(running(newPod(), 0), 10, 30), 10, "", false, 10.2},
-		"moment over":         {"then it is gone", deleted(running(newPod(), 0), 10, 30), 10.2, corev1.PodFailed, true, 0},
-		"slow":                {"a process may use up its grace", deleted(running(newPod(slow), 0), 10, 30), 39, "", false, 40},
-		"slow, grace over":    {"and not more", deleted(running(newPod(slow), 0), 10, 30), 40, corev1.PodFailed, true, 0},
-		"never started":       {"nothing to wait for", deleted(newPod(), 10, 30), 10, corev1.PodFailed, true, 0},
-		"ended before":        {"its result stands", deleted(newPod(ended), 10, 30), 12, "", true, 0},
-		"held by a finalizer": {"the node has said its word already", deleted(newPod(ended), 10, 0), 12, "", false, 0},
+		"just asked": {
+			"the process gets its moment",
+			deleted(running(newPod(), 0), 10, 30),
+			10,
+			"",
+			false,
+			10.2,
+		},
+		"moment over": {
+			"then it is gone",
+			deleted(running(newPod(), 0), 10, 30),
+			10.2,
+			corev1.PodFailed,
+			true,
+			0,
+		},
+		"slow": {
+			"a process may use up its grace",
+			deleted(running(newPod(slow), 0), 10, 30),
+			39,
+			"",
+			false,
+			40,
+		},
+		"slow, grace over": {
+			"and not more",
+			deleted(running(newPod(slow), 0), 10, 30),
+			40,
+			corev1.PodFailed,
+			true,
+			0,
+		},
+		"never started": {"nothing to wait for", deleted(newPod(), 10, 30), 10, corev1.PodFailed, true, 0},
+		"ended before":  {"its result stands", deleted(newPod(ended), 10, 30), 12, "", true, 0},
+		"held by a finalizer": {
+			"the node has said its word already",
+			deleted(newPod(ended), 10, 0),
+			12,
+			"",
+			false,
+			0,
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -280,7 +352,16 @@ func TestDeletion(t *testing.T) {
 				wake = at(tc.wake)
 			}
 			if phase != tc.phase || v.Remove != tc.remove || !v.Wake.Equal(wake) {
-				t.Errorf("wrote %q, remove %v, wake %v; want %q, %v, %v: %s", phase, v.Remove, v.Wake, tc.phase, tc.remove, wake, tc.why)
+				t.Errorf(
+					"wrote %q, remove %v, wake %v; want %q, %v, %v: %s",
+					phase,
+					v.Remove,
+					v.Wake,
+					tc.phase,
+					tc.remove,
+					wake,
+					tc.why,
+				)
 			}
 		})
 	}
@@ -311,11 +392,16 @@ func TestRunningStatusIsAKubelets(t *testing.T) {
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}}
 	}), 1)
 	st := p.Status
-	if st.StartTime == nil || st.PodIP == "" || st.HostIP != "10.1.0.2" || len(st.PodIPs) != 1 || len(st.HostIPs) != 1 {
+	if st.StartTime == nil || st.PodIP == "" || st.HostIP != "10.1.0.2" || len(st.PodIPs) != 1 ||
+		len(st.HostIPs) != 1 {
 		t.Errorf("start time or addresses are missing: %+v", st)
 	}
 	want := map[corev1.PodConditionType]corev1.ConditionStatus{
-		"PodScheduled": "True", "PodReadyToStartContainers": "True", "Initialized": "True", "Ready": "True", "ContainersReady": "True",
+		"PodScheduled":              "True",
+		"PodReadyToStartContainers": "True",
+		"Initialized":               "True",
+		"Ready":                     "True",
+		"ContainersReady":           "True",
 	}
 	got := map[corev1.PodConditionType]corev1.ConditionStatus{}
 	for _, c := range st.Conditions {
@@ -348,9 +434,19 @@ func TestRefusal(t *testing.T) {
 		pod   *corev1.Pod
 		want  string
 	}{
-		"fits":     {"exactly full is fine", []*corev1.Pod{gpus("4")}, gpus("4"), ""},
-		"GPU":      {"a GPU is not given out twice", []*corev1.Pod{gpus("4"), gpus("1")}, gpus("4"), "node node-0 has 3 of nvidia.com/gpu left, the pod requests 4"},
-		"too many": {"pods count as well", []*corev1.Pod{newPod(), newPod(), newPod()}, newPod(), "node node-0 has room for 3 pods and runs as many"},
+		"fits": {"exactly full is fine", []*corev1.Pod{gpus("4")}, gpus("4"), ""},
+		"GPU": {
+			"a GPU is not given out twice",
+			[]*corev1.Pod{gpus("4"), gpus("1")},
+			gpus("4"),
+			"node node-0 has 3 of nvidia.com/gpu left, the pod requests 4",
+		},
+		"too many": {
+			"pods count as well",
+			[]*corev1.Pod{newPod(), newPod(), newPod()},
+			newPod(),
+			"node node-0 has room for 3 pods and runs as many",
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

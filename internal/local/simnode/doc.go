@@ -15,10 +15,9 @@
 // are named there (hosts.go). A container ends with the
 // code that its command exits with, or with the one in mlbatch.dev/exit-code, else
 // with 0. An image of a registry below .invalid is nowhere to be pulled, and a command below
-// /nonexistent cannot be started. The annotations are for containers and not for init containers. A deleted pod ends after 200 ms, or
-// mlbatch.dev/stop-after, but at the latest when its grace period is over;
-// those are durations of the system and not divided. Containers that are
-// restarted wait as under a real kubelet.
+// /nonexistent cannot be started. The annotations are for containers and not for init containers. A deleted
+// pod ends after 200 ms, or mlbatch.dev/stop-after, but at the latest when its grace period is over; those
+// are durations of the system and not divided. Containers that are restarted wait as under a real kubelet.
 //
 // Everything that must survive is in the pods' status: a simulator that was
 // killed goes on where it stopped, and time passes for pods meanwhile.

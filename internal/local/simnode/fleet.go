@@ -104,7 +104,10 @@ func (f Fleet) Node(i int, now time.Time) *corev1.Node {
 }
 
 func addresses(node string) []corev1.NodeAddress {
-	return []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: node}, {Type: corev1.NodeInternalIP, Address: hostIP(node)}}
+	return []corev1.NodeAddress{
+		{Type: corev1.NodeHostName, Address: node},
+		{Type: corev1.NodeInternalIP, Address: hostIP(node)},
+	}
 }
 
 func (f Fleet) labels(name string) map[string]string {
@@ -170,12 +173,34 @@ func nodeInfo(name string) corev1.NodeSystemInfo {
 func healthyConditions(now time.Time) []corev1.NodeCondition {
 	t := metav1.NewTime(now)
 	cond := func(ty corev1.NodeConditionType, st corev1.ConditionStatus, reason, msg string) corev1.NodeCondition {
-		return corev1.NodeCondition{Type: ty, Status: st, Reason: reason, Message: msg, LastHeartbeatTime: t, LastTransitionTime: t}
+		return corev1.NodeCondition{
+			Type:               ty,
+			Status:             st,
+			Reason:             reason,
+			Message:            msg,
+			LastHeartbeatTime:  t,
+			LastTransitionTime: t,
+		}
 	}
 	return []corev1.NodeCondition{
-		cond(corev1.NodeMemoryPressure, corev1.ConditionFalse, "KubeletHasSufficientMemory", "memory is sufficient"),
-		cond(corev1.NodeDiskPressure, corev1.ConditionFalse, "KubeletHasNoDiskPressure", "disk space is sufficient"),
-		cond(corev1.NodePIDPressure, corev1.ConditionFalse, "KubeletHasSufficientPID", "process ids are sufficient"),
+		cond(
+			corev1.NodeMemoryPressure,
+			corev1.ConditionFalse,
+			"KubeletHasSufficientMemory",
+			"memory is sufficient",
+		),
+		cond(
+			corev1.NodeDiskPressure,
+			corev1.ConditionFalse,
+			"KubeletHasNoDiskPressure",
+			"disk space is sufficient",
+		),
+		cond(
+			corev1.NodePIDPressure,
+			corev1.ConditionFalse,
+			"KubeletHasSufficientPID",
+			"process ids are sufficient",
+		),
 		cond(corev1.NodeReady, corev1.ConditionTrue, "KubeletReady", "the simulated node is ready"),
 	}
 }

@@ -14,12 +14,26 @@ import (
 
 func TestNodesHaveTheTutorialsCapacity(t *testing.T) {
 	n := DefaultFleet().Node(2, at(0))
-	got := map[string]string{"name": n.Name, "hostname": n.Labels[corev1.LabelHostname], "zone": n.Labels[corev1.LabelTopologyZone], "region": n.Labels[corev1.LabelTopologyRegion]}
+	got := map[string]string{
+		"name":     n.Name,
+		"hostname": n.Labels[corev1.LabelHostname],
+		"zone":     n.Labels[corev1.LabelTopologyZone],
+		"region":   n.Labels[corev1.LabelTopologyRegion],
+	}
 	for _, r := range []corev1.ResourceName{"cpu", "memory", "nvidia.com/gpu", "pods"} {
 		q := n.Status.Allocatable[r]
 		got[string(r)] = q.String()
 	}
-	want := map[string]string{"name": "node-2", "hostname": "node-2", "zone": "local-c", "region": "local", "cpu": "224", "memory": "2000Gi", "nvidia.com/gpu": "8", "pods": "250"}
+	want := map[string]string{
+		"name":           "node-2",
+		"hostname":       "node-2",
+		"zone":           "local-c",
+		"region":         "local",
+		"cpu":            "224",
+		"memory":         "2000Gi",
+		"nvidia.com/gpu": "8",
+		"pods":           "250",
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("node (-want +got):\n%s", diff)
 	}
@@ -53,11 +67,39 @@ func TestReconcile(t *testing.T) {
 		have                   []corev1.Node
 		create, update, delete []string
 	}{
-		"new":      {"a fresh cluster", f, nil, []string{"node-0", "node-1", "node-2"}, nil, nil},
-		"resumed":  {"nodes of the last run stay as they are", f, []corev1.Node{node(0), node(1), node(2)}, nil, nil, nil},
-		"deleted":  {"a deleted node is back after the next start", f, []corev1.Node{node(0), node(2)}, []string{"node-1"}, nil, nil},
-		"smaller":  {"nodes that are no longer wanted go", smaller, []corev1.Node{node(0), node(1)}, nil, nil, []string{"node-1"}},
-		"capacity": {"a new size takes effect", bigger, []corev1.Node{node(0), node(1), node(2)}, nil, []string{"node-0", "node-1", "node-2"}, nil},
+		"new": {"a fresh cluster", f, nil, []string{"node-0", "node-1", "node-2"}, nil, nil},
+		"resumed": {
+			"nodes of the last run stay as they are",
+			f,
+			[]corev1.Node{node(0), node(1), node(2)},
+			nil,
+			nil,
+			nil,
+		},
+		"deleted": {
+			"a deleted node is back after the next start",
+			f,
+			[]corev1.Node{node(0), node(2)},
+			[]string{"node-1"},
+			nil,
+			nil,
+		},
+		"smaller": {
+			"nodes that are no longer wanted go",
+			smaller,
+			[]corev1.Node{node(0), node(1)},
+			nil,
+			nil,
+			[]string{"node-1"},
+		},
+		"capacity": {
+			"a new size takes effect",
+			bigger,
+			[]corev1.Node{node(0), node(1), node(2)},
+			nil,
+			[]string{"node-0", "node-1", "node-2"},
+			nil,
+		},
 	}
 	names := func(nodes []*corev1.Node) []string {
 		var out []string
@@ -69,7 +111,10 @@ func TestReconcile(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			c := Reconcile(tc.fleet, tc.have, at(1))
-			if diff := cmp.Diff([][]string{tc.create, tc.update, tc.delete}, [][]string{names(c.Create), names(c.Update), names(c.Delete)}); diff != "" {
+			if diff := cmp.Diff(
+				[][]string{tc.create, tc.update, tc.delete},
+				[][]string{names(c.Create), names(c.Update), names(c.Delete)},
+			); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.why, diff)
 			}
 		})
@@ -149,8 +194,10 @@ func TestFleetOf(t *testing.T) {
 	}
 	nodes = append(nodes, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "another"}})
 	got, ok := FleetOf(nodes)
-	if !ok || got.Count != 4 || got.GPUs != want.GPUs || got.Pods != want.Pods || got.GPUProduct != want.GPUProduct ||
-		got.CPU.Cmp(want.CPU) != 0 || got.Memory.Cmp(want.Memory) != 0 {
+	if !ok || got.Count != 4 || got.GPUs != want.GPUs || got.Pods != want.Pods ||
+		got.GPUProduct != want.GPUProduct ||
+		got.CPU.Cmp(want.CPU) != 0 ||
+		got.Memory.Cmp(want.Memory) != 0 {
 		t.Errorf("fleet = %+v, %v; want %+v", got, ok, want)
 	}
 	if _, ok := FleetOf(nil); ok {
@@ -162,7 +209,9 @@ func TestFleetOf(t *testing.T) {
 // than its name, gets back what its kubelet says of it; what others know better stays.
 func TestNodeCreatedAgain(t *testing.T) {
 	s := &simulator{fleet: DefaultFleet(), port: 1234}
-	bare := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: map[string]string{gpuProduct: "mine"}}}
+	bare := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: map[string]string{gpuProduct: "mine"}},
+	}
 	if !s.plays(bare) {
 		t.Fatal("the fleet does not play a node of its own")
 	}
@@ -173,14 +222,18 @@ func TestNodeCreatedAgain(t *testing.T) {
 	if err := json.Unmarshal(missingLabels(bare, self), &patch); err != nil {
 		t.Fatal(err)
 	}
-	if l := patch.Metadata.Labels; l[LabelSimulated] != "true" || l[corev1.LabelHostname] != "node-1" || l[gpuCount] != "8" || l[gpuProduct] != "" {
+	if l := patch.Metadata.Labels; l[LabelSimulated] != "true" || l[corev1.LabelHostname] != "node-1" ||
+		l[gpuCount] != "8" ||
+		l[gpuProduct] != "" {
 		t.Errorf("labels to add are %v, want what is missing and no more", l)
 	}
 	st := nodeStatus(bare, self, at(0))
-	if st == nil || !sameCapacity(st.Capacity, s.fleet.capacity()) || !sameCapacity(st.Allocatable, s.fleet.capacity()) {
+	if st == nil || !sameCapacity(st.Capacity, s.fleet.capacity()) ||
+		!sameCapacity(st.Allocatable, s.fleet.capacity()) {
 		t.Fatalf("status is %+v, want the fleet's capacity", st)
 	}
-	if st.DaemonEndpoints.KubeletEndpoint.Port != 1234 || !slices.Contains(st.Addresses, corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: loopback}) {
+	if st.DaemonEndpoints.KubeletEndpoint.Port != 1234 ||
+		!slices.Contains(st.Addresses, corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: loopback}) {
 		t.Errorf("its kubelet answers at %v, port %v", st.Addresses, st.DaemonEndpoints)
 	}
 	again := bare.DeepCopy()

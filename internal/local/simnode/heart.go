@@ -46,7 +46,10 @@ func (s *simulator) self(n *corev1.Node, now time.Time) *corev1.Node {
 		self = &corev1.Node{Status: corev1.NodeStatus{Addresses: addresses(n.Name), NodeInfo: nodeInfo(n.Name)}}
 	}
 	if s.port != 0 {
-		self.Status.Addresses = append(self.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: loopback})
+		self.Status.Addresses = append(
+			self.Status.Addresses,
+			corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: loopback},
+		)
 		self.Status.DaemonEndpoints.KubeletEndpoint.Port = s.port
 	}
 	return self
@@ -129,7 +132,11 @@ func (s *simulator) newLease(n *corev1.Node, now time.Time) *coordinationv1.Leas
 			Name: n.Name, Namespace: leaseNamespace,
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: n.Name, UID: n.UID}},
 		},
-		Spec: coordinationv1.LeaseSpec{HolderIdentity: new(n.Name), LeaseDurationSeconds: new(int32(2 * Grace(s.fleet.Count).Seconds())), RenewTime: &t},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity:       new(n.Name),
+			LeaseDurationSeconds: new(int32(2 * Grace(s.fleet.Count).Seconds())),
+			RenewTime:            &t,
+		},
 	}
 }
 

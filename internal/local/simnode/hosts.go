@@ -209,5 +209,9 @@ func (s *simulator) onHost() cache.ResourceEventHandlerFuncs {
 			s.podQueue.Add(key)
 		}
 	}
-	return cache.ResourceEventHandlerFuncs{AddFunc: look, UpdateFunc: func(_, o any) { look(o) }, DeleteFunc: look}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    look,
+		UpdateFunc: func(_, o any) { look(o) },
+		DeleteFunc: look,
+	}
 }

@@ -68,9 +68,14 @@ func TestWhenHostsAreUp(t *testing.T) {
 func launcherPod(key string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Name, p.UID = "launcher", "l"
-		p.Spec.Volumes = []corev1.Volume{{Name: "c", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
-			LocalObjectReference: corev1.LocalObjectReference{Name: "config"}, Items: []corev1.KeyToPath{{Key: "discover", Path: "discover"}, {Key: key, Path: "hostfile"}},
-		}}}}
+		p.Spec.Volumes = []corev1.Volume{
+			{Name: "c", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+				LocalObjectReference: corev1.LocalObjectReference{
+					Name: "config",
+				},
+				Items: []corev1.KeyToPath{{Key: "discover", Path: "discover"}, {Key: key, Path: "hostfile"}},
+			}}},
+		}
 	}
 }
 
@@ -80,9 +85,19 @@ func TestLaunchersEndAfterTheirHostsAreUp(t *testing.T) {
 		return func(p *corev1.Pod) { p.Name, p.UID, p.Spec.Hostname = name, types.UID(name), host }
 	}
 	second := newPod(named("train-node-1-x7k2p", "w-1"))
-	cl := fake.NewClientset(DefaultFleet().Node(1, at(0)),
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "config"}, Data: map[string]string{"hosts": "w-0.j slots=2\nw-1.j slots=2\n"}},
-		running(newPod(launcherPod("hosts"), command("sleep", "10")), 0), running(newPod(named("w-0", "")), 20), second)
+	cl := fake.NewClientset(
+		DefaultFleet().Node(1, at(0)),
+		&corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "config"},
+			Data:       map[string]string{"hosts": "w-0.j slots=2\nw-1.j slots=2\n"},
+		},
+		running(
+			newPod(launcherPod("hosts"), command("sleep", "10")),
+			0,
+		),
+		running(newPod(named("w-0", "")), 20),
+		second,
+	)
 	clock := clocktesting.NewFakeClock(at(90))
 	s, err := newSimulator(cl, clock, options{scale: 1, fleet: DefaultFleet()})
 	if err != nil {
@@ -113,7 +128,13 @@ func TestLaunchersEndAfterTheirHostsAreUp(t *testing.T) {
 		key, _ := s.podQueue.Get()
 		s.podQueue.Done(key)
 	}
-	if _, err := cl.CoreV1().Pods("blue").UpdateStatus(ctx, running(second, 85), metav1.UpdateOptions{}); err != nil {
+	if _, err := cl.CoreV1().Pods(
+		"blue",
+	).UpdateStatus(
+		ctx,
+		running(second, 85),
+		metav1.UpdateOptions{},
+	); err != nil {
 		t.Fatal(err)
 	}
 	for key := ""; key != "blue/launcher"; { // nothing else happened to it
@@ -141,7 +162,11 @@ func TestLaunchersEndAfterTheirHostsAreUp(t *testing.T) {
 
 // TestWhoNeedsNoHosts: pods without a list, or whose list is not there.
 func TestWhoNeedsNoHosts(t *testing.T) {
-	s, err := newSimulator(fake.NewClientset(), clocktesting.NewFakeClock(at(0)), options{scale: 1, fleet: DefaultFleet()})
+	s, err := newSimulator(
+		fake.NewClientset(),
+		clocktesting.NewFakeClock(at(0)),
+		options{scale: 1, fleet: DefaultFleet()},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +176,14 @@ func TestWhoNeedsNoHosts(t *testing.T) {
 		}
 	}
 
-	v := Decide(Facts{Pod: running(newPod(inits("sleep 3"), command("sleep", "4")), 0), Hosts: Hosts{Missing: true}, Now: at(3), Scale: 1})
+	v := Decide(
+		Facts{
+			Pod:   running(newPod(inits("sleep 3"), command("sleep", "4")), 0),
+			Hosts: Hosts{Missing: true},
+			Now:   at(3),
+			Scale: 1,
+		},
+	)
 	if v.Status == nil || v.Status.Phase != corev1.PodRunning || !v.Wake.IsZero() {
 		t.Errorf("init containers need no hosts, containers do: %+v", v)
 	}

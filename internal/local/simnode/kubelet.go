@@ -52,15 +52,22 @@ func (k kubelets) server(e endpoint) (*http.Server, error) {
 		return nil, fmt.Errorf("%s holds no certificate", e.clientCA)
 	}
 	return &http.Server{
-		Addr: e.address, Handler: fromAPIServer(k.handler()), ReadHeaderTimeout: 5 * time.Second,
-		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients},
+		Addr:              e.address,
+		Handler:           fromAPIServer(k.handler()),
+		ReadHeaderTimeout: 5 * time.Second,
+		TLSConfig: &tls.Config{
+			MinVersion: tls.VersionTLS12,
+			ClientAuth: tls.RequireAndVerifyClientCert,
+			ClientCAs:  clients,
+		},
 	}, nil
 }
 
 // fromAPIServer answers the API server only.
 func fromAPIServer(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 || r.TLS.PeerCertificates[0].Subject.CommonName != APIServerUser {
+		if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 ||
+			r.TLS.PeerCertificates[0].Subject.CommonName != APIServerUser {
 			http.Error(w, "only the API server is answered", http.StatusForbidden)
 			return
 		}
@@ -177,7 +184,9 @@ func (k kubelets) changesOf(key string) (changed <-chan struct{}, stop func(), e
 		default:
 		}
 	}
-	reg, err := k.s.pods.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(_, o any) { note(o) }, DeleteFunc: note})
+	reg, err := k.s.pods.AddEventHandler(
+		cache.ResourceEventHandlerFuncs{UpdateFunc: func(_, o any) { note(o) }, DeleteFunc: note},
+	)
 	if err != nil {
 		return nil, nil, fmt.Errorf("watch pod %s: %w", key, err)
 	}
@@ -194,8 +203,13 @@ type logQuery struct {
 
 func readLogQuery(v url.Values, now time.Time) (*logQuery, error) {
 	q := &logQuery{
-		follow: v.Get("follow") == "true", previous: v.Get("previous") == "true", timestamps: v.Get("timestamps") == "true",
-		tail: -1, left: -1,
+		follow: v.Get(
+			"follow",
+		) == "true",
+		previous:   v.Get("previous") == "true",
+		timestamps: v.Get("timestamps") == "true",
+		tail:       -1,
+		left:       -1,
 	}
 	for name, to := range map[string]*int64{"tailLines": &q.tail, "limitBytes": &q.left} {
 		if err := readNumber(v, name, to); err != nil {

@@ -43,25 +43,58 @@ func TestTranscriptsTellWhatBecameOfAContainer(t *testing.T) {
 		ended     bool
 	}{
 		"running": {
-			"its command, and what it will do", running(newPod(command("sh", "-c", "sleep 60; exit 2")), 0), "main", false,
-			"started on node-1, a simulated node: nothing is really run\n$ sh -c 'sleep 60; exit 2'\ntakes 1m0s, then ends with exit code 2", false,
+			"its command, and what it will do",
+			running(newPod(command("sh", "-c", "sleep 60; exit 2")), 0),
+			"main",
+			false,
+			"started on node-1, a simulated node: nothing is really run\n$ sh -c 'sleep 60; exit 2'\ntakes 1m0s, then ends with exit code 2",
+			false,
 		},
 		"server": {
-			"no end to foresee", running(newPod(policy(corev1.RestartPolicyAlways)), 0), "main", false,
-			"started on node-1, a simulated node: nothing is really run\n$ (what the image busybox runs)\ngoes on until it is stopped", false,
+			"no end to foresee",
+			running(newPod(policy(corev1.RestartPolicyAlways)), 0),
+			"main",
+			false,
+			"started on node-1, a simulated node: nothing is really run\n$ (what the image busybox runs)\ngoes on until it is stopped",
+			false,
 		},
 		"ended": {
-			"how, and after how long", endedAt(t, newPod(command("sleep", "5"), annotated(AnnotationExitCode, "7")), 5), "main", false,
-			"started on node-1, a simulated node: nothing is really run\n$ sleep 5\ntakes 5s, then ends with exit code 7\nended with exit code 7 after 5s", true,
+			"how, and after how long",
+			endedAt(t, newPod(command("sleep", "5"), annotated(AnnotationExitCode, "7")), 5),
+			"main",
+			false,
+			"started on node-1, a simulated node: nothing is really run\n$ sleep 5\ntakes 5s, then ends with exit code 7\nended with exit code 7 after 5s",
+			true,
 		},
-		"previous":   {"the run before", crashed, "main", true, "ended with exit code 3 after 1s", true},
-		"no run yet": {"as a kubelet says it", newPod(), "main", false, `container "main" in pod "p" is waiting to start: ContainerCreating`, false},
+		"previous": {"the run before", crashed, "main", true, "ended with exit code 3 after 1s", true},
+		"no run yet": {
+			"as a kubelet says it",
+			newPod(),
+			"main",
+			false,
+			`container "main" in pod "p" is waiting to start: ContainerCreating`,
+			false,
+		},
 		"init": {
 			"the others wait", running(newPod(inits("sleep 9")), 0), "main", false,
 			`container "main" in pod "p" is waiting to start: PodInitializing`, false,
 		},
-		"no previous": {"there was one run only", running(newPod(), 0), "main", true, `previous terminated container "main" in pod "p" not found`, false},
-		"unknown":     {"no such container", running(newPod(), 0), "side", false, `container "side" in pod "p" is not known`, false},
+		"no previous": {
+			"there was one run only",
+			running(newPod(), 0),
+			"main",
+			true,
+			`previous terminated container "main" in pod "p" not found`,
+			false,
+		},
+		"unknown": {
+			"no such container",
+			running(newPod(), 0),
+			"side",
+			false,
+			`container "side" in pod "p" is not known`,
+			false,
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -83,11 +116,16 @@ func TestTranscriptsTellWhatBecameOfAContainer(t *testing.T) {
 // TestTimesOfLinesGrow: whoever follows a container that is started again within a second knows by
 // their times which lines are new.
 func TestTimesOfLinesGrow(t *testing.T) {
-	p := running(newPod(policy(corev1.RestartPolicyAlways), command("sleep", "1"), annotated(AnnotationFailFirst, "1")), 0)
+	p := running(
+		newPod(policy(corev1.RestartPolicyAlways), command("sleep", "1"), annotated(AnnotationFailFirst, "1")),
+		0,
+	)
 	cs := &p.Status.ContainerStatuses[0]
 	begun := cs.State.Running.StartedAt
 	ended := func(code int32) corev1.ContainerState {
-		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{StartedAt: begun, FinishedAt: begun, ExitCode: code}}
+		return corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{StartedAt: begun, FinishedAt: begun, ExitCode: code},
+		}
 	}
 	cs.RestartCount = 1
 	cs.LastTerminationState = ended(1)
@@ -106,7 +144,14 @@ func TestTimesOfLinesGrow(t *testing.T) {
 		}
 		for i := 1; i < len(lines); i++ {
 			if !lines[i].at.After(lines[i-1].at) {
-				t.Errorf("%s: %q is written at %v, and %q before it at %v", name, lines[i].text, lines[i].at, lines[i-1].text, lines[i-1].at)
+				t.Errorf(
+					"%s: %q is written at %v, and %q before it at %v",
+					name,
+					lines[i].text,
+					lines[i].at,
+					lines[i-1].text,
+					lines[i-1].at,
+				)
 			}
 		}
 	}
@@ -163,18 +208,58 @@ func TestKubeletsAnswer(t *testing.T) {
 		code      int
 		says      string
 	}{
-		"tail":       {"the last lines only", "/containerLogs/blue/p/main?tailLines=1", 200, "ended with exit code 0 after 5s"},
-		"timestamps": {"as kubectl shows them", "/containerLogs/blue/p/main?tailLines=1&timestamps=true", 200, "2026-01-01T00:00:05.000000003Z ended with exit code 0 after 5s"},
-		"since":      {"nothing older", "/containerLogs/blue/p/main?sinceSeconds=96", 200, "ended with exit code 0 after 5s"},
-		"limit":      {"so many bytes", "/containerLogs/blue/p/main?tailLines=1&limitBytes=5", 200, "ended"},
-		"follow":     {"nothing more will come", "/containerLogs/blue/p/main?follow=true&tailLines=1", 200, "ended with exit code 0 after 5s"},
-		"other pod":  {"not on this cluster", "/containerLogs/blue/q/main", 404, `pod "blue/q" not found`},
-		"bad number": {"said plainly", "/containerLogs/blue/p/main?tailLines=many", 400, `tailLines "many" is no number`},
-		"exec":       {"there is nothing to run in, but something to tell", "/exec/blue/p/main?command=ls", 501, "pod blue/p is on a simulated node: there is no process to run commands in. Of container main its logs say: started on node-1, a simulated node: nothing is really run; $ sleep 5; takes 5s, then ends with exit code 0; ended with exit code 0 after 5s"},
-		"exec other": {"the container is named", "/exec/blue/p/side?command=ls", 501, `there is no process to run commands in: container "side" in pod "p" is not known`},
-		"gone":       {"nothing is known of it", "/exec/blue/q/main?command=ls", 501, "there is no process to run commands in"},
-		"forward":    {"nor to talk to", "/portForward/blue/p", 501, "there is no process to forward ports to"},
-		"else":       {"no other service", "/pods", 404, "404 page not found"},
+		"tail": {
+			"the last lines only",
+			"/containerLogs/blue/p/main?tailLines=1",
+			200,
+			"ended with exit code 0 after 5s",
+		},
+		"timestamps": {
+			"as kubectl shows them",
+			"/containerLogs/blue/p/main?tailLines=1&timestamps=true",
+			200,
+			"2026-01-01T00:00:05.000000003Z ended with exit code 0 after 5s",
+		},
+		"since": {
+			"nothing older",
+			"/containerLogs/blue/p/main?sinceSeconds=96",
+			200,
+			"ended with exit code 0 after 5s",
+		},
+		"limit": {"so many bytes", "/containerLogs/blue/p/main?tailLines=1&limitBytes=5", 200, "ended"},
+		"follow": {
+			"nothing more will come",
+			"/containerLogs/blue/p/main?follow=true&tailLines=1",
+			200,
+			"ended with exit code 0 after 5s",
+		},
+		"other pod": {"not on this cluster", "/containerLogs/blue/q/main", 404, `pod "blue/q" not found`},
+		"bad number": {
+			"said plainly",
+			"/containerLogs/blue/p/main?tailLines=many",
+			400,
+			`tailLines "many" is no number`,
+		},
+		"exec": {
+			"there is nothing to run in, but something to tell",
+			"/exec/blue/p/main?command=ls",
+			501,
+			"pod blue/p is on a simulated node: there is no process to run commands in. Of container main its logs say: started on node-1, a simulated node: nothing is really run; $ sleep 5; takes 5s, then ends with exit code 0; ended with exit code 0 after 5s",
+		},
+		"exec other": {
+			"the container is named",
+			"/exec/blue/p/side?command=ls",
+			501,
+			`there is no process to run commands in: container "side" in pod "p" is not known`,
+		},
+		"gone": {
+			"nothing is known of it",
+			"/exec/blue/q/main?command=ls",
+			501,
+			"there is no process to run commands in",
+		},
+		"forward": {"nor to talk to", "/portForward/blue/p", 501, "there is no process to forward ports to"},
+		"else":    {"no other service", "/pods", 404, "404 page not found"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -189,7 +274,12 @@ func TestKubeletsAnswer(t *testing.T) {
 func TestLogsAreFollowed(t *testing.T) {
 	p := running(newPod(command("sleep", "5")), 0)
 	cl, url := kubeletOf(t, p)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/containerLogs/blue/p/main?follow=true", http.NoBody)
+	req, err := http.NewRequestWithContext(
+		t.Context(),
+		http.MethodGet,
+		url+"/containerLogs/blue/p/main?follow=true",
+		http.NoBody,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +317,10 @@ func TestOnlyTheAPIServerIsAnswered(t *testing.T) {
 func TestClaimsGetVolumes(t *testing.T) {
 	claim := func(change func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
 		c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "blue", Name: "weights", UID: "u", Annotations: map[string]string{annStorageProvisioner: Provisioner},
+			Namespace:   "blue",
+			Name:        "weights",
+			UID:         "u",
+			Annotations: map[string]string{annStorageProvisioner: Provisioner},
 		}}
 		c.Spec.StorageClassName = new("simulated")
 		c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
@@ -235,7 +328,8 @@ func TestClaimsGetVolumes(t *testing.T) {
 		return c
 	}
 	got := volumeFor(claim(func(*corev1.PersistentVolumeClaim) {}))
-	if got == nil || got.Name != "pvc-u" || got.Spec.ClaimRef.Name != "weights" || got.Spec.StorageClassName != "simulated" {
+	if got == nil || got.Name != "pvc-u" || got.Spec.ClaimRef.Name != "weights" ||
+		got.Spec.StorageClassName != "simulated" {
 		t.Fatalf("volume is %+v", got)
 	}
 	if d := cmp.Diff([]corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}, got.Spec.AccessModes); d != "" {

@@ -26,12 +26,26 @@ func Main(ctx context.Context, args []string) error {
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the cluster")
 	f.StringVar(&health, "health-address", "", "host:port of /healthz")
 	f.Float64Var(&o.scale, "time-scale", 1, "how many times faster than real time pods run")
-	f.Func("fleet", "what the nodes are like, as JSON", func(s string) error { return json.Unmarshal([]byte(s), &o.fleet) })
-	f.StringVar(&o.kubelets.address, "kubelet-address", "", "host:port where the kubelets answer the API server; empty for nowhere")
+	f.Func(
+		"fleet",
+		"what the nodes are like, as JSON",
+		func(s string) error { return json.Unmarshal([]byte(s), &o.fleet) },
+	)
+	f.StringVar(
+		&o.kubelets.address,
+		"kubelet-address",
+		"",
+		"host:port where the kubelets answer the API server; empty for nowhere",
+	)
 	f.StringVar(&o.kubelets.certFile, "kubelet-cert-file", "", "certificate of the kubelets")
 	f.StringVar(&o.kubelets.keyFile, "kubelet-key-file", "", "its key")
 	f.StringVar(&o.kubelets.clientCA, "kubelet-client-ca-file", "", "authority that vouches for the API server")
-	f.StringVar(&calls, "call-address", "", "host:port of a proxy by which pods are reached that answer; empty for nowhere")
+	f.StringVar(
+		&calls,
+		"call-address",
+		"",
+		"host:port of a proxy by which pods are reached that answer; empty for nowhere",
+	)
 	if err := f.Parse(args); err != nil {
 		return fmt.Errorf("read flags: %w", err)
 	}
@@ -60,7 +74,10 @@ func Main(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		servers = append(servers, listener{srv, func() error { return srv.ListenAndServeTLS(o.kubelets.certFile, o.kubelets.keyFile) }})
+		servers = append(
+			servers,
+			listener{srv, func() error { return srv.ListenAndServeTLS(o.kubelets.certFile, o.kubelets.keyFile) }},
+		)
 	}
 	if calls != "" {
 		d, err := newDashboards(s)

@@ -130,7 +130,8 @@ func (d *dashboards) pod(address string) *corev1.Pod {
 	}
 	for _, o := range all {
 		p, ok := o.(*corev1.Pod)
-		if !ok || p.Labels["ray.io/node-type"] != "head" || p.Status.Phase != corev1.PodRunning || p.DeletionTimestamp != nil {
+		if !ok || p.Labels["ray.io/node-type"] != "head" || p.Status.Phase != corev1.PodRunning ||
+			p.DeletionTimestamp != nil {
 			continue
 		}
 		if n, ok := get[*corev1.Node](d.s.nodes, p.Spec.NodeName); ok && d.s.plays(n) && up(p) {
@@ -210,7 +211,14 @@ func (d *dashboards) job(p *corev1.Pod, h *rayHead, r *http.Request) (any, int) 
 }
 
 func (j *rayJob) info(id string, now time.Time) *jobInfo {
-	out := &jobInfo{Type: "SUBMISSION", ID: id, Entrypoint: j.entrypoint, Start: j.start.UnixMilli(), Status: "RUNNING", Message: "Job is currently running."}
+	out := &jobInfo{
+		Type:       "SUBMISSION",
+		ID:         id,
+		Entrypoint: j.entrypoint,
+		Start:      j.start.UnixMilli(),
+		Status:     "RUNNING",
+		Message:    "Job is currently running.",
+	}
 	end, code := j.start.Add(j.does.runs), j.does.code(0)
 	switch {
 	case !j.end.IsZero():
@@ -219,7 +227,10 @@ func (j *rayJob) info(id string, now time.Time) *jobInfo {
 	case code == 0:
 		out.Status, out.End, out.Message = "SUCCEEDED", end.UnixMilli(), "Job finished successfully."
 	default:
-		out.Status, out.End, out.Message = "FAILED", end.UnixMilli(), fmt.Sprintf("Job entrypoint command failed with exit code %d.", code)
+		out.Status, out.End, out.Message = "FAILED", end.UnixMilli(), fmt.Sprintf(
+			"Job entrypoint command failed with exit code %d.",
+			code,
+		)
 	}
 	return out
 }
@@ -235,7 +246,9 @@ func (d *dashboards) submitted(head *corev1.Pod, id string) *jobInfo {
 			continue
 		}
 		for _, c := range p.Spec.Containers {
-			if value(c, "RAY_JOB_SUBMISSION_ID") != id || !strings.HasPrefix(value(c, "RAY_DASHBOARD_ADDRESS"), cluster) || !strings.Contains(shellText(slices.Concat(c.Command, c.Args)), "ray job submit") {
+			if value(c, "RAY_JOB_SUBMISSION_ID") != id ||
+				!strings.HasPrefix(value(c, "RAY_DASHBOARD_ADDRESS"), cluster) ||
+				!strings.Contains(shellText(slices.Concat(c.Command, c.Args)), "ray job submit") {
 				continue
 			}
 			for _, s := range p.Status.ContainerStatuses {
@@ -279,7 +292,12 @@ func (d *dashboards) submit(p *corev1.Pod, h *rayHead, r *http.Request) (any, in
 		Entrypoint string `json:"entrypoint"`
 		ID         string `json:"submission_id"`
 	}
-	if err := json.NewDecoder(io.LimitReader(r.Body, mostSaid)).Decode(&said); err != nil || said.Entrypoint == "" || said.ID == "" {
+	if err := json.NewDecoder(
+		io.LimitReader(r.Body, mostSaid),
+	).Decode(
+		&said,
+	); err != nil || said.Entrypoint == "" ||
+		said.ID == "" {
 		return "entrypoint and submission_id are needed", http.StatusBadRequest
 	}
 	if h.jobs[said.ID] != nil || d.submitted(p, said.ID) != nil {

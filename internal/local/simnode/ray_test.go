@@ -23,9 +23,13 @@ func aRayHead(notes map[string]string) *corev1.Pod {
 		Labels: map[string]string{"ray.io/node-type": "head", "ray.io/cluster": "c"},
 	}}
 	p.Spec.NodeName, p.Spec.Containers = "node-0", []corev1.Container{{Name: "ray"}}
-	p.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.200.0.1", ContainerStatuses: []corev1.ContainerStatus{
-		{Name: "ray", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
-	}}
+	p.Status = corev1.PodStatus{
+		Phase: corev1.PodRunning,
+		PodIP: "10.200.0.1",
+		ContainerStatuses: []corev1.ContainerStatus{
+			{Name: "ray", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
+		},
+	}
 	return p
 }
 
@@ -64,7 +68,12 @@ func newRayBench(t *testing.T, pods ...*corev1.Pod) *rayBench {
 // ask returns the status and the text of an answer.
 func (b *rayBench) ask(method, path, body string) string {
 	b.t.Helper()
-	req, err := http.NewRequestWithContext(b.t.Context(), method, "http://10.200.0.1:8265"+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(
+		b.t.Context(),
+		method,
+		"http://10.200.0.1:8265"+path,
+		strings.NewReader(body),
+	)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -94,11 +103,27 @@ func TestRayJobs(t *testing.T) {
 	b := newRayBench(t, aRayHead(nil))
 	b.expect("nobody submitted it", b.ask("GET", "/api/jobs/a", ""), "404 ")
 	b.expect("no command", b.ask("POST", "/api/jobs/", `{"submission_id": "a"}`), "400 ")
-	b.expect("submitted", b.ask("POST", "/api/jobs/", `{"submission_id": "a", "entrypoint": "sleep 5; exit 3"}`), "200 ", `"submission_id":"a"`)
-	b.expect("twice", b.ask("POST", "/api/jobs/", `{"submission_id": "a", "entrypoint": "x"}`), "400 ", "already exists")
+	b.expect(
+		"submitted",
+		b.ask("POST", "/api/jobs/", `{"submission_id": "a", "entrypoint": "sleep 5; exit 3"}`),
+		"200 ",
+		`"submission_id":"a"`,
+	)
+	b.expect(
+		"twice",
+		b.ask("POST", "/api/jobs/", `{"submission_id": "a", "entrypoint": "x"}`),
+		"400 ",
+		"already exists",
+	)
 	b.expect("it runs", b.ask("GET", "/api/jobs/a", ""), `"status":"RUNNING"`, `"start_time":1000000`)
 	b.clock.Step(5 * time.Second)
-	b.expect("it failed", b.ask("GET", "/api/jobs/a", ""), `"status":"FAILED"`, "exit code 3", `"end_time":1005000`)
+	b.expect(
+		"it failed",
+		b.ask("GET", "/api/jobs/a", ""),
+		`"status":"FAILED"`,
+		"exit code 3",
+		`"end_time":1005000`,
+	)
 	b.ask("POST", "/api/jobs/", `{"submission_id": "b", "entrypoint": "sleep 5"}`)
 	b.expect("it is stopped", b.ask("POST", "/api/jobs/b/stop", ""), `"stopped":true`)
 	b.expect("it was stopped", b.ask("GET", "/api/jobs/b", ""), `"status":"STOPPED"`)
@@ -114,7 +139,9 @@ func TestRayJobs(t *testing.T) {
 	_ = b.s.pods.GetIndexer().Update(again)
 	b.expect("a head that begins anew knows nothing", b.ask("GET", "/api/jobs/a", ""), "404 ")
 	dead := aRayHead(nil)
-	dead.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+	dead.Status.ContainerStatuses[0].State = corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{},
+	}
 	_ = b.s.pods.GetIndexer().Update(dead)
 	b.expect("a head that ended says nothing", b.ask("GET", "/api/jobs/a", ""), "502 ")
 	_ = b.s.pods.GetIndexer().Delete(dead)
@@ -127,26 +154,49 @@ func TestRayJobsByAnnotation(t *testing.T) {
 	b.ask("POST", "/api/jobs/", `{"submission_id": "a", "entrypoint": "python a.py"}`)
 	b.clock.Step(2 * time.Second)
 	b.expect("the first try", b.ask("GET", "/api/jobs/a", ""), `"status":"FAILED"`)
-	next := newRayBench(t, aRayHead(map[string]string{AnnotationJobRunFor: "2s", AnnotationJobFailFirst: "1", AnnotationFailures: "1"}))
+	next := newRayBench(
+		t,
+		aRayHead(
+			map[string]string{AnnotationJobRunFor: "2s", AnnotationJobFailFirst: "1", AnnotationFailures: "1"},
+		),
+	)
 	next.ask("POST", "/api/jobs/", `{"submission_id": "a", "entrypoint": "python a.py"}`)
 	next.clock.Step(2 * time.Second)
 	next.expect("the next", next.ask("GET", "/api/jobs/a", ""), `"status":"SUCCEEDED"`)
 	bad := newRayBench(t, aRayHead(map[string]string{AnnotationJobRunFor: "soon"}))
-	bad.expect("no duration", bad.ask("POST", "/api/jobs/", `{"submission_id": "a", "entrypoint": "x"}`), "400 ", "soon")
+	bad.expect(
+		"no duration",
+		bad.ask("POST", "/api/jobs/", `{"submission_id": "a", "entrypoint": "x"}`),
+		"400 ",
+		"soon",
+	)
 }
 
 // TestRayJobsOfPods: what a pod submits is as that pod's container.
 func TestRayJobsOfPods(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "s", UID: "s"}}
-	pod.Spec.Containers = []corev1.Container{{Name: "c", Command: []string{"bash", "-ce", "--", "ray job submit -- x"}, Env: []corev1.EnvVar{
-		{Name: "RAY_JOB_SUBMISSION_ID", Value: "a"}, {Name: "RAY_DASHBOARD_ADDRESS", Value: "c-head-svc.blue.svc:8265"},
-	}}}
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Unix(990, 0)}}}}
+	pod.Spec.Containers = []corev1.Container{
+		{Name: "c", Command: []string{"bash", "-ce", "--", "ray job submit -- x"}, Env: []corev1.EnvVar{
+			{
+				Name:  "RAY_JOB_SUBMISSION_ID",
+				Value: "a",
+			},
+			{Name: "RAY_DASHBOARD_ADDRESS", Value: "c-head-svc.blue.svc:8265"},
+		}},
+	}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{
+		{
+			Name:  "c",
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Unix(990, 0)}},
+		},
+	}
 	b := newRayBench(t, aRayHead(nil), pod)
 	b.expect("it runs", b.ask("GET", "/api/jobs/a", ""), `"status":"RUNNING"`)
 	b.expect("it is another's", b.ask("GET", "/api/jobs/b", ""), "404 ")
 	ended := pod.DeepCopy()
-	ended.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 2, FinishedAt: metav1.Unix(995, 0)}}
+	ended.Status.ContainerStatuses[0].State = corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{ExitCode: 2, FinishedAt: metav1.Unix(995, 0)},
+	}
 	_ = b.s.pods.GetIndexer().Update(ended)
 	b.expect("it failed", b.ask("GET", "/api/jobs/a", ""), `"status":"FAILED"`, `"end_time":995000`)
 	elsewhere := pod.DeepCopy()
@@ -159,11 +209,34 @@ func TestRayJobsOfPods(t *testing.T) {
 func TestRayServes(t *testing.T) {
 	b := newRayBench(t, aRayHead(nil))
 	b.expect("nothing is served", b.ask("GET", "/api/serve/applications/", ""), `200 {"applications":{}`)
-	b.expect("nonsense", b.ask("PUT", "/api/serve/applications/", `{"applications": [{"name": "a"}]}`), "400 ", "import_path")
-	b.expect("told", b.ask("PUT", "/api/serve/applications/", `{"applications": [{"name": "a", "import_path": "x:y", "deployments": [{"name": "d"}]}]}`), "200 ")
-	b.expect("not yet", b.ask("GET", "/api/serve/applications/", ""), `"status":"DEPLOYING"`, `"status":"UPDATING"`)
+	b.expect(
+		"nonsense",
+		b.ask("PUT", "/api/serve/applications/", `{"applications": [{"name": "a"}]}`),
+		"400 ",
+		"import_path",
+	)
+	b.expect(
+		"told",
+		b.ask(
+			"PUT",
+			"/api/serve/applications/",
+			`{"applications": [{"name": "a", "import_path": "x:y", "deployments": [{"name": "d"}]}]}`,
+		),
+		"200 ",
+	)
+	b.expect(
+		"not yet",
+		b.ask("GET", "/api/serve/applications/", ""),
+		`"status":"DEPLOYING"`,
+		`"status":"UPDATING"`,
+	)
 	b.clock.Step(deploysFor)
-	b.expect("it is", b.ask("GET", "/api/serve/applications/", ""), `"a":{"name":"a","status":"RUNNING"`, `"d":{"name":"d","status":"HEALTHY"`)
+	b.expect(
+		"it is",
+		b.ask("GET", "/api/serve/applications/", ""),
+		`"a":{"name":"a","status":"RUNNING"`,
+		`"d":{"name":"d","status":"HEALTHY"`,
+	)
 	_ = b.s.pods.GetIndexer().Update(aRayHead(map[string]string{AnnotationServe: "UNHEALTHY"}))
 	b.expect("it is not any more", b.ask("GET", "/api/serve/applications/", ""), `"status":"UNHEALTHY"`)
 }
@@ -172,18 +245,35 @@ func TestRayServes(t *testing.T) {
 func TestRayToken(t *testing.T) {
 	head := aRayHead(nil)
 	head.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "RAY_AUTH_TOKEN", ValueFrom: &corev1.EnvVarSource{
-		SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "c"}, Key: "auth_token"},
+		SecretKeyRef: &corev1.SecretKeySelector{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "c"},
+			Key:                  "auth_token",
+		},
 	}}}
 	b := newRayBench(t, head)
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "c"}, Data: map[string][]byte{"auth_token": []byte("abc")}}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "c"},
+		Data:       map[string][]byte{"auth_token": []byte("abc")},
+	}
 	b.expect("no Secret", b.ask("GET", "/api/version", ""), "401 ")
-	if _, err := b.s.client.CoreV1().Secrets("blue").Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
+	if _, err := b.s.client.CoreV1().Secrets(
+		"blue",
+	).Create(
+		t.Context(),
+		secret,
+		metav1.CreateOptions{},
+	); err != nil {
 		t.Fatal(err)
 	}
 	b.expect("no token", b.ask("GET", "/api/version", ""), "401 ")
 	for _, header := range []string{"Authorization", "X-Ray-Authorization"} {
 		for token, want := range map[string]string{"Bearer abc": "200 ", "Bearer abd": "401 "} {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://10.200.0.1:8265/api/version", http.NoBody)
+			req, err := http.NewRequestWithContext(
+				t.Context(),
+				http.MethodGet,
+				"http://10.200.0.1:8265/api/version",
+				http.NoBody,
+			)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -151,7 +151,11 @@ func runForOf(pod *corev1.Pod) (d time.Duration, given bool, err error) {
 	}
 	d, err = time.ParseDuration(v)
 	if err != nil || d < 0 {
-		return 0, false, fmt.Errorf(`annotation %s: %q is not a duration such as 90s or 1h30m, nor "forever"`, AnnotationRunFor, v)
+		return 0, false, fmt.Errorf(
+			`annotation %s: %q is not a duration such as 90s or 1h30m, nor "forever"`,
+			AnnotationRunFor,
+			v,
+		)
 	}
 	return d, true, nil
 }
@@ -163,7 +167,11 @@ func exitCodeOf(pod *corev1.Pod) (code int32, given bool, err error) {
 	}
 	n, err := strconv.ParseUint(v, 10, 8)
 	if err != nil {
-		return 0, false, fmt.Errorf("annotation %s: %q is not an exit code between 0 and 255", AnnotationExitCode, v)
+		return 0, false, fmt.Errorf(
+			"annotation %s: %q is not an exit code between 0 and 255",
+			AnnotationExitCode,
+			v,
+		)
 	}
 	return int32(n), true, nil
 }
@@ -275,7 +283,11 @@ var (
 // shellText is the script that a command line gives a shell, or the line itself.
 func shellText(words []string) string {
 	if len(words) > 2 && shell.MatchString(words[0]) {
-		if i := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "-") && strings.HasSuffix(w, "c") }); i > 0 && i+1 < len(words) {
+		if i := slices.IndexFunc(
+			words,
+			func(w string) bool { return strings.HasPrefix(w, "-") && strings.HasSuffix(w, "c") },
+		); i > 0 &&
+			i+1 < len(words) {
 			if words[i+1] == "--" && i+2 < len(words) {
 				i++
 			}
@@ -314,7 +326,9 @@ func untilExit(text string) (runs string, code int32, exits bool) {
 // are none, or when a loop repeats them.
 func sleeps(text string) (time.Duration, bool) {
 	sleep := regexp.MustCompile(`(?:^|[\s;&|({/])sleep((?:\s+(?:[0-9]*\.?[0-9]+[smhd]?|inf|infinity)\b)+)`)
-	endless := regexp.MustCompile(`\bwhile\s+(?:true|:|\[\s+1\s+\])|\bsleep\s+inf(?:inity)?\b|\bsshd\s+-[A-Za-z]*D|\btail\s+-[fF]\b`)
+	endless := regexp.MustCompile(
+		`\bwhile\s+(?:true|:|\[\s+1\s+\])|\bsleep\s+inf(?:inity)?\b|\bsshd\s+-[A-Za-z]*D|\btail\s+-[fF]\b`,
+	)
 	loop := regexp.MustCompile(`(?:^|[\s;&|({])(?:while|until|for)\s`)
 	if endless.MatchString(text) {
 		return forever, true

@@ -80,9 +80,13 @@ func newSimulator(cl kubernetes.Interface, c clock.Clock, o options) (*simulator
 		claimQueue:  newQueue("claims"),
 		volumeQueue: newQueue("volumes"),
 	}
-	s.pods = informers.NewSharedInformerFactoryWithOptions(cl, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-		o.FieldSelector = fields.OneTermNotEqualSelector("spec.nodeName", "").String()
-	})).Core().V1().Pods().Informer()
+	s.pods = informers.NewSharedInformerFactoryWithOptions(
+		cl,
+		0,
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.OneTermNotEqualSelector("spec.nodeName", "").String()
+		}),
+	).Core().V1().Pods().Informer()
 	core := informers.NewSharedInformerFactory(cl, 0).Core().V1()
 	s.nodes, s.claims, s.volumes = core.Nodes().Informer(), core.PersistentVolumeClaims().Informer(), core.PersistentVolumes().Informer()
 	return s, errors.Join(s.watch(), s.watchVolumes())
@@ -271,7 +275,16 @@ func (s *simulator) syncPod(ctx context.Context, key string) (time.Duration, err
 		return 0, err
 	}
 	now := s.clock.Now()
-	v := Decide(Facts{Pod: pod, Began: s.startsOf(pod.UID), Hosts: hosts, Now: now, Scale: s.scale, Refusal: s.admit(node, pod)})
+	v := Decide(
+		Facts{
+			Pod:     pod,
+			Began:   s.startsOf(pod.UID),
+			Hosts:   hosts,
+			Now:     now,
+			Scale:   s.scale,
+			Refusal: s.admit(node, pod),
+		},
+	)
 	if v.Status != nil {
 		if err := s.writePod(ctx, key, pod, v.Status, now); err != nil {
 			return 0, err
@@ -288,7 +301,13 @@ func (s *simulator) syncPod(ctx context.Context, key string) (time.Duration, err
 	return max(v.Wake.Sub(s.clock.Now()), time.Millisecond), nil
 }
 
-func (s *simulator) writePod(ctx context.Context, key string, pod *corev1.Pod, st *corev1.PodStatus, now time.Time) error {
+func (s *simulator) writePod(
+	ctx context.Context,
+	key string,
+	pod *corev1.Pod,
+	st *corev1.PodStatus,
+	now time.Time,
+) error {
 	p := pod.DeepCopy()
 	p.Status = *st
 	p, err := s.client.CoreV1().Pods(p.Namespace).UpdateStatus(ctx, p, metav1.UpdateOptions{})
@@ -313,7 +332,11 @@ func (s *simulator) newest(key string, pod *corev1.Pod) *corev1.Pod {
 	defer s.mu.Unlock()
 	w := s.written[key]
 	if w != nil && pod != nil && w.UID == pod.UID {
-		if order, err := resourceversion.CompareResourceVersion(pod.ResourceVersion, w.ResourceVersion); err == nil && order < 0 {
+		if order, err := resourceversion.CompareResourceVersion(
+			pod.ResourceVersion,
+			w.ResourceVersion,
+		); err == nil &&
+			order < 0 {
 			return w
 		}
 	}
@@ -402,7 +425,13 @@ func (s *simulator) syncNode(ctx context.Context, key string) (time.Duration, er
 	}
 	now := s.clock.Now()
 	if patch := missingLabels(node, s.self(node, now)); patch != nil {
-		if _, err := s.client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		if _, err := s.client.CoreV1().Nodes().Patch(
+			ctx,
+			node.Name,
+			types.MergePatchType,
+			patch,
+			metav1.PatchOptions{},
+		); err != nil {
 			return 0, fmt.Errorf("label node %s: %w", node.Name, err)
 		}
 		return 0, nil // it is seen with its labels next
@@ -456,7 +485,12 @@ func (s *simulator) renew(ctx context.Context, node *corev1.Node, now time.Time)
 }
 
 // writeLease renews the lease as it was last written, or as it is found.
-func (s *simulator) writeLease(ctx context.Context, node *corev1.Node, last *coordinationv1.Lease, now time.Time) (*coordinationv1.Lease, error) {
+func (s *simulator) writeLease(
+	ctx context.Context,
+	node *corev1.Node,
+	last *coordinationv1.Lease,
+	now time.Time,
+) (*coordinationv1.Lease, error) {
 	leases, lease := s.client.CoordinationV1().Leases(leaseNamespace), s.newLease(node, now)
 	if last == nil {
 		found, err := leases.Get(ctx, node.Name, metav1.GetOptions{})

@@ -26,7 +26,10 @@ type transcript struct {
 // transcribe tells of a container as it is now, or of its run before. The error says
 // why there is nothing to tell, as a kubelet says it.
 func transcribe(pod *corev1.Pod, container string, scale float64, previous bool) (transcript, error) {
-	i := slices.IndexFunc(slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers), func(c corev1.Container) bool { return c.Name == container })
+	i := slices.IndexFunc(
+		slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers),
+		func(c corev1.Container) bool { return c.Name == container },
+	)
 	if i < 0 {
 		return transcript{}, fmt.Errorf("container %q in pod %q is not known", container, pod.Name)
 	}
@@ -61,7 +64,10 @@ func transcribe(pod *corev1.Pod, container string, scale float64, previous bool)
 			break
 		}
 		t.began(pod, c, run, end.StartedAt.Time, scale)
-		t.add(end.FinishedAt.Time, fmt.Sprintf("ended with exit code %d after %s", end.ExitCode, end.FinishedAt.Sub(end.StartedAt.Time)))
+		t.add(
+			end.FinishedAt.Time,
+			fmt.Sprintf("ended with exit code %d after %s", end.ExitCode, end.FinishedAt.Sub(end.StartedAt.Time)),
+		)
 	default:
 		why := "ContainerCreating"
 		if state.Waiting != nil {
@@ -110,7 +116,11 @@ func (t *transcript) began(pod *corev1.Pod, c corev1.Container, run int32, at ti
 	} else {
 		text := "takes " + a.runs.Round(time.Millisecond).String()
 		if scale != 1 {
-			text += fmt.Sprintf(" (%s of the pod's time, which runs %g times as fast)", time.Duration(float64(a.runs)*scale).Round(time.Millisecond), scale)
+			text += fmt.Sprintf(
+				" (%s of the pod's time, which runs %g times as fast)",
+				time.Duration(float64(a.runs)*scale).Round(time.Millisecond),
+				scale,
+			)
 		}
 		t.add(at, fmt.Sprintf("%s, then ends with exit code %d", text, a.code(run)))
 	}

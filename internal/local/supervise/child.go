@@ -244,7 +244,9 @@ func closed(c <-chan struct{}) bool {
 
 // contextUntil ends when the channel is closed.
 func contextUntil(ended <-chan struct{}) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // lives as long as a process, not as a call
+	ctx, cancel := context.WithCancel(
+		context.Background(), //nolint:forbidigo // lives as long as a process, not as a call
+	)
 	go func() {
 		select {
 		case <-ended:

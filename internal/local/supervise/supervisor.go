@@ -68,7 +68,12 @@ func (s *Supervisor) WaitReady(ctx context.Context, name string) error {
 	case <-c.ready:
 		return nil
 	case <-c.hopeless:
-		return fmt.Errorf("%s does not start; the end of %s says:\n%s", name, c.spec.LogFile, tail(c.spec.LogFile, 8))
+		return fmt.Errorf(
+			"%s does not start; the end of %s says:\n%s",
+			name,
+			c.spec.LogFile,
+			tail(c.spec.LogFile, 8),
+		)
 	case <-c.done:
 		return fmt.Errorf("%s was stopped", name)
 	case <-ctx.Done():

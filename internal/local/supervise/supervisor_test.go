@@ -233,7 +233,8 @@ func TestBusyProcessIsNotHung(t *testing.T) {
 		t.Error("a process that works without end and without an answer is never given up")
 	}
 	idle := silence{since: began.since, used: processorTime(self)}
-	if !idle.hung(began.since.Add(time.Minute), self, time.Minute) || idle.hung(began.since.Add(time.Minute), self, 0) {
+	if !idle.hung(began.since.Add(time.Minute), self, time.Minute) ||
+		idle.hung(began.since.Add(time.Minute), self, 0) {
 		t.Error("a process that does nothing counts as hung after its time, where one is given")
 	}
 	if idle.hung(began.since.Add(time.Minute-1), self, time.Minute) {

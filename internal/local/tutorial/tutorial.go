@@ -29,7 +29,10 @@ func Manifests(f simnode.Fleet, provisioner string) (string, error) {
 	}
 	team, slack := shares(f)
 	var b strings.Builder
-	if err := t.Execute(&b, map[string]any{"Team": team, "Slack": slack, "Provisioner": provisioner}); err != nil {
+	if err := t.Execute(
+		&b,
+		map[string]any{"Team": team, "Slack": slack, "Provisioner": provisioner},
+	); err != nil {
 		return "", fmt.Errorf("fill in the tutorial's set-up: %w", err)
 	}
 	return b.String(), nil

@@ -41,10 +41,18 @@ func stream(seed uint64, part time.Duration, loads ...float64) sim.World {
 			name := fmt.Sprintf("job-%04d", len(w.Jobs))
 			const spread = 0.8 // of the logarithm of how long jobs run
 			w.Jobs = append(w.Jobs, sim.Job{
-				Key: core.Key{Namespace: "ns", Name: name}, UID: name, Queue: "q", Submit: time.Duration(i)*part + time.Duration(at),
+				Key: core.Key{
+					Namespace: "ns",
+					Name:      name,
+				},
+				UID:      name,
+				Queue:    "q",
+				Submit:   time.Duration(i)*part + time.Duration(at),
 				Work:     time.Duration(float64(meanWork) * math.Exp(spread*r.NormFloat64()-spread*spread/2)),
 				Priority: 10 * (r.Int32N(5) / 4),
-				PodSets:  []core.PodSet{{Name: "main", Count: sizes[r.IntN(len(sizes))], Requests: core.Resources{}.With(core.GPU, 1)}},
+				PodSets: []core.PodSet{
+					{Name: "main", Count: sizes[r.IntN(len(sizes))], Requests: core.Resources{}.With(core.GPU, 1)},
+				},
 			})
 		}
 	}
@@ -53,7 +61,9 @@ func stream(seed uint64, part time.Duration, loads ...float64) sim.World {
 
 func told(t *testing.T, w sim.World) []calibration.Told {
 	t.Helper()
-	trial := calibration.New(calibration.Options{Every: time.Minute, Futures: 20, Decides: 2000, Engine: w.Engine})
+	trial := calibration.New(
+		calibration.Options{Every: time.Minute, Futures: 20, Decides: 2000, Engine: w.Engine},
+	)
 	if _, err := sim.New(w, sim.Watch{Log: trial, Look: trial.Look}).Finish(); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +113,14 @@ func TestEstimatesHoldWhileJobsCome(t *testing.T) {
 			c := cover(all, func(g calibration.Told) bool { return g.First == first })
 			t.Logf("%-9s %-18s %4d, P50 %.1f %%, P90 %.1f %%", name, when, c.n, c.p50, c.p90)
 			if c.n < 50 || math.Abs(c.p50-50) > tc.off50 || math.Abs(c.p90-90) > tc.off90 {
-				t.Errorf("%s: of %d that were told %s, %.1f %% started up to P50 and %.1f %% up to P90", name, c.n, when, c.p50, c.p90)
+				t.Errorf(
+					"%s: of %d that were told %s, %.1f %% started up to P50 and %.1f %% up to P90",
+					name,
+					c.n,
+					when,
+					c.p50,
+					c.p90,
+				)
 			}
 		}
 	}

@@ -97,7 +97,11 @@ func (t *Trial) sees(w *core.Workload) {
 			j.GPUs += int64(w.PodSets[i].Count) * int64(w.PodSets[i].Requests.Of(core.GPU))
 		}
 		queue := w.Key.Namespace + "/" + w.Queue
-		j.Classes = []string{fmt.Sprintf("%s %d", queue, bits.Len64(uint64(j.GPUs))), queue, ""} //nolint:gosec // not negative
+		j.Classes = []string{
+			fmt.Sprintf("%s %d", queue, bits.Len64(uint64(j.GPUs))), //nolint:gosec // not negative
+			queue,
+			"",
+		}
 		t.jobs[w.Key] = j
 	}
 	// While it runs, a state without an admission is a late one.

@@ -19,9 +19,14 @@ func line(jobs int, every time.Duration) sim.World {
 		Name: "line", Start: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
 		Objects: []core.Event{
 			core.FlavorSet{Flavor: core.Flavor{Name: "f"}},
-			core.QueueSet{Queue: core.Queue{Name: "q", Namespaces: &core.Selector{}, Groups: []core.ResourceGroup{{
-				Covered: []string{core.GPU}, Flavors: []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{{Resource: core.GPU, Nominal: 8}}}},
-			}}}},
+			core.QueueSet{Queue: core.Queue{Name: "q", Namespaces: &core.Selector{}, Groups: []core.ResourceGroup{
+				{
+					Covered: []string{
+						core.GPU,
+					},
+					Flavors: []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{{Resource: core.GPU, Nominal: 8}}}},
+				},
+			}}},
 			core.NamespaceSet{Namespace: core.Namespace{Name: "ns"}},
 			core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: "ns", Name: "q", Queue: "q"}},
 			core.NodeSet{Node: core.Node{Name: "n", State: core.NodeReady, Allocatable: gpus.With(core.Pods, 100)}},
@@ -30,7 +35,14 @@ func line(jobs int, every time.Duration) sim.World {
 	for i := range jobs {
 		name := fmt.Sprintf("job-%03d", i)
 		w.Jobs = append(w.Jobs, sim.Job{
-			Key: core.Key{Namespace: "ns", Name: name}, UID: name, Queue: "q", Submit: time.Duration(i) * every, Work: time.Hour,
+			Key: core.Key{
+				Namespace: "ns",
+				Name:      name,
+			},
+			UID:     name,
+			Queue:   "q",
+			Submit:  time.Duration(i) * every,
+			Work:    time.Hour,
 			PodSets: []core.PodSet{{Name: "main", Count: 1, Requests: gpus}},
 		})
 	}
@@ -68,24 +80,45 @@ func TestMeasure(t *testing.T) {
 		t.Fatalf("there is no row %q in %+v", way, r.Rows)
 		return calibration.Row{}
 	}
-	limits, learned, later := row(exact, "when it came, by limits alone"), row(exact, "when it came"), row(exact, "while it waited")
+	limits, learned, later := row(
+		exact,
+		"when it came, by limits alone",
+	), row(
+		exact,
+		"when it came",
+	), row(
+		exact,
+		"while it waited",
+	)
 	if limits.Error > 6*time.Minute {
 		t.Errorf("with the truth for limits it is off by %s", limits.Error)
 	}
 	if far := row(wide, "when it came, by limits alone"); far.P50 < 0.99 || far.Error < time.Hour {
-		t.Errorf("limits of ten hours are in time in %v and off by %s, want always and by hours", far.P50, far.Error)
+		t.Errorf(
+			"limits of ten hours are in time in %v and off by %s, want always and by hours",
+			far.P50,
+			far.Error,
+		)
 	}
 	if learned.Estimates < 50 || learned.Estimates > 60 || learned.Error > time.Hour {
 		t.Errorf("%d of 60 jobs waited and were asked about, off by %s", learned.Estimates, learned.Error)
 	}
 	if later.Estimates < learned.Estimates || exact.Looks < later.Estimates/60 {
-		t.Errorf("%d estimates while jobs waited, %d when they came, %d looks", later.Estimates, learned.Estimates, exact.Looks)
+		t.Errorf(
+			"%d estimates while jobs waited, %d when they came, %d looks",
+			later.Estimates,
+			learned.Estimates,
+			exact.Looks,
+		)
 	}
 	if again := measure(t, w, time.Hour); fmt.Sprint(again) != fmt.Sprint(exact) {
 		t.Errorf("the same world is measured as\n%+v\nand as\n%+v", exact, again)
 	}
 	var out strings.Builder
-	if err := exact.Text(&out); err != nil || !strings.Contains(out.String(), "P90 IN TIME") || !strings.Contains(out.String(), "while it waited") {
+	if err := exact.Text(
+		&out,
+	); err != nil || !strings.Contains(out.String(), "P90 IN TIME") ||
+		!strings.Contains(out.String(), "while it waited") {
 		t.Errorf("%v: %s", err, out.String())
 	}
 }

@@ -34,7 +34,15 @@ type Row struct {
 
 // row prints a line of a table.
 func (r Row) row() string {
-	return fmt.Sprintf("%-44s %9d %11.1f%% %11.1f%% %12s %12s", r.Way, r.Estimates, 100*r.P50, 100*r.P90, short(r.Error), short(r.Width))
+	return fmt.Sprintf(
+		"%-44s %9d %11.1f%% %11.1f%% %12s %12s",
+		r.Way,
+		r.Estimates,
+		100*r.P50,
+		100*r.P90,
+		short(r.Error),
+		short(r.Width),
+	)
 }
 
 func short(d time.Duration) string {
@@ -47,13 +55,30 @@ func short(d time.Duration) string {
 // Text prints the report for people.
 func (r *Report) Text(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-44s %9s %12s %12s %12s %12s\n", "ESTIMATES GIVEN", "ESTIMATES", "P50 IN TIME", "P90 IN TIME", "P50 OFF BY", "P50 TO P90")
+	fmt.Fprintf(
+		&b,
+		"%-44s %9s %12s %12s %12s %12s\n",
+		"ESTIMATES GIVEN",
+		"ESTIMATES",
+		"P50 IN TIME",
+		"P90 IN TIME",
+		"P50 OFF BY",
+		"P50 TO P90",
+	)
 	for _, row := range r.Rows {
 		b.WriteString(row.row() + "\n")
 	}
-	fmt.Fprintf(&b, "\nPerfect would be 50%% and 90%%; off by and to are medians. %d looks at what waited; from\nan estimate on, half of the jobs waited for %s, 9 in 10 up to %s.\n", r.Looks, short(r.Waits[0]), short(r.Waits[1]))
+	fmt.Fprintf(
+		&b,
+		"\nPerfect would be 50%% and 90%%; off by and to are medians. %d looks at what waited; from\nan estimate on, half of the jobs waited for %s, 9 in 10 up to %s.\n",
+		r.Looks,
+		short(r.Waits[0]),
+		short(r.Waits[1]),
+	)
 	if len(r.Rows) > 2 {
-		b.WriteString("By limits alone: each job is taken to run for a limit between what it takes and ten\ntimes as much, because histories do not say what was asked for.\n")
+		b.WriteString(
+			"By limits alone: each job is taken to run for a limit between what it takes and ten\ntimes as much, because histories do not say what was asked for.\n",
+		)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -38,7 +38,16 @@ func number(t *testing.T, name string) int {
 // TestWorlds tries made-up worlds: MLBATCH_SIM_WORLDS of them from seed
 // MLBATCH_SIM_SEED, or as many as there is time for in MLBATCH_SIM_MINUTES.
 func TestWorlds(t *testing.T) {
-	worlds, seed, minutes := number(t, "MLBATCH_SIM_WORLDS"), max(1, number(t, "MLBATCH_SIM_SEED")), number(t, "MLBATCH_SIM_MINUTES")
+	worlds, seed, minutes := number(
+		t,
+		"MLBATCH_SIM_WORLDS",
+	), max(
+		1,
+		number(t, "MLBATCH_SIM_SEED"),
+	), number(
+		t,
+		"MLBATCH_SIM_MINUTES",
+	)
 	if worlds == 0 && minutes == 0 {
 		worlds = 1000 // some seconds
 	}
@@ -52,7 +61,14 @@ func TestWorlds(t *testing.T) {
 		}
 		if time.Since(said) > 10*time.Second {
 			said = time.Now()
-			fmt.Fprintf(os.Stderr, "%d worlds, seeds %d to %d, %s\n", n+1, seed, seed+n, time.Since(began).Round(time.Second))
+			fmt.Fprintf(
+				os.Stderr,
+				"%d worlds, seeds %d to %d, %s\n",
+				n+1,
+				seed,
+				seed+n,
+				time.Since(began).Round(time.Second),
+			)
 		}
 		tried++
 	}
@@ -60,7 +76,13 @@ func TestWorlds(t *testing.T) {
 	if tried >= enoughWorlds {
 		for _, want := range adviceExpected {
 			if advised[want] == 0 {
-				t.Errorf("in %d worlds nobody who waits because of %s %s was told to %s, or why: the worlds, or the engine, lack something", tried, want.Code, want.Cause, want.Kind)
+				t.Errorf(
+					"in %d worlds nobody who waits because of %s %s was told to %s, or why: the worlds, or the engine, lack something",
+					tried,
+					want.Code,
+					want.Cause,
+					want.Kind,
+				)
 			}
 		}
 	}
@@ -122,7 +144,12 @@ func printTally(advised sim.Tally) string {
 		lines = append(lines, fmt.Sprintf("%-28s %-18s %-14s %d", told.Code, told.Cause, told.Kind, n))
 	}
 	slices.Sort(lines)
-	return fmt.Sprintf("%d questions, %d pieces of advice, each followed:\n%s", asked, followed, strings.Join(lines, "\n"))
+	return fmt.Sprintf(
+		"%d questions, %d pieces of advice, each followed:\n%s",
+		asked,
+		followed,
+		strings.Join(lines, "\n"),
+	)
 }
 
 // report shortens a broken world and writes it where it can be run again.
@@ -141,8 +168,16 @@ func report(t *testing.T, w sim.World, err error) {
 	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Errorf("seed %d (make soak SEED=%[1]d WORLDS=1): %[2]v\n\nshortened from %d to %d entries (to keep: copy %s to internal/sim/testdata/regressions):\n%v\n\n%s",
-		w.Seed, err, len(w.Script), len(short.Script), path, why, b.String())
+	t.Errorf(
+		"seed %d (make soak SEED=%[1]d WORLDS=1): %[2]v\n\nshortened from %d to %d entries (to keep: copy %s to internal/sim/testdata/regressions):\n%v\n\n%s",
+		w.Seed,
+		err,
+		len(w.Script),
+		len(short.Script),
+		path,
+		why,
+		b.String(),
+	)
 }
 
 // TestRegressions runs the worlds in which something broke once.

@@ -61,7 +61,14 @@ func Write(out io.Writer, w sim.World) error {
 	}
 	c := record.NewCodec()
 	b, err := c.Append(nil, head{
-		World: w.Name, Seed: w.Seed, Start: w.Start, Engine: w.Engine, Cluster: w.Cluster, Faults: w.Faults, Checks: w.Checks, Lifecycle: w.Lifecycle,
+		World:     w.Name,
+		Seed:      w.Seed,
+		Start:     w.Start,
+		Engine:    w.Engine,
+		Cluster:   w.Cluster,
+		Faults:    w.Faults,
+		Checks:    w.Checks,
+		Lifecycle: w.Lifecycle,
 	})
 	if err != nil {
 		return fmt.Errorf("write the world: %w", err)
@@ -93,7 +100,16 @@ func Read(in io.Reader) (sim.World, error) {
 				h.Cluster = *h.Edge
 			}
 			h.Lifecycle = cmp.Or(h.Lifecycle, h.Tenure)
-			w = sim.World{Name: h.World, Seed: h.Seed, Start: h.Start, Engine: h.Engine, Cluster: h.Cluster, Faults: h.Faults, Checks: h.Checks, Lifecycle: h.Lifecycle}
+			w = sim.World{
+				Name:      h.World,
+				Seed:      h.Seed,
+				Start:     h.Start,
+				Engine:    h.Engine,
+				Cluster:   h.Cluster,
+				Faults:    h.Faults,
+				Checks:    h.Checks,
+				Lifecycle: h.Lifecycle,
+			}
 			continue
 		}
 		var l line
@@ -110,7 +126,14 @@ func Read(in io.Reader) (sim.World, error) {
 
 func lineOf(op *sim.Op) line {
 	l := line{
-		At: op.At, Job: op.Job, Delete: op.Delete, Finish: op.Finish, Change: op.Change, Restart: op.Restart, Refuse: op.Refuse, Act: op.Act,
+		At:      op.At,
+		Job:     op.Job,
+		Delete:  op.Delete,
+		Finish:  op.Finish,
+		Change:  op.Change,
+		Restart: op.Restart,
+		Refuse:  op.Refuse,
+		Act:     op.Act,
 	}
 	switch ev := op.Object.(type) {
 	case core.FlavorSet:
@@ -143,7 +166,14 @@ func lineOf(op *sim.Op) line {
 
 func (l *line) op() sim.Op {
 	op := sim.Op{
-		At: l.At, Job: l.Job, Delete: l.Delete, Finish: l.Finish, Change: l.Change, Restart: l.Restart, Refuse: l.Refuse, Act: l.Act,
+		At:      l.At,
+		Job:     l.Job,
+		Delete:  l.Delete,
+		Finish:  l.Finish,
+		Change:  l.Change,
+		Restart: l.Restart,
+		Refuse:  l.Refuse,
+		Act:     l.Act,
 	}
 	switch {
 	case l.FlavorSet != nil:

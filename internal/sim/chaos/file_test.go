@@ -38,7 +38,11 @@ func TestWorldsAreReadUnderFormerNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(before, again); d != "" || strings.Contains(text.String(), "Edge") || strings.Contains(text.String(), "Tenure") {
+	if d := cmp.Diff(
+		before,
+		again,
+	); d != "" || strings.Contains(text.String(), "Edge") ||
+		strings.Contains(text.String(), "Tenure") {
 		t.Errorf("written as %s and read again (-want +got):\n%s", text.String(), d)
 	}
 }

@@ -122,7 +122,9 @@ func (m *maker) policies() {
 			HalfLife: pick(m, 10*time.Second, time.Minute), Sampling: pick(m, 2*time.Second, 20*time.Second),
 		}
 		if m.odds(30) {
-			m.world.Engine.AdmissionFairSharing.Weights = map[string]core.Weight{core.CPU: core.WeightOne * core.Weight(m.upTo(2))}
+			m.world.Engine.AdmissionFairSharing.Weights = map[string]core.Weight{
+				core.CPU: core.WeightOne * core.Weight(m.upTo(2)),
+			}
 		}
 	}
 }
@@ -184,7 +186,11 @@ func madeFlavors() []core.Flavor {
 	return []core.Flavor{
 		{Name: "c"},
 		{Name: "x", NodeLabels: map[string]string{"kind": "x"}},
-		{Name: "y", NodeLabels: map[string]string{"kind": "y"}, Taints: []core.Taint{{Key: "y", Effect: core.NoSchedule}}},
+		{
+			Name:       "y",
+			NodeLabels: map[string]string{"kind": "y"},
+			Taints:     []core.Taint{{Key: "y", Effect: core.NoSchedule}},
+		},
 	}
 }
 
@@ -202,7 +208,11 @@ func (m *maker) weight() *core.Weight {
 	return new(core.WeightOne * core.Weight(m.upTo(3)))
 }
 
-func (m *maker) quota(name string, most int, limits bool) core.Quota { //nolint:revive // limits are for members of cohorts only
+func (m *maker) quota( //nolint:revive // limits are for members of cohorts only
+	name string,
+	most int,
+	limits bool,
+) core.Quota {
 	q := core.Quota{Resource: name, Nominal: core.Amount(m.upTo(most))}
 	if limits && m.odds(30) {
 		q.Borrowing = new(core.Amount(m.upTo(4)))
@@ -216,7 +226,10 @@ func (m *maker) quota(name string, most int, limits bool) core.Quota { //nolint:
 func (m *maker) groups(limits bool) []core.ResourceGroup {
 	g := core.ResourceGroup{Covered: []string{core.GPU}}
 	for _, f := range m.flavors {
-		g.Flavors = append(g.Flavors, core.FlavorQuotas{Flavor: f, Quotas: []core.Quota{m.quota(core.GPU, 6, limits)}})
+		g.Flavors = append(
+			g.Flavors,
+			core.FlavorQuotas{Flavor: f, Quotas: []core.Quota{m.quota(core.GPU, 6, limits)}},
+		)
 	}
 	out := []core.ResourceGroup{g}
 	if m.odds(40) {
@@ -275,7 +288,12 @@ func (m *maker) editCohort(t time.Duration, i int) {
 }
 
 func (m *maker) editQueue(t time.Duration, name string) {
-	q := core.Queue{Name: name, Namespaces: new(core.Selector), Weight: m.weight(), Strategy: pick(m, core.BestEffortFIFO, core.BestEffortFIFO, core.StrictFIFO)}
+	q := core.Queue{
+		Name:       name,
+		Namespaces: new(core.Selector),
+		Weight:     m.weight(),
+		Strategy:   pick(m, core.BestEffortFIFO, core.BestEffortFIFO, core.StrictFIFO),
+	}
 	*q.Namespaces = core.Selector{}
 	if len(m.cohorts) > 0 && m.odds(85) {
 		q.Cohort = pick(m, m.cohorts...)
@@ -301,7 +319,9 @@ func (m *maker) editQueue(t time.Duration, name string) {
 
 func (m *maker) makeNode(name string) {
 	n := core.Node{Name: name, State: core.NodeReady, Labels: map[string]string{"kind": pick(m, "x", "x", "y")}}
-	n.Allocatable = core.MakeResources(map[string]core.Amount{core.GPU: core.Amount(m.upTo(4)), core.CPU: 6, core.Pods: 5})
+	n.Allocatable = core.MakeResources(
+		map[string]core.Amount{core.GPU: core.Amount(m.upTo(4)), core.CPU: 6, core.Pods: 5},
+	)
 	m.nodes[name] = n
 	m.object(0, core.NodeSet{Node: n})
 }
@@ -318,7 +338,10 @@ func (m *maker) refuse(j *sim.Job) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.nodes)) {
 		if m.sharing.IntN(2) == 0 {
-			j.Refusing = append(j.Refusing, core.NodeRefusal{Node: name, Most: m.sharing.Int32N(2), Why: "a rule of the cluster"})
+			j.Refusing = append(
+				j.Refusing,
+				core.NodeRefusal{Node: name, Most: m.sharing.Int32N(2), Why: "a rule of the cluster"},
+			)
 		}
 	}
 	j.RefusingFor = time.Duration(1+m.sharing.IntN(20)) * time.Minute
@@ -342,8 +365,14 @@ func (m *maker) makeJob(second int) {
 	q := pick(m, m.queues...)
 	n := len(m.jobs)
 	j := &sim.Job{
-		Key: core.Key{Namespace: q, Name: fmt.Sprintf("j%d", n)}, UID: fmt.Sprintf("u%02d", n), Queue: pick(m, m.localQueues[q]...),
-		Priority: pick[int32](m, 0, 0, 1, 2), Work: time.Duration(5+m.IntN(60)) * time.Second,
+		Key: core.Key{
+			Namespace: q,
+			Name:      fmt.Sprintf("j%d", n),
+		},
+		UID:        fmt.Sprintf("u%02d", n),
+		Queue:      pick(m, m.localQueues[q]...),
+		Priority:   pick[int32](m, 0, 0, 1, 2),
+		Work:       time.Duration(5+m.IntN(60)) * time.Second,
 		Checkpoint: pick(m, 0, 0, 10*time.Second),
 	}
 	for i := range pick(m, 1, 1, 2) {
@@ -513,7 +542,12 @@ func (m *maker) trouble(t time.Duration) {
 		m.circle(t)
 	case 10:
 		q := pick(m, m.queues...)
-		d := core.LocalQueue{Namespace: q, Name: pick(m, m.localQueues[q]...), Queue: q, Stop: pick(m, core.Hold, core.HoldAndDrain)}
+		d := core.LocalQueue{
+			Namespace: q,
+			Name:      pick(m, m.localQueues[q]...),
+			Queue:     q,
+			Stop:      pick(m, core.Hold, core.HoldAndDrain),
+		}
 		m.object(t, core.LocalQueueSet{LocalQueue: d})
 		d.Stop = core.StopNone
 		m.object(t+m.moment(30), core.LocalQueueSet{LocalQueue: d})

@@ -42,7 +42,18 @@ func outcome(t *testing.T, w sim.World) (out []string, evictions int) {
 	r := run.Result()
 	for _, j := range r.Jobs() {
 		evictions += j.Evicted
-		out = append(out, fmt.Sprintf("%s %s started %g ended %g evicted %d %s", j.Key, j.State, j.Started, j.Ended, j.Evicted, j.Reason))
+		out = append(
+			out,
+			fmt.Sprintf(
+				"%s %s started %g ended %g evicted %d %s",
+				j.Key,
+				j.State,
+				j.Started,
+				j.Ended,
+				j.Evicted,
+				j.Reason,
+			),
+		)
 	}
 	slices.Sort(out)
 	return out, evictions

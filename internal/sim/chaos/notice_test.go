@@ -132,7 +132,9 @@ func TestBrokenRulesAreNoticed(t *testing.T) {
 		},
 		"quota is released with its pods alive": {
 			"an evicted job keeps its GPUs and another gets their quota",
-			broken{reconcile: func(_ *core.Workload, f *sim.Observation) bool { f.Live, f.Pods = false, 0; return true }},
+			broken{
+				reconcile: func(_ *core.Workload, f *sim.Observation) bool { f.Live, f.Pods = false, 0; return true },
+			},
 			"P10: ",
 		},
 		"deleted pods count as ended": {

@@ -28,7 +28,11 @@ type objectCache struct {
 
 // NewObjectCache is that of a process which starts now.
 func (Rules) NewObjectCache(w *sim.World) sim.ObjectCache {
-	return &objectCache{world: cache.NewWorld(rulesOf(w)), nodes: map[string]core.Node{}, jobs: map[core.Key]*sim.Job{}}
+	return &objectCache{
+		world: cache.NewWorld(rulesOf(w)),
+		nodes: map[string]core.Node{},
+		jobs:  map[core.Key]*sim.Job{},
+	}
 }
 
 // TakesPlace is the rule of package core.
@@ -126,8 +130,10 @@ func podOf(p *sim.Pod) client.Object {
 			Annotations: map[string]string{kueue.WorkloadAnnotation: p.Job.Name},
 		},
 		Spec: corev1.PodSpec{
-			NodeName:   p.Node,
-			Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: convert.ResourceList(p.Requests)}}},
+			NodeName: p.Node,
+			Containers: []corev1.Container{
+				{Resources: corev1.ResourceRequirements{Requests: convert.ResourceList(p.Requests)}},
+			},
 		},
 		Status: corev1.PodStatus{Phase: corev1.PodPending},
 	}

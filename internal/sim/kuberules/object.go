@@ -55,10 +55,17 @@ func rulesOf(w *sim.World) convert.Rules {
 func (Rules) NewWorkload(w *sim.World, j *sim.Job, now time.Time) sim.WorkloadObject {
 	p := &object{job: j, rules: rulesOf(w), w: &kueue.Workload{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: j.Key.Namespace, Name: j.Key.Name, UID: types.UID(j.UID), CreationTimestamp: metav1.NewTime(now.Truncate(time.Second)),
-			Annotations: map[string]string{kueue.SubmittedAtAnnotation: now.UTC().Format(time.RFC3339Nano)},
+			Namespace:         j.Key.Namespace,
+			Name:              j.Key.Name,
+			UID:               types.UID(j.UID),
+			CreationTimestamp: metav1.NewTime(now.Truncate(time.Second)),
+			Annotations:       map[string]string{kueue.SubmittedAtAnnotation: now.UTC().Format(time.RFC3339Nano)},
 		},
-		Spec: kueue.WorkloadSpec{QueueName: kueue.LocalQueueName(j.Queue), Priority: &j.Priority, Active: new(true)},
+		Spec: kueue.WorkloadSpec{
+			QueueName: kueue.LocalQueueName(j.Queue),
+			Priority:  &j.Priority,
+			Active:    new(true),
+		},
 	}}
 	for i := range j.PodSets {
 		ps := kueue.PodSet{Name: kueue.PodSetReference(j.PodSets[i].Name), Count: j.PodSets[i].Count}
@@ -68,7 +75,9 @@ func (Rules) NewWorkload(w *sim.World, j *sim.Job, now time.Time) sim.WorkloadOb
 		p.w.Spec.PodSets = append(p.w.Spec.PodSets, ps)
 	}
 	if j.Limit > 0 {
-		p.w.Spec.MaximumExecutionTimeSeconds = new(int32(j.Limit / time.Second)) //nolint:gosec // seconds of a simulation
+		p.w.Spec.MaximumExecutionTimeSeconds = new(
+			int32(j.Limit / time.Second), //nolint:gosec // seconds of a simulation
+		)
 	}
 	p.gate(j.GatedBy)
 	if j.PreemptionGate != "" {
@@ -76,7 +85,11 @@ func (Rules) NewWorkload(w *sim.World, j *sim.Job, now time.Time) sim.WorkloadOb
 	}
 	if r := w.Lifecycle.PodsReady; r != nil {
 		p.config.PodsReady = &workloadlifecycle.PodsReady{
-			Timeout: r.Timeout, RecoveryTimeout: r.Recovery, BackoffBase: r.Base, BackoffMax: r.Max, BackoffLimit: r.Limit,
+			Timeout:         r.Timeout,
+			RecoveryTimeout: r.Recovery,
+			BackoffBase:     r.Base,
+			BackoffMax:      r.Max,
+			BackoffLimit:    r.Limit,
 		}
 	}
 	return p
@@ -185,7 +198,10 @@ func (p *object) refused(f sim.Observation) workloadlifecycle.Refused {
 }
 
 // done says which pods of the first pod set are done; nil for none.
-func (p *object) done(some bool, left int32) []kueue.ReclaimablePod { //nolint:revive // one fact in two numbers
+func (p *object) done( //nolint:revive // one fact in two numbers
+	some bool,
+	left int32,
+) []kueue.ReclaimablePod {
 	if !some {
 		return nil
 	}
@@ -203,7 +219,14 @@ func (p *object) tellDone(done []kueue.ReclaimablePod) bool {
 }
 
 func (p *object) observation(f sim.Observation) workloadlifecycle.Facts {
-	out := workloadlifecycle.Facts{Workload: p.w, Owned: f.Owned || p.w.DeletionTimestamp == nil, LivePods: f.Pods, ClusterQueue: clusterQueue(f), Config: p.config, Now: f.Now}
+	out := workloadlifecycle.Facts{
+		Workload:     p.w,
+		Owned:        f.Owned || p.w.DeletionTimestamp == nil,
+		LivePods:     f.Pods,
+		ClusterQueue: clusterQueue(f),
+		Config:       p.config,
+		Now:          f.Now,
+	}
 	if f.LocalQueue != nil {
 		out.LocalQueue = &kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Name: f.LocalQueue.Name}}
 		out.LocalQueue.Spec.StopPolicy = policy(f.LocalQueue.Stop)
@@ -250,7 +273,10 @@ func (p *object) Asked() []int {
 	}
 	var out []int
 	for _, c := range p.w.Status.AdmissionChecks {
-		if n, err := strconv.Atoi(string(c.Name)[len("check-"):]); err == nil && c.State == kueue.CheckStatePending {
+		if n, err := strconv.Atoi(
+			string(c.Name)[len("check-"):],
+		); err == nil &&
+			c.State == kueue.CheckStatePending {
 			out = append(out, n)
 		}
 	}
@@ -295,8 +321,14 @@ func (p *object) Edit(c *sim.JobEdit, now time.Time) {
 	} else {
 		next.PreemptionGates = nil
 		for _, g := range p.w.Spec.PreemptionGates {
-			next.PreemptionGates = append(next.PreemptionGates,
-				kueue.PreemptionGateState{Name: g.Name, Position: kueue.GateOpen, LastTransitionTime: metav1.NewTime(now)})
+			next.PreemptionGates = append(
+				next.PreemptionGates,
+				kueue.PreemptionGateState{
+					Name:               g.Name,
+					Position:           kueue.GateOpen,
+					LastTransitionTime: metav1.NewTime(now),
+				},
+			)
 		}
 	}
 	p.set(next)
@@ -308,7 +340,9 @@ func (p *object) store(next *kueue.WorkloadStatus) {
 	was := p.w.Status.DeepCopy()
 	p.set(next)
 	if equality.Semantic.DeepEqual(*was, p.w.Status) {
-		panic(fmt.Sprintf("kuberules: a write to %s/%s that changes nothing: %+v", p.w.Namespace, p.w.Name, p.w.Status))
+		panic(
+			fmt.Sprintf("kuberules: a write to %s/%s that changes nothing: %+v", p.w.Namespace, p.w.Name, p.w.Status),
+		)
 	}
 }
 

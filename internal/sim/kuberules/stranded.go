@@ -13,12 +13,22 @@ import (
 // stuck between two states, or it waits for something that cannot happen.
 func (p *object) Stranded(f sim.Observation) string {
 	w := p.w
-	if r := w.Status.RequeueState; r != nil && p.config.PodsReady != nil && p.config.PodsReady.BackoffLimit != nil &&
+	if r := w.Status.RequeueState; r != nil && p.config.PodsReady != nil &&
+		p.config.PodsReady.BackoffLimit != nil &&
 		ptr.Deref(r.Count, 0) > *p.config.PodsReady.BackoffLimit {
-		return fmt.Sprintf("P5: it came back %d times, and %d is the limit", *r.Count, *p.config.PodsReady.BackoffLimit)
+		return fmt.Sprintf(
+			"P5: it came back %d times, and %d is the limit",
+			*r.Count,
+			*p.config.PodsReady.BackoffLimit,
+		)
 	}
 	if n := p.Workload().PodSets[0].Count; (f.Live && n < f.Left) || (w.Status.Admission == nil && n < f.Rest) {
-		return fmt.Sprintf("P10: %d pods of its first pod set count, and %d have to run yet (of %d in all)", n, f.Left, f.Rest)
+		return fmt.Sprintf(
+			"P10: %d pods of its first pod set count, and %d have to run yet (of %d in all)",
+			n,
+			f.Left,
+			f.Rest,
+		)
 	}
 	trial := *p
 	trial.w = w.DeepCopy()
@@ -48,5 +58,6 @@ func (p *object) Stranded(f sim.Observation) string {
 }
 
 func open(f sim.Observation) bool {
-	return f.Queue != nil && f.LocalQueue != nil && policy(f.Queue.Stop) == nil && policy(f.LocalQueue.Stop) == nil
+	return f.Queue != nil && f.LocalQueue != nil && policy(f.Queue.Stop) == nil &&
+		policy(f.LocalQueue.Stop) == nil
 }

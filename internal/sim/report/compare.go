@@ -59,7 +59,10 @@ func notes(results []*sim.Result) (out []string) {
 		out = append(out, "the worlds have other jobs: "+strings.Join(jobs, ", "))
 	}
 	if differ(func(r *sim.Result) any { return r.Seconds }) {
-		out = append(out, "the worlds ran for other times: "+strings.Join(times, ", ")+"; hours and utilisation are over those")
+		out = append(
+			out,
+			"the worlds ran for other times: "+strings.Join(times, ", ")+"; hours and utilisation are over those",
+		)
 	}
 	return out
 }

@@ -79,8 +79,24 @@ func overTime(w *csv.Writer, r *sim.Result) {
 }
 
 func jobs(w *csv.Writer, r *sim.Result) {
-	put(w, "job", "team", "units", "priority", "state", "submitted_s", "started_s", "ended_s", "work_s", "wait_s",
-		"lost_s", "preemptions", "evictions", "restarts", "reason")
+	put(
+		w,
+		"job",
+		"team",
+		"units",
+		"priority",
+		"state",
+		"submitted_s",
+		"started_s",
+		"ended_s",
+		"work_s",
+		"wait_s",
+		"lost_s",
+		"preemptions",
+		"evictions",
+		"restarts",
+		"reason",
+	)
 	for _, j := range r.Jobs() {
 		put(w, j.Key, j.Team, j.Units, j.Priority, j.State, j.Submitted, j.Started, j.Ended, j.Work, j.Wait,
 			j.Lost, j.Preempted, j.Evicted, j.Restarts, j.Reason)

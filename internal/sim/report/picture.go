@@ -38,9 +38,19 @@ type picture struct {
 func SVG(out io.Writer, r *sim.Result) error {
 	p := &picture{}
 	height := titleHeight + 3*(chartHeight+chartGap)
-	fmt.Fprintf(p, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" font-family="system-ui, sans-serif" font-size="12">`+"\n", pictureWidth, height)
+	fmt.Fprintf(
+		p,
+		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" font-family="system-ui, sans-serif" font-size="12">`+"\n",
+		pictureWidth,
+		height,
+	)
 	fmt.Fprintf(p, `<rect width="%g" height="%g" fill="#ffffff"/>`+"\n", pictureWidth, height)
-	p.text(marginLeft, 26, `font-size="16" font-weight="600"`, fmt.Sprintf("%s: %s of virtual time, %d jobs", r.World, Span(r.Seconds), r.Total.Jobs))
+	p.text(
+		marginLeft,
+		26,
+		`font-size="16" font-weight="600"`,
+		fmt.Sprintf("%s: %s of virtual time, %d jobs", r.World, Span(r.Seconds), r.Total.Jobs),
+	)
 	p.top = titleHeight + 24
 	p.usage(r)
 	p.top += chartHeight + chartGap
@@ -134,8 +144,19 @@ func (p *picture) waits(r *sim.Result) {
 		bar := min(36, width/5)
 		for k, v := range []float64{a.Wait.P50, a.Wait.P90, a.Wait.P99} {
 			y := at(v)
-			fmt.Fprintf(p, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s" fill-opacity="%.2f"><title>%s %s: %s</title></rect>`+"\n",
-				x+width/2+(float64(k)-1.5)*bar, p.top+y, bar-3, max(1, chartHeight-y), hue(i), 1-0.3*float64(k), html.EscapeString(a.Team), []string{"p50", "p90", "p99"}[k], Span(v))
+			fmt.Fprintf(
+				p,
+				`<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s" fill-opacity="%.2f"><title>%s %s: %s</title></rect>`+"\n",
+				x+width/2+(float64(k)-1.5)*bar,
+				p.top+y,
+				bar-3,
+				max(1, chartHeight-y),
+				hue(i),
+				1-0.3*float64(k),
+				html.EscapeString(a.Team),
+				[]string{"p50", "p90", "p99"}[k],
+				Span(v),
+			)
 		}
 		p.text(x+width/2, p.top+chartHeight+16, `text-anchor="middle"`, a.Team)
 	}
@@ -151,12 +172,26 @@ func (p *picture) text(x, y float64, attributes, s string) {
 }
 
 func (p *picture) box() {
-	fmt.Fprintf(p, `<rect class="box" x="%g" y="%g" width="%g" height="%g" fill="none" stroke="#cccccc"/>`+"\n", marginLeft, p.top, p.inner(), chartHeight)
+	fmt.Fprintf(
+		p,
+		`<rect class="box" x="%g" y="%g" width="%g" height="%g" fill="none" stroke="#cccccc"/>`+"\n",
+		marginLeft,
+		p.top,
+		p.inner(),
+		chartHeight,
+	)
 }
 
 // mark labels a height of the chart.
 func (p *picture) mark(y float64, label string) {
-	fmt.Fprintf(p, `<line x1="%g" x2="%g" y1="%.1f" y2="%.1f" stroke="#e5e5e5"/>`+"\n", marginLeft, p.right(), p.top+y, p.top+y)
+	fmt.Fprintf(
+		p,
+		`<line x1="%g" x2="%g" y1="%.1f" y2="%.1f" stroke="#e5e5e5"/>`+"\n",
+		marginLeft,
+		p.right(),
+		p.top+y,
+		p.top+y,
+	)
 	p.text(marginLeft-6, p.top+y+4, `text-anchor="end" fill="#555555"`, label)
 }
 
@@ -191,7 +226,13 @@ func (p *picture) points(v []float64, top float64) []string {
 }
 
 func (p *picture) line(v []float64, top float64, colour, attributes string) {
-	fmt.Fprintf(p, `<polyline points="%s" fill="none" stroke="%s" %s/>`+"\n", strings.Join(p.points(v, top), " "), colour, attributes)
+	fmt.Fprintf(
+		p,
+		`<polyline points="%s" fill="none" stroke="%s" %s/>`+"\n",
+		strings.Join(p.points(v, top), " "),
+		colour,
+		attributes,
+	)
 }
 
 func (p *picture) band(below, above []float64, top float64, colour string) {
@@ -200,7 +241,12 @@ func (p *picture) band(below, above []float64, top float64, colour string) {
 	for _, corner := range slices.Backward(low) {
 		corners = append(corners, corner)
 	}
-	fmt.Fprintf(p, `<polygon points="%s" fill="%s" fill-opacity="0.8"/>`+"\n", strings.Join(corners, " "), colour)
+	fmt.Fprintf(
+		p,
+		`<polygon points="%s" fill="%s" fill-opacity="0.8"/>`+"\n",
+		strings.Join(corners, " "),
+		colour,
+	)
 }
 
 // nice is a round number at or above x, of which a quarter is round as well.

@@ -21,8 +21,18 @@ func Policies(out io.Writer, title string, results []*sim.Result) error {
 	teams := busy(results)
 	p := &picture{}
 	height := titleHeight + float64(3+len(results))*(chartHeight+chartGap)
-	fmt.Fprintf(p, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" font-family="system-ui, sans-serif" font-size="12" role="img" aria-labelledby="title summary">`+"\n", pictureWidth, height)
-	fmt.Fprintf(p, "<title id=\"title\">%s</title>\n<desc id=\"summary\">%s</desc>\n", html.EscapeString(title), html.EscapeString(inWords(results, teams)))
+	fmt.Fprintf(
+		p,
+		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" font-family="system-ui, sans-serif" font-size="12" role="img" aria-labelledby="title summary">`+"\n",
+		pictureWidth,
+		height,
+	)
+	fmt.Fprintf(
+		p,
+		"<title id=\"title\">%s</title>\n<desc id=\"summary\">%s</desc>\n",
+		html.EscapeString(title),
+		html.EscapeString(inWords(results, teams)),
+	)
 	p.WriteString(dark)
 	fmt.Fprintf(p, `<rect class="page" width="%g" height="%g" fill="#ffffff"/>`+"\n", pictureWidth, height)
 	p.text(marginLeft, 26, `font-size="16" font-weight="600"`, title)
@@ -37,7 +47,14 @@ func Policies(out io.Writer, title string, results []*sim.Result) error {
 		p.grouped(x.title, results, teams, x.of, waitScale(results, teams), Span)
 		p.top += chartHeight + chartGap
 	}
-	p.grouped("utilisation of own quota; above 100% is borrowed", results, teams, func(a *sim.Account) float64 { return a.Utilisation }, shareScale(results, teams), Percent)
+	p.grouped(
+		"utilisation of own quota; above 100% is borrowed",
+		results,
+		teams,
+		func(a *sim.Account) float64 { return a.Utilisation },
+		shareScale(results, teams),
+		Percent,
+	)
 	for _, r := range results {
 		p.top += chartHeight + chartGap
 		p.usage(only(r, teams))
@@ -130,7 +147,14 @@ func shareScale(results []*sim.Result, teams []string) scale {
 }
 
 // grouped draws a bar for each result in a group for each team.
-func (p *picture) grouped(title string, results []*sim.Result, teams []string, value func(*sim.Account) float64, s scale, show func(float64) string) {
+func (p *picture) grouped(
+	title string,
+	results []*sim.Result,
+	teams []string,
+	value func(*sim.Account) float64,
+	s scale,
+	show func(float64) string,
+) {
 	p.text(marginLeft, p.top-8, `font-weight="600"`, title)
 	p.box()
 	for _, m := range s.marks {
@@ -146,11 +170,28 @@ func (p *picture) grouped(title string, results []*sim.Result, teams []string, v
 				continue
 			}
 			high := max(1, chartHeight*s.at(value(a)))
-			fmt.Fprintf(p, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"><title>%s, %s: %s</title></rect>`+"\n",
-				x+bar*float64(k), p.top+chartHeight-high, max(1, bar-2), high, hue(k), html.EscapeString(team), html.EscapeString(r.World), show(value(a)))
+			fmt.Fprintf(
+				p,
+				`<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"><title>%s, %s: %s</title></rect>`+"\n",
+				x+bar*float64(
+					k,
+				),
+				p.top+chartHeight-high,
+				max(1, bar-2),
+				high,
+				hue(k),
+				html.EscapeString(team),
+				html.EscapeString(r.World),
+				show(value(a)),
+			)
 		}
 		if every := int(math.Ceil(60 / width)); i%every == 0 {
-			p.text(x+bar*float64(len(results))/2, p.top+chartHeight+16, `text-anchor="middle"`, short(team, int(max(6, width*float64(every)/7))))
+			p.text(
+				x+bar*float64(len(results))/2,
+				p.top+chartHeight+16,
+				`text-anchor="middle"`,
+				short(team, int(max(6, width*float64(every)/7))),
+			)
 		}
 	}
 	for k, r := range results {
@@ -170,10 +211,25 @@ func short(name string, most int) string {
 func inWords(results []*sim.Result, teams []string) string {
 	var b strings.Builder
 	for _, r := range results {
-		fmt.Fprintf(&b, "%s: wait P50 %s, P90 %s, utilisation %s in all.", r.World, Span(r.Total.Wait.P50), Span(r.Total.Wait.P90), Percent(r.Total.Utilisation))
+		fmt.Fprintf(
+			&b,
+			"%s: wait P50 %s, P90 %s, utilisation %s in all.",
+			r.World,
+			Span(r.Total.Wait.P50),
+			Span(r.Total.Wait.P90),
+			Percent(r.Total.Utilisation),
+		)
 		for _, team := range teams {
 			if a := of(r, team); a != nil {
-				fmt.Fprintf(&b, " %s: wait P50 %s, P90 %s, utilisation %s, share %s.", team, Span(a.Wait.P50), Span(a.Wait.P90), Percent(a.Utilisation), Percent(a.Share))
+				fmt.Fprintf(
+					&b,
+					" %s: wait P50 %s, P90 %s, utilisation %s, share %s.",
+					team,
+					Span(a.Wait.P50),
+					Span(a.Wait.P90),
+					Percent(a.Utilisation),
+					Percent(a.Share),
+				)
 			}
 		}
 		b.WriteString("\n")

@@ -21,7 +21,11 @@ func Text(out io.Writer, r *sim.Result) error {
 	b.WriteString("\n")
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	unit := Unit(r.Unit)
-	fmt.Fprintf(w, "TEAM\tJOBS\tDONE\tNEVER\tWAIT MEAN\tP50\tP90\tP99\tMAX\tSLOWDOWN P50\tP99\t%s-HOURS\tOF QUOTA\tBORROWED\tLENT\tLOST\tPREEMPTED\tSHARE\tENTITLED\t\n", unit)
+	fmt.Fprintf(
+		w,
+		"TEAM\tJOBS\tDONE\tNEVER\tWAIT MEAN\tP50\tP90\tP99\tMAX\tSLOWDOWN P50\tP99\t%s-HOURS\tOF QUOTA\tBORROWED\tLENT\tLOST\tPREEMPTED\tSHARE\tENTITLED\t\n",
+		unit,
+	)
 	for i := range r.Teams {
 		row(w, &r.Teams[i])
 	}
@@ -43,10 +47,31 @@ func totals(b *strings.Builder, r *sim.Result) {
 		t.Jobs, t.Finished, t.Unfinished, t.NeverStarted, never(r.Waiting))
 	fmt.Fprintf(b, "  wait         mean %s, p50 %s, p90 %s, p99 %s, max %s\n",
 		Span(t.Wait.Mean), Span(t.Wait.P50), Span(t.Wait.P90), Span(t.Wait.P99), Span(t.Wait.Max))
-	fmt.Fprintf(b, "  slowdown     mean %.2f, p50 %.2f, p99 %.2f\n", t.Slowdown.Mean, t.Slowdown.P50, t.Slowdown.P99)
-	fmt.Fprintf(b, "  utilisation  %s: %s of %s %s-hours\n", Percent(t.Utilisation), Number(t.Used), Number(t.Offered), Unit(r.Unit))
-	fmt.Fprintf(b, "  preemptions  %d (of %d evictions, at most %d of one job), %d restarts, %s %s-hours of work lost\n",
-		t.Preempted, t.Evicted, t.MostEvicted, t.Restarts, Number(t.Lost), Unit(r.Unit))
+	fmt.Fprintf(
+		b,
+		"  slowdown     mean %.2f, p50 %.2f, p99 %.2f\n",
+		t.Slowdown.Mean,
+		t.Slowdown.P50,
+		t.Slowdown.P99,
+	)
+	fmt.Fprintf(
+		b,
+		"  utilisation  %s: %s of %s %s-hours\n",
+		Percent(t.Utilisation),
+		Number(t.Used),
+		Number(t.Offered),
+		Unit(r.Unit),
+	)
+	fmt.Fprintf(
+		b,
+		"  preemptions  %d (of %d evictions, at most %d of one job), %d restarts, %s %s-hours of work lost\n",
+		t.Preempted,
+		t.Evicted,
+		t.MostEvicted,
+		t.Restarts,
+		Number(t.Lost),
+		Unit(r.Unit),
+	)
 	fmt.Fprintf(b, "  lending      %s %s-hours borrowed\n", Number(t.Borrowed), Unit(r.Unit))
 	fmt.Fprintf(b, "  fairness     Jain index %.3f over usage per entitlement\n", r.Jain)
 	if r.Engine.Failures > 0 {
@@ -66,11 +91,29 @@ func never(reasons []sim.Reason) string {
 }
 
 func row(w io.Writer, a *sim.Account) {
-	fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%.1f\t%.1f\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t\n",
-		a.Team, a.Jobs, a.Finished, a.NeverStarted,
-		Span(a.Wait.Mean), Span(a.Wait.P50), Span(a.Wait.P90), Span(a.Wait.P99), Span(a.Wait.Max),
-		a.Slowdown.P50, a.Slowdown.P99, Number(a.Used), Percent(a.Utilisation), Number(a.Borrowed), Number(a.Lent), Number(a.Lost),
-		a.Preempted, Percent(a.Share), Percent(a.Entitled))
+	fmt.Fprintf(
+		w,
+		"%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%.1f\t%.1f\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t\n",
+		a.Team,
+		a.Jobs,
+		a.Finished,
+		a.NeverStarted,
+		Span(a.Wait.Mean),
+		Span(a.Wait.P50),
+		Span(a.Wait.P90),
+		Span(a.Wait.P99),
+		Span(a.Wait.Max),
+		a.Slowdown.P50,
+		a.Slowdown.P99,
+		Number(a.Used),
+		Percent(a.Utilisation),
+		Number(a.Borrowed),
+		Number(a.Lent),
+		Number(a.Lost),
+		a.Preempted,
+		Percent(a.Share),
+		Percent(a.Entitled),
+	)
 }
 
 // columns is how wide the timeline is, in characters.
@@ -84,9 +127,26 @@ func timeline(b *strings.Builder, r *sim.Result) {
 	for _, t := range tl.Teams {
 		width = max(width, len(t.Team))
 	}
-	fmt.Fprintf(b, "%-*s  %-9s from the start to %s, %s a column\n", width, "", "", Span(r.Seconds), Span(r.Seconds/columns))
+	fmt.Fprintf(
+		b,
+		"%-*s  %-9s from the start to %s, %s a column\n",
+		width,
+		"",
+		"",
+		Span(r.Seconds),
+		Span(r.Seconds/columns),
+	)
 	line := func(name, what string, v []float64, scale float64, unit string) {
-		fmt.Fprintf(b, "%-*s  %-9s %s  max %s%s\n", width, name, what, spark(shrink(v, columns), scale), Number(highest(v)), unit)
+		fmt.Fprintf(
+			b,
+			"%-*s  %-9s %s  max %s%s\n",
+			width,
+			name,
+			what,
+			spark(shrink(v, columns), scale),
+			Number(highest(v)),
+			unit,
+		)
 	}
 	unit := " " + Unit(r.Unit)
 	line("all", "in use", tl.Used, highest(tl.Offered), unit+", offered "+Number(highest(tl.Offered)))

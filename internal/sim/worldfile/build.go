@@ -89,7 +89,10 @@ func (b *builder) bounds() error {
 	if h := b.file.Horizon; h != nil {
 		b.world.Horizon = time.Duration(*h)
 		if *h == 0 {
-			errs = append(errs, wrong("horizon", "is 0: nothing would happen; leave it out to go on until nothing can happen any more"))
+			errs = append(
+				errs,
+				wrong("horizon", "is 0: nothing would happen; leave it out to go on until nothing can happen any more"),
+			)
 		}
 	}
 	return errors.Join(errs...)
@@ -139,9 +142,16 @@ func (b *builder) clusterModel() error {
 	share("repeated", e.Repeated)
 	b.world.Cluster.Refuse, b.world.Cluster.Repeat = e.Refused, e.Repeated
 	f := b.file.Faults
-	b.world.Faults = sim.Faults{MTBF: time.Duration(f.MTBF), MTTR: time.Duration(f.MTTR), Restarts: time.Duration(f.Restarts)}
+	b.world.Faults = sim.Faults{
+		MTBF:     time.Duration(f.MTBF),
+		MTTR:     time.Duration(f.MTTR),
+		Restarts: time.Duration(f.Restarts),
+	}
 	if f.MTBF > 0 && f.MTTR == 0 {
-		errs = append(errs, wrong("faults.mtbf", "is given without mttr: say how long a repair takes, for example mttr: 4h"))
+		errs = append(
+			errs,
+			wrong("faults.mtbf", "is given without mttr: say how long a repair takes, for example mttr: 4h"),
+		)
 	}
 	return errors.Join(errs...)
 }
@@ -166,7 +176,12 @@ func (b *builder) engine() error {
 		out.Strategies = nil
 	}
 	for _, s := range f.Strategies {
-		strategy, err := oneOf("engine.fairSharing.preemptionStrategies", s, core.LessThanOrEqualToFinalShare, core.LessThanInitialShare)
+		strategy, err := oneOf(
+			"engine.fairSharing.preemptionStrategies",
+			s,
+			core.LessThanOrEqualToFinalShare,
+			core.LessThanInitialShare,
+		)
 		if err != nil {
 			return err
 		}
@@ -218,7 +233,14 @@ func (b *builder) makeFlavors() error {
 	var errs []error
 	for i, f := range b.file.Flavors {
 		if f.Name == "" || b.flavors[f.Name] {
-			errs = append(errs, wrong(fmt.Sprintf("flavors[%d].name", i), "%q is empty or used twice: give each flavor its own name", f.Name))
+			errs = append(
+				errs,
+				wrong(
+					fmt.Sprintf("flavors[%d].name", i),
+					"%q is empty or used twice: give each flavor its own name",
+					f.Name,
+				),
+			)
 		}
 		b.flavors[f.Name] = true
 		b.add(core.FlavorSet{Flavor: core.Flavor{Name: f.Name, NodeLabels: f.NodeLabels, Taints: taints(f.Taints)}})
@@ -313,7 +335,9 @@ func (b *builder) makeLocalQueues(t Team, where string) error {
 			return err
 		}
 		b.localQueues[t.Name] = append(b.localQueues[t.Name], d.Name)
-		b.add(core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: t.Name, Name: d.Name, Queue: t.Name, Weight: w}})
+		b.add(
+			core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: t.Name, Name: d.Name, Queue: t.Name, Weight: w}},
+		)
 	}
 	return nil
 }
@@ -325,7 +349,12 @@ func (b *builder) check(t Team, where string) error {
 		return nil
 	}
 	if c.Retry < 0 || c.Reject < 0 || c.Retry > 0.9 || c.Retry+c.Reject > 1 {
-		return wrong(where+".admissionCheck", "retry is %g and reject %g: they are shares from 0, retry to 0.9, together to 1", c.Retry, c.Reject)
+		return wrong(
+			where+".admissionCheck",
+			"retry is %g and reject %g: they are shares from 0, retry to 0.9, together to 1",
+			c.Retry,
+			c.Reject,
+		)
 	}
 	b.world.Checks = append(b.world.Checks, sim.Check{
 		Queue: t.Name, Answer: sim.Span{Min: time.Duration(c.Answer.Min), Max: time.Duration(c.Answer.Max)},
@@ -370,22 +399,54 @@ func (b *builder) team(t Team, where string) (core.Queue, error) {
 	check(e)
 	q.UsageBased = mode == usageBased
 	p := t.Preemption
-	q.Preemption.WithinQueue, e = oneOf(where+".preemption.withinClusterQueue", p.WithinQueue, core.PreemptLowerPriority, core.PreemptNever, core.PreemptLowerOrNewerEqualPrio)
+	q.Preemption.WithinQueue, e = oneOf(
+		where+".preemption.withinClusterQueue",
+		p.WithinQueue,
+		core.PreemptLowerPriority,
+		core.PreemptNever,
+		core.PreemptLowerOrNewerEqualPrio,
+	)
 	check(e)
-	q.Preemption.Reclaim, e = oneOf(where+".preemption.reclaimWithinCohort", p.Reclaim, core.PreemptAny, core.PreemptNever, core.PreemptLowerPriority)
+	q.Preemption.Reclaim, e = oneOf(
+		where+".preemption.reclaimWithinCohort",
+		p.Reclaim,
+		core.PreemptAny,
+		core.PreemptNever,
+		core.PreemptLowerPriority,
+	)
 	check(e)
 	q.Preemption.WhileBorrow = core.PreemptNever
 	if w := p.WhileBorrow; w != nil {
-		q.Preemption.WhileBorrow, e = oneOf(where+".preemption.borrowWithinCohort.policy", w.Policy, core.PreemptNever, core.PreemptLowerPriority)
+		q.Preemption.WhileBorrow, e = oneOf(
+			where+".preemption.borrowWithinCohort.policy",
+			w.Policy,
+			core.PreemptNever,
+			core.PreemptLowerPriority,
+		)
 		check(e)
 		q.Preemption.MaxPriority = w.MaxPriority
 	}
 	type word string
-	borrow, e := oneOf(where+".flavorFungibility.whenCanBorrow", t.Fungibility.WhenCanBorrow, word("MayStopSearch"), "TryNextFlavor")
+	borrow, e := oneOf(
+		where+".flavorFungibility.whenCanBorrow",
+		t.Fungibility.WhenCanBorrow,
+		word("MayStopSearch"),
+		"TryNextFlavor",
+	)
 	check(e)
-	preempt, e := oneOf(where+".flavorFungibility.whenCanPreempt", t.Fungibility.WhenCanPreempt, word("TryNextFlavor"), "MayStopSearch")
+	preempt, e := oneOf(
+		where+".flavorFungibility.whenCanPreempt",
+		t.Fungibility.WhenCanPreempt,
+		word("TryNextFlavor"),
+		"MayStopSearch",
+	)
 	check(e)
-	prefer, e := oneOf(where+".flavorFungibility.preference", t.Fungibility.Preference, word("BorrowingOverPreemption"), "PreemptionOverBorrowing")
+	prefer, e := oneOf(
+		where+".flavorFungibility.preference",
+		t.Fungibility.Preference,
+		word("BorrowingOverPreemption"),
+		"PreemptionOverBorrowing",
+	)
 	check(e)
 	q.Fungibility = core.Fungibility{
 		BorrowTriesNext: borrow == "TryNextFlavor", PreemptTriesNext: preempt == "TryNextFlavor",
@@ -428,7 +489,12 @@ func (b *builder) groups(quotas []Quota, where string) ([]core.ResourceGroup, er
 		case k < 0:
 			out = append(out, core.ResourceGroup{Covered: covered, Flavors: []core.FlavorQuotas{fq}})
 		case !slices.Equal(out[k].Covered, covered):
-			return nil, wrong(at, "lists the resources %v and another flavor %v: flavors that share a resource must list the same resources", covered, out[k].Covered)
+			return nil, wrong(
+				at,
+				"lists the resources %v and another flavor %v: flavors that share a resource must list the same resources",
+				covered,
+				out[k].Covered,
+			)
 		case slices.ContainsFunc(out[k].Flavors, func(f core.FlavorQuotas) bool { return f.Flavor == name }):
 			return nil, wrong(at, "lists flavor %s twice", name)
 		default:
@@ -481,7 +547,8 @@ func (b *builder) makeNodes() error {
 	left := maxNodes
 	for i, n := range b.file.Nodes {
 		if n.Count > left {
-			return errors.Join(append(errs, wrong(fmt.Sprintf("nodes[%d].count", i), "makes more than %d nodes in all", maxNodes))...)
+			return errors.Join(
+				append(errs, wrong(fmt.Sprintf("nodes[%d].count", i), "makes more than %d nodes in all", maxNodes))...)
 		}
 		left -= max(0, n.Count)
 	}
@@ -508,7 +575,10 @@ func (b *builder) makeNodes() error {
 				Allocatable: core.MakeResources(size), State: core.NodeReady,
 			}
 			if _, twice := b.nodes[node.Name]; twice {
-				errs = append(errs, wrong(fmt.Sprintf("nodes[%d]", i), "there are two nodes %s: give them other names", node.Name))
+				errs = append(
+					errs,
+					wrong(fmt.Sprintf("nodes[%d]", i), "there are two nodes %s: give them other names", node.Name),
+				)
 				break
 			}
 			b.nodes[node.Name] = node

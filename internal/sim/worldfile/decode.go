@@ -167,13 +167,21 @@ func (c *checker) leaf(n *yamlv3.Node, t reflect.Type, where string) {
 	}
 	var kind *json.UnmarshalTypeError
 	if errors.As(err, &kind) && kind.Field == "" {
-		c.fault(n, where, "%q is no %s", n.Value, map[bool]string{true: "number", false: t.Kind().String()}[t.Kind() != reflect.String && t.Kind() != reflect.Bool])
+		c.fault(
+			n,
+			where,
+			"%q is no %s",
+			n.Value,
+			map[bool]string{true: "number", false: t.Kind().String()}[t.Kind() != reflect.String && t.Kind() != reflect.Bool],
+		)
 		return
 	}
 	c.fault(n, where, "%s", plain(err.Error()))
 }
 
-var decoderWords = regexp.MustCompile(`error (un)?marshaling JSON: |error converting YAML to JSON: |while decoding JSON: |json: |Go struct field |Go value of type |yaml: `)
+var decoderWords = regexp.MustCompile(
+	`error (un)?marshaling JSON: |error converting YAML to JSON: |while decoding JSON: |json: |Go struct field |Go value of type |yaml: `,
+)
 
 // plain takes the decoder's own words out of its message.
 func plain(s string) string { return strings.TrimSpace(decoderWords.ReplaceAllString(s, "")) }

@@ -31,7 +31,10 @@ func (b *builder) makeJobs() error {
 				errs = append(errs, wrong(where, "the name is used twice"))
 			}
 		}
-		errs = append(errs, b.group(g, where, rand.New(rand.NewPCG(b.world.Seed, uint64(i)+1)))) //nolint:gosec // not for secrets
+		errs = append(
+			errs,
+			b.group(g, where, rand.New(rand.NewPCG(b.world.Seed, uint64(i)+1))), //nolint:gosec // not for secrets
+		)
 	}
 	return errors.Join(errs...)
 }
@@ -48,7 +51,10 @@ func arrivals(g *Jobs, where string, horizon time.Duration, r *rand.Rand) ([]tim
 	case g.Count == 0 && until == 0:
 		return nil, wrong(where, "say how many jobs by count, or until when they come by until")
 	case g.Count == 0 && a.Every == 0 && a.Mean == 0:
-		return nil, wrong(where+".arrival", "without count, say how often jobs come: {every: 10m} or {poisson: 10m}")
+		return nil, wrong(
+			where+".arrival",
+			"without count, say how often jobs come: {every: 10m} or {poisson: 10m}",
+		)
 	}
 	limit := maxJobs + 1
 	if g.Count > 0 {
@@ -95,7 +101,12 @@ func (b *builder) group(g *Jobs, where string, r *rand.Rand) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	s := shapes{perPod: cmp.Or(g.GPUsPerPod, defaultPerPod), cpu: cpu, memory: memory, known: map[int64][]core.PodSet{}}
+	s := shapes{
+		perPod: cmp.Or(g.GPUsPerPod, defaultPerPod),
+		cpu:    cpu,
+		memory: memory,
+		known:  map[int64][]core.PodSet{},
+	}
 	s.filter, s.least = filterOf(g), g.MinPods
 	for i, at := range times {
 		team := teams[pick(r, weights)]
@@ -109,7 +120,13 @@ func (b *builder) group(g *Jobs, where string, r *rand.Rand) error {
 		}
 		work := max(0, g.Duration.draw(r))
 		if gpus < 0 || work > maxWork {
-			return wrong(where, "job %d drew %d GPUs for %.0f s: bound the distributions by min and max", i, gpus, work)
+			return wrong(
+				where,
+				"job %d drew %d GPUs for %.0f s: bound the distributions by min and max",
+				i,
+				gpus,
+				work,
+			)
 		}
 		j := sim.Job{
 			Queue:    g.LocalQueue,
@@ -157,7 +174,10 @@ func (b *builder) lifecycle(j *sim.Job, g *Jobs) {
 	}
 	if g.PreemptionGatedFor > 0 {
 		j.PreemptionGate = gateName
-		b.at(Duration(j.Submit)+g.PreemptionGatedFor, sim.Op{Change: &sim.JobEdit{Key: j.Key, PreemptionGate: new("")}})
+		b.at(
+			Duration(j.Submit)+g.PreemptionGatedFor,
+			sim.Op{Change: &sim.JobEdit{Key: j.Key, PreemptionGate: new("")}},
+		)
 	}
 	if g.Early != nil {
 		j.EarlyPods, j.EarlyAfter = g.Early.Pods, time.Duration(g.Early.After)
@@ -167,7 +187,13 @@ func (b *builder) lifecycle(j *sim.Job, g *Jobs) {
 func (b *builder) checkLifecycle(g *Jobs, teams []string, where string) error {
 	for _, team := range teams {
 		if g.LocalQueue != "" && !slices.Contains(b.localQueues[team], g.LocalQueue) {
-			return wrong(where+".localQueue", "team %s has no local queue %q, only %v", team, g.LocalQueue, b.localQueues[team])
+			return wrong(
+				where+".localQueue",
+				"team %s has no local queue %q, only %v",
+				team,
+				g.LocalQueue,
+				b.localQueues[team],
+			)
 		}
 	}
 	if g.MinPods < 0 || (g.Early != nil && g.Early.Pods < 1) {
@@ -239,7 +265,14 @@ func (s *shapes) of(gpus int64) []core.PodSet {
 			ask[name] = a
 		}
 	}
-	p := []core.PodSet{{Name: "main", Count: int32(pods), Requests: core.MakeResources(ask), Filter: s.filter}} //nolint:gosec // GPUs fit
+	p := []core.PodSet{
+		{
+			Name:     "main",
+			Count:    int32(pods), //nolint:gosec // GPUs fit
+			Requests: core.MakeResources(ask),
+			Filter:   s.filter,
+		},
+	}
 	if s.least > 0 {
 		p[0].MinCount = min(s.least, p[0].Count)
 	}

@@ -129,8 +129,12 @@ func member(n *yaml.Node, name string, line *int) *yaml.Node {
 func (f *File) Unmatched() Problems {
 	var errs []error
 	find := func(where string, labels map[string]string) {
-		if len(f.Nodes) > 0 && !slices.ContainsFunc(f.Nodes, func(n Nodes) bool { return subset(labels, n.Labels) }) {
-			errs = append(errs, wrong(where, "no node has the labels %s: what asks for them waits for ever", pairs(labels)))
+		if len(f.Nodes) > 0 &&
+			!slices.ContainsFunc(f.Nodes, func(n Nodes) bool { return subset(labels, n.Labels) }) {
+			errs = append(
+				errs,
+				wrong(where, "no node has the labels %s: what asks for them waits for ever", pairs(labels)),
+			)
 		}
 	}
 	for i, x := range f.Flavors {

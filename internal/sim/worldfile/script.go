@@ -52,7 +52,15 @@ func (b *builder) nodeEvent(h *Happens, where string) error {
 	if !ok {
 		return wrong(where, "there is no node %q", h.Node)
 	}
-	state, err := oneOf(where+".state", h.State, core.NodeLost, core.NodeReady, core.NodeWarned, core.NodeClosed, core.NodeEvicted)
+	state, err := oneOf(
+		where+".state",
+		h.State,
+		core.NodeLost,
+		core.NodeReady,
+		core.NodeWarned,
+		core.NodeClosed,
+		core.NodeEvicted,
+	)
 	if err != nil {
 		return err
 	}
@@ -83,7 +91,13 @@ func (b *builder) teamEvent(h *Happens, where string) error {
 		}
 	}
 	if h.Stop != "" {
-		if q.Stop, err = oneOf(where+".stopPolicy", h.Stop, core.StopNone, core.Hold, core.HoldAndDrain); err != nil {
+		if q.Stop, err = oneOf(
+			where+".stopPolicy",
+			h.Stop,
+			core.StopNone,
+			core.Hold,
+			core.HoldAndDrain,
+		); err != nil {
 			return err
 		}
 	}

@@ -47,7 +47,12 @@ func readTrace(t *Trace, in io.Reader) ([]traceJob, error) {
 	}
 	for name, i := range map[string]int{"submitted": cols.at, "duration": cols.duration, "gpus": cols.gpus} {
 		if i < 0 {
-			return nil, fmt.Errorf("the header %q has no column for %s: name it in trace.columns.%s", strings.Join(header, ","), name, name)
+			return nil, fmt.Errorf(
+				"the header %q has no column for %s: name it in trace.columns.%s",
+				strings.Join(header, ","),
+				name,
+				name,
+			)
 		}
 	}
 	var jobs []traceJob
@@ -134,7 +139,11 @@ func (b *builder) replay(traced []traceJob) error {
 	s := shapes{perPod: cmp.Or(t.GPUsPerPod, defaultPerPod), known: map[int64][]core.PodSet{}}
 	for i, j := range traced {
 		if _, ok := b.queues[j.team]; !ok {
-			return wrong("trace", "it has jobs of %q, which is not listed under teams (leave teams out and they are made)", j.team)
+			return wrong(
+				"trace",
+				"it has jobs of %q, which is not listed under teams (leave teams out and they are made)",
+				j.team,
+			)
 		}
 		b.job(sim.Job{
 			Key:      core.Key{Namespace: j.team, Name: fmt.Sprintf("job-%d", i)},

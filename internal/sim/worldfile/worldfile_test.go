@@ -75,25 +75,93 @@ func TestErrorsNameFieldAndCure(t *testing.T) {
 		why, text string
 		want      []string
 	}{
-		"unknown field":      {"a typo must not be ignored", team + job + "horizont: 3d\n", []string{"horizont", "docs/simulate.md"}},
-		"unknown in quota":   {"strict at every depth", "teams: [{name: red, quotas: [{resources: {nvidia.com/gpu: {nominal: 3}}}]}]\n" + job, []string{"nominal"}},
-		"no teams":           {"a world without teams runs nothing", job, []string{"teams"}},
-		"no jobs":            {"a world without jobs measures nothing", team, []string{"jobs"}},
-		"bad duration":       {"units are easily forgotten", team + "jobs: [{name: j, team: red, count: 1, duration: 1x}]\n", []string{"1x", "90s"}},
-		"endless":            {"jobs that never stop coming", team + "jobs: [{name: j, team: red, duration: 1h, arrival: {every: 1m}}]\n", []string{"count", "until"}},
-		"countless nodes":    {"they would not fit into memory", team + "nodes: [{name: n, count: 150000, gpus: 8}, {name: m, count: 2000000000, gpus: 8}]\n", []string{"nodes[1].count", "200000"}},
-		"countless jobs":     {"nor would these", team + "jobs: [{name: j, team: red, count: 2000000000, duration: 1h}]\n", []string{"jobs[0]", "more than"}},
-		"unknown team":       {"a job of no team", team + "jobs: [{name: j, team: blue, count: 1, duration: 1h}]\n", []string{"jobs[0]", "blue"}},
-		"two distributions":  {"which one holds?", team + "jobs: [{name: j, team: red, count: 1, duration: {fixed: 1h, exponential: {mean: 1h}}}]\n", []string{"exactly one"}},
-		"unknown policy":     {"policies are words", "teams: [{name: red, gpus: 8, preemption: {withinClusterQueue: Always}}]\n" + job, []string{"withinClusterQueue", "Always", "LowerPriority"}},
-		"mtbf without mttr":  {"nodes that never come back are stated, not implied", team + job + "faults: {mtbf: 3d}\n", []string{"mttr"}},
-		"unknown flavor":     {"a quota of nothing", "teams: [{name: red, quotas: [{flavor: a100, resources: {nvidia.com/gpu: 3}}]}]\n" + job, []string{"a100", "flavors"}},
-		"unknown queue":      {"a job of no queue", team + "jobs: [{name: j, team: red, count: 1, duration: 1h, localQueue: x}]\n", []string{"jobs[0]", "localQueue", "default-queue"}},
-		"two queues":         {"which one?", "teams: [{name: red, gpus: 8, localQueues: [{name: a}, {name: a}]}]\n" + job, []string{"localQueues[1]"}},
-		"endless retries":    {"a check that never agrees", "teams: [{name: red, gpus: 8, admissionCheck: {answer: 1m, retry: 1}}]\n" + job, []string{"admissionCheck", "retry"}},
-		"no early pods":      {"which pods?", team + "jobs: [{name: j, team: red, count: 1, duration: 1h, endEarly: {after: 1m}}]\n", []string{"endEarly.pods"}},
-		"unknown mode":       {"modes are words", "teams: [{name: red, gpus: 8, admissionMode: Fair}]\n" + job, []string{"admissionMode", "UsageBased"}},
-		"unknown node event": {"an event about nothing", team + job + "events: [{at: 1h, node: x}]\n", []string{"events[0]", "\"x\""}},
+		"unknown field": {
+			"a typo must not be ignored",
+			team + job + "horizont: 3d\n",
+			[]string{"horizont", "docs/simulate.md"},
+		},
+		"unknown in quota": {
+			"strict at every depth",
+			"teams: [{name: red, quotas: [{resources: {nvidia.com/gpu: {nominal: 3}}}]}]\n" + job,
+			[]string{"nominal"},
+		},
+		"no teams": {"a world without teams runs nothing", job, []string{"teams"}},
+		"no jobs":  {"a world without jobs measures nothing", team, []string{"jobs"}},
+		"bad duration": {
+			"units are easily forgotten",
+			team + "jobs: [{name: j, team: red, count: 1, duration: 1x}]\n",
+			[]string{"1x", "90s"},
+		},
+		"endless": {
+			"jobs that never stop coming",
+			team + "jobs: [{name: j, team: red, duration: 1h, arrival: {every: 1m}}]\n",
+			[]string{"count", "until"},
+		},
+		"countless nodes": {
+			"they would not fit into memory",
+			team + "nodes: [{name: n, count: 150000, gpus: 8}, {name: m, count: 2000000000, gpus: 8}]\n",
+			[]string{"nodes[1].count", "200000"},
+		},
+		"countless jobs": {
+			"nor would these",
+			team + "jobs: [{name: j, team: red, count: 2000000000, duration: 1h}]\n",
+			[]string{"jobs[0]", "more than"},
+		},
+		"unknown team": {
+			"a job of no team",
+			team + "jobs: [{name: j, team: blue, count: 1, duration: 1h}]\n",
+			[]string{"jobs[0]", "blue"},
+		},
+		"two distributions": {
+			"which one holds?",
+			team + "jobs: [{name: j, team: red, count: 1, duration: {fixed: 1h, exponential: {mean: 1h}}}]\n",
+			[]string{"exactly one"},
+		},
+		"unknown policy": {
+			"policies are words",
+			"teams: [{name: red, gpus: 8, preemption: {withinClusterQueue: Always}}]\n" + job,
+			[]string{"withinClusterQueue", "Always", "LowerPriority"},
+		},
+		"mtbf without mttr": {
+			"nodes that never come back are stated, not implied",
+			team + job + "faults: {mtbf: 3d}\n",
+			[]string{"mttr"},
+		},
+		"unknown flavor": {
+			"a quota of nothing",
+			"teams: [{name: red, quotas: [{flavor: a100, resources: {nvidia.com/gpu: 3}}]}]\n" + job,
+			[]string{"a100", "flavors"},
+		},
+		"unknown queue": {
+			"a job of no queue",
+			team + "jobs: [{name: j, team: red, count: 1, duration: 1h, localQueue: x}]\n",
+			[]string{"jobs[0]", "localQueue", "default-queue"},
+		},
+		"two queues": {
+			"which one?",
+			"teams: [{name: red, gpus: 8, localQueues: [{name: a}, {name: a}]}]\n" + job,
+			[]string{"localQueues[1]"},
+		},
+		"endless retries": {
+			"a check that never agrees",
+			"teams: [{name: red, gpus: 8, admissionCheck: {answer: 1m, retry: 1}}]\n" + job,
+			[]string{"admissionCheck", "retry"},
+		},
+		"no early pods": {
+			"which pods?",
+			team + "jobs: [{name: j, team: red, count: 1, duration: 1h, endEarly: {after: 1m}}]\n",
+			[]string{"endEarly.pods"},
+		},
+		"unknown mode": {
+			"modes are words",
+			"teams: [{name: red, gpus: 8, admissionMode: Fair}]\n" + job,
+			[]string{"admissionMode", "UsageBased"},
+		},
+		"unknown node event": {
+			"an event about nothing",
+			team + job + "events: [{at: 1h, node: x}]\n",
+			[]string{"events[0]", "\"x\""},
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -124,7 +192,8 @@ func TestTraceMakesItsWorld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(w.Jobs) != 2 || w.Jobs[0].Key.Namespace != "a-2" || w.Jobs[1].Submit != 48*time.Minute+52*time.Second {
+	if len(w.Jobs) != 2 || w.Jobs[0].Key.Namespace != "a-2" ||
+		w.Jobs[1].Submit != 48*time.Minute+52*time.Second {
 		t.Errorf("jobs %+v", w.Jobs)
 	}
 	if p := w.Jobs[0].PodSets[0]; p.Count != 2 || p.Requests.Of(core.GPU) != 6 {
@@ -152,7 +221,10 @@ func TestExamples(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if results[filepath.Base(path)], err = sim.New(*build(t, string(text)), sim.Watch{Check: strings.Contains(path, "bad-day")}).Finish(); err != nil {
+		if results[filepath.Base(path)], err = sim.New(
+			*build(t, string(text)),
+			sim.Watch{Check: strings.Contains(path, "bad-day")},
+		).Finish(); err != nil {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -198,7 +270,13 @@ func TestDocumentedWorld(t *testing.T) {
 // TestFormerNames: files outlive the names of their fields.
 func TestFormerNames(t *testing.T) {
 	const text = "teams: [{name: red, gpus: 8}]\njobs: [{name: j, team: red, count: 1, duration: 1h}]\nNAME: {start: {min: 5m, max: 10m}, refused: 0.1}\n"
-	now, before := build(t, strings.ReplaceAll(text, "NAME", "clusterModel")), build(t, strings.ReplaceAll(text, "NAME", "edge"))
+	now, before := build(
+		t,
+		strings.ReplaceAll(text, "NAME", "clusterModel"),
+	), build(
+		t,
+		strings.ReplaceAll(text, "NAME", "edge"),
+	)
 	if now.Cluster.Start.Max == 0 || now.Cluster.Refuse == 0 {
 		t.Fatalf("the world lost its cluster model: %+v", now.Cluster)
 	}
@@ -231,23 +309,34 @@ func TestAllErrorsAtOnceWithLines(t *testing.T) {
 				"line 4: jobs[0] (j).duration: \"1x\" is neither a number nor a duration like 90s, 15m, 2h or 7d",
 		},
 		"no duration": {
-			"it panicked", head + "jobs:\n- {name: j, team: red, count: 1}\n- {name: k, team: rde, count: 1, duration: 1h}\n",
+			"it panicked",
+			head + "jobs:\n- {name: j, team: red, count: 1}\n- {name: k, team: rde, count: 1, duration: 1h}\n",
 			"line 3: jobs[0] (j): has no duration: say how long its jobs run, for example duration: 1h\n" +
 				"line 4: jobs[1] (k): there is no team \"rde\"",
 		},
 		"min above max": {
-			"nothing can be drawn", head + "jobs:\n- name: j\n  team: red\n  count: 1\n  duration: {exponential: {mean: 1h}, min: 2h, max: 1h}\n  gpus: {uniform: {min: 8, max: 1}}\n",
+			"nothing can be drawn",
+			head + "jobs:\n- name: j\n  team: red\n  count: 1\n  duration: {exponential: {mean: 1h}, min: 2h, max: 1h}\n  gpus: {uniform: {min: 8, max: 1}}\n",
 			"line 6: jobs[0] (j).duration.min: is 7200 and max 3600: min must not be above max\n" +
 				"line 7: jobs[0] (j).gpus.uniform: min is 8 and max 1: min must not be above max",
 		},
 		"zeros": {
-			"they mean nothing", "seed: 0\nhorizon: 0\n" + head + "jobs: [{name: j, team: red, count: 1, duration: 1h}]\n",
+			"they mean nothing",
+			"seed: 0\nhorizon: 0\n" + head + "jobs: [{name: j, team: red, count: 1, duration: 1h}]\n",
 			"line 1: seed: is 0: it must be at least 1; leave it out for 1\n" +
 				"line 2: horizon: is 0: nothing would happen; leave it out to go on until nothing can happen any more",
 		},
-		"twice":  {"which one holds?", head + "seed: 1\nname: a\nseed: 2\njobs: [{name: j, team: red, count: 1, duration: 1h}]\n", "line 4: seed: this is given twice"},
+		"twice": {
+			"which one holds?",
+			head + "seed: 1\nname: a\nseed: 2\njobs: [{name: j, team: red, count: 1, duration: 1h}]\n",
+			"line 4: seed: this is given twice",
+		},
 		"syntax": {"what is no YAML has a line as well", "teams:\n- {name: red\n", "line 1: "},
-		"kind":   {"a list is a list", "teams: {name: red}\njobs: 3\n", "line 1: teams: this must be a list\nline 2: jobs: this must be a list"},
+		"kind": {
+			"a list is a list",
+			"teams: {name: red}\njobs: 3\n",
+			"line 1: teams: this must be a list\nline 2: jobs: this must be a list",
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -23,9 +23,10 @@ const (
 
 // Unmade reports whether events of a reason tell that something of a job could not be made.
 func Unmade(reason string) bool {
-	return strings.HasPrefix(reason, FailedCreate) || reason == NameTaken || slices.ContainsFunc(kinds.All(), func(k jobs.Kind) bool {
-		return k.Running.Operated != nil && k.Running.Operated.Unmade != "" && k.Running.Operated.Unmade == reason
-	})
+	return strings.HasPrefix(reason, FailedCreate) || reason == NameTaken ||
+		slices.ContainsFunc(kinds.All(), func(k jobs.Kind) bool {
+			return k.Running.Operated != nil && k.Running.Operated.Unmade != "" && k.Running.Operated.Unmade == reason
+		})
 }
 
 // When is when an event happened last.

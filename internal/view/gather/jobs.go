@@ -29,7 +29,12 @@ import (
 
 // Jobs reads all jobs of a namespace, or of all if it is "", with few requests, however
 // many jobs there are. What the user may not read is left out and named.
-func Jobs(ctx context.Context, c client.Reader, namespace string, in client.ListOptions) (*view.JobList, error) {
+func Jobs(
+	ctx context.Context,
+	c client.Reader,
+	namespace string,
+	in client.ListOptions,
+) (*view.JobList, error) {
 	s := &reading{c: c, namespace: namespace, options: in, objects: map[types.UID]*seen{}}
 	if err := s.read(ctx); err != nil {
 		return nil, err
@@ -57,7 +62,12 @@ func Jobs(ctx context.Context, c client.Reader, namespace string, in client.List
 		r.Target = s.targets[r.Namespace+"/"+r.Queue]
 	}
 	slices.SortFunc(out.Items, func(a, b view.Job) int {
-		return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(
+			b.Created.Compare(a.Created),
+			cmp.Compare(a.Namespace, b.Namespace),
+			cmp.Compare(a.Kind, b.Kind),
+			cmp.Compare(a.Name, b.Name),
+		)
 	})
 	slices.Sort(out.Unread)
 	return out, nil
@@ -134,7 +144,12 @@ func (s *reading) read(ctx context.Context) error {
 }
 
 // list reads a list, and notes if the user may not.
-func (s *reading) list(ctx context.Context, what string, into client.ObjectList, options ...client.ListOption) error {
+func (s *reading) list(
+	ctx context.Context,
+	what string,
+	into client.ObjectList,
+	options ...client.ListOption,
+) error {
 	if s.namespace != "" {
 		options = append(options, client.InNamespace(s.namespace))
 	}
@@ -198,7 +213,10 @@ func (s *reading) readTeams(ctx context.Context) error {
 func (s *reading) readTargets(ctx context.Context) error {
 	s.targets = map[string]string{}
 	var list kueue.LocalQueueList
-	if err := Readable(s.c.List(ctx, &list, client.InNamespace(s.namespace))); err != nil && !apimeta.IsNoMatchError(err) {
+	if err := Readable(
+		s.c.List(ctx, &list, client.InNamespace(s.namespace)),
+	); err != nil &&
+		!apimeta.IsNoMatchError(err) {
 		return fmt.Errorf("list LocalQueues: %w", err)
 	}
 	for i := range list.Items {
@@ -273,7 +291,11 @@ func (s *reading) row(o *seen) (view.Job, bool) {
 		return view.Job{}, false
 	}
 	w := s.byJob[o.meta.GetUID()]
-	parts := view.Objects{Workload: w, Team: s.teams[o.meta.GetNamespace()], Deleted: o.meta.GetDeletionTimestamp() != nil}
+	parts := view.Objects{
+		Workload: w,
+		Team:     s.teams[o.meta.GetNamespace()],
+		Deleted:  o.meta.GetDeletionTimestamp() != nil,
+	}
 	switch full := o.full.(type) {
 	case *appwrapper.AppWrapper:
 		parts.AppWrapper = full
@@ -315,7 +337,11 @@ func (s *reading) podRows() (out []view.Job) {
 		if GroupOf(&pods[at]) != "" {
 			what = w // which has the name of the group
 		}
-		row := view.JobOf(view.KindPod, what, view.Objects{Workload: w, Pods: pods, Deleted: what.GetDeletionTimestamp() != nil})
+		row := view.JobOf(
+			view.KindPod,
+			what,
+			view.Objects{Workload: w, Pods: pods, Deleted: what.GetDeletionTimestamp() != nil},
+		)
 		row.Kind, row.Name = submittedAs(w, &pods[at])
 		row.User = jobs.User(nil, &pods[at])
 		if row.Kind != view.KindPod || GroupOf(&pods[at]) != "" {
@@ -336,14 +362,22 @@ func (s *reading) incomplete() (out []view.Job) {
 		p := &s.pods[i]
 		group := GroupOf(p)
 		key := p.Namespace + "/" + group
-		if group == "" || known[key] || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed || !s.wants(p) {
+		if group == "" || known[key] || p.Status.Phase == corev1.PodSucceeded ||
+			p.Status.Phase == corev1.PodFailed ||
+			!s.wants(p) {
 			continue
 		}
 		if _, there := at[key]; !there {
 			at[key] = len(out)
 			out = append(out, view.Job{
-				Namespace: p.Namespace, Kind: view.KindPod, Name: group, Queue: p.Labels[kueue.QueueNameLabel], Title: p.Labels[view.TitleLabel],
-				State: view.Held, Reason: ReasonGroupIncomplete, Created: p.CreationTimestamp.UTC(),
+				Namespace: p.Namespace,
+				Kind:      view.KindPod,
+				Name:      group,
+				Queue:     p.Labels[kueue.QueueNameLabel],
+				Title:     p.Labels[view.TitleLabel],
+				State:     view.Held,
+				Reason:    ReasonGroupIncomplete,
+				Created:   p.CreationTimestamp.UTC(),
 			})
 		}
 		row := &out[at[key]]
@@ -377,7 +411,11 @@ func (s *reading) driven(ctx context.Context, rows []view.Job) error {
 	}
 	for i := range rows {
 		r := &rows[i]
-		if at := slices.IndexFunc(r.Nodes, func(n string) bool { return driving[n] }); at >= 0 && r.Held > 0 && r.State == view.Running {
+		if at := slices.IndexFunc(
+			r.Nodes,
+			func(n string) bool { return driving[n] },
+		); at >= 0 && r.Held > 0 &&
+			r.State == view.Running {
 			r.Trouble = strings.TrimPrefix(r.Trouble+", has to leave "+r.Nodes[at], ", ")
 		}
 	}
@@ -386,7 +424,11 @@ func (s *reading) driven(ctx context.Context, rows []view.Job) error {
 
 // Newer reports whether a Workload speaks for its job rather than another one.
 func Newer(a, b *kueue.Workload) bool {
-	return cmp.Or(cmp.Compare(Rank(a), Rank(b)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name)) < 0
+	return cmp.Or(
+		cmp.Compare(Rank(a), Rank(b)),
+		b.CreationTimestamp.Compare(a.CreationTimestamp.Time),
+		cmp.Compare(a.Name, b.Name),
+	) < 0
 }
 
 // Rank orders Workloads of one job: the unfinished one speaks for it.

@@ -16,7 +16,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
-// TestWhatIsQueuedInPartsIsOneJobOfNoPodsIdentity: the pods of a Deployment come and go, and it stays the same job.
+// TestWhatIsQueuedInPartsIsOneJobOfNoPodsIdentity: the pods of a Deployment come and go, and it stays the
+// same job.
 func TestWhatIsQueuedInPartsIsOneJobOfNoPodsIdentity(t *testing.T) {
 	held := func(name string, owner ...metav1.OwnerReference) []client.Object {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
@@ -24,19 +25,32 @@ func TestWhatIsQueuedInPartsIsOneJobOfNoPodsIdentity(t *testing.T) {
 			Labels: map[string]string{kueue.ManagedLabel: "true", appsv1.DefaultDeploymentUniqueLabelKey: "1"},
 		}}
 		return []client.Object{p, &kueue.Workload{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "pod-" + name, UID: types.UID("w-" + name), Labels: map[string]string{kueue.JobUIDLabel: name}},
-			Spec:       kueue.WorkloadSpec{QueueName: "q"},
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "blue",
+				Name:      "pod-" + name,
+				UID:       types.UID("w-" + name),
+				Labels:    map[string]string{kueue.JobUIDLabel: name},
+			},
+			Spec: kueue.WorkloadSpec{QueueName: "q"},
 		}}
 	}
-	set := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-1", UID: "set", Controller: new(true)}
+	set := metav1.OwnerReference{
+		APIVersion: "apps/v1",
+		Kind:       "ReplicaSet",
+		Name:       "web-1",
+		UID:        "set",
+		Controller: new(true),
+	}
 	c := fake.NewClientBuilder().WithScheme(scheme.New()).
-		WithObjects(held("web-1-a", set)...).WithObjects(held("web-1-b", set)...).WithObjects(held("alone")...).Build()
+		WithObjects(
+			held("web-1-a", set)...).WithObjects(held("web-1-b", set)...).WithObjects(held("alone")...).Build()
 	got, err := gather.Jobs(t.Context(), c, "blue", client.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := map[view.Ref]types.UID{
-		{Kind: view.KindDeployment, Namespace: "blue", Name: "web"}: "", {Kind: view.KindPod, Namespace: "blue", Name: "alone"}: "alone",
+		{Kind: view.KindDeployment, Namespace: "blue", Name: "web"}: "",
+		{Kind: view.KindPod, Namespace: "blue", Name: "alone"}:      "alone",
 	}
 	for i := range got.Items {
 		j := &got.Items[i]

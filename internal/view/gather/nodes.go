@@ -43,7 +43,13 @@ func Nodes(ctx context.Context, c client.Reader) (rows []view.Node, seen bool, e
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
 		is := convert.Node(n)
-		row := &view.Node{Name: n.Name, State: is.State, Why: is.Why, Created: n.CreationTimestamp.UTC(), Drained: view.DrainOf(n)}
+		row := &view.Node{
+			Name:    n.Name,
+			State:   is.State,
+			Why:     is.Why,
+			Created: n.CreationTimestamp.UTC(),
+			Drained: view.DrainOf(n),
+		}
 		for _, r := range is.Allocatable {
 			if name := view.Slice(r.Resource); name != "" && r.Amount > 0 {
 				row.Slices = view.AddSlices(row.Slices, map[string]int64{name: int64(r.Amount)})
@@ -113,5 +119,7 @@ func (s *spans) mean() *time.Time {
 	if s.gpus == 0 {
 		return nil
 	}
-	return new(s.first.Add(time.Duration(s.seconds / float64(s.gpus) * float64(time.Second))).UTC().Truncate(time.Second))
+	return new(
+		s.first.Add(time.Duration(s.seconds / float64(s.gpus) * float64(time.Second))).UTC().Truncate(time.Second),
+	)
 }

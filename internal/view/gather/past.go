@@ -47,7 +47,12 @@ func Past(ctx context.Context, c client.Reader, namespace string, since time.Tim
 		options.Continue = list.Continue
 	}
 	slices.SortFunc(out, func(a, b view.PastJob) int {
-		return cmp.Or(b.Ended.Compare(a.Ended), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+		return cmp.Or(
+			b.Ended.Compare(a.Ended),
+			cmp.Compare(a.Namespace, b.Namespace),
+			cmp.Compare(a.Name, b.Name),
+			cmp.Compare(a.UID, b.UID),
+		)
 	})
 	return out, nil
 }
@@ -56,19 +61,44 @@ func Past(ctx context.Context, c client.Reader, namespace string, since time.Tim
 func pastUnread(err error, namespace string) error {
 	switch {
 	case apierrors.IsForbidden(err) && namespace == "":
-		return fmt.Errorf("you may not read the histories of all namespaces: -n NAMESPACE lists those of one: %w", err)
+		return fmt.Errorf(
+			"you may not read the histories of all namespaces: -n NAMESPACE lists those of one: %w",
+			err,
+		)
 	case apimeta.IsNoMatchError(err), apierrors.IsNotFound(err):
-		return fmt.Errorf("this cluster keeps no history of jobs: its mlbatch is older, see mlbatch version: %w", err)
+		return fmt.Errorf(
+			"this cluster keeps no history of jobs: its mlbatch is older, see mlbatch version: %w",
+			err,
+		)
 	}
 	return fmt.Errorf("read the history of jobs: %w", err)
 }
 
 func pastJob(namespace string, r *history.JobRecord) view.PastJob {
 	row := view.PastJob{
-		Namespace: namespace, Kind: view.Kind(r.Kind), Name: r.Name, Queue: r.Queue, ClusterQueue: r.ClusterQueue, Flavor: r.Flavor, User: r.User, Priority: r.Priority,
-		State: r.State, Reason: r.Reason, Message: r.Message, ExitCode: r.ExitCode, FailedPod: r.FailedPod, FailedNode: r.FailedNode,
-		Submitted: r.Submitted.UTC(), Ended: r.Ended.UTC(), RanSeconds: r.RanSeconds,
-		Pods: r.Pods, GPUs: r.GPUs, Slices: r.Slices, Evictions: r.Evictions, Restarts: r.Restarts, UID: r.UID,
+		Namespace:    namespace,
+		Kind:         view.Kind(r.Kind),
+		Name:         r.Name,
+		Queue:        r.Queue,
+		ClusterQueue: r.ClusterQueue,
+		Flavor:       r.Flavor,
+		User:         r.User,
+		Priority:     r.Priority,
+		State:        r.State,
+		Reason:       r.Reason,
+		Message:      r.Message,
+		ExitCode:     r.ExitCode,
+		FailedPod:    r.FailedPod,
+		FailedNode:   r.FailedNode,
+		Submitted:    r.Submitted.UTC(),
+		Ended:        r.Ended.UTC(),
+		RanSeconds:   r.RanSeconds,
+		Pods:         r.Pods,
+		GPUs:         r.GPUs,
+		Slices:       r.Slices,
+		Evictions:    r.Evictions,
+		Restarts:     r.Restarts,
+		UID:          r.UID,
 	}
 	if r.Started != nil {
 		row.Started = new(r.Started.UTC())

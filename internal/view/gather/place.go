@@ -10,7 +10,12 @@ import (
 // Place finds out where waiting jobs stand in the lines of their queues, and when they are
 // expected to start, as far as line, which lists what waits in a ClusterQueue or, in a
 // namespace, in a LocalQueue, tells. It asks line at most so often.
-func Place(ctx context.Context, s *view.JobList, most int, line func(ctx context.Context, namespace, queue string) ([]visibility.PendingWorkload, error)) {
+func Place(
+	ctx context.Context,
+	s *view.JobList,
+	most int,
+	line func(ctx context.Context, namespace, queue string) ([]visibility.PendingWorkload, error),
+) {
 	at := map[string]*visibility.PendingWorkload{} // by NAMESPACE/NAME
 	asked := map[[2]string]bool{}
 	ask := func(namespace, queue string) bool {

@@ -17,8 +17,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/view"
 )
 
-// Behind returns the ClusterQueue of a LocalQueue, of which whoever may use the LocalQueue may know the quotas; nil if
-// there is none, or they may not know.
+// Behind returns the ClusterQueue of a LocalQueue, of which whoever may use the LocalQueue may know the
+// quotas; nil if there is none, or they may not know.
 type Behind func(ctx context.Context, local *kueue.LocalQueue) *kueue.ClusterQueue
 
 // Get is a Behind for those who may read ClusterQueues.
@@ -41,7 +41,8 @@ type quotas struct {
 	lent    map[core.FlavorResource]view.Lending // what was asked for
 }
 
-// readQuotas reads ClusterQueues and Cohorts. Cohorts that may not be read have no quotas of their own, and none above.
+// readQuotas reads ClusterQueues and Cohorts. Cohorts that may not be read have no quotas of their own, and
+// none above.
 func readQuotas(ctx context.Context, r client.Reader) (*quotas, []string, error) {
 	var queues kueue.ClusterQueueList
 	if err := r.List(ctx, &queues); err != nil {
@@ -56,7 +57,11 @@ func readQuotas(ctx context.Context, r client.Reader) (*quotas, []string, error)
 	if err := Readable(err); err != nil {
 		return nil, nil, fmt.Errorf("list Cohorts: %w", err)
 	}
-	out := &quotas{shares: map[string]*int64{}, cohorts: cohorts.Items, lent: map[core.FlavorResource]view.Lending{}}
+	out := &quotas{
+		shares:  map[string]*int64{},
+		cohorts: cohorts.Items,
+		lent:    map[core.FlavorResource]view.Lending{},
+	}
 	for i := range queues.Items {
 		out.queues = append(out.queues, clusterQueue(&queues.Items[i]))
 		out.shares[queues.Items[i].Name] = weightedShare(queues.Items[i].Status.FairSharing)
@@ -69,7 +74,11 @@ func readQuotas(ctx context.Context, r client.Reader) (*quotas, []string, error)
 }
 
 func clusterQueue(q *kueue.ClusterQueue) view.ClusterQueue {
-	return view.ClusterQueueOf(q, apimeta.FindStatusCondition(q.Status.Conditions, kueue.ClusterQueueActive), view.LoadOf(q.Status))
+	return view.ClusterQueueOf(
+		q,
+		apimeta.FindStatusCondition(q.Status.Conditions, kueue.ClusterQueueActive),
+		view.LoadOf(q.Status),
+	)
 }
 
 // weightedShare is the share that a status tells, nil if it tells none.
@@ -88,8 +97,8 @@ func (q *quotas) lending(of core.FlavorResource) view.Lending {
 	return q.lent[of]
 }
 
-// ClusterQueues are how ClusterQueues stand, by name, and then how Cohorts do, by name. unread names what may not be
-// listed and is left out; without the right to list ClusterQueues the error says so.
+// ClusterQueues are how ClusterQueues stand, by name, and then how Cohorts do, by name. unread names what may
+// not be listed and is left out; without the right to list ClusterQueues the error says so.
 func ClusterQueues(ctx context.Context, r client.Reader) (out []view.Queue, unread []string, err error) {
 	q, unread, err := readQuotas(ctx, r)
 	if err != nil {
@@ -140,7 +149,13 @@ type cohortTree struct {
 
 // sums are how cohorts stand: the sum of the queues, which are rows, and cohorts in them.
 func (q *quotas) sums(rows []view.Queue) []view.Queue {
-	t := &cohortTree{q, map[string]string{}, map[string][]string{}, map[string][]*view.ClusterQueue{}, map[string]view.Queue{}}
+	t := &cohortTree{
+		q,
+		map[string]string{},
+		map[string][]string{},
+		map[string][]*view.ClusterQueue{},
+		map[string]view.Queue{},
+	}
 	for i := range q.cohorts {
 		t.above[q.cohorts[i].Name] = string(q.cohorts[i].Spec.ParentName)
 	}
@@ -212,15 +227,28 @@ func (t *cohortTree) sum(name string) *sum {
 	return s
 }
 
-// shares are what a cohort has. What its queues lend each other is in their rows, and a cohort that is above all
-// others has nobody outside to borrow from or lend to.
-func (t *cohortTree) shares(of *view.Queue, s *sum, limits map[core.FlavorResource]core.Quota) (out []view.Share) {
+// shares are what a cohort has. What its queues lend each other is in their rows, and a cohort that is above
+// all others has nobody outside to borrow from or lend to.
+func (t *cohortTree) shares(
+	of *view.Queue,
+	s *sum,
+	limits map[core.FlavorResource]core.Quota,
+) (out []view.Share) {
 	for _, at := range s.order {
 		text := func(a core.Amount) string { return view.AmountText(at.Resource, a) }
-		share := view.Share{Flavor: at.Flavor, Resource: at.Resource, Nominal: text(s.amounts[at].nominal), Used: text(s.amounts[at].used)}
+		share := view.Share{
+			Flavor:   at.Flavor,
+			Resource: at.Resource,
+			Nominal:  text(s.amounts[at].nominal),
+			Used:     text(s.amounts[at].used),
+		}
 		if of.Parent != "" {
 			l := t.lending(at)
-			share.Borrowed, share.Lent, share.LentAtMost = text(l.Borrowed[of.Name]), text(l.Cohorts[of.Name].Most), l.Cohorts[of.Name].AtMost()
+			share.Borrowed, share.Lent, share.LentAtMost = text(
+				l.Borrowed[of.Name],
+			), text(
+				l.Cohorts[of.Name].Most,
+			), l.Cohorts[of.Name].AtMost()
 		}
 		if own := limits[at]; own.Borrowing != nil {
 			share.BorrowingLimit = text(*own.Borrowing)
@@ -233,9 +261,15 @@ func (t *cohortTree) shares(of *view.Queue, s *sum, limits map[core.FlavorResour
 	return out
 }
 
-// LocalQueues are how the LocalQueues of a namespace stand, of all if it is "", by namespace and name: what their own
-// jobs use and, as far as behind tells it, what quota their ClusterQueues have and what all jobs of these use.
-func LocalQueues(ctx context.Context, r client.Reader, namespace string, behind Behind) ([]view.Queue, error) {
+// LocalQueues are how the LocalQueues of a namespace stand, of all if it is "", by namespace and name: what
+// their own jobs use and, as far as behind tells it, what quota their ClusterQueues have and what all jobs of
+// these use.
+func LocalQueues(
+	ctx context.Context,
+	r client.Reader,
+	namespace string,
+	behind Behind,
+) ([]view.Queue, error) {
 	var list kueue.LocalQueueList
 	if err := r.List(ctx, &list, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("list LocalQueues: %w", err)
@@ -258,10 +292,21 @@ func LocalQueues(ctx context.Context, r client.Reader, namespace string, behind 
 // localQueue is how a LocalQueue stands. behind is its ClusterQueue, nil if that may not be known.
 func localQueue(q *kueue.LocalQueue, behind *kueue.ClusterQueue) view.Queue {
 	row := view.Queue{
-		Kind: view.KindLocalQueue, Namespace: q.Namespace, Name: q.Name, Parent: string(q.Spec.ClusterQueue),
-		Running: int(q.Status.AdmittedWorkloads), Waiting: int(q.Status.PendingWorkloads), State: string(view.QueueActive),
+		Kind:      view.KindLocalQueue,
+		Namespace: q.Namespace,
+		Name:      q.Name,
+		Parent:    string(q.Spec.ClusterQueue),
+		Running: int(
+			q.Status.AdmittedWorkloads,
+		),
+		Waiting: int(q.Status.PendingWorkloads),
+		State:   string(view.QueueActive),
 	}
-	if a := apimeta.FindStatusCondition(q.Status.Conditions, kueue.LocalQueueActive); a != nil && a.Status != "True" {
+	if a := apimeta.FindStatusCondition(
+		q.Status.Conditions,
+		kueue.LocalQueueActive,
+	); a != nil &&
+		a.Status != "True" {
 		row.State = a.Reason
 	}
 	var quotas []view.Share
@@ -271,13 +316,19 @@ func localQueue(q *kueue.LocalQueue, behind *kueue.ClusterQueue) view.Queue {
 	}
 	own := usedBy([]kueue.LocalQueue{*q})
 	for _, s := range own {
-		if !slices.ContainsFunc(quotas, func(q view.Share) bool { return q.Flavor == s.Flavor && q.Resource == s.Resource }) {
+		if !slices.ContainsFunc(
+			quotas,
+			func(q view.Share) bool { return q.Flavor == s.Flavor && q.Resource == s.Resource },
+		) {
 			row.Shares = append(row.Shares, s)
 		}
 	}
 	for _, s := range quotas {
 		s.QueueUsed, s.Used = s.Used, "0"
-		if i := slices.IndexFunc(own, func(u view.Share) bool { return u.Flavor == s.Flavor && u.Resource == s.Resource }); i >= 0 {
+		if i := slices.IndexFunc(
+			own,
+			func(u view.Share) bool { return u.Flavor == s.Flavor && u.Resource == s.Resource },
+		); i >= 0 {
 			s.Used = own[i].Used
 		}
 		row.Shares = append(row.Shares, s)
@@ -291,12 +342,22 @@ func usedBy(queues []kueue.LocalQueue) (out []view.Share) {
 	for i := range queues {
 		for _, f := range queues[i].Status.FlavorsReservation {
 			for _, u := range f.Resources {
-				s.add(core.FlavorResource{Flavor: string(f.Name), Resource: string(u.Name)}, amount{used: convert.Amount(u.Name, u.Total)})
+				s.add(
+					core.FlavorResource{Flavor: string(f.Name), Resource: string(u.Name)},
+					amount{used: convert.Amount(u.Name, u.Total)},
+				)
 			}
 		}
 	}
 	for _, at := range s.order {
-		out = append(out, view.Share{Flavor: at.Flavor, Resource: at.Resource, Used: view.AmountText(at.Resource, s.amounts[at].used)})
+		out = append(
+			out,
+			view.Share{
+				Flavor:   at.Flavor,
+				Resource: at.Resource,
+				Used:     view.AmountText(at.Resource, s.amounts[at].used),
+			},
+		)
 	}
 	return out
 }

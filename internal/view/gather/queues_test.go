@@ -30,16 +30,30 @@ func quota(name, cohort, used string) *kueue.ClusterQueue {
 	q.Spec.ResourceGroups = []kueue.ResourceGroup{{
 		CoveredResources: []corev1.ResourceName{"memory", "nvidia.com/gpu"},
 		Flavors: []kueue.FlavorQuotas{{Name: "h100", Resources: []kueue.ResourceQuota{
-			{Name: "memory", NominalQuota: resource.MustParse("1Ti")}, {Name: "nvidia.com/gpu", NominalQuota: resource.MustParse("8"), BorrowingLimit: &limit},
+			{
+				Name:         "memory",
+				NominalQuota: resource.MustParse("1Ti"),
+			},
+			{Name: "nvidia.com/gpu", NominalQuota: resource.MustParse("8"), BorrowingLimit: &limit},
 		}}},
 	}}
-	q.Status.FlavorsReservation = []kueue.FlavorUsage{{Name: "h100", Resources: []kueue.ResourceUsage{{Name: "nvidia.com/gpu", Total: resource.MustParse(used)}}}}
+	q.Status.FlavorsReservation = []kueue.FlavorUsage{
+		{Name: "h100", Resources: []kueue.ResourceUsage{{Name: "nvidia.com/gpu", Total: resource.MustParse(used)}}},
+	}
 	return q
 }
 
 func local(namespace, name, of, used string) *kueue.LocalQueue {
-	q := &kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: kueue.LocalQueueSpec{ClusterQueue: kueue.ClusterQueueReference(of)}}
-	q.Status.FlavorsReservation = []kueue.LocalQueueFlavorUsage{{Name: "h100", Resources: []kueue.LocalQueueResourceUsage{{Name: "nvidia.com/gpu", Total: resource.MustParse(used)}}}}
+	q := &kueue.LocalQueue{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       kueue.LocalQueueSpec{ClusterQueue: kueue.ClusterQueueReference(of)},
+	}
+	q.Status.FlavorsReservation = []kueue.LocalQueueFlavorUsage{
+		{
+			Name:      "h100",
+			Resources: []kueue.LocalQueueResourceUsage{{Name: "nvidia.com/gpu", Total: resource.MustParse(used)}},
+		},
+	}
 	return q
 }
 
@@ -55,32 +69,58 @@ func world(t *testing.T, admin bool, objects ...client.Object) client.Client { /
 		}
 		return nil
 	}
-	return fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
-		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-			if err := refuse(list); err != nil {
-				return err
-			}
-			return c.List(ctx, list, opts...)
+	return fake.NewClientBuilder().WithScheme(
+		scheme.New(),
+	).WithObjects(
+		objects...).WithInterceptorFuncs(
+		interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				if err := refuse(list); err != nil {
+					return err
+				}
+				return c.List(ctx, list, opts...)
+			},
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+				if err := refuse(o); err != nil {
+					return err
+				}
+				return c.Get(ctx, key, o, opts...)
+			},
 		},
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-			if err := refuse(o); err != nil {
-				return err
-			}
-			return c.Get(ctx, key, o, opts...)
-		},
-	}).Build()
+	).Build()
 }
 
 func nobody(context.Context, *kueue.LocalQueue) *kueue.ClusterQueue { return nil }
 
 func TestCohortsAreTheSumOfWhatIsInThem(t *testing.T) {
-	research := &kueue.Cohort{ObjectMeta: metav1.ObjectMeta{Name: "research"}, Spec: kueue.CohortSpec{ParentName: "all"}}
-	research.Spec.ResourceGroups = []kueue.ResourceGroup{{
-		CoveredResources: []corev1.ResourceName{"nvidia.com/gpu"},
-		Flavors:          []kueue.FlavorQuotas{{Name: "h100", Resources: []kueue.ResourceQuota{{Name: "nvidia.com/gpu", NominalQuota: resource.MustParse("2")}}}},
-	}}
-	got, unread, err := gather.ClusterQueues(t.Context(), world(t, true, research,
-		quota("blue", "research", "11"), quota("red", "research", "8"), quota("guests", "all", "0"), quota("alone", "", "1")))
+	research := &kueue.Cohort{
+		ObjectMeta: metav1.ObjectMeta{Name: "research"},
+		Spec:       kueue.CohortSpec{ParentName: "all"},
+	}
+	research.Spec.ResourceGroups = []kueue.ResourceGroup{
+		{
+			CoveredResources: []corev1.ResourceName{"nvidia.com/gpu"},
+			Flavors: []kueue.FlavorQuotas{
+				{
+					Name:      "h100",
+					Resources: []kueue.ResourceQuota{{Name: "nvidia.com/gpu", NominalQuota: resource.MustParse("2")}},
+				},
+			},
+		},
+	}
+	got, unread, err := gather.ClusterQueues(t.Context(), world(
+		t,
+		true,
+		research,
+		quota(
+			"blue",
+			"research",
+			"11",
+		),
+		quota("red", "research", "8"),
+		quota("guests", "all", "0"),
+		quota("alone", "", "1"),
+	))
 	if err != nil || len(unread) != 0 {
 		t.Fatal(err, unread)
 	}
@@ -95,11 +135,25 @@ func TestCohortsAreTheSumOfWhatIsInThem(t *testing.T) {
 			}
 		}
 	}
-	if want := []string{"ClusterQueue alone", "ClusterQueue blue", "ClusterQueue guests", "ClusterQueue red", "Cohort all", "Cohort research"}; !slices.Equal(names, want) {
+	if want := []string{
+		"ClusterQueue alone",
+		"ClusterQueue blue",
+		"ClusterQueue guests",
+		"ClusterQueue red",
+		"Cohort all",
+		"Cohort research",
+	}; !slices.Equal(
+		names,
+		want,
+	) {
 		t.Errorf("%q, want %q", names, want)
 	}
 	if diff := cmp.Diff(map[string]view.Share{
-		"alone":    {Nominal: "8", Used: "1", BorrowingLimit: "4"}, // of a queue by itself there is nobody to borrow from
+		"alone": {
+			Nominal:        "8",
+			Used:           "1",
+			BorrowingLimit: "4",
+		}, // of a queue by itself there is nobody to borrow from
 		"blue":     {Nominal: "8", Used: "11", Borrowed: "3", Lent: "0", BorrowingLimit: "4"},
 		"red":      {Nominal: "8", Used: "8", Borrowed: "0", Lent: "0", BorrowingLimit: "4"},
 		"guests":   {Nominal: "8", Used: "0", Borrowed: "0", Lent: "1", BorrowingLimit: "4"},
@@ -114,9 +168,15 @@ func TestCohortsAreTheSumOfWhatIsInThem(t *testing.T) {
 func TestCohortsOfCohortsAddUpToTheTop(t *testing.T) {
 	for _, names := range [][]string{{"a", "b", "c"}, {"c", "b", "a"}, {"b", "c", "a"}} {
 		cohort := func(name, above string) *kueue.Cohort {
-			return &kueue.Cohort{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: kueue.CohortSpec{ParentName: kueue.CohortReference(above)}}
+			return &kueue.Cohort{
+				ObjectMeta: metav1.ObjectMeta{Name: name},
+				Spec:       kueue.CohortSpec{ParentName: kueue.CohortReference(above)},
+			}
 		}
-		got, _, err := gather.ClusterQueues(t.Context(), world(t, true, cohort(names[0], names[1]), cohort(names[1], names[2]), quota("q", names[0], "3")))
+		got, _, err := gather.ClusterQueues(
+			t.Context(),
+			world(t, true, cohort(names[0], names[1]), cohort(names[1], names[2]), quota("q", names[0], "3")),
+		)
 		if err != nil || len(got) != 4 {
 			t.Fatal(got, err)
 		}
@@ -130,19 +190,35 @@ func TestCohortsOfCohortsAddUpToTheTop(t *testing.T) {
 
 func TestCohortsThatAreAboveThemselvesAreSummedUpOnce(t *testing.T) {
 	cohort := func(name, above string) *kueue.Cohort {
-		return &kueue.Cohort{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: kueue.CohortSpec{ParentName: kueue.CohortReference(above)}}
+		return &kueue.Cohort{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       kueue.CohortSpec{ParentName: kueue.CohortReference(above)},
+		}
 	}
-	got, _, err := gather.ClusterQueues(t.Context(), world(t, true, cohort("a", "b"), cohort("b", "a"), quota("q", "b", "3")))
-	if err != nil || len(got) != 3 || got[1].Name != "a" || got[1].Shares[1].Used != "3" || got[2].Shares[1].Used != "3" {
+	got, _, err := gather.ClusterQueues(
+		t.Context(),
+		world(t, true, cohort("a", "b"), cohort("b", "a"), quota("q", "b", "3")),
+	)
+	if err != nil || len(got) != 3 || got[1].Name != "a" || got[1].Shares[1].Used != "3" ||
+		got[2].Shares[1].Used != "3" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
 
-// Who may not read ClusterQueues is told the quota behind a LocalQueue of theirs, and what all jobs of it use; where
-// they may not know it, what their own use.
+// Who may not read ClusterQueues is told the quota behind a LocalQueue of theirs, and what all jobs of it
+// use; where they may not know it, what their own use.
 func TestMembersAreToldTheQuotaBehindTheirQueues(t *testing.T) {
-	c := world(t, false, quota("shared", "c", "9"), local("blue", "a", "shared", "1"), local("blue", "default-queue", "shared", "3"), local("red", "q", "other", "2"),
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}})
+	c := world(
+		t,
+		false,
+		quota("shared", "c", "9"),
+		local("blue", "a", "shared", "1"),
+		local("blue", "default-queue", "shared", "3"),
+		local("red", "q", "other", "2"),
+		&corev1.Namespace{
+			ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}},
+		},
+	)
 	asked := ""
 	behind := func(_ context.Context, l *kueue.LocalQueue) *kueue.ClusterQueue {
 		if l.Namespace != "blue" {
@@ -158,25 +234,37 @@ func TestMembersAreToldTheQuotaBehindTheirQueues(t *testing.T) {
 	if err != nil || len(queues) != 3 {
 		t.Fatal(queues, err)
 	}
-	gpus := view.Share{Flavor: "h100", Resource: "nvidia.com/gpu", Nominal: "8", Used: "3", QueueUsed: "9", Borrowed: "1", BorrowingLimit: "4"}
+	gpus := view.Share{
+		Flavor:         "h100",
+		Resource:       "nvidia.com/gpu",
+		Nominal:        "8",
+		Used:           "3",
+		QueueUsed:      "9",
+		Borrowed:       "1",
+		BorrowingLimit: "4",
+	}
 	if got := queues[1]; got.Name != "default-queue" || len(got.Shares) != 2 || got.Shares[1] != gpus {
 		t.Errorf("%+v", got)
 	}
-	if got := queues[2]; got.Name != "q" || len(got.Shares) != 1 || got.Shares[0] != (view.Share{Flavor: "h100", Resource: "nvidia.com/gpu", Used: "2"}) {
+	if got := queues[2]; got.Name != "q" || len(got.Shares) != 1 ||
+		got.Shares[0] != (view.Share{Flavor: "h100", Resource: "nvidia.com/gpu", Used: "2"}) {
 		t.Errorf("of a quota that may not be known: %+v", got)
 	}
 
 	team, err := gather.Team(t.Context(), c, "blue", behind)
 	gpus.Used, gpus.QueueUsed = "9", ""
-	if err != nil || asked != "default-queue" || len(team.Shares) != 2 || team.Shares[0] != gpus || !slices.Equal(team.Unread, []string{"RoleBindings"}) {
+	if err != nil || asked != "default-queue" || len(team.Shares) != 2 || team.Shares[0] != gpus ||
+		!slices.Equal(team.Unread, []string{"RoleBindings"}) {
 		t.Errorf("asked for %s: %+v, %v", asked, team, err)
 	}
 	team, err = gather.Team(t.Context(), c, "blue", nobody)
-	if err != nil || len(team.Shares) != 1 || team.Shares[0].Used != "4" || team.Shares[0].Nominal != "" || !slices.Equal(team.Unread, []string{"ClusterQueues", "RoleBindings"}) {
+	if err != nil || len(team.Shares) != 1 || team.Shares[0].Used != "4" || team.Shares[0].Nominal != "" ||
+		!slices.Equal(team.Unread, []string{"ClusterQueues", "RoleBindings"}) {
 		t.Errorf("without quota: %+v, %v", team, err)
 	}
 	all, unread, err := gather.Teams(t.Context(), c, behind)
-	if err != nil || len(all) != 1 || all[0].Shares[0] != gpus || !slices.Equal(unread, []string{"ClusterQueues", "RoleBindings"}) {
+	if err != nil || len(all) != 1 || all[0].Shares[0] != gpus ||
+		!slices.Equal(unread, []string{"ClusterQueues", "RoleBindings"}) {
 		t.Errorf("teams: %+v, %v, %v", all, unread, err)
 	}
 }

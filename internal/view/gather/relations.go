@@ -132,7 +132,8 @@ func MadeBy(pod *corev1.Pod) (view.Kind, string) {
 	if owner == nil {
 		return view.KindPod, pod.Name
 	}
-	if hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; hash != "" && owner.Kind == string(view.KindReplicaSet) {
+	if hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; hash != "" &&
+		owner.Kind == string(view.KindReplicaSet) {
 		if name, is := strings.CutSuffix(owner.Name, "-"+hash); is {
 			return view.KindDeployment, name
 		}

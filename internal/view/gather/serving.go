@@ -81,13 +81,19 @@ func (s *reading) podless(ctx context.Context, rows []view.Job) (out []view.Job,
 		there[view.Ref{Kind: view.KindLeaderWorkerSet, Namespace: p.Namespace, Name: p.Labels[leaderworkerset.NameLabel]}] = true
 	}
 	slices.SortFunc(s.servers, func(a, b server) int {
-		return cmp.Or(cmp.Compare(a.meta.Namespace, b.meta.Namespace), cmp.Compare(a.meta.Name, b.meta.Name), cmp.Compare(a.kind, b.kind))
+		return cmp.Or(
+			cmp.Compare(a.meta.Namespace, b.meta.Namespace),
+			cmp.Compare(a.meta.Name, b.meta.Name),
+			cmp.Compare(a.kind, b.kind),
+		)
 	})
 	events := map[string][]corev1.Event{}
 	for _, o := range s.servers {
 		m := o.meta
 		queued := m.Labels[kueue.QueueNameLabel] != "" || s.teams[m.Namespace]
-		if !queued || m.DeletionTimestamp != nil || there[view.Ref{Kind: o.kind, Namespace: m.Namespace, Name: m.Name}] || len(out) == mostServers {
+		if !queued || m.DeletionTimestamp != nil ||
+			there[view.Ref{Kind: o.kind, Namespace: m.Namespace, Name: m.Name}] ||
+			len(out) == mostServers {
 			continue
 		}
 		row, is, err := s.rowOfServer(ctx, o, events)
@@ -103,7 +109,11 @@ func (s *reading) podless(ctx context.Context, rows []view.Job) (out []view.Job,
 
 // rowOfServer is the line of an object that has no pods; false if it is to have none. events are
 // those of namespaces that were read before.
-func (s *reading) rowOfServer(ctx context.Context, o server, events map[string][]corev1.Event) (view.Job, bool, error) {
+func (s *reading) rowOfServer(
+	ctx context.Context,
+	o server,
+	events map[string][]corev1.Event,
+) (view.Job, bool, error) {
 	full := emptyServer(o.kind)
 	m := o.meta
 	if err := s.c.Get(ctx, types.NamespacedName{Namespace: m.Namespace, Name: m.Name}, full); err != nil {
@@ -134,9 +144,19 @@ func (s *reading) rowOfServer(ctx context.Context, o server, events map[string][
 		why = e.Message
 	}
 	row := view.Job{
-		Namespace: m.Namespace, Kind: o.kind, Name: m.Name, Title: m.Labels[view.TitleLabel], Queue: m.Labels[kueue.QueueNameLabel],
-		State: view.Starting, Reason: ReasonPodsQueued, Pods: int(n), GPUs: int64(n) * view.GPUs(&template.Spec), Slices: view.Slices(&template.Spec, n),
-		Created: m.CreationTimestamp.UTC(), User: jobs.User(nil, m), Trouble: "its pods are not there yet",
+		Namespace: m.Namespace,
+		Kind:      o.kind,
+		Name:      m.Name,
+		Title:     m.Labels[view.TitleLabel],
+		Queue:     m.Labels[kueue.QueueNameLabel],
+		State:     view.Starting,
+		Reason:    ReasonPodsQueued,
+		Pods:      int(n),
+		GPUs:      int64(n) * view.GPUs(&template.Spec),
+		Slices:    view.Slices(&template.Spec, n),
+		Created:   m.CreationTimestamp.UTC(),
+		User:      jobs.User(nil, m),
+		Trouble:   "its pods are not there yet",
 	}
 	if why != "" {
 		row.Trouble = "its pods could not be made: " + why
@@ -164,7 +184,13 @@ func Copies(o client.Object) (int32, *corev1.PodTemplateSpec) {
 	case *appsv1.ReplicaSet:
 		return ptr.Deref(o.Spec.Replicas, 1), &o.Spec.Template
 	case *leaderworkerset.LeaderWorkerSet:
-		return ptr.Deref(o.Spec.Replicas, 1) * ptr.Deref(o.Spec.LeaderWorkerTemplate.Size, 1), &o.Spec.LeaderWorkerTemplate.WorkerTemplate
+		return ptr.Deref(
+			o.Spec.Replicas,
+			1,
+		) * ptr.Deref(
+			o.Spec.LeaderWorkerTemplate.Size,
+			1,
+		), &o.Spec.LeaderWorkerTemplate.WorkerTemplate
 	}
 	return 0, nil
 }
@@ -202,8 +228,10 @@ func failedOf(events []corev1.Event, o client.Object, kind view.Kind) string {
 	for i := range events {
 		e := &events[i]
 		of := e.InvolvedObject
-		about := of.Kind == string(kind) || kind == view.KindLeaderWorkerSet && of.Kind == string(view.KindStatefulSet)
-		if about && of.Name == o.GetName() && Unmade(e.Reason) && !When(e).Before(o.GetCreationTimestamp().Time) && Later(e, last) {
+		about := of.Kind == string(kind) ||
+			kind == view.KindLeaderWorkerSet && of.Kind == string(view.KindStatefulSet)
+		if about && of.Name == o.GetName() && Unmade(e.Reason) && !When(e).Before(o.GetCreationTimestamp().Time) &&
+			Later(e, last) {
 			last = e
 		}
 	}
@@ -215,7 +243,12 @@ func failedOf(events []corev1.Event, o client.Object, kind view.Kind) string {
 
 // TakenName tells that the next pod of a StatefulSet cannot be made, since another's has its name, as the
 // event would of which Kubernetes makes none; nil if that is not so. pods are the pods that it has.
-func TakenName(ctx context.Context, c client.Reader, o client.Object, pods []corev1.Pod) (*corev1.Event, error) {
+func TakenName(
+	ctx context.Context,
+	c client.Reader,
+	o client.Object,
+	pods []corev1.Pod,
+) (*corev1.Event, error) {
 	set, is := o.(*appsv1.StatefulSet)
 	if !is {
 		return nil, nil
@@ -232,16 +265,23 @@ func TakenName(ctx context.Context, c client.Reader, o client.Object, pods []cor
 		}
 		there := &metav1.PartialObjectMetadata{}
 		there.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(string(view.KindPod)))
-		if err := Readable(c.Get(ctx, types.NamespacedName{Namespace: set.Namespace, Name: name}, there)); err != nil {
+		if err := Readable(
+			c.Get(ctx, types.NamespacedName{Namespace: set.Namespace, Name: name}, there),
+		); err != nil {
 			return nil, fmt.Errorf("read pod %s/%s: %w", set.Namespace, name, err)
 		}
 		if there.UID == "" || metav1.IsControlledBy(there, set) {
 			return nil, nil // there is none, or it may not be read
 		}
 		return &corev1.Event{
-			InvolvedObject: corev1.ObjectReference{Kind: string(view.KindStatefulSet), Namespace: set.Namespace, Name: set.Name},
-			Reason:         NameTaken, LastTimestamp: younger(set, there),
-			Message: "there is another Pod " + name + ", which is not this set's: delete it, or give the set another name",
+			InvolvedObject: corev1.ObjectReference{
+				Kind:      string(view.KindStatefulSet),
+				Namespace: set.Namespace,
+				Name:      set.Name,
+			},
+			Reason:        NameTaken,
+			LastTimestamp: younger(set, there),
+			Message:       "there is another Pod " + name + ", which is not this set's: delete it, or give the set another name",
 		}, nil
 	}
 	return nil, nil

@@ -70,7 +70,11 @@ func readRegister(ctx context.Context, r client.Reader, team string, behind Behi
 
 // Teams are how the teams stand that the reader may list, by name. behind tells the quotas of teams whose
 // ClusterQueues it may not read; unread names what it may not list.
-func Teams(ctx context.Context, r client.Reader, behind Behind) (out []view.Team, unread []string, err error) {
+func Teams(
+	ctx context.Context,
+	r client.Reader,
+	behind Behind,
+) (out []view.Team, unread []string, err error) {
 	var namespaces corev1.NamespaceList
 	if err := r.List(ctx, &namespaces, client.MatchingLabels{kueue.TeamNamespaceLabel: "true"}); err != nil {
 		return nil, nil, fmt.Errorf("list namespaces: %w", err)
@@ -94,7 +98,11 @@ func Team(ctx context.Context, r client.Reader, name string, behind Behind) (vie
 	err := r.Get(ctx, client.ObjectKey{Name: name}, &ns)
 	switch {
 	case apierrors.IsNotFound(err):
-		return view.Team{}, fmt.Errorf("%s %w: there is no namespace of that name; mlbatch team list names those that there are", name, ErrNoTeam)
+		return view.Team{}, fmt.Errorf(
+			"%s %w: there is no namespace of that name; mlbatch team list names those that there are",
+			name,
+			ErrNoTeam,
+		)
 	case apierrors.IsForbidden(err):
 		return view.Team{}, fmt.Errorf("you may not look at team %s: %w", name, err)
 	case err != nil:
@@ -102,7 +110,13 @@ func Team(ctx context.Context, r client.Reader, name string, behind Behind) (vie
 	case ns.Labels[kueue.TeamNamespaceLabel] != "true" && Reserved(name):
 		return view.Team{}, fmt.Errorf("%s %w: it is a namespace of Kubernetes itself", name, ErrNoTeam)
 	case ns.Labels[kueue.TeamNamespaceLabel] != "true":
-		return view.Team{}, fmt.Errorf("%s %w: the namespace has no label %s=true; mlbatch team create %s --adopt makes it one", name, ErrNoTeam, kueue.TeamNamespaceLabel, name)
+		return view.Team{}, fmt.Errorf(
+			"%s %w: the namespace has no label %s=true; mlbatch team create %s --adopt makes it one",
+			name,
+			ErrNoTeam,
+			kueue.TeamNamespaceLabel,
+			name,
+		)
 	}
 	all, err := readRegister(ctx, r, name, behind)
 	if err != nil {
@@ -130,7 +144,8 @@ func Reserved(namespace string) bool {
 func sharing(locals []kueue.LocalQueue, of *view.Team) []string {
 	var out []string
 	for i := range locals {
-		if l := &locals[i]; string(l.Spec.ClusterQueue) == of.ClusterQueue && l.Namespace != of.Name && !slices.Contains(out, l.Namespace) {
+		if l := &locals[i]; string(l.Spec.ClusterQueue) == of.ClusterQueue && l.Namespace != of.Name &&
+			!slices.Contains(out, l.Namespace) {
 			out = append(out, l.Namespace)
 		}
 	}
@@ -146,7 +161,11 @@ func (r *register) team(ctx context.Context, name string) view.Team {
 		if l := &r.locals[i]; l.Namespace == name {
 			own = append(own, *l)
 			out.LocalQueues = append(out.LocalQueues, l.Name)
-			out.Running, out.Waiting = out.Running+int(l.Status.AdmittedWorkloads), out.Waiting+int(l.Status.PendingWorkloads)
+			out.Running, out.Waiting = out.Running+int(
+				l.Status.AdmittedWorkloads,
+			), out.Waiting+int(
+				l.Status.PendingWorkloads,
+			)
 		}
 	}
 	slices.SortFunc(own, func(a, b kueue.LocalQueue) int { // the usual one first
@@ -168,13 +187,18 @@ func notUsual(name string) int {
 	return 1
 }
 
-// quota tells the quota of a team with LocalQueues, and what it uses of it. Those who may know no quota get what the
-// LocalQueues tell of use.
+// quota tells the quota of a team with LocalQueues, and what it uses of it. Those who may know no quota get
+// what the LocalQueues tell of use.
 func (r *register) quota(ctx context.Context, team *view.Team, own []kueue.LocalQueue) {
 	if r.quotas != nil {
-		if i := slices.IndexFunc(r.quotas.queues, func(q view.ClusterQueue) bool { return q.Name == team.ClusterQueue }); i >= 0 {
+		if i := slices.IndexFunc(
+			r.quotas.queues,
+			func(q view.ClusterQueue) bool { return q.Name == team.ClusterQueue },
+		); i >= 0 {
 			is := &r.quotas.queues[i]
-			team.Cohort, team.State = is.Cohort(), string(cmp.Or(is.State, view.QueuePending)) // a new one has not been judged yet
+			team.Cohort, team.State = is.Cohort(), string(
+				cmp.Or(is.State, view.QueuePending),
+			) // a new one has not been judged yet
 			if is.State == view.QueuePending {
 				team.State = cmp.Or(is.Reason, team.State)
 			}
@@ -192,7 +216,10 @@ func (r *register) quota(ctx context.Context, team *view.Team, own []kueue.Local
 		if q := r.behind(ctx, &own[0]); q != nil {
 			is := clusterQueue(q)
 			team.Shares = view.SharesOf(&is, nil)
-			team.Unread = slices.DeleteFunc(slices.Clone(team.Unread), func(what string) bool { return what == "ClusterQueues" })
+			team.Unread = slices.DeleteFunc(
+				slices.Clone(team.Unread),
+				func(what string) bool { return what == "ClusterQueues" },
+			)
 			return
 		}
 	}
@@ -203,7 +230,8 @@ func (r *register) quota(ctx context.Context, team *view.Team, own []kueue.Local
 func people(bindings []rbacv1.RoleBinding, namespace string) []string {
 	var all []rbacv1.Subject
 	for i := range bindings {
-		if b := &bindings[i]; b.Namespace == namespace && b.RoleRef.Kind == "ClusterRole" && b.RoleRef.Name == EditRole {
+		if b := &bindings[i]; b.Namespace == namespace && b.RoleRef.Kind == "ClusterRole" &&
+			b.RoleRef.Name == EditRole {
 			all = append(all, b.Subjects...)
 		}
 	}
@@ -229,7 +257,11 @@ func PeopleNames(in []rbacv1.Subject) []string {
 // SortedSubjects are people in order, users first, each once.
 func SortedSubjects(in []rbacv1.Subject) []rbacv1.Subject {
 	out := slices.SortedFunc(slices.Values(in), func(a, b rbacv1.Subject) int {
-		return cmp.Or(-cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(
+			-cmp.Compare(a.Kind, b.Kind),
+			cmp.Compare(a.Namespace, b.Namespace),
+			cmp.Compare(a.Name, b.Name),
+		)
 	})
 	return slices.Compact(out)
 }

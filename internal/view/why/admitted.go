@@ -87,7 +87,8 @@ func silentSince(pod *corev1.Pod) time.Time {
 		is[pod.Status.Conditions[i].Type] = &pod.Status.Conditions[i]
 	}
 	ready, containers := is[corev1.PodReady], is[corev1.ContainersReady]
-	if ready == nil || containers == nil || ready.Status != corev1.ConditionFalse || containers.Status != corev1.ConditionTrue {
+	if ready == nil || containers == nil || ready.Status != corev1.ConditionFalse ||
+		containers.Status != corev1.ConditionTrue {
 		return time.Time{}
 	}
 	return ready.LastTransitionTime.Time
@@ -114,7 +115,9 @@ func obstacle(pod *corev1.Pod) string {
 		}
 	}
 	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && len(pod.Spec.SchedulingGates) > 0 && strings.Contains(c.Message, "scheduling gates") {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse &&
+			len(pod.Spec.SchedulingGates) > 0 &&
+			strings.Contains(c.Message, "scheduling gates") {
 			return "is told its node when all pods that start with it are there" // nobody has said more
 		}
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
@@ -123,7 +126,11 @@ func obstacle(pod *corev1.Pod) string {
 	}
 	for _, s := range append(slices.Clone(pod.Status.InitContainerStatuses), pod.Status.ContainerStatuses...) {
 		if s.State.Waiting != nil && s.State.Waiting.Reason != "" {
-			return fmt.Sprintf("waits on %s: %s", pod.Spec.NodeName, strings.TrimSuffix(s.State.Waiting.Reason+", "+s.State.Waiting.Message, ", "))
+			return fmt.Sprintf(
+				"waits on %s: %s",
+				pod.Spec.NodeName,
+				strings.TrimSuffix(s.State.Waiting.Reason+", "+s.State.Waiting.Message, ", "),
+			)
 		}
 	}
 	if pod.Spec.NodeName != "" {
@@ -277,7 +284,10 @@ func (e *Explanation) tries(p JobObjects) {
 	}
 	failed := job.Status.Failed
 	e.say("It is tried again until more than %d pods have failed (spec.backoffLimit)", *job.Spec.BackoffLimit)
-	if next := at.Add(min(firstPause<<min(max(failed-1, 0), 10), longestPause)); job.Status.Active == 0 && !at.IsZero() && next.After(p.Now) {
+	if next := at.Add(
+		min(firstPause<<min(max(failed-1, 0), 10), longestPause),
+	); job.Status.Active == 0 && !at.IsZero() &&
+		next.After(p.Now) {
 		e.say("The next try is in about %s", duration.HumanDuration(next.Sub(p.Now).Round(time.Second)))
 	}
 }
@@ -290,7 +300,13 @@ func (e *Explanation) crashing(p JobObjects, running []corev1.Pod) {
 			if s.State.Waiting == nil || s.State.Waiting.Reason == "" {
 				continue
 			}
-			text := fmt.Sprintf("Pod %s does not stay up on %s: container %s is in %s", pod.Name, pod.Spec.NodeName, s.Name, s.State.Waiting.Reason)
+			text := fmt.Sprintf(
+				"Pod %s does not stay up on %s: container %s is in %s",
+				pod.Name,
+				pod.Spec.NodeName,
+				s.Name,
+				s.State.Waiting.Reason,
+			)
 			if s.RestartCount > 0 {
 				text += ", restarted " + words.Times(s.RestartCount)
 			}
@@ -301,7 +317,12 @@ func (e *Explanation) crashing(p JobObjects, running []corev1.Pod) {
 				text += ": " + m
 			}
 			e.say("%s", text)
-			e.Helps = fmt.Sprintf("read what it said before it ended: mlbatch logs %s/%s -c %s --previous", p.Asked.Namespace, pod.Name, s.Name)
+			e.Helps = fmt.Sprintf(
+				"read what it said before it ended: mlbatch logs %s/%s -c %s --previous",
+				p.Asked.Namespace,
+				pod.Name,
+				s.Name,
+			)
 			if notStarted(s.LastTerminationState.Terminated) {
 				e.Helps = neverStarted
 			}
@@ -322,10 +343,19 @@ func (e *Explanation) unheard(p JobObjects, running []corev1.Pod) {
 		removed := ""
 		for _, t := range pod.Spec.Tolerations {
 			if t.Key == corev1.TaintNodeUnreachable && t.TolerationSeconds != nil {
-				removed = fmt.Sprintf("; it is removed after %s of that", duration.HumanDuration(time.Duration(*t.TolerationSeconds)*time.Second))
+				removed = fmt.Sprintf(
+					"; it is removed after %s of that",
+					duration.HumanDuration(time.Duration(*t.TolerationSeconds)*time.Second),
+				)
 			}
 		}
-		e.say("Node %s has not answered for %s: whether pod %s still runs is not known%s", pod.Spec.NodeName, p.ago(silent), pod.Name, removed)
+		e.say(
+			"Node %s has not answered for %s: whether pod %s still runs is not known%s",
+			pod.Spec.NodeName,
+			p.ago(silent),
+			pod.Name,
+			removed,
+		)
 		e.Helps = "ask an administrator what is with the node: mlbatch nodes"
 		return
 	}
@@ -337,7 +367,13 @@ func (e *Explanation) blocked(p JobObjects, rest []corev1.Pod) {
 		return
 	}
 	pod := rest[0]
-	e.say("%s %s not run yet; %s %s", words.Count(len(rest), "pod"), words.Do(len(rest)), pod.Name, obstacle(&pod))
+	e.say(
+		"%s %s not run yet; %s %s",
+		words.Count(len(rest), "pod"),
+		words.Do(len(rest)),
+		pod.Name,
+		obstacle(&pod),
+	)
 	switch {
 	case e.State == view.Unmanaged && pod.Spec.NodeName == "":
 		e.Helps = "it is tried again when nodes change; compare what it asks for with what they have: mlbatch nodes -o wide"

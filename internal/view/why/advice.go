@@ -40,7 +40,11 @@ func adviceText(a visibility.Advice, x *visibility.Explanation) string {
 	case core.DropSelector:
 		return fmt.Sprintf("leave out the requirement %s%s%s", strings.Join(a.Detail, " and "), of, flavorText(a))
 	case core.RaisePriority:
-		return fmt.Sprintf("submit it with priority %d (priorityClassName %s)", a.Priority, strings.Join(a.PriorityClasses, " or "))
+		return fmt.Sprintf(
+			"submit it with priority %d (priorityClassName %s)",
+			a.Priority,
+			strings.Join(a.PriorityClasses, " or "),
+		)
 	case core.OtherQueue:
 		return fmt.Sprintf("submit it to LocalQueue %s (label %s)", a.Queue, kueue.QueueNameLabel)
 	case core.Release:
@@ -53,7 +57,13 @@ func adviceText(a visibility.Advice, x *visibility.Explanation) string {
 		if len(a.Workloads) == 0 {
 			return "wait: others are being stopped for it"
 		}
-		return "wait: being stopped already " + words.Verb(len(a.Workloads), "is", "are") + " " + refers(a.Workloads)
+		return "wait: being stopped already " + words.Verb(
+			len(a.Workloads),
+			"is",
+			"are",
+		) + " " + refers(
+			a.Workloads,
+		)
 	case core.Uncordon:
 		return "uncordon: kubectl uncordon " + strings.Join(a.Nodes, " ")
 	case core.RepairNode:
@@ -66,8 +76,12 @@ func adviceText(a visibility.Advice, x *visibility.Explanation) string {
 	case core.ResumeQueue:
 		return fmt.Sprintf("resume ClusterQueue %s: mlbatch queue resume %s", a.Queue, a.Queue)
 	case core.PreemptBorrowing:
-		return fmt.Sprintf("let jobs of ClusterQueue %s that borrow stop others of lower priority, which spec.preemption.borrowWithinCohort forbids: "+
-			`kubectl patch clusterqueues.kueue.x-k8s.io %s --type merge -p '{"spec":{"preemption":{"borrowWithinCohort":{"policy":"LowerPriority"}}}}'`, a.Queue, a.Queue)
+		return fmt.Sprintf(
+			"let jobs of ClusterQueue %s that borrow stop others of lower priority, which spec.preemption.borrowWithinCohort forbids: "+
+				`kubectl patch clusterqueues.kueue.x-k8s.io %s --type merge -p '{"spec":{"preemption":{"borrowWithinCohort":{"policy":"LowerPriority"}}}}'`,
+			a.Queue,
+			a.Queue,
+		)
 	case core.ResumeLocal:
 		return fmt.Sprintf("resume LocalQueue %s: mlbatch queue resume -n %s %s", a.Queue, x.Namespace, a.Queue)
 	case core.OpenGate:
@@ -83,9 +97,17 @@ func openGate(gate string) string {
 		return "open the gate " + gate
 	}
 	if strings.Contains(jobs, kueue.AfterNever) {
-		return fmt.Sprintf("submit what it comes after anew under the same name (%s, cancel this job, or remove its annotation %s, and it waits for no other", jobs, kueue.AfterAnnotation)
+		return fmt.Sprintf(
+			"submit what it comes after anew under the same name (%s, cancel this job, or remove its annotation %s, and it waits for no other",
+			jobs,
+			kueue.AfterAnnotation,
+		)
 	}
-	return fmt.Sprintf("wait for what it comes after (%s, or remove the annotation %s of the job, and it waits for no other", jobs, kueue.AfterAnnotation)
+	return fmt.Sprintf(
+		"wait for what it comes after (%s, or remove the annotation %s of the job, and it waits for no other",
+		jobs,
+		kueue.AfterAnnotation,
+	)
 }
 
 func flavorText(a visibility.Advice) string {

@@ -10,7 +10,11 @@ import (
 // What the asker may do comes first; what takes a right that he lacks names whom to ask.
 func TestAdviceOfHoldsGatesAndQueues(t *testing.T) {
 	x := &visibility.Explanation{Advice: []visibility.Advice{
-		{Kind: "Release", Detail: []string{"it is deactivated (spec.active is false)"}, Needs: "patch workloads.kueue.x-k8s.io"},
+		{
+			Kind:   "Release",
+			Detail: []string{"it is deactivated (spec.active is false)"},
+			Needs:  "patch workloads.kueue.x-k8s.io",
+		},
 		{Kind: "OpenGate", Detail: []string{"example.com/gate"}, Allowed: true},
 		{Kind: "OpenGate", Detail: []string{"mlbatch.dev/after (ok:train)"}, Allowed: true},
 		{Kind: "OtherQueue", Queue: "spare", Allowed: true},

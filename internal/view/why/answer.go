@@ -73,7 +73,13 @@ func (e *Explanation) answered(x *visibility.Explanation) {
 	e.say("%s", Plain(x.Message))
 	// Where nodes are short the limit is that of one of them, which is told with them.
 	if s := x.Shortage; s != nil && s.Limit != nil && x.Reason != string(core.TopologyPlacementFailed) {
-		e.say("ClusterQueue %s could use %s %s of flavor %s at most", x.ClusterQueue, view.AmountOf(s.Resource, s.Limit), s.Resource, s.Flavor)
+		e.say(
+			"ClusterQueue %s could use %s %s of flavor %s at most",
+			x.ClusterQueue,
+			view.AmountOf(s.Resource, s.Limit),
+			s.Resource,
+			s.Flavor,
+		)
 	}
 	e.flavors(x)
 	if x.Nodes != nil {
@@ -92,7 +98,13 @@ func (e *Explanation) answered(x *visibility.Explanation) {
 	}
 	for _, l := range x.Lenders {
 		amounts := view.Amounts(l.Resource, l.Lends.String(), l.Nominal.String())
-		text := fmt.Sprintf("ClusterQueue %s lends %s of its %s %s", l.ClusterQueue, amounts[0], amounts[1], l.Resource)
+		text := fmt.Sprintf(
+			"ClusterQueue %s lends %s of its %s %s",
+			l.ClusterQueue,
+			amounts[0],
+			amounts[1],
+			l.Resource,
+		)
 		if len(l.Because) > 0 {
 			text += ", because of " + downNodes(l.Because)
 		}
@@ -175,9 +187,16 @@ func (e *Explanation) nodeFacts(f *visibility.NodeFacts) {
 			e.say("%s would match without %s %s", words.Count(int(o.Nodes), "more node"), kind, o.Text)
 		}
 	}
-	if f.Resource != "" && f.Matching > 0 && f.Free != nil && f.Free.Sign() > 0 && f.Largest != nil && f.Need != nil {
+	if f.Resource != "" && f.Matching > 0 && f.Free != nil && f.Free.Sign() > 0 && f.Largest != nil &&
+		f.Need != nil {
 		amounts := view.Amounts(f.Resource, f.Free.String(), f.Largest.String(), f.Need.String())
-		e.say("%s %s are free there, %s at most on one node; a pod asks for %s", amounts[0], f.Resource, amounts[1], amounts[2])
+		e.say(
+			"%s %s are free there, %s at most on one node; a pod asks for %s",
+			amounts[0],
+			f.Resource,
+			amounts[1],
+			amounts[2],
+		)
 	}
 }
 

@@ -49,7 +49,14 @@ type Other struct {
 }
 
 // GatherRivals fetches what there is to know about two jobs.
-func GatherRivals(ctx context.Context, c client.Reader, ask ContestAsker, ref view.Ref, of Other, now time.Time) (Rivals, error) {
+func GatherRivals(
+	ctx context.Context,
+	c client.Reader,
+	ask ContestAsker,
+	ref view.Ref,
+	of Other,
+	now time.Time,
+) (Rivals, error) {
 	var r Rivals
 	var err error
 	other, uid := of.Ref, of.UID
@@ -59,7 +66,10 @@ func GatherRivals(ctx context.Context, c client.Reader, ask ContestAsker, ref vi
 	against := string(uid)
 	if r.UID = uid; uid == "" {
 		if r.Other, err = Gather(ctx, c, unasked{}, other, now); apierrors.IsForbidden(err) {
-			return Rivals{}, fmt.Errorf("%w; a job of another team is named by the UID that mlbatch why tells of it", err)
+			return Rivals{}, fmt.Errorf(
+				"%w; a job of another team is named by the UID that mlbatch why tells of it",
+				err,
+			)
 		} else if err != nil {
 			return Rivals{}, err
 		}
@@ -139,7 +149,11 @@ type ComparedLine struct {
 // Compare turns what is known of two jobs into a comparison. It is pure.
 func Compare(r Rivals) Comparison {
 	mine := view.StandingOf(r.Waits.objects())
-	out := Comparison{Object: r.Waits.Asked.String(), State: mine.State, Other: "the job of UID " + string(r.UID)}
+	out := Comparison{
+		Object: r.Waits.Asked.String(),
+		State:  mine.State,
+		Other:  "the job of UID " + string(r.UID),
+	}
 	var theirs view.Standing
 	if r.UID == "" {
 		theirs = view.StandingOf(r.Other.objects())
@@ -151,14 +165,23 @@ func Compare(r Rivals) Comparison {
 	case r.UID == "" && (theirs.Stage == view.Ended || theirs.Stage == view.Finished):
 		out.Verdict = HoldsNothing
 		out.waits(r)
-		out.say("%s has ended, %s: it holds nothing any more and stands in nobody's way", out.Other, strings.ToLower(string(theirs.State)))
+		out.say(
+			"%s has ended, %s: it holds nothing any more and stands in nobody's way",
+			out.Other,
+			strings.ToLower(string(theirs.State)),
+		)
 		out.why(r)
 	case r.UID == "" && r.Other.Workload == nil:
 		out.Verdict = HoldsNothing
 		out.waits(r)
 		out.say("%s has no Workload, so that no queue knows it and it holds no quota", out.Other)
 		if n := len(theirs.Pods.Running); n > 0 {
-			out.say("Its %s on %s %s what nodes have", words.Count(n, "pod"), nodes(theirs.Pods.Running), words.Verb(n, "takes of", "take of"))
+			out.say(
+				"Its %s on %s %s what nodes have",
+				words.Count(n, "pod"),
+				nodes(theirs.Pods.Running),
+				words.Verb(n, "takes of", "take of"),
+			)
 		}
 		out.why(r)
 	case r.Answer == nil || r.Answer.Contest == nil:
@@ -191,7 +214,12 @@ func (t *Comparison) notQueued(r Rivals, mine, theirs view.Standing) {
 		t.say("So it does not wait for %s", t.Other)
 	}
 	if theirs.Stage == view.Queued {
-		t.say("It is %s that waits: mlbatch why-not %s %s asks the other way round", t.Other, named(r.Other.Asked), named(r.Waits.Asked))
+		t.say(
+			"It is %s that waits: mlbatch why-not %s %s asks the other way round",
+			t.Other,
+			named(r.Other.Asked),
+			named(r.Waits.Asked),
+		)
 	}
 }
 
@@ -358,7 +386,10 @@ func usesText(uses []visibility.FlavorAmount, resource string) string {
 	var parts []string
 	for _, u := range uses {
 		if u.Resource == resource {
-			parts = append(parts, fmt.Sprintf("%s %s of %s", view.AmountOf(u.Resource, &u.Amount), u.Resource, u.Flavor))
+			parts = append(
+				parts,
+				fmt.Sprintf("%s %s of %s", view.AmountOf(u.Resource, &u.Amount), u.Resource, u.Flavor),
+			)
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -433,13 +464,19 @@ func (t *Comparison) queues(c *visibility.Contest) {
 		case c.Strict && c.OtherFirst && waiting:
 			t.say("The queue is StrictFIFO (spec.queueingStrategy), so nobody passes it there")
 		case !c.OtherFirst && !waiting && !c.Strict:
-			t.say("The queue is BestEffortFIFO (spec.queueingStrategy): what comes later may pass where its own request fits")
+			t.say(
+				"The queue is BestEffortFIFO (spec.queueingStrategy): what comes later may pass where its own request fits",
+			)
 		}
 	case a == "" || b == "":
 	case a == b: // what has quota there and was submitted to another
 		t.say("Both have to do with ClusterQueue %s", a)
 	case c.Cohort == "":
-		t.say("ClusterQueues %s and %s have no cohort in common: no quota passes from one to the other, and only nodes are shared", a, b)
+		t.say(
+			"ClusterQueues %s and %s have no cohort in common: no quota passes from one to the other, and only nodes are shared",
+			a,
+			b,
+		)
 	default:
 		t.say("ClusterQueues %s and %s lend to each other in cohort %s", a, b, c.Cohort)
 	}
@@ -477,8 +514,17 @@ func (t *Comparison) shares(c *visibility.Contest) {
 		return fmt.Sprintf("%s %s (weight %s)", kind, s.Name, s.Weight)
 	}
 	a, b := c.Shares[0], c.Shares[1]
-	t.say("Fair sharing, in thousandths of what cohort %s can lend: %s has %s, and would have %s with %s; %s has %s, and %s without the other job",
-		c.Cohort, side(a), shareText(a.Now), shareText(a.Then), t.Object, side(b), shareText(b.Now), shareText(b.Then))
+	t.say(
+		"Fair sharing, in thousandths of what cohort %s can lend: %s has %s, and would have %s with %s; %s has %s, and %s without the other job",
+		c.Cohort,
+		side(a),
+		shareText(a.Now),
+		shareText(a.Then),
+		t.Object,
+		side(b),
+		shareText(b.Now),
+		shareText(b.Then),
+	)
 }
 
 // flavors says which flavors of the other one the first may not use.
@@ -495,7 +541,13 @@ func (t *Comparison) flavors(c *visibility.Contest, x *visibility.Explanation) {
 		i := slices.IndexFunc(x.Tried, func(a visibility.FlavorAttempt) bool { return a.Flavor == u.Flavor })
 		switch {
 		case i < 0:
-			t.say("%s uses flavor %s, of which ClusterQueue %s has no quota for %s", t.Other, u.Flavor, c.Self.ClusterQueue, t.Object)
+			t.say(
+				"%s uses flavor %s, of which ClusterQueue %s has no quota for %s",
+				t.Other,
+				u.Flavor,
+				c.Self.ClusterQueue,
+				t.Object,
+			)
 		case core.Code(x.Tried[i].Reason) == core.NoMatchingFlavor:
 			t.say("%s uses flavor %s, which %s may not: %s", t.Other, u.Flavor, t.Object, Plain(x.Tried[i].Message))
 		}
@@ -504,21 +556,36 @@ func (t *Comparison) flavors(c *visibility.Contest, x *visibility.Explanation) {
 
 // spared says why the other one is not stopped for the first.
 func (t *Comparison) spared(c *visibility.Contest) {
-	field := fmt.Sprintf("%s of ClusterQueue %s is %s", c.Field, c.Self.ClusterQueue, cmp.Or(c.Policy, string(core.PreemptNever)))
+	field := fmt.Sprintf(
+		"%s of ClusterQueue %s is %s",
+		c.Field,
+		c.Self.ClusterQueue,
+		cmp.Or(c.Policy, string(core.PreemptNever)),
+	)
 	not := t.Object + " may not stop it: "
 	switch core.SpareRule(c.Spared) {
 	case core.SparedByPolicy:
 		t.say("%s%s", not, field)
 	case core.SparedByPriority:
 		than := fmt.Sprintf("its priority %d is not below %d", c.Other.Priority, c.Self.Priority)
-		if core.PreemptionPolicy(c.Policy) == core.PreemptLowerOrNewerEqualPrio && c.Other.Priority == c.Self.Priority {
+		if core.PreemptionPolicy(c.Policy) == core.PreemptLowerOrNewerEqualPrio &&
+			c.Other.Priority == c.Self.Priority {
 			than = "of jobs of the same priority only those may be stopped that were queued later"
 		}
 		t.say("%s%s, and %s", not, field, than)
 	case core.SparedWithinNominal:
-		t.say("%sonly what is borrowed is taken back, and its side borrows nothing of what %s asks for", not, t.Object)
+		t.say(
+			"%sonly what is borrowed is taken back, and its side borrows nothing of what %s asks for",
+			not,
+			t.Object,
+		)
 	case core.SparedByBorrowing:
-		t.say("%sit asks for more than the nominal quota of ClusterQueue %s would leave it, and spec.preemption.borrowWithinCohort there does not let it stop %s in order to borrow", not, c.Self.ClusterQueue, t.Other)
+		t.say(
+			"%sit asks for more than the nominal quota of ClusterQueue %s would leave it, and spec.preemption.borrowWithinCohort there does not let it stop %s in order to borrow",
+			not,
+			c.Self.ClusterQueue,
+			t.Other,
+		)
 	case core.SparedByShare:
 		t.say("%sits side would have the larger share then (fairSharing.preemptionStrategies)", not)
 	case core.SparedAsBenefactor:
@@ -536,7 +603,12 @@ func (t *Comparison) spared(c *visibility.Contest) {
 	case core.SparedNotRunning: // it was told
 	case "":
 		if core.Stage(c.Other.Stage) == core.StageRunning && c.Policy != "" {
-			t.say("By %s of ClusterQueue %s, which is %s, it could be stopped; that does not happen unless all that is needed comes free with it", c.Field, c.Self.ClusterQueue, c.Policy)
+			t.say(
+				"By %s of ClusterQueue %s, which is %s, it could be stopped; that does not happen unless all that is needed comes free with it",
+				c.Field,
+				c.Self.ClusterQueue,
+				c.Policy,
+			)
 		}
 	}
 }
@@ -563,7 +635,12 @@ func (t *Comparison) gone(c *visibility.Contest, x *visibility.Explanation) {
 		t.say("Tried: without it %s %s", t.Object, how)
 	case g.Instead > 0:
 		t.Verdict = OthersAreAhead
-		t.say("Tried: without it %s would start instead, and %s would wait still: %s", words.Count(int(g.Instead), "other job"), t.Object, Plain(g.Message))
+		t.say(
+			"Tried: without it %s would start instead, and %s would wait still: %s",
+			words.Count(int(g.Instead), "other job"),
+			t.Object,
+			Plain(g.Message),
+		)
 	default:
 		t.Verdict = NotInTheWay
 		if core.Stage(c.Other.Stage) == "" || ofItsOwn(x) {

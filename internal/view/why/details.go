@@ -124,7 +124,14 @@ type LogTail func(ctx context.Context, namespace, pod, container string, lines i
 
 // Show gathers what there is to know about a job. Of the log of the pod that failed first, if one
 // did, it reads some last lines, none if lines is 0.
-func Show(ctx context.Context, c client.Reader, logs LogTail, ref view.Ref, lines int64, now time.Time) (*Details, error) {
+func Show(
+	ctx context.Context,
+	c client.Reader,
+	logs LogTail,
+	ref view.Ref,
+	lines int64,
+	now time.Time,
+) (*Details, error) {
 	p, err := FindAny(ctx, c, ref)
 	if err != nil {
 		return nil, err
@@ -162,8 +169,16 @@ func Show(ctx context.Context, c client.Reader, logs LogTail, ref view.Ref, line
 // shownOf is what the objects of a job tell.
 func shownOf(p *JobObjects, j *view.Standing) *Details {
 	out := &Details{
-		Namespace: p.Asked.Namespace, Kind: p.Asked.Kind, Name: p.Asked.Name, Queue: j.LocalQueue, ClusterQueue: j.ClusterQueue, User: p.User(),
-		State: j.State, Reason: j.Reason, Message: j.Message, Resets: p.resets(),
+		Namespace:    p.Asked.Namespace,
+		Kind:         p.Asked.Kind,
+		Name:         p.Asked.Name,
+		Queue:        j.LocalQueue,
+		ClusterQueue: j.ClusterQueue,
+		User:         p.User(),
+		State:        j.State,
+		Reason:       j.Reason,
+		Message:      j.Message,
+		Resets:       p.resets(),
 	}
 	if !j.Since.IsZero() {
 		out.Since = new(j.Since.UTC())
@@ -199,8 +214,12 @@ func shownOf(p *JobObjects, j *view.Standing) *Details {
 	}
 	if pod, node, code, is := view.FailedPod(j.Message); is && out.Failure == nil && j.State == view.Failed {
 		out.Failure = &Failure{
-			Pod: pod, Node: node, ExitCode: &code, At: j.Since.UTC(), Why: fmt.Sprintf("exit code %d%s", code, exitInWords("", code)),
-			NoLog: "the pod is gone, and its log with it",
+			Pod:      pod,
+			Node:     node,
+			ExitCode: &code,
+			At:       j.Since.UTC(),
+			Why:      fmt.Sprintf("exit code %d%s", code, exitInWords("", code)),
+			NoLog:    "the pod is gone, and its log with it",
 		}
 	}
 	return out
@@ -277,7 +296,8 @@ func (r *Role) asks(spec *corev1.PodSpec) {
 			r.Requests = map[string]string{}
 		}
 		q := convert.Quantity(need.Resource, need.Amount)
-		if need.Resource == string(corev1.ResourceMemory) || need.Resource == string(corev1.ResourceEphemeralStorage) {
+		if need.Resource == string(corev1.ResourceMemory) ||
+			need.Resource == string(corev1.ResourceEphemeralStorage) {
 			q = *resource.NewQuantity(q.Value(), resource.BinarySI) // as people write it
 		}
 		r.Requests[need.Resource] = q.String()
@@ -299,10 +319,24 @@ func (r *Role) admitted(a *kueue.PodSetAssignment) {
 
 func podRow(m *Member) Pod {
 	p := m.Pod
-	row := Pod{Role: m.Role, Index: m.Index, Rank: m.Rank, Name: p.Name, Node: p.Spec.NodeName, Restarts: view.Restarts(p), GPUs: view.GPUs(&p.Spec), Slices: view.Slices(&p.Spec, 1)}
+	row := Pod{
+		Role:     m.Role,
+		Index:    m.Index,
+		Rank:     m.Rank,
+		Name:     p.Name,
+		Node:     p.Spec.NodeName,
+		Restarts: view.Restarts(p),
+		GPUs:     view.GPUs(&p.Spec),
+		Slices:   view.Slices(&p.Spec, 1),
+	}
 	switch {
 	case p.Status.Phase == corev1.PodFailed:
-		row.State, row.Why = string(view.Failed), strings.TrimPrefix(strings.TrimPrefix(howFailed(p), ": "), " with ")
+		row.State, row.Why = string(
+			view.Failed,
+		), strings.TrimPrefix(
+			strings.TrimPrefix(howFailed(p), ": "),
+			" with ",
+		)
 	case p.Status.Phase == corev1.PodSucceeded:
 		row.State = string(view.Succeeded)
 	case p.DeletionTimestamp != nil:
@@ -380,7 +414,8 @@ func (p *JobObjects) standsByPods(j *view.Standing) {
 		j.State, j.Reason, j.LocalQueue = view.Starting, gather.ReasonPodsQueued, p.Root().GetLabels()[kueue.QueueNameLabel]
 		return
 	}
-	if j.Stage != view.Loose || !slices.ContainsFunc(p.Pods, func(o corev1.Pod) bool { return gather.Held(&o) }) {
+	if j.Stage != view.Loose ||
+		!slices.ContainsFunc(p.Pods, func(o corev1.Pod) bool { return gather.Held(&o) }) {
 		return
 	}
 	j.LocalQueue = p.Pods[0].Labels[kueue.QueueNameLabel]

@@ -117,7 +117,12 @@ func (l *Events) List(ctx context.Context, since time.Time) ([]Event, string, er
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Event) int {
-		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(
+			a.At.Compare(b.At),
+			cmp.Compare(a.Namespace, b.Namespace),
+			cmp.Compare(a.Kind, b.Kind),
+			cmp.Compare(a.Name, b.Name),
+		)
 	})
 	return out, all.ResourceVersion, l.nameJobs(ctx, out)
 }
@@ -147,7 +152,8 @@ func (l *Events) Next(ctx context.Context, e *corev1.Event, now time.Time) (Even
 func (l *Events) Namespace() string { return l.namespace }
 
 func (l *Events) ours(e *corev1.Event) bool {
-	return l.job == nil || l.parts[e.InvolvedObject.Kind+"/"+e.InvolvedObject.Name] && !gather.When(e).Before(l.begun)
+	return l.job == nil ||
+		l.parts[e.InvolvedObject.Kind+"/"+e.InvolvedObject.Name] && !gather.When(e).Before(l.begun)
 }
 
 // created is how controllers tell of a pod that they made, which may be gone by now.
@@ -166,7 +172,9 @@ func (l *Events) adoptMade(all []corev1.Event) {
 }
 
 // strangers are workloads as messages name them: those of other namespaces by UID.
-var strangers = regexp.MustCompile(`a workload of ClusterQueue (\S+) \(UID: ([^)]+)\)|the workload ([a-z0-9.-]+/[a-z0-9.-]*[a-z0-9])`)
+var strangers = regexp.MustCompile(
+	`a workload of ClusterQueue (\S+) \(UID: ([^)]+)\)|the workload ([a-z0-9.-]+/[a-z0-9.-]*[a-z0-9])`,
+)
 
 // nameJobs puts the names of jobs where messages name their Workloads, for those who may read
 // them.

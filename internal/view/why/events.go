@@ -92,7 +92,9 @@ func (p *JobObjects) hindered(all []corev1.Event, makers map[string]bool) (last 
 	}
 	for i := range all {
 		e := &all[i]
-		if e.Type == corev1.EventTypeWarning && e.InvolvedObject.Kind == string(view.KindPod) && pods[e.InvolvedObject.Name] && gather.Later(e, last) {
+		if e.Type == corev1.EventTypeWarning && e.InvolvedObject.Kind == string(view.KindPod) &&
+			pods[e.InvolvedObject.Name] &&
+			gather.Later(e, last) {
 			last = e
 		}
 	}
@@ -102,7 +104,8 @@ func (p *JobObjects) hindered(all []corev1.Event, makers map[string]bool) (last 
 // concerns reports whether an object is the job or one of its pods.
 func (p *JobObjects) concerns(of corev1.ObjectReference) bool {
 	return of.Kind == string(p.Asked.Kind) && of.Name == p.Asked.Name ||
-		of.Kind == string(view.KindPod) && slices.ContainsFunc(p.Pods, func(o corev1.Pod) bool { return o.Name == of.Name })
+		of.Kind == string(view.KindPod) &&
+			slices.ContainsFunc(p.Pods, func(o corev1.Pod) bool { return o.Name == of.Name })
 }
 
 // driven reports whether a pod of the job is still on a node that drives it off, as far as the
@@ -110,7 +113,8 @@ func (p *JobObjects) concerns(of corev1.ObjectReference) bool {
 func (p *JobObjects) driven(ctx context.Context, c client.Reader) bool {
 	for i := range p.Pods {
 		pod := &p.Pods[i]
-		if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodSucceeded ||
+			pod.Status.Phase == corev1.PodFailed {
 			continue
 		}
 		var n corev1.Node
@@ -159,7 +163,10 @@ func (p *JobObjects) makers(ctx context.Context, c client.Reader) (map[string]bo
 }
 
 // members are all objects of the namespace that jobs can be made of besides pods.
-func (p *JobObjects) members(ctx context.Context, c client.Reader) (out []metav1.PartialObjectMetadata, err error) {
+func (p *JobObjects) members(
+	ctx context.Context,
+	c client.Reader,
+) (out []metav1.PartialObjectMetadata, err error) {
 	all := kinds.All()
 	wanted := []schema.GroupVersionKind{batchv1.SchemeGroupVersion.WithKind(string(view.KindJob))}
 	for _, child := range all.Children() {

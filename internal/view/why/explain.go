@@ -143,7 +143,12 @@ func loose(p JobObjects, j view.Standing, e *Explanation) {
 	}
 	if p.Pod != nil && gather.GroupOf(p.Pod) != "" {
 		e.State, e.Reason = view.Held, gather.ReasonGroupIncomplete
-		e.say("%s is held with its group %s until all %s pods of that are created", e.Object, gather.GroupOf(p.Pod), gather.WantedOf(p.Pod))
+		e.say(
+			"%s is held with its group %s until all %s pods of that are created",
+			e.Object,
+			gather.GroupOf(p.Pod),
+			gather.WantedOf(p.Pod),
+		)
 		e.Helps = "create the missing pods, with the same label " + kueue.PodGroupNameLabel + "; kubectl describe says if the pods contradict each other"
 		return
 	}
@@ -155,7 +160,11 @@ func loose(p JobObjects, j view.Standing, e *Explanation) {
 		scheduled(p, e)
 		return
 	}
-	if i := slices.IndexFunc(p.Pods, func(o corev1.Pod) bool { return gather.Held(&o) }); i >= 0 && p.Pod == nil && len(p.Parts) == 0 {
+	if i := slices.IndexFunc(
+		p.Pods,
+		func(o corev1.Pod) bool { return gather.Held(&o) },
+	); i >= 0 && p.Pod == nil &&
+		len(p.Parts) == 0 {
 		queuedPods(p, j, e)
 		return
 	}
@@ -165,7 +174,11 @@ func loose(p JobObjects, j view.Standing, e *Explanation) {
 	}
 	e.say("%s belongs to no job that waits in a queue, so no quota holds it back", e.Object)
 	if g := p.PodGroup; g != nil {
-		e.say("Its pods start together, %d at least; it is %s", g.Spec.MinMember, cmp.Or(string(g.Status.Phase), "not looked at yet"))
+		e.say(
+			"Its pods start together, %d at least; it is %s",
+			g.Spec.MinMember,
+			cmp.Or(string(g.Status.Phase), "not looked at yet"),
+		)
 	}
 	e.pods(p, j)
 }
@@ -185,7 +198,10 @@ func loosePodEnded(p JobObjects, e *Explanation) {
 
 // queuedPods tells of an object whose pods are queued one by one.
 func queuedPods(p JobObjects, j view.Standing, e *Explanation) {
-	waiting := slices.DeleteFunc(slices.Clone(p.Pods), func(o corev1.Pod) bool { return len(o.Spec.SchedulingGates) == 0 })
+	waiting := slices.DeleteFunc(
+		slices.Clone(p.Pods),
+		func(o corev1.Pod) bool { return len(o.Spec.SchedulingGates) == 0 },
+	)
 	if group := sharedGroup(p.Pods); group != "" {
 		e.say("%s is not queued itself: its pods are, together, as Workload %s", e.Object, group)
 	} else {
@@ -226,7 +242,9 @@ func (e *Explanation) rollout(p JobObjects) {
 	if gentle == nil || gentle.String() != "0" && gentle.String() != "0%" || !old {
 		return
 	}
-	e.say("It is being rolled out: its old pods keep their quota until new ones run (spec.strategy.rollingUpdate.maxUnavailable is 0)")
+	e.say(
+		"It is being rolled out: its old pods keep their quota until new ones run (spec.strategy.rollingUpdate.maxUnavailable is 0)",
+	)
 	text := fmt.Sprintf("let old pods end first: kubectl patch deployment -n %s %s -p '%s'", d.Namespace, d.Name,
 		`{"spec":{"strategy":{"rollingUpdate":{"maxUnavailable":1,"maxSurge":0}}}}`)
 	if e.Helps = text; len(e.Advice) > 0 {
@@ -245,7 +263,13 @@ func unqueued(p JobObjects, j view.Standing, e *Explanation) {
 		if p.Other != nil {
 			text = "so no quota holds it back"
 		}
-		e.say("%s has no label %s, and namespace %s does not ask for one, %s", e.Object, kueue.QueueNameLabel, p.Asked.Namespace, text)
+		e.say(
+			"%s has no label %s, and namespace %s does not ask for one, %s",
+			e.Object,
+			kueue.QueueNameLabel,
+			p.Asked.Namespace,
+			text,
+		)
 		if p.suspended() {
 			e.say("But it is suspended (spec.suspend), and nothing lets it go on by itself")
 			e.Helps = "let it run: mlbatch release " + p.Asked.Namespace + "/" + p.Asked.Name
@@ -257,7 +281,13 @@ func unqueued(p JobObjects, j view.Standing, e *Explanation) {
 		if p.Team {
 			e.say("Namespace %s belongs to a team, and there only queued jobs may run", p.Asked.Namespace)
 		}
-		e.Helps = fmt.Sprintf("give it one: kubectl label %s -n %s %s %s=default-queue", lower(p.Asked.Kind), p.Asked.Namespace, p.Asked.Name, kueue.QueueNameLabel)
+		e.Helps = fmt.Sprintf(
+			"give it one: kubectl label %s -n %s %s %s=default-queue",
+			lower(p.Asked.Kind),
+			p.Asked.Namespace,
+			p.Asked.Name,
+			kueue.QueueNameLabel,
+		)
 	}
 }
 
@@ -268,7 +298,11 @@ const RecordedWithin = 30 * time.Second
 func notRecorded(p JobObjects, j view.Standing, e *Explanation) {
 	created := p.created()
 	if created.IsZero() || p.Now.Sub(created) < RecordedWithin {
-		e.say("%s is meant for queue %s, but has no Workload yet; the controller makes one within a second", e.Object, j.LocalQueue)
+		e.say(
+			"%s is meant for queue %s, but has no Workload yet; the controller makes one within a second",
+			e.Object,
+			j.LocalQueue,
+		)
 	} else {
 		e.say("%s is meant for queue %s, but has had no Workload for %s", e.Object, j.LocalQueue, p.ago(created))
 	}
@@ -276,7 +310,10 @@ func notRecorded(p JobObjects, j view.Standing, e *Explanation) {
 	case j.Message != "":
 		e.say("%s", j.Message)
 	case (p.Other != nil || !created.IsZero()) && p.Now.Sub(created) >= RecordedWithin:
-		e.say("Either no controller runs, or it is set up to leave %ss alone (--kinds, or integrations of its configuration)", p.Asked.Kind)
+		e.say(
+			"Either no controller runs, or it is set up to leave %ss alone (--kinds, or integrations of its configuration)",
+			p.Asked.Kind,
+		)
 	}
 	e.Helps = "if this stays so, see whether the controller runs (mlbatch status) and what the object's events say (kubectl describe)"
 }
@@ -299,7 +336,11 @@ func evicted(p JobObjects, j view.Standing, e *Explanation) {
 	case kueue.ReasonClusterQueueStopped:
 		e.Helps = "whoever manages the ClusterQueue lets it go on: mlbatch queue resume " + j.ClusterQueue
 	case kueue.ReasonLocalQueueStopped:
-		e.Helps = fmt.Sprintf("whoever manages the LocalQueue lets it go on: mlbatch queue resume -n %s %s", p.Asked.Namespace, j.LocalQueue)
+		e.Helps = fmt.Sprintf(
+			"whoever manages the LocalQueue lets it go on: mlbatch queue resume -n %s %s",
+			p.Asked.Namespace,
+			j.LocalQueue,
+		)
 	}
 }
 
@@ -309,7 +350,12 @@ func checking(p JobObjects, j view.Standing, e *Explanation) {
 	if since.IsZero() {
 		since = w.CreationTimestamp.Time
 	}
-	e.say("%s has had quota in ClusterQueue %s for %s and waits for admission checks", e.Object, j.ClusterQueue, p.ago(since))
+	e.say(
+		"%s has had quota in ClusterQueue %s for %s and waits for admission checks",
+		e.Object,
+		j.ClusterQueue,
+		p.ago(since),
+	)
 	var open []string
 	for _, c := range w.Status.AdmissionChecks {
 		if c.State == kueue.CheckStateReady {
@@ -398,9 +444,17 @@ func (p *JobObjects) withJobNames(text string) string {
 // objects are what the facts of the job are made from.
 func (p *JobObjects) objects() view.Objects {
 	return view.Objects{
-		AppWrapper: p.AppWrapper, Job: p.Job, Other: gather.OtherJob(p.Asked.Kind, p.Other), Workload: p.Workload, Pods: p.Pods, Team: p.Team, Refused: p.Refused, Answer: p.Answer,
-		Deleted: p.deleted(),
-		Loose:   p.Pod != nil && p.Workload == nil || p.PodGroup != nil || p.Deployment != nil || p.Set != nil || p.Asked.Kind == view.KindGroup,
+		AppWrapper: p.AppWrapper,
+		Job:        p.Job,
+		Other:      gather.OtherJob(p.Asked.Kind, p.Other),
+		Workload:   p.Workload,
+		Pods:       p.Pods,
+		Team:       p.Team,
+		Refused:    p.Refused,
+		Answer:     p.Answer,
+		Deleted:    p.deleted(),
+		Loose: p.Pod != nil && p.Workload == nil || p.PodGroup != nil || p.Deployment != nil || p.Set != nil ||
+			p.Asked.Kind == view.KindGroup,
 	}
 }
 
@@ -447,7 +501,10 @@ func (p *JobObjects) elsewhere() bool {
 	if k == nil || p.Other == nil || k.Running.Injection == nil || k.Queueing.Templates == nil {
 		return false
 	}
-	return slices.ContainsFunc(k.Queueing.Templates(p.Other), func(t jobs.PodTemplate) bool { return jobs.Injected(t.Template) })
+	return slices.ContainsFunc(
+		k.Queueing.Templates(p.Other),
+		func(t jobs.PodTemplate) bool { return jobs.Injected(t.Template) },
+	)
 }
 
 // release is how a job is let back into its queue, and what comes of that where it was stopped

@@ -17,7 +17,11 @@ const neverStarted = "correct the command or the image, as the message above say
 
 // notStarted reports whether a container ended because the runtime could not start it.
 func notStarted(t *corev1.ContainerStateTerminated) bool {
-	return t != nil && slices.Contains([]string{"StartError", "ContainerCannotRun", "CreateContainerError", "RunContainerError"}, t.Reason)
+	return t != nil &&
+		slices.Contains(
+			[]string{"StartError", "ContainerCannotRun", "CreateContainerError", "RunContainerError"},
+			t.Reason,
+		)
 }
 
 // howEnded is the exit code of a container, and what the runtime says of one that it could not
@@ -66,7 +70,10 @@ func howFailed(pod *corev1.Pod) string {
 // fail because of it.
 func (e *Explanation) failures(p JobObjects) {
 	const most = 3
-	failed := slices.DeleteFunc(slices.Clone(p.Pods), func(pod corev1.Pod) bool { return pod.Status.Phase != corev1.PodFailed })
+	failed := slices.DeleteFunc(
+		slices.Clone(p.Pods),
+		func(pod corev1.Pod) bool { return pod.Status.Phase != corev1.PodFailed },
+	)
 	if len(failed) == 0 {
 		return
 	}

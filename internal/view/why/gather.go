@@ -34,7 +34,13 @@ import (
 // was named. What the user may not read is left out, except the object itself.
 //
 // Whether a workload that waits could start is asked of a controller, through ask.
-func Gather(ctx context.Context, c client.Reader, ask Asker, ref view.Ref, now time.Time) (JobObjects, error) {
+func Gather(
+	ctx context.Context,
+	c client.Reader,
+	ask Asker,
+	ref view.Ref,
+	now time.Time,
+) (JobObjects, error) {
 	p, err := FindAny(ctx, c, ref)
 	if err != nil {
 		return JobObjects{}, err
@@ -125,7 +131,12 @@ func resolve(ctx context.Context, c client.Reader, ref view.Ref) (found, error) 
 		for _, f := range roots {
 			names = append(names, string(f.ref.Kind))
 		}
-		return found{}, fmt.Errorf("%s/%s is the name of several objects (%s): say which with --kind", ref.Namespace, ref.Name, strings.Join(names, ", "))
+		return found{}, fmt.Errorf(
+			"%s/%s is the name of several objects (%s): say which with --kind",
+			ref.Namespace,
+			ref.Name,
+			strings.Join(names, ", "),
+		)
 	case forbidden != nil:
 		return found{}, fmt.Errorf("you may not read %s: %w", ref, forbidden)
 	}
@@ -175,18 +186,29 @@ func missing(ctx context.Context, c client.Reader, ref view.Ref, asked []view.Ki
 			}
 		}
 	}
-	text := fmt.Sprintf("there is no job %s/%s, and nothing else of this name that has pods", ref.Namespace, ref.Name)
+	text := fmt.Sprintf(
+		"there is no job %s/%s, and nothing else of this name that has pods",
+		ref.Namespace,
+		ref.Name,
+	)
 	if len(asked) == 1 {
 		text = fmt.Sprintf("there is no %s %s/%s", asked[0], ref.Namespace, ref.Name)
 	}
 	for _, k := range serving() {
 		o := &metav1.PartialObjectMetadata{}
 		o.SetGroupVersionKind(k)
-		if (len(asked) > 1 || asked[0] == view.Kind(k.Kind)) && c.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, o) == nil {
+		if (len(asked) > 1 || asked[0] == view.Kind(k.Kind)) &&
+			c.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, o) == nil {
 			text = servedAs(ctx, c, k.Kind, o)
 		}
 	}
-	if err := c.Get(ctx, types.NamespacedName{Name: ref.Namespace}, &corev1.Namespace{}); apierrors.IsNotFound(err) {
+	if err := c.Get(
+		ctx,
+		types.NamespacedName{Name: ref.Namespace},
+		&corev1.Namespace{},
+	); apierrors.IsNotFound(
+		err,
+	) {
 		text = "there is no namespace " + ref.Namespace
 	}
 	slices.Sort(like)
@@ -207,7 +229,12 @@ func servedAs(ctx context.Context, c client.Reader, kind string, o *metav1.Parti
 		return title + " makes Jobs, and they are queued: ask about one of those that kubectl get jobs -n " + o.Namespace + " lists"
 	}
 	var list kueue.WorkloadList
-	err := c.List(ctx, &list, client.InNamespace(o.Namespace), client.MatchingLabels{kueue.JobUIDLabel: string(o.UID)})
+	err := c.List(
+		ctx,
+		&list,
+		client.InNamespace(o.Namespace),
+		client.MatchingLabels{kueue.JobUIDLabel: string(o.UID)},
+	)
 	if err != nil || o.UID == "" || kind == "ReplicaSet" {
 		return "the pods of " + title + " are queued by themselves or in groups: ask about one of them, or about its Workload"
 	}
@@ -222,13 +249,20 @@ func servedAs(ctx context.Context, c client.Reader, kind string, o *metav1.Parti
 	case n > most:
 		names = append(names[:most], fmt.Sprintf("%d more", n-most))
 	}
-	return "the pods of " + title + " are queued as Workload " + strings.Join(names, ", ") + ": mlbatch why " + o.Namespace + "/" + names[0] + " tells more"
+	return "the pods of " + title + " are queued as Workload " + strings.Join(
+		names,
+		", ",
+	) + ": mlbatch why " + o.Namespace + "/" + names[0] + " tells more"
 }
 
 // serving are kinds of which no object is a job, but what it makes is.
 func serving() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{
-		appsv1.SchemeGroupVersion.WithKind("StatefulSet"), appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), batchv1.SchemeGroupVersion.WithKind("CronJob"),
+		appsv1.SchemeGroupVersion.WithKind(
+			"StatefulSet",
+		),
+		appsv1.SchemeGroupVersion.WithKind("ReplicaSet"),
+		batchv1.SchemeGroupVersion.WithKind("CronJob"),
 		{Group: "leaderworkerset.x-k8s.io", Version: "v1", Kind: "LeaderWorkerSet"},
 	}
 }
@@ -281,7 +315,11 @@ func (p *JobObjects) findRecovery(ctx context.Context, c client.Reader) {
 		return
 	}
 	var stored recovery.JobRecovery
-	if c.Get(ctx, types.NamespacedName{Namespace: p.Other.GetNamespace(), Name: string(p.Other.GetUID())}, &stored) == nil {
+	if c.Get(
+		ctx,
+		types.NamespacedName{Namespace: p.Other.GetNamespace(), Name: string(p.Other.GetUID())},
+		&stored,
+	) == nil {
 		p.Recovery = stored.Of(p.Other)
 	}
 }
@@ -320,7 +358,8 @@ func (p *JobObjects) climb(ctx context.Context, c client.Reader, f found) error 
 		}
 		up := found{above, empty(above.Kind)}
 		err := c.Get(ctx, types.NamespacedName{Namespace: up.ref.Namespace, Name: up.ref.Name}, up.object)
-		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || err == nil && uid != "" && up.object.GetUID() != uid {
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) ||
+			err == nil && uid != "" && up.object.GetUID() != uid {
 			return nil
 		}
 		if err != nil {
@@ -338,7 +377,12 @@ func (*JobObjects) queuedItself(ctx context.Context, c client.Reader, f found) b
 		return false
 	}
 	var list kueue.WorkloadList
-	err := c.List(ctx, &list, client.InNamespace(f.ref.Namespace), client.MatchingLabels{kueue.JobUIDLabel: string(f.object.GetUID())})
+	err := c.List(
+		ctx,
+		&list,
+		client.InNamespace(f.ref.Namespace),
+		client.MatchingLabels{kueue.JobUIDLabel: string(f.object.GetUID())},
+	)
 	return err == nil && f.object.GetUID() != "" && len(list.Items) > 0
 }
 
@@ -373,7 +417,12 @@ func (p *JobObjects) findWorkload(ctx context.Context, c client.Reader) error {
 		return nil // nothing of the kind is queued
 	}
 	var list kueue.WorkloadList
-	err := c.List(ctx, &list, client.InNamespace(root.GetNamespace()), client.MatchingLabels{kueue.JobUIDLabel: string(root.GetUID())})
+	err := c.List(
+		ctx,
+		&list,
+		client.InNamespace(root.GetNamespace()),
+		client.MatchingLabels{kueue.JobUIDLabel: string(root.GetUID())},
+	)
 	if err := gather.Readable(err); err != nil {
 		return fmt.Errorf("list workloads of %s: %w", p.Asked, err)
 	}
@@ -395,7 +444,11 @@ func (p *JobObjects) findQueue(ctx context.Context, c client.Reader) error {
 		return nil
 	}
 	var q kueue.LocalQueue
-	err := c.Get(ctx, types.NamespacedName{Namespace: p.Workload.Namespace, Name: string(p.Workload.Spec.QueueName)}, &q)
+	err := c.Get(
+		ctx,
+		types.NamespacedName{Namespace: p.Workload.Namespace, Name: string(p.Workload.Spec.QueueName)},
+		&q,
+	)
 	if err == nil {
 		p.LocalQueue = &q
 	}
@@ -437,7 +490,8 @@ func (p *JobObjects) owns(pod *corev1.Pod) bool {
 	case p.Job != nil:
 		return pod.Labels[batchv1.JobNameLabel] == p.Job.Name
 	case p.Other != nil: // its pods may be those of objects that it made
-		return metav1.IsControlledBy(pod, p.Other) || p.Workload != nil && pod.Annotations[kueue.WorkloadAnnotation] == p.Workload.Name
+		return metav1.IsControlledBy(pod, p.Other) ||
+			p.Workload != nil && pod.Annotations[kueue.WorkloadAnnotation] == p.Workload.Name
 	case p.Pod != nil:
 		return pod.UID == p.Pod.UID && pod.Name == p.Pod.Name
 	case p.PodGroup != nil:

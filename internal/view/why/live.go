@@ -78,7 +78,8 @@ func (p *JobObjects) updateWorkload(w *kueue.Workload, gone bool) bool { //nolin
 		return true
 	}
 	root := p.Root()
-	if root == nil || w.Labels[kueue.JobUIDLabel] != string(root.GetUID()) || gone || has != nil && !gather.Newer(w, has) {
+	if root == nil || w.Labels[kueue.JobUIDLabel] != string(root.GetUID()) || gone ||
+		has != nil && !gather.Newer(w, has) {
 		return false
 	}
 	p.Workload = w

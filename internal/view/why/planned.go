@@ -19,7 +19,12 @@ func Planned(job string, x *visibility.WorkloadPlanStatus) Explanation {
 	case visibility.PlanStarts:
 		e.say("%s would start at once%s, with priority %d", job, in, x.Priority)
 	case visibility.PlanStartsAfterStops:
-		e.say("%s would start%s, with priority %d, as soon as other jobs are gone that are stopped", job, in, x.Priority)
+		e.say(
+			"%s would start%s, with priority %d, as soon as other jobs are gone that are stopped",
+			job,
+			in,
+			x.Priority,
+		)
 	case visibility.PlanWaits:
 		e.say("%s would wait%s, with priority %d", job, in, x.Priority)
 		if x.Explanation != nil {

@@ -34,12 +34,17 @@ func unhelped(x *visibility.Explanation, d *view.Decision) string {
 		return "nothing is needed: it starts when the pods of those who are being stopped have ended"
 	case core.Suspended:
 		if d.Cause == core.QueueStopped && len(x.Next) > 0 {
-			return "no single thing: what comes after that must be solved as well, and whoever manages the queue must resume it" + resume(x)
+			return "no single thing: what comes after that must be solved as well, and whoever manages the queue must resume it" + resume(
+				x,
+			)
 		}
 		if d.Cause == core.QueueStopped {
 			return "whoever manages the queue must resume it" + resume(x)
 		}
-		return fmt.Sprintf("whoever manages ClusterQueue %s must mend what the sentence above names", x.ClusterQueue)
+		return fmt.Sprintf(
+			"whoever manages ClusterQueue %s must mend what the sentence above names",
+			x.ClusterQueue,
+		)
 	case core.ExceedsMaxQuota, core.WaitingForQuota, core.NoMatchingFlavor, core.TopologyPlacementFailed:
 		return nothingHelps(x, d)
 	}
@@ -84,7 +89,8 @@ func nothingHelps(x *visibility.Explanation, d *view.Decision) string {
 		}
 		return text + "; waiting does not help either: ask an administrator for nodes that suit it"
 	default:
-		if len(x.Holders) > 0 && !slices.ContainsFunc(x.Holders, func(h visibility.Holder) bool { return !h.Endless }) {
+		if len(x.Holders) > 0 &&
+			!slices.ContainsFunc(x.Holders, func(h visibility.Holder) bool { return !h.Endless }) {
 			return text + ", and what holds the quota does not end by itself: ask who runs it to make it smaller, or whoever manages ClusterQueue " + x.ClusterQueue + " for more quota"
 		}
 		return text + ": it waits until others end"

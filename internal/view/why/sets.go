@@ -46,7 +46,10 @@ func FindSet(ctx context.Context, c client.Reader, ref view.Ref) (JobObjects, bo
 // FindAny is Find, and finds sets as well, and groups of which pods are missing.
 func FindAny(ctx context.Context, c client.Reader, ref view.Ref) (JobObjects, error) {
 	p, err := Find(ctx, c, ref)
-	if missing := (*MissingError)(nil); !errors.As(err, &missing) || ref.Kind != "" && ref.Kind != view.KindGroup && !gather.IsSet(ref.Kind) {
+	if missing := (*MissingError)(
+		nil,
+	); !errors.As(err, &missing) ||
+		ref.Kind != "" && ref.Kind != view.KindGroup && !gather.IsSet(ref.Kind) {
 		return p, err
 	}
 	p, found, e := FindSet(ctx, c, ref)
@@ -149,12 +152,23 @@ func (p *JobObjects) findParts(ctx context.Context, c client.Reader) error {
 		if err := c.List(ctx, &list, client.InNamespace(p.Asked.Namespace)); err != nil {
 			return gather.Readable(err)
 		}
-		p.Made = slices.DeleteFunc(list.Items, func(j batchv1.Job) bool { return !metav1.IsControlledBy(&j, p.Set) })
-		slices.SortFunc(p.Made, func(a, b batchv1.Job) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
+		p.Made = slices.DeleteFunc(
+			list.Items,
+			func(j batchv1.Job) bool { return !metav1.IsControlledBy(&j, p.Set) },
+		)
+		slices.SortFunc(
+			p.Made,
+			func(a, b batchv1.Job) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) },
+		)
 		return nil
 	}
 	var list kueue.WorkloadList
-	err := c.List(ctx, &list, client.InNamespace(p.Asked.Namespace), client.MatchingLabels{kueue.JobUIDLabel: string(p.Set.GetUID())})
+	err := c.List(
+		ctx,
+		&list,
+		client.InNamespace(p.Asked.Namespace),
+		client.MatchingLabels{kueue.JobUIDLabel: string(p.Set.GetUID())},
+	)
 	if err := gather.Readable(err); err != nil {
 		return fmt.Errorf("list workloads of %s: %w", p.Asked, err)
 	}

@@ -65,12 +65,22 @@ func (e *Explanation) starts(s *visibility.Start, now time.Time) {
 	case s.P50 == nil && e.Answer != nil && core.Code(e.Answer.Reason) == core.AdmissionGated:
 		e.say("When it starts cannot be foreseen while that gate is closed")
 	case s.P50 == nil && s.Passed:
-		e.say("Jobs that come later start before it, because they fit where it does not: it does not start before fewer of them come")
+		e.say(
+			"Jobs that come later start before it, because they fit where it does not: it does not start before fewer of them come",
+		)
 	case s.P50 == nil:
 		e.say("It does not start within %s, as far as can be foreseen", Foreseen)
 	case s.Known == 0:
-		e.say("No job like it has ended yet, so that one can only guess when it starts: in %s", strings.TrimSuffix(StartText(s, now), "?"))
+		e.say(
+			"No job like it has ended yet, so that one can only guess when it starts: in %s",
+			strings.TrimSuffix(StartText(s, now), "?"),
+		)
 	default:
-		e.say("Judged by %s like those before it, it is as likely as not to start %s, and %s", words.Count(int(s.Known), "job"), soon(s.P50), late)
+		e.say(
+			"Judged by %s like those before it, it is as likely as not to start %s, and %s",
+			words.Count(int(s.Known), "job"),
+			soon(s.P50),
+			late,
+		)
 	}
 }

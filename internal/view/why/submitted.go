@@ -21,7 +21,12 @@ func findGroup(ctx context.Context, c client.Reader, ref view.Ref) (JobObjects, 
 		return JobObjects{}, false, nil
 	}
 	var list corev1.PodList
-	if err := c.List(ctx, &list, client.InNamespace(ref.Namespace), client.MatchingLabels{kueue.PodGroupNameLabel: ref.Name}); err != nil {
+	if err := c.List(
+		ctx,
+		&list,
+		client.InNamespace(ref.Namespace),
+		client.MatchingLabels{kueue.PodGroupNameLabel: ref.Name},
+	); err != nil {
 		return JobObjects{}, false, gather.Readable(err)
 	}
 	p := JobObjects{Asked: view.Ref{Kind: view.KindGroup, Namespace: ref.Namespace, Name: ref.Name}}
@@ -38,6 +43,13 @@ func incompleteGroup(p JobObjects, e *Explanation) {
 	}
 	e.State, e.Reason = view.Held, gather.ReasonGroupIncomplete
 	n := len(names)
-	e.say("%s is held until all %s pods of it are created; there %s %s: %s", e.Object, gather.WantedOf(&p.Pods[0]), words.Is(n), words.Count(n, "pod"), strings.Join(names[:min(n, 5)], ", "))
+	e.say(
+		"%s is held until all %s pods of it are created; there %s %s: %s",
+		e.Object,
+		gather.WantedOf(&p.Pods[0]),
+		words.Is(n),
+		words.Count(n, "pod"),
+		strings.Join(names[:min(n, 5)], ", "),
+	)
 	e.Helps = "create the missing pods, with the same label " + kueue.PodGroupNameLabel + "; kubectl describe says if the pods contradict each other"
 }

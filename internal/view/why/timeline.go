@@ -56,7 +56,8 @@ func Timeline(p *JobObjects, j *view.Standing, events []Event) []Moment {
 	t := timeline{p: p}
 	t.submission(j)
 	for i := range events {
-		if e := &events[i]; j.Message == "" || e.Type != corev1.EventTypeWarning || !strings.Contains(e.Message, j.Message) {
+		if e := &events[i]; j.Message == "" || e.Type != corev1.EventTypeWarning ||
+			!strings.Contains(e.Message, j.Message) {
 			t.event(e) // what its end says is told there
 		}
 	}
@@ -64,7 +65,10 @@ func Timeline(p *JobObjects, j *view.Standing, events []Event) []Moment {
 	t.podsSaid(j)
 	t.end(j)
 	slices.SortStableFunc(t.moments, func(a, b Moment) int {
-		return cmp.Or(a.At.Truncate(time.Second).Compare(b.At.Truncate(time.Second)), cmp.Compare(order(a.Step), order(b.Step)))
+		return cmp.Or(
+			a.At.Truncate(time.Second).Compare(b.At.Truncate(time.Second)),
+			cmp.Compare(order(a.Step), order(b.Step)),
+		)
 	})
 	t.measure()
 	return t.moments
@@ -72,7 +76,10 @@ func Timeline(p *JobObjects, j *view.Standing, events []Event) []Moment {
 
 // order is that of steps that have the same second.
 func order(s MomentKind) int {
-	return slices.Index([]MomentKind{Submitted, Evicts, Requeues, Waits, Moves, Admits, Starts, Restarts, Troubles, Fails, Ends}, s)
+	return slices.Index(
+		[]MomentKind{Submitted, Evicts, Requeues, Waits, Moves, Admits, Starts, Restarts, Troubles, Fails, Ends},
+		s,
+	)
 }
 
 type timeline struct {
@@ -91,7 +98,10 @@ const apart = 3 * time.Second
 
 // has reports whether a step is told of already at about that time.
 func (t *timeline) has(at time.Time, step MomentKind) bool {
-	return slices.ContainsFunc(t.moments, func(m Moment) bool { return m.Step == step && m.At.Sub(at).Abs() <= apart })
+	return slices.ContainsFunc(
+		t.moments,
+		func(m Moment) bool { return m.Step == step && m.At.Sub(at).Abs() <= apart },
+	)
 }
 
 // once adds what is not told of already.
@@ -141,7 +151,8 @@ func (t *timeline) event(e *Event) {
 		t.add(e.At, Waits, "waits: %s", lowered(Plain(message)))
 	case e.Kind == string(view.KindAppWrapper) && e.Reason == string(appwrapper.AppWrapperResetting):
 		t.add(e.At, Restarts, "reset, its pods are made anew: %s", lowered(message))
-	case e.Kind == string(view.KindAppWrapper) && e.Reason == string(appwrapper.AppWrapperFailed), e.Kind == string(view.KindJob) && e.Reason == batchv1.JobReasonBackoffLimitExceeded:
+	case e.Kind == string(view.KindAppWrapper) && e.Reason == string(appwrapper.AppWrapperFailed),
+		e.Kind == string(view.KindJob) && e.Reason == batchv1.JobReasonBackoffLimitExceeded:
 		// The end of the job says it, or what failed in it does.
 	case e.Type == corev1.EventTypeWarning:
 		t.add(e.At, Troubles, "%s %s: %s: %s", e.Kind, e.Name, e.Reason, message)
@@ -156,9 +167,21 @@ func requeues() []string {
 // refusals are the reasons of events that tell why a workload waits.
 func refusals() []string {
 	return []string{
-		string(core.WaitingForQuota), string(core.ExceedsMaxQuota), string(core.NoMatchingFlavor), string(core.TopologyPlacementFailed),
-		string(core.WaitingForPodsReady), string(core.WaitingForPreempted), string(core.Misconfigured), string(core.OnHold),
-		string(core.AdmissionGated), string(core.Suspended), kueue.ReasonInadmissible,
+		string(
+			core.WaitingForQuota,
+		),
+		string(core.ExceedsMaxQuota),
+		string(core.NoMatchingFlavor),
+		string(core.TopologyPlacementFailed),
+		string(
+			core.WaitingForPodsReady,
+		),
+		string(core.WaitingForPreempted),
+		string(core.Misconfigured),
+		string(core.OnHold),
+		string(core.AdmissionGated),
+		string(core.Suspended),
+		kueue.ReasonInadmissible,
 	}
 }
 
@@ -168,14 +191,22 @@ func (t *timeline) conditions(j *view.Standing) {
 	if w == nil {
 		return
 	}
-	if c := find(w.Status.Conditions, kueue.WorkloadQuotaReserved); c != nil && c.Status == metav1.ConditionTrue && w.Status.Admission != nil {
+	if c := find(
+		w.Status.Conditions,
+		kueue.WorkloadQuotaReserved,
+	); c != nil && c.Status == metav1.ConditionTrue &&
+		w.Status.Admission != nil {
 		t.once(c.LastTransitionTime.Time, Admits, "admitted by ClusterQueue %s", w.Status.Admission.ClusterQueue)
 	}
 	if c := find(w.Status.Conditions, kueue.WorkloadEvicted); c != nil && c.Status == metav1.ConditionTrue {
 		t.once(c.LastTransitionTime.Time, Evicts, "evicted: %s", lowered(c.Message))
 	}
 	if aw := t.p.AppWrapper; aw != nil {
-		if c := find(aw.Status.Conditions, appwrapper.Unhealthy); c != nil && c.Status == metav1.ConditionTrue && c.Message != j.Message {
+		if c := find(
+			aw.Status.Conditions,
+			appwrapper.Unhealthy,
+		); c != nil && c.Status == metav1.ConditionTrue &&
+			c.Message != j.Message {
 			t.once(c.LastTransitionTime.Time, Troubles, "unhealthy: %s", cmp.Or(c.Message, c.Reason))
 		}
 	}
@@ -207,7 +238,16 @@ func (t *timeline) podsSaid(j *view.Standing) {
 		for _, s := range m.Pod.Status.ContainerStatuses {
 			if last := s.LastTerminationState.Terminated; last != nil && s.RestartCount > 0 {
 				if restarted++; restarted <= mostPods {
-					t.add(t.by(m.Pod, last.FinishedAt.Time), Restarts, "%s ended%s with exit code %d%s and was restarted in place (%s so far)", m.Name(), onNode(m.Pod), last.ExitCode, inBrackets(last), words.Times(s.RestartCount))
+					t.add(
+						t.by(m.Pod, last.FinishedAt.Time),
+						Restarts,
+						"%s ended%s with exit code %d%s and was restarted in place (%s so far)",
+						m.Name(),
+						onNode(m.Pod),
+						last.ExitCode,
+						inBrackets(last),
+						words.Times(s.RestartCount),
+					)
 				}
 			}
 		}
@@ -221,7 +261,13 @@ func (t *timeline) podsSaid(j *view.Standing) {
 		if again && started.After(broke) {
 			word = "all run again"
 		}
-		t.add(started, Starts, word+": %s on %s", lowered(strings.TrimSuffix(runs(len(j.Pods.Running), j.Pods.Wanted), ",")), nodes(j.Pods.Running))
+		t.add(
+			started,
+			Starts,
+			word+": %s on %s",
+			lowered(strings.TrimSuffix(runs(len(j.Pods.Running), j.Pods.Wanted), ",")),
+			nodes(j.Pods.Running),
+		)
 	}
 }
 
@@ -359,7 +405,9 @@ func (e *Explanation) stopped(p JobObjects, ev *view.Eviction) {
 	if ev.Rule != "" && ev.Reason != kueue.ReasonDeactivated { // that was told
 		e.say("The rule is %s", ev.Rule)
 	}
-	if late := ev.Reason == kueue.ReasonPodsReadyTimeout || ev.Cause == kueue.ReasonRequeuingLimitExceeded; late && p.Hindered != nil && !strings.Contains(ev.Message, p.Hindered.InvolvedObject.Name) {
+	if late := ev.Reason == kueue.ReasonPodsReadyTimeout ||
+		ev.Cause == kueue.ReasonRequeuingLimitExceeded; late && p.Hindered != nil &&
+		!strings.Contains(ev.Message, p.Hindered.InvolvedObject.Name) {
 		e.say("The last trouble of its pods, %s ago: %s", p.ago(gather.When(p.Hindered)), eventText(p.Hindered))
 	}
 	switch n, text := view.Evictions(p.Workload); {

@@ -21,17 +21,25 @@ import (
 // an event says so.
 func (e *Explanation) lacks(p JobObjects) {
 	n, _ := gather.Copies(p.Root())
-	live := len(slices.DeleteFunc(slices.Clone(p.Pods), func(o corev1.Pod) bool { return o.DeletionTimestamp != nil }))
+	live := len(
+		slices.DeleteFunc(slices.Clone(p.Pods), func(o corev1.Pod) bool { return o.DeletionTimestamp != nil }),
+	)
 	if p.Failed == nil || live == 0 || live >= int(n) {
 		return
 	}
-	e.say("%s of it could not be made, %s ago: %s", words.Count(int(n)-live, "pod"), p.ago(gather.When(p.Failed)), eventText(p.Failed))
+	e.say(
+		"%s of it could not be made, %s ago: %s",
+		words.Count(int(n)-live, "pod"),
+		p.ago(gather.When(p.Failed)),
+		eventText(p.Failed),
+	)
 }
 
 // servesQueued reports whether the pods of an object that makes pods which serve will be queued,
 // though none of them may be there.
 func (p *JobObjects) servesQueued() bool {
-	return gather.Serves(p.Asked.Kind) && (p.Root().GetLabels()[kueue.QueueNameLabel] != "" || p.Team && len(p.Pods) == 0)
+	return gather.Serves(p.Asked.Kind) &&
+		(p.Root().GetLabels()[kueue.QueueNameLabel] != "" || p.Team && len(p.Pods) == 0)
 }
 
 // makersOfServers adds what makes the pods of a Deployment or LeaderWorkerSet in its stead: there
@@ -51,7 +59,8 @@ func (p *JobObjects) makersOfServers(ctx context.Context, c client.Reader, out m
 	}
 	for i := range list.Items {
 		o := &list.Items[i]
-		if metav1.IsControlledBy(o, p.Root()) || kind == view.KindStatefulSet && o.Labels[leaderworkerset.NameLabel] == p.Asked.Name {
+		if metav1.IsControlledBy(o, p.Root()) ||
+			kind == view.KindStatefulSet && o.Labels[leaderworkerset.NameLabel] == p.Asked.Name {
 			out[string(kind)+"/"+o.Name] = true
 		}
 	}

@@ -16,7 +16,8 @@ import (
 
 func bigJob() Scene {
 	return Scene{
-		Name: "big-job", Title: "a big job does not starve among small ones",
+		Name:  "big-job",
+		Title: "a big job does not starve among small ones",
 		Opening: "Where small jobs take every GPU that comes free, a job that needs many at once never finds them free " +
 			"together: it starves. Here a flood of small jobs meets a job that needs 12 of 16 GPUs; its team's queue keeps what " +
 			"comes free for it, and lends the gap meanwhile only to jobs that give way. Virtual time, decided by the real engine.",
@@ -163,16 +164,27 @@ func playBigJob(_ context.Context, s *show) error {
 		return err
 	}
 	line := with.line()
-	s.say("Each row is a GPU, each column %d minutes. s is a small job of equal importance, - a short one that matters "+
-		"least, B the big one. It comes at | (%s); the line above ! (%s) is when so many of those that ran then have ended "+
-		"that 12 GPUs can be free together.", int(column.Minutes()), clockTime(bigComes), clockTime(line))
+	s.say(
+		"Each row is a GPU, each column %d minutes. s is a small job of equal importance, - a short one that matters "+
+			"least, B the big one. It comes at | (%s); the line above ! (%s) is when so many of those that ran then have ended "+
+			"that 12 GPUs can be free together.",
+		int(column.Minutes()),
+		clockTime(bigComes),
+		clockTime(line),
+	)
 	fmt.Fprintln(s.Out)
 	fmt.Fprint(s.Out, gantt(with.all, allGPUs, map[time.Duration]rune{bigComes: '|', line: '!'}))
 	inGap, cut, used := with.inGap(big.from)
-	s.say("The big job waited %s and started at %s. Until then %d short jobs ran to their end in the gap, on GPUs that were "+
-		"kept for it; %d more were there when it started and gave way. Short jobs may have the gap because they can be "+
-		"stopped, and not because of their time limits: limits are not looked at, and a job as important as the big one "+
-		"waits, however short it is.", briefly(big.from-bigComes), clockTime(big.from), inGap, cut)
+	s.say(
+		"The big job waited %s and started at %s. Until then %d short jobs ran to their end in the gap, on GPUs that were "+
+			"kept for it; %d more were there when it started and gave way. Short jobs may have the gap because they can be "+
+			"stopped, and not because of their time limits: limits are not looked at, and a job as important as the big one "+
+			"waits, however short it is.",
+		briefly(big.from-bigComes),
+		clockTime(big.from),
+		inGap,
+		cut,
+	)
 
 	without, err := flood("BestEffortFIFO")
 	if err != nil {
@@ -182,13 +194,28 @@ func playBigJob(_ context.Context, s *show) error {
 	if err != nil {
 		return err
 	}
-	s.say("The same flood without the rule (the queue's strategy is BestEffortFIFO, not StrictFIFO): the big job starts at %s, "+
-		"when the flood is over.", clockTime(starved.from))
-	s.claim("the big job starts on the line: as soon as 12 GPUs can be free together without stopping an equal", onLine(big.from, line))
-	s.claim("no small job of equal importance that came after it takes what is kept for it", with.nobodyPasses(big.from))
-	s.claim(fmt.Sprintf("short jobs fill the gap meanwhile: %d of them end in it, %.1f GPU-hours", inGap, used.Hours()), atLeastOne(inGap))
+	s.say(
+		"The same flood without the rule (the queue's strategy is BestEffortFIFO, not StrictFIFO): the big job starts at %s, "+
+			"when the flood is over.",
+		clockTime(starved.from),
+	)
+	s.claim(
+		"the big job starts on the line: as soon as 12 GPUs can be free together without stopping an equal",
+		onLine(big.from, line),
+	)
+	s.claim(
+		"no small job of equal importance that came after it takes what is kept for it",
+		with.nobodyPasses(big.from),
+	)
+	s.claim(
+		fmt.Sprintf("short jobs fill the gap meanwhile: %d of them end in it, %.1f GPU-hours", inGap, used.Hours()),
+		atLeastOne(inGap),
+	)
 	s.claim("nobody is stopped but those that matter least", with.onlySpareCut())
-	s.claim("without the rule it would have waited more than twice as long", longer(starved.from-bigComes, 2*(big.from-bigComes)))
+	s.claim(
+		"without the rule it would have waited more than twice as long",
+		longer(starved.from-bigComes, 2*(big.from-bigComes)),
+	)
 	return nil
 }
 
@@ -220,7 +247,8 @@ func onLine(start, line time.Duration) error {
 // nobodyPasses: sand starts a job after the big one came only on what sand owns.
 func (s *stays) nobodyPasses(start time.Duration) error {
 	for _, sp := range s.all {
-		if strings.HasPrefix(sp.job, "sand/") && sp.from > bigComes && sp.from < start && s.use("sand/", sp.from) > owned {
+		if strings.HasPrefix(sp.job, "sand/") && sp.from > bigComes && sp.from < start &&
+			s.use("sand/", sp.from) > owned {
 			return fmt.Errorf("%s started at %s", sp.job, sp.from)
 		}
 	}

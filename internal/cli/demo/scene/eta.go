@@ -16,7 +16,8 @@ import (
 
 func eta() Scene {
 	return Scene{
-		Name: "eta", Title: "when will my job start? Estimates, and what came",
+		Name:  "eta",
+		Title: "when will my job start? Estimates, and what came",
 		Opening: "Whoever waits in a line wants to know for how long. mlbatch eta says two times for each job: one that is " +
 			"as likely too early as too late, and one by which nine in ten such jobs have started. Here four weeks of 32 " +
 			"shared GPUs pass in seconds; every half hour all that wait are told, and at the end what they were told is " +
@@ -56,13 +57,21 @@ func playEta(ctx context.Context, s *show) error {
 	if err := run.Err(); err != nil {
 		return fmt.Errorf("simulate: %w", err)
 	}
-	s.say("%d jobs came. One moment in the middle, what those were told that waited then, and how long it took:", len(world.Jobs))
-	s.claim(fmt.Sprintf("%d jobs were listed with their estimates, and what came of each is known", etaShown), s.listTold(trial.Told(), world.Start))
+	s.say(
+		"%d jobs came. One moment in the middle, what those were told that waited then, and how long it took:",
+		len(world.Jobs),
+	)
+	s.claim(
+		fmt.Sprintf("%d jobs were listed with their estimates, and what came of each is known", etaShown),
+		s.listTold(trial.Told(), world.Start),
+	)
 	report, err := trial.Report()
 	if err != nil {
 		return fmt.Errorf("sum up: %w", err)
 	}
-	s.say("All of them, and beside them what a scheduler would have said that only knows the time limits that people set:")
+	s.say(
+		"All of them, and beside them what a scheduler would have said that only knows the time limits that people set:",
+	)
 	fmt.Fprintln(s.Out)
 	if err := report.Text(s.Out); err != nil {
 		return err
@@ -87,7 +96,15 @@ func (s *show) listTold(told []calibration.Told, start time.Time) error {
 			if !t.Started {
 				return fmt.Errorf("%s never started", t.Key)
 			}
-			fmt.Fprintf(s.Out, "%-18s %14s %14s   after %s%s\n", t.Key, in(t.Said.P50), in(t.Said.P90), briefly(t.Wait), late(t))
+			fmt.Fprintf(
+				s.Out,
+				"%-18s %14s %14s   after %s%s\n",
+				t.Key,
+				in(t.Said.P50),
+				in(t.Said.P90),
+				briefly(t.Wait),
+				late(t),
+			)
 		}
 		return nil
 	}
@@ -116,9 +133,26 @@ func (s *show) judgeEta(r calibration.Report) error {
 		return errors.New("the report says nothing of jobs when they came")
 	}
 	own, limits := r.Rows[i], r.Rows[j]
-	s.claim(fmt.Sprintf("of %d jobs that had to wait, %.1f %% started by the first time they were told: half, within 5 points", own.Estimates, 100*own.P50), near(own.P50, 0.5, aimP50))
-	s.claim(fmt.Sprintf("%.1f %% started by the second: nine in ten, within 3 points", 100*own.P90), near(own.P90, 0.9, aimP90))
-	s.claim(fmt.Sprintf("the first is off by %s (median); by time limits alone it would be %s", briefly(own.Error), briefly(limits.Error)), closer(own.Error, limits.Error))
+	s.claim(
+		fmt.Sprintf(
+			"of %d jobs that had to wait, %.1f %% started by the first time they were told: half, within 5 points",
+			own.Estimates,
+			100*own.P50,
+		),
+		near(own.P50, 0.5, aimP50),
+	)
+	s.claim(
+		fmt.Sprintf("%.1f %% started by the second: nine in ten, within 3 points", 100*own.P90),
+		near(own.P90, 0.9, aimP90),
+	)
+	s.claim(
+		fmt.Sprintf(
+			"the first is off by %s (median); by time limits alone it would be %s",
+			briefly(own.Error),
+			briefly(limits.Error),
+		),
+		closer(own.Error, limits.Error),
+	)
 	return nil
 }
 

@@ -8,11 +8,13 @@ import (
 
 func fair() Scene {
 	return Scene{
-		Name: "fair", Title: "why their job started before mine: a receipt",
+		Name:  "fair",
+		Title: "why their job started before mine: a receipt",
 		Opening: "Two people wait for the same GPUs; one asked first, and the other one gets them. Whoever has to wait " +
 			"wants to see that this was fair: with fair sharing, what nobody owns goes to the team that has taken less of it, " +
 			"and the numbers are there to be checked.",
-		Cluster: &Cluster{Nodes: 3, TimeScale: 10, Configuration: fairConfiguration}, play: playFair,
+		Cluster: &Cluster{Nodes: 3, TimeScale: 10, Configuration: fairConfiguration},
+		play:    playFair,
 	}
 }
 
@@ -28,8 +30,10 @@ sleep 90000
 `
 
 func playFair(ctx context.Context, s *show) error {
-	s.say("Team blue and team red own 8 GPUs each; 8 more belong to nobody, and who needs them borrows them. Alice's " +
-		"job takes blue's 8 and 4 of those. Bob's two jobs take red's 8 and the other 4.")
+	s.say(
+		"Team blue and team red own 8 GPUs each; 8 more belong to nobody, and who needs them borrows them. Alice's " +
+			"job takes blue's 8 and 4 of those. Bob's two jobs take red's 8 and the other 4.",
+	)
 	if err := s.Shell.Write("long.sh", sleepScript); err != nil {
 		return err
 	}
@@ -47,7 +51,17 @@ func playFair(ctx context.Context, s *show) error {
 	}
 	s.say("All 24 GPUs are in use. Now alice asks for 4 more, and after her bob:")
 	for _, user := range []string{"alice", "bob"} {
-		if _, err := s.run(ctx, user, "mlbatch", "submit", "--gpus", "4", "--name", user+"-next", "long.sh"); err != nil {
+		if _, err := s.run(
+			ctx,
+			user,
+			"mlbatch",
+			"submit",
+			"--gpus",
+			"4",
+			"--name",
+			user+"-next",
+			"long.sh",
+		); err != nil {
 			return err
 		}
 		if err := s.in(ctx, teams()[user]+"/"+user+"-next", "Waiting"); err != nil {
@@ -75,7 +89,10 @@ func playFair(ctx context.Context, s *show) error {
 	if err != nil {
 		return err
 	}
-	s.claim("alice asked before bob, and bob's job was started", askedFirst(all["blue/alice-next"], all["red/bob-next"]))
+	s.claim(
+		"alice asked before bob, and bob's job was started",
+		askedFirst(all["blue/alice-next"], all["red/bob-next"]),
+	)
 	return s.receipt(ctx)
 }
 
@@ -97,8 +114,10 @@ type queueRow struct {
 
 // receipt shows the shares by which it was decided.
 func (s *show) receipt(ctx context.Context) error {
-	s.say("The receipt. Of the 8 GPUs that nobody owns, blue had 4 and would have had 8; red had none any more and has 4 " +
-		"now. The share is what a queue borrows of all that could be lent, in thousandths:")
+	s.say(
+		"The receipt. Of the 8 GPUs that nobody owns, blue had 4 and would have had 8; red had none any more and has 4 " +
+			"now. The share is what a queue borrows of all that could be lent, in thousandths:",
+	)
 	if _, err := s.run(ctx, "", "mlbatch", "kubectl", "get", "clusterqueues", "-o",
 		"custom-columns=QUEUE:.metadata.name,SHARE:.status.fairSharing.weightedShare"); err != nil {
 		return err
@@ -117,7 +136,10 @@ func (s *show) receipt(ctx context.Context) error {
 	for _, q := range list.Items {
 		borrowed[q.Name] = q.Borrowed
 	}
-	s.claim("blue has borrowed 4 GPUs all along, and red 4 with bob's job: nobody has more than the other", equalParts(borrowed))
+	s.claim(
+		"blue has borrowed 4 GPUs all along, and red 4 with bob's job: nobody has more than the other",
+		equalParts(borrowed),
+	)
 	all, err := s.jobs(ctx)
 	if err != nil {
 		return err

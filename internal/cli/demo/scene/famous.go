@@ -14,7 +14,8 @@ import (
 
 func famousBugs() Scene {
 	return Scene{
-		Name: "famous", Title: "famous faults of other schedulers, replayed",
+		Name:  "famous",
+		Title: "famous faults of other schedulers, replayed",
 		Opening: "Programs that decide which job runs where have had faults that cost their users weeks of work: jobs " +
 			"stopped again and again for each other, or waiting for ever beside free machines. Here are ten that were " +
 			"reported in public, each as a small world in which it showed, decided by mlbatch's own engine in virtual " +

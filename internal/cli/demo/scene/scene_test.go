@@ -24,7 +24,8 @@ func TestScenes(t *testing.T) {
 			t.Errorf("%s is found as %+v", s.Name, found)
 		}
 		names[s.Name] = true
-		if strings.Count(s.Opening, ".") < 1 || strings.Contains(strings.ToLower(s.Opening), "kueue") || len(s.Opening) > 450 {
+		if strings.Count(s.Opening, ".") < 1 || strings.Contains(strings.ToLower(s.Opening), "kueue") ||
+			len(s.Opening) > 450 {
 			t.Errorf("%s opens with %q", s.Name, s.Opening)
 		}
 	}
@@ -97,7 +98,12 @@ func TestPlay(t *testing.T) {
 			_, err := s.run(ctx, "", "mlbatch", "down")
 			return err
 		}, false, []string{"1 of 2", "FAIL  the scene is played to its end: $ mlbatch down: exit code 1"}},
-		"says nothing": {"a scene that checks nothing shows nothing", func(context.Context, *show) error { return nil }, false, []string{"nothing was stated"}},
+		"says nothing": {
+			"a scene that checks nothing shows nothing",
+			func(context.Context, *show) error { return nil },
+			false,
+			[]string{"nothing was stated"},
+		},
 		"first lines": {"as head would", func(ctx context.Context, s *show) error {
 			said, err := s.head(ctx, 1, "alice", "mlbatch", "nodes")
 			s.claim("all is known", has(said, "one", "two"))
@@ -107,7 +113,13 @@ func TestPlay(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			shell := &script{answers: map[string]string{"alice mlbatch ps": "NAME\n", "mlbatch down": "!no", "alice mlbatch nodes": "one\ntwo\n"}}
+			shell := &script{
+				answers: map[string]string{
+					"alice mlbatch ps":    "NAME\n",
+					"mlbatch down":        "!no",
+					"alice mlbatch nodes": "one\ntwo\n",
+				},
+			}
 			s := Scene{Name: name, play: c.play}
 			err := s.Play(context.Background(), Stage{Out: &out, Clock: clock.RealClock{}, Shell: shell})
 			if c.ok != (err == nil) || !c.ok && !errors.Is(err, ErrFailed) {
@@ -127,23 +139,53 @@ func TestStatementsNotice(t *testing.T) {
 	job := func(state string, made int) job { return job{State: state, Created: time.Unix(int64(made), 0)} }
 	row := func(gpus, free int64) string { return fmt.Sprintf(`{"name":"n","gpus":%d,"free":%d}`, gpus, free) }
 	nodes := func(rows ...string) *show {
-		return &show{Stage: Stage{Clock: clock.RealClock{}, Shell: &script{answers: map[string]string{"mlbatch nodes -o json": `{"items":[` + strings.Join(rows, ",") + `]}`}}}}
+		return &show{
+			Stage: Stage{
+				Clock: clock.RealClock{},
+				Shell: &script{
+					answers: map[string]string{"mlbatch nodes -o json": `{"items":[` + strings.Join(rows, ",") + `]}`},
+				},
+			},
+		}
 	}
 	said := func(free, largest string) (a answer) {
 		a.Explanation.Nodes.Free, a.Explanation.Nodes.Largest = free, largest
 		return a
 	}
 	ctx := context.Background()
-	small := &stays{all: []*span{{job: "sand/a", from: bigComes + 1, to: 3 * time.Hour, gpus: owned + 1}, {job: "sand/b", from: 0, to: 2 * time.Hour, gpus: 1, cut: true}}}
+	small := &stays{
+		all: []*span{
+			{job: "sand/a", from: bigComes + 1, to: 3 * time.Hour, gpus: owned + 1},
+			{job: "sand/b", from: 0, to: 2 * time.Hour, gpus: 1, cut: true},
+		},
+	}
 	cases := map[string]struct {
 		good, bad error
 	}{
-		"asked first":   {askedFirst(job("Waiting", 1), job("Running", 2)), askedFirst(job("Waiting", 3), job("Running", 2))},
-		"started":       {askedFirst(job("Waiting", 1), job("Running", 2)), askedFirst(job("Running", 1), job("Waiting", 2))},
-		"equal parts":   {equalParts(map[string]string{"blue-cluster-queue": "4", "red-cluster-queue": "4"}), equalParts(map[string]string{"blue-cluster-queue": "8"})},
-		"free":          {nodes(row(8, 3), row(8, 3), row(8, 3)).freeAs(ctx, said("9", "3")), nodes(row(8, 3), row(8, 3), row(8, 3)).freeAs(ctx, said("9", "4"))},
-		"in pieces":     {nodes(row(8, 4), row(8, 4)).freeAs(ctx, said("8", "4")), nodes(row(8, 8)).freeAs(ctx, said("8", "8"))},
-		"in use":        {nodes(row(8, 4), row(8, 8)).nodesHave(ctx, 2, 16, 4), nodes(row(8, 4), row(8, 4)).nodesHave(ctx, 2, 16, 4)},
+		"asked first": {
+			askedFirst(job("Waiting", 1), job("Running", 2)),
+			askedFirst(job("Waiting", 3), job("Running", 2)),
+		},
+		"started": {
+			askedFirst(job("Waiting", 1), job("Running", 2)),
+			askedFirst(job("Running", 1), job("Waiting", 2)),
+		},
+		"equal parts": {
+			equalParts(map[string]string{"blue-cluster-queue": "4", "red-cluster-queue": "4"}),
+			equalParts(map[string]string{"blue-cluster-queue": "8"}),
+		},
+		"free": {
+			nodes(row(8, 3), row(8, 3), row(8, 3)).freeAs(ctx, said("9", "3")),
+			nodes(row(8, 3), row(8, 3), row(8, 3)).freeAs(ctx, said("9", "4")),
+		},
+		"in pieces": {
+			nodes(row(8, 4), row(8, 4)).freeAs(ctx, said("8", "4")),
+			nodes(row(8, 8)).freeAs(ctx, said("8", "8")),
+		},
+		"in use": {
+			nodes(row(8, 4), row(8, 8)).nodesHave(ctx, 2, 16, 4),
+			nodes(row(8, 4), row(8, 4)).nodesHave(ctx, 2, 16, 4),
+		},
 		"runs":          {runs(job("Running", 1)), runs(job("Waiting", 1))},
 		"waits":         {waits(job("Waiting", 1)), waits(job("Running", 1))},
 		"near":          {near(0.52, 0.5, aimP50), near(0.56, 0.5, aimP50)},
@@ -179,7 +221,13 @@ func TestStatementsNotice(t *testing.T) {
 // TestGantt: each GPU is a row, with who has it when, and the marks stand where they belong.
 func TestGantt(t *testing.T) {
 	got := gantt([]*span{
-		{job: "sand/a", to: 2 * column, gpus: 1}, {job: "rock/b", from: column, to: 4 * column, gpus: 1}, {job: "spare/c", from: 2 * column, to: 3 * column, gpus: 1},
+		{
+			job:  "sand/a",
+			to:   2 * column,
+			gpus: 1,
+		},
+		{job: "rock/b", from: column, to: 4 * column, gpus: 1},
+		{job: "spare/c", from: 2 * column, to: 3 * column, gpus: 1},
 	}, 2, map[time.Duration]rune{column: '|'})
 	want := "         |\nGPU  0  ss-.\nGPU  1  .BBB\n        0:00\n"
 	if got != want {
@@ -189,7 +237,9 @@ func TestGantt(t *testing.T) {
 
 // TestQuoted: a command line can be pasted into a shell.
 func TestQuoted(t *testing.T) {
-	if got := quoted([]string{"mlbatch", "run", "--", "sh", "-c", "echo 'a b'", ""}); got != `mlbatch run -- sh -c 'echo '\''a b'\''' ''` {
+	if got := quoted(
+		[]string{"mlbatch", "run", "--", "sh", "-c", "echo 'a b'", ""},
+	); got != `mlbatch run -- sh -c 'echo '\''a b'\''' ''` {
 		t.Errorf("it is %s", got)
 	}
 }

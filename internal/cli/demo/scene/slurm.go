@@ -9,11 +9,13 @@ import (
 
 func slurm() Scene {
 	return Scene{
-		Name: "slurm", Title: "a script for Slurm runs as it is, and is shown as plain YAML",
+		Name:  "slurm",
+		Title: "a script for Slurm runs as it is, and is shown as plain YAML",
 		Opening: "Researchers who come from a supercomputer know its commands by heart: a script with #SBATCH lines, " +
 			"sbatch to hand it in, squeue to look, sacct to see how it ended. They type the same here; the one line that is " +
 			"new says which container image has the programs.",
-		Cluster: &Cluster{Nodes: 3, TimeScale: 10}, play: playSlurm,
+		Cluster: &Cluster{Nodes: 3, TimeScale: 10},
+		play:    playSlurm,
 	}
 }
 
@@ -109,15 +111,32 @@ func (s *show) asYAML(ctx context.Context) error {
 	if _, err := s.head(ctx, 16, "alice", "mlbatch", "submit", "-o", "yaml", "sweep.sh"); err != nil {
 		return err
 	}
-	if _, err := s.typed(ctx, Line{User: "alice", Argv: []string{"mlbatch", "submit", "-o", "yaml", "sweep.sh"}, Into: "sweep.yaml"}, 0); err != nil {
+	if _, err := s.typed(
+		ctx,
+		Line{User: "alice", Argv: []string{"mlbatch", "submit", "-o", "yaml", "sweep.sh"}, Into: "sweep.yaml"},
+		0,
+	); err != nil {
 		return err
 	}
 	var judged batchJob
 	_, err := s.run(ctx, "alice", "mlbatch", "kubectl", "create", "--dry-run=server", "-f", "sweep.yaml")
 	if err == nil {
-		err = s.look(ctx, &judged, "alice", "mlbatch", "kubectl", "create", "--dry-run=server", "-o", "json", "-f", "sweep.yaml")
+		err = s.look(
+			ctx,
+			&judged,
+			"alice",
+			"mlbatch",
+			"kubectl",
+			"create",
+			"--dry-run=server",
+			"-o",
+			"json",
+			"-f",
+			"sweep.yaml",
+		)
 	}
-	if err == nil && (judged.Kind != "Job" || judged.Spec.Completions != sweepTasks || judged.Spec.Parallelism != sweepAtOnce) {
+	if err == nil &&
+		(judged.Kind != "Job" || judged.Spec.Completions != sweepTasks || judged.Spec.Parallelism != sweepAtOnce) {
 		err = fmt.Errorf("it is %+v", judged)
 	}
 	s.claim("the manifest is a Job of 10 tasks, 3 at once, which a real API server accepts", err)

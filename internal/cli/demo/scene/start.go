@@ -28,14 +28,42 @@ func playStart(ctx context.Context, s *show) (err error) {
 		return err
 	}
 	ready := s.Clock.Since(s.began)
-	s.say("There are two teams already, which own all of the GPUs. A third one is a command as well; teams may own more " +
-		"together than there is, because they lend what they do not use, and it says so:")
-	if _, err := s.run(ctx, "", "mlbatch", "team", "create", "green", "--gpus", "8", "--users", "carol"); err != nil {
+	s.say(
+		"There are two teams already, which own all of the GPUs. A third one is a command as well; teams may own more " +
+			"together than there is, because they lend what they do not use, and it says so:",
+	)
+	if _, err := s.run(
+		ctx,
+		"",
+		"mlbatch",
+		"team",
+		"create",
+		"green",
+		"--gpus",
+		"8",
+		"--users",
+		"carol",
+	); err != nil {
 		return err
 	}
 	s.say("One person of each team asks for GPUs, for ten minutes of work:")
 	for _, user := range []string{"alice", "bob", "carol"} {
-		if _, err := s.run(ctx, user, "mlbatch", "run", "--detach", "--name", user+"-first", "--image", "python:3.12", "--gpus", "4", "--", "sleep", "600"); err != nil {
+		if _, err := s.run(
+			ctx,
+			user,
+			"mlbatch",
+			"run",
+			"--detach",
+			"--name",
+			user+"-first",
+			"--image",
+			"python:3.12",
+			"--gpus",
+			"4",
+			"--",
+			"sleep",
+			"600",
+		); err != nil {
 			return err
 		}
 	}
@@ -55,13 +83,20 @@ func playStart(ctx context.Context, s *show) (err error) {
 	if _, err := s.run(ctx, "", "mlbatch", "queue"); err != nil {
 		return err
 	}
-	s.say("From nothing to a cluster: %.1f s. To jobs of three teams that run: %.1f s.", ready.Seconds(), running.Seconds())
+	s.say(
+		"From nothing to a cluster: %.1f s. To jobs of three teams that run: %.1f s.",
+		ready.Seconds(),
+		running.Seconds(),
+	)
 	all, err := s.jobs(ctx)
 	if err != nil {
 		return err
 	}
 	for _, user := range []string{"alice", "bob", "carol"} {
-		s.claim(user+"'s job runs, in the namespace of team "+teams()[user], runs(all[teams()[user]+"/"+user+"-first"]))
+		s.claim(
+			user+"'s job runs, in the namespace of team "+teams()[user],
+			runs(all[teams()[user]+"/"+user+"-first"]),
+		)
 	}
 	s.claim("there are 4 nodes with 8 GPUs each, and 12 of the 32 are in use", s.nodesHave(ctx, 4, 32, 12))
 	return nil

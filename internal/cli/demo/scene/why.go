@@ -12,11 +12,13 @@ import (
 
 func why() Scene {
 	return Scene{
-		Name: "why", Title: "why a job waits though GPUs are free, and what helps",
+		Name:  "why",
+		Title: "why a job waits though GPUs are free, and what helps",
 		Opening: "A program that needs 8 GPUs at once waits, although 9 are free: the most asked question wherever " +
 			"GPUs are shared. mlbatch why answers it in plain words and says what would help; each piece of advice has " +
 			"been tried on a copy of the cluster's state before it is given, and here it is followed.",
-		Cluster: &Cluster{Nodes: 3, TimeScale: 1}, play: playWhy,
+		Cluster: &Cluster{Nodes: 3, TimeScale: 1},
+		play:    playWhy,
 	}
 }
 
@@ -46,7 +48,17 @@ func playWhy(ctx context.Context, s *show) error {
 	}
 	s.say("Three jobs of 5 GPUs each, on three machines of 8:")
 	for _, name := range []string{"one", "two", "three"} {
-		if _, err := s.run(ctx, "alice", "mlbatch", "submit", "--gpus", "5", "--name", name, "train.sh"); err != nil {
+		if _, err := s.run(
+			ctx,
+			"alice",
+			"mlbatch",
+			"submit",
+			"--gpus",
+			"5",
+			"--name",
+			name,
+			"train.sh",
+		); err != nil {
 			return err
 		}
 	}
@@ -57,7 +69,17 @@ func playWhy(ctx context.Context, s *show) error {
 		return err
 	}
 	s.say("9 GPUs are free. A job that needs 8 on one machine:")
-	if _, err := s.run(ctx, "alice", "mlbatch", "submit", "--gpus", "8", "--name", "big", "train.sh"); err != nil {
+	if _, err := s.run(
+		ctx,
+		"alice",
+		"mlbatch",
+		"submit",
+		"--gpus",
+		"8",
+		"--name",
+		"big",
+		"train.sh",
+	); err != nil {
 		return err
 	}
 	var is answer
@@ -106,7 +128,17 @@ func (s *show) smaller(ctx context.Context, is answer) error {
 			continue
 		}
 		s.say("The first way: ask for %s. The same job, smaller, must start now:", a.Amount)
-		if _, err := s.run(ctx, "alice", "mlbatch", "submit", "--gpus", a.Amount, "--name", "smaller", "train.sh"); err != nil {
+		if _, err := s.run(
+			ctx,
+			"alice",
+			"mlbatch",
+			"submit",
+			"--gpus",
+			a.Amount,
+			"--name",
+			"smaller",
+			"train.sh",
+		); err != nil {
 			return err
 		}
 		_, err := s.run(ctx, "alice", "mlbatch", "wait", "smaller", "--for", "running", "--timeout", "1m")
@@ -140,12 +172,18 @@ func (s *show) afterTheEnd(ctx context.Context, is answer) error {
 			return err
 		}
 		s.claim("big has waited so far, with 9 GPUs free", waits(before["blue/big"]))
-		s.say("The other way: wait for the end of %s. Rather than waiting, alice ends it:", strings.Join(named, " and "))
+		s.say(
+			"The other way: wait for the end of %s. Rather than waiting, alice ends it:",
+			strings.Join(named, " and "),
+		)
 		if _, err := s.run(ctx, "alice", append([]string{"mlbatch", "cancel"}, named...)...); err != nil {
 			return err
 		}
 		_, err = s.run(ctx, "alice", "mlbatch", "wait", "big", "--for", "running", "--timeout", "1m")
-		s.claim("advised to wait for the end of "+strings.Join(named, " and ")+": when it has ended, big starts", err)
+		s.claim(
+			"advised to wait for the end of "+strings.Join(named, " and ")+": when it has ended, big starts",
+			err,
+		)
 		_, err = s.run(ctx, "alice", "mlbatch", "ps")
 		return err
 	}

@@ -25,7 +25,9 @@ import (
 const parallelDeletes = 16
 
 // errForeign means that an object with a component's name belongs to others.
-var errForeign = errors.New("an object of this name exists and does not belong to the AppWrapper; rename the component or delete the object")
+var errForeign = errors.New(
+	"an object of this name exists and does not belong to the AppWrapper; rename the component or delete the object",
+)
 
 // errGoing means that an earlier object of a component is not gone yet.
 var errGoing = errors.New("the previous object of this name is still being deleted")
@@ -101,7 +103,14 @@ func (a *attempt) disown(ctx context.Context, c appwrapper.Component, uid types.
 	object.SetGroupVersionKind(c.GVK)
 	object.SetNamespace(c.Namespace)
 	object.SetName(c.Name)
-	err := gone(a.client.Delete(ctx, object, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &uid}))
+	err := gone(
+		a.client.Delete(
+			ctx,
+			object,
+			client.PropagationPolicy(metav1.DeletePropagationBackground),
+			client.Preconditions{UID: &uid},
+		),
+	)
 	if err != nil {
 		return fmt.Errorf("delete %s, which was not recorded: %w", c.Title(), err)
 	}
@@ -182,7 +191,14 @@ func (a *attempt) deleteRemakers(ctx context.Context) error {
 			TypeMeta:   metav1.TypeMeta{APIVersion: maker.APIVersion, Kind: maker.Kind},
 			ObjectMeta: metav1.ObjectMeta{Namespace: a.w.Namespace, Name: maker.Name},
 		}
-		err := gone(a.client.Delete(ctx, o, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &uid}))
+		err := gone(
+			a.client.Delete(
+				ctx,
+				o,
+				client.PropagationPolicy(metav1.DeletePropagationBackground),
+				client.Preconditions{UID: &uid},
+			),
+		)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("delete %s %s, which makes pods anew: %w", maker.Kind, maker.Name, err))
 		}

@@ -96,14 +96,24 @@ func TestWhatIsDeleted(t *testing.T) {
 	d.fails["one"], d.fails["p"] = errors.New("connection refused"), errors.New("connection reset")
 	look("what can go goes", "delete Service one: connection refused\ndelete pod p: connection reset",
 		"one u-one Background", "p u-p", "two u-two Background")
-	d.fails["one"] = apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "one", errors.New("no rule"))
+	d.fails["one"] = apierrors.NewForbidden(
+		schema.GroupResource{Resource: "services"},
+		"one",
+		errors.New("no rule"),
+	)
 	d.fails["p"] = apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "p")
 	look("rights that were there are waited for", `delete Service one: services "one" is forbidden: no rule`,
 		"one u-one Background", "p u-p", "two u-two Background")
 	a.facts.Components[0].Unreadable = "forbidden"
 	look("what may not even be read is left", "", "one u-one Background", "p u-p", "two u-two Background")
 	d.fails["one"] = errors.New("connection refused")
-	look("but not for any error", "delete Service one: connection refused", "one u-one Background", "p u-p", "two u-two Background")
+	look(
+		"but not for any error",
+		"delete Service one: connection refused",
+		"one u-one Background",
+		"p u-p",
+		"two u-two Background",
+	)
 	a.step.Action = lifecycle.Nothing
 	look("nothing is asked for", "")
 }
@@ -169,7 +179,9 @@ func TestWhoseObjectItIs(t *testing.T) {
 				t.Fatal(err)
 			}
 			j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name, UID: "there"}}
-			j.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(x.get(), awv1beta2.GroupVersion.WithKind("AppWrapper"))}
+			j.OwnerReferences = []metav1.OwnerReference{
+				*metav1.NewControllerRef(x.get(), awv1beta2.GroupVersion.WithKind("AppWrapper")),
+			}
 			c.setUp(x, a, j)
 			if err := x.server.Create(t.Context(), j); err != nil {
 				t.Fatal(err)
@@ -212,7 +224,10 @@ func TestCreationStopsAtTheFirstError(t *testing.T) {
 	if err := a.gather(t.Context(), cached); err != nil {
 		t.Fatal(err)
 	}
-	if err := x.server.Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "front"}}); err != nil {
+	if err := x.server.Create(
+		t.Context(),
+		&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "front"}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	a.create(t.Context())
@@ -223,15 +238,23 @@ func TestCreationStopsAtTheFirstError(t *testing.T) {
 	if diff := cmp.Diff(map[string]int{"alone": 1}, x.created); diff != "" {
 		t.Errorf("created (-want +got):\n%s", diff)
 	}
-	if !a.facts.Components[0].Exists || a.uids[0] == "" || a.facts.Components[1].Exists || a.facts.Components[2].Exists {
+	if !a.facts.Components[0].Exists || a.uids[0] == "" || a.facts.Components[1].Exists ||
+		a.facts.Components[2].Exists {
 		t.Errorf("facts %+v, UIDs %v", a.facts.Components, a.uids)
 	}
-	if err := x.server.Delete(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "front"}}); err != nil {
+	if err := x.server.Delete(
+		t.Context(),
+		&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "front"}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	a.facts.CreateError, a.failedAt = nil, -1
 	a.create(t.Context())
-	if diff := cmp.Diff(map[string]int{"alone": 1, "front": 1, "back": 1}, x.created); diff != "" || a.facts.CreateError != nil {
+	if diff := cmp.Diff(
+		map[string]int{"alone": 1, "front": 1, "back": 1},
+		x.created,
+	); diff != "" ||
+		a.facts.CreateError != nil {
 		t.Errorf("%+v; created (-want +got):\n%s", a.facts.CreateError, diff)
 	}
 }

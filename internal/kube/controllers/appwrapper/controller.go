@@ -112,7 +112,10 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 		}
 	}
 	queue := fairqueue.Options()
-	queue.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](10*time.Millisecond, 5*time.Second)
+	queue.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
+		10*time.Millisecond,
+		5*time.Second,
+	)
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("appwrapper").
 		For(&awv1beta2.AppWrapper{})
@@ -120,8 +123,16 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 		b = b.Owns(k.New(), builder.WithPredicates(ends(&k)))
 	}
 	return b.
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(appWrapperOf), builder.WithPredicates(podChanges())).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.onNode), builder.WithPredicates(nodeTurnsBad(r.inject.Avoid))).
+		Watches(
+			&corev1.Pod{},
+			handler.EnqueueRequestsFromMapFunc(appWrapperOf),
+			builder.WithPredicates(podChanges()),
+		).
+		Watches(
+			&corev1.Node{},
+			handler.EnqueueRequestsFromMapFunc(r.onNode),
+			builder.WithPredicates(nodeTurnsBad(r.inject.Avoid)),
+		).
 		WithOptions(queue).
 		Complete(r)
 }
@@ -156,7 +167,12 @@ func appWrapperOf(_ context.Context, o client.Object) []reconcile.Request {
 // onNode leads from a node to the AppWrappers with pods on it.
 func (r *reconciler) onNode(ctx context.Context, o client.Object) []reconcile.Request {
 	var pods corev1.PodList
-	if err := r.client.List(ctx, &pods, client.MatchingFields{byNode: o.GetName()}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.client.List(
+		ctx,
+		&pods,
+		client.MatchingFields{byNode: o.GetName()},
+		client.UnsafeDisableDeepCopy,
+	); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "List pods of a node", "node", o.GetName())
 		return nil
 	}

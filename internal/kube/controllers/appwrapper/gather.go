@@ -98,7 +98,11 @@ func (a *attempt) understand() {
 }
 
 func sameObjects(a, b []appwrapper.Component) bool {
-	return slices.EqualFunc(a, b, func(x, y appwrapper.Component) bool { return x.GVK == y.GVK && x.Name == y.Name })
+	return slices.EqualFunc(
+		a,
+		b,
+		func(x, y appwrapper.Component) bool { return x.GVK == y.GVK && x.Name == y.Name },
+	)
 }
 
 // observe reads one component, unless nothing depends on it.
@@ -149,7 +153,8 @@ func (a *attempt) ours(c appwrapper.Component, found *unstructured.Unstructured)
 // hopeless reports whether reading again would find the same: it is not allowed,
 // or not possible.
 func hopeless(err error) bool {
-	return apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsBadRequest(err) || apierrors.IsInvalid(err)
+	return apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsBadRequest(err) ||
+		apierrors.IsInvalid(err)
 }
 
 // mayExist reports whether components can be there at all. It saves the reads
@@ -178,7 +183,11 @@ func watched(gvk schema.GroupVersionKind) *jobs.Kind {
 // find reads the object of a component; nil if there is none. A kind that does
 // not exist has no objects: its definition may have been deleted while the
 // AppWrapper still wants to be cleaned up.
-func (a *attempt) find(ctx context.Context, c appwrapper.Component, from source) (*unstructured.Unstructured, error) {
+func (a *attempt) find(
+	ctx context.Context,
+	c appwrapper.Component,
+	from source,
+) (*unstructured.Unstructured, error) {
 	key := types.NamespacedName{Namespace: c.Namespace, Name: c.Name}
 	if k := watched(c.GVK); k != nil && from == cached {
 		return a.findCached(ctx, k, key)
@@ -195,7 +204,11 @@ func (a *attempt) find(ctx context.Context, c appwrapper.Component, from source)
 	return nil, fmt.Errorf("read %s: %w", c.Title(), err)
 }
 
-func (a *attempt) findCached(ctx context.Context, k *jobs.Kind, key types.NamespacedName) (*unstructured.Unstructured, error) {
+func (a *attempt) findCached(
+	ctx context.Context,
+	k *jobs.Kind,
+	key types.NamespacedName,
+) (*unstructured.Unstructured, error) {
 	o := k.New()
 	if err := a.client.Get(ctx, key, o); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -215,9 +228,20 @@ func (a *attempt) readPods(ctx context.Context, from source) ([]lifecycle.Pod, e
 	var list corev1.PodList
 	var err error
 	if from == fresh {
-		err = a.live.List(ctx, &list, client.InNamespace(a.w.Namespace), client.MatchingLabels{awv1beta2.AppWrapperLabel: a.w.Name})
+		err = a.live.List(
+			ctx,
+			&list,
+			client.InNamespace(a.w.Namespace),
+			client.MatchingLabels{awv1beta2.AppWrapperLabel: a.w.Name},
+		)
 	} else {
-		err = a.client.List(ctx, &list, client.InNamespace(a.w.Namespace), client.MatchingFields{byAppWrapper: a.w.Name}, client.UnsafeDisableDeepCopy)
+		err = a.client.List(
+			ctx,
+			&list,
+			client.InNamespace(a.w.Namespace),
+			client.MatchingFields{byAppWrapper: a.w.Name},
+			client.UnsafeDisableDeepCopy,
+		)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
@@ -274,11 +298,16 @@ func (a *attempt) readPod(ctx context.Context, p *corev1.Pod) (lifecycle.Pod, er
 // has made, and goes with it, unless a user has taken its owner off it: then it would go on for ever.
 func (a *attempt) noteRemaker(p *corev1.Pod) {
 	began := meta.FindStatusCondition(a.w.Status.Conditions, string(awv1beta2.DeletingResources))
-	if began == nil || began.Status != metav1.ConditionTrue || !p.CreationTimestamp.After(began.LastTransitionTime.Time) {
+	if began == nil || began.Status != metav1.ConditionTrue ||
+		!p.CreationTimestamp.After(began.LastTransitionTime.Time) {
 		return
 	}
 	maker := metav1.GetControllerOf(p)
-	if maker == nil || !slices.Contains([]string{"apps/v1 StatefulSet", "apps/v1 ReplicaSet", "batch/v1 Job"}, maker.APIVersion+" "+maker.Kind) {
+	if maker == nil ||
+		!slices.Contains(
+			[]string{"apps/v1 StatefulSet", "apps/v1 ReplicaSet", "batch/v1 Job"},
+			maker.APIVersion+" "+maker.Kind,
+		) {
 		return
 	}
 	if a.remakers == nil {
@@ -316,7 +345,12 @@ func (a *attempt) onBadNode(ctx context.Context, p *corev1.Pod) (string, error) 
 		return "", nil
 	}
 	var node corev1.Node
-	if err := a.client.Get(ctx, types.NamespacedName{Name: p.Spec.NodeName}, &node, client.UnsafeDisableDeepCopy); err != nil {
+	if err := a.client.Get(
+		ctx,
+		types.NamespacedName{Name: p.Spec.NodeName},
+		&node,
+		client.UnsafeDisableDeepCopy,
+	); err != nil {
 		if apierrors.IsNotFound(err) {
 			return "", nil
 		}

@@ -26,7 +26,9 @@ import (
 func forge(t *testing.T, x *world, name string) *batchv1.Job {
 	t.Helper()
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: x.key.Namespace, Name: name, UID: "forged"}}
-	j.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(x.get(), awv1beta2.GroupVersion.WithKind("AppWrapper"))}
+	j.OwnerReferences = []metav1.OwnerReference{
+		*metav1.NewControllerRef(x.get(), awv1beta2.GroupVersion.WithKind("AppWrapper")),
+	}
 	if err := x.server.Create(t.Context(), j); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +45,12 @@ func TestForgedComponent(t *testing.T) {
 	x.to("Running")
 	j, s := x.jobs()[0], x.get().Status.ComponentStatus[0]
 	if len(x.jobs()) != 1 || j.UID == "forged" || s.UID != j.UID {
-		t.Errorf("%d jobs, UID %s, recorded %s: a forged one must be deleted, and ours be created", len(x.jobs()), j.UID, s.UID)
+		t.Errorf(
+			"%d jobs, UID %s, recorded %s: a forged one must be deleted, and ours be created",
+			len(x.jobs()),
+			j.UID,
+			s.UID,
+		)
 	}
 	if err := x.server.Delete(t.Context(), &j); err != nil {
 		t.Fatal(err)
@@ -95,8 +102,14 @@ func TestWhatMakesPodsAnewIsDeleted(t *testing.T) {
 	x.reconcileAll()
 	made := x.pods()[0].DeepCopy()
 	made.ObjectMeta = metav1.ObjectMeta{
-		Namespace: x.key.Namespace, Name: "anew", UID: "anew", Labels: made.Labels, CreationTimestamp: metav1.NewTime(x.clock.Now().Add(2 * time.Second)),
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, batchv1.SchemeGroupVersion.WithKind("Job"))},
+		Namespace:         x.key.Namespace,
+		Name:              "anew",
+		UID:               "anew",
+		Labels:            made.Labels,
+		CreationTimestamp: metav1.NewTime(x.clock.Now().Add(2 * time.Second)),
+		OwnerReferences: []metav1.OwnerReference{
+			*metav1.NewControllerRef(set, batchv1.SchemeGroupVersion.WithKind("Job")),
+		},
 	}
 	if err := x.server.Create(t.Context(), made); err != nil {
 		t.Fatal(err)
@@ -148,7 +161,11 @@ func TestForbiddenKind(t *testing.T) {
 		x.r.live = interceptor.NewClient(x.server, interceptor.Funcs{
 			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 				if o.GetObjectKind().GroupVersionKind().Kind == "Service" {
-					return apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, key.Name, errors.New("no rule allows it"))
+					return apierrors.NewForbidden(
+						schema.GroupResource{Resource: "services"},
+						key.Name,
+						errors.New("no rule allows it"),
+					)
 				}
 				return c.Get(ctx, key, o, opts...)
 			},
@@ -159,7 +176,11 @@ func TestForbiddenKind(t *testing.T) {
 	x.reconcileAll()
 	x.admit()
 	x.to("Failed")
-	if why := meta.FindStatusCondition(x.get().Status.Conditions, "Unhealthy"); !strings.Contains(why.Message, "Read Service front: ") || !strings.Contains(why.Message, "no rule allows it") {
+	if why := meta.FindStatusCondition(
+		x.get().Status.Conditions,
+		"Unhealthy",
+	); !strings.Contains(why.Message, "Read Service front: ") ||
+		!strings.Contains(why.Message, "no rule allows it") {
 		t.Errorf("it says %+v", why)
 	}
 	if !strings.Contains(x.conditions(), "QuotaReserved=False") {
@@ -180,7 +201,12 @@ func TestForbiddenKind(t *testing.T) {
 		x.clock.SetTime(x.clock.Now().Add(x.recheck))
 	}
 	var s corev1.Service
-	if err := x.server.Get(t.Context(), client.ObjectKey{Namespace: x.key.Namespace, Name: "front"}, &s); x.phase() != "gone" || !apierrors.IsNotFound(err) {
+	if err := x.server.Get(
+		t.Context(),
+		client.ObjectKey{Namespace: x.key.Namespace, Name: "front"},
+		&s,
+	); x.phase() != "gone" ||
+		!apierrors.IsNotFound(err) {
 		t.Errorf("deletion depends on reading: %s, its Service: %v", x.phase(), err)
 	}
 }
@@ -212,7 +238,8 @@ func TestWrappedPodLosesItsNode(t *testing.T) {
 			x.status(&p)
 			x.reconcileAll()
 			lose(x, &p)
-			if name == "deleted node" && len(x.r.onNode(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-0"}})) != 1 {
+			if name == "deleted node" &&
+				len(x.r.onNode(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-0"}})) != 1 {
 				t.Error("the node does not lead to the AppWrapper")
 			}
 			if err := x.reconcile(); err != nil {
@@ -337,7 +364,8 @@ func TestWrapperOfAnotherController(t *testing.T) {
 func TestAllThatIsWrongWithAnnotationsIsOneEvent(t *testing.T) {
 	w := wrapper(jobManifest)
 	w.Annotations = map[string]string{
-		"workload.codeflare.dev.appwrapper/retryLimit": "many", "workload.codeflare.dev.appwrapper/warmupGracePeriodDuration": "soon",
+		"workload.codeflare.dev.appwrapper/retryLimit":                "many",
+		"workload.codeflare.dev.appwrapper/warmupGracePeriodDuration": "soon",
 	}
 	x := newWorld(t, w)
 	x.reconcileAll()
@@ -345,7 +373,10 @@ func TestAllThatIsWrongWithAnnotationsIsOneEvent(t *testing.T) {
 		t.Errorf("events (-want +got)\n%s", diff)
 	}
 	_, warnings := appwrapper.ParsePolicy(lifecycle.Defaults(), w.Annotations)
-	if s := sentences(warnings); !strings.Contains(s, `"many" is not`) || !strings.Contains(s, `; annotation`) || !strings.Contains(s, `"soon" is not`) {
+	if s := sentences(
+		warnings,
+	); !strings.Contains(s, `"many" is not`) || !strings.Contains(s, `; annotation`) ||
+		!strings.Contains(s, `"soon" is not`) {
 		t.Errorf("it says %q", s)
 	}
 }

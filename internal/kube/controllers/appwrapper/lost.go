@@ -26,7 +26,10 @@ func (a *attempt) nodeOf(i int, uid types.UID) string {
 	if !isPod(c) || uid == "" {
 		return ""
 	}
-	ready := slices.ContainsFunc(a.step.Conditions, func(c lifecycle.Condition) bool { return c.Type == lifecycle.PodsReady && c.True })
+	ready := slices.ContainsFunc(
+		a.step.Conditions,
+		func(c lifecycle.Condition) bool { return c.Type == lifecycle.PodsReady && c.True },
+	)
 	at := slices.IndexFunc(a.facts.Pods, func(p lifecycle.Pod) bool { return p.UID == string(uid) })
 	if ready && at >= 0 {
 		return a.facts.Pods[at].Node

@@ -81,7 +81,10 @@ func (a *attempt) run(ctx context.Context) error {
 	}
 	// 2. The finalizer comes before the first component.
 	if a.step.Finalizer == lifecycle.AddFinalizer {
-		if err := a.setFinalizers(ctx, append(slices.Clone(a.w.Finalizers), awv1beta2.AppWrapperFinalizer)); err != nil {
+		if err := a.setFinalizers(
+			ctx,
+			append(slices.Clone(a.w.Finalizers), awv1beta2.AppWrapperFinalizer),
+		); err != nil {
 			return err
 		}
 		a.facts.Finalizer = true
@@ -117,7 +120,10 @@ func (a *attempt) leave(ctx context.Context) error {
 
 // unpin takes our finalizer away.
 func (a *attempt) unpin(ctx context.Context) error {
-	rest := slices.DeleteFunc(slices.Clone(a.w.Finalizers), func(f string) bool { return f == awv1beta2.AppWrapperFinalizer })
+	rest := slices.DeleteFunc(
+		slices.Clone(a.w.Finalizers),
+		func(f string) bool { return f == awv1beta2.AppWrapperFinalizer },
+	)
 	return a.setFinalizers(ctx, rest)
 }
 
@@ -139,7 +145,11 @@ func (a *attempt) decide(ctx context.Context) error {
 func (a *attempt) setFinalizers(ctx context.Context, finalizers []string) error {
 	next := a.w.DeepCopy()
 	next.Finalizers = finalizers
-	if err := a.client.Patch(ctx, next, client.MergeFromWithOptions(a.w, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := a.client.Patch(
+		ctx,
+		next,
+		client.MergeFromWithOptions(a.w, client.MergeFromWithOptimisticLock{}),
+	); err != nil {
 		return fmt.Errorf("write finalizers: %w", err)
 	}
 	a.w = next

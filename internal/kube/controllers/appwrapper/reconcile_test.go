@@ -87,7 +87,8 @@ func TestCreatedJob(t *testing.T) {
 		t.Error("a Job that deletes itself would look as if a user deleted it")
 	}
 	status := x.get().Status.ComponentStatus
-	if len(status) != 1 || status[0].Name != j.Name || *status[0].PodSets[0].Replicas != 2 || status[0].Conditions[0].Reason != "ComponentCreatedSuccessfully" {
+	if len(status) != 1 || status[0].Name != j.Name || *status[0].PodSets[0].Replicas != 2 ||
+		status[0].Conditions[0].Reason != "ComponentCreatedSuccessfully" {
 		t.Errorf("component status %+v", status)
 	}
 }
@@ -103,7 +104,10 @@ func TestBadNode(t *testing.T) {
 	if err := x.reconcile(); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"status", "delete Job", "delete Pod", "delete Pod"}, x.since(mark)); diff != "" {
+	if diff := cmp.Diff(
+		[]string{"status", "delete Job", "delete Pod", "delete Pod"},
+		x.since(mark),
+	); diff != "" {
 		t.Errorf("one look at a bad node must delete everything (-want +got)\n%s", diff)
 	}
 	if n := len(x.pods()); n != 0 {
@@ -116,7 +120,8 @@ func TestBadNode(t *testing.T) {
 		t.Errorf("moving off a node used %d retries", w.Status.Retries)
 	}
 	terms := x.pods()[0].Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-	if len(terms) != 1 || len(terms[0].MatchExpressions) != 1 || terms[0].MatchExpressions[0].Operator != corev1.NodeSelectorOpNotIn {
+	if len(terms) != 1 || len(terms[0].MatchExpressions) != 1 ||
+		terms[0].MatchExpressions[0].Operator != corev1.NodeSelectorOpNotIn {
 		t.Errorf("pods may come back to the node: %+v", terms)
 	}
 	if got := testutil.ToFloat64(x.r.count.resets.WithLabelValues("blue", "AutopilotNoExecute")); got != 1 {
@@ -217,7 +222,9 @@ func TestDeletionOfKindThatIsGone(t *testing.T) {
 	now := metav1.Now()
 	w.DeletionTimestamp = &now
 	w.Status.Phase = awv1beta2.AppWrapperRunning
-	w.Status.ComponentStatus = []awv1beta2.AppWrapperComponentStatus{{Name: "w", Kind: "Widget", APIVersion: "example.org/v1"}}
+	w.Status.ComponentStatus = []awv1beta2.AppWrapperComponentStatus{
+		{Name: "w", Kind: "Widget", APIVersion: "example.org/v1"},
+	}
 	x := newWorld(t, w)
 	x.r.live = noKind{x.server}
 	x.reconcileAll()
@@ -229,7 +236,12 @@ func TestDeletionOfKindThatIsGone(t *testing.T) {
 // noKind is an API server that does not know Widgets.
 type noKind struct{ client.Reader }
 
-func (n noKind) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+func (n noKind) Get(
+	ctx context.Context,
+	key client.ObjectKey,
+	o client.Object,
+	opts ...client.GetOption,
+) error {
 	if gvk := o.GetObjectKind().GroupVersionKind(); gvk.Kind == "Widget" {
 		return &meta.NoKindMatchError{GroupKind: gvk.GroupKind(), SearchedVersions: []string{gvk.Version}}
 	}
@@ -244,19 +256,30 @@ func TestForeignObject(t *testing.T) {
 	}{
 		"nobody's": {why: "an object that a user made is not ours to take or to delete"},
 		"an earlier AppWrapper of the same name": {
-			why:   "owners are told apart by UID and not by name",
-			owner: []metav1.OwnerReference{{APIVersion: "workload.codeflare.dev/v1beta2", Kind: "AppWrapper", Name: "short", UID: "another", Controller: new(true)}},
+			why: "owners are told apart by UID and not by name",
+			owner: []metav1.OwnerReference{
+				{
+					APIVersion: "workload.codeflare.dev/v1beta2",
+					Kind:       "AppWrapper",
+					Name:       "short",
+					UID:        "another",
+					Controller: new(true),
+				},
+			},
 		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			foreign := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "taken", OwnerReferences: c.owner}}
+			foreign := &batchv1.Job{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "taken", OwnerReferences: c.owner},
+			}
 			x := newWorld(t, wrapper(named), foreign)
 			x.reconcileAll()
 			x.admit()
 			x.to("Failed")
 			x.reconcileAll()
-			if len(x.jobs()) != 1 || !strings.Contains(x.conditions(), "Unhealthy=True/CreateFailed") || strings.Contains(x.conditions(), "QuotaReserved=True") {
+			if len(x.jobs()) != 1 || !strings.Contains(x.conditions(), "Unhealthy=True/CreateFailed") ||
+				strings.Contains(x.conditions(), "QuotaReserved=True") {
 				t.Errorf("%s: %d jobs, %s", c.why, len(x.jobs()), x.conditions())
 			}
 		})
@@ -276,7 +299,10 @@ func TestManagedByOthers(t *testing.T) {
 
 func TestMissingComponent(t *testing.T) {
 	x := running(t, jobManifest, serviceManifest)
-	if err := x.server.Delete(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "front"}}); err != nil {
+	if err := x.server.Delete(
+		t.Context(),
+		&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "front"}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	x.to("Failed")
@@ -334,7 +360,11 @@ func TestLaggingCache(t *testing.T) {
 		x.stop()
 		x.reconcileAll()
 		if x.phase() != "Suspending" || !strings.Contains(x.conditions(), "QuotaReserved=True") {
-			t.Errorf("quota must not be released while a pod that the cache does not show exists: %s %s", x.phase(), x.conditions())
+			t.Errorf(
+				"quota must not be released while a pod that the cache does not show exists: %s %s",
+				x.phase(),
+				x.conditions(),
+			)
 		}
 	})
 	t.Run("of AppWrappers", func(t *testing.T) {
@@ -510,7 +540,9 @@ func picture(t *testing.T, x *world) string {
 // one without components would be done. It can be deleted.
 func TestWaitsForItsBasis(t *testing.T) {
 	for _, suspended := range []bool{true, false} {
-		w := wrapper(`{"apiVersion":"trainer.kubeflow.org/v1alpha1","kind":"TrainJob","metadata":{"name":"t"},"spec":{"runtimeRef":{"name":"r"}}}`)
+		w := wrapper(
+			`{"apiVersion":"trainer.kubeflow.org/v1alpha1","kind":"TrainJob","metadata":{"name":"t"},"spec":{"runtimeRef":{"name":"r"}}}`,
+		)
 		w.Spec.Suspend, w.Finalizers = suspended, []string{awv1beta2.AppWrapperFinalizer}
 		x := newWorld(t, w)
 		x.reconcileAll()
@@ -521,7 +553,13 @@ func TestWaitsForItsBasis(t *testing.T) {
 			t.Fatal(err)
 		}
 		x.reconcileAll()
-		if err := x.server.Get(t.Context(), client.ObjectKeyFromObject(w), &awv1beta2.AppWrapper{}); !apierrors.IsNotFound(err) {
+		if err := x.server.Get(
+			t.Context(),
+			client.ObjectKeyFromObject(w),
+			&awv1beta2.AppWrapper{},
+		); !apierrors.IsNotFound(
+			err,
+		) {
 			t.Errorf("suspended %v: deleted, it is still there: %v", suspended, err)
 		}
 	}

@@ -61,7 +61,9 @@ func TestJobEnds(t *testing.T) {
 // Of pods it counts that they are there, their phase, their node, and that they go.
 func TestPodChanges(t *testing.T) {
 	pod := func(change func(*corev1.Pod)) *corev1.Pod {
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{awv1beta2.AppWrapperLabel: "short"}}}
+		p := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{awv1beta2.AppWrapperLabel: "short"}},
+		}
 		change(p)
 		return p
 	}
@@ -83,23 +85,36 @@ func TestPodChanges(t *testing.T) {
 		"it is ready":            {condition(corev1.PodReady, corev1.ConditionTrue), false},
 		"no AppWrapper any more": {func(p *corev1.Pod) { p.Labels, p.Status.Phase = nil, corev1.PodFailed }, false},
 	} {
-		if got := p.Update(event.UpdateEvent{ObjectOld: pod(func(*corev1.Pod) {}), ObjectNew: pod(c.change)}); got != c.want {
+		if got := p.Update(
+			event.UpdateEvent{ObjectOld: pod(func(*corev1.Pod) {}), ObjectNew: pod(c.change)},
+		); got != c.want {
 			t.Errorf("%s: let through %v, want %v", what, got, c.want)
 		}
 	}
 	ours, others := pod(func(*corev1.Pod) {}), &corev1.Pod{}
-	if !p.Create(event.CreateEvent{Object: ours}) || !p.Delete(event.DeleteEvent{Object: ours}) || p.Create(event.CreateEvent{Object: others}) || p.Delete(event.DeleteEvent{Object: others}) {
+	if !p.Create(event.CreateEvent{Object: ours}) || !p.Delete(event.DeleteEvent{Object: ours}) ||
+		p.Create(event.CreateEvent{Object: others}) ||
+		p.Delete(event.DeleteEvent{Object: others}) {
 		t.Error("want that pods of AppWrappers are seen when they come and go, and no others")
 	}
 }
 
 // A node counts when pods have to leave it, and when it is gone.
 func TestNodeTurnsBad(t *testing.T) {
-	avoid := []jobs.Avoidance{{Label: "health", Evicting: []string{"EVICT"}}, {Label: "rack", Evicting: []string{"burns", "smokes"}}}
+	avoid := []jobs.Avoidance{
+		{Label: "health", Evicting: []string{"EVICT"}},
+		{Label: "rack", Evicting: []string{"burns", "smokes"}},
+	}
 	node := func(labels map[string]string) *corev1.Node {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: labels}}
 	}
-	good, bad, worse := node(nil), node(map[string]string{"health": "evict"}), node(map[string]string{"health": "EVICT", "rack": "Smokes"})
+	good, bad, worse := node(
+		nil,
+	), node(
+		map[string]string{"health": "evict"},
+	), node(
+		map[string]string{"health": "EVICT", "rack": "Smokes"},
+	)
 	p := nodeTurnsBad(avoid)
 	for what, c := range map[string]struct{ got, want bool }{
 		"turns bad":      {p.Update(event.UpdateEvent{ObjectOld: good, ObjectNew: bad}), true},
@@ -126,7 +141,10 @@ func TestNodeTurnsBad(t *testing.T) {
 // to each AppWrapper once.
 func TestPodsAreIndexed(t *testing.T) {
 	pod := func(ns, name, wrapper, node string) *corev1.Pod {
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, Labels: map[string]string{}}, Spec: corev1.PodSpec{NodeName: node}}
+		p := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, Labels: map[string]string{}},
+			Spec:       corev1.PodSpec{NodeName: node},
+		}
 		if wrapper != "" {
 			p.Labels[awv1beta2.AppWrapperLabel] = wrapper
 		}
@@ -142,23 +160,43 @@ func TestPodsAreIndexed(t *testing.T) {
 		"plain":  {pod("n", "p", "", "node-1"), nil, nil},
 		"no pod": {&corev1.Node{}, nil, nil},
 	} {
-		if diff := cmp.Diff([][]string{c.wrappers, c.onNode}, [][]string{indexes[byAppWrapper](c.o), indexes[byNode](c.o)}); diff != "" {
+		if diff := cmp.Diff(
+			[][]string{c.wrappers, c.onNode},
+			[][]string{indexes[byAppWrapper](c.o), indexes[byNode](c.o)},
+		); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	x := newWorld(t, wrapper(jobManifest), pod("blue", "a", "w", "node-1"), pod("blue", "b", "w", "node-1"), pod("red", "c", "w", "node-1"),
-		pod("blue", "d", "v", "node-1"), pod("blue", "e", "u", "node-2"), pod("blue", "f", "", "node-1"))
+	x := newWorld(
+		t,
+		wrapper(jobManifest),
+		pod("blue", "a", "w", "node-1"),
+		pod("blue", "b", "w", "node-1"),
+		pod("red", "c", "w", "node-1"),
+		pod("blue", "d", "v", "node-1"),
+		pod("blue", "e", "u", "node-2"),
+		pod("blue", "f", "", "node-1"),
+	)
 	var got []string
 	for _, r := range x.r.onNode(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}) {
 		got = append(got, r.String())
 	}
-	if diff := cmp.Diff([]string{"blue/v", "blue/w", "red/w"}, got, cmpopts.SortSlices(func(a, b string) bool { return a < b })); diff != "" {
+	if diff := cmp.Diff(
+		[]string{"blue/v", "blue/w", "red/w"},
+		got,
+		cmpopts.SortSlices(func(a, b string) bool { return a < b }),
+	); diff != "" {
 		t.Errorf("the node leads to (-want +got):\n%s", diff)
 	}
 	x.cache.List = func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 		return errors.New("not synced")
 	}
-	if got := x.r.onNode(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}); len(got) != 0 {
+	if got := x.r.onNode(
+		t.Context(),
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}},
+	); len(
+		got,
+	) != 0 {
 		t.Errorf("it leads to %v though nothing could be listed", got)
 	}
 }
@@ -167,14 +205,28 @@ func TestPodsAreIndexed(t *testing.T) {
 func TestReadPod(t *testing.T) {
 	ended := func(codes ...int32) (out []corev1.ContainerStatus) {
 		for _, c := range codes {
-			out = append(out, corev1.ContainerStatus{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: c}}})
+			out = append(
+				out,
+				corev1.ContainerStatus{
+					State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: c}},
+				},
+			)
 		}
 		return out
 	}
 	until := metav1.NewTime(time.Unix(100, 0))
 	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "u", Finalizers: []string{"f"}, DeletionTimestamp: &until, Labels: map[string]string{"kueue.x-k8s.io/podset": "main"}},
-		Status:     corev1.PodStatus{InitContainerStatuses: ended(0, 3), ContainerStatuses: append(ended(7, 0), corev1.ContainerStatus{})},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:              "p",
+			UID:               "u",
+			Finalizers:        []string{"f"},
+			DeletionTimestamp: &until,
+			Labels:            map[string]string{"kueue.x-k8s.io/podset": "main"},
+		},
+		Status: corev1.PodStatus{
+			InitContainerStatuses: ended(0, 3),
+			ContainerStatuses:     append(ended(7, 0), corev1.ContainerStatus{}),
+		},
 	}
 	a := &attempt{reconciler: newWorld(t, wrapper(jobManifest)).r, w: wrapper(jobManifest)}
 	a.facts.Phase = lifecycle.Running
@@ -183,7 +235,14 @@ func TestReadPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := lifecycle.Pod{
-		Name: "p", UID: "u", PodSet: "main", Phase: lifecycle.PodPending, Deleting: true, Until: until.Time, Finalizers: []string{"f"}, ExitCodes: []int32{3, 7},
+		Name:       "p",
+		UID:        "u",
+		PodSet:     "main",
+		Phase:      lifecycle.PodPending,
+		Deleting:   true,
+		Until:      until.Time,
+		Finalizers: []string{"f"},
+		ExitCodes:  []int32{3, 7},
 	}
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -201,7 +260,9 @@ func TestLostNodes(t *testing.T) {
 		return p
 	}
 	owned := func(p *corev1.Pod) {
-		p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(w, awv1beta2.GroupVersion.WithKind("AppWrapper"))}
+		p.OwnerReferences = []metav1.OwnerReference{
+			*metav1.NewControllerRef(w, awv1beta2.GroupVersion.WithKind("AppWrapper")),
+		}
 	}
 	evicted := func(kind corev1.PodConditionType, status corev1.ConditionStatus) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
@@ -230,10 +291,15 @@ func TestLostNodes(t *testing.T) {
 	}
 	x := newWorld(t, w.DeepCopy())
 	asked := 0
-	x.r.live = interceptor.NewClient(x.server, interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
-		asked++
-		return nil
-	}})
+	x.r.live = interceptor.NewClient(
+		x.server,
+		interceptor.Funcs{
+			Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+				asked++
+				return nil
+			},
+		},
+	)
 	a := &attempt{reconciler: x.r, w: w}
 	if got, err := a.lostNode(t.Context(), on("new")); got != "" || err != nil || asked != 1 {
 		t.Errorf("a node that the cache does not show yet: %q, %v, asked %d times", got, err, asked)
@@ -320,12 +386,23 @@ func TestCountersAreShared(t *testing.T) {
 	one.phase("blue", lifecycle.Running)
 	two.phase("blue", lifecycle.Running)
 	two.reset("blue", "x")
-	if got := []float64{testutil.ToFloat64(one.phases.WithLabelValues("blue", "Running")), testutil.ToFloat64(one.resets.WithLabelValues("blue", "x"))}; !cmp.Equal([]float64{2, 1}, got) {
+	if got := []float64{
+		testutil.ToFloat64(one.phases.WithLabelValues("blue", "Running")),
+		testutil.ToFloat64(one.resets.WithLabelValues("blue", "x")),
+	}; !cmp.Equal(
+		[]float64{2, 1},
+		got,
+	) {
 		t.Errorf("counted %v", got)
 	}
 	other := prometheus.NewRegistry()
-	other.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "appwrapper_phase_total", Help: "another"}))
-	if _, err := newCounters(other); err == nil || !strings.HasPrefix(err.Error(), "register AppWrapper metrics: ") {
+	other.MustRegister(
+		prometheus.NewGauge(prometheus.GaugeOpts{Name: "appwrapper_phase_total", Help: "another"}),
+	)
+	if _, err := newCounters(
+		other,
+	); err == nil ||
+		!strings.HasPrefix(err.Error(), "register AppWrapper metrics: ") {
 		t.Errorf("a name that is taken: %v", err)
 	}
 }
@@ -347,7 +424,11 @@ func TestMade(t *testing.T) {
 // given up.
 func TestTakenNameThatCannotBeRead(t *testing.T) {
 	name := running(t, jobManifest).jobs()[0].Name
-	x := newWorld(t, wrapper(jobManifest), &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name, UID: "theirs"}})
+	x := newWorld(
+		t,
+		wrapper(jobManifest),
+		&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name, UID: "theirs"}},
+	)
 	x.reconcileAll()
 	x.admit()
 	away := true
@@ -392,7 +473,11 @@ func TestFinalizerComesFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if diff := cmp.Diff([]string{"finalizer", "status", "create Job", "status"}, x.since(mark)); diff != "" || looks != 2 {
+	if diff := cmp.Diff(
+		[]string{"finalizer", "status", "create Job", "status"},
+		x.since(mark),
+	); diff != "" ||
+		looks != 2 {
 		t.Errorf("%d looks; writes (-want +got)\n%s", looks, diff)
 	}
 }
@@ -414,7 +499,11 @@ func TestFinalizerComesBack(t *testing.T) {
 	if err := x.reconcile(); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"finalizer", "create Job", "status"}, x.since(mark)); diff != "" || x.phase() != "Running" {
+	if diff := cmp.Diff(
+		[]string{"finalizer", "create Job", "status"},
+		x.since(mark),
+	); diff != "" ||
+		x.phase() != "Running" {
 		t.Errorf("phase %s; writes of one look (-want +got)\n%s", x.phase(), diff)
 	}
 }
@@ -447,7 +536,10 @@ func TestComponentsThatCannotBeRead(t *testing.T) {
 	}
 	x := newWorld(t, wrapper(`{"apiVersion":"v1","kind":"Pod"}`))
 	x.to("Failed")
-	if got := why(x); !strings.HasPrefix(got, "True CreateFailed: ") || !strings.Contains(got, "give the object a name or a generateName") || len(x.created) != 0 {
+	if got := why(
+		x,
+	); !strings.HasPrefix(got, "True CreateFailed: ") || !strings.Contains(got, "give the object a name or a generateName") ||
+		len(x.created) != 0 {
 		t.Errorf("it says %q, and made %v", got, x.created)
 	}
 	x = newWorld(t, wrapper(jobManifest))
@@ -462,7 +554,10 @@ func TestComponentsThatCannotBeRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	x.to("Failed")
-	if got := why(x); !strings.Contains(got, "they were exchanged after their creation began") || len(x.created) != 0 {
+	if got := why(
+		x,
+	); !strings.Contains(got, "they were exchanged after their creation began") ||
+		len(x.created) != 0 {
 		t.Errorf("exchanged: it says %q, and made %v", got, x.created)
 	}
 }

@@ -124,7 +124,10 @@ func (a *attempt) deployed(i int) (metav1.Condition, bool) {
 
 // isDeployed reports whether the AppWrapper's components exist after the step.
 func (a *attempt) isDeployed() bool {
-	i := slices.IndexFunc(a.step.Conditions, func(c lifecycle.Condition) bool { return c.Type == lifecycle.ResourcesDeployed })
+	i := slices.IndexFunc(
+		a.step.Conditions,
+		func(c lifecycle.Condition) bool { return c.Type == lifecycle.ResourcesDeployed },
+	)
 	return i >= 0 && a.step.Conditions[i].True
 }
 

@@ -30,7 +30,9 @@ func marked(o client.Object) bool { return o.GetDeletionTimestamp() != nil }
 // podChanges lets through what counts of a pod: that it is there, its phase,
 // its node, and its deletion.
 func podChanges() predicate.Predicate {
-	ours := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetLabels()[awv1beta2.AppWrapperLabel] != "" })
+	ours := predicate.NewPredicateFuncs(
+		func(o client.Object) bool { return o.GetLabels()[awv1beta2.AppWrapperLabel] != "" },
+	)
 	return predicate.And(ours, predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, ok1 := e.ObjectOld.(*corev1.Pod)

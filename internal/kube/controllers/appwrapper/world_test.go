@@ -75,7 +75,10 @@ func wrapper(manifests ...string) *awv1beta2.AppWrapper {
 	w := &awv1beta2.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "short", UID: "uid-short"}}
 	w.Spec.Suspend = true
 	for _, m := range manifests {
-		w.Spec.Components = append(w.Spec.Components, awv1beta2.AppWrapperComponent{Template: runtime.RawExtension{Raw: []byte(m)}})
+		w.Spec.Components = append(
+			w.Spec.Components,
+			awv1beta2.AppWrapperComponent{Template: runtime.RawExtension{Raw: []byte(m)}},
+		)
 	}
 	return w
 }
@@ -306,7 +309,10 @@ func (x *world) run(first int, phase corev1.PodPhase) {
 	x.t.Helper()
 	for _, j := range x.jobs() {
 		for i := range int(*j.Spec.Parallelism) {
-			p := &corev1.Pod{ObjectMeta: *j.Spec.Template.ObjectMeta.DeepCopy(), Spec: *j.Spec.Template.Spec.DeepCopy()}
+			p := &corev1.Pod{
+				ObjectMeta: *j.Spec.Template.ObjectMeta.DeepCopy(),
+				Spec:       *j.Spec.Template.Spec.DeepCopy(),
+			}
 			p.Namespace, p.Name = j.Namespace, fmt.Sprintf("%s-%d", j.Name, i)
 			x.serial++
 			p.UID = types.UID(fmt.Sprintf("uid-%d", x.serial))
@@ -336,7 +342,10 @@ func (x *world) finish() {
 func (x *world) jobCondition(kind batchv1.JobConditionType, reason string) {
 	x.t.Helper()
 	for _, j := range x.jobs() {
-		j.Status.Conditions = append(j.Status.Conditions, batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, Reason: reason})
+		j.Status.Conditions = append(
+			j.Status.Conditions,
+			batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, Reason: reason},
+		)
 		x.status(&j)
 	}
 }

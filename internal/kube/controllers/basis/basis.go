@@ -61,7 +61,11 @@ func SetupWithManager(mgr ctrl.Manager, kind jobs.Kind, opts Options) error {
 	c := ctrl.NewControllerManagedBy(mgr).Named("basis-"+kind.GVK().Kind).
 		For(kind.New(), builder.WithPredicates(predicate.NewPredicateFuncs(r.waits)))
 	for i := range kind.Queueing.Basis.Kinds {
-		c = c.Watches(kind.Queueing.Basis.Kinds[i].New(), handler.EnqueueRequestsFromMapFunc(r.waiting(&kind.Queueing.Basis.Kinds[i])), builder.WithPredicates(comes()))
+		c = c.Watches(
+			kind.Queueing.Basis.Kinds[i].New(),
+			handler.EnqueueRequestsFromMapFunc(r.waiting(&kind.Queueing.Basis.Kinds[i])),
+			builder.WithPredicates(comes()),
+		)
 	}
 	return c.WithOptions(fairqueue.Options()).Complete(r)
 }
@@ -75,7 +79,8 @@ func (r *reconciler) waits(o client.Object) bool {
 // comes lets through what is new.
 func comes() predicate.Predicate {
 	return predicate.Funcs{
-		UpdateFunc: func(event.UpdateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false },
+		UpdateFunc:  func(event.UpdateEvent) bool { return false },
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
 }
@@ -88,7 +93,12 @@ func (r *reconciler) waiting(k *jobs.BasisKind) handler.MapFunc {
 		if err != nil || !known {
 			return nil
 		}
-		if err := r.Client.List(ctx, list, client.InNamespace(basis.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+		if err := r.Client.List(
+			ctx,
+			list,
+			client.InNamespace(basis.GetNamespace()),
+			client.UnsafeDisableDeepCopy,
+		); err != nil {
 			return nil
 		}
 		var out []reconcile.Request
@@ -125,7 +135,17 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	ref := r.kind.Queueing.Basis.Of(job)
 	k := r.kind.Queueing.Basis.Kind(ref)
 	if k == nil {
-		r.Recorder.Eventf(job, nil, corev1.EventTypeWarning, notFound, notFound, "There are no %ss that a %s could name: correct %s", ref.Kind, r.kind.GVK().Kind, ref.At)
+		r.Recorder.Eventf(
+			job,
+			nil,
+			corev1.EventTypeWarning,
+			notFound,
+			notFound,
+			"There are no %ss that a %s could name: correct %s",
+			ref.Kind,
+			r.kind.GVK().Kind,
+			ref.At,
+		)
 		return reconcile.Result{}, nil
 	}
 	basis := k.New()
@@ -136,7 +156,17 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	// What is recorded stays, so that it is what there is, and not what the cache shows of it.
 	err = r.Live.Get(ctx, key, basis)
 	if apierrors.IsNotFound(err) {
-		r.Recorder.Eventf(job, nil, corev1.EventTypeWarning, notFound, notFound, "It waits until there is a %s %s: correct %s, or create it", ref.Kind, ref.Name, ref.At)
+		r.Recorder.Eventf(
+			job,
+			nil,
+			corev1.EventTypeWarning,
+			notFound,
+			notFound,
+			"It waits until there is a %s %s: correct %s, or create it",
+			ref.Kind,
+			ref.Name,
+			ref.At,
+		)
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
@@ -179,12 +209,24 @@ func (r *reconciler) write(ctx context.Context, was, job jobs.Object) (reconcile
 		return reconcile.Result{}, nil // the newer one is looked at
 	}
 	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("record what %s %s is based on: %w", r.kind.GVK().Kind, client.ObjectKeyFromObject(job), err)
+		return reconcile.Result{}, fmt.Errorf(
+			"record what %s %s is based on: %w",
+			r.kind.GVK().Kind,
+			client.ObjectKeyFromObject(job),
+			err,
+		)
 	}
 	if complete && r.kind.Queueing.Basis.Missing(job) { // the API server answers with what it stored
 		kind := r.kind.GVK().Kind
-		r.Recorder.Eventf(job, nil, corev1.EventTypeWarning, notOurs, notOurs,
-			"the definition of %s is not this program's: it drops status.runtime, without which the job is not queued. An administrator brings it back: mlbatch install", kind)
+		r.Recorder.Eventf(
+			job,
+			nil,
+			corev1.EventTypeWarning,
+			notOurs,
+			notOurs,
+			"the definition of %s is not this program's: it drops status.runtime, without which the job is not queued. An administrator brings it back: mlbatch install",
+			kind,
+		)
 		return reconcile.Result{RequeueAfter: lookAgain}, nil
 	}
 	return reconcile.Result{}, nil

@@ -39,14 +39,28 @@ type bench struct {
 }
 
 func newBench(objects ...client.Object) bench {
-	objects = append(objects,
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}},
+	objects = append(
+		objects,
+		&corev1.Namespace{
+			ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}},
+		},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "lab"}},
 	)
 	all := jobs.Kinds{trainjob.Kind()}
-	c := fake.NewClientBuilder().WithScheme(scheme.For(all)).WithObjects(objects...).WithStatusSubresource(&api.TrainJob{}).Build()
+	c := fake.NewClientBuilder().WithScheme(
+		scheme.For(all),
+	).WithObjects(
+		objects...).WithStatusSubresource(
+		&api.TrainJob{},
+	).Build()
 	told := events.NewFakeRecorder(20)
-	return bench{&reconciler{Options{Client: c, Live: c, Recorder: told, Schedulers: jobs.Schedulers{Given: "ours"}}, &all[0]}, told}
+	return bench{
+		&reconciler{
+			Options{Client: c, Live: c, Recorder: told, Schedulers: jobs.Schedulers{Given: "ours"}},
+			&all[0],
+		},
+		told,
+	}
 }
 
 func aJob(namespace, kind, runtime string) *api.TrainJob {
@@ -57,7 +71,11 @@ func aJob(namespace, kind, runtime string) *api.TrainJob {
 }
 
 func spec() api.TrainingRuntimeSpec {
-	return api.TrainingRuntimeSpec{Template: api.JobSetTemplate{Spec: jobset.JobSetSpec{ReplicatedJobs: []jobset.ReplicatedJob{{Name: "node"}}}}}
+	return api.TrainingRuntimeSpec{
+		Template: api.JobSetTemplate{
+			Spec: jobset.JobSetSpec{ReplicatedJobs: []jobset.ReplicatedJob{{Name: "node"}}},
+		},
+	}
 }
 
 func inCluster(name string) *api.ClusterTrainingRuntime {
@@ -65,7 +83,10 @@ func inCluster(name string) *api.ClusterTrainingRuntime {
 }
 
 func inNamespace(namespace, name string) *api.TrainingRuntime {
-	return &api.TrainingRuntime{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: "r"}, Spec: spec()}
+	return &api.TrainingRuntime{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: "r"},
+		Spec:       spec(),
+	}
 }
 
 func (b bench) run(t *testing.T, namespace string) (*api.TrainJob, error) {
@@ -131,7 +152,8 @@ func TestRecords(t *testing.T) {
 				scheduler = j.Template.Spec.Template.Spec.SchedulerName
 			}
 		}
-		if said := b.said(); recorded != tc.want || scheduler != tc.scheduler || !strings.Contains(said, tc.said) || tc.said == "" && said != "" {
+		if said := b.said(); recorded != tc.want || scheduler != tc.scheduler || !strings.Contains(said, tc.said) ||
+			tc.said == "" && said != "" {
 			t.Errorf("%s: %s: recorded %q with scheduler %q, said %q", name, tc.why, recorded, scheduler, said)
 		}
 	}
@@ -142,8 +164,17 @@ func TestRecords(t *testing.T) {
 func TestAnnotates(t *testing.T) {
 	all := jobs.Kinds{rayjob.Kind(), raycluster.Kind()}
 	j := &ray.RayJob{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "rj", UID: "u"}}
-	j.Spec.Entrypoint, j.Spec.ClusterSelector, j.Status.Message = "x", map[string]string{"ray.io/cluster": "c"}, "theirs"
-	c := fake.NewClientBuilder().WithScheme(scheme.For(all)).WithObjects(j, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue"}}).WithStatusSubresource(j).Build()
+	j.Spec.Entrypoint, j.Spec.ClusterSelector, j.Status.Message = "x", map[string]string{
+		"ray.io/cluster": "c",
+	}, "theirs"
+	c := fake.NewClientBuilder().WithScheme(
+		scheme.For(all),
+	).WithObjects(
+		j,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue"}},
+	).WithStatusSubresource(
+		j,
+	).Build()
 	told := events.NewFakeRecorder(20)
 	b := bench{&reconciler{Options{Client: c, Live: c, Recorder: told}, &all[0]}, told}
 	name := client.ObjectKeyFromObject(j)
@@ -161,11 +192,16 @@ func TestAnnotates(t *testing.T) {
 	if is := look(); !b.kind.Queueing.Basis.Missing(is) {
 		t.Errorf("%v", is.Annotations)
 	}
-	if said := b.said(); !strings.Contains(said, "until there is a RayCluster c: correct spec.clusterSelector[ray.io/cluster], or create it") {
+	if said := b.said(); !strings.Contains(
+		said,
+		"until there is a RayCluster c: correct spec.clusterSelector[ray.io/cluster], or create it",
+	) {
 		t.Error(said)
 	}
 	cluster := &ray.RayCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "c"}}
-	cluster.Spec.HeadGroupSpec.Template.Spec.Containers = []corev1.Container{{Name: "ray", Image: "rayproject/ray:2"}}
+	cluster.Spec.HeadGroupSpec.Template.Spec.Containers = []corev1.Container{
+		{Name: "ray", Image: "rayproject/ray:2"},
+	}
 	if err := c.Create(t.Context(), cluster); err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +209,10 @@ func TestAnnotates(t *testing.T) {
 		t.Errorf("%v are woken", woken)
 	}
 	is := look()
-	if f, err := b.kind.Read(is); err != nil || f.PodSets[0].Template.Spec.Containers[0].Image != "rayproject/ray:2" || is.Status.Message != "theirs" {
+	if f, err := b.kind.Read(
+		is,
+	); err != nil || f.PodSets[0].Template.Spec.Containers[0].Image != "rayproject/ray:2" ||
+		is.Status.Message != "theirs" {
 		t.Errorf("%v, %+v", err, is)
 	}
 }
@@ -204,7 +243,9 @@ func TestWakes(t *testing.T) {
 			t.Errorf("%s: woke %v, not %s", name, got, tc.want)
 		}
 	}
-	if p := comes(); !p.Create(event.CreateEvent{}) || p.Update(event.UpdateEvent{}) || p.Delete(event.DeleteEvent{}) || p.Generic(event.GenericEvent{}) {
+	if p := comes(); !p.Create(event.CreateEvent{}) || p.Update(event.UpdateEvent{}) ||
+		p.Delete(event.DeleteEvent{}) ||
+		p.Generic(event.GenericEvent{}) {
 		t.Error("a changed runtime wakes jobs")
 	}
 }
@@ -238,24 +279,46 @@ func TestOvertaken(t *testing.T) {
 func TestRecordsOfAppWrappers(t *testing.T) {
 	all := jobs.Kinds{trainjob.Kind(), appwrapper.Kind()}
 	template := func(name, named string) aw.AppWrapperComponent {
-		return aw.AppWrapperComponent{Template: runtime.RawExtension{Raw: fmt.Appendf(nil,
-			`{"apiVersion":"trainer.kubeflow.org/v1alpha1","kind":"TrainJob","metadata":{"name":%q},"spec":{"runtimeRef":{"name":%q,"kind":"TrainingRuntime"}}}`, name, named)}}
+		return aw.AppWrapperComponent{Template: runtime.RawExtension{Raw: fmt.Appendf(
+			nil,
+			`{"apiVersion":"trainer.kubeflow.org/v1alpha1","kind":"TrainJob","metadata":{"name":%q},"spec":{"runtimeRef":{"name":%q,"kind":"TrainingRuntime"}}}`,
+			name,
+			named,
+		)}}
 	}
 	w := &aw.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "w", UID: "w"}}
 	w.Spec.Components = []aw.AppWrapperComponent{template("a", "r"), template("b", "s")}
 	part := aJob("blue", "TrainingRuntime", "r")
 	part.Name = "a"
-	part.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(w, aw.GroupVersion.WithKind(aw.AppWrapperKind))}
+	part.OwnerReferences = []metav1.OwnerReference{
+		*metav1.NewControllerRef(w, aw.GroupVersion.WithKind(aw.AppWrapperKind)),
+	}
 	first := inNamespace("blue", "r")
-	c := fake.NewClientBuilder().WithScheme(scheme.For(all)).WithStatusSubresource(&api.TrainJob{}, &aw.AppWrapper{}).WithObjects(
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}},
-		w, first, inNamespace("lab", "s"), part,
+	c := fake.NewClientBuilder().WithScheme(
+		scheme.For(all),
+	).WithStatusSubresource(
+		&api.TrainJob{},
+		&aw.AppWrapper{},
+	).WithObjects(
+		&corev1.Namespace{
+			ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}},
+		},
+		w,
+		first,
+		inNamespace("lab", "s"),
+		part,
 	).Build()
 	told := events.NewFakeRecorder(20)
 	look := func(kind int, name string) {
 		t.Helper()
-		r := &reconciler{Options{Client: c, Live: c, Recorder: told, Schedulers: jobs.Schedulers{Given: "ours"}}, &all[kind]}
-		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: name}}); err != nil {
+		r := &reconciler{
+			Options{Client: c, Live: c, Recorder: told, Schedulers: jobs.Schedulers{Given: "ours"}},
+			&all[kind],
+		}
+		if _, err := r.Reconcile(
+			t.Context(),
+			reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: name}},
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -289,7 +352,10 @@ func TestRecordsOfAppWrappers(t *testing.T) {
 	if got := recorded(); !slices.Equal(got, []bool{true, true}) {
 		t.Errorf("when it has come: recorded %v", got)
 	}
-	first.Spec.Template.Spec.ReplicatedJobs = append(first.Spec.Template.Spec.ReplicatedJobs, jobset.ReplicatedJob{Name: "more", Replicas: new(int32(99))})
+	first.Spec.Template.Spec.ReplicatedJobs = append(
+		first.Spec.Template.Spec.ReplicatedJobs,
+		jobset.ReplicatedJob{Name: "more", Replicas: new(int32(99))},
+	)
 	if err := c.Update(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
@@ -297,7 +363,8 @@ func TestRecordsOfAppWrappers(t *testing.T) {
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(part), part); err != nil {
 		t.Fatal(err)
 	}
-	if r := part.Status.Runtime; r == nil || len(r.Spec.Template.Spec.ReplicatedJobs) != 1 || r.Spec.Template.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec.SchedulerName != "ours" {
+	if r := part.Status.Runtime; r == nil || len(r.Spec.Template.Spec.ReplicatedJobs) != 1 ||
+		r.Spec.Template.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec.SchedulerName != "ours" {
 		t.Errorf("the component runs by %v", r)
 	}
 }
@@ -308,14 +375,22 @@ func TestWhatIsDroppedIsTold(t *testing.T) {
 	b := newBench(aJob("blue", api.ClusterTrainingRuntimeKind, "torch"), inCluster("torch"))
 	drops := true
 	inner, _ := b.Client.(client.WithWatch)
-	b.Client = interceptor.NewClient(inner, interceptor.Funcs{SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
-		if job, is := o.(*api.TrainJob); is && drops {
-			job.Status.Runtime = nil
-		}
-		return c.SubResource(sub).Update(ctx, o, opts...)
-	}})
+	b.Client = interceptor.NewClient(
+		inner,
+		interceptor.Funcs{
+			SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+				if job, is := o.(*api.TrainJob); is && drops {
+					job.Status.Runtime = nil
+				}
+				return c.SubResource(sub).Update(ctx, o, opts...)
+			},
+		},
+	)
 	look := func() reconcile.Result {
-		result, err := b.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "tj"}})
+		result, err := b.Reconcile(
+			t.Context(),
+			reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "tj"}},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -324,7 +399,11 @@ func TestWhatIsDroppedIsTold(t *testing.T) {
 	if again := look().RequeueAfter; again != lookAgain {
 		t.Errorf("it is looked at again after %s", again)
 	}
-	if said := <-b.told.Events; !strings.Contains(said, "DefinitionNotOurs the definition of TrainJob is not this program's: it drops status.runtime") || !strings.Contains(said, "mlbatch install") {
+	if said := <-b.told.Events; !strings.Contains(
+		said,
+		"DefinitionNotOurs the definition of TrainJob is not this program's: it drops status.runtime",
+	) ||
+		!strings.Contains(said, "mlbatch install") {
 		t.Errorf("it says %q", said)
 	}
 	drops = false

@@ -46,7 +46,11 @@ func (a Answers) QueueOf(namespace, name string) (queue string, known bool, err 
 
 // Explain says why a workload waits and what would help; waits is false if it does
 // not wait. It fails as Line does. Decisions do not wait while advice is tried.
-func (a Answers) Explain(k core.Key, now time.Time, higher []int64) (why core.Explanation, waits bool, err error) {
+func (a Answers) Explain(
+	k core.Key,
+	now time.Time,
+	higher []int64,
+) (why core.Explanation, waits bool, err error) {
 	a.Loop.asking.Lock()
 	defer a.Loop.asking.Unlock()
 	return inquiry.Explain(a.view, k, now, higher)

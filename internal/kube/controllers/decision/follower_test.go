@@ -41,7 +41,11 @@ func (w *watches) source(o client.Object) *source.FakeControllerSource {
 	return w.sources[kind]
 }
 
-func (w *watches) GetInformer(ctx context.Context, o client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
+func (w *watches) GetInformer(
+	ctx context.Context,
+	o client.Object,
+	_ ...cache.InformerGetOption,
+) (cache.Informer, error) {
 	w.source(o)
 	kind := reflect.TypeOf(o)
 	if !w.running[kind] {
@@ -58,21 +62,41 @@ func waiting(name string, priority int32) *kueue.Workload {
 	return &kueue.Workload{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name, UID: types.UID(name)},
 		Spec: kueue.WorkloadSpec{
-			QueueName: "local", Priority: &priority, Active: new(true),
-			PodSets: []kueue.PodSet{{Name: "main", Count: 1, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
-				Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
-			}}}}}},
+			QueueName: "local",
+			Priority:  &priority,
+			Active:    new(true),
+			PodSets: []kueue.PodSet{
+				{
+					Name:  "main",
+					Count: 1,
+					Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{
+						{
+							Name: "c",
+							Resources: corev1.ResourceRequirements{
+								Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")},
+							},
+						},
+					}}},
+				},
+			},
 		},
 	}
 }
 
 func admitted(w *kueue.Workload) *kueue.Workload {
-	w.Status.Admission = &kueue.Admission{ClusterQueue: "q", PodSetAssignments: []kueue.PodSetAssignment{{
-		Name: "main", Count: new(int32(1)), Flavors: map[corev1.ResourceName]kueue.ResourceFlavorReference{corev1.ResourceCPU: "f"},
-		ResourceUsage: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")},
-	}}}
+	w.Status.Admission = &kueue.Admission{ClusterQueue: "q", PodSetAssignments: []kueue.PodSetAssignment{
+		{
+			Name:          "main",
+			Count:         new(int32(1)),
+			Flavors:       map[corev1.ResourceName]kueue.ResourceFlavorReference{corev1.ResourceCPU: "f"},
+			ResourceUsage: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")},
+		},
+	}}
 	for _, c := range []string{kueue.WorkloadQuotaReserved, kueue.WorkloadAdmitted} {
-		w.Status.Conditions = append(w.Status.Conditions, metav1.Condition{Type: c, Status: metav1.ConditionTrue, Reason: c})
+		w.Status.Conditions = append(
+			w.Status.Conditions,
+			metav1.Condition{Type: c, Status: metav1.ConditionTrue, Reason: c},
+		)
 	}
 	return w
 }
@@ -86,21 +110,33 @@ func (w *watches) put(objects ...client.Object) {
 // TestFollower lets a process that does not decide answer what waits, and forget
 // it when it decides itself.
 func TestFollower(t *testing.T) {
-	w := &watches{sources: map[reflect.Type]*source.FakeControllerSource{}, informers: map[reflect.Type]toolscache.SharedIndexInformer{}}
+	w := &watches{
+		sources:   map[reflect.Type]*source.FakeControllerSource{},
+		informers: map[reflect.Type]toolscache.SharedIndexInformer{},
+	}
 	w.put(
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue"}},
 		&kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: "f"}},
 		&kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "q"}, Spec: kueue.ClusterQueueSpec{
 			NamespaceSelector: &metav1.LabelSelector{},
-			ResourceGroups: []kueue.ResourceGroup{{CoveredResources: []corev1.ResourceName{"cpu"}, Flavors: []kueue.FlavorQuotas{{
-				Name: "f", Resources: []kueue.ResourceQuota{{Name: "cpu", NominalQuota: resource.MustParse("1")}},
-			}}}},
+			ResourceGroups: []kueue.ResourceGroup{
+				{CoveredResources: []corev1.ResourceName{"cpu"}, Flavors: []kueue.FlavorQuotas{{
+					Name: "f", Resources: []kueue.ResourceQuota{{Name: "cpu", NominalQuota: resource.MustParse("1")}},
+				}}},
+			},
 		}},
-		&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "local"}, Spec: kueue.LocalQueueSpec{ClusterQueue: "q"}},
-		waiting("low", 1), waiting("high", 9), waiting("middle", 5),
+		&kueue.LocalQueue{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "local"},
+			Spec:       kueue.LocalQueueSpec{ClusterQueue: "q"},
+		},
+		waiting("low", 1),
+		waiting("high", 9),
+		waiting("middle", 5),
 	)
 	until := make(chan struct{})
-	f := decision.NewFollower(decision.FollowerOptions{Cache: w, Clock: clock.RealClock{}, Until: until, Pause: time.Millisecond})
+	f := decision.NewFollower(
+		decision.FollowerOptions{Cache: w, Clock: clock.RealClock{}, Until: until, Pause: time.Millisecond},
+	)
 	if f.NeedLeaderElection() {
 		t.Error("a process that leads needs no follower")
 	}
@@ -114,14 +150,20 @@ func TestFollower(t *testing.T) {
 	line := func(why string, want ...string) {
 		t.Helper()
 		var got []string
-		err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
-			all, known, err := ask.Line("q")
-			got = nil
-			for _, x := range all {
-				got = append(got, x.Key.Name)
-			}
-			return err == nil && known && cmp.Equal(want, got), nil
-		})
+		err := wait.PollUntilContextTimeout(
+			t.Context(),
+			time.Millisecond,
+			30*time.Second,
+			true,
+			func(context.Context) (bool, error) {
+				all, known, err := ask.Line("q")
+				got = nil
+				for _, x := range all {
+					got = append(got, x.Key.Name)
+				}
+				return err == nil && known && cmp.Equal(want, got), nil
+			},
+		)
 		if err != nil {
 			t.Fatalf("%s: the line is %v, want %v", why, got, want)
 		}
@@ -132,7 +174,8 @@ func TestFollower(t *testing.T) {
 	}
 	w.source(&kueue.Workload{}).Modify(admitted(waiting("high", 9)))
 	line("another process admitted the first", "middle", "low")
-	if c, known := ask.Stats(); !known || len(c.Queues) != 1 || c.Queues[0].Pending[0].Amount != core.Amount(2000) {
+	if c, known := ask.Stats(); !known || len(c.Queues) != 1 ||
+		c.Queues[0].Pending[0].Amount != core.Amount(2000) {
 		t.Errorf("two wait for a core each, the stats say %+v, %v", c, known)
 	}
 
@@ -145,11 +188,13 @@ func TestFollower(t *testing.T) {
 	}
 }
 
-// A process that leads as soon as it can makes no picture to follow with: it is told that it decides before it
-// is told that another process does. (It would panic, there is nothing to watch.)
+// A process that leads as soon as it can makes no picture to follow with: it is told that it decides before
+// it is told that another process does. (It would panic, there is nothing to watch.)
 func TestLeaderNeedsNoFollower(t *testing.T) {
 	until := make(chan struct{})
-	f := decision.NewFollower(decision.FollowerOptions{Clock: clock.RealClock{}, From: make(chan struct{}), Until: until})
+	f := decision.NewFollower(
+		decision.FollowerOptions{Clock: clock.RealClock{}, From: make(chan struct{}), Until: until},
+	)
 	close(until)
 	if err := f.Start(t.Context()); err != nil {
 		t.Error(err)

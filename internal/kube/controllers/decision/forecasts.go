@@ -293,7 +293,11 @@ func jobOf(w *kueue.Workload) forecast.Job {
 }
 
 // generated is what Kubernetes adds to names that it makes, and numbers are what people do.
-var generated, numbers = regexp.MustCompile(`-?[bcdfghjklmnpqrstvwxz2456789]{5}$`), regexp.MustCompile(`[0-9]+`)
+var generated, numbers = regexp.MustCompile(
+	`-?[bcdfghjklmnpqrstvwxz2456789]{5}$`,
+), regexp.MustCompile(
+	`[0-9]+`,
+)
 
 // stem is a name without what tells one of many apart.
 func stem(name string) string {

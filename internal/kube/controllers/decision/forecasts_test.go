@@ -28,9 +28,23 @@ func workload(name string, gpus int64, minutes ...int) *kueue.Workload {
 			Namespace: "blue", Name: "job-" + name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(noon),
 			OwnerReferences: []metav1.OwnerReference{{Kind: "Job", Name: name, Controller: new(true)}},
 		},
-		Spec: kueue.WorkloadSpec{QueueName: "q", PodSets: []kueue.PodSet{{Name: "main", Count: 1, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
-			Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{core.GPU: *resource.NewQuantity(gpus, resource.DecimalSI)}},
-		}}}}}}},
+		Spec: kueue.WorkloadSpec{
+			QueueName: "q",
+			PodSets: []kueue.PodSet{
+				{
+					Name:  "main",
+					Count: 1,
+					Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{
+						{
+							Name: "c",
+							Resources: corev1.ResourceRequirements{
+								Requests: corev1.ResourceList{core.GPU: *resource.NewQuantity(gpus, resource.DecimalSI)},
+							},
+						},
+					}}},
+				},
+			},
+		},
 	}
 	at := func(minute int) metav1.Time { return metav1.NewTime(noon.Add(time.Duration(minute) * time.Minute)) }
 	if len(minutes) > 0 {
@@ -41,7 +55,14 @@ func workload(name string, gpus int64, minutes ...int) *kueue.Workload {
 		}
 	}
 	if len(minutes) > 1 {
-		w.Status.Conditions = append(w.Status.Conditions, metav1.Condition{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue, LastTransitionTime: at(minutes[1])})
+		w.Status.Conditions = append(
+			w.Status.Conditions,
+			metav1.Condition{
+				Type:               kueue.WorkloadFinished,
+				Status:             metav1.ConditionTrue,
+				LastTransitionTime: at(minutes[1]),
+			},
+		)
 	}
 	return w
 }
@@ -51,13 +72,22 @@ func workload(name string, gpus int64, minutes ...int) *kueue.Workload {
 func TestBook(t *testing.T) {
 	b := book{jobs: map[types.UID]*remembered{}}
 	mine := workload("train-9", 8)
-	first := []kueue.Workload{*workload("train-1", 8, 0, 30), *workload("train-2-x7k2p", 8, 0, 60), *workload("other", 1, 0, 5), *mine, *workload("held", 8)}
+	first := []kueue.Workload{
+		*workload("train-1", 8, 0, 30),
+		*workload("train-2-x7k2p", 8, 0, 60),
+		*workload("other", 1, 0, 5),
+		*mine,
+		*workload("held", 8),
+	}
 	first[4].Spec.Active = new(false)
 	b.read(first)
 	b.read(first)
 	k := core.Key{Namespace: "blue", Name: "job-train-9"}
 	if n := b.oracle.Known(b.job(k)); n != 2 {
-		t.Errorf("%d runs of train-# are known, want 2: numbers and what is generated tell none apart, and each counts once", n)
+		t.Errorf(
+			"%d runs of train-# are known, want 2: numbers and what is generated tell none apart, and each counts once",
+			n,
+		)
 	}
 	if b.job(k).GPUs != 8 || b.job(k).Limit != 0 {
 		t.Errorf("it asks for 8 GPUs and has no limit: %+v", b.job(k))
@@ -66,7 +96,11 @@ func TestBook(t *testing.T) {
 		t.Errorf("deleted Workloads are remembered: %v", b.jobs)
 	}
 	limited := workload("limited", 1)
-	limited.Spec.MaximumExecutionTimeSeconds, limited.Status.AccumulatedPastExecutionTimeSeconds = new(int32(3600)), new(int32(600))
+	limited.Spec.MaximumExecutionTimeSeconds, limited.Status.AccumulatedPastExecutionTimeSeconds = new(
+		int32(3600),
+	), new(
+		int32(600),
+	)
 	if j := jobOf(limited); j.Limit != 50*time.Minute {
 		t.Errorf("an hour, of which ten minutes are over, leaves %s", j.Limit)
 	}
@@ -89,8 +123,15 @@ func TestForecasts(t *testing.T) {
 	gpus := func(n core.Amount) core.Resources { return core.Resources{}.With(core.GPU, n) }
 	told := func(name string) core.Workload {
 		return core.Workload{
-			Key: core.Key{Namespace: "blue", Name: "job-" + name}, UID: name, Queue: "q", Created: noon, QueueTime: noon,
-			PodSets: []core.PodSet{{Name: "main", Count: 1, Requests: gpus(8)}},
+			Key: core.Key{
+				Namespace: "blue",
+				Name:      "job-" + name,
+			},
+			UID:       name,
+			Queue:     "q",
+			Created:   noon,
+			QueueTime: noon,
+			PodSets:   []core.PodSet{{Name: "main", Count: 1, Requests: gpus(8)}},
 		}
 	}
 	for _, ev := range []core.Event{
@@ -115,7 +156,12 @@ func TestForecasts(t *testing.T) {
 	e.Apply(core.WorkloadSet{Workload: told("train-4")})
 	now := noon.Add(20 * time.Minute)
 	e.Decide(now)
-	objects := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(workload("train-3", 8, 0), workload("train-4", 8))
+	objects := fake.NewClientBuilder().WithScheme(
+		scheme.New(),
+	).WithObjects(
+		workload("train-3", 8, 0),
+		workload("train-4", 8),
+	)
 	for i := range 32 { // enough to believe them
 		objects = objects.WithObjects(workload(fmt.Sprintf("train-%d", 100+i), 8, -60, 0))
 	}
@@ -139,15 +185,26 @@ func TestForecasts(t *testing.T) {
 	}
 	got, is := f.Of(k)
 	if !is || got.Known != 32 || got.P50.Sub(now) < 39*time.Minute || got.P50.Sub(now) > 55*time.Minute {
-		t.Errorf("after 20 of 60 minutes the next starts in %s (%v, known %d), want 40 min, and a little for who comes later", got.P50.Sub(now), is, got.Known)
+		t.Errorf(
+			"after 20 of 60 minutes the next starts in %s (%v, known %d), want 40 min, and a little for who comes later",
+			got.P50.Sub(now),
+			is,
+			got.Known,
+		)
 	}
 	if _, is := f.Of(core.Key{Namespace: "blue", Name: "job-train-3"}); is {
 		t.Error("a job that runs has a start to come")
 	}
 	mine := told("train-5")
 	supposed, is := f.Suppose(mine)
-	if !is || supposed.Known != 32 || !supposed.P50.After(got.P50.Add(50*time.Minute)) || supposed.P50.After(got.P50.Add(2*time.Hour)) {
-		t.Errorf("one more starts in %s (%v, known %d), want an hour after the one before it", supposed.P50.Sub(now), is, supposed.Known)
+	if !is || supposed.Known != 32 || !supposed.P50.After(got.P50.Add(50*time.Minute)) ||
+		supposed.P50.After(got.P50.Add(2*time.Hour)) {
+		t.Errorf(
+			"one more starts in %s (%v, known %d), want an hour after the one before it",
+			supposed.P50.Sub(now),
+			is,
+			supposed.Known,
+		)
 	}
 	if _, is := f.Of(mine.Key); is {
 		t.Error("a job that nobody submitted has a start to come")

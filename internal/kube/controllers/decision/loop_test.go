@@ -52,19 +52,31 @@ type shop struct {
 func newShop(t *testing.T, o decision.Options, objects ...client.Object) *shop {
 	t.Helper()
 	s := &shop{
-		T: t, registry: prometheus.NewRegistry(), ended: make(chan error, 1),
-		watches: &watches{sources: map[reflect.Type]*source.FakeControllerSource{}, informers: map[reflect.Type]toolscache.SharedIndexInformer{}},
+		T:        t,
+		registry: prometheus.NewRegistry(),
+		ended:    make(chan error, 1),
+		watches: &watches{
+			sources:   map[reflect.Type]*source.FakeControllerSource{},
+			informers: map[reflect.Type]toolscache.SharedIndexInformer{},
+		},
 	}
-	objects = append(objects,
+	objects = append(
+		objects,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue"}},
 		&kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: "f"}},
 		&kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "q"}, Spec: kueue.ClusterQueueSpec{
-			NamespaceSelector: &metav1.LabelSelector{}, CohortName: "tree",
-			ResourceGroups: []kueue.ResourceGroup{{CoveredResources: []corev1.ResourceName{"cpu"}, Flavors: []kueue.FlavorQuotas{{
-				Name: "f", Resources: []kueue.ResourceQuota{{Name: "cpu", NominalQuota: resource.MustParse("1")}},
-			}}}},
+			NamespaceSelector: &metav1.LabelSelector{},
+			CohortName:        "tree",
+			ResourceGroups: []kueue.ResourceGroup{
+				{CoveredResources: []corev1.ResourceName{"cpu"}, Flavors: []kueue.FlavorQuotas{{
+					Name: "f", Resources: []kueue.ResourceQuota{{Name: "cpu", NominalQuota: resource.MustParse("1")}},
+				}}},
+			},
 		}},
-		&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "local"}, Spec: kueue.LocalQueueSpec{ClusterQueue: "q"}},
+		&kueue.LocalQueue{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "local"},
+			Spec:       kueue.LocalQueueSpec{ClusterQueue: "q"},
+		},
 	)
 	var stored []client.Object
 	for _, object := range objects {
@@ -75,23 +87,32 @@ func newShop(t *testing.T, o decision.Options, objects ...client.Object) *shop {
 		stored = append(stored, copied)
 	}
 	s.put(objects...)
-	s.server = fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(stored...).WithStatusSubresource(&kueue.Workload{}).
-		WithInterceptorFuncs(interceptor.Funcs{
-			// The watches number versions by themselves, so that the server cannot compare them.
-			SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
-				is := &kueue.Workload{}
-				if err := c.Get(ctx, client.ObjectKeyFromObject(o), is); err != nil {
-					return err
-				}
-				o.SetResourceVersion(is.ResourceVersion)
-				return c.SubResource(sub).Update(ctx, o, opts...)
+	s.server = fake.NewClientBuilder().WithScheme(
+		scheme.New(),
+	).WithObjects(
+		stored...).WithStatusSubresource(
+		&kueue.Workload{},
+	).
+		WithInterceptorFuncs(
+			interceptor.Funcs{
+				// The watches number versions by themselves, so that the server cannot compare them.
+				SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+					is := &kueue.Workload{}
+					if err := c.Get(ctx, client.ObjectKeyFromObject(o), is); err != nil {
+						return err
+					}
+					o.SetResourceVersion(is.ResourceVersion)
+					return c.SubResource(sub).Update(ctx, o, opts...)
+				},
 			},
-		}).Build()
+		).Build()
 	m, err := metrics.New(s.registry, metrics.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Cache, o.Client, o.Metrics, o.Clock, o.Recorder, o.Writers = s.watches, s.server, m, clock.RealClock{}, events.NewFakeRecorder(1000), 2
+	o.Cache, o.Client, o.Metrics, o.Clock, o.Recorder, o.Writers = s.watches, s.server, m, clock.RealClock{}, events.NewFakeRecorder(
+		1000,
+	), 2
 	s.loop = decision.New(o)
 	return s
 }
@@ -114,10 +135,16 @@ func (s *shop) start() {
 func (s *shop) until(why string, look func() string) {
 	s.Helper()
 	var last string
-	err := wait.PollUntilContextTimeout(s.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
-		last = look()
-		return last == "", nil
-	})
+	err := wait.PollUntilContextTimeout(
+		s.Context(),
+		time.Millisecond,
+		10*time.Second,
+		true,
+		func(context.Context) (bool, error) {
+			last = look()
+			return last == "", nil
+		},
+	)
 	if err != nil {
 		s.Fatalf("%s: %s", why, last)
 	}
@@ -211,7 +238,12 @@ func TestLoop(t *testing.T) {
 	if err != nil || !waits || why.Reason.Code != core.WaitingForQuota {
 		t.Errorf("middle: waits %v for %+v, %v", waits, why.Reason, err)
 	}
-	if _, waits, err := ask.Explain(core.Key{Namespace: "blue", Name: "high"}, time.Now(), nil); waits || err != nil {
+	if _, waits, err := ask.Explain(
+		core.Key{Namespace: "blue", Name: "high"},
+		time.Now(),
+		nil,
+	); waits ||
+		err != nil {
 		t.Errorf("high waits: %v, %v", waits, err)
 	}
 	if q, known, err := ask.QueueOf("blue", "local"); q != "q" || !known || err != nil {
@@ -234,7 +266,11 @@ func TestLoop(t *testing.T) {
 
 // Shares are told once there is fair sharing.
 func TestLoopWithShares(t *testing.T) {
-	s := newShop(t, decision.Options{Engine: cycle.Options{FairSharing: &core.FairSharing{}}}, waiting("high", 9))
+	s := newShop(
+		t,
+		decision.Options{Engine: cycle.Options{FairSharing: &core.FairSharing{}}},
+		waiting("high", 9),
+	)
 	if _, known := s.loop.CohortShare("tree"); known {
 		t.Error("a share before anything was counted")
 	}
@@ -299,7 +335,11 @@ type blindTo struct {
 	err  error
 }
 
-func (b *blindTo) GetInformer(ctx context.Context, o client.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {
+func (b *blindTo) GetInformer(
+	ctx context.Context,
+	o client.Object,
+	opts ...cache.InformerGetOption,
+) (cache.Informer, error) {
 	if reflect.TypeOf(o) == b.kind {
 		return nil, b.err
 	}

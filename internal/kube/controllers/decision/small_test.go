@@ -84,25 +84,50 @@ func TestNotes(t *testing.T) {
 	is := func(kind, reason, message string) metav1.Condition {
 		return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, Message: message}
 	}
-	placed := core.Admission{Queue: "q", PodSets: []core.PodSetAdmission{{Places: []core.Place{{Node: "n1", Count: 1}}}}}
-	moved := core.Admission{Queue: "q", PodSets: []core.PodSetAdmission{{Places: []core.Place{{Node: "cordoned", Count: 1}, {Node: "gone", Count: 1}, {Node: "n1", Count: 1}}}}}
-	ready := corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}
+	placed := core.Admission{
+		Queue:   "q",
+		PodSets: []core.PodSetAdmission{{Places: []core.Place{{Node: "n1", Count: 1}}}},
+	}
+	moved := core.Admission{
+		Queue: "q",
+		PodSets: []core.PodSetAdmission{
+			{Places: []core.Place{{Node: "cordoned", Count: 1}, {Node: "gone", Count: 1}, {Node: "n1", Count: 1}}},
+		},
+	}
+	ready := corev1.NodeStatus{
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+	}
 	key := core.Key{Namespace: "n", Name: "w"}
-	preempted := core.Evict{Key: key, For: core.Key{Namespace: "n", Name: "other"}, Reason: core.EvictReason(kueue.ReasonInClusterQueue), Why: core.Reason{Queue: "q"}}
+	preempted := core.Evict{
+		Key:    key,
+		For:    core.Key{Namespace: "n", Name: "other"},
+		Reason: core.EvictReason(kueue.ReasonInClusterQueue),
+		Why:    core.Reason{Queue: "q"},
+	}
 	cases := map[string]struct {
 		decision core.Decision
 		workload *kueue.Workload
 		want     []string
 		counted  map[string]float64
 	}{
-		"reserved": {core.Admit{Key: key, Admission: placed}, workload(), []string{"Quota reserved in ClusterQueue q after 1m30s, on n1"}, map[string]float64{"quota_reserved_workloads_total": 1}},
+		"reserved": {
+			core.Admit{Key: key, Admission: placed},
+			workload(),
+			[]string{"Quota reserved in ClusterQueue q after 1m30s, on n1"},
+			map[string]float64{"quota_reserved_workloads_total": 1},
+		},
 		"admitted": {
 			core.Admit{Key: key, Admission: placed},
 			workload(is(kueue.WorkloadAdmitted, "Admitted", "")),
 			[]string{"Admitted by ClusterQueue q after 1m30s, on n1"},
 			map[string]float64{"quota_reserved_workloads_total": 1, "admitted_workloads_total": 1},
 		},
-		"moved, and what had ended on nodes that went away stays in the plan": {core.Replace{Key: key, Admission: moved}, workload(), []string{"Planned nodes went away, planned again, on n1"}, nil},
+		"moved, and what had ended on nodes that went away stays in the plan": {
+			core.Replace{Key: key, Admission: moved},
+			workload(),
+			[]string{"Planned nodes went away, planned again, on n1"},
+			nil,
+		},
 		"preempted": {
 			preempted, workload(is(kueue.WorkloadEvicted, kueue.ReasonPreempted, "for other")),
 			[]string{"for other", "Preempted workload n/w of ClusterQueue q, by InClusterQueue", "related to n/w"},
@@ -128,7 +153,11 @@ func TestNotes(t *testing.T) {
 				Client: fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(
 					&kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "other"}},
 					&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: ready},
-					&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "cordoned"}, Spec: corev1.NodeSpec{Unschedulable: true}, Status: ready},
+					&corev1.Node{
+						ObjectMeta: metav1.ObjectMeta{Name: "cordoned"},
+						Spec:       corev1.NodeSpec{Unschedulable: true},
+						Status:     ready,
+					},
 				).Build(),
 			})
 			l.tell(t.Context(), c.decision, c.workload)

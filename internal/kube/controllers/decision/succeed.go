@@ -44,7 +44,11 @@ func (l *Loop) succeed(ctx context.Context) error {
 	if l.opts.Lead != nil {
 		names := l.opts.Lead.Inherited()
 		for _, name := range names {
-			if err := l.untilDone(ctx, "Touch what was announced", func() error { return l.touch(ctx, name, began) }); err != nil {
+			if err := l.untilDone(
+				ctx,
+				"Touch what was announced",
+				func() error { return l.touch(ctx, name, began) },
+			); err != nil {
 				return err
 			}
 		}
@@ -54,7 +58,11 @@ func (l *Loop) succeed(ctx context.Context) error {
 	if l.opts.Live == nil {
 		return nil
 	}
-	if err := l.untilDone(ctx, "Compare with the API server", func() error { return l.catchUp(ctx) }); err != nil {
+	if err := l.untilDone(
+		ctx,
+		"Compare with the API server",
+		func() error { return l.catchUp(ctx) },
+	); err != nil {
 		return err
 	}
 	log.FromContext(ctx).Info("Decides", "touched", n, "took", l.opts.Clock.Since(began).String())
@@ -85,7 +93,11 @@ func (l *Loop) untilDone(ctx context.Context, what string, try func() error) err
 func (l *Loop) touch(ctx context.Context, name string, now time.Time) error {
 	w := &kueue.Workload{}
 	w.Namespace, w.Name, _ = strings.Cut(name, "/")
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, TouchedAnnotation, now.UTC().Format(time.RFC3339Nano))
+	patch := fmt.Sprintf(
+		`{"metadata":{"annotations":{%q:%q}}}`,
+		TouchedAnnotation,
+		now.UTC().Format(time.RFC3339Nano),
+	)
 	err := l.opts.Client.Patch(ctx, w, client.RawPatch(types.MergePatchType, []byte(patch)))
 	if err = client.IgnoreNotFound(err); err != nil {
 		return fmt.Errorf("touch workload %s: %w", name, err)
@@ -104,7 +116,10 @@ func (l *Loop) catchUp(ctx context.Context) error {
 		}
 		for i := range list.Items {
 			o := &list.Items[i]
-			if r := (world.Ref{Kind: world.Workload, Namespace: o.Namespace, Name: o.Name}); !l.knows(r, o.ResourceVersion) {
+			if r := (world.Ref{Kind: world.Workload, Namespace: o.Namespace, Name: o.Name}); !l.knows(
+				r,
+				o.ResourceVersion,
+			) {
 				missing[r] = o.ResourceVersion
 			}
 		}
@@ -130,7 +145,9 @@ func (l *Loop) catchUp(ctx context.Context) error {
 // gone reports whether a Workload is not there any more: watches do not tell of what came and
 // went between two lists.
 func (l *Loop) gone(ctx context.Context, r world.Ref) bool {
-	return apierrors.IsNotFound(l.opts.Live.Get(ctx, types.NamespacedName{Namespace: r.Namespace, Name: r.Name}, &kueue.Workload{}))
+	return apierrors.IsNotFound(
+		l.opts.Live.Get(ctx, types.NamespacedName{Namespace: r.Namespace, Name: r.Name}, &kueue.Workload{}),
+	)
 }
 
 // knows reports whether the inbox has an object in a version or a newer one.

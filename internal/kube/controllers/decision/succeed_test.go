@@ -55,7 +55,9 @@ func (b *behind) List(_ context.Context, l client.ObjectList, _ ...client.ListOp
 	}
 	list.Items = nil
 	if b.there {
-		list.Items = []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "late", ResourceVersion: "1"}}}
+		list.Items = []metav1.PartialObjectMetadata{
+			{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "late", ResourceVersion: "1"}},
+		}
 	}
 	select {
 	case b.asked <- struct{}{}:
@@ -68,7 +70,11 @@ func (b *behind) List(_ context.Context, l client.ObjectList, _ ...client.ListOp
 // there, before it decides.
 func TestTouchesWhatWasAnnounced(t *testing.T) {
 	h := &heir{names: []string{"blue/w", "blue/gone"}}
-	s := newShop(t, decision.Options{Lead: h}, &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "w"}})
+	s := newShop(
+		t,
+		decision.Options{Lead: h},
+		&kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "w"}},
+	)
 	s.start()
 	w := &kueue.Workload{}
 	if err := s.server.Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "w"}, w); err != nil {

@@ -68,7 +68,11 @@ func (l *Loop) tellPreemptor(ctx context.Context, d core.Evict, victim *kueue.Wo
 		return
 	}
 	var w kueue.Workload
-	if err := l.opts.Client.Get(ctx, client.ObjectKey{Namespace: d.For.Namespace, Name: d.For.Name}, &w); err != nil {
+	if err := l.opts.Client.Get(
+		ctx,
+		client.ObjectKey{Namespace: d.For.Namespace, Name: d.For.Name},
+		&w,
+	); err != nil {
 		return
 	}
 	who, related := "workload "+d.Key.String(), runtime.Object(victim)

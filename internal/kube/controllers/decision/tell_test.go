@@ -31,7 +31,11 @@ type listener struct {
 }
 
 // Eventf implements events.EventRecorder.
-func (l *listener) Eventf(o, related runtime.Object, kind, reason, _, note string, args ...any) { //nolint:revive // the interface has so many
+func (l *listener) Eventf( //nolint:revive // the interface has so many
+	o, related runtime.Object,
+	kind, reason, _, note string,
+	args ...any,
+) {
 	l.notes = append(l.notes, fmt.Sprintf(note, args...))
 	if w, ok := related.(*kueue.Workload); ok {
 		l.notes = append(l.notes, "related to "+w.Namespace+"/"+w.Name)
@@ -53,7 +57,10 @@ func TestTell(t *testing.T) {
 		w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "w"}}
 		w.Status.Admission = &kueue.Admission{ClusterQueue: "q"}
 		for i := 0; i < len(conditions); i += 2 {
-			w.Status.Conditions = append(w.Status.Conditions, metav1.Condition{Type: conditions[i], Status: metav1.ConditionTrue, Reason: conditions[i+1]})
+			w.Status.Conditions = append(
+				w.Status.Conditions,
+				metav1.Condition{Type: conditions[i], Status: metav1.ConditionTrue, Reason: conditions[i+1]},
+			)
 		}
 		return w
 	}
@@ -84,7 +91,11 @@ func TestTell(t *testing.T) {
 		},
 		"preempted": {
 			"both sides are told",
-			core.Evict{Key: core.Key{Namespace: "n", Name: "w"}, For: other, Reason: core.EvictReason(kueue.ReasonInClusterQueue)},
+			core.Evict{
+				Key:    core.Key{Namespace: "n", Name: "w"},
+				For:    other,
+				Reason: core.EvictReason(kueue.ReasonInClusterQueue),
+			},
 			with("Evicted", "Preempted"),
 			[]told{{"w", corev1.EventTypeNormal, "Preempted"}, {"other", corev1.EventTypeNormal, "PreemptedWorkload"}},
 		},
@@ -109,8 +120,14 @@ func TestTell(t *testing.T) {
 			}
 			heard := &listener{}
 			l := New(Options{
-				Clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), Recorder: heard, Metrics: m,
-				Client: fake.NewClientBuilder().WithScheme(s).WithObjects(client.Object(&kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "other"}})).Build(),
+				Clock:    clocktesting.NewFakeClock(time.Unix(1000, 0)),
+				Recorder: heard,
+				Metrics:  m,
+				Client: fake.NewClientBuilder().WithScheme(
+					s,
+				).WithObjects(
+					client.Object(&kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "other"}}),
+				).Build(),
 			})
 			l.tell(t.Context(), c.decision, c.workload)
 			if diff := cmp.Diff(c.want, slices.Clone(heard.all)); diff != "" {
@@ -133,15 +150,30 @@ func TestEventsNameNoOthers(t *testing.T) {
 	}
 	heard := &listener{}
 	l := New(Options{
-		Clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), Recorder: heard, Metrics: m,
-		Client: fake.NewClientBuilder().WithScheme(s).WithObjects(client.Object(&kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "other"}})).Build(),
+		Clock:    clocktesting.NewFakeClock(time.Unix(1000, 0)),
+		Recorder: heard,
+		Metrics:  m,
+		Client: fake.NewClientBuilder().WithScheme(
+			s,
+		).WithObjects(
+			client.Object(&kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "other"}}),
+		).Build(),
 	})
 	victim := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "red", Name: "secret", UID: "u7"}}
 	victim.Status.Admission = &kueue.Admission{ClusterQueue: "red-queue"}
 	l.tellPreemptor(t.Context(), core.Evict{
-		Key: core.Key{Namespace: "red", Name: "secret"}, For: core.Key{Namespace: "n", Name: "other"}, Reason: core.InCohortReclamation,
+		Key: core.Key{
+			Namespace: "red",
+			Name:      "secret",
+		},
+		For:    core.Key{Namespace: "n", Name: "other"},
+		Reason: core.InCohortReclamation,
 	}, victim)
-	if all := strings.Join(heard.notes, "\n"); strings.Contains(all, "secret") || !strings.Contains(all, "u7") || !strings.Contains(all, "red-queue") {
+	if all := strings.Join(
+		heard.notes,
+		"\n",
+	); strings.Contains(all, "secret") || !strings.Contains(all, "u7") ||
+		!strings.Contains(all, "red-queue") {
 		t.Errorf("told: %s", all)
 	}
 }

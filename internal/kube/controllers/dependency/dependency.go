@@ -109,7 +109,13 @@ func (r *reconciler) after(ctx context.Context, o client.Object) []reconcile.Req
 		return nil
 	}
 	var all kueue.WorkloadList
-	err := r.Client.List(ctx, &all, client.InNamespace(w.Namespace), client.MatchingFields{AfterIndex: jobOf(w)}, client.UnsafeDisableDeepCopy)
+	err := r.Client.List(
+		ctx,
+		&all,
+		client.InNamespace(w.Namespace),
+		client.MatchingFields{AfterIndex: jobOf(w)},
+		client.UnsafeDisableDeepCopy,
+	)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Who comes after a job was not found", "job", jobOf(w))
 	}
@@ -136,12 +142,24 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	is := w.DeepCopy()
 	is.Annotations[kueue.AfterStateAnnotation] = state
 	// What is known to be true of one state of the annotation is not of the next.
-	if err := r.Client.Patch(ctx, is, client.MergeFromWithOptions(w, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := r.Client.Patch(
+		ctx,
+		is,
+		client.MergeFromWithOptions(w, client.MergeFromWithOptimisticLock{}),
+	); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	switch {
 	case state == kueue.AfterStateMet:
-		r.Recorder.Eventf(w, nil, "Normal", "DependenciesMet", "Start", "The jobs that it comes after have ended: %s", w.Annotations[kueue.AfterAnnotation])
+		r.Recorder.Eventf(
+			w,
+			nil,
+			"Normal",
+			"DependenciesMet",
+			"Start",
+			"The jobs that it comes after have ended: %s",
+			w.Annotations[kueue.AfterAnnotation],
+		)
 	case never:
 		r.Recorder.Eventf(w, nil, "Warning", "DependencyNeverMet", "Wait", "It never starts: %s", state)
 	}
@@ -193,7 +211,13 @@ func (o outcome) how() string {
 // while w waited. Earlier ones of the name are not meant: names are used again.
 func (r *reconciler) find(ctx context.Context, w *kueue.Workload, job string) (outcome, error) {
 	var there kueue.WorkloadList
-	if err := r.Client.List(ctx, &there, client.InNamespace(w.Namespace), client.MatchingFields{JobIndex: job}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(
+		ctx,
+		&there,
+		client.InNamespace(w.Namespace),
+		client.MatchingFields{JobIndex: job},
+		client.UnsafeDisableDeepCopy,
+	); err != nil {
 		return outcome{}, fmt.Errorf("list workloads of job %s in namespace %s: %w", job, w.Namespace, err)
 	}
 	var out outcome
@@ -223,13 +247,24 @@ func (r *reconciler) past(ctx context.Context, namespace, job string, since time
 	if err := r.Live.List(ctx, pages, client.InNamespace(namespace)); err != nil {
 		return outcome{}, fmt.Errorf("list the history of namespace %s: %w", namespace, err)
 	}
-	slices.SortFunc(pages.Items, func(a, b metav1.PartialObjectMetadata) int { return strings.Compare(b.Name, a.Name) })
+	slices.SortFunc(
+		pages.Items,
+		func(a, b metav1.PartialObjectMetadata) int { return strings.Compare(b.Name, a.Name) },
+	)
 	for i := range pages.Items {
-		if newest, err := time.Parse(time.RFC3339, pages.Items[i].Annotations[history.NewestAnnotation]); err == nil && newest.Before(since) {
+		if newest, err := time.Parse(
+			time.RFC3339,
+			pages.Items[i].Annotations[history.NewestAnnotation],
+		); err == nil &&
+			newest.Before(since) {
 			break
 		}
 		page := &history.JobHistory{}
-		if err := r.Live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: pages.Items[i].Name}, page); err != nil {
+		if err := r.Live.Get(
+			ctx,
+			types.NamespacedName{Namespace: namespace, Name: pages.Items[i].Name},
+			page,
+		); err != nil {
 			if client.IgnoreNotFound(err) == nil {
 				continue
 			}
@@ -240,7 +275,12 @@ func (r *reconciler) past(ctx context.Context, namespace, job string, since time
 			if rec.Name != job || rec.Ended.Time.Before(since) {
 				continue
 			}
-			out := outcome{known: true, ended: true, succeeded: rec.State == history.Succeeded, deleted: rec.State == history.Cancelled}
+			out := outcome{
+				known:     true,
+				ended:     true,
+				succeeded: rec.State == history.Succeeded,
+				deleted:   rec.State == history.Cancelled,
+			}
 			if out.deleted {
 				alive, err := r.alive(ctx, namespace, rec)
 				return outcome{known: true, ended: !alive, deleted: true}, err

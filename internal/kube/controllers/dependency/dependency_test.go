@@ -25,11 +25,18 @@ var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 // of is the Workload of a Job, which has ended for a reason if that is not "".
 func of(namespace, name, reason string) *kueue.Workload {
 	w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{
-		Namespace: namespace, Name: "job-" + name, UID: types.UID(namespace + name), CreationTimestamp: metav1.Time{Time: noon},
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: name, UID: "u", Controller: new(true)}},
+		Namespace:         namespace,
+		Name:              "job-" + name,
+		UID:               types.UID(namespace + name),
+		CreationTimestamp: metav1.Time{Time: noon},
+		OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "batch/v1", Kind: "Job", Name: name, UID: "u", Controller: new(true)},
+		},
 	}}
 	if reason != "" {
-		w.Status.Conditions = []metav1.Condition{{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue, Reason: reason}}
+		w.Status.Conditions = []metav1.Condition{
+			{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue, Reason: reason},
+		}
 	}
 	return w
 }
@@ -44,8 +51,14 @@ func after(list string) *kueue.Workload {
 // recorded is a page of a history with a Job of that name.
 func recorded(page, name string, state history.JobState, ended time.Time) *history.JobHistory {
 	return &history.JobHistory{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: page, Annotations: map[string]string{history.NewestAnnotation: ended.Format(time.RFC3339)}},
-		Records:    []history.JobRecord{{UID: "old", Kind: "Job", Name: name, State: state, Ended: metav1.Time{Time: ended}}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:   "blue",
+			Name:        page,
+			Annotations: map[string]string{history.NewestAnnotation: ended.Format(time.RFC3339)},
+		},
+		Records: []history.JobRecord{
+			{UID: "old", Kind: "Job", Name: name, State: state, Ended: metav1.Time{Time: ended}},
+		},
 	}
 }
 
@@ -83,7 +96,11 @@ func TestStates(t *testing.T) {
 			w := after(tc.after)
 			kinds := jobs.Kinds{job.Kind()}
 			c := fake.NewClientBuilder().WithScheme(scheme.For(kinds)).WithObjects(append(tc.there, w)...).
-				WithIndex(&kueue.Workload{}, JobIndex, IndexJob).WithIndex(&kueue.Workload{}, AfterIndex, IndexAfter).Build()
+				WithIndex(
+					&kueue.Workload{},
+					JobIndex,
+					IndexJob,
+				).WithIndex(&kueue.Workload{}, AfterIndex, IndexAfter).Build()
 			told := events.NewFakeRecorder(5)
 			r := &reconciler{Options{Client: c, Live: c, Recorder: told, Kinds: kinds}}
 			at := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w)}
@@ -95,7 +112,8 @@ func TestStates(t *testing.T) {
 			if err := c.Get(t.Context(), at.NamespacedName, w); err != nil {
 				t.Fatal(err)
 			}
-			if got := w.Annotations[kueue.AfterStateAnnotation]; !strings.HasPrefix(got, tc.want) || tc.want == "met" && got != tc.want {
+			if got := w.Annotations[kueue.AfterStateAnnotation]; !strings.HasPrefix(got, tc.want) ||
+				tc.want == "met" && got != tc.want {
 				t.Errorf("%s: the state is %q, want %q", tc.why, got, tc.want)
 			}
 			said := ""

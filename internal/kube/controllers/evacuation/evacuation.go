@@ -88,7 +88,12 @@ func arrives() predicate.Predicate {
 // ofNode leads from a node to the Workloads with pods on it.
 func (r *reconciler) ofNode(ctx context.Context, o client.Object) []reconcile.Request {
 	var pods corev1.PodList
-	if err := r.Client.List(ctx, &pods, client.MatchingFields{NodeIndex: o.GetName()}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(
+		ctx,
+		&pods,
+		client.MatchingFields{NodeIndex: o.GetName()},
+		client.UnsafeDisableDeepCopy,
+	); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "List pods of a node", "node", o.GetName())
 		return nil
 	}
@@ -114,7 +119,9 @@ func (r *reconciler) ofPod(ctx context.Context, o client.Object) []reconcile.Req
 }
 
 func workloadOf(p *corev1.Pod) reconcile.Request {
-	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: p.Namespace, Name: p.Annotations[kueue.WorkloadAnnotation]}}
+	return reconcile.Request{
+		NamespacedName: types.NamespacedName{Namespace: p.Namespace, Name: p.Annotations[kueue.WorkloadAnnotation]},
+	}
 }
 
 // mustLeave says why a pod has to leave its node; "" if it may stay, or there is no
@@ -146,9 +153,17 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 // pods finds the pods of a Workload, and those of them that have to leave, by name.
-func (r *reconciler) pods(ctx context.Context, workload types.NamespacedName) (all []corev1.Pod, going []eviction.Leaver, err error) {
+func (r *reconciler) pods(
+	ctx context.Context,
+	workload types.NamespacedName,
+) (all []corev1.Pod, going []eviction.Leaver, err error) {
 	var list corev1.PodList
-	if err := r.Client.List(ctx, &list, client.InNamespace(workload.Namespace), client.MatchingFields{r.PodIndex: workload.Name}); err != nil {
+	if err := r.Client.List(
+		ctx,
+		&list,
+		client.InNamespace(workload.Namespace),
+		client.MatchingFields{r.PodIndex: workload.Name},
+	); err != nil {
 		return nil, nil, fmt.Errorf("list pods of workload %s: %w", workload, err)
 	}
 	for i := range list.Items {

@@ -30,7 +30,9 @@ import (
 const podIndex = "workload"
 
 func node(name, health string) *corev1.Node {
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{nodehealth.HealthLabel: health}}}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{nodehealth.HealthLabel: health}},
+	}
 }
 
 func train(change func(*batchv1.Job)) *batchv1.Job {
@@ -43,17 +45,27 @@ func train(change func(*batchv1.Job)) *batchv1.Job {
 
 // work is the Workload of a job of some kind.
 func work(apiVersion, kind string) *kueue.Workload {
-	return &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "w", OwnerReferences: []metav1.OwnerReference{
-		{APIVersion: apiVersion, Kind: kind, Name: "train", UID: "j", Controller: new(true)},
-	}}}
+	return &kueue.Workload{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "w", OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: apiVersion, Kind: kind, Name: "train", UID: "j", Controller: new(true)},
+		}},
+	}
 }
 
 func pod(name, node string, change func(*corev1.Pod)) *corev1.Pod {
 	gpus := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
 	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name, UID: types.UID(name), Annotations: map[string]string{kueue.WorkloadAnnotation: "w"}},
-		Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: gpus}}}},
-		Status:     corev1.PodStatus{Phase: corev1.PodRunning},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:   "blue",
+			Name:        name,
+			UID:         types.UID(name),
+			Annotations: map[string]string{kueue.WorkloadAnnotation: "w"},
+		},
+		Spec: corev1.PodSpec{
+			NodeName:   node,
+			Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: gpus}}},
+		},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning},
 	}
 	if change != nil {
 		change(p)
@@ -64,13 +76,21 @@ func pod(name, node string, change func(*corev1.Pod)) *corev1.Pod {
 // madeBy says who controls a pod.
 func madeBy(kind string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
-		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: "web", UID: "s", Controller: new(true)}}
+		p.OwnerReferences = []metav1.OwnerReference{
+			{APIVersion: "apps/v1", Kind: kind, Name: "web", UID: "s", Controller: new(true)},
+		}
 	}
 }
 
 // workOfGroup is the Workload of a pod group.
 func workOfGroup() *kueue.Workload {
-	return &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "w", Annotations: map[string]string{kueue.IsGroupWorkloadAnnotation: "true"}}}
+	return &kueue.Workload{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:   "blue",
+			Name:        "w",
+			Annotations: map[string]string{kueue.IsGroupWorkloadAnnotation: "true"},
+		},
+	}
 }
 
 type world struct {
@@ -84,14 +104,24 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w := &world{told: events.NewFakeRecorder(100)}
 	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(objects...).
 		WithIndex(&corev1.Pod{}, NodeIndex, IndexNode).
-		WithIndex(&corev1.Pod{}, podIndex, func(o client.Object) []string { return []string{o.GetAnnotations()[kueue.WorkloadAnnotation]} }).
+		WithIndex(
+			&corev1.Pod{},
+			podIndex,
+			func(o client.Object) []string { return []string{o.GetAnnotations()[kueue.WorkloadAnnotation]} },
+		).
 		WithInterceptorFuncs(interceptor.Funcs{
 			SubResourceCreate: func(ctx context.Context, in client.Client, sub string, o, what client.Object, opts ...client.SubResourceCreateOption) error {
 				w.evicted = append(w.evicted, sub+" "+o.GetName())
 				return in.SubResource(sub).Create(ctx, o, what, opts...)
 			},
 		}).Build()
-	w.reconciler = &reconciler{Options{Evictor: eviction.Evictor{Client: c, Live: c, Recorder: w.told, Kinds: kinds.All()}, Avoid: jobs.AvoidBadGPUs(), PodIndex: podIndex}}
+	w.reconciler = &reconciler{
+		Options{
+			Evictor:  eviction.Evictor{Client: c, Live: c, Recorder: w.told, Kinds: kinds.All()},
+			Avoid:    jobs.AvoidBadGPUs(),
+			PodIndex: podIndex,
+		},
+	}
 	return w
 }
 
@@ -110,9 +140,12 @@ func TestPodsLeave(t *testing.T) {
 	leaves := func(p *corev1.Pod) {
 		p.DeletionTimestamp, p.Finalizers = new(metav1.Now()), []string{batchv1.JobTrackingFinalizer}
 	}
-	ignoring := &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
-		Action: batchv1.PodFailurePolicyActionIgnore, OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{Type: corev1.DisruptionTarget}},
-	}}}
+	ignoring := &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{
+		{
+			Action:          batchv1.PodFailurePolicyActionIgnore,
+			OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{Type: corev1.DisruptionTarget}},
+		},
+	}}
 	three := []client.Object{pod("a", "bad", nil), pod("b", "bad", nil), pod("c", "bad", nil)}
 	for name, tc := range map[string]struct {
 		why     string
@@ -199,8 +232,21 @@ func TestPodsLeave(t *testing.T) {
 			if owner == nil {
 				owner = work("batch/v1", "Job")
 			}
-			w := newWorld(t, append([]client.Object{train(tc.job), owner, node("bad", "EVICT"), node("failing", "ERR"), node("good", "PASS")}, tc.pods...)...)
-			done, err := w.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "w"}})
+			w := newWorld(
+				t,
+				append(
+					[]client.Object{
+						train(tc.job),
+						owner,
+						node("bad", "EVICT"),
+						node("failing", "ERR"),
+						node("good", "PASS"),
+					},
+					tc.pods...)...)
+			done, err := w.Reconcile(
+				t.Context(),
+				reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "w"}},
+			)
 			if err != nil || (done.RequeueAfter > 0) != tc.again {
 				t.Fatalf("%s: %+v, %v", tc.why, done, err)
 			}

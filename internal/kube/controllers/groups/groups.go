@@ -73,8 +73,8 @@ type reconciler struct {
 	trials memo.Table[trial]
 }
 
-// Cached are the objects of which the cache need not hold all: those that are made for objects of the kinds. A
-// selector cannot ask for one of several labels, so that with several kinds it holds all.
+// Cached are the objects of which the cache need not hold all: those that are made for objects of the kinds.
+// A selector cannot ask for one of several labels, so that with several kinds it holds all.
 func Cached(kinds []jobs.GroupedKind) map[client.Object]cache.ByObject {
 	if len(kinds) != 1 {
 		return nil
@@ -91,7 +91,9 @@ func Cached(kinds []jobs.GroupedKind) map[client.Object]cache.ByObject {
 func SetupWithManager(mgr ctrl.Manager, kind jobs.GroupedKind, opts Options) error {
 	r := &reconciler{Options: opts, kind: &kind}
 	owner := handler.EnqueueRequestsFromMapFunc(r.ownerOf)
-	named := builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetLabels()[kind.NameLabel] != "" }))
+	named := builder.WithPredicates(
+		predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetLabels()[kind.NameLabel] != "" }),
+	)
 	service := &metav1.PartialObjectMetadata{}
 	service.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Service"))
 	return foreign.Watch(ctrl.NewControllerManagedBy(mgr), opts.Client, r.all, kind.Running.Others...).
@@ -107,7 +109,9 @@ func SetupWithManager(mgr ctrl.Manager, kind jobs.GroupedKind, opts Options) err
 
 // ownerOf leads from what was made for an object to it.
 func (r *reconciler) ownerOf(_ context.Context, o client.Object) []reconcile.Request {
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetLabels()[r.kind.NameLabel]}}}
+	return []reconcile.Request{
+		{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetLabels()[r.kind.NameLabel]}},
+	}
 }
 
 // all leads to all objects of the kind.
@@ -206,8 +210,15 @@ func (r *reconciler) gather(ctx context.Context, g *jobs.Groups) error {
 // waitForName says that the name of an object is taken.
 func (r *reconciler) waitForName(g *jobs.Groups) (reconcile.Result, error) {
 	if memo.Due(&r.told, client.ObjectKeyFromObject(g.Object), g.Now, tellAgain) {
-		r.event(g.Object, corev1.EventTypeWarning, eventNameTaken,
-			fmt.Sprintf("There is another StatefulSet %s, which is not this set's: delete it, or give the set another name", g.Object.GetName()))
+		r.event(
+			g.Object,
+			corev1.EventTypeWarning,
+			eventNameTaken,
+			fmt.Sprintf(
+				"There is another StatefulSet %s, which is not this set's: delete it, or give the set another name",
+				g.Object.GetName(),
+			),
+		)
 	}
 	return reconcile.Result{RequeueAfter: takenPause}, nil
 }
@@ -220,7 +231,11 @@ func (r *reconciler) do(ctx context.Context, g *jobs.Groups, a *jobs.GroupAction
 		}
 	}
 	for _, c := range a.Change {
-		if err := r.Client.Patch(ctx, c.Is, client.MergeFromWithOptions(c.Was, client.MergeFromWithOptimisticLock{})); err != nil {
+		if err := r.Client.Patch(
+			ctx,
+			c.Is,
+			client.MergeFromWithOptions(c.Was, client.MergeFromWithOptimisticLock{}),
+		); err != nil {
 			return err
 		}
 	}
@@ -232,7 +247,11 @@ func (r *reconciler) do(ctx context.Context, g *jobs.Groups, a *jobs.GroupAction
 	if equality.Semantic.DeepEqual(g.Object, a.Is) {
 		return nil
 	}
-	return r.Client.Status().Patch(ctx, a.Is, client.MergeFromWithOptions(g.Object, client.MergeFromWithOptimisticLock{}))
+	return r.Client.Status().Patch(
+		ctx,
+		a.Is,
+		client.MergeFromWithOptions(g.Object, client.MergeFromWithOptimisticLock{}),
+	)
 }
 
 // remove deletes one object.

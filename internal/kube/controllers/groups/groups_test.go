@@ -42,24 +42,49 @@ func set() *api.LeaderWorkerSet {
 	pod := corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
 	return &api.LeaderWorkerSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "s", UID: "l1", Generation: 1},
-		Spec:       api.LeaderWorkerSetSpec{Replicas: new(int32(1)), LeaderWorkerTemplate: api.LeaderWorkerTemplate{Size: new(int32(2)), WorkerTemplate: pod}},
+		Spec: api.LeaderWorkerSetSpec{
+			Replicas:             new(int32(1)),
+			LeaderWorkerTemplate: api.LeaderWorkerTemplate{Size: new(int32(2)), WorkerTemplate: pod},
+		},
 	}
 }
 
 func newBench(t *testing.T, faults interceptor.Funcs, objects ...client.Object) *bench {
 	t.Helper()
-	objects = append(objects,
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}},
+	objects = append(
+		objects,
+		&corev1.Namespace{
+			ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}},
+		},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "lws-system"}},
 	)
-	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(objects...).WithStatusSubresource(&api.LeaderWorkerSet{}).
-		WithIndex(&corev1.Pod{}, foreign.Index, foreign.IndexImages([]string{leaderworkerset.Image})).WithInterceptorFuncs(faults).Build()
+	c := fake.NewClientBuilder().WithScheme(
+		scheme.New(),
+	).WithObjects(
+		objects...).WithStatusSubresource(
+		&api.LeaderWorkerSet{},
+	).
+		WithIndex(
+			&corev1.Pod{},
+			foreign.Index,
+			foreign.IndexImages([]string{leaderworkerset.Image}),
+		).WithInterceptorFuncs(
+		faults,
+	).Build()
 	told, clock := events.NewFakeRecorder(1000), clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
-	return &bench{&reconciler{Options: Options{Client: c, Clock: clock, Recorder: told}, kind: new(leaderworkerset.Kind())}, t, told, clock}
+	return &bench{
+		&reconciler{Options: Options{Client: c, Clock: clock, Recorder: told}, kind: new(leaderworkerset.Kind())},
+		t,
+		told,
+		clock,
+	}
 }
 
 func (b *bench) look() (reconcile.Result, error) {
-	return b.Reconcile(b.t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "s"}})
+	return b.Reconcile(
+		b.t.Context(),
+		reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "s"}},
+	)
 }
 
 // settle looks a few times.
@@ -128,11 +153,16 @@ func (b *bench) made(of, name string, placed bool) { //nolint:revive // a fact a
 	}
 	p := &corev1.Pod{ObjectMeta: *s.Spec.Template.ObjectMeta.DeepCopy(), Spec: s.Spec.Template.Spec}
 	p.Namespace, p.Name, p.UID = "blue", name, types.UID(name)
-	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: of, UID: s.UID, Controller: new(true)}}
+	p.OwnerReferences = []metav1.OwnerReference{
+		{APIVersion: "apps/v1", Kind: "StatefulSet", Name: of, UID: s.UID, Controller: new(true)},
+	}
 	if placed {
 		maps.Copy(p.Labels, leaderworkerset.Identify(p, "blue").Labels)
 	}
-	p.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
+	p.Status = corev1.PodStatus{
+		Phase:      corev1.PodRunning,
+		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+	}
 	if err := b.Client.Create(b.t.Context(), p); err != nil {
 		b.t.Fatal(err)
 	}
@@ -168,7 +198,11 @@ func TestPodsThatWereNotToldTheirPlaceAreMadeAnew(t *testing.T) {
 func TestReconcile(t *testing.T) {
 	b := newBench(t, interceptor.Funcs{}, set())
 	b.settle()
-	if diff := cmp.Diff([]string{"s"}, b.has(&appsv1.StatefulSetList{})); diff != "" || len(b.has(&corev1.ServiceList{})) != 1 || len(b.has(&appsv1.ControllerRevisionList{})) != 1 {
+	if diff := cmp.Diff(
+		[]string{"s"},
+		b.has(&appsv1.StatefulSetList{}),
+	); diff != "" || len(b.has(&corev1.ServiceList{})) != 1 ||
+		len(b.has(&appsv1.ControllerRevisionList{})) != 1 {
 		t.Fatalf("sets (-want +got):\n%s", diff)
 	}
 	b.pod("s", "s-0")
@@ -176,14 +210,27 @@ func TestReconcile(t *testing.T) {
 	b.pod("s-0", "s-0-1")
 	b.settle()
 	l := set()
-	if err := b.Client.Get(t.Context(), client.ObjectKeyFromObject(l), l); err != nil || l.Status.ReadyReplicas != 1 {
+	if err := b.Client.Get(
+		t.Context(),
+		client.ObjectKeyFromObject(l),
+		l,
+	); err != nil ||
+		l.Status.ReadyReplicas != 1 {
 		t.Fatalf("%v, status %+v", err, l.Status)
 	}
 	var workers appsv1.StatefulSet
-	if err := b.Client.Get(t.Context(), types.NamespacedName{Namespace: "blue", Name: "s-0"}, &workers); err != nil || workers.Annotations["mlbatch.dev/members"] == "" {
+	if err := b.Client.Get(
+		t.Context(),
+		types.NamespacedName{Namespace: "blue", Name: "s-0"},
+		&workers,
+	); err != nil ||
+		workers.Annotations["mlbatch.dev/members"] == "" {
 		t.Fatalf("%v, annotations %v", err, workers.Annotations)
 	}
-	if err := b.Client.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "s-0-1"}}); err != nil {
+	if err := b.Client.Delete(
+		t.Context(),
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "s-0-1"}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	b.settle()
@@ -199,7 +246,12 @@ func TestReconcile(t *testing.T) {
 	}
 	b.settle()
 	var leaders appsv1.StatefulSet
-	if err := b.Client.Get(t.Context(), client.ObjectKeyFromObject(l), &leaders); err != nil || *leaders.Spec.Replicas != 3 {
+	if err := b.Client.Get(
+		t.Context(),
+		client.ObjectKeyFromObject(l),
+		&leaders,
+	); err != nil ||
+		*leaders.Spec.Replicas != 3 {
 		t.Errorf("%v, %d leaders", err, *leaders.Spec.Replicas)
 	}
 }
@@ -213,7 +265,10 @@ func TestNotOurs(t *testing.T) {
 	if made := b.has(&appsv1.StatefulSetList{}); len(made) > 0 {
 		t.Errorf("for a set that goes: %v", made)
 	}
-	taken := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "s", Labels: map[string]string{api.NameLabel: "s"}}, Spec: appsv1.StatefulSetSpec{Replicas: new(int32(7))}}
+	taken := &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "s", Labels: map[string]string{api.NameLabel: "s"}},
+		Spec:       appsv1.StatefulSetSpec{Replicas: new(int32(7))},
+	}
 	b = newBench(t, interceptor.Funcs{}, set(), taken)
 	if result, err := b.look(); err != nil || result.RequeueAfter != takenPause || !b.told("NameTaken") {
 		t.Errorf("a name that is taken: %v, %v", result, err)
@@ -232,7 +287,10 @@ func TestStandsBack(t *testing.T) {
 	manager := func(namespace, image string, phase corev1.PodPhase) *corev1.Pod {
 		return &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "lws"},
-			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Image: image}}}, Status: corev1.PodStatus{Phase: phase},
+			Spec: corev1.PodSpec{
+				Containers: []corev1.Container{{Image: image}},
+			},
+			Status: corev1.PodStatus{Phase: phase},
 		}
 	}
 	const image = "registry.k8s.io/lws/lws:v0.8.0"
@@ -292,7 +350,13 @@ func TestTrouble(t *testing.T) {
 			fails: true, told: true, words: "mlbatch has no rights in this namespace, which is no team's and has no LocalQueue",
 		},
 	} {
-		b := newBench(t, interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return tc.err }}, set())
+		b := newBench(
+			t,
+			interceptor.Funcs{
+				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return tc.err },
+			},
+			set(),
+		)
 		result, err := b.look()
 		if (err != nil) != tc.fails || !tc.fails && result.RequeueAfter == 0 {
 			t.Errorf("%s: %v, %v", name, result, err)
@@ -306,21 +370,31 @@ func TestTrouble(t *testing.T) {
 // A set whose pods the namespace does not take says so, on itself, and once they are taken it says
 // that no more: Kubernetes tells it on the StatefulSets only.
 func TestPodsThatMayNotBeMadeAreToldOnTheSet(t *testing.T) {
-	refusal := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "s-0", errors.New("violates PodSecurity"))
+	refusal := apierrors.NewForbidden(
+		schema.GroupResource{Resource: "pods"},
+		"s-0",
+		errors.New("violates PodSecurity"),
+	)
 	tried := []string{}
-	b := newBench(t, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-		p, is := o.(*corev1.Pod)
-		of := (&client.CreateOptions{}).ApplyOptions(opts)
-		if !is || len(of.DryRun) == 0 {
-			o.SetCreationTimestamp(metav1.NewTime(time.Unix(1000, 0)))
-			return c.Create(ctx, o, opts...)
-		}
-		tried = append(tried, p.Name)
-		if refusal != nil {
-			return refusal
-		}
-		return nil
-	}}, set())
+	b := newBench(
+		t,
+		interceptor.Funcs{
+			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+				p, is := o.(*corev1.Pod)
+				of := (&client.CreateOptions{}).ApplyOptions(opts)
+				if !is || len(of.DryRun) == 0 {
+					o.SetCreationTimestamp(metav1.NewTime(time.Unix(1000, 0)))
+					return c.Create(ctx, o, opts...)
+				}
+				tried = append(tried, p.Name)
+				if refusal != nil {
+					return refusal
+				}
+				return nil
+			},
+		},
+		set(),
+	)
 	says := func() string {
 		l := set()
 		if err := b.Client.Get(t.Context(), client.ObjectKeyFromObject(l), l); err != nil {
@@ -342,7 +416,9 @@ func TestPodsThatMayNotBeMadeAreToldOnTheSet(t *testing.T) {
 	if result, err := b.look(); err != nil || result.RequeueAfter != trialPause {
 		t.Errorf("looks again after %v, %v", result, err)
 	}
-	if len(tried) != 1 || tried[0] != "s-0" || !strings.Contains(says(), "violates PodSecurity") || !b.told("violates PodSecurity") || b.told("FailedCreate") {
+	if len(tried) != 1 || tried[0] != "s-0" || !strings.Contains(says(), "violates PodSecurity") ||
+		!b.told("violates PodSecurity") ||
+		b.told("FailedCreate") {
 		t.Errorf("tried %v, condition %q", tried, says())
 	}
 	refusal = nil
@@ -353,7 +429,11 @@ func TestPodsThatMayNotBeMadeAreToldOnTheSet(t *testing.T) {
 	}
 	b.pod("s", "s-0")
 	b.settle()
-	refusal = apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "s-0-1", errors.New("exceeded quota"))
+	refusal = apierrors.NewForbidden(
+		schema.GroupResource{Resource: "pods"},
+		"s-0-1",
+		errors.New("exceeded quota"),
+	)
 	b.clock.SetTime(b.clock.Now().Add(trialPause + missedAfter))
 	b.settle()
 	if got := tried[len(tried)-1]; got != "s-0-1" || !strings.Contains(says(), "exceeded quota") {
@@ -363,12 +443,19 @@ func TestPodsThatMayNotBeMadeAreToldOnTheSet(t *testing.T) {
 
 // A pod of others that has the name of one of a set's is told of.
 func TestNamesOfPodsThatAreTakenAreToldOnTheSet(t *testing.T) {
-	b := newBench(t, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-		if _, is := o.(*corev1.Pod); is { // a dry run of the fake client asks for no name
-			return apierrors.NewAlreadyExists(schema.GroupResource{Resource: "pods"}, o.GetName())
-		}
-		return c.Create(ctx, o, opts...)
-	}}, set(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "s-0"}})
+	b := newBench(
+		t,
+		interceptor.Funcs{
+			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+				if _, is := o.(*corev1.Pod); is { // a dry run of the fake client asks for no name
+					return apierrors.NewAlreadyExists(schema.GroupResource{Resource: "pods"}, o.GetName())
+				}
+				return c.Create(ctx, o, opts...)
+			},
+		},
+		set(),
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "s-0"}},
+	)
 	b.settle()
 	b.clock.SetTime(b.clock.Now().Add(missedAfter))
 	b.settle()

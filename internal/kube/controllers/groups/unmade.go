@@ -122,7 +122,9 @@ func (r *reconciler) refusal(ctx context.Context, g *jobs.Groups, s *appsv1.Stat
 	t := s.Spec.Template.DeepCopy()
 	p := &corev1.Pod{ObjectMeta: t.ObjectMeta, Spec: t.Spec}
 	p.Namespace, p.Name = s.Namespace, absent(g, s)
-	p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
+	p.OwnerReferences = []metav1.OwnerReference{
+		*metav1.NewControllerRef(s, appsv1.SchemeGroupVersion.WithKind("StatefulSet")),
+	}
 	why, err := admission.TryPod(ctx, r.Client, p)
 	switch {
 	case err == nil:
@@ -131,8 +133,16 @@ func (r *reconciler) refusal(ctx context.Context, g *jobs.Groups, s *appsv1.Stat
 		return "", fmt.Errorf("try a pod of StatefulSet %s/%s: %w", s.Namespace, s.Name, err)
 	}
 	name, is := p.Name, &corev1.Pod{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: name}, is); err != nil || metav1.IsControlledBy(is, s) {
+	if err := r.Client.Get(
+		ctx,
+		client.ObjectKey{Namespace: s.Namespace, Name: name},
+		is,
+	); err != nil ||
+		metav1.IsControlledBy(is, s) {
 		return "", client.IgnoreNotFound(err)
 	}
-	return fmt.Sprintf("there is another Pod %s, which is not this set's: delete it, or give the set another name", name), nil
+	return fmt.Sprintf(
+		"there is another Pod %s, which is not this set's: delete it, or give the set another name",
+		name,
+	), nil
 }

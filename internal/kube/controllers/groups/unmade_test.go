@@ -17,7 +17,9 @@ import (
 func TestWorkersOfOneGroupStandForThoseOfAll(t *testing.T) {
 	now := time.Unix(1000, 0)
 	made := func(name string, ago time.Duration) *appsv1.StatefulSet {
-		return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(now.Add(-ago))}}
+		return &appsv1.StatefulSet{
+			ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(now.Add(-ago))},
+		}
 	}
 	for name, tc := range map[string]struct {
 		leaders *appsv1.StatefulSet
@@ -32,7 +34,12 @@ func TestWorkersOfOneGroupStandForThoseOfAll(t *testing.T) {
 		"all are young":      {made("s", 0), []time.Duration{0}, "", missedAfter},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := &jobs.Groups{Now: now, Leaders: tc.leaders, Sets: map[string]*appsv1.StatefulSet{}, Pods: []*corev1.Pod{}}
+			g := &jobs.Groups{
+				Now:     now,
+				Leaders: tc.leaders,
+				Sets:    map[string]*appsv1.StatefulSet{},
+				Pods:    []*corev1.Pod{},
+			}
 			for i, ago := range tc.workers {
 				group := fmt.Sprintf("s-%d", i)
 				g.Sets[group] = made(group, ago)

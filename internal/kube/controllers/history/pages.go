@@ -41,7 +41,10 @@ func pageNumber(name string) int {
 
 // sortPages orders pages from the oldest to the newest, and leaves out what is none.
 func sortPages(all []metav1.PartialObjectMetadata) []metav1.PartialObjectMetadata {
-	out := slices.DeleteFunc(slices.Clone(all), func(p metav1.PartialObjectMetadata) bool { return pageNumber(p.Name) == 0 })
+	out := slices.DeleteFunc(
+		slices.Clone(all),
+		func(p metav1.PartialObjectMetadata) bool { return pageNumber(p.Name) == 0 },
+	)
 	slices.SortFunc(out, func(a, b metav1.PartialObjectMetadata) int {
 		return cmp.Compare(pageNumber(a.Name), pageNumber(b.Name))
 	})
@@ -50,7 +53,10 @@ func sortPages(all []metav1.PartialObjectMetadata) []metav1.PartialObjectMetadat
 
 // outdated are the pages of a namespace, in order, that are not kept: those whose newest record is
 // too old, and the oldest of too many.
-func (r Retention) outdated(pages []metav1.PartialObjectMetadata, now time.Time) []metav1.PartialObjectMetadata {
+func (r Retention) outdated(
+	pages []metav1.PartialObjectMetadata,
+	now time.Time,
+) []metav1.PartialObjectMetadata {
 	most := max(1, r.PerNamespace/api.MaxRecords)
 	var out []metav1.PartialObjectMetadata
 	for i := range pages {
@@ -64,7 +70,12 @@ func (r Retention) outdated(pages []metav1.PartialObjectMetadata, now time.Time)
 
 // fill puts records into the newest page, nil if there is none, or into a new one if that is full,
 // and says which of them found no room. Records that are in it or in the page before are left out.
-func fill(namespace string, newest, before *api.JobHistory, records []api.JobRecord, keep func(*api.JobRecord) bool) (page *api.JobHistory, rest []api.JobRecord) {
+func fill(
+	namespace string,
+	newest, before *api.JobHistory,
+	records []api.JobRecord,
+	keep func(*api.JobRecord) bool,
+) (page *api.JobHistory, rest []api.JobRecord) {
 	known := map[types.UID]bool{}
 	for _, p := range []*api.JobHistory{newest, before} {
 		for i := range p.GetRecords() {
@@ -82,7 +93,9 @@ func fill(namespace string, newest, before *api.JobHistory, records []api.JobRec
 	case newest == nil:
 		page = &api.JobHistory{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: pageName(1)}}
 	case len(newest.Records) >= api.MaxRecords:
-		page = &api.JobHistory{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: pageName(pageNumber(newest.Name) + 1)}}
+		page = &api.JobHistory{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: pageName(pageNumber(newest.Name) + 1)},
+		}
 	default:
 		page = newest.DeepCopy()
 		page.Records = slices.DeleteFunc(page.Records, func(r api.JobRecord) bool { return !keep(&r) })

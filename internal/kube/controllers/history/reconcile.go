@@ -114,7 +114,11 @@ func enqueue(o client.Object, q workqueue.TypedRateLimitingInterface[reconcile.R
 		q.Add(in)
 		return
 	}
-	if finished := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadFinished); finished != nil && finished.Reason != kueue.ReasonSucceeded {
+	if finished := apimeta.FindStatusCondition(
+		w.Status.Conditions,
+		kueue.WorkloadFinished,
+	); finished != nil &&
+		finished.Reason != kueue.ReasonSucceeded {
 		q.AddAfter(in, collectFailed)
 		return
 	}
@@ -166,7 +170,12 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // workloads are those of a namespace that something is to be done with.
 func (r *reconciler) workloads(ctx context.Context, namespace, what string) (*kueue.WorkloadList, error) {
 	list := &kueue.WorkloadList{}
-	if err := r.Client.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{Index: what}); err != nil {
+	if err := r.Client.List(
+		ctx,
+		list,
+		client.InNamespace(namespace),
+		client.MatchingFields{Index: what},
+	); err != nil {
 		return nil, fmt.Errorf("list workloads of %s: %w", namespace, err)
 	}
 	return list, nil
@@ -205,7 +214,13 @@ func (r *reconciler) ended(ctx context.Context, list []kueue.Workload) ([]api.Jo
 		}
 		e := ended{workload: w, restarts: r.restarts(ctx, w)}
 		var pods corev1.PodList
-		if err := r.Client.List(ctx, &pods, client.InNamespace(w.Namespace), client.MatchingFields{admission.PodIndex: w.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		if err := r.Client.List(
+			ctx,
+			&pods,
+			client.InNamespace(w.Namespace),
+			client.MatchingFields{admission.PodIndex: w.Name},
+			client.UnsafeDisableDeepCopy,
+		); err != nil {
 			return nil, fmt.Errorf("list pods of workload %s/%s: %w", w.Namespace, w.Name, err)
 		}
 		e.pods = pods.Items
@@ -221,7 +236,12 @@ func (r *reconciler) goesOn(ctx context.Context, w *kueue.Workload) (bool, error
 	}
 	if convert.OfGroup(w) {
 		var pods corev1.PodList
-		if err := r.Live.List(ctx, &pods, client.InNamespace(w.Namespace), client.MatchingLabels{kueue.ManagedLabel: "true", kueue.PodGroupNameLabel: w.Name}); err != nil {
+		if err := r.Live.List(
+			ctx,
+			&pods,
+			client.InNamespace(w.Namespace),
+			client.MatchingLabels{kueue.ManagedLabel: "true", kueue.PodGroupNameLabel: w.Name},
+		); err != nil {
 			return false, fmt.Errorf("list pods of group %s/%s: %w", w.Namespace, w.Name, err)
 		}
 		for i := range pods.Items {
@@ -258,7 +278,12 @@ func (r *reconciler) restarts(ctx context.Context, w *kueue.Workload) int32 {
 			continue
 		}
 		o := k.New()
-		if err := r.Client.Get(ctx, types.NamespacedName{Namespace: w.Namespace, Name: owner.Name}, o); err != nil || o.GetUID() != owner.UID {
+		if err := r.Client.Get(
+			ctx,
+			types.NamespacedName{Namespace: w.Namespace, Name: owner.Name},
+			o,
+		); err != nil ||
+			o.GetUID() != owner.UID {
 			return 0
 		}
 		return k.Restarts(o, r.remembered(ctx, k, o))
@@ -278,7 +303,11 @@ func (r *reconciler) remembered(ctx context.Context, k *jobs.Kind, o jobs.Object
 
 // write puts records into one page, and says which of them it had no room for, by the UIDs of
 // their Workloads. In a namespace that is going there is nothing to keep.
-func (r *reconciler) write(ctx context.Context, namespace string, records []api.JobRecord) (map[types.UID]bool, error) {
+func (r *reconciler) write(
+	ctx context.Context,
+	namespace string,
+	records []api.JobRecord,
+) (map[types.UID]bool, error) {
 	if len(records) == 0 {
 		return nil, nil
 	}
@@ -295,7 +324,13 @@ func (r *reconciler) write(ctx context.Context, namespace string, records []api.
 		return nil, err
 	}
 	oldest := r.Clock.Now().Add(-r.Retention.AfterEnded)
-	page, rest := fill(namespace, newest, before, records, func(k *api.JobRecord) bool { return k.Ended.After(oldest) })
+	page, rest := fill(
+		namespace,
+		newest,
+		before,
+		records,
+		func(k *api.JobRecord) bool { return k.Ended.After(oldest) },
+	)
 	switch {
 	case page == nil:
 		return nil, nil
@@ -321,7 +356,11 @@ func (r *reconciler) write(ctx context.Context, namespace string, records []api.
 }
 
 // page reads the n-th page from the end, nil if there are not so many.
-func (r *reconciler) page(ctx context.Context, pages []metav1.PartialObjectMetadata, n int) (*api.JobHistory, error) {
+func (r *reconciler) page(
+	ctx context.Context,
+	pages []metav1.PartialObjectMetadata,
+	n int,
+) (*api.JobHistory, error) {
 	if len(pages) < n {
 		return nil, nil
 	}
@@ -356,7 +395,11 @@ func (r *reconciler) prune(ctx context.Context, pages []metav1.PartialObjectMeta
 }
 
 // pin puts the finalizer on a Workload, or takes it away.
-func (r *reconciler) pin(ctx context.Context, w *kueue.Workload, change func(client.Object, string) bool) error {
+func (r *reconciler) pin(
+	ctx context.Context,
+	w *kueue.Workload,
+	change func(client.Object, string) bool,
+) error {
 	next := w.DeepCopy()
 	change(next, api.Finalizer)
 	err := r.Client.Patch(ctx, next, client.MergeFromWithOptions(w, client.MergeFromWithOptimisticLock{}))

@@ -71,14 +71,25 @@ func cluster(d *dying, objects ...client.Object) client.Client {
 const forever = 1 << 30
 
 func reconcilerOf(c client.Client, r Retention) *reconciler {
-	return &reconciler{Options{Client: c, Live: c, Clock: testclock.NewFakePassiveClock(at(20).Time), Kinds: kinds.All(), Retention: r}}
+	return &reconciler{
+		Options{
+			Client:    c,
+			Live:      c,
+			Clock:     testclock.NewFakePassiveClock(at(20).Time),
+			Kinds:     kinds.All(),
+			Retention: r,
+		},
+	}
 }
 
 // settle reconciles until there is nothing left to do.
 func settle(t *testing.T, r *reconciler) error {
 	t.Helper()
 	for range 100 {
-		result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "blue"}})
+		result, err := r.Reconcile(
+			t.Context(),
+			reconcile.Request{NamespacedName: types.NamespacedName{Name: "blue"}},
+		)
 		if err != nil {
 			return err
 		}
@@ -148,7 +159,12 @@ func TestNothingIsLost(t *testing.T) {
 				t.Errorf("death at write %d (late %v): %d of %d are recorded", died, late, len(got), n)
 			}
 			var left kueue.WorkloadList
-			if err := c.List(t.Context(), &left, client.MatchingFields{Index: toRecord}); err != nil || len(left.Items) > 0 {
+			if err := c.List(
+				t.Context(),
+				&left,
+				client.MatchingFields{Index: toRecord},
+			); err != nil ||
+				len(left.Items) > 0 {
 				t.Errorf("death at write %d (late %v): %d Workloads are still kept, %v", died, late, len(left.Items), err)
 			}
 		}
@@ -162,7 +178,12 @@ func TestNoReleaseWithoutRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	var w kueue.Workload
-	if err := c.Get(t.Context(), types.NamespacedName{Namespace: "blue", Name: "job-n000"}, &w); err != nil || !controllerutil.ContainsFinalizer(&w, api.Finalizer) {
+	if err := c.Get(
+		t.Context(),
+		types.NamespacedName{Namespace: "blue", Name: "job-n000"},
+		&w,
+	); err != nil ||
+		!controllerutil.ContainsFinalizer(&w, api.Finalizer) {
 		t.Errorf("it was let go unrecorded: %v, %v", w.Finalizers, err)
 	}
 }
@@ -175,7 +196,13 @@ func TestWhatEnds(t *testing.T) {
 	group := func(w *kueue.Workload) {
 		w.OwnerReferences, w.Annotations[kueue.IsGroupWorkloadAnnotation], w.Name = nil, "true", "pair"
 	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "pair-0", Labels: map[string]string{kueue.ManagedLabel: "true", kueue.PodGroupNameLabel: "pair"}}}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "blue",
+			Name:      "pair-0",
+			Labels:    map[string]string{kueue.ManagedLabel: "true", kueue.PodGroupNameLabel: "pair"},
+		},
+	}
 	for name, tc := range map[string]struct {
 		why     string
 		w       *kueue.Workload
@@ -202,7 +229,9 @@ func TestWhatEnds(t *testing.T) {
 			}
 			var w kueue.Workload
 			err := c.Get(t.Context(), client.ObjectKeyFromObject(tc.w), &w)
-			if kept := err == nil && controllerutil.ContainsFinalizer(&w, api.Finalizer); kept != tc.kept || len(recorded(t, c)) != tc.records {
+			if kept := err == nil &&
+				controllerutil.ContainsFinalizer(&w, api.Finalizer); kept != tc.kept ||
+				len(recorded(t, c)) != tc.records {
 				t.Errorf("%s: %d records, kept %v", tc.why, len(recorded(t, c)), kept)
 			}
 		})
@@ -216,8 +245,15 @@ func TestNamespaceGoes(t *testing.T) {
 	r := reconcilerOf(c, month)
 	r.Client = interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{
 		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
-			err := apierrors.NewForbidden(schema.GroupResource{Resource: api.Resource}, "jobs-00000001", errors.New("it is being terminated"))
-			err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{Type: corev1.NamespaceTerminatingCause})
+			err := apierrors.NewForbidden(
+				schema.GroupResource{Resource: api.Resource},
+				"jobs-00000001",
+				errors.New("it is being terminated"),
+			)
+			err.ErrStatus.Details.Causes = append(
+				err.ErrStatus.Details.Causes,
+				metav1.StatusCause{Type: corev1.NamespaceTerminatingCause},
+			)
 			return err
 		},
 	})
@@ -225,7 +261,12 @@ func TestNamespaceGoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	var left kueue.WorkloadList
-	if err := c.List(t.Context(), &left, client.MatchingFields{Index: toRecord}); err != nil || len(left.Items) > 0 {
+	if err := c.List(
+		t.Context(),
+		&left,
+		client.MatchingFields{Index: toRecord},
+	); err != nil ||
+		len(left.Items) > 0 {
 		t.Errorf("%d Workloads keep the namespace, %v", len(left.Items), err)
 	}
 }
@@ -233,7 +274,9 @@ func TestNamespaceGoes(t *testing.T) {
 // TestRetention: records go by age and by number, a page at a time, and others' objects stay.
 func TestRetention(t *testing.T) {
 	page := func(n, newest int) *api.JobHistory {
-		h := &api.JobHistory{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: pageName(n), Annotations: map[string]string{}}}
+		h := &api.JobHistory{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: pageName(n), Annotations: map[string]string{}},
+		}
 		h.Annotations[api.NewestAnnotation] = at(newest).UTC().Format(time.RFC3339)
 		return h
 	}
@@ -272,23 +315,62 @@ func TestFill(t *testing.T) {
 		full = append(full, record(i, 1))
 	}
 	page := func(n int, records ...api.JobRecord) *api.JobHistory {
-		return &api.JobHistory{ObjectMeta: metav1.ObjectMeta{Name: pageName(n), ResourceVersion: "1"}, Records: records}
+		return &api.JobHistory{
+			ObjectMeta: metav1.ObjectMeta{Name: pageName(n), ResourceVersion: "1"},
+			Records:    records,
+		}
 	}
 	all := func(*api.JobRecord) bool { return true }
-	if p, _ := fill("blue", nil, nil, []api.JobRecord{record(1, 3), record(2, 2)}, all); p.Name != "jobs-00000001" || p.Records[0].UID != "2" || p.Annotations[api.NewestAnnotation] != "2026-01-01T00:03:00Z" {
+	if p, _ := fill(
+		"blue",
+		nil,
+		nil,
+		[]api.JobRecord{record(1, 3), record(2, 2)},
+		all,
+	); p.Name != "jobs-00000001" || p.Records[0].UID != "2" ||
+		p.Annotations[api.NewestAnnotation] != "2026-01-01T00:03:00Z" {
 		t.Errorf("the first page: %+v", p)
 	}
-	if p, rest := fill("blue", page(9, full[:62]...), nil, []api.JobRecord{record(100, 3), record(101, 4), record(102, 5)}, all); len(p.Records) != 64 || len(rest) != 1 || rest[0].UID != "102" {
+	if p, rest := fill(
+		"blue",
+		page(9, full[:62]...),
+		nil,
+		[]api.JobRecord{record(100, 3), record(101, 4), record(102, 5)},
+		all,
+	); len(p.Records) != 64 || len(rest) != 1 ||
+		rest[0].UID != "102" {
 		t.Errorf("%d records, and %d found no room", len(p.Records), len(rest))
 	}
-	if p, _ := fill("blue", page(9, full...), nil, []api.JobRecord{record(100, 3)}, all); p.Name != "jobs-00000010" || p.ResourceVersion != "" || len(p.Records) != 1 {
+	if p, _ := fill(
+		"blue",
+		page(9, full...),
+		nil,
+		[]api.JobRecord{record(100, 3)},
+		all,
+	); p.Name != "jobs-00000010" || p.ResourceVersion != "" ||
+		len(p.Records) != 1 {
 		t.Errorf("after a full page: %+v", p)
 	}
-	if p, rest := fill("blue", page(9, record(100, 3)), page(8, full...), []api.JobRecord{record(100, 3), record(7, 1)}, all); p != nil || rest != nil {
+	if p, rest := fill(
+		"blue",
+		page(9, record(100, 3)),
+		page(8, full...),
+		[]api.JobRecord{record(100, 3), record(7, 1)},
+		all,
+	); p != nil ||
+		rest != nil {
 		t.Errorf("what is there already is written again: %+v", p)
 	}
 	young := func(r *api.JobRecord) bool { return r.Ended.After(at(2).Time) }
-	if p, _ := fill("blue", page(9, record(1, 1), record(2, 3)), nil, []api.JobRecord{record(3, 4)}, young); len(p.Records) != 2 {
+	if p, _ := fill(
+		"blue",
+		page(9, record(1, 1), record(2, 3)),
+		nil,
+		[]api.JobRecord{record(3, 4)},
+		young,
+	); len(
+		p.Records,
+	) != 2 {
 		t.Errorf("what is too old goes when its page is written: %+v", p.Records)
 	}
 }

@@ -41,8 +41,15 @@ const (
 func (e *ended) record() api.JobRecord {
 	w := e.workload
 	r := api.JobRecord{
-		UID: w.UID, Kind: "Pod", Name: w.Name, Queue: string(w.Spec.QueueName), User: w.Annotations[api.UserAnnotation], Priority: w.Spec.Priority,
-		Submitted: w.CreationTimestamp, Evictions: evictions(w), Restarts: e.restarts,
+		UID:       w.UID,
+		Kind:      "Pod",
+		Name:      w.Name,
+		Queue:     string(w.Spec.QueueName),
+		User:      w.Annotations[api.UserAnnotation],
+		Priority:  w.Spec.Priority,
+		Submitted: w.CreationTimestamp,
+		Evictions: evictions(w),
+		Restarts:  e.restarts,
 	}
 	if owner := metav1.GetControllerOf(w); owner != nil {
 		r.Kind, r.Name = owner.Kind, owner.Name
@@ -76,17 +83,34 @@ func (e *ended) outcome(r *api.JobRecord) {
 	w := e.workload
 	finished := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadFinished)
 	if !convert.Finished(w) {
-		r.State, r.Reason, r.Ended = api.Cancelled, reasonDeleted, ptr.Deref(w.DeletionTimestamp, w.CreationTimestamp)
-		if c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadEvicted); c != nil && c.Status == metav1.ConditionTrue {
+		r.State, r.Reason, r.Ended = api.Cancelled, reasonDeleted, ptr.Deref(
+			w.DeletionTimestamp,
+			w.CreationTimestamp,
+		)
+		if c := apimeta.FindStatusCondition(
+			w.Status.Conditions,
+			kueue.WorkloadEvicted,
+		); c != nil &&
+			c.Status == metav1.ConditionTrue {
 			r.Reason, r.Message = shortened(c.Reason, mostReason), shortened(c.Message, mostMessage)
 			return // pods that were deleted to stop them are all that there was of it, or nobody waited for its return
 		}
-		if c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadQuotaReserved); w.Status.Admission == nil && c != nil {
+		if c := apimeta.FindStatusCondition(
+			w.Status.Conditions,
+			kueue.WorkloadQuotaReserved,
+		); w.Status.Admission == nil &&
+			c != nil {
 			r.Message = shortened("It waited: "+c.Message, mostMessage)
 		}
 		return
 	}
-	r.State, r.Reason, r.Message = api.Failed, shortened(finished.Reason, mostReason), shortened(finished.Message, mostMessage)
+	r.State, r.Reason, r.Message = api.Failed, shortened(
+		finished.Reason,
+		mostReason,
+	), shortened(
+		finished.Message,
+		mostMessage,
+	)
 	if r.Ended = finished.LastTransitionTime; finished.Reason == kueue.ReasonSucceeded {
 		r.State = api.Succeeded
 		return
@@ -116,7 +140,11 @@ func (e *ended) quota(r *api.JobRecord) {
 	}
 	slices.Sort(flavors)
 	r.Flavor = shortened(strings.Join(slices.Compact(flavors), ","), mostFlavors)
-	if c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadAdmitted); c != nil && c.Status == metav1.ConditionTrue {
+	if c := apimeta.FindStatusCondition(
+		w.Status.Conditions,
+		kueue.WorkloadAdmitted,
+	); c != nil &&
+		c.Status == metav1.ConditionTrue {
 		r.Started = new(c.LastTransitionTime)
 		r.RanSeconds += max(0, int64(r.Ended.Sub(c.LastTransitionTime.Time)/time.Second))
 	}

@@ -21,21 +21,42 @@ func at(minutes int) metav1.Time {
 }
 
 func condition(kind, status, reason, message string, minutes int) metav1.Condition {
-	return metav1.Condition{Type: kind, Status: metav1.ConditionStatus(status), Reason: reason, Message: message, LastTransitionTime: at(minutes)}
+	return metav1.Condition{
+		Type:               kind,
+		Status:             metav1.ConditionStatus(status),
+		Reason:             reason,
+		Message:            message,
+		LastTransitionTime: at(minutes),
+	}
 }
 
 // train is the Workload of a job of 2 pods of 4 GPUs each.
 func train(uid string, change ...func(*kueue.Workload)) *kueue.Workload {
 	w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "blue", Name: "job-" + uid, UID: "w-" + "uid-of-" + "x", CreationTimestamp: at(0), Finalizers: []string{api.Finalizer, kueue.ResourceInUseFinalizer},
-		Annotations:     map[string]string{api.UserAnnotation: "alice"},
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: uid, UID: "j", Controller: new(true)}},
+		Namespace:         "blue",
+		Name:              "job-" + uid,
+		UID:               "w-" + "uid-of-" + "x",
+		CreationTimestamp: at(0),
+		Finalizers:        []string{api.Finalizer, kueue.ResourceInUseFinalizer},
+		Annotations:       map[string]string{api.UserAnnotation: "alice"},
+		OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "batch/v1", Kind: "Job", Name: uid, UID: "j", Controller: new(true)},
+		},
 	}}
 	w.UID = "w-" + w.OwnerReferences[0].UID
-	w.Spec = kueue.WorkloadSpec{QueueName: "default-queue", Priority: new(int32(5)), PodSets: []kueue.PodSet{{Name: "main", Count: 2}}}
-	w.Spec.PodSets[0].Template.Spec.Containers = []corev1.Container{{
-		Name: "work", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("4")}},
-	}}
+	w.Spec = kueue.WorkloadSpec{
+		QueueName: "default-queue",
+		Priority:  new(int32(5)),
+		PodSets:   []kueue.PodSet{{Name: "main", Count: 2}},
+	}
+	w.Spec.PodSets[0].Template.Spec.Containers = []corev1.Container{
+		{
+			Name: "work",
+			Resources: corev1.ResourceRequirements{
+				Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("4")},
+			},
+		},
+	}
 	for _, c := range change {
 		c(w)
 	}
@@ -43,15 +64,28 @@ func train(uid string, change ...func(*kueue.Workload)) *kueue.Workload {
 }
 
 func running(w *kueue.Workload) {
-	w.Status.Admission = &kueue.Admission{ClusterQueue: "blue-queue", PodSetAssignments: []kueue.PodSetAssignment{{
-		Name: "main", Count: new(int32(2)), Flavors: map[corev1.ResourceName]kueue.ResourceFlavorReference{"nvidia.com/gpu": "h100", "cpu": "h100"},
-	}}}
-	w.Status.Conditions = append(w.Status.Conditions, condition(kueue.WorkloadAdmitted, "True", "Admitted", "", 2))
+	w.Status.Admission = &kueue.Admission{
+		ClusterQueue: "blue-queue",
+		PodSetAssignments: []kueue.PodSetAssignment{
+			{
+				Name:    "main",
+				Count:   new(int32(2)),
+				Flavors: map[corev1.ResourceName]kueue.ResourceFlavorReference{"nvidia.com/gpu": "h100", "cpu": "h100"},
+			},
+		},
+	}
+	w.Status.Conditions = append(
+		w.Status.Conditions,
+		condition(kueue.WorkloadAdmitted, "True", "Admitted", "", 2),
+	)
 }
 
 func finished(reason, message string) func(*kueue.Workload) {
 	return func(w *kueue.Workload) {
-		w.Status.Conditions = append(w.Status.Conditions, condition(kueue.WorkloadFinished, "True", reason, message, 12))
+		w.Status.Conditions = append(
+			w.Status.Conditions,
+			condition(kueue.WorkloadFinished, "True", reason, message, 12),
+		)
 	}
 }
 
@@ -59,8 +93,22 @@ func finished(reason, message string) func(*kueue.Workload) {
 func TestRecord(t *testing.T) {
 	base := func(change func(*api.JobRecord)) api.JobRecord {
 		r := api.JobRecord{
-			UID: "w-j", Kind: "Job", Name: "train", Queue: "default-queue", User: "alice", Priority: new(int32(5)), ClusterQueue: "blue-queue", Flavor: "h100",
-			State: api.Succeeded, Reason: "Succeeded", Submitted: at(0), Started: new(at(2)), Ended: at(12), RanSeconds: 600, Pods: 2, GPUs: 8,
+			UID:          "w-j",
+			Kind:         "Job",
+			Name:         "train",
+			Queue:        "default-queue",
+			User:         "alice",
+			Priority:     new(int32(5)),
+			ClusterQueue: "blue-queue",
+			Flavor:       "h100",
+			State:        api.Succeeded,
+			Reason:       "Succeeded",
+			Submitted:    at(0),
+			Started:      new(at(2)),
+			Ended:        at(12),
+			RanSeconds:   600,
+			Pods:         2,
+			GPUs:         8,
 		}
 		change(&r)
 		return r
@@ -68,7 +116,13 @@ func TestRecord(t *testing.T) {
 	failed := func(name string, code int32, minutes int) corev1.Pod {
 		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{NodeName: "node-" + name}}
 		p.Status.Phase = corev1.PodFailed
-		p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, FinishedAt: at(minutes)}}}}
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{
+			{
+				State: corev1.ContainerState{
+					Terminated: &corev1.ContainerStateTerminated{ExitCode: code, FinishedAt: at(minutes)},
+				},
+			},
+		}
 		return p
 	}
 	for name, tc := range map[string]struct {

@@ -50,7 +50,11 @@ func choose(all []kueue.Workload, name string) *kueue.Workload {
 		return 2
 	}
 	best := slices.MinFunc(all, func(a, b kueue.Workload) int {
-		return cmp.Or(cmp.Compare(rank(&a), rank(&b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(
+			cmp.Compare(rank(&a), rank(&b)),
+			a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+			cmp.Compare(a.Name, b.Name),
+		)
 	})
 	return &best
 }
@@ -171,7 +175,8 @@ func outgrown(s facts) (step, bool, error) {
 		return outOfSync(s), true, nil
 	}
 	return step{remove: w, tell: &jobEvent{
-		reason: "DeletedWorkload", message: "Deleted Workload " + w.Name + ", because the job changed after quota was reserved for it",
+		reason:  "DeletedWorkload",
+		message: "Deleted Workload " + w.Name + ", because the job changed after quota was reserved for it",
 	}}, true, nil
 }
 
@@ -216,11 +221,13 @@ func ended(s facts) (step, error) {
 	if err != nil {
 		return step{}, err
 	}
-	if s.workload.Spec.QueueName == kueue.LocalQueueName(s.queue) && equality.Semantic.DeepEqual(s.workload.Spec.PodSets, facts.PodSets) {
+	if s.workload.Spec.QueueName == kueue.LocalQueueName(s.queue) &&
+		equality.Semantic.DeepEqual(s.workload.Spec.PodSets, facts.PodSets) {
 		return step{}, nil
 	}
 	return step{remove: s.workload, tell: &jobEvent{
-		reason: "DeletedWorkload", message: "Deleted Workload " + s.workload.Name + ", because the job, which could not start, changed",
+		reason:  "DeletedWorkload",
+		message: "Deleted Workload " + s.workload.Name + ", because the job, which could not start, changed",
 	}}, nil
 }
 
@@ -250,7 +257,10 @@ func keepOwn(s facts, want *kueue.WorkloadSpec) string {
 func removeExtra(s facts) step {
 	next := step{remove: s.extra}
 	if s.extra.DeletionTimestamp == nil {
-		next.tell = &jobEvent{reason: "DeletedWorkload", message: "Deleted Workload " + s.extra.Name + ", because the job has another one"}
+		next.tell = &jobEvent{
+			reason:  "DeletedWorkload",
+			message: "Deleted Workload " + s.extra.Name + ", because the job has another one",
+		}
 	}
 	return next
 }
@@ -261,7 +271,11 @@ func (r *reconciler) jobOfPrebuilt() handler.EventHandler {
 		if metav1.GetControllerOf(o) != nil {
 			return nil // known to its job
 		}
-		return r.jobsWith(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{PrebuiltIndex: o.GetName()})
+		return r.jobsWith(
+			ctx,
+			client.InNamespace(o.GetNamespace()),
+			client.MatchingFields{PrebuiltIndex: o.GetName()},
+		)
 	})
 }
 

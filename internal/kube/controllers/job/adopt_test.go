@@ -97,62 +97,169 @@ func TestChooseWorkload(t *testing.T) {
 		want     deed
 	}{
 		"prebuilt, not there yet": {
-			why: "it may be made later; none is made instead", job: aJob(), prebuilt: true, want: deed{Event: "PrebuiltWorkloadNotFound"},
+			why:      "it may be made later; none is made instead",
+			job:      aJob(),
+			prebuilt: true,
+			want:     deed{Event: "PrebuiltWorkloadNotFound"},
 		},
-		"prebuilt, not there, running": {why: "nothing runs before it is admitted", job: aJob(running), prebuilt: true, want: deed{Job: true, Event: "Suspended"}},
-		"prebuilt, of nobody":          {why: "it becomes the job's", job: aJob(), workload: aWorkload(), prebuilt: true, want: deed{Adopt: true}},
+		"prebuilt, not there, running": {
+			why:      "nothing runs before it is admitted",
+			job:      aJob(running),
+			prebuilt: true,
+			want:     deed{Job: true, Event: "Suspended"},
+		},
+		"prebuilt, of nobody": {
+			why:      "it becomes the job's",
+			job:      aJob(),
+			workload: aWorkload(),
+			prebuilt: true,
+			want:     deed{Adopt: true},
+		},
 		"prebuilt, of another job": {
-			why: "two jobs cannot run on one quota", job: aJob(), workload: aWorkload(ownedBy("first", "other")), prebuilt: true,
-			want: deed{Event: "PrebuiltWorkloadTaken"},
+			why:      "two jobs cannot run on one quota",
+			job:      aJob(),
+			workload: aWorkload(ownedBy("first", "other")),
+			prebuilt: true,
+			want:     deed{Event: "PrebuiltWorkloadTaken"},
 		},
 		"prebuilt, of another job, running": {
-			why: "its quota is not this job's", job: aJob(running), workload: aWorkload(ownedBy("first", "other"), admitted), prebuilt: true,
-			want: deed{Job: true, Event: "Suspended"},
+			why:      "its quota is not this job's",
+			job:      aJob(running),
+			workload: aWorkload(ownedBy("first", "other"), admitted),
+			prebuilt: true,
+			want:     deed{Job: true, Event: "Suspended"},
 		},
-		"prebuilt, in sync":     {why: "it waits for admission", job: aJob(), workload: aWorkload(mine), prebuilt: true},
-		"prebuilt, out of sync": {why: "it would run what no quota was given for", job: aJob(wider), workload: aWorkload(mine), prebuilt: true, want: deed{OutOfSync: true, Event: "OutOfSync"}},
+		"prebuilt, in sync": {
+			why:      "it waits for admission",
+			job:      aJob(),
+			workload: aWorkload(mine),
+			prebuilt: true,
+		},
+		"prebuilt, out of sync": {
+			why:      "it would run what no quota was given for",
+			job:      aJob(wider),
+			workload: aWorkload(mine),
+			prebuilt: true,
+			want:     deed{OutOfSync: true, Event: "OutOfSync"},
+		},
 		"prebuilt, out of sync with quota": {
-			why: "also after quota was reserved", job: aJob(wider), workload: aWorkload(mine, admitted), prebuilt: true, want: deed{OutOfSync: true, Event: "OutOfSync"},
+			why:      "also after quota was reserved",
+			job:      aJob(wider),
+			workload: aWorkload(mine, admitted),
+			prebuilt: true,
+			want:     deed{OutOfSync: true, Event: "OutOfSync"},
 		},
-		"prebuilt, with a gate": {why: "its author may gate it", job: aJob(), workload: aWorkload(mine, gatedBy("acme.com/x")), prebuilt: true},
+		"prebuilt, with a gate": {
+			why:      "its author may gate it",
+			job:      aJob(),
+			workload: aWorkload(mine, gatedBy("acme.com/x")),
+			prebuilt: true,
+		},
 		"another workload besides": {
-			why: "one job has one workload", job: aJob(), workload: aWorkload(mine), extra: aWorkload(mine, named("old")),
-			want: deed{Remove: "old", Event: "DeletedWorkload"},
+			why:      "one job has one workload",
+			job:      aJob(),
+			workload: aWorkload(mine),
+			extra:    aWorkload(mine, named("old")),
+			want:     deed{Remove: "old", Event: "DeletedWorkload"},
 		},
-		"another workload goes":             {why: "its pods are gone", job: aJob(), workload: aWorkload(mine), extra: aWorkload(mine, named("old"), deleting), want: deed{Remove: "old"}},
-		"another workload's pods still end": {why: "its quota is released when they are gone", job: aJob(), workload: aWorkload(mine), extra: aWorkload(mine, named("old"), deleting), live: 1},
+		"another workload goes": {
+			why:      "its pods are gone",
+			job:      aJob(),
+			workload: aWorkload(mine),
+			extra:    aWorkload(mine, named("old"), deleting),
+			want:     deed{Remove: "old"},
+		},
+		"another workload's pods still end": {
+			why:      "its quota is released when they are gone",
+			job:      aJob(),
+			workload: aWorkload(mine),
+			extra:    aWorkload(mine, named("old"), deleting),
+			live:     1,
+		},
 		"changed after quota was reserved": {
-			why: "it is queued anew for what it asks for now", job: aJob(wider), workload: aWorkload(mine, admitted), want: deed{Remove: "job-train", Event: "DeletedWorkload"},
+			why:      "it is queued anew for what it asks for now",
+			job:      aJob(wider),
+			workload: aWorkload(mine, admitted),
+			want:     deed{Remove: "job-train", Event: "DeletedWorkload"},
 		},
-		"pods of a deleted workload still end": {why: "a new workload would give them quota", job: aJob(stopped, func(j *batchv1.Job) { j.Status.Active = 1 })},
+		"pods of a deleted workload still end": {
+			why: "a new workload would give them quota",
+			job: aJob(stopped, func(j *batchv1.Job) { j.Status.Active = 1 }),
+		},
 		"workload deleted, job was shrunk": {
-			why: "only the workload knows how many pods the user wanted", job: aJob(stopped, shrunk), workload: aWorkload(mine, deleting, partial), want: deed{Job: true},
+			why:      "only the workload knows how many pods the user wanted",
+			job:      aJob(stopped, shrunk),
+			workload: aWorkload(mine, deleting, partial),
+			want:     deed{Job: true},
 		},
 		"evicted, admitted with fewer pods": {
-			why: "later it is not known what its size was", job: aJob(stopped, shrunk), workload: aWorkload(mine, partial, admitted, condition(kueue.WorkloadEvicted, "Preempted")), want: deed{Job: true},
+			why:      "later it is not known what its size was",
+			job:      aJob(stopped, shrunk),
+			workload: aWorkload(mine, partial, admitted, condition(kueue.WorkloadEvicted, "Preempted")),
+			want:     deed{Job: true},
 		},
 		"resized by its author while it waits again": {
-			why: "the size is its author's once it was restored", job: aJob(stopped, shrunk), want: deed{Queue: "default-queue", Gates: new(""), Event: "UpdatedWorkload"},
+			why:      "the size is its author's once it was restored",
+			job:      aJob(stopped, shrunk),
+			want:     deed{Queue: "default-queue", Gates: new(""), Event: "UpdatedWorkload"},
 			workload: aWorkload(mine, partial, condition(kueue.WorkloadEvicted, "Preempted")),
 		},
-		"gates fewer":      {why: "a gate was opened", job: aJob(gatedJob("acme.com/y")), workload: aWorkload(mine, gatedBy("acme.com/x,acme.com/y")), want: deed{Queue: "default-queue", Gates: new("acme.com/y"), Event: "UpdatedWorkload"}},
-		"gates gone":       {why: "the last gate was opened", job: aJob(), workload: aWorkload(mine, gatedBy("acme.com/x")), want: deed{Queue: "default-queue", Gates: new(""), Event: "UpdatedWorkload"}},
-		"part, whole runs": {why: "the controller of the whole starts its parts", job: aJob(running), nested: true, whole: aWorkload(admitted)},
+		"gates fewer": {
+			why:      "a gate was opened",
+			job:      aJob(gatedJob("acme.com/y")),
+			workload: aWorkload(mine, gatedBy("acme.com/x,acme.com/y")),
+			want:     deed{Queue: "default-queue", Gates: new("acme.com/y"), Event: "UpdatedWorkload"},
+		},
+		"gates gone": {
+			why:      "the last gate was opened",
+			job:      aJob(),
+			workload: aWorkload(mine, gatedBy("acme.com/x")),
+			want:     deed{Queue: "default-queue", Gates: new(""), Event: "UpdatedWorkload"},
+		},
+		"part, whole runs": {
+			why:    "the controller of the whole starts its parts",
+			job:    aJob(running),
+			nested: true,
+			whole:  aWorkload(admitted),
+		},
 		"part, whole waits": {
-			why: "a part runs only with the whole", job: aJob(running), nested: true, whole: aWorkload(), want: deed{Job: true, Event: "Suspended"},
+			why:    "a part runs only with the whole",
+			job:    aJob(running),
+			nested: true,
+			whole:  aWorkload(),
+			want:   deed{Job: true, Event: "Suspended"},
 		},
 		"part of a part, not counted": {
-			why: "its pods have places beyond those of the whole", job: aJob(running), nested: true, foreign: true, whole: aWorkload(admitted), want: deed{Job: true, Event: "Suspended"},
+			why:     "its pods have places beyond those of the whole",
+			job:     aJob(running),
+			nested:  true,
+			foreign: true,
+			whole:   aWorkload(admitted),
+			want:    deed{Job: true, Event: "Suspended"},
 		},
 		"suspended part, whole waits": {why: "all is well", job: aJob(), nested: true, whole: aWorkload()},
-		"part, whole ended":           {why: "its pods may be kept to be looked at", job: aJob(running), nested: true, whole: aWorkload(condition(kueue.WorkloadFinished, "Failed"))},
+		"part, whole ended": {
+			why:    "its pods may be kept to be looked at",
+			job:    aJob(running),
+			nested: true,
+			whole:  aWorkload(condition(kueue.WorkloadFinished, "Failed")),
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := facts{
-				job: c.job, adapter: batchjob.Adapter{}, queue: "default-queue", priority: admission.Priority{Value: ptr.To[int32](5)},
-				workload: c.workload, extra: c.extra, extraLive: c.live, nested: c.nested, foreign: c.foreign, whole: c.whole, now: now,
-				infos: []jobs.PodSetInfo{{Name: "main", Count: 2}},
+				job:       c.job,
+				adapter:   batchjob.Adapter{},
+				queue:     "default-queue",
+				priority:  admission.Priority{Value: ptr.To[int32](5)},
+				workload:  c.workload,
+				extra:     c.extra,
+				extraLive: c.live,
+				nested:    c.nested,
+				foreign:   c.foreign,
+				whole:     c.whole,
+				now:       now,
+				infos:     []jobs.PodSetInfo{{Name: "main", Count: 2}},
 			}
 			if c.prebuilt {
 				s.prebuilt = "job-train"
@@ -205,7 +312,14 @@ func TestNoWorkloadOfOthersIsAdopted(t *testing.T) {
 			w := aWorkload(admitted)
 			w.OwnerReferences = nil
 			c.change(w)
-			s := facts{job: aJob(), adapter: batchjob.Adapter{}, prebuilt: w.Name, workload: w, pods: admission.Pods{Live: c.pods}, now: now}
+			s := facts{
+				job:      aJob(),
+				adapter:  batchjob.Adapter{},
+				prebuilt: w.Name,
+				workload: w,
+				pods:     admission.Pods{Live: c.pods},
+				now:      now,
+			}
 			var err error
 			if s.facts, err = s.adapter.Read(s.job); err != nil {
 				t.Fatal(err)

@@ -15,8 +15,19 @@ func TestAfterIsAskedAnew(t *testing.T) {
 		j := aJob()
 		j.Annotations = map[string]string{kueue.AfterAnnotation: after}
 		w := aWorkload()
-		w.Annotations = map[string]string{kueue.AfterAnnotation: "ok:a", kueue.AfterStateAnnotation: kueue.AfterStateMet}
-		next, err := keepInStep(facts{job: j, adapter: batchjob.Adapter{}, workload: w, now: now, facts: jobs.Facts{Suspended: true, PodSets: w.Spec.PodSets}})
+		w.Annotations = map[string]string{
+			kueue.AfterAnnotation:      "ok:a",
+			kueue.AfterStateAnnotation: kueue.AfterStateMet,
+		}
+		next, err := keepInStep(
+			facts{
+				job:      j,
+				adapter:  batchjob.Adapter{},
+				workload: w,
+				now:      now,
+				facts:    jobs.Facts{Suspended: true, PodSets: w.Spec.PodSets},
+			},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}

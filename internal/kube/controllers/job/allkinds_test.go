@@ -43,18 +43,41 @@ func samples() map[string]struct{ spec, role string } {
 			"components: [{template: {apiVersion: batch/v1, kind: Job, metadata: {name: x}, spec: {parallelism: SIZE, template: {spec: {restartPolicy: Never, containers: [{name: c, image: IMAGE}]}}}}} ROLE]",
 			", {template: {apiVersion: v1, kind: Pod, metadata: {name: y}, spec: {containers: [{name: c, image: IMAGE}]}}}",
 		},
-		"Job":        {"parallelism: SIZE, template: {spec: {restartPolicy: Never, containers: [{name: c, image: IMAGE}]}}", ""},
-		"PyTorchJob": {"pytorchReplicaSpecs: {Worker: {replicas: SIZE, " + of("pytorch") + "} ROLE}", ", Master: {" + of("pytorch") + "}"},
-		"TFJob":      {"tfReplicaSpecs: {Worker: {replicas: SIZE, " + of("tensorflow") + "} ROLE}", ", PS: {" + of("tensorflow") + "}"},
-		"XGBoostJob": {"xgbReplicaSpecs: {Master: {" + of("xgboost") + "}, Worker: {replicas: SIZE, " + of("xgboost") + "}}", ""},
-		"PaddleJob":  {"paddleReplicaSpecs: {Worker: {replicas: SIZE, " + of("paddle") + "} ROLE}", ", Master: {" + of("paddle") + "}"},
-		"JAXJob":     {"jaxReplicaSpecs: {Worker: {replicas: SIZE, " + of("jax") + "}}", ""},
-		"MPIJob":     {"mpiReplicaSpecs: {Launcher: {" + of("mpi") + "}, Worker: {replicas: SIZE, " + of("mpi") + "}}", ""},
+		"Job": {
+			"parallelism: SIZE, template: {spec: {restartPolicy: Never, containers: [{name: c, image: IMAGE}]}}",
+			"",
+		},
+		"PyTorchJob": {
+			"pytorchReplicaSpecs: {Worker: {replicas: SIZE, " + of("pytorch") + "} ROLE}",
+			", Master: {" + of("pytorch") + "}",
+		},
+		"TFJob": {
+			"tfReplicaSpecs: {Worker: {replicas: SIZE, " + of("tensorflow") + "} ROLE}",
+			", PS: {" + of("tensorflow") + "}",
+		},
+		"XGBoostJob": {
+			"xgbReplicaSpecs: {Master: {" + of("xgboost") + "}, Worker: {replicas: SIZE, " + of("xgboost") + "}}",
+			"",
+		},
+		"PaddleJob": {
+			"paddleReplicaSpecs: {Worker: {replicas: SIZE, " + of("paddle") + "} ROLE}",
+			", Master: {" + of("paddle") + "}",
+		},
+		"JAXJob": {"jaxReplicaSpecs: {Worker: {replicas: SIZE, " + of("jax") + "}}", ""},
+		"MPIJob": {
+			"mpiReplicaSpecs: {Launcher: {" + of("mpi") + "}, Worker: {replicas: SIZE, " + of("mpi") + "}}",
+			"",
+		},
 		"RayCluster": {strings.TrimSuffix(strings.TrimPrefix(cluster, "{"), "}"), group},
 		"RayJob":     {"entrypoint: x, rayClusterSpec: " + cluster, group},
-		"RayService": {"serveConfigV2: 'applications: [{name: a, import_path: a:b}]', rayClusterConfig: " + cluster, group},
+		"RayService": {
+			"serveConfigV2: 'applications: [{name: a, import_path: a:b}]', rayClusterConfig: " + cluster,
+			group,
+		},
 		"JobSet": {
-			"replicatedJobs: [{name: a, template: {spec: {parallelism: SIZE, completions: SIZE, completionMode: Indexed, " + of("c") + "}}} ROLE]",
+			"replicatedJobs: [{name: a, template: {spec: {parallelism: SIZE, completions: SIZE, completionMode: Indexed, " + of(
+				"c",
+			) + "}}} ROLE]",
 			", {name: b, template: {spec: {" + of("c") + "}}}",
 		},
 		"TrainJob": {"runtimeRef: {name: r}, trainer: {numNodes: SIZE, image: IMAGE}", ""},
@@ -71,19 +94,48 @@ type world struct {
 
 func kindWorld(t *testing.T, k jobs.Kind, objects ...client.Object) *world {
 	t.Helper()
-	c := fake.NewClientBuilder().WithScheme(scheme.For(kinds.All())).WithObjects(objects...).WithStatusSubresource(&kueue.Workload{}).
-		WithIndex(&corev1.Pod{}, admission.PodIndex, admission.IndexPod).WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).
-		WithIndex(&corev1.Pod{}, foreign.Index, foreign.IndexImages(kinds.All().Others())).Build()
+	c := fake.NewClientBuilder().WithScheme(
+		scheme.For(kinds.All()),
+	).WithObjects(
+		objects...).WithStatusSubresource(
+		&kueue.Workload{},
+	).
+		WithIndex(
+			&corev1.Pod{},
+			admission.PodIndex,
+			admission.IndexPod,
+		).WithIndex(
+		&kueue.Workload{},
+		admission.JobIndex,
+		admission.IndexWorkload,
+	).
+		WithIndex(
+			&corev1.Pod{},
+			foreign.Index,
+			foreign.IndexImages(kinds.All().Others()),
+		).Build()
 	clock := clocktesting.NewFakePassiveClock(now)
 	return &world{t, &k, &reconciler{kind: &k, adapter: restoring(&k), passed: newPassed(clock), opts: Options{
-		Client: c, Live: c, Recorder: events.NewFakeRecorder(1000), Clock: clock, Wholes: kinds.All().Wholes(), Kinds: kinds.All(),
-		Managed: func(string, string) bool { return true }, Ended: func(*kueue.Workload) {},
-		Told: func(*kueue.Workload, workloadlifecycle.Event) {},
+		Client:   c,
+		Live:     c,
+		Recorder: events.NewFakeRecorder(1000),
+		Clock:    clock,
+		Wholes:   kinds.All().Wholes(),
+		Kinds:    kinds.All(),
+		Managed:  func(string, string) bool { return true },
+		Ended:    func(*kueue.Workload) {},
+		Told:     func(*kueue.Workload, workloadlifecycle.Event) {},
 	}}, c}
 }
 
 // sample is the job of a kind of so many workers.
-func sample(t *testing.T, k *jobs.Kind, size int, image string, role bool) jobs.Object { //nolint:revive // what it has
+func sample( //nolint:revive // what it has
+	t *testing.T,
+	k *jobs.Kind,
+	size int,
+	image string,
+	role bool,
+) jobs.Object {
 	t.Helper()
 	s, known := samples()[k.GVK().Kind]
 	if !known {
@@ -93,15 +145,32 @@ func sample(t *testing.T, k *jobs.Kind, size int, image string, role bool) jobs.
 	if role {
 		more = s.role
 	}
-	text := strings.NewReplacer("SIZE", fmt.Sprint(size), "IMAGE", image).Replace(strings.ReplaceAll(s.spec, "ROLE", more))
+	text := strings.NewReplacer(
+		"SIZE",
+		fmt.Sprint(size),
+		"IMAGE",
+		image,
+	).Replace(
+		strings.ReplaceAll(s.spec, "ROLE", more),
+	)
 	o := k.New()
-	head := fmt.Sprintf("{apiVersion: %s, kind: %s, metadata: {name: x, namespace: blue, uid: u, labels: {kueue.x-k8s.io/queue-name: q}}, spec: {%s}}", k.GVK().GroupVersion(), k.GVK().Kind, text)
+	head := fmt.Sprintf(
+		"{apiVersion: %s, kind: %s, metadata: {name: x, namespace: blue, uid: u, labels: {kueue.x-k8s.io/queue-name: q}}, spec: {%s}}",
+		k.GVK().GroupVersion(),
+		k.GVK().Kind,
+		text,
+	)
 	if err := yaml.UnmarshalStrict([]byte(head), o); err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
 	if k.Queueing.Basis != nil {
 		r := &trainer.ClusterTrainingRuntime{}
-		if err := yaml.UnmarshalStrict([]byte(`{metadata: {name: r}, spec: {mlPolicy: {torch: {}}, template: {spec: {replicatedJobs: [{name: node, template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}, spec: {template: {spec: {containers: [{name: node, image: i}]}}}}}]}}}}`), r); err != nil {
+		if err := yaml.UnmarshalStrict(
+			[]byte(
+				`{metadata: {name: r}, spec: {mlPolicy: {torch: {}}, template: {spec: {replicatedJobs: [{name: node, template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}, spec: {template: {spec: {containers: [{name: node, image: i}]}}}}}]}}}}`,
+			),
+			r,
+		); err != nil {
 			t.Fatal(err)
 		}
 		o = k.Queueing.Basis.With(o, r, jobs.Schedulers{})
@@ -120,7 +189,10 @@ func (w *world) settle() {
 	w.Helper()
 	for range 8 {
 		w.record()
-		if _, err := w.r.Reconcile(w.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "x"}}); err != nil {
+		if _, err := w.r.Reconcile(
+			w.Context(),
+			reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "x"}},
+		); err != nil {
 			w.Fatal(err)
 		}
 	}
@@ -174,10 +246,21 @@ func (w *world) admit() {
 	is := w.workload()
 	is.Status.Admission = &kueue.Admission{ClusterQueue: "cq"}
 	for _, ps := range is.Spec.PodSets {
-		is.Status.Admission.PodSetAssignments = append(is.Status.Admission.PodSetAssignments, kueue.PodSetAssignment{Name: ps.Name, Count: new(ps.Count)})
+		is.Status.Admission.PodSetAssignments = append(
+			is.Status.Admission.PodSetAssignments,
+			kueue.PodSetAssignment{Name: ps.Name, Count: new(ps.Count)},
+		)
 	}
 	for _, kind := range []string{kueue.WorkloadQuotaReserved, kueue.WorkloadAdmitted} {
-		apimeta.SetStatusCondition(&is.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: kind, LastTransitionTime: metav1.NewTime(now)})
+		apimeta.SetStatusCondition(
+			&is.Status.Conditions,
+			metav1.Condition{
+				Type:               kind,
+				Status:             metav1.ConditionTrue,
+				Reason:             kind,
+				LastTransitionTime: metav1.NewTime(now),
+			},
+		)
 	}
 	if err := w.c.Status().Update(w.Context(), is); err != nil {
 		w.Fatal(err)
@@ -240,7 +323,14 @@ func TestEveryKindAndEveryChange(t *testing.T) {
 		begun := func(t *testing.T) *world {
 			t.Helper()
 			o := sample(t, &k, size, image, false)
-			w := kindWorld(t, k, o, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}})
+			w := kindWorld(
+				t,
+				k,
+				o,
+				&corev1.Namespace{
+					ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}},
+				},
+			)
 			w.settle()
 			if w.workload() == nil {
 				t.Fatal("it is not queued")
@@ -260,8 +350,14 @@ func TestEveryKindAndEveryChange(t *testing.T) {
 				w.Fatal(err)
 			}
 			is := w.workload()
-			if !w.kind.Queueing.Suspended(w.job()) || is == nil || is.Status.Admission != nil || pending(is) != all(f) {
-				w.Errorf("it does not queue for its %d pods: suspended %v, %+v", all(f), w.kind.Queueing.Suspended(w.job()), is)
+			if !w.kind.Queueing.Suspended(w.job()) || is == nil || is.Status.Admission != nil ||
+				pending(is) != all(f) {
+				w.Errorf(
+					"it does not queue for its %d pods: suspended %v, %+v",
+					all(f),
+					w.kind.Queueing.Suspended(w.job()),
+					is,
+				)
 			}
 		}
 		t.Run(name+"/grown", func(t *testing.T) {
@@ -289,8 +385,14 @@ func TestEveryKindAndEveryChange(t *testing.T) {
 				return
 			}
 			w.settle()
-			if is := w.workload(); w.kind.Queueing.Suspended(w.job()) || is.Status.Admission == nil || pending(is) >= before {
-				t.Fatalf("it keeps the quota of %d of %d pods, suspended: %v", pending(is), before, w.kind.Queueing.Suspended(w.job()))
+			if is := w.workload(); w.kind.Queueing.Suspended(w.job()) || is.Status.Admission == nil ||
+				pending(is) >= before {
+				t.Fatalf(
+					"it keeps the quota of %d of %d pods, suspended: %v",
+					pending(is),
+					before,
+					w.kind.Queueing.Suspended(w.job()),
+				)
 			}
 			if w.change(size, image, false) {
 				t.Fatal("it may not grow again")
@@ -339,8 +441,14 @@ func TestEveryKindAndEveryChange(t *testing.T) {
 			is := w.workload()
 			set := string(is.Spec.PodSets[len(is.Spec.PodSets)-1].Name)
 			pod := &corev1.Pod{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "p", Labels: map[string]string{kueue.PodSetLabel: set}, Annotations: map[string]string{kueue.WorkloadAnnotation: is.Name}},
-				Spec:       corev1.PodSpec{NodeName: "n"}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
+				ObjectMeta: metav1.ObjectMeta{
+					Namespace:   "blue",
+					Name:        "p",
+					Labels:      map[string]string{kueue.PodSetLabel: set},
+					Annotations: map[string]string{kueue.WorkloadAnnotation: is.Name},
+				},
+				Spec:   corev1.PodSpec{NodeName: "n"},
+				Status: corev1.PodStatus{Phase: corev1.PodRunning},
 			}
 			if err := w.c.Create(t.Context(), pod); err != nil {
 				t.Fatal(err)
@@ -401,7 +509,10 @@ func (w *world) edited(before jobs.Object) {
 	if w.kind.GVK().Kind == "AppWrapper" {
 		return // its components are not counted by their images
 	}
-	if is := text(w.workload().Spec); !strings.Contains(is, `"image":"new"`) || strings.Contains(is, `"image":"old"`) {
+	if is := text(
+		w.workload().Spec,
+	); !strings.Contains(is, `"image":"new"`) ||
+		strings.Contains(is, `"image":"old"`) {
 		w.Errorf("it is queued as it was: %s", is)
 	}
 	if w.kind.Running.Operated == nil {

@@ -36,12 +36,21 @@ func TestJobWaitsForItsPriorityClass(t *testing.T) {
 	if err := b.opts.Client.Create(t.Context(), class("urgent", 9)); err != nil {
 		t.Fatal(err)
 	}
-	if woken := b.jobsOfClass(t.Context(), class("urgent", 9)); len(woken) != 1 || woken[0].NamespacedName != key {
+	if woken := b.jobsOfClass(
+		t.Context(),
+		class("urgent", 9),
+	); len(woken) != 1 ||
+		woken[0].NamespacedName != key {
 		t.Fatalf("the class wakes %v, want %v", woken, key)
 	}
 	b.reconcileAll(t, key)
 	w = b.workloads(t)[0]
-	if held := convert.Workload(&w, convert.Rules{}, convert.Surroundings{}).Held; held != "" || *w.Spec.Priority != 9 || w.Spec.PriorityClassRef.Name != "urgent" {
+	if held := convert.Workload(
+		&w,
+		convert.Rules{},
+		convert.Surroundings{},
+	).Held; held != "" || *w.Spec.Priority != 9 ||
+		w.Spec.PriorityClassRef.Name != "urgent" {
 		t.Errorf("held is %q, priority %d of %v", held, *w.Spec.Priority, w.Spec.PriorityClassRef)
 	}
 }
@@ -57,7 +66,12 @@ func TestPriorityClassThatGoes(t *testing.T) {
 	}
 	b.reconcileAll(t, key)
 	w := b.workloads(t)[0]
-	if held := convert.Workload(&w, convert.Rules{}, convert.Surroundings{}).Held; held != "" || *w.Spec.Priority != 9 {
+	if held := convert.Workload(
+		&w,
+		convert.Rules{},
+		convert.Surroundings{},
+	).Held; held != "" ||
+		*w.Spec.Priority != 9 {
 		t.Errorf("held is %q, priority %d", held, *w.Spec.Priority)
 	}
 }
@@ -65,7 +79,11 @@ func TestPriorityClassThatGoes(t *testing.T) {
 // A Job of another controller gets no Workload and stays as it is.
 func TestJobOfAnotherControllerIsLeftAlone(t *testing.T) {
 	key := types.NamespacedName{Namespace: "blue", Name: "train"}
-	b := newBench(t, nil, aJob(inQueue, running, func(j *batchv1.Job) { j.Spec.ManagedBy = new("example.com/other") }))
+	b := newBench(
+		t,
+		nil,
+		aJob(inQueue, running, func(j *batchv1.Job) { j.Spec.ManagedBy = new("example.com/other") }),
+	)
 	if j := b.reconcileAll(t, key); *j.Spec.Suspend || len(b.workloads(t)) != 0 {
 		t.Errorf("suspend is %v, workloads %d", *j.Spec.Suspend, len(b.workloads(t)))
 	}

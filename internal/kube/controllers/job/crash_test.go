@@ -154,7 +154,13 @@ func (l *life) play(change func(*batchv1.Job)) {
 
 func (l *life) pod(phase corev1.PodPhase) *corev1.Pod {
 	l.t.Helper()
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: l.job.Namespace, Name: "p", Annotations: map[string]string{kueue.WorkloadAnnotation: l.workload().Name}}}
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:   l.job.Namespace,
+			Name:        "p",
+			Annotations: map[string]string{kueue.WorkloadAnnotation: l.workload().Name},
+		},
+	}
 	p.Spec.NodeName, p.Status.Phase = "n", phase
 	if err := l.server.Create(l.t.Context(), p); err != nil {
 		l.t.Fatal(err)
@@ -178,7 +184,16 @@ func (l *life) live() {
 	admit := func(w *kueue.Workload) {
 		admitted(w)
 		next := w.Status.DeepCopy()
-		workloadlifecycle.NewConditions(w, next, now).Set(kueue.WorkloadEvicted, metav1.ConditionFalse, kueue.ReasonQuotaReserved, "")
+		workloadlifecycle.NewConditions(
+			w,
+			next,
+			now,
+		).Set(
+			kueue.WorkloadEvicted,
+			metav1.ConditionFalse,
+			kueue.ReasonQuotaReserved,
+			"",
+		)
 		w.Status = *next
 	}
 	starts := func() {
@@ -209,7 +224,12 @@ func (l *life) live() {
 	pod := l.pod(corev1.PodRunning)
 	l.rule(func(w *kueue.Workload) {
 		next := w.Status.DeepCopy()
-		workloadlifecycle.Evict(w, next, now, workloadlifecycle.Eviction{Reason: kueue.ReasonPreempted, Message: "for another"})
+		workloadlifecycle.Evict(
+			w,
+			next,
+			now,
+			workloadlifecycle.Eviction{Reason: kueue.ReasonPreempted, Message: "for another"},
+		)
 		w.Status = *next
 	})
 	stops(pod, reserved)
@@ -239,8 +259,15 @@ func (l *life) picture() string {
 	}
 	w := l.workload()
 	c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadFinished)
-	return fmt.Sprintf("job suspended %v, selector %v, labels %v; workload %s, finalizers %v, finished %v",
-		*j.Spec.Suspend, j.Spec.Template.Spec.NodeSelector, j.Spec.Template.Labels, w.Name, w.Finalizers, c != nil && c.Status == metav1.ConditionTrue)
+	return fmt.Sprintf(
+		"job suspended %v, selector %v, labels %v; workload %s, finalizers %v, finished %v",
+		*j.Spec.Suspend,
+		j.Spec.Template.Spec.NodeSelector,
+		j.Spec.Template.Labels,
+		w.Name,
+		w.Finalizers,
+		c != nil && c.Status == metav1.ConditionTrue,
+	)
 }
 
 // Another client writes the Workload whenever its status is about to be written, and
@@ -260,7 +287,10 @@ func TestRivalIsNotOverwritten(t *testing.T) {
 			word := fmt.Sprintf("Word%d", meets)
 			said = append(said, word)
 			l.rule(func(w *kueue.Workload) {
-				w.Status.Conditions = append(w.Status.Conditions, metav1.Condition{Type: word, Status: metav1.ConditionTrue, Reason: "Said"})
+				w.Status.Conditions = append(
+					w.Status.Conditions,
+					metav1.Condition{Type: word, Status: metav1.ConditionTrue, Reason: "Said"},
+				)
 			})
 			fallthrough
 		default:

@@ -92,7 +92,8 @@ type jobEvent struct {
 // pods count with it: whoever waits would be given what they use.
 func decide(s facts) (step, error) {
 	next, err := choice(s)
-	if err == nil && next.status != nil && s.pods.Live > 0 && !convert.Finished(s.workload) && apimeta.IsStatusConditionTrue(next.status.Conditions, kueue.WorkloadFinished) {
+	if err == nil && next.status != nil && s.pods.Live > 0 && !convert.Finished(s.workload) &&
+		apimeta.IsStatusConditionTrue(next.status.Conditions, kueue.WorkloadFinished) {
 		return step{again: endsPause}, nil
 	}
 	return next, err
@@ -108,7 +109,11 @@ func choice(s facts) (step, error) {
 	case s.free:
 		return setFree(s)
 	case s.foreign && !s.facts.Suspended && s.facts.Finished == nil:
-		return stop(s, "Suspended", "Suspended: its pods are not among those that Workload "+s.whole.Name+" was admitted with")
+		return stop(
+			s,
+			"Suspended",
+			"Suspended: its pods are not among those that Workload "+s.whole.Name+" was admitted with",
+		)
 	case s.nested:
 		return holdPart(s, s.whole)
 	case s.unreadable:
@@ -173,7 +178,13 @@ func setFree(s facts) (step, error) {
 	if err != nil {
 		return step{}, err
 	}
-	return step{job: next, tell: &jobEvent{reason: "Started", message: "It runs without a queue: its namespace does not ask for one any more"}}, nil
+	return step{
+		job: next,
+		tell: &jobEvent{
+			reason:  "Started",
+			message: "It runs without a queue: its namespace does not ask for one any more",
+		},
+	}, nil
 }
 
 // grown says of which pods a running job asks for more than it was admitted with, or has still;
@@ -190,7 +201,11 @@ func grown(s facts) string {
 		case given && asks.Count > most:
 			return fmt.Sprintf("it asks for %d pods and was admitted with %d", asks.Count, most)
 		case given && s.facts.Rigid && asks.Count < most:
-			return fmt.Sprintf("it asks for %d pods, was admitted with %d and cannot shrink as it runs", asks.Count, most)
+			return fmt.Sprintf(
+				"it asks for %d pods, was admitted with %d and cannot shrink as it runs",
+				asks.Count,
+				most,
+			)
 		}
 	}
 	return regrown(s)
@@ -222,7 +237,11 @@ func regrown(s facts) string {
 		}
 		kept := s.workload.Spec.PodSets[at].Count - pods(s.workload.Status.ReclaimablePods, asks.Name)
 		if left := asks.Count - pods(s.facts.Reclaimable, asks.Name); left > kept {
-			return fmt.Sprintf("it has %d pods to run and gave back the quota of all but %d when it was made smaller", left, kept)
+			return fmt.Sprintf(
+				"it has %d pods to run and gave back the quota of all but %d when it was made smaller",
+				left,
+				kept,
+			)
 		}
 	}
 	return ""
@@ -258,7 +277,8 @@ func givenTo(w *kueue.Workload, name kueue.PodSetReference) (int32, bool) {
 func create(s facts) step {
 	if c := s.priority.Awaited; c != "" && s.queue != "" {
 		return step{create: true, tell: &jobEvent{
-			reason: "Held", warning: true,
+			reason:  "Held",
+			warning: true,
 			message: "Held until there is a WorkloadPriorityClass " + c + ": create it, or name another one in the label " + kueue.PriorityClassLabel,
 		}}
 	}
@@ -266,7 +286,8 @@ func create(s facts) step {
 		return step{create: true} // it is there to be seen, and a job has few events
 	}
 	return step{create: true, tell: &jobEvent{
-		reason: "Held", warning: true,
+		reason:  "Held",
+		warning: true,
 		message: "Held, because this namespace runs queued jobs only: set the label " + kueue.QueueNameLabel + " to the name of a LocalQueue",
 	}}
 }
@@ -375,8 +396,11 @@ func keepInStep(s facts) (step, error) {
 		once = "" // its author gave it more to do
 	}
 	after := s.job.GetAnnotations()[kueue.AfterAnnotation]
-	same := gates == w.Annotations[kueue.AdmissionGatedByAnnotation] && after == w.Annotations[kueue.AfterAnnotation] && awaited == w.Annotations[kueue.AwaitedPriorityClassAnnotation] &&
-		once == w.Annotations[kueue.EndsOnceAnnotation] && later(s.facts) == w.Annotations[kueue.LaterPodSetsAnnotation] &&
+	same := gates == w.Annotations[kueue.AdmissionGatedByAnnotation] &&
+		after == w.Annotations[kueue.AfterAnnotation] &&
+		awaited == w.Annotations[kueue.AwaitedPriorityClassAnnotation] &&
+		once == w.Annotations[kueue.EndsOnceAnnotation] &&
+		later(s.facts) == w.Annotations[kueue.LaterPodSetsAnnotation] &&
 		w.Annotations[kueue.FewerPodsAnnotation] == ""
 	refused := w.Annotations[kueue.PodsRefusedAnnotation]
 	if s.tried {
@@ -385,14 +409,25 @@ func keepInStep(s facts) (step, error) {
 	same = same && refused == w.Annotations[kueue.PodsRefusedAnnotation]
 	if !same || !equality.Semantic.DeepEqual(w.Spec, *want) {
 		notes := map[string]string{
-			kueue.AdmissionGatedByAnnotation: gates, kueue.AwaitedPriorityClassAnnotation: awaited, kueue.EndsOnceAnnotation: once,
-			kueue.LaterPodSetsAnnotation: later(s.facts), kueue.FewerPodsAnnotation: "", kueue.AfterAnnotation: after,
-			kueue.PodsRefusedAnnotation: refused,
+			kueue.AdmissionGatedByAnnotation:     gates,
+			kueue.AwaitedPriorityClassAnnotation: awaited,
+			kueue.EndsOnceAnnotation:             once,
+			kueue.LaterPodSetsAnnotation:         later(s.facts),
+			kueue.FewerPodsAnnotation:            "",
+			kueue.AfterAnnotation:                after,
+			kueue.PodsRefusedAnnotation:          refused,
 		}
 		if after != w.Annotations[kueue.AfterAnnotation] {
 			notes[kueue.AfterStateAnnotation] = "" // what was found out was about other jobs
 		}
-		return step{spec: want, notes: notes, tell: &jobEvent{reason: "UpdatedWorkload", message: "Updated Workload " + w.Name + ", because the job changed while it waited"}}, nil
+		return step{
+			spec:  want,
+			notes: notes,
+			tell: &jobEvent{
+				reason:  "UpdatedWorkload",
+				message: "Updated Workload " + w.Name + ", because the job changed while it waited",
+			},
+		}, nil
 	}
 	st := tellDone(s, givenBack(s))
 	st.again = s.triesAgain
@@ -402,7 +437,13 @@ func keepInStep(s facts) (step, error) {
 // promote gives a workload the priority class of its job.
 func promote(s facts) step {
 	want := s.priority.Given(s.workload)
-	return step{spec: want, tell: &jobEvent{reason: "UpdatedWorkload", message: "Updated the priority class of Workload " + s.workload.Name + " to " + want.PriorityClassRef.Name}}
+	return step{
+		spec: want,
+		tell: &jobEvent{
+			reason:  "UpdatedWorkload",
+			message: "Updated the priority class of Workload " + s.workload.Name + " to " + want.PriorityClassRef.Name,
+		},
+	}
 }
 
 // startedBefore reports whether the job may still carry what an earlier
@@ -424,7 +465,10 @@ func (s facts) restored(original []kueue.PodSet) (jobs.Object, bool, error) {
 		return nil, false, err
 	}
 	carries := func(list []kueue.PodSet) bool {
-		return slices.ContainsFunc(list, func(ps kueue.PodSet) bool { return ps.Template.Labels[kueue.PodSetLabel] != "" })
+		return slices.ContainsFunc(
+			list,
+			func(ps kueue.PodSet) bool { return ps.Template.Labels[kueue.PodSetLabel] != "" },
+		)
 	}
 	return o, !carries(facts.PodSets) || carries(original), nil
 }
@@ -449,7 +493,13 @@ func start(s facts) (step, error) {
 	if err != nil {
 		return cannotStart(s, err), nil
 	}
-	return step{job: next, tell: &jobEvent{reason: "Started", message: "Admitted by clusterQueue " + string(s.workload.Status.Admission.ClusterQueue)}}, nil
+	return step{
+		job: next,
+		tell: &jobEvent{
+			reason:  "Started",
+			message: "Admitted by clusterQueue " + string(s.workload.Status.Admission.ClusterQueue),
+		},
+	}, nil
 }
 
 // cannotStart ends the workload of a job whose manifest and admission, or whose
@@ -484,12 +534,22 @@ func run(s facts) step {
 
 // seen is what is seen of the job's pods.
 func (s facts) seen() workloadlifecycle.Pods {
-	return workloadlifecycle.Pods{Ready: s.facts.Ready, ReadySince: s.readySince, Refused: s.refused(), Behind: s.pods.Behind}
+	return workloadlifecycle.Pods{
+		Ready:      s.facts.Ready,
+		ReadySince: s.readySince,
+		Refused:    s.refused(),
+		Behind:     s.pods.Behind,
+	}
 }
 
 // refused is whether planned nodes refuse the job's pods.
 func (s facts) refused() workloadlifecycle.Refused {
-	return workloadlifecycle.Refused{Nodes: s.pods.Nodes, Why: s.pods.Why, Since: s.pods.Refused, Ran: s.pods.Bound > 0}
+	return workloadlifecycle.Refused{
+		Nodes: s.pods.Nodes,
+		Why:   s.pods.Why,
+		Since: s.pods.Refused,
+		Ran:   s.pods.Bound > 0,
+	}
 }
 
 // refuse has a job give back its quota that may have no pods, and notes why: it is held until it
@@ -500,7 +560,8 @@ func refuse(s facts) step {
 	}
 	next, evicted := workloadlifecycle.RefusePods(s.workload, s.refusal, s.now)
 	return step{status: next, evicted: &evicted, tell: &jobEvent{
-		reason: "PodsRefused", warning: true,
+		reason:  "PodsRefused",
+		warning: true,
 		message: "It gives back its quota, because its pods may not be made; it is queued again by itself once they may: " + s.refusal,
 	}}
 }
@@ -545,7 +606,10 @@ func reclaim(s facts) step {
 	for i := range w.Spec.PodSets {
 		ps := &w.Spec.PodSets[i]
 		left := int32(0)
-		if at := slices.IndexFunc(s.facts.PodSets, func(asks kueue.PodSet) bool { return asks.Name == ps.Name }); at >= 0 {
+		if at := slices.IndexFunc(
+			s.facts.PodSets,
+			func(asks kueue.PodSet) bool { return asks.Name == ps.Name },
+		); at >= 0 {
 			left = s.facts.PodSets[at].Count
 		}
 		if kept := keptFor(s, ps.Name); left < kept {
@@ -576,7 +640,10 @@ func keptFor(s facts, name kueue.PodSetReference) int32 {
 	if live == 0 {
 		return 0
 	}
-	return min(int32(min(live, math.MaxInt32))+pods(s.facts.Reclaimable, name), given) //nolint:gosec // it is no larger
+	return min(
+		int32(min(live, math.MaxInt32))+pods(s.facts.Reclaimable, name), //nolint:gosec // it is no larger
+		given,
+	)
 }
 
 // tellDone writes which pods of a job are done.
@@ -629,7 +696,8 @@ func allDone(f jobs.Facts) bool {
 // pod follows the ones that have ended or are gone, however they ended. Pods that leave are waited
 // for: most often they are the last, and the end of the job gives back the same.
 func linger(s facts) step {
-	if s.keepsDone || s.pods.Leaving > 0 || s.pods.Of[""] > 0 || !convert.Admitted(s.workload) || convert.Evicted(s.workload) {
+	if s.keepsDone || s.pods.Leaving > 0 || s.pods.Of[""] > 0 || !convert.Admitted(s.workload) ||
+		convert.Evicted(s.workload) {
 		return step{}
 	}
 	var done []kueue.ReclaimablePod
@@ -659,5 +727,7 @@ func finish(s facts) (step, error) {
 		return linger(s), nil
 	}
 	end := s.facts.Finished
-	return step{status: workloadlifecycle.JobEnded(s.workload, end.Success, end.Message, s.seen(), s.lifecycle, s.now)}, nil
+	return step{
+		status: workloadlifecycle.JobEnded(s.workload, end.Success, end.Message, s.seen(), s.lifecycle, s.now),
+	}, nil
 }

@@ -13,7 +13,9 @@ import (
 // add is what writes an admission into jobs of the kind, nil if their pods are made here, where
 // it goes into the pods alone. Another controller makes them if the installation says so, or if
 // one is seen to run.
-func (r *reconciler) add(ctx context.Context) (func(jobs.Object, []jobs.PodSetInfo) (jobs.Object, error), error) {
+func (r *reconciler) add(
+	ctx context.Context,
+) (func(jobs.Object, []jobs.PodSetInfo) (jobs.Object, error), error) {
 	k := r.kind
 	if k == nil || k.Running.Injection == nil {
 		return nil, nil //nolint:nilnil // nothing is to be written

@@ -31,8 +31,10 @@ import (
 func TestRunElsewhere(t *testing.T) {
 	operator := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kubeflow", Name: "operator"},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Image: "kubeflow/training-operator:v1-8a066f9"}}},
-		Status:     corev1.PodStatus{Phase: corev1.PodRunning},
+		Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Image: "kubeflow/training-operator:v1-8a066f9"}},
+		},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning},
 	}
 	for name, tc := range map[string]struct {
 		why      string
@@ -46,7 +48,12 @@ func TestRunElsewhere(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := &api.PyTorchJob{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "x", UID: "x", Labels: map[string]string{kueue.QueueNameLabel: "q"}},
+				ObjectMeta: metav1.ObjectMeta{
+					Namespace: "blue",
+					Name:      "x",
+					UID:       "x",
+					Labels:    map[string]string{kueue.QueueNameLabel: "q"},
+				},
 				Spec: api.PyTorchJobSpec{
 					RunPolicy: api.RunPolicy{Suspend: new(true)},
 					PyTorchReplicaSpecs: map[api.ReplicaType]*api.ReplicaSpec{api.RoleWorker: {
@@ -72,9 +79,16 @@ func TestRunElsewhere(t *testing.T) {
 				b.evict(t)
 				is = b.look(t)
 				if !*is.Spec.RunPolicy.Suspend || !equality.Semantic.DeepEqual(is.Spec.PyTorchReplicaSpecs, author) {
-					t.Fatalf("stopped, suspended: %v (-author +is):\n%s", *is.Spec.RunPolicy.Suspend, cmp.Diff(author, is.Spec.PyTorchReplicaSpecs))
+					t.Fatalf(
+						"stopped, suspended: %v (-author +is):\n%s",
+						*is.Spec.RunPolicy.Suspend,
+						cmp.Diff(author, is.Spec.PyTorchReplicaSpecs),
+					)
 				}
-				if w := b.workload(t); w.Status.Admission != nil || w.Spec.PodSets[0].Template.Labels[kueue.PodSetLabel] != "" {
+				if w := b.workload(
+					t,
+				); w.Status.Admission != nil ||
+					w.Spec.PodSets[0].Template.Labels[kueue.PodSetLabel] != "" {
 					t.Errorf("it waits with %+v", w.Spec.PodSets[0].Template.ObjectMeta)
 				}
 			}
@@ -95,16 +109,40 @@ func newElsewhere(t *testing.T, mode jobs.Mode, objects ...client.Object) elsewh
 	k.Queueing.Mode = mode
 	objects = append(
 		objects,
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}},
+		&corev1.Namespace{
+			ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}},
+		},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kubeflow"}},
 	)
-	c := fake.NewClientBuilder().WithScheme(scheme.For(all)).WithObjects(objects...).WithStatusSubresource(&kueue.Workload{}).
-		WithIndex(&corev1.Pod{}, admission.PodIndex, admission.IndexPod).WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).
-		WithIndex(&corev1.Pod{}, foreign.Index, foreign.IndexImages(all.Others())).Build()
+	c := fake.NewClientBuilder().WithScheme(
+		scheme.For(all),
+	).WithObjects(
+		objects...).WithStatusSubresource(
+		&kueue.Workload{},
+	).
+		WithIndex(
+			&corev1.Pod{},
+			admission.PodIndex,
+			admission.IndexPod,
+		).WithIndex(
+		&kueue.Workload{},
+		admission.JobIndex,
+		admission.IndexWorkload,
+	).
+		WithIndex(
+			&corev1.Pod{},
+			foreign.Index,
+			foreign.IndexImages(all.Others()),
+		).Build()
 	return elsewhere{&reconciler{kind: &k, adapter: restoring(&k), opts: Options{
-		Client: c, Live: c, Recorder: events.NewFakeRecorder(100), Clock: clocktesting.NewFakePassiveClock(now), Wholes: all.Wholes(),
-		Managed: func(string, string) bool { return true }, Ended: func(*kueue.Workload) {},
-		Told: func(*kueue.Workload, workloadlifecycle.Event) {},
+		Client:   c,
+		Live:     c,
+		Recorder: events.NewFakeRecorder(100),
+		Clock:    clocktesting.NewFakePassiveClock(now),
+		Wholes:   all.Wholes(),
+		Managed:  func(string, string) bool { return true },
+		Ended:    func(*kueue.Workload) {},
+		Told:     func(*kueue.Workload, workloadlifecycle.Event) {},
 	}}, c}
 }
 
@@ -136,9 +174,14 @@ func (b elsewhere) workload(t *testing.T) *kueue.Workload {
 func (b elsewhere) admit(t *testing.T) {
 	t.Helper()
 	w := b.workload(t)
-	w.Status.Admission = &kueue.Admission{ClusterQueue: "cq", PodSetAssignments: []kueue.PodSetAssignment{{Name: "worker", Count: new(int32(2))}}}
+	w.Status.Admission = &kueue.Admission{
+		ClusterQueue:      "cq",
+		PodSetAssignments: []kueue.PodSetAssignment{{Name: "worker", Count: new(int32(2))}},
+	}
 	b.say(t, w, map[string]metav1.ConditionStatus{
-		kueue.WorkloadQuotaReserved: metav1.ConditionTrue, kueue.WorkloadAdmitted: metav1.ConditionTrue, kueue.WorkloadEvicted: metav1.ConditionFalse,
+		kueue.WorkloadQuotaReserved: metav1.ConditionTrue,
+		kueue.WorkloadAdmitted:      metav1.ConditionTrue,
+		kueue.WorkloadEvicted:       metav1.ConditionFalse,
 	})
 }
 
@@ -150,7 +193,10 @@ func (b elsewhere) evict(t *testing.T) {
 func (b elsewhere) say(t *testing.T, w *kueue.Workload, conditions map[string]metav1.ConditionStatus) {
 	t.Helper()
 	for kind, status := range conditions { // each is another one
-		apimeta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{Type: kind, Status: status, Reason: "Preempted"})
+		apimeta.SetStatusCondition(
+			&w.Status.Conditions,
+			metav1.Condition{Type: kind, Status: status, Reason: "Preempted"},
+		)
 	}
 	if err := b.c.Status().Update(t.Context(), w); err != nil {
 		t.Fatal(err)

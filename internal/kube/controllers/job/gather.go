@@ -80,13 +80,21 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (fac
 
 // unread reads what there is to know of a job that cannot be understood: whether it runs, and
 // whether it may. Trying again does not mend a manifest, but such a job can be stopped.
-func (r *reconciler) unread(ctx context.Context, s facts, stands standing, whole *kueue.Workload) (facts, bool, error) {
+func (r *reconciler) unread(
+	ctx context.Context,
+	s facts,
+	stands standing,
+	whole *kueue.Workload,
+) (facts, bool, error) {
 	stopped, err := r.adapter.Stop(s.job, nil)
 	if err != nil {
 		return s, false, nil //nolint:nilerr // it is of another type, and was told of
 	}
 	s.unreadable = true
-	s.facts = jobs.Facts{Suspended: equality.Semantic.DeepEqual(s.job, stopped), Active: !r.adapter.Maker(s.job).Stopped}
+	s.facts = jobs.Facts{
+		Suspended: equality.Semantic.DeepEqual(s.job, stopped),
+		Active:    !r.adapter.Maker(s.job).Stopped,
+	}
 	if stands == nested || stands == deeper {
 		s.nested, s.whole = true, whole
 		return s, true, nil
@@ -117,7 +125,9 @@ func (r *reconciler) letGo(ctx context.Context, s facts) (facts, bool, error) {
 		return s, false, err
 	}
 	w := choose(all, "")
-	if w.Spec.QueueName != "" || w.Status.Admission != nil || convert.Finished(w) || w.DeletionTimestamp != nil || !ptr.Deref(w.Spec.Active, true) {
+	if w.Spec.QueueName != "" || w.Status.Admission != nil || convert.Finished(w) ||
+		w.DeletionTimestamp != nil ||
+		!ptr.Deref(w.Spec.Active, true) {
 		return s, false, nil
 	}
 	if s.facts, err = r.adapter.Read(s.job); err != nil {

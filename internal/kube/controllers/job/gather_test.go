@@ -23,7 +23,9 @@ import (
 // Of several Workloads of a job its own name counts first, then quota, then age.
 func TestChoose(t *testing.T) {
 	w := func(name string, age time.Duration, holds bool) kueue.Workload {
-		out := kueue.Workload{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(now.Add(-age))}}
+		out := kueue.Workload{
+			ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(now.Add(-age))},
+		}
 		if holds {
 			out.Status.Admission = &kueue.Admission{}
 		}
@@ -50,7 +52,11 @@ func TestChoose(t *testing.T) {
 // All pods of a part have to be counted with the whole, of every pod set.
 func TestCounted(t *testing.T) {
 	set := func(of string) kueue.PodSet {
-		return kueue.PodSet{Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{kueue.WorkloadAnnotation: of}}}}
+		return kueue.PodSet{
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{kueue.WorkloadAnnotation: of}},
+			},
+		}
 	}
 	whole := aWorkload(named("w"))
 	for want, sets := range map[bool][][]kueue.PodSet{
@@ -71,17 +77,28 @@ func TestInfos(t *testing.T) {
 			NodeLabels: map[string]string{label: name}, Tolerations: []corev1.Toleration{{Key: key}},
 		}}
 	}
-	flavors := []client.Object{flavor("f", "kind", "spot"), flavor("g", "zone", "spot"), flavor("h", "zone", "gpu")}
+	flavors := []client.Object{
+		flavor("f", "kind", "spot"),
+		flavor("g", "zone", "spot"),
+		flavor("h", "zone", "gpu"),
+	}
 	w := aWorkload()
 	w.Spec.QueueName = kueue.LocalQueueName(strings.Repeat("q", 64)) // too long for a label
 	w.Status.Admission = &kueue.Admission{ClusterQueue: "c", PodSetAssignments: []kueue.PodSetAssignment{
-		{Name: "a", Count: new(int32(2)), Flavors: map[corev1.ResourceName]kueue.ResourceFlavorReference{"cpu": "f", "memory": "f", "gpu": "g"}},
+		{
+			Name:    "a",
+			Count:   new(int32(2)),
+			Flavors: map[corev1.ResourceName]kueue.ResourceFlavorReference{"cpu": "f", "memory": "f", "gpu": "g"},
+		},
 		{Name: "b", Flavors: map[corev1.ResourceName]kueue.ResourceFlavorReference{"cpu": "h"}},
 	}}
 	info := func(name string, count int32, selector map[string]string, keys ...string) jobs.PodSetInfo {
 		out := jobs.PodSetInfo{
-			Name: name, Count: count, NodeSelector: selector, Annotations: map[string]string{kueue.WorkloadAnnotation: w.Name},
-			Labels: map[string]string{kueue.PodSetLabel: name, kueue.ClusterQueueNameLabel: "c"},
+			Name:         name,
+			Count:        count,
+			NodeSelector: selector,
+			Annotations:  map[string]string{kueue.WorkloadAnnotation: w.Name},
+			Labels:       map[string]string{kueue.PodSetLabel: name, kueue.ClusterQueueNameLabel: "c"},
 		}
 		for _, k := range keys {
 			out.Tolerations = append(out.Tolerations, corev1.Toleration{Key: k})
@@ -89,7 +106,13 @@ func TestInfos(t *testing.T) {
 		return out
 	}
 	want := []jobs.PodSetInfo{
-		info("a", 2, map[string]string{"kind": "f", "zone": "g"}, "spot"), info("b", 0, map[string]string{"zone": "h"}, "gpu"),
+		info(
+			"a",
+			2,
+			map[string]string{"kind": "f", "zone": "g"},
+			"spot",
+		),
+		info("b", 0, map[string]string{"zone": "h"}, "gpu"),
 	}
 	got, err := newBench(t, nil, flavors...).infos(t, w)
 	if d := cmp.Diff(want, got); d != "" || err != nil {
@@ -103,18 +126,36 @@ func TestInfos(t *testing.T) {
 		t.Errorf("queues are told though that is off: %v %v", bare[0].Labels, err)
 	}
 	w.Spec.QueueName = "q"
-	if got, err = newBench(t, nil, flavors...).infos(t, w); err != nil || got[0].Labels[kueue.LocalQueueNameLabel] != "q" {
+	if got, err = newBench(
+		t,
+		nil,
+		flavors...).infos(
+		t,
+		w,
+	); err != nil ||
+		got[0].Labels[kueue.LocalQueueNameLabel] != "q" {
 		t.Errorf("%v %v", got[0].Labels, err)
 	}
 	for says, name := range map[string]kueue.PodSetReference{"": "b", "admission check k: the job has no pod set x": "x"} {
-		check := kueue.AdmissionCheckState{Name: "k", PodSetUpdates: []kueue.PodSetUpdate{{Name: name, Labels: map[string]string{"new": "1"}}}}
+		check := kueue.AdmissionCheckState{
+			Name:          "k",
+			PodSetUpdates: []kueue.PodSetUpdate{{Name: name, Labels: map[string]string{"new": "1"}}},
+		}
 		next, err := admission.Updated(slices.Clone(want), []kueue.AdmissionCheckState{check})
-		if err != nil != (says != "") || err != nil && err.Error() != says || says == "" && (next[1].Labels["new"] != "1" || next[0].Labels["new"] != "") {
+		if err != nil != (says != "") || err != nil && err.Error() != says ||
+			says == "" && (next[1].Labels["new"] != "1" || next[0].Labels["new"] != "") {
 			t.Errorf("%v: %+v", err, next)
 		}
 	}
-	against := kueue.AdmissionCheckState{Name: "k", PodSetUpdates: []kueue.PodSetUpdate{{Name: "b", NodeSelector: map[string]string{"zone": "x"}}}}
-	if _, err := admission.Updated(slices.Clone(want), []kueue.AdmissionCheckState{against}); err == nil || !strings.HasPrefix(err.Error(), "admission check k, pod set b: nodeSelector zone") {
+	against := kueue.AdmissionCheckState{
+		Name:          "k",
+		PodSetUpdates: []kueue.PodSetUpdate{{Name: "b", NodeSelector: map[string]string{"zone": "x"}}},
+	}
+	if _, err := admission.Updated(
+		slices.Clone(want),
+		[]kueue.AdmissionCheckState{against},
+	); err == nil ||
+		!strings.HasPrefix(err.Error(), "admission check k, pod set b: nodeSelector zone") {
 		t.Errorf("%v", err)
 	}
 }

@@ -77,7 +77,13 @@ func TestLinger(t *testing.T) {
 				for _, r := range st.status.ReclaimablePods {
 					all = append(all, fmt.Sprintf("%s=%d", r.Name, r.Count))
 				}
-				if got = strings.Join(all, " "); apimeta.IsStatusConditionTrue(st.status.Conditions, kueue.WorkloadFinished) {
+				if got = strings.Join(
+					all,
+					" ",
+				); apimeta.IsStatusConditionTrue(
+					st.status.Conditions,
+					kueue.WorkloadFinished,
+				) {
 					got = "finished"
 				}
 			}

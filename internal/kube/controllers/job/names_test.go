@@ -20,11 +20,20 @@ func TestNamesOfOthersAreTold(t *testing.T) {
 	// What is made for jobs of each kind, whose names are those of the job or follow from it. That of
 	// a RayService's and a RayJob's cluster is drawn.
 	needs := map[string][]string{
-		"JobSet": {"Job x-a-0"}, "PyTorchJob": {"Pod x-worker-0"}, "TFJob": {"Pod x-worker-0"},
-		"XGBoostJob": {"Pod x-master-0", "Pod x-worker-0"}, "PaddleJob": {"Pod x-worker-0"}, "JAXJob": {"Pod x-worker-0"},
+		"JobSet":     {"Job x-a-0"},
+		"PyTorchJob": {"Pod x-worker-0"},
+		"TFJob":      {"Pod x-worker-0"},
+		"XGBoostJob": {
+			"Pod x-master-0",
+			"Pod x-worker-0",
+		},
+		"PaddleJob":  {"Pod x-worker-0"},
+		"JAXJob":     {"Pod x-worker-0"},
 		"MPIJob":     {"Job x-launcher", "Pod x-worker-0", "Service x", "ConfigMap x-config", "Secret x-ssh"},
 		"RayCluster": {"Pod x-head", "Service x-head-svc"},
-		"RayJob":     {"RayCluster", "Job x"}, "RayService": {"RayCluster"}, "TrainJob": {"JobSet x"},
+		"RayJob":     {"RayCluster", "Job x"},
+		"RayService": {"RayCluster"},
+		"TrainJob":   {"JobSet x"},
 	}
 	for _, k := range kinds.All() {
 		if k.Running.Operated == nil {

@@ -16,7 +16,12 @@ import (
 // the cache: its quota is given back only once it is seen as it is.
 func TestQuotaStaysWhileTheJobIsSeenLate(t *testing.T) {
 	j := aJob(inQueue)
-	w := aWorkload(named("train"), ownedBy(j.Name, ""), admitted, condition(kueue.WorkloadEvicted, kueue.ReasonPreempted))
+	w := aWorkload(
+		named("train"),
+		ownedBy(j.Name, ""),
+		admitted,
+		condition(kueue.WorkloadEvicted, kueue.ReasonPreempted),
+	)
 	b := newBench(t, func(o *Options) {
 		late := true
 		o.Client = interceptor.NewClient(o.Client.(client.WithWatch), interceptor.Funcs{
@@ -39,7 +44,11 @@ func TestQuotaStaysWhileTheJobIsSeenLate(t *testing.T) {
 		return again
 	}
 	if again := look(); again.RequeueAfter == 0 || b.workloads(t)[0].Status.Admission == nil {
-		t.Errorf("looks again after %v, admission is %+v; want it kept until the Job is seen as it is", again.RequeueAfter, b.workloads(t)[0].Status.Admission)
+		t.Errorf(
+			"looks again after %v, admission is %+v; want it kept until the Job is seen as it is",
+			again.RequeueAfter,
+			b.workloads(t)[0].Status.Admission,
+		)
 	}
 	if look(); b.workloads(t)[0].Status.Admission != nil {
 		t.Error("the quota of a stopped job is kept")

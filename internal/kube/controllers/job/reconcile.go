@@ -191,7 +191,13 @@ func (r *reconciler) newest(ctx context.Context, o jobs.Object) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("read %s %s/%s before its quota is given back: %w", r.adapter.GVK().Kind, o.GetNamespace(), o.GetName(), err)
+		return false, fmt.Errorf(
+			"read %s %s/%s before its quota is given back: %w",
+			r.adapter.GVK().Kind,
+			o.GetNamespace(),
+			o.GetName(),
+			err,
+		)
 	}
 	return is.GetUID() == o.GetUID() && is.GetResourceVersion() == o.GetResourceVersion(), nil
 }
@@ -215,7 +221,11 @@ func (r *reconciler) do(ctx context.Context, s facts, next step) error {
 	case next.job != nil:
 		// Only what changes is told. The whole object would be written as this program spells it
 		// (cpu: "1" for 1, without zeros), and its author would meet that when applying it again.
-		err = r.opts.Client.Patch(ctx, next.job, client.MergeFromWithOptions(s.job, client.MergeFromWithOptimisticLock{}))
+		err = r.opts.Client.Patch(
+			ctx,
+			next.job,
+			client.MergeFromWithOptions(s.job, client.MergeFromWithOptimisticLock{}),
+		)
 	case next.create:
 		err = r.create(ctx, s)
 	case next.adopt:
@@ -289,7 +299,8 @@ func (r *reconciler) respec(ctx context.Context, old *kueue.Workload, next step)
 	if err := r.patch(ctx, old, w); err != nil {
 		return err
 	}
-	if old.Annotations[kueue.AdmissionGatedByAnnotation] != "" && w.Annotations[kueue.AdmissionGatedByAnnotation] == "" {
+	if old.Annotations[kueue.AdmissionGatedByAnnotation] != "" &&
+		w.Annotations[kueue.AdmissionGatedByAnnotation] == "" {
 		r.event(w, jobEvent{reason: "AdmissionGateCleared", message: "Admission is no longer gated"})
 	}
 	return nil
@@ -380,7 +391,11 @@ func (r *reconciler) jobOfPod(ctx context.Context, o client.Object) []reconcile.
 		return nil
 	}
 	var w kueue.Workload
-	if err := r.opts.Client.Get(ctx, types.NamespacedName{Namespace: o.GetNamespace(), Name: name}, &w); err != nil {
+	if err := r.opts.Client.Get(
+		ctx,
+		types.NamespacedName{Namespace: o.GetNamespace(), Name: name},
+		&w,
+	); err != nil {
 		return nil
 	}
 	owner := metav1.GetControllerOf(&w)

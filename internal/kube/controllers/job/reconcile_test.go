@@ -40,8 +40,11 @@ type bench struct {
 
 func newBench(t *testing.T, change func(*Options), objects ...client.Object) bench {
 	t.Helper()
-	objects = append(objects,
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}},
+	objects = append(
+		objects,
+		&corev1.Namespace{
+			ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}},
+		},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "lab"}},
 	)
 	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(objects...).
@@ -62,7 +65,10 @@ func newBench(t *testing.T, change func(*Options), objects ...client.Object) ben
 	if change != nil {
 		change(&opts)
 	}
-	return bench{&reconciler{opts: opts, kind: &jobs.Kind{}, adapter: batchjob.Adapter{}, passed: newPassed(opts.Clock)}, told}
+	return bench{
+		&reconciler{opts: opts, kind: &jobs.Kind{}, adapter: batchjob.Adapter{}, passed: newPassed(opts.Clock)},
+		told,
+	}
 }
 
 // reconcileAll reconciles the Job until nothing is written any more, and returns it.
@@ -130,17 +136,23 @@ func inLab(j *batchv1.Job) { j.Namespace = "lab" }
 
 func controlledBy(apiVersion, kind, name string, uid types.UID) func(*batchv1.Job) {
 	return func(j *batchv1.Job) {
-		j.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: name, UID: uid, Controller: new(true)}}
+		j.OwnerReferences = []metav1.OwnerReference{
+			{APIVersion: apiVersion, Kind: kind, Name: name, UID: uid, Controller: new(true)},
+		}
 	}
 }
 
 func cronJob(owner ...metav1.OwnerReference) client.Object {
-	return &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "nightly", UID: "c1", OwnerReferences: owner}}
+	return &batchv1.CronJob{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "nightly", UID: "c1", OwnerReferences: owner},
+	}
 }
 
 // aWrapper is one that runs and has recorded these parts.
 func aWrapper(labels map[string]string, parts ...aw.AppWrapperComponentStatus) *aw.AppWrapper {
-	w := &aw.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "wrap", UID: "a1", Labels: labels}}
+	w := &aw.AppWrapper{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "wrap", UID: "a1", Labels: labels},
+	}
 	w.Status.Phase, w.Status.ComponentStatus = aw.AppWrapperRunning, parts
 	return w
 }
@@ -156,14 +168,28 @@ func resuming(w *aw.AppWrapper) *aw.AppWrapper {
 
 // Which jobs get a Workload, and which are left alone.
 func TestWhichJobsAreManaged(t *testing.T) {
-	wrapper := metav1.OwnerReference{APIVersion: aw.GroupVersion.String(), Kind: aw.AppWrapperKind, Name: "wrap", UID: "a1", Controller: new(true)}
+	wrapper := metav1.OwnerReference{
+		APIVersion: aw.GroupVersion.String(),
+		Kind:       aw.AppWrapperKind,
+		Name:       "wrap",
+		UID:        "a1",
+		Controller: new(true),
+	}
 	teams := labels.SelectorFromSet(labels.Set{kueue.TeamNamespaceLabel: "true"})
 	var chain []client.Object
 	for i := range 12 {
-		o := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: string(rune('a' + i)), UID: types.UID("c" + string(rune('a'+i)))}}
+		o := &batchv1.CronJob{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "blue",
+				Name:      string(rune('a' + i)),
+				UID:       types.UID("c" + string(rune('a'+i))),
+			},
+		}
 		if i < 11 {
 			next := string(rune('a' + i + 1))
-			o.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "CronJob", Name: next, UID: types.UID("c" + next), Controller: new(true)}}
+			o.OwnerReferences = []metav1.OwnerReference{
+				{APIVersion: "batch/v1", Kind: "CronJob", Name: next, UID: types.UID("c" + next), Controller: new(true)},
+			}
 		}
 		chain = append(chain, o)
 	}
@@ -175,25 +201,110 @@ func TestWhichJobsAreManaged(t *testing.T) {
 		managed bool
 		event   string
 	}{
-		"team":                      {why: "every Job of a team waits", job: aJob(), managed: true, event: "Held"},
-		"no team, no queue":         {why: "it concerns no queue", job: aJob(inLab)},
-		"no team, queue":            {why: "it asks to wait", job: aJob(inLab, inQueue), managed: true},
-		"no team, all managed":      {why: "the installation wants it", job: aJob(inLab), scope: jobs.Scope{WithoutQueue: true}, managed: true, event: "Held"},
-		"outside the selector":      {why: "the selector is always respected", job: aJob(inLab, inQueue), scope: jobs.Scope{Namespaces: teams, WithoutQueue: true}},
-		"of a CronJob":              {why: "which is no job", job: aJob(inQueue, controlledBy("batch/v1", "CronJob", "nightly", "c1")), objects: []client.Object{cronJob()}, managed: true},
-		"of an AppWrapper":          {why: "the AppWrapper waits for both", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")), objects: []client.Object{aWrapper(nil, part("Job", "train", "u1"))}},
-		"of an AppWrapper's part":   {why: "the whole waits, however deep", job: aJob(inQueue, controlledBy("batch/v1", "CronJob", "nightly", "c1")), objects: []client.Object{aWrapper(nil, part("CronJob", "nightly", "c1")), cronJob(wrapper)}},
-		"of an older AppWrapper":    {why: "an earlier version recorded no UIDs", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")), objects: []client.Object{aWrapper(nil, part("Job", "train", ""))}},
-		"of one that is being made": {why: "it is recorded in a moment", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")), objects: []client.Object{resuming(aWrapper(nil, part("Job", "train", "")))}},
-		"says it is a part":         {why: "any user can write an owner reference", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")), objects: []client.Object{aWrapper(nil, part("Job", "other", "u9"))}, managed: true},
-		"took a part's name":        {why: "it is another object", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")), objects: []client.Object{aWrapper(nil, part("Job", "train", "u9"))}, managed: true},
-		"says so while one is made": {why: "its name is none of a part", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")), objects: []client.Object{resuming(aWrapper(nil, part("Job", "other", "")))}, managed: true},
-		"part of a stranger":        {why: "the chain breaks above it", job: aJob(inQueue, controlledBy("batch/v1", "CronJob", "nightly", "c1")), objects: []client.Object{aWrapper(nil), cronJob(wrapper)}, managed: true},
-		"part of a Job":             {why: "Jobs make pods and no Jobs", job: aJob(inQueue, controlledBy("batch/v1", "Job", "mine", "j1")), objects: []client.Object{&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "mine", UID: "j1", Labels: map[string]string{kueue.QueueNameLabel: "q"}}}}, managed: true},
-		"of a gone AppWrapper":      {why: "the garbage collector is about to remove it", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1"))},
-		"of an earlier AppWrapper":  {why: "of the same name: gone as well", job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a0")), objects: []client.Object{aWrapper(nil)}},
-		"eleven deep":               {why: "no job is that nested", job: aJob(inQueue, controlledBy("batch/v1", "CronJob", "a", "ca")), objects: chain, event: "JobNestingTooDeep"},
-		"owned, and not controlled": {why: "only a controller makes it a part", job: aJob(inQueue, controlledBy("v1", "ConfigMap", "x", "x"), func(j *batchv1.Job) { j.OwnerReferences[0].Controller = nil }), managed: true},
+		"team":              {why: "every Job of a team waits", job: aJob(), managed: true, event: "Held"},
+		"no team, no queue": {why: "it concerns no queue", job: aJob(inLab)},
+		"no team, queue":    {why: "it asks to wait", job: aJob(inLab, inQueue), managed: true},
+		"no team, all managed": {
+			why:     "the installation wants it",
+			job:     aJob(inLab),
+			scope:   jobs.Scope{WithoutQueue: true},
+			managed: true,
+			event:   "Held",
+		},
+		"outside the selector": {
+			why:   "the selector is always respected",
+			job:   aJob(inLab, inQueue),
+			scope: jobs.Scope{Namespaces: teams, WithoutQueue: true},
+		},
+		"of a CronJob": {
+			why:     "which is no job",
+			job:     aJob(inQueue, controlledBy("batch/v1", "CronJob", "nightly", "c1")),
+			objects: []client.Object{cronJob()},
+			managed: true,
+		},
+		"of an AppWrapper": {
+			why:     "the AppWrapper waits for both",
+			job:     aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")),
+			objects: []client.Object{aWrapper(nil, part("Job", "train", "u1"))},
+		},
+		"of an AppWrapper's part": {
+			why:     "the whole waits, however deep",
+			job:     aJob(inQueue, controlledBy("batch/v1", "CronJob", "nightly", "c1")),
+			objects: []client.Object{aWrapper(nil, part("CronJob", "nightly", "c1")), cronJob(wrapper)},
+		},
+		"of an older AppWrapper": {
+			why:     "an earlier version recorded no UIDs",
+			job:     aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")),
+			objects: []client.Object{aWrapper(nil, part("Job", "train", ""))},
+		},
+		"of one that is being made": {
+			why:     "it is recorded in a moment",
+			job:     aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")),
+			objects: []client.Object{resuming(aWrapper(nil, part("Job", "train", "")))},
+		},
+		"says it is a part": {
+			why:     "any user can write an owner reference",
+			job:     aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")),
+			objects: []client.Object{aWrapper(nil, part("Job", "other", "u9"))},
+			managed: true,
+		},
+		"took a part's name": {
+			why:     "it is another object",
+			job:     aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")),
+			objects: []client.Object{aWrapper(nil, part("Job", "train", "u9"))},
+			managed: true,
+		},
+		"says so while one is made": {
+			why:     "its name is none of a part",
+			job:     aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")),
+			objects: []client.Object{resuming(aWrapper(nil, part("Job", "other", "")))},
+			managed: true,
+		},
+		"part of a stranger": {
+			why:     "the chain breaks above it",
+			job:     aJob(inQueue, controlledBy("batch/v1", "CronJob", "nightly", "c1")),
+			objects: []client.Object{aWrapper(nil), cronJob(wrapper)},
+			managed: true,
+		},
+		"part of a Job": {
+			why: "Jobs make pods and no Jobs",
+			job: aJob(inQueue, controlledBy("batch/v1", "Job", "mine", "j1")),
+			objects: []client.Object{
+				&batchv1.Job{
+					ObjectMeta: metav1.ObjectMeta{
+						Namespace: "blue",
+						Name:      "mine",
+						UID:       "j1",
+						Labels:    map[string]string{kueue.QueueNameLabel: "q"},
+					},
+				},
+			},
+			managed: true,
+		},
+		"of a gone AppWrapper": {
+			why: "the garbage collector is about to remove it",
+			job: aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a1")),
+		},
+		"of an earlier AppWrapper": {
+			why:     "of the same name: gone as well",
+			job:     aJob(inQueue, controlledBy(aw.GroupVersion.String(), aw.AppWrapperKind, "wrap", "a0")),
+			objects: []client.Object{aWrapper(nil)},
+		},
+		"eleven deep": {
+			why:     "no job is that nested",
+			job:     aJob(inQueue, controlledBy("batch/v1", "CronJob", "a", "ca")),
+			objects: chain,
+			event:   "JobNestingTooDeep",
+		},
+		"owned, and not controlled": {
+			why: "only a controller makes it a part",
+			job: aJob(
+				inQueue,
+				controlledBy("v1", "ConfigMap", "x", "x"),
+				func(j *batchv1.Job) { j.OwnerReferences[0].Controller = nil },
+			),
+			managed: true,
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -251,7 +362,11 @@ func (b bench) edit(t *testing.T, key client.Object, change func(*batchv1.Job)) 
 func TestAdoptPrebuilt(t *testing.T) {
 	prebuilt := aWorkload(named("made-before"))
 	prebuilt.Spec.Priority = new(int32(77))
-	old := aWorkload(named("old"), ownedBy("train", ""), func(w *kueue.Workload) { w.Finalizers = []string{kueue.ResourceInUseFinalizer} })
+	old := aWorkload(
+		named("old"),
+		ownedBy("train", ""),
+		func(w *kueue.Workload) { w.Finalizers = []string{kueue.ResourceInUseFinalizer} },
+	)
 	j := aJob(inQueue, func(j *batchv1.Job) { j.Labels[kueue.PrebuiltWorkloadLabel] = "made-before" })
 	b := newBench(t, nil, j, prebuilt, old)
 	b.reconcileAll(t, client.ObjectKeyFromObject(j))
@@ -259,7 +374,10 @@ func TestAdoptPrebuilt(t *testing.T) {
 	if len(ws) != 1 || ws[0].Name != "made-before" || !metav1.IsControlledBy(&ws[0], j) {
 		t.Fatalf("workloads are %+v", ws)
 	}
-	if w := ws[0]; w.Labels[kueue.JobUIDLabel] != "u1" || !slices.Contains(w.Finalizers, kueue.ResourceInUseFinalizer) || *w.Spec.Priority != 77 || w.Spec.QueueName != "q" {
+	if w := ws[0]; w.Labels[kueue.JobUIDLabel] != "u1" ||
+		!slices.Contains(w.Finalizers, kueue.ResourceInUseFinalizer) ||
+		*w.Spec.Priority != 77 ||
+		w.Spec.QueueName != "q" {
 		t.Errorf("adopted as %+v", w)
 	}
 }
@@ -267,7 +385,11 @@ func TestAdoptPrebuilt(t *testing.T) {
 // A prebuilt Workload that was written by hand, and admitted before its job came,
 // is compared with the job all the same.
 func TestAdoptAdmitted(t *testing.T) {
-	byHand := aWorkload(named("made-before"), admitted, func(w *kueue.Workload) { w.Spec.PodSets[0].Template = corev1.PodTemplateSpec{Spec: template().Spec} })
+	byHand := aWorkload(
+		named("made-before"),
+		admitted,
+		func(w *kueue.Workload) { w.Spec.PodSets[0].Template = corev1.PodTemplateSpec{Spec: template().Spec} },
+	)
 	for name, c := range map[string]struct {
 		why    string
 		change func(*batchv1.Job)
@@ -284,8 +406,17 @@ func TestAdoptAdmitted(t *testing.T) {
 			b := newBench(t, nil, j, byHand.DeepCopy())
 			after := b.reconcileAll(t, client.ObjectKeyFromObject(j))
 			w := b.workloads(t)[0]
-			if ended := convert.Finished(&w); ended != c.ended || *after.Spec.Suspend != c.ended || !metav1.IsControlledBy(&w, j) {
-				t.Errorf("%s: ended %v, job suspended %v, owners %v", c.why, ended, *after.Spec.Suspend, w.OwnerReferences)
+			if ended := convert.Finished(
+				&w,
+			); ended != c.ended || *after.Spec.Suspend != c.ended ||
+				!metav1.IsControlledBy(&w, j) {
+				t.Errorf(
+					"%s: ended %v, job suspended %v, owners %v",
+					c.why,
+					ended,
+					*after.Spec.Suspend,
+					w.OwnerReferences,
+				)
 			}
 		})
 	}
@@ -300,9 +431,23 @@ func TestPodLabels(t *testing.T) {
 		off   bool
 		want  map[string]string
 	}{
-		"names":     {"accounting goes by them", "cq", false, map[string]string{kueue.PodSetLabel: "main", kueue.ClusterQueueNameLabel: "cq", kueue.LocalQueueNameLabel: "default-queue"}},
-		"long name": {"no label can hold it, and the job must start", strings.Repeat("q", 64), false, map[string]string{kueue.PodSetLabel: "main", kueue.LocalQueueNameLabel: "default-queue"}},
-		"gate off":  {"the installation does without", "cq", true, map[string]string{kueue.PodSetLabel: "main"}},
+		"names": {
+			"accounting goes by them",
+			"cq",
+			false,
+			map[string]string{
+				kueue.PodSetLabel:           "main",
+				kueue.ClusterQueueNameLabel: "cq",
+				kueue.LocalQueueNameLabel:   "default-queue",
+			},
+		},
+		"long name": {
+			"no label can hold it, and the job must start",
+			strings.Repeat("q", 64),
+			false,
+			map[string]string{kueue.PodSetLabel: "main", kueue.LocalQueueNameLabel: "default-queue"},
+		},
+		"gate off": {"the installation does without", "cq", true, map[string]string{kueue.PodSetLabel: "main"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

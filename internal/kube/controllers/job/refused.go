@@ -36,7 +36,14 @@ func (r *reconciler) refused(s facts, err error) reconcile.Result {
 	if strings.Contains(err.Error(), "exceeded quota") {
 		again = "it is tried again as soon as jobs are gone, or the quota is larger"
 	}
-	r.event(s.job, jobEvent{reason: kueue.EventWorkloadRefused, message: "The job cannot be queued, because its Workload may not be created: " + err.Error() + "; " + again, warning: true})
+	r.event(
+		s.job,
+		jobEvent{
+			reason:  kueue.EventWorkloadRefused,
+			message: "The job cannot be queued, because its Workload may not be created: " + err.Error() + "; " + again,
+			warning: true,
+		},
+	)
 	r.waiting.add(client.ObjectKeyFromObject(s.job))
 	return reconcile.Result{RequeueAfter: refusedPause}
 }

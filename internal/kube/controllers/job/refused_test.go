@@ -25,7 +25,10 @@ import (
 // aQuota counts Workloads, and other things.
 func aQuota(hard, used string) *corev1.ResourceQuota {
 	count := func(n string) corev1.ResourceList {
-		return corev1.ResourceList{countedWorkloads: resource.MustParse(n), corev1.ResourcePods: resource.MustParse("5")}
+		return corev1.ResourceList{
+			countedWorkloads:    resource.MustParse(n),
+			corev1.ResourcePods: resource.MustParse("5"),
+		}
 	}
 	return &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "objects"},
@@ -44,7 +47,11 @@ func limitedTo(b bench, most, refusals *int) {
 			}
 			if _, ok := o.(*kueue.Workload); ok && len(have.Items) >= *most {
 				*refusals++
-				return apierrors.NewForbidden(schema.GroupResource{Group: "kueue.x-k8s.io", Resource: "workloads"}, o.GetName(), fmt.Errorf("exceeded quota: objects"))
+				return apierrors.NewForbidden(
+					schema.GroupResource{Group: "kueue.x-k8s.io", Resource: "workloads"},
+					o.GetName(),
+					fmt.Errorf("exceeded quota: objects"),
+				)
 			}
 			return c.Create(ctx, o, opts...)
 		},
@@ -61,7 +68,14 @@ func numbered(n int) func(*batchv1.Job) {
 // on when there is room: in the order in which the jobs were refused, and as many
 // as there is room for.
 func TestRefusedWorkloadsWaitForRoom(t *testing.T) {
-	b := newBench(t, nil, aJob(inQueue, numbered(0)), aJob(inQueue, numbered(1)), aJob(inQueue, numbered(2)), aJob(inQueue, numbered(3)))
+	b := newBench(
+		t,
+		nil,
+		aJob(inQueue, numbered(0)),
+		aJob(inQueue, numbered(1)),
+		aJob(inQueue, numbered(2)),
+		aJob(inQueue, numbered(3)),
+	)
 	most, refusals := 1, 0
 	limitedTo(b, &most, &refusals)
 	key := func(n int) types.NamespacedName {

@@ -35,7 +35,11 @@ const (
 // standingOf finds out whether a job is managed here. It is if it has a queue or is
 // where only queued jobs run, and is no part of a managed job. For a part it also
 // returns the Workload of the job that it is part of, nil if there is none.
-func (r *reconciler) standingOf(ctx context.Context, o jobs.Object, queue string) (standing, *kueue.Workload, error) {
+func (r *reconciler) standingOf(
+	ctx context.Context,
+	o jobs.Object,
+	queue string,
+) (standing, *kueue.Workload, error) {
 	if o.GetDeletionTimestamp() != nil {
 		return alone, nil, nil
 	}
@@ -78,7 +82,11 @@ type above struct {
 //
 // An owner that keeps a record of its parts is believed, and not a Job that says it
 // is one: any user who may write Jobs may write owner references.
-func (r *reconciler) whole(ctx context.Context, o jobs.Object, ns *corev1.Namespace) (top above, doomed bool, err error) {
+func (r *reconciler) whole(
+	ctx context.Context,
+	o jobs.Object,
+	ns *corev1.Namespace,
+) (top above, doomed bool, err error) {
 	var part metav1.Object = o
 	gvk, stands := r.adapter.GVK(), nested
 	at := metav1.GetControllerOf(o)
@@ -91,7 +99,8 @@ func (r *reconciler) whole(ctx context.Context, o jobs.Object, ns *corev1.Namesp
 			return above{}, true, nil
 		}
 		kind := schema.FromAPIVersionAndKind(at.APIVersion, at.Kind)
-		if r.opts.Managed(at.APIVersion, at.Kind) && r.opts.Scope.Covers(ns, owner.GetLabels()[kueue.QueueNameLabel]) {
+		if r.opts.Managed(at.APIVersion, at.Kind) &&
+			r.opts.Scope.Covers(ns, owner.GetLabels()[kueue.QueueNameLabel]) {
 			own, err := r.own(ctx, owner, kind, part, gvk)
 			if err != nil {
 				return above{}, false, err
@@ -115,7 +124,13 @@ func (r *reconciler) whole(ctx context.Context, o jobs.Object, ns *corev1.Namesp
 
 // own reports whether a managed job says that an object is a part of it. What the
 // cache denies is asked of the API server: the job is recorded as it is created.
-func (r *reconciler) own(ctx context.Context, owner metav1.Object, kind schema.GroupVersionKind, part metav1.Object, gvk schema.GroupVersionKind) (bool, error) {
+func (r *reconciler) own(
+	ctx context.Context,
+	owner metav1.Object,
+	kind schema.GroupVersionKind,
+	part metav1.Object,
+	gvk schema.GroupVersionKind,
+) (bool, error) {
 	whole, keepsRecord := r.opts.Wholes[kind]
 	o, typed := owner.(jobs.Object)
 	if !keepsRecord || !typed {
@@ -128,7 +143,11 @@ func (r *reconciler) own(ctx context.Context, owner metav1.Object, kind schema.G
 		if err != nil || !known {
 			return false, err
 		}
-		err = r.opts.Live.Get(ctx, types.NamespacedName{Namespace: owner.GetNamespace(), Name: owner.GetName()}, fresh)
+		err = r.opts.Live.Get(
+			ctx,
+			types.NamespacedName{Namespace: owner.GetNamespace(), Name: owner.GetName()},
+			fresh,
+		)
 		if client.IgnoreNotFound(err) != nil {
 			return false, fmt.Errorf("read owner %s %s/%s: %w", kind.Kind, owner.GetNamespace(), owner.GetName(), err)
 		}
@@ -145,7 +164,11 @@ func (r *reconciler) own(ctx context.Context, owner metav1.Object, kind schema.G
 // owner reads the object that a reference points at, nil if it is gone. Objects
 // of kinds that are not watched are asked for at the API server; one that may
 // not be read is not known, and the chain ends there.
-func (r *reconciler) owner(ctx context.Context, namespace string, ref *metav1.OwnerReference) (owner metav1.Object, known bool, err error) {
+func (r *reconciler) owner(
+	ctx context.Context,
+	namespace string,
+	ref *metav1.OwnerReference,
+) (owner metav1.Object, known bool, err error) {
 	key := types.NamespacedName{Namespace: namespace, Name: ref.Name}
 	gvk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
 	var o client.Object
@@ -173,8 +196,13 @@ func (r *reconciler) owner(ctx context.Context, namespace string, ref *metav1.Ow
 // holdPart is the next step of a part of another managed job: it may not run
 // while the whole is not admitted. The controller of the whole starts it.
 func holdPart(s facts, whole *kueue.Workload) (step, error) {
-	if whole == nil || convert.Finished(whole) || convert.Admitted(whole) || s.facts.Suspended || s.facts.Finished != nil {
+	if whole == nil || convert.Finished(whole) || convert.Admitted(whole) || s.facts.Suspended ||
+		s.facts.Finished != nil {
 		return step{}, nil
 	}
-	return stop(s, "Suspended", "Suspended: Workload "+whole.Name+" of the job that it is part of is not admitted")
+	return stop(
+		s,
+		"Suspended",
+		"Suspended: Workload "+whole.Name+" of the job that it is part of is not admitted",
+	)
 }

@@ -69,7 +69,12 @@ func TestFewer(t *testing.T) {
 					w.Annotations = map[string]string{kueue.FewerPodsAnnotation: tc.was}
 				}
 			}),
-			facts: jobs.Facts{PodSets: tc.asks, Ready: true}, now: now, pods: admission.Pods{Of: map[kueue.PodSetReference]int{"main": 2}},
+			facts: jobs.Facts{
+				PodSets: tc.asks,
+				Ready:   true,
+			},
+			now:  now,
+			pods: admission.Pods{Of: map[kueue.PodSetReference]int{"main": 2}},
 		}
 		st := run(s)
 		got, said := st.notes[kueue.FewerPodsAnnotation]
@@ -104,8 +109,16 @@ func TestNewRolesAsk(t *testing.T) {
 		"Same":     {[]kueue.PodSet{{Name: "main", Count: 2}}, false},
 	} {
 		s := facts{
-			job: aJob(running), adapter: batchjob.Adapter{}, queue: "default-queue", workload: aWorkload(admitted),
-			facts: jobs.Facts{PodSets: tc.asks, Ready: true}, now: now, pods: admission.Pods{Live: 2, Of: map[kueue.PodSetReference]int{"main": 2}},
+			job:      aJob(running),
+			adapter:  batchjob.Adapter{},
+			queue:    "default-queue",
+			workload: aWorkload(admitted),
+			facts: jobs.Facts{
+				PodSets: tc.asks,
+				Ready:   true,
+			},
+			now:  now,
+			pods: admission.Pods{Live: 2, Of: map[kueue.PodSetReference]int{"main": 2}},
 		}
 		st, err := decide(s)
 		if err != nil {
@@ -127,9 +140,14 @@ func renamed(name kueue.PodSetReference, ps kueue.PodSet) kueue.PodSet {
 // the API server has none of them, and the job as it was looked at.
 func TestShrinksByWhatThereIs(t *testing.T) {
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "p", Labels: map[string]string{kueue.PodSetLabel: "main"}, Annotations: map[string]string{kueue.WorkloadAnnotation: "job-train"}},
-		Spec:       corev1.PodSpec{NodeName: "n"},
-		Status:     corev1.PodStatus{Phase: corev1.PodRunning},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:   "blue",
+			Name:        "p",
+			Labels:      map[string]string{kueue.PodSetLabel: "main"},
+			Annotations: map[string]string{kueue.WorkloadAnnotation: "job-train"},
+		},
+		Spec:   corev1.PodSpec{NodeName: "n"},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning},
 	}
 	for name, tc := range map[string]struct {
 		why  string
@@ -144,7 +162,9 @@ func TestShrinksByWhatThereIs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			j := aJob(running, inQueue, noPods)
 			w := aWorkload(admitted)
-			w.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job"))}
+			w.OwnerReferences = []metav1.OwnerReference{
+				*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job")),
+			}
 			w.Labels = map[string]string{kueue.JobUIDLabel: "u1"}
 			b := newBench(t, nil, j, w)
 			if !tc.gone {
@@ -153,7 +173,10 @@ func TestShrinksByWhatThereIs(t *testing.T) {
 			live := newBench(t, nil, tc.live...)
 			b.opts.Live = live.opts.Client
 			for range 3 {
-				if _, err := b.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "train"}}); err != nil {
+				if _, err := b.Reconcile(
+					t.Context(),
+					reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "train"}},
+				); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -169,11 +192,20 @@ func TestShrinksByWhatThereIs(t *testing.T) {
 func TestEarliestRefusal(t *testing.T) {
 	pod := func(name string, since time.Duration, change ...func(*corev1.Pod)) *corev1.Pod {
 		p := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name, Annotations: map[string]string{kueue.WorkloadAnnotation: "w"}},
-			Status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
-				Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: name,
-				LastTransitionTime: metav1.NewTime(now.Add(-since)),
-			}}},
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace:   "blue",
+				Name:        name,
+				Annotations: map[string]string{kueue.WorkloadAnnotation: "w"},
+			},
+			Status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
+				{
+					Type:               corev1.PodScheduled,
+					Status:             corev1.ConditionFalse,
+					Reason:             corev1.PodReasonUnschedulable,
+					Message:            name,
+					LastTransitionTime: metav1.NewTime(now.Add(-since)),
+				},
+			}},
 		}
 		for _, c := range change {
 			c(p)
@@ -200,13 +232,26 @@ func TestPodsLeadToTheirJob(t *testing.T) {
 	owned := func(name, kind string, controller bool) client.Object {
 		w := aWorkload()
 		w.Name = name
-		w.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: kind, Name: "train", UID: "u1", Controller: &controller}}
+		w.OwnerReferences = []metav1.OwnerReference{
+			{APIVersion: "batch/v1", Kind: kind, Name: "train", UID: "u1", Controller: &controller},
+		}
 		return w
 	}
-	b := newBench(t, nil, owned("ours", "Job", true), owned("theirs", "AppWrapper", true), owned("loose", "Job", false))
+	b := newBench(
+		t,
+		nil,
+		owned("ours", "Job", true),
+		owned("theirs", "AppWrapper", true),
+		owned("loose", "Job", false),
+	)
 	ours := []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "train"}}}
 	for name, want := range map[string][]reconcile.Request{"ours": ours, "theirs": nil, "loose": nil, "gone": nil, "": nil} {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Annotations: map[string]string{kueue.WorkloadAnnotation: name}}}
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace:   "blue",
+				Annotations: map[string]string{kueue.WorkloadAnnotation: name},
+			},
+		}
 		if diff := cmp.Diff(want, b.jobOfPod(t.Context(), pod)); diff != "" {
 			t.Errorf("a pod of Workload %q leads to (-want +got):\n%s", name, diff)
 		}

@@ -27,17 +27,49 @@ import (
 func TestNewKindIsRun(t *testing.T) {
 	all := append(kinds.All(), toy.Kind())
 	x := &toy.Toy{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "x", UID: "x", Labels: map[string]string{kueue.QueueNameLabel: "q"}},
-		Spec:       toy.Spec{Hold: true, Pods: 2, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}}}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "blue",
+			Name:      "x",
+			UID:       "x",
+			Labels:    map[string]string{kueue.QueueNameLabel: "q"},
+		},
+		Spec: toy.Spec{
+			Hold:     true,
+			Pods:     2,
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}}},
+		},
 	}
-	team := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}}
-	c := fake.NewClientBuilder().WithScheme(scheme.For(all)).WithObjects(x, team).WithStatusSubresource(&kueue.Workload{}).
-		WithIndex(&corev1.Pod{}, admission.PodIndex, admission.IndexPod).WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).Build()
+	team := &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}},
+	}
+	c := fake.NewClientBuilder().WithScheme(
+		scheme.For(all),
+	).WithObjects(
+		x,
+		team,
+	).WithStatusSubresource(
+		&kueue.Workload{},
+	).
+		WithIndex(
+			&corev1.Pod{},
+			admission.PodIndex,
+			admission.IndexPod,
+		).WithIndex(
+		&kueue.Workload{},
+		admission.JobIndex,
+		admission.IndexWorkload,
+	).Build()
 	ended := 0
 	r := &reconciler{kind: &jobs.Kind{}, adapter: toy.Kind(), opts: Options{
-		Client: c, Live: c, Recorder: events.NewFakeRecorder(100), Clock: clocktesting.NewFakePassiveClock(now), Wholes: all.Wholes(),
-		Managed: func(string, string) bool { return true }, Ended: func(*kueue.Workload) { ended++ },
-		Told: func(*kueue.Workload, workloadlifecycle.Event) {}, Scope: jobs.Scope{},
+		Client:   c,
+		Live:     c,
+		Recorder: events.NewFakeRecorder(100),
+		Clock:    clocktesting.NewFakePassiveClock(now),
+		Wholes:   all.Wholes(),
+		Managed:  func(string, string) bool { return true },
+		Ended:    func(*kueue.Workload) { ended++ },
+		Told:     func(*kueue.Workload, workloadlifecycle.Event) {},
+		Scope:    jobs.Scope{},
 	}}
 	name := types.NamespacedName{Namespace: "blue", Name: "x"}
 	look := func() *kueue.Workload {
@@ -59,9 +91,15 @@ func TestNewKindIsRun(t *testing.T) {
 	if w.Spec.PodSets[0].Count != 2 || !x.Spec.Hold {
 		t.Fatalf("it waits as %+v, held: %v", w.Spec, x.Spec.Hold)
 	}
-	w.Status.Admission = &kueue.Admission{ClusterQueue: "cq", PodSetAssignments: []kueue.PodSetAssignment{{Name: "main", Count: new(int32(2))}}}
+	w.Status.Admission = &kueue.Admission{
+		ClusterQueue:      "cq",
+		PodSetAssignments: []kueue.PodSetAssignment{{Name: "main", Count: new(int32(2))}},
+	}
 	for _, kind := range []string{kueue.WorkloadQuotaReserved, kueue.WorkloadAdmitted} {
-		apimeta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: kind})
+		apimeta.SetStatusCondition(
+			&w.Status.Conditions,
+			metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: kind},
+		)
 	}
 	if err := c.Status().Update(t.Context(), w); err != nil {
 		t.Fatal(err)
@@ -93,18 +131,50 @@ func (o *ordered) Read(x jobs.Object) (jobs.Facts, error) {
 // What comes later is noted, and the note follows the job while it waits.
 func TestLaterPodsAreNoted(t *testing.T) {
 	x := &toy.Toy{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "x", UID: "x", Labels: map[string]string{kueue.QueueNameLabel: "q"}},
-		Spec:       toy.Spec{Hold: true, Pods: 2, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}}}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "blue",
+			Name:      "x",
+			UID:       "x",
+			Labels:    map[string]string{kueue.QueueNameLabel: "q"},
+		},
+		Spec: toy.Spec{
+			Hold:     true,
+			Pods:     2,
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}}},
+		},
 	}
-	team := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}}
+	team := &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}},
+	}
 	all := append(kinds.All(), toy.Kind())
-	c := fake.NewClientBuilder().WithScheme(scheme.For(all)).WithObjects(x, team).WithStatusSubresource(&kueue.Workload{}).
-		WithIndex(&corev1.Pod{}, admission.PodIndex, admission.IndexPod).WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).Build()
+	c := fake.NewClientBuilder().WithScheme(
+		scheme.For(all),
+	).WithObjects(
+		x,
+		team,
+	).WithStatusSubresource(
+		&kueue.Workload{},
+	).
+		WithIndex(
+			&corev1.Pod{},
+			admission.PodIndex,
+			admission.IndexPod,
+		).WithIndex(
+		&kueue.Workload{},
+		admission.JobIndex,
+		admission.IndexWorkload,
+	).Build()
 	adapter := &ordered{toy.Kind(), []string{"main"}}
 	r := &reconciler{kind: &jobs.Kind{}, adapter: adapter, opts: Options{
-		Client: c, Live: c, Recorder: events.NewFakeRecorder(100), Clock: clocktesting.NewFakePassiveClock(now), Wholes: all.Wholes(),
-		Managed: func(string, string) bool { return true }, Ended: func(*kueue.Workload) {},
-		Told: func(*kueue.Workload, workloadlifecycle.Event) {}, Scope: jobs.Scope{},
+		Client:   c,
+		Live:     c,
+		Recorder: events.NewFakeRecorder(100),
+		Clock:    clocktesting.NewFakePassiveClock(now),
+		Wholes:   all.Wholes(),
+		Managed:  func(string, string) bool { return true },
+		Ended:    func(*kueue.Workload) {},
+		Told:     func(*kueue.Workload, workloadlifecycle.Event) {},
+		Scope:    jobs.Scope{},
 	}}
 	for _, want := range []string{"main", "", "main"} {
 		adapter.later = nil
@@ -112,7 +182,10 @@ func TestLaterPodsAreNoted(t *testing.T) {
 			adapter.later = []string{want}
 		}
 		for range 5 {
-			if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "x"}}); err != nil {
+			if _, err := r.Reconcile(
+				t.Context(),
+				reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "x"}},
+			); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -136,15 +209,32 @@ func (incomplete) Read(jobs.Object) (jobs.Facts, error) {
 // A job of which it is not known yet what it consists of is not queued, and that is no mistake of
 // its author's.
 func TestIncompleteJobWaits(t *testing.T) {
-	x := &toy.Toy{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "x", UID: "x", Labels: map[string]string{kueue.QueueNameLabel: "q"}}, Spec: toy.Spec{Hold: true}}
-	team := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}}
+	x := &toy.Toy{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "blue",
+			Name:      "x",
+			UID:       "x",
+			Labels:    map[string]string{kueue.QueueNameLabel: "q"},
+		},
+		Spec: toy.Spec{Hold: true},
+	}
+	team := &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}},
+	}
 	c := fake.NewClientBuilder().WithScheme(scheme.For(append(kinds.All(), toy.Kind()))).WithObjects(x, team).
 		WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).Build()
 	told := events.NewFakeRecorder(10)
 	r := &reconciler{kind: &jobs.Kind{}, adapter: incomplete{toy.Kind().Adapter}, opts: Options{
-		Client: c, Live: c, Recorder: told, Clock: clocktesting.NewFakePassiveClock(now), Managed: func(string, string) bool { return true },
+		Client:   c,
+		Live:     c,
+		Recorder: told,
+		Clock:    clocktesting.NewFakePassiveClock(now),
+		Managed:  func(string, string) bool { return true },
 	}}
-	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "x"}}); err != nil {
+	if _, err := r.Reconcile(
+		t.Context(),
+		reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "x"}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	var ws kueue.WorkloadList
@@ -170,23 +260,58 @@ func (u *unreadable) Read(x jobs.Object) (jobs.Facts, error) {
 // it is: its quota is not its own for ever.
 func TestUnreadableJobIsStopped(t *testing.T) {
 	x := &toy.Toy{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "x", UID: "x", Labels: map[string]string{kueue.QueueNameLabel: "q"}},
-		Spec:       toy.Spec{Hold: true, Pods: 2, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}}}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "blue",
+			Name:      "x",
+			UID:       "x",
+			Labels:    map[string]string{kueue.QueueNameLabel: "q"},
+		},
+		Spec: toy.Spec{
+			Hold:     true,
+			Pods:     2,
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}}},
+		},
 	}
-	team := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}}
+	team := &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}},
+	}
 	all := append(kinds.All(), toy.Kind())
-	c := fake.NewClientBuilder().WithScheme(scheme.For(all)).WithObjects(x, team).WithStatusSubresource(&kueue.Workload{}).
-		WithIndex(&corev1.Pod{}, admission.PodIndex, admission.IndexPod).WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).Build()
+	c := fake.NewClientBuilder().WithScheme(
+		scheme.For(all),
+	).WithObjects(
+		x,
+		team,
+	).WithStatusSubresource(
+		&kueue.Workload{},
+	).
+		WithIndex(
+			&corev1.Pod{},
+			admission.PodIndex,
+			admission.IndexPod,
+		).WithIndex(
+		&kueue.Workload{},
+		admission.JobIndex,
+		admission.IndexWorkload,
+	).Build()
 	adapter := &unreadable{Adapter: toy.Kind()}
 	r := &reconciler{kind: &jobs.Kind{}, adapter: adapter, opts: Options{
-		Client: c, Live: c, Recorder: events.NewFakeRecorder(100), Clock: clocktesting.NewFakePassiveClock(now), Wholes: all.Wholes(),
-		Managed: func(string, string) bool { return true }, Ended: func(*kueue.Workload) {},
-		Told: func(*kueue.Workload, workloadlifecycle.Event) {}, Scope: jobs.Scope{},
+		Client:   c,
+		Live:     c,
+		Recorder: events.NewFakeRecorder(100),
+		Clock:    clocktesting.NewFakePassiveClock(now),
+		Wholes:   all.Wholes(),
+		Managed:  func(string, string) bool { return true },
+		Ended:    func(*kueue.Workload) {},
+		Told:     func(*kueue.Workload, workloadlifecycle.Event) {},
+		Scope:    jobs.Scope{},
 	}}
 	look := func() *kueue.Workload {
 		t.Helper()
 		for range 5 {
-			if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "x"}}); err != nil {
+			if _, err := r.Reconcile(
+				t.Context(),
+				reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "x"}},
+			); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -201,13 +326,19 @@ func TestUnreadableJobIsStopped(t *testing.T) {
 	}
 	says := func(w *kueue.Workload, condition string) {
 		t.Helper()
-		apimeta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{Type: condition, Status: metav1.ConditionTrue, Reason: condition})
+		apimeta.SetStatusCondition(
+			&w.Status.Conditions,
+			metav1.Condition{Type: condition, Status: metav1.ConditionTrue, Reason: condition},
+		)
 		if err := c.Status().Update(t.Context(), w); err != nil {
 			t.Fatal(err)
 		}
 	}
 	w := look()
-	w.Status.Admission = &kueue.Admission{ClusterQueue: "cq", PodSetAssignments: []kueue.PodSetAssignment{{Name: "main", Count: new(int32(2))}}}
+	w.Status.Admission = &kueue.Admission{
+		ClusterQueue:      "cq",
+		PodSetAssignments: []kueue.PodSetAssignment{{Name: "main", Count: new(int32(2))}},
+	}
 	says(w, kueue.WorkloadQuotaReserved)
 	says(w, kueue.WorkloadAdmitted)
 	look()

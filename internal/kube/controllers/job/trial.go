@@ -143,7 +143,11 @@ func (r *reconciler) nameTaken(ctx context.Context, s *facts) (string, error) {
 	for _, x := range r.needed(s) {
 		taken, err := r.another(ctx, s, x.gvk, x.name)
 		if taken || err != nil {
-			return fmt.Sprintf("there is another %s %s, which is not this job's: delete it, or give the job another name", x.gvk.Kind, x.name), err
+			return fmt.Sprintf(
+				"there is another %s %s, which is not this job's: delete it, or give the job another name",
+				x.gvk.Kind,
+				x.name,
+			), err
 		}
 	}
 	return "", nil
@@ -210,7 +214,12 @@ func (r *reconciler) memberKind(plan *jobs.Plan, role *podplan.Role) (schema.Gro
 }
 
 // another reports whether there is an object of a name that is not the job's.
-func (r *reconciler) another(ctx context.Context, s *facts, gvk schema.GroupVersionKind, name string) (bool, error) {
+func (r *reconciler) another(
+	ctx context.Context,
+	s *facts,
+	gvk schema.GroupVersionKind,
+	name string,
+) (bool, error) {
 	is := &metav1.PartialObjectMetadata{}
 	is.SetGroupVersionKind(gvk)
 	err := r.opts.Live.Get(ctx, types.NamespacedName{Namespace: s.job.GetNamespace(), Name: name}, is)

@@ -29,7 +29,9 @@ func TestForbiddenPodsHoldNoQuota(t *testing.T) {
 	j := aJob(running, inQueue)
 	j.Status.Active = 0
 	w := aWorkload(admitted)
-	w.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job"))}
+	w.OwnerReferences = []metav1.OwnerReference{
+		*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job")),
+	}
 	w.Labels = map[string]string{kueue.JobUIDLabel: "u1"}
 	for i := range w.Status.Conditions {
 		w.Status.Conditions[i].LastTransitionTime = metav1.NewTime(now)
@@ -40,23 +42,28 @@ func TestForbiddenPodsHoldNoQuota(t *testing.T) {
 	b := newBench(t, func(o *Options) {
 		inner, _ := o.Client.(client.WithWatch)
 		o.Clock = clock
-		o.Client = interceptor.NewClient(inner, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, x client.Object, opts ...client.CreateOption) error {
-			if _, pod := x.(*corev1.Pod); !pod {
-				return c.Create(ctx, x, opts...)
-			}
-			tried++
-			all := client.CreateOptions{}
-			for _, opt := range opts {
-				opt.ApplyToCreate(&all)
-			}
-			if len(all.DryRun) == 0 {
-				t.Error("a pod is made")
-			}
-			if why == nil {
-				return nil
-			}
-			return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", why)
-		}})
+		o.Client = interceptor.NewClient(
+			inner,
+			interceptor.Funcs{
+				Create: func(ctx context.Context, c client.WithWatch, x client.Object, opts ...client.CreateOption) error {
+					if _, pod := x.(*corev1.Pod); !pod {
+						return c.Create(ctx, x, opts...)
+					}
+					tried++
+					all := client.CreateOptions{}
+					for _, opt := range opts {
+						opt.ApplyToCreate(&all)
+					}
+					if len(all.DryRun) == 0 {
+						t.Error("a pod is made")
+					}
+					if why == nil {
+						return nil
+					}
+					return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", why)
+				},
+			},
+		)
 	}, j, w)
 	name := types.NamespacedName{Namespace: "blue", Name: "train"}
 	step := func(after time.Duration) (*kueue.Workload, reconcile.Result) {
@@ -76,7 +83,8 @@ func TestForbiddenPodsHoldNoQuota(t *testing.T) {
 		t.Fatalf("tried %d times at once, looks again in %v", tried, again.RequeueAfter)
 	}
 	is, _ = step(trialAfter)
-	if !strings.Contains(is.Annotations[kueue.PodsRefusedAnnotation], "PodSecurity") || !apimeta.IsStatusConditionTrue(is.Status.Conditions, kueue.WorkloadEvicted) {
+	if !strings.Contains(is.Annotations[kueue.PodsRefusedAnnotation], "PodSecurity") ||
+		!apimeta.IsStatusConditionTrue(is.Status.Conditions, kueue.WorkloadEvicted) {
 		t.Fatalf("%v, %v", is.Annotations, is.Status.Conditions)
 	}
 	var suspended batchv1.Job
@@ -108,17 +116,30 @@ func TestPodsAlikeAreTriedOnce(t *testing.T) {
 	b := newBench(t, func(o *Options) {
 		inner, _ := o.Client.(client.WithWatch)
 		o.Clock = clock
-		o.Client = interceptor.NewClient(inner, interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
-			tried++
-			return refuses
-		}})
+		o.Client = interceptor.NewClient(
+			inner,
+			interceptor.Funcs{
+				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+					tried++
+					return refuses
+				},
+			},
+		)
 	})
 	another := func(change func(*facts)) facts {
-		s := facts{job: aJob(), workload: aWorkload(admitted), facts: jobs.Facts{PodSets: []kueue.PodSet{{Name: "main", Count: 2, Template: template()}}}}
+		s := facts{
+			job:      aJob(),
+			workload: aWorkload(admitted),
+			facts:    jobs.Facts{PodSets: []kueue.PodSet{{Name: "main", Count: 2, Template: template()}}},
+		}
 		change(&s)
 		return s
 	}
-	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("violates PodSecurity baseline"))
+	forbidden := apierrors.NewForbidden(
+		schema.GroupResource{Resource: "pods"},
+		"",
+		errors.New("violates PodSecurity baseline"),
+	)
 	same := func(*facts) {}
 	for _, c := range []struct {
 		why     string

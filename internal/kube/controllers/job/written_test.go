@@ -52,13 +52,24 @@ func TestOnlyWhatChangesIsWritten(t *testing.T) {
 			if len(wrote) == 0 {
 				t.Fatal("the Job was not written")
 			}
-			if suspend, found, _ := unstructured.NestedBool(wrote[0], "spec", "suspend"); !found || suspend != tt.suspend {
+			if suspend, found, _ := unstructured.NestedBool(
+				wrote[0],
+				"spec",
+				"suspend",
+			); !found ||
+				suspend != tt.suspend {
 				t.Errorf("it says %v, want suspend: %v", wrote[0], tt.suspend)
 			}
 			if _, found, _ := unstructured.NestedString(wrote[0], "metadata", "resourceVersion"); !found {
 				t.Errorf("%v holds for whatever the Job has become", wrote[0])
 			}
-			if _, found, _ := unstructured.NestedFieldNoCopy(wrote[0], "spec", "template", "spec", "containers"); found {
+			if _, found, _ := unstructured.NestedFieldNoCopy(
+				wrote[0],
+				"spec",
+				"template",
+				"spec",
+				"containers",
+			); found {
 				t.Errorf("%v repeats what the author wrote", wrote[0])
 			}
 		})

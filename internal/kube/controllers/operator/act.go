@@ -128,14 +128,21 @@ func (r *reconciler) projected(l *look, m *podplan.Memory) jobs.Object {
 
 // standing is how far the job is.
 func (l *look) standing(m *podplan.Memory) jobs.Progress {
-	s := jobs.Progress{NotMade: l.notMade, Memory: *m, Counts: l.plan.Count(l.seen, m), Now: l.now, Answers: l.answers}
+	s := jobs.Progress{
+		NotMade: l.notMade,
+		Memory:  *m,
+		Counts:  l.plan.Count(l.seen, m),
+		Now:     l.now,
+		Answers: l.answers,
+	}
 	s.Suspended = l.plan.Suspended && m.Started.IsZero() && m.Outcome == podplan.Open
 	s.Ready = m.Outcome == podplan.Open && !m.Started.IsZero() && l.plan.AllReady(s.Counts)
 	s.Addresses = l.addresses()
 	s.Restarting = slices.ContainsFunc(l.seen, func(x podplan.Seen) bool {
 		return x.Life == podplan.Failed && (x.Disrupted || slices.Contains(m.Counted, x.ID))
 	})
-	s.Disrupted = s.Restarting && slices.ContainsFunc(l.seen, func(x podplan.Seen) bool { return x.Life == podplan.Failed && x.Disrupted })
+	s.Disrupted = s.Restarting &&
+		slices.ContainsFunc(l.seen, func(x podplan.Seen) bool { return x.Life == podplan.Failed && x.Disrupted })
 	for i, x := range l.members {
 		if o, is := x.Object.(jobs.Object); is && x.kind != nil && l.seen[i].Role != "" {
 			s.Children = append(s.Children, o)
@@ -150,7 +157,8 @@ func (l *look) addresses() map[string]string {
 	for i := range l.members {
 		x := &l.seen[i]
 		pod, is := l.members[i].Object.(*corev1.Pod)
-		if is && x.Role != "" && x.Index == 0 && !x.Leaving && x.Life < podplan.Succeeded && pod.Status.PodIP != "" {
+		if is && x.Role != "" && x.Index == 0 && !x.Leaving && x.Life < podplan.Succeeded &&
+			pod.Status.PodIP != "" {
 			out[x.Role] = pod.Status.PodIP
 		}
 	}
@@ -257,7 +265,11 @@ func several(all []member) string {
 }
 
 // begin makes and releases members, if the job may have any, after what they need.
-func (r *reconciler) begin(ctx context.Context, l *look, s *podplan.Actions) (again time.Duration, err error) {
+func (r *reconciler) begin(
+	ctx context.Context,
+	l *look,
+	s *podplan.Actions,
+) (again time.Duration, err error) {
 	if l.held != "" || l.plan.Suspended || s.Memory.Outcome != podplan.Open && !l.plan.Trims {
 		return 0, nil
 	}
@@ -289,7 +301,11 @@ func (r *reconciler) begin(ctx context.Context, l *look, s *podplan.Actions) (ag
 
 // create makes members, a few at first: if they are refused, so would be the rest. It
 // reports when to try again, if something is in the way that goes by itself.
-func (r *reconciler) create(ctx context.Context, l *look, s *podplan.Actions) (again time.Duration, err error) {
+func (r *reconciler) create(
+	ctx context.Context,
+	l *look,
+	s *podplan.Actions,
+) (again time.Duration, err error) {
 	if len(l.awaited) > 0 { // what was deleted before it was shown tells nobody that it is gone
 		again = longestWait
 	}
@@ -395,7 +411,10 @@ func (r *reconciler) taken(ctx context.Context, l *look, m member) error {
 		return nil
 	}
 	r.event(l.job, corev1.EventTypeWarning, nameTaken, fmt.Sprintf(
-		"There is another %s %s, which is not this job's: delete it, or give the job another name", strings.ToLower(m.called()), m.GetName()))
+		"There is another %s %s, which is not this job's: delete it, or give the job another name",
+		strings.ToLower(m.called()),
+		m.GetName(),
+	))
 	return errTaken
 }
 

@@ -34,7 +34,11 @@ const fieldOwner = "mlbatch"
 // goes by itself. What somebody deleted is made again: a Service at once, since those are watched,
 // and all else, to which the controller has rights only where jobs run, when a member begins or
 // within ensuredFor.
-func (r *reconciler) artifacts(ctx context.Context, l *look, s *podplan.Actions) (again time.Duration, ready bool, err error) {
+func (r *reconciler) artifacts(
+	ctx context.Context,
+	l *look,
+	s *podplan.Actions,
+) (again time.Duration, ready bool, err error) {
 	all, err := r.wanted(l, &s.Memory)
 	begins := len(s.Create)+len(s.Release) > 0
 	if err != nil {
@@ -52,7 +56,8 @@ func (r *reconciler) artifacts(ctx context.Context, l *look, s *podplan.Actions)
 		if !service && (again == 0 || again > ensuredFor) {
 			again = ensuredFor
 		}
-		there := service && (all[i].Outlives || l.services[all[i].Object.GetName()]) || !service && !r.ensured.old(key, name, l.now)
+		there := service && (all[i].Outlives || l.services[all[i].Object.GetName()]) ||
+			!service && !r.ensured.old(key, name, l.now)
 		if !begins && there && r.ensured.has(key, l.job.GetUID(), name, as) {
 			continue
 		}
@@ -125,7 +130,12 @@ func (r *reconciler) ensure(ctx context.Context, job jobs.Object, a *jobs.Artifa
 	o.SetGroupVersionKind(gvk)
 	o.SetUID(is.UID) // a successor of the same name is somebody else's
 	unstructured.RemoveNestedField(o.Object, "status")
-	return r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner(fieldOwner), client.ForceOwnership)
+	return r.Client.Apply(
+		ctx,
+		client.ApplyConfigurationFromUnstructured(o),
+		client.FieldOwner(fieldOwner),
+		client.ForceOwnership,
+	)
 }
 
 // without says what follows if an artifact cannot be there.
@@ -212,7 +222,13 @@ func (e *ensured) has(job types.NamespacedName, uid types.UID, name string, as [
 	return known != nil && known.uid == uid && known.as[name] == as
 }
 
-func (e *ensured) note(job types.NamespacedName, uid types.UID, name string, as [sha256.Size]byte, now time.Time) {
+func (e *ensured) note(
+	job types.NamespacedName,
+	uid types.UID,
+	name string,
+	as [sha256.Size]byte,
+	now time.Time,
+) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.byJob == nil {

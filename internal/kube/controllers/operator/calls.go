@@ -108,16 +108,29 @@ func newCalls(c, live client.Reader, proxy *url.URL, now clock.PassiveClock) *ca
 	}
 	t := &http.Transport{
 		// A pod that is asked every few seconds keeps no connection: there are as many as jobs.
-		DisableKeepAlives: true, DisableCompression: true, ResponseHeaderTimeout: callTimeout, MaxResponseHeaderBytes: 64 << 10,
-		DialContext: (&net.Dialer{Timeout: callTimeout, Control: ofAPod}).DialContext,
+		DisableKeepAlives:      true,
+		DisableCompression:     true,
+		ResponseHeaderTimeout:  callTimeout,
+		MaxResponseHeaderBytes: 64 << 10,
+		DialContext:            (&net.Dialer{Timeout: callTimeout, Control: ofAPod}).DialContext,
 	}
 	if proxy != nil {
 		t.Proxy, t.DialContext = http.ProxyURL(proxy), (&net.Dialer{Timeout: callTimeout}).DialContext
 	}
 	return &calls{
-		client: c, live: live, clock: now, woken: make(chan event.GenericEvent, 1024), due: queue("calls"), silent: queue("silent-calls"),
-		jobs: map[types.NamespacedName]*asked{}, last: map[callID]*lastCall{},
-		http: &http.Client{Transport: t, Timeout: callTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		client: c,
+		live:   live,
+		clock:  now,
+		woken:  make(chan event.GenericEvent, 1024),
+		due:    queue("calls"),
+		silent: queue("silent-calls"),
+		jobs:   map[types.NamespacedName]*asked{},
+		last:   map[callID]*lastCall{},
+		http: &http.Client{
+			Transport:     t,
+			Timeout:       callTimeout,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
 	}
 }
 
@@ -245,7 +258,8 @@ func (c *calls) part(ctx context.Context, id callID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	is.tries++
-	if said.nobody || said.answer.Status != 0 && said.answer.Status < http.StatusInternalServerError || is.tries >= lastTries {
+	if said.nobody || said.answer.Status != 0 && said.answer.Status < http.StatusInternalServerError ||
+		is.tries >= lastTries {
 		delete(c.last, id)
 		return
 	}
@@ -386,7 +400,11 @@ func (c *calls) token(ctx context.Context, cached *corev1.Pod, variable string) 
 		}
 		from := e.ValueFrom.SecretKeyRef
 		var secret corev1.Secret
-		if err := c.live.Get(ctx, types.NamespacedName{Namespace: pod.Namespace, Name: from.Name}, &secret); err != nil {
+		if err := c.live.Get(
+			ctx,
+			types.NamespacedName{Namespace: pod.Namespace, Name: from.Name},
+			&secret,
+		); err != nil {
 			return "", fmt.Errorf("read the token of pod %s: %w", pod.Name, err)
 		}
 		return string(secret.Data[from.Key]), nil

@@ -121,7 +121,15 @@ func TestCallsShowTokens(t *testing.T) {
 		return p
 	}
 	from := func(secret string) corev1.EnvVar {
-		return corev1.EnvVar{Name: "TOKEN", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: secret}, Key: "t"}}}
+		return corev1.EnvVar{
+			Name: "TOKEN",
+			ValueFrom: &corev1.EnvVarSource{
+				SecretKeyRef: &corev1.SecretKeySelector{
+					LocalObjectReference: corev1.LocalObjectReference{Name: secret},
+					Key:                  "t",
+				},
+			},
+		}
 	}
 	tests := map[string]struct {
 		why   string
@@ -129,16 +137,40 @@ func TestCallsShowTokens(t *testing.T) {
 		token string // the variable that the call names
 		want  string
 	}{
-		"Secret":     {"it has it", given("head", from("mine")), "TOKEN", "200 Bearer one Bearer one"},
-		"Plain":      {"its author wrote it", given("head", corev1.EnvVar{Name: "TOKEN", Value: "two"}), "TOKEN", "200 Bearer two Bearer two"},
+		"Secret": {"it has it", given("head", from("mine")), "TOKEN", "200 Bearer one Bearer one"},
+		"Plain": {
+			"its author wrote it",
+			given("head", corev1.EnvVar{Name: "TOKEN", Value: "two"}),
+			"TOKEN",
+			"200 Bearer two Bearer two",
+		},
 		"NoVariable": {"somebody else made a pod of the name", given("head"), "TOKEN", "200  "},
 		"NoName":     {"the call shows none", given("head", from("mine")), "", "200  "},
-		"Field":      {"it is no secret", given("head", corev1.EnvVar{Name: "TOKEN", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}), "TOKEN", "200  "},
-		"NoSecret":   {"it is not there yet, and nobody is asked", given("head", from("none")), "TOKEN", `0 read the token of pod head: secrets "none" not found`},
+		"Field": {
+			"it is no secret",
+			given(
+				"head",
+				corev1.EnvVar{
+					Name:      "TOKEN",
+					ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}},
+				},
+			),
+			"TOKEN",
+			"200  ",
+		},
+		"NoSecret": {
+			"it is not there yet, and nobody is asked",
+			given("head", from("none")),
+			"TOKEN",
+			`0 read the token of pod head: secrets "none" not found`,
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "mine"}, Data: map[string][]byte{"t": []byte("one")}}
+			secret := &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "mine"},
+				Data:       map[string][]byte{"t": []byte("one")},
+			}
 			p := newPhone(t, func(w http.ResponseWriter, r *http.Request) {
 				_, _ = io.WriteString(w, r.Header.Get("Authorization")+" "+r.Header.Get("X-Ray-Authorization"))
 			}, tt.pod, secret)
@@ -150,7 +182,10 @@ func TestCallsShowTokens(t *testing.T) {
 		})
 	}
 	t.Run("Changed", func(t *testing.T) {
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "mine"}, Data: map[string][]byte{"t": []byte("old")}}
+		secret := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "mine"},
+			Data:       map[string][]byte{"t": []byte("old")},
+		}
 		p := newPhone(t, func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Authorization") != "Bearer new" {
 				http.Error(w, "no", http.StatusUnauthorized)
@@ -175,7 +210,10 @@ func TestCallsChange(t *testing.T) {
 	var posts atomic.Int64
 	p := newPhone(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPut {
-			if body, _ := io.ReadAll(r.Body); string(body) != "{}" || r.Header.Get("Content-Type") != "application/json" {
+			if body, _ := io.ReadAll(
+				r.Body,
+			); string(body) != "{}" ||
+				r.Header.Get("Content-Type") != "application/json" {
 				t.Errorf("%s, %v", body, r.Header)
 			}
 			posts.Add(1)
@@ -185,7 +223,15 @@ func TestCallsChange(t *testing.T) {
 	}, aHead("head", "1"))
 	job, how := aToy("lab"), get("/how")
 	how.Every = time.Hour
-	put := jobs.Call{Pod: "head", Port: 1, Method: http.MethodPut, Path: "/do", Body: []byte("{}"), Every: time.Millisecond, Once: true}
+	put := jobs.Call{
+		Pod:    "head",
+		Port:   1,
+		Method: http.MethodPut,
+		Path:   "/do",
+		Body:   []byte("{}"),
+		Every:  time.Millisecond,
+		Once:   true,
+	}
 	p.want(job, []jobs.Call{how}, nil)
 	p.wakes("nothing was done yet")
 	expect(t, "the answer", p.said(&how), "200 0")
@@ -293,7 +339,12 @@ func TestCallsAreBounded(t *testing.T) {
 	if got := p.said(&leads); !strings.HasPrefix(got, "302 ") {
 		t.Errorf("it led to %s", got)
 	}
-	expect(t, "too much is said", p.said(&long), fmt.Sprintf("0 the answer is longer than %d bytes", longestAnswer))
+	expect(
+		t,
+		"too much is said",
+		p.said(&long),
+		fmt.Sprintf("0 the answer is longer than %d bytes", longestAnswer),
+	)
 	expect(t, "there is no such pod", p.said(&stopped), "0 there is no pod other")
 	select {
 	case to := <-led:
@@ -303,7 +354,10 @@ func TestCallsAreBounded(t *testing.T) {
 	// Jobs whose pods are silent take no longer than the calls of a while.
 	p.http.Timeout = time.Second
 	for i := range 3 * callers {
-		silent := aToy("lab", func(x *toy.Toy) { x.Name, x.UID = fmt.Sprint("s", i), types.UID(fmt.Sprint("s", i)) })
+		silent := aToy(
+			"lab",
+			func(x *toy.Toy) { x.Name, x.UID = fmt.Sprint("s", i), types.UID(fmt.Sprint("s", i)) },
+		)
 		p.want(silent, []jobs.Call{get("/silent")}, nil)
 	}
 	quick := get("/quick")
@@ -333,7 +387,15 @@ func TestAddressesOfPods(t *testing.T) {
 		}
 	}
 	c := newCalls(nil, nil, nil, clock.RealClock{})
-	if a := c.send(t.Context(), "127.0.0.1", "", &jobs.Call{Port: 1, Method: http.MethodGet, Path: "/"}); !strings.Contains(a.Failure, errNoPod.Error()) {
+	if a := c.send(
+		t.Context(),
+		"127.0.0.1",
+		"",
+		&jobs.Call{Port: 1, Method: http.MethodGet, Path: "/"},
+	); !strings.Contains(
+		a.Failure,
+		errNoPod.Error(),
+	) {
 		t.Errorf("%+v", a)
 	}
 }

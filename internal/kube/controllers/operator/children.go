@@ -15,7 +15,12 @@ import (
 )
 
 // children reads the members of a job that are no pods.
-func (r *reconciler) children(ctx context.Context, l *look, from client.Reader, mine []client.ListOption) error {
+func (r *reconciler) children(
+	ctx context.Context,
+	l *look,
+	from client.Reader,
+	mine []client.ListOption,
+) error {
 	for i := range r.kind.Running.Operated.Children {
 		kind := &r.kind.Running.Operated.Children[i]
 		gvk := kind.GVK

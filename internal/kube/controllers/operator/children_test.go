@@ -58,7 +58,10 @@ func (b *bench) says(name string, change func(*batchv1.JobStatus)) {
 func condition(c batchv1.JobConditionType, reason string) func(*batchv1.JobStatus) {
 	return func(s *batchv1.JobStatus) {
 		s.Active = 0
-		s.Conditions = append(s.Conditions, batchv1.JobCondition{Type: c, Status: corev1.ConditionTrue, Reason: reason})
+		s.Conditions = append(
+			s.Conditions,
+			batchv1.JobCondition{Type: c, Status: corev1.ConditionTrue, Reason: reason},
+		)
 	}
 }
 
@@ -156,7 +159,11 @@ func (b *bench) hold(on bool) {
 // TestJobOfAnother: a Job that has the name of a member and is not the job's own is neither
 // taken over nor removed.
 func TestJobOfAnother(t *testing.T) {
-	b := newBench(t, aToy("lab", ofJobs), &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "x-1", UID: "theirs"}})
+	b := newBench(
+		t,
+		aToy("lab", ofJobs),
+		&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "x-1", UID: "theirs"}},
+	)
 	b.run()
 	if said := b.said(); !strings.Contains(said, "There is another job x-1, which is not this job's") {
 		t.Errorf("it said %s", said)
@@ -170,7 +177,8 @@ func TestArtifacts(t *testing.T) {
 	b := newBench(t, aToy("lab", func(x *toy.Toy) { x.Spec.Key = true }))
 	list, key := &corev1.ConfigMap{}, &corev1.Secret{}
 	b.before = func(verb string, o client.Object) error {
-		if _, pod := o.(*corev1.Pod); pod && verb == "create" && (!b.get("lab", list, "x-list") || !b.get("lab", key, "x-key")) {
+		if _, pod := o.(*corev1.Pod); pod && verb == "create" &&
+			(!b.get("lab", list, "x-list") || !b.get("lab", key, "x-key")) {
 			t.Error("a pod is made before what it needs")
 		}
 		return nil
@@ -210,8 +218,14 @@ func TestArtifacts(t *testing.T) {
 // TestFileOfAnother: what has the name of a file and is somebody else's stays as it is, and no
 // member begins with it.
 func TestFileOfAnother(t *testing.T) {
-	b := newBench(t, aToy("lab", func(x *toy.Toy) { x.Spec.Key = true }),
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "x-list"}, Data: map[string]string{"mine": "1"}})
+	b := newBench(
+		t,
+		aToy("lab", func(x *toy.Toy) { x.Spec.Key = true }),
+		&corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "x-list"},
+			Data:       map[string]string{"mine": "1"},
+		},
+	)
 	b.run()
 	if said := b.said(); !strings.Contains(said, "There is another configmap x-list") {
 		t.Errorf("it said %s", said)
@@ -229,8 +243,14 @@ func TestFileOfAnother(t *testing.T) {
 // TestYields: a job whose file may yield goes on beside another's of its name, and
 // makes it once that is gone.
 func TestYields(t *testing.T) {
-	b := newBench(t, aToy("lab", func(x *toy.Toy) { x.Spec.Yields = true }),
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "x-list"}, Data: map[string]string{"mine": "1"}})
+	b := newBench(
+		t,
+		aToy("lab", func(x *toy.Toy) { x.Spec.Yields = true }),
+		&corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "x-list"},
+			Data:       map[string]string{"mine": "1"},
+		},
+	)
 	b.run()
 	if said := b.said(); !strings.Contains(said, "There is another configmap x-list") {
 		t.Errorf("it said %s", said)
@@ -260,8 +280,14 @@ func TestOutlives(t *testing.T) {
 	expect(t, "owners", len(list.OwnerReferences), 0)
 	expect(t, "pods", b.podNames(), three)
 
-	b = newBench(t, aToy("lab", func(x *toy.Toy) { x.Spec.Outlives = true }),
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "x-list"}, Data: map[string]string{"old": "1"}})
+	b = newBench(
+		t,
+		aToy("lab", func(x *toy.Toy) { x.Spec.Outlives = true }),
+		&corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "x-list"},
+			Data:       map[string]string{"old": "1"},
+		},
+	)
 	b.run()
 	b.get("lab", list, "x-list")
 	expect(t, "as it was", list.Data, map[string]string{"old": "1"})

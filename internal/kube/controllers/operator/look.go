@@ -59,7 +59,9 @@ type member struct {
 func (r *reconciler) look(ctx context.Context, name types.NamespacedName) (*look, bool, error) {
 	l := &look{job: r.kind.New(), now: r.Clock.Now().Truncate(time.Second)}
 	err := r.Client.Get(ctx, name, l.job)
-	if deleted := apierrors.IsNotFound(err) || err == nil && l.job.GetDeletionTimestamp() != nil; deleted && r.calls != nil {
+	if deleted := apierrors.IsNotFound(err) ||
+		err == nil && l.job.GetDeletionTimestamp() != nil; deleted &&
+		r.calls != nil {
 		r.calls.leave(name)
 	}
 	if err != nil {
@@ -97,7 +99,11 @@ func (r *reconciler) look(ctx context.Context, name types.NamespacedName) (*look
 // owned reads the members and services of a job.
 func (r *reconciler) owned(ctx context.Context, l *look) error {
 	mine := []client.ListOption{
-		client.InNamespace(l.job.GetNamespace()), client.MatchingFields{Index: string(l.job.GetUID())}, client.UnsafeDisableDeepCopy,
+		client.InNamespace(
+			l.job.GetNamespace(),
+		),
+		client.MatchingFields{Index: string(l.job.GetUID())},
+		client.UnsafeDisableDeepCopy,
 	}
 	var pods corev1.PodList
 	if err := r.Client.List(ctx, &pods, mine...); err != nil {

@@ -68,8 +68,14 @@ func TestMemoryIsOfOneJob(t *testing.T) {
 	stored := func(change func(*recovery.JobRecovery)) *recovery.JobRecovery {
 		is := true
 		o := &recovery.JobRecovery{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "x-uid", OwnerReferences: []metav1.OwnerReference{{APIVersion: "toys.example.com/v1", Kind: "Toy", Name: "x", UID: "x-uid", Controller: &is}}},
-			Recovery:   recovery.Recovery{Attempt: 7, Failures: 9, StartTime: &metav1.Time{Time: time.Unix(9, 0)}},
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "lab",
+				Name:      "x-uid",
+				OwnerReferences: []metav1.OwnerReference{
+					{APIVersion: "toys.example.com/v1", Kind: "Toy", Name: "x", UID: "x-uid", Controller: &is},
+				},
+			},
+			Recovery: recovery.Recovery{Attempt: 7, Failures: 9, StartTime: &metav1.Time{Time: time.Unix(9, 0)}},
 		}
 		change(o)
 		return o
@@ -180,13 +186,18 @@ func TestNothingIsDoneByAnOldStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	live, _ := b.r.Client.(client.WithWatch)
-	b.r.Client = interceptor.NewClient(live, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-		if x, is := o.(*toy.Toy); is {
-			*x = *old
-			return nil
-		}
-		return c.Get(ctx, key, o, opts...)
-	}})
+	b.r.Client = interceptor.NewClient(
+		live,
+		interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+				if x, is := o.(*toy.Toy); is {
+					*x = *old
+					return nil
+				}
+				return c.Get(ctx, key, o, opts...)
+			},
+		},
+	)
 	wrote := 0
 	b.before = func(string, client.Object) error { wrote++; return nil }
 	b.acting = true

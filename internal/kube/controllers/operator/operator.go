@@ -124,7 +124,15 @@ func SetupWithManager(mgr ctrl.Manager, kind jobs.Kind, opts Options) error {
 		For(kind.New()).
 		Owns(&corev1.Pod{}, builder.WithPredicates(controlledBy(kind.GVK()))).
 		Owns(service, builder.OnlyMetadata, builder.WithPredicates(gone())).
-		Watches(&kueue.Workload{}, handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), kind.New(), handler.OnlyControllerOwner())).
+		Watches(
+			&kueue.Workload{},
+			handler.EnqueueRequestForOwner(
+				mgr.GetScheme(),
+				mgr.GetRESTMapper(),
+				kind.New(),
+				handler.OnlyControllerOwner(),
+			),
+		).
 		WithOptions(fairqueue.Options()).
 		Complete(r)
 }
@@ -200,13 +208,19 @@ func (r *reconciler) advance(ctx context.Context, l *look) (reconcile.Result, er
 // another of its name then finds no name taken.
 func (r *reconciler) remove(ctx context.Context, job jobs.Object) error {
 	uid, version := job.GetUID(), job.GetResourceVersion()
-	return r.Client.Delete(ctx, job, client.Preconditions{UID: &uid, ResourceVersion: &version}, client.PropagationPolicy(metav1.DeletePropagationForeground))
+	return r.Client.Delete(
+		ctx,
+		job,
+		client.Preconditions{UID: &uid, ResourceVersion: &version},
+		client.PropagationPolicy(metav1.DeletePropagationForeground),
+	)
 }
 
 // gone lets through only that services were deleted.
 func gone() predicate.Predicate {
 	return predicate.Funcs{
-		CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: func(event.UpdateEvent) bool { return false },
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		UpdateFunc:  func(event.UpdateEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
 }

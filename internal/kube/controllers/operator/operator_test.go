@@ -53,7 +53,11 @@ type bench struct {
 // In namespace lab nothing is queued, in blue everything is.
 func newBench(t *testing.T, objects ...client.Object) *bench {
 	t.Helper()
-	b := &bench{t: t, clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0)), told: events.NewFakeRecorder(1000)}
+	b := &bench{
+		t:     t,
+		clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0)),
+		told:  events.NewFakeRecorder(1000),
+	}
 	var mu sync.Mutex // of a job, several things are made and removed at a time
 	ask := func(verb string, o client.Object) error {
 		mu.Lock()
@@ -69,14 +73,29 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		b.made++
 		o.SetUID(types.UID(fmt.Sprint("uid-", b.made)))
 	}
-	objects = append(objects,
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}},
+	objects = append(
+		objects,
+		&corev1.Namespace{
+			ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}},
+		},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "lab"}},
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "rented"}}, &kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "rented", Name: "q"}})
+		&corev1.Namespace{
+			ObjectMeta: metav1.ObjectMeta{Name: "rented"},
+		},
+		&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "rented", Name: "q"}},
+	)
 	c := fake.NewClientBuilder().WithScheme(scheme.For(append(kinds.All(), toy.Kind()))).WithObjects(objects...).
 		WithStatusSubresource(&toy.Toy{}, &corev1.Pod{}, &batchv1.Job{}, &kueue.Workload{}).
-		WithIndex(&corev1.Pod{}, Index, IndexOwned).WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).
-		WithIndex(&corev1.Service{}, Index, IndexOwned).WithIndex(&batchv1.Job{}, Index, IndexOwned).WithIndex(&corev1.Pod{}, foreign.Index, foreign.IndexImages(toy.Kind().Running.Operated.Others)).
+		WithIndex(
+			&corev1.Pod{},
+			Index,
+			IndexOwned,
+		).WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).
+		WithIndex(
+			&corev1.Service{},
+			Index,
+			IndexOwned,
+		).WithIndex(&batchv1.Job{}, Index, IndexOwned).WithIndex(&corev1.Pod{}, foreign.Index, foreign.IndexImages(toy.Kind().Running.Operated.Others)).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 				if err := ask("create", o); err != nil {
@@ -136,7 +155,10 @@ func (b *bench) step() (reconcile.Result, error) {
 	}
 	b.acting = true
 	defer func() { b.acting = false }()
-	return b.r.Reconcile(b.t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: ns, Name: "x"}})
+	return b.r.Reconcile(
+		b.t.Context(),
+		reconcile.Request{NamespacedName: types.NamespacedName{Namespace: ns, Name: "x"}},
+	)
 }
 
 // run reconciles until nothing changes any more.
@@ -291,7 +313,11 @@ func TestJobRuns(t *testing.T) {
 	expect(t, "services", b.serviceNames(), three)
 	p := b.pods()[1]
 	expect(t, "labels", p.Labels, map[string]string{
-		"app": "mine", recovery.JobLabel: "x-uid", recovery.RoleLabel: "main", recovery.IndexLabel: "1", recovery.AttemptLabel: "0",
+		"app":                 "mine",
+		recovery.JobLabel:     "x-uid",
+		recovery.RoleLabel:    "main",
+		recovery.IndexLabel:   "1",
+		recovery.AttemptLabel: "0",
 	})
 	expect(t, "env", p.Spec.Containers[0].Env, []corev1.EnvVar{{Name: "RANK", Value: "1"}})
 	if o := metav1.GetControllerOf(&p); o == nil || o.UID != "x-uid" || o.Kind != "Toy" {
@@ -319,7 +345,8 @@ func TestJobRuns(t *testing.T) {
 func TestNothingIsMadeBeforeItIsNoted(t *testing.T) {
 	b := newBench(t, aToy("lab"))
 	b.before = func(verb string, o client.Object) error {
-		if _, pod := o.(*corev1.Pod); pod && verb == "create" && (!b.toy("lab").Status.Runs || b.recovery("lab").StartTime == nil) {
+		if _, pod := o.(*corev1.Pod); pod && verb == "create" &&
+			(!b.toy("lab").Status.Runs || b.recovery("lab").StartTime == nil) {
 			t.Error("a pod is made, and the job says that it has none, or will not be remembered")
 		}
 		return nil
@@ -354,7 +381,13 @@ func TestSuspendedJobKeepsNothing(t *testing.T) {
 		}
 	}
 	hidden := b.pods()[0].DeepCopy()
-	hidden.ObjectMeta = metav1.ObjectMeta{Namespace: "lab", Name: "hidden", UID: "h", Labels: hidden.Labels, OwnerReferences: hidden.OwnerReferences}
+	hidden.ObjectMeta = metav1.ObjectMeta{
+		Namespace:       "lab",
+		Name:            "hidden",
+		UID:             "h",
+		Labels:          hidden.Labels,
+		OwnerReferences: hidden.OwnerReferences,
+	}
 	hidden.Spec.NodeName = "n"
 	live := b.r.Client
 	if err := live.Create(t.Context(), hidden); err != nil {
@@ -379,7 +412,10 @@ func TestSuspendedJobKeepsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Whoever writes the job's label on a pod of theirs keeps nothing.
-	forged := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "forged", UID: "f", Labels: hidden.Labels}, Spec: corev1.PodSpec{NodeName: "n"}}
+	forged := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "forged", UID: "f", Labels: hidden.Labels},
+		Spec:       corev1.PodSpec{NodeName: "n"},
+	}
 	if err := live.Create(t.Context(), forged); err != nil {
 		t.Fatal(err)
 	}
@@ -402,9 +438,11 @@ func TestSuspendedJobKeepsNothing(t *testing.T) {
 }
 
 func workload(uid types.UID) *kueue.Workload {
-	w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "w", OwnerReferences: []metav1.OwnerReference{
-		{APIVersion: "toys.example.com/v1", Kind: "Toy", Name: "x", UID: uid, Controller: new(true)},
-	}}}
+	w := &kueue.Workload{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "w", OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "toys.example.com/v1", Kind: "Toy", Name: "x", UID: uid, Controller: new(true)},
+		}},
+	}
 	return w
 }
 
@@ -412,16 +450,23 @@ func workload(uid types.UID) *kueue.Workload {
 func admitted(uid types.UID) *kueue.Workload {
 	w := workload(uid)
 	w.Spec.PodSets = []kueue.PodSet{{Name: "main", Count: 3}}
-	w.Status.Admission = &kueue.Admission{ClusterQueue: "cq", PodSetAssignments: []kueue.PodSetAssignment{{
-		Name: "main", Count: new(int32(3)), Flavors: map[corev1.ResourceName]kueue.ResourceFlavorReference{corev1.ResourceCPU: "f"},
-	}}}
+	w.Status.Admission = &kueue.Admission{ClusterQueue: "cq", PodSetAssignments: []kueue.PodSetAssignment{
+		{
+			Name:    "main",
+			Count:   new(int32(3)),
+			Flavors: map[corev1.ResourceName]kueue.ResourceFlavorReference{corev1.ResourceCPU: "f"},
+		},
+	}}
 	w.Status.Conditions = []metav1.Condition{{Type: kueue.WorkloadAdmitted, Status: metav1.ConditionTrue}}
 	return w
 }
 
 func aFlavor() *kueue.ResourceFlavor {
 	return &kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: "f"}, Spec: kueue.ResourceFlavorSpec{
-		NodeLabels: map[string]string{"gpu": "a100"}, Tolerations: []corev1.Toleration{{Key: "gpu", Operator: corev1.TolerationOpExists}},
+		NodeLabels: map[string]string{
+			"gpu": "a100",
+		},
+		Tolerations: []corev1.Toleration{{Key: "gpu", Operator: corev1.TolerationOpExists}},
 	}}
 }
 
@@ -449,7 +494,9 @@ func TestQueuedJobWaits(t *testing.T) {
 	} {
 		x := aToy("blue")
 		if tc.owner != "" {
-			x.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v", Kind: tc.owner, Name: "o", UID: "o", Controller: new(true)}}
+			x.OwnerReferences = []metav1.OwnerReference{
+				{APIVersion: "v", Kind: tc.owner, Name: "o", UID: "o", Controller: new(true)},
+			}
 		}
 		objects := []client.Object{x, aFlavor()}
 		if tc.workload != nil {
@@ -481,7 +528,11 @@ func TestNoMorePodsThanAdmitted(t *testing.T) {
 // TestForeignPodHasTheName: a pod that is not the job's stays as it is, and the job says
 // what is in its way.
 func TestForeignPodHasTheName(t *testing.T) {
-	b := newBench(t, aToy("lab"), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "x-0", UID: "theirs"}})
+	b := newBench(
+		t,
+		aToy("lab"),
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "x-0", UID: "theirs"}},
+	)
 	for range 4 {
 		result, err := b.step()
 		if err != nil {
@@ -519,7 +570,11 @@ func TestRefusedPodsAreNotTriedAtOnce(t *testing.T) {
 	b.before = func(verb string, o client.Object) error {
 		if _, pod := o.(*corev1.Pod); pod && verb == "create" {
 			asked++
-			return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, o.GetName(), errors.New("exceeded quota"))
+			return apierrors.NewForbidden(
+				schema.GroupResource{Resource: "pods"},
+				o.GetName(),
+				errors.New("exceeded quota"),
+			)
 		}
 		return nil
 	}
@@ -530,7 +585,8 @@ func TestRefusedPodsAreNotTriedAtOnce(t *testing.T) {
 		t.Error("it is not tried again")
 	}
 	expect(t, "pods asked for", asked, 1)
-	if said := b.said(); !strings.Contains(said, "FailedCreatePod") || !strings.Contains(said, "exceeded quota") {
+	if said := b.said(); !strings.Contains(said, "FailedCreatePod") ||
+		!strings.Contains(said, "exceeded quota") {
 		t.Errorf("it said %s", said)
 	}
 }
@@ -629,7 +685,10 @@ func TestCountersAreWrittenNowAndThen(t *testing.T) {
 func TestDeletedServiceComesBack(t *testing.T) {
 	b := newBench(t, aToy("lab"))
 	b.run()
-	if err := b.r.Client.Delete(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "x-1"}}); err != nil {
+	if err := b.r.Client.Delete(
+		t.Context(),
+		&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "x-1"}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	b.run()
@@ -655,7 +714,11 @@ func TestServicesAreThereBeforePods(t *testing.T) {
 	b = newBench(t, aToy("lab"))
 	b.before = func(verb string, o client.Object) error {
 		if _, is := o.(*corev1.Service); is && verb == "create" {
-			return apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, o.GetName(), errors.New("exceeded quota"))
+			return apierrors.NewForbidden(
+				schema.GroupResource{Resource: "services"},
+				o.GetName(),
+				errors.New("exceeded quota"),
+			)
 		}
 		return nil
 	}
@@ -685,11 +748,16 @@ func TestFewerPods(t *testing.T) {
 // understood.
 func TestLeftAlone(t *testing.T) {
 	now := metav1.Now()
-	b := newBench(t, aToy("lab", func(x *toy.Toy) { x.DeletionTimestamp, x.Finalizers = &now, []string{"test/keeps"} }))
+	b := newBench(
+		t,
+		aToy("lab", func(x *toy.Toy) { x.DeletionTimestamp, x.Finalizers = &now, []string{"test/keeps"} }),
+	)
 	b.run()
 	expect(t, "pods of a job that is being deleted", b.podNames(), []string(nil))
 	b = newBench(t, aToy("lab"))
-	b.r.kind.Running.Operated = &jobs.Operated{Compile: func(jobs.Object) (*jobs.Plan, error) { return nil, errors.New("no role") }}
+	b.r.kind.Running.Operated = &jobs.Operated{
+		Compile: func(jobs.Object) (*jobs.Plan, error) { return nil, errors.New("no role") },
+	}
 	b.run()
 	if said := b.said(); !strings.Contains(said, "InvalidJob no role") {
 		t.Errorf("it said %s", said)
@@ -714,7 +782,10 @@ func TestAnotherOperatorRuns(t *testing.T) {
 	} {
 		b := newBench(t, aToy("lab"), &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: tc.namespace, Name: "operator"},
-			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "x", Image: "x"}, {Name: "c", Image: tc.image}}}, Status: corev1.PodStatus{Phase: tc.phase},
+			Spec: corev1.PodSpec{
+				Containers: []corev1.Container{{Name: "x", Image: "x"}, {Name: "c", Image: tc.image}},
+			},
+			Status: corev1.PodStatus{Phase: tc.phase},
 		})
 		b.run()
 		if stands := len(b.pods()) == 1; stands != tc.stands {
@@ -727,7 +798,10 @@ func TestAnotherOperatorRuns(t *testing.T) {
 			if got := b.r.all(t.Context(), nil); len(got) != 1 || got[0].Name != "x" {
 				t.Errorf("%s: looks at %v", name, got)
 			}
-			if err := b.r.Client.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "operator"}}); err != nil {
+			if err := b.r.Client.Delete(
+				t.Context(),
+				&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "operator"}},
+			); err != nil {
 				t.Fatal(err)
 			}
 			b.run()
@@ -780,7 +854,12 @@ func TestKilledAnywhere(t *testing.T) {
 	end := func(b *bench) map[string]any {
 		r := b.recovery("lab")
 		r.StartTime, r.EndTime, r.LastFailureTime, r.Counted = nil, nil, nil, nil
-		return map[string]any{"pods": b.podNames(), "services": b.serviceNames(), "kept": r, "says": b.toy("lab").Status}
+		return map[string]any{
+			"pods":     b.podNames(),
+			"services": b.serviceNames(),
+			"kept":     r,
+			"says":     b.toy("lab").Status,
+		}
 	}
 	quiet := newBench(t, aToy("lab"))
 	writes := 0
@@ -813,16 +892,22 @@ func TestJobsWhoseTimeIsOverStayUntilTheirPodsAreGone(t *testing.T) {
 	x := aToy("lab")
 	x.ResourceVersion = "7"
 	var asked client.DeleteOptions
-	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme.For([]jobs.Kind{toy.Kind()})).WithObjects(x).Build(), interceptor.Funcs{
-		Delete: func(_ context.Context, _ client.WithWatch, _ client.Object, opts ...client.DeleteOption) error {
-			asked.ApplyOptions(opts)
-			return nil
+	c := interceptor.NewClient(
+		fake.NewClientBuilder().WithScheme(scheme.For([]jobs.Kind{toy.Kind()})).WithObjects(x).Build(),
+		interceptor.Funcs{
+			Delete: func(_ context.Context, _ client.WithWatch, _ client.Object, opts ...client.DeleteOption) error {
+				asked.ApplyOptions(opts)
+				return nil
+			},
 		},
-	})
+	)
 	if err := (&reconciler{Options: Options{Client: c}}).remove(t.Context(), x); err != nil {
 		t.Fatal(err)
 	}
-	if p := asked.PropagationPolicy; p == nil || *p != metav1.DeletePropagationForeground || asked.Preconditions == nil || *asked.Preconditions.UID != x.UID || *asked.Preconditions.ResourceVersion != "7" {
+	if p := asked.PropagationPolicy; p == nil || *p != metav1.DeletePropagationForeground ||
+		asked.Preconditions == nil ||
+		*asked.Preconditions.UID != x.UID ||
+		*asked.Preconditions.ResourceVersion != "7" {
 		t.Errorf("it is deleted with %+v", asked)
 	}
 }

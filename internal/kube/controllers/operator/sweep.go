@@ -80,8 +80,14 @@ func (r *reconciler) queueOf(ctx context.Context, job metav1.Object) (string, er
 		if owner == nil || !r.Managed(owner.APIVersion, owner.Kind) {
 			return "", nil
 		}
-		next := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: owner.APIVersion, Kind: owner.Kind}}
-		if err := r.Live.Get(ctx, types.NamespacedName{Namespace: job.GetNamespace(), Name: owner.Name}, next); err != nil {
+		next := &metav1.PartialObjectMetadata{
+			TypeMeta: metav1.TypeMeta{APIVersion: owner.APIVersion, Kind: owner.Kind},
+		}
+		if err := r.Live.Get(
+			ctx,
+			types.NamespacedName{Namespace: job.GetNamespace(), Name: owner.Name},
+			next,
+		); err != nil {
 			return "", client.IgnoreNotFound(err)
 		}
 		job = next
@@ -96,7 +102,8 @@ func (r *reconciler) sweep(ctx context.Context, name types.NamespacedName) (reco
 	if err := r.Client.Get(ctx, name, job); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if job.GetDeletionTimestamp() == nil || !r.kind.Ours(job) || !controllerutil.ContainsFinalizer(job, s.Finalizer) {
+	if job.GetDeletionTimestamp() == nil || !r.kind.Ours(job) ||
+		!controllerutil.ContainsFinalizer(job, s.Finalizer) {
 		return reconcile.Result{}, nil
 	}
 	if other, err := foreign.Find(ctx, r.Client, r.kind.Running.Operated.Others...); err != nil || other != "" {
@@ -120,7 +127,10 @@ func (r *reconciler) sweep(ctx context.Context, name types.NamespacedName) (reco
 // it would write anew what is removed.
 func (r *reconciler) emptied(ctx context.Context, job jobs.Object) (left bool, err error) {
 	var pods corev1.PodList
-	mine := []client.ListOption{client.InNamespace(job.GetNamespace()), client.MatchingFields{Index: string(job.GetUID())}}
+	mine := []client.ListOption{
+		client.InNamespace(job.GetNamespace()),
+		client.MatchingFields{Index: string(job.GetUID())},
+	}
 	if err := r.Client.List(ctx, &pods, mine...); err != nil {
 		return false, fmt.Errorf("list pods: %w", err)
 	}
@@ -174,7 +184,14 @@ func (r *reconciler) swept(ctx context.Context, job jobs.Object, sweep *batchv1.
 	if end == "" && r.Clock.Since(is.CreationTimestamp.Time) < jobs.SweepTime {
 		return false, nil
 	}
-	if err := r.Client.Delete(ctx, &is, client.Preconditions{UID: &is.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground)); client.IgnoreNotFound(err) != nil {
+	if err := r.Client.Delete(
+		ctx,
+		&is,
+		client.Preconditions{UID: &is.UID},
+		client.PropagationPolicy(metav1.DeletePropagationBackground),
+	); client.IgnoreNotFound(
+		err,
+	) != nil {
 		return false, fmt.Errorf("remove Job %s: %w", is.Name, err)
 	}
 	if end == batchv1.JobComplete {

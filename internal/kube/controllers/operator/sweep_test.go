@@ -31,7 +31,12 @@ func sweeping(t *testing.T, objects ...client.Object) *bench {
 		if o.GetAnnotations()["clean"] == "true" {
 			return nil
 		}
-		return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: o.GetName() + "-sweep", CreationTimestamp: metav1.NewTime(b.clock.Now())}}
+		return &batchv1.Job{
+			ObjectMeta: metav1.ObjectMeta{
+				Name:              o.GetName() + "-sweep",
+				CreationTimestamp: metav1.NewTime(b.clock.Now()),
+			},
+		}
 	}}
 	return b
 }
@@ -49,7 +54,10 @@ func (b *bench) there() bool { return b.get("lab", &toy.Toy{}, "x") }
 // TestSweep: what a job leaves behind is removed by a Job once no pod of it runs any more, and
 // until then the job stays.
 func TestSweep(t *testing.T) {
-	b := sweeping(t, aToy("lab", func(x *toy.Toy) { x.Annotations = map[string]string{sweepQueueAnnotation: "q"} }))
+	b := sweeping(
+		t,
+		aToy("lab", func(x *toy.Toy) { x.Annotations = map[string]string{sweepQueueAnnotation: "q"} }),
+	)
 	b.before = func(verb string, o client.Object) error {
 		if _, pod := o.(*corev1.Pod); pod && verb == "create" && !slices.Contains(b.toy("lab").Finalizers, broom) {
 			t.Error("a pod is made of a job that would go at once")
@@ -147,9 +155,18 @@ func TestSweepGivesUp(t *testing.T) {
 // TestSweepQueue: a sweep waits where its job did, or what that was a part of.
 func TestSweepQueue(t *testing.T) {
 	owned := func(by string) []metav1.OwnerReference {
-		return []metav1.OwnerReference{{APIVersion: "workload.codeflare.dev/v1beta2", Kind: by, Name: "w", UID: "w", Controller: new(true)}}
+		return []metav1.OwnerReference{
+			{APIVersion: "workload.codeflare.dev/v1beta2", Kind: by, Name: "w", UID: "w", Controller: new(true)},
+		}
 	}
-	whole := &aw.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "w", UID: "w", Labels: map[string]string{kueue.QueueNameLabel: "wide"}}}
+	whole := &aw.AppWrapper{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "lab",
+			Name:      "w",
+			UID:       "w",
+			Labels:    map[string]string{kueue.QueueNameLabel: "wide"},
+		},
+	}
 	for name, tc := range map[string]struct {
 		change func(*toy.Toy)
 		want   string
@@ -168,7 +185,10 @@ func TestSweepQueue(t *testing.T) {
 		if retained, err := b.r.retain(t.Context(), b.toy("lab")); retained || err != nil {
 			t.Fatalf("%s: %v, %v", name, retained, err)
 		}
-		if x := b.toy("lab"); x.Annotations[sweepQueueAnnotation] != tc.want || !slices.Contains(x.Finalizers, broom) {
+		if x := b.toy(
+			"lab",
+		); x.Annotations[sweepQueueAnnotation] != tc.want ||
+			!slices.Contains(x.Finalizers, broom) {
 			t.Errorf("%s: %v", name, x.ObjectMeta)
 		}
 	}

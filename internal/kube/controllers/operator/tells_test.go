@@ -21,7 +21,10 @@ func TestChangesAreTold(t *testing.T) {
 		before, _ := was.(*toy.Toy)
 		after, _ := is.(*toy.Toy)
 		if !before.Status.Runs && after.Status.Runs {
-			return []jobs.Event{{Reason: "ToyBegan", Message: "It began."}, {Reason: "ToyWarned", Message: "It is new.", Warning: true}}
+			return []jobs.Event{
+				{Reason: "ToyBegan", Message: "It began."},
+				{Reason: "ToyWarned", Message: "It is new.", Warning: true},
+			}
 		}
 		return nil
 	}
@@ -41,7 +44,8 @@ func TestChangesAreTold(t *testing.T) {
 	}
 	b.before = nil
 	b.run()
-	if said := b.said(); strings.Count(said, "Normal ToyBegan It began.") != 1 || strings.Count(said, "Warning ToyWarned It is new.") != 1 {
+	if said := b.said(); strings.Count(said, "Normal ToyBegan It began.") != 1 ||
+		strings.Count(said, "Warning ToyWarned It is new.") != 1 {
 		t.Errorf("it says %s", said)
 	}
 }

@@ -127,7 +127,9 @@ func TestEventsNameEachKind(t *testing.T) {
 	for _, name := range []string{"w-0", "w-1"} {
 		all = append(all, member{Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}})
 	}
-	all = append([]member{{Object: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "launcher"}}, kind: job}}, all...)
+	all = append(
+		[]member{{Object: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "launcher"}}, kind: job}},
+		all...)
 	var got []string
 	byKind(all, func(kind string, some []member) { got = append(got, kind+" / "+several(some)) })
 	expect(t, "events", got, []string{"Job / Job: launcher", "Pod / 2 pods: w-0 to w-1"})

@@ -9,10 +9,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
-// A controller hears of the pods of its own kind, and of one that is not its kind's any more, and of no others.
+// A controller hears of the pods of its own kind, and of one that is not its kind's any more, and of no
+// others.
 func TestControlledBy(t *testing.T) {
 	of := func(apiVersion, kind string, controls bool) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: "a", Controller: &controls}}}}
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				OwnerReferences: []metav1.OwnerReference{
+					{APIVersion: apiVersion, Kind: kind, Name: "a", Controller: &controls},
+				},
+			},
+		}
 	}
 	mine := of("kubeflow.org/v1", "PyTorchJob", true)
 	p := controlledBy(schema.GroupVersionKind{Group: "kubeflow.org", Version: "v1", Kind: "PyTorchJob"})

@@ -81,7 +81,10 @@ func (m *mortal) settle(unit string) {
 	m.t.Helper()
 	last := ""
 	for range 40 {
-		_, err := m.Reconcile(m.t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: unit}})
+		_, err := m.Reconcile(
+			m.t.Context(),
+			reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: unit}},
+		)
 		switch {
 		case m.dead:
 			m.dead = false
@@ -153,7 +156,11 @@ func story(t *testing.T, dies int, effect bool) int {
 	m.settle("g")
 	m.outside(func() { m.remove("d"); m.phase("e", corev1.PodSucceeded) })
 	m.settle("g")
-	if c := apimeta.FindStatusCondition(m.workload("g").Status.Conditions, kueue.WorkloadFinished); c == nil || c.Reason != kueue.ReasonSucceeded {
+	if c := apimeta.FindStatusCondition(
+		m.workload("g").Status.Conditions,
+		kueue.WorkloadFinished,
+	); c == nil ||
+		c.Reason != kueue.ReasonSucceeded {
 		t.Fatalf("it ended as %+v", c)
 	}
 	m.expect("ended", "e succeeded")

@@ -109,7 +109,9 @@ func (s *facts) held() []*corev1.Pod {
 
 // live reports whether a pod that was started has quota still.
 func (s *facts) live() bool {
-	return len(s.unit.Where(func(p *corev1.Pod) bool { return !podmeta.Gated(p) && convert.PodState(p).HoldsQuota() })) > 0
+	return len(
+		s.unit.Where(func(p *corev1.Pod) bool { return !podmeta.Gated(p) && convert.PodState(p).HoldsQuota() }),
+	) > 0
 }
 
 // decide returns the next step of one unit. The first case that matches wins.
@@ -122,7 +124,13 @@ func decide(s facts) step {
 	case !s.covered:
 		return step{}
 	case s.theirs:
-		return step{tell: &podEvent{reason: eventMismatch, warning: true, message: fmt.Sprintf("There is a Workload %s of another job: give the group another name", w.Name)}}
+		return step{
+			tell: &podEvent{
+				reason:  eventMismatch,
+				warning: true,
+				message: fmt.Sprintf("There is a Workload %s of another job: give the group another name", w.Name),
+			},
+		}
 	case len(s.unit.Pods) == 0:
 		return emptied(s)
 	case w == nil:
@@ -137,7 +145,11 @@ func decide(s facts) step {
 		return evict(s)
 	}
 	if extra := s.extra(); len(extra) > 0 {
-		return step{stop: extra, reason: eventExcess, message: fmt.Sprintf("The group %s has %d pods, and this is one more", s.unit.Name, s.unit.Total)}
+		return step{
+			stop:    extra,
+			reason:  eventExcess,
+			message: fmt.Sprintf("The group %s has %d pods, and this is one more", s.unit.Name, s.unit.Total),
+		}
 	}
 	switch {
 	case w.Status.Admission != nil && reshaped(s):
@@ -200,19 +212,38 @@ func unqueued(s facts) step {
 		return step{}
 	}
 	if s.unit.Wrong != "" {
-		out := step{tell: &podEvent{reason: eventMismatch, message: "The group " + s.unit.Name + " waits: " + s.unit.Wrong, warning: true}}
+		out := step{
+			tell: &podEvent{
+				reason:  eventMismatch,
+				message: "The group " + s.unit.Name + " waits: " + s.unit.Wrong,
+				warning: true,
+			},
+		}
 		if s.unit.OfPodGroup() != "" {
 			out.again = makerPause
 		}
 		return out
 	}
 	if extra := s.unit.Extra(); len(extra) > 0 {
-		return step{stop: extra, reason: eventExcess, message: fmt.Sprintf("The group %s has %d pods, and this is one more", s.unit.Name, s.unit.Total)}
+		return step{
+			stop:    extra,
+			reason:  eventExcess,
+			message: fmt.Sprintf("The group %s has %d pods, and this is one more", s.unit.Name, s.unit.Total),
+		}
 	}
 	if s.unit.Missing() > 0 {
 		// The API server keeps the first words of an event that comes again, so that
 		// they do not say how many there are.
-		return step{tell: &podEvent{reason: eventIncomplete, message: fmt.Sprintf("The group %s waits until all of its %d pods are created", s.unit.Name, s.unit.Total)}}
+		return step{
+			tell: &podEvent{
+				reason: eventIncomplete,
+				message: fmt.Sprintf(
+					"The group %s waits until all of its %d pods are created",
+					s.unit.Name,
+					s.unit.Total,
+				),
+			},
+		}
 	}
 	return step{create: true}
 }
@@ -222,7 +253,11 @@ func unqueued(s facts) step {
 func leave(s facts) step {
 	switch started := s.started(); {
 	case len(started) > 0 && !convert.Finished(s.workload):
-		return step{stop: started, reason: eventStopped, message: "Its Workload " + s.workload.Name + " is being deleted"}
+		return step{
+			stop:    started,
+			reason:  eventStopped,
+			message: "Its Workload " + s.workload.Name + " is being deleted",
+		}
 	case s.live():
 		return step{}
 	}
@@ -237,7 +272,11 @@ func over(s facts) step {
 	if s.unit.Alone() || len(held) == 0 || c.Reason == kueue.ReasonFailedToStart {
 		return step{}
 	}
-	return step{stop: held, reason: eventExcess, message: "The group " + s.unit.Name + " has ended: " + c.Message}
+	return step{
+		stop:    held,
+		reason:  eventExcess,
+		message: "The group " + s.unit.Name + " has ended: " + c.Message,
+	}
 }
 
 // finish writes how the unit ended.
@@ -246,7 +285,9 @@ func finish(s facts) step {
 		return step{}
 	}
 	out := s.unit.Outcome()
-	return step{status: workloadlifecycle.JobEnded(s.workload, out.Success, out.Message, s.pods(), s.lifecycle, s.now)}
+	return step{
+		status: workloadlifecycle.JobEnded(s.workload, out.Success, out.Message, s.pods(), s.lifecycle, s.now),
+	}
 }
 
 // evict stops the pods, and gives the quota back when they are gone.
@@ -358,7 +399,10 @@ func start(s facts) (step, bool) {
 	}
 	if len(next.start) > 0 {
 		next.detach = nil
-		next.tell = &podEvent{reason: "Started", message: "Admitted by clusterQueue " + string(s.workload.Status.Admission.ClusterQueue)}
+		next.tell = &podEvent{
+			reason:  "Started",
+			message: "Admitted by clusterQueue " + string(s.workload.Status.Admission.ClusterQueue),
+		}
 	}
 	return next, len(next.start)+len(next.detach) > 0
 }
@@ -395,12 +439,22 @@ func run(s facts) step {
 
 // pods is what is seen of the unit's pods.
 func (s *facts) pods() workloadlifecycle.Pods {
-	return workloadlifecycle.Pods{Ready: s.ready(), ReadySince: s.readySince, Refused: s.refused(), Behind: s.seen.Behind}
+	return workloadlifecycle.Pods{
+		Ready:      s.ready(),
+		ReadySince: s.readySince,
+		Refused:    s.refused(),
+		Behind:     s.seen.Behind,
+	}
 }
 
 // refused is whether planned nodes refuse the unit's pods.
 func (s *facts) refused() workloadlifecycle.Refused {
-	return workloadlifecycle.Refused{Nodes: s.seen.Nodes, Why: s.seen.Why, Since: s.seen.Refused, Ran: s.seen.Bound > 0}
+	return workloadlifecycle.Refused{
+		Nodes: s.seen.Nodes,
+		Why:   s.seen.Why,
+		Since: s.seen.Refused,
+		Ran:   s.seen.Bound > 0,
+	}
 }
 
 // ready reports whether all pods are ready that may be there: of pods that are made one
@@ -425,9 +479,19 @@ func waitsForReplacement(s facts) *kueue.WorkloadStatus {
 	set := workloadlifecycle.NewConditions(s.workload, next, s.now)
 	switch {
 	case missing > 0 && broken && !was:
-		set.Set(kueue.WorkloadWaitingForReplacementPods, "True", kueue.ReasonPodsFailed, fmt.Sprintf("%d pods failed and have not been created anew", missing))
+		set.Set(
+			kueue.WorkloadWaitingForReplacementPods,
+			"True",
+			kueue.ReasonPodsFailed,
+			fmt.Sprintf("%d pods failed and have not been created anew", missing),
+		)
 	case missing == 0 && was:
-		set.Set(kueue.WorkloadWaitingForReplacementPods, "False", kueue.ReasonPodsFailed, "All pods are there again")
+		set.Set(
+			kueue.WorkloadWaitingForReplacementPods,
+			"False",
+			kueue.ReasonPodsFailed,
+			"All pods are there again",
+		)
 	default:
 		return nil
 	}
@@ -458,7 +522,8 @@ func reclaim(s facts) step {
 			done = append(done, old)
 		}
 	}
-	if len(done) == 0 || left <= 0 && !s.unit.Owned || equality.Semantic.DeepEqual(w.Status.ReclaimablePods, done) {
+	if len(done) == 0 || left <= 0 && !s.unit.Owned ||
+		equality.Semantic.DeepEqual(w.Status.ReclaimablePods, done) {
 		return step{} // what has ended altogether says so at once, and gives back the same
 	}
 	next := w.Status.DeepCopy()

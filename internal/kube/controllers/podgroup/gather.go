@@ -70,7 +70,13 @@ func (r *reconciler) gather(ctx context.Context, unit types.NamespacedName) (fac
 	if len(pods) == 0 || !s.covered || s.theirs {
 		return s, nil
 	}
-	if s.priority, err = admission.PriorityOf(ctx, r.Client, s.unit.First(), s.unit.PodSets()); err != nil || s.workload == nil {
+	if s.priority, err = admission.PriorityOf(
+		ctx,
+		r.Client,
+		s.unit.First(),
+		s.unit.PodSets(),
+	); err != nil ||
+		s.workload == nil {
 		return s, err
 	}
 	if s.seen, err = admission.PodsOf(ctx, r.Client, w.Namespace, w.Name); err != nil {
@@ -93,7 +99,13 @@ func (r *reconciler) gather(ctx context.Context, unit types.NamespacedName) (fac
 // would be copied otherwise.
 func (r *reconciler) podsOf(ctx context.Context, unit types.NamespacedName) ([]*corev1.Pod, error) {
 	var all corev1.PodList
-	if err := r.Client.List(ctx, &all, client.InNamespace(unit.Namespace), client.MatchingFields{UnitIndex: unit.Name}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(
+		ctx,
+		&all,
+		client.InNamespace(unit.Namespace),
+		client.MatchingFields{UnitIndex: unit.Name},
+		client.UnsafeDisableDeepCopy,
+	); err != nil {
 		return nil, fmt.Errorf("list pods of workload %s: %w", unit, err)
 	}
 	out := make([]*corev1.Pod, len(all.Items))
@@ -143,7 +155,11 @@ type maker struct {
 
 // makerOf finds what makes the pods of a group, a StatefulSet or an object of a kind of
 // serving.Grouped; nil if nothing does. Who pretends to be a pod of one shares its places, and gets no more.
-func (r *reconciler) makerOf(ctx context.Context, unit types.NamespacedName, pods []*corev1.Pod) (*maker, error) {
+func (r *reconciler) makerOf(
+	ctx context.Context,
+	unit types.NamespacedName,
+	pods []*corev1.Pod,
+) (*maker, error) {
 	for _, p := range pods {
 		o := metav1.GetControllerOf(p)
 		if o == nil || o.Kind != statefulSets.Kind || o.APIVersion != statefulSets.GroupVersion().String() {
@@ -165,7 +181,10 @@ func (r *reconciler) makerOf(ctx context.Context, unit types.NamespacedName, pod
 func (r *reconciler) makerOfWorkload(ctx context.Context, w *kueue.Workload, name string) (*maker, error) {
 	uid := types.UID(w.Labels[kueue.JobUIDLabel])
 	grouped := serving.Grouped()
-	i := slices.IndexFunc(grouped, func(k jobs.GroupedKind) bool { return k.GVK.String() == w.Annotations[kueue.JobOwnerGVKAnnotation] })
+	i := slices.IndexFunc(
+		grouped,
+		func(k jobs.GroupedKind) bool { return k.GVK.String() == w.Annotations[kueue.JobOwnerGVKAnnotation] },
+	)
 	if i < 0 {
 		return r.statefulSet(ctx, w.Namespace, name, uid)
 	}
@@ -201,7 +220,13 @@ func (r *reconciler) statefulSet(ctx context.Context, namespace, name string, ui
 // detached is how many pods of a StatefulSet are queued by themselves.
 func (r *reconciler) detached(ctx context.Context, namespace string, set types.UID) (int32, error) {
 	var all corev1.PodList
-	if err := r.Client.List(ctx, &all, client.InNamespace(namespace), client.MatchingLabels{kueue.ManagedLabel: "true"}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(
+		ctx,
+		&all,
+		client.InNamespace(namespace),
+		client.MatchingLabels{kueue.ManagedLabel: "true"},
+		client.UnsafeDisableDeepCopy,
+	); err != nil {
 		return 0, fmt.Errorf("list pods in namespace %s: %w", namespace, err)
 	}
 	n := int32(0)

@@ -17,7 +17,13 @@ import (
 
 // group reads how many pods a group of an object has, and what they ask for: none if it is not
 // wanted any more. one is any of its pods, nil if it has none.
-func (r *reconciler) group(ctx context.Context, k *jobs.GroupedKind, object types.NamespacedName, index int32, one *corev1.Pod) (*maker, error) {
+func (r *reconciler) group(
+	ctx context.Context,
+	k *jobs.GroupedKind,
+	object types.NamespacedName,
+	index int32,
+	one *corev1.Pod,
+) (*maker, error) {
 	out := &maker{gvk: k.GVK, name: object.Name, whole: true}
 	// The StatefulSet of the leaders knows of groups that there are for a while only.
 	var leaders appsv1.StatefulSet
@@ -45,7 +51,13 @@ func (r *reconciler) group(ctx context.Context, k *jobs.GroupedKind, object type
 }
 
 // groupSize reads what a group asks for by the template of which one is a pod; nil if that is not kept.
-func (r *reconciler) groupSize(ctx context.Context, k *jobs.GroupedKind, object types.NamespacedName, index int32, one *corev1.Pod) (*jobs.GroupSize, error) {
+func (r *reconciler) groupSize(
+	ctx context.Context,
+	k *jobs.GroupedKind,
+	object types.NamespacedName,
+	index int32,
+	one *corev1.Pod,
+) (*jobs.GroupSize, error) {
 	o := k.New()
 	if err := r.Client.Get(ctx, object, o); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("read %s %s: %w", k.GVK.Kind, object, err)

@@ -25,7 +25,11 @@ func llm() (*api.LeaderWorkerSet, *appsv1.StatefulSet) {
 	l := &api.LeaderWorkerSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "llm", UID: "l1"},
 		Spec: api.LeaderWorkerSetSpec{Replicas: new(int32(1)), LeaderWorkerTemplate: api.LeaderWorkerTemplate{
-			Size: new(int32(3)), LeaderTemplate: &corev1.PodTemplateSpec{Spec: spec}, WorkerTemplate: corev1.PodTemplateSpec{Spec: spec},
+			Size: new(
+				int32(3),
+			),
+			LeaderTemplate: &corev1.PodTemplateSpec{Spec: spec},
+			WorkerTemplate: corev1.PodTemplateSpec{Spec: spec},
 		}},
 	}
 	step, err := leaderworkerset.Next(&leaderworkerset.Observed{Object: l})
@@ -52,7 +56,9 @@ func member(leaders *appsv1.StatefulSet, worker int) *corev1.Pod {
 		maps.Copy(p.Annotations, leaders.Spec.Template.Annotations)
 		p.Labels[api.GroupIndexLabel], p.Labels[kueue.PodGroupNameLabel] = "0", leaderworkerset.GroupName("llm", 0)
 		p.Annotations[kueue.RoleHashAnnotation] = role
-		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "llm", UID: owner, Controller: new(true)}}
+		p.OwnerReferences = []metav1.OwnerReference{
+			{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "llm", UID: owner, Controller: new(true)},
+		}
 	})
 }
 
@@ -79,8 +85,12 @@ func TestLeaderWorkerSetGroup(t *testing.T) {
 	for _, ps := range w.Spec.PodSets {
 		counts[ps.Name] = ps.Count
 	}
-	if diff := cmp.Diff(map[kueue.PodSetReference]int32{"leader": 1, "worker": 2}, counts); diff != "" || w.Labels[kueue.JobUIDLabel] != "l1" ||
-		w.Annotations[kueue.JobOwnerGVKAnnotation] != leaderworkerset.GVK().String() || w.Annotations[kueue.JobOwnerNameAnnotation] != "llm" || w.Annotations[kueue.LaterPodSetsAnnotation] != "worker" {
+	if diff := cmp.Diff(
+		map[kueue.PodSetReference]int32{"leader": 1, "worker": 2},
+		counts,
+	); diff != "" || w.Labels[kueue.JobUIDLabel] != "l1" ||
+		w.Annotations[kueue.JobOwnerGVKAnnotation] != leaderworkerset.GVK().String() || w.Annotations[kueue.JobOwnerNameAnnotation] != "llm" ||
+		w.Annotations[kueue.LaterPodSetsAnnotation] != "worker" {
 		t.Fatalf("labels %v, annotations %v (-want +got):\n%s", w.Labels, w.Annotations, diff)
 	}
 	b.add(member(leaders, 1), unit)
@@ -93,9 +103,17 @@ func TestLeaderWorkerSetGroup(t *testing.T) {
 		*p = *member(leaders, 2)
 		p.Name, p.UID = "llm-0-3", "uid-more"
 	}), unit)
-	b.expect("one more has none, and is not queued by itself", "llm-0 started+, llm-0-1 started+, llm-0-2 started+, llm-0-3 held+")
+	b.expect(
+		"one more has none, and is not queued by itself",
+		"llm-0 started+, llm-0-1 started+, llm-0-2 started+, llm-0-3 held+",
+	)
 	var more corev1.Pod
-	if err := b.Client.Get(t.Context(), types.NamespacedName{Namespace: "blue", Name: "llm-0-3"}, &more); err != nil || more.Labels[kueue.PodGroupNameLabel] != unit {
+	if err := b.Client.Get(
+		t.Context(),
+		types.NamespacedName{Namespace: "blue", Name: "llm-0-3"},
+		&more,
+	); err != nil ||
+		more.Labels[kueue.PodGroupNameLabel] != unit {
 		t.Errorf("%v, group %q", err, more.Labels[kueue.PodGroupNameLabel])
 	}
 	for _, name := range []string{"llm-0", "llm-0-1", "llm-0-2", "llm-0-3"} {

@@ -40,7 +40,13 @@ func TestPodsOfAPodGroup(t *testing.T) {
 	if got := b.reasons(); b.workload("g") != nil || !slices.Equal(got, []string{eventMismatch}) {
 		t.Fatalf("it says %v", got)
 	}
-	if err := b.Client.Create(t.Context(), &api.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "g"}, Spec: api.PodGroupSpec{MinMember: 3}}); err != nil {
+	if err := b.Client.Create(
+		t.Context(),
+		&api.PodGroup{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "g"},
+			Spec:       api.PodGroupSpec{MinMember: 3},
+		},
+	); err != nil {
 		t.Fatal(err)
 	}
 	b.settle("g")
@@ -80,7 +86,10 @@ func TestPodsOfAPodGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.settle("g")
-	b.expect("one that takes the place of a failed one starts", "a failed, b started+, c started+, d held+, e held+, f started+")
+	b.expect(
+		"one that takes the place of a failed one starts",
+		"a failed, b started+, c started+, d held+, e held+, f started+",
+	)
 	for _, name := range []string{"b", "c", "f"} {
 		b.phase(name, corev1.PodSucceeded)
 	}

@@ -113,7 +113,9 @@ type reconciler struct {
 // admission.PodIndex.
 func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 	r := &reconciler{Options: opts}
-	managed := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetLabels()[kueue.ManagedLabel] == "true" })
+	managed := predicate.NewPredicateFuncs(
+		func(o client.Object) bool { return o.GetLabels()[kueue.ManagedLabel] == "true" },
+	)
 	comes := predicate.Funcs{
 		UpdateFunc:  func(event.UpdateEvent) bool { return false },
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
@@ -125,7 +127,11 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 		Named("podgroup").
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ofPod), builder.WithPredicates(managed)).
 		Watches(&kueue.Workload{}, handler.EnqueueRequestsFromMapFunc(ofWorkload)).
-		Watches(&kueue.WorkloadPriorityClass{}, handler.EnqueueRequestsFromMapFunc(r.ofClass), builder.WithPredicates(comes)).
+		Watches(
+			&kueue.WorkloadPriorityClass{},
+			handler.EnqueueRequestsFromMapFunc(r.ofClass),
+			builder.WithPredicates(comes),
+		).
 		WithOptions(queue).
 		Complete(r)
 }
@@ -149,13 +155,20 @@ func ofWorkload(_ context.Context, o client.Object) []reconcile.Request {
 // ofPods reports whether a Workload was made here.
 func ofPods(w *kueue.Workload) bool {
 	owner := metav1.GetControllerOf(w)
-	return convert.OfGroup(w) || owner != nil && owner.Kind == podmeta.GVK().Kind && owner.APIVersion == podmeta.GVK().GroupVersion().String()
+	return convert.OfGroup(w) ||
+		owner != nil && owner.Kind == podmeta.GVK().Kind &&
+			owner.APIVersion == podmeta.GVK().GroupVersion().String()
 }
 
 // ofClass leads from a new WorkloadPriorityClass to the pods that may wait for it.
 func (r *reconciler) ofClass(ctx context.Context, o client.Object) []reconcile.Request {
 	var pods corev1.PodList
-	if err := r.Client.List(ctx, &pods, client.MatchingLabels{kueue.PriorityClassLabel: o.GetName(), kueue.ManagedLabel: "true"}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(
+		ctx,
+		&pods,
+		client.MatchingLabels{kueue.PriorityClassLabel: o.GetName(), kueue.ManagedLabel: "true"},
+		client.UnsafeDisableDeepCopy,
+	); err != nil {
 		return nil
 	}
 	var out []reconcile.Request
@@ -183,7 +196,14 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	switch {
 	case err == nil:
 	case next.create && apierrors.IsForbidden(err):
-		r.event(s, podEvent{reason: kueue.EventWorkloadRefused, warning: true, message: "The pods cannot be queued, because their Workload may not be created: " + err.Error()})
+		r.event(
+			s,
+			podEvent{
+				reason:  kueue.EventWorkloadRefused,
+				warning: true,
+				message: "The pods cannot be queued, because their Workload may not be created: " + err.Error(),
+			},
+		)
 		return reconcile.Result{RequeueAfter: refusedPause}, nil
 	case workloadstatus.Overtaken(err), apierrors.IsAlreadyExists(err):
 		return reconcile.Result{RequeueAfter: conflictPause}, nil
@@ -266,7 +286,11 @@ func (r *reconciler) do(ctx context.Context, unit types.NamespacedName, s facts,
 	case next.create:
 		return r.create(ctx, unit, s)
 	case next.remove != nil && next.remove.DeletionTimestamp == nil:
-		return r.Client.Delete(ctx, next.remove, client.Preconditions{UID: &next.remove.UID, ResourceVersion: &next.remove.ResourceVersion})
+		return r.Client.Delete(
+			ctx,
+			next.remove,
+			client.Preconditions{UID: &next.remove.UID, ResourceVersion: &next.remove.ResourceVersion},
+		)
 	case next.remove != nil:
 		return apply.Unpin(ctx, r.Client, next.remove)
 	case next.spec != nil:
@@ -280,7 +304,15 @@ func (r *reconciler) do(ctx context.Context, unit types.NamespacedName, s facts,
 			r.Ended(w)
 		}
 		if next.evicted != nil {
-			r.Recorder.Eventf(before, nil, corev1.EventTypeNormal, next.evicted.Reason, next.evicted.Reason, "%s", next.evicted.Message)
+			r.Recorder.Eventf(
+				before,
+				nil,
+				corev1.EventTypeNormal,
+				next.evicted.Reason,
+				next.evicted.Reason,
+				"%s",
+				next.evicted.Message,
+			)
 			r.Told(before, *next.evicted)
 		}
 	}
@@ -323,7 +355,11 @@ func (r *reconciler) stop(ctx context.Context, p *corev1.Pod, next step) error {
 	if !pod.Stopped(p) {
 		out := p.DeepCopy()
 		out.Status.Conditions = append(out.Status.Conditions, corev1.PodCondition{
-			Type: pod.TerminationTarget, Status: corev1.ConditionTrue, Reason: "StoppedByKueue", Message: next.message, LastTransitionTime: metav1.NewTime(r.Clock.Now()),
+			Type:               pod.TerminationTarget,
+			Status:             corev1.ConditionTrue,
+			Reason:             "StoppedByKueue",
+			Message:            next.message,
+			LastTransitionTime: metav1.NewTime(r.Clock.Now()),
 		})
 		if err := r.Client.Status().Patch(ctx, out, client.StrategicMergeFrom(p)); err != nil {
 			return err
@@ -344,8 +380,12 @@ func (r *reconciler) create(ctx context.Context, unit types.NamespacedName, s fa
 			Labels: map[string]string{}, Annotations: admission.Submitted(first),
 		},
 		Spec: kueue.WorkloadSpec{
-			PodSets: s.unit.PodSets(), QueueName: kueue.LocalQueueName(podmeta.Queue(first)), Active: new(true),
-			Priority: s.priority.Value, PriorityClassRef: s.priority.Class, MaximumExecutionTimeSeconds: admission.ExecutionTime(first),
+			PodSets:                     s.unit.PodSets(),
+			QueueName:                   kueue.LocalQueueName(podmeta.Queue(first)),
+			Active:                      new(true),
+			Priority:                    s.priority.Value,
+			PriorityClassRef:            s.priority.Class,
+			MaximumExecutionTimeSeconds: admission.ExecutionTime(first),
 		},
 	}
 	for _, key := range r.LabelKeysToCopy {
@@ -382,7 +422,14 @@ func (r *reconciler) create(ctx context.Context, unit types.NamespacedName, s fa
 		return err
 	}
 	if w.Spec.QueueName == "" {
-		r.event(s, podEvent{reason: "Held", warning: true, message: "Held, because this namespace runs queued jobs only: set the label " + kueue.QueueNameLabel + " to the name of a LocalQueue"})
+		r.event(
+			s,
+			podEvent{
+				reason:  "Held",
+				warning: true,
+				message: "Held, because this namespace runs queued jobs only: set the label " + kueue.QueueNameLabel + " to the name of a LocalQueue",
+			},
+		)
 	}
 	return nil
 }

@@ -44,11 +44,17 @@ type bench struct {
 
 func newBench(t *testing.T, objects ...client.Object) *bench {
 	t.Helper()
-	objects = append(objects,
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}},
+	objects = append(
+		objects,
+		&corev1.Namespace{
+			ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}},
+		},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "lab"}},
 		&kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: "gpus"}, Spec: kueue.ResourceFlavorSpec{
-			NodeLabels: map[string]string{"pool": "gpus"}, Tolerations: []corev1.Toleration{{Key: "gpu", Operator: corev1.TolerationOpExists}},
+			NodeLabels: map[string]string{
+				"pool": "gpus",
+			},
+			Tolerations: []corev1.Toleration{{Key: "gpu", Operator: corev1.TolerationOpExists}},
 		}},
 	)
 	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(objects...).
@@ -104,7 +110,10 @@ func (b *bench) settle(unit string) {
 	b.t.Helper()
 	last := ""
 	for range 30 {
-		if _, err := b.Reconcile(b.t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: unit}}); err != nil {
+		if _, err := b.Reconcile(
+			b.t.Context(),
+			reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: unit}},
+		); err != nil {
 			b.t.Fatal(err)
 		}
 		b.record()
@@ -210,11 +219,16 @@ func (b *bench) admit(name string) {
 		w.Status.Admission = &kueue.Admission{ClusterQueue: "cq"}
 		for _, ps := range w.Spec.PodSets {
 			w.Status.Admission.PodSetAssignments = append(w.Status.Admission.PodSetAssignments, kueue.PodSetAssignment{
-				Name: ps.Name, Count: new(ps.Count), Flavors: map[corev1.ResourceName]kueue.ResourceFlavorReference{"cpu": "gpus"},
+				Name:    ps.Name,
+				Count:   new(ps.Count),
+				Flavors: map[corev1.ResourceName]kueue.ResourceFlavorReference{"cpu": "gpus"},
 			})
 		}
 		for _, c := range []string{kueue.WorkloadQuotaReserved, kueue.WorkloadAdmitted} {
-			apimeta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{Type: c, Status: metav1.ConditionTrue, Reason: "Admitted"})
+			apimeta.SetStatusCondition(
+				&w.Status.Conditions,
+				metav1.Condition{Type: c, Status: metav1.ConditionTrue, Reason: "Admitted"},
+			)
 		}
 	})
 }
@@ -222,7 +236,15 @@ func (b *bench) admit(name string) {
 func (b *bench) evict(name string) {
 	b.t.Helper()
 	change(b, &kueue.Workload{}, name, func(w *kueue.Workload) {
-		apimeta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: "Preempted", Message: "for another"})
+		apimeta.SetStatusCondition(
+			&w.Status.Conditions,
+			metav1.Condition{
+				Type:    kueue.WorkloadEvicted,
+				Status:  metav1.ConditionTrue,
+				Reason:  "Preempted",
+				Message: "for another",
+			},
+		)
 	})
 }
 
@@ -244,7 +266,10 @@ func (b *bench) phase(name string, phase corev1.PodPhase) {
 
 func (b *bench) remove(name string) {
 	b.t.Helper()
-	if err := b.Client.Delete(b.t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name}}); err != nil {
+	if err := b.Client.Delete(
+		b.t.Context(),
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name}},
+	); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -284,7 +309,8 @@ func TestGroupFromFirstPodToLast(t *testing.T) {
 	}
 	b.settle("g")
 	w := b.workload("g")
-	if w == nil || len(w.Spec.PodSets) != 1 || w.Spec.PodSets[0].Count != 3 || w.Spec.QueueName != "q" || w.Annotations[kueue.IsGroupWorkloadAnnotation] != "true" {
+	if w == nil || len(w.Spec.PodSets) != 1 || w.Spec.PodSets[0].Count != 3 || w.Spec.QueueName != "q" ||
+		w.Annotations[kueue.IsGroupWorkloadAnnotation] != "true" {
 		t.Fatalf("its Workload is %+v", w)
 	}
 	b.expect("it is not admitted", "a held+, b held+, c held+")
@@ -292,7 +318,9 @@ func TestGroupFromFirstPodToLast(t *testing.T) {
 	b.settle("g")
 	b.expect("it is admitted", "a started+, b started+, c started+")
 	for _, p := range b.pods() {
-		if p.Spec.NodeSelector["pool"] != "gpus" || len(p.Spec.Tolerations) != 1 || p.Annotations[kueue.WorkloadAnnotation] != "g" || p.Labels[kueue.PodSetLabel] != "role" {
+		if p.Spec.NodeSelector["pool"] != "gpus" || len(p.Spec.Tolerations) != 1 ||
+			p.Annotations[kueue.WorkloadAnnotation] != "g" ||
+			p.Labels[kueue.PodSetLabel] != "role" {
 			t.Errorf("pod %s lacks what the admission gives: %+v", p.Name, p)
 		}
 	}
@@ -308,7 +336,11 @@ func TestGroupFromFirstPodToLast(t *testing.T) {
 	}
 	b.phase("c", corev1.PodSucceeded)
 	b.settle("g")
-	if c := apimeta.FindStatusCondition(b.workload("g").Status.Conditions, kueue.WorkloadFinished); c == nil || c.Reason != kueue.ReasonSucceeded {
+	if c := apimeta.FindStatusCondition(
+		b.workload("g").Status.Conditions,
+		kueue.WorkloadFinished,
+	); c == nil ||
+		c.Reason != kueue.ReasonSucceeded {
 		t.Errorf("it ended as %+v", c)
 	}
 	b.expect("all succeeded", "b succeeded, c succeeded")
@@ -371,7 +403,8 @@ func TestPodAlone(t *testing.T) {
 	b := newBench(t, p)
 	b.settle(unit)
 	w := b.workload(unit)
-	if w == nil || w.Spec.PodSets[0].Name != "main" || !metav1.IsControlledBy(w, p) || w.Annotations[kueue.EndsOnceAnnotation] != "true" {
+	if w == nil || w.Spec.PodSets[0].Name != "main" || !metav1.IsControlledBy(w, p) ||
+		w.Annotations[kueue.EndsOnceAnnotation] != "true" {
 		t.Fatalf("its Workload is %+v", w)
 	}
 	b.admit(unit)
@@ -380,7 +413,11 @@ func TestPodAlone(t *testing.T) {
 	b.phase("solo", corev1.PodFailed)
 	b.settle(unit)
 	b.expect("its end is written", "solo failed")
-	if c := apimeta.FindStatusCondition(b.workload(unit).Status.Conditions, kueue.WorkloadFinished); c == nil || c.Reason != kueue.ReasonFailed {
+	if c := apimeta.FindStatusCondition(
+		b.workload(unit).Status.Conditions,
+		kueue.WorkloadFinished,
+	); c == nil ||
+		c.Reason != kueue.ReasonFailed {
 		t.Errorf("it ended as %+v", c)
 	}
 }
@@ -427,7 +464,10 @@ func TestReplacementAndExcess(t *testing.T) {
 	b.phase("b", corev1.PodRunning)
 	b.settle("g")
 	b.expect("another one may come", "a failed, b running+")
-	if !apimeta.IsStatusConditionTrue(b.workload("g").Status.Conditions, kueue.WorkloadWaitingForReplacementPods) {
+	if !apimeta.IsStatusConditionTrue(
+		b.workload("g").Status.Conditions,
+		kueue.WorkloadWaitingForReplacementPods,
+	) {
 		t.Error("nobody is told that it is awaited")
 	}
 	for _, name := range []string{"c", "d"} {
@@ -437,7 +477,10 @@ func TestReplacementAndExcess(t *testing.T) {
 		b.settle("g")
 	}
 	b.expect("one replaced it, the other one is too many", "a failed, b running+, c started+")
-	if apimeta.IsStatusConditionTrue(b.workload("g").Status.Conditions, kueue.WorkloadWaitingForReplacementPods) {
+	if apimeta.IsStatusConditionTrue(
+		b.workload("g").Status.Conditions,
+		kueue.WorkloadWaitingForReplacementPods,
+	) {
 		t.Error("a pod is awaited still")
 	}
 }
@@ -515,15 +558,23 @@ func TestWorkloadDeleted(t *testing.T) {
 // makes beyond that is queued by itself, and what it makes no more gives quota back.
 func TestStatefulSet(t *testing.T) {
 	unit := podmeta.StatefulSetGroup("db")
-	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "db", UID: "s1"}, Spec: appsv1.StatefulSetSpec{Replicas: new(int32(2))}}
+	set := &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "db", UID: "s1"},
+		Spec:       appsv1.StatefulSetSpec{Replicas: new(int32(2))},
+	}
 	of := func(p *corev1.Pod) {
 		p.Labels[kueue.PodGroupNameLabel] = unit
 		p.Annotations[kueue.PodGroupFastAdmissionAnnotation], p.Annotations[kueue.PodGroupServingAnnotation] = "true", "true"
-		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "s1", Controller: new(true)}}
+		p.OwnerReferences = []metav1.OwnerReference{
+			{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "s1", Controller: new(true)},
+		}
 	}
 	b := newBench(t, set, managed("db-0", of))
 	b.settle(unit)
-	if w := b.workload(unit); w == nil || w.Spec.PodSets[0].Count != 2 || w.Annotations[kueue.EndsOnceAnnotation] != "" {
+	if w := b.workload(
+		unit,
+	); w == nil || w.Spec.PodSets[0].Count != 2 ||
+		w.Annotations[kueue.EndsOnceAnnotation] != "" {
 		t.Fatalf("its Workload is %+v", w)
 	}
 	b.admit(unit)
@@ -549,7 +600,11 @@ func TestStatefulSet(t *testing.T) {
 	add("db-2")
 	b.expect("the third has none", "db-0 started+, db-1 started+, db-2 held+")
 	var third corev1.Pod
-	if err := b.Client.Get(t.Context(), types.NamespacedName{Namespace: "blue", Name: "db-2"}, &third); err != nil {
+	if err := b.Client.Get(
+		t.Context(),
+		types.NamespacedName{Namespace: "blue", Name: "db-2"},
+		&third,
+	); err != nil {
 		t.Fatal(err)
 	}
 	if podmeta.Group(&third) != "" {
@@ -585,7 +640,10 @@ func TestStatefulSet(t *testing.T) {
 func (b *bench) isReady(name string) {
 	b.t.Helper()
 	change(b, &corev1.Pod{}, name, func(p *corev1.Pod) {
-		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
+		p.Status.Conditions = append(
+			p.Status.Conditions,
+			corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue},
+		)
 	})
 }
 
@@ -603,7 +661,11 @@ func (b *bench) readiness(name string) string {
 // that is held for pods that never come falls under the limit for readiness, and when it
 // is evicted nothing is left that holds any.
 func TestGroupWhosePodsNeverCome(t *testing.T) {
-	first := managed("g-0", inGroup("3"), func(p *corev1.Pod) { p.Annotations[kueue.PodGroupFastAdmissionAnnotation] = "true" })
+	first := managed(
+		"g-0",
+		inGroup("3"),
+		func(p *corev1.Pod) { p.Annotations[kueue.PodGroupFastAdmissionAnnotation] = "true" },
+	)
 	b := newBench(t, first)
 	b.Lifecycle = workloadlifecycle.Config{PodsReady: &workloadlifecycle.PodsReady{Timeout: time.Minute}}
 	b.settle("g")
@@ -634,11 +696,16 @@ func TestStatefulSetInTurn(t *testing.T) {
 		appsv1.OrderedReadyPodManagement: {"True Started", "False WaitForRecovery"},
 		appsv1.ParallelPodManagement:     {"False WaitForStart", "False WaitForStart"},
 	} {
-		set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "db", UID: "s1"}, Spec: appsv1.StatefulSetSpec{Replicas: new(int32(2)), PodManagementPolicy: policy}}
+		set := &appsv1.StatefulSet{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "db", UID: "s1"},
+			Spec:       appsv1.StatefulSetSpec{Replicas: new(int32(2)), PodManagementPolicy: policy},
+		}
 		of := func(p *corev1.Pod) {
 			p.Labels[kueue.PodGroupNameLabel] = unit
 			p.Annotations[kueue.PodGroupFastAdmissionAnnotation], p.Annotations[kueue.PodGroupServingAnnotation] = "true", "true"
-			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "s1", Controller: new(true)}}
+			p.OwnerReferences = []metav1.OwnerReference{
+				{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "s1", Controller: new(true)},
+			}
 		}
 		b := newBench(t, set, managed("db-0", of))
 		b.Lifecycle = workloadlifecycle.Config{PodsReady: &workloadlifecycle.PodsReady{Timeout: time.Minute}}
@@ -673,11 +740,16 @@ func TestStatefulSetInTurn(t *testing.T) {
 // the moment in which it has no pods.
 func TestEvictedStatefulSetWaits(t *testing.T) {
 	unit := podmeta.StatefulSetGroup("db")
-	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "db", UID: "s1"}, Spec: appsv1.StatefulSetSpec{Replicas: new(int32(1))}}
+	set := &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "db", UID: "s1"},
+		Spec:       appsv1.StatefulSetSpec{Replicas: new(int32(1))},
+	}
 	of := func(p *corev1.Pod) {
 		p.Labels[kueue.PodGroupNameLabel] = unit
 		p.Annotations[kueue.PodGroupFastAdmissionAnnotation], p.Annotations[kueue.PodGroupServingAnnotation] = "true", "true"
-		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "s1", Controller: new(true)}}
+		p.OwnerReferences = []metav1.OwnerReference{
+			{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "s1", Controller: new(true)},
+		}
 	}
 	b := newBench(t, set, managed("db-0", of))
 	b.settle(unit)
@@ -716,19 +788,34 @@ func TestEvictedStatefulSetWaits(t *testing.T) {
 // stopped for: their StatefulSet's next ones are planned elsewhere.
 func TestRefusalsOutliveEvictedPods(t *testing.T) {
 	unit := podmeta.StatefulSetGroup("db")
-	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "db", UID: "s1"}, Spec: appsv1.StatefulSetSpec{Replicas: new(int32(1))}}
+	set := &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "db", UID: "s1"},
+		Spec:       appsv1.StatefulSetSpec{Replicas: new(int32(1))},
+	}
 	b := newBench(t, set, managed("db-0", func(p *corev1.Pod) {
 		p.Labels[kueue.PodGroupNameLabel] = unit
 		p.Annotations[kueue.PodGroupFastAdmissionAnnotation], p.Annotations[kueue.PodGroupServingAnnotation] = "true", "true"
-		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "s1", Controller: new(true)}}
+		p.OwnerReferences = []metav1.OwnerReference{
+			{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "s1", Controller: new(true)},
+		}
 	}))
 	b.settle(unit)
 	b.admit(unit)
 	b.settle(unit)
 	b.evict(unit)
-	text := convert.RefusalsText([]convert.Refusal{{PodSet: string(b.workload(unit).Spec.PodSets[0].Name), NodeRefusal: core.NodeRefusal{Node: "n1", Why: "no volume"}}})
+	text := convert.RefusalsText(
+		[]convert.Refusal{
+			{
+				PodSet:      string(b.workload(unit).Spec.PodSets[0].Name),
+				NodeRefusal: core.NodeRefusal{Node: "n1", Why: "no volume"},
+			},
+		},
+	)
 	change(b, &corev1.Pod{}, "db-0", func(p *corev1.Pod) {
-		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: kueue.PodNodesRefused, Status: corev1.ConditionTrue, Message: text})
+		p.Status.Conditions = append(
+			p.Status.Conditions,
+			corev1.PodCondition{Type: kueue.PodNodesRefused, Status: corev1.ConditionTrue, Message: text},
+		)
 	})
 	b.settle(unit)
 	w := b.workload(unit)
@@ -745,7 +832,10 @@ func TestNamespaceThatIsNotOurs(t *testing.T) {
 		p.Spec.SchedulingGates, p.Spec.NodeName, p.Status.Phase = nil, "n1", corev1.PodSucceeded
 	})
 	b := newBench(t, p)
-	if _, err := b.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "lab", Name: unitOf(p)}}); err != nil {
+	if _, err := b.Reconcile(
+		t.Context(),
+		reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "lab", Name: unitOf(p)}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	b.expect("it is let go", "a succeeded")

@@ -32,7 +32,12 @@ func configOf(c *kueue.AdmissionCheck) string {
 // the settings that it refers to do; served, whether the cluster knows
 // ProvisioningRequests at all.
 func active(c *kueue.AdmissionCheck, exists, served bool) metav1.Condition {
-	out := metav1.Condition{Type: kueue.AdmissionCheckActive, Status: metav1.ConditionFalse, Reason: reasonBadParameters, ObservedGeneration: c.Generation}
+	out := metav1.Condition{
+		Type:               kueue.AdmissionCheckActive,
+		Status:             metav1.ConditionFalse,
+		Reason:             reasonBadParameters,
+		ObservedGeneration: c.Generation,
+	}
 	name := configOf(c)
 	switch p := c.Spec.Parameters; {
 	case !served:
@@ -41,9 +46,19 @@ func active(c *kueue.AdmissionCheck, exists, served bool) metav1.Condition {
 	case p == nil:
 		out.Message = "spec.parameters is missing: name a " + configKind + " of " + kueue.GroupVersion.Group
 	case name == "":
-		out.Message = fmt.Sprintf("spec.parameters names a %s of %q: it must be a %s of %s", p.Kind, p.APIGroup, configKind, kueue.GroupVersion.Group)
+		out.Message = fmt.Sprintf(
+			"spec.parameters names a %s of %q: it must be a %s of %s",
+			p.Kind,
+			p.APIGroup,
+			configKind,
+			kueue.GroupVersion.Group,
+		)
 	case !exists:
-		out.Message = fmt.Sprintf("The %s %s does not exist: create it, or name another in spec.parameters", configKind, name)
+		out.Message = fmt.Sprintf(
+			"The %s %s does not exist: create it, or name another in spec.parameters",
+			configKind,
+			name,
+		)
 	default:
 		out.Status, out.Reason, out.Message = metav1.ConditionTrue, reasonActive, "The admission check is active"
 	}

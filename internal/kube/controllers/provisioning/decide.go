@@ -58,7 +58,10 @@ func decide(f facts) step {
 	var s step
 	keep := map[string]bool{}
 	for _, c := range f.checks {
-		at := slices.IndexFunc(w.Status.AdmissionChecks, func(s kueue.AdmissionCheckState) bool { return s.Name == c.name })
+		at := slices.IndexFunc(
+			w.Status.AdmissionChecks,
+			func(s kueue.AdmissionCheckState) bool { return s.Name == c.name },
+		)
 		if at < 0 {
 			continue
 		}
@@ -84,7 +87,11 @@ func decide(f facts) step {
 
 // judge returns the next state of one check and the request to make, if any. It
 // notes in keep the request that is in use.
-func (f facts) judge(c check, have *kueue.AdmissionCheckState, keep map[string]bool) (kueue.AdmissionCheckState, *demand) {
+func (f facts) judge(
+	c check,
+	have *kueue.AdmissionCheckState,
+	keep map[string]bool,
+) (kueue.AdmissionCheckState, *demand) {
 	next := *have.DeepCopy()
 	attempt := ptr.Deref(have.RetryCount, 0) + 1
 	name := requestName(f.workload.Name, string(c.name), attempt)
@@ -137,7 +144,12 @@ func (f facts) reservation() string {
 
 // follow sets the state of a check by the conditions of its request, the first
 // of these that is true.
-func (f facts) follow(next *kueue.AdmissionCheckState, r *autoscaling.ProvisioningRequest, config *kueue.ProvisioningRequestConfig, attempt int32) {
+func (f facts) follow(
+	next *kueue.AdmissionCheckState,
+	r *autoscaling.ProvisioningRequest,
+	config *kueue.ProvisioningRequestConfig,
+	attempt int32,
+) {
 	if next.State == kueue.CheckStateRejected || next.State == kueue.CheckStateRetry {
 		return // it is said; the eviction resets it
 	}
@@ -153,7 +165,9 @@ func (f facts) follow(next *kueue.AdmissionCheckState, r *autoscaling.Provisioni
 		fail(next, config, attempt, "failure", message(autoscaling.Failed))
 	case is(autoscaling.CapacityRevoked):
 		// The nodes are gone: pods that replace others would wait for ever.
-		next.State, next.Message, next.PodSetUpdates = kueue.CheckStateRejected, message(autoscaling.CapacityRevoked), nil
+		next.State, next.Message, next.PodSetUpdates = kueue.CheckStateRejected, message(
+			autoscaling.CapacityRevoked,
+		), nil
 	case is(autoscaling.BookingExpired):
 		// Pods that run keep their nodes without a booking.
 		if !convert.Admitted(f.workload) {
@@ -170,7 +184,12 @@ func (f facts) follow(next *kueue.AdmissionCheckState, r *autoscaling.Provisioni
 
 // fail asks for another try with a new reservation, later each time, until
 // there were enough.
-func fail(next *kueue.AdmissionCheckState, config *kueue.ProvisioningRequestConfig, attempt int32, what, message string) {
+func fail(
+	next *kueue.AdmissionCheckState,
+	config *kueue.ProvisioningRequestConfig,
+	attempt int32,
+	what, message string,
+) {
 	next.PodSetUpdates = nil
 	limit, base, longest := retries(config)
 	if attempt > limit {
@@ -186,7 +205,16 @@ func fail(next *kueue.AdmissionCheckState, config *kueue.ProvisioningRequestConf
 // objects that were stored without them.
 func retries(config *kueue.ProvisioningRequestConfig) (limit, base, longest int32) {
 	s := ptr.Deref(config.Spec.RetryStrategy, kueue.ProvisioningRequestRetryStrategy{})
-	return ptr.Deref(s.BackoffLimitCount, 3), ptr.Deref(s.BackoffBaseSeconds, 60), ptr.Deref(s.BackoffMaxSeconds, 1800)
+	return ptr.Deref(
+			s.BackoffLimitCount,
+			3,
+		), ptr.Deref(
+			s.BackoffBaseSeconds,
+			60,
+		), ptr.Deref(
+			s.BackoffMaxSeconds,
+			1800,
+		)
 }
 
 // backoff is base doubled with each attempt after the first, in seconds.
@@ -200,7 +228,12 @@ func backoff(base, longest, attempt int32) int32 {
 
 // provisioned says yes, and ties the pods to the nodes. It waits for details
 // that the pods need.
-func (f facts) provisioned(next *kueue.AdmissionCheckState, r *autoscaling.ProvisioningRequest, config *kueue.ProvisioningRequestConfig, message string) {
+func (f facts) provisioned(
+	next *kueue.AdmissionCheckState,
+	r *autoscaling.ProvisioningRequest,
+	config *kueue.ProvisioningRequestConfig,
+	message string,
+) {
 	if next.State == kueue.CheckStateReady {
 		return
 	}
@@ -209,7 +242,10 @@ func (f facts) provisioned(next *kueue.AdmissionCheckState, r *autoscaling.Provi
 		for _, s := range u.NodeSelector {
 			value, ok := r.Status.ProvisioningClassDetails[s.ValueFromProvisioningClassDetail]
 			if !ok {
-				next.Message = fmt.Sprintf("Provisioned; waiting for the detail %q of the provisioning class", s.ValueFromProvisioningClassDetail)
+				next.Message = fmt.Sprintf(
+					"Provisioned; waiting for the detail %q of the provisioning class",
+					s.ValueFromProvisioningClassDetail,
+				)
 				return
 			}
 			selector[s.Key] = string(value)

@@ -81,7 +81,10 @@ func (f facts) merged(config *kueue.ProvisioningRequestConfig) []group {
 	var out []group
 	for _, ps := range f.required(config) {
 		g := group{ps.Name, f.template(ps), f.count(ps)}
-		at := slices.IndexFunc(out, func(o group) bool { return same(o.template, g.template, config.Spec.PodSetMergePolicy) })
+		at := slices.IndexFunc(
+			out,
+			func(o group) bool { return same(o.template, g.template, config.Spec.PodSetMergePolicy) },
+		)
 		if at < 0 {
 			out = append(out, g)
 		} else {
@@ -197,7 +200,10 @@ func requirements(pod *corev1.PodSpec) corev1.PodSpec {
 		HostNetwork: pod.HostNetwork,
 	}
 	for _, c := range pod.InitContainers {
-		out.InitContainers = append(out.InitContainers, corev1.Container{Resources: c.Resources, RestartPolicy: c.RestartPolicy, Ports: c.Ports})
+		out.InitContainers = append(
+			out.InitContainers,
+			corev1.Container{Resources: c.Resources, RestartPolicy: c.RestartPolicy, Ports: c.Ports},
+		)
 	}
 	for _, c := range pod.Containers {
 		out.Containers = append(out.Containers, corev1.Container{Resources: c.Resources, Ports: c.Ports})

@@ -43,10 +43,26 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		case apierrors.IsAlreadyExists(err): // it is going, or not seen yet
 			pause = goingPause
 		case err != nil:
-			r.Recorder.Eventf(f.workload, nil, corev1.EventTypeWarning, kueue.EventFailedCreate, "Provision", "%s", err.Error())
+			r.Recorder.Eventf(
+				f.workload,
+				nil,
+				corev1.EventTypeWarning,
+				kueue.EventFailedCreate,
+				"Provision",
+				"%s",
+				err.Error(),
+			)
 			return reconcile.Result{}, err
 		default:
-			r.Recorder.Eventf(f.workload, nil, corev1.EventTypeNormal, "ProvisioningRequestCreated", "Provision", "Created ProvisioningRequest %s", d.request.Name)
+			r.Recorder.Eventf(
+				f.workload,
+				nil,
+				corev1.EventTypeNormal,
+				"ProvisioningRequestCreated",
+				"Provision",
+				"Created ProvisioningRequest %s",
+				d.request.Name,
+			)
 		}
 	}
 	if err := r.answer(ctx, f.workload, next.states); err != nil {
@@ -57,7 +73,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 // answer writes the states of checks, all in one write, and tells of those that
 // changed.
-func (r *reconciler) answer(ctx context.Context, w *kueue.Workload, states []kueue.AdmissionCheckState) error {
+func (r *reconciler) answer(
+	ctx context.Context,
+	w *kueue.Workload,
+	states []kueue.AdmissionCheckState,
+) error {
 	if len(states) == 0 {
 		return nil
 	}
@@ -70,7 +90,10 @@ func (r *reconciler) answer(ctx context.Context, w *kueue.Workload, states []kue
 				continue
 			}
 			if have.State != s.State {
-				told = append(told, fmt.Sprintf("Admission check %s went from %s to %s: %s", s.Name, have.State, s.State, s.Message))
+				told = append(
+					told,
+					fmt.Sprintf("Admission check %s went from %s to %s: %s", s.Name, have.State, s.State, s.Message),
+				)
 			}
 			*have = s
 		}
@@ -91,7 +114,11 @@ func (r *reconciler) answer(ctx context.Context, w *kueue.Workload, states []kue
 // gather reads what decide needs to know. The second result is false if the
 // workload is gone.
 func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (facts, bool, error) {
-	f := facts{workload: &kueue.Workload{}, flavors: map[kueue.ResourceFlavorReference]*kueue.ResourceFlavor{}, now: r.Clock.Now()}
+	f := facts{
+		workload: &kueue.Workload{},
+		flavors:  map[kueue.ResourceFlavorReference]*kueue.ResourceFlavor{},
+		now:      r.Clock.Now(),
+	}
 	if err := r.Client.Get(ctx, name, f.workload); err != nil {
 		return f, false, client.IgnoreNotFound(err)
 	}
@@ -108,7 +135,8 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (fac
 	for _, s := range f.workload.Status.AdmissionChecks {
 		var c kueue.AdmissionCheck
 		err := r.Client.Get(ctx, types.NamespacedName{Name: string(s.Name)}, &c)
-		if apierrors.IsNotFound(err) || (err == nil && c.Spec.ControllerName != kueue.ProvisioningRequestControllerName) {
+		if apierrors.IsNotFound(err) ||
+			(err == nil && c.Spec.ControllerName != kueue.ProvisioningRequestControllerName) {
 			continue
 		}
 		if err != nil {
@@ -169,7 +197,9 @@ func (r *reconciler) create(ctx context.Context, w *kueue.Workload, d demand) er
 // remove deletes a request of ours and its templates.
 func (r *reconciler) remove(ctx context.Context, old *autoscaling.ProvisioningRequest) error {
 	for _, ps := range old.Spec.PodSets {
-		t := &corev1.PodTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: old.Namespace, Name: ps.PodTemplateRef.Name}}
+		t := &corev1.PodTemplate{
+			ObjectMeta: metav1.ObjectMeta{Namespace: old.Namespace, Name: ps.PodTemplateRef.Name},
+		}
 		if err := r.Client.Delete(ctx, t); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete pod template %s/%s: %w", t.Namespace, t.Name, err)
 		}

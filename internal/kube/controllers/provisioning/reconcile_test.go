@@ -88,7 +88,12 @@ func newCluster(t *testing.T, objects ...client.Object) *cluster {
 				return w.SubResource(sub).Patch(ctx, o, p, opts...)
 			},
 		}).Build()
-	c.opts = Options{Client: c.Client, Clock: clocktesting.NewFakePassiveClock(t0.Add(time.Minute)), Recorder: c.events, Served: true}
+	c.opts = Options{
+		Client:   c.Client,
+		Clock:    clocktesting.NewFakePassiveClock(t0.Add(time.Minute)),
+		Recorder: c.events,
+		Served:   true,
+	}
 	return c
 }
 
@@ -97,14 +102,21 @@ func ours(name, config string) *kueue.AdmissionCheck {
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: kueue.AdmissionCheckSpec{
 			ControllerName: kueue.ProvisioningRequestControllerName,
-			Parameters:     &kueue.AdmissionCheckParametersReference{APIGroup: kueue.GroupVersion.Group, Kind: configKind, Name: config},
+			Parameters: &kueue.AdmissionCheckParametersReference{
+				APIGroup: kueue.GroupVersion.Group,
+				Kind:     configKind,
+				Name:     config,
+			},
 		},
 	}
 }
 
 func settings() *kueue.ProvisioningRequestConfig {
 	return &kueue.ProvisioningRequestConfig{
-		ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: kueue.ProvisioningRequestConfigSpec{ProvisioningClassName: "class"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "c",
+		},
+		Spec: kueue.ProvisioningRequestConfigSpec{ProvisioningClassName: "class"},
 	}
 }
 
@@ -117,14 +129,22 @@ func asking() *kueue.Workload {
 
 func all(more ...client.Object) []client.Object {
 	return append([]client.Object{
-		asking(), ours("nodes", "c"), settings(),
-		&kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: "dws"}, Spec: kueue.ResourceFlavorSpec{NodeLabels: map[string]string{"pool": "dws"}}},
+		asking(),
+		ours("nodes", "c"),
+		settings(),
+		&kueue.ResourceFlavor{
+			ObjectMeta: metav1.ObjectMeta{Name: "dws"},
+			Spec:       kueue.ResourceFlavorSpec{NodeLabels: map[string]string{"pool": "dws"}},
+		},
 	}, more...)
 }
 
 func (c *cluster) look() (time.Duration, error) {
 	c.Helper()
-	res, err := (&reconciler{c.opts}).Reconcile(c.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "blue", Name: "wl"}})
+	res, err := (&reconciler{c.opts}).Reconcile(
+		c.Context(),
+		reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "blue", Name: "wl"}},
+	)
 	return res.RequeueAfter, err
 }
 
@@ -186,7 +206,10 @@ func (c *cluster) says(kind string) {
 	if err := c.Get(c.Context(), client.ObjectKey{Namespace: "blue", Name: "wl-nodes-1"}, r); err != nil {
 		c.Fatal(err)
 	}
-	apimeta.SetStatusCondition(&r.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: kind, Message: "says " + kind})
+	apimeta.SetStatusCondition(
+		&r.Status.Conditions,
+		metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: kind, Message: "says " + kind},
+	)
 	if err := c.Update(c.Context(), r); err != nil {
 		c.Fatal(err)
 	}
@@ -204,11 +227,19 @@ func TestLife(t *testing.T) {
 	}
 	c.tells("asked", "Normal ProvisioningRequestCreated Created ProvisioningRequest wl-nodes-1")
 	var template corev1.PodTemplate
-	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "ppt-wl-nodes-1-main"}, &template); err != nil {
+	if err := c.Get(
+		t.Context(),
+		client.ObjectKey{Namespace: "blue", Name: "ppt-wl-nodes-1-main"},
+		&template,
+	); err != nil {
 		t.Fatal(err)
 	}
 	if !metav1.IsControlledBy(&template, c.workload()) || template.Template.Spec.NodeSelector["pool"] != "dws" {
-		t.Errorf("the template is %v's, for nodes %v", template.OwnerReferences, template.Template.Spec.NodeSelector)
+		t.Errorf(
+			"the template is %v's, for nodes %v",
+			template.OwnerReferences,
+			template.Template.Spec.NodeSelector,
+		)
 	}
 	c.mustLook()
 	c.tells("nothing is new")
@@ -219,12 +250,18 @@ func TestLife(t *testing.T) {
 	if s.State != kueue.CheckStateReady || s.Message != "says Provisioned" || len(s.PodSetUpdates) != 1 {
 		t.Errorf("the check is %+v", s)
 	}
-	c.tells("the answer", "Normal AdmissionCheckUpdated Admission check nodes went from Pending to Ready: says Provisioned")
+	c.tells(
+		"the answer",
+		"Normal AdmissionCheckUpdated Admission check nodes went from Pending to Ready: says Provisioned",
+	)
 	c.mustLook()
 	c.tells("it is told once")
 
 	w := c.workload()
-	apimeta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue, Reason: "Succeeded"})
+	apimeta.SetStatusCondition(
+		&w.Status.Conditions,
+		metav1.Condition{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue, Reason: "Succeeded"},
+	)
 	if err := c.Status().Update(t.Context(), w); err != nil {
 		t.Fatal(err)
 	}
@@ -236,8 +273,12 @@ func TestLife(t *testing.T) {
 
 // What others did, or we did before a crash, is in the way.
 func TestLeftovers(t *testing.T) {
-	template := &corev1.PodTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "ppt-wl-nodes-1-main"}}
-	stranger := &autoscaling.ProvisioningRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "wl-nodes-1"}}
+	template := &corev1.PodTemplate{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "ppt-wl-nodes-1-main"},
+	}
+	stranger := &autoscaling.ProvisioningRequest{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "wl-nodes-1"},
+	}
 	going := stranger.DeepCopy()
 	going.Finalizers, going.DeletionTimestamp = []string{"example.com/hold"}, &metav1.Time{Time: t0}
 	going.OwnerReferences = []metav1.OwnerReference{{UID: "u1", Controller: new(true)}}
@@ -246,7 +287,12 @@ func TestLeftovers(t *testing.T) {
 	if again := c.mustLook(); again != 0 || len(c.names()) != 2 {
 		t.Errorf("a template that was left: look again in %v, there are %v", again, c.names())
 	}
-	if err := c.Get(t.Context(), client.ObjectKeyFromObject(template), template); err != nil || len(template.Template.Spec.Containers) != 1 {
+	if err := c.Get(
+		t.Context(),
+		client.ObjectKeyFromObject(template),
+		template,
+	); err != nil ||
+		len(template.Template.Spec.Containers) != 1 {
 		t.Errorf("it is not written anew: %v, %+v", err, template.Template)
 	}
 	for name, left := range map[string]*autoscaling.ProvisioningRequest{"another's": stranger, "going": going} {
@@ -364,7 +410,10 @@ func TestAnswersThatFail(t *testing.T) {
 // An answer does not overwrite what another controller answers at that moment.
 func TestRivalIsNotOverwritten(t *testing.T) {
 	w := asking()
-	w.Status.AdmissionChecks = append(w.Status.AdmissionChecks, kueue.AdmissionCheckState{Name: "theirs", State: kueue.CheckStatePending})
+	w.Status.AdmissionChecks = append(
+		w.Status.AdmissionChecks,
+		kueue.AdmissionCheckState{Name: "theirs", State: kueue.CheckStatePending},
+	)
 	c := newCluster(t, append(all()[1:], w)...)
 	c.mustLook()
 	c.says(autoscaling.Provisioned)
@@ -463,7 +512,10 @@ func TestActivity(t *testing.T) {
 		t.Fatal(err)
 	}
 	resource := schema.GroupResource{Resource: "admissionchecks"}
-	if again, err := reconcileNodes(apierrors.NewConflict(resource, "nodes", errors.New("written since"))); again != conflictPause || err != nil {
+	if again, err := reconcileNodes(
+		apierrors.NewConflict(resource, "nodes", errors.New("written since")),
+	); again != conflictPause ||
+		err != nil {
 		t.Errorf("a conflict: %v, %v", again, err)
 	}
 	if _, err := reconcileNodes(apierrors.NewNotFound(resource, "nodes")); err != nil {
@@ -482,10 +534,16 @@ func TestActivity(t *testing.T) {
 // Changes of checks and settings lead to the unfinished workloads that wait for them.
 func TestWhoIsWoken(t *testing.T) {
 	other := asking()
-	other.Name, other.UID, other.Status.AdmissionChecks = "other", "u2", []kueue.AdmissionCheckState{{Name: "budget"}, {Name: "lost"}}
+	other.Name, other.UID, other.Status.AdmissionChecks = "other", "u2", []kueue.AdmissionCheckState{
+		{Name: "budget"},
+		{Name: "lost"},
+	}
 	ended := asking()
 	ended.Name, ended.UID = "ended", "u3"
-	ended.Status.Conditions = append(ended.Status.Conditions, metav1.Condition{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue})
+	ended.Status.Conditions = append(
+		ended.Status.Conditions,
+		metav1.Condition{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue},
+	)
 	c := newCluster(t, all(other, ended, ours("lost", "missing"))...)
 	r := &reconciler{c.opts}
 	named := func(all []reconcile.Request) (out []string) {
@@ -508,7 +566,11 @@ func TestWhoIsWoken(t *testing.T) {
 	}
 	c.fails["list WorkloadList"] = errors.New("connection refused")
 	c.fails["list AdmissionCheckList"] = errors.New("connection refused")
-	if got := append(r.ofCheck(t.Context(), ours("nodes", "c")), r.ofConfig(t.Context(), settings())...); len(got) != 0 {
+	if got := append(
+		r.ofCheck(t.Context(), ours("nodes", "c")),
+		r.ofConfig(t.Context(), settings())...); len(
+		got,
+	) != 0 {
 		t.Errorf("%v are woken though nothing could be listed", got)
 	}
 }

@@ -80,7 +80,11 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 		Named("provisioning").
 		For(&kueue.Workload{}, builder.WithPredicates(checked())).
 		Owns(&autoscaling.ProvisioningRequest{}).
-		Watches(&kueue.AdmissionCheck{}, handler.EnqueueRequestsFromMapFunc(r.ofCheck), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(
+			&kueue.AdmissionCheck{},
+			handler.EnqueueRequestsFromMapFunc(r.ofCheck),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{}),
+		).
 		Watches(&kueue.ProvisioningRequestConfig{}, handler.EnqueueRequestsFromMapFunc(r.ofConfig)).
 		WithOptions(fairqueue.Options()).
 		Complete(r)
@@ -124,7 +128,11 @@ func (a *activity) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	if !apimeta.SetStatusCondition(&next.Status.Conditions, active(&c, config != nil, a.Served)) {
 		return reconcile.Result{}, nil
 	}
-	err = a.Client.Status().Patch(ctx, next, client.MergeFromWithOptions(&c, client.MergeFromWithOptimisticLock{}))
+	err = a.Client.Status().Patch(
+		ctx,
+		next,
+		client.MergeFromWithOptions(&c, client.MergeFromWithOptimisticLock{}),
+	)
 	if apierrors.IsConflict(err) {
 		// Changes that leave the spec alone, such as a finalizer, do not come here.
 		return reconcile.Result{RequeueAfter: conflictPause}, nil
@@ -143,7 +151,11 @@ func (a *activity) using(ctx context.Context, o client.Object) []reconcile.Reque
 
 // configuration returns the settings that a check refers to, nil if there are
 // none.
-func configuration(ctx context.Context, c client.Reader, check *kueue.AdmissionCheck) (*kueue.ProvisioningRequestConfig, error) {
+func configuration(
+	ctx context.Context,
+	c client.Reader,
+	check *kueue.AdmissionCheck,
+) (*kueue.ProvisioningRequestConfig, error) {
 	name := configOf(check)
 	if name == "" {
 		return nil, nil //nolint:nilnil // no settings is an answer

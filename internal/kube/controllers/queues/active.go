@@ -48,7 +48,10 @@ func queueActive(q *kueue.ClusterQueue, s surroundings) metav1.Condition {
 		return c
 	}
 	if len(s.emptyFlavors) > 0 {
-		c.Message += ", but not with flavor(s) " + strings.Join(s.emptyFlavors, ",") + ": no node has the labels (spec.nodeLabels)"
+		c.Message += ", but not with flavor(s) " + strings.Join(
+			s.emptyFlavors,
+			",",
+		) + ": no node has the labels (spec.nodeLabels)"
 	}
 	var faults []string
 	fault := func(reason, message string) {
@@ -61,13 +64,22 @@ func queueActive(q *kueue.ClusterQueue, s surroundings) metav1.Condition {
 		fault(kueue.ReasonStopped, "is stopped")
 	}
 	if len(s.missingFlavors) > 0 {
-		fault(kueue.ReasonFlavorNotFound, "references missing ResourceFlavor(s): "+strings.Join(s.missingFlavors, ","))
+		fault(
+			kueue.ReasonFlavorNotFound,
+			"references missing ResourceFlavor(s): "+strings.Join(s.missingFlavors, ","),
+		)
 	}
 	if len(s.missingChecks) > 0 {
-		fault(kueue.ReasonAdmissionCheckNotFound, "references missing AdmissionCheck(s): "+strings.Join(s.missingChecks, ","))
+		fault(
+			kueue.ReasonAdmissionCheckNotFound,
+			"references missing AdmissionCheck(s): "+strings.Join(s.missingChecks, ","),
+		)
 	}
 	if len(s.inactiveChecks) > 0 {
-		fault(kueue.ReasonAdmissionCheckInactive, "references inactive AdmissionCheck(s): "+strings.Join(s.inactiveChecks, ","))
+		fault(
+			kueue.ReasonAdmissionCheckInactive,
+			"references inactive AdmissionCheck(s): "+strings.Join(s.inactiveChecks, ","),
+		)
 	}
 	if f := convert.CheckFault(q); f != nil {
 		fault(f.Reason, f.Message)

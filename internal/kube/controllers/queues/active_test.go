@@ -49,23 +49,33 @@ func TestQueueActive(t *testing.T) {
 		"admission check missing": {
 			why:    "one that does not exist comes before one that no controller answers",
 			around: surroundings{missingChecks: []string{"a", "b"}, inactiveChecks: []string{"c"}},
-			status: metav1.ConditionFalse, reason: "AdmissionCheckNotFound",
-			text: "Can't admit new workloads: references missing AdmissionCheck(s): a,b, references inactive AdmissionCheck(s): c.",
+			status: metav1.ConditionFalse,
+			reason: "AdmissionCheckNotFound",
+			text:   "Can't admit new workloads: references missing AdmissionCheck(s): a,b, references inactive AdmissionCheck(s): c.",
 		},
 		"too many checks": {
 			why: "a Workload cannot hold so many answers",
 			change: func(q *kueue.ClusterQueue) {
 				q.Spec.ResourceGroups = []kueue.ResourceGroup{{Flavors: []kueue.FlavorQuotas{{Name: "f"}}}}
-				q.Spec.AdmissionChecksStrategy = &kueue.AdmissionChecksStrategy{AdmissionChecks: make([]kueue.AdmissionCheckStrategyRule, 9)}
+				q.Spec.AdmissionChecksStrategy = &kueue.AdmissionChecksStrategy{
+					AdmissionChecks: make([]kueue.AdmissionCheckStrategyRule, 9),
+				}
 			},
-			status: metav1.ConditionFalse, reason: "TooManyAdmissionChecks",
-			text: "Can't admit new workloads: asks 9 AdmissionChecks of workloads with flavor f, and a Workload can have 8.",
+			status: metav1.ConditionFalse,
+			reason: "TooManyAdmissionChecks",
+			text:   "Can't admit new workloads: asks 9 AdmissionChecks of workloads with flavor f, and a Workload can have 8.",
 		},
 		"two clusters": {
-			why:    "a workload runs in one place",
-			around: surroundings{remote: []convert.Fault{{Reason: "MultipleMultiKueueAdmissionChecks", Message: "references two"}}, missingTopologies: []string{"t"}},
-			status: metav1.ConditionFalse, reason: "MultipleMultiKueueAdmissionChecks",
-			text: "Can't admit new workloads: references two, there is no Topology: t.",
+			why: "a workload runs in one place",
+			around: surroundings{
+				remote: []convert.Fault{
+					{Reason: "MultipleMultiKueueAdmissionChecks", Message: "references two"},
+				},
+				missingTopologies: []string{"t"},
+			},
+			status: metav1.ConditionFalse,
+			reason: "MultipleMultiKueueAdmissionChecks",
+			text:   "Can't admit new workloads: references two, there is no Topology: t.",
 		},
 		"topology missing": {
 			why:    "it is not known how its nodes are nested",
@@ -102,7 +112,16 @@ func TestQueueActive(t *testing.T) {
 			}
 			got := queueActive(q, c.around)
 			if got.Status != c.status || got.Reason != c.reason || got.Message != c.text {
-				t.Errorf("Active = %s %s %q, want %s %s %q: %s", got.Status, got.Reason, got.Message, c.status, c.reason, c.text, c.why)
+				t.Errorf(
+					"Active = %s %s %q, want %s %s %q: %s",
+					got.Status,
+					got.Reason,
+					got.Message,
+					c.status,
+					c.reason,
+					c.text,
+					c.why,
+				)
 			}
 		})
 	}
@@ -118,10 +137,28 @@ func TestLocalQueueActive(t *testing.T) {
 		reason string
 		text   string
 	}{
-		"ready":         {"it is open", kueue.StopPolicyNone, yes, "Ready", "Can submit new workloads to localQueue"},
-		"stopped":       {"it is stopped itself", kueue.StopPolicyHold, yes, "Stopped", "LocalQueue is stopped"},
-		"no queue":      {"it leads nowhere", "", nil, "ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue"},
-		"queue is down": {"it leads to a stopped queue", "", no, "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue"},
+		"ready": {
+			"it is open",
+			kueue.StopPolicyNone,
+			yes,
+			"Ready",
+			"Can submit new workloads to localQueue",
+		},
+		"stopped": {"it is stopped itself", kueue.StopPolicyHold, yes, "Stopped", "LocalQueue is stopped"},
+		"no queue": {
+			"it leads nowhere",
+			"",
+			nil,
+			"ClusterQueueDoesNotExist",
+			"Can't submit new workloads to clusterQueue",
+		},
+		"queue is down": {
+			"it leads to a stopped queue",
+			"",
+			no,
+			"ClusterQueueIsInactive",
+			"Can't submit new workloads to clusterQueue",
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -130,8 +167,17 @@ func TestLocalQueueActive(t *testing.T) {
 				q.Spec.StopPolicy = &c.stop
 			}
 			got := localQueueActive(q, c.behind)
-			if got.Reason != c.reason || got.Message != c.text || (got.Status == metav1.ConditionTrue) != (c.reason == "Ready") {
-				t.Errorf("Active = %s %s %q, want %s %q: %s", got.Status, got.Reason, got.Message, c.reason, c.text, c.why)
+			if got.Reason != c.reason || got.Message != c.text ||
+				(got.Status == metav1.ConditionTrue) != (c.reason == "Ready") {
+				t.Errorf(
+					"Active = %s %s %q, want %s %q: %s",
+					got.Status,
+					got.Reason,
+					got.Message,
+					c.reason,
+					c.text,
+					c.why,
+				)
 			}
 		})
 	}

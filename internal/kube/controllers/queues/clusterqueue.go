@@ -83,7 +83,14 @@ func (r *clusterQueues) Reconcile(ctx context.Context, req reconcile.Request) (r
 	}
 	before := q.DeepCopy()
 	q.Status = next
-	if err := r.client.Status().Patch(ctx, q, client.MergeFrom(before), owner); client.IgnoreNotFound(err) != nil {
+	if err := r.client.Status().Patch(
+		ctx,
+		q,
+		client.MergeFrom(before),
+		owner,
+	); client.IgnoreNotFound(
+		err,
+	) != nil {
 		return reconcile.Result{}, fmt.Errorf("write status of ClusterQueue %s: %w", q.Name, err)
 	}
 	return result, nil
@@ -92,7 +99,13 @@ func (r *clusterQueues) Reconcile(ctx context.Context, req reconcile.Request) (r
 // next is the status to be written: with the numbers of its tree's page, which is
 // turned if they have changed and it is time. It comes with when to look again because
 // the page says something else than what is true by now; 0 for never.
-func (r *clusterQueues) next(ctx context.Context, q *kueue.ClusterQueue, around surroundings, active metav1.Condition, live *core.Load) (kueue.ClusterQueueStatus, time.Duration, error) {
+func (r *clusterQueues) next(
+	ctx context.Context,
+	q *kueue.ClusterQueue,
+	around surroundings,
+	active metav1.Condition,
+	live *core.Load,
+) (kueue.ClusterQueueStatus, time.Duration, error) {
 	now := r.clock.Now()
 	is := queueStatus(q, active, live, now)
 	if live == nil {
@@ -142,7 +155,8 @@ func (r *clusterQueues) free(ctx context.Context, q *kueue.ClusterQueue, t *core
 		return false, fmt.Errorf("list Workloads of ClusterQueue %s: %w", q.Name, err)
 	}
 	return !slices.ContainsFunc(list.Items, func(w kueue.Workload) bool {
-		return w.Status.Admission != nil && string(w.Status.Admission.ClusterQueue) == q.Name && !convert.Finished(&w)
+		return w.Status.Admission != nil && string(w.Status.Admission.ClusterQueue) == q.Name &&
+			!convert.Finished(&w)
 	}), nil
 }
 
@@ -187,7 +201,11 @@ func (s *surroundings) nodes(ctx context.Context, c client.Reader, q *kueue.Clus
 	if some, err := anyNode(ctx, c, nil); !some || err != nil {
 		return err
 	}
-	onDemand := convert.Provisioned(q, func(check string) string { return s.controllers[check] }, func(string) bool { return false })
+	onDemand := convert.Provisioned(
+		q,
+		func(check string) string { return s.controllers[check] },
+		func(string) bool { return false },
+	)
 	for _, f := range flavorsOf(q) {
 		name, flavor := string(f.Name), &kueue.ResourceFlavor{}
 		if slices.Contains(onDemand, name) || slices.Contains(s.emptyFlavors, name) {
@@ -214,7 +232,13 @@ func (s *surroundings) nodes(ctx context.Context, c client.Reader, q *kueue.Clus
 // anyNode reports whether some node has the labels.
 func anyNode(ctx context.Context, c client.Reader, labels map[string]string) (bool, error) {
 	list := &corev1.NodeList{}
-	if err := c.List(ctx, list, client.MatchingLabels(labels), client.Limit(1), client.UnsafeDisableDeepCopy); err != nil {
+	if err := c.List(
+		ctx,
+		list,
+		client.MatchingLabels(labels),
+		client.Limit(1),
+		client.UnsafeDisableDeepCopy,
+	); err != nil {
 		return false, fmt.Errorf("look for a node with the labels %v: %w", labels, err)
 	}
 	return len(list.Items) > 0, nil
@@ -280,7 +304,10 @@ func (r *clusterQueues) usingTopology(ctx context.Context, o client.Object) []re
 		return nil
 	}
 	return r.those(ctx, func(q *kueue.ClusterQueue) bool {
-		return slices.ContainsFunc(list.Items, func(f kueue.ResourceFlavor) bool { return named(&f, o.GetName()) && uses(q, f.Name) })
+		return slices.ContainsFunc(
+			list.Items,
+			func(f kueue.ResourceFlavor) bool { return named(&f, o.GetName()) && uses(q, f.Name) },
+		)
 	})
 }
 

@@ -63,7 +63,14 @@ func (r *cohorts) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 	}
 	before := c.DeepCopy()
 	c.Status.FairSharing = next
-	if err := r.client.Status().Patch(ctx, c, client.MergeFrom(before), owner); client.IgnoreNotFound(err) != nil {
+	if err := r.client.Status().Patch(
+		ctx,
+		c,
+		client.MergeFrom(before),
+		owner,
+	); client.IgnoreNotFound(
+		err,
+	) != nil {
 		return reconcile.Result{}, fmt.Errorf("write status of Cohort %s: %w", c.Name, err)
 	}
 	return reconcile.Result{}, nil

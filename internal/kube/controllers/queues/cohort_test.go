@@ -20,7 +20,11 @@ func TestShares(t *testing.T) {
 	w.read(q)
 	w.read(cohort)
 	if q.Status.FairSharing != nil || cohort.Status.FairSharing != nil || len(w.gauges.cohorts) != 0 {
-		t.Errorf("shares %v and %v without fair sharing, want none", q.Status.FairSharing, cohort.Status.FairSharing)
+		t.Errorf(
+			"shares %v and %v without fair sharing, want none",
+			q.Status.FairSharing,
+			cohort.Status.FairSharing,
+		)
 	}
 
 	w.writes = 0

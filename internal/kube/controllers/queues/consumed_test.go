@@ -25,9 +25,27 @@ func TestConsumedIsWritten(t *testing.T) {
 		cpu, gpu string
 	}{
 		{"nothing was used yet", nil, at, "0", "0"},
-		{"a job was admitted, and what it will use counts at once", map[string]core.Amount{core.CPU: 1_500_000}, at, "1500m", "0"},
-		{"a sampling counts it older", map[string]core.Amount{core.CPU: 750_000, core.GPU: 500}, at.Add(5 * time.Minute), "750m", "500m"},
-		{"a sampling in which nothing changes is told", map[string]core.Amount{core.CPU: 750_000, core.GPU: 500}, at.Add(10 * time.Minute), "750m", "500m"},
+		{
+			"a job was admitted, and what it will use counts at once",
+			map[string]core.Amount{core.CPU: 1_500_000},
+			at,
+			"1500m",
+			"0",
+		},
+		{
+			"a sampling counts it older",
+			map[string]core.Amount{core.CPU: 750_000, core.GPU: 500},
+			at.Add(5 * time.Minute),
+			"750m",
+			"500m",
+		},
+		{
+			"a sampling in which nothing changes is told",
+			map[string]core.Amount{core.CPU: 750_000, core.GPU: 500},
+			at.Add(10 * time.Minute),
+			"750m",
+			"500m",
+		},
 		{"it is forgotten in the end", nil, at.Add(time.Hour), "0", "0"},
 	}
 	for i, s := range steps {

@@ -117,7 +117,13 @@ func (f *feeder) scanCohorts(ctx context.Context) error {
 
 // pass notes in now how full a queue is, and sends the queue if it is not the
 // one in old.
-func pass(ctx context.Context, to chan<- event.GenericEvent, o client.Object, t core.Load, old, now map[types.NamespacedName]core.Load) {
+func pass(
+	ctx context.Context,
+	to chan<- event.GenericEvent,
+	o client.Object,
+	t core.Load,
+	old, now map[types.NamespacedName]core.Load,
+) {
 	key := client.ObjectKeyFromObject(o)
 	last, known := old[key]
 	if known && last.Equal(t) {

@@ -78,7 +78,14 @@ func TestStatusIsNoLaterThanItsRest(t *testing.T) {
 					settled := i < from || now.Sub(begin) > time.Duration(to)*step+within
 					if before := i - int64(late/step); settled && before >= 0 && i%5 == 0 { // reading costs most
 						if got := written(w); got < history[before] {
-							rt.Fatalf("after %v it says %d, which was over more than %v ago: %d then, %d now", now.Sub(begin), got, late, history[before], count)
+							rt.Fatalf(
+								"after %v it says %d, which was over more than %v ago: %d then, %d now",
+								now.Sub(begin),
+								got,
+								late,
+								history[before],
+								count,
+							)
 						}
 					}
 					w.clock.Step(step)

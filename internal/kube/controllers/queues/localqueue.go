@@ -59,7 +59,14 @@ func (r *localQueues) Reconcile(ctx context.Context, req reconcile.Request) (rec
 	}
 	before := q.DeepCopy()
 	q.Status = next
-	if err := r.client.Status().Patch(ctx, q, client.MergeFrom(before), owner); client.IgnoreNotFound(err) != nil {
+	if err := r.client.Status().Patch(
+		ctx,
+		q,
+		client.MergeFrom(before),
+		owner,
+	); client.IgnoreNotFound(
+		err,
+	) != nil {
 		return reconcile.Result{}, fmt.Errorf("write status of LocalQueue %s: %w", req.NamespacedName, err)
 	}
 	return reconcile.Result{}, nil
@@ -67,7 +74,10 @@ func (r *localQueues) Reconcile(ctx context.Context, req reconcile.Request) (rec
 
 // behind returns the ClusterQueue of a LocalQueue and whether it can admit;
 // nil and nil if there is none.
-func (r *localQueues) behind(ctx context.Context, q *kueue.LocalQueue) (*kueue.ClusterQueue, *metav1.Condition, error) {
+func (r *localQueues) behind(
+	ctx context.Context,
+	q *kueue.LocalQueue,
+) (*kueue.ClusterQueue, *metav1.Condition, error) {
 	behind := &kueue.ClusterQueue{}
 	err := r.client.Get(ctx, client.ObjectKey{Name: string(q.Spec.ClusterQueue)}, behind)
 	if apierrors.IsNotFound(err) {

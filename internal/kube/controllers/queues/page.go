@@ -38,7 +38,13 @@ type page struct {
 }
 
 func newPages(reader client.Reader, o Options) *pages {
-	return &pages{reader: reader, numbers: o.Numbers, clock: o.Clock, pace: newPace(o.Clock, o.Interval), of: map[string]page{}}
+	return &pages{
+		reader:  reader,
+		numbers: o.Numbers,
+		clock:   o.Clock,
+		pace:    newPace(o.Clock, o.Interval),
+		of:      map[string]page{},
+	}
 }
 
 // current returns what a queue's status has to say until the next page, and how long

@@ -52,19 +52,35 @@ func TestClusterQueueStatus(t *testing.T) {
 	if !slices.Equal(q.Finalizers, []string{"kueue.x-k8s.io/resource-in-use"}) {
 		t.Errorf("finalizers are %v", q.Finalizers)
 	}
-	if got := [3]int32{q.Status.PendingWorkloads, q.Status.ReservingWorkloads, q.Status.AdmittedWorkloads}; got != [3]int32{3, 4, 3} {
+	if got := [3]int32{
+		q.Status.PendingWorkloads,
+		q.Status.ReservingWorkloads,
+		q.Status.AdmittedWorkloads,
+	}; got != [3]int32{
+		3,
+		4,
+		3,
+	} {
 		t.Errorf("pending, reserving, admitted = %v", got)
 	}
-	if diff := cmp.Diff(map[string]string{"f/cpu": "2500m borrowed 0", "f/nvidia.com/gpu": "6 borrowed 2"}, usage(q.Status.FlavorsReservation)); diff != "" {
+	if diff := cmp.Diff(
+		map[string]string{"f/cpu": "2500m borrowed 0", "f/nvidia.com/gpu": "6 borrowed 2"},
+		usage(q.Status.FlavorsReservation),
+	); diff != "" {
 		t.Errorf("flavorsReservation (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]string{"f/cpu": "0 borrowed 0", "f/nvidia.com/gpu": "4 borrowed 0"}, usage(q.Status.FlavorsUsage)); diff != "" {
+	if diff := cmp.Diff(
+		map[string]string{"f/cpu": "0 borrowed 0", "f/nvidia.com/gpu": "4 borrowed 0"},
+		usage(q.Status.FlavorsUsage),
+	); diff != "" {
 		t.Errorf("flavorsUsage (-want +got):\n%s", diff)
 	}
 	if !apimeta.IsStatusConditionTrue(q.Status.Conditions, kueue.ClusterQueueActive) {
 		t.Errorf("conditions are %v", q.Status.Conditions)
 	}
-	if g := w.gauges.queues["q"]; g.State != view.QueueActive || g.Inadmissible != 1 || len(g.Flavors) != 1 || len(g.Flavors[0].Quotas) != 2 || g.Reserved[gpu] != 6 {
+	if g := w.gauges.queues["q"]; g.State != view.QueueActive || g.Inadmissible != 1 || len(g.Flavors) != 1 ||
+		len(g.Flavors[0].Quotas) != 2 ||
+		g.Reserved[gpu] != 6 {
 		t.Errorf("gauges show %+v", g)
 	}
 	w.reconcile(w.queues, q)
@@ -88,13 +104,28 @@ func TestEmptyFlavorIsTold(t *testing.T) {
 		says  string
 		then  func(*kueue.ResourceFlavor)
 	}{
-		"no nodes":  {"quota alone decides", nil, "Can admit new workloads", nil},
-		"others":    {"they are no help", []client.Object{node("n", "a100")}, empty, nil},
-		"its nodes": {"all is well", []client.Object{node("n", "a100"), node("m", "h100")}, "Can admit new workloads", nil},
-		"on demand": {"they will come", []client.Object{node("n", "a100")}, "Can admit new workloads", func(f *kueue.ResourceFlavor) {
-			f.Annotations = map[string]string{"mlbatch.dev/nodes-on-demand": "true"}
-		}},
-		"no labels": {"any node will do", []client.Object{node("n", "a100")}, "Can admit new workloads", func(f *kueue.ResourceFlavor) { f.Spec.NodeLabels = nil }},
+		"no nodes": {"quota alone decides", nil, "Can admit new workloads", nil},
+		"others":   {"they are no help", []client.Object{node("n", "a100")}, empty, nil},
+		"its nodes": {
+			"all is well",
+			[]client.Object{node("n", "a100"), node("m", "h100")},
+			"Can admit new workloads",
+			nil,
+		},
+		"on demand": {
+			"they will come",
+			[]client.Object{node("n", "a100")},
+			"Can admit new workloads",
+			func(f *kueue.ResourceFlavor) {
+				f.Annotations = map[string]string{"mlbatch.dev/nodes-on-demand": "true"}
+			},
+		},
+		"no labels": {
+			"any node will do",
+			[]client.Object{node("n", "a100")},
+			"Can admit new workloads",
+			func(f *kueue.ResourceFlavor) { f.Spec.NodeLabels = nil },
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -105,7 +136,11 @@ func TestEmptyFlavorIsTold(t *testing.T) {
 			w, q := newWorld(t, append([]client.Object{clusterQueue(), f}, tc.nodes...)...), clusterQueue()
 			w.reconcile(w.queues, q)
 			w.read(q)
-			if c := apimeta.FindStatusCondition(q.Status.Conditions, kueue.ClusterQueueActive); c == nil || c.Status != metav1.ConditionTrue || c.Message != tc.says {
+			if c := apimeta.FindStatusCondition(
+				q.Status.Conditions,
+				kueue.ClusterQueueActive,
+			); c == nil || c.Status != metav1.ConditionTrue ||
+				c.Message != tc.says {
 				t.Errorf("%s: Active is %+v, want %q", tc.why, c, tc.says)
 			}
 		})
@@ -128,7 +163,11 @@ func TestWritesArePaced(t *testing.T) {
 	w.reconcile(w.queues, q)
 	w.read(q)
 	if w.writes != 2 || q.Status.PendingWorkloads != 3 {
-		t.Errorf("%d writes and %d pending, want the first at once and the last after the interval", w.writes, q.Status.PendingWorkloads)
+		t.Errorf(
+			"%d writes and %d pending, want the first at once and the last after the interval",
+			w.writes,
+			q.Status.PendingWorkloads,
+		)
 	}
 }
 
@@ -140,7 +179,10 @@ func TestQueuesOfATreeAreWrittenTogether(t *testing.T) {
 	w := newWorld(t, clusterQueue(), other, flavor())
 	use := func(q, o core.Amount) {
 		for name, n := range map[string]core.Amount{"q": q, "other": o} {
-			w.numbers.queues[name] = core.Load{Reserved: map[core.FlavorResource]core.Amount{gpu: n}, Used: map[core.FlavorResource]core.Amount{gpu: n}}
+			w.numbers.queues[name] = core.Load{
+				Reserved: map[core.FlavorResource]core.Amount{gpu: n},
+				Used:     map[core.FlavorResource]core.Amount{gpu: n},
+			}
 		}
 	}
 	sum := func(when string, want string) {
@@ -210,7 +252,10 @@ func TestDeletedQueueWaitsUntilFree(t *testing.T) {
 	if after := w.reconcile(w.queues, q).RequeueAfter; !w.exists(q) || after == 0 {
 		t.Fatal("a queue with an admitted workload was deleted, or is not looked at again")
 	}
-	if c := apimeta.FindStatusCondition(q.Status.Conditions, kueue.ClusterQueueActive); c.Reason != kueue.ReasonTerminating {
+	if c := apimeta.FindStatusCondition(
+		q.Status.Conditions,
+		kueue.ClusterQueueActive,
+	); c.Reason != kueue.ReasonTerminating {
 		t.Errorf("Active has reason %s, want Terminating", c.Reason)
 	}
 	if s := w.gauges.queues["q"].State; s != view.QueueTerminating {
@@ -220,7 +265,9 @@ func TestDeletedQueueWaitsUntilFree(t *testing.T) {
 	if w.reconcile(w.queues, q); !w.exists(q) {
 		t.Fatal("the queue was deleted while a Workload still says that it holds its quota")
 	}
-	holder.Status.Conditions = []metav1.Condition{{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue, Reason: "Succeeded"}}
+	holder.Status.Conditions = []metav1.Condition{
+		{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue, Reason: "Succeeded"},
+	}
 	w.must(w.c.Status().Update(t.Context(), holder))
 	if w.reconcile(w.queues, q); w.exists(q) {
 		t.Error("the queue stays although its last workload finished")
@@ -250,7 +297,9 @@ func TestDeletedFlavorWaitsForQueues(t *testing.T) {
 
 func TestDeletedCheckWaitsForQueues(t *testing.T) {
 	q := clusterQueue()
-	q.Spec.AdmissionChecksStrategy = &kueue.AdmissionChecksStrategy{AdmissionChecks: []kueue.AdmissionCheckStrategyRule{{Name: "budget"}}}
+	q.Spec.AdmissionChecksStrategy = &kueue.AdmissionChecksStrategy{
+		AdmissionChecks: []kueue.AdmissionCheckStrategyRule{{Name: "budget"}},
+	}
 	budget := &kueue.AdmissionCheck{ObjectMeta: metav1.ObjectMeta{Name: "budget"}}
 	w := newWorld(t, q, flavor(), budget)
 	w.reconcile(w.checks, budget)
@@ -274,13 +323,23 @@ func TestLocalQueueStatus(t *testing.T) {
 	q := localQueue()
 	w.reconcile(w.local, q)
 	w.read(q)
-	if got := [3]int32{q.Status.PendingWorkloads, q.Status.ReservingWorkloads, q.Status.AdmittedWorkloads}; got != [3]int32{1, 2, 2} {
+	if got := [3]int32{
+		q.Status.PendingWorkloads,
+		q.Status.ReservingWorkloads,
+		q.Status.AdmittedWorkloads,
+	}; got != [3]int32{
+		1,
+		2,
+		2,
+	} {
 		t.Errorf("pending, reserving, admitted = %v", got)
 	}
-	if f := q.Status.FlavorsUsage; len(f) != 1 || len(f[0].Resources) != 2 || f[0].Resources[1].Total.String() != "6" {
+	if f := q.Status.FlavorsUsage; len(f) != 1 || len(f[0].Resources) != 2 ||
+		f[0].Resources[1].Total.String() != "6" {
 		t.Errorf("flavorsUsage is %+v", f)
 	}
-	if !apimeta.IsStatusConditionTrue(q.Status.Conditions, kueue.LocalQueueActive) || w.gauges.local["n/l"].Active != "True" {
+	if !apimeta.IsStatusConditionTrue(q.Status.Conditions, kueue.LocalQueueActive) ||
+		w.gauges.local["n/l"].Active != "True" {
 		t.Errorf("conditions are %v, gauges %+v", q.Status.Conditions, w.gauges.local)
 	}
 	stopped := clusterQueue()
@@ -290,7 +349,10 @@ func TestLocalQueueStatus(t *testing.T) {
 	w.clock.Step(time.Second)
 	w.reconcile(w.local, q)
 	w.read(q)
-	if c := apimeta.FindStatusCondition(q.Status.Conditions, kueue.LocalQueueActive); c.Reason != kueue.ReasonClusterQueueIsInactive {
+	if c := apimeta.FindStatusCondition(
+		q.Status.Conditions,
+		kueue.LocalQueueActive,
+	); c.Reason != kueue.ReasonClusterQueueIsInactive {
 		t.Errorf("Active has reason %s, want that the queue behind it is stopped", c.Reason)
 	}
 	w.must(w.c.Delete(t.Context(), q))
@@ -373,10 +435,14 @@ func TestTopologyIsKeptWhileFlavorsNameIt(t *testing.T) {
 	if w.reconcile(keep, topology); !w.exists(topology) {
 		t.Fatal("a topology in use was deleted")
 	}
-	if got, want := <-w.events.Events, "Deletion waits for ResourceFlavors that refer to the Topology: f"; !strings.Contains(got, want) {
+	if got, want := <-w.events.Events, "Deletion waits for ResourceFlavors that refer to the Topology: f"; !strings.Contains(
+		got,
+		want,
+	) {
 		t.Errorf("event %q does not say %q", got, want)
 	}
-	if !slices.Contains(names(topologyOf(w.Context(), f)), "racks") || !slices.Contains(names(w.queues.usingTopology(w.Context(), topology)), "q") {
+	if !slices.Contains(names(topologyOf(w.Context(), f)), "racks") ||
+		!slices.Contains(names(w.queues.usingTopology(w.Context(), topology)), "q") {
 		t.Error("changes of a flavor lead to its topology, those of a topology to the queues of its flavors")
 	}
 	w.read(topology)

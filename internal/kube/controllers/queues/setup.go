@@ -91,7 +91,10 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 const longestRetry = 5 * time.Second
 
 func statusRetries() workqueue.TypedRateLimiter[reconcile.Request] {
-	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, longestRetry)
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
+		5*time.Millisecond,
+		longestRetry,
+	)
 }
 
 func newClusterQueues(c client.Client, o Options) *clusterQueues {
@@ -102,19 +105,34 @@ func (r *clusterQueues) setup(mgr manager.Manager, f *feeder) error {
 	generation := builder.WithPredicates(predicate.GenerationChangedPredicate{})
 	return builder.ControllerManagedBy(mgr).Named("clusterqueue").
 		For(&kueue.ClusterQueue{}).
-		Watches(&kueue.ResourceFlavor{}, handler.EnqueueRequestsFromMapFunc(r.usingFlavor),
-			builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+		Watches(
+			&kueue.ResourceFlavor{},
+			handler.EnqueueRequestsFromMapFunc(r.usingFlavor),
+			builder.WithPredicates(
+				predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}),
+			),
+		).
 		Watches(&kueue.Cohort{}, handler.EnqueueRequestsFromMapFunc(r.inCohorts), generation).
 		Watches(&kueue.AdmissionCheck{}, handler.EnqueueRequestsFromMapFunc(r.asking)).
 		Watches(&kueue.Topology{}, handler.EnqueueRequestsFromMapFunc(r.usingTopology), generation).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.onNodes), builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		Watches(
+			&corev1.Node{},
+			handler.EnqueueRequestsFromMapFunc(r.onNodes),
+			builder.WithPredicates(predicate.LabelChangedPredicate{}),
+		).
 		WatchesRawSource(source.Channel(f.queues, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{RateLimiter: statusRetries()}).
 		Complete(r)
 }
 
 func newLocalQueues(c client.Client, o Options) *localQueues {
-	return &localQueues{client: c, numbers: o.Numbers, gauges: o.Gauges, clock: o.Clock, pace: newPace(o.Clock, o.Interval)}
+	return &localQueues{
+		client:  c,
+		numbers: o.Numbers,
+		gauges:  o.Gauges,
+		clock:   o.Clock,
+		pace:    newPace(o.Clock, o.Interval),
+	}
 }
 
 func (r *localQueues) setup(mgr manager.Manager, f *feeder) error {
@@ -122,7 +140,11 @@ func (r *localQueues) setup(mgr manager.Manager, f *feeder) error {
 	inTurn.RateLimiter = statusRetries()
 	return builder.ControllerManagedBy(mgr).Named("localqueue").
 		For(&kueue.LocalQueue{}).
-		Watches(&kueue.ClusterQueue{}, handler.EnqueueRequestsFromMapFunc(r.leadingTo), builder.WithPredicates(activityChanged())).
+		Watches(
+			&kueue.ClusterQueue{},
+			handler.EnqueueRequestsFromMapFunc(r.leadingTo),
+			builder.WithPredicates(activityChanged()),
+		).
 		WatchesRawSource(source.Channel(f.localQueues, &handler.EnqueueRequestForObject{})).
 		WithOptions(inTurn).
 		Complete(r)

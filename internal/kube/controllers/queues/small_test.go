@@ -74,10 +74,23 @@ func TestPages(t *testing.T) {
 		return q
 	}
 	cohort := func(name, parent string) *kueue.Cohort {
-		return &kueue.Cohort{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: kueue.CohortSpec{ParentName: kueue.CohortReference(parent)}}
+		return &kueue.Cohort{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       kueue.CohortSpec{ParentName: kueue.CohortReference(parent)},
+		}
 	}
-	w := newWorld(t, in("a", "left"), in("b", "right"), in("alone", ""), in("other", "elsewhere"), in("lost", "x"),
-		cohort("left", "root"), cohort("right", "root"), cohort("x", "y"), cohort("y", "x"))
+	w := newWorld(
+		t,
+		in("a", "left"),
+		in("b", "right"),
+		in("alone", ""),
+		in("other", "elsewhere"),
+		in("lost", "x"),
+		cohort("left", "root"),
+		cohort("right", "root"),
+		cohort("x", "y"),
+		cohort("y", "x"),
+	)
 	for root, want := range map[string][]string{
 		rootOf("a", []string{"left", "root"}): {"a", "b"}, rootOf("alone", nil): {"alone"},
 		rootOf("other", []string{"elsewhere"}): {"other"}, rootOf("lost", []string{"x", "y"}): {"lost"},
@@ -128,7 +141,10 @@ func TestUsage(t *testing.T) {
 	q = clusterQueue()
 	q.Spec.ResourceGroups[0].Flavors = nil
 	for i := range 70 {
-		q.Spec.ResourceGroups[0].Flavors = append(q.Spec.ResourceGroups[0].Flavors, kueue.FlavorQuotas{Name: kueue.ResourceFlavorReference(fmt.Sprintf("f%02d", i))})
+		q.Spec.ResourceGroups[0].Flavors = append(
+			q.Spec.ResourceGroups[0].Flavors,
+			kueue.FlavorQuotas{Name: kueue.ResourceFlavorReference(fmt.Sprintf("f%02d", i))},
+		)
 	}
 	many := view.ClusterQueueOf(q, nil, core.Load{})
 	if got := queueUsage(&many, nil); len(got) != 64 || got[63].Name != "f63" {
@@ -145,17 +161,34 @@ func TestUsage(t *testing.T) {
 // What a status says is read from it again: a command that has no engine to ask prints the
 // same values.
 func TestStatusIsReadAsItWasWritten(t *testing.T) {
-	cpu, gpu := core.FlavorResource{Flavor: "f", Resource: core.CPU}, core.FlavorResource{Flavor: "f", Resource: core.GPU}
+	cpu, gpu := core.FlavorResource{
+		Flavor:   "f",
+		Resource: core.CPU,
+	}, core.FlavorResource{
+		Flavor:   "f",
+		Resource: core.GPU,
+	}
 	written := core.Load{
-		Pending: 1, Inadmissible: 2, Reserving: 4, Admitted: 3,
-		Reserved: map[core.FlavorResource]core.Amount{cpu: 2500, gpu: 6}, Used: map[core.FlavorResource]core.Amount{cpu: 500, gpu: 4},
+		Pending:      1,
+		Inadmissible: 2,
+		Reserving:    4,
+		Admitted:     3,
+		Reserved: map[core.FlavorResource]core.Amount{
+			cpu: 2500,
+			gpu: 6,
+		},
+		Used: map[core.FlavorResource]core.Amount{cpu: 500, gpu: 4},
 	}
 	active := metav1.Condition{Type: kueue.ClusterQueueActive, Status: metav1.ConditionTrue, Reason: "Ready"}
 	q := clusterQueue()
 	q.Status = queueStatus(q, active, &written, time.Unix(1, 0))
 	want := view.ClusterQueueOf(q, &active, written)
 	want.Pending, want.Inadmissible = 3, 0 // which are parked is not told
-	got := view.ClusterQueueOf(q, apimeta.FindStatusCondition(q.Status.Conditions, kueue.ClusterQueueActive), view.LoadOf(q.Status))
+	got := view.ClusterQueueOf(
+		q,
+		apimeta.FindStatusCondition(q.Status.Conditions, kueue.ClusterQueueActive),
+		view.LoadOf(q.Status),
+	)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-in the controller +from the API):\n%s", diff)
 	}
@@ -175,7 +208,13 @@ func TestClip(t *testing.T) {
 func TestGauges(t *testing.T) {
 	l := localQueue()
 	l.Labels = map[string]string{"team": "blue"}
-	w := newWorld(t, clusterQueue(), flavor(), l, &kueue.Cohort{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: kueue.CohortSpec{ParentName: "root"}})
+	w := newWorld(
+		t,
+		clusterQueue(),
+		flavor(),
+		l,
+		&kueue.Cohort{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: kueue.CohortSpec{ParentName: "root"}},
+	)
 	load := core.Load{
 		Pending: 1, Inadmissible: 2, Reserving: 3, Admitted: 4,
 		Reserved: map[core.FlavorResource]core.Amount{gpu: 2}, Used: map[core.FlavorResource]core.Amount{gpu: 1},
@@ -184,13 +223,24 @@ func TestGauges(t *testing.T) {
 	w.reconcile(w.queues, clusterQueue())
 	w.reconcile(w.local, localQueue())
 	want := view.ClusterQueue{
-		Name: "q", Cohorts: []string{"c", "root"}, State: view.QueueActive, Reason: "Ready", Flavors: view.Flavors(clusterQueue()), Load: load,
+		Name:    "q",
+		Cohorts: []string{"c", "root"},
+		State:   view.QueueActive,
+		Reason:  "Ready",
+		Flavors: view.Flavors(clusterQueue()),
+		Load:    load,
 	}
 	if diff := cmp.Diff(want, w.gauges.queues["q"]); diff != "" {
 		t.Errorf("queue (-want +got):\n%s", diff)
 	}
 	wantLocal := view.LocalQueue{
-		Namespace: "n", Name: "l", Queue: "q", Labels: l.Labels, Active: metav1.ConditionTrue, Flavors: view.Flavors(clusterQueue()), Load: load,
+		Namespace: "n",
+		Name:      "l",
+		Queue:     "q",
+		Labels:    l.Labels,
+		Active:    metav1.ConditionTrue,
+		Flavors:   view.Flavors(clusterQueue()),
+		Load:      load,
 	}
 	if diff := cmp.Diff(wantLocal, w.gauges.local["n/l"]); diff != "" {
 		t.Errorf("LocalQueue (-want +got):\n%s", diff)
@@ -202,7 +252,10 @@ func TestActivityChanged(t *testing.T) {
 	change := func(f func(*kueue.ClusterQueue)) *kueue.ClusterQueue { q := clusterQueue(); f(q); return q }
 	is := func(status metav1.ConditionStatus) func(*kueue.ClusterQueue) {
 		return func(q *kueue.ClusterQueue) {
-			apimeta.SetStatusCondition(&q.Status.Conditions, metav1.Condition{Type: kueue.ClusterQueueActive, Status: status})
+			apimeta.SetStatusCondition(
+				&q.Status.Conditions,
+				metav1.Condition{Type: kueue.ClusterQueueActive, Status: status},
+			)
 		}
 	}
 	for name, c := range map[string]struct {
@@ -227,7 +280,9 @@ func TestActivityChanged(t *testing.T) {
 func TestWhoIsWoken(t *testing.T) {
 	other := clusterQueue()
 	other.Name, other.Spec.CohortName, other.Spec.ResourceGroups = "other", "", nil
-	other.Spec.AdmissionChecksStrategy = &kueue.AdmissionChecksStrategy{AdmissionChecks: []kueue.AdmissionCheckStrategyRule{{Name: "budget"}}}
+	other.Spec.AdmissionChecksStrategy = &kueue.AdmissionChecksStrategy{
+		AdmissionChecks: []kueue.AdmissionCheckStrategyRule{{Name: "budget"}},
+	}
 	elsewhere := localQueue()
 	elsewhere.Name, elsewhere.Spec.ClusterQueue = "elsewhere", "other"
 	racks := flavor()
@@ -335,11 +390,20 @@ func TestTrouble(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			q := clusterQueue()
-			q.Spec.AdmissionChecksStrategy = &kueue.AdmissionChecksStrategy{AdmissionChecks: []kueue.AdmissionCheckStrategyRule{{Name: "budget"}}}
+			q.Spec.AdmissionChecksStrategy = &kueue.AdmissionChecksStrategy{
+				AdmissionChecks: []kueue.AdmissionCheckStrategyRule{{Name: "budget"}},
+			}
 			f := flavor()
 			f.Spec.TopologyName = new(kueue.TopologyReference("racks"))
 			w := newWorld(t, q, f, localQueue(), cohort.DeepCopy())
-			w.numbers.queues["q"], w.numbers.local["n/l"], w.numbers.cohorts["c"] = core.Load{Pending: 1}, core.Load{Pending: 1}, core.Share{Rounded: 1, Exact: 1}
+			w.numbers.queues["q"], w.numbers.local["n/l"], w.numbers.cohorts["c"] = core.Load{
+				Pending: 1,
+			}, core.Load{
+				Pending: 1,
+			}, core.Share{
+				Rounded: 1,
+				Exact:   1,
+			}
 			broken := faulty(w, map[string]error{c.fails: c.err})
 			o := Options{Numbers: w.numbers, Gauges: w.gauges, Interval: DefaultInterval, Clock: w.clock}
 			var r reconcile.Reconciler
@@ -354,7 +418,8 @@ func TestTrouble(t *testing.T) {
 				r = newFlavors(broken, w.events)
 			}
 			_, err := r.Reconcile(t.Context(), request(c.of))
-			if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want+"connection refused") {
+			if (err != nil) != (c.want != "") ||
+				err != nil && !strings.Contains(err.Error(), c.want+"connection refused") {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
 		})
@@ -386,7 +451,9 @@ func TestDeletedInUse(t *testing.T) {
 			t.Errorf("%s: %v", list, err)
 		}
 	}
-	topology := &kueue.Topology{ObjectMeta: metav1.ObjectMeta{Name: "racks", Finalizers: []string{kueue.ResourceInUseFinalizer}}}
+	topology := &kueue.Topology{
+		ObjectMeta: metav1.ObjectMeta{Name: "racks", Finalizers: []string{kueue.ResourceInUseFinalizer}},
+	}
 	v := newWorld(t, topology)
 	v.must(v.c.Delete(t.Context(), topology))
 	r := newTopologies(faulty(v, map[string]error{"list *v1beta2.ResourceFlavorList": away}), v.events)
@@ -401,32 +468,68 @@ func TestSurroundings(t *testing.T) {
 	q.Spec.CohortName = ""
 	second := *q.Spec.ResourceGroups[0].Flavors[0].DeepCopy()
 	second.Name = "g"
-	q.Spec.ResourceGroups = append(q.Spec.ResourceGroups, kueue.ResourceGroup{Flavors: []kueue.FlavorQuotas{second, {Name: "f"}}})
-	q.Spec.AdmissionChecksStrategy = &kueue.AdmissionChecksStrategy{AdmissionChecks: []kueue.AdmissionCheckStrategyRule{{Name: "on"}, {Name: "off"}, {Name: "gone"}}}
+	q.Spec.ResourceGroups = append(
+		q.Spec.ResourceGroups,
+		kueue.ResourceGroup{Flavors: []kueue.FlavorQuotas{second, {Name: "f"}}},
+	)
+	q.Spec.AdmissionChecksStrategy = &kueue.AdmissionChecksStrategy{
+		AdmissionChecks: []kueue.AdmissionCheckStrategyRule{{Name: "on"}, {Name: "off"}, {Name: "gone"}},
+	}
 	check := func(name string, status metav1.ConditionStatus) *kueue.AdmissionCheck {
 		c := &kueue.AdmissionCheck{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		apimeta.SetStatusCondition(&c.Status.Conditions, metav1.Condition{Type: kueue.AdmissionCheckActive, Status: status, Reason: "x"})
+		apimeta.SetStatusCondition(
+			&c.Status.Conditions,
+			metav1.Condition{Type: kueue.AdmissionCheckActive, Status: status, Reason: "x"},
+		)
 		return c
 	}
 	racks := func(name string) *kueue.ResourceFlavor {
 		f := flavor()
-		f.Name, f.Spec.TopologyName, f.Spec.NodeLabels = name, new(kueue.TopologyReference("racks")), map[string]string{"kind": name}
+		f.Name, f.Spec.TopologyName, f.Spec.NodeLabels = name, new(
+			kueue.TopologyReference("racks"),
+		), map[string]string{
+			"kind": name,
+		}
 		return f
 	}
-	w := newWorld(t, q, racks("f"), racks("g"), check("on", metav1.ConditionTrue), check("off", metav1.ConditionFalse),
-		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"kind": "g"}}})
+	w := newWorld(
+		t,
+		q,
+		racks("f"),
+		racks("g"),
+		check("on", metav1.ConditionTrue),
+		check("off", metav1.ConditionFalse),
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"kind": "g"}}},
+	)
 	got, err := surroundingsOf(t.Context(), w.c, q)
 	w.must(err)
-	if diff := cmp.Diff([][]string{{"gone"}, {"off"}, {"racks"}, {"f"}, nil, nil},
-		[][]string{got.missingChecks, got.inactiveChecks, got.missingTopologies, got.emptyFlavors, got.missingFlavors, got.cohorts}); diff != "" {
-		t.Errorf("missing checks, inactive checks, topologies, empty flavors, missing flavors, cohorts (-want +got):\n%s", diff)
+	if diff := cmp.Diff(
+		[][]string{{"gone"}, {"off"}, {"racks"}, {"f"}, nil, nil},
+		[][]string{
+			got.missingChecks,
+			got.inactiveChecks,
+			got.missingTopologies,
+			got.emptyFlavors,
+			got.missingFlavors,
+			got.cohorts,
+		},
+	); diff != "" {
+		t.Errorf(
+			"missing checks, inactive checks, topologies, empty flavors, missing flavors, cohorts (-want +got):\n%s",
+			diff,
+		)
 	}
 }
 
 // The feeder passes cohorts on whose share changed, and lets nothing get lost when it
 // cannot look.
 func TestFeederPassesCohortsOn(t *testing.T) {
-	w := newWorld(t, &kueue.Cohort{ObjectMeta: metav1.ObjectMeta{Name: "c"}}, &kueue.Cohort{ObjectMeta: metav1.ObjectMeta{Name: "unknown"}}, clusterQueue())
+	w := newWorld(
+		t,
+		&kueue.Cohort{ObjectMeta: metav1.ObjectMeta{Name: "c"}},
+		&kueue.Cohort{ObjectMeta: metav1.ObjectMeta{Name: "unknown"}},
+		clusterQueue(),
+	)
 	fails := map[string]error{}
 	reader := faulty(w, fails)
 	synctest.Test(t, func(t *testing.T) {
@@ -460,7 +563,12 @@ func TestFeederPassesCohortsOn(t *testing.T) {
 		numbers.cohorts["c"] = core.Share{Rounded: 1, Exact: 0.75}
 		change("another share", "cohort c")
 		for _, list := range []string{"ClusterQueue", "LocalQueue", "Cohort"} {
-			numbers.queues["q"], numbers.cohorts["c"] = core.Load{Pending: numbers.queues["q"].Pending + 1}, core.Share{Rounded: numbers.cohorts["c"].Rounded + 1, Exact: 1}
+			numbers.queues["q"], numbers.cohorts["c"] = core.Load{
+				Pending: numbers.queues["q"].Pending + 1,
+			}, core.Share{
+				Rounded: numbers.cohorts["c"].Rounded + 1,
+				Exact:   1,
+			}
 			fails["list *v1beta2."+list+"List"] = errors.New("connection refused")
 			var first []string
 			if list != "ClusterQueue" {
@@ -500,7 +608,14 @@ func TestDefaults(t *testing.T) {
 func TestShareGoesWithFairSharing(t *testing.T) {
 	q := clusterQueue()
 	q.Status.FairSharing = &kueue.FairSharingStatus{WeightedShare: 7}
-	active, now := metav1.Condition{Type: kueue.ClusterQueueActive, Status: metav1.ConditionTrue, Reason: "Ready"}, time.Unix(1, 0)
+	active, now := metav1.Condition{
+		Type:   kueue.ClusterQueueActive,
+		Status: metav1.ConditionTrue,
+		Reason: "Ready",
+	}, time.Unix(
+		1,
+		0,
+	)
 	if got := queueStatus(q, active, &core.Load{}, now).FairSharing; got != nil {
 		t.Errorf("fair sharing was turned off, and the share is %+v", got)
 	}

@@ -20,7 +20,12 @@ const mostFlavors = 64
 
 // queueStatus returns the status that a ClusterQueue should have. While it is not
 // known how full it is (nil), the numbers stay as they are.
-func queueStatus(q *kueue.ClusterQueue, active metav1.Condition, load *core.Load, now time.Time) kueue.ClusterQueueStatus {
+func queueStatus(
+	q *kueue.ClusterQueue,
+	active metav1.Condition,
+	load *core.Load,
+	now time.Time,
+) kueue.ClusterQueueStatus {
 	s := q.Status.DeepCopy()
 	setCondition(&s.Conditions, active, now)
 	if load == nil {
@@ -63,7 +68,13 @@ func queueUsage(q *view.ClusterQueue, used map[core.FlavorResource]core.Amount) 
 // localQueueStatus returns the status that a LocalQueue should have. While it is not
 // known how full it is (nil), the numbers stay as they are. behind is its
 // ClusterQueue; nil if there is none.
-func localQueueStatus(q *kueue.LocalQueue, behind *kueue.ClusterQueue, active metav1.Condition, load *core.Load, now time.Time) kueue.LocalQueueStatus {
+func localQueueStatus(
+	q *kueue.LocalQueue,
+	behind *kueue.ClusterQueue,
+	active metav1.Condition,
+	load *core.Load,
+	now time.Time,
+) kueue.LocalQueueStatus {
 	s := q.Status.DeepCopy()
 	setCondition(&s.Conditions, active, now)
 	if load == nil {
@@ -98,18 +109,28 @@ func remember(s *kueue.LocalQueueStatus, q *view.LocalQueue) {
 		}
 	}
 	old := s.FairSharing.AdmissionFairSharingStatus
-	if old == nil || old.LastUpdate.Unix() != now.LastUpdate.Unix() || !equality.Semantic.DeepEqual(old.ConsumedResources, now.ConsumedResources) {
+	if old == nil || old.LastUpdate.Unix() != now.LastUpdate.Unix() ||
+		!equality.Semantic.DeepEqual(old.ConsumedResources, now.ConsumedResources) {
 		s.FairSharing.AdmissionFairSharingStatus = now
 	}
 }
 
-func localQueueUsage(flavors []core.FlavorQuotas, used map[core.FlavorResource]core.Amount) []kueue.LocalQueueFlavorUsage {
+func localQueueUsage(
+	flavors []core.FlavorQuotas,
+	used map[core.FlavorResource]core.Amount,
+) []kueue.LocalQueueFlavorUsage {
 	var out []kueue.LocalQueueFlavorUsage
 	for _, f := range flavors {
 		u := kueue.LocalQueueFlavorUsage{Name: kueue.ResourceFlavorReference(f.Flavor)}
 		for _, r := range f.Quotas {
 			total := used[core.FlavorResource{Flavor: f.Flavor, Resource: r.Resource}]
-			u.Resources = append(u.Resources, kueue.LocalQueueResourceUsage{Name: corev1.ResourceName(r.Resource), Total: convert.Quantity(r.Resource, total)})
+			u.Resources = append(
+				u.Resources,
+				kueue.LocalQueueResourceUsage{
+					Name:  corev1.ResourceName(r.Resource),
+					Total: convert.Quantity(r.Resource, total),
+				},
+			)
 		}
 		out = append(out, u)
 	}

@@ -35,15 +35,36 @@ type (
 )
 
 func newFlavors(c client.Client, recorder events.EventRecorder) *flavors {
-	return &flavors{c, recorder, "ResourceFlavor", func() *kueue.ResourceFlavor { return &kueue.ResourceFlavor{} }, "ClusterQueue", queuesThat(uses)}
+	return &flavors{
+		c,
+		recorder,
+		"ResourceFlavor",
+		func() *kueue.ResourceFlavor { return &kueue.ResourceFlavor{} },
+		"ClusterQueue",
+		queuesThat(uses),
+	}
 }
 
 func newChecks(c client.Client, recorder events.EventRecorder) *checks {
-	return &checks{c, recorder, "AdmissionCheck", func() *kueue.AdmissionCheck { return &kueue.AdmissionCheck{} }, "ClusterQueue", queuesThat(asks)}
+	return &checks{
+		c,
+		recorder,
+		"AdmissionCheck",
+		func() *kueue.AdmissionCheck { return &kueue.AdmissionCheck{} },
+		"ClusterQueue",
+		queuesThat(asks),
+	}
 }
 
 func newTopologies(c client.Client, recorder events.EventRecorder) *topologies {
-	return &topologies{c, recorder, "Topology", func() *kueue.Topology { return &kueue.Topology{} }, "ResourceFlavor", flavorsOn}
+	return &topologies{
+		c,
+		recorder,
+		"Topology",
+		func() *kueue.Topology { return &kueue.Topology{} },
+		"ResourceFlavor",
+		flavorsOn,
+	}
 }
 
 // named reports whether a flavor's nodes are in a Topology.
@@ -94,13 +115,24 @@ func (r *used[T]) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 	}
 	const most = 10
 	slices.Sort(users)
-	r.recorder.Eventf(o, nil, corev1.EventTypeWarning, "InUse", "Delete",
-		"Deletion waits for %ss that refer to the %s: %s", r.user, r.kind, strings.Join(users[:min(len(users), most)], ", "))
+	r.recorder.Eventf(
+		o,
+		nil,
+		corev1.EventTypeWarning,
+		"InUse",
+		"Delete",
+		"Deletion waits for %ss that refer to the %s: %s",
+		r.user,
+		r.kind,
+		strings.Join(users[:min(len(users), most)], ", "),
+	)
 	return reconcile.Result{}, nil
 }
 
 // queuesThat lists the ClusterQueues that refer to an object.
-func queuesThat(refer func(*kueue.ClusterQueue, string) bool) func(context.Context, client.Reader, string) ([]string, error) {
+func queuesThat(
+	refer func(*kueue.ClusterQueue, string) bool,
+) func(context.Context, client.Reader, string) ([]string, error) {
 	return func(ctx context.Context, c client.Reader, name string) ([]string, error) {
 		list := &kueue.ClusterQueueList{}
 		if err := c.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {

@@ -33,7 +33,12 @@ type tallies struct {
 }
 
 func newTallies() *tallies {
-	return &tallies{queues: map[string]core.Load{}, local: map[string]core.Load{}, cohorts: map[string]core.Share{}, changed: make(chan struct{}, 1)}
+	return &tallies{
+		queues:  map[string]core.Load{},
+		local:   map[string]core.Load{},
+		cohorts: map[string]core.Share{},
+		changed: make(chan struct{}, 1),
+	}
 }
 
 func (n *tallies) Queue(name string) (core.Load, bool) { t, ok := n.queues[name]; return t, ok }
@@ -89,18 +94,28 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		t.Fatal(err)
 	}
 	w := &world{
-		T: t, numbers: newTallies(), events: events.NewFakeRecorder(10),
-		clock:  clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
-		gauges: &gauges{queues: map[string]view.ClusterQueue{}, local: map[string]view.LocalQueue{}, cohorts: map[string]float64{}},
+		T:       t,
+		numbers: newTallies(),
+		events:  events.NewFakeRecorder(10),
+		clock:   clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
+		gauges: &gauges{
+			queues:  map[string]view.ClusterQueue{},
+			local:   map[string]view.LocalQueue{},
+			cohorts: map[string]float64{},
+		},
 	}
 	w.c = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&kueue.ClusterQueue{}, &kueue.LocalQueue{}, &kueue.Workload{}, &kueue.Cohort{}).
-		WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
-			if w.writes++; w.fails != nil {
-				return w.fails
-			}
-			return c.SubResource(sub).Patch(ctx, o, p, opts...)
-		}}).Build()
+		WithInterceptorFuncs(
+			interceptor.Funcs{
+				SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+					if w.writes++; w.fails != nil {
+						return w.fails
+					}
+					return c.SubResource(sub).Patch(ctx, o, p, opts...)
+				},
+			},
+		).Build()
 	o := Options{Numbers: w.numbers, Gauges: w.gauges, Interval: DefaultInterval, Clock: w.clock}
 	w.queues, w.local, w.flavors = newClusterQueues(w.c, o), newLocalQueues(w.c, o), newFlavors(w.c, w.events)
 	w.cohorts, w.checks = newCohorts(w.c, o), newChecks(w.c, w.events)

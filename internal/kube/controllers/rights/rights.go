@@ -4,8 +4,8 @@
 // above all, it can thus neither read nor make in other namespaces.
 //
 // A binding stays as long as jobs that it makes (jobs.Kind.MadeHere), Workloads or pods
-// that it holds are left that it is needed for, even if its namespace is being deleted: what runs has to be stopped and
-// cleaned up first. A finalizer sees to that.
+// that it holds are left that it is needed for, even if its namespace is being deleted: what runs has to be
+// stopped and cleaned up first. A finalizer sees to that.
 package rights
 
 import (
@@ -68,7 +68,11 @@ func Of(namespace string, subjects ...rbacv1.Subject) *rbacv1.RoleBinding {
 
 // Subject is a user, as the API server calls it, as bindings do.
 func Subject(user string) rbacv1.Subject {
-	if namespace, name, ok := strings.Cut(strings.TrimPrefix(user, "system:serviceaccount:"), ":"); ok && strings.HasPrefix(user, "system:serviceaccount:") {
+	if namespace, name, ok := strings.Cut(
+		strings.TrimPrefix(user, "system:serviceaccount:"),
+		":",
+	); ok &&
+		strings.HasPrefix(user, "system:serviceaccount:") {
 		return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}
 	}
 	return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}
@@ -100,17 +104,30 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 		CreateFunc: func(event.CreateEvent) bool { return false },
 		UpdateFunc: func(event.UpdateEvent) bool { return false },
 	}
-	managed := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetLabels()[kueue.ManagedLabel] == "true" })
+	managed := predicate.NewPredicateFuncs(
+		func(o client.Object) bool { return o.GetLabels()[kueue.ManagedLabel] == "true" },
+	)
 	b := ctrl.NewControllerManagedBy(mgr)
 	for _, k := range r.made() {
 		b = b.Watches(k.New(), handler.EnqueueRequestsFromMapFunc(namespaceOf), builder.WithPredicates(goes))
 	}
 	return b.
 		Named("rights").
-		For(&corev1.Namespace{}, builder.WithPredicates(predicate.Or[client.Object](predicate.LabelChangedPredicate{}, comes))).
-		Watches(&kueue.LocalQueue{}, handler.EnqueueRequestsFromMapFunc(namespaceOf), builder.WithPredicates(comes)).
+		For(
+			&corev1.Namespace{},
+			builder.WithPredicates(predicate.Or[client.Object](predicate.LabelChangedPredicate{}, comes)),
+		).
+		Watches(
+			&kueue.LocalQueue{},
+			handler.EnqueueRequestsFromMapFunc(namespaceOf),
+			builder.WithPredicates(comes),
+		).
 		Watches(&kueue.Workload{}, handler.EnqueueRequestsFromMapFunc(namespaceOf), builder.WithPredicates(goes)).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(namespaceOf), builder.WithPredicates(goes, managed)).
+		Watches(
+			&corev1.Pod{},
+			handler.EnqueueRequestsFromMapFunc(namespaceOf),
+			builder.WithPredicates(goes, managed),
+		).
 		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(namespaceOf)).
 		Complete(r)
 }
@@ -212,12 +229,22 @@ func (r *reconciler) gather(ctx context.Context, namespace string) (facts, error
 			return s, err
 		}
 	}
-	s.needed, err = r.any(ctx, namespace, corev1.SchemeGroupVersion.WithKind("PodList"), client.MatchingLabels{kueue.ManagedLabel: "true"})
+	s.needed, err = r.any(
+		ctx,
+		namespace,
+		corev1.SchemeGroupVersion.WithKind("PodList"),
+		client.MatchingLabels{kueue.ManagedLabel: "true"},
+	)
 	return s, err
 }
 
 // any reports whether a namespace has objects of a kind, of which list is a list.
-func (r *reconciler) any(ctx context.Context, namespace string, list schema.GroupVersionKind, of ...client.ListOption) (bool, error) {
+func (r *reconciler) any(
+	ctx context.Context,
+	namespace string,
+	list schema.GroupVersionKind,
+	of ...client.ListOption,
+) (bool, error) {
 	made, err := r.Client.Scheme().New(list)
 	if err != nil {
 		return false, fmt.Errorf("list what is in namespace %s: %w", namespace, err)

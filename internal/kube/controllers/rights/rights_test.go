@@ -43,14 +43,42 @@ func TestDecide(t *testing.T) {
 		"namespace ends":        {"nothing can be created in it", facts{jobs: true, ending: true}, nothing},
 		"bound":                 {"all is well", facts{jobs: true, binding: ours(nil)}, nothing},
 		"not a team's any more": {"rights end with their reason", facts{binding: ours(nil)}, remove},
-		"AppWrappers left":      {"their components have to be deleted", facts{needed: true, binding: ours(nil)}, nothing},
-		"other role":            {"the role of a binding cannot be changed", facts{jobs: true, binding: ours(func(b *rbacv1.RoleBinding) { b.RoleRef.Name = "cluster-admin" })}, remove},
-		"somebody else's":       {"an older controller had another name", facts{jobs: true, binding: ours(func(b *rbacv1.RoleBinding) { b.Subjects = nil })}, admit},
-		"no finalizer":          {"it could go before the AppWrappers", facts{jobs: true, binding: ours(func(b *rbacv1.RoleBinding) { b.Finalizers = nil })}, admit},
-		"deleted, needed":       {"AppWrappers are cleaned up first", facts{ending: true, needed: true, binding: ours(going)}, nothing},
-		"deleted":               {"nothing waits for it", facts{ending: true, binding: ours(going)}, release},
-		"deleted by hand":       {"it is made again when it is gone", facts{jobs: true, binding: ours(going)}, release},
-		"ends, bound":           {"the deletion of the namespace deletes what is in it", facts{ending: true, binding: ours(nil)}, nothing},
+		"AppWrappers left": {
+			"their components have to be deleted",
+			facts{needed: true, binding: ours(nil)},
+			nothing,
+		},
+		"other role": {
+			"the role of a binding cannot be changed",
+			facts{jobs: true, binding: ours(func(b *rbacv1.RoleBinding) { b.RoleRef.Name = "cluster-admin" })},
+			remove,
+		},
+		"somebody else's": {
+			"an older controller had another name",
+			facts{jobs: true, binding: ours(func(b *rbacv1.RoleBinding) { b.Subjects = nil })},
+			admit,
+		},
+		"no finalizer": {
+			"it could go before the AppWrappers",
+			facts{jobs: true, binding: ours(func(b *rbacv1.RoleBinding) { b.Finalizers = nil })},
+			admit,
+		},
+		"deleted, needed": {
+			"AppWrappers are cleaned up first",
+			facts{ending: true, needed: true, binding: ours(going)},
+			nothing,
+		},
+		"deleted": {"nothing waits for it", facts{ending: true, binding: ours(going)}, release},
+		"deleted by hand": {
+			"it is made again when it is gone",
+			facts{jobs: true, binding: ours(going)},
+			release,
+		},
+		"ends, bound": {
+			"the deletion of the namespace deletes what is in it",
+			facts{ending: true, binding: ours(nil)},
+			nothing,
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +105,9 @@ func TestSubject(t *testing.T) {
 // The life of a namespace: the rights come with its queue, outlive its deletion
 // until the last AppWrapper is gone, and never come to those of others.
 func TestRightsFollowJobs(t *testing.T) {
-	team := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}}
+	team := &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}},
+	}
 	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(team,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "queued"}},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "vault"}},
@@ -91,7 +121,10 @@ func TestRightsFollowJobs(t *testing.T) {
 		t.Helper()
 		for ns, bound := range want {
 			for range 2 {
-				if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: ns}}); err != nil {
+				if _, err := r.Reconcile(
+					t.Context(),
+					reconcile.Request{NamespacedName: types.NamespacedName{Name: ns}},
+				); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -115,13 +148,19 @@ func TestRightsFollowJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	look(map[string]bool{"queued": true})
-	if err := c.Delete(t.Context(), &awv1beta2.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: "queued", Name: "w"}}); err != nil {
+	if err := c.Delete(
+		t.Context(),
+		&awv1beta2.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: "queued", Name: "w"}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	look(map[string]bool{"queued": false, "blue": true})
 
 	// Without its queue, a job that still runs has to be stopped one day.
-	if err := c.Create(t.Context(), &kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "queued", Name: "q"}}); err != nil {
+	if err := c.Create(
+		t.Context(),
+		&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "queued", Name: "q"}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	look(map[string]bool{"queued": true})
@@ -130,7 +169,13 @@ func TestRightsFollowJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	look(map[string]bool{"queued": true})
-	held := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "queued", Name: "p", Labels: map[string]string{kueue.ManagedLabel: "true"}}}
+	held := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "queued",
+			Name:      "p",
+			Labels:    map[string]string{kueue.ManagedLabel: "true"},
+		},
+	}
 	if err := errors.Join(c.Create(t.Context(), held), c.Delete(t.Context(), running)); err != nil {
 		t.Fatal(err)
 	}
@@ -149,9 +194,17 @@ func TestOwnNamespaceKeepsItsRights(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "mlbatch-system", Name: "mlbatch-controller"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "mlbatch-controller"},
 	}
-	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(own, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "mlbatch-system"}}).Build()
+	c := fake.NewClientBuilder().WithScheme(
+		scheme.New(),
+	).WithObjects(
+		own,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "mlbatch-system"}},
+	).Build()
 	r := &reconciler{Options{Client: c, Kinds: kinds.All(), Self: self}}
-	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "mlbatch-system"}}); err != nil {
+	if _, err := r.Reconcile(
+		t.Context(),
+		reconcile.Request{NamespacedName: types.NamespacedName{Name: "mlbatch-system"}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(own), own); err != nil {

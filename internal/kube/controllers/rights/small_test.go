@@ -25,12 +25,17 @@ import (
 )
 
 func team() *corev1.Namespace {
-	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}}}
+	return &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}},
+	}
 }
 
 func look(t *testing.T, c client.Client) error {
 	t.Helper()
-	_, err := (&reconciler{Options{Client: c, Kinds: kinds.All(), Self: self}}).Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "blue"}})
+	_, err := (&reconciler{Options{Client: c, Kinds: kinds.All(), Self: self}}).Reconcile(
+		t.Context(),
+		reconcile.Request{NamespacedName: types.NamespacedName{Name: "blue"}},
+	)
 	return err
 }
 
@@ -94,9 +99,15 @@ func TestTrouble(t *testing.T) {
 		"there":    {apierrors.NewAlreadyExists(resource, Binding), ""},
 		"away":     {away, "rights in namespace blue: connection refused"},
 	} {
-		c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(team()).WithInterceptorFuncs(interceptor.Funcs{
-			Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return tc.err },
-		}).Build()
+		c := fake.NewClientBuilder().WithScheme(
+			scheme.New(),
+		).WithObjects(
+			team(),
+		).WithInterceptorFuncs(
+			interceptor.Funcs{
+				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return tc.err },
+			},
+		).Build()
 		if err := look(t, c); (err != nil) != (tc.want != "") || err != nil && err.Error() != tc.want {
 			t.Errorf("%s: %v, want %q", name, err, tc.want)
 		}
@@ -107,24 +118,30 @@ func TestTrouble(t *testing.T) {
 		"list what is in namespace blue: ":     func(o any) bool { _, is := o.(*kueue.WorkloadList); return is },
 	} {
 		wrote := false
-		c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(team()).WithInterceptorFuncs(interceptor.Funcs{
-			Get: func(ctx context.Context, in client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-				if fails(o) {
-					return away
-				}
-				return in.Get(ctx, key, o, opts...)
+		c := fake.NewClientBuilder().WithScheme(
+			scheme.New(),
+		).WithObjects(
+			team(),
+		).WithInterceptorFuncs(
+			interceptor.Funcs{
+				Get: func(ctx context.Context, in client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+					if fails(o) {
+						return away
+					}
+					return in.Get(ctx, key, o, opts...)
+				},
+				List: func(ctx context.Context, in client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+					if fails(l) {
+						return away
+					}
+					return in.List(ctx, l, opts...)
+				},
+				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+					wrote = true
+					return nil
+				},
 			},
-			List: func(ctx context.Context, in client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
-				if fails(l) {
-					return away
-				}
-				return in.List(ctx, l, opts...)
-			},
-			Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
-				wrote = true
-				return nil
-			},
-		}).Build()
+		).Build()
 		if err := look(t, c); err == nil || !strings.Contains(err.Error(), want) || wrote {
 			t.Errorf("%v, want %q; wrote %v", err, want, wrote)
 		}
@@ -133,8 +150,14 @@ func TestTrouble(t *testing.T) {
 
 // Every object leads to its namespace, and only our bindings are watched.
 func TestWhatIsWatched(t *testing.T) {
-	got := namespaceOf(t.Context(), &awv1beta2.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "w"}})
-	if diff := cmp.Diff([]reconcile.Request{{NamespacedName: types.NamespacedName{Name: "blue"}}}, got); diff != "" {
+	got := namespaceOf(
+		t.Context(),
+		&awv1beta2.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "w"}},
+	)
+	if diff := cmp.Diff(
+		[]reconcile.Request{{NamespacedName: types.NamespacedName{Name: "blue"}}},
+		got,
+	); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for o, by := range Cached() {
@@ -142,7 +165,10 @@ func TestWhatIsWatched(t *testing.T) {
 			t.Errorf("%T by %v", o, by.Field)
 		}
 	}
-	if diff := cmp.Diff([]string{"kube-system", "kube-public", "kube-node-lease"}, SystemNamespaces()); diff != "" {
+	if diff := cmp.Diff(
+		[]string{"kube-system", "kube-public", "kube-node-lease"},
+		SystemNamespaces(),
+	); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for user, want := range map[string]string{"mlbatch-system:mlbatch-controller": "User", "system:serviceaccount:only-one": "User"} {

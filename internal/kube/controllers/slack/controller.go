@@ -158,7 +158,10 @@ func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 }
 
 // pool reads the flavors of the queue and all nodes.
-func (r *reconciler) pool(ctx context.Context, queue *kueue.ClusterQueue) ([]core.Flavor, []nodehealth.Machine, error) {
+func (r *reconciler) pool(
+	ctx context.Context,
+	queue *kueue.ClusterQueue,
+) ([]core.Flavor, []nodehealth.Machine, error) {
 	var flavors []core.Flavor
 	for _, g := range queue.Spec.ResourceGroups {
 		for _, f := range g.Flavors {
@@ -193,7 +196,12 @@ func (r *reconciler) adjust(ctx context.Context, queue *kueue.ClusterQueue, chan
 	if err != nil {
 		return fmt.Errorf("compose lending limits of slack queue %s: %w", queue.Name, err)
 	}
-	if err := r.client.Patch(ctx, queue.DeepCopy(), client.RawPatch(types.JSONPatchType, patch), owner); err != nil {
+	if err := r.client.Patch(
+		ctx,
+		queue.DeepCopy(),
+		client.RawPatch(types.JSONPatchType, patch),
+		owner,
+	); err != nil {
 		return fmt.Errorf("adjust lending limits of slack queue %s: %w", queue.Name, err)
 	}
 	if note := limitedNote(changes); note != "" {

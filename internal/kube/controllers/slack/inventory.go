@@ -58,12 +58,19 @@ func (r *reconciler) readInventory(ctx context.Context) (storedInventory, error)
 
 // writeInventory stores what changed in the inventory and touches no other key, so
 // that an admin's removal of another key is not undone.
-func (r *reconciler) writeInventory(ctx context.Context, queue *kueue.ClusterQueue, old storedInventory, now nodehealth.Inventory) error {
+func (r *reconciler) writeInventory(
+	ctx context.Context,
+	queue *kueue.ClusterQueue,
+	old storedInventory,
+	now nodehealth.Inventory,
+) error {
 	r.tellTorn(queue, old, now)
 	if old.inventory.Equal(now) {
 		return nil
 	}
-	target := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.options.Namespace, Name: InventoryName}}
+	target := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: r.options.Namespace, Name: InventoryName},
+	}
 	data, err := inventoryChanges(old.inventory, now)
 	if err != nil {
 		return fmt.Errorf("compose ConfigMap %s/%s: %w", target.Namespace, target.Name, err)
@@ -120,9 +127,23 @@ func (r *reconciler) tellTorn(queue *kueue.ClusterQueue, old storedInventory, no
 	if len(torn) == 0 || repeated {
 		return
 	}
-	r.recorder.Eventf(queue, nil, corev1.EventTypeWarning, "LedgerUnreadable", "ReadLedger", "%s",
-		fit(fmt.Sprintf("Cannot read the entries of ConfigMap %s/%s for nodes %s, which do not exist: remove these keys, or write them as %s",
-			r.options.Namespace, InventoryName, strings.Join(torn, ", "), `{"flavors":["NAME"],"capacity":{"nvidia.com/gpu":"8"}}`)))
+	r.recorder.Eventf(
+		queue,
+		nil,
+		corev1.EventTypeWarning,
+		"LedgerUnreadable",
+		"ReadLedger",
+		"%s",
+		fit(
+			fmt.Sprintf(
+				"Cannot read the entries of ConfigMap %s/%s for nodes %s, which do not exist: remove these keys, or write them as %s",
+				r.options.Namespace,
+				InventoryName,
+				strings.Join(torn, ", "),
+				`{"flavors":["NAME"],"capacity":{"nvidia.com/gpu":"8"}}`,
+			),
+		),
+	)
 }
 
 func encode(e nodehealth.Entry) (string, error) {

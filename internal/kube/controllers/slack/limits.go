@@ -66,7 +66,11 @@ func limitsPatch(changes []change) ([]byte, error) {
 	for _, c := range changes {
 		flavor := fmt.Sprintf("/spec/resourceGroups/%d/flavors/%d", c.group, c.flavor)
 		quota := fmt.Sprintf("%s/resources/%d", flavor, c.resource)
-		ops = append(ops, operation{"test", flavor + "/name", c.Flavor}, operation{"test", quota + "/name", c.Resource})
+		ops = append(
+			ops,
+			operation{"test", flavor + "/name", c.Flavor},
+			operation{"test", quota + "/name", c.Resource},
+		)
 		if c.limit == nil {
 			ops = append(ops, operation{Op: "remove", Path: quota + "/lendingLimit"})
 			continue
@@ -81,7 +85,10 @@ func (c change) lent(limit *core.Amount) core.Amount { return ptr.Deref(limit, c
 
 // limitedNote tells which resources the queue lends less of, "" if none.
 func limitedNote(changes []change) string {
-	less := slices.DeleteFunc(slices.Clone(changes), func(c change) bool { return c.lent(c.limit) >= c.lent(c.old) })
+	less := slices.DeleteFunc(
+		slices.Clone(changes),
+		func(c change) bool { return c.lent(c.limit) >= c.lent(c.old) },
+	)
 	if len(less) == 0 {
 		return ""
 	}
@@ -90,7 +97,10 @@ func limitedNote(changes []change) string {
 
 // restoredNote tells which resources the queue lends more of, "" if none.
 func restoredNote(changes []change) string {
-	more := slices.DeleteFunc(slices.Clone(changes), func(c change) bool { return c.lent(c.limit) < c.lent(c.old) })
+	more := slices.DeleteFunc(
+		slices.Clone(changes),
+		func(c change) bool { return c.lent(c.limit) < c.lent(c.old) },
+	)
 	if len(more) == 0 {
 		return ""
 	}

@@ -41,12 +41,16 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	}
 	w := &world{T: t, events: events.NewFakeRecorder(100)}
 	w.c = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
-		WithInterceptorFuncs(interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
-			if _, ok := o.(*kueue.ClusterQueue); ok {
-				w.patches++
-			}
-			return c.Patch(ctx, o, p, opts...)
-		}}).Build()
+		WithInterceptorFuncs(
+			interceptor.Funcs{
+				Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+					if _, ok := o.(*kueue.ClusterQueue); ok {
+						w.patches++
+					}
+					return c.Patch(ctx, o, p, opts...)
+				},
+			},
+		).Build()
 	w.r = &reconciler{
 		client: w.c, inventories: w.c, recorder: w.events,
 		options: Options{Queue: DefaultQueue, Namespace: DefaultNamespace},
@@ -150,13 +154,19 @@ func TestLendingFollowsNodes(t *testing.T) {
 			"Out of service: n1 (label autopilot.ibm.com/gpuhealth=EVICT)")
 
 	w.changeNode("n2", func(n *corev1.Node) { n.Spec.Unschedulable = true })
-	w.expect("a cordon takes everything", map[string]string{"cpu": "12", "nvidia.com/gpu": "0"},
+	w.expect(
+		"a cordon takes everything",
+		map[string]string{"cpu": "12", "nvidia.com/gpu": "0"},
 		"Warning LendingLimited Lends less: 12 of 20 cpu (default-flavor), 0 of 6 nvidia.com/gpu (default-flavor). "+
-			"Out of service: n1 (label autopilot.ibm.com/gpuhealth=EVICT), n2 (cordoned)")
+			"Out of service: n1 (label autopilot.ibm.com/gpuhealth=EVICT), n2 (cordoned)",
+	)
 
 	w.changeNode("n1", func(n *corev1.Node) { delete(n.Labels, nodehealth.HealthLabel) })
-	w.expect("one of two came back", map[string]string{"cpu": "12", "nvidia.com/gpu": "2"},
-		"Normal LendingRestored Lends more: 2 of 6 nvidia.com/gpu (default-flavor). Still out of service: n2 (cordoned)")
+	w.expect(
+		"one of two came back",
+		map[string]string{"cpu": "12", "nvidia.com/gpu": "2"},
+		"Normal LendingRestored Lends more: 2 of 6 nvidia.com/gpu (default-flavor). Still out of service: n2 (cordoned)",
+	)
 
 	w.must(w.c.Delete(w.Context(), node("n2")))
 	w.expect("a deleted node is still missing", map[string]string{"cpu": "12", "nvidia.com/gpu": "2"})
@@ -228,8 +238,11 @@ func TestRearrangedSpecIsNotPatched(t *testing.T) {
 	if got := w.limits(); len(got) != 0 {
 		t.Errorf("limits %v were written", got)
 	}
-	w.expect("the next look does it right", map[string]string{"cpu": "12", "nvidia.com/gpu": "2"},
-		"Warning LendingLimited Lends less: 2 of 6 nvidia.com/gpu (default-flavor), 12 of 20 cpu (default-flavor). Out of service: n1 (cordoned)")
+	w.expect(
+		"the next look does it right",
+		map[string]string{"cpu": "12", "nvidia.com/gpu": "2"},
+		"Warning LendingLimited Lends less: 2 of 6 nvidia.com/gpu (default-flavor), 12 of 20 cpu (default-flavor). Out of service: n1 (cordoned)",
+	)
 }
 
 func TestNoCohort(t *testing.T) {
@@ -259,11 +272,15 @@ func TestLedgerTrouble(t *testing.T) {
 	w := newWorld(t, slackQueue(), flavor(), node("n1"), stored)
 	w.reconcile()
 	got := w.told()
-	if len(got) != 1 || !strings.Contains(got[0], "LedgerUnreadable") || !strings.Contains(got[0], "for nodes gone,") {
+	if len(got) != 1 || !strings.Contains(got[0], "LedgerUnreadable") ||
+		!strings.Contains(got[0], "for nodes gone,") {
 		t.Errorf("events %q, want one that names the key that only the admin can mend", got)
 	}
 	w.must(w.c.Get(t.Context(), client.ObjectKeyFromObject(stored), stored))
-	want := map[string]string{"gone": "{", "n1": `{"flavors":["default-flavor"],"capacity":{"cpu":"8","nvidia.com/gpu":"4"}}`}
+	want := map[string]string{
+		"gone": "{",
+		"n1":   `{"flavors":["default-flavor"],"capacity":{"cpu":"8","nvidia.com/gpu":"4"}}`,
+	}
 	if diff := cmp.Diff(want, stored.Data); diff != "" {
 		t.Errorf("inventory (-want +got):\n%s", diff)
 	}
@@ -295,19 +312,33 @@ func TestNodeChanged(t *testing.T) {
 			n.Status.Conditions[0].LastHeartbeatTime = metav1.Now()
 			n.ResourceVersion = "2"
 		}, false},
-		"health label": {"it takes GPUs away", func(n *corev1.Node) { n.Labels[nodehealth.HealthLabel] = "ERR" }, true},
-		"cordon":       {"it takes the node away", func(n *corev1.Node) { n.Spec.Unschedulable = true }, true},
+		"health label": {
+			"it takes GPUs away",
+			func(n *corev1.Node) { n.Labels[nodehealth.HealthLabel] = "ERR" },
+			true,
+		},
+		"cordon": {"it takes the node away", func(n *corev1.Node) { n.Spec.Unschedulable = true }, true},
 		"not ready": {"it takes the node away", func(n *corev1.Node) {
 			n.Status.Conditions[0].Status = corev1.ConditionUnknown
 		}, true},
-		"taint":    {"it may take the node out of the pool", func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "x"}} }, true},
-		"capacity": {"the inventory remembers it", func(n *corev1.Node) { n.Status.Capacity["nvidia.com/gpu"] = resource.MustParse("3") }, true},
+		"taint": {
+			"it may take the node out of the pool",
+			func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "x"}} },
+			true,
+		},
+		"capacity": {
+			"the inventory remembers it",
+			func(n *corev1.Node) { n.Status.Capacity["nvidia.com/gpu"] = resource.MustParse("3") },
+			true,
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			after := node("n")
 			c.change(after)
-			if got := nodeChanged().Update(event.TypedUpdateEvent[*corev1.Node]{ObjectOld: node("n"), ObjectNew: after}); got != c.want {
+			if got := nodeChanged().Update(
+				event.TypedUpdateEvent[*corev1.Node]{ObjectOld: node("n"), ObjectNew: after},
+			); got != c.want {
 				t.Errorf("passed = %v, want %v: %s", got, c.want, c.why)
 			}
 		})

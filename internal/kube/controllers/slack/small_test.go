@@ -45,7 +45,10 @@ func TestFit(t *testing.T) {
 			t.Errorf("%d bytes become %d, want %d", length, len(got), want)
 		}
 	}
-	if got := fit(strings.Repeat("x", 999) + "ü and more"); !utf8.ValidString(got) || !strings.HasSuffix(got, "x...") {
+	if got := fit(
+		strings.Repeat("x", 999) + "ü and more",
+	); !utf8.ValidString(got) ||
+		!strings.HasSuffix(got, "x...") {
 		t.Errorf("cut inside a letter: %q", got[990:])
 	}
 }
@@ -53,7 +56,12 @@ func TestFit(t *testing.T) {
 // What a queue lends is more, less, or the same under two limits.
 func TestNotesOfChanges(t *testing.T) {
 	gpus := func(old, limit *core.Amount) change {
-		return change{FlavorResource: core.FlavorResource{Flavor: "f", Resource: core.GPU}, nominal: 6, old: old, limit: limit}
+		return change{
+			FlavorResource: core.FlavorResource{Flavor: "f", Resource: core.GPU},
+			nominal:        6,
+			old:            old,
+			limit:          limit,
+		}
 	}
 	some := func(n core.Amount) *core.Amount { return &n }
 	for name, c := range map[string]struct {
@@ -84,18 +92,45 @@ func TestTrouble(t *testing.T) {
 		verb  string
 		want  string
 	}{
-		"queue":     {func(o any) bool { _, is := o.(*kueue.ClusterQueue); return is }, "get", "read slack queue slack-cluster-queue: "},
-		"flavor":    {func(o any) bool { _, is := o.(*kueue.ResourceFlavor); return is }, "get", "read flavor default-flavor of slack queue slack-cluster-queue: "},
-		"nodes":     {func(any) bool { return true }, "list", "list nodes: "},
-		"inventory": {func(o any) bool { _, is := o.(*corev1.ConfigMap); return is }, "get", "read ConfigMap mlbatch-system/mlbatch-nodes: "},
-		"entries":   {func(o any) bool { _, is := o.(*corev1.ConfigMap); return is }, "patch", "update ConfigMap mlbatch-system/mlbatch-nodes: "},
-		"limits":    {func(o any) bool { _, is := o.(*kueue.ClusterQueue); return is }, "patch", "slack-cluster-queue: "},
+		"queue": {
+			func(o any) bool { _, is := o.(*kueue.ClusterQueue); return is },
+			"get",
+			"read slack queue slack-cluster-queue: ",
+		},
+		"flavor": {
+			func(o any) bool { _, is := o.(*kueue.ResourceFlavor); return is },
+			"get",
+			"read flavor default-flavor of slack queue slack-cluster-queue: ",
+		},
+		"nodes": {func(any) bool { return true }, "list", "list nodes: "},
+		"inventory": {
+			func(o any) bool { _, is := o.(*corev1.ConfigMap); return is },
+			"get",
+			"read ConfigMap mlbatch-system/mlbatch-nodes: ",
+		},
+		"entries": {
+			func(o any) bool { _, is := o.(*corev1.ConfigMap); return is },
+			"patch",
+			"update ConfigMap mlbatch-system/mlbatch-nodes: ",
+		},
+		"limits": {
+			func(o any) bool { _, is := o.(*kueue.ClusterQueue); return is },
+			"patch",
+			"slack-cluster-queue: ",
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			sick := node("n1")
 			sick.Spec.Unschedulable = true
-			w := newWorld(t, slackQueue(), flavor(), node("n0"), sick, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: InventoryName}})
+			w := newWorld(
+				t,
+				slackQueue(),
+				flavor(),
+				node("n0"),
+				sick,
+				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: InventoryName}},
+			)
 			faulty := interceptor.NewClient(w.c, interceptor.Funcs{
 				Get: func(ctx context.Context, in client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 					if c.verb == "get" && c.fails(o) {
@@ -138,7 +173,10 @@ func TestTrouble(t *testing.T) {
 // Keys that cannot be read are told once, again when they change, and not any more
 // when they were mended.
 func TestTornKeysAreToldOnce(t *testing.T) {
-	stored := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: InventoryName}, Data: map[string]string{"gone": "{"}}
+	stored := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: InventoryName},
+		Data:       map[string]string{"gone": "{"},
+	}
 	w := newWorld(t, slackQueue(), flavor(), node("n1"), stored)
 	look := func(why string, want int) {
 		t.Helper()
@@ -181,7 +219,11 @@ func TestNoCohortIsToldOfEachChange(t *testing.T) {
 func TestNamed(t *testing.T) {
 	p := named[*corev1.ConfigMap](InventoryName)
 	for name, want := range map[string]bool{InventoryName: true, "other": false} {
-		if got := p.Create(event.TypedCreateEvent[*corev1.ConfigMap]{Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}}); got != want {
+		if got := p.Create(
+			event.TypedCreateEvent[*corev1.ConfigMap]{
+				Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}},
+			},
+		); got != want {
 			t.Errorf("%s: let through %v", name, got)
 		}
 	}
@@ -203,12 +245,21 @@ func TestEntries(t *testing.T) {
 	if err != nil || text != `{"flavors":["a","b"],"capacity":{"cpu":"1500m","nvidia.com/gpu":"8"}}` {
 		t.Errorf("%s, %v", text, err)
 	}
-	same, other := nodehealth.Inventory{"n": e}, nodehealth.Inventory{"n": {Flavors: []string{"a"}, Capacity: e.Capacity}, "m": e}
+	same, other := nodehealth.Inventory{
+		"n": e,
+	}, nodehealth.Inventory{
+		"n": {Flavors: []string{"a"}, Capacity: e.Capacity},
+		"m": e,
+	}
 	data, err := inventoryChanges(same, other)
 	if err != nil || len(data) != 2 || data["n"] == nil || data["m"] == nil {
 		t.Errorf("changes %v, %v", data, err)
 	}
-	if data, err = inventoryChanges(other, same); err != nil || len(data) != 2 || data["n"] == nil || data["m"] != nil {
+	if data, err = inventoryChanges(
+		other,
+		same,
+	); err != nil || len(data) != 2 || data["n"] == nil ||
+		data["m"] != nil {
 		t.Errorf("changes back %v, %v", data, err)
 	}
 	if data, err = inventoryChanges(same, same); err != nil || len(data) != 0 {

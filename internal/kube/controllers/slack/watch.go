@@ -26,13 +26,20 @@ func sources(main, inventories cache.Cache, o Options) []source.Source {
 			named[*kueue.ClusterQueue](o.Queue), predicate.TypedGenerationChangedPredicate[*kueue.ClusterQueue]{}),
 		source.Kind(main, &kueue.ResourceFlavor{}, always[*kueue.ResourceFlavor](o),
 			predicate.TypedGenerationChangedPredicate[*kueue.ResourceFlavor]{}),
-		source.Kind(inventories, &corev1.ConfigMap{}, always[*corev1.ConfigMap](o), named[*corev1.ConfigMap](InventoryName)),
+		source.Kind(
+			inventories,
+			&corev1.ConfigMap{},
+			always[*corev1.ConfigMap](o),
+			named[*corev1.ConfigMap](InventoryName),
+		),
 	}
 }
 
 func always[T client.Object](o Options) handler.TypedEventHandler[T, reconcile.Request] {
 	requests := []reconcile.Request{{NamespacedName: client.ObjectKey{Name: o.Queue}}}
-	return handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, T) []reconcile.Request { return requests })
+	return handler.TypedEnqueueRequestsFromMapFunc(
+		func(context.Context, T) []reconcile.Request { return requests },
+	)
 }
 
 func named[T client.Object](name string) predicate.TypedPredicate[T] {

@@ -47,7 +47,11 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 	r := &reconciler{opts}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("termination").
-		Watches(&corev1.Pod{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.NewPredicateFuncs(r.tooLong))).
+		Watches(
+			&corev1.Pod{},
+			&handler.EnqueueRequestForObject{},
+			builder.WithPredicates(predicate.NewPredicateFuncs(r.tooLong)),
+		).
 		WithOptions(fairqueue.Options()).
 		Complete(r)
 }
@@ -90,14 +94,32 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, nil
 	}
 	left, _ := r.left(&p)
-	err := r.Client.Delete(ctx, &p, client.GracePeriodSeconds(int64(left.Seconds())), client.Preconditions{UID: &p.UID})
+	err := r.Client.Delete(
+		ctx,
+		&p,
+		client.GracePeriodSeconds(int64(left.Seconds())),
+		client.Preconditions{UID: &p.UID},
+	)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("shorten the time that pod %s has to end: %w", req.NamespacedName, err)
+		return reconcile.Result{}, fmt.Errorf(
+			"shorten the time that pod %s has to end: %w",
+			req.NamespacedName,
+			err,
+		)
 	}
-	r.Recorder.Eventf(&p, nil, corev1.EventTypeWarning, Shortened, Shortened,
-		"It ends within %s: it was deleted with %s to do so, and pods may take %s here (tenants.maxTerminationTime of the configuration)", left, grace(&p), r.Longest)
+	r.Recorder.Eventf(
+		&p,
+		nil,
+		corev1.EventTypeWarning,
+		Shortened,
+		Shortened,
+		"It ends within %s: it was deleted with %s to do so, and pods may take %s here (tenants.maxTerminationTime of the configuration)",
+		left,
+		grace(&p),
+		r.Longest,
+	)
 	return reconcile.Result{}, nil
 }

@@ -56,22 +56,38 @@ func TestPodsHaveTheLongestTimeAtMost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var got int64
 			told := events.NewFakeRecorder(1)
-			c0 := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(c.pod).WithInterceptorFuncs(interceptor.Funcs{
-				Delete: func(_ context.Context, _ client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
-					var asked client.DeleteOptions
-					asked.ApplyOptions(opts)
-					if asked.Preconditions == nil || *asked.Preconditions.UID != o.GetUID() {
-						t.Error("it may be another pod by now")
-					}
-					got = *asked.GracePeriodSeconds
-					return nil
+			c0 := fake.NewClientBuilder().WithScheme(
+				scheme.New(),
+			).WithObjects(
+				c.pod,
+			).WithInterceptorFuncs(
+				interceptor.Funcs{
+					Delete: func(_ context.Context, _ client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+						var asked client.DeleteOptions
+						asked.ApplyOptions(opts)
+						if asked.Preconditions == nil || *asked.Preconditions.UID != o.GetUID() {
+							t.Error("it may be another pod by now")
+						}
+						got = *asked.GracePeriodSeconds
+						return nil
+					},
 				},
-			}).Build()
-			r := &reconciler{Options{Client: c0, Clock: clocktesting.NewFakePassiveClock(now), Recorder: told, Longest: 15 * time.Minute}}
+			).Build()
+			r := &reconciler{
+				Options{
+					Client:   c0,
+					Clock:    clocktesting.NewFakePassiveClock(now),
+					Recorder: told,
+					Longest:  15 * time.Minute,
+				},
+			}
 			if looked := r.tooLong(c.pod); looked != (c.want > 0) {
 				t.Errorf("it is looked at: %v", looked)
 			}
-			if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(c.pod)}); err != nil {
+			if _, err := r.Reconcile(
+				t.Context(),
+				reconcile.Request{NamespacedName: client.ObjectKeyFromObject(c.pod)},
+			); err != nil {
 				t.Fatal(err)
 			}
 			if got != c.want {
@@ -92,8 +108,13 @@ func TestPodsHaveTheLongestTimeAtMost(t *testing.T) {
 }
 
 func TestPodsThatAreGoneNeedNoTime(t *testing.T) {
-	r := &reconciler{Options{Client: fake.NewClientBuilder().WithScheme(scheme.New()).Build(), Longest: time.Minute}}
-	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "blue", Name: "p"}}); err != nil {
+	r := &reconciler{
+		Options{Client: fake.NewClientBuilder().WithScheme(scheme.New()).Build(), Longest: time.Minute},
+	}
+	if _, err := r.Reconcile(
+		t.Context(),
+		reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "blue", Name: "p"}},
+	); err != nil {
 		t.Error(err)
 	}
 }

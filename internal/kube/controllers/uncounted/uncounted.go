@@ -70,7 +70,8 @@ func newReconciler(opts Options) *reconciler {
 // runs reports whether a pod says that it counts with a Workload, and has a node.
 func runs(o client.Object) bool {
 	p, is := o.(*corev1.Pod)
-	return is && p.Annotations[kueue.WorkloadAnnotation] != "" && p.DeletionTimestamp == nil && convert.PodState(p).HoldsPlace()
+	return is && p.Annotations[kueue.WorkloadAnnotation] != "" && p.DeletionTimestamp == nil &&
+		convert.PodState(p).HoldsPlace()
 }
 
 // starts lets through pods that have a node from now on.
@@ -160,7 +161,10 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 // waited is for how long the pods of a Workload have been without quota, if they are.
-func (r *reconciler) waited(name types.NamespacedName, without bool) time.Duration { //nolint:revive // a fact about the pods
+func (r *reconciler) waited( //nolint:revive // a fact about the pods
+	name types.NamespacedName,
+	without bool,
+) time.Duration {
 	if !without {
 		r.since.Forget(name)
 		return 0
@@ -176,14 +180,24 @@ func (r *reconciler) waited(name types.NamespacedName, without bool) time.Durati
 // running are the pods of a team that name a Workload and have nodes.
 func (r *reconciler) running(ctx context.Context, name types.NamespacedName) ([]corev1.Pod, error) {
 	var ns corev1.Namespace
-	if err := r.Client.Get(ctx, types.NamespacedName{Name: name.Namespace}, &ns, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.Get(
+		ctx,
+		types.NamespacedName{Name: name.Namespace},
+		&ns,
+		client.UnsafeDisableDeepCopy,
+	); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
 	if ns.Labels[kueue.TeamNamespaceLabel] != "true" {
 		return nil, nil // who may create pods there may create them without a queue
 	}
 	var pods corev1.PodList
-	if err := r.Client.List(ctx, &pods, client.InNamespace(name.Namespace), client.MatchingFields{r.PodIndex: name.Name}); err != nil {
+	if err := r.Client.List(
+		ctx,
+		&pods,
+		client.InNamespace(name.Namespace),
+		client.MatchingFields{r.PodIndex: name.Name},
+	); err != nil {
 		return nil, fmt.Errorf("list pods of workload %s: %w", name, err)
 	}
 	var out []corev1.Pod
@@ -204,7 +218,15 @@ func (r *reconciler) stop(ctx context.Context, p *corev1.Pod, why string) error 
 	if err != nil {
 		return fmt.Errorf("stop pod %s/%s, which runs without quota: %w", p.Namespace, p.Name, err)
 	}
-	r.Recorder.Eventf(p, nil, corev1.EventTypeWarning, Stopped, Stopped,
-		"Stopped, because it ran without quota: Workload %s, which it counts with, %s. Delete what made it, and submit the job again", p.Annotations[kueue.WorkloadAnnotation], why)
+	r.Recorder.Eventf(
+		p,
+		nil,
+		corev1.EventTypeWarning,
+		Stopped,
+		Stopped,
+		"Stopped, because it ran without quota: Workload %s, which it counts with, %s. Delete what made it, and submit the job again",
+		p.Annotations[kueue.WorkloadAnnotation],
+		why,
+	)
 	return nil
 }

@@ -32,9 +32,14 @@ func workload(change func(*kueue.Workload)) *kueue.Workload {
 // bound is a pod that names the Workload and runs.
 func bound(change func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "p", UID: "p", Annotations: map[string]string{kueue.WorkloadAnnotation: "w"}},
-		Spec:       corev1.PodSpec{NodeName: "node"},
-		Status:     corev1.PodStatus{Phase: corev1.PodRunning},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:   "blue",
+			Name:        "p",
+			UID:         "p",
+			Annotations: map[string]string{kueue.WorkloadAnnotation: "w"},
+		},
+		Spec:   corev1.PodSpec{NodeName: "node"},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning},
 	}
 	if change != nil {
 		change(p)
@@ -44,12 +49,16 @@ func bound(change func(*corev1.Pod)) *corev1.Pod {
 
 func condition(kind string) func(*kueue.Workload) {
 	return func(w *kueue.Workload) {
-		w.Status.Conditions = []metav1.Condition{{Type: kind, Status: metav1.ConditionTrue, LastTransitionTime: metav1.Now()}}
+		w.Status.Conditions = []metav1.Condition{
+			{Type: kind, Status: metav1.ConditionTrue, LastTransitionTime: metav1.Now()},
+		}
 	}
 }
 
 func team(is string) *corev1.Namespace {
-	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: is}}}
+	return &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: is}},
+	}
 }
 
 func TestPodsThatCountWithNoWorkloadAreStopped(t *testing.T) {
@@ -74,9 +83,18 @@ func TestPodsThatCountWithNoWorkloadAreStopped(t *testing.T) {
 			if c.workload != nil {
 				objects = append(objects, c.workload)
 			}
-			cl := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(objects...).WithIndex(&corev1.Pod{}, admission.PodIndex, admission.IndexPod).Build()
+			cl := fake.NewClientBuilder().WithScheme(
+				scheme.New(),
+			).WithObjects(
+				objects...).WithIndex(
+				&corev1.Pod{},
+				admission.PodIndex,
+				admission.IndexPod,
+			).Build()
 			clock, told := clocktesting.NewFakePassiveClock(time.Unix(1000, 0)), events.NewFakeRecorder(1)
-			r := newReconciler(Options{Client: cl, Live: cl, Clock: clock, Recorder: told, PodIndex: admission.PodIndex})
+			r := newReconciler(
+				Options{Client: cl, Live: cl, Clock: clock, Recorder: told, PodIndex: admission.PodIndex},
+			)
 			key := client.ObjectKey{Namespace: "blue", Name: "w"}
 			look := func() time.Duration {
 				t.Helper()
@@ -108,30 +126,57 @@ func TestPodsThatCountWithNoWorkloadAreStopped(t *testing.T) {
 // What the cache does not show yet stops nothing, and who has quota again has all the time anew.
 func TestTheAPIServerIsAskedBeforeAPodIsStopped(t *testing.T) {
 	build := func(objects ...client.Object) client.WithWatch {
-		return fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(objects...).WithIndex(&corev1.Pod{}, admission.PodIndex, admission.IndexPod).Build()
+		return fake.NewClientBuilder().WithScheme(
+			scheme.New(),
+		).WithObjects(
+			objects...).WithIndex(
+			&corev1.Pod{},
+			admission.PodIndex,
+			admission.IndexPod,
+		).Build()
 	}
 	cached, live := build(team("true"), bound(nil)), build(workload(nil))
 	clock := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
-	r := newReconciler(Options{Client: cached, Live: live, Clock: clock, Recorder: events.NewFakeRecorder(1), PodIndex: admission.PodIndex})
+	r := newReconciler(
+		Options{
+			Client:   cached,
+			Live:     live,
+			Clock:    clock,
+			Recorder: events.NewFakeRecorder(1),
+			PodIndex: admission.PodIndex,
+		},
+	)
 	for range 2 {
-		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "blue", Name: "w"}}); err != nil {
+		if _, err := r.Reconcile(
+			t.Context(),
+			reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "blue", Name: "w"}},
+		); err != nil {
 			t.Fatal(err)
 		}
 		clock.SetTime(clock.Now().Add(patience))
 	}
-	if err := cached.Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "p"}, &corev1.Pod{}); err != nil {
+	if err := cached.Get(
+		t.Context(),
+		client.ObjectKey{Namespace: "blue", Name: "p"},
+		&corev1.Pod{},
+	); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestWhoIsLookedAt(t *testing.T) {
 	waits := bound(func(p *corev1.Pod) { p.Spec.NodeName = "" })
-	if s := starts(); !s.Create(event.CreateEvent{Object: bound(nil)}) || s.Create(event.CreateEvent{Object: waits}) ||
-		!s.Update(event.UpdateEvent{ObjectOld: waits, ObjectNew: bound(nil)}) || s.Update(event.UpdateEvent{ObjectOld: bound(nil), ObjectNew: bound(nil)}) {
+	if s := starts(); !s.Create(event.CreateEvent{Object: bound(nil)}) ||
+		s.Create(event.CreateEvent{Object: waits}) ||
+		!s.Update(event.UpdateEvent{ObjectOld: waits, ObjectNew: bound(nil)}) ||
+		s.Update(event.UpdateEvent{ObjectOld: bound(nil), ObjectNew: bound(nil)}) {
 		t.Error("pods are looked at when they get a node")
 	}
-	if e := ends(); e.Create(event.CreateEvent{Object: workload(nil)}) || !e.Delete(event.DeleteEvent{Object: workload(nil)}) ||
-		!e.Update(event.UpdateEvent{ObjectOld: workload(nil), ObjectNew: workload(condition(kueue.WorkloadFinished))}) {
+	if e := ends(); e.Create(event.CreateEvent{Object: workload(nil)}) ||
+		!e.Delete(event.DeleteEvent{Object: workload(nil)}) ||
+		!e.Update(
+			event.UpdateEvent{ObjectOld: workload(nil), ObjectNew: workload(condition(kueue.WorkloadFinished))},
+		) {
 		t.Error("Workloads are looked at when they count no pods any more")
 	}
 	cl := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(workload(nil)).Build()

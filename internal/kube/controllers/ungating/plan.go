@@ -41,13 +41,15 @@ type outcome struct {
 
 // waiting reports whether a pod waits for nothing but its node.
 func waiting(p *corev1.Pod) bool {
-	return p.Spec.NodeName == "" && p.DeletionTimestamp == nil && len(p.Spec.SchedulingGates) == 1 && podmeta.Unplaced(p)
+	return p.Spec.NodeName == "" && p.DeletionTimestamp == nil && len(p.Spec.SchedulingGates) == 1 &&
+		podmeta.Unplaced(p)
 }
 
 // told is the node that a pod was told, "" if it was told none. It comes last in each of the
 // alternatives that its author has: one who names other nodes in them was told none by us.
 func told(p *corev1.Pod) (node string) {
-	if p.Spec.Affinity == nil || p.Spec.Affinity.NodeAffinity == nil || p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+	if p.Spec.Affinity == nil || p.Spec.Affinity.NodeAffinity == nil ||
+		p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return ""
 	}
 	for _, t := range p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
@@ -58,7 +60,9 @@ func told(p *corev1.Pod) (node string) {
 			return ""
 		}
 		last := t.MatchFields[len(t.MatchFields)-1]
-		if last.Key != metav1.ObjectNameField || last.Operator != corev1.NodeSelectorOpIn || len(last.Values) != 1 || node != "" && node != last.Values[0] {
+		if last.Key != metav1.ObjectNameField || last.Operator != corev1.NodeSelectorOpIn ||
+			len(last.Values) != 1 ||
+			node != "" && node != last.Values[0] {
 			return ""
 		}
 		node = last.Values[0]
@@ -179,7 +183,10 @@ func strays(g gang.Gang, members []gang.Member, pods map[types.UID]*corev1.Pod) 
 				continue
 			}
 			if room[m.Node]--; room[m.Node] < 0 {
-				out = append(out, stray{pods[m.UID], fmt.Sprintf("its job was given other nodes than %s, which it waits for", m.Node)})
+				out = append(
+					out,
+					stray{pods[m.UID], fmt.Sprintf("its job was given other nodes than %s, which it waits for", m.Node)},
+				)
 			}
 		}
 	}
@@ -189,7 +196,10 @@ func strays(g gang.Gang, members []gang.Member, pods map[types.UID]*corev1.Pod) 
 // placed returns a pod that may be scheduled, on a node if one is named.
 func placed(p *corev1.Pod, node string) *corev1.Pod {
 	out := p.DeepCopy()
-	out.Spec.SchedulingGates = slices.DeleteFunc(out.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == kueue.TopologyGate })
+	out.Spec.SchedulingGates = slices.DeleteFunc(
+		out.Spec.SchedulingGates,
+		func(g corev1.PodSchedulingGate) bool { return g.Name == kueue.TopologyGate },
+	)
 	if node == "" {
 		return out
 	}
@@ -200,9 +210,15 @@ func placed(p *corev1.Pod, node string) *corev1.Pod {
 		out.Spec.Affinity.NodeAffinity = &corev1.NodeAffinity{}
 	}
 	required := &out.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-	here := corev1.NodeSelectorRequirement{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}
+	here := corev1.NodeSelectorRequirement{
+		Key:      metav1.ObjectNameField,
+		Operator: corev1.NodeSelectorOpIn,
+		Values:   []string{node},
+	}
 	if *required == nil || len((*required).NodeSelectorTerms) == 0 {
-		*required = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{here}}}}
+		*required = &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{here}}},
+		}
 		return out
 	}
 	// Terms are alternatives, so it goes into each of them. An empty one matches no node, and would

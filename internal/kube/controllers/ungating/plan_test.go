@@ -30,8 +30,14 @@ func others() jobs.Schedulers {
 // a is a pod of a pod set in some state.
 func a(name, set string, changes ...func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "blue", Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(admittedAt.Add(time.Second)),
-		Labels: map[string]string{kueue.PodSetLabel: set}, Annotations: map[string]string{kueue.WorkloadAnnotation: "w"},
+		Namespace:         "blue",
+		Name:              name,
+		UID:               types.UID(name),
+		CreationTimestamp: metav1.NewTime(admittedAt.Add(time.Second)),
+		Labels: map[string]string{
+			kueue.PodSetLabel: set,
+		},
+		Annotations: map[string]string{kueue.WorkloadAnnotation: "w"},
 	}}
 	p.Spec.SchedulerName = corev1.DefaultSchedulerName
 	for _, change := range changes {
@@ -75,7 +81,12 @@ func set(name string, count int, places ...core.Place) gang.Set {
 func at(node string, count int32) core.Place { return core.Place{Node: node, Count: count} }
 
 func of(sets ...gang.Set) gang.Gang {
-	return gang.Gang{Key: gang.Key{Kind: gang.KindWorkload, Namespace: "blue", Name: "w"}, Admitted: true, AdmittedAt: admittedAt, Sets: sets}
+	return gang.Gang{
+		Key:        gang.Key{Kind: gang.KindWorkload, Namespace: "blue", Name: "w"},
+		Admitted:   true,
+		AdmittedAt: admittedAt,
+		Sets:       sets,
+	}
 }
 
 // text is an outcome in a line.
@@ -114,8 +125,11 @@ func TestPlan(t *testing.T) {
 			want: "waits: Workload blue/w starts as a whole: 2 of 3 pods exist",
 		},
 		"not admitted": {
-			why:  "its nodes are those of others by now",
-			gang: gang.Gang{Key: gang.Key{Kind: gang.KindWorkload, Namespace: "blue", Name: "w"}, Sets: []gang.Set{set("s", 1, at("n1", 1))}},
+			why: "its nodes are those of others by now",
+			gang: gang.Gang{
+				Key:  gang.Key{Kind: gang.KindWorkload, Namespace: "blue", Name: "w"},
+				Sets: []gang.Set{set("s", 1, at("n1", 1))},
+			},
 			pods: []*corev1.Pod{a("p-1", "s", held)},
 			want: "waits: Workload blue/w is not admitted yet",
 		},
@@ -153,7 +167,11 @@ func TestPlan(t *testing.T) {
 		"a replacement": {
 			why:  "it has the place of the pod that failed",
 			gang: of(set("s", 2, at("n1", 1), at("n2", 1))),
-			pods: []*corev1.Pod{a("p-1", "s", on("n1"), phase(corev1.PodFailed)), a("p-2", "s", on("n2")), a("p-3", "s", held)},
+			pods: []*corev1.Pod{
+				a("p-1", "s", on("n1"), phase(corev1.PodFailed)),
+				a("p-2", "s", on("n2")),
+				a("p-3", "s", held),
+			},
 			want: "p-3@n1",
 		},
 		"a replacement, its place is taken still": {
@@ -201,7 +219,10 @@ func TestPlan(t *testing.T) {
 		"held by its author for mlbatch's scheduler": {
 			why:  "it is told its node as well, and counts from then on",
 			gang: of(set("s", 2, at("n1", 1), at("n2", 1))),
-			pods: []*corev1.Pod{a("p-1", "s", by("mlbatch-scheduler"), toldOf("n2")), a("p-2", "s", by("mlbatch-scheduler"), held)},
+			pods: []*corev1.Pod{
+				a("p-1", "s", by("mlbatch-scheduler"), toldOf("n2")),
+				a("p-2", "s", by("mlbatch-scheduler"), held),
+			},
 			want: "p-2@n1",
 		},
 		"an unknown pod set": {
@@ -240,7 +261,12 @@ func TestPlanKeepsToThePlaces(t *testing.T) {
 				"leaving": func(p *corev1.Pod) { on(node)(p); leaving(p) },
 				"failed":  func(p *corev1.Pod) { on(node)(p); phase(corev1.PodFailed)(p) },
 			}
-			state := rapid.SampledFrom([]string{"held", "held", "held", "held", "told", "bound", "leaving", "failed"}).Draw(t, "state")
+			state := rapid.SampledFrom(
+				[]string{"held", "held", "held", "held", "told", "bound", "leaving", "failed"},
+			).Draw(
+				t,
+				"state",
+			)
 			pods = append(pods, a(fmt.Sprintf("p-%d", i), "s", states[state]))
 		}
 		out := plan(g, pods, nil, others())
@@ -277,10 +303,22 @@ func TestPlanKeepsToThePlaces(t *testing.T) {
 // What its author asks of nodes holds beside the node that a pod is told.
 func TestPlaced(t *testing.T) {
 	pool := corev1.NodeSelectorRequirement{Key: "pool", Operator: corev1.NodeSelectorOpExists}
-	here := corev1.NodeSelectorRequirement{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"n1"}}
-	elsewhere := corev1.NodeSelectorRequirement{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"n9"}}
+	here := corev1.NodeSelectorRequirement{
+		Key:      "metadata.name",
+		Operator: corev1.NodeSelectorOpIn,
+		Values:   []string{"n1"},
+	}
+	elsewhere := corev1.NodeSelectorRequirement{
+		Key:      "metadata.name",
+		Operator: corev1.NodeSelectorOpIn,
+		Values:   []string{"n9"},
+	}
 	required := func(terms ...corev1.NodeSelectorTerm) *corev1.Affinity {
-		return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
+		return &corev1.Affinity{
+			NodeAffinity: &corev1.NodeAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms},
+			},
+		}
 	}
 	for name, tc := range map[string]struct {
 		was, want *corev1.Affinity
@@ -313,7 +351,10 @@ func TestPlaced(t *testing.T) {
 			if d := cmp.Diff(tc.want, got.Spec.Affinity); d != "" {
 				t.Errorf("affinity (-want +got):\n%s", d)
 			}
-			if d := cmp.Diff([]corev1.PodSchedulingGate{{Name: "example.com/mine"}}, got.Spec.SchedulingGates); d != "" {
+			if d := cmp.Diff(
+				[]corev1.PodSchedulingGate{{Name: "example.com/mine"}},
+				got.Spec.SchedulingGates,
+			); d != "" {
 				t.Errorf("gates (-want +got):\n%s", d)
 			}
 			if told(got) != tc.node {
@@ -329,7 +370,11 @@ func TestPlaced(t *testing.T) {
 // A pod whose author names nodes was not told one of them: it would count as bound where it is not.
 func TestToldNothingByItsAuthor(t *testing.T) {
 	name := func(nodes ...string) corev1.NodeSelectorTerm {
-		return corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: nodes}}}
+		return corev1.NodeSelectorTerm{
+			MatchFields: []corev1.NodeSelectorRequirement{
+				{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: nodes},
+			},
+		}
 	}
 	for why, terms := range map[string][]corev1.NodeSelectorTerm{
 		"either of two, one by one":   {name("n1"), name("n2")},
@@ -339,7 +384,11 @@ func TestToldNothingByItsAuthor(t *testing.T) {
 		"every node but one":          {{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"n1"}}}}},
 	} {
 		p := a("p", "s")
-		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
+		p.Spec.Affinity = &corev1.Affinity{
+			NodeAffinity: &corev1.NodeAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms},
+			},
+		}
 		if node := told(p); node != "" {
 			t.Errorf("%s: it was told %s", why, node)
 		}
@@ -349,8 +398,8 @@ func TestToldNothingByItsAuthor(t *testing.T) {
 	}
 }
 
-// BenchmarkSurplus plans for a gang of which there are many more pods than places. What a pass costs must grow with
-// the pods and not with their square: other gangs wait behind it.
+// BenchmarkSurplus plans for a gang of which there are many more pods than places. What a pass costs must
+// grow with the pods and not with their square: other gangs wait behind it.
 func BenchmarkSurplus(b *testing.B) {
 	for _, n := range []int{1000, 10000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {

@@ -49,7 +49,8 @@ const Index = "mlbatch.dev/waits-for-node"
 // IndexWaiting returns the Workload of a pod that waits, for Index.
 func IndexWaiting(o client.Object) []string {
 	p, is := o.(*corev1.Pod)
-	if !is || p.Spec.NodeName != "" || p.DeletionTimestamp != nil || convert.PodState(p).Ended || p.Annotations[kueue.WorkloadAnnotation] == "" {
+	if !is || p.Spec.NodeName != "" || p.DeletionTimestamp != nil || convert.PodState(p).Ended ||
+		p.Annotations[kueue.WorkloadAnnotation] == "" {
 		return nil
 	}
 	if !podmeta.Unplaced(p) && told(p) == "" {
@@ -121,10 +122,18 @@ func admitted(o client.Object) bool {
 // wait for its node: nobody else may let it go.
 func (r *reconciler) ofPod(_ context.Context, o client.Object) []reconcile.Request {
 	p, is := o.(*corev1.Pod)
-	if !is || r.Schedulers.Own(p.Spec.SchedulerName) && !podmeta.Unplaced(p) || p.Annotations[kueue.WorkloadAnnotation] == "" {
+	if !is || r.Schedulers.Own(p.Spec.SchedulerName) && !podmeta.Unplaced(p) ||
+		p.Annotations[kueue.WorkloadAnnotation] == "" {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: p.Namespace, Name: p.Annotations[kueue.WorkloadAnnotation]}}}
+	return []reconcile.Request{
+		{
+			NamespacedName: types.NamespacedName{
+				Namespace: p.Namespace,
+				Name:      p.Annotations[kueue.WorkloadAnnotation],
+			},
+		},
+	}
 }
 
 // Reconcile tells the pods of one Workload their nodes, as far as they may start.
@@ -164,7 +173,13 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // pods are those of a Workload that an index has. They belong to the cache.
 func (r *reconciler) pods(ctx context.Context, w types.NamespacedName, index string) ([]*corev1.Pod, error) {
 	var list corev1.PodList
-	if err := r.Client.List(ctx, &list, client.InNamespace(w.Namespace), client.MatchingFields{index: w.Name}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(
+		ctx,
+		&list,
+		client.InNamespace(w.Namespace),
+		client.MatchingFields{index: w.Name},
+		client.UnsafeDisableDeepCopy,
+	); err != nil {
 		return nil, fmt.Errorf("list pods of workload %s: %w", w, err)
 	}
 	out := make([]*corev1.Pod, len(list.Items))
@@ -233,7 +248,12 @@ func (r *reconciler) release(ctx context.Context, w types.NamespacedName, all []
 }
 
 // move evicts strays. It says when to look again.
-func (r *reconciler) move(ctx context.Context, w *kueue.Workload, pods []*corev1.Pod, all []stray) (time.Duration, error) {
+func (r *reconciler) move(
+	ctx context.Context,
+	w *kueue.Workload,
+	pods []*corev1.Pod,
+	all []stray,
+) (time.Duration, error) {
 	if len(all) == 0 {
 		return 0, nil
 	}
@@ -251,7 +271,12 @@ func (r *reconciler) move(ctx context.Context, w *kueue.Workload, pods []*corev1
 // say tells on the pods that wait what they wait for, once that is longer than a gang takes to
 // come together: in the condition in which a scheduler says it of pods that it looks at. It says
 // when to look again.
-func (r *reconciler) say(ctx context.Context, g gang.Gang, pods []*corev1.Pod, why string) (time.Duration, error) {
+func (r *reconciler) say(
+	ctx context.Context,
+	g gang.Gang,
+	pods []*corev1.Pod,
+	why string,
+) (time.Duration, error) {
 	since := g.AdmittedAt
 	var wait []*corev1.Pod
 	for _, p := range pods {
@@ -280,7 +305,12 @@ func (r *reconciler) say(ctx context.Context, g gang.Gang, pods []*corev1.Pod, w
 		}
 		group.Go(func() error {
 			patch := client.StrategicMergeFrom(p.DeepCopy(), client.MergeFromWithOptimisticLock{})
-			if err := r.Client.Status().Patch(ctx, out, patch); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			if err := r.Client.Status().Patch(
+				ctx,
+				out,
+				patch,
+			); err != nil && !apierrors.IsNotFound(err) &&
+				!apierrors.IsConflict(err) {
 				failed[n] = fmt.Errorf("tell pod %s/%s what it waits for: %w", p.Namespace, p.Name, err)
 			}
 			return nil
@@ -295,7 +325,10 @@ func (r *reconciler) say(ctx context.Context, g gang.Gang, pods []*corev1.Pod, w
 
 // explained returns a pod that says what it waits for, and whether it did not say so already.
 func explained(p *corev1.Pod, why string, now time.Time) (out *corev1.Pod, changed bool) {
-	i := slices.IndexFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
+	i := slices.IndexFunc(
+		p.Status.Conditions,
+		func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled },
+	)
 	if i >= 0 && p.Status.Conditions[i].Message == why {
 		return p, false
 	}
@@ -303,7 +336,10 @@ func explained(p *corev1.Pod, why string, now time.Time) (out *corev1.Pod, chang
 	if i < 0 {
 		i = len(out.Status.Conditions)
 		out.Status.Conditions = append(out.Status.Conditions, corev1.PodCondition{
-			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated, LastTransitionTime: metav1.NewTime(now),
+			Type:               corev1.PodScheduled,
+			Status:             corev1.ConditionFalse,
+			Reason:             corev1.PodReasonSchedulingGated,
+			LastTransitionTime: metav1.NewTime(now),
 		})
 	}
 	out.Status.Conditions[i].Message = why

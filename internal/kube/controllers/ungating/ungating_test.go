@@ -35,14 +35,20 @@ var request = reconcile.Request{NamespacedName: types.NamespacedName{Namespace: 
 
 // work is an admitted Workload of the Job train, with a pod on each of some nodes.
 func work(nodes ...string) *kueue.Workload {
-	w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "w", OwnerReferences: []metav1.OwnerReference{
-		{APIVersion: "batch/v1", Kind: "Job", Name: "train", UID: "j", Controller: new(true)},
-	}}}
+	w := &kueue.Workload{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "w", OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "batch/v1", Kind: "Job", Name: "train", UID: "j", Controller: new(true)},
+		}},
+	}
 	count := int32(len(nodes))
 	w.Spec.PodSets = []kueue.PodSet{{Name: "s", Count: count}}
 	w.Status.Conditions = []metav1.Condition{
 		{Type: kueue.WorkloadQuotaReserved, Status: metav1.ConditionTrue},
-		{Type: kueue.WorkloadAdmitted, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(admittedAt)},
+		{
+			Type:               kueue.WorkloadAdmitted,
+			Status:             metav1.ConditionTrue,
+			LastTransitionTime: metav1.NewTime(admittedAt),
+		},
 	}
 	topology := &kueue.TopologyAssignment{Levels: []string{core.HostnameLabel}}
 	for _, n := range nodes {
@@ -51,7 +57,10 @@ func work(nodes ...string) *kueue.Workload {
 			PodCounts: kueue.TopologyAssignmentSlicePodCounts{Universal: new(int32(1))},
 		})
 	}
-	w.Status.Admission = &kueue.Admission{ClusterQueue: "q", PodSetAssignments: []kueue.PodSetAssignment{{Name: "s", Count: &count, TopologyAssignment: topology}}}
+	w.Status.Admission = &kueue.Admission{
+		ClusterQueue:      "q",
+		PodSetAssignments: []kueue.PodSetAssignment{{Name: "s", Count: &count, TopologyAssignment: topology}},
+	}
 	return w
 }
 
@@ -71,35 +80,54 @@ type world struct {
 }
 
 func newWorld(objects ...client.Object) *world {
-	w := &world{events: events.NewFakeRecorder(100), clock: testclock.NewFakeClock(admittedAt.Add(time.Second)), refuses: map[string]error{}}
-	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(objects...).WithStatusSubresource(&corev1.Pod{}).
-		WithIndex(&corev1.Pod{}, podIndex, func(o client.Object) []string { return []string{o.GetAnnotations()[kueue.WorkloadAnnotation]} }).
-		WithIndex(&corev1.Pod{}, Index, IndexWaiting).
-		WithInterceptorFuncs(interceptor.Funcs{
-			List: func(ctx context.Context, in client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-				if pods, is := list.(*corev1.PodList); is && w.stale != nil {
-					w.stale.DeepCopyInto(pods)
-					return nil
-				}
-				w.lists++
-				return in.List(ctx, list, opts...)
+	w := &world{
+		events:  events.NewFakeRecorder(100),
+		clock:   testclock.NewFakeClock(admittedAt.Add(time.Second)),
+		refuses: map[string]error{},
+	}
+	c := fake.NewClientBuilder().WithScheme(
+		scheme.New(),
+	).WithObjects(
+		objects...).WithStatusSubresource(
+		&corev1.Pod{},
+	).
+		WithIndex(
+			&corev1.Pod{},
+			podIndex,
+			func(o client.Object) []string { return []string{o.GetAnnotations()[kueue.WorkloadAnnotation]} },
+		).
+		WithIndex(
+			&corev1.Pod{},
+			Index,
+			IndexWaiting,
+		).
+		WithInterceptorFuncs(
+			interceptor.Funcs{
+				List: func(ctx context.Context, in client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+					if pods, is := list.(*corev1.PodList); is && w.stale != nil {
+						w.stale.DeepCopyInto(pods)
+						return nil
+					}
+					w.lists++
+					return in.List(ctx, list, opts...)
+				},
+				Patch: func(ctx context.Context, in client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+					if err := w.refuses[o.GetName()]; err != nil {
+						return err
+					}
+					if p, is := o.(*corev1.Pod); is {
+						w.mu.Lock()
+						w.patched = append(w.patched, p.Name+"@"+told(p))
+						w.mu.Unlock()
+					}
+					return in.Patch(ctx, o, patch, opts...)
+				},
+				SubResourceCreate: func(ctx context.Context, in client.Client, sub string, o, what client.Object, opts ...client.SubResourceCreateOption) error {
+					w.evicted = append(w.evicted, o.GetName())
+					return in.SubResource(sub).Create(ctx, o, what, opts...)
+				},
 			},
-			Patch: func(ctx context.Context, in client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
-				if err := w.refuses[o.GetName()]; err != nil {
-					return err
-				}
-				if p, is := o.(*corev1.Pod); is {
-					w.mu.Lock()
-					w.patched = append(w.patched, p.Name+"@"+told(p))
-					w.mu.Unlock()
-				}
-				return in.Patch(ctx, o, patch, opts...)
-			},
-			SubResourceCreate: func(ctx context.Context, in client.Client, sub string, o, what client.Object, opts ...client.SubResourceCreateOption) error {
-				w.evicted = append(w.evicted, o.GetName())
-				return in.SubResource(sub).Create(ctx, o, what, opts...)
-			},
-		}).Build()
+		).Build()
 	w.reconciler = &reconciler{
 		Options: Options{
 			Client: c, Clock: w.clock, Schedulers: others(), PodIndex: podIndex,
@@ -213,7 +241,10 @@ func TestWaitIsExplained(t *testing.T) {
 	w.clock.Step(again)
 	_, again = w.look(t)
 	first := said()
-	if !strings.HasPrefix(first, "PodScheduled False SchedulingGated: Workload blue/w starts as a whole: 1 of 2 pods exist") {
+	if !strings.HasPrefix(
+		first,
+		"PodScheduled False SchedulingGated: Workload blue/w starts as a whole: 1 of 2 pods exist",
+	) {
 		t.Fatalf("it says %q", first)
 	}
 	w.clock.Step(again)
@@ -224,7 +255,10 @@ func TestWaitIsExplained(t *testing.T) {
 
 // A pod that was told a node which its job has lost is evicted, if the job survives that.
 func TestPodForALostNodeIsEvicted(t *testing.T) {
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "train", UID: "j"}, Spec: batchv1.JobSpec{BackoffLimit: new(int32(3))}}
+	job := &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "train", UID: "j"},
+		Spec:       batchv1.JobSpec{BackoffLimit: new(int32(3))},
+	}
 	w := newWorld(work("n1", "n3"), job, a("p-0", "s", on("n1")), a("p-1", "s", toldOf("n2")))
 	w.look(t)
 	if !slices.Equal(w.evicted, []string{"p-1"}) {
@@ -264,7 +298,12 @@ func TestGangOfTwoSchedulers(t *testing.T) {
 
 // A job that mlbatch's scheduler binds costs a look into an empty index.
 func TestOthersCostNothing(t *testing.T) {
-	w := newWorld(work("n1", "n2"), a("p-0", "s", by("mlbatch-scheduler")), a("p-1", "s", on("n2")), a("p-3", "s", held, phase(corev1.PodFailed)))
+	w := newWorld(
+		work("n1", "n2"),
+		a("p-0", "s", by("mlbatch-scheduler")),
+		a("p-1", "s", on("n2")),
+		a("p-3", "s", held, phase(corev1.PodFailed)),
+	)
 	if got, again := w.look(t); got != "" || again != 0 || w.lists != 1 {
 		t.Errorf("told %q, looks again after %s, read %d lists", got, again, w.lists)
 	}

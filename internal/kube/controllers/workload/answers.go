@@ -15,16 +15,34 @@ import (
 
 // tellAnswers tells the job of a Workload what its admission checks say. It is
 // others who answer them, so that no write of ours is the moment to tell it.
-func (r *reconciler) tellAnswers(_ context.Context, e event.UpdateEvent, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+func (r *reconciler) tellAnswers(
+	_ context.Context,
+	e event.UpdateEvent,
+	_ workqueue.TypedRateLimitingInterface[reconcile.Request],
+) {
 	was, isWas := e.ObjectOld.(*kueue.Workload)
 	is, isIs := e.ObjectNew.(*kueue.Workload)
 	owner := metav1.GetControllerOf(e.ObjectNew)
 	if !isWas || !isIs || owner == nil {
 		return
 	}
-	job := &corev1.ObjectReference{APIVersion: owner.APIVersion, Kind: owner.Kind, Namespace: is.Namespace, Name: owner.Name, UID: owner.UID}
+	job := &corev1.ObjectReference{
+		APIVersion: owner.APIVersion,
+		Kind:       owner.Kind,
+		Namespace:  is.Namespace,
+		Name:       owner.Name,
+		UID:        owner.UID,
+	}
 	for _, text := range answers(was.Status.AdmissionChecks, is.Status.AdmissionChecks) {
-		r.Recorder.Eventf(job, nil, corev1.EventTypeNormal, "UpdatedAdmissionCheck", "UpdatedAdmissionCheck", "%s", text)
+		r.Recorder.Eventf(
+			job,
+			nil,
+			corev1.EventTypeNormal,
+			"UpdatedAdmissionCheck",
+			"UpdatedAdmissionCheck",
+			"%s",
+			text,
+		)
 	}
 }
 

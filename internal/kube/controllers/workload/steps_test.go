@@ -43,7 +43,11 @@ func ended(c string, reason string) func(*kueue.Workload) {
 }
 
 func classed(w *kueue.Workload) {
-	w.Spec.PriorityClassRef = &kueue.PriorityClassRef{Group: kueue.PriorityClassGroup(kueue.GroupVersion.Group), Kind: kueue.WorkloadPriorityClassKind, Name: "high"}
+	w.Spec.PriorityClassRef = &kueue.PriorityClassRef{
+		Group: kueue.PriorityClassGroup(kueue.GroupVersion.Group),
+		Kind:  kueue.WorkloadPriorityClassKind,
+		Name:  "high",
+	}
 }
 
 // told gathers what is told of the Workload, in events and in metrics.
@@ -85,7 +89,12 @@ func TestSteps(t *testing.T) {
 		"its class is that of pods": {
 			"it was read when the Workload was made, and is not followed",
 			[]client.Object{
-				train(), with(of("Job", "batch/v1", "train"), classed, func(w *kueue.Workload) { w.Spec.PriorityClassRef.Kind = "PriorityClass" }),
+				train(),
+				with(
+					of("Job", "batch/v1", "train"),
+					classed,
+					func(w *kueue.Workload) { w.Spec.PriorityClassRef.Kind = "PriorityClass" },
+				),
 				&kueue.WorkloadPriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 7},
 			},
 			workloadlifecycle.Config{},
@@ -94,7 +103,8 @@ func TestSteps(t *testing.T) {
 					return fmt.Sprintf("priority %d", *w.Spec.Priority)
 				}
 				return ""
-			}, "",
+			},
+			"",
 		},
 		"its class is gone": {
 			"it keeps its priority",
@@ -109,14 +119,18 @@ func TestSteps(t *testing.T) {
 		},
 		"a rule takes it out of its queue": {
 			"it is deactivated",
-			[]client.Object{train(), with(of("Job", "batch/v1", "train"), ended(kueue.WorkloadDeactivationTarget, "TooLong"))},
+			[]client.Object{
+				train(),
+				with(of("Job", "batch/v1", "train"), ended(kueue.WorkloadDeactivationTarget, "TooLong")),
+			},
 			workloadlifecycle.Config{},
 			func(_ bench, w *kueue.Workload) string {
 				if *w.Spec.Active {
 					return "active"
 				}
 				return ""
-			}, "",
+			},
+			"",
 		},
 		"it ran long enough": {
 			"the first of three writes says why, and is told once",
@@ -137,7 +151,11 @@ func TestSteps(t *testing.T) {
 			[]client.Object{
 				train(), of("Job", "batch/v1", "train"),
 				&corev1.Pod{
-					ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "train-0", Annotations: map[string]string{kueue.WorkloadAnnotation: of("Job", "batch/v1", "train").Name}},
+					ObjectMeta: metav1.ObjectMeta{
+						Namespace:   "blue",
+						Name:        "train-0",
+						Annotations: map[string]string{kueue.WorkloadAnnotation: of("Job", "batch/v1", "train").Name},
+					},
 					Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{
 						Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "nowhere/x: not found"},
 					}}}},
@@ -145,7 +163,11 @@ func TestSteps(t *testing.T) {
 			},
 			workloadlifecycle.Config{PodsReady: &workloadlifecycle.PodsReady{}},
 			func(_ bench, w *kueue.Workload) string {
-				if c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadEvicted); c == nil || !strings.HasSuffix(c.Message, ": pod train-0: ImagePullBackOff: nowhere/x: not found") {
+				if c := apimeta.FindStatusCondition(
+					w.Status.Conditions,
+					kueue.WorkloadEvicted,
+				); c == nil ||
+					!strings.HasSuffix(c.Message, ": pod train-0: ImagePullBackOff: nowhere/x: not found") {
 					return fmt.Sprintf("conditions %+v", w.Status.Conditions)
 				}
 				return ""
@@ -183,7 +205,8 @@ func TestSteps(t *testing.T) {
 			[]client.Object{with(of("Job", "batch/v1", "train"), func(w *kueue.Workload) { w.OwnerReferences = nil })},
 			workloadlifecycle.Config{},
 			func(_ bench, w *kueue.Workload) string {
-				if c := w.Status.Conditions[len(w.Status.Conditions)-1]; c.Type != kueue.WorkloadFinished || c.Reason != kueue.ReasonOwnerNotFound {
+				if c := w.Status.Conditions[len(w.Status.Conditions)-1]; c.Type != kueue.WorkloadFinished ||
+					c.Reason != kueue.ReasonOwnerNotFound {
 					return fmt.Sprintf("conditions %+v", w.Status.Conditions)
 				}
 				return ""
@@ -191,14 +214,17 @@ func TestSteps(t *testing.T) {
 		},
 		"made by hand": {
 			"no job was there that could be gone",
-			[]client.Object{with(of("Job", "batch/v1", "train"), func(w *kueue.Workload) { w.OwnerReferences, w.Labels = nil, nil })},
+			[]client.Object{
+				with(of("Job", "batch/v1", "train"), func(w *kueue.Workload) { w.OwnerReferences, w.Labels = nil, nil }),
+			},
 			workloadlifecycle.Config{},
 			func(_ bench, w *kueue.Workload) string {
 				if len(w.Status.Conditions) != 2 {
 					return fmt.Sprintf("conditions %+v", w.Status.Conditions)
 				}
 				return ""
-			}, "",
+			},
+			"",
 		},
 	}
 	for name, c := range cases {
@@ -249,7 +275,14 @@ func TestWritesThatFail(t *testing.T) {
 		"server away": {errors.New("connection refused"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, train(), with(of("Job", "batch/v1", "train"), func(w *kueue.Workload) { w.Spec.MaximumExecutionTimeSeconds = new(int32(0)) }))
+			b := newBench(
+				t,
+				train(),
+				with(
+					of("Job", "batch/v1", "train"),
+					func(w *kueue.Workload) { w.Spec.MaximumExecutionTimeSeconds = new(int32(0)) },
+				),
+			)
 			b.Client = interceptor.NewClient(b.Client.(client.WithWatch), interceptor.Funcs{
 				SubResourceUpdate: func(context.Context, client.Client, string, client.Object, ...client.SubResourceUpdateOption) error {
 					return c.err
@@ -258,7 +291,10 @@ func TestWritesThatFail(t *testing.T) {
 					return c.err
 				},
 			})
-			_, err := b.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "blue", Name: "w"}})
+			_, err := b.Reconcile(
+				t.Context(),
+				reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "blue", Name: "w"}},
+			)
 			if (err != nil) != c.fails || c.fails && !strings.Contains(err.Error(), "workload blue/w: ") {
 				t.Errorf("error %v", err)
 			}
@@ -271,7 +307,14 @@ func TestWritesThatFail(t *testing.T) {
 
 // What another client writes meanwhile stays, and the step is taken on the next look.
 func TestRivalIsNotOverwritten(t *testing.T) {
-	b := newBench(t, train(), with(of("Job", "batch/v1", "train"), func(w *kueue.Workload) { w.Spec.MaximumExecutionTimeSeconds = new(int32(0)) }))
+	b := newBench(
+		t,
+		train(),
+		with(
+			of("Job", "batch/v1", "train"),
+			func(w *kueue.Workload) { w.Spec.MaximumExecutionTimeSeconds = new(int32(0)) },
+		),
+	)
 	server, meets := b.Client, 0
 	b.Client = interceptor.NewClient(b.Client.(client.WithWatch), interceptor.Funcs{
 		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
@@ -288,10 +331,13 @@ func TestRivalIsNotOverwritten(t *testing.T) {
 			return c.SubResource(sub).Update(ctx, o, opts...)
 		},
 	})
-	if w, _ := b.look(); apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadDeactivationTarget) || len(b.told()) != 0 {
+	if w, _ := b.look(); apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadDeactivationTarget) ||
+		len(b.told()) != 0 {
 		t.Fatalf("it was overtaken, and says %v", w.Status.Conditions)
 	}
-	if w, _ := b.look(); meets != 2 || !apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadDeactivationTarget) || len(w.Status.AdmissionChecks) != 1 {
+	if w, _ := b.look(); meets != 2 ||
+		!apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadDeactivationTarget) ||
+		len(w.Status.AdmissionChecks) != 1 {
 		t.Errorf("after %d writes: conditions %v, checks %v", meets, w.Status.Conditions, w.Status.AdmissionChecks)
 	}
 }
@@ -331,7 +377,10 @@ func TestReadsThatFail(t *testing.T) {
 					return c.List(ctx, l, opts...)
 				},
 			})
-			_, err := b.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "blue", Name: "w"}})
+			_, err := b.Reconcile(
+				t.Context(),
+				reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "blue", Name: "w"}},
+			)
 			if err == nil || !strings.Contains(err.Error(), what) {
 				t.Errorf("error %v, want %q", err, what)
 			}
@@ -349,9 +398,15 @@ func TestReadsThatFail(t *testing.T) {
 // one behind its local queue.
 func TestGatherQueues(t *testing.T) {
 	objects := []client.Object{
-		&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "q"}, Spec: kueue.LocalQueueSpec{ClusterQueue: "local"}},
+		&kueue.LocalQueue{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "q"},
+			Spec:       kueue.LocalQueueSpec{ClusterQueue: "local"},
+		},
 		&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "nowhere"}},
-		&kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "local"}}, &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "cq"}},
+		&kueue.ClusterQueue{
+			ObjectMeta: metav1.ObjectMeta{Name: "local"},
+		},
+		&kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "cq"}},
 	}
 	for name, c := range map[string]struct {
 		why                string
@@ -366,7 +421,10 @@ func TestGatherQueues(t *testing.T) {
 		"cluster queue is gone":  {"it cannot be asked", "q", "away", "q", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := with(of("Job", "batch/v1", "train"), func(w *kueue.Workload) { w.Spec.QueueName = kueue.LocalQueueName(c.queue) })
+			w := with(
+				of("Job", "batch/v1", "train"),
+				func(w *kueue.Workload) { w.Spec.QueueName = kueue.LocalQueueName(c.queue) },
+			)
 			if w.Status.Admission = nil; c.admitted != "" {
 				w.Status.Admission = &kueue.Admission{ClusterQueue: kueue.ClusterQueueReference(c.admitted)}
 			}
@@ -466,7 +524,11 @@ func TestStopPods(t *testing.T) {
 		},
 	})
 	fails = "a-runs"
-	if err := b.stopPods(t.Context(), w); err == nil || !strings.Contains(err.Error(), "delete pod a-runs, whose job is gone: connection refused") {
+	if err := b.stopPods(
+		t.Context(),
+		w,
+	); err == nil ||
+		!strings.Contains(err.Error(), "delete pod a-runs, whose job is gone: connection refused") {
 		t.Errorf("error %v", err)
 	}
 	fails, deleted = "gone", nil
@@ -499,11 +561,32 @@ func TestWhoIsWoken(t *testing.T) {
 	}
 	notClass := func(w *kueue.Workload) { classed(w); w.Spec.PriorityClassRef.Kind = "PriorityClass" }
 	other := func(w *kueue.Workload) { classed(w); w.Spec.PriorityClassRef.Name = "low" }
-	b := newBench(t,
-		&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "q"}, Spec: kueue.LocalQueueSpec{ClusterQueue: "cq"}},
-		&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "red", Name: "q"}, Spec: kueue.LocalQueueSpec{ClusterQueue: "theirs"}},
-		wl("blue", "waits", in("q"), classed), wl("blue", "runs", in("q"), has("cq"), notClass), wl("blue", "moved", in("q"), has("theirs"), other),
-		wl("blue", "ended", in("q"), classed, ended(kueue.WorkloadFinished, "Succeeded")), wl("blue", "elsewhere", in("r")),
+	b := newBench(
+		t,
+		&kueue.LocalQueue{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "q"},
+			Spec:       kueue.LocalQueueSpec{ClusterQueue: "cq"},
+		},
+		&kueue.LocalQueue{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "red", Name: "q"},
+			Spec:       kueue.LocalQueueSpec{ClusterQueue: "theirs"},
+		},
+		wl(
+			"blue",
+			"waits",
+			in("q"),
+			classed,
+		),
+		wl("blue", "runs", in("q"), has("cq"), notClass),
+		wl("blue", "moved", in("q"), has("theirs"), other),
+		wl(
+			"blue",
+			"ended",
+			in("q"),
+			classed,
+			ended(kueue.WorkloadFinished, "Succeeded"),
+		),
+		wl("blue", "elsewhere", in("r")),
 		wl("red", "theirs", in("q"), classed),
 		with(of("Job", "batch/v1", "train"), in("none")),
 	)
@@ -532,11 +615,19 @@ func TestWhoIsWoken(t *testing.T) {
 			}
 		})
 	}
-	away := interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
-		return errors.New("connection refused")
-	}}
+	away := interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			return errors.New("connection refused")
+		},
+	}
 	b.Client = interceptor.NewClient(b.Client.(client.WithWatch), away)
-	if len(b.ofJob(ctx, train()))+len(b.ofClusterQueue(ctx, &kueue.ClusterQueue{ObjectMeta: one("cq")}))+len(b.ofClass(ctx, &kueue.WorkloadPriorityClass{})) != 0 {
+	if len(
+		b.ofJob(ctx, train()),
+	)+len(
+		b.ofClusterQueue(ctx, &kueue.ClusterQueue{ObjectMeta: one("cq")}),
+	)+len(
+		b.ofClass(ctx, &kueue.WorkloadPriorityClass{}),
+	) != 0 {
 		t.Error("a workload is woken though nothing could be listed")
 	}
 }

@@ -28,7 +28,13 @@ func workloadOfPod(_ context.Context, o client.Object) []reconcile.Request {
 // ofJob leads from a job to its Workloads.
 func (r *reconciler) ofJob(ctx context.Context, o client.Object) []reconcile.Request {
 	var all kueue.WorkloadList
-	if err := r.Client.List(ctx, &all, client.InNamespace(o.GetNamespace()), client.MatchingFields{admission.JobIndex: string(o.GetUID())}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(
+		ctx,
+		&all,
+		client.InNamespace(o.GetNamespace()),
+		client.MatchingFields{admission.JobIndex: string(o.GetUID())},
+		client.UnsafeDisableDeepCopy,
+	); err != nil {
 		return nil
 	}
 	var out []reconcile.Request
@@ -82,12 +88,20 @@ func (r *reconciler) ofClusterQueue(ctx context.Context, o client.Object) []reco
 
 // ofLocalQueue leads from a LocalQueue to its unfinished Workloads.
 func (r *reconciler) ofLocalQueue(ctx context.Context, o client.Object) []reconcile.Request {
-	return r.those(ctx, o.GetNamespace(), func(w *kueue.Workload) bool { return string(w.Spec.QueueName) == o.GetName() })
+	return r.those(
+		ctx,
+		o.GetNamespace(),
+		func(w *kueue.Workload) bool { return string(w.Spec.QueueName) == o.GetName() },
+	)
 }
 
 // those lists the unfinished Workloads of a namespace, or of all, for which
 // concerned is true.
-func (r *reconciler) those(ctx context.Context, namespace string, concerned func(*kueue.Workload) bool) []reconcile.Request {
+func (r *reconciler) those(
+	ctx context.Context,
+	namespace string,
+	concerned func(*kueue.Workload) bool,
+) []reconcile.Request {
 	var all kueue.WorkloadList
 	if err := r.Client.List(ctx, &all, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil
@@ -130,7 +144,10 @@ func (r ruled) same(o ruled) bool {
 func rulesOf(o client.Object) ruled {
 	switch q := o.(type) {
 	case *kueue.ClusterQueue:
-		r := ruled{stopped: ptr.Deref(q.Spec.StopPolicy, kueue.StopPolicyNone) != kueue.StopPolicyNone, deleted: q.DeletionTimestamp != nil}
+		r := ruled{
+			stopped: ptr.Deref(q.Spec.StopPolicy, kueue.StopPolicyNone) != kueue.StopPolicyNone,
+			deleted: q.DeletionTimestamp != nil,
+		}
 		if q.Spec.AdmissionChecksStrategy != nil {
 			r.checks = q.Spec.AdmissionChecksStrategy.AdmissionChecks
 		}

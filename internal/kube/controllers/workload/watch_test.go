@@ -19,7 +19,10 @@ func TestRulesChanged(t *testing.T) {
 			if q.Spec.AdmissionChecksStrategy == nil {
 				q.Spec.AdmissionChecksStrategy = &kueue.AdmissionChecksStrategy{}
 			}
-			q.Spec.AdmissionChecksStrategy.AdmissionChecks = append(q.Spec.AdmissionChecksStrategy.AdmissionChecks, kueue.AdmissionCheckStrategyRule{Name: c})
+			q.Spec.AdmissionChecksStrategy.AdmissionChecks = append(
+				q.Spec.AdmissionChecksStrategy.AdmissionChecks,
+				kueue.AdmissionCheckStrategyRule{Name: c},
+			)
 		}
 		return q
 	}
@@ -32,11 +35,31 @@ func TestRulesChanged(t *testing.T) {
 		old, now client.Object
 		want     bool
 	}{
-		"status":      {"counts say nothing about which workloads may stay", queue(kueue.StopPolicyNone), busy, false},
-		"stopped":     {"those with a reservation lose it", queue(kueue.StopPolicyNone), queue(kueue.StopPolicyHold), true},
-		"deleted":     {"those that only have a reservation lose it", queue(kueue.StopPolicyNone), doomed, true},
-		"check added": {"those with a reservation have to pass it", queue(kueue.StopPolicyNone, "a"), queue(kueue.StopPolicyNone, "a", "b"), true},
-		"same checks": {"nothing new is asked", queue(kueue.StopPolicyNone, "a"), queue(kueue.StopPolicyNone, "a"), false},
+		"status": {
+			"counts say nothing about which workloads may stay",
+			queue(kueue.StopPolicyNone),
+			busy,
+			false,
+		},
+		"stopped": {
+			"those with a reservation lose it",
+			queue(kueue.StopPolicyNone),
+			queue(kueue.StopPolicyHold),
+			true,
+		},
+		"deleted": {"those that only have a reservation lose it", queue(kueue.StopPolicyNone), doomed, true},
+		"check added": {
+			"those with a reservation have to pass it",
+			queue(kueue.StopPolicyNone, "a"),
+			queue(kueue.StopPolicyNone, "a", "b"),
+			true,
+		},
+		"same checks": {
+			"nothing new is asked",
+			queue(kueue.StopPolicyNone, "a"),
+			queue(kueue.StopPolicyNone, "a"),
+			false,
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -143,12 +143,22 @@ func (r *reconciler) deleteJob(ctx context.Context, w *kueue.Workload) error {
 		TypeMeta:   metav1.TypeMeta{APIVersion: owner.APIVersion, Kind: owner.Kind},
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: owner.Name},
 	}
-	return r.Client.Delete(ctx, o, client.Preconditions{UID: &owner.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	return r.Client.Delete(
+		ctx,
+		o,
+		client.Preconditions{UID: &owner.UID},
+		client.PropagationPolicy(metav1.DeletePropagationBackground),
+	)
 }
 
 func (r *reconciler) deleteGroup(ctx context.Context, w *kueue.Workload) error {
 	var pods corev1.PodList
-	if err := r.Client.List(ctx, &pods, client.InNamespace(w.Namespace), client.MatchingLabels{kueue.ManagedLabel: "true", kueue.PodGroupNameLabel: w.Name}); err != nil {
+	if err := r.Client.List(
+		ctx,
+		&pods,
+		client.InNamespace(w.Namespace),
+		client.MatchingLabels{kueue.ManagedLabel: "true", kueue.PodGroupNameLabel: w.Name},
+	); err != nil {
 		return fmt.Errorf("list pods of group %s/%s: %w", w.Namespace, w.Name, err)
 	}
 	for i := range pods.Items {
@@ -163,7 +173,10 @@ func (r *reconciler) deleteGroup(ctx context.Context, w *kueue.Workload) error {
 	return nil
 }
 
-func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (workloadlifecycle.Facts, bool, error) {
+func (r *reconciler) gather(
+	ctx context.Context,
+	name types.NamespacedName,
+) (workloadlifecycle.Facts, bool, error) {
 	f := workloadlifecycle.Facts{Workload: &kueue.Workload{}, Config: r.Config, Now: r.Clock.Now()}
 	if r.began != nil {
 		f.Watched = r.began()
@@ -225,7 +238,12 @@ func (r *reconciler) queues(ctx context.Context, f *workloadlifecycle.Facts) err
 	clusterQueue := ""
 	if w.Spec.QueueName != "" {
 		var q kueue.LocalQueue
-		err := r.Client.Get(ctx, types.NamespacedName{Namespace: w.Namespace, Name: string(w.Spec.QueueName)}, &q, client.UnsafeDisableDeepCopy)
+		err := r.Client.Get(
+			ctx,
+			types.NamespacedName{Namespace: w.Namespace, Name: string(w.Spec.QueueName)},
+			&q,
+			client.UnsafeDisableDeepCopy,
+		)
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("read LocalQueue %s/%s: %w", w.Namespace, w.Spec.QueueName, err)
 		}
@@ -253,7 +271,11 @@ func (r *reconciler) queues(ctx context.Context, f *workloadlifecycle.Facts) err
 
 // job adds what there is of the job that owns a Workload. Deleting a job deletes
 // its Workload through the garbage collector, in any order.
-func (r *reconciler) job(ctx context.Context, f *workloadlifecycle.Facts, owner *metav1.OwnerReference) error {
+func (r *reconciler) job(
+	ctx context.Context,
+	f *workloadlifecycle.Facts,
+	owner *metav1.OwnerReference,
+) error {
 	w := f.Workload
 	gvk := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
 	at := slices.IndexFunc(r.Adapters, func(a jobs.Adapter) bool { return a.GVK() == gvk })
@@ -263,13 +285,25 @@ func (r *reconciler) job(ctx context.Context, f *workloadlifecycle.Facts, owner 
 		return nil
 	}
 	o := r.Adapters[at].New()
-	err := r.Client.Get(ctx, types.NamespacedName{Namespace: w.Namespace, Name: owner.Name}, o, client.UnsafeDisableDeepCopy)
+	err := r.Client.Get(
+		ctx,
+		types.NamespacedName{Namespace: w.Namespace, Name: owner.Name},
+		o,
+		client.UnsafeDisableDeepCopy,
+	)
 	switch {
 	case apierrors.IsNotFound(err), err == nil && o.GetUID() != owner.UID:
 		// Gone, or not seen yet: it came before its Workload.
 		f.Owned = w.DeletionTimestamp == nil
 	case err != nil:
-		return fmt.Errorf("read %s %s that owns workload %s/%s: %w", owner.Kind, owner.Name, w.Namespace, w.Name, err)
+		return fmt.Errorf(
+			"read %s %s that owns workload %s/%s: %w",
+			owner.Kind,
+			owner.Name,
+			w.Namespace,
+			w.Name,
+			err,
+		)
 	case o.GetDeletionTimestamp() != nil:
 		f.JobDeleted = o.GetDeletionTimestamp().Time
 		f.JobMakes = r.Adapters[at].Maker(o).MayMakePods()
@@ -282,7 +316,12 @@ func (r *reconciler) job(ctx context.Context, f *workloadlifecycle.Facts, owner 
 // stopPods deletes the pods of a Workload that hold quota.
 func (r *reconciler) stopPods(ctx context.Context, w *kueue.Workload) error {
 	var pods corev1.PodList
-	if err := r.Client.List(ctx, &pods, client.InNamespace(w.Namespace), client.MatchingFields{admission.PodIndex: w.Name}); err != nil {
+	if err := r.Client.List(
+		ctx,
+		&pods,
+		client.InNamespace(w.Namespace),
+		client.MatchingFields{admission.PodIndex: w.Name},
+	); err != nil {
 		return fmt.Errorf("list pods of workload %s/%s: %w", w.Namespace, w.Name, err)
 	}
 	for i := range pods.Items {

@@ -44,7 +44,10 @@ func newBench(t *testing.T, objects ...client.Object) bench {
 		Build()
 	clock := clocktesting.NewFakePassiveClock(now)
 	return bench{&reconciler{Options: Options{
-		Client: c, Clock: clock, Recorder: events.NewFakeRecorder(100), Told: func(*kueue.Workload, workloadlifecycle.Event) {},
+		Client:   c,
+		Clock:    clock,
+		Recorder: events.NewFakeRecorder(100),
+		Told:     func(*kueue.Workload, workloadlifecycle.Event) {},
 		Adapters: []jobs.Adapter{batchjob.Adapter{}, appwrapper.Adapter{}},
 	}}, t, clock}
 }
@@ -78,8 +81,13 @@ func (b bench) delete(o client.Object) {
 // of is the Workload of a job, with quota.
 func of(kind, apiVersion, name string) *kueue.Workload {
 	w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "blue", Name: "w", Finalizers: []string{kueue.ResourceInUseFinalizer}, Labels: map[string]string{kueue.JobUIDLabel: "u1"},
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: name, UID: "u1", Controller: new(true)}},
+		Namespace:  "blue",
+		Name:       "w",
+		Finalizers: []string{kueue.ResourceInUseFinalizer},
+		Labels:     map[string]string{kueue.JobUIDLabel: "u1"},
+		OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: apiVersion, Kind: kind, Name: name, UID: "u1", Controller: new(true)},
+		},
 	}}
 	w.Spec.Active = new(true)
 	w.Status.Admission = &kueue.Admission{ClusterQueue: "cq"}
@@ -91,8 +99,14 @@ func of(kind, apiVersion, name string) *kueue.Workload {
 
 func pod() *corev1.Pod {
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "p", UID: "p1", Annotations: map[string]string{kueue.WorkloadAnnotation: "w"}},
-		Spec:       corev1.PodSpec{NodeName: "n"}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:   "blue",
+			Name:        "p",
+			UID:         "p1",
+			Annotations: map[string]string{kueue.WorkloadAnnotation: "w"},
+		},
+		Spec:   corev1.PodSpec{NodeName: "n"},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning},
 	}
 }
 
@@ -100,9 +114,19 @@ func pod() *corev1.Pod {
 // after its last pod and before its AppWrapper has given back the quota. What
 // the AppWrapper does then wakes it.
 func TestForegroundDeletion(t *testing.T) {
-	wrapper := &aw.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "wrap", UID: "u1", Finalizers: []string{aw.AppWrapperFinalizer}}}
+	wrapper := &aw.AppWrapper{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:  "blue",
+			Name:       "wrap",
+			UID:        "u1",
+			Finalizers: []string{aw.AppWrapperFinalizer},
+		},
+	}
 	wrapper.Status.Phase = aw.AppWrapperRunning
-	apimeta.SetStatusCondition(&wrapper.Status.Conditions, metav1.Condition{Type: aw.QuotaReserved, Status: metav1.ConditionTrue, Reason: "Running"})
+	apimeta.SetStatusCondition(
+		&wrapper.Status.Conditions,
+		metav1.Condition{Type: aw.QuotaReserved, Status: metav1.ConditionTrue, Reason: "Running"},
+	)
 	b := newBench(t, wrapper, of(aw.AppWrapperKind, aw.GroupVersion.String(), "wrap"))
 	w, _ := b.look()
 	b.delete(w)
@@ -120,7 +144,8 @@ func TestForegroundDeletion(t *testing.T) {
 	}
 	wakes := func(was, is client.Object) {
 		t.Helper()
-		if !leaving().Update(event.UpdateEvent{ObjectOld: was, ObjectNew: is}) || len(b.ofJob(t.Context(), is)) != 1 {
+		if !leaving().Update(event.UpdateEvent{ObjectOld: was, ObjectNew: is}) ||
+			len(b.ofJob(t.Context(), is)) != 1 {
 			t.Fatal("a change of its AppWrapper does not lead to it")
 		}
 	}
@@ -131,7 +156,10 @@ func TestForegroundDeletion(t *testing.T) {
 	}
 	released := marked.DeepCopy()
 	released.Status.Phase = aw.AppWrapperTerminating
-	apimeta.SetStatusCondition(&released.Status.Conditions, metav1.Condition{Type: aw.QuotaReserved, Status: metav1.ConditionFalse, Reason: "Terminating"})
+	apimeta.SetStatusCondition(
+		&released.Status.Conditions,
+		metav1.Condition{Type: aw.QuotaReserved, Status: metav1.ConditionFalse, Reason: "Terminating"},
+	)
 	if err := b.Client.Status().Update(t.Context(), released); err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +167,8 @@ func TestForegroundDeletion(t *testing.T) {
 	if w, _ = b.look(); w != nil {
 		t.Error("nothing of its AppWrapper is left, and it stays for ever")
 	}
-	if leaving().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: before}) || !leaving().Delete(event.DeleteEvent{Object: released}) {
+	if leaving().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: before}) ||
+		!leaving().Delete(event.DeleteEvent{Object: released}) {
 		t.Error("what becomes of jobs that stay is nothing to Workloads, and that one is gone is")
 	}
 }
@@ -147,7 +176,14 @@ func TestForegroundDeletion(t *testing.T) {
 // A Job that a finalizer keeps, deleted while its pod runs: the pod may go on, is
 // stopped if another needs the place, and the quota goes with it.
 func TestDeletedJobIsEvicted(t *testing.T) {
-	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "train", UID: "u1", Finalizers: []string{"example.com/hold"}}}
+	j := &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:  "blue",
+			Name:       "train",
+			UID:        "u1",
+			Finalizers: []string{"example.com/hold"},
+		},
+	}
 	b := newBench(t, j, of("Job", "batch/v1", "train"), pod())
 	b.delete(j)
 	// The fake client deletes now, and the clock of the reconciler says otherwise.
@@ -161,7 +197,12 @@ func TestDeletedJobIsEvicted(t *testing.T) {
 		t.Fatalf("its pod runs: look again in %s, it has %v", again, w.Status.Admission)
 	}
 	next := w.Status.DeepCopy()
-	workloadlifecycle.Evict(w, next, b.clock.Now(), workloadlifecycle.Eviction{Reason: kueue.ReasonPreempted, Message: "for another"})
+	workloadlifecycle.Evict(
+		w,
+		next,
+		b.clock.Now(),
+		workloadlifecycle.Eviction{Reason: kueue.ReasonPreempted, Message: "for another"},
+	)
 	w.Status = *next
 	if err := b.Client.Status().Update(t.Context(), w); err != nil {
 		t.Fatal(err)
@@ -171,7 +212,13 @@ func TestDeletedJobIsEvicted(t *testing.T) {
 	}
 	b.clock.SetTime(b.clock.Now().Add(again))
 	b.look()
-	if err := b.Client.Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "p"}, &corev1.Pod{}); !apierrors.IsNotFound(err) {
+	if err := b.Client.Get(
+		t.Context(),
+		client.ObjectKey{Namespace: "blue", Name: "p"},
+		&corev1.Pod{},
+	); !apierrors.IsNotFound(
+		err,
+	) {
 		t.Fatalf("its pod: %v, want it deleted", err)
 	}
 	if w, _ = b.look(); w.Status.Admission != nil {
@@ -181,7 +228,14 @@ func TestDeletedJobIsEvicted(t *testing.T) {
 
 // A Job that a finalizer keeps after its pods have ended keeps no quota.
 func TestDeletedJobEnds(t *testing.T) {
-	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "train", UID: "u1", Finalizers: []string{"example.com/hold"}}}
+	j := &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:  "blue",
+			Name:       "train",
+			UID:        "u1",
+			Finalizers: []string{"example.com/hold"},
+		},
+	}
 	b := newBench(t, j, of("Job", "batch/v1", "train"))
 	b.delete(j)
 	var marked batchv1.Job

@@ -96,7 +96,9 @@ func scalar(expression string) func(string, string) string {
 // optional is a value that is left out when it is empty.
 func optional(value string) func(string, string) string {
 	return func(indent, key string) string {
-		return "{{- with " + value + " }}\n" + indent + key + ":\n" + indent + "  {{- toYaml . | nindent " + strconv.Itoa(len(indent)+2) + " }}\n{{- end }}\n"
+		return "{{- with " + value + " }}\n" + indent + key + ":\n" + indent + "  {{- toYaml . | nindent " + strconv.Itoa(
+			len(indent)+2,
+		) + " }}\n{{- end }}\n"
 	}
 }
 
@@ -108,15 +110,23 @@ func orElse(value string, other any) func(string, string) string {
 			panic(err) // it is a type of the API
 		}
 		inside := indent + "  "
-		return "{{- with " + value + " }}\n" + indent + key + ":\n" + inside + "{{- toYaml . | nindent " + strconv.Itoa(len(inside)) + " }}\n" +
-			"{{- else }}\n" + indent + key + ":\n" + inside + strings.ReplaceAll(strings.TrimSpace(string(text)), "\n", "\n"+inside) + "\n{{- end }}\n"
+		return "{{- with " + value + " }}\n" + indent + key + ":\n" + inside + "{{- toYaml . | nindent " + strconv.Itoa(
+			len(inside),
+		) + " }}\n" +
+			"{{- else }}\n" + indent + key + ":\n" + inside + strings.ReplaceAll(
+			strings.TrimSpace(string(text)),
+			"\n",
+			"\n"+inside,
+		) + "\n{{- end }}\n"
 	}
 }
 
 // more is further entries of a set or list.
 func more(value string) func(string, string) string {
 	return func(indent, _ string) string {
-		return "{{- with " + value + " }}\n" + indent + "{{- toYaml . | nindent " + strconv.Itoa(len(indent)) + " }}\n{{- end }}\n"
+		return "{{- with " + value + " }}\n" + indent + "{{- toYaml . | nindent " + strconv.Itoa(
+			len(indent),
+		) + " }}\n{{- end }}\n"
 	}
 }
 
@@ -163,7 +173,9 @@ func holes() []hole {
 		add(at("containers", 0, "imagePullPolicy"), scalar(".Values.image.pullPolicy"))
 		add(at("containers", 0, "resources"), func(indent, key string) string {
 			// It is there in any case, as in the type.
-			return indent + key + ":\n" + indent + "  {{- toYaml " + values + ".resources | nindent " + strconv.Itoa(len(indent)+2) + " }}\n"
+			return indent + key + ":\n" + indent + "  {{- toYaml " + values + ".resources | nindent " + strconv.Itoa(
+				len(indent)+2,
+			) + " }}\n"
 		})
 		add(at("containers", 0, "args", "+"), more(values+".extraArgs"))
 	}
@@ -173,7 +185,16 @@ func holes() []hole {
 	add("Deployment", "-controller", func(indent, _ string) string {
 		return "{{- with .Values.controller.kinds }}\n" + indent + "- --kinds={{ include \"mlbatch.kinds\" . }}\n{{- end }}\n"
 	}, at("containers", 0, "args", "+--scheduler-name")...)
-	add("Deployment", "-controller", scalar(".Values.controller.config | sha256sum"), "spec", "template", "metadata", "annotations", install.ConfigHash)
+	add(
+		"Deployment",
+		"-controller",
+		scalar(".Values.controller.config | sha256sum"),
+		"spec",
+		"template",
+		"metadata",
+		"annotations",
+		install.ConfigHash,
+	)
 	add("ConfigMap", "-controller", scalar(".Values.controller.config | toJson"), "data", "controller.yaml")
 	add("ClusterRoleBinding", "-metrics-readers", optional(".Values.metrics.readers"), "subjects")
 	add("ServiceMonitor", "", more(".Values.metrics.serviceMonitor.labels"), "metadata", "labels", "zz")
@@ -200,7 +221,10 @@ func conditionOf(o *unstructured.Unstructured) string {
 	switch o.GetKind() {
 	case "CustomResourceDefinition":
 		kind := install.KindOf(o.GetName())
-		return fmt.Sprintf(`and .Values.crds.enabled (not (has (get .Values.controller.kinds %q) (list "queue" "ignore")))`, kind)
+		return fmt.Sprintf(
+			`and .Values.crds.enabled (not (has (get .Values.controller.kinds %q) (list "queue" "ignore")))`,
+			kind,
+		)
 	case "PodDisruptionBudget":
 		return "and .Values.podDisruptionBudget.enabled (gt (int .Values." + component + ".replicas) 1)"
 	case "NetworkPolicy":
@@ -418,7 +442,12 @@ func chart(version string) (map[string]string, error) {
 		}
 		text := filled(lines)
 		if p.stage == install.DefinitionsStage {
-			text = strings.Replace(text, "  annotations:\n", "  annotations:\n    {{- if .Values.crds.keep }}\n    helm.sh/resource-policy: keep\n    {{- end }}\n", 1)
+			text = strings.Replace(
+				text,
+				"  annotations:\n",
+				"  annotations:\n    {{- if .Values.crds.keep }}\n    helm.sh/resource-policy: keep\n    {{- end }}\n",
+				1,
+			)
 		}
 		if p.condition != "" {
 			text = "{{- if " + p.condition + " }}\n" + text + "{{- end }}\n"

@@ -1,9 +1,9 @@
-// Package charts makes the Helm chart and the kustomize base with its overlays from what mlbatch install applies: it
-// renders that with marks where values go, and puts expressions in the place of the marks. What differs between two
-// renderings, such as with and without cert-manager, becomes a condition.
+// Package charts makes the Helm chart and the kustomize base with its overlays from what mlbatch install
+// applies: it renders that with marks where values go, and puts expressions in the place of the marks. What
+// differs between two renderings, such as with and without cert-manager, becomes a condition.
 //
-// Neither is kept anywhere: the definitions of kinds would be there three times. test/chart renders both with the
-// libraries of Helm and kustomize, and compares.
+// Neither is kept anywhere: the definitions of kinds would be there three times. test/chart renders both with
+// the libraries of Helm and kustomize, and compares.
 package charts
 
 import (
@@ -21,8 +21,8 @@ const (
 	Kustomize = "kustomize"
 )
 
-// Write writes the chart and the kustomizations of a version of mlbatch, which is the tag of the image that they
-// install by default, into a directory. It refuses to write where something is already.
+// Write writes the chart and the kustomizations of a version of mlbatch, which is the tag of the image that
+// they install by default, into a directory. It refuses to write where something is already.
 func Write(dir, version string) error {
 	files, err := made(version)
 	if err != nil {

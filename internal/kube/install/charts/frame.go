@@ -222,10 +222,36 @@ func variants() map[string]variant {
 		return map[string]any{"controller": map[string]any{"schedulerName": name}}
 	}
 	return map[string]variant{
-		"openshift":    {"OpenShift: users of containers are those of the namespace, its monitoring reads the metrics, members of teams see routes and projects.", map[string]any{"platform": install.OpenShift, "networkPolicy": map[string]any{"metrics": []any{map[string]any{"namespaceSelector": map[string]any{"matchLabels": map[string]any{"kubernetes.io/metadata.name": "openshift-monitoring"}}}}}}},
-		"coscheduling": {"A cluster that was set up with Coscheduling: pods keep the name of that scheduler, which mlbatch's answers to.", of("scheduler-plugins-scheduler")},
-		"stock":        {"Without mlbatch's scheduler: that of Kubernetes binds the pods of jobs, each to the node that its job was given (docs/install.md).", map[string]any{"controller": map[string]any{"schedulerName": "default-scheduler"}, "scheduler": map[string]any{"enabled": false}}},
-		"sakkara":      {"A cluster that was set up with Sakkara: pods keep the name of that scheduler, which mlbatch's answers to.", of("sakkara-scheduler")},
+		"openshift": {
+			"OpenShift: users of containers are those of the namespace, its monitoring reads the metrics, members of teams see routes and projects.",
+			map[string]any{
+				"platform": install.OpenShift,
+				"networkPolicy": map[string]any{
+					"metrics": []any{
+						map[string]any{
+							"namespaceSelector": map[string]any{
+								"matchLabels": map[string]any{"kubernetes.io/metadata.name": "openshift-monitoring"},
+							},
+						},
+					},
+				},
+			},
+		},
+		"coscheduling": {
+			"A cluster that was set up with Coscheduling: pods keep the name of that scheduler, which mlbatch's answers to.",
+			of("scheduler-plugins-scheduler"),
+		},
+		"stock": {
+			"Without mlbatch's scheduler: that of Kubernetes binds the pods of jobs, each to the node that its job was given (docs/install.md).",
+			map[string]any{
+				"controller": map[string]any{"schedulerName": "default-scheduler"},
+				"scheduler":  map[string]any{"enabled": false},
+			},
+		},
+		"sakkara": {
+			"A cluster that was set up with Sakkara: pods keep the name of that scheduler, which mlbatch's answers to.",
+			of("sakkara-scheduler"),
+		},
 	}
 }
 
@@ -381,11 +407,22 @@ func schemaOf(t reflect.Type, at string) map[string]any {
 		out["minimum"], out["maximum"] = 1, 9
 	case "controller.kinds":
 		kinds, modes := install.KindModes()
-		out["propertyNames"], out["additionalProperties"] = map[string]any{"enum": kinds}, map[string]any{"enum": modes}
+		out["propertyNames"], out["additionalProperties"] = map[string]any{
+			"enum": kinds,
+		}, map[string]any{
+			"enum": modes,
+		}
 	case "tolerations":
 		out["items"] = map[string]any{"type": "object", "additionalProperties": false, "properties": map[string]any{
-			"key": map[string]any{"type": "string"}, "value": map[string]any{"type": "string"}, "tolerationSeconds": map[string]any{"type": "integer"},
-			"operator": map[string]any{"enum": install.Operators()}, "effect": map[string]any{"enum": install.Effects()},
+			"key": map[string]any{
+				"type": "string",
+			},
+			"value":             map[string]any{"type": "string"},
+			"tolerationSeconds": map[string]any{"type": "integer"},
+			"operator": map[string]any{
+				"enum": install.Operators(),
+			},
+			"effect": map[string]any{"enum": install.Effects()},
 		}}
 	}
 	if pattern := install.Patterns()[at]; pattern != "" && t.Kind() == reflect.String {
@@ -407,7 +444,10 @@ func schemaOf(t reflect.Type, at string) map[string]any {
 				properties[name] = schemaOf(f.Type, strings.TrimPrefix(at+"."+name, "."))
 			}
 			if at == "" {
-				properties["global"] = map[string]any{"type": "object", "description": "Helm adds it to charts within charts."}
+				properties["global"] = map[string]any{
+					"type":        "object",
+					"description": "Helm adds it to charts within charts.",
+				}
 			}
 			out["properties"], out["additionalProperties"] = properties, false
 		}

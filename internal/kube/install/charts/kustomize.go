@@ -80,7 +80,10 @@ func kustomization(version string) (map[string]string, error) {
 			return nil, fmt.Errorf("overlay %s: %w", name, err)
 		}
 		text, err := written(map[string]any{
-			"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": []string{"../../base"}, "patches": patches,
+			"apiVersion":  "kustomize.config.k8s.io/v1beta1",
+			"kind":        "Kustomization",
+			"resources":   []string{"../../base"},
+			"patches":     patches,
 			"sortOptions": map[string]any{"order": "fifo"},
 		})
 		if err != nil {
@@ -153,7 +156,12 @@ func patchesOf(before, after []install.Stage) ([]map[string]any, error) {
 	}
 	for _, k := range slices.Sorted(maps.Keys(was)) {
 		o := was[k]
-		gone := map[string]any{"$patch": "delete", "apiVersion": o.GetAPIVersion(), "kind": o.GetKind(), "metadata": map[string]any{"name": o.GetName()}}
+		gone := map[string]any{
+			"$patch":     "delete",
+			"apiVersion": o.GetAPIVersion(),
+			"kind":       o.GetKind(),
+			"metadata":   map[string]any{"name": o.GetName()},
+		}
 		if ns := o.GetNamespace(); ns != "" {
 			gone["metadata"] = map[string]any{"name": o.GetName(), "namespace": ns}
 		}

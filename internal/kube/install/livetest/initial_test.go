@@ -25,7 +25,9 @@ func TestDefinitionsInTheStoreAreAsApplied(t *testing.T) {
 		DataDir: t.TempDir(), Parts: local.APIOnly, UnsafeNoFsync: true,
 		Initial: func(a local.Access) ([]*unstructured.Unstructured, error) {
 			var err error
-			if x, err = install.Prepare(install.Options{WebhookURL: a.WebhookURL, CABundle: a.CABundle, ControllerUser: controllerUser}); err != nil {
+			if x, err = install.Prepare(
+				install.Options{WebhookURL: a.WebhookURL, CABundle: a.CABundle, ControllerUser: controllerUser},
+			); err != nil {
 				return nil, err
 			}
 			return x.Initial(time.Now())
@@ -68,7 +70,9 @@ func TestDefinitionsInTheStoreAreAsApplied(t *testing.T) {
 				t.Errorf("%s: %s was changed (-stored +now):\n%s", why, name, diff)
 			}
 		}
-		record := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: install.DefaultNamespace, Name: install.RecordName}}
+		record := &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: install.DefaultNamespace, Name: install.RecordName},
+		}
 		if err := client.IgnoreNotFound(admin.Delete(t.Context(), record)); err != nil {
 			t.Fatal(err)
 		}

@@ -31,7 +31,15 @@ import (
 // planned is an installation of values.
 func planned(t *testing.T, values string) *rollout.Installation {
 	t.Helper()
-	p := &rollout.Installation{Values: install.DefaultValues("v1.0.0"), Release: install.Release{Namespace: install.DefaultNamespace, Name: "mlbatch", Manager: "mlbatch", Version: "v1.0.0"}}
+	p := &rollout.Installation{
+		Values: install.DefaultValues("v1.0.0"),
+		Release: install.Release{
+			Namespace: install.DefaultNamespace,
+			Name:      "mlbatch",
+			Manager:   "mlbatch",
+			Version:   "v1.0.0",
+		},
+	}
 	if _, err := p.Values.ReadValues("values", []byte(values)); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +73,10 @@ func (x *cluster) written(p *rollout.Installation) map[string]string {
 // TestInstall installs as `mlbatch install` does, twice, changes a value, and uninstalls, on a
 // cluster whose nodes run no containers: that the programs answer is not part of it.
 func TestInstall(t *testing.T) {
-	lc, err := local.Start(t.Context(), local.Config{DataDir: t.TempDir(), Parts: local.Kubernetes, UnsafeNoFsync: true})
+	lc, err := local.Start(
+		t.Context(),
+		local.Config{DataDir: t.TempDir(), Parts: local.Kubernetes, UnsafeNoFsync: true},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,10 +91,15 @@ func TestInstall(t *testing.T) {
 	}
 	x := &cluster{t: t, config: lc.RESTConfig(), admin: connect(t, lc.RESTConfig(), "")}
 	var said strings.Builder
-	roll := &rollout.Cluster{Client: x.admin, Discovery: api, Pause: 50 * time.Millisecond, Say: func(format string, args ...any) {
-		t.Logf(format, args...)
-		said.WriteString(format)
-	}}
+	roll := &rollout.Cluster{
+		Client:    x.admin,
+		Discovery: api,
+		Pause:     50 * time.Millisecond,
+		Say: func(format string, args ...any) {
+			t.Logf(format, args...)
+			said.WriteString(format)
+		},
+	}
 	p := planned(t, "")
 
 	// 1. Nothing stands in the way of an administrator, and all of a user.
@@ -107,9 +123,20 @@ func TestInstall(t *testing.T) {
 		t.Fatal(err)
 	}
 	if before.From != "" || before.Unchanged != 0 || len(before.Changes) < 100 {
-		t.Errorf("of an empty cluster %d would be created, %d unchanged, from %q", len(before.Changes), before.Unchanged, before.From)
+		t.Errorf(
+			"of an empty cluster %d would be created, %d unchanged, from %q",
+			len(before.Changes),
+			before.Unchanged,
+			before.From,
+		)
 	}
-	if err := x.admin.Get(t.Context(), client.ObjectKey{Name: "workloads.kueue.x-k8s.io"}, &apiextensionsv1.CustomResourceDefinition{}); !apierrors.IsNotFound(err) {
+	if err := x.admin.Get(
+		t.Context(),
+		client.ObjectKey{Name: "workloads.kueue.x-k8s.io"},
+		&apiextensionsv1.CustomResourceDefinition{},
+	); !apierrors.IsNotFound(
+		err,
+	) {
 		t.Errorf("comparing must write nothing: %v", err)
 	}
 
@@ -149,7 +176,10 @@ func TestInstall(t *testing.T) {
 	}
 
 	// 5. What a value turned off goes.
-	less := planned(t, "networkPolicy: {enabled: false}\ncontroller: {config: \"apiVersion: config.kueue.x-k8s.io/v1beta2\\nkind: Configuration\\nmanageJobsWithoutQueueName: true\\n\"}")
+	less := planned(
+		t,
+		"networkPolicy: {enabled: false}\ncontroller: {config: \"apiVersion: config.kueue.x-k8s.io/v1beta2\\nkind: Configuration\\nmanageJobsWithoutQueueName: true\\n\"}",
+	)
 	would, err := roll.Compare(t.Context(), less)
 	if err != nil {
 		t.Fatal(err)
@@ -159,7 +189,11 @@ func TestInstall(t *testing.T) {
 		deeds[c.Action]++
 	}
 	if diff := cmp.Diff(map[rollout.Action]int{rollout.Removed: 2, rollout.Changed: 2}, deeds); diff != "" {
-		t.Errorf("two policies would go, and ConfigMap and Deployment change (-want +got):\n%s\n%+v", diff, would.Changes)
+		t.Errorf(
+			"two policies would go, and ConfigMap and Deployment change (-want +got):\n%s\n%+v",
+			diff,
+			would.Changes,
+		)
 	}
 	if err := roll.Apply(t.Context(), less, false); err != nil {
 		t.Fatal(err)
@@ -224,7 +258,11 @@ func (x *cluster) uninstalls(roll *rollout.Cluster, p *rollout.Installation) {
 	}
 	goesOn := func(when string) {
 		t.Helper()
-		if now := x.podOf("default", "runs"); now == nil || now.UID != pod.UID || now.DeletionTimestamp != nil || now.Status.Phase != corev1.PodRunning {
+		if now := x.podOf(
+			"default",
+			"runs",
+		); now == nil || now.UID != pod.UID || now.DeletionTimestamp != nil ||
+			now.Status.Phase != corev1.PodRunning {
 			t.Errorf("%s the pod of a job goes on running, as the same: %+v", when, now)
 		}
 	}
@@ -241,11 +279,18 @@ func (x *cluster) uninstalls(roll *rollout.Cluster, p *rollout.Installation) {
 	// Installed again it is as it was. The kinds are there: to apply them once more would take
 	// most of the time.
 	beside := *p
-	beside.Stages = slices.DeleteFunc(slices.Clone(p.Stages), func(s install.Stage) bool { return s.Name == install.DefinitionsStage })
+	beside.Stages = slices.DeleteFunc(
+		slices.Clone(p.Stages),
+		func(s install.Stage) bool { return s.Name == install.DefinitionsStage },
+	)
 	if err := roll.Apply(ctx, &beside, false); err != nil {
 		t.Fatal(err)
 	}
-	if after, err := roll.Compare(ctx, &beside); err != nil || len(after.Changes) > 0 || after.From != p.Release.Version {
+	if after, err := roll.Compare(
+		ctx,
+		&beside,
+	); err != nil || len(after.Changes) > 0 ||
+		after.From != p.Release.Version {
 		t.Errorf("installed again nothing is to be changed: %+v, %v", after, err)
 	}
 	goesOn("with mlbatch back")
@@ -253,7 +298,9 @@ func (x *cluster) uninstalls(roll *rollout.Cluster, p *rollout.Installation) {
 		t.Fatal(err)
 	}
 	// With the webhooks gone nobody is asked; the kinds are there, in the version that is stored.
-	flavor := &kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: "held", Finalizers: []string{"kueue.x-k8s.io/resource-in-use"}}}
+	flavor := &kueue.ResourceFlavor{
+		ObjectMeta: metav1.ObjectMeta{Name: "held", Finalizers: []string{"kueue.x-k8s.io/resource-in-use"}},
+	}
 	if err := x.admin.Create(t.Context(), flavor); err != nil {
 		t.Fatalf("a kind that was kept can be written: %v", err)
 	}
@@ -262,7 +309,9 @@ func (x *cluster) uninstalls(roll *rollout.Cluster, p *rollout.Installation) {
 			has := &unstructured.Unstructured{}
 			has.SetGroupVersionKind(o.GroupVersionKind())
 			err := x.admin.Get(t.Context(), client.ObjectKeyFromObject(o), has)
-			if kept := s.Name == install.DefinitionsStage || s.Name == install.NamespaceStage; kept != (err == nil) || err != nil && !apierrors.IsNotFound(err) {
+			if kept := s.Name == install.DefinitionsStage ||
+				s.Name == install.NamespaceStage; kept != (err == nil) ||
+				err != nil && !apierrors.IsNotFound(err) {
 				t.Errorf("%s %s: kept %v, got %v", o.GetKind(), o.GetName(), kept, err)
 			}
 		}
@@ -308,7 +357,13 @@ func (x *cluster) withoutWebhooks(p *rollout.Installation, do func()) {
 		}
 	}
 	x.eventually("nobody asks the webhooks", func() error {
-		return x.admin.Create(x.t.Context(), x.parse("{apiVersion: v1, kind: Pod, metadata: {generateName: probe-, namespace: default}, spec: {containers: [{name: c, image: x}]}}"), client.DryRunAll)
+		return x.admin.Create(
+			x.t.Context(),
+			x.parse(
+				"{apiVersion: v1, kind: Pod, metadata: {generateName: probe-, namespace: default}, spec: {containers: [{name: c, image: x}]}}",
+			),
+			client.DryRunAll,
+		)
 	})
 	do()
 	for _, o := range last.Objects {
@@ -322,7 +377,12 @@ func (x *cluster) withoutWebhooks(p *rollout.Installation, do func()) {
 func (x *cluster) podOf(namespace, job string) *corev1.Pod {
 	x.t.Helper()
 	pods := &corev1.PodList{}
-	if err := x.admin.List(x.t.Context(), pods, client.InNamespace(namespace), client.MatchingLabels{batchv1.JobNameLabel: job}); err != nil {
+	if err := x.admin.List(
+		x.t.Context(),
+		pods,
+		client.InNamespace(namespace),
+		client.MatchingLabels{batchv1.JobNameLabel: job},
+	); err != nil {
 		x.t.Fatal(err)
 	}
 	if len(pods.Items) == 0 {
@@ -344,7 +404,13 @@ func (x *cluster) runs(namespace, job string) {
 		case pod == nil:
 			return errors.New("there is none")
 		case pod.Spec.NodeName == "":
-			return x.admin.SubResource("binding").Create(x.t.Context(), pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: nodes.Items[0].Name}})
+			return x.admin.SubResource(
+				"binding",
+			).Create(
+				x.t.Context(),
+				pod,
+				&corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: nodes.Items[0].Name}},
+			)
 		case pod.Status.Phase != corev1.PodRunning:
 			return errors.New("it is " + string(pod.Status.Phase))
 		}
@@ -369,7 +435,13 @@ func (x *cluster) nothingLeft(p *rollout.Installation) {
 		}
 	}
 	pods := &corev1.PodList{}
-	if err := x.admin.List(x.t.Context(), pods, client.InNamespace(p.Release.Namespace), client.MatchingLabels{install.PartLabel: install.App}); err != nil || len(pods.Items) > 0 {
+	if err := x.admin.List(
+		x.t.Context(),
+		pods,
+		client.InNamespace(p.Release.Namespace),
+		client.MatchingLabels{install.PartLabel: install.App},
+	); err != nil ||
+		len(pods.Items) > 0 {
 		x.t.Errorf("%d pods of mlbatch are left: %v", len(pods.Items), err)
 	}
 	bindings := &rbacv1.RoleBindingList{}

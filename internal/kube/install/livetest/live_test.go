@@ -52,7 +52,10 @@ const controllerUser = "mlbatch-controller"
 
 func begin(t *testing.T) *cluster {
 	t.Helper()
-	lc, err := local.Start(t.Context(), local.Config{DataDir: t.TempDir(), Parts: local.APIOnly, UnsafeNoFsync: true})
+	lc, err := local.Start(
+		t.Context(),
+		local.Config{DataDir: t.TempDir(), Parts: local.APIOnly, UnsafeNoFsync: true},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +64,13 @@ func begin(t *testing.T) *cluster {
 			t.Error(err)
 		}
 	})
-	x := &cluster{t: t, config: lc.RESTConfig(), admin: connect(t, lc.RESTConfig(), ""), alice: connect(t, lc.RESTConfig(), "alice"), controller: client.WithFieldOwner(connect(t, lc.RESTConfig(), controllerUser), webhook.FieldOwner)}
+	x := &cluster{
+		t:          t,
+		config:     lc.RESTConfig(),
+		admin:      connect(t, lc.RESTConfig(), ""),
+		alice:      connect(t, lc.RESTConfig(), "alice"),
+		controller: client.WithFieldOwner(connect(t, lc.RESTConfig(), controllerUser), webhook.FieldOwner),
+	}
 	data, _, err := certs.Next(nil, []string{"127.0.0.1"}, time.Now(), nil, certs.DefaultLifetimes())
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +80,11 @@ func begin(t *testing.T) *cluster {
 		t.Fatal(err)
 	}
 	served := func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &pair, nil }
-	opts := install.Options{WebhookURL: x.serve(served), CABundle: data[certs.Bundle], ControllerUser: controllerUser}
+	opts := install.Options{
+		WebhookURL:     x.serve(served),
+		CABundle:       data[certs.Bundle],
+		ControllerUser: controllerUser,
+	}
 	for range 2 { // as at every start
 		if err := install.Apply(t.Context(), x.admin, opts); err != nil {
 			t.Fatal(err)
@@ -114,9 +127,12 @@ func (x *cluster) serve(certificate func(*tls.ClientHelloInfo) (*tls.Certificate
 	server := httptest.NewUnstartedServer(mux)
 	// GetCertificate is not asked where a server has a certificate, as this one has, and is called by
 	// its address.
-	server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		return &tls.Config{GetCertificate: certificate, MinVersion: tls.VersionTLS12}, nil
-	}}
+	server.TLS = &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			return &tls.Config{GetCertificate: certificate, MinVersion: tls.VersionTLS12}, nil
+		},
+	}
 	server.Config.SetKeepAlivesEnabled(false) // every call is a handshake
 	server.StartTLS()
 	x.t.Cleanup(server.Close)
@@ -208,10 +224,19 @@ admission:
 
 func TestInstalled(t *testing.T) {
 	x := begin(t)
-	x.create(x.admin, "{apiVersion: v1, kind: Namespace, metadata: {name: blue, labels: {mlbatch-team-namespace: 'true'}}}")
-	x.create(x.admin, "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: default-priority}, value: 5}")
+	x.create(
+		x.admin,
+		"{apiVersion: v1, kind: Namespace, metadata: {name: blue, labels: {mlbatch-team-namespace: 'true'}}}",
+	)
+	x.create(
+		x.admin,
+		"{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: default-priority}, value: 5}",
+	)
 	x.create(x.admin, queueOfTeam)
-	x.create(x.admin, "{apiVersion: kueue.x-k8s.io/v1beta1, kind: LocalQueue, metadata: {name: default-queue, namespace: blue}, spec: {clusterQueue: blue-cluster-queue}}")
+	x.create(
+		x.admin,
+		"{apiVersion: kueue.x-k8s.io/v1beta1, kind: LocalQueue, metadata: {name: default-queue, namespace: blue}, spec: {clusterQueue: blue-cluster-queue}}",
+	)
 	x.bind()
 	t.Run("Versions", x.with((*cluster).versions))
 	t.Run("Cohorts", x.with((*cluster).cohorts))
@@ -247,9 +272,15 @@ func (x *cluster) bind() {
 	}
 	x.bindController("blue")
 	probe := x.parse("{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue}")
-	err := wait.PollUntilContextTimeout(x.t.Context(), 20*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
-		return x.alice.Get(ctx, client.ObjectKey{Namespace: "blue", Name: "default-queue"}, probe) == nil, nil
-	})
+	err := wait.PollUntilContextTimeout(
+		x.t.Context(),
+		20*time.Millisecond,
+		30*time.Second,
+		true,
+		func(ctx context.Context) (bool, error) {
+			return x.alice.Get(ctx, client.ObjectKey{Namespace: "blue", Name: "default-queue"}, probe) == nil, nil
+		},
+	)
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -258,10 +289,16 @@ func (x *cluster) bind() {
 // bindController gives the controller its rights in a namespace, as it does itself.
 func (x *cluster) bindController(namespace string) {
 	x.t.Helper()
-	err := wait.PollUntilContextTimeout(x.t.Context(), 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
-		err := x.controller.Create(ctx, rights.Of(namespace, rights.Subject(controllerUser)))
-		return err == nil, nil
-	})
+	err := wait.PollUntilContextTimeout(
+		x.t.Context(),
+		50*time.Millisecond,
+		30*time.Second,
+		true,
+		func(ctx context.Context) (bool, error) {
+			err := x.controller.Create(ctx, rights.Of(namespace, rights.Subject(controllerUser)))
+			return err == nil, nil
+		},
+	)
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -303,14 +340,27 @@ func (x *cluster) guards() {
 		}
 	}
 	// Where nobody put a queue nothing runs, and it has no business.
-	if err := x.controller.Create(ctx, rights.Of("vault", self)); err == nil || !strings.Contains(err.Error(), "mlbatch-controller-where") {
+	if err := x.controller.Create(
+		ctx,
+		rights.Of("vault", self),
+	); err == nil ||
+		!strings.Contains(err.Error(), "mlbatch-controller-where") {
 		x.t.Errorf("the controller binds its role where no jobs run: %v", err)
 	}
-	x.create(x.admin, "{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: q, namespace: queued}, spec: {clusterQueue: blue-cluster-queue}}")
+	x.create(
+		x.admin,
+		"{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: q, namespace: queued}, spec: {clusterQueue: blue-cluster-queue}}",
+	)
 	x.bindController("queued")
-	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
-		return secrets("queued") == nil, nil
-	})
+	err := wait.PollUntilContextTimeout(
+		ctx,
+		20*time.Millisecond,
+		30*time.Second,
+		true,
+		func(context.Context) (bool, error) {
+			return secrets("queued") == nil, nil
+		},
+	)
 	if err != nil {
 		x.t.Errorf("where jobs run it makes their Secrets: %v", secrets("queued"))
 	}
@@ -320,7 +370,12 @@ func (x *cluster) guards() {
 	}
 	before := b.DeepCopy()
 	b.Subjects = append(b.Subjects, alice)
-	if err := x.controller.Patch(ctx, b.DeepCopy(), client.MergeFrom(before)); !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
+	if err := x.controller.Patch(
+		ctx,
+		b.DeepCopy(),
+		client.MergeFrom(before),
+	); !apierrors.IsForbidden(err) &&
+		!apierrors.IsInvalid(err) {
 		x.t.Errorf("the controller lets another user in: %v", err)
 	}
 	b.Subjects, b.Finalizers = b.Subjects[:1], nil
@@ -333,13 +388,29 @@ func (x *cluster) guards() {
 func (x *cluster) roles() {
 	const fine = "{apiGroups: [''], resources: [pods], verbs: [get, list, watch]}, {apiGroups: [ray.io], resources: [rayclusters], resourceNames: [tune], verbs: [get, patch]}"
 	role := func(namespace, name, rules string) error {
-		return x.controller.Create(x.t.Context(), x.parse("{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: "+name+", namespace: "+namespace+"}, rules: ["+rules+"]}"))
+		return x.controller.Create(
+			x.t.Context(),
+			x.parse(
+				"{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: "+name+", namespace: "+namespace+"}, rules: ["+rules+"]}",
+			),
+		)
 	}
 	binding := func(name, role, subject string) error {
-		return x.controller.Create(x.t.Context(), x.parse("{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: "+name+", namespace: blue}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: "+role+"}, subjects: [{"+subject+"}]}"))
+		return x.controller.Create(
+			x.t.Context(),
+			x.parse(
+				"{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: "+name+", namespace: blue}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: "+role+"}, subjects: [{"+subject+"}]}",
+			),
+		)
 	}
-	x.create(x.admin, "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: other, namespace: blue}}")
-	if err := errors.Join(role("blue", "tune", fine), binding("tune", "Role, name: tune", "kind: ServiceAccount, name: a, namespace: blue")); err != nil {
+	x.create(
+		x.admin,
+		"{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: other, namespace: blue}}",
+	)
+	if err := errors.Join(
+		role("blue", "tune", fine),
+		binding("tune", "Role, name: tune", "kind: ServiceAccount, name: a, namespace: blue"),
+	); err != nil {
 		x.t.Errorf("the head of a cluster cannot do its work: %v", err)
 	}
 	for why, err := range map[string]error{
@@ -374,18 +445,38 @@ func (x *cluster) versions() {
 			x.t.Errorf("%s: no defaults, strategy is %q", version, got)
 		}
 	}
-	bad := strings.Replace(strings.Replace(queueOfTeam, "blue-cluster-queue", "bad", 1), "nominalQuota: 8", "nominalQuota: 8, lendingLimit: 9", 1)
+	bad := strings.Replace(
+		strings.Replace(queueOfTeam, "blue-cluster-queue", "bad", 1),
+		"nominalQuota: 8",
+		"nominalQuota: 8, lendingLimit: 9",
+		1,
+	)
 	x.refused("a queue cannot lend what it has not", x.admin.Create(x.t.Context(), x.parse(bad)),
 		"spec.resourceGroups[0].flavors[0].resources[1].lendingLimit", "at most 8")
-	x.refused("limits need a cohort", x.admin.Create(x.t.Context(), x.parse(strings.Replace(bad, "cohort: default-cohort", "stopPolicy: None", 1))),
-		"set spec.cohort or remove lendingLimit")
+	x.refused(
+		"limits need a cohort",
+		x.admin.Create(
+			x.t.Context(),
+			x.parse(strings.Replace(bad, "cohort: default-cohort", "stopPolicy: None", 1)),
+		),
+		"set spec.cohort or remove lendingLimit",
+	)
 }
 
 func (x *cluster) cohorts() {
-	x.create(x.admin, "{apiVersion: kueue.x-k8s.io/v1beta1, kind: Cohort, metadata: {name: a}, spec: {parentName: b}}")
-	x.refused("cohorts cannot be below each other",
-		x.admin.Create(x.t.Context(), x.parse("{apiVersion: kueue.x-k8s.io/v1beta2, kind: Cohort, metadata: {name: b}, spec: {parentName: a}}")),
-		"spec.parentName", "b -> a -> b")
+	x.create(
+		x.admin,
+		"{apiVersion: kueue.x-k8s.io/v1beta1, kind: Cohort, metadata: {name: a}, spec: {parentName: b}}",
+	)
+	x.refused(
+		"cohorts cannot be below each other",
+		x.admin.Create(
+			x.t.Context(),
+			x.parse("{apiVersion: kueue.x-k8s.io/v1beta2, kind: Cohort, metadata: {name: b}, spec: {parentName: a}}"),
+		),
+		"spec.parentName",
+		"b -> a -> b",
+	)
 }
 
 func (x *cluster) jobs() {
@@ -394,7 +485,17 @@ func (x *cluster) jobs() {
 		x.t.Error("a Job of a team without a queue must be held")
 	}
 	child := x.parse(bareJob)
-	child.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "workload.codeflare.dev/v1beta2", Kind: "AppWrapper", Name: "w", UID: "u", Controller: new(true)}})
+	child.SetOwnerReferences(
+		[]metav1.OwnerReference{
+			{
+				APIVersion: "workload.codeflare.dev/v1beta2",
+				Kind:       "AppWrapper",
+				Name:       "w",
+				UID:        "u",
+				Controller: new(true),
+			},
+		},
+	)
 	if err := x.controller.Create(x.t.Context(), child); err != nil {
 		x.t.Fatalf("the controller creates components: %v", err)
 	}
@@ -409,15 +510,36 @@ func (x *cluster) wrappers() {
 	if suspended, _, _ := unstructured.NestedBool(w.Object, "spec", "suspend"); !suspended {
 		x.t.Error("an AppWrapper waits until it is admitted")
 	}
-	if l := w.GetLabels(); l["kueue.x-k8s.io/queue-name"] != "default-queue" || l["workload.codeflare.dev/user"] != "alice" {
+	if l := w.GetLabels(); l["kueue.x-k8s.io/queue-name"] != "default-queue" ||
+		l["workload.codeflare.dev/user"] != "alice" {
 		x.t.Errorf("queue and author are filled in, got %v", l)
 	}
-	x.refused("there is no such class", x.alice.Create(ctx, x.parse(strings.Replace(wrappedJob, "default-priority", "urgent", 1))),
-		"spec.components[0].template.spec.template.spec.priorityClassName", "use one of default-priority")
-	x.create(x.alice, strings.Replace(wrappedJob, "namespace: blue}", "namespace: blue, labels: {kueue.x-k8s.io/queue-name: fast}}", 1))
-	x.refused("rights cannot be wrapped",
-		x.alice.Create(ctx, x.parse(wrappedJob+"\n  - template: {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: b}}")),
-		"spec.components[1].template", `"alice" may not create RoleBinding`)
+	x.refused(
+		"there is no such class",
+		x.alice.Create(ctx, x.parse(strings.Replace(wrappedJob, "default-priority", "urgent", 1))),
+		"spec.components[0].template.spec.template.spec.priorityClassName",
+		"use one of default-priority",
+	)
+	x.create(
+		x.alice,
+		strings.Replace(
+			wrappedJob,
+			"namespace: blue}",
+			"namespace: blue, labels: {kueue.x-k8s.io/queue-name: fast}}",
+			1,
+		),
+	)
+	x.refused(
+		"rights cannot be wrapped",
+		x.alice.Create(
+			ctx,
+			x.parse(
+				wrappedJob+"\n  - template: {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: b}}",
+			),
+		),
+		"spec.components[1].template",
+		`"alice" may not create RoleBinding`,
+	)
 
 	started := w.DeepCopy()
 	if err := unstructured.SetNestedField(started.Object, false, "spec", "suspend"); err != nil {
@@ -455,7 +577,11 @@ func (x *cluster) workloads() {
 		x.t.Errorf("writes cost more with a record of who wrote what, got %v", fields)
 	}
 	applied := x.parse(strings.Replace(workload, "name: w", "name: applied", 1))
-	if err := x.admin.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner("kubectl")); err != nil {
+	if err := x.admin.Apply(
+		ctx,
+		client.ApplyConfigurationFromUnstructured(applied),
+		client.FieldOwner("kubectl"),
+	); err != nil {
 		x.t.Fatal(err)
 	}
 	if fields := applied.GetManagedFields(); len(fields) == 0 {
@@ -465,7 +591,12 @@ func (x *cluster) workloads() {
 	if err := unstructured.SetNestedField(moved.Object, "other", "spec", "queueName"); err != nil {
 		x.t.Fatal(err)
 	}
-	x.refused("quota is of the old queue", x.admin.Update(ctx, moved), "spec.queueName", "while quota is reserved")
+	x.refused(
+		"quota is of the old queue",
+		x.admin.Update(ctx, moved),
+		"spec.queueName",
+		"while quota is reserved",
+	)
 
 	old := x.parse("{apiVersion: kueue.x-k8s.io/v1beta1, kind: Workload}")
 	if err := x.admin.Get(ctx, client.ObjectKeyFromObject(w), old); err != nil {

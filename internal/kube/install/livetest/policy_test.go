@@ -21,24 +21,53 @@ import (
 // may not do, they still may not.
 func TestPoliciesHoldWithoutWebhooks(t *testing.T) {
 	x := begin(t)
-	x.create(x.admin, "{apiVersion: v1, kind: Namespace, metadata: {name: blue, labels: {mlbatch-team-namespace: 'true'}}}")
+	x.create(
+		x.admin,
+		"{apiVersion: v1, kind: Namespace, metadata: {name: blue, labels: {mlbatch-team-namespace: 'true'}}}",
+	)
 	x.create(x.admin, "{apiVersion: v1, kind: Namespace, metadata: {name: elsewhere}}")
 	for _, namespace := range []string{"blue", "elsewhere"} { // no controller of Kubernetes runs that would
-		x.create(x.admin, "{apiVersion: v1, kind: ServiceAccount, metadata: {name: default, namespace: "+namespace+"}}")
+		x.create(
+			x.admin,
+			"{apiVersion: v1, kind: ServiceAccount, metadata: {name: default, namespace: "+namespace+"}}",
+		)
 	}
-	x.create(x.admin, "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: default-priority}, value: 5}")
+	x.create(
+		x.admin,
+		"{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: default-priority}, value: 5}",
+	)
 	x.create(x.admin, queueOfTeam)
-	x.create(x.admin, "{apiVersion: kueue.x-k8s.io/v1beta1, kind: LocalQueue, metadata: {name: default-queue, namespace: blue}, spec: {clusterQueue: blue-cluster-queue}}")
+	x.create(
+		x.admin,
+		"{apiVersion: kueue.x-k8s.io/v1beta1, kind: LocalQueue, metadata: {name: default-queue, namespace: blue}, spec: {clusterQueue: blue-cluster-queue}}",
+	)
 	x.bind()
 	jobs, operator := x.account("kube-system", "job-controller"), x.account("kubeflow", "training-operator")
 	cronjobs := x.account("kube-system", "cronjob-controller")
 
 	// While the webhooks answer, all that they let pass is let pass.
-	held := x.create(x.alice, "{apiVersion: v1, kind: Pod, metadata: {name: held, namespace: blue}, spec: {containers: [{name: c, image: x}]}}")
+	held := x.create(
+		x.alice,
+		"{apiVersion: v1, kind: Pod, metadata: {name: held, namespace: blue}, spec: {containers: [{name: c, image: x}]}}",
+	)
 	running := x.create(x.alice, strings.Replace(bareJob, "generateName: j-", "name: running", 1))
-	x.create(x.alice, "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: blue}, spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: x}]}}}}")
-	untold := x.create(jobs, strings.Replace(of("untold", "annotations: {kueue.x-k8s.io/workload: w}, "+ownedBy("Job")), "spec: {", "spec: {schedulingGates: [{name: kueue.x-k8s.io/topology}], ", 1))
-	counted := x.create(jobs, of("counted", "annotations: {kueue.x-k8s.io/workload: w}, labels: {a: b}, "+ownedBy("Job")))
+	x.create(
+		x.alice,
+		"{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: blue}, spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: x}]}}}}",
+	)
+	untold := x.create(
+		jobs,
+		strings.Replace(
+			of("untold", "annotations: {kueue.x-k8s.io/workload: w}, "+ownedBy("Job")),
+			"spec: {",
+			"spec: {schedulingGates: [{name: kueue.x-k8s.io/topology}], ",
+			1,
+		),
+	)
+	counted := x.create(
+		jobs,
+		of("counted", "annotations: {kueue.x-k8s.io/workload: w}, labels: {a: b}, "+ownedBy("Job")),
+	)
 
 	for _, o := range []client.Object{
 		&admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: webhook.MutatingName}},
@@ -50,7 +79,9 @@ func TestPoliciesHoldWithoutWebhooks(t *testing.T) {
 	}
 	// A pod outside the namespaces of teams tells when: the webhooks hold it, no policy is about it.
 	x.eventually("nobody asks the webhooks", func() error {
-		p := x.parse("{apiVersion: v1, kind: Pod, metadata: {generateName: probe-, namespace: elsewhere, labels: {kueue.x-k8s.io/queue-name: q}}, spec: {containers: [{name: c, image: x}]}}")
+		p := x.parse(
+			"{apiVersion: v1, kind: Pod, metadata: {generateName: probe-, namespace: elsewhere, labels: {kueue.x-k8s.io/queue-name: q}}, spec: {containers: [{name: c, image: x}]}}",
+		)
 		if err := x.admin.Create(t.Context(), p); err != nil {
 			return err
 		}
@@ -151,17 +182,30 @@ func TestPoliciesHoldWithoutWebhooks(t *testing.T) {
 			x.refused(name, err, c.says)
 		}
 	}
-	if err := jobs.Patch(t.Context(), counted.DeepCopy(), patch(`{"metadata": {"ownerReferences": null}}`)); err != nil {
+	if err := jobs.Patch(
+		t.Context(),
+		counted.DeepCopy(),
+		patch(`{"metadata": {"ownerReferences": null}}`),
+	); err != nil {
 		t.Errorf("a controller does not let a pod go: %v", err)
 	}
-	if err := x.admin.Patch(t.Context(), running.DeepCopy(), patch(`{"metadata": {"labels": {"mlbatch.dev/user": "bob"}}}`)); err != nil {
+	if err := x.admin.Patch(
+		t.Context(),
+		running.DeepCopy(),
+		patch(`{"metadata": {"labels": {"mlbatch.dev/user": "bob"}}}`),
+	); err != nil {
 		t.Errorf("an administrator cannot say who submitted it: %v", err)
 	}
 	var all corev1.PodList
 	if err := x.admin.List(t.Context(), &all, client.InNamespace("blue")); err != nil {
 		t.Fatal(err)
 	}
-	if err := x.admin.Get(t.Context(), client.ObjectKeyFromObject(running), &batchv1.Job{}); err != nil || len(all.Items) < 5 {
+	if err := x.admin.Get(
+		t.Context(),
+		client.ObjectKeyFromObject(running),
+		&batchv1.Job{},
+	); err != nil ||
+		len(all.Items) < 5 {
 		t.Errorf("%d pods, and the Job: %v: too little was tried", len(all.Items), err)
 	}
 }
@@ -182,7 +226,14 @@ func (x *cluster) account(namespace, name string) client.Client {
 	rule := func(group string, resources ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"*"}}
 	}
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{rule("", "pods"), rule("batch", "jobs", "jobs/finalizers", "cronjobs/finalizers"), rule("apps", "daemonsets/finalizers")}}
+	role := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Rules: []rbacv1.PolicyRule{
+			rule("", "pods"),
+			rule("batch", "jobs", "jobs/finalizers", "cronjobs/finalizers"),
+			rule("apps", "daemonsets/finalizers"),
+		},
+	}
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},

@@ -44,7 +44,10 @@ func (x *cluster) defaults() {
 			"{kubeConfig: {location: s, locationType: Secret}}", "{clusterSource: {kubeConfig: {location: s, locationType: Secret}}}",
 		},
 	} {
-		made := x.create(x.admin, "{apiVersion: kueue.x-k8s.io/v1beta2, kind: "+tc.kind+", metadata: {name: least, namespace: blue}, spec: "+tc.spec+"}")
+		made := x.create(
+			x.admin,
+			"{apiVersion: kueue.x-k8s.io/v1beta2, kind: "+tc.kind+", metadata: {name: least, namespace: blue}, spec: "+tc.spec+"}",
+		)
 		for version, want := range map[string]string{"v1beta1": tc.v1beta1, "v1beta2": tc.v1beta2} {
 			o := x.parse("{apiVersion: kueue.x-k8s.io/" + version + ", kind: " + tc.kind + "}")
 			if err := x.admin.Get(x.t.Context(), client.ObjectKeyFromObject(made), o); err != nil {
@@ -175,5 +178,9 @@ func (x *cluster) statuses() {
 	}
 	bad := strings.Replace(workload, "name: w\n", "name: negative\n", 1)
 	bad = strings.Replace(bad, "image: x", "image: x, resources: {requests: {cpu: -1}}", 1)
-	x.refused("requests are amounts, whatever owns the Workload", x.admin.Create(x.t.Context(), x.parse(bad)), "requests[cpu]")
+	x.refused(
+		"requests are amounts, whatever owns the Workload",
+		x.admin.Create(x.t.Context(), x.parse(bad)),
+		"requests[cpu]",
+	)
 }

@@ -40,7 +40,10 @@ var (
 // bare is an API server on which nothing is installed, and the ports that are free for a controller.
 func bare(t *testing.T) (*cluster, local.Ports) {
 	t.Helper()
-	lc, err := local.Start(t.Context(), local.Config{DataDir: t.TempDir(), Parts: local.APIOnly, UnsafeNoFsync: true})
+	lc, err := local.Start(
+		t.Context(),
+		local.Config{DataDir: t.TempDir(), Parts: local.APIOnly, UnsafeNoFsync: true},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +61,11 @@ func bare(t *testing.T) (*cluster, local.Ports) {
 func (x *cluster) install(webhooks string) {
 	x.t.Helper()
 	for range 2 { // as at every start
-		if err := install.Apply(x.t.Context(), x.admin, install.Options{WebhookURL: webhooks, ControllerUser: controllerUser}); err != nil {
+		if err := install.Apply(
+			x.t.Context(),
+			x.admin,
+			install.Options{WebhookURL: webhooks, ControllerUser: controllerUser},
+		); err != nil {
 			x.t.Fatal(err)
 		}
 	}
@@ -75,10 +82,16 @@ func (x *cluster) install(webhooks string) {
 func (x *cluster) eventually(what string, try func() error) {
 	x.t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(x.t.Context(), 100*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
-		last = try()
-		return last == nil, nil
-	})
+	err := wait.PollUntilContextTimeout(
+		x.t.Context(),
+		100*time.Millisecond,
+		2*time.Minute,
+		true,
+		func(context.Context) (bool, error) {
+			last = try()
+			return last == nil, nil
+		},
+	)
 	if err != nil {
 		x.t.Fatalf("not so after two minutes: %s: %v", what, last)
 	}
@@ -152,7 +165,10 @@ func TestCertificatesAreRenewedUnderWrites(t *testing.T) {
 		t.Cleanup(func() { cancel(); <-done })
 	}
 	first := 0
-	x.eventually("the API server trusts the webhooks", func() error { first++; return x.asked(fmt.Sprintf("first-%d", first)) })
+	x.eventually(
+		"the API server trusts the webhooks",
+		func() error { first++; return x.asked(fmt.Sprintf("first-%d", first)) },
+	)
 
 	bundles, served := map[string]bool{}, map[string]bool{}
 	before := calls.Load()
@@ -163,7 +179,11 @@ func TestCertificatesAreRenewedUnderWrites(t *testing.T) {
 		d := x.held()
 		bundles[string(d[certs.Bundle])], served[string(d[certs.ServingCert])] = true, true
 		if n := calls.Load() - before; n < int64(2*(i+1)) {
-			t.Fatalf("%d writes and reads are %d connections: old ones are used again, and nothing is tried", 2*(i+1), n)
+			t.Fatalf(
+				"%d writes and reads are %d connections: old ones are used again, and nothing is tried",
+				2*(i+1),
+				n,
+			)
 		}
 	}
 }
@@ -199,7 +219,10 @@ func TestControllerKeepsItsCertificates(t *testing.T) {
 	})
 
 	tries := 0
-	x.eventually("the API server trusts the webhooks", func() error { tries++; return x.asked(fmt.Sprintf("flavor-%d", tries)) })
+	x.eventually(
+		"the API server trusts the webhooks",
+		func() error { tries++; return x.asked(fmt.Sprintf("flavor-%d", tries)) },
+	)
 	shown := func(port int) []byte {
 		t.Helper()
 		var leaf []byte
@@ -207,7 +230,11 @@ func TestControllerKeepsItsCertificates(t *testing.T) {
 			roots := x509.NewCertPool()
 			roots.AppendCertsFromPEM(x.held()[certs.Bundle])
 			c, err := (&tls.Dialer{Config: &tls.Config{RootCAs: roots, ServerName: "mlbatch-controller-metrics.mlbatch-system.svc", MinVersion: tls.VersionTLS12}}).
-				DialContext(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+				DialContext(
+					t.Context(),
+					"tcp",
+					net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
+				)
 			if err != nil {
 				return err
 			}
@@ -232,7 +259,10 @@ func TestControllerKeepsItsCertificates(t *testing.T) {
 	// Somebody applies a configuration without the authorities: it is repaired.
 	hooks := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	hooks.Name = webhook.MutatingName
-	patch := client.RawPatch("application/json-patch+json", []byte(`[{"op":"remove","path":"/webhooks/0/clientConfig/caBundle"}]`))
+	patch := client.RawPatch(
+		"application/json-patch+json",
+		[]byte(`[{"op":"remove","path":"/webhooks/0/clientConfig/caBundle"}]`),
+	)
 	if err := x.admin.Patch(t.Context(), hooks, patch); err != nil {
 		t.Fatal(err)
 	}

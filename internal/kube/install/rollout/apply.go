@@ -82,12 +82,22 @@ func (x *Cluster) recorded(ctx context.Context, p *Installation) (*install.Recor
 	if err != nil {
 		return nil, err
 	}
-	record.Labels = map[string]string{install.NameLabel: install.App, install.PartLabel: install.App, install.ManagedLabel: p.Release.Manager}
+	record.Labels = map[string]string{
+		install.NameLabel:    install.App,
+		install.PartLabel:    install.App,
+		install.ManagedLabel: p.Release.Manager,
+	}
 	return record, nil
 }
 
 // stage applies the objects of a stage, and waits for what others need of them.
-func (x *Cluster) stage(ctx context.Context, p *Installation, s install.Stage, record *install.Record, wait bool) error { //nolint:revive // a fact
+func (x *Cluster) stage( //nolint:revive // a fact
+	ctx context.Context,
+	p *Installation,
+	s install.Stage,
+	record *install.Record,
+	wait bool,
+) error {
 	if s.Name == install.WebhooksStage && wait {
 		if err := x.await(ctx, x.programs(p)); err != nil {
 			return err
@@ -191,7 +201,11 @@ func tally(done map[Action]int) string {
 
 // put applies an object and says what that did. It asks nothing about one that is as it was
 // left.
-func (x *Cluster) put(ctx context.Context, record *install.Record, o *unstructured.Unstructured) (Action, error) {
+func (x *Cluster) put(
+	ctx context.Context,
+	record *install.Record,
+	o *unstructured.Unstructured,
+) (Action, error) {
 	if record.Holds(o) {
 		return Unchanged, nil
 	}
@@ -270,7 +284,11 @@ func (x *Cluster) labelled(ctx context.Context, manager string) ([]*unstructured
 	for _, gvk := range rolled() {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-		err := x.Client.List(ctx, list, client.MatchingLabels{install.PartLabel: install.App, install.ManagedLabel: manager})
+		err := x.Client.List(
+			ctx,
+			list,
+			client.MatchingLabels{install.PartLabel: install.App, install.ManagedLabel: manager},
+		)
 		switch {
 		case apimeta.IsNoMatchError(err) || apierrors.IsNotFound(err):
 			continue // nobody brought the kind

@@ -38,11 +38,16 @@ func TestIntroduce(t *testing.T) {
 		"cert-manager's":         {secret: map[string][]byte{certs.Bundle: []byte("authority")}, certManager: true},
 	} {
 		hook := &admissionregistrationv1.ValidatingWebhookConfiguration{
-			ObjectMeta: metav1.ObjectMeta{Name: webhook.ValidatingName}, Webhooks: []admissionregistrationv1.ValidatingWebhook{{Name: "a.mlbatch.dev"}},
+			ObjectMeta: metav1.ObjectMeta{
+				Name: webhook.ValidatingName,
+			},
+			Webhooks: []admissionregistrationv1.ValidatingWebhook{{Name: "a.mlbatch.dev"}},
 		}
 		b := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(hook)
 		if !tc.none {
-			b = b.WithObjects(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: install.CertSecret}, Data: tc.secret})
+			b = b.WithObjects(
+				&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: install.CertSecret}, Data: tc.secret},
+			)
 		}
 		c := b.Build()
 		p := &Installation{Release: install.Release{Namespace: home}}
@@ -68,9 +73,15 @@ func TestIntroduce(t *testing.T) {
 func TestAppliesNothingTwice(t *testing.T) {
 	role := func(name, verb string) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-			"metadata": map[string]any{"name": name, "labels": map[string]any{install.PartLabel: install.App, install.ManagedLabel: "mlbatch"}},
-			"rules":    []any{map[string]any{"apiGroups": []any{""}, "resources": []any{"pods"}, "verbs": []any{verb}}},
+			"apiVersion": "rbac.authorization.k8s.io/v1",
+			"kind":       "ClusterRole",
+			"metadata": map[string]any{
+				"name":   name,
+				"labels": map[string]any{install.PartLabel: install.App, install.ManagedLabel: "mlbatch"},
+			},
+			"rules": []any{
+				map[string]any{"apiGroups": []any{""}, "resources": []any{"pods"}, "verbs": []any{verb}},
+			},
 		}}
 	}
 	var asked []string
@@ -93,10 +104,16 @@ func TestAppliesNothingTwice(t *testing.T) {
 	})
 	p := &Installation{
 		Release: install.Release{Namespace: home, Manager: "mlbatch"},
-		Stages:  []install.Stage{{Name: install.AccessStage, Objects: []*unstructured.Unstructured{role("a", "get"), role("b", "get")}}},
+		Stages: []install.Stage{
+			{Name: install.AccessStage, Objects: []*unstructured.Unstructured{role("a", "get"), role("b", "get")}},
+		},
 	}
 	said := ""
-	x := &Cluster{Client: c, Patience: time.Hour, Say: func(format string, args ...any) { said += fmt.Sprintf(format, args...) + "\n" }}
+	x := &Cluster{
+		Client:   c,
+		Patience: time.Hour,
+		Say:      func(format string, args ...any) { said += fmt.Sprintf(format, args...) + "\n" },
+	}
 	apply := func() []string {
 		t.Helper()
 		asked, said = nil, ""
@@ -106,7 +123,8 @@ func TestAppliesNothingTwice(t *testing.T) {
 		return asked
 	}
 	apply()
-	if got := apply(); !slices.Equal(got, []string{"get " + install.RecordName}) || said != "access         2 unchanged\n" {
+	if got := apply(); !slices.Equal(got, []string{"get " + install.RecordName}) ||
+		said != "access         2 unchanged\n" {
 		t.Errorf("the second time it asks for %v and says %s", got, said)
 	}
 	changed := &rbacv1.ClusterRole{}
@@ -117,7 +135,8 @@ func TestAppliesNothingTwice(t *testing.T) {
 	if err := c.Update(t.Context(), changed); err != nil {
 		t.Fatal(err)
 	}
-	if got := apply(); !slices.Contains(got, "apply a") || slices.Contains(got, "apply b") || said != "access         1 changed, 1 unchanged\n" {
+	if got := apply(); !slices.Contains(got, "apply a") || slices.Contains(got, "apply b") ||
+		said != "access         1 changed, 1 unchanged\n" {
 		t.Errorf("somebody changed one: it asks for %v and says %s", got, said)
 	}
 	if err := x.Uninstall(t.Context(), p, true); err != nil {

@@ -104,9 +104,18 @@ func called(o *unstructured.Unstructured) string {
 }
 
 // wouldChange are the fields of an object that applying it would change.
-func (x *Cluster) wouldChange(ctx context.Context, dry client.Client, o, before *unstructured.Unstructured) ([]string, error) {
+func (x *Cluster) wouldChange(
+	ctx context.Context,
+	dry client.Client,
+	o, before *unstructured.Unstructured,
+) ([]string, error) {
 	after := o.DeepCopy()
-	if err := dry.Apply(ctx, client.ApplyConfigurationFromUnstructured(after), client.FieldOwner(install.FieldOwner), client.ForceOwnership); err != nil {
+	if err := dry.Apply(
+		ctx,
+		client.ApplyConfigurationFromUnstructured(after),
+		client.FieldOwner(install.FieldOwner),
+		client.ForceOwnership,
+	); err != nil {
 		return nil, fmt.Errorf("the API server would refuse %s: %w", called(o), err)
 	}
 	fields := differences(before.Object, after.Object)
@@ -171,22 +180,43 @@ func lost(before, after *unstructured.Unstructured) []string {
 	}
 	var out []string
 	for _, v := range next.Spec.Versions {
-		i := slices.IndexFunc(old.Spec.Versions, func(o apiextensionsv1.CustomResourceDefinitionVersion) bool { return o.Name == v.Name })
+		i := slices.IndexFunc(
+			old.Spec.Versions,
+			func(o apiextensionsv1.CustomResourceDefinitionVersion) bool { return o.Name == v.Name },
+		)
 		if i < 0 {
 			if v.Storage {
-				out = append(out, fmt.Sprintf("%s: objects are stored in %s from now on, which the version before cannot read", old.Name, v.Name))
+				out = append(
+					out,
+					fmt.Sprintf(
+						"%s: objects are stored in %s from now on, which the version before cannot read",
+						old.Name,
+						v.Name,
+					),
+				)
 			}
 			continue
 		}
-		if was := old.Spec.Versions[i]; was.Schema != nil && v.Schema != nil && !preserves(v.Schema.OpenAPIV3Schema) {
+		if was := old.Spec.Versions[i]; was.Schema != nil && v.Schema != nil &&
+			!preserves(v.Schema.OpenAPIV3Schema) {
 			for _, f := range missing("", was.Schema.OpenAPIV3Schema, v.Schema.OpenAPIV3Schema) {
-				out = append(out, fmt.Sprintf("%s %s: the field %s is dropped from objects as they are written", old.Name, v.Name, f))
+				out = append(
+					out,
+					fmt.Sprintf("%s %s: the field %s is dropped from objects as they are written", old.Name, v.Name, f),
+				)
 			}
 		}
 	}
 	for _, was := range old.Spec.Versions {
-		if was.Served && !slices.ContainsFunc(next.Spec.Versions, func(n apiextensionsv1.CustomResourceDefinitionVersion) bool { return n.Name == was.Name && n.Served }) {
-			out = append(out, fmt.Sprintf("%s: version %s is served no more: clients that use it fail", old.Name, was.Name))
+		if was.Served &&
+			!slices.ContainsFunc(
+				next.Spec.Versions,
+				func(n apiextensionsv1.CustomResourceDefinitionVersion) bool { return n.Name == was.Name && n.Served },
+			) {
+			out = append(
+				out,
+				fmt.Sprintf("%s: version %s is served no more: clients that use it fail", old.Name, was.Name),
+			)
 		}
 	}
 	return out
@@ -216,7 +246,9 @@ func missing(at string, old, next *apiextensionsv1.JSONSchemaProps) []string {
 	if old.Items != nil && next.Items != nil {
 		out = append(out, missing(at+"[]", old.Items.Schema, next.Items.Schema)...)
 	}
-	if old.AdditionalProperties != nil && next.AdditionalProperties != nil && old.AdditionalProperties.Schema != nil && next.AdditionalProperties.Schema != nil {
+	if old.AdditionalProperties != nil && next.AdditionalProperties != nil &&
+		old.AdditionalProperties.Schema != nil &&
+		next.AdditionalProperties.Schema != nil {
 		out = append(out, missing(at+".*", old.AdditionalProperties.Schema, next.AdditionalProperties.Schema)...)
 	}
 	return out

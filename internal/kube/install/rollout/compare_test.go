@@ -20,7 +20,10 @@ func object(t *testing.T, text string) *unstructured.Unstructured {
 // crd is one of a kind with the versions that are given.
 func crd(t *testing.T, versions string) *unstructured.Unstructured {
 	t.Helper()
-	return object(t, "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: things.x.dev}, spec: {group: x.dev, names: {kind: Thing, plural: things}, scope: Namespaced, versions: ["+versions+"]}}")
+	return object(
+		t,
+		"{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: things.x.dev}, spec: {group: x.dev, names: {kind: Thing, plural: things}, scope: Namespaced, versions: ["+versions+"]}}",
+	)
 }
 
 // TestLost: what installing the version before would not take back is told, and nothing else is.

@@ -108,13 +108,19 @@ func denied(ctx context.Context, c client.Client, d Discovery, stages []install.
 			}
 			switch o.GetKind() {
 			case "ClusterRole", "Role":
-				asked.Insert(question{"escalate", o.GroupVersionKind().Group, resource, o.GetNamespace()}, question{"bind", o.GroupVersionKind().Group, resource, o.GetNamespace()})
+				asked.Insert(
+					question{"escalate", o.GroupVersionKind().Group, resource, o.GetNamespace()},
+					question{"bind", o.GroupVersionKind().Group, resource, o.GetNamespace()},
+				)
 			case "CustomResourceDefinition", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration":
 				asked.Insert(question{"list", o.GroupVersionKind().Group, resource, ""})
 			}
 		}
 	}
-	asked.Insert(question{"list", "apps", "deployments", ""}, question{"list", "scheduling.k8s.io", "priorityclasses", ""})
+	asked.Insert(
+		question{"list", "apps", "deployments", ""},
+		question{"list", "scheduling.k8s.io", "priorityclasses", ""},
+	)
 	all := asked.UnsortedList()
 	refused := make([]string, len(all))
 	var ask errgroup.Group
@@ -122,7 +128,12 @@ func denied(ctx context.Context, c client.Client, d Discovery, stages []install.
 	for i, q := range all {
 		ask.Go(func() error {
 			r := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-				ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: q.verb, Group: q.group, Resource: q.resource, Namespace: q.namespace},
+				ResourceAttributes: &authorizationv1.ResourceAttributes{
+					Verb:      q.verb,
+					Group:     q.group,
+					Resource:  q.resource,
+					Namespace: q.namespace,
+				},
 			}}
 			if err := c.Create(ctx, r); err != nil {
 				return fmt.Errorf("ask what you may do: %w", err)

@@ -91,7 +91,11 @@ func Checks() []Check {
 		{"webhooks-of-others", "webhooks of others that are asked about mlbatch's kinds", foreignWebhooks},
 		{"stored-versions", "objects that are stored in versions which mlbatch does not know", storedVersions},
 		{"kinds-of-charts", "kinds that a Helm release takes along when it is uninstalled", chartKinds},
-		{"missing-kinds", "kinds that the values need and nobody brought: ServiceMonitor, Certificate", missingKinds},
+		{
+			"missing-kinds",
+			"kinds that the values need and nobody brought: ServiceMonitor, Certificate",
+			missingKinds,
+		},
 		{"pod-security", "pods in the namespace that its level of pod security refuses", podSecurity},
 		{"priority-class", "the priority class of the pods", priorityClass},
 		{"image", "an image that no registry has", localImage},
@@ -115,25 +119,55 @@ func kubernetesVersion(_ *Installation, f *ClusterState) []finding.Finding {
 	is, err := version.ParseGeneric(f.Kubernetes)
 	switch {
 	case err != nil:
-		return []finding.Finding{{Severity: finding.Warning, Message: fmt.Sprintf("the API server says that it is of version %q, which says nothing", f.Kubernetes), Cure: "see to that it is " + oldest + " or newer"}}
+		return []finding.Finding{
+			{
+				Severity: finding.Warning,
+				Message:  fmt.Sprintf("the API server says that it is of version %q, which says nothing", f.Kubernetes),
+				Cure:     "see to that it is " + oldest + " or newer",
+			},
+		}
 	case is.LessThan(version.MustParseGeneric(oldest)):
-		return []finding.Finding{{Severity: finding.Error, Message: "Kubernetes " + f.Kubernetes + " is too old: it refuses kinds and policies of mlbatch", Cure: "upgrade it to " + oldest + " or newer"}}
+		return []finding.Finding{
+			{
+				Severity: finding.Error,
+				Message:  "Kubernetes " + f.Kubernetes + " is too old: it refuses kinds and policies of mlbatch",
+				Cure:     "upgrade it to " + oldest + " or newer",
+			},
+		}
 	case is.Minor() == version.MustParseGeneric(testedWith).Minor():
 		return nil
 	case known(is.Minor()) != "":
-		return []finding.Finding{{
-			Severity: finding.Note, Message: "Kubernetes " + f.Kubernetes + " has what mlbatch needs, ValidatingAdmissionPolicy v1 among it. " + known(is.Minor()),
-			Cure: "nothing has to be done: mlbatch brings no policies that mutate, and starts gangs by itself; it is tested with " + testedWith,
-		}}
+		return []finding.Finding{
+			{
+				Severity: finding.Note,
+				Message: "Kubernetes " + f.Kubernetes + " has what mlbatch needs, ValidatingAdmissionPolicy v1 among it. " + known(
+					is.Minor(),
+				),
+				Cure: "nothing has to be done: mlbatch brings no policies that mutate, and starts gangs by itself; it is tested with " + testedWith,
+			},
+		}
 	default:
-		return []finding.Finding{{Severity: finding.Warning, Message: "mlbatch was not tried with Kubernetes " + f.Kubernetes, Cure: "try it on a cluster that is not in production first; it is tested with " + testedWith + ", and made for 1.34 to " + testedWith}}
+		return []finding.Finding{
+			{
+				Severity: finding.Warning,
+				Message:  "mlbatch was not tried with Kubernetes " + f.Kubernetes,
+				Cure:     "try it on a cluster that is not in production first; it is tested with " + testedWith + ", and made for 1.34 to " + testedWith,
+			},
+		}
 	}
 }
 
 func rightsOf(_ *Installation, f *ClusterState) []finding.Finding {
 	var out []finding.Finding
 	for _, d := range f.Denied {
-		out = append(out, finding.Finding{Severity: finding.Error, Message: "you may not " + d, Cure: "install as somebody who has the role cluster-admin"})
+		out = append(
+			out,
+			finding.Finding{
+				Severity: finding.Error,
+				Message:  "you may not " + d,
+				Cure:     "install as somebody who has the role cluster-admin",
+			},
+		)
 	}
 	return out
 }
@@ -171,23 +205,28 @@ func elsewhere(p *Installation, f *ClusterState) []finding.Finding {
 	var out []finding.Finding
 	if at := beside(f.Validating); at != "" {
 		out = append(out, finding.Finding{
-			Severity: finding.Error, Object: "validatingwebhookconfiguration/" + webhook.ValidatingName,
-			Message: "an mlbatch runs beside this cluster, at " + at + ", as that of mlbatch up does: two would decide on the same jobs",
-			Cure:    "choose another cluster (--kubeconfig); the one of mlbatch up needs no installation",
+			Severity: finding.Error,
+			Object:   "validatingwebhookconfiguration/" + webhook.ValidatingName,
+			Message:  "an mlbatch runs beside this cluster, at " + at + ", as that of mlbatch up does: two would decide on the same jobs",
+			Cure:     "choose another cluster (--kubeconfig); the one of mlbatch up needs no installation",
 		})
 	}
 	for _, d := range ours(f, install.ControllerComponent) {
 		if d.Namespace != p.Release.Namespace {
 			out = append(out, finding.Finding{
-				Severity: finding.Error, Object: nameOf(d), Message: "there is an mlbatch in namespace " + d.Namespace + ": two would decide on the same jobs",
-				Cure: "install into " + d.Namespace + " (--namespace), or remove that one first: mlbatch uninstall --namespace " + d.Namespace + " --keep-crds",
+				Severity: finding.Error,
+				Object:   nameOf(d),
+				Message:  "there is an mlbatch in namespace " + d.Namespace + ": two would decide on the same jobs",
+				Cure:     "install into " + d.Namespace + " (--namespace), or remove that one first: mlbatch uninstall --namespace " + d.Namespace + " --keep-crds",
 			})
 			continue
 		}
 		if by := d.Labels[install.ManagedLabel]; by != p.Release.Manager {
 			out = append(out, finding.Finding{
-				Severity: finding.Error, Object: nameOf(d), Message: fmt.Sprintf("it was installed by %q", by),
-				Cure: "upgrade it in the same way; for Helm: helm upgrade " + d.Labels[install.InstanceLabel] + " -n " + d.Namespace,
+				Severity: finding.Error,
+				Object:   nameOf(d),
+				Message:  fmt.Sprintf("it was installed by %q", by),
+				Cure:     "upgrade it in the same way; for Helm: helm upgrade " + d.Labels[install.InstanceLabel] + " -n " + d.Namespace,
 			})
 		}
 	}
@@ -202,9 +241,23 @@ func versions(p *Installation, f *ClusterState) []finding.Finding {
 		}
 		cure := "mlbatch upgrade --check says what changes, and whether that can be taken back"
 		if Newer(has, p.Release.Version) {
-			return []finding.Finding{{Severity: finding.Error, Object: nameOf(d), Message: fmt.Sprintf("mlbatch %s is installed, this program is the older %s", has, p.Release.Version), Cure: "use the program of version " + has + "; to go back to this one: --ignore mlbatch-version; " + cure}}
+			return []finding.Finding{
+				{
+					Severity: finding.Error,
+					Object:   nameOf(d),
+					Message:  fmt.Sprintf("mlbatch %s is installed, this program is the older %s", has, p.Release.Version),
+					Cure:     "use the program of version " + has + "; to go back to this one: --ignore mlbatch-version; " + cure,
+				},
+			}
 		}
-		return []finding.Finding{{Severity: finding.Note, Object: nameOf(d), Message: fmt.Sprintf("mlbatch %s is installed and becomes %s", has, p.Release.Version), Cure: cure}}
+		return []finding.Finding{
+			{
+				Severity: finding.Note,
+				Object:   nameOf(d),
+				Message:  fmt.Sprintf("mlbatch %s is installed and becomes %s", has, p.Release.Version),
+				Cure:     cure,
+			},
+		}
 	}
 	return nil
 }
@@ -226,9 +279,10 @@ func running(f *ClusterState, names, images []string) []*appsv1.Deployment {
 		if d.Labels[install.PartLabel] == install.App || d.Spec.Replicas != nil && *d.Spec.Replicas == 0 {
 			continue
 		}
-		if slices.Contains(names, d.Name) || slices.ContainsFunc(d.Spec.Template.Spec.Containers, func(c corev1.Container) bool {
-			return slices.ContainsFunc(images, func(i string) bool { return imageEnds(c.Image, i) })
-		}) {
+		if slices.Contains(names, d.Name) ||
+			slices.ContainsFunc(d.Spec.Template.Spec.Containers, func(c corev1.Container) bool {
+				return slices.ContainsFunc(images, func(i string) bool { return imageEnds(c.Image, i) })
+			}) {
 			out = append(out, d)
 		}
 	}
@@ -259,8 +313,10 @@ func brains(_ *Installation, f *ClusterState) []finding.Finding {
 	} {
 		for _, d := range running(f, b.names, b.images) {
 			out = append(out, finding.Finding{
-				Severity: finding.Error, Object: nameOf(d), Message: b.what,
-				Cure: "take over what it has, jobs that run included, and stop it: mlbatch import " + b.imports + " (--dry-run says first what would be other)",
+				Severity: finding.Error,
+				Object:   nameOf(d),
+				Message:  b.what,
+				Cure:     "take over what it has, jobs that run included, and stop it: mlbatch import " + b.imports + " (--dry-run says first what would be other)",
 			})
 		}
 	}
@@ -275,20 +331,32 @@ func schedulers(p *Installation, f *ClusterState) []finding.Finding {
 		}
 		if slices.ContainsFunc(p.Values.SchedulerNames(), func(n string) bool { return answers(d, n) }) {
 			out = append(out, finding.Finding{
-				Severity: finding.Error, Object: nameOf(d), Message: "it answers to a name that mlbatch's scheduler answers to (scheduler.names): both would bind the same pods",
-				Cure: scaleDown(d) + "; or take its name out of scheduler.names",
+				Severity: finding.Error,
+				Object:   nameOf(d),
+				Message:  "it answers to a name that mlbatch's scheduler answers to (scheduler.names): both would bind the same pods",
+				Cure:     scaleDown(d) + "; or take its name out of scheduler.names",
 			})
 			continue
 		}
-		out = append(out, finding.Finding{Severity: finding.Warning, Object: nameOf(d), Message: "it puts pods on the same nodes, and knows nothing of what mlbatch planned", Cure: scaleDown(d)})
+		out = append(
+			out,
+			finding.Finding{
+				Severity: finding.Warning,
+				Object:   nameOf(d),
+				Message:  "it puts pods on the same nodes, and knows nothing of what mlbatch planned",
+				Cure:     scaleDown(d),
+			},
+		)
 	}
 	for _, d := range running(f, []string{"volcano-scheduler", "kai-scheduler", "yunikorn-scheduler"}, []string{"vc-scheduler", "kai-scheduler/scheduler", "yunikorn"}) {
 		if given(p, d) {
 			continue
 		}
 		out = append(out, finding.Finding{
-			Severity: finding.Warning, Object: nameOf(d), Message: "it puts pods on the same nodes, and knows nothing of what mlbatch planned",
-			Cure: "keep it off the nodes with GPUs, or " + scaleDown(d),
+			Severity: finding.Warning,
+			Object:   nameOf(d),
+			Message:  "it puts pods on the same nodes, and knows nothing of what mlbatch planned",
+			Cure:     "keep it off the nodes with GPUs, or " + scaleDown(d),
 		})
 	}
 	return out
@@ -332,8 +400,18 @@ func operators(p *Installation, f *ClusterState) []finding.Finding {
 			modes[i] = kind + ": queue"
 		}
 		out = append(out, finding.Finding{
-			Severity: finding.Error, Object: name, Message: "it makes the pods of " + strings.Join(left[name], ", ") + ", as mlbatch does, and installing replaces the definitions of these kinds",
-			Cure: scaleDown(about[name]) + "; or leave the pods to it, by the value controller.kinds: {" + strings.Join(modes, ", ") + "}",
+			Severity: finding.Error,
+			Object:   name,
+			Message: "it makes the pods of " + strings.Join(
+				left[name],
+				", ",
+			) + ", as mlbatch does, and installing replaces the definitions of these kinds",
+			Cure: scaleDown(
+				about[name],
+			) + "; or leave the pods to it, by the value controller.kinds: {" + strings.Join(
+				modes,
+				", ",
+			) + "}",
 		})
 	}
 	return out
@@ -361,8 +439,10 @@ func foreignWebhooks(p *Installation, f *ClusterState) []finding.Finding {
 			return
 		}
 		out = append(out, finding.Finding{
-			Severity: finding.Error, Object: kind + "/" + name, Message: "it is asked about objects of " + group + ": what it does not answer is refused",
-			Cure: "kubectl delete " + kind + " " + name + "; or, for the operator of a kind that is to stay, say so by the value controller.kinds",
+			Severity: finding.Error,
+			Object:   kind + "/" + name,
+			Message:  "it is asked about objects of " + group + ": what it does not answer is refused",
+			Cure:     "kubectl delete " + kind + " " + name + "; or, for the operator of a kind that is to stay, say so by the value controller.kinds",
 		})
 	}
 	for i := range f.Mutating {
@@ -427,8 +507,13 @@ func there(p *Installation, f *ClusterState) map[*apiextensionsv1.CustomResource
 	return out
 }
 
-func byName(all map[*apiextensionsv1.CustomResourceDefinition]definition) []*apiextensionsv1.CustomResourceDefinition {
-	return slices.SortedFunc(maps.Keys(all), func(a, b *apiextensionsv1.CustomResourceDefinition) int { return cmp.Compare(a.Name, b.Name) })
+func byName(
+	all map[*apiextensionsv1.CustomResourceDefinition]definition,
+) []*apiextensionsv1.CustomResourceDefinition {
+	return slices.SortedFunc(
+		maps.Keys(all),
+		func(a, b *apiextensionsv1.CustomResourceDefinition) int { return cmp.Compare(a.Name, b.Name) },
+	)
 }
 
 func storedVersions(p *Installation, f *ClusterState) []finding.Finding {
@@ -438,9 +523,13 @@ func storedVersions(p *Installation, f *ClusterState) []finding.Finding {
 		for _, stored := range crd.Status.StoredVersions {
 			if !slices.Contains(has[crd].versions, stored) {
 				out = append(out, finding.Finding{
-					Severity: finding.Error, Object: "customresourcedefinition/" + crd.Name,
-					Message: "objects of it may be stored in version " + stored + ", which mlbatch does not know; the API server refuses to lose it",
-					Cure:    "mlbatch import kueue does so for Kueue's kinds; or, with its old operator, write all objects again in version " + strings.Join(has[crd].versions, " or ") + ", and then take " + stored + " out of status.storedVersions",
+					Severity: finding.Error,
+					Object:   "customresourcedefinition/" + crd.Name,
+					Message:  "objects of it may be stored in version " + stored + ", which mlbatch does not know; the API server refuses to lose it",
+					Cure: "mlbatch import kueue does so for Kueue's kinds; or, with its old operator, write all objects again in version " + strings.Join(
+						has[crd].versions,
+						" or ",
+					) + ", and then take " + stored + " out of status.storedVersions",
 				})
 			}
 		}
@@ -460,9 +549,17 @@ func chartKinds(p *Installation, f *ClusterState) []finding.Finding {
 	for _, r := range slices.Sorted(maps.Keys(releases)) {
 		ns, name, _ := strings.Cut(r, "/")
 		out = append(out, finding.Finding{
-			Severity: finding.Warning, Object: "helm release " + name + " in " + ns,
-			Message: "helm uninstall of it deletes " + strings.Join(releases[r], ", ") + " and all objects of these kinds",
-			Cure:    fmt.Sprintf("never uninstall it; have Helm forget it: kubectl delete secret -n %s -l owner=helm,name=%s", ns, name),
+			Severity: finding.Warning,
+			Object:   "helm release " + name + " in " + ns,
+			Message: "helm uninstall of it deletes " + strings.Join(
+				releases[r],
+				", ",
+			) + " and all objects of these kinds",
+			Cure: fmt.Sprintf(
+				"never uninstall it; have Helm forget it: kubectl delete secret -n %s -l owner=helm,name=%s",
+				ns,
+				name,
+			),
 		})
 	}
 	return out
@@ -471,10 +568,24 @@ func chartKinds(p *Installation, f *ClusterState) []finding.Finding {
 func missingKinds(p *Installation, f *ClusterState) []finding.Finding {
 	var out []finding.Finding
 	if p.Values.Metrics.ServiceMonitor.Enabled && !slices.Contains(f.Groups, "monitoring.coreos.com") {
-		out = append(out, finding.Finding{Severity: finding.Error, Message: "there is no kind ServiceMonitor: the Prometheus operator is not installed", Cure: "install it first, or set metrics.serviceMonitor.enabled to false"})
+		out = append(
+			out,
+			finding.Finding{
+				Severity: finding.Error,
+				Message:  "there is no kind ServiceMonitor: the Prometheus operator is not installed",
+				Cure:     "install it first, or set metrics.serviceMonitor.enabled to false",
+			},
+		)
 	}
 	if p.Values.CertManager.Enabled && !slices.Contains(f.Groups, "cert-manager.io") {
-		out = append(out, finding.Finding{Severity: finding.Error, Message: "there is no kind Certificate: cert-manager is not installed", Cure: "install it first, or set certManager.enabled to false: the controller makes its certificates itself"})
+		out = append(
+			out,
+			finding.Finding{
+				Severity: finding.Error,
+				Message:  "there is no kind Certificate: cert-manager is not installed",
+				Cure:     "install it first, or set certManager.enabled to false: the controller makes its certificates itself",
+			},
+		)
 	}
 	return out
 }
@@ -493,11 +604,17 @@ func podSecurity(p *Installation, f *ClusterState) []finding.Finding {
 	if len(others) == 0 {
 		return nil
 	}
-	return []finding.Finding{{
-		Severity: finding.Warning, Object: "namespace/" + f.Namespace.Name,
-		Message: fmt.Sprintf("it becomes one for restricted pods only, and there are others' pods (%s), which may not come back once they end", strings.Join(others, ", ")),
-		Cure:    "install into a namespace of mlbatch's own, by --namespace",
-	}}
+	return []finding.Finding{
+		{
+			Severity: finding.Warning,
+			Object:   "namespace/" + f.Namespace.Name,
+			Message: fmt.Sprintf(
+				"it becomes one for restricted pods only, and there are others' pods (%s), which may not come back once they end",
+				strings.Join(others, ", "),
+			),
+			Cure: "install into a namespace of mlbatch's own, by --namespace",
+		},
+	}
 }
 
 func priorityClass(p *Installation, f *ClusterState) []finding.Finding {
@@ -505,7 +622,14 @@ func priorityClass(p *Installation, f *ClusterState) []finding.Finding {
 	if name == "" || slices.Contains(f.PriorityClasses, name) {
 		return nil
 	}
-	return []finding.Finding{{Severity: finding.Error, Object: "priorityclass/" + name, Message: "it is not there: the API server would refuse the pods", Cure: "make it, or set priorityClassName"}}
+	return []finding.Finding{
+		{
+			Severity: finding.Error,
+			Object:   "priorityclass/" + name,
+			Message:  "it is not there: the API server would refuse the pods",
+			Cure:     "make it, or set priorityClassName",
+		},
+	}
 }
 
 func localImage(p *Installation, _ *ClusterState) []finding.Finding {
@@ -513,10 +637,13 @@ func localImage(p *Installation, _ *ClusterState) []finding.Finding {
 	if i.Registry != "localhost" {
 		return nil
 	}
-	return []finding.Finding{{
-		Severity: finding.Note, Message: "no registry has the image " + i.String(),
-		Cure: "bring it to every node (make images; ctr --namespace k8s.io images import FILE), or push it to a registry of yours and name it by --image",
-	}}
+	return []finding.Finding{
+		{
+			Severity: finding.Note,
+			Message:  "no registry has the image " + i.String(),
+			Cure:     "bring it to every node (make images; ctr --namespace k8s.io images import FILE), or push it to a registry of yours and name it by --image",
+		},
+	}
 }
 
 // nameOf is KIND/NAME of a Deployment, and where.

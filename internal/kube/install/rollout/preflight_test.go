@@ -28,7 +28,15 @@ func (ps *plans) of(t *testing.T, values, version string) *rollout.Installation 
 	if _, err := v.ReadValues("values", []byte(values)); err != nil {
 		t.Fatal(err)
 	}
-	p := &rollout.Installation{Values: v, Release: install.Release{Namespace: "mlbatch-system", Name: "mlbatch", Manager: "mlbatch", Version: version}}
+	p := &rollout.Installation{
+		Values: v,
+		Release: install.Release{
+			Namespace: "mlbatch-system",
+			Name:      "mlbatch",
+			Manager:   "mlbatch",
+			Version:   version,
+		},
+	}
 	usual := len(v.Controller.Kinds) == 0
 	v.CRDs.Enabled = !usual || ps.definitions == nil
 	var err error
@@ -50,14 +58,19 @@ func (ps *plans) of(t *testing.T, values, version string) *rollout.Installation 
 func deployment(namespace, name, image string, labels map[string]string) appsv1.Deployment {
 	return appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels},
-		Spec:       appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Image: image}}}}},
+		Spec: appsv1.DeploymentSpec{
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Image: image}}}},
+		},
 	}
 }
 
 // mlbatchAt is an mlbatch that is installed.
 func mlbatchAt(namespace, version, manager string) appsv1.Deployment {
 	return deployment(namespace, "mlbatch-controller", "localhost/mlbatch:"+version, map[string]string{
-		install.PartLabel: install.App, install.ComponentLabel: install.ControllerComponent, install.VersionLabel: version, install.ManagedLabel: manager,
+		install.PartLabel:      install.App,
+		install.ComponentLabel: install.ControllerComponent,
+		install.VersionLabel:   version,
+		install.ManagedLabel:   manager,
 	})
 }
 
@@ -188,8 +201,14 @@ func crowded(labels map[string]string) func(*rollout.ClusterState) {
 func TestUnavailable(t *testing.T) {
 	d := func(change func(*appsv1.Deployment)) *appsv1.Deployment {
 		out := &appsv1.Deployment{
-			ObjectMeta: metav1.ObjectMeta{Generation: 3}, Spec: appsv1.DeploymentSpec{Replicas: new(int32(2))},
-			Status: appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 2},
+			ObjectMeta: metav1.ObjectMeta{Generation: 3},
+			Spec:       appsv1.DeploymentSpec{Replicas: new(int32(2))},
+			Status: appsv1.DeploymentStatus{
+				ObservedGeneration: 3,
+				Replicas:           2,
+				UpdatedReplicas:    2,
+				AvailableReplicas:  2,
+			},
 		}
 		change(out)
 		return out
@@ -211,12 +230,36 @@ func TestUnavailable(t *testing.T) {
 }
 
 func TestTrouble(t *testing.T) {
-	waiting := corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}}
-	ended := corev1.ContainerStatus{LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error", Message: "boom"}}}
+	waiting := corev1.ContainerStatus{
+		State: corev1.ContainerState{
+			Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"},
+		},
+	}
+	ended := corev1.ContainerStatus{
+		LastTerminationState: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error", Message: "boom"},
+		},
+	}
 	events := []corev1.Event{
-		{InvolvedObject: corev1.ObjectReference{UID: "u"}, Type: corev1.EventTypeWarning, Reason: "Old", LastTimestamp: metav1.Unix(1, 0)},
-		{InvolvedObject: corev1.ObjectReference{UID: "u"}, Type: corev1.EventTypeWarning, Reason: "FailedMount", Message: "no such ConfigMap", LastTimestamp: metav1.Unix(2, 0)},
-		{InvolvedObject: corev1.ObjectReference{UID: "other"}, Type: corev1.EventTypeWarning, Reason: "Other", LastTimestamp: metav1.Unix(3, 0)},
+		{
+			InvolvedObject: corev1.ObjectReference{UID: "u"},
+			Type:           corev1.EventTypeWarning,
+			Reason:         "Old",
+			LastTimestamp:  metav1.Unix(1, 0),
+		},
+		{
+			InvolvedObject: corev1.ObjectReference{UID: "u"},
+			Type:           corev1.EventTypeWarning,
+			Reason:         "FailedMount",
+			Message:        "no such ConfigMap",
+			LastTimestamp:  metav1.Unix(2, 0),
+		},
+		{
+			InvolvedObject: corev1.ObjectReference{UID: "other"},
+			Type:           corev1.EventTypeWarning,
+			Reason:         "Other",
+			LastTimestamp:  metav1.Unix(3, 0),
+		},
 	}
 	for name, tc := range map[string]struct {
 		status corev1.PodStatus
@@ -231,7 +274,10 @@ func TestTrouble(t *testing.T) {
 		"Unknown": {corev1.PodStatus{Phase: corev1.PodRunning}, nil, "it is Running and not ready"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := rollout.Trouble(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}, Status: tc.status}, tc.events); got != tc.says {
+			if got := rollout.Trouble(
+				&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}, Status: tc.status},
+				tc.events,
+			); got != tc.says {
 				t.Errorf("got %q, want %q", got, tc.says)
 			}
 		})

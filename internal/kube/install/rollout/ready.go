@@ -46,29 +46,34 @@ func (e *NotReadyError) Error() string {
 // await returns once all conditions hold. When the context ends it says which do not, and why.
 func (x *Cluster) await(ctx context.Context, all []condition) error {
 	why, told := map[string]string{}, map[string]bool{}
-	err := wait.PollUntilContextCancel(ctx, cmp.Or(x.Pause, time.Second), true, func(ctx context.Context) (bool, error) {
-		all = slices.DeleteFunc(all, func(c condition) bool {
-			reason, err := c.look(ctx)
-			switch {
-			case err != nil && ctx.Err() == nil:
-				why[c.name] = err.Error()
-			case err != nil: // of what was asked too late nothing is known
-			case reason == "":
-				x.Say("%-14s %s", "ready", c.name)
-				x.progress()
-				return true
-			case why[c.name] != reason:
-				why[c.name] = reason
-				x.Say("%-14s %s: %s", "waiting", c.name, reason)
-				if this := c.name + ": " + reason; !told[this] { // what goes to and fro does not move
-					told[this] = true
+	err := wait.PollUntilContextCancel(
+		ctx,
+		cmp.Or(x.Pause, time.Second),
+		true,
+		func(ctx context.Context) (bool, error) {
+			all = slices.DeleteFunc(all, func(c condition) bool {
+				reason, err := c.look(ctx)
+				switch {
+				case err != nil && ctx.Err() == nil:
+					why[c.name] = err.Error()
+				case err != nil: // of what was asked too late nothing is known
+				case reason == "":
+					x.Say("%-14s %s", "ready", c.name)
 					x.progress()
+					return true
+				case why[c.name] != reason:
+					why[c.name] = reason
+					x.Say("%-14s %s: %s", "waiting", c.name, reason)
+					if this := c.name + ": " + reason; !told[this] { // what goes to and fro does not move
+						told[this] = true
+						x.progress()
+					}
 				}
-			}
-			return false
-		})
-		return len(all) == 0, nil
-	})
+				return false
+			})
+			return len(all) == 0, nil
+		},
+	)
 	switch {
 	case err == nil || len(all) == 0:
 		return nil
@@ -105,26 +110,31 @@ const touchEvery = 5
 // served is that the API server serves the definitions of a stage.
 func (x *Cluster) served(s install.Stage) []condition {
 	looks := 0
-	return []condition{{name: fmt.Sprintf("%d kinds are served", len(s.Objects)), look: func(ctx context.Context) (string, error) {
-		looks++
-		for _, o := range s.Objects {
-			crd := &apiextensionsv1.CustomResourceDefinition{}
-			if err := x.Client.Get(ctx, client.ObjectKeyFromObject(o), crd); err != nil {
-				return "", err
-			}
-			if !slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
-				return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
-			}) {
-				if looks%touchEvery == 0 {
-					if err := install.Unstick(ctx, x.Client, crd.Name); err != nil {
-						return "", err
-					}
+	return []condition{
+		{name: fmt.Sprintf("%d kinds are served", len(s.Objects)), look: func(ctx context.Context) (string, error) {
+			looks++
+			for _, o := range s.Objects {
+				crd := &apiextensionsv1.CustomResourceDefinition{}
+				if err := x.Client.Get(ctx, client.ObjectKeyFromObject(o), crd); err != nil {
+					return "", err
 				}
-				return crd.Name + " is not served yet", nil
+				if !slices.ContainsFunc(
+					crd.Status.Conditions,
+					func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
+						return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
+					},
+				) {
+					if looks%touchEvery == 0 {
+						if err := install.Unstick(ctx, x.Client, crd.Name); err != nil {
+							return "", err
+						}
+					}
+					return crd.Name + " is not served yet", nil
+				}
 			}
-		}
-		return "", nil
-	}}}
+			return "", nil
+		}},
+	}
 }
 
 // programs are that all Deployments of a plan have the pods that they are to have.
@@ -136,13 +146,16 @@ func (x *Cluster) programs(p *Installation) []condition {
 		}
 		for _, o := range s.Objects {
 			key := client.ObjectKeyFromObject(o)
-			out = append(out, condition{name: "deployment " + key.Name, look: func(ctx context.Context) (string, error) {
-				d := &appsv1.Deployment{}
-				if err := x.Client.Get(ctx, key, d); err != nil {
-					return "", err
-				}
-				return Unavailable(d), nil
-			}, explain: func(ctx context.Context) []string { return x.explainPods(ctx, key) }})
+			out = append(
+				out,
+				condition{name: "deployment " + key.Name, look: func(ctx context.Context) (string, error) {
+					d := &appsv1.Deployment{}
+					if err := x.Client.Get(ctx, key, d); err != nil {
+						return "", err
+					}
+					return Unavailable(d), nil
+				}, explain: func(ctx context.Context) []string { return x.explainPods(ctx, key) }},
+			)
 		}
 	}
 	return out
@@ -179,10 +192,19 @@ func (x *Cluster) explainPods(ctx context.Context, key client.ObjectKey) []strin
 		return nil
 	}
 	pods, events := &corev1.PodList{}, &corev1.EventList{}
-	if err := x.Client.List(ctx, pods, client.InNamespace(key.Namespace), client.MatchingLabels(d.Spec.Selector.MatchLabels)); err != nil {
+	if err := x.Client.List(
+		ctx,
+		pods,
+		client.InNamespace(key.Namespace),
+		client.MatchingLabels(d.Spec.Selector.MatchLabels),
+	); err != nil {
 		return []string{"its pods cannot be listed: " + err.Error()}
 	}
-	_ = x.Client.List(ctx, events, client.InNamespace(key.Namespace)) // without events there are the pods' states
+	_ = x.Client.List(
+		ctx,
+		events,
+		client.InNamespace(key.Namespace),
+	) // without events there are the pods' states
 	var out []string
 	for i := range pods.Items {
 		if why := Trouble(&pods.Items[i], events.Items); why != "" {
@@ -190,7 +212,15 @@ func (x *Cluster) explainPods(ctx context.Context, key client.ObjectKey) []strin
 		}
 	}
 	if len(out) > 0 {
-		out = append(out, fmt.Sprintf("look closer: kubectl logs -n %s deployment/%s; kubectl describe pods -n %s", key.Namespace, key.Name, key.Namespace))
+		out = append(
+			out,
+			fmt.Sprintf(
+				"look closer: kubectl logs -n %s deployment/%s; kubectl describe pods -n %s",
+				key.Namespace,
+				key.Name,
+				key.Namespace,
+			),
+		)
 	}
 	return out
 }
@@ -212,12 +242,16 @@ func Trouble(pod *corev1.Pod, events []corev1.Event) string {
 			parts = append(parts, strings.TrimSpace(w.Reason+" "+w.Message))
 		}
 		if e := c.LastTerminationState.Terminated; e != nil {
-			parts = append(parts, strings.TrimSpace(fmt.Sprintf("it ended with %d (%s) %s", e.ExitCode, e.Reason, e.Message)))
+			parts = append(
+				parts,
+				strings.TrimSpace(fmt.Sprintf("it ended with %d (%s) %s", e.ExitCode, e.Reason, e.Message)),
+			)
 		}
 	}
 	var last *corev1.Event
 	for i := range events {
-		if e := &events[i]; e.Type == corev1.EventTypeWarning && e.InvolvedObject.UID == pod.UID && (last == nil || when(last).Time.Before(when(e).Time)) {
+		if e := &events[i]; e.Type == corev1.EventTypeWarning && e.InvolvedObject.UID == pod.UID &&
+			(last == nil || when(last).Time.Before(when(e).Time)) {
 			last = e
 		}
 	}
@@ -243,14 +277,17 @@ func (x *Cluster) answers(p *Installation) []condition {
 	for _, s := range p.Stages {
 		for _, o := range s.Objects {
 			if o.GetKind() == "APIService" {
-				out = append(out, condition{name: "apiservice " + o.GetName(), look: func(ctx context.Context) (string, error) {
-					has := &unstructured.Unstructured{}
-					has.SetGroupVersionKind(o.GroupVersionKind())
-					if err := x.Client.Get(ctx, client.ObjectKeyFromObject(o), has); err != nil {
-						return "", err
-					}
-					return unavailable(has), nil
-				}})
+				out = append(
+					out,
+					condition{name: "apiservice " + o.GetName(), look: func(ctx context.Context) (string, error) {
+						has := &unstructured.Unstructured{}
+						has.SetGroupVersionKind(o.GroupVersionKind())
+						if err := x.Client.Get(ctx, client.ObjectKeyFromObject(o), has); err != nil {
+							return "", err
+						}
+						return unavailable(has), nil
+					}},
+				)
 			}
 		}
 	}

@@ -71,7 +71,11 @@ func (x *Cluster) Hold(ctx context.Context, p *Installation) (*Holdings, error) 
 		}
 	}
 	workloads := &kueue.WorkloadList{}
-	if err := x.Client.List(ctx, workloads); err != nil && !apimeta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
+	if err := x.Client.List(
+		ctx,
+		workloads,
+	); err != nil && !apimeta.IsNoMatchError(err) &&
+		!apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("list Workloads: %w", err)
 	}
 	for i := range workloads.Items {
@@ -106,7 +110,10 @@ func storage(crd *apiextensionsv1.CustomResourceDefinition) schema.GroupVersionK
 	return schema.GroupVersionKind{}
 }
 
-func (x *Cluster) objectsOf(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) ([]metav1.PartialObjectMetadata, error) {
+func (x *Cluster) objectsOf(
+	ctx context.Context,
+	crd *apiextensionsv1.CustomResourceDefinition,
+) ([]metav1.PartialObjectMetadata, error) {
 	gvk := storage(crd)
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
@@ -127,7 +134,11 @@ func (x *Cluster) objectsOf(ctx context.Context, crd *apiextensionsv1.CustomReso
 //
 // With the definitions go all objects of their kinds, and with these the pods of jobs of these
 // kinds. Finalizers of ours are taken off first: nobody is left who would.
-func (x *Cluster) Uninstall(ctx context.Context, p *Installation, keepDefinitions bool) error { //nolint:revive // a fact
+func (x *Cluster) Uninstall( //nolint:revive // a fact
+	ctx context.Context,
+	p *Installation,
+	keepDefinitions bool,
+) error {
 	all, err := x.labelled(ctx, p.Release.Manager)
 	if err != nil {
 		return err
@@ -189,22 +200,29 @@ func last(all []*unstructured.Unstructured, o *unstructured.Unstructured) bool {
 func (x *Cluster) gone(programs []client.ObjectKey) []condition {
 	var out []condition
 	for _, key := range programs {
-		out = append(out, condition{name: "deployment " + key.Name + " is gone", look: func(ctx context.Context) (string, error) {
-			o := &metav1.PartialObjectMetadata{}
-			o.SetGroupVersionKind(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"})
-			err := x.Client.Get(ctx, key, o)
-			if apierrors.IsNotFound(err) {
-				return "", nil
-			}
-			return "its pods are ending", err
-		}})
+		out = append(
+			out,
+			condition{name: "deployment " + key.Name + " is gone", look: func(ctx context.Context) (string, error) {
+				o := &metav1.PartialObjectMetadata{}
+				o.SetGroupVersionKind(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"})
+				err := x.Client.Get(ctx, key, o)
+				if apierrors.IsNotFound(err) {
+					return "", nil
+				}
+				return "its pods are ending", err
+			}},
+		)
 	}
 	return out
 }
 
 // leave takes away what the programs made for themselves: leases, and the binding of the
 // controller where jobs run, whose finalizer would hold up namespaces that are deleted.
-func (x *Cluster) leave(ctx context.Context, namespaces map[string]bool, keep bool) error { //nolint:revive // a fact
+func (x *Cluster) leave( //nolint:revive // a fact
+	ctx context.Context,
+	namespaces map[string]bool,
+	keep bool,
+) error {
 	bindings := &rbacv1.RoleBindingList{}
 	if err := x.Client.List(ctx, bindings); err != nil {
 		return fmt.Errorf("list RoleBindings: %w", err)
@@ -331,14 +349,29 @@ func (x *Cluster) dropDefinitions(ctx context.Context) error {
 }
 
 // Left is what an uninstallation leaves, in sentences with what to do about it.
-func (x *Cluster) Left(ctx context.Context, p *Installation, h *Holdings, kept bool) ([]string, error) { //nolint:revive // a fact
+func (x *Cluster) Left( //nolint:revive // a fact
+	ctx context.Context,
+	p *Installation,
+	h *Holdings,
+	kept bool,
+) ([]string, error) {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	say("namespace %s, with what mlbatch did not install there: kubectl delete namespace %s", p.Release.Namespace, p.Release.Namespace)
+	say(
+		"namespace %s, with what mlbatch did not install there: kubectl delete namespace %s",
+		p.Release.Namespace,
+		p.Release.Namespace,
+	)
 	if kept {
-		say("%d kinds with their objects: queues, quotas and jobs are as they were, and mlbatch install goes on from there", len(h.Definitions))
+		say(
+			"%d kinds with their objects: queues, quotas and jobs are as they were, and mlbatch install goes on from there",
+			len(h.Definitions),
+		)
 		if h.Running > 0 {
-			say("%d jobs that run: their pods go on; nobody restarts them on other nodes, and nobody counts their quota", h.Running)
+			say(
+				"%d jobs that run: their pods go on; nobody restarts them on other nodes, and nobody counts their quota",
+				h.Running,
+			)
 		}
 		if h.Waiting > 0 {
 			say("%d jobs that wait: they stay suspended or held until mlbatch is back", h.Waiting)
@@ -362,7 +395,10 @@ func (x *Cluster) Left(ctx context.Context, p *Installation, h *Holdings, kept b
 		say("%d Jobs that run go on", running)
 	}
 	if !kept && suspended > 0 {
-		say("%d Jobs are suspended, and nobody starts them: kubectl patch job NAME -n NAMESPACE -p '{\"spec\":{\"suspend\":false}}'", suspended)
+		say(
+			"%d Jobs are suspended, and nobody starts them: kubectl patch job NAME -n NAMESPACE -p '{\"spec\":{\"suspend\":false}}'",
+			suspended,
+		)
 	}
 	return out, nil
 }

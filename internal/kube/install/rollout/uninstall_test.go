@@ -45,8 +45,12 @@ func installed() []client.Object {
 	flavors := &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: meta("", "resourceflavors.kueue.x-k8s.io", "mlbatch"),
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: "kueue.x-k8s.io", Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: "ResourceFlavor", Plural: "resourceflavors"},
-			Versions:   []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1beta1", Served: true}, {Name: "v1beta2", Served: true, Storage: true}},
+			Group: "kueue.x-k8s.io",
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: "ResourceFlavor", Plural: "resourceflavors"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{
+				{Name: "v1beta1", Served: true},
+				{Name: "v1beta2", Served: true, Storage: true},
+			},
 			Conversion: &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter},
 		},
 	}
@@ -55,33 +59,59 @@ func installed() []client.Object {
 		&corev1.Namespace{ObjectMeta: meta("", home, "mlbatch")},
 		flavors,
 		&apiextensionsv1.CustomResourceDefinition{ObjectMeta: meta("", "others.example.com", "")},
-		&kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: "gpu", Finalizers: []string{"kueue.x-k8s.io/resource-in-use", "example.com/mine"}}},
+		&kueue.ResourceFlavor{
+			ObjectMeta: metav1.ObjectMeta{
+				Name:       "gpu",
+				Finalizers: []string{"kueue.x-k8s.io/resource-in-use", "example.com/mine"},
+			},
+		},
 		&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: meta("", "mlbatch", "mlbatch")},
 		&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: meta("", "others", "")},
 		&appsv1.Deployment{ObjectMeta: meta(home, "mlbatch-controller", "mlbatch")},
 		&appsv1.Deployment{ObjectMeta: meta(home, "of-helm", "Helm")},
 		&rbacv1.ClusterRole{ObjectMeta: meta("", "mlbatch-controller", "mlbatch")},
-		&rbacv1.ClusterRole{ObjectMeta: meta("", "of-roles", "mlbatch"), AggregationRule: &rbacv1.AggregationRule{}},
+		&rbacv1.ClusterRole{
+			ObjectMeta:      meta("", "of-roles", "mlbatch"),
+			AggregationRule: &rbacv1.AggregationRule{},
+		},
 		&corev1.ConfigMap{ObjectMeta: meta(home, "of-others", "")},
 		&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: install.Controller}},
 		&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "of-others"}},
 		held,
-		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "alone", Labels: map[string]string{kueue.ManagedLabel: "true"}, Finalizers: []string{"kueue.x-k8s.io/managed", "example.com/mine"}}},
-		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "of-others", Finalizers: []string{"kueue.x-k8s.io/managed"}}},
+		&corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace:  "blue",
+				Name:       "alone",
+				Labels:     map[string]string{kueue.ManagedLabel: "true"},
+				Finalizers: []string{"kueue.x-k8s.io/managed", "example.com/mine"},
+			},
+		},
+		&corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace:  "blue",
+				Name:       "of-others",
+				Finalizers: []string{"kueue.x-k8s.io/managed"},
+			},
+		},
 	}
 }
 
 // uninstalling is such a cluster, with what is deleted there, in order.
 func uninstalling(deleted *[]string) (*Cluster, client.Client) {
-	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(installed()...).WithInterceptorFuncs(interceptor.Funcs{
-		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
-			err := c.Delete(ctx, o, opts...)
-			if err == nil {
-				*deleted = append(*deleted, strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/"))
-			}
-			return err
+	c := fake.NewClientBuilder().WithScheme(
+		scheme.New(),
+	).WithObjects(
+		installed()...).WithInterceptorFuncs(
+		interceptor.Funcs{
+			Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+				err := c.Delete(ctx, o, opts...)
+				if err == nil {
+					*deleted = append(*deleted, strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/"))
+				}
+				return err
+			},
 		},
-	}).Build()
+	).Build()
 	return &Cluster{Client: c, Pause: time.Millisecond, Say: func(string, ...any) {}}, c
 }
 
@@ -89,7 +119,14 @@ func uninstalling(deleted *[]string) (*Cluster, client.Client) {
 // put back and combined roles before those that they are made of; nothing of others does.
 func TestUninstall(t *testing.T) {
 	p := &Installation{Release: install.Release{Namespace: home, Manager: "mlbatch"}}
-	first := []string{"mlbatch", home + "/mlbatch-controller", "of-roles", "mlbatch-controller", "blue/" + rights.Binding, home + "/" + install.Controller}
+	first := []string{
+		"mlbatch",
+		home + "/mlbatch-controller",
+		"of-roles",
+		"mlbatch-controller",
+		"blue/" + rights.Binding,
+		home + "/" + install.Controller,
+	}
 	for name, tc := range map[string]struct {
 		keep bool
 		want []string
@@ -108,7 +145,13 @@ func TestUninstall(t *testing.T) {
 				t.Errorf("deleted, in order (-want +got):\n%s", diff)
 			}
 			// The finalizer of ours has been taken off a binding, or it would be there still.
-			if err := c.Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: rights.Binding}, &rbacv1.RoleBinding{}); !apierrors.IsNotFound(err) {
+			if err := c.Get(
+				t.Context(),
+				client.ObjectKey{Namespace: "blue", Name: rights.Binding},
+				&rbacv1.RoleBinding{},
+			); !apierrors.IsNotFound(
+				err,
+			) {
 				t.Errorf("the binding where jobs run is held: %v", err)
 			}
 			pod := &corev1.Pod{}
@@ -118,7 +161,12 @@ func TestUninstall(t *testing.T) {
 			if diff := cmp.Diff(tc.pods, pod.Finalizers); diff != "" {
 				t.Errorf("finalizers of a pod (-want +got):\n%s", diff)
 			}
-			if err := c.Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "of-others"}, pod); err != nil || len(pod.Finalizers) != 1 {
+			if err := c.Get(
+				t.Context(),
+				client.ObjectKey{Namespace: "blue", Name: "of-others"},
+				pod,
+			); err != nil ||
+				len(pod.Finalizers) != 1 {
 				t.Errorf("a pod that mlbatch did not hold is changed: %v, %v", pod.Finalizers, err)
 			}
 			flavor := &kueue.ResourceFlavor{}
@@ -158,7 +206,8 @@ func TestUninstallWaits(t *testing.T) {
 	defer cancel()
 	err := x.Uninstall(ctx, &Installation{Release: install.Release{Namespace: home, Manager: "mlbatch"}}, true)
 	var unready *NotReadyError
-	if !errors.As(err, &unready) || !strings.Contains(err.Error(), "deployment mlbatch-controller is gone: its pods are ending") {
+	if !errors.As(err, &unready) ||
+		!strings.Contains(err.Error(), "deployment mlbatch-controller is gone: its pods are ending") {
 		t.Errorf("it must say what it waits for, got %v", err)
 	}
 	if diff := cmp.Diff([]string{"mlbatch", home + "/mlbatch-controller"}, deleted); diff != "" {
@@ -187,7 +236,13 @@ func TestHold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &Holdings{Namespace: home, Definitions: []string{"resourceflavors.kueue.x-k8s.io"}, Objects: map[string]int{"resourceflavors": 1}, Running: 1, Waiting: 1}
+	want := &Holdings{
+		Namespace:   home,
+		Definitions: []string{"resourceflavors.kueue.x-k8s.io"},
+		Objects:     map[string]int{"resourceflavors": 1},
+		Running:     1,
+		Waiting:     1,
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -196,7 +251,14 @@ func TestHold(t *testing.T) {
 	}
 	yes := true
 	for name, spec := range map[string]batchv1.JobSpec{"stopped": {Suspend: &yes}, "goes-on": {}} {
-		j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name, Labels: map[string]string{kueue.QueueNameLabel: "q"}}, Spec: spec}
+		j := &batchv1.Job{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "blue",
+				Name:      name,
+				Labels:    map[string]string{kueue.QueueNameLabel: "q"},
+			},
+			Spec: spec,
+		}
 		if spec.Suspend == nil {
 			j.Status.Active = 1
 		}
@@ -230,7 +292,10 @@ func TestStale(t *testing.T) {
 	wanted.SetKind("Deployment")
 	wanted.SetNamespace(home)
 	wanted.SetName("mlbatch-controller")
-	p := &Installation{Release: install.Release{Namespace: home, Manager: "mlbatch"}, Stages: []install.Stage{{Name: install.ProgramsStage, Objects: []*unstructured.Unstructured{wanted}}}}
+	p := &Installation{
+		Release: install.Release{Namespace: home, Manager: "mlbatch"},
+		Stages:  []install.Stage{{Name: install.ProgramsStage, Objects: []*unstructured.Unstructured{wanted}}},
+	}
 	got, err := x.Stale(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
@@ -239,7 +304,14 @@ func TestStale(t *testing.T) {
 	for _, o := range got {
 		names = append(names, fmt.Sprintf("%s %s", o.GetKind(), o.GetName()))
 	}
-	if diff := cmp.Diff([]string{"ValidatingWebhookConfiguration mlbatch", "ClusterRole of-roles", "ClusterRole mlbatch-controller"}, names); diff != "" {
+	if diff := cmp.Diff(
+		[]string{
+			"ValidatingWebhookConfiguration mlbatch",
+			"ClusterRole of-roles",
+			"ClusterRole mlbatch-controller",
+		},
+		names,
+	); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -53,7 +53,10 @@ func (Adapter) Read(o jobs.Object) (jobs.Facts, error) {
 		Ready:     meta.IsStatusConditionTrue(w.Status.Conditions, aw.PodsReady),
 		Finished:  finished(w),
 	}
-	facts.EndsOnce = !slices.ContainsFunc(components, func(c Component) bool { return len(c.PodSets) > 0 && !c.endsOnce() })
+	facts.EndsOnce = !slices.ContainsFunc(
+		components,
+		func(c Component) bool { return len(c.PodSets) > 0 && !c.endsOnce() },
+	)
 	for _, c := range components {
 		for _, ps := range c.PodSets {
 			if c.waits(ps.Path) {
@@ -109,7 +112,8 @@ func (Adapter) PartOf(o jobs.Object, gvk schema.GroupVersionKind, part metav1.Ob
 	}
 	for i := range w.Status.ComponentStatus {
 		c := &w.Status.ComponentStatus[i]
-		if c.Name != part.GetName() || schema.FromAPIVersionAndKind(c.APIVersion, c.Kind).GroupKind() != gvk.GroupKind() { // in whatever version
+		if c.Name != part.GetName() ||
+			schema.FromAPIVersionAndKind(c.APIVersion, c.Kind).GroupKind() != gvk.GroupKind() { // in whatever version
 			continue
 		}
 		switch {
@@ -178,7 +182,12 @@ func (Adapter) Start(o jobs.Object, infos []jobs.PodSetInfo) (jobs.Object, error
 // begin returns what a component's pods are assigned, if it can run with it.
 func begin(w *aw.AppWrapper, c Component, infos []jobs.PodSetInfo) ([]aw.AppWrapperPodSetInfo, error) {
 	// It was checked when it was created, if a controller was there to ask.
-	if errs := countable(c, field.NewPath("spec", "components").Index(c.Index).Child("template")); len(errs) > 0 {
+	if errs := countable(
+		c,
+		field.NewPath("spec", "components").Index(c.Index).Child("template"),
+	); len(
+		errs,
+	) > 0 {
 		return nil, errs.ToAggregate()
 	}
 	assigned, err := assign(c, infos)

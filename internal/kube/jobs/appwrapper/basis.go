@@ -146,7 +146,8 @@ func record(job, basis jobs.Object, schedulers jobs.Schedulers) jobs.Object {
 func WrapperOf(gvk schema.GroupVersionKind, part jobs.Object) string {
 	k, _ := kindOf(gvk)
 	owner := metav1.GetControllerOf(part)
-	if k.Basis == nil || owner == nil || schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind() != (Adapter{}).GVK().GroupKind() {
+	if k.Basis == nil || owner == nil ||
+		schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind() != (Adapter{}).GVK().GroupKind() {
 		return ""
 	}
 	return owner.Name
@@ -157,7 +158,8 @@ func WrapperOf(gvk schema.GroupVersionKind, part jobs.Object) string {
 func Inherit(w *aw.AppWrapper, gvk schema.GroupVersionKind, part jobs.Object) (jobs.Object, bool, error) {
 	k, _ := kindOf(gvk)
 	i := slices.IndexFunc(w.Status.ComponentStatus, func(s aw.AppWrapperComponentStatus) bool {
-		return s.Basis != nil && s.Name == part.GetName() && schema.FromAPIVersionAndKind(s.APIVersion, s.Kind) == gvk
+		return s.Basis != nil && s.Name == part.GetName() &&
+			schema.FromAPIVersionAndKind(s.APIVersion, s.Kind) == gvk
 	})
 	if WrapperOf(gvk, part) != w.Name || !metav1.IsControlledBy(part, w) || i < 0 {
 		return part, false, nil

@@ -117,7 +117,11 @@ func TestRuntimesAreCounted(t *testing.T) {
 				t.Errorf("%s (-want +got)\n%s", c.why, d)
 			}
 			// The attack: they are other ones now.
-			later, _ := recordAll(t, w, map[string]string{"r": strings.Replace(torch, "numNodes: 2", "numNodes: 99", 1), "s": torch})
+			later, _ := recordAll(
+				t,
+				w,
+				map[string]string{"r": strings.Replace(torch, "numNodes: 2", "numNodes: 99", 1), "s": torch},
+			)
 			if d := cmp.Diff(c.want, counts(t, later)); d != "" {
 				t.Errorf("a changed runtime changed it (-want +got)\n%s", d)
 			}
@@ -155,7 +159,11 @@ func TestTrainJobIsInjected(t *testing.T) {
 		"patches":   "runtimePatches: [{manager: example.com/me, trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: node, template: {spec: {template: {spec: {tolerations: [{key: own}]}}}}}]}}}}]",
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, _ := recordAll(t, wrap(t, train("r", strings.TrimSuffix("suspend: true, "+more, ", "))), map[string]string{"r": torch})
+			w, _ := recordAll(
+				t,
+				wrap(t, train("r", strings.TrimSuffix("suspend: true, "+more, ", "))),
+				map[string]string{"r": torch},
+			)
 			components, err := Components(w)
 			if err != nil {
 				t.Fatal(err)
@@ -189,9 +197,15 @@ func TestTrainJobIsInjected(t *testing.T) {
 			}
 			pods := f.PodSets[0].Template
 			wantTolerations := map[string]string{"plain": "runtime", "overrides": "own", "patches": "own"}[name]
-			if f.PodSets[0].Count != 2 || pods.Labels["given"] != "label" || pods.Labels[aw.AppWrapperLabel] != "job" || pods.Annotations["given"] != "annotation" ||
-				pods.Spec.NodeSelector["pool"] != "a" || pods.Spec.SchedulerName != "ours" || len(pods.Spec.SchedulingGates) != 1 ||
-				len(pods.Spec.Tolerations) != 2 || pods.Spec.Tolerations[0].Key != wantTolerations || pods.Spec.Tolerations[1].Key != "spot" {
+			if f.PodSets[0].Count != 2 || pods.Labels["given"] != "label" ||
+				pods.Labels[aw.AppWrapperLabel] != "job" ||
+				pods.Annotations["given"] != "annotation" ||
+				pods.Spec.NodeSelector["pool"] != "a" ||
+				pods.Spec.SchedulerName != "ours" ||
+				len(pods.Spec.SchedulingGates) != 1 ||
+				len(pods.Spec.Tolerations) != 2 ||
+				pods.Spec.Tolerations[0].Key != wantTolerations ||
+				pods.Spec.Tolerations[1].Key != "spot" {
 				t.Errorf("its pods: %d of %v %v", f.PodSets[0].Count, pods.ObjectMeta, pods.Spec)
 			}
 		})

@@ -60,9 +60,18 @@ func (c Component) Title() string { return c.GVK.Kind + " " + c.Name }
 
 // Status is the component's entry in the status of its AppWrapper.
 func (c Component) Status() aw.AppWrapperComponentStatus {
-	out := aw.AppWrapperComponentStatus{Name: c.Name, Kind: c.GVK.Kind, APIVersion: c.GVK.GroupVersion().String(), PodSets: []aw.AppWrapperPodSet{}, Basis: c.basis}
+	out := aw.AppWrapperComponentStatus{
+		Name:       c.Name,
+		Kind:       c.GVK.Kind,
+		APIVersion: c.GVK.GroupVersion().String(),
+		PodSets:    []aw.AppWrapperPodSet{},
+		Basis:      c.basis,
+	}
 	for _, ps := range c.PodSets {
-		out.PodSets = append(out.PodSets, aw.AppWrapperPodSet{Path: ps.Path, Replicas: new(ps.Count), Annotations: ps.Annotations})
+		out.PodSets = append(
+			out.PodSets,
+			aw.AppWrapperPodSet{Path: ps.Path, Replicas: new(ps.Count), Annotations: ps.Annotations},
+		)
 	}
 	return out
 }
@@ -94,7 +103,15 @@ func Recorded(w *aw.AppWrapper) ([]Component, bool) {
 	podSets := 0
 	for i := range statuses {
 		s := &statuses[i]
-		c := Component{Index: i, GVK: schema.FromAPIVersionAndKind(s.APIVersion, s.Kind), Namespace: w.Namespace, Name: s.Name, UID: s.UID, Node: s.Node, basis: s.Basis}
+		c := Component{
+			Index:     i,
+			GVK:       schema.FromAPIVersionAndKind(s.APIVersion, s.Kind),
+			Namespace: w.Namespace,
+			Name:      s.Name,
+			UID:       s.UID,
+			Node:      s.Node,
+			basis:     s.Basis,
+		}
 		for _, ps := range s.PodSets {
 			c.PodSets = append(c.PodSets, PodSet{
 				Name: PodSetName(w.Name, podSets), Count: replicas(ps), Path: ps.Path, Annotations: ps.Annotations,
@@ -132,7 +149,9 @@ func parseComponent(w *aw.AppWrapper, i int, path *field.Path) (Component, field
 	object := unstructured.Unstructured{Object: template}
 	c := Component{Index: i, GVK: object.GroupVersionKind(), Namespace: w.Namespace, template: template}
 	if c.GVK.Kind == "" || c.GVK.Version == "" {
-		return c, field.ErrorList{field.Required(path.Child("template"), "give the apiVersion and kind of the object to create")}
+		return c, field.ErrorList{
+			field.Required(path.Child("template"), "give the apiVersion and kind of the object to create"),
+		}
 	}
 	k, _ := kindOf(c.GVK)
 	if k.Basis != nil {
@@ -149,7 +168,10 @@ func parseComponent(w *aw.AppWrapper, i int, path *field.Path) (Component, field
 	case object.GetGenerateName() != "":
 		c.Name = generatedName(object.GetGenerateName(), string(w.UID), i)
 	default:
-		errs = append(errs, field.Required(path.Child("template", "metadata", "name"), "give the object a name or a generateName"))
+		errs = append(
+			errs,
+			field.Required(path.Child("template", "metadata", "name"), "give the object a name or a generateName"),
+		)
 	}
 	if c.incomplete {
 		c.unread = true
@@ -217,12 +239,28 @@ func podSets(c Component, declared []aw.AppWrapperPodSet, path *field.Path) ([]P
 		}
 		found = withAnnotations(inferred, declared)
 	} else if read := readBy(c.GVK); read != "" {
-		return nil, field.ErrorList{field.Invalid(path.Child("template", "kind"), c.GVK.Kind,
-			fmt.Sprintf("a %s reads it before the AppWrapper creates anything: create it by itself, before the AppWrapper", read))}
+		return nil, field.ErrorList{
+			field.Invalid(
+				path.Child("template", "kind"),
+				c.GVK.Kind,
+				fmt.Sprintf(
+					"a %s reads it before the AppWrapper creates anything: create it by itself, before the AppWrapper",
+					read,
+				),
+			),
+		}
 	} else if len(declared) == 0 {
 		if hidden := podTemplates(c.template); len(hidden) > 0 {
-			return nil, field.ErrorList{field.Required(path.Child("podSets"),
-				fmt.Sprintf("a %s is not a kind whose pods are known; declare them with their number, for example {path: %s, replicas: 1}", c.GVK.Kind, hidden[0]))}
+			return nil, field.ErrorList{
+				field.Required(
+					path.Child("podSets"),
+					fmt.Sprintf(
+						"a %s is not a kind whose pods are known; declare them with their number, for example {path: %s, replicas: 1}",
+						c.GVK.Kind,
+						hidden[0],
+					),
+				),
+			}
 		}
 	}
 	var out []PodSet
@@ -268,7 +306,11 @@ func readPodSet(template map[string]any, ps aw.AppWrapperPodSet) (PodSet, error)
 
 // compare checks a declaration against what was inferred. What differs in number is an
 // error or, if it is believed elsewhere, told as corrected.
-func compare(declared, inferred []aw.AppWrapperPodSet, path *field.Path, believed bool) (errs field.ErrorList, corrected []string) { //nolint:revive // as it is of the kind
+func compare( //nolint:revive // as it is of the kind
+	declared, inferred []aw.AppWrapperPodSet,
+	path *field.Path,
+	believed bool,
+) (errs field.ErrorList, corrected []string) {
 	if len(declared) == 0 {
 		return nil, nil
 	}
@@ -292,7 +334,10 @@ func compare(declared, inferred []aw.AppWrapperPodSet, path *field.Path, believe
 		seen[d.Path] = true
 		at := slices.IndexFunc(inferred, func(x aw.AppWrapperPodSet) bool { return x.Path == d.Path })
 		if at < 0 {
-			errs = append(errs, field.Invalid(path.Index(i).Child("path"), d.Path, "is not a pod template of this kind; "+cure))
+			errs = append(
+				errs,
+				field.Invalid(path.Index(i).Child("path"), d.Path, "is not a pod template of this kind; "+cure),
+			)
 			continue
 		}
 		if n, want := replicas(d), replicas(inferred[at]); n != want {
@@ -316,7 +361,12 @@ func corrections(w *aw.AppWrapper) []string {
 			continue
 		}
 		if inferred, err := k.PodSets(template); err == nil {
-			_, corrected := compare(w.Spec.Components[i].DeclaredPodSets, inferred, field.NewPath("spec", "components").Index(i).Child("podSets"), true)
+			_, corrected := compare(
+				w.Spec.Components[i].DeclaredPodSets,
+				inferred,
+				field.NewPath("spec", "components").Index(i).Child("podSets"),
+				true,
+			)
 			out = append(out, corrected...)
 		}
 	}
@@ -354,7 +404,11 @@ func decodePods(o map[string]any) (corev1.PodTemplateSpec, error) {
 	if !ok {
 		return t, fmt.Errorf("is not a pod template: it has no spec")
 	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(spec, &t.Spec, true); err != nil {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(
+		spec,
+		&t.Spec,
+		true,
+	); err != nil {
 		return t, fmt.Errorf("is not a pod template: %w", err)
 	}
 	if len(t.Spec.Containers) == 0 {

@@ -22,8 +22,18 @@ import (
 func countable(c Component, at *field.Path) field.ErrorList {
 	k, known := kindOf(c.GVK)
 	if v := knownVersion(c.GVK.GroupKind()); !known && v != "" {
-		return field.ErrorList{field.Invalid(at.Child("apiVersion"), c.GVK.GroupVersion().String(),
-			fmt.Sprintf("the pods of a %s are known in version %s only: use %s", c.GVK.Kind, v, schema.GroupVersion{Group: c.GVK.Group, Version: v}))}
+		return field.ErrorList{
+			field.Invalid(
+				at.Child("apiVersion"),
+				c.GVK.GroupVersion().String(),
+				fmt.Sprintf(
+					"the pods of a %s are known in version %s only: use %s",
+					c.GVK.Kind,
+					v,
+					schema.GroupVersion{Group: c.GVK.Group, Version: v},
+				),
+			),
+		}
 	}
 	if cure := alwaysGrows(c.GVK.GroupKind()); cure != "" {
 		return field.ErrorList{field.Invalid(at.Child("kind"), c.GVK.Kind, cure)}
@@ -43,7 +53,13 @@ func countable(c Component, at *field.Path) field.ErrorList {
 	}
 	for _, path := range templates {
 		if !slices.ContainsFunc(c.PodSets, func(ps PodSet) bool { return ps.Path == path }) {
-			errs = append(errs, field.Forbidden(beside(at, path), "pods made of this template would not be counted: "+undeclared(known, path)))
+			errs = append(
+				errs,
+				field.Forbidden(
+					beside(at, path),
+					"pods made of this template would not be counted: "+undeclared(known, path),
+				),
+			)
 		}
 	}
 	if !known {
@@ -166,22 +182,42 @@ func forbidden(c Component, at *field.Path, namespace string) field.ErrorList {
 		"ownerReferences", "resourceVersion", "selfLink", "uid",
 	} {
 		if v, ok := metadata[key]; ok && v != nil && v != "" {
-			errs = append(errs, field.Forbidden(at.Child("metadata", key), "the API server writes it, not the author: remove it"))
+			errs = append(
+				errs,
+				field.Forbidden(at.Child("metadata", key), "the API server writes it, not the author: remove it"),
+			)
 		}
 	}
 	search(c.template, "template", func(o map[string]any, path string) bool {
 		m, _ := o["metadata"].(map[string]any)
 		if list, _ := m["finalizers"].([]any); len(list) > 0 {
-			errs = append(errs, field.Forbidden(beside(at, path).Child("metadata", "finalizers"), "they would keep what the AppWrapper has to delete: remove them"))
+			errs = append(
+				errs,
+				field.Forbidden(
+					beside(at, path).Child("metadata", "finalizers"),
+					"they would keep what the AppWrapper has to delete: remove them",
+				),
+			)
 		}
 		return true
 	})
 	for _, ps := range c.PodSets {
 		if n := ps.Template.Spec.NodeName; n != "" {
-			errs = append(errs, field.Forbidden(beside(at, ps.Path).Child("spec", "nodeName"),
-				fmt.Sprintf("it goes around the scheduler: use nodeSelector {kubernetes.io/hostname: %s} to ask for a node", n)))
+			errs = append(errs, field.Forbidden(
+				beside(at, ps.Path).Child("spec", "nodeName"),
+				fmt.Sprintf(
+					"it goes around the scheduler: use nodeSelector {kubernetes.io/hostname: %s} to ask for a node",
+					n,
+				),
+			))
 		}
-		errs = append(errs, jobs.ValidateAffinity(ps.Template.Spec.Affinity, beside(at, ps.Path).Child("spec", "affinity"), namespace)...)
+		errs = append(
+			errs,
+			jobs.ValidateAffinity(
+				ps.Template.Spec.Affinity,
+				beside(at, ps.Path).Child("spec", "affinity"),
+				namespace,
+			)...)
 	}
 	return errs
 }

@@ -28,7 +28,12 @@ type InjectOptions struct {
 // Inject returns the object to create for a component of w. infos are what the
 // admission adds, in the order of the component's pod sets; none if it adds
 // nothing. An error is final: the manifest contradicts itself or the admission.
-func Inject(w *aw.AppWrapper, c Component, infos []aw.AppWrapperPodSetInfo, o InjectOptions) (*unstructured.Unstructured, error) {
+func Inject(
+	w *aw.AppWrapper,
+	c Component,
+	infos []aw.AppWrapperPodSetInfo,
+	o InjectOptions,
+) (*unstructured.Unstructured, error) {
 	if len(infos) != 0 && len(infos) != len(c.PodSets) {
 		return nil, fmt.Errorf("%s has %d pod sets, its podSetInfos are %d", c.Title(), len(c.PodSets), len(infos))
 	}
@@ -74,7 +79,13 @@ func Inject(w *aw.AppWrapper, c Component, infos []aw.AppWrapperPodSetInfo, o In
 }
 
 // injectPods changes the pod template at.
-func injectPods(at map[string]any, wrapper string, ps PodSet, info aw.AppWrapperPodSetInfo, o InjectOptions) error {
+func injectPods(
+	at map[string]any,
+	wrapper string,
+	ps PodSet,
+	info aw.AppWrapperPodSetInfo,
+	o InjectOptions,
+) error {
 	t := ps.Template.DeepCopy()
 	own := map[string]string{aw.AppWrapperLabel: wrapper, kueue.PodSetLabel: ps.Name}
 	for _, m := range []struct {
@@ -93,7 +104,10 @@ func injectPods(at map[string]any, wrapper string, ps PodSet, info aw.AppWrapper
 	}
 	t.Spec.Tolerations = jobs.Tolerate(t.Spec.Tolerations, info.Tolerations)
 	for _, g := range info.SchedulingGates {
-		if !slices.ContainsFunc(t.Spec.SchedulingGates, func(x corev1.PodSchedulingGate) bool { return x.Name == g.Name }) {
+		if !slices.ContainsFunc(
+			t.Spec.SchedulingGates,
+			func(x corev1.PodSchedulingGate) bool { return x.Name == g.Name },
+		) {
 			t.Spec.SchedulingGates = append(t.Spec.SchedulingGates, g)
 		}
 	}
@@ -153,24 +167,35 @@ func avoid(old *corev1.Affinity, a jobs.Avoidance) *corev1.Affinity {
 	}
 	n := out.NodeAffinity
 	if len(a.Required) > 0 {
-		n.RequiredDuringSchedulingIgnoredDuringExecution = never(n.RequiredDuringSchedulingIgnoredDuringExecution, notIn(a.Label, a.Required))
+		n.RequiredDuringSchedulingIgnoredDuringExecution = never(
+			n.RequiredDuringSchedulingIgnoredDuringExecution,
+			notIn(a.Label, a.Required),
+		)
 	}
 	if len(a.Preferred) > 0 {
-		n.PreferredDuringSchedulingIgnoredDuringExecution = append(n.PreferredDuringSchedulingIgnoredDuringExecution,
+		n.PreferredDuringSchedulingIgnoredDuringExecution = append(
+			n.PreferredDuringSchedulingIgnoredDuringExecution,
 			corev1.PreferredSchedulingTerm{Weight: ratherWeight, Preference: corev1.NodeSelectorTerm{
 				MatchExpressions: []corev1.NodeSelectorRequirement{notIn(a.Label, a.Preferred)},
-			}})
+			}},
+		)
 	}
 	return out
 }
 
 func notIn(label string, values []string) corev1.NodeSelectorRequirement {
-	return corev1.NodeSelectorRequirement{Key: label, Operator: corev1.NodeSelectorOpNotIn, Values: slices.Clone(values)}
+	return corev1.NodeSelectorRequirement{
+		Key:      label,
+		Operator: corev1.NodeSelectorOpNotIn,
+		Values:   slices.Clone(values),
+	}
 }
 
 func never(s *corev1.NodeSelector, r corev1.NodeSelectorRequirement) *corev1.NodeSelector {
 	if s == nil || len(s.NodeSelectorTerms) == 0 {
-		return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{r}}}}
+		return &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{r}}},
+		}
 	}
 	for i := range s.NodeSelectorTerms {
 		t := &s.NodeSelectorTerms[i]

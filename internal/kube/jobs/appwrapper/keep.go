@@ -22,7 +22,8 @@ func Keep(was, is *aw.AppWrapper) *aw.AppWrapper {
 	for _, l := range []string{aw.AppWrapperUserLabel, aw.AppWrapperUserIDLabel} {
 		keepEntry(was.Labels, &out.Labels, l)
 	}
-	if slices.Contains(was.Finalizers, aw.AppWrapperFinalizer) && !slices.Contains(out.Finalizers, aw.AppWrapperFinalizer) {
+	if slices.Contains(was.Finalizers, aw.AppWrapperFinalizer) &&
+		!slices.Contains(out.Finalizers, aw.AppWrapperFinalizer) {
 		out.Finalizers = append(out.Finalizers, aw.AppWrapperFinalizer)
 	}
 	return out

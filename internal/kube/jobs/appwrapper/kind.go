@@ -41,10 +41,12 @@ func Kind() jobs.Kind {
 			Validate:       jobs.Of(Validate),
 			ValidateChange: jobs.OfBoth(ValidateUpdate),
 			Admits:         jobs.OfBoth(admits),
-			Keep:           jobs.Keeping(func(was, is *aw.AppWrapper, _ []kueue.PodSet) *aw.AppWrapper { return Keep(was, is) }),
-			Warnings:       warnings,
-			UserLabel:      aw.AppWrapperUserLabel,
-			UserIDLabel:    aw.AppWrapperUserIDLabel,
+			Keep: jobs.Keeping(
+				func(was, is *aw.AppWrapper, _ []kueue.PodSet) *aw.AppWrapper { return Keep(was, is) },
+			),
+			Warnings:    warnings,
+			UserLabel:   aw.AppWrapperUserLabel,
+			UserIDLabel: aw.AppWrapperUserIDLabel,
 			Fixed: "object.spec.?managedBy.orValue('') != oldObject.spec.?managedBy.orValue('') || " +
 				"object.spec.components.map(c, [c.template, c.?podSets.orValue([])]) != oldObject.spec.components.map(c, [c.template, c.?podSets.orValue([])])",
 		},
@@ -60,12 +62,18 @@ func made(o jobs.Object, schedulers jobs.Schedulers) ([]jobs.Component, error) {
 	components, errs := parse(w)
 	out := make([]jobs.Component, len(components))
 	for i, c := range components {
-		one := jobs.Component{GVK: c.GVK, Name: c.Name, Path: field.NewPath("spec", "components").Index(i).Child("template")}
+		one := jobs.Component{
+			GVK:  c.GVK,
+			Name: c.Name,
+			Path: field.NewPath("spec", "components").Index(i).Child("template"),
+		}
 		if object, err := Inject(w, c, nil, InjectOptions{Schedulers: schedulers}); err == nil {
 			one.Object = object
 		}
 		for _, ps := range c.PodSets {
-			pods := jobs.ComponentPods{PodTemplate: jobs.PodTemplate{Path: beside(one.Path, ps.Path).String(), Template: &ps.Template}}
+			pods := jobs.ComponentPods{
+				PodTemplate: jobs.PodTemplate{Path: beside(one.Path, ps.Path).String(), Template: &ps.Template},
+			}
 			if one.Object != nil {
 				pods.Pod = PodAt(one.Object, ps.Path)
 			}
@@ -82,9 +90,13 @@ func made(o jobs.Object, schedulers jobs.Schedulers) ([]jobs.Component, error) {
 // admits tells who starts an AppWrapper or says where its pods go that this is not
 // for them. Anyone may suspend one.
 func admits(was, is *aw.AppWrapper) string {
-	samePlaces := slices.EqualFunc(was.Spec.Components, is.Spec.Components, func(a, b aw.AppWrapperComponent) bool {
-		return equality.Semantic.DeepEqual(a.PodSetInfos, b.PodSetInfos)
-	})
+	samePlaces := slices.EqualFunc(
+		was.Spec.Components,
+		is.Spec.Components,
+		func(a, b aw.AppWrapperComponent) bool {
+			return equality.Semantic.DeepEqual(a.PodSetInfos, b.PodSetInfos)
+		},
+	)
 	if samePlaces && (!was.Spec.Suspend || is.Spec.Suspend) {
 		return ""
 	}

@@ -16,7 +16,9 @@ var (
 // followed by ".field" and "[n]" steps.
 func lookup(template map[string]any, path string) (map[string]any, error) {
 	if !pathSyntax.MatchString(path) {
-		return nil, fmt.Errorf(`must be "template" followed by ".field" or "[n]" steps, for example template.spec.template`)
+		return nil, fmt.Errorf(
+			`must be "template" followed by ".field" or "[n]" steps, for example template.spec.template`,
+		)
 	}
 	var at any = template
 	walked := "template"

@@ -38,16 +38,20 @@ func parameters(base lifecycle.Policy) map[string]parameter {
 		return func(p *lifecycle.Policy, v string) string { return setGrace(of(p), v, base.GraceMaximum) }
 	}
 	return map[string]parameter{
-		"admissionGracePeriodDuration": grace(func(p *lifecycle.Policy) *time.Duration { return &p.AdmissionGrace }),
-		"warmupGracePeriodDuration":    grace(func(p *lifecycle.Policy) *time.Duration { return &p.WarmupGrace }),
-		"failureGracePeriodDuration":   grace(func(p *lifecycle.Policy) *time.Duration { return &p.FailureGrace }),
-		"retryPausePeriodDuration":     grace(func(p *lifecycle.Policy) *time.Duration { return &p.RetryPause }),
+		"admissionGracePeriodDuration": grace(
+			func(p *lifecycle.Policy) *time.Duration { return &p.AdmissionGrace },
+		),
+		"warmupGracePeriodDuration":  grace(func(p *lifecycle.Policy) *time.Duration { return &p.WarmupGrace }),
+		"failureGracePeriodDuration": grace(func(p *lifecycle.Policy) *time.Duration { return &p.FailureGrace }),
+		"retryPausePeriodDuration":   grace(func(p *lifecycle.Policy) *time.Duration { return &p.RetryPause }),
 		"forcefulDeletionGracePeriodDuration": func(p *lifecycle.Policy, v string) string {
 			return setGrace(&p.DeletionGrace, v, min(base.GraceMaximum, base.DeletionMaximum))
 		},
-		"deletionOnFailureGracePeriodDuration": grace(func(p *lifecycle.Policy) *time.Duration { return &p.FailedGrace }),
-		"retryLimit":                           setRetryLimit,
-		"successTTLDuration":                   setSuccessTTL,
+		"deletionOnFailureGracePeriodDuration": grace(
+			func(p *lifecycle.Policy) *time.Duration { return &p.FailedGrace },
+		),
+		"retryLimit":         setRetryLimit,
+		"successTTLDuration": setSuccessTTL,
 		"terminalExitCodes": func(p *lifecycle.Policy, v string) string {
 			return setCodes(&p.TerminalExitCodes, v)
 		},

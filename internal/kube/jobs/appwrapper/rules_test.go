@@ -22,7 +22,9 @@ import (
 // Of which JobSets no pod follows one that succeeded.
 func TestJobSetsEndOnce(t *testing.T) {
 	group := func(completions any) any {
-		return map[string]any{"template": map[string]any{"spec": map[string]any{"parallelism": int64(2), "completions": completions}}}
+		return map[string]any{
+			"template": map[string]any{"spec": map[string]any{"parallelism": int64(2), "completions": completions}},
+		}
 	}
 	restarts := func(policy map[string]any) map[string]any {
 		return map[string]any{"replicatedJobs": []any{group(int64(2))}, "failurePolicy": policy}
@@ -41,7 +43,10 @@ func TestJobSetsEndOnce(t *testing.T) {
 		"nothing in it":     {"there is no pod", map[string]any{}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := Component{GVK: schema.GroupVersionKind{Group: "jobset.x-k8s.io", Version: "v1alpha2", Kind: "JobSet"}, template: map[string]any{"spec": tc.spec}}
+			c := Component{
+				GVK:      schema.GroupVersionKind{Group: "jobset.x-k8s.io", Version: "v1alpha2", Kind: "JobSet"},
+				template: map[string]any{"spec": tc.spec},
+			}
 			if got := c.endsOnce(); got != tc.want {
 				t.Errorf("%s: %v, want %v", tc.why, got, tc.want)
 			}
@@ -87,21 +92,40 @@ func TestKeep(t *testing.T) {
 		was func(*aw.AppWrapper)
 		add func(want *aw.AppWrapper)
 	}{
-		"nothing":          {why: "as it was"},
-		"without any":      {why: "clients leave out what they do not know", is: func(w *aw.AppWrapper) { *w = aw.AppWrapper{}; w.Spec.Components = make([]aw.AppWrapperComponent, 1) }},
-		"another user":     {why: "the user who created it did", is: func(w *aw.AppWrapper) { w.Labels[aw.AppWrapperUserLabel] = "bob" }},
-		"labels of a user": {why: "others are the user's own", is: func(w *aw.AppWrapper) { w.Labels = map[string]string{"x": "y"} }, add: func(w *aw.AppWrapper) { w.Labels["x"] = "y" }},
+		"nothing": {why: "as it was"},
+		"without any": {
+			why: "clients leave out what they do not know",
+			is:  func(w *aw.AppWrapper) { *w = aw.AppWrapper{}; w.Spec.Components = make([]aw.AppWrapperComponent, 1) },
+		},
+		"another user": {
+			why: "the user who created it did",
+			is:  func(w *aw.AppWrapper) { w.Labels[aw.AppWrapperUserLabel] = "bob" },
+		},
+		"labels of a user": {
+			why: "others are the user's own",
+			is:  func(w *aw.AppWrapper) { w.Labels = map[string]string{"x": "y"} },
+			add: func(w *aw.AppWrapper) { w.Labels["x"] = "y" },
+		},
 		"nobody's": {
-			why: "from before it was noted: no user can claim it", is: func(*aw.AppWrapper) {}, was: func(w *aw.AppWrapper) { w.Labels = nil },
+			why: "from before it was noted: no user can claim it",
+			is:  func(*aw.AppWrapper) {},
+			was: func(w *aw.AppWrapper) { w.Labels = nil },
 			add: func(w *aw.AppWrapper) { w.Labels = map[string]string{} },
 		},
-		"a finalizer": {why: "the user's own is theirs", is: func(w *aw.AppWrapper) { w.Finalizers = []string{"x/y"} }, add: func(w *aw.AppWrapper) { w.Finalizers = []string{"x/y", aw.AppWrapperFinalizer} }},
+		"a finalizer": {
+			why: "the user's own is theirs",
+			is:  func(w *aw.AppWrapper) { w.Finalizers = []string{"x/y"} },
+			add: func(w *aw.AppWrapper) { w.Finalizers = []string{"x/y", aw.AppWrapperFinalizer} },
+		},
 		"no finalizer of ours": {
-			why: "it had none", is: func(w *aw.AppWrapper) { w.Finalizers = nil }, was: func(w *aw.AppWrapper) { w.Finalizers = nil },
+			why: "it had none",
+			is:  func(w *aw.AppWrapper) { w.Finalizers = nil },
+			was: func(w *aw.AppWrapper) { w.Finalizers = nil },
 			add: func(w *aw.AppWrapper) { w.Finalizers = nil },
 		},
 		"a component more": {
-			why: "nothing was admitted for it", is: func(w *aw.AppWrapper) { w.Spec.Components = make([]aw.AppWrapperComponent, 2) },
+			why: "nothing was admitted for it",
+			is:  func(w *aw.AppWrapper) { w.Spec.Components = make([]aw.AppWrapperComponent, 2) },
 			add: func(w *aw.AppWrapper) { w.Spec.Components = append(w.Spec.Components, aw.AppWrapperComponent{}) },
 		},
 	}
@@ -124,21 +148,35 @@ func TestKeep(t *testing.T) {
 func TestTopologyOfGroups(t *testing.T) {
 	var ps PodSet
 	ps.Annotations = map[string]string{
-		aw.TASPodIndexLabelAnnotation: "i", aw.TASSubGroupIndexLabelAnnotation: "j", aw.TASSubGroupCountAnnotation: "3",
+		aw.TASPodIndexLabelAnnotation:      "i",
+		aw.TASSubGroupIndexLabelAnnotation: "j",
+		aw.TASSubGroupCountAnnotation:      "3",
 	}
 	if r := topologyRequest(ps); r != nil {
 		t.Errorf("they do not say: %+v", r)
 	}
-	ps.Template.Annotations = map[string]string{kueue.PodSetUnconstrainedTopologyAnnotation: "false", kueue.PodSetGroupNameAnnotation: "g"}
+	ps.Template.Annotations = map[string]string{
+		kueue.PodSetUnconstrainedTopologyAnnotation: "false",
+		kueue.PodSetGroupNameAnnotation:             "g",
+	}
 	want := &kueue.PodSetTopologyRequest{
-		Unconstrained: new(false), PodSetGroupName: new("g"), PodIndexLabel: new("i"), SubGroupIndexLabel: new("j"), SubGroupCount: new(int32(3)),
+		Unconstrained: new(
+			false,
+		),
+		PodSetGroupName:    new("g"),
+		PodIndexLabel:      new("i"),
+		SubGroupIndexLabel: new("j"),
+		SubGroupCount:      new(int32(3)),
 	}
 	if d := cmp.Diff(want, topologyRequest(ps)); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	ps.Annotations[aw.TASSubGroupCountAnnotation] = "2147483648"
 	ps.Template.Annotations = map[string]string{kueue.PodSetPreferredTopologyAnnotation: "rack"}
-	if r := topologyRequest(ps); r == nil || *r.Preferred != "rack" || r.SubGroupCount != nil || r.Unconstrained != nil {
+	if r := topologyRequest(
+		ps,
+	); r == nil || *r.Preferred != "rack" || r.SubGroupCount != nil ||
+		r.Unconstrained != nil {
 		t.Errorf("%+v", r)
 	}
 }
@@ -173,7 +211,10 @@ func TestWrongShapes(t *testing.T) {
 			t.Errorf("%s has a kind that can be created", manifest)
 		}
 	}
-	if got := (Component{}).Observe(&unstructured.Unstructured{Object: map[string]any{}}); got.Reports || !got.Exists || got.Deputies {
+	if got := (Component{}).Observe(
+		&unstructured.Unstructured{Object: map[string]any{}},
+	); got.Reports || !got.Exists ||
+		got.Deputies {
 		t.Errorf("of a kind that is not known: %+v", got)
 	}
 }
@@ -190,7 +231,13 @@ func TestUnreadable(t *testing.T) {
 		t.Error("a component without a template has no pods that could be counted")
 	}
 	c := Component{PodSets: make([]PodSet, 2)}
-	if _, err := Inject(w, c, make([]aw.AppWrapperPodSetInfo, 1), InjectOptions{}); err == nil || !strings.Contains(err.Error(), "has 2 pod sets, its podSetInfos are 1") {
+	if _, err := Inject(
+		w,
+		c,
+		make([]aw.AppWrapperPodSetInfo, 1),
+		InjectOptions{},
+	); err == nil ||
+		!strings.Contains(err.Error(), "has 2 pod sets, its podSetInfos are 1") {
 		t.Errorf("%v", err)
 	}
 	if err := write(map[string]any{"metadata": map[string]any{}}, &corev1.PodTemplateSpec{}); err == nil {

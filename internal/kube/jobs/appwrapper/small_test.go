@@ -13,7 +13,11 @@ import (
 // what matches no node goes on matching none.
 func TestNever(t *testing.T) {
 	zone := corev1.NodeSelectorRequirement{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"a"}}
-	name := corev1.NodeSelectorRequirement{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"n"}}
+	name := corev1.NodeSelectorRequirement{
+		Key:      "metadata.name",
+		Operator: corev1.NodeSelectorOpIn,
+		Values:   []string{"n"},
+	}
 	bad := notIn("health", []string{"EVICT"})
 	terms := func(all ...corev1.NodeSelectorTerm) *corev1.NodeSelector {
 		return &corev1.NodeSelector{NodeSelectorTerms: all}
@@ -48,22 +52,39 @@ func TestPodAt(t *testing.T) {
 		"other":    "is no field of pods",
 	}
 	object := &unstructured.Unstructured{Object: map[string]any{
-		"metadata": map[string]any{"namespace": "blue", "name": "job"}, "spec": map[string]any{"template": template, "bare": map[string]any{"spec": "x"}},
+		"metadata": map[string]any{
+			"namespace": "blue",
+			"name":      "job",
+		},
+		"spec": map[string]any{"template": template, "bare": map[string]any{"spec": "x"}},
 	}}
 	want := map[string]any{
-		"apiVersion": "v1", "kind": "Pod",
-		"metadata": map[string]any{"namespace": "blue", "generateName": "trial-", "labels": map[string]any{"a": "b"}},
-		"spec":     map[string]any{"containers": []any{}},
+		"apiVersion": "v1",
+		"kind":       "Pod",
+		"metadata": map[string]any{
+			"namespace":    "blue",
+			"generateName": "trial-",
+			"labels":       map[string]any{"a": "b"},
+		},
+		"spec": map[string]any{"containers": []any{}},
 	}
 	got := PodAt(object, "template.spec.template")
 	if d := cmp.Diff(want, got.Object); d != "" {
 		t.Errorf("pod (-want +got):\n%s", d)
 	}
 	got.SetLabels(map[string]string{"a": "c"})
-	if template["metadata"].(map[string]any)["labels"].(map[string]any)["a"] != "b" || template["metadata"].(map[string]any)["name"] != "mine" {
+	if template["metadata"].(map[string]any)["labels"].(map[string]any)["a"] != "b" ||
+		template["metadata"].(map[string]any)["name"] != "mine" {
 		t.Error("the trial changes what is created")
 	}
-	if d := cmp.Diff([]string{"", "trial-", "blue"}, []string{PodAt(object, "template.spec.bare").GetName(), PodAt(object, "template.spec.bare").GetGenerateName(), PodAt(object, "template.spec.bare").GetNamespace()}); d != "" {
+	if d := cmp.Diff(
+		[]string{"", "trial-", "blue"},
+		[]string{
+			PodAt(object, "template.spec.bare").GetName(),
+			PodAt(object, "template.spec.bare").GetGenerateName(),
+			PodAt(object, "template.spec.bare").GetNamespace(),
+		},
+	); d != "" {
 		t.Errorf("without anything (-want +got):\n%s", d)
 	}
 	if got := PodAt(object, "template.spec.missing"); got != nil {
@@ -92,7 +113,10 @@ func TestUnderstated(t *testing.T) {
 		"the pod itself": {map[string]any{"replicas": int64(3)}, "template", ""},
 		"no such path":   {spec("replicas", int64(3)), "template.other.template", ""},
 	} {
-		c := Component{template: tc.template, PodSets: []PodSet{{Path: "template.fine", Count: 9}, {Path: tc.path, Count: 2}}}
+		c := Component{
+			template: tc.template,
+			PodSets:  []PodSet{{Path: "template.fine", Count: 9}, {Path: tc.path, Count: 2}},
+		}
 		errs := understated(c, field.NewPath("spec", "components").Index(0).Child("template"))
 		var want []string
 		if tc.want != "" {

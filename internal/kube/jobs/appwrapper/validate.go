@@ -49,7 +49,10 @@ func Validate(w *aw.AppWrapper) field.ErrorList {
 	case podSets == 0 && incomplete:
 		// They are counted when what they are based on is recorded.
 	case podSets == 0:
-		errs = append(errs, field.Required(path, "at least one component must run pods; others can be created without an AppWrapper"))
+		errs = append(
+			errs,
+			field.Required(path, "at least one component must run pods; others can be created without an AppWrapper"),
+		)
 	case podSets > mostPodSets:
 		errs = append(errs, field.TooMany(path, podSets, mostPodSets))
 	}
@@ -61,12 +64,26 @@ func validateComponent(w *aw.AppWrapper, c Component, at *field.Path) field.Erro
 		return nil // reported when it was parsed
 	}
 	if c.GVK.Group == aw.GroupVersion.Group && c.GVK.Kind == aw.AppWrapperKind {
-		return field.ErrorList{field.Invalid(at.Child("kind"), c.GVK.Kind, "an AppWrapper cannot contain another; list its components here")}
+		return field.ErrorList{
+			field.Invalid(
+				at.Child("kind"),
+				c.GVK.Kind,
+				"an AppWrapper cannot contain another; list its components here",
+			),
+		}
 	}
 	metadata, _ := c.template["metadata"].(map[string]any)
 	if ns := jobs.Text(metadata, "namespace"); ns != "" && ns != w.Namespace {
-		return field.ErrorList{field.Invalid(at.Child("metadata", "namespace"), ns,
-			fmt.Sprintf("a component is created in the namespace of its AppWrapper; leave namespace out or set it to %q", w.Namespace))}
+		return field.ErrorList{
+			field.Invalid(
+				at.Child("metadata", "namespace"),
+				ns,
+				fmt.Sprintf(
+					"a component is created in the namespace of its AppWrapper; leave namespace out or set it to %q",
+					w.Namespace,
+				),
+			),
+		}
 	}
 	errs := append(countable(c, at), forbidden(c, at, w.Namespace)...)
 	if len(errs) > 0 || c.unread || c.Name == "" || (w.Name == "" && len(c.PodSets) > 0) {
@@ -90,7 +107,13 @@ func ValidateUpdate(before, after *aw.AppWrapper) field.ErrorList {
 	spec := field.NewPath("spec")
 	for _, l := range []string{aw.AppWrapperUserLabel, aw.AppWrapperUserIDLabel} {
 		if before.Labels[l] != after.Labels[l] {
-			errs = append(errs, field.Forbidden(field.NewPath("metadata", "labels").Key(l), "says who created the AppWrapper and cannot be changed"))
+			errs = append(
+				errs,
+				field.Forbidden(
+					field.NewPath("metadata", "labels").Key(l),
+					"says who created the AppWrapper and cannot be changed",
+				),
+			)
 		}
 	}
 	if len(before.Spec.Components) != len(after.Spec.Components) {

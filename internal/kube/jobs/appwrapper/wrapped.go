@@ -26,20 +26,66 @@ func foreign() []jobs.Wrappable {
 		return schema.GroupVersionKind{Group: group, Version: version, Kind: kind}
 	}
 	out := []jobs.Wrappable{
-		{GVK: gvk("", "v1", "Pod"), Resource: "pods", RunsPods: true, Wrapping: &jobs.Wrapping{PodSets: podOf, Direct: true, EndsOnce: always}},
+		{
+			GVK:      gvk("", "v1", "Pod"),
+			Resource: "pods",
+			RunsPods: true,
+			Wrapping: &jobs.Wrapping{PodSets: podOf, Direct: true, EndsOnce: always},
+		},
 		{GVK: gvk("", "v1", "Service"), Resource: "services"},
 		{GVK: gvk("", "v1", "ConfigMap"), Resource: "configmaps"},
 		{GVK: gvk("", "v1", "Secret"), Resource: "secrets"},
 		{GVK: gvk("", "v1", "PersistentVolumeClaim"), Resource: "persistentvolumeclaims"},
-		{GVK: gvk("apps", "v1", "Deployment"), Resource: "deployments", RunsPods: true, Wrapping: &jobs.Wrapping{PodSets: podsOfReplicas}},
-		{GVK: gvk("apps", "v1", "StatefulSet"), Resource: "statefulsets", RunsPods: true, Wrapping: &jobs.Wrapping{PodSets: podsOfReplicas, Direct: true}},
-		{GVK: gvk("apps", "v1", "ReplicaSet"), Resource: "replicasets", RunsPods: true, NotByTeams: true, Wrapping: &jobs.Wrapping{PodSets: podsOfReplicas, Direct: true}},
+		{
+			GVK:      gvk("apps", "v1", "Deployment"),
+			Resource: "deployments",
+			RunsPods: true,
+			Wrapping: &jobs.Wrapping{PodSets: podsOfReplicas},
+		},
+		{
+			GVK:      gvk("apps", "v1", "StatefulSet"),
+			Resource: "statefulsets",
+			RunsPods: true,
+			Wrapping: &jobs.Wrapping{PodSets: podsOfReplicas, Direct: true},
+		},
+		{
+			GVK:        gvk("apps", "v1", "ReplicaSet"),
+			Resource:   "replicasets",
+			RunsPods:   true,
+			NotByTeams: true,
+			Wrapping:   &jobs.Wrapping{PodSets: podsOfReplicas, Direct: true},
+		},
 		{GVK: gvk("scheduling.x-k8s.io", "v1alpha1", "PodGroup"), Resource: "podgroups"},
-		{GVK: gvk("kubeflow.org", "v1", "PyTorchJob"), Resource: "pytorchjobs", RunsPods: true, Wrapping: pytorchjob.Kind().Queueing.Wrapped},
-		{GVK: gvk("ray.io", "v1", "RayCluster"), Resource: "rayclusters", RunsPods: true, Wrapping: raycluster.Kind().Queueing.Wrapped},
-		{GVK: gvk("ray.io", "v1", "RayJob"), Resource: "rayjobs", RunsPods: true, Wrapping: rayjob.Kind().Queueing.Wrapped},
-		{GVK: gvk("ray.io", "v1", "RayService"), Resource: "rayservices", RunsPods: true, Wrapping: rayservice.Kind().Queueing.Wrapped},
-		{GVK: gvk("jobset.x-k8s.io", "v1alpha2", "JobSet"), Resource: "jobsets", RunsPods: true, Wrapping: jobset.Kind().Queueing.Wrapped},
+		{
+			GVK:      gvk("kubeflow.org", "v1", "PyTorchJob"),
+			Resource: "pytorchjobs",
+			RunsPods: true,
+			Wrapping: pytorchjob.Kind().Queueing.Wrapped,
+		},
+		{
+			GVK:      gvk("ray.io", "v1", "RayCluster"),
+			Resource: "rayclusters",
+			RunsPods: true,
+			Wrapping: raycluster.Kind().Queueing.Wrapped,
+		},
+		{
+			GVK:      gvk("ray.io", "v1", "RayJob"),
+			Resource: "rayjobs",
+			RunsPods: true,
+			Wrapping: rayjob.Kind().Queueing.Wrapped,
+		},
+		{
+			GVK:      gvk("ray.io", "v1", "RayService"),
+			Resource: "rayservices",
+			RunsPods: true,
+			Wrapping: rayservice.Kind().Queueing.Wrapped,
+		},
+		{
+			GVK:      gvk("jobset.x-k8s.io", "v1alpha2", "JobSet"),
+			Resource: "jobsets",
+			RunsPods: true,
+			Wrapping: jobset.Kind().Queueing.Wrapped,
+		},
 	}
 	for _, k := range serving.Grouped() {
 		out = append(out, jobs.Wrappable{GVK: k.GVK, Resource: k.Resource, RunsPods: true, Wrapping: k.Wrapped})

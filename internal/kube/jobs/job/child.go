@@ -41,7 +41,13 @@ func seeChild(o jobs.Object) podplan.Seen {
 		case c.Type == batchv1.JobComplete:
 			return podplan.Seen{Life: podplan.Succeeded, Over: true}
 		case c.Type == batchv1.JobFailed:
-			return podplan.Seen{Life: podplan.Failed, Over: true, Reason: c.Reason, Why: c.Message, FailedAt: c.LastTransitionTime.Time}
+			return podplan.Seen{
+				Life:     podplan.Failed,
+				Over:     true,
+				Reason:   c.Reason,
+				Why:      c.Message,
+				FailedAt: c.LastTransitionTime.Time,
+			}
 		}
 	}
 	s := podplan.Seen{Held: ptr.Deref(j.Spec.Suspend, false)}

@@ -17,7 +17,10 @@ import (
 
 func says(kind batchv1.JobConditionType, status corev1.ConditionStatus, message string) func(*batchv1.Job) {
 	return func(j *batchv1.Job) {
-		j.Status.Conditions = append(j.Status.Conditions, batchv1.JobCondition{Type: kind, Status: status, Message: message})
+		j.Status.Conditions = append(
+			j.Status.Conditions,
+			batchv1.JobCondition{Type: kind, Status: status, Message: message},
+		)
 	}
 }
 
@@ -38,33 +41,114 @@ func TestRead(t *testing.T) {
 		job  *batchv1.Job
 		want facts
 	}{
-		"waits":               {"it is suspended", aJob(), waits},
-		"runs":                {"not suspended is the default", aJob(running), runs},
-		"has pods":            {"one is enough", aJob(running, status(batchv1.JobStatus{Active: 1})), facts{Active: true, EndsOnce: true, Pods: 4}},
-		"has pods that go":    {"they hold their nodes still", aJob(running, status(batchv1.JobStatus{Terminating: new(int32(1))})), facts{Active: true, EndsOnce: true, Pods: 4}},
-		"none that go":        {"the field is there and says none", aJob(running, status(batchv1.JobStatus{Terminating: new(int32(0))})), runs},
-		"not quite ready":     {"three of four", aJob(running, status(batchv1.JobStatus{Active: 3, Ready: new(int32(3))})), facts{Active: true, EndsOnce: true, Pods: 4}},
-		"ready":               {"a pod that succeeded was ready", aJob(running, status(batchv1.JobStatus{Active: 3, Ready: new(int32(2)), Succeeded: 1, UncountedTerminatedPods: &batchv1.UncountedTerminatedPods{Succeeded: []types.UID{"a"}}})), facts{Active: true, Ready: true, EndsOnce: true, Pods: 4}},
-		"more work than pods": {"pods follow those that succeeded", aJob(size(4, 5)), facts{Suspended: true, Pods: 4}},
-		"less work than pods": {"it never has more pods than completions", aJob(size(4, 3)), facts{Suspended: true, EndsOnce: true, Pods: 3}},
-		"a work queue":        {"it is not known how many completions there are, but none follows a success", aJob(func(j *batchv1.Job) { j.Spec.Completions = nil }), waits},
-		"nothing said":        {"one pod, one completion", aJob(func(j *batchv1.Job) { j.Spec.Completions, j.Spec.Parallelism = nil, nil }), facts{Suspended: true, EndsOnce: true, Pods: 1}},
-		"two, one at a time":  {"the second follows the first", aJob(func(j *batchv1.Job) { j.Spec.Completions, j.Spec.Parallelism = new(int32(2)), nil }), facts{Suspended: true, Pods: 1}},
-		"one completion":      {"one pod is the default", aJob(func(j *batchv1.Job) { j.Spec.Completions, j.Spec.Parallelism = new(int32(1)), nil }), facts{Suspended: true, EndsOnce: true, Pods: 1}},
+		"waits": {"it is suspended", aJob(), waits},
+		"runs":  {"not suspended is the default", aJob(running), runs},
+		"has pods": {
+			"one is enough",
+			aJob(running, status(batchv1.JobStatus{Active: 1})),
+			facts{Active: true, EndsOnce: true, Pods: 4},
+		},
+		"has pods that go": {
+			"they hold their nodes still",
+			aJob(running, status(batchv1.JobStatus{Terminating: new(int32(1))})),
+			facts{Active: true, EndsOnce: true, Pods: 4},
+		},
+		"none that go": {
+			"the field is there and says none",
+			aJob(running, status(batchv1.JobStatus{Terminating: new(int32(0))})),
+			runs,
+		},
+		"not quite ready": {
+			"three of four",
+			aJob(running, status(batchv1.JobStatus{Active: 3, Ready: new(int32(3))})),
+			facts{Active: true, EndsOnce: true, Pods: 4},
+		},
+		"ready": {
+			"a pod that succeeded was ready",
+			aJob(
+				running,
+				status(
+					batchv1.JobStatus{
+						Active:                  3,
+						Ready:                   new(int32(2)),
+						Succeeded:               1,
+						UncountedTerminatedPods: &batchv1.UncountedTerminatedPods{Succeeded: []types.UID{"a"}},
+					},
+				),
+			),
+			facts{Active: true, Ready: true, EndsOnce: true, Pods: 4},
+		},
+		"more work than pods": {
+			"pods follow those that succeeded",
+			aJob(size(4, 5)),
+			facts{Suspended: true, Pods: 4},
+		},
+		"less work than pods": {
+			"it never has more pods than completions",
+			aJob(size(4, 3)),
+			facts{Suspended: true, EndsOnce: true, Pods: 3},
+		},
+		"a work queue": {
+			"it is not known how many completions there are, but none follows a success",
+			aJob(func(j *batchv1.Job) { j.Spec.Completions = nil }),
+			waits,
+		},
+		"nothing said": {
+			"one pod, one completion",
+			aJob(func(j *batchv1.Job) { j.Spec.Completions, j.Spec.Parallelism = nil, nil }),
+			facts{Suspended: true, EndsOnce: true, Pods: 1},
+		},
+		"two, one at a time": {
+			"the second follows the first",
+			aJob(func(j *batchv1.Job) { j.Spec.Completions, j.Spec.Parallelism = new(int32(2)), nil }),
+			facts{Suspended: true, Pods: 1},
+		},
+		"one completion": {
+			"one pod is the default",
+			aJob(func(j *batchv1.Job) { j.Spec.Completions, j.Spec.Parallelism = new(int32(1)), nil }),
+			facts{Suspended: true, EndsOnce: true, Pods: 1},
+		},
 		"complete": {
-			"it says so itself", aJob(says(batchv1.JobSuspended, corev1.ConditionTrue, "x"), says(batchv1.JobComplete, corev1.ConditionTrue, "well done")),
-			facts{Suspended: true, EndsOnce: true, Pods: 4, Finished: &jobs.Outcome{Success: true, Message: "well done"}},
+			"it says so itself",
+			aJob(
+				says(batchv1.JobSuspended, corev1.ConditionTrue, "x"),
+				says(batchv1.JobComplete, corev1.ConditionTrue, "well done"),
+			),
+			facts{
+				Suspended: true,
+				EndsOnce:  true,
+				Pods:      4,
+				Finished:  &jobs.Outcome{Success: true, Message: "well done"},
+			},
 		},
 		"complete, without a word": {
-			"users are told something", aJob(says(batchv1.JobComplete, corev1.ConditionTrue, "")),
-			facts{Suspended: true, EndsOnce: true, Pods: 4, Finished: &jobs.Outcome{Success: true, Message: "Job finished successfully"}},
+			"users are told something",
+			aJob(says(batchv1.JobComplete, corev1.ConditionTrue, "")),
+			facts{
+				Suspended: true,
+				EndsOnce:  true,
+				Pods:      4,
+				Finished:  &jobs.Outcome{Success: true, Message: "Job finished successfully"},
+			},
 		},
 		"failed": {
-			"the first condition is about something else", aJob(says(batchv1.JobComplete, corev1.ConditionFalse, "x"), says(batchv1.JobFailed, corev1.ConditionTrue, "")),
+			"the first condition is about something else",
+			aJob(
+				says(batchv1.JobComplete, corev1.ConditionFalse, "x"),
+				says(batchv1.JobFailed, corev1.ConditionTrue, ""),
+			),
 			facts{Suspended: true, EndsOnce: true, Pods: 4, Finished: &jobs.Outcome{Message: "Job failed"}},
 		},
-		"is about to fail": {"its pods still end", aJob(says(batchv1.JobFailureTarget, corev1.ConditionTrue, "x")), waits},
-		"did not fail":     {"a condition that is false", aJob(says(batchv1.JobFailed, corev1.ConditionFalse, "x")), waits},
+		"is about to fail": {
+			"its pods still end",
+			aJob(says(batchv1.JobFailureTarget, corev1.ConditionTrue, "x")),
+			waits,
+		},
+		"did not fail": {
+			"a condition that is false",
+			aJob(says(batchv1.JobFailed, corev1.ConditionFalse, "x")),
+			waits,
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -76,7 +160,9 @@ func TestRead(t *testing.T) {
 			if d := cmp.Diff(tc.want, got); d != "" || len(f.PodSets) != 1 || f.PodSets[0].Name != "main" {
 				t.Errorf("%s (-want +got):\n%s", tc.why, d)
 			}
-			if got, want := (job.Adapter{}).Maker(tc.job), (core.MakerState{Stopped: tc.want.Suspended, Ended: tc.want.Finished != nil}); got != want {
+			if got, want := (job.Adapter{}).Maker(
+				tc.job,
+			), (core.MakerState{Stopped: tc.want.Suspended, Ended: tc.want.Finished != nil}); got != want {
 				t.Errorf("%s: whether more pods may come: %+v, want %+v", tc.why, got, want)
 			}
 		})
@@ -182,8 +268,19 @@ func TestKeep(t *testing.T) {
 		author  *kueue.PodSet
 		want    *batchv1.Job
 	}{
-		"while it waits": {why: "suspend, selector and the Job's own labels stay", was: stored(), is: written(), want: stored()},
-		"while it runs":  {why: "so does what was assigned", was: started(), is: written(), author: &original, want: started()},
+		"while it waits": {
+			why:  "suspend, selector and the Job's own labels stay",
+			was:  stored(),
+			is:   written(),
+			want: stored(),
+		},
+		"while it runs": {
+			why:    "so does what was assigned",
+			was:    started(),
+			is:     written(),
+			author: &original,
+			want:   started(),
+		},
 		"nobody knows what its author wrote": {
 			why: "only what the Job has from Kubernetes and us stays", was: started(), is: written(),
 			want: change(stored(), func(j *batchv1.Job) { j.Spec.Suspend = new(false) }),
@@ -214,46 +311,74 @@ func TestKeep(t *testing.T) {
 			want: change(stored(), func(j *batchv1.Job) { j.Spec.ManualSelector, j.Spec.Selector = new(true), nil }),
 		},
 		"part of an AppWrapper": {
-			why: "which is stopped and started by us", was: change(stored(), owned("AppWrapper")), is: change(written(), owned("AppWrapper")),
+			why:  "which is stopped and started by us",
+			was:  change(stored(), owned("AppWrapper")),
+			is:   change(written(), owned("AppWrapper")),
 			want: change(stored(), owned("AppWrapper")),
 		},
 		"part of another job": {
-			why: "its owner stops and starts it", was: change(stored(), owned("JobSet")), is: change(written(), owned("JobSet")),
+			why:  "its owner stops and starts it",
+			was:  change(stored(), owned("JobSet")),
+			is:   change(written(), owned("JobSet")),
 			want: change(stored(), func(j *batchv1.Job) { owned("JobSet")(j); j.Spec.Suspend = nil }),
 		},
 		"runs with fewer pods": {
-			why: "applying the manifest again is no wish for more", was: smaller(2, 4, fewer), is: annotate(written(), fewer), author: &original,
-			want: smaller(2, 4, fewer),
+			why:    "applying the manifest again is no wish for more",
+			was:    smaller(2, 4, fewer),
+			is:     annotate(written(), fewer),
+			author: &original,
+			want:   smaller(2, 4, fewer),
 		},
 		"runs with fewer pods and less work": {
-			why: "both were reduced", was: smaller(2, 2, fewer, same), is: annotate(written(), fewer, same), author: &original,
-			want: smaller(2, 2, fewer, same),
+			why:    "both were reduced",
+			was:    smaller(2, 2, fewer, same),
+			is:     annotate(written(), fewer, same),
+			author: &original,
+			want:   smaller(2, 2, fewer, same),
 		},
 		"runs with fewer pods, and its work grows": {
 			why: "that is not what was written before", was: smaller(2, 2, fewer, same), author: &original,
 			is: change(annotate(written(), fewer, same), size(4, 6)), want: smaller(2, 6, fewer, same),
 		},
 		"runs with fewer pods, and another number": {
-			why: "that is a wish", was: smaller(2, 4, fewer), is: change(annotate(written(), fewer), size(3, 4)), author: &original,
-			want: smaller(3, 4, fewer),
+			why:    "that is a wish",
+			was:    smaller(2, 4, fewer),
+			is:     change(annotate(written(), fewer), size(3, 4)),
+			author: &original,
+			want:   smaller(3, 4, fewer),
 		},
 		"made smaller by hand, and as large as before": {
-			why: "completions, which no admission changes here, tell that it is a wish", was: smaller(2, 2, fewer), is: annotate(written(), fewer), author: &original,
-			want: smaller(4, 4, fewer),
+			why:    "completions, which no admission changes here, tell that it is a wish",
+			was:    smaller(2, 2, fewer),
+			is:     annotate(written(), fewer),
+			author: &original,
+			want:   smaller(4, 4, fewer),
 		},
 		"waits again": {
-			why: "it is to have all its pods", was: change(smaller(2, 4, fewer), func(j *batchv1.Job) { j.Spec.Suspend = new(true) }), is: annotate(written(), fewer), author: &original,
-			want: change(smaller(4, 4, fewer), func(j *batchv1.Job) { j.Spec.Suspend = new(true) }),
+			why:    "it is to have all its pods",
+			was:    change(smaller(2, 4, fewer), func(j *batchv1.Job) { j.Spec.Suspend = new(true) }),
+			is:     annotate(written(), fewer),
+			author: &original,
+			want:   change(smaller(4, 4, fewer), func(j *batchv1.Job) { j.Spec.Suspend = new(true) }),
 		},
 		"one of one is the default": {
-			why: "a manifest that does not say asks for one pod", was: change(smaller(0, 4, fewer), func(j *batchv1.Job) { j.Spec.Completions = nil }),
+			why:    "a manifest that does not say asks for one pod",
+			was:    change(smaller(0, 4, fewer), func(j *batchv1.Job) { j.Spec.Completions = nil }),
 			author: &kueue.PodSet{Name: "main", Count: 1, Template: written().Spec.Template},
-			is:     change(annotate(written(), fewer), func(j *batchv1.Job) { j.Spec.Parallelism, j.Spec.Completions = nil, nil }),
-			want:   change(smaller(0, 4, fewer), func(j *batchv1.Job) { j.Spec.Completions = nil }),
+			is: change(
+				annotate(written(), fewer),
+				func(j *batchv1.Job) { j.Spec.Parallelism, j.Spec.Completions = nil, nil },
+			),
+			want: change(smaller(0, 4, fewer), func(j *batchv1.Job) { j.Spec.Completions = nil }),
 		},
 		"no completions are none": {
-			why: "a work queue is not given any", was: smaller(0, 0, fewer, same), author: &kueue.PodSet{Name: "main", Count: 1, Template: written().Spec.Template},
-			is:   change(annotate(written(), fewer, same), func(j *batchv1.Job) { j.Spec.Parallelism, j.Spec.Completions = nil, nil }),
+			why:    "a work queue is not given any",
+			was:    smaller(0, 0, fewer, same),
+			author: &kueue.PodSet{Name: "main", Count: 1, Template: written().Spec.Template},
+			is: change(
+				annotate(written(), fewer, same),
+				func(j *batchv1.Job) { j.Spec.Parallelism, j.Spec.Completions = nil, nil },
+			),
 			want: change(smaller(0, 0, fewer, same), func(j *batchv1.Job) { j.Spec.Completions = nil }),
 		},
 		"never with fewer pods": {
@@ -290,8 +415,12 @@ func TestStartAndStop(t *testing.T) {
 	})
 	original := []kueue.PodSet{{Name: "main", Count: 4, Template: *author.Spec.Template.DeepCopy()}}
 	info := jobs.PodSetInfo{
-		Name: "main", Count: 4, Labels: map[string]string{kueue.PodSetLabel: "main"}, Annotations: map[string]string{kueue.WorkloadAnnotation: "w"},
-		NodeSelector: map[string]string{"flavor": "f"}, Tolerations: []corev1.Toleration{spot},
+		Name:         "main",
+		Count:        4,
+		Labels:       map[string]string{kueue.PodSetLabel: "main"},
+		Annotations:  map[string]string{kueue.WorkloadAnnotation: "w"},
+		NodeSelector: map[string]string{"flavor": "f"},
+		Tolerations:  []corev1.Toleration{spot},
 	}
 	want := author.DeepCopy()
 	want.Spec.Suspend = new(false)
@@ -341,9 +470,19 @@ func TestStartAndStop(t *testing.T) {
 			j.Status.StartTime = new(metav1.Now())
 			says(batchv1.JobSuspended, corev1.ConditionFalse, "")(j)
 		}, original, false},
-		"has pods":          {"the API server would refuse", func(j *batchv1.Job) { j.Status.Active = 1 }, original, false},
+		"has pods": {
+			"the API server would refuse",
+			func(j *batchv1.Job) { j.Status.Active = 1 },
+			original,
+			false,
+		},
 		"nobody knows what": {"its Workload is gone", func(*batchv1.Job) {}, nil, false},
-		"nothing was added": {"what its author writes meanwhile stays", func(j *batchv1.Job) { delete(j.Spec.Template.Labels, kueue.PodSetLabel) }, original, false},
+		"nothing was added": {
+			"what its author writes meanwhile stays",
+			func(j *batchv1.Job) { delete(j.Spec.Template.Labels, kueue.PodSetLabel) },
+			original,
+			false,
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -65,7 +65,10 @@ func (Adapter) Read(o jobs.Object) (jobs.Facts, error) {
 		Finished:    finished(j),
 		EndsOnce:    ptr.Deref(j.Spec.Completions, 0) <= ptr.Deref(j.Spec.Parallelism, 1),
 	}
-	maps.DeleteFunc(facts.PodSets[0].Template.Labels, func(key, _ string) bool { return slices.Contains(ownLabels(), key) })
+	maps.DeleteFunc(
+		facts.PodSets[0].Template.Labels,
+		func(key, _ string) bool { return slices.Contains(ownLabels(), key) },
+	)
 	return facts, nil
 }
 
@@ -75,7 +78,11 @@ func (Adapter) Maker(o jobs.Object) core.MakerState {
 	if err != nil {
 		return core.MakerState{}
 	}
-	return core.MakerState{Stopped: ptr.Deref(j.Spec.Suspend, false), Ended: finished(j) != nil, Deleting: j.DeletionTimestamp != nil}
+	return core.MakerState{
+		Stopped:  ptr.Deref(j.Spec.Suspend, false),
+		Ended:    finished(j) != nil,
+		Deleting: j.DeletionTimestamp != nil,
+	}
 }
 
 var _ jobs.Whole = Adapter{}
@@ -95,7 +102,12 @@ func (Adapter) Start(o jobs.Object, infos []jobs.PodSetInfo) (jobs.Object, error
 		return j, nil
 	}
 	if len(infos) != 1 {
-		return nil, fmt.Errorf("start job %s/%s: admission has %d pod sets, a Job has 1", j.Namespace, j.Name, len(infos))
+		return nil, fmt.Errorf(
+			"start job %s/%s: admission has %d pod sets, a Job has 1",
+			j.Namespace,
+			j.Name,
+			len(infos),
+		)
 	}
 	out := j.DeepCopy()
 	if err := infos[0].Inject(&out.Spec.Template); err != nil {

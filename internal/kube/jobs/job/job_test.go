@@ -19,7 +19,11 @@ import (
 func aJob(change ...func(*batchv1.Job)) *batchv1.Job {
 	j := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "j", Annotations: map[string]string{}},
-		Spec:       batchv1.JobSpec{Parallelism: ptr.To[int32](4), Completions: ptr.To[int32](4), Suspend: new(true)},
+		Spec: batchv1.JobSpec{
+			Parallelism: ptr.To[int32](4),
+			Completions: ptr.To[int32](4),
+			Suspend:     new(true),
+		},
 	}
 	for _, c := range change {
 		c(j)
@@ -60,13 +64,31 @@ func TestPartialAdmission(t *testing.T) {
 		given   int32
 		started shape
 	}{
-		"all or nothing":        {"the usual Job", aJob(), false, 4, shape{nil, 4, 4}},
-		"fewer":                 {"the work takes longer", aJob(atLeast2), false, 3, shape{new(int32(2)), 3, 4}},
-		"fewer pods, less work": {"each pod is one completion", aJob(atLeast2, same), false, 3, shape{new(int32(2)), 3, 3}},
-		"all after all":         {"nothing is reduced", aJob(atLeast2, same), false, 4, shape{new(int32(2)), 4, 4}},
-		"as many as it has":     {"then it needs all of them", aJob(annotated(kueue.JobMinParallelismAnnotation, "4")), false, 4, shape{nil, 4, 4}},
-		"no number":             {"the webhook refuses it", aJob(annotated(kueue.JobMinParallelismAnnotation, "few")), false, 4, shape{nil, 4, 4}},
-		"gate is off":           {"the annotation means nothing", aJob(atLeast2), true, 4, shape{nil, 4, 4}},
+		"all or nothing": {"the usual Job", aJob(), false, 4, shape{nil, 4, 4}},
+		"fewer":          {"the work takes longer", aJob(atLeast2), false, 3, shape{new(int32(2)), 3, 4}},
+		"fewer pods, less work": {
+			"each pod is one completion",
+			aJob(atLeast2, same),
+			false,
+			3,
+			shape{new(int32(2)), 3, 3},
+		},
+		"all after all": {"nothing is reduced", aJob(atLeast2, same), false, 4, shape{new(int32(2)), 4, 4}},
+		"as many as it has": {
+			"then it needs all of them",
+			aJob(annotated(kueue.JobMinParallelismAnnotation, "4")),
+			false,
+			4,
+			shape{nil, 4, 4},
+		},
+		"no number": {
+			"the webhook refuses it",
+			aJob(annotated(kueue.JobMinParallelismAnnotation, "few")),
+			false,
+			4,
+			shape{nil, 4, 4},
+		},
+		"gate is off": {"the annotation means nothing", aJob(atLeast2), true, 4, shape{nil, 4, 4}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -83,7 +105,10 @@ func TestPartialAdmission(t *testing.T) {
 				t.Fatal(err)
 			}
 			started := o.(*batchv1.Job)
-			if diff := cmp.Diff(c.started, shape{facts.PodSets[0].MinCount, *started.Spec.Parallelism, *started.Spec.Completions}); diff != "" {
+			if diff := cmp.Diff(
+				c.started,
+				shape{facts.PodSets[0].MinCount, *started.Spec.Parallelism, *started.Spec.Completions},
+			); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", c.why, diff)
 			}
 			for range 2 { // first suspended, then restored
@@ -101,7 +126,11 @@ func TestPartialAdmission(t *testing.T) {
 // The API server's own labels of a template stay, whatever the Workload knows.
 func TestStopKeepsTheJobsLabels(t *testing.T) {
 	j := aJob(func(j *batchv1.Job) {
-		j.Spec.Template.Labels = map[string]string{batchv1.ControllerUidLabel: "u", batchv1.JobNameLabel: "j", kueue.PodSetLabel: "main"}
+		j.Spec.Template.Labels = map[string]string{
+			batchv1.ControllerUidLabel: "u",
+			batchv1.JobNameLabel:       "j",
+			kueue.PodSetLabel:          "main",
+		}
 	})
 	o, err := job.Adapter{}.Stop(j, []kueue.PodSet{{Name: job.PodSet, Count: 4}})
 	if err != nil {
@@ -118,7 +147,11 @@ func TestStopKeepsTheJobsLabels(t *testing.T) {
 func TestWorkloadsWithoutJobLabels(t *testing.T) {
 	j := aJob(func(j *batchv1.Job) {
 		j.Spec.Template.Labels = map[string]string{
-			batchv1.ControllerUidLabel: "u", batchv1.JobNameLabel: "j", "controller-uid": "u", "job-name": "j", "app": "train",
+			batchv1.ControllerUidLabel: "u",
+			batchv1.JobNameLabel:       "j",
+			"controller-uid":           "u",
+			"job-name":                 "j",
+			"app":                      "train",
 		}
 	})
 	before := j.DeepCopy()
@@ -143,7 +176,11 @@ func TestToleratesOnce(t *testing.T) {
 	longer := spot
 	longer.TolerationSeconds = new(int64(6))
 	j := aJob(func(j *batchv1.Job) { j.Spec.Template.Spec.Tolerations = []corev1.Toleration{spot} })
-	info, err := jobs.PodSetInfo{Tolerations: []corev1.Toleration{again, gpu}}.With(kueue.PodSetUpdate{Tolerations: []corev1.Toleration{gpu, longer}})
+	info, err := jobs.PodSetInfo{
+		Tolerations: []corev1.Toleration{again, gpu},
+	}.With(
+		kueue.PodSetUpdate{Tolerations: []corev1.Toleration{gpu, longer}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +188,10 @@ func TestToleratesOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]corev1.Toleration{spot, gpu, longer}, o.(*batchv1.Job).Spec.Template.Spec.Tolerations); diff != "" {
+	if diff := cmp.Diff(
+		[]corev1.Toleration{spot, gpu, longer},
+		o.(*batchv1.Job).Spec.Template.Spec.Tolerations,
+	); diff != "" {
 		t.Errorf("tolerations (-want +got):\n%s", diff)
 	}
 }
@@ -162,23 +202,39 @@ func TestReclaimable(t *testing.T) {
 		job  *batchv1.Job
 		want int32
 	}{
-		"none ended":             {"all pods are needed", aJob(), 0},
-		"one ended":              {"three are left for three completions", aJob(succeeded(1)), 1},
-		"more to do than pods":   {"the next pod takes the place", aJob(size(4, 8), succeeded(3)), 0},
-		"the tail":               {"two completions are left", aJob(size(4, 8), succeeded(6)), 2},
-		"one at a time":          {"its only pod is needed to the end", aJob(size(1, 3), succeeded(2)), 0},
-		"no completions":         {"a work queue may need every pod", aJob(func(j *batchv1.Job) { j.Spec.Completions = nil; j.Status.Succeeded = 2 }), 0},
+		"none ended":           {"all pods are needed", aJob(), 0},
+		"one ended":            {"three are left for three completions", aJob(succeeded(1)), 1},
+		"more to do than pods": {"the next pod takes the place", aJob(size(4, 8), succeeded(3)), 0},
+		"the tail":             {"two completions are left", aJob(size(4, 8), succeeded(6)), 2},
+		"one at a time":        {"its only pod is needed to the end", aJob(size(1, 3), succeeded(2)), 0},
+		"no completions": {
+			"a work queue may need every pod",
+			aJob(func(j *batchv1.Job) { j.Spec.Completions = nil; j.Status.Succeeded = 2 }),
+			0,
+		},
 		"indexes":                {"they are counted, not pods", aJob(indexed("0,2", "")), 2},
 		"failed indexes":         {"they are not tried again", aJob(indexed("0", "2-3")), 3},
 		"index in both":          {"it counts once", aJob(indexed("0-1", "1")), 2},
 		"indexes beyond the end": {"completions were reduced since", aJob(indexed("0,4-9", "")), 1},
 		"waits, its work is fixed": {
-			"what is done need not run again", aJob(annotated(kueue.JobMinParallelismAnnotation, "2"), succeeded(1)), 1,
+			"what is done need not run again",
+			aJob(annotated(kueue.JobMinParallelismAnnotation, "2"), succeeded(1)),
+			1,
 		},
 		"waits, its work may be reduced": {
-			"index 3 is none of a Job of 2 completions", aJob(annotated(kueue.JobMinParallelismAnnotation, "2"), annotated(kueue.JobCompletionsEqualParallelismAnnotation, "true"), indexed("3", "")), 0,
+			"index 3 is none of a Job of 2 completions",
+			aJob(
+				annotated(kueue.JobMinParallelismAnnotation, "2"),
+				annotated(kueue.JobCompletionsEqualParallelismAnnotation, "true"),
+				indexed("3", ""),
+			),
+			0,
 		},
-		"succeeded and indexed": {"a pod of an index that ended already is not counted twice", aJob(indexed("0", ""), succeeded(3)), 1},
+		"succeeded and indexed": {
+			"a pod of an index that ended already is not counted twice",
+			aJob(indexed("0", ""), succeeded(3)),
+			1,
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -201,8 +257,10 @@ func TestReclaimable(t *testing.T) {
 func TestReclaimableIsBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := rapid.StringMatching(`([0-9]{0,3}(-[0-9]{0,3})?,?){0,5}`)
-		j := aJob(size(rapid.Int32Range(0, 9).Draw(t, "parallelism"), rapid.Int32Range(0, 9).Draw(t, "completions")),
-			indexed(list.Draw(t, "completed"), list.Draw(t, "failed")))
+		j := aJob(
+			size(rapid.Int32Range(0, 9).Draw(t, "parallelism"), rapid.Int32Range(0, 9).Draw(t, "completions")),
+			indexed(list.Draw(t, "completed"), list.Draw(t, "failed")),
+		)
 		facts, err := job.Adapter{}.Read(j)
 		if err != nil {
 			t.Fatal(err)

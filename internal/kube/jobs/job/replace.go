@@ -46,13 +46,17 @@ func replaces(j *batchv1.Job, pods []corev1.Pod) (n int32, open bool) {
 	failed := int(j.Status.Failed) + len(counted)
 	for i := range pods {
 		p := &pods[i]
-		fails := p.Status.Phase == corev1.PodFailed || p.DeletionTimestamp != nil && p.Status.Phase != corev1.PodSucceeded
-		if fails && slices.Contains(p.Finalizers, batchv1.JobTrackingFinalizer) && !slices.Contains(counted, p.UID) {
+		fails := p.Status.Phase == corev1.PodFailed ||
+			p.DeletionTimestamp != nil && p.Status.Phase != corev1.PodSucceeded
+		if fails && slices.Contains(p.Finalizers, batchv1.JobTrackingFinalizer) &&
+			!slices.Contains(counted, p.UID) {
 			failed++
 			open = true
 		}
 	}
-	return int32(max(int(ptr.Deref(j.Spec.BackoffLimit, defaultRetries))-failed, 0)), open //nolint:gosec // at most the limit
+	return int32( //nolint:gosec // at most the limit
+		max(int(ptr.Deref(j.Spec.BackoffLimit, defaultRetries))-failed, 0),
+	), open
 }
 
 // disruptionsIgnored reports whether the first rule of a policy that is about
@@ -63,9 +67,10 @@ func disruptionsIgnored(p *batchv1.PodFailurePolicy) bool {
 		return false
 	}
 	i := slices.IndexFunc(p.Rules, func(r batchv1.PodFailurePolicyRule) bool {
-		return r.OnExitCodes != nil || slices.ContainsFunc(r.OnPodConditions, func(c batchv1.PodFailurePolicyOnPodConditionsPattern) bool {
-			return c.Type == corev1.DisruptionTarget
-		})
+		return r.OnExitCodes != nil ||
+			slices.ContainsFunc(r.OnPodConditions, func(c batchv1.PodFailurePolicyOnPodConditionsPattern) bool {
+				return c.Type == corev1.DisruptionTarget
+			})
 	})
 	return i >= 0 && p.Rules[i].OnExitCodes == nil && p.Rules[i].Action == batchv1.PodFailurePolicyActionIgnore
 }

@@ -12,10 +12,16 @@ import (
 // How many pods can be taken away from a Job that goes on all the same.
 func TestReplaces(t *testing.T) {
 	on := func(action batchv1.PodFailurePolicyAction, kind corev1.PodConditionType) batchv1.PodFailurePolicyRule {
-		return batchv1.PodFailurePolicyRule{Action: action, OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{Type: kind}}}
+		return batchv1.PodFailurePolicyRule{
+			Action:          action,
+			OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{Type: kind}},
+		}
 	}
 	const ignore, count = batchv1.PodFailurePolicyActionIgnore, batchv1.PodFailurePolicyActionCount
-	exit := batchv1.PodFailurePolicyRule{Action: batchv1.PodFailurePolicyActionFailJob, OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{}}
+	exit := batchv1.PodFailurePolicyRule{
+		Action:      batchv1.PodFailurePolicyActionFailJob,
+		OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{},
+	}
 	policy := func(rules ...batchv1.PodFailurePolicyRule) func(*batchv1.Job) {
 		return func(j *batchv1.Job) { j.Spec.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: rules} }
 	}

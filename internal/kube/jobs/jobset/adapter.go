@@ -48,12 +48,21 @@ func (adapter) Read(o jobs.Object) (jobs.Facts, error) {
 		return jobs.Facts{}, fmt.Errorf("read JobSet %s/%s: %w", js.Namespace, js.Name, errs.ToAggregate())
 	}
 	facts := jobs.Facts{
-		Suspended: suspended(js), Finished: finished(&js.Status), EndsOnce: r.endsOnce(), Active: active(&js.Status),
-		Ready: ready(r),
+		Suspended: suspended(
+			js,
+		),
+		Finished: finished(&js.Status),
+		EndsOnce: r.endsOnce(),
+		Active:   active(&js.Status),
+		Ready:    ready(r),
 	}
 	for i := range r.roles {
 		x := &r.roles[i]
-		set := kueue.PodSet{Name: kueue.PodSetReference(podSet(x.Name)), Count: x.count * x.pods, Template: x.Template.Spec.Template}
+		set := kueue.PodSet{
+			Name:     kueue.PodSetReference(podSet(x.Name)),
+			Count:    x.count * x.pods,
+			Template: x.Template.Spec.Template,
+		}
 		set.TopologyRequest = r.topology(x)
 		facts.PodSets = append(facts.PodSets, set)
 		if len(r.after(i)) > 0 {
@@ -102,7 +111,10 @@ func (r *reading) restarts() bool {
 		switch f.Rules[i].Action {
 		case api.RestartJobSetAndIgnoreMaxRestarts:
 			return true
-		case api.FailJobSet, api.RestartJobSet, api.RestartJob, api.RestartJobAndIgnoreMaxRestarts: // these count, or are about Jobs that failed
+		case api.FailJobSet,
+			api.RestartJobSet,
+			api.RestartJob,
+			api.RestartJobAndIgnoreMaxRestarts: // these count, or are about Jobs that failed
 		}
 	}
 	return f.MaxRestarts > 0
@@ -115,7 +127,8 @@ func (r *reading) endsOnce() bool {
 			return false
 		}
 	}
-	return r.js.Spec.FailurePolicy == nil || r.js.Spec.FailurePolicy.MaxRestarts == 0 && len(r.js.Spec.FailurePolicy.Rules) == 0
+	return r.js.Spec.FailurePolicy == nil ||
+		r.js.Spec.FailurePolicy.MaxRestarts == 0 && len(r.js.Spec.FailurePolicy.Rules) == 0
 }
 
 // done are the pods of Jobs that are complete.
@@ -125,7 +138,13 @@ func (r *reading) done(s *api.JobSetStatus) []kueue.ReclaimablePod {
 		x := &r.roles[i]
 		for j := range s.ReplicatedJobsStatus {
 			if is := &s.ReplicatedJobsStatus[j]; is.Name == x.Name && is.Succeeded > 0 {
-				out = append(out, kueue.ReclaimablePod{Name: kueue.PodSetReference(podSet(x.Name)), Count: min(is.Succeeded, x.count) * x.pods})
+				out = append(
+					out,
+					kueue.ReclaimablePod{
+						Name:  kueue.PodSetReference(podSet(x.Name)),
+						Count: min(is.Succeeded, x.count) * x.pods,
+					},
+				)
 			}
 		}
 	}
@@ -156,7 +175,11 @@ func active(s *api.JobSetStatus) bool {
 			return true
 		}
 	}
-	if c := apimeta.FindStatusCondition(s.Conditions, api.JobSetSuspended); c != nil && c.Status == metav1.ConditionTrue {
+	if c := apimeta.FindStatusCondition(
+		s.Conditions,
+		api.JobSetSuspended,
+	); c != nil &&
+		c.Status == metav1.ConditionTrue {
 		return c.Message == lastPodsEnd
 	}
 	return len(s.ReplicatedJobsStatus) > 0
@@ -173,11 +196,17 @@ func ready(r *reading) bool {
 	for i := range r.roles {
 		name := podSet(r.roles[i].Name)
 		p.Roles = append(p.Roles, podplan.Role{Name: name, Count: r.roles[i].count, After: r.after(i)})
-		at := slices.IndexFunc(s.ReplicatedJobsStatus, func(is api.ReplicatedJobStatus) bool { return is.Name == r.roles[i].Name })
+		at := slices.IndexFunc(
+			s.ReplicatedJobsStatus,
+			func(is api.ReplicatedJobStatus) bool { return is.Name == r.roles[i].Name },
+		)
 		if at < 0 {
 			return false
 		}
-		counts[name] = podplan.Tally{Ready: s.ReplicatedJobsStatus[at].Ready, Succeeded: s.ReplicatedJobsStatus[at].Succeeded}
+		counts[name] = podplan.Tally{
+			Ready:     s.ReplicatedJobsStatus[at].Ready,
+			Succeeded: s.ReplicatedJobsStatus[at].Succeeded,
+		}
 	}
 	return p.AllReady(counts)
 }
@@ -207,7 +236,13 @@ func (adapter) Start(o jobs.Object, infos []jobs.PodSetInfo) (jobs.Object, error
 	}
 	r := read(js)
 	if len(infos) != len(r.roles) {
-		return nil, fmt.Errorf("start JobSet %s/%s: its admission has %d pod sets, and it has %d", js.Namespace, js.Name, len(infos), len(r.roles))
+		return nil, fmt.Errorf(
+			"start JobSet %s/%s: its admission has %d pod sets, and it has %d",
+			js.Namespace,
+			js.Name,
+			len(infos),
+			len(r.roles),
+		)
 	}
 	for i := range r.roles {
 		if err := infos[i].Inject(&r.roles[i].Template.Spec.Template); err != nil { // of a copy

@@ -28,8 +28,12 @@ func artifacts(o jobs.Object, _ *jobs.Plan, _ *jobs.Progress) ([]jobs.Artifact, 
 	}
 	for _, c := range r.claims() {
 		out = append(out, jobs.Artifact{Stays: true, Outlives: c.retained, Object: &corev1.PersistentVolumeClaim{
-			ObjectMeta: metav1.ObjectMeta{Name: r.claimName(c.Name), Labels: with(cloned(c.Labels), marks), Annotations: with(cloned(c.Annotations), marks)},
-			Spec:       *c.Spec.DeepCopy(),
+			ObjectMeta: metav1.ObjectMeta{
+				Name:        r.claimName(c.Name),
+				Labels:      with(cloned(c.Labels), marks),
+				Annotations: with(cloned(c.Annotations), marks),
+			},
+			Spec: *c.Spec.DeepCopy(),
 		}})
 	}
 	return out, nil

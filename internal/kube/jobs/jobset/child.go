@@ -64,8 +64,18 @@ func seeChild(o jobs.Object) podplan.Seen {
 	if holds(s, api.JobSetCompleted) {
 		return podplan.Seen{Life: podplan.Succeeded, Over: true}
 	}
-	if c := apimeta.FindStatusCondition(s.Conditions, api.JobSetFailed); c != nil && c.Status == metav1.ConditionTrue {
-		return podplan.Seen{Life: podplan.Failed, Over: true, Reason: c.Reason, Why: c.Message, FailedAt: c.LastTransitionTime.Time}
+	if c := apimeta.FindStatusCondition(
+		s.Conditions,
+		api.JobSetFailed,
+	); c != nil &&
+		c.Status == metav1.ConditionTrue {
+		return podplan.Seen{
+			Life:     podplan.Failed,
+			Over:     true,
+			Reason:   c.Reason,
+			Why:      c.Message,
+			FailedAt: c.LastTransitionTime.Time,
+		}
 	}
 	out := podplan.Seen{Held: suspended(js)}
 	switch {

@@ -17,7 +17,9 @@ func compile(js *api.JobSet) (*jobs.Plan, error) {
 		return nil, fmt.Errorf("plan JobSet %s/%s: %w", js.Namespace, js.Name, errs.ToAggregate())
 	}
 	s := &r.js.Spec
-	p := &jobs.Plan{Plan: podplan.Plan{Suspended: suspended(js), CleanUp: podplan.RemoveRunning, Success: r.success()}}
+	p := &jobs.Plan{
+		Plan: podplan.Plan{Suspended: suspended(js), CleanUp: podplan.RemoveRunning, Success: r.success()},
+	}
 	if n := s.TTLSecondsAfterFinished; n != nil {
 		p.TTL = new(time.Duration(*n) * time.Second)
 	}

@@ -46,26 +46,100 @@ func TestJobSets(t *testing.T) {
 		for i := range rapid.IntRange(0, 4).Draw(t, "roles") {
 			after := ""
 			if i > 0 {
-				after = part("after", []string{"", "", "dependsOn: [{name: r0, status: Ready}], ", "dependsOn: [{name: r0, status: Complete}], "}, "dependsOn: [{name: x, status: Ready}], ")
+				after = part(
+					"after",
+					[]string{
+						"",
+						"",
+						"dependsOn: [{name: r0, status: Ready}], ",
+						"dependsOn: [{name: r0, status: Complete}], ",
+					},
+					"dependsOn: [{name: x, status: Ready}], ",
+				)
 			}
-			roles = append(roles, fmt.Sprintf("{name: %s, %s%s%s template: {metadata: {%s}, spec: {%s%s template: {spec: {%s containers: [{name: c, volumeMounts: [{name: data, mountPath: /d}]}]}}}}}",
-				part("name", []string{fmt.Sprint("r", i)}, "r0", "A", strings.Repeat("x", 70)), after,
-				part("replicas", []string{"", "replicas: 2,", "replicas: 0,"}, "replicas: -1,", "replicas: 2147483647,"),
-				part("group", []string{"", "groupName: g,"}, "groupName: A_b,"),
-				part("exclusive", []string{"", "annotations: {" + api.ExclusiveKey + ": rack}"}, "annotations: {"+api.ExclusiveKey+": 'a b'}"),
-				part("pods", []string{"", "parallelism: 2, completions: 2,", "completions: 3,", "parallelism: 2, completionMode: NonIndexed,"}, "parallelism: 2,", "completions: -1,", "completions: 2147483647, parallelism: 2147483647,", "completionMode: x,"),
-				part("limits", []string{"", "backoffLimit: 0,"}),
-				part("restart", []string{"", "restartPolicy: Never,"}, "restartPolicy: Always,"),
-			))
+			roles = append(
+				roles,
+				fmt.Sprintf(
+					"{name: %s, %s%s%s template: {metadata: {%s}, spec: {%s%s template: {spec: {%s containers: [{name: c, volumeMounts: [{name: data, mountPath: /d}]}]}}}}}",
+					part("name", []string{fmt.Sprint("r", i)}, "r0", "A", strings.Repeat("x", 70)),
+					after,
+					part("replicas", []string{"", "replicas: 2,", "replicas: 0,"}, "replicas: -1,", "replicas: 2147483647,"),
+					part("group", []string{"", "groupName: g,"}, "groupName: A_b,"),
+					part(
+						"exclusive",
+						[]string{"", "annotations: {" + api.ExclusiveKey + ": rack}"},
+						"annotations: {"+api.ExclusiveKey+": 'a b'}",
+					),
+					part(
+						"pods",
+						[]string{
+							"",
+							"parallelism: 2, completions: 2,",
+							"completions: 3,",
+							"parallelism: 2, completionMode: NonIndexed,",
+						},
+						"parallelism: 2,",
+						"completions: -1,",
+						"completions: 2147483647, parallelism: 2147483647,",
+						"completionMode: x,",
+					),
+					part("limits", []string{"", "backoffLimit: 0,"}),
+					part("restart", []string{"", "restartPolicy: Never,"}, "restartPolicy: Always,"),
+				),
+			)
 		}
-		judge(t, part("success", []string{"", "successPolicy: {operator: Any}, ", "successPolicy: {operator: All, targetReplicatedJobs: [r0]}, "}, "successPolicy: {}, ", "successPolicy: {operator: All, targetReplicatedJobs: [x]}, ")+
-			part("failure", []string{"", "failurePolicy: {maxRestarts: 2}, ", "failurePolicy: {rules: [{action: RestartJob, targetReplicatedJobs: [r0]}]}, "}, "failurePolicy: {maxRestarts: -1, rules: [{}]}, ", "failurePolicy: {rules: [{action: FailJobSet, onJobFailureMessagePatterns: ['(']}]}, ")+
-			part("startup", []string{"", "startupPolicy: {startupPolicyOrder: InOrder}, "}, "startupPolicy: {}, ")+
-			part("network", []string{"", "network: {enableDNSHostnames: false}, ", "network: {subdomain: s}, "}, "network: {subdomain: A.b}, ")+
-			part("coordinator", []string{"", "coordinator: {replicatedJob: r0}, "}, "coordinator: {replicatedJob: r0, jobIndex: 9, podIndex: -1}, ")+
-			part("claims", []string{"", "volumeClaimPolicies: [{templates: [{metadata: {name: data}}]}], "}, "volumeClaimPolicies: [{templates: [{metadata: {name: x}}, {}]}], ")+
-			part("further", []string{"", "suspend: true, ", "ttlSecondsAfterFinished: 3, "}, "ttlSecondsAfterFinished: -3, ")+
-			"replicatedJobs: ["+strings.Join(roles, ", ")+"]")
+		judge(
+			t,
+			part(
+				"success",
+				[]string{
+					"",
+					"successPolicy: {operator: Any}, ",
+					"successPolicy: {operator: All, targetReplicatedJobs: [r0]}, ",
+				},
+				"successPolicy: {}, ",
+				"successPolicy: {operator: All, targetReplicatedJobs: [x]}, ",
+			)+
+				part(
+					"failure",
+					[]string{
+						"",
+						"failurePolicy: {maxRestarts: 2}, ",
+						"failurePolicy: {rules: [{action: RestartJob, targetReplicatedJobs: [r0]}]}, ",
+					},
+					"failurePolicy: {maxRestarts: -1, rules: [{}]}, ",
+					"failurePolicy: {rules: [{action: FailJobSet, onJobFailureMessagePatterns: ['(']}]}, ",
+				)+
+				part(
+					"startup",
+					[]string{"", "startupPolicy: {startupPolicyOrder: InOrder}, "},
+					"startupPolicy: {}, ",
+				)+
+				part(
+					"network",
+					[]string{"", "network: {enableDNSHostnames: false}, ", "network: {subdomain: s}, "},
+					"network: {subdomain: A.b}, ",
+				)+
+				part(
+					"coordinator",
+					[]string{"", "coordinator: {replicatedJob: r0}, "},
+					"coordinator: {replicatedJob: r0, jobIndex: 9, podIndex: -1}, ",
+				)+
+				part(
+					"claims",
+					[]string{"", "volumeClaimPolicies: [{templates: [{metadata: {name: data}}]}], "},
+					"volumeClaimPolicies: [{templates: [{metadata: {name: x}}, {}]}], ",
+				)+
+				part(
+					"further",
+					[]string{"", "suspend: true, ", "ttlSecondsAfterFinished: 3, "},
+					"ttlSecondsAfterFinished: -3, ",
+				)+
+				"replicatedJobs: ["+strings.Join(
+				roles,
+				", ",
+			)+"]",
+		)
 	})
 }
 
@@ -119,7 +193,8 @@ func judge(t judged, spec string) {
 // agree compares what is made with what is counted.
 func agree(t judged, js *api.JobSet, p *jobs.Plan, f *jobs.Facts) {
 	t.Helper()
-	if len(p.Roles) != len(f.PodSets) || len(p.Roles) != len(p.Make) || len(p.Roles) != len(p.Where) || len(p.Success) == 0 {
+	if len(p.Roles) != len(f.PodSets) || len(p.Roles) != len(p.Make) || len(p.Roles) != len(p.Where) ||
+		len(p.Success) == 0 {
 		t.Fatalf("%d roles, %d pod sets, %d ends", len(p.Roles), len(f.PodSets), len(p.Success))
 	}
 	if _, err := jobset.Kind().Running.Operated.Artifacts(js, p, nil); err != nil {
@@ -140,7 +215,11 @@ func agree(t judged, js *api.JobSet, p *jobs.Plan, f *jobs.Facts) {
 		if r.Count == 0 {
 			continue
 		}
-		o, err := p.Make[i](podplan.Member{Role: r.Name, Index: r.Count - 1}, &podplan.Memory{}, jobs.Admitted{r.Name: {Asked: f.PodSets[i].Count}})
+		o, err := p.Make[i](
+			podplan.Member{Role: r.Name, Index: r.Count - 1},
+			&podplan.Memory{},
+			jobs.Admitted{r.Name: {Asked: f.PodSets[i].Count}},
+		)
 		if err != nil {
 			t.Fatalf("a Job of role %s: %v", r.Name, err)
 		}

@@ -96,7 +96,10 @@ func places(js *api.JobSet) []jobs.Place {
 	var out []jobs.Place
 	for i := range js.Spec.ReplicatedJobs {
 		r := &js.Spec.ReplicatedJobs[i]
-		out = append(out, jobs.Place{PodSet: kueue.PodSetReference(podSet(r.Name)), Template: &r.Template.Spec.Template})
+		out = append(
+			out,
+			jobs.Place{PodSet: kueue.PodSetReference(podSet(r.Name)), Template: &r.Template.Spec.Template},
+		)
 	}
 	return out
 }
@@ -105,7 +108,11 @@ func templates(js *api.JobSet) []jobs.PodTemplate {
 	var out []jobs.PodTemplate
 	for i := range js.Spec.ReplicatedJobs {
 		out = append(out, jobs.PodTemplate{
-			Path: fmt.Sprintf("spec.replicatedJobs[%d].template.spec.template", i), Template: &js.Spec.ReplicatedJobs[i].Template.Spec.Template,
+			Path: fmt.Sprintf(
+				"spec.replicatedJobs[%d].template.spec.template",
+				i,
+			),
+			Template: &js.Spec.ReplicatedJobs[i].Template.Spec.Template,
 		})
 	}
 	return out

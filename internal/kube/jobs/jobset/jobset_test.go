@@ -34,10 +34,18 @@ func decode(t testing.TB, spec string, metadata ...string) *api.JobSet {
 	t.Helper()
 	const pod = "template: {spec: {containers: [{name: c, image: i}]}}"
 	spec = strings.NewReplacer(
-		"JOB", "template: {spec: {"+pod+"}}", "TWO", "template: {spec: {parallelism: 2, completions: 2, "+pod+"}}", "POD", pod,
+		"JOB",
+		"template: {spec: {"+pod+"}}",
+		"TWO",
+		"template: {spec: {parallelism: 2, completions: 2, "+pod+"}}",
+		"POD",
+		pod,
 	).Replace(spec)
 	js := &api.JobSet{}
-	text := "{metadata: {name: js, namespace: ns, uid: u" + strings.Join(append([]string{""}, metadata...), ", ") + "}, spec: {" + spec + "}}"
+	text := "{metadata: {name: js, namespace: ns, uid: u" + strings.Join(
+		append([]string{""}, metadata...),
+		", ",
+	) + "}, spec: {" + spec + "}}"
 	if err := yaml.UnmarshalStrict([]byte(text), js); err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
@@ -58,9 +66,21 @@ func compiled(t testing.TB, js *api.JobSet) *jobs.Plan {
 }
 
 // made makes a Job of a plan.
-func made(t testing.TB, p *jobs.Plan, role string, index, attempt int32, admitted jobs.Admitted) *batchv1.Job {
+func made(
+	t testing.TB,
+	p *jobs.Plan,
+	role string,
+	index, attempt int32,
+	admitted jobs.Admitted,
+) *batchv1.Job {
 	t.Helper()
-	o, err := p.MakeOf(role)(podplan.Member{Role: role, Index: index}, &podplan.Memory{Attempt: attempt}, admitted)
+	o, err := p.MakeOf(
+		role,
+	)(
+		podplan.Member{Role: role, Index: index},
+		&podplan.Memory{Attempt: attempt},
+		admitted,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +94,8 @@ func made(t testing.TB, p *jobs.Plan, role string, index, attempt int32, admitte
 // TestNames are what configurations, roles and commands know the kind by.
 func TestNames(t *testing.T) {
 	k := jobset.Kind()
-	if k.GVK().String() != "jobset.x-k8s.io/v1alpha2, Kind=JobSet" || k.Naming.Resource != "jobsets" || k.Naming.Framework != "jobset.x-k8s.io/jobset" {
+	if k.GVK().String() != "jobset.x-k8s.io/v1alpha2, Kind=JobSet" || k.Naming.Resource != "jobsets" ||
+		k.Naming.Framework != "jobset.x-k8s.io/jobset" {
 		t.Errorf("%v, %s, %s", k.GVK(), k.Naming.Resource, k.Naming.Framework)
 	}
 }
@@ -85,7 +106,9 @@ func TestCompile(t *testing.T) {
 	workers := podplan.Role{Name: "workers", Count: 2, Holds: true, Rank: 1, Member: "js-workers-{index}"}
 	all := podplan.Term{Roles: []string{"leader", "workers"}}
 	restart := func(p *podplan.Plan) {
-		p.Roles[0].OnFailure, p.Roles[1].OnFailure, p.Retries = podplan.RestartJob, podplan.RestartJob, new(int32(3))
+		p.Roles[0].OnFailure, p.Roles[1].OnFailure, p.Retries = podplan.RestartJob, podplan.RestartJob, new(
+			int32(3),
+		)
 	}
 	for name, tc := range map[string]struct {
 		why, spec string
@@ -130,7 +153,11 @@ func TestCompile(t *testing.T) {
 				spec += ", "
 			}
 			p := compiled(t, decode(t, spec+pair))
-			want := podplan.Plan{Roles: []podplan.Role{leader, workers}, CleanUp: podplan.RemoveRunning, Success: podplan.Success{all}}
+			want := podplan.Plan{
+				Roles:   []podplan.Role{leader, workers},
+				CleanUp: podplan.RemoveRunning,
+				Success: podplan.Success{all},
+			}
 			tc.want(&want)
 			if diff := cmp.Diff(want, p.Plan, cmpopts.IgnoreFields(podplan.Rule{}, "Messages")); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.why, diff)
@@ -142,11 +169,26 @@ func TestCompile(t *testing.T) {
 // TestAfter: roles wait for what their authors say, and in order for all before them, since
 // the one before may have no Jobs.
 func TestAfter(t *testing.T) {
-	p := compiled(t, decode(t, "replicatedJobs: [{name: a, JOB}, {name: b, replicas: 0, JOB}, {name: c, JOB, dependsOn: [{name: a, status: Complete}, {name: b, status: Ready}]}]"))
-	if diff := cmp.Diff([]podplan.Dependency{{Role: "a", Done: true}, {Role: "b"}}, p.Roles[2].After); diff != "" {
+	p := compiled(
+		t,
+		decode(
+			t,
+			"replicatedJobs: [{name: a, JOB}, {name: b, replicas: 0, JOB}, {name: c, JOB, dependsOn: [{name: a, status: Complete}, {name: b, status: Ready}]}]",
+		),
+	)
+	if diff := cmp.Diff(
+		[]podplan.Dependency{{Role: "a", Done: true}, {Role: "b"}},
+		p.Roles[2].After,
+	); diff != "" {
 		t.Error(diff)
 	}
-	p = compiled(t, decode(t, "startupPolicy: {startupPolicyOrder: InOrder}, replicatedJobs: [{name: a, JOB}, {name: b, replicas: 0, JOB}, {name: c, JOB}]"))
+	p = compiled(
+		t,
+		decode(
+			t,
+			"startupPolicy: {startupPolicyOrder: InOrder}, replicatedJobs: [{name: a, JOB}, {name: b, replicas: 0, JOB}, {name: c, JOB}]",
+		),
+	)
 	if diff := cmp.Diff([]podplan.Dependency{{Role: "a"}, {Role: "b"}}, p.Roles[2].After); diff != "" {
 		t.Error(diff)
 	}
@@ -154,7 +196,13 @@ func TestAfter(t *testing.T) {
 
 // TestMessages: the patterns of a rule are looked for anywhere in a message.
 func TestMessages(t *testing.T) {
-	p := compiled(t, decode(t, `failurePolicy: {rules: [{action: RestartJobSet, onJobFailureMessagePatterns: ["exit code 1[0-9]$", "lost"]}]}, `+pair))
+	p := compiled(
+		t,
+		decode(
+			t,
+			`failurePolicy: {rules: [{action: RestartJobSet, onJobFailureMessagePatterns: ["exit code 1[0-9]$", "lost"]}]}, `+pair,
+		),
+	)
 	for message, want := range map[string]bool{"container c: exit code 17": true, "node is lost today": true, "exit code 170": false} {
 		got := false
 		for _, m := range p.Rules[0].Messages {
@@ -168,8 +216,11 @@ func TestMessages(t *testing.T) {
 
 // TestJob is one of a JobSet's Jobs to the last field.
 func TestJob(t *testing.T) {
-	js := decode(t, `coordinator: {replicatedJob: leader, podIndex: 0}, replicatedJobs: [{name: leader, JOB}, {name: workers, groupName: crew, replicas: 2,
-  template: {metadata: {labels: {a: b}, annotations: {c: d}}, spec: {parallelism: 2, completions: 2, backoffLimit: 0, template: {metadata: {labels: {e: f}}, spec: {containers: [{name: c, image: i}]}}}}}]`)
+	js := decode(
+		t,
+		`coordinator: {replicatedJob: leader, podIndex: 0}, replicatedJobs: [{name: leader, JOB}, {name: workers, groupName: crew, replicas: 2,
+  template: {metadata: {labels: {a: b}, annotations: {c: d}}, spec: {parallelism: 2, completions: 2, backoffLimit: 0, template: {metadata: {labels: {e: f}}, spec: {containers: [{name: c, image: i}]}}}}}]`,
+	)
 	got := made(t, compiled(t, js), "workers", 1, 3, nil)
 	marks := map[string]string{
 		"jobset.sigs.k8s.io/jobset-name":            "js",
@@ -194,10 +245,20 @@ func TestJob(t *testing.T) {
 	want := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: "js-workers-1", Labels: with("a", "b"), Annotations: with("c", "d")},
 		Spec: batchv1.JobSpec{
-			Parallelism: new(int32(2)), Completions: new(int32(2)), BackoffLimit: new(int32(0)), CompletionMode: new(batchv1.IndexedCompletion), Suspend: new(false),
+			Parallelism: new(
+				int32(2),
+			),
+			Completions:    new(int32(2)),
+			BackoffLimit:   new(int32(0)),
+			CompletionMode: new(batchv1.IndexedCompletion),
+			Suspend:        new(false),
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: with("e", "f"), Annotations: with("mlbatch.dev/failures", "3")},
-				Spec:       corev1.PodSpec{Subdomain: "js", RestartPolicy: corev1.RestartPolicyOnFailure, Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+				Spec: corev1.PodSpec{
+					Subdomain:     "js",
+					RestartPolicy: corev1.RestartPolicyOnFailure,
+					Containers:    []corev1.Container{{Name: "c", Image: "i"}},
+				},
 			},
 		},
 	}
@@ -208,7 +269,10 @@ func TestJob(t *testing.T) {
 
 // TestFreeFailures: pods are told of failures that count against no limit, too.
 func TestFreeFailures(t *testing.T) {
-	p := compiled(t, decode(t, "replicatedJobs: [{name: a, template: {spec: {template: {spec: {containers: [{name: c}]}}}}}]"))
+	p := compiled(
+		t,
+		decode(t, "replicatedJobs: [{name: a, template: {spec: {template: {spec: {containers: [{name: c}]}}}}}]"),
+	)
 	o, err := p.MakeOf("a")(podplan.Member{Role: "a"}, &podplan.Memory{Attempt: 2, Failures: 1, Free: 3}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -220,9 +284,17 @@ func TestFreeFailures(t *testing.T) {
 
 // TestDefaults: what authors say is not overruled.
 func TestDefaults(t *testing.T) {
-	p := compiled(t, decode(t, "replicatedJobs: [{name: a, template: {spec: {completionMode: NonIndexed, parallelism: 3, template: {spec: {restartPolicy: Never, containers: [{name: c}]}}}}}]"))
+	p := compiled(
+		t,
+		decode(
+			t,
+			"replicatedJobs: [{name: a, template: {spec: {completionMode: NonIndexed, parallelism: 3, template: {spec: {restartPolicy: Never, containers: [{name: c}]}}}}}]",
+		),
+	)
 	j := made(t, p, "a", 0, 0, nil)
-	if *j.Spec.CompletionMode != batchv1.NonIndexedCompletion || j.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyNever || j.Spec.Completions != nil {
+	if *j.Spec.CompletionMode != batchv1.NonIndexedCompletion ||
+		j.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyNever ||
+		j.Spec.Completions != nil {
 		t.Errorf("%v, %s", *j.Spec.CompletionMode, j.Spec.Template.Spec.RestartPolicy)
 	}
 	if got := j.Labels[api.GroupNameKey]; got != "default" {
@@ -233,9 +305,17 @@ func TestDefaults(t *testing.T) {
 // TestLongCoordinator: an address that is too long for a label is an annotation alone.
 func TestLongCoordinator(t *testing.T) {
 	sub := strings.Repeat("s", 60)
-	j := made(t, compiled(t, decode(t, "network: {subdomain: "+sub+"}, coordinator: {replicatedJob: leader}, "+pair)), "leader", 0, 0, nil)
+	j := made(
+		t,
+		compiled(t, decode(t, "network: {subdomain: "+sub+"}, coordinator: {replicatedJob: leader}, "+pair)),
+		"leader",
+		0,
+		0,
+		nil,
+	)
 	for _, o := range []metav1.ObjectMeta{j.ObjectMeta, j.Spec.Template.ObjectMeta} {
-		if _, label := o.Labels[api.CoordinatorKey]; label || o.Annotations[api.CoordinatorKey] != "js-leader-0-0."+sub {
+		if _, label := o.Labels[api.CoordinatorKey]; label ||
+			o.Annotations[api.CoordinatorKey] != "js-leader-0-0."+sub {
 			t.Errorf("labels %v, annotations %v", o.Labels, o.Annotations)
 		}
 	}
@@ -246,15 +326,28 @@ func TestAdmitted(t *testing.T) {
 	js := decode(t, "replicatedJobs: [{name: a, JOB}]")
 	p := compiled(t, js)
 	admitted := jobs.Admitted{"a": {
-		Asked:  1,
-		Labels: map[string]string{"l": "1"}, Annotations: map[string]string{"n": "2"}, NodeSelector: map[string]string{"s": "3"},
-		Tolerations: []corev1.Toleration{{Key: "t", Operator: corev1.TolerationOpExists}},
+		Asked: 1,
+		Labels: map[string]string{
+			"l": "1",
+		},
+		Annotations:  map[string]string{"n": "2"},
+		NodeSelector: map[string]string{"s": "3"},
+		Tolerations:  []corev1.Toleration{{Key: "t", Operator: corev1.TolerationOpExists}},
 	}}
 	pod := made(t, p, "a", 0, 0, admitted).Spec.Template
-	if pod.Labels["l"] != "1" || pod.Annotations["n"] != "2" || pod.Spec.NodeSelector["s"] != "3" || len(pod.Spec.Tolerations) != 1 {
+	if pod.Labels["l"] != "1" || pod.Annotations["n"] != "2" || pod.Spec.NodeSelector["s"] != "3" ||
+		len(pod.Spec.Tolerations) != 1 {
 		t.Errorf("%+v", pod)
 	}
-	if again := made(t, p, "a", 0, 0, nil).Spec.Template; again.Labels["l"] != "" || again.Spec.NodeSelector != nil {
+	if again := made(
+		t,
+		p,
+		"a",
+		0,
+		0,
+		nil,
+	).Spec.Template; again.Labels["l"] != "" ||
+		again.Spec.NodeSelector != nil {
 		t.Error("what one Job got is in the next")
 	}
 	for name, with := range map[string]jobs.Admitted{"other": {"b": {}}, "conflict": {"a": {Asked: 1, Labels: map[string]string{api.JobSetNameKey: "x"}}}} {
@@ -268,7 +361,11 @@ func TestAdmitted(t *testing.T) {
 // JobSet was not admitted with. That is asked for first.
 func TestResized(t *testing.T) {
 	sized := func(n int) string {
-		return fmt.Sprintf("replicatedJobs: [{name: a, replicas: 2, template: {spec: {parallelism: %d, completions: %d, POD}}}]", n, n)
+		return fmt.Sprintf(
+			"replicatedJobs: [{name: a, replicas: 2, template: {spec: {parallelism: %d, completions: %d, POD}}}]",
+			n,
+			n,
+		)
 	}
 	k := jobset.Kind().Running.Operated.Child(batchv1.SchemeGroupVersion.WithKind("Job"))
 	asked := jobs.Admitted{"a": {Asked: 6}}
@@ -292,12 +389,31 @@ func TestResized(t *testing.T) {
 	if got := k.Adjust(one, made(t, compiled(t, decode(t, sized(1))), "a", 0, 0, nil)); got != jobs.Object(one) {
 		t.Error("it has the one pod already, and is written")
 	}
-	queue := made(t, compiled(t, decode(t, "replicatedJobs: [{name: a, template: {spec: {parallelism: 2, completions: 8, POD}}}]")), "a", 0, 0, nil)
+	queue := made(
+		t,
+		compiled(
+			t,
+			decode(t, "replicatedJobs: [{name: a, template: {spec: {parallelism: 2, completions: 8, POD}}}]"),
+		),
+		"a",
+		0,
+		0,
+		nil,
+	)
 	if got := k.Adjust(is, queue); got != jobs.Object(is) {
 		t.Error("Jobs whose pods share their work have the size that they were made with")
 	}
 	grown := compiled(t, decode(t, sized(4)))
-	if _, err := grown.MakeOf("a")(podplan.Member{Role: "a"}, &podplan.Memory{}, asked); !errors.Is(err, jobs.ErrOutgrown) {
+	if _, err := grown.MakeOf(
+		"a",
+	)(
+		podplan.Member{Role: "a"},
+		&podplan.Memory{},
+		asked,
+	); !errors.Is(
+		err,
+		jobs.ErrOutgrown,
+	) {
 		t.Errorf("eight pods, and six were asked for: %v", err)
 	}
 	made(t, grown, "a", 0, 0, nil) // one that is not queued asks nobody
@@ -306,8 +422,15 @@ func TestResized(t *testing.T) {
 // TestExclusive: each Job has the nodes of one value of a label to itself. Pods that wait
 // for no plan insist on it, those with planned nodes prefer it.
 func TestExclusive(t *testing.T) {
-	whole := decode(t, "replicatedJobs: [{name: a, replicas: 2, TWO}]", "annotations: {alpha.jobset.sigs.k8s.io/exclusive-topology: rack}")
-	one := decode(t, "replicatedJobs: [{name: a, replicas: 2, template: {metadata: {annotations: {alpha.jobset.sigs.k8s.io/exclusive-topology: rack}}, spec: {parallelism: 2, completions: 2, POD}}}]")
+	whole := decode(
+		t,
+		"replicatedJobs: [{name: a, replicas: 2, TWO}]",
+		"annotations: {alpha.jobset.sigs.k8s.io/exclusive-topology: rack}",
+	)
+	one := decode(
+		t,
+		"replicatedJobs: [{name: a, replicas: 2, template: {metadata: {annotations: {alpha.jobset.sigs.k8s.io/exclusive-topology: rack}}, spec: {parallelism: 2, completions: 2, POD}}}]",
+	)
 	for name, js := range map[string]*api.JobSet{"JobSet": whole, "role": one} {
 		p := compiled(t, js)
 		j := made(t, p, "a", 0, 0, nil)
@@ -316,15 +439,27 @@ func TestExclusive(t *testing.T) {
 		}
 		near, away := j.Spec.Template.Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, j.Spec.Template.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 		key := j.Labels[api.JobKey]
-		if len(near) != 1 || near[0].TopologyKey != "rack" || !selects(t, near[0].LabelSelector, key) || selects(t, near[0].LabelSelector, "x") {
+		if len(near) != 1 || near[0].TopologyKey != "rack" || !selects(t, near[0].LabelSelector, key) ||
+			selects(t, near[0].LabelSelector, "x") {
 			t.Errorf("%s: near %v", name, near)
 		}
-		if len(away) != 1 || away[0].TopologyKey != "rack" || selects(t, away[0].LabelSelector, key) || !selects(t, away[0].LabelSelector, "x") || selects(t, away[0].LabelSelector, "") {
+		if len(away) != 1 || away[0].TopologyKey != "rack" || selects(t, away[0].LabelSelector, key) ||
+			!selects(t, away[0].LabelSelector, "x") ||
+			selects(t, away[0].LabelSelector, "") {
 			t.Errorf("%s: away %v", name, away)
 		}
-		planned := made(t, p, "a", 0, 0, jobs.Admitted{"a": {Asked: 4, Annotations: map[string]string{kueue.WorkloadAnnotation: "w"}}}).Spec.Template.Spec.Affinity
-		if planned.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil || len(planned.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution) != 1 ||
-			planned.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil || len(planned.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution) != 1 {
+		planned := made(
+			t,
+			p,
+			"a",
+			0,
+			0,
+			jobs.Admitted{"a": {Asked: 4, Annotations: map[string]string{kueue.WorkloadAnnotation: "w"}}},
+		).Spec.Template.Spec.Affinity
+		if planned.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil ||
+			len(planned.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution) != 1 ||
+			planned.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil ||
+			len(planned.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution) != 1 {
 			t.Errorf("%s: planned %v", name, planned)
 		}
 		facts, err := jobset.Kind().Read(js)
@@ -332,8 +467,13 @@ func TestExclusive(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := &kueue.PodSetTopologyRequest{
-			PodSetSliceRequiredTopology: new("rack"), PodSetSliceSize: new(int32(2)),
-			PodIndexLabel: new("batch.kubernetes.io/job-completion-index"), SubGroupIndexLabel: new("jobset.sigs.k8s.io/job-index"), SubGroupCount: new(int32(2)),
+			PodSetSliceRequiredTopology: new("rack"),
+			PodSetSliceSize:             new(int32(2)),
+			PodIndexLabel: new(
+				"batch.kubernetes.io/job-completion-index",
+			),
+			SubGroupIndexLabel: new("jobset.sigs.k8s.io/job-index"),
+			SubGroupCount:      new(int32(2)),
 		}
 		if diff := cmp.Diff(want, facts.PodSets[0].TopologyRequest); diff != "" {
 			t.Errorf("%s: %s", name, diff)
@@ -388,24 +528,43 @@ func TestArtifacts(t *testing.T) {
 	subdomain := func(js *api.JobSet) string {
 		return made(t, compiled(t, js), "leader", 0, 0, nil).Spec.Template.Spec.Subdomain
 	}
-	plain, named, none := decode(t, pair), decode(t, "network: {subdomain: net, publishNotReadyAddresses: false}, "+pair), decode(t, "network: {enableDNSHostnames: false}, "+pair)
+	plain, named, none := decode(
+		t,
+		pair,
+	), decode(
+		t,
+		"network: {subdomain: net, publishNotReadyAddresses: false}, "+pair,
+	), decode(
+		t,
+		"network: {enableDNSHostnames: false}, "+pair,
+	)
 	s := service(plain)
-	if s == nil || s.Name != "js" || s.Spec.ClusterIP != "None" || !s.Spec.PublishNotReadyAddresses || s.Spec.Selector["jobset.sigs.k8s.io/jobset-name"] != "js" || subdomain(plain) != "js" {
+	if s == nil || s.Name != "js" || s.Spec.ClusterIP != "None" || !s.Spec.PublishNotReadyAddresses ||
+		s.Spec.Selector["jobset.sigs.k8s.io/jobset-name"] != "js" ||
+		subdomain(plain) != "js" {
 		t.Errorf("%+v", s)
 	}
-	if s := service(named); s == nil || s.Name != "net" || s.Spec.PublishNotReadyAddresses || subdomain(named) != "net" {
+	if s := service(
+		named,
+	); s == nil || s.Name != "net" || s.Spec.PublishNotReadyAddresses ||
+		subdomain(named) != "net" {
 		t.Errorf("%+v", s)
 	}
 	if s := service(none); s != nil || subdomain(none) != "" {
 		t.Errorf("%+v", s)
 	}
 
-	claims := decode(t, `volumeClaimPolicies: [{templates: [{metadata: {name: data, labels: {a: b}}, spec: {accessModes: [ReadWriteMany], resources: {requests: {storage: 1Gi}}}}]}, {templates: [{metadata: {name: model}}], retentionPolicy: {whenDeleted: Retain}}],
-  replicatedJobs: [{name: a, template: {spec: {template: {spec: {initContainers: [{name: i, volumeMounts: [{name: model, mountPath: /m}]}], containers: [{name: c, volumeMounts: [{name: data, mountPath: /d}]}]}}}}}, {name: b, JOB}]`)
+	claims := decode(
+		t,
+		`volumeClaimPolicies: [{templates: [{metadata: {name: data, labels: {a: b}}, spec: {accessModes: [ReadWriteMany], resources: {requests: {storage: 1Gi}}}}]}, {templates: [{metadata: {name: model}}], retentionPolicy: {whenDeleted: Retain}}],
+  replicatedJobs: [{name: a, template: {spec: {template: {spec: {initContainers: [{name: i, volumeMounts: [{name: model, mountPath: /m}]}], containers: [{name: c, volumeMounts: [{name: data, mountPath: /d}]}]}}}}}, {name: b, JOB}]`,
+	)
 	all := artifacts(claims)[1:]
 	data, _ := all[0].Object.(*corev1.PersistentVolumeClaim)
 	model, _ := all[1].Object.(*corev1.PersistentVolumeClaim)
-	if len(all) != 2 || data.Name != "data-js" || data.Labels["a"] != "b" || len(data.Spec.AccessModes) != 1 || all[0].Outlives || !all[0].Stays {
+	if len(all) != 2 || data.Name != "data-js" || data.Labels["a"] != "b" || len(data.Spec.AccessModes) != 1 ||
+		all[0].Outlives ||
+		!all[0].Stays {
 		t.Errorf("%+v", all[0])
 	}
 	if model.Name != "model-js" || !all[1].Outlives {
@@ -426,7 +585,10 @@ func TestArtifacts(t *testing.T) {
 
 // TestRead: what queues are told.
 func TestRead(t *testing.T) {
-	js := decode(t, "suspend: true, replicatedJobs: [{name: leader, JOB}, {name: workers, replicas: 3, template: {spec: {parallelism: 4, completions: 2, template: {metadata: {annotations: {kueue.x-k8s.io/podset-preferred-topology: rack, kueue.x-k8s.io/podset-group-name: g}}, spec: {containers: [{name: c}]}}}}}]")
+	js := decode(
+		t,
+		"suspend: true, replicatedJobs: [{name: leader, JOB}, {name: workers, replicas: 3, template: {spec: {parallelism: 4, completions: 2, template: {metadata: {annotations: {kueue.x-k8s.io/podset-preferred-topology: rack, kueue.x-k8s.io/podset-group-name: g}}, spec: {containers: [{name: c}]}}}}}]",
+	)
 	f, err := jobset.Kind().Read(js)
 	if err != nil {
 		t.Fatal(err)
@@ -445,8 +607,13 @@ func TestRead(t *testing.T) {
 		t.Errorf("a Job never has more pods than completions: %s", diff)
 	}
 	want := &kueue.PodSetTopologyRequest{
-		Preferred: new("rack"), PodSetGroupName: new("g"),
-		PodIndexLabel: new("batch.kubernetes.io/job-completion-index"), SubGroupIndexLabel: new("jobset.sigs.k8s.io/job-index"), SubGroupCount: new(int32(3)),
+		Preferred:       new("rack"),
+		PodSetGroupName: new("g"),
+		PodIndexLabel: new(
+			"batch.kubernetes.io/job-completion-index",
+		),
+		SubGroupIndexLabel: new("jobset.sigs.k8s.io/job-index"),
+		SubGroupCount:      new(int32(3)),
 	}
 	if diff := cmp.Diff(want, f.PodSets[1].TopologyRequest); diff != "" {
 		t.Error(diff)
@@ -484,8 +651,18 @@ func TestTopology(t *testing.T) {
 func TestActive(t *testing.T) {
 	for active, want := range map[int32]bool{0: false, 1: true} {
 		js := decode(t, "suspend: true, "+pair)
-		js.Status.Conditions = []metav1.Condition{{Type: api.JobSetSuspended, Status: metav1.ConditionTrue, Reason: "SuspendedJobs", Message: "jobset is suspended"}}
-		js.Status.ReplicatedJobsStatus = []api.ReplicatedJobStatus{{Name: "leader"}, {Name: "workers", Active: active, Suspended: 1}}
+		js.Status.Conditions = []metav1.Condition{
+			{
+				Type:    api.JobSetSuspended,
+				Status:  metav1.ConditionTrue,
+				Reason:  "SuspendedJobs",
+				Message: "jobset is suspended",
+			},
+		}
+		js.Status.ReplicatedJobsStatus = []api.ReplicatedJobStatus{
+			{Name: "leader"},
+			{Name: "workers", Active: active, Suspended: 1},
+		}
 		if f, err := jobset.Kind().Read(js); err != nil || f.Active != want {
 			t.Errorf("with %d Jobs that run: %v, %v", active, f.Active, err)
 		}
@@ -521,7 +698,10 @@ func TestReclaimable(t *testing.T) {
 		"that alone": {"the Job that failed is made anew and no other", "failurePolicy: {rules: [{action: RestartJobAndIgnoreMaxRestarts}]}, ", 4},
 	} {
 		js := decode(t, tc.spec+"replicatedJobs: [{name: leader, JOB}, {name: workers, replicas: 3, TWO}]")
-		js.Status.ReplicatedJobsStatus = []api.ReplicatedJobStatus{{Name: "leader"}, {Name: "workers", Succeeded: 2}}
+		js.Status.ReplicatedJobsStatus = []api.ReplicatedJobStatus{
+			{Name: "leader"},
+			{Name: "workers", Succeeded: 2},
+		}
 		f, err := jobset.Kind().Read(js)
 		if err != nil {
 			t.Fatal(err)
@@ -557,7 +737,10 @@ func TestEndsOnce(t *testing.T) {
 // its pods is found before.
 func TestStartStop(t *testing.T) {
 	k := jobset.Kind()
-	js := decode(t, "suspend: true, replicatedJobs: [{name: a, template: {spec: {template: {metadata: {labels: {l: mine}}, spec: {containers: [{name: c}]}}}}}]")
+	js := decode(
+		t,
+		"suspend: true, replicatedJobs: [{name: a, template: {spec: {template: {metadata: {labels: {l: mine}}, spec: {containers: [{name: c}]}}}}}]",
+	)
 	o, err := k.Start(js, []jobs.PodSetInfo{{Labels: map[string]string{"x": "1"}}})
 	if err != nil {
 		t.Fatal(err)
@@ -601,11 +784,18 @@ func TestManagedBy(t *testing.T) {
 
 // TestKeep: a user's write changes neither whether it runs nor who places its pods.
 func TestKeep(t *testing.T) {
-	was, is := decode(t, "suspend: true, "+pair), decode(t, "replicatedJobs: [{name: workers, replicas: 2, TWO}, {name: leader, JOB}]")
+	was, is := decode(
+		t,
+		"suspend: true, "+pair,
+	), decode(
+		t,
+		"replicatedJobs: [{name: workers, replicas: 2, TWO}, {name: leader, JOB}]",
+	)
 	was.Spec.ReplicatedJobs[1].Template.Spec.Template.Spec.SchedulerName = "ours"
 	is.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec.SchedulerName = "theirs"
 	got, _ := jobset.Kind().Admission.Keep(was, is, nil).(*api.JobSet)
-	if got.Spec.Suspend == nil || !*got.Spec.Suspend || got.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec.SchedulerName != "ours" {
+	if got.Spec.Suspend == nil || !*got.Spec.Suspend ||
+		got.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec.SchedulerName != "ours" {
 		t.Errorf("%+v", got.Spec)
 	}
 }
@@ -631,8 +821,15 @@ func BenchmarkProject(b *testing.B) {
 	js := decode(b, "replicatedJobs: [{name: leader, JOB}, {name: workers, replicas: 1000, JOB}]")
 	p := compiledOnly(b, js)
 	s := &jobs.Progress{
-		Memory: podplan.Memory{Started: time.Unix(1, 0), Done: map[string]podplan.Indexes{"workers": podplan.ParseIndexes("1,3,5-9")}},
-		Counts: map[string]podplan.Tally{"leader": {Active: 1, Ready: 1}, "workers": {Active: 900, Ready: 800, Succeeded: 100}}, Now: time.Unix(2, 0),
+		Memory: podplan.Memory{
+			Started: time.Unix(1, 0),
+			Done:    map[string]podplan.Indexes{"workers": podplan.ParseIndexes("1,3,5-9")},
+		},
+		Counts: map[string]podplan.Tally{
+			"leader":  {Active: 1, Ready: 1},
+			"workers": {Active: 900, Ready: 800, Succeeded: 100},
+		},
+		Now: time.Unix(2, 0),
 	}
 	project := jobset.Kind().Running.Operated.Project
 	b.ReportAllocs()

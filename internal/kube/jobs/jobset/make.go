@@ -25,7 +25,13 @@ func (r *reading) make(x *role) jobs.Make {
 	return func(m podplan.Member, kept *podplan.Memory, admitted jobs.Admitted) (jobs.Object, error) {
 		j := &batchv1.Job{
 			ObjectMeta: metav1.ObjectMeta{
-				Name: r.member(x) + strconv.Itoa(int(m.Index)), Labels: maps.Clone(x.Template.Labels), Annotations: maps.Clone(x.Template.Annotations),
+				Name: r.member(
+					x,
+				) + strconv.Itoa(
+					int(m.Index),
+				),
+				Labels:      maps.Clone(x.Template.Labels),
+				Annotations: maps.Clone(x.Template.Annotations),
 			},
 			Spec: *x.Template.Spec.DeepCopy(),
 		}
@@ -109,7 +115,14 @@ func (r *reading) coordinator() string {
 	if c == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s-%s-%d-%d.%s", r.js.Name, c.ReplicatedJob, c.JobIndex, c.PodIndex, r.js.Spec.Network.Subdomain)
+	return fmt.Sprintf(
+		"%s-%s-%d-%d.%s",
+		r.js.Name,
+		c.ReplicatedJob,
+		c.JobIndex,
+		c.PodIndex,
+		r.js.Spec.Network.Subdomain,
+	)
 }
 
 // mount adds the volumes that are made for the JobSet to pods that mount them.
@@ -145,23 +158,43 @@ func apart(t *corev1.PodTemplateSpec, topology, job string) *corev1.Affinity {
 		out.PodAntiAffinity = &corev1.PodAntiAffinity{}
 	}
 	term := func(e ...metav1.LabelSelectorRequirement) corev1.PodAffinityTerm {
-		return corev1.PodAffinityTerm{TopologyKey: topology, LabelSelector: &metav1.LabelSelector{MatchExpressions: e}, NamespaceSelector: &metav1.LabelSelector{}}
+		return corev1.PodAffinityTerm{
+			TopologyKey:       topology,
+			LabelSelector:     &metav1.LabelSelector{MatchExpressions: e},
+			NamespaceSelector: &metav1.LabelSelector{},
+		}
 	}
-	own := term(metav1.LabelSelectorRequirement{Key: api.JobKey, Operator: metav1.LabelSelectorOpIn, Values: []string{job}})
+	own := term(
+		metav1.LabelSelectorRequirement{Key: api.JobKey, Operator: metav1.LabelSelectorOpIn, Values: []string{job}},
+	)
 	others := term(
 		metav1.LabelSelectorRequirement{Key: api.JobKey, Operator: metav1.LabelSelectorOpExists},
-		metav1.LabelSelectorRequirement{Key: api.JobKey, Operator: metav1.LabelSelectorOpNotIn, Values: []string{job}},
+		metav1.LabelSelectorRequirement{
+			Key:      api.JobKey,
+			Operator: metav1.LabelSelectorOpNotIn,
+			Values:   []string{job},
+		},
 	)
 	near, away := out.PodAffinity, out.PodAntiAffinity
 	if t.Annotations[kueue.WorkloadAnnotation] != "" {
 		const most = 100
-		near.PreferredDuringSchedulingIgnoredDuringExecution = append(near.PreferredDuringSchedulingIgnoredDuringExecution,
-			corev1.WeightedPodAffinityTerm{Weight: most, PodAffinityTerm: own})
-		away.PreferredDuringSchedulingIgnoredDuringExecution = append(away.PreferredDuringSchedulingIgnoredDuringExecution,
-			corev1.WeightedPodAffinityTerm{Weight: most, PodAffinityTerm: others})
+		near.PreferredDuringSchedulingIgnoredDuringExecution = append(
+			near.PreferredDuringSchedulingIgnoredDuringExecution,
+			corev1.WeightedPodAffinityTerm{Weight: most, PodAffinityTerm: own},
+		)
+		away.PreferredDuringSchedulingIgnoredDuringExecution = append(
+			away.PreferredDuringSchedulingIgnoredDuringExecution,
+			corev1.WeightedPodAffinityTerm{Weight: most, PodAffinityTerm: others},
+		)
 		return out
 	}
-	near.RequiredDuringSchedulingIgnoredDuringExecution = append(near.RequiredDuringSchedulingIgnoredDuringExecution, own)
-	away.RequiredDuringSchedulingIgnoredDuringExecution = append(away.RequiredDuringSchedulingIgnoredDuringExecution, others)
+	near.RequiredDuringSchedulingIgnoredDuringExecution = append(
+		near.RequiredDuringSchedulingIgnoredDuringExecution,
+		own,
+	)
+	away.RequiredDuringSchedulingIgnoredDuringExecution = append(
+		away.RequiredDuringSchedulingIgnoredDuringExecution,
+		others,
+	)
 	return out
 }

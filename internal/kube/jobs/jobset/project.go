@@ -55,13 +55,21 @@ func counts(js *api.JobSet, s *jobs.Progress) []api.ReplicatedJobStatus {
 func restartedAlone(js *api.JobSet, state *api.JobSetStatus, p *jobs.Plan, s *jobs.Progress) {
 	for i := range state.ReplicatedJobsStatus {
 		is := &state.ReplicatedJobsStatus[i]
-		at := slices.IndexFunc(js.Status.ReplicatedJobsStatus, func(was api.ReplicatedJobStatus) bool { return was.Name == is.Name })
+		at := slices.IndexFunc(
+			js.Status.ReplicatedJobsStatus,
+			func(was api.ReplicatedJobStatus) bool { return was.Name == is.Name },
+		)
 		if at >= 0 {
 			was := &js.Status.ReplicatedJobsStatus[at]
-			is.JobRestarts, is.JobRestartsCountTowardsMax = slices.Clone(was.JobRestarts), slices.Clone(was.JobRestartsCountTowardsMax)
+			is.JobRestarts, is.JobRestartsCountTowardsMax = slices.Clone(
+				was.JobRestarts,
+			), slices.Clone(
+				was.JobRestartsCountTowardsMax,
+			)
 		}
 	}
-	if s.Outcome != podplan.Open || s.Attempt > js.Status.Restarts { // what failed last ended it, or restarted all
+	if s.Outcome != podplan.Open ||
+		s.Attempt > js.Status.Restarts { // what failed last ended it, or restarted all
 		return
 	}
 	untold := s.Failures - js.Status.RestartsCountTowardsMax - alone(&js.Status)
@@ -166,7 +174,12 @@ func (w *words) tell() {
 	case finished(&w.js.Status) != nil:
 	case w.s.Outcome == podplan.JobSucceeded:
 		w.js.Status.TerminalState = api.JobSetCompleted
-		w.set(api.JobSetCompleted, metav1.ConditionTrue, api.AllJobsCompletedReason, "All Jobs that its success policy names are complete.")
+		w.set(
+			api.JobSetCompleted,
+			metav1.ConditionTrue,
+			api.AllJobsCompletedReason,
+			"All Jobs that its success policy names are complete.",
+		)
 	case w.s.Outcome == podplan.JobFailed:
 		w.js.Status.TerminalState = api.JobSetFailed
 		w.set(api.JobSetFailed, metav1.ConditionTrue, w.why(), "It failed: "+w.s.Message+".")
@@ -225,7 +238,9 @@ func (w *words) restarting(told int32) {
 // startup tells how far Jobs are that start one after the other.
 func (w *words) startup(p *jobs.Plan) {
 	order := w.js.Spec.StartupPolicy
-	if p == nil || order == nil || order.StartupPolicyOrder != api.InOrder || suspended(w.js) || w.s.Started.IsZero() || w.s.Outcome != podplan.Open {
+	if p == nil || order == nil || order.StartupPolicyOrder != api.InOrder || suspended(w.js) ||
+		w.s.Started.IsZero() ||
+		w.s.Outcome != podplan.Open {
 		return
 	}
 	var waiting []string
@@ -237,9 +252,19 @@ func (w *words) startup(p *jobs.Plan) {
 	switch {
 	case len(waiting) == 0:
 		w.ends(api.StartupPolicyInProgress, api.InOrderStartupReason, "All roles have started.")
-		w.set(api.StartupPolicyCompleted, metav1.ConditionTrue, api.InOrderStartupCompletedReason, "All roles have started, in their order.")
+		w.set(
+			api.StartupPolicyCompleted,
+			metav1.ConditionTrue,
+			api.InOrderStartupCompletedReason,
+			"All roles have started, in their order.",
+		)
 	case !holds(&w.js.Status, api.StartupPolicyCompleted) || w.s.Attempt > w.js.Status.Restarts:
 		w.ends(api.StartupPolicyCompleted, api.InOrderStartupCompletedReason, "All roles start anew.")
-		w.set(api.StartupPolicyInProgress, metav1.ConditionTrue, api.InOrderStartupReason, "Roles that are not ready yet: "+strings.Join(waiting, ", ")+".")
+		w.set(
+			api.StartupPolicyInProgress,
+			metav1.ConditionTrue,
+			api.InOrderStartupReason,
+			"Roles that are not ready yet: "+strings.Join(waiting, ", ")+".",
+		)
 	}
 }

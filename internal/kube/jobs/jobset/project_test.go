@@ -55,7 +55,10 @@ func TestStory(t *testing.T) {
 	begun := podplan.Memory{Started: at(20)}
 	anew := podplan.Memory{Started: at(20), Attempt: 1, Failures: 1, Rule: "host"}
 	ready := podplan.Tally{Active: 1, Ready: 1}
-	js := decode(t, "startupPolicy: {startupPolicyOrder: InOrder}, failurePolicy: {maxRestarts: 3, rules: [{name: host, action: RestartJobSet}]}, "+pair)
+	js := decode(
+		t,
+		"startupPolicy: {startupPolicyOrder: InOrder}, failurePolicy: {maxRestarts: 3, rules: [{name: host, action: RestartJobSet}]}, "+pair,
+	)
 	for _, chapter := range []struct {
 		name    string
 		suspend bool
@@ -81,18 +84,32 @@ func TestStory(t *testing.T) {
 			t.Fatalf("%s:\ngot  %s\nwant %s", chapter.name, got, chapter.want)
 		}
 		if js.Status.Restarts != chapter.s.Attempt || js.Status.RestartsCountTowardsMax != chapter.s.Failures {
-			t.Errorf("%s: %d restarts, %d of them count", chapter.name, js.Status.Restarts, js.Status.RestartsCountTowardsMax)
+			t.Errorf(
+				"%s: %d restarts, %d of them count",
+				chapter.name,
+				js.Status.Restarts,
+				js.Status.RestartsCountTowardsMax,
+			)
 		}
 		if chapter.name == "evicted" {
-			if got := js.Status.ReplicatedJobsStatus[1]; !cmp.Equal(got, api.ReplicatedJobStatus{Name: "workers", Suspended: 2}) {
+			if got := js.Status.ReplicatedJobsStatus[1]; !cmp.Equal(
+				got,
+				api.ReplicatedJobStatus{Name: "workers", Suspended: 2},
+			) {
 				t.Errorf("of the workers it says %+v", got)
 			}
 		}
 	}
-	if js.Status.TerminalState != "Completed" || !cmp.Equal(js.Status.ReplicatedJobsStatus[1], api.ReplicatedJobStatus{Name: "workers", Succeeded: 2}) {
+	if js.Status.TerminalState != "Completed" ||
+		!cmp.Equal(js.Status.ReplicatedJobsStatus[1], api.ReplicatedJobStatus{Name: "workers", Succeeded: 2}) {
 		t.Errorf("%+v", js.Status)
 	}
-	if c := apimeta.FindStatusCondition(js.Status.Conditions, "Completed"); !c.LastTransitionTime.Time.Equal(at(70)) {
+	if c := apimeta.FindStatusCondition(
+		js.Status.Conditions,
+		"Completed",
+	); !c.LastTransitionTime.Time.Equal(
+		at(70),
+	) {
 		t.Errorf("it ended at %v", c.LastTransitionTime)
 	}
 }
@@ -100,7 +117,16 @@ func TestStory(t *testing.T) {
 // TestJobsWithoutPodsAreNotActive: clients take the active Jobs for those of which pods are there.
 func TestJobsWithoutPodsAreNotActive(t *testing.T) {
 	js := decode(t, pair)
-	js = projected(t, js, compiled(t, js), &jobs.Progress{Memory: podplan.Memory{Started: at(1)}, Counts: tallies(podplan.Tally{Active: 1, Pending: 1}, podplan.Tally{Active: 2, Ready: 1, Pending: 1}), Now: at(2)})
+	js = projected(
+		t,
+		js,
+		compiled(t, js),
+		&jobs.Progress{
+			Memory: podplan.Memory{Started: at(1)},
+			Counts: tallies(podplan.Tally{Active: 1, Pending: 1}, podplan.Tally{Active: 2, Ready: 1, Pending: 1}),
+			Now:    at(2),
+		},
+	)
 	want := []api.ReplicatedJobStatus{{Name: "leader"}, {Name: "workers", Active: 1, Ready: 1}}
 	if diff := cmp.Diff(want, js.Status.ReplicatedJobsStatus); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -114,15 +140,30 @@ func TestFailures(t *testing.T) {
 		"FailJobSetFailurePolicyAction": {Reason: podplan.MemberFailed, Rule: "host"},
 		"ReachedMaxRestarts":            {Reason: podplan.RetriesExceeded, Rule: "host"},
 	} {
-		m.Started, m.Ended, m.Outcome, m.Message = at(1), at(2), podplan.JobFailed, "js-workers-0 failed: Job has reached the specified backoff limit"
+		m.Started, m.Ended, m.Outcome, m.Message = at(
+			1,
+		), at(
+			2,
+		), podplan.JobFailed, "js-workers-0 failed: Job has reached the specified backoff limit"
 		js := decode(t, "failurePolicy: {maxRestarts: 3}, "+pair)
 		p := compiled(t, js)
-		js.Status.Conditions = []metav1.Condition{{Type: "RestartingJobSet", Status: metav1.ConditionTrue, Reason: "DefaultFailurePolicy"}}
+		js.Status.Conditions = []metav1.Condition{
+			{Type: "RestartingJobSet", Status: metav1.ConditionTrue, Reason: "DefaultFailurePolicy"},
+		}
 		js = projected(t, js, p, &jobs.Progress{Memory: m, Now: at(2)})
-		if got := shown(js); got != "RestartingJobSet=False:JobSetFailed Failed=True:"+want || js.Status.TerminalState != "Failed" {
+		if got := shown(
+			js,
+		); got != "RestartingJobSet=False:JobSetFailed Failed=True:"+want ||
+			js.Status.TerminalState != "Failed" {
 			t.Errorf("got %s, want %s", got, want)
 		}
-		if c := apimeta.FindStatusCondition(js.Status.Conditions, "Failed"); !strings.Contains(c.Message, "js-workers-0") {
+		if c := apimeta.FindStatusCondition(
+			js.Status.Conditions,
+			"Failed",
+		); !strings.Contains(
+			c.Message,
+			"js-workers-0",
+		) {
 			t.Errorf("it does not say who failed: %s", c.Message)
 		}
 		f, err := jobset.Kind().Read(js)
@@ -139,12 +180,22 @@ func TestFailures(t *testing.T) {
 // TestRestartWithoutARule: the policy's own answer has a word of its own.
 func TestRestartWithoutARule(t *testing.T) {
 	js := decode(t, "failurePolicy: {maxRestarts: 3}, "+pair)
-	js = projected(t, js, compiled(t, js), &jobs.Progress{Memory: podplan.Memory{Started: at(1), Attempt: 1, Failures: 1}, Now: at(2)})
+	js = projected(
+		t,
+		js,
+		compiled(t, js),
+		&jobs.Progress{Memory: podplan.Memory{Started: at(1), Attempt: 1, Failures: 1}, Now: at(2)},
+	)
 	if got := shown(js); got != "RestartingJobSet=True:DefaultFailurePolicy" {
 		t.Errorf("it says %s", got)
 	}
 	js.Spec.Suspend = new(true)
-	js = projected(t, js, compiled(t, js), &jobs.Progress{Memory: podplan.Memory{Attempt: 1, Failures: 1}, Suspended: true, Now: at(3)})
+	js = projected(
+		t,
+		js,
+		compiled(t, js),
+		&jobs.Progress{Memory: podplan.Memory{Attempt: 1, Failures: 1}, Suspended: true, Now: at(3)},
+	)
 	if got := shown(js); got != "RestartingJobSet=False:JobSetSuspended Suspended=True:SuspendedJobs" {
 		t.Errorf("it says %s", got)
 	}
@@ -176,9 +227,24 @@ func TestSeen(t *testing.T) {
 	begun := func(leader, workers int32) []api.ReplicatedJobStatus {
 		return []api.ReplicatedJobStatus{{Name: "leader", Ready: leader}, {Name: "workers", Ready: workers}}
 	}
-	last := []metav1.Condition{{Type: api.JobSetSuspended, Status: metav1.ConditionTrue, Reason: api.SuspendedReason, Message: "It is suspended, and its last pods end."}}
+	last := []metav1.Condition{
+		{
+			Type:    api.JobSetSuspended,
+			Status:  metav1.ConditionTrue,
+			Reason:  api.SuspendedReason,
+			Message: "It is suspended, and its last pods end.",
+		},
+	}
 	condition := func(t, reason string) []metav1.Condition {
-		return []metav1.Condition{{Type: t, Status: metav1.ConditionTrue, Reason: reason, Message: "m", LastTransitionTime: metav1.Time{Time: at(5)}}}
+		return []metav1.Condition{
+			{
+				Type:               t,
+				Status:             metav1.ConditionTrue,
+				Reason:             reason,
+				Message:            "m",
+				LastTransitionTime: metav1.Time{Time: at(5)},
+			},
+		}
 	}
 	for name, tc := range map[string]struct {
 		js   *api.JobSet
@@ -204,7 +270,8 @@ func TestSeen(t *testing.T) {
 	is := js(true, api.JobSetStatus{})
 	is.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec.NodeSelector = map[string]string{"old": "1"}
 	out, _ := c.Release(is, wanted).(*api.JobSet)
-	if *out.Spec.Suspend || out.Spec.ReplicatedJobs[1].Template.Spec.Template.Spec.NodeSelector["a"] != "b" || out.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec.NodeSelector != nil {
+	if *out.Spec.Suspend || out.Spec.ReplicatedJobs[1].Template.Spec.Template.Spec.NodeSelector["a"] != "b" ||
+		out.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec.NodeSelector != nil {
 		t.Errorf("it is released as %+v", out.Spec)
 	}
 	if errs := jobset.Kind().Admission.ValidateChange(is, out); len(errs) > 0 {
@@ -219,15 +286,32 @@ func TestSeen(t *testing.T) {
 // counts for no limit, once each; what begins all Jobs anew is no restart of one, nor is a failure
 // that nothing follows.
 func TestRestartsOfSingleJobsAreToldRoleByRole(t *testing.T) {
-	js := decode(t, "failurePolicy: {maxRestarts: 3, rules: [{name: free, action: RestartJobAndIgnoreMaxRestarts, onJobFailureReasons: [PodFailurePolicy]}, {name: host, action: RestartJob, onJobFailureReasons: [BackoffLimitExceeded]}]}, "+pair)
+	js := decode(
+		t,
+		"failurePolicy: {maxRestarts: 3, rules: [{name: free, action: RestartJobAndIgnoreMaxRestarts, onJobFailureReasons: [PodFailurePolicy]}, {name: host, action: RestartJob, onJobFailureReasons: [BackoffLimitExceeded]}]}, "+pair,
+	)
 	p := compiled(t, js)
 	failed := func(name, uid, reason string) jobs.Object {
 		j := &batchv1.Job{}
 		j.Name, j.UID = name, types.UID(uid)
-		j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: reason}}
+		j.Status.Conditions = []batchv1.JobCondition{
+			{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: reason},
+		}
 		return j
 	}
-	first, free, last := failed("js-workers-1", "a", batchv1.JobReasonBackoffLimitExceeded), failed("js-workers-0", "b", batchv1.JobReasonPodFailurePolicy), failed("js-leader-0", "c", batchv1.JobReasonBackoffLimitExceeded)
+	first, free, last := failed(
+		"js-workers-1",
+		"a",
+		batchv1.JobReasonBackoffLimitExceeded,
+	), failed(
+		"js-workers-0",
+		"b",
+		batchv1.JobReasonPodFailurePolicy,
+	), failed(
+		"js-leader-0",
+		"c",
+		batchv1.JobReasonBackoffLimitExceeded,
+	)
 	for _, chapter := range []struct {
 		name     string
 		m        podplan.Memory
@@ -254,8 +338,20 @@ func TestRestartsOfSingleJobsAreToldRoleByRole(t *testing.T) {
 		}
 	}
 	// A list of more than the definition takes would keep the status from being written at all.
-	js = decode(t, "failurePolicy: {maxRestarts: 3, rules: [{action: RestartJob}]}, replicatedJobs: [{name: workers, replicas: 1025, JOB}]")
-	js = projected(t, js, compiled(t, js), &jobs.Progress{Memory: podplan.Memory{Started: at(1), Failures: 1, Counted: []string{"a"}}, Children: []jobs.Object{first}, Now: at(2)})
+	js = decode(
+		t,
+		"failurePolicy: {maxRestarts: 3, rules: [{action: RestartJob}]}, replicatedJobs: [{name: workers, replicas: 1025, JOB}]",
+	)
+	js = projected(
+		t,
+		js,
+		compiled(t, js),
+		&jobs.Progress{
+			Memory:   podplan.Memory{Started: at(1), Failures: 1, Counted: []string{"a"}},
+			Children: []jobs.Object{first},
+			Now:      at(2),
+		},
+	)
 	if s := js.Status; s.ReplicatedJobsStatus[0].JobRestarts != nil || s.RestartsCountTowardsMax != 1 {
 		t.Errorf("of a role of 1025 it tells %+v", s)
 	}
@@ -266,10 +362,30 @@ func TestSuspendedOnceItsJobsAre(t *testing.T) {
 	js := decode(t, "suspend: true, "+pair)
 	p := compiled(t, js)
 	stopping := podplan.Memory{Started: at(1)}
-	if got := shown(projected(t, js, p, &jobs.Progress{Memory: stopping, Counts: tallies(podplan.Tally{Held: 1}, podplan.Tally{Held: 1, Active: 1}), Now: at(2)})); got != "" {
+	if got := shown(
+		projected(
+			t,
+			js,
+			p,
+			&jobs.Progress{
+				Memory: stopping,
+				Counts: tallies(podplan.Tally{Held: 1}, podplan.Tally{Held: 1, Active: 1}),
+				Now:    at(2),
+			},
+		),
+	); got != "" {
 		t.Errorf("while a Job is not suspended it says %q", got)
 	}
-	js = projected(t, js, p, &jobs.Progress{Memory: stopping, Counts: tallies(podplan.Tally{Held: 1}, podplan.Tally{Held: 1, Succeeded: 1}), Now: at(3)})
+	js = projected(
+		t,
+		js,
+		p,
+		&jobs.Progress{
+			Memory: stopping,
+			Counts: tallies(podplan.Tally{Held: 1}, podplan.Tally{Held: 1, Succeeded: 1}),
+			Now:    at(3),
+		},
+	)
 	if got := shown(js); got != "Suspended=True:SuspendedJobs" {
 		t.Errorf("it says %q", got)
 	}

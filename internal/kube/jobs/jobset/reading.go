@@ -37,7 +37,13 @@ func read(js *api.JobSet) *reading {
 	groups := map[string]int64{}
 	for i := range r.js.Spec.ReplicatedJobs {
 		x := &r.js.Spec.ReplicatedJobs[i]
-		one := role{ReplicatedJob: x, count: *x.Replicas, pods: podsOf(&x.Template.Spec), first: r.jobs, groupFirst: groups[x.GroupName]}
+		one := role{
+			ReplicatedJob: x,
+			count:         *x.Replicas,
+			pods:          podsOf(&x.Template.Spec),
+			first:         r.jobs,
+			groupFirst:    groups[x.GroupName],
+		}
 		r.jobs += int64(one.count)
 		groups[x.GroupName] += int64(one.count)
 		r.roles = append(r.roles, one)

@@ -36,13 +36,28 @@ func check(r *reading) field.ErrorList {
 	if len(errs) > 0 {
 		return errs // the rest is about them
 	}
-	errs = slices.Concat(r.checkOrder(at), r.checkSuccess(at.Child("successPolicy")), r.checkFailure(at.Child("failurePolicy")),
-		r.checkCoordinator(at.Child("coordinator")), r.checkClaims(at.Child("volumeClaimPolicies")), r.checkExclusive())
+	errs = slices.Concat(
+		r.checkOrder(at),
+		r.checkSuccess(at.Child("successPolicy")),
+		r.checkFailure(at.Child("failurePolicy")),
+		r.checkCoordinator(
+			at.Child("coordinator"),
+		),
+		r.checkClaims(at.Child("volumeClaimPolicies")),
+		r.checkExclusive(),
+	)
 	if n := s.TTLSecondsAfterFinished; n != nil && *n < 0 {
 		errs = append(errs, field.Invalid(at.Child("ttlSecondsAfterFinished"), *n, "use a number from 0"))
 	}
 	if wrong := validation.IsDNS1035Label(s.Network.Subdomain); s.Network.Subdomain != "" && len(wrong) > 0 {
-		errs = append(errs, field.Invalid(at.Child("network", "subdomain"), s.Network.Subdomain, "it is the name of a service: "+strings.Join(wrong, ", ")))
+		errs = append(
+			errs,
+			field.Invalid(
+				at.Child("network", "subdomain"),
+				s.Network.Subdomain,
+				"it is the name of a service: "+strings.Join(wrong, ", "),
+			),
+		)
 	}
 	return errs
 }
@@ -66,7 +81,17 @@ func (r *reading) checkRoles(at *field.Path) field.ErrorList {
 		pods += int64(x.count) * int64(x.pods)
 	}
 	if len(errs) == 0 && (pods < 1 || pods > mostPods) {
-		errs = append(errs, field.Invalid(at, pods, fmt.Sprintf("the Jobs of all roles have from 1 to %d pods together: change replicas, or parallelism", mostPods)))
+		errs = append(
+			errs,
+			field.Invalid(
+				at,
+				pods,
+				fmt.Sprintf(
+					"the Jobs of all roles have from 1 to %d pods together: change replicas, or parallelism",
+					mostPods,
+				),
+			),
+		)
 	}
 	return errs
 }
@@ -74,13 +99,22 @@ func (r *reading) checkRoles(at *field.Path) field.ErrorList {
 func (r *reading) checkRole(x *role, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if x.count < 0 || x.count > mostPods {
-		errs = append(errs, field.Invalid(at.Child("replicas"), x.count, fmt.Sprintf("use a number from 0 to %d", mostPods)))
+		errs = append(
+			errs,
+			field.Invalid(at.Child("replicas"), x.count, fmt.Sprintf("use a number from 0 to %d", mostPods)),
+		)
 	}
 	if wrong := validation.IsDNS1035Label(x.GroupName); len(wrong) > 0 {
 		errs = append(errs, field.Invalid(at.Child("groupName"), x.GroupName, strings.Join(wrong, ", ")))
 	}
 	if len(x.Template.Finalizers) > 0 {
-		errs = append(errs, field.Forbidden(at.Child("template", "metadata", "finalizers"), "they would keep Jobs that have to go, and their pods: remove them"))
+		errs = append(
+			errs,
+			field.Forbidden(
+				at.Child("template", "metadata", "finalizers"),
+				"they would keep Jobs that have to go, and their pods: remove them",
+			),
+		)
 	}
 	errs = append(errs, checkJob(&x.Template.Spec, at.Child("template", "spec"))...)
 	if len(errs) == 0 {
@@ -97,7 +131,10 @@ func checkJob(s *batchv1.JobSpec, at *field.Path) field.ErrorList {
 		value *int32
 	}{{"parallelism", s.Parallelism}, {"completions", s.Completions}} {
 		if n.value != nil && (*n.value < 0 || *n.value > mostPods) {
-			errs = append(errs, field.Invalid(at.Child(n.name), *n.value, fmt.Sprintf("use a number from 0 to %d", mostPods)))
+			errs = append(
+				errs,
+				field.Invalid(at.Child(n.name), *n.value, fmt.Sprintf("use a number from 0 to %d", mostPods)),
+			)
 		}
 	}
 	modes := []batchv1.CompletionMode{batchv1.IndexedCompletion, batchv1.NonIndexedCompletion}
@@ -106,7 +143,9 @@ func checkJob(s *batchv1.JobSpec, at *field.Path) field.ErrorList {
 		errs = append(errs, field.NotSupported(at.Child("completionMode"), *s.CompletionMode, modes))
 	case indexed(s) && s.Completions == nil && s.Parallelism != nil:
 		errs = append(errs, field.Required(at.Child("completions"), fmt.Sprintf(
-			"the Jobs of a JobSet are Indexed if they do not say otherwise: set completions to %d, or completionMode to NonIndexed", *s.Parallelism)))
+			"the Jobs of a JobSet are Indexed if they do not say otherwise: set completions to %d, or completionMode to NonIndexed",
+			*s.Parallelism,
+		)))
 	}
 	policies := []corev1.RestartPolicy{corev1.RestartPolicyNever, corev1.RestartPolicyOnFailure}
 	if p := s.Template.Spec.RestartPolicy; !slices.Contains(policies, p) {
@@ -126,7 +165,9 @@ func (r *reading) checkNames(x *role, at *field.Path) field.ErrorList {
 		name, where = r.js.GenerateName+"xxxxx", field.NewPath("metadata", "generateName")
 	}
 	if wrong := validation.IsDNS1123Label(x.Name); len(wrong) > 0 {
-		return field.ErrorList{field.Invalid(at.Child("name"), x.Name, "it is in the names of its Jobs: "+strings.Join(wrong, ", "))}
+		return field.ErrorList{
+			field.Invalid(at.Child("name"), x.Name, "it is in the names of its Jobs: "+strings.Join(wrong, ", ")),
+		}
 	}
 	rest, what := "-"+x.Name+"-"+strconv.Itoa(int(max(x.count, 1)-1)), "Jobs"
 	if s := &x.Template.Spec; indexed(s) {
@@ -136,10 +177,20 @@ func (r *reading) checkNames(x *role, at *field.Path) field.ErrorList {
 	if n := len(name) + len(rest); n > validation.DNS1035LabelMaxLength {
 		return field.ErrorList{field.Invalid(where, name, fmt.Sprintf(
 			"the %s of role %s are called NAME%s, which is %d characters longer than the 63 that there may be: use a shorter name of the JobSet or of the role",
-			what, x.Name, rest, n-validation.DNS1035LabelMaxLength))}
+			what,
+			x.Name,
+			rest,
+			n-validation.DNS1035LabelMaxLength,
+		))}
 	}
 	if wrong := validation.IsDNS1035Label(name + rest); len(wrong) > 0 {
-		return field.ErrorList{field.Invalid(where, name, fmt.Sprintf("its %s have it in their names: %s", what, strings.Join(wrong, ", ")))}
+		return field.ErrorList{
+			field.Invalid(
+				where,
+				name,
+				fmt.Sprintf("its %s have it in their names: %s", what, strings.Join(wrong, ", ")),
+			),
+		}
 	}
 	return nil
 }
@@ -158,16 +209,28 @@ func (r *reading) checkOrder(at *field.Path) field.ErrorList {
 			on := at.Child("replicatedJobs").Index(i).Child("dependsOn").Index(j)
 			switch {
 			case order == api.InOrder:
-				errs = append(errs, field.Forbidden(on, "the order is that of spec.startupPolicy already: remove one of them"))
+				errs = append(
+					errs,
+					field.Forbidden(on, "the order is that of spec.startupPolicy already: remove one of them"),
+				)
 			case r.role(d.Name) == nil:
 				errs = append(errs, field.NotSupported(on.Child("name"), d.Name, r.names()))
 			case !before[d.Name]:
 				errs = append(errs, field.Invalid(on.Child("name"), d.Name, fmt.Sprintf(
-					"roles wait for those before them in the list, so that none waits for itself: put %s before %s", d.Name, r.roles[i].Name)))
+					"roles wait for those before them in the list, so that none waits for itself: put %s before %s",
+					d.Name,
+					r.roles[i].Name,
+				)))
 			case seen[d.Name]:
 				errs = append(errs, field.Duplicate(on.Child("name"), d.Name))
 			}
-			if all := []api.DependsOnStatus{api.DependencyReady, api.DependencyComplete}; !slices.Contains(all, d.Status) {
+			if all := []api.DependsOnStatus{
+				api.DependencyReady,
+				api.DependencyComplete,
+			}; !slices.Contains(
+				all,
+				d.Status,
+			) {
 				errs = append(errs, field.NotSupported(on.Child("status"), d.Status, all))
 			}
 			seen[d.Name] = true
@@ -211,7 +274,13 @@ func (r *reading) checkSuccess(at *field.Path) field.ErrorList {
 			return nil
 		}
 	}
-	return field.ErrorList{field.Invalid(targets, strings.Join(p.TargetReplicatedJobs, ", "), "none of them has a Job that could succeed: name a role whose replicas are at least 1")}
+	return field.ErrorList{
+		field.Invalid(
+			targets,
+			strings.Join(p.TargetReplicatedJobs, ", "),
+			"none of them has a Job that could succeed: name a role whose replicas are at least 1",
+		),
+	}
 }
 
 func (r *reading) checkFailure(at *field.Path) field.ErrorList {
@@ -226,7 +295,14 @@ func (r *reading) checkFailure(at *field.Path) field.ErrorList {
 	strategies := []api.RestartStrategy{api.Recreate, api.BlockingRecreate}
 	switch {
 	case f.RestartStrategy == api.InPlaceRestart:
-		errs = append(errs, field.Invalid(at.Child("restartStrategy"), f.RestartStrategy, "containers are not restarted in place here: use Recreate or BlockingRecreate"))
+		errs = append(
+			errs,
+			field.Invalid(
+				at.Child("restartStrategy"),
+				f.RestartStrategy,
+				"containers are not restarted in place here: use Recreate or BlockingRecreate",
+			),
+		)
 	case !slices.Contains(strategies, f.RestartStrategy):
 		errs = append(errs, field.NotSupported(at.Child("restartStrategy"), f.RestartStrategy, strategies))
 	}
@@ -249,10 +325,16 @@ func (r *reading) checkRule(x *api.FailurePolicyRule, at *field.Path) field.Erro
 	var errs field.ErrorList
 	if len(x.Name) > longestRule || !ruleName.MatchString(x.Name) {
 		errs = append(errs, field.Invalid(at.Child("name"), x.Name, fmt.Sprintf(
-			"use at most %d letters and digits, '_', ',' and ':', a letter first, and at the end neither ',' nor ':'", longestRule)))
+			"use at most %d letters and digits, '_', ',' and ':', a letter first, and at the end neither ',' nor ':'",
+			longestRule,
+		)))
 	}
 	actions := []api.FailurePolicyAction{
-		api.FailJobSet, api.RestartJobSet, api.RestartJobSetAndIgnoreMaxRestarts, api.RestartJob, api.RestartJobAndIgnoreMaxRestarts,
+		api.FailJobSet,
+		api.RestartJobSet,
+		api.RestartJobSetAndIgnoreMaxRestarts,
+		api.RestartJob,
+		api.RestartJobAndIgnoreMaxRestarts,
 	}
 	if !slices.Contains(actions, x.Action) {
 		errs = append(errs, field.NotSupported(at.Child("action"), x.Action, actions))
@@ -268,7 +350,14 @@ func (r *reading) checkRule(x *api.FailurePolicyRule, at *field.Path) field.Erro
 	}
 	for i, m := range x.OnJobFailureMessagePatterns {
 		if _, err := regexp.Compile(m); err != nil {
-			errs = append(errs, field.Invalid(at.Child("onJobFailureMessagePatterns").Index(i), m, "it is no regular expression of RE2: "+err.Error()))
+			errs = append(
+				errs,
+				field.Invalid(
+					at.Child("onJobFailureMessagePatterns").Index(i),
+					m,
+					"it is no regular expression of RE2: "+err.Error(),
+				),
+			)
 		}
 	}
 	return append(errs, r.checkTargets(x.TargetReplicatedJobs, at.Child("targetReplicatedJobs"))...)
@@ -285,14 +374,35 @@ func (r *reading) checkCoordinator(at *field.Path) field.ErrorList {
 	}
 	var errs field.ErrorList
 	if c.JobIndex < 0 || c.JobIndex >= x.count {
-		errs = append(errs, field.Invalid(at.Child("jobIndex"), c.JobIndex, fmt.Sprintf("role %s has %d Jobs: use an index below", x.Name, x.count)))
+		errs = append(
+			errs,
+			field.Invalid(
+				at.Child("jobIndex"),
+				c.JobIndex,
+				fmt.Sprintf("role %s has %d Jobs: use an index below", x.Name, x.count),
+			),
+		)
 	}
 	s := &x.Template.Spec
 	switch pods := ptr.Deref(s.Completions, 1); {
 	case !indexed(s):
-		errs = append(errs, field.Invalid(at.Child("replicatedJob"), c.ReplicatedJob, "pods have addresses in Jobs that are Indexed: set the completionMode of the role to it"))
+		errs = append(
+			errs,
+			field.Invalid(
+				at.Child("replicatedJob"),
+				c.ReplicatedJob,
+				"pods have addresses in Jobs that are Indexed: set the completionMode of the role to it",
+			),
+		)
 	case c.PodIndex < 0 || c.PodIndex >= pods:
-		errs = append(errs, field.Invalid(at.Child("podIndex"), c.PodIndex, fmt.Sprintf("Jobs of role %s have %d completions: use an index below", x.Name, pods)))
+		errs = append(
+			errs,
+			field.Invalid(
+				at.Child("podIndex"),
+				c.PodIndex,
+				fmt.Sprintf("Jobs of role %s have %d completions: use an index below", x.Name, pods),
+			),
+		)
 	}
 	return errs
 }
@@ -303,10 +413,21 @@ func (r *reading) checkClaims(at *field.Path) field.ErrorList {
 	names := map[string]bool{}
 	for i := range r.js.Spec.VolumeClaimPolicies {
 		for j := range r.js.Spec.VolumeClaimPolicies[i].Templates {
-			c, on := &r.js.Spec.VolumeClaimPolicies[i].Templates[j], at.Index(i).Child("templates").Index(j).Child("metadata")
+			c, on := &r.js.Spec.VolumeClaimPolicies[i].Templates[j], at.Index(
+				i,
+			).Child(
+				"templates",
+			).Index(
+				j,
+			).Child(
+				"metadata",
+			)
 			switch wrong := validation.IsDNS1123Label(c.Name); {
 			case c.Namespace != "":
-				errs = append(errs, field.Forbidden(on.Child("namespace"), "claims are in the namespace of the JobSet: remove it"))
+				errs = append(
+					errs,
+					field.Forbidden(on.Child("namespace"), "claims are in the namespace of the JobSet: remove it"),
+				)
 			case c.Name == "":
 				errs = append(errs, field.Required(on.Child("name"), "pods mount it by this name"))
 			case len(wrong) > 0:
@@ -314,7 +435,14 @@ func (r *reading) checkClaims(at *field.Path) field.ErrorList {
 			case names[c.Name]:
 				errs = append(errs, field.Duplicate(on.Child("name"), c.Name))
 			case !slices.ContainsFunc(r.roles, func(x role) bool { return mounts(&x.Template.Spec.Template.Spec, c.Name) }):
-				errs = append(errs, field.Invalid(on.Child("name"), c.Name, "no container mounts it: add a volumeMount of this name, or remove the claim"))
+				errs = append(
+					errs,
+					field.Invalid(
+						on.Child("name"),
+						c.Name,
+						"no container mounts it: add a volumeMount of this name, or remove the claim",
+					),
+				)
 			}
 			names[c.Name] = true
 		}
@@ -328,7 +456,28 @@ func (r *reading) checkVolumes(claims map[string]bool) field.ErrorList {
 	for i := range r.roles {
 		for j, v := range r.roles[i].Template.Spec.Template.Spec.Volumes {
 			if claims[v.Name] {
-				errs = append(errs, field.Duplicate(field.NewPath("spec", "replicatedJobs").Index(i).Child("template", "spec", "template", "spec", "volumes").Index(j).Child("name"), v.Name))
+				errs = append(
+					errs,
+					field.Duplicate(
+						field.NewPath(
+							"spec",
+							"replicatedJobs",
+						).Index(
+							i,
+						).Child(
+							"template",
+							"spec",
+							"template",
+							"spec",
+							"volumes",
+						).Index(
+							j,
+						).Child(
+							"name",
+						),
+						v.Name,
+					),
+				)
 			}
 		}
 	}
@@ -343,7 +492,13 @@ func (r *reading) checkExclusive() field.ErrorList {
 			if r.js.Annotations[api.ExclusiveKey] == "" {
 				at = field.NewPath("spec", "replicatedJobs").Index(i).Child("template", "metadata", "annotations")
 			}
-			return field.ErrorList{field.Invalid(at.Key(api.ExclusiveKey), key, "it is the key of a label of nodes: "+strings.Join(wrong, ", "))}
+			return field.ErrorList{
+				field.Invalid(
+					at.Key(api.ExclusiveKey),
+					key,
+					"it is the key of a label of nodes: "+strings.Join(wrong, ", "),
+				),
+			}
 		}
 	}
 	return nil
@@ -356,7 +511,10 @@ func validateChange(was, is *api.JobSet) field.ErrorList {
 	var errs field.ErrorList
 	at := field.NewPath("spec")
 	if ptr.Deref(was.Spec.ManagedBy, "") != ptr.Deref(is.Spec.ManagedBy, "") {
-		errs = append(errs, field.Forbidden(at.Child("managedBy"), "it cannot be changed: delete the JobSet and create it anew"))
+		errs = append(
+			errs,
+			field.Forbidden(at.Child("managedBy"), "it cannot be changed: delete the JobSet and create it anew"),
+		)
 	}
 	a, b := &withDefaults(was).Spec, &withDefaults(is).Spec
 	if suspended(was) || suspended(is) {

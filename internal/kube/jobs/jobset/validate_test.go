@@ -116,7 +116,11 @@ func decodeWith(t *testing.T, metadata, spec string) *api.JobSet {
 func TestAccepted(t *testing.T) {
 	// js-NAME-0-0-abcde
 	for name, want := range map[string]int{strings.Repeat("w", 50): 0, strings.Repeat("w", 51): 1} {
-		if errs := jobset.Kind().Admission.Validate(decode(t, "replicatedJobs: [{name: "+name+", JOB}]")); len(errs) != want {
+		if errs := jobset.Kind().Admission.Validate(
+			decode(t, "replicatedJobs: [{name: "+name+", JOB}]"),
+		); len(
+			errs,
+		) != want {
 			t.Errorf("%d letters: %v", len(name), errs)
 		}
 	}
@@ -187,7 +191,14 @@ func TestChange(t *testing.T) {
 	if errs := jobset.Kind().Admission.ValidateChange(owned, more); len(errs) == 0 {
 		t.Error("a part of another job grows, which was admitted as it was")
 	}
-	was, is := decode(t, pair), decodeWith(t, "annotations: {alpha.jobset.sigs.k8s.io/exclusive-topology: a b}", pair)
+	was, is := decode(
+		t,
+		pair,
+	), decodeWith(
+		t,
+		"annotations: {alpha.jobset.sigs.k8s.io/exclusive-topology: a b}",
+		pair,
+	)
 	if errs := jobset.Kind().Admission.ValidateChange(was, is); len(errs) == 0 {
 		t.Error("it becomes one that nobody can stop")
 	}

@@ -21,10 +21,22 @@ func warnings(o jobs.Object, _ lifecycle.Policy) []string {
 		if key == "" {
 			continue
 		}
-		out := []string{fmt.Sprintf("annotation %s: Jobs that are queued prefer to be apart by %s, and are not kept waiting where they cannot be", api.ExclusiveKey, key)}
+		out := []string{
+			fmt.Sprintf(
+				"annotation %s: Jobs that are queued prefer to be apart by %s, and are not kept waiting where they cannot be",
+				api.ExclusiveKey,
+				key,
+			),
+		}
 		_, all := js.Annotations[api.NodeSelectorStrategyKey]
 		if _, one := x.Template.Annotations[api.NodeSelectorStrategyKey]; all || one {
-			out = append(out, fmt.Sprintf("annotation %s has no effect: Jobs are kept apart without labels of nodes", api.NodeSelectorStrategyKey))
+			out = append(
+				out,
+				fmt.Sprintf(
+					"annotation %s has no effect: Jobs are kept apart without labels of nodes",
+					api.NodeSelectorStrategyKey,
+				),
+			)
 		}
 		return out
 	}

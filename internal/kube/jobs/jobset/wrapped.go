@@ -17,8 +17,12 @@ import (
 // wrapped is what AppWrappers have to know of JobSets.
 func wrapped() *jobs.Wrapping {
 	return &jobs.Wrapping{
-		PodSets: wrappedPodSets, Outcome: jobs.ConditionsOutcome(api.JobSetCompleted, api.JobSetFailed), SameOutcome: jobs.OfBoth(sameConditions),
-		HeldBack: heldBack, Dropped: jobs.SuspendAndTTL("spec"), EndsOnce: wrappedEndsOnce,
+		PodSets:     wrappedPodSets,
+		Outcome:     jobs.ConditionsOutcome(api.JobSetCompleted, api.JobSetFailed),
+		SameOutcome: jobs.OfBoth(sameConditions),
+		HeldBack:    heldBack,
+		Dropped:     jobs.SuspendAndTTL("spec"),
+		EndsOnce:    wrappedEndsOnce,
 	}
 }
 
@@ -100,7 +104,10 @@ func heldBack(o map[string]any, path string) bool {
 		return false
 	}
 	for _, need := range needs {
-		i := slices.IndexFunc(roles, func(g map[string]any) bool { return jobs.Text(g, "name") == jobs.Text(need, "name") })
+		i := slices.IndexFunc(
+			roles,
+			func(g map[string]any) bool { return jobs.Text(g, "name") == jobs.Text(need, "name") },
+		)
 		if i >= 0 && !reached(o, roles[i], api.DependsOnStatus(jobs.Text(need, "status"))) {
 			return true
 		}

@@ -57,17 +57,83 @@ func TestHeldBack(t *testing.T) {
 		status []any
 		want   []bool // by group
 	}{
-		"no order":               {"all start at once", []any{group("a"), group("b")}, "", nil, []bool{false, false}},
-		"any order":              {"all start at once", []any{group("a"), group("b")}, "AnyOrder", nil, []bool{false, false}},
-		"in order, nobody ready": {"each waits for all before it", []any{group("a"), group("b"), group("c")}, "InOrder", nil, []bool{false, true, true}},
-		"in order, one ready":    {"the third waits for the second", []any{group("a"), group("b"), group("c")}, "InOrder", []any{says("a", 1, 0)}, []bool{false, false, true}},
-		"in order, one done":     {"a group that is done was ready", []any{group("a"), group("b")}, "InOrder", []any{says("x", 5, 5), says("a", 0, 1)}, []bool{false, false}},
-		"in order, only done":    {"JobSet leaves out what is 0", []any{group("a"), group("b")}, "InOrder", []any{map[string]any{"name": "a", "succeeded": int64(1)}}, []bool{false, false}},
-		"needs the first done":   {"ready is not enough", []any{group("a"), group("b", on("a", "Complete"))}, "", []any{says("a", 1, 0)}, []bool{false, true}},
-		"the first is done":      {"now it starts", []any{group("a"), group("b", on("a", "Complete"))}, "", []any{says("a", 0, 1)}, []bool{false, false}},
-		"needs a later one":      {"the order of the list is no order", []any{group("a", on("b", "Ready")), group("b")}, "", nil, []bool{true, false}},
-		"needs two":              {"both", []any{group("a"), group("b"), group("c", on("a", "Ready"), on("b", "Ready"))}, "", []any{says("a", 1, 0)}, []bool{false, false, true}},
-		"needs nobody there is":  {"JobSet refuses that, and no wait would help", []any{group("a"), group("b", on("x", "Ready"))}, "", nil, []bool{false, false}},
+		"no order": {
+			"all start at once",
+			[]any{group("a"), group("b")},
+			"",
+			nil,
+			[]bool{false, false},
+		},
+		"any order": {
+			"all start at once",
+			[]any{group("a"), group("b")},
+			"AnyOrder",
+			nil,
+			[]bool{false, false},
+		},
+		"in order, nobody ready": {
+			"each waits for all before it",
+			[]any{group("a"), group("b"), group("c")},
+			"InOrder",
+			nil,
+			[]bool{false, true, true},
+		},
+		"in order, one ready": {
+			"the third waits for the second",
+			[]any{group("a"), group("b"), group("c")},
+			"InOrder",
+			[]any{says("a", 1, 0)},
+			[]bool{false, false, true},
+		},
+		"in order, one done": {
+			"a group that is done was ready",
+			[]any{group("a"), group("b")},
+			"InOrder",
+			[]any{says("x", 5, 5), says("a", 0, 1)},
+			[]bool{false, false},
+		},
+		"in order, only done": {
+			"JobSet leaves out what is 0",
+			[]any{group("a"), group("b")},
+			"InOrder",
+			[]any{map[string]any{"name": "a", "succeeded": int64(1)}},
+			[]bool{false, false},
+		},
+		"needs the first done": {
+			"ready is not enough",
+			[]any{group("a"), group("b", on("a", "Complete"))},
+			"",
+			[]any{says("a", 1, 0)},
+			[]bool{false, true},
+		},
+		"the first is done": {
+			"now it starts",
+			[]any{group("a"), group("b", on("a", "Complete"))},
+			"",
+			[]any{says("a", 0, 1)},
+			[]bool{false, false},
+		},
+		"needs a later one": {
+			"the order of the list is no order",
+			[]any{group("a", on("b", "Ready")), group("b")},
+			"",
+			nil,
+			[]bool{true, false},
+		},
+		"needs two": {
+			"both",
+			[]any{group("a"), group("b"), group("c", on("a", "Ready"), on("b", "Ready"))},
+			"",
+			[]any{says("a", 1, 0)},
+			[]bool{false, false, true},
+		},
+		"needs nobody there is": {
+			"JobSet refuses that, and no wait would help",
+			[]any{group("a"), group("b", on("x", "Ready"))},
+			"",
+			nil,
+			[]bool{false, false},
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +144,10 @@ func TestHeldBack(t *testing.T) {
 			o := map[string]any{"spec": spec, "status": map[string]any{"replicatedJobsStatus": tc.status}}
 			var got []bool
 			for i := range tc.groups {
-				got = append(got, heldBack(o, "template.spec.replicatedJobs["+string(rune('0'+i))+"].template.spec.template"))
+				got = append(
+					got,
+					heldBack(o, "template.spec.replicatedJobs["+string(rune('0'+i))+"].template.spec.template"),
+				)
 			}
 			if d := cmp.Diff(tc.want, got); d != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.why, d)

@@ -64,16 +64,31 @@ func (a adapter) Read(o jobs.Object) (jobs.Facts, error) {
 	}
 	r := a.read(j)
 	if errs := a.check(r); len(errs) > 0 {
-		return jobs.Facts{}, fmt.Errorf("read %s %s/%s: %w", a.Kind, j.GetNamespace(), j.GetName(), errs.ToAggregate())
+		return jobs.Facts{}, fmt.Errorf(
+			"read %s %s/%s: %w",
+			a.Kind,
+			j.GetNamespace(),
+			j.GetName(),
+			errs.ToAggregate(),
+		)
 	}
 	state := j.State()
-	facts := jobs.Facts{Suspended: suspended(j), Finished: finished(state), EndsOnce: true, Active: active(state), Ready: a.ready(r, state)}
+	facts := jobs.Facts{
+		Suspended: suspended(j),
+		Finished:  finished(state),
+		EndsOnce:  true,
+		Active:    active(state),
+		Ready:     a.ready(r, state),
+	}
 	for i := range r.Roles {
 		x := &r.Roles[i]
 		set := kueue.PodSet{Name: kueue.PodSetReference(podSet(x.Name)), Count: x.Count, Template: x.Spec.Template}
 		facts.PodSets = append(facts.PodSets, set)
 		if s := state.ReplicaStatuses[x.Name]; s != nil && s.Succeeded > 0 && !facts.Suspended {
-			facts.Reclaimable = append(facts.Reclaimable, kueue.ReclaimablePod{Name: set.Name, Count: min(s.Succeeded, x.Count)})
+			facts.Reclaimable = append(
+				facts.Reclaimable,
+				kueue.ReclaimablePod{Name: set.Name, Count: min(s.Succeeded, x.Count)},
+			)
 		}
 	}
 	if len(facts.PodSets) > 0 {
@@ -181,7 +196,14 @@ func (a adapter) Start(o jobs.Object, infos []jobs.PodSetInfo) (jobs.Object, err
 	}
 	r := a.read(j)
 	if len(infos) != len(r.Roles) {
-		return nil, fmt.Errorf("start %s %s/%s: its admission has %d pod sets, and it has %d", a.Kind, j.GetNamespace(), j.GetName(), len(infos), len(r.Roles))
+		return nil, fmt.Errorf(
+			"start %s %s/%s: its admission has %d pod sets, and it has %d",
+			a.Kind,
+			j.GetNamespace(),
+			j.GetName(),
+			len(infos),
+			len(r.Roles),
+		)
 	}
 	for i := range r.Roles {
 		t := &r.Roles[i].Spec.Template
@@ -194,7 +216,14 @@ func (a adapter) Start(o jobs.Object, infos []jobs.PodSetInfo) (jobs.Object, err
 			{"nodeSelector", t.Spec.NodeSelector, infos[i].NodeSelector},
 		} {
 			if err := jobs.Merge(m.what, &m.have, m.add); err != nil {
-				return nil, fmt.Errorf("start %s %s/%s: role %s: %w", a.Kind, j.GetNamespace(), j.GetName(), r.Roles[i].key, err)
+				return nil, fmt.Errorf(
+					"start %s %s/%s: role %s: %w",
+					a.Kind,
+					j.GetNamespace(),
+					j.GetName(),
+					r.Roles[i].key,
+					err,
+				)
 			}
 		}
 	}

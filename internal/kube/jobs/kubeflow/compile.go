@@ -23,7 +23,13 @@ func (v *Variant) compile(j api.Job) (*jobs.Plan, error) {
 		return nil, fmt.Errorf("plan %s %s/%s: %w", v.Kind, j.GetNamespace(), j.GetName(), errs.ToAggregate())
 	}
 	policy := r.Job.Policy()
-	p := &jobs.Plan{Plan: podplan.Plan{Suspended: suspended(j), Retries: policy.BackoffLimit, CleanUp: cleanUp(policy.CleanPodPolicy)}}
+	p := &jobs.Plan{
+		Plan: podplan.Plan{
+			Suspended: suspended(j),
+			Retries:   policy.BackoffLimit,
+			CleanUp:   cleanUp(policy.CleanPodPolicy),
+		},
+	}
 	if s := policy.ActiveDeadlineSeconds; s != nil {
 		p.Deadline = seconds(*s)
 	}
@@ -115,7 +121,10 @@ func (v *Variant) ports(x *Replicas) []podplan.Port {
 		if cmp.Or(p.Protocol, corev1.ProtocolTCP) != corev1.ProtocolTCP {
 			continue
 		}
-		out = append(out, podplan.Port{Name: cmp.Or(p.Name, "port-"+strconv.Itoa(int(p.ContainerPort))), Port: p.ContainerPort})
+		out = append(
+			out,
+			podplan.Port{Name: cmp.Or(p.Name, "port-"+strconv.Itoa(int(p.ContainerPort))), Port: p.ContainerPort},
+		)
 	}
 	return out
 }
@@ -193,5 +202,8 @@ func CheckLength(r *Reading, name string, besides int, all ...*Replicas) field.E
 		return nil
 	}
 	return field.ErrorList{field.Invalid(field.NewPath("spec", r.variant.Field), r.Total(), fmt.Sprintf(
-		"the variable %s, which lists them, would be longer than the %d bytes that a process can be given: use fewer replicas or shorter names", name, longestVar))}
+		"the variable %s, which lists them, would be longer than the %d bytes that a process can be given: use fewer replicas or shorter names",
+		name,
+		longestVar,
+	))}
 }

@@ -25,7 +25,13 @@ func pods(t *testing.T, v variant, spec string) string {
 	var b strings.Builder
 	for i := range p.Roles {
 		for index := range p.Roles[i].Count {
-			pod, err := p.Pod(j, v.kind.GVK(), podplan.Member{Role: p.Roles[i].Name, Index: index}, &podplan.Memory{}, nil)
+			pod, err := p.Pod(
+				j,
+				v.kind.GVK(),
+				podplan.Member{Role: p.Roles[i].Name, Index: index},
+				&podplan.Memory{},
+				nil,
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -56,8 +62,10 @@ func pods(t *testing.T, v variant, spec string) string {
 func TestContracts(t *testing.T) {
 	cases := map[string]struct{ why, kind, spec, want string }{
 		"torch": {
-			"a script of torch.distributed, or torchrun, with a master", "PyTorchJob",
-			"nprocPerNode: '4', ROLES: {Master: {POD}, Worker: {replicas: 2, template: {spec: {containers: [{name: side}, {name: pytorch, env: [{name: RANK, value: mine}]}]}}}}", `
+			"a script of torch.distributed, or torchrun, with a master",
+			"PyTorchJob",
+			"nprocPerNode: '4', ROLES: {Master: {POD}, Worker: {replicas: 2, template: {spec: {containers: [{name: side}, {name: pytorch, env: [{name: RANK, value: mine}]}]}}}}",
+			`
 a-master-0 pytorch: PYTHONUNBUFFERED=1 PET_NPROC_PER_NODE=4 MASTER_PORT=23456 PET_MASTER_PORT=23456 MASTER_ADDR=a-master-0 PET_MASTER_ADDR=a-master-0 WORLD_SIZE=12 RANK=0 PET_NODE_RANK=0 PET_NNODES=3
 a-worker-0 side: PYTHONUNBUFFERED=1 PET_NPROC_PER_NODE=4 MASTER_PORT=23456 PET_MASTER_PORT=23456 MASTER_ADDR=a-master-0 PET_MASTER_ADDR=a-master-0 WORLD_SIZE=12 RANK=1 PET_NODE_RANK=1 PET_NNODES=3
 a-worker-0 pytorch: RANK=mine PYTHONUNBUFFERED=1 PET_NPROC_PER_NODE=4 MASTER_PORT=23456 PET_MASTER_PORT=23456 MASTER_ADDR=a-master-0 PET_MASTER_ADDR=a-master-0 WORLD_SIZE=12 PET_NODE_RANK=1 PET_NNODES=3
@@ -67,8 +75,10 @@ ends with master
 `,
 		},
 		"torch, auto": {
-			"how many processes there are is found out by torchrun: one counts for each pod", "PyTorchJob",
-			"ROLES: {Master: {template: {spec: {containers: [{name: pytorch, ports: [{name: pytorchjob-port, containerPort: 29500}]}]}}}}", `
+			"how many processes there are is found out by torchrun: one counts for each pod",
+			"PyTorchJob",
+			"ROLES: {Master: {template: {spec: {containers: [{name: pytorch, ports: [{name: pytorchjob-port, containerPort: 29500}]}]}}}}",
+			`
 a-master-0 pytorch: PYTHONUNBUFFERED=1 PET_NPROC_PER_NODE=auto MASTER_PORT=29500 PET_MASTER_PORT=29500 MASTER_ADDR=a-master-0 PET_MASTER_ADDR=a-master-0 WORLD_SIZE=1 RANK=0 PET_NODE_RANK=0 PET_NNODES=1
 ends with master
 `,
@@ -89,15 +99,19 @@ ends with worker any 1
 `,
 		},
 		"torch, etcd": {
-			"everything that the policy can say", "PyTorchJob",
-			"elasticPolicy: {nProcPerNode: 2, rdzvBackend: etcd-v2, rdzvHost: etcd.b, rdzvPort: 2379, rdzvId: r, rdzvConf: [{key: k, value: v}, {key: l, value: w}], standalone: true}, ROLES: {Worker: {POD}}", `
+			"everything that the policy can say",
+			"PyTorchJob",
+			"elasticPolicy: {nProcPerNode: 2, rdzvBackend: etcd-v2, rdzvHost: etcd.b, rdzvPort: 2379, rdzvId: r, rdzvConf: [{key: k, value: v}, {key: l, value: w}], standalone: true}, ROLES: {Worker: {POD}}",
+			`
 a-worker-0 pytorch: PYTHONUNBUFFERED=1 PET_NPROC_PER_NODE=2 PET_RDZV_ENDPOINT=etcd.b:2379 PET_RDZV_BACKEND=etcd-v2 PET_NNODES=1:1 PET_RDZV_ID=r PET_RDZV_CONF=k=v,l=w PET_STANDALONE=
 ends with worker any 1
 `,
 		},
 		"tensorflow": {
-			"one container is told; an evaluator knows the cluster and is none of it", "TFJob",
-			"ROLES: {PS: {POD}, Worker: {replicas: 2, template: {spec: {containers: [{name: tensorflow}, {name: side}]}}}, Evaluator: {POD}}", `
+			"one container is told; an evaluator knows the cluster and is none of it",
+			"TFJob",
+			"ROLES: {PS: {POD}, Worker: {replicas: 2, template: {spec: {containers: [{name: tensorflow}, {name: side}]}}}, Evaluator: {POD}}",
+			`
 a-ps-0 tensorflow: TF_CONFIG={"cluster":{"ps":["a-ps-0.b.svc:2222"],"worker":["a-worker-0.b.svc:2222","a-worker-1.b.svc:2222"]},"task":{"type":"ps","index":0},"environment":"cloud"}
 a-worker-0 tensorflow: TF_CONFIG={"cluster":{"ps":["a-ps-0.b.svc:2222"],"worker":["a-worker-0.b.svc:2222","a-worker-1.b.svc:2222"]},"task":{"type":"worker","index":0},"environment":"cloud"}
 a-worker-0 side:
@@ -107,17 +121,33 @@ a-evaluator-0 tensorflow: TF_CONFIG={"cluster":{"ps":["a-ps-0.b.svc:2222"],"work
 ends with worker 0
 `,
 		},
-		"tensorflow, alone":       {"nobody is there to be told of", "TFJob", "ROLES: {Worker: {POD}}", "\na-worker-0 tensorflow:\nends with worker 0\n"},
-		"tensorflow, all workers": {"the first is not enough", "TFJob", "successPolicy: AllWorkers, ROLES: {Worker: {POD}}", "\na-worker-0 tensorflow:\nends with worker\n"},
+		"tensorflow, alone": {
+			"nobody is there to be told of",
+			"TFJob",
+			"ROLES: {Worker: {POD}}",
+			"\na-worker-0 tensorflow:\nends with worker 0\n",
+		},
+		"tensorflow, all workers": {
+			"the first is not enough",
+			"TFJob",
+			"successPolicy: AllWorkers, ROLES: {Worker: {POD}}",
+			"\na-worker-0 tensorflow:\nends with worker\n",
+		},
 		"tensorflow, chief": {
-			"it decides, under each of its names", "TFJob", "successPolicy: AllWorkers, ROLES: {chief: {POD}, Worker: {POD}}", `
+			"it decides, under each of its names",
+			"TFJob",
+			"successPolicy: AllWorkers, ROLES: {chief: {POD}, Worker: {POD}}",
+			`
 a-chief-0 tensorflow: TF_CONFIG={"cluster":{"chief":["a-chief-0.b.svc:2222"],"worker":["a-worker-0.b.svc:2222"]},"task":{"type":"chief","index":0},"environment":"cloud"}
 a-worker-0 tensorflow: TF_CONFIG={"cluster":{"chief":["a-chief-0.b.svc:2222"],"worker":["a-worker-0.b.svc:2222"]},"task":{"type":"worker","index":0},"environment":"cloud"}
 ends with chief
 `,
 		},
 		"tensorflow, dynamic": {
-			"a worker knows itself and the servers, a server itself", "TFJob", "enableDynamicWorker: true, ROLES: {PS: {POD}, Worker: {replicas: 2, POD}}", `
+			"a worker knows itself and the servers, a server itself",
+			"TFJob",
+			"enableDynamicWorker: true, ROLES: {PS: {POD}, Worker: {replicas: 2, POD}}",
+			`
 a-ps-0 tensorflow: TF_CONFIG={"sparseCluster":{"worker":{},"ps":["a-ps-0.b.svc:2222"]},"task":{"type":"ps","index":0}}
 a-worker-0 tensorflow: TF_CONFIG={"sparseCluster":{"worker":{"0":"a-worker-0.b.svc:2222"},"ps":["a-ps-0.b.svc:2222"]},"task":{"type":"worker","index":0}}
 a-worker-1 tensorflow: TF_CONFIG={"sparseCluster":{"worker":{"1":"a-worker-1.b.svc:2222"},"ps":["a-ps-0.b.svc:2222"]},"task":{"type":"worker","index":1}}
@@ -132,9 +162,17 @@ a-worker-1 xgboost: MASTER_PORT=9999 MASTER_ADDR=a-master-0 WORLD_SIZE=3 RANK=2 
 ends with master
 `,
 		},
-		"xgboost, alone": {"there are no workers to list", "XGBoostJob", "ROLES: {Master: {POD}}", "\na-master-0 xgboost: MASTER_PORT=9999 MASTER_ADDR=a-master-0 WORLD_SIZE=1 RANK=0 PYTHONUNBUFFERED=1\nends with master\n"},
+		"xgboost, alone": {
+			"there are no workers to list",
+			"XGBoostJob",
+			"ROLES: {Master: {POD}}",
+			"\na-master-0 xgboost: MASTER_PORT=9999 MASTER_ADDR=a-master-0 WORLD_SIZE=1 RANK=0 PYTHONUNBUFFERED=1\nends with master\n",
+		},
 		"paddle": {
-			"the first recognizes the meeting point by its own address", "PaddleJob", "ROLES: {Worker: {replicas: 2, POD}}", `
+			"the first recognizes the meeting point by its own address",
+			"PaddleJob",
+			"ROLES: {Worker: {replicas: 2, POD}}",
+			`
 a-worker-0 paddle: POD_IP_DUMMY=<status.podIP> PADDLE_MASTER=$(POD_IP_DUMMY):36543 PYTHONUNBUFFERED=1 PADDLE_JOB_ID=a PADDLE_NNODES=2
 a-worker-1 paddle: PYTHONUNBUFFERED=1 PADDLE_JOB_ID=a PADDLE_NNODES=2 PADDLE_MASTER=a-worker-0:36543
 ends with worker
@@ -149,7 +187,9 @@ ends with master
 `,
 		},
 		"paddle, own": {
-			"what the author wrote stays", "PaddleJob", "ROLES: {Worker: {template: {spec: {containers: [{name: paddle, env: [{name: PADDLE_MASTER, value: mine}]}]}}}}",
+			"what the author wrote stays",
+			"PaddleJob",
+			"ROLES: {Worker: {template: {spec: {containers: [{name: paddle, env: [{name: PADDLE_MASTER, value: mine}]}]}}}}",
 			"\na-worker-0 paddle: PADDLE_MASTER=mine PYTHONUNBUFFERED=1 PADDLE_JOB_ID=a PADDLE_NNODES=1\nends with worker\n",
 		},
 		"jax": {
@@ -200,7 +240,8 @@ func TestTFConfigIsJSON(t *testing.T) {
 			if self := fmt.Sprintf("a-%s-%d ", read.Task.Type, read.Task.Index); !strings.HasPrefix(line, self) {
 				t.Errorf("a pod believes that it is %s: %s", self, line)
 			}
-			if all := read.Cluster[read.Task.Type]; all != nil && !strings.HasPrefix(all[read.Task.Index], fmt.Sprintf("a-%s-%d.", read.Task.Type, read.Task.Index)) {
+			if all := read.Cluster[read.Task.Type]; all != nil &&
+				!strings.HasPrefix(all[read.Task.Index], fmt.Sprintf("a-%s-%d.", read.Task.Type, read.Task.Index)) {
 				t.Errorf("it is not where the others look for it: %s", line)
 			}
 		}
@@ -210,34 +251,196 @@ func TestTFConfigIsJSON(t *testing.T) {
 // TestRules are those that only one kind has.
 func TestRules(t *testing.T) {
 	cases := map[string]struct{ why, kind, spec, field, cure string }{
-		"TwoMasters":      {"there is one", "PyTorchJob", "ROLES: {Master: {replicas: 2, POD}}", "spec.ROLES.Master.replicas", "use 1: there is one Master, and further pods are of the role Worker"},
-		"NoMaster":        {"a role of none", "PyTorchJob", "ROLES: {Master: {replicas: 0, POD}, Worker: {POD}}", "spec.ROLES.Master.replicas", "use 1"},
-		"NoWorker":        {"a master alone, with a role that is empty, is what generators write", "PyTorchJob", "ROLES: {Master: {POD}, Worker: {replicas: 0, POD}}", "", ""},
-		"Nobody":          {"nothing would run", "PyTorchJob", "ROLES: {Worker: {replicas: 0, POD}}", "spec.ROLES", "from 1"},
-		"Bounds":          {"", "PyTorchJob", "elasticPolicy: {minReplicas: 3, maxReplicas: 2}, ROLES: {Worker: {POD}}", "spec.elasticPolicy.minReplicas", "use at most 2"},
-		"ElasticAlone":    {"of whom", "PyTorchJob", "elasticPolicy: {minReplicas: 1}, ROLES: {Master: {POD}}", "spec.elasticPolicy", "add the role Worker"},
-		"LeastZero":       {"torchrun waits for at least one", "PyTorchJob", "elasticPolicy: {minReplicas: 0}, ROLES: {Worker: {POD}}", "spec.elasticPolicy.minReplicas", "from 1"},
-		"MostIsWorkers":   {"what is left out is what there is", "PyTorchJob", "elasticPolicy: {minReplicas: 2}, ROLES: {Worker: {POD}}", "", ""},
-		"TwoProcesses":    {"which of them", "PyTorchJob", "nprocPerNode: '2', elasticPolicy: {nProcPerNode: 2}, ROLES: {Worker: {POD}}", "spec.elasticPolicy.nProcPerNode", "keep one"},
-		"Processes":       {"none would work", "PyTorchJob", "nprocPerNode: '0', ROLES: {Worker: {POD}}", "spec.nprocPerNode", "auto"},
-		"OldProcesses":    {"none would work", "PyTorchJob", "elasticPolicy: {nProcPerNode: 0}, ROLES: {Worker: {POD}}", "spec.elasticPolicy.nProcPerNode", "from 1"},
-		"OtherProcesses":  {"torch knows devices that we do not", "PyTorchJob", "nprocPerNode: xpu, ROLES: {Worker: {POD}}", "", ""},
-		"RendezvousPort":  {"there is none", "PyTorchJob", "elasticPolicy: {rdzvPort: 0}, ROLES: {Worker: {POD}}", "spec.elasticPolicy.rdzvPort", "65535"},
-		"Backend":         {"torch knows three", "PyTorchJob", "elasticPolicy: {rdzvBackend: zoo}, ROLES: {Worker: {POD}}", "spec.elasticPolicy.rdzvBackend", "c10d"},
-		"GrowingName":     {"the last worker of all that there may be has the longest name", "PyTorchJob", "elasticPolicy: {maxReplicas: 100000}, ROLES: {Worker: {POD}}", "metadata.name", "-worker-99999"},
-		"TwoChiefs":       {"which of them", "TFJob", "ROLES: {Chief: {POD}, Master: {POD}}", "spec.ROLES.Master", "older name of Chief"},
-		"ChiefTwice":      {"one decides", "TFJob", "ROLES: {Chief: {replicas: 2, POD}}", "spec.ROLES.Chief.replicas", "use 1"},
-		"OnlyServers":     {"they never end", "TFJob", "ROLES: {PS: {POD}}", "spec.ROLES.Worker", "add one"},
-		"Success":         {"there is one besides the default", "TFJob", "successPolicy: Most, ROLES: {Worker: {POD}}", "spec.successPolicy", "AllWorkers"},
-		"TooLong":         {"no process can be told so much", "TFJob", "ROLES: {Worker: {replicas: 100000, POD}}", "spec.ROLES", "TF_CONFIG"},
-		"DynamicShort":    {"no worker is told of the others", "TFJob", "enableDynamicWorker: true, ROLES: {PS: {POD}, Worker: {replicas: 100000, POD}}", "", ""},
-		"NoBoostMaster":   {"the others look for it", "XGBoostJob", "ROLES: {Worker: {POD}}", "spec.ROLES.Master", "has one"},
-		"TwoBoostMasters": {"it is one", "XGBoostJob", "ROLES: {Master: {replicas: 2, POD}}", "spec.ROLES.Master.replicas", "use 1"},
-		"BoostTooLong":    {"no process can be told so much", "XGBoostJob", "ROLES: {Master: {POD}, Worker: {replicas: 100000, POD}}", "spec.ROLES", "WORKER_ADDRS"},
-		"PaddleServers":   {"there may be several", "PaddleJob", "ROLES: {Master: {replicas: 2, POD}, Worker: {POD}}", "", ""},
-		"PaddleBounds":    {"", "PaddleJob", "elasticPolicy: {minReplicas: 3, maxReplicas: 2}, ROLES: {Worker: {POD}}", "spec.elasticPolicy.minReplicas", "use at most 2"},
-		"NoProcess":       {"nobody coordinates", "JAXJob", "ROLES: {Worker: {replicas: 0, POD}}", "spec.ROLES.Worker.replicas", "at least 1"},
-		"JAXMaster":       {"it has none", "JAXJob", "ROLES: {Master: {POD}, Worker: {POD}}", "spec.ROLES.Master", `supported values: "Worker"`},
+		"TwoMasters": {
+			"there is one",
+			"PyTorchJob",
+			"ROLES: {Master: {replicas: 2, POD}}",
+			"spec.ROLES.Master.replicas",
+			"use 1: there is one Master, and further pods are of the role Worker",
+		},
+		"NoMaster": {
+			"a role of none",
+			"PyTorchJob",
+			"ROLES: {Master: {replicas: 0, POD}, Worker: {POD}}",
+			"spec.ROLES.Master.replicas",
+			"use 1",
+		},
+		"NoWorker": {
+			"a master alone, with a role that is empty, is what generators write",
+			"PyTorchJob",
+			"ROLES: {Master: {POD}, Worker: {replicas: 0, POD}}",
+			"",
+			"",
+		},
+		"Nobody": {
+			"nothing would run",
+			"PyTorchJob",
+			"ROLES: {Worker: {replicas: 0, POD}}",
+			"spec.ROLES",
+			"from 1",
+		},
+		"Bounds": {
+			"",
+			"PyTorchJob",
+			"elasticPolicy: {minReplicas: 3, maxReplicas: 2}, ROLES: {Worker: {POD}}",
+			"spec.elasticPolicy.minReplicas",
+			"use at most 2",
+		},
+		"ElasticAlone": {
+			"of whom",
+			"PyTorchJob",
+			"elasticPolicy: {minReplicas: 1}, ROLES: {Master: {POD}}",
+			"spec.elasticPolicy",
+			"add the role Worker",
+		},
+		"LeastZero": {
+			"torchrun waits for at least one",
+			"PyTorchJob",
+			"elasticPolicy: {minReplicas: 0}, ROLES: {Worker: {POD}}",
+			"spec.elasticPolicy.minReplicas",
+			"from 1",
+		},
+		"MostIsWorkers": {
+			"what is left out is what there is",
+			"PyTorchJob",
+			"elasticPolicy: {minReplicas: 2}, ROLES: {Worker: {POD}}",
+			"",
+			"",
+		},
+		"TwoProcesses": {
+			"which of them",
+			"PyTorchJob",
+			"nprocPerNode: '2', elasticPolicy: {nProcPerNode: 2}, ROLES: {Worker: {POD}}",
+			"spec.elasticPolicy.nProcPerNode",
+			"keep one",
+		},
+		"Processes": {
+			"none would work",
+			"PyTorchJob",
+			"nprocPerNode: '0', ROLES: {Worker: {POD}}",
+			"spec.nprocPerNode",
+			"auto",
+		},
+		"OldProcesses": {
+			"none would work",
+			"PyTorchJob",
+			"elasticPolicy: {nProcPerNode: 0}, ROLES: {Worker: {POD}}",
+			"spec.elasticPolicy.nProcPerNode",
+			"from 1",
+		},
+		"OtherProcesses": {
+			"torch knows devices that we do not",
+			"PyTorchJob",
+			"nprocPerNode: xpu, ROLES: {Worker: {POD}}",
+			"",
+			"",
+		},
+		"RendezvousPort": {
+			"there is none",
+			"PyTorchJob",
+			"elasticPolicy: {rdzvPort: 0}, ROLES: {Worker: {POD}}",
+			"spec.elasticPolicy.rdzvPort",
+			"65535",
+		},
+		"Backend": {
+			"torch knows three",
+			"PyTorchJob",
+			"elasticPolicy: {rdzvBackend: zoo}, ROLES: {Worker: {POD}}",
+			"spec.elasticPolicy.rdzvBackend",
+			"c10d",
+		},
+		"GrowingName": {
+			"the last worker of all that there may be has the longest name",
+			"PyTorchJob",
+			"elasticPolicy: {maxReplicas: 100000}, ROLES: {Worker: {POD}}",
+			"metadata.name",
+			"-worker-99999",
+		},
+		"TwoChiefs": {
+			"which of them",
+			"TFJob",
+			"ROLES: {Chief: {POD}, Master: {POD}}",
+			"spec.ROLES.Master",
+			"older name of Chief",
+		},
+		"ChiefTwice": {
+			"one decides",
+			"TFJob",
+			"ROLES: {Chief: {replicas: 2, POD}}",
+			"spec.ROLES.Chief.replicas",
+			"use 1",
+		},
+		"OnlyServers": {"they never end", "TFJob", "ROLES: {PS: {POD}}", "spec.ROLES.Worker", "add one"},
+		"Success": {
+			"there is one besides the default",
+			"TFJob",
+			"successPolicy: Most, ROLES: {Worker: {POD}}",
+			"spec.successPolicy",
+			"AllWorkers",
+		},
+		"TooLong": {
+			"no process can be told so much",
+			"TFJob",
+			"ROLES: {Worker: {replicas: 100000, POD}}",
+			"spec.ROLES",
+			"TF_CONFIG",
+		},
+		"DynamicShort": {
+			"no worker is told of the others",
+			"TFJob",
+			"enableDynamicWorker: true, ROLES: {PS: {POD}, Worker: {replicas: 100000, POD}}",
+			"",
+			"",
+		},
+		"NoBoostMaster": {
+			"the others look for it",
+			"XGBoostJob",
+			"ROLES: {Worker: {POD}}",
+			"spec.ROLES.Master",
+			"has one",
+		},
+		"TwoBoostMasters": {
+			"it is one",
+			"XGBoostJob",
+			"ROLES: {Master: {replicas: 2, POD}}",
+			"spec.ROLES.Master.replicas",
+			"use 1",
+		},
+		"BoostTooLong": {
+			"no process can be told so much",
+			"XGBoostJob",
+			"ROLES: {Master: {POD}, Worker: {replicas: 100000, POD}}",
+			"spec.ROLES",
+			"WORKER_ADDRS",
+		},
+		"PaddleServers": {
+			"there may be several",
+			"PaddleJob",
+			"ROLES: {Master: {replicas: 2, POD}, Worker: {POD}}",
+			"",
+			"",
+		},
+		"PaddleBounds": {
+			"",
+			"PaddleJob",
+			"elasticPolicy: {minReplicas: 3, maxReplicas: 2}, ROLES: {Worker: {POD}}",
+			"spec.elasticPolicy.minReplicas",
+			"use at most 2",
+		},
+		"NoProcess": {
+			"nobody coordinates",
+			"JAXJob",
+			"ROLES: {Worker: {replicas: 0, POD}}",
+			"spec.ROLES.Worker.replicas",
+			"at least 1",
+		},
+		"JAXMaster": {
+			"it has none",
+			"JAXJob",
+			"ROLES: {Master: {POD}, Worker: {POD}}",
+			"spec.ROLES.Master",
+			`supported values: "Worker"`,
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -276,13 +479,26 @@ func TestAutoscaler(t *testing.T) {
 	cases := map[string]struct{ why, policy, want string }{
 		"none":    {"it is not elastic", "", ""},
 		"by hand": {"nobody says by what", "elasticPolicy: {minReplicas: 1, maxReplicas: 3}, ", ""},
-		"metrics": {"within the bounds that it says", "elasticPolicy: {minReplicas: 2, maxReplicas: 5, metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 80}}}]}, ", "PyTorchJob kubeflow.org/v1 j 2 5 1"},
-		"default": {"between what there is and what there is", "elasticPolicy: {metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 80}}}]}, ", "PyTorchJob kubeflow.org/v1 j 3 3 1"},
+		"metrics": {
+			"within the bounds that it says",
+			"elasticPolicy: {minReplicas: 2, maxReplicas: 5, metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 80}}}]}, ",
+			"PyTorchJob kubeflow.org/v1 j 2 5 1",
+		},
+		"default": {
+			"between what there is and what there is",
+			"elasticPolicy: {metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 80}}}]}, ",
+			"PyTorchJob kubeflow.org/v1 j 3 3 1",
+		},
 	}
 	k := pytorchjob.Kind()
 	for name, tc := range cases {
 		o := k.New()
-		if err := yaml.Unmarshal([]byte("{metadata: {name: j}, spec: {"+tc.policy+"pytorchReplicaSpecs: {Worker: {replicas: 3, template: {spec: {containers: [{name: pytorch, image: i}]}}}}}}"), o); err != nil {
+		if err := yaml.Unmarshal(
+			[]byte(
+				"{metadata: {name: j}, spec: {"+tc.policy+"pytorchReplicaSpecs: {Worker: {replicas: 3, template: {spec: {containers: [{name: pytorch, image: i}]}}}}}}",
+			),
+			o,
+		); err != nil {
 			t.Fatal(err)
 		}
 		all, err := k.Running.Operated.Artifacts(o, nil, nil)
@@ -293,7 +509,19 @@ func TestAutoscaler(t *testing.T) {
 		for _, a := range all {
 			h, _ := a.Object.(*autoscalingv2.HorizontalPodAutoscaler)
 			to := h.Spec.ScaleTargetRef
-			got += fmt.Sprint(to.Kind, " ", to.APIVersion, " ", to.Name, " ", *h.Spec.MinReplicas, " ", h.Spec.MaxReplicas, " ", len(h.Spec.Metrics))
+			got += fmt.Sprint(
+				to.Kind,
+				" ",
+				to.APIVersion,
+				" ",
+				to.Name,
+				" ",
+				*h.Spec.MinReplicas,
+				" ",
+				h.Spec.MaxReplicas,
+				" ",
+				len(h.Spec.Metrics),
+			)
 			if h.Name != "j" || a.Stays {
 				t.Errorf("%s: it is called %s, and stays: %v", name, h.Name, a.Stays)
 			}

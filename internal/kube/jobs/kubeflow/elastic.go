@@ -50,7 +50,9 @@ func (v *Variant) checkBounds(r *Reading) field.ErrorList {
 	}
 	at := field.NewPath("spec", "elasticPolicy")
 	if r.Role(api.RoleWorker) == nil {
-		return field.ErrorList{field.Forbidden(at, "it is about the number of workers: add the role Worker, or remove it")}
+		return field.ErrorList{
+			field.Forbidden(at, "it is about the number of workers: add the role Worker, or remove it"),
+		}
 	}
 	var errs field.ErrorList
 	for _, bound := range []struct {
@@ -58,11 +60,21 @@ func (v *Variant) checkBounds(r *Reading) field.ErrorList {
 		n    int32
 	}{{"minReplicas", **b.Least}, {"maxReplicas", **b.Most}} {
 		if bound.n < 1 || bound.n > mostPods {
-			errs = append(errs, field.Invalid(at.Child(bound.name), bound.n, fmt.Sprintf("use a number from 1 to %d", mostPods)))
+			errs = append(
+				errs,
+				field.Invalid(at.Child(bound.name), bound.n, fmt.Sprintf("use a number from 1 to %d", mostPods)),
+			)
 		}
 	}
 	if **b.Least > **b.Most {
-		errs = append(errs, field.Invalid(at.Child("minReplicas"), **b.Least, fmt.Sprintf("use at most %d, which is maxReplicas", **b.Most)))
+		errs = append(
+			errs,
+			field.Invalid(
+				at.Child("minReplicas"),
+				**b.Least,
+				fmt.Sprintf("use at most %d, which is maxReplicas", **b.Most),
+			),
+		)
 	}
 	return errs
 }
@@ -76,10 +88,19 @@ func (v *Variant) artifacts(j api.Job) ([]jobs.Artifact, error) {
 		return nil, nil
 	}
 	return []jobs.Artifact{{Object: &autoscalingv2.HorizontalPodAutoscaler{
-		ObjectMeta: metav1.ObjectMeta{Name: j.GetName(), Labels: map[string]string{api.JobNameLabel: j.GetName(), api.OperatorNameLabel: v.operator()}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:   j.GetName(),
+			Labels: map[string]string{api.JobNameLabel: j.GetName(), api.OperatorNameLabel: v.operator()},
+		},
 		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
-			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: v.gvk().GroupVersion().String(), Kind: v.Kind, Name: j.GetName()},
-			MinReplicas:    *b.Least, MaxReplicas: **b.Most, Metrics: b.Metrics,
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{
+				APIVersion: v.gvk().GroupVersion().String(),
+				Kind:       v.Kind,
+				Name:       j.GetName(),
+			},
+			MinReplicas: *b.Least,
+			MaxReplicas: **b.Most,
+			Metrics:     b.Metrics,
 		},
 	}}}, nil
 }

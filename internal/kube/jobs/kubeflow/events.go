@@ -25,7 +25,14 @@ func tells(was, is jobs.Object) []jobs.Event {
 		if same || c.Status != corev1.ConditionTrue && c.Type != api.JobSuspended {
 			continue
 		}
-		out = append(out, jobs.Event{Reason: c.Reason, Message: c.Message, Warning: c.Type == api.JobFailed || c.Type == api.JobRestarting})
+		out = append(
+			out,
+			jobs.Event{
+				Reason:  c.Reason,
+				Message: c.Message,
+				Warning: c.Type == api.JobFailed || c.Type == api.JobRestarting,
+			},
+		)
 	}
 	return out
 }

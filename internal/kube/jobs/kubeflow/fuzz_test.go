@@ -23,7 +23,14 @@ func FuzzJobs(f *testing.F) {
 	all := variants()
 	for _, v := range all {
 		for _, spec := range []string{v.roles(), "ROLES: {worker: {POD}, WORKER: null}", "elasticPolicy: {minReplicas: 2}, runPolicy: {suspend: true}, ROLES: {Worker: {replicas: 0, restartPolicy: ExitCode, POD}, PS: {}, Chief: {POD}}"} {
-			spec = strings.NewReplacer("POD", `"template": {"spec": {"containers": [{"name": "`+v.container+`"}]}}`, "ROLES", v.field).Replace(spec)
+			spec = strings.NewReplacer(
+				"POD",
+				`"template": {"spec": {"containers": [{"name": "`+v.container+`"}]}}`,
+				"ROLES",
+				v.field,
+			).Replace(
+				spec,
+			)
 			f.Add(spec)
 		}
 	}
@@ -54,22 +61,60 @@ func TestJobs(t *testing.T) {
 			if !rapid.Bool().Draw(t, name) {
 				continue
 			}
-			body := part("body", []string{"{REPLICAS RESTART template: {spec: {containers: [{name: side}, {name: MAIN PORTS}]}}}"}, "null", "{}")
+			body := part(
+				"body",
+				[]string{"{REPLICAS RESTART template: {spec: {containers: [{name: side}, {name: MAIN PORTS}]}}}"},
+				"null",
+				"{}",
+			)
 			few := []string{"", "replicas: 1,"}
 			if name == "Worker" || name == "PS" {
 				few = append(few, "replicas: 2,", "replicas: 1000,", "replicas: 0,")
 			}
 			roles = append(roles, name+": "+strings.NewReplacer(
-				"REPLICAS", part("replicas", few, "replicas: 0,", "replicas: 3,", "replicas: -1,", "replicas: 2147483647,"),
-				"RESTART", part("restart", []string{"", "restartPolicy: Never,", "restartPolicy: ExitCode,"}, "restartPolicy: Now,"),
-				"MAIN", part("container", []string{v.container}, v.container, "other"),
-				"PORTS", part("ports", []string{"", ", ports: [{containerPort: 1, name: " + v.port + "}]", fmt.Sprintf(", ports: [{containerPort: %d, name: x, protocol: TCP}]", v.number)}, ", ports: [{containerPort: 0}, {containerPort: 0}]"),
+				"REPLICAS",
+				part("replicas", few, "replicas: 0,", "replicas: 3,", "replicas: -1,", "replicas: 2147483647,"),
+				"RESTART",
+				part("restart", []string{"", "restartPolicy: Never,", "restartPolicy: ExitCode,"}, "restartPolicy: Now,"),
+				"MAIN",
+				part("container", []string{v.container}, v.container, "other"),
+				"PORTS",
+				part(
+					"ports",
+					[]string{
+						"",
+						", ports: [{containerPort: 1, name: " + v.port + "}]",
+						fmt.Sprintf(", ports: [{containerPort: %d, name: x, protocol: TCP}]", v.number),
+					},
+					", ports: [{containerPort: 0}, {containerPort: 0}]",
+				),
 			).Replace(body))
 		}
-		spec := part("elastic", []string{"", "elasticPolicy: {minReplicas: 1, maxReplicas: 3}, "}, "elasticPolicy: {}, ", "elasticPolicy: {minReplicas: 3}, ", "elasticPolicy: {maxReplicas: 0, rdzvBackend: x, rdzvPort: -1}, ") +
-			part("policy", []string{"", "runPolicy: {suspend: true}, ", "runPolicy: {cleanPodPolicy: All, backoffLimit: 2}, ", "runPolicy: {schedulingPolicy: {priorityClass: c}}, "}, "runPolicy: {cleanPodPolicy: x, activeDeadlineSeconds: -1}, ") +
-			part("further", []string{"", "nprocPerNode: '2', ", "enableDynamicWorker: true, ", "successPolicy: AllWorkers, "}) +
-			v.field + ": {" + strings.Join(roles, ", ") + "}"
+		spec := part(
+			"elastic",
+			[]string{"", "elasticPolicy: {minReplicas: 1, maxReplicas: 3}, "},
+			"elasticPolicy: {}, ",
+			"elasticPolicy: {minReplicas: 3}, ",
+			"elasticPolicy: {maxReplicas: 0, rdzvBackend: x, rdzvPort: -1}, ",
+		) +
+			part(
+				"policy",
+				[]string{
+					"",
+					"runPolicy: {suspend: true}, ",
+					"runPolicy: {cleanPodPolicy: All, backoffLimit: 2}, ",
+					"runPolicy: {schedulingPolicy: {priorityClass: c}}, ",
+				},
+				"runPolicy: {cleanPodPolicy: x, activeDeadlineSeconds: -1}, ",
+			) +
+			part(
+				"further",
+				[]string{"", "nprocPerNode: '2', ", "enableDynamicWorker: true, ", "successPolicy: AllWorkers, "},
+			) +
+			v.field + ": {" + strings.Join(
+			roles,
+			", ",
+		) + "}"
 		judge(t, kind, v, spec)
 	})
 }

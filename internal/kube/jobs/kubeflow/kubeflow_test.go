@@ -49,7 +49,10 @@ func (v variant) decode(t testing.TB, spec string) api.Job {
 	if !ok {
 		t.Fatal("not a training job")
 	}
-	if err := yaml.UnmarshalStrict([]byte("{metadata: {name: a, namespace: b}, spec: {"+spec+"}}"), j); err != nil {
+	if err := yaml.UnmarshalStrict(
+		[]byte("{metadata: {name: a, namespace: b}, spec: {"+spec+"}}"),
+		j,
+	); err != nil {
 		t.Fatalf("%s: %v", spec, err)
 	}
 	return j
@@ -76,7 +79,8 @@ func (v variant) compile(t testing.TB, j api.Job) *jobs.Plan {
 func TestNames(t *testing.T) {
 	for kind, v := range variants() {
 		lower := strings.ToLower(kind)
-		if v.kind.GVK() != api.GroupVersion.WithKind(kind) || v.kind.Naming.Resource != lower+"s" || v.kind.Naming.Framework != "kubeflow.org/"+lower {
+		if v.kind.GVK() != api.GroupVersion.WithKind(kind) || v.kind.Naming.Resource != lower+"s" ||
+			v.kind.Naming.Framework != "kubeflow.org/"+lower {
 			t.Errorf("%s: %v, %s, %s", kind, v.kind.GVK(), v.kind.Naming.Resource, v.kind.Naming.Framework)
 		}
 	}
@@ -87,22 +91,43 @@ func TestNames(t *testing.T) {
 func TestPods(t *testing.T) {
 	for name, v := range variants() {
 		t.Run(name, func(t *testing.T) {
-			j := v.decode(t, strings.ReplaceAll(v.roles(), "POD", "restartPolicy: ExitCode, template: {spec: {restartPolicy: Always, containers: [{name: side, image: i, ports: [{containerPort: 80}]}, {name: MAIN, image: i, ports: [{containerPort: 7, name: seven}, {containerPort: 8, protocol: UDP}]}]}}"))
+			j := v.decode(
+				t,
+				strings.ReplaceAll(
+					v.roles(),
+					"POD",
+					"restartPolicy: ExitCode, template: {spec: {restartPolicy: Always, containers: [{name: side, image: i, ports: [{containerPort: 80}]}, {name: MAIN, image: i, ports: [{containerPort: 7, name: seven}, {containerPort: 8, protocol: UDP}]}]}}",
+				),
+			)
 			p := v.compile(t, j)
 			r := p.Roles[len(p.Roles)-1]
 			want := podplan.Role{
-				Name: "worker", Count: 3, Rank: int32(len(p.Roles) - 1), Member: "a-worker-{index}",
+				Name:   "worker",
+				Count:  3,
+				Rank:   int32(len(p.Roles) - 1),
+				Member: "a-worker-{index}",
 				Labels: map[string]string{
-					"training.kubeflow.org/operator-name": strings.ToLower(v.kind.GVK().Kind) + "-controller", "training.kubeflow.org/job-name": "a",
-					"training.kubeflow.org/replica-type": "worker", "training.kubeflow.org/replica-index": "{index}",
+					"training.kubeflow.org/operator-name": strings.ToLower(
+						v.kind.GVK().Kind,
+					) + "-controller",
+					"training.kubeflow.org/job-name":      "a",
+					"training.kubeflow.org/replica-type":  "worker",
+					"training.kubeflow.org/replica-index": "{index}",
 				},
-				Ports: []podplan.Port{{Name: "seven", Port: 7}, {Name: v.port, Port: v.number}}, OnFailure: podplan.ReplaceRetriable,
-				Env: r.Env, Container: r.Container,
+				Ports: []podplan.Port{
+					{Name: "seven", Port: 7},
+					{Name: v.port, Port: v.number},
+				},
+				OnFailure: podplan.ReplaceRetriable,
+				Env:       r.Env,
+				Container: r.Container,
 			}
 			if diff := cmp.Diff(want, r); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
-			if got := p.TemplateOf(podplan.Member{Role: "worker"}).Spec.RestartPolicy; got != corev1.RestartPolicyNever {
+			if got := p.TemplateOf(
+				podplan.Member{Role: "worker"},
+			).Spec.RestartPolicy; got != corev1.RestartPolicyNever {
 				t.Errorf("the exit code is looked at by the controller, so the kubelet must not restart: %s", got)
 			}
 			if (*j.Roles())["Worker"].Template.Spec.RestartPolicy != corev1.RestartPolicyAlways {
@@ -112,7 +137,8 @@ func TestPods(t *testing.T) {
 			for i := range p.Roles {
 				for index := range p.Roles[i].Count {
 					labels := p.TemplateOf(podplan.Member{Role: p.Roles[i].Name, Index: index}).Labels
-					if p.Roles[i].Labels["training.kubeflow.org/job-role"] == "master" || labels["training.kubeflow.org/job-role"] == "master" {
+					if p.Roles[i].Labels["training.kubeflow.org/job-role"] == "master" ||
+						labels["training.kubeflow.org/job-role"] == "master" {
 						decides++
 					}
 				}
@@ -130,14 +156,39 @@ func TestPolicies(t *testing.T) {
 		why, policy string
 		want        podplan.Plan
 	}{
-		"Nothing":   {"there is no limit; pods that run on would hold quota", "", podplan.Plan{CleanUp: podplan.RemoveRunning}},
-		"None":      {"the author wants to see them", "cleanPodPolicy: None", podplan.Plan{CleanUp: podplan.Keep}},
-		"Empty":     {"as if it were not there", `cleanPodPolicy: ""`, podplan.Plan{CleanUp: podplan.RemoveRunning}},
-		"Running":   {"", "cleanPodPolicy: Running", podplan.Plan{CleanUp: podplan.RemoveRunning}},
-		"All":       {"", "cleanPodPolicy: All", podplan.Plan{CleanUp: podplan.RemoveAll}},
-		"Limits":    {"", "backoffLimit: 0, activeDeadlineSeconds: 60, ttlSecondsAfterFinished: 0", podplan.Plan{CleanUp: podplan.RemoveRunning, Retries: new(int32(0)), Deadline: time.Minute, TTL: new(time.Duration(0))}},
-		"Suspended": {"no pod may be there", "suspend: true", podplan.Plan{CleanUp: podplan.RemoveRunning, Suspended: true}},
-		"ForEver":   {"a time that is longer than there are", "activeDeadlineSeconds: 9223372036854775807", podplan.Plan{CleanUp: podplan.RemoveRunning, Deadline: 1<<63 - 1}},
+		"Nothing": {
+			"there is no limit; pods that run on would hold quota",
+			"",
+			podplan.Plan{CleanUp: podplan.RemoveRunning},
+		},
+		"None": {"the author wants to see them", "cleanPodPolicy: None", podplan.Plan{CleanUp: podplan.Keep}},
+		"Empty": {
+			"as if it were not there",
+			`cleanPodPolicy: ""`,
+			podplan.Plan{CleanUp: podplan.RemoveRunning},
+		},
+		"Running": {"", "cleanPodPolicy: Running", podplan.Plan{CleanUp: podplan.RemoveRunning}},
+		"All":     {"", "cleanPodPolicy: All", podplan.Plan{CleanUp: podplan.RemoveAll}},
+		"Limits": {
+			"",
+			"backoffLimit: 0, activeDeadlineSeconds: 60, ttlSecondsAfterFinished: 0",
+			podplan.Plan{
+				CleanUp:  podplan.RemoveRunning,
+				Retries:  new(int32(0)),
+				Deadline: time.Minute,
+				TTL:      new(time.Duration(0)),
+			},
+		},
+		"Suspended": {
+			"no pod may be there",
+			"suspend: true",
+			podplan.Plan{CleanUp: podplan.RemoveRunning, Suspended: true},
+		},
+		"ForEver": {
+			"a time that is longer than there are",
+			"activeDeadlineSeconds: 9223372036854775807",
+			podplan.Plan{CleanUp: podplan.RemoveRunning, Deadline: 1<<63 - 1},
+		},
 	}
 	for name, v := range variants() {
 		t.Run(name, func(t *testing.T) {
@@ -219,7 +270,17 @@ func TestRoleNames(t *testing.T) {
 					t.Errorf("%v must name what the author wrote: %s", paths, want)
 				}
 			}
-			same := v.decode(t, strings.Replace(v.roles(), "Worker: {replicas: 3, POD}", "worker: {replicas: 3, POD}, Worker: {replicas: 3, restartPolicy: "+string(v.compile(t, v.decode(t, v.roles())).Templates[0].Spec.RestartPolicy)+", POD}", 1))
+			same := v.decode(
+				t,
+				strings.Replace(
+					v.roles(),
+					"Worker: {replicas: 3, POD}",
+					"worker: {replicas: 3, POD}, Worker: {replicas: 3, restartPolicy: "+string(
+						v.compile(t, v.decode(t, v.roles())).Templates[0].Spec.RestartPolicy,
+					)+", POD}",
+					1,
+				),
+			)
 			if errs := v.kind.Admission.Validate(same); len(errs) > 0 {
 				t.Errorf("twice the same is once: %v", errs)
 			}
@@ -232,27 +293,112 @@ func TestRoleNames(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	long := strings.Repeat("a", 55)
 	cases := map[string]struct{ why, spec, field, cure string }{
-		"NoRoles":      {"nothing would run", "ROLES: {}", "spec.ROLES", "add the role Worker"},
-		"UnknownRole":  {"no controller knows it", "ROLES: {Worker: {POD}, Helper: {POD}}", "spec.ROLES.Helper", "supported values:"},
-		"NullRole":     {"there are no pods", "ROLES: {Worker: null}", "spec.ROLES.Worker", "remove the role"},
-		"RoleTwice":    {"which of them", "ROLES: {worker: {replicas: 1, POD}, Worker: {replicas: 2, POD}}", "spec.ROLES.worker", "keep one"},
-		"BothOdd":      {"none as it is spelled", "ROLES: {worker: {replicas: 1, POD}, WORKER: {replicas: 2, POD}}", "spec.ROLES.worker", "keep one"},
-		"Container":    {"nobody knows which one works", "ROLES: {Worker: {template: {spec: {containers: [{name: c, image: i}]}}}}", "spec.ROLES.Worker.template.spec.containers", "is named MAIN"},
-		"Negative":     {"less than none", "ROLES: {Worker: {replicas: -1, POD}}", "spec.ROLES.Worker.replicas", "use at least"},
-		"TooMany":      {"no cluster has them", "ROLES: {Worker: {replicas: 2147483647, POD}}", "spec.ROLES", "1000000"},
-		"Restart":      {"there are four", "ROLES: {Worker: {restartPolicy: Sometimes, POD}}", "spec.ROLES.Worker.restartPolicy", `"ExitCode"`},
-		"Clean":        {"there are three", "runPolicy: {cleanPodPolicy: Some}, ROLES: {Worker: {POD}}", "spec.runPolicy.cleanPodPolicy", `"Running"`},
-		"Deadline":     {"it would end at once", "runPolicy: {activeDeadlineSeconds: 0}, ROLES: {Worker: {POD}}", "spec.runPolicy.activeDeadlineSeconds", "from 1"},
-		"TTL":          {"before it ended", "runPolicy: {ttlSecondsAfterFinished: -1}, ROLES: {Worker: {POD}}", "spec.runPolicy.ttlSecondsAfterFinished", "from 0"},
-		"Backoff":      {"less than none", "runPolicy: {backoffLimit: -1}, ROLES: {Worker: {POD}}", "spec.runPolicy.backoffLimit", "from 0"},
-		"ManagedBy":    {"nobody would", "runPolicy: {managedBy: me}, ROLES: {Worker: {POD}}", "spec.runPolicy.managedBy", "kubeflow.org/training-operator"},
-		"PortTwice":    {"one pod cannot", "ROLES: {Worker: {template: {spec: {containers: [{name: MAIN, ports: [{containerPort: 1, name: x}, {containerPort: 2, name: x}]}]}}}}", "spec.ROLES.Worker.template.spec.containers[MAIN].ports[1].name", "Duplicate"},
-		"NumberTwice":  {"one service cannot", "ROLES: {Worker: {template: {spec: {containers: [{name: MAIN, ports: [{containerPort: 1, name: x}, {containerPort: 1, name: y}]}]}}}}", "spec.ROLES.Worker.template.spec.containers[MAIN].ports[1].containerPort", "Duplicate"},
-		"PortNumber":   {"there is none", "ROLES: {Worker: {template: {spec: {containers: [{name: MAIN, ports: [{containerPort: 70000}]}]}}}}", "spec.ROLES.Worker.template.spec.containers[MAIN].ports[0].containerPort", "65535"},
-		"LongName":     {"no pod could be called that", "name " + long, "metadata.name", "use at most 54"},
-		"LongGenerate": {"its name will be longer", "generate " + long[:50], "metadata.generateName", "use at most 54"},
-		"DigitFirst":   {"no service could be called that", "name 1a", "metadata.name", "start with an alphabetic character"},
-		"Dots":         {"no service could be called that", "name a.b", "metadata.name", "services"},
+		"NoRoles": {"nothing would run", "ROLES: {}", "spec.ROLES", "add the role Worker"},
+		"UnknownRole": {
+			"no controller knows it",
+			"ROLES: {Worker: {POD}, Helper: {POD}}",
+			"spec.ROLES.Helper",
+			"supported values:",
+		},
+		"NullRole": {"there are no pods", "ROLES: {Worker: null}", "spec.ROLES.Worker", "remove the role"},
+		"RoleTwice": {
+			"which of them",
+			"ROLES: {worker: {replicas: 1, POD}, Worker: {replicas: 2, POD}}",
+			"spec.ROLES.worker",
+			"keep one",
+		},
+		"BothOdd": {
+			"none as it is spelled",
+			"ROLES: {worker: {replicas: 1, POD}, WORKER: {replicas: 2, POD}}",
+			"spec.ROLES.worker",
+			"keep one",
+		},
+		"Container": {
+			"nobody knows which one works",
+			"ROLES: {Worker: {template: {spec: {containers: [{name: c, image: i}]}}}}",
+			"spec.ROLES.Worker.template.spec.containers",
+			"is named MAIN",
+		},
+		"Negative": {
+			"less than none",
+			"ROLES: {Worker: {replicas: -1, POD}}",
+			"spec.ROLES.Worker.replicas",
+			"use at least",
+		},
+		"TooMany": {
+			"no cluster has them",
+			"ROLES: {Worker: {replicas: 2147483647, POD}}",
+			"spec.ROLES",
+			"1000000",
+		},
+		"Restart": {
+			"there are four",
+			"ROLES: {Worker: {restartPolicy: Sometimes, POD}}",
+			"spec.ROLES.Worker.restartPolicy",
+			`"ExitCode"`,
+		},
+		"Clean": {
+			"there are three",
+			"runPolicy: {cleanPodPolicy: Some}, ROLES: {Worker: {POD}}",
+			"spec.runPolicy.cleanPodPolicy",
+			`"Running"`,
+		},
+		"Deadline": {
+			"it would end at once",
+			"runPolicy: {activeDeadlineSeconds: 0}, ROLES: {Worker: {POD}}",
+			"spec.runPolicy.activeDeadlineSeconds",
+			"from 1",
+		},
+		"TTL": {
+			"before it ended",
+			"runPolicy: {ttlSecondsAfterFinished: -1}, ROLES: {Worker: {POD}}",
+			"spec.runPolicy.ttlSecondsAfterFinished",
+			"from 0",
+		},
+		"Backoff": {
+			"less than none",
+			"runPolicy: {backoffLimit: -1}, ROLES: {Worker: {POD}}",
+			"spec.runPolicy.backoffLimit",
+			"from 0",
+		},
+		"ManagedBy": {
+			"nobody would",
+			"runPolicy: {managedBy: me}, ROLES: {Worker: {POD}}",
+			"spec.runPolicy.managedBy",
+			"kubeflow.org/training-operator",
+		},
+		"PortTwice": {
+			"one pod cannot",
+			"ROLES: {Worker: {template: {spec: {containers: [{name: MAIN, ports: [{containerPort: 1, name: x}, {containerPort: 2, name: x}]}]}}}}",
+			"spec.ROLES.Worker.template.spec.containers[MAIN].ports[1].name",
+			"Duplicate",
+		},
+		"NumberTwice": {
+			"one service cannot",
+			"ROLES: {Worker: {template: {spec: {containers: [{name: MAIN, ports: [{containerPort: 1, name: x}, {containerPort: 1, name: y}]}]}}}}",
+			"spec.ROLES.Worker.template.spec.containers[MAIN].ports[1].containerPort",
+			"Duplicate",
+		},
+		"PortNumber": {
+			"there is none",
+			"ROLES: {Worker: {template: {spec: {containers: [{name: MAIN, ports: [{containerPort: 70000}]}]}}}}",
+			"spec.ROLES.Worker.template.spec.containers[MAIN].ports[0].containerPort",
+			"65535",
+		},
+		"LongName": {"no pod could be called that", "name " + long, "metadata.name", "use at most 54"},
+		"LongGenerate": {
+			"its name will be longer",
+			"generate " + long[:50],
+			"metadata.generateName",
+			"use at most 54",
+		},
+		"DigitFirst": {
+			"no service could be called that",
+			"name 1a",
+			"metadata.name",
+			"start with an alphabetic character",
+		},
+		"Dots": {"no service could be called that", "name a.b", "metadata.name", "services"},
 	}
 	for name, v := range variants() {
 		t.Run(name, func(t *testing.T) {
@@ -281,10 +427,18 @@ func TestRefusals(t *testing.T) {
 				errs := v.kind.Admission.Validate(j)
 				found := false
 				for _, e := range errs {
-					found = found || e.Field == words.Replace(tc.field) && strings.Contains(e.Error(), words.Replace(tc.cure))
+					found = found ||
+						e.Field == words.Replace(tc.field) && strings.Contains(e.Error(), words.Replace(tc.cure))
 				}
 				if !found {
-					t.Errorf("%s: %s: got %v, want %s: %s", name, tc.why, errs, words.Replace(tc.field), words.Replace(tc.cure))
+					t.Errorf(
+						"%s: %s: got %v, want %s: %s",
+						name,
+						tc.why,
+						errs,
+						words.Replace(tc.field),
+						words.Replace(tc.cure),
+					)
 				}
 				if _, err := v.kind.Running.Operated.Compile(j); err == nil {
 					t.Errorf("%s: %s: it compiled", name, tc.why)
@@ -309,11 +463,23 @@ func TestChanges(t *testing.T) {
 			cases := map[string]struct {
 				why, spec, field string
 			}{
-				"Same":     {"nothing", v.roles(), ""},
-				"Scale":    {"workers may become more", strings.Replace(v.roles(), "3", "5", 1), ""},
-				"Wrong":    {"a change is looked at like a new job", strings.Replace(v.roles(), "3", "-3", 1), "spec." + v.field + ".Worker.replicas"},
-				"Manager":  {"two controllers would each think that it is theirs", "runPolicy: {managedBy: kueue.x-k8s.io/multikueue}, " + v.roles(), "spec.runPolicy.managedBy"},
-				"SaidSame": {"it names the same, but the field is another's from now on", "runPolicy: {managedBy: kubeflow.org/training-operator}, " + v.roles(), "spec.runPolicy.managedBy"},
+				"Same":  {"nothing", v.roles(), ""},
+				"Scale": {"workers may become more", strings.Replace(v.roles(), "3", "5", 1), ""},
+				"Wrong": {
+					"a change is looked at like a new job",
+					strings.Replace(v.roles(), "3", "-3", 1),
+					"spec." + v.field + ".Worker.replicas",
+				},
+				"Manager": {
+					"two controllers would each think that it is theirs",
+					"runPolicy: {managedBy: kueue.x-k8s.io/multikueue}, " + v.roles(),
+					"spec.runPolicy.managedBy",
+				},
+				"SaidSame": {
+					"it names the same, but the field is another's from now on",
+					"runPolicy: {managedBy: kubeflow.org/training-operator}, " + v.roles(),
+					"spec.runPolicy.managedBy",
+				},
 			}
 			for name, tc := range cases {
 				errs := v.kind.Admission.ValidateChange(was, v.decode(t, tc.spec))
@@ -348,7 +514,10 @@ func TestQueueOfPolicyStaysWhileItRuns(t *testing.T) {
 			"with its being started": {policy("true", "a"), policy("false", "b"), true},
 		} {
 			errs := v.kind.Admission.ValidateChange(v.decode(t, tc.was+v.roles()), v.decode(t, tc.is+v.roles()))
-			if refused := len(errs) > 0; refused != tc.refused || refused && errs[0].Field != "spec.runPolicy.schedulingPolicy.queue" {
+			if refused := len(
+				errs,
+			) > 0; refused != tc.refused ||
+				refused && errs[0].Field != "spec.runPolicy.schedulingPolicy.queue" {
 				t.Errorf("%s, %s: %v", name, change, errs)
 			}
 		}
@@ -365,7 +534,11 @@ func TestRunningJobStaysIntelligible(t *testing.T) {
 	} {
 		v := variants()[tc.kind]
 		was := v.decode(t, v.roles())
-		if errs := v.kind.Admission.ValidateChange(was, v.decode(t, tc.spec+v.roles())); len(errs) != 1 || errs[0].Field != tc.field {
+		if errs := v.kind.Admission.ValidateChange(
+			was,
+			v.decode(t, tc.spec+v.roles()),
+		); len(errs) != 1 ||
+			errs[0].Field != tc.field {
 			t.Errorf("%s: %v, want %s", name, errs, tc.field)
 		}
 	}
@@ -375,7 +548,9 @@ func TestOurs(t *testing.T) {
 	for name, v := range variants() {
 		t.Run(name, func(t *testing.T) {
 			for manager, want := range map[string]bool{"": true, "kubeflow.org/training-operator": true, "kueue.x-k8s.io/multikueue": false} {
-				if got := v.kind.Ours(v.decode(t, fmt.Sprintf("runPolicy: {managedBy: %q}, ", manager)+v.roles())); got != want {
+				if got := v.kind.Ours(
+					v.decode(t, fmt.Sprintf("runPolicy: {managedBy: %q}, ", manager)+v.roles()),
+				); got != want {
 					t.Errorf("managedBy %q: ours is %v", manager, got)
 				}
 			}
@@ -388,15 +563,23 @@ func TestOurs(t *testing.T) {
 func TestRead(t *testing.T) {
 	for name, v := range variants() {
 		t.Run(name, func(t *testing.T) {
-			spec := strings.Replace(v.roles(), "replicas: 3, POD", "replicas: 3, template: {spec: {priorityClassName: low, containers: [{name: MAIN, image: i}]}}", 1)
+			spec := strings.Replace(
+				v.roles(),
+				"replicas: 3, POD",
+				"replicas: 3, template: {spec: {priorityClassName: low, containers: [{name: MAIN, image: i}]}}",
+				1,
+			)
 			f, err := v.kind.Read(v.decode(t, spec))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if f.Suspended || f.Active || f.Ready || f.Finished != nil || !f.EndsOnce || f.PodSets[0].Template.Spec.PriorityClassName != "low" {
+			if f.Suspended || f.Active || f.Ready || f.Finished != nil || !f.EndsOnce ||
+				f.PodSets[0].Template.Spec.PriorityClassName != "low" {
 				t.Errorf("%+v", f)
 			}
-			f, _ = v.kind.Read(v.decode(t, "runPolicy: {suspend: true, schedulingPolicy: {priorityClass: high}}, "+spec))
+			f, _ = v.kind.Read(
+				v.decode(t, "runPolicy: {suspend: true, schedulingPolicy: {priorityClass: high}}, "+spec),
+			)
 			if !f.Suspended || f.PodSets[0].Template.Spec.PriorityClassName != "high" {
 				t.Errorf("the policy says more than a template: %+v", f.PodSets[0].Template.Spec.PriorityClassName)
 			}
@@ -429,17 +612,67 @@ func TestStanding(t *testing.T) {
 		maker          core.MakerState
 		ended, success bool
 	}{
-		"New":       {why: "no pod was made yet"},
-		"Held":      {why: "and none will be", suspend: true, maker: core.MakerState{Stopped: true}},
-		"Begun":     {why: "pods may be there", status: api.JobStatus{StartTime: begun}, active: true},
-		"Stopping":  {why: "they are not gone before that is noted", suspend: true, status: api.JobStatus{StartTime: begun}, active: true},
-		"Stopped":   {why: "and here it is noted", suspend: true, status: api.JobStatus{StartTime: begun, Conditions: condition(api.JobSuspended)}, maker: core.MakerState{Stopped: true}},
-		"Foreign":   {why: "another controller says no more than that", status: api.JobStatus{Conditions: condition(api.JobRunning), ReplicaStatuses: map[api.ReplicaType]*api.ReplicaStatus{"Worker": {Active: 1}, "Odd": nil}}, active: true, ready: true},
-		"Some":      {why: "pods that succeeded come back no more", status: api.JobStatus{StartTime: begun, ReplicaStatuses: map[api.ReplicaType]*api.ReplicaStatus{"Worker": {Succeeded: 2}}}, active: true, reclaimable: 2},
-		"TooMany":   {why: "it was larger once", status: api.JobStatus{StartTime: begun, ReplicaStatuses: map[api.ReplicaType]*api.ReplicaStatus{"Worker": {Succeeded: 7}}}, active: true, reclaimable: 3},
-		"Again":     {why: "a suspended job begins anew", suspend: true, status: api.JobStatus{ReplicaStatuses: map[api.ReplicaType]*api.ReplicaStatus{"Worker": {Succeeded: 2}}}, maker: core.MakerState{Stopped: true}},
-		"Succeeded": {why: "", status: api.JobStatus{StartTime: begun, Conditions: condition(api.JobSucceeded)}, ended: true, success: true, maker: core.MakerState{Ended: true}},
-		"Failed":    {why: "", status: api.JobStatus{StartTime: begun, Conditions: condition(api.JobFailed)}, ended: true, maker: core.MakerState{Ended: true}},
+		"New":   {why: "no pod was made yet"},
+		"Held":  {why: "and none will be", suspend: true, maker: core.MakerState{Stopped: true}},
+		"Begun": {why: "pods may be there", status: api.JobStatus{StartTime: begun}, active: true},
+		"Stopping": {
+			why:     "they are not gone before that is noted",
+			suspend: true,
+			status:  api.JobStatus{StartTime: begun},
+			active:  true,
+		},
+		"Stopped": {
+			why:     "and here it is noted",
+			suspend: true,
+			status:  api.JobStatus{StartTime: begun, Conditions: condition(api.JobSuspended)},
+			maker:   core.MakerState{Stopped: true},
+		},
+		"Foreign": {
+			why: "another controller says no more than that",
+			status: api.JobStatus{
+				Conditions:      condition(api.JobRunning),
+				ReplicaStatuses: map[api.ReplicaType]*api.ReplicaStatus{"Worker": {Active: 1}, "Odd": nil},
+			},
+			active: true,
+			ready:  true,
+		},
+		"Some": {
+			why: "pods that succeeded come back no more",
+			status: api.JobStatus{
+				StartTime:       begun,
+				ReplicaStatuses: map[api.ReplicaType]*api.ReplicaStatus{"Worker": {Succeeded: 2}},
+			},
+			active:      true,
+			reclaimable: 2,
+		},
+		"TooMany": {
+			why: "it was larger once",
+			status: api.JobStatus{
+				StartTime:       begun,
+				ReplicaStatuses: map[api.ReplicaType]*api.ReplicaStatus{"Worker": {Succeeded: 7}},
+			},
+			active:      true,
+			reclaimable: 3,
+		},
+		"Again": {
+			why:     "a suspended job begins anew",
+			suspend: true,
+			status:  api.JobStatus{ReplicaStatuses: map[api.ReplicaType]*api.ReplicaStatus{"Worker": {Succeeded: 2}}},
+			maker:   core.MakerState{Stopped: true},
+		},
+		"Succeeded": {
+			why:     "",
+			status:  api.JobStatus{StartTime: begun, Conditions: condition(api.JobSucceeded)},
+			ended:   true,
+			success: true,
+			maker:   core.MakerState{Ended: true},
+		},
+		"Failed": {
+			why:    "",
+			status: api.JobStatus{StartTime: begun, Conditions: condition(api.JobFailed)},
+			ended:  true,
+			maker:  core.MakerState{Ended: true},
+		},
 	}
 	for name, v := range variants() {
 		t.Run(name, func(t *testing.T) {
@@ -455,8 +688,18 @@ func TestStanding(t *testing.T) {
 				for _, r := range f.Reclaimable {
 					n += r.Count
 				}
-				if f.Active != tc.active || f.Ready != tc.ready || n != tc.reclaimable || (f.Finished != nil) != tc.ended || tc.ended && (f.Finished.Success != tc.success || f.Finished.Message != "m") {
-					t.Errorf("%s: %s: active %v, ready %v, reclaimable %d, finished %v", name, tc.why, f.Active, f.Ready, n, f.Finished)
+				if f.Active != tc.active || f.Ready != tc.ready || n != tc.reclaimable ||
+					(f.Finished != nil) != tc.ended ||
+					tc.ended && (f.Finished.Success != tc.success || f.Finished.Message != "m") {
+					t.Errorf(
+						"%s: %s: active %v, ready %v, reclaimable %d, finished %v",
+						name,
+						tc.why,
+						f.Active,
+						f.Ready,
+						n,
+						f.Finished,
+					)
 				}
 				if got := v.kind.Maker(j); got != tc.maker {
 					t.Errorf("%s: %s: maker %+v, want %+v", name, tc.why, got, tc.maker)
@@ -487,7 +730,11 @@ func TestReadyOnceAllPodsAre(t *testing.T) {
 					is := counts[last]
 					is.Ready -= lacks
 					counts[last] = is
-					o = v.kind.Running.Operated.Project(o, p, &jobs.Progress{Memory: podplan.Memory{Started: time.Unix(9, 0)}, Counts: counts, Now: time.Unix(10, 0)})
+					o = v.kind.Running.Operated.Project(
+						o,
+						p,
+						&jobs.Progress{Memory: podplan.Memory{Started: time.Unix(9, 0)}, Counts: counts, Now: time.Unix(10, 0)},
+					)
 					if f, err := v.kind.Read(o); err != nil || !f.Active || f.Ready != (lacks == 0) {
 						t.Errorf("active %v, ready %v, %v", f.Active, f.Ready, err)
 					}
@@ -502,11 +749,25 @@ func TestReadyOnceAllPodsAre(t *testing.T) {
 func TestStartAndStop(t *testing.T) {
 	for name, v := range variants() {
 		t.Run(name, func(t *testing.T) {
-			j := v.decode(t, "runPolicy: {suspend: true}, "+strings.ReplaceAll(v.roles(), "POD", "template: {metadata: {labels: {color: blue}}, spec: {containers: [{name: MAIN, image: i}]}}"))
+			j := v.decode(
+				t,
+				"runPolicy: {suspend: true}, "+strings.ReplaceAll(
+					v.roles(),
+					"POD",
+					"template: {metadata: {labels: {color: blue}}, spec: {containers: [{name: MAIN, image: i}]}}",
+				),
+			)
 			before := j.DeepCopyObject()
 			var infos []jobs.PodSetInfo
 			for range *j.Roles() {
-				infos = append(infos, jobs.PodSetInfo{Labels: map[string]string{"a": "b"}, NodeSelector: map[string]string{"c": "d"}, Tolerations: []corev1.Toleration{{Key: "k"}}})
+				infos = append(
+					infos,
+					jobs.PodSetInfo{
+						Labels:       map[string]string{"a": "b"},
+						NodeSelector: map[string]string{"c": "d"},
+						Tolerations:  []corev1.Toleration{{Key: "k"}},
+					},
+				)
 			}
 			started, err := v.kind.Start(j, infos)
 			if err != nil {
@@ -533,7 +794,11 @@ func TestStartAndStop(t *testing.T) {
 				t.Error("an admission of other pod sets")
 			}
 			infos[0].Labels = map[string]string{"color": "red"}
-			if _, err := v.kind.Start(j, infos); err == nil || !strings.Contains(err.Error(), `label color: the pod template says "blue"`) {
+			if _, err := v.kind.Start(
+				j,
+				infos,
+			); err == nil ||
+				!strings.Contains(err.Error(), `label color: the pod template says "blue"`) {
 				t.Errorf("what cannot be injected is told before it has to be: %v", err)
 			}
 		})
@@ -546,12 +811,16 @@ func TestKeep(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			was := v.decode(t, "runPolicy: {suspend: false}, "+v.roles())
 			(*was.Roles())["Worker"].Template.Spec.SchedulerName = "ours"
-			is := v.decode(t, "runPolicy: {suspend: true, backoffLimit: 3}, "+strings.ReplaceAll(v.roles(), "Worker", "worker"))
+			is := v.decode(
+				t,
+				"runPolicy: {suspend: true, backoffLimit: 3}, "+strings.ReplaceAll(v.roles(), "Worker", "worker"),
+			)
 			kept, ok := v.kind.Admission.Keep(was, is, nil).(api.Job)
 			if !ok {
 				t.Fatal("another kind")
 			}
-			if ptr.Deref(kept.Policy().Suspend, true) || *kept.Policy().BackoffLimit != 3 || (*kept.Roles())["worker"].Template.Spec.SchedulerName != "ours" {
+			if ptr.Deref(kept.Policy().Suspend, true) || *kept.Policy().BackoffLimit != 3 ||
+				(*kept.Roles())["worker"].Template.Spec.SchedulerName != "ours" {
 				t.Errorf("kept %+v", kept)
 			}
 		})
@@ -575,7 +844,8 @@ func TestStrangers(t *testing.T) {
 			if _, err := v.kind.Running.Operated.Compile(pod); err == nil {
 				t.Error("compiled a pod")
 			}
-			if v.kind.Ours(pod) || v.kind.Maker(pod) != (core.MakerState{}) || v.kind.Running.Operated.Project(pod, nil, &jobs.Progress{}) != jobs.Object(pod) {
+			if v.kind.Ours(pod) || v.kind.Maker(pod) != (core.MakerState{}) ||
+				v.kind.Running.Operated.Project(pod, nil, &jobs.Progress{}) != jobs.Object(pod) {
 				t.Error("a pod is ours")
 			}
 		})

@@ -61,8 +61,10 @@ func (v *Variant) count(j api.Job, p *jobs.Plan, s *jobs.Progress) {
 		name := p.Roles[i].Name
 		t := s.Counts[name]
 		all[v.role(api.ReplicaType(name)).Name] = &api.ReplicaStatus{
-			Active: t.Ready, Succeeded: t.Succeeded, Failed: t.Failed,
-			Selector: api.JobNameLabel + "=" + j.GetName() + "," + api.OperatorNameLabel + "=" + v.operator() + "," + api.ReplicaTypeLabel + "=" + name,
+			Active:    t.Ready,
+			Succeeded: t.Succeeded,
+			Failed:    t.Failed,
+			Selector:  api.JobNameLabel + "=" + j.GetName() + "," + api.OperatorNameLabel + "=" + v.operator() + "," + api.ReplicaTypeLabel + "=" + name,
 		}
 	}
 	j.State().ReplicaStatuses = all
@@ -135,7 +137,10 @@ func (w *words) end(how api.JobConditionType, message string) {
 }
 
 func (w *words) drop(t api.JobConditionType) {
-	w.state.Conditions = slices.DeleteFunc(w.state.Conditions, func(c api.JobCondition) bool { return c.Type == t })
+	w.state.Conditions = slices.DeleteFunc(
+		w.state.Conditions,
+		func(c api.JobCondition) bool { return c.Type == t },
+	)
 }
 
 // message is what a condition says to people. The namespace in it tells it from those of other controllers.

@@ -21,7 +21,12 @@ func at(seconds int64) time.Time { return time.Unix(1_000_000+seconds, 0).UTC() 
 func shown(j api.Job) string {
 	var out []string
 	for _, c := range j.State().Conditions {
-		s := fmt.Sprintf("%s=%s:%s", c.Type, c.Status, strings.TrimPrefix(c.Reason, j.GetObjectKind().GroupVersionKind().Kind))
+		s := fmt.Sprintf(
+			"%s=%s:%s",
+			c.Type,
+			c.Status,
+			strings.TrimPrefix(c.Reason, j.GetObjectKind().GroupVersionKind().Kind),
+		)
 		out = append(out, s)
 	}
 	return strings.Join(out, " ")
@@ -29,7 +34,10 @@ func shown(j api.Job) string {
 
 // tally is a count of workers.
 func tally(ready, succeeded, failed int32) map[string]podplan.Tally {
-	return map[string]podplan.Tally{"worker": {Active: ready, Ready: ready, Succeeded: succeeded, Failed: failed}, "master": {Active: min(ready, 1), Ready: min(ready, 1)}}
+	return map[string]podplan.Tally{
+		"worker": {Active: ready, Ready: ready, Succeeded: succeeded, Failed: failed},
+		"master": {Active: min(ready, 1), Ready: min(ready, 1)},
+	}
 }
 
 // TestStory tells conditions, counters and times of a job from its creation to its end,
@@ -45,63 +53,125 @@ func TestStory(t *testing.T) {
 	begun := podplan.Memory{Started: at(20)}
 	again := podplan.Memory{Started: at(60)}
 	chapters := []chapter{
-		{"held by its queue", true, jobs.Progress{Suspended: true, Now: at(0)}, "Created=True:Created Suspended=True:Suspended", func(s *api.JobStatus) string {
-			if s.StartTime != nil {
-				return "it has not started"
-			}
-			return ""
-		}},
-		{"admitted", false, jobs.Progress{Memory: begun, Now: at(20)}, "Created=True:Created Suspended=False:Resumed", func(s *api.JobStatus) string {
-			if s.StartTime == nil || !s.StartTime.Time.Equal(at(20)) || !s.LastReconcileTime.Time.Equal(at(20)) {
-				return fmt.Sprintf("start %v", s.StartTime)
-			}
-			return ""
-		}},
-		{"runs", false, jobs.Progress{Memory: begun, Counts: tally(2, 0, 0), Now: at(30)}, "Created=True:Created Suspended=False:Resumed Running=True:Running", func(s *api.JobStatus) string {
-			if s.ReplicaStatuses["Worker"].Active != 2 {
-				return "two are active"
-			}
-			return ""
-		}},
-		{"restarts", false, jobs.Progress{Memory: begun, Restarting: true, Counts: tally(2, 0, 1), Now: at(40)}, "Created=True:Created Suspended=False:Resumed Restarting=True:Restarting", func(s *api.JobStatus) string {
-			if s.ReplicaStatuses["Worker"].Failed != 1 {
-				return "one failed"
-			}
-			return ""
-		}},
-		{"runs again", false, jobs.Progress{Memory: begun, Counts: tally(3, 0, 0), Ready: true, Now: at(50)}, "Created=True:Created Suspended=False:Resumed Running=True:Running", func(s *api.JobStatus) string {
-			if s.ReplicaStatuses["Worker"].Active != 3 {
-				return "all are ready"
-			}
-			return ""
-		}},
-		{"is being evicted", true, jobs.Progress{Memory: begun, Counts: tally(3, 0, 0), Now: at(52)}, "Created=True:Created Suspended=False:Resumed Running=True:Running", nil},
-		{"evicted", true, jobs.Progress{Suspended: true, Now: at(55)}, "Created=True:Created Running=False:Suspended Suspended=True:Suspended", func(s *api.JobStatus) string {
-			if s.StartTime == nil || !s.StartTime.Time.Equal(at(20)) {
-				return "when it started last is still of interest"
-			}
-			return ""
-		}},
-		{"comes back", false, jobs.Progress{Memory: again, Counts: tally(3, 0, 0), Now: at(60)}, "Created=True:Created Suspended=False:Resumed Running=True:Running", func(s *api.JobStatus) string {
-			if !s.StartTime.Time.Equal(at(60)) {
-				return "it started anew"
-			}
-			return ""
-		}},
 		{
-			"succeeds", false,
-			jobs.Progress{Memory: podplan.Memory{Started: at(60), Ended: at(70), Outcome: podplan.JobSucceeded}, Counts: tally(0, 3, 0), Now: at(70)},
-			"Created=True:Created Suspended=False:Resumed Running=False:Running Succeeded=True:Succeeded", func(s *api.JobStatus) string {
-				if s.CompletionTime == nil || !s.CompletionTime.Time.Equal(at(70)) || s.ReplicaStatuses["Worker"].Succeeded != 3 {
+			"held by its queue",
+			true,
+			jobs.Progress{Suspended: true, Now: at(0)},
+			"Created=True:Created Suspended=True:Suspended",
+			func(s *api.JobStatus) string {
+				if s.StartTime != nil {
+					return "it has not started"
+				}
+				return ""
+			},
+		},
+		{
+			"admitted",
+			false,
+			jobs.Progress{Memory: begun, Now: at(20)},
+			"Created=True:Created Suspended=False:Resumed",
+			func(s *api.JobStatus) string {
+				if s.StartTime == nil || !s.StartTime.Time.Equal(at(20)) || !s.LastReconcileTime.Time.Equal(at(20)) {
+					return fmt.Sprintf("start %v", s.StartTime)
+				}
+				return ""
+			},
+		},
+		{
+			"runs",
+			false,
+			jobs.Progress{Memory: begun, Counts: tally(2, 0, 0), Now: at(30)},
+			"Created=True:Created Suspended=False:Resumed Running=True:Running",
+			func(s *api.JobStatus) string {
+				if s.ReplicaStatuses["Worker"].Active != 2 {
+					return "two are active"
+				}
+				return ""
+			},
+		},
+		{
+			"restarts",
+			false,
+			jobs.Progress{Memory: begun, Restarting: true, Counts: tally(2, 0, 1), Now: at(40)},
+			"Created=True:Created Suspended=False:Resumed Restarting=True:Restarting",
+			func(s *api.JobStatus) string {
+				if s.ReplicaStatuses["Worker"].Failed != 1 {
+					return "one failed"
+				}
+				return ""
+			},
+		},
+		{
+			"runs again",
+			false,
+			jobs.Progress{Memory: begun, Counts: tally(3, 0, 0), Ready: true, Now: at(50)},
+			"Created=True:Created Suspended=False:Resumed Running=True:Running",
+			func(s *api.JobStatus) string {
+				if s.ReplicaStatuses["Worker"].Active != 3 {
+					return "all are ready"
+				}
+				return ""
+			},
+		},
+		{
+			"is being evicted",
+			true,
+			jobs.Progress{Memory: begun, Counts: tally(3, 0, 0), Now: at(52)},
+			"Created=True:Created Suspended=False:Resumed Running=True:Running",
+			nil,
+		},
+		{
+			"evicted",
+			true,
+			jobs.Progress{Suspended: true, Now: at(55)},
+			"Created=True:Created Running=False:Suspended Suspended=True:Suspended",
+			func(s *api.JobStatus) string {
+				if s.StartTime == nil || !s.StartTime.Time.Equal(at(20)) {
+					return "when it started last is still of interest"
+				}
+				return ""
+			},
+		},
+		{
+			"comes back",
+			false,
+			jobs.Progress{Memory: again, Counts: tally(3, 0, 0), Now: at(60)},
+			"Created=True:Created Suspended=False:Resumed Running=True:Running",
+			func(s *api.JobStatus) string {
+				if !s.StartTime.Time.Equal(at(60)) {
+					return "it started anew"
+				}
+				return ""
+			},
+		},
+		{
+			"succeeds",
+			false,
+			jobs.Progress{
+				Memory: podplan.Memory{Started: at(60), Ended: at(70), Outcome: podplan.JobSucceeded},
+				Counts: tally(0, 3, 0),
+				Now:    at(70),
+			},
+			"Created=True:Created Suspended=False:Resumed Running=False:Running Succeeded=True:Succeeded",
+			func(s *api.JobStatus) string {
+				if s.CompletionTime == nil || !s.CompletionTime.Time.Equal(at(70)) ||
+					s.ReplicaStatuses["Worker"].Succeeded != 3 {
 					return "it ended"
 				}
 				return ""
 			},
 		},
 		{
-			"stays as it is", false,
-			jobs.Progress{Memory: podplan.Memory{Started: at(60), Ended: at(70), Outcome: podplan.JobSucceeded}, Restarting: true, Counts: tally(1, 2, 0), Now: at(80)},
-			"Created=True:Created Suspended=False:Resumed Running=False:Running Succeeded=True:Succeeded", nil,
+			"stays as it is",
+			false,
+			jobs.Progress{
+				Memory:     podplan.Memory{Started: at(60), Ended: at(70), Outcome: podplan.JobSucceeded},
+				Restarting: true,
+				Counts:     tally(1, 2, 0),
+				Now:        at(80),
+			},
+			"Created=True:Created Suspended=False:Resumed Running=False:Running Succeeded=True:Succeeded",
+			nil,
 		},
 	}
 	for name, v := range variants() {
@@ -135,7 +205,9 @@ func TestStory(t *testing.T) {
 				j = next
 			}
 			selector := j.State().ReplicaStatuses["Worker"].Selector
-			if want := "training.kubeflow.org/job-name=a,training.kubeflow.org/operator-name=" + strings.ToLower(v.kind.GVK().Kind) + "-controller,training.kubeflow.org/replica-type=worker"; selector != want {
+			if want := "training.kubeflow.org/job-name=a,training.kubeflow.org/operator-name=" + strings.ToLower(
+				v.kind.GVK().Kind,
+			) + "-controller,training.kubeflow.org/replica-type=worker"; selector != want {
 				t.Errorf("autoscalers find pods by %s, want %s", selector, want)
 			}
 		})
@@ -150,9 +222,20 @@ func TestFailure(t *testing.T) {
 			j.GetObjectKind().SetGroupVersionKind(v.kind.GVK())
 			p := v.compile(t, j)
 			running, _ := v.kind.Running.Operated.Project(j, p, &jobs.Progress{Memory: podplan.Memory{Started: at(1)}, Counts: tally(3, 0, 0), Now: at(2)}).(api.Job)
-			s := &jobs.Progress{Memory: podplan.Memory{Started: at(1), Ended: at(3), Outcome: podplan.JobFailed, Reason: podplan.DeadlineExceeded, Message: "it ran longer than 2s"}, Now: at(3)}
+			s := &jobs.Progress{
+				Memory: podplan.Memory{
+					Started: at(1),
+					Ended:   at(3),
+					Outcome: podplan.JobFailed,
+					Reason:  podplan.DeadlineExceeded,
+					Message: "it ran longer than 2s",
+				},
+				Now: at(3),
+			}
 			failed, _ := v.kind.Running.Operated.Project(running, p, s).(api.Job)
-			if got, want := shown(failed), "Created=True:Created Running=False:Running Failed=True:Failed"; got != want {
+			if got, want := shown(
+				failed,
+			), "Created=True:Created Running=False:Running Failed=True:Failed"; got != want {
 				t.Errorf("got %s, want %s", got, want)
 			}
 			last := failed.State().Conditions[2]
@@ -183,7 +266,14 @@ func BenchmarkProject(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			j := v.decode(b, strings.Replace(v.roles(), "replicas: 3", "replicas: 1000", 1))
 			p := v.compile(b, j)
-			s := &jobs.Progress{Memory: podplan.Memory{Started: at(1), Done: map[string]podplan.Indexes{"worker": podplan.ParseIndexes("1,3,5-9")}}, Counts: tally(900, 100, 0), Now: at(2)}
+			s := &jobs.Progress{
+				Memory: podplan.Memory{
+					Started: at(1),
+					Done:    map[string]podplan.Indexes{"worker": podplan.ParseIndexes("1,3,5-9")},
+				},
+				Counts: tally(900, 100, 0),
+				Now:    at(2),
+			}
 			b.ReportAllocs()
 			for b.Loop() {
 				v.kind.Running.Operated.Project(j, p, s)

@@ -152,7 +152,8 @@ func (v *Variant) withDefaults(j api.Job) api.Job {
 		if key == role.Name {
 			continue
 		}
-		if other, there := roles[role.Name]; there && !equality.Semantic.DeepEqual(v.filled(role, other), roles[key]) {
+		if other, there := roles[role.Name]; there &&
+			!equality.Semantic.DeepEqual(v.filled(role, other), roles[key]) {
 			continue
 		}
 		roles[role.Name] = roles[key]
@@ -194,13 +195,17 @@ func (v *Variant) fill(role *Role, r *api.ReplicaSpec) {
 	if c == nil || v.Port == "" || slices.ContainsFunc(c.Ports, v.isPort) {
 		return
 	}
-	c.Ports = append(c.Ports, corev1.ContainerPort{Name: v.Port, ContainerPort: v.DefaultPort, Protocol: corev1.ProtocolTCP})
+	c.Ports = append(
+		c.Ports,
+		corev1.ContainerPort{Name: v.Port, ContainerPort: v.DefaultPort, Protocol: corev1.ProtocolTCP},
+	)
 }
 
 // isPort finds the port of the kind: by its name, or else a port of its number, which
 // has a name of the author's already.
 func (v *Variant) isPort(p corev1.ContainerPort) bool {
-	return p.Name == v.Port || p.ContainerPort == v.DefaultPort && cmp.Or(p.Protocol, corev1.ProtocolTCP) == corev1.ProtocolTCP
+	return p.Name == v.Port ||
+		p.ContainerPort == v.DefaultPort && cmp.Or(p.Protocol, corev1.ProtocolTCP) == corev1.ProtocolTCP
 }
 
 // portOf is the port on which a member of a role is found.

@@ -29,14 +29,24 @@ func (v *Variant) validate(j api.Job) field.ErrorList { return v.check(v.read(j)
 func (v *Variant) validateChange(was, is api.Job) field.ErrorList {
 	var errs field.ErrorList
 	if a, b := ptr.Deref(was.Policy().ManagedBy, ""), ptr.Deref(is.Policy().ManagedBy, ""); a != b {
-		errs = append(errs, field.Forbidden(field.NewPath("spec", "runPolicy", "managedBy"), "it cannot be changed: delete the job and create it anew"))
+		errs = append(
+			errs,
+			field.Forbidden(
+				field.NewPath("spec", "runPolicy", "managedBy"),
+				"it cannot be changed: delete the job and create it anew",
+			),
+		)
 	}
 	if a, b := queueOf(was), queueOf(is); a != b && !suspended(is) {
-		errs = append(errs, field.Invalid(field.NewPath("spec", "runPolicy", "schedulingPolicy", "queue"), b,
-			"it cannot be changed while the job is not suspended: delete the job and submit it anew; the queue of mlbatch is the label "+kueue.QueueNameLabel))
+		errs = append(errs, field.Invalid(
+			field.NewPath("spec", "runPolicy", "schedulingPolicy", "queue"),
+			b,
+			"it cannot be changed while the job is not suspended: delete the job and submit it anew; the queue of mlbatch is the label "+kueue.QueueNameLabel,
+		))
 	}
 	wrong := v.validate(is)
-	same := equality.Semantic.DeepEqual(*was.Roles(), *is.Roles()) && equality.Semantic.DeepEqual(was.Policy(), is.Policy())
+	same := equality.Semantic.DeepEqual(*was.Roles(), *is.Roles()) &&
+		equality.Semantic.DeepEqual(was.Policy(), is.Policy())
 	if len(wrong) > 0 && same && len(v.validate(was)) > 0 {
 		return errs
 	}
@@ -74,7 +84,12 @@ func (v *Variant) checkPolicy(p *api.RunPolicy) field.ErrorList {
 		errs = append(errs, field.NotSupported(at.Child("managedBy"), m, managers))
 	}
 	if c := p.CleanPodPolicy; c != nil {
-		all := []api.CleanPodPolicy{api.CleanPodPolicyUndefined, api.CleanPodPolicyNone, api.CleanPodPolicyRunning, api.CleanPodPolicyAll}
+		all := []api.CleanPodPolicy{
+			api.CleanPodPolicyUndefined,
+			api.CleanPodPolicyNone,
+			api.CleanPodPolicyRunning,
+			api.CleanPodPolicyAll,
+		}
 		if !slices.Contains(all, *c) {
 			errs = append(errs, field.NotSupported(at.Child("cleanPodPolicy"), *c, all[1:]))
 		}
@@ -112,7 +127,10 @@ func (v *Variant) checkRoles(r *Reading) field.ErrorList {
 		}
 	}
 	if n := r.Total(); len(errs) == 0 && (n < 1 || n > mostPods) {
-		errs = append(errs, field.Invalid(at, n, fmt.Sprintf("the replicas of all roles are from 1 to %d together", mostPods)))
+		errs = append(
+			errs,
+			field.Invalid(at, n, fmt.Sprintf("the replicas of all roles are from 1 to %d together", mostPods)),
+		)
 	}
 	return errs
 }
@@ -127,19 +145,31 @@ func (v *Variant) checkRole(x *Replicas, at *field.Path) field.ErrorList {
 	case x.written == nil:
 		return field.ErrorList{field.Required(at, "say what its pods are, or remove the role")}
 	case x.twin:
-		return field.ErrorList{field.Duplicate(at, fmt.Sprintf("%s: letters in capitals make no other role of it, keep one", x.key))}
+		return field.ErrorList{
+			field.Duplicate(at, fmt.Sprintf("%s: letters in capitals make no other role of it, keep one", x.key)),
+		}
 	}
 	var errs field.ErrorList
 	if n := x.Count; n < x.Least || x.Most > 0 && n > x.Most {
 		cure := fmt.Sprintf("use at least %d", x.Least)
 		if x.Most > 0 {
-			cure = fmt.Sprintf("use %d: there is one %s, and further pods are of the role %s", x.Most, x.Name, v.main().Name)
+			cure = fmt.Sprintf(
+				"use %d: there is one %s, and further pods are of the role %s",
+				x.Most,
+				x.Name,
+				v.main().Name,
+			)
 		}
 		errs = append(errs, field.Invalid(at.Child("replicas"), n, cure))
 	}
 	policies := v.RestartPolicies
 	if policies == nil {
-		policies = []api.RestartPolicy{api.RestartPolicyAlways, api.RestartPolicyOnFailure, api.RestartPolicyNever, api.RestartPolicyExitCode}
+		policies = []api.RestartPolicy{
+			api.RestartPolicyAlways,
+			api.RestartPolicyOnFailure,
+			api.RestartPolicyNever,
+			api.RestartPolicyExitCode,
+		}
 	}
 	if !slices.Contains(policies, x.Spec.RestartPolicy) {
 		errs = append(errs, field.NotSupported(at.Child("restartPolicy"), x.Spec.RestartPolicy, policies))
@@ -150,7 +180,10 @@ func (v *Variant) checkRole(x *Replicas, at *field.Path) field.ErrorList {
 		return append(errs, field.Required(in, "a pod has one: say what it runs"))
 	}
 	if c == nil {
-		return append(errs, field.Required(in, fmt.Sprintf("one of them is named %s: it does the work", v.Container)))
+		return append(
+			errs,
+			field.Required(in, fmt.Sprintf("one of them is named %s: it does the work", v.Container)),
+		)
 	}
 	return append(errs, v.checkPorts(c, in.Key(c.Name).Child("ports"))...)
 }
@@ -171,7 +204,10 @@ func (*Variant) checkPorts(c *corev1.Container, at *field.Path) field.ErrorList 
 		number := fmt.Sprintf("%d/%s", p.ContainerPort, cmp.Or(p.Protocol, corev1.ProtocolTCP))
 		switch {
 		case p.ContainerPort < 1 || p.ContainerPort > 65535:
-			errs = append(errs, field.Invalid(at.Index(i).Child("containerPort"), p.ContainerPort, "use a number from 1 to 65535"))
+			errs = append(
+				errs,
+				field.Invalid(at.Index(i).Child("containerPort"), p.ContainerPort, "use a number from 1 to 65535"),
+			)
 		case p.Name != "" && names[p.Name]:
 			errs = append(errs, field.Duplicate(at.Index(i).Child("name"), p.Name))
 		case numbers[number]:
@@ -205,10 +241,16 @@ func (v *Variant) checkNames(r *Reading) field.ErrorList {
 	}
 	if n := len(name) + len(longest); n > validation.DNS1035LabelMaxLength {
 		return field.ErrorList{field.Invalid(at, name, fmt.Sprintf(
-			"its pods and services are called %s%s, which is longer than 63 characters: use at most %d", "NAME", longest, validation.DNS1035LabelMaxLength-len(longest)))}
+			"its pods and services are called %s%s, which is longer than 63 characters: use at most %d",
+			"NAME",
+			longest,
+			validation.DNS1035LabelMaxLength-len(longest),
+		))}
 	}
 	if wrong := validation.IsDNS1035Label(name + longest); len(wrong) > 0 {
-		return field.ErrorList{field.Invalid(at, name, "its services have it in their names: "+strings.Join(wrong, ", "))}
+		return field.ErrorList{
+			field.Invalid(at, name, "its services have it in their names: "+strings.Join(wrong, ", ")),
+		}
 	}
 	return nil
 }

@@ -89,7 +89,11 @@ func (r *Role) otherwise() int32 {
 }
 
 func (v *Variant) gvk() schema.GroupVersionKind {
-	return schema.GroupVersionKind{Group: api.GroupVersion.Group, Version: cmp.Or(v.Version, api.GroupVersion.Version), Kind: v.Kind}
+	return schema.GroupVersionKind{
+		Group:   api.GroupVersion.Group,
+		Version: cmp.Or(v.Version, api.GroupVersion.Version),
+		Kind:    v.Kind,
+	}
 }
 
 // operator is how pods name the controller that made them.
@@ -150,7 +154,9 @@ func Of(v *Variant) jobs.Kind {
 	if v.Elastic != nil {
 		all := of(v.artifacts)
 		k.Running.Operated.Artifacts = func(o jobs.Object, _ *jobs.Plan, _ *jobs.Progress) ([]jobs.Artifact, error) { return all(o) }
-		k.Running.Operated.Makes = []schema.GroupResource{{Group: autoscalingv2.GroupName, Resource: "horizontalpodautoscalers"}}
+		k.Running.Operated.Makes = []schema.GroupResource{
+			{Group: autoscalingv2.GroupName, Resource: "horizontalpodautoscalers"},
+		}
 	}
 	return k
 }
@@ -165,7 +171,13 @@ func (v *Variant) templates(j api.Job) []jobs.PodTemplate {
 		if r.written == nil {
 			continue
 		}
-		out = append(out, jobs.PodTemplate{Path: "spec." + v.Field + "." + string(r.key) + ".template", Template: &r.written.Template})
+		out = append(
+			out,
+			jobs.PodTemplate{
+				Path:     "spec." + v.Field + "." + string(r.key) + ".template",
+				Template: &r.written.Template,
+			},
+		)
 	}
 	if p := j.Policy().SchedulingPolicy; p != nil && p.PriorityClass != "" && len(out) > 0 {
 		shown := *out[0].Template

@@ -32,7 +32,10 @@ func (v *Variant) wrapped() *jobs.Wrapping {
 func (v *Variant) outcome(o map[string]any) (lifecycle.Outcome, string) {
 	how, message := jobs.ConditionsOutcome(string(api.JobSucceeded), string(api.JobFailed))(o)
 	u := unstructured.Unstructured{Object: o}
-	message = strings.TrimPrefix(message, fmt.Sprintf("%s %s/%s failed: ", v.Kind, u.GetNamespace(), u.GetName()))
+	message = strings.TrimPrefix(
+		message,
+		fmt.Sprintf("%s %s/%s failed: ", v.Kind, u.GetNamespace(), u.GetName()),
+	)
 	return how, strings.TrimSuffix(message, ".")
 }
 
@@ -81,10 +84,16 @@ func (v *Variant) grows(t map[string]any) []jobs.Growth {
 	if n, isInt := most.(int64); isInt && n <= int64(workers) {
 		return nil
 	}
-	return []jobs.Growth{{
-		Path: "template.spec.elasticPolicy.maxReplicas", Value: most,
-		Cure: fmt.Sprintf("workers that become more while they run cannot be queued yet: use at most %d, the replicas of the role Worker", workers),
-	}}
+	return []jobs.Growth{
+		{
+			Path:  "template.spec.elasticPolicy.maxReplicas",
+			Value: most,
+			Cure: fmt.Sprintf(
+				"workers that become more while they run cannot be queued yet: use at most %d, the replicas of the role Worker",
+				workers,
+			),
+		},
+	}
 }
 
 // sameConditions reports whether a change is none of a job's conditions.

@@ -42,7 +42,9 @@ func whole(o map[string]any) {
 func TestWrapped(t *testing.T) {
 	for name, v := range variants() {
 		t.Run(name, func(t *testing.T) {
-			sets, err := v.kind.Queueing.Wrapped.PodSets(v.template(t, strings.Replace(v.roles(), "Worker", "wORKER", 1)))
+			sets, err := v.kind.Queueing.Wrapped.PodSets(
+				v.template(t, strings.Replace(v.roles(), "Worker", "wORKER", 1)),
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -61,7 +63,10 @@ func TestWrapped(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 			for what, spec := range map[string]any{"no object": "x", "roles that are none": map[string]any{v.field: "x"}} {
-				if sets, err := v.kind.Queueing.Wrapped.PodSets(map[string]any{"spec": spec}); err == nil || !strings.HasPrefix(err.Error(), "read the roles: ") {
+				if sets, err := v.kind.Queueing.Wrapped.PodSets(
+					map[string]any{"spec": spec},
+				); err == nil ||
+					!strings.HasPrefix(err.Error(), "read the roles: ") {
 					t.Errorf("%s: %v, %v", what, sets, err)
 				}
 			}
@@ -74,12 +79,19 @@ func TestWrappedOutcome(t *testing.T) {
 	for name, v := range variants() {
 		t.Run(name, func(t *testing.T) {
 			for condition, want := range map[string]lifecycle.Outcome{"Running": lifecycle.Undecided, "Succeeded": lifecycle.Completed, "Failed": lifecycle.Broken} {
-				o := map[string]any{"status": map[string]any{"conditions": []any{map[string]any{"type": condition, "status": "True", "message": "m"}}}}
+				o := map[string]any{
+					"status": map[string]any{
+						"conditions": []any{map[string]any{"type": condition, "status": "True", "message": "m"}},
+					},
+				}
 				if got, _ := v.kind.Queueing.Wrapped.Outcome(o); got != want {
 					t.Errorf("%s: %v, want %v", condition, got, want)
 				}
 			}
-			if diff := cmp.Diff([][]string{{"spec", "runPolicy", "suspend"}, {"spec", "runPolicy", "ttlSecondsAfterFinished"}}, v.kind.Queueing.Wrapped.Dropped); diff != "" {
+			if diff := cmp.Diff(
+				[][]string{{"spec", "runPolicy", "suspend"}, {"spec", "runPolicy", "ttlSecondsAfterFinished"}},
+				v.kind.Queueing.Wrapped.Dropped,
+			); diff != "" {
 				t.Errorf("these are the AppWrapper's to say: %s", diff)
 			}
 		})
@@ -95,7 +107,9 @@ func TestWrappedFailure(t *testing.T) {
 		} {
 			o := map[string]any{
 				"metadata": map[string]any{"namespace": "blue", "name": "x"},
-				"status":   map[string]any{"conditions": []any{map[string]any{"type": "Failed", "status": "True", "message": message}}},
+				"status": map[string]any{
+					"conditions": []any{map[string]any{"type": "Failed", "status": "True", "message": message}},
+				},
 			}
 			if _, got := v.kind.Queueing.Wrapped.Outcome(o); got != want {
 				t.Errorf("%s: it says %q, want %q", kind, got, want)
@@ -111,7 +125,9 @@ func TestWrappedGrowth(t *testing.T) {
 		for policy, grows := range map[string]bool{"maxReplicas: 4": true, "maxReplicas: 3": false, "minReplicas: 1": false} {
 			o := v.template(t, "elasticPolicy: {"+policy+"}, ROLES: {worker: {replicas: 3, POD}}")
 			got := v.kind.Queueing.Wrapped.Unbounded(o)
-			if grows != (len(got) == 1) || grows && (got[0].Path != "template.spec.elasticPolicy.maxReplicas" || !strings.Contains(got[0].Cure, "at most 3")) {
+			if grows != (len(got) == 1) ||
+				grows &&
+					(got[0].Path != "template.spec.elasticPolicy.maxReplicas" || !strings.Contains(got[0].Cure, "at most 3")) {
 				t.Errorf("%s, %s: %+v", kind, policy, got)
 			}
 		}

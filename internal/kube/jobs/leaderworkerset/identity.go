@@ -68,7 +68,11 @@ func Identify(p *corev1.Pod, namespace string) *Identity {
 	size := p.Annotations[api.SizeAnnotation]
 	key := groupKey(namespace, at.leader)
 	id := &Identity{Labels: map[string]string{
-		api.GroupIndexLabel: strconv.Itoa(at.group), api.WorkerIndexLabel: strconv.Itoa(at.worker), api.GroupKeyLabel: key,
+		api.GroupIndexLabel: strconv.Itoa(
+			at.group,
+		),
+		api.WorkerIndexLabel: strconv.Itoa(at.worker),
+		api.GroupKeyLabel:    key,
 	}}
 	queued := p.Annotations[kueue.PodSuspendingParentAnnotation] == Framework
 	if queued {
@@ -143,21 +147,34 @@ func (x exclusive) of(in *corev1.Affinity) *corev1.Affinity {
 		return metav1.LabelSelectorRequirement{Key: x.label, Operator: op, Values: values}
 	}
 	term := func(rules ...metav1.LabelSelectorRequirement) corev1.PodAffinityTerm {
-		return corev1.PodAffinityTerm{TopologyKey: x.topology, LabelSelector: &metav1.LabelSelector{MatchExpressions: rules}}
+		return corev1.PodAffinityTerm{
+			TopologyKey:   x.topology,
+			LabelSelector: &metav1.LabelSelector{MatchExpressions: rules},
+		}
 	}
 	own := term(where(metav1.LabelSelectorOpIn, x.key))
 	others := term(where(metav1.LabelSelectorOpExists), where(metav1.LabelSelectorOpNotIn, x.key))
 	near, away := out.PodAffinity, out.PodAntiAffinity
 	if x.planned {
 		const most = 100
-		near.PreferredDuringSchedulingIgnoredDuringExecution = append(slices.Clone(near.PreferredDuringSchedulingIgnoredDuringExecution),
-			corev1.WeightedPodAffinityTerm{Weight: most, PodAffinityTerm: own})
-		away.PreferredDuringSchedulingIgnoredDuringExecution = append(slices.Clone(away.PreferredDuringSchedulingIgnoredDuringExecution),
-			corev1.WeightedPodAffinityTerm{Weight: most, PodAffinityTerm: others})
+		near.PreferredDuringSchedulingIgnoredDuringExecution = append(
+			slices.Clone(near.PreferredDuringSchedulingIgnoredDuringExecution),
+			corev1.WeightedPodAffinityTerm{Weight: most, PodAffinityTerm: own},
+		)
+		away.PreferredDuringSchedulingIgnoredDuringExecution = append(
+			slices.Clone(away.PreferredDuringSchedulingIgnoredDuringExecution),
+			corev1.WeightedPodAffinityTerm{Weight: most, PodAffinityTerm: others},
+		)
 		return out
 	}
-	near.RequiredDuringSchedulingIgnoredDuringExecution = append(slices.Clone(near.RequiredDuringSchedulingIgnoredDuringExecution), own)
-	away.RequiredDuringSchedulingIgnoredDuringExecution = append(slices.Clone(away.RequiredDuringSchedulingIgnoredDuringExecution), others)
+	near.RequiredDuringSchedulingIgnoredDuringExecution = append(
+		slices.Clone(near.RequiredDuringSchedulingIgnoredDuringExecution),
+		own,
+	)
+	away.RequiredDuringSchedulingIgnoredDuringExecution = append(
+		slices.Clone(away.RequiredDuringSchedulingIgnoredDuringExecution),
+		others,
+	)
 	return out
 }
 

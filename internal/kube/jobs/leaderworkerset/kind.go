@@ -87,7 +87,14 @@ func next(g *jobs.Groups) (*jobs.GroupActions, error) {
 		return &jobs.GroupActions{Is: g.Object}, nil // it has come to the wrong kind
 	}
 	s, err := Next(&Observed{
-		Object: l, Leaders: g.Leaders, Sets: g.Sets, Services: g.Services, Pods: g.Pods, Revisions: g.Revisions, NotMade: g.NotMade, Now: g.Now,
+		Object:    l,
+		Leaders:   g.Leaders,
+		Sets:      g.Sets,
+		Services:  g.Services,
+		Pods:      g.Pods,
+		Revisions: g.Revisions,
+		NotMade:   g.NotMade,
+		Now:       g.Now,
 	})
 	if err != nil {
 		return nil, err
@@ -111,10 +118,20 @@ func next(g *jobs.Groups) (*jobs.GroupActions, error) {
 	}
 	for _, r := range s.Recreate {
 		// The set of its workers goes first, and the new leader comes when all are gone.
-		out.Delete = append(out.Delete, jobs.GroupDeletion{Object: r.Leader, WithParts: true, Why: r.Message + ": deleted its leader " + r.Leader.Name})
+		out.Delete = append(
+			out.Delete,
+			jobs.GroupDeletion{
+				Object:    r.Leader,
+				WithParts: true,
+				Why:       r.Message + ": deleted its leader " + r.Leader.Name,
+			},
+		)
 	}
 	for _, p := range s.Replace {
-		out.Delete = append(out.Delete, jobs.GroupDeletion{Object: p, Why: "Pod " + p.Name + " was not told its place: deleted it"})
+		out.Delete = append(
+			out.Delete,
+			jobs.GroupDeletion{Object: p, Why: "Pod " + p.Name + " was not told its place: deleted it"},
+		)
 	}
 	for _, old := range s.Forget {
 		out.Delete = append(out.Delete, jobs.GroupDeletion{Object: old})

@@ -76,8 +76,13 @@ type Template struct {
 func Of(l *api.LeaderWorkerSet) *Template {
 	spec := l.DeepCopy().Spec.LeaderWorkerTemplate
 	t := &Template{
-		Leader: spec.LeaderTemplate, Worker: spec.WorkerTemplate, Size: ptr.Deref(spec.Size, 1), SubGroup: spec.SubGroupPolicy, Volumes: spec.VolumeClaimTemplates,
-		Exclusive: l.Annotations[api.ExclusiveTopologyAnnotation], SubGroupExclusive: l.Annotations[api.SubGroupExclusiveTopologyAnnotation],
+		Leader:            spec.LeaderTemplate,
+		Worker:            spec.WorkerTemplate,
+		Size:              ptr.Deref(spec.Size, 1),
+		SubGroup:          spec.SubGroupPolicy,
+		Volumes:           spec.VolumeClaimTemplates,
+		Exclusive:         l.Annotations[api.ExclusiveTopologyAnnotation],
+		SubGroupExclusive: l.Annotations[api.SubGroupExclusiveTopologyAnnotation],
 	}
 	if n := l.Spec.NetworkConfig; n != nil {
 		t.OwnSubdomain = n.SubdomainPolicy == api.UniqueSubdomainPerReplica
@@ -116,7 +121,8 @@ func (t *Template) leader() *corev1.PodTemplateSpec {
 // part reports whether the pods are those of a job that is queued as a whole: an
 // AppWrapper has put the name of its Workload into the templates.
 func (t *Template) part() bool {
-	return t.leader().Annotations[kueue.WorkloadAnnotation] != "" || t.Worker.Annotations[kueue.WorkloadAnnotation] != ""
+	return t.leader().Annotations[kueue.WorkloadAnnotation] != "" ||
+		t.Worker.Annotations[kueue.WorkloadAnnotation] != ""
 }
 
 // Part is that of a set.
@@ -132,7 +138,18 @@ func (t *Template) roles() (leader, worker string) {
 
 // shape is the fingerprint of what a group asks for.
 func (t *Template) shape() string {
-	return fingerprint(strings.Join([]string{jobs.Fingerprint(&t.leader().Spec), jobs.Fingerprint(&t.Worker.Spec), strconv.Itoa(int(t.Size)), t.Queueing[kueue.QueueNameLabel]}, " "), hashLength)
+	return fingerprint(
+		strings.Join(
+			[]string{
+				jobs.Fingerprint(&t.leader().Spec),
+				jobs.Fingerprint(&t.Worker.Spec),
+				strconv.Itoa(int(t.Size)),
+				t.Queueing[kueue.QueueNameLabel],
+			},
+			" ",
+		),
+		hashLength,
+	)
 }
 
 // PodSets are what one group asks for.
@@ -140,7 +157,13 @@ func (t *Template) PodSets(name string, index int32) []kueue.PodSet {
 	leader, worker := t.roles()
 	set := func(role string, like *corev1.PodTemplateSpec, count int32) kueue.PodSet {
 		out := *like.DeepCopy()
-		out.Labels, out.Annotations = merged(out.Labels, map[string]string{api.NameLabel: name, api.GroupIndexLabel: strconv.Itoa(int(index))}), merged(out.Annotations, map[string]string{jobs.GroupShapeAnnotation: t.shape()})
+		out.Labels, out.Annotations = merged(
+			out.Labels,
+			map[string]string{api.NameLabel: name, api.GroupIndexLabel: strconv.Itoa(int(index))},
+		), merged(
+			out.Annotations,
+			map[string]string{jobs.GroupShapeAnnotation: t.shape()},
+		)
 		return kueue.PodSet{Name: kueue.PodSetReference(role), Count: count, Template: out}
 	}
 	switch {

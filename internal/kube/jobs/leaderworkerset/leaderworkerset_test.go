@@ -155,19 +155,48 @@ func TestIdentify(t *testing.T) {
 		id := Identify(p, "blue")
 		return id.Labels[api.SubGroupIndexLabel]
 	}
-	leader, first, other := Identify(pod("s-1"), "blue"), Identify(worker("s-1-1"), "blue"), Identify(pod("s-2"), "blue")
-	if leader.Labels[api.GroupKeyLabel] != first.Labels[api.GroupKeyLabel] || leader.Labels[api.GroupKeyLabel] == other.Labels[api.GroupKeyLabel] || len(validation.IsValidLabelValue(leader.Labels[api.GroupKeyLabel])) > 0 {
+	leader, first, other := Identify(
+		pod("s-1"),
+		"blue",
+	), Identify(
+		worker("s-1-1"),
+		"blue",
+	), Identify(
+		pod("s-2"),
+		"blue",
+	)
+	if leader.Labels[api.GroupKeyLabel] != first.Labels[api.GroupKeyLabel] ||
+		leader.Labels[api.GroupKeyLabel] == other.Labels[api.GroupKeyLabel] ||
+		len(validation.IsValidLabelValue(leader.Labels[api.GroupKeyLabel])) > 0 {
 		t.Errorf("keys of groups: %v, %v, %v", leader.Labels, first.Labels, other.Labels)
 	}
 	if Identify(pod("s-1"), "red").Labels[api.GroupKeyLabel] == leader.Labels[api.GroupKeyLabel] {
 		t.Error("groups of two namespaces have the same key")
 	}
-	want := []corev1.EnvVar{{Name: "LWS_LEADER_ADDRESS", Value: "s-1.s.blue"}, {Name: "LWS_GROUP_SIZE", Value: "5"}, {Name: "LWS_WORKER_INDEX", Value: "1"}}
-	if diff := cmp.Diff(want, first.Env); diff != "" || first.Subdomain != "" || first.Affinity != nil || first.Labels[kueue.PodGroupNameLabel] != "" {
+	want := []corev1.EnvVar{
+		{Name: "LWS_LEADER_ADDRESS", Value: "s-1.s.blue"},
+		{Name: "LWS_GROUP_SIZE", Value: "5"},
+		{Name: "LWS_WORKER_INDEX", Value: "1"},
+	}
+	if diff := cmp.Diff(
+		want,
+		first.Env,
+	); diff != "" || first.Subdomain != "" || first.Affinity != nil ||
+		first.Labels[kueue.PodGroupNameLabel] != "" {
 		t.Errorf("%+v (-want +got):\n%s", first, diff)
 	}
-	unique := Identify(worker("s-1-3", api.SubdomainPolicyAnnotation, "UniquePerReplica", kueue.PodSuspendingParentAnnotation, Framework), "blue")
-	if unique.Env[0].Value != "s-1.s-1.blue" || unique.Subdomain != "s-1" || unique.Labels[kueue.PodGroupNameLabel] != GroupName("s", 1) {
+	unique := Identify(
+		worker(
+			"s-1-3",
+			api.SubdomainPolicyAnnotation,
+			"UniquePerReplica",
+			kueue.PodSuspendingParentAnnotation,
+			Framework,
+		),
+		"blue",
+	)
+	if unique.Env[0].Value != "s-1.s-1.blue" || unique.Subdomain != "s-1" ||
+		unique.Labels[kueue.PodGroupNameLabel] != GroupName("s", 1) {
 		t.Errorf("with a subdomain of its own, queued: %+v", unique)
 	}
 	for _, tc := range []struct {
@@ -212,7 +241,11 @@ func TestIdentify(t *testing.T) {
 func TestExclusive(t *testing.T) {
 	p := &corev1.Pod{}
 	p.Name, p.Labels = "s-0", map[string]string{api.NameLabel: "s"}
-	p.Annotations = map[string]string{Ours: "true", api.SizeAnnotation: "2", api.ExclusiveTopologyAnnotation: "rack"}
+	p.Annotations = map[string]string{
+		Ours:                            "true",
+		api.SizeAnnotation:              "2",
+		api.ExclusiveTopologyAnnotation: "rack",
+	}
 	p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}}
 	a := Identify(p, "blue").Affinity
 	key := groupKey("blue", "s-0")
@@ -237,17 +270,30 @@ func TestExclusive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := string(text); strings.Contains(s, "required") || strings.Count(s, `"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":100,`) != 2 {
+	if s := string(
+		text,
+	); strings.Contains(s, "required") ||
+		strings.Count(s, `"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":100,`) != 2 {
 		t.Errorf("its nodes are planned by who knows no racks; insisting keeps it waiting for ever: %s", s)
 	}
 }
 
 // TestTPUs: a container that asks for TPUs is told who else is in its slice.
 func TestTPUs(t *testing.T) {
-	asks := corev1.Container{Name: "serve", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"google.com/tpu": resource.MustParse("4")}}}
+	asks := corev1.Container{
+		Name: "serve",
+		Resources: corev1.ResourceRequirements{
+			Limits: corev1.ResourceList{"google.com/tpu": resource.MustParse("4")},
+		},
+	}
 	pod := func(worker int, notes ...string) *corev1.Pod {
 		p := &corev1.Pod{}
-		p.Name, p.Labels, p.Annotations = "s-1", map[string]string{api.NameLabel: "s"}, map[string]string{Ours: "true", api.SizeAnnotation: "5"}
+		p.Name, p.Labels, p.Annotations = "s-1", map[string]string{
+			api.NameLabel: "s",
+		}, map[string]string{
+			Ours:               "true",
+			api.SizeAnnotation: "5",
+		}
 		if worker > 0 {
 			p.Name += fmt.Sprintf("-%d", worker)
 			p.Annotations[api.LeaderNameAnnotation] = "s-1"
@@ -298,14 +344,26 @@ func TestTPUs(t *testing.T) {
 		if diff := cmp.Diff(want, id.TPUEnv); diff != "" {
 			t.Errorf("%s: (-want +got):\n%s", tc.why, diff)
 		}
-		if n, m := len(id.EnvOf(&tc.pod.Spec.Containers[0])), len(id.EnvOf(&tc.pod.Spec.Containers[1])); n != 3 || m != 8 {
+		if n, m := len(
+			id.EnvOf(&tc.pod.Spec.Containers[0]),
+		), len(
+			id.EnvOf(&tc.pod.Spec.Containers[1]),
+		); n != 3 ||
+			m != 8 {
 			t.Errorf("%s: containers have %d and %d variables", tc.why, n, m)
 		}
 	}
 	own := pod(1)
 	own.Spec.Containers[1].Env = []corev1.EnvVar{{Name: "TPU_WORKER_ID", Value: "7"}}
 	second := pod(1)
-	second.Spec.Containers = append(second.Spec.Containers, corev1.Container{Name: "more", Resources: asks.Resources, Env: []corev1.EnvVar{{Name: "TPU_WORKER_HOSTNAMES", Value: "h"}}})
+	second.Spec.Containers = append(
+		second.Spec.Containers,
+		corev1.Container{
+			Name:      "more",
+			Resources: asks.Resources,
+			Env:       []corev1.EnvVar{{Name: "TPU_WORKER_HOSTNAMES", Value: "h"}},
+		},
+	)
 	none := pod(1)
 	none.Spec.Containers = none.Spec.Containers[:1]
 	for why, p := range map[string]*corev1.Pod{"its author says who is there": own, "its author says it to another container": second, "it asks for no TPUs": none} {
@@ -315,15 +373,27 @@ func TestTPUs(t *testing.T) {
 	}
 	// Each process of a pod is a place of its own, behind those of the pods before.
 	several := pod(2, led, "true", api.SizeAnnotation, "3")
-	several.Spec.Containers = append(several.Spec.Containers, corev1.Container{Name: "more", Resources: asks.Resources, Env: []corev1.EnvVar{{Name: "TPU_PROCESS_PORT", Value: "9000"}}})
-	several.Spec.InitContainers = []corev1.Container{{Name: "warm", Resources: corev1.ResourceRequirements{Requests: asks.Resources.Limits}}}
+	several.Spec.Containers = append(
+		several.Spec.Containers,
+		corev1.Container{
+			Name:      "more",
+			Resources: asks.Resources,
+			Env:       []corev1.EnvVar{{Name: "TPU_PROCESS_PORT", Value: "9000"}},
+		},
+	)
+	several.Spec.InitContainers = []corev1.Container{
+		{Name: "warm", Resources: corev1.ResourceRequirements{Requests: asks.Resources.Limits}},
+	}
 	all := Identify(several, "blue").TPUEnv
 	for i, tc := range []struct{ container, port string }{{"serve", "8476"}, {"more", ""}, {"warm", "8478"}} {
 		want := []corev1.EnvVar{
 			{Name: "TPU_WORKER_HOSTNAMES", Value: "s-1.s,s-1.s,s-1.s,s-1-1.s,s-1-1.s,s-1-1.s,s-1-2.s,s-1-2.s,s-1-2.s"},
 			{Name: "TPU_WORKER_ID", Value: fmt.Sprint(6 + i)},
 			{Name: "TPU_NAME", Value: "s-1"},
-			{Name: "TPU_PROCESS_ADDRESSES", Value: "s-1.s:8476,s-1.s:9000,s-1.s:8478,s-1-1.s:8476,s-1-1.s:9000,s-1-1.s:8478,s-1-2.s:8476,s-1-2.s:9000,s-1-2.s:8478"},
+			{
+				Name:  "TPU_PROCESS_ADDRESSES",
+				Value: "s-1.s:8476,s-1.s:9000,s-1.s:8478,s-1-1.s:8476,s-1-1.s:9000,s-1-1.s:8478,s-1-2.s:8476,s-1-2.s:9000,s-1-2.s:8478",
+			},
 		}
 		if tc.port != "" {
 			want = append(want, corev1.EnvVar{Name: "TPU_PROCESS_PORT", Value: tc.port})
@@ -340,7 +410,9 @@ func TestTPUs(t *testing.T) {
 	if notes := Of(l).notes(); notes[led] != "" {
 		t.Errorf("the leader asks for none: %v", notes)
 	}
-	l.Spec.LeaderWorkerTemplate.LeaderTemplate = &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{asks}}}
+	l.Spec.LeaderWorkerTemplate.LeaderTemplate = &corev1.PodTemplateSpec{
+		Spec: corev1.PodSpec{Containers: []corev1.Container{asks}},
+	}
 	if notes := Of(l).notes(); notes[led] != "true" {
 		t.Errorf("the leader asks for some: %v", notes)
 	}
@@ -348,8 +420,14 @@ func TestTPUs(t *testing.T) {
 
 // TestWithEnv: a variable is there once, before those that may refer to it.
 func TestWithEnv(t *testing.T) {
-	got := WithEnv([]corev1.EnvVar{{Name: "A", Value: "$(B)"}, {Name: "B", Value: "old"}}, []corev1.EnvVar{{Name: "B", Value: "new"}})
-	if diff := cmp.Diff([]corev1.EnvVar{{Name: "B", Value: "new"}, {Name: "A", Value: "$(B)"}}, got); diff != "" {
+	got := WithEnv(
+		[]corev1.EnvVar{{Name: "A", Value: "$(B)"}, {Name: "B", Value: "old"}},
+		[]corev1.EnvVar{{Name: "B", Value: "new"}},
+	)
+	if diff := cmp.Diff(
+		[]corev1.EnvVar{{Name: "B", Value: "new"}, {Name: "A", Value: "$(B)"}},
+		got,
+	); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -399,7 +477,14 @@ func TestTemplate(t *testing.T) {
 		is := l.DeepCopy()
 		tc.change(is)
 		if now := Of(is); (now.Hash() != of.Hash()) != tc.hash || (now.shape() != of.shape()) != tc.shape {
-			t.Errorf("%s: another template %v, want %v; another shape %v, want %v", why, now.Hash() != of.Hash(), tc.hash, now.shape() != of.shape(), tc.shape)
+			t.Errorf(
+				"%s: another template %v, want %v; another shape %v, want %v",
+				why,
+				now.Hash() != of.Hash(),
+				tc.hash,
+				now.shape() != of.shape(),
+				tc.shape,
+			)
 		}
 	}
 }
@@ -434,13 +519,19 @@ func TestWrappedPods(t *testing.T) {
 	} {
 		var o map[string]any
 		text, err := yaml.ToJSON([]byte("spec: {" + spec + "}"))
-		if err = errors.Join(err, utiljson.Unmarshal(text, &o)); err != nil { // with whole numbers, as objects have them
+		if err = errors.Join(
+			err,
+			utiljson.Unmarshal(text, &o),
+		); err != nil { // with whole numbers, as objects have them
 			t.Fatal(err)
 		}
 		sets, err := Kind().Wrapped.PodSets(o)
 		var parts []string
 		for _, s := range sets {
-			parts = append(parts, fmt.Sprintf("%s %d", strings.TrimPrefix(s.Path, "template.spec.leaderWorkerTemplate."), *s.Replicas))
+			parts = append(
+				parts,
+				fmt.Sprintf("%s %d", strings.TrimPrefix(s.Path, "template.spec.leaderWorkerTemplate."), *s.Replicas),
+			)
 		}
 		got := strings.Join(parts, ", ")
 		if err != nil {
@@ -494,10 +585,20 @@ func TestGroupName(t *testing.T) {
 
 // TestStatefulSets: neither takes the other's pods.
 func TestStatefulSets(t *testing.T) {
-	f := newFake(t, parse(t, "{replicas: 1, leaderWorkerTemplate: {size: 3, volumeClaimTemplates: [{metadata: {name: data}, spec: {}}], "+workerOnly+"}}"))
+	f := newFake(
+		t,
+		parse(
+			t,
+			"{replicas: 1, leaderWorkerTemplate: {size: 3, volumeClaimTemplates: [{metadata: {name: data}, spec: {}}], "+workerOnly+"}}",
+		),
+	)
 	f.settle()
 	l, w := f.world.Leaders, f.world.Sets["s-0"]
-	if l.Spec.PodManagementPolicy != "Parallel" || w.Spec.PodManagementPolicy != "Parallel" || w.Spec.Ordinals.Start != 1 || *w.Spec.Replicas != 2 || w.Spec.ServiceName != "s" || l.Annotations[api.ReplicasAnnotation] != "1" {
+	if l.Spec.PodManagementPolicy != "Parallel" || w.Spec.PodManagementPolicy != "Parallel" ||
+		w.Spec.Ordinals.Start != 1 ||
+		*w.Spec.Replicas != 2 ||
+		w.Spec.ServiceName != "s" ||
+		l.Annotations[api.ReplicasAnnotation] != "1" {
 		t.Errorf("%+v, %+v", l.Spec, w.Spec)
 	}
 	if len(l.Spec.VolumeClaimTemplates) != 1 || w.Spec.VolumeClaimTemplates[0].Name != "data" {
@@ -521,7 +622,8 @@ func TestStatefulSets(t *testing.T) {
 func TestHeldBack(t *testing.T) {
 	ready := map[string]any{"spec": map[string]any{"startupPolicy": "LeaderReady"}}
 	const workers, leader = "template.spec.leaderWorkerTemplate.workerTemplate", "template.spec.leaderWorkerTemplate.leaderTemplate"
-	if w := Kind().Wrapped; !w.HeldBack(ready, workers) || w.HeldBack(ready, leader) || w.HeldBack(map[string]any{}, workers) {
+	if w := Kind().Wrapped; !w.HeldBack(ready, workers) || w.HeldBack(ready, leader) ||
+		w.HeldBack(map[string]any{}, workers) {
 		t.Error("only workers of a set with LeaderReady are held back")
 	}
 	for spec, want := range map[string]string{

@@ -14,9 +14,16 @@ import (
 )
 
 func ownedBy(o metav1.Object, apiVersion, kind string) []metav1.OwnerReference {
-	return []metav1.OwnerReference{{
-		APIVersion: apiVersion, Kind: kind, Name: o.GetName(), UID: o.GetUID(), Controller: new(true), BlockOwnerDeletion: new(true),
-	}}
+	return []metav1.OwnerReference{
+		{
+			APIVersion:         apiVersion,
+			Kind:               kind,
+			Name:               o.GetName(),
+			UID:                o.GetUID(),
+			Controller:         new(true),
+			BlockOwnerDeletion: new(true),
+		},
+	}
 }
 
 // leaders is the StatefulSet of the leaders.
@@ -28,9 +35,12 @@ func leaders(l *api.LeaderWorkerSet, t *Template, replicas, partition int32) *ap
 	s.Spec.Template.Labels[api.WorkerIndexLabel] = "0"
 	s.Spec.Replicas = &replicas
 	s.Spec.ServiceName = l.Name
-	s.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{api.NameLabel: l.Name, api.WorkerIndexLabel: "0"}}
+	s.Spec.Selector = &metav1.LabelSelector{
+		MatchLabels: map[string]string{api.NameLabel: l.Name, api.WorkerIndexLabel: "0"},
+	}
 	s.Spec.UpdateStrategy = appsv1.StatefulSetUpdateStrategy{
-		Type: appsv1.RollingUpdateStatefulSetStrategyType, RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: &partition},
+		Type:          appsv1.RollingUpdateStatefulSetStrategyType,
+		RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: &partition},
 	}
 	return s
 }
@@ -41,7 +51,9 @@ func workers(l *api.LeaderWorkerSet, t *Template, leader *corev1.Pod, index int3
 	s := t.statefulSet(l, &t.Worker, role)
 	s.Name, s.OwnerReferences = leader.Name, ownedBy(leader, "v1", "Pod")
 	own := map[string]string{
-		api.NameLabel: l.Name, api.GroupIndexLabel: strconv.Itoa(int(index)), api.GroupKeyLabel: groupKey(l.Namespace, leader.Name),
+		api.NameLabel:       l.Name,
+		api.GroupIndexLabel: strconv.Itoa(int(index)),
+		api.GroupKeyLabel:   groupKey(l.Namespace, leader.Name),
 	}
 	s.Labels = merged(s.Labels, own)
 	s.Spec.Template.Labels = merged(s.Spec.Template.Labels, own)
@@ -55,7 +67,11 @@ func workers(l *api.LeaderWorkerSet, t *Template, leader *corev1.Pod, index int3
 }
 
 // statefulSet is what both have in common.
-func (t *Template) statefulSet(l *api.LeaderWorkerSet, like *corev1.PodTemplateSpec, role string) *appsv1.StatefulSet {
+func (t *Template) statefulSet(
+	l *api.LeaderWorkerSet,
+	like *corev1.PodTemplateSpec,
+	role string,
+) *appsv1.StatefulSet {
 	hash := t.Hash()
 	template := *like.DeepCopy()
 	template.Labels = merged(template.Labels, map[string]string{api.NameLabel: l.Name, api.RevisionLabel: hash})
@@ -64,15 +80,26 @@ func (t *Template) statefulSet(l *api.LeaderWorkerSet, like *corev1.PodTemplateS
 	if !t.part() {
 		template.Labels = merged(template.Labels, t.Queueing)
 		template.Annotations = merged(template.Annotations, map[string]string{
-			kueue.PodSuspendingParentAnnotation: Framework, kueue.RoleHashAnnotation: role, jobs.GroupShapeAnnotation: t.shape(),
-			kueue.PodGroupTotalCountAnnotation: strconv.Itoa(int(t.Size)), kueue.PodGroupFastAdmissionAnnotation: "true",
-			kueue.PodGroupServingAnnotation: "true", kueue.PodGroupPodIndexLabelAnnotation: api.WorkerIndexLabel,
+			kueue.PodSuspendingParentAnnotation: Framework,
+			kueue.RoleHashAnnotation:            role,
+			jobs.GroupShapeAnnotation:           t.shape(),
+			kueue.PodGroupTotalCountAnnotation: strconv.Itoa(
+				int(t.Size),
+			),
+			kueue.PodGroupFastAdmissionAnnotation: "true",
+			kueue.PodGroupServingAnnotation:       "true",
+			kueue.PodGroupPodIndexLabelAnnotation: api.WorkerIndexLabel,
 		})
 	}
 	return &appsv1.StatefulSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Labels: map[string]string{api.NameLabel: l.Name, api.RevisionLabel: hash}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: l.Namespace,
+			Labels:    map[string]string{api.NameLabel: l.Name, api.RevisionLabel: hash},
+		},
 		Spec: appsv1.StatefulSetSpec{
-			PodManagementPolicy: appsv1.ParallelPodManagement, Template: template, VolumeClaimTemplates: t.claims(),
+			PodManagementPolicy:                  appsv1.ParallelPodManagement,
+			Template:                             template,
+			VolumeClaimTemplates:                 t.claims(),
 			PersistentVolumeClaimRetentionPolicy: l.Spec.LeaderWorkerTemplate.PersistentVolumeClaimRetentionPolicy.DeepCopy(),
 		},
 	}
@@ -119,15 +146,27 @@ func sharedService(l *api.LeaderWorkerSet) *corev1.Service {
 
 // groupService is that of a group with a subdomain of its own.
 func groupService(l *api.LeaderWorkerSet, leader *corev1.Pod, index int32) *corev1.Service {
-	s := service(l, leader.Name, map[string]string{api.NameLabel: l.Name, api.GroupIndexLabel: strconv.Itoa(int(index))})
+	s := service(
+		l,
+		leader.Name,
+		map[string]string{api.NameLabel: l.Name, api.GroupIndexLabel: strconv.Itoa(int(index))},
+	)
 	s.OwnerReferences = ownedBy(leader, "v1", "Pod")
 	return s
 }
 
 func service(l *api.LeaderWorkerSet, name string, selects map[string]string) *corev1.Service {
 	return &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: name, Labels: map[string]string{api.NameLabel: l.Name}},
-		Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, PublishNotReadyAddresses: true, Selector: selects},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: l.Namespace,
+			Name:      name,
+			Labels:    map[string]string{api.NameLabel: l.Name},
+		},
+		Spec: corev1.ServiceSpec{
+			ClusterIP:                corev1.ClusterIPNone,
+			PublishNotReadyAddresses: true,
+			Selector:                 selects,
+		},
 	}
 }
 

@@ -117,12 +117,16 @@ func Next(w *Observed) (*Actions, error) {
 		if why := w.broken(s, g); why != "" {
 			s.Recreate = append(s.Recreate, Recreation{g.leader, why})
 		} else if w.outdated(g, hash) {
-			s.Recreate = append(s.Recreate, Recreation{g.leader, fmt.Sprintf("The template of group %d has changed", g.index)})
+			s.Recreate = append(
+				s.Recreate,
+				Recreation{g.leader, fmt.Sprintf("The template of group %d has changed", g.index)},
+			)
 		}
 	}
 	if !plan.updating && plan.partition == 0 && settled(w.Leaders) {
 		s.Forget = slices.DeleteFunc(slices.Clone(w.Revisions), func(r *appsv1.ControllerRevision) bool {
-			return revisionOf(r) == hash || slices.ContainsFunc(groups, func(g *group) bool { return g.hash == revisionOf(r) })
+			return revisionOf(r) == hash ||
+				slices.ContainsFunc(groups, func(g *group) bool { return g.hash == revisionOf(r) })
 		})
 	}
 	s.Status = status(w, groups, plan, hash)
@@ -131,7 +135,8 @@ func Next(w *Observed) (*Actions, error) {
 
 // settled reports whether a StatefulSet makes no pods of an older template any more.
 func settled(set *appsv1.StatefulSet) bool {
-	return set != nil && set.Status.ObservedGeneration >= set.Generation && set.Status.CurrentRevision == set.Status.UpdateRevision
+	return set != nil && set.Status.ObservedGeneration >= set.Generation &&
+		set.Status.CurrentRevision == set.Status.UpdateRevision
 }
 
 // templates reads what is kept, by name, and the number of the newest.
@@ -170,7 +175,8 @@ func (w *Observed) groups(templates map[string]*Template) []*group {
 		if !ok || o == nil || p.Annotations[api.LeaderNameAnnotation] == "" {
 			continue
 		}
-		if g := all[int32(at.group)]; g != nil && g.set != nil && g.set.UID == o.UID { //nolint:gosec // read as 32 bits
+		if g := all[int32(at.group)]; g != nil && g.set != nil && //nolint:gosec // read as 32 bits
+			g.set.UID == o.UID {
 			g.workers = append(g.workers, p)
 		}
 	}
@@ -218,9 +224,10 @@ func (g *group) ready() bool {
 }
 
 func isReady(p *corev1.Pod) bool {
-	return p.Status.Phase == corev1.PodRunning && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
+	return p.Status.Phase == corev1.PodRunning &&
+		slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		})
 }
 
 // ended reports whether no container of a pod runs or will.
@@ -267,7 +274,10 @@ func (w *Observed) unplaced(s *Actions, g *group) bool {
 		case left > 0:
 			s.Again = max(left, s.Again)
 		case p == g.leader:
-			s.Recreate = append(s.Recreate, Recreation{p, fmt.Sprintf("The leader of group %d was not told its place", g.index)})
+			s.Recreate = append(
+				s.Recreate,
+				Recreation{p, fmt.Sprintf("The leader of group %d was not told its place", g.index)},
+			)
 			return true // its workers go with it
 		default:
 			s.Replace = append(s.Replace, p)
@@ -280,8 +290,11 @@ func (w *Observed) unplaced(s *Actions, g *group) bool {
 // turn.
 func (w *Observed) outdated(g *group, hash string) bool {
 	set := w.Leaders
-	return set != nil && revisionOf(&set.Spec.Template) == hash && set.Status.ObservedGeneration >= set.Generation &&
-		g.index >= partitionOf(set) && g.hash != hash && g.leader.DeletionTimestamp == nil
+	return set != nil && revisionOf(&set.Spec.Template) == hash &&
+		set.Status.ObservedGeneration >= set.Generation &&
+		g.index >= partitionOf(set) &&
+		g.hash != hash &&
+		g.leader.DeletionTimestamp == nil
 }
 
 // broken says why a group has to be made anew, "" if it has not. It notes when a group
@@ -304,7 +317,8 @@ func (w *Observed) broken(s *Actions, g *group) string {
 	}
 	now := members(all, restarts)
 	complete := was != "" || g.set == nil && started
-	if g.set != nil && was == "" && whole && (policy == api.RecreateGroupOnPodRestart || started) && !leaving(all) {
+	if g.set != nil && was == "" && whole && (policy == api.RecreateGroupOnPodRestart || started) &&
+		!leaving(all) {
 		s.Complete[g.set.Name] = now
 		complete = true
 		was = now
@@ -375,8 +389,10 @@ func adjusted(is, want *appsv1.StatefulSet, hash string) *appsv1.StatefulSet {
 	if p := want.Spec.PersistentVolumeClaimRetentionPolicy; p != nil {
 		out.Spec.PersistentVolumeClaimRetentionPolicy = p
 	}
-	same := ptr.Deref(is.Spec.Replicas, 1) == ptr.Deref(out.Spec.Replicas, 1) && partitionOf(is) == partitionOf(out) &&
-		!other && maps.Equal(is.Annotations, out.Annotations) &&
+	same := ptr.Deref(is.Spec.Replicas, 1) == ptr.Deref(out.Spec.Replicas, 1) &&
+		partitionOf(is) == partitionOf(out) &&
+		!other &&
+		maps.Equal(is.Annotations, out.Annotations) &&
 		(want.Spec.PersistentVolumeClaimRetentionPolicy == nil || ptr.Deref(is.Spec.PersistentVolumeClaimRetentionPolicy, appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{}) == *want.Spec.PersistentVolumeClaimRetentionPolicy)
 	if same {
 		return nil
@@ -418,8 +434,11 @@ func rollout(l *api.LeaderWorkerSet, set *appsv1.StatefulSet, groups []*group, h
 			todo++
 		}
 	}
-	replicas := want + min(surge, max(todo-unavailable, 0)) // as many may be missing without others in their stead
-	ready := int32(0)                                       // of the groups that stay
+	replicas := want + min(
+		surge,
+		max(todo-unavailable, 0),
+	) // as many may be missing without others in their stead
+	ready := int32(0) // of the groups that stay
 	for _, g := range groups {
 		if g.index < replicas && g.ready() && (g.hash == hash || g.index < at) {
 			ready++
@@ -486,7 +505,14 @@ func status(w *Observed, groups []*group, plan rolling, hash string) api.LeaderW
 	}
 	available := steady >= Replicas(l) && !plan.updating
 	set := func(kind string, holds bool, reason, message string) {
-		c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(w.Now), ObservedGeneration: l.Generation}
+		c := metav1.Condition{
+			Type:               kind,
+			Status:             metav1.ConditionFalse,
+			Reason:             reason,
+			Message:            message,
+			LastTransitionTime: metav1.NewTime(w.Now),
+			ObservedGeneration: l.Generation,
+		}
 		if holds {
 			c.Status = metav1.ConditionTrue
 		}

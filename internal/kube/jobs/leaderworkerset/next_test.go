@@ -26,7 +26,12 @@ import (
 func parse(t testing.TB, spec string) *api.LeaderWorkerSet {
 	t.Helper()
 	l := &api.LeaderWorkerSet{}
-	if err := yaml.UnmarshalStrict([]byte("{metadata: {name: s, namespace: blue, uid: set, generation: 1, labels: {kueue.x-k8s.io/queue-name: q}}, spec: "+spec+"}"), l); err != nil {
+	if err := yaml.UnmarshalStrict(
+		[]byte(
+			"{metadata: {name: s, namespace: blue, uid: set, generation: 1, labels: {kueue.x-k8s.io/queue-name: q}}, spec: "+spec+"}",
+		),
+		l,
+	); err != nil {
 		t.Fatal(err)
 	}
 	return l
@@ -103,7 +108,10 @@ func (f *fake) step() bool {
 	}
 	for _, r := range s.Forget {
 		f.say("forget a template")
-		f.world.Revisions = slices.DeleteFunc(f.world.Revisions, func(x *appsv1.ControllerRevision) bool { return x.Name == r.Name })
+		f.world.Revisions = slices.DeleteFunc(
+			f.world.Revisions,
+			func(x *appsv1.ControllerRevision) bool { return x.Name == r.Name },
+		)
 	}
 	f.world.Object.Status = s.Status
 	return len(f.done) > before
@@ -135,7 +143,10 @@ func (f *fake) remove(name string) {
 	f.world.Pods = slices.DeleteFunc(f.world.Pods, func(p *corev1.Pod) bool { return p.Name == name })
 	if set := f.world.Sets[name]; set != nil {
 		delete(f.world.Sets, name)
-		f.world.Pods = slices.DeleteFunc(f.world.Pods, func(p *corev1.Pod) bool { return metav1.IsControlledBy(p, set) })
+		f.world.Pods = slices.DeleteFunc(
+			f.world.Pods,
+			func(p *corev1.Pod) bool { return metav1.IsControlledBy(p, set) },
+		)
 	}
 	if f.world.Object.Spec.NetworkConfig != nil {
 		delete(f.world.Services, name)
@@ -207,7 +218,8 @@ func (f *fake) observe() bool {
 		l.Status.CurrentRevision = l.Status.UpdateRevision
 		delete(f.old, l.Name)
 	}
-	return was.CurrentRevision != l.Status.CurrentRevision || was.ObservedGeneration != l.Status.ObservedGeneration
+	return was.CurrentRevision != l.Status.CurrentRevision ||
+		was.ObservedGeneration != l.Status.ObservedGeneration
 }
 
 func (f *fake) podOf(s *appsv1.StatefulSet, name string, template *corev1.PodTemplateSpec) *corev1.Pod {
@@ -408,7 +420,10 @@ func TestNext(t *testing.T) {
 // change gives the set another image.
 func change(f *fake) {
 	f.uids++
-	f.world.Object.Spec.LeaderWorkerTemplate.WorkerTemplate.Spec.Containers[0].Image = fmt.Sprint("image-", f.uids)
+	f.world.Object.Spec.LeaderWorkerTemplate.WorkerTemplate.Spec.Containers[0].Image = fmt.Sprint(
+		"image-",
+		f.uids,
+	)
 	f.world.Object.Generation++
 }
 
@@ -419,7 +434,11 @@ func TestMembers(t *testing.T) {
 	one.UID, two.UID = "1", "2"
 	all := []*corev1.Pod{one, two}
 	is := members(all, 3)
-	if again := members([]*corev1.Pod{two, one}, 4); !sameMembers(is, again) || remembered(is) != 3 || remembered(again) != 4 {
+	if again := members(
+		[]*corev1.Pod{two, one},
+		4,
+	); !sameMembers(is, again) || remembered(is) != 3 ||
+		remembered(again) != 4 {
 		t.Errorf("remembered are %q, and then %q", is, again)
 	}
 	if sameMembers(is, members(all[:1], 3)) {
@@ -466,7 +485,8 @@ func TestWorkersStayAsMany(t *testing.T) {
 		f.world.Sets["s-1"] = f.world.Sets["s-1"].DeepCopy()
 		f.world.Sets["s-1"].Spec.Replicas = &n
 		f.settle()
-		if !slices.Contains(f.done, "workers of s-1: 2") || slices.Contains(f.done, "workers of s-0: 2") || *f.world.Sets["s-1"].Spec.Replicas != 2 {
+		if !slices.Contains(f.done, "workers of s-1: 2") || slices.Contains(f.done, "workers of s-0: 2") ||
+			*f.world.Sets["s-1"].Spec.Replicas != 2 {
 			t.Errorf("scaled to %d, done: %v", n, f.done)
 		}
 		if diff := cmp.Diff(all, f.names()); diff != "" {
@@ -477,7 +497,10 @@ func TestWorkersStayAsMany(t *testing.T) {
 
 // TestAfterStart: a group that never ran as a whole is not made anew.
 func TestAfterStart(t *testing.T) {
-	f := newFake(t, parse(t, strings.Replace(template(""), "size: 3", "size: 3, restartPolicy: RecreateGroupAfterStart", 1)))
+	f := newFake(
+		t,
+		parse(t, strings.Replace(template(""), "size: 3", "size: 3, restartPolicy: RecreateGroupAfterStart", 1)),
+	)
 	f.held = true
 	f.settle()
 	f.pod("s-0-1").Status.ContainerStatuses = []corev1.ContainerStatus{{RestartCount: 3}}
@@ -517,25 +540,43 @@ func TestStatus(t *testing.T) {
 				holds = append(holds, c.Type+" "+c.Reason)
 			}
 		}
-		if s.Replicas != replicas || s.ReadyReplicas != ready || s.UpdatedReplicas != updated || !slices.Equal(holds, conditions) {
-			t.Errorf("%s: %d groups, %d ready, %d updated, %v", when, s.Replicas, s.ReadyReplicas, s.UpdatedReplicas, holds)
+		if s.Replicas != replicas || s.ReadyReplicas != ready || s.UpdatedReplicas != updated ||
+			!slices.Equal(holds, conditions) {
+			t.Errorf(
+				"%s: %d groups, %d ready, %d updated, %v",
+				when,
+				s.Replicas,
+				s.ReadyReplicas,
+				s.UpdatedReplicas,
+				holds,
+			)
 		}
 	}
 	check("new", 0, 0, 0, "Progressing GroupsProgressing")
 	f.settle()
 	check("settled", 2, 2, 2, "Available AllGroupsReady")
-	if want := "leaderworkerset.sigs.k8s.io/name=s,leaderworkerset.sigs.k8s.io/worker-index=0"; f.world.Object.Status.HPAPodSelector != want || f.world.Object.Status.ObservedGeneration != 1 {
+	if want := "leaderworkerset.sigs.k8s.io/name=s,leaderworkerset.sigs.k8s.io/worker-index=0"; f.world.Object.Status.HPAPodSelector != want ||
+		f.world.Object.Status.ObservedGeneration != 1 {
 		t.Errorf("status %+v", f.world.Object.Status)
 	}
 	f.pod("s-1-1").Status.Conditions = nil
 	check("a worker is not ready", 2, 1, 2, "Progressing GroupsProgressing")
 	f.run()
-	f.pod("s-1-1").Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	f.pod("s-1-1").Status.Conditions = []corev1.PodCondition{
+		{Type: corev1.PodReady, Status: corev1.ConditionTrue},
+	}
 	change(f)
 	check("changed", 2, 2, 0, "Progressing GroupsProgressing", "UpdateInProgress GroupsUpdating")
 	f.held = true
 	f.settle()
-	check("its first successor starts", 2, 1, 1, "Progressing GroupsProgressing", "UpdateInProgress GroupsUpdating")
+	check(
+		"its first successor starts",
+		2,
+		1,
+		1,
+		"Progressing GroupsProgressing",
+		"UpdateInProgress GroupsUpdating",
+	)
 	f.held = false
 	f.settle()
 	check("updated", 2, 2, 2, "Available AllGroupsReady")
@@ -563,7 +604,10 @@ func TestLimits(t *testing.T) {
 	} {
 		l := &api.LeaderWorkerSet{}
 		l.Spec.Replicas, l.Spec.RolloutStrategy.RollingUpdateConfiguration = new(int32(10)), tc.c
-		if first, unavailable, surge := limits(l); first != tc.first || unavailable != tc.unavailable || surge != tc.surge {
+		if first, unavailable, surge := limits(
+			l,
+		); first != tc.first || unavailable != tc.unavailable ||
+			surge != tc.surge {
 			t.Errorf("%s: from %d, %d missing, %d more", name, first, unavailable, surge)
 		}
 	}
@@ -571,12 +615,19 @@ func TestLimits(t *testing.T) {
 
 // TestQueueing: each group is one pod group of all its pods.
 func TestQueueing(t *testing.T) {
-	f := newFake(t, parse(t, "{replicas: 2, leaderWorkerTemplate: {size: 3, leaderTemplate: {spec: {containers: [{name: c}]}}, "+workerOnly+"}}"))
+	f := newFake(
+		t,
+		parse(
+			t,
+			"{replicas: 2, leaderWorkerTemplate: {size: 3, leaderTemplate: {spec: {containers: [{name: c}]}}, "+workerOnly+"}}",
+		),
+	)
 	f.settle()
 	groups := map[string]int{}
 	for _, p := range f.world.Pods {
 		groups[p.Labels[kueue.PodGroupNameLabel]]++
-		if p.Labels[kueue.QueueNameLabel] != "q" || p.Annotations[kueue.PodGroupTotalCountAnnotation] != "3" || p.Annotations[kueue.PodGroupServingAnnotation] != "true" ||
+		if p.Labels[kueue.QueueNameLabel] != "q" || p.Annotations[kueue.PodGroupTotalCountAnnotation] != "3" ||
+			p.Annotations[kueue.PodGroupServingAnnotation] != "true" ||
 			p.Annotations[kueue.PodSuspendingParentAnnotation] != Framework {
 			t.Errorf("pod %s: labels %v, annotations %v", p.Name, p.Labels, p.Annotations)
 		}
@@ -597,7 +648,9 @@ func TestPartOfAJob(t *testing.T) {
 	f := newFake(t, l)
 	f.settle()
 	for _, p := range f.world.Pods {
-		if p.Labels[kueue.PodGroupNameLabel] != "" || p.Labels[kueue.QueueNameLabel] != "" || p.Annotations[kueue.WorkloadAnnotation] != "w" || p.Labels[api.GroupKeyLabel] == "" {
+		if p.Labels[kueue.PodGroupNameLabel] != "" || p.Labels[kueue.QueueNameLabel] != "" ||
+			p.Annotations[kueue.WorkloadAnnotation] != "w" ||
+			p.Labels[api.GroupKeyLabel] == "" {
 			t.Errorf("pod %s: labels %v, annotations %v", p.Name, p.Labels, p.Annotations)
 		}
 	}
@@ -654,7 +707,13 @@ func TestPodsHaveTheirPlacesWhileProgramsAreReplaced(t *testing.T) {
 		for answers, webhook := range webhooks {
 			for _, policy := range []string{"RecreateGroupOnPodRestart", "RecreateGroupAfterStart", "None"} {
 				t.Run(templates+" templates, "+answers+" webhooks, "+policy, func(t *testing.T) {
-					f := newFake(t, parse(t, "{replicas: 2, leaderWorkerTemplate: {size: 3, restartPolicy: "+policy+", workerTemplate: {spec: {containers: [{name: c}]}}}}"))
+					f := newFake(
+						t,
+						parse(
+							t,
+							"{replicas: 2, leaderWorkerTemplate: {size: 3, restartPolicy: "+policy+", workerTemplate: {spec: {containers: [{name: c}]}}}}",
+						),
+					)
 					f.answers = webhook
 					for range 5 {
 						f.step()
@@ -724,7 +783,10 @@ func TestMoreGroupsAreMadeForThoseThatMayNotBeMissing(t *testing.T) {
 		f := newFake(t, parse(t, template("")))
 		l := f.world.Object
 		l.Spec.Replicas = new(int32(tc.replicas))
-		l.Spec.RolloutStrategy.RollingUpdateConfiguration = &api.RollingUpdateConfiguration{MaxUnavailable: new(intstr.FromInt(tc.unavailable)), MaxSurge: new(intstr.FromInt(tc.surge))}
+		l.Spec.RolloutStrategy.RollingUpdateConfiguration = &api.RollingUpdateConfiguration{
+			MaxUnavailable: new(intstr.FromInt(tc.unavailable)),
+			MaxSurge:       new(intstr.FromInt(tc.surge)),
+		}
 		f.settle()
 		change(f)
 		most := int32(0)
@@ -743,7 +805,10 @@ func TestMoreGroupsAreMadeForThoseThatMayNotBeMissing(t *testing.T) {
 // TestStatefulSetsThatSomebodyWroteToAreQueuedWithTheirGroups: a webhook puts into a StatefulSet that
 // a user writes to by what those of users are queued; its pods would be of no group of the set.
 func TestStatefulSetsThatSomebodyWroteToAreQueuedWithTheirGroups(t *testing.T) {
-	f := newFake(t, parse(t, "{replicas: 2, leaderWorkerTemplate: {size: 2, restartPolicy: None, "+workerOnly+"}}"))
+	f := newFake(
+		t,
+		parse(t, "{replicas: 2, leaderWorkerTemplate: {size: 2, restartPolicy: None, "+workerOnly+"}}"),
+	)
 	f.settle()
 	for of, is := range map[string]func() *appsv1.StatefulSet{
 		"the leaders": func() *appsv1.StatefulSet { return f.world.Leaders }, "workers": func() *appsv1.StatefulSet { return f.world.Sets["s-1"] },

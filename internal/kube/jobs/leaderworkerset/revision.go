@@ -55,7 +55,9 @@ func revisionKey(l *api.LeaderWorkerSet) string {
 		}
 	}
 	template["$patch"], network["$patch"] = "replace", "replace"
-	text, err = json.Marshal(map[string]any{"spec": map[string]any{"leaderWorkerTemplate": template, "networkConfig": network}})
+	text, err = json.Marshal(
+		map[string]any{"spec": map[string]any{"leaderWorkerTemplate": template, "networkConfig": network}},
+	)
 	if err != nil {
 		return ""
 	}
@@ -76,7 +78,9 @@ func revision(l *api.LeaderWorkerSet, t *Template, number int64) (*appsv1.Contro
 	hash := t.Hash()
 	return &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: l.Namespace, Name: RevisionName(l.Name, hash), Labels: map[string]string{api.NameLabel: l.Name, api.RevisionLabel: hash},
+			Namespace:       l.Namespace,
+			Name:            RevisionName(l.Name, hash),
+			Labels:          map[string]string{api.NameLabel: l.Name, api.RevisionLabel: hash},
 			OwnerReferences: ownedBy(l, GVK().GroupVersion().String(), api.Kind),
 		},
 		Data: runtime.RawExtension{Raw: text}, Revision: number,

@@ -77,14 +77,22 @@ func TestRecordedTemplatesKeepTheirName(t *testing.T) {
 
 	l.Spec.LeaderWorkerTemplate.RestartPolicy = api.NoRestart // no pod is another by it
 	if f.settle(); f.world.Leaders.Labels[api.RevisionLabel] != "older" {
-		t.Errorf("groups are replaced by %s as the restart policy changed", f.world.Leaders.Labels[api.RevisionLabel])
+		t.Errorf(
+			"groups are replaced by %s as the restart policy changed",
+			f.world.Leaders.Labels[api.RevisionLabel],
+		)
 	}
 
 	taken := l.DeepCopy()
 	taken.Spec.LeaderWorkerTemplate.WorkerTemplate.Spec.Containers[0].Image = "another"
 	other := Of(l)
 	other.key = Of(taken).Hash()
-	if got := Of(taken).recorded(map[string]*Template{other.key: other}); got.Hash() == other.key || got.fingerprint() != Of(taken).fingerprint() {
+	if got := Of(
+		taken,
+	).recorded(
+		map[string]*Template{other.key: other},
+	); got.Hash() == other.key ||
+		got.fingerprint() != Of(taken).fingerprint() {
 		t.Errorf("two templates are called %s", got.Hash())
 	}
 }

@@ -10,7 +10,14 @@ import (
 func Warnings(l *api.LeaderWorkerSet) (out []string) {
 	for _, key := range []string{api.ExclusiveTopologyAnnotation, api.SubGroupExclusiveTopologyAnnotation} {
 		if topology := l.Annotations[key]; topology != "" {
-			out = append(out, fmt.Sprintf("annotation %s: groups that are queued prefer to be apart by %s, and are not kept waiting where they cannot be", key, topology))
+			out = append(
+				out,
+				fmt.Sprintf(
+					"annotation %s: groups that are queued prefer to be apart by %s, and are not kept waiting where they cannot be",
+					key,
+					topology,
+				),
+			)
 		}
 	}
 	return out

@@ -20,10 +20,18 @@ func TestWorld(t *testing.T) {
 		l := f.world.Object
 		l.Spec.Replicas = new(rapid.Int32Range(0, 4).Draw(r, "replicas"))
 		l.Spec.LeaderWorkerTemplate.Size = &size
-		l.Spec.LeaderWorkerTemplate.RestartPolicy = rapid.SampledFrom([]api.RestartPolicy{"", api.RecreateGroupAfterStart, api.NoRestart}).Draw(r, "policy")
+		l.Spec.LeaderWorkerTemplate.RestartPolicy = rapid.SampledFrom(
+			[]api.RestartPolicy{"", api.RecreateGroupAfterStart, api.NoRestart},
+		).Draw(
+			r,
+			"policy",
+		)
 		l.Spec.StartupPolicy = rapid.SampledFrom([]api.StartupPolicy{"", api.LeaderReady}).Draw(r, "startup")
 		l.Spec.RolloutStrategy.RollingUpdateConfiguration = &api.RollingUpdateConfiguration{
-			MaxUnavailable: new(intstr.FromInt(rapid.IntRange(0, 2).Draw(r, "maxUnavailable"))), MaxSurge: new(intstr.FromInt(rapid.IntRange(0, 2).Draw(r, "maxSurge"))),
+			MaxUnavailable: new(
+				intstr.FromInt(rapid.IntRange(0, 2).Draw(r, "maxUnavailable")),
+			),
+			MaxSurge: new(intstr.FromInt(rapid.IntRange(0, 2).Draw(r, "maxSurge"))),
 		}
 		f.settle()
 		for range rapid.IntRange(1, 40).Draw(r, "length") {
@@ -45,7 +53,24 @@ func happen(r *rapid.T, f *fake) {
 		}
 		return f.world.Pods[rapid.IntRange(0, len(f.world.Pods)-1).Draw(r, "pod")]
 	}
-	switch rapid.SampledFrom([]string{"step", "step", "sets", "run", "hold", "change", "scale", "partition", "lose", "restart", "unready"}).Draw(r, "event") {
+	switch rapid.SampledFrom(
+		[]string{
+			"step",
+			"step",
+			"sets",
+			"run",
+			"hold",
+			"change",
+			"scale",
+			"partition",
+			"lose",
+			"restart",
+			"unready",
+		},
+	).Draw(
+		r,
+		"event",
+	) {
 	case "step":
 		f.step()
 	case "sets":
@@ -59,7 +84,9 @@ func happen(r *rapid.T, f *fake) {
 	case "scale":
 		l.Spec.Replicas = new(rapid.Int32Range(0, 4).Draw(r, "replicas"))
 	case "partition":
-		l.Spec.RolloutStrategy.RollingUpdateConfiguration.Partition = new(rapid.Int32Range(0, 4).Draw(r, "partition"))
+		l.Spec.RolloutStrategy.RollingUpdateConfiguration.Partition = new(
+			rapid.Int32Range(0, 4).Draw(r, "partition"),
+		)
 	case "lose":
 		if p := one(); p != nil {
 			f.remove(p.Name)
@@ -102,7 +129,13 @@ func (f *fake) spares(r *rapid.T) {
 	}
 	_, unavailable, _ := limits(f.world.Object)
 	if taken > 0 && left < int(Replicas(f.world.Object)-unavailable) {
-		r.Fatalf("%d groups that serve are taken away, %d are left of %d, and %d may be missing", taken, left, Replicas(f.world.Object), unavailable)
+		r.Fatalf(
+			"%d groups that serve are taken away, %d are left of %d, and %d may be missing",
+			taken,
+			left,
+			Replicas(f.world.Object),
+			unavailable,
+		)
 	}
 }
 
@@ -135,7 +168,14 @@ func (f *fake) isWhole(r *rapid.T) {
 	}
 	size := ptr.Deref(l.Spec.LeaderWorkerTemplate.Size, 1)
 	if int32(len(groups)) != want || pods != want*size || len(f.world.Pods) != int(pods) {
-		r.Fatalf("%d groups of %d pods in all, %d pods, want %d groups of %d", len(groups), pods, len(f.world.Pods), want, size)
+		r.Fatalf(
+			"%d groups of %d pods in all, %d pods, want %d groups of %d",
+			len(groups),
+			pods,
+			len(f.world.Pods),
+			want,
+			size,
+		)
 	}
 	if l.Status.ReadyReplicas != want || first == 0 && len(f.world.Revisions) != 1 {
 		r.Fatalf("status %+v, %d templates", l.Status, len(f.world.Revisions))

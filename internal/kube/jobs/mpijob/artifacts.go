@@ -69,10 +69,19 @@ func withExec(j api.Job, p *jobs.Plan, s *jobs.Progress) []jobs.Artifact {
 	out := []jobs.Artifact{{Object: &corev1.ConfigMap{
 		ObjectMeta: named(j, "-config"),
 		Data: map[string]string{
-			hostfile: hosts(j, settings, p), kubexec: kubexecScript(mainContainer(settings, p)), discover: discoverByPod(*settings.SlotsPerWorker),
+			hostfile: hosts(
+				j,
+				settings,
+				p,
+			),
+			kubexec:  kubexecScript(mainContainer(settings, p)),
+			discover: discoverByPod(*settings.SlotsPerWorker),
 		},
 	}}}
-	if t := p.TemplateOf(podplan.Member{Role: launcher}); t == nil || t.Spec.ServiceAccountName != j.GetName()+"-launcher" {
+	if t := p.TemplateOf(
+		podplan.Member{Role: launcher},
+	); t == nil ||
+		t.Spec.ServiceAccountName != j.GetName()+"-launcher" {
 		return out
 	}
 	account := named(j, "-launcher")
@@ -82,7 +91,9 @@ func withExec(j api.Job, p *jobs.Plan, s *jobs.Progress) []jobs.Artifact {
 		jobs.Artifact{Object: &rbacv1.RoleBinding{
 			ObjectMeta: account,
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: account.Name},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: account.Name}},
+			Subjects: []rbacv1.Subject{
+				{Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: account.Name},
+			},
 		}},
 	)
 }

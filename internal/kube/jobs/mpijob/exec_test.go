@@ -18,7 +18,8 @@ func TestExec(t *testing.T) {
 	j := decode(t, "slotsPerWorker: 2, PAIR", "v1")
 	p := compile(t, j)
 	l := p.Role("launcher")
-	if l.Member != "a-launcher" || l.Holds || p.Make != nil || l.OnFailure != podplan.FailJob || l.Labels["training.kubeflow.org/job-role"] != "master" ||
+	if l.Member != "a-launcher" || l.Holds || p.Make != nil || l.OnFailure != podplan.FailJob ||
+		l.Labels["training.kubeflow.org/job-role"] != "master" ||
 		l.Labels["training.kubeflow.org/operator-name"] != "mpijob-controller" {
 		t.Errorf("launcher %+v", l)
 	}
@@ -69,7 +70,11 @@ containers: [{name: mpi, image: i, command: [sleep], args: [365d], volumeMounts:
 	if got := files.Data["hostfile"]; got != "a-worker-0 slots=2\na-worker-1 slots=2\n" {
 		t.Errorf("hosts are the names of pods: %q", got)
 	}
-	if p := compile(t, decode(t, "ROLES: {Launcher: {POD}}", "v1")); p.Role("launcher").After != nil || len(p.Roles) != 1 {
+	if p := compile(
+		t,
+		decode(t, "ROLES: {Launcher: {POD}}", "v1"),
+	); p.Role("launcher").After != nil ||
+		len(p.Roles) != 1 {
 		t.Error("a launcher alone waits for nobody")
 	}
 	for policy, after := range map[string]podplan.OnFailure{"ExitCode": podplan.ReplaceRetriable, "OnFailure": podplan.Replace, "Never": podplan.FailJob} {
@@ -81,7 +86,11 @@ containers: [{name: mpi, image: i, command: [sleep], args: [365d], volumeMounts:
 
 // TestLauncherWithGPUs of v1 runs processes as well: that is how people ask for it there.
 func TestLauncherWithGPUs(t *testing.T) {
-	j := decode(t, "ROLES: {Launcher: {template: {spec: {containers: [{name: l, resources: {limits: {nvidia.com/gpu: 2}}}]}}}, Worker: {replicas: 1, POD}}", "v1")
+	j := decode(
+		t,
+		"ROLES: {Launcher: {template: {spec: {containers: [{name: l, resources: {limits: {nvidia.com/gpu: 2}}}]}}}, Worker: {replicas: 1, POD}}",
+		"v1",
+	)
 	files, _ := artifacts(t, j)["ConfigMap a-config"].Object.(*corev1.ConfigMap)
 	if got := files.Data["hostfile"]; got != "a-launcher slots=1\na-worker-0 slots=1\n" {
 		t.Errorf("hosts: %q", got)
@@ -96,7 +105,11 @@ func TestLauncherWithGPUs(t *testing.T) {
 // TestKubectlIsBrought by an image that the author names, for no more than the launcher asks
 // for: that is what the queue has counted.
 func TestKubectlIsBrought(t *testing.T) {
-	j := decode(t, "ROLES: {Launcher: {template: {spec: {containers: [{name: l, securityContext: {runAsUser: 7}, resources: {limits: {cpu: 2, nvidia.com/gpu: 2}, requests: {memory: 1Gi}}}]}}}}", "v1")
+	j := decode(
+		t,
+		"ROLES: {Launcher: {template: {spec: {containers: [{name: l, securityContext: {runAsUser: 7}, resources: {limits: {cpu: 2, nvidia.com/gpu: 2}, requests: {memory: 1Gi}}}]}}}}",
+		"v1",
+	)
 	j.Annotations["mlbatch.dev/kubectl-image"] = "example/kubectl:1"
 	var want []corev1.Container
 	parse(t, `
@@ -112,7 +125,8 @@ func TestKubectlIsBrought(t *testing.T) {
 	if diff := cmp.Diff(want, spec.InitContainers); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if m := spec.Containers[0].VolumeMounts; m[len(m)-1].MountPath != "/opt/kube" || spec.Volumes[len(spec.Volumes)-1].EmptyDir == nil {
+	if m := spec.Containers[0].VolumeMounts; m[len(m)-1].MountPath != "/opt/kube" ||
+		spec.Volumes[len(spec.Volumes)-1].EmptyDir == nil {
 		t.Errorf("the launcher does not get it: %v", m)
 	}
 }
@@ -124,17 +138,33 @@ func TestRightsOfLaunchers(t *testing.T) {
 	all := artifacts(t, j)
 	role, _ := all["Role a-launcher"].Object.(*rbacv1.Role)
 	want := []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}, ResourceNames: []string{"a-worker-0", "a-worker-1"}},
-		{APIGroups: []string{""}, Resources: []string{"pods/exec"}, Verbs: []string{"create"}, ResourceNames: []string{"a-worker-0", "a-worker-1"}},
+		{
+			APIGroups:     []string{""},
+			Resources:     []string{"pods"},
+			Verbs:         []string{"get"},
+			ResourceNames: []string{"a-worker-0", "a-worker-1"},
+		},
+		{
+			APIGroups:     []string{""},
+			Resources:     []string{"pods/exec"},
+			Verbs:         []string{"create"},
+			ResourceNames: []string{"a-worker-0", "a-worker-1"},
+		},
 	}
 	if diff := cmp.Diff(want, role.Rules); diff != "" {
 		t.Errorf("rights (-want +got):\n%s", diff)
 	}
 	binding, _ := all["RoleBinding a-launcher"].Object.(*rbacv1.RoleBinding)
-	if diff := cmp.Diff([]rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "b", Name: "a-launcher"}}, binding.Subjects); diff != "" {
+	if diff := cmp.Diff(
+		[]rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "b", Name: "a-launcher"}},
+		binding.Subjects,
+	); diff != "" {
 		t.Errorf("whose (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "Role", Name: "a-launcher"}, binding.RoleRef); diff != "" {
+	if diff := cmp.Diff(
+		rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "Role", Name: "a-launcher"},
+		binding.RoleRef,
+	); diff != "" {
 		t.Errorf("which (-want +got):\n%s", diff)
 	}
 	if _, made := all["ServiceAccount a-launcher"]; !made {
@@ -154,7 +184,11 @@ func TestRightsOfLaunchers(t *testing.T) {
 			t.Errorf("%s: %s: %v", name, tc.why, role.Rules)
 		}
 	}
-	named := decode(t, "ROLES: {Launcher: {template: {spec: {serviceAccountName: mine, containers: [{name: l}]}}}, Worker: {replicas: 1, POD}}", "v1")
+	named := decode(
+		t,
+		"ROLES: {Launcher: {template: {spec: {serviceAccountName: mine, containers: [{name: l}]}}}, Worker: {replicas: 1, POD}}",
+		"v1",
+	)
 	for name := range artifacts(t, named) {
 		if !strings.HasPrefix(name, "ConfigMap") {
 			t.Errorf("an account that the author names gets rights that it did not have: %s", name)

@@ -48,10 +48,28 @@ func TestJobs(t *testing.T) {
 		}
 		role := func(replicas ...string) string {
 			return strings.NewReplacer(
-				"REPLICAS", part("replicas", replicas, "replicas: 0,", "replicas: -1,", "replicas: 2147483647,"),
-				"RESTART", part("restart", []string{"", "restartPolicy: Never,", "restartPolicy: OnFailure,"}, "restartPolicy: Always,", "restartPolicy: ExitCode,", "restartPolicy: x,"),
-				"VOLUMES", part("volumes", []string{"", ", volumes: [{name: data}], hostNetwork: true"}, ", volumes: [{name: ssh-auth}, {name: mpi-job-config}, {name: mpi-job-kubectl}]"),
-				"CONTAINER", part("container", []string{"{name: c}", "{name: c, command: [x], resources: {limits: {nvidia.com/gpu: 1}}}"}, ""),
+				"REPLICAS",
+				part("replicas", replicas, "replicas: 0,", "replicas: -1,", "replicas: 2147483647,"),
+				"RESTART",
+				part(
+					"restart",
+					[]string{"", "restartPolicy: Never,", "restartPolicy: OnFailure,"},
+					"restartPolicy: Always,",
+					"restartPolicy: ExitCode,",
+					"restartPolicy: x,",
+				),
+				"VOLUMES",
+				part(
+					"volumes",
+					[]string{"", ", volumes: [{name: data}], hostNetwork: true"},
+					", volumes: [{name: ssh-auth}, {name: mpi-job-config}, {name: mpi-job-kubectl}]",
+				),
+				"CONTAINER",
+				part(
+					"container",
+					[]string{"{name: c}", "{name: c, command: [x], resources: {limits: {nvidia.com/gpu: 1}}}"},
+					"",
+				),
 			).Replace(part("role", []string{"{REPLICAS RESTART template: {spec: {containers: [CONTAINER]VOLUMES}}}"}, "null", "{}"))
 		}
 		roles := "Launcher: " + role("", "replicas: 1,")
@@ -59,11 +77,27 @@ func TestJobs(t *testing.T) {
 			roles += ", Worker: " + role("replicas: 1,", "replicas: 3,", "replicas: 1000,")
 		}
 		spec := part("slots", []string{"", "slotsPerWorker: 8, "}, "slotsPerWorker: -1, ") +
-			part("implementation", []string{"", "mpiImplementation: Intel, ", "mpiImplementation: MPICH, "}, "mpiImplementation: x, ") +
-			part("creation", []string{"", "launcherCreationPolicy: WaitForWorkersReady, "}, "launcherCreationPolicy: x, ") +
+			part(
+				"implementation",
+				[]string{"", "mpiImplementation: Intel, ", "mpiImplementation: MPICH, "},
+				"mpiImplementation: x, ",
+			) +
+			part(
+				"creation",
+				[]string{"", "launcherCreationPolicy: WaitForWorkersReady, "},
+				"launcherCreationPolicy: x, ",
+			) +
 			part("path", []string{"", "sshAuthMountPath: /home/u/.ssh, "}, "sshAuthMountPath: x, ") +
 			part("main", []string{"", "mainContainer: c, "}, "mainContainer: x, ") +
-			part("clean", []string{"", "cleanPodPolicy: All, ", "runPolicy: {cleanPodPolicy: Running, backoffLimit: 2, suspend: true}, "}, "runPolicy: {cleanPodPolicy: x}, ") +
+			part(
+				"clean",
+				[]string{
+					"",
+					"cleanPodPolicy: All, ",
+					"runPolicy: {cleanPodPolicy: Running, backoffLimit: 2, suspend: true}, ",
+				},
+				"runPolicy: {cleanPodPolicy: x}, ",
+			) +
 			part("self", []string{"", "runLauncherAsWorker: true, "}) +
 			"mpiReplicaSpecs: {" + roles + part("more", []string{""}, ", launcher: {}", ", Master: {}") + "}"
 		judge(t, rapid.SampledFrom([]string{"", "v1"}).Draw(t, "version"), spec)
@@ -147,7 +181,8 @@ func made(t judged, j *v2beta1.MPIJob, p *jobs.Plan, f *jobs.Facts) {
 			}
 		}
 		for _, v := range pod.Spec.Volumes {
-			if v.ConfigMap != nil && !there["*v1.ConfigMap "+v.ConfigMap.Name] || v.Secret != nil && !there["*v1.Secret "+v.Secret.SecretName] {
+			if v.ConfigMap != nil && !there["*v1.ConfigMap "+v.ConfigMap.Name] ||
+				v.Secret != nil && !there["*v1.Secret "+v.Secret.SecretName] {
 				t.Fatalf("%s mounts %s, which there is not", r.Name, v.Name)
 			}
 		}
@@ -174,7 +209,9 @@ func BenchmarkCompile(b *testing.B) {
 func BenchmarkProject(b *testing.B) {
 	j, k := large(b), mpijob.Kind()
 	p := compile(b, j)
-	s := &jobs.Progress{Counts: map[string]podplan.Tally{"launcher": {Active: 1, Ready: 1}, "worker": {Active: 999, Ready: 999}}}
+	s := &jobs.Progress{
+		Counts: map[string]podplan.Tally{"launcher": {Active: 1, Ready: 1}, "worker": {Active: 999, Ready: 999}},
+	}
 	b.ReportAllocs()
 	for b.Loop() {
 		k.Running.Operated.Project(j, p, s)

@@ -43,8 +43,12 @@ func Kind() jobs.Kind {
 	k.Admission.Validate = either(ssh.Admission.Validate, exec.Admission.Validate)
 	k.Admission.ValidateChange = func(was, is jobs.Object) field.ErrorList {
 		if isV1(was) != isV1(is) {
-			return field.ErrorList{field.Forbidden(field.NewPath("metadata", "annotations").Key(jobs.VersionAnnotation),
-				"it says how the launcher reaches the workers, which cannot be changed: delete the job and create it anew")}
+			return field.ErrorList{
+				field.Forbidden(
+					field.NewPath("metadata", "annotations").Key(jobs.VersionAnnotation),
+					"it says how the launcher reaches the workers, which cannot be changed: delete the job and create it anew",
+				),
+			}
 		}
 		return kindOf(is, &ssh, &exec).Admission.ValidateChange(was, is)
 	}
@@ -57,8 +61,11 @@ func Kind() jobs.Kind {
 		Project: func(o jobs.Object, p *jobs.Plan, s *jobs.Progress) jobs.Object {
 			return kindOf(o, &ssh, &exec).Running.Operated.Project(o, p, s)
 		},
-		Others: ssh.Running.Operated.Others, Told: ssh.Running.Operated.Told, Tells: ssh.Running.Operated.Tells,
-		Children: []jobs.ChildKind{job.Child()}, Artifacts: artifacts,
+		Others:    ssh.Running.Operated.Others,
+		Told:      ssh.Running.Operated.Told,
+		Tells:     ssh.Running.Operated.Tells,
+		Children:  []jobs.ChildKind{job.Child()},
+		Artifacts: artifacts,
 		Makes: []schema.GroupResource{
 			{Resource: "services"},
 			{Resource: "configmaps"},
@@ -82,7 +89,14 @@ func bySSH() *kubeflow.Variant {
 	v := variant()
 	v.Operator = "mpi-operator"
 	v.Roles = []kubeflow.Role{
-		{Name: api.RoleLauncher, Least: 1, Most: 1, Required: true, Alone: true, RestartPolicy: api.RestartPolicyOnFailure},
+		{
+			Name:          api.RoleLauncher,
+			Least:         1,
+			Most:          1,
+			Required:      true,
+			Alone:         true,
+			RestartPolicy: api.RestartPolicyOnFailure,
+		},
 		{Name: api.RoleWorker, Least: 1, None: true, RestartPolicy: api.RestartPolicyNever},
 	}
 	v.RestartPolicies = []api.RestartPolicy{api.RestartPolicyOnFailure, api.RestartPolicyNever}
@@ -155,7 +169,8 @@ func (a adapter) GVK() schema.GroupVersionKind { return a.Adapter.GVK() }
 // Read implements jobs.Adapter.
 func (a adapter) Read(o jobs.Object) (jobs.Facts, error) {
 	f, err := a.of(o).Read(o)
-	if len(f.PodSets) > 1 && f.PodSets[1].Count > 0 && (isV1(o) || spec(o).LauncherCreationPolicy == api.LauncherWaitForWorkersReady) {
+	if len(f.PodSets) > 1 && f.PodSets[1].Count > 0 &&
+		(isV1(o) || spec(o).LauncherCreationPolicy == api.LauncherWaitForWorkersReady) {
 		f.Later = []string{launcher}
 	}
 	return f, err
@@ -245,7 +260,10 @@ func warnings(o jobs.Object, _ lifecycle.Policy) []string {
 			if !f.v1 {
 				version = v2beta1.GroupVersion.Version
 			}
-			out = append(out, "spec."+f.name+": it has no effect in this version of the API: use kubeflow.org/"+version)
+			out = append(
+				out,
+				"spec."+f.name+": it has no effect in this version of the API: use kubeflow.org/"+version,
+			)
 		}
 	}
 	return out

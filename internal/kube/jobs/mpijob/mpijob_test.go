@@ -23,11 +23,18 @@ import (
 func decode(t testing.TB, spec string, v1 ...string) *v2beta1.MPIJob {
 	t.Helper()
 	spec = strings.NewReplacer(
-		"PAIR", "mpiReplicaSpecs: {Launcher: {template: {spec: {containers: [{name: mpi, image: i}]}}}, Worker: {replicas: 2, template: {spec: {containers: [{name: mpi, image: i}]}}}}",
-		"POD", "template: {spec: {containers: [{name: mpi, image: i}]}}", "ROLES", "mpiReplicaSpecs",
+		"PAIR",
+		"mpiReplicaSpecs: {Launcher: {template: {spec: {containers: [{name: mpi, image: i}]}}}, Worker: {replicas: 2, template: {spec: {containers: [{name: mpi, image: i}]}}}}",
+		"POD",
+		"template: {spec: {containers: [{name: mpi, image: i}]}}",
+		"ROLES",
+		"mpiReplicaSpecs",
 	).Replace(spec)
 	j := &v2beta1.MPIJob{}
-	if err := yaml.UnmarshalStrict([]byte("{metadata: {name: a, namespace: b, uid: u}, spec: {"+spec+"}}"), j); err != nil {
+	if err := yaml.UnmarshalStrict(
+		[]byte("{metadata: {name: a, namespace: b, uid: u}, spec: {"+spec+"}}"),
+		j,
+	); err != nil {
 		t.Fatalf("%s: %v", spec, err)
 	}
 	for _, is := range v1 {
@@ -79,7 +86,9 @@ func artifacts(t testing.TB, j *v2beta1.MPIJob, there ...int32) map[string]jobs.
 
 func TestNames(t *testing.T) {
 	k := mpijob.Kind()
-	if k.GVK() != v2beta1.GroupVersion.WithKind("MPIJob") || k.Naming.Resource != "mpijobs" || k.Naming.Framework != "kubeflow.org/mpijob" || k.Naming.Versions[0] != "v1" {
+	if k.GVK() != v2beta1.GroupVersion.WithKind("MPIJob") || k.Naming.Resource != "mpijobs" ||
+		k.Naming.Framework != "kubeflow.org/mpijob" ||
+		k.Naming.Versions[0] != "v1" {
 		t.Errorf("%v, %s, %s, %v", k.GVK(), k.Naming.Resource, k.Naming.Framework, k.Naming.Versions)
 	}
 }
@@ -94,7 +103,11 @@ func TestLauncherVersion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if seen := p.SeeChild(k.Running.Operated.Child(batchv1.SchemeGroupVersion.WithKind("Job")), o); seen.Version != p.Role("launcher").Version || seen.Version == "" {
+		if seen := p.SeeChild(
+			k.Running.Operated.Child(batchv1.SchemeGroupVersion.WithKind("Job")),
+			o,
+		); seen.Version != p.Role("launcher").Version ||
+			seen.Version == "" {
 			t.Errorf("it is seen as of version %q, and its role has %q", seen.Version, p.Role("launcher").Version)
 		}
 		return p.Role("launcher").Version
@@ -120,7 +133,9 @@ func TestSSH(t *testing.T) {
 		t.Error(diff)
 	}
 	l, w := p.Role("launcher"), p.Role("worker")
-	if l.Member != "a-launcher" || !l.Holds || l.After != nil || l.OnFailure != podplan.FailJob || p.Make[0] == nil || p.Make[1] != nil {
+	if l.Member != "a-launcher" || !l.Holds || l.After != nil || l.OnFailure != podplan.FailJob ||
+		p.Make[0] == nil ||
+		p.Make[1] != nil {
 		t.Errorf("launcher %+v", l)
 	}
 	if !l.Kept || w.Kept {
@@ -131,9 +146,15 @@ func TestSSH(t *testing.T) {
 	}
 	pod := member(t, j, "worker", 1)
 	want := map[string]string{
-		"training.kubeflow.org/operator-name": "mpi-operator", "training.kubeflow.org/job-name": "a", "training.kubeflow.org/job-role": "worker",
-		"training.kubeflow.org/replica-index": "1", "training.kubeflow.org/replica-type": "worker",
-		"mlbatch.dev/job-uid": "u", "mlbatch.dev/role": "worker", "mlbatch.dev/index": "1", "mlbatch.dev/attempt": "0",
+		"training.kubeflow.org/operator-name": "mpi-operator",
+		"training.kubeflow.org/job-name":      "a",
+		"training.kubeflow.org/job-role":      "worker",
+		"training.kubeflow.org/replica-index": "1",
+		"training.kubeflow.org/replica-type":  "worker",
+		"mlbatch.dev/job-uid":                 "u",
+		"mlbatch.dev/role":                    "worker",
+		"mlbatch.dev/index":                   "1",
+		"mlbatch.dev/attempt":                 "0",
 	}
 	if diff := cmp.Diff(want, pod.Labels); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
@@ -161,7 +182,11 @@ containers:
 		t.Errorf("worker (-want +got):\n%s", diff)
 	}
 	o, err := p.Make[0](podplan.Member{Role: "launcher"}, &podplan.Memory{}, jobs.Admitted{
-		"launcher": {NodeSelector: map[string]string{"x": "y"}, Labels: map[string]string{"of": "the admission"}}, "worker": {},
+		"launcher": {
+			NodeSelector: map[string]string{"x": "y"},
+			Labels:       map[string]string{"of": "the admission"},
+		},
+		"worker": {},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -219,7 +244,11 @@ template:
 	if made.Name != "a-launcher" || made.APIVersion != "batch/v1" || made.Kind != "Job" {
 		t.Errorf("it is called %s %s %s", made.APIVersion, made.Kind, made.Name)
 	}
-	if _, err := p.Make[0](podplan.Member{Role: "launcher"}, &podplan.Memory{}, jobs.Admitted{"worker": {}}); err == nil {
+	if _, err := p.Make[0](
+		podplan.Member{Role: "launcher"},
+		&podplan.Memory{},
+		jobs.Admitted{"worker": {}},
+	); err == nil {
 		t.Error("a launcher that was not admitted was made")
 	}
 }
@@ -249,30 +278,47 @@ func TestSSHChoices(t *testing.T) {
 		why, spec, env, hosts string
 	}{
 		"Open MPI": {
-			"the default", "PAIR", "K_MPI_JOB_ROLE=launcher OMPI_MCA_orte_keep_fqdn_hostnames=true OMPI_MCA_orte_default_hostfile=/etc/mpi/hostfile OMPI_MCA_plm_rsh_args=-o ConnectionAttempts=10 OMPI_MCA_orte_set_default_slots=1" + blank,
+			"the default",
+			"PAIR",
+			"K_MPI_JOB_ROLE=launcher OMPI_MCA_orte_keep_fqdn_hostnames=true OMPI_MCA_orte_default_hostfile=/etc/mpi/hostfile OMPI_MCA_plm_rsh_args=-o ConnectionAttempts=10 OMPI_MCA_orte_set_default_slots=1" + blank,
 			"a-worker-0.a.b.svc slots=1\na-worker-1.a.b.svc slots=1\n",
 		},
 		"Intel": {
-			"Hydra has another form of the list", "mpiImplementation: Intel, slotsPerWorker: 2, PAIR", "K_MPI_JOB_ROLE=launcher I_MPI_HYDRA_HOST_FILE=/etc/mpi/hostfile I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS=-o ConnectionAttempts=10 I_MPI_PERHOST=2" + blank,
+			"Hydra has another form of the list",
+			"mpiImplementation: Intel, slotsPerWorker: 2, PAIR",
+			"K_MPI_JOB_ROLE=launcher I_MPI_HYDRA_HOST_FILE=/etc/mpi/hostfile I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS=-o ConnectionAttempts=10 I_MPI_PERHOST=2" + blank,
 			"a-worker-0.a.b.svc:2\na-worker-1.a.b.svc:2\n",
 		},
 		"MPICH": {
-			"Hydra again", "mpiImplementation: MPICH, PAIR", "K_MPI_JOB_ROLE=launcher HYDRA_HOST_FILE=/etc/mpi/hostfile HYDRA_LAUNCH_EXTRA_ARGS=-o ConnectionAttempts=10" + blank,
+			"Hydra again",
+			"mpiImplementation: MPICH, PAIR",
+			"K_MPI_JOB_ROLE=launcher HYDRA_HOST_FILE=/etc/mpi/hostfile HYDRA_LAUNCH_EXTRA_ARGS=-o ConnectionAttempts=10" + blank,
 			"a-worker-0.a.b.svc:1\na-worker-1.a.b.svc:1\n",
 		},
 		"launcher works": {
-			"it is the first host, and sees its GPUs", "mpiImplementation: MPICH, runLauncherAsWorker: true, PAIR", "K_MPI_JOB_ROLE=launcher HYDRA_HOST_FILE=/etc/mpi/hostfile HYDRA_LAUNCH_EXTRA_ARGS=-o ConnectionAttempts=10",
+			"it is the first host, and sees its GPUs",
+			"mpiImplementation: MPICH, runLauncherAsWorker: true, PAIR",
+			"K_MPI_JOB_ROLE=launcher HYDRA_HOST_FILE=/etc/mpi/hostfile HYDRA_LAUNCH_EXTRA_ARGS=-o ConnectionAttempts=10",
 			"a-launcher.a.b.svc:1\na-worker-0.a.b.svc:1\na-worker-1.a.b.svc:1\n",
 		},
 		"launcher with GPUs": {
-			"it asked for them", "mpiImplementation: MPICH, ROLES: {Launcher: {template: {spec: {containers: [{name: l, resources: {limits: {nvidia.com/gpu: 1}}}]}}}, Worker: {replicas: 1, POD}}",
-			"K_MPI_JOB_ROLE=launcher HYDRA_HOST_FILE=/etc/mpi/hostfile HYDRA_LAUNCH_EXTRA_ARGS=-o ConnectionAttempts=10", "a-worker-0.a.b.svc:1\n",
+			"it asked for them",
+			"mpiImplementation: MPICH, ROLES: {Launcher: {template: {spec: {containers: [{name: l, resources: {limits: {nvidia.com/gpu: 1}}}]}}}, Worker: {replicas: 1, POD}}",
+			"K_MPI_JOB_ROLE=launcher HYDRA_HOST_FILE=/etc/mpi/hostfile HYDRA_LAUNCH_EXTRA_ARGS=-o ConnectionAttempts=10",
+			"a-worker-0.a.b.svc:1\n",
 		},
 		"the author's variable": {
-			"what an author says stays", "mpiImplementation: MPICH, ROLES: {Launcher: {template: {spec: {containers: [{name: l, env: [{name: HYDRA_LAUNCH_EXTRA_ARGS, value: -p 2222}]}]}}}, Worker: {replicas: 1, POD}}",
-			"HYDRA_LAUNCH_EXTRA_ARGS=-p 2222 K_MPI_JOB_ROLE=launcher HYDRA_HOST_FILE=/etc/mpi/hostfile" + blank, "a-worker-0.a.b.svc:1\n",
+			"what an author says stays",
+			"mpiImplementation: MPICH, ROLES: {Launcher: {template: {spec: {containers: [{name: l, env: [{name: HYDRA_LAUNCH_EXTRA_ARGS, value: -p 2222}]}]}}}, Worker: {replicas: 1, POD}}",
+			"HYDRA_LAUNCH_EXTRA_ARGS=-p 2222 K_MPI_JOB_ROLE=launcher HYDRA_HOST_FILE=/etc/mpi/hostfile" + blank,
+			"a-worker-0.a.b.svc:1\n",
 		},
-		"no workers": {"mpirun in one pod", "mpiImplementation: MPICH, runLauncherAsWorker: true, slotsPerWorker: 8, ROLES: {Launcher: {POD}}", "K_MPI_JOB_ROLE=launcher HYDRA_HOST_FILE=/etc/mpi/hostfile HYDRA_LAUNCH_EXTRA_ARGS=-o ConnectionAttempts=10", "a-launcher.a.b.svc:8\n"},
+		"no workers": {
+			"mpirun in one pod",
+			"mpiImplementation: MPICH, runLauncherAsWorker: true, slotsPerWorker: 8, ROLES: {Launcher: {POD}}",
+			"K_MPI_JOB_ROLE=launcher HYDRA_HOST_FILE=/etc/mpi/hostfile HYDRA_LAUNCH_EXTRA_ARGS=-o ConnectionAttempts=10",
+			"a-launcher.a.b.svc:8\n",
+		},
 	}
 	for name, tc := range tests {
 		j := decode(t, tc.spec)
@@ -283,7 +329,12 @@ func TestSSHChoices(t *testing.T) {
 			t.Errorf("%s: %s:\n got %s\nwant %s", name, tc.why, got, tc.hosts)
 		}
 	}
-	if w := compile(t, decode(t, "runLauncherAsWorker: true, PAIR")).Role("worker"); w.Labels["training.kubeflow.org/replica-index"] != "{rank}" {
+	if w := compile(
+		t,
+		decode(t, "runLauncherAsWorker: true, PAIR"),
+	).Role(
+		"worker",
+	); w.Labels["training.kubeflow.org/replica-index"] != "{rank}" {
 		t.Errorf("the first worker follows the launcher: %v", w.Labels)
 	}
 	waits := compile(t, decode(t, "launcherCreationPolicy: WaitForWorkersReady, PAIR")).Role("launcher")
@@ -292,13 +343,28 @@ func TestSSHChoices(t *testing.T) {
 	}
 	for at, mode := range map[string]bool{"/root/.ssh": true, "/home/mpiuser/.ssh": false} {
 		pod := member(t, decode(t, "sshAuthMountPath: "+at+", PAIR"), "worker", 0)
-		if got := pod.Spec.Volumes[0].Secret.DefaultMode; (got != nil) != mode || pod.Spec.Containers[0].VolumeMounts[0].MountPath != at {
+		if got := pod.Spec.Volumes[0].Secret.DefaultMode; (got != nil) != mode ||
+			pod.Spec.Containers[0].VolumeMounts[0].MountPath != at {
 			t.Errorf("keys at %s: mode %v, %v", at, got, pod.Spec.Containers[0].VolumeMounts)
 		}
 	}
-	own := member(t, decode(t, "ROLES: {Launcher: {POD}, Worker: {replicas: 1, template: {spec: {hostname: h, hostNetwork: true, containers: [{name: w, args: [x]}]}}}}"), "worker", 0)
-	if own.Spec.Hostname != "a-worker-0" || own.Spec.DNSPolicy != corev1.DNSClusterFirstWithHostNet || own.Spec.Containers[0].Command != nil {
-		t.Errorf("hostname %s, %s, command %v", own.Spec.Hostname, own.Spec.DNSPolicy, own.Spec.Containers[0].Command)
+	own := member(
+		t,
+		decode(
+			t,
+			"ROLES: {Launcher: {POD}, Worker: {replicas: 1, template: {spec: {hostname: h, hostNetwork: true, containers: [{name: w, args: [x]}]}}}}",
+		),
+		"worker",
+		0,
+	)
+	if own.Spec.Hostname != "a-worker-0" || own.Spec.DNSPolicy != corev1.DNSClusterFirstWithHostNet ||
+		own.Spec.Containers[0].Command != nil {
+		t.Errorf(
+			"hostname %s, %s, command %v",
+			own.Spec.Hostname,
+			own.Spec.DNSPolicy,
+			own.Spec.Containers[0].Command,
+		)
 	}
 }
 
@@ -415,7 +481,10 @@ func TestSidecars(t *testing.T) {
 			t.Errorf("variables: %v, and beside it %v", all[0].Env, all[1].Env)
 		}
 		for name, a := range artifacts(t, j) {
-			if diff := cmp.Diff(map[string]string{"app": "a", "training.kubeflow.org/job-name": "a"}, a.Object.GetLabels()); diff != "" {
+			if diff := cmp.Diff(
+				map[string]string{"app": "a", "training.kubeflow.org/job-name": "a"},
+				a.Object.GetLabels(),
+			); diff != "" {
 				t.Errorf("%s: labels (-want +got):\n%s", name, diff)
 			}
 		}
@@ -427,10 +496,18 @@ func TestVersionStays(t *testing.T) {
 	k := mpijob.Kind()
 	was, is := decode(t, "PAIR"), decode(t, "PAIR", "v1")
 	for _, pair := range [][2]*v2beta1.MPIJob{{was, is}, {is, was}} {
-		if errs := k.Admission.ValidateChange(pair[0], pair[1]); len(errs) != 1 || !strings.Contains(errs[0].Error(), "create it anew") {
+		if errs := k.Admission.ValidateChange(
+			pair[0],
+			pair[1],
+		); len(errs) != 1 ||
+			!strings.Contains(errs[0].Error(), "create it anew") {
 			t.Errorf("the version was changed: %v", errs)
 		}
-		if kept := k.Admission.Keep(pair[0], pair[1], nil); kept.GetAnnotations()[jobs.VersionAnnotation] != pair[0].Annotations[jobs.VersionAnnotation] {
+		if kept := k.Admission.Keep(
+			pair[0],
+			pair[1],
+			nil,
+		); kept.GetAnnotations()[jobs.VersionAnnotation] != pair[0].Annotations[jobs.VersionAnnotation] {
 			t.Errorf("an apply without the mark made it %v, from %v", kept.GetAnnotations(), pair[0].Annotations)
 		}
 	}
@@ -456,7 +533,10 @@ func TestWarnings(t *testing.T) {
 		{"runLauncherAsWorker: true, PAIR", []string{"v1"}, "spec.runLauncherAsWorker: it has no effect in this version of the API: use kubeflow.org/v2beta1"},
 	} {
 		k := mpijob.Kind()
-		if got := strings.Join(k.Admission.Warnings(decode(t, tc.spec, tc.v1...), lifecycle.Defaults()), "; "); got != tc.want {
+		if got := strings.Join(
+			k.Admission.Warnings(decode(t, tc.spec, tc.v1...), lifecycle.Defaults()),
+			"; ",
+		); got != tc.want {
 			t.Errorf("%s: %q, want %q", tc.spec, got, tc.want)
 		}
 	}

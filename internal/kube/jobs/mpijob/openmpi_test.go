@@ -36,8 +36,22 @@ func mpirun(t *testing.T, j *v2beta1.MPIJob, dir string, more ...string) {
 	program := need(t, "mpirun", "openmpi-bin")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program, "-np", "4", "sh", "-c", "echo rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE on node $OMPI_MCA_orte_ess_vpid")
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}
+	cmd := exec.CommandContext(
+		ctx,
+		program,
+		"-np",
+		"4",
+		"sh",
+		"-c",
+		"echo rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE on node $OMPI_MCA_orte_ess_vpid",
+	)
+	cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"),
+		"HOME=" + dir,
+		"TMPDIR=" + dir,
+		"OMPI_ALLOW_RUN_AS_ROOT=1",
+		"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+	}
 	for _, e := range member(t, j, "launcher", 0).Spec.Containers[0].Env {
 		cmd.Env = append(cmd.Env, e.Name+"="+strings.ReplaceAll(e.Value, "/etc/mpi", dir))
 	}
@@ -71,12 +85,23 @@ func TestOpenMPIBySSH(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := fmt.Sprintf("Host a-worker-0.a.b.svc a-worker-1.a.b.svc\n  HostName 127.0.0.1\n  Port %d\n  User %s\n  IdentityFile %s/id_rsa\n  UserKnownHostsFile /dev/null\n  StrictHostKeyChecking no\n  LogLevel ERROR\n",
-		port, me.Username, dir)
+	config := fmt.Sprintf(
+		"Host a-worker-0.a.b.svc a-worker-1.a.b.svc\n  HostName 127.0.0.1\n  Port %d\n  User %s\n  IdentityFile %s/id_rsa\n  UserKnownHostsFile /dev/null\n  StrictHostKeyChecking no\n  LogLevel ERROR\n",
+		port,
+		me.Username,
+		dir,
+	)
 	if err := os.WriteFile(filepath.Join(dir, "config"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	mpirun(t, j, dir, "OMPI_MCA_plm_rsh_args=-F "+dir+"/config -o ConnectionAttempts=10", "OMPI_MCA_oob_tcp_if_include=lo", "OMPI_MCA_btl_tcp_if_include=lo")
+	mpirun(
+		t,
+		j,
+		dir,
+		"OMPI_MCA_plm_rsh_args=-F "+dir+"/config -o ConnectionAttempts=10",
+		"OMPI_MCA_oob_tcp_if_include=lo",
+		"OMPI_MCA_btl_tcp_if_include=lo",
+	)
 }
 
 // startSSHD lets in who has the job's key, and returns the port.
@@ -89,7 +114,17 @@ func startSSHD(t *testing.T, dir string) int {
 		}
 	}
 	hostKey := filepath.Join(dir, "host")
-	if out, err := exec.CommandContext(t.Context(), need(t, "ssh-keygen", "openssh-client"), "-q", "-t", "ed25519", "-N", "", "-f", hostKey).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(
+		t.Context(),
+		need(t, "ssh-keygen", "openssh-client"),
+		"-q",
+		"-t",
+		"ed25519",
+		"-N",
+		"",
+		"-f",
+		hostKey,
+	).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	var c net.ListenConfig
@@ -101,9 +136,35 @@ func startSSHD(t *testing.T, dir string) int {
 	l.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	log := filepath.Join(dir, "sshd.log")
-	cmd := exec.CommandContext(ctx, program, "-D", "-f", "/dev/null", "-E", log, "-h", hostKey, "-p", fmt.Sprint(address.Port),
-		"-o", "ListenAddress=127.0.0.1", "-o", "AuthorizedKeysFile="+dir+"/authorized_keys", "-o", "StrictModes=no",
-		"-o", "PidFile=none", "-o", "UsePAM=no", "-o", "PasswordAuthentication=no", "-o", "PermitRootLogin=prohibit-password", "-o", "PermitUserEnvironment=no")
+	cmd := exec.CommandContext(
+		ctx,
+		program,
+		"-D",
+		"-f",
+		"/dev/null",
+		"-E",
+		log,
+		"-h",
+		hostKey,
+		"-p",
+		fmt.Sprint(address.Port),
+		"-o",
+		"ListenAddress=127.0.0.1",
+		"-o",
+		"AuthorizedKeysFile="+dir+"/authorized_keys",
+		"-o",
+		"StrictModes=no",
+		"-o",
+		"PidFile=none",
+		"-o",
+		"UsePAM=no",
+		"-o",
+		"PasswordAuthentication=no",
+		"-o",
+		"PermitRootLogin=prohibit-password",
+		"-o",
+		"PermitUserEnvironment=no",
+	)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +207,8 @@ exec "$@"
 `)
 	mpirun(t, j, dir, "OMPI_MCA_oob_tcp_if_include=lo", "OMPI_MCA_btl_tcp_if_include=lo")
 	called, err := os.ReadFile(filepath.Join(dir, "called"))
-	if err != nil || !strings.Contains(string(called), "exec a-worker-0 --container mpi -- /bin/sh -c") || !strings.Contains(string(called), "exec a-worker-1 ") {
+	if err != nil || !strings.Contains(string(called), "exec a-worker-0 --container mpi -- /bin/sh -c") ||
+		!strings.Contains(string(called), "exec a-worker-1 ") {
 		t.Errorf("kubectl was called otherwise (%v):\n%s", err, called)
 	}
 	files, _ := artifacts(t, j)["ConfigMap a-config"].Object.(*corev1.ConfigMap)

@@ -114,7 +114,10 @@ func hideGPUs(pod *corev1.PodSpec) []podplan.Env {
 	if hasGPU(pod) {
 		return nil
 	}
-	return []podplan.Env{kubeflow.Var("NVIDIA_VISIBLE_DEVICES", ""), kubeflow.Var("NVIDIA_DRIVER_CAPABILITIES", "")}
+	return []podplan.Env{
+		kubeflow.Var("NVIDIA_VISIBLE_DEVICES", ""),
+		kubeflow.Var("NVIDIA_DRIVER_CAPABILITIES", ""),
+	}
 }
 
 // hasGPU reports whether a pod asks for GPUs, by the names that their vendors give them.
@@ -145,7 +148,10 @@ func launcherVersion(r *kubeflow.Reading) string {
 func settings(j api.Job) *api.MPIJobSpec {
 	s := withDefaults(j)
 	return &api.MPIJobSpec{
-		SlotsPerWorker: s.SlotsPerWorker, MPIImplementation: s.MPIImplementation, SSHAuthMountPath: s.SSHAuthMountPath, RunLauncherAsWorker: s.RunLauncherAsWorker,
+		SlotsPerWorker:      s.SlotsPerWorker,
+		MPIImplementation:   s.MPIImplementation,
+		SSHAuthMountPath:    s.SSHAuthMountPath,
+		RunLauncherAsWorker: s.RunLauncherAsWorker,
 	}
 }
 
@@ -241,17 +247,28 @@ func deliverKubectl(j api.Job, pod *corev1.PodSpec, first *corev1.Container) {
 		Command:      []string{"sh", "-c", `cp "$(command -v kubectl)" ` + kubectlPath + "/kubectl"},
 		VolumeMounts: []corev1.VolumeMount{mount}, SecurityContext: first.SecurityContext,
 	}
-	deliver.Resources.Limits, deliver.Resources.Requests = small(first.Resources.Limits), small(first.Resources.Requests)
+	deliver.Resources.Limits, deliver.Resources.Requests = small(
+		first.Resources.Limits,
+	), small(
+		first.Resources.Requests,
+	)
 	pod.InitContainers = append(pod.InitContainers, deliver)
 	first.VolumeMounts = append(first.VolumeMounts, mount)
-	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: kubectlVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+	pod.Volumes = append(
+		pod.Volumes,
+		corev1.Volume{
+			Name:         kubectlVolume,
+			VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}},
+		},
+	)
 }
 
 // small are what every container has of what one asks for.
 func small(of corev1.ResourceList) corev1.ResourceList {
 	out := maps.Clone(of)
 	maps.DeleteFunc(out, func(name corev1.ResourceName, _ resource.Quantity) bool {
-		return name != corev1.ResourceCPU && name != corev1.ResourceMemory && name != corev1.ResourceEphemeralStorage
+		return name != corev1.ResourceCPU && name != corev1.ResourceMemory &&
+			name != corev1.ResourceEphemeralStorage
 	})
 	return out
 }
@@ -271,12 +288,20 @@ func mountKeys(pod *corev1.PodSpec, c *corev1.Container, name, at string) {
 	if at == rootSSH {
 		mode = new(int32(0o600))
 	}
-	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: sshVolume, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
-		SecretName: name + "-ssh", DefaultMode: mode,
-		Items: []corev1.KeyToPath{
-			{Key: corev1.SSHAuthPrivateKey, Path: "id_rsa"}, {Key: sshkeys.Public, Path: "id_rsa.pub"}, {Key: sshkeys.Public, Path: "authorized_keys"},
-		},
-	}}})
+	pod.Volumes = append(
+		pod.Volumes,
+		corev1.Volume{Name: sshVolume, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+			SecretName: name + "-ssh", DefaultMode: mode,
+			Items: []corev1.KeyToPath{
+				{
+					Key:  corev1.SSHAuthPrivateKey,
+					Path: "id_rsa",
+				},
+				{Key: sshkeys.Public, Path: "id_rsa.pub"},
+				{Key: sshkeys.Public, Path: "authorized_keys"},
+			},
+		}}},
+	)
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: sshVolume, MountPath: at})
 }
 
@@ -290,8 +315,14 @@ func mountConfig(pod *corev1.PodSpec, c *corev1.Container, name string, files ..
 		}
 		items = append(items, corev1.KeyToPath{Key: f, Path: f, Mode: &mode})
 	}
-	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: configVolume, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
-		LocalObjectReference: corev1.LocalObjectReference{Name: name + "-config"}, Items: items,
-	}}})
+	pod.Volumes = append(
+		pod.Volumes,
+		corev1.Volume{
+			Name: configVolume,
+			VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+				LocalObjectReference: corev1.LocalObjectReference{Name: name + "-config"}, Items: items,
+			}},
+		},
+	)
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: configVolume, MountPath: configPath})
 }

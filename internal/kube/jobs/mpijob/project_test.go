@@ -53,7 +53,9 @@ func TestProject(t *testing.T) {
 			told := ""
 			for _, e := range mpijob.Kind().Running.Operated.Tells(j, o) {
 				told += e.Reason
-				if bad := strings.HasSuffix(e.Reason, "Evicted") || strings.HasSuffix(e.Reason, "Restarting"); e.Warning != bad || e.Message == "" {
+				if bad := strings.HasSuffix(e.Reason, "Evicted") ||
+					strings.HasSuffix(e.Reason, "Restarting"); e.Warning != bad ||
+					e.Message == "" {
 					t.Errorf("%s: %+v", step.why, e)
 				}
 			}
@@ -78,7 +80,8 @@ func TestProject(t *testing.T) {
 		if r := j.Status.ReplicaStatuses["Worker"]; r == nil || r.Active != 2 {
 			t.Errorf("workers: %+v", r)
 		}
-		if r := j.Status.ReplicaStatuses["Launcher"]; r == nil || r.Succeeded != 1 || j.Status.CompletionTime == nil {
+		if r := j.Status.ReplicaStatuses["Launcher"]; r == nil || r.Succeeded != 1 ||
+			j.Status.CompletionTime == nil {
 			t.Errorf("launcher: %+v", r)
 		}
 	}
@@ -102,7 +105,10 @@ func TestQueueing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(f.PodSets) != 2 || f.PodSets[0].Name != "launcher" || f.PodSets[0].Count != 1 || f.PodSets[1].Name != "worker" || f.PodSets[1].Count != 3 || !f.Suspended {
+		if len(f.PodSets) != 2 || f.PodSets[0].Name != "launcher" || f.PodSets[0].Count != 1 ||
+			f.PodSets[1].Name != "worker" ||
+			f.PodSets[1].Count != 3 ||
+			!f.Suspended {
 			t.Errorf("%+v", f)
 		}
 		if got := f.PodSets[0].Template.Spec.PriorityClassName; got != "high" {
@@ -169,7 +175,8 @@ func TestWrapped(t *testing.T) {
 				t.Errorf("%s: %v, %v", name, sets, err)
 			}
 			held := w.HeldBack(o, sets[0].Path)
-			if want := map[bool]bool{true: tc.v2, false: tc.v1}[w == k.Queueing.Wrapped]; held != want || w.HeldBack(o, sets[1].Path) {
+			if want := map[bool]bool{true: tc.v2, false: tc.v1}[w == k.Queueing.Wrapped]; held != want ||
+				w.HeldBack(o, sets[1].Path) {
 				t.Errorf("%s: the launcher is held back: %v, want %v", name, held, want)
 			}
 		}

@@ -46,7 +46,14 @@ func call(t *testing.T, programs map[string]string, script string, args ...strin
 
 // TestKubexec: mpirun calls it like rsh, with options or a domain or without.
 func TestKubexec(t *testing.T) {
-	dir := write(t, decode(t, "mainContainer: side, ROLES: {Launcher: {POD}, Worker: {replicas: 1, template: {spec: {containers: [{name: mpi}, {name: side}]}}}}", "v1"))
+	dir := write(
+		t,
+		decode(
+			t,
+			"mainContainer: side, ROLES: {Launcher: {POD}, Worker: {replicas: 1, template: {spec: {containers: [{name: mpi}, {name: side}]}}}}",
+			"v1",
+		),
+	)
 	kubectl := map[string]string{"kubectl": `printf "<%s>" "$@"`}
 	for name, args := range map[string][]string{
 		"Open MPI":    {"a-worker-0", "orted", "-mca x", "'y z'"},
@@ -54,7 +61,8 @@ func TestKubexec(t *testing.T) {
 		"with domain": {"a-worker-0.a.b.svc", "orted", "-mca x", "'y z'"},
 	} {
 		out, err := call(t, kubectl, filepath.Join(dir, "kubexec.sh"), args...)
-		if want := "<exec><a-worker-0><--container><side><--></bin/sh><-c><orted -mca x 'y z'>"; err != nil || out != want {
+		if want := "<exec><a-worker-0><--container><side><--></bin/sh><-c><orted -mca x 'y z'>"; err != nil ||
+			out != want {
 			t.Errorf("%s: %v\n got %s\nwant %s", name, err, out, want)
 		}
 	}
@@ -70,7 +78,13 @@ func TestKubexec(t *testing.T) {
 // TestFirstContainer is the one that commands run in, if the author names none.
 func TestFirstContainer(t *testing.T) {
 	dir := write(t, decode(t, "PAIR", "v1"))
-	out, err := call(t, map[string]string{"kubectl": `printf "<%s>" "$@"`}, filepath.Join(dir, "kubexec.sh"), "a-worker-0", "true")
+	out, err := call(
+		t,
+		map[string]string{"kubectl": `printf "<%s>" "$@"`},
+		filepath.Join(dir, "kubexec.sh"),
+		"a-worker-0",
+		"true",
+	)
 	if err != nil || !strings.Contains(out, "<--container><mpi>") {
 		t.Errorf("%v: %s", err, out)
 	}

@@ -19,14 +19,34 @@ const largestFile = 1000 * 1000
 func validateSSH(r *kubeflow.Reading) field.ErrorList {
 	s, at := spec(r.Job), field.NewPath("spec")
 	errs := validate(r)
-	if all := []api.MPIImplementation{api.MPIImplementationOpenMPI, api.MPIImplementationIntel, api.MPIImplementationMPICH}; !slices.Contains(all, s.MPIImplementation) {
+	if all := []api.MPIImplementation{
+		api.MPIImplementationOpenMPI,
+		api.MPIImplementationIntel,
+		api.MPIImplementationMPICH,
+	}; !slices.Contains(
+		all,
+		s.MPIImplementation,
+	) {
 		errs = append(errs, field.NotSupported(at.Child("mpiImplementation"), s.MPIImplementation, all))
 	}
-	if all := []api.LauncherCreationPolicy{api.LauncherAtStartup, api.LauncherWaitForWorkersReady}; !slices.Contains(all, s.LauncherCreationPolicy) {
+	if all := []api.LauncherCreationPolicy{
+		api.LauncherAtStartup,
+		api.LauncherWaitForWorkersReady,
+	}; !slices.Contains(
+		all,
+		s.LauncherCreationPolicy,
+	) {
 		errs = append(errs, field.NotSupported(at.Child("launcherCreationPolicy"), s.LauncherCreationPolicy, all))
 	}
 	if !strings.HasPrefix(s.SSHAuthMountPath, "/") {
-		errs = append(errs, field.Invalid(at.Child("sshAuthMountPath"), s.SSHAuthMountPath, "use a path that begins with /, such as "+rootSSH))
+		errs = append(
+			errs,
+			field.Invalid(
+				at.Child("sshAuthMountPath"),
+				s.SSHAuthMountPath,
+				"use a path that begins with /, such as "+rootSSH,
+			),
+		)
 	}
 	errs = append(errs, ownVolumes(r, api.RoleLauncher, sshVolume, configVolume)...)
 	return append(errs, ownVolumes(r, api.RoleWorker, sshVolume)...)
@@ -37,9 +57,19 @@ func validateExec(r *kubeflow.Reading) field.ErrorList {
 	s := spec(r.Job)
 	errs := validate(r)
 	if w := r.Role(api.RoleWorker); w != nil && s.MainContainer != "" {
-		known := slices.ContainsFunc(w.Spec.Template.Spec.Containers, func(c corev1.Container) bool { return c.Name == s.MainContainer })
+		known := slices.ContainsFunc(
+			w.Spec.Template.Spec.Containers,
+			func(c corev1.Container) bool { return c.Name == s.MainContainer },
+		)
 		if !known {
-			errs = append(errs, field.Invalid(field.NewPath("spec", "mainContainer"), s.MainContainer, "use the name of a container of the role Worker"))
+			errs = append(
+				errs,
+				field.Invalid(
+					field.NewPath("spec", "mainContainer"),
+					s.MainContainer,
+					"use the name of a container of the role Worker",
+				),
+			)
 		}
 	}
 	errs = append(errs, ownVolumes(r, api.RoleLauncher, configVolume, kubectlVolume)...)
@@ -59,7 +89,9 @@ func validate(r *kubeflow.Reading) field.ErrorList {
 	domain, slots := lineAround(r.Job, s)
 	if n := int64(len(w.Host(w.Count-1)+domain+slots)) * int64(w.Count); n > largestFile {
 		errs = append(errs, field.Invalid(at.Child("mpiReplicaSpecs", "Worker", "replicas"), w.Count, fmt.Sprintf(
-			"the list of hosts would be longer than the %d bytes that a ConfigMap can have: use fewer replicas or shorter names", largestFile)))
+			"the list of hosts would be longer than the %d bytes that a ConfigMap can have: use fewer replicas or shorter names",
+			largestFile,
+		)))
 	}
 	return errs
 }
@@ -73,8 +105,25 @@ func ownVolumes(r *kubeflow.Reading, role api.ReplicaType, names ...string) fiel
 	var errs field.ErrorList
 	for i, v := range x.Spec.Template.Spec.Volumes {
 		if slices.Contains(names, v.Name) {
-			errs = append(errs, field.Invalid(field.NewPath("spec", "mpiReplicaSpecs", string(role), "template", "spec", "volumes").Index(i).Child("name"), v.Name,
-				"a volume of this name is added to the pods: use another one"))
+			errs = append(
+				errs,
+				field.Invalid(
+					field.NewPath(
+						"spec",
+						"mpiReplicaSpecs",
+						string(role),
+						"template",
+						"spec",
+						"volumes",
+					).Index(
+						i,
+					).Child(
+						"name",
+					),
+					v.Name,
+					"a volume of this name is added to the pods: use another one",
+				),
+			)
 		}
 	}
 	return errs

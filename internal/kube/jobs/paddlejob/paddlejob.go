@@ -57,7 +57,13 @@ func plan(r *kubeflow.Reading, p *jobs.Plan) {
 	for i := range p.Roles {
 		p.Roles[i].Env = slices.Clone(env)
 		if servers {
-			p.Roles[i].Env = append(p.Roles[i].Env, kubeflow.Var(map[bool]string{true: "PADDLE_SERVER_NUM", false: "PADDLE_TRAINER_NUM"}[p.Roles[i].Name == "master"], "1"))
+			p.Roles[i].Env = append(
+				p.Roles[i].Env,
+				kubeflow.Var(
+					map[bool]string{true: "PADDLE_SERVER_NUM", false: "PADDLE_TRAINER_NUM"}[p.Roles[i].Name == "master"],
+					"1",
+				),
+			)
 		}
 	}
 	p.Success = podplan.Success{kubeflow.All(first.Name)}
@@ -74,8 +80,13 @@ func keepMeetingPoint(t *corev1.PodTemplateSpec, port int32) {
 		if slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "PADDLE_MASTER" }) {
 			continue
 		}
-		c.Env = append(slices.Clip(c.Env),
-			corev1.EnvVar{Name: "POD_IP_DUMMY", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}},
-			corev1.EnvVar{Name: "PADDLE_MASTER", Value: fmt.Sprintf("$(POD_IP_DUMMY):%d", port)})
+		c.Env = append(
+			slices.Clip(c.Env),
+			corev1.EnvVar{
+				Name:      "POD_IP_DUMMY",
+				ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}},
+			},
+			corev1.EnvVar{Name: "PADDLE_MASTER", Value: fmt.Sprintf("$(POD_IP_DUMMY):%d", port)},
+		)
 	}
 }

@@ -69,11 +69,27 @@ func NewUnit(pods []*corev1.Pod, replicas *int32) Unit {
 				u.Total = int32(n)
 			}
 		case (err != nil || n < 1) && p.Annotations[podmeta.PodGroupKindAnnotation] == "":
-			u.Wrong = fmt.Sprintf("pod %s does not say how many pods the group has: set the annotation %s", p.Name, kueue.PodGroupTotalCountAnnotation)
+			u.Wrong = fmt.Sprintf(
+				"pod %s does not say how many pods the group has: set the annotation %s",
+				p.Name,
+				kueue.PodGroupTotalCountAnnotation,
+			)
 		case u.Total != 0 && err == nil && u.Total != int32(n):
-			u.Wrong = fmt.Sprintf("pod %s says that the group has %d pods, and another one says %d: give them the same annotation %s", p.Name, n, u.Total, kueue.PodGroupTotalCountAnnotation)
+			u.Wrong = fmt.Sprintf(
+				"pod %s says that the group has %d pods, and another one says %d: give them the same annotation %s",
+				p.Name,
+				n,
+				u.Total,
+				kueue.PodGroupTotalCountAnnotation,
+			)
 		case u.Wrong == "" && podmeta.Queue(p) != podmeta.Queue(u.Pods[0]):
-			u.Wrong = fmt.Sprintf("pod %s names queue %q, and pod %s queue %q: name the same one", p.Name, podmeta.Queue(p), u.Pods[0].Name, podmeta.Queue(u.Pods[0]))
+			u.Wrong = fmt.Sprintf(
+				"pod %s names queue %q, and pod %s queue %q: name the same one",
+				p.Name,
+				podmeta.Queue(p),
+				u.Pods[0].Name,
+				podmeta.Queue(u.Pods[0]),
+			)
 		}
 		if err == nil && u.Total == 0 {
 			u.Total = int32(n)
@@ -228,7 +244,9 @@ func (u *Unit) Reclaimable(sets []kueue.PodSet, detached int32) []kueue.Reclaima
 		ps := &sets[i]
 		mine := func(p *corev1.Pod) bool { return Role(p) == ps.Name }
 		n := u.done(mine)
-		live := u.count(func(p *corev1.Pod) bool { return mine(p) && !podmeta.Gated(p) && convert.PodState(p).HoldsQuota() })
+		live := u.count(
+			func(p *corev1.Pod) bool { return mine(p) && !podmeta.Gated(p) && convert.PodState(p).HoldsQuota() },
+		)
 		gone := min(shrunk, max(ps.Count-live, 0))
 		shrunk -= gone
 		if n += gone; n > 0 {
@@ -248,7 +266,13 @@ func (u *Unit) Outcome() *jobs.Outcome {
 	if len(u.Pods) == 0 || u.Serving || u.Wrong != "" {
 		return nil
 	}
-	ok, bad, active := u.count(succeeded), u.count(failed), u.count(func(p *corev1.Pod) bool { return !Ended(p) })
+	ok, bad, active := u.count(
+		succeeded,
+	), u.count(
+		failed,
+	), u.count(
+		func(p *corev1.Pod) bool { return !Ended(p) },
+	)
 	switch {
 	case u.Alone() && ok > 0:
 		return &jobs.Outcome{Success: true, Message: "The pod succeeded"}
@@ -259,7 +283,15 @@ func (u *Unit) Outcome() *jobs.Outcome {
 	case ok >= u.Total:
 		return &jobs.Outcome{Success: true, Message: fmt.Sprintf("Pods succeeded: %d/%d", ok, u.Total)}
 	case u.Final && bad > 0 && active == 0:
-		return &jobs.Outcome{Message: fmt.Sprintf("Pods succeeded: %d/%d; %d failed and are not replaced (annotation %s)", ok, u.Total, bad, kueue.RetriableInGroupAnnotation)}
+		return &jobs.Outcome{
+			Message: fmt.Sprintf(
+				"Pods succeeded: %d/%d; %d failed and are not replaced (annotation %s)",
+				ok,
+				u.Total,
+				bad,
+				kueue.RetriableInGroupAnnotation,
+			),
+		}
 	}
 	return nil
 }

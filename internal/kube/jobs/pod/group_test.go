@@ -21,8 +21,14 @@ var begin = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 func aPod(name string, after int, change ...func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "blue", Name: name, CreationTimestamp: metav1.NewTime(begin.Add(time.Duration(after) * time.Second)),
-			Labels:      map[string]string{kueue.ManagedLabel: "true", kueue.PodGroupNameLabel: "g", kueue.QueueNameLabel: "q"},
+			Namespace:         "blue",
+			Name:              name,
+			CreationTimestamp: metav1.NewTime(begin.Add(time.Duration(after) * time.Second)),
+			Labels: map[string]string{
+				kueue.ManagedLabel:      "true",
+				kueue.PodGroupNameLabel: "g",
+				kueue.QueueNameLabel:    "q",
+			},
 			Annotations: map[string]string{kueue.PodGroupTotalCountAnnotation: "3", kueue.RoleHashAnnotation: "role"},
 			Finalizers:  []string{kueue.PodFinalizer},
 		},
@@ -38,7 +44,9 @@ func aPod(name string, after int, change ...func(*corev1.Pod)) *corev1.Pod {
 }
 
 func requests(cpu string) corev1.ResourceRequirements {
-	return corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}
+	return corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)},
+	}
 }
 
 func runs(p *corev1.Pod) {
@@ -54,7 +62,10 @@ func ended(phase corev1.PodPhase) func(*corev1.Pod) {
 func deleted(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(begin)) }
 
 func stopped(p *corev1.Pod) {
-	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: pod.TerminationTarget, Status: corev1.ConditionTrue})
+	p.Status.Conditions = append(
+		p.Status.Conditions,
+		corev1.PodCondition{Type: pod.TerminationTarget, Status: corev1.ConditionTrue},
+	)
 }
 
 func note(key, value string) func(*corev1.Pod) {
@@ -276,8 +287,12 @@ func TestReclaimable(t *testing.T) {
 // An admission adds to a pod, and contradicts nothing that its author wrote.
 func TestStart(t *testing.T) {
 	info := jobs.PodSetInfo{
-		Labels: map[string]string{kueue.PodSetLabel: "role"}, Annotations: map[string]string{kueue.WorkloadAnnotation: "g"},
-		NodeSelector: map[string]string{"zone": "a"}, Tolerations: []corev1.Toleration{{Key: "gpu"}},
+		Labels: map[string]string{
+			kueue.PodSetLabel: "role",
+		},
+		Annotations:  map[string]string{kueue.WorkloadAnnotation: "g"},
+		NodeSelector: map[string]string{"zone": "a"},
+		Tolerations:  []corev1.Toleration{{Key: "gpu"}},
 	}
 	was := aPod("a", 0, func(p *corev1.Pod) {
 		p.Spec.SchedulingGates = append(p.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: "example.com/mine"})
@@ -286,8 +301,11 @@ func TestStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if podmeta.Gated(got) || len(got.Spec.SchedulingGates) != 1 || got.Spec.NodeSelector["zone"] != "a" || len(got.Spec.Tolerations) != 1 ||
-		got.Annotations[kueue.WorkloadAnnotation] != "g" || got.Labels[kueue.PodSetLabel] != "role" || !podmeta.Gated(was) {
+	if podmeta.Gated(got) || len(got.Spec.SchedulingGates) != 1 || got.Spec.NodeSelector["zone"] != "a" ||
+		len(got.Spec.Tolerations) != 1 ||
+		got.Annotations[kueue.WorkloadAnnotation] != "g" ||
+		got.Labels[kueue.PodSetLabel] != "role" ||
+		!podmeta.Gated(was) {
 		t.Errorf("started: %+v", got)
 	}
 	was.Spec.NodeSelector = map[string]string{"zone": "b"}
@@ -304,7 +322,9 @@ func TestRoleHash(t *testing.T) {
 		return podmeta.RoleHash(spec)
 	}
 	same := hash(func(*corev1.PodSpec) {})
-	if got := hash(func(s *corev1.PodSpec) { s.Containers[0].Image, s.Containers[0].Command = "other", []string{"x"} }); got != same {
+	if got := hash(
+		func(s *corev1.PodSpec) { s.Containers[0].Image, s.Containers[0].Command = "other", []string{"x"} },
+	); got != same {
 		t.Error("an image makes another role")
 	}
 	for name, change := range map[string]func(*corev1.PodSpec){

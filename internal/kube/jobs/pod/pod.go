@@ -41,9 +41,10 @@ func Active(p *corev1.Pod) bool { return !Ended(p) && p.DeletionTimestamp == nil
 
 // Ready reports whether a pod runs and is ready, or has succeeded.
 func Ready(p *corev1.Pod) bool {
-	return p.Status.Phase == corev1.PodSucceeded || slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
+	return p.Status.Phase == corev1.PodSucceeded ||
+		slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		})
 }
 
 // role is the pod set that a pod belongs to.
@@ -65,9 +66,12 @@ func template(p *corev1.Pod) corev1.PodTemplateSpec {
 	}
 	// Which pod of an object it is, and which revision, differs from pod to pod.
 	maps.DeleteFunc(out.Labels, func(key, _ string) bool { return slices.Contains(ownLabels(), key) })
-	out.Spec.SchedulingGates = slices.DeleteFunc(out.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool {
-		return g.Name == kueue.AdmissionGate || g.Name == kueue.TopologyGate
-	})
+	out.Spec.SchedulingGates = slices.DeleteFunc(
+		out.Spec.SchedulingGates,
+		func(g corev1.PodSchedulingGate) bool {
+			return g.Name == kueue.AdmissionGate || g.Name == kueue.TopologyGate
+		},
+	)
 	if len(out.Spec.SchedulingGates) == 0 {
 		out.Spec.SchedulingGates = nil
 	}
@@ -80,7 +84,13 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // ownLabels are the labels that tell the pods of one object apart.
 func ownLabels() []string {
-	return []string{"apps.kubernetes.io/pod-index", "statefulset.kubernetes.io/pod-name", "controller-revision-hash", "pod-template-hash", kueue.PodGroupPodIndexLabel}
+	return []string{
+		"apps.kubernetes.io/pod-index",
+		"statefulset.kubernetes.io/pod-name",
+		"controller-revision-hash",
+		"pod-template-hash",
+		kueue.PodGroupPodIndexLabel,
+	}
 }
 
 // Start returns a held pod that may be scheduled, with what was assigned to it. An
@@ -101,6 +111,9 @@ func Start(p *corev1.Pod, info jobs.PodSetInfo) (*corev1.Pod, error) {
 		}
 	}
 	out.Spec.Tolerations = jobs.Tolerate(out.Spec.Tolerations, info.Tolerations)
-	out.Spec.SchedulingGates = slices.DeleteFunc(out.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == kueue.AdmissionGate })
+	out.Spec.SchedulingGates = slices.DeleteFunc(
+		out.Spec.SchedulingGates,
+		func(g corev1.PodSchedulingGate) bool { return g.Name == kueue.AdmissionGate },
+	)
 	return out, nil
 }

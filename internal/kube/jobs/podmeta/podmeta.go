@@ -35,12 +35,18 @@ func Parent(p metav1.Object) string { return p.GetAnnotations()[kueue.PodSuspend
 
 // Gated reports whether a pod waits for admission.
 func Gated(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == kueue.AdmissionGate })
+	return slices.ContainsFunc(
+		p.Spec.SchedulingGates,
+		func(g corev1.PodSchedulingGate) bool { return g.Name == kueue.AdmissionGate },
+	)
 }
 
 // Unplaced reports whether a pod that another scheduler binds waits to be told its node.
 func Unplaced(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == kueue.TopologyGate })
+	return slices.ContainsFunc(
+		p.Spec.SchedulingGates,
+		func(g corev1.PodSchedulingGate) bool { return g.Name == kueue.TopologyGate },
+	)
 }
 
 // Kept reports whether our finalizer is on a pod.
@@ -49,7 +55,8 @@ func Kept(p *corev1.Pod) bool { return slices.Contains(p.Finalizers, kueue.PodFi
 // Injected are the labels and annotations that an admission writes. An author may
 // not.
 func Injected() (labels, annotations []string) {
-	return []string{kueue.PodSetLabel, kueue.ClusterQueueNameLabel, kueue.LocalQueueNameLabel}, []string{kueue.WorkloadAnnotation}
+	labels = []string{kueue.PodSetLabel, kueue.ClusterQueueNameLabel, kueue.LocalQueueNameLabel}
+	return labels, []string{kueue.WorkloadAnnotation}
 }
 
 // StatefulSetGroup names the pod group of the pods of a StatefulSet.

@@ -37,9 +37,18 @@ func Validate(p metav1.Object, counted bool) field.ErrorList {
 	where := at.Key(kueue.PodGroupTotalCountAnnotation)
 	switch n, err := strconv.ParseInt(total, 10, 32); {
 	case says && !grouped:
-		errs = append(errs, field.Forbidden(where, fmt.Sprintf("it is for pods of a group: set the label %s, too", kueue.PodGroupNameLabel)))
+		errs = append(
+			errs,
+			field.Forbidden(
+				where,
+				fmt.Sprintf("it is for pods of a group: set the label %s, too", kueue.PodGroupNameLabel),
+			),
+		)
 	case says && (err != nil || n < 1):
-		errs = append(errs, field.Invalid(where, total, "use the number of pods of the group, a whole number from 1"))
+		errs = append(
+			errs,
+			field.Invalid(where, total, "use the number of pods of the group, a whole number from 1"),
+		)
 	case grouped && !says && !counted && notes[PodGroupKindAnnotation] == "":
 		errs = append(errs, field.Required(where, "say how many pods the group has, all pods the same"))
 	}
@@ -60,21 +69,45 @@ func Validate(p metav1.Object, counted bool) field.ErrorList {
 func ValidateChange(was, is *corev1.Pod) field.ErrorList {
 	var errs field.ErrorList
 	if Gated(was) && !Gated(is) {
-		errs = append(errs, field.Forbidden(field.NewPath("spec", "schedulingGates"), "the gate "+kueue.AdmissionGate+" goes when the pod is admitted: leave it"))
+		errs = append(
+			errs,
+			field.Forbidden(
+				field.NewPath("spec", "schedulingGates"),
+				"the gate "+kueue.AdmissionGate+" goes when the pod is admitted: leave it",
+			),
+		)
 	}
 	errs = append(errs, ValidatePlaced(was, is)...)
 	if Kept(was) && !Kept(is) {
-		errs = append(errs, field.Forbidden(field.NewPath("metadata", "finalizers"), "the finalizer "+kueue.PodFinalizer+" goes when the pod was counted: leave it"))
+		errs = append(
+			errs,
+			field.Forbidden(
+				field.NewPath("metadata", "finalizers"),
+				"the finalizer "+kueue.PodFinalizer+" goes when the pod was counted: leave it",
+			),
+		)
 	}
 	labels, annotations := kept(was)
 	for _, key := range labels {
 		if was.Labels[key] != is.Labels[key] {
-			errs = append(errs, field.Forbidden(field.NewPath("metadata", "labels").Key(key), "it cannot be changed: create the pod anew"))
+			errs = append(
+				errs,
+				field.Forbidden(
+					field.NewPath("metadata", "labels").Key(key),
+					"it cannot be changed: create the pod anew",
+				),
+			)
 		}
 	}
 	for _, key := range annotations {
 		if was.Annotations[key] != is.Annotations[key] {
-			errs = append(errs, field.Forbidden(field.NewPath("metadata", "annotations").Key(key), "it cannot be changed: create the pod anew"))
+			errs = append(
+				errs,
+				field.Forbidden(
+					field.NewPath("metadata", "annotations").Key(key),
+					"it cannot be changed: create the pod anew",
+				),
+			)
 		}
 	}
 	return errs
@@ -85,7 +118,12 @@ func ValidatePlaced(was, is *corev1.Pod) field.ErrorList {
 	if !Unplaced(was) || Unplaced(is) {
 		return nil
 	}
-	return field.ErrorList{field.Forbidden(field.NewPath("spec", "schedulingGates"), "the gate "+kueue.TopologyGate+" goes when the pod has its node: leave it")}
+	return field.ErrorList{
+		field.Forbidden(
+			field.NewPath("spec", "schedulingGates"),
+			"the gate "+kueue.TopologyGate+" goes when the pod has its node: leave it",
+		),
+	}
 }
 
 // ValidateCounted checks that a pod which counts against the quota of a job stays what its
@@ -116,13 +154,24 @@ func kept(p *corev1.Pod) (labels, annotations []string) {
 	if !Gated(p) {
 		labels = append(labels, kueue.QueueNameLabel)
 	}
-	return labels, append(annotations, kueue.RoleHashAnnotation, kueue.PodGroupTotalCountAnnotation, kueue.PodGroupFastAdmissionAnnotation,
-		kueue.PodGroupServingAnnotation, kueue.PodSuspendingParentAnnotation, kueue.SubmittedAtAnnotation, PodGroupKindAnnotation, jobs.UserLabel)
+	return labels, append(
+		annotations,
+		kueue.RoleHashAnnotation,
+		kueue.PodGroupTotalCountAnnotation,
+		kueue.PodGroupFastAdmissionAnnotation,
+		kueue.PodGroupServingAnnotation,
+		kueue.PodSuspendingParentAnnotation,
+		kueue.SubmittedAtAnnotation,
+		PodGroupKindAnnotation,
+		jobs.UserLabel,
+	)
 }
 
 // KeptEntries are the labels and annotations that stay as they are in every managed pod.
 func KeptEntries() (labels, annotations []string) {
-	return kept(&corev1.Pod{Spec: corev1.PodSpec{SchedulingGates: []corev1.PodSchedulingGate{{Name: kueue.AdmissionGate}}}})
+	return kept(
+		&corev1.Pod{Spec: corev1.PodSpec{SchedulingGates: []corev1.PodSchedulingGate{{Name: kueue.AdmissionGate}}}},
+	)
 }
 
 // Guarded is true, in the API server's CEL, of a change of a pod that touches what
@@ -134,7 +183,12 @@ func Guarded() string {
 	const counted = "oldObject.metadata.?annotations[?'" + kueue.WorkloadAnnotation + "'].orValue('') != ''"
 	const forgotten = "object.metadata.?ownerReferences.orValue([]) != oldObject.metadata.?ownerReferences.orValue([]) || " +
 		"oldObject.metadata.?labels.orValue({}).exists(k, object.metadata.?labels[?k].orValue('') != oldObject.metadata.labels[k])"
-	rules := []string{"oldObject." + gate + " && !object." + gate, "oldObject." + place + " && !object." + place, "oldObject." + finalizer + " && !object." + finalizer, counted + " && (" + forgotten + ")"}
+	rules := []string{
+		"oldObject." + gate + " && !object." + gate,
+		"oldObject." + place + " && !object." + place,
+		"oldObject." + finalizer + " && !object." + finalizer,
+		counted + " && (" + forgotten + ")",
+	}
 	labels, annotations := kept(&corev1.Pod{})
 	labels = append(labels, kueue.PriorityClassLabel) // whether it may depends on what it is
 	for _, part := range []struct {

@@ -36,8 +36,16 @@ func TestGloo(t *testing.T) {
 	if err != nil {
 		t.Skip("needs python3 and torch: install the Debian package python3-torch")
 	}
-	if out, err := exec.CommandContext(t.Context(), python, "-c", "import torch.distributed").CombinedOutput(); err != nil {
-		t.Skipf("needs torch: install the Debian package python3-torch (%s)", strings.TrimSpace(string(out[max(0, len(out)-200):])))
+	if out, err := exec.CommandContext(
+		t.Context(),
+		python,
+		"-c",
+		"import torch.distributed",
+	).CombinedOutput(); err != nil {
+		t.Skipf(
+			"needs torch: install the Debian package python3-torch (%s)",
+			strings.TrimSpace(string(out[max(0, len(out)-200):])),
+		)
 	}
 	j := &api.PyTorchJob{}
 	manifest := fmt.Sprintf(`
@@ -65,7 +73,13 @@ spec:
 	var all []*process
 	for i := range plan.Roles {
 		for index := range plan.Roles[i].Count {
-			pod, err := plan.Pod(j, kind.GVK(), podplan.Member{Role: plan.Roles[i].Name, Index: index}, &podplan.Memory{}, nil)
+			pod, err := plan.Pod(
+				j,
+				kind.GVK(),
+				podplan.Member{Role: plan.Roles[i].Name, Index: index},
+				&podplan.Memory{},
+				nil,
+			)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -68,22 +68,36 @@ func validate(r *kubeflow.Reading) field.ErrorList {
 	s := spec(r.Job)
 	var errs field.ErrorList
 	if n, err := strconv.Atoi(ptr.Deref(s.NprocPerNode, "auto")); err == nil && n < 1 {
-		errs = append(errs, field.Invalid(field.NewPath("spec", "nprocPerNode"), n, "use auto, cpu, gpu or a number from 1"))
+		errs = append(
+			errs,
+			field.Invalid(field.NewPath("spec", "nprocPerNode"), n, "use auto, cpu, gpu or a number from 1"),
+		)
 	}
 	if s.ElasticPolicy == nil {
 		return errs
 	}
 	at := field.NewPath("spec", "elasticPolicy")
 	if n := s.ElasticPolicy.NProcPerNode; n != nil && s.NprocPerNode != nil {
-		errs = append(errs, field.Forbidden(at.Child("nProcPerNode"), "spec.nprocPerNode says it already: keep one of them"))
+		errs = append(
+			errs,
+			field.Forbidden(at.Child("nProcPerNode"), "spec.nprocPerNode says it already: keep one of them"),
+		)
 	} else if n != nil && *n < 1 {
 		errs = append(errs, field.Invalid(at.Child("nProcPerNode"), *n, "use a number from 1"))
 	}
 	if n := s.ElasticPolicy.RDZVPort; n != nil && (*n < 1 || *n > 65535) {
 		errs = append(errs, field.Invalid(at.Child("rdzvPort"), *n, "use a number from 1 to 65535"))
 	}
-	if b := *s.ElasticPolicy.RDZVBackend; b != api.BackendC10D && b != api.BackendETCD && b != api.BackendETCDV2 {
-		errs = append(errs, field.NotSupported(at.Child("rdzvBackend"), b, []api.RDZVBackend{api.BackendC10D, api.BackendETCD, api.BackendETCDV2}))
+	if b := *s.ElasticPolicy.RDZVBackend; b != api.BackendC10D && b != api.BackendETCD &&
+		b != api.BackendETCDV2 {
+		errs = append(
+			errs,
+			field.NotSupported(
+				at.Child("rdzvBackend"),
+				b,
+				[]api.RDZVBackend{api.BackendC10D, api.BackendETCD, api.BackendETCDV2},
+			),
+		)
 	}
 	return errs
 }
@@ -130,7 +144,11 @@ func plan(r *kubeflow.Reading, p *jobs.Plan) {
 
 // rendezvous is how elastic workers find each other.
 func rendezvous(e *api.ElasticPolicy, workers *kubeflow.Replicas) []podplan.Env {
-	endpoint := fmt.Sprintf("%s:%d", cmp.Or(ptr.Deref(e.RDZVHost, ""), workers.Host(0)), cmp.Or(ptr.Deref(e.RDZVPort, 0), workers.Port))
+	endpoint := fmt.Sprintf(
+		"%s:%d",
+		cmp.Or(ptr.Deref(e.RDZVHost, ""), workers.Host(0)),
+		cmp.Or(ptr.Deref(e.RDZVPort, 0), workers.Port),
+	)
 	env := []podplan.Env{
 		kubeflow.Var("PET_RDZV_ENDPOINT", endpoint),
 		kubeflow.Var("PET_RDZV_BACKEND", string(*e.RDZVBackend)),

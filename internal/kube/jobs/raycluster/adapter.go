@@ -49,7 +49,13 @@ func (adapter) Read(o jobs.Object) (jobs.Facts, error) {
 	if errs := validate(c); len(errs) > 0 {
 		return jobs.Facts{}, fmt.Errorf("read RayCluster %s/%s: %w", c.Namespace, c.Name, errs.ToAggregate())
 	}
-	return jobs.Facts{Suspended: suspended(c), Active: active(c), Ready: ready(c), PodSets: PodSets(&c.Spec), Later: Later(&c.Spec)}, nil
+	return jobs.Facts{
+		Suspended: suspended(c),
+		Active:    active(c),
+		Ready:     ready(c),
+		PodSets:   PodSets(&c.Spec),
+		Later:     Later(&c.Spec),
+	}, nil
 }
 
 // Later are the pod sets that others do not wait for: of a cluster that grows by itself there
@@ -74,7 +80,10 @@ func PodSets(s *api.RayClusterSpec) []kueue.PodSet {
 	}
 	for i := range s.WorkerGroupSpecs {
 		g := groupOf(s, &s.WorkerGroupSpecs[i])
-		out = append(out, kueue.PodSet{Name: kueue.PodSetReference(g.role()), Count: g.Admitted, Template: *g.Template.DeepCopy()})
+		out = append(
+			out,
+			kueue.PodSet{Name: kueue.PodSetReference(g.role()), Count: g.Admitted, Template: *g.Template.DeepCopy()},
+		)
 	}
 	return out
 }
@@ -99,10 +108,15 @@ func ready(c *api.RayCluster) bool {
 	if s.State != api.ClusterReady || !active(c) {
 		return false
 	}
-	if c := apimeta.FindStatusCondition(s.Conditions, api.ClusterProvisioned); c == nil || c.Message != wereReady {
+	if c := apimeta.FindStatusCondition(
+		s.Conditions,
+		api.ClusterProvisioned,
+	); c == nil ||
+		c.Message != wereReady {
 		return true
 	}
-	return apimeta.IsStatusConditionTrue(s.Conditions, api.HeadPodReady) && s.ReadyWorkerReplicas >= s.DesiredWorkerReplicas
+	return apimeta.IsStatusConditionTrue(s.Conditions, api.HeadPodReady) &&
+		s.ReadyWorkerReplicas >= s.DesiredWorkerReplicas
 }
 
 // Maker implements jobs.Adapter.
@@ -164,7 +178,10 @@ func Places(s *api.RayClusterSpec) []jobs.Place {
 	out := []jobs.Place{{PodSet: Head, Template: &s.HeadGroupSpec.Template}}
 	for i := range s.WorkerGroupSpecs {
 		g := groupOf(s, &s.WorkerGroupSpecs[i])
-		out = append(out, jobs.Place{PodSet: kueue.PodSetReference(g.role()), Template: &s.WorkerGroupSpecs[i].Template})
+		out = append(
+			out,
+			jobs.Place{PodSet: kueue.PodSetReference(g.role()), Template: &s.WorkerGroupSpecs[i].Template},
+		)
 	}
 	return out
 }
@@ -197,7 +214,13 @@ func suspend(c *api.RayCluster, is bool) *api.RayCluster {
 func Templates(s *api.RayClusterSpec, at string) []jobs.PodTemplate {
 	out := []jobs.PodTemplate{{Path: at + ".headGroupSpec.template", Template: &s.HeadGroupSpec.Template}}
 	for i := range s.WorkerGroupSpecs {
-		out = append(out, jobs.PodTemplate{Path: fmt.Sprintf("%s.workerGroupSpecs[%d].template", at, i), Template: &s.WorkerGroupSpecs[i].Template})
+		out = append(
+			out,
+			jobs.PodTemplate{
+				Path:     fmt.Sprintf("%s.workerGroupSpecs[%d].template", at, i),
+				Template: &s.WorkerGroupSpecs[i].Template,
+			},
+		)
 	}
 	return out
 }
@@ -207,7 +230,10 @@ func KeepPods(was, is *api.RayClusterSpec) {
 	is.HeadGroupSpec.Template.Spec.SchedulerName = was.HeadGroupSpec.Template.Spec.SchedulerName
 	for i := range is.WorkerGroupSpecs {
 		g := &is.WorkerGroupSpecs[i]
-		before := slices.IndexFunc(was.WorkerGroupSpecs, func(old api.WorkerGroupSpec) bool { return old.GroupName == g.GroupName })
+		before := slices.IndexFunc(
+			was.WorkerGroupSpecs,
+			func(old api.WorkerGroupSpec) bool { return old.GroupName == g.GroupName },
+		)
 		if before >= 0 {
 			g.Template.Spec.SchedulerName = was.WorkerGroupSpecs[before].Template.Spec.SchedulerName
 		}

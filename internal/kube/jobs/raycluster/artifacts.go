@@ -26,7 +26,10 @@ func artifacts(o jobs.Object, _ *jobs.Plan, _ *jobs.Progress) ([]jobs.Artifact, 
 		out = append(out, jobs.Artifact{Object: workerService(c)})
 	}
 	if AsksForToken(&c.Spec) && !AsksKubernetes(&c.Spec) && TokenSecret(&c.Spec, c.Name) == c.Name {
-		out = append(out, jobs.Artifact{Object: &corev1.Secret{ObjectMeta: meta(c, c.Name)}, Fill: fillToken, Stays: true})
+		out = append(
+			out,
+			jobs.Artifact{Object: &corev1.Secret{ObjectMeta: meta(c, c.Name)}, Fill: fillToken, Stays: true},
+		)
 	}
 	if autoscales(&c.Spec) {
 		out = append(out, rights(c)...)
@@ -37,7 +40,9 @@ func artifacts(o jobs.Object, _ *jobs.Plan, _ *jobs.Progress) ([]jobs.Artifact, 
 // meta is that of an artifact.
 func meta(c *api.RayCluster, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Labels: map[string]string{
-		api.ClusterLabel: c.Name, "app.kubernetes.io/name": "kuberay", "app.kubernetes.io/created-by": "kuberay-operator",
+		api.ClusterLabel:               c.Name,
+		"app.kubernetes.io/name":       "kuberay",
+		"app.kubernetes.io/created-by": "kuberay-operator",
 	}}
 }
 
@@ -100,7 +105,11 @@ func addPorts(written []corev1.ServicePort, ports []corev1.ContainerPort) []core
 			protocol = corev1.ProtocolTCP
 		}
 		out = append(out, corev1.ServicePort{
-			Name: p.Name, Port: p.ContainerPort, TargetPort: intstr.FromInt32(p.ContainerPort), Protocol: protocol, AppProtocol: new("tcp"),
+			Name:        p.Name,
+			Port:        p.ContainerPort,
+			TargetPort:  intstr.FromInt32(p.ContainerPort),
+			Protocol:    protocol,
+			AppProtocol: new("tcp"),
 		})
 	}
 	return out
@@ -115,8 +124,13 @@ func ServicePorts(s *api.RayClusterSpec) []corev1.ServicePort {
 func workerService(c *api.RayCluster) *corev1.Service {
 	s := &corev1.Service{ObjectMeta: meta(c, c.Name+"-headless")}
 	s.Spec = corev1.ServiceSpec{
-		ClusterIP: corev1.ClusterIPNone, PublishNotReadyAddresses: true,
-		Selector: map[string]string{api.NodeLabel: "yes", api.ClusterLabel: c.Name, api.NodeTypeLabel: api.WorkerNode},
+		ClusterIP:                corev1.ClusterIPNone,
+		PublishNotReadyAddresses: true,
+		Selector: map[string]string{
+			api.NodeLabel:     "yes",
+			api.ClusterLabel:  c.Name,
+			api.NodeTypeLabel: api.WorkerNode,
+		},
 	}
 	return s
 }
@@ -148,7 +162,12 @@ func rights(c *api.RayCluster) []jobs.Artifact {
 	return append(out,
 		jobs.Artifact{Object: &rbacv1.Role{ObjectMeta: meta(c, c.Name), Rules: []rbacv1.PolicyRule{
 			{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}},
-			{APIGroups: []string{api.GroupVersion.Group}, Resources: []string{"rayclusters"}, ResourceNames: []string{c.Name}, Verbs: []string{"get", "patch"}},
+			{
+				APIGroups:     []string{api.GroupVersion.Group},
+				Resources:     []string{"rayclusters"},
+				ResourceNames: []string{c.Name},
+				Verbs:         []string{"get", "patch"},
+			},
 		}}},
 		jobs.Artifact{Object: &rbacv1.RoleBinding{
 			ObjectMeta: meta(c, c.Name),

@@ -21,9 +21,21 @@ func compile(o jobs.Object) (*jobs.Plan, error) {
 	if errs := validate(c); len(errs) > 0 {
 		return nil, fmt.Errorf("plan RayCluster %s/%s: %w", c.Namespace, c.Name, errs.ToAggregate())
 	}
-	p := &jobs.Plan{Plan: podplan.Plan{Suspended: suspended(c), Version: version(&c.Spec), Renews: renews(&c.Spec), Together: true}}
+	p := &jobs.Plan{
+		Plan: podplan.Plan{
+			Suspended: suspended(c),
+			Version:   version(&c.Spec),
+			Renews:    renews(&c.Spec),
+			Together:  true,
+		},
+	}
 	p.Roles = append(p.Roles, podplan.Role{
-		Name: Head, Count: 1, Member: headName(c.Name), Labels: labels(c, api.HeadNode, api.HeadGroup), OnFailure: podplan.Replace, Forever: true,
+		Name:      Head,
+		Count:     1,
+		Member:    headName(c.Name),
+		Labels:    labels(c, api.HeadNode, api.HeadGroup),
+		OnFailure: podplan.Replace,
+		Forever:   true,
 	})
 	p.Templates, p.Where = append(p.Templates, head(c)), append(p.Where, "spec.headGroupSpec.template")
 	var after []podplan.Dependency

@@ -40,7 +40,15 @@ func HeadReady(o jobs.Object) bool {
 }
 
 func (d Dashboard) call(method, path string, body []byte) jobs.Call {
-	return jobs.Call{Pod: headName(d.Cluster), Port: d.Port, Method: method, Path: path, Token: d.Token, Body: body, Every: askEvery}
+	return jobs.Call{
+		Pod:    headName(d.Cluster),
+		Port:   d.Port,
+		Method: method,
+		Path:   path,
+		Token:  d.Token,
+		Body:   body,
+		Every:  askEvery,
+	}
 }
 
 // Job asks how a job stands.

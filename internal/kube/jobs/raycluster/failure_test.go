@@ -16,7 +16,12 @@ import (
 // so and it is to run.
 func TestReplicaFailure(t *testing.T) {
 	c := &api.RayCluster{}
-	if err := yaml.UnmarshalStrict([]byte(`{metadata: {name: c, namespace: b, generation: 3}, spec: {headGroupSpec: {rayStartParams: {}, template: {spec: {containers: [{name: c, image: i}]}}}}}`), c); err != nil {
+	if err := yaml.UnmarshalStrict(
+		[]byte(
+			`{metadata: {name: c, namespace: b, generation: 3}, spec: {headGroupSpec: {rayStartParams: {}, template: {spec: {containers: [{name: c, image: i}]}}}}}`,
+		),
+		c,
+	); err != nil {
 		t.Fatal(err)
 	}
 	k := raycluster.Kind()

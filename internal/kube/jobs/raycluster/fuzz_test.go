@@ -38,22 +38,73 @@ func TestClusters(t *testing.T) {
 			return rapid.SampledFrom(right).Draw(t, what)
 		}
 		pods := func(what string) string {
-			return part(what, []string{"POD", "template: {spec: {containers: [{name: c}, {name: side}], initContainers: [{name: i}]}}"}, "template: {}", "template: {spec: {containers: []}}")
+			return part(
+				what,
+				[]string{"POD", "template: {spec: {containers: [{name: c}, {name: side}], initContainers: [{name: i}]}}"},
+				"template: {}",
+				"template: {spec: {containers: []}}",
+			)
 		}
 		groups := ""
 		for _, name := range []string{"a", "b"} {
 			if rapid.Bool().Draw(t, name) {
 				groups += "{groupName: " + part("name", []string{name}, "Head", "head", "a", "''") + ", " +
-					part("replicas", []string{"", "replicas: 0, ", "replicas: 3, "}, "replicas: -1, ", "replicas: 2147483647, ") +
-					part("bounds", []string{"maxReplicas: 9, ", "minReplicas: 1, maxReplicas: 2, "}, "minReplicas: 3, maxReplicas: 1, ", "minReplicas: -5, ") +
+					part(
+						"replicas",
+						[]string{"", "replicas: 0, ", "replicas: 3, "},
+						"replicas: -1, ",
+						"replicas: 2147483647, ",
+					) +
+					part(
+						"bounds",
+						[]string{"maxReplicas: 9, ", "minReplicas: 1, maxReplicas: 2, "},
+						"minReplicas: 3, maxReplicas: 1, ",
+						"minReplicas: -5, ",
+					) +
 					part("hosts", []string{"", "numOfHosts: 2, "}, "numOfHosts: -2, ", "numOfHosts: 2147483647, ") +
-					part("further", []string{"", "suspend: true, ", "scaleStrategy: {workersToDelete: [x-a-worker-1, y]}, "}) + pods("pods of "+name) + "}, "
+					part(
+						"further",
+						[]string{"", "suspend: true, ", "scaleStrategy: {workersToDelete: [x-a-worker-1, y]}, "},
+					) + pods("pods of "+name) + "}, "
 			}
 		}
 		judge(t, strings.ReplaceAll(
-			part("scaling", []string{"", "enableInTreeAutoscaling: true, ", "enableInTreeAutoscaling: true, autoscalerOptions: {version: v2, resources: {}}, "})+
-				part("further", []string{"", "suspend: true, ", "authOptions: {mode: token}, ", "gcsFaultToleranceOptions: {redisAddress: a}, "}, "gcsFaultToleranceOptions: {}, ", "managedBy: x, ", "tlsOptions: {}, ")+
-				"headGroupSpec: {"+part("head", []string{"", "serviceType: NodePort, ", "rayStartParams: {port: '1', num-cpus: '0'}, ", "headService: {metadata: {name: x}}, "}, "serviceType: Other, ", "rayStartParams: {dashboard-port: x}, ")+pods("head")+"}, workerGroupSpecs: ["+groups+"]", "POD", pod))
+			part(
+				"scaling",
+				[]string{
+					"",
+					"enableInTreeAutoscaling: true, ",
+					"enableInTreeAutoscaling: true, autoscalerOptions: {version: v2, resources: {}}, ",
+				},
+			)+
+				part(
+					"further",
+					[]string{
+						"",
+						"suspend: true, ",
+						"authOptions: {mode: token}, ",
+						"gcsFaultToleranceOptions: {redisAddress: a}, ",
+					},
+					"gcsFaultToleranceOptions: {}, ",
+					"managedBy: x, ",
+					"tlsOptions: {}, ",
+				)+
+				"headGroupSpec: {"+part(
+				"head",
+				[]string{
+					"",
+					"serviceType: NodePort, ",
+					"rayStartParams: {port: '1', num-cpus: '0'}, ",
+					"headService: {metadata: {name: x}}, ",
+				},
+				"serviceType: Other, ",
+				"rayStartParams: {dashboard-port: x}, ",
+			)+pods(
+				"head",
+			)+"}, workerGroupSpecs: ["+groups+"]",
+			"POD",
+			pod,
+		))
 	})
 }
 
@@ -94,12 +145,19 @@ func judge(t judged, spec string) {
 		if _, err := k.Running.Operated.Artifacts(c, plan, &jobs.Progress{}); err != nil {
 			t.Fatalf("%v", err)
 		}
-		if len(plan.Roles) != len(facts.PodSets) || len(plan.Roles) != len(plan.Templates) || len(plan.Roles) != len(templates) {
+		if len(plan.Roles) != len(facts.PodSets) || len(plan.Roles) != len(plan.Templates) ||
+			len(plan.Roles) != len(templates) {
 			t.Fatalf("%d roles, %d pod sets, %d templates", len(plan.Roles), len(facts.PodSets), len(templates))
 		}
 		for i := range plan.Roles {
 			if r := &plan.Roles[i]; r.Name != string(facts.PodSets[i].Name) || r.Count > facts.PodSets[i].Count {
-				t.Fatalf("role %s of %d, pod set %s of %d", r.Name, r.Count, facts.PodSets[i].Name, facts.PodSets[i].Count)
+				t.Fatalf(
+					"role %s of %d, pod set %s of %d",
+					r.Name,
+					r.Count,
+					facts.PodSets[i].Name,
+					facts.PodSets[i].Count,
+				)
 			}
 		}
 	}

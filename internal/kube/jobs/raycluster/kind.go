@@ -110,7 +110,8 @@ func held(is bool) func(jobs.Object) jobs.Object { //nolint:revive // the field'
 func adjust(is, wanted jobs.Object) jobs.Object {
 	have, err := cast(is)
 	want, wErr := cast(wanted)
-	if err != nil || wErr != nil || autoscales(&have.Spec) || len(have.Spec.WorkerGroupSpecs) != len(want.Spec.WorkerGroupSpecs) {
+	if err != nil || wErr != nil || autoscales(&have.Spec) ||
+		len(have.Spec.WorkerGroupSpecs) != len(want.Spec.WorkerGroupSpecs) {
 		return is
 	}
 	out := have.DeepCopy()

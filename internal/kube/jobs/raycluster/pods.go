@@ -57,8 +57,12 @@ func head(c *api.RayCluster) *corev1.PodTemplateSpec {
 	main := &t.Spec.Containers[0]
 	main.Ports = headPorts(t)
 	n := node{
-		head: true, params: s.HeadGroupSpec.RayStartParams, resources: s.HeadGroupSpec.Resources, labels: s.HeadGroupSpec.Labels,
-		container: main, autoscaled: autoscales(s),
+		head:       true,
+		params:     s.HeadGroupSpec.RayStartParams,
+		resources:  s.HeadGroupSpec.Resources,
+		labels:     s.HeadGroupSpec.Labels,
+		container:  main,
+		autoscaled: autoscales(s),
 	}
 	if gcs := s.GcsFaultToleranceOptions; gcs != nil {
 		n.redis, n.redisUse = gcs.RedisPassword != nil, gcs.RedisUsername != nil
@@ -99,7 +103,10 @@ func worker(c *api.RayCluster, g *group) *corev1.PodTemplateSpec {
 	at := host + ":" + port(&node{params: c.Spec.HeadGroupSpec.RayStartParams})
 	n := node{params: g.RayStartParams, resources: g.Resources, labels: g.Labels, container: main, address: at}
 	command := n.command()
-	if !slices.ContainsFunc(main.Ports, func(p corev1.ContainerPort) bool { return p.Name == api.MetricsPort || p.ContainerPort == 8080 }) {
+	if !slices.ContainsFunc(
+		main.Ports,
+		func(p corev1.ContainerPort) bool { return p.Name == api.MetricsPort || p.ContainerPort == 8080 },
+	) {
 		main.Ports = append(main.Ports, corev1.ContainerPort{Name: api.MetricsPort, ContainerPort: 8080})
 	}
 	variable(main, "FQ_RAY_IP", host)
@@ -139,7 +146,10 @@ func add(c *corev1.Container, v corev1.EnvVar) {
 
 // fieldOf is a variable that is read from the pod.
 func fieldOf(name, path string) corev1.EnvVar {
-	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path}}}
+	return corev1.EnvVar{
+		Name:      name,
+		ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path}},
+	}
 }
 
 // introduce tells the author's init containers where the head is: in workers they wait for it,
@@ -166,12 +176,18 @@ func environment(c *api.RayCluster, t *corev1.PodTemplateSpec, command, address 
 	variable(main, "RAY_USAGE_STATS_KUBERAY_IN_USE", "1")
 	variable(main, "RAY_DASHBOARD_ENABLE_K8S_DISK_USAGE", "1")
 	authenticate(c, main)
-	if !AsksKubernetes(&c.Spec) || slices.ContainsFunc(t.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == tokenVolume }) {
+	if !AsksKubernetes(&c.Spec) ||
+		slices.ContainsFunc(t.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == tokenVolume }) {
 		return
 	}
-	t.Spec.Volumes = append(t.Spec.Volumes, corev1.Volume{Name: tokenVolume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-		Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}},
-	}}})
+	t.Spec.Volumes = append(
+		t.Spec.Volumes,
+		corev1.Volume{Name: tokenVolume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			Sources: []corev1.VolumeProjection{
+				{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}},
+			},
+		}}},
+	)
 }
 
 // TokenKey is the key of the token in the Secret of a cluster that asks for one.
@@ -207,13 +223,22 @@ func Authenticate(s *api.RayClusterSpec, cluster string, to *corev1.Container) {
 	variable(to, "RAY_AUTH_MODE", string(api.AuthToken))
 	if AsksKubernetes(s) {
 		variable(to, "RAY_ENABLE_K8S_TOKEN_AUTH", "true")
-		if !slices.ContainsFunc(to.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == tokenVolume || m.MountPath == tokenPath }) {
-			to.VolumeMounts = append(to.VolumeMounts, corev1.VolumeMount{Name: tokenVolume, MountPath: tokenPath, ReadOnly: true})
+		if !slices.ContainsFunc(
+			to.VolumeMounts,
+			func(m corev1.VolumeMount) bool { return m.Name == tokenVolume || m.MountPath == tokenPath },
+		) {
+			to.VolumeMounts = append(
+				to.VolumeMounts,
+				corev1.VolumeMount{Name: tokenVolume, MountPath: tokenPath, ReadOnly: true},
+			)
 		}
 		return
 	}
 	add(to, corev1.EnvVar{Name: tokenVariable, ValueFrom: &corev1.EnvVarSource{
-		SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: TokenSecret(s, cluster)}, Key: TokenKey},
+		SecretKeyRef: &corev1.SecretKeySelector{
+			LocalObjectReference: corev1.LocalObjectReference{Name: TokenSecret(s, cluster)},
+			Key:                  TokenKey,
+		},
 	}})
 }
 
@@ -260,7 +285,11 @@ const (
 )
 
 // probe asks Ray how it is, where the author asks nothing.
-func probe(c *corev1.Container, options map[string]string, isHead bool) { //nolint:revive // one of two kinds of nodes
+func probe( //nolint:revive // one of two kinds of nodes
+	c *corev1.Container,
+	options map[string]string,
+	isHead bool,
+) {
 	const ask = "wget --tries 1 -T %d -q -O- http://localhost:%s/api/%s | grep success"
 	script := fmt.Sprintf(ask, workerPatience, options[optAgent], "local_raylet_healthz")
 	patience := int32(workerPatience)
@@ -274,8 +303,14 @@ func probe(c *corev1.Container, options map[string]string, isHead bool) { //noli
 	}
 	with := func(delay, failures int32) *corev1.Probe {
 		return &corev1.Probe{
-			ProbeHandler:        corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"bash", "-c", script}}},
-			InitialDelaySeconds: delay, TimeoutSeconds: patience, PeriodSeconds: probePeriod, SuccessThreshold: 1, FailureThreshold: failures,
+			ProbeHandler: corev1.ProbeHandler{
+				Exec: &corev1.ExecAction{Command: []string{"bash", "-c", script}},
+			},
+			InitialDelaySeconds: delay,
+			TimeoutSeconds:      patience,
+			PeriodSeconds:       probePeriod,
+			SuccessThreshold:    1,
+			FailureThreshold:    failures,
 		}
 	}
 	if c.LivenessProbe == nil {
@@ -289,8 +324,12 @@ func probe(c *corev1.Container, options map[string]string, isHead bool) { //noli
 // sharedMemory gives Ray's object store its room, of the memory that the container has.
 func sharedMemory(t *corev1.PodTemplateSpec) {
 	c := &t.Spec.Containers[0]
-	mounted := slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == memoryPath || m.Name == memoryVolume })
-	if mounted || slices.ContainsFunc(t.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == memoryVolume }) {
+	mounted := slices.ContainsFunc(
+		c.VolumeMounts,
+		func(m corev1.VolumeMount) bool { return m.MountPath == memoryPath || m.Name == memoryVolume },
+	)
+	if mounted ||
+		slices.ContainsFunc(t.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == memoryVolume }) {
 		return
 	}
 	volume := &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}
@@ -301,7 +340,10 @@ func sharedMemory(t *corev1.PodTemplateSpec) {
 	if !size.IsZero() {
 		volume.SizeLimit = new(size.DeepCopy())
 	}
-	t.Spec.Volumes = append(t.Spec.Volumes, corev1.Volume{Name: memoryVolume, VolumeSource: corev1.VolumeSource{EmptyDir: volume}})
+	t.Spec.Volumes = append(
+		t.Spec.Volumes,
+		corev1.Volume{Name: memoryVolume, VolumeSource: corev1.VolumeSource{EmptyDir: volume}},
+	)
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: memoryVolume, MountPath: memoryPath})
 }
 
@@ -311,7 +353,10 @@ func mountLogs(t *corev1.PodTemplateSpec) {
 	if slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == logPath }) {
 		return
 	}
-	t.Spec.Volumes = append(t.Spec.Volumes, corev1.Volume{Name: logVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+	t.Spec.Volumes = append(
+		t.Spec.Volumes,
+		corev1.Volume{Name: logVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+	)
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: logVolume, MountPath: logPath})
 }
 
@@ -320,9 +365,19 @@ func mountLogs(t *corev1.PodTemplateSpec) {
 func wait(main *corev1.Container, address string) corev1.Container {
 	script := "until ray health-check --address " + address + " > /dev/null 2>&1; do echo 'The head does not answer yet.'; sleep 5; done"
 	return corev1.Container{
-		Name: waitName, Image: main.Image, ImagePullPolicy: main.ImagePullPolicy, SecurityContext: main.SecurityContext,
-		Command: shell(), Args: []string{script}, Env: slices.Clone(main.Env), EnvFrom: main.EnvFrom, VolumeMounts: slices.Clone(main.VolumeMounts),
-		Resources: corev1.ResourceRequirements{Limits: atMost(main.Resources.Limits), Requests: atMost(main.Resources.Requests)},
+		Name:            waitName,
+		Image:           main.Image,
+		ImagePullPolicy: main.ImagePullPolicy,
+		SecurityContext: main.SecurityContext,
+		Command:         shell(),
+		Args:            []string{script},
+		Env:             slices.Clone(main.Env),
+		EnvFrom:         main.EnvFrom,
+		VolumeMounts:    slices.Clone(main.VolumeMounts),
+		Resources: corev1.ResourceRequirements{
+			Limits:   atMost(main.Resources.Limits),
+			Requests: atMost(main.Resources.Requests),
+		},
 	}
 }
 
@@ -354,7 +409,8 @@ func chosen(s *api.RayClusterSpec, to *corev1.Container) {
 }
 
 func version2(s *api.RayClusterSpec) bool {
-	return s.AutoscalerOptions != nil && ptr.Deref(s.AutoscalerOptions.Version, api.AutoscalerV1) == api.AutoscalerV2
+	return s.AutoscalerOptions != nil &&
+		ptr.Deref(s.AutoscalerOptions.Version, api.AutoscalerV1) == api.AutoscalerV2
 }
 
 // account is the ServiceAccount of the head of a cluster that grows by itself.
@@ -367,8 +423,15 @@ func account(c *api.RayCluster) string {
 
 // scaler is what is counted of the container that decides how many workers there are.
 func scaler(s *api.RayClusterSpec, image string) corev1.Container {
-	some := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("512Mi")}
-	out := corev1.Container{Name: autoscalerName, Image: image, Resources: corev1.ResourceRequirements{Limits: some, Requests: some}}
+	some := corev1.ResourceList{
+		corev1.ResourceCPU:    resource.MustParse("500m"),
+		corev1.ResourceMemory: resource.MustParse("512Mi"),
+	}
+	out := corev1.Container{
+		Name:      autoscalerName,
+		Image:     image,
+		Resources: corev1.ResourceRequirements{Limits: some, Requests: some},
+	}
 	if o := s.AutoscalerOptions; o != nil {
 		if o.Image != nil {
 			out.Image = *o.Image

@@ -70,7 +70,13 @@ func count(c *api.RayCluster, s *jobs.Progress) {
 		ready, active = ready+int64(t.Ready), active+int64(t.Active)
 		asks(all, &g.Template.Spec, int64(g.Count))
 	}
-	state.DesiredWorkerReplicas, state.MinWorkerReplicas, state.MaxWorkerReplicas = clip(desired), clip(least), clip(most)
+	state.DesiredWorkerReplicas, state.MinWorkerReplicas, state.MaxWorkerReplicas = clip(
+		desired,
+	), clip(
+		least,
+	), clip(
+		most,
+	)
 	state.ReadyWorkerReplicas, state.AvailableWorkerReplicas = clip(ready), clip(active)
 	state.DesiredCPU, state.DesiredMemory = all[corev1.ResourceCPU], all[corev1.ResourceMemory]
 	state.DesiredGPU, state.DesiredTPU = resource.Quantity{}, resource.Quantity{}
@@ -124,7 +130,12 @@ func tell(c *api.RayCluster, s *jobs.Progress, now metav1.Time) {
 			status = metav1.ConditionTrue
 		}
 		apimeta.SetStatusCondition(&state.Conditions, metav1.Condition{
-			Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: c.Generation, LastTransitionTime: now,
+			Type:               kind,
+			Status:             status,
+			Reason:             reason,
+			Message:            message,
+			ObservedGeneration: c.Generation,
+			LastTransitionTime: now,
 		})
 	}
 	holds := func(kind string) bool { return apimeta.IsStatusConditionTrue(state.Conditions, kind) }
@@ -170,7 +181,12 @@ func tell(c *api.RayCluster, s *jobs.Progress, now metav1.Time) {
 
 // runs tells of a cluster that may have pods. One that was ready stays so while pods come
 // and go.
-func runs(state *api.RayClusterStatus, s *jobs.Progress, set func(string, bool, string, string), now metav1.Time) {
+func runs(
+	state *api.RayClusterStatus,
+	s *jobs.Progress,
+	set func(string, bool, string, string),
+	now metav1.Time,
+) {
 	switch {
 	case s.Ready:
 		set(api.ClusterProvisioned, true, allReadyFirstTime, wereReady)

@@ -78,11 +78,31 @@ func variables(c *corev1.Container) map[string]string {
 func TestRoles(t *testing.T) {
 	p := compile(t, decode(t, some))
 	labels := func(node, group string) map[string]string {
-		return map[string]string{"ray.io/is-ray-node": "yes", "ray.io/cluster": "a", "ray.io/node-type": node, "ray.io/group": group, "ray.io/identifier": "a-" + node}
+		return map[string]string{
+			"ray.io/is-ray-node": "yes",
+			"ray.io/cluster":     "a",
+			"ray.io/node-type":   node,
+			"ray.io/group":       group,
+			"ray.io/identifier":  "a-" + node,
+		}
 	}
 	want := []podplan.Role{
-		{Name: "head", Count: 1, Member: "a-head", Labels: labels("head", "headgroup"), OnFailure: podplan.Replace, Forever: true},
-		{Name: "small", Count: 2, Member: "a-small-worker-{index}", Labels: labels("worker", "small"), OnFailure: podplan.Replace, Floating: true},
+		{
+			Name:      "head",
+			Count:     1,
+			Member:    "a-head",
+			Labels:    labels("head", "headgroup"),
+			OnFailure: podplan.Replace,
+			Forever:   true,
+		},
+		{
+			Name:      "small",
+			Count:     2,
+			Member:    "a-small-worker-{index}",
+			Labels:    labels("worker", "small"),
+			OnFailure: podplan.Replace,
+			Floating:  true,
+		},
 	}
 	if diff := cmp.Diff(want, p.Roles); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -91,7 +111,8 @@ func TestRoles(t *testing.T) {
 		t.Errorf("a cluster never ends: %v", p.Success)
 	}
 	for _, template := range p.Templates {
-		if template.Labels["app.kubernetes.io/name"] != "kuberay" || template.Labels["app.kubernetes.io/created-by"] != "kuberay-operator" {
+		if template.Labels["app.kubernetes.io/name"] != "kuberay" ||
+			template.Labels["app.kubernetes.io/created-by"] != "kuberay-operator" {
 			t.Errorf("labels %v", template.Labels)
 		}
 	}
@@ -120,8 +141,16 @@ func TestCounts(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if got := compile(t, c).Roles[1].Count; got != tc.count || f.PodSets[1].Count != tc.admitted || f.PodSets[0].Count != 1 {
-			t.Errorf("%s: %s: %d pods are made, want %d; %v are counted", name, tc.why, got, tc.count, f.PodSets[1].Count)
+		if got := compile(t, c).Roles[1].Count; got != tc.count || f.PodSets[1].Count != tc.admitted ||
+			f.PodSets[0].Count != 1 {
+			t.Errorf(
+				"%s: %s: %d pods are made, want %d; %v are counted",
+				name,
+				tc.why,
+				got,
+				tc.count,
+				f.PodSets[1].Count,
+			)
 		}
 	}
 }
@@ -181,7 +210,10 @@ func TestCommands(t *testing.T) {
 		if got := command(t, p, "head"); !strings.HasPrefix(got, tc.prefix) {
 			t.Errorf("%s: %s: %s", name, tc.why, got)
 		}
-		if v := variables(&p.Templates[0].Spec.Containers[0])["KUBERAY_GEN_RAY_START_CMD"]; !strings.HasPrefix(v, "ulimit -n 65536; ray start --head ") {
+		if v := variables(&p.Templates[0].Spec.Containers[0])["KUBERAY_GEN_RAY_START_CMD"]; !strings.HasPrefix(
+			v,
+			"ulimit -n 65536; ray start --head ",
+		) {
 			t.Errorf("%s: what would have been run is told: %s", name, v)
 		}
 	}
@@ -189,11 +221,25 @@ func TestCommands(t *testing.T) {
 
 // TestEnvironment: what Ray and its tools ask for. A variable of the author's stays.
 func TestEnvironment(t *testing.T) {
-	p := compile(t, decode(t, strings.Replace(some, "POD", "template: {spec: {containers: [{name: ray, image: i, env: [{name: RAY_PORT, value: mine}]}, {name: side, image: j}]}}", 1)))
+	p := compile(
+		t,
+		decode(
+			t,
+			strings.Replace(
+				some,
+				"POD",
+				"template: {spec: {containers: [{name: ray, image: i, env: [{name: RAY_PORT, value: mine}]}, {name: side, image: j}]}}",
+				1,
+			),
+		),
+	)
 	generated := "KUBERAY_GEN_RAY_START_CMD"
 	common := map[string]string{
-		"RAY_CLUSTER_NAME": "<metadata.labels['ray.io/cluster']>", "RAY_CLOUD_INSTANCE_ID": "<metadata.name>", "RAY_NODE_TYPE_NAME": "<metadata.labels['ray.io/group']>",
-		"RAY_USAGE_STATS_KUBERAY_IN_USE": "1", "RAY_DASHBOARD_ENABLE_K8S_DISK_USAGE": "1",
+		"RAY_CLUSTER_NAME":                    "<metadata.labels['ray.io/cluster']>",
+		"RAY_CLOUD_INSTANCE_ID":               "<metadata.name>",
+		"RAY_NODE_TYPE_NAME":                  "<metadata.labels['ray.io/group']>",
+		"RAY_USAGE_STATS_KUBERAY_IN_USE":      "1",
+		"RAY_DASHBOARD_ENABLE_K8S_DISK_USAGE": "1",
 	}
 	for role, more := range map[string]map[string]string{
 		"head":  {"RAY_PORT": "mine", "RAY_ADDRESS": "127.0.0.1:6379"},
@@ -217,18 +263,21 @@ func TestEnvironment(t *testing.T) {
 func TestWorkers(t *testing.T) {
 	p := compile(t, decode(t, some))
 	w := p.Templates[1].Spec
-	if len(w.InitContainers) != 1 || w.InitContainers[0].Name != "wait-gcs-ready" || w.InitContainers[0].Image != "i" {
+	if len(w.InitContainers) != 1 || w.InitContainers[0].Name != "wait-gcs-ready" ||
+		w.InitContainers[0].Image != "i" {
 		t.Fatalf("%+v", w.InitContainers)
 	}
 	init := w.InitContainers[0]
 	if !strings.Contains(init.Args[0], "ray health-check --address a-head-svc.b.svc.cluster.local:6379 ") {
 		t.Errorf("it asks %v", init.Args)
 	}
-	if cpu, memory := init.Resources.Requests.Cpu().String(), init.Resources.Requests.Memory().String(); cpu != "200m" || memory != "256Mi" {
+	if cpu, memory := init.Resources.Requests.Cpu().String(), init.Resources.Requests.Memory().String(); cpu != "200m" ||
+		memory != "256Mi" {
 		t.Errorf("it asks for %s and %s", cpu, memory)
 	}
 	small := compile(t, decode(t, "headGroupSpec: {POD}, workerGroupSpecs: [{groupName: g, replicas: 1, template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 100m}}}]}}}]")).Templates[1].Spec
-	if r := small.InitContainers[0].Resources; r.Requests.Cpu().String() != "100m" || len(r.Requests) != 1 || len(r.Limits) != 0 {
+	if r := small.InitContainers[0].Resources; r.Requests.Cpu().String() != "100m" || len(r.Requests) != 1 ||
+		len(r.Limits) != 0 {
 		t.Errorf("a small worker is counted with 100m and nothing else: %v", r)
 	}
 }
@@ -238,11 +287,14 @@ func TestPods(t *testing.T) {
 	p := compile(t, decode(t, some))
 	for i, template := range p.Templates {
 		c := template.Spec.Containers[0]
-		if c.LivenessProbe == nil || c.ReadinessProbe == nil || strings.Contains(fmt.Sprint(c.ReadinessProbe.Exec.Command), "gcs_healthz") != (i == 0) {
+		if c.LivenessProbe == nil || c.ReadinessProbe == nil ||
+			strings.Contains(fmt.Sprint(c.ReadinessProbe.Exec.Command), "gcs_healthz") != (i == 0) {
 			t.Errorf("probes %v, %v", c.LivenessProbe, c.ReadinessProbe)
 		}
 		v := template.Spec.Volumes
-		if len(v) != 1 || v[0].EmptyDir.Medium != corev1.StorageMediumMemory || v[0].EmptyDir.SizeLimit.String() != "2Gi" || c.VolumeMounts[0].MountPath != "/dev/shm" {
+		if len(v) != 1 || v[0].EmptyDir.Medium != corev1.StorageMediumMemory ||
+			v[0].EmptyDir.SizeLimit.String() != "2Gi" ||
+			c.VolumeMounts[0].MountPath != "/dev/shm" {
 			t.Errorf("volumes %v at %v", v, c.VolumeMounts)
 		}
 	}
@@ -250,13 +302,21 @@ func TestPods(t *testing.T) {
 	for _, port := range p.Templates[0].Spec.Containers[0].Ports {
 		ports = append(ports, fmt.Sprintf("%s=%d", port.Name, port.ContainerPort))
 	}
-	if got := strings.Join(ports, " "); got != "client=10001 dashboard=8265 gcs-server=6379 serve=8000 metrics=8080" {
+	if got := strings.Join(
+		ports,
+		" ",
+	); got != "client=10001 dashboard=8265 gcs-server=6379 serve=8000 metrics=8080" {
 		t.Errorf("ports %s", got)
 	}
-	own := decode(t, `headGroupSpec: {template: {spec: {volumes: [{name: m, emptyDir: {}}], containers: [{name: ray, image: i, ports: [{name: dashboard, containerPort: 9000}], livenessProbe: {exec: {command: [x]}}, readinessProbe: {exec: {command: [why]}}, volumeMounts: [{name: m, mountPath: /dev/shm}]}]}}}`)
+	own := decode(
+		t,
+		`headGroupSpec: {template: {spec: {volumes: [{name: m, emptyDir: {}}], containers: [{name: ray, image: i, ports: [{name: dashboard, containerPort: 9000}], livenessProbe: {exec: {command: [x]}}, readinessProbe: {exec: {command: [why]}}, volumeMounts: [{name: m, mountPath: /dev/shm}]}]}}}`,
+	)
 	before := own.DeepCopy()
 	c := compile(t, own).Templates[0].Spec
-	if len(c.Volumes) != 1 || c.Containers[0].LivenessProbe.Exec.Command[0] != "x" || c.Containers[0].ReadinessProbe.Exec.Command[0] != "why" || len(c.Containers[0].Ports) != 2 {
+	if len(c.Volumes) != 1 || c.Containers[0].LivenessProbe.Exec.Command[0] != "x" ||
+		c.Containers[0].ReadinessProbe.Exec.Command[0] != "why" ||
+		len(c.Containers[0].Ports) != 2 {
 		t.Errorf("what the author has stays: %+v", c)
 	}
 	if !equality.Semantic.DeepEqual(before, own) {
@@ -308,7 +368,10 @@ func TestUnwanted(t *testing.T) {
 		"Other": {"scaleStrategy: {workersToDelete: [a-h-worker-1, a-g-worker-x, a-g-worker--1, z]},", nil},
 		"Hosts": {"numOfHosts: 2, scaleStrategy: {workersToDelete: [a-g-worker-3]},", []int32{2, 3}},
 	} {
-		p := compile(t, decode(t, "headGroupSpec: {POD}, workerGroupSpecs: [{groupName: g, replicas: 3, "+tc.group+" POD}]"))
+		p := compile(
+			t,
+			decode(t, "headGroupSpec: {POD}, workerGroupSpecs: [{groupName: g, replicas: 3, "+tc.group+" POD}]"),
+		)
 		if diff := cmp.Diff(tc.want, p.Roles[1].Unwanted); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
@@ -317,11 +380,21 @@ func TestUnwanted(t *testing.T) {
 
 // TestLongNames: a pod's name is that of a host, and no two groups share names.
 func TestLongNames(t *testing.T) {
-	c := decode(t, "headGroupSpec: {POD}, workerGroupSpecs: [{groupName: "+strings.Repeat("g", 62)+"a, replicas: 1, POD}, {groupName: "+strings.Repeat("g", 62)+"b, replicas: 1, POD}]")
+	c := decode(
+		t,
+		"headGroupSpec: {POD}, workerGroupSpecs: [{groupName: "+strings.Repeat(
+			"g",
+			62,
+		)+"a, replicas: 1, POD}, {groupName: "+strings.Repeat(
+			"g",
+			62,
+		)+"b, replicas: 1, POD}]",
+	)
 	c.Name = strings.Repeat("n", 54)
 	p := compile(t, c)
 	a, b := p.Roles[1].Expand(p.Roles[1].Member, 999_999), p.Roles[2].Expand(p.Roles[2].Member, 999_999)
-	if len(a) > 63 || len(b) > 63 || a == b || !strings.HasPrefix(a, "nnnn") || !strings.HasSuffix(a, "-worker-999999") {
+	if len(a) > 63 || len(b) > 63 || a == b || !strings.HasPrefix(a, "nnnn") ||
+		!strings.HasSuffix(a, "-worker-999999") {
 		t.Errorf("%s and %s", a, b)
 	}
 	if len(p.Roles[0].Labels["ray.io/identifier"]) > 63 || len(p.Roles[1].Labels["ray.io/identifier"]) > 63 {
@@ -355,18 +428,33 @@ func TestServices(t *testing.T) {
 		t.Fatalf("%v", all)
 	}
 	s, _ := all["Service a-head-svc"].Object.(*corev1.Service)
-	selector := map[string]string{"ray.io/is-ray-node": "yes", "ray.io/cluster": "a", "ray.io/node-type": "head", "ray.io/identifier": "a-head"}
-	if s.Spec.ClusterIP != "None" || !s.Spec.PublishNotReadyAddresses || !maps.Equal(s.Spec.Selector, selector) || len(s.Spec.Ports) != 5 {
+	selector := map[string]string{
+		"ray.io/is-ray-node": "yes",
+		"ray.io/cluster":     "a",
+		"ray.io/node-type":   "head",
+		"ray.io/identifier":  "a-head",
+	}
+	if s.Spec.ClusterIP != "None" || !s.Spec.PublishNotReadyAddresses ||
+		!maps.Equal(s.Spec.Selector, selector) ||
+		len(s.Spec.Ports) != 5 {
 		t.Errorf("%+v", s.Spec)
 	}
 	own, _ := artifacts(t, decode(t, `headServiceAnnotations: {x: z}, headGroupSpec: {serviceType: NodePort, headService: {metadata: {name: mine, labels: {ray.io/cluster: other, c: d}, annotations: {e: f}}, spec: {selector: {app: database}, ports: [{name: dashboard, port: 8265, nodePort: 30000}, {name: extra, port: 1}]}}, POD}`))["Service mine"].Object.(*corev1.Service)
-	if own == nil || own.Spec.Type != corev1.ServiceTypeNodePort || own.Spec.ClusterIP != "" || len(own.Spec.Ports) != 6 || own.Annotations["x"] != "z" || own.Annotations["e"] != "f" || own.Labels["c"] != "d" {
+	if own == nil || own.Spec.Type != corev1.ServiceTypeNodePort || own.Spec.ClusterIP != "" ||
+		len(own.Spec.Ports) != 6 ||
+		own.Annotations["x"] != "z" ||
+		own.Annotations["e"] != "f" ||
+		own.Labels["c"] != "d" {
 		t.Errorf("%+v", own)
 	}
 	if !maps.Equal(own.Spec.Selector, selector) || own.Labels["ray.io/cluster"] != "a" {
 		t.Errorf("it leads to the head and nowhere else: %v", own.Spec.Selector)
 	}
-	if hosts := artifacts(t, decode(t, "headGroupSpec: {POD}, workerGroupSpecs: [{groupName: g, numOfHosts: 2, POD}]")); len(hosts) != 2 || hosts["Service a-headless"].Object == nil {
+	if hosts := artifacts(
+		t,
+		decode(t, "headGroupSpec: {POD}, workerGroupSpecs: [{groupName: g, numOfHosts: 2, POD}]"),
+	); len(hosts) != 2 ||
+		hosts["Service a-headless"].Object == nil {
 		t.Errorf("%v", hosts)
 	}
 }
@@ -379,13 +467,20 @@ func TestRights(t *testing.T) {
 	role, _ := all["Role a"].Object.(*rbacv1.Role)
 	want := []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}},
-		{APIGroups: []string{"ray.io"}, Resources: []string{"rayclusters"}, ResourceNames: []string{"a"}, Verbs: []string{"get", "patch"}},
+		{
+			APIGroups:     []string{"ray.io"},
+			Resources:     []string{"rayclusters"},
+			ResourceNames: []string{"a"},
+			Verbs:         []string{"get", "patch"},
+		},
 	}
 	if role == nil || !equality.Semantic.DeepEqual(role.Rules, want) {
 		t.Fatalf("%+v", role)
 	}
 	binding, _ := all["RoleBinding a"].Object.(*rbacv1.RoleBinding)
-	if all["ServiceAccount a"].Object == nil || binding.RoleRef.Name != "a" || binding.RoleRef.Kind != "Role" || len(binding.Subjects) != 1 || binding.Subjects[0] != (rbacv1.Subject{Kind: "ServiceAccount", Name: "a", Namespace: "b"}) {
+	if all["ServiceAccount a"].Object == nil || binding.RoleRef.Name != "a" || binding.RoleRef.Kind != "Role" ||
+		len(binding.Subjects) != 1 ||
+		binding.Subjects[0] != (rbacv1.Subject{Kind: "ServiceAccount", Name: "a", Namespace: "b"}) {
 		t.Errorf("%+v", binding)
 	}
 	p := compile(t, decode(t, grows))
@@ -393,36 +488,58 @@ func TestRights(t *testing.T) {
 	if head.ServiceAccountName != "a" || worker.ServiceAccountName != "" {
 		t.Errorf("who may: %q, %q", head.ServiceAccountName, worker.ServiceAccountName)
 	}
-	own := strings.Replace(grows, "POD", "template: {spec: {serviceAccountName: mine, containers: [{name: c, image: i}]}}", 1)
+	own := strings.Replace(
+		grows,
+		"POD",
+		"template: {spec: {serviceAccountName: mine, containers: [{name: c, image: i}]}}",
+		1,
+	)
 	all = artifacts(t, decode(t, own))
-	if binding, _ := all["RoleBinding a"].Object.(*rbacv1.RoleBinding); all["ServiceAccount mine"].Object != nil || binding.Subjects[0].Name != "mine" {
+	if binding, _ := all["RoleBinding a"].Object.(*rbacv1.RoleBinding); all["ServiceAccount mine"].Object != nil ||
+		binding.Subjects[0].Name != "mine" {
 		t.Errorf("%v", all)
 	}
 }
 
 // TestAutoscaler: the container that decides, counted with the head.
 func TestAutoscaler(t *testing.T) {
-	c := decode(t, `enableInTreeAutoscaling: true, autoscalerOptions: {version: v2, idleTimeoutSeconds: 5, upscalingMode: Default, image: j, imagePullPolicy: Always, env: [{name: A, value: b}], envFrom: [{secretRef: {name: s}}],
-  volumeMounts: [{name: x, mountPath: /x}], securityContext: {runAsUser: 1}, resources: {limits: {cpu: 1}, requests: {cpu: 1}}}, `+some)
+	c := decode(
+		t,
+		`enableInTreeAutoscaling: true, autoscalerOptions: {version: v2, idleTimeoutSeconds: 5, upscalingMode: Default, image: j, imagePullPolicy: Always, env: [{name: A, value: b}], envFrom: [{secretRef: {name: s}}],
+  volumeMounts: [{name: x, mountPath: /x}], securityContext: {runAsUser: 1}, resources: {limits: {cpu: 1}, requests: {cpu: 1}}}, `+some,
+	)
 	p := compile(t, c)
 	head := p.Templates[0].Spec
 	got := head.Containers[1]
-	if got.Name != "autoscaler" || got.Image != "j" || got.ImagePullPolicy != corev1.PullAlways || *got.SecurityContext.RunAsUser != 1 || len(got.VolumeMounts) != 2 || len(got.EnvFrom) != 1 {
+	if got.Name != "autoscaler" || got.Image != "j" || got.ImagePullPolicy != corev1.PullAlways ||
+		*got.SecurityContext.RunAsUser != 1 ||
+		len(got.VolumeMounts) != 2 ||
+		len(got.EnvFrom) != 1 {
 		t.Errorf("%+v", got)
 	}
-	if v := variables(&got); v["A"] != "b" || v["RAY_enable_autoscaler_v2"] != "1" || v["RAY_CLUSTER_NAMESPACE"] != "<metadata.namespace>" || v["RAY_HEAD_POD_NAME"] != "<metadata.name>" {
+	if v := variables(
+		&got,
+	); v["A"] != "b" || v["RAY_enable_autoscaler_v2"] != "1" || v["RAY_CLUSTER_NAMESPACE"] != "<metadata.namespace>" ||
+		v["RAY_HEAD_POD_NAME"] != "<metadata.name>" {
 		t.Errorf("%v", v)
 	}
-	if head.RestartPolicy != corev1.RestartPolicyNever || p.Templates[1].Spec.RestartPolicy != corev1.RestartPolicyNever {
+	if head.RestartPolicy != corev1.RestartPolicyNever ||
+		p.Templates[1].Spec.RestartPolicy != corev1.RestartPolicyNever {
 		t.Error("version 2 takes a restarted container for another node")
 	}
-	if later, err := raycluster.Kind().Read(c); err != nil || !slices.Equal(later.Later, []string{"small"}) || !slices.Equal(p.Roles[1].After, []podplan.Dependency{{Role: "head"}}) {
+	if later, err := raycluster.Kind().Read(
+		c,
+	); err != nil || !slices.Equal(later.Later, []string{"small"}) ||
+		!slices.Equal(p.Roles[1].After, []podplan.Dependency{{Role: "head"}}) {
 		t.Errorf("its head does not wait for workers that it may never have: %v, %v", later.Later, p.Roles[1].After)
 	}
 	if f, err := raycluster.Kind().Read(decode(t, some)); err != nil || len(f.Later) > 0 {
 		t.Errorf("others start as a whole: %v, %v", f.Later, err)
 	}
-	if !strings.Contains(got.Args[0], "ray kuberay-autoscaler --cluster-name $(RAY_CLUSTER_NAME) --cluster-namespace $(RAY_CLUSTER_NAMESPACE)") {
+	if !strings.Contains(
+		got.Args[0],
+		"ray kuberay-autoscaler --cluster-name $(RAY_CLUSTER_NAME) --cluster-namespace $(RAY_CLUSTER_NAMESPACE)",
+	) {
 		t.Errorf("it runs %v", got.Args)
 	}
 	f, err := raycluster.Kind().Read(c)
@@ -437,7 +554,8 @@ func TestAutoscaler(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := plain.PodSets[0].Template.Spec.Containers[1].Resources; r.Requests.Cpu().String() != "500m" || r.Limits.Memory().String() != "512Mi" {
+	if r := plain.PodSets[0].Template.Spec.Containers[1].Resources; r.Requests.Cpu().String() != "500m" ||
+		r.Limits.Memory().String() != "512Mi" {
 		t.Errorf("%v", r)
 	}
 }
@@ -489,8 +607,14 @@ func TestTokensOfOthers(t *testing.T) {
 		}
 		p := compile(t, c)
 		for i, where := range []*corev1.Container{&p.Templates[0].Spec.Containers[0], &p.Templates[0].Spec.Containers[1], &p.Templates[1].Spec.Containers[0], &p.Templates[1].Spec.InitContainers[0]} {
-			mounted := slices.ContainsFunc(where.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "ray-token" && m.MountPath == mount && m.ReadOnly })
-			if v := variables(where); v["RAY_AUTH_TOKEN"] != tc.token || v["RAY_ENABLE_K8S_TOKEN_AUTH"] != tc.kubernetes || mounted != tc.mounted {
+			mounted := slices.ContainsFunc(
+				where.VolumeMounts,
+				func(m corev1.VolumeMount) bool { return m.Name == "ray-token" && m.MountPath == mount && m.ReadOnly },
+			)
+			if v := variables(
+				where,
+			); v["RAY_AUTH_TOKEN"] != tc.token || v["RAY_ENABLE_K8S_TOKEN_AUTH"] != tc.kubernetes ||
+				mounted != tc.mounted {
 				t.Errorf("%s: %s: container %d: %v, %v", name, tc.why, i, v, where.VolumeMounts)
 			}
 		}
@@ -524,7 +648,9 @@ func TestScalerStart(t *testing.T) {
 			t.Errorf("%s: %s: it runs %s", name, tc.why, run)
 		}
 		v := variables(&got)
-		if !strings.HasPrefix(v["KUBERAY_GEN_AUTOSCALER_START_CMD"], "ray kuberay-autoscaler") || v["RAY_enable_autoscaler_v2"] != tc.version || variables(&head.Containers[0])["RAY_enable_autoscaler_v2"] != tc.version {
+		if !strings.HasPrefix(v["KUBERAY_GEN_AUTOSCALER_START_CMD"], "ray kuberay-autoscaler") ||
+			v["RAY_enable_autoscaler_v2"] != tc.version ||
+			variables(&head.Containers[0])["RAY_enable_autoscaler_v2"] != tc.version {
 			t.Errorf("%s: %s: %v", name, tc.why, v)
 		}
 	}
@@ -538,7 +664,9 @@ func TestInitContainers(t *testing.T) {
 	before := c.DeepCopy()
 	for i, template := range compile(t, c).Templates {
 		first, second := variables(&template.Spec.InitContainers[0]), variables(&template.Spec.InitContainers[1])
-		if first["FQ_RAY_IP"] != "a-head-svc.b.svc.cluster.local" || first["RAY_IP"] != "a-head-svc" || second["RAY_IP"] != "x" || second["FQ_RAY_IP"] == "" {
+		if first["FQ_RAY_IP"] != "a-head-svc.b.svc.cluster.local" || first["RAY_IP"] != "a-head-svc" ||
+			second["RAY_IP"] != "x" ||
+			second["FQ_RAY_IP"] == "" {
 			t.Errorf("template %d: %v, %v", i, first, second)
 		}
 	}
@@ -551,7 +679,10 @@ func TestInitContainers(t *testing.T) {
 // found to be of the cluster.
 func TestLabels(t *testing.T) {
 	const told = "labels: {zone: told, ray.io/group: other}, template: {metadata: {labels: {zone: written, app: x}}, spec: {containers: [{name: ray, image: i}]}}"
-	p := compile(t, decode(t, "headGroupSpec: {"+told+"}, workerGroupSpecs: [{groupName: g, replicas: 1, "+told+"}]"))
+	p := compile(
+		t,
+		decode(t, "headGroupSpec: {"+told+"}, workerGroupSpecs: [{groupName: g, replicas: 1, "+told+"}]"),
+	)
 	for i, group := range []string{"headgroup", "g"} {
 		got := maps.Clone(p.Templates[i].Labels)
 		maps.Copy(got, p.Roles[i].Labels)
@@ -563,9 +694,17 @@ func TestLabels(t *testing.T) {
 
 // TestPersistence: what has to survive the head is kept outside of it.
 func TestPersistence(t *testing.T) {
-	p := compile(t, decode(t, "gcsFaultToleranceOptions: {redisAddress: 'redis:6379', redisPassword: {valueFrom: {secretKeyRef: {name: s, key: k}}}}, "+some))
+	p := compile(
+		t,
+		decode(
+			t,
+			"gcsFaultToleranceOptions: {redisAddress: 'redis:6379', redisPassword: {valueFrom: {secretKeyRef: {name: s, key: k}}}}, "+some,
+		),
+	)
 	head, worker := variables(&p.Templates[0].Spec.Containers[0]), variables(&p.Templates[1].Spec.Containers[0])
-	if head["RAY_REDIS_ADDRESS"] != "redis:6379" || head["REDIS_PASSWORD"] != "<s/k>" || head["RAY_external_storage_namespace"] != "u" || worker["RAY_gcs_rpc_server_reconnect_timeout_s"] != "600" {
+	if head["RAY_REDIS_ADDRESS"] != "redis:6379" || head["REDIS_PASSWORD"] != "<s/k>" ||
+		head["RAY_external_storage_namespace"] != "u" ||
+		worker["RAY_gcs_rpc_server_reconnect_timeout_s"] != "600" {
 		t.Errorf("%v\n%v", head, worker)
 	}
 	if p.Templates[1].Annotations["ray.io/ft-enabled"] != "true" {
@@ -573,7 +712,9 @@ func TestPersistence(t *testing.T) {
 	}
 	c := decode(t, some)
 	c.Annotations = map[string]string{"ray.io/ft-enabled": "true", "ray.io/external-storage-namespace": "mine"}
-	if v := variables(&compile(t, c).Templates[0].Spec.Containers[0]); v["RAY_external_storage_namespace"] != "mine" {
+	if v := variables(
+		&compile(t, c).Templates[0].Spec.Containers[0],
+	); v["RAY_external_storage_namespace"] != "mine" {
 		t.Errorf("%v", v)
 	}
 }
@@ -639,7 +780,10 @@ func TestRefused(t *testing.T) {
 	for i := range 17 {
 		many += fmt.Sprintf("{groupName: g%d, POD},", i)
 	}
-	if errs := k.Admission.Validate(decode(t, many+"]")); len(errs) != 1 || errs[0].Field != "spec.workerGroupSpecs" {
+	if errs := k.Admission.Validate(
+		decode(t, many+"]"),
+	); len(errs) != 1 ||
+		errs[0].Field != "spec.workerGroupSpecs" {
 		t.Errorf("%v", errs)
 	}
 }
@@ -667,7 +811,10 @@ func TestWarnings(t *testing.T) {
 func TestSuspension(t *testing.T) {
 	k := raycluster.Kind()
 	c := decode(t, "suspend: true, "+some)
-	infos := []jobs.PodSetInfo{{Name: "head", NodeSelector: map[string]string{"a": "b"}}, {Name: "small", Labels: map[string]string{"c": "d"}}}
+	infos := []jobs.PodSetInfo{
+		{Name: "head", NodeSelector: map[string]string{"a": "b"}},
+		{Name: "small", Labels: map[string]string{"c": "d"}},
+	}
 	started, err := k.Start(c, infos)
 	if err != nil {
 		t.Fatal(err)
@@ -680,7 +827,10 @@ func TestSuspension(t *testing.T) {
 	if _, err := k.Start(c, infos[:1]); err == nil {
 		t.Error("pods without an admission cannot start")
 	}
-	other := decode(t, "suspend: true, headGroupSpec: {template: {spec: {nodeSelector: {a: z}, containers: [{name: c}]}}}")
+	other := decode(
+		t,
+		"suspend: true, headGroupSpec: {template: {spec: {nodeSelector: {a: z}, containers: [{name: c}]}}}",
+	)
 	if _, err := k.Start(other, infos); err == nil || !strings.Contains(err.Error(), "nodeSelector a") {
 		t.Errorf("%v", err)
 	}
@@ -689,8 +839,20 @@ func TestSuspension(t *testing.T) {
 		t.Errorf("%v, %v", stopped, err)
 	}
 	running := decode(t, some)
-	provisioned := metav1.Condition{Type: api.ClusterProvisioned, Status: metav1.ConditionTrue, Message: "all pods are ready for the first time"}
-	running.Status = api.RayClusterStatus{State: api.ClusterReady, DesiredWorkerReplicas: 2, ReadyWorkerReplicas: 1, Conditions: []metav1.Condition{provisioned, {Type: api.HeadPodReady, Status: metav1.ConditionTrue}}}
+	provisioned := metav1.Condition{
+		Type:    api.ClusterProvisioned,
+		Status:  metav1.ConditionTrue,
+		Message: "all pods are ready for the first time",
+	}
+	running.Status = api.RayClusterStatus{
+		State:                 api.ClusterReady,
+		DesiredWorkerReplicas: 2,
+		ReadyWorkerReplicas:   1,
+		Conditions: []metav1.Condition{
+			provisioned,
+			{Type: api.HeadPodReady, Status: metav1.ConditionTrue},
+		},
+	}
 	if f, err := k.Read(running); err != nil || !f.Active || f.Ready {
 		t.Errorf("one is not: %+v, %v", f, err)
 	}
@@ -704,7 +866,10 @@ func TestSuspension(t *testing.T) {
 	if m := k.Maker(c); !m.Stopped {
 		t.Errorf("%+v", m)
 	}
-	user := decode(t, "suspend: true, headGroupSpec: {template: {spec: {schedulerName: x, containers: [{name: c}]}}}, workerGroupSpecs: [{groupName: other, POD}]")
+	user := decode(
+		t,
+		"suspend: true, headGroupSpec: {template: {spec: {schedulerName: x, containers: [{name: c}]}}}, workerGroupSpecs: [{groupName: other, POD}]",
+	)
 	kept, _ := k.Admission.Keep(running, user, nil).(*api.RayCluster)
 	if kept.Spec.Suspend != nil || kept.Spec.HeadGroupSpec.Template.Spec.SchedulerName != "" {
 		t.Errorf("%+v", kept.Spec)
@@ -726,7 +891,9 @@ func TestAsAPart(t *testing.T) {
 	if diff := cmp.Diff(jobs.Object(decode(t, "suspend: false, "+some)), child.Release(held, c)); diff != "" {
 		t.Error(diff)
 	}
-	c.Status = api.RayClusterStatus{Conditions: []metav1.Condition{{Type: api.ClusterProvisioned, Status: metav1.ConditionFalse}}}
+	c.Status = api.RayClusterStatus{
+		Conditions: []metav1.Condition{{Type: api.ClusterProvisioned, Status: metav1.ConditionFalse}},
+	}
 	if s := child.See(c); s.Life != podplan.Running {
 		t.Errorf("%+v", s)
 	}
@@ -804,23 +971,31 @@ func TestStory(t *testing.T) {
 // TestNumbers: what people see in columns.
 func TestNumbers(t *testing.T) {
 	k := raycluster.Kind()
-	c := decode(t, "headGroupSpec: {POD}, workerGroupSpecs: [{groupName: a, replicas: 2, minReplicas: 1, maxReplicas: 5, numOfHosts: 2, POD}, {groupName: b, replicas: 1, template: {spec: {containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 3, google.com/tpu: 4}}}]}}}]")
+	c := decode(
+		t,
+		"headGroupSpec: {POD}, workerGroupSpecs: [{groupName: a, replicas: 2, minReplicas: 1, maxReplicas: 5, numOfHosts: 2, POD}, {groupName: b, replicas: 1, template: {spec: {containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 3, google.com/tpu: 4}}}]}}}]",
+	)
 	out, _ := k.Running.Operated.Project(c, compile(t, c), &jobs.Progress{Addresses: map[string]string{"head": "1.2.3.4"}, Counts: map[string]podplan.Tally{"head": {Active: 1, Ready: 1}, "a": {Active: 4, Ready: 3}, "b": {Active: 1}}, Now: at(1)}).(*api.RayCluster)
 	s := out.Status
-	if s.DesiredWorkerReplicas != 5 || s.MinWorkerReplicas != 2 || s.MaxWorkerReplicas != 2147483647 || s.ReadyWorkerReplicas != 3 || s.AvailableWorkerReplicas != 5 {
+	if s.DesiredWorkerReplicas != 5 || s.MinWorkerReplicas != 2 || s.MaxWorkerReplicas != 2147483647 ||
+		s.ReadyWorkerReplicas != 3 ||
+		s.AvailableWorkerReplicas != 5 {
 		t.Errorf("%+v", s)
 	}
-	if s.DesiredCPU.String() != "5" || s.DesiredMemory.String() != "10Gi" || s.DesiredGPU.String() != "3" || s.DesiredTPU.String() != "4" {
+	if s.DesiredCPU.String() != "5" || s.DesiredMemory.String() != "10Gi" || s.DesiredGPU.String() != "3" ||
+		s.DesiredTPU.String() != "4" {
 		t.Errorf("%v %v %v %v", s.DesiredCPU, s.DesiredMemory, s.DesiredGPU, s.DesiredTPU)
 	}
-	if s.Head.PodName != "a-head" || s.Head.PodIP != "1.2.3.4" || s.Head.ServiceName != "a-head-svc" || s.Endpoints["dashboard"] != "8265" {
+	if s.Head.PodName != "a-head" || s.Head.PodIP != "1.2.3.4" || s.Head.ServiceName != "a-head-svc" ||
+		s.Endpoints["dashboard"] != "8265" {
 		t.Errorf("%+v %v", s.Head, s.Endpoints)
 	}
 }
 
 func TestNames(t *testing.T) {
 	k := raycluster.Kind()
-	if k.GVK() != api.GroupVersion.WithKind("RayCluster") || k.Naming.Resource != "rayclusters" || k.Naming.Framework != "ray.io/raycluster" {
+	if k.GVK() != api.GroupVersion.WithKind("RayCluster") || k.Naming.Resource != "rayclusters" ||
+		k.Naming.Framework != "ray.io/raycluster" {
 		t.Errorf("%v, %s, %s", k.GVK(), k.Naming.Resource, k.Naming.Framework)
 	}
 	if _, err := k.Read(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID("x")}}); err == nil {
@@ -840,7 +1015,11 @@ func BenchmarkProject(b *testing.B) {
 	c := decode(b, "headGroupSpec: {POD}, workerGroupSpecs: [{groupName: g, replicas: 1000, POD}]")
 	p := compile(b, c)
 	k := raycluster.Kind()
-	s := &jobs.Progress{Memory: podplan.Memory{Started: at(1)}, Counts: map[string]podplan.Tally{"head": {Active: 1, Ready: 1}, "g": {Active: 1000, Ready: 900}}, Now: at(2)}
+	s := &jobs.Progress{
+		Memory: podplan.Memory{Started: at(1)},
+		Counts: map[string]podplan.Tally{"head": {Active: 1, Ready: 1}, "g": {Active: 1000, Ready: 900}},
+		Now:    at(2),
+	}
 	b.ReportAllocs()
 	for b.Loop() {
 		k.Running.Operated.Project(c, p, s)
@@ -856,23 +1035,38 @@ func TestSweep(t *testing.T) {
 		t.Errorf("it keeps nothing: %+v", j)
 	}
 	const redis = "gcsFaultToleranceOptions: {redisAddress: 'redis:6379', redisPassword: {valueFrom: {secretKeyRef: {name: s, key: k}}}}, "
-	j := of(redis + "enableInTreeAutoscaling: true, " + strings.Replace(some, "headGroupSpec: {", "headGroupSpec: {rayStartParams: {num-cpus: '0'}, ", 1))
-	if j == nil || j.Name != "a-redis-cleanup" || *j.Spec.ActiveDeadlineSeconds != 300 || *j.Spec.BackoffLimit != 0 {
+	j := of(
+		redis + "enableInTreeAutoscaling: true, " + strings.Replace(
+			some,
+			"headGroupSpec: {",
+			"headGroupSpec: {rayStartParams: {num-cpus: '0'}, ",
+			1,
+		),
+	)
+	if j == nil || j.Name != "a-redis-cleanup" || *j.Spec.ActiveDeadlineSeconds != 300 ||
+		*j.Spec.BackoffLimit != 0 {
 		t.Fatalf("%+v", j)
 	}
 	p := j.Spec.Template
-	if diff := cmp.Diff(map[string]string{"ray.io/cluster": "a", "ray.io/node-type": "redis-cleanup"}, p.Labels); diff != "" {
+	if diff := cmp.Diff(
+		map[string]string{"ray.io/cluster": "a", "ray.io/node-type": "redis-cleanup"},
+		p.Labels,
+	); diff != "" {
 		t.Error(diff)
 	}
-	if len(p.Spec.Containers) != 1 || p.Spec.RestartPolicy != corev1.RestartPolicyNever || p.Spec.ServiceAccountName != "" {
+	if len(p.Spec.Containers) != 1 || p.Spec.RestartPolicy != corev1.RestartPolicyNever ||
+		p.Spec.ServiceAccountName != "" {
 		t.Fatalf("%+v", p.Spec)
 	}
 	c := &p.Spec.Containers[0]
 	env := variables(c)
-	if env["RAY_REDIS_ADDRESS"] != "redis:6379" || env["REDIS_PASSWORD"] != "<s/k>" || env["RAY_external_storage_namespace"] != "u" {
+	if env["RAY_REDIS_ADDRESS"] != "redis:6379" || env["REDIS_PASSWORD"] != "<s/k>" ||
+		env["RAY_external_storage_namespace"] != "u" {
 		t.Errorf("%v", env)
 	}
-	if c.LivenessProbe != nil || c.ReadinessProbe != nil || len(c.Ports) > 0 || c.Resources.Limits.Cpu().String() != "200m" || c.Resources.Requests.Memory().String() != "256Mi" {
+	if c.LivenessProbe != nil || c.ReadinessProbe != nil || len(c.Ports) > 0 ||
+		c.Resources.Limits.Cpu().String() != "200m" ||
+		c.Resources.Requests.Memory().String() != "256Mi" {
 		t.Errorf("%+v", c)
 	}
 	if !strings.Contains(strings.Join(c.Args, ""), "cleanup_redis_storage") {
@@ -880,9 +1074,14 @@ func TestSweep(t *testing.T) {
 	}
 	old := decode(t, some)
 	old.Annotations = map[string]string{"ray.io/ft-enabled": "true", "ray.io/external-storage-namespace": "mine"}
-	old.Spec.HeadGroupSpec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "RAY_REDIS_ADDRESS", Value: "r:1"}}
+	old.Spec.HeadGroupSpec.Template.Spec.Containers[0].Env = []corev1.EnvVar{
+		{Name: "RAY_REDIS_ADDRESS", Value: "r:1"},
+	}
 	old.Spec.HeadGroupSpec.RayStartParams = map[string]string{"redis-password": "p"}
-	if j := k.Running.Operated.Sweep.Job(old); j == nil || variables(&j.Spec.Template.Spec.Containers[0])["RAY_external_storage_namespace"] != "mine" ||
+	if j := k.Running.Operated.Sweep.Job(
+		old,
+	); j == nil ||
+		variables(&j.Spec.Template.Spec.Containers[0])["RAY_external_storage_namespace"] != "mine" ||
 		variables(&j.Spec.Template.Spec.Containers[0])["REDIS_PASSWORD"] != "p" {
 		t.Errorf("by annotations: %+v", j)
 	}

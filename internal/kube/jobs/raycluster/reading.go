@@ -143,7 +143,12 @@ func headPorts(t *corev1.PodTemplateSpec) []corev1.ContainerPort {
 
 // PortOfDashboard is where the head's dashboard answers.
 func PortOfDashboard(s *api.RayClusterSpec) int32 {
-	if n, err := strconv.ParseInt(s.HeadGroupSpec.RayStartParams["dashboard-port"], 10, 32); err == nil && n > 0 && n < 65536 {
+	if n, err := strconv.ParseInt(
+		s.HeadGroupSpec.RayStartParams["dashboard-port"],
+		10,
+		32,
+	); err == nil && n > 0 &&
+		n < 65536 {
 		return int32(n)
 	}
 	for _, p := range headPorts(&s.HeadGroupSpec.Template) {

@@ -47,7 +47,8 @@ func sweep(c *api.RayCluster) *batchv1.Job {
 	t := shared(&c.Spec.HeadGroupSpec.Template)
 	main := t.Spec.Containers[0]
 	persistence(c, &main)
-	if password := c.Spec.HeadGroupSpec.RayStartParams["redis-password"]; password != "" && !strings.HasPrefix(password, "$") {
+	if password := c.Spec.HeadGroupSpec.RayStartParams["redis-password"]; password != "" &&
+		!strings.HasPrefix(password, "$") {
 		variable(&main, "REDIS_PASSWORD", password)
 	}
 	if !slices.ContainsFunc(main.Env, func(e corev1.EnvVar) bool { return e.Name == "RAY_REDIS_ADDRESS" }) {
@@ -55,17 +56,29 @@ func sweep(c *api.RayCluster) *batchv1.Job {
 	}
 	main.Command, main.Args = shell(), []string{forget}
 	main.Ports, main.Lifecycle, main.LivenessProbe, main.ReadinessProbe, main.StartupProbe = nil, nil, nil, nil, nil
-	little := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("200m"), corev1.ResourceMemory: resource.MustParse("256Mi")}
+	little := corev1.ResourceList{
+		corev1.ResourceCPU:    resource.MustParse("200m"),
+		corev1.ResourceMemory: resource.MustParse("256Mi"),
+	}
 	main.Resources = corev1.ResourceRequirements{Limits: little, Requests: little}
-	t.Spec.Containers, t.Spec.InitContainers, t.Spec.RestartPolicy = []corev1.Container{main}, nil, corev1.RestartPolicyNever
+	t.Spec.Containers, t.Spec.InitContainers, t.Spec.RestartPolicy = []corev1.Container{
+		main,
+	}, nil, corev1.RestartPolicyNever
 	t.Spec.Hostname, t.Spec.Subdomain, t.Spec.Resources, t.Spec.ResourceClaims = "", "", nil, nil
 	labels := func() map[string]string {
 		return map[string]string{api.ClusterLabel: c.Name, api.NodeTypeLabel: sweepNode}
 	}
 	return &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Name: cut(c.Name, longestName-len("-"+sweepNode)) + "-" + sweepNode, Labels: labels()},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:   cut(c.Name, longestName-len("-"+sweepNode)) + "-" + sweepNode,
+			Labels: labels(),
+		},
 		Spec: batchv1.JobSpec{
-			BackoffLimit: new(int32(0)), ActiveDeadlineSeconds: new(int64(jobs.SweepTime.Seconds())), TTLSecondsAfterFinished: new(int32(sweepLinger)),
+			BackoffLimit: new(
+				int32(0),
+			),
+			ActiveDeadlineSeconds:   new(int64(jobs.SweepTime.Seconds())),
+			TTLSecondsAfterFinished: new(int32(sweepLinger)),
 			// Those of a cluster that is a part of a job are of the job's admission.
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels()}, Spec: t.Spec},
 		},

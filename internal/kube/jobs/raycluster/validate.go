@@ -32,7 +32,13 @@ func CheckManagedBy(by *string) field.ErrorList {
 	if by == nil || *by == api.ManagedByOperator || *by == api.ManagedByMultiKueue {
 		return nil
 	}
-	return field.ErrorList{field.NotSupported(field.NewPath("spec", "managedBy"), *by, []string{api.ManagedByOperator, api.ManagedByMultiKueue})}
+	return field.ErrorList{
+		field.NotSupported(
+			field.NewPath("spec", "managedBy"),
+			*by,
+			[]string{api.ManagedByOperator, api.ManagedByMultiKueue},
+		),
+	}
 }
 
 // checkName refuses what no service could be called.
@@ -43,10 +49,22 @@ func checkName(c *api.RayCluster) field.ErrorList {
 	}
 	const longest = "-head-svc"
 	if most := validation.DNS1035LabelMaxLength - len(longest); len(name) > most {
-		return field.ErrorList{field.Invalid(at, name, fmt.Sprintf("the service of its head is called NAME%s, which is longer than 63 characters: use at most %d", longest, most))}
+		return field.ErrorList{
+			field.Invalid(
+				at,
+				name,
+				fmt.Sprintf(
+					"the service of its head is called NAME%s, which is longer than 63 characters: use at most %d",
+					longest,
+					most,
+				),
+			),
+		}
 	}
 	if wrong := validation.IsDNS1035Label(name); len(wrong) > 0 {
-		return field.ErrorList{field.Invalid(at, name, "the service of its head has it in its name: "+strings.Join(wrong, ", "))}
+		return field.ErrorList{
+			field.Invalid(at, name, "the service of its head has it in its name: "+strings.Join(wrong, ", ")),
+		}
 	}
 	return nil
 }
@@ -55,15 +73,31 @@ func checkName(c *api.RayCluster) field.ErrorList {
 func CheckSpec(s *api.RayClusterSpec, at *field.Path) field.ErrorList {
 	errs := checkTemplate(&s.HeadGroupSpec.Template, at.Child("headGroupSpec", "template"))
 	errs = append(errs, checkService(&s.HeadGroupSpec, at.Child("headGroupSpec"))...)
-	errs = append(errs, metav1validation.ValidateLabels(s.HeadGroupSpec.Labels, at.Child("headGroupSpec", "labels"))...)
+	errs = append(
+		errs,
+		metav1validation.ValidateLabels(s.HeadGroupSpec.Labels, at.Child("headGroupSpec", "labels"))...)
 	errs = append(errs, checkGroups(s, at.Child("workerGroupSpecs"))...)
 	errs = append(errs, checkPersistence(s, at)...)
 	if o := s.AutoscalerOptions; o != nil && o.IdleTimeoutSeconds != nil && *o.IdleTimeoutSeconds < 0 {
-		errs = append(errs, field.Invalid(at.Child("autoscalerOptions", "idleTimeoutSeconds"), *o.IdleTimeoutSeconds, "use a number from 0"))
+		errs = append(
+			errs,
+			field.Invalid(
+				at.Child("autoscalerOptions", "idleTimeoutSeconds"),
+				*o.IdleTimeoutSeconds,
+				"use a number from 0",
+			),
+		)
 	}
 	errs = append(errs, checkAuth(s.AuthOptions, at.Child("authOptions"))...)
-	if o := s.AutoscalerOptions; o != nil && slices.ContainsFunc(o.Env, func(e corev1.EnvVar) bool { return e.Name == scalerCommand }) {
-		errs = append(errs, field.Forbidden(at.Child("autoscalerOptions", "env"), scalerCommand+" is what args may use: remove it, and use args"))
+	if o := s.AutoscalerOptions; o != nil &&
+		slices.ContainsFunc(o.Env, func(e corev1.EnvVar) bool { return e.Name == scalerCommand }) {
+		errs = append(
+			errs,
+			field.Forbidden(
+				at.Child("autoscalerOptions", "env"),
+				scalerCommand+" is what args may use: remove it, and use args",
+			),
+		)
 	}
 	for _, missing := range []struct {
 		name string
@@ -90,7 +124,11 @@ func checkTemplate(t *corev1.PodTemplateSpec, at *field.Path) field.ErrorList {
 
 // checkService refuses a service that leads to anything but the head.
 func checkService(h *api.HeadGroupSpec, at *field.Path) field.ErrorList {
-	types := []corev1.ServiceType{corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer}
+	types := []corev1.ServiceType{
+		corev1.ServiceTypeClusterIP,
+		corev1.ServiceTypeNodePort,
+		corev1.ServiceTypeLoadBalancer,
+	}
 	var errs field.ErrorList
 	if h.ServiceType != "" && !slices.Contains(types, h.ServiceType) {
 		errs = append(errs, field.NotSupported(at.Child("serviceType"), h.ServiceType, types))
@@ -104,7 +142,10 @@ func checkService(h *api.HeadGroupSpec, at *field.Path) field.ErrorList {
 		errs = append(errs, field.NotSupported(at.Child("spec", "type"), s.Spec.Type, types))
 	}
 	if len(s.Spec.ExternalIPs) > 0 {
-		errs = append(errs, field.Forbidden(at.Child("spec", "externalIPs"), "they would take addresses of others: remove them"))
+		errs = append(
+			errs,
+			field.Forbidden(at.Child("spec", "externalIPs"), "they would take addresses of others: remove them"),
+		)
 	}
 	if s.Name != "" {
 		for _, wrong := range validation.IsDNS1035Label(s.Name) {
@@ -112,7 +153,10 @@ func checkService(h *api.HeadGroupSpec, at *field.Path) field.ErrorList {
 		}
 	}
 	if s.Namespace != "" {
-		errs = append(errs, field.Forbidden(at.Child("metadata", "namespace"), "it is that of the cluster: remove it"))
+		errs = append(
+			errs,
+			field.Forbidden(at.Child("metadata", "namespace"), "it is that of the cluster: remove it"),
+		)
 	}
 	return errs
 }
@@ -133,7 +177,14 @@ func checkGroups(s *api.RayClusterSpec, at *field.Path) field.ErrorList {
 		total += int64(max(g.Admitted, g.Count))
 	}
 	if len(errs) == 0 && total > mostPods {
-		errs = append(errs, field.Invalid(at, total, fmt.Sprintf("replicas times numOfHosts of all groups are at most %d together", mostPods)))
+		errs = append(
+			errs,
+			field.Invalid(
+				at,
+				total,
+				fmt.Sprintf("replicas times numOfHosts of all groups are at most %d together", mostPods),
+			),
+		)
 	}
 	return errs
 }
@@ -145,9 +196,19 @@ func checkGroup(s *api.RayClusterSpec, g *group, at *field.Path) field.ErrorList
 	case g.GroupName == "":
 		errs = append(errs, field.Required(at.Child("groupName"), "pods have it in their names"))
 	case len(wrong) > 0 || g.role() != g.GroupName:
-		errs = append(errs, field.Invalid(at.Child("groupName"), g.GroupName, "pods have it in their names: use small letters, digits and -, at most 63"))
+		errs = append(
+			errs,
+			field.Invalid(
+				at.Child("groupName"),
+				g.GroupName,
+				"pods have it in their names: use small letters, digits and -, at most 63",
+			),
+		)
 	case g.role() == Head || g.role() == api.HeadGroup || g.role() == submitter:
-		errs = append(errs, field.Invalid(at.Child("groupName"), g.GroupName, "other pods are called that: use another name"))
+		errs = append(
+			errs,
+			field.Invalid(at.Child("groupName"), g.GroupName, "other pods are called that: use another name"),
+		)
 	}
 	for _, n := range []struct {
 		name  string
@@ -161,13 +222,33 @@ func checkGroup(s *api.RayClusterSpec, g *group, at *field.Path) field.ErrorList
 		errs = append(errs, field.Invalid(at.Child("numOfHosts"), g.NumOfHosts, "use a number from 1"))
 	}
 	if ptr.Deref(g.Suspend, false) && g.Written > mostPods { // it counts nowhere else, until it runs
-		errs = append(errs, field.Invalid(at.Child("replicas"), g.Written, fmt.Sprintf("replicas times numOfHosts are at most %d, of a group that is suspended, too", mostPods)))
+		errs = append(
+			errs,
+			field.Invalid(
+				at.Child("replicas"),
+				g.Written,
+				fmt.Sprintf("replicas times numOfHosts are at most %d, of a group that is suspended, too", mostPods),
+			),
+		)
 	}
 	if g.MaxReplicas != nil && ptr.Deref(g.MinReplicas, 0) > *g.MaxReplicas {
-		errs = append(errs, field.Invalid(at.Child("minReplicas"), *g.MinReplicas, fmt.Sprintf("use at most %d, which is maxReplicas", *g.MaxReplicas)))
+		errs = append(
+			errs,
+			field.Invalid(
+				at.Child("minReplicas"),
+				*g.MinReplicas,
+				fmt.Sprintf("use at most %d, which is maxReplicas", *g.MaxReplicas),
+			),
+		)
 	}
 	if autoscales(s) && !ptr.Deref(g.Suspend, false) && int64(g.Most) > mostPods && len(errs) == 0 {
-		errs = append(errs, field.Required(at.Child("maxReplicas"), "a cluster that grows by itself is queued for all that it may grow to: say how many that are"))
+		errs = append(
+			errs,
+			field.Required(
+				at.Child("maxReplicas"),
+				"a cluster that grows by itself is queued for all that it may grow to: say how many that are",
+			),
+		)
 	}
 	return errs
 }
@@ -190,9 +271,21 @@ func checkAuth(o *api.AuthOptions, at *field.Path) field.ErrorList {
 	}
 	switch {
 	case o.Mode == api.AuthDisabled && asks:
-		errs = append(errs, field.Forbidden(at.Child("enableK8sTokenAuth"), "nobody is asked for a token with mode disabled: remove it, or use mode token"))
+		errs = append(
+			errs,
+			field.Forbidden(
+				at.Child("enableK8sTokenAuth"),
+				"nobody is asked for a token with mode disabled: remove it, or use mode token",
+			),
+		)
 	case named != "" && asks:
-		errs = append(errs, field.Forbidden(at.Child("secretName"), "tokens are those of ServiceAccounts with enableK8sTokenAuth: keep one of them"))
+		errs = append(
+			errs,
+			field.Forbidden(
+				at.Child("secretName"),
+				"tokens are those of ServiceAccounts with enableK8sTokenAuth: keep one of them",
+			),
+		)
 	}
 	return errs
 }
@@ -207,7 +300,12 @@ func checkPersistence(s *api.RayClusterSpec, at *field.Path) field.ErrorList {
 	}
 	at = at.Child("gcsFaultToleranceOptions")
 	if o.Storage != nil {
-		return field.ErrorList{field.Forbidden(at.Child("storage"), "no volume is made here: keep it in Redis, with redisAddress, and remove it")}
+		return field.ErrorList{
+			field.Forbidden(
+				at.Child("storage"),
+				"no volume is made here: keep it in Redis, with redisAddress, and remove it",
+			),
+		}
 	}
 	if o.Backend != "" && o.Backend != "redis" {
 		return field.ErrorList{field.NotSupported(at.Child("backend"), o.Backend, []string{"redis"})}
@@ -221,7 +319,10 @@ func checkPersistence(s *api.RayClusterSpec, at *field.Path) field.ErrorList {
 		of   *api.RedisCredential
 	}{{"redisUsername", o.RedisUsername}, {"redisPassword", o.RedisPassword}} {
 		if c.of != nil && c.of.Value != "" && c.of.ValueFrom != nil {
-			errs = append(errs, field.Forbidden(at.Child(c.name, "valueFrom"), "value says it already: keep one of them"))
+			errs = append(
+				errs,
+				field.Forbidden(at.Child(c.name, "valueFrom"), "value says it already: keep one of them"),
+			)
 		}
 	}
 	return errs
@@ -243,7 +344,12 @@ func CheckManager(was, is *string) field.ErrorList {
 	if ptr.Deref(was, "") == ptr.Deref(is, "") {
 		return nil
 	}
-	return field.ErrorList{field.Forbidden(field.NewPath("spec", "managedBy"), "it cannot be changed: delete the object and create it anew")}
+	return field.ErrorList{
+		field.Forbidden(
+			field.NewPath("spec", "managedBy"),
+			"it cannot be changed: delete the object and create it anew",
+		),
+	}
 }
 
 func warnings(o jobs.Object, _ lifecycle.Policy) []string {
@@ -258,7 +364,10 @@ func warnings(o jobs.Object, _ lifecycle.Policy) []string {
 func PartWarnings(s *api.RayClusterSpec, at string) []string {
 	out := Warnings(s, at)
 	if renews(s) {
-		out = append(out, at+".upgradeStrategy.type: a cluster that is made for a job stays as it was made: remove it")
+		out = append(
+			out,
+			at+".upgradeStrategy.type: a cluster that is made for a job stays as it was made: remove it",
+		)
 	}
 	return out
 }
@@ -267,7 +376,10 @@ func PartWarnings(s *api.RayClusterSpec, at string) []string {
 func Warnings(s *api.RayClusterSpec, at string) []string {
 	var out []string
 	if h := &s.HeadGroupSpec; ptr.Deref(h.EnableIngress, false) || h.IngressOptions != nil {
-		out = append(out, at+".headGroupSpec.enableIngress: no Ingress is made: make one for the service of the head")
+		out = append(
+			out,
+			at+".headGroupSpec.enableIngress: no Ingress is made: make one for the service of the head",
+		)
 	}
 	if s.HistoryServerOptions != nil {
 		out = append(out, at+".historyServerOptions: there is no history server here")

@@ -15,7 +15,12 @@ import (
 // wrapped is what AppWrappers have to know of clusters.
 func wrapped() *jobs.Wrapping {
 	return &jobs.Wrapping{
-		PodSets: WrappedPods("spec"), Dropped: [][]string{{"spec", "suspend"}}, Unbounded: Grows("spec"), Direct: true,
+		PodSets: WrappedPods(
+			"spec",
+		),
+		Dropped:   [][]string{{"spec", "suspend"}},
+		Unbounded: Grows("spec"),
+		Direct:    true,
 	}
 }
 
@@ -35,7 +40,10 @@ func WrappedPods(spec ...string) func(map[string]any) ([]aw.AppWrapperPodSet, er
 			if nErr != nil {
 				return nil, fmt.Errorf("workerGroupSpecs[%d]: %w", i, nErr)
 			}
-			out = append(out, aw.AppWrapperPodSet{Path: fmt.Sprintf("%s.workerGroupSpecs[%d].template", path, i), Replicas: &n})
+			out = append(
+				out,
+				aw.AppWrapperPodSet{Path: fmt.Sprintf("%s.workerGroupSpecs[%d].template", path, i), Replicas: &n},
+			)
 		}
 		return out, err
 	}
@@ -71,9 +79,12 @@ func Grows(spec ...string) func(map[string]any) []jobs.Growth {
 		if v == nil || v == false {
 			return nil
 		}
-		return []jobs.Growth{{
-			Path: "template." + strings.Join(spec, ".") + ".enableInTreeAutoscaling", Value: v,
-			Cure: "a cluster that grows by itself cannot be part of an AppWrapper: use false, and as many replicas as it needs, or queue the cluster by itself",
-		}}
+		return []jobs.Growth{
+			{
+				Path:  "template." + strings.Join(spec, ".") + ".enableInTreeAutoscaling",
+				Value: v,
+				Cure:  "a cluster that grows by itself cannot be part of an AppWrapper: use false, and as many replicas as it needs, or queue the cluster by itself",
+			},
+		}
 	}
 }

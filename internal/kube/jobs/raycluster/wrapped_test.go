@@ -35,7 +35,12 @@ func TestWrappedWorkers(t *testing.T) {
 		if got != tc.want || (err != nil) != tc.wrong {
 			t.Errorf("%s: %d, %v", name, got, err)
 		}
-		ray := map[string]any{"spec": map[string]any{"headGroupSpec": map[string]any{}, "workerGroupSpecs": []any{map[string]any{}, tc.group}}}
+		ray := map[string]any{
+			"spec": map[string]any{
+				"headGroupSpec":    map[string]any{},
+				"workerGroupSpecs": []any{map[string]any{}, tc.group},
+			},
+		}
 		sets, err := raycluster.WrappedPods("spec")(ray)
 		switch {
 		case tc.wrong:

@@ -34,7 +34,11 @@ func basis() *jobs.Basis {
 			New: raycluster.Child().New,
 		}},
 		Of: jobs.Of(func(j *api.RayJob) jobs.BasisRef {
-			return jobs.BasisRef{Kind: api.RayClusterKind, Name: clusterName(j), At: field.NewPath("spec", "clusterSelector").Key(api.ClusterLabel)}
+			return jobs.BasisRef{
+				Kind: api.RayClusterKind,
+				Name: clusterName(j),
+				At:   field.NewPath("spec", "clusterSelector").Key(api.ClusterLabel),
+			}
 		}),
 		Missing: jobs.Of(waits),
 		With:    with,
@@ -43,15 +47,18 @@ func basis() *jobs.Basis {
 
 // waits reports whether the image of the pod that submits a job is not known yet.
 func waits(j *api.RayJob) bool {
-	return j.Spec.RayClusterSpec == nil && clusterName(j) != "" && j.Spec.SubmitterPodTemplate == nil && mode(j) == api.K8sJobMode &&
-		recorded(j).Image == "" && finished(j) == nil
+	return j.Spec.RayClusterSpec == nil && clusterName(j) != "" && j.Spec.SubmitterPodTemplate == nil &&
+		mode(j) == api.K8sJobMode &&
+		recorded(j).Image == "" &&
+		finished(j) == nil
 }
 
 // recorded is what is recorded of the cluster that a job names; nothing if it is not.
 func recorded(j *api.RayJob) headOf {
 	var h headOf
 	text, is := j.Annotations[headAnnotation]
-	if !is || j.Spec.RayClusterSpec != nil || json.Unmarshal([]byte(text), &h) != nil || h.Cluster != clusterName(j) {
+	if !is || j.Spec.RayClusterSpec != nil || json.Unmarshal([]byte(text), &h) != nil ||
+		h.Cluster != clusterName(j) {
 		return headOf{}
 	}
 	return h
@@ -65,7 +72,13 @@ func with(job, cluster jobs.Object, _ jobs.Schedulers) jobs.Object {
 		return job
 	}
 	pod := &c.Spec.HeadGroupSpec.Template.Spec
-	text, err := json.Marshal(headOf{Cluster: c.Name, Image: pod.Containers[0].Image, ImagePullSecrets: slices.Clone(pod.ImagePullSecrets)})
+	text, err := json.Marshal(
+		headOf{
+			Cluster:          c.Name,
+			Image:            pod.Containers[0].Image,
+			ImagePullSecrets: slices.Clone(pod.ImagePullSecrets),
+		},
+	)
 	if err != nil {
 		return job // these can be written
 	}

@@ -36,11 +36,21 @@ func compile(o jobs.Object) (*jobs.Plan, error) {
 		return nil, fmt.Errorf("plan RayJob %s/%s: %w", j.Namespace, j.Name, errs.ToAggregate())
 	}
 	if waits(j) {
-		return nil, fmt.Errorf("plan RayJob %s/%s: RayCluster %s: %w", j.Namespace, j.Name, clusterName(j), jobs.ErrIncomplete)
+		return nil, fmt.Errorf(
+			"plan RayJob %s/%s: RayCluster %s: %w",
+			j.Namespace,
+			j.Name,
+			clusterName(j),
+			jobs.ErrIncomplete,
+		)
 	}
 	p := &jobs.Plan{Plan: podplan.Plan{
-		Suspended: j.Spec.Suspend, Together: true, Retries: new(ptr.Deref(j.Spec.BackoffLimit, 0)), Rules: failureRules(),
-		Deadline: deadline(j), EachTry: true,
+		Suspended: j.Spec.Suspend,
+		Together:  true,
+		Retries:   new(ptr.Deref(j.Spec.BackoffLimit, 0)),
+		Rules:     failureRules(),
+		Deadline:  deadline(j),
+		EachTry:   true,
 	}}
 	cleanUp(j, &p.Plan)
 	add := func(r podplan.Role, made jobs.Make, where string) {
@@ -49,10 +59,26 @@ func compile(o jobs.Object) (*jobs.Plan, error) {
 	}
 	var after []podplan.Dependency
 	if j.Spec.RayClusterSpec != nil {
-		add(podplan.Role{Name: clusterRole, Count: 1, Member: clusterName(j), OnFailure: podplan.RestartJob, Forever: true}, makeCluster(j), "spec.rayClusterSpec")
+		add(
+			podplan.Role{
+				Name:      clusterRole,
+				Count:     1,
+				Member:    clusterName(j),
+				OnFailure: podplan.RestartJob,
+				Forever:   true,
+			},
+			makeCluster(j),
+			"spec.rayClusterSpec",
+		)
 		after = []podplan.Dependency{{Role: clusterRole}}
 	}
-	last := podplan.Role{Name: submitterRole, Count: 1, Member: j.Name, OnFailure: podplan.RestartJob, After: after}
+	last := podplan.Role{
+		Name:      submitterRole,
+		Count:     1,
+		Member:    j.Name,
+		OnFailure: podplan.RestartJob,
+		After:     after,
+	}
 	if mode(j) == api.K8sJobMode {
 		add(last, makeSubmitter(j), "spec.submitterPodTemplate")
 		if j.Spec.RayClusterSpec == nil { // it is to be stopped before the job is: see hear
@@ -91,7 +117,8 @@ func early(j *api.RayJob) bool {
 // beforeRunning reports whether a job has not run since its try began.
 func beforeRunning(j *api.RayJob) bool {
 	d := j.Status.JobDeploymentStatus
-	return d == api.DeploymentNew || d == api.DeploymentInitializing || d == api.DeploymentWaiting || d == api.DeploymentRetrying
+	return d == api.DeploymentNew || d == api.DeploymentInitializing || d == api.DeploymentWaiting ||
+		d == api.DeploymentRetrying
 }
 
 // cleanUp says what goes after the end, and when.
@@ -130,7 +157,10 @@ func workersGo(j *api.RayJob, ended time.Time) (time.Time, bool) {
 	}
 	var at time.Time
 	for _, r := range rules(j.Spec.DeletionStrategy) {
-		if due := ended.Add(time.Duration(r.after) * time.Second); r.policy == api.DeleteWorkers && r.fits(j, end.Success) && (at.IsZero() || due.Before(at)) {
+		if due := ended.Add(
+			time.Duration(r.after) * time.Second,
+		); r.policy == api.DeleteWorkers && r.fits(j, end.Success) &&
+			(at.IsZero() || due.Before(at)) {
 			at = due
 		}
 	}
@@ -164,7 +194,10 @@ func rules(s *api.DeletionStrategy) []rule {
 	for i := range s.DeletionRules {
 		r := &s.DeletionRules[i]
 		out = append(out, rule{
-			policy: r.Policy, status: ptr.Deref(r.Condition.JobStatus, ""), deployment: ptr.Deref(r.Condition.JobDeploymentStatus, ""), after: r.Condition.TTLSeconds,
+			policy:     r.Policy,
+			status:     ptr.Deref(r.Condition.JobStatus, ""),
+			deployment: ptr.Deref(r.Condition.JobDeploymentStatus, ""),
+			after:      r.Condition.TTLSeconds,
 		})
 	}
 	return out
@@ -175,9 +208,16 @@ func makeCluster(j *api.RayJob) jobs.Make {
 	return func(_ podplan.Member, m *podplan.Memory, admitted jobs.Admitted) (jobs.Object, error) {
 		c := &api.RayCluster{Spec: *clusterSpec(j).DeepCopy()}
 		if m.Failures > 0 {
-			metav1.SetMetaDataAnnotation(&c.Spec.HeadGroupSpec.Template.ObjectMeta, recovery.FailuresAnnotation, strconv.Itoa(int(m.Failures)))
+			metav1.SetMetaDataAnnotation(
+				&c.Spec.HeadGroupSpec.Template.ObjectMeta,
+				recovery.FailuresAnnotation,
+				strconv.Itoa(int(m.Failures)),
+			)
 		}
-		c.Labels = map[string]string{"ray.io/originated-from-crd": api.RayJobKind, "ray.io/originated-from-cr-name": j.Name}
+		c.Labels = map[string]string{
+			"ray.io/originated-from-crd":     api.RayJobKind,
+			"ray.io/originated-from-cr-name": j.Name,
+		}
 		for key, value := range j.Annotations {
 			if strings.HasPrefix(key, "ray.io/") {
 				metav1.SetMetaDataAnnotation(&c.ObjectMeta, key, value)
@@ -212,7 +252,9 @@ func clusterSpec(j *api.RayJob) *api.RayClusterSpec {
 // makeSubmitter makes the Job that submits the job.
 func makeSubmitter(j *api.RayJob) jobs.Make {
 	return func(_ podplan.Member, _ *podplan.Memory, admitted jobs.Admitted) (jobs.Object, error) {
-		out := &batchv1.Job{Spec: batchv1.JobSpec{BackoffLimit: new(int32(defaultTries)), Template: *submitter(j).DeepCopy()}}
+		out := &batchv1.Job{
+			Spec: batchv1.JobSpec{BackoffLimit: new(int32(defaultTries)), Template: *submitter(j).DeepCopy()},
+		}
 		if c := j.Spec.SubmitterConfig; c != nil && c.BackoffLimit != nil {
 			out.Spec.BackoffLimit = c.BackoffLimit
 		}
@@ -241,8 +283,14 @@ func submitter(j *api.RayJob) *corev1.PodTemplateSpec {
 		Containers: []corev1.Container{{
 			Name: "ray-job-submitter", Image: image,
 			Resources: corev1.ResourceRequirements{
-				Limits:   corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi")},
-				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("200Mi")},
+				Limits: corev1.ResourceList{
+					corev1.ResourceCPU:    resource.MustParse("1"),
+					corev1.ResourceMemory: resource.MustParse("1Gi"),
+				},
+				Requests: corev1.ResourceList{
+					corev1.ResourceCPU:    resource.MustParse("500m"),
+					corev1.ResourceMemory: resource.MustParse("200Mi"),
+				},
 			},
 		}},
 	}}
@@ -302,7 +350,10 @@ func command(j *api.RayJob) string {
 	submit = append(submit, "-- "+j.Spec.Entrypoint)
 	return strings.Join([]string{
 		"until wget --tries 1 -T 2 -q -O- " + at + "/api/gcs_healthz | grep success > /dev/null; do echo 'The dashboard does not answer yet.'; sleep 2; done",
-		"if ! ray job status --address " + at + " " + id + " > /dev/null 2>&1; then " + strings.Join(submit, " ") + "; fi",
+		"if ! ray job status --address " + at + " " + id + " > /dev/null 2>&1; then " + strings.Join(
+			submit,
+			" ",
+		) + "; fi",
 		"ray job logs --address " + at + " --follow " + id,
 		"ray job status --address " + at + " " + id + " | grep -q SUCCEEDED",
 	}, "\n")
@@ -334,12 +385,21 @@ func artifacts(o jobs.Object, _ *jobs.Plan, _ *jobs.Progress) ([]jobs.Artifact, 
 		return nil, nil
 	}
 	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: j.Name + "-head-svc", Labels: map[string]string{
-		api.ClusterLabel: clusterName(j), "app.kubernetes.io/name": "kuberay", "app.kubernetes.io/created-by": "kuberay-operator",
+		api.ClusterLabel: clusterName(
+			j,
+		),
+		"app.kubernetes.io/name":       "kuberay",
+		"app.kubernetes.io/created-by": "kuberay-operator",
 	}}}
 	s.Spec = corev1.ServiceSpec{
-		ClusterIP: corev1.ClusterIPNone, PublishNotReadyAddresses: true,
-		Selector: map[string]string{api.NodeLabel: "yes", api.ClusterLabel: clusterName(j), api.NodeTypeLabel: api.HeadNode},
-		Ports:    raycluster.ServicePorts(j.Spec.RayClusterSpec),
+		ClusterIP:                corev1.ClusterIPNone,
+		PublishNotReadyAddresses: true,
+		Selector: map[string]string{
+			api.NodeLabel:     "yes",
+			api.ClusterLabel:  clusterName(j),
+			api.NodeTypeLabel: api.HeadNode,
+		},
+		Ports: raycluster.ServicePorts(j.Spec.RayClusterSpec),
 	}
 	return []jobs.Artifact{{Object: s, Yields: true}}, nil
 }

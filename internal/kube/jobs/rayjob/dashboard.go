@@ -65,7 +65,8 @@ func stops(j *api.RayJob, d raycluster.Dashboard, info jobs.Call, s *jobs.Progre
 // farewell ends a job that was deleted while it ran in a cluster that goes on without it.
 func farewell(o jobs.Object, s *jobs.Progress) []jobs.Call {
 	j, err := cast(o)
-	if err != nil || j.Spec.RayClusterSpec != nil || !asks(j) || s.Started.IsZero() || s.Outcome == podplan.JobSucceeded {
+	if err != nil || j.Spec.RayClusterSpec != nil || !asks(j) || s.Started.IsZero() ||
+		s.Outcome == podplan.JobSucceeded {
 		return nil
 	}
 	return []jobs.Call{dashboardOf(j).Stop(jobID(j))}
@@ -99,7 +100,12 @@ func told(j *api.RayJob, answers jobs.Answers) (info *raycluster.JobInfo, answer
 }
 
 // hear completes what is seen of a job by what Ray says of it, and says when its workers go.
-func hear(o jobs.Object, _ *jobs.Plan, seen []podplan.Seen, s *jobs.Progress) ([]podplan.Seen, time.Duration) {
+func hear(
+	o jobs.Object,
+	_ *jobs.Plan,
+	seen []podplan.Seen,
+	s *jobs.Progress,
+) ([]podplan.Seen, time.Duration) {
 	j, err := cast(o)
 	if err != nil {
 		return seen, 0
@@ -118,7 +124,11 @@ func listen(j *api.RayJob, seen []podplan.Seen, s *jobs.Progress) ([]podplan.See
 		return seen, 0
 	}
 	info, answered := told(j, s.Answers)
-	x := podplan.Seen{Member: podplan.Member{Role: jobRole}, ID: clusterName(j) + "/" + jobID(j), Attempt: s.Attempt}
+	x := podplan.Seen{
+		Member:  podplan.Member{Role: jobRole},
+		ID:      clusterName(j) + "/" + jobID(j),
+		Attempt: s.Attempt,
+	}
 	why := refused(j, s.Answers)
 	switch {
 	case j.Spec.Suspend: // in a cluster that goes on it is to be stopped, if it runs
@@ -174,7 +184,12 @@ func is(x *podplan.Seen, info *raycluster.JobInfo) {
 
 // hearBeside is for jobs that a Job submits: it is over when both are, as Ray says. Where Ray
 // does not know it, the Job's end counts.
-func hearBeside(seen []podplan.Seen, info *raycluster.JobInfo, s *jobs.Progress, fresh bool) ([]podplan.Seen, time.Duration) {
+func hearBeside(
+	seen []podplan.Seen,
+	info *raycluster.JobInfo,
+	s *jobs.Progress,
+	fresh bool,
+) ([]podplan.Seen, time.Duration) {
 	again := time.Duration(0)
 	for i := range seen {
 		x := &seen[i]

@@ -23,14 +23,27 @@ import (
 
 // says is what a dashboard answers.
 func says(status api.JobStatus) jobs.Answer {
-	return jobs.Answer{Status: http.StatusOK, At: at(100), Body: fmt.Appendf(nil, `{"status": %q, "message": "it is so", "start_time": 1000011000, "end_time": 1000020000}`, status)}
+	return jobs.Answer{
+		Status: http.StatusOK,
+		At:     at(100),
+		Body: fmt.Appendf(
+			nil,
+			`{"status": %q, "message": "it is so", "start_time": 1000011000, "end_time": 1000020000}`,
+			status,
+		),
+	}
 }
 
 func unknown() jobs.Answer { return jobs.Answer{Status: http.StatusNotFound, At: at(100)} }
 
 // begun is a job whose cluster is ready.
 func begun(answers jobs.Answers, more map[string]podplan.Tally) *jobs.Progress {
-	s := &jobs.Progress{Memory: podplan.Memory{Started: at(10)}, Now: at(100), Answers: answers, Counts: map[string]podplan.Tally{"cluster": {Active: 1, Ready: 1}}}
+	s := &jobs.Progress{
+		Memory:  podplan.Memory{Started: at(10)},
+		Now:     at(100),
+		Answers: answers,
+		Counts:  map[string]podplan.Tally{"cluster": {Active: 1, Ready: 1}},
+	}
 	maps.Copy(s.Counts, more)
 	return s
 }
@@ -64,7 +77,10 @@ func answer(t testing.TB, j *api.RayJob, a jobs.Answer) jobs.Answers {
 // TestSubmitted: in HTTPMode a request submits the job, once the cluster is ready and as long as
 // Ray does not know it.
 func TestSubmitted(t *testing.T) {
-	j := decode(t, "submissionMode: HTTPMode, jobId: mine, metadata: {a: b}, entrypointNumCpus: 2, entrypointResources: '{\"disk\": 1}', runtimeEnvYAML: 'pip: [x]', "+some)
+	j := decode(
+		t,
+		"submissionMode: HTTPMode, jobId: mine, metadata: {a: b}, entrypointNumCpus: 2, entrypointResources: '{\"disk\": 1}', runtimeEnvYAML: 'pip: [x]', "+some,
+	)
 	get, post := "GET 8265 /api/jobs/mine", "POST 8265 /api/jobs/"
 	nobody := &jobs.Progress{Memory: podplan.Memory{Started: at(1)}}
 	known := answer(t, j, unknown())
@@ -90,11 +106,24 @@ func TestSubmitted(t *testing.T) {
 	if err := json.Unmarshal(c.Body, &body); err != nil {
 		t.Fatal(err)
 	}
-	_ = json.Unmarshal([]byte(`{"entrypoint": "python a.py", "submission_id": "mine", "runtime_env": {"pip": ["x"]}, "metadata": {"a": "b"}, "entrypoint_num_cpus": 2, "entrypoint_resources": {"disk": 1}}`), &want)
+	_ = json.Unmarshal(
+		[]byte(
+			`{"entrypoint": "python a.py", "submission_id": "mine", "runtime_env": {"pip": ["x"]}, "metadata": {"a": "b"}, "entrypoint_num_cpus": 2, "entrypoint_resources": {"disk": 1}}`,
+		),
+		&want,
+	)
 	if diff := cmp.Diff(want, body); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	port := decode(t, strings.Replace("submissionMode: HTTPMode, "+some, "headGroupSpec: {", "headGroupSpec: {rayStartParams: {dashboard-port: '9000'}, ", 1))
+	port := decode(
+		t,
+		strings.Replace(
+			"submissionMode: HTTPMode, "+some,
+			"headGroupSpec: {",
+			"headGroupSpec: {rayStartParams: {dashboard-port: '9000'}, ",
+			1,
+		),
+	)
 	if got := asked(t, port, begun(nil, nil)); len(got) != 1 || !strings.HasPrefix(got[0], "GET 9000 ") {
 		t.Errorf("%v", got)
 	}
@@ -122,7 +151,8 @@ func TestHeard(t *testing.T) {
 			if len(seen) != 1 || seen[0].Role != "job" || seen[0].Life != tc.life || seen[0].Reason != tc.reason {
 				t.Errorf("%s, it %s: %+v", mode, why, seen)
 			}
-			if failures := map[bool]int32{true: 1}[tc.life == podplan.Failed]; len(seen) == 1 && seen[0].Failures != failures {
+			if failures := map[bool]int32{true: 1}[tc.life == podplan.Failed]; len(seen) == 1 &&
+				seen[0].Failures != failures {
 				t.Errorf("%s, it %s: %d failures, want %d", mode, why, seen[0].Failures, failures)
 			}
 		}
@@ -137,11 +167,18 @@ func TestHeard(t *testing.T) {
 	submit := k.Running.Operated.Calls(j, compile(t, j), begun(refused, nil))[1]
 	refused[submit.Key()] = jobs.Answer{Status: http.StatusBadRequest, Body: []byte("no such package")}
 	seen, _ := k.Running.Operated.Hear(j, compile(t, j), nil, begun(refused, nil))
-	if len(seen) != 1 || seen[0].Life != podplan.Failed || seen[0].Reason != api.SubmissionFailed || !strings.Contains(seen[0].Why, "no such package") {
+	if len(seen) != 1 || seen[0].Life != podplan.Failed || seen[0].Reason != api.SubmissionFailed ||
+		!strings.Contains(seen[0].Why, "no such package") {
 		t.Errorf("%+v", seen)
 	}
 	refused[submit.Key()] = jobs.Answer{Status: http.StatusBadRequest, Body: []byte(strings.Repeat("x", 600))}
-	if seen, _ := k.Running.Operated.Hear(j, compile(t, j), nil, begun(refused, nil)); len(seen) != 1 || !strings.HasSuffix(seen[0].Why, ": "+strings.Repeat("x", 512)) {
+	if seen, _ := k.Running.Operated.Hear(
+		j,
+		compile(t, j),
+		nil,
+		begun(refused, nil),
+	); len(seen) != 1 ||
+		!strings.HasSuffix(seen[0].Why, ": "+strings.Repeat("x", 512)) {
 		t.Errorf("an answer without end is cut: %+v", seen)
 	}
 	refused[submit.Key()] = jobs.Answer{Status: http.StatusInternalServerError}
@@ -180,20 +217,29 @@ func TestHeardBeside(t *testing.T) {
 			s.Answers = answer(t, j, *tc.answer)
 		}
 		b := &batchv1.Job{}
-		b.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(at(50))}}
+		b.Status.Conditions = []batchv1.JobCondition{
+			{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(at(50))},
+		}
 		s.Children = []jobs.Object{b}
 		seen := []podplan.Seen{{Member: podplan.Member{Role: "submitter"}, Life: tc.is}}
 		seen, again := k.Running.Operated.Hear(j, compile(t, j), seen, s)
 		if len(seen) != 1 || seen[0].Life != tc.want {
 			t.Errorf("%s: %+v", why, seen)
 		}
-		if waits := tc.want == podplan.Ready && tc.answer != nil && !strings.Contains(string(tc.answer.Body), "RUNNING"); waits != (again > 0) && tc.answer != nil {
+		if waits := tc.want == podplan.Ready && tc.answer != nil &&
+			!strings.Contains(string(tc.answer.Body), "RUNNING"); waits != (again > 0) &&
+			tc.answer != nil {
 			t.Errorf("%s: it is looked at again after %s", why, again)
 		}
 	}
 	hung := begun(answer(t, j, says(api.JobSucceeded)), nil)
 	hung.Now = at(20).Add(5 * time.Minute)
-	if seen, _ := k.Running.Operated.Hear(j, compile(t, j), []podplan.Seen{{Member: podplan.Member{Role: "submitter"}, Life: podplan.Ready}}, hung); seen[0].Life != podplan.Succeeded {
+	if seen, _ := k.Running.Operated.Hear(
+		j,
+		compile(t, j),
+		[]podplan.Seen{{Member: podplan.Member{Role: "submitter"}, Life: podplan.Ready}},
+		hung,
+	); seen[0].Life != podplan.Succeeded {
 		t.Errorf("%+v", seen)
 	}
 	token := decode(t, "entrypoint: x, rayClusterSpec: {authOptions: {mode: token}, headGroupSpec: {POD}}")
@@ -232,7 +278,14 @@ func TestSubmitterStays(t *testing.T) {
 			heard, again := k.Running.Operated.Hear(j, p, seen, s)
 			step := p.Next(heard, &s.Memory, s.Now)
 			if again != 0 || step.Again != 0 || len(step.Delete) != 1 || step.Delete[0] != 0 {
-				t.Errorf("%s%s: %v are deleted, it is looked at again after %v and %v", goes, status, step.Delete, again, step.Again)
+				t.Errorf(
+					"%s%s: %v are deleted, it is looked at again after %v and %v",
+					goes,
+					status,
+					step.Delete,
+					again,
+					step.Again,
+				)
 			}
 		}
 	}
@@ -284,7 +337,10 @@ func TestStopped(t *testing.T) {
 // if it ran.
 func TestFarewell(t *testing.T) {
 	k := rayjob.Kind()
-	used := decode(t, "submissionMode: HTTPMode, entrypoint: x, jobId: mine, clusterSelector: {ray.io/cluster: a-b}")
+	used := decode(
+		t,
+		"submissionMode: HTTPMode, entrypoint: x, jobId: mine, clusterSelector: {ray.io/cluster: a-b}",
+	)
 	done, waits := begun(nil, nil), begun(nil, nil)
 	done.Outcome, waits.Started = podplan.JobSucceeded, time.Time{}
 	for why, tc := range map[string]struct {
@@ -298,7 +354,9 @@ func TestFarewell(t *testing.T) {
 		"it goes with its cluster": {decode(t, "submissionMode: HTTPMode, "+some), begun(nil, nil), false},
 	} {
 		calls := k.Running.Operated.Farewell(tc.job, tc.standing)
-		if stops := len(calls) == 1 && calls[0].Method == jobs.Post && calls[0].Path == "/api/jobs/mine/stop"; stops != tc.stops || len(calls) > 1 {
+		if stops := len(calls) == 1 && calls[0].Method == jobs.Post &&
+			calls[0].Path == "/api/jobs/mine/stop"; stops != tc.stops ||
+			len(calls) > 1 {
 			t.Errorf("%s: %v", why, calls)
 		}
 	}
@@ -329,10 +387,14 @@ func TestModes(t *testing.T) {
 		c, _ := member(t, j, "cluster", nil).(*api.RayCluster)
 		head := &c.Spec.HeadGroupSpec.Template.Spec
 		beside := len(head.Containers) == 2
-		if counted := len(f.PodSets[0].Template.Spec.Containers) == 2; sets != want || beside != (mode == "SidecarMode") || counted != beside {
+		if counted := len(
+			f.PodSets[0].Template.Spec.Containers,
+		) == 2; sets != want || beside != (mode == "SidecarMode") ||
+			counted != beside {
 			t.Errorf("%s: pod sets %s, beside the head %v", mode, sets, beside)
 		}
-		if beside && (head.RestartPolicy != corev1.RestartPolicyNever || !strings.Contains(head.Containers[1].Args[0], "ray job submit") || len(j.Spec.RayClusterSpec.HeadGroupSpec.Template.Spec.Containers) != 1) {
+		if beside &&
+			(head.RestartPolicy != corev1.RestartPolicyNever || !strings.Contains(head.Containers[1].Args[0], "ray job submit") || len(j.Spec.RayClusterSpec.HeadGroupSpec.Template.Spec.Containers) != 1) {
 			t.Errorf("%+v", head)
 		}
 	}
@@ -362,7 +424,8 @@ func TestToldByRay(t *testing.T) {
 	}
 	runs := map[string]podplan.Tally{"job": {Active: 1}}
 	out, _ := k.Running.Operated.Project(j, compile(t, j), begun(answer(t, j, says(api.JobRunning)), runs)).(*api.RayJob)
-	if s := out.Status; s.JobStatus != api.JobRunning || s.JobDeploymentStatus != api.DeploymentRunning || s.Message != "it is so" ||
+	if s := out.Status; s.JobStatus != api.JobRunning || s.JobDeploymentStatus != api.DeploymentRunning ||
+		s.Message != "it is so" ||
 		!s.RayJobInfo.StartTime.Time.Equal(time.UnixMilli(1000011000)) {
 		t.Errorf("%+v", s)
 	}
@@ -377,7 +440,12 @@ func TestToldByRay(t *testing.T) {
 		s := begun(nil, nil)
 		s.Outcome, s.Rule, s.Message, s.Ended = podplan.JobFailed, rule, "m", at(50)
 		f, _ := k.Running.Operated.Project(j, compile(t, j), s).(*api.RayJob)
-		if got := fmt.Sprintf("%s/%s/%s", f.Status.JobDeploymentStatus, f.Status.JobStatus, f.Status.Reason); got != want {
+		if got := fmt.Sprintf(
+			"%s/%s/%s",
+			f.Status.JobDeploymentStatus,
+			f.Status.JobStatus,
+			f.Status.Reason,
+		); got != want {
 			t.Errorf("%q: %s", rule, got)
 		}
 	}
@@ -390,7 +458,11 @@ func TestToldByRay(t *testing.T) {
 	again := begun(nil, nil)
 	again.Attempt, again.LastFailure = 1, at(40)
 	next, _ := k.Running.Operated.Project(out, compile(t, out), again).(*api.RayJob)
-	if d := compile(t, next).Deadline; next.Status.JobDeploymentStatus != api.DeploymentRetrying || d != time.Minute {
+	if d := compile(
+		t,
+		next,
+	).Deadline; next.Status.JobDeploymentStatus != api.DeploymentRetrying ||
+		d != time.Minute {
 		t.Errorf("another try is %s, and may take %s until it runs", next.Status.JobDeploymentStatus, d)
 	}
 	late.Attempt, late.LastFailure = 1, at(40)

@@ -43,7 +43,8 @@ func injection() *jobs.Injection {
 			return is
 		}
 		return keep(was, jobs.Changing(func(j *api.RayJob) {
-			if t := before.Spec.SubmitterPodTemplate; j.Spec.SubmitterPodTemplate == nil && t != nil && jobs.Injected(t) {
+			if t := before.Spec.SubmitterPodTemplate; j.Spec.SubmitterPodTemplate == nil && t != nil &&
+				jobs.Injected(t) {
 				j.Spec.SubmitterPodTemplate = t.DeepCopy()
 			}
 		})(is), original)

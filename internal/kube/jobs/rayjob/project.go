@@ -70,7 +70,10 @@ func tell(j *api.RayJob, state *api.RayJobStatus, s *jobs.Progress) {
 	}
 	as := api.JobNew
 	if info != nil && !s.Started.IsZero() {
-		as, state.Message, state.RayJobInfo = info.Status, info.Message, &api.RayJobInfo{StartTime: moment(info.StartTime), EndTime: moment(info.EndTime)}
+		as, state.Message, state.RayJobInfo = info.Status, info.Message, &api.RayJobInfo{
+			StartTime: moment(info.StartTime),
+			EndTime:   moment(info.EndTime),
+		}
 	}
 	submits := s.Counts[submitterRole].Active+s.Counts[jobRole].Active > 0
 	switch {
@@ -84,7 +87,11 @@ func tell(j *api.RayJob, state *api.RayJobStatus, s *jobs.Progress) {
 	case j.Spec.Suspend:
 		state.JobDeploymentStatus = api.DeploymentSuspending
 	case submits:
-		state.JobDeploymentStatus, state.JobStatus = api.DeploymentRunning, cmp.Or(as, state.JobStatus, api.JobPending)
+		state.JobDeploymentStatus, state.JobStatus = api.DeploymentRunning, cmp.Or(
+			as,
+			state.JobStatus,
+			api.JobPending,
+		)
 		if as == api.JobNew && mode(j) == api.K8sJobMode && state.JobStatus == api.JobPending {
 			state.JobStatus = api.JobRunning // its submitter runs, which is all that can be told
 		}

@@ -52,12 +52,16 @@ func Kind() jobs.Kind {
 				Others:    raycluster.Others(),
 				Children:  []jobs.ChildKind{raycluster.Child(), job.Child()},
 				Artifacts: artifacts,
-				Makes:     []schema.GroupResource{{Resource: "services"}, {Group: batchv1.GroupName, Resource: "jobs"}, {Group: "ray.io", Resource: "rayclusters"}},
-				Told:      jobs.Of(remembered),
-				Calls:     calls,
-				Farewell:  farewell,
-				Hear:      hear,
-				Project:   project,
+				Makes: []schema.GroupResource{
+					{Resource: "services"},
+					{Group: batchv1.GroupName, Resource: "jobs"},
+					{Group: "ray.io", Resource: "rayclusters"},
+				},
+				Told:     jobs.Of(remembered),
+				Calls:    calls,
+				Farewell: farewell,
+				Hear:     hear,
+				Project:  project,
 			},
 			Injection: injection(),
 		},
@@ -107,14 +111,23 @@ func (adapter) Read(o jobs.Object) (jobs.Facts, error) {
 		return jobs.Facts{}, fmt.Errorf("read RayJob %s/%s: %w", j.Namespace, j.Name, errs.ToAggregate())
 	}
 	if waits(j) {
-		return jobs.Facts{}, fmt.Errorf("read RayJob %s/%s: RayCluster %s: %w", j.Namespace, j.Name, clusterName(j), jobs.ErrIncomplete)
+		return jobs.Facts{}, fmt.Errorf(
+			"read RayJob %s/%s: RayCluster %s: %w",
+			j.Namespace,
+			j.Name,
+			clusterName(j),
+			jobs.ErrIncomplete,
+		)
 	}
 	f := jobs.Facts{Suspended: j.Spec.Suspend, Finished: finished(j), Active: active(j), Ready: ready(j)}
 	if s := j.Spec.RayClusterSpec; s != nil {
 		f.PodSets, f.Later = raycluster.PodSets(clusterSpec(j)), raycluster.Later(s)
 	}
 	if mode(j) == api.K8sJobMode {
-		f.PodSets = append(f.PodSets, kueue.PodSet{Name: submitterRole, Count: 1, Template: *submitter(j).DeepCopy()})
+		f.PodSets = append(
+			f.PodSets,
+			kueue.PodSet{Name: submitterRole, Count: 1, Template: *submitter(j).DeepCopy()},
+		)
 		if len(f.PodSets) > 1 {
 			f.Later = append(f.Later, submitterRole)
 		}
@@ -129,7 +142,8 @@ func over(j *api.RayJob, sets []kueue.PodSet) []kueue.ReclaimablePod {
 	var out []kueue.ReclaimablePod
 	for i := range sets {
 		name := sets[i].Name
-		if finished(j) == nil || name == raycluster.Head || name != submitterRole && j.Status.WorkersDeletedTime == nil {
+		if finished(j) == nil || name == raycluster.Head ||
+			name != submitterRole && j.Status.WorkersDeletedTime == nil {
 			continue
 		}
 		out = append(out, kueue.ReclaimablePod{Name: name, Count: sets[i].Count})
@@ -162,7 +176,8 @@ func active(j *api.RayJob) bool {
 // ready reports whether all pods of a job are: its submitter comes once its cluster is.
 func ready(j *api.RayJob) bool {
 	// One that waits for its user to submit has all of its pods.
-	return j.Status.JobDeploymentStatus == api.DeploymentRunning || j.Status.JobDeploymentStatus == api.DeploymentWaiting
+	return j.Status.JobDeploymentStatus == api.DeploymentRunning ||
+		j.Status.JobDeploymentStatus == api.DeploymentWaiting
 }
 
 // Maker implements jobs.Adapter.
@@ -171,7 +186,11 @@ func (adapter) Maker(o jobs.Object) core.MakerState {
 	if err != nil {
 		return core.MakerState{}
 	}
-	return core.MakerState{Stopped: j.Spec.Suspend && !active(j), Ended: finished(j) != nil, Deleting: j.DeletionTimestamp != nil}
+	return core.MakerState{
+		Stopped:  j.Spec.Suspend && !active(j),
+		Ended:    finished(j) != nil,
+		Deleting: j.DeletionTimestamp != nil,
+	}
 }
 
 // Start returns the job allowed to run. What its admission adds goes into its pods when they

@@ -56,7 +56,16 @@ func compile(t testing.TB, j *api.RayJob) *jobs.Plan {
 // member makes one of a role.
 func member(t testing.TB, j *api.RayJob, role string, admitted jobs.Admitted) jobs.Object {
 	t.Helper()
-	o, err := compile(t, j).Child(j, rayjob.Kind().GVK(), podplan.Member{Role: role}, &podplan.Memory{}, admitted)
+	o, err := compile(
+		t,
+		j,
+	).Child(
+		j,
+		rayjob.Kind().GVK(),
+		podplan.Member{Role: role},
+		&podplan.Memory{},
+		admitted,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,14 +89,23 @@ func TestPlan(t *testing.T) {
 		t.Errorf("its cluster is called %s", name)
 	}
 	want := podplan.Plan{
-		Together: true, EachTry: true, Retries: new(int32(0)), Success: podplan.Success{{Roles: []string{"submitter"}}},
+		Together: true,
+		EachTry:  true,
+		Retries:  new(int32(0)),
+		Success:  podplan.Success{{Roles: []string{"submitter"}}},
 		Rules: []podplan.Rule{
 			{Name: "STOPPED", Reasons: []string{"STOPPED"}, Then: podplan.FailJob},
 			{Name: "SubmissionFailed", Reasons: []string{"SubmissionFailed"}, Then: podplan.RestartJob},
 		},
 		Roles: []podplan.Role{
 			{Name: "cluster", Count: 1, Member: name, OnFailure: podplan.RestartJob, Forever: true},
-			{Name: "submitter", Count: 1, Member: "a", OnFailure: podplan.RestartJob, After: []podplan.Dependency{{Role: "cluster"}}},
+			{
+				Name:      "submitter",
+				Count:     1,
+				Member:    "a",
+				OnFailure: podplan.RestartJob,
+				After:     []podplan.Dependency{{Role: "cluster"}},
+			},
 		},
 	}
 	if diff := cmp.Diff(want, p.Plan); diff != "" {
@@ -102,7 +120,13 @@ func TestPlan(t *testing.T) {
 	if again.Roles[0].Member == name {
 		t.Error("each try has a cluster of its own")
 	}
-	used := compile(t, decode(t, "entrypoint: x, clusterSelector: {ray.io/cluster: other}, submitterPodTemplate: {spec: {containers: [{name: c, image: i}]}}"))
+	used := compile(
+		t,
+		decode(
+			t,
+			"entrypoint: x, clusterSelector: {ray.io/cluster: other}, submitterPodTemplate: {spec: {containers: [{name: c, image: i}]}}",
+		),
+	)
 	if len(used.Roles) != 2 || len(used.Roles[0].After) > 0 || used.Roles[1].Count != 0 {
 		t.Errorf("a cluster that exists is not made: %+v", used.Roles)
 	}
@@ -116,10 +140,13 @@ func TestCluster(t *testing.T) {
 	c, _ := member(t, j, "cluster", jobs.Admitted{
 		"head": {NodeSelector: map[string]string{"a": "b"}}, "small": {Labels: map[string]string{"c": "d"}}, "submitter": {},
 	}).(*api.RayCluster)
-	if c.Namespace != "b" || c.Labels["ray.io/originated-from-cr-name"] != "a" || c.Labels["ray.io/originated-from-crd"] != "RayJob" || c.Spec.Suspend != nil {
+	if c.Namespace != "b" || c.Labels["ray.io/originated-from-cr-name"] != "a" ||
+		c.Labels["ray.io/originated-from-crd"] != "RayJob" ||
+		c.Spec.Suspend != nil {
 		t.Errorf("%+v", c)
 	}
-	if c.Spec.HeadGroupSpec.Template.Spec.NodeSelector["a"] != "b" || c.Spec.WorkerGroupSpecs[0].Template.Labels["c"] != "d" {
+	if c.Spec.HeadGroupSpec.Template.Spec.NodeSelector["a"] != "b" ||
+		c.Spec.WorkerGroupSpecs[0].Template.Labels["c"] != "d" {
 		t.Errorf("%+v", c.Spec)
 	}
 	if c.Annotations["ray.io/overwrite-container-cmd"] != "true" || c.Annotations["note"] != "" {
@@ -134,11 +161,13 @@ func TestCluster(t *testing.T) {
 func TestSubmitter(t *testing.T) {
 	j := decode(t, some)
 	s := submitter(t, j)
-	if s.Name != "a" || *s.Spec.BackoffLimit != 2 || s.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyNever {
+	if s.Name != "a" || *s.Spec.BackoffLimit != 2 ||
+		s.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyNever {
 		t.Errorf("%+v", s.Spec)
 	}
 	c := s.Spec.Template.Spec.Containers[0]
-	if c.Image != "i" || c.Resources.Requests.Cpu().String() != "500m" || c.Resources.Limits.Memory().String() != "1Gi" {
+	if c.Image != "i" || c.Resources.Requests.Cpu().String() != "500m" ||
+		c.Resources.Limits.Memory().String() != "1Gi" {
 		t.Errorf("%+v", c)
 	}
 	at := compile(t, j).Roles[0].Member + "-head-svc.b.svc.cluster.local:8265"
@@ -158,7 +187,13 @@ func TestSubmitter(t *testing.T) {
 			t.Errorf("%s\nis not in %s", part, c.Args[0])
 		}
 	}
-	all := submitter(t, decode(t, "jobId: \"it's\", runtimeEnvYAML: \"env_vars: {A: b}\", metadata: {k: v}, entrypointNumCpus: 0.5, entrypointNumGpus: 1, entrypointResources: '{\"disk\": 1}', submitterConfig: {backoffLimit: 5}, "+some))
+	all := submitter(
+		t,
+		decode(
+			t,
+			"jobId: \"it's\", runtimeEnvYAML: \"env_vars: {A: b}\", metadata: {k: v}, entrypointNumCpus: 0.5, entrypointNumGpus: 1, entrypointResources: '{\"disk\": 1}', submitterConfig: {backoffLimit: 5}, "+some,
+		),
+	)
 	for _, part := range []string{
 		`--submission-id 'it'\''s'`, `--runtime-env-json '{"env_vars":{"A":"b"}}'`, `--metadata-json '{"k":"v"}'`, "--entrypoint-num-cpus 0.5", "--entrypoint-num-gpus 1", `--entrypoint-resources '{"disk": 1}'`,
 	} {
@@ -169,8 +204,16 @@ func TestSubmitter(t *testing.T) {
 	if *all.Spec.BackoffLimit != 5 {
 		t.Errorf("it is tried %d times again", *all.Spec.BackoffLimit)
 	}
-	own := submitter(t, decode(t, "submitterPodTemplate: {spec: {restartPolicy: OnFailure, containers: [{name: c, image: k, command: [x], env: [{name: PYTHONUNBUFFERED, value: '0'}]}]}}, "+some)).Spec.Template.Spec
-	if own.RestartPolicy != corev1.RestartPolicyOnFailure || own.Containers[0].Command[0] != "x" || own.Containers[0].Env[0].Value != "0" || len(own.Containers[0].Args) > 0 {
+	own := submitter(
+		t,
+		decode(
+			t,
+			"submitterPodTemplate: {spec: {restartPolicy: OnFailure, containers: [{name: c, image: k, command: [x], env: [{name: PYTHONUNBUFFERED, value: '0'}]}]}}, "+some,
+		),
+	).Spec.Template.Spec
+	if own.RestartPolicy != corev1.RestartPolicyOnFailure || own.Containers[0].Command[0] != "x" ||
+		own.Containers[0].Env[0].Value != "0" ||
+		len(own.Containers[0].Args) > 0 {
 		t.Errorf("what its author wrote stays: %+v", own)
 	}
 	given, _ := member(t, j, "submitter", jobs.Admitted{"submitter": {NodeSelector: map[string]string{"a": "b"}}}).(*batchv1.Job)
@@ -190,7 +233,11 @@ func TestFacts(t *testing.T) {
 	for _, s := range f.PodSets {
 		sets = append(sets, fmt.Sprintf("%s=%d", s.Name, s.Count))
 	}
-	if got := strings.Join(sets, " "); got != "head=1 small=2 submitter=1" || !f.Suspended || f.Active || f.Finished != nil || !slices.Equal(f.Later, []string{"submitter"}) {
+	if got := strings.Join(
+		sets,
+		" ",
+	); got != "head=1 small=2 submitter=1" || !f.Suspended || f.Active || f.Finished != nil ||
+		!slices.Equal(f.Later, []string{"submitter"}) {
 		t.Errorf("%s %+v", got, f)
 	}
 	for status, success := range map[string]bool{
@@ -212,7 +259,11 @@ func TestFacts(t *testing.T) {
 func TestSuspension(t *testing.T) {
 	k := rayjob.Kind()
 	j := decode(t, "suspend: true, "+some)
-	infos := []jobs.PodSetInfo{{Name: "head"}, {Name: "small"}, {Name: "submitter", NodeSelector: map[string]string{"a": "b"}}}
+	infos := []jobs.PodSetInfo{
+		{Name: "head"},
+		{Name: "small"},
+		{Name: "submitter", NodeSelector: map[string]string{"a": "b"}},
+	}
 	started, err := k.Start(j, infos)
 	if err != nil {
 		t.Fatal(err)
@@ -228,13 +279,20 @@ func TestSuspension(t *testing.T) {
 			t.Errorf("%d pod sets", len(wrong))
 		}
 	}
-	other := decode(t, "suspend: true, submitterPodTemplate: {spec: {nodeSelector: {a: z}, containers: [{name: c, image: i}]}}, "+some)
+	other := decode(
+		t,
+		"suspend: true, submitterPodTemplate: {spec: {nodeSelector: {a: z}, containers: [{name: c, image: i}]}}, "+some,
+	)
 	if _, err := k.Start(other, infos); err == nil || !strings.Contains(err.Error(), "nodeSelector a") {
 		t.Errorf("%v", err)
 	}
-	user := decode(t, "suspend: true, submitterPodTemplate: {spec: {schedulerName: x, containers: [{name: c}]}}, "+some)
+	user := decode(
+		t,
+		"suspend: true, submitterPodTemplate: {spec: {schedulerName: x, containers: [{name: c}]}}, "+some,
+	)
 	was := decode(t, "submitterPodTemplate: {spec: {containers: [{name: c}]}}, "+some)
-	if kept, _ := k.Admission.Keep(was, user, nil).(*api.RayJob); kept.Spec.Suspend || kept.Spec.SubmitterPodTemplate.Spec.SchedulerName != "" {
+	if kept, _ := k.Admission.Keep(was, user, nil).(*api.RayJob); kept.Spec.Suspend ||
+		kept.Spec.SubmitterPodTemplate.Spec.SchedulerName != "" {
 		t.Errorf("%+v", kept.Spec)
 	}
 	if k.Ours(decode(t, "managedBy: kueue.x-k8s.io/multikueue, "+some)) {
@@ -274,7 +332,11 @@ func TestCleanUp(t *testing.T) {
 			j.Status.JobDeploymentStatus, j.Status.JobStatus = ended, tc.status
 		}
 		p := compile(t, j)
-		if diff := cmp.Diff(tc.want, left{p.CleanUp, p.CleanUpAfter, p.TTL}, cmp.AllowUnexported(left{})); diff != "" {
+		if diff := cmp.Diff(
+			tc.want,
+			left{p.CleanUp, p.CleanUpAfter, p.TTL},
+			cmp.AllowUnexported(left{}),
+		); diff != "" {
 			t.Errorf("%s: %s (-want +got):\n%s", name, tc.why, diff)
 		}
 	}
@@ -321,7 +383,14 @@ func TestWorkersGo(t *testing.T) {
 			t.Errorf("%s: %s: %v is given back", name, tc.why, got)
 		}
 		c, _ := member(t, j, "cluster", nil).(*api.RayCluster)
-		if p, gone := compile(t, j), ptr.Deref(c.Spec.WorkerGroupSpecs[0].Suspend, false); gone != strings.Contains(tc.want, "small") || p.Trims != (tc.outcome == podplan.JobSucceeded) || p.CleanUp != podplan.Keep {
+		if p, gone := compile(
+			t,
+			j,
+		), ptr.Deref(
+			c.Spec.WorkerGroupSpecs[0].Suspend,
+			false,
+		); gone != strings.Contains(tc.want, "small") || p.Trims != (tc.outcome == podplan.JobSucceeded) ||
+			p.CleanUp != podplan.Keep {
 			t.Errorf("%s: %s: its workers are gone: %t, %+v", name, tc.why, gone, p.Plan)
 		}
 	}
@@ -333,19 +402,31 @@ func TestClusterThatExists(t *testing.T) {
 	k := rayjob.Kind()
 	const used = "entrypoint: x, clusterSelector: {ray.io/cluster: c}"
 	c := &api.RayCluster{}
-	if err := yaml.UnmarshalStrict([]byte("{metadata: {name: c}, spec: {headGroupSpec: {template: {spec: {imagePullSecrets: [{name: s}], containers: [{name: ray, image: rayproject/ray:2}]}}}}}"), c); err != nil {
+	if err := yaml.UnmarshalStrict(
+		[]byte(
+			"{metadata: {name: c}, spec: {headGroupSpec: {template: {spec: {imagePullSecrets: [{name: s}], containers: [{name: ray, image: rayproject/ray:2}]}}}}}",
+		),
+		c,
+	); err != nil {
 		t.Fatal(err)
 	}
 	j := decode(t, used)
 	_, readErr := k.Read(j)
 	_, planErr := k.Running.Operated.Compile(j)
-	if errs := k.Admission.Validate(j); len(errs) > 0 || !k.Queueing.Basis.Missing(j) || !errors.Is(readErr, jobs.ErrIncomplete) || !errors.Is(planErr, jobs.ErrIncomplete) {
+	if errs := k.Admission.Validate(
+		j,
+	); len(errs) > 0 || !k.Queueing.Basis.Missing(j) || !errors.Is(readErr, jobs.ErrIncomplete) ||
+		!errors.Is(planErr, jobs.ErrIncomplete) {
 		t.Errorf("it waits for its cluster: %v, %v, %v", errs, readErr, planErr)
 	}
-	if ref := k.Queueing.Basis.Of(j); ref.Kind != "RayCluster" || ref.Name != "c" || ref.At.String() != "spec.clusterSelector[ray.io/cluster]" || k.Queueing.Basis.Kind(ref) == nil {
+	if ref := k.Queueing.Basis.Of(
+		j,
+	); ref.Kind != "RayCluster" || ref.Name != "c" || ref.At.String() != "spec.clusterSelector[ray.io/cluster]" ||
+		k.Queueing.Basis.Kind(ref) == nil {
 		t.Errorf("%+v", ref)
 	}
-	if k.Queueing.Basis.With(j, &api.RayCluster{}, jobs.Schedulers{}) != jobs.Object(j) || k.Queueing.Basis.With(j, &batchv1.Job{}, jobs.Schedulers{}) != jobs.Object(j) {
+	if k.Queueing.Basis.With(j, &api.RayCluster{}, jobs.Schedulers{}) != jobs.Object(j) ||
+		k.Queueing.Basis.With(j, &batchv1.Job{}, jobs.Schedulers{}) != jobs.Object(j) {
 		t.Error("these say no image")
 	}
 	known, is := k.Queueing.Basis.With(j, c, jobs.Schedulers{}).(*api.RayJob)
@@ -353,10 +434,15 @@ func TestClusterThatExists(t *testing.T) {
 		t.Fatal("it is not recorded, or where it does not belong")
 	}
 	f, err := k.Read(known)
-	if err != nil || len(f.PodSets) != 1 || f.PodSets[0].Template.Spec.Containers[0].Image != "rayproject/ray:2" {
+	if err != nil || len(f.PodSets) != 1 ||
+		f.PodSets[0].Template.Spec.Containers[0].Image != "rayproject/ray:2" {
 		t.Errorf("%+v, %v", f.PodSets, err)
 	}
-	if pod := submitter(t, known).Spec.Template.Spec; pod.Containers[0].Image != "rayproject/ray:2" || len(pod.ImagePullSecrets) != 1 {
+	if pod := submitter(
+		t,
+		known,
+	).Spec.Template.Spec; pod.Containers[0].Image != "rayproject/ray:2" ||
+		len(pod.ImagePullSecrets) != 1 {
 		t.Errorf("%+v", pod)
 	}
 	known.Spec.ClusterSelector["ray.io/cluster"] = "other"
@@ -433,7 +519,14 @@ func TestRefused(t *testing.T) {
 	if errs := k.Admission.Validate(long); len(errs) != 1 || errs[0].Field != "metadata.name" {
 		t.Errorf("%v", errs)
 	}
-	if told := strings.Join(k.Admission.Warnings(decode(t, "submissionMode: HTTPMode, submitterConfig: {backoffLimit: 1}, "+some), lifecycle.Policy{}), "\n"); !strings.Contains(told, "shutdownAfterJobFinishes") || !strings.Contains(told, "submitterConfig") {
+	if told := strings.Join(
+		k.Admission.Warnings(
+			decode(t, "submissionMode: HTTPMode, submitterConfig: {backoffLimit: 1}, "+some),
+			lifecycle.Policy{},
+		),
+		"\n",
+	); !strings.Contains(told, "shutdownAfterJobFinishes") ||
+		!strings.Contains(told, "submitterConfig") {
 		t.Errorf("%q", told)
 	}
 }
@@ -446,7 +539,13 @@ func TestStory(t *testing.T) {
 	j := decode(t, some)
 	begun := podplan.Memory{Started: at(10)}
 	again := podplan.Memory{Started: at(10), Attempt: 1, Failures: 1}
-	done := podplan.Memory{Started: at(10), Attempt: 1, Failures: 1, Ended: at(30), Outcome: podplan.JobSucceeded}
+	done := podplan.Memory{
+		Started:  at(10),
+		Attempt:  1,
+		Failures: 1,
+		Ended:    at(30),
+		Outcome:  podplan.JobSucceeded,
+	}
 	submits := map[string]podplan.Tally{"submitter": {Active: 1}}
 	first := ""
 	for _, chapter := range []struct {
@@ -485,12 +584,14 @@ func TestStory(t *testing.T) {
 		}
 		j = out
 	}
-	if *j.Status.Failed != 1 || *j.Status.Succeeded != 1 || !j.Status.EndTime.Time.Equal(at(30)) || !j.Status.StartTime.Time.Equal(at(10)) {
+	if *j.Status.Failed != 1 || *j.Status.Succeeded != 1 || !j.Status.EndTime.Time.Equal(at(30)) ||
+		!j.Status.StartTime.Time.Equal(at(10)) {
 		t.Errorf("%+v", j.Status)
 	}
 	for reason, want := range map[podplan.Reason]string{podplan.DeadlineExceeded: "DeadlineExceeded", podplan.RetriesExceeded: "AppFailed"} {
 		failed, _ := k.Running.Operated.Project(decode(t, some), nil, &jobs.Progress{Memory: podplan.Memory{Started: at(1), Outcome: podplan.JobFailed, Reason: reason, Message: "m"}}).(*api.RayJob)
-		if s := failed.Status; s.Reason != want || *s.Failed != 1 || s.Message != "m" || s.JobDeploymentStatus != "Failed" {
+		if s := failed.Status; s.Reason != want || *s.Failed != 1 || s.Message != "m" ||
+			s.JobDeploymentStatus != "Failed" {
 			t.Errorf("%+v", s)
 		}
 	}
@@ -505,7 +606,8 @@ func TestService(t *testing.T) {
 		t.Fatalf("%v, %v", all, err)
 	}
 	s, _ := all[0].Object.(*corev1.Service)
-	if s.Name != "a-head-svc" || s.Spec.Selector["ray.io/cluster"] != compile(t, j).Roles[0].Member || len(s.Spec.Ports) != 5 {
+	if s.Name != "a-head-svc" || s.Spec.Selector["ray.io/cluster"] != compile(t, j).Roles[0].Member ||
+		len(s.Spec.Ports) != 5 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -516,11 +618,44 @@ func TestJobs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(what string, of ...string) string { return rapid.SampledFrom(of).Draw(t, what) }
 		spec := draw("entrypoint", "entrypoint: x, ", "entrypoint: x, ", "") +
-			draw("cluster", cluster+", ", cluster+", ", "rayClusterSpec: {headGroupSpec: {template: {}}}, ", "clusterSelector: {ray.io/cluster: c}, ", "") +
-			draw("submitter", "", "submitterPodTemplate: {spec: {containers: [{name: c, command: [x]}]}}, ", "submitterPodTemplate: {}, ") +
-			draw("mode", "", "submissionMode: K8sJobMode, ", "submissionMode: SidecarMode, ", "submissionMode: HTTPMode, ", "submissionMode: InteractiveMode, ") +
-			draw("end", "", "shutdownAfterJobFinishes: true, ttlSecondsAfterFinished: 3, ", "ttlSecondsAfterFinished: 3, ", "deletionStrategy: {deletionRules: [{policy: DeleteSelf, condition: {jobStatus: FAILED}}]}, ", "deletionStrategy: {onFailure: {policy: DeleteWorkers}}, ") +
-			draw("further", "", "suspend: true, ", "backoffLimit: 2, ", "runtimeEnvYAML: '{', ", "activeDeadlineSeconds: -1, ")
+			draw(
+				"cluster",
+				cluster+", ",
+				cluster+", ",
+				"rayClusterSpec: {headGroupSpec: {template: {}}}, ",
+				"clusterSelector: {ray.io/cluster: c}, ",
+				"",
+			) +
+			draw(
+				"submitter",
+				"",
+				"submitterPodTemplate: {spec: {containers: [{name: c, command: [x]}]}}, ",
+				"submitterPodTemplate: {}, ",
+			) +
+			draw(
+				"mode",
+				"",
+				"submissionMode: K8sJobMode, ",
+				"submissionMode: SidecarMode, ",
+				"submissionMode: HTTPMode, ",
+				"submissionMode: InteractiveMode, ",
+			) +
+			draw(
+				"end",
+				"",
+				"shutdownAfterJobFinishes: true, ttlSecondsAfterFinished: 3, ",
+				"ttlSecondsAfterFinished: 3, ",
+				"deletionStrategy: {deletionRules: [{policy: DeleteSelf, condition: {jobStatus: FAILED}}]}, ",
+				"deletionStrategy: {onFailure: {policy: DeleteWorkers}}, ",
+			) +
+			draw(
+				"further",
+				"",
+				"suspend: true, ",
+				"backoffLimit: 2, ",
+				"runtimeEnvYAML: '{', ",
+				"activeDeadlineSeconds: -1, ",
+			)
 		judge(t, spec)
 	})
 }
@@ -542,7 +677,9 @@ func judge(t interface {
 	t.Helper()
 	k := rayjob.Kind()
 	j := &api.RayJob{}
-	text, err := yaml.YAMLToJSON([]byte("{metadata: {name: a, namespace: b}, spec: {" + strings.ReplaceAll(spec, "POD", pod) + "}}"))
+	text, err := yaml.YAMLToJSON(
+		[]byte("{metadata: {name: a, namespace: b}, spec: {" + strings.ReplaceAll(spec, "POD", pod) + "}}"),
+	)
 	if err != nil || json.Unmarshal(text, j) != nil {
 		return
 	}
@@ -550,7 +687,8 @@ func judge(t interface {
 	errs := k.Admission.Validate(j)
 	plan, err := k.Running.Operated.Compile(j)
 	facts, readErr := k.Read(j)
-	waits := errors.Is(err, jobs.ErrIncomplete) && errors.Is(readErr, jobs.ErrIncomplete) && k.Queueing.Basis.Missing(j)
+	waits := errors.Is(err, jobs.ErrIncomplete) && errors.Is(readErr, jobs.ErrIncomplete) &&
+		k.Queueing.Basis.Missing(j)
 	if (len(errs) == 0) != (readErr == nil || waits) || (readErr == nil) != (err == nil) {
 		t.Fatalf("the webhook says %v, the plan %v, the queue %v", errs, err, readErr)
 	}
@@ -573,7 +711,13 @@ func judge(t interface {
 			if plan.Roles[i].Remote {
 				continue
 			}
-			if _, err := plan.Child(j, k.GVK(), podplan.Member{Role: plan.Roles[i].Name}, &podplan.Memory{}, nil); err != nil {
+			if _, err := plan.Child(
+				j,
+				k.GVK(),
+				podplan.Member{Role: plan.Roles[i].Name},
+				&podplan.Memory{},
+				nil,
+			); err != nil {
 				t.Fatalf("%v", err)
 			}
 		}
@@ -585,7 +729,8 @@ func judge(t interface {
 
 func TestNames(t *testing.T) {
 	k := rayjob.Kind()
-	if k.GVK() != api.GroupVersion.WithKind("RayJob") || k.Naming.Resource != "rayjobs" || k.Naming.Framework != "ray.io/rayjob" {
+	if k.GVK() != api.GroupVersion.WithKind("RayJob") || k.Naming.Resource != "rayjobs" ||
+		k.Naming.Framework != "ray.io/rayjob" {
 		t.Errorf("%v, %s, %s", k.GVK(), k.Naming.Resource, k.Naming.Framework)
 	}
 	if _, err := k.Read(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "x"}}); err == nil {
@@ -604,7 +749,11 @@ func BenchmarkCompile(b *testing.B) {
 func BenchmarkProject(b *testing.B) {
 	j := decode(b, strings.Replace(some, "replicas: 2", "replicas: 1000", 1))
 	p, k := compile(b, j), rayjob.Kind()
-	s := &jobs.Progress{Memory: podplan.Memory{Started: at(1)}, Counts: map[string]podplan.Tally{"submitter": {Active: 1}}, Now: at(2)}
+	s := &jobs.Progress{
+		Memory: podplan.Memory{Started: at(1)},
+		Counts: map[string]podplan.Tally{"submitter": {Active: 1}},
+		Now:    at(2),
+	}
 	b.ReportAllocs()
 	for b.Loop() {
 		k.Running.Operated.Project(j, p, s)

@@ -39,10 +39,18 @@ func checkName(j *api.RayJob) field.ErrorList {
 		name, at = j.GenerateName+"xxxxx", field.NewPath("metadata", "generateName")
 	}
 	if len(name) > longestName {
-		return field.ErrorList{field.Invalid(at, name, fmt.Sprintf("its cluster and services have it in their names: use at most %d characters", longestName))}
+		return field.ErrorList{
+			field.Invalid(
+				at,
+				name,
+				fmt.Sprintf("its cluster and services have it in their names: use at most %d characters", longestName),
+			),
+		}
 	}
 	if wrong := validation.IsDNS1035Label(name); len(wrong) > 0 {
-		return field.ErrorList{field.Invalid(at, name, "its services have it in their names: "+strings.Join(wrong, ", "))}
+		return field.ErrorList{
+			field.Invalid(at, name, "its services have it in their names: "+strings.Join(wrong, ", ")),
+		}
 	}
 	return nil
 }
@@ -52,15 +60,28 @@ func checkCluster(j *api.RayJob) field.ErrorList {
 	s := j.Spec.RayClusterSpec
 	switch chosen := j.Spec.ClusterSelector; {
 	case s == nil && len(chosen) == 0:
-		return field.ErrorList{field.Required(at.Child("rayClusterSpec"), "a job runs in a cluster: say which, or name one that there is in clusterSelector")}
+		return field.ErrorList{
+			field.Required(
+				at.Child("rayClusterSpec"),
+				"a job runs in a cluster: say which, or name one that there is in clusterSelector",
+			),
+		}
 	case s != nil && len(chosen) > 0:
-		return field.ErrorList{field.Forbidden(at.Child("clusterSelector"), "rayClusterSpec says it already: keep one of them")}
+		return field.ErrorList{
+			field.Forbidden(at.Child("clusterSelector"), "rayClusterSpec says it already: keep one of them"),
+		}
 	case s == nil:
 		return checkSelector(j, at)
 	}
 	errs := raycluster.CheckSpec(s, at.Child("rayClusterSpec"))
 	if h := s.HeadGroupSpec.HeadService; h != nil && h.Name != "" {
-		errs = append(errs, field.Forbidden(at.Child("rayClusterSpec", "headGroupSpec", "headService", "metadata", "name"), "each try has a cluster of its own: remove it"))
+		errs = append(
+			errs,
+			field.Forbidden(
+				at.Child("rayClusterSpec", "headGroupSpec", "headService", "metadata", "name"),
+				"each try has a cluster of its own: remove it",
+			),
+		)
 	}
 	return errs
 }
@@ -70,12 +91,29 @@ func checkSelector(j *api.RayJob, at *field.Path) field.ErrorList {
 	name := j.Spec.ClusterSelector[api.ClusterLabel]
 	var errs field.ErrorList
 	if name == "" || len(j.Spec.ClusterSelector) > 1 {
-		errs = append(errs, field.Invalid(at.Child("clusterSelector"), j.Spec.ClusterSelector, "name the cluster by "+api.ClusterLabel+" alone"))
+		errs = append(
+			errs,
+			field.Invalid(
+				at.Child("clusterSelector"),
+				j.Spec.ClusterSelector,
+				"name the cluster by "+api.ClusterLabel+" alone",
+			),
+		)
 	} else if wrong := validation.IsDNS1035Label(name); len(wrong) > 0 {
-		errs = append(errs, field.Invalid(at.Child("clusterSelector").Key(api.ClusterLabel), name, strings.Join(wrong, ", ")))
+		errs = append(
+			errs,
+			field.Invalid(at.Child("clusterSelector").Key(api.ClusterLabel), name, strings.Join(wrong, ", ")),
+		)
 	}
 	if n := ptr.Deref(j.Spec.BackoffLimit, 0); n > 0 {
-		errs = append(errs, field.Invalid(at.Child("backoffLimit"), n, "the next try would need a new cluster: use 0, or rayClusterSpec"))
+		errs = append(
+			errs,
+			field.Invalid(
+				at.Child("backoffLimit"),
+				n,
+				"the next try would need a new cluster: use 0, or rayClusterSpec",
+			),
+		)
 	}
 	return errs
 }
@@ -85,10 +123,20 @@ func checkSubmission(j *api.RayJob) field.ErrorList {
 	var errs field.ErrorList
 	errs = append(errs, checkMode(j, at)...)
 	if t := j.Spec.SubmitterPodTemplate; t != nil && len(t.Spec.Containers) == 0 {
-		errs = append(errs, field.Required(at.Child("submitterPodTemplate", "spec", "containers"), "the first of them submits the job"))
+		errs = append(
+			errs,
+			field.Required(
+				at.Child("submitterPodTemplate", "spec", "containers"),
+				"the first of them submits the job",
+			),
+		)
 	}
-	own := j.Spec.SubmitterPodTemplate != nil && len(j.Spec.SubmitterPodTemplate.Spec.Containers) > 0 && len(j.Spec.SubmitterPodTemplate.Spec.Containers[0].Command) > 0
-	if m := mode(j); strings.TrimSpace(j.Spec.Entrypoint) == "" && m != api.InteractiveMode && (m != api.K8sJobMode || !own) {
+	own := j.Spec.SubmitterPodTemplate != nil && len(j.Spec.SubmitterPodTemplate.Spec.Containers) > 0 &&
+		len(j.Spec.SubmitterPodTemplate.Spec.Containers[0].Command) > 0
+	if m := mode(
+		j,
+	); strings.TrimSpace(j.Spec.Entrypoint) == "" && m != api.InteractiveMode &&
+		(m != api.K8sJobMode || !own) {
 		errs = append(errs, field.Required(at.Child("entrypoint"), "the command that is run in the cluster"))
 	}
 	if y := j.Spec.RuntimeEnvYAML; y != "" {
@@ -98,7 +146,14 @@ func checkSubmission(j *api.RayJob) field.ErrorList {
 		}
 	}
 	if t := j.Spec.SubmitterPodTemplate; t != nil && t.Spec.RestartPolicy == corev1.RestartPolicyAlways {
-		errs = append(errs, field.NotSupported(at.Child("submitterPodTemplate", "spec", "restartPolicy"), t.Spec.RestartPolicy, []corev1.RestartPolicy{corev1.RestartPolicyNever, corev1.RestartPolicyOnFailure}))
+		errs = append(
+			errs,
+			field.NotSupported(
+				at.Child("submitterPodTemplate", "spec", "restartPolicy"),
+				t.Spec.RestartPolicy,
+				[]corev1.RestartPolicy{corev1.RestartPolicyNever, corev1.RestartPolicyOnFailure},
+			),
+		)
 	}
 	return errs
 }
@@ -115,18 +170,43 @@ func checkMode(j *api.RayJob, at *field.Path) field.ErrorList {
 		errs = checkRequest(j, at)
 	}
 	if s := j.Spec.RayClusterSpec; s != nil && raycluster.AsksKubernetes(s) {
-		errs = append(errs, field.Forbidden(at.Child("rayClusterSpec", "authOptions", "enableK8sTokenAuth"), "what submits the job has no token of a ServiceAccount: remove it, and the cluster gets a token of its own"))
+		errs = append(
+			errs,
+			field.Forbidden(
+				at.Child("rayClusterSpec", "authOptions", "enableK8sTokenAuth"),
+				"what submits the job has no token of a ServiceAccount: remove it, and the cluster gets a token of its own",
+			),
+		)
 	}
 	if m == api.InteractiveMode && ptr.Deref(j.Spec.BackoffLimit, 0) > 0 {
-		errs = append(errs, field.Forbidden(at.Child("backoffLimit"), "nobody but you can submit the job again: remove it, or use another submissionMode"))
+		errs = append(
+			errs,
+			field.Forbidden(
+				at.Child("backoffLimit"),
+				"nobody but you can submit the job again: remove it, or use another submissionMode",
+			),
+		)
 	}
 	if m != api.SidecarMode {
 		return errs
 	}
 	if j.Spec.RayClusterSpec == nil {
-		errs = append(errs, field.Forbidden(at.Child("clusterSelector"), "nothing can be added to the head of a cluster that exists: use rayClusterSpec, or another submissionMode"))
+		errs = append(
+			errs,
+			field.Forbidden(
+				at.Child("clusterSelector"),
+				"nothing can be added to the head of a cluster that exists: use rayClusterSpec, or another submissionMode",
+			),
+		)
 	} else if p := j.Spec.RayClusterSpec.HeadGroupSpec.Template.Spec.RestartPolicy; p != "" && p != corev1.RestartPolicyNever {
-		errs = append(errs, field.NotSupported(at.Child("rayClusterSpec", "headGroupSpec", "template", "spec", "restartPolicy"), p, []corev1.RestartPolicy{corev1.RestartPolicyNever}))
+		errs = append(
+			errs,
+			field.NotSupported(
+				at.Child("rayClusterSpec", "headGroupSpec", "template", "spec", "restartPolicy"),
+				p,
+				[]corev1.RestartPolicy{corev1.RestartPolicyNever},
+			),
+		)
 	}
 	const cure = "a container beside the head submits the job: remove it, or use submissionMode K8sJobMode"
 	if j.Spec.SubmitterPodTemplate != nil {
@@ -145,14 +225,31 @@ var ids = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
 func checkRequest(j *api.RayJob, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if id := j.Spec.JobID; id != "" && !ids.MatchString(id) {
-		errs = append(errs, field.Invalid(at.Child("jobId"), id, "use at most 128 letters, digits, -, _ and ., with no - or . at its beginning"))
+		errs = append(
+			errs,
+			field.Invalid(
+				at.Child("jobId"),
+				id,
+				"use at most 128 letters, digits, -, _ and ., with no - or . at its beginning",
+			),
+		)
 	}
 	if id := j.Annotations[api.SubmissionIDAnnotation]; id != "" && !ids.MatchString(id) {
-		errs = append(errs, field.Invalid(field.NewPath("metadata", "annotations").Key(api.SubmissionIDAnnotation), id, "use at most 128 letters, digits, -, _ and ., with no - or . at its beginning"))
+		errs = append(
+			errs,
+			field.Invalid(
+				field.NewPath("metadata", "annotations").Key(api.SubmissionIDAnnotation),
+				id,
+				"use at most 128 letters, digits, -, _ and ., with no - or . at its beginning",
+			),
+		)
 	}
 	var amounts map[string]float64
 	if r := j.Spec.EntrypointResources; r != "" && json.Unmarshal([]byte(r), &amounts) != nil {
-		errs = append(errs, field.Invalid(at.Child("entrypointResources"), r, `use a JSON object of numbers such as {"disk": 1}`))
+		errs = append(
+			errs,
+			field.Invalid(at.Child("entrypointResources"), r, `use a JSON object of numbers such as {"disk": 1}`),
+		)
 	}
 	return errs
 }
@@ -179,7 +276,14 @@ func checkLimits(j *api.RayJob) field.ErrorList {
 		}
 	}
 	if j.Spec.TTLSecondsAfterFinished > 0 && !j.Spec.ShutdownAfterJobFinishes {
-		errs = append(errs, field.Invalid(at.Child("ttlSecondsAfterFinished"), j.Spec.TTLSecondsAfterFinished, "it is when the cluster goes: set shutdownAfterJobFinishes, too"))
+		errs = append(
+			errs,
+			field.Invalid(
+				at.Child("ttlSecondsAfterFinished"),
+				j.Spec.TTLSecondsAfterFinished,
+				"it is when the cluster goes: set shutdownAfterJobFinishes, too",
+			),
+		)
 	}
 	return errs
 }
@@ -191,12 +295,24 @@ func checkDeletion(j *api.RayJob) field.ErrorList {
 	}
 	at := field.NewPath("spec", "deletionStrategy")
 	if (s.OnSuccess != nil || s.OnFailure != nil) && len(s.DeletionRules) > 0 {
-		return field.ErrorList{field.Forbidden(at.Child("deletionRules"), "onSuccess and onFailure say it already: keep one way to say it")}
+		return field.ErrorList{
+			field.Forbidden(
+				at.Child("deletionRules"),
+				"onSuccess and onFailure say it already: keep one way to say it",
+			),
+		}
 	}
 	var errs field.ErrorList
 	for _, r := range rules(s) {
-		if s := j.Spec.RayClusterSpec; r.policy == api.DeleteWorkers && s != nil && ptr.Deref(s.EnableInTreeAutoscaling, false) {
-			errs = append(errs, field.Forbidden(at, "the autoscaler says how many workers there are: use DeleteCluster, or no enableInTreeAutoscaling"))
+		if s := j.Spec.RayClusterSpec; r.policy == api.DeleteWorkers && s != nil &&
+			ptr.Deref(s.EnableInTreeAutoscaling, false) {
+			errs = append(
+				errs,
+				field.Forbidden(
+					at,
+					"the autoscaler says how many workers there are: use DeleteCluster, or no enableInTreeAutoscaling",
+				),
+			)
 		}
 		if (r.policy == api.DeleteCluster || r.policy == api.DeleteWorkers) && j.Spec.RayClusterSpec == nil {
 			errs = append(errs, field.Forbidden(at, "the cluster is not this job's: remove "+string(r.policy)))
@@ -204,7 +320,13 @@ func checkDeletion(j *api.RayJob) field.ErrorList {
 	}
 	for i := range s.DeletionRules {
 		if c := s.DeletionRules[i].Condition; (c.JobStatus == nil) == (c.JobDeploymentStatus == nil) {
-			errs = append(errs, field.Required(at.Child("deletionRules").Index(i).Child("condition"), "say one of jobStatus and jobDeploymentStatus"))
+			errs = append(
+				errs,
+				field.Required(
+					at.Child("deletionRules").Index(i).Child("condition"),
+					"say one of jobStatus and jobDeploymentStatus",
+				),
+			)
 		}
 	}
 	return errs
@@ -230,11 +352,20 @@ func warnings(o jobs.Object, _ lifecycle.Policy) []string {
 	if s := j.Spec.RayClusterSpec; s != nil {
 		out = raycluster.PartWarnings(s, "spec.rayClusterSpec")
 		if !j.Spec.ShutdownAfterJobFinishes && j.Spec.DeletionStrategy == nil {
-			out = append(out, "spec.shutdownAfterJobFinishes: the cluster stays after the job's end, and holds its quota until the job is deleted")
+			out = append(
+				out,
+				"spec.shutdownAfterJobFinishes: the cluster stays after the job's end, and holds its quota until the job is deleted",
+			)
 		}
 	}
-	if m := mode(j); m != api.K8sJobMode && (j.Spec.SubmitterPodTemplate != nil || j.Spec.SubmitterConfig != nil) {
-		out = append(out, fmt.Sprintf("spec.submitterPodTemplate, spec.submitterConfig: they have no effect in %s", m))
+	if m := mode(
+		j,
+	); m != api.K8sJobMode &&
+		(j.Spec.SubmitterPodTemplate != nil || j.Spec.SubmitterConfig != nil) {
+		out = append(
+			out,
+			fmt.Sprintf("spec.submitterPodTemplate, spec.submitterConfig: they have no effect in %s", m),
+		)
 	}
 	return out
 }

@@ -21,7 +21,8 @@ func wrapped() *jobs.Wrapping {
 		PodSets: podSets, Outcome: outcome, HeldBack: holdsBack,
 		Dropped: [][]string{{"spec", "suspend"}}, Written: writeSubmitter, Unbounded: grows,
 		SameOutcome: jobs.OfBoth(func(was, is *api.RayJob) bool {
-			return was.Status.JobStatus == is.Status.JobStatus && was.Status.JobDeploymentStatus == is.Status.JobDeploymentStatus
+			return was.Status.JobStatus == is.Status.JobStatus &&
+				was.Status.JobDeploymentStatus == is.Status.JobDeploymentStatus
 		}),
 	}
 }
@@ -43,7 +44,14 @@ func writeSubmitter(t map[string]any) {
 		return
 	}
 	image := ""
-	head, _, _ := unstructured.NestedSlice(spec, "rayClusterSpec", "headGroupSpec", "template", "spec", "containers")
+	head, _, _ := unstructured.NestedSlice(
+		spec,
+		"rayClusterSpec",
+		"headGroupSpec",
+		"template",
+		"spec",
+		"containers",
+	)
 	if len(head) > 0 {
 		if c, ok := head[0].(map[string]any); ok {
 			image = jobs.Text(c, "image")
@@ -84,14 +92,22 @@ func grows(t map[string]any) []jobs.Growth {
 	case string(api.K8sJobMode):
 		if _, ok, _ := unstructured.NestedFieldNoCopy(t, "spec", "submitterPodTemplate"); !ok {
 			out = append(out, jobs.Growth{
-				Path: submitterPath, Value: "",
-				Cure: "give the template of the pod that submits the job to a cluster that exists, or use submissionMode HTTPMode",
+				Path:  submitterPath,
+				Value: "",
+				Cure:  "give the template of the pod that submits the job to a cluster that exists, or use submissionMode HTTPMode",
 			})
 		}
 	default:
 		out = append(out, jobs.Growth{
-			Path: "template.spec.submissionMode", Value: mode,
-			Cure: "what it runs cannot be counted: use " + string(api.K8sJobMode) + ", " + string(api.HTTPMode) + " or " + string(api.InteractiveMode),
+			Path:  "template.spec.submissionMode",
+			Value: mode,
+			Cure: "what it runs cannot be counted: use " + string(
+				api.K8sJobMode,
+			) + ", " + string(
+				api.HTTPMode,
+			) + " or " + string(
+				api.InteractiveMode,
+			),
 		})
 	}
 	return out

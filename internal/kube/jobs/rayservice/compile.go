@@ -35,8 +35,27 @@ func compile(o jobs.Object) (*jobs.Plan, error) {
 	}
 	p := &jobs.Plan{Plan: podplan.Plan{Suspended: s.Spec.Suspend}}
 	add := func(role, cluster string) {
-		p.Roles = append(p.Roles, podplan.Role{Name: role, Count: 1, Member: cluster, OnFailure: podplan.Replace, Forever: true, Alone: true})
-		p.Templates, p.Make, p.Where = append(p.Templates, nil), append(p.Make, makeCluster(s)), append(p.Where, configPath)
+		p.Roles = append(
+			p.Roles,
+			podplan.Role{
+				Name:      role,
+				Count:     1,
+				Member:    cluster,
+				OnFailure: podplan.Replace,
+				Forever:   true,
+				Alone:     true,
+			},
+		)
+		p.Templates, p.Make, p.Where = append(
+			p.Templates,
+			nil,
+		), append(
+			p.Make,
+			makeCluster(s),
+		), append(
+			p.Where,
+			configPath,
+		)
 	}
 	serves, next := clusters(s)
 	if serves != "" {
@@ -74,14 +93,21 @@ func clusters(s *api.RayService) (serves, next string) {
 func makeCluster(s *api.RayService) jobs.Make {
 	return func(_ podplan.Member, _ *podplan.Memory, admitted jobs.Admitted) (jobs.Object, error) {
 		c := &api.RayCluster{Spec: *s.Spec.RayClusterSpec.DeepCopy()}
-		c.Labels = map[string]string{"ray.io/originated-from-crd": api.RayServiceKind, "ray.io/originated-from-cr-name": s.Name}
+		c.Labels = map[string]string{
+			"ray.io/originated-from-crd":     api.RayServiceKind,
+			"ray.io/originated-from-cr-name": s.Name,
+		}
 		for key, value := range s.Annotations {
 			if strings.HasPrefix(key, "ray.io/") {
 				metav1.SetMetaDataAnnotation(&c.ObjectMeta, key, value)
 			}
 		}
 		c.Spec.Suspend, c.Spec.ManagedBy = nil, nil
-		metav1.SetMetaDataLabel(&c.Spec.HeadGroupSpec.Template.ObjectMeta, api.ServeLabel, strconv.FormatBool(!s.Spec.ExcludeHeadPodFromServeSvc))
+		metav1.SetMetaDataLabel(
+			&c.Spec.HeadGroupSpec.Template.ObjectMeta,
+			api.ServeLabel,
+			strconv.FormatBool(!s.Spec.ExcludeHeadPodFromServeSvc),
+		)
 		for i := range c.Spec.WorkerGroupSpecs {
 			t := &c.Spec.WorkerGroupSpecs[i].Template
 			metav1.SetMetaDataLabel(&t.ObjectMeta, api.ServeLabel, "true")
@@ -126,13 +152,25 @@ func artifacts(o jobs.Object, _ *jobs.Plan, _ *jobs.Progress) ([]jobs.Artifact, 
 		return nil, nil
 	}
 	labels := func() map[string]string {
-		return map[string]string{api.ClusterLabel: cluster, "app.kubernetes.io/name": "kuberay", "app.kubernetes.io/created-by": "kuberay-operator"}
+		return map[string]string{
+			api.ClusterLabel:               cluster,
+			"app.kubernetes.io/name":       "kuberay",
+			"app.kubernetes.io/created-by": "kuberay-operator",
+		}
 	}
-	head := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: s.Name + "-head-svc", Labels: labels()}, Spec: corev1.ServiceSpec{
-		ClusterIP: corev1.ClusterIPNone, PublishNotReadyAddresses: true,
-		Selector: map[string]string{api.NodeLabel: "yes", api.ClusterLabel: cluster, api.NodeTypeLabel: api.HeadNode},
-		Ports:    raycluster.ServicePorts(&s.Spec.RayClusterSpec),
-	}}
+	head := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: s.Name + "-head-svc", Labels: labels()},
+		Spec: corev1.ServiceSpec{
+			ClusterIP:                corev1.ClusterIPNone,
+			PublishNotReadyAddresses: true,
+			Selector: map[string]string{
+				api.NodeLabel:     "yes",
+				api.ClusterLabel:  cluster,
+				api.NodeTypeLabel: api.HeadNode,
+			},
+			Ports: raycluster.ServicePorts(&s.Spec.RayClusterSpec),
+		},
+	}
 	serve := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: s.Name + "-serve-svc", Labels: labels()}}
 	serve.Labels[api.ServeLabel] = s.Name + "-serve"
 	ports := []corev1.ServicePort{{Name: api.ServePort, Port: servePort(s)}}
@@ -152,7 +190,10 @@ func artifacts(o jobs.Object, _ *jobs.Plan, _ *jobs.Progress) ([]jobs.Artifact, 
 			ports = own.Spec.Ports
 		}
 	}
-	serve.Spec.Selector, serve.Spec.Ports = map[string]string{api.ClusterLabel: cluster, api.ServeLabel: "true"}, ports
+	serve.Spec.Selector, serve.Spec.Ports = map[string]string{
+		api.ClusterLabel: cluster,
+		api.ServeLabel:   "true",
+	}, ports
 	return []jobs.Artifact{{Object: head, Yields: true}, {Object: serve, Yields: true}}, nil
 }
 

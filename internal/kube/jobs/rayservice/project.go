@@ -129,7 +129,12 @@ func calls(o jobs.Object, _ *jobs.Plan, s *jobs.Progress) []jobs.Call {
 }
 
 // hear says when the cluster that served before has to go.
-func hear(o jobs.Object, _ *jobs.Plan, seen []podplan.Seen, s *jobs.Progress) ([]podplan.Seen, time.Duration) {
+func hear(
+	o jobs.Object,
+	_ *jobs.Plan,
+	seen []podplan.Seen,
+	s *jobs.Progress,
+) ([]podplan.Seen, time.Duration) {
 	x, err := cast(o)
 	if err != nil || x.Status.RetiredService == nil {
 		return seen, 0
@@ -159,9 +164,20 @@ func project(o jobs.Object, _ *jobs.Plan, s *jobs.Progress) jobs.Object {
 	return &out
 }
 
-func set(x *api.RayService, s *jobs.Progress, kind string, is metav1.ConditionStatus, reason, message string) {
+func set(
+	x *api.RayService,
+	s *jobs.Progress,
+	kind string,
+	is metav1.ConditionStatus,
+	reason, message string,
+) {
 	apimeta.SetStatusCondition(&x.Status.Conditions, metav1.Condition{
-		Type: kind, Status: is, Reason: reason, Message: message, ObservedGeneration: x.Generation, LastTransitionTime: metav1.NewTime(s.Now),
+		Type:               kind,
+		Status:             is,
+		Reason:             reason,
+		Message:            message,
+		ObservedGeneration: x.Generation,
+		LastTransitionTime: metav1.NewTime(s.Now),
 	})
 }
 
@@ -214,7 +230,11 @@ func tell(x *api.RayService, s *jobs.Progress) {
 	next := cluster(x, &state.PendingServiceStatus, s)
 	active, pending := state.ActiveServiceStatus.RayClusterName != "", state.PendingServiceStatus.RayClusterName != ""
 	state.NumServeEndpoints = 0
-	if c := child(s, state.ActiveServiceStatus.RayClusterName); c != nil && (serving.served || !serving.known && state.ServiceStatus == api.ServiceRunning) {
+	if c := child(
+		s,
+		state.ActiveServiceStatus.RayClusterName,
+	); c != nil &&
+		(serving.served || !serving.known && state.ServiceStatus == api.ServiceRunning) {
 		state.NumServeEndpoints = c.Status.ReadyWorkerReplicas
 		if raycluster.HeadReady(c) && !x.Spec.ExcludeHeadPodFromServeSvc {
 			state.NumServeEndpoints++
@@ -226,14 +246,35 @@ func tell(x *api.RayService, s *jobs.Progress) {
 		set(x, s, api.ServiceReady, metav1.ConditionTrue, api.NonZeroServeEndpoints, "requests are answered")
 	case !active:
 		state.ServiceStatus = ""
-		set(x, s, api.ServiceReady, metav1.ConditionFalse, api.ServiceInitializing, orElse(next.refusal, "its cluster does not serve yet"))
+		set(
+			x,
+			s,
+			api.ServiceReady,
+			metav1.ConditionFalse,
+			api.ServiceInitializing,
+			orElse(next.refusal, "its cluster does not serve yet"),
+		)
 	default:
 		state.ServiceStatus = ""
-		set(x, s, api.ServiceReady, metav1.ConditionFalse, api.ZeroServeEndpoints, orElse(serving.refusal, "no pod answers requests"))
+		set(
+			x,
+			s,
+			api.ServiceReady,
+			metav1.ConditionFalse,
+			api.ZeroServeEndpoints,
+			orElse(serving.refusal, "no pod answers requests"),
+		)
 	}
 	switch {
 	case active && pending:
-		set(x, s, api.ServiceUpgradeInProgress, metav1.ConditionTrue, api.BothClustersExist, orElse(next.refusal, fmt.Sprintf("cluster %s is to take over", state.PendingServiceStatus.RayClusterName)))
+		set(
+			x,
+			s,
+			api.ServiceUpgradeInProgress,
+			metav1.ConditionTrue,
+			api.BothClustersExist,
+			orElse(next.refusal, fmt.Sprintf("cluster %s is to take over", state.PendingServiceStatus.RayClusterName)),
+		)
 	case active:
 		set(x, s, api.ServiceUpgradeInProgress, metav1.ConditionFalse, api.NoPendingCluster, "there is one cluster")
 	default:

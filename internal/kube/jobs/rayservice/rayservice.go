@@ -50,10 +50,12 @@ func Kind() jobs.Kind {
 				Children:  []jobs.ChildKind{raycluster.Child()},
 				Artifacts: artifacts,
 				Makes:     []schema.GroupResource{{Resource: "services"}, {Group: "ray.io", Resource: "rayclusters"}},
-				Told:      jobs.Of(func(s *api.RayService) podplan.Memory { return podplan.Memory{Started: jobs.Begun(s, nil, active(s))} }),
-				Calls:     calls,
-				Hear:      hear,
-				Project:   project,
+				Told: jobs.Of(
+					func(s *api.RayService) podplan.Memory { return podplan.Memory{Started: jobs.Begun(s, nil, active(s))} },
+				),
+				Calls:   calls,
+				Hear:    hear,
+				Project: project,
 			},
 			Injection: jobs.InTemplates(func(s *api.RayService) []jobs.Place {
 				return raycluster.Places(&s.Spec.RayClusterSpec)
@@ -105,7 +107,13 @@ func (adapter) Read(o jobs.Object) (jobs.Facts, error) {
 	if errs := validate(s); len(errs) > 0 {
 		return jobs.Facts{}, fmt.Errorf("read RayService %s/%s: %w", s.Namespace, s.Name, errs.ToAggregate())
 	}
-	f := jobs.Facts{Suspended: s.Spec.Suspend, Active: active(s), Ready: ready(s), PodSets: raycluster.PodSets(&s.Spec.RayClusterSpec), Later: raycluster.Later(&s.Spec.RayClusterSpec)}
+	f := jobs.Facts{
+		Suspended: s.Spec.Suspend,
+		Active:    active(s),
+		Ready:     ready(s),
+		PodSets:   raycluster.PodSets(&s.Spec.RayClusterSpec),
+		Later:     raycluster.Later(&s.Spec.RayClusterSpec),
+	}
 	if upgrade(s) == api.UpgradeNewCluster {
 		f.Later = nil
 		for i := range f.PodSets {
@@ -119,7 +127,8 @@ func (adapter) Read(o jobs.Object) (jobs.Facts, error) {
 // active reports whether a service may have pods that have not ended: it has a cluster from its start until
 // it is suspended.
 func active(s *api.RayService) bool {
-	return s.Status.ActiveServiceStatus.RayClusterName != "" || s.Status.PendingServiceStatus.RayClusterName != ""
+	return s.Status.ActiveServiceStatus.RayClusterName != "" ||
+		s.Status.PendingServiceStatus.RayClusterName != ""
 }
 
 func ready(s *api.RayService) bool {

@@ -56,7 +56,15 @@ type world struct {
 
 func newWorld(t testing.TB, spec string) *world {
 	t.Helper()
-	return &world{t: t, k: rayservice.Kind(), s: decode(t, spec), kids: map[string]*api.RayCluster{}, serves: map[string]string{}, answers: jobs.Answers{}, put: map[string]int{}}
+	return &world{
+		t:       t,
+		k:       rayservice.Kind(),
+		s:       decode(t, spec),
+		kids:    map[string]*api.RayCluster{},
+		serves:  map[string]string{},
+		answers: jobs.Answers{},
+		put:     map[string]int{},
+	}
 }
 
 func (w *world) standing() *jobs.Progress {
@@ -113,7 +121,11 @@ func (w *world) rest() {
 			} else {
 				list := map[string]any{}
 				for _, x := range []string{"a", "b"} {
-					list[x] = map[string]any{"status": w.serves[cluster], "message": "m", "deployments": map[string]any{"d": map[string]string{"status": "HEALTHY"}}}
+					list[x] = map[string]any{
+						"status":      w.serves[cluster],
+						"message":     "m",
+						"deployments": map[string]any{"d": map[string]string{"status": "HEALTHY"}},
+					}
 				}
 				a.Body, _ = json.Marshal(map[string]any{"applications": list}) //nolint:errchkjson // texts can be written
 			}
@@ -135,7 +147,12 @@ func (w *world) is() string {
 	if s.RetiredService != nil {
 		before = s.RetiredService.RayClusterName
 	}
-	return fmt.Sprintf("%s|%s|%s", s.ActiveServiceStatus.RayClusterName, s.PendingServiceStatus.RayClusterName, before)
+	return fmt.Sprintf(
+		"%s|%s|%s",
+		s.ActiveServiceStatus.RayClusterName,
+		s.PendingServiceStatus.RayClusterName,
+		before,
+	)
 }
 
 func (w *world) expect(why, want string) {
@@ -184,7 +201,9 @@ func TestTakesOver(t *testing.T) {
 	w.serves[first] = "RUNNING"
 	w.rest()
 	w.expect("it serves", first+"||")
-	if !w.holds(api.ServiceReady) || w.s.Status.NumServeEndpoints != 3 || w.s.Status.ServiceStatus != "Running" || w.s.Status.ActiveServiceStatus.Applications["a"].Deployments["d"].Status != "HEALTHY" {
+	if !w.holds(api.ServiceReady) || w.s.Status.NumServeEndpoints != 3 ||
+		w.s.Status.ServiceStatus != "Running" ||
+		w.s.Status.ActiveServiceStatus.Applications["a"].Deployments["d"].Status != "HEALTHY" {
 		t.Errorf("%+v", w.s.Status)
 	}
 	if got, want := w.selects(), "a-head-svc:"+first+" a-serve-svc:"+first; got != want {
@@ -193,13 +212,15 @@ func TestTakesOver(t *testing.T) {
 	second := w.upgradeImage()
 	w.rest()
 	w.expect("another is to take over", first+"|"+second+"|")
-	if !w.holds(api.ServiceReady) || !w.holds(api.ServiceUpgradeInProgress) || !strings.Contains(w.selects(), first) {
+	if !w.holds(api.ServiceReady) || !w.holds(api.ServiceUpgradeInProgress) ||
+		!strings.Contains(w.selects(), first) {
 		t.Errorf("%s, %+v", w.selects(), w.s.Status)
 	}
 	w.serves[second] = "RUNNING"
 	w.rest()
 	w.expect("it took over", second+"||"+first)
-	if got := w.selects(); !w.holds(api.ServiceReady) || w.holds(api.ServiceUpgradeInProgress) || strings.Contains(got, first) {
+	if got := w.selects(); !w.holds(api.ServiceReady) || w.holds(api.ServiceUpgradeInProgress) ||
+		strings.Contains(got, first) {
 		t.Errorf("%s, %+v", got, w.s.Status)
 	}
 	third := w.upgradeImage()
@@ -272,7 +293,8 @@ func TestHeadLost(t *testing.T) {
 	w.rest()
 	w.kids[first].Status.Conditions[0].Status, w.kids[first].Status.ReadyWorkerReplicas = metav1.ConditionFalse, 0
 	w.rest()
-	if w.holds(api.ServiceReady) || w.s.Status.NumServeEndpoints != 0 || w.s.Status.ActiveServiceStatus.RayClusterName != first {
+	if w.holds(api.ServiceReady) || w.s.Status.NumServeEndpoints != 0 ||
+		w.s.Status.ActiveServiceStatus.RayClusterName != first {
 		t.Errorf("%+v", w.s.Status)
 	}
 	w.kids[first].Status.Conditions[0].Status = metav1.ConditionTrue
@@ -337,16 +359,25 @@ func TestCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := p.Child(s, k.GVK(), podplan.Member{Role: "next"}, &podplan.Memory{}, jobs.Admitted{"small": {NodeSelector: map[string]string{"pool": "x"}}})
+	o, err := p.Child(
+		s,
+		k.GVK(),
+		podplan.Member{Role: "next"},
+		&podplan.Memory{},
+		jobs.Admitted{"small": {NodeSelector: map[string]string{"pool": "x"}}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c, _ := o.(*api.RayCluster)
 	head, small := c.Spec.HeadGroupSpec.Template, c.Spec.WorkerGroupSpecs[0].Template
-	if head.Labels[api.ServeLabel] != "false" || small.Labels[api.ServeLabel] != "true" || small.Spec.NodeSelector["pool"] != "x" || c.Labels["ray.io/originated-from-crd"] != "RayService" {
+	if head.Labels[api.ServeLabel] != "false" || small.Labels[api.ServeLabel] != "true" ||
+		small.Spec.NodeSelector["pool"] != "x" ||
+		c.Labels["ray.io/originated-from-crd"] != "RayService" {
 		t.Errorf("%+v", c)
 	}
-	if r := small.Spec.Containers[0].ReadinessProbe; r == nil || !strings.Contains(strings.Join(r.Exec.Command, " "), "8000/-/healthz") {
+	if r := small.Spec.Containers[0].ReadinessProbe; r == nil ||
+		!strings.Contains(strings.Join(r.Exec.Command, " "), "8000/-/healthz") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -382,7 +413,8 @@ func TestRefused(t *testing.T) {
 		if _, err := k.Read(s); err == nil {
 			t.Errorf("%s: it can be queued", name)
 		}
-		if len(k.Admission.ValidateChange(decode(t, some), s)) == 0 || name != "Manager" && len(k.Admission.ValidateChange(s, s)) > 0 {
+		if len(k.Admission.ValidateChange(decode(t, some), s)) == 0 ||
+			name != "Manager" && len(k.Admission.ValidateChange(s, s)) > 0 {
 			t.Errorf("%s: it may become so, or may not stay so", name)
 		}
 	}
@@ -391,7 +423,10 @@ func TestRefused(t *testing.T) {
 	if errs := k.Admission.Validate(long); len(errs) != 1 || errs[0].Field != "metadata.name" {
 		t.Errorf("%v", errs)
 	}
-	told := strings.Join(k.Admission.Warnings(decode(t, "serviceUnhealthySecondThreshold: 1, "+some), lifecycle.Policy{}), "\n")
+	told := strings.Join(
+		k.Admission.Warnings(decode(t, "serviceUnhealthySecondThreshold: 1, "+some), lifecycle.Policy{}),
+		"\n",
+	)
 	if !strings.Contains(told, "upgradeStrategy") || !strings.Contains(told, "serviceUnhealthySecondThreshold") {
 		t.Errorf("%q", told)
 	}
@@ -402,9 +437,37 @@ func TestRefused(t *testing.T) {
 func TestServices(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(what string, of ...string) string { return rapid.SampledFrom(of).Draw(t, what) }
-		spec := draw("apps", apps, apps, "serveConfigV2: x, ", "") + draw("config", config+", ", config+", ", "rayClusterConfig: {headGroupSpec: {template: {}}}, ", "") +
-			draw("upgrade", "", twofold, "upgradeStrategy: {type: None}, ", "upgradeStrategy: {type: X}, ") +
-			draw("service", "", "serveService: {spec: {type: LoadBalancer}}, ", "serveService: {spec: {type: ExternalName}}, ") + draw("further", "", "suspend: true, ", "excludeHeadPodFromServeSvc: true, ")
+		spec := draw(
+			"apps",
+			apps,
+			apps,
+			"serveConfigV2: x, ",
+			"",
+		) + draw(
+			"config",
+			config+", ",
+			config+", ",
+			"rayClusterConfig: {headGroupSpec: {template: {}}}, ",
+			"",
+		) +
+			draw(
+				"upgrade",
+				"",
+				twofold,
+				"upgradeStrategy: {type: None}, ",
+				"upgradeStrategy: {type: X}, ",
+			) +
+			draw(
+				"service",
+				"",
+				"serveService: {spec: {type: LoadBalancer}}, ",
+				"serveService: {spec: {type: ExternalName}}, ",
+			) + draw(
+			"further",
+			"",
+			"suspend: true, ",
+			"excludeHeadPodFromServeSvc: true, ",
+		)
 		judge(t, spec, draw("serves", "", "a-old"))
 	})
 }
@@ -427,7 +490,9 @@ func judge(t interface {
 	t.Helper()
 	k := rayservice.Kind()
 	s := &api.RayService{}
-	text, err := yaml.YAMLToJSON([]byte("{metadata: {name: a, namespace: b}, spec: {" + strings.ReplaceAll(spec, "POD", pod) + "}}"))
+	text, err := yaml.YAMLToJSON(
+		[]byte("{metadata: {name: a, namespace: b}, spec: {" + strings.ReplaceAll(spec, "POD", pod) + "}}"),
+	)
 	if err != nil || json.Unmarshal(text, s) != nil {
 		return
 	}

@@ -32,10 +32,22 @@ func validate(s *api.RayService) field.ErrorList {
 	at := field.NewPath("spec", "rayClusterConfig")
 	wrong := raycluster.CheckSpec(&s.Spec.RayClusterSpec, at)
 	if h := s.Spec.RayClusterSpec.HeadGroupSpec.HeadService; h != nil && h.Name != "" {
-		wrong = append(wrong, field.Forbidden(at.Child("headGroupSpec", "headService", "metadata", "name"), "a service has clusters of several names: remove it"))
+		wrong = append(
+			wrong,
+			field.Forbidden(
+				at.Child("headGroupSpec", "headService", "metadata", "name"),
+				"a service has clusters of several names: remove it",
+			),
+		)
 	}
 	if raycluster.AsksKubernetes(&s.Spec.RayClusterSpec) {
-		wrong = append(wrong, field.Forbidden(at.Child("authOptions", "enableK8sTokenAuth"), "what tells the dashboard what to serve shows it no token of a ServiceAccount: remove it, and the cluster gets a token of its own"))
+		wrong = append(
+			wrong,
+			field.Forbidden(
+				at.Child("authOptions", "enableK8sTokenAuth"),
+				"what tells the dashboard what to serve shows it no token of a ServiceAccount: remove it, and the cluster gets a token of its own",
+			),
+		)
 	}
 	return append(errs, wrong...)
 }
@@ -46,10 +58,18 @@ func checkName(s *api.RayService) field.ErrorList {
 		name, at = s.GenerateName+"xxxxx", field.NewPath("metadata", "generateName")
 	}
 	if len(name) > longestName {
-		return field.ErrorList{field.Invalid(at, name, fmt.Sprintf("its clusters and services have it in their names: use at most %d characters", longestName))}
+		return field.ErrorList{
+			field.Invalid(
+				at,
+				name,
+				fmt.Sprintf("its clusters and services have it in their names: use at most %d characters", longestName),
+			),
+		}
 	}
 	if wrong := validation.IsDNS1035Label(name); len(wrong) > 0 {
-		return field.ErrorList{field.Invalid(at, name, "its services have it in their names: "+strings.Join(wrong, ", "))}
+		return field.ErrorList{
+			field.Invalid(at, name, "its services have it in their names: "+strings.Join(wrong, ", ")),
+		}
 	}
 	return nil
 }
@@ -59,19 +79,34 @@ func checkConfig(s *api.RayService) field.ErrorList {
 	at := field.NewPath("spec", "serveConfigV2")
 	text := s.Spec.ServeConfigV2
 	if strings.TrimSpace(text) == "" {
-		return field.ErrorList{field.Required(at, "the applications that are served, as YAML: applications: [{name: ..., import_path: ...}]")}
+		return field.ErrorList{
+			field.Required(
+				at,
+				"the applications that are served, as YAML: applications: [{name: ..., import_path: ...}]",
+			),
+		}
 	}
 	var c config
 	if err := yaml.Unmarshal([]byte(text), &c); err != nil {
-		return field.ErrorList{field.Invalid(at, text, "it is no YAML object with a list of applications: "+err.Error())}
+		return field.ErrorList{
+			field.Invalid(at, text, "it is no YAML object with a list of applications: "+err.Error()),
+		}
 	}
 	if len(c.Applications) == 0 {
-		return field.ErrorList{field.Invalid(at, text, "it names no application: write applications: [{name: ..., import_path: ...}]")}
+		return field.ErrorList{
+			field.Invalid(at, text, "it names no application: write applications: [{name: ..., import_path: ...}]"),
+		}
 	}
 	names := map[string]bool{}
 	for _, name := range c.names() {
 		if names[name] {
-			return field.ErrorList{field.Invalid(at, text, fmt.Sprintf("two applications are called %q: give them names of their own", name))}
+			return field.ErrorList{
+				field.Invalid(
+					at,
+					text,
+					fmt.Sprintf("two applications are called %q: give them names of their own", name),
+				),
+			}
 		}
 		names[name] = true
 	}
@@ -86,7 +121,13 @@ func checkUpgrade(s *api.RayService) field.ErrorList {
 		errs = append(errs, field.NotSupported(at.Child("upgradeStrategy", "type"), u, types))
 	}
 	if s.Spec.UpgradeStrategy != nil && s.Spec.UpgradeStrategy.ClusterUpgradeOptions != nil {
-		errs = append(errs, field.Forbidden(at.Child("upgradeStrategy", "clusterUpgradeOptions"), "requests are not moved bit by bit here: remove it, and use type NewCluster"))
+		errs = append(
+			errs,
+			field.Forbidden(
+				at.Child("upgradeStrategy", "clusterUpgradeOptions"),
+				"requests are not moved bit by bit here: remove it, and use type NewCluster",
+			),
+		)
 	}
 	if d := ptr.Deref(s.Spec.RayClusterDeletionDelaySeconds, 0); d < 0 {
 		errs = append(errs, field.Invalid(at.Child("rayClusterDeletionDelaySeconds"), d, "use a number from 0"))
@@ -101,12 +142,19 @@ func checkService(s *corev1.Service) field.ErrorList {
 	}
 	at := field.NewPath("spec", "serveService")
 	var errs field.ErrorList
-	types := []corev1.ServiceType{corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer}
+	types := []corev1.ServiceType{
+		corev1.ServiceTypeClusterIP,
+		corev1.ServiceTypeNodePort,
+		corev1.ServiceTypeLoadBalancer,
+	}
 	if s.Spec.Type != "" && !slices.Contains(types, s.Spec.Type) {
 		errs = append(errs, field.NotSupported(at.Child("spec", "type"), s.Spec.Type, types))
 	}
 	if len(s.Spec.ExternalIPs) > 0 {
-		errs = append(errs, field.Forbidden(at.Child("spec", "externalIPs"), "they would take addresses of others: remove them"))
+		errs = append(
+			errs,
+			field.Forbidden(at.Child("spec", "externalIPs"), "they would take addresses of others: remove them"),
+		)
 	}
 	if s.Name != "" {
 		for _, wrong := range validation.IsDNS1035Label(s.Name) {
@@ -114,7 +162,10 @@ func checkService(s *corev1.Service) field.ErrorList {
 		}
 	}
 	if s.Namespace != "" {
-		errs = append(errs, field.Forbidden(at.Child("metadata", "namespace"), "it is that of the RayService: remove it"))
+		errs = append(
+			errs,
+			field.Forbidden(at.Child("metadata", "namespace"), "it is that of the RayService: remove it"),
+		)
 	}
 	return errs
 }
@@ -137,10 +188,16 @@ func warnings(o jobs.Object, _ lifecycle.Policy) []string {
 	}
 	out := raycluster.PartWarnings(&s.Spec.RayClusterSpec, configPath)
 	if upgrade(s) == "" {
-		out = append(out, "spec.upgradeStrategy: a change of rayClusterConfig replaces the cluster, and nothing is served meanwhile: with type NewCluster another one takes over, and both are counted")
+		out = append(
+			out,
+			"spec.upgradeStrategy: a change of rayClusterConfig replaces the cluster, and nothing is served meanwhile: with type NewCluster another one takes over, and both are counted",
+		)
 	}
 	if s.Spec.ServiceUnhealthySecondThreshold != nil || s.Spec.DeploymentUnhealthySecondThreshold != nil {
-		out = append(out, "spec.serviceUnhealthySecondThreshold, spec.deploymentUnhealthySecondThreshold: they have no effect any more")
+		out = append(
+			out,
+			"spec.serviceUnhealthySecondThreshold, spec.deploymentUnhealthySecondThreshold: they have no effect any more",
+		)
 	}
 	return out
 }
@@ -149,10 +206,22 @@ func warnings(o jobs.Object, _ lifecycle.Policy) []string {
 // interruption has more pods at some times than at others, which cannot be part of one.
 func wrapped() *jobs.Wrapping {
 	return &jobs.Wrapping{
-		PodSets: raycluster.WrappedPods("spec", "rayClusterConfig"), Dropped: [][]string{{"spec", "suspend"}}, Direct: true,
+		PodSets: raycluster.WrappedPods(
+			"spec",
+			"rayClusterConfig",
+		),
+		Dropped: [][]string{{"spec", "suspend"}},
+		Direct:  true,
 		Unbounded: func(t map[string]any) []jobs.Growth {
 			out := raycluster.Grows("spec", "rayClusterConfig")(t)
-			if how, _, _ := unstructured.NestedString(t, "spec", "upgradeStrategy", "type"); how != string(api.UpgradeNever) {
+			if how, _, _ := unstructured.NestedString(
+				t,
+				"spec",
+				"upgradeStrategy",
+				"type",
+			); how != string(
+				api.UpgradeNever,
+			) {
 				out = append(out, jobs.Growth{
 					Path: "template.spec.upgradeStrategy.type", Value: how,
 					Cure: "it could make a second cluster when it is changed: use " + string(api.UpgradeNever),

@@ -44,10 +44,33 @@ func All() []Kind {
 		return schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: kind}
 	}
 	return []Kind{
-		{GVK: apps("Deployment"), Resource: "deployments", Framework: "deployment", Template: []string{"spec", "template"}},
-		{GVK: apps("StatefulSet"), Resource: "statefulsets", Framework: "statefulset", Template: []string{"spec", "template"}, Group: true},
-		{GVK: apps("ReplicaSet"), Resource: "replicasets", Framework: "replicaset", Template: []string{"spec", "template"}, Stays: true},
-		{GVK: schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "CronJob"}, Resource: "cronjobs", Framework: "batch/job", Template: []string{"spec", "jobTemplate"}, Jobs: true},
+		{
+			GVK:       apps("Deployment"),
+			Resource:  "deployments",
+			Framework: "deployment",
+			Template:  []string{"spec", "template"},
+		},
+		{
+			GVK:       apps("StatefulSet"),
+			Resource:  "statefulsets",
+			Framework: "statefulset",
+			Template:  []string{"spec", "template"},
+			Group:     true,
+		},
+		{
+			GVK:       apps("ReplicaSet"),
+			Resource:  "replicasets",
+			Framework: "replicaset",
+			Template:  []string{"spec", "template"},
+			Stays:     true,
+		},
+		{
+			GVK:       schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "CronJob"},
+			Resource:  "cronjobs",
+			Framework: "batch/job",
+			Template:  []string{"spec", "jobTemplate"},
+			Jobs:      true,
+		},
 	}
 }
 
@@ -126,8 +149,12 @@ func (k *Kind) Marks(o map[string]any) []Entry {
 // joins reports whether a template says itself of which group its pods are.
 func (k *Kind) joins(o map[string]any) bool {
 	group, _, _ := unstructured.NestedString(o, k.at("metadata", "labels", kueue.PodGroupNameLabel)...)
-	size, _, _ := unstructured.NestedString(o, k.at("metadata", "annotations", kueue.PodGroupTotalCountAnnotation)...)
-	parent, _, _ := unstructured.NestedString(o, k.at("metadata", "annotations", kueue.PodSuspendingParentAnnotation)...)
+	size, _, _ := unstructured.NestedString(
+		o,
+		k.at("metadata", "annotations", kueue.PodGroupTotalCountAnnotation)...)
+	parent, _, _ := unstructured.NestedString(
+		o,
+		k.at("metadata", "annotations", kueue.PodSuspendingParentAnnotation)...)
 	return group != "" && size != "" && parent != k.Framework
 }
 
@@ -179,29 +206,52 @@ func (k *Kind) Validate(was, is map[string]any) field.ErrorList {
 			old, _, _ := unstructured.NestedString(was, k.at("metadata", part.name, key)...)
 			now, _, _ := unstructured.NestedString(is, k.at("metadata", part.name, key)...)
 			if now != old {
-				errs = append(errs, field.Forbidden(k.Path("metadata", part.name).Key(key), "the admission of a job writes it: remove it"))
+				errs = append(
+					errs,
+					field.Forbidden(k.Path("metadata", part.name).Key(key), "the admission of a job writes it: remove it"),
+				)
 			}
 		}
 	}
 	// Those of pods are judged with their template.
 	before, _, _ := unstructured.NestedSlice(was, k.at("metadata", "finalizers")...)
-	if list, _, _ := unstructured.NestedSlice(is, k.at("metadata", "finalizers")...); k.Jobs && len(list) > 0 && !reflect.DeepEqual(before, list) {
-		errs = append(errs, field.Forbidden(k.Path("metadata", "finalizers"), "they would keep Jobs that have to go: remove them"))
+	if list, _, _ := unstructured.NestedSlice(
+		is,
+		k.at("metadata", "finalizers")...); k.Jobs && len(list) > 0 &&
+		!reflect.DeepEqual(before, list) {
+		errs = append(
+			errs,
+			field.Forbidden(k.Path("metadata", "finalizers"), "they would keep Jobs that have to go: remove them"),
+		)
 	}
 	if was == nil {
 		return errs
 	}
 	if k.Part(was) && !k.SamePods(was, is) {
-		errs = append(errs, field.Forbidden(k.Path(), "the job that this is a part of was admitted with it: change the job"))
+		errs = append(
+			errs,
+			field.Forbidden(k.Path(), "the job that this is a part of was admitted with it: change the job"),
+		)
 	}
 	if k.Jobs {
 		return errs
 	}
 	from, _, _ := unstructured.NestedString(was, "metadata", "labels", kueue.QueueNameLabel)
 	to, _, _ := unstructured.NestedString(is, "metadata", "labels", kueue.QueueNameLabel)
-	if replicas, ok, _ := unstructured.NestedInt64(was, "spec", "replicas"); from != to && (k.Group || to == "") && (!ok || replicas > 0) {
+	if replicas, ok, _ := unstructured.NestedInt64(
+		was,
+		"spec",
+		"replicas",
+	); from != to && (k.Group || to == "") &&
+		(!ok || replicas > 0) {
 		does := map[bool]string{true: "removed", false: "changed"}[to == ""]
-		errs = append(errs, field.Forbidden(field.NewPath("metadata", "labels").Key(kueue.QueueNameLabel), "cannot be "+does+" while there are pods: scale to 0 first"))
+		errs = append(
+			errs,
+			field.Forbidden(
+				field.NewPath("metadata", "labels").Key(kueue.QueueNameLabel),
+				"cannot be "+does+" while there are pods: scale to 0 first",
+			),
+		)
 	}
 	return errs
 }
@@ -219,7 +269,8 @@ func (k *Kind) SamePods(was, is map[string]any) bool {
 }
 
 // Classes are the WorkloadPriorityClasses of an object's pods before and after a change, and why a
-// first one is of no use to pods that are there already; "" if it is. told is what else its author should know.
+// first one is of no use to pods that are there already; "" if it is. told is what else its author should
+// know.
 func (k *Kind) Classes(was, is map[string]any) (from, to, cure, told string) {
 	own := func(o map[string]any) string {
 		c, _, _ := unstructured.NestedString(o, "metadata", "labels", kueue.PriorityClassLabel)
@@ -256,5 +307,11 @@ func (k *Kind) Explain(namespace string) string {
 	if k.Group { // whose queue cannot change while there are pods
 		how = "scale it to 0, " + how + ", and scale it up"
 	}
-	return fmt.Sprintf("the %s of the %s are held and do not run, because it names no queue: "+how, what, k.GVK.Kind, kueue.QueueNameLabel, namespace)
+	return fmt.Sprintf(
+		"the %s of the %s are held and do not run, because it names no queue: "+how,
+		what,
+		k.GVK.Kind,
+		kueue.QueueNameLabel,
+		namespace,
+	)
 }

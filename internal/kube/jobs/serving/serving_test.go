@@ -128,7 +128,11 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%s: %s: refused at %q", name, tc.why, got)
 		}
 	}
-	finalized := map[string]any{"spec": map[string]any{"jobTemplate": map[string]any{"metadata": map[string]any{"finalizers": []any{"a.b/c"}}}}}
+	finalized := map[string]any{
+		"spec": map[string]any{
+			"jobTemplate": map[string]any{"metadata": map[string]any{"finalizers": []any{"a.b/c"}}},
+		},
+	}
 	k := kind(t, "CronJob")
 	if errs := k.Validate(nil, finalized); len(errs) != 1 {
 		t.Errorf("finalizers of Jobs: %v", errs)

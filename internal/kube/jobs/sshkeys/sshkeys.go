@@ -57,7 +57,9 @@ func Fill(random io.Reader, o jobs.Object) error {
 func line(point []byte) []byte {
 	var blob []byte
 	for _, part := range [][]byte{[]byte(algorithm), []byte(curve), point} {
-		blob = append(binary.BigEndian.AppendUint32(blob, uint32(len(part))), part...) //nolint:gosec // a key has some hundred bytes
+		blob = append(
+			binary.BigEndian.AppendUint32(blob, uint32(len(part))), //nolint:gosec // a key has some hundred bytes
+			part...)
 	}
 	return []byte(algorithm + " " + base64.StdEncoding.EncodeToString(blob) + "\n")
 }

@@ -67,15 +67,36 @@ func validate(r *kubeflow.Reading) field.ErrorList {
 	at := field.NewPath("spec", "tfReplicaSpecs")
 	var errs field.ErrorList
 	if r.Role(api.RoleChief) != nil && r.Role(api.RoleMaster) != nil {
-		errs = append(errs, field.Forbidden(at.Child(string(api.RoleMaster)), "it is an older name of Chief: keep one of them"))
+		errs = append(
+			errs,
+			field.Forbidden(at.Child(string(api.RoleMaster)), "it is an older name of Chief: keep one of them"),
+		)
 	}
 	if chief(r) == nil && r.Role(api.RoleWorker) == nil {
-		errs = append(errs, field.Required(at.Child(string(api.RoleWorker)), "a job ends with its chief or its workers: add one of them"))
+		errs = append(
+			errs,
+			field.Required(
+				at.Child(string(api.RoleWorker)),
+				"a job ends with its chief or its workers: add one of them",
+			),
+		)
 	}
-	if s := spec(r.Job).SuccessPolicy; s != nil && *s != api.SuccessPolicyDefault && *s != api.SuccessPolicyAllWorkers {
-		errs = append(errs, field.NotSupported(field.NewPath("spec", "successPolicy"), *s, []api.SuccessPolicy{api.SuccessPolicyAllWorkers}))
+	if s := spec(
+		r.Job,
+	).SuccessPolicy; s != nil && *s != api.SuccessPolicyDefault &&
+		*s != api.SuccessPolicyAllWorkers {
+		errs = append(
+			errs,
+			field.NotSupported(
+				field.NewPath("spec", "successPolicy"),
+				*s,
+				[]api.SuccessPolicy{api.SuccessPolicyAllWorkers},
+			),
+		)
 	}
-	return append(errs, kubeflow.CheckLength(r, "TF_CONFIG", len(`"..svc:65535",`)+len(r.Job.GetNamespace()), listed(r)...)...)
+	return append(
+		errs,
+		kubeflow.CheckLength(r, "TF_CONFIG", len(`"..svc:65535",`)+len(r.Job.GetNamespace()), listed(r)...)...)
 }
 
 func plan(r *kubeflow.Reading, p *jobs.Plan) {
@@ -124,7 +145,9 @@ func tell(r *kubeflow.Reading, p *jobs.Plan) {
 			begin, end = sparse(r, &r.Roles[i]), "}"
 		}
 		p.Roles[i].Container = container
-		p.Roles[i].Env = []podplan.Env{kubeflow.Var("TF_CONFIG", begin+`,"task":{"type":"`+p.Roles[i].Name+`","index":{index}}`+end)}
+		p.Roles[i].Env = []podplan.Env{
+			kubeflow.Var("TF_CONFIG", begin+`,"task":{"type":"`+p.Roles[i].Name+`","index":{index}}`+end),
+		}
 	}
 }
 

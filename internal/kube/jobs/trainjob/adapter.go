@@ -51,7 +51,14 @@ func rendered(t *api.TrainJob) (*rendering, error) {
 		return nil, fmt.Errorf("read TrainJob %s/%s: %w", t.Namespace, t.Name, errs.ToAggregate())
 	}
 	if r == nil {
-		return nil, fmt.Errorf("read TrainJob %s/%s: %s %s: %w", t.Namespace, t.Name, refKind(&t.Spec.RuntimeRef), t.Spec.RuntimeRef.Name, jobs.ErrIncomplete)
+		return nil, fmt.Errorf(
+			"read TrainJob %s/%s: %s %s: %w",
+			t.Namespace,
+			t.Name,
+			refKind(&t.Spec.RuntimeRef),
+			t.Spec.RuntimeRef.Name,
+			jobs.ErrIncomplete,
+		)
 	}
 	return r, nil
 }
@@ -76,7 +83,14 @@ func (adapter) Read(o jobs.Object) (jobs.Facts, error) {
 		return jobs.Facts{}, fmt.Errorf("read TrainJob %s/%s: %w", t.Namespace, t.Name, err)
 	}
 	facts.Rigid = true
-	facts.Suspended, facts.Active, facts.Ready, facts.Finished = suspended(t), active(t), facts.Ready && active(t), finished(t)
+	facts.Suspended, facts.Active, facts.Ready, facts.Finished = suspended(
+		t,
+	), active(
+		t,
+	), facts.Ready &&
+		active(t), finished(
+		t,
+	)
 	return facts, nil
 }
 
@@ -84,7 +98,11 @@ func suspended(t *api.TrainJob) bool { return ptr.Deref(t.Spec.Suspend, false) }
 
 func finished(t *api.TrainJob) *jobs.Outcome {
 	for _, end := range []string{api.TrainJobComplete, api.TrainJobFailed} {
-		if c := apimeta.FindStatusCondition(t.Status.Conditions, end); c != nil && c.Status == metav1.ConditionTrue {
+		if c := apimeta.FindStatusCondition(
+			t.Status.Conditions,
+			end,
+		); c != nil &&
+			c.Status == metav1.ConditionTrue {
 			return &jobs.Outcome{Success: end == api.TrainJobComplete, Message: cmp.Or(c.Message, c.Reason, end)}
 		}
 	}
@@ -121,7 +139,14 @@ func (adapter) Maker(o jobs.Object) core.MakerState {
 
 // counted is how many Jobs a role has, in the words of the JobSet.
 func counted(j api.JobStatus) jobset.ReplicatedJobStatus {
-	return jobset.ReplicatedJobStatus{Name: j.Name, Ready: j.Ready, Succeeded: j.Succeeded, Failed: j.Failed, Active: j.Active, Suspended: j.Suspended}
+	return jobset.ReplicatedJobStatus{
+		Name:      j.Name,
+		Ready:     j.Ready,
+		Succeeded: j.Succeeded,
+		Failed:    j.Failed,
+		Active:    j.Active,
+		Suspended: j.Suspended,
+	}
 }
 
 // Start returns the job allowed to run. What its admission adds goes into its JobSet when
@@ -140,11 +165,23 @@ func (adapter) Start(o jobs.Object, infos []jobs.PodSetInfo) (jobs.Object, error
 	}
 	all := r.set.Spec.ReplicatedJobs
 	if len(infos) != len(all) {
-		return nil, fmt.Errorf("start TrainJob %s/%s: its admission has %d pod sets, and it has %d", t.Namespace, t.Name, len(infos), len(all))
+		return nil, fmt.Errorf(
+			"start TrainJob %s/%s: its admission has %d pod sets, and it has %d",
+			t.Namespace,
+			t.Name,
+			len(infos),
+			len(all),
+		)
 	}
 	for i := range all {
 		if err := infos[i].Inject(&all[i].Template.Spec.Template); err != nil {
-			return nil, fmt.Errorf("start TrainJob %s/%s: replicated job %s: %w", t.Namespace, t.Name, all[i].Name, err)
+			return nil, fmt.Errorf(
+				"start TrainJob %s/%s: replicated job %s: %w",
+				t.Namespace,
+				t.Name,
+				all[i].Name,
+				err,
+			)
 		}
 	}
 	return suspend(t, false), nil

@@ -23,7 +23,11 @@ func basis() *jobs.Basis {
 			},
 		},
 		Of: jobs.Of(func(t *api.TrainJob) jobs.BasisRef {
-			return jobs.BasisRef{Kind: refKind(&t.Spec.RuntimeRef), Name: t.Spec.RuntimeRef.Name, At: runtimeRef().Child("name")}
+			return jobs.BasisRef{
+				Kind: refKind(&t.Spec.RuntimeRef),
+				Name: t.Spec.RuntimeRef.Name,
+				At:   runtimeRef().Child("name"),
+			}
 		}),
 		Missing: jobs.Of(func(t *api.TrainJob) bool { return t.Status.Runtime == nil && finished(t) == nil }),
 		With:    with,
@@ -66,7 +70,13 @@ func with(job, runtime jobs.Object, schedulers jobs.Schedulers) jobs.Object {
 	}
 	out := t.DeepCopy()
 	out.Status.Runtime = &api.ResolvedRuntime{
-		Kind: refKind(&t.Spec.RuntimeRef), Name: runtime.GetName(), UID: runtime.GetUID(), Generation: runtime.GetGeneration(), Spec: *spec.DeepCopy(),
+		Kind: refKind(
+			&t.Spec.RuntimeRef,
+		),
+		Name:       runtime.GetName(),
+		UID:        runtime.GetUID(),
+		Generation: runtime.GetGeneration(),
+		Spec:       *spec.DeepCopy(),
 	}
 	all := out.Status.Runtime.Spec.Template.Spec.ReplicatedJobs
 	for i := range all {

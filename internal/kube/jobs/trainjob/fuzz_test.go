@@ -43,19 +43,80 @@ func TestTrainJobs(t *testing.T) {
 			}
 			return rapid.SampledFrom(right).Draw(t, what)
 		}
-		runtime := part("policy", []string{"", "mlPolicy: {numNodes: 2}, ", "mlPolicy: {numNodes: 3, torch: {}}, ", "mlPolicy: {torch: {elasticPolicy: {minNodes: 1, maxNodes: 4, maxRestarts: 2}}}, ", "mlPolicy: {jax: {}}, ", "mlPolicy: {xgboost: {}}, "},
-			"mlPolicy: {flux: {}}, ", "mlPolicy: {numNodes: -1}, ", "mlPolicy: {torch: {elasticPolicy: {minNodes: 9, maxNodes: 2}}}, ", "mlPolicy: {mpi: {runLauncherAsNode: true}}, ") +
-			"template: {spec: {" + part("further", []string{"", "failurePolicy: {maxRestarts: 2}, ", "network: {subdomain: net}, "}, "coordinator: {replicatedJob: other}, ", "startupPolicy: {startupPolicyOrder: InOrder}, ") +
-			"replicatedJobs: [" + part("jobs", []string{"NODE", "INITIALIZERS, NODE"}, "MPIJOBS", "{name: node}", "NODE, NODE", "", "{name: node, replicas: -3, template: {spec: {parallelism: -1, template: {spec: {nodeName: n, containers: [{name: a}, {name: b}]}}}}}") + "]}}"
+		runtime := part(
+			"policy",
+			[]string{
+				"",
+				"mlPolicy: {numNodes: 2}, ",
+				"mlPolicy: {numNodes: 3, torch: {}}, ",
+				"mlPolicy: {torch: {elasticPolicy: {minNodes: 1, maxNodes: 4, maxRestarts: 2}}}, ",
+				"mlPolicy: {jax: {}}, ",
+				"mlPolicy: {xgboost: {}}, ",
+			},
+			"mlPolicy: {flux: {}}, ",
+			"mlPolicy: {numNodes: -1}, ",
+			"mlPolicy: {torch: {elasticPolicy: {minNodes: 9, maxNodes: 2}}}, ",
+			"mlPolicy: {mpi: {runLauncherAsNode: true}}, ",
+		) +
+			"template: {spec: {" + part(
+			"further",
+			[]string{"", "failurePolicy: {maxRestarts: 2}, ", "network: {subdomain: net}, "},
+			"coordinator: {replicatedJob: other}, ",
+			"startupPolicy: {startupPolicyOrder: InOrder}, ",
+		) +
+			"replicatedJobs: [" + part(
+			"jobs",
+			[]string{"NODE", "INITIALIZERS, NODE"},
+			"MPIJOBS",
+			"{name: node}",
+			"NODE, NODE",
+			"",
+			"{name: node, replicas: -3, template: {spec: {parallelism: -1, template: {spec: {nodeName: n, containers: [{name: a}, {name: b}]}}}}}",
+		) + "]}}"
 		if rapid.Bool().Draw(t, "mpi") {
-			runtime = "mlPolicy: {mpi: {" + part("mpi policy", []string{"", "runLauncherAsNode: true", "mpiImplementation: Intel, numProcPerNode: 4"}, "numProcPerNode: -1", "mpiImplementation: Other") + "}}, template: {spec: {replicatedJobs: [MPIJOBS]}}"
+			runtime = "mlPolicy: {mpi: {" + part(
+				"mpi policy",
+				[]string{"", "runLauncherAsNode: true", "mpiImplementation: Intel, numProcPerNode: 4"},
+				"numProcPerNode: -1",
+				"mpiImplementation: Other",
+			) + "}}, template: {spec: {replicatedJobs: [MPIJOBS]}}"
 		}
-		spec := part("trainer", []string{"", "trainer: {}, ", "trainer: {numNodes: 2, image: i, command: [a], env: [{name: A, value: b}]}, ", "trainer: {numProcPerNode: 4, resourcesPerNode: {limits: {cpu: 4, nvidia.com/gpu: 2}}}, "},
-			"trainer: {numNodes: -2}, ", "trainer: {numProcPerNode: auto}, ", "trainer: {numProcPerNode: x}, ", "trainer: {env: [{name: PET_NNODES}, {name: JAX_PROCESS_ID}]}, ") +
-			part("initializer", []string{"", "initializer: {}, "}, "initializer: {dataset: {storageUri: x, secretRef: {name: s}}, model: {}}, ") +
-			part("overrides", []string{"", "podSpecOverrides: [{targetJobs: [{name: node}], serviceAccountName: a}], ", "podTemplateOverrides: [{metadata: {labels: {a: b}}, spec: {nodeSelector: {c: d}}}], ", "runtimePatches: [{manager: m}], "},
-				"podSpecOverrides: [{targetJobs: [{name: other}]}], ", "podTemplateOverrides: [{spec: {containers: [{name: node, env: [{name: A}]}, {name: x}]}}], ", "runtimePatches: [{}, {}], ") +
-			part("rest", []string{"suspend: true", "suspend: false", "activeDeadlineSeconds: 5", "labels: {a: b}"}, "activeDeadlineSeconds: -5", "managedBy: me")
+		spec := part(
+			"trainer",
+			[]string{
+				"",
+				"trainer: {}, ",
+				"trainer: {numNodes: 2, image: i, command: [a], env: [{name: A, value: b}]}, ",
+				"trainer: {numProcPerNode: 4, resourcesPerNode: {limits: {cpu: 4, nvidia.com/gpu: 2}}}, ",
+			},
+			"trainer: {numNodes: -2}, ",
+			"trainer: {numProcPerNode: auto}, ",
+			"trainer: {numProcPerNode: x}, ",
+			"trainer: {env: [{name: PET_NNODES}, {name: JAX_PROCESS_ID}]}, ",
+		) +
+			part(
+				"initializer",
+				[]string{"", "initializer: {}, "},
+				"initializer: {dataset: {storageUri: x, secretRef: {name: s}}, model: {}}, ",
+			) +
+			part(
+				"overrides",
+				[]string{
+					"",
+					"podSpecOverrides: [{targetJobs: [{name: node}], serviceAccountName: a}], ",
+					"podTemplateOverrides: [{metadata: {labels: {a: b}}, spec: {nodeSelector: {c: d}}}], ",
+					"runtimePatches: [{manager: m}], ",
+				},
+				"podSpecOverrides: [{targetJobs: [{name: other}]}], ",
+				"podTemplateOverrides: [{spec: {containers: [{name: node, env: [{name: A}]}, {name: x}]}}], ",
+				"runtimePatches: [{}, {}], ",
+			) +
+			part(
+				"rest",
+				[]string{"suspend: true", "suspend: false", "activeDeadlineSeconds: 5", "labels: {a: b}"},
+				"activeDeadlineSeconds: -5",
+				"managedBy: me",
+			)
 		judge(t, spec, words.Replace(runtime))
 	})
 }
@@ -71,18 +132,26 @@ func judge(t judged, spec, runtime string) {
 	t.Helper()
 	k := trainjob.Kind()
 	o, r := &api.TrainJob{}, &api.TrainingRuntime{}
-	if !decode("{metadata: {name: a, namespace: b}, spec: {runtimeRef: {name: r, kind: TrainingRuntime}, "+spec+"}}", o) ||
+	if !decode(
+		"{metadata: {name: a, namespace: b}, spec: {runtimeRef: {name: r, kind: TrainingRuntime}, "+spec+"}}",
+		o,
+	) ||
 		!decode("{metadata: {name: r, namespace: b}, spec: {"+runtime+"}}", r) {
 		return
 	}
 	based, _ := k.Queueing.Basis.With(o, r, jobs.Schedulers{Given: "ours"}).(*api.TrainJob)
 	before := based.DeepCopy()
-	errs := slices.DeleteFunc(slices.Clone(k.Admission.Validate(based)), func(e *field.Error) bool { // these are refused when they are written alone
-		return strings.HasSuffix(e.Field, ".storageUri") || strings.HasSuffix(e.Field, ".manager") && strings.Contains(e.Detail, "DOMAIN")
-	})
+	errs := slices.DeleteFunc(
+		slices.Clone(k.Admission.Validate(based)),
+		func(e *field.Error) bool { // these are refused when they are written alone
+			return strings.HasSuffix(e.Field, ".storageUri") ||
+				strings.HasSuffix(e.Field, ".manager") && strings.Contains(e.Detail, "DOMAIN")
+		},
+	)
 	plan, err := k.Running.Operated.Compile(based)
 	facts, readErr := k.Read(based)
-	if (len(errs) == 0) != (readErr == nil) || (readErr == nil) != (err == nil) || errors.Is(err, jobs.ErrIncomplete) {
+	if (len(errs) == 0) != (readErr == nil) || (readErr == nil) != (err == nil) ||
+		errors.Is(err, jobs.ErrIncomplete) {
 		t.Fatalf("the webhook says %v, the plan %v, the queue %v", errs, err, readErr)
 	}
 	k.Queueing.Templates(based)
@@ -135,7 +204,11 @@ func agree(t judged, p *jobs.Plan, f *jobs.Facts) {
 
 // Compile and Project of a job with 1,000 pods.
 func BenchmarkCompile(b *testing.B) {
-	o := job(b, "trainer: {numNodes: 1000, image: i, command: [torchrun, train.py], resourcesPerNode: {limits: {nvidia.com/gpu: 8}}}", "torch-distributed")
+	o := job(
+		b,
+		"trainer: {numNodes: 1000, image: i, command: [torchrun, train.py], resourcesPerNode: {limits: {nvidia.com/gpu: 8}}}",
+		"torch-distributed",
+	)
 	for b.Loop() {
 		if _, err := trainjob.Kind().Running.Operated.Compile(o); err != nil {
 			b.Fatal(err)
@@ -149,7 +222,16 @@ func BenchmarkProject(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s := &jobs.Progress{Ready: true, Children: []jobs.Object{&jobset.JobSet{Status: jobset.JobSetStatus{ReplicatedJobsStatus: []jobset.ReplicatedJobStatus{{Name: "node", Ready: 1, Active: 1}}}}}}
+	s := &jobs.Progress{
+		Ready: true,
+		Children: []jobs.Object{
+			&jobset.JobSet{
+				Status: jobset.JobSetStatus{
+					ReplicatedJobsStatus: []jobset.ReplicatedJobStatus{{Name: "node", Ready: 1, Active: 1}},
+				},
+			},
+		},
+	}
 	for b.Loop() {
 		trainjob.Kind().Running.Operated.Project(o, plan, s)
 	}

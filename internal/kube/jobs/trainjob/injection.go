@@ -74,7 +74,8 @@ func changePods(out *api.TrainJob, manager string, all []podChange) {
 		})
 	}
 	out.Spec.RuntimePatches = append(out.Spec.RuntimePatches, api.RuntimePatch{
-		Manager: manager, TrainingRuntimeSpec: &api.TrainingRuntimeSpecPatch{Template: &api.JobSetTemplatePatch{Spec: &patch}},
+		Manager:             manager,
+		TrainingRuntimeSpec: &api.TrainingRuntimeSpecPatch{Template: &api.JobSetTemplatePatch{Spec: &patch}},
 	})
 }
 
@@ -87,7 +88,9 @@ func patchOfAdmission(p api.RuntimePatch) bool { return p.Manager == admission }
 // withdraw takes out what an admission wrote.
 func withdraw(o jobs.Object, _ []kueue.PodSet) jobs.Object {
 	t, err := cast(o)
-	if err != nil || !slices.ContainsFunc(t.Spec.PodTemplateOverrides, overrideOfAdmission) && !slices.ContainsFunc(t.Spec.RuntimePatches, patchOfAdmission) {
+	if err != nil ||
+		!slices.ContainsFunc(t.Spec.PodTemplateOverrides, overrideOfAdmission) &&
+			!slices.ContainsFunc(t.Spec.RuntimePatches, patchOfAdmission) {
 		return o
 	}
 	out := t.DeepCopy()

@@ -83,9 +83,13 @@ func compile(t *api.TrainJob) (*jobs.Plan, error) {
 	}
 	p := &jobs.Plan{
 		Plan: podplan.Plan{
-			Suspended: suspended(t), Success: podplan.Success{{Roles: []string{role}}}, CleanUp: podplan.RemoveRunning,
-			Deadline: seconds(ptr.Deref(t.Spec.ActiveDeadlineSeconds, 0)),
-			Roles:    []podplan.Role{{Name: role, Count: 1, Member: t.Name, Holds: true, Version: jobs.Sum(lasting(r.set))}},
+			Suspended: suspended(t),
+			Success:   podplan.Success{{Roles: []string{role}}},
+			CleanUp:   podplan.RemoveRunning,
+			Deadline:  seconds(ptr.Deref(t.Spec.ActiveDeadlineSeconds, 0)),
+			Roles: []podplan.Role{
+				{Name: role, Count: 1, Member: t.Name, Holds: true, Version: jobs.Sum(lasting(r.set))},
+			},
 		},
 		Templates: make([]*corev1.PodTemplateSpec, 1),
 	}
@@ -138,7 +142,13 @@ func templates(t *api.TrainJob) []jobs.PodTemplate {
 	var out []jobs.PodTemplate
 	for i := range r.set.Spec.ReplicatedJobs {
 		j := &r.set.Spec.ReplicatedJobs[i]
-		out = append(out, jobs.PodTemplate{Path: fmt.Sprintf("spec.runtimeRef(%s).%s", t.Spec.RuntimeRef.Name, j.Name), Template: &j.Template.Spec.Template})
+		out = append(
+			out,
+			jobs.PodTemplate{
+				Path:     fmt.Sprintf("spec.runtimeRef(%s).%s", t.Spec.RuntimeRef.Name, j.Name),
+				Template: &j.Template.Spec.Template,
+			},
+		)
 	}
 	return out
 }

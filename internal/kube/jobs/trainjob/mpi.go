@@ -90,8 +90,13 @@ func (r *rendering) mpi() {
 			continue
 		}
 		add(j, keysVolume, path, corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
-			SecretName: r.set.Name + keysSuffix, DefaultMode: &mode,
-			Items: []corev1.KeyToPath{{Key: corev1.SSHAuthPrivateKey, Path: "id_rsa"}, {Key: sshkeys.Public, Path: "id_rsa.pub"}, {Key: sshkeys.Public, Path: "authorized_keys"}},
+			SecretName:  r.set.Name + keysSuffix,
+			DefaultMode: &mode,
+			Items: []corev1.KeyToPath{
+				{Key: corev1.SSHAuthPrivateKey, Path: "id_rsa"},
+				{Key: sshkeys.Public, Path: "id_rsa.pub"},
+				{Key: sshkeys.Public, Path: "authorized_keys"},
+			},
 		}})
 	}
 	if launcher == nil {
@@ -111,7 +116,11 @@ func (r *rendering) mpiEnv() []corev1.EnvVar {
 	file, n := hostfileDir+"/"+hostfileName, r.slots()
 	switch ptr.Deref(r.policy.MPI.MPIImplementation, api.OpenMPI) {
 	case api.IntelMPI:
-		return []corev1.EnvVar{text("I_MPI_HYDRA_HOST_FILE", file), text("I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", rshArgs), number("I_MPI_PERHOST", n)}
+		return []corev1.EnvVar{
+			text("I_MPI_HYDRA_HOST_FILE", file),
+			text("I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", rshArgs),
+			number("I_MPI_PERHOST", n),
+		}
 	case api.MPICH:
 		return []corev1.EnvVar{text("HYDRA_HOST_FILE", file), text("HYDRA_LAUNCH_EXTRA_ARGS", rshArgs)}
 	case api.OpenMPI:
@@ -125,9 +134,16 @@ func (r *rendering) mpiEnv() []corev1.EnvVar {
 // add mounts a volume in the container that works; one of the same name is replaced.
 func add(j *jobset.ReplicatedJob, name, path string, source corev1.VolumeSource) {
 	s := pods(j)
-	s.Volumes = joined(s.Volumes, []corev1.Volume{{Name: name, VolumeSource: source}}, func(v *corev1.Volume) string { return v.Name })
+	s.Volumes = joined(
+		s.Volumes,
+		[]corev1.Volume{{Name: name, VolumeSource: source}},
+		func(v *corev1.Volume) string { return v.Name },
+	)
 	if c := container(j, api.Node); c != nil {
-		c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == path })
+		c.VolumeMounts = slices.DeleteFunc(
+			c.VolumeMounts,
+			func(m corev1.VolumeMount) bool { return m.MountPath == path },
+		)
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: path})
 	}
 }
@@ -163,12 +179,20 @@ func artifacts(t *api.TrainJob) ([]jobs.Artifact, error) {
 	}
 	return []jobs.Artifact{
 		{
-			Stays: true, Fill: sshkeys.Fill,
-			Object: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: t.Name + keysSuffix}, Type: corev1.SecretTypeSSHAuth, Immutable: new(true)},
+			Stays: true,
+			Fill:  sshkeys.Fill,
+			Object: &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Name: t.Name + keysSuffix},
+				Type:       corev1.SecretTypeSSHAuth,
+				Immutable:  new(true),
+			},
 		},
 		{
-			Stays:  true,
-			Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: t.Name + hostfileSuffix}, Data: map[string]string{hostfileName: r.hostfile()}},
+			Stays: true,
+			Object: &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Name: t.Name + hostfileSuffix},
+				Data:       map[string]string{hostfileName: r.hostfile()},
+			},
 		},
 	}, nil
 }

@@ -37,17 +37,41 @@ func changes(t *api.TrainJob) []change {
 	}
 	for i := range t.Spec.PodTemplateOverrides {
 		o, at := &t.Spec.PodTemplateOverrides[i], field.NewPath("spec", "podTemplateOverrides").Index(i)
-		out = append(out, change{at: at, targets: targets(o.TargetJobs, at), pod: o.Metadata, spec: o.Spec, specAt: at.Child("spec")})
+		out = append(
+			out,
+			change{
+				at:      at,
+				targets: targets(o.TargetJobs, at),
+				pod:     o.Metadata,
+				spec:    o.Spec,
+				specAt:  at.Child("spec"),
+			},
+		)
 	}
 	for i := range t.Spec.RuntimePatches {
 		p := &t.Spec.RuntimePatches[i]
-		if p.TrainingRuntimeSpec == nil || p.TrainingRuntimeSpec.Template == nil || p.TrainingRuntimeSpec.Template.Spec == nil {
+		if p.TrainingRuntimeSpec == nil || p.TrainingRuntimeSpec.Template == nil ||
+			p.TrainingRuntimeSpec.Template.Spec == nil {
 			continue
 		}
-		in := field.NewPath("spec", "runtimePatches").Index(i).Child("trainingRuntimeSpec", "template", "spec", "replicatedJobs")
+		in := field.NewPath(
+			"spec",
+			"runtimePatches",
+		).Index(
+			i,
+		).Child(
+			"trainingRuntimeSpec",
+			"template",
+			"spec",
+			"replicatedJobs",
+		)
 		for k := range p.TrainingRuntimeSpec.Template.Spec.ReplicatedJobs {
 			j, at := &p.TrainingRuntimeSpec.Template.Spec.ReplicatedJobs[k], in.Index(k)
-			c := change{at: at, targets: []target{{j.Name, at.Child("name")}}, specAt: at.Child("template", "spec", "template", "spec")}
+			c := change{
+				at:      at,
+				targets: []target{{j.Name, at.Child("name")}},
+				specAt:  at.Child("template", "spec", "template", "spec"),
+			}
 			if j.Template != nil {
 				c.job = j.Template.Metadata
 				if j.Template.Spec != nil && j.Template.Spec.Template != nil {
@@ -76,7 +100,8 @@ func (c *change) about(name string) bool {
 // patch changes the runtime as the TrainJob says.
 func (r *rendering) patch() {
 	for i := range r.job.Spec.RuntimePatches {
-		if p := r.job.Spec.RuntimePatches[i].TrainingRuntimeSpec; p != nil && p.Template != nil && p.Template.Metadata != nil {
+		if p := r.job.Spec.RuntimePatches[i].TrainingRuntimeSpec; p != nil && p.Template != nil &&
+			p.Template.Metadata != nil {
 			r.set.Labels = merged(r.set.Labels, p.Template.Metadata.Labels)
 			r.set.Annotations = merged(r.set.Annotations, p.Template.Metadata.Annotations)
 		}
@@ -115,8 +140,16 @@ func applySpec(p *api.PodSpecPatch, s *corev1.PodSpec) {
 		s.TerminationGracePeriodSeconds = p.TerminationGracePeriodSeconds
 	}
 	s.Volumes = joined(s.Volumes, p.Volumes, func(v *corev1.Volume) string { return v.Name })
-	s.ImagePullSecrets = joined(s.ImagePullSecrets, p.ImagePullSecrets, func(v *corev1.LocalObjectReference) string { return v.Name })
-	s.SchedulingGates = joined(s.SchedulingGates, p.SchedulingGates, func(g *corev1.PodSchedulingGate) string { return g.Name })
+	s.ImagePullSecrets = joined(
+		s.ImagePullSecrets,
+		p.ImagePullSecrets,
+		func(v *corev1.LocalObjectReference) string { return v.Name },
+	)
+	s.SchedulingGates = joined(
+		s.SchedulingGates,
+		p.SchedulingGates,
+		func(g *corev1.PodSchedulingGate) string { return g.Name },
+	)
 	s.NodeSelector = merged(s.NodeSelector, p.NodeSelector)
 	if p.Tolerations != nil {
 		s.Tolerations = p.Tolerations
@@ -140,7 +173,11 @@ func applyContainers(patches []api.ContainerPatch, all []corev1.Container) {
 				continue
 			}
 			setEnv(c, p.Env...)
-			c.VolumeMounts = joined(c.VolumeMounts, p.VolumeMounts, func(m *corev1.VolumeMount) string { return m.MountPath })
+			c.VolumeMounts = joined(
+				c.VolumeMounts,
+				p.VolumeMounts,
+				func(m *corev1.VolumeMount) string { return m.MountPath },
+			)
 			if p.SecurityContext != nil {
 				c.SecurityContext = security(c.SecurityContext, p.SecurityContext)
 			}

@@ -70,10 +70,21 @@ func (r *rendering) enforce() {
 			r.torchtune(c)
 			r.torch(j, c)
 		case r.policy.JAX != nil:
-			setEnv(c, number(jaxProcesses, size(j)), index(jaxIndex), text(jaxAddress, fmt.Sprintf("%s:%d", r.host(j, 0), port)))
+			setEnv(
+				c,
+				number(jaxProcesses, size(j)),
+				index(jaxIndex),
+				text(jaxAddress, fmt.Sprintf("%s:%d", r.host(j, 0), port)),
+			)
 		case r.policy.XGBoost != nil:
 			each := max(accelerators(c), 1) // a worker for each, or one that uses all processors
-			setEnv(c, text(trackerURI, r.host(j, 0)), number(trackerPort, port), index(trackerTask), number(trackerWorkers, int64(size(j))*each))
+			setEnv(
+				c,
+				text(trackerURI, r.host(j, 0)),
+				number(trackerPort, port),
+				index(trackerTask),
+				number(trackerWorkers, int64(size(j))*each),
+			)
 		default:
 			continue
 		}
@@ -94,7 +105,12 @@ func (r *rendering) torch(j *jobset.ReplicatedJob, c *corev1.Container) {
 			least = min(*e.MinNodes, most)
 		}
 		env[0] = text(torchNodes, fmt.Sprintf("%d:%d", least, most))
-		env = append(env, text(torchBackend, "c10d"), text(torchEndpoint, fmt.Sprintf("%s:%d", r.host(j, 0), port)), text(torchID, r.set.Name))
+		env = append(
+			env,
+			text(torchBackend, "c10d"),
+			text(torchEndpoint, fmt.Sprintf("%s:%d", r.host(j, 0), port)),
+			text(torchID, r.set.Name),
+		)
 		if e.MaxRestarts != nil {
 			env = append(env, number(torchRestarts, *e.MaxRestarts))
 			if r.set.Spec.FailurePolicy == nil {
@@ -118,7 +134,10 @@ func (r *rendering) torch(j *jobset.ReplicatedJob, c *corev1.Container) {
 // Kubeflow chooses these by the name of the runtime; here they are the author's to say.
 func (r *rendering) torchtune(c *corev1.Container) {
 	words := slices.Concat(c.Command, c.Args)
-	configured := slices.ContainsFunc(words, func(w string) bool { return w == "--config" || strings.HasPrefix(w, "--config=") })
+	configured := slices.ContainsFunc(
+		words,
+		func(w string) bool { return w == "--config" || strings.HasPrefix(w, "--config=") },
+	)
 	if len(words) < 2 || words[0] != "tune" || words[1] != "run" || configured {
 		return
 	}
@@ -141,7 +160,10 @@ func (r *rendering) processes(c *corev1.Container) string {
 		n = *t.NumProcPerNode
 	}
 	if n.String() == "cpu" || n.String() == "auto" && accelerators(c) == 0 {
-		return strconv.FormatInt(max(1, amount(c, func(name string) bool { return name == string(corev1.ResourceCPU) })), 10)
+		return strconv.FormatInt(
+			max(1, amount(c, func(name string) bool { return name == string(corev1.ResourceCPU) })),
+			10,
+		)
 	}
 	return n.String()
 }
@@ -189,5 +211,10 @@ func number[N int | int32 | int64](name string, n N) corev1.EnvVar {
 
 // index is a variable with a pod's index.
 func index(name string) corev1.EnvVar {
-	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: indexField}}}
+	return corev1.EnvVar{
+		Name: name,
+		ValueFrom: &corev1.EnvVarSource{
+			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: indexField},
+		},
+	}
 }

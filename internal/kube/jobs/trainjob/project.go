@@ -30,7 +30,12 @@ func project(o jobs.Object, _ *jobs.Plan, s *jobs.Progress) jobs.Object {
 		out.Status.JobsStatus = nil
 		for _, j := range set.Status.ReplicatedJobsStatus {
 			out.Status.JobsStatus = append(out.Status.JobsStatus, api.JobStatus{
-				Name: j.Name, Ready: j.Ready, Succeeded: j.Succeeded, Failed: j.Failed, Active: j.Active, Suspended: j.Suspended,
+				Name:      j.Name,
+				Ready:     j.Ready,
+				Succeeded: j.Succeeded,
+				Failed:    j.Failed,
+				Active:    j.Active,
+				Suspended: j.Suspended,
 			})
 		}
 	case s.Outcome == podplan.Open:
@@ -43,8 +48,8 @@ func project(o jobs.Object, _ *jobs.Plan, s *jobs.Progress) jobs.Object {
 	return out
 }
 
-// awaited are the Jobs of a TrainJob whose JobSet does not tell of them yet: from when it may be there the status says
-// that there may be pods, see active.
+// awaited are the Jobs of a TrainJob whose JobSet does not tell of them yet: from when it may be there the
+// status says that there may be pods, see active.
 func awaited(t *api.TrainJob, s *jobs.Progress) []api.JobStatus {
 	if s.Started.IsZero() {
 		return nil
@@ -63,7 +68,11 @@ func awaited(t *api.TrainJob, s *jobs.Progress) []api.JobStatus {
 // told is what a status says of what is remembered.
 func told(t *api.TrainJob) podplan.Memory {
 	for _, end := range []string{api.TrainJobComplete, api.TrainJobFailed} {
-		if c := apimeta.FindStatusCondition(t.Status.Conditions, end); c != nil && c.Status == metav1.ConditionTrue {
+		if c := apimeta.FindStatusCondition(
+			t.Status.Conditions,
+			end,
+		); c != nil &&
+			c.Status == metav1.ConditionTrue {
 			return jobs.EndedAs(&jobs.Outcome{Success: end == api.TrainJobComplete}, &c.LastTransitionTime)
 		}
 	}
@@ -76,23 +85,46 @@ func tell(t *api.TrainJob, s *jobs.Progress, set *jobset.JobSet) {
 	switch {
 	case finished(t) != nil:
 	case s.Outcome == podplan.JobSucceeded:
-		say(t, s, api.TrainJobComplete, ended(set, jobset.JobSetCompleted, jobset.AllJobsCompletedReason, "the training is complete"))
+		say(
+			t,
+			s,
+			api.TrainJobComplete,
+			ended(set, jobset.JobSetCompleted, jobset.AllJobsCompletedReason, "the training is complete"),
+		)
 	case s.Outcome == podplan.JobFailed && s.Reason == podplan.DeadlineExceeded:
 		say(t, s, api.TrainJobFailed, metav1.Condition{Reason: api.DeadlineExceededReason, Message: s.Message})
 	case s.Outcome == podplan.JobFailed:
 		say(t, s, api.TrainJobFailed, ended(set, jobset.JobSetFailed, jobset.FailedJobsReason, s.Message))
 	case held && s.Suspended:
-		say(t, s, api.TrainJobSuspended, metav1.Condition{Reason: api.SuspendedReason, Message: "the TrainJob is suspended"})
+		say(
+			t,
+			s,
+			api.TrainJobSuspended,
+			metav1.Condition{Reason: api.SuspendedReason, Message: "the TrainJob is suspended"},
+		)
 	case held: // its pods are about to go
 	case apimeta.IsStatusConditionTrue(t.Status.Conditions, api.TrainJobSuspended):
-		say(t, s, api.TrainJobSuspended, metav1.Condition{Status: metav1.ConditionFalse, Reason: api.ResumedReason, Message: "the TrainJob was resumed"})
+		say(
+			t,
+			s,
+			api.TrainJobSuspended,
+			metav1.Condition{
+				Status:  metav1.ConditionFalse,
+				Reason:  api.ResumedReason,
+				Message: "the TrainJob was resumed",
+			},
+		)
 	}
 }
 
 // ended is how the JobSet ended, in its words, or in ours if it is gone.
 func ended(set *jobset.JobSet, how, reason, message string) metav1.Condition {
 	if set != nil {
-		if c := apimeta.FindStatusCondition(set.Status.Conditions, how); c != nil && c.Status == metav1.ConditionTrue {
+		if c := apimeta.FindStatusCondition(
+			set.Status.Conditions,
+			how,
+		); c != nil &&
+			c.Status == metav1.ConditionTrue {
 			return metav1.Condition{Reason: c.Reason, Message: c.Message}
 		}
 	}
@@ -112,5 +144,8 @@ func say(t *api.TrainJob, s *jobs.Progress, kind string, c metav1.Condition) {
 			c.LastTransitionTime = was.LastTransitionTime
 		}
 	}
-	t.Status.Conditions = append(slices.DeleteFunc(t.Status.Conditions, func(x metav1.Condition) bool { return x.Type == kind }), c)
+	t.Status.Conditions = append(
+		slices.DeleteFunc(t.Status.Conditions, func(x metav1.Condition) bool { return x.Type == kind }),
+		c,
+	)
 }

@@ -39,8 +39,13 @@ func render(t *api.TrainJob) (*rendering, field.ErrorList) {
 	}
 	spec := t.Status.Runtime.Spec.DeepCopy()
 	r := &rendering{job: t, policy: ptr.Deref(spec.MLPolicy, api.MLPolicy{}), set: &jobset.JobSet{
-		ObjectMeta: metav1.ObjectMeta{Name: cmp.Or(t.Name, t.GenerateName+"xxxxx"), Namespace: t.Namespace, Labels: spec.Template.Metadata.Labels, Annotations: spec.Template.Metadata.Annotations},
-		Spec:       spec.Template.Spec,
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        cmp.Or(t.Name, t.GenerateName+"xxxxx"),
+			Namespace:   t.Namespace,
+			Labels:      spec.Template.Metadata.Labels,
+			Annotations: spec.Template.Metadata.Annotations,
+		},
+		Spec: spec.Template.Spec,
 	}}
 	r.set.Labels = merged(r.set.Labels, t.Spec.Labels)
 	r.set.Annotations = merged(r.set.Annotations, t.Spec.Annotations)
@@ -170,7 +175,12 @@ func (r *rendering) initialize() {
 			}
 			setEnv(c, one.source.Env...)
 			if ref := one.source.SecretRef; ref != nil {
-				c.EnvFrom = append(c.EnvFrom, corev1.EnvFromSource{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: ref.Name}}})
+				c.EnvFrom = append(
+					c.EnvFrom,
+					corev1.EnvFromSource{
+						SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: ref.Name}},
+					},
+				)
 			}
 		}
 	}
@@ -304,7 +314,13 @@ func (r *rendering) checkSet() {
 			r.errs = append(r.errs, e)
 			continue
 		}
-		r.invalid(runtimeRef(), r.job.Spec.RuntimeRef.Name, "of the %s no JobSet can be made: %s", r.runtime(), e.Error())
+		r.invalid(
+			runtimeRef(),
+			r.job.Spec.RuntimeRef.Name,
+			"of the %s no JobSet can be made: %s",
+			r.runtime(),
+			e.Error(),
+		)
 	}
 	for i := range r.set.Spec.ReplicatedJobs {
 		r.checkTemplate(&r.set.Spec.ReplicatedJobs[i])
@@ -316,13 +332,34 @@ func (r *rendering) checkSet() {
 func (r *rendering) checkTemplate(j *jobset.ReplicatedJob) {
 	name, t := r.job.Spec.RuntimeRef.Name, &j.Template.Spec.Template
 	if t.Spec.NodeName != "" {
-		r.invalid(runtimeRef(), name, "the %s puts the pods of %s on node %s, around the scheduler: have it use a nodeSelector", r.runtime(), j.Name, t.Spec.NodeName)
+		r.invalid(
+			runtimeRef(),
+			name,
+			"the %s puts the pods of %s on node %s, around the scheduler: have it use a nodeSelector",
+			r.runtime(),
+			j.Name,
+			t.Spec.NodeName,
+		)
 	}
 	if len(t.Finalizers) > 0 {
-		r.invalid(runtimeRef(), name, "the %s gives the pods of %s finalizers, which would keep pods that have to go: have them removed", r.runtime(), j.Name)
+		r.invalid(
+			runtimeRef(),
+			name,
+			"the %s gives the pods of %s finalizers, which would keep pods that have to go: have them removed",
+			r.runtime(),
+			j.Name,
+		)
 	}
-	if ptr.Deref(j.Template.Spec.CompletionMode, batchv1.IndexedCompletion) != batchv1.IndexedCompletion && slices.Contains(r.of(api.AncestorTrainer), j) && r.needsIndexes() {
-		r.invalid(runtimeRef(), name, "the %s has pods of %s without indexes, by which they would find each other: have its completionMode be Indexed", r.runtime(), j.Name)
+	if ptr.Deref(j.Template.Spec.CompletionMode, batchv1.IndexedCompletion) != batchv1.IndexedCompletion &&
+		slices.Contains(r.of(api.AncestorTrainer), j) &&
+		r.needsIndexes() {
+		r.invalid(
+			runtimeRef(),
+			name,
+			"the %s has pods of %s without indexes, by which they would find each other: have its completionMode be Indexed",
+			r.runtime(),
+			j.Name,
+		)
 	}
 }
 

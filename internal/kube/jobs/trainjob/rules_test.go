@@ -32,7 +32,9 @@ func TestWords(t *testing.T) {
 		} {
 			j := job(t, "suspend: true, initializer: {"+part+": {storageUri: '"+uri+"'}}", both)
 			errs := k.Admission.Validate(j)
-			if fine != (len(errs) == 0) || !fine && (errs[0].Field != "spec.initializer."+part+".storageUri" || !strings.Contains(errs[0].Error(), "SCHEME://PATH")) {
+			if fine != (len(errs) == 0) ||
+				!fine &&
+					(errs[0].Field != "spec.initializer."+part+".storageUri" || !strings.Contains(errs[0].Error(), "SCHEME://PATH")) {
 				t.Errorf("%s %s: %v", part, uri, errs)
 			}
 			if _, err := k.Read(j); err != nil {
@@ -41,15 +43,26 @@ func TestWords(t *testing.T) {
 			if fine != (len(k.Admission.ValidateChange(job(t, "suspend: true", both), j)) == 0) {
 				t.Errorf("%s %s: it may become so: %t", part, uri, !fine)
 			}
-			also := job(t, "suspend: true, trainer: {numNodes: 3}, initializer: {"+part+": {storageUri: '"+uri+"'}}", both)
-			if errs := k.Admission.ValidateChange(job(t, "suspend: true, initializer: {"+part+": {storageUri: '"+uri+"'}}", both), also); len(errs) > 0 {
+			also := job(
+				t,
+				"suspend: true, trainer: {numNodes: 3}, initializer: {"+part+": {storageUri: '"+uri+"'}}",
+				both,
+			)
+			if errs := k.Admission.ValidateChange(
+				job(t, "suspend: true, initializer: {"+part+": {storageUri: '"+uri+"'}}", both),
+				also,
+			); len(
+				errs,
+			) > 0 {
 				t.Errorf("%s %s: what was so may not stay so: %v", part, uri, errs)
 			}
 		}
 	}
 	for manager, fine := range map[string]bool{"kueue.x-k8s.io/manager": true, "example.com/me": true, "me": false, "/me": false, "a.b/": false, "a b/c": false} {
 		errs := k.Admission.Validate(job(t, "runtimePatches: [{manager: "+manager+"}]", plain))
-		if fine != (len(errs) == 0) || !fine && (errs[0].Field != "spec.runtimePatches[0].manager" || !strings.Contains(errs[0].Error(), "DOMAIN/NAME")) {
+		if fine != (len(errs) == 0) ||
+			!fine &&
+				(errs[0].Field != "spec.runtimePatches[0].manager" || !strings.Contains(errs[0].Error(), "DOMAIN/NAME")) {
 			t.Errorf("%s: %v", manager, errs)
 		}
 	}
@@ -61,44 +74,242 @@ func TestRefused(t *testing.T) {
 		why, spec, runtime string
 		field, cure        string
 	}{
-		"NoName":       {"nothing says how it is run", "runtimeRef: {name: ''}", "", "spec.runtimeRef.name", "name a TrainingRuntime"},
-		"Group":        {"it is another's", "runtimeRef: {name: r, apiGroup: batch}", "", "spec.runtimeRef.apiGroup", "trainer.kubeflow.org"},
-		"Kind":         {"it is none", "runtimeRef: {name: r, kind: JobSet}", "", "spec.runtimeRef.kind", "ClusterTrainingRuntime"},
-		"Manager":      {"nobody knows it", "managedBy: me", "", "spec.managedBy", "kueue.x-k8s.io/multikueue"},
-		"Deadline":     {"it would be over", "activeDeadlineSeconds: 0", "", "spec.activeDeadlineSeconds", "from 1"},
-		"NoNodes":      {"nothing would run", "trainer: {numNodes: 0}", "", "spec.trainer.numNodes", "from 1"},
-		"ManyNodes":    {"no cluster has so many", "trainer: {numNodes: 2000000}", "", "spec.trainer.numNodes", "1000000"},
-		"Processes":    {"nothing would run", "trainer: {numProcPerNode: 0}", "", "spec.trainer.numProcPerNode", "from 1"},
-		"ProcessWord":  {"torchrun knows no such word", "trainer: {numProcPerNode: many}", "", "spec.trainer.numProcPerNode", "auto, cpu or gpu"},
-		"Patches":      {"two of the same", "runtimePatches: [{manager: a.b/c}, {manager: a.b/c}]", "", "spec.runtimePatches[1].manager", "Duplicate"},
-		"NoManager":    {"whose is it", "runtimePatches: [{}]", "", "spec.runtimePatches[0].manager", "say who"},
-		"Torchtune":    {"nobody chooses its recipe", "trainer: {command: [tune, run], args: [dtype=bf16]}", "torch-distributed", "spec.trainer.command", "args: [full_finetune_distributed, --config, llama3_2/1B_full]"},
-		"TorchtuneOf":  {"of a runtime that is made for it", "trainer: {args: [dtype=bf16]}", "mlPolicy: {torch: {}}, template: {spec: {replicatedJobs: [{name: node, template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}, spec: {template: {spec: {containers: [{name: node, image: i, command: [tune, run, output_dir=/w]}]}}}}}]}}", "spec.runtimeRef", "--config"},
-		"Flux":         {"it is not run", "", "mlPolicy: {flux: {}}, " + plain, "spec.runtimeRef", "use another"},
-		"MPIWord":      {"slots are a number", "trainer: {numProcPerNode: auto}", "mpi-distributed", "spec.trainer.numProcPerNode", "needs a number"},
-		"MPIAlone":     {"who would be the others", "trainer: {numNodes: 2}", "mlPolicy: {mpi: {runLauncherAsNode: true}}, " + plain, "spec.trainer.numNodes", "use 1"},
-		"Few":          {"fewer than the runtime needs", "trainer: {numNodes: 1}", "mlPolicy: {torch: {elasticPolicy: {minNodes: 2, maxNodes: 3}}}, " + plain, "spec.trainer.numNodes", "2 to 3"},
-		"Many":         {"more than it can", "trainer: {numNodes: 4}", "mlPolicy: {torch: {elasticPolicy: {minNodes: 2, maxNodes: 3}}}, " + plain, "spec.trainer.numNodes", "2 to 3"},
-		"TorchEnv":     {"the runtime sets it", "trainer: {env: [{name: A}, {name: PET_NNODES, value: '3'}]}", "torch-distributed", "spec.trainer.env[1].name", "PET_NNODES is set by the ClusterTrainingRuntime torch-distributed: remove it"},
-		"JAXEnv":       {"likewise", "trainer: {env: [{name: JAX_PROCESS_ID, value: '3'}]}", "jax-distributed", "spec.trainer.env[0].name", "remove it"},
-		"XGBoostEnv":   {"likewise", "trainer: {env: [{name: DMLC_TASK_ID, value: '3'}]}", "xgboost-distributed", "spec.trainer.env[0].name", "remove it"},
-		"NoDataset":    {"nothing would fetch it", "initializer: {dataset: {storageUri: 's3://x'}}", plain, "spec.initializer.dataset", "trainjob-ancestor-step: dataset-initializer"},
-		"NoModel":      {"likewise", "initializer: {model: {storageUri: 's3://x'}}", plain, "spec.initializer.model", "remove this field"},
-		"NoTrainer":    {"nothing trains", "trainer: {image: x}", "template: {spec: {replicatedJobs: [{name: work, template: {spec: {template: {spec: {containers: [{name: c}]}}}}}]}}", "spec.trainer", "trainjob-ancestor-step: trainer"},
-		"NoContainer":  {"which is it", "trainer: {image: x}", "template: {spec: {replicatedJobs: [{name: node, template: {spec: {template: {spec: {containers: [{name: a}, {name: b}]}}}}}]}}", "spec.trainer", "no container node in the replicated job node"},
-		"Target":       {"it is misspelt", "podTemplateOverrides: [{targetJobs: [{name: node}, {name: nod}]}]", plain, "spec.podTemplateOverrides[0].targetJobs[1].name", "use one of node"},
-		"OldTarget":    {"in the first generation", "podSpecOverrides: [{targetJobs: [{name: nod}]}]", plain, "spec.podSpecOverrides[0].targetJobs[0].name", "use one of node"},
-		"NewTarget":    {"in the third", "runtimePatches: [{manager: a.b/me, trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: nod}]}}}}]", plain, "spec.runtimePatches[0].trainingRuntimeSpec.template.spec.replicatedJobs[0].name", "use one of node"},
-		"Container":    {"it is misspelt", "podTemplateOverrides: [{targetJobs: [{name: node}], spec: {containers: [{name: nod}]}}]", plain, "spec.podTemplateOverrides[0].spec.containers[0].name", "no such container in the replicated job node"},
-		"Anywhere":     {"no job has it", "podTemplateOverrides: [{spec: {initContainers: [{name: node}]}}]", plain, "spec.podTemplateOverrides[0].spec.initContainers[0].name", "no such container"},
-		"OldContainer": {"in the first generation", "podSpecOverrides: [{targetJobs: [{name: node}], containers: [{name: nod}]}]", plain, "spec.podSpecOverrides[0].containers[0].name", "no such container"},
-		"NodeEnv":      {"there is another place for it", "podTemplateOverrides: [{targetJobs: [{name: node}], spec: {containers: [{name: node, env: [{name: A}]}]}}]", plain, "spec.podTemplateOverrides[0].spec.containers[0].env", "spec.trainer.env"},
-		"DatasetEnv":   {"likewise", "podTemplateOverrides: [{spec: {containers: [{name: dataset-initializer, env: [{name: A}]}]}}]", "template: {spec: {replicatedJobs: [INITIALIZERS, NODE]}}", "spec.podTemplateOverrides[0].spec.containers[0].env", "spec.initializer.dataset.env"},
-		"Empty":        {"nothing would run", "", "template: {}", "spec.runtimeRef", "no JobSet can be made"},
-		"Order":        {"what is wrong with the runtime's JobSet is told", "", "template: {spec: {replicatedJobs: [{name: node, dependsOn: [{name: other, status: Ready}], template: {spec: {template: {spec: {containers: [{name: c}]}}}}}]}}", "spec.runtimeRef", "dependsOn"},
-		"NodeName":     {"it goes around the scheduler", "", "template: {spec: {replicatedJobs: [{name: node, template: {spec: {template: {spec: {nodeName: n1, containers: [{name: c}]}}}}}]}}", "spec.runtimeRef", "nodeSelector"},
-		"Finalizers":   {"pods would stay", "", "template: {spec: {replicatedJobs: [{name: node, template: {spec: {template: {metadata: {finalizers: [a.b/c]}, spec: {containers: [{name: c}]}}}}}]}}", "spec.runtimeRef", "finalizers"},
-		"NoIndexes":    {"pods would not know who they are", "", "mlPolicy: {torch: {}}, template: {spec: {replicatedJobs: [{name: node, template: {spec: {completionMode: NonIndexed, template: {spec: {containers: [{name: c}]}}}}}]}}", "spec.runtimeRef", "Indexed"},
+		"NoName": {
+			"nothing says how it is run",
+			"runtimeRef: {name: ''}",
+			"",
+			"spec.runtimeRef.name",
+			"name a TrainingRuntime",
+		},
+		"Group": {
+			"it is another's",
+			"runtimeRef: {name: r, apiGroup: batch}",
+			"",
+			"spec.runtimeRef.apiGroup",
+			"trainer.kubeflow.org",
+		},
+		"Kind": {
+			"it is none",
+			"runtimeRef: {name: r, kind: JobSet}",
+			"",
+			"spec.runtimeRef.kind",
+			"ClusterTrainingRuntime",
+		},
+		"Manager": {"nobody knows it", "managedBy: me", "", "spec.managedBy", "kueue.x-k8s.io/multikueue"},
+		"Deadline": {
+			"it would be over",
+			"activeDeadlineSeconds: 0",
+			"",
+			"spec.activeDeadlineSeconds",
+			"from 1",
+		},
+		"NoNodes": {"nothing would run", "trainer: {numNodes: 0}", "", "spec.trainer.numNodes", "from 1"},
+		"ManyNodes": {
+			"no cluster has so many",
+			"trainer: {numNodes: 2000000}",
+			"",
+			"spec.trainer.numNodes",
+			"1000000",
+		},
+		"Processes": {
+			"nothing would run",
+			"trainer: {numProcPerNode: 0}",
+			"",
+			"spec.trainer.numProcPerNode",
+			"from 1",
+		},
+		"ProcessWord": {
+			"torchrun knows no such word",
+			"trainer: {numProcPerNode: many}",
+			"",
+			"spec.trainer.numProcPerNode",
+			"auto, cpu or gpu",
+		},
+		"Patches": {
+			"two of the same",
+			"runtimePatches: [{manager: a.b/c}, {manager: a.b/c}]",
+			"",
+			"spec.runtimePatches[1].manager",
+			"Duplicate",
+		},
+		"NoManager": {"whose is it", "runtimePatches: [{}]", "", "spec.runtimePatches[0].manager", "say who"},
+		"Torchtune": {
+			"nobody chooses its recipe",
+			"trainer: {command: [tune, run], args: [dtype=bf16]}",
+			"torch-distributed",
+			"spec.trainer.command",
+			"args: [full_finetune_distributed, --config, llama3_2/1B_full]",
+		},
+		"TorchtuneOf": {
+			"of a runtime that is made for it",
+			"trainer: {args: [dtype=bf16]}",
+			"mlPolicy: {torch: {}}, template: {spec: {replicatedJobs: [{name: node, template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}, spec: {template: {spec: {containers: [{name: node, image: i, command: [tune, run, output_dir=/w]}]}}}}}]}}",
+			"spec.runtimeRef",
+			"--config",
+		},
+		"Flux": {"it is not run", "", "mlPolicy: {flux: {}}, " + plain, "spec.runtimeRef", "use another"},
+		"MPIWord": {
+			"slots are a number",
+			"trainer: {numProcPerNode: auto}",
+			"mpi-distributed",
+			"spec.trainer.numProcPerNode",
+			"needs a number",
+		},
+		"MPIAlone": {
+			"who would be the others",
+			"trainer: {numNodes: 2}",
+			"mlPolicy: {mpi: {runLauncherAsNode: true}}, " + plain,
+			"spec.trainer.numNodes",
+			"use 1",
+		},
+		"Few": {
+			"fewer than the runtime needs",
+			"trainer: {numNodes: 1}",
+			"mlPolicy: {torch: {elasticPolicy: {minNodes: 2, maxNodes: 3}}}, " + plain,
+			"spec.trainer.numNodes",
+			"2 to 3",
+		},
+		"Many": {
+			"more than it can",
+			"trainer: {numNodes: 4}",
+			"mlPolicy: {torch: {elasticPolicy: {minNodes: 2, maxNodes: 3}}}, " + plain,
+			"spec.trainer.numNodes",
+			"2 to 3",
+		},
+		"TorchEnv": {
+			"the runtime sets it",
+			"trainer: {env: [{name: A}, {name: PET_NNODES, value: '3'}]}",
+			"torch-distributed",
+			"spec.trainer.env[1].name",
+			"PET_NNODES is set by the ClusterTrainingRuntime torch-distributed: remove it",
+		},
+		"JAXEnv": {
+			"likewise",
+			"trainer: {env: [{name: JAX_PROCESS_ID, value: '3'}]}",
+			"jax-distributed",
+			"spec.trainer.env[0].name",
+			"remove it",
+		},
+		"XGBoostEnv": {
+			"likewise",
+			"trainer: {env: [{name: DMLC_TASK_ID, value: '3'}]}",
+			"xgboost-distributed",
+			"spec.trainer.env[0].name",
+			"remove it",
+		},
+		"NoDataset": {
+			"nothing would fetch it",
+			"initializer: {dataset: {storageUri: 's3://x'}}",
+			plain,
+			"spec.initializer.dataset",
+			"trainjob-ancestor-step: dataset-initializer",
+		},
+		"NoModel": {
+			"likewise",
+			"initializer: {model: {storageUri: 's3://x'}}",
+			plain,
+			"spec.initializer.model",
+			"remove this field",
+		},
+		"NoTrainer": {
+			"nothing trains",
+			"trainer: {image: x}",
+			"template: {spec: {replicatedJobs: [{name: work, template: {spec: {template: {spec: {containers: [{name: c}]}}}}}]}}",
+			"spec.trainer",
+			"trainjob-ancestor-step: trainer",
+		},
+		"NoContainer": {
+			"which is it",
+			"trainer: {image: x}",
+			"template: {spec: {replicatedJobs: [{name: node, template: {spec: {template: {spec: {containers: [{name: a}, {name: b}]}}}}}]}}",
+			"spec.trainer",
+			"no container node in the replicated job node",
+		},
+		"Target": {
+			"it is misspelt",
+			"podTemplateOverrides: [{targetJobs: [{name: node}, {name: nod}]}]",
+			plain,
+			"spec.podTemplateOverrides[0].targetJobs[1].name",
+			"use one of node",
+		},
+		"OldTarget": {
+			"in the first generation",
+			"podSpecOverrides: [{targetJobs: [{name: nod}]}]",
+			plain,
+			"spec.podSpecOverrides[0].targetJobs[0].name",
+			"use one of node",
+		},
+		"NewTarget": {
+			"in the third",
+			"runtimePatches: [{manager: a.b/me, trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: nod}]}}}}]",
+			plain,
+			"spec.runtimePatches[0].trainingRuntimeSpec.template.spec.replicatedJobs[0].name",
+			"use one of node",
+		},
+		"Container": {
+			"it is misspelt",
+			"podTemplateOverrides: [{targetJobs: [{name: node}], spec: {containers: [{name: nod}]}}]",
+			plain,
+			"spec.podTemplateOverrides[0].spec.containers[0].name",
+			"no such container in the replicated job node",
+		},
+		"Anywhere": {
+			"no job has it",
+			"podTemplateOverrides: [{spec: {initContainers: [{name: node}]}}]",
+			plain,
+			"spec.podTemplateOverrides[0].spec.initContainers[0].name",
+			"no such container",
+		},
+		"OldContainer": {
+			"in the first generation",
+			"podSpecOverrides: [{targetJobs: [{name: node}], containers: [{name: nod}]}]",
+			plain,
+			"spec.podSpecOverrides[0].containers[0].name",
+			"no such container",
+		},
+		"NodeEnv": {
+			"there is another place for it",
+			"podTemplateOverrides: [{targetJobs: [{name: node}], spec: {containers: [{name: node, env: [{name: A}]}]}}]",
+			plain,
+			"spec.podTemplateOverrides[0].spec.containers[0].env",
+			"spec.trainer.env",
+		},
+		"DatasetEnv": {
+			"likewise",
+			"podTemplateOverrides: [{spec: {containers: [{name: dataset-initializer, env: [{name: A}]}]}}]",
+			"template: {spec: {replicatedJobs: [INITIALIZERS, NODE]}}",
+			"spec.podTemplateOverrides[0].spec.containers[0].env",
+			"spec.initializer.dataset.env",
+		},
+		"Empty": {"nothing would run", "", "template: {}", "spec.runtimeRef", "no JobSet can be made"},
+		"Order": {
+			"what is wrong with the runtime's JobSet is told",
+			"",
+			"template: {spec: {replicatedJobs: [{name: node, dependsOn: [{name: other, status: Ready}], template: {spec: {template: {spec: {containers: [{name: c}]}}}}}]}}",
+			"spec.runtimeRef",
+			"dependsOn",
+		},
+		"NodeName": {
+			"it goes around the scheduler",
+			"",
+			"template: {spec: {replicatedJobs: [{name: node, template: {spec: {template: {spec: {nodeName: n1, containers: [{name: c}]}}}}}]}}",
+			"spec.runtimeRef",
+			"nodeSelector",
+		},
+		"Finalizers": {
+			"pods would stay",
+			"",
+			"template: {spec: {replicatedJobs: [{name: node, template: {spec: {template: {metadata: {finalizers: [a.b/c]}, spec: {containers: [{name: c}]}}}}}]}}",
+			"spec.runtimeRef",
+			"finalizers",
+		},
+		"NoIndexes": {
+			"pods would not know who they are",
+			"",
+			"mlPolicy: {torch: {}}, template: {spec: {replicatedJobs: [{name: node, template: {spec: {completionMode: NonIndexed, template: {spec: {containers: [{name: c}]}}}}}]}}",
+			"spec.runtimeRef",
+			"Indexed",
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -111,7 +322,10 @@ func TestRefused(t *testing.T) {
 			if !found {
 				t.Errorf("%s: got %v, want %s: %s", tc.why, errs, tc.field, tc.cure)
 			}
-			if _, err := trainjob.Kind().Running.Operated.Compile(o); err == nil || errors.Is(err, jobs.ErrIncomplete) {
+			if _, err := trainjob.Kind().Running.Operated.Compile(
+				o,
+			); err == nil ||
+				errors.Is(err, jobs.ErrIncomplete) {
 				t.Errorf("%s: it compiled: %v", tc.why, err)
 			}
 			if _, err := trainjob.Kind().Read(o); err == nil || errors.Is(err, jobs.ErrIncomplete) {
@@ -132,7 +346,11 @@ func TestRefused(t *testing.T) {
 		"it trains nothing":       "command: [tune, ls]",
 		"that is another program": "command: [python], args: [tune, run]",
 	} {
-		if errs := trainjob.Kind().Admission.Validate(job(t, "trainer: {"+args+"}", "torch-distributed")); len(errs) > 0 {
+		if errs := trainjob.Kind().Admission.Validate(
+			job(t, "trainer: {"+args+"}", "torch-distributed"),
+		); len(
+			errs,
+		) > 0 {
 			t.Errorf("torchtune, %s: %v", why, errs)
 		}
 	}
@@ -162,10 +380,16 @@ func TestWithoutRuntime(t *testing.T) {
 	if len(k.Queueing.Templates(o)) > 0 || !k.Queueing.Basis.Missing(o) {
 		t.Error("it waits for its runtime")
 	}
-	if ref := k.Queueing.Basis.Of(o); ref.Kind != "ClusterTrainingRuntime" || ref.Name != "r" || ref.At.String() != "spec.runtimeRef.name" || k.Queueing.Basis.Kind(ref) == nil {
+	if ref := k.Queueing.Basis.Of(
+		o,
+	); ref.Kind != "ClusterTrainingRuntime" || ref.Name != "r" || ref.At.String() != "spec.runtimeRef.name" ||
+		k.Queueing.Basis.Kind(ref) == nil {
 		t.Errorf("it names %+v", ref)
 	}
-	if ref := k.Queueing.Basis.Of(job(t, "runtimeRef: {name: x, kind: TrainingRuntime}", "")); k.Queueing.Basis.Kind(ref) == nil || !k.Queueing.Basis.Kind(ref).Namespaced {
+	if ref := k.Queueing.Basis.Of(
+		job(t, "runtimeRef: {name: x, kind: TrainingRuntime}", ""),
+	); k.Queueing.Basis.Kind(ref) == nil ||
+		!k.Queueing.Basis.Kind(ref).Namespaced {
 		t.Errorf("it names %+v", ref)
 	}
 	o.Status.Conditions = []metav1.Condition{{Type: "Failed", Status: metav1.ConditionTrue}}
@@ -188,17 +412,27 @@ func TestRecorded(t *testing.T) {
 	if !ok {
 		t.Fatal("another kind")
 	}
-	if got := o.Status.Runtime; got.Name != "torch-distributed" || got.Kind != "ClusterTrainingRuntime" || got.UID != "x" || got.Generation != 3 {
+	if got := o.Status.Runtime; got.Name != "torch-distributed" || got.Kind != "ClusterTrainingRuntime" ||
+		got.UID != "x" ||
+		got.Generation != 3 {
 		t.Errorf("%+v", got)
 	}
 	r.Spec.Template.Spec.ReplicatedJobs[0].Name = "changed"
-	if s := set(t, o, nil); s.Spec.ReplicatedJobs[0].Name != "node" || s.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec.SchedulerName != "ours" {
+	if s := set(
+		t,
+		o,
+		nil,
+	); s.Spec.ReplicatedJobs[0].Name != "node" ||
+		s.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec.SchedulerName != "ours" {
 		t.Errorf("%v", shown(s))
 	}
 	if k.Queueing.Basis.With(o, &corev1.Pod{}, jobs.Schedulers{}) != jobs.Object(o) {
 		t.Error("a Pod is no runtime")
 	}
-	if got := k.Queueing.Basis.Kinds[0].Templates(r); len(got) != 1 || got[0].Path != "spec.template.spec.replicatedJobs[0].template.spec.template" {
+	if got := k.Queueing.Basis.Kinds[0].Templates(
+		r,
+	); len(got) != 1 ||
+		got[0].Path != "spec.template.spec.replicatedJobs[0].template.spec.template" {
 		t.Errorf("its pods are at %v", got)
 	}
 	if k.Queueing.Basis.Kinds[0].Templates(&corev1.Pod{}) != nil {
@@ -220,24 +454,120 @@ func TestChanges(t *testing.T) {
 		state        func(*api.TrainJob)
 		field        string
 	}{
-		"Same":          {"nothing", selector("x"), selector("x"), running, ""},
-		"Runtime":       {"it was recorded", "runtimeRef: {name: r}", "runtimeRef: {name: s}", nil, "spec.runtimeRef"},
-		"RuntimeKind":   {"likewise", "runtimeRef: {name: r}", "runtimeRef: {name: r, kind: TrainingRuntime}", nil, "spec.runtimeRef"},
-		"RuntimeWords":  {"the default, said", "runtimeRef: {name: r}", "runtimeRef: {name: r, kind: ClusterTrainingRuntime, apiGroup: trainer.kubeflow.org}", nil, ""},
-		"Manager":       {"two controllers would each think that it is theirs", "", "managedBy: kueue.x-k8s.io/multikueue", nil, "spec.managedBy"},
-		"Deadline":      {"upstream forbids it", "activeDeadlineSeconds: 3", "activeDeadlineSeconds: 4", nil, "spec.activeDeadlineSeconds"},
-		"Waiting":       {"a job that waits may ask for other pods", "suspend: true, trainer: {numNodes: 2}", "suspend: true, trainer: {numNodes: 3}", nil, ""},
-		"Running":       {"one that runs is stopped and queued anew with another size", "trainer: {numNodes: 2}", "trainer: {numNodes: 3}", running, ""},
-		"RunningUnsaid": {"also with the size of its runtime", "trainer: {numNodes: 2}", "trainer: {}", running, ""},
-		"RunningElse":   {"but cannot be anything else", "trainer: {numNodes: 2}", "trainer: {numNodes: 3, image: x}", running, "spec"},
-		"Placed":        {"nor go elsewhere", selector("x"), selector("z"), running, "spec"},
-		"Held":          {"one that is held may go elsewhere", "suspend: true, " + selector("x"), "suspend: true, " + selector("z"), held, ""},
-		"Resumed":       {"also while it is resumed", "suspend: true, " + selector("x"), "suspend: false, " + selector("z"), held, ""},
-		"Stopped":       {"and while it is stopped", "suspend: false, " + selector("x"), "suspend: true, " + selector("z"), held, ""},
-		"HeldElse":      {"and be something else: its JobSet is made anew", "suspend: true, trainer: {numNodes: 2}", "suspend: true, trainer: {numNodes: 3, image: x}", held, ""},
-		"Wrong":         {"a change is looked at like a new job", "suspend: true", "suspend: true, trainer: {numNodes: 0}", nil, "spec.trainer.numNodes"},
-		"WrongForIt":    {"with the runtime that it has", "suspend: true", "suspend: true, initializer: {dataset: {}}", nil, "spec.initializer.dataset"},
-		"StillWrong":    {"what was wrong before may still be labelled", "trainer: {numNodes: 0}", "trainer: {numNodes: 0}", nil, ""},
+		"Same": {"nothing", selector("x"), selector("x"), running, ""},
+		"Runtime": {
+			"it was recorded",
+			"runtimeRef: {name: r}",
+			"runtimeRef: {name: s}",
+			nil,
+			"spec.runtimeRef",
+		},
+		"RuntimeKind": {
+			"likewise",
+			"runtimeRef: {name: r}",
+			"runtimeRef: {name: r, kind: TrainingRuntime}",
+			nil,
+			"spec.runtimeRef",
+		},
+		"RuntimeWords": {
+			"the default, said",
+			"runtimeRef: {name: r}",
+			"runtimeRef: {name: r, kind: ClusterTrainingRuntime, apiGroup: trainer.kubeflow.org}",
+			nil,
+			"",
+		},
+		"Manager": {
+			"two controllers would each think that it is theirs",
+			"",
+			"managedBy: kueue.x-k8s.io/multikueue",
+			nil,
+			"spec.managedBy",
+		},
+		"Deadline": {
+			"upstream forbids it",
+			"activeDeadlineSeconds: 3",
+			"activeDeadlineSeconds: 4",
+			nil,
+			"spec.activeDeadlineSeconds",
+		},
+		"Waiting": {
+			"a job that waits may ask for other pods",
+			"suspend: true, trainer: {numNodes: 2}",
+			"suspend: true, trainer: {numNodes: 3}",
+			nil,
+			"",
+		},
+		"Running": {
+			"one that runs is stopped and queued anew with another size",
+			"trainer: {numNodes: 2}",
+			"trainer: {numNodes: 3}",
+			running,
+			"",
+		},
+		"RunningUnsaid": {
+			"also with the size of its runtime",
+			"trainer: {numNodes: 2}",
+			"trainer: {}",
+			running,
+			"",
+		},
+		"RunningElse": {
+			"but cannot be anything else",
+			"trainer: {numNodes: 2}",
+			"trainer: {numNodes: 3, image: x}",
+			running,
+			"spec",
+		},
+		"Placed": {"nor go elsewhere", selector("x"), selector("z"), running, "spec"},
+		"Held": {
+			"one that is held may go elsewhere",
+			"suspend: true, " + selector("x"),
+			"suspend: true, " + selector("z"),
+			held,
+			"",
+		},
+		"Resumed": {
+			"also while it is resumed",
+			"suspend: true, " + selector("x"),
+			"suspend: false, " + selector("z"),
+			held,
+			"",
+		},
+		"Stopped": {
+			"and while it is stopped",
+			"suspend: false, " + selector("x"),
+			"suspend: true, " + selector("z"),
+			held,
+			"",
+		},
+		"HeldElse": {
+			"and be something else: its JobSet is made anew",
+			"suspend: true, trainer: {numNodes: 2}",
+			"suspend: true, trainer: {numNodes: 3, image: x}",
+			held,
+			"",
+		},
+		"Wrong": {
+			"a change is looked at like a new job",
+			"suspend: true",
+			"suspend: true, trainer: {numNodes: 0}",
+			nil,
+			"spec.trainer.numNodes",
+		},
+		"WrongForIt": {
+			"with the runtime that it has",
+			"suspend: true",
+			"suspend: true, initializer: {dataset: {}}",
+			nil,
+			"spec.initializer.dataset",
+		},
+		"StillWrong": {
+			"what was wrong before may still be labelled",
+			"trainer: {numNodes: 0}",
+			"trainer: {numNodes: 0}",
+			nil,
+			"",
+		},
 		"SuspendedOnly": {"stopping is no other change", "suspend: false", "suspend: true", running, ""},
 	}
 	for name, tc := range cases {
@@ -268,23 +598,62 @@ func TestStanding(t *testing.T) {
 		maker          core.MakerState
 		ended, success bool
 	}{
-		"New":      {why: "nothing was made yet"},
-		"Held":     {why: "and nothing will be", suspend: true, maker: core.MakerState{Stopped: true}},
-		"Begun":    {why: "pods may be there", status: api.TrainJobStatus{Conditions: resumed}, active: true},
-		"Stopping": {why: "they are not gone before that is noted", suspend: true, status: api.TrainJobStatus{Conditions: resumed}, active: true},
-		"Stopped":  {why: "and here it is noted", suspend: true, status: api.TrainJobStatus{Conditions: condition("Suspended")}, maker: core.MakerState{Stopped: true}},
-		"Foreign":  {why: "another controller says no more than that", status: api.TrainJobStatus{JobsStatus: []api.JobStatus{{Name: "node", Active: 1, Ready: 1}}}, active: true, ready: true},
-		"Starting": {why: "of a Job not all pods are ready", status: api.TrainJobStatus{JobsStatus: []api.JobStatus{{Name: "node", Active: 1}}}, active: true},
+		"New":   {why: "nothing was made yet"},
+		"Held":  {why: "and nothing will be", suspend: true, maker: core.MakerState{Stopped: true}},
+		"Begun": {why: "pods may be there", status: api.TrainJobStatus{Conditions: resumed}, active: true},
+		"Stopping": {
+			why:     "they are not gone before that is noted",
+			suspend: true,
+			status:  api.TrainJobStatus{Conditions: resumed},
+			active:  true,
+		},
+		"Stopped": {
+			why:     "and here it is noted",
+			suspend: true,
+			status:  api.TrainJobStatus{Conditions: condition("Suspended")},
+			maker:   core.MakerState{Stopped: true},
+		},
+		"Foreign": {
+			why:    "another controller says no more than that",
+			status: api.TrainJobStatus{JobsStatus: []api.JobStatus{{Name: "node", Active: 1, Ready: 1}}},
+			active: true,
+			ready:  true,
+		},
+		"Starting": {
+			why:    "of a Job not all pods are ready",
+			status: api.TrainJobStatus{JobsStatus: []api.JobStatus{{Name: "node", Active: 1}}},
+			active: true,
+		},
 		"Some": {
-			why: "pods that succeeded come back no more", runtime: "template: {spec: {replicatedJobs: [INITIALIZERS, NODE]}}",
-			status: api.TrainJobStatus{JobsStatus: []api.JobStatus{{Name: "dataset-initializer", Succeeded: 1}}}, active: true, reclaimable: 1,
+			why:     "pods that succeeded come back no more",
+			runtime: "template: {spec: {replicatedJobs: [INITIALIZERS, NODE]}}",
+			status: api.TrainJobStatus{
+				JobsStatus: []api.JobStatus{{Name: "dataset-initializer", Succeeded: 1}},
+			},
+			active:      true,
+			reclaimable: 1,
 		},
 		"Again": {
-			why: "but where all may begin anew they do", runtime: "template: {spec: {failurePolicy: {maxRestarts: 1}, replicatedJobs: [INITIALIZERS, NODE]}}",
-			status: api.TrainJobStatus{JobsStatus: []api.JobStatus{{Name: "dataset-initializer", Succeeded: 1}}}, active: true,
+			why:     "but where all may begin anew they do",
+			runtime: "template: {spec: {failurePolicy: {maxRestarts: 1}, replicatedJobs: [INITIALIZERS, NODE]}}",
+			status: api.TrainJobStatus{
+				JobsStatus: []api.JobStatus{{Name: "dataset-initializer", Succeeded: 1}},
+			},
+			active: true,
 		},
-		"Complete": {why: "", status: api.TrainJobStatus{Conditions: condition("Complete")}, ended: true, success: true, maker: core.MakerState{Ended: true}},
-		"Failed":   {why: "", status: api.TrainJobStatus{Conditions: condition("Failed")}, ended: true, maker: core.MakerState{Ended: true}},
+		"Complete": {
+			why:     "",
+			status:  api.TrainJobStatus{Conditions: condition("Complete")},
+			ended:   true,
+			success: true,
+			maker:   core.MakerState{Ended: true},
+		},
+		"Failed": {
+			why:    "",
+			status: api.TrainJobStatus{Conditions: condition("Failed")},
+			ended:  true,
+			maker:  core.MakerState{Ended: true},
+		},
 	}
 	for name, tc := range cases {
 		runtime := tc.runtime
@@ -303,8 +672,17 @@ func TestStanding(t *testing.T) {
 		for _, r := range f.Reclaimable {
 			n += r.Count
 		}
-		if f.Active != tc.active || f.Ready != tc.ready || n != tc.reclaimable || (f.Finished != nil) != tc.ended || tc.ended && (f.Finished.Success != tc.success || f.Finished.Message != "m") {
-			t.Errorf("%s: %s: active %v, ready %v, reclaimable %d, finished %v", name, tc.why, f.Active, f.Ready, n, f.Finished)
+		if f.Active != tc.active || f.Ready != tc.ready || n != tc.reclaimable || (f.Finished != nil) != tc.ended ||
+			tc.ended && (f.Finished.Success != tc.success || f.Finished.Message != "m") {
+			t.Errorf(
+				"%s: %s: active %v, ready %v, reclaimable %d, finished %v",
+				name,
+				tc.why,
+				f.Active,
+				f.Ready,
+				n,
+				f.Finished,
+			)
 		}
 		if got := trainjob.Kind().Maker(o); got != tc.maker {
 			t.Errorf("%s: %s: maker %+v, want %+v", name, tc.why, got, tc.maker)
@@ -316,9 +694,22 @@ func TestStanding(t *testing.T) {
 // JobSet.
 func TestStartAndStop(t *testing.T) {
 	k := trainjob.Kind()
-	o := job(t, "suspend: true, trainer: {numNodes: 2}", "template: {spec: {replicatedJobs: [INITIALIZERS, {name: node, template: {spec: {template: {metadata: {labels: {color: blue}}, spec: {containers: [{name: c}]}}}}}]}}")
+	o := job(
+		t,
+		"suspend: true, trainer: {numNodes: 2}",
+		"template: {spec: {replicatedJobs: [INITIALIZERS, {name: node, template: {spec: {template: {metadata: {labels: {color: blue}}, spec: {containers: [{name: c}]}}}}}]}}",
+	)
 	before := o.DeepCopy()
-	infos := []jobs.PodSetInfo{{Name: "dataset-initializer"}, {Name: "model-initializer"}, {Name: "node", Labels: map[string]string{"a": "b"}, NodeSelector: map[string]string{"c": "d"}, Tolerations: []corev1.Toleration{{Key: "k"}}}}
+	infos := []jobs.PodSetInfo{
+		{Name: "dataset-initializer"},
+		{Name: "model-initializer"},
+		{
+			Name:         "node",
+			Labels:       map[string]string{"a": "b"},
+			NodeSelector: map[string]string{"c": "d"},
+			Tolerations:  []corev1.Toleration{{Key: "k"}},
+		},
+	}
 	started, err := k.Start(o, infos)
 	if err != nil {
 		t.Fatal(err)
@@ -347,14 +738,22 @@ func TestStartAndStop(t *testing.T) {
 	}
 	typed, _ := started.(*api.TrainJob)
 	s := set(t, typed, jobs.Admitted{"node": infos[2]})
-	if got := strings.Join(shown(s), "\n"); !strings.Contains(got, "node selector c=d") || !strings.Contains(got, "node tolerates k") || !strings.Contains(got, "node label a=b") || strings.Contains(got, "initializer selector") {
+	if got := strings.Join(
+		shown(s),
+		"\n",
+	); !strings.Contains(got, "node selector c=d") || !strings.Contains(got, "node tolerates k") || !strings.Contains(got, "node label a=b") ||
+		strings.Contains(got, "initializer selector") {
 		t.Errorf("what the admission gives is in the JobSet:\n%s", got)
 	}
 	if s.Spec.Suspend == nil || *s.Spec.Suspend || s.Name != "tj" {
 		t.Errorf("it is made to run: %+v", s.Spec.Suspend)
 	}
 	infos[2].Labels = map[string]string{"color": "red"}
-	if _, err := k.Start(o, infos); err == nil || !strings.Contains(err.Error(), `label color: the pod template says "blue"`) {
+	if _, err := k.Start(
+		o,
+		infos,
+	); err == nil ||
+		!strings.Contains(err.Error(), `label color: the pod template says "blue"`) {
 		t.Errorf("what cannot be injected is told before it has to be: %v", err)
 	}
 	plan, _ := k.Running.Operated.Compile(o)
@@ -378,8 +777,13 @@ func TestPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := podplan.Plan{
-		Suspended: true, Deadline: time.Minute, CleanUp: podplan.RemoveRunning, Success: podplan.Success{{Roles: []string{"jobset"}}},
-		Roles: []podplan.Role{{Name: "jobset", Count: 1, Member: "tj", Holds: true, Version: p.Roles[0].Version}},
+		Suspended: true,
+		Deadline:  time.Minute,
+		CleanUp:   podplan.RemoveRunning,
+		Success:   podplan.Success{{Roles: []string{"jobset"}}},
+		Roles: []podplan.Role{
+			{Name: "jobset", Count: 1, Member: "tj", Holds: true, Version: p.Roles[0].Version},
+		},
 	}
 	for spec, same := range map[string]bool{
 		"suspend: false": true, "podTemplateOverrides: [{spec: {nodeSelector: {a: b}}}]": true, "trainer: {image: x}": false, "trainer: {numNodes: 7}": false,
@@ -395,14 +799,27 @@ func TestPlan(t *testing.T) {
 	if diff := cmp.Diff(want, p.Plan); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	longest, err := trainjob.Kind().Running.Operated.Compile(job(t, "activeDeadlineSeconds: 9223372036854775807", plain))
+	longest, err := trainjob.Kind().Running.Operated.Compile(
+		job(t, "activeDeadlineSeconds: 9223372036854775807", plain),
+	)
 	if err != nil || longest.Deadline <= 0 {
 		t.Errorf("%s, %v", longest.Deadline, err)
 	}
-	if endless, err := trainjob.Kind().Running.Operated.Compile(job(t, "", plain)); err != nil || endless.Deadline != 0 {
+	if endless, err := trainjob.Kind().Running.Operated.Compile(
+		job(t, "", plain),
+	); err != nil ||
+		endless.Deadline != 0 {
 		t.Errorf("it may run for %s, %v", endless.Deadline, err)
 	}
-	s := set(t, job(t, "", "template: {spec: {suspend: true, ttlSecondsAfterFinished: 0, managedBy: x, replicatedJobs: [NODE]}}"), nil)
+	s := set(
+		t,
+		job(
+			t,
+			"",
+			"template: {spec: {suspend: true, ttlSecondsAfterFinished: 0, managedBy: x, replicatedJobs: [NODE]}}",
+		),
+		nil,
+	)
 	if s.Spec.TTLSecondsAfterFinished != nil || s.Spec.ManagedBy != nil || *s.Spec.Suspend {
 		t.Errorf("who runs it and when it goes is not the runtime's to say: %+v", s.Spec)
 	}
@@ -420,7 +837,8 @@ func TestArtifacts(t *testing.T) {
 	}
 	hosts := func(spec, runtime string) string {
 		all := of(spec, runtime)
-		if len(all) != 2 || all[0].Fill == nil || all[0].Object.GetName() != "tj-mpi-ssh-auth" || all[1].Object.GetName() != "tj-mpi-hostfile" {
+		if len(all) != 2 || all[0].Fill == nil || all[0].Object.GetName() != "tj-mpi-ssh-auth" ||
+			all[1].Object.GetName() != "tj-mpi-hostfile" {
 			t.Fatalf("%+v", all)
 		}
 		files, _ := all[1].Object.(*corev1.ConfigMap)
@@ -464,7 +882,12 @@ func TestSecurityIsOverridden(t *testing.T) {
 	const pod = "runAsUser: %[2]d, runAsGroup: %[2]d, runAsNonRoot: %[3]t, fsGroup: %[2]d, supplementalGroups: [%[2]d], sysctls: [{name: s, value: %[1]s}], fsGroupChangePolicy: %[1]s, " +
 		"supplementalGroupsPolicy: %[1]s, seLinuxChangePolicy: %[1]s, seLinuxOptions: {level: %[1]s}, windowsOptions: {runAsUserName: %[1]s}, seccompProfile: {type: %[1]s}, appArmorProfile: {type: %[1]s}"
 	spec := func(word string, n int, yes bool) string {
-		return fmt.Sprintf("securityContext: {"+pod+"}, containers: [{name: node, securityContext: {"+container+"}}]", word, n, yes)
+		return fmt.Sprintf(
+			"securityContext: {"+pod+"}, containers: [{name: node, securityContext: {"+container+"}}]",
+			word,
+			n,
+			yes,
+		)
 	}
 	runtime := func(spec string) string {
 		return "template: {spec: {replicatedJobs: [{name: node, template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}, spec: {template: {spec: {" + spec + "}}}}}]}}"
@@ -484,7 +907,10 @@ func TestSecurityIsOverridden(t *testing.T) {
 	if diff := cmp.Diff(want.Containers[0].SecurityContext, got.Containers[0].SecurityContext); diff != "" {
 		t.Errorf("of the container (-want +got):\n%s", diff)
 	}
-	kept := read("podTemplateOverrides: [{spec: {securityContext: {}, containers: [{name: node, securityContext: {}}]}}]", runtime(spec("new", 2, true)))
+	kept := read(
+		"podTemplateOverrides: [{spec: {securityContext: {}, containers: [{name: node, securityContext: {}}]}}]",
+		runtime(spec("new", 2, true)),
+	)
 	if diff := cmp.Diff(want, kept); diff != "" {
 		t.Errorf("what is not said stays (-want +got):\n%s", diff)
 	}
@@ -494,11 +920,24 @@ func TestSecurityIsOverridden(t *testing.T) {
 func TestStatus(t *testing.T) {
 	now := time.Unix(100, 0)
 	made := func(conditions ...metav1.Condition) *jobset.JobSet {
-		return &jobset.JobSet{Status: jobset.JobSetStatus{Conditions: conditions, ReplicatedJobsStatus: []jobset.ReplicatedJobStatus{{Name: "node", Ready: 1, Succeeded: 2, Failed: 3, Active: 4, Suspended: 5}}}}
+		return &jobset.JobSet{
+			Status: jobset.JobSetStatus{
+				Conditions: conditions,
+				ReplicatedJobsStatus: []jobset.ReplicatedJobStatus{
+					{Name: "node", Ready: 1, Succeeded: 2, Failed: 3, Active: 4, Suspended: 5},
+				},
+			},
+		}
 	}
 	counts := []api.JobStatus{{Name: "node", Ready: 1, Succeeded: 2, Failed: 3, Active: 4, Suspended: 5}}
 	is := func(kind, reason, message string) metav1.Condition {
-		return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(now)}
+		return metav1.Condition{
+			Type:               kind,
+			Status:             metav1.ConditionTrue,
+			Reason:             reason,
+			Message:            message,
+			LastTransitionTime: metav1.NewTime(now),
+		}
 	}
 	resumed := is("Suspended", "Resumed", "the TrainJob was resumed")
 	resumed.Status = metav1.ConditionFalse
@@ -510,33 +949,98 @@ func TestStatus(t *testing.T) {
 		want      []metav1.Condition
 		counts    []api.JobStatus
 	}{
-		"New":       {why: "nothing to say"},
-		"Running":   {why: "counts are the JobSet's", child: made(), counts: counts},
-		"Suspended": {why: "once nothing runs", spec: "suspend: true", standing: jobs.Progress{Suspended: true}, child: made(), want: []metav1.Condition{is("Suspended", "Suspended", "the TrainJob is suspended")}, counts: counts},
+		"New":     {why: "nothing to say"},
+		"Running": {why: "counts are the JobSet's", child: made(), counts: counts},
+		"Suspended": {
+			why:      "once nothing runs",
+			spec:     "suspend: true",
+			standing: jobs.Progress{Suspended: true},
+			child:    made(),
+			want:     []metav1.Condition{is("Suspended", "Suspended", "the TrainJob is suspended")},
+			counts:   counts,
+		},
 		"StillSuspended": {
-			why: "what is said already stays where it is", spec: "suspend: true", standing: jobs.Progress{Suspended: true},
-			was:  api.TrainJobStatus{Conditions: []metav1.Condition{is("Suspended", "Suspended", "the TrainJob is suspended"), is("Theirs", "Theirs", "")}},
-			want: []metav1.Condition{is("Suspended", "Suspended", "the TrainJob is suspended"), is("Theirs", "Theirs", "")},
+			why:      "what is said already stays where it is",
+			spec:     "suspend: true",
+			standing: jobs.Progress{Suspended: true},
+			was: api.TrainJobStatus{
+				Conditions: []metav1.Condition{
+					is("Suspended", "Suspended", "the TrainJob is suspended"),
+					is("Theirs", "Theirs", ""),
+				},
+			},
+			want: []metav1.Condition{
+				is("Suspended", "Suspended", "the TrainJob is suspended"),
+				is("Theirs", "Theirs", ""),
+			},
 		},
 		"Stopping": {why: "not before", spec: "suspend: true", child: made(), counts: counts},
-		"Resumed":  {why: "one that was suspended", was: api.TrainJobStatus{Conditions: []metav1.Condition{is("Suspended", "Suspended", "the TrainJob is suspended")}}, child: made(), want: []metav1.Condition{resumed}, counts: counts},
+		"Resumed": {
+			why: "one that was suspended",
+			was: api.TrainJobStatus{
+				Conditions: []metav1.Condition{is("Suspended", "Suspended", "the TrainJob is suspended")},
+			},
+			child:  made(),
+			want:   []metav1.Condition{resumed},
+			counts: counts,
+		},
 		"Complete": {
-			why: "in the words of the JobSet, and last", standing: jobs.Progress{Memory: podplan.Memory{Outcome: podplan.JobSucceeded}}, was: api.TrainJobStatus{Conditions: []metav1.Condition{resumed}},
-			child: made(is("Completed", "AllJobsCompleted", "jobset completed successfully")), want: []metav1.Condition{resumed, is("Complete", "AllJobsCompleted", "jobset completed successfully")}, counts: counts,
+			why:      "in the words of the JobSet, and last",
+			standing: jobs.Progress{Memory: podplan.Memory{Outcome: podplan.JobSucceeded}},
+			was:      api.TrainJobStatus{Conditions: []metav1.Condition{resumed}},
+			child: made(
+				is("Completed", "AllJobsCompleted", "jobset completed successfully"),
+			),
+			want:   []metav1.Condition{resumed, is("Complete", "AllJobsCompleted", "jobset completed successfully")},
+			counts: counts,
 		},
-		"CompleteAlone": {why: "or in ours if it is gone", standing: jobs.Progress{Memory: podplan.Memory{Outcome: podplan.JobSucceeded}}, want: []metav1.Condition{is("Complete", "AllJobsCompleted", "the training is complete")}},
+		"CompleteAlone": {
+			why:      "or in ours if it is gone",
+			standing: jobs.Progress{Memory: podplan.Memory{Outcome: podplan.JobSucceeded}},
+			want:     []metav1.Condition{is("Complete", "AllJobsCompleted", "the training is complete")},
+		},
 		"Failed": {
-			why: "likewise", standing: jobs.Progress{Memory: podplan.Memory{Outcome: podplan.JobFailed, Reason: podplan.MemberFailed, Message: "tj failed"}},
-			child: made(is("Failed", "ReachedMaxRestarts", "too often")), want: []metav1.Condition{is("Failed", "ReachedMaxRestarts", "too often")}, counts: counts,
+			why: "likewise",
+			standing: jobs.Progress{
+				Memory: podplan.Memory{Outcome: podplan.JobFailed, Reason: podplan.MemberFailed, Message: "tj failed"},
+			},
+			child: made(
+				is("Failed", "ReachedMaxRestarts", "too often"),
+			),
+			want:   []metav1.Condition{is("Failed", "ReachedMaxRestarts", "too often")},
+			counts: counts,
 		},
-		"FailedAlone": {why: "", standing: jobs.Progress{Memory: podplan.Memory{Outcome: podplan.JobFailed, Reason: podplan.MemberFailed, Message: "tj failed"}}, want: []metav1.Condition{is("Failed", "FailedJobs", "tj failed")}},
+		"FailedAlone": {
+			why: "",
+			standing: jobs.Progress{
+				Memory: podplan.Memory{Outcome: podplan.JobFailed, Reason: podplan.MemberFailed, Message: "tj failed"},
+			},
+			want: []metav1.Condition{is("Failed", "FailedJobs", "tj failed")},
+		},
 		"Late": {
-			why: "the JobSet was removed, and nothing of it runs", standing: jobs.Progress{Memory: podplan.Memory{Outcome: podplan.JobFailed, Reason: podplan.DeadlineExceeded, Message: "it ran longer than 1m"}},
-			was: api.TrainJobStatus{JobsStatus: counts}, want: []metav1.Condition{is("Failed", "DeadlineExceeded", "it ran longer than 1m")}, counts: []api.JobStatus{{Name: "node", Succeeded: 2, Failed: 3, Suspended: 5}},
+			why: "the JobSet was removed, and nothing of it runs",
+			standing: jobs.Progress{
+				Memory: podplan.Memory{
+					Outcome: podplan.JobFailed,
+					Reason:  podplan.DeadlineExceeded,
+					Message: "it ran longer than 1m",
+				},
+			},
+			was: api.TrainJobStatus{
+				JobsStatus: counts,
+			},
+			want:   []metav1.Condition{is("Failed", "DeadlineExceeded", "it ran longer than 1m")},
+			counts: []api.JobStatus{{Name: "node", Succeeded: 2, Failed: 3, Suspended: 5}},
 		},
 		"Ended": {
-			why: "what a finished job says stays", standing: jobs.Progress{Memory: podplan.Memory{Outcome: podplan.JobFailed, Message: "else"}},
-			was: api.TrainJobStatus{Conditions: []metav1.Condition{is("Complete", "AllJobsCompleted", "m")}}, child: made(), want: []metav1.Condition{is("Complete", "AllJobsCompleted", "m")}, counts: counts,
+			why:      "what a finished job says stays",
+			standing: jobs.Progress{Memory: podplan.Memory{Outcome: podplan.JobFailed, Message: "else"}},
+			was: api.TrainJobStatus{
+				Conditions: []metav1.Condition{is("Complete", "AllJobsCompleted", "m")},
+			},
+			child:  made(),
+			want:   []metav1.Condition{is("Complete", "AllJobsCompleted", "m")},
+			counts: counts,
 		},
 	}
 	for name, tc := range cases {
@@ -570,8 +1074,15 @@ func TestStatus(t *testing.T) {
 
 // TestTemplates: the webhook sees the pods that come of a job.
 func TestTemplates(t *testing.T) {
-	all := trainjob.Kind().Queueing.Templates(job(t, "podTemplateOverrides: [{spec: {terminationGracePeriodSeconds: 7}}]", "template: {spec: {replicatedJobs: [INITIALIZERS, NODE]}}"))
-	if len(all) != 3 || all[2].Path != "spec.runtimeRef(r).node" || *all[2].Template.Spec.TerminationGracePeriodSeconds != 7 {
+	all := trainjob.Kind().Queueing.Templates(
+		job(
+			t,
+			"podTemplateOverrides: [{spec: {terminationGracePeriodSeconds: 7}}]",
+			"template: {spec: {replicatedJobs: [INITIALIZERS, NODE]}}",
+		),
+	)
+	if len(all) != 3 || all[2].Path != "spec.runtimeRef(r).node" ||
+		*all[2].Template.Spec.TerminationGracePeriodSeconds != 7 {
 		t.Errorf("%+v", all)
 	}
 }
@@ -591,7 +1102,9 @@ func TestStrangers(t *testing.T) {
 	if _, err := k.Running.Operated.Compile(pod); err == nil {
 		t.Error("compiled a pod")
 	}
-	if k.Ours(pod) || k.Maker(pod) != (core.MakerState{}) || k.Running.Operated.Project(pod, nil, &jobs.Progress{}) != jobs.Object(pod) || k.Queueing.Basis.With(pod, pod, jobs.Schedulers{}) != jobs.Object(pod) {
+	if k.Ours(pod) || k.Maker(pod) != (core.MakerState{}) ||
+		k.Running.Operated.Project(pod, nil, &jobs.Progress{}) != jobs.Object(pod) ||
+		k.Queueing.Basis.With(pod, pod, jobs.Schedulers{}) != jobs.Object(pod) {
 		t.Error("a pod is ours")
 	}
 	for manager, want := range map[string]bool{"trainer.kubeflow.org/trainjob-controller": true, "kueue.x-k8s.io/multikueue": false} {

@@ -53,16 +53,33 @@ func checkWords(is, was *api.TrainJob) field.ErrorList {
 		}
 		if b := before[i]; b == nil || !ptr.Equal(b.StorageURI, s.StorageURI) {
 			at := field.NewPath("spec", "initializer", []string{"dataset", "model"}[i], "storageUri")
-			errs = append(errs, field.Invalid(at, *s.StorageURI, "say where it is as SCHEME://PATH, such as hf://org/name or s3://bucket/path, or as a path that begins with /"))
+			errs = append(
+				errs,
+				field.Invalid(
+					at,
+					*s.StorageURI,
+					"say where it is as SCHEME://PATH, such as hf://org/name or s3://bucket/path, or as a path that begins with /",
+				),
+			)
 		}
 	}
 	for i := range is.Spec.RuntimePatches {
 		m := is.Spec.RuntimePatches[i].Manager
-		there := slices.ContainsFunc(was.Spec.RuntimePatches, func(p api.RuntimePatch) bool { return p.Manager == m })
+		there := slices.ContainsFunc(
+			was.Spec.RuntimePatches,
+			func(p api.RuntimePatch) bool { return p.Manager == m },
+		)
 		if m == "" || there || domain.MatchString(m) {
 			continue // that it is needed is said by who needs it
 		}
-		errs = append(errs, field.Invalid(field.NewPath("spec", "runtimePatches").Index(i).Child("manager"), m, "say who wants it as DOMAIN/NAME, as in example.com/me"))
+		errs = append(
+			errs,
+			field.Invalid(
+				field.NewPath("spec", "runtimePatches").Index(i).Child("manager"),
+				m,
+				"say who wants it as DOMAIN/NAME, as in example.com/me",
+			),
+		)
 	}
 	return errs
 }
@@ -76,15 +93,32 @@ func initializer(t *api.TrainJob) [2]*api.Source {
 // validateAlone finds what is wrong with a TrainJob whatever its runtime is.
 func validateAlone(t *api.TrainJob) field.ErrorList {
 	errs := append(checkName(t), checkRef(&t.Spec.RuntimeRef)...)
-	if m := ptr.Deref(t.Spec.ManagedBy, ""); t.Spec.ManagedBy != nil && m != api.ManagedByController && m != api.ManagedByMultiKueue {
-		errs = append(errs, field.NotSupported(field.NewPath("spec", "managedBy"), m, []string{api.ManagedByController, api.ManagedByMultiKueue}))
+	if m := ptr.Deref(
+		t.Spec.ManagedBy,
+		"",
+	); t.Spec.ManagedBy != nil && m != api.ManagedByController &&
+		m != api.ManagedByMultiKueue {
+		errs = append(
+			errs,
+			field.NotSupported(
+				field.NewPath("spec", "managedBy"),
+				m,
+				[]string{api.ManagedByController, api.ManagedByMultiKueue},
+			),
+		)
 	}
 	if n := t.Spec.ActiveDeadlineSeconds; n != nil && *n < 1 {
-		errs = append(errs, field.Invalid(field.NewPath("spec", "activeDeadlineSeconds"), *n, "use a number from 1"))
+		errs = append(
+			errs,
+			field.Invalid(field.NewPath("spec", "activeDeadlineSeconds"), *n, "use a number from 1"),
+		)
 	}
 	if tr := t.Spec.Trainer; tr != nil {
 		if n := tr.NumNodes; n != nil && (*n < 1 || *n > mostPods) {
-			errs = append(errs, field.Invalid(trainerPath().Child("numNodes"), *n, fmt.Sprintf("use a number from 1 to %d", mostPods)))
+			errs = append(
+				errs,
+				field.Invalid(trainerPath().Child("numNodes"), *n, fmt.Sprintf("use a number from 1 to %d", mostPods)),
+			)
 		}
 		errs = append(errs, checkProcesses(tr.NumProcPerNode)...)
 	}
@@ -108,7 +142,9 @@ func checkName(t *api.TrainJob) field.ErrorList {
 		name, at = t.GenerateName+"xxxxx", field.NewPath("metadata", "generateName")
 	}
 	if wrong := validation.IsDNS1035Label(name); len(wrong) > 0 {
-		return field.ErrorList{field.Invalid(at, name, "its service and its pods have it in their names: "+strings.Join(wrong, ", "))}
+		return field.ErrorList{
+			field.Invalid(at, name, "its service and its pods have it in their names: "+strings.Join(wrong, ", ")),
+		}
 	}
 	return nil
 }
@@ -116,13 +152,23 @@ func checkName(t *api.TrainJob) field.ErrorList {
 func checkRef(ref *api.RuntimeRef) field.ErrorList {
 	var errs field.ErrorList
 	if ref.Name == "" {
-		errs = append(errs, field.Required(runtimeRef().Child("name"), "name a TrainingRuntime or ClusterTrainingRuntime"))
+		errs = append(
+			errs,
+			field.Required(runtimeRef().Child("name"), "name a TrainingRuntime or ClusterTrainingRuntime"),
+		)
 	}
 	if g := cmp.Or(ptr.Deref(ref.APIGroup, ""), api.GroupVersion.Group); g != api.GroupVersion.Group {
 		errs = append(errs, field.NotSupported(runtimeRef().Child("apiGroup"), g, []string{api.GroupVersion.Group}))
 	}
 	if k := refKind(ref); k != api.TrainingRuntimeKind && k != api.ClusterTrainingRuntimeKind {
-		errs = append(errs, field.NotSupported(runtimeRef().Child("kind"), k, []string{api.ClusterTrainingRuntimeKind, api.TrainingRuntimeKind}))
+		errs = append(
+			errs,
+			field.NotSupported(
+				runtimeRef().Child("kind"),
+				k,
+				[]string{api.ClusterTrainingRuntimeKind, api.TrainingRuntimeKind},
+			),
+		)
 	}
 	return errs
 }
@@ -165,19 +211,41 @@ func (r *rendering) check() {
 // checkPolicy finds what the framework of the runtime does not allow.
 func (r *rendering) checkPolicy() {
 	if r.policy.Flux != nil {
-		r.invalid(runtimeRef(), r.job.Spec.RuntimeRef.Name, "the %s is for the Flux scheduler, which is not run here: use another", r.runtime())
+		r.invalid(
+			runtimeRef(),
+			r.job.Spec.RuntimeRef.Name,
+			"the %s is for the Flux scheduler, which is not run here: use another",
+			r.runtime(),
+		)
 	}
 	t := ptr.Deref(r.job.Spec.Trainer, api.Trainer{})
 	if n := t.NumProcPerNode; n != nil && r.policy.MPI != nil && n.Type == intstr.String {
-		r.invalid(trainerPath().Child("numProcPerNode"), n.StrVal, "the %s is for MPI, which needs a number", r.runtime())
+		r.invalid(
+			trainerPath().Child("numProcPerNode"),
+			n.StrVal,
+			"the %s is for MPI, which needs a number",
+			r.runtime(),
+		)
 	}
 	if r.launcherTrains() && ptr.Deref(t.NumNodes, 1) > 1 && (r.launcher() == nil || r.mpiNodes() == nil) {
-		r.invalid(trainerPath().Child("numNodes"), *t.NumNodes, "the %s has no replicated jobs launcher and node, so that there is one pod: use 1", r.runtime())
+		r.invalid(
+			trainerPath().Child("numNodes"),
+			*t.NumNodes,
+			"the %s has no replicated jobs launcher and node, so that there is one pod: use 1",
+			r.runtime(),
+		)
 	}
 	if p := r.policy.Torch; p != nil && p.ElasticPolicy != nil && t.NumNodes != nil {
 		least, most := ptr.Deref(p.ElasticPolicy.MinNodes, 1), ptr.Deref(p.ElasticPolicy.MaxNodes, *t.NumNodes)
 		if n := *t.NumNodes; n < least || n > most {
-			r.invalid(trainerPath().Child("numNodes"), n, "the %s trains with %d to %d nodes", r.runtime(), least, most)
+			r.invalid(
+				trainerPath().Child("numNodes"),
+				n,
+				"the %s trains with %d to %d nodes",
+				r.runtime(),
+				least,
+				most,
+			)
 		}
 	}
 }
@@ -199,13 +267,33 @@ func (r *rendering) checkParts() {
 		}
 		all := r.of(part.name)
 		if len(all) == 0 {
-			r.errs = append(r.errs, field.Forbidden(part.at, fmt.Sprintf("the %s has no replicated job with the label %s: %s: remove this field, or use another runtime",
-				r.runtime(), api.AncestorLabel, part.name)))
+			r.errs = append(
+				r.errs,
+				field.Forbidden(
+					part.at,
+					fmt.Sprintf(
+						"the %s has no replicated job with the label %s: %s: remove this field, or use another runtime",
+						r.runtime(),
+						api.AncestorLabel,
+						part.name,
+					),
+				),
+			)
 		}
 		for _, j := range all {
 			if container(j, part.container) == nil {
-				r.errs = append(r.errs, field.Forbidden(part.at, fmt.Sprintf("the %s has no container %s in the replicated job %s: remove this field, or use another runtime",
-					r.runtime(), part.container, j.Name)))
+				r.errs = append(
+					r.errs,
+					field.Forbidden(
+						part.at,
+						fmt.Sprintf(
+							"the %s has no container %s in the replicated job %s: remove this field, or use another runtime",
+							r.runtime(),
+							part.container,
+							j.Name,
+						),
+					),
+				)
 			}
 		}
 	}
@@ -215,23 +303,44 @@ func (r *rendering) checkParts() {
 func (r *rendering) checkChange(c *change) {
 	for _, t := range c.targets {
 		if r.find(t.name) == nil {
-			r.invalid(t.at, t.name, "the %s has no such replicated job: use one of %s", r.runtime(), strings.Join(r.names(), ", "))
+			r.invalid(
+				t.at,
+				t.name,
+				"the %s has no such replicated job: use one of %s",
+				r.runtime(),
+				strings.Join(r.names(), ", "),
+			)
 		}
 	}
 	if c.spec == nil {
 		return
 	}
 	for i := range c.spec.InitContainers {
-		r.checkContainer(c, &c.spec.InitContainers[i], c.specAt.Child("initContainers").Index(i), func(s *corev1.PodSpec) []corev1.Container { return s.InitContainers })
+		r.checkContainer(
+			c,
+			&c.spec.InitContainers[i],
+			c.specAt.Child("initContainers").Index(i),
+			func(s *corev1.PodSpec) []corev1.Container { return s.InitContainers },
+		)
 	}
 	for i := range c.spec.Containers {
-		r.checkContainer(c, &c.spec.Containers[i], c.specAt.Child("containers").Index(i), func(s *corev1.PodSpec) []corev1.Container { return s.Containers })
+		r.checkContainer(
+			c,
+			&c.spec.Containers[i],
+			c.specAt.Child("containers").Index(i),
+			func(s *corev1.PodSpec) []corev1.Container { return s.Containers },
+		)
 	}
 }
 
 // checkContainer finds containers that some of the jobs that a change is about do not have,
 // or none if it is about all.
-func (r *rendering) checkContainer(c *change, p *api.ContainerPatch, at *field.Path, of func(*corev1.PodSpec) []corev1.Container) {
+func (r *rendering) checkContainer(
+	c *change,
+	p *api.ContainerPatch,
+	at *field.Path,
+	of func(*corev1.PodSpec) []corev1.Container,
+) {
 	var without []string
 	with := false
 	for i := range r.set.Spec.ReplicatedJobs {
@@ -246,11 +355,23 @@ func (r *rendering) checkContainer(c *change, p *api.ContainerPatch, at *field.P
 		}
 	}
 	if len(without) > 0 && (len(c.targets) > 0 || !with) {
-		r.invalid(at.Child("name"), p.Name, "the %s has no such container in the replicated job %s", r.runtime(), strings.Join(without, ", "))
+		r.invalid(
+			at.Child("name"),
+			p.Name,
+			"the %s has no such container in the replicated job %s",
+			r.runtime(),
+			strings.Join(without, ", "),
+		)
 	}
 	where := map[string]string{api.Node: "spec.trainer.env", api.DatasetInitializer: "spec.initializer.dataset.env", api.ModelInitializer: "spec.initializer.model.env"}[p.Name]
 	if len(p.Env) > 0 && where != "" {
-		r.errs = append(r.errs, field.Forbidden(at.Child("env"), fmt.Sprintf("variables of the container %s are set in %s", p.Name, where)))
+		r.errs = append(
+			r.errs,
+			field.Forbidden(
+				at.Child("env"),
+				fmt.Sprintf("variables of the container %s are set in %s", p.Name, where),
+			),
+		)
 	}
 }
 
@@ -313,7 +434,12 @@ func validateLater(was, is *api.TrainJob) field.ErrorList {
 		return errs
 	}
 	if !equality.Semantic.DeepEqual(before.set.Spec, after.set.Spec) {
-		return field.ErrorList{field.Forbidden(field.NewPath("spec"), "what the pods are can be changed only while the job is held: mlbatch hold --stop, change it, mlbatch release")}
+		return field.ErrorList{
+			field.Forbidden(
+				field.NewPath("spec"),
+				"what the pods are can be changed only while the job is held: mlbatch hold --stop, change it, mlbatch release",
+			),
+		}
 	}
 	return nil
 }

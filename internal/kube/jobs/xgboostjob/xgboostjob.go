@@ -14,10 +14,13 @@ import (
 // Kind is all that there is to know of XGBoostJobs.
 func Kind() jobs.Kind {
 	return kubeflow.Of(&kubeflow.Variant{
-		Kind:          api.XGBoostJobKind,
-		New:           func() api.Job { return &api.XGBoostJob{} },
-		Field:         "xgbReplicaSpecs",
-		Roles:         []kubeflow.Role{{Name: api.RoleMaster, Least: 1, Most: 1, Required: true}, {Name: api.RoleWorker}},
+		Kind:  api.XGBoostJobKind,
+		New:   func() api.Job { return &api.XGBoostJob{} },
+		Field: "xgbReplicaSpecs",
+		Roles: []kubeflow.Role{
+			{Name: api.RoleMaster, Least: 1, Most: 1, Required: true},
+			{Name: api.RoleWorker},
+		},
 		Container:     "xgboost",
 		Port:          "xgboostjob-port",
 		DefaultPort:   9999,
@@ -44,7 +47,11 @@ func plan(r *kubeflow.Reading, p *jobs.Plan) {
 		kubeflow.Var("PYTHONUNBUFFERED", "1"),
 	}
 	if workers := r.Role(api.RoleWorker); workers != nil {
-		env = append(env, kubeflow.Number("WORKER_PORT", workers.Port), kubeflow.Var("WORKER_ADDRS", string(workers.AppendList(nil, "", ""))))
+		env = append(
+			env,
+			kubeflow.Number("WORKER_PORT", workers.Port),
+			kubeflow.Var("WORKER_ADDRS", string(workers.AppendList(nil, "", ""))),
+		)
 	}
 	for i := range p.Roles {
 		p.Roles[i].Env = env

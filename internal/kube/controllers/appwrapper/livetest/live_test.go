@@ -53,7 +53,9 @@ const manifest = `{"apiVersion":"batch/v1","kind":"Job","metadata":{"generateNam
 func TestAgainstAPIServer(t *testing.T) {
 	x := begin(t)
 	w := &awv1beta2.AppWrapper{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "default", GenerateName: "large-", Annotations: map[string]string{awv1beta2.RetryPausePeriodDurationAnnotation: "1s"},
+		Namespace:    "default",
+		GenerateName: "large-",
+		Annotations:  map[string]string{awv1beta2.RetryPausePeriodDurationAnnotation: "1s"},
 	}}
 	w.Spec.Suspend = true
 	w.Spec.Components = []awv1beta2.AppWrapperComponent{{Template: runtime.RawExtension{Raw: []byte(manifest)}}}
@@ -62,11 +64,15 @@ func TestAgainstAPIServer(t *testing.T) {
 	}
 	x.key = client.ObjectKeyFromObject(w)
 	x.phase("Suspended")
-	took := timed(func() { x.admit(); x.await("pods run", func() bool { return x.count(corev1.PodRunning) == 4 }) })
+	took := timed(
+		func() { x.admit(); x.await("pods run", func() bool { return x.count(corev1.PodRunning) == 4 }) },
+	)
 	t.Logf("admitted to running: %s", took)
 	x.await("ready", func() bool { return x.condition(awv1beta2.PodsReady) })
 
-	took = timed(func() { x.label("n1", "EVICT"); x.await("pods gone", func() bool { return len(x.pods()) == 0 }) })
+	took = timed(
+		func() { x.label("n1", "EVICT"); x.await("pods gone", func() bool { return len(x.pods()) == 0 }) },
+	)
 	t.Logf("EVICT to last pod deleted: %s", took)
 	if took > 2*time.Second {
 		t.Errorf("EVICT to last pod deleted took %s", took)
@@ -114,7 +120,10 @@ type cluster struct {
 
 func begin(t *testing.T) *cluster {
 	t.Helper()
-	c, err := local.Start(t.Context(), local.Config{DataDir: t.TempDir(), Parts: local.Kubernetes, UnsafeNoFsync: true})
+	c, err := local.Start(
+		t.Context(),
+		local.Config{DataDir: t.TempDir(), Parts: local.Kubernetes, UnsafeNoFsync: true},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,11 +141,17 @@ func begin(t *testing.T) *cluster {
 	x := &cluster{Client: cl, t: t}
 	x.install()
 	ctrl.SetLogger(testr.New(t))
-	mgr, err := ctrl.NewManager(cfg, ctrl.Options{Scheme: scheme.New(), Metrics: metricsserver.Options{BindAddress: "0"}})
+	mgr, err := ctrl.NewManager(
+		cfg,
+		ctrl.Options{Scheme: scheme.New(), Metrics: metricsserver.Options{BindAddress: "0"}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := awcontroller.SetupWithManager(mgr, awcontroller.Options{Metrics: prometheus.NewRegistry()}); err != nil {
+	if err := awcontroller.SetupWithManager(
+		mgr,
+		awcontroller.Options{Metrics: prometheus.NewRegistry()},
+	); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -211,7 +226,13 @@ func (x *cluster) work() {
 			if node == x.bad {
 				node = "n2"
 			}
-			err := x.SubResource("binding").Create(x.t.Context(), &p, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}})
+			err := x.SubResource(
+				"binding",
+			).Create(
+				x.t.Context(),
+				&p,
+				&corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}},
+			)
 			if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 				x.t.Errorf("bind: %v", err)
 			}
@@ -224,7 +245,11 @@ func (x *cluster) work() {
 func (x *cluster) run(p corev1.Pod, phase corev1.PodPhase) {
 	x.t.Helper()
 	p.Status.Phase = phase
-	if err := x.Status().Update(x.t.Context(), &p); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+	if err := x.Status().Update(
+		x.t.Context(),
+		&p,
+	); err != nil && !apierrors.IsConflict(err) &&
+		!apierrors.IsNotFound(err) {
 		x.t.Errorf("set phase of pod: %v", err)
 	}
 }
@@ -242,7 +267,12 @@ func (x *cluster) pods() []corev1.Pod {
 	if x.key.Name == "" {
 		return nil
 	}
-	if err := x.List(x.t.Context(), &l, client.InNamespace(x.key.Namespace), client.MatchingLabels{awv1beta2.AppWrapperLabel: x.key.Name}); err != nil {
+	if err := x.List(
+		x.t.Context(),
+		&l,
+		client.InNamespace(x.key.Namespace),
+		client.MatchingLabels{awv1beta2.AppWrapperLabel: x.key.Name},
+	); err != nil {
 		x.t.Fatal(err)
 	}
 	return l.Items
@@ -308,7 +338,10 @@ func (x *cluster) admit() {
 		if err != nil {
 			return nil, err
 		}
-		return appwrapper.Adapter{}.Start(w, []jobs.PodSetInfo{{Name: string(facts.PodSets[0].Name), Count: facts.PodSets[0].Count}})
+		return appwrapper.Adapter{}.Start(
+			w,
+			[]jobs.PodSetInfo{{Name: string(facts.PodSets[0].Name), Count: facts.PodSets[0].Count}},
+		)
 	})
 }
 
