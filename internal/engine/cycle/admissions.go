@@ -10,26 +10,6 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
-// admissions is what workloads were given: from the reservation of a place for a workload, or its
-// admission, until what it held is free again.
-type admissions struct {
-	*model
-	draft   *draft
-	judge   *judge
-	turns   turns
-	pending *pending
-	history *history
-
-	reservations []*reservation
-	leaving      []*workload
-	displaced    []*workload // may have pods planned on nodes that take no work
-	// deadlines are when admissions must have been seen.
-	deadlines deadlines
-	// drainAgain says that admissions were observed that were not decided here, or in queues
-	// being drained.
-	drainAgain bool
-}
-
 // count counts a workload under its state, in which it was not before.
 func (ad *admissions) count(w *workload, before ledger.AllocationState) {
 	ad.pending.change()
@@ -186,16 +166,6 @@ func (ad *admissions) usesOf(w *workload) []quota.Use {
 		}
 	}
 	return uses
-}
-
-func addUse(uses []quota.Use, u quota.Use) []quota.Use {
-	for i := range uses {
-		if uses[i].Pair == u.Pair {
-			uses[i].Amount = uses[i].Amount.Add(u.Amount)
-			return uses
-		}
-	}
-	return append(uses, u)
 }
 
 // holdsOf is what an admission takes of nodes, less where pods have ended.

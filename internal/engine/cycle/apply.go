@@ -215,13 +215,3 @@ func samePlaces(a, b []core.PodSetPlaces) bool {
 		return x.Name == y.Name && slices.Equal(x.Places, y.Places)
 	})
 }
-
-func sameAdmission(a, b *core.Admission) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return a.Queue == b.Queue && slices.EqualFunc(a.PodSets, b.PodSets, func(x, y core.PodSetAdmission) bool {
-		return x.Name == y.Name && x.Count == y.Count && slices.Equal(x.Flavors, y.Flavors) &&
-			slices.Equal(x.Usage, y.Usage) && slices.Equal(x.Places, y.Places)
-	})
-}

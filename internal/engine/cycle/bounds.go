@@ -143,3 +143,13 @@ func (j *judge) mayPassReservations(g *group) bool {
 	}
 	return false
 }
+
+func addUse(uses []quota.Use, u quota.Use) []quota.Use {
+	for i := range uses {
+		if uses[i].Pair == u.Pair {
+			uses[i].Amount = uses[i].Amount.Add(u.Amount)
+			return uses
+		}
+	}
+	return append(uses, u)
+}

@@ -12,45 +12,6 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
-// compiled is an equivalence class's requests in terms of one queue: what flavor assignment
-// and placement work on.
-type compiled struct {
-	quota.CompiledRequests
-	revision uint64 // of the engine's edits
-	nodes    uint64 // version of the nodes
-	// refusal is set when the queue can never serve the equivalence class.
-	refusal *core.Reason
-	// classes are, per ask and option, the kind of pod that the option's flavor
-	// makes of the pod set; nil if no nodes are looked for.
-	classes [][]*place.Class
-	// single says that there is one flavor for everything.
-	single bool
-	// sure says that room in quota and on the nodes of each flavor is all that an
-	// admission needs.
-	sure bool
-	// shared says that several pod sets use the same pair.
-	shared bool
-	// headReservation is what is reserved for the equivalence class as the first of its queue; over says that it
-	// is larger than the nominal quota.
-	headReservation []quota.Use
-	over            bool
-	// joint are asks that have to get the same flavor, in lists of two at least.
-	joint [][]int
-	// asks are the indices of each pod set's asks.
-	asks [][]int
-	// fixed is what it uses if single.
-	fixed []quota.Use
-	// pairs are all that some flavor would use, in a stable order.
-	pairs []quota.FlavorResource
-	// counts are the pods per pod set: those of the equivalence class, or fewer.
-	counts []int32
-	// emptied is whether empty nodes would hold the pod sets, by the flavors for which
-	// that was asked.
-	emptied []emptied
-	// least is the plan for as few pods as possible, nil until it is asked for.
-	least *compiled
-}
-
 // placeless reports whether a pod set may end up with a flavor that no nodes are looked
 // for with, and so go wherever the scheduler likes, whatever its other flavors are.
 func (p *compiled) placeless(set int) bool {

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/order"
-	"github.com/mlbatch/mlbatch/internal/engine/place"
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
@@ -236,22 +234,6 @@ func (ad *admissions) dumpWorkload(w *workload) WorkloadState {
 	return s
 }
 
-// identical reports whether two admissions are the same to the byte: in the API
-// an empty list is none, and what was written may come back that way.
-func identical(a, b *core.Admission) bool {
-	if a == nil || !sameAdmission(a, b) || (a.PodSets == nil) != (b.PodSets == nil) {
-		return false
-	}
-	for i := range a.PodSets {
-		x, y := &a.PodSets[i], &b.PodSets[i]
-		if (x.Flavors == nil) != (y.Flavors == nil) || (x.Usage == nil) != (y.Usage == nil) ||
-			(x.Places == nil) != (y.Places == nil) {
-			return false
-		}
-	}
-	return true
-}
-
 // dumpFilters lists the pod sets whose nodes are held under an older filter than
 // their flavors have now. Holds are in the order of holdsOf.
 func (ad *admissions) dumpFilters(w *workload) []FilterState {
@@ -275,33 +257,6 @@ func (ad *admissions) dumpFilters(w *workload) []FilterState {
 		holds = holds[n:]
 	}
 	return out
-}
-
-func sameFilter(a, b core.Filter) bool {
-	if len(
-		a.Terms,
-	)+len(
-		b.Terms,
-	)+len(
-		a.Must,
-	)+len(
-		b.Must,
-	)+len(
-		a.Volumes,
-	)+len(
-		b.Volumes,
-	)+len(
-		a.Refused,
-	)+len(
-		b.Refused,
-	) == 0 &&
-		slices.Equal(a.Tolerations, b.Tolerations) {
-		return true // as it is for most
-	}
-	var x, y strings.Builder
-	place.FilterKey(&x, a)
-	place.FilterKey(&y, b)
-	return x.String() == y.String()
 }
 
 func (ad *admissions) dumpReservation(p *reservation) ReservationState {

@@ -43,58 +43,6 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
-// Options are settings that hold for an engine's whole life.
-type Options struct {
-	// Budget bounds how many workloads one Decide judges; the next one goes on
-	// where it stopped, with the same outcome. Zero means no bound.
-	Budget int
-	// FairSharing makes queues of a cohort share by weight what none of them owns;
-	// nil is off. Without strategies it has both.
-	FairSharing *core.FairSharing
-	// BlockAdmission admits no workload while pods of an admitted workload are not ready
-	// (waitForPodsReady.blockAdmission).
-	BlockAdmission bool
-	// AdmissionFairSharing is how past usage counts in queues with UsageBased.
-	AdmissionFairSharing core.AdmissionFairSharing
-	// Observe is how long an admission may stay unobserved before it is taken back;
-	// 0 means 5 minutes.
-	Observe time.Duration
-	// StabilizationWindow is for how long nothing must have changed in a tree of queues before what was
-	// changed there evicts anyone: what people change at once is written one object after the
-	// other. 0 acts on every write.
-	StabilizationWindow time.Duration
-	// SlackQueue is the ClusterQueue, if any, whose lending limits follow the health of nodes. They are
-	// acted on at once.
-	SlackQueue string
-	// Pack is the resource of which whole nodes are kept free; core.GPU if empty.
-	Pack string
-	// IgnoreUndeclared lets a workload ask for resources that its queue does not
-	// cover: they count against nothing. Otherwise such a workload is refused.
-	IgnoreUndeclared bool
-}
-
-// Engine is the picture of the world and the decisions on it. It is made of rooms, each
-// the only one that changes its state, and each using only those above it:
-//
-//	model       what it was told, and by what that is known
-//	draft       the plan being made
-//	judge       what can be done for one workload: a verdict
-//	turns       whose turn is next, by level or by share
-//	pending     what waits, for what, and what wakes it
-//	stabilizer    what changed just now, and is not acted on yet
-//	history     what LocalQueues used in the past
-//	admissions  what workloads were given or promised, and which have to leave
-type Engine struct {
-	*model
-	draft      *draft
-	judge      *judge
-	turns      turns
-	pending    *pending
-	stabilizer *stabilizer
-	history    *history
-	admissions *admissions
-}
-
 // New returns an engine that knows nothing.
 func New(o Options) *Engine {
 	o = o.withDefaults()

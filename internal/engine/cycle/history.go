@@ -29,15 +29,6 @@ const (
 	defaultSampling = 5 * time.Minute
 )
 
-// history is what LocalQueues used in the past.
-type history struct {
-	*model
-	pending *pending
-	// metered are the local queues that go by past usage, sampled when that was counted.
-	metered []*localQueue
-	sampled time.Time
-}
-
 // past is what a local queue is remembered for.
 type past struct {
 	used   map[string]order.Past // by resource

@@ -11,54 +11,11 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
-// judge finds out what can be done for one workload as things stand. It changes nothing
-// that a later decision depends on.
-type judge struct {
-	*model
-	// search finds victims among the running workloads, in the order in which they would be evicted.
-	search preempt.Searcher
-	// headReservers are the queues that may reserve for their heads, by tree.
-	headReservers map[*quota.Node][]*queue
-	// asked are the plans that a question has made of groups, nil while a decision is made: with
-	// one of them in the record of its group, the next Decide could take another way.
-	asked map[*group]*compiled
-
-	// The rest is scratch of one judgement; met are its obstacles so far.
-	found    verdict
-	oracle   oracle
-	assigned quota.Assignment
-	ranked   quota.Assignment
-	met      obstacles
-	tried    []uint64
-	sets     []place.Set
-}
-
 func newJudge(m *model) *judge {
 	j := &judge{model: m, headReservers: map[*quota.Node][]*queue{}}
 	j.search.Ledger, j.search.Fair = m.books, m.opt.FairSharing
 	j.oracle.judge = j
 	return j
-}
-
-// verdict is what was found out about one workload. It changes nothing yet, and holds
-// until the next judgement.
-type verdict struct {
-	kind verdictKind
-	// plan is what was tried last: of an admission or a reservation, what is given.
-	plan *compiled
-	// assigned are the flavors of the plan, sets the pods that need nodes with them, spots
-	// the nodes of each.
-	assigned *quota.Assignment
-	sets     []place.Set
-	spots    [][]place.Spot
-	// victims must go first; empty if others that already leave suffice.
-	victims []preempt.Victim
-	// why is the reason of a refusal, or to wait for victims; ahead the workload for which
-	// that is reserved which the reason says is short.
-	why   *core.Reason
-	ahead *workload
-	// met is the judge's own, like what else is shared with it.
-	met *obstacles
 }
 
 // obstacles are all that stood in the way with at least one combination of flavors, the

@@ -3,26 +3,8 @@ package cycle
 import (
 	"slices"
 
-	"github.com/mlbatch/mlbatch/internal/engine/order"
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
-
-// byLevel is the order of heads without fair sharing: the one that borrows least first, then
-// priority and time.
-//
-// Levels are corrected lazily: a head starts at level 0 and learns its true one
-// when it comes to the top. So does the head of a queue that goes by past usage
-// with its priority and time: it starts as the best that could be behind it. That
-// is exact as long as levels only get worse, which given sees to.
-type byLevel struct {
-	*model
-	judge *judge
-	heads order.Heap[*queue]
-	// borrowers are the heads that would borrow, by tree: their level is looked at
-	// again when another of the tree is admitted.
-	borrowers map[*quota.Node][]*queue
-	standing  []*queue // what ready returned
-}
 
 func (l *byLevel) renew() { clear(l.borrowers) }
 

@@ -6,39 +6,9 @@ import (
 	"time"
 
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/engine/order"
 	"github.com/mlbatch/mlbatch/internal/engine/preempt"
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
-
-// pending is what waits: groups of equal workloads, what they are parked under, and what
-// happened since that may wake them.
-type pending struct {
-	*model
-	draft *draft
-	judge *judge
-	turns turns
-
-	arrivals []*workload // waiting, not sorted in yet
-	timers   order.Heap[*timer]
-	// unreported are the groups with members whose reason was not reported.
-	unreported []*group
-	// onNodes are the parked groups that wait for nodes, onReady the groups that wait until pods of
-	// other workloads are ready, blockedGroups the groups that head reservations block.
-	onNodes, onReady, blockedGroups []*group
-
-	// freed are trees in which quota came free, lent those in which a queue borrowed,
-	// recheck those in which a workload could not be evicted yet because its admission was
-	// not seen.
-	freed, lent  []*quota.Node
-	recheck      map[*quota.Node]bool
-	nodesChanged nodesChanged
-	// wakes counts how often all that changed was acted on.
-	wakes uint64
-	// changes counts what could end a head reservation or make room beside it;
-	// blockedGroupsAt and onReadyAt are its value when these groups were looked at last.
-	changes, blockedGroupsAt, onReadyAt uint64
-}
 
 // nodesChanged is what changed about nodes.
 type nodesChanged struct {

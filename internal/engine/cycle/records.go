@@ -426,3 +426,129 @@ func samePodSet(a, b core.PodSet) bool {
 		) && (a.Quota == nil) == (b.Quota == nil) && slices.Equal(a.Quota, b.Quota) &&
 		slices.Equal(a.Limits, b.Limits) && sameFilter(a.Filter, b.Filter)
 }
+
+// compiled is an equivalence class's requests in terms of one queue: what flavor assignment
+// and placement work on.
+type compiled struct {
+	quota.CompiledRequests
+	revision uint64 // of the engine's edits
+	nodes    uint64 // version of the nodes
+	// refusal is set when the queue can never serve the equivalence class.
+	refusal *core.Reason
+	// classes are, per ask and option, the kind of pod that the option's flavor
+	// makes of the pod set; nil if no nodes are looked for.
+	classes [][]*place.Class
+	// single says that there is one flavor for everything.
+	single bool
+	// sure says that room in quota and on the nodes of each flavor is all that an
+	// admission needs.
+	sure bool
+	// shared says that several pod sets use the same pair.
+	shared bool
+	// headReservation is what is reserved for the equivalence class as the first of its queue; over says that it
+	// is larger than the nominal quota.
+	headReservation []quota.Use
+	over            bool
+	// joint are asks that have to get the same flavor, in lists of two at least.
+	joint [][]int
+	// asks are the indices of each pod set's asks.
+	asks [][]int
+	// fixed is what it uses if single.
+	fixed []quota.Use
+	// pairs are all that some flavor would use, in a stable order.
+	pairs []quota.FlavorResource
+	// counts are the pods per pod set: those of the equivalence class, or fewer.
+	counts []int32
+	// emptied is whether empty nodes would hold the pod sets, by the flavors for which
+	// that was asked.
+	emptied []emptied
+	// least is the plan for as few pods as possible, nil until it is asked for.
+	least *compiled
+}
+
+// verdict is what was found out about one workload. It changes nothing yet, and holds
+// until the next judgement.
+type verdict struct {
+	kind verdictKind
+	// plan is what was tried last: of an admission or a reservation, what is given.
+	plan *compiled
+	// assigned are the flavors of the plan, sets the pods that need nodes with them, spots
+	// the nodes of each.
+	assigned *quota.Assignment
+	sets     []place.Set
+	spots    [][]place.Spot
+	// victims must go first; empty if others that already leave suffice.
+	victims []preempt.Victim
+	// why is the reason of a refusal, or to wait for victims; ahead the workload for which
+	// that is reserved which the reason says is short.
+	why   *core.Reason
+	ahead *workload
+	// met is the judge's own, like what else is shared with it.
+	met *obstacles
+}
+
+// reservation is a complete plan, quota and nodes, held for a workload until those
+// that must first go are gone. It is booked in account Projected, so that none,
+// least of all a victim, can take it; that makes loops impossible. It ends when
+// it is carried out, when the workload leaves, or when it does not fit any more.
+type reservation struct {
+	workload *workload
+	// pendingVictims counts workloads that must be gone before it is carried out.
+	pendingVictims int
+	// evicted says that some of them were evicted for it. Else it counts on workloads that left
+	// anyway.
+	evicted bool
+}
+
+func sameAdmission(a, b *core.Admission) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Queue == b.Queue && slices.EqualFunc(a.PodSets, b.PodSets, func(x, y core.PodSetAdmission) bool {
+		return x.Name == y.Name && x.Count == y.Count && slices.Equal(x.Flavors, y.Flavors) &&
+			slices.Equal(x.Usage, y.Usage) && slices.Equal(x.Places, y.Places)
+	})
+}
+
+func sameFilter(a, b core.Filter) bool {
+	if len(
+		a.Terms,
+	)+len(
+		b.Terms,
+	)+len(
+		a.Must,
+	)+len(
+		b.Must,
+	)+len(
+		a.Volumes,
+	)+len(
+		b.Volumes,
+	)+len(
+		a.Refused,
+	)+len(
+		b.Refused,
+	) == 0 &&
+		slices.Equal(a.Tolerations, b.Tolerations) {
+		return true // as it is for most
+	}
+	var x, y strings.Builder
+	place.FilterKey(&x, a)
+	place.FilterKey(&y, b)
+	return x.String() == y.String()
+}
+
+// identical reports whether two admissions are the same to the byte: in the API
+// an empty list is none, and what was written may come back that way.
+func identical(a, b *core.Admission) bool {
+	if a == nil || !sameAdmission(a, b) || (a.PodSets == nil) != (b.PodSets == nil) {
+		return false
+	}
+	for i := range a.PodSets {
+		x, y := &a.PodSets[i], &b.PodSets[i]
+		if (x.Flavors == nil) != (y.Flavors == nil) || (x.Usage == nil) != (y.Usage == nil) ||
+			(x.Places == nil) != (y.Places == nil) {
+			return false
+		}
+	}
+	return true
+}

@@ -8,19 +8,6 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/place"
 )
 
-// reservation is a complete plan, quota and nodes, held for a workload until those
-// that must first go are gone. It is booked in account Projected, so that none,
-// least of all a victim, can take it; that makes loops impossible. It ends when
-// it is carried out, when the workload leaves, or when it does not fit any more.
-type reservation struct {
-	workload *workload
-	// pendingVictims counts workloads that must be gone before it is carried out.
-	pendingVictims int
-	// evicted says that some of them were evicted for it. Else it counts on workloads that left
-	// anyway.
-	evicted bool
-}
-
 // reserve evicts the victims of a verdict and holds the plan for the workload.
 func (ad *admissions) reserve(w *workload, v *verdict) {
 	g := w.group

@@ -5,7 +5,6 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/order"
-	"github.com/mlbatch/mlbatch/internal/engine/place"
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
@@ -27,21 +26,6 @@ import (
 //
 // Most heads need not be judged to know how they stand: not a head that surely fits (assumeFits),
 // that would lose to others all the same, or that would be refused again (parkIdle).
-
-// byShare is the order of heads with fair sharing.
-type byShare struct {
-	*model
-	judge    *judge
-	parkIdle func(*queue) bool
-	// tournaments are the heads, by tree.
-	tournaments order.Heap[*tournament]
-	// wanted is, by kind of pod, the most that some judged head counts on.
-	wanted map[*place.Class]int32
-	// The rest is scratch of one walk over trees or heads.
-	loosened []*tournament
-	standing []*queue
-	lifted   []quota.Use
-}
 
 // tournamentNode is a node of the quota tree in the tournament.
 type tournamentNode struct {

@@ -12,38 +12,6 @@ import (
 // mostWindows bounds for how many times Options.StabilizationWindow a tree waits, while changes go on.
 const mostWindows = 20
 
-// stabilizer keeps decisions back that a change could make in vain which is written
-// one object after the other: a label on ten jobs, the quota of one queue and then that of
-// another. A person changes one thing; decisions that fall between the writes evict
-// workloads that nobody would evict at the end.
-//
-// So a tree in which something was changed that was there is left alone until nothing more was
-// changed in it for Options.StabilizationWindow, or changes have gone on for mostWindows times as long.
-// Until then
-//   - none of it is judged at all, if it is what the tree gives that changed: queues, cohorts,
-//     flavors, LocalQueues, namespaces; or which workloads stand in a queue, or which of a
-//     StrictFIFO queue is the first, for whom others leave room;
-//   - none evicts in it, and no workload that was itself changed is judged, nor any behind
-//     it, if it is priorities alone that changed. All others start meanwhile as they ever do.
-//
-// What is new changes nothing that was there: workloads that are submitted, queues in no cohort.
-type stabilizer struct {
-	*model
-	turns turns
-	// began says that a Decide was made: before, there is nothing that could have changed.
-	began bool
-	// touched are the queues in whose trees something changed since the last Decide, walked
-	// the trees of which all queues are listed.
-	touched []*queue
-	walked  map[*quota.Node]bool
-	// cohorts are the cohorts that changed since, wherever in a tree each is now.
-	cohorts []*quota.Node
-	// shifted are the workloads that were changed themselves.
-	shifted []*workload
-	// until is when the first tree counts as settled, zero if all do.
-	until time.Time
-}
-
 // unsettled is since when changes go on in a queue's tree, and when the last was; the zero
 // value is none. All queues of a tree have the same.
 type unsettled struct {

@@ -8,34 +8,6 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
-// turns is whose turn is next: the order of the heads, the first workloads of queues
-// that may be judged. byLevel is Kueue's order without fair sharing, byShare that with it.
-//
-// Both find out lazily how a head stands: it starts as well as it, or any behind it,
-// could stand, and learns the truth when its turn comes.
-type turns interface { //nolint:interfacebloat // one order of heads is one value
-	// renew begins anew with the queues and trees as they are now.
-	renew()
-	// rehead puts a queue among the heads, as well as it could stand, or takes it off.
-	rehead(q *queue)
-	// next returns the queue whose head is next; nil if there is none.
-	next() *queue
-	// fallsBack corrects how a head stands by its verdict, and reports whether another
-	// queue is next now.
-	fallsBack(w *workload, v *verdict) bool
-	// given has heads judged again that may stand otherwise since a workload got its quota
-	// and nodes.
-	given(w *workload)
-	// resume begins another Decide: what may have changed about heads since is forgotten.
-	resume()
-	// ready returns the queues with a head in no particular order, until the next call.
-	ready() []*queue
-
-	// dump and load are of one queue with a head.
-	dump(q *queue) *HeadState
-	load(q *queue, s *HeadState)
-}
-
 // newTurns returns the order that the options ask for. parkIdle puts groups of a queue
 // aside that would be refused again.
 func newTurns(m *model, j *judge, parkIdle func(*queue) bool) turns {

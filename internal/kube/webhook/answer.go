@@ -165,3 +165,20 @@ func (e *edit) response() admission.Response {
 	}
 	return admission.PatchResponseFromRaw(e.raw, after)
 }
+
+func labelPath(key string) *field.Path { return field.NewPath("metadata", "labels").Key(key) }
+
+func annotationPath(key string) *field.Path { return field.NewPath("metadata", "annotations").Key(key) }
+
+// difference asks the API server for what differs between two states.
+func difference(before, after any) admission.Response {
+	from, err := json.Marshal(before)
+	if err != nil {
+		return failed(fmt.Errorf("write object: %w", err))
+	}
+	to, err := json.Marshal(after)
+	if err != nil {
+		return failed(fmt.Errorf("write object: %w", err))
+	}
+	return admission.PatchResponseFromRaw(from, to)
+}

@@ -1,34 +1,18 @@
 package webhook
 
 import (
+	"slices"
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/mlbatch/mlbatch/api/kueue/v1beta1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 )
-
-// Names of the webhook configurations.
-const (
-	MutatingName   = "mlbatch-mutating-webhook"
-	ValidatingName = "mlbatch-validating-webhook"
-)
-
-// timeoutSeconds is how long the API server waits for an answer,
-// optionalSeconds for one that it can do without.
-const (
-	timeoutSeconds  = 10
-	optionalSeconds = 2
-)
-
-// Location says where the webhooks are served: the client configuration for a
-// path.
-type Location func(path string) admissionregistrationv1.WebhookClientConfig
 
 // AtURL serves the webhooks at an address of its own, e.g.
 // https://127.0.0.1:9443.
@@ -59,28 +43,6 @@ func AtService(namespace, name string, port int32, ca []byte) Location {
 // Conversion is where objects are converted between versions.
 func Conversion(at Location) admissionregistrationv1.WebhookClientConfig { return at(pathConvert) }
 
-// Conditions under which the API server calls at all, in CEL. It evaluates them
-// by itself, in microseconds.
-const (
-	// mayAdmit: the author may decide on admission, as controllers may.
-	mayAdmit = "authorizer.group('kueue.x-k8s.io').resource('workloads').subresource('status').namespace(request.namespace).check('update').allowed()"
-	// relabeled: labels or annotations changed.
-	relabeled = "object.metadata.?labels.orValue({}) != oldObject.metadata.?labels.orValue({}) || object.metadata.?annotations.orValue({}) != oldObject.metadata.?annotations.orValue({})"
-	// byOthers: the write is not one of our controllers. A user who pretends otherwise
-	// gets past a check that is for their own good, and past nothing else.
-	byOthers = "request.?options.?fieldManager.orValue('') != '" + FieldOwner + "'"
-	// byUser: the write is not one of our controllers, and a user who pretends
-	// otherwise is not believed.
-	byUser = byOthers + " || !" + mayAdmit
-	// applied: people apply the object as a manifest, so that users may look at the
-	// record of who owns which field.
-	applied = "oldObject.metadata.?managedFields.orValue([]).exists(m, m.operation == 'Apply' || m.manager.startsWith('kubectl'))"
-)
-
-// FieldOwner is the name under which the controllers write. The webhooks of
-// Workloads are not called about such writes.
-const FieldOwner = "mlbatch-controller"
-
 // specConditions leave out updates that change no spec, such as those of
 // finalizers: they must go through while no controller answers.
 func specConditions() []admissionregistrationv1.MatchCondition {
@@ -100,15 +62,6 @@ func workloadConditions(parts ...string) []admissionregistrationv1.MatchConditio
 // decided on.
 func keptConditions() []admissionregistrationv1.MatchCondition {
 	return []admissionregistrationv1.MatchCondition{{Name: "suspicious", Expression: suspicious}}
-}
-
-// changed is true of new objects and of updates that change one of the parts.
-func changed(parts ...string) string {
-	expression := []string{"request.operation == 'CREATE'"}
-	for _, part := range parts {
-		expression = append(expression, "object.?"+part+" != oldObject.?"+part)
-	}
-	return strings.Join(expression, " || ")
 }
 
 // isComponent is true of objects that say that they belong to a job which is made
@@ -177,82 +130,6 @@ func disownConditions() []admissionregistrationv1.MatchCondition {
 	}
 }
 
-// queueNamespaces are all namespaces but those of the cluster itself and, since
-// they have an entry of their own, those of teams.
-func queueNamespaces() *metav1.LabelSelector {
-	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-		notSystem(),
-		{Key: kueue.TeamNamespaceLabel, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"true"}},
-	}}
-}
-
-// teamNamespaces are those of teams. A namespace of the cluster itself is none,
-// whatever its labels: it has to start while no controller of ours runs.
-func teamNamespaces() *metav1.LabelSelector {
-	return &metav1.LabelSelector{
-		MatchLabels:      map[string]string{kueue.TeamNamespaceLabel: "true"},
-		MatchExpressions: []metav1.LabelSelectorRequirement{notSystem()},
-	}
-}
-
-func notSystem() metav1.LabelSelectorRequirement {
-	return metav1.LabelSelectorRequirement{
-		Key:      "kubernetes.io/metadata.name",
-		Operator: metav1.LabelSelectorOpNotIn,
-		Values:   []string{"kube-system", "kube-public", "kube-node-lease"},
-	}
-}
-
-func queuedObjects() *metav1.LabelSelector {
-	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-		{Key: kueue.QueueNameLabel, Operator: metav1.LabelSelectorOpExists},
-	}}
-}
-
-func unqueuedObjects() *metav1.LabelSelector {
-	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-		{Key: kueue.QueueNameLabel, Operator: metav1.LabelSelectorOpDoesNotExist},
-	}}
-}
-
-// hook is what our webhooks differ in.
-type hook struct {
-	name       string
-	path       string
-	rule       admissionregistrationv1.RuleWithOperations
-	namespaces *metav1.LabelSelector
-	objects    *metav1.LabelSelector
-	conditions []admissionregistrationv1.MatchCondition
-	// optional: without an answer the object is written as it is.
-	optional bool
-	// exact: it is called about the versions of the rule alone, and not about others that
-	// can be converted.
-	exact bool
-}
-
-// match is which versions of a kind it is called about.
-func (h hook) match() *admissionregistrationv1.MatchPolicyType {
-	if h.exact {
-		return ptr.To(admissionregistrationv1.Exact)
-	}
-	return ptr.To(admissionregistrationv1.Equivalent)
-}
-
-// onFailure is what happens without an answer, and after how many seconds.
-func (h hook) onFailure() (*admissionregistrationv1.FailurePolicyType, *int32) {
-	if h.optional {
-		return ptr.To(admissionregistrationv1.Ignore), ptr.To[int32](optionalSeconds)
-	}
-	return ptr.To(admissionregistrationv1.Fail), ptr.To[int32](timeoutSeconds)
-}
-
-// The operations that webhooks are called about.
-const (
-	create = admissionregistrationv1.Create
-	update = admissionregistrationv1.Update
-	remove = admissionregistrationv1.Delete
-)
-
 // jobHooks are the webhooks about the jobs of one kind. Namespaces without the team
 // label depend on them for jobs with a queue only, kube-system not at all, unless
 // jobs of the kind are queued wherever they are. Others without a queue are given
@@ -308,22 +185,6 @@ func jobHooks(all jobs.Kinds, k *jobs.Kind) (mutating, validating []hook) {
 		validating = append(validating, validates.elsewhere())
 	}
 	return append(append(mutating, keeps.whereQueued()...), disowns), validating
-}
-
-// elsewhere calls a webhook about objects that name no queue where none has to, if it can be
-// called.
-func (h hook) elsewhere() hook {
-	h.name, h.namespaces, h.objects, h.optional = h.name+".elsewhere", queueNamespaces(), unqueuedObjects(), true
-	return h
-}
-
-// whereQueued calls a webhook about all objects in namespaces of teams, and about
-// jobs that name a queue in others.
-func (h hook) whereQueued() []hook {
-	team, queued := h, h
-	team.name, team.namespaces = h.name+".team", teamNamespaces()
-	queued.name, queued.namespaces, queued.objects = h.name+".queued", queueNamespaces(), queuedObjects()
-	return []hook{team, queued}
 }
 
 // Configurations returns what tells the API server to call the webhooks about these
@@ -388,63 +249,51 @@ func Configurations(
 	return mutating, validating
 }
 
-// queueVersions are those of the API of queues.
-func queueVersions() []string {
-	return []string{v1beta1.GroupVersion.Version, kueue.GroupVersion.Version}
+// Policies are the policies, each with what puts it in force.
+func Policies(
+	all jobs.Kinds,
+) (policies []*admissionregistrationv1.ValidatingAdmissionPolicy, bindings []*admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
+	for _, p := range []policy{podHeld(), podKept(), podTemplates(), cronTemplates(), users(all), podGrace(), partKept(all), replicas(), groupSize()} {
+		if !p.everybody &&
+			!slices.ContainsFunc(
+				p.conditions,
+				func(c admissionregistrationv1.MatchCondition) bool { return c.Name == byTenant().Name },
+			) {
+			p.conditions = append(
+				p.conditions,
+				admissionregistrationv1.MatchCondition{Name: "by-a-tenant", Expression: "!" + mayAdmit},
+			)
+		}
+		policies = append(policies, &admissionregistrationv1.ValidatingAdmissionPolicy{
+			ObjectMeta: metav1.ObjectMeta{Name: p.name},
+			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+				FailurePolicy: ptr.To(admissionregistrationv1.Fail),
+				MatchConstraints: &admissionregistrationv1.MatchResources{
+					NamespaceSelector: teamNamespaces(),
+					ResourceRules:     namedRules(p.rules),
+				},
+				MatchConditions: p.conditions,
+				Variables:       p.variables,
+				Validations:     p.rulings,
+			},
+		})
+		bindings = append(bindings, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: p.name},
+			Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+				PolicyName:        p.name,
+				ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+			},
+		})
+	}
+	return policies, bindings
 }
 
-func rule(
-	group string,
-	versions, resources []string,
-	ops ...admissionregistrationv1.OperationType,
-) admissionregistrationv1.RuleWithOperations {
-	return admissionregistrationv1.RuleWithOperations{
-		Operations: ops,
-		Rule: admissionregistrationv1.Rule{
-			APIGroups: []string{group}, APIVersions: versions, Resources: resources,
-			Scope: ptr.To(admissionregistrationv1.AllScopes),
-		},
+func namedRules(
+	rules []admissionregistrationv1.RuleWithOperations,
+) []admissionregistrationv1.NamedRuleWithOperations {
+	var out []admissionregistrationv1.NamedRuleWithOperations
+	for _, r := range rules {
+		out = append(out, admissionregistrationv1.NamedRuleWithOperations{RuleWithOperations: r})
 	}
-}
-
-func (h hook) mutating(at Location) admissionregistrationv1.MutatingWebhook {
-	policy, timeout := h.onFailure()
-	return admissionregistrationv1.MutatingWebhook{
-		Name: h.name + ".mlbatch.dev", ClientConfig: at(h.path),
-		Rules:                   []admissionregistrationv1.RuleWithOperations{h.rule},
-		FailurePolicy:           policy,
-		MatchPolicy:             h.match(),
-		SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
-		ReinvocationPolicy:      ptr.To(admissionregistrationv1.NeverReinvocationPolicy),
-		TimeoutSeconds:          timeout,
-		NamespaceSelector:       orEverything(h.namespaces),
-		ObjectSelector:          orEverything(h.objects),
-		MatchConditions:         h.conditions,
-		AdmissionReviewVersions: []string{"v1"},
-	}
-}
-
-func (h hook) validating(at Location) admissionregistrationv1.ValidatingWebhook {
-	policy, timeout := h.onFailure()
-	return admissionregistrationv1.ValidatingWebhook{
-		Name: h.name + ".mlbatch.dev", ClientConfig: at(h.path),
-		Rules:                   []admissionregistrationv1.RuleWithOperations{h.rule},
-		FailurePolicy:           policy,
-		MatchPolicy:             h.match(),
-		SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
-		TimeoutSeconds:          timeout,
-		NamespaceSelector:       orEverything(h.namespaces),
-		ObjectSelector:          orEverything(h.objects),
-		MatchConditions:         h.conditions,
-		AdmissionReviewVersions: []string{"v1"},
-	}
-}
-
-// orEverything writes the default down, so that what is applied equals what the
-// API server has.
-func orEverything(s *metav1.LabelSelector) *metav1.LabelSelector {
-	if s == nil {
-		return &metav1.LabelSelector{}
-	}
-	return s
+	return out
 }

@@ -160,3 +160,5 @@ func between[S convertible[H], H client.Object](
 		func(_ context.Context, src S, dst H) error { return src.ConvertTo(dst) },
 	))
 }
+
+const pathConvert = "/convert"

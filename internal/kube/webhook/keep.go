@@ -127,19 +127,6 @@ func keepQueueing(was, is metav1.Object, given string) {
 	}
 }
 
-// difference asks the API server for what differs between two states.
-func difference(before, after any) admission.Response {
-	from, err := json.Marshal(before)
-	if err != nil {
-		return failed(fmt.Errorf("write object: %w", err))
-	}
-	to, err := json.Marshal(after)
-	if err != nil {
-		return failed(fmt.Errorf("write object: %w", err))
-	}
-	return admission.PatchResponseFromRaw(from, to)
-}
-
 // disown takes out of the record of who owns which field what one of our
 // controllers has just written into a spec. What an admission adds has no owner:
 // if it were ours, a user who applies the manifest again from the server's side
@@ -205,3 +192,5 @@ func withoutSpec(fields []byte) ([]byte, error) {
 	}
 	return out, nil
 }
+
+const pathDisown = "/disown"

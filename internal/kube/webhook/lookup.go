@@ -6,8 +6,14 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
 	corev1 "k8s.io/api/core/v1"
+
 	schedulingv1 "k8s.io/api/scheduling/v1"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -170,4 +176,37 @@ func listNames[T any, P named[T]](items []T) []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// Cluster is how the webhooks look things up.
+type Cluster struct {
+	Scheme *runtime.Scheme
+	// Cached answers at once and may be a moment behind.
+	Cached client.Reader
+	// Live asks the API server. It is consulted before anything is refused
+	// because it does not exist.
+	Live client.Reader
+	// Access creates SubjectAccessReviews.
+	Access client.Writer
+	// Jobs is how many jobs a namespace has, and Size how many bytes they have together as
+	// JSON; nil counts none.
+	Jobs func(namespace string) int
+	Size func(namespace string) int64
+	// Trial tries to create components; nil tries nothing.
+	Trial  client.Writer
+	Mapper meta.RESTMapper
+}
+
+// byOperator reports whether a write is that of a controller which an administrator
+// installed: an account outside the namespaces of teams, and not of the namespace that
+// it writes into.
+func (c Cluster) byOperator(ctx context.Context, req admission.Request) (bool, error) {
+	home, _, account := strings.Cut(strings.TrimPrefix(req.UserInfo.Username, "system:serviceaccount:"), ":")
+	if !account || home == req.Namespace ||
+		!strings.HasPrefix(req.UserInfo.Username, "system:serviceaccount:") ||
+		slices.Contains(kubeControllers(), req.UserInfo.Username) {
+		return false, nil
+	}
+	team, err := c.teamNamespace(ctx, home)
+	return !team, err
 }

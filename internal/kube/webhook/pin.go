@@ -36,3 +36,5 @@ func pin(_ context.Context, req admission.Request) admission.Response {
 	}
 	return e.response()
 }
+
+const pathPin = "/pin"

@@ -28,28 +28,6 @@ import (
 // their job and were written by our controllers, by the controllers of Kubernetes, or
 // by an operator whose account is in none of the teams' namespaces.
 
-// kubeControllers are the controllers of Kubernetes that make pods, each under the
-// account that it has with --use-service-account-credentials. Without, all are the
-// controller manager.
-func kubeControllers() []string {
-	const account = "system:serviceaccount:" + metav1.NamespaceSystem + ":"
-	return []string{
-		"system:kube-controller-manager",
-		account + "job-controller",
-		account + "replicaset-controller",
-		account + "replication-controller",
-		account + "statefulset-controller",
-		account + "daemon-set-controller",
-		account + "deployment-controller",
-		account + "cronjob-controller",
-	}
-}
-
-// byKubernetes is true, in CEL, of writes of those.
-func byKubernetes() string {
-	return "request.userInfo.username in ['" + strings.Join(kubeControllers(), "', '") + "']"
-}
-
 // podConditions leave out pods that are parts of what is queued already, without a
 // call: those of a Job of a thousand pods, for one, and also while no controller of
 // ours runs. What the controllers of Kubernetes write of a pod's owner is true.
@@ -161,24 +139,6 @@ func podHooks(schedulers []string) (mutating, validating []hook) {
 			queued,
 		)
 }
-
-// Pods says which pods are queued by themselves.
-type Pods struct {
-	// Off: outside the namespaces of teams only those are that an object of a kind in
-	// Parents made.
-	Off bool
-	// Parents are the kinds, as package serving calls them, whose pods are queued one
-	// by one.
-	Parents []string
-}
-
-// podHandler answers for pods.
-type podHandler struct {
-	*jobHandler
-	pods Pods
-}
-
-func newPodHandler(base *jobHandler, pods Pods) *podHandler { return &podHandler{base, pods} }
 
 // queuedAs reports whether a new pod waits for admission, and in which queue. In the
 // namespaces of teams all do, whatever kinds the installation queues elsewhere: users
@@ -548,18 +508,4 @@ func (h *podHandler) trusted(ctx context.Context, req admission.Request) (bool, 
 		return true, nil
 	}
 	return h.cluster.byOperator(ctx, req)
-}
-
-// byOperator reports whether a write is that of a controller which an administrator
-// installed: an account outside the namespaces of teams, and not of the namespace that
-// it writes into.
-func (c Cluster) byOperator(ctx context.Context, req admission.Request) (bool, error) {
-	home, _, account := strings.Cut(strings.TrimPrefix(req.UserInfo.Username, "system:serviceaccount:"), ":")
-	if !account || home == req.Namespace ||
-		!strings.HasPrefix(req.UserInfo.Username, "system:serviceaccount:") ||
-		slices.Contains(kubeControllers(), req.UserInfo.Username) {
-		return false, nil
-	}
-	team, err := c.teamNamespace(ctx, home)
-	return !team, err
 }

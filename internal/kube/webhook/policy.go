@@ -1,13 +1,10 @@
 package webhook
 
 import (
-	"slices"
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
@@ -40,70 +37,6 @@ const (
 // unseen is the end of what is said where only a webhook that was not asked explains it.
 const unseen = ": mlbatch's webhooks were not asked (" + MutatingName + ", " + ValidatingName + "), or the namespace is one that managedJobsNamespaceSelector leaves out; ask an administrator"
 
-// policy is what our policies differ in.
-type policy struct {
-	name       string
-	rules      []admissionregistrationv1.RuleWithOperations
-	conditions []admissionregistrationv1.MatchCondition
-	variables  []admissionregistrationv1.Variable
-	rulings    []admissionregistrationv1.Validation
-	// everybody: it is about administrators and our controllers, too.
-	everybody bool
-}
-
-// Policies are the policies, each with what puts it in force.
-func Policies(
-	all jobs.Kinds,
-) (policies []*admissionregistrationv1.ValidatingAdmissionPolicy, bindings []*admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
-	for _, p := range []policy{podHeld(), podKept(), podTemplates(), cronTemplates(), users(all), podGrace(), partKept(all), replicas(), groupSize()} {
-		if !p.everybody &&
-			!slices.ContainsFunc(
-				p.conditions,
-				func(c admissionregistrationv1.MatchCondition) bool { return c.Name == byTenant().Name },
-			) {
-			p.conditions = append(
-				p.conditions,
-				admissionregistrationv1.MatchCondition{Name: "by-a-tenant", Expression: "!" + mayAdmit},
-			)
-		}
-		policies = append(policies, &admissionregistrationv1.ValidatingAdmissionPolicy{
-			ObjectMeta: metav1.ObjectMeta{Name: p.name},
-			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-				FailurePolicy: ptr.To(admissionregistrationv1.Fail),
-				MatchConstraints: &admissionregistrationv1.MatchResources{
-					NamespaceSelector: teamNamespaces(),
-					ResourceRules:     namedRules(p.rules),
-				},
-				MatchConditions: p.conditions,
-				Variables:       p.variables,
-				Validations:     p.rulings,
-			},
-		})
-		bindings = append(bindings, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: p.name},
-			Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-				PolicyName:        p.name,
-				ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
-			},
-		})
-	}
-	return policies, bindings
-}
-
-func namedRules(
-	rules []admissionregistrationv1.RuleWithOperations,
-) []admissionregistrationv1.NamedRuleWithOperations {
-	var out []admissionregistrationv1.NamedRuleWithOperations
-	for _, r := range rules {
-		out = append(out, admissionregistrationv1.NamedRuleWithOperations{RuleWithOperations: r})
-	}
-	return out
-}
-
-// foreignAccount is true, in CEL, of accounts of other namespaces than the one that is written
-// to. The policies cannot ask whether that is a team's: an administrator has let them in.
-const foreignAccount = "(request.userInfo.username.startsWith('system:serviceaccount:') && !request.userInfo.username.startsWith('system:serviceaccount:' + request.namespace + ':'))"
-
 // Parts of objects in CEL, each with object or oldObject, and the way to the metadata, before
 // it.
 const (
@@ -112,9 +45,6 @@ const (
 	finalizerOf = ".metadata.?finalizers.orValue([]).exists(f, f == '" + kueue.PodFinalizer + "')"
 	managedOf   = ".metadata.?labels[?'" + kueue.ManagedLabel + "'].orValue('') == 'true'"
 )
-
-// entryOf is a label or an annotation, "" for none.
-func entryOf(at, of, key string) string { return at + ".?" + of + "[?'" + key + "'].orValue('')" }
 
 // injected are the entries that only an admission writes, as those of some metadata.
 func injected(at string) []string {

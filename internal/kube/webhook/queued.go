@@ -21,10 +21,6 @@ type queued struct {
 	suspended bool
 }
 
-func labelPath(key string) *field.Path { return field.NewPath("metadata", "labels").Key(key) }
-
-func annotationPath(key string) *field.Path { return field.NewPath("metadata", "annotations").Key(key) }
-
 // validateLabelChanges checks what a job may change of how it is queued.
 func validateLabelChanges(was, is queued, hasDefaultQueue bool) field.ErrorList {
 	var errs field.ErrorList

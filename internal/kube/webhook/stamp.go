@@ -21,3 +21,5 @@ func stamp(_ context.Context, req admission.Request) admission.Response {
 	}
 	return e.response()
 }
+
+const pathStamp = "/stamp"

@@ -16,13 +16,9 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -81,25 +77,6 @@ func DefaultAllowedKinds(all jobs.Kinds) []schema.GroupKind {
 	return out
 }
 
-// Cluster is how the webhooks look things up.
-type Cluster struct {
-	Scheme *runtime.Scheme
-	// Cached answers at once and may be a moment behind.
-	Cached client.Reader
-	// Live asks the API server. It is consulted before anything is refused
-	// because it does not exist.
-	Live client.Reader
-	// Access creates SubjectAccessReviews.
-	Access client.Writer
-	// Jobs is how many jobs a namespace has, and Size how many bytes they have together as
-	// JSON; nil counts none.
-	Jobs func(namespace string) int
-	Size func(namespace string) int64
-	// Trial tries to create components; nil tries nothing.
-	Trial  client.Writer
-	Mapper meta.RESTMapper
-}
-
 // Register serves the webhooks from the manager's webhook server.
 func Register(ctx context.Context, mgr manager.Manager, opts Options) error {
 	if opts.Kinds == nil {
@@ -130,39 +107,12 @@ func Register(ctx context.Context, mgr manager.Manager, opts Options) error {
 
 // Paths below which the webhooks are served.
 const (
-	pathConvert = "/convert"
-	pathDisown  = "/disown"
-	pathStamp   = "/stamp"
-	pathPin     = "/pin"
-
 	pathValidateClusterQueue   = "/validate-kueue-x-k8s-io-v1beta2-clusterqueue"
 	pathValidateCohort         = "/validate-kueue-x-k8s-io-v1beta2-cohort"
 	pathValidateLocalQueue     = "/validate-kueue-x-k8s-io-v1beta2-localqueue"
 	pathValidateResourceFlavor = "/validate-kueue-x-k8s-io-v1beta2-resourceflavor"
 	pathValidateWorkload       = "/validate-kueue-x-k8s-io-v1beta2-workload"
 	pathValidateWorkloadKept   = "/validate-kueue-x-k8s-io-v1beta2-workload-kept"
-)
-
-// pathOf is where a question about the jobs of a kind is answered.
-func pathOf(question string, k *jobs.Kind) string {
-	return pathOfGVK(question, k.GVK())
-}
-
-func pathOfGVK(question string, gvk schema.GroupVersionKind) string {
-	return "/" + question + "-" + strings.ReplaceAll(
-		gvk.Group,
-		".",
-		"-",
-	) + "-" + gvk.Version + "-" + strings.ToLower(
-		gvk.Kind,
-	)
-}
-
-// The questions about jobs.
-const (
-	mutate   = "mutate"
-	validate = "validate"
-	keep     = "keep"
 )
 
 // Handlers returns all webhooks by path.
