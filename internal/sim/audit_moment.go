@@ -28,7 +28,7 @@ func (a *Auditor) moment(r *Run) error {
 		if err := r.heldInVain(j); err != nil {
 			return err
 		}
-		if r.hasPods() && j.object != nil {
+		if r.podLife().hasPods() && j.object != nil {
 			if err := cmp.Or(a.podsHold(r, j), a.wakes(r, j)); err != nil {
 				return err
 			}
@@ -46,7 +46,7 @@ func (a *Auditor) moment(r *Run) error {
 				held.Queue,
 			)
 		}
-		if a.moments%everyWorkload == 0 && !r.hasPods() {
+		if a.moments%everyWorkload == 0 && !r.podLife().hasPods() {
 			if err := r.stranded(j); err != nil {
 				return err
 			}
@@ -82,7 +82,7 @@ func (r *Run) stranded(j *job) error {
 	if j.object == nil || j.deleting || j.reconciling {
 		return nil
 	}
-	f := r.observationOf(j)
+	f := r.workloads().observationOf(j)
 	if why := j.object.Stranded(f); why != "" {
 		return fmt.Errorf("%s: %s", j.spec.Key, why)
 	}
@@ -105,7 +105,7 @@ func (r *Run) inFlight() bool {
 // was told why, one with a reservation has victims to wait for, and a process that
 // starts now would find nothing more to do (P6).
 func (a *Auditor) quiet(r *Run) error {
-	if r.hasPods() {
+	if r.podLife().hasPods() {
 		for _, j := range r.cluster.jobs {
 			if _, ok := r.engine.Holding(j.spec.Key); ok != (j.admission != nil) && j.state != absent {
 				return fmt.Errorf(
@@ -148,7 +148,7 @@ func (a *Auditor) quiet(r *Run) error {
 func (a *Auditor) restartFindsNothing(r *Run) error {
 	r.keepUsage()
 	fresh := cycle.New(a.options)
-	for _, ev := range r.allObjects(r.newObjectCache()) {
+	for _, ev := range r.allObjects(r.watches().newObjectCache()) {
 		fresh.Apply(ev)
 	}
 	for _, d := range fresh.Decide(r.clock()) {

@@ -14,7 +14,7 @@ import (
 // and all that it lends to and borrows from have no more than there is.
 func (a *Auditor) bound(r *Run, j *job, p *pod) error {
 	if n := r.cluster.nodes[p.Node]; n != nil {
-		for _, q := range r.usedOn(p.Node) {
+		for _, q := range r.podLife().usedOn(p.Node) {
 			if has := n.spec.Allocatable.Of(q.Resource); q.Amount > has {
 				return fmt.Errorf(
 					"P2: node %s has %v of %s, and its unfinished pods use %v since pod %s came",
@@ -203,7 +203,7 @@ func (a *Auditor) wakes(r *Run, j *job) error {
 	if j.finishing && !j.seen.holds() && !j.doomed {
 		return fmt.Errorf("P11: %s has finished, and no controller is going to look at it", j.spec.Key)
 	}
-	if why := j.object.Stranded(r.observationOf(j)); why != "" {
+	if why := j.object.Stranded(r.workloads().observationOf(j)); why != "" {
 		return fmt.Errorf("P11: nothing wakes %s: %s", j.spec.Key, why)
 	}
 	return nil

@@ -160,7 +160,7 @@ func (r *Run) submit(j *job) {
 		j.object = r.world.Rules.NewWorkload(&r.world, j.spec, r.clock())
 		j.maker.Stopped, j.due = true, -1
 		j.seen.maker, j.seen.pods = j.maker, map[string]core.PodState{}
-		r.follow(j)
+		r.workloads().follow(j)
 		return
 	}
 	r.changed(j)
@@ -168,8 +168,8 @@ func (r *Run) submit(j *job) {
 
 // changed tells the engine, in a while, what the API has of a job.
 func (r *Run) changed(j *job) {
-	if r.hasPods() {
-		r.showWorkload(j)
+	if r.podLife().hasPods() {
+		r.watches().showWorkload(j)
 		return
 	}
 	r.cluster.version++
@@ -182,8 +182,8 @@ func (r *Run) changed(j *job) {
 }
 
 func (r *Run) tell(j *job, ev core.Event) {
-	if r.hasPods() {
-		r.show(j, WatchEvent{Event: ev}, &j.seen.told)
+	if r.podLife().hasPods() {
+		r.watches().show(j, WatchEvent{Event: ev}, &j.seen.told)
 		j.told = j.seen.told
 		return
 	}
@@ -279,7 +279,7 @@ func (r *Run) write(j *job, d core.Decision) {
 	switch {
 	case !accepted:
 	case j.object != nil:
-		accepted = r.recorded(j, d)
+		accepted = r.workloads().recorded(j, d)
 	default:
 		switch d := d.(type) {
 		case core.Admit:
@@ -320,7 +320,7 @@ func (r *Run) admitted(j *job, a *core.Admission) bool {
 	j.admission, j.evicting, j.reserved = a, false, r.clock().Truncate(time.Second)
 	j.admitted++
 	j.notBefore = time.Time{}
-	r.joinNodes(j)
+	r.nodeLife().joinNodes(j)
 	if c := r.checkOf(a.Queue); c != nil {
 		r.enter(j, checking)
 		r.changed(j)
@@ -334,18 +334,18 @@ func (r *Run) admitted(j *job, a *core.Admission) bool {
 func (r *Run) replaced(j *job, a *core.Admission) bool {
 	waits := j.state == checking || j.state == starting || j.state == resetting ||
 		(j.object != nil && j.state == stopping)
-	if r.hasPods() && j.state == running {
+	if r.podLife().hasPods() && j.state == running {
 		waits = true
 	}
 	if !waits || j.evicting || j.deleting {
 		return false // its pods run: the engine was late
 	}
-	r.leaveNodes(j)
+	r.nodeLife().leaveNodes(j)
 	j.admission = a
-	r.joinNodes(j)
+	r.nodeLife().joinNodes(j)
 	switch {
-	case r.hasPods():
-		r.triesAll(j)
+	case r.podLife().hasPods():
+		r.podLife().triesAll(j)
 	case j.state == starting:
 		j.gen++
 		r.at(j, doReady, r.span(r.world.Cluster.Start, j))
@@ -388,7 +388,7 @@ func (r *Run) stop(j *job, s state) {
 	}
 	r.enter(j, s)
 	switch {
-	case !r.hasPods():
+	case !r.podLife().hasPods():
 		r.at(j, doStopped, r.span(r.world.Cluster.Stop, j))
 	case s == stopping:
 		r.queue.push(item{at: r.now + r.span(r.world.Cluster.Write, j), kind: doHalt, job: j})
@@ -399,7 +399,7 @@ func (r *Run) stop(j *job, s state) {
 func (r *Run) turn(j *job, k kind) {
 	switch k {
 	case doReady:
-		if r.homeless(j) || j.stuck() || r.refuses(j) {
+		if r.nodeLife().homeless(j) || j.stuck() || r.refuses(j) {
 			return // until the engine moves it, or the node is back
 		}
 		j.settled = j.settled[:0:0]
@@ -416,11 +416,11 @@ func (r *Run) turn(j *job, k kind) {
 			r.at(j, doEarly, int64(j.spec.EarlyAfter))
 		}
 		r.changed(j)
-		r.enqueue(j)
+		r.workloads().enqueue(j)
 	case doFinish:
 		r.meter.finished(j)
-		if r.hasPods() {
-			r.finishes(j)
+		if r.podLife().hasPods() {
+			r.podLife().finishes(j)
 			return
 		}
 		r.end(j)
@@ -438,7 +438,7 @@ func (r *Run) turn(j *job, k kind) {
 			r.changed(j)
 			r.at(j, doReady, r.span(r.world.Cluster.Start, j))
 		case j.object != nil:
-			r.podsGone(j)
+			r.workloads().podsGone(j)
 		default:
 			r.release(j)
 			j.since = r.now
@@ -451,18 +451,18 @@ func (r *Run) turn(j *job, k kind) {
 
 // release takes the admission off a job whose pods are gone.
 func (r *Run) release(j *job) {
-	r.leaveNodes(j)
+	r.nodeLife().leaveNodes(j)
 	j.past += endedPods(j.ended)
 	j.admission, j.evicting, j.settled, j.reserved = nil, false, nil, time.Time{}
 	j.checked, j.ended = false, nil
 }
 
 func (r *Run) end(j *job) {
-	if r.hasPods() && j.holds() {
+	if r.podLife().hasPods() && j.holds() {
 		r.fail(fmt.Errorf("P10: %s ends while its pods hold quota", j.spec.Key))
 	}
-	r.leaves(j)
-	r.leaveNodes(j)
+	r.podLife().leaves(j)
+	r.nodeLife().leaveNodes(j)
 	j.admission, j.settled, j.ended = nil, nil, nil
 	j.finished = r.now
 	r.enter(j, done)
@@ -474,8 +474,8 @@ func (r *Run) remove(j *job) {
 	switch {
 	case j == nil || j.deleting || j.state == absent || j.state == done:
 		return
-	case r.hasPods():
-		r.dooms(j, core.MakerState{Gone: true})
+	case r.podLife().hasPods():
+		r.tenants().dooms(j, core.MakerState{Gone: true})
 		return
 	case j.state == queued:
 		j.deleting = true
@@ -497,7 +497,7 @@ func (r *Run) change(c *JobEdit) {
 	}
 	if j.object != nil {
 		j.object.Edit(c, r.clock())
-		r.follow(j)
+		r.workloads().follow(j)
 		return
 	}
 	if c.Priority != nil {
@@ -517,9 +517,9 @@ func (r *Run) change(c *JobEdit) {
 func (r *Run) allObjects(p ObjectCache) []core.Event {
 	e := &r.cluster
 	out := slices.Clone(e.objects)
-	if r.hasPods() {
+	if r.podLife().hasPods() {
 		if p != nil {
-			for _, x := range r.watchEvents() {
+			for _, x := range r.watches().watchEvents() {
 				out = append(out, p.Show(x)...)
 			}
 		}

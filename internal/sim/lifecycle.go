@@ -92,7 +92,7 @@ func (r *Run) endEarly(j *job) {
 	j.ended = []core.PodSetPlaces{ended}
 	r.meter.shrunk(j)
 	r.changed(j)
-	r.enqueue(j)
+	r.workloads().enqueue(j)
 }
 
 // endedOf counts the pods of a pod set that ended, endedOn those on a node, and

@@ -25,7 +25,7 @@ func sortedNames[T any](m map[string]T) []string {
 }
 
 // object takes in that an object appeared, changed or went.
-func (r *Run) object(ev core.Event) {
+func (r nodeLife) object(ev core.Event) {
 	switch ev := ev.(type) {
 	case core.NodeSet:
 		r.nodeSet(ev.Node)
@@ -37,7 +37,7 @@ func (r *Run) object(ev core.Event) {
 		r.cluster.localQueues[[2]string{ev.LocalQueue.Namespace, ev.LocalQueue.Name}] = ev.LocalQueue.Queue
 	default:
 	}
-	r.enqueueAll(ev)
+	r.workloads().enqueueAll(ev)
 	name, gone := objectName(ev)
 	e := &r.cluster
 	i, known := e.index[name]
@@ -65,7 +65,7 @@ func (r *Run) object(ev core.Event) {
 }
 
 // drawIf draws only where the span leaves something to chance.
-func (r *Run) drawIf(s Span, name string) uint64 {
+func (r nodeLife) drawIf(s Span, name string) uint64 {
 	if s.Max <= s.Min {
 		return 0
 	}
@@ -99,12 +99,12 @@ func objectName(ev core.Event) (name string, gone bool) {
 }
 
 // tellNode tells the engine about a node; changes of one node keep their order.
-func (r *Run) tellNode(n *node, ev core.Event) {
+func (r nodeLife) tellNode(n *node, ev core.Event) {
 	n.told = max(
 		n.told,
 		r.now+int64(r.world.Cluster.Observe.draw(r.drawIf(r.world.Cluster.Observe, "node "+n.spec.Name))),
 	)
-	if r.hasPods() {
+	if r.podLife().hasPods() {
 		r.queue.push(item{at: n.told, kind: doShow, watched: &WatchEvent{Event: ev}, gen: r.cluster.process})
 		return
 	}
@@ -112,7 +112,7 @@ func (r *Run) tellNode(n *node, ev core.Event) {
 }
 
 // nodeSet is a node that appears, or whose state or size changes.
-func (r *Run) nodeSet(spec core.Node) {
+func (r nodeLife) nodeSet(spec core.Node) {
 	e := &r.cluster
 	n := e.nodes[spec.Name]
 	if n == nil {
@@ -140,7 +140,7 @@ func (r *Run) nodeSet(spec core.Node) {
 	}
 }
 
-func (r *Run) nodeGone(name string) {
+func (r nodeLife) nodeGone(name string) {
 	n := r.cluster.nodes[name]
 	if n == nil || n.gone {
 		return
@@ -152,19 +152,19 @@ func (r *Run) nodeGone(name string) {
 	r.lost(n, n.gen)
 }
 
-func (r *Run) nodeDraw(n *node) uint64 {
+func (r nodeLife) nodeDraw(n *node) uint64 {
 	n.draws++
 	return chance(r.world.Seed, "node/"+n.spec.Name, n.draws)
 }
 
-func (r *Run) planFailure(n *node, name string) {
+func (r nodeLife) planFailure(n *node, name string) {
 	n.draws++
 	x := chance(r.world.Seed, "node/"+name, n.draws)
 	r.queue.push(item{at: r.now + int64(exponential(r.world.Faults.MTBF, x)), kind: doFail, node: n})
 }
 
 // nodeFails is a failure by chance.
-func (r *Run) nodeFails(n *node) {
+func (r nodeLife) nodeFails(n *node) {
 	r.planFailure(n, n.spec.Name)
 	if n.gone || n.down {
 		return
@@ -184,7 +184,7 @@ func (r *Run) nodeFails(n *node) {
 }
 
 // nodeRepaired undoes a failure by chance, unless the node was changed since.
-func (r *Run) nodeRepaired(n *node, gen uint32) {
+func (r nodeLife) nodeRepaired(n *node, gen uint32) {
 	if n.gone || gen != n.gen {
 		return
 	}
@@ -195,13 +195,13 @@ func (r *Run) nodeRepaired(n *node, gen uint32) {
 
 // lost is the moment a node's failure is noticed: a job with a pod there is reset,
 // all of it, because a gang is all or nothing.
-func (r *Run) lost(n *node, gen uint32) {
+func (r nodeLife) lost(n *node, gen uint32) {
 	if n.gen != gen || !n.down {
 		return
 	}
-	if r.hasPods() {
+	if r.podLife().hasPods() {
 		for _, j := range r.cluster.jobs {
-			r.lostOn(n, j)
+			r.podLife().lostOn(n, j)
 		}
 		return
 	}
@@ -209,16 +209,16 @@ func (r *Run) lost(n *node, gen uint32) {
 		if j.state == running {
 			r.stop(j, resetting)
 			r.changed(j)
-			r.enqueue(j)
+			r.workloads().enqueue(j)
 		}
 	}
 }
 
 // nodeBack lets pods start that waited for their node.
-func (r *Run) nodeBack(n *node) {
+func (r nodeLife) nodeBack(n *node) {
 	for _, j := range n.jobs {
-		if r.hasPods() {
-			r.triesAll(j)
+		if r.podLife().hasPods() {
+			r.podLife().triesAll(j)
 			continue
 		}
 		if j.state == starting {
@@ -229,7 +229,7 @@ func (r *Run) nodeBack(n *node) {
 }
 
 // homeless reports whether a pod of a job is planned on a node that takes no work.
-func (r *Run) homeless(j *job) bool {
+func (r nodeLife) homeless(j *job) bool {
 	for _, p := range j.admission.PodSets {
 		for _, pl := range p.Places {
 			if core.PodsAt(j.ended, p.Name, pl.Node) >= pl.Count {
@@ -244,7 +244,7 @@ func (r *Run) homeless(j *job) bool {
 }
 
 // joinNodes and leaveNodes keep the lists of jobs per node.
-func (r *Run) joinNodes(j *job) {
+func (r nodeLife) joinNodes(j *job) {
 	for _, p := range j.admission.PodSets {
 		for _, pl := range p.Places {
 			if n := r.cluster.nodes[pl.Node]; n != nil && !slices.Contains(n.jobs, j) {
@@ -254,7 +254,7 @@ func (r *Run) joinNodes(j *job) {
 	}
 }
 
-func (r *Run) leaveNodes(j *job) {
+func (r nodeLife) leaveNodes(j *job) {
 	if j.admission == nil {
 		return
 	}

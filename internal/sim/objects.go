@@ -158,7 +158,7 @@ func (j *job) fromObject() core.Workload {
 // stuck reports whether a job's pods do not come up this time.
 func (j *job) stuck() bool { return j.object != nil && j.tries <= j.spec.Stuck }
 
-func (r *Run) observationOf(j *job) Observation {
+func (r workloads) observationOf(j *job) Observation {
 	f := Observation{
 		Now:     r.clock(),
 		Watched: j.requeueAt > 0,
@@ -175,7 +175,7 @@ func (r *Run) observationOf(j *job) Observation {
 	if f.Live {
 		f.Pods = 1
 	}
-	if r.hasPods() {
+	if r.podLife().hasPods() {
 		// A controller that gives back quota reads the job from the API server before.
 		f.Live, f.Owned = j.seen.holds() ||
 			j.seen.makerSeq != j.makerSeq, !j.seen.maker.Gone &&
@@ -205,13 +205,13 @@ func (r *Run) observationOf(j *job) Observation {
 }
 
 // recorded writes a decision of the engine into the Workload.
-func (r *Run) recorded(j *job, d core.Decision) bool {
+func (r workloads) recorded(j *job, d core.Decision) bool {
 	if j.deleting || j.doomed || j.state == done || j.state == absent {
 		return false
 	}
 	if a, is := d.(core.Replace); is {
 		// A job that runs with fewer pods than it was given has a place to move.
-		if (j.state == running && !r.hasPods()) || !j.object.Decide(d, r.observationOf(j)) {
+		if (j.state == running && !r.podLife().hasPods()) || !j.object.Decide(d, r.observationOf(j)) {
 			return false // its pods run: the engine was late
 		}
 		return r.replaced(j, &a.Admission)
@@ -232,7 +232,7 @@ func (r *Run) recorded(j *job, d core.Decision) bool {
 }
 
 // observationIn is what is seen of an admission by a queue.
-func (r *Run) observationIn(j *job, queue string) Observation {
+func (r workloads) observationIn(j *job, queue string) Observation {
 	had := j.admission
 	j.admission = &core.Admission{
 		Queue:   queue,
@@ -244,7 +244,7 @@ func (r *Run) observationIn(j *job, queue string) Observation {
 }
 
 // follow has a job do what its Workload says now, and tells of it.
-func (r *Run) follow(j *job) {
+func (r workloads) follow(j *job) {
 	if j.deleting {
 		r.changed(j)
 		return
@@ -258,10 +258,10 @@ func (r *Run) follow(j *job) {
 	case j.admission == nil && w.Admission != nil:
 		j.admission = w.Admission
 		j.admitted++
-		r.joinNodes(j)
+		r.nodeLife().joinNodes(j)
 		r.enter(j, checking)
 	case j.admission != nil && w.Admission == nil:
-		if (r.hasPods() && j.holds()) || (!r.hasPods() && r.observationOf(j).Live) {
+		if (r.podLife().hasPods() && j.holds()) || (!r.podLife().hasPods() && r.observationOf(j).Live) {
 			r.fail(fmt.Errorf("P10: pods of %s exist and its reservation is gone", j.spec.Key))
 		}
 		r.release(j)
@@ -278,8 +278,8 @@ func (r *Run) follow(j *job) {
 		j.tries++
 		j.refused = nil // other pods than the refused ones
 		r.enter(j, starting)
-		if r.hasPods() {
-			r.starts(j)
+		if r.podLife().hasPods() {
+			r.podLife().starts(j)
 			break
 		}
 		r.at(j, doReady, r.span(r.world.Cluster.Start, j))
@@ -293,7 +293,7 @@ func (r *Run) follow(j *job) {
 
 // podsGone is a stopped job without pods: it gives back its quota, or waits for
 // a check that took its yes back.
-func (r *Run) podsGone(j *job) {
+func (r workloads) podsGone(j *job) {
 	j.settled = j.ended
 	if j.evicting {
 		j.empty = true
@@ -305,9 +305,9 @@ func (r *Run) podsGone(j *job) {
 
 // emptied moves a job on whose pods are gone, as far as the controllers see, and
 // reports whether that was all.
-func (r *Run) emptied(j *job) bool {
+func (r workloads) emptied(j *job) bool {
 	switch {
-	case !r.hasPods() || j.seen.holds() || j.seen.makerSeq != j.makerSeq:
+	case !r.podLife().hasPods() || j.seen.holds() || j.seen.makerSeq != j.makerSeq:
 	case j.finishing && !j.doomed:
 		r.end(j)
 		return true
@@ -318,7 +318,7 @@ func (r *Run) emptied(j *job) bool {
 }
 
 // enqueue has the controllers look at a job's Workload, in a while.
-func (r *Run) enqueue(j *job) {
+func (r workloads) enqueue(j *job) {
 	if j.object == nil || j.reconciling || j.deleting || j.state == done {
 		return
 	}
@@ -329,7 +329,7 @@ func (r *Run) enqueue(j *job) {
 }
 
 // enqueueAll has the controllers look at all Workloads when a queue changes.
-func (r *Run) enqueueAll(ev core.Event) {
+func (r workloads) enqueueAll(ev core.Event) {
 	switch ev.(type) {
 	case core.QueueSet, core.LocalQueueSet:
 		for _, j := range r.cluster.jobs {
@@ -342,7 +342,7 @@ func (r *Run) enqueueAll(ev core.Event) {
 }
 
 // reconcile is what the controllers do when they look at a job's Workload.
-func (r *Run) reconcile(j *job, k kind) {
+func (r workloads) reconcile(j *job, k kind) {
 	if k == doRequeue {
 		if j.requeueAt == r.now {
 			j.requeueAt = 0
@@ -380,7 +380,7 @@ func (r *Run) reconcile(j *job, k kind) {
 }
 
 // ask lets the checks think that have to answer.
-func (r *Run) ask(j *job) {
+func (r workloads) ask(j *job) {
 	for _, n := range j.object.Asked() {
 		if j.asked[n] {
 			continue
@@ -394,14 +394,14 @@ func (r *Run) ask(j *job) {
 }
 
 // say has a check say a word, in a while.
-func (r *Run) say(j *job, check, what int) {
+func (r workloads) say(j *job, check, what int) {
 	after := r.span(r.world.Checks[check].Answer, j)
 	r.queue.push(item{at: r.now + after, kind: doSay, job: j, n: check*words + what})
 }
 
 // says is a check that says something of a job. What it said may be said again,
 // and a yes may be taken back, whatever became of the job meanwhile.
-func (r *Run) says(j *job, n int) {
+func (r workloads) says(j *job, n int) {
 	check, what := n/words, n%words
 	if j.deleting || j.state == done {
 		return

@@ -60,7 +60,7 @@ type jobPods struct {
 }
 
 // hasPods reports whether pods exist one by one.
-func (r *Run) hasPods() bool { return r.world.Lifecycle != nil && r.world.Lifecycle.Pods }
+func (r podLife) hasPods() bool { return r.world.Lifecycle != nil && r.world.Lifecycle.Pods }
 
 // holds reports whether the job holds quota in truth.
 func (j *job) holds() bool {
@@ -72,15 +72,15 @@ func (j *job) holds() bool {
 }
 
 // starts lets the job's controller make pods.
-func (r *Run) starts(j *job) {
+func (r podLife) starts(j *job) {
 	j.maker.Stopped = false
-	r.showMaker(j)
+	r.watches().showMaker(j)
 	r.wants(j)
 }
 
 // wants has the job's controller compare its pods with how many it should have,
 // in a while.
-func (r *Run) wants(j *job) {
+func (r podLife) wants(j *job) {
 	r.startAnew(j)
 	r.queue.push(item{at: r.now + r.span(r.world.Cluster.Write, j), kind: doMake, job: j})
 }
@@ -95,7 +95,7 @@ func (j *job) wanted(set int) int32 {
 
 // makes is the job's controller at work: it makes the pods that are missing and
 // deletes the newest of those too many, whatever made them.
-func (r *Run) makes(j *job) {
+func (r podLife) makes(j *job) {
 	if !j.maker.MayMakePods() || j.admission == nil || j.state == resetting {
 		return
 	}
@@ -121,18 +121,18 @@ func (r *Run) makes(j *job) {
 	r.startAnew(j)
 }
 
-func (r *Run) makePod(j *job, set int) {
+func (r podLife) makePod(j *job, set int) {
 	p := &pod{set: set}
 	p.Name, p.Job, p.PodSet = fmt.Sprintf("%s-%d", j.spec.Key.Name, j.made), j.spec.Key, j.spec.PodSets[set].Name
 	p.Requests = j.spec.PodSets[set].Requests
 	j.made++
 	j.pods = append(j.pods, p)
-	r.showPod(j, p)
+	r.watches().showPod(j, p)
 	r.tries(j, p)
 }
 
 // tries has the scheduler look at a pod, in a while.
-func (r *Run) tries(j *job, p *pod) {
+func (r podLife) tries(j *job, p *pod) {
 	if !p.trying && !p.Bound && !p.Deleting {
 		p.trying = true
 		r.queue.push(item{at: r.now + r.span(r.world.Cluster.Start, j), kind: doBind, job: j, pod: p})
@@ -140,7 +140,7 @@ func (r *Run) tries(j *job, p *pod) {
 }
 
 // triesAll has the scheduler look at all pods of a job that wait for a node.
-func (r *Run) triesAll(j *job) {
+func (r podLife) triesAll(j *job) {
 	for _, p := range j.pods {
 		r.tries(j, p)
 	}
@@ -148,7 +148,7 @@ func (r *Run) triesAll(j *job) {
 
 // binds is the scheduler: a pod gets a node that its job has a place on, unless a
 // pod of its job holds that place still, or pods hold the node.
-func (r *Run) binds(j *job, p *pod) {
+func (r podLife) binds(j *job, p *pod) {
 	p.trying = false
 	if p.Bound || p.Deleting || p.Gone || j.admission == nil || !j.checked || j.evicting || j.doomed {
 		return
@@ -158,15 +158,15 @@ func (r *Run) binds(j *job, p *pod) {
 		return
 	}
 	p.Node, p.Bound = node, true
-	r.showPod(j, p)
+	r.watches().showPod(j, p)
 	if r.audit != nil {
-		r.fail(r.audit.bound(r, j, p))
+		r.fail(r.audit.bound(r.Run, j, p))
 	}
 	r.ready(j)
 }
 
 // openPlace is a node with a place for a pod, "" if there is none now.
-func (r *Run) openPlace(j *job, p *pod) string {
+func (r podLife) openPlace(j *job, p *pod) string {
 	taken, total := map[string]int32{}, int32(0)
 	for _, x := range j.pods {
 		if x.set == p.set && r.world.Rules.TakesPlace(x.PodState) {
@@ -191,7 +191,7 @@ func (r *Run) openPlace(j *job, p *pod) string {
 }
 
 // fits reports whether a node has room for a pod beside all that hold it.
-func (r *Run) fits(n *node, p *pod) bool {
+func (r podLife) fits(n *node, p *pod) bool {
 	used := r.usedOn(n.spec.Name).Plus(p.Requests.With(core.Pods, 1))
 	for _, q := range used {
 		if q.Amount > n.spec.Allocatable.Of(q.Resource) {
@@ -202,7 +202,7 @@ func (r *Run) fits(n *node, p *pod) bool {
 }
 
 // usedOn is what pods hold of a node.
-func (r *Run) usedOn(node string) (sum core.Resources) {
+func (r podLife) usedOn(node string) (sum core.Resources) {
 	for _, j := range r.cluster.jobs {
 		for _, p := range j.pods {
 			if p.Node == node && p.HoldsPlace() {
@@ -214,7 +214,7 @@ func (r *Run) usedOn(node string) (sum core.Resources) {
 }
 
 // ready lets a job run once all the pods that it was given and wants still do.
-func (r *Run) ready(j *job) {
+func (r podLife) ready(j *job) {
 	if j.state != starting || j.stuck() {
 		return
 	}
@@ -235,15 +235,15 @@ func (r *Run) ready(j *job) {
 	j.since = r.now
 	r.enter(j, running)
 	r.at(j, doFinish, int64(j.needs(j.left)))
-	r.enqueue(j)
+	r.workloads().enqueue(j)
 }
 
 // unready is a job that ran and lost a pod. What it did counts.
-func (r *Run) unready(j *job) {
+func (r podLife) unready(j *job) {
 	if j.state == running && !j.finishing {
 		j.left -= min(j.left, j.progress(time.Duration(r.now-j.since)))
 		r.enter(j, starting)
-		r.enqueue(j)
+		r.workloads().enqueue(j)
 	}
 }
 
@@ -253,7 +253,7 @@ func (r *Run) unready(j *job) {
 const collectPods = 20 * time.Second
 
 // deletePod deletes a pod, whose containers go on until its grace is over.
-func (r *Run) deletePod(j *job, p *pod, grace time.Duration) {
+func (r podLife) deletePod(j *job, p *pod, grace time.Duration) {
 	ends := r.now + int64(grace)
 	if p.Deleting && p.ends <= ends {
 		return
@@ -273,13 +273,13 @@ func (r *Run) deletePod(j *job, p *pod, grace time.Duration) {
 	case p.pinned:
 		r.queue.push(item{at: max(ends, r.now+int64(collectPods)), kind: doEnd, job: j, pod: p})
 	}
-	r.showPod(j, p)
+	r.watches().showPod(j, p)
 	r.forget(j, p)
 	r.wants(j)
 }
 
 // shortens is the controller that has deleted pods end in time.
-func (r *Run) shortens(j *job, p *pod) {
+func (r podLife) shortens(j *job, p *pod) {
 	if p.Ended || p.Gone {
 		return
 	}
@@ -294,13 +294,13 @@ func (r *Run) shortens(j *job, p *pod) {
 }
 
 // ends is a pod whose containers end.
-func (r *Run) ends(j *job, p *pod) {
+func (r podLife) ends(j *job, p *pod) {
 	if p.Ended || p.Gone {
 		return
 	}
 	p.Ended = true
 	r.unready(j)
-	r.showPod(j, p)
+	r.watches().showPod(j, p)
 	r.forget(j, p)
 	if n := r.cluster.nodes[p.Node]; n != nil {
 		for _, other := range n.jobs {
@@ -313,17 +313,17 @@ func (r *Run) ends(j *job, p *pod) {
 
 // forget removes the object of a deleted pod that holds no node, unless a
 // finalizer keeps it.
-func (r *Run) forget(j *job, p *pod) {
+func (r podLife) forget(j *job, p *pod) {
 	if p.Gone || !p.Deleting || p.pinned || p.HoldsPlace() {
 		return
 	}
 	p.Gone = true
 	j.pods = slices.DeleteFunc(j.pods, func(x *pod) bool { return x == p })
-	r.showPod(j, p)
+	r.watches().showPod(j, p)
 }
 
 // startAnew lets a job that was reset start once nothing of it is left.
-func (r *Run) startAnew(j *job) {
+func (r podLife) startAnew(j *job) {
 	if j.state == resetting && !slices.ContainsFunc(j.pods, func(p *pod) bool { return p.HoldsQuota() }) {
 		r.enter(j, starting)
 		r.wants(j)
@@ -332,16 +332,16 @@ func (r *Run) startAnew(j *job) {
 
 // halts is the job's controller that sees that the job is suspended: it makes no
 // more pods and deletes the ones that it has.
-func (r *Run) halts(j *job) {
+func (r podLife) halts(j *job) {
 	if j.state != stopping || j.finishing {
 		return
 	}
 	j.maker.Stopped = true
 	r.deleteAll(j)
-	r.showMaker(j)
+	r.watches().showMaker(j)
 }
 
-func (r *Run) deleteAll(j *job) {
+func (r podLife) deleteAll(j *job) {
 	for _, p := range slices.Clone(j.pods) {
 		r.deletePod(j, p, j.spec.Grace)
 	}
@@ -349,7 +349,7 @@ func (r *Run) deleteAll(j *job) {
 }
 
 // finishes is the job's controller that sees that the work is done.
-func (r *Run) finishes(j *job) {
+func (r podLife) finishes(j *job) {
 	j.finishing, j.maker.Ended = true, true
 	for _, p := range slices.Clone(j.pods) {
 		if p.Bound && !p.Ended && !p.Deleting {
@@ -362,23 +362,23 @@ func (r *Run) finishes(j *job) {
 			r.deletePod(j, p, 0)
 		}
 	}
-	r.showMaker(j)
+	r.watches().showMaker(j)
 	r.startAnew(j)
-	r.enqueue(j)
+	r.workloads().enqueue(j)
 }
 
 // leaves forgets all pods of a job that has ended.
-func (r *Run) leaves(j *job) {
+func (r podLife) leaves(j *job) {
 	for _, p := range j.pods {
 		p.Gone = true
-		r.showPod(j, p)
+		r.watches().showPod(j, p)
 	}
 	j.pods = nil
 }
 
 // lostOn is a node whose failure is noticed: its pods are gone, and a job that
 // had one starts anew as a whole.
-func (r *Run) lostOn(n *node, j *job) {
+func (r podLife) lostOn(n *node, j *job) {
 	some := false
 	for _, p := range slices.Clone(j.pods) {
 		if p.Node == n.spec.Name && !p.Ended {
@@ -390,7 +390,7 @@ func (r *Run) lostOn(n *node, j *job) {
 		r.stop(j, resetting)
 		r.deleteAll(j)
 		r.startAnew(j)
-		r.enqueue(j)
+		r.workloads().enqueue(j)
 	}
 }
 

@@ -27,7 +27,7 @@ type refusalState struct {
 // controllers know of may not be planned again (P2).
 func (r *Run) refuses(j *job) bool {
 	j.refused = nil
-	if j.object == nil || r.hasPods() || r.now > int64(j.spec.Submit+j.spec.RefusingFor) {
+	if j.object == nil || r.podLife().hasPods() || r.now > int64(j.spec.Submit+j.spec.RefusingFor) {
 		return false
 	}
 	for _, hidden := range j.spec.Refusing {
@@ -50,7 +50,7 @@ func (r *Run) refuses(j *job) bool {
 		r.queue.push(
 			item{at: r.now + int64(time.Second) + 1, kind: doRequeue, job: j, gen: r.cluster.process},
 		) // to look by then
-		r.enqueue(j)
+		r.workloads().enqueue(j)
 	}
 	return len(j.refused) > 0
 }

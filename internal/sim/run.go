@@ -71,13 +71,13 @@ func New(w World, watch Watch) *Run {
 	}
 	r.world = w
 	r.startEngine()
-	if r.hasPods() {
+	if r.podLife().hasPods() {
 		r.cache = w.Rules.NewObjectCache(&w)
 	}
 	r.meter.init(&w)
 	r.cluster.init(&w)
 	for _, ev := range w.Objects {
-		r.object(ev)
+		r.nodeLife().object(ev)
 	}
 	for i := range w.Jobs {
 		j := r.cluster.job(&w.Jobs[i])
@@ -242,11 +242,11 @@ func (r *Run) happen(x item) {
 			r.inbox = append(r.inbox, x.event)
 		}
 	case doLost:
-		r.lost(x.node, x.gen)
+		r.nodeLife().lost(x.node, x.gen)
 	case doFail:
-		r.nodeFails(x.node)
+		r.nodeLife().nodeFails(x.node)
 	case doRepair:
-		r.nodeRepaired(x.node, x.gen)
+		r.nodeLife().nodeRepaired(x.node, x.gen)
 	case doRestart:
 		r.restart()
 		r.planRestart()
@@ -254,10 +254,10 @@ func (r *Run) happen(x item) {
 		r.nudged = true
 	case doReconcile, doRequeue:
 		if x.gen == r.cluster.process {
-			r.reconcile(x.job, x.kind)
+			r.workloads().reconcile(x.job, x.kind)
 		}
 	case doSay:
-		r.says(x.job, x.n)
+		r.workloads().says(x.job, x.n)
 	default:
 		r.happenToPods(x)
 	}
@@ -268,24 +268,24 @@ func (r *Run) happenToPods(x item) {
 	switch x.kind {
 	case doShow:
 		if x.gen == r.cluster.process {
-			r.sees(x.job, x.watched)
+			r.watches().sees(x.job, x.watched)
 		}
 	case doMake:
-		r.makes(x.job)
+		r.podLife().makes(x.job)
 	case doHalt:
-		r.halts(x.job)
+		r.podLife().halts(x.job)
 	case doBind:
-		r.binds(x.job, x.pod)
+		r.podLife().binds(x.job, x.pod)
 	case doEnd:
 		if x.at >= x.pod.ends {
-			r.ends(x.job, x.pod)
+			r.podLife().ends(x.job, x.pod)
 		}
 	case doShorten:
-		r.shortens(x.job, x.pod)
+		r.podLife().shortens(x.job, x.pod)
 	case doCollect:
-		r.collects(x.job)
+		r.tenants().collects(x.job)
 	case doCollectPods:
-		r.collectsPods(x.job)
+		r.tenants().collectsPods(x.job)
 	default:
 	}
 }
@@ -305,7 +305,7 @@ func teamsOf(objects []core.Event) []Team {
 func (r *Run) op(o *Op) {
 	switch {
 	case o.Object != nil:
-		r.object(o.Object)
+		r.nodeLife().object(o.Object)
 	case o.Job != nil:
 		if r.cluster.byKey[o.Job.Key] == nil {
 			r.submit(r.cluster.job(o.Job))
@@ -323,7 +323,7 @@ func (r *Run) op(o *Op) {
 	case o.Refuse:
 		r.cluster.refuseNext = true
 	case o.Act != nil:
-		r.acts(o.Act)
+		r.tenants().acts(o.Act)
 	}
 }
 
@@ -362,19 +362,19 @@ func (r *Run) restart() {
 	if r.audit != nil {
 		r.audit.restarted()
 	}
-	if r.hasPods() {
-		r.relist()
+	if r.podLife().hasPods() {
+		r.watches().relist()
 	}
 	facts := r.allObjects(nil)
 	for _, j := range e.jobs {
 		j.told, j.deaf = max(j.told, r.now), 0
 		j.reconciling, j.requeueAt = false, 0
-		r.enqueue(j)
+		r.workloads().enqueue(j)
 	}
 	shuffle(r, facts)
 	r.inbox = append(r.inbox, facts...)
 	if r.cache != nil {
-		watched := r.watchEvents()
+		watched := r.watches().watchEvents()
 		shuffle(r, watched)
 		for _, x := range watched {
 			r.inbox = append(r.inbox, r.cache.Show(x)...)

@@ -39,9 +39,9 @@ type Act struct {
 }
 
 // acts is a tenant at work.
-func (r *Run) acts(a *Act) {
+func (r tenants) acts(a *Act) {
 	j := r.cluster.byKey[a.Key]
-	if j == nil || j.object == nil || !r.hasPods() || j.state == absent || j.state == done {
+	if j == nil || j.object == nil || !r.podLife().hasPods() || j.state == absent || j.state == done {
 		return
 	}
 	switch a.Action {
@@ -49,7 +49,7 @@ func (r *Run) acts(a *Act) {
 		n := a.N
 		for _, p := range slices.Clone(j.pods) {
 			if n > 0 && !p.Deleting {
-				r.deletePod(j, p, a.Grace)
+				r.podLife().deletePod(j, p, a.Grace)
 				n--
 			}
 		}
@@ -60,21 +60,21 @@ func (r *Run) acts(a *Act) {
 	case UnpinPods:
 		for _, p := range slices.Clone(j.pods) {
 			p.pinned = false
-			r.forget(j, p)
+			r.podLife().forget(j, p)
 		}
-		r.startAnew(j)
+		r.podLife().startAnew(j)
 	case ScaleTo:
 		j.size = &a.N
-		r.wants(j)
+		r.podLife().wants(j)
 	case ForgePods:
 		if j.admission != nil && j.maker.MayMakePods() {
 			for range a.N {
-				r.makePod(j, 0)
+				r.podLife().makePod(j, 0)
 			}
-			r.wants(j)
+			r.podLife().wants(j)
 		}
 	case Reapply:
-		r.showMaker(j)
+		r.watches().showMaker(j)
 	case DeleteForeground:
 		r.dooms(j, core.MakerState{Stopped: j.maker.Stopped, Ended: j.maker.Ended, Deleting: true})
 	}
@@ -82,33 +82,33 @@ func (r *Run) acts(a *Act) {
 
 // dooms deletes a job. The garbage collector deletes its Workload and its pods,
 // each in a while.
-func (r *Run) dooms(j *job, left core.MakerState) {
+func (r tenants) dooms(j *job, left core.MakerState) {
 	if j.doomed {
 		return
 	}
 	j.doomed, j.maker = true, left
-	r.showMaker(j)
+	r.watches().showMaker(j)
 	for _, k := range []kind{doCollect, doCollectPods} {
 		r.queue.push(item{at: r.now + r.span(r.world.Cluster.Write, j), kind: k, job: j})
 	}
-	r.startAnew(j)
+	r.podLife().startAnew(j)
 }
 
 // collects is the garbage collector that deletes the Workload of a job that was
 // deleted.
-func (r *Run) collects(j *job) {
+func (r tenants) collects(j *job) {
 	if j.state != done {
 		j.object.Delete(r.clock())
-		r.follow(j)
+		r.workloads().follow(j)
 	}
 }
 
 // collectsPods is the garbage collector that deletes the pods.
-func (r *Run) collectsPods(j *job) {
+func (r tenants) collectsPods(j *job) {
 	switch j.state {
 	case starting, running, resetting:
 		r.stop(j, stopping)
 	default:
 	}
-	r.deleteAll(j)
+	r.podLife().deleteAll(j)
 }

@@ -70,21 +70,21 @@ func (s *seen) count() (hold, standing, all int) {
 }
 
 // show has engine and controllers see an object, in a while but not before at.
-func (r *Run) show(j *job, x WatchEvent, at *int64) {
+func (r watches) show(j *job, x WatchEvent, at *int64) {
 	*at = max(r.now+r.span(r.world.Cluster.Observe, j), *at)
 	x.Key, x.Spec = j.spec.Key, j.spec
 	j.seen.awaited++
 	r.queue.push(item{at: *at, kind: doShow, job: j, watched: &x, gen: r.cluster.process})
 }
 
-func (r *Run) showPod(j *job, p *pod) {
+func (r watches) showPod(j *job, p *pod) {
 	is := p.Pod
 	r.show(j, WatchEvent{Pod: &is}, &j.seen.podsTold)
 }
 
 // showMaker shows the job. Its controller says that it stopped, or that it ended,
 // once it has seen its pods; and its deletion is seen after the pods that it had.
-func (r *Run) showMaker(j *job) {
+func (r watches) showMaker(j *job) {
 	j.makerSeq++
 	is := j.maker
 	if !is.MayMakePods() {
@@ -93,13 +93,13 @@ func (r *Run) showMaker(j *job) {
 	r.show(j, WatchEvent{Maker: &is, Seq: j.makerSeq}, &j.seen.toldMaker)
 }
 
-func (r *Run) showWorkload(j *job) {
+func (r watches) showWorkload(j *job) {
 	r.cluster.version++
 	j.seq = r.cluster.version
 	r.show(j, r.workloadEvent(j), &j.seen.told)
 }
 
-func (r *Run) workloadEvent(j *job) WatchEvent {
+func (r watches) workloadEvent(j *job) WatchEvent {
 	x := WatchEvent{Key: j.spec.Key, Spec: j.spec, IsWorkload: true, Seq: j.seq}
 	if j.state != done {
 		x.Snapshot = j.object.Snapshot()
@@ -108,7 +108,7 @@ func (r *Run) workloadEvent(j *job) WatchEvent {
 }
 
 // sees is an object that engine and controllers see now.
-func (r *Run) sees(j *job, x *WatchEvent) {
+func (r watches) sees(j *job, x *WatchEvent) {
 	r.inbox = append(r.inbox, r.cache.Show(*x)...)
 	if j == nil {
 		return
@@ -124,7 +124,7 @@ func (r *Run) sees(j *job, x *WatchEvent) {
 		j.seen.maker, j.seen.makerSeq = *x.Maker, x.Seq
 	}
 	if wakes {
-		r.enqueue(j)
+		r.workloads().enqueue(j)
 	}
 }
 
@@ -140,7 +140,7 @@ func (s *seen) look(x *WatchEvent) (before *core.PodState) {
 }
 
 // watchEvents are all objects as the API has them that an ObjectCache is made of.
-func (r *Run) watchEvents() (out []WatchEvent) {
+func (r watches) watchEvents() (out []WatchEvent) {
 	e := &r.cluster
 	for _, name := range sortedNames(e.nodes) {
 		if n := e.nodes[name]; !n.gone {
@@ -160,15 +160,15 @@ func (r *Run) watchEvents() (out []WatchEvent) {
 }
 
 // newObjectCache is an empty one, nil if there is none.
-func (r *Run) newObjectCache() ObjectCache {
-	if !r.hasPods() {
+func (r watches) newObjectCache() ObjectCache {
+	if !r.podLife().hasPods() {
 		return nil
 	}
 	return r.world.Rules.NewObjectCache(&r.world)
 }
 
 // relist has a new process see everything as it is.
-func (r *Run) relist() {
+func (r watches) relist() {
 	r.cache = r.world.Rules.NewObjectCache(&r.world)
 	for _, j := range r.cluster.jobs {
 		j.seen.awaited = 0
