@@ -134,7 +134,7 @@ func (c *Cluster) initialise(ctx context.Context, last ClusterFile) error {
 		}
 		return err
 	}
-	if err := c.assemble(ctx, last); err != nil {
+	if err := c.realNodes().assemble(ctx, last); err != nil {
 		return err
 	}
 	if c.id, err = makeIdentities(c.files, c.begun, &c.cfg, c.real); err != nil {
@@ -161,7 +161,7 @@ func (c *Cluster) initialise(ctx context.Context, last ClusterFile) error {
 	if err := c.files.keepConfiguration(c.cfg.Configuration); err != nil {
 		return err
 	}
-	if err := c.writeHardware(); err != nil {
+	if err := c.realNodes().writeHardware(); err != nil {
 		return err
 	}
 	if !c.marker.Complete {
@@ -194,7 +194,7 @@ func (c *Cluster) start(ctx context.Context) error {
 	if c.cfg.Parts != APIOnly {
 		rest.Go(func() error {
 			if c.real != nil {
-				return c.startNodes(ctx)
+				return c.realNodes().startNodes(ctx)
 			}
 			return c.simulateNodes(ctx)
 		})

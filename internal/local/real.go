@@ -178,7 +178,7 @@ func (c *Cluster) isBare() bool { return c.cfg.Parts == Bare }
 func (c *Cluster) isReal() bool { return c.cfg.Runtime == Containerd && c.cfg.Parts != APIOnly }
 
 // assemble decides what the nodes are like and where they are.
-func (c *Cluster) assemble(ctx context.Context, last ClusterFile) error {
+func (c realNodes) assemble(ctx context.Context, last ClusterFile) error {
 	if !c.isReal() {
 		return nil
 	}
@@ -223,7 +223,7 @@ func (c *claims) claimName(ctx context.Context, name string) bool {
 }
 
 // writeHardware writes what the nodes' programs are configured with.
-func (c *Cluster) writeHardware() error {
+func (c realNodes) writeHardware() error {
 	if c.real == nil {
 		return nil
 	}
@@ -258,7 +258,7 @@ func (c *Cluster) writeHardware() error {
 
 // startNodes runs the network, the nodes and what runs on them, and returns when pods can
 // be bound to them.
-func (c *Cluster) startNodes(ctx context.Context) error {
+func (c realNodes) startNodes(ctx context.Context) error {
 	network, err := c.network()
 	if err != nil {
 		return err
@@ -281,7 +281,7 @@ func (c *Cluster) startNodes(ctx context.Context) error {
 	return c.awaitNodes(ctx)
 }
 
-func (c *Cluster) startNode(ctx context.Context, n realnode.Node) error {
+func (c realNodes) startNode(ctx context.Context, n realnode.Node) error {
 	machine, err := c.machine(n)
 	if err != nil {
 		return err
@@ -303,7 +303,7 @@ func (c *Cluster) startNode(ctx context.Context, n realnode.Node) error {
 }
 
 // forgetNodes deletes nodes of an earlier start that had more of them: nobody else would.
-func (c *Cluster) forgetNodes(ctx context.Context) error {
+func (c realNodes) forgetNodes(ctx context.Context) error {
 	cl, err := client.New(c.admin, client.Options{})
 	if err != nil {
 		return fmt.Errorf("connect to the API server: %w", err)
@@ -326,7 +326,7 @@ func (c *Cluster) forgetNodes(ctx context.Context) error {
 }
 
 // awaitNodes waits until the nodes are ready and have their GPUs.
-func (c *Cluster) awaitNodes(ctx context.Context) error {
+func (c realNodes) awaitNodes(ctx context.Context) error {
 	cl, err := client.New(c.admin, client.Options{})
 	if err != nil {
 		return fmt.Errorf("connect to the API server: %w", err)
@@ -373,7 +373,7 @@ func (h *hardware) routerURL() string {
 	return "https://" + net.JoinHostPort(h.subnet.Router(), strconv.Itoa(realnode.APIPort))
 }
 
-func (c *Cluster) network() (program, error) {
+func (c realNodes) network() (program, error) {
 	what, err := json.Marshal(
 		realnode.Network{
 			Subnet: c.real.subnet,
@@ -394,7 +394,7 @@ func (c *Cluster) network() (program, error) {
 	}, nil
 }
 
-func (c *Cluster) dns() program {
+func (c realNodes) dns() program {
 	health := c.files.healthOf(DNSComponent)
 	return program{
 		name: DNSComponent, stage: stageRest, grace: time.Second, goGC: 100, memory: 128,
@@ -406,7 +406,7 @@ func (c *Cluster) dns() program {
 	}
 }
 
-func (c *Cluster) volumes() program {
+func (c realNodes) volumes() program {
 	health := c.files.healthOf(VolumesComponent)
 	return program{
 		name: VolumesComponent, stage: stageRest, grace: time.Second, goGC: 100, memory: 128,
@@ -418,7 +418,7 @@ func (c *Cluster) volumes() program {
 	}
 }
 
-func (c *Cluster) machine(n realnode.Node) (program, error) {
+func (c realNodes) machine(n realnode.Node) (program, error) {
 	what, err := json.Marshal(n)
 	if err != nil {
 		return program{}, fmt.Errorf("describe node %s: %w", n.Name, err)
@@ -430,7 +430,7 @@ func (c *Cluster) machine(n realnode.Node) (program, error) {
 	}, nil
 }
 
-func (c *Cluster) containerd(n realnode.Node) program {
+func (c realNodes) containerd(n realnode.Node) program {
 	return program{
 		name: OnNode(n.Name, ContainerdProgram), stage: stageOnNode, grace: 2 * time.Second, goGC: 100, memory: 512,
 		probe: silent(n.AskContainerd), inside: n.Name,
@@ -438,7 +438,7 @@ func (c *Cluster) containerd(n realnode.Node) program {
 	}
 }
 
-func (c *Cluster) kubelet(n realnode.Node) (program, error) {
+func (c realNodes) kubelet(n realnode.Node) (program, error) {
 	what, err := json.Marshal(n)
 	if err != nil {
 		return program{}, fmt.Errorf("describe node %s: %w", n.Name, err)
@@ -472,7 +472,7 @@ func (c *Cluster) kubelet(n realnode.Node) (program, error) {
 	}, nil
 }
 
-func (c *Cluster) proxy(n realnode.Node) program {
+func (c realNodes) proxy(n realnode.Node) program {
 	return program{
 		name: OnNode(n.Name, ProxyProgram), stage: stageOnNode, grace: time.Second, goGC: 100, memory: 256,
 		probe: onNode(n, "127.0.0.1:10256"), inside: n.Name,
@@ -500,3 +500,8 @@ func silent(p probe) probe {
 		return nil
 	}
 }
+
+// realNodes are the nodes of a cluster whose pods are real, and what runs on them.
+type realNodes struct{ *Cluster }
+
+func (c *Cluster) realNodes() realNodes { return realNodes{c} }
