@@ -63,17 +63,8 @@ the fields.`,
 				textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(verbosity), textlogger.Output(os.Stderr))),
 			)
 			for _, n := range resolved.Notices {
-				ctrl.Log.WithName(
-					"configuration",
-				).Info(
-					"A setting has no effect",
-					"field",
-					n.Path,
-					"line",
-					n.Line,
-					"why",
-					n.Text,
-				)
+				ctrl.Log.WithName("configuration").
+					Info("A setting has no effect", "field", n.Path, "line", n.Line, "why", n.Text)
 			}
 			cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 			if err != nil {

@@ -166,25 +166,25 @@ func execIn(
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", cfg.Host, err)
 	}
-	at := cs.CoreV1().RESTClient().Post().Resource(
-		"pods",
-	).Namespace(
-		pod.Namespace,
-	).Name(
-		pod.Name,
-	).SubResource(
-		"exec",
-	).VersionedParams(
-		&corev1.PodExecOptions{
-			Container: container,
-			Command:   command,
-			Stdin:     streams.Stdin != nil,
-			Stdout:    streams.Stdout != nil,
-			Stderr:    streams.Stderr != nil,
-			TTY:       streams.Tty,
-		},
-		scheme.ParameterCodec,
-	).URL()
+	at := cs.CoreV1().
+		RESTClient().
+		Post().
+		Resource("pods").
+		Namespace(pod.Namespace).
+		Name(pod.Name).
+		SubResource("exec").
+		VersionedParams(
+			&corev1.PodExecOptions{
+				Container: container,
+				Command:   command,
+				Stdin:     streams.Stdin != nil,
+				Stdout:    streams.Stdout != nil,
+				Stderr:    streams.Stderr != nil,
+				TTY:       streams.Tty,
+			},
+			scheme.ParameterCodec,
+		).
+		URL()
 	over, err := remotecommand.NewSPDYExecutor(cfg, http.MethodPost, at)
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", cfg.Host, err)
@@ -277,15 +277,14 @@ func forward( //nolint:revive // none of them belong together
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", cfg.Host, err)
 	}
-	at := cs.CoreV1().RESTClient().Post().Resource(
-		"pods",
-	).Namespace(
-		pod.Namespace,
-	).Name(
-		pod.Name,
-	).SubResource(
-		"portforward",
-	).URL()
+	at := cs.CoreV1().
+		RESTClient().
+		Post().
+		Resource("pods").
+		Namespace(pod.Namespace).
+		Name(pod.Name).
+		SubResource("portforward").
+		URL()
 	dialer, err := dialerTo(cfg, at)
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", cfg.Host, err)

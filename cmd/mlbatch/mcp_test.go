@@ -21,11 +21,7 @@ func assistant(t *testing.T, execute runner) *mcp.ClientSession {
 	server, err := toolServer(
 		cli.Connection{Kubeconfig: "k", As: "alice"},
 		execute,
-	).Connect(
-		t.Context(),
-		there,
-		nil,
-	)
+	).Connect(t.Context(), there, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,10 +52,7 @@ func TestMCPOutlivesWhatItCannotRead(t *testing.T) {
 				err := toolServer(
 					cli.Connection{},
 					execute,
-				).Run(
-					t.Context(),
-					&mcp.IOTransport{Reader: talk, Writer: talk},
-				)
+				).Run(t.Context(), &mcp.IOTransport{Reader: talk, Writer: talk})
 				out.CloseWithError(err)
 			}()
 			var got []string

@@ -38,10 +38,7 @@ func inPages(pods int, later error) (c client.WithWatch, asked *[]int64) {
 			},
 		)
 	}
-	return fake.NewClientBuilder().WithScheme(
-		scheme.New(),
-	).WithObjects(
-		all...).WithInterceptorFuncs(
+	return fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(all...).WithInterceptorFuncs(
 		interceptor.Funcs{
 			List: func(ctx context.Context, in client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 				var o client.ListOptions

@@ -44,11 +44,9 @@ func TestJobsAreReadFromObjectsWhereNoControllerAnswers(t *testing.T) {
 			if err := view.AddToScheme(s); err != nil {
 				t.Fatal(err)
 			}
-			reader := fake.NewClientBuilder().WithScheme(
-				s,
-			).WithObjects(
-				&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "stored", UID: "u"}},
-			).
+			reader := fake.NewClientBuilder().
+				WithScheme(s).
+				WithObjects(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "stored", UID: "u"}}).
 				WithInterceptorFuncs(
 					interceptor.Funcs{
 						List: func(ctx context.Context, all client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
@@ -60,7 +58,8 @@ func TestJobsAreReadFromObjectsWhereNoControllerAnswers(t *testing.T) {
 							return c.fails
 						},
 					},
-				).Build()
+				).
+				Build()
 			got, err := cli.Jobs(t.Context(), reader, "blue", client.ListOptions{})
 			if !errors.Is(err, c.err) {
 				t.Fatalf("%v, want %v", err, c.err)

@@ -26,14 +26,9 @@ const mostLog = 64 << 10
 // PodLogs reads logs through the API server, with the user's own rights.
 func PodLogs(c corev1client.PodsGetter) why.LogTail {
 	return func(ctx context.Context, namespace, pod, container string, lines int64) (string, error) {
-		from, err := c.Pods(
-			namespace,
-		).GetLogs(
-			pod,
-			&corev1.PodLogOptions{Container: container, TailLines: &lines},
-		).Stream(
-			ctx,
-		)
+		from, err := c.Pods(namespace).
+			GetLogs(pod, &corev1.PodLogOptions{Container: container, TailLines: &lines}).
+			Stream(ctx)
 		if err != nil {
 			return "", err
 		}

@@ -53,14 +53,10 @@ func TestSlicesAreNoGPUs(t *testing.T) {
 		),
 		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 	}}
-	c := fake.NewClientBuilder().WithScheme(
-		scheme.New(),
-	).WithObjects(
-		node,
-		pod("whole", "2", ""),
-		pod("part", "", "3"),
-		pod("both", "1", "1"),
-	).Build()
+	c := fake.NewClientBuilder().
+		WithScheme(scheme.New()).
+		WithObjects(node, pod("whole", "2", ""), pod("part", "", "3"), pod("both", "1", "1")).
+		Build()
 	rows, _, err := gather.Nodes(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)

@@ -99,12 +99,7 @@ func TestStartIsQuick(t *testing.T) {
 func TestImpersonationAndRBAC(t *testing.T) {
 	c := sharedCluster(t)
 	alice := kubernetes.NewForConfigOrDie(c.RESTConfigFor("alice"))
-	if _, err := alice.CoreV1().Pods(
-		"default",
-	).List(
-		t.Context(),
-		metav1.ListOptions{},
-	); !apierrors.IsForbidden(
+	if _, err := alice.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(
 		err,
 	) {
 		t.Errorf("alice, who has no rights, gets %v; want forbidden", err)
@@ -248,13 +243,9 @@ func TestResume(t *testing.T) {
 	if _, err := clientOf(
 		t,
 		again,
-	).CoreV1().ConfigMaps(
-		"default",
-	).Get(
-		t.Context(),
-		"kept",
-		metav1.GetOptions{},
-	); err != nil {
+	).CoreV1().
+		ConfigMaps("default").
+		Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
 		t.Errorf("an object of the first run: %v", err)
 	}
 }
@@ -271,13 +262,9 @@ func TestResumeWithoutHints(t *testing.T) {
 	if _, err := clientOf(
 		t,
 		c,
-	).CoreV1().ConfigMaps(
-		"default",
-	).Create(
-		t.Context(),
-		cm,
-		metav1.CreateOptions{},
-	); err != nil {
+	).CoreV1().
+		ConfigMaps("default").
+		Create(t.Context(), cm, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Stop(t.Context()); err != nil {
@@ -299,13 +286,9 @@ func TestResumeWithoutHints(t *testing.T) {
 	if _, err := clientOf(
 		t,
 		again,
-	).CoreV1().ConfigMaps(
-		"default",
-	).Get(
-		t.Context(),
-		"kept",
-		metav1.GetOptions{},
-	); err != nil {
+	).CoreV1().
+		ConfigMaps("default").
+		Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
 		t.Errorf("an object of the first run: %v", err)
 	}
 }
@@ -449,12 +432,9 @@ func createJob(t *testing.T, cl *kubernetes.Clientset, name string) string {
 // bind plays the scheduler, which these clusters lack.
 func bind(t *testing.T, cl *kubernetes.Clientset) {
 	t.Helper()
-	pods, err := cl.CoreV1().Pods(
-		"default",
-	).List(
-		t.Context(),
-		metav1.ListOptions{FieldSelector: "spec.nodeName="},
-	)
+	pods, err := cl.CoreV1().
+		Pods("default").
+		List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName="})
 	if err != nil {
 		return // the caller tries again
 	}
@@ -553,22 +533,16 @@ func TestSimulatedNodesAnswer(t *testing.T) {
 			t.Errorf("the log is\n%swant %q in it", log, want)
 		}
 	}
-	url := cl.CoreV1().RESTClient().Post().Resource(
-		"pods",
-	).Namespace(
-		"default",
-	).Name(
-		"talks",
-	).SubResource(
-		"exec",
-	).
-		Param(
-			"command",
-			"ls",
-		).Param(
-		"stdout",
-		"true",
-	).URL()
+	url := cl.CoreV1().
+		RESTClient().
+		Post().
+		Resource("pods").
+		Namespace("default").
+		Name("talks").
+		SubResource("exec").
+		Param("command", "ls").
+		Param("stdout", "true").
+		URL()
 	exec, err := remotecommand.NewSPDYExecutor(c.RESTConfig(), "POST", url)
 	if err != nil {
 		t.Fatal(err)

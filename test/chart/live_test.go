@@ -269,12 +269,9 @@ func (h *helm) pod(job string) string {
 	h.Helper()
 	var out string
 	rig.Eventually(h.T, patience, func(ctx context.Context) error {
-		pods, err := h.kube.CoreV1().Pods(
-			"blue",
-		).List(
-			ctx,
-			metav1.ListOptions{LabelSelector: "batch.kubernetes.io/job-name=" + job},
-		)
+		pods, err := h.kube.CoreV1().
+			Pods("blue").
+			List(ctx, metav1.ListOptions{LabelSelector: "batch.kubernetes.io/job-name=" + job})
 		if err != nil {
 			return err
 		}
@@ -290,13 +287,9 @@ func (h *helm) pod(job string) string {
 // replicas is how many pods a Deployment is to have, 0 if there is none.
 func (h *helm) replicas(deployment string) int32 {
 	h.Helper()
-	d, err := h.kube.AppsV1().Deployments(
-		install.DefaultNamespace,
-	).Get(
-		h.Context(),
-		deployment,
-		metav1.GetOptions{},
-	)
+	d, err := h.kube.AppsV1().
+		Deployments(install.DefaultNamespace).
+		Get(h.Context(), deployment, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return 0
 	}

@@ -88,9 +88,8 @@ func (k *plainKind) manifest(r plainRow) Manifest {
 		"name: main, "+strings.Join([]string{image, work, sizes}, ", "),
 		"LITTLE",
 		image+", "+work,
-	).Replace(
-		p.spec,
-	)
+	).
+		Replace(p.spec)
 	m := Manifest{
 		Kind:       k.kind,
 		Name:       r.name,
@@ -114,9 +113,8 @@ func (k *plainKind) manifest(r plainRow) Manifest {
 		fmt.Sprintf("template: {metadata: {%s}, spec: {%s}}", p.meta, p.spec),
 		"SELECTOR",
 		fmt.Sprintf("selector: {matchLabels: {%s}}", labels),
-	).Replace(
-		r.spec,
-	)
+	).
+		Replace(r.spec)
 	if k.kind == "Pod" {
 		own := p.meta
 		if r.metadata != "" && !strings.HasPrefix(r.metadata, "labels: {case") {

@@ -163,9 +163,8 @@ func TestUnqueuedKinds(t *testing.T) {
 	} {
 		resource := alice.Resource(
 			schema.GroupVersionResource{Group: k.group, Version: k.version, Resource: k.resource},
-		).Namespace(
-			"blue",
-		)
+		).
+			Namespace("blue")
 		o := &unstructured.Unstructured{}
 		o.SetGroupVersionKind(schema.GroupVersionKind{Group: k.group, Version: k.version, Kind: k.kind})
 		o.SetName("free")
@@ -185,16 +184,9 @@ func TestUnqueuedKinds(t *testing.T) {
 		}
 	}
 	for _, resource := range []string{"rayjobs"} { // those of her AppWrappers
-		err := alice.Resource(
-			schema.GroupVersionResource{Group: "ray.io", Version: "v1", Resource: resource},
-		).Namespace(
-			"blue",
-		).
-			Delete(
-				t.Context(),
-				"hers",
-				metav1.DeleteOptions{},
-			)
+		err := alice.Resource(schema.GroupVersionResource{Group: "ray.io", Version: "v1", Resource: resource}).
+			Namespace("blue").
+			Delete(t.Context(), "hers", metav1.DeleteOptions{})
 		if !apierrors.IsNotFound(err) {
 			t.Errorf("alice cannot clean up %s: %v", resource, err)
 		}

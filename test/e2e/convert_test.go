@@ -191,12 +191,7 @@ spec:
 		if err := user(
 			t,
 			"",
-		).List(
-			t.Context(),
-			&all,
-			client.InNamespace("blue"),
-			client.MatchingLabels{"jobset.sigs.k8s.io/jobset-name": "ranks"},
-		); err != nil {
+		).List(t.Context(), &all, client.InNamespace("blue"), client.MatchingLabels{"jobset.sigs.k8s.io/jobset-name": "ranks"}); err != nil {
 			return err.Error()
 		}
 		var ranks []string

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	trainer "github.com/mlbatch/mlbatch/api/trainer/v1alpha1"
 )
 
 // upstream replaces the status in a definition by what another project's own definition has.
@@ -48,7 +50,7 @@ func upstream(t *testing.T, name string) {
 	})
 }
 
-// TestUpstreamsDefinitions: whoever applies the definitions that come with JobSet and with Kubeflow, as their
+// TestUpstreamsDefinitions: whoever applies the definitions that come with JobSet, Kubeflow and its Trainer, as their
 // charts do, takes nothing from their jobs: these run to the end, are made anew when pods fail, and are
 // counted right, though the controller is killed in between. This needs a cluster in which nobody else has
 // such jobs.
@@ -56,6 +58,7 @@ func TestUpstreamsDefinitions(t *testing.T) {
 	ownCluster(t, "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n")
 	upstream(t, "jobsets.jobset.x-k8s.io")
 	upstream(t, "pytorchjobs.kubeflow.org")
+	upstream(t, "trainjobs.trainer.kubeflow.org")
 	admin := user(t, "")
 	eventually(t, "the API server goes by the other definition", func() string {
 		o := &unstructured.Unstructured{}
@@ -110,6 +113,8 @@ func TestUpstreamsDefinitions(t *testing.T) {
 		),
 		"blue",
 	)
+	installRuntimes(t)
+	create(t, admin, trainManifest("trains", "name: torch-distributed", trains(2, "60")), "blue")
 	eventually(t, "some pods are made", setRuns(t, "mends", 2))
 	killController(t)
 	eventually(t, "a failure is counted", func() string {
@@ -135,6 +140,10 @@ func TestUpstreamsDefinitions(t *testing.T) {
 		if js.Status.ReplicatedJobsStatus[0].JobRestarts != nil {
 			t.Errorf("%s has a field of ours: %+v", name, js.Status)
 		}
+	}
+	eventually(t, "the TrainJob is complete", trainSays(t, "trains", trainer.TrainJobComplete))
+	if tj := trainJob(t, "trains"); tj.Status.Runtime != nil || tj.Annotations[runtimeAnnotation] == "" {
+		t.Errorf("the runtime is recorded in %v and in %+v", tj.Annotations, tj.Status)
 	}
 	js := jobSet(t, "mends")
 	if err := admin.Delete(t.Context(), js); err != nil {

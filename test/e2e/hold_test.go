@@ -272,9 +272,8 @@ func TestFinalizersHoldNoQuota(t *testing.T) {
 		"stop-after: 10ms",
 		"86400",
 		"1",
-	).Replace(
-		stubborn,
-	)
+	).
+		Replace(stubborn)
 	create(t, tenant, wrapped("wrap", "sticky", `
 apiVersion: batch/v1
 kind: Job
@@ -326,14 +325,7 @@ spec:
 		t.Errorf("%d pods run without quota", n)
 	}
 	var inner batchv1.Job
-	if err := user(
-		t,
-		"",
-	).Get(
-		t.Context(),
-		client.ObjectKey{Namespace: ns, Name: "inner"},
-		&inner,
-	); err != nil ||
+	if err := user(t, "").Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "inner"}, &inner); err != nil ||
 		inner.DeletionTimestamp == nil {
 		t.Errorf("the wrapped Job: %v, deleted %v; the finalizer should keep it", err, inner.DeletionTimestamp)
 	}
@@ -360,16 +352,8 @@ func TestForgedOwner(t *testing.T) {
 	tenant := mallory(t, ns)
 	removeAll(t, ns)
 	template := strings.ReplaceAll(
-		strings.NewReplacer(
-			"RESTART",
-			"restartPolicy: Never",
-			"86400",
-			"1",
-			"stop-after: 24h",
-			"stop-after: 10ms",
-		).Replace(
-			stubborn,
-		),
+		strings.NewReplacer("RESTART", "restartPolicy: Never", "86400", "1", "stop-after: 24h", "stop-after: 10ms").
+			Replace(stubborn),
 		"\n      ",
 		"\n    ",
 	)

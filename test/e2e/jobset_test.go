@@ -72,12 +72,7 @@ func jobsOf(t testing.TB, name string) []batchv1.Job {
 	if err := user(
 		t,
 		"",
-	).List(
-		t.Context(),
-		&all,
-		client.InNamespace("blue"),
-		client.MatchingLabels{"jobset.sigs.k8s.io/jobset-name": name},
-	); err != nil {
+	).List(t.Context(), &all, client.InNamespace("blue"), client.MatchingLabels{"jobset.sigs.k8s.io/jobset-name": name}); err != nil {
 		t.Fatal(err)
 	}
 	return all.Items
@@ -89,12 +84,7 @@ func podsOfSet(t testing.TB, name string) []corev1.Pod {
 	if err := user(
 		t,
 		"",
-	).List(
-		t.Context(),
-		&all,
-		client.InNamespace("blue"),
-		client.MatchingLabels{"jobset.sigs.k8s.io/jobset-name": name},
-	); err != nil {
+	).List(t.Context(), &all, client.InNamespace("blue"), client.MatchingLabels{"jobset.sigs.k8s.io/jobset-name": name}); err != nil {
 		t.Fatal(err)
 	}
 	return all.Items
@@ -163,11 +153,7 @@ func TestJobSet(t *testing.T) {
 	if err := user(
 		t,
 		"",
-	).Get(
-		t.Context(),
-		client.ObjectKey{Namespace: "blue", Name: "set"},
-		&service,
-	); err != nil ||
+	).Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "set"}, &service); err != nil ||
 		service.Spec.ClusterIP != "None" {
 		t.Errorf("its service is %+v, %v", service.Spec, err)
 	}

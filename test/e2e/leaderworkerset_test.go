@@ -66,11 +66,7 @@ func groupsReady(tb testing.TB, namespace, name string, counts [3]int32, holds s
 		if err := user(
 			tb,
 			"",
-		).Get(
-			tb.Context(),
-			client.ObjectKey{Namespace: namespace, Name: name},
-			&l,
-		); err != nil {
+		).Get(tb.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &l); err != nil {
 			return err.Error()
 		}
 		s := l.Status

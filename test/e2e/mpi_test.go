@@ -58,12 +58,7 @@ func mpiOwned(t testing.TB, name string) []string {
 		if err := user(
 			t,
 			"",
-		).List(
-			t.Context(),
-			list,
-			client.InNamespace("blue"),
-			client.MatchingLabels{jobNameLabel: name},
-		); err != nil {
+		).List(t.Context(), list, client.InNamespace("blue"), client.MatchingLabels{jobNameLabel: name}); err != nil {
 			t.Fatal(err)
 		}
 		kind := strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%T", list), "*v1."), "List")
@@ -386,12 +381,7 @@ func TestMPIJobLauncherComesLast(t *testing.T) {
 			if err := user(
 				t,
 				"",
-			).List(
-				t.Context(),
-				&pods,
-				client.InNamespace("blue"),
-				client.MatchingLabels{jobNameLabel: "last"},
-			); err != nil {
+			).List(t.Context(), &pods, client.InNamespace("blue"), client.MatchingLabels{jobNameLabel: "last"}); err != nil {
 				t.Fatal(err)
 			}
 			for _, p := range pods.Items {

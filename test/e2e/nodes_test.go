@@ -20,11 +20,7 @@ func TestNodesAreRemembered(t *testing.T) {
 		if err := user(
 			t,
 			"",
-		).Get(
-			t.Context(),
-			client.ObjectKey{Namespace: "mlbatch-system", Name: "mlbatch-nodes"},
-			&known,
-		); err != nil {
+		).Get(t.Context(), client.ObjectKey{Namespace: "mlbatch-system", Name: "mlbatch-nodes"}, &known); err != nil {
 			return err.Error()
 		}
 		for _, name := range []string{"node-0", "node-1", "node-2"} {

@@ -46,11 +46,7 @@ func TestWrappedJobsKeepTheirPods(t *testing.T) {
 			err := user(
 				t,
 				"alice",
-			).Patch(
-				t.Context(),
-				tc.object,
-				client.RawPatch(types.MergePatchType, []byte(tc.patch)),
-			)
+			).Patch(t.Context(), tc.object, client.RawPatch(types.MergePatchType, []byte(tc.patch)))
 			if err == nil || !strings.Contains(err.Error(), "it is a part of AppWrapper wrapped") {
 				t.Errorf("alice changes it: %v", err)
 			}

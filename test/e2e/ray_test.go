@@ -55,12 +55,7 @@ func rayPods(t testing.TB, name string) string {
 	if err := user(
 		t,
 		"",
-	).List(
-		t.Context(),
-		&all,
-		client.InNamespace("blue"),
-		client.MatchingLabels{"ray.io/cluster": name},
-	); err != nil {
+	).List(t.Context(), &all, client.InNamespace("blue"), client.MatchingLabels{"ray.io/cluster": name}); err != nil {
 		t.Fatal(err)
 	}
 	var out []string
@@ -96,12 +91,7 @@ func rayTraces(t testing.TB) string {
 		if err := user(
 			t,
 			"",
-		).List(
-			t.Context(),
-			list,
-			client.InNamespace("blue"),
-			client.HasLabels{"ray.io/cluster"},
-		); err != nil {
+		).List(t.Context(), list, client.InNamespace("blue"), client.HasLabels{"ray.io/cluster"}); err != nil {
 			t.Fatal(err)
 		}
 		u, err := yaml.Marshal(list)
@@ -155,11 +145,7 @@ func TestRayCluster(t *testing.T) {
 	if err := user(
 		t,
 		"",
-	).Get(
-		t.Context(),
-		client.ObjectKey{Namespace: "blue", Name: "tune-head-svc"},
-		&head,
-	); err != nil ||
+	).Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "tune-head-svc"}, &head); err != nil ||
 		head.Spec.ClusterIP != "None" {
 		t.Errorf("%+v, %v", head.Spec, err)
 	}
@@ -465,11 +451,7 @@ func TestRayJob(t *testing.T) {
 	if err := user(
 		t,
 		"alice",
-	).Get(
-		t.Context(),
-		client.ObjectKey{Namespace: "blue", Name: "learn"},
-		&submitter,
-	); err != nil ||
+	).Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "learn"}, &submitter); err != nil ||
 		submitter.DeletionTimestamp != nil {
 		t.Errorf("the Job that submitted it has gone, and the log with it: %v", err)
 	}
@@ -656,11 +638,7 @@ func serveSelector(t testing.TB, name string) string {
 	if err := user(
 		t,
 		"",
-	).Get(
-		t.Context(),
-		client.ObjectKey{Namespace: "blue", Name: name + "-serve-svc"},
-		&s,
-	); err != nil {
+	).Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: name + "-serve-svc"}, &s); err != nil {
 		return err.Error()
 	}
 	return s.Spec.Selector["ray.io/cluster"]
@@ -728,11 +706,7 @@ func TestRayService(t *testing.T) {
 	if err := user(
 		t,
 		"",
-	).Get(
-		t.Context(),
-		client.ObjectKey{Namespace: "blue", Name: second + "-head"},
-		head,
-	); err != nil {
+	).Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: second + "-head"}, head); err != nil {
 		t.Fatal(err)
 	}
 	if err := user(t, "").Delete(t.Context(), head); err != nil {
@@ -744,11 +718,8 @@ func TestRayService(t *testing.T) {
 		if err := user(
 			t,
 			"",
-		).Get(
-			t.Context(),
-			client.ObjectKeyFromObject(head),
-			is,
-		); err != nil || is.UID == head.UID ||
+		).Get(t.Context(), client.ObjectKeyFromObject(head), is); err != nil ||
+			is.UID == head.UID ||
 			is.Status.Phase != corev1.PodRunning {
 			return fmt.Sprintf("%v, %s", err, is.Status.Phase)
 		}
@@ -782,11 +753,7 @@ func TestRayServiceInAppWrapper(t *testing.T) {
 		if err := user(
 			t,
 			"",
-		).Get(
-			t.Context(),
-			client.ObjectKey{Namespace: "blue", Name: "wrapped"},
-			&s,
-		); err != nil ||
+		).Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "wrapped"}, &s); err != nil ||
 			s.Status.ServiceStatus != ray.ServiceRunning {
 			return fmt.Sprintf("%v, %+v", err, s.Status.Conditions)
 		}

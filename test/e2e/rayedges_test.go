@@ -61,12 +61,7 @@ func TestRayClusterIsMadeAnew(t *testing.T) {
 		if err := user(
 			t,
 			"",
-		).List(
-			t.Context(),
-			&all,
-			client.InNamespace("blue"),
-			client.MatchingLabels{"ray.io/cluster": "anew"},
-		); err != nil {
+		).List(t.Context(), &all, client.InNamespace("blue"), client.MatchingLabels{"ray.io/cluster": "anew"}); err != nil {
 			return err.Error()
 		}
 		for i := range all.Items {
@@ -88,11 +83,7 @@ func TestRayClusterIsMadeAnew(t *testing.T) {
 		if err := user(
 			t,
 			"",
-		).Get(
-			t.Context(),
-			client.ObjectKey{Namespace: "blue", Name: "anew-redis-cleanup"},
-			&sweep,
-		); err != nil {
+		).Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "anew-redis-cleanup"}, &sweep); err != nil {
 			return err.Error()
 		}
 		return ""

@@ -246,9 +246,8 @@ spec:
 		"0",
 		"24h",
 		"1s",
-	).Replace(
-		greedy,
-	)
+	).
+		Replace(greedy)
 	if out, err := kubectl(t, "alice", urgent, "create", "-n", "blue"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

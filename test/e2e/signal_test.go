@@ -24,11 +24,7 @@ func TestKubectlProxyEnds(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			if line, err := bufio.NewReader(
-				out,
-			).ReadString(
-				'\n',
-			); err != nil ||
+			if line, err := bufio.NewReader(out).ReadString('\n'); err != nil ||
 				!strings.HasPrefix(line, "Starting to serve") {
 				t.Fatalf("kubectl proxy says %q, %v", line, err)
 			}

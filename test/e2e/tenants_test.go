@@ -201,11 +201,7 @@ func workloadNamed(t *testing.T, namespace, name string) *kueue.Workload {
 	if err := user(
 		t,
 		"",
-	).Get(
-		t.Context(),
-		types.NamespacedName{Namespace: namespace, Name: name},
-		w,
-	); err != nil {
+	).Get(t.Context(), types.NamespacedName{Namespace: namespace, Name: name}, w); err != nil {
 		t.Fatal(err)
 	}
 	return w

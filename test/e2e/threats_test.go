@@ -580,11 +580,7 @@ func TestNothingKeepsABorrowerRunning(t *testing.T) {
 		if err := user(
 			t,
 			"",
-		).Patch(
-			withoutCancel(t),
-			&aw.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name}},
-			let,
-		); client.IgnoreNotFound(
+		).Patch(withoutCancel(t), &aw.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name}}, let); client.IgnoreNotFound(
 			err,
 		) != nil {
 			t.Error(err)
@@ -704,11 +700,7 @@ func TestTenantsSayNothingOfNodes(t *testing.T) {
 	if err := user(
 		t,
 		"alice",
-	).Delete(
-		t.Context(),
-		&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "t5-fails"}},
-		client.PropagationPolicy(metav1.DeletePropagationBackground),
-	); client.IgnoreNotFound(
+	).Delete(t.Context(), &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "t5-fails"}}, client.PropagationPolicy(metav1.DeletePropagationBackground)); client.IgnoreNotFound(
 		err,
 	) != nil {
 		t.Error(err)
@@ -1023,9 +1015,8 @@ func TestNothingIsSeenOfOthers(t *testing.T) {
 		"sleep 6000 # sentinel",
 		"metadata: {name: x-sentinel}",
 		"metadata: {name: x-sentinel, labels: {example.com/project: sentinel}, annotations: {why: sentinel}}",
-	).Replace(
-		gang("x-sentinel", 3, 8, 6000),
-	)
+	).
+		Replace(gang("x-sentinel", 3, 8, 6000))
 	create(t, bob, his, "red")
 	eventually(t, "bob's job runs", inPhase(t, "Running", "red", "x-sentinel"))
 	create(t, bob, strings.ReplaceAll(his, "x-sentinel", "y-sentinel"), "red")
@@ -1715,9 +1706,8 @@ func TestSecretsOfJobsAreNotShown(t *testing.T) {
 		"value: hunter2-env, valueFrom: {secretKeyRef: {name: x, key: y}}",
 		"t18",
 		"t18-wrong",
-	).Replace(
-		whispering("t18"),
-	)
+	).
+		Replace(whispering("t18"))
 	if _, err := tryCreate(
 		t,
 		alice,

@@ -69,11 +69,7 @@ func remembered(t testing.TB, job client.Object) recovery.Recovery {
 	err := user(
 		t,
 		"",
-	).Get(
-		t.Context(),
-		client.ObjectKey{Namespace: job.GetNamespace(), Name: string(job.GetUID())},
-		o,
-	)
+	).Get(t.Context(), client.ObjectKey{Namespace: job.GetNamespace(), Name: string(job.GetUID())}, o)
 	if client.IgnoreNotFound(err) != nil {
 		t.Fatal(err)
 	}
@@ -161,12 +157,7 @@ func allPods(t testing.TB, name string) []corev1.Pod {
 	if err := user(
 		t,
 		"",
-	).List(
-		t.Context(),
-		&all,
-		client.InNamespace("blue"),
-		client.MatchingLabels{jobNameLabel: name},
-	); err != nil {
+	).List(t.Context(), &all, client.InNamespace("blue"), client.MatchingLabels{jobNameLabel: name}); err != nil {
 		t.Fatal(err)
 	}
 	return all.Items
@@ -220,12 +211,7 @@ func TestTrainingJobsOfEveryKind(t *testing.T) {
 				if err := user(
 					t,
 					"",
-				).List(
-					t.Context(),
-					&services,
-					client.InNamespace("blue"),
-					client.MatchingLabels{jobNameLabel: "train"},
-				); err != nil ||
+				).List(t.Context(), &services, client.InNamespace("blue"), client.MatchingLabels{jobNameLabel: "train"}); err != nil ||
 					len(services.Items) != k.count() {
 					return fmt.Sprintf("%d services, %v", len(services.Items), err)
 				}
@@ -245,12 +231,7 @@ func TestTrainingJobsOfEveryKind(t *testing.T) {
 				if err := user(
 					t,
 					"",
-				).List(
-					t.Context(),
-					&services,
-					client.InNamespace("blue"),
-					client.MatchingLabels{jobNameLabel: "train"},
-				); err != nil {
+				).List(t.Context(), &services, client.InNamespace("blue"), client.MatchingLabels{jobNameLabel: "train"}); err != nil {
 					return err.Error()
 				}
 				if n := len(allPods(t, "train")) + len(services.Items); n > 0 || workloadOf(t, "blue", "train") != nil {

@@ -243,13 +243,9 @@ func (p *plane) crowd(nodes, pods int) {
 	}
 	p.account("others")
 	p.many(pods, func(ctx context.Context, i int) error {
-		_, err := c.CoreV1().Pods(
-			"others",
-		).Create(
-			ctx,
-			aPod(i, fmt.Sprintf("node-%05d", i/perNode)),
-			metav1.CreateOptions{},
-		)
+		_, err := c.CoreV1().
+			Pods("others").
+			Create(ctx, aPod(i, fmt.Sprintf("node-%05d", i/perNode)), metav1.CreateOptions{})
 		return err
 	})
 }

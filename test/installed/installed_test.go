@@ -201,9 +201,7 @@ func TestLeaderIsKilled(t *testing.T) {
 						t,
 						c,
 						strings.ToLower(strings.NewReplacer(" ", "-", ",", "").Replace(program+" "+how)),
-					).Round(
-						10*time.Millisecond,
-					),
+					).Round(10*time.Millisecond),
 				)
 				if _, now := leads(t, c, program); now == was {
 					t.Errorf("%s leads, as before", now)

@@ -133,13 +133,9 @@ func TestVolumes(t *testing.T) {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data"}}
 	claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
 	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
-	if _, err := cl.CoreV1().PersistentVolumeClaims(
-		ns,
-	).Create(
-		t.Context(),
-		claim,
-		metav1.CreateOptions{},
-	); err != nil {
+	if _, err := cl.CoreV1().
+		PersistentVolumeClaims(ns).
+		Create(t.Context(), claim, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	mounted := func(p *corev1.Pod) {

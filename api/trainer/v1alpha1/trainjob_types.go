@@ -188,8 +188,8 @@ type TrainJobStatus struct {
 	// +optional
 	TrainerStatus *TrainerStatus `json:"trainerStatus,omitempty"`
 
-	// runtime is the runtime as it was when the job was first looked at. Changes of it after
-	// that do not matter to the job.
+	// runtime is where earlier versions recorded the runtime as it was when the job was first looked at. It is
+	// read where the annotation mlbatch.dev/training-runtime is missing.
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:pruning:PreserveUnknownFields

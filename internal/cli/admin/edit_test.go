@@ -34,11 +34,7 @@ func TestQueuesAreEditedAsTheyWereShown(t *testing.T) {
 			Spec:       kueue.ClusterQueueSpec{CohortName: "all"},
 		}
 		written := false
-		c := fake.NewClientBuilder().WithScheme(
-			scheme.New(),
-		).WithObjects(
-			is,
-		).WithInterceptorFuncs(
+		c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(is).WithInterceptorFuncs(
 			interceptor.Funcs{
 				Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
 					if tc.meanwhile != nil && !written {

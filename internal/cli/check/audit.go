@@ -189,12 +189,8 @@ func (v *audit) outside() map[string]core.Resources {
 	for i := range v.Pods {
 		p := &v.Pods[i]
 		if holds(p) && v.teams[p.Namespace] == nil {
-			out[p.Spec.NodeName] = out[p.Spec.NodeName].Plus(
-				convert.PodRequests(&p.Spec),
-			).With(
-				"pods",
-				out[p.Spec.NodeName].Of("pods")+1,
-			)
+			out[p.Spec.NodeName] = out[p.Spec.NodeName].Plus(convert.PodRequests(&p.Spec)).
+				With("pods", out[p.Spec.NodeName].Of("pods")+1)
 		}
 	}
 	return out

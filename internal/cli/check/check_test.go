@@ -61,12 +61,11 @@ func judged(t *testing.T, objects string, funcs interceptor.Funcs) *check.Report
 		}
 		all = append(all, o)
 	}
-	c := fake.NewClientBuilder().WithScheme(
-		scheme.New(),
-	).WithRuntimeObjects(
-		all...).WithInterceptorFuncs(
-		funcs,
-	).Build()
+	c := fake.NewClientBuilder().
+		WithScheme(scheme.New()).
+		WithRuntimeObjects(all...).
+		WithInterceptorFuncs(funcs).
+		Build()
 	cluster, err := check.Take(t.Context(), c, "", "slack-cluster-queue")
 	if err != nil {
 		t.Fatal(err)

@@ -264,27 +264,14 @@ func faults() map[string]fault {
 			[]string{"definition-missing customresourcedefinition/clusterqueues.kueue.x-k8s.io"},
 			"",
 		},
-		"another's CRD": {"of the same version, as an operator's chart applies it", func(f *doctor.Facts) {
-			f.Wanted, f.Definitions = append(f.Wanted, trainJobs(true)), append(f.Definitions, *trainJobs(false))
-		}, []string{"definition-not-ours customresourcedefinition/trainjobs.trainer.kubeflow.org"}, "mlbatch install"},
-		"its operator's CRD": {"the kind is left to it", func(f *doctor.Facts) {
-			f.Wanted, f.Definitions = append(f.Wanted, trainJobs(true)), append(f.Definitions, *trainJobs(false))
-			f.Deployments = []appsv1.Deployment{
-				{
-					ObjectMeta: metav1.ObjectMeta{
-						Namespace: "mlbatch-system",
-						Name:      "mlbatch-controller",
-						Labels:    map[string]string{"app.kubernetes.io/part-of": "mlbatch"},
-					},
-				},
-			}
-			f.Deployments[0].Spec.Template.Spec.Containers = []corev1.Container{
-				{Args: []string{"controller", "--kinds=trainjob=queue,rayjob=run"}},
-			}
-		}, nil, ""},
-		"its own CRD": {"it records", func(f *doctor.Facts) {
-			f.Wanted, f.Definitions = append(f.Wanted, trainJobs(true)), append(f.Definitions, *trainJobs(true))
-		}, nil, ""},
+		"another's CRD": {
+			"it drops what it does not know, and jobs depend on nothing of that",
+			func(f *doctor.Facts) {
+				f.Wanted, f.Definitions = append(f.Wanted, trainJobs(true)), append(f.Definitions, *trainJobs(false))
+			},
+			nil,
+			"",
+		},
 		"stale": {
 			"no namespace can be deleted",
 			func(f *doctor.Facts) { f.APIServices = []unstructured.Unstructured{registered("False")} },

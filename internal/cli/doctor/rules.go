@@ -47,13 +47,6 @@ func Rules() []Rule {
 			definitions,
 		},
 		{
-			"definition-not-ours",
-			finding.Error,
-			"a definition was replaced by another program's, which drops what is recorded of jobs: they are not queued",
-			[]string{"CustomResourceDefinitions", "Deployments"},
-			notOurs,
-		},
-		{
 			"webhook-missing",
 			finding.Error,
 			"a webhook of mlbatch is not registered: jobs are neither checked nor held",

@@ -46,61 +46,6 @@ func staleDiscovery(f *Facts) (out []found) {
 	return out
 }
 
-// notOurs finds definitions that others brought, of the version that this program needs and without
-// the field in which it records what a job refers to.
-func notOurs(f *Facts) (out []found) {
-	for _, want := range f.Wanted {
-		at := slices.IndexFunc(f.Definitions, func(d apiDefinition) bool { return d.Name == want.Name })
-		if at < 0 || f.leftToOthers(want) {
-			continue
-		}
-		for i := range want.Spec.Versions {
-			v := &want.Spec.Versions[i]
-			has := slices.IndexFunc(
-				f.Definitions[at].Spec.Versions,
-				func(o apiVersion) bool { return o.Name == v.Name && o.Served },
-			)
-			if has < 0 || !records(v) || records(&f.Definitions[at].Spec.Versions[has]) {
-				continue
-			}
-			out = append(out, found{
-				"customresourcedefinition/" + want.Name,
-				"it is not this program's: it drops status.runtime, and jobs of the kind are not queued, with that reason",
-				"mlbatch install brings it back; keep who applied the other one (Helm, GitOps) from doing it again, or leave the kind to its operator: controller.kinds (docs/other-operators.md)",
-			})
-			break
-		}
-	}
-	return out
-}
-
-// records reports whether a version keeps status.runtime, which is what a TrainJob is made from.
-func records(v *apiVersion) bool {
-	if v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
-		return false
-	}
-	status := v.Schema.OpenAPIV3Schema.Properties["status"]
-	_, has := status.Properties["runtime"]
-	return has || status.XPreserveUnknownFields != nil && *status.XPreserveUnknownFields
-}
-
-// leftToOthers reports whether the controller is told to leave the pods of a kind to its operator.
-func (f *Facts) leftToOthers(d *apiDefinition) bool {
-	kind := strings.ToLower(d.Spec.Names.Kind)
-	for i := range f.Deployments {
-		for _, c := range f.Deployments[i].Spec.Template.Spec.Containers {
-			for _, arg := range c.Args {
-				modes, is := strings.CutPrefix(arg, "--kinds=")
-				if is && f.Deployments[i].Labels["app.kubernetes.io/part-of"] == "mlbatch" &&
-					(slices.Contains(strings.Split(modes, ","), kind+"=queue") || slices.Contains(strings.Split(modes, ","), kind+"=ignore")) {
-					return true
-				}
-			}
-		}
-	}
-	return false
-}
-
 // fewest is how many equal findings are told together.
 const fewest = 4
 

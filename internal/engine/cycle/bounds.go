@@ -39,11 +39,8 @@ func (j *judge) leftFor(q *queue, u quota.Use) core.Amount {
 	return min(
 		q.node.Room(core.Current, u.Pair),
 		q.node.Room(core.Projected, u.Pair),
-	).Sub(
-		u.Amount,
-	).Sub(
-		j.reservableByHeads(q, u),
-	)
+	).Sub(u.Amount).
+		Sub(j.reservableByHeads(q, u))
 }
 
 // stuck reports whether a group that was refused before, for want of quota or

@@ -159,10 +159,8 @@ func anyPods(t *rapid.T) []Pod {
 		rapid.SampledFrom([]PodPhase{PodPending, PodRunning, PodSucceeded, PodFailed, "Unknown"}),
 		0,
 		4,
-	).Draw(
-		t,
-		"phases",
-	)
+	).
+		Draw(t, "phases")
 	out := pods(phases...)
 	for i := range out {
 		out[i].Deleting = rapid.Bool().Draw(t, "deleting")
@@ -218,13 +216,7 @@ func anyWorld(t *rapid.T) *world {
 	w.suspend, w.deleting, w.finalizer = rapid.Bool().Draw(
 		t,
 		"suspend",
-	), rapid.IntRange(
-		0,
-		3,
-	).Draw(
-		t,
-		"del",
-	) == 0, rapid.Bool().Draw(
+	), rapid.IntRange(0, 3).Draw(t, "del") == 0, rapid.Bool().Draw(
 		t,
 		"finalizer",
 	)

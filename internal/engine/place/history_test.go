@@ -116,17 +116,13 @@ func (h *history) happen() {
 	name := fmt.Sprint("n", rapid.SampledFrom([]int{0, 1, 2, 63, 64, 65, 70}).Draw(t, "node"))
 	switch rapid.SampledFrom(
 		[]string{"set", "set", "take", "take", "take", "give", "give", "gone", "sweep", "class"},
-	).Draw(
-		t,
-		"event",
-	) {
+	).
+		Draw(t, "event") {
 	case "set":
 		state := rapid.SampledFrom(
 			[]core.NodeState{core.NodeReady, core.NodeReady, core.NodeWarned, core.NodeClosed},
-		).Draw(
-			t,
-			"state",
-		)
+		).
+			Draw(t, "state")
 		h.set(
 			name,
 			state,
@@ -135,12 +131,8 @@ func (h *history) happen() {
 			core.Amount(
 				rapid.IntRange(0, 3).Draw(t, "foreign"),
 			),
-			rapid.SampledFrom(
-				[][]core.Taint{nil, {{Key: "odd", Value: "x", Effect: "NoSchedule"}}},
-			).Draw(
-				t,
-				"taints",
-			)...)
+			rapid.SampledFrom([][]core.Taint{nil, {{Key: "odd", Value: "x", Effect: "NoSchedule"}}}).
+				Draw(t, "taints")...)
 	case "gone":
 		h.nodes.Gone(name)
 		delete(h.specs, name)
@@ -156,10 +148,8 @@ func (h *history) happen() {
 					{core.Current},
 					{core.Projected},
 				},
-			).Draw(
-				t,
-				"accounts",
-			),
+			).
+				Draw(t, "accounts"),
 		}
 		h.stays = append(h.stays, s)
 		h.book(s, 1)

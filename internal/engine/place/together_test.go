@@ -59,25 +59,12 @@ func together(t *rapid.T) {
 				free[i] = [2]core.Amount{free[i][0] + p.gpu, free[i][1] + p.cpu}
 			}
 		}
-		from, to, what := rapid.IntRange(
-			0,
-			n-1,
-		).Draw(
-			t,
-			"from",
-		), rapid.IntRange(
-			0,
-			n-1,
-		).Draw(
-			t,
-			"to",
-		), rapid.IntRange(
-			0,
-			1,
-		).Draw(
-			t,
-			"what",
-		)
+		from, to, what := rapid.IntRange(0, n-1).
+			Draw(t, "from"),
+			rapid.IntRange(0, n-1).
+				Draw(t, "to"),
+			rapid.IntRange(0, 1).
+				Draw(t, "what")
 		if free[from][what] > 0 {
 			free[from][what]--
 			free[to][what]++
@@ -92,12 +79,8 @@ func together(t *rapid.T) {
 	}
 	busy := s.Class(gpus(1), core.Filter{})
 	for i := range n {
-		state := rapid.SampledFrom(
-			[]core.NodeState{core.NodeReady, core.NodeReady, core.NodeClosed},
-		).Draw(
-			t,
-			"state",
-		)
+		state := rapid.SampledFrom([]core.NodeState{core.NodeReady, core.NodeReady, core.NodeClosed}).
+			Draw(t, "state")
 		s.Set(core.Node{
 			Name:   fmt.Sprint("n", i),
 			State:  state,

@@ -291,14 +291,8 @@ func TestOneOrder(t *testing.T) {
 		s := &Searcher{Ledger: books}
 		for i := range rapid.IntRange(1, 30).Draw(t, "running") {
 			c := &Candidate{
-				UID: string(rune('A' + i)),
-				Priority: rapid.Int64Range(
-					0,
-					3,
-				).Draw(
-					t,
-					"priority",
-				),
+				UID:      string(rune('A' + i)),
+				Priority: rapid.Int64Range(0, 3).Draw(t, "priority"),
 				Reserved: rapid.Int64Range(0, 3).Draw(t, "reserved"),
 				Time:     rapid.Int64Range(0, 2).Draw(t, "time"),
 			}

@@ -70,12 +70,7 @@ func drawWorld(t *rapid.T, fair *core.FairSharing) *world {
 		}
 		c.ID, c.Queue = int32(
 			i,
-		), rapid.SampledFrom(
-			w.queues[rapid.IntRange(0, 1).Draw(t, "of others"):],
-		).Draw(
-			t,
-			"queue",
-		)
+		), rapid.SampledFrom(w.queues[rapid.IntRange(0, 1).Draw(t, "of others"):]).Draw(t, "queue")
 		c.Uses, c.Unseen = drawUses(t, pairs), rapid.IntRange(0, 9).Draw(t, "unseen") == 0
 		w.runs[c.Queue] = append(w.runs[c.Queue], c)
 		w.search.Add(c)
@@ -101,19 +96,11 @@ func drawWorld(t *rapid.T, fair *core.FairSharing) *world {
 		Priority: rapid.Int64Range(0, 4).Draw(t, "priority"),
 		Time:     rapid.Int64Range(0, 3).Draw(t, "time"),
 		Policy: core.Preemption{
-			WithinQueue: policy.Filter(
-				func(p core.PreemptionPolicy) bool { return p != core.PreemptAny },
-			).Draw(
-				t,
-				"within",
-			),
+			WithinQueue: policy.Filter(func(p core.PreemptionPolicy) bool { return p != core.PreemptAny }).
+				Draw(t, "within"),
 			Reclaim: policy.Draw(t, "reclaim"),
-			WhileBorrow: rapid.SampledFrom(
-				[]core.PreemptionPolicy{core.PreemptNever, core.PreemptLowerPriority},
-			).Draw(
-				t,
-				"while borrowing",
-			),
+			WhileBorrow: rapid.SampledFrom([]core.PreemptionPolicy{core.PreemptNever, core.PreemptLowerPriority}).
+				Draw(t, "while borrowing"),
 		},
 		Uses: drawUses(t, pairs),
 	}
@@ -359,10 +346,8 @@ func TestFairAgainstNaive(t *testing.T) {
 			fair := core.DefaultFairSharing()
 			fair.Strategies = rapid.SampledFrom(
 				[][]core.FairStrategy{fair.Strategies, fair.Strategies[:1], fair.Strategies[1:]},
-			).Draw(
-				t,
-				"strategies",
-			)
+			).
+				Draw(t, "strategies")
 			fair.ReclaimNominal = rapid.Bool().Draw(t, "reclaim nominal")
 			w := drawWorld(t, fair)
 			if len(w.req.Short) == 0 {

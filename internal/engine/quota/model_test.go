@@ -95,12 +95,8 @@ func (m *model) add(name string, queue bool, first int) { //nolint:revive // que
 		queue: queue,
 		quota: map[core.FlavorResource]core.Quota{},
 		used:  map[core.FlavorResource]int64{},
-		weight: rapid.SampledFrom(
-			[]core.Weight{core.WeightOne, core.WeightOne, 2 * core.WeightOne, 0},
-		).Draw(
-			m.t,
-			"weight",
-		),
+		weight: rapid.SampledFrom([]core.Weight{core.WeightOne, core.WeightOne, 2 * core.WeightOne, 0}).
+			Draw(m.t, "weight"),
 	}
 	parent := ""
 	p := rapid.IntRange(-1, first-1).Draw(m.t, "parent")

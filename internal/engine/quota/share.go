@@ -89,10 +89,7 @@ func (s DominantResourceShare) Exact() *big.Rat {
 	above := new(big.Int).Mul(big.NewInt(int64(s.borrowed)), big.NewInt(1000*int64(core.WeightOne)))
 	return new(
 		big.Rat,
-	).SetFrac(
-		above,
-		new(big.Int).Mul(big.NewInt(int64(s.lendable)), big.NewInt(int64(s.weight))),
-	)
+	).SetFrac(above, new(big.Int).Mul(big.NewInt(int64(s.lendable)), big.NewInt(int64(s.weight))))
 }
 
 // compareRatios compares a/b with c/d; all are positive.

@@ -295,12 +295,8 @@ func exact(a, b DominantResourceShare) int {
 	}
 	return new(
 		big.Rat,
-	).Quo(
-		ratio(a),
-		big.NewRat(int64(a.weight), 1),
-	).Cmp(
-		new(big.Rat).Quo(ratio(b), big.NewRat(int64(b.weight), 1)),
-	)
+	).Quo(ratio(a), big.NewRat(int64(a.weight), 1)).
+		Cmp(new(big.Rat).Quo(ratio(b), big.NewRat(int64(b.weight), 1)))
 }
 
 func value(b bool) int { //nolint:revive // a number for a truth

@@ -255,14 +255,11 @@ func TestPodsCountedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		counts := 0
 		w := aWorkload(func(w *kueue.Workload) { w.ResourceVersion = "" }, admittedOn("n1"))
-		c := fake.NewClientBuilder().WithScheme(
-			scheme.New(),
-		).WithStatusSubresource(
-			&kueue.Workload{},
-		).WithObjects(
-			w,
-			aQueue(),
-		).Build()
+		c := fake.NewClientBuilder().
+			WithScheme(scheme.New()).
+			WithStatusSubresource(&kueue.Workload{}).
+			WithObjects(w, aQueue()).
+			Build()
 		a, stop := running(t, Options{
 			Client:   c,
 			Sentence: sentence,

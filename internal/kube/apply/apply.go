@@ -280,17 +280,9 @@ func (a *Applier) work(
 			return
 		}
 		if err := write(ctx, k); err != nil {
-			log.FromContext(
-				ctx,
-			).V(
-				1,
-			).Info(
-				"Status write will be tried again",
-				"workload",
-				k.String(),
-				"error",
-				err.Error(),
-			)
+			log.FromContext(ctx).
+				V(1).
+				Info("Status write will be tried again", "workload", k.String(), "error", err.Error())
 			q.AddRateLimited(k)
 		} else {
 			q.Forget(k)

@@ -35,12 +35,10 @@ func TestWrittenByRank(t *testing.T) {
 		}
 		busy := make(chan bool)
 		var order []string
-		c := fake.NewClientBuilder().WithScheme(
-			scheme.New(),
-		).WithStatusSubresource(
-			&kueue.Workload{},
-		).WithObjects(
-			objects...).
+		c := fake.NewClientBuilder().
+			WithScheme(scheme.New()).
+			WithStatusSubresource(&kueue.Workload{}).
+			WithObjects(objects...).
 			WithInterceptorFuncs(
 				interceptor.Funcs{
 					SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
@@ -50,7 +48,8 @@ func TestWrittenByRank(t *testing.T) {
 						return c.SubResource(sub).Update(ctx, o, opts...)
 					},
 				},
-			).Build()
+			).
+			Build()
 		a := New(Options{
 			Client: c, Clock: clock.RealClock{}, Workers: 1, Sentence: sentence,
 			Refused: func(k core.Key, why string) { t.Errorf("%s was not carried out: %s", k, why) },

@@ -96,13 +96,10 @@ func TestDecisionsAboutWorkloadsThatAreGoneAreTakenBack(t *testing.T) {
 	for name, atWrite := range map[string]bool{"when it is read": false, "when it is written": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := fake.NewClientBuilder().WithScheme(
-					scheme.New(),
-				).WithStatusSubresource(
-					&kueue.Workload{},
-				).WithObjects(
-					aQueue(),
-				).
+				b := fake.NewClientBuilder().
+					WithScheme(scheme.New()).
+					WithStatusSubresource(&kueue.Workload{}).
+					WithObjects(aQueue()).
 					WithInterceptorFuncs(
 						interceptor.Funcs{
 							SubResourceUpdate: func(context.Context, client.Client, string, client.Object, ...client.SubResourceUpdateOption) error {

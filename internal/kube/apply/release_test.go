@@ -41,14 +41,11 @@ func TestEvictionReleasesWhatHasNothingToStop(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := aWorkload(func(w *kueue.Workload) { w.ResourceVersion = "" }, admittedOn("n1"), c.change)
-				cl := fake.NewClientBuilder().WithScheme(
-					scheme.New(),
-				).WithStatusSubresource(
-					&kueue.Workload{},
-				).WithObjects(
-					w,
-					aQueue(),
-				).Build()
+				cl := fake.NewClientBuilder().
+					WithScheme(scheme.New()).
+					WithStatusSubresource(&kueue.Workload{}).
+					WithObjects(w, aQueue()).
+					Build()
 				done := make(chan *kueue.Workload, 1)
 				a := New(Options{
 					Client: cl, Clock: clock.RealClock{}, Workers: 1, Sentence: sentence,

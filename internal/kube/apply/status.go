@@ -109,16 +109,8 @@ func evict(w *kueue.Workload, next *kueue.WorkloadStatus, d core.Evict, s scene)
 			Reason:  kueue.ReasonPreempted,
 			Message: fmt.Sprintf("Preempted to accommodate %s: %s", beneficiary(d), preemption(d.Reason)),
 		}
-		workloadlifecycle.NewConditions(
-			w,
-			next,
-			s.now,
-		).Set(
-			kueue.WorkloadPreempted,
-			metav1.ConditionTrue,
-			string(d.Reason),
-			e.Message,
-		)
+		workloadlifecycle.NewConditions(w, next, s.now).
+			Set(kueue.WorkloadPreempted, metav1.ConditionTrue, string(d.Reason), e.Message)
 	}
 	workloadlifecycle.Evict(w, next, s.now, e)
 	return true

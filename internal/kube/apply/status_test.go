@@ -60,16 +60,8 @@ func admittedOn(nodes ...string) func(*kueue.Workload) {
 
 func is(kind, reason string) func(*kueue.Workload) {
 	return func(w *kueue.Workload) {
-		workloadlifecycle.NewConditions(
-			w,
-			&w.Status,
-			at.Add(-time.Hour),
-		).Set(
-			kind,
-			metav1.ConditionTrue,
-			reason,
-			"",
-		)
+		workloadlifecycle.NewConditions(w, &w.Status, at.Add(-time.Hour)).
+			Set(kind, metav1.ConditionTrue, reason, "")
 	}
 }
 
@@ -241,16 +233,8 @@ func TestStatus(t *testing.T) {
 		"refused again": {
 			why: "a check that took back its answer is no reason any more",
 			workload: aWorkload(func(w *kueue.Workload) {
-				workloadlifecycle.NewConditions(
-					w,
-					&w.Status,
-					at,
-				).Set(
-					kueue.WorkloadAdmitted,
-					metav1.ConditionFalse,
-					kueue.ReasonUnsatisfiedAdmissionChecks,
-					"",
-				)
+				workloadlifecycle.NewConditions(w, &w.Status, at).
+					Set(kueue.WorkloadAdmitted, metav1.ConditionFalse, kueue.ReasonUnsatisfiedAdmissionChecks, "")
 			}),
 			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.WaitingForQuota}},
 			want: result{
@@ -271,16 +255,8 @@ func TestStatus(t *testing.T) {
 		"pause after an eviction": {
 			why: "it will be looked at",
 			workload: aWorkload(func(w *kueue.Workload) {
-				workloadlifecycle.NewConditions(
-					w,
-					&w.Status,
-					at,
-				).Set(
-					kueue.WorkloadRequeued,
-					metav1.ConditionFalse,
-					kueue.ReasonPodsReadyTimeout,
-					"",
-				)
+				workloadlifecycle.NewConditions(w, &w.Status, at).
+					Set(kueue.WorkloadRequeued, metav1.ConditionFalse, kueue.ReasonPodsReadyTimeout, "")
 			}),
 			decision: core.Refuse{Key: key, Why: core.Reason{Code: core.OnHold}},
 			want: result{

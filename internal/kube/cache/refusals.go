@@ -95,9 +95,10 @@ func (w *World) stateOf(node string, but core.Key) uint64 {
 	h := fnv.New64a()
 	_ = json.NewEncoder( //nolint:errchkjson // values that marshal, maps in order of keys, and a hash takes all that is written
 		h,
-	).Encode(
-		n,
-	)
+	).
+		Encode(
+			n,
+		)
 	refs := slices.SortedFunc(maps.Keys(w.pods.byNode[node]), func(a, b Ref) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})

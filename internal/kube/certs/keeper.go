@@ -92,14 +92,13 @@ func (k *Keeper) Run(ctx context.Context, looked func()) {
 			if k.Ready() != nil {
 				again = retry
 			}
-			log.FromContext(
-				ctx,
-			).Error(
-				err,
-				"Certificates cannot be looked after; those that there are go on being served, and it is tried again",
-				"after",
-				again.String(),
-			)
+			log.FromContext(ctx).
+				Error(
+					err,
+					"Certificates cannot be looked after; those that there are go on being served, and it is tried again",
+					"after",
+					again.String(),
+				)
 		}
 		if first {
 			looked()

@@ -57,13 +57,7 @@ func TestManyRefusalsFitACondition(t *testing.T) {
 			r := refusal(
 				rapid.SampledFrom([]string{"a", "b"}).Draw(t, "set"),
 				"n-"+strings.Repeat("x", rapid.IntRange(0, 200).Draw(t, "name")),
-				rapid.Int32Range(
-					0,
-					9,
-				).Draw(
-					t,
-					"most",
-				),
+				rapid.Int32Range(0, 9).Draw(t, "most"),
 				strings.Repeat("y", rapid.IntRange(1, 900).Draw(t, "why")),
 				rapid.Int32Range(1, 3).Draw(t, "times"),
 			)

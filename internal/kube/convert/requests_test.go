@@ -437,12 +437,8 @@ func TestRequestsOf(t *testing.T) {
 func TestRequestsSaturate(t *testing.T) {
 	quantity := rapid.Custom(func(t *rapid.T) resource.Quantity {
 		digits := rapid.StringMatching(`-?[0-9]{1,25}(\.[0-9]{1,9})?`).Draw(t, "digits")
-		suffix := rapid.SampledFrom(
-			[]string{"", "m", "u", "n", "k", "M", "E", "Ki", "Ei", "e3", "e18"},
-		).Draw(
-			t,
-			"suffix",
-		)
+		suffix := rapid.SampledFrom([]string{"", "m", "u", "n", "k", "M", "E", "Ki", "Ei", "e3", "e18"}).
+			Draw(t, "suffix")
 		q, err := resource.ParseQuantity(digits + suffix)
 		if err != nil {
 			t.Skip(err)

@@ -13,7 +13,7 @@ import (
 var ErrIncomplete = errors.New("it is not read yet")
 
 // Basis is another object that says what jobs of a kind consist of, such as a runtime for
-// training. What it says is recorded in the job's status when the job is first looked at, so
+// training. What it says is recorded in the job when the job is first looked at, so
 // that everything else is a function of the job alone.
 type Basis struct {
 	// Kinds that it can be of.
@@ -25,9 +25,12 @@ type Basis struct {
 	// With returns the job with its basis recorded, whose pods have the scheduler of queued
 	// ones.
 	With func(job, basis Object, schedulers Schedulers) Object
-	// Annotated: it is recorded in the job's annotations, since the status is that of the
-	// controller which runs the job, and it may be another's.
-	Annotated bool
+	// Annotation is the annotation of a job in which it is recorded, as With does or, from what With wrote
+	// into the status, Stored: the status is that of the controller which runs the job and may be another's,
+	// whose definition of the kind drops what it does not know. Users do not write it. "" for kinds whose
+	// definition is always ours, which record it in the status. Stored is nil where With does it.
+	Annotation string
+	Stored     func(Object) Object
 	// Awaited: a job may be there before its basis, and waits for it.
 	Awaited bool
 }

@@ -272,17 +272,16 @@ func (c *Candidate) Run(ctx context.Context) error {
 	if err != nil {
 		return nil //nolint:nilerr // it was told to end before it led
 	}
-	klog.FromContext(
-		ctx,
-	).Info(
-		"Leads",
-		"lease",
-		klog.KRef(c.opts.Namespace, c.opts.Name),
-		"term",
-		c.Term(),
-		"inherited",
-		len(c.Inherited()),
-	)
+	klog.FromContext(ctx).
+		Info(
+			"Leads",
+			"lease",
+			klog.KRef(c.opts.Namespace, c.opts.Name),
+			"term",
+			c.Term(),
+			"inherited",
+			len(c.Inherited()),
+		)
 	close(c.won)
 	return c.hold(ctx, lease)
 }

@@ -110,12 +110,8 @@ func TestLongValuesAreCut(t *testing.T) {
 	)
 	m.SetCohortShare("c", 1)
 	long := "a" + strings.Repeat("é", 1000)
-	m.Objects(
-		metrics.SourceCohort,
-	).OnAdd(
-		described(&kueue.Cohort{}, "", "c", nil, map[string]string{"x": long}),
-		true,
-	)
+	m.Objects(metrics.SourceCohort).
+		OnAdd(described(&kueue.Cohort{}, "", "c", nil, map[string]string{"x": long}), true)
 	expect(
 		t,
 		reg,

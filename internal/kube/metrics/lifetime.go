@@ -188,13 +188,8 @@ func (l lifetime) eviction(was, is *kueue.Workload, c *metav1.Condition) {
 		l.evictedOnce.WithLabelValues(queue, e.Reason, cause, labels.PriorityClass).Inc()
 	}
 	if ready := condition(was, kueue.WorkloadPodsReady); ready != nil && ready.Status == metav1.ConditionTrue {
-		l.readyEvicted.WithLabelValues(
-			queue,
-			e.Reason,
-			cause,
-		).Observe(
-			max(c.LastTransitionTime.Sub(ready.LastTransitionTime.Time), 0).Seconds(),
-		)
+		l.readyEvicted.WithLabelValues(queue, e.Reason, cause).
+			Observe(max(c.LastTransitionTime.Sub(ready.LastTransitionTime.Time), 0).Seconds())
 	}
 }
 

@@ -118,16 +118,9 @@ func (n *noter) note(ctx context.Context, name types.NamespacedName) error {
 	if err != nil {
 		return fmt.Errorf("encode condition: %w", err)
 	}
-	_, err = n.client.CoreV1().Pods(
-		name.Namespace,
-	).Patch(
-		ctx,
-		name.Name,
-		types.StrategicMergePatchType,
-		patch,
-		metav1.PatchOptions{},
-		"status",
-	)
+	_, err = n.client.CoreV1().
+		Pods(name.Namespace).
+		Patch(ctx, name.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil // another pod of that name, or none: nothing to say
 	}

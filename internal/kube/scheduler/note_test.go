@@ -289,18 +289,8 @@ func TestEventsThatSaySomething(t *testing.T) {
 			recorder{
 				sink,
 				d.Reservations,
-			}.WithLogger(
-				klog.Background(),
-			).Eventf(
-				c.about,
-				nil,
-				c.kind,
-				"Reason",
-				"Action",
-				"%d of %d pods",
-				1,
-				2,
-			)
+			}.WithLogger(klog.Background()).
+				Eventf(c.about, nil, c.kind, "Reason", "Action", "%d of %d pods", 1, 2)
 			var got []string
 			for len(sink.Events) > 0 {
 				got = append(got, <-sink.Events)

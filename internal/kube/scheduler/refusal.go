@@ -175,16 +175,9 @@ func (n *noter) tellAnswer(ctx context.Context, name types.NamespacedName) error
 	if err != nil {
 		return fmt.Errorf("encode condition: %w", err)
 	}
-	_, err = n.client.CoreV1().Pods(
-		name.Namespace,
-	).Patch(
-		ctx,
-		name.Name,
-		types.StrategicMergePatchType,
-		patch,
-		metav1.PatchOptions{},
-		"status",
-	)
+	_, err = n.client.CoreV1().
+		Pods(name.Namespace).
+		Patch(ctx, name.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("tell pod %s which nodes refuse it: %w", name, err)
 	}

@@ -86,14 +86,8 @@ func (s *Server) Serve(ctx context.Context) {
 		if ctx.Err() != nil {
 			return // it was told to
 		}
-		log.FromContext(
-			ctx,
-		).Error(
-			err,
-			"The visibility API is not served; trying again",
-			"after",
-			retryAfter.String(),
-		)
+		log.FromContext(ctx).
+			Error(err, "The visibility API is not served; trying again", "after", retryAfter.String())
 		select {
 		case <-ctx.Done():
 			return
@@ -121,13 +115,9 @@ func (s *Server) serve(parent context.Context) error {
 	if err := authn.ApplyTo(&who, serving, nil); err != nil {
 		return fmt.Errorf("learn how the cluster knows its users: %w", err)
 	}
-	authz := options.NewDelegatingAuthorizationOptions().WithAlwaysAllowGroups(
-		"system:masters",
-	).WithAlwaysAllowPaths(
-		"/healthz",
-		"/livez",
-		"/readyz",
-	)
+	authz := options.NewDelegatingAuthorizationOptions().
+		WithAlwaysAllowGroups("system:masters").
+		WithAlwaysAllowPaths("/healthz", "/livez", "/readyz")
 	authz.RemoteKubeConfigFile = s.opts.Kubeconfig
 	if err := authz.ApplyTo(&may); err != nil {
 		return fmt.Errorf("ask the cluster what its users may: %w", err)

@@ -294,3 +294,44 @@ func TestJobsAreMeasuredWithTheirBasis(t *testing.T) {
 		}
 	}
 }
+
+// TestRuntimesAreReadAndNotTold: a runtime that an author writes into a job would be pods that nobody has judged; and
+// who writes a manifest again does not take away what was recorded.
+func TestRuntimesAreReadAndNotTold(t *testing.T) {
+	const annotation = "mlbatch.dev/training-runtime"
+	manifest := func(annotations string) string {
+		return "{apiVersion: trainer.kubeflow.org/v1alpha1, kind: TrainJob, metadata: {name: tj, namespace: blue, " +
+			"labels: {kueue.x-k8s.io/queue-name: default-queue}, annotations: {mine: x" + annotations + "}}, " +
+			"spec: {suspend: true, runtimeRef: {name: torch}}}"
+	}
+	recorded, forged := ", "+annotation+`: '{"name": "torch"}'`, ", "+annotation+`: '{"name": "mine"}'`
+	handlers := serveWith(
+		t,
+		basisOptions(),
+		nil,
+		nil,
+		world(aRuntime(t, "torch", "containers: [{name: node}]"))...)
+	for name, tc := range map[string]struct {
+		why, path, old, new string
+		want                any
+	}{
+		"new":     {"it says nothing", "mutate", "", manifest(""), nil},
+		"told":    {"its author says what it is", "mutate", "", manifest(forged), nil},
+		"again":   {"the manifest is written again", "keep", manifest(recorded), manifest(""), `{"name": "torch"}`},
+		"changed": {"its author says something else", "keep", manifest(recorded), manifest(forged), `{"name": "torch"}`},
+		"later":   {"before it was looked at", "keep", manifest(""), manifest(forged), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := send(
+				t,
+				handlers,
+				ask{path: "/" + tc.path + "-trainer-kubeflow-org-v1alpha1-trainjob", old: tc.old, new: tc.new},
+			)
+			metadata, _ := r.Object["metadata"].(map[string]any)
+			annotations, _ := metadata["annotations"].(map[string]any)
+			if got := annotations[annotation]; !r.Allowed || got != tc.want || annotations["mine"] != "x" {
+				t.Errorf("%s: allowed %v (%s), recorded is %v, want %v", tc.why, r.Allowed, r.Message, got, tc.want)
+			}
+		})
+	}
+}

@@ -81,12 +81,9 @@ func TestNothingIsMoreThanCanBeCounted(t *testing.T) {
 			t.Errorf("there is no vast %s: add one", k.GVK().Kind)
 			continue
 		}
-		path := "/validate-" + strings.NewReplacer(
-			".",
-			"-",
-		).Replace(
-			k.GVK().Group,
-		) + "-" + k.GVK().Version + "-" + strings.ToLower(
+		path := "/validate-" + strings.NewReplacer(".", "-").
+			Replace(k.GVK().Group) +
+			"-" + k.GVK().Version + "-" + strings.ToLower(
 			k.GVK().Kind,
 		)
 		for name, tc := range map[string]struct {
@@ -105,9 +102,8 @@ func TestNothingIsMoreThanCanBeCounted(t *testing.T) {
 				fmt.Sprint(tc.one),
 				"AMOUNT",
 				fmt.Sprintf("%q", tc.amount),
-			).Replace(
-				spec,
-			)
+			).
+				Replace(spec)
 			manifest := fmt.Sprintf(
 				"{apiVersion: %s, kind: %s, metadata: {name: v, namespace: blue, labels: {kueue.x-k8s.io/queue-name: default-queue}}, spec: {%s}}",
 				k.GVK().GroupVersion(),

@@ -100,13 +100,9 @@ func gracesOf(req admission.Request) (asked, own int64, at *field.Path, err erro
 		var e policyv1.Eviction
 		err = json.Unmarshal(req.Object.Raw, &e)
 		return ptr.Deref(
-				ptr.Deref(e.DeleteOptions, metav1.DeleteOptions{}).GracePeriodSeconds,
-				0,
-			), 0, field.NewPath(
-				"deleteOptions",
-			).Child(
-				"gracePeriodSeconds",
-			), err
+			ptr.Deref(e.DeleteOptions, metav1.DeleteOptions{}).GracePeriodSeconds,
+			0,
+		), 0, field.NewPath("deleteOptions").Child("gracePeriodSeconds"), err
 	}
 	var options metav1.DeleteOptions
 	if err := json.Unmarshal(req.Options.Raw, &options); err != nil {

@@ -41,6 +41,9 @@ func (h *jobHandler) mutate(ctx context.Context, req admission.Request) admissio
 	if h.off || !h.kind.Ours(job) {
 		return e.response()
 	}
+	if b := h.kind.Queueing.Basis; b != nil && b.Annotation != "" { // what it is based on is read, not told
+		e.drop([]string{b.Annotation}, "metadata", "annotations")
+	}
 	queue, err := h.queueOf(ctx, job, req.Namespace)
 	if err != nil {
 		return failed(err)

@@ -56,9 +56,8 @@ func TestWrapperIsWrittenAgain(t *testing.T) {
 		"suspend: true",
 		"  - podSetInfos: [{nodeSelector: {gpu: a100}}]\n    template",
 		"  - template",
-	).Replace(
-		startedWrapper,
-	)
+	).
+		Replace(startedWrapper)
 	cases := map[string]struct {
 		why      string
 		was, is  string

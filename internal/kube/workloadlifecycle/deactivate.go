@@ -24,12 +24,7 @@ func target(f Facts, reason, message string, told Event) Write {
 		f.Workload,
 		next,
 		f.Now,
-	).Set(
-		kueue.WorkloadDeactivationTarget,
-		metav1.ConditionTrue,
-		reason,
-		message,
-	)
+	).Set(kueue.WorkloadDeactivationTarget, metav1.ConditionTrue, reason, message)
 	return Write{Status: next, Events: []Event{told}}
 }
 

@@ -450,12 +450,8 @@ func TestStepsComeToRest(t *testing.T) {
 		for range rapid.IntRange(1, 8).Draw(t, "turns") {
 			w := f.Workload
 			f.Now = f.Now.Add(time.Duration(rapid.IntRange(0, 3600).Draw(t, "pass")) * time.Second)
-			switch rapid.SampledFrom(
-				[]string{"reserve", "answer", "active", "stop", "gone", "preempt"},
-			).Draw(
-				t,
-				"turn",
-			) {
+			switch rapid.SampledFrom([]string{"reserve", "answer", "active", "stop", "gone", "preempt"}).
+				Draw(t, "turn") {
 			case "reserve":
 				if w.Status.Admission == nil && ptr.Deref(w.Spec.Active, true) {
 					a := facts(reserved("solid")).Workload.Status.Admission

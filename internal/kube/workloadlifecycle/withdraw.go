@@ -160,12 +160,7 @@ func lapse(f Facts) (Write, bool) {
 		w,
 		next,
 		f.Now,
-	).Set(
-		kueue.WorkloadNodesRefused,
-		metav1.ConditionFalse,
-		kueue.ReasonRefusalLapsed,
-		c.Message,
-	)
+	).Set(kueue.WorkloadNodesRefused, metav1.ConditionFalse, kueue.ReasonRefusalLapsed, c.Message)
 	return Write{Status: next}, true
 }
 

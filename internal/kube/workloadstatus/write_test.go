@@ -70,14 +70,11 @@ func TestStatusWrites(t *testing.T) {
 func TestNothingIsLostBetweenWriters(t *testing.T) {
 	const writers, each, tries = 4, 10, 1000
 	key := client.ObjectKey{Namespace: "n", Name: "w"}
-	c := fake.NewClientBuilder().WithScheme(
-		scheme.New(),
-	).WithObjects(
-		&kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}},
-	).
-		WithStatusSubresource(
-			&kueue.Workload{},
-		).Build()
+	c := fake.NewClientBuilder().
+		WithScheme(scheme.New()).
+		WithObjects(&kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}).
+		WithStatusSubresource(&kueue.Workload{}).
+		Build()
 	says := func(word string) error {
 		for range tries {
 			w := &kueue.Workload{}

@@ -31,7 +31,9 @@ func newLight(io.Reader) (admission.Interface, error) {
 
 // Admit implements admission.MutationInterface.
 func (light) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if a.GetResource().GroupResource() != (schema.GroupResource{Group: "kueue.x-k8s.io", Resource: "workloads"}) ||
+	if a.GetResource().
+		GroupResource() !=
+		(schema.GroupResource{Group: "kueue.x-k8s.io", Resource: "workloads"}) ||
 		a.GetSubresource() != "" {
 		return nil
 	}

@@ -36,13 +36,10 @@ func (s Store) Begin(ctx context.Context, used string, values map[string][]byte)
 	var all errgroup.Group
 	for key, value := range values {
 		all.Go(func() error {
-			_, err := cl.Txn(
-				ctx,
-			).If(
-				clientv3.Compare(clientv3.CreateRevision(key), "=", 0),
-			).Then(
-				clientv3.OpPut(key, string(value)),
-			).Commit()
+			_, err := cl.Txn(ctx).
+				If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
+				Then(clientv3.OpPut(key, string(value))).
+				Commit()
 			if err != nil {
 				return fmt.Errorf("store %s: %w", key, err)
 			}

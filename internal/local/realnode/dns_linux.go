@@ -269,11 +269,8 @@ func (z *zone) targets(n dnsName) (out []target, known bool) {
 		}
 		return out, n.port == "" || len(out) > 0
 	}
-	all, err := z.slices.EndpointSlices(
-		n.namespace,
-	).List(
-		labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: n.service}),
-	)
+	all, err := z.slices.EndpointSlices(n.namespace).
+		List(labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: n.service}))
 	if err != nil {
 		return nil, false
 	}

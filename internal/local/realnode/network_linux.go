@@ -54,11 +54,7 @@ func RunNetwork(ctx context.Context, args []string) error {
 	}
 	api, err := new(
 		net.ListenConfig,
-	).Listen(
-		ctx,
-		"tcp",
-		net.JoinHostPort(n.Subnet.Router(), strconv.Itoa(APIPort)),
-	)
+	).Listen(ctx, "tcp", net.JoinHostPort(n.Subnet.Router(), strconv.Itoa(APIPort)))
 	if err != nil {
 		return fmt.Errorf("listen for nodes: %w", err)
 	}

@@ -69,7 +69,14 @@ func runVolumes(ctx context.Context, args []string) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	all := informers.NewSharedInformerFactory(p.client, 0)
-	p.claims, p.volumes = all.Core().V1().PersistentVolumeClaims().Lister(), all.Core().V1().PersistentVolumes().Lister()
+	p.claims, p.volumes = all.Core().
+		V1().
+		PersistentVolumeClaims().
+		Lister(),
+		all.Core().
+			V1().
+			PersistentVolumes().
+			Lister()
 	for _, i := range []cache.SharedIndexInformer{all.Core().V1().PersistentVolumeClaims().Informer(), all.Core().V1().PersistentVolumes().Informer()} {
 		if _, err := i.AddEventHandler(p.onNews()); err != nil {
 			return fmt.Errorf("watch volumes: %w", err)

@@ -128,13 +128,9 @@ func TestLaunchersEndAfterTheirHostsAreUp(t *testing.T) {
 		key, _ := s.podQueue.Get()
 		s.podQueue.Done(key)
 	}
-	if _, err := cl.CoreV1().Pods(
-		"blue",
-	).UpdateStatus(
-		ctx,
-		running(second, 85),
-		metav1.UpdateOptions{},
-	); err != nil {
+	if _, err := cl.CoreV1().
+		Pods("blue").
+		UpdateStatus(ctx, running(second, 85), metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for key := ""; key != "blue/launcher"; { // nothing else happened to it

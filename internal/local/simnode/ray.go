@@ -292,11 +292,9 @@ func (d *dashboards) submit(p *corev1.Pod, h *rayHead, r *http.Request) (any, in
 		Entrypoint string `json:"entrypoint"`
 		ID         string `json:"submission_id"`
 	}
-	if err := json.NewDecoder(
-		io.LimitReader(r.Body, mostSaid),
-	).Decode(
-		&said,
-	); err != nil || said.Entrypoint == "" ||
+	if err := json.NewDecoder(io.LimitReader(r.Body, mostSaid)).
+		Decode(&said); err != nil ||
+		said.Entrypoint == "" ||
 		said.ID == "" {
 		return "entrypoint and submission_id are needed", http.StatusBadRequest
 	}

@@ -256,13 +256,9 @@ func TestRayToken(t *testing.T) {
 		Data:       map[string][]byte{"auth_token": []byte("abc")},
 	}
 	b.expect("no Secret", b.ask("GET", "/api/version", ""), "401 ")
-	if _, err := b.s.client.CoreV1().Secrets(
-		"blue",
-	).Create(
-		t.Context(),
-		secret,
-		metav1.CreateOptions{},
-	); err != nil {
+	if _, err := b.s.client.CoreV1().
+		Secrets("blue").
+		Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	b.expect("no token", b.ask("GET", "/api/version", ""), "401 ")

@@ -88,7 +88,12 @@ func newSimulator(cl kubernetes.Interface, c clock.Clock, o options) (*simulator
 		}),
 	).Core().V1().Pods().Informer()
 	core := informers.NewSharedInformerFactory(cl, 0).Core().V1()
-	s.nodes, s.claims, s.volumes = core.Nodes().Informer(), core.PersistentVolumeClaims().Informer(), core.PersistentVolumes().Informer()
+	s.nodes, s.claims, s.volumes = core.Nodes().
+		Informer(),
+		core.PersistentVolumeClaims().
+			Informer(),
+		core.PersistentVolumes().
+			Informer()
 	return s, errors.Join(s.watch(), s.watchVolumes())
 }
 

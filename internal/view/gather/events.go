@@ -13,10 +13,9 @@ import (
 
 // Reasons of events that say what no status says.
 const (
-	FailedCreate      = "FailedCreate"      // with what it was behind it: a pod, or what makes pods, could not be made
-	NameTaken         = "NameTaken"         // another object has the name of what was to be made
-	Moved             = "Moved"             // planned nodes went away
-	DefinitionNotOurs = "DefinitionNotOurs" // the definition of its kind is another program's
+	FailedCreate = "FailedCreate" // with what it was behind it: a pod, or what makes pods, could not be made
+	NameTaken    = "NameTaken"    // another object has the name of what was to be made
+	Moved        = "Moved"        // planned nodes went away
 	// NotEvacuated: a pod should leave its node, and does not since its job would not survive it.
 	NotEvacuated = "NotEvacuated"
 )

@@ -69,10 +69,7 @@ func world(t *testing.T, admin bool, objects ...client.Object) client.Client { /
 		}
 		return nil
 	}
-	return fake.NewClientBuilder().WithScheme(
-		scheme.New(),
-	).WithObjects(
-		objects...).WithInterceptorFuncs(
+	return fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(objects...).WithInterceptorFuncs(
 		interceptor.Funcs{
 			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 				if err := refuse(list); err != nil {

@@ -29,7 +29,7 @@ func unqueuedHelps() map[string]string {
 		"PrebuiltWorkloadTaken":    "remove the label or annotation " + kueue.PrebuiltWorkloadLabel + ", or name a Workload in it that is of no group and of no other job",
 		"PrebuiltWorkloadNotFound": "make the Workload that its label or annotation " + kueue.PrebuiltWorkloadLabel + " names, or remove that",
 		"BasisNotFound":            "make what that names, or name what there is",
-		gather.DefinitionNotOurs:   "ask an administrator for the definition that belongs to this program: mlbatch install",
+		"BasisNotRecorded":         "make what it names smaller, or name something else: cancel the job, and submit it again",
 		"ErrWorkloadCompose":       "correct what that names: cancel the job, and submit it again",
 		"JobNestingTooDeep":        "submit it with fewer objects above it",
 	}

@@ -7,7 +7,6 @@ package basis
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,12 +31,8 @@ import (
 // notFound is the reason of the event of a job that waits for what it names.
 const notFound = "BasisNotFound"
 
-// notOurs is the reason of the event of a job whose kind's definition is another program's, which drops what
-// is recorded, and lookAgain is when it may be ours again.
-const (
-	notOurs   = "DefinitionNotOurs"
-	lookAgain = 30 * time.Second
-)
+// notRecorded is the reason of the event of a job in which there is no room for what it names.
+const notRecorded = "BasisNotRecorded"
 
 // Options are what the controllers work with.
 type Options struct {
@@ -199,35 +194,27 @@ func (r *reconciler) inherited(ctx context.Context, job jobs.Object) (jobs.Objec
 // write records what a job was given.
 func (r *reconciler) write(ctx context.Context, was, job jobs.Object) (reconcile.Result, error) {
 	var err error
-	complete := !r.kind.Queueing.Basis.Missing(job)
-	if r.kind.Queueing.Basis.Annotated {
+	b, kind := r.kind.Queueing.Basis, r.kind.GVK().Kind
+	if b.Stored != nil {
+		job = b.Stored(job)
+	}
+	if b.Annotation != "" {
 		err = r.Client.Patch(ctx, job, client.MergeFromWithOptions(was, client.MergeFromWithOptimisticLock{}))
 	} else {
 		err = r.Client.Status().Update(ctx, job)
 	}
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return reconcile.Result{}, nil // the newer one is looked at
-	}
-	if err != nil {
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err): // the newer one is looked at
+	case apierrors.IsInvalid(err), apierrors.IsRequestEntityTooLargeError(err):
+		r.Recorder.Eventf(was, nil, corev1.EventTypeWarning, notRecorded, notRecorded,
+			"What it is based on cannot be recorded in it: %v", err)
+	case err != nil:
 		return reconcile.Result{}, fmt.Errorf(
 			"record what %s %s is based on: %w",
-			r.kind.GVK().Kind,
-			client.ObjectKeyFromObject(job),
+			kind,
+			client.ObjectKeyFromObject(was),
 			err,
 		)
-	}
-	if complete && r.kind.Queueing.Basis.Missing(job) { // the API server answers with what it stored
-		kind := r.kind.GVK().Kind
-		r.Recorder.Eventf(
-			job,
-			nil,
-			corev1.EventTypeWarning,
-			notOurs,
-			notOurs,
-			"the definition of %s is not this program's: it drops status.runtime, without which the job is not queued. An administrator brings it back: mlbatch install",
-			kind,
-		)
-		return reconcile.Result{RequeueAfter: lookAgain}, nil
 	}
 	return reconcile.Result{}, nil
 }

@@ -2,6 +2,7 @@ package basis
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -47,12 +48,11 @@ func newBench(objects ...client.Object) bench {
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "lab"}},
 	)
 	all := jobs.Kinds{trainjob.Kind()}
-	c := fake.NewClientBuilder().WithScheme(
-		scheme.For(all),
-	).WithObjects(
-		objects...).WithStatusSubresource(
-		&api.TrainJob{},
-	).Build()
+	c := fake.NewClientBuilder().
+		WithScheme(scheme.For(all)).
+		WithObjects(objects...).
+		WithStatusSubresource(&api.TrainJob{}).
+		Build()
 	told := events.NewFakeRecorder(20)
 	return bench{
 		&reconciler{
@@ -146,7 +146,7 @@ func TestRecords(t *testing.T) {
 			t.Fatal(err)
 		}
 		recorded, scheduler := "", ""
-		if r := got.Status.Runtime; r != nil {
+		if r := runtimeOf(t, got); r != nil {
 			recorded = r.Name
 			for _, j := range r.Spec.Template.Spec.ReplicatedJobs {
 				scheduler = j.Template.Spec.Template.Spec.SchedulerName
@@ -167,14 +167,11 @@ func TestAnnotates(t *testing.T) {
 	j.Spec.Entrypoint, j.Spec.ClusterSelector, j.Status.Message = "x", map[string]string{
 		"ray.io/cluster": "c",
 	}, "theirs"
-	c := fake.NewClientBuilder().WithScheme(
-		scheme.For(all),
-	).WithObjects(
-		j,
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue"}},
-	).WithStatusSubresource(
-		j,
-	).Build()
+	c := fake.NewClientBuilder().
+		WithScheme(scheme.For(all)).
+		WithObjects(j, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue"}}).
+		WithStatusSubresource(j).
+		Build()
 	told := events.NewFakeRecorder(20)
 	b := bench{&reconciler{Options{Client: c, Live: c, Recorder: told}, &all[0]}, told}
 	name := client.ObjectKeyFromObject(j)
@@ -264,7 +261,7 @@ func TestOvertaken(t *testing.T) {
 		b := newBench(aJob("blue", "ClusterTrainingRuntime", "r"), inCluster("r"))
 		live, _ := b.Client.(client.WithWatch)
 		b.Client = interceptor.NewClient(live, interceptor.Funcs{
-			SubResourceUpdate: func(context.Context, client.Client, string, client.Object, ...client.SubResourceUpdateOption) error {
+			Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
 				return tc.err
 			},
 		})
@@ -294,20 +291,19 @@ func TestRecordsOfAppWrappers(t *testing.T) {
 		*metav1.NewControllerRef(w, aw.GroupVersion.WithKind(aw.AppWrapperKind)),
 	}
 	first := inNamespace("blue", "r")
-	c := fake.NewClientBuilder().WithScheme(
-		scheme.For(all),
-	).WithStatusSubresource(
-		&api.TrainJob{},
-		&aw.AppWrapper{},
-	).WithObjects(
-		&corev1.Namespace{
-			ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}},
-		},
-		w,
-		first,
-		inNamespace("lab", "s"),
-		part,
-	).Build()
+	c := fake.NewClientBuilder().
+		WithScheme(scheme.For(all)).
+		WithStatusSubresource(&api.TrainJob{}, &aw.AppWrapper{}).
+		WithObjects(
+			&corev1.Namespace{
+				ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}},
+			},
+			w,
+			first,
+			inNamespace("lab", "s"),
+			part,
+		).
+		Build()
 	told := events.NewFakeRecorder(20)
 	look := func(kind int, name string) {
 		t.Helper()
@@ -363,51 +359,69 @@ func TestRecordsOfAppWrappers(t *testing.T) {
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(part), part); err != nil {
 		t.Fatal(err)
 	}
-	if r := part.Status.Runtime; r == nil || len(r.Spec.Template.Spec.ReplicatedJobs) != 1 ||
+	if r := runtimeOf(t, part); r == nil || len(r.Spec.Template.Spec.ReplicatedJobs) != 1 ||
 		r.Spec.Template.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec.SchedulerName != "ours" {
 		t.Errorf("the component runs by %v", r)
 	}
 }
 
-// TestWhatIsDroppedIsTold: where the definition of the kind is another program's, which has no place for
-// what is recorded, the job says so, and is looked at again: nothing tells when the definition is back.
-func TestWhatIsDroppedIsTold(t *testing.T) {
+// runtimeOf is the runtime that is recorded of a job.
+func runtimeOf(t *testing.T, job *api.TrainJob) *api.ResolvedRuntime {
+	t.Helper()
+	text, is := job.Annotations["mlbatch.dev/training-runtime"]
+	if !is {
+		return job.Status.Runtime
+	}
+	out := &api.ResolvedRuntime{}
+	if err := json.Unmarshal([]byte(text), out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestRuntimesAreRecordedUnderTheDefinitionOfOthers: it has no place for them in the status.
+func TestRuntimesAreRecordedUnderTheDefinitionOfOthers(t *testing.T) {
 	b := newBench(aJob("blue", api.ClusterTrainingRuntimeKind, "torch"), inCluster("torch"))
-	drops := true
 	inner, _ := b.Client.(client.WithWatch)
 	b.Client = interceptor.NewClient(
 		inner,
 		interceptor.Funcs{
 			SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
-				if job, is := o.(*api.TrainJob); is && drops {
+				if job, is := o.(*api.TrainJob); is {
 					job.Status.Runtime = nil
 				}
 				return c.SubResource(sub).Update(ctx, o, opts...)
 			},
 		},
 	)
-	look := func() reconcile.Result {
-		result, err := b.Reconcile(
-			t.Context(),
-			reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "tj"}},
-		)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return result
+	got, err := b.run(t, "blue")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if again := look().RequeueAfter; again != lookAgain {
-		t.Errorf("it is looked at again after %s", again)
+	if r := runtimeOf(t, got); r == nil || r.Name != "torch" || b.kind.Queueing.Basis.Missing(got) {
+		t.Errorf("recorded is %v", r)
 	}
-	if said := <-b.told.Events; !strings.Contains(
+	if f, err := b.kind.Read(got); err != nil || len(f.PodSets) == 0 {
+		t.Errorf("it is read as %+v, %v", f, err)
+	}
+}
+
+// TestRuntimesThatAreTooLargeAreTold: annotations have a limit.
+func TestRuntimesThatAreTooLargeAreTold(t *testing.T) {
+	b := newBench(aJob("blue", api.ClusterTrainingRuntimeKind, "torch"), inCluster("torch"))
+	inner, _ := b.Client.(client.WithWatch)
+	b.Client = interceptor.NewClient(inner, interceptor.Funcs{
+		Patch: func(_ context.Context, _ client.WithWatch, o client.Object, _ client.Patch, _ ...client.PatchOption) error {
+			return apierrors.NewInvalid(api.GroupVersion.WithKind(api.TrainJobKind).GroupKind(), o.GetName(), nil)
+		},
+	})
+	if _, err := b.run(t, "blue"); err != nil {
+		t.Fatal(err)
+	}
+	if said := b.said(); !strings.Contains(
 		said,
-		"DefinitionNotOurs the definition of TrainJob is not this program's: it drops status.runtime",
-	) ||
-		!strings.Contains(said, "mlbatch install") {
-		t.Errorf("it says %q", said)
-	}
-	drops = false
-	if again := look().RequeueAfter; again != 0 || len(b.told.Events) > 0 {
-		t.Errorf("the definition is back, and it is looked at again after %s", again)
+		"BasisNotRecorded What it is based on cannot be recorded in it",
+	) {
+		t.Errorf("it said %q", said)
 	}
 }

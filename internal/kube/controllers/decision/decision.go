@@ -166,14 +166,8 @@ func (l *Loop) decide(ctx context.Context) time.Duration {
 	for _, d := range plan {
 		if r, ok := d.(core.Refuse); ok && r.Why.Cause == core.AdmissionLost {
 			l.world.Undone(r.Key)
-			log.FromContext(
-				ctx,
-			).Error(
-				nil,
-				"An admission was decided and never seen; it is taken back",
-				"workload",
-				r.Key.String(),
-			)
+			log.FromContext(ctx).
+				Error(nil, "An admission was decided and never seen; it is taken back", "workload", r.Key.String())
 		}
 	}
 	l.world.Decided(plan)
@@ -200,21 +194,9 @@ func (l *Loop) observe(ctx context.Context, events int, plan core.Plan, began ti
 		result = metrics.Success
 	}
 	l.opts.Metrics.Attempted(result, took)
-	log.FromContext(
-		ctx,
-	).V(
-		1,
-	).Info(
-		"Decided",
-		"events",
-		events,
-		"decisions",
-		len(plan),
-		"admitted",
-		admits(plan),
-		"took",
-		took.String(),
-	)
+	log.FromContext(ctx).
+		V(1).
+		Info("Decided", "events", events, "decisions", len(plan), "admitted", admits(plan), "took", took.String())
 }
 
 func admits(plan core.Plan) int {

@@ -156,12 +156,9 @@ func TestForecasts(t *testing.T) {
 	e.Apply(core.WorkloadSet{Workload: told("train-4")})
 	now := noon.Add(20 * time.Minute)
 	e.Decide(now)
-	objects := fake.NewClientBuilder().WithScheme(
-		scheme.New(),
-	).WithObjects(
-		workload("train-3", 8, 0),
-		workload("train-4", 8),
-	)
+	objects := fake.NewClientBuilder().
+		WithScheme(scheme.New()).
+		WithObjects(workload("train-3", 8, 0), workload("train-4", 8))
 	for i := range 32 { // enough to believe them
 		objects = objects.WithObjects(workload(fmt.Sprintf("train-%d", 100+i), 8, -60, 0))
 	}

@@ -87,12 +87,10 @@ func newShop(t *testing.T, o decision.Options, objects ...client.Object) *shop {
 		stored = append(stored, copied)
 	}
 	s.put(objects...)
-	s.server = fake.NewClientBuilder().WithScheme(
-		scheme.New(),
-	).WithObjects(
-		stored...).WithStatusSubresource(
-		&kueue.Workload{},
-	).
+	s.server = fake.NewClientBuilder().
+		WithScheme(scheme.New()).
+		WithObjects(stored...).
+		WithStatusSubresource(&kueue.Workload{}).
 		WithInterceptorFuncs(
 			interceptor.Funcs{
 				// The watches number versions by themselves, so that the server cannot compare them.
@@ -105,7 +103,8 @@ func newShop(t *testing.T, o decision.Options, objects ...client.Object) *shop {
 					return c.SubResource(sub).Update(ctx, o, opts...)
 				},
 			},
-		).Build()
+		).
+		Build()
 	m, err := metrics.New(s.registry, metrics.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -123,11 +123,12 @@ func TestTell(t *testing.T) {
 				Clock:    clocktesting.NewFakeClock(time.Unix(1000, 0)),
 				Recorder: heard,
 				Metrics:  m,
-				Client: fake.NewClientBuilder().WithScheme(
-					s,
-				).WithObjects(
-					client.Object(&kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "other"}}),
-				).Build(),
+				Client: fake.NewClientBuilder().
+					WithScheme(s).
+					WithObjects(
+						client.Object(&kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "other"}}),
+					).
+					Build(),
 			})
 			l.tell(t.Context(), c.decision, c.workload)
 			if diff := cmp.Diff(c.want, slices.Clone(heard.all)); diff != "" {
@@ -153,11 +154,10 @@ func TestEventsNameNoOthers(t *testing.T) {
 		Clock:    clocktesting.NewFakeClock(time.Unix(1000, 0)),
 		Recorder: heard,
 		Metrics:  m,
-		Client: fake.NewClientBuilder().WithScheme(
-			s,
-		).WithObjects(
-			client.Object(&kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "other"}}),
-		).Build(),
+		Client: fake.NewClientBuilder().
+			WithScheme(s).
+			WithObjects(client.Object(&kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "other"}})).
+			Build(),
 	})
 	victim := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "red", Name: "secret", UID: "u7"}}
 	victim.Status.Admission = &kueue.Admission{ClusterQueue: "red-queue"}

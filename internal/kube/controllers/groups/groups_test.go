@@ -58,19 +58,13 @@ func newBench(t *testing.T, faults interceptor.Funcs, objects ...client.Object) 
 		},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "lws-system"}},
 	)
-	c := fake.NewClientBuilder().WithScheme(
-		scheme.New(),
-	).WithObjects(
-		objects...).WithStatusSubresource(
-		&api.LeaderWorkerSet{},
-	).
-		WithIndex(
-			&corev1.Pod{},
-			foreign.Index,
-			foreign.IndexImages([]string{leaderworkerset.Image}),
-		).WithInterceptorFuncs(
-		faults,
-	).Build()
+	c := fake.NewClientBuilder().
+		WithScheme(scheme.New()).
+		WithObjects(objects...).
+		WithStatusSubresource(&api.LeaderWorkerSet{}).
+		WithIndex(&corev1.Pod{}, foreign.Index, foreign.IndexImages([]string{leaderworkerset.Image})).
+		WithInterceptorFuncs(faults).
+		Build()
 	told, clock := events.NewFakeRecorder(1000), clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	return &bench{
 		&reconciler{Options: Options{Client: c, Clock: clock, Recorder: told}, kind: new(leaderworkerset.Kind())},

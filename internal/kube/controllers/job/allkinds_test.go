@@ -94,26 +94,14 @@ type world struct {
 
 func kindWorld(t *testing.T, k jobs.Kind, objects ...client.Object) *world {
 	t.Helper()
-	c := fake.NewClientBuilder().WithScheme(
-		scheme.For(kinds.All()),
-	).WithObjects(
-		objects...).WithStatusSubresource(
-		&kueue.Workload{},
-	).
-		WithIndex(
-			&corev1.Pod{},
-			admission.PodIndex,
-			admission.IndexPod,
-		).WithIndex(
-		&kueue.Workload{},
-		admission.JobIndex,
-		admission.IndexWorkload,
-	).
-		WithIndex(
-			&corev1.Pod{},
-			foreign.Index,
-			foreign.IndexImages(kinds.All().Others()),
-		).Build()
+	c := fake.NewClientBuilder().
+		WithScheme(scheme.For(kinds.All())).
+		WithObjects(objects...).
+		WithStatusSubresource(&kueue.Workload{}).
+		WithIndex(&corev1.Pod{}, admission.PodIndex, admission.IndexPod).
+		WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).
+		WithIndex(&corev1.Pod{}, foreign.Index, foreign.IndexImages(kinds.All().Others())).
+		Build()
 	clock := clocktesting.NewFakePassiveClock(now)
 	return &world{t, &k, &reconciler{kind: &k, adapter: restoring(&k), passed: newPassed(clock), opts: Options{
 		Client:   c,
@@ -145,14 +133,8 @@ func sample( //nolint:revive // what it has
 	if role {
 		more = s.role
 	}
-	text := strings.NewReplacer(
-		"SIZE",
-		fmt.Sprint(size),
-		"IMAGE",
-		image,
-	).Replace(
-		strings.ReplaceAll(s.spec, "ROLE", more),
-	)
+	text := strings.NewReplacer("SIZE", fmt.Sprint(size), "IMAGE", image).
+		Replace(strings.ReplaceAll(s.spec, "ROLE", more))
 	o := k.New()
 	head := fmt.Sprintf(
 		"{apiVersion: %s, kind: %s, metadata: {name: x, namespace: blue, uid: u, labels: {kueue.x-k8s.io/queue-name: q}}, spec: {%s}}",

@@ -184,16 +184,8 @@ func (l *life) live() {
 	admit := func(w *kueue.Workload) {
 		admitted(w)
 		next := w.Status.DeepCopy()
-		workloadlifecycle.NewConditions(
-			w,
-			next,
-			now,
-		).Set(
-			kueue.WorkloadEvicted,
-			metav1.ConditionFalse,
-			kueue.ReasonQuotaReserved,
-			"",
-		)
+		workloadlifecycle.NewConditions(w, next, now).
+			Set(kueue.WorkloadEvicted, metav1.ConditionFalse, kueue.ReasonQuotaReserved, "")
 		w.Status = *next
 	}
 	starts := func() {

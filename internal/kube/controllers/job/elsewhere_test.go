@@ -114,26 +114,14 @@ func newElsewhere(t *testing.T, mode jobs.Mode, objects ...client.Object) elsewh
 		},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kubeflow"}},
 	)
-	c := fake.NewClientBuilder().WithScheme(
-		scheme.For(all),
-	).WithObjects(
-		objects...).WithStatusSubresource(
-		&kueue.Workload{},
-	).
-		WithIndex(
-			&corev1.Pod{},
-			admission.PodIndex,
-			admission.IndexPod,
-		).WithIndex(
-		&kueue.Workload{},
-		admission.JobIndex,
-		admission.IndexWorkload,
-	).
-		WithIndex(
-			&corev1.Pod{},
-			foreign.Index,
-			foreign.IndexImages(all.Others()),
-		).Build()
+	c := fake.NewClientBuilder().
+		WithScheme(scheme.For(all)).
+		WithObjects(objects...).
+		WithStatusSubresource(&kueue.Workload{}).
+		WithIndex(&corev1.Pod{}, admission.PodIndex, admission.IndexPod).
+		WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).
+		WithIndex(&corev1.Pod{}, foreign.Index, foreign.IndexImages(all.Others())).
+		Build()
 	return elsewhere{&reconciler{kind: &k, adapter: restoring(&k), opts: Options{
 		Client:   c,
 		Live:     c,

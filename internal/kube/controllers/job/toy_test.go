@@ -42,23 +42,13 @@ func TestNewKindIsRun(t *testing.T) {
 	team := &corev1.Namespace{
 		ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}},
 	}
-	c := fake.NewClientBuilder().WithScheme(
-		scheme.For(all),
-	).WithObjects(
-		x,
-		team,
-	).WithStatusSubresource(
-		&kueue.Workload{},
-	).
-		WithIndex(
-			&corev1.Pod{},
-			admission.PodIndex,
-			admission.IndexPod,
-		).WithIndex(
-		&kueue.Workload{},
-		admission.JobIndex,
-		admission.IndexWorkload,
-	).Build()
+	c := fake.NewClientBuilder().
+		WithScheme(scheme.For(all)).
+		WithObjects(x, team).
+		WithStatusSubresource(&kueue.Workload{}).
+		WithIndex(&corev1.Pod{}, admission.PodIndex, admission.IndexPod).
+		WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).
+		Build()
 	ended := 0
 	r := &reconciler{kind: &jobs.Kind{}, adapter: toy.Kind(), opts: Options{
 		Client:   c,
@@ -147,23 +137,13 @@ func TestLaterPodsAreNoted(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}},
 	}
 	all := append(kinds.All(), toy.Kind())
-	c := fake.NewClientBuilder().WithScheme(
-		scheme.For(all),
-	).WithObjects(
-		x,
-		team,
-	).WithStatusSubresource(
-		&kueue.Workload{},
-	).
-		WithIndex(
-			&corev1.Pod{},
-			admission.PodIndex,
-			admission.IndexPod,
-		).WithIndex(
-		&kueue.Workload{},
-		admission.JobIndex,
-		admission.IndexWorkload,
-	).Build()
+	c := fake.NewClientBuilder().
+		WithScheme(scheme.For(all)).
+		WithObjects(x, team).
+		WithStatusSubresource(&kueue.Workload{}).
+		WithIndex(&corev1.Pod{}, admission.PodIndex, admission.IndexPod).
+		WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).
+		Build()
 	adapter := &ordered{toy.Kind(), []string{"main"}}
 	r := &reconciler{kind: &jobs.Kind{}, adapter: adapter, opts: Options{
 		Client:   c,
@@ -276,23 +256,13 @@ func TestUnreadableJobIsStopped(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{kueue.TeamNamespaceLabel: "true"}},
 	}
 	all := append(kinds.All(), toy.Kind())
-	c := fake.NewClientBuilder().WithScheme(
-		scheme.For(all),
-	).WithObjects(
-		x,
-		team,
-	).WithStatusSubresource(
-		&kueue.Workload{},
-	).
-		WithIndex(
-			&corev1.Pod{},
-			admission.PodIndex,
-			admission.IndexPod,
-		).WithIndex(
-		&kueue.Workload{},
-		admission.JobIndex,
-		admission.IndexWorkload,
-	).Build()
+	c := fake.NewClientBuilder().
+		WithScheme(scheme.For(all)).
+		WithObjects(x, team).
+		WithStatusSubresource(&kueue.Workload{}).
+		WithIndex(&corev1.Pod{}, admission.PodIndex, admission.IndexPod).
+		WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).
+		Build()
 	adapter := &unreadable{Adapter: toy.Kind()}
 	r := &reconciler{kind: &jobs.Kind{}, adapter: adapter, opts: Options{
 		Client:   c,

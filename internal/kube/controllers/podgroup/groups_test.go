@@ -89,7 +89,9 @@ func TestLeaderWorkerSetGroup(t *testing.T) {
 		map[kueue.PodSetReference]int32{"leader": 1, "worker": 2},
 		counts,
 	); diff != "" || w.Labels[kueue.JobUIDLabel] != "l1" ||
-		w.Annotations[kueue.JobOwnerGVKAnnotation] != leaderworkerset.GVK().String() || w.Annotations[kueue.JobOwnerNameAnnotation] != "llm" ||
+		w.Annotations[kueue.JobOwnerGVKAnnotation] != leaderworkerset.GVK().
+			String() ||
+		w.Annotations[kueue.JobOwnerNameAnnotation] != "llm" ||
 		w.Annotations[kueue.LaterPodSetsAnnotation] != "worker" {
 		t.Fatalf("labels %v, annotations %v (-want +got):\n%s", w.Labels, w.Annotations, diff)
 	}

@@ -194,12 +194,10 @@ func TestOwnNamespaceKeepsItsRights(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "mlbatch-system", Name: "mlbatch-controller"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "mlbatch-controller"},
 	}
-	c := fake.NewClientBuilder().WithScheme(
-		scheme.New(),
-	).WithObjects(
-		own,
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "mlbatch-system"}},
-	).Build()
+	c := fake.NewClientBuilder().
+		WithScheme(scheme.New()).
+		WithObjects(own, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "mlbatch-system"}}).
+		Build()
 	r := &reconciler{Options{Client: c, Kinds: kinds.All(), Self: self}}
 	if _, err := r.Reconcile(
 		t.Context(),

@@ -99,15 +99,15 @@ func TestTrouble(t *testing.T) {
 		"there":    {apierrors.NewAlreadyExists(resource, Binding), ""},
 		"away":     {away, "rights in namespace blue: connection refused"},
 	} {
-		c := fake.NewClientBuilder().WithScheme(
-			scheme.New(),
-		).WithObjects(
-			team(),
-		).WithInterceptorFuncs(
-			interceptor.Funcs{
-				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return tc.err },
-			},
-		).Build()
+		c := fake.NewClientBuilder().
+			WithScheme(scheme.New()).
+			WithObjects(team()).
+			WithInterceptorFuncs(
+				interceptor.Funcs{
+					Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return tc.err },
+				},
+			).
+			Build()
 		if err := look(t, c); (err != nil) != (tc.want != "") || err != nil && err.Error() != tc.want {
 			t.Errorf("%s: %v, want %q", name, err, tc.want)
 		}
@@ -118,11 +118,7 @@ func TestTrouble(t *testing.T) {
 		"list what is in namespace blue: ":     func(o any) bool { _, is := o.(*kueue.WorkloadList); return is },
 	} {
 		wrote := false
-		c := fake.NewClientBuilder().WithScheme(
-			scheme.New(),
-		).WithObjects(
-			team(),
-		).WithInterceptorFuncs(
+		c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(team()).WithInterceptorFuncs(
 			interceptor.Funcs{
 				Get: func(ctx context.Context, in client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 					if fails(o) {

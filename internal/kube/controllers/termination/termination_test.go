@@ -56,11 +56,7 @@ func TestPodsHaveTheLongestTimeAtMost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var got int64
 			told := events.NewFakeRecorder(1)
-			c0 := fake.NewClientBuilder().WithScheme(
-				scheme.New(),
-			).WithObjects(
-				c.pod,
-			).WithInterceptorFuncs(
+			c0 := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(c.pod).WithInterceptorFuncs(
 				interceptor.Funcs{
 					Delete: func(_ context.Context, _ client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
 						var asked client.DeleteOptions

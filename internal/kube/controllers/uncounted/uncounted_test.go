@@ -83,14 +83,11 @@ func TestPodsThatCountWithNoWorkloadAreStopped(t *testing.T) {
 			if c.workload != nil {
 				objects = append(objects, c.workload)
 			}
-			cl := fake.NewClientBuilder().WithScheme(
-				scheme.New(),
-			).WithObjects(
-				objects...).WithIndex(
-				&corev1.Pod{},
-				admission.PodIndex,
-				admission.IndexPod,
-			).Build()
+			cl := fake.NewClientBuilder().
+				WithScheme(scheme.New()).
+				WithObjects(objects...).
+				WithIndex(&corev1.Pod{}, admission.PodIndex, admission.IndexPod).
+				Build()
 			clock, told := clocktesting.NewFakePassiveClock(time.Unix(1000, 0)), events.NewFakeRecorder(1)
 			r := newReconciler(
 				Options{Client: cl, Live: cl, Clock: clock, Recorder: told, PodIndex: admission.PodIndex},
@@ -126,14 +123,11 @@ func TestPodsThatCountWithNoWorkloadAreStopped(t *testing.T) {
 // What the cache does not show yet stops nothing, and who has quota again has all the time anew.
 func TestTheAPIServerIsAskedBeforeAPodIsStopped(t *testing.T) {
 	build := func(objects ...client.Object) client.WithWatch {
-		return fake.NewClientBuilder().WithScheme(
-			scheme.New(),
-		).WithObjects(
-			objects...).WithIndex(
-			&corev1.Pod{},
-			admission.PodIndex,
-			admission.IndexPod,
-		).Build()
+		return fake.NewClientBuilder().
+			WithScheme(scheme.New()).
+			WithObjects(objects...).
+			WithIndex(&corev1.Pod{}, admission.PodIndex, admission.IndexPod).
+			Build()
 	}
 	cached, live := build(team("true"), bound(nil)), build(workload(nil))
 	clock := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))

@@ -261,12 +261,8 @@ func TestPlanKeepsToThePlaces(t *testing.T) {
 				"leaving": func(p *corev1.Pod) { on(node)(p); leaving(p) },
 				"failed":  func(p *corev1.Pod) { on(node)(p); phase(corev1.PodFailed)(p) },
 			}
-			state := rapid.SampledFrom(
-				[]string{"held", "held", "held", "held", "told", "bound", "leaving", "failed"},
-			).Draw(
-				t,
-				"state",
-			)
+			state := rapid.SampledFrom([]string{"held", "held", "held", "held", "told", "bound", "leaving", "failed"}).
+				Draw(t, "state")
 			pods = append(pods, a(fmt.Sprintf("p-%d", i), "s", states[state]))
 		}
 		out := plan(g, pods, nil, others())

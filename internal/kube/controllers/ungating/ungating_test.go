@@ -85,22 +85,16 @@ func newWorld(objects ...client.Object) *world {
 		clock:   testclock.NewFakeClock(admittedAt.Add(time.Second)),
 		refuses: map[string]error{},
 	}
-	c := fake.NewClientBuilder().WithScheme(
-		scheme.New(),
-	).WithObjects(
-		objects...).WithStatusSubresource(
-		&corev1.Pod{},
-	).
+	c := fake.NewClientBuilder().
+		WithScheme(scheme.New()).
+		WithObjects(objects...).
+		WithStatusSubresource(&corev1.Pod{}).
 		WithIndex(
 			&corev1.Pod{},
 			podIndex,
 			func(o client.Object) []string { return []string{o.GetAnnotations()[kueue.WorkloadAnnotation]} },
 		).
-		WithIndex(
-			&corev1.Pod{},
-			Index,
-			IndexWaiting,
-		).
+		WithIndex(&corev1.Pod{}, Index, IndexWaiting).
 		WithInterceptorFuncs(
 			interceptor.Funcs{
 				List: func(ctx context.Context, in client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
@@ -127,7 +121,8 @@ func newWorld(objects ...client.Object) *world {
 					return in.SubResource(sub).Create(ctx, o, what, opts...)
 				},
 			},
-		).Build()
+		).
+		Build()
 	w.reconciler = &reconciler{
 		Options: Options{
 			Client: c, Clock: w.clock, Schedulers: others(), PodIndex: podIndex,

@@ -404,13 +404,12 @@ func (x *cluster) runs(namespace, job string) {
 		case pod == nil:
 			return errors.New("there is none")
 		case pod.Spec.NodeName == "":
-			return x.admin.SubResource(
-				"binding",
-			).Create(
-				x.t.Context(),
-				pod,
-				&corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: nodes.Items[0].Name}},
-			)
+			return x.admin.SubResource("binding").
+				Create(
+					x.t.Context(),
+					pod,
+					&corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: nodes.Items[0].Name}},
+				)
 		case pod.Status.Phase != corev1.PodRunning:
 			return errors.New("it is " + string(pod.Status.Phase))
 		}

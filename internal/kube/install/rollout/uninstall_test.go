@@ -98,10 +98,7 @@ func installed() []client.Object {
 
 // uninstalling is such a cluster, with what is deleted there, in order.
 func uninstalling(deleted *[]string) (*Cluster, client.Client) {
-	c := fake.NewClientBuilder().WithScheme(
-		scheme.New(),
-	).WithObjects(
-		installed()...).WithInterceptorFuncs(
+	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(installed()...).WithInterceptorFuncs(
 		interceptor.Funcs{
 			Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
 				err := c.Delete(ctx, o, opts...)

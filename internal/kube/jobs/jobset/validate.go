@@ -413,15 +413,10 @@ func (r *reading) checkClaims(at *field.Path) field.ErrorList {
 	names := map[string]bool{}
 	for i := range r.js.Spec.VolumeClaimPolicies {
 		for j := range r.js.Spec.VolumeClaimPolicies[i].Templates {
-			c, on := &r.js.Spec.VolumeClaimPolicies[i].Templates[j], at.Index(
-				i,
-			).Child(
-				"templates",
-			).Index(
-				j,
-			).Child(
-				"metadata",
-			)
+			c, on := &r.js.Spec.VolumeClaimPolicies[i].Templates[j], at.Index(i).
+				Child("templates").
+				Index(j).
+				Child("metadata")
 			switch wrong := validation.IsDNS1123Label(c.Name); {
 			case c.Namespace != "":
 				errs = append(
@@ -459,22 +454,11 @@ func (r *reading) checkVolumes(claims map[string]bool) field.ErrorList {
 				errs = append(
 					errs,
 					field.Duplicate(
-						field.NewPath(
-							"spec",
-							"replicatedJobs",
-						).Index(
-							i,
-						).Child(
-							"template",
-							"spec",
-							"template",
-							"spec",
-							"volumes",
-						).Index(
-							j,
-						).Child(
-							"name",
-						),
+						field.NewPath("spec", "replicatedJobs").
+							Index(i).
+							Child("template", "spec", "template", "spec", "volumes").
+							Index(j).
+							Child("name"),
 						v.Name,
 					),
 				)

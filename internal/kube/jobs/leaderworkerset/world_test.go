@@ -22,10 +22,8 @@ func TestWorld(t *testing.T) {
 		l.Spec.LeaderWorkerTemplate.Size = &size
 		l.Spec.LeaderWorkerTemplate.RestartPolicy = rapid.SampledFrom(
 			[]api.RestartPolicy{"", api.RecreateGroupAfterStart, api.NoRestart},
-		).Draw(
-			r,
-			"policy",
-		)
+		).
+			Draw(r, "policy")
 		l.Spec.StartupPolicy = rapid.SampledFrom([]api.StartupPolicy{"", api.LeaderReady}).Draw(r, "startup")
 		l.Spec.RolloutStrategy.RollingUpdateConfiguration = &api.RollingUpdateConfiguration{
 			MaxUnavailable: new(
@@ -67,10 +65,8 @@ func happen(r *rapid.T, f *fake) {
 			"restart",
 			"unready",
 		},
-	).Draw(
-		r,
-		"event",
-	) {
+	).
+		Draw(r, "event") {
 	case "step":
 		f.step()
 	case "sets":

@@ -332,9 +332,7 @@ func TestSSHChoices(t *testing.T) {
 	if w := compile(
 		t,
 		decode(t, "runLauncherAsWorker: true, PAIR"),
-	).Role(
-		"worker",
-	); w.Labels["training.kubeflow.org/replica-index"] != "{rank}" {
+	).Role("worker"); w.Labels["training.kubeflow.org/replica-index"] != "{rank}" {
 		t.Errorf("the first worker follows the launcher: %v", w.Labels)
 	}
 	waits := compile(t, decode(t, "launcherCreationPolicy: WaitForWorkersReady, PAIR")).Role("launcher")

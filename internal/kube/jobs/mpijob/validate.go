@@ -108,18 +108,9 @@ func ownVolumes(r *kubeflow.Reading, role api.ReplicaType, names ...string) fiel
 			errs = append(
 				errs,
 				field.Invalid(
-					field.NewPath(
-						"spec",
-						"mpiReplicaSpecs",
-						string(role),
-						"template",
-						"spec",
-						"volumes",
-					).Index(
-						i,
-					).Child(
-						"name",
-					),
+					field.NewPath("spec", "mpiReplicaSpecs", string(role), "template", "spec", "volumes").
+						Index(i).
+						Child("name"),
 					v.Name,
 					"a volume of this name is added to the pods: use another one",
 				),

@@ -271,7 +271,10 @@ func TestWorkers(t *testing.T) {
 	if !strings.Contains(init.Args[0], "ray health-check --address a-head-svc.b.svc.cluster.local:6379 ") {
 		t.Errorf("it asks %v", init.Args)
 	}
-	if cpu, memory := init.Resources.Requests.Cpu().String(), init.Resources.Requests.Memory().String(); cpu != "200m" ||
+	if cpu, memory := init.Resources.Requests.Cpu().
+		String(),
+		init.Resources.Requests.Memory().
+			String(); cpu != "200m" ||
 		memory != "256Mi" {
 		t.Errorf("it asks for %s and %s", cpu, memory)
 	}

@@ -28,7 +28,7 @@ type headOf struct {
 // basis is the cluster that a job names, where the pod that submits the job is to have its image.
 func basis() *jobs.Basis {
 	return &jobs.Basis{
-		Annotated: true, Awaited: true,
+		Annotation: headAnnotation, Awaited: true,
 		Kinds: []jobs.BasisKind{{
 			GVK: api.GroupVersion.WithKind(api.RayClusterKind), Resource: "rayclusters", Namespaced: true,
 			New: raycluster.Child().New,

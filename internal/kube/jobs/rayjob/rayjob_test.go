@@ -59,13 +59,7 @@ func member(t testing.TB, j *api.RayJob, role string, admitted jobs.Admitted) jo
 	o, err := compile(
 		t,
 		j,
-	).Child(
-		j,
-		rayjob.Kind().GVK(),
-		podplan.Member{Role: role},
-		&podplan.Memory{},
-		admitted,
-	)
+	).Child(j, rayjob.Kind().GVK(), podplan.Member{Role: role}, &podplan.Memory{}, admitted)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,11 @@
 package trainjob
 
 import (
+	"encoding/json"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/mlbatch/mlbatch/api/trainer/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
@@ -29,9 +31,45 @@ func basis() *jobs.Basis {
 				At:   runtimeRef().Child("name"),
 			}
 		}),
-		Missing: jobs.Of(func(t *api.TrainJob) bool { return t.Status.Runtime == nil && finished(t) == nil }),
+		Missing: jobs.Of(func(t *api.TrainJob) bool { return recorded(t) == nil && finished(t) == nil }),
 		With:    with,
+
+		Annotation: runtimeAnnotation,
+		Stored:     stored,
 	}
+}
+
+// runtimeAnnotation of a job is its runtime as it was when the job was first looked at, as JSON of an
+// api.ResolvedRuntime. Earlier programs wrote it into the status, which their definition of the kind has.
+const runtimeAnnotation = "mlbatch.dev/training-runtime"
+
+// recorded is the runtime that is recorded of a job; nil if none is.
+func recorded(t *api.TrainJob) *api.ResolvedRuntime {
+	text, is := t.Annotations[runtimeAnnotation]
+	if !is {
+		return t.Status.Runtime
+	}
+	var out api.ResolvedRuntime
+	if json.Unmarshal([]byte(text), &out) != nil {
+		return nil // somebody else wrote it
+	}
+	return &out
+}
+
+// stored is a job with the runtime that its status has in its annotation instead.
+func stored(job jobs.Object) jobs.Object {
+	t, err := cast(job)
+	if err != nil || t.Status.Runtime == nil {
+		return job
+	}
+	text, err := json.Marshal(t.Status.Runtime)
+	if err != nil {
+		return job // API types can be written
+	}
+	out := t.DeepCopy()
+	out.Status.Runtime = nil
+	metav1.SetMetaDataAnnotation(&out.ObjectMeta, runtimeAnnotation, string(text))
+	return out
 }
 
 // runtimeSpec is what a runtime of either kind says; nil of other objects.

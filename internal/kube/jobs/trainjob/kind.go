@@ -1,6 +1,6 @@
 // Package trainjob is the kind TrainJob: what to train, run as a TrainingRuntime or
 // ClusterTrainingRuntime says. The runtime is a JobSet to be filled in. It is recorded in
-// the job's status when the job is first looked at (jobs.Basis), so that all here is a
+// the job when the job is first looked at (jobs.Basis), so that all here is a
 // function of the job alone, and a runtime that is changed changes no job that is there.
 //
 // A TrainJob has one member, a JobSet of its name, which is run like any other.
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
@@ -126,11 +127,22 @@ func seconds(n int64) time.Duration {
 }
 
 // keep returns a user's new state with what is not the user's as it was: whether the job is
-// suspended.
+// suspended, and its runtime.
 func keep(was, is *api.TrainJob, _ []kueue.PodSet) *api.TrainJob {
 	out := is.DeepCopy()
 	out.Spec.Suspend = was.Spec.Suspend
+	keepRuntime(was, out)
 	return out
+}
+
+// keepRuntime leaves a changed job the runtime that was recorded of it, wherever that is.
+func keepRuntime(was, is *api.TrainJob) {
+	is.Status.Runtime = was.Status.Runtime
+	if text, has := was.Annotations[runtimeAnnotation]; has {
+		metav1.SetMetaDataAnnotation(&is.ObjectMeta, runtimeAnnotation, text)
+	} else {
+		delete(is.Annotations, runtimeAnnotation)
+	}
 }
 
 // templates are the pods of a job that has its runtime, which are not in the job itself.

@@ -54,17 +54,9 @@ func changes(t *api.TrainJob) []change {
 			p.TrainingRuntimeSpec.Template.Spec == nil {
 			continue
 		}
-		in := field.NewPath(
-			"spec",
-			"runtimePatches",
-		).Index(
-			i,
-		).Child(
-			"trainingRuntimeSpec",
-			"template",
-			"spec",
-			"replicatedJobs",
-		)
+		in := field.NewPath("spec", "runtimePatches").
+			Index(i).
+			Child("trainingRuntimeSpec", "template", "spec", "replicatedJobs")
 		for k := range p.TrainingRuntimeSpec.Template.Spec.ReplicatedJobs {
 			j, at := &p.TrainingRuntimeSpec.Template.Spec.ReplicatedJobs[k], in.Index(k)
 			c := change{

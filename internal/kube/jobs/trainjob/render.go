@@ -22,6 +22,7 @@ import (
 // rendering is a TrainJob on its way to the JobSet that it becomes.
 type rendering struct {
 	job    *api.TrainJob
+	from   *api.ResolvedRuntime
 	policy api.MLPolicy
 	set    *jobset.JobSet
 	errs   field.ErrorList
@@ -34,11 +35,12 @@ func trainerPath() *field.Path { return field.NewPath("spec", "trainer") }
 // render makes the JobSet of a TrainJob from the runtime that it has. The errors are for the
 // author of the TrainJob; of a job without a runtime there is nothing to say yet.
 func render(t *api.TrainJob) (*rendering, field.ErrorList) {
-	if t.Status.Runtime == nil {
+	from := recorded(t)
+	if from == nil {
 		return nil, nil
 	}
-	spec := t.Status.Runtime.Spec.DeepCopy()
-	r := &rendering{job: t, policy: ptr.Deref(spec.MLPolicy, api.MLPolicy{}), set: &jobset.JobSet{
+	spec := from.Spec.DeepCopy()
+	r := &rendering{job: t, from: from, policy: ptr.Deref(spec.MLPolicy, api.MLPolicy{}), set: &jobset.JobSet{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        cmp.Or(t.Name, t.GenerateName+"xxxxx"),
 			Namespace:   t.Namespace,
@@ -84,7 +86,7 @@ func (r *rendering) invalid(at *field.Path, value any, format string, args ...an
 
 // runtime is what errors call the runtime.
 func (r *rendering) runtime() string {
-	return r.job.Status.Runtime.Kind + " " + r.job.Status.Runtime.Name
+	return r.from.Kind + " " + r.from.Name
 }
 
 // step is the part of a TrainJob that a replicated job is about; "" if none. Its label is on

@@ -403,7 +403,7 @@ func validateChange(was, is *api.TrainJob) field.ErrorList {
 		return errs
 	}
 	next := is.DeepCopy() // with the runtime that it has, whoever writes it
-	next.Status.Runtime = was.Status.Runtime
+	keepRuntime(was, next)
 	if errs := append(validate(next), checkWords(next, was)...); len(errs) > 0 {
 		return errs
 	}

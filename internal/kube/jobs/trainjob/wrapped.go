@@ -102,7 +102,7 @@ func readable(t map[string]any) error {
 	if errs := validate(job); len(errs) > 0 {
 		return errs.ToAggregate()
 	}
-	if job.Status.Runtime == nil {
+	if recorded(job) == nil {
 		return jobs.ErrIncomplete
 	}
 	return nil

@@ -226,13 +226,8 @@ func (x *cluster) work() {
 			if node == x.bad {
 				node = "n2"
 			}
-			err := x.SubResource(
-				"binding",
-			).Create(
-				x.t.Context(),
-				&p,
-				&corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}},
-			)
+			err := x.SubResource("binding").
+				Create(x.t.Context(), &p, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}})
 			if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 				x.t.Errorf("bind: %v", err)
 			}
