@@ -147,34 +147,34 @@ func (r *Run) Result() *Result {
 		if j.team >= 0 {
 			per[j.team] = append(per[j.team], j)
 		}
-		out.jobs = append(out.jobs, r.jobResult(j))
+		out.jobs = append(out.jobs, r.results().jobResult(j))
 	}
 	out.Total = sumUp("all", all)
-	out.Total.Offered = r.hours(m.offered)
+	out.Total.Offered = r.results().hours(m.offered)
 	weights := m.weights()
 	for i, t := range w.Teams {
 		a := sumUp(t.Name, per[i])
-		r.account(&a, &m.teams[i])
+		r.results().account(&a, &m.teams[i])
 		a.Entitled = round(weights[i])
 		out.Teams = append(out.Teams, a)
-		r.addUp(&out.Total, &m.teams[i])
+		r.results().addUp(&out.Total, &m.teams[i])
 	}
-	r.finishTotal(out)
+	r.results().finishTotal(out)
 	out.Jain = round(jain(out.Teams))
 	out.Waiting = whyNever(all)
-	out.Timeline = r.timeline()
+	out.Timeline = r.results().timeline()
 	return out
 }
 
 // hours turns unit-nanoseconds into unit-hours.
-func (r *Run) hours(x float64) float64 {
+func (r results) hours(x float64) float64 {
 	if r.world.unit() == core.CPU {
 		x /= 1000
 	}
 	return round(x / float64(time.Hour))
 }
 
-func (r *Run) account(a *Account, m *teamTotals) {
+func (r results) account(a *Account, m *teamTotals) {
 	a.Used, a.Worked, a.Lost = r.hours(m.usedTime), r.hours(m.workTime), r.hours(m.lostTime)
 	a.Borrowed, a.Lent, a.Offered = r.hours(m.borrowTime), r.hours(m.lendTime), r.hours(m.nominalTime)
 	if m.nominalTime > 0 {
@@ -185,7 +185,7 @@ func (r *Run) account(a *Account, m *teamTotals) {
 	}
 }
 
-func (r *Run) addUp(total *Account, m *teamTotals) {
+func (r results) addUp(total *Account, m *teamTotals) {
 	total.Used += m.usedTime
 	total.Worked += m.workTime
 	total.Lost += m.lostTime
@@ -194,7 +194,7 @@ func (r *Run) addUp(total *Account, m *teamTotals) {
 	total.MeanWaiting += m.waitTime
 }
 
-func (r *Run) finishTotal(out *Result) {
+func (r results) finishTotal(out *Result) {
 	t := &out.Total
 	if r.meter.offered > 0 {
 		t.Utilisation = round(t.Used / r.meter.offered)
@@ -265,7 +265,7 @@ func sumUp(name string, jobs []*job) Account {
 	return a
 }
 
-func (r *Run) jobResult(j *job) JobResult {
+func (r results) jobResult(j *job) JobResult {
 	out := JobResult{
 		Key:      j.spec.Key,
 		Units:    int64(j.units),
@@ -358,7 +358,7 @@ func whyNever(jobs []*job) []Reason {
 	return out
 }
 
-func (r *Run) timeline() Timeline {
+func (r results) timeline() Timeline {
 	s := &r.meter.series
 	scale := func(v []float64) []float64 {
 		for i := range v {
