@@ -43,15 +43,17 @@ func basis() *jobs.Basis {
 // api.ResolvedRuntime. Earlier programs wrote it into the status, which their definition of the kind has.
 const runtimeAnnotation = "mlbatch.dev/training-runtime"
 
-// recorded is the runtime that is recorded of a job; nil if none is.
+// recorded is the runtime that is recorded of a job; nil if none is. What is no runtime, or another than the
+// job names, as in a copy of another job, is none.
 func recorded(t *api.TrainJob) *api.ResolvedRuntime {
 	text, is := t.Annotations[runtimeAnnotation]
 	if !is {
 		return t.Status.Runtime
 	}
 	var out api.ResolvedRuntime
-	if json.Unmarshal([]byte(text), &out) != nil {
-		return nil // somebody else wrote it
+	if json.Unmarshal([]byte(text), &out) != nil || out.Name != t.Spec.RuntimeRef.Name ||
+		out.Kind != refKind(&t.Spec.RuntimeRef) {
+		return nil
 	}
 	return &out
 }

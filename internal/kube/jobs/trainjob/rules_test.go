@@ -402,6 +402,31 @@ func TestWithoutRuntime(t *testing.T) {
 	}
 }
 
+// TestStoredRuntimes: what is stored of a runtime is what was recorded, and nothing else counts for it.
+func TestStoredRuntimes(t *testing.T) {
+	b := trainjob.Kind().Queueing.Basis
+	before := job(t, "runtimeRef: {name: torch-distributed}, trainer: {numNodes: 2}", "torch-distributed")
+	stored, ok := b.Stored(before).(*api.TrainJob)
+	if !ok || stored.Status.Runtime != nil || b.Missing(stored) {
+		t.Fatalf("it is stored as %+v", stored)
+	}
+	if diff := cmp.Diff(set(t, before, nil), set(t, stored, nil)); diff != "" {
+		t.Errorf("it runs as another JobSet (-recorded +stored):\n%s", diff)
+	}
+	for name, change := range map[string]func(*api.TrainJob){
+		"a copy that names another":         func(j *api.TrainJob) { j.Spec.RuntimeRef.Name = "other" },
+		"one of its own namespace":          func(j *api.TrainJob) { j.Spec.RuntimeRef.Kind = new(api.TrainingRuntimeKind) },
+		"what is no runtime":                func(j *api.TrainJob) { j.Annotations[b.Annotation] = "[]" },
+		"nothing, under another definition": func(j *api.TrainJob) { delete(j.Annotations, b.Annotation) },
+	} {
+		o := stored.DeepCopy()
+		change(o)
+		if !b.Missing(o) {
+			t.Errorf("%s: it is taken for its runtime", name)
+		}
+	}
+}
+
 // TestRecorded: a runtime is recorded as it is, with our scheduler where it names no other, and
 // what becomes of it later does not matter.
 func TestRecorded(t *testing.T) {
