@@ -226,7 +226,8 @@ func TestHoldAndRelease(t *testing.T) {
 // TestRequeueReleasesWhatIsEvicted: not before, or the controller would never see that it was held.
 func TestRequeueReleasesWhatIsEvicted(t *testing.T) {
 	j, w := job(1)
-	c := asAdmin(cluster(j, admitted(w)), false)
+	watched, watching := watches(cluster(j, admitted(w)))
+	c := asAdmin(watched, false)
 	target, err := Find(t.Context(), c, train)
 	if err != nil {
 		t.Fatal(err)
@@ -236,6 +237,7 @@ func TestRequeueReleasesWhatIsEvicted(t *testing.T) {
 		_, err := (&Actor{Client: c}).Requeue(t.Context(), target)
 		done <- err
 	}()
+	watching(2) // the Job and its Workload
 	key := client.ObjectKeyFromObject(w)
 	var is kueue.Workload
 	for ptr.Deref(is.Spec.Active, true) { // the other goroutine has to write it
