@@ -11,6 +11,8 @@ type Flavor struct {
 	Taints []Taint
 	// Tolerations are given to pods that use the flavor.
 	Tolerations []Toleration
+	// Topology is how the flavor's nodes are nested; the zero value where nobody says.
+	Topology Topology
 }
 
 // Quota is what one flavor offers of one resource.

@@ -34,8 +34,10 @@ const (
 	// QueueStopped and QueueUnready refine Suspended.
 	QueueStopped Cause = "QueueStopped"
 	QueueUnready Cause = "QueueUnready"
-	// UntoleratedTaint and AffinityMismatch refine NoMatchingFlavor.
+	// UntoleratedTaint, LevelMissing and AffinityMismatch refine NoMatchingFlavor.
 	UntoleratedTaint Cause = "UntoleratedTaint"
+	// LevelMissing: the flavor's topology lacks a level that the pod set names (Detail).
+	LevelMissing Cause = "LevelMissing"
 	AffinityMismatch Cause = "AffinityMismatch"
 	// QuotaShort and those up to QuotaClaimed refine WaitingForQuota.
 	QuotaShort   Cause = "QuotaShort"
@@ -52,6 +54,11 @@ const (
 	NoSuchNode   Cause = "NoSuchNode"   // no node satisfies its node selector and tolerations
 	FlavorEmpty  Cause = "FlavorEmpty"  // no node has the labels of the flavor (Detail)
 	GangTooLarge Cause = "GangTooLarge" // all nodes together, empty, could not hold it
+	// DomainsShort: all nodes together could hold it, and no domain of the level that it requires (Level)
+	// can now.
+	DomainsShort Cause = "DomainsShort"
+	// DomainTooSmall: no domain of the level that it requires could ever hold it.
+	DomainTooSmall Cause = "DomainTooSmall"
 	// PodSetsTooLarge: all nodes together, empty, could not hold all pod sets,
 	// although they could hold each.
 	PodSetsTooLarge Cause = "PodSetsTooLarge"
@@ -87,6 +94,11 @@ type Reason struct {
 	Nodes, NodesDown int32
 	// NodesRefused of the nodes that match otherwise refused its pods.
 	NodesRefused int32
+	// Level is the one of which one domain must hold all pods. Domain is the one that comes nearest: it has
+	// places for PodsFit of them, and empty and in service would have for PodsUsable; all nodes together
+	// have places for PodsFree.
+	Level, Domain        string
+	PodsUsable, PodsFree int32
 	// Victims is how many workloads must go first (WaitingForPreempted).
 	Victims int32
 	// Ahead is the workload that it waits behind or whose victims must go first;
@@ -102,6 +114,9 @@ type Reason struct {
 func (r Reason) LacksQuota() bool {
 	return r.Code == WaitingForQuota || (r.Cause == PreemptionGated && r.PodsWanted == 0)
 }
+
+// Passes reports whether what nodes lack, by this cause, they could have again without another node.
+func (c Cause) Passes() bool { return c == NodesShort || c == DomainsShort }
 
 // LacksNodes reports whether it is about nodes.
 func (r Reason) LacksNodes() bool {
@@ -127,5 +142,7 @@ func (r Reason) same(o Reason) bool {
 		r.PodSet == o.PodSet && r.Flavor == o.Flavor && r.Resource == o.Resource &&
 		r.Need == o.Need && r.Have == o.Have && r.Limit == o.Limit &&
 		r.PodsFit == o.PodsFit && r.PodsWanted == o.PodsWanted &&
-		r.Nodes == o.Nodes && r.NodesDown == o.NodesDown && r.NodesRefused == o.NodesRefused && r.Victims == o.Victims && r.Ahead == o.Ahead && r.Detail == o.Detail
+		r.Nodes == o.Nodes && r.NodesDown == o.NodesDown && r.NodesRefused == o.NodesRefused &&
+		r.Level == o.Level && r.Domain == o.Domain && r.PodsUsable == o.PodsUsable && r.PodsFree == o.PodsFree &&
+		r.Victims == o.Victims && r.Ahead == o.Ahead && r.Detail == o.Detail
 }

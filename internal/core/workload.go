@@ -39,6 +39,8 @@ type PodSet struct {
 	// Limits bound how many of the pods share a node beside what they request, sorted by
 	// name.
 	Limits []Limit
+	// Topology says how near to each other the pods must be.
+	Topology TopologyRequest
 }
 
 // Counted is what one pod counts against quota, without Pods.

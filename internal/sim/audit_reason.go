@@ -57,7 +57,7 @@ func (a *Auditor) reasonIsTrue(e *cycle.Engine, now time.Time, pick int) error {
 	for n := range maxCures {
 		said := why
 		helped := b.cure(why)
-		if !helped && why.Cause == core.NodesShort {
+		if !helped && why.Cause.Passes() {
 			return fmt.Errorf(
 				"P9: %s waits for nodes (%+v), and none is out of service and no workload holds them",
 				key,
@@ -264,7 +264,7 @@ func (b *trialWorld) leaves(k core.Key) bool {
 // roomFor makes room on nodes: those that are out of service come back and those
 // that hold the places go; where no node could do, new ones are made that can.
 func (b *trialWorld) roomFor(why core.Reason) bool {
-	if why.Cause == core.NodesShort {
+	if why.Cause.Passes() {
 		helped := false
 		for _, name := range sortedNames(b.nodes) {
 			if n := b.nodes[name]; !n.State.TakesWork() || len(n.Foreign) > 0 {

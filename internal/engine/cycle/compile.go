@@ -183,6 +183,10 @@ func (j *judge) option(
 		o.Bad, o.Detail = core.UntoleratedTaint, taint.String()
 		return o
 	}
+	if level := f.spec.Topology.Missing(&p.Topology); level != "" {
+		o.Bad, o.Detail = core.LevelMissing, level
+		return o
+	}
 	if !matchesFlavor(p.Filter, f.spec.NodeLabels) {
 		o.Bad = core.AffinityMismatch
 	}
@@ -274,7 +278,7 @@ func (s *oracle) nodes(g *group, p *compiled, ask, option int) (quota.Mode, plac
 	}
 	short := j.nodes.Shortage(set, place.Free)
 	switch {
-	case short.Cause != core.NodesShort:
+	case !short.Cause.Passes():
 		return quota.NoFit, short
 	case j.nodes.Can(set, place.After):
 		return quota.Await, short
@@ -323,6 +327,10 @@ func nodeReason(g *group, set int, short place.Shortage) core.Reason {
 		Need:         short.Need,
 		Limit:        short.Largest,
 		NodesRefused: short.Refused,
+		Level:        short.Level,
+		Domain:       short.Domain,
+		PodsUsable:   short.Usable,
+		PodsFree:     short.Free,
 		Detail:       cmp.Or(short.Answer, short.Limit, volumesText(g.equivalence.podSets[set].Filter.Volumes)),
 	}
 }

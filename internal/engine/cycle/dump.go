@@ -251,7 +251,8 @@ func (ad *admissions) dumpFilters(w *workload) []FilterState {
 		if set < 0 || n == 0 {
 			continue
 		}
-		if was := holds[0].Class.Filter(); !sameFilter(was, ad.filter(w.equivalence, set, p.FlavorNames())) {
+		was, is := holds[0].Class.Filter(), ad.filter(w.equivalence, set, p.FlavorNames())
+		if !was.Equal(&is) {
 			out = append(out, FilterState{p.Name, was})
 		}
 		holds = holds[n:]

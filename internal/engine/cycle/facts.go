@@ -132,7 +132,7 @@ func (q *question) holders(w *workload, why core.Reason) []core.Holder {
 		}
 		return atMost(maxHolders, out, q.reservedQuota(w, why, p))
 	case why.LacksNodes():
-		if why.Cause != core.NodesShort && why.Cause != core.PreemptionGated {
+		if !why.Cause.Passes() && why.Cause != core.PreemptionGated {
 			return nil
 		}
 		for c := range q.shortClasses(w, why, q.chosen) {

@@ -240,7 +240,9 @@ func (j *judge) request(
 func (j *judge) podSets(list []place.Set, g *group, p *compiled, chosen []int) []place.Set {
 	for i := range g.equivalence.podSets {
 		if c := j.classFor(g, p, i, chosen); c != nil {
-			list = append(list, place.Set{Index: i, Class: c, Count: p.counts[i]})
+			list = append(list, place.Set{
+				Index: i, Class: c, Count: p.counts[i], Group: g.equivalence.podSets[i].Group,
+			})
 		}
 	}
 	return list

@@ -243,8 +243,9 @@ func (ad *admissions) useFilters(l *loader, w *workload, filters []FilterState) 
 		}
 		w.equivalence.classes[key] = ad.nodes.Class(
 			w.equivalence.podSets[set].Requests,
-			f.Filter,
-			w.equivalence.podSets[set].Limits...)
+			core.Constraints{Filter: f.Filter, Limits: w.equivalence.podSets[set].Limits},
+			core.Topology{},
+		)
 	}
 }
 

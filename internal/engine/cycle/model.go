@@ -287,13 +287,25 @@ func (ct *catalog) class(s *equivalence, set int, flavors []string) *place.Class
 	if c := s.classes[key]; c != nil {
 		return c
 	}
-	c := ct.nodes.Class(s.podSets[set].Requests, ct.filter(s, set, flavors), s.podSets[set].Limits...)
+	is := s.podSets[set].Constraints()
+	is.Filter = ct.filter(s, set, flavors)
+	c := ct.nodes.Class(s.podSets[set].Requests, is, ct.topology(flavors))
 	s.classes[key] = c
 	return c
 }
 
 func classKey(set int, flavors []string) string {
 	return strconv.Itoa(set) + "|" + strings.Join(flavors, "|")
+}
+
+// topology is how the nodes of the given flavors are nested: what the first says that says it.
+func (ct *catalog) topology(flavors []string) core.Topology {
+	for _, name := range flavors {
+		if f := ct.flavors[name]; f != nil && len(f.spec.Topology.Levels) > 0 {
+			return f.spec.Topology
+		}
+	}
+	return core.Topology{}
 }
 
 // filter says which nodes a pod set may use with the given flavors.

@@ -102,7 +102,7 @@ func (ct *catalog) kept(w *workload, moved [][]int32) []place.Hold {
 	var out []place.Hold
 	for i, p := range w.admission.PodSets {
 		s := w.equivalence.podSet(p.Name)
-		if s < 0 || len(w.equivalence.podSets[s].Limits)+len(w.equivalence.podSets[s].Filter.Refused) == 0 {
+		if s < 0 || placedAlone(&w.equivalence.podSets[s]) {
 			continue
 		}
 		for j, pl := range p.Places {
@@ -115,6 +115,11 @@ func (ct *catalog) kept(w *workload, moved [][]int32) []place.Hold {
 		}
 	}
 	return out
+}
+
+// placedAlone reports whether where other pods of a set are matters nothing to one.
+func placedAlone(p *core.PodSet) bool {
+	return len(p.Limits)+len(p.Filter.Refused) == 0 && p.Topology.Empty()
 }
 
 func addPlace(ps []core.Place, p core.Place) []core.Place {

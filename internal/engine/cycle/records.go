@@ -405,8 +405,8 @@ func equivalenceKey(w *core.Workload) string {
 				b.WriteString(strconv.Quote(q.Resource) + strconv.FormatInt(int64(q.Amount), 10))
 			}
 		}
-		place.FilterKey(&b, p.Filter)
-		place.LimitsKey(&b, p.Limits)
+		c := p.Constraints()
+		c.Key(&b)
 	}
 	return b.String()
 }
@@ -419,12 +419,10 @@ func (s *equivalence) describes(w *core.Workload) bool {
 }
 
 func samePodSet(a, b core.PodSet) bool {
+	x, y := a.Constraints(), b.Constraints()
 	return a.Name == b.Name && a.Count == b.Count && a.Group == b.Group && spareOf(&a) == spareOf(&b) &&
-		slices.Equal(
-			a.Requests,
-			b.Requests,
-		) && (a.Quota == nil) == (b.Quota == nil) && slices.Equal(a.Quota, b.Quota) &&
-		slices.Equal(a.Limits, b.Limits) && sameFilter(a.Filter, b.Filter)
+		slices.Equal(a.Requests, b.Requests) &&
+		(a.Quota == nil) == (b.Quota == nil) && slices.Equal(a.Quota, b.Quota) && x.Equal(&y)
 }
 
 // compiled is an equivalence class's requests in terms of one queue: what flavor assignment
@@ -508,33 +506,6 @@ func sameAdmission(a, b *core.Admission) bool {
 		return x.Name == y.Name && x.Count == y.Count && slices.Equal(x.Flavors, y.Flavors) &&
 			slices.Equal(x.Usage, y.Usage) && slices.Equal(x.Places, y.Places)
 	})
-}
-
-func sameFilter(a, b core.Filter) bool {
-	if len(
-		a.Terms,
-	)+len(
-		b.Terms,
-	)+len(
-		a.Must,
-	)+len(
-		b.Must,
-	)+len(
-		a.Volumes,
-	)+len(
-		b.Volumes,
-	)+len(
-		a.Refused,
-	)+len(
-		b.Refused,
-	) == 0 &&
-		slices.Equal(a.Tolerations, b.Tolerations) {
-		return true // as it is for most
-	}
-	var x, y strings.Builder
-	place.FilterKey(&x, a)
-	place.FilterKey(&y, b)
-	return x.String() == y.String()
 }
 
 // identical reports whether two admissions are the same to the byte: in the API

@@ -106,7 +106,7 @@ func (q *question) withHolders(w *workload, v *verdict) *core.Reason {
 			why.Holders = append(why.Holders, c.Key)
 		}
 	case why.LacksNodes():
-		if why.Cause != core.NodesShort && why.Cause != core.PreemptionGated {
+		if !why.Cause.Passes() && why.Cause != core.PreemptionGated {
 			break
 		}
 		for c := range q.shortClasses(w, why, v.met.chosen) {

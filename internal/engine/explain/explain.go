@@ -143,6 +143,8 @@ func noFlavor(r core.Reason) string {
 	switch r.Cause {
 	case core.UntoleratedTaint:
 		return fmt.Sprintf("untolerated taint {%s} in flavor %s", r.Detail, r.Flavor)
+	case core.LevelMissing:
+		return fmt.Sprintf("the topology of flavor %s has no level %s", r.Flavor, r.Detail)
 	case core.AffinityMismatch:
 		return fmt.Sprintf("flavor %s doesn't match node affinity", r.Flavor)
 	default:
@@ -184,6 +186,15 @@ func nodes(r core.Reason) string {
 			r.PodsWanted,
 			because(r.Detail),
 		)
+	case core.DomainTooSmall:
+		return fmt.Sprintf(
+			"its %d pod(s) must be in one %s, and no one could hold them%s, even if empty: %s would hold %d, the most of all",
+			r.PodsWanted,
+			r.Level,
+			on,
+			r.Domain,
+			r.PodsUsable,
+		)
 	case core.PodSetsTooLarge:
 		return fmt.Sprintf(
 			"all %d node(s)%s together could not hold its %d pod(s) beside those of the other pod sets, even if empty",
@@ -201,6 +212,9 @@ func nodes(r core.Reason) string {
 			r.PodsWanted,
 		)
 	default:
+		if r.Level != "" {
+			return domains(r, on)
+		}
 		s := fmt.Sprintf(
 			"nodes%s have room for only %d out of %d pod(s). Total nodes: %d",
 			on,
@@ -214,11 +228,27 @@ func nodes(r core.Reason) string {
 		if r.NodesRefused > 0 {
 			return s + fmt.Sprintf("; refused its pods: %d (%s)", r.NodesRefused, r.Detail)
 		}
-		if r.Cause == core.NodesShort && r.Detail != "" { // of PreemptionGated it is the gate
+		if r.Cause.Passes() && r.Detail != "" { // of PreemptionGated it is the gate
 			s += "; in the way: " + r.Detail
 		}
 		return s
 	}
+}
+
+// domains says which domain comes nearest to holding pods that must be in one.
+func domains(r core.Reason, on string) string {
+	s := fmt.Sprintf(
+		"its %d pod(s) must be in one %s, and none has room for them%s: %s comes nearest, with room for %d",
+		r.PodsWanted,
+		r.Level,
+		on,
+		r.Domain,
+		r.PodsFit,
+	)
+	if r.PodsUsable < r.PodsWanted {
+		return s + fmt.Sprintf(" (%d if empty); all nodes together have room for %d", r.PodsUsable, r.PodsFree)
+	}
+	return s + fmt.Sprintf("; all nodes together have room for %d", r.PodsFree)
 }
 
 func because(limit string) string {

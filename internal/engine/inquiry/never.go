@@ -60,7 +60,8 @@ func forever(why core.Reason) bool {
 		return why.Cause == core.ResourceUncovered
 	case core.TopologyPlacementFailed:
 		switch why.Cause { //nolint:exhaustive // the others pass
-		case core.PodTooLarge, core.NoSuchNode, core.FlavorEmpty, core.GangTooLarge, core.PodSetsTooLarge:
+		case core.PodTooLarge, core.NoSuchNode, core.FlavorEmpty, core.GangTooLarge, core.DomainTooSmall,
+			core.PodSetsTooLarge:
 			return true
 		}
 	}

@@ -63,7 +63,7 @@ func (s *Nodes) checkIndex(c *Class, v View) error {
 	total := int64(0)
 	for rank, n := range s.order {
 		want := int32(0)
-		if n.TakesWork() && c.filter.Admits(&n.spec) {
+		if n.TakesWork() && s.admits(c, n.rank) {
 			want = s.fits(c, v, n)
 		}
 		if ix.slots[rank] != want {
@@ -78,8 +78,37 @@ func (s *Nodes) checkIndex(c *Class, v View) error {
 		}
 		total += int64(want)
 	}
+	if c.near != nil {
+		if err := s.checkDomains(c, ix); err != nil {
+			return err
+		}
+	}
 	if total != ix.total {
 		return fmt.Errorf("%d slots for %q in view %d, it should be %d", ix.total, c.key, v, total)
+	}
+	return nil
+}
+
+// checkDomains compares an index's room by domain with a fresh count.
+func (s *Nodes) checkDomains(c *Class, ix *index) error {
+	var want rooms
+	for rank := range s.order {
+		want.add(c.near, s.domainOf(c.near.tree, rank), int64(ix.slots[rank]))
+	}
+	for d := range c.near.tree.domains {
+		d := int32(d) //nolint:gosec // not more than nodes and levels
+		if got := ix.domains.of(c.near, d); got != want.of(c.near, d) {
+			return fmt.Errorf(
+				"domain %s: room for %d of %q, it should be %d",
+				c.near.tree.domains[d].value,
+				got,
+				c.key,
+				want.of(c.near, d),
+			)
+		}
+	}
+	if most := want.most(c.near); ix.most >= 0 && ix.most != most {
+		return fmt.Errorf("a gang of %q gets %d places, it should be %d", c.key, ix.most, most)
 	}
 	return nil
 }

@@ -20,8 +20,8 @@ const (
 	views
 )
 
-// Class is a kind of pod: equal requests, limits and an equal filter. Classes are
-// shared; Release gives one back.
+// Class is a kind of pod: equal requests and equal constraints. Classes are shared; Release
+// gives one back.
 type Class struct {
 	key    string
 	refs   int
@@ -30,6 +30,7 @@ type Class struct {
 	size   int64 // tie-break for the order in which pod sets are placed
 	filter core.Filter
 	limits []core.Limit
+	near   *nearness // nil if its pods need not be near to each other
 
 	matched []match // by rank
 	epoch   uint32
@@ -53,6 +54,9 @@ type ideal struct {
 	nodes   int32 // that the filter admits
 	down    int32 // of these, not taking work
 	slots   int64
+	// most is how many of the slots one gang may use, rooms the slots by domain.
+	most  int64
+	rooms rooms
 }
 
 // index is how many pods of a class fit per node, and the nodes with room
@@ -65,6 +69,11 @@ type index struct {
 	where []int16 // bucket of the node, -1 for none
 	total int64
 	rooms [buckets]room
+	// domains is room by domain, where is the domain of each node as counted there; most is how
+	// many pods one gang may have, -1 if that is to be counted anew.
+	domains rooms
+	counted []int32
+	most    int64
 }
 
 // room is a set of nodes, a bit per rank.
@@ -80,13 +89,13 @@ const (
 )
 
 // Class interns a kind of pod. requests are those of one pod; one of core.Pods
-// is added.
-func (s *Nodes) Class(requests core.Resources, filter core.Filter, limits ...core.Limit) *Class {
+// is added. The topology is that of the nodes that its flavor selects.
+func (s *Nodes) Class(requests core.Resources, is core.Constraints, t core.Topology) *Class {
 	requests = requests.With(core.Pods, 1)
-	key := classKey(requests, filter, limits)
+	key := classKey(requests, &is, &t)
 	c := s.classes[key]
 	if c == nil {
-		c = &Class{key: key, filter: filter, limits: limits}
+		c = &Class{key: key, filter: is.Filter, limits: is.Limits, near: s.nearnessOf(&is.Topology, &t)}
 		for _, q := range requests {
 			if q.Amount > 0 {
 				c.needs = append(c.needs, need{s.resource(q.Resource), int64(min(q.Amount, maxRequest))})
@@ -107,81 +116,67 @@ func (c *Class) Filter() core.Filter { return c.filter }
 func (s *Nodes) Release(c *Class) {
 	if c.refs--; c.refs == 0 {
 		delete(s.classes, c.key)
+		if c.near != nil {
+			s.releaseTree(c.near.tree)
+		}
 	}
 }
 
-func classKey(requests core.Resources, f core.Filter, limits []core.Limit) string {
+func classKey(requests core.Resources, is *core.Constraints, t *core.Topology) string {
 	var b strings.Builder
 	for _, q := range requests {
 		b.WriteString(strconv.Quote(q.Resource))
 		b.WriteString(strconv.FormatInt(int64(q.Amount), 10))
 	}
 	b.WriteByte('|')
-	FilterKey(&b, f)
-	LimitsKey(&b, limits)
+	is.Key(&b)
+	if !is.Topology.Empty() {
+		for _, level := range t.Levels {
+			b.WriteString("/" + strconv.Quote(level))
+		}
+	}
 	return b.String()
-}
-
-// FilterKey writes a string that is equal for equal filters.
-func FilterKey(b *strings.Builder, f core.Filter) {
-	for _, t := range f.Terms {
-		b.WriteByte('(')
-		selectorKey(b, t)
-		b.WriteByte(')')
-	}
-	b.WriteByte('&')
-	selectorKey(b, f.Must)
-	for _, v := range f.Volumes {
-		b.WriteString("%" + strconv.Quote(v.Claim))
-		for _, t := range v.Terms {
-			b.WriteByte('(')
-			selectorKey(b, t)
-			b.WriteByte(')')
-		}
-	}
-	for _, t := range f.Tolerations {
-		b.WriteString("~" + strconv.Quote(t.Key) + strconv.Quote(t.Value) + strconv.Quote(string(t.Effect)))
-		if t.Exists {
-			b.WriteByte('*')
-		}
-	}
-	for _, r := range f.Refused {
-		b.WriteString("^" + strconv.Quote(r.Node) + strconv.Itoa(int(r.Most)) + strconv.Quote(r.Why))
-	}
-}
-
-func selectorKey(b *strings.Builder, sel core.Selector) {
-	for _, r := range sel {
-		b.WriteString(strconv.Quote(r.Key) + string(r.Operator))
-		for _, v := range r.Values {
-			b.WriteString(strconv.Quote(v))
-		}
-		b.WriteByte(';')
-	}
 }
 
 // slots returns how many pods of the class fit in a view, all nodes together.
 func (s *Nodes) slots(c *Class, v View) int64 { return s.index(c, v).total }
 
-// Total returns how many pods would fit if all nodes were empty and in service,
+// most returns how many pods of a gang of the class fit in a view.
+func (s *Nodes) most(c *Class, v View) int64 {
+	ix := s.index(c, v)
+	if c.near == nil {
+		return ix.total
+	}
+	if ix.most < 0 {
+		ix.most = ix.domains.most(c.near)
+	}
+	return ix.most
+}
+
+// Total returns how many pods of a gang would fit if all nodes were empty and in service,
 // how many nodes the filter admits, and how many of these are out of service.
 func (s *Nodes) Total(c *Class) (slots int64, nodes, down int32) {
+	found := s.emptied(c)
+	return found.most, found.nodes, found.down
+}
+
+// emptied is what the class would get if all its nodes were empty and in service.
+func (s *Nodes) emptied(c *Class) ideal {
 	if s.supposed > 0 { // nodes are not what they are thought to be
-		found := s.empty(c)
-		return found.slots, found.nodes, found.down
+		return s.empty(c)
 	}
 	if c.ideal.version != s.specs+1 {
 		c.ideal = s.empty(c)
 	}
-	return c.ideal.slots, c.ideal.nodes, c.ideal.down
+	return c.ideal
 }
 
-// empty counts what Total returns.
+// empty counts what emptied returns.
 func (s *Nodes) empty(c *Class) ideal {
 	s.settle()
 	found := ideal{version: s.specs + 1}
-	for _, n := range s.order {
-		if !c.filter.Admits(&n.spec) {
+	for rank, n := range s.order {
+		if !s.admits(c, rank) {
 			continue
 		}
 		found.nodes++
@@ -193,8 +188,20 @@ func (s *Nodes) empty(c *Class) ideal {
 			slots = c.withinEmpty(n, slots)
 		}
 		found.slots += int64(slots)
+		if c.near != nil {
+			found.rooms.add(c.near, s.domainOf(c.near.tree, rank), int64(slots))
+		}
+	}
+	if found.most = found.slots; c.near != nil {
+		found.most = found.rooms.most(c.near)
 	}
 	return found
+}
+
+// admits reports whether pods of the class may use a node, leaving aside capacity and state.
+func (s *Nodes) admits(c *Class, rank int) bool {
+	return c.filter.Admits(&s.order[rank].spec) &&
+		(c.near == nil || c.near.tree.domains[s.domainOf(c.near.tree, rank)].level >= c.near.depth)
 }
 
 // excess returns a resource of which a pod needs more than any node has that
@@ -208,7 +215,7 @@ func (s *Nodes) excess(c *Class) (resource string, needed, largest core.Amount) 
 	for _, r := range needs {
 		most := int64(0)
 		for _, n := range s.order {
-			if c.filter.Admits(&n.spec) && r.resource < len(n.cap) {
+			if s.admits(c, n.rank) && r.resource < len(n.cap) {
 				most = max(most, n.cap[r.resource])
 			}
 		}
@@ -281,9 +288,12 @@ func (s *Nodes) index(c *Class, v View) *index {
 func (s *Nodes) rebuild(c *Class, v View) {
 	ix := &c.views[v]
 	n := len(s.order)
-	*ix = index{built: true, epoch: s.epoch, seen: s.base + uint64(len(s.log)), rooms: ix.rooms}
+	*ix = index{built: true, epoch: s.epoch, seen: s.base + uint64(len(s.log)), rooms: ix.rooms, most: -1}
 	ix.slots = make([]int32, n)
 	ix.where = slices.Repeat([]int16{-1}, n)
+	if c.near != nil {
+		ix.counted = make([]int32, n)
+	}
 	for i := range ix.rooms {
 		ix.rooms[i] = room{}
 	}
@@ -302,7 +312,7 @@ func (s *Nodes) refresh(c *Class, v View, rank int) {
 	n := s.order[rank]
 	m := &c.matched[rank]
 	if m.version != n.version+1 {
-		*m = match{n.version + 1, c.filter.Admits(&n.spec)}
+		*m = match{n.version + 1, s.admits(c, rank)}
 	}
 	slots, bucket := int32(0), int16(-1)
 	if m.ok && n.TakesWork() {
@@ -310,6 +320,9 @@ func (s *Nodes) refresh(c *Class, v View, rank int) {
 	}
 	if slots > 0 {
 		bucket = s.bucket(v, n)
+	}
+	if c.near != nil {
+		ix.count(c.near, rank, slots, s.domainOf(c.near.tree, rank))
 	}
 	ix.total += int64(slots - ix.slots[rank])
 	ix.slots[rank] = slots
@@ -322,6 +335,17 @@ func (s *Nodes) refresh(c *Class, v View, rank int) {
 		}
 		ix.where[rank] = bucket
 	}
+}
+
+// count notes by domain that a node has so many slots.
+func (ix *index) count(near *nearness, rank int, slots int32, d int32) {
+	was := ix.counted[rank]
+	if was == d && slots == ix.slots[rank] {
+		return
+	}
+	ix.domains.add(near, was, -int64(ix.slots[rank]))
+	ix.domains.add(near, d, int64(slots))
+	ix.counted[rank], ix.most = d, -1
 }
 
 // fits is how many pods of the class fit on a node in a view.

@@ -84,7 +84,7 @@ func (h *history) add(r core.Resources, f core.Filter, limits ...core.Limit) {
 		f,
 	), append(
 		h.classes,
-		h.nodes.Class(r, f, limits...),
+		h.nodes.Class(r, core.Constraints{Filter: f, Limits: limits}, core.Topology{}),
 	)
 }
 

@@ -2,8 +2,6 @@ package place
 
 import (
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/mlbatch/mlbatch/internal/core"
 )
@@ -149,7 +147,7 @@ func (s *Nodes) crowding(c *Class, v View) string {
 	s.settle()
 	nodes := make([]int, len(c.limits))
 	for _, n := range s.order {
-		if !n.TakesWork() || !c.filter.Admits(&n.spec) || s.room(c, v, n) == 0 {
+		if !n.TakesWork() || !s.admits(c, n.rank) || s.room(c, v, n) == 0 {
 			continue
 		}
 		for i, l := range c.limits {
@@ -169,7 +167,7 @@ func (s *Nodes) binding(c *Class) string {
 	s.settle()
 	nodes := make([]int, len(c.limits))
 	for _, n := range s.order {
-		if !c.filter.Admits(&n.spec) {
+		if !s.admits(c, n.rank) {
 			continue
 		}
 		room := c.count(n.cap, n.cap)
@@ -211,16 +209,6 @@ func (s *Nodes) refusal(c *Class) (nodes int32, answer string) {
 		}
 	}
 	return nodes, answer
-}
-
-// LimitsKey writes a string that is equal for equal limits.
-func LimitsKey(b *strings.Builder, limits []core.Limit) {
-	for _, l := range limits {
-		b.WriteString("%" + strconv.Quote(l.Name) + strconv.Itoa(int(l.Count)) + "/" + strconv.Itoa(int(l.Most)))
-		if l.Own {
-			b.WriteByte('!')
-		}
-	}
 }
 
 // columns lets a search count limits like resources: what is left of each is a column behind

@@ -6,8 +6,9 @@
 // time proportional to the nodes that changed. A node is never given more than
 // it has; the only exception is what was observed and not decided here.
 //
-// Topology will come as further levels above the node; Place already takes a
-// request value and answers with spots or with a typed Shortage.
+// Where pods must be near to each other, a tree of domains (racks in blocks, say) stands above the
+// nodes, and a class keeps for how many pods each domain has room, up to date in time
+// proportional to the depth of the tree.
 package place
 
 import (
@@ -83,6 +84,7 @@ type Nodes struct {
 	unordered bool
 	resources map[string]int
 	classes   map[string]*Class
+	trees     map[string]*tree
 	// log lists ranks of nodes that changed, for classes to catch up; base is the
 	// position of its first entry. epoch changes with the order of nodes.
 	log   []int32
@@ -106,6 +108,7 @@ func New(pack string) *Nodes {
 		byName:    map[string]*Node{},
 		resources: map[string]int{},
 		classes:   map[string]*Class{},
+		trees:     map[string]*tree{},
 	}
 	s.packID = s.resource(pack)
 	return s

@@ -126,7 +126,7 @@ func TestGone(t *testing.T) {
 	s := New(core.GPU)
 	s.Set(machine("a", 4, core.NodeReady))
 	s.Set(machine("b", 4, core.NodeReady))
-	hold := []Hold{{s.Node("b"), s.Class(gpus(1), core.Filter{}), 1}}
+	hold := []Hold{{s.Node("b"), s.Class(gpus(1), core.Constraints{}, core.Topology{}), 1}}
 	s.Take(core.Projected, hold, 1)
 	before := s.Version()
 	s.Gone("nobody")
@@ -151,7 +151,7 @@ func TestGone(t *testing.T) {
 	}
 	s.Set(machine("b", 4, core.NodeReady))
 	if got := s.slots(
-		s.Class(gpus(1), core.Filter{}),
+		s.Class(gpus(1), core.Constraints{}, core.Topology{}),
 		After,
 	); got != 3 || !s.Any(map[string]string{core.HostnameLabel: "b"}) ||
 		s.Any(map[string]string{"x": ""}) {
@@ -191,24 +191,24 @@ func TestClassKeys(t *testing.T) {
 		tolerate(core.Toleration{Key: "k"}, core.Toleration{Key: "k"}),
 	}
 	for i, f := range filters {
-		c := s.Class(gpus(1), f)
+		c := s.Class(gpus(1), core.Constraints{Filter: f}, core.Topology{})
 		if was, ok := seen[c]; ok {
 			t.Errorf("filters %d and %d share a class", was, i)
 		}
 		seen[c] = i
-		if s.Class(gpus(1), f) != c {
+		if s.Class(gpus(1), core.Constraints{Filter: f}, core.Topology{}) != c {
 			t.Errorf("filter %d has two classes", i)
 		}
-		if s.Class(gpus(2), f) == c || s.Class(amounts(1, 1), f) == c {
+		if s.Class(gpus(2), core.Constraints{Filter: f}, core.Topology{}) == c || s.Class(amounts(1, 1), core.Constraints{Filter: f}, core.Topology{}) == c {
 			t.Errorf("other requests with filter %d have the same class", i)
 		}
 		s.Release(c)
-		if s.Class(gpus(1), f) != c {
+		if s.Class(gpus(1), core.Constraints{Filter: f}, core.Topology{}) != c {
 			t.Errorf("filter %d lost its class while it was still held", i)
 		}
 		s.Release(c)
 		s.Release(c)
-		if s.Class(gpus(1), f) == c {
+		if s.Class(gpus(1), core.Constraints{Filter: f}, core.Topology{}) == c {
 			t.Errorf("filter %d keeps its class though nothing holds it", i)
 		}
 	}
@@ -250,23 +250,23 @@ func TestExcess(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, ok := s.Possible(Set{Class: s.Class(tc.ask, small), Count: 1})
+			got, ok := s.Possible(Set{Class: s.Class(tc.ask, core.Constraints{Filter: small}, core.Topology{}), Count: 1})
 			tc.want.Cause, tc.want.Wanted, tc.want.Nodes = core.PodTooLarge, 1, 2
 			if d := cmp.Diff(tc.want, got); ok || d != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.why, d)
 			}
-			if _, ok := s.Possible(Set{Class: s.Class(tc.ask, small)}); !ok {
+			if _, ok := s.Possible(Set{Class: s.Class(tc.ask, core.Constraints{Filter: small}, core.Topology{})}); !ok {
 				t.Error("no pods are possible anywhere")
 			}
 		})
 	}
 	if got, ok := s.Possible(
-		Set{Class: s.Class(gpus(1), ofKind("k")), Count: 1},
+		Set{Class: s.Class(gpus(1), core.Constraints{Filter: ofKind("k")}, core.Topology{}), Count: 1},
 	); ok ||
 		got.Cause != core.NoSuchNode {
 		t.Errorf("without any node of its kind: %+v", got)
 	}
-	if got, ok := s.Possible(Set{Class: s.Class(gpus(4), small), Count: 3}); !ok {
+	if got, ok := s.Possible(Set{Class: s.Class(gpus(4), core.Constraints{Filter: small}, core.Topology{}), Count: 3}); !ok {
 		t.Errorf("three of four on 4 + 8: %+v", got)
 	}
 }
@@ -276,7 +276,7 @@ func TestHoldable(t *testing.T) {
 	s := New(core.GPU)
 	s.Set(machine("a", 4, core.NodeReady))
 	s.Set(machine("b", 4, core.NodeClosed))
-	anyone, k := s.Class(gpus(2), core.Filter{}), s.Class(gpus(1), ofKind("k"))
+	anyone, k := s.Class(gpus(2), core.Constraints{}, core.Topology{}), s.Class(gpus(1), core.Constraints{Filter: ofKind("k")}, core.Topology{})
 	tests := map[string]struct {
 		holds []Hold
 		want  bool

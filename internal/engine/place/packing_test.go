@@ -17,9 +17,9 @@ func TestPackingMovesTheFirst(t *testing.T) {
 		})})
 	}
 	class := func(gpu, cpu core.Amount) *Class {
-		return s.Class(core.MakeResources(map[string]core.Amount{core.GPU: gpu, core.CPU: cpu}), core.Filter{})
+		return s.Class(core.MakeResources(map[string]core.Amount{core.GPU: gpu, core.CPU: cpu}), core.Constraints{}, core.Topology{})
 	}
-	spots, _, ok := s.Place(Request{View: Free, Sets: []Set{{0, class(2, 1), 1}, {1, class(1, 4), 1}}})
+	spots, _, ok := s.Place(Request{View: Free, Sets: []Set{{Index: 0, Class: class(2, 1), Count: 1}, {Index: 1, Class: class(1, 4), Count: 1}}})
 	if !ok || spots[0][0].Node.Name() != "b" || spots[1][0].Node.Name() != "a" {
 		t.Errorf("%t %v", ok, spots)
 	}
@@ -43,8 +43,8 @@ func BenchmarkPacking(b *testing.B) {
 			}
 			half := int32(c.nodes / 2)
 			sets := []Set{
-				{0, s.Class(gpus(5), core.Filter{}), half + 1},
-				{1, s.Class(gpus(4), core.Filter{}), 2*half - 1},
+				{Index: 0, Class: s.Class(gpus(5), core.Constraints{}, core.Topology{}), Count: half + 1},
+				{Index: 1, Class: s.Class(gpus(4), core.Constraints{}, core.Topology{}), Count: 2*half - 1},
 			}
 			for b.Loop() {
 				if s.Fits(Request{View: After, Sets: sets}) {

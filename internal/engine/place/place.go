@@ -13,6 +13,8 @@ type Set struct {
 	Index int
 	Class *Class
 	Count int32
+	// Group names sets that must all be in one domain of the level that each requires; "" is none.
+	Group string
 }
 
 // Spot is a number of pods on one node.
@@ -25,8 +27,8 @@ type Spot struct {
 type Shortage struct {
 	// Set is the index of the pod set that found no place.
 	Set int
-	// Cause is core.NodesShort, PodTooLarge, NoSuchNode, GangTooLarge, PodSetsTooLarge or
-	// NodesRefused.
+	// Cause is core.NodesShort, DomainsShort, PodTooLarge, NoSuchNode, GangTooLarge, DomainTooSmall,
+	// PodSetsTooLarge or NodesRefused.
 	Cause core.Cause
 	// Fit of Wanted pods have a place; Nodes match the filter, Down of them are
 	// out of service.
@@ -41,6 +43,11 @@ type Shortage struct {
 	Limit   string
 	Refused int32
 	Answer  string
+	// Level, for DomainsShort and DomainTooSmall, is the one of which a domain must hold all pods, and
+	// Domain the one that comes nearest: it has places for Fit of them, and empty and in service would
+	// have for Usable. All nodes together have places for Free.
+	Level, Domain string
+	Usable, Free  int32
 }
 
 // Request is what a gang asks for.
@@ -55,9 +62,10 @@ type Request struct {
 // Possible returns a Shortage if the request can never be placed on the nodes
 // there are, even if they were empty and in service.
 func (s *Nodes) Possible(set Set) (Shortage, bool) {
-	slots, nodes, down := s.Total(set.Class)
-	short := Shortage{Wanted: set.Count, Nodes: nodes, Down: down}
-	if set.Count == 0 || nodes > 0 && slots >= int64(set.Count) {
+	all := s.emptied(set.Class)
+	slots, nodes := all.slots, all.nodes
+	short := Shortage{Wanted: set.Count, Nodes: nodes, Down: all.down}
+	if set.Count == 0 || nodes > 0 && all.most >= int64(set.Count) {
 		return short, true
 	}
 	if short.Refused, short.Answer = s.refusal(set.Class); short.Refused > 0 {
@@ -70,9 +78,12 @@ func (s *Nodes) Possible(set Set) (Shortage, bool) {
 	case slots == 0:
 		short.Cause = core.PodTooLarge
 		short.Resource, short.Need, short.Largest = s.excess(set.Class)
+	case set.Class.near != nil && set.Class.near.required >= 0 && slots >= int64(set.Count):
+		short.Cause = core.DomainTooSmall
+		s.nameDomain(&short, set.Class, Free)
 	default:
 		short.Cause = core.GangTooLarge
-		short.Fit = int32(slots) //nolint:gosec // below Count
+		short.Fit = int32(all.most) //nolint:gosec // below Count
 		short.Limit = s.binding(set.Class)
 	}
 	return short, false
@@ -91,24 +102,51 @@ func (s *Nodes) Fits(r Request) bool {
 }
 
 // Can reports whether a pod set has places in a view, if it is placed alone.
-func (s *Nodes) Can(set Set, v View) bool { return s.index(set.Class, v).total >= int64(set.Count) }
+func (s *Nodes) Can(set Set, v View) bool {
+	return s.most(set.Class, v) >= int64(set.Count) &&
+		(set.Class.near == nil || set.Class.near.divides(set.Count))
+}
 
 // Shortage says why a pod set has no places in a view, where Can denies it: for good, or
-// with cause core.NodesShort.
+// with cause core.NodesShort or DomainsShort.
 func (s *Nodes) Shortage(set Set, v View) Shortage {
 	short, possible := s.Possible(set)
 	if possible {
 		short.Cause = core.NodesShort
-		short.Fit = int32(s.index(set.Class, v).total) //nolint:gosec // below Count
+		short.Fit = int32(s.most(set.Class, v)) //nolint:gosec // below Count
+		if near := set.Class.near; near != nil && near.required >= 0 && s.slots(set.Class, v) >= int64(set.Count) {
+			short.Cause = core.DomainsShort
+			s.nameDomain(&short, set.Class, v)
+		}
 		short.Limit = s.crowding(set.Class, v)
 		short.Refused, short.Answer = s.refusal(set.Class)
 	}
 	return short
 }
 
+// nameDomain says which domain comes nearest to holding a gang, and what all have.
+func (s *Nodes) nameDomain(short *Shortage, c *Class, v View) {
+	ix, empty := s.index(c, v), s.emptied(c)
+	short.Free = int32(min(ix.total, 1<<30)) //nolint:gosec // few
+	first, second := ix.domains, empty.rooms
+	if short.Cause == core.DomainTooSmall {
+		first, second = second, first
+	}
+	d, some := first.best(c.near, second)
+	if !some {
+		return
+	}
+	short.Level, short.Domain = c.near.tree.levels[c.near.required], c.near.tree.domains[d].value
+	short.Fit = int32(ix.domains.of(c.near, d))      //nolint:gosec // below Count
+	short.Usable = int32(empty.rooms.of(c.near, d)) //nolint:gosec // few
+}
+
 // enough checks each set alone: a bound that needs no search.
 func (s *Nodes) enough(r Request) (Shortage, bool) {
 	for i, set := range r.Sets {
+		if set.Class.near != nil && len(r.Kept) > 0 {
+			continue // what stays may be part of a slice, and says which domain
+		}
 		if !s.Can(set, r.View) {
 			short := s.Shortage(set, r.View)
 			short.Set = i
@@ -131,13 +169,18 @@ func (s *Nodes) Place(r Request) ([][]Spot, Shortage, bool) {
 		return nil, short, false
 	}
 	spots := make([][]Spot, len(r.Sets))
-	if len(r.Sets) == 1 {
+	if len(r.Sets) == 1 && r.Sets[0].Class.near == nil {
 		spots[0], _ = s.fill(r.Sets[0], r.View, nil)
 		sortSpots(spots)
 		return spots, Shortage{}, true
 	}
-	short, ok := s.inTurn(r, largestFirst(r.Sets), spots)
-	if !ok {
+	turn := largestFirst(r.Sets)
+	short, ok := s.inTurn(r, turn, spots, nil)
+	switch {
+	case ok:
+	case slices.ContainsFunc(r.Sets, func(set Set) bool { return set.Class.near != nil }):
+		ok = len(r.Sets) > 1 && s.inOtherDomains(r, turn, spots)
+	default:
 		ok = s.exact(r, spots)
 	}
 	if !ok {
@@ -186,14 +229,29 @@ func (s *Nodes) fill(set Set, v View, dst []Spot) ([]Spot, int32) {
 }
 
 // inTurn places the sets one after the other in the given turn. What it books
-// on the way it takes back.
-func (s *Nodes) inTurn(r Request, turn []int, spots [][]Spot) (Shortage, bool) {
+// on the way it takes back. within are, by set, domains of the required level that they must be in,
+// -1 or nil for any; sets of a group follow the first of them.
+func (s *Nodes) inTurn(r Request, turn []int, spots [][]Spot, within []int32) (Shortage, bool) {
 	var booked []Hold
 	defer func() { s.unbook(booked) }()
 	for _, i := range turn {
-		set := r.Sets[i]
+		set, in := r.Sets[i], int32(-1)
+		if within != nil {
+			in = within[i]
+		}
+		if in < 0 && set.Group != "" {
+			in = s.domainOfGroup(r.Sets, spots, turn, i)
+		}
 		var left int32
-		spots[i], left = s.fill(set, r.View, spots[i][:0])
+		if set.Class.near == nil {
+			spots[i], left = s.fill(set, r.View, spots[i][:0])
+		} else if found, ok := s.find(set, r.View, r.Kept, in); ok {
+			spots[i] = found
+		} else if left = set.Count; len(r.Kept) == 0 && !s.Can(set, r.View) {
+			short := s.Shortage(set, r.View)
+			short.Set = i
+			return short, false
+		}
 		if left > 0 {
 			_, nodes, down := s.Total(set.Class)
 			return Shortage{
@@ -205,6 +263,91 @@ func (s *Nodes) inTurn(r Request, turn []int, spots [][]Spot) (Shortage, bool) {
 		}
 	}
 	return Shortage{}, true
+}
+
+// domainOfGroup is where the sets of a group are of which one was placed before in its turn; -1 if none was.
+func (s *Nodes) domainOfGroup(sets []Set, spots [][]Spot, turn []int, of int) int32 {
+	for _, i := range turn[:slices.Index(turn, of)] {
+		if near := sets[i].Class.near; sameGroup(&sets[i], &sets[of]) && len(spots[i]) > 0 {
+			d, _ := near.tree.above(s.domainOf(near.tree, spots[i][0].Node.rank), near.required)
+			return d
+		}
+	}
+	return -1
+}
+
+// sameGroup reports whether two sets must be in one domain of the same level.
+func sameGroup(a, b *Set) bool {
+	x, y := a.Class.near, b.Class.near
+	return a.Group != "" && a.Group == b.Group && x != nil && y != nil &&
+		x.required >= 0 && x.tree == y.tree && x.required == y.required
+}
+
+// maxDomainTries bounds in how many choices of domains several sets are tried.
+const maxDomainTries = 256
+
+// inOtherDomains places sets that found no place in the domains that are best for each alone: it tries the
+// others, those with the least room first.
+func (s *Nodes) inOtherDomains(r Request, turn []int, spots [][]Spot) bool {
+	type choice struct {
+		sets    []int
+		domains []int32
+		at      int
+	}
+	var choices []choice
+	for _, i := range turn {
+		near := r.Sets[i].Class.near
+		if near == nil || near.required < 0 {
+			continue
+		}
+		if k := slices.IndexFunc(choices, func(c choice) bool { return sameGroup(&r.Sets[c.sets[0]], &r.Sets[i]) }); k >= 0 {
+			choices[k].sets = append(choices[k].sets, i)
+			continue
+		}
+		choices = append(choices, choice{sets: []int{i}, domains: s.domainsFor(r.Sets[i], r.View)})
+	}
+	within := slices.Repeat([]int32{-1}, len(r.Sets))
+	for range maxDomainTries {
+		for _, c := range choices {
+			for _, i := range c.sets {
+				if len(c.domains) > 0 {
+					within[i] = c.domains[c.at]
+				}
+			}
+		}
+		if _, ok := s.inTurn(r, turn, spots, within); ok {
+			return true
+		}
+		k := len(choices) - 1
+		for ; k >= 0; k-- {
+			if choices[k].at++; choices[k].at < len(choices[k].domains) {
+				break
+			}
+			choices[k].at = 0
+		}
+		if k < 0 {
+			break
+		}
+	}
+	return false
+}
+
+// domainsFor lists the domains of the required level with room for a set, those with the least first.
+func (s *Nodes) domainsFor(set Set, v View) []int32 {
+	near, ix := set.Class.near, s.index(set.Class, v)
+	var out []int32
+	for i, d := range near.tree.domains {
+		if d.level == near.required && ix.domains.of(near, int32(i)) >= int64(set.Count) { //nolint:gosec // few
+			out = append(out, int32(i)) //nolint:gosec // few
+		}
+	}
+	slices.SortStableFunc(out, func(a, b int32) int {
+		return cmp.Or(
+			cmp.Compare(ix.domains.of(near, a), ix.domains.of(near, b)),
+			CompareNames(near.tree.domains[a].value, near.tree.domains[b].value),
+		)
+	})
+	return out
 }
 
 // tentative books in both accounts, so that either view sees it.

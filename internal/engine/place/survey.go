@@ -27,7 +27,7 @@ func (s *Nodes) Survey(c *Class) core.NodeFacts {
 		f.Resource, f.Need = s.resourceName(scarce.resource), core.Amount(scarce.amount)
 	}
 	for _, n := range s.order {
-		if !c.filter.Admits(&n.spec) {
+		if !s.admits(c, n.rank) {
 			continue
 		}
 		f.Matching++
@@ -84,7 +84,7 @@ func (s *Nodes) scarcest(c *Class) need {
 	for _, r := range needs {
 		pods := int64(0)
 		for _, n := range s.order {
-			if n.TakesWork() && c.filter.Admits(&n.spec) {
+			if n.TakesWork() && s.admits(c, n.rank) {
 				pods += max(0, n.unused(r.resource)) / r.amount
 			}
 		}
@@ -111,7 +111,7 @@ func (s *Nodes) Occupied(c *Class, looks int) []Occupied {
 	s.settle()
 	var out []Occupied
 	for _, n := range s.order {
-		if !n.TakesWork() || !c.filter.Admits(&n.spec) {
+		if !n.TakesWork() || !s.admits(c, n.rank) {
 			continue
 		}
 		if looks--; looks < 0 {
@@ -146,7 +146,7 @@ func (s *Nodes) Used(c *Class, looks int) []Occupied {
 	s.settle()
 	var out []Occupied
 	for _, n := range s.order {
-		if len(out) < looks && n.TakesWork() && c.filter.Admits(&n.spec) {
+		if len(out) < looks && n.TakesWork() && s.admits(c, n.rank) {
 			o := Occupied{Node: n}
 			for _, r := range c.needs {
 				o.scarce = append(o.scarce, r.resource)
@@ -244,7 +244,7 @@ func (s *Nodes) Down(c *Class, most int) []*Node {
 	s.settle()
 	var out []*Node
 	for _, n := range s.order {
-		if len(out) < most && !n.TakesWork() && c.filter.Admits(&n.spec) {
+		if len(out) < most && !n.TakesWork() && s.admits(c, n.rank) {
 			out = append(out, n)
 		}
 	}

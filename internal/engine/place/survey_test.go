@@ -153,10 +153,10 @@ func TestSurvey(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := park()
-			hold := []Hold{{s.Node("b"), s.Class(amounts(1, 1000), core.Filter{}), tc.held}}
+			hold := []Hold{{s.Node("b"), s.Class(amounts(1, 1000), core.Constraints{}, core.Topology{}), tc.held}}
 			s.Take(core.Current, hold, 1)
 			s.Take(core.Projected, hold, 1)
-			if d := cmp.Diff(tc.want, s.Survey(s.Class(tc.class, ofKind("k")))); d != "" {
+			if d := cmp.Diff(tc.want, s.Survey(s.Class(tc.class, core.Constraints{Filter: ofKind("k")}, core.Topology{}))); d != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.why, d)
 			}
 		})
@@ -170,7 +170,7 @@ func TestSurveyNamesTen(t *testing.T) {
 	for i := range 12 {
 		s.Set(machine(fmt.Sprint("n", i), 8, states[i%3]))
 	}
-	f := s.Survey(s.Class(gpus(1), core.Filter{}))
+	f := s.Survey(s.Class(gpus(1), core.Constraints{}, core.Topology{}))
 	if len(f.Down) != 10 || f.Down[9].Name != "n9" || f.Evicted != 4 || f.Lost != 4 || f.Closed != 4 ||
 		f.Cordoned != 0 {
 		t.Errorf("%+v", f)
@@ -191,7 +191,7 @@ func occupied(s *Nodes, list []Occupied) (out []string) {
 // Where one more pod would find room if a workload left, and of what.
 func TestOccupied(t *testing.T) {
 	s := park()
-	hold := []Hold{{s.Node("b"), s.Class(amounts(5, 1000), core.Filter{}), 1}}
+	hold := []Hold{{s.Node("b"), s.Class(amounts(5, 1000), core.Constraints{}, core.Topology{}), 1}}
 	for _, l := range []core.Account{core.Current, core.Projected} {
 		s.Take(l, hold, 1)
 	}
@@ -203,38 +203,38 @@ func TestOccupied(t *testing.T) {
 	}{
 		"each lacks something else": {
 			"a has 3 cpus left, b 3 GPUs",
-			s.Class(amounts(4, 4000), ofKind("k")),
+			s.Class(amounts(4, 4000), core.Constraints{Filter: ofKind("k")}, core.Topology{}),
 			9,
 			[]string{"a: cpu", "b: nvidia.com/gpu"},
 		},
 		"so many looks": {
 			"b was not looked at",
-			s.Class(amounts(4, 4000), ofKind("k")),
+			s.Class(amounts(4, 4000), core.Constraints{Filter: ofKind("k")}, core.Topology{}),
 			1,
 			[]string{"a: cpu"},
 		},
-		"no look": {"none was", s.Class(amounts(4, 4000), ofKind("k")), 0, nil},
+		"no look": {"none was", s.Class(amounts(4, 4000), core.Constraints{Filter: ofKind("k")}, core.Topology{}), 0, nil},
 		"exactly all": {
 			"an empty node would do for 8",
-			s.Class(amounts(8, 0), ofKind("k")),
+			s.Class(amounts(8, 0), core.Constraints{Filter: ofKind("k")}, core.Topology{}),
 			9,
 			[]string{"b: nvidia.com/gpu"},
 		},
 		"more than an empty node": {
 			"no workload that leaves helps",
-			s.Class(amounts(9, 0), ofKind("k")),
+			s.Class(amounts(9, 0), core.Constraints{Filter: ofKind("k")}, core.Topology{}),
 			9,
 			nil,
 		},
 		"one more than fits": {
 			"b has room for three and could have four; a has all eight",
-			s.Class(amounts(1, 0), ofKind("k")),
+			s.Class(amounts(1, 0), core.Constraints{Filter: ofKind("k")}, core.Topology{}),
 			9,
 			[]string{"b: nvidia.com/gpu"},
 		},
 		"a resource that no one has": {
 			"no workload holds it",
-			s.Class(core.Resources{}.With("fpga", 1), ofKind("k")),
+			s.Class(core.Resources{}.With("fpga", 1), core.Constraints{Filter: ofKind("k")}, core.Topology{}),
 			9,
 			nil,
 		},
@@ -250,7 +250,7 @@ func TestOccupied(t *testing.T) {
 	for looks := range 4 {
 		if d := cmp.Diff(
 			used[:min(looks, 2)],
-			occupied(s, s.Used(s.Class(amounts(1, 1), ofKind("k")), looks)),
+			occupied(s, s.Used(s.Class(amounts(1, 1), core.Constraints{Filter: ofKind("k")}, core.Topology{}), looks)),
 			cmp.Transformer("text", func(l []string) string { return fmt.Sprint(l) }),
 		); d != "" {
 			t.Errorf("nodes in use, %d looked at (-want +got):\n%s", looks, d)
@@ -262,7 +262,7 @@ func TestOccupied(t *testing.T) {
 func TestTaken(t *testing.T) {
 	s := park()
 	a, b := s.Node("a"), s.Node("b")
-	both, cpus := s.Class(amounts(2, 1500), core.Filter{}), s.Class(amounts(0, 1500), core.Filter{})
+	both, cpus := s.Class(amounts(2, 1500), core.Constraints{}, core.Topology{}), s.Class(amounts(0, 1500), core.Constraints{}, core.Topology{})
 	gpu, cpu := s.resource(core.GPU), s.resource(core.CPU)
 	tests := map[string]struct {
 		why    string
@@ -330,7 +330,7 @@ func TestInTheWay(t *testing.T) {
 		{Key: "odd", Effect: "NoSchedule"},
 	}
 	s.Set(extra)
-	k := s.Class(gpus(1), ofKind("k"))
+	k := s.Class(gpus(1), core.Constraints{Filter: ofKind("k")}, core.Topology{})
 	want := []core.Obstacle{
 		{Text: "odd=1:NoSchedule", Taint: true, Nodes: 2},
 		{Text: "kind=k", Nodes: 1},
@@ -349,7 +349,7 @@ func TestInTheWay(t *testing.T) {
 			},
 		},
 	}
-	far := s.Class(gpus(1), reached)
+	far := s.Class(gpus(1), core.Constraints{Filter: reached}, core.Topology{})
 	if far == k {
 		t.Error("pods with a volume are of the class of those without")
 	}
@@ -379,7 +379,7 @@ func TestInTheWay(t *testing.T) {
 // What is only thought of is seen, and gone when it is taken back.
 func TestThoughts(t *testing.T) {
 	s := park()
-	k := s.Class(amounts(1, 1000), ofKind("k"))
+	k := s.Class(amounts(1, 1000), core.Constraints{Filter: ofKind("k")}, core.Topology{})
 	type seen struct {
 		slots, total int64
 		down         int32

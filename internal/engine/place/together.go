@@ -1,15 +1,17 @@
 package place
 
 import (
+	"slices"
+
 	"github.com/mlbatch/mlbatch/internal/core"
 )
 
 // Together returns a Shortage if pod sets that could each be placed alone can
 // never be placed at the same time on the nodes there are, even if these were
-// empty and in service. Where that takes too long to find out it returns none.
+// empty and in service. Where that takes too long to find out, or some must be near to each other, it returns none.
 func (s *Nodes) Together(sets []Set) (Shortage, bool) {
-	if len(sets) < 2 {
-		return Shortage{}, true
+	if len(sets) < 2 || slices.ContainsFunc(sets, func(set Set) bool { return set.Class.near != nil }) {
+		return Shortage{}, true // which domains they would be in is not searched
 	}
 	s.settle()
 	turn := largestFirst(sets)

@@ -320,7 +320,7 @@ func Permanent(r core.Reason) bool {
 	case core.NoMatchingFlavor, core.ExceedsMaxQuota:
 		return true
 	case core.TopologyPlacementFailed:
-		return r.Cause != core.NodesShort
+		return !r.Cause.Passes()
 	default:
 		return false
 	}

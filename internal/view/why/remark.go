@@ -84,7 +84,7 @@ func nothingHelps(x *visibility.Explanation, d *view.Decision) string {
 	case core.NoMatchingFlavor:
 		return text + "; ask whoever manages ClusterQueue " + x.ClusterQueue + " for a flavor that suits it"
 	case core.TopologyPlacementFailed:
-		if d.Cause == core.NodesShort {
+		if d.Cause.Passes() {
 			return text + ": it waits until nodes come free"
 		}
 		return text + "; waiting does not help either: ask an administrator for nodes that suit it"

@@ -1,0 +1,86 @@
+package core
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Topology is how nodes are nested in domains: nodes in racks, racks in blocks (Kueue's Topology).
+type Topology struct {
+	Name string
+	// Levels are labels of nodes, the widest domain first. A node is in the domain of a level that
+	// has its values of the label and of all wider ones; a node without one of these labels is in
+	// no domain of that level and of narrower ones.
+	Levels []string
+}
+
+// TopologyRequest says how near to each other the pods of a set must be. Levels are labels of nodes.
+type TopologyRequest struct {
+	// Required is the level of which one domain must hold all pods; "" if none must.
+	Required string
+	// Preferred is the level of which one domain should hold all pods; "" if none should.
+	Preferred string
+	// Slices cut the pods, in order, into runs that must each be in one domain, coarse to fine; each
+	// Size is a multiple of the next one's.
+	Slices []PodSetSlice
+}
+
+// PodSetSlice is a run of pods of a set that must be in one domain.
+type PodSetSlice struct {
+	Level string
+	// Size is how many pods a run has, 1 at least.
+	Size int32
+}
+
+// Empty reports whether it asks for nothing.
+func (r *TopologyRequest) Empty() bool {
+	return r.Required == "" && r.Preferred == "" && len(r.Slices) == 0
+}
+
+// Equal reports whether two requests ask for the same.
+func (r *TopologyRequest) Equal(o *TopologyRequest) bool {
+	return r.Required == o.Required && r.Preferred == o.Preferred && slices.Equal(r.Slices, o.Slices)
+}
+
+// Levels lists the levels that the request names, each once: the required one first, slices coarse
+// to fine, the preferred one last.
+func (r *TopologyRequest) Levels() []string {
+	var out []string
+	add := func(level string) {
+		if level != "" && !slices.Contains(out, level) {
+			out = append(out, level)
+		}
+	}
+	add(r.Required)
+	for _, s := range r.Slices {
+		add(s.Level)
+	}
+	add(r.Preferred)
+	return out
+}
+
+// Missing is a level that the request names and the topology lacks; "" if it has all, or if there is no
+// topology: then the labels that the request names are the levels.
+func (t *Topology) Missing(r *TopologyRequest) string {
+	if len(t.Levels) == 0 {
+		return ""
+	}
+	for _, level := range r.Levels() {
+		if !slices.Contains(t.Levels, level) {
+			return level
+		}
+	}
+	return ""
+}
+
+// Key appends a text that is equal for equal requests, and differs for others.
+func (r *TopologyRequest) Key(b *strings.Builder) {
+	if r.Empty() {
+		return
+	}
+	b.WriteString("^" + strconv.Quote(r.Required) + strconv.Quote(r.Preferred))
+	for _, s := range r.Slices {
+		b.WriteString(strconv.Quote(s.Level) + strconv.Itoa(int(s.Size)) + ";")
+	}
+}

@@ -1,0 +1,476 @@
+package place
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// inRacks makes nodes of 8 GPUs, a word for each: BLOCK/RACK/NAME, then =N for so many free GPUs, then ! for
+// a warned node and - for one out of service. A rack or block of "" is no label.
+func inRacks(t interface{ Fatalf(string, ...any) }, text string) *Nodes {
+	s := New(core.GPU)
+	filler := s.Class(gpus(1), core.Constraints{}, core.Topology{})
+	for _, word := range strings.Fields(text) {
+		state := core.NodeReady
+		if w, is := strings.CutSuffix(word, "!"); is {
+			word, state = w, core.NodeWarned
+		}
+		if w, is := strings.CutSuffix(word, "-"); is {
+			word, state = w, core.NodeClosed
+		}
+		path, free, has := strings.Cut(word, "=")
+		names := strings.Split(path, "/")
+		n := machine(names[2], 8, state)
+		if names[0] != "" {
+			n.Labels["block"] = names[0]
+		}
+		if names[1] != "" {
+			n.Labels["rack"] = names[1]
+		}
+		s.Set(n)
+		if has {
+			held := int32(0)
+			if _, err := fmt.Sscan(free, &held); err != nil {
+				t.Fatalf("%s: %v", word, err)
+			}
+			hold := []Hold{{s.Node(names[2]), filler, 8 - held}}
+			s.Take(core.Current, hold, 1)
+			s.Take(core.Projected, hold, 1)
+		}
+	}
+	return s
+}
+
+var blocks = core.Topology{Name: "dc", Levels: []string{"block", "rack"}}
+
+func spotsText(spots []Spot) string {
+	var out []string
+	for _, sp := range spots {
+		out = append(out, fmt.Sprintf("%s*%d", sp.Node.Name(), sp.Count))
+	}
+	return strings.Join(out, " ")
+}
+
+func TestGangsAreNear(t *testing.T) {
+	type request = core.TopologyRequest
+	rack, block := request{Required: "rack"}, request{Required: "block"}
+	tests := map[string]struct {
+		why   string
+		nodes string
+		is    request
+		gpus  core.Amount
+		pods  int32
+		want  string
+		short Shortage
+	}{
+		"the rack that just does": {
+			"the other keeps its eight nodes", "/r1/a /r1/b /r2/c /r2/d /r2/e", rack, 8, 2, "a*1 b*1", Shortage{},
+		},
+		"a node that is in use": {
+			"a whole node stays whole", "/r1/a=2 /r1/b /r2/c", rack, 2, 1, "a*1", Shortage{},
+		},
+		"a rack that is in use": {
+			"the whole rack stays whole, though it comes first", "/r1/a /r1/b /r2/c=4 /r2/d", rack, 8, 1, "d*1", Shortage{},
+		},
+		"no rack has room": {
+			"four nodes are free and no rack has three", "/r1/a /r1/b /r1/c=7 /r2/d /r2/e", rack, 8, 3, "",
+			Shortage{
+				Cause: core.DomainsShort, Fit: 2, Wanted: 3, Nodes: 5, Level: "rack", Domain: "r1", Usable: 3, Free: 4,
+			},
+		},
+		"no rack is large enough": {
+			"no wait helps", "/r1/a /r1/b /r2/c-", rack, 8, 3, "",
+			Shortage{
+				Cause: core.DomainTooSmall, Fit: 2, Wanted: 3, Nodes: 3, Down: 1, Level: "rack", Domain: "r1", Usable: 2, Free: 2,
+			},
+		},
+		"all nodes are too few": {
+			"no rack would help", "/r1/a=4 /r1/b=0", rack, 8, 2, "",
+			Shortage{Cause: core.NodesShort, Wanted: 2, Nodes: 2},
+		},
+		"nodes without the label": {
+			"they are in no rack", "//a //b /r1/c", rack, 8, 2, "",
+			Shortage{Cause: core.GangTooLarge, Fit: 1, Wanted: 2, Nodes: 1},
+		},
+		"a block, and few racks of it": {
+			"two racks of three do", "x/r1/a x/r2/b x/r2/c x/r3/d x/r3/e y/r4/f", block, 8, 4, "b*1 c*1 d*1 e*1", Shortage{},
+		},
+		"equal names in two blocks": {
+			"rack 1 of block x is not rack 1 of block y", "x/1/a x/2/b y/1/c y/2/d", rack, 8, 2, "",
+			Shortage{
+				Cause: core.DomainTooSmall, Fit: 1, Wanted: 2, Nodes: 4, Level: "rack", Domain: "1", Usable: 1, Free: 4,
+			},
+		},
+		"preferred, and there is one": {
+			"a rack has room", "x/r1/a x/r2/b x/r2/c", request{Preferred: "rack"}, 8, 2, "b*1 c*1", Shortage{},
+		},
+		"preferred, and there is none": {
+			"a block is the next best", "x/r1/a y/r2/b y/r3/c", request{Preferred: "rack"}, 8, 2, "b*1 c*1", Shortage{},
+		},
+		"preferred, across blocks": {
+			"better than not at all", "x/r1/a y/r2/b", request{Preferred: "rack"}, 8, 2, "a*1 b*1", Shortage{},
+		},
+		"required and preferred": {
+			"no rack has two, and the block must", "x/r1/a x/r2/b y/r3/c", request{Required: "block", Preferred: "rack"},
+			8, 2, "a*1 b*1", Shortage{},
+		},
+		"slices": {
+			"two pods in each rack, none alone", "/r1/a /r1/b /r1/c /r2/d /r2/e",
+			request{Slices: []core.PodSetSlice{{Level: "rack", Size: 2}}}, 8, 4, "a*1 b*1 d*1 e*1", Shortage{},
+		},
+		"slices that do not fit": {
+			"five nodes hold four pods, two by two, not six", "/r1/a /r1/b /r1/c /r2/d /r2/e /r3/f",
+			request{Slices: []core.PodSetSlice{{Level: "rack", Size: 2}}}, 8, 6, "",
+			Shortage{Cause: core.GangTooLarge, Fit: 4, Wanted: 6, Nodes: 6},
+		},
+		"slices of slices": {
+			"a block has four, its racks two each", "x/1/a x/1/b x/2/c x/2/d x/3/e y/4/f y/4/g y/5/h y/5/i y/5/j",
+			request{Slices: []core.PodSetSlice{{Level: "block", Size: 4}, {Level: "rack", Size: 2}}}, 8, 8,
+			"a*1 b*1 c*1 d*1 f*1 g*1 h*1 i*1", Shortage{},
+		},
+		"more than any greedy split": {
+			"four in each of three racks with five nodes, in slices of four",
+			"/1/a /1/b /1/c /1/d /1/e /2/f /2/g /2/h /2/i /2/j /3/k /3/l /3/m /3/n /3/o",
+			request{Slices: []core.PodSetSlice{{Level: "rack", Size: 4}}}, 8, 12,
+			"a*1 b*1 c*1 d*1 f*1 g*1 h*1 i*1 k*1 l*1 m*1 n*1", Shortage{},
+		},
+		"warned nodes last": {
+			"a rack without one is as near", "/r1/a! /r1/b /r2/c /r2/d", rack, 8, 2, "c*1 d*1", Shortage{},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := inRacks(t, tc.nodes)
+			topology := blocks
+			if !strings.Contains(tc.nodes, "x/") {
+				topology = core.Topology{}
+			}
+			c := s.Class(gpus(tc.gpus), core.Constraints{Topology: tc.is}, topology)
+			set := Set{Class: c, Count: tc.pods}
+			spots, short, ok := s.Place(Request{View: Free, Sets: []Set{set}})
+			got := ""
+			if ok {
+				got = spotsText(spots[0])
+			}
+			if got != tc.want || ok != s.Can(set, Free) {
+				t.Errorf("%s: placed on %q, want %q; Can says %t", tc.why, got, tc.want, !ok)
+			}
+			if d := cmp.Diff(tc.short, short); d != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.why, d)
+			}
+			if err := s.Check(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestReplacedPodsStayInTheirDomain: what replaces lost pods goes where the rest of the gang, or of
+// its slice, is.
+func TestReplacedPodsStayInTheirDomain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		is   core.TopologyRequest
+		kept string
+		pods int32
+		want string
+	}{
+		"in the rack":         {core.TopologyRequest{Required: "rack"}, "d e", 1, "f*1"},
+		"no room in the rack": {core.TopologyRequest{Required: "rack"}, "d e f", 1, ""},
+		"in the slices": {
+			core.TopologyRequest{Slices: []core.PodSetSlice{{Level: "rack", Size: 2}}}, "a d", 2, "b*1 e*1",
+		},
+		"as near as preferred": {core.TopologyRequest{Preferred: "rack"}, "d e", 1, "f*1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := inRacks(t, "/r1/a /r1/b /r1/c /r2/d /r2/e /r2/f /r3/g")
+			c := s.Class(gpus(8), core.Constraints{Topology: tc.is}, core.Topology{})
+			var kept []Hold
+			for _, node := range strings.Fields(tc.kept) {
+				kept = append(kept, Hold{s.Node(node), c, 1})
+			}
+			s.Take(core.Current, kept, 1)
+			s.Take(core.Projected, kept, 1)
+			spots, _, ok := s.Place(Request{View: Free, Sets: []Set{{Class: c, Count: tc.pods}}, Kept: kept})
+			got := ""
+			if ok {
+				got = spotsText(spots[0])
+			}
+			if got != tc.want {
+				t.Errorf("replaced on %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestGroupedPodSetsShareADomain: a leader and its workers are in one rack, though one that is best for the
+// workers has no room for the leader.
+func TestGroupedPodSetsShareADomain(t *testing.T) {
+	s := inRacks(t, "/r1/a /r1/b /r2/c /r2/d /r2/e")
+	near := core.Constraints{Topology: core.TopologyRequest{Required: "rack"}}
+	workers, leader := s.Class(gpus(8), near, core.Topology{}), s.Class(gpus(1), near, core.Topology{})
+	for group, want := range map[string]string{"": "a*1 b*1, c*1", "g": "c*1 d*1, e*1"} {
+		spots, _, ok := s.Place(Request{View: Free, Sets: []Set{
+			{Index: 0, Class: workers, Count: 2, Group: group}, {Index: 1, Class: leader, Count: 1, Group: group},
+		}})
+		if !ok {
+			t.Fatalf("group %q has no place", group)
+		}
+		if got := spotsText(spots[0]) + ", " + spotsText(spots[1]); got != want {
+			t.Errorf("group %q is on %s, want %s", group, got, want)
+		}
+	}
+}
+
+// naive enumerates every way to place a set, and returns the least cost by its own count.
+type naive struct {
+	s     *Nodes
+	c     *Class
+	is    core.TopologyRequest
+	free  []int64
+	best  []int64
+	found bool
+}
+
+func (x *naive) search(at int, left int32, given []int32) {
+	if at == len(x.s.order) {
+		if left == 0 && x.holds(given) {
+			if is := x.price(given); !x.found || slices.Compare(is, x.best) < 0 {
+				x.best, x.found = is, true
+			}
+		}
+		return
+	}
+	n := x.s.order[at]
+	most := int32(0)
+	if n.TakesWork() {
+		most = int32(x.free[at] / max(1, x.c.pack)) //nolint:gosec // few
+	}
+	for k := int32(0); k <= min(most, left); k++ {
+		given[at] = k
+		x.search(at+1, left-k, given)
+	}
+	given[at] = 0
+}
+
+// domain is the domain of a node down to a level, "" if it is in none.
+func domainName(n *Node, level int) string {
+	out := ""
+	for _, label := range blocks.Levels[:level+1] {
+		v, has := n.spec.Labels[label]
+		if !has {
+			return ""
+		}
+		out += "/" + v
+	}
+	return out
+}
+
+// used are the pods by domain of a level, "" for those in none.
+func (x *naive) used(given []int32, level int) map[string]int32 {
+	out := map[string]int32{}
+	for i, k := range given {
+		if k > 0 {
+			out[domainName(x.s.order[i], level)] += k
+		}
+	}
+	return out
+}
+
+func (x *naive) holds(given []int32) bool {
+	if i := slices.Index(blocks.Levels, x.is.Required); i >= 0 {
+		if u := x.used(given, i); len(u) > 1 || u[""] > 0 {
+			return false
+		}
+	}
+	for _, slice := range x.is.Slices {
+		u := x.used(given, slices.Index(blocks.Levels, slice.Level))
+		if u[""] > 0 {
+			return false
+		}
+		for _, k := range u {
+			if k%slice.Size != 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// price is, least first: how wide the narrowest domain of all pods is, warned nodes, domains used by level,
+// nodes used, whole domains and whole nodes broken, and what is left on nodes used.
+func (x *naive) price(given []int32) []int64 {
+	span := -1
+	for level := range blocks.Levels {
+		if u := x.used(given, level); len(u) == 1 && u[""] == 0 {
+			span = level
+		}
+	}
+	out := make([]int64, 8)
+	out[0] = -int64(span)
+	for level := span + 1; level < len(blocks.Levels); level++ {
+		u := x.used(given, level)
+		delete(u, "")
+		out[2+level] = int64(len(u))
+	}
+	for i, k := range given {
+		if k == 0 {
+			continue
+		}
+		n := x.s.order[i]
+		if n.spec.State == core.NodeWarned {
+			out[1]++
+		}
+		out[4]++
+		left := x.free[i] - int64(k)*x.c.pack
+		out[7] += left
+		if x.free[i] == 8 && left > 0 {
+			out[6]++
+		}
+	}
+	for level := max(span, 0); level < len(blocks.Levels); level++ {
+		for name, k := range x.used(given, level) {
+			if name != "" && x.breaks(name, level, k) {
+				out[5]++
+			}
+		}
+	}
+	return out
+}
+
+// breaks reports whether so many pods leave room in a domain that was whole.
+func (x *naive) breaks(name string, level int, k int32) bool {
+	room, whole := int64(0), true
+	for i, n := range x.s.order {
+		if domainName(n, level) != name || !n.TakesWork() || x.free[i] < x.c.pack {
+			continue
+		}
+		narrow := -1
+		for l := range blocks.Levels {
+			if domainName(n, l) != "" {
+				narrow = l
+			}
+		}
+		if narrow < x.c.near.depth {
+			continue
+		}
+		room += x.free[i] / x.c.pack
+		whole = whole && x.free[i] == 8
+	}
+	// Of a domain that slices cut, the rest is of no use.
+	for _, l := range slices.Backward(x.c.near.layers) {
+		if l.level >= level {
+			return whole && int64(k) < x.sliced(name, level)
+		}
+	}
+	return whole && int64(k) < room
+}
+
+func (x *naive) sliced(name string, level int) int64 {
+	ix := x.s.index(x.c, Free)
+	for i := range x.c.near.tree.domains {
+		d := int32(i) //nolint:gosec // few
+		text := ""
+		for at := d; at != root; at = x.c.near.tree.domains[at].in {
+			text = "/" + x.c.near.tree.domains[at].value + text
+		}
+		if text == name && x.c.near.tree.domains[d].level == level {
+			return ix.domains.of(x.c.near, d)
+		}
+	}
+	return 0
+}
+
+// TestPlacesAreTheBestThereAre compares with every way to place a gang in small ragged trees.
+func TestPlacesAreTheBestThereAre(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var words []string
+		for i := range rapid.IntRange(1, 7).Draw(t, "nodes") {
+			word := fmt.Sprintf("%s/%s/n%d=%d",
+				rapid.SampledFrom([]string{"x", "x", "y", "y", ""}).Draw(t, "block"),
+				rapid.SampledFrom([]string{"1", "2", "3", ""}).Draw(t, "rack"), i,
+				rapid.SampledFrom([]int{0, 2, 4, 5, 8, 8, 8}).Draw(t, "free"))
+			words = append(words, word+rapid.SampledFrom([]string{"", "", "", "", "!", "-"}).Draw(t, "state"))
+		}
+		is := rapid.SampledFrom([]core.TopologyRequest{
+			{Required: "rack"}, {Required: "block"}, {Preferred: "rack"}, {Required: "block", Preferred: "rack"},
+			{Slices: []core.PodSetSlice{{Level: "rack", Size: 2}}},
+			{Required: "block", Slices: []core.PodSetSlice{{Level: "rack", Size: 2}}},
+			{Slices: []core.PodSetSlice{{Level: "block", Size: 4}, {Level: "rack", Size: 2}}},
+		}).Draw(t, "request")
+		s := inRacks(t, strings.Join(words, " "))
+		c := s.Class(
+			gpus(rapid.SampledFrom([]core.Amount{2, 4, 8}).Draw(t, "gpus")),
+			core.Constraints{Topology: is},
+			blocks,
+		)
+		set := Set{Class: c, Count: rapid.Int32Range(1, 8).Draw(t, "pods")}
+		s.settle()
+		x := &naive{s: s, c: c, is: is}
+		for _, n := range s.order {
+			x.free = append(x.free, n.free[core.Current][s.packID])
+		}
+		x.search(0, set.Count, make([]int32, len(s.order)))
+		spots, short, ok := s.Place(Request{View: Free, Sets: []Set{set}})
+		if ok != x.found || ok != s.Can(set, Free) {
+			t.Fatalf("placed: %t (%+v), a place there is: %t, Can: %t", ok, short, x.found, s.Can(set, Free))
+		}
+		if !ok {
+			return
+		}
+		given := make([]int32, len(s.order))
+		for _, sp := range spots[0] {
+			given[sp.Node.rank] += sp.Count
+		}
+		if !x.holds(given) {
+			t.Fatalf("%s is not as near as %+v asks", spotsText(spots[0]), is)
+		}
+		if got := x.price(given); !slices.Equal(got, x.best) {
+			t.Fatalf("%s costs %v, and there is a place for %v", spotsText(spots[0]), got, x.best)
+		}
+		if err := s.Check(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// BenchmarkNear plans a gang of 1,024 pods on 10,000 nodes in racks of 16 and blocks of 160, of which every
+// third node is in use.
+func BenchmarkNear(b *testing.B) {
+	for name, bc := range map[string]struct {
+		is   core.TopologyRequest
+		gpus core.Amount
+		pods int32
+		can  bool
+	}{
+		"pods=1024/gpus=8/preferred": {core.TopologyRequest{Preferred: "rack"}, 8, 1024, true},
+		"pods=1024/gpus=1/preferred": {core.TopologyRequest{Preferred: "rack"}, 1, 1024, true},
+		"pods=64/gpus=8/block":       {core.TopologyRequest{Required: "block"}, 8, 64, true},
+		"pods=8/gpus=8/rack":         {core.TopologyRequest{Required: "rack"}, 8, 8, true},
+		"pods=17/gpus=8/never":       {core.TopologyRequest{Required: "rack"}, 8, 17, false},
+	} {
+		b.Run(name, func(b *testing.B) {
+			var text strings.Builder
+			for i := range 10_000 {
+				fmt.Fprintf(&text, " b%d/r%d/n%d=%d", i/160, i/16, i, []int{8, 8, 4 + i/7%4}[i%3])
+			}
+			s := inRacks(b, text.String())
+			set := Set{Class: s.Class(gpus(bc.gpus), core.Constraints{Topology: bc.is}, blocks), Count: bc.pods}
+			r, moved := Request{View: Free, Sets: []Set{set}}, Hold{s.Node("n0"), set.Class, 1}
+			b.ReportAllocs()
+			for b.Loop() {
+				s.book(core.Projected, moved, 1) // a pod came and went
+				s.book(core.Projected, moved, -1)
+				if _, _, ok := s.Place(r); ok != bc.can {
+					b.Fatal("placed:", ok)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,205 @@
+package place
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// tree is the domains of a topology as node labels give them: a root, which is all nodes, and
+// below it domains, narrower level by level. It is as ragged as the labels are.
+type tree struct {
+	key    string
+	levels []string
+	refs   int
+	epoch  uint32
+	// domains are in the order in which they were found, each behind the one that it is in.
+	domains []domain
+	found   map[domain]int32
+	// narrowest is the narrowest domain of each node, by rank, as of a version of the node.
+	narrowest []int32
+	versions  []uint32
+}
+
+// domain is a vertex of a tree. The root has level -1 and is in itself.
+type domain struct {
+	in    int32
+	level int
+	value string
+}
+
+// root is the domain of all nodes.
+const root int32 = 0
+
+// treeOf returns the tree of some levels, which release gives back.
+func (s *Nodes) treeOf(levels []string) *tree {
+	key := strings.Join(levels, "\n")
+	t := s.trees[key]
+	if t == nil {
+		t = &tree{key: key, levels: levels}
+		s.trees[key] = t
+	}
+	t.refs++
+	return t
+}
+
+func (s *Nodes) releaseTree(t *tree) {
+	if t.refs--; t.refs == 0 {
+		delete(s.trees, t.key)
+	}
+}
+
+// domainOf is the narrowest domain of a node. The nodes are settled.
+func (s *Nodes) domainOf(t *tree, rank int) int32 {
+	if t.epoch != s.epoch {
+		t.epoch = s.epoch
+		t.domains = append(t.domains[:0], domain{in: root, level: -1})
+		t.found = map[domain]int32{}
+		t.narrowest = make([]int32, len(s.order))
+		t.versions = make([]uint32, len(s.order))
+	}
+	n := s.order[rank]
+	if t.versions[rank] == n.version+1 {
+		return t.narrowest[rank]
+	}
+	at := root
+	for level, label := range t.levels {
+		value, has := n.spec.Labels[label]
+		if !has {
+			break
+		}
+		is := domain{in: at, level: level, value: value}
+		id, known := t.found[is]
+		if !known {
+			id = int32(len(t.domains)) //nolint:gosec // not more than nodes and levels
+			t.found[is] = id
+			t.domains = append(t.domains, is)
+		}
+		at = id
+	}
+	t.narrowest[rank], t.versions[rank] = at, n.version+1
+	return at
+}
+
+// above is the domain of a level that a domain is in, the domain itself included; false if it is in none.
+func (t *tree) above(d int32, level int) (int32, bool) {
+	for t.domains[d].level > level {
+		d = t.domains[d].in
+	}
+	return d, t.domains[d].level == level
+}
+
+// nearness is a request to be near in terms of a tree. Levels are indices of the tree's; -1 is the root.
+type nearness struct {
+	tree *tree
+	// required is the level of which one domain must hold all pods.
+	required int
+	// layers are slices, coarse to fine.
+	layers []layer
+	// depth is the level of which a node must have a domain to be of use.
+	depth int
+}
+
+// layer is a level of which each domain holds a multiple of size pods.
+type layer struct {
+	level int
+	size  int64
+}
+
+// nearnessOf is a request in terms of the tree of a topology or, where that lacks a level that is asked
+// for, of these levels alone; nil if it asks for nothing.
+func (s *Nodes) nearnessOf(r *core.TopologyRequest, t *core.Topology) *nearness {
+	if r.Empty() {
+		return nil
+	}
+	levels := t.Levels
+	if len(levels) == 0 || t.Missing(r) != "" {
+		levels = r.Levels()
+	}
+	near := &nearness{tree: s.treeOf(levels)}
+	near.required = slices.Index(levels, r.Required)
+	near.depth = near.required
+	for _, slice := range r.Slices {
+		l := layer{slices.Index(levels, slice.Level), int64(max(1, slice.Size))}
+		near.layers = append(near.layers, l)
+		near.depth = max(near.depth, l.level)
+	}
+	return near
+}
+
+// usable is how many of the pods that a domain of a level has room for it may hold.
+func (near *nearness) usable(level int, room int64) int64 {
+	for _, l := range near.layers {
+		if l.level == level {
+			room -= room % l.size
+		}
+	}
+	return room
+}
+
+// divides reports whether so many pods can be cut into slices.
+func (near *nearness) divides(count int32) bool {
+	return !slices.ContainsFunc(near.layers, func(l layer) bool { return int64(count)%l.size != 0 })
+}
+
+// rooms is for how many pods each domain has room below it, slices observed.
+type rooms []int64
+
+// add notes room for more pods, or fewer, right below a domain.
+func (r *rooms) add(near *nearness, d int32, more int64) {
+	domains := near.tree.domains
+	for len(*r) < len(domains) {
+		*r = append(*r, 0)
+	}
+	for more != 0 {
+		was := near.usable(domains[d].level, (*r)[d])
+		(*r)[d] += more
+		more = near.usable(domains[d].level, (*r)[d]) - was
+		if d == root {
+			return
+		}
+		d = domains[d].in
+	}
+}
+
+// of is how many pods a domain may hold.
+func (r rooms) of(near *nearness, d int32) int64 {
+	if int(d) >= len(r) {
+		return 0
+	}
+	return near.usable(near.tree.domains[d].level, r[d])
+}
+
+// best is the domain of the required level that may hold the most pods, of equals the one that would
+// hold the most by other rooms, and of these the first by name; false if there is none.
+func (r rooms) best(near *nearness, other rooms) (best int32, some bool) {
+	domains := near.tree.domains
+	for i := range domains {
+		d := int32(i) //nolint:gosec // not more than nodes and levels
+		if domains[d].level != near.required {
+			continue
+		}
+		if !some {
+			best, some = d, true
+			continue
+		}
+		a, b := r.of(near, d), r.of(near, best)
+		x, y := other.of(near, d), other.of(near, best)
+		if a > b || a == b && (x > y || x == y && CompareNames(domains[d].value, domains[best].value) < 0) {
+			best = d
+		}
+	}
+	return best, some
+}
+
+// most is how many pods one domain of the required level may hold.
+func (r rooms) most(near *nearness) int64 {
+	most := int64(0)
+	for d := range r {
+		if near.tree.domains[d].level == near.required {
+			most = max(most, near.usable(near.required, r[d]))
+		}
+	}
+	return most
+}
