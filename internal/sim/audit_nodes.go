@@ -27,8 +27,62 @@ func (a *Auditor) onNodes(w *audited, before *core.Admission) error {
 				return fmt.Errorf("%s: %w", w.told.Key, err)
 			}
 		}
+		if err := a.near(&w.told.PodSets[i], p, before == nil); err != nil {
+			return fmt.Errorf("%s: %w", w.told.Key, err)
+		}
 	}
 	return nil
+}
+
+// near checks that the pods of a set are as near to each other as they must be (P2). Where some stay and
+// others are moved, labels of nodes may have changed since those were placed, or the nodes be gone.
+func (a *Auditor) near(set *core.PodSet, p *core.PodSetAdmission, placed bool) error {
+	var t core.Topology
+	for _, name := range p.FlavorNames() {
+		if f := a.flavors[name]; len(t.Levels) == 0 {
+			t = f.Topology
+		}
+	}
+	if t.Missing(&set.Topology) != "" || len(p.Places) == 0 || !placed {
+		return nil
+	}
+	if len(t.Levels) == 0 {
+		t.Levels = set.Topology.Levels()
+	}
+	if level := set.Topology.Required; level != "" {
+		if in := a.byDomain(&t, level, p.Places); len(in) > 1 || in[""] > 0 {
+			return fmt.Errorf("P2: the pods of %s must be in one %s and are in %v", set.Name, level, in)
+		}
+	}
+	for _, slice := range set.Topology.Slices {
+		for name, pods := range a.byDomain(&t, slice.Level, p.Places) { // any will do, so order does not matter
+			if pods%slice.Size != 0 || name == "" {
+				return fmt.Errorf(
+					"P2: the pods of %s must be in slices of %d, each in one %s, and %q has %d",
+					set.Name, slice.Size, slice.Level, name, pods,
+				)
+			}
+		}
+	}
+	return nil
+}
+
+// byDomain counts pods by domain of a level, "" for those in none.
+func (a *Auditor) byDomain(t *core.Topology, level string, places []core.Place) map[string]int32 {
+	out := map[string]int32{}
+	for _, pl := range places {
+		name := ""
+		for _, label := range t.Levels[:slices.Index(t.Levels, level)+1] {
+			value, has := a.nodes[pl.Node].Labels[label]
+			if !has {
+				name = ""
+				break
+			}
+			name += "/" + value
+		}
+		out[name] += pl.Count
+	}
+	return out
 }
 
 func (a *Auditor) suits(set *core.PodSet, p *core.PodSetAdmission, name string) error {

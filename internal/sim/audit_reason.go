@@ -285,7 +285,11 @@ func (b *trialWorld) roomFor(why core.Reason) bool {
 			continue
 		}
 		labels := labelsFor(&set[i].Filter)
-		maps.Copy(labels, b.flavors[why.Flavor].NodeLabels)
+		f := b.flavors[why.Flavor]
+		maps.Copy(labels, f.NodeLabels)
+		for _, level := range slices.Concat(f.Topology.Levels, set[i].Topology.Levels()) {
+			labels[level] = "new"
+		}
 		n := core.Node{Name: fmt.Sprintf("new-%d", len(b.nodes)), Labels: labels, State: core.NodeReady}
 		// Room for all pod sets: others may be put there first, for want of room elsewhere.
 		for k := range set {
@@ -322,6 +326,11 @@ func (b *trialWorld) suit(why core.Reason) bool {
 	f, ok := b.flavors[why.Flavor]
 	if ok && why.Cause == core.AffinityMismatch {
 		return b.chooseLess(why.PodSet, f.NodeLabels)
+	}
+	if ok && why.Cause == core.LevelMissing {
+		f.Topology = core.Topology{}
+		b.flavors[why.Flavor] = f
+		return true
 	}
 	if !ok || why.Cause != core.UntoleratedTaint {
 		return false

@@ -34,6 +34,8 @@ type packing struct {
 	room []int64
 	// given are the pods of each set on each bin.
 	given [][]int32
+	// whole reports whether the pods of a set are in whole slices; nil where there are none.
+	whole func(set int) bool
 }
 
 // bin is what is left of a node.
@@ -42,6 +44,8 @@ type bin struct {
 	left []int64
 	late bool    // used only if others do not do
 	most []int32 // of each set that it may have
+	// domains are, by set, the narrowest in which the set counts it; nil where none does.
+	domains []int32
 }
 
 // outcome is what a search came to.
@@ -199,13 +203,19 @@ func (x *packing) packed(b *bin) int64 {
 
 // compare orders bins by what distinguishes them.
 func (b *bin) compare(o *bin) int {
-	return cmp.Or(slices.Compare(b.most, o.most), order(b.late, o.late), slices.Compare(b.left, o.left))
+	return cmp.Or(
+		slices.Compare(b.most, o.most), order(b.late, o.late), slices.Compare(b.left, o.left),
+		slices.Compare(b.domains, o.domains),
+	)
 }
 
 // node places the rest of a set on the bins from a place on. Of bins that are alike none
 // gets more than the one before it: any other distribution is the same but for names.
 func (x *packing) node(t *tier, i int, want int32) outcome {
 	if want == 0 {
+		if x.whole != nil && !x.whole(t.index) {
+			return impossible
+		}
 		return x.set(t.index + 1)
 	}
 	if i == len(t.bins) {

@@ -137,7 +137,7 @@ func (s *Nodes) nameDomain(short *Shortage, c *Class, v View) {
 		return
 	}
 	short.Level, short.Domain = c.near.tree.levels[c.near.required], c.near.tree.domains[d].value
-	short.Fit = int32(ix.domains.of(c.near, d))      //nolint:gosec // below Count
+	short.Fit = int32(ix.domains.of(c.near, d))     //nolint:gosec // below Count
 	short.Usable = int32(empty.rooms.of(c.near, d)) //nolint:gosec // few
 }
 
@@ -179,9 +179,9 @@ func (s *Nodes) Place(r Request) ([][]Spot, Shortage, bool) {
 	switch {
 	case ok:
 	case slices.ContainsFunc(r.Sets, func(set Set) bool { return set.Class.near != nil }):
-		ok = len(r.Sets) > 1 && s.inOtherDomains(r, turn, spots)
+		ok = len(r.Sets) > 1 && s.inDomains(r, turn, spots) == found
 	default:
-		ok = s.exact(r, spots)
+		ok = s.exact(r, turn, spots, nil) == found
 	}
 	if !ok {
 		return nil, short, false
@@ -283,73 +283,6 @@ func sameGroup(a, b *Set) bool {
 		x.required >= 0 && x.tree == y.tree && x.required == y.required
 }
 
-// maxDomainTries bounds in how many choices of domains several sets are tried.
-const maxDomainTries = 256
-
-// inOtherDomains places sets that found no place in the domains that are best for each alone: it tries the
-// others, those with the least room first.
-func (s *Nodes) inOtherDomains(r Request, turn []int, spots [][]Spot) bool {
-	type choice struct {
-		sets    []int
-		domains []int32
-		at      int
-	}
-	var choices []choice
-	for _, i := range turn {
-		near := r.Sets[i].Class.near
-		if near == nil || near.required < 0 {
-			continue
-		}
-		if k := slices.IndexFunc(choices, func(c choice) bool { return sameGroup(&r.Sets[c.sets[0]], &r.Sets[i]) }); k >= 0 {
-			choices[k].sets = append(choices[k].sets, i)
-			continue
-		}
-		choices = append(choices, choice{sets: []int{i}, domains: s.domainsFor(r.Sets[i], r.View)})
-	}
-	within := slices.Repeat([]int32{-1}, len(r.Sets))
-	for range maxDomainTries {
-		for _, c := range choices {
-			for _, i := range c.sets {
-				if len(c.domains) > 0 {
-					within[i] = c.domains[c.at]
-				}
-			}
-		}
-		if _, ok := s.inTurn(r, turn, spots, within); ok {
-			return true
-		}
-		k := len(choices) - 1
-		for ; k >= 0; k-- {
-			if choices[k].at++; choices[k].at < len(choices[k].domains) {
-				break
-			}
-			choices[k].at = 0
-		}
-		if k < 0 {
-			break
-		}
-	}
-	return false
-}
-
-// domainsFor lists the domains of the required level with room for a set, those with the least first.
-func (s *Nodes) domainsFor(set Set, v View) []int32 {
-	near, ix := set.Class.near, s.index(set.Class, v)
-	var out []int32
-	for i, d := range near.tree.domains {
-		if d.level == near.required && ix.domains.of(near, int32(i)) >= int64(set.Count) { //nolint:gosec // few
-			out = append(out, int32(i)) //nolint:gosec // few
-		}
-	}
-	slices.SortStableFunc(out, func(a, b int32) int {
-		return cmp.Or(
-			cmp.Compare(ix.domains.of(near, a), ix.domains.of(near, b)),
-			CompareNames(near.tree.domains[a].value, near.tree.domains[b].value),
-		)
-	})
-	return out
-}
-
 // tentative books in both accounts, so that either view sees it.
 func (s *Nodes) tentative(h Hold) Hold {
 	s.book(core.Current, h, 1)
@@ -366,23 +299,24 @@ func (s *Nodes) unbook(holds []Hold) {
 	}
 }
 
-// exact searches all distributions. Simple greedy order can miss one when pod sets differ
-// in shape.
-func (s *Nodes) exact(r Request, spots [][]Spot) bool {
-	turn := largestFirst(r.Sets)
+// exact searches all distributions, with the sets in domains as inTurn has them. Simple greedy order can
+// miss one when pod sets differ in shape.
+func (s *Nodes) exact(r Request, turn []int, spots [][]Spot, within []int32) outcome {
 	x := s.newPacking(r.Sets, turn, searchTries)
 	for rank, n := range s.order {
 		left := x.left(n.left(r.View), func(limit string) int64 { return n.takenOf(limit, r.View) })
 		b := bin{rank: rank, left: left, late: n.spec.State != core.NodeReady, most: make([]int32, len(r.Sets))}
 		for k, set := range x.sets {
-			if s.index(set.Class, r.View).slots[rank] > 0 {
+			if s.index(set.Class, r.View).slots[rank] > 0 && s.inDomain(set.Class.near, rank, within, turn[k]) {
 				b.most[k] = set.Class.answered(n)
 			}
 		}
 		x.add(b)
 	}
-	if x.run() != found {
-		return false
+	s.sliced(x, r.Kept)
+	is := x.run()
+	if is != found {
+		return is
 	}
 	for k, i := range turn {
 		spots[i] = spots[i][:0]
@@ -392,7 +326,7 @@ func (s *Nodes) exact(r Request, spots [][]Spot) bool {
 			}
 		}
 	}
-	return true
+	return found
 }
 
 // left is what is left of a node in a view.

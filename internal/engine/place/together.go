@@ -8,12 +8,15 @@ import (
 
 // Together returns a Shortage if pod sets that could each be placed alone can
 // never be placed at the same time on the nodes there are, even if these were
-// empty and in service. Where that takes too long to find out, or some must be near to each other, it returns none.
+// empty and in service. Where that takes too long to find out it returns none.
 func (s *Nodes) Together(sets []Set) (Shortage, bool) {
-	if len(sets) < 2 || slices.ContainsFunc(sets, func(set Set) bool { return set.Class.near != nil }) {
-		return Shortage{}, true // which domains they would be in is not searched
+	if len(sets) < 2 {
+		return Shortage{}, true
 	}
 	s.settle()
+	if slices.ContainsFunc(sets, func(set Set) bool { return set.Class.near != nil }) {
+		return s.togetherNear(sets)
+	}
 	turn := largestFirst(sets)
 	left, all := make([][]int64, len(s.order)), s.columns(sets)
 	for _, i := range turn {
@@ -37,6 +40,24 @@ func (s *Nodes) Together(sets []Set) (Shortage, bool) {
 		return Shortage{Set: i, Cause: core.PodSetsTooLarge, Wanted: sets[i].Count, Nodes: nodes, Down: down}, false
 	}
 	return Shortage{}, true
+}
+
+// togetherNear is Together where pods must be near to each other.
+func (s *Nodes) togetherNear(sets []Set) (Shortage, bool) {
+	empty := s.vacant()
+	r := Request{View: Free, Sets: slices.Clone(sets)}
+	for i := range r.Sets {
+		r.Sets[i].Class = s.classIn(empty, sets[i].Class)
+	}
+	turn, spots := largestFirst(r.Sets), make([][]Spot, len(sets))
+	short, ok := empty.inTurn(r, turn, spots, nil)
+	if ok || empty.inDomains(r, turn, spots) != impossible {
+		return Shortage{}, true
+	}
+	_, nodes, down := s.Total(sets[short.Set].Class)
+	return Shortage{
+		Set: short.Set, Cause: core.PodSetsTooLarge, Wanted: sets[short.Set].Count, Nodes: nodes, Down: down,
+	}, false
 }
 
 // fillEmpty puts a set on the first nodes that hold it. left is what is left of

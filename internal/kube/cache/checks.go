@@ -78,45 +78,52 @@ func (b *batch) changedQueues() []core.Event {
 
 // topology notes whether a Topology exists, and which queues have to be told anew.
 func (b *batch) topology(c ObjectUpdate) {
-	exists := c.Object != nil
-	if b.world.topologies[c.Name] == exists {
-		return
-	}
-	b.world.topologies[c.Name] = exists
-	if !exists {
+	old, existed := b.world.topologies[c.Name]
+	if o, exists := c.Object.(*kueue.Topology); exists {
+		is := convert.Topology(o)
+		if existed && slices.Equal(is.Levels, old.Levels) {
+			return
+		}
+		b.world.topologies[c.Name] = is
+	} else {
 		delete(b.world.topologies, c.Name)
 	}
-	for flavor, is := range b.world.flavors {
-		if is.topology == c.Name {
+	for _, flavor := range slices.Sorted(maps.Keys(b.world.flavors)) {
+		if is := b.world.flavors[flavor]; is.spec.Topology.Name == c.Name {
+			b.events = append(b.events, b.world.flavorSet(flavor))
 			b.using(flavor)
 		}
 	}
 }
 
-// resourceFlavor is what the queues of a flavor have to know of it besides what the
-// engine is told.
+// flavorSet tells the engine what a flavor is, with the levels of its topology.
+func (w *World) flavorSet(name string) core.Event {
+	is := w.flavors[name].spec
+	is.Topology.Levels = w.topologies[is.Topology.Name].Levels
+	return core.FlavorSet{Flavor: is}
+}
+
+// resourceFlavor is what a ResourceFlavor says.
 type resourceFlavor struct {
-	topology string
-	onDemand bool // its nodes are made when pods ask for them
+	spec     core.Flavor // without the levels of its topology
+	onDemand bool        // its nodes are made when pods ask for them
 }
 
 // flavor notes what a ResourceFlavor says, and which queues have to be told anew.
 func (b *batch) flavor(c ObjectUpdate) {
+	old := b.world.flavors[c.Name]
 	var is resourceFlavor
 	if o, exists := c.Object.(*kueue.ResourceFlavor); exists {
-		is.onDemand = convert.NodesOnDemand(o)
-		if o.Spec.TopologyName != nil {
-			is.topology = string(*o.Spec.TopologyName)
-		}
-	}
-	if b.world.flavors[c.Name] == is {
-		return
-	}
-	b.world.flavors[c.Name] = is
-	if is == (resourceFlavor{}) {
+		is = resourceFlavor{convert.Flavor(o), convert.NodesOnDemand(o)}
+		b.world.flavors[c.Name] = is
+		b.events = append(b.events, b.world.flavorSet(c.Name))
+	} else {
 		delete(b.world.flavors, c.Name)
+		b.events = append(b.events, gone(c.Ref))
 	}
-	b.using(c.Name)
+	if old.onDemand != is.onDemand || old.spec.Topology.Name != is.spec.Topology.Name {
+		b.using(c.Name)
+	}
 }
 
 // using tells the queues of a flavor anew.
@@ -142,7 +149,8 @@ func (w *World) faults(q *kueue.ClusterQueue) string {
 	}
 	var missing []string
 	for _, f := range flavorsOf(q) {
-		if t := w.flavors[f].topology; t != "" && !w.topologies[t] && !slices.Contains(missing, t) {
+		t := w.flavors[f].spec.Topology.Name
+		if _, exists := w.topologies[t]; t != "" && !exists && !slices.Contains(missing, t) {
 			missing = append(missing, t)
 		}
 	}

@@ -44,7 +44,7 @@ type World struct {
 	// checks are the AdmissionChecks that exist, topologies the Topologies, and
 	// flavors what ResourceFlavors say, if anything.
 	checks     map[string]admissionCheck
-	topologies map[string]bool
+	topologies map[string]core.Topology
 	flavors    map[string]resourceFlavor
 	refusals   refusals
 }
@@ -81,7 +81,7 @@ func NewWorld(rules convert.Rules) *World {
 		rejected:   map[core.Key]rejection{},
 		queues:     map[string]*kueue.ClusterQueue{},
 		checks:     map[string]admissionCheck{},
-		topologies: map[string]bool{},
+		topologies: map[string]core.Topology{},
 		flavors:    map[string]resourceFlavor{},
 		refusals:   newRefusals(),
 	}
@@ -192,7 +192,6 @@ func (b *batch) take(c ObjectUpdate) {
 		b.topology(c)
 	case Flavor:
 		b.flavor(c)
-		b.events = append(b.events, plain(c))
 	case Cohort, LocalQueue, Namespace:
 		b.events = append(b.events, plain(c))
 	case LimitRange, RuntimeClass:
@@ -215,8 +214,6 @@ func (b *batch) take(c ObjectUpdate) {
 // plain translates the kinds that map to one event each.
 func plain(c ObjectUpdate) core.Event {
 	switch o := c.Object.(type) {
-	case *kueue.ResourceFlavor:
-		return core.FlavorSet{Flavor: convert.Flavor(o)}
 	case *kueue.Cohort:
 		return core.CohortSet{Cohort: convert.Cohort(o)}
 	case *kueue.LocalQueue:

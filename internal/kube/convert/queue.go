@@ -22,6 +22,7 @@ func Flavor(f *kueue.ResourceFlavor) core.Flavor {
 		NodeLabels:  maps.Clone(f.Spec.NodeLabels),
 		Taints:      Taints(f.Spec.NodeTaints),
 		Tolerations: Tolerations(f.Spec.Tolerations),
+		Topology:    core.Topology{Name: string(ptr.Deref(f.Spec.TopologyName, ""))},
 	}
 }
 

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -148,6 +149,7 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 	for i := range w.Spec.PodSets {
 		ps := &w.Spec.PodSets[i]
 		r := RequestsOf(&ps.Template.Spec, s, rules.Counting)
+		topology, unmet := topologyOf(ps, left[ps.Name])
 		out.PodSets = append(out.PodSets, core.PodSet{
 			Name:     string(ps.Name),
 			Count:    left[ps.Name],
@@ -157,10 +159,14 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 			Quota:    r.Quota,
 			Filter:   s.Filter(&ps.Template.Spec),
 			Limits:   limitsOf(roles, i),
+			Topology: topology,
 		})
 		out.PodSets[i].Filter.Refused = refusedBy(refusals, string(ps.Name))
-		if r.Invalid != "" && out.Invalid == "" {
-			out.Invalid = "in pod set " + string(ps.Name) + ", " + r.Invalid
+		if len(topology.Slices) > 0 {
+			out.PodSets[i].MinCount = 0 // fewer pods need not be whole slices
+		}
+		if why := cmp.Or(r.Invalid, unmet); why != "" && out.Invalid == "" {
+			out.Invalid = "in pod set " + string(ps.Name) + ", " + why
 		}
 	}
 	if c := apimeta.FindStatusCondition(

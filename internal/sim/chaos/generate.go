@@ -82,6 +82,9 @@ func World(seed uint64) sim.World {
 	if m.world.Engine.StabilizationWindow > 0 {
 		m.atOnce(m.moment(end))
 	}
+	if seed%3 == 2 {
+		m.racks(rand.New(rand.NewPCG(seed, 2))) //nolint:gosec // not for secrets
+	}
 	slices.SortStableFunc(m.world.Script, func(a, b sim.Op) int { return cmp.Compare(a.At, b.At) })
 	return m.world
 }
@@ -345,6 +348,58 @@ func (m *maker) refuse(j *sim.Job) {
 		}
 	}
 	j.RefusingFor = time.Duration(1+m.sharing.IntN(20)) * time.Minute
+}
+
+// racks puts nodes into ragged racks and blocks, and has pods of some jobs be near to each other.
+func (m *maker) racks(r *rand.Rand) {
+	labels := map[string]map[string]string{}
+	of := func(node string) map[string]string {
+		if labels[node] == nil {
+			labels[node] = map[string]string{}
+			if r.IntN(8) > 0 {
+				labels[node]["block"] = fmt.Sprint("b", r.IntN(2))
+			}
+			if r.IntN(8) > 0 {
+				labels[node]["rack"] = fmt.Sprint("r", r.IntN(2))
+			}
+		}
+		return labels[node]
+	}
+	levels := [][]string{nil, {"block", "rack"}, {"block", "rack"}, {"rack"}}
+	topology := map[string][]string{"x": levels[r.IntN(4)], "y": levels[r.IntN(4)]}
+	requests := []core.TopologyRequest{
+		{Required: "rack"}, {Required: "rack"}, {Required: "block"}, {Preferred: "rack"},
+		{Required: "block", Preferred: "rack"}, {Slices: []core.PodSetSlice{{Level: "rack", Size: 2}}},
+		{Required: "block", Slices: []core.PodSetSlice{{Level: "rack", Size: 1}}},
+	}
+	for i := range m.world.Script {
+		op := &m.world.Script[i]
+		switch ev := op.Object.(type) {
+		case core.NodeSet:
+			ev.Node.Labels = maps.Clone(ev.Node.Labels)
+			maps.Copy(ev.Node.Labels, of(ev.Node.Name))
+			op.Object = ev
+		case core.FlavorSet:
+			if is := topology[ev.Flavor.Name]; is != nil {
+				ev.Flavor.Topology = core.Topology{Name: "t", Levels: is}
+				op.Object = ev
+			}
+		}
+		if op.Job == nil || r.IntN(3) == 0 {
+			continue
+		}
+		j := *op.Job
+		j.PodSets = slices.Clone(j.PodSets)
+		is := requests[r.IntN(len(requests))]
+		for k := range j.PodSets {
+			p := &j.PodSets[k]
+			if p.Topology = is; len(is.Slices) > 0 {
+				p.MinCount = 0
+				p.Count += p.Count % is.Slices[0].Size
+			}
+		}
+		op.Job = &j
+	}
 }
 
 // limit keeps some pods from sharing nodes: by a port, by what keeps pods like them away, or as
