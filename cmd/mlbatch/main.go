@@ -49,6 +49,7 @@ func groups() []group {
 				newQueueCommand,
 				newTeamCommand,
 				newNodesCommand,
+				newTopologyCommand,
 				newTopCommand,
 				newCapacityCommand,
 				newHistCommand,

@@ -32,6 +32,7 @@ type upOptions struct {
 	apiPort       int
 	nodes         int
 	gpus          int64
+	racks, blocks int
 	cpus          string
 	memory        string
 	runtime       string
@@ -103,6 +104,8 @@ was, with its jobs, ports and nodes; flags that are given change it.`,
 		"",
 		"what runs pods: simulated, or containerd for real containers (default: as at the first start, which is simulated)",
 	)
+	f.IntVar(&o.racks, "racks", 0, "in how many racks the nodes are, by their label "+simnode.LabelRack)
+	f.IntVar(&o.blocks, "blocks", 0, "in how many blocks the racks are, by the label "+simnode.LabelBlock+" of nodes")
 	f.Int64Var(&o.gpus, "gpus-per-node", 8, "GPUs of each node")
 	f.StringVar(&o.cpus, "cpus-per-node", "224", "CPUs of each node")
 	f.StringVar(&o.memory, "memory-per-node", "2000Gi", "memory of each node")
@@ -189,7 +192,7 @@ func (o *upOptions) config(f *pflag.FlagSet) (local.Config, error) {
 	case err != nil:
 	case last.Fleet.CPU.IsZero(): // it is not known any more
 		if !f.Changed("nodes") && !f.Changed("gpus-per-node") && !f.Changed("cpus-per-node") &&
-			!f.Changed("memory-per-node") {
+			!f.Changed("memory-per-node") && !f.Changed("racks") && !f.Changed("blocks") {
 			cfg.Fleet = simnode.Fleet{} // the nodes that there are
 		}
 	default:
@@ -205,6 +208,9 @@ func (o *upOptions) config(f *pflag.FlagSet) (local.Config, error) {
 			return cfg, usageError{fmt.Errorf("--nodes %d: must be between 1 and %d", o.nodes, simnode.MostNodes)}
 		}
 		cfg.Fleet.Count = o.nodes
+	}
+	if err := o.domains(f, &cfg.Fleet); err != nil {
+		return cfg, err
 	}
 	if f.Changed("gpus-per-node") {
 		cfg.Fleet.GPUs = o.gpus
@@ -388,4 +394,21 @@ func nextSteps(cfg local.Config) string {
 	}
 	b.WriteString("\n")
 	return b.String()
+}
+
+// domains says in how many racks and blocks the nodes are.
+func (o *upOptions) domains(f *pflag.FlagSet, fleet *simnode.Fleet) error {
+	if f.Changed("racks") {
+		fleet.Racks = o.racks
+	}
+	if f.Changed("blocks") {
+		fleet.Blocks = o.blocks
+	}
+	if fleet.Racks < 0 || fleet.Racks > fleet.Count {
+		return usageError{fmt.Errorf("--racks %d: must be between 0 and the number of nodes, %d", fleet.Racks, fleet.Count)}
+	}
+	if most := max(fleet.Racks, 0); fleet.Blocks < 0 || fleet.Blocks > most {
+		return usageError{fmt.Errorf("--blocks %d: must be between 0 and the number of racks, %d", fleet.Blocks, most)}
+	}
+	return nil
 }

@@ -238,7 +238,7 @@ func (h *jobHandler) checkNew( //nolint:revive // a fact about the job
 			return nil, nil, err
 		}
 		if errs = append(errs, found...); inQueue {
-			errs = append(errs, inGroup(t)...)
+			errs = append(append(errs, inGroup(t)...), nearness(t)...)
 		}
 	}
 	if h.kind.Running.Operated != nil && h.kind.RunHere() && len(errs) == 0 {
@@ -351,7 +351,7 @@ func (h *jobHandler) told( //nolint:revive // a fact about the job
 	}
 	var before metav1.Object
 	if was == nil {
-		out = append(out, unheededPlaces(h.kind, job)...)
+		out = append(out, unheededGroups(h.kind, job)...)
 	} else {
 		before = was
 		if clears(was, job) { // a new one was told already

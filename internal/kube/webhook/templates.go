@@ -56,7 +56,7 @@ func (h *jobHandler) checkTemplate( //nolint:revive // a fact about the job
 ) (field.ErrorList, error) {
 	errs := h.limits.ValidateTemplate(t, namespace)
 	if together {
-		errs = append(errs, inGroup(t)...)
+		errs = append(append(errs, inGroup(t)...), nearness(t)...)
 	}
 	found, err := h.checkPriority(ctx, t)
 	return append(errs, found...), err

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 )
@@ -28,9 +29,8 @@ func unheeded(was, is metav1.Object) []string {
 	}
 }
 
-// unheededPlaces tells of what pods have to have in common, as their templates say in
-// annotations, and need not here.
-func unheededPlaces(r jobs.Adapter, is jobs.Object) []string {
+// unheededGroups tells of groups that pods of a job name besides.
+func unheededGroups(r jobs.Adapter, is jobs.Object) []string {
 	facts, err := r.Read(is)
 	if err != nil {
 		return nil // that was refused
@@ -39,7 +39,7 @@ func unheededPlaces(r jobs.Adapter, is jobs.Object) []string {
 	for i := range facts.PodSets {
 		templates = append(templates, jobs.PodTemplate{Template: &facts.PodSets[i].Template})
 	}
-	return append(placesOf(templates), groupsOf(templates)...)
+	return groupsOf(templates)
 }
 
 // groupsOf tells of groups that pods of a job name besides: they start together with its other pods, as
@@ -80,27 +80,13 @@ func inGroup(t jobs.PodTemplate) field.ErrorList {
 	}
 }
 
-// placesOf does so for templates.
-func placesOf(templates []jobs.PodTemplate) []string {
-	found := map[string]bool{}
-	for _, t := range templates {
-		for _, key := range []string{
-			kueue.PodSetRequiredTopologyAnnotation, kueue.PodSetSliceRequiredTopologyAnnotation, kueue.PodSetSliceRequiredTopologyConstraintsAnnotation,
-		} {
-			if t.Template.Annotations[key] != "" {
-				found[key] = true
-			}
-		}
+// nearness refuses pods whose annotations say what cannot be meant of how near to each other they must be.
+func nearness(t jobs.PodTemplate) field.ErrorList {
+	key, fault := convert.TopologyFault(t.Template.Annotations)
+	if fault == "" {
+		return nil
 	}
-	var out []string
-	for _, key := range slices.Sorted(maps.Keys(found)) {
-		out = append(
-			out,
-			fmt.Sprintf(
-				"annotation %s of pods has no effect: nodes are chosen for all pods of a job together, whatever their rack",
-				key,
-			),
-		)
-	}
-	return out
+	return field.ErrorList{field.Invalid(
+		field.NewPath(t.Path, "metadata", "annotations").Key(key), t.Template.Annotations[key], fault,
+	)}
 }

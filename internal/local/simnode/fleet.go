@@ -26,6 +26,10 @@ const (
 	Down = "down"
 	// NotReady is a node that lives but reports that it is not ready at once.
 	NotReady = "not-ready"
+	// LabelBlock and LabelRack say in which block and rack a node is, by the names that Kueue's
+	// documentation uses.
+	LabelBlock = "cloud.provider.com/topology-block"
+	LabelRack  = "cloud.provider.com/topology-rack"
 
 	gpuResource = corev1.ResourceName("nvidia.com/gpu")
 	gpuProduct  = "nvidia.com/gpu.product"
@@ -46,6 +50,10 @@ type Fleet struct {
 	Pods   int64             `json:"pods"`
 	// GPUProduct becomes a label, as on real GPU nodes.
 	GPUProduct string `json:"gpuProduct,omitempty"`
+	// Racks is in how many racks the nodes are, one after the other, and Blocks in how many blocks the
+	// racks are; 0 is in none. Where the nodes do not divide, some racks have one more.
+	Racks  int `json:"racks,omitempty"`
+	Blocks int `json:"blocks,omitempty"`
 	// Labels and Taints are put on every node.
 	Labels map[string]string `json:"labels,omitempty"`
 	Taints []corev1.Taint    `json:"taints,omitempty"`
@@ -79,9 +87,20 @@ func FleetOf(nodes []corev1.Node) (Fleet, bool) {
 			CPU:   c[corev1.ResourceCPU], Memory: c[corev1.ResourceMemory],
 			GPUs: new(c[gpuResource]).Value(), Pods: c.Pods().Value(),
 			GPUProduct: n.Labels[gpuProduct],
+			Racks:      max(f.Racks, numbered(n.Labels[LabelRack], "rack-")),
+			Blocks:     max(f.Blocks, numbered(n.Labels[LabelBlock], "block-")),
 		}
 	}
 	return f, f.Count > 0
+}
+
+// numbered is one more than the number of a name, 0 of another.
+func numbered(name, prefix string) int {
+	i, err := strconv.Atoi(strings.TrimPrefix(name, prefix))
+	if err != nil || i < 0 {
+		return 0
+	}
+	return i + 1
 }
 
 // Node returns the i-th node of the fleet, ready from the start.
@@ -124,6 +143,14 @@ func (f Fleet) labels(name string) map[string]string {
 		l[gpuCount] = strconv.FormatInt(f.GPUs, 10)
 		if f.GPUProduct != "" {
 			l[gpuProduct] = f.GPUProduct
+		}
+	}
+	if f.Racks > 0 && f.Count > 0 {
+		i, _ := index(name)
+		rack := i * f.Racks / f.Count
+		l[LabelRack] = "rack-" + strconv.Itoa(rack)
+		if f.Blocks > 0 {
+			l[LabelBlock] = "block-" + strconv.Itoa(rack*f.Blocks/f.Racks)
 		}
 	}
 	maps.Copy(l, f.Labels)

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/view"
+)
+
+// newTopologyCommand prints the domains of nodes.
+func newTopologyCommand() *cobra.Command {
+	var name string
+	list := &readCommand{
+		formats: []string{"json", "yaml"}, columns: true, bare: withoutTitles, watch: againAndAgain,
+		read: func(ctx context.Context, q *query) (found, error) { return readTopology(ctx, q, name) },
+	}
+	cmd := list.command(&cobra.Command{
+		Use:   "topology",
+		Short: "Show racks, blocks and other domains of nodes: how many nodes each has, what is free, what is whole",
+		Long: `Show how the nodes are nested, from the widest domains to the narrowest: how many nodes each
+domain has, how many of them take any work, how many of their GPUs are free, and how many of
+them are whole: no GPU of theirs is in use.
+
+The levels are those of the Topology that is named or, if there is one alone, of that; else
+they are read from the labels that clouds, drivers and schedulers put on nodes. A job asks to
+be in one domain by an annotation of its pods, kueue.x-k8s.io/podset-required-topology, whose
+value is the label of the level; podset-preferred-topology asks for it where it can be had.`,
+		Example: `  # which rack has room for a job of four whole nodes?
+  mlbatch topology
+
+  # of one Topology among several
+  mlbatch topology --topology gpus`,
+		Args: cobra.NoArgs,
+	})
+	cmd.Flags().StringVar(&name, "topology", "", "`Topology` whose levels are shown")
+	cmd.AddCommand(newTopologyDetectCommand())
+	return cmd
+}
+
+func readTopology(ctx context.Context, q *query, name string) (found, error) {
+	levels, nodes, err := cli.TopologyOf(ctx, q.c, name)
+	if err != nil {
+		return nil, err
+	}
+	all, seen, err := cli.Nodes(ctx, q.c)
+	if err != nil {
+		return nil, err
+	}
+	stand := map[string]view.Node{}
+	for _, n := range all {
+		stand[n.Name] = n
+	}
+	list := &rows[view.Domain]{
+		items:   view.Domains(nodes, levels, stand),
+		columns: cli.DomainColumns(),
+		name:    func(d view.Domain) string { return d.Name },
+		none: "No label of a node tells in which rack or block it is, and there is no Topology. " +
+			"Label the nodes, as with mlbatch kubectl label node NAME cloud.provider.com/topology-rack=r1",
+	}
+	if !seen {
+		list.notes = append(list.notes, untoldPods)
+	}
+	list.notes = append(list.notes, view.OddTopology(nodes, levels)...)
+	return list, nil
+}
+
+// newTopologyDetectCommand prints the Topology that labels of nodes tell.
+func newTopologyDetectCommand() *cobra.Command {
+	list := &readCommand{
+		instead: "a manifest",
+		read: func(ctx context.Context, q *query) (found, error) {
+			_, nodes, err := cli.TopologyOf(ctx, q.c, "")
+			if err != nil {
+				return nil, err
+			}
+			levels := view.DetectLevels(nodes)
+			if len(levels) == 0 {
+				return nil, fmt.Errorf(
+					"no label of the %d nodes tells in which rack or block they are; label them, as with "+
+						"mlbatch kubectl label node NAME cloud.provider.com/topology-rack=r1",
+					len(nodes),
+				)
+			}
+			return detected{levels, view.OddTopology(nodes, levels)}, nil
+		},
+	}
+	return list.command(&cobra.Command{
+		Use:   "detect",
+		Short: "Print the Topology that the labels of the nodes tell, and what of them is odd",
+		Long: `Print the Topology, as a manifest, that the labels of the nodes tell: those of AWS, Google
+Cloud, Oracle Cloud, CoreWeave, Topograph, NVIDIA's GPU operator and Kueue's documentation are
+known. What is probably a mistake is told in comments.`,
+		Example: `  # what would it be?
+  mlbatch topology detect
+
+  # make it
+  mlbatch topology detect | mlbatch kubectl apply -f -`,
+		Args: cobra.NoArgs,
+	})
+}
+
+// detected is the levels that labels tell.
+type detected struct {
+	levels []string
+	odd    []string
+}
+
+func (d detected) print(w io.Writer, _ *query) error {
+	t := kueue.Topology{
+		TypeMeta:   metav1.TypeMeta{APIVersion: kueue.GroupVersion.String(), Kind: "Topology"},
+		ObjectMeta: metav1.ObjectMeta{Name: "detected"},
+	}
+	for _, level := range d.levels {
+		t.Spec.Levels = append(t.Spec.Levels, kueue.TopologyLevel{NodeLabel: level})
+	}
+	text, err := yaml.Marshal(&t)
+	if err != nil {
+		return fmt.Errorf("write the Topology: %w", err)
+	}
+	for _, odd := range d.odd {
+		fmt.Fprintf(w, "# %s\n", odd)
+	}
+	_, err = io.WriteString(w, strings.ReplaceAll(string(text), "  creationTimestamp: null\n", ""))
+	return err
+}

@@ -1,0 +1,195 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/place"
+)
+
+// Domain is a rack, a block or another part of a topology, and how its nodes stand. Its JSON is stable.
+type Domain struct {
+	// Level is the node label whose value Name is; Path are the values of the wider levels before it,
+	// widest first.
+	Level string   `json:"level"`
+	Name  string   `json:"name"`
+	Path  []string `json:"path,omitempty"`
+	// Nodes is how many nodes it has, Ready how many of them take any work.
+	Nodes int `json:"nodes"`
+	Ready int `json:"ready"`
+	// GPUs is how many those that are ready offer, Free how many of these no pod has, Whole on how many
+	// of them no GPU is in use; nil if the user may not read pods.
+	GPUs  int64  `json:"gpus"`
+	Free  *int64 `json:"free,omitempty"`
+	Whole *int   `json:"wholeNodes,omitempty"`
+}
+
+// levelFamilies are the labels by which clouds, drivers and schedulers tell where nodes are, each family from
+// the widest level to the narrowest.
+func levelFamilies() [][]string {
+	return [][]string{
+		{"cloud.provider.com/topology-block", "cloud.provider.com/topology-rack"},
+		{
+			"topology.k8s.aws/network-node-layer-1", "topology.k8s.aws/network-node-layer-2",
+			"topology.k8s.aws/network-node-layer-3", "topology.k8s.aws/ultraserver-id",
+		},
+		{
+			"cloud.google.com/gce-topology-block", "cloud.google.com/gce-topology-subblock",
+			"cloud.google.com/gce-topology-host",
+		},
+		{"oci.oraclecloud.com/host.network_block_id", "oci.oraclecloud.com/host.rack_id"},
+		{
+			"backend.coreweave.cloud/fabric", "backend.coreweave.cloud/superpod",
+			"backend.coreweave.cloud/leafgroup", "ds.coreweave.com/nvlink.domain",
+		},
+		{
+			"fabric.topograph.run/tier-4", "fabric.topograph.run/tier-3", "fabric.topograph.run/tier-2",
+			"fabric.topograph.run/tier-1", "fabric.topograph.run/tier-0",
+			"accelerator.topograph.run/domain", "accelerator.topograph.run/sub-domain",
+		},
+		{"sakkara.topology.rack"},
+		{"nvidia.com/gpu.clique"},
+	}
+}
+
+// DetectLevels are the levels, widest first, that the labels of nodes tell: those of the family that most
+// nodes have; none if no node has any.
+func DetectLevels(nodes []corev1.Node) []string {
+	var best []string
+	most := 0
+	for _, family := range levelFamilies() {
+		var levels []string
+		found := 0
+		for _, label := range family {
+			has := 0
+			for i := range nodes {
+				if nodes[i].Labels[label] != "" {
+					has++
+				}
+			}
+			if has > 0 {
+				levels = append(levels, label)
+			}
+			found = max(found, has)
+		}
+		if found > most {
+			best, most = levels, found
+		}
+	}
+	return best
+}
+
+// OddTopology says what of the labels of nodes is probably a mistake: nodes without a level that others have, and
+// names that are in several wider domains.
+func OddTopology(nodes []corev1.Node, levels []string) []string {
+	var out []string
+	for i, level := range levels {
+		var without []string
+		parents := map[string]map[string]bool{}
+		for k := range nodes {
+			labels := nodes[k].Labels
+			value, has := labels[level]
+			if !has {
+				without = append(without, nodes[k].Name)
+				continue
+			}
+			if i > 0 {
+				if parents[value] == nil {
+					parents[value] = map[string]bool{}
+				}
+				parents[value][labels[levels[i-1]]] = true
+			}
+		}
+		if len(without) > 0 && len(without) < len(nodes) {
+			slices.SortFunc(without, place.CompareNames)
+			out = append(out, fmt.Sprintf(
+				"%d of %d nodes have no label %s, so no pod that requires it can be there: %s",
+				len(without), len(nodes), level, firstOf(without),
+			))
+		}
+		var several []string
+		for value, in := range parents {
+			if len(in) > 1 {
+				several = append(several, value)
+			}
+		}
+		if len(several) > 0 {
+			slices.SortFunc(several, place.CompareNames)
+			out = append(out, fmt.Sprintf(
+				"nodes with the same %s have different %s, and count as different domains: %s",
+				level, levels[i-1], firstOf(several),
+			))
+		}
+	}
+	return out
+}
+
+// firstOf names a few of many.
+func firstOf(names []string) string {
+	const few = 5
+	if len(names) > few {
+		return strings.Join(names[:few], ", ") + " and others"
+	}
+	return strings.Join(names, ", ")
+}
+
+// Domains are the domains that levels make of nodes, each before those that are in it, by name. stand is how the
+// nodes stand, by name.
+func Domains(nodes []corev1.Node, levels []string, stand map[string]Node) []Domain {
+	type key struct{ path string }
+	var out []Domain
+	at := map[key]int{}
+	for i := range nodes {
+		var path []string
+		for _, level := range levels {
+			value, has := nodes[i].Labels[level]
+			if !has {
+				break
+			}
+			k := key{strings.Join(append(slices.Clone(path), value), "\n")}
+			d, known := at[k]
+			if !known {
+				d = len(out)
+				at[k] = d
+				out = append(out, Domain{Level: level, Name: value, Path: slices.Clone(path)})
+			}
+			out[d].count(stand[nodes[i].Name])
+			path = append(path, value)
+		}
+	}
+	slices.SortFunc(out, func(a, b Domain) int {
+		x, y := append(slices.Clone(a.Path), a.Name), append(slices.Clone(b.Path), b.Name)
+		for i := range min(len(x), len(y)) {
+			if c := place.CompareNames(x[i], y[i]); c != 0 {
+				return c
+			}
+		}
+		return cmp.Compare(len(x), len(y))
+	})
+	return out
+}
+
+// count adds a node.
+func (d *Domain) count(n Node) {
+	d.Nodes++
+	if n.State != core.NodeReady {
+		return
+	}
+	d.Ready++
+	d.GPUs += n.GPUs
+	if n.Free == nil {
+		return
+	}
+	if d.Free == nil {
+		d.Free, d.Whole = new(int64), new(int)
+	}
+	*d.Free += *n.Free
+	if *n.Free == n.GPUs && n.GPUs > 0 {
+		*d.Whole++
+	}
+}
