@@ -33,6 +33,23 @@ type PodSetSlice struct {
 	Size int32
 }
 
+// For is the request of so many pods: without slices into which they cannot be cut, as what is left of a set
+// some of whose pods are done.
+func (r TopologyRequest) For(count int32) TopologyRequest {
+	cuts := func(s PodSetSlice) bool { return count%max(1, s.Size) == 0 }
+	if !slices.ContainsFunc(r.Slices, func(s PodSetSlice) bool { return !cuts(s) }) {
+		return r
+	}
+	var kept []PodSetSlice
+	for _, s := range r.Slices {
+		if cuts(s) {
+			kept = append(kept, s)
+		}
+	}
+	r.Slices = kept
+	return r
+}
+
 // Empty reports whether it asks for nothing.
 func (r *TopologyRequest) Empty() bool {
 	return r.Required == "" && r.Preferred == "" && len(r.Slices) == 0

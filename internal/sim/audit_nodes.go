@@ -54,7 +54,7 @@ func (a *Auditor) near(set *core.PodSet, p *core.PodSetAdmission, placed bool) e
 			return fmt.Errorf("P2: the pods of %s must be in one %s and are in %v", set.Name, level, in)
 		}
 	}
-	for _, slice := range set.Topology.Slices {
+	for _, slice := range set.Topology.For(set.Count).Slices {
 		for name, pods := range a.byDomain(&t, slice.Level, p.Places) { // any will do, so order does not matter
 			if pods%slice.Size != 0 || name == "" {
 				return fmt.Errorf(

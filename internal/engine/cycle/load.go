@@ -306,6 +306,10 @@ func (pe *pending) loadGroup(l *loader, q *queue, s *GroupState) *group {
 		w.unreported = true
 		g.newcomers = append(g.newcomers, w)
 	}
+	if len(g.newcomers) > 0 {
+		g.unreported = true
+		pe.unjudged = append(pe.unjudged, g)
+	}
 	for _, u := range pe.loadUses(s.Shorts) {
 		g.shorts = append(g.shorts, short{u.Pair, u.Amount})
 	}

@@ -272,7 +272,7 @@ type group struct {
 	why        *core.Reason
 	reported   *core.Reason
 	newcomers  []*workload
-	unreported bool // in pending.unreported
+	unreported bool // in pending.unreported or unjudged
 }
 
 // short is a pair that a parked group found too scarce.

@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -11,7 +12,15 @@ import (
 // wait behind it. One whose reported reason is of the same kind is left alone, so
 // that a long queue costs no writes when only amounts change.
 func (pe *pending) reportReasons() {
-	for _, g := range pe.unreported {
+	slices.SortFunc(pe.unjudged, func(a, b *group) int {
+		if a.members.Len() == 0 || b.members.Len() == 0 {
+			return cmp.Compare(a.members.Len(), b.members.Len()) // those without are passed over
+		}
+		return cmp.Or(cmp.Compare(a.queue.name, b.queue.name), compareWorkloads(a.members.First(), b.members.First()))
+	})
+	all := slices.Concat(pe.unjudged, pe.unreported)
+	pe.unjudged, pe.unreported = pe.unjudged[:0], pe.unreported[:0]
+	for _, g := range all {
 		g.unreported = false
 		if g.members.Len() == 0 {
 			continue
@@ -22,7 +31,9 @@ func (pe *pending) reportReasons() {
 			why = behind(g.queue)
 		case g.parked:
 			why = g.why
-		default:
+		default: // it was not judged yet, as in a tree that is not settled: there is a reason when it was
+			g.unreported = true
+			pe.unjudged = append(pe.unjudged, g)
 			continue
 		}
 		if g.reported == nil || !sameNature(g.reported, why) {
@@ -44,7 +55,6 @@ func (pe *pending) reportReasons() {
 		}
 		g.newcomers = g.newcomers[:0]
 	}
-	pe.unreported = pe.unreported[:0]
 }
 
 // behind is the reason of workloads that wait behind the first of a StrictFIFO

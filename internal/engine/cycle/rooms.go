@@ -94,6 +94,8 @@ type pending struct {
 	timers   order.Heap[*timer]
 	// unreported are the groups with members whose reason was not reported.
 	unreported []*group
+	// unjudged are those of them that were not judged in the Decide that has ended, and so have no reason.
+	unjudged []*group
 	// onNodes are the parked groups that wait for nodes, onReady the groups that wait until pods of
 	// other workloads are ready, blockedGroups the groups that head reservations block.
 	onNodes, onReady, blockedGroups []*group

@@ -43,6 +43,8 @@ func (s *script) flavor(name string, args []string) error {
 		switch k {
 		case "labels":
 			f.NodeLabels = split(v)
+		case "topology":
+			f.Topology = core.Topology{Name: "t", Levels: strings.Split(v, ",")}
 		case "taint":
 			f.Taints = append(f.Taints, taint(v))
 		case "tolerate":
@@ -360,6 +362,14 @@ func (s *script) job(key string, args []string) error {
 					{Claim: "data", Terms: []core.Selector{{{Key: lk, Operator: core.In, Values: []string{lv}}}}},
 				}
 			}
+		case f == "near":
+			p.Topology.Required = v
+		case f == "prefer":
+			p.Topology.Preferred = v
+		case f == "slice": // LEVEL:SIZE, coarse to fine
+			level, size, _ := strings.Cut(v, ":")
+			k, _ := strconv.Atoi(size)
+			p.Topology.Slices = append(p.Topology.Slices, core.PodSetSlice{Level: level, Size: int32(k)})
 		case f == "port":
 			p.Limits = append(p.Limits, port(v))
 		case f == "apart":

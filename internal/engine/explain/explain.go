@@ -188,10 +188,10 @@ func nodes(r core.Reason) string {
 		)
 	case core.DomainTooSmall:
 		return fmt.Sprintf(
-			"its %d pod(s) must be in one %s, and no one could hold them%s, even if empty: %s would hold %d, the most of all",
-			r.PodsWanted,
+			"no %s%s could hold its %d pod(s), which must be in one, even if empty: %s, the largest, would hold %d",
 			r.Level,
 			on,
+			r.PodsWanted,
 			r.Domain,
 			r.PodsUsable,
 		)
@@ -238,15 +238,15 @@ func nodes(r core.Reason) string {
 // domains says which domain comes nearest to holding pods that must be in one.
 func domains(r core.Reason, on string) string {
 	s := fmt.Sprintf(
-		"its %d pod(s) must be in one %s, and none has room for them%s: %s comes nearest, with room for %d",
-		r.PodsWanted,
+		"no %s%s has room for its %d pod(s), which must be in one: %s comes nearest, with room for %d",
 		r.Level,
 		on,
+		r.PodsWanted,
 		r.Domain,
 		r.PodsFit,
 	)
 	if r.PodsUsable < r.PodsWanted {
-		return s + fmt.Sprintf(" (%d if empty); all nodes together have room for %d", r.PodsUsable, r.PodsFree)
+		s += fmt.Sprintf(" (%d if empty)", r.PodsUsable)
 	}
 	return s + fmt.Sprintf("; all nodes together have room for %d", r.PodsFree)
 }

@@ -114,7 +114,7 @@ func (s *Nodes) Shortage(set Set, v View) Shortage {
 	if possible {
 		short.Cause = core.NodesShort
 		short.Fit = int32(s.most(set.Class, v)) //nolint:gosec // below Count
-		if near := set.Class.near; near != nil && near.required >= 0 && s.slots(set.Class, v) >= int64(set.Count) {
+		if near := set.Class.near; near != nil && near.required >= 0 {
 			short.Cause = core.DomainsShort
 			s.nameDomain(&short, set.Class, v)
 		}
@@ -252,6 +252,9 @@ func (s *Nodes) inTurn(r Request, turn []int, spots [][]Spot, within []int32) (S
 			short.Set = i
 			return short, false
 		}
+		if left > 0 && in >= 0 {
+			return s.shortIn(set, i, in, r.View), false
+		}
 		if left > 0 {
 			_, nodes, down := s.Total(set.Class)
 			return Shortage{
@@ -263,24 +266,6 @@ func (s *Nodes) inTurn(r Request, turn []int, spots [][]Spot, within []int32) (S
 		}
 	}
 	return Shortage{}, true
-}
-
-// domainOfGroup is where the sets of a group are of which one was placed before in its turn; -1 if none was.
-func (s *Nodes) domainOfGroup(sets []Set, spots [][]Spot, turn []int, of int) int32 {
-	for _, i := range turn[:slices.Index(turn, of)] {
-		if near := sets[i].Class.near; sameGroup(&sets[i], &sets[of]) && len(spots[i]) > 0 {
-			d, _ := near.tree.above(s.domainOf(near.tree, spots[i][0].Node.rank), near.required)
-			return d
-		}
-	}
-	return -1
-}
-
-// sameGroup reports whether two sets must be in one domain of the same level.
-func sameGroup(a, b *Set) bool {
-	x, y := a.Class.near, b.Class.near
-	return a.Group != "" && a.Group == b.Group && x != nil && y != nil &&
-		x.required >= 0 && x.tree == y.tree && x.required == y.required
 }
 
 // tentative books in both accounts, so that either view sees it.

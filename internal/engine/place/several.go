@@ -13,6 +13,35 @@ import (
 // maxDomainTries bounds in how many choices of domains several sets are tried.
 const maxDomainTries = 256
 
+// domainOfGroup is where the sets of a group are of which one was placed before in its turn; -1 if none was.
+func (s *Nodes) domainOfGroup(sets []Set, spots [][]Spot, turn []int, of int) int32 {
+	for _, i := range turn[:slices.Index(turn, of)] {
+		if near := sets[i].Class.near; sameGroup(&sets[i], &sets[of]) && len(spots[i]) > 0 {
+			d, _ := near.tree.above(s.domainOf(near.tree, spots[i][0].Node.rank), near.required)
+			return d
+		}
+	}
+	return -1
+}
+
+// sameGroup reports whether two sets must be in one domain of the same level.
+func sameGroup(a, b *Set) bool {
+	x, y := a.Class.near, b.Class.near
+	return a.Group != "" && a.Group == b.Group && x != nil && y != nil &&
+		x.required >= 0 && x.tree == y.tree && x.required == y.required
+}
+
+// shortIn says why a set has no place in a domain that others of its workload are in.
+func (s *Nodes) shortIn(set Set, index int, in int32, v View) Shortage {
+	all, c := s.emptied(set.Class), set.Class
+	short := Shortage{Set: index, Cause: core.DomainsShort, Wanted: set.Count, Nodes: all.nodes, Down: all.down}
+	s.nameDomain(&short, c, v)
+	short.Domain = c.near.tree.domains[in].value
+	short.Fit = int32(min(s.index(c, v).domains.of(c.near, in), int64(set.Count))) //nolint:gosec // a count
+	short.Usable = int32(all.rooms.of(c.near, in))                                 //nolint:gosec // few
+	return short
+}
+
 // choice is sets that must be in one domain, and the domains that could be it.
 type choice struct {
 	sets    []int

@@ -130,10 +130,7 @@ func topologyOf(ps *kueue.PodSet, left int32) (out core.TopologyRequest, invalid
 		return out, "of its topology request, " + f
 	}
 	for _, l := range layers {
-		switch {
-		case left != ps.Count:
-			continue // what is left of slices, some of whose pods are done, is placed anywhere
-		case left%l.Size != 0:
+		if left == ps.Count && left%l.Size != 0 { // of what is left once some are done, the engine makes the best
 			return out, fmt.Sprintf(
 				"%d pods cannot be cut into slices of %d, each in one %s: ask for a multiple of them",
 				left, l.Size, l.Topology,

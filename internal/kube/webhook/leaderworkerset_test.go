@@ -220,7 +220,7 @@ func TestValidateLeaderWorkerSet(t *testing.T) {
 		"apart":     {text: strings.Replace(right, "namespace: blue", "namespace: blue, annotations: {leaderworkerset.sigs.k8s.io/exclusive-topology: rack}", 1), warned: true},
 		"scheduler": {text: strings.Replace(right, "leaderTemplate: {spec: {", "leaderTemplate: {spec: {schedulerName: volcano, ", 1), warned: true},
 		"ours":      {text: strings.Replace(right, "leaderTemplate: {spec: {", "leaderTemplate: {spec: {schedulerName: mlbatch-scheduler, ", 1)},
-		"together":  {text: setText(queueLabel, "", "metadata: {annotations: {kueue.x-k8s.io/podset-required-topology: rack}},"), warned: true},
+		"together":  {text: setText(queueLabel, "", "metadata: {annotations: {kueue.x-k8s.io/podset-required-topology: rack}},")},
 	} {
 		r := send(
 			t,

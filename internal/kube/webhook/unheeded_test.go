@@ -25,10 +25,8 @@ func TestUnheeded(t *testing.T) {
 		"not elastic":     {"it says so", ask{path: validateJob, new: job(queueLabel, strings.Replace(elastic, "true", "false", 1), "")}, ""},
 		"told already":    {"once is enough", ask{path: validateJob, old: job(queueLabel, elastic, ""), new: job(queueLabel, elastic, "")}, ""},
 		"elastic wrapper": {"the rules are those of all jobs", ask{path: validateWrapper, user: "admin", new: strings.Replace(wrapper("blue", queueLabel, "true", podComponent), "labels:", "annotations: {"+elastic+"}, labels:", 1)}, "elastic-job] has no effect"},
-		"rack":            {"the author relies on it", ask{path: validateJob, new: placed("podset-required-topology: rack")}, "podset-required-topology of pods has no effect"},
-		"slices":          {"the author relies on it", ask{path: validateJob, new: placed("podset-slice-required-topology: rack")}, "podset-slice-required-topology of pods"},
-		"rack if it can":  {"it is not relied on", ask{path: validateJob, new: placed("podset-preferred-topology: rack")}, ""},
-		"rack told":       {"once is enough", ask{path: validateJob, old: placed("podset-required-topology: rack"), new: placed("podset-required-topology: rack")}, ""},
+		"rack":            {"it is heeded", ask{path: validateJob, new: placed("podset-required-topology: rack")}, ""},
+		"slices":          {"they are heeded", ask{path: validateJob, new: placed("podset-slice-required-topology: rack")}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := send(t, serve(t, nil, world()...), tc.ask)
@@ -37,5 +35,30 @@ func TestUnheeded(t *testing.T) {
 				t.Errorf("%s: allowed is %v (%s), warnings %q; want %q", tc.why, r.Allowed, r.Message, all, tc.want)
 			}
 		})
+	}
+}
+
+// TestNearnessThatCannotBeMeant: what the annotations of pods say of racks is a number, a list, and divides.
+func TestNearnessThatCannotBeMeant(t *testing.T) {
+	for annotations, want := range map[string]string{
+		`podset-slice-required-topology: rack, kueue.x-k8s.io/podset-slice-size: "two"`: "a number of pods",
+		`podset-slice-size: "2"`: "need annotation kueue.x-k8s.io/podset-slice-required-topology",
+		`podset-slice-required-topology-constraints: "rack:2"`:                                                 "in JSON",
+		`podset-slice-required-topology-constraints: '[{"topology":"rack","size":0}]'`:                         "1 pod at least",
+		`podset-slice-required-topology-constraints: '[{"topology":"a","size":4},{"topology":"b","size":3}]'`:  "cannot be cut into 3",
+		`podset-slice-required-topology-constraints: '[{"topology":"a","size":4},{"topology":"a","size":2}]'`:  "appear once",
+		`podset-slice-required-topology-constraints: '[{"topology":"a","size":4},{"topology":"b","size":2}]'`:  "",
+		`podset-slice-required-topology: rack, kueue.x-k8s.io/podset-slice-size: "2"`:                         "",
+	} {
+		text := strings.Replace(
+			job(queueLabel, "", ""),
+			"template: {",
+			"template: {metadata: {annotations: {kueue.x-k8s.io/"+annotations+"}}, ",
+			1,
+		)
+		r := send(t, serve(t, nil, world()...), ask{path: validateJob, new: text})
+		if r.Allowed != (want == "") || !strings.Contains(r.Message, want) {
+			t.Errorf("%s: allowed %t, %q; want %q", annotations, r.Allowed, r.Message, want)
+		}
 	}
 }
