@@ -37,7 +37,7 @@ const (
 	// UntoleratedTaint, LevelMissing and AffinityMismatch refine NoMatchingFlavor.
 	UntoleratedTaint Cause = "UntoleratedTaint"
 	// LevelMissing: the flavor's topology lacks a level that the pod set names (Detail).
-	LevelMissing Cause = "LevelMissing"
+	LevelMissing     Cause = "LevelMissing"
 	AffinityMismatch Cause = "AffinityMismatch"
 	// QuotaShort and those up to QuotaClaimed refine WaitingForQuota.
 	QuotaShort   Cause = "QuotaShort"

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/engine/place"
 )
 
 // Domain is a rack, a block or another part of a topology, and how its nodes stand. Its JSON is stable.
@@ -106,7 +105,7 @@ func OddTopology(nodes []corev1.Node, levels []string) []string {
 			}
 		}
 		if len(without) > 0 && len(without) < len(nodes) {
-			slices.SortFunc(without, place.CompareNames)
+			slices.SortFunc(without, core.CompareNames)
 			out = append(out, fmt.Sprintf(
 				"%d of %d nodes have no label %s, so no pod that requires it can be there: %s",
 				len(without), len(nodes), level, firstOf(without),
@@ -119,7 +118,7 @@ func OddTopology(nodes []corev1.Node, levels []string) []string {
 			}
 		}
 		if len(several) > 0 {
-			slices.SortFunc(several, place.CompareNames)
+			slices.SortFunc(several, core.CompareNames)
 			out = append(out, fmt.Sprintf(
 				"nodes with the same %s have different %s, and count as different domains: %s",
 				level, levels[i-1], firstOf(several),
@@ -165,7 +164,7 @@ func Domains(nodes []corev1.Node, levels []string, stand map[string]Node) []Doma
 	slices.SortFunc(out, func(a, b Domain) int {
 		x, y := append(slices.Clone(a.Path), a.Name), append(slices.Clone(b.Path), b.Name)
 		for i := range min(len(x), len(y)) {
-			if c := place.CompareNames(x[i], y[i]); c != 0 {
+			if c := core.CompareNames(x[i], y[i]); c != 0 {
 				return c
 			}
 		}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/engine/place"
 )
 
 // reference is the engine written to be read: no sums are kept, nothing is
@@ -457,7 +456,7 @@ func (r *reference) distribute(
 		}
 	}
 	slices.SortFunc(cands, func(a, b cand) int {
-		return cmp.Or(cmp.Compare(a.tier, b.tier), cmp.Compare(a.gpus, b.gpus), place.CompareNames(a.node, b.node))
+		return cmp.Or(cmp.Compare(a.tier, b.tier), cmp.Compare(a.gpus, b.gpus), core.CompareNames(a.node, b.node))
 	})
 	var deal func(i int, left int32, assigned []podsOnNode) ([]podsOnNode, bool)
 	deal = func(i int, left int32, assigned []podsOnNode) ([]podsOnNode, bool) {

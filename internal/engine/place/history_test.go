@@ -255,7 +255,7 @@ func (h *history) place(kind int, v View, count int32) string {
 		return cmp.Or(
 			order(a.State != core.NodeReady, b.State != core.NodeReady),
 			cmp.Compare(left(a), left(b)),
-			CompareNames(a.Name, b.Name),
+			core.CompareNames(a.Name, b.Name),
 		)
 	})
 	var spots []string

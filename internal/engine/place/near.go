@@ -4,49 +4,56 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/mlbatch/mlbatch/internal/core"
 )
 
 // Where the pods of a set must be near to each other they go to one domain, as narrow as there is
 // one with room for all, and in it to as few domains of each level as possible, the widest first. Of
-// equal choices those come first that break the fewest whole domains and nodes and leave the least
-// of the packed resource on nodes that they share, so that whole ones stay free; warned nodes only
-// if others do not do. Which choice is best is found exactly, by dynamic programming over the tree
+// equal choices those come first that use the fewest warned nodes, the fewest nodes, break the fewest whole domains
+// and nodes, and leave the least of the packed resource on nodes that they share, so that whole ones
+// stay free. Which choice is best is found exactly, by dynamic programming over the tree
 // (a knapsack on a tree: the least cost of each number of pods, from nodes upwards).
 
 // maxMerges bounds the work of one search, in sums of two costs. Beyond it, domains are taken one after
 // the other, the one with the most room first and the one with the least that suffices last.
 const maxMerges = 1 << 22
 
-// cost of pods in a part of a tree; of two, the one that is less by the first of its numbers that differs.
-type cost [4]int64
+// cost of pods in a part of a tree. Of two, the one is less whose first number that differs is.
+type cost struct {
+	// domains used of each of four levels, the widest in the highest bits.
+	domains uint64
+	// nodes are, from the highest bits: nodes with warnings, nodes, whole domains broken, whole nodes broken.
+	nodes uint64
+	// left is what is left of the packed resource on the nodes used.
+	left int64
+}
 
+// Where the numbers of a cost stand.
 const (
-	warnedNodes  = iota // nodes with warnings
-	usedDomains         // domains used of each of four levels, the widest in the highest bits
-	usedNodes           // nodes used, and the whole domains and whole nodes broken
-	leftOnShared        // what is left of the packed resource on the nodes used
+	levelBits     = 15
+	levelsInUse   = 4
+	brokenDomains = 16
+	nodesUsed     = 32
+	nodesWarned   = 48
 )
 
-// Widths of the numbers in one part of a cost.
-const (
-	levelBits   = 15
-	levelsInUse = 4
-	brokenBits  = 20
-)
+var impossibleCost = cost{domains: math.MaxUint64}
 
-var impossibleCost = cost{math.MaxInt64}
+func (a *cost) impossible() bool { return a.domains == math.MaxUint64 }
 
 func (a *cost) less(b *cost) bool {
-	for i := range a {
-		if a[i] != b[i] {
-			return a[i] < b[i]
-		}
+	switch {
+	case a.domains != b.domains:
+		return a.domains < b.domains
+	case a.nodes != b.nodes:
+		return a.nodes < b.nodes
 	}
-	return false
+	return a.left < b.left
 }
 
 func (a *cost) plus(b *cost) cost {
-	return cost{a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3]}
+	return cost{a.domains + b.domains, a.nodes + b.nodes, a.left + b.left}
 }
 
 // alike is a number of nodes of one domain with equal room.
@@ -63,6 +70,7 @@ type part struct {
 	domain int32 // root for nodes
 	nodes  alike
 	costs  []cost
+	first  int // the least number of pods but none that has a cost
 	of     *curve
 }
 
@@ -70,6 +78,7 @@ type part struct {
 // first i+1 parts, from[i][k] are on the last of them.
 type curve struct {
 	costs []cost
+	first int
 	parts []part
 	from  [][]int32
 }
@@ -84,6 +93,9 @@ type finder struct {
 	// inside are the domains in each domain, nodes the ranks right below it, with room.
 	inside [][]int32
 	nodes  [][]int
+	// rooms is for how many pods there is room in each domain, whole says of which nothing is held.
+	rooms []int64
+	whole []bool
 	// kept are pods of the set that stay, by domain; at is the narrowest that has all of them.
 	kept  map[int32]int32
 	at    int32
@@ -99,7 +111,9 @@ func (s *Nodes) find(set Set, v View, kept []Hold, within int32) ([]Spot, bool) 
 	ix := s.index(set.Class, v)
 	f := &finder{s: s, ix: ix, class: set.Class, near: near, view: v}
 	f.arrange()
-	if f.keep(kept); len(f.kept) == 0 && !near.divides(set.Count) {
+	f.keep(kept)
+	f.measure()
+	if len(f.kept) == 0 && !near.divides(set.Count) {
 		return nil, false
 	}
 	domains := near.tree.domains
@@ -113,7 +127,7 @@ func (s *Nodes) find(set Set, v View, kept []Hold, within int32) ([]Spot, bool) 
 				continue
 			}
 			f.top, f.left = level, maxMerges
-			c := f.curve(d, set.Count)
+			c := f.curve(d, set.Count, set.Count)
 			if c == nil {
 				if greedy < 0 || f.tighter(d, greedy) {
 					greedy = d
@@ -121,7 +135,7 @@ func (s *Nodes) find(set Set, v View, kept []Hold, within int32) ([]Spot, bool) 
 				continue
 			}
 			is := c.costs[set.Count]
-			if is == impossibleCost {
+			if is.impossible() {
 				continue
 			}
 			if best < 0 || is.less(&least) || is == least && f.tighter(d, best) {
@@ -149,7 +163,7 @@ func (f *finder) arrange() {
 		f.inside[in] = append(f.inside[in], int32(i)) //nolint:gosec // not more than nodes and levels
 	}
 	for _, inside := range f.inside {
-		slices.SortFunc(inside, func(a, b int32) int { return CompareNames(t.domains[a].value, t.domains[b].value) })
+		slices.SortFunc(inside, func(a, b int32) int { return core.CompareNames(t.domains[a].value, t.domains[b].value) })
 	}
 	for rank, slots := range f.ix.slots {
 		if slots > 0 {
@@ -201,89 +215,147 @@ func (f *finder) may(d, within int32) bool {
 	return t.domains[f.at].level < f.near.required && f.kept[d] > 0
 }
 
-// room is for how many pods there is room in a domain, slices not observed where some of them stay.
-func (f *finder) room(d int32) int64 {
-	if len(f.kept) == 0 {
-		return f.ix.domains.of(f.near, d)
+// measure finds out the room in each domain, slices not observed where some pods stay, and which are whole.
+func (f *finder) measure() {
+	domains := f.near.tree.domains
+	f.rooms, f.whole = make([]int64, len(domains)), make([]bool, len(domains))
+	for i := len(domains) - 1; i >= 0; i-- { // a domain comes behind the one that it is in
+		f.whole[i] = true
+		for _, rank := range f.nodes[i] {
+			f.rooms[i] += int64(f.ix.slots[rank])
+			f.whole[i] = f.whole[i] && f.wholeNode(rank)
+		}
+		for _, in := range f.inside[i] {
+			f.rooms[i] += f.rooms[in]
+			f.whole[i] = f.whole[i] && f.whole[in]
+		}
+		if len(f.kept) == 0 {
+			f.rooms[i] = f.near.usable(domains[i].level, f.rooms[i])
+		}
 	}
-	room := int64(0)
-	for _, rank := range f.nodes[d] {
-		room += int64(f.ix.slots[rank])
-	}
-	for _, in := range f.inside[d] {
-		room += f.room(in)
-	}
-	return room
 }
+
+func (f *finder) room(d int32) int64 { return f.rooms[d] }
 
 // tighter reports whether less is left in a than in b, or as much and a comes first by name.
 func (f *finder) tighter(a, b int32) bool {
 	domains := f.near.tree.domains
 	return cmp.Or(
 		cmp.Compare(f.room(a), f.room(b)),
-		CompareNames(domains[a].value, domains[b].value),
+		core.CompareNames(domains[a].value, domains[b].value),
 		cmp.Compare(a, b),
 	) < 0
 }
 
-// curve is the least cost of up to so many pods in a domain; nil if that takes too long to find out.
-func (f *finder) curve(d int32, want int32) *curve {
-	c := &curve{costs: []cost{{}}}
+// curve is the least cost in a domain of each number of pods from the least to the most, and of none; nil if
+// that takes too long to find out.
+func (f *finder) curve(d int32, least, most int32) *curve {
+	c := &curve{costs: []cost{{}}, first: 1}
+	groups := f.groups(d)
+	low := int32(1)
+	if len(groups) == 0 && len(f.kept) == 0 {
+		low = f.leastInOne(d, least, most)
+	}
 	for _, in := range f.inside[d] {
-		if f.room(in) == 0 && f.kept[in] == 0 {
+		switch {
+		case f.kept[in] > 0:
+		case f.room(in) < int64(low):
 			continue
 		}
-		of := f.curve(in, want)
+		of := f.curve(in, low, int32(min(int64(most), f.room(in)))) //nolint:gosec // not above most
 		if of == nil {
 			return nil
 		}
-		c.parts = append(c.parts, part{domain: in, of: of, costs: of.costs})
+		c.parts = append(c.parts, part{domain: in, of: of, costs: of.costs, first: of.first})
 	}
-	for _, nodes := range f.groups(d) {
-		c.parts = append(c.parts, part{nodes: nodes, costs: f.alikeCosts(nodes, want)})
+	for _, nodes := range groups {
+		c.parts = append(c.parts, part{nodes: nodes, costs: f.alikeCosts(nodes, most), first: 1})
 	}
-	whole := f.whole(d)
-	for _, p := range c.parts {
-		if !f.merge(c, p.costs, want) {
+	for i := range c.parts {
+		if !f.merge(c, &c.parts[i], most) {
 			return nil
 		}
 	}
-	room := f.room(d)
+	c.first = max(1, int(least))
 	for k := range c.costs {
-		if !f.slicesAt(d, k) {
+		if k > 0 && k < c.first || !f.slicesAt(d, k) {
 			c.costs[k] = impossibleCost
 			continue
 		}
-		if k > 0 && d != root {
-			f.charge(&c.costs[k], d, whole && int64(k) < room)
+		if k > 0 && d != root && !c.costs[k].impossible() {
+			f.charge(&c.costs[k], d, f.whole[d] && int64(k) < f.room(d))
 		}
 	}
 	return c
 }
 
+// leastInOne is how few pods a domain inside may have, if any, where a number of pods in a range is in as few
+// of these domains as possible: the largest of them, all but one, are filled.
+func (f *finder) leastInOne(d int32, least, most int32) int32 {
+	rooms := make([]int64, 0, len(f.inside[d]))
+	for _, in := range f.inside[d] {
+		rooms = append(rooms, f.room(in))
+	}
+	slices.SortFunc(rooms, func(a, b int64) int { return cmp.Compare(b, a) })
+	filled := int64(0)
+	for _, room := range rooms {
+		if filled+room >= int64(least) {
+			if filled+room < int64(most) {
+				return 1 // one more domain is needed for some
+			}
+			break
+		}
+		filled += room
+	}
+	return max(1, int32(int64(least)-filled)) //nolint:gosec // not above least
+}
+
 // merge adds a part to a curve; false if that takes too long.
-func (f *finder) merge(c *curve, more []cost, want int32) bool {
-	n := min(len(c.costs)+len(more)-1, int(want)+1)
+func (f *finder) merge(c *curve, p *part, most int32) bool {
+	n := min(len(c.costs)+len(p.costs)-1, int(most)+1)
 	sum, from := make([]cost, n), make([]int32, n)
-	for k := range sum {
+	copy(sum, c.costs)
+	for k := len(c.costs); k < n; k++ {
 		sum[k] = impossibleCost
 	}
-	for j := range more {
-		if more[j] == impossibleCost {
+	for k := range c.costs {
+		if c.costs[k].impossible() {
 			continue
 		}
-		for k := range c.costs {
-			if j+k >= n {
-				break
-			}
-			if f.left--; f.left < 0 {
-				return false
-			}
-			if c.costs[k] == impossibleCost {
+		end := min(len(p.costs), n-k)
+		if f.left -= max(0, end-p.first); f.left < 0 {
+			return false
+		}
+		for j := p.first; j < end; j++ {
+			if p.costs[j].impossible() {
 				continue
 			}
-			if is := c.costs[k].plus(&more[j]); is.less(&sum[j+k]) {
-				sum[j+k], from[j+k] = is, int32(j) //nolint:gosec // not above want
+			if is := c.costs[k].plus(&p.costs[j]); is.less(&sum[j+k]) {
+				sum[j+k], from[j+k] = is, int32(j) //nolint:gosec // not above most
+			}
+		}
+	}
+	if p.costs[0].impossible() { // what stays there needs more to be whole slices
+		return f.mergeNeeded(c, p, sum, from)
+	}
+	c.costs, c.from = sum, append(c.from, from)
+	return true
+}
+
+// mergeNeeded is merge of a part that must have some pods.
+func (f *finder) mergeNeeded(c *curve, p *part, sum []cost, from []int32) bool {
+	for k := range sum {
+		if from[k] == 0 {
+			sum[k] = impossibleCost
+		}
+	}
+	for k := range c.costs { // those that were no better than with none of the part
+		for j := p.first; j < len(p.costs) && j+k < len(sum); j++ {
+			if c.costs[k].impossible() || p.costs[j].impossible() {
+				continue
+			}
+			if is := c.costs[k].plus(&p.costs[j]); is.less(&sum[j+k]) {
+				sum[j+k], from[j+k] = is, int32(j) //nolint:gosec // few
 			}
 		}
 	}
@@ -305,28 +377,14 @@ func (f *finder) slicesAt(d int32, k int) bool {
 func (f *finder) charge(c *cost, d int32, breaks bool) {
 	depth := f.near.tree.domains[d].level - f.top
 	if f.kept[d] == 0 && depth > 0 && depth <= levelsInUse {
-		c[usedDomains] += 1 << (levelBits * (levelsInUse - depth))
+		c.domains += 1 << (levelBits * (levelsInUse - depth))
 	}
 	if breaks {
-		c[usedNodes] += 1 << brokenBits
+		c.nodes += 1 << brokenDomains
 	}
 }
 
-// whole reports whether nothing is held on the nodes of a domain that the set may use.
-func (f *finder) whole(d int32) bool {
-	for _, rank := range f.nodes[d] {
-		if !f.wholeNode(rank) {
-			return false
-		}
-	}
-	for _, in := range f.inside[d] {
-		if !f.whole(in) {
-			return false
-		}
-	}
-	return true
-}
-
+// wholeNode reports whether none of the packed resource is held on a node.
 func (f *finder) wholeNode(rank int) bool {
 	n := f.s.order[rank]
 	id := f.s.packID
@@ -369,13 +427,13 @@ func (f *finder) alikeCosts(a alike, want int32) []cost {
 // chargeNodes adds what it costs to put so many pods on each of so many nodes.
 func (f *finder) chargeNodes(c *cost, a alike, nodes, pods int64) {
 	if a.late {
-		c[warnedNodes] += nodes
+		c.nodes += uint64(nodes) << nodesWarned //nolint:gosec // a number of nodes
 	}
-	c[usedNodes] += nodes << (2 * brokenBits)
+	c.nodes += uint64(nodes) << nodesUsed //nolint:gosec // a number of nodes
 	left := max(0, a.left-pods*f.class.pack)
-	c[leftOnShared] += nodes * left
+	c.left += nodes * left
 	if a.whole && left > 0 {
-		c[usedNodes] += nodes
+		c.nodes += uint64(nodes) //nolint:gosec // a number of nodes
 	}
 }
 

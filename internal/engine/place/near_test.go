@@ -93,7 +93,7 @@ func TestGangsAreNear(t *testing.T) {
 		},
 		"all nodes are too few": {
 			"no rack would help", "/r1/a=4 /r1/b=0", rack, 8, 2, "",
-			Shortage{Cause: core.NodesShort, Wanted: 2, Nodes: 2},
+			Shortage{Cause: core.DomainsShort, Wanted: 2, Nodes: 2, Level: "rack", Domain: "r1", Usable: 2},
 		},
 		"nodes without the label": {
 			"they are in no rack", "//a //b /r1/c", rack, 8, 2, "",
@@ -303,7 +303,7 @@ func (x *naive) holds(given []int32) bool {
 	return true
 }
 
-// price is, least first: how wide the narrowest domain of all pods is, warned nodes, domains used by level,
+// price is, least first: how wide the narrowest domain of all pods is, domains used by level, warned nodes,
 // nodes used, whole domains and whole nodes broken, and what is left on nodes used.
 func (x *naive) price(given []int32) []int64 {
 	span := -1
@@ -317,7 +317,7 @@ func (x *naive) price(given []int32) []int64 {
 	for level := span + 1; level < len(blocks.Levels); level++ {
 		u := x.used(given, level)
 		delete(u, "")
-		out[2+level] = int64(len(u))
+		out[1+level] = int64(len(u))
 	}
 	for i, k := range given {
 		if k == 0 {
@@ -325,7 +325,7 @@ func (x *naive) price(given []int32) []int64 {
 		}
 		n := x.s.order[i]
 		if n.spec.State == core.NodeWarned {
-			out[1]++
+			out[3]++
 		}
 		out[4]++
 		left := x.free[i] - int64(k)*x.c.pack

@@ -125,7 +125,7 @@ func pods(gpus core.Amount, count int32) []struct {
 
 func TestCompareNames(t *testing.T) {
 	names := []string{"n-10", "n-2", "n-1", "m-3", "n-02", "n", "n-1a"}
-	slices.SortFunc(names, CompareNames)
+	slices.SortFunc(names, core.CompareNames)
 	want := []string{"m-3", "n", "n-1", "n-1a", "n-02", "n-2", "n-10"}
 	if d := cmp.Diff(want, names); d != "" {
 		t.Errorf("natural order (-want +got):\n%s", d)

@@ -129,7 +129,7 @@ func (s *Nodes) domainsFor(set Set, v View, kept []Hold) []int32 {
 	slices.SortStableFunc(out, func(a, b int32) int {
 		return cmp.Or(
 			cmp.Compare(ix.domains.of(near, a), ix.domains.of(near, b)),
-			CompareNames(near.tree.domains[a].value, near.tree.domains[b].value),
+			core.CompareNames(near.tree.domains[a].value, near.tree.domains[b].value),
 		)
 	})
 	return out

@@ -186,7 +186,7 @@ func (r rooms) best(near *nearness, other rooms) (best int32, some bool) {
 		}
 		a, b := r.of(near, d), r.of(near, best)
 		x, y := other.of(near, d), other.of(near, best)
-		if a > b || a == b && (x > y || x == y && CompareNames(domains[d].value, domains[best].value) < 0) {
+		if a > b || a == b && (x > y || x == y && core.CompareNames(domains[d].value, domains[best].value) < 0) {
 			best = d
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 )
@@ -82,7 +81,7 @@ func inGroup(t jobs.PodTemplate) field.ErrorList {
 
 // nearness refuses pods whose annotations say what cannot be meant of how near to each other they must be.
 func nearness(t jobs.PodTemplate) field.ErrorList {
-	key, fault := convert.TopologyFault(t.Template.Annotations)
+	key, fault := kueue.TopologyRequestFault(t.Template.Annotations)
 	if fault == "" {
 		return nil
 	}

@@ -42,12 +42,12 @@ func TestUnheeded(t *testing.T) {
 func TestNearnessThatCannotBeMeant(t *testing.T) {
 	for annotations, want := range map[string]string{
 		`podset-slice-required-topology: rack, kueue.x-k8s.io/podset-slice-size: "two"`: "a number of pods",
-		`podset-slice-size: "2"`: "need annotation kueue.x-k8s.io/podset-slice-required-topology",
-		`podset-slice-required-topology-constraints: "rack:2"`:                                                 "in JSON",
-		`podset-slice-required-topology-constraints: '[{"topology":"rack","size":0}]'`:                         "1 pod at least",
-		`podset-slice-required-topology-constraints: '[{"topology":"a","size":4},{"topology":"b","size":3}]'`:  "cannot be cut into 3",
-		`podset-slice-required-topology-constraints: '[{"topology":"a","size":4},{"topology":"a","size":2}]'`:  "appear once",
-		`podset-slice-required-topology-constraints: '[{"topology":"a","size":4},{"topology":"b","size":2}]'`:  "",
+		`podset-slice-size: "2"`:                                                                              "need annotation kueue.x-k8s.io/podset-slice-required-topology",
+		`podset-slice-required-topology-constraints: "rack:2"`:                                                "in JSON",
+		`podset-slice-required-topology-constraints: '[{"topology":"rack","size":0}]'`:                        "1 pod at least",
+		`podset-slice-required-topology-constraints: '[{"topology":"a","size":4},{"topology":"b","size":3}]'`: "cannot be cut into 3",
+		`podset-slice-required-topology-constraints: '[{"topology":"a","size":4},{"topology":"a","size":2}]'`: "appear once",
+		`podset-slice-required-topology-constraints: '[{"topology":"a","size":4},{"topology":"b","size":2}]'`: "",
 		`podset-slice-required-topology: rack, kueue.x-k8s.io/podset-slice-size: "2"`:                         "",
 	} {
 		text := strings.Replace(

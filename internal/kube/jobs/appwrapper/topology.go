@@ -5,13 +5,12 @@ import (
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
 // topologyRequest reads how near to each other the pods of a set want to be;
 // nil if they do not say.
 func topologyRequest(ps PodSet) *kueue.PodSetTopologyRequest {
-	r := convert.TopologyRequest(ps.Template.Annotations)
+	r := kueue.TopologyRequestOf(ps.Template.Annotations)
 	if r == nil {
 		return nil
 	}

@@ -14,7 +14,6 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
-	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/job"
 )
@@ -82,7 +81,7 @@ func podSet(name string) string { return jobs.PodSetName(name) }
 // topology is how near to each other the pods of a role want to be. Where each Job wants
 // nodes of its own these are near to each other.
 func (r *reading) topology(x *role) *kueue.PodSetTopologyRequest {
-	t := convert.TopologyRequest(x.Template.Spec.Template.Annotations)
+	t := kueue.TopologyRequestOf(x.Template.Spec.Template.Annotations)
 	if key := r.exclusive(x); t == nil && key != "" && x.pods > 0 {
 		t = &kueue.PodSetTopologyRequest{PodSetSliceRequiredTopology: &key, PodSetSliceSize: &x.pods}
 	}

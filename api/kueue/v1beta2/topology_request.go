@@ -1,0 +1,96 @@
+package v1beta2
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+)
+
+// TopologyRequestOf reads from the annotations of pods how near to each other they want to
+// be; nil if they do not say. Nested slices that cannot be read are left out: see TopologyRequestFault.
+func TopologyRequestOf(annotations map[string]string) *PodSetTopologyRequest {
+	r := &PodSetTopologyRequest{
+		Required:                    written(annotations, PodSetRequiredTopologyAnnotation),
+		Preferred:                   written(annotations, PodSetPreferredTopologyAnnotation),
+		PodSetSliceRequiredTopology: written(annotations, PodSetSliceRequiredTopologyAnnotation),
+	}
+	if v, err := strconv.ParseBool(annotations[PodSetUnconstrainedTopologyAnnotation]); err == nil {
+		r.Unconstrained = &v
+	}
+	if n, err := strconv.ParseInt(annotations[PodSetSliceSizeAnnotation], 10, 32); err == nil && n > 0 {
+		r.PodSetSliceSize = new(int32(n))
+	}
+	if layers, err := slicesIn(annotations); err == nil {
+		r.PodsetSliceRequiredTopologyConstraints = layers
+	}
+	if r.Required == nil && r.Preferred == nil && r.Unconstrained == nil &&
+		r.PodSetSliceRequiredTopology == nil && len(r.PodsetSliceRequiredTopologyConstraints) == 0 {
+		return nil
+	}
+	r.PodSetGroupName = written(annotations, PodSetGroupNameAnnotation)
+	return r
+}
+
+func slicesIn(annotations map[string]string) ([]PodsetSliceRequiredTopologyConstraint, error) {
+	text := annotations[PodSetSliceRequiredTopologyConstraintsAnnotation]
+	if text == "" {
+		return nil, nil
+	}
+	var out []PodsetSliceRequiredTopologyConstraint
+	if err := json.Unmarshal([]byte(text), &out); err != nil {
+		return nil, fmt.Errorf("it is not a list of topology and size in JSON: %w", err)
+	}
+	return out, nil
+}
+
+func written(m map[string]string, key string) *string {
+	if v, ok := m[key]; ok && v != "" {
+		return &v
+	}
+	return nil
+}
+
+// TopologyRequestFault says what of the annotations of pods about how near they want to be cannot be meant, and
+// which annotation that is; "" if all can.
+func TopologyRequestFault(annotations map[string]string) (key, fault string) {
+	const size = PodSetSliceSizeAnnotation
+	if text, has := annotations[size]; has {
+		if n, err := strconv.ParseInt(text, 10, 32); err != nil || n < 1 {
+			return size, "it is a number of pods, 1 at least"
+		}
+		if annotations[PodSetSliceRequiredTopologyAnnotation] == "" {
+			return size, "slices of that size need annotation " + PodSetSliceRequiredTopologyAnnotation +
+				", the node label of which one value holds each"
+		}
+	}
+	const nested = PodSetSliceRequiredTopologyConstraintsAnnotation
+	layers, err := slicesIn(annotations)
+	if err != nil {
+		return nested, err.Error()
+	}
+	if f := SlicesFault(layers); f != "" {
+		return nested, f
+	}
+	return "", ""
+}
+
+// SlicesFault says why nested slices cannot be meant; "" if they can.
+func SlicesFault(layers []PodsetSliceRequiredTopologyConstraint) string {
+	for i, l := range layers {
+		switch {
+		case l.Topology == "" || l.Size < 1:
+			return fmt.Sprintf("slice %d needs a topology, which is a node label, and a size of 1 pod at least", i+1)
+		case i > 0 && layers[i-1].Size%l.Size != 0:
+			return fmt.Sprintf(
+				"slices go from coarse to fine: %d pods (slice %d) cannot be cut into %d (slice %d)",
+				layers[i-1].Size, i, l.Size, i+1,
+			)
+		}
+		for _, o := range layers[:i] {
+			if o.Topology == l.Topology {
+				return "each topology may appear once, and " + l.Topology + " does twice"
+			}
+		}
+	}
+	return ""
+}
