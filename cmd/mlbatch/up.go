@@ -105,7 +105,12 @@ was, with its jobs, ports and nodes; flags that are given change it.`,
 		"what runs pods: simulated, or containerd for real containers (default: as at the first start, which is simulated)",
 	)
 	f.IntVar(&o.racks, "racks", 0, "in how many racks the nodes are, by their label "+simnode.LabelRack)
-	f.IntVar(&o.blocks, "blocks", 0, "in how many blocks the racks are, by the label "+simnode.LabelBlock+" of nodes")
+	f.IntVar(
+		&o.blocks,
+		"blocks",
+		0,
+		"in how many blocks the racks are, by the label "+simnode.LabelBlock+" of nodes",
+	)
 	f.Int64Var(&o.gpus, "gpus-per-node", 8, "GPUs of each node")
 	f.StringVar(&o.cpus, "cpus-per-node", "224", "CPUs of each node")
 	f.StringVar(&o.memory, "memory-per-node", "2000Gi", "memory of each node")
@@ -405,10 +410,14 @@ func (o *upOptions) domains(f *pflag.FlagSet, fleet *simnode.Fleet) error {
 		fleet.Blocks = o.blocks
 	}
 	if fleet.Racks < 0 || fleet.Racks > fleet.Count {
-		return usageError{fmt.Errorf("--racks %d: must be between 0 and the number of nodes, %d", fleet.Racks, fleet.Count)}
+		return usageError{
+			fmt.Errorf("--racks %d: must be between 0 and the number of nodes, %d", fleet.Racks, fleet.Count),
+		}
 	}
 	if most := max(fleet.Racks, 0); fleet.Blocks < 0 || fleet.Blocks > most {
-		return usageError{fmt.Errorf("--blocks %d: must be between 0 and the number of racks, %d", fleet.Blocks, most)}
+		return usageError{
+			fmt.Errorf("--blocks %d: must be between 0 and the number of racks, %d", fleet.Blocks, most),
+		}
 	}
 	return nil
 }

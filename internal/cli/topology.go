@@ -33,7 +33,11 @@ func DomainColumns() []Column[view.Domain] {
 
 // TopologyOf is the levels of a Topology or, where none is named and there is one alone, of that; else those that
 // the labels of nodes tell.
-func TopologyOf(ctx context.Context, c client.Reader, name string) (levels []string, nodes []corev1.Node, err error) {
+func TopologyOf(
+	ctx context.Context,
+	c client.Reader,
+	name string,
+) (levels []string, nodes []corev1.Node, err error) {
 	var list corev1.NodeList
 	if err := c.List(ctx, &list); err != nil {
 		return nil, nil, fmt.Errorf("list nodes: %w", err)

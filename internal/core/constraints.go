@@ -23,7 +23,7 @@ func (p *PodSet) Constraints() Constraints {
 
 // Equal reports whether both constrain pods alike.
 func (c *Constraints) Equal(o *Constraints) bool {
-	return slices.Equal(c.Limits, o.Limits) && c.Topology.Equal(&o.Topology) && c.Filter.Equal(&o.Filter)
+	return slices.Equal(c.Limits, o.Limits) && c.Topology.Equal(o.Topology) && c.Filter.Equal(o.Filter)
 }
 
 // Key appends a text that is equal for equal constraints, and differs for others.
@@ -39,7 +39,7 @@ func (c *Constraints) Key(b *strings.Builder) {
 }
 
 // Equal reports whether two filters are written alike, but for empty lists.
-func (f *Filter) Equal(o *Filter) bool {
+func (f Filter) Equal(o Filter) bool {
 	if f.onlyTolerates() && o.onlyTolerates() && slices.Equal(f.Tolerations, o.Tolerations) {
 		return true // as it is for most
 	}
@@ -49,11 +49,11 @@ func (f *Filter) Equal(o *Filter) bool {
 	return x.String() == y.String()
 }
 
-func (f *Filter) onlyTolerates() bool {
+func (f Filter) onlyTolerates() bool {
 	return len(f.Terms)+len(f.Must)+len(f.Volumes)+len(f.Refused) == 0
 }
 
-func (f *Filter) key(b *strings.Builder) {
+func (f Filter) key(b *strings.Builder) {
 	for _, t := range f.Terms {
 		b.WriteByte('(')
 		t.key(b)

@@ -51,18 +51,18 @@ func (r TopologyRequest) For(count int32) TopologyRequest {
 }
 
 // Empty reports whether it asks for nothing.
-func (r *TopologyRequest) Empty() bool {
+func (r TopologyRequest) Empty() bool {
 	return r.Required == "" && r.Preferred == "" && len(r.Slices) == 0
 }
 
 // Equal reports whether two requests ask for the same.
-func (r *TopologyRequest) Equal(o *TopologyRequest) bool {
+func (r TopologyRequest) Equal(o TopologyRequest) bool {
 	return r.Required == o.Required && r.Preferred == o.Preferred && slices.Equal(r.Slices, o.Slices)
 }
 
 // Levels lists the levels that the request names, each once: the required one first, slices coarse
 // to fine, the preferred one last.
-func (r *TopologyRequest) Levels() []string {
+func (r TopologyRequest) Levels() []string {
 	var out []string
 	add := func(level string) {
 		if level != "" && !slices.Contains(out, level) {
@@ -79,7 +79,7 @@ func (r *TopologyRequest) Levels() []string {
 
 // Missing is a level that the request names and the topology lacks; "" if it has all, or if there is no
 // topology: then the labels that the request names are the levels.
-func (t *Topology) Missing(r *TopologyRequest) string {
+func (t *Topology) Missing(r TopologyRequest) string {
 	if len(t.Levels) == 0 {
 		return ""
 	}
@@ -92,7 +92,7 @@ func (t *Topology) Missing(r *TopologyRequest) string {
 }
 
 // Key appends a text that is equal for equal requests, and differs for others.
-func (r *TopologyRequest) Key(b *strings.Builder) {
+func (r TopologyRequest) Key(b *strings.Builder) {
 	if r.Empty() {
 		return
 	}

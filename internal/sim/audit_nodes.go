@@ -36,14 +36,18 @@ func (a *Auditor) onNodes(w *audited, before *core.Admission) error {
 
 // near checks that the pods of a set are as near to each other as they must be (P2). Where some stay and
 // others are moved, labels of nodes may have changed since those were placed, or the nodes be gone.
-func (a *Auditor) near(set *core.PodSet, p *core.PodSetAdmission, placed bool) error {
+func (a *Auditor) near( //nolint:revive // a fact
+	set *core.PodSet,
+	p *core.PodSetAdmission,
+	placed bool,
+) error {
 	var t core.Topology
 	for _, name := range p.FlavorNames() {
 		if f := a.flavors[name]; len(t.Levels) == 0 {
 			t = f.Topology
 		}
 	}
-	if t.Missing(&set.Topology) != "" || len(p.Places) == 0 || !placed {
+	if t.Missing(set.Topology) != "" || len(p.Places) == 0 || !placed {
 		return nil
 	}
 	if len(t.Levels) == 0 {

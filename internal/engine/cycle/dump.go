@@ -252,7 +252,7 @@ func (ad *admissions) dumpFilters(w *workload) []FilterState {
 			continue
 		}
 		was, is := holds[0].Class.Filter(), ad.filter(w.equivalence, set, p.FlavorNames())
-		if !was.Equal(&is) {
+		if !was.Equal(is) {
 			out = append(out, FilterState{p.Name, was})
 		}
 		holds = holds[n:]

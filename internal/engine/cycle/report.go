@@ -16,7 +16,10 @@ func (pe *pending) reportReasons() {
 		if a.members.Len() == 0 || b.members.Len() == 0 {
 			return cmp.Compare(a.members.Len(), b.members.Len()) // those without are passed over
 		}
-		return cmp.Or(cmp.Compare(a.queue.name, b.queue.name), compareWorkloads(a.members.First(), b.members.First()))
+		return cmp.Or(
+			cmp.Compare(a.queue.name, b.queue.name),
+			compareWorkloads(a.members.First(), b.members.First()),
+		)
 	})
 	all := slices.Concat(pe.unjudged, pe.unreported)
 	pe.unjudged, pe.unreported = pe.unjudged[:0], pe.unreported[:0]

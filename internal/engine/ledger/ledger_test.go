@@ -47,7 +47,11 @@ func newWorld(fair bool) *world {
 	return &world{
 		l,
 		cpus,
-		l.Nodes.Class(core.Resources{{Resource: core.CPU, Amount: 1}, {Resource: core.Pods, Amount: 1}}, core.Constraints{}, core.Topology{}),
+		l.Nodes.Class(
+			core.Resources{{Resource: core.CPU, Amount: 1}, {Resource: core.Pods, Amount: 1}},
+			core.Constraints{},
+			core.Topology{},
+		),
 	}
 }
 

@@ -96,7 +96,7 @@ func (s *Nodes) checkDomains(c *Class, ix *index) error {
 		want.add(c.near, s.domainOf(c.near.tree, rank), int64(ix.slots[rank]))
 	}
 	for d := range c.near.tree.domains {
-		d := int32(d) //nolint:gosec // not more than nodes and levels
+		d := int32(d)
 		if got := ix.domains.of(c.near, d); got != want.of(c.near, d) {
 			return fmt.Errorf(
 				"domain %s: room for %d of %q, it should be %d",

@@ -130,10 +130,8 @@ func classKey(requests core.Resources, is *core.Constraints, t *core.Topology) s
 	}
 	b.WriteByte('|')
 	is.Key(&b)
-	if !is.Topology.Empty() {
-		for _, level := range t.Levels {
-			b.WriteString("/" + strconv.Quote(level))
-		}
+	for _, level := range t.Levels {
+		b.WriteString("/" + strconv.Quote(level))
 	}
 	return b.String()
 }

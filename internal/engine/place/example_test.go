@@ -17,7 +17,11 @@ func Example() {
 			Allocatable: core.MakeResources(map[string]core.Amount{core.GPU: gpus, core.Pods: 100}),
 		})
 	}
-	pod := nodes.Class(core.MakeResources(map[string]core.Amount{core.GPU: 2}), core.Constraints{}, core.Topology{})
+	pod := nodes.Class(
+		core.MakeResources(map[string]core.Amount{core.GPU: 2}),
+		core.Constraints{},
+		core.Topology{},
+	)
 
 	spots, _, _ := nodes.Place(place.Request{Sets: []place.Set{{Class: pod, Count: 4}}})
 	for _, s := range spots[0] {

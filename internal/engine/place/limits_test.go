@@ -125,14 +125,26 @@ func TestLimitsAgainstExhaustiveSearch(t *testing.T) {
 			given = append(given, make([]int32, c.nodes))
 			r.Sets = append(
 				r.Sets,
-				Set{Index: set, Class: s.Class(nil, core.Constraints{Filter: core.Filter{Refused: refused}, Limits: limits}, core.Topology{}), Count: count},
+				Set{
+					Index: set,
+					Class: s.Class(
+						nil,
+						core.Constraints{Filter: core.Filter{Refused: refused}, Limits: limits},
+						core.Topology{},
+					),
+					Count: count,
+				},
 			)
 		}
 		for range rapid.IntRange(0, 2).Draw(t, "kept") {
 			on := rapid.IntRange(0, c.nodes-1).Draw(t, "stays on")
 			h := Hold{
 				s.Node(fmt.Sprint("n", on)),
-				s.Class(nil, core.Constraints{Limits: []core.Limit{core.Limit{Name: "spread", Own: true, Count: 1, Most: 2}}}, core.Topology{}),
+				s.Class(
+					nil,
+					core.Constraints{Limits: []core.Limit{{Name: "spread", Own: true, Count: 1, Most: 2}}},
+					core.Topology{},
+				),
 				1,
 			}
 			r.Kept = append(r.Kept, h)
@@ -227,7 +239,16 @@ func TestShortageNamesWhatIsInTheWay(t *testing.T) {
 			s.Set(machine("b", 8, core.NodeReady))
 			_, short, ok := s.Place(
 				Request{
-					Sets: []Set{{Class: s.Class(gpus(1), core.Constraints{Filter: core.Filter{Refused: tc.refused}, Limits: tc.limits}, core.Topology{}), Count: tc.count}},
+					Sets: []Set{
+						{
+							Class: s.Class(
+								gpus(1),
+								core.Constraints{Filter: core.Filter{Refused: tc.refused}, Limits: tc.limits},
+								core.Topology{},
+							),
+							Count: tc.count,
+						},
+					},
 				},
 			)
 			if ok || short != tc.want {
@@ -280,7 +301,15 @@ func TestHoldableBesideExceededLimit(t *testing.T) {
 	port := core.Limit{Name: "port 80", Count: 1, Most: 1}
 	n := machine("a", 8, core.NodeReady)
 	s.Set(n)
-	host, plain := s.Class(gpus(1), core.Constraints{Limits: []core.Limit{port}}, core.Topology{}), s.Class(gpus(1), core.Constraints{}, core.Topology{})
+	host, plain := s.Class(
+		gpus(1),
+		core.Constraints{Limits: []core.Limit{port}},
+		core.Topology{},
+	), s.Class(
+		gpus(1),
+		core.Constraints{},
+		core.Topology{},
+	)
 	s.Take(core.Projected, []Hold{{s.Node("a"), host, 1}}, 1)
 	n.ForeignLimits = []core.Limit{port}
 	s.Set(n)
@@ -302,7 +331,13 @@ func TestWhatEmptyNodesTakeIsTheSameWhilePodsStay(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		s.Set(machine(name, 8, core.NodeReady))
 	}
-	class := s.Class(gpus(1), core.Constraints{Filter: core.Filter{Refused: []core.NodeRefusal{{Node: "a", Most: 1, Why: "no"}, {Node: "b", Why: "no"}}}}, core.Topology{})
+	class := s.Class(
+		gpus(1),
+		core.Constraints{
+			Filter: core.Filter{Refused: []core.NodeRefusal{{Node: "a", Most: 1, Why: "no"}, {Node: "b", Why: "no"}}},
+		},
+		core.Topology{},
+	)
 	stays := Request{Sets: []Set{{Class: class, Count: 1}}, Kept: []Hold{{s.Node("a"), class, 1}}}
 	if _, short, ok := s.Place(stays); ok || short.Cause == "" {
 		t.Fatalf("node a takes one pod, and one stays there: %t, %+v", ok, short)

@@ -10,10 +10,10 @@ import (
 
 // Where the pods of a set must be near to each other they go to one domain, as narrow as there is
 // one with room for all, and in it to as few domains of each level as possible, the widest first. Of
-// equal choices those come first that use the fewest warned nodes, the fewest nodes, break the fewest whole domains
-// and nodes, and leave the least of the packed resource on nodes that they share, so that whole ones
-// stay free. Which choice is best is found exactly, by dynamic programming over the tree
-// (a knapsack on a tree: the least cost of each number of pods, from nodes upwards).
+// equal choices those come first that use the fewest warned nodes, break the fewest whole domains and nodes,
+// so that these stay free, use the fewest nodes, and leave the least of the packed resource on them. Which
+// choice is best is found exactly, by dynamic programming over the tree (a knapsack on a tree: the least
+// cost of each number of pods, from nodes upwards).
 
 // maxMerges bounds the work of one search, in sums of two costs. Beyond it, domains are taken one after
 // the other, the one with the most room first and the one with the least that suffices last.
@@ -23,7 +23,7 @@ const maxMerges = 1 << 22
 type cost struct {
 	// domains used of each of four levels, the widest in the highest bits.
 	domains uint64
-	// nodes are, from the highest bits: nodes with warnings, nodes, whole domains broken, whole nodes broken.
+	// nodes are, from the highest bits: nodes with warnings, whole domains broken, whole nodes broken, nodes.
 	nodes uint64
 	// left is what is left of the packed resource on the nodes used.
 	left int64
@@ -33,12 +33,13 @@ type cost struct {
 const (
 	levelBits     = 15
 	levelsInUse   = 4
-	brokenDomains = 16
-	nodesUsed     = 32
-	nodesWarned   = 48
+	brokenNodes   = 16
+	brokenDomains = 32
+	warnedNodes   = 48
 )
 
-var impossibleCost = cost{domains: math.MaxUint64}
+// noCost is that of what cannot be.
+func noCost() cost { return cost{domains: math.MaxUint64} }
 
 func (a *cost) impossible() bool { return a.domains == math.MaxUint64 }
 
@@ -110,19 +111,24 @@ func (s *Nodes) find(set Set, v View, kept []Hold, within int32) ([]Spot, bool) 
 	near := set.Class.near
 	ix := s.index(set.Class, v)
 	f := &finder{s: s, ix: ix, class: set.Class, near: near, view: v}
-	f.arrange()
 	f.keep(kept)
+	if len(f.kept) == 0 && near.divides(set.Count) {
+		if n, ok := f.onOneNode(set.Count, within); ok {
+			return []Spot{{n, set.Count}}, true
+		}
+	}
+	f.arrange()
 	f.measure()
 	if len(f.kept) == 0 && !near.divides(set.Count) {
 		return nil, false
 	}
 	domains := near.tree.domains
 	for level := len(near.tree.levels) - 1; level >= near.required; level-- {
-		best, least := int32(-1), impossibleCost
+		best, least := int32(-1), noCost()
 		var chosen *curve
 		greedy := int32(-1)
 		for i := range domains {
-			d := int32(i) //nolint:gosec // not more than nodes and levels
+			d := int32(i)
 			if domains[d].level != level || !f.may(d, within) || f.room(d) < int64(set.Count) {
 				continue
 			}
@@ -154,16 +160,63 @@ func (s *Nodes) find(set Set, v View, kept []Hold, within int32) ([]Spot, bool) 
 	return nil, false
 }
 
+// onOneNode is the best node for a whole set, in one of the narrowest domains, where one can be sure without a
+// search that no choice of several is better: it has no warning and nothing whole is broken. false if there is none.
+func (f *finder) onOneNode(want, within int32) (*Node, bool) {
+	t := f.near.tree
+	whole := make([]bool, len(t.domains))
+	for i := range whole {
+		whole[i] = true
+	}
+	fits := false
+	for rank, slots := range f.ix.slots {
+		if slots > 0 && !f.wholeNode(rank) {
+			whole[f.ix.counted[rank]] = false
+		}
+		fits = fits || slots >= want
+	}
+	if !fits {
+		return nil, false
+	}
+	f.top = len(t.levels) - 1
+	best, at, least := -1, root, noCost()
+	for rank, slots := range f.ix.slots {
+		d := f.ix.counted[rank]
+		if slots < want || t.domains[d].level != f.top || f.ix.where[rank] > maxPack || !f.may(d, within) {
+			continue
+		}
+		room := f.ix.domains.of(f.near, d)
+		if room < int64(want) {
+			continue // of no whole slice
+		}
+		is := cost{}
+		f.chargeNodes(&is, f.likeness(rank), 1, int64(want))
+		f.charge(&is, d, whole[d] && int64(want) < room)
+		tie := is == least && d != at && (room < f.ix.domains.of(f.near, at) ||
+			room == f.ix.domains.of(f.near, at) && core.CompareNames(t.domains[d].value, t.domains[at].value) < 0)
+		if best < 0 || is.less(&least) || tie {
+			best, at, least = rank, d, is
+		}
+	}
+	if best < 0 || want > 1 && least.nodes > 1 {
+		return nil, false // several nodes may break less
+	}
+	return f.s.order[best], true
+}
+
 // arrange lists what is in each domain.
 func (f *finder) arrange() {
 	t := f.near.tree
 	f.inside, f.nodes = make([][]int32, len(t.domains)), make([][]int, len(t.domains))
 	for i := 1; i < len(t.domains); i++ {
 		in := t.domains[i].in
-		f.inside[in] = append(f.inside[in], int32(i)) //nolint:gosec // not more than nodes and levels
+		f.inside[in] = append(f.inside[in], int32(i))
 	}
 	for _, inside := range f.inside {
-		slices.SortFunc(inside, func(a, b int32) int { return core.CompareNames(t.domains[a].value, t.domains[b].value) })
+		slices.SortFunc(
+			inside,
+			func(a, b int32) int { return core.CompareNames(t.domains[a].value, t.domains[b].value) },
+		)
 	}
 	for rank, slots := range f.ix.slots {
 		if slots > 0 {
@@ -279,7 +332,7 @@ func (f *finder) curve(d int32, least, most int32) *curve {
 	c.first = max(1, int(least))
 	for k := range c.costs {
 		if k > 0 && k < c.first || !f.slicesAt(d, k) {
-			c.costs[k] = impossibleCost
+			c.costs[k] = noCost()
 			continue
 		}
 		if k > 0 && d != root && !c.costs[k].impossible() {
@@ -316,7 +369,7 @@ func (f *finder) merge(c *curve, p *part, most int32) bool {
 	sum, from := make([]cost, n), make([]int32, n)
 	copy(sum, c.costs)
 	for k := len(c.costs); k < n; k++ {
-		sum[k] = impossibleCost
+		sum[k] = noCost()
 	}
 	for k := range c.costs {
 		if c.costs[k].impossible() {
@@ -346,7 +399,7 @@ func (f *finder) merge(c *curve, p *part, most int32) bool {
 func (f *finder) mergeNeeded(c *curve, p *part, sum []cost, from []int32) bool {
 	for k := range sum {
 		if from[k] == 0 {
-			sum[k] = impossibleCost
+			sum[k] = noCost()
 		}
 	}
 	for k := range c.costs { // those that were no better than with none of the part
@@ -374,7 +427,7 @@ func (f *finder) slicesAt(d int32, k int) bool {
 }
 
 // charge adds what it costs to use a domain.
-func (f *finder) charge(c *cost, d int32, breaks bool) {
+func (f *finder) charge(c *cost, d int32, breaks bool) { //nolint:revive // a fact
 	depth := f.near.tree.domains[d].level - f.top
 	if f.kept[d] == 0 && depth > 0 && depth <= levelsInUse {
 		c.domains += 1 << (levelBits * (levelsInUse - depth))
@@ -384,19 +437,30 @@ func (f *finder) charge(c *cost, d int32, breaks bool) {
 	}
 }
 
-// wholeNode reports whether none of the packed resource is held on a node.
+// wholeNode reports whether nothing is held on a node, and all of the packed resource is free there. Pods that the
+// engine did not place and that take none of it, as daemons, do not count.
 func (f *finder) wholeNode(rank int) bool {
 	n := f.s.order[rank]
 	id := f.s.packID
-	return id >= len(n.cap) || n.cap[id] == 0 || n.left(f.view)[id] == n.cap[id]
+	return allZero(n.held[core.Projected]) && (id >= len(n.cap) || n.left(f.view)[id] == n.cap[id])
+}
+
+// likeness is what makes a node like others.
+func (f *finder) likeness(rank int) alike {
+	b := f.ix.where[rank]
+	return alike{
+		slots: f.ix.slots[rank],
+		left:  int64(b % (maxPack + 1)),
+		late:  b > maxPack,
+		whole: f.wholeNode(rank),
+	}
 }
 
 // groups are the nodes right below a domain, those together that are alike.
 func (f *finder) groups(d int32) []alike {
 	var out []alike
 	for _, rank := range f.nodes[d] {
-		b := f.ix.where[rank]
-		is := alike{slots: f.ix.slots[rank], left: int64(b % (maxPack + 1)), late: b > maxPack, whole: f.wholeNode(rank)}
+		is := f.likeness(rank)
 		i := slices.IndexFunc(out, func(o alike) bool {
 			return o.slots == is.slots && o.left == is.left && o.late == is.late && o.whole == is.whole
 		})
@@ -427,13 +491,13 @@ func (f *finder) alikeCosts(a alike, want int32) []cost {
 // chargeNodes adds what it costs to put so many pods on each of so many nodes.
 func (f *finder) chargeNodes(c *cost, a alike, nodes, pods int64) {
 	if a.late {
-		c.nodes += uint64(nodes) << nodesWarned //nolint:gosec // a number of nodes
+		c.nodes += uint64(nodes) << warnedNodes //nolint:gosec // a number of nodes
 	}
-	c.nodes += uint64(nodes) << nodesUsed //nolint:gosec // a number of nodes
+	c.nodes += uint64(nodes) //nolint:gosec // a number of nodes
 	left := max(0, a.left-pods*f.class.pack)
 	c.left += nodes * left
 	if a.whole && left > 0 {
-		c.nodes += uint64(nodes) //nolint:gosec // a number of nodes
+		c.nodes += uint64(nodes) << brokenNodes //nolint:gosec // a number of nodes
 	}
 }
 

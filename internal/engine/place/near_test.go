@@ -17,7 +17,7 @@ import (
 func inRacks(t interface{ Fatalf(string, ...any) }, text string) *Nodes {
 	s := New(core.GPU)
 	filler := s.Class(gpus(1), core.Constraints{}, core.Topology{})
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		state := core.NodeReady
 		if w, is := strings.CutSuffix(word, "!"); is {
 			word, state = w, core.NodeWarned
@@ -77,7 +77,13 @@ func TestGangsAreNear(t *testing.T) {
 			"a whole node stays whole", "/r1/a=2 /r1/b /r2/c", rack, 2, 1, "a*1", Shortage{},
 		},
 		"a rack that is in use": {
-			"the whole rack stays whole, though it comes first", "/r1/a /r1/b /r2/c=4 /r2/d", rack, 8, 1, "d*1", Shortage{},
+			"the whole rack stays whole, though it comes first",
+			"/r1/a /r1/b /r2/c=4 /r2/d",
+			rack,
+			8,
+			1,
+			"d*1",
+			Shortage{},
 		},
 		"no rack has room": {
 			"four nodes are free and no rack has three", "/r1/a /r1/b /r1/c=7 /r2/d /r2/e", rack, 8, 3, "",
@@ -86,9 +92,22 @@ func TestGangsAreNear(t *testing.T) {
 			},
 		},
 		"no rack is large enough": {
-			"no wait helps", "/r1/a /r1/b /r2/c-", rack, 8, 3, "",
+			"no wait helps",
+			"/r1/a /r1/b /r2/c-",
+			rack,
+			8,
+			3,
+			"",
 			Shortage{
-				Cause: core.DomainTooSmall, Fit: 2, Wanted: 3, Nodes: 3, Down: 1, Level: "rack", Domain: "r1", Usable: 2, Free: 2,
+				Cause:  core.DomainTooSmall,
+				Fit:    2,
+				Wanted: 3,
+				Nodes:  3,
+				Down:   1,
+				Level:  "rack",
+				Domain: "r1",
+				Usable: 2,
+				Free:   2,
 			},
 		},
 		"all nodes are too few": {
@@ -100,7 +119,13 @@ func TestGangsAreNear(t *testing.T) {
 			Shortage{Cause: core.GangTooLarge, Fit: 1, Wanted: 2, Nodes: 1},
 		},
 		"a block, and few racks of it": {
-			"two racks of three do", "x/r1/a x/r2/b x/r2/c x/r3/d x/r3/e y/r4/f", block, 8, 4, "b*1 c*1 d*1 e*1", Shortage{},
+			"two racks of three do",
+			"x/r1/a x/r2/b x/r2/c x/r3/d x/r3/e y/r4/f",
+			block,
+			8,
+			4,
+			"b*1 c*1 d*1 e*1",
+			Shortage{},
 		},
 		"equal names in two blocks": {
 			"rack 1 of block x is not rack 1 of block y", "x/1/a x/2/b y/1/c y/2/d", rack, 8, 2, "",
@@ -112,34 +137,55 @@ func TestGangsAreNear(t *testing.T) {
 			"a rack has room", "x/r1/a x/r2/b x/r2/c", request{Preferred: "rack"}, 8, 2, "b*1 c*1", Shortage{},
 		},
 		"preferred, and there is none": {
-			"a block is the next best", "x/r1/a y/r2/b y/r3/c", request{Preferred: "rack"}, 8, 2, "b*1 c*1", Shortage{},
+			"a block is the next best",
+			"x/r1/a y/r2/b y/r3/c",
+			request{Preferred: "rack"},
+			8,
+			2,
+			"b*1 c*1",
+			Shortage{},
 		},
 		"preferred, across blocks": {
 			"better than not at all", "x/r1/a y/r2/b", request{Preferred: "rack"}, 8, 2, "a*1 b*1", Shortage{},
 		},
 		"required and preferred": {
-			"no rack has two, and the block must", "x/r1/a x/r2/b y/r3/c", request{Required: "block", Preferred: "rack"},
-			8, 2, "a*1 b*1", Shortage{},
+			"no rack has two, and the block must", "x/r1/a x/r2/b y/r3/c",
+			request{Required: "block", Preferred: "rack"},
+			8, 2, "a*1 b*1",
+			Shortage{},
 		},
 		"slices": {
 			"two pods in each rack, none alone", "/r1/a /r1/b /r1/c /r2/d /r2/e",
-			request{Slices: []core.PodSetSlice{{Level: "rack", Size: 2}}}, 8, 4, "a*1 b*1 d*1 e*1", Shortage{},
+			request{Slices: []core.PodSetSlice{{Level: "rack", Size: 2}}},
+			8, 4, "a*1 b*1 d*1 e*1",
+			Shortage{},
 		},
 		"slices that do not fit": {
 			"five nodes hold four pods, two by two, not six", "/r1/a /r1/b /r1/c /r2/d /r2/e /r3/f",
-			request{Slices: []core.PodSetSlice{{Level: "rack", Size: 2}}}, 8, 6, "",
+			request{Slices: []core.PodSetSlice{{Level: "rack", Size: 2}}},
+			8, 6, "",
 			Shortage{Cause: core.GangTooLarge, Fit: 4, Wanted: 6, Nodes: 6},
+		},
+		"no request": {
+			"what asks for nothing leaves the whole rack to others", "x/r1/a x/r1/b x/r2/c=4 x/r2/d=5",
+			request{},
+			2, 3, "c*1 d*2",
+			Shortage{},
 		},
 		"slices of slices": {
 			"a block has four, its racks two each", "x/1/a x/1/b x/2/c x/2/d x/3/e y/4/f y/4/g y/5/h y/5/i y/5/j",
-			request{Slices: []core.PodSetSlice{{Level: "block", Size: 4}, {Level: "rack", Size: 2}}}, 8, 8,
-			"a*1 b*1 c*1 d*1 f*1 g*1 h*1 i*1", Shortage{},
+			request{Slices: []core.PodSetSlice{{Level: "block", Size: 4}, {Level: "rack", Size: 2}}},
+			8, 8,
+			"a*1 b*1 c*1 d*1 f*1 g*1 h*1 i*1",
+			Shortage{},
 		},
 		"more than any greedy split": {
 			"four in each of three racks with five nodes, in slices of four",
 			"/1/a /1/b /1/c /1/d /1/e /2/f /2/g /2/h /2/i /2/j /3/k /3/l /3/m /3/n /3/o",
-			request{Slices: []core.PodSetSlice{{Level: "rack", Size: 4}}}, 8, 12,
-			"a*1 b*1 c*1 d*1 f*1 g*1 h*1 i*1 k*1 l*1 m*1 n*1", Shortage{},
+			request{Slices: []core.PodSetSlice{{Level: "rack", Size: 4}}},
+			8, 12,
+			"a*1 b*1 c*1 d*1 f*1 g*1 h*1 i*1 k*1 l*1 m*1 n*1",
+			Shortage{},
 		},
 		"warned nodes last": {
 			"a rack without one is as near", "/r1/a! /r1/b /r2/c /r2/d", rack, 8, 2, "c*1 d*1", Shortage{},
@@ -192,7 +238,7 @@ func TestReplacedPodsStayInTheirDomain(t *testing.T) {
 			s := inRacks(t, "/r1/a /r1/b /r1/c /r2/d /r2/e /r2/f /r3/g")
 			c := s.Class(gpus(8), core.Constraints{Topology: tc.is}, core.Topology{})
 			var kept []Hold
-			for _, node := range strings.Fields(tc.kept) {
+			for node := range strings.FieldsSeq(tc.kept) {
 				kept = append(kept, Hold{s.Node(node), c, 1})
 			}
 			s.Take(core.Current, kept, 1)
@@ -250,7 +296,7 @@ func (x *naive) search(at int, left int32, given []int32) {
 	n := x.s.order[at]
 	most := int32(0)
 	if n.TakesWork() {
-		most = int32(x.free[at] / max(1, x.c.pack)) //nolint:gosec // few
+		most = int32(x.free[at] / max(1, x.c.pack))
 	}
 	for k := int32(0); k <= min(most, left); k++ {
 		given[at] = k
@@ -304,7 +350,7 @@ func (x *naive) holds(given []int32) bool {
 }
 
 // price is, least first: how wide the narrowest domain of all pods is, domains used by level, warned nodes,
-// nodes used, whole domains and whole nodes broken, and what is left on nodes used.
+// whole domains and whole nodes broken, nodes used, and what is left on them.
 func (x *naive) price(given []int32) []int64 {
 	span := -1
 	for level := range blocks.Levels {
@@ -327,17 +373,17 @@ func (x *naive) price(given []int32) []int64 {
 		if n.spec.State == core.NodeWarned {
 			out[3]++
 		}
-		out[4]++
+		out[6]++
 		left := x.free[i] - int64(k)*x.c.pack
 		out[7] += left
 		if x.free[i] == 8 && left > 0 {
-			out[6]++
+			out[5]++
 		}
 	}
 	for level := max(span, 0); level < len(blocks.Levels); level++ {
 		for name, k := range x.used(given, level) {
 			if name != "" && x.breaks(name, level, k) {
-				out[5]++
+				out[4]++
 			}
 		}
 	}
@@ -375,7 +421,7 @@ func (x *naive) breaks(name string, level int, k int32) bool {
 func (x *naive) sliced(name string, level int) int64 {
 	ix := x.s.index(x.c, Free)
 	for i := range x.c.near.tree.domains {
-		d := int32(i) //nolint:gosec // few
+		d := int32(i)
 		text := ""
 		for at := d; at != root; at = x.c.near.tree.domains[at].in {
 			text = "/" + x.c.near.tree.domains[at].value + text
@@ -399,7 +445,10 @@ func TestPlacesAreTheBestThereAre(t *testing.T) {
 			words = append(words, word+rapid.SampledFrom([]string{"", "", "", "", "!", "-"}).Draw(t, "state"))
 		}
 		is := rapid.SampledFrom([]core.TopologyRequest{
-			{Required: "rack"}, {Required: "block"}, {Preferred: "rack"}, {Required: "block", Preferred: "rack"},
+			{Required: "rack"},
+			{Required: "block"},
+			{Preferred: "rack"},
+			{Required: "block", Preferred: "rack"},
 			{Slices: []core.PodSetSlice{{Level: "rack", Size: 2}}},
 			{Required: "block", Slices: []core.PodSetSlice{{Level: "rack", Size: 2}}},
 			{Slices: []core.PodSetSlice{{Level: "block", Size: 4}, {Level: "rack", Size: 2}}},
@@ -452,6 +501,7 @@ func BenchmarkNear(b *testing.B) {
 		"pods=1024/gpus=8/preferred": {core.TopologyRequest{Preferred: "rack"}, 8, 1024, true},
 		"pods=1024/gpus=1/preferred": {core.TopologyRequest{Preferred: "rack"}, 1, 1024, true},
 		"pods=64/gpus=8/block":       {core.TopologyRequest{Required: "block"}, 8, 64, true},
+		"pods=1/gpus=1/any":          {core.TopologyRequest{}, 1, 1, true},
 		"pods=8/gpus=8/rack":         {core.TopologyRequest{Required: "rack"}, 8, 8, true},
 		"pods=17/gpus=8/never":       {core.TopologyRequest{Required: "rack"}, 8, 17, false},
 	} {

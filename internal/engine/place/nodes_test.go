@@ -199,7 +199,8 @@ func TestClassKeys(t *testing.T) {
 		if s.Class(gpus(1), core.Constraints{Filter: f}, core.Topology{}) != c {
 			t.Errorf("filter %d has two classes", i)
 		}
-		if s.Class(gpus(2), core.Constraints{Filter: f}, core.Topology{}) == c || s.Class(amounts(1, 1), core.Constraints{Filter: f}, core.Topology{}) == c {
+		if s.Class(gpus(2), core.Constraints{Filter: f}, core.Topology{}) == c ||
+			s.Class(amounts(1, 1), core.Constraints{Filter: f}, core.Topology{}) == c {
 			t.Errorf("other requests with filter %d have the same class", i)
 		}
 		s.Release(c)
@@ -250,12 +251,16 @@ func TestExcess(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, ok := s.Possible(Set{Class: s.Class(tc.ask, core.Constraints{Filter: small}, core.Topology{}), Count: 1})
+			got, ok := s.Possible(
+				Set{Class: s.Class(tc.ask, core.Constraints{Filter: small}, core.Topology{}), Count: 1},
+			)
 			tc.want.Cause, tc.want.Wanted, tc.want.Nodes = core.PodTooLarge, 1, 2
 			if d := cmp.Diff(tc.want, got); ok || d != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.why, d)
 			}
-			if _, ok := s.Possible(Set{Class: s.Class(tc.ask, core.Constraints{Filter: small}, core.Topology{})}); !ok {
+			if _, ok := s.Possible(
+				Set{Class: s.Class(tc.ask, core.Constraints{Filter: small}, core.Topology{})},
+			); !ok {
 				t.Error("no pods are possible anywhere")
 			}
 		})
@@ -266,7 +271,9 @@ func TestExcess(t *testing.T) {
 		got.Cause != core.NoSuchNode {
 		t.Errorf("without any node of its kind: %+v", got)
 	}
-	if got, ok := s.Possible(Set{Class: s.Class(gpus(4), core.Constraints{Filter: small}, core.Topology{}), Count: 3}); !ok {
+	if got, ok := s.Possible(
+		Set{Class: s.Class(gpus(4), core.Constraints{Filter: small}, core.Topology{}), Count: 3},
+	); !ok {
 		t.Errorf("three of four on 4 + 8: %+v", got)
 	}
 }
@@ -276,7 +283,15 @@ func TestHoldable(t *testing.T) {
 	s := New(core.GPU)
 	s.Set(machine("a", 4, core.NodeReady))
 	s.Set(machine("b", 4, core.NodeClosed))
-	anyone, k := s.Class(gpus(2), core.Constraints{}, core.Topology{}), s.Class(gpus(1), core.Constraints{Filter: ofKind("k")}, core.Topology{})
+	anyone, k := s.Class(
+		gpus(2),
+		core.Constraints{},
+		core.Topology{},
+	), s.Class(
+		gpus(1),
+		core.Constraints{Filter: ofKind("k")},
+		core.Topology{},
+	)
 	tests := map[string]struct {
 		holds []Hold
 		want  bool

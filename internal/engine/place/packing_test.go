@@ -17,9 +17,18 @@ func TestPackingMovesTheFirst(t *testing.T) {
 		})})
 	}
 	class := func(gpu, cpu core.Amount) *Class {
-		return s.Class(core.MakeResources(map[string]core.Amount{core.GPU: gpu, core.CPU: cpu}), core.Constraints{}, core.Topology{})
+		return s.Class(
+			core.MakeResources(map[string]core.Amount{core.GPU: gpu, core.CPU: cpu}),
+			core.Constraints{},
+			core.Topology{},
+		)
 	}
-	spots, _, ok := s.Place(Request{View: Free, Sets: []Set{{Index: 0, Class: class(2, 1), Count: 1}, {Index: 1, Class: class(1, 4), Count: 1}}})
+	spots, _, ok := s.Place(
+		Request{
+			View: Free,
+			Sets: []Set{{Index: 0, Class: class(2, 1), Count: 1}, {Index: 1, Class: class(1, 4), Count: 1}},
+		},
+	)
 	if !ok || spots[0][0].Node.Name() != "b" || spots[1][0].Node.Name() != "a" {
 		t.Errorf("%t %v", ok, spots)
 	}

@@ -128,7 +128,7 @@ func (s *Nodes) Shortage(set Set, v View) Shortage {
 func (s *Nodes) nameDomain(short *Shortage, c *Class, v View) {
 	ix, empty := s.index(c, v), s.emptied(c)
 	short.Free = int32(min(ix.total, 1<<30)) //nolint:gosec // few
-	first, second := ix.domains, empty.rooms
+	first, second := &ix.domains, &empty.rooms
 	if short.Cause == core.DomainTooSmall {
 		first, second = second, first
 	}

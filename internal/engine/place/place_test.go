@@ -88,7 +88,10 @@ func TestPlace(t *testing.T) {
 			}
 			r := Request{}
 			for _, p := range tc.sets {
-				r.Sets = append(r.Sets, Set{Class: s.Class(gpus(p.gpus), core.Constraints{}, core.Topology{}), Count: p.count})
+				r.Sets = append(
+					r.Sets,
+					Set{Class: s.Class(gpus(p.gpus), core.Constraints{}, core.Topology{}), Count: p.count},
+				)
 			}
 			spots, short, ok := s.Place(r)
 			got := ""
@@ -149,7 +152,11 @@ func TestAgainstExhaustiveSearch(t *testing.T) {
 				core.Amount(rapid.IntRange(0, 4).Draw(t, "cpu")),
 			}
 			count := int32(rapid.IntRange(1, 3).Draw(t, "count"))
-			c := s.Class(core.MakeResources(map[string]core.Amount{core.GPU: req[0], core.CPU: req[1]}), core.Constraints{}, core.Topology{})
+			c := s.Class(
+				core.MakeResources(map[string]core.Amount{core.GPU: req[0], core.CPU: req[1]}),
+				core.Constraints{},
+				core.Topology{},
+			)
 			r.Sets = append(r.Sets, Set{Class: c, Count: count})
 			for range count {
 				want = append(want, req)

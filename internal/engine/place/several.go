@@ -96,7 +96,10 @@ func (s *Nodes) choices(r Request, turn []int) []choice {
 		if near == nil || near.required < 0 {
 			continue
 		}
-		if k := slices.IndexFunc(out, func(c choice) bool { return sameGroup(&r.Sets[c.sets[0]], &r.Sets[i]) }); k >= 0 {
+		if k := slices.IndexFunc(
+			out,
+			func(c choice) bool { return sameGroup(&r.Sets[c.sets[0]], &r.Sets[i]) },
+		); k >= 0 {
 			out[k].sets = append(out[k].sets, i)
 			continue
 		}
@@ -114,7 +117,11 @@ func (s *Nodes) domainsFor(set Set, v View, kept []Hold) []int32 {
 		if h.Class != set.Class || !h.Node.known {
 			continue
 		}
-		if d, in := near.tree.above(s.domainOf(near.tree, h.Node.rank), near.required); in && !slices.Contains(out, d) {
+		if d, in := near.tree.above(
+			s.domainOf(near.tree, h.Node.rank),
+			near.required,
+		); in &&
+			!slices.Contains(out, d) {
 			out = append(out, d)
 		}
 	}
@@ -122,8 +129,8 @@ func (s *Nodes) domainsFor(set Set, v View, kept []Hold) []int32 {
 		return out
 	}
 	for i, d := range near.tree.domains {
-		if d.level == near.required && ix.domains.of(near, int32(i)) >= int64(set.Count) { //nolint:gosec // few
-			out = append(out, int32(i)) //nolint:gosec // few
+		if d.level == near.required && ix.domains.of(near, int32(i)) >= int64(set.Count) {
+			out = append(out, int32(i))
 		}
 	}
 	slices.SortStableFunc(out, func(a, b int32) int {

@@ -156,7 +156,10 @@ func TestSurvey(t *testing.T) {
 			hold := []Hold{{s.Node("b"), s.Class(amounts(1, 1000), core.Constraints{}, core.Topology{}), tc.held}}
 			s.Take(core.Current, hold, 1)
 			s.Take(core.Projected, hold, 1)
-			if d := cmp.Diff(tc.want, s.Survey(s.Class(tc.class, core.Constraints{Filter: ofKind("k")}, core.Topology{}))); d != "" {
+			if d := cmp.Diff(
+				tc.want,
+				s.Survey(s.Class(tc.class, core.Constraints{Filter: ofKind("k")}, core.Topology{})),
+			); d != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.why, d)
 			}
 		})
@@ -213,7 +216,12 @@ func TestOccupied(t *testing.T) {
 			1,
 			[]string{"a: cpu"},
 		},
-		"no look": {"none was", s.Class(amounts(4, 4000), core.Constraints{Filter: ofKind("k")}, core.Topology{}), 0, nil},
+		"no look": {
+			"none was",
+			s.Class(amounts(4, 4000), core.Constraints{Filter: ofKind("k")}, core.Topology{}),
+			0,
+			nil,
+		},
 		"exactly all": {
 			"an empty node would do for 8",
 			s.Class(amounts(8, 0), core.Constraints{Filter: ofKind("k")}, core.Topology{}),
@@ -262,7 +270,15 @@ func TestOccupied(t *testing.T) {
 func TestTaken(t *testing.T) {
 	s := park()
 	a, b := s.Node("a"), s.Node("b")
-	both, cpus := s.Class(amounts(2, 1500), core.Constraints{}, core.Topology{}), s.Class(amounts(0, 1500), core.Constraints{}, core.Topology{})
+	both, cpus := s.Class(
+		amounts(2, 1500),
+		core.Constraints{},
+		core.Topology{},
+	), s.Class(
+		amounts(0, 1500),
+		core.Constraints{},
+		core.Topology{},
+	)
 	gpu, cpu := s.resource(core.GPU), s.resource(core.CPU)
 	tests := map[string]struct {
 		why    string

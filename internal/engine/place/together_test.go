@@ -43,7 +43,11 @@ func together(t *rapid.T) {
 			f = ofKind(p.kind)
 		}
 		set := Set{
-			Class: s.Class(core.MakeResources(map[string]core.Amount{core.GPU: p.gpu, core.CPU: p.cpu}), core.Constraints{Filter: f}, core.Topology{}),
+			Class: s.Class(
+				core.MakeResources(map[string]core.Amount{core.GPU: p.gpu, core.CPU: p.cpu}),
+				core.Constraints{Filter: f},
+				core.Topology{},
+			),
 			Count: int32(rapid.IntRange(1, 3).Draw(t, "count")),
 		}
 		sets = append(sets, set)
@@ -138,19 +142,36 @@ func TestTogetherGivesUp(t *testing.T) {
 		n.Allocatable = n.Allocatable.With(core.Memory, core.Amount(1000+i)) // no two alike
 		s.Set(n)
 	}
-	five, three := s.Class(gpus(5), core.Constraints{}, core.Topology{}), s.Class(gpus(4), core.Constraints{}, core.Topology{})
-	if _, ok := s.Together([]Set{{Index: 0, Class: five, Count: 201}, {Index: 1, Class: three, Count: 399}}); !ok {
+	five, three := s.Class(
+		gpus(5),
+		core.Constraints{},
+		core.Topology{},
+	), s.Class(
+		gpus(4),
+		core.Constraints{},
+		core.Topology{},
+	)
+	if _, ok := s.Together(
+		[]Set{{Index: 0, Class: five, Count: 201}, {Index: 1, Class: three, Count: 399}},
+	); !ok {
 		t.Error(
 			"201 nodes have a pod of five and no other, so 199 are left for 399 pods of four, two on each: no search has the time to find that out",
 		)
 	}
-	if _, ok := s.Together([]Set{{Index: 0, Class: five, Count: 400}, {Index: 1, Class: three, Count: 400}}); ok {
+	if _, ok := s.Together(
+		[]Set{{Index: 0, Class: five, Count: 400}, {Index: 1, Class: three, Count: 400}},
+	); ok {
 		t.Error("3600 of 3200 GPUs are asked for")
 	}
 	if _, ok := s.Together([]Set{{Index: 0, Class: five, Count: 1}, {Index: 1, Class: three, Count: 799}}); ok {
 		t.Error("3201 of 3200 GPUs are asked for")
 	}
-	x := packing{sets: []Set{{Index: 0, Class: five, Count: 2}}, bins: make([]bin, 4), room: []int64{2}, looks: 3}
+	x := packing{
+		sets:  []Set{{Index: 0, Class: five, Count: 2}},
+		bins:  make([]bin, 4),
+		room:  []int64{2},
+		looks: 3,
+	}
 	if x.set(0) != gaveUp {
 		t.Error("with three looks at four nodes nothing can be known")
 	}

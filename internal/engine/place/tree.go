@@ -108,13 +108,14 @@ type layer struct {
 }
 
 // nearnessOf is a request in terms of the tree of a topology or, where that lacks a level that is asked
-// for, of these levels alone; nil if it asks for nothing.
+// for, of these levels alone; nil if it asks for nothing and there is no topology. Where there is one, pods
+// that ask for nothing are as near as they can be all the same, and leave whole domains to others.
 func (s *Nodes) nearnessOf(r *core.TopologyRequest, t *core.Topology) *nearness {
-	if r.Empty() {
+	if r.Empty() && len(t.Levels) == 0 {
 		return nil
 	}
 	levels := t.Levels
-	if len(levels) == 0 || t.Missing(r) != "" {
+	if len(levels) == 0 || t.Missing(*r) != "" {
 		levels = r.Levels()
 	}
 	near := &nearness{tree: s.treeOf(levels)}
@@ -164,19 +165,19 @@ func (r *rooms) add(near *nearness, d int32, more int64) {
 }
 
 // of is how many pods a domain may hold.
-func (r rooms) of(near *nearness, d int32) int64 {
-	if int(d) >= len(r) {
+func (r *rooms) of(near *nearness, d int32) int64 {
+	if int(d) >= len(*r) {
 		return 0
 	}
-	return near.usable(near.tree.domains[d].level, r[d])
+	return near.usable(near.tree.domains[d].level, (*r)[d])
 }
 
 // best is the domain of the required level that may hold the most pods, of equals the one that would
 // hold the most by other rooms, and of these the first by name; false if there is none.
-func (r rooms) best(near *nearness, other rooms) (best int32, some bool) {
+func (r *rooms) best(near *nearness, other *rooms) (best int32, some bool) {
 	domains := near.tree.domains
 	for i := range domains {
-		d := int32(i) //nolint:gosec // not more than nodes and levels
+		d := int32(i)
 		if domains[d].level != near.required {
 			continue
 		}
@@ -194,11 +195,11 @@ func (r rooms) best(near *nearness, other rooms) (best int32, some bool) {
 }
 
 // most is how many pods one domain of the required level may hold.
-func (r rooms) most(near *nearness) int64 {
+func (r *rooms) most(near *nearness) int64 {
 	most := int64(0)
-	for d := range r {
+	for d := range *r {
 		if near.tree.domains[d].level == near.required {
-			most = max(most, near.usable(near.required, r[d]))
+			most = max(most, near.usable(near.required, (*r)[d]))
 		}
 	}
 	return most

@@ -368,8 +368,12 @@ func (m *maker) racks(r *rand.Rand) {
 	levels := [][]string{nil, {"block", "rack"}, {"block", "rack"}, {"rack"}}
 	topology := map[string][]string{"x": levels[r.IntN(4)], "y": levels[r.IntN(4)]}
 	requests := []core.TopologyRequest{
-		{Required: "rack"}, {Required: "rack"}, {Required: "block"}, {Preferred: "rack"},
-		{Required: "block", Preferred: "rack"}, {Slices: []core.PodSetSlice{{Level: "rack", Size: 2}}},
+		{Required: "rack"},
+		{Required: "rack"},
+		{Required: "block"},
+		{Preferred: "rack"},
+		{Required: "block", Preferred: "rack"},
+		{Slices: []core.PodSetSlice{{Level: "rack", Size: 2}}},
 		{Required: "block", Slices: []core.PodSetSlice{{Level: "rack", Size: 1}}},
 	}
 	for i := range m.world.Script {
