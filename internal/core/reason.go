@@ -94,7 +94,8 @@ type Reason struct {
 	Nodes, NodesDown int32
 	// NodesRefused of the nodes that match otherwise refused its pods.
 	NodesRefused int32
-	// Level is the one of which one domain must hold all pods. Domain is the one that comes nearest: it has
+	// Level is a label of nodes that its pods require: for NoSuchNode none has it, else it is the one of which one
+	// domain must hold all pods. Domain is the one that comes nearest: it has
 	// places for PodsFit of them, and empty and in service would have for PodsUsable; all nodes together
 	// have places for PodsFree.
 	Level, Domain        string

@@ -24,6 +24,8 @@ type TopologyRequest struct {
 	// Slices cut the pods, in order, into runs that must each be in one domain, coarse to fine; each
 	// Size is a multiple of the next one's.
 	Slices []PodSetSlice
+	// Optional says that it counts only where the flavor has a topology with all its levels.
+	Optional bool
 }
 
 // PodSetSlice is a run of pods of a set that must be in one domain.
@@ -50,6 +52,14 @@ func (r TopologyRequest) For(count int32) TopologyRequest {
 	return r
 }
 
+// In is the request on nodes with a topology.
+func (r TopologyRequest) In(t Topology) TopologyRequest {
+	if r.Optional && (len(t.Levels) == 0 || t.Missing(r) != "") {
+		return TopologyRequest{}
+	}
+	return r
+}
+
 // Empty reports whether it asks for nothing.
 func (r TopologyRequest) Empty() bool {
 	return r.Required == "" && r.Preferred == "" && len(r.Slices) == 0
@@ -57,7 +67,8 @@ func (r TopologyRequest) Empty() bool {
 
 // Equal reports whether two requests ask for the same.
 func (r TopologyRequest) Equal(o TopologyRequest) bool {
-	return r.Required == o.Required && r.Preferred == o.Preferred && slices.Equal(r.Slices, o.Slices)
+	return r.Required == o.Required && r.Preferred == o.Preferred && r.Optional == o.Optional &&
+		slices.Equal(r.Slices, o.Slices)
 }
 
 // Levels lists the levels that the request names, each once: the required one first, slices coarse
@@ -95,6 +106,9 @@ func (t *Topology) Missing(r TopologyRequest) string {
 func (r TopologyRequest) Key(b *strings.Builder) {
 	if r.Empty() {
 		return
+	}
+	if r.Optional {
+		b.WriteByte('?')
 	}
 	b.WriteString("^" + strconv.Quote(r.Required) + strconv.Quote(r.Preferred))
 	for _, s := range r.Slices {

@@ -45,6 +45,9 @@ const (
 	noServer = "a simulated node runs no processes"
 )
 
+// inRack puts all nodes into a rack.
+const inRack = "kubectl label nodes --all --overwrite cloud.provider.com/topology-rack=rack-1"
+
 // stages are the examples that cannot simply be typed, by their text.
 func stages() map[string]staged {
 	named := func(line, before string) staged {
@@ -185,6 +188,20 @@ func stages() map[string]staged {
 			why:     "the team is there from the example before",
 			instead: "mlbatch team create vision --gpus 8 --groups vision --borrowing-limit 8 --lending-limit 0",
 			after:   "kubectl delete clusterqueue vision-cluster-queue && kubectl delete namespace vision --wait=false",
+		},
+		"mlbatch topology --topology gpus": {
+			why:    "nobody has said yet in which racks the nodes are",
+			before: inRack + " && mlbatch topology detect | sed s/detected/gpus/ | kubectl apply -f -",
+			after:  "kubectl delete topology gpus",
+			says:   "rack-1",
+		},
+		"mlbatch topology detect": {
+			why: "no node has a label that says where it is", before: inRack, says: "topology-rack",
+		},
+		"mlbatch topology detect | mlbatch kubectl apply -f -": {
+			why:    "no node has a label that says where it is",
+			before: inRack,
+			after:  "kubectl delete topology detected",
 		},
 		"mlbatch nodes -w": {
 			why:   "it goes on until it is interrupted",

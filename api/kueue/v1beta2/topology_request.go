@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // TopologyRequestOf reads from the annotations of pods how near to each other they want to
@@ -53,6 +56,13 @@ func written(m map[string]string, key string) *string {
 // TopologyRequestFault says what of the annotations of pods about how near they want to be cannot be meant, and
 // which annotation that is; "" if all can.
 func TopologyRequestFault(annotations map[string]string) (key, fault string) {
+	for _, level := range []string{
+		PodSetRequiredTopologyAnnotation, PodSetPreferredTopologyAnnotation, PodSetSliceRequiredTopologyAnnotation,
+	} {
+		if f := levelFault(annotations[level]); f != "" {
+			return level, f
+		}
+	}
 	const size = PodSetSliceSizeAnnotation
 	if text, has := annotations[size]; has {
 		if n, err := strconv.ParseInt(text, 10, 32); err != nil || n < 1 {
@@ -74,9 +84,34 @@ func TopologyRequestFault(annotations map[string]string) (key, fault string) {
 	return "", ""
 }
 
+// Limits of the API.
+const (
+	mostSliceLayers = 3
+	longestLevel    = 63
+)
+
+// levelFault says why a text is no level, "" if it is one or there is none.
+func levelFault(text string) string {
+	switch errs := validation.IsQualifiedName(text); {
+	case text == "":
+		return ""
+	case len(errs) > 0:
+		return fmt.Sprintf("%q is no label of nodes: %s", text, strings.Join(errs, "; "))
+	case len(text) > longestLevel:
+		return fmt.Sprintf("a level has %d characters at most", longestLevel)
+	}
+	return ""
+}
+
 // SlicesFault says why nested slices cannot be meant; "" if they can.
 func SlicesFault(layers []PodsetSliceRequiredTopologyConstraint) string {
+	if len(layers) > mostSliceLayers {
+		return fmt.Sprintf("slices have %d layers at most", mostSliceLayers)
+	}
 	for i, l := range layers {
+		if f := levelFault(l.Topology); f != "" {
+			return f
+		}
 		switch {
 		case l.Topology == "" || l.Size < 1:
 			return fmt.Sprintf("slice %d needs a topology, which is a node label, and a size of 1 pod at least", i+1)

@@ -183,7 +183,7 @@ func (j *judge) option(
 		o.Bad, o.Detail = core.UntoleratedTaint, taint.String()
 		return o
 	}
-	if level := f.spec.Topology.Missing(p.Topology); level != "" {
+	if level := f.spec.Topology.Missing(p.Topology.In(f.spec.Topology)); level != "" {
 		o.Bad, o.Detail = core.LevelMissing, level
 		return o
 	}

@@ -232,7 +232,7 @@ func (j *judge) request(
 	return preempt.Request{
 		Queue: w.group.queue.node, Policy: w.group.queue.spec.Preemption,
 		Priority: w.Priority, Time: w.Time,
-		Uses: uses, Short: scarce, Sets: sets, Spare: w.spare,
+		Uses: uses, Short: scarce, Sets: sets, Spare: w.spare, Now: j.now.Unix(),
 	}
 }
 

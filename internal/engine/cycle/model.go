@@ -289,8 +289,9 @@ func (ct *catalog) class(s *equivalence, set int, flavors []string) *place.Class
 	}
 	is := s.podSets[set].Constraints()
 	is.Filter = ct.filter(s, set, flavors)
-	is.Topology = is.Topology.For(s.podSets[set].Count)
-	c := ct.nodes.Class(s.podSets[set].Requests, is, ct.topology(flavors))
+	t := ct.topology(flavors)
+	is.Topology = is.Topology.For(s.podSets[set].Count).In(t)
+	c := ct.nodes.Class(s.podSets[set].Requests, is, t)
 	s.classes[key] = c
 	return c
 }

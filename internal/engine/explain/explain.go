@@ -159,6 +159,9 @@ func nodes(r core.Reason) string {
 	}
 	switch r.Cause {
 	case core.NoSuchNode:
+		if r.Level != "" {
+			return fmt.Sprintf("no node%s has the label %s, which its pods require", on, r.Level)
+		}
 		s := fmt.Sprintf("no node%s satisfies the node selector, affinity and tolerations", on)
 		if r.Detail != "" {
 			s += " and reaches " + r.Detail

@@ -132,7 +132,7 @@ func (s *Nodes) find(set Set, v View, kept []Hold, within int32) ([]Spot, bool) 
 			if domains[d].level != level || !f.may(d, within) || f.room(d) < int64(set.Count) {
 				continue
 			}
-			f.top, f.left = level, maxMerges
+			f.top, f.left = level, f.s.merges
 			c := f.curve(d, set.Count, set.Count)
 			if c == nil {
 				if greedy < 0 || f.tighter(d, greedy) {
@@ -193,7 +193,7 @@ func (f *finder) onOneNode(want, within int32) (*Node, bool) {
 		f.chargeNodes(&is, f.likeness(rank), 1, int64(want))
 		f.charge(&is, d, whole[d] && int64(want) < room)
 		tie := is == least && d != at && (room < f.ix.domains.of(f.near, at) ||
-			room == f.ix.domains.of(f.near, at) && core.CompareNames(t.domains[d].value, t.domains[at].value) < 0)
+			room == f.ix.domains.of(f.near, at) && t.compare(d, at) < 0)
 		if best < 0 || is.less(&least) || tie {
 			best, at, least = rank, d, is
 		}
@@ -292,12 +292,7 @@ func (f *finder) room(d int32) int64 { return f.rooms[d] }
 
 // tighter reports whether less is left in a than in b, or as much and a comes first by name.
 func (f *finder) tighter(a, b int32) bool {
-	domains := f.near.tree.domains
-	return cmp.Or(
-		cmp.Compare(f.room(a), f.room(b)),
-		core.CompareNames(domains[a].value, domains[b].value),
-		cmp.Compare(a, b),
-	) < 0
+	return cmp.Or(cmp.Compare(f.room(a), f.room(b)), f.near.tree.compare(a, b)) < 0
 }
 
 // curve is the least cost in a domain of each number of pods from the least to the most, and of none; nil if
@@ -305,9 +300,9 @@ func (f *finder) tighter(a, b int32) bool {
 func (f *finder) curve(d int32, least, most int32) *curve {
 	c := &curve{costs: []cost{{}}, first: 1}
 	groups := f.groups(d)
-	low := int32(1)
+	low, cut := int32(1), cut{}
 	if len(groups) == 0 && len(f.kept) == 0 {
-		low = f.leastInOne(d, least, most)
+		low, cut = f.fewest(d, least, most)
 	}
 	for _, in := range f.inside[d] {
 		switch {
@@ -328,6 +323,7 @@ func (f *finder) curve(d int32, least, most int32) *curve {
 		if !f.merge(c, &c.parts[i], most) {
 			return nil
 		}
+		cut.apply(c.costs)
 	}
 	c.first = max(1, int(least))
 	for k := range c.costs {
@@ -342,25 +338,53 @@ func (f *finder) curve(d int32, least, most int32) *curve {
 	return c
 }
 
-// leastInOne is how few pods a domain inside may have, if any, where a number of pods in a range is in as few
-// of these domains as possible: the largest of them, all but one, are filled.
-func (f *finder) leastInOne(d int32, least, most int32) int32 {
+// fewest is for a number of pods in a range that is in as few of the domains inside as possible: how few pods one of
+// these may have, if any, since the largest of them, all but one, are filled; and what need not be looked at.
+func (f *finder) fewest(d int32, least, most int32) (int32, cut) {
 	rooms := make([]int64, 0, len(f.inside[d]))
 	for _, in := range f.inside[d] {
 		rooms = append(rooms, f.room(in))
 	}
 	slices.SortFunc(rooms, func(a, b int64) int { return cmp.Compare(b, a) })
-	filled := int64(0)
+	filled, used := int64(0), int64(0)
 	for _, room := range rooms {
+		used++
 		if filled+room >= int64(least) {
 			if filled+room < int64(most) {
-				return 1 // one more domain is needed for some
+				return 1, cut{} // one more domain is needed for some
 			}
 			break
 		}
 		filled += room
 	}
-	return max(1, int32(int64(least)-filled)) //nolint:gosec // not above least
+	is := cut{}
+	depth := f.near.tree.domains[d].level + 1 - f.top
+	if least == most && used > 0 && depth > 0 && depth <= levelsInUse {
+		is = cut{want: int64(least), used: used, largest: rooms[0], shift: levelBits * (levelsInUse - depth)}
+	}
+	return max(1, int32(int64(least)-filled)), is //nolint:gosec // not above least
+}
+
+// cut says which numbers of pods in some of the domains inside lead nowhere: those that the domains which may still
+// be used cannot make up to what is wanted.
+type cut struct {
+	want, used, largest int64
+	shift               int // of the number of these domains in a cost
+}
+
+func (x *cut) apply(costs []cost) {
+	if x.want == 0 {
+		return
+	}
+	for k := range costs {
+		if costs[k].impossible() {
+			continue
+		}
+		used := int64(costs[k].domains >> x.shift & (1<<levelBits - 1))
+		if int64(k)+(x.used-used)*x.largest < x.want {
+			costs[k] = noCost()
+		}
+	}
 }
 
 // merge adds a part to a curve; false if that takes too long.
@@ -544,17 +568,21 @@ func (f *finder) fillDomain(d int32, want int32) int32 {
 	for _, g := range f.groups(d) {
 		parts = append(parts, rest{nodes: g, room: int64(g.slots) * int64(len(g.ranks))})
 	}
+	slices.SortStableFunc(parts, func(a, b rest) int { return cmp.Compare(b.room, a.room) })
 	for want > 0 && len(parts) > 0 {
-		best := 0
-		for i := range parts {
-			a, b := &parts[i], &parts[best]
-			switch fits := a.room >= int64(want); {
-			case fits && (b.room < int64(want) || a.room < b.room), !fits && a.room > b.room:
-				best = i
-			}
+		at := 0
+		if parts[0].room >= int64(want) { // the last that holds all
+			at, _ = slices.BinarySearchFunc(parts, int64(want), func(p rest, want int64) int {
+				return order(p.room < want, true)
+			})
+			at--
 		}
-		p := parts[best]
-		parts = slices.Delete(parts, best, best+1)
+		p := parts[at]
+		if at == 0 {
+			parts = parts[1:]
+		} else {
+			parts = slices.Delete(parts, at, at+1)
+		}
 		n := int32(min(int64(want), p.room)) //nolint:gosec // not above want
 		if p.domain != root {
 			for _, l := range f.near.layers {

@@ -466,6 +466,10 @@ func TestPlacesAreTheBestThereAre(t *testing.T) {
 			x.free = append(x.free, n.free[core.Current][s.packID])
 		}
 		x.search(0, set.Count, make([]int32, len(s.order)))
+		greedy := rapid.Bool().Draw(t, "greedy")
+		if greedy { // as for gangs for which the search would take too long
+			s.merges = 0
+		}
 		spots, short, ok := s.Place(Request{View: Free, Sets: []Set{set}})
 		if ok != x.found || ok != s.Can(set, Free) {
 			t.Fatalf("placed: %t (%+v), a place there is: %t, Can: %t", ok, short, x.found, s.Can(set, Free))
@@ -480,7 +484,10 @@ func TestPlacesAreTheBestThereAre(t *testing.T) {
 		if !x.holds(given) {
 			t.Fatalf("%s is not as near as %+v asks", spotsText(spots[0]), is)
 		}
-		if got := x.price(given); !slices.Equal(got, x.best) {
+		switch got := x.price(given); {
+		case greedy && got[0] != x.best[0]:
+			t.Fatalf("%s spans a wider domain than it has to", spotsText(spots[0]))
+		case !greedy && !slices.Equal(got, x.best):
 			t.Fatalf("%s costs %v, and there is a place for %v", spotsText(spots[0]), got, x.best)
 		}
 		if err := s.Check(); err != nil {

@@ -97,6 +97,8 @@ type Nodes struct {
 	apart int
 	// supposed counts the nodes that are thought of in another state.
 	supposed int
+	// merges is maxMerges.
+	merges int
 }
 
 // New returns an empty set of nodes that keeps whole nodes of the named
@@ -108,6 +110,7 @@ func New(pack string) *Nodes {
 		resources: map[string]int{},
 		classes:   map[string]*Class{},
 		trees:     map[string]*tree{},
+		merges:    maxMerges,
 	}
 	s.packID = s.resource(pack)
 	return s

@@ -43,7 +43,8 @@ type Shortage struct {
 	Limit   string
 	Refused int32
 	Answer  string
-	// Level, for DomainsShort and DomainTooSmall, is the one of which a domain must hold all pods, and
+	// Level, for NoSuchNode, is a label that the request names and no node has that the class may use otherwise, "" if
+	// that is not why. For DomainsShort and DomainTooSmall it is the one of which a domain must hold all pods, and
 	// Domain the one that comes nearest: it has places for Fit of them, and empty and in service would
 	// have for Usable. All nodes together have places for Free.
 	Level, Domain string
@@ -75,6 +76,7 @@ func (s *Nodes) Possible(set Set) (Shortage, bool) {
 	switch {
 	case nodes == 0:
 		short.Cause = core.NoSuchNode
+		short.Level = s.unlabelled(set.Class)
 	case slots == 0:
 		short.Cause = core.PodTooLarge
 		short.Resource, short.Need, short.Largest = s.excess(set.Class)
@@ -289,14 +291,16 @@ func (s *Nodes) unbook(holds []Hold) {
 func (s *Nodes) exact(r Request, turn []int, spots [][]Spot, within []int32) outcome {
 	x := s.newPacking(r.Sets, turn, searchTries)
 	for rank, n := range s.order {
-		left := x.left(n.left(r.View), func(limit string) int64 { return n.takenOf(limit, r.View) })
-		b := bin{rank: rank, left: left, late: n.spec.State != core.NodeReady, most: make([]int32, len(r.Sets))}
+		b := bin{rank: rank, late: n.spec.State != core.NodeReady, most: make([]int32, len(r.Sets))}
 		for k, set := range x.sets {
 			if s.index(set.Class, r.View).slots[rank] > 0 && s.inDomain(set.Class.near, rank, within, turn[k]) {
 				b.most[k] = set.Class.answered(n)
 			}
 		}
-		x.add(b)
+		if slices.Max(b.most) > 0 {
+			b.left = x.left(n.left(r.View), func(limit string) int64 { return n.takenOf(limit, r.View) })
+			x.add(b)
+		}
 	}
 	s.sliced(x, r.Kept)
 	is := x.run()

@@ -10,8 +10,11 @@ import (
 // Several pod sets of which some must be near to each other: domains are chosen for each that requires
 // one, or for a group of them, and the sets are placed in these.
 
-// maxDomainTries bounds in how many choices of domains several sets are tried.
-const maxDomainTries = 256
+// In how many choices of domains several sets are tried: each looks at all nodes.
+const (
+	maxDomainTries = 256
+	maxDomainLooks = 1 << 18
+)
 
 // domainOfGroup is where the sets of a group are of which one was placed before in its turn; -1 if none was.
 func (s *Nodes) domainOfGroup(sets []Set, spots [][]Spot, turn []int, of int) int32 {
@@ -55,7 +58,7 @@ func (s *Nodes) inDomains(r Request, turn []int, spots [][]Spot) outcome {
 	choices := s.choices(r, turn)
 	within := slices.Repeat([]int32{-1}, len(r.Sets))
 	worst := impossible
-	for range maxDomainTries {
+	for range min(maxDomainTries, 1+maxDomainLooks/max(1, len(s.order))) {
 		for _, c := range choices {
 			if len(c.domains) == 0 {
 				return impossible
@@ -136,7 +139,7 @@ func (s *Nodes) domainsFor(set Set, v View, kept []Hold) []int32 {
 	slices.SortStableFunc(out, func(a, b int32) int {
 		return cmp.Or(
 			cmp.Compare(ix.domains.of(near, a), ix.domains.of(near, b)),
-			core.CompareNames(near.tree.domains[a].value, near.tree.domains[b].value),
+			near.tree.compare(a, b),
 		)
 	})
 	return out

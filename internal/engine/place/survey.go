@@ -222,6 +222,26 @@ func (s *Nodes) InTheWay(c *Class) []core.Obstacle {
 	return out
 }
 
+// unlabelled is the level that keeps nodes from serving a class which may use them otherwise: none has its label; ""
+// if there are no such nodes.
+func (s *Nodes) unlabelled(c *Class) string {
+	if c.near == nil || c.near.depth < 0 {
+		return ""
+	}
+	s.settle()
+	deepest, some := -1, false
+	for rank, n := range s.order {
+		if c.filter.Admits(&n.spec) {
+			some = true
+			deepest = max(deepest, c.near.tree.domains[s.domainOf(c.near.tree, rank)].level)
+		}
+	}
+	if !some || deepest >= c.near.depth {
+		return ""
+	}
+	return c.near.tree.levels[deepest+1]
+}
+
 // TaintsInTheWay lists the taints that alone keep nodes from serving a class, at most
 // so many, in order of the nodes' names.
 func (s *Nodes) TaintsInTheWay(c *Class, most int) []core.Taint {

@@ -1,6 +1,7 @@
 package place
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -90,6 +91,18 @@ func (t *tree) above(d int32, level int) (int32, bool) {
 	return d, t.domains[d].level == level
 }
 
+// compare orders domains: wider ones first, then by name from the widest level on.
+func (t *tree) compare(a, b int32) int {
+	if a == b {
+		return 0
+	}
+	x, y := &t.domains[a], &t.domains[b]
+	if x.level != y.level {
+		return cmp.Compare(x.level, y.level)
+	}
+	return cmp.Or(t.compare(x.in, y.in), core.CompareNames(x.value, y.value))
+}
+
 // nearness is a request to be near in terms of a tree. Levels are indices of the tree's; -1 is the root.
 type nearness struct {
 	tree *tree
@@ -117,6 +130,12 @@ func (s *Nodes) nearnessOf(r *core.TopologyRequest, t *core.Topology) *nearness 
 	levels := t.Levels
 	if len(levels) == 0 || t.Missing(*r) != "" {
 		levels = r.Levels()
+	}
+	if last := len(
+		levels,
+	) - 1; levels[last] == core.HostnameLabel &&
+		!slices.Contains(r.Levels(), core.HostnameLabel) {
+		levels = levels[:last] // nodes are the leaves anyway
 	}
 	near := &nearness{tree: s.treeOf(levels)}
 	near.required = slices.Index(levels, r.Required)
@@ -187,7 +206,7 @@ func (r *rooms) best(near *nearness, other *rooms) (best int32, some bool) {
 		}
 		a, b := r.of(near, d), r.of(near, best)
 		x, y := other.of(near, d), other.of(near, best)
-		if a > b || a == b && (x > y || x == y && core.CompareNames(domains[d].value, domains[best].value) < 0) {
+		if a > b || a == b && (x > y || x == y && near.tree.compare(d, best) < 0) {
 			best = d
 		}
 	}

@@ -63,6 +63,7 @@ type Searcher struct {
 	trial     *ledger.Trial
 	merge     []cursor
 	picked    []Victim
+	only      func(*Candidate) bool // nil is all
 }
 
 // Add lists a running workload.
@@ -119,6 +120,8 @@ type Request struct {
 	// the tree has lent: the workloads that this one was evicted for, and those
 	// that they must spare. This is what ends circles of evictions.
 	Spare []core.Key
+	// Now is when, in seconds: what victims have computed until then is lost.
+	Now int64
 }
 
 // Victim is a candidate chosen, and by which rule.
@@ -163,21 +166,27 @@ func (s *Searcher) begin() {
 // attempt takes candidates until the request fits, then gives back the ones that need not go.
 func (s *Searcher) attempt(may borrowing) bool {
 	s.picked = s.picked[:0]
-	fits := false
-	priority := s.priority
-	if may == allowed && !Allows(s.req.Policy.WhileBorrow) {
-		priority = nil // reason would refuse each
-	}
-	for _, list := range [...][]cursor{s.hierarchy, priority, s.own} {
-		if fits = s.drain(list, may); fits {
-			break
-		}
-	}
+	fits := s.take(may)
 	if fits {
 		s.giveBack(may)
 	}
 	s.trial.Restore()
+	if fits {
+		s.inDomains(may)
+	}
 	return fits
+}
+
+// take takes candidates until the request fits, and reports whether it does.
+func (s *Searcher) take(may borrowing) bool {
+	priority := s.priority
+	if may == allowed && !Allows(s.req.Policy.WhileBorrow) {
+		priority = nil // reason would refuse each
+	}
+	return slices.ContainsFunc(
+		[][]cursor{s.hierarchy, priority, s.own},
+		func(list []cursor) bool { return s.drain(list, may) },
+	)
 }
 
 // drain takes candidates from a list of queues, merged in victim order.
@@ -192,7 +201,7 @@ func (s *Searcher) drain(list []cursor, may borrowing) bool {
 		}
 		cand := c.current()
 		reason, ok := s.reason(c, cand, may)
-		if ok {
+		if ok && (s.only == nil || s.only(cand)) {
 			s.trial.Without(&cand.Allocation)
 			s.picked = append(s.picked, Victim{cand, reason})
 			if s.fits(may) {

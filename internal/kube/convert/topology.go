@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"fmt"
 
 	"k8s.io/utils/ptr"
@@ -21,10 +22,8 @@ func Topology(t *kueue.Topology) core.Topology {
 // topologyOf is how near to each other the pods of a set must be, of which so many are left; invalid
 // says why they never can be.
 func topologyOf(ps *kueue.PodSet, left int32) (out core.TopologyRequest, invalid string) {
-	r := ps.TopologyRequest
-	if r == nil {
-		r = kueue.TopologyRequestOf(ps.Template.Annotations)
-	}
+	said := kueue.TopologyRequestOf(ps.Template.Annotations)
+	r := cmp.Or(ps.TopologyRequest, said)
 	if r == nil {
 		return out, ""
 	}
@@ -47,5 +46,8 @@ func topologyOf(ps *kueue.PodSet, left int32) (out core.TopologyRequest, invalid
 		}
 		out.Slices = append(out.Slices, core.PodSetSlice{Level: l.Topology, Size: l.Size})
 	}
+	// What a kind makes of a wish to be apart (JobSet's exclusive-topology) keeps no pods waiting where nobody
+	// says how nodes are nested.
+	out.Optional = len(out.Slices) > 0 && said == nil && r.Required == nil && r.Preferred == nil
 	return out, ""
 }

@@ -42,6 +42,8 @@ func TestUnheeded(t *testing.T) {
 func TestNearnessThatCannotBeMeant(t *testing.T) {
 	for annotations, want := range map[string]string{
 		`podset-slice-required-topology: rack, kueue.x-k8s.io/podset-slice-size: "two"`: "a number of pods",
+		`podset-required-topology: "in one rack"`:                                       "is no label of nodes",
+		`podset-preferred-topology: "example.com/` + strings.Repeat("a", 60) + `"`:      "at most",
 		`podset-slice-size: "2"`:                                                                              "need annotation kueue.x-k8s.io/podset-slice-required-topology",
 		`podset-slice-required-topology-constraints: "rack:2"`:                                                "in JSON",
 		`podset-slice-required-topology-constraints: '[{"topology":"rack","size":0}]'`:                        "1 pod at least",
