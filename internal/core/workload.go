@@ -123,13 +123,13 @@ type PodSetPlaces struct {
 }
 
 // PodsOn is how many pods places list on a node.
-func PodsOn(places []Place, node string) int32 {
+func PodsOn(places []Place, node string) (n int32) {
 	for _, p := range places {
 		if p.Node == node {
-			return p.Count
+			n += p.Count
 		}
 	}
-	return 0
+	return n
 }
 
 // PodsAt is how many pods of a pod set are listed on a node.
@@ -157,7 +157,8 @@ type PodSetAdmission struct {
 	// Usage is what the pod set counts against quota in total, sorted by
 	// resource; only covered resources are listed.
 	Usage Resources
-	// Places, sorted by node name; empty if quota alone decided.
+	// Places in the order of the pods' ranks: the first pods of the set have the first place. A node is listed
+	// more than once only where slices were moved. Empty if quota alone decided.
 	Places []Place
 }
 

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -59,16 +60,38 @@ func (a *Auditor) near( //nolint:revive // a fact
 		}
 	}
 	for _, slice := range set.Topology.For(set.Count).Slices {
-		for name, pods := range a.byDomain(&t, slice.Level, p.Places) { // any will do, so order does not matter
-			if pods%slice.Size != 0 || name == "" {
+		for run := range runs(p.Places, slice.Size) {
+			if in := a.byDomain(&t, slice.Level, run); len(in) > 1 || in[""] > 0 {
 				return fmt.Errorf(
-					"P2: the pods of %s must be in slices of %d, each in one %s, and %q has %d",
-					set.Name, slice.Size, slice.Level, name, pods,
+					"P2: the pods of %s must be in slices of %d by their ranks, each in one %s, and one is in %v",
+					set.Name, slice.Size, slice.Level, in,
 				)
 			}
 		}
 	}
 	return nil
+}
+
+// runs cuts places, which are in the order of ranks, into runs of so many pods.
+func runs(places []core.Place, size int32) iter.Seq[[]core.Place] {
+	return func(yield func([]core.Place) bool) {
+		var run []core.Place
+		open := size
+		for _, pl := range places {
+			for pl.Count > 0 {
+				n := min(open, pl.Count)
+				run = append(run, core.Place{Node: pl.Node, Count: n})
+				pl.Count -= n
+				if open -= n; open > 0 {
+					continue
+				}
+				if !yield(run) {
+					return
+				}
+				run, open = nil, size
+			}
+		}
+	}
 }
 
 // byDomain counts pods by domain of a level, "" for those in none.

@@ -1,7 +1,6 @@
 package cycle
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -50,7 +49,8 @@ func (ad *admissions) homeless(w *workload) (moved [][]int32, some bool) {
 			if n := ad.nodes.Get(pl.Node); n != nil && n.TakesWork() {
 				continue
 			}
-			if left := pl.Count - core.PodsAt(settled, p.Name, pl.Node); left > 0 {
+			stay := core.PodsAt(settled, p.Name, pl.Node) - core.PodsOn(p.Places[:j], pl.Node) // a node may be listed twice
+			if left := pl.Count - max(0, stay); left > 0 {
 				moved[i][j] = left
 				some = true
 			}
@@ -59,62 +59,247 @@ func (ad *admissions) homeless(w *workload) (moved [][]int32, some bool) {
 	return moved, some
 }
 
-// rehouse finds new places for the pods that have to move.
+// rehouse finds new places for the pods that have to move, which take the positions of the old ones, since ranks
+// follow the order of places. Pods of a slice go to the domain of its other pods.
 func (ad *admissions) rehouse(w *workload, moved [][]int32) (*core.Admission, bool) {
-	var sets []place.Set
-	for i := range moved {
-		total := int32(0)
-		for _, n := range moved[i] {
-			total += n
-		}
-		p := &w.admission.PodSets[i]
-		if s := w.equivalence.podSet(p.Name); s >= 0 && total > 0 {
-			sets = append(sets, place.Set{Index: i, Class: ad.class(w.equivalence, s, p.FlavorNames()), Count: total})
+	r := &rehousing{admissions: ad, workload: w, places: make([][]rankPlace, len(moved))}
+	for i, p := range w.admission.PodSets {
+		r.places[i] = byRank(p.Places, moved[i])
+		if r.told(i) == nil && slices.ContainsFunc(moved[i], func(n int32) bool { return n > 0 }) {
+			return nil, false
 		}
 	}
-	spots, _, ok := ad.nodes.Place(place.Request{View: place.Free, Sets: sets, Kept: ad.kept(w, moved)})
-	if !ok || len(sets) == 0 {
-		return nil, false
+	defer r.giveBack()
+	for _, v := range r.vacancies() {
+		if !r.fill(v) {
+			return nil, false
+		}
 	}
 	a := &core.Admission{Queue: w.admission.Queue, PodSets: slices.Clone(w.admission.PodSets)}
 	for i := range a.PodSets {
-		p := &a.PodSets[i]
-		var kept []core.Place
-		for j, pl := range p.Places {
-			if pl.Count -= moved[i][j]; pl.Count > 0 {
-				kept = append(kept, pl)
-			}
-		}
-		p.Places = kept
-	}
-	for s, set := range sets {
-		p := &a.PodSets[set.Index]
-		for _, pl := range places(spots[s]) {
-			p.Places = addPlace(p.Places, pl)
-		}
-		slices.SortFunc(p.Places, func(a, b core.Place) int { return cmp.Compare(a.Node, b.Node) })
+		a.PodSets[i].Places = inRuns(r.places[i], len(r.request(i).Slices) > 0)
 	}
 	return a, true
 }
 
-// kept are the pods of a workload that stay where they are while others move.
-func (ct *catalog) kept(w *workload, moved [][]int32) []place.Hold {
-	var out []place.Hold
-	for i, p := range w.admission.PodSets {
-		s := w.equivalence.podSet(p.Name)
-		if s < 0 || placedAlone(&w.equivalence.podSets[s]) {
-			continue
+// rankPlace is where the pod of one rank is; node is "" while it has none.
+type rankPlace struct {
+	node string
+	// isNew is set if the node was found for it just now.
+	isNew bool
+}
+
+// byRank lists the node of each pod of a set, "" for those that move.
+func byRank(places []core.Place, moved []int32) []rankPlace {
+	var out []rankPlace
+	for j, pl := range places {
+		out = append(out, slices.Repeat([]rankPlace{{node: pl.Node}}, int(pl.Count-moved[j]))...)
+		out = append(out, make([]rankPlace, moved[j])...)
+	}
+	return out
+}
+
+// inRuns are places again. Where ranks do not matter beyond nearness no node is listed twice.
+func inRuns(ranks []rankPlace, sliced bool) []core.Place { //nolint:revive // a fact
+	var out []core.Place
+	for _, r := range ranks {
+		if last := len(out) - 1; last >= 0 && (sliced && out[last].Node == r.node) {
+			out[last].Count++
+		} else if sliced {
+			out = append(out, core.Place{Node: r.node, Count: 1})
+		} else {
+			out = addPlace(out, core.Place{Node: r.node, Count: 1})
 		}
-		for j, pl := range p.Places {
-			if n := pl.Count - moved[i][j]; n > 0 {
-				out = append(
-					out,
-					place.Hold{Node: ct.nodes.Node(pl.Node), Class: ct.class(w.equivalence, s, p.FlavorNames()), Count: n},
-				)
+	}
+	return out
+}
+
+// rehousing is the search for new places of pods of one workload.
+type rehousing struct {
+	*admissions
+	workload *workload
+	places   [][]rankPlace // by pod set and rank
+	classes  []*place.Class
+}
+
+// vacancy is pods of a set that must be near to each other in one way and have no place yet, and those of the set
+// that they must be near to.
+type vacancy struct {
+	set      int
+	ranks    []int
+	near     core.TopologyRequest
+	from, to int // ranks of the peers
+}
+
+// vacancies lists the pods that need places. Those of a slice of which others stay come before whole slices, since
+// these count them.
+func (r *rehousing) vacancies() [][]vacancy {
+	var out [][]vacancy
+	var rest []vacancy
+	for i, ranks := range r.places {
+		near := r.request(i)
+		open := map[int]bool{}
+		for rank, p := range ranks {
+			open[rank] = p.node == ""
+		}
+		for k, s := range slices.Backward(near.Slices) {
+			for from := 0; from < len(ranks); from += int(s.Size) {
+				to := min(from+int(s.Size), len(ranks))
+				v := vacancy{
+					set: i, from: from, to: to,
+					near: core.TopologyRequest{Required: s.Level, Slices: near.Slices[k+1:]},
+				}
+				for rank := from; rank < to; rank++ {
+					if open[rank] {
+						v.ranks = append(v.ranks, rank)
+					}
+				}
+				if n := len(v.ranks); n > 0 && n < to-from {
+					for _, rank := range v.ranks {
+						open[rank] = false
+					}
+					out = append(out, []vacancy{v})
+				}
+			}
+		}
+		v := vacancy{set: i, to: len(ranks), near: near}
+		for rank := range ranks {
+			if open[rank] {
+				v.ranks = append(v.ranks, rank)
+			}
+		}
+		if len(v.ranks) > 0 {
+			rest = append(rest, v)
+		}
+	}
+	if len(rest) > 0 {
+		out = append(out, rest) // together, as they were placed
+	}
+	return out
+}
+
+// request says how near to each other the pods of a set must be.
+func (r *rehousing) request(set int) core.TopologyRequest {
+	told := r.told(set)
+	if told == nil {
+		return core.TopologyRequest{}
+	}
+	return told.Topology.For(told.Count).In(r.topology(r.workload.admission.PodSets[set].FlavorNames()))
+}
+
+// fill finds places for vacancies, all together.
+func (r *rehousing) fill(vacancies []vacancy) bool {
+	sets := make([]place.Set, len(vacancies))
+	classes := map[int]*place.Class{}
+	for k, v := range vacancies {
+		told := r.told(v.set)
+		c := r.classOf(v)
+		classes[v.set] = c
+		sets[k] = place.Set{
+			Index: k, Class: c, Count: int32(len(v.ranks)), Group: told.Group, //nolint:gosec // pods of one job
+			Peers: r.peers(v, c),
+		}
+	}
+	kept, taken := r.holds(classes)
+	spots, _, ok := r.nodes.Place(place.Request{View: place.Free, Sets: sets, Kept: kept, Taken: taken})
+	if !ok {
+		return false
+	}
+	for k, v := range vacancies {
+		ranks := v.ranks
+		for _, sp := range spots[k] {
+			for range sp.Count {
+				r.places[v.set][ranks[0]] = rankPlace{sp.Node.Name(), true}
+				ranks = ranks[1:]
+			}
+		}
+	}
+	return true
+}
+
+// told is a pod set as the workload asks for it; nil for one that it does not have any more.
+func (r *rehousing) told(set int) *core.PodSet {
+	if s := r.workload.equivalence.podSet(r.workload.admission.PodSets[set].Name); s >= 0 {
+		return &r.workload.equivalence.podSets[s]
+	}
+	return nil
+}
+
+// classOf is the class of pods with a vacancy.
+func (r *rehousing) classOf(v vacancy) *place.Class {
+	p := &r.workload.admission.PodSets[v.set]
+	flavors, told := p.FlavorNames(), r.told(v.set)
+	s := r.workload.equivalence.podSet(p.Name)
+	if v.near.Equal(r.request(v.set)) {
+		return r.class(r.workload.equivalence, s, flavors)
+	}
+	is := told.Constraints()
+	is.Filter, is.Topology = r.filter(r.workload.equivalence, s, flavors), v.near
+	c := r.nodes.Class(told.Requests, is, r.topology(flavors))
+	r.classes = append(r.classes, c)
+	return c
+}
+
+func (r *rehousing) giveBack() {
+	for _, c := range r.classes {
+		r.nodes.Release(c)
+	}
+}
+
+// peers are the pods that those with a vacancy must be near to: of their set, and of sets that share its domain.
+func (r *rehousing) peers(v vacancy, c *place.Class) []place.Hold {
+	if v.near.Empty() {
+		return nil
+	}
+	var out []place.Hold
+	for _, p := range r.places[v.set][v.from:v.to] {
+		out = r.addHold(out, p, c)
+	}
+	group := r.told(v.set).Group
+	for i := range r.places {
+		if told := r.told(i); i != v.set && group != "" && told != nil && told.Group == group {
+			for _, p := range r.places[i] {
+				out = r.addHold(out, p, c)
 			}
 		}
 	}
 	return out
+}
+
+// holds are the pods that stay where they are, and those for which places were found already. classes are those of
+// pod sets whose pods get places now.
+func (r *rehousing) holds(classes map[int]*place.Class) (kept, taken []place.Hold) {
+	for i := range r.places {
+		told := r.told(i)
+		if told == nil {
+			continue
+		}
+		c := classes[i]
+		if c == nil {
+			c = r.class(r.workload.equivalence, r.workload.equivalence.podSet(told.Name), r.workload.admission.PodSets[i].FlavorNames())
+		}
+		first, firstTaken := len(kept), len(taken)
+		for _, p := range r.places[i] {
+			if p.isNew {
+				taken = append(taken[:firstTaken], r.addHold(taken[firstTaken:], p, c)...)
+			} else if !placedAlone(told) {
+				kept = append(kept[:first], r.addHold(kept[first:], p, c)...)
+			}
+		}
+	}
+	return kept, taken
+}
+
+// addHold adds a pod to those of its set on the same node.
+func (r *rehousing) addHold(holds []place.Hold, p rankPlace, c *place.Class) []place.Hold {
+	if p.node == "" {
+		return holds
+	}
+	if last := len(holds) - 1; last >= 0 && holds[last].Class == c && holds[last].Node.Name() == p.node {
+		holds[last].Count++
+		return holds
+	}
+	return append(holds, place.Hold{Node: r.nodes.Node(p.node), Class: c, Count: 1})
 }
 
 // placedAlone reports whether where other pods of a set are matters nothing to one.

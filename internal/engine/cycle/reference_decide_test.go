@@ -488,17 +488,34 @@ func (r *reference) move() {
 			r.say("evict %s", w.Key)
 			continue
 		}
-		for _, s := range assigned {
-			p := &kept[sets[s.set].index]
-			j := slices.IndexFunc(p.Places, func(pl core.Place) bool { return pl.Node == s.node })
-			if j >= 0 {
-				p.Places[j].Count += s.count
-				continue
+		slices.SortStableFunc(assigned, func(a, b podsOnNode) int { return cmp.Compare(a.node, b.node) })
+		for i, p := range w.adm.PodSets { // who moves takes the position of the place that is left
+			var ranks []core.Place
+			var found []string
+			for _, s := range assigned {
+				if sets[s.set].index == i {
+					found = append(found, slices.Repeat([]string{s.node}, int(s.count))...)
+				}
 			}
-			p.Places = append(p.Places, core.Place{Node: s.node, Count: s.count})
-		}
-		for i := range kept {
-			slices.SortFunc(kept[i].Places, func(a, b core.Place) int { return cmp.Compare(a.Node, b.Node) })
+			for _, pl := range p.Places {
+				stay := core.PodsOn(kept[i].Places, pl.Node)
+				for k := range pl.Count {
+					node := pl.Node
+					if k >= stay {
+						node, found = found[0], found[1:]
+					}
+					ranks = append(ranks, core.Place{Node: node, Count: 1})
+				}
+			}
+			kept[i].Places = nil
+			for _, pl := range ranks {
+				j := slices.IndexFunc(kept[i].Places, func(o core.Place) bool { return o.Node == pl.Node })
+				if j < 0 {
+					kept[i].Places = append(kept[i].Places, pl)
+				} else {
+					kept[i].Places[j].Count++
+				}
+			}
 		}
 		w.adm, w.moved = &core.Admission{Queue: w.adm.Queue, PodSets: kept}, w.unseen
 		r.say("replace %s%s", w.Key, printAdmission(*w.adm))

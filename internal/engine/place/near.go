@@ -107,11 +107,11 @@ type finder struct {
 
 // find places a set whose pods must be near, changing nothing; false if there is no place. within is a
 // domain of the required level to stay in, or -1.
-func (s *Nodes) find(set Set, v View, kept []Hold, within int32) ([]Spot, bool) {
+func (s *Nodes) find(set Set, v View, within int32) ([]Spot, bool) {
 	near := set.Class.near
 	ix := s.index(set.Class, v)
 	f := &finder{s: s, ix: ix, class: set.Class, near: near, view: v}
-	f.keep(kept)
+	f.keep(set.Peers)
 	if len(f.kept) == 0 && near.divides(set.Count) {
 		if n, ok := f.onOneNode(set.Count, within); ok {
 			return []Spot{{n, set.Count}}, true
@@ -227,11 +227,11 @@ func (f *finder) arrange() {
 }
 
 // keep counts the pods that stay, by domain.
-func (f *finder) keep(kept []Hold) {
+func (f *finder) keep(peers []Hold) {
 	f.at = -1
 	t := f.near.tree
-	for _, h := range kept {
-		if h.Class != f.class || !h.Node.known {
+	for _, h := range peers {
+		if !h.Node.known {
 			continue
 		}
 		if f.kept == nil {

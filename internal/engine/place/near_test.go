@@ -160,6 +160,12 @@ func TestGangsAreNear(t *testing.T) {
 			8, 4, "a*1 b*1 d*1 e*1",
 			Shortage{},
 		},
+		"slices, and names that lie": {
+			"pods are in the order of racks, so that those of a slice are in one", "/r1/a /r2/b /r1/c /r2/d",
+			request{Slices: []core.PodSetSlice{{Level: "rack", Size: 2}}},
+			8, 4, "a*1 c*1 b*1 d*1",
+			Shortage{},
+		},
 		"slices that do not fit": {
 			"five nodes hold four pods, two by two, not six", "/r1/a /r1/b /r1/c /r2/d /r2/e /r3/f",
 			request{Slices: []core.PodSetSlice{{Level: "rack", Size: 2}}},
@@ -243,7 +249,7 @@ func TestReplacedPodsStayInTheirDomain(t *testing.T) {
 			}
 			s.Take(core.Current, kept, 1)
 			s.Take(core.Projected, kept, 1)
-			spots, _, ok := s.Place(Request{View: Free, Sets: []Set{{Class: c, Count: tc.pods}}, Kept: kept})
+			spots, _, ok := s.Place(Request{View: Free, Sets: []Set{{Class: c, Count: tc.pods, Peers: kept}}, Kept: kept})
 			got := ""
 			if ok {
 				got = spotsText(spots[0])
@@ -484,6 +490,11 @@ func TestPlacesAreTheBestThereAre(t *testing.T) {
 		if !x.holds(given) {
 			t.Fatalf("%s is not as near as %+v asks", spotsText(spots[0]), is)
 		}
+		for _, slice := range is.Slices { // whatever nodes are called, pods whose ranks follow each other are near
+			if run := scattered(spots[0], slices.Index(blocks.Levels, slice.Level), slice.Size); run >= 0 {
+				t.Fatalf("run %d of %d pods is not in one %s: %s", run, slice.Size, slice.Level, spotsText(spots[0]))
+			}
+		}
 		switch got := x.price(given); {
 		case greedy && got[0] != x.best[0]:
 			t.Fatalf("%s spans a wider domain than it has to", spotsText(spots[0]))
@@ -494,6 +505,23 @@ func TestPlacesAreTheBestThereAre(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// scattered is a run of so many pods, in the order of places, that is not in one domain; -1 if all are.
+func scattered(spots []Spot, level int, size int32) int {
+	in, rank := "", int32(0)
+	for _, sp := range spots {
+		for range sp.Count {
+			switch is := domainName(sp.Node, level); {
+			case rank%size == 0:
+				in = is
+			case in != is:
+				return int(rank / size)
+			}
+			rank++
+		}
+	}
+	return -1
 }
 
 // BenchmarkNear plans a gang of 1,024 pods on 10,000 nodes in racks of 16 and blocks of 160, of which every

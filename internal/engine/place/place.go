@@ -15,6 +15,8 @@ type Set struct {
 	Count int32
 	// Group names sets that must all be in one domain of the level that each requires; "" is none.
 	Group string
+	// Peers are pods of the workload that stay where they are and must be in the domain that the set goes to.
+	Peers []Hold
 }
 
 // Spot is a number of pods on one node.
@@ -58,6 +60,8 @@ type Request struct {
 	// Kept are pods of the workload that stay where they are. They are booked, and count with
 	// its own limits and what nodes answered.
 	Kept []Hold
+	// Taken are pods of the workload for which places were found just before: they are as those kept, but not booked.
+	Taken []Hold
 }
 
 // Possible returns a Shortage if the request can never be placed on the nodes
@@ -146,8 +150,8 @@ func (s *Nodes) nameDomain(short *Shortage, c *Class, v View) {
 // enough checks each set alone: a bound that needs no search.
 func (s *Nodes) enough(r Request) (Shortage, bool) {
 	for i, set := range r.Sets {
-		if set.Class.near != nil && len(r.Kept) > 0 {
-			continue // what stays may be part of a slice, and says which domain
+		if set.Class.near != nil && len(set.Peers) > 0 {
+			continue // they may be part of a slice, and say which domain
 		}
 		if !s.Can(set, r.View) {
 			short := s.Shortage(set, r.View)
@@ -161,11 +165,13 @@ func (s *Nodes) enough(r Request) (Shortage, bool) {
 // Place chooses nodes for every pod of the request, or none. Pods go where the
 // fewest of the packed resource are left, ready nodes before warned ones, ties
 // by node name, so that whole nodes stay free. Spots are parallel to r.Sets, each
-// sorted by node name.
+// sorted by node name; where the pods of a set must be near to each other, by domain
+// before that, so that pods which follow each other have places near to each other,
+// and each slice one domain.
 func (s *Nodes) Place(r Request) ([][]Spot, Shortage, bool) {
-	if len(r.Kept) > 0 {
-		s.stay(r.Kept, 1)
-		defer s.stay(r.Kept, -1)
+	if len(r.Kept)+len(r.Taken) > 0 {
+		s.keep(r, 1)
+		defer s.keep(r, -1)
 	}
 	if short, ok := s.enough(r); !ok {
 		return nil, short, false
@@ -173,7 +179,7 @@ func (s *Nodes) Place(r Request) ([][]Spot, Shortage, bool) {
 	spots := make([][]Spot, len(r.Sets))
 	if len(r.Sets) == 1 && r.Sets[0].Class.near == nil {
 		spots[0], _ = s.fill(r.Sets[0], r.View, nil)
-		sortSpots(spots)
+		s.sortSpots(r.Sets, spots)
 		return spots, Shortage{}, true
 	}
 	turn := largestFirst(r.Sets)
@@ -188,13 +194,31 @@ func (s *Nodes) Place(r Request) ([][]Spot, Shortage, bool) {
 	if !ok {
 		return nil, short, false
 	}
-	sortSpots(spots)
+	s.sortSpots(r.Sets, spots)
 	return spots, Shortage{}, true
 }
 
-func sortSpots(spots [][]Spot) {
-	for _, s := range spots {
-		slices.SortFunc(s, func(a, b Spot) int { return cmp.Compare(a.Node.spec.Name, b.Node.spec.Name) })
+// keep lets pods of a request that have places count, or no longer.
+func (s *Nodes) keep(r Request, sign int64) {
+	for _, h := range r.Taken {
+		s.book(core.Current, h, sign)
+		s.book(core.Projected, h, sign)
+	}
+	s.stay(r.Kept, sign)
+	s.stay(r.Taken, sign)
+}
+
+func (s *Nodes) sortSpots(sets []Set, spots [][]Spot) {
+	for i := range spots {
+		near := sets[i].Class.near
+		slices.SortFunc(spots[i], func(a, b Spot) int {
+			if near != nil {
+				if in := near.tree.order(s.domainOf(near.tree, a.Node.rank), s.domainOf(near.tree, b.Node.rank)); in != 0 {
+					return in
+				}
+			}
+			return cmp.Compare(a.Node.spec.Name, b.Node.spec.Name)
+		})
 	}
 }
 
@@ -247,9 +271,9 @@ func (s *Nodes) inTurn(r Request, turn []int, spots [][]Spot, within []int32) (S
 		var left int32
 		if set.Class.near == nil {
 			spots[i], left = s.fill(set, r.View, spots[i][:0])
-		} else if found, ok := s.find(set, r.View, r.Kept, in); ok {
+		} else if found, ok := s.find(set, r.View, in); ok {
 			spots[i] = found
-		} else if left = set.Count; len(r.Kept) == 0 && !s.Can(set, r.View) {
+		} else if left = set.Count; len(set.Peers) == 0 && !s.Can(set, r.View) {
 			short := s.Shortage(set, r.View)
 			short.Set = i
 			return short, false
@@ -302,7 +326,7 @@ func (s *Nodes) exact(r Request, turn []int, spots [][]Spot, within []int32) out
 			x.add(b)
 		}
 	}
-	s.sliced(x, r.Kept)
+	s.sliced(x)
 	is := x.run()
 	if is != found {
 		return is

@@ -106,18 +106,18 @@ func (s *Nodes) choices(r Request, turn []int) []choice {
 			out[k].sets = append(out[k].sets, i)
 			continue
 		}
-		out = append(out, choice{sets: []int{i}, domains: s.domainsFor(r.Sets[i], r.View, r.Kept)})
+		out = append(out, choice{sets: []int{i}, domains: s.domainsFor(r.Sets[i], r.View)})
 	}
 	return out
 }
 
 // domainsFor lists the domains of the required level that have what stays of a set or, where nothing does, room
 // for it, those with the least first.
-func (s *Nodes) domainsFor(set Set, v View, kept []Hold) []int32 {
+func (s *Nodes) domainsFor(set Set, v View) []int32 {
 	near, ix := set.Class.near, s.index(set.Class, v)
 	var out []int32
-	for _, h := range kept {
-		if h.Class != set.Class || !h.Node.known {
+	for _, h := range set.Peers {
+		if !h.Node.known {
 			continue
 		}
 		if d, in := near.tree.above(
@@ -154,8 +154,8 @@ func (s *Nodes) inDomain(near *nearness, rank int, within []int32, set int) bool
 	return in && d == within[set]
 }
 
-// sliced lets a search observe the slices of its sets, with the pods that stay.
-func (s *Nodes) sliced(x *packing, kept []Hold) {
+// sliced lets a search observe the slices of its sets, with their peers.
+func (s *Nodes) sliced(x *packing) {
 	if !slices.ContainsFunc(x.sets, func(set Set) bool { return set.Class.near != nil }) {
 		return
 	}
@@ -180,8 +180,8 @@ func (s *Nodes) sliced(x *packing, kept []Hold) {
 					pods[d] += int64(n)
 				}
 			}
-			for _, h := range kept {
-				if h.Class == x.sets[k].Class && h.Node.known {
+			for _, h := range x.sets[k].Peers {
+				if h.Node.known {
 					if d, in := near.tree.above(s.domainOf(near.tree, h.Node.rank), l.level); in {
 						pods[d] += int64(h.Count)
 					}

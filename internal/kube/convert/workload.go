@@ -417,7 +417,7 @@ func StatusAdmission(a core.Admission) *kueue.Admission {
 }
 
 // Places reads the planned nodes of a topology assignment whose lowest level is
-// the host name, sorted by node.
+// the host name, in its order, which is that of the ranks of pods.
 func Places(t *kueue.TopologyAssignment) []core.Place {
 	if t == nil || len(t.Levels) == 0 || t.Levels[len(t.Levels)-1] != core.HostnameLabel {
 		return nil
@@ -434,7 +434,6 @@ func Places(t *kueue.TopologyAssignment) []core.Place {
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b core.Place) int { return strings.Compare(a.Node, b.Node) })
 	return out
 }
 
