@@ -130,3 +130,121 @@ func TestGangsRunInOneRack(t *testing.T) {
 	}
 	awaitEmpty(t, "blue")
 }
+
+// TestTwoNodesOfFiveHundred: when two nodes of a gang of 500 pods die within seconds, their pods move to nodes of the
+// same rack, with the ranks that they had; all others run on, and nothing is evicted.
+func TestTwoNodesOfFiveHundred(t *testing.T) {
+	const gang, perNode = 500, 8
+	another(t, "--nodes", "132", "--racks", "2")
+	admin := user(t, "")
+	create(t, admin, fmt.Sprintf(
+		`{apiVersion: batch/v1, kind: Job, metadata: {name: train, labels: {kueue.x-k8s.io/queue-name: default-queue}}, spec: {
+  parallelism: %[1]d, completions: %[1]d, completionMode: Indexed, backoffLimitPerIndex: 3,
+  podFailurePolicy: {rules: [{action: Ignore, onPodConditions: [{type: DisruptionTarget}]}]}, template: {
+    metadata: {annotations: {kueue.x-k8s.io/podset-required-topology: cloud.provider.com/topology-rack}}, spec: {
+      restartPolicy: Never, terminationGracePeriodSeconds: 1,
+      tolerations: [{key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 5}],
+      containers: [{name: c, image: busybox, command: [sh, -c, "sleep 600000"], resources: {limits: {nvidia.com/gpu: 1}}}]}}}}`,
+		gang,
+	), "blue")
+	first := map[string]corev1.Pod{} // by index
+	running := func() (out map[string]corev1.Pod) {
+		out = map[string]corev1.Pod{}
+		for _, p := range pods(t, "blue", "train") {
+			if p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
+				out[p.Labels["batch.kubernetes.io/job-completion-index"]] = p
+			}
+		}
+		return out
+	}
+	eventually(t, "all run", func() string {
+		if first = running(); len(first) < gang {
+			return fmt.Sprintf("%d pods run", len(first))
+		}
+		return ""
+	})
+	rackOf := func(node string) string {
+		var n corev1.Node
+		if err := admin.Get(t.Context(), client.ObjectKey{Name: node}, &n); err != nil {
+			t.Fatal(err)
+		}
+		return n.Labels["cloud.provider.com/topology-rack"]
+	}
+	nodes := map[string]int{}
+	for i := range gang { // ranks follow the order of nodes: eight and eight
+		if i%perNode > 0 && first[fmt.Sprint(i)].Spec.NodeName != first[fmt.Sprint(i-1)].Spec.NodeName {
+			t.Fatalf(
+				"ranks %d and %d are on nodes %s and %s",
+				i-1,
+				i,
+				first[fmt.Sprint(i-1)].Spec.NodeName,
+				first[fmt.Sprint(i)].Spec.NodeName,
+			)
+		}
+		nodes[first[fmt.Sprint(i)].Spec.NodeName]++
+	}
+	rack := rackOf(first["0"].Spec.NodeName)
+	dead := []string{first["0"].Spec.NodeName, first["100"].Spec.NodeName}
+	down := func(node string) {
+		patched(
+			t,
+			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}},
+			`{"metadata":{"annotations":{"mlbatch.dev/simulate":"down"}}}`,
+			`{"metadata":{"annotations":{"mlbatch.dev/simulate":null}}}`,
+		)
+	}
+	down(dead[0])
+	eventually(t, "the first is found dead", func() string {
+		for _, p := range pods(t, "blue", "train") {
+			if p.Spec.NodeName == dead[0] && p.DeletionTimestamp != nil {
+				return ""
+			}
+		}
+		return "none of its pods leaves"
+	})
+	down(dead[1])
+	var after map[string]corev1.Pod
+	eventually(t, "all run again", func() string {
+		after = running()
+		lost := 0
+		for _, p := range after {
+			if slices.Contains(dead, p.Spec.NodeName) {
+				lost++
+			}
+		}
+		if len(after) < gang || lost > 0 {
+			return fmt.Sprintf("%d pods run, %d on dead nodes", len(after), lost)
+		}
+		return ""
+	})
+	kept := 0
+	for index, p := range after {
+		was := first[index]
+		switch {
+		case was.UID == p.UID:
+			kept++
+		case !slices.Contains(dead, was.Spec.NodeName):
+			t.Errorf("pod %s on %s was replaced, and its node lives", was.Name, was.Spec.NodeName)
+		case nodes[p.Spec.NodeName] >= perNode || rackOf(p.Spec.NodeName) != rack:
+			t.Errorf(
+				"pod %s moved to %s of %s, want a free node of %s",
+				p.Name,
+				p.Spec.NodeName,
+				rackOf(p.Spec.NodeName),
+				rack,
+			)
+		}
+	}
+	if kept != gang-2*perNode {
+		t.Errorf("%d pods were kept, want %d", kept, gang-2*perNode)
+	}
+	var all kueue.WorkloadList
+	if err := admin.List(t.Context(), &all, client.InNamespace("blue")); err != nil {
+		t.Fatal(err)
+	}
+	for i := range all.Items {
+		if s := all.Items[i].Status.SchedulingStats; s != nil && len(s.Evictions) > 0 {
+			t.Errorf("it was evicted: %+v", s.Evictions)
+		}
+	}
+}

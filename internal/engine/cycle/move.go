@@ -49,7 +49,14 @@ func (ad *admissions) homeless(w *workload) (moved [][]int32, some bool) {
 			if n := ad.nodes.Get(pl.Node); n != nil && n.TakesWork() {
 				continue
 			}
-			stay := core.PodsAt(settled, p.Name, pl.Node) - core.PodsOn(p.Places[:j], pl.Node) // a node may be listed twice
+			stay := core.PodsAt(
+				settled,
+				p.Name,
+				pl.Node,
+			) - core.PodsOn(
+				p.Places[:j],
+				pl.Node,
+			) // a node may be listed twice
 			if left := pl.Count - max(0, stay); left > 0 {
 				moved[i][j] = left
 				some = true
@@ -276,7 +283,11 @@ func (r *rehousing) holds(classes map[int]*place.Class) (kept, taken []place.Hol
 		}
 		c := classes[i]
 		if c == nil {
-			c = r.class(r.workload.equivalence, r.workload.equivalence.podSet(told.Name), r.workload.admission.PodSets[i].FlavorNames())
+			c = r.class(
+				r.workload.equivalence,
+				r.workload.equivalence.podSet(told.Name),
+				r.workload.admission.PodSets[i].FlavorNames(),
+			)
 		}
 		first, firstTaken := len(kept), len(taken)
 		for _, p := range r.places[i] {

@@ -160,6 +160,13 @@ func TestGangsAreNear(t *testing.T) {
 			8, 4, "a*1 b*1 d*1 e*1",
 			Shortage{},
 		},
+		"a node with fewer pods": {
+			"it comes last, so that pods 1 to 4 are on one node, and 5 to 8, whatever nodes and racks are called",
+			"x/r1/n1=6 x/r1/n2=4 x/r2/n3 x/r2/n10",
+			block,
+			2, 13, "n3*4 n10*4 n1*3 n2*2",
+			Shortage{},
+		},
 		"slices, and names that lie": {
 			"pods are in the order of racks, so that those of a slice are in one", "/r1/a /r2/b /r1/c /r2/d",
 			request{Slices: []core.PodSetSlice{{Level: "rack", Size: 2}}},
@@ -175,7 +182,7 @@ func TestGangsAreNear(t *testing.T) {
 		"no request": {
 			"what asks for nothing leaves the whole rack to others", "x/r1/a x/r1/b x/r2/c=4 x/r2/d=5",
 			request{},
-			2, 3, "c*1 d*2",
+			2, 3, "d*2 c*1",
 			Shortage{},
 		},
 		"slices of slices": {
@@ -249,7 +256,9 @@ func TestReplacedPodsStayInTheirDomain(t *testing.T) {
 			}
 			s.Take(core.Current, kept, 1)
 			s.Take(core.Projected, kept, 1)
-			spots, _, ok := s.Place(Request{View: Free, Sets: []Set{{Class: c, Count: tc.pods, Peers: kept}}, Kept: kept})
+			spots, _, ok := s.Place(
+				Request{View: Free, Sets: []Set{{Class: c, Count: tc.pods, Peers: kept}}, Kept: kept},
+			)
 			got := ""
 			if ok {
 				got = spotsText(spots[0])

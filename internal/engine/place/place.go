@@ -166,8 +166,8 @@ func (s *Nodes) enough(r Request) (Shortage, bool) {
 // fewest of the packed resource are left, ready nodes before warned ones, ties
 // by node name, so that whole nodes stay free. Spots are parallel to r.Sets, each
 // sorted by node name; where the pods of a set must be near to each other, by domain
-// before that, so that pods which follow each other have places near to each other,
-// and each slice one domain.
+// before that (sortNear), so that pods which follow each other have places near to
+// each other, and each slice one domain.
 func (s *Nodes) Place(r Request) ([][]Spot, Shortage, bool) {
 	if len(r.Kept)+len(r.Taken) > 0 {
 		s.keep(r, 1)
@@ -209,17 +209,40 @@ func (s *Nodes) keep(r Request, sign int64) {
 }
 
 func (s *Nodes) sortSpots(sets []Set, spots [][]Spot) {
-	for i := range spots {
-		near := sets[i].Class.near
-		slices.SortFunc(spots[i], func(a, b Spot) int {
-			if near != nil {
-				if in := near.tree.order(s.domainOf(near.tree, a.Node.rank), s.domainOf(near.tree, b.Node.rank)); in != 0 {
-					return in
-				}
-			}
-			return cmp.Compare(a.Node.spec.Name, b.Node.spec.Name)
-		})
+	for i, list := range spots {
+		if near := sets[i].Class.near; near != nil {
+			s.sortNear(near.tree, list)
+			continue
+		}
+		slices.SortFunc(list, func(a, b Spot) int { return cmp.Compare(a.Node.spec.Name, b.Node.spec.Name) })
 	}
+}
+
+// sortNear orders spots as a walk through the tree comes to them. Domains and nodes with a node that has fewer
+// pods than others come last, so that the ranks on a node begin with a multiple of what a node holds: groups of
+// ranks that work closely together are on one node each.
+func (s *Nodes) sortNear(t *tree, spots []Spot) {
+	least := map[int32]int32{}
+	for _, sp := range spots {
+		for d := s.domainOf(t, sp.Node.rank); ; d = t.domains[d].in {
+			if n, has := least[d]; !has || sp.Count < n {
+				least[d] = sp.Count
+			}
+			if d == root {
+				break
+			}
+		}
+	}
+	slices.SortFunc(spots, func(a, b Spot) int {
+		x, y, deeper := t.apart(s.domainOf(t, a.Node.rank), s.domainOf(t, b.Node.rank))
+		return cmp.Or(
+			cmp.Compare(least[y], least[x]),
+			core.CompareNames(t.domains[x].value, t.domains[y].value),
+			deeper,
+			cmp.Compare(b.Count, a.Count),
+			core.CompareNames(a.Node.spec.Name, b.Node.spec.Name),
+		)
+	})
 }
 
 // largestFirst orders sets by what is hardest to place.

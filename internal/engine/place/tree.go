@@ -103,15 +103,17 @@ func (t *tree) compare(a, b int32) int {
 	return cmp.Or(t.compare(x.in, y.in), core.CompareNames(x.value, y.value))
 }
 
-// order orders domains as a walk through the tree comes to them: what is in one domain is side by side.
-func (t *tree) order(a, b int32) int {
-	if a == b {
-		return 0
-	}
+// apart are the domains in which two domains are that differ where their paths from the root part. If one is in
+// the other, both are that one, and deeper is negative if the first is the wider.
+func (t *tree) apart(a, b int32) (x, y int32, deeper int) {
 	level := min(t.domains[a].level, t.domains[b].level)
-	x, _ := t.above(a, level)
-	y, _ := t.above(b, level)
-	return cmp.Or(t.compare(x, y), cmp.Compare(t.domains[a].level, t.domains[b].level))
+	deeper = cmp.Compare(t.domains[a].level, t.domains[b].level)
+	x, _ = t.above(a, level)
+	y, _ = t.above(b, level)
+	for x != y && t.domains[x].in != t.domains[y].in {
+		x, y = t.domains[x].in, t.domains[y].in
+	}
+	return x, y, deeper
 }
 
 // nearness is a request to be near in terms of a tree. Levels are indices of the tree's; -1 is the root.

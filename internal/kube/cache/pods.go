@@ -124,9 +124,21 @@ func (t *podTable) ending(k core.Key, w *core.Workload) bool {
 
 // settled lists where pods of a workload run or succeeded, and where deleted ones
 // have not ended yet: their replacement waits for them, unless their node does
-// not answer and may never say that they ended.
+// not answer and may never say that they ended. Once one of them was deleted there, the
+// others will be: they all get other nodes together, so that they stay together.
 func (t *podTable) settled(k core.Key, answers func(node string) bool) []core.PodSetPlaces {
-	return t.places(k, func(p podRecord) bool { return p.settled || p.leaving && answers(p.node) })
+	left := map[string]bool{}
+	for r := range t.byWorkload[k] {
+		if p := t.pods[r]; p.leaving && !answers(p.node) {
+			left[p.node] = true
+		}
+	}
+	return t.places(k, func(p podRecord) bool {
+		if left[p.node] {
+			return p.succeeded
+		}
+		return p.settled || p.leaving
+	})
 }
 
 // ended lists where pods of a workload succeeded and will not be replaced, or were given back: of

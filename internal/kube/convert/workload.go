@@ -230,10 +230,11 @@ func Endless(w *kueue.Workload) bool {
 
 // group is the name of the pod sets that want to be together with this one.
 func group(ps *kueue.PodSet) string {
-	if ps.TopologyRequest == nil {
+	t := cmp.Or(ps.TopologyRequest, kueue.TopologyRequestOf(ps.Template.Annotations))
+	if t == nil {
 		return ""
 	}
-	return ptr.Deref(ps.TopologyRequest.PodSetGroupName, "")
+	return ptr.Deref(t.PodSetGroupName, "")
 }
 
 // Priority is what orders a Workload among others: the sum of two numbers of 32 bits.

@@ -450,10 +450,10 @@ func TestPlaces(t *testing.T) {
 		"none":        {"no plan", nil, nil},
 		"no levels":   {"nothing can be read", &kueue.TopologyAssignment{}, nil},
 		"above hosts": {"racks are no nodes", &kueue.TopologyAssignment{Levels: []string{"rack"}, Slices: []kueue.TopologyAssignmentSlice{{DomainCount: 1, ValuesPerLevel: []kueue.TopologyAssignmentSliceLevelValues{rack}, PodCounts: each(1)}}}, nil},
-		"names in parts": {"prefix, root and suffix, sorted", &kueue.TopologyAssignment{Levels: host, Slices: []kueue.TopologyAssignmentSlice{
+		"names in parts": {"prefix, root and suffix, in their order, which is that of ranks", &kueue.TopologyAssignment{Levels: host, Slices: []kueue.TopologyAssignmentSlice{
 			{DomainCount: 2, ValuesPerLevel: []kueue.TopologyAssignmentSliceLevelValues{rack, values("b", "a")}, PodCounts: each(3)},
 			{DomainCount: 1, ValuesPerLevel: []kueue.TopologyAssignmentSliceLevelValues{rack, {Universal: new("m")}}, PodCounts: kueue.TopologyAssignmentSlicePodCounts{Individual: []int32{2}}},
-		}}, []core.Place{{Node: "m", Count: 2}, {Node: "n-a.x", Count: 3}, {Node: "n-b.x", Count: 3}}},
+		}}, []core.Place{{Node: "n-b.x", Count: 3}, {Node: "n-a.x", Count: 3}, {Node: "m", Count: 2}}},
 		"too short": {"what is missing is left out", &kueue.TopologyAssignment{Levels: host, Slices: []kueue.TopologyAssignmentSlice{
 			{DomainCount: 2, ValuesPerLevel: []kueue.TopologyAssignmentSliceLevelValues{rack}, PodCounts: each(3)},
 			{DomainCount: 2, ValuesPerLevel: []kueue.TopologyAssignmentSliceLevelValues{rack, values("a")}, PodCounts: each(1)},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -62,9 +63,36 @@ type Set struct {
 	// Later is true if the set's pods are made only once others run, which therefore do not
 	// wait for them.
 	Later bool
-	// Places are the planned nodes in stored order; nil leaves the choice to the
+	// Places are the planned nodes in the order of ranks; nil leaves the choice to the
 	// scheduler.
 	Places []core.Place
+	// Ranks says how pods of the set tell their ranks; zero if they do not.
+	Ranks Ranks
+}
+
+// Ranks says by which labels a pod tells its rank, its number among the pods of its set.
+type Ranks struct {
+	// Label has the number of the pod in its set, or, if SubGroup is set, in its subgroup.
+	Label string
+	// SubGroup is the label with the number of the pod's subgroup, all of which have Size pods.
+	SubGroup string
+	Size     int
+}
+
+// Of is the rank of a pod with such labels, -1 if they do not tell it.
+func (r Ranks) Of(labels map[string]string) int {
+	rank, err := strconv.Atoi(labels[r.Label])
+	if r.Label == "" || err != nil || rank < 0 {
+		return -1
+	}
+	if r.SubGroup == "" {
+		return rank
+	}
+	group, err := strconv.Atoi(labels[r.SubGroup])
+	if err != nil || group < 0 || rank >= r.Size {
+		return -1
+	}
+	return group*r.Size + rank
 }
 
 // Need is how many live pods the set must have for the gang to start.
@@ -101,6 +129,8 @@ type Member struct {
 	// OneByOne is set for pods whose owner creates the next only when the
 	// previous one runs: waiting for all to exist would wait forever.
 	OneByOne bool
+	// Rank is the member's number in its set, -1 if it does not tell.
+	Rank int
 }
 
 // Act is what the scheduler does with a pending pod of a gang.
@@ -188,7 +218,7 @@ func present(s Set, members []Member) (exist, need int) {
 }
 
 // Quorum picks the pending members that start together: as many of each set as
-// it needs, first first, then the others in the order given. It picks none if
+// it needs, first among them, in the order given. It picks none if
 // some are missing: pods of an earlier attempt that still hold their nodes
 // have to give them back first, or the gang would start without them.
 func Quorum(g Gang, members []Member, first types.UID) []Member {
@@ -196,16 +226,20 @@ func Quorum(g Gang, members []Member, first types.UID) []Member {
 	need := 0
 	for _, s := range g.Sets {
 		_, n := present(s, members)
+		isIn := slices.ContainsFunc(members, func(m Member) bool {
+			return m.Set == s.Name && m.State == Pending && m.UID == first
+		})
 		var picked []Member
 		for _, m := range members {
-			if m.Set == s.Name && m.State == Pending && m.UID == first {
-				picked = append(picked, m)
+			if m.Set != s.Name || m.State != Pending || len(picked) == n {
+				continue
 			}
-		}
-		for _, m := range members {
-			if len(picked) < n && m.Set == s.Name && m.State == Pending && m.UID != first {
-				picked = append(picked, m)
+			if m.UID == first {
+				isIn = false
+			} else if isIn && len(picked) == n-1 {
+				continue // the last is for the first
 			}
+			picked = append(picked, m)
 		}
 		out = append(out, picked...)
 		need += n
@@ -216,8 +250,12 @@ func Quorum(g Gang, members []Member, first types.UID) []Member {
 	return out
 }
 
-// ByRank orders members as their names count, so that pod 10 comes after pod 2.
-func ByRank(a, b Member) int { return natural(a.Name, b.Name) }
+// ByRank orders members by their ranks, and those that do not tell them as their names count, so that
+// pod 10 comes after pod 2.
+func ByRank(a, b Member) int {
+	told := func(m Member) uint { return uint(m.Rank) } // who tells none comes last
+	return cmp.Or(strings.Compare(a.Set, b.Set), cmp.Compare(told(a), told(b)), natural(a.Name, b.Name))
+}
 
 // natural compares names, of which runs of digits count as numbers.
 func natural(a, b string) int {

@@ -202,7 +202,7 @@ func TestQuorum(t *testing.T) {
 			sets:    []Set{{Name: "a", Count: 2}},
 			members: pods("a", Pending, Pending, Pending),
 			first:   "a-2",
-			want:    []string{"a-2", "a-0"},
+			want:    []string{"a-0", "a-2"},
 		},
 		"one still holds a node": {
 			why:     "a gang never starts without a pod that an earlier attempt has not let go of yet",

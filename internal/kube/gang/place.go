@@ -2,11 +2,69 @@ package gang
 
 import (
 	"fmt"
+	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
+
+// Assign says which nodes pending members of a gang are given that are to be placed now, by UID; "" leaves the choice
+// to the scheduler, and members for whom there is no room are left out. members are all there are, next may be some.
+//
+// Ranks follow the order of places: a member that tells its rank gets the place of that rank, if it is open, and the
+// others get the places that are left, in their order. So pods that follow each other are near to each other, and a
+// slice is in one domain. The scheduler, and the controller that tells pods their nodes, assign by this and nothing
+// else. It depends on nothing but its arguments, and not on the order of members.
+func Assign(g Gang, members, next []Member) map[types.UID]string {
+	out := make(map[types.UID]string, len(next))
+	for _, s := range g.Sets {
+		s.assign(g, members, next, out)
+	}
+	return out
+}
+
+func (s Set) assign(g Gang, members, next []Member, out map[types.UID]string) {
+	var waiting []Member
+	for _, m := range next {
+		if m.Set == s.Name && m.State == Pending {
+			waiting = append(waiting, m)
+		}
+	}
+	slices.SortFunc(waiting, ByRank)
+	waiting = waiting[:min(len(waiting), Room(g, s, members))]
+	if len(waiting) == 0 {
+		return
+	}
+	if s.Places == nil {
+		for _, m := range waiting {
+			out[m.UID] = ""
+		}
+		return
+	}
+	slots := openSlots(s, g.AdmittedAt, members)
+	give := func(m Member, slot int) { out[m.UID], slots[slot].taken = slots[slot].node, true }
+	for _, m := range waiting {
+		if m.Rank >= 0 && m.Rank < len(slots) && !slots[m.Rank].taken {
+			give(m, m.Rank)
+		}
+	}
+	first := 0
+	for _, m := range waiting {
+		if _, has := out[m.UID]; has {
+			continue
+		}
+		for first < len(slots) && slots[first].taken {
+			first++
+		}
+		if first == len(slots) {
+			break
+		}
+		give(m, first)
+	}
+}
 
 // Open returns the places of a set that a new pod may take, in stored order,
 // with how many pods each still has room for.
@@ -22,69 +80,96 @@ import (
 // Where pods were given back that left no trace, since their job was made smaller, the last
 // places went with them (cache.podTable.ended).
 func Open(s Set, admitted time.Time, members []Member) []core.Place {
-	live, done := map[string]int32{}, map[string]int32{}
+	var open []core.Place
+	for _, slot := range openSlots(s, admitted, members) {
+		if slot.taken {
+			continue
+		}
+		if last := len(open) - 1; last >= 0 && open[last].Node == slot.node {
+			open[last].Count++
+			continue
+		}
+		open = append(open, core.Place{Node: slot.node, Count: 1})
+	}
+	return open
+}
+
+// slot is the place of one pod, at the position of its rank.
+type slot struct {
+	node  string
+	taken bool
+}
+
+// openSlots are the places of a set, those taken that Open does not offer.
+func openSlots(s Set, admitted time.Time, members []Member) []slot {
+	var live, done []Member
 	for _, m := range members {
 		if m.Set != s.Name || m.Node == "" {
 			continue
 		}
 		switch m.State {
 		case Reserved, Bound, Leaving:
-			live[m.Node]++
+			live = append(live, m)
 		case Succeeded:
 			if (s.Reclaimed > 0 || s.Once) && !m.Created.Before(admitted) {
-				done[m.Node]++
+				done = append(done, m)
 			}
 		case Pending, Failed:
 		}
 	}
-	open := remaining(s.Places, live, done)
-	if len(open) == 0 && !s.Once {
-		open = remaining(s.Places, live, nil)
+	slots := slotsOf(s)
+	holders := hold(slots, append(slices.Clone(live), done...))
+	if holders == len(slots) && !s.Once && len(done) > 0 {
+		slots = slotsOf(s)
+		hold(slots, live)
 	}
 	if s.Reclaimed == 0 {
-		return open
+		return slots
 	}
-	needed := -int32(s.Reclaimed) //nolint:gosec // pods of one job
-	for _, p := range s.Places {
-		needed += p.Count
+	needed := len(slots) - s.Reclaimed - len(live)
+	for i := range slots {
+		if slots[i].taken {
+			continue
+		}
+		if needed--; needed < 0 {
+			slots[i].taken = true
+		}
 	}
-	for _, n := range live {
-		needed -= n
-	}
-	return first(open, max(needed, 0))
+	return slots
 }
 
-// first are the first places for so many pods.
-func first(places []core.Place, n int32) []core.Place {
-	var out []core.Place
-	for _, p := range places {
-		if p.Count = min(p.Count, n); p.Count > 0 {
-			out = append(out, p)
-			n -= p.Count
-		}
+func slotsOf(s Set) []slot {
+	var out []slot
+	for _, p := range s.Places {
+		out = append(out, slices.Repeat([]slot{{node: p.Node}}, int(p.Count))...)
 	}
 	return out
 }
 
-// remaining subtracts what is taken from each place, keeping the order. A node
-// may be listed more than once; what is taken there is charged to its first
-// places first.
-func remaining(places []core.Place, taken ...map[string]int32) []core.Place {
-	charge := map[string]int32{}
-	for _, t := range taken {
-		for node, n := range t {
-			charge[node] += n
+// hold marks the places of members as taken, and returns how many are. One whose rank has its place on the node
+// where it is holds that place, another the first that is left there.
+func hold(slots []slot, members []Member) (taken int) {
+	var others []Member
+	for _, m := range members {
+		if m.Rank >= 0 && m.Rank < len(slots) && slots[m.Rank] == (slot{node: m.Node}) {
+			slots[m.Rank].taken = true
+			taken++
+			continue
+		}
+		others = append(others, m)
+	}
+	first := map[string]int{} // where to go on looking for a node
+	for _, m := range others {
+		i := first[m.Node]
+		for i < len(slots) && slots[i] != (slot{node: m.Node}) {
+			i++
+		}
+		if first[m.Node] = i; i < len(slots) {
+			slots[i].taken = true
+			taken++
 		}
 	}
-	var open []core.Place
-	for _, p := range places {
-		used := min(p.Count, charge[p.Node])
-		charge[p.Node] -= used
-		if p.Count > used {
-			open = append(open, core.Place{Node: p.Node, Count: p.Count - used})
-		}
-	}
-	return open
+	return taken
 }
 
 // Room is how many more pods of a set may have a node: as many as it was given

@@ -1,10 +1,14 @@
 package gang
 
 import (
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mlbatch/mlbatch/internal/core"
 )
@@ -173,3 +177,120 @@ func TestRoomIsWhatQuotaAndPlanLeave(t *testing.T) {
 
 // placed is room for some pods on a node.
 func placed(node string, pods int32) core.Place { return core.Place{Node: node, Count: pods} }
+
+func TestPodsGetThePlacesOfTheirRanks(t *testing.T) {
+	admitted := time.Unix(2000, 0)
+	// of makes members from words: name, state by its first letter, node, and rank after a colon.
+	of := func(words string) []Member {
+		var out []Member
+		for word := range strings.FieldsSeq(words) {
+			word, rank, has := strings.Cut(word, ":")
+			name, node, _ := strings.Cut(word, "@")
+			m := Member{UID: types.UID(name), Name: name, Set: "main", Node: node, Created: admitted, Rank: -1}
+			if has {
+				m.Rank, _ = strconv.Atoi(rank)
+			}
+			switch {
+			case strings.HasPrefix(name, "failed"):
+				m.State = Failed
+			case node != "":
+				m.State = Bound
+			}
+			out = append(out, m)
+		}
+		return out
+	}
+	for name, tc := range map[string]struct {
+		why     string
+		places  []core.Place
+		members string
+		want    string
+	}{
+		"by name": {
+			"pod 10 comes after pod 2, and the first places are those of the first pods",
+			[]core.Place{placed("b", 2), placed("a", 1)},
+			"p-10 p-2 p-1", "p-10@a p-1@b p-2@b",
+		},
+		"by rank": {
+			"names may say anything",
+			[]core.Place{placed("b", 2), placed("a", 1)},
+			"x:2 y:1 z:0", "x@a y@b z@b",
+		},
+		"the others are missing": {
+			"a replacement has the place of its rank, though others are open",
+			[]core.Place{placed("a", 2), placed("b", 2)},
+			"r0@a:0 r2@b:2 new:3", "new@b",
+		},
+		"two were replaced": {
+			"each goes where it was, whichever came first",
+			[]core.Place{placed("a", 1), placed("b", 1), placed("c", 1)},
+			"two:2 one@b:1 zero:0", "two@c zero@a",
+		},
+		"its place is taken": {
+			"one that was placed before ranks were heeded holds the place of another",
+			[]core.Place{placed("a", 1), placed("b", 1)},
+			"zero:0 one@a:1", "zero@b",
+		},
+		"on its own node": {
+			"it holds the place of its rank, not the first on the node",
+			[]core.Place{placed("a", 1), placed("b", 1), placed("a", 1)},
+			"two@a:2 zero:0 one:1", "one@b zero@a",
+		},
+		"beyond all ranks": {
+			"a Job with more completions than parallelism has such: it gets what is left",
+			[]core.Place{placed("a", 1), placed("b", 1)},
+			"seven:7 one:1", "one@b seven@a",
+		},
+		"who fails leaves its place": {
+			"to the one that follows it",
+			[]core.Place{placed("a", 1), placed("b", 1)},
+			"failed@b:1 zero@a:0 again:1", "again@b",
+		},
+		"too many": {
+			"who comes last by rank gets none",
+			[]core.Place{placed("a", 2)},
+			"p-3 p-1 p-2", "p-1@a p-2@a",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			members := of(tc.members)
+			g := Gang{
+				Key:        Key{Kind: KindWorkload},
+				AdmittedAt: admitted,
+				Sets:       []Set{{Name: "main", Places: tc.places}},
+			}
+			for range members { // in any order
+				var got []string
+				for uid, node := range Assign(g, members, members) {
+					got = append(got, string(uid)+"@"+node)
+				}
+				slices.Sort(got)
+				if is := strings.Join(got, " "); is != tc.want {
+					t.Errorf("%s:\n got %s\nwant %s", tc.why, is, tc.want)
+				}
+				members = append(members[1:], members[0])
+			}
+		})
+	}
+}
+
+func TestPodsTellTheirRanks(t *testing.T) {
+	for name, tc := range map[string]struct {
+		ranks  Ranks
+		labels map[string]string
+		want   int
+	}{
+		"by index":               {Ranks{Label: "i"}, map[string]string{"i": "3"}, 3},
+		"by index in a subgroup": {Ranks{Label: "i", SubGroup: "g", Size: 4}, map[string]string{"i": "3", "g": "2"}, 11},
+		"none is asked for":      {Ranks{}, map[string]string{"": "1"}, -1},
+		"without a label":        {Ranks{Label: "i"}, nil, -1},
+		"of no subgroup":         {Ranks{Label: "i", SubGroup: "g", Size: 4}, map[string]string{"i": "3"}, -1},
+		"no number":              {Ranks{Label: "i"}, map[string]string{"i": "first"}, -1},
+		"below none":             {Ranks{Label: "i"}, map[string]string{"i": "-1"}, -1},
+		"beyond its subgroup":    {Ranks{Label: "i", SubGroup: "g", Size: 4}, map[string]string{"i": "4", "g": "0"}, -1},
+	} {
+		if got := tc.ranks.Of(tc.labels); got != tc.want {
+			t.Errorf("%s: rank %d, want %d", name, got, tc.want)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	podgroup "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
@@ -59,6 +60,10 @@ func Read(g Gang, p *corev1.Pod) (m Member, ok bool) {
 		Set:     SetOf(g, p),
 		Node:    p.Spec.NodeName,
 		Created: p.CreationTimestamp.Time,
+		Rank:    -1,
+	}
+	if s, known := g.Find(m.Set); known {
+		m.Rank = s.Ranks.Of(p.Labels)
 	}
 	state := convert.PodState(p)
 	switch {
@@ -105,6 +110,7 @@ func FromWorkload(w *kueue.Workload) Gang {
 			Once:      convert.EndsOnce(w),
 			Later:     slices.Contains(later, ps.Name),
 			Places:    ps.Places,
+			Ranks:     ranks(w, ps.Name),
 		}
 		if asked, is := fewer[ps.Name]; is {
 			s.Unasked = max(0, s.Count-int(asked)-s.Reclaimed) // those whose quota was given back are among Reclaimed
@@ -112,6 +118,23 @@ func FromWorkload(w *kueue.Workload) Gang {
 		g.Sets = append(g.Sets, s)
 	}
 	return g
+}
+
+// ranks says by which labels the pods of a set tell their ranks.
+func ranks(w *kueue.Workload, set string) Ranks {
+	at := slices.IndexFunc(w.Spec.PodSets, func(ps kueue.PodSet) bool { return string(ps.Name) == set })
+	if at < 0 || w.Spec.PodSets[at].TopologyRequest == nil {
+		return Ranks{}
+	}
+	ps, t := &w.Spec.PodSets[at], w.Spec.PodSets[at].TopologyRequest
+	out := Ranks{Label: ptr.Deref(t.PodIndexLabel, "")}
+	if groups := ptr.Deref(t.SubGroupCount, 0); groups > 0 && ptr.Deref(t.SubGroupIndexLabel, "") != "" {
+		if ps.Count%groups != 0 {
+			return Ranks{}
+		}
+		out.SubGroup, out.Size = *t.SubGroupIndexLabel, int(ps.Count/groups)
+	}
+	return out
 }
 
 // ends says why no pod of a Workload starts any more: its quota is given back as soon as those that

@@ -67,6 +67,21 @@ func PodSetOf(
 	return fit[0].Name
 }
 
+// Near fills in how near to each other the pods of sets want to be, as their annotations say it; what a kind
+// has said stays. index is the label that the pods have their index in its set in, "" if they have none.
+func Near(sets []kueue.PodSet, index string) {
+	for i := range sets {
+		if sets[i].TopologyRequest != nil {
+			continue
+		}
+		t := kueue.TopologyRequestOf(sets[i].Template.Annotations)
+		if t != nil && index != "" {
+			t.PodIndexLabel = &index
+		}
+		sets[i].TopologyRequest = t
+	}
+}
+
 // sameContainers reports whether a pod runs what a template says. The API server and webhooks
 // of others may have added containers and defaults.
 func sameContainers(template, pod *corev1.PodSpec) bool {

@@ -831,9 +831,6 @@ func ends(mgr manager.Manager, evictor eviction.Evictor, longest time.Duration) 
 	if err != nil {
 		return fmt.Errorf("add what stops pods without quota: %w", err)
 	}
-	if longest <= 0 {
-		return nil
-	}
 	err = termination.SetupWithManager(
 		mgr,
 		termination.Options{

@@ -30,8 +30,8 @@ type dryRun struct {
 	assigned []assignment
 	// order is every node, best first, for pods without planned places.
 	order []string
-	// full names, by class of pods, the nodes that took no more of them.
-	full map[string]map[string]bool
+	// full names, by class of pods, the nodes that took no more of them, and why.
+	full map[string]map[string]string
 	// found is what planned nodes answered.
 	found found
 }
@@ -53,7 +53,7 @@ func (p *gangPlugin) dryRun(
 		plugin: p,
 		infos:  p.handle.SnapshotSharedLister().NodeInfos(),
 		copies: map[string]fwk.NodeInfo{},
-		full:   map[string]map[string]bool{},
+		full:   map[string]map[string]string{},
 	}
 	for _, s := range p.reservations.assignedElsewhere(v.gang.Key) {
 		r.assign(s)
@@ -62,29 +62,26 @@ func (p *gangPlugin) dryRun(
 	if len(pods) == 0 {
 		return nil, v.gang.Key.String() + " starts as a whole: its pods give back the nodes of an earlier attempt", found{}
 	}
-	open, room := map[string][]core.Place{}, map[string]int{}
-	for _, s := range v.gang.Sets {
-		room[s.Name] = gang.Room(v.gang, s, v.members)
-		if s.Places != nil {
-			open[s.Name] = gang.Open(s, v.gang.AdmittedAt, v.members)
+	var next []gang.Member
+	for _, m := range v.members {
+		if slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.UID == m.UID }) {
+			next = append(next, m)
 		}
 	}
+	planned := gang.Assign(v.gang, v.members, next)
 	assignments, firstWhy := map[types.UID]assignment{}, ""
 	for _, pod := range pods {
 		name := gang.SetOf(v.gang, pod)
-		var node, why string
-		room[name]--
-		if s, known := v.gang.Find(name); known && room[name] < 0 {
+		var why string
+		node, has := planned[pod.UID]
+		switch s, known := v.gang.Find(name); {
+		case known && !has:
 			why = gang.Full(v.gang, s, v.members)
-		} else if places, planned := open[name]; planned {
-			node, why, open[name] = r.planned(
-				ctx,
-				pod,
-				places,
-				func(node string) int32 { return boundTo(v.members, name, node) + r.given(v.gang, name, node) },
-				name,
-			)
-		} else {
+		case node != "":
+			node, why = r.planned(ctx, pod, node, func() int32 {
+				return boundTo(v.members, name, node) + r.given(v.gang, name, node)
+			}, name)
+		default:
 			node = r.free(ctx, pod)
 			if node == "" && firstWhy == "" {
 				node, why = r.anywhere(ctx, pod)
@@ -114,30 +111,34 @@ func (p *gangPlugin) dryRun(
 	return assignments, "", found{}
 }
 
-// planned assigns a pod to the first place that takes it. A place that does not
-// is not tried again: the pods of a set are alike.
+// planned tries the node that a pod is given by the plan. A node that takes no more of the set is not tried again: its
+// pods are alike.
 func (r *dryRun) planned(
 	ctx context.Context,
 	pod *corev1.Pod,
-	places []core.Place,
-	taken func(node string) int32,
+	planned string,
+	taken func() int32,
 	set string,
-) (node, why string, rest []core.Place) {
-	try := r.prepare(ctx, pod)
-	why = "its pod set has no planned place left"
-	for i, p := range places {
-		bad, plugin := try(p.Node)
-		if bad == "" {
-			rest := slices.Clone(places[i:])
-			if rest[0].Count--; rest[0].Count == 0 {
-				rest = rest[1:]
-			}
-			return p.Node, "", rest
-		}
-		why = fmt.Sprintf("planned node %s: %s", p.Node, bad)
-		r.found.add(set, p.Node, taken(p.Node), plugin, bad)
+) (node, why string) {
+	full := r.fullFor("set " + set)
+	if why, is := full[planned]; is {
+		return "", why
 	}
-	return "", why, nil
+	bad, plugin := r.prepare(ctx, pod)(planned)
+	if bad == "" {
+		return planned, ""
+	}
+	r.found.add(set, planned, taken(), plugin, bad)
+	full[planned] = fmt.Sprintf("planned node %s: %s", planned, bad)
+	return "", full[planned]
+}
+
+// fullFor are the nodes that take no more pods of a class, and why.
+func (r *dryRun) fullFor(class string) map[string]string {
+	if r.full[class] == nil {
+		r.full[class] = map[string]string{}
+	}
+	return r.full[class]
 }
 
 // given counts the pods of a pod set that were assigned to a node here.
@@ -157,21 +158,16 @@ func (r *dryRun) free(ctx context.Context, pod *corev1.Pod) (node string) {
 	if r.order == nil {
 		r.order = r.ranked(pod)
 	}
-	class := classOf(pod)
-	full := r.full[class]
-	if full == nil {
-		full = map[string]bool{}
-		r.full[class] = full
-	}
-	try := r.prepare(ctx, pod)
+	full, try := r.fullFor(classOf(pod)), r.prepare(ctx, pod)
 	for _, n := range r.order {
-		if full[n] {
+		if _, is := full[n]; is {
 			continue
 		}
-		if bad, _ := try(n); bad == "" {
+		bad, _ := try(n)
+		if bad == "" {
 			return n
 		}
-		full[n] = true
+		full[n] = bad
 	}
 	return ""
 }

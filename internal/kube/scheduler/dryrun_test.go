@@ -97,7 +97,7 @@ func TestDryRun(t *testing.T) {
 			"",
 		},
 		"planned, and a stranger is there": {
-			"the next place of the plan, never another node",
+			"never another node, and it is told which takes it not",
 			[]aNode{
 				{name: "n1", gpus: 8, cpus: 8, takenGPUs: 7},
 				{name: "n2", gpus: 8, cpus: 8},
@@ -106,7 +106,7 @@ func TestDryRun(t *testing.T) {
 			[]core.Place{placed("n1", 1), placed("n2", 2)},
 			nil,
 			nil,
-			"Workload blue/job starts as a whole: 2 of 3 pods fit; no place for pod c: its pod set has no planned place left",
+			"Workload blue/job starts as a whole: 2 of 3 pods fit; no place for pod a: planned node n1: Insufficient nvidia.com/gpu",
 		},
 		"planned, and the node is away": {
 			"it says which",

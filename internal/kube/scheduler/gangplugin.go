@@ -233,15 +233,27 @@ func (p *gangPlugin) alone(
 	case s.Places == nil:
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	open := gang.Open(s, v.gang.AdmittedAt, v.members)
-	nodes := make([]string, 0, len(open))
-	for _, place := range open[:min(len(open), maxOpen)] {
-		nodes = append(nodes, place.Node)
-	}
+	nodes := v.openTo(s, pod)
 	if missing := p.missing(nodes); len(missing) == len(nodes) {
 		return nil, refused(fmt.Sprintf("planned node %s is not in the cluster", strings.Join(missing, ", ")))
 	}
 	return only(state, nodes...)
+}
+
+// openTo lists the nodes that a pod which goes alone may have: that of its rank, or any that is open if it tells none.
+func (v view) openTo(s gang.Set, pod *corev1.Pod) []string {
+	if s.Ranks.Of(pod.Labels) >= 0 {
+		if node, has := gang.Assign(v.gang, v.members, v.members)[pod.UID]; has {
+			return []string{node}
+		}
+	}
+	var nodes []string
+	for _, place := range gang.Open(s, v.gang.AdmittedAt, v.members) {
+		if nodes = append(nodes, place.Node); len(nodes) == maxOpen {
+			break
+		}
+	}
+	return nodes
 }
 
 // missing returns those of the nodes that the cluster does not have.

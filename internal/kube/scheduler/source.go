@@ -91,8 +91,9 @@ func workloadSource() source {
 						key != kueue.FewerPodsAnnotation
 				})
 				sets := make([]kueue.PodSet, len(w.Spec.PodSets))
-				for i := range sets { // their sizes are all that is read
+				for i := range sets { // their sizes and indices are all that is read
 					sets[i].Name, sets[i].Count = w.Spec.PodSets[i].Name, w.Spec.PodSets[i].Count
+					sets[i].TopologyRequest = w.Spec.PodSets[i].TopologyRequest
 				}
 				w.Spec = kueue.WorkloadSpec{PodSets: sets}
 			}

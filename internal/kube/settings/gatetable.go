@@ -7,7 +7,10 @@ const (
 	noMulti     = "mlbatch does not send jobs to other clusters yet"
 	noDevices   = "mlbatch does not count devices of dynamic resource allocation yet"
 	noElastic   = "mlbatch does not resize running jobs yet"
-	noTopology  = "mlbatch does not follow topology levels yet; it places whole gangs on nodes"
+	byTopology  = "gangs are placed, and their lost nodes replaced, by the Topology of their flavor in any case"
+	nearest     = "the best domain is found exactly, by mlbatch's own search"
+	noBalance   = "mlbatch does not balance pods among domains yet"
+	noLikes     = "mlbatch does not weigh preferred node affinity yet"
 	noSuchKind  = "mlbatch does not queue this kind of job yet"
 	noVariants  = "mlbatch does not try several flavors of one job at a time yet"
 	hardened    = "such objects are refused in any case"
@@ -55,32 +58,32 @@ func gates() []gate {
 		{"ConcurrentAdmission", "Alpha", false, absent, "", noVariants},
 		{"QuotaCheckStrategy", "Beta", true, always, "", "set resources.quotaCheckStrategy instead"},
 		{"ReclaimablePods", "Beta", true, choice, "", ""},
-		{"TopologyAwareScheduling", "Beta", true, inner, "", noTopology},
-		{"TASProfileMixed", "Beta", true, inner, "", noTopology},
-		{"TASBalancedPlacement", "Alpha", false, absent, "TopologyAwareScheduling", noTopology},
-		{"TASMultiLayerTopology", "Beta", true, inner, "", noTopology},
-		{"TASRespectNodeAffinityPreferred", "Alpha", false, absent, "TopologyAwareScheduling", noTopology},
-		{"TASFailedNodeReplacement", "Beta", true, inner, "", noTopology},
-		{"TASFailedNodeReplacementFailFast", "Beta", true, inner, "", noTopology},
-		{"TASReplaceNodeOnPodTermination", "Beta", true, inner, "", noTopology},
-		{"TASReplaceNodeOnNodeTaints", "Beta", true, inner, "", noTopology},
+		{"TopologyAwareScheduling", "Beta", true, inner, "", byTopology},
+		{"TASProfileMixed", "Beta", true, inner, "", nearest},
+		{"TASBalancedPlacement", "Alpha", false, absent, "TopologyAwareScheduling", noBalance},
+		{"TASMultiLayerTopology", "Beta", true, inner, "", byTopology},
+		{"TASRespectNodeAffinityPreferred", "Alpha", false, absent, "TopologyAwareScheduling", noLikes},
+		{"TASFailedNodeReplacement", "Beta", true, inner, "", byTopology},
+		{"TASFailedNodeReplacementFailFast", "Beta", true, inner, "", byTopology},
+		{"TASReplaceNodeOnPodTermination", "Beta", true, inner, "", byTopology},
+		{"TASReplaceNodeOnNodeTaints", "Beta", true, inner, "", byTopology},
 		{
 			"TASReplaceNodeDueToNotReadyOverFixedTime",
 			"Deprecated",
 			false,
 			absent,
 			"TopologyAwareScheduling",
-			noTopology,
+			"pods get other nodes when Kubernetes takes them off a node, or may not start there",
 		},
-		{"SkipReassignmentForPodOwnedWorkloads", "Beta", true, inner, "", noTopology},
-		{"TASRecomputeAssignmentWithinSchedulingCycle", "Beta", true, inner, "", noTopology},
-		{"TASHandleOverlappingFlavors", "Beta", true, inner, "", noTopology},
-		{"TASAssignmentsEncodingByHostnamePrefix", "Beta", true, inner, "", noTopology},
+		{"SkipReassignmentForPodOwnedWorkloads", "Beta", true, inner, "", internal},
+		{"TASRecomputeAssignmentWithinSchedulingCycle", "Beta", true, inner, "", internal},
+		{"TASHandleOverlappingFlavors", "Beta", true, inner, "", internal},
+		{"TASAssignmentsEncodingByHostnamePrefix", "Beta", true, inner, "", internal},
 		{"TASCacheNodeMatchResults", "Beta", true, inner, "", internal},
 		{"TASCachingRemainingResources", "Beta", true, inner, "", internal},
 		{"TASCacheTopologyTree", "Beta", true, inner, "", internal},
 		{"VectorizedResourceRequests", "Beta", true, inner, "", internal},
-		{"TASValidateWorkloadSliceSize", "Beta", true, inner, "", noTopology},
+		{"TASValidateWorkloadSliceSize", "Beta", true, inner, "", internal},
 		{"ElasticJobsViaWorkloadSlices", "Beta", true, inner, "", noElastic},
 		{"ElasticJobsViaWorkloadSlicesWithTAS", "Alpha", false, absent, "ElasticJobsViaWorkloadSlices", noElastic},
 		{"KueueDRAIntegration", "Beta", true, inner, "", noDevices},
@@ -107,9 +110,9 @@ func gates() []gate {
 			"FailureRecoveryPolicy",
 			"Alpha",
 			false,
-			absent,
+			inner,
 			"",
-			"mlbatch does not delete pods of unreachable nodes by force; AppWrappers are reset elsewhere",
+			"pods of unreachable nodes are deleted by force 60 s after their time to end, those of StatefulSets if annotated",
 		},
 		{"FinishOrphanedWorkloads", "Beta", true, always, "", builtIn},
 		{"CleanupProvisioningRequestsOnEviction", "Beta", true, always, "", builtIn},

@@ -43,6 +43,7 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (fac
 		r.event(s.job, jobEvent{reason: "ErrWorkloadCompose", message: err.Error(), warning: true})
 		return r.unread(ctx, s, stands, whole)
 	}
+	jobs.Near(s.facts.PodSets, "")
 	if s.keepsDone = r.opts.NoReclaimablePods; s.keepsDone {
 		s.facts.Reclaimable = nil
 	}

@@ -3,7 +3,8 @@
 // its quota until then: Kubernetes only ever shortens that time, and does not do so by itself. So a
 // pod that is counted with a Workload, or queued by itself, has maxTerminationTime at most, from the
 // moment on at which it was deleted, whoever did that and whatever it is a part of. It is one rule
-// for all kinds: what stops a job need not name a time, and may leave alone what is being deleted.
+// for all kinds: what stops a job need not name a time, and may leave alone what is being deleted. And
+// where the node of a deleted pod is out of reach, nobody would ever say that it has ended.
 package termination
 
 import (
@@ -36,14 +37,17 @@ type Options struct {
 	Client   client.Client
 	Clock    clock.PassiveClock
 	Recorder events.EventRecorder
-	// Longest is how long a pod may take to end.
+	// Longest is how long a pod may take to end; 0 is any time.
 	Longest time.Duration
 }
 
 type reconciler struct{ Options }
 
-// SetupWithManager starts the controller.
+// SetupWithManager starts the controllers.
 func SetupWithManager(mgr ctrl.Manager, opts Options) error {
+	if err := setupUnreachable(mgr, opts); err != nil || opts.Longest <= 0 {
+		return err
+	}
 	r := &reconciler{opts}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("termination").
@@ -59,7 +63,7 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 // tooLong reports whether a pod that counts is being deleted and may go on for longer than any may.
 func (r *reconciler) tooLong(o client.Object) bool {
 	p, is := o.(*corev1.Pod)
-	if !is || p.Annotations[kueue.WorkloadAnnotation] == "" && p.Labels[kueue.ManagedLabel] != "true" {
+	if !is || !counts(p) {
 		return false
 	}
 	state := convert.PodState(p)
@@ -68,6 +72,11 @@ func (r *reconciler) tooLong(o client.Object) bool {
 	}
 	_, shorten := r.left(p)
 	return shorten
+}
+
+// counts reports whether a pod is counted with a Workload, or queued by itself.
+func counts(p *corev1.Pod) bool {
+	return p.Annotations[kueue.WorkloadAnnotation] != "" || p.Labels[kueue.ManagedLabel] == "true"
 }
 
 // left is how much time a pod has left, and whether it has to be told so.

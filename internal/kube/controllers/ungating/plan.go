@@ -122,42 +122,35 @@ func plan(g gang.Gang, pods []*corev1.Pod, earlier map[types.UID]string, schedul
 			return out
 		}
 	}
-	var releases []release
-	full := map[string]string{} // sets without room, and why: a tenant may have any number of pods too many
-	for _, m := range slices.Clone(next) {
-		if m.State != gang.Pending || full[m.Set] != "" {
+	assigned := gang.Assign(g, members, next)
+	full := map[string]bool{} // sets without room: a tenant may have any number of pods too many
+	for _, m := range next {
+		if m.State != gang.Pending || full[m.Set] {
 			continue
 		}
-		node, why := take(g, members, m)
-		if why != "" {
-			out.waits, full[m.Set] = why, why
+		node, has := assigned[m.UID]
+		if !has {
+			out.waits, full[m.Set] = refusal(g, members, m), true
 			if d.Act == gang.Together {
+				out.releases = nil
 				return out
 			}
 			continue
 		}
-		i := slices.IndexFunc(members, func(o gang.Member) bool { return o.UID == m.UID })
-		members[i].State, members[i].Node = gang.Bound, node
 		if p := free[m.UID]; p != nil {
-			releases = append(releases, release{p, node})
+			out.releases = append(out.releases, release{p, node})
 		}
 	}
-	out.releases = releases
 	return out
 }
 
-// take finds the place of a member, or says why there is none.
-func take(g gang.Gang, members []gang.Member, m gang.Member) (node, why string) {
+// refusal says why a member has no place.
+func refusal(g gang.Gang, members []gang.Member, m gang.Member) string {
 	s, known := g.Find(m.Set)
-	switch {
-	case !known:
-		return "", fmt.Sprintf("%s has no pod set %q (label %s)", g.Key, m.Set, kueue.PodSetLabel)
-	case gang.Room(g, s, members) == 0:
-		return "", gang.Full(g, s, members)
-	case s.Places == nil:
-		return "", ""
+	if !known {
+		return fmt.Sprintf("%s has no pod set %q (label %s)", g.Key, m.Set, kueue.PodSetLabel)
 	}
-	return gang.Open(s, g.AdmittedAt, members)[0].Node, ""
+	return gang.Full(g, s, members)
 }
 
 // strays are pods that were told a node which the plan does not have for them, because it

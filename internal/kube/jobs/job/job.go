@@ -69,6 +69,9 @@ func (Adapter) Read(o jobs.Object) (jobs.Facts, error) {
 		facts.PodSets[0].Template.Labels,
 		func(key, _ string) bool { return slices.Contains(ownLabels(), key) },
 	)
+	if ptr.Deref(j.Spec.CompletionMode, batchv1.NonIndexedCompletion) == batchv1.IndexedCompletion {
+		jobs.Near(facts.PodSets, IndexLabel)
+	}
 	return facts, nil
 }
 

@@ -94,6 +94,7 @@ func (a adapter) Read(o jobs.Object) (jobs.Facts, error) {
 	if len(facts.PodSets) > 0 {
 		facts.PodSets[0].Template.Spec.PriorityClassName = priorityClass(r)
 	}
+	jobs.Near(facts.PodSets, api.ReplicaIndexLabel)
 	return facts, nil
 }
 

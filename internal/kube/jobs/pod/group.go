@@ -214,6 +214,14 @@ func (u *Unit) PodSets() []kueue.PodSet {
 	if len(out) == 0 {
 		return nil
 	}
+	index := ""
+	if len(out) == 1 { // an index counts all pods of a group
+		index = cmp.Or(
+			out[0].Template.Annotations[kueue.PodGroupPodIndexLabelAnnotation],
+			kueue.PodGroupPodIndexLabel,
+		)
+	}
+	jobs.Near(out, index)
 	if u.Early {
 		others := int32(0)
 		for i := range out[1:] {
