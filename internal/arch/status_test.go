@@ -24,6 +24,7 @@ func statusWriters() map[string]string {
 		"internal/kube/controllers/podgroup":     "Pod, the condition of one that is deleted",
 		"internal/kube/controllers/provisioning": "AdmissionCheck",
 		"internal/kube/controllers/queues":       "ClusterQueue, LocalQueue and Cohort",
+		"internal/kube/controllers/termination":  "Pod, that one failed whose node is out of reach",
 		"internal/kube/controllers/ungating":     "Pod, why one that waits to be told its node is not",
 		"internal/kube/eviction":                 "Eviction of a Pod",
 		"internal/local":                         "Node, before there is a controller",

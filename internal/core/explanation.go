@@ -1,5 +1,7 @@
 package core
 
+import "time"
+
 // Explanation is why a workload waits, with all that bears on it, true at the
 // moment at which it was asked for. Package explain makes sentences of it.
 type Explanation struct {
@@ -129,6 +131,8 @@ const (
 	AwaitBackOff AdviceKind = "AwaitBackOff" // nothing to do: its back-off ends
 	RemovePods   AdviceKind = "RemovePods"   // pods that no queue knows, on Nodes
 	AwaitLeaving AdviceKind = "AwaitLeaving" // nothing to do: Keys leave already
+	// AwaitRuntime: nothing to do: at At workloads have run for their minimum runtime, and may be stopped.
+	AwaitRuntime AdviceKind = "AwaitRuntime"
 	// PreemptBorrowing is to let workloads of the ClusterQueue Queue that borrow evict others of
 	// lower priority (spec.preemption.borrowWithinCohort).
 	PreemptBorrowing AdviceKind = "PreemptBorrowing"
@@ -147,6 +151,7 @@ type Advice struct {
 	Nodes    []string
 	Keys     []Key
 	Detail   []string
+	At       time.Time
 	// Preempts is how many others would have to be stopped for it first.
 	Preempts int32
 }

@@ -121,6 +121,9 @@ type Queue struct {
 	Inactive string
 	// Weight among the members of its cohort; nil means WeightOne.
 	Weight *Weight
+	// MinimumRuntime is for how long its workloads are not evicted for others, from when their quota was
+	// reserved; 0 for no time. What a workload says itself goes before it.
+	MinimumRuntime time.Duration
 }
 
 // LocalQueue is where a namespace submits to a queue.

@@ -88,6 +88,9 @@ type Workload struct {
 	PreemptionGate string
 	// NotBefore is the end of a back-off; zero if there is none.
 	NotBefore time.Time
+	// MinimumRuntime is for how long it is not evicted for others, from when its quota was reserved; nil for
+	// what its queue says.
+	MinimumRuntime *time.Duration
 	// Admission is what the workload holds; nil while it waits.
 	Admission *Admission
 	// Reserved is when quota was reserved; zero while it waits.

@@ -49,7 +49,11 @@ func (a *Auditor) adviceHelps(e *cycle.Engine, now time.Time, pick int) error {
 			copied.Apply(ev)
 		}
 		// A workload with a reservation must start; others may get one.
-		if said := a.notStarted(copied, key, now, why.Reason.Code == core.WaitingForPreempted); said != "" {
+		at := now
+		if advice.Kind == core.AwaitRuntime {
+			at = advice.At
+		}
+		if said := a.notStarted(copied, key, at, why.Reason.Code == core.WaitingForPreempted); said != "" {
 			return fmt.Errorf(
 				"P9: %s waits because of %+v and is advised %+v; that was done, and it waits: %s",
 				key,
@@ -194,6 +198,7 @@ func (a *Auditor) heeded(key core.Key, v core.Advice, now time.Time) []core.Even
 	case core.Release:
 		w.Held = ""
 		out = append(out, core.WorkloadSet{Workload: w})
+	case core.AwaitRuntime: // it is asked again then
 	case core.AwaitBackOff:
 		w.NotBefore = now
 		out = append(out, core.WorkloadSet{Workload: w})

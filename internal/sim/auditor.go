@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
@@ -27,6 +28,8 @@ type Auditor struct {
 	disturbed, outside int
 	moments            int
 	evictions          int
+	// now is when the plan was made that is looked at.
+	now time.Time
 	// tally, if not nil, counts what was advised.
 	tally Tally
 }
@@ -160,7 +163,8 @@ func (a *Auditor) follow(e *cycle.Engine, w *audited) {
 }
 
 // decided checks a plan, step by step and as a whole.
-func (a *Auditor) decided(e *cycle.Engine, plan core.Plan) error {
+func (a *Auditor) decided(e *cycle.Engine, plan core.Plan, now time.Time) error {
+	a.now = now
 	for _, d := range plan {
 		if err := a.step(d, plan); err != nil {
 			return fmt.Errorf("%w\nin the plan\n%s", err, printPlan(plan))
@@ -349,6 +353,9 @@ func (a *Auditor) evict(d core.Evict, plan core.Plan) error {
 	if w.unseen {
 		return fmt.Errorf("P4: %s is evicted before its admission was seen", d.Key)
 	}
+	if until := w.told.Reserved.Add(a.minimumRuntime(w)); until.After(a.now) {
+		return fmt.Errorf("P4: %s is evicted for %s, and its minimum runtime ends at %s", d.Key, d.For, until)
+	}
 	if gate := b.told.PreemptionGate; gate != "" {
 		return fmt.Errorf("P4: %s is evicted for %s, whose gate %s is closed", d.Key, d.For, gate)
 	}
@@ -370,6 +377,14 @@ func (a *Auditor) evict(d core.Evict, plan core.Plan) error {
 		return fmt.Errorf("P5: %s was evicted %d times while nothing happened", d.Key, w.evicted)
 	}
 	return nil
+}
+
+// minimumRuntime is for how long a workload that runs is not evicted for others.
+func (a *Auditor) minimumRuntime(w *audited) time.Duration {
+	if own := w.told.MinimumRuntime; own != nil {
+		return *own
+	}
+	return a.queues[w.held.Queue].MinimumRuntime
 }
 
 // reservationsHold checks that a workload for which others were evicted starts once

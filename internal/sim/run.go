@@ -201,7 +201,7 @@ func (r *Run) decide() {
 		r.watch.Log.Decided(now, plan)
 	}
 	if r.audit != nil {
-		r.fail(r.audit.decided(r.engine, plan))
+		r.fail(r.audit.decided(r.engine, plan, now))
 	}
 	if r.watch.Look != nil {
 		r.watch.Look(r.engine, now)

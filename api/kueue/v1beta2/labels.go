@@ -104,6 +104,9 @@ const (
 	// FewerPodsAnnotation, on a Workload, says of which pod sets its job asks for fewer pods
 	// than it was admitted with, such as "workers=3,others=0": the others wait for no more.
 	FewerPodsAnnotation = "mlbatch.dev/fewer-pods"
+	// MinimumRuntimeAnnotation, on a ClusterQueue or a WorkloadPriorityClass, is for how long their workloads are not
+	// evicted for others, a duration such as "30m". What the class says goes before the queue.
+	MinimumRuntimeAnnotation = "mlbatch.dev/minimum-runtime"
 	// SubmittedAtAnnotation on a job and its Workload is when the job was created,
 	// in RFC 3339 with nanoseconds: object metadata has seconds only, and jobs
 	// submitted within one are to start in their order. The webhook sets it.

@@ -19,6 +19,7 @@ func ValidateClusterQueue(cq *ClusterQueue) field.ErrorList {
 	errs = append(errs, metavalidation.ValidateLabelSelector(cq.Spec.NamespaceSelector,
 		metavalidation.LabelSelectorValidationOptions{}, spec.Child("namespaceSelector"))...)
 	errs = append(errs, validatePreemption(cq.Spec.Preemption, spec.Child("preemption"))...)
+	errs = append(errs, validateMinimumRuntime(cq.Annotations)...)
 	errs = append(errs, validateChecks(cq, spec.Child("admissionChecksStrategy"))...)
 	errs = append(errs, validateFairSharing(cq.Spec.FairSharing, spec.Child("fairSharing"))...)
 	return append(errs, validateConcurrentAdmission(&cq.Spec, spec.Child("concurrentAdmissionPolicy"))...)

@@ -229,7 +229,7 @@ type Lender struct {
 type Advice struct {
 	// kind is FewerPods, SmallerPods, Tolerate, DropSelector, RaisePriority, OtherQueue,
 	// WaitFor, Uncordon, RepairNode, RemovePods, ResumeQueue, ResumeLocal, OpenGate,
-	// PreemptBorrowing, Release, AwaitLeaving or AwaitBackOff.
+	// PreemptBorrowing, Release, AwaitLeaving, AwaitRuntime or AwaitBackOff.
 	Kind string `json:"kind"`
 	// podSet to change.
 	PodSet string `json:"podSet,omitempty"`
@@ -255,6 +255,8 @@ type Advice struct {
 	Workloads []WorkloadReference `json:"workloads,omitempty"`
 	// detail lists taints, requirements, a gate or what is wrong with a node.
 	Detail []string `json:"detail,omitempty"`
+	// at is when others have run for their minimum runtime and may be stopped for it.
+	At *metav1.Time `json:"at,omitempty"`
 	// preempts is how many others would be stopped for it.
 	Preempts int32 `json:"preempts,omitempty"`
 	// allowed says that the asker may do it; needs is the right that it takes.

@@ -36,6 +36,7 @@ func (ad *admissions) addUsage(w *workload, as ledger.AllocationState) {
 		return
 	}
 	ad.books.Hold(&w.Allocation)
+	w.Until = ad.until(w)
 	ad.judge.search.Add(&w.Candidate)
 	ad.lend(w)
 }
@@ -88,6 +89,7 @@ func (ad *admissions) cancelEviction(w *workload) {
 	ad.byNode[w.Queue.ID].evicting--
 	ad.books.CancelEviction(&w.Allocation)
 	ad.count(w, leaving)
+	w.Until = ad.until(w)
 	ad.judge.search.Add(&w.Candidate)
 	ad.lendSeen(w)
 	ad.noLongerAwaited(w)
@@ -217,6 +219,7 @@ func (ad *admissions) setReservedAt(w *workload, at time.Time) {
 	}
 	ad.judge.search.Remove(&w.Candidate)
 	w.Reserved = at.Unix()
+	w.Until = ad.until(w)
 	ad.judge.search.Add(&w.Candidate)
 	ad.pending.free(w.Queue, false) // in another order, others may be enough
 }

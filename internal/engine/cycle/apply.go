@@ -111,6 +111,7 @@ func (e *Engine) update(w *workload, o *core.Workload) {
 		if same {
 			w.obs.evicting = o.Evicting
 			w.obs.keep(is)
+			e.protect(w)
 			return
 		}
 		as := w.State()

@@ -2,8 +2,11 @@ package cycle
 
 import (
 	"fmt"
+	"iter"
+	"maps"
 
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
 // Check recomputes everything the slow way and compares it with what is kept.
@@ -71,9 +74,11 @@ func (pe *pending) check() error {
 			return fmt.Errorf("queue %s: %w", q.name, err)
 		}
 	}
-	for n := range pe.recheck {
-		if n.Root() != n && !pe.edited {
-			return fmt.Errorf("to be looked at again when an admission in %s is seen, which is part of a tree", n.Name)
+	for _, list := range []iter.Seq[*quota.Node]{maps.Keys(pe.rechecks.seen), maps.Keys(pe.rechecks.at)} {
+		for n := range list {
+			if n.Root() != n && !pe.edited {
+				return fmt.Errorf("to be looked at again is %s, which is part of a tree", n.Name)
+			}
 		}
 	}
 	return nil

@@ -238,10 +238,10 @@ func (s *oracle) Victims(p quota.FlavorResource, need core.Amount) (quota.Mode, 
 	if j.opt.FairSharing != nil && s.plan.single {
 		return quota.Preempt, 0 // there is no other flavor to prefer, and the level is not asked for
 	}
-	mode, level, unseen := j.search.Grade(
+	mode, level, skipped := j.search.Grade(
 		j.request(s.workload, []quota.Use{{Pair: p, Amount: need}}, []quota.FlavorResource{p}, nil),
 	)
-	j.met.unseen = j.met.unseen || unseen
+	j.met.skipped = j.met.skipped.And(skipped)
 	return mode, level
 }
 

@@ -1,7 +1,6 @@
 package cycle
 
 import (
-	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -108,16 +107,10 @@ func (pe *pending) dump(s *Snapshot, members func(*group) []*workload) {
 		}
 	}
 	s.Freed, s.Lent = treeNames(pe.freed), treeNames(pe.lent)
-	s.Recheck = treeNames(slices.Collect(maps.Keys(pe.recheck)))
-	slices.SortFunc(s.Recheck, func(a, b TreeName) int {
-		switch {
-		case a.Name != b.Name || a.Queue == b.Queue:
-			return cmp.Compare(a.Name, b.Name)
-		case a.Queue:
-			return 1
-		}
-		return -1
-	})
+	s.Recheck = treeNames(slices.SortedFunc(maps.Keys(pe.rechecks.seen), compareTrees))
+	for _, root := range slices.SortedFunc(maps.Keys(pe.rechecks.at), compareTrees) {
+		s.RecheckAt = append(s.RecheckAt, TimedTree{TreeName{root.Name, root.Queue}, pe.rechecks.at[root]})
+	}
 }
 
 func treeNames(roots []*quota.Node) []TreeName {
@@ -212,11 +205,14 @@ func (ad *admissions) dumpWorkload(w *workload) WorkloadState {
 		Evicting:   w.obs.evicting,
 		Settled:    d.settled,
 		Ended:      d.ended,
-		Phase:      uint8(w.State()),
-		Reserved:   w.Reserved,
-		Spare:      w.spare,
-		Timed:      w.timer != nil,
-		Told:       w.reported,
+
+		MinimumRuntime: d.minimum,
+
+		Phase:    uint8(w.State()),
+		Reserved: w.Reserved,
+		Spare:    w.spare,
+		Timed:    w.timer != nil,
+		Told:     w.reported,
 	}
 	w.dumpGrant(&s)
 	if w.deadline != nil {

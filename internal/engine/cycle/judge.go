@@ -23,8 +23,8 @@ func newJudge(m *model) *judge {
 type obstacles struct {
 	// lacksNodes says that nodes did.
 	lacksNodes bool
-	// unseen says that the admission of a candidate for eviction was not seen yet.
-	unseen bool
+	// skipped is which candidates for eviction were passed over because their time has not come.
+	skipped preempt.Skipped
 	// blockedPairs are what other queues have reserved for their heads.
 	blockedPairs []blockedPair
 	// chosen are the flavors of the combination that the reason is about (see keepWorst).
@@ -179,10 +179,10 @@ func (j *judge) victims(r *preempt.Request) []preempt.Victim {
 	return j.find(r)
 }
 
-// find searches victims, and notes whether a workload was passed over.
+// find searches victims, and notes which workloads were passed over.
 func (j *judge) find(r *preempt.Request) []preempt.Victim {
-	victims, unseen := j.search.Find(*r)
-	j.met.unseen = j.met.unseen || unseen
+	victims, skipped := j.search.Find(*r)
+	j.met.skipped = j.met.skipped.And(skipped)
 	return victims
 }
 

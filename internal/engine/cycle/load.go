@@ -180,6 +180,7 @@ func (e *Engine) loadWorkload(l *loader, s *WorkloadState) {
 		Evicting:       s.Evicting,
 		Settled:        s.Settled,
 		Ended:          s.Ended,
+		MinimumRuntime: s.MinimumRuntime,
 	}
 	w := e.register(&o, l.equivalenceKnown(&o))
 	w.Time, w.reported = s.Time, s.Told
@@ -387,9 +388,14 @@ func (pe *pending) load(l *loader, s *Snapshot) {
 		w.inbox = true
 	}
 	pe.freed, pe.lent = pe.trees(s.Freed), pe.trees(s.Lent)
-	clear(pe.recheck)
+	pe.rechecks.clear()
 	for _, root := range pe.trees(s.Recheck) {
-		pe.recheckTree(root)
+		pe.rechecks.whenSeen(root)
+	}
+	for _, t := range s.RecheckAt {
+		for _, root := range pe.trees([]TreeName{t.Tree}) {
+			pe.rechecks.atTime(root, t.At)
+		}
 	}
 	pe.nodesChanged = nodesChanged{freed: s.NodesFreed, other: s.NodesNew, lost: s.NodesLost}
 	pe.changes = 2

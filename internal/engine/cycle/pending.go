@@ -7,7 +7,6 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/preempt"
-	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
 // nodesChanged is what changed about nodes.
@@ -18,17 +17,18 @@ type nodesChanged struct {
 }
 
 func newPending(m *model, d *draft, j *judge) *pending {
-	p := &pending{model: m, draft: d, judge: j, recheck: map[*quota.Node]bool{}}
+	p := &pending{model: m, draft: d, judge: j, rechecks: newRechecks()}
 	p.turns = newTurns(m, j, p.parkIdle)
 	return p
 }
 
-// nextWake is the earliest end of a back-off; zero if there is none.
+// nextWake is the earliest end of a back-off, or of a minimum runtime that somebody waits for; zero if there is none.
 func (pe *pending) nextWake() time.Time {
-	if pe.timers.Len() == 0 {
-		return time.Time{}
+	first := pe.rechecks.first()
+	if pe.timers.Len() > 0 && (first.IsZero() || pe.timers.First().at.Before(first)) {
+		return pe.timers.First().at
 	}
-	return pe.timers.First().at
+	return first
 }
 
 // enter puts a waiting workload in front of the queues; arrive sorts it in.
@@ -183,8 +183,11 @@ func (pe *pending) park(w *workload, v *verdict) {
 	q := g.queue
 	why := v.why
 	g.why = why
-	if v.met.unseen {
-		pe.recheckTree(q.node)
+	if v.met.skipped.Unseen {
+		pe.rechecks.whenSeen(q.node)
+	}
+	if until := v.met.skipped.Until; until > 0 {
+		pe.rechecks.atTime(q.node, until)
 	}
 	pe.noteWait(g, v.met)
 	pe.listBlocked(g, v.met)

@@ -49,6 +49,8 @@ type duel struct {
 	// deep worlds have a tree of cohorts three high, most with quota of their own that
 	// they lend in part.
 	deep bool
+	// protecting worlds have queues and workloads with a minimum runtime.
+	protecting bool
 	// byUsage worlds have queues with two local queues that go by past usage.
 	byUsage bool
 	options cycle.Options
@@ -73,6 +75,7 @@ func newDuel(t *rapid.T, fair *core.FairSharing) *duel {
 	}
 	x.ref.localQueues = map[string]*refLocalQueue{}
 	x.byUsage = pick(t, "by usage", false, false, true)
+	x.protecting = pick(t, "protecting", false, false, true)
 	x.claiming = pick(t, "claiming", false, false, true)
 	x.deep = pick(t, "deep", false, false, true)
 	for _, f := range []core.Flavor{
@@ -206,6 +209,9 @@ func (x *duel) queue(name string) {
 			x.localQueue(name, "p")
 		}
 	}
+	if x.protecting {
+		q.MinimumRuntime = pick(x.t, "minimum runtime", 0, time.Second, 3*time.Second)
+	}
 	q.UsageBased = x.byUsage && pick(x.t, "usage based", true, true, false)
 	x.ref.queues[name] = q
 	x.apply(core.QueueSet{Queue: q})
@@ -284,6 +290,9 @@ func (x *duel) job() {
 	}
 	if x.byUsage {
 		w.Queue = pick(x.t, "door", "q", "p")
+	}
+	if x.protecting {
+		w.MinimumRuntime = pick(x.t, "minimum runtime", nil, nil, new(time.Duration(0)), new(2*time.Second))
 	}
 	for i := range pick(x.t, "pod sets", 1, 1, 2) {
 		p := core.PodSet{

@@ -89,6 +89,7 @@ type details struct {
 	notBefore time.Time
 	settled   []core.PodSetPlaces
 	ended     []core.PodSetPlaces
+	minimum   *time.Duration // runtime
 }
 
 // details returns what was observed, empty if there is nothing of the kind.
@@ -110,7 +111,7 @@ func (o *observed) keep(d details) {
 
 func (d *details) empty() bool {
 	return d.held == "" && d.invalid == "" && d.gatedBy == "" && d.notBefore.IsZero() && d.settled == nil &&
-		d.ended == nil
+		d.ended == nil && d.minimum == nil
 }
 
 // bars reports whether the workload must not be considered, whatever the time.
@@ -124,6 +125,7 @@ func detailsOf(o *core.Workload) details {
 		notBefore: o.NotBefore,
 		settled:   o.Settled,
 		ended:     o.Ended,
+		minimum:   o.MinimumRuntime,
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/mlbatch/mlbatch/internal/core"
 )
@@ -210,11 +211,21 @@ func (r *reference) set(w *refWorkload, i int, flavors []string) (refSet, bool) 
 
 func allowsPolicy(p core.PreemptionPolicy) bool { return p != "" && p != core.PreemptNever }
 
-// seen leaves out candidates of a queue that were not seen admitted, and those that
+// protected reports whether a workload has not run for its minimum runtime.
+func (r *reference) protected(w *refWorkload) bool {
+	minimum := r.queues[w.adm.Queue].MinimumRuntime
+	if w.MinimumRuntime != nil {
+		minimum = *w.MinimumRuntime
+	}
+	return w.reserved+int64(minimum/time.Second) > r.now
+}
+
+// seen leaves out candidates that have not run for long enough, those of a queue that were not seen admitted, and those that
 // would go after one of them and are not less important than w.
 func (r *reference) seen(w *refWorkload, candidates []*refWorkload) []*refWorkload {
 	passed := false
-	return slices.DeleteFunc(r.merge(candidates), func(c *refWorkload) bool {
+	candidates = slices.DeleteFunc(r.merge(candidates), r.protected)
+	return slices.DeleteFunc(candidates, func(c *refWorkload) bool {
 		passed = passed || c.hidden()
 		return c.hidden() || passed && c.Priority >= w.Priority
 	})

@@ -32,6 +32,8 @@ type Assumption struct {
 	// which it may not evict, is open.
 	Anew *Submission
 	Open bool
+	// At, if not zero, is when it is judged.
+	At time.Time
 }
 
 // Submission is a workload as it is submitted again: to a LocalQueue of its namespace, with pods
@@ -77,6 +79,10 @@ func (r *Rehearsal) with(c Assumption) *workload {
 	}
 	if c.Cleared != "" {
 		r.undo = append(r.undo, r.on.nodes.Clear(r.on.nodes.Get(c.Cleared)))
+	}
+	if !c.At.IsZero() {
+		r.on.at(c.At)
+		r.undo = append(r.undo, func() { r.on.at(r.at) })
 	}
 	switch {
 	case c.Anew != nil:
@@ -151,6 +157,22 @@ func (r *Rehearsal) InTheWay(most int) []core.Holder {
 				out = append(out, r.on.holder(x))
 			}
 		}
+	}
+	return out
+}
+
+// Protected are the times at which minimum runtimes of workloads end, the first of them, at most so many.
+func (r *Rehearsal) Protected(most int) []time.Time {
+	var ends []int64
+	for _, w := range r.on.workloads { // sorted below
+		if w.State() == running && w.Until > r.at.Unix() && !slices.Contains(ends, w.Until) {
+			ends = append(ends, w.Until)
+		}
+	}
+	slices.Sort(ends)
+	var out []time.Time
+	for _, end := range ends[:min(len(ends), most)] {
+		out = append(out, time.Unix(end, 0))
 	}
 	return out
 }

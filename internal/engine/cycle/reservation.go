@@ -139,7 +139,7 @@ func (ad *admissions) admitReserved() {
 		ad.endReservation(p)
 		ad.books.Release(&w.Allocation)
 		ad.start(w, reserved)
-		ad.pending.recheckTree(w.Queue) // workloads that could not take the reservation may evict its owner
+		ad.pending.rechecks.whenSeen(w.Queue) // workloads that could not take the reservation may evict its owner
 		ad.draft.decide(core.Admit{Key: w.Key, Admission: *w.admission})
 	}
 }

@@ -100,11 +100,9 @@ type pending struct {
 	// other workloads are ready, blockedGroups the groups that head reservations block.
 	onNodes, onReady, blockedGroups []*group
 
-	// freed are trees in which quota came free, lent those in which a queue borrowed,
-	// recheck those in which a workload could not be evicted yet because its admission was
-	// not seen.
+	// freed are trees in which quota came free, lent those in which a queue borrowed.
 	freed, lent  []*quota.Node
-	recheck      map[*quota.Node]bool
+	rechecks     rechecks
 	nodesChanged nodesChanged
 	// wakes counts how often all that changed was acted on.
 	wakes uint64

@@ -94,6 +94,9 @@ func printAdvice(a core.Advice) string {
 		words = append(words, fmt.Sprint(a.Priority))
 	default:
 	}
+	if !a.At.IsZero() {
+		words = append(words, "at "+a.At.UTC().Format("15:04:05"))
+	}
 	if a.Preempts > 0 {
 		words = append(words, fmt.Sprintf("(preempts %d)", a.Preempts))
 	}

@@ -195,6 +195,10 @@ func (s *script) queue(name string, args []string) error {
 			}
 		case "within":
 			q.Preemption.WithinQueue = core.PreemptionPolicy(v)
+		case "minimum":
+			if q.MinimumRuntime, err = time.ParseDuration(v); err != nil {
+				return err
+			}
 		case "reclaim":
 			q.Preemption.Reclaim = core.PreemptionPolicy(v)
 		case "whileborrow":
@@ -342,6 +346,12 @@ func (s *script) job(key string, args []string) error {
 				}
 				p.Quota = p.Quota.With(long(r), amount)
 			}
+		case f == "minimum":
+			d, err := time.ParseDuration(v)
+			if err != nil {
+				return err
+			}
+			w.MinimumRuntime = &d
 		case f == "gatedby":
 			w.GatedBy = v
 		case f == "gate":

@@ -26,6 +26,11 @@ func (e *Engine) settle() {
 	e.nodes.Sweep()
 	e.outdate()
 	e.link()
+	for _, q := range e.sortedQueues() {
+		for _, c := range e.judge.search.Running(q.node) {
+			e.protect(e.byID[c.ID])
+		}
+	}
 	e.pending.lookAgain()
 }
 

@@ -34,6 +34,7 @@ type Snapshot struct {
 	Displaced    []core.Key
 	// Freed, Lent and Recheck are trees, in the order in which they are looked at.
 	Freed, Lent, Recheck []TreeName
+	RecheckAt            []TimedTree
 	NodesFreed, NodesNew bool
 	NodesLost            bool
 	DrainAgain           bool
@@ -157,6 +158,8 @@ type WorkloadState struct {
 	Evicting  bool
 	Settled   []core.PodSetPlaces
 	Ended     []core.PodSetPlaces
+	// MinimumRuntime is nil for what its queue says.
+	MinimumRuntime *time.Duration
 
 	Phase     uint8
 	Admission *core.Admission
@@ -200,6 +203,12 @@ type ReservationState struct {
 	Key     core.Key
 	Waits   []core.Key
 	Evicted bool
+}
+
+// TimedTree is a tree that is looked at again at some time, in seconds since 1970.
+type TimedTree struct {
+	Tree TreeName
+	At   int64
 }
 
 // TreeName names the root of a tree: a cohort, or a queue without one.

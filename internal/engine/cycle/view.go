@@ -58,6 +58,7 @@ func (v View) Told(k core.Key) (core.Workload, bool) {
 		Invalid:        d.invalid,
 		GatedBy:        d.gatedBy,
 		NotBefore:      d.notBefore,
+		MinimumRuntime: d.minimum,
 		Seq:            max(w.seq, w.applied) + 1,
 	}
 	if w.State() == running || w.State() == leaving {

@@ -18,6 +18,9 @@ func (pe *pending) wake() {
 		pe.wakeReclaimers(root)
 	}
 	pe.lent = pe.lent[:0]
+	for _, root := range pe.rechecks.due(pe.now) {
+		pe.wakeTree(root)
+	}
 	pe.wakes++
 	pe.wakeBlocked()
 	if pe.nodesChanged.other {
@@ -78,7 +81,7 @@ func (pe *pending) recallAll(q *queue) {
 // before, so what was noted of them is forgotten: whoever has to be looked at again
 // notes it when it is judged.
 func (pe *pending) lookAgain() {
-	clear(pe.recheck)
+	pe.rechecks.clear()
 	for _, q := range pe.sortedQueues() {
 		pe.recallAll(q)
 	}
@@ -239,14 +242,10 @@ func (pe *pending) nodesChange(c nodesChanged) {
 // lend notes that a queue of a tree borrows more.
 func (pe *pending) lend(n *quota.Node) { pe.lent = withRoot(pe.lent, n) }
 
-// recheckTree has a tree looked at again when an admission in it is seen: the workload may be
-// evicted then.
-func (pe *pending) recheckTree(n *quota.Node) { pe.recheck[n.Root()] = true }
-
 // seen notes that an admission in a tree was.
 func (pe *pending) seen(n *quota.Node) {
-	if root := n.Root(); pe.recheck[root] {
-		delete(pe.recheck, root)
+	if root := n.Root(); pe.rechecks.seen[root] {
+		delete(pe.rechecks.seen, root)
 		pe.free(n, false)
 	}
 }
@@ -261,7 +260,7 @@ func (pe *pending) forget() {
 	}
 	pe.unreported = pe.unreported[:0]
 	pe.freed, pe.lent, pe.nodesChanged = nil, nil, nodesChanged{}
-	clear(pe.recheck)
+	pe.rechecks.clear()
 }
 
 // free notes that quota of a tree, and perhaps nodes, came free.

@@ -22,6 +22,8 @@ const (
 	mostNodesTried = 12
 	mostHolders    = 12
 	mostLeft       = 6
+	// mostRuntimes bounds how many ends of minimum runtimes are tried.
+	mostRuntimes = 8
 	// mostQueues bounds how many other queues are offered.
 	mostQueues = 3
 	// mostNamed bounds how many of the workloads that leave are named.
@@ -105,6 +107,7 @@ func (a *adviser) seek(higher []int64) {
 	case core.WaitingForPodsReady:
 		a.unreadyEnd()
 	default:
+		a.runtimeEnds()
 		a.others()
 		a.itself()
 		a.priority(higher)
@@ -243,6 +246,15 @@ func (a *adviser) fewest(list []core.Key) []core.Key {
 		}
 	}
 	return list
+}
+
+// runtimeEnds tries to wait until workloads that it may stop have run for their minimum runtime.
+func (a *adviser) runtimeEnds() {
+	for _, at := range a.rehearsal.Protected(mostRuntimes) {
+		if a.try(core.Advice{Kind: core.AwaitRuntime, At: at}, cycle.Assumption{At: at}) {
+			return
+		}
+	}
 }
 
 // holding are the workloads in the way whose end may help: not those that never end by themselves.

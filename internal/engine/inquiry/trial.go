@@ -118,6 +118,8 @@ func (t *trial) heed(v core.Advice, anew *cycle.Submission) bool {
 	case core.Release:
 		w.Held = ""
 		t.observe(w)
+	case core.AwaitRuntime:
+		t.at = v.At
 	case core.AwaitBackOff:
 		w.NotBefore = t.at
 		t.observe(w)

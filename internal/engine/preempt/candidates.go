@@ -31,7 +31,8 @@ func (s *Searcher) advance(c *cursor) bool {
 }
 
 // seek moves to the first workload that may be evicted, false if there is none. It skips
-// workloads that the policy spares and workloads that use none of the pairs that are short.
+// workloads that the policy spares, workloads that use none of the pairs that are short, and workloads whose
+// minimum runtime has not ended.
 //
 // It also skips workloads that are Unseen: their admission is not confirmed by the API server, and
 // an eviction could overtake it. Once it has skipped an Unseen workload of a queue, it takes from
@@ -48,8 +49,12 @@ func (s *Searcher) seek(c *cursor) bool {
 			!uses(cand, r.Short) {
 			continue
 		}
+		if cand.Until > r.Now {
+			s.skipped = s.skipped.And(Skipped{Until: cand.Until})
+			continue
+		}
 		if cand.Unseen {
-			c.passed, s.passed = true, true
+			c.passed, s.skipped.Unseen = true, true
 			continue
 		}
 		if !c.passed || cand.Priority < r.Priority {

@@ -103,7 +103,7 @@ func (s *Searcher) promising(set place.Set) []place.Domain {
 	if len(domains) < 2 {
 		return nil
 	}
-	passed := s.passed
+	skipped := s.skipped
 	prices := map[place.Domain]price{}
 	for _, list := range [...][]cursor{s.hierarchy, s.priority, s.own} {
 		for _, c := range list { // a copy, which is walked to its end
@@ -119,7 +119,7 @@ func (s *Searcher) promising(set place.Set) []place.Domain {
 			}
 		}
 	}
-	s.passed = passed
+	s.skipped = skipped
 	domains = slices.DeleteFunc(domains, func(d place.Domain) bool { return prices[d].victims == 0 })
 	slices.SortStableFunc(domains, func(a, b place.Domain) int { return prices[a].compare(prices[b]) })
 	return domains[:min(len(domains), mostDomains)]

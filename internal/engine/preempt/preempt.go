@@ -30,6 +30,8 @@ type Candidate struct {
 	Reserved int64
 	// Time is the queue time in nanoseconds.
 	Time int64
+	// Until is when its minimum runtime ends, in seconds: it is not evicted for others before.
+	Until int64
 	// Stands is the past usage of its LocalQueue for its weight; nil in ClusterQueues that do not
 	// order by past usage. Among workloads of one ClusterQueue, those of the LocalQueue that used
 	// more are evicted first.
@@ -50,9 +52,8 @@ type Searcher struct {
 	weighed []weighed // by queue ID
 	tied    tied
 
-	// The fields below are scratch of one search. passed says that a candidate was skipped because
-	// it is Unseen.
-	passed    bool
+	// The fields below are scratch of one search.
+	skipped   Skipped
 	fair      fairSearch
 	req       Request
 	own       []cursor
@@ -120,8 +121,27 @@ type Request struct {
 	// the tree has lent: the workloads that this one was evicted for, and those
 	// that they must spare. This is what ends circles of evictions.
 	Spare []core.Key
-	// Now is when, in seconds: what victims have computed until then is lost.
+	// Now is when, in seconds: what victims have computed until then is lost, and whose minimum runtime ends
+	// later is no candidate.
 	Now int64
+}
+
+// Skipped says that candidates were passed over for no other reason than that their time has not come.
+type Skipped struct {
+	// Unseen says that some are Unseen.
+	Unseen bool
+	// Until is when the first may be evicted of those whose minimum runtime has not ended, in seconds; 0
+	// for none.
+	Until int64
+}
+
+// And is what either of two searches skipped.
+func (s Skipped) And(o Skipped) Skipped {
+	if s.Until == 0 || o.Until != 0 && o.Until < s.Until {
+		s.Until = o.Until
+	}
+	s.Unseen = s.Unseen || o.Unseen
+	return s
 }
 
 // Victim is a candidate chosen, and by which rule.
@@ -130,25 +150,24 @@ type Victim struct {
 	Reason core.EvictReason
 }
 
-// Find returns victims whose eviction makes room for the request, or nil; passed says that a
-// candidate was skipped for no other reason than that it is Unseen. The victims are valid until the
-// next call.
-func (s *Searcher) Find(r Request) (victims []Victim, passed bool) {
-	s.req, s.passed = r, false
+// Find returns victims whose eviction makes room for the request, or nil, and what it passed over.
+// The victims are valid until the next call.
+func (s *Searcher) Find(r Request) (victims []Victim, skipped Skipped) {
+	s.req, s.skipped = r, Skipped{}
 	s.begin()
 	defer s.trial.End()
 	if s.Fair != nil {
 		victims = s.findFair()
-		return victims, s.passed
+		return victims, s.skipped
 	}
 	s.collect()
 	if len(s.own)+len(s.hierarchy)+len(s.priority) == 0 {
-		return nil, s.passed
+		return nil, s.skipped
 	}
 	if slices.ContainsFunc(s.attempts(), s.attempt) {
 		victims = s.picked
 	}
-	return victims, s.passed
+	return victims, s.skipped
 }
 
 // begin begins the trial in which victims for a request are searched. The trial keeps account of the
@@ -276,15 +295,15 @@ func (s *Searcher) giveBack(may borrowing) {
 }
 
 // Grade is the oracle of flavor assignment: which workloads would evicting have to hit to
-// make room for one pair alone, and how far would the queue then borrow. passed is that
+// make room for one pair alone, and how far would the queue then borrow. skipped is that
 // of Find.
-func (s *Searcher) Grade(r Request) (mode quota.Mode, level int, passed bool) {
+func (s *Searcher) Grade(r Request) (mode quota.Mode, level int, skipped Skipped) {
 	r.Sets = nil
 	u := r.Uses[0]
-	victims, passed := s.Find(r)
+	victims, skipped := s.Find(r)
 	if len(victims) == 0 {
 		level, _ = r.Queue.Level(core.Projected, u.Pair, u.Amount)
-		return quota.NoCandidates, level, passed
+		return quota.NoCandidates, level, skipped
 	}
 	mode = quota.Reclaim
 	s.begin()
@@ -296,5 +315,5 @@ func (s *Searcher) Grade(r Request) (mode quota.Mode, level int, passed bool) {
 		}
 	}
 	level, _ = r.Queue.Level(core.Projected, u.Pair, u.Amount)
-	return mode, level, passed
+	return mode, level, skipped
 }

@@ -1,19 +1,29 @@
 package cache
 
 import (
+	"time"
+
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 )
 
 // priorityClass takes in a WorkloadPriorityClass.
 func (b *batch) priorityClass(c ObjectUpdate) {
-	old, was := b.world.priorities[c.Name]
+	w := b.world
+	value, runtime := w.priorities[c.Name], w.runtimes[c.Name]
+	_, was := w.priorities[c.Name]
+	_, said := w.runtimes[c.Name]
+	delete(w.priorities, c.Name)
+	delete(w.runtimes, c.Name)
 	o, is := c.Object.(*kueue.WorkloadPriorityClass)
+	says := false
 	if is {
-		b.world.priorities[c.Name] = o.Value
-	} else {
-		delete(b.world.priorities, c.Name)
+		w.priorities[c.Name] = o.Value
+		var d time.Duration
+		if d, says = kueue.MinimumRuntimeOf(o.Annotations); says {
+			w.runtimes[c.Name] = d
+		}
 	}
-	if was != is || is && old != o.Value {
+	if was != is || said != says || value != w.priorities[c.Name] || runtime != w.runtimes[c.Name] {
 		b.priorities[c.Name] = true
 	}
 }
@@ -28,7 +38,10 @@ func (b *batch) reprioritize() {
 		if !b.priorities[o.priority.Class] || o.leaving {
 			continue
 		}
-		o.workload.Priority = o.priority.In(b.world.priorities)
+		o.workload.Priority, o.workload.MinimumRuntime = o.priority.In(b.world.priorities), nil
+		if d, has := b.world.runtimes[o.priority.Class]; has {
+			o.workload.MinimumRuntime = &d
+		}
 		b.world.workloads[k] = o
 		b.workloads[k] = true
 	}

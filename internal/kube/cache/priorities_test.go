@@ -3,6 +3,7 @@ package cache_test
 import (
 	"maps"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -108,5 +109,39 @@ func TestClassesDecidePriorities(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", c.why, diff)
 			}
 		})
+	}
+}
+
+// The minimum runtime of a class is that of all of its workloads, those that run included, as soon as it is said.
+func TestClassesSayMinimumRuntimes(t *testing.T) {
+	says := func(text string) cache.ObjectUpdate {
+		c := priorityClass(10)
+		o := c.Object.(*kueue.WorkloadPriorityClass).DeepCopy()
+		o.Annotations = map[string]string{kueue.MinimumRuntimeAnnotation: text}
+		c.Object = o
+		return c
+	}
+	w := cache.NewWorld(convert.Rules{})
+	w.Translate([]cache.ObjectUpdate{priorityClass(10), urgent("runs", 10, admitted)})
+	for _, step := range []struct {
+		then cache.ObjectUpdate
+		want *time.Duration
+		told bool
+	}{
+		{says("30m"), new(30 * time.Minute), true},
+		{says("30m"), new(30 * time.Minute), false},
+		{says("0s"), new(time.Duration(0)), true},
+		{says("soon"), nil, true},
+		{says("1h"), new(time.Hour), true},
+		{gone(priorityClass(10)), nil, true},
+	} {
+		events := w.Translate([]cache.ObjectUpdate{step.then})
+		if told := len(events) > 0; told != step.told {
+			t.Errorf("%+v: told %t, want %t", step.then.Object, told, step.told)
+		}
+		got := w.Workload(core.Key{Namespace: "blue", Name: "runs"}).MinimumRuntime
+		if (got == nil) != (step.want == nil) || got != nil && *got != *step.want {
+			t.Errorf("%+v: minimum runtime %v, want %v", step.then.Object, got, step.want)
+		}
 	}
 }

@@ -23,6 +23,8 @@ func (w *World) translate(o *kueue.Workload) core.Workload {
 		RuntimeClasses: w.classes,
 		Volumes:        w.volumes[o.Namespace],
 		Priorities:     w.priorities,
+
+		MinimumRuntimes: w.runtimes,
 	}
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
 		s.LimitRanges = append(s.LimitRanges, limits[name])

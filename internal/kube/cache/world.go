@@ -7,6 +7,7 @@ package cache
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -29,6 +30,8 @@ type World struct {
 	claims  map[string]core.Key
 	// priorities are the values of the WorkloadPriorityClasses.
 	priorities map[string]int32
+	// runtimes are the minimum runtimes of those that have one.
+	runtimes map[string]time.Duration
 
 	pods      podTable
 	nodes     map[string]core.Node // without Foreign
@@ -72,6 +75,7 @@ func NewWorld(rules convert.Rules) *World {
 		limits:     map[string]map[string]*corev1.LimitRange{},
 		classes:    map[string]convert.RuntimeClass{},
 		priorities: map[string]int32{},
+		runtimes:   map[string]time.Duration{},
 		volumes:    map[string]map[string][]core.Selector{},
 		claims:     map[string]core.Key{},
 		pods:       newPodTable(),

@@ -105,6 +105,9 @@ func Queue(q *kueue.ClusterQueue) core.Queue {
 	if q.DeletionTimestamp != nil {
 		out.Inactive = "the ClusterQueue is being deleted"
 	}
+	if d, says := kueue.MinimumRuntimeOf(q.Annotations); says {
+		out.MinimumRuntime = d
+	}
 	if f := q.Spec.FlavorFungibility; f != nil {
 		out.Fungibility = core.Fungibility{
 			BorrowTriesNext:  f.WhenCanBorrow == kueue.TryNextFlavor,

@@ -3,6 +3,7 @@ package convert
 import (
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
@@ -23,6 +24,8 @@ type Surroundings struct {
 	Volumes map[string][]core.Selector
 	// Priorities are the values of the WorkloadPriorityClasses.
 	Priorities map[string]int32
+	// MinimumRuntimes are the minimum runtimes of those that have one.
+	MinimumRuntimes map[string]time.Duration
 }
 
 // Requests are what one pod asks for.

@@ -145,6 +145,9 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 		Evicting:  w.Status.Admission != nil && (Evicted(w) || w.DeletionTimestamp != nil),
 	}
 	out.PreemptionGate = closedGate(w)
+	if d, has := s.MinimumRuntimes[rules.PriorityOf(w).Class]; has {
+		out.MinimumRuntime = &d
+	}
 	left, roles, refusals := rules.left(w), rolesOf(w), Refusals(w)
 	for i := range w.Spec.PodSets {
 		ps := &w.Spec.PodSets[i]

@@ -11,6 +11,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/utils/ptr"
@@ -210,6 +211,9 @@ func (a *asker) advice(
 		Detail:   v.Detail,
 		Preempts: v.Preempts,
 	}
+	if !v.At.IsZero() {
+		out.At = new(metav1.NewTime(v.At))
+	}
 	if v.Kind == core.SmallerPods {
 		out.Amount = quantity(v.Resource, v.Amount)
 	}
@@ -266,7 +270,7 @@ func (a *asker) needs(w *kueue.Workload, k core.AdviceKind) right {
 		default:
 			return right{"patch", group, workloads, w.Namespace}
 		}
-	case core.WaitFor, core.AwaitLeaving, core.AwaitBackOff:
+	case core.WaitFor, core.AwaitLeaving, core.AwaitRuntime, core.AwaitBackOff:
 	}
 	return right{}
 }

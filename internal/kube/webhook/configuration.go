@@ -44,8 +44,10 @@ func Conversion(at Location) admissionregistrationv1.WebhookClientConfig { retur
 
 // specConditions leave out updates that change no spec, such as those of
 // finalizers: they must go through while no controller answers.
-func specConditions() []admissionregistrationv1.MatchCondition {
-	return []admissionregistrationv1.MatchCondition{{Name: "spec-changed", Expression: changed("spec")}}
+func specConditions(parts ...string) []admissionregistrationv1.MatchCondition {
+	return []admissionregistrationv1.MatchCondition{
+		{Name: "spec-changed", Expression: changed(append(parts, "spec")...)},
+	}
 }
 
 // workloadConditions leave out the writes of our own controllers, which are by
@@ -233,7 +235,8 @@ func Configurations(
 		}
 	}
 	for _, h := range []hook{
-		{name: "vclusterqueue", path: pathValidateClusterQueue, rule: queueing([]string{"clusterqueues"}, create, update), conditions: specConditions()},
+		{name: "vclusterqueue", path: pathValidateClusterQueue, rule: queueing([]string{"clusterqueues"}, create, update), conditions: specConditions("metadata.?annotations")},
+		{name: "vworkloadpriorityclass", path: pathValidatePriorityClass, rule: queueing([]string{"workloadpriorityclasses"}, create, update), conditions: []admissionregistrationv1.MatchCondition{{Name: "annotations-changed", Expression: changed("metadata.?annotations")}}},
 		{name: "vcohort", path: pathValidateCohort, rule: queueing([]string{"cohorts"}, create, update), conditions: specConditions()},
 		{name: "vlocalqueue", path: pathValidateLocalQueue, rule: queueing([]string{"localqueues"}, create, update), conditions: specConditions()},
 		{name: "vresourceflavor", path: pathValidateResourceFlavor, rule: queueing([]string{"resourceflavors"}, create, update), conditions: specConditions()},

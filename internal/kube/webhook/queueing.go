@@ -99,6 +99,8 @@ func (h *queueingHandler) check(ctx context.Context, was, is runtime.Object) (fi
 			return v1beta2.ValidateClusterQueueUpdate(old, o), nil
 		}
 		return v1beta2.ValidateClusterQueue(o), nil
+	case *v1beta2.WorkloadPriorityClass:
+		return v1beta2.ValidateWorkloadPriorityClass(o), nil
 	case *v1beta2.LocalQueue:
 		if old, ok := was.(*v1beta2.LocalQueue); ok {
 			return v1beta2.ValidateLocalQueueUpdate(old, o), nil
@@ -152,6 +154,8 @@ func (h *queueingHandler) hub(req admission.Request, raw runtime.RawExtension) (
 		return read(h.decoder, raw, version, &v1beta1.Cohort{}, &v1beta2.Cohort{})
 	case "ResourceFlavor":
 		return read(h.decoder, raw, version, &v1beta1.ResourceFlavor{}, &v1beta2.ResourceFlavor{})
+	case "WorkloadPriorityClass":
+		return read(h.decoder, raw, version, &v1beta1.WorkloadPriorityClass{}, &v1beta2.WorkloadPriorityClass{})
 	case "Workload":
 		return read(h.decoder, raw, version, &v1beta1.Workload{}, &v1beta2.Workload{})
 	}

@@ -108,6 +108,7 @@ func Register(ctx context.Context, mgr manager.Manager, opts Options) error {
 // Paths below which the webhooks are served.
 const (
 	pathValidateClusterQueue   = "/validate-kueue-x-k8s-io-v1beta2-clusterqueue"
+	pathValidatePriorityClass  = "/validate-kueue-x-k8s-io-v1beta2-workloadpriorityclass"
 	pathValidateCohort         = "/validate-kueue-x-k8s-io-v1beta2-cohort"
 	pathValidateLocalQueue     = "/validate-kueue-x-k8s-io-v1beta2-localqueue"
 	pathValidateResourceFlavor = "/validate-kueue-x-k8s-io-v1beta2-resourceflavor"
@@ -143,6 +144,7 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 		pathPin:     &admission.Webhook{Handler: admission.HandlerFunc(pin)},
 
 		pathValidateClusterQueue:   validateQueueing,
+		pathValidatePriorityClass:  validateQueueing,
 		pathValidateCohort:         validateQueueing,
 		pathValidateLocalQueue:     validateQueueing,
 		pathValidateResourceFlavor: validateQueueing,

@@ -124,6 +124,7 @@ var adviceExpected = []sim.Told{
 	{Code: core.WaitingForPreempted, Cause: core.QuotaShort, Kind: core.AwaitLeaving},
 	{Code: core.WaitingForQuota, Cause: core.BehindStrict, Kind: core.RaisePriority},
 	{Code: core.WaitingForQuota, Cause: core.QuotaClaimed},
+	{Code: core.WaitingForQuota, Cause: core.QuotaShort, Kind: core.AwaitRuntime},
 	{Code: core.WaitingForQuota, Cause: core.QuotaShort, Kind: core.WaitFor},
 }
 

@@ -85,6 +85,9 @@ func World(seed uint64) sim.World {
 	if seed%3 == 2 {
 		m.racks(rand.New(rand.NewPCG(seed, 2))) //nolint:gosec // not for secrets
 	}
+	if seed%7 == 3 {
+		m.runtimes(rand.New(rand.NewPCG(seed, 3))) //nolint:gosec // not for secrets
+	}
 	slices.SortStableFunc(m.world.Script, func(a, b sim.Op) int { return cmp.Compare(a.At, b.At) })
 	return m.world
 }
@@ -348,6 +351,23 @@ func (m *maker) refuse(j *sim.Job) {
 		}
 	}
 	j.RefusingFor = time.Duration(1+m.sharing.IntN(20)) * time.Minute
+}
+
+// runtimes gives some queues a minimum runtime.
+func (m *maker) runtimes(r *rand.Rand) {
+	minimum := map[string]time.Duration{}
+	for i := range m.world.Script {
+		op := &m.world.Script[i]
+		if ev, is := op.Object.(core.QueueSet); is {
+			d, known := minimum[ev.Queue.Name]
+			if !known || r.IntN(3) == 0 { // it is changed with others
+				d = []time.Duration{0, time.Minute, 5 * time.Minute, 20 * time.Minute}[r.IntN(4)]
+				minimum[ev.Queue.Name] = d
+			}
+			ev.Queue.MinimumRuntime = d
+			op.Object = ev
+		}
+	}
 }
 
 // racks puts nodes into ragged racks and blocks, and has pods of some jobs be near to each other.

@@ -51,6 +51,14 @@ func adviceText(a visibility.Advice, x *visibility.Explanation) string {
 		return "end the hold: " + strings.Join(a.Detail, ", ")
 	case core.AwaitBackOff:
 		return "wait: it comes back to its queue by itself"
+	case core.AwaitRuntime:
+		if a.At == nil {
+			return "wait: jobs that may be stopped for it have not run for their minimum runtime"
+		}
+		return fmt.Sprintf(
+			"wait: jobs that may be stopped for it have run for their minimum runtime at %s",
+			a.At.UTC().Format("2006-01-02 15:04:05"),
+		)
 	case core.WaitFor:
 		return "wait for the end of " + refers(a.Workloads)
 	case core.AwaitLeaving:
