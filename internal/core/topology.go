@@ -26,6 +26,9 @@ type TopologyRequest struct {
 	Slices []PodSetSlice
 	// Optional says that it counts only where the flavor has a topology with all its levels.
 	Optional bool
+	// AnyLabel says that it may name any label of nodes: one that is no level of the flavor's topology stands
+	// for itself.
+	AnyLabel bool
 }
 
 // PodSetSlice is a run of pods of a set that must be in one domain.
@@ -52,12 +55,15 @@ func (r TopologyRequest) For(count int32) TopologyRequest {
 	return r
 }
 
-// In is the request on nodes with a topology.
-func (r TopologyRequest) In(t Topology) TopologyRequest {
-	if r.Optional && (len(t.Levels) == 0 || t.Missing(r) != "") {
-		return TopologyRequest{}
+// In is what counts of a request on nodes with a topology, and the topology by which it does.
+func (r TopologyRequest) In(t Topology) (TopologyRequest, Topology) {
+	switch missing := t.Missing(r) != ""; {
+	case r.Optional && (len(t.Levels) == 0 || missing):
+		return TopologyRequest{}, t
+	case r.AnyLabel && missing:
+		return r, Topology{}
 	}
-	return r
+	return r, t
 }
 
 // Empty reports whether it asks for nothing.
@@ -68,7 +74,7 @@ func (r TopologyRequest) Empty() bool {
 // Equal reports whether two requests ask for the same.
 func (r TopologyRequest) Equal(o TopologyRequest) bool {
 	return r.Required == o.Required && r.Preferred == o.Preferred && r.Optional == o.Optional &&
-		slices.Equal(r.Slices, o.Slices)
+		r.AnyLabel == o.AnyLabel && slices.Equal(r.Slices, o.Slices)
 }
 
 // Levels lists the levels that the request names, each once: the required one first, slices coarse
@@ -109,6 +115,9 @@ func (r TopologyRequest) Key(b *strings.Builder) {
 	}
 	if r.Optional {
 		b.WriteByte('?')
+	}
+	if r.AnyLabel {
+		b.WriteByte('+')
 	}
 	b.WriteString("^" + strconv.Quote(r.Required) + strconv.Quote(r.Preferred))
 	for _, s := range r.Slices {

@@ -48,7 +48,7 @@ func (a *Auditor) near( //nolint:revive // a fact
 			t = f.Topology
 		}
 	}
-	if t.Missing(set.Topology) != "" || len(p.Places) == 0 || !placed {
+	if _, t = set.Topology.In(t); t.Missing(set.Topology) != "" || len(p.Places) == 0 || !placed {
 		return nil
 	}
 	if len(t.Levels) == 0 {

@@ -183,7 +183,8 @@ func (j *judge) option(
 		o.Bad, o.Detail = core.UntoleratedTaint, taint.String()
 		return o
 	}
-	if level := f.spec.Topology.Missing(p.Topology.In(f.spec.Topology)); level != "" {
+	is, t := p.Topology.In(f.spec.Topology)
+	if level := t.Missing(is); level != "" {
 		o.Bad, o.Detail = core.LevelMissing, level
 		return o
 	}

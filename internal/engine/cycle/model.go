@@ -289,8 +289,8 @@ func (ct *catalog) class(s *equivalence, set int, flavors []string) *place.Class
 	}
 	is := s.podSets[set].Constraints()
 	is.Filter = ct.filter(s, set, flavors)
-	t := ct.topology(flavors)
-	is.Topology = is.Topology.For(s.podSets[set].Count).In(t)
+	var t core.Topology
+	is.Topology, t = is.Topology.For(s.podSets[set].Count).In(ct.topology(flavors))
 	c := ct.nodes.Class(s.podSets[set].Requests, is, t)
 	s.classes[key] = c
 	return c

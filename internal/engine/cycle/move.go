@@ -185,13 +185,19 @@ func (r *rehousing) vacancies() [][]vacancy {
 	return out
 }
 
-// request says how near to each other the pods of a set must be.
-func (r *rehousing) request(set int) core.TopologyRequest {
+// near says how near to each other the pods of a set must be, and by which topology.
+func (r *rehousing) near(set int) (core.TopologyRequest, core.Topology) {
 	told := r.told(set)
 	if told == nil {
-		return core.TopologyRequest{}
+		return core.TopologyRequest{}, core.Topology{}
 	}
 	return told.Topology.For(told.Count).In(r.topology(r.workload.admission.PodSets[set].FlavorNames()))
+}
+
+// request says how near to each other the pods of a set must be.
+func (r *rehousing) request(set int) core.TopologyRequest {
+	is, _ := r.near(set)
+	return is
 }
 
 // fill finds places for vacancies, all together.
@@ -242,7 +248,8 @@ func (r *rehousing) classOf(v vacancy) *place.Class {
 	}
 	is := told.Constraints()
 	is.Filter, is.Topology = r.filter(r.workload.equivalence, s, flavors), v.near
-	c := r.nodes.Class(told.Requests, is, r.topology(flavors))
+	_, t := r.near(v.set)
+	c := r.nodes.Class(told.Requests, is, t)
 	r.classes = append(r.classes, c)
 	return c
 }

@@ -374,6 +374,8 @@ func (s *script) job(key string, args []string) error {
 			}
 		case f == "near":
 			p.Topology.Required = v
+		case f == "anylabel":
+			p.Topology.AnyLabel = true
 		case f == "prefer":
 			p.Topology.Preferred = v
 		case f == "slice": // LEVEL:SIZE, coarse to fine

@@ -94,7 +94,7 @@ func labelled(w *kueue.Workload, ps *kueue.PodSet) labels.Set {
 // bounded reports whether pods may have rules about which of them share a node.
 func bounded(spec *corev1.PodSpec) bool {
 	return len(spec.TopologySpreadConstraints) > 0 ||
-		spec.Affinity != nil && spec.Affinity.PodAntiAffinity != nil
+		spec.Affinity != nil && (spec.Affinity.PodAntiAffinity != nil || spec.Affinity.PodAffinity != nil)
 }
 
 // limitsOf are the limits of a role's pods among all roles of their job.
@@ -192,13 +192,15 @@ func carries(r role, t *corev1.PodAffinityTerm) bool {
 	}
 	return slices.ContainsFunc(
 		r.spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
-		func(o corev1.PodAffinityTerm) bool {
-			return o.TopologyKey == t.TopologyKey &&
-				metav1.FormatLabelSelector(o.LabelSelector) == metav1.FormatLabelSelector(t.LabelSelector) &&
-				slices.Equal(o.MatchLabelKeys, t.MatchLabelKeys) &&
-				slices.Equal(o.MismatchLabelKeys, t.MismatchLabelKeys)
-		},
+		func(o corev1.PodAffinityTerm) bool { return sameTerm(&o, t) },
 	)
+}
+
+// sameTerm reports whether two terms are about the same pods and domains.
+func sameTerm(a, b *corev1.PodAffinityTerm) bool {
+	return a.TopologyKey == b.TopologyKey &&
+		metav1.FormatLabelSelector(a.LabelSelector) == metav1.FormatLabelSelector(b.LabelSelector) &&
+		slices.Equal(a.MatchLabelKeys, b.MatchLabelKeys) && slices.Equal(a.MismatchLabelKeys, b.MismatchLabelKeys)
 }
 
 // inOwnNamespace reports whether a term is about pods of the namespace of the pod that has it.

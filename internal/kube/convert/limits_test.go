@@ -15,7 +15,16 @@ import (
 )
 
 // limitsOf are the limits of pod sets of three pods each, of a Workload of Job train.
-func limitsOf(t *testing.T, sets ...string) [][]core.Limit {
+func limitsOf(t *testing.T, sets ...string) (out [][]core.Limit) {
+	t.Helper()
+	for _, ps := range podSetsOf(t, sets...) {
+		out = append(out, ps.Limits)
+	}
+	return out
+}
+
+// podSetsOf are pod sets of three pods each, of a Workload of Job train.
+func podSetsOf(t *testing.T, sets ...string) []core.PodSet {
 	t.Helper()
 	w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{
 		Namespace:       "blue",
@@ -29,11 +38,80 @@ func limitsOf(t *testing.T, sets ...string) [][]core.Limit {
 		}
 		w.Spec.PodSets = append(w.Spec.PodSets, ps)
 	}
-	var out [][]core.Limit
-	for _, ps := range convert.Workload(w, convert.Rules{}, convert.Surroundings{}).PodSets {
-		out = append(out, ps.Limits)
+	return convert.Workload(w, convert.Rules{}, convert.Surroundings{}).PodSets
+}
+
+// TestPodsThatWantToBeTogetherAreNear: a required podAffinity of pods towards pods like themselves is how near they
+// must be, so that a gang is not admitted to nodes that refuse it.
+func TestPodsThatWantToBeTogetherAreNear(t *testing.T) {
+	set := func(name, labels, more, terms string) string {
+		return "{name: " + name + ", " + more + " template: {metadata: {labels: {" + labels + "}}, spec: {affinity: {podAffinity: {" + terms + "}}}}}"
 	}
-	return out
+	rack := func(selector string) string {
+		return "requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: rack, labelSelector: {matchLabels: {" + selector + "}}}]"
+	}
+	type near struct {
+		core.TopologyRequest
+		Group string
+	}
+	inRack := core.TopologyRequest{Required: "rack", AnyLabel: true}
+	tests := map[string]struct {
+		why  string
+		sets []string
+		want []near
+	}{
+		"themselves": {
+			"all of them are in one rack", []string{set("main", "app: x", "", rack("app: x"))},
+			[]near{{inRack, ""}},
+		},
+		"by their job": {
+			"its name is a label that the template does not have yet",
+			[]string{set("main", "", "", rack("job-name: train"))},
+			[]near{{inRack, ""}},
+		},
+		"others": {
+			"where those are is not asked of a gang", []string{set("main", "app: x", "", rack("app: y"))}, []near{{}},
+		},
+		"one pod": {
+			"it is where it is", []string{set("main", "app: x", "count: 1,", rack("app: x"))}, []near{{}},
+		},
+		"preferred": {
+			"a wish keeps nobody waiting",
+			[]string{set(
+				"main", "app: x", "",
+				"preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: rack, labelSelector: {matchLabels: {app: x}}}}]",
+			)},
+			[]near{{}},
+		},
+		"two roles": {
+			"both are in the same rack",
+			[]string{
+				set("head", "app: x", "count: 1,", rack("app: x")),
+				set("work", "app: x", "", rack("app: x")),
+			},
+			[]near{{inRack, "podAffinity over app=x"}, {inRack, "podAffinity over app=x"}},
+		},
+		"an annotation goes before": {
+			"it says more",
+			[]string{
+				"{name: main, template: {metadata: {labels: {app: x}, annotations: {kueue.x-k8s.io/podset-preferred-topology: block}}, spec: {affinity: {podAffinity: {" + rack(
+					"app: x",
+				) + "}}}}}",
+			},
+			[]near{{core.TopologyRequest{Preferred: "block"}, ""}},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var got []near
+			for _, ps := range podSetsOf(t, tc.sets...) {
+				got = append(got, near{ps.Topology, ps.Group})
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.why, diff)
+			}
+		})
+	}
 }
 
 const apart = `requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, `

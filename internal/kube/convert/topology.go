@@ -3,7 +3,9 @@ package convert
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -17,6 +19,45 @@ func Topology(t *kueue.Topology) core.Topology {
 		out.Levels = append(out.Levels, l.NodeLabel)
 	}
 	return out
+}
+
+// together is how near the pods of a role must be to each other by their own required podAffinity: in one domain of the
+// label that it names. A term about pods of several roles, each of which has it, joins these: group then names them.
+// Of several terms the first counts; the scheduler observes all.
+func together(roles []role, i int) (level, group string) {
+	r := roles[i]
+	if r.spec.Affinity == nil || r.spec.Affinity.PodAffinity == nil {
+		return "", ""
+	}
+	for _, t := range r.spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+		s, ok := selects(t.LabelSelector, r, t.MatchLabelKeys, t.MismatchLabelKeys)
+		if !ok || !inOwnNamespace(&t, r.namespace) || !s.Matches(r.labels) {
+			continue
+		}
+		sharing := 0
+		for _, o := range roles {
+			if s.Matches(o.labels) && nearBy(o, &t) {
+				sharing++
+			}
+		}
+		if sharing > 1 {
+			text, _ := worded(s, r)
+			group = "podAffinity over " + text
+		}
+		if r.count > 1 || group != "" {
+			return t.TopologyKey, group
+		}
+	}
+	return "", ""
+}
+
+// nearBy reports whether a role's pods have a term of affinity themselves.
+func nearBy(r role, t *corev1.PodAffinityTerm) bool {
+	return r.spec.Affinity != nil && r.spec.Affinity.PodAffinity != nil &&
+		slices.ContainsFunc(
+			r.spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
+			func(o corev1.PodAffinityTerm) bool { return sameTerm(&o, t) },
+		)
 }
 
 // topologyOf is how near to each other the pods of a set must be, of which so many are left; invalid

@@ -153,11 +153,15 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 		ps := &w.Spec.PodSets[i]
 		r := RequestsOf(&ps.Template.Spec, s, rules.Counting)
 		topology, unmet := topologyOf(ps, left[ps.Name])
+		joined := group(ps)
+		if level, with := together(roles, i); level != "" && topology.Empty() {
+			topology, joined = core.TopologyRequest{Required: level, AnyLabel: true}, cmp.Or(joined, with)
+		}
 		out.PodSets = append(out.PodSets, core.PodSet{
 			Name:     string(ps.Name),
 			Count:    left[ps.Name],
 			MinCount: rules.fewest(ps, left[ps.Name]),
-			Group:    group(ps),
+			Group:    joined,
 			Requests: r.Node,
 			Quota:    r.Quota,
 			Filter:   s.Filter(&ps.Template.Spec),
