@@ -212,7 +212,7 @@ func runScene(cmd *cobra.Command, s scene.Scene) error {
 			return told(s.Play(cmd.Context(), stage))
 		}
 		cfg := local.Config{Fleet: simnode.DefaultFleet(), TimeScale: s.Cluster.TimeScale}
-		cfg.Fleet.Count = s.Cluster.Nodes
+		cfg.Fleet.Count, cfg.Fleet.Racks = s.Cluster.Nodes, s.Cluster.Racks
 		if s.Cluster.Configuration != "" {
 			cfg.Configuration = []byte(s.Cluster.Configuration)
 		}

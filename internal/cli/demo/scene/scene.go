@@ -19,6 +19,8 @@ var ErrFailed = errors.New("a statement of the scene did not hold")
 // Cluster is what a scene plays in: the tutorial's teams on so many nodes.
 type Cluster struct {
 	Nodes int
+	// Racks is in how many racks they are, 0 for none.
+	Racks int
 	// TimeScale is how many times faster than real time jobs run.
 	TimeScale float64
 	// Configuration is that of the controller, as a file has it.
@@ -38,7 +40,7 @@ type Scene struct {
 
 // All are the scenes in the order in which a newcomer should see them.
 func All() []Scene {
-	return []Scene{start(), why(), eta(), bigJob(), famousBugs(), fair(), slurm()}
+	return []Scene{start(), why(), eta(), bigJob(), rack(), famousBugs(), fair(), slurm()}
 }
 
 // Find returns the scene of a name.

@@ -1,0 +1,174 @@
+package bench_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+)
+
+// The scenarios of which KAI Scheduler publishes figures (docs/scale-tests of v0.17.0): 500 nodes of 8 GPUs.
+const (
+	fleetNodes = 500
+	fleetGPUs  = 8 * fleetNodes
+	borrower   = "borrower"
+)
+
+// BenchmarkFleet measures them one after the other in one cluster: how long a gang of 512 pods takes to run that wants
+// to be in one rack, how long 4,000 jobs of one GPU take to fill all GPUs, how long it takes to take one GPU back for
+// another queue, to say that a job has no place, and to take all GPUs back for one job of 500 pods.
+func BenchmarkFleet(b *testing.B) {
+	bd := start(b, fleetNodes, "--racks", "32")
+	bd.lendAll(b)
+	once(b, func() {
+		pods := bd.watch(b, &corev1.PodList{}, team)
+		f := fleet{bed: bd, running: map[types.UID]string{}, pods: pods}
+		gang := job("gang", shape{pods: 512, gpus: 1, seconds: 1_000_000})
+		gang.Spec.Template.Annotations = map[string]string{
+			kueue.PodSetPreferredTopologyAnnotation: "cloud.provider.com/topology-rack",
+		}
+		b.ReportMetric(f.until(b, 512, gang).Seconds(), "s-gang-512")
+		f.remove(b, gang)
+		f.empty(b)
+
+		var ones []client.Object
+		for i := range fleetGPUs {
+			one := job(fmt.Sprintf("one-%d", i), shape{pods: 1, gpus: 1, seconds: 1_000_000})
+			one.Labels[kueue.QueueNameLabel] = borrower
+			ones = append(ones, one)
+		}
+		b.ReportMetric(f.until(b, fleetGPUs, ones...).Seconds(), "s-fill-4000")
+		b.ReportMetric(
+			f.until(b, 1, job("reclaim-1", shape{pods: 1, gpus: 1, seconds: 1_000_000})).Seconds(),
+			"s-reclaim-1",
+		)
+
+		none := job("none", shape{pods: 10, gpus: 8, seconds: 1_000_000})
+		none.Labels[kueue.QueueNameLabel] = borrower
+		workloads := bd.watch(b, &kueue.WorkloadList{}, team)
+		began := time.Now()
+		if err := bd.client.Create(b.Context(), none); err != nil {
+			b.Fatal(err)
+		}
+		awaitRefusal(b, workloads, "job-none")
+		b.ReportMetric(time.Since(began).Seconds(), "s-verdict")
+
+		all := job("reclaim-500", shape{pods: fleetNodes - 1, gpus: 8, seconds: 1_000_000})
+		b.ReportMetric(f.until(b, fleetNodes-1, all).Seconds(), "s-reclaim-all")
+	})
+}
+
+// lendAll makes a queue that owns nothing and borrows what the other may take back.
+func (bd bed) lendAll(b *testing.B) {
+	b.Helper()
+	var owner kueue.ClusterQueue
+	if err := bd.client.Get(b.Context(), client.ObjectKey{Name: queue}, &owner); err != nil {
+		b.Fatal(err)
+	}
+	owner.Spec.CohortName = "fleet"
+	owner.Spec.Preemption = &kueue.ClusterQueuePreemption{ReclaimWithinCohort: kueue.PreemptionPolicyAny}
+	if err := bd.client.Update(b.Context(), &owner); err != nil {
+		b.Fatal(err)
+	}
+	nothing := *owner.Spec.ResourceGroups[0].DeepCopy()
+	for i := range nothing.Flavors[0].Resources {
+		nothing.Flavors[0].Resources[i].NominalQuota = resource.MustParse("0")
+	}
+	for _, o := range []client.Object{
+		&kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: borrower}, Spec: kueue.ClusterQueueSpec{
+			CohortName: "fleet", NamespaceSelector: &metav1.LabelSelector{},
+			ResourceGroups: []kueue.ResourceGroup{nothing},
+		}},
+		&kueue.LocalQueue{
+			ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: borrower},
+			Spec:       kueue.LocalQueueSpec{ClusterQueue: borrower},
+		},
+	} {
+		if err := bd.client.Create(b.Context(), o); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// fleet follows which pods run, and of which job they are.
+type fleet struct {
+	bed
+	running map[types.UID]string
+	pods    <-chan watch.Event
+}
+
+// until submits jobs and says how long it takes until so many pods of theirs run.
+func (f *fleet) until(b *testing.B, pods int, jobs ...client.Object) time.Duration {
+	b.Helper()
+	asked := map[string]bool{}
+	for _, j := range jobs {
+		asked[j.GetName()] = true
+	}
+	began := time.Now()
+	sent := make(chan error, 1)
+	go func() {
+		var g errgroup.Group
+		g.SetLimit(submitters)
+		for _, j := range jobs {
+			g.Go(func() error { return f.client.Create(b.Context(), j) })
+		}
+		sent <- g.Wait()
+	}()
+	running := 0
+	for late := time.After(3 * patience); running < pods; {
+		select {
+		case e := <-f.pods:
+			p, is := e.Object.(*corev1.Pod)
+			if !is {
+				b.Fatalf("the watch of pods ended: %+v", e)
+			}
+			switch _, was := f.running[p.UID]; {
+			case e.Type == watch.Deleted:
+				delete(f.running, p.UID)
+			case !was && p.Status.Phase == corev1.PodRunning:
+				name := p.Labels[batchv1.JobNameLabel]
+				if f.running[p.UID] = name; asked[name] {
+					running++
+				}
+			}
+		case <-late:
+			b.Fatalf("%d of %d pods run", running, pods)
+		}
+	}
+	took := time.Since(began)
+	if err := <-sent; err != nil {
+		b.Fatal(err)
+	}
+	return took
+}
+
+// awaitRefusal waits until a Workload is told why it waits.
+func awaitRefusal(b *testing.B, workloads <-chan watch.Event, prefix string) {
+	b.Helper()
+	for late := time.After(patience); ; {
+		select {
+		case e := <-workloads:
+			w, is := e.Object.(*kueue.Workload)
+			if !is || len(w.Name) < len(prefix) || w.Name[:len(prefix)] != prefix {
+				continue
+			}
+			for _, c := range w.Status.Conditions {
+				if c.Type == kueue.WorkloadQuotaReserved && c.Status == metav1.ConditionFalse {
+					return
+				}
+			}
+		case <-late:
+			b.Fatal("it is not told why it waits")
+		}
+	}
+}
