@@ -120,7 +120,7 @@ func playRack(ctx context.Context, s *show) error {
 		return err
 	}
 	s.say("Three machines are free, and no rack has four. The run that counts needs a whole one:")
-	if err := s.file("alice", "production.yaml", rackJob("production", "high-priority", rackNodes)); err != nil {
+	if err := s.file("production.yaml", rackJob("production", "high-priority", rackNodes)); err != nil {
 		return err
 	}
 	if _, err := s.run(ctx, "alice", "mlbatch", "kubectl", "apply", "-f", "production.yaml"); err != nil {

@@ -39,9 +39,9 @@ func (s *show) claim(text string, err error) {
 	s.results = append(s.results, verdict.Result{Text: text, Err: err})
 }
 
-// file makes a file and shows it.
-func (s *show) file(user, name, text string) error {
-	fmt.Fprintf(s.Out, "\n%s$ cat %s\n%s", user, name, text)
+// file makes a file, and has alice show it.
+func (s *show) file(name, text string) error {
+	fmt.Fprintf(s.Out, "\nalice$ cat %s\n%s", name, text)
 	return s.Shell.Write(name, text)
 }
 

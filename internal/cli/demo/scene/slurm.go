@@ -55,7 +55,7 @@ type batchJob struct {
 }
 
 func playSlurm(ctx context.Context, s *show) error {
-	if err := s.file("alice", "sweep.sh", sweepScript); err != nil {
+	if err := s.file("sweep.sh", sweepScript); err != nil {
 		return err
 	}
 	said, err := s.run(ctx, "alice", "sbatch", "sweep.sh")
@@ -141,7 +141,7 @@ func (s *show) asYAML(ctx context.Context) error {
 	}
 	s.claim("the manifest is a Job of 10 tasks, 3 at once, which a real API server accepts", err)
 	s.say("A script that trains on two machines becomes the kind of object that its framework has:")
-	if err := s.file("alice", "train.sh", torchScript); err != nil {
+	if err := s.file("train.sh", torchScript); err != nil {
 		return err
 	}
 	said, err := s.head(ctx, 8, "alice", "mlbatch", "submit", "-o", "yaml", "train.sh")

@@ -43,7 +43,7 @@ sleep 3000 # it would train a model
 `
 
 func playWhy(ctx context.Context, s *show) error {
-	if err := s.file("alice", "train.sh", trainScript); err != nil {
+	if err := s.file("train.sh", trainScript); err != nil {
 		return err
 	}
 	s.say("Three jobs of 5 GPUs each, on three machines of 8:")
