@@ -1,16 +1,20 @@
 package bench_test
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -31,8 +35,7 @@ func BenchmarkFleet(b *testing.B) {
 	bd := start(b, fleetNodes, "--racks", "32")
 	bd.lendAll(b)
 	once(b, func() {
-		pods := bd.watch(b, &corev1.PodList{}, team)
-		f := fleet{bed: bd, running: map[types.UID]string{}, pods: pods}
+		f := bd.follow(b)
 		gang := job("gang", shape{pods: 512, gpus: 1, seconds: 1_000_000})
 		gang.Spec.Template.Annotations = map[string]string{
 			kueue.PodSetPreferredTopologyAnnotation: "cloud.provider.com/topology-rack",
@@ -103,8 +106,60 @@ func (bd bed) lendAll(b *testing.B) {
 // fleet follows which pods run, and of which job they are.
 type fleet struct {
 	bed
+	mu      sync.Mutex
 	running map[types.UID]string
-	pods    <-chan watch.Event
+	changed chan struct{}
+}
+
+// follow notes what becomes of pods until the benchmark ends. A watch that the API server ends is begun anew.
+func (bd bed) follow(b *testing.B) *fleet {
+	b.Helper()
+	f := &fleet{bed: bd, running: map[types.UID]string{}, changed: make(chan struct{}, 1)}
+	ctx, stop := context.WithCancel(b.Context())
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		for ctx.Err() == nil {
+			w, err := bd.client.Watch(ctx, &corev1.PodList{}, client.InNamespace(team))
+			if err != nil {
+				continue
+			}
+			for e := range w.ResultChan() {
+				if p, is := e.Object.(*corev1.Pod); is {
+					f.see(e.Type, p)
+				}
+			}
+			w.Stop()
+		}
+	})
+	b.Cleanup(func() { stop(); ended.Wait() })
+	return f
+}
+
+func (f *fleet) see(what watch.EventType, p *corev1.Pod) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case what == watch.Deleted:
+		delete(f.running, p.UID)
+	case p.Status.Phase == corev1.PodRunning:
+		f.running[p.UID] = p.Labels[batchv1.JobNameLabel]
+	}
+	select {
+	case f.changed <- struct{}{}:
+	default:
+	}
+}
+
+// ofJobs counts the pods of jobs that run.
+func (f *fleet) ofJobs(asked map[string]bool) (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, name := range f.running {
+		if asked[name] {
+			n++
+		}
+	}
+	return n
 }
 
 // until submits jobs and says how long it takes until so many pods of theirs run.
@@ -124,23 +179,14 @@ func (f *fleet) until(b *testing.B, pods int, jobs ...client.Object) time.Durati
 		}
 		sent <- g.Wait()
 	}()
-	running := 0
-	for late := time.After(3 * patience); running < pods; {
+	for late := time.After(3 * patience); ; {
+		running := f.ofJobs(asked)
+		if running >= pods {
+			break
+		}
 		select {
-		case e := <-f.pods:
-			p, is := e.Object.(*corev1.Pod)
-			if !is {
-				b.Fatalf("the watch of pods ended: %+v", e)
-			}
-			switch _, was := f.running[p.UID]; {
-			case e.Type == watch.Deleted:
-				delete(f.running, p.UID)
-			case !was && p.Status.Phase == corev1.PodRunning:
-				name := p.Labels[batchv1.JobNameLabel]
-				if f.running[p.UID] = name; asked[name] {
-					running++
-				}
-			}
+		case <-f.changed:
+			time.Sleep(10 * time.Millisecond) // many change together
 		case <-late:
 			b.Fatalf("%d of %d pods run", running, pods)
 		}
@@ -150,6 +196,29 @@ func (f *fleet) until(b *testing.B, pods int, jobs ...client.Object) time.Durati
 		b.Fatal(err)
 	}
 	return took
+}
+
+// settled waits until the API says of all jobs what has become of them, and returns how long that took.
+func (f *fleet) settled(b *testing.B, jobs int) time.Duration {
+	b.Helper()
+	began := time.Now()
+	err := wait.PollUntilContextTimeout(b.Context(), time.Second, patience, true, func(ctx context.Context) (bool, error) {
+		var all kueue.WorkloadList
+		if err := f.client.List(ctx, &all, client.InNamespace(team)); err != nil {
+			return false, err
+		}
+		ready := 0
+		for i := range all.Items {
+			if apimeta.IsStatusConditionTrue(all.Items[i].Status.Conditions, kueue.WorkloadPodsReady) {
+				ready++
+			}
+		}
+		return ready >= jobs, nil
+	})
+	if err != nil {
+		b.Fatalf("wait until %d jobs are said to be ready: %v", jobs, err)
+	}
+	return time.Since(began)
 }
 
 // awaitRefusal waits until a Workload is told why it waits.
