@@ -51,6 +51,7 @@ func BenchmarkFleet(b *testing.B) {
 			ones = append(ones, one)
 		}
 		b.ReportMetric(f.until(b, fleetGPUs, ones...).Seconds(), "s-fill-4000")
+		b.ReportMetric(f.settled(b, fleetGPUs).Seconds(), "s-settle")
 		b.ReportMetric(
 			f.until(b, 1, job("reclaim-1", shape{pods: 1, gpus: 1, seconds: 1_000_000})).Seconds(),
 			"s-reclaim-1",
