@@ -203,19 +203,25 @@ func (f *fleet) until(b *testing.B, pods int, jobs ...client.Object) time.Durati
 func (f *fleet) settled(b *testing.B, jobs int) time.Duration {
 	b.Helper()
 	began := time.Now()
-	err := wait.PollUntilContextTimeout(b.Context(), time.Second, patience, true, func(ctx context.Context) (bool, error) {
-		var all kueue.WorkloadList
-		if err := f.client.List(ctx, &all, client.InNamespace(team)); err != nil {
-			return false, err
-		}
-		ready := 0
-		for i := range all.Items {
-			if apimeta.IsStatusConditionTrue(all.Items[i].Status.Conditions, kueue.WorkloadPodsReady) {
-				ready++
+	err := wait.PollUntilContextTimeout(
+		b.Context(),
+		time.Second,
+		patience,
+		true,
+		func(ctx context.Context) (bool, error) {
+			var all kueue.WorkloadList
+			if err := f.client.List(ctx, &all, client.InNamespace(team)); err != nil {
+				return false, err
 			}
-		}
-		return ready >= jobs, nil
-	})
+			ready := 0
+			for i := range all.Items {
+				if apimeta.IsStatusConditionTrue(all.Items[i].Status.Conditions, kueue.WorkloadPodsReady) {
+					ready++
+				}
+			}
+			return ready >= jobs, nil
+		},
+	)
 	if err != nil {
 		b.Fatalf("wait until %d jobs are said to be ready: %v", jobs, err)
 	}

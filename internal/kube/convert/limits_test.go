@@ -61,7 +61,8 @@ func TestPodsThatWantToBeTogetherAreNear(t *testing.T) {
 		want []near
 	}{
 		"themselves": {
-			"all of them are in one rack", []string{set("main", "app: x", "", rack("app: x"))},
+			"all of them are in one rack",
+			[]string{set("main", "app: x", "", rack("app: x"))},
 			[]near{{inRack, ""}},
 		},
 		"by their job": {
@@ -77,10 +78,14 @@ func TestPodsThatWantToBeTogetherAreNear(t *testing.T) {
 		},
 		"preferred": {
 			"a wish keeps nobody waiting",
-			[]string{set(
-				"main", "app: x", "",
-				"preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: rack, labelSelector: {matchLabels: {app: x}}}}]",
-			)},
+			[]string{
+				set(
+					"main",
+					"app: x",
+					"",
+					"preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: rack, labelSelector: {matchLabels: {app: x}}}}]",
+				),
+			},
 			[]near{{}},
 		},
 		"two roles": {
