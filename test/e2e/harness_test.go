@@ -131,8 +131,15 @@ func eventually(t testing.TB, what string, check func() string) {
 		return nil
 	})
 	if err != nil {
-		t.Fatalf("%s: %v\n%s", what, err, story(t))
+		t.Fatalf("%s: %v\n%s\n%s", what, err, story(t), queuesAsServed(t))
 	}
+}
+
+// queuesAsServed is what the controller counts in its queues, be the statuses of these what they may.
+func queuesAsServed(t testing.TB) string {
+	t.Helper()
+	out, err := cluster.Run(withoutCancel(t), "queue")
+	return fmt.Sprintf("mlbatch queue: %v\n%s", err, out)
 }
 
 // always checks that something holds as long as until has not happened.
