@@ -62,12 +62,11 @@ func (p *gangPlugin) dryRun(
 	if len(pods) == 0 {
 		return nil, v.gang.Key.String() + " starts as a whole: its pods give back the nodes of an earlier attempt", found{}
 	}
-	var next []gang.Member
-	for _, m := range v.members {
-		if slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.UID == m.UID }) {
-			next = append(next, m)
-		}
+	placed := make(map[types.UID]bool, len(pods))
+	for _, p := range pods {
+		placed[p.UID] = true
 	}
+	next := slices.DeleteFunc(slices.Clone(v.members), func(m gang.Member) bool { return !placed[m.UID] })
 	planned := gang.Assign(v.gang, v.members, next)
 	assignments, firstWhy := map[types.UID]assignment{}, ""
 	for _, pod := range pods {
