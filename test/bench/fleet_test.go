@@ -104,18 +104,20 @@ func (bd bed) lendAll(b *testing.B) {
 	}
 }
 
-// fleet follows which pods run, and of which job they are.
+// fleet follows which pods run, and counts those of jobs that were asked for.
 type fleet struct {
 	bed
 	mu      sync.Mutex
-	running map[types.UID]string
+	running map[types.UID]bool
+	asked   map[string]bool
+	count   int
 	changed chan struct{}
 }
 
 // follow notes what becomes of pods until the benchmark ends. A watch that the API server ends is begun anew.
 func (bd bed) follow(b *testing.B) *fleet {
 	b.Helper()
-	f := &fleet{bed: bd, running: map[types.UID]string{}, changed: make(chan struct{}, 1)}
+	f := &fleet{bed: bd, running: map[types.UID]bool{}, changed: make(chan struct{}, 1)}
 	ctx, stop := context.WithCancel(b.Context())
 	var ended sync.WaitGroup
 	ended.Go(func() {
@@ -139,11 +141,13 @@ func (bd bed) follow(b *testing.B) *fleet {
 func (f *fleet) see(what watch.EventType, p *corev1.Pod) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch {
-	case what == watch.Deleted:
+	if what == watch.Deleted {
 		delete(f.running, p.UID)
-	case p.Status.Phase == corev1.PodRunning:
-		f.running[p.UID] = p.Labels[batchv1.JobNameLabel]
+	} else if p.Status.Phase == corev1.PodRunning && !f.running[p.UID] {
+		f.running[p.UID] = true
+		if f.asked[p.Labels[batchv1.JobNameLabel]] {
+			f.count++
+		}
 	}
 	select {
 	case f.changed <- struct{}{}:
@@ -151,25 +155,27 @@ func (f *fleet) see(what watch.EventType, p *corev1.Pod) {
 	}
 }
 
-// ofJobs counts the pods of jobs that run.
-func (f *fleet) ofJobs(asked map[string]bool) (n int) {
+// ask begins to count pods of jobs that run.
+func (f *fleet) ask(jobs []client.Object) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, name := range f.running {
-		if asked[name] {
-			n++
-		}
+	f.asked, f.count = map[string]bool{}, 0
+	for _, j := range jobs {
+		f.asked[j.GetName()] = true
 	}
-	return n
+}
+
+// counted is how many have run since.
+func (f *fleet) counted() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.count
 }
 
 // until submits jobs and says how long it takes until so many pods of theirs run.
 func (f *fleet) until(b *testing.B, pods int, jobs ...client.Object) time.Duration {
 	b.Helper()
-	asked := map[string]bool{}
-	for _, j := range jobs {
-		asked[j.GetName()] = true
-	}
+	f.ask(jobs)
 	began := time.Now()
 	sent := make(chan error, 1)
 	go func() {
@@ -180,16 +186,11 @@ func (f *fleet) until(b *testing.B, pods int, jobs ...client.Object) time.Durati
 		}
 		sent <- g.Wait()
 	}()
-	for late := time.After(3 * patience); ; {
-		running := f.ofJobs(asked)
-		if running >= pods {
-			break
-		}
+	for late := time.After(3 * patience); f.counted() < pods; {
 		select {
 		case <-f.changed:
-			time.Sleep(10 * time.Millisecond) // many change together
 		case <-late:
-			b.Fatalf("%d of %d pods run", running, pods)
+			b.Fatalf("%d of %d pods run", f.counted(), pods)
 		}
 	}
 	took := time.Since(began)

@@ -110,12 +110,13 @@ func byRank(places []core.Place, moved []int32) []rankPlace {
 func inRuns(ranks []rankPlace, sliced bool) []core.Place { //nolint:revive // a fact
 	var out []core.Place
 	for _, r := range ranks {
-		if last := len(out) - 1; last >= 0 && (sliced && out[last].Node == r.node) {
+		switch last, one := len(out)-1, (core.Place{Node: r.node, Count: 1}); {
+		case last >= 0 && out[last].Node == r.node:
 			out[last].Count++
-		} else if sliced {
-			out = append(out, core.Place{Node: r.node, Count: 1})
-		} else {
-			out = addPlace(out, core.Place{Node: r.node, Count: 1})
+		case sliced:
+			out = append(out, one)
+		default:
+			out = addPlace(out, one)
 		}
 	}
 	return out
@@ -145,7 +146,7 @@ func (r *rehousing) vacancies() [][]vacancy {
 	var rest []vacancy
 	for i, ranks := range r.places {
 		near := r.request(i)
-		open := map[int]bool{}
+		open := make([]bool, len(ranks))
 		for rank, p := range ranks {
 			open[rank] = p.node == ""
 		}

@@ -127,9 +127,12 @@ func (t *podTable) ending(k core.Key, w *core.Workload) bool {
 // not answer and may never say that they ended. Once one of them was deleted there, the
 // others will be: they all get other nodes together, so that they stay together.
 func (t *podTable) settled(k core.Key, answers func(node string) bool) []core.PodSetPlaces {
-	left := map[string]bool{}
+	var left map[string]bool
 	for r := range t.byWorkload[k] {
 		if p := t.pods[r]; p.leaving && !answers(p.node) {
+			if left == nil {
+				left = map[string]bool{}
+			}
 			left[p.node] = true
 		}
 	}

@@ -274,6 +274,32 @@ func TestTranslate(t *testing.T) {
 			then:   []cache.ObjectUpdate{lostNode()},
 			want:   picture{ForeignCPU: 0, Settled: 0, Told: true},
 		},
+		"deleted pod and another on a node that does not answer": {
+			why: "the other will be deleted, too: they get another node together",
+			before: []cache.ObjectUpdate{
+				node(), workload(admitted), lostNode(), pod("q", "w", "n", corev1.PodRunning),
+				pod("p", "w", "n", corev1.PodRunning),
+			},
+			then: []cache.ObjectUpdate{deletedPod("p", "w", "n", corev1.PodRunning)},
+			want: picture{ForeignCPU: 2000, Settled: 0, Told: true},
+		},
+		"pods on a node that does not answer": {
+			why: "it may come back, and none was deleted",
+			before: []cache.ObjectUpdate{
+				node(), workload(admitted), pod("q", "w", "n", corev1.PodRunning),
+			},
+			then: []cache.ObjectUpdate{lostNode(), pod("r", "w", "n", corev1.PodRunning)},
+			want: picture{ForeignCPU: 2000, Settled: 2, Told: true},
+		},
+		"deleted pod beside one that succeeded on a node that does not answer": {
+			why: "what is done is done",
+			before: []cache.ObjectUpdate{
+				node(), workload(admitted), lostNode(), pod("q", "w", "n", corev1.PodSucceeded),
+				pod("p", "w", "n", corev1.PodRunning),
+			},
+			then: []cache.ObjectUpdate{deletedPod("p", "w", "n", corev1.PodRunning)},
+			want: picture{ForeignCPU: 0, Settled: 1, Told: true},
+		},
 		"deleted pod that ended": {
 			why: "whatever keeps the object, nothing runs",
 			before: []cache.ObjectUpdate{

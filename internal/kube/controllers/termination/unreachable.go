@@ -44,14 +44,14 @@ func setupUnreachable(mgr ctrl.Manager, opts Options) error {
 		Watches(
 			&corev1.Pod{},
 			&handler.EnqueueRequestForObject{},
-			builder.WithPredicates(predicate.NewPredicateFuncs(overdueSome)),
+			builder.WithPredicates(predicate.NewPredicateFuncs(overdue)),
 		).
 		WithOptions(fairqueue.Options()).
 		Complete(r)
 }
 
-// overdueSome reports whether a pod may come to be deleted by force.
-func overdueSome(o client.Object) bool {
+// overdue reports whether a pod is being deleted and may come to be deleted by force.
+func overdue(o client.Object) bool {
 	p, is := o.(*corev1.Pod)
 	return is && counts(p) && p.DeletionTimestamp != nil && p.Spec.NodeName != "" && mayBeForced(p)
 }
@@ -74,7 +74,7 @@ func (r *unreachable) Reconcile(ctx context.Context, req reconcile.Request) (rec
 	if err := r.Client.Get(ctx, req.NamespacedName, &p); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !overdueSome(&p) {
+	if !overdue(&p) || convert.PodState(&p).Ended && grace(&p) == 0 { // all was done, and a finalizer keeps it
 		return reconcile.Result{}, nil
 	}
 	var n corev1.Node

@@ -54,6 +54,8 @@ func TestPodsOfUnreachableNodesAreDeletedByForce(t *testing.T) {
 		"ItForbidsIt":             {deleted(ago(time.Hour), 30, note("false")), corev1.ConditionUnknown, ago(time.Hour), false, 0},
 		"CountedByNobody":         {deleted(ago(time.Hour), 30, func(p *corev1.Pod) { p.Annotations = nil }), corev1.ConditionUnknown, ago(time.Hour), false, 0},
 		"ItHasFailed":             {deleted(ago(time.Hour), 30, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), corev1.ConditionUnknown, ago(time.Hour), true, 0},
+		"ItWasForced":             {deleted(ago(time.Hour), 0, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), corev1.ConditionUnknown, ago(time.Hour), false, 0},
+		"ItHadNoTime":             {deleted(ago(time.Hour), 0, nil), corev1.ConditionUnknown, ago(time.Hour), true, 0},
 		"ItHasNoNode":             {deleted(ago(time.Hour), 30, func(p *corev1.Pod) { p.Spec.NodeName = "" }), corev1.ConditionUnknown, ago(time.Hour), false, 0},
 		"ItIsNotDeleted":          {deleted(ago(time.Hour), 30, func(p *corev1.Pod) { p.DeletionTimestamp, p.Finalizers = nil, nil }), corev1.ConditionUnknown, ago(time.Hour), false, 0},
 		"ItNeverReportedTheReady": {deleted(ago(time.Hour), 30, nil), "never", ago(time.Hour), false, time.Minute},
