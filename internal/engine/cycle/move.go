@@ -107,7 +107,7 @@ func byRank(places []core.Place, moved []int32) []rankPlace {
 }
 
 // inRuns are places again. Where ranks do not matter beyond nearness no node is listed twice.
-func inRuns(ranks []rankPlace, sliced bool) []core.Place { //nolint:revive // a fact
+func inRuns(ranks []rankPlace, sliced bool) []core.Place {
 	var out []core.Place
 	for _, r := range ranks {
 		switch last, one := len(out)-1, (core.Place{Node: r.node, Count: 1}); {
