@@ -15,7 +15,8 @@ import (
 // to the scheduler, and members for whom there is no room are left out. members are all there are, next may be some.
 //
 // Ranks follow the order of places: a member that tells its rank gets the place of that rank, if it is open, and the
-// others get the places that are left, in their order. So pods that follow each other are near to each other, and a
+// others get the places that are left, in their order. A member whose predecessor of the same rank was deleted and has
+// not ended waits for it, whatever else is open. So pods that follow each other are near to each other, and a
 // slice is in one domain. The scheduler, and the controller that tells pods their nodes, assign by this and nothing
 // else. It depends on nothing but its arguments, and not on the order of members.
 func Assign(g Gang, members, next []Member) map[types.UID]string {
@@ -27,27 +28,36 @@ func Assign(g Gang, members, next []Member) map[types.UID]string {
 }
 
 func (s Set) assign(g Gang, members, next []Member, out map[types.UID]string) {
+	leaving := map[int]bool{} // ranks
+	for _, m := range members {
+		if m.Set == s.Name && m.State == Leaving {
+			leaving[m.Rank] = true
+		}
+	}
 	var waiting []Member
 	for _, m := range next {
-		if m.Set == s.Name && m.State == Pending {
+		if m.Set == s.Name && m.State == Pending && (m.Rank < 0 || !leaving[m.Rank]) {
 			waiting = append(waiting, m)
 		}
 	}
-	slices.SortFunc(waiting, ByRank)
-	waiting = waiting[:min(len(waiting), Room(g, s, members))]
-	if len(waiting) == 0 {
+	room := Room(g, s, members)
+	if len(waiting) == 0 || room == 0 {
 		return
 	}
+	slices.SortFunc(waiting, ByRank)
 	if s.Places == nil {
-		for _, m := range waiting {
+		for _, m := range waiting[:min(len(waiting), room)] {
 			out[m.UID] = ""
 		}
 		return
 	}
 	slots := openSlots(s, g.AdmittedAt, members)
-	give := func(m Member, slot int) { out[m.UID], slots[slot].taken = slots[slot].node, true }
+	give := func(m Member, slot int) {
+		out[m.UID], slots[slot].taken = slots[slot].node, true
+		room--
+	}
 	for _, m := range waiting {
-		if m.Rank >= 0 && m.Rank < len(slots) && !slots[m.Rank].taken {
+		if room > 0 && m.Rank >= 0 && m.Rank < len(slots) && !slots[m.Rank].taken {
 			give(m, m.Rank)
 		}
 	}
@@ -59,7 +69,7 @@ func (s Set) assign(g Gang, members, next []Member, out map[types.UID]string) {
 		for first < len(slots) && slots[first].taken {
 			first++
 		}
-		if first == len(slots) {
+		if first == len(slots) || room == 0 {
 			break
 		}
 		give(m, first)

@@ -193,6 +193,8 @@ func TestPodsGetThePlacesOfTheirRanks(t *testing.T) {
 			switch {
 			case strings.HasPrefix(name, "failed"):
 				m.State = Failed
+			case strings.HasPrefix(name, "leaving"):
+				m.State = Leaving
 			case node != "":
 				m.State = Bound
 			}
@@ -245,6 +247,21 @@ func TestPodsGetThePlacesOfTheirRanks(t *testing.T) {
 			"to the one that follows it",
 			[]core.Place{placed("a", 1), placed("b", 1)},
 			"failed@b:1 zero@a:0 again:1", "again@b",
+		},
+		"its predecessor has not ended": {
+			"it does not take the place of another rank, whose pod comes in a moment",
+			[]core.Place{placed("a", 1), placed("b", 1)},
+			"leaving@a:0 again:0", "",
+		},
+		"one predecessor has not ended": {
+			"the other has its own place, though it comes later by rank",
+			[]core.Place{placed("a", 1), placed("b", 1)},
+			"leaving@a:0 again:0 one:1", "one@b",
+		},
+		"on a node that the plan has left": {
+			"its new place waits for it, and not for the other",
+			[]core.Place{placed("a", 1), placed("b", 1)},
+			"leaving@dead:0 again:0 one:1", "one@b",
 		},
 		"too many": {
 			"who comes last by rank gets none",

@@ -234,18 +234,23 @@ func (p *gangPlugin) alone(
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	nodes := v.openTo(s, pod)
+	if len(nodes) == 0 {
+		return nil, refused(gang.Full(v.gang, s, v.members))
+	}
 	if missing := p.missing(nodes); len(missing) == len(nodes) {
 		return nil, refused(fmt.Sprintf("planned node %s is not in the cluster", strings.Join(missing, ", ")))
 	}
 	return only(state, nodes...)
 }
 
-// openTo lists the nodes that a pod which goes alone may have: that of its rank, or any that is open if it tells none.
+// openTo lists the nodes that a pod which goes alone may have: that of its rank, or any that is open if it tells none; none while it
+// has to wait for the pod that it follows.
 func (v view) openTo(s gang.Set, pod *corev1.Pod) []string {
 	if s.Ranks.Of(pod.Labels) >= 0 {
 		if node, has := gang.Assign(v.gang, v.members, v.members)[pod.UID]; has {
 			return []string{node}
 		}
+		return nil // it waits for the one that it follows
 	}
 	var nodes []string
 	for _, place := range gang.Open(s, v.gang.AdmittedAt, v.members) {
