@@ -10,7 +10,7 @@ import (
 type Constraints struct {
 	// Filter says which nodes one of the pods may run on.
 	Filter Filter
-	// Limits bound how many pods share a node, sorted by name.
+	// Limits bound how many pods share a node or a domain, sorted by name.
 	Limits []Limit
 	// Topology says how near to each other the pods must be.
 	Topology TopologyRequest
@@ -33,6 +33,9 @@ func (c *Constraints) Key(b *strings.Builder) {
 		b.WriteString("%" + strconv.Quote(l.Name) + strconv.Itoa(int(l.Count)) + "/" + strconv.Itoa(int(l.Most)))
 		if l.Own {
 			b.WriteByte('!')
+		}
+		if !l.PerNode() {
+			b.WriteString("@" + strconv.Quote(l.Level) + strconv.Itoa(int(l.Skew)))
 		}
 	}
 	c.Topology.Key(b)

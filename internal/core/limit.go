@@ -2,9 +2,9 @@ package core
 
 import "slices"
 
-// Limit bounds how many pods share a node, whatever they request: they use the same port of
-// it, or their own affinity keeps them apart. Pods whose limits have the same name share it,
-// whatever workload they are of.
+// Limit bounds how many pods share a node or a domain, whatever they request: they use the same
+// port of a node, or their own affinity keeps them apart. Pods whose limits have the same name
+// share it, whatever workload they are of.
 type Limit struct {
 	// Name tells limits apart, in words that people know it by: "host port 8471/TCP".
 	Name string
@@ -12,7 +12,17 @@ type Limit struct {
 	Own bool
 	// Count is how much of the limit one pod takes, Most how much of it each node has.
 	Count, Most int32
+	// Level is the label of the domains of which each has Most, in place of nodes; "" for nodes. It counts the pods
+	// of one workload only, and nodes without the label have no limit.
+	Level string
+	// Skew is, for a limit of domains, how many pods one may have more than the one with the fewest, of all domains
+	// with a node that the pods select; 0 for no such bound. Nodes without the label are then of no use, Count is 1
+	// and Most is not looked at.
+	Skew int32
 }
+
+// PerNode reports whether the limit is one of each node.
+func (l *Limit) PerNode() bool { return l.Level == "" }
 
 // NodeRefusal says that a node takes fewer pods of a pod set than it has room for, as was found
 // out when they were to start there: a rule of the cluster that the engine does not know.

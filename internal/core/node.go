@@ -8,6 +8,12 @@ import (
 // HostnameLabel is the node label whose value identifies one node.
 const HostnameLabel = "kubernetes.io/hostname"
 
+// Labels of nodes that say in which region and zone of a provider they are, a zone being in a region.
+const (
+	RegionLabel = "topology.kubernetes.io/region"
+	ZoneLabel   = "topology.kubernetes.io/zone"
+)
+
 // NodeState says whether a node may take new work.
 type NodeState string
 
@@ -96,12 +102,14 @@ func (f Filter) Admits(n *Node) bool {
 	return selects(&f, n)
 }
 
+// Selects reports whether pods may run on a node by their node selector and node affinity alone.
+func (f Filter) Selects(n *Node) bool {
+	return f.Must.Matches(n.Labels) && (len(f.Terms) == 0 || anyMatches(f.Terms, n.Labels))
+}
+
 // selects is Admits without regard to what nodes answered.
 func selects(f *Filter, n *Node) bool {
-	if !f.Must.Matches(n.Labels) {
-		return false
-	}
-	if len(f.Terms) > 0 && !anyMatches(f.Terms, n.Labels) {
+	if !f.Selects(n) {
 		return false
 	}
 	for _, v := range f.Volumes {

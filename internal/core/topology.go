@@ -24,6 +24,9 @@ type TopologyRequest struct {
 	// Slices cut the pods, in order, into runs that must each be in one domain, coarse to fine; each
 	// Size is a multiple of the next one's.
 	Slices []PodSetSlice
+	// Balanced is the level of which domains should have equal shares of the pods, as few domains as do; "" for none.
+	// Where no equal shares have room the pods go as near to each other as they can.
+	Balanced string
 	// Optional says that it counts only where the flavor has a topology with all its levels.
 	Optional bool
 	// AnyLabel says that it may name any label of nodes: one that is no level of the flavor's topology stands
@@ -68,13 +71,13 @@ func (r TopologyRequest) In(t Topology) (TopologyRequest, Topology) {
 
 // Empty reports whether it asks for nothing.
 func (r TopologyRequest) Empty() bool {
-	return r.Required == "" && r.Preferred == "" && len(r.Slices) == 0
+	return r.Required == "" && r.Preferred == "" && r.Balanced == "" && len(r.Slices) == 0
 }
 
 // Equal reports whether two requests ask for the same.
 func (r TopologyRequest) Equal(o TopologyRequest) bool {
-	return r.Required == o.Required && r.Preferred == o.Preferred && r.Optional == o.Optional &&
-		r.AnyLabel == o.AnyLabel && slices.Equal(r.Slices, o.Slices)
+	return r.Required == o.Required && r.Preferred == o.Preferred && r.Balanced == o.Balanced &&
+		r.Optional == o.Optional && r.AnyLabel == o.AnyLabel && slices.Equal(r.Slices, o.Slices)
 }
 
 // Levels lists the levels that the request names, each once: the required one first, slices coarse
@@ -90,6 +93,7 @@ func (r TopologyRequest) Levels() []string {
 	for _, s := range r.Slices {
 		add(s.Level)
 	}
+	add(r.Balanced)
 	add(r.Preferred)
 	return out
 }
@@ -120,6 +124,9 @@ func (r TopologyRequest) Key(b *strings.Builder) {
 		b.WriteByte('+')
 	}
 	b.WriteString("^" + strconv.Quote(r.Required) + strconv.Quote(r.Preferred))
+	if r.Balanced != "" {
+		b.WriteString("=" + strconv.Quote(r.Balanced))
+	}
 	for _, s := range r.Slices {
 		b.WriteString(strconv.Quote(s.Level) + strconv.Itoa(int(s.Size)) + ";")
 	}

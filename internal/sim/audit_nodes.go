@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -31,6 +32,9 @@ func (a *Auditor) onNodes(w *audited, before *core.Admission) error {
 		if err := a.near(&w.told.PodSets[i], p, before == nil); err != nil {
 			return fmt.Errorf("%s: %w", w.told.Key, err)
 		}
+		if err := a.spread(w, i); before == nil && err != nil {
+			return fmt.Errorf("%s: %w", w.told.Key, err)
+		}
 	}
 	return nil
 }
@@ -42,12 +46,7 @@ func (a *Auditor) near( //nolint:revive // a fact
 	p *core.PodSetAdmission,
 	placed bool,
 ) error {
-	var t core.Topology
-	for _, name := range p.FlavorNames() {
-		if f := a.flavors[name]; len(t.Levels) == 0 {
-			t = f.Topology
-		}
-	}
+	t := a.topologyOf(p)
 	if _, t = set.Topology.In(t); t.Missing(set.Topology) != "" || len(p.Places) == 0 || !placed {
 		return nil
 	}
@@ -134,6 +133,9 @@ func (a *Auditor) suits(set *core.PodSet, p *core.PodSetAdmission, name string) 
 // within checks that the pods of a pod set share a node with no more than their limits admit (P2).
 func (a *Auditor) within(w *audited, set int, at core.Place) error {
 	for _, l := range w.told.PodSets[set].Limits {
+		if !l.PerNode() {
+			continue
+		}
 		taken := int64(0)
 		for _, f := range a.nodes[at.Node].ForeignLimits {
 			if f.Name == l.Name {
@@ -151,6 +153,77 @@ func (a *Auditor) within(w *audited, set int, at core.Place) error {
 		}
 	}
 	return nil
+}
+
+// spread checks that a decision puts no more pods into a domain than the limits of domains admit (P2).
+func (a *Auditor) spread(w *audited, set int) error {
+	for _, l := range w.told.PodSets[set].Limits {
+		if l.PerNode() || len(w.held.PodSets[set].Places) == 0 {
+			continue
+		}
+		t := a.topologyOf(&w.held.PodSets[set])
+		if _, t = w.told.PodSets[set].Topology.In(t); !slices.Contains(t.Levels, l.Level) {
+			t.Levels = []string{l.Level}
+		}
+		taken, field, alike := map[string]int64{}, a.selected(w, set), true
+		for _, pl := range field {
+			if l.Skew > 0 {
+				for d := range a.byDomain(&t, l.Level, []core.Place{pl}) { // one
+					taken[d] += 0
+				}
+			}
+		}
+		for k := range w.held.PodSets {
+			for _, o := range w.told.PodSets[k].Limits {
+				if o.Name != l.Name {
+					continue
+				}
+				alike = alike && slices.Equal(a.selected(w, k), field)
+				for d, n := range a.byDomain(&t, l.Level, w.held.PodSets[k].Places) { // sums, so order does not matter
+					taken[d] += int64(o.Count) * int64(n)
+				}
+			}
+		}
+		if l.Skew > 0 && !alike { // they are checked one after the other, each by the nodes that it may use
+			continue
+		}
+		unlabelled := taken[""]
+		delete(taken, "")
+		counts := slices.Sorted(maps.Values(taken))
+		switch {
+		case l.Skew > 0 && unlabelled > 0:
+			return fmt.Errorf("P2: %d pods of %s are on nodes without %s", unlabelled, w.told.PodSets[set].Name, l.Level)
+		case len(counts) == 0:
+		case l.Skew > 0 && counts[len(counts)-1]-counts[0] > int64(l.Skew), l.Skew == 0 && counts[len(counts)-1] > int64(l.Most):
+			return fmt.Errorf("P2: %s does not hold: %v", l.Name, taken)
+		}
+	}
+	return nil
+}
+
+// selected are the nodes that a pod set with its flavors selects, in the order of their names.
+func (a *Auditor) selected(w *audited, set int) (out []core.Place) {
+	for _, name := range slices.Sorted(maps.Keys(a.nodes)) {
+		n, is := a.nodes[name], true
+		for _, flavor := range w.held.PodSets[set].FlavorNames() {
+			is = is && matches(a.flavors[flavor].NodeLabels, n.Labels)
+		}
+		if is && w.told.PodSets[set].Filter.Selects(&n) {
+			out = append(out, core.Place{Node: name, Count: 1})
+		}
+	}
+	return out
+}
+
+// topologyOf is that of the flavors of a pod set.
+func (a *Auditor) topologyOf(p *core.PodSetAdmission) core.Topology {
+	var t core.Topology
+	for _, name := range p.FlavorNames() {
+		if f := a.flavors[name]; len(t.Levels) == 0 {
+			t = f.Topology
+		}
+	}
+	return t
 }
 
 // takenBy is how much of a limit a workload is given on a node.

@@ -279,6 +279,9 @@ func (b *trialWorld) roomFor(why core.Reason) bool {
 		}
 		return helped
 	}
+	if b.unlimit(why.Detail) {
+		return true
+	}
 	set := b.workloads[b.waiting].told.PodSets
 	for i := range set {
 		if set[i].Name != why.PodSet {
@@ -289,6 +292,11 @@ func (b *trialWorld) roomFor(why core.Reason) bool {
 		maps.Copy(labels, f.NodeLabels)
 		for _, level := range slices.Concat(f.Topology.Levels, set[i].Topology.Levels()) {
 			labels[level] = "new"
+		}
+		for _, l := range set[i].Limits {
+			if l.Level != "" {
+				labels[l.Level] = "new"
+			}
 		}
 		n := core.Node{Name: fmt.Sprintf("new-%d", len(b.nodes)), Labels: labels, State: core.NodeReady}
 		// Room for all pod sets: others may be put there first, for want of room elsewhere.
@@ -301,6 +309,21 @@ func (b *trialWorld) roomFor(why core.Reason) bool {
 		return true
 	}
 	return false
+}
+
+// unlimit takes off pod sets the limit of domains that is said to be in the way: of what nodes it needs, nobody knows.
+func (b *trialWorld) unlimit(name string) bool {
+	w, helped := b.workloads[b.waiting], false
+	w.told.PodSets = slices.Clone(w.told.PodSets)
+	for i := range w.told.PodSets {
+		p := &w.told.PodSets[i]
+		p.Limits = slices.DeleteFunc(slices.Clone(p.Limits), func(l core.Limit) bool {
+			is := l.Level != "" && l.Name == name
+			helped = helped || is
+			return is
+		})
+	}
+	return helped
 }
 
 // labelsFor are the labels that a filter asks of a node.

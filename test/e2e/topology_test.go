@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -247,4 +248,65 @@ func TestTwoNodesOfFiveHundred(t *testing.T) {
 			t.Errorf("it was evicted: %+v", s.Evictions)
 		}
 	}
+}
+
+// TestPodsOfAGangAreApart: what pods say about the domains in which others of their job are is observed when their
+// nodes are chosen: they run, together, where the scheduler's own rules let them, and wait with that rule as the
+// reason where no nodes do. Shares are equal where pods ask for that.
+func TestPodsOfAGangAreApart(t *testing.T) {
+	const rack = "cloud.provider.com/topology-rack"
+	another(t, "--nodes", "9", "--racks", "3")
+	admin := user(t, "")
+	job := func(name string, pods, gpus int, annotations, rules string) {
+		create(t, admin, fmt.Sprintf(
+			`{apiVersion: batch/v1, kind: Job, metadata: {name: %[1]s, labels: {kueue.x-k8s.io/queue-name: default-queue}}, spec: {
+  parallelism: %[2]d, completions: %[2]d, completionMode: Indexed, template: {
+    metadata: {labels: {app: %[1]s}, annotations: {%[4]s}}, spec: {%[5]s
+      restartPolicy: Never, terminationGracePeriodSeconds: 0, containers: [
+        {name: c, image: busybox, command: [sh, -c, "sleep 6000"], resources: {limits: {nvidia.com/gpu: %[3]d}}}]}}}}`,
+			name, pods, gpus, annotations, rules,
+		), "blue")
+	}
+	racks := map[string]string{}
+	var nodes corev1.NodeList
+	if err := admin.List(t.Context(), &nodes); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range nodes.Items {
+		racks[n.Name] = n.Labels[rack]
+	}
+	shares := func(name string, want ...int) func() string {
+		return func() string {
+			perRack := map[string]int{}
+			for _, p := range pods(t, "blue", name) {
+				if p.Status.Phase == corev1.PodRunning {
+					perRack[racks[p.Spec.NodeName]]++
+				}
+			}
+			if got := slices.Sorted(maps.Values(perRack)); !slices.Equal(got, want) {
+				return fmt.Sprintf("of its pods %v run in each rack, want %v", got, want)
+			}
+			return ""
+		}
+	}
+	spread := "topologySpreadConstraints: [{maxSkew: 1, topologyKey: " + rack +
+		", whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: even}}}],"
+	job("even", 24, 1, "", spread)
+	eventually(t, "every rack has as many", shares("even", 8, 8, 8))
+	apart := func(name string) string {
+		return "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: " + rack +
+			", labelSelector: {matchLabels: {app: " + name + "}}}]}},"
+	}
+	job("replicas", 3, 1, "", apart("replicas"))
+	eventually(t, "every rack has one", shares("replicas", 1, 1, 1))
+	job("four", 4, 1, "", apart("four"))
+	eventually(t, "there is no fourth rack", waits(t, "blue", "four",
+		"TopologyPlacementFailed", "hold only 3 out of 4 pod(s)", "because of the required podAntiAffinity over app=four"))
+	for _, name := range []string{"even", "replicas", "four"} {
+		if _, err := cluster.Run(t.Context(), "kubectl", "-n", "blue", "delete", "job", name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	job("shares", 4, 8, "mlbatch.dev/podset-balanced-topology: "+rack, "")
+	eventually(t, "two and two, not three and one", shares("shares", 2, 2))
 }

@@ -104,6 +104,9 @@ const (
 	// FewerPodsAnnotation, on a Workload, says of which pod sets its job asks for fewer pods
 	// than it was admitted with, such as "workers=3,others=0": the others wait for no more.
 	FewerPodsAnnotation = "mlbatch.dev/fewer-pods"
+	// BalancedTopologyAnnotation, on pods, is the level of which domains should have equal shares of the pods of their
+	// set, as few domains as do: 24 pods as 12 and 12, not as 18 and 6.
+	BalancedTopologyAnnotation = "mlbatch.dev/podset-balanced-topology"
 	// MinimumRuntimeAnnotation, on a ClusterQueue or a WorkloadPriorityClass, is for how long their workloads are not
 	// evicted for others, a duration such as "30m". What the class says goes before the queue.
 	MinimumRuntimeAnnotation = "mlbatch.dev/minimum-runtime"

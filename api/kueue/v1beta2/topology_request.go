@@ -58,6 +58,7 @@ func written(m map[string]string, key string) *string {
 func TopologyRequestFault(annotations map[string]string) (key, fault string) {
 	for _, level := range []string{
 		PodSetRequiredTopologyAnnotation, PodSetPreferredTopologyAnnotation, PodSetSliceRequiredTopologyAnnotation,
+		BalancedTopologyAnnotation,
 	} {
 		if f := levelFault(annotations[level]); f != "" {
 			return level, f

@@ -372,6 +372,20 @@ func (s *script) job(key string, args []string) error {
 					{Claim: "data", Terms: []core.Selector{{{Key: lk, Operator: core.In, Values: []string{lv}}}}},
 				}
 			}
+		case f == "apartin": // LEVEL:MOST
+			level, most, _ := strings.Cut(v, ":")
+			k, _ := strconv.Atoi(most)
+			p.Limits = append(p.Limits, core.Limit{
+				Name: "the required podAntiAffinity per " + level, Own: true, Count: 1, Most: int32(k), Level: level,
+			})
+		case f == "spreadover": // LEVEL:SKEW
+			level, skew, _ := strings.Cut(v, ":")
+			k, _ := strconv.Atoi(skew)
+			p.Limits = append(p.Limits, core.Limit{
+				Name: "the topologySpreadConstraint per " + level, Own: true, Count: 1, Level: level, Skew: int32(k),
+			})
+		case f == "balance":
+			p.Topology.Balanced = v
 		case f == "near":
 			p.Topology.Required = v
 		case f == "anylabel":

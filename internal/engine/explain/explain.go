@@ -191,19 +191,21 @@ func nodes(r core.Reason) string {
 		)
 	case core.DomainTooSmall:
 		return fmt.Sprintf(
-			"no %s%s could hold its %d pod(s), which must be in one, even if empty: %s, the largest, would hold %d",
+			"no %s%s could hold its %d pod(s), which must be in one, even if empty: %s, the largest, would hold %d%s",
 			r.Level,
 			on,
 			r.PodsWanted,
 			r.Domain,
 			r.PodsUsable,
+			because(r.Detail),
 		)
 	case core.PodSetsTooLarge:
 		return fmt.Sprintf(
-			"all %d node(s)%s together could not hold its %d pod(s) beside those of the other pod sets, even if empty",
+			"all %d node(s)%s together could not hold its %d pod(s) beside those of the other pod sets, even if empty%s",
 			r.Nodes,
 			on,
 			r.PodsWanted,
+			because(r.Detail),
 		)
 	case core.NodesRefused:
 		return fmt.Sprintf(

@@ -107,7 +107,7 @@ func (s *Nodes) checkDomains(c *Class, ix *index) error {
 			)
 		}
 	}
-	if most := want.most(c.near); ix.most >= 0 && ix.most != most {
+	if most := s.holding(c, &want).most(); ix.most >= 0 && ix.most != most {
 		return fmt.Errorf("a gang of %q gets %d places, it should be %d", c.key, ix.most, most)
 	}
 	return nil

@@ -57,6 +57,8 @@ type ideal struct {
 	// most is how many of the slots one gang may use, rooms the slots by domain.
 	most  int64
 	rooms rooms
+	// over is the field over which the pods have to spread.
+	over field
 }
 
 // index is how many pods of a class fit per node, and the nodes with room
@@ -95,7 +97,9 @@ func (s *Nodes) Class(requests core.Resources, is core.Constraints, t core.Topol
 	key := classKey(requests, &is, &t)
 	c := s.classes[key]
 	if c == nil {
-		c = &Class{key: key, filter: is.Filter, limits: is.Limits, near: s.nearnessOf(&is.Topology, &t)}
+		c = &Class{
+			key: key, filter: is.Filter, limits: onlyNodes(is.Limits), near: s.nearnessOf(&is.Topology, is.Limits, &t),
+		}
 		for _, q := range requests {
 			if q.Amount > 0 {
 				c.needs = append(c.needs, need{s.resource(q.Resource), int64(min(q.Amount, maxRequest))})
@@ -145,10 +149,26 @@ func (s *Nodes) most(c *Class, v View) int64 {
 	if c.near == nil {
 		return ix.total
 	}
+	if c.near.skew != nil { // it changes with nodes that have no room, too
+		return s.holding(c, &ix.domains).most()
+	}
 	if ix.most < 0 {
-		ix.most = ix.domains.most(c.near)
+		ix.most = s.holding(c, &ix.domains).most()
 	}
 	return ix.most
+}
+
+// holding is how many pods of a gang of the class domains may have by their rooms.
+func (s *Nodes) holding(c *Class, r *rooms) holding {
+	if c.near.skew == nil {
+		return holding{near: c.near, rooms: r}
+	}
+	return holding{near: c.near, rooms: r, over: s.emptied(c).over}
+}
+
+// holding is how many pods domains may have if they are empty.
+func (is *ideal) holding(c *Class) holding {
+	return holding{near: c.near, rooms: &is.rooms, over: is.over}
 }
 
 // Total returns how many pods of a gang would fit if all nodes were empty and in service,
@@ -172,7 +192,7 @@ func (s *Nodes) emptied(c *Class) ideal {
 // empty counts what emptied returns.
 func (s *Nodes) empty(c *Class) ideal {
 	s.settle()
-	found := ideal{version: s.specs + 1}
+	found := ideal{version: s.specs + 1, over: s.fieldOf(c)}
 	for rank, n := range s.order {
 		if !s.admits(c, rank) {
 			continue
@@ -191,15 +211,14 @@ func (s *Nodes) empty(c *Class) ideal {
 		}
 	}
 	if found.most = found.slots; c.near != nil {
-		found.most = found.rooms.most(c.near)
+		found.most = found.holding(c).most()
 	}
 	return found
 }
 
 // admits reports whether pods of the class may use a node, leaving aside capacity and state.
 func (s *Nodes) admits(c *Class, rank int) bool {
-	return c.filter.Admits(&s.order[rank].spec) &&
-		(c.near == nil || c.near.tree.domains[s.domainOf(c.near.tree, rank)].level >= c.near.depth)
+	return c.filter.Admits(&s.order[rank].spec) && (c.near == nil || c.near.reaches(s.domainOf(c.near.tree, rank)))
 }
 
 // excess returns a resource of which a pod needs more than any node has that

@@ -16,7 +16,7 @@ func (s *Nodes) DomainsOf(set Set) []Domain {
 	empty := s.emptied(set.Class)
 	var out []Domain
 	for i, d := range near.tree.domains {
-		if at := int32(i); d.level == near.required && empty.rooms.of(near, at) >= int64(set.Count) {
+		if at := int32(i); d.level == near.required && empty.holding(set.Class).in(at) >= int64(set.Count) {
 			out = append(out, Domain(at))
 		}
 	}

@@ -94,25 +94,29 @@ type finder struct {
 	// inside are the domains in each domain, nodes the ranks right below it, with room.
 	inside [][]int32
 	nodes  [][]int
-	// rooms is for how many pods there is room in each domain, whole says of which nothing is held.
-	rooms []int64
-	whole []bool
+	// rooms is for how many pods there is room in each domain, unlimited the same but for limits of domains, whole says
+	// of which nothing is held.
+	rooms     []int64
+	unlimited []int64
+	whole     []bool
 	// kept are pods of the set that stay, by domain; at is the narrowest that has all of them.
-	kept  map[int32]int32
-	at    int32
+	kept map[int32]int32
+	at   int32
+	// own are all pods of the workload that have places.
+	own   []Hold
 	top   int // level of the domain that is searched
 	left  int // sums that the search may still make
 	spots []Spot
 }
 
 // find places a set whose pods must be near, changing nothing; false if there is no place. within is a
-// domain of the required level to stay in, or -1.
-func (s *Nodes) find(set Set, v View, within int32) ([]Spot, bool) {
+// domain of the required level to stay in, or -1; own are the pods of the workload that have places.
+func (s *Nodes) find(set Set, v View, within int32, own []Hold) ([]Spot, bool) {
 	near := set.Class.near
 	ix := s.index(set.Class, v)
-	f := &finder{s: s, ix: ix, class: set.Class, near: near, view: v}
+	f := &finder{s: s, ix: ix, class: set.Class, near: near, view: v, own: own}
 	f.keep(set.Peers)
-	if len(f.kept) == 0 && near.divides(set.Count) {
+	if len(f.kept)+len(near.limits) == 0 && near.skew == nil && near.divides(set.Count) {
 		if n, ok := f.onOneNode(set.Count, within); ok {
 			return []Spot{{n, set.Count}}, true
 		}
@@ -122,25 +126,38 @@ func (s *Nodes) find(set Set, v View, within int32) ([]Spot, bool) {
 	if len(f.kept) == 0 && !near.divides(set.Count) {
 		return nil, false
 	}
+	if near.skew != nil {
+		return f.spots, f.spread(set.Count, within)
+	}
+	return f.spots, f.nearest(set.Count, within)
+}
+
+// nearest places pods in one domain that is as narrow as possible or, if they should have equal shares of domains of
+// a level and one does not hold all, in such shares; false if there is no place.
+func (f *finder) nearest(want, within int32) bool {
+	near := f.near
 	domains := near.tree.domains
 	for level := len(near.tree.levels) - 1; level >= near.required; level-- {
+		if level == near.balanced-1 && len(f.kept) == 0 && f.balance(want, within) {
+			return true
+		}
 		best, least := int32(-1), noCost()
 		var chosen *curve
 		greedy := int32(-1)
 		for i := range domains {
 			d := int32(i)
-			if domains[d].level != level || !f.may(d, within) || f.room(d) < int64(set.Count) {
+			if domains[d].level != level || !f.may(d, within) || f.room(d) < int64(want) {
 				continue
 			}
 			f.top, f.left = level, f.s.merges
-			c := f.curve(d, set.Count, set.Count)
+			c := f.curve(d, want, want)
 			if c == nil {
 				if greedy < 0 || f.tighter(d, greedy) {
 					greedy = d
 				}
 				continue
 			}
-			is := c.costs[set.Count]
+			is := c.costs[want]
 			if is.impossible() {
 				continue
 			}
@@ -150,14 +167,14 @@ func (s *Nodes) find(set Set, v View, within int32) ([]Spot, bool) {
 		}
 		switch {
 		case best >= 0:
-			f.take(chosen, set.Count)
-			return f.spots, true
-		case greedy >= 0 && f.fillDomain(greedy, set.Count) == 0:
-			return f.spots, true
+			f.take(chosen, want)
+			return true
+		case greedy >= 0 && f.fillDomain(greedy, want) == 0:
+			return true
 		}
 		f.spots = f.spots[:0]
 	}
-	return nil, false
+	return false
 }
 
 // onOneNode is the best node for a whole set, in one of the narrowest domains, where one can be sure without a
@@ -272,6 +289,10 @@ func (f *finder) may(d, within int32) bool {
 func (f *finder) measure() {
 	domains := f.near.tree.domains
 	f.rooms, f.whole = make([]int64, len(domains)), make([]bool, len(domains))
+	f.unlimited = f.rooms
+	if len(f.near.limits) > 0 {
+		f.unlimited = make([]int64, len(domains))
+	}
 	for i := len(domains) - 1; i >= 0; i-- { // a domain comes behind the one that it is in
 		f.whole[i] = true
 		for _, rank := range f.nodes[i] {
@@ -282,8 +303,22 @@ func (f *finder) measure() {
 			f.rooms[i] += f.rooms[in]
 			f.whole[i] = f.whole[i] && f.whole[in]
 		}
+		if len(f.near.limits) > 0 {
+			d := int32(i) //nolint:gosec // not more than nodes and levels
+			f.unlimited[i] += f.rooms[i]
+			for _, in := range f.inside[i] {
+				f.unlimited[i] += f.unlimited[in] - f.rooms[in]
+			}
+			f.unlimited[i] = f.near.sliced(domains[i].level, f.unlimited[i])
+			f.rooms[i] = f.near.within(&domains[i], f.rooms[i], func(l int) int64 { return f.limitTaken(d, l) })
+		}
 		if len(f.kept) == 0 {
-			f.rooms[i] = f.near.usable(domains[i].level, f.rooms[i])
+			f.rooms[i] = f.near.sliced(domains[i].level, f.rooms[i])
+		}
+	}
+	if len(f.near.limits) > 0 {
+		for i := range domains {
+			f.rooms[i] = f.near.withinAbove(int32(i), f.rooms[i], f.limitTaken)
 		}
 	}
 }
@@ -332,7 +367,7 @@ func (f *finder) curve(d int32, least, most int32) *curve {
 			continue
 		}
 		if k > 0 && d != root && !c.costs[k].impossible() {
-			f.charge(&c.costs[k], d, f.whole[d] && int64(k) < f.room(d))
+			f.charge(&c.costs[k], d, f.whole[d] && int64(k) < f.unlimited[d])
 		}
 	}
 	return c

@@ -2,6 +2,7 @@ package place
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -272,6 +273,32 @@ func TestReplacedPodsStayInTheirDomain(t *testing.T) {
 
 // TestGroupedPodSetsShareADomain: a leader and its workers are in one rack, though one that is best for the
 // workers has no room for the leader.
+func TestReplacedPodsSpreadBesideThoseThatStay(t *testing.T) {
+	limits := []core.Limit{{Name: "spread", Own: true, Count: 1, Level: "rack", Skew: 1}}
+	for _, tc := range []struct{ kept, want string }{
+		{"a*2", "b*2"},     // what stays makes as many in the other rack as even as they can be
+		{"a*1", "a*1 b*1"}, // one more may be here, too
+	} {
+		s := inRacks(t, "x/1/a x/2/b")
+		c := s.Class(gpus(4), core.Constraints{Limits: limits}, core.Topology{})
+		var n int32
+		if _, err := fmt.Sscanf(tc.kept, "a*%d", &n); err != nil {
+			t.Fatal(err)
+		}
+		kept := []Hold{{s.Node("a"), c, n}}
+		s.Take(core.Current, kept, 1)
+		s.Take(core.Projected, kept, 1)
+		spots, short, ok := s.Place(Request{View: Free, Sets: []Set{{Class: c, Count: 2}}, Kept: kept})
+		if !ok {
+			t.Errorf("beside %s there is no place: %+v", tc.kept, short)
+			continue
+		}
+		if got := spotsText(spots[0]); got != tc.want {
+			t.Errorf("beside %s pods go to %s, want %s", tc.kept, got, tc.want)
+		}
+	}
+}
+
 func TestGroupedPodSetsShareADomain(t *testing.T) {
 	s := inRacks(t, "/r1/a /r1/b /r2/c /r2/d /r2/e")
 	near := core.Constraints{Topology: core.TopologyRequest{Required: "rack"}}
@@ -291,12 +318,13 @@ func TestGroupedPodSetsShareADomain(t *testing.T) {
 
 // naive enumerates every way to place a set, and returns the least cost by its own count.
 type naive struct {
-	s     *Nodes
-	c     *Class
-	is    core.TopologyRequest
-	free  []int64
-	best  []int64
-	found bool
+	s      *Nodes
+	c      *Class
+	is     core.TopologyRequest
+	limits []core.Limit
+	free   []int64
+	best   []int64
+	found  bool
 }
 
 func (x *naive) search(at int, left int32, given []int32) {
@@ -350,6 +378,11 @@ func (x *naive) holds(given []int32) bool {
 			return false
 		}
 	}
+	for _, l := range x.limits {
+		if !x.within(given, l) {
+			return false
+		}
+	}
 	for _, slice := range x.is.Slices {
 		u := x.used(given, slices.Index(blocks.Levels, slice.Level))
 		if u[""] > 0 {
@@ -362,6 +395,62 @@ func (x *naive) holds(given []int32) bool {
 		}
 	}
 	return true
+}
+
+// within reports whether a limit of domains holds.
+func (x *naive) within(given []int32, l core.Limit) bool {
+	level := slices.Index(blocks.Levels, l.Level)
+	pods := map[string]int32{}
+	for i, n := range x.s.order {
+		name, has := n.spec.Labels[l.Level]
+		if level >= 0 {
+			name = domainName(n, level)
+			has = name != ""
+		}
+		switch {
+		case has:
+			pods[name] += given[i]
+		case l.Skew > 0 && given[i] > 0:
+			return false
+		}
+	}
+	if l.Skew == 0 {
+		for _, n := range pods {
+			if n*l.Count > l.Most {
+				return false
+			}
+		}
+		return true
+	}
+	counts := slices.Sorted(maps.Values(pods))
+	return len(counts) < 2 || counts[len(counts)-1]-counts[0] <= l.Skew
+}
+
+// balance is how well shares of domains of the balanced level are equal: whether one of them holds all or, if not,
+// whether shares differ by one slice at most, how wide the domain of all is, and how many there are.
+func (x *naive) balance(given []int32) []int64 {
+	level, unit := slices.Index(blocks.Levels, x.is.Balanced), int32(1)
+	for _, slice := range x.is.Slices {
+		if slices.Index(blocks.Levels, slice.Level) >= level {
+			unit = slice.Size
+			break
+		}
+	}
+	u := x.used(given, level)
+	span := -1
+	for l := range blocks.Levels {
+		if v := x.used(given, l); len(v) == 1 && v[""] == 0 {
+			span = l
+		}
+	}
+	counts := slices.Sorted(maps.Values(u))
+	switch {
+	case span >= level:
+		return []int64{0, 0, 0}
+	case u[""] == 0 && counts[len(counts)-1]-counts[0] <= unit:
+		return []int64{1, -int64(span), int64(len(counts))}
+	}
+	return []int64{2, 0, 0}
 }
 
 // price is, least first: how wide the narrowest domain of all pods is, domains used by level, warned nodes,
@@ -467,16 +556,45 @@ func TestPlacesAreTheBestThereAre(t *testing.T) {
 			{Slices: []core.PodSetSlice{{Level: "rack", Size: 2}}},
 			{Required: "block", Slices: []core.PodSetSlice{{Level: "rack", Size: 2}}},
 			{Slices: []core.PodSetSlice{{Level: "block", Size: 4}, {Level: "rack", Size: 2}}},
+			{Balanced: "rack"},
+			{Balanced: "rack", Required: "block"},
+			{Balanced: "block"},
+			{Balanced: "block", Slices: []core.PodSetSlice{{Level: "rack", Size: 2}}},
 		}).Draw(t, "request")
+		limits := rapid.SampledFrom([][]core.Limit{
+			nil, nil, nil,
+			{{Name: "apart", Own: true, Count: 1, Most: 1, Level: "rack"}},
+			{{Name: "apart", Own: true, Count: 2, Most: 7, Level: "block"}},
+			{{Name: "apart", Own: true, Count: 1, Most: 1, Level: "zone"}},
+			{{Name: "spread", Own: true, Count: 1, Skew: 1, Level: "rack"}},
+			{{Name: "spread", Own: true, Count: 1, Skew: 2, Level: "block"}},
+			{{Name: "spread", Own: true, Count: 1, Skew: 1, Level: "zone"}},
+			{
+				{Name: "apart", Own: true, Count: 1, Most: 2, Level: "rack"},
+				{Name: "spread", Own: true, Count: 1, Skew: 1, Level: "block"},
+			},
+		}).Draw(t, "limits")
+		zones := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "a", "b", "c", ""}), len(words), len(words)).Draw(t, "zones")
 		s := inRacks(t, strings.Join(words, " "))
+		for i, zone := range zones {
+			n := s.Node(fmt.Sprintf("n%d", i)).spec
+			if block := n.Labels["block"]; block != "" { // a block is in one zone
+				zone = zones[strings.Index("xy", block)%len(zones)]
+			}
+			if zone != "" {
+				n.Labels["zone"] = zone
+				s.Set(n)
+			}
+		}
 		c := s.Class(
 			gpus(rapid.SampledFrom([]core.Amount{2, 4, 8}).Draw(t, "gpus")),
-			core.Constraints{Topology: is},
+			core.Constraints{Topology: is, Limits: limits},
 			blocks,
 		)
+		spreads := len(limits) > 0 && limits[len(limits)-1].Skew > 0
 		set := Set{Class: c, Count: rapid.Int32Range(1, 8).Draw(t, "pods")}
 		s.settle()
-		x := &naive{s: s, c: c, is: is}
+		x := &naive{s: s, c: c, is: is, limits: limits}
 		for _, n := range s.order {
 			x.free = append(x.free, n.free[core.Current][s.packID])
 		}
@@ -504,7 +622,13 @@ func TestPlacesAreTheBestThereAre(t *testing.T) {
 				t.Fatalf("run %d of %d pods is not in one %s: %s", run, slice.Size, slice.Level, spotsText(spots[0]))
 			}
 		}
+		if is.Balanced != "" && len(limits) == 0 && !greedy {
+			if best, got := x.evenest(set.Count), x.balance(given); !slices.Equal(best, got) {
+				t.Fatalf("%s is balanced as %v, and there is a place for %v", spotsText(spots[0]), got, best)
+			}
+		}
 		switch got := x.price(given); {
+		case is.Balanced != "" || spreads || len(limits) > 0 && (limits[0].Level == "zone" || len(is.Slices) > 0): // not decided by price alone
 		case greedy && got[0] != x.best[0]:
 			t.Fatalf("%s spans a wider domain than it has to", spotsText(spots[0]))
 		case !greedy && !slices.Equal(got, x.best):
@@ -514,6 +638,34 @@ func TestPlacesAreTheBestThereAre(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// evenest is the best balance of all ways to place a set.
+func (x *naive) evenest(count int32) (best []int64) {
+	given := make([]int32, len(x.s.order))
+	var search func(at int, left int32)
+	search = func(at int, left int32) {
+		if at == len(given) {
+			if left > 0 || !x.holds(given) {
+				return
+			}
+			if is := x.balance(given); best == nil || slices.Compare(is, best) < 0 {
+				best = is
+			}
+			return
+		}
+		most := int32(0)
+		if x.s.order[at].TakesWork() {
+			most = int32(x.free[at] / max(1, x.c.pack))
+		}
+		for k := int32(0); k <= min(most, left); k++ {
+			given[at] = k
+			search(at+1, left-k)
+		}
+		given[at] = 0
+	}
+	search(0, count)
+	return best
 }
 
 // scattered is a run of so many pods, in the order of places, that is not in one domain; -1 if all are.

@@ -70,7 +70,7 @@ func (s *Nodes) Possible(set Set) (Shortage, bool) {
 	all := s.emptied(set.Class)
 	slots, nodes := all.slots, all.nodes
 	short := Shortage{Wanted: set.Count, Nodes: nodes, Down: all.down}
-	if set.Count == 0 || nodes > 0 && all.most >= int64(set.Count) {
+	if set.Count == 0 || nodes > 0 && all.most >= int64(set.Count) && s.consistent(set) {
 		return short, true
 	}
 	if short.Refused, short.Answer = s.refusal(set.Class); short.Refused > 0 {
@@ -89,10 +89,34 @@ func (s *Nodes) Possible(set Set) (Shortage, bool) {
 		s.nameDomain(&short, set.Class, Free)
 	default:
 		short.Cause = core.GangTooLarge
-		short.Fit = int32(all.most) //nolint:gosec // below Count
+		short.Fit = fitting(all.most, set.Count)
 		short.Limit = s.binding(set.Class)
+		if slots >= int64(set.Count) {
+			short.Limit = cmp.Or(set.Class.near.limitName(), short.Limit)
+		}
 	}
 	return short, false
+}
+
+// fitting is how many of a set's pods have a place when so many do by the room of domains: none if that would do, and
+// what the pods ask for beyond cannot be had.
+func fitting(most int64, count int32) int32 {
+	if most >= int64(count) {
+		return 0
+	}
+	return int32(most) //nolint:gosec // below count
+}
+
+// consistent reports whether a set has a place on empty nodes where their room does not say so: its slices may be
+// too large for how evenly its pods have to spread.
+func (s *Nodes) consistent(set Set) bool {
+	if near := set.Class.near; near == nil || !near.intricate() {
+		return true
+	}
+	empty := s.vacant()
+	set.Class = s.classIn(empty, set.Class)
+	_, ok := empty.find(set, Free, -1, nil)
+	return ok
 }
 
 // Fits reports whether the whole request has places.
@@ -109,8 +133,15 @@ func (s *Nodes) Fits(r Request) bool {
 
 // Can reports whether a pod set has places in a view, if it is placed alone.
 func (s *Nodes) Can(set Set, v View) bool {
-	return s.most(set.Class, v) >= int64(set.Count) &&
-		(set.Class.near == nil || set.Class.near.divides(set.Count))
+	near := set.Class.near
+	switch {
+	case s.most(set.Class, v) < int64(set.Count) || near != nil && !near.divides(set.Count):
+		return false
+	case near == nil || !near.intricate():
+		return true
+	}
+	_, ok := s.find(set, v, -1, nil)
+	return ok
 }
 
 // Shortage says why a pod set has no places in a view, where Can denies it: for good, or
@@ -119,12 +150,15 @@ func (s *Nodes) Shortage(set Set, v View) Shortage {
 	short, possible := s.Possible(set)
 	if possible {
 		short.Cause = core.NodesShort
-		short.Fit = int32(s.most(set.Class, v)) //nolint:gosec // below Count
+		short.Fit = fitting(s.most(set.Class, v), set.Count)
 		if near := set.Class.near; near != nil && near.required >= 0 {
 			short.Cause = core.DomainsShort
 			s.nameDomain(&short, set.Class, v)
 		}
 		short.Limit = s.crowding(set.Class, v)
+		if s.slots(set.Class, v) >= int64(set.Count) {
+			short.Limit = cmp.Or(set.Class.near.limitName(), short.Limit)
+		}
 		short.Refused, short.Answer = s.refusal(set.Class)
 	}
 	return short
@@ -134,24 +168,30 @@ func (s *Nodes) Shortage(set Set, v View) Shortage {
 func (s *Nodes) nameDomain(short *Shortage, c *Class, v View) {
 	ix, empty := s.index(c, v), s.emptied(c)
 	short.Free = int32(min(ix.total, 1<<30)) //nolint:gosec // few
-	first, second := &ix.domains, &empty.rooms
+	now, ideally := s.holding(c, &ix.domains), empty.holding(c)
+	first, second := now, ideally
 	if short.Cause == core.DomainTooSmall {
 		first, second = second, first
 	}
-	d, some := first.best(c.near, second)
+	d, some := first.best(second)
 	if !some {
 		return
 	}
 	short.Level, short.Domain = c.near.tree.levels[c.near.required], c.near.tree.domains[d].value
-	short.Fit = int32(ix.domains.of(c.near, d))     //nolint:gosec // below Count
-	short.Usable = int32(empty.rooms.of(c.near, d)) //nolint:gosec // few
+	short.Fit = int32(now.in(d))        //nolint:gosec // below Count
+	short.Usable = int32(ideally.in(d)) //nolint:gosec // few
+	short.Limit = c.near.limitName()
 }
 
 // enough checks each set alone: a bound that needs no search.
 func (s *Nodes) enough(r Request) (Shortage, bool) {
 	for i, set := range r.Sets {
-		if set.Class.near != nil && len(set.Peers) > 0 {
+		near := set.Class.near
+		if near != nil && len(set.Peers) > 0 {
 			continue // they may be part of a slice, and say which domain
+		}
+		if near != nil && near.skew != nil && len(r.Kept)+len(r.Taken) > 0 {
+			continue // how many a domain may have depends on those that have places
 		}
 		if !s.Can(set, r.View) {
 			short := s.Shortage(set, r.View)
@@ -294,7 +334,7 @@ func (s *Nodes) inTurn(r Request, turn []int, spots [][]Spot, within []int32) (S
 		var left int32
 		if set.Class.near == nil {
 			spots[i], left = s.fill(set, r.View, spots[i][:0])
-		} else if found, ok := s.find(set, r.View, in); ok {
+		} else if found, ok := s.find(set, r.View, in, slices.Concat(r.Kept, r.Taken, booked)); ok {
 			spots[i] = found
 		} else if left = set.Count; len(set.Peers) == 0 && !s.Can(set, r.View) {
 			short := s.Shortage(set, r.View)
@@ -349,7 +389,7 @@ func (s *Nodes) exact(r Request, turn []int, spots [][]Spot, within []int32) out
 			x.add(b)
 		}
 	}
-	s.sliced(x)
+	s.sliced(x, slices.Concat(r.Kept, r.Taken))
 	is := x.run()
 	if is != found {
 		return is

@@ -40,8 +40,8 @@ func (s *Nodes) shortIn(set Set, index int, in int32, v View) Shortage {
 	short := Shortage{Set: index, Cause: core.DomainsShort, Wanted: set.Count, Nodes: all.nodes, Down: all.down}
 	s.nameDomain(&short, c, v)
 	short.Domain = c.near.tree.domains[in].value
-	short.Fit = int32(min(s.index(c, v).domains.of(c.near, in), int64(set.Count))) //nolint:gosec // a count
-	short.Usable = int32(all.rooms.of(c.near, in))                                 //nolint:gosec // few
+	short.Fit = int32(min(s.holding(c, &s.index(c, v).domains).in(in), int64(set.Count))) //nolint:gosec // a count
+	short.Usable = int32(all.holding(c).in(in))                                           //nolint:gosec // few
 	return short
 }
 
@@ -132,7 +132,7 @@ func (s *Nodes) domainsFor(set Set, v View) []int32 {
 		return out
 	}
 	for i, d := range near.tree.domains {
-		if d.level == near.required && ix.domains.of(near, int32(i)) >= int64(set.Count) {
+		if d.level == near.required && s.holding(set.Class, &ix.domains).in(int32(i)) >= int64(set.Count) {
 			out = append(out, int32(i))
 		}
 	}
@@ -154,8 +154,9 @@ func (s *Nodes) inDomain(near *nearness, rank int, within []int32, set int) bool
 	return in && d == within[set]
 }
 
-// sliced lets a search observe the slices of its sets, with their peers.
-func (s *Nodes) sliced(x *packing) {
+// sliced lets a search observe the slices of its sets, with their peers, and the limits of domains, with the pods of
+// the workload that stay.
+func (s *Nodes) sliced(x *packing, stay []Hold) {
 	if !slices.ContainsFunc(x.sets, func(set Set) bool { return set.Class.near != nil }) {
 		return
 	}
@@ -193,8 +194,32 @@ func (s *Nodes) sliced(x *packing) {
 				}
 			}
 		}
-		return true
+		if len(near.limits) == 0 && near.skew == nil {
+			return true
+		}
+		return s.bounded(x, k, stay)
 	}
+}
+
+// bounded reports whether the limits of domains hold for a set that a search has placed, beside those before it.
+func (s *Nodes) bounded(x *packing, k int, stay []Hold) bool {
+	f := &finder{s: s, class: x.sets[k].Class, near: x.sets[k].Class.near, own: slices.Clip(stay)}
+	for j := range x.sets[:k+1] {
+		for i, n := range x.given[j] {
+			if n > 0 {
+				f.own = append(f.own, Hold{s.order[x.bins[i].rank], x.sets[j].Class, n})
+			}
+		}
+	}
+	for i, l := range f.near.limits {
+		for d := range f.near.tree.domains {
+			at := int32(d) //nolint:gosec // not more than nodes and levels
+			if is := &f.near.tree.domains[d]; is.level == l.level && !is.unlabelled() && f.limitTaken(at, i) > int64(l.Most) {
+				return false
+			}
+		}
+	}
+	return f.near.skew == nil || f.near.even(s.emptied(f.class).over, f.spreadKept)
 }
 
 // vacant are the same nodes, empty and in service.
@@ -216,7 +241,7 @@ func (s *Nodes) classIn(of *Nodes, c *Class) *Class {
 	is := &Class{key: c.key, needs: c.needs, pack: c.pack, size: c.size, filter: c.filter, limits: c.limits}
 	if c.near != nil {
 		near := *c.near
-		near.tree = of.treeOf(c.near.tree.levels)
+		near.tree = of.treeOf(c.near.tree.levels, c.near.tree.leading)
 		is.near = &near
 	}
 	return is

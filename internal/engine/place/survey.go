@@ -236,6 +236,9 @@ func (s *Nodes) unlabelled(c *Class) string {
 			deepest = max(deepest, c.near.tree.domains[s.domainOf(c.near.tree, rank)].level)
 		}
 	}
+	if skew := c.near.skew; some && deepest >= c.near.depth && skew != nil {
+		return skew.Level
+	}
 	if !some || deepest >= c.near.depth {
 		return ""
 	}

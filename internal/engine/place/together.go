@@ -57,7 +57,22 @@ func (s *Nodes) togetherNear(sets []Set) (Shortage, bool) {
 	_, nodes, down := s.Total(sets[short.Set].Class)
 	return Shortage{
 		Set: short.Set, Cause: core.PodSetsTooLarge, Wanted: sets[short.Set].Count, Nodes: nodes, Down: down,
+		Limit: sharedLimit(sets),
 	}, false
+}
+
+// sharedLimit names the first limit of domains that several sets share; "" if they share none.
+func sharedLimit(sets []Set) string {
+	var seen []string
+	for _, set := range sets {
+		for _, name := range set.Class.near.limitNames() {
+			if slices.Contains(seen, name) {
+				return name
+			}
+			seen = append(seen, name)
+		}
+	}
+	return ""
 }
 
 // fillEmpty puts a set on the first nodes that hold it. left is what is left of

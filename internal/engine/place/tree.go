@@ -3,6 +3,7 @@ package place
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -13,8 +14,10 @@ import (
 type tree struct {
 	key    string
 	levels []string
-	refs   int
-	epoch  uint32
+	// leading levels are of limits and may be missing on a node, which is then in a domain without a name.
+	leading int
+	refs    int
+	epoch   uint32
 	// domains are in the order in which they were found, each behind the one that it is in.
 	domains []domain
 	found   map[domain]int32
@@ -33,12 +36,15 @@ type domain struct {
 // root is the domain of all nodes.
 const root int32 = 0
 
-// treeOf returns the tree of some levels, which release gives back.
-func (s *Nodes) treeOf(levels []string) *tree {
-	key := strings.Join(levels, "\n")
+// unlabelled reports whether nodes are in a domain for want of the label.
+func (d *domain) unlabelled() bool { return d.value == "" }
+
+// treeOf returns the tree of some levels, which release gives back; the leading ones nodes may lack.
+func (s *Nodes) treeOf(levels []string, leading int) *tree {
+	key := strconv.Itoa(leading) + "\n" + strings.Join(levels, "\n")
 	t := s.trees[key]
 	if t == nil {
-		t = &tree{key: key, levels: levels}
+		t = &tree{key: key, levels: levels, leading: leading}
 		s.trees[key] = t
 	}
 	t.refs++
@@ -67,7 +73,7 @@ func (s *Nodes) domainOf(t *tree, rank int) int32 {
 	at := root
 	for level, label := range t.levels {
 		value, has := n.spec.Labels[label]
-		if !has {
+		if !has && level >= t.leading {
 			break
 		}
 		is := domain{in: at, level: level, value: value}
@@ -123,6 +129,11 @@ type nearness struct {
 	required int
 	// layers are slices, coarse to fine.
 	layers []layer
+	// balanced is the level of which domains should have equal shares, -1 for none.
+	balanced int
+	// limits are those of domains, without skew; skew, if not nil, is the one of pods that must spread.
+	limits []domainLimit
+	skew   *domainLimit
 	// depth is the level of which a node must have a domain to be of use.
 	depth int
 }
@@ -136,33 +147,43 @@ type layer struct {
 // nearnessOf is a request in terms of the tree of a topology or, where that lacks a level that is asked
 // for, of these levels alone; nil if it asks for nothing and there is no topology. Where there is one, pods
 // that ask for nothing are as near as they can be all the same, and leave whole domains to others.
-func (s *Nodes) nearnessOf(r *core.TopologyRequest, t *core.Topology) *nearness {
-	if r.Empty() && len(t.Levels) == 0 {
+func (s *Nodes) nearnessOf(r *core.TopologyRequest, limits []core.Limit, t *core.Topology) *nearness {
+	limits = onlyDomains(limits)
+	if r.Empty() && len(t.Levels)+len(limits) == 0 {
 		return nil
 	}
 	levels := t.Levels
 	if len(levels) == 0 || t.Missing(*r) != "" {
 		levels = r.Levels()
 	}
-	if last := len(
-		levels,
-	) - 1; levels[last] == core.HostnameLabel &&
+	if last := len(levels) - 1; last >= 0 && levels[last] == core.HostnameLabel &&
 		!slices.Contains(r.Levels(), core.HostnameLabel) {
 		levels = levels[:last] // nodes are the leaves anyway
 	}
-	near := &nearness{tree: s.treeOf(levels)}
+	levels, leading := withLimits(levels, limits)
+	near := &nearness{tree: s.treeOf(levels, leading)}
 	near.required = slices.Index(levels, r.Required)
+	near.balanced = slices.Index(levels, r.Balanced)
 	near.depth = near.required
 	for _, slice := range r.Slices {
 		l := layer{slices.Index(levels, slice.Level), int64(max(1, slice.Size))}
 		near.layers = append(near.layers, l)
 		near.depth = max(near.depth, l.level)
 	}
+	near.limitBy(limits)
 	return near
 }
 
-// usable is how many of the pods that a domain of a level has room for it may hold.
-func (near *nearness) usable(level int, room int64) int64 {
+// usable is how many of the pods that a domain has room for it may hold.
+func (near *nearness) usable(d *domain, room int64) int64 {
+	if len(near.limits) > 0 {
+		room = near.within(d, room, nil)
+	}
+	return near.sliced(d.level, room)
+}
+
+// sliced is how many pods of so many a domain of a level may have by its own slices.
+func (near *nearness) sliced(level int, room int64) int64 {
 	for _, l := range near.layers {
 		if l.level == level {
 			room -= room % l.size
@@ -186,9 +207,9 @@ func (r *rooms) add(near *nearness, d int32, more int64) {
 		*r = append(*r, 0)
 	}
 	for more != 0 {
-		was := near.usable(domains[d].level, (*r)[d])
+		was := near.usable(&domains[d], (*r)[d])
 		(*r)[d] += more
-		more = near.usable(domains[d].level, (*r)[d]) - was
+		more = near.usable(&domains[d], (*r)[d]) - was
 		if d == root {
 			return
 		}
@@ -201,25 +222,45 @@ func (r *rooms) of(near *nearness, d int32) int64 {
 	if int(d) >= len(*r) {
 		return 0
 	}
-	return near.usable(near.tree.domains[d].level, (*r)[d])
+	room := near.usable(&near.tree.domains[d], (*r)[d])
+	if len(near.limits) > 0 {
+		room = near.withinAbove(d, room, nil)
+	}
+	return room
+}
+
+// holding is how many pods of a gang domains may have by their rooms, and by the field over which the pods spread if
+// they must.
+type holding struct {
+	near  *nearness
+	rooms *rooms
+	over  field
+}
+
+// in is how many pods may be in a domain.
+func (h holding) in(d int32) int64 {
+	if h.near.skew != nil {
+		return h.rooms.spreadIn(h.near, h.over, d)
+	}
+	return h.rooms.of(h.near, d)
 }
 
 // best is the domain of the required level that may hold the most pods, of equals the one that would
 // hold the most by other rooms, and of these the first by name; false if there is none.
-func (r *rooms) best(near *nearness, other *rooms) (best int32, some bool) {
-	domains := near.tree.domains
-	for i := range domains {
+func (h holding) best(other holding) (best int32, some bool) {
+	t := h.near.tree
+	for i := range t.domains {
 		d := int32(i)
-		if domains[d].level != near.required {
+		if t.domains[d].level != h.near.required {
 			continue
 		}
 		if !some {
 			best, some = d, true
 			continue
 		}
-		a, b := r.of(near, d), r.of(near, best)
-		x, y := other.of(near, d), other.of(near, best)
-		if a > b || a == b && (x > y || x == y && near.tree.compare(d, best) < 0) {
+		a, b := h.in(d), h.in(best)
+		x, y := other.in(d), other.in(best)
+		if a > b || a == b && (x > y || x == y && t.compare(d, best) < 0) {
 			best = d
 		}
 	}
@@ -227,11 +268,11 @@ func (r *rooms) best(near *nearness, other *rooms) (best int32, some bool) {
 }
 
 // most is how many pods one domain of the required level may hold.
-func (r *rooms) most(near *nearness) int64 {
+func (h holding) most() int64 {
 	most := int64(0)
-	for d := range *r {
-		if near.tree.domains[d].level == near.required {
-			most = max(most, near.usable(near.required, (*r)[d]))
+	for i := range h.near.tree.domains {
+		if h.near.tree.domains[i].level == h.near.required {
+			most = max(most, h.in(int32(i)))
 		}
 	}
 	return most

@@ -164,7 +164,7 @@ func apart(r, carrier role) []core.Limit {
 	}
 	var out []core.Limit
 	for _, t := range affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
-		if t.TopologyKey != core.HostnameLabel || !inOwnNamespace(&t, carrier.namespace) {
+		if !inOwnNamespace(&t, carrier.namespace) {
 			continue
 		}
 		s, ok := selects(t.LabelSelector, carrier, t.MatchLabelKeys, t.MismatchLabelKeys)
@@ -180,9 +180,20 @@ func apart(r, carrier role) []core.Limit {
 		if !own {
 			name += " in namespace " + carrier.namespace
 		}
-		out = append(out, core.Limit{Name: name, Own: own, Count: count, Most: whole})
+		l := core.Limit{Name: name, Own: own, Count: count, Most: whole}
+		if t.TopologyKey != core.HostnameLabel {
+			l = perDomain(l, t.TopologyKey)
+		}
+		out = append(out, l)
 	}
 	return out
+}
+
+// perDomain is a limit as one of the domains of a label in place of nodes: only the pods of the job count.
+func perDomain(l core.Limit, label string) core.Limit {
+	l.Level, l.Own = label, true
+	l.Name += " per " + label
+	return l
 }
 
 // carries reports whether a role's pods have a term of anti-affinity themselves.
@@ -213,12 +224,13 @@ func inOwnNamespace(t *corev1.PodAffinityTerm, namespace string) bool {
 		len(t.NamespaceSelector.MatchLabels)+len(t.NamespaceSelector.MatchExpressions) == 0
 }
 
-// spread are the limits of a role's pods by the constraints on how they spread over nodes. A node
-// with none of them may always be there, so that no other may have more than maxSkew.
+// spread are the limits of a role's pods by the constraints on how they spread over nodes or domains. A node
+// with none of them may always be there, so that no other may have more than maxSkew. Of several constraints over
+// domains the first counts; the scheduler observes all.
 func spread(roles []role, i int) []core.Limit {
 	var out []core.Limit
 	for _, c := range roles[i].spec.TopologySpreadConstraints {
-		if c.TopologyKey != core.HostnameLabel || c.WhenUnsatisfiable != corev1.DoNotSchedule || c.MaxSkew < 1 {
+		if c.WhenUnsatisfiable != corev1.DoNotSchedule || c.MaxSkew < 1 {
 			continue
 		}
 		s, ok := selects(c.LabelSelector, roles[i], c.MatchLabelKeys, nil)
@@ -235,7 +247,7 @@ func spread(roles []role, i int) []core.Limit {
 			continue
 		}
 		text, _ := worded(s, roles[i])
-		out = append(out, core.Limit{
+		l := core.Limit{
 			Name: fmt.Sprintf(
 				"the topologySpreadConstraint over %s (maxSkew %d)",
 				text,
@@ -244,7 +256,12 @@ func spread(roles []role, i int) []core.Limit {
 			Own:   true,
 			Count: 1,
 			Most:  min(c.MaxSkew, whole),
-		})
+		}
+		if c.TopologyKey != core.HostnameLabel {
+			l = perDomain(l, c.TopologyKey)
+			l.Most, l.Skew = 0, c.MaxSkew
+		}
+		out = append(out, l)
 	}
 	return out
 }

@@ -179,14 +179,17 @@ func TestLimits(t *testing.T) {
 			one(),
 		},
 		"apart in zones": {
-			"other levels are counted when nodes are chosen by them",
+			"one of its own per zone: of other jobs' pods there nothing is known",
 			[]string{
 				affinity(
 					"app: x",
 					"requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone, labelSelector: {matchLabels: {app: x}}}]",
 				),
 			},
-			one(),
+			one(core.Limit{
+				Name: "the required podAntiAffinity over app=x in namespace blue per zone", Own: true,
+				Count: whole, Most: whole, Level: "zone",
+			}),
 		},
 		"rather apart": {
 			"what is preferred bounds nothing",
@@ -280,14 +283,17 @@ func TestLimits(t *testing.T) {
 			one(),
 		},
 		"spread over racks": {
-			"another level",
+			"no rack has more than one above another",
 			[]string{
 				spread(
 					"app: x",
 					"maxSkew: 1, topologyKey: rack, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: x}}",
 				),
 			},
-			one(),
+			one(core.Limit{
+				Name: "the topologySpreadConstraint over app=x (maxSkew 1) per rack", Own: true,
+				Count: 1, Level: "rack", Skew: 1,
+			}),
 		},
 		"spread from others": {
 			"its own pods do not count",
@@ -306,6 +312,16 @@ func TestLimits(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", tc.why, diff)
 			}
 		})
+	}
+}
+
+// TestBalancedPodsSayOfWhichLevel: the annotation of pods is that of their template, beside whatever else they ask for.
+func TestBalancedPodsSayOfWhichLevel(t *testing.T) {
+	sets := podSetsOf(t, `{name: main, template: {metadata: {annotations: {
+		mlbatch.dev/podset-balanced-topology: rack, kueue.x-k8s.io/podset-required-topology: block}}}}`)
+	want := core.TopologyRequest{Required: "block", Balanced: "rack"}
+	if got := sets[0].Topology; !got.Equal(want) {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 

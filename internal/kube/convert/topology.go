@@ -64,6 +64,7 @@ func nearBy(r role, t *corev1.PodAffinityTerm) bool {
 // says why they never can be.
 func topologyOf(ps *kueue.PodSet, left int32) (out core.TopologyRequest, invalid string) {
 	said := kueue.TopologyRequestOf(ps.Template.Annotations)
+	out.Balanced = ps.Template.Annotations[kueue.BalancedTopologyAnnotation]
 	r := cmp.Or(ps.TopologyRequest, said)
 	if r == nil {
 		return out, ""
@@ -89,6 +90,6 @@ func topologyOf(ps *kueue.PodSet, left int32) (out core.TopologyRequest, invalid
 	}
 	// What a kind makes of a wish to be apart (JobSet's exclusive-topology) keeps no pods waiting where nobody
 	// says how nodes are nested.
-	out.Optional = len(out.Slices) > 0 && said == nil && r.Required == nil && r.Preferred == nil
+	out.Optional = len(out.Slices) > 0 && said == nil && r.Required == nil && r.Preferred == nil && out.Balanced == ""
 	return out, ""
 }

@@ -34,6 +34,9 @@ type dryRun struct {
 	full map[string]map[string]string
 	// found is what planned nodes answered.
 	found found
+	// uneven says that a node refused a pod because others of its job are not spread alike: it may take it once more of
+	// these have places.
+	uneven bool
 }
 
 // marker tells this plugin's own PreFilter that it is a dry run.
@@ -69,6 +72,39 @@ func (p *gangPlugin) dryRun(
 	next := slices.DeleteFunc(slices.Clone(v.members), func(m gang.Member) bool { return !placed[m.UID] })
 	planned := gang.Assign(v.gang, v.members, next)
 	assignments, firstWhy := map[types.UID]assignment{}, ""
+	for left := pods; len(left) > 0; {
+		var again []*corev1.Pod
+		if again, firstWhy = r.pass(ctx, v, left, planned, assignments); !r.uneven || len(again) == len(left) {
+			break
+		}
+		left = again
+	}
+	if firstWhy != "" {
+		return nil, fmt.Sprintf(
+			"%s starts as a whole: %d of %d pods fit; %s",
+			v.gang.Key,
+			len(assignments),
+			len(pods),
+			firstWhy,
+		), r.found
+	}
+	if _, ok := assignments[first]; !ok {
+		return nil, v.gang.Key.String() + " has all the pods it needs; this pod follows when they have started", found{}
+	}
+	return assignments, "", found{}
+}
+
+// pass tries to assign pods, one after another, and returns those that no node took, and why the first of them has no
+// place.
+func (r *dryRun) pass(
+	ctx context.Context,
+	v view,
+	pods []*corev1.Pod,
+	planned map[types.UID]string,
+	assignments map[types.UID]assignment,
+) (left []*corev1.Pod, firstWhy string) {
+	r.found, r.uneven = found{}, false
+	clear(r.full)
 	for _, pod := range pods {
 		name := gang.SetOf(v.gang, pod)
 		var why string
@@ -90,24 +126,13 @@ func (p *gangPlugin) dryRun(
 			if firstWhy == "" {
 				firstWhy = fmt.Sprintf("no place for pod %s: %s", pod.Name, why)
 			}
+			left = append(left, pod)
 			continue
 		}
 		assignments[pod.UID] = assignment{pod: pod, node: node}
 		r.assign(assignments[pod.UID])
 	}
-	if firstWhy != "" {
-		return nil, fmt.Sprintf(
-			"%s starts as a whole: %d of %d pods fit; %s",
-			v.gang.Key,
-			len(assignments),
-			len(pods),
-			firstWhy,
-		), r.found
-	}
-	if _, ok := assignments[first]; !ok {
-		return nil, v.gang.Key.String() + " has all the pods it needs; this pod follows when they have started", found{}
-	}
-	return assignments, "", found{}
+	return left, firstWhy
 }
 
 // planned tries the node that a pod is given by the plan. A node that takes no more of the set is not tried again: its
@@ -226,6 +251,7 @@ func (r *dryRun) prepare(ctx context.Context, pod *corev1.Pod) func(node string)
 		if status.IsSuccess() {
 			return "", ""
 		}
+		r.uneven = r.uneven || status.Plugin() == names.PodTopologySpread
 		return cmp.Or(strings.Join(status.Reasons(), ", "), "refused without a reason"), status.Plugin()
 	}
 }

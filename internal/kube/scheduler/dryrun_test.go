@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -208,6 +209,59 @@ func TestDryRunWithoutItsPod(t *testing.T) {
 	_, says, _ := r.plugin.dryRun(t.Context(), r.look(g.Key), "stranger")
 	if want := "Workload blue/job has all the pods it needs; this pod follows when they have started"; says != want {
 		t.Errorf("%q, want %q", says, want)
+	}
+}
+
+// TestPodsThatSpreadAreCountedTogether: where pods must spread over domains, a gang is tried as a whole: what one pod
+// makes uneven another makes even, whichever comes first.
+func TestPodsThatSpreadAreCountedTogether(t *testing.T) {
+	nodes := []aNode{
+		{name: "n1", gpus: 8, cpus: 8, takenCPUs: 1, zone: "a", app: "x"}, {name: "n2", gpus: 8, cpus: 8, zone: "b"},
+	}
+	spread := func(r *rig, g gang.Gang) {
+		for _, p := range r.pods[g.Key] {
+			p.Labels["app"] = "x"
+			p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+				MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule,
+				LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "x"}},
+			}}
+		}
+	}
+	for _, tc := range []struct {
+		why    string
+		places []core.Place
+		says   string
+	}{
+		{"two and two in the end", []core.Place{placed("n1", 1), placed("n2", 2)}, ""},
+		{
+			"three and one in the end", []core.Place{placed("n1", 2), placed("n2", 1)},
+			"node(s) didn't match pod topology spread constraints",
+		},
+	} {
+		r := newRig(t, nodes...)
+		g := r.plan(r.add("job", 2, "a", "b", "c"), tc.places...)
+		spread(r, g)
+		assignments, says, _ := r.plugin.dryRun(t.Context(), r.look(g.Key), "a")
+		if (says == "") != (tc.says == "") || !strings.Contains(says, tc.says) {
+			t.Errorf("%s: %q, want %q", tc.why, says, tc.says)
+		}
+		if says != "" {
+			continue
+		}
+		r.Reservations.begin(r.look(g.Key).gang, assignments)
+		for _, p := range r.pods[g.Key] {
+			state := framework.NewCycleState()
+			if _, status, _ := r.RunPreFilterPlugins(t.Context(), state, p); !status.IsSuccess() {
+				t.Fatalf("pod %s: %v", p.Name, status)
+			}
+			info, err := r.SnapshotSharedLister().NodeInfos().Get(assignments[p.UID].node)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if status := r.RunFilterPlugins(t.Context(), state, p, info); !status.IsSuccess() {
+				t.Errorf("pod %s, before others have their nodes: %v", p.Name, status)
+			}
+		}
 	}
 }
 

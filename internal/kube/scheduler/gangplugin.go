@@ -152,11 +152,19 @@ func (p *gangPlugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status 
 // node skips PreFilter's choice of nodes, so Filter has to know it.
 type allowed sets.Set[string]
 
+// companions are the members of a pod's gang that are assigned and not reserved yet. Where pods must spread over
+// domains, they count as if they were there: alone a pod may be one too many in its domain.
+type companions []assignment
+
+// Clone returns the value itself: it is never changed.
+func (c companions) Clone() fwk.StateData { return c }
+
 // Clone returns the value itself: it is never changed.
 func (a allowed) Clone() fwk.StateData { return a }
 
 const (
-	allowedKey fwk.StateKey = GangName + "/allowed"
+	allowedKey    fwk.StateKey = GangName + "/allowed"
+	companionsKey fwk.StateKey = GangName + "/companions"
 	dryRunKey  fwk.StateKey = GangName + "/dry-run"
 )
 
@@ -181,7 +189,7 @@ func (p *gangPlugin) PreFilter(
 	node, refusal := p.reservations.assignmentOf(k, pod.UID)
 	switch {
 	case node != "":
-		return only(state, node)
+		return p.assigned(state, k, pod, node)
 	case refusal != "":
 		return nil, refused(refusal)
 	}
@@ -201,7 +209,20 @@ func (p *gangPlugin) PreFilter(
 		return nil, refused(why)
 	}
 	p.reservations.begin(v.gang, assignments)
-	return only(state, assignments[pod.UID].node)
+	return p.assigned(state, k, pod, assignments[pod.UID].node)
+}
+
+// assigned limits a pod to the node that the dry run of its gang found for it.
+func (p *gangPlugin) assigned(
+	state fwk.CycleState,
+	k gang.Key,
+	pod *corev1.Pod,
+	node string,
+) (*fwk.PreFilterResult, *fwk.Status) {
+	if len(pod.Spec.TopologySpreadConstraints) > 0 {
+		state.Write(companionsKey, companions(p.reservations.companions(k, pod.UID)))
+	}
+	return only(state, node)
 }
 
 // rejectLeftOver rejects pods that wait for an attempt which has ended. It ended after they were told to
@@ -285,19 +306,49 @@ func refused(why string) *fwk.Status {
 // PreFilterExtensions returns nil: other pods on a node change nothing here.
 func (*gangPlugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// Filter repeats PreFilter's choice for nodes that come from elsewhere.
-func (*gangPlugin) Filter(
-	_ context.Context,
+// Filter repeats PreFilter's choice for nodes that come from elsewhere, and tells the plugins that follow of the
+// members that will come.
+func (p *gangPlugin) Filter(
+	ctx context.Context,
 	state fwk.CycleState,
-	_ *corev1.Pod,
+	pod *corev1.Pod,
 	node fwk.NodeInfo,
 ) *fwk.Status {
+	if status := p.tellOf(ctx, state, pod); !status.IsSuccess() {
+		return status
+	}
 	data, err := state.Read(allowedKey)
 	if err != nil {
 		return nil
 	}
 	if a, ok := data.(allowed); ok && !sets.Set[string](a).Has(node.Node().Name) {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) are not in the plan of the pod")
+	}
+	return nil
+}
+
+// tellOf adds the companions of a pod to what plugins have counted in PreFilter, once for each state.
+func (p *gangPlugin) tellOf(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) *fwk.Status {
+	data, err := state.Read(companionsKey)
+	if err != nil {
+		return nil
+	}
+	state.Delete(companionsKey)
+	others, _ := data.(companions)
+	for _, s := range others {
+		info, err := p.handle.SnapshotSharedLister().NodeInfos().Get(s.node)
+		if err != nil {
+			continue
+		}
+		other := s.pod.DeepCopy()
+		other.Spec.NodeName = s.node
+		podInfo, err := framework.NewPodInfo(other)
+		if err != nil {
+			continue
+		}
+		if status := p.handle.RunPreFilterExtensionAddPod(ctx, state, pod, podInfo, info); !status.IsSuccess() {
+			return status
+		}
 	}
 	return nil
 }

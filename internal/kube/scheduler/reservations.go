@@ -250,6 +250,29 @@ func (b *Reservations) refuse(k gang.Key, leaderPod types.UID, why string) {
 	r.refusal, r.leaderPod = why, leaderPod
 }
 
+// companions lists the assignments of a gang but one that are not reserved yet.
+func (b *Reservations) companions(k gang.Key, but types.UID) []assignment {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := b.runs[k]
+	if r == nil || r.try == nil {
+		return nil
+	}
+	var out []assignment
+	for uid, s := range r.try.assignments {
+		if _, done := r.reserved[uid]; !done && uid != but {
+			out = append(out, s)
+		}
+	}
+	return byUID(out)
+}
+
+// byUID sorts assignments, so that what is done with them does not depend on chance.
+func byUID(s []assignment) []assignment {
+	slices.SortFunc(s, func(x, y assignment) int { return strings.Compare(string(x.pod.UID), string(y.pod.UID)) })
+	return s
+}
+
 // assignedElsewhere lists the assignments of other gangs that are not reserved yet:
 // room that a dry run must leave alone.
 func (b *Reservations) assignedElsewhere(but gang.Key) []assignment {
@@ -266,11 +289,7 @@ func (b *Reservations) assignedElsewhere(but gang.Key) []assignment {
 			}
 		}
 	}
-	slices.SortFunc(
-		out,
-		func(x, y assignment) int { return strings.Compare(string(x.pod.UID), string(y.pod.UID)) },
-	)
-	return out
+	return byUID(out)
 }
 
 // reserve notes that a pod got a node in this process.

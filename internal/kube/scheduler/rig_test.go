@@ -46,14 +46,19 @@ type aNode struct {
 	gpus, cpus int64
 	// health is the label of the health check.
 	health string
-	// taken are the GPUs and CPUs of a pod that runs there.
+	// taken are the GPUs and CPUs of a pod that runs there; with a label app it is of namespace blue.
 	takenGPUs, takenCPUs int64
+	app                  string
+	zone                 string
 }
 
 func (n aNode) object() *corev1.Node {
 	out := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.name, Labels: map[string]string{}}}
 	if n.health != "" {
 		out.Labels[nodehealth.HealthLabel] = n.health
+	}
+	if n.zone != "" {
+		out.Labels[corev1.LabelTopologyZone] = n.zone
 	}
 	out.Status.Allocatable = corev1.ResourceList{
 		corev1.ResourceCPU:  *resource.NewQuantity(n.cpus, resource.DecimalSI),
@@ -67,6 +72,9 @@ func (n aNode) object() *corev1.Node {
 func (n aNode) tenant() *corev1.Pod {
 	p := pod("red", "on-"+n.name, 0)
 	p.UID, p.Spec.NodeName = types.UID(p.Name), n.name
+	if n.app != "" {
+		p.Namespace, p.Labels["app"] = "blue", n.app
+	}
 	p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{
 		corev1.ResourceCPU: *resource.NewQuantity(n.takenCPUs, resource.DecimalSI),
 		core.GPU:           *resource.NewQuantity(n.takenGPUs, resource.DecimalSI),
@@ -97,6 +105,7 @@ func newRig(t testing.TB, nodes ...aNode) *rig {
 			{Name: HealthName, Weight: 1},
 			{Name: names.NodeResourcesFit, Weight: 1},
 			{Name: names.NodePorts},
+			{Name: names.PodTopologySpread, Weight: 1},
 		}}},
 	}
 	registry := upstream.NewInTreeRegistry()

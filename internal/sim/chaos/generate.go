@@ -395,6 +395,13 @@ func (m *maker) racks(r *rand.Rand) {
 		{Required: "block", Preferred: "rack"},
 		{Slices: []core.PodSetSlice{{Level: "rack", Size: 2}}},
 		{Required: "block", Slices: []core.PodSetSlice{{Level: "rack", Size: 1}}},
+		{Balanced: "rack"},
+	}
+	limits := []core.Limit{
+		{Name: "apart in racks", Own: true, Count: 2, Most: 3, Level: "rack"},
+		{Name: "apart in blocks", Own: true, Count: 1, Most: 2, Level: "block"},
+		{Name: "spread over racks", Own: true, Count: 1, Skew: 1, Level: "rack"},
+		{Name: "spread over blocks", Own: true, Count: 1, Skew: 2, Level: "block"},
 	}
 	for i := range m.world.Script {
 		op := &m.world.Script[i]
@@ -415,8 +422,13 @@ func (m *maker) racks(r *rand.Rand) {
 		j := *op.Job
 		j.PodSets = slices.Clone(j.PodSets)
 		is := requests[r.IntN(len(requests))]
+		var limit []core.Limit
+		if r.IntN(4) == 0 {
+			limit = []core.Limit{limits[r.IntN(len(limits))]}
+		}
 		for k := range j.PodSets {
 			p := &j.PodSets[k]
+			p.Limits = slices.Concat(p.Limits, limit)
 			if p.Topology = is; len(is.Slices) > 0 {
 				p.MinCount = 0
 				p.Count += p.Count % is.Slices[0].Size

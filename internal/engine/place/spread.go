@@ -1,0 +1,443 @@
+package place
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// The pods of a gang may have to be in different domains (podAntiAffinity), in all of them alike
+// (topologySpreadConstraints), or should have equal shares of as few as do (balanced). The first bounds how many pods
+// a domain has room for. For the others it is decided first how many pods each domain gets; these are then placed in it
+// as near to each other as they can be.
+
+// domainLimit is a limit of each domain of a level of a tree.
+type domainLimit struct {
+	core.Limit
+	level int
+}
+
+// portion is a number of pods that a domain gets.
+type portion struct {
+	domain int32
+	pods   int64
+}
+
+// limitBy notes limits of domains; levels are those of the tree.
+func (near *nearness) limitBy(limits []core.Limit) {
+	for _, l := range limits {
+		is := domainLimit{l, slices.Index(near.tree.levels, l.Level)}
+		switch {
+		case l.Skew == 0:
+			near.limits = append(near.limits, is)
+		case near.skew == nil: // of several the first counts
+			near.skew = &is
+			near.depth = max(near.depth, is.level)
+		}
+	}
+}
+
+// reaches reports whether a node whose narrowest domain this is has the labels that it needs to be of use.
+func (near *nearness) reaches(d int32) bool {
+	domains := near.tree.domains
+	if domains[d].level < near.depth {
+		return false
+	}
+	if near.skew == nil {
+		return true
+	}
+	at, _ := near.tree.above(d, near.skew.level)
+	return !domains[at].unlabelled()
+}
+
+// onlyDomains are the limits of domains.
+func onlyDomains(limits []core.Limit) []core.Limit {
+	return slices.DeleteFunc(slices.Clone(limits), func(l core.Limit) bool { return l.PerNode() })
+}
+
+// onlyNodes are the limits of nodes.
+func onlyNodes(limits []core.Limit) []core.Limit {
+	if !slices.ContainsFunc(limits, func(l core.Limit) bool { return !l.PerNode() }) {
+		return limits
+	}
+	return slices.DeleteFunc(slices.Clone(limits), func(l core.Limit) bool { return !l.PerNode() })
+}
+
+// withLimits are levels with those of limits that they lack, the widest first: regions and zones, which everybody
+// has, are wider than what clusters call their own, and in front are the others. leading says how many were added.
+func withLimits(levels []string, limits []core.Limit) (all []string, leading int) {
+	var more []string
+	for _, l := range limits {
+		if !slices.Contains(levels, l.Level) && !slices.Contains(more, l.Level) {
+			more = append(more, l.Level)
+		}
+	}
+	wide := []string{core.RegionLabel, core.ZoneLabel}
+	slices.SortFunc(more, func(a, b string) int {
+		i, j := slices.Index(wide, a), slices.Index(wide, b)
+		return cmp.Or(order(i < 0, j < 0), cmp.Compare(i, j), cmp.Compare(a, b))
+	})
+	return slices.Concat(more, levels), len(more)
+}
+
+// limitNames are the words of the limits of domains.
+func (near *nearness) limitNames() []string {
+	if near == nil {
+		return nil
+	}
+	out := make([]string, 0, len(near.limits)+1)
+	for i := range near.limits {
+		out = append(out, near.limits[i].Name)
+	}
+	if near.skew != nil {
+		out = append(out, near.skew.Name)
+	}
+	return out
+}
+
+// limitName is the first of them; "" if there is none.
+func (near *nearness) limitName() string {
+	for _, name := range near.limitNames() {
+		return name
+	}
+	return ""
+}
+
+// within is how many of so many pods a domain may have by its limits, when so much of each is taken.
+func (near *nearness) within(d *domain, room int64, taken func(i int) int64) int64 {
+	for i := range near.limits {
+		l := &near.limits[i]
+		if l.level != d.level || d.unlabelled() {
+			continue
+		}
+		left := int64(l.Most)
+		if taken != nil {
+			left -= taken(i)
+		}
+		room = near.cut(d.level, min(room, max(0, left/int64(l.Count))))
+	}
+	return room
+}
+
+// withinAbove is within by the limits of the domains that a domain is in.
+func (near *nearness) withinAbove(d int32, room int64, taken func(d int32, i int) int64) int64 {
+	domains := near.tree.domains
+	for at := d; at != root; at = domains[at].in {
+		var here func(int) int64
+		if taken != nil {
+			here = func(i int) int64 { return taken(at, i) }
+		}
+		room = near.cut(domains[d].level, near.within(&domains[at], room, here))
+	}
+	return room
+}
+
+// cut is the largest number of pods, not above n, that a domain of a level may have by the slices in it.
+func (near *nearness) cut(level int, n int64) int64 { return n - n%near.unit(level) }
+
+// unit is of how many pods the number in a domain of a level is a multiple.
+func (near *nearness) unit(level int) int64 {
+	for _, l := range near.layers {
+		if l.level >= level {
+			return l.size // coarse to fine
+		}
+	}
+	return 1
+}
+
+// intricate reports whether the room of domains alone does not say how many pods have a place: then only a search does.
+func (near *nearness) intricate() bool {
+	skew := near.skew
+	if skew == nil {
+		return false
+	}
+	return near.unit(skew.level) > int64(skew.Skew) ||
+		slices.ContainsFunc(near.limits, func(l domainLimit) bool { return l.level < skew.level }) ||
+		slices.ContainsFunc(near.layers, func(l layer) bool { return l.level < skew.level })
+}
+
+// field are the domains over which pods have to spread: those with a node that they select, in service or not.
+type field []int32
+
+// fieldOf lists them, in the order of the tree; none if the class need not spread.
+func (s *Nodes) fieldOf(c *Class) field {
+	if c.near == nil || c.near.skew == nil {
+		return nil
+	}
+	t := c.near.tree
+	out := field{}
+	seen := make([]bool, 0, len(t.domains))
+	for rank, n := range s.order {
+		if !c.filter.Selects(&n.spec) {
+			continue
+		}
+		d, in := t.above(s.domainOf(t, rank), c.near.skew.level)
+		if !in || t.domains[d].unlabelled() {
+			continue
+		}
+		for len(seen) < len(t.domains) {
+			seen = append(seen, false)
+		}
+		if !seen[d] {
+			seen[d], out = true, append(out, d)
+		}
+	}
+	slices.SortFunc(out, t.compare)
+	return out
+}
+
+// within lists those of the field in a domain, or the one that it is in.
+func (f field) within(t *tree, top int32, level int) field {
+	if at, in := t.above(top, level); in && t.domains[top].level >= level {
+		if slices.Contains(f, at) {
+			return field{at}
+		}
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(f), func(d int32) bool {
+		at, in := t.above(d, t.domains[top].level)
+		return !in || at != top
+	})
+}
+
+// spreadIn is how many pods may be in a domain: each one of the field has at most the skew more than that with
+// the least room.
+func (r *rooms) spreadIn(near *nearness, over field, top int32) int64 {
+	inside := over.within(near.tree, top, near.skew.level)
+	room := func(d int32) int64 {
+		if near.tree.domains[top].level > near.skew.level {
+			d = top
+		}
+		return r.of(near, d)
+	}
+	least := int64(0)
+	if len(inside) == len(over) && len(inside) > 0 {
+		least = room(inside[0])
+		for _, d := range inside {
+			least = min(least, room(d))
+		}
+	}
+	most := least + int64(near.skew.Skew)
+	if len(over) == 1 {
+		most = room(over[0]) // nothing to be alike to
+	}
+	sum := int64(0)
+	for _, d := range inside {
+		sum += near.cut(near.skew.level, min(room(d), most))
+	}
+	return sum
+}
+
+// spread places pods that must spread, as evenly as there is room; false if there is none.
+func (f *finder) spread(want, within int32) bool {
+	over, t := f.s.emptied(f.class).over, f.near.tree
+	tops := []int32{root}
+	if f.near.required >= 0 {
+		tops = tops[:0]
+		for i := range t.domains {
+			if t.domains[i].level == f.near.required && f.may(int32(i), within) {
+				tops = append(tops, int32(i))
+			}
+		}
+		slices.SortStableFunc(tops, func(a, b int32) int { return cmp.Or(cmp.Compare(f.room(a), f.room(b)), t.compare(a, b)) })
+	}
+	for _, top := range tops {
+		portions, ok := f.evenly(over, over.within(t, top, f.near.skew.level), top, int64(want))
+		if ok && f.fillPortions(portions) && f.holds() {
+			return true
+		}
+		f.spots = f.spots[:0]
+	}
+	return false
+}
+
+// evenly says how many pods each domain of a field gets that is in another: one by one those that have the fewest.
+func (f *finder) evenly(over, inside field, top int32, want int64) ([]portion, bool) {
+	near, t := f.near, f.near.tree
+	unit := near.unit(near.skew.level)
+	out := make([]portion, len(inside))
+	for i, d := range inside {
+		out[i].domain = d
+		if t.domains[top].level > near.skew.level {
+			out[i].domain = top
+		}
+	}
+	has := map[int32]int64{}
+	for _, d := range over {
+		has[d] = f.spreadKept(d)
+	}
+	for want > 0 {
+		best := -1
+		for i, d := range inside {
+			if out[i].pods+unit <= f.room(out[i].domain) && (best < 0 || has[d] < has[inside[best]]) {
+				best = i
+			}
+		}
+		if best < 0 {
+			return nil, false
+		}
+		out[best].pods += unit
+		has[inside[best]] += unit
+		want -= unit
+	}
+	return out, want == 0 && near.even(over, func(d int32) int64 { return has[d] })
+}
+
+// even reports whether no domain of a field has more pods above those of another than the skew.
+func (near *nearness) even(over field, pods func(int32) int64) bool {
+	if len(over) < 2 {
+		return true
+	}
+	least, most := pods(over[0]), pods(over[0])
+	for _, d := range over {
+		least, most = min(least, pods(d)), max(most, pods(d))
+	}
+	return most-least <= int64(near.skew.Skew)
+}
+
+// spreadKept counts the pods in a domain that stay and count when the pods spread.
+func (f *finder) spreadKept(d int32) int64 {
+	n := int64(0)
+	for _, h := range f.own {
+		if near := h.Class.near; near == nil || near.skew == nil || near.skew.Name != f.near.skew.Name || !h.Node.known {
+			continue
+		}
+		if at, in := f.near.tree.above(f.s.domainOf(f.near.tree, h.Node.rank), f.near.skew.level); in && at == d {
+			n += int64(h.Count)
+		}
+	}
+	return n
+}
+
+// limitTaken is how much of a limit of the set's is taken in a domain by other pods of the workload.
+func (f *finder) limitTaken(d int32, i int) int64 {
+	l, n := &f.near.limits[i], int64(0)
+	for _, h := range f.own {
+		if h.Class.near == nil || !h.Node.known {
+			continue
+		}
+		for _, o := range h.Class.near.limits {
+			if o.Name != l.Name {
+				continue
+			}
+			if at, in := f.near.tree.above(f.s.domainOf(f.near.tree, h.Node.rank), l.level); in && at == d {
+				n += int64(o.Count) * int64(h.Count)
+			}
+		}
+	}
+	return n
+}
+
+// fillPortions places pods in domains; false if one of these has no place for its own.
+func (f *finder) fillPortions(portions []portion) bool {
+	for _, p := range portions {
+		if p.pods == 0 {
+			continue
+		}
+		n := int32(p.pods) //nolint:gosec // pods of a set
+		f.top, f.left = f.near.tree.domains[p.domain].level, f.s.merges
+		switch c := f.curve(p.domain, n, n); {
+		case c == nil:
+			if f.fillDomain(p.domain, n) > 0 {
+				return false
+			}
+		case c.costs[n].impossible():
+			return false
+		default:
+			f.take(c, n)
+		}
+	}
+	return true
+}
+
+// holds reports whether slices and limits hold for the spots found: of domains that are wider than the portions nobody
+// has seen to that.
+func (f *finder) holds() bool {
+	if len(f.near.layers)+len(f.near.limits) == 0 {
+		return true
+	}
+	t := f.near.tree
+	pods := func(level int) map[int32]int64 {
+		out := map[int32]int64{}
+		for _, sp := range f.spots {
+			if d, in := t.above(f.s.domainOf(t, sp.Node.rank), level); in {
+				out[d] += int64(sp.Count)
+			}
+		}
+		return out
+	}
+	for _, l := range f.near.layers {
+		for d, n := range pods(l.level) { // any will do, so order does not matter
+			if (n+int64(f.kept[d]))%l.size != 0 {
+				return false
+			}
+		}
+	}
+	for i, l := range f.near.limits {
+		for d, n := range pods(l.level) { // any will do, so order does not matter
+			if !t.domains[d].unlabelled() && n*int64(l.Count)+f.limitTaken(d, i) > int64(l.Most) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// balance places pods so that domains of the balanced level have equal shares, as few of these as do, in one domain
+// as narrow as there is one; false if there is none, or one domain of that level holds all.
+func (f *finder) balance(want, within int32) bool {
+	t := f.near.tree
+	for level := f.near.balanced - 1; level >= f.near.required; level-- {
+		var best []portion
+		at := root
+		for i := range t.domains {
+			d := int32(i)
+			if t.domains[d].level != level || !f.may(d, within) || f.room(d) < int64(want) {
+				continue
+			}
+			is := f.shares(d, int64(want))
+			if is != nil && (best == nil || len(is) < len(best) || len(is) == len(best) && f.tighter(d, at)) {
+				best, at = is, d
+			}
+		}
+		if best != nil && f.fillPortions(best) && f.holds() {
+			return true
+		}
+		f.spots = f.spots[:0]
+	}
+	return false
+}
+
+// shares cuts pods into equal shares for domains of the balanced level in another one, as few as do, those with the
+// least room that suffices; nil if no number of domains does. Where the number does not divide, some have one slice more.
+func (f *finder) shares(top int32, want int64) []portion {
+	t, level := f.near.tree, f.near.balanced
+	var all []int32
+	for i := range t.domains {
+		if d := int32(i); t.domains[d].level == level && f.room(d) > 0 {
+			if at, in := t.above(d, t.domains[top].level); in && at == top {
+				all = append(all, d)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b int32) int { return cmp.Or(cmp.Compare(f.room(a), f.room(b)), t.compare(a, b)) })
+	unit := f.near.unit(level)
+	for k := int64(2); k <= int64(len(all)) && k*unit <= want; k++ {
+		small := want / unit / k * unit
+		larger := want / unit % k // of the shares are one slice larger
+		var out []portion
+		for _, d := range all {
+			switch room := f.room(d); {
+			case int64(len(out)) < k-larger && room >= small:
+				out = append(out, portion{d, small})
+			case int64(len(out)) >= k-larger && int64(len(out)) < k && room >= small+unit:
+				out = append(out, portion{d, small + unit})
+			}
+		}
+		if int64(len(out)) == k {
+			return out
+		}
+	}
+	return nil
+}
