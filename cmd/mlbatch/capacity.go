@@ -19,6 +19,7 @@ type capacityFlags struct {
 	sizes     []int64
 	resource  string
 	priority  string
+	level     string
 }
 
 // newCapacityCommand says which gangs would start now.
@@ -47,7 +48,10 @@ choose nodes, may find less: mlbatch run --dry-run=plan asks about a job as it i
   mlbatch capacity -n blue
 
   # how many nodes of 8 GPUs could I have?
-  mlbatch capacity -n blue --gpus-per-pod 8`,
+  mlbatch capacity -n blue --gpus-per-pod 8
+
+  # and in one rack?
+  mlbatch capacity -n blue --gpus-per-pod 8 --level rack`,
 		Args: cobra.NoArgs,
 	})
 }
@@ -61,6 +65,12 @@ func (c *capacityFlags) flags(cmd *cobra.Command) {
 		"gpus-per-pod",
 		[]string{"1", "2", "4", "8"},
 		"`GPUs` of each pod, several with commas",
+	)
+	f.StringVar(
+		&c.level,
+		"level",
+		"",
+		"all pods in one rack, block or other `level` of the topology: a node label, or its last word",
 	)
 	f.StringVar(&c.resource, "resource", "", "what GPUs are called (default nvidia.com/gpu)")
 	f.StringVar(&c.priority, "priority-class", "", "`PriorityClass` of the pods (default: that of the cluster)")
@@ -103,9 +113,14 @@ func (c *capacityFlags) read(ctx context.Context, q *query) (found, error) {
 	if err != nil {
 		return nil, err
 	}
+	level, err := cli.LevelNamed(ctx, q.c, c.level)
+	if err != nil {
+		return nil, err
+	}
 	var gangs []cli.CapacityRow
 	for _, question := range queues {
 		question.Resource, question.PriorityClass, question.Sizes = c.resource, c.priority, c.sizes
+		question.Level = level
 		some, err := cli.Capacity(ctx, cli.Controller{Config: q.cfg}, question)
 		if err != nil {
 			return nil, fmt.Errorf("queue %s of namespace %s: %w", question.LocalQueue, question.Namespace, err)

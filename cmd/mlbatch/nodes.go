@@ -14,16 +14,17 @@ import (
 
 // newNodesCommand lists nodes.
 func newNodesCommand() *cobra.Command {
+	domains := false
 	list := &readCommand{
 		formats: []string{"wide", "name", "json", "yaml"},
 		columns: true,
 		sortBy:  byColumn,
-		sorts:   titles(cli.NodeColumns(time.Time{})),
+		sorts:   titles(cli.NodesInDomainsColumns(time.Time{})),
 		watch:   againAndAgain,
 		bare:    "without titles and the line below",
-		read:    readNodes,
+		read:    func(ctx context.Context, q *query) (found, error) { return readNodes(ctx, q, domains) },
 	}
-	return list.command(&cobra.Command{
+	cmd := list.command(&cobra.Command{
 		Use:     "nodes",
 		Aliases: []string{"node"},
 		Short:   "List nodes: health and why, GPUs, which of them are free, whose jobs have the others",
@@ -36,6 +37,9 @@ It takes the right to list nodes; what is on them is told to those who may list 
   # where is the most room?
   mlbatch nodes --sort-by -free
 
+  # which are in which rack?
+  mlbatch nodes --topology
+
   # names, for scripts
   mlbatch nodes -o name
 
@@ -43,12 +47,14 @@ It takes the right to list nodes; what is on them is told to those who may list 
   mlbatch nodes -w`,
 		Args: cobra.NoArgs,
 	})
+	cmd.Flags().BoolVar(&domains, "topology", false, "show in which rack, block or other domain each is, and sort by that")
+	return cmd
 }
 
 // untoldPods is said to those who may not know what is on the nodes.
 const untoldPods = "You may not list pods of all namespaces: what is on the nodes is not counted."
 
-func readNodes(ctx context.Context, q *query) (found, error) {
+func readNodes(ctx context.Context, q *query, domains bool) (found, error) { //nolint:revive // a flag
 	nodes, seen, err := cli.Nodes(ctx, q.c)
 	if err != nil {
 		return nil, err
@@ -57,6 +63,14 @@ func readNodes(ctx context.Context, q *query) (found, error) {
 		items:   nodes,
 		columns: cli.NodeColumns(time.Now()),
 		name:    func(n view.Node) string { return n.Name },
+	}
+	if domains {
+		levels, all, err := cli.TopologyOf(ctx, q.c, "")
+		if err != nil {
+			return nil, err
+		}
+		view.InDomains(nodes, all, levels)
+		list.columns = cli.NodesInDomainsColumns(time.Now())
 	}
 	switch {
 	case !seen:

@@ -33,6 +33,7 @@ type upOptions struct {
 	nodes         int
 	gpus          int64
 	racks, blocks int
+	topology      string
 	cpus          string
 	memory        string
 	runtime       string
@@ -110,6 +111,12 @@ was, with its jobs, ports and nodes; flags that are given change it.`,
 		"blocks",
 		0,
 		"in how many blocks the racks are, by the label "+simnode.LabelBlock+" of nodes",
+	)
+	f.StringVar(
+		&o.topology,
+		"topology",
+		"",
+		"`file` with the racks, blocks and other domains of the nodes, and how many nodes each has, in place of --nodes, --racks and --blocks",
 	)
 	f.Int64Var(&o.gpus, "gpus-per-node", 8, "GPUs of each node")
 	f.StringVar(&o.cpus, "cpus-per-node", "224", "CPUs of each node")
@@ -197,7 +204,8 @@ func (o *upOptions) config(f *pflag.FlagSet) (local.Config, error) {
 	case err != nil:
 	case last.Fleet.CPU.IsZero(): // it is not known any more
 		if !f.Changed("nodes") && !f.Changed("gpus-per-node") && !f.Changed("cpus-per-node") &&
-			!f.Changed("memory-per-node") && !f.Changed("racks") && !f.Changed("blocks") {
+			!f.Changed("memory-per-node") && !f.Changed("racks") && !f.Changed("blocks") &&
+			!f.Changed("topology") {
 			cfg.Fleet = simnode.Fleet{} // the nodes that there are
 		}
 	default:
@@ -403,11 +411,19 @@ func nextSteps(cfg local.Config) string {
 
 // domains says in how many racks and blocks the nodes are.
 func (o *upOptions) domains(f *pflag.FlagSet, fleet *simnode.Fleet) error {
+	if f.Changed("topology") {
+		for _, other := range []string{"nodes", "racks", "blocks"} {
+			if f.Changed(other) {
+				return usageError{fmt.Errorf("--%s: --topology says how many nodes there are and where: leave one out", other)}
+			}
+		}
+		return o.nested(fleet)
+	}
 	if f.Changed("racks") {
-		fleet.Racks = o.racks
+		fleet.Racks, fleet.Domains = o.racks, nil
 	}
 	if f.Changed("blocks") {
-		fleet.Blocks = o.blocks
+		fleet.Blocks, fleet.Domains = o.blocks, nil
 	}
 	if fleet.Racks < 0 || fleet.Racks > fleet.Count {
 		return usageError{
@@ -418,6 +434,23 @@ func (o *upOptions) domains(f *pflag.FlagSet, fleet *simnode.Fleet) error {
 		return usageError{
 			fmt.Errorf("--blocks %d: must be between 0 and the number of racks, %d", fleet.Blocks, most),
 		}
+	}
+	return nil
+}
+
+// nested reads from a file in which domains the nodes are.
+func (o *upOptions) nested(fleet *simnode.Fleet) error {
+	text, err := os.ReadFile(o.topology)
+	if err != nil {
+		return usageError{fmt.Errorf("--topology: %w", err)}
+	}
+	domains, err := simnode.ReadDomains(text)
+	if err != nil {
+		return usageError{fmt.Errorf("--topology %s: %w", o.topology, err)}
+	}
+	fleet.Count, fleet.Racks, fleet.Blocks, fleet.Domains = 0, 0, 0, domains
+	for _, d := range domains {
+		fleet.Count += d.Nodes
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -70,6 +71,8 @@ type CapacityQuestion struct {
 	Namespace, LocalQueue, ClusterQueue string
 	// Resource is what GPUs are called, "" for those of NVIDIA.
 	Resource string
+	// Level is the node label of which one value holds all pods of a gang, "" for anywhere.
+	Level string
 	// PriorityClass of the pods, "" is the cluster's default.
 	PriorityClass string
 	// Sizes are GPUs of a pod.
@@ -159,11 +162,15 @@ func (s *gangs) resource() string { return cmp.Or(s.question.Resource, core.GPU)
 func (s *gangs) ask(ctx context.Context, size int64, n int32) (*visibility.WorkloadPlanStatus, error) {
 	amount := *resource.NewQuantity(size, resource.DecimalSI)
 	list := corev1.ResourceList{corev1.ResourceName(s.resource()): amount}
+	var near metav1.ObjectMeta
+	if s.question.Level != "" {
+		near.Annotations = map[string]string{kueue.PodSetRequiredTopologyAnnotation: s.question.Level}
+	}
 	said, err := s.plan.Plan(ctx, s.question.Namespace, visibility.WorkloadPlanSpec{
 		QueueName: s.question.LocalQueue,
 		PodSets: []visibility.PlannedPodSet{{
 			Name: string(kueue.DefaultPodSetName), Count: n,
-			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+			Template: corev1.PodTemplateSpec{ObjectMeta: near, Spec: corev1.PodSpec{
 				PriorityClassName: s.question.PriorityClass,
 				Containers: []corev1.Container{
 					{Name: "gang", Image: "gang", Resources: corev1.ResourceRequirements{Requests: list, Limits: list}},

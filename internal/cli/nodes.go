@@ -57,6 +57,12 @@ func NodeColumns(now time.Time) []Column[view.Node] {
 	}
 }
 
+// NodesInDomainsColumns are NodeColumns with where each is.
+func NodesInDomainsColumns(now time.Time) []Column[view.Node] {
+	where := Column[view.Node]{Title: "DOMAIN", Text: func(r view.Node) string { return strings.Join(r.Domain, "/") }}
+	return slices.Insert(NodeColumns(now), 1, where)
+}
+
 // SumOfNodes says in a line how full the nodes are.
 func SumOfNodes(rows []view.Node) string {
 	var gpus, used, free, block, out int64

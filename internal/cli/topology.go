@@ -3,9 +3,11 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -62,4 +64,53 @@ func TopologyOf(
 		return nil, nil, fmt.Errorf("there is no Topology %s: %s", name, there)
 	}
 	return view.DetectLevels(list.Items), list.Items, nil
+}
+
+// LevelNamed is the node label that a word means: itself, or the level of a Topology or of what labels tell that has
+// it as its last part, as rack is for cloud.provider.com/topology-rack. It is an error if several levels have.
+func LevelNamed(ctx context.Context, c client.Reader, word string) (string, error) {
+	if word == "" || strings.Contains(word, "/") {
+		return word, nil
+	}
+	levels, err := levelsOf(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	var found []string
+	for _, level := range levels {
+		switch last := level[strings.LastIndexAny(level, "/.-")+1:]; {
+		case level == word:
+			return level, nil
+		case last == word:
+			found = append(found, level)
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		return "", fmt.Errorf("--level %s: is %s: give the whole label", word, strings.Join(found, " or "))
+	case len(levels) == 0:
+		return "", fmt.Errorf("--level %s: no Topology and no known label says in which racks the nodes are: give the whole label", word)
+	}
+	return "", fmt.Errorf("--level %s: there is no such level: there are %s", word, strings.Join(levels, ", "))
+}
+
+// levelsOf are the levels of all Topologies and, for those who may list nodes, what labels tell.
+func levelsOf(ctx context.Context, c client.Reader) ([]string, error) {
+	var all kueue.TopologyList
+	if err := c.List(ctx, &all); err != nil && !apierrors.IsForbidden(err) {
+		return nil, fmt.Errorf("list Topologies: %w", err)
+	}
+	var levels []string
+	for i := range all.Items {
+		levels = append(levels, convert.Topology(&all.Items[i]).Levels...)
+	}
+	var nodes corev1.NodeList
+	if err := c.List(ctx, &nodes); err != nil && !apierrors.IsForbidden(err) {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	levels = append(levels, view.DetectLevels(nodes.Items)...)
+	slices.Sort(levels)
+	return slices.Compact(levels), nil
 }

@@ -128,6 +128,31 @@ func OddTopology(nodes []corev1.Node, levels []string) []string {
 	return out
 }
 
+// InDomains notes where nodes are by the levels of a topology, and sorts them by that, those without at the end.
+func InDomains(all []Node, nodes []corev1.Node, levels []string) {
+	labels := map[string]map[string]string{}
+	for i := range nodes {
+		labels[nodes[i].Name] = nodes[i].Labels
+	}
+	for i := range all {
+		for _, level := range levels {
+			value, has := labels[all[i].Name][level]
+			if !has {
+				break
+			}
+			all[i].Domain = append(all[i].Domain, value)
+		}
+	}
+	slices.SortFunc(all, func(a, b Node) int {
+		for i := range min(len(a.Domain), len(b.Domain)) {
+			if c := core.CompareNames(a.Domain[i], b.Domain[i]); c != 0 {
+				return c
+			}
+		}
+		return cmp.Or(cmp.Compare(len(b.Domain), len(a.Domain)), core.CompareNames(a.Name, b.Name))
+	})
+}
+
 // firstOf names a few of many.
 func firstOf(names []string) string {
 	const few = 5

@@ -26,13 +26,15 @@ type Policy struct {
 	Name    string
 	Objects []core.Event
 	Engine  *cycle.Options
+	// Levels are those of Topologies, by name.
+	Levels map[string][]string
 }
 
 // Configure reads a Configuration, as the controller does, and returns the options of the
 // engine that it sets.
 type Configure func(file string, text []byte) (*cycle.Options, error)
 
-// ReadPolicy reads a file of ClusterQueues, Cohorts, LocalQueues, ResourceFlavors and at
+// ReadPolicy reads a file of ClusterQueues, Cohorts, LocalQueues, ResourceFlavors, Topologies and at
 // most one Configuration. Objects are whole: what is left out has its default. The error
 // has all that is wrong.
 func ReadPolicy(file string, text []byte, configure Configure) (*Policy, error) {
@@ -67,11 +69,14 @@ func (p *Policy) add(d *manifest.Document, configure Configure, seen map[string]
 	}
 	if gvk.Group != kueue.GroupVersion.Group || gvk.Version != kueue.GroupVersion.Version {
 		return fmt.Errorf(
-			"%s: is of %s: a policy has ClusterQueues, Cohorts, LocalQueues and ResourceFlavors of %s, and a Configuration",
+			"%s: is of %s: a policy has ClusterQueues, Cohorts, LocalQueues, ResourceFlavors and Topologies of %s, and a Configuration",
 			at,
 			d.Object.GetAPIVersion(),
 			kueue.GroupVersion,
 		)
+	}
+	if gvk.Kind == "Topology" {
+		return p.addTopology(at, text)
 	}
 	ev, err := eventOf(gvk.Kind, text)
 	if err != nil {
@@ -83,6 +88,25 @@ func (p *Policy) add(d *manifest.Document, configure Configure, seen map[string]
 	}
 	seen[name] = true
 	p.Objects = append(p.Objects, ev)
+	return nil
+}
+
+// addTopology notes the levels of a Topology.
+func (p *Policy) addTopology(at string, text []byte) error {
+	t, err := read[kueue.Topology](text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", at, err)
+	}
+	if _, twice := p.Levels[t.Name]; twice {
+		return fmt.Errorf("%s: is listed twice: leave one", at)
+	}
+	if len(t.Spec.Levels) == 0 {
+		return fmt.Errorf("%s: spec.levels: is missing: list labels of nodes, the widest first", at)
+	}
+	if p.Levels == nil {
+		p.Levels = map[string][]string{}
+	}
+	p.Levels[t.Name] = convert.Topology(t).Levels
 	return nil
 }
 
@@ -130,7 +154,7 @@ func eventOf(kind string, text []byte) (core.Event, error) {
 		}
 		return core.FlavorSet{Flavor: convert.Flavor(f)}, problems(kueue.ValidateResourceFlavor(f))
 	}
-	return nil, errors.New("is no policy: use ClusterQueue, Cohort, LocalQueue, ResourceFlavor or Configuration")
+	return nil, errors.New("is no policy: use ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Topology or Configuration")
 }
 
 // read decodes an object; fields that there are not are errors.
@@ -144,9 +168,53 @@ func read[T any](text []byte) (*T, error) {
 
 func problems(list field.ErrorList) error { return list.ToAggregate() }
 
+// levelsRecorded are the levels of the Topologies that recorded flavors name.
+func levelsRecorded(w *sim.World) map[string][]string {
+	out := map[string][]string{}
+	note := func(ev core.Event) {
+		if f, ok := ev.(core.FlavorSet); ok && len(f.Flavor.Topology.Levels) > 0 {
+			out[f.Flavor.Topology.Name] = f.Flavor.Topology.Levels
+		}
+	}
+	for _, ev := range w.Objects {
+		note(ev)
+	}
+	for _, o := range w.Script {
+		note(o.Object)
+	}
+	return out
+}
+
+// level gives flavors the levels of the Topologies that they name: those of the policy or, else, those recorded.
+func (p *Policy) level(w *sim.World, recorded map[string][]string) {
+	give := func(ev core.Event) core.Event {
+		f, ok := ev.(core.FlavorSet)
+		if !ok || f.Flavor.Topology.Name == "" {
+			return ev
+		}
+		levels, said := p.Levels[f.Flavor.Topology.Name]
+		if !said && len(f.Flavor.Topology.Levels) == 0 {
+			levels, said = recorded[f.Flavor.Topology.Name], true
+		}
+		if said {
+			f.Flavor.Topology.Levels = levels
+		}
+		return f
+	}
+	for i, ev := range w.Objects {
+		w.Objects[i] = give(ev)
+	}
+	for i := range w.Script {
+		if w.Script[i].Object != nil {
+			w.Script[i].Object = give(w.Script[i].Object)
+		}
+	}
+}
+
 // lay puts a policy over a world, and says which of its objects were never recorded.
 func (p *Policy) lay(w *sim.World) (added []string) {
 	w.Name = p.Name
+	defer p.level(w, levelsRecorded(w))
 	if p.Engine != nil {
 		w.Engine.FairSharing, w.Engine.BlockAdmission, w.Engine.AdmissionFairSharing = p.Engine.FairSharing, p.Engine.BlockAdmission, p.Engine.AdmissionFairSharing
 	}

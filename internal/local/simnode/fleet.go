@@ -54,6 +54,8 @@ type Fleet struct {
 	// racks are; 0 is in none. Where the nodes do not divide, some racks have one more.
 	Racks  int `json:"racks,omitempty"`
 	Blocks int `json:"blocks,omitempty"`
+	// Domains, if there are some, say where the nodes are in place of Racks and Blocks.
+	Domains []Domain `json:"domains,omitempty"`
 	// Labels and Taints are put on every node.
 	Labels map[string]string `json:"labels,omitempty"`
 	Taints []corev1.Taint    `json:"taints,omitempty"`
@@ -145,8 +147,9 @@ func (f Fleet) labels(name string) map[string]string {
 			l[gpuProduct] = f.GPUProduct
 		}
 	}
-	if f.Racks > 0 && f.Count > 0 {
-		i, _ := index(name)
+	i, _ := index(name)
+	maps.Copy(l, f.domainLabels(i))
+	if len(f.Domains) == 0 && f.Racks > 0 && f.Count > 0 {
 		rack := i * f.Racks / f.Count
 		l[LabelRack] = "rack-" + strconv.Itoa(rack)
 		if f.Blocks > 0 {
