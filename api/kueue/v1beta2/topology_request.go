@@ -10,7 +10,7 @@ import (
 )
 
 // TopologyRequestOf reads from the annotations of pods how near to each other they want to
-// be; nil if they do not say. Nested slices that cannot be read are left out: see TopologyRequestFault.
+// be, by the words of Kueue or, else, by those of KAI Scheduler; nil if they do not say. Nested slices that cannot be read are left out: see TopologyRequestFault.
 func TopologyRequestOf(annotations map[string]string) *PodSetTopologyRequest {
 	r := &PodSetTopologyRequest{
 		Required:                    written(annotations, PodSetRequiredTopologyAnnotation),
@@ -28,7 +28,7 @@ func TopologyRequestOf(annotations map[string]string) *PodSetTopologyRequest {
 	}
 	if r.Required == nil && r.Preferred == nil && r.Unconstrained == nil &&
 		r.PodSetSliceRequiredTopology == nil && len(r.PodsetSliceRequiredTopologyConstraints) == 0 {
-		return nil
+		return KAITopologyRequestOf(annotations)
 	}
 	r.PodSetGroupName = written(annotations, PodSetGroupNameAnnotation)
 	return r
@@ -82,7 +82,7 @@ func TopologyRequestFault(annotations map[string]string) (key, fault string) {
 	if f := SlicesFault(layers); f != "" {
 		return nested, f
 	}
-	return "", ""
+	return KAITopologyRequestFault(annotations)
 }
 
 // Limits of the API.

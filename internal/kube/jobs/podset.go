@@ -82,6 +82,28 @@ func Near(sets []kueue.PodSet, index string) {
 	}
 }
 
+// NearAsJobSays fills in how near to each other all pods of a job want to be, as its own annotations say it in the
+// words of KAI Scheduler; what its pods say stays.
+func NearAsJobSays(annotations map[string]string, sets []kueue.PodSet) {
+	says := kueue.KAITopologyRequestOf(annotations)
+	if says == nil {
+		return
+	}
+	for i := range sets {
+		t := sets[i].TopologyRequest
+		if t == nil {
+			t = &kueue.PodSetTopologyRequest{}
+		} else if t.Required != nil || t.Preferred != nil || t.PodSetGroupName != nil {
+			continue
+		}
+		t.Required, t.Preferred = says.Required, says.Preferred
+		if says.Required != nil && len(sets) > 1 {
+			t.PodSetGroupName = new("all") // one domain for the pods of all sets
+		}
+		sets[i].TopologyRequest = t
+	}
+}
+
 // sameContainers reports whether a pod runs what a template says. The API server and webhooks
 // of others may have added containers and defaults.
 func sameContainers(template, pod *corev1.PodSpec) bool {

@@ -187,7 +187,7 @@ func (h *jobHandler) checkNew( //nolint:revive // a fact about the job
 	inQueue bool,
 ) (errs field.ErrorList, tried []string, err error) {
 	if inQueue {
-		errs = append(jobs.ValidateLabels(job), h.gates.create(job)...)
+		errs = append(append(jobs.ValidateLabels(job), h.gates.create(job)...), nearnessOfAll(job)...)
 	}
 	if inQueue {
 		taken, err := h.cluster.prebuilt(ctx, req.Namespace, nil, job)

@@ -89,3 +89,14 @@ func nearness(t jobs.PodTemplate) field.ErrorList {
 		field.NewPath(t.Path, "metadata", "annotations").Key(key), t.Template.Annotations[key], fault,
 	)}
 }
+
+// nearnessOfAll refuses annotations of a job that say what cannot be meant of how near to each other its pods must be.
+func nearnessOfAll(job metav1.Object) field.ErrorList {
+	key, fault := kueue.KAITopologyRequestFault(job.GetAnnotations())
+	if fault == "" {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(
+		field.NewPath("metadata", "annotations").Key(key), job.GetAnnotations()[key], fault,
+	)}
+}

@@ -64,3 +64,14 @@ func TestNearnessThatCannotBeMeant(t *testing.T) {
 		}
 	}
 }
+
+// TestNearnessOfAJobThatCannotBeMeant: what a job says of all its pods is refused at the annotation that says it.
+func TestNearnessOfAJobThatCannotBeMeant(t *testing.T) {
+	r := send(t, serve(t, nil, world()...), ask{
+		path: validateJob, new: job(queueLabel, `kai.scheduler/topology-required-placement: "one rack"`, ""),
+	})
+	const want = "metadata.annotations[kai.scheduler/topology-required-placement]"
+	if r.Allowed || !strings.Contains(r.Message, want) {
+		t.Errorf("allowed %t, %q; want it to name %s", r.Allowed, r.Message, want)
+	}
+}

@@ -44,6 +44,7 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (fac
 		return r.unread(ctx, s, stands, whole)
 	}
 	jobs.Near(s.facts.PodSets, "")
+	jobs.NearAsJobSays(s.job.GetAnnotations(), s.facts.PodSets)
 	if s.keepsDone = r.opts.NoReclaimablePods; s.keepsDone {
 		s.facts.Reclaimable = nil
 	}
