@@ -157,6 +157,7 @@ func (pe *pending) dumpGroup(g *group, members []*workload) GroupState {
 	s := GroupState{
 		Parked: g.parked, OnNodes: g.onNodes > 0, LacksNodes: g.lacksNodes,
 		Blocked: g.blockedByReservation > 0, OnReady: g.onReady, Why: g.why, Told: g.reported,
+		Unjudged: g.unreported,
 	}
 	for _, x := range g.blockedPairs {
 		s.BlockedPairs = append(s.BlockedPairs, PairAmount{pe.forest.Name(x.pair), x.need})

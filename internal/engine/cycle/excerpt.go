@@ -97,7 +97,8 @@ func (v View) Excerpt(k core.Key, now time.Time, alike int) (*Excerpt, error) {
 	x.state = e.dump(slices.Compact(workloads), func(g *group) []*workload { return kept[g] })
 	for i := range x.state.Queues {
 		for k := range x.state.Queues[i].Groups {
-			x.state.Queues[i].Groups[k].Fresh = nil // what was told does not matter
+			// what was told does not matter
+			x.state.Queues[i].Groups[k].Fresh, x.state.Queues[i].Groups[k].Unjudged = nil, false
 		}
 	}
 	return x, nil

@@ -307,7 +307,7 @@ func (pe *pending) loadGroup(l *loader, q *queue, s *GroupState) *group {
 		w.unreported = true
 		g.newcomers = append(g.newcomers, w)
 	}
-	if len(g.newcomers) > 0 {
+	if s.Unjudged || len(g.newcomers) > 0 { // older recordings tell the members alone
 		g.unreported = true
 		pe.unjudged = append(pe.unjudged, g)
 	}

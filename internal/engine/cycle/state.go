@@ -114,12 +114,13 @@ type PairAmount struct {
 // GroupState is the waiting workloads of one equivalence class.
 type GroupState struct {
 	// Members are sorted; Fresh are the members of which no reason was reported yet, in the
-	// engine's order.
-	Members []core.Key
-	Fresh   []core.Key
-	Parked  bool
-	Shorts  []PairAmount
-	Plan    PlanState
+	// engine's order. Unjudged says that it has to be reported once it is judged, with or without such members.
+	Members  []core.Key
+	Fresh    []core.Key
+	Unjudged bool
+	Parked   bool
+	Shorts   []PairAmount
+	Plan     PlanState
 	// OnNodes says that it waits for nodes too, Blocked that it waits for the end
 	// of head reservations, OnReady for the pods of others.
 	OnNodes, LacksNodes bool
