@@ -181,6 +181,10 @@ func (f *finder) nearest(want, within int32) bool {
 // search that no choice of several is better: it has no warning and nothing whole is broken. false if there is none.
 func (f *finder) onOneNode(want, within int32) (*Node, bool) {
 	t := f.near.tree
+	f.top = len(t.levels) - 1
+	if n := f.onBrokenNode(want, within); n != nil {
+		return n, true
+	}
 	whole := make([]bool, len(t.domains))
 	for i := range whole {
 		whole[i] = true
@@ -195,7 +199,6 @@ func (f *finder) onOneNode(want, within int32) (*Node, bool) {
 	if !fits {
 		return nil, false
 	}
-	f.top = len(t.levels) - 1
 	best, at, least := -1, root, noCost()
 	for rank, slots := range f.ix.slots {
 		d := f.ix.counted[rank]
@@ -221,19 +224,54 @@ func (f *finder) onOneNode(want, within int32) (*Node, bool) {
 	return f.s.order[best], true
 }
 
+// onBrokenNode is what onOneNode finds among nodes without a warning that are in use already, if there is such a one:
+// with it nothing whole is broken, so that only how much is left matters. It looks at no more nodes than have as much left.
+func (f *finder) onBrokenNode(want, within int32) (found *Node) {
+	best, at, used := -1, root, false
+	for b := range maxPack + 1 {
+		f.ix.rooms[b].each(func(rank int) bool {
+			d := f.ix.counted[rank]
+			if f.ix.slots[rank] < want || f.near.tree.domains[d].level != f.top || !f.may(d, within) {
+				return true
+			}
+			room := f.ix.domains.of(f.near, d)
+			if room < int64(want) {
+				return true // of no whole slice
+			}
+			if f.wholeNode(rank) {
+				used = int64(b) <= int64(want)*f.class.pack // then it is not broken, and may do as well
+				return !used
+			}
+			if best < 0 || d != at && (room < f.ix.domains.of(f.near, at) ||
+				room == f.ix.domains.of(f.near, at) && f.near.tree.compare(d, at) < 0) {
+				best, at = rank, d
+			}
+			return true
+		})
+		switch {
+		case used:
+			return nil
+		case best >= 0:
+			return f.s.order[best]
+		}
+	}
+	return nil
+}
+
 // arrange lists what is in each domain.
 func (f *finder) arrange() {
 	t := f.near.tree
-	f.inside, f.nodes = make([][]int32, len(t.domains)), make([][]int, len(t.domains))
-	for i := 1; i < len(t.domains); i++ {
-		in := t.domains[i].in
-		f.inside[in] = append(f.inside[in], int32(i))
+	f.inside, f.nodes = t.children(), make([][]int, len(t.domains))
+	count, all := make([]int, len(t.domains)), 0
+	for rank, slots := range f.ix.slots {
+		if slots > 0 {
+			count[f.ix.counted[rank]]++
+			all++
+		}
 	}
-	for _, inside := range f.inside {
-		slices.SortFunc(
-			inside,
-			func(a, b int32) int { return core.CompareNames(t.domains[a].value, t.domains[b].value) },
-		)
+	flat := make([]int, all)
+	for d, n := range count {
+		f.nodes[d], flat = flat[:0:n], flat[n:]
 	}
 	for rank, slots := range f.ix.slots {
 		if slots > 0 {

@@ -21,6 +21,8 @@ type tree struct {
 	// domains are in the order in which they were found, each behind the one that it is in.
 	domains []domain
 	found   map[domain]int32
+	// inside are the domains in each of them, by name, as of a number of domains.
+	inside [][]int32
 	// narrowest is the narrowest domain of each node, by rank, as of a version of the node.
 	narrowest []int32
 	versions  []uint32
@@ -62,7 +64,7 @@ func (s *Nodes) domainOf(t *tree, rank int) int32 {
 	if t.epoch != s.epoch {
 		t.epoch = s.epoch
 		t.domains = append(t.domains[:0], domain{in: root, level: -1})
-		t.found = map[domain]int32{}
+		t.found, t.inside = map[domain]int32{}, nil
 		t.narrowest = make([]int32, len(s.order))
 		t.versions = make([]uint32, len(s.order))
 	}
@@ -87,6 +89,25 @@ func (s *Nodes) domainOf(t *tree, rank int) int32 {
 	}
 	t.narrowest[rank], t.versions[rank] = at, n.version+1
 	return at
+}
+
+// children are the domains in each domain, by name.
+func (t *tree) children() [][]int32 {
+	if len(t.inside) == len(t.domains) {
+		return t.inside
+	}
+	t.inside = make([][]int32, len(t.domains))
+	for i := 1; i < len(t.domains); i++ {
+		in := t.domains[i].in
+		t.inside[in] = append(t.inside[in], int32(i)) //nolint:gosec // not more than nodes and levels
+	}
+	for _, inside := range t.inside {
+		slices.SortFunc(
+			inside,
+			func(a, b int32) int { return core.CompareNames(t.domains[a].value, t.domains[b].value) },
+		)
+	}
+	return t.inside
 }
 
 // above is the domain of a level that a domain is in, the domain itself included; false if it is in none.
