@@ -102,8 +102,9 @@ type finder struct {
 	// kept are pods of the set that stay, by domain; at is the narrowest that has all of them.
 	kept map[int32]int32
 	at   int32
-	// own are all pods of the workload that have places.
+	// own are all pods of the workload that have places, taken is what they take of the limits of domains.
 	own   []Hold
+	taken []map[int32]int64
 	top   int // level of the domain that is searched
 	left  int // sums that the search may still make
 	spots []Spot
@@ -126,7 +127,7 @@ func (s *Nodes) find(set Set, v View, within int32, own []Hold) ([]Spot, bool) {
 	if len(f.kept) == 0 && !near.divides(set.Count) {
 		return nil, false
 	}
-	if near.skew != nil {
+	if near.skew != nil && s.emptied(set.Class).over != nil {
 		return f.spots, f.spread(set.Count, within)
 	}
 	return f.spots, f.nearest(set.Count, within)

@@ -219,7 +219,7 @@ func (s *Nodes) bounded(x *packing, k int, stay []Hold) bool {
 			}
 		}
 	}
-	return f.near.skew == nil || f.near.even(s.emptied(f.class).over, f.spreadKept)
+	return f.near.skew == nil || f.near.even(s.emptied(f.class).over, f.spreadKept())
 }
 
 // vacant are the same nodes, empty and in service.

@@ -157,10 +157,15 @@ func (near *nearness) intricate() bool {
 		slices.ContainsFunc(near.layers, func(l layer) bool { return l.level < skew.level })
 }
 
-// field are the domains over which pods have to spread: those with a node that they select, in service or not.
+// field are the domains over which pods have to spread: those with a node that they select, in service or not. It is
+// nil if they need not, or are left to the scheduler.
 type field []int32
 
-// fieldOf lists them, in the order of the tree; none if the class need not spread.
+// widestField is over how many domains the spread of pods is counted: a label that tells more apart names nodes, and
+// looking at all for each pod would take long.
+const widestField = 256
+
+// fieldOf lists them, in the order of the tree.
 func (s *Nodes) fieldOf(c *Class) field {
 	if c.near == nil || c.near.skew == nil {
 		return nil
@@ -179,8 +184,11 @@ func (s *Nodes) fieldOf(c *Class) field {
 		for len(seen) < len(t.domains) {
 			seen = append(seen, false)
 		}
-		if !seen[d] {
-			seen[d], out = true, append(out, d)
+		if seen[d] {
+			continue
+		}
+		if seen[d], out = true, append(out, d); len(out) > widestField {
+			return nil
 		}
 	}
 	slices.SortFunc(out, t.compare)
@@ -252,81 +260,111 @@ func (f *finder) spread(want, within int32) bool {
 	return false
 }
 
-// evenly says how many pods each domain of a field gets that is in another: one by one those that have the fewest.
+// evenly says how many pods each domain of a field gets that is in another, so that those with the most have as few as
+// possible; false if there is no room for all, or the pods would not spread.
 func (f *finder) evenly(over, inside field, top int32, want int64) ([]portion, bool) {
-	near, t := f.near, f.near.tree
+	near, kept := f.near, f.spreadKept()
 	unit := near.unit(near.skew.level)
 	out := make([]portion, len(inside))
 	for i, d := range inside {
 		out[i].domain = d
-		if t.domains[top].level > near.skew.level {
+		if near.tree.domains[top].level > near.skew.level {
 			out[i].domain = top
 		}
 	}
-	has := map[int32]int64{}
-	for _, d := range over {
-		has[d] = f.spreadKept(d)
+	// share is what a domain gets if none has more than so many.
+	share := func(i int, most int64) int64 {
+		return near.cut(near.skew.level, min(f.room(out[i].domain), max(0, most-kept[inside[i]])))
 	}
-	for want > 0 {
-		best := -1
-		for i, d := range inside {
-			if out[i].pods+unit <= f.room(out[i].domain) && (best < 0 || has[d] < has[inside[best]]) {
-				best = i
-			}
+	sum := func(most int64) (n int64) {
+		for i := range out {
+			n += share(i, most)
 		}
-		if best < 0 {
-			return nil, false
-		}
-		out[best].pods += unit
-		has[inside[best]] += unit
-		want -= unit
+		return n
 	}
-	return out, want == 0 && near.even(over, func(d int32) int64 { return has[d] })
+	highest := want
+	for _, n := range kept {
+		highest = max(highest, want+n)
+	}
+	if sum(highest) < want {
+		return nil, false
+	}
+	low, most := int64(0), highest // most becomes the least that does
+	for low < most {
+		if mid := (low + most) / 2; sum(mid) < want {
+			low = mid + 1
+		} else {
+			most = mid
+		}
+	}
+	rest := want - sum(most-1)
+	for i := range out {
+		out[i].pods = share(i, most-1)
+		if more := share(i, most) - out[i].pods; more > 0 && rest > 0 {
+			out[i].pods += unit
+			rest -= unit
+		}
+	}
+	for i, d := range inside {
+		kept[d] += out[i].pods
+	}
+	return out, rest == 0 && near.even(over, kept)
 }
 
 // even reports whether no domain of a field has more pods above those of another than the skew.
-func (near *nearness) even(over field, pods func(int32) int64) bool {
+func (near *nearness) even(over field, pods map[int32]int64) bool {
 	if len(over) < 2 {
 		return true
 	}
-	least, most := pods(over[0]), pods(over[0])
+	least, most := pods[over[0]], pods[over[0]]
 	for _, d := range over {
-		least, most = min(least, pods(d)), max(most, pods(d))
+		least, most = min(least, pods[d]), max(most, pods[d])
 	}
 	return most-least <= int64(near.skew.Skew)
 }
 
-// spreadKept counts the pods in a domain that stay and count when the pods spread.
-func (f *finder) spreadKept(d int32) int64 {
-	n := int64(0)
+// spreadKept counts, by domain, the pods of the workload that have places and count when pods spread.
+func (f *finder) spreadKept() map[int32]int64 {
+	out, skew := map[int32]int64{}, f.near.skew
 	for _, h := range f.own {
-		if near := h.Class.near; near == nil || near.skew == nil || near.skew.Name != f.near.skew.Name || !h.Node.known {
+		if near := h.Class.near; near == nil || near.skew == nil || near.skew.Name != skew.Name || !h.Node.known {
 			continue
 		}
-		if at, in := f.near.tree.above(f.s.domainOf(f.near.tree, h.Node.rank), f.near.skew.level); in && at == d {
-			n += int64(h.Count)
+		if d, in := f.near.tree.above(f.s.domainOf(f.near.tree, h.Node.rank), skew.level); in {
+			out[d] += int64(h.Count)
 		}
 	}
-	return n
+	return out
 }
 
 // limitTaken is how much of a limit of the set's is taken in a domain by other pods of the workload.
 func (f *finder) limitTaken(d int32, i int) int64 {
-	l, n := &f.near.limits[i], int64(0)
-	for _, h := range f.own {
-		if h.Class.near == nil || !h.Node.known {
-			continue
-		}
-		for _, o := range h.Class.near.limits {
-			if o.Name != l.Name {
+	if f.taken == nil {
+		f.taken = f.takenOfLimits()
+	}
+	return f.taken[i][d]
+}
+
+// takenOfLimits is, of each limit of the set's, how much is taken by other pods of the workload, by domain.
+func (f *finder) takenOfLimits() []map[int32]int64 {
+	out := make([]map[int32]int64, len(f.near.limits))
+	for i, l := range f.near.limits {
+		out[i] = map[int32]int64{}
+		for _, h := range f.own {
+			if h.Class.near == nil || !h.Node.known {
 				continue
 			}
-			if at, in := f.near.tree.above(f.s.domainOf(f.near.tree, h.Node.rank), l.level); in && at == d {
-				n += int64(o.Count) * int64(h.Count)
+			for _, o := range h.Class.near.limits {
+				if o.Name != l.Name {
+					continue
+				}
+				if d, in := f.near.tree.above(f.s.domainOf(f.near.tree, h.Node.rank), l.level); in {
+					out[i][d] += int64(o.Count) * int64(h.Count)
+				}
 			}
 		}
 	}
-	return n
+	return out
 }
 
 // fillPortions places pods in domains; false if one of these has no place for its own.

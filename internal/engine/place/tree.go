@@ -260,7 +260,7 @@ type holding struct {
 
 // in is how many pods may be in a domain.
 func (h holding) in(d int32) int64 {
-	if h.near.skew != nil {
+	if h.over != nil {
 		return h.rooms.spreadIn(h.near, h.over, d)
 	}
 	return h.rooms.of(h.near, d)

@@ -109,10 +109,30 @@ func limitsOf(roles []role, i int) []core.Limit {
 	if bounded(roles[i].spec) {
 		out = append(out, spread(roles, i)...)
 	}
+	out = firstDomains(out)
 	slices.SortFunc(out, func(a, b core.Limit) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(b.Count, a.Count))
 	})
 	return slices.CompactFunc(out, func(a, b core.Limit) bool { return a.Name == b.Name })
+}
+
+// mostDomainLevels is how many labels of nodes the limits of a pod set may be about, beside the hostname: each is a level
+// of a tree of all nodes.
+const mostDomainLevels = 3
+
+// firstDomains leaves out limits of domains of more labels than are counted; the scheduler observes all.
+func firstDomains(limits []core.Limit) []core.Limit {
+	var levels []string
+	return slices.DeleteFunc(limits, func(l core.Limit) bool {
+		switch {
+		case l.PerNode() || slices.Contains(levels, l.Level):
+			return false
+		case len(levels) == mostDomainLevels:
+			return true
+		}
+		levels = append(levels, l.Level)
+		return false
+	})
 }
 
 // PodLimits is what one pod, of whatever job, takes of limits that it shares with others.

@@ -128,6 +128,12 @@ func TestLimits(t *testing.T) {
 	own := func(name string, count, most int32) core.Limit {
 		return core.Limit{Name: name, Own: true, Count: count, Most: most}
 	}
+	inZone := func(level string) core.Limit {
+		return core.Limit{
+			Name: "the required podAntiAffinity over app=x in namespace blue per " + level, Own: true,
+			Count: whole, Most: whole, Level: level,
+		}
+	}
 	affinity := func(labels, terms string) string {
 		return "{name: main, template: {metadata: {labels: {" + labels + "}}, spec: {affinity: {podAntiAffinity: {" + terms + "}}}}}"
 	}
@@ -186,10 +192,19 @@ func TestLimits(t *testing.T) {
 					"requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone, labelSelector: {matchLabels: {app: x}}}]",
 				),
 			},
-			one(core.Limit{
-				Name: "the required podAntiAffinity over app=x in namespace blue per zone", Own: true,
-				Count: whole, Most: whole, Level: "zone",
-			}),
+			one(inZone("zone")),
+		},
+		"apart in many ways": {
+			"each label is a level of a tree of all nodes: three are counted",
+			[]string{
+				affinity(
+					"app: x",
+					"requiredDuringSchedulingIgnoredDuringExecution: ["+
+						"{topologyKey: a, labelSelector: {matchLabels: {app: x}}}, {topologyKey: b, labelSelector: {matchLabels: {app: x}}}, "+
+						"{topologyKey: c, labelSelector: {matchLabels: {app: x}}}, {topologyKey: d, labelSelector: {matchLabels: {app: x}}}]",
+				),
+			},
+			one(inZone("a"), inZone("b"), inZone("c")),
 		},
 		"rather apart": {
 			"what is preferred bounds nothing",
