@@ -104,7 +104,7 @@ func limitsOf(roles []role, i int) []core.Limit {
 		if !bounded(carrier.spec) {
 			continue
 		}
-		out = append(out, apart(roles[i], carrier)...)
+		out = append(out, apart(roles, i, carrier)...)
 	}
 	if bounded(roles[i].spec) {
 		out = append(out, spread(roles, i)...)
@@ -177,8 +177,8 @@ func portsOf(spec *corev1.PodSpec) []core.Limit {
 
 // apart are the limits of a role's pods by the anti-affinity of a role that keeps away pods like
 // its own.
-func apart(r, carrier role) []core.Limit {
-	affinity := carrier.spec.Affinity
+func apart(roles []role, i int, carrier role) []core.Limit {
+	r, affinity := roles[i], carrier.spec.Affinity
 	if affinity == nil || affinity.PodAntiAffinity == nil {
 		return nil
 	}
@@ -202,6 +202,9 @@ func apart(r, carrier role) []core.Limit {
 		}
 		l := core.Limit{Name: name, Own: own, Count: count, Most: whole}
 		if t.TopologyKey != core.HostnameLabel {
+			if selected(roles, s) < 2 {
+				continue // one pod is apart from itself
+			}
 			l = perDomain(l, t.TopologyKey)
 		}
 		out = append(out, l)
@@ -257,13 +260,7 @@ func spread(roles []role, i int) []core.Limit {
 		if !ok || !s.Matches(roles[i].labels) {
 			continue
 		}
-		pods := int32(0)
-		for _, r := range roles {
-			if s.Matches(r.labels) {
-				pods += r.count
-			}
-		}
-		if pods <= c.MaxSkew { // wherever they are
+		if selected(roles, s) <= c.MaxSkew { // wherever they are
 			continue
 		}
 		text, _ := worded(s, roles[i])
@@ -284,6 +281,16 @@ func spread(roles []role, i int) []core.Limit {
 		out = append(out, l)
 	}
 	return out
+}
+
+// selected is how many pods of all roles a selector selects.
+func selected(roles []role, s labels.Selector) (pods int32) {
+	for _, r := range roles {
+		if s.Matches(r.labels) {
+			pods += r.count
+		}
+	}
+	return pods
 }
 
 // selects is a label selector with what it takes from the pods themselves; false for one that

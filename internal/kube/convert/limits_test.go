@@ -1,6 +1,7 @@
 package convert_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -193,6 +194,16 @@ func TestLimits(t *testing.T) {
 				),
 			},
 			one(inZone("zone")),
+		},
+		"one pod, apart in zones": {
+			"no other of its job keeps it from a zone",
+			[]string{
+				strings.Replace(affinity(
+					"app: x",
+					"requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone, labelSelector: {matchLabels: {app: x}}}]",
+				), "name: main", "name: main, count: 1", 1),
+			},
+			one(),
 		},
 		"apart in many ways": {
 			"each label is a level of a tree of all nodes: three are counted",

@@ -90,13 +90,13 @@ func Identify(p *corev1.Pod, namespace string) *Identity {
 	id.TPUEnv = forTPUs(p, at, domain)
 	affinity := p.Spec.Affinity
 	if topology := p.Annotations[api.ExclusiveTopologyAnnotation]; topology != "" {
-		affinity = exclusive{topology, api.GroupKeyLabel, key, queued}.of(affinity)
+		affinity = exclusive{topology, api.GroupKeyLabel, key, queued, false}.of(affinity)
 	}
 	if part, is := subGroup(p, at.worker); is {
 		partKey := groupKey(namespace, at.leader+"/"+part)
 		id.Labels[api.SubGroupIndexLabel], id.Labels[api.SubGroupKeyLabel] = part, partKey
 		if topology := p.Annotations[api.SubGroupExclusiveTopologyAnnotation]; topology != "" {
-			affinity = exclusive{topology, api.SubGroupKeyLabel, partKey, queued}.of(affinity)
+			affinity = exclusive{topology, api.SubGroupKeyLabel, partKey, queued, queued}.of(affinity)
 		}
 	}
 	if affinity != p.Spec.Affinity {
@@ -126,9 +126,10 @@ func subGroup(p *corev1.Pod, worker int) (string, bool) {
 // it, and no others that have such a key.
 type exclusive struct {
 	topology, label, key string
-	// planned pods want it without insisting: who plans their nodes does not know of it, and a
-	// planned node that it refuses would keep them waiting for ever.
-	planned bool
+	// shy pods want no others there without insisting, and loose ones to be together: who plans their nodes does not
+	// know of it, and a planned node that it refuses would keep them waiting for ever. Pods of a group that insist on
+	// being together are planned so.
+	shy, loose bool
 }
 
 // of adds to an affinity.
@@ -154,27 +155,29 @@ func (x exclusive) of(in *corev1.Affinity) *corev1.Affinity {
 	}
 	own := term(where(metav1.LabelSelectorOpIn, x.key))
 	others := term(where(metav1.LabelSelectorOpExists), where(metav1.LabelSelectorOpNotIn, x.key))
-	near, away := out.PodAffinity, out.PodAntiAffinity
-	if x.planned {
-		const most = 100
+	const most = 100
+	if near := out.PodAffinity; x.loose {
 		near.PreferredDuringSchedulingIgnoredDuringExecution = append(
 			slices.Clone(near.PreferredDuringSchedulingIgnoredDuringExecution),
 			corev1.WeightedPodAffinityTerm{Weight: most, PodAffinityTerm: own},
 		)
+	} else {
+		near.RequiredDuringSchedulingIgnoredDuringExecution = append(
+			slices.Clone(near.RequiredDuringSchedulingIgnoredDuringExecution),
+			own,
+		)
+	}
+	if away := out.PodAntiAffinity; x.shy {
 		away.PreferredDuringSchedulingIgnoredDuringExecution = append(
 			slices.Clone(away.PreferredDuringSchedulingIgnoredDuringExecution),
 			corev1.WeightedPodAffinityTerm{Weight: most, PodAffinityTerm: others},
 		)
-		return out
+	} else {
+		away.RequiredDuringSchedulingIgnoredDuringExecution = append(
+			slices.Clone(away.RequiredDuringSchedulingIgnoredDuringExecution),
+			others,
+		)
 	}
-	near.RequiredDuringSchedulingIgnoredDuringExecution = append(
-		slices.Clone(near.RequiredDuringSchedulingIgnoredDuringExecution),
-		own,
-	)
-	away.RequiredDuringSchedulingIgnoredDuringExecution = append(
-		slices.Clone(away.RequiredDuringSchedulingIgnoredDuringExecution),
-		others,
-	)
 	return out
 }
 

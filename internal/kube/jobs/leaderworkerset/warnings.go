@@ -8,17 +8,19 @@ import (
 
 // Warnings tell of annotations that do less than they say if a set is queued.
 func Warnings(l *api.LeaderWorkerSet) (out []string) {
-	for _, key := range []string{api.ExclusiveTopologyAnnotation, api.SubGroupExclusiveTopologyAnnotation} {
-		if topology := l.Annotations[key]; topology != "" {
-			out = append(
-				out,
-				fmt.Sprintf(
-					"annotation %s: groups that are queued prefer to be apart by %s, and are not kept waiting where they cannot be",
-					key,
-					topology,
-				),
-			)
-		}
+	if topology := l.Annotations[api.ExclusiveTopologyAnnotation]; topology != "" {
+		out = append(out, fmt.Sprintf(
+			"annotation %s: the pods of a queued group are in one %s; that no others are there is preferred, and keeps nobody waiting",
+			api.ExclusiveTopologyAnnotation,
+			topology,
+		))
+	}
+	if topology := l.Annotations[api.SubGroupExclusiveTopologyAnnotation]; topology != "" {
+		out = append(out, fmt.Sprintf(
+			"annotation %s: parts of groups that are queued prefer to be apart by %s, and are not kept waiting where they cannot be",
+			api.SubGroupExclusiveTopologyAnnotation,
+			topology,
+		))
 	}
 	return out
 }
