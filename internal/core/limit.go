@@ -12,8 +12,8 @@ type Limit struct {
 	Own bool
 	// Count is how much of the limit one pod takes, Most how much of it each node has.
 	Count, Most int32
-	// Level is the label of the domains of which each has Most, in place of nodes; "" for nodes. It counts the pods
-	// of one workload only, and nodes without the label have no limit.
+	// Level is the label of the domains of which each has Most, in place of nodes; "" for nodes. Nodes without the label
+	// have no limit.
 	Level string
 	// Skew is, for a limit of domains, how many pods one may have more than the one with the fewest, of all domains
 	// with a node that the pods select; 0 for no such bound. Nodes without the label are then of no use, Count is 1

@@ -103,7 +103,7 @@ func (f Filter) Admits(n *Node) bool {
 }
 
 // Selects reports whether pods may run on a node by their node selector and node affinity alone.
-func (f Filter) Selects(n *Node) bool {
+func (f *Filter) Selects(n *Node) bool {
 	return f.Must.Matches(n.Labels) && (len(f.Terms) == 0 || anyMatches(f.Terms, n.Labels))
 }
 

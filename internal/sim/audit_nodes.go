@@ -158,7 +158,7 @@ func (a *Auditor) within(w *audited, set int, at core.Place) error {
 // spread checks that a decision puts no more pods into a domain than the limits of domains admit (P2).
 func (a *Auditor) spread(w *audited, set int) error {
 	for _, l := range w.told.PodSets[set].Limits {
-		if l.PerNode() || len(w.held.PodSets[set].Places) == 0 {
+		if l.PerNode() || len(w.held.PodSets[set].Places) == 0 || !l.Own && l.Skew > 0 { // others come and go
 			continue
 		}
 		t := a.topologyOf(&w.held.PodSets[set])
@@ -173,14 +173,22 @@ func (a *Auditor) spread(w *audited, set int) error {
 				}
 			}
 		}
-		for k := range w.held.PodSets {
-			for _, o := range w.told.PodSets[k].Limits {
-				if o.Name != l.Name {
-					continue
-				}
-				alike = alike && slices.Equal(a.selected(w, k), field)
-				for d, n := range a.byDomain(&t, l.Level, w.held.PodSets[k].Places) { // sums, so order does not matter
-					taken[d] += int64(o.Count) * int64(n)
+		for _, x := range a.workloads { // sums, so order does not matter
+			if x.held == nil || l.Own && x != w {
+				continue
+			}
+			for k := range x.held.PodSets[:min(len(x.held.PodSets), len(x.told.PodSets))] {
+				for _, o := range x.told.PodSets[k].Limits {
+					if o.Name != l.Name {
+						continue
+					}
+					alike = alike && (x != w || slices.Equal(a.selected(w, k), field))
+					places := slices.DeleteFunc(slices.Clone(x.held.PodSets[k].Places), func(pl core.Place) bool {
+						return a.nodes[pl.Node].Name == "" // it is gone
+					})
+					for d, n := range a.byDomain(&t, l.Level, places) { // sums, too
+						taken[d] += int64(o.Count) * int64(n)
+					}
 				}
 			}
 		}

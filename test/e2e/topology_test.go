@@ -278,7 +278,11 @@ func TestPodsOfAGangAreApart(t *testing.T) {
 	shares := func(name string, want ...int) func() string {
 		return func() string {
 			perRack := map[string]int{}
-			for _, p := range pods(t, "blue", name) {
+			var all corev1.PodList
+			if err := admin.List(t.Context(), &all, client.InNamespace("blue"), client.MatchingLabels{"app": name}); err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range all.Items {
 				if p.Status.Phase == corev1.PodRunning {
 					perRack[racks[p.Spec.NodeName]]++
 				}
@@ -302,8 +306,23 @@ func TestPodsOfAGangAreApart(t *testing.T) {
 	job("four", 4, 1, "", apart("four"))
 	eventually(t, "there is no fourth rack", waits(t, "blue", "four",
 		"TopologyPlacementFailed", "hold only 3 out of 4 pod(s)", "because of the required podAntiAffinity over app=four"))
-	for _, name := range []string{"even", "replicas", "four"} {
-		if _, err := cluster.Run(t.Context(), "kubectl", "-n", "blue", "delete", "job", name); err != nil {
+	create(t, admin, `{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, labels: {kueue.x-k8s.io/queue-name: default-queue}}, spec: {
+  replicas: 6, selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {`+
+		strings.ReplaceAll(spread, "app: even", "app: web")+`
+    terminationGracePeriodSeconds: 0, containers: [
+      {name: c, image: busybox, command: [sh, -c, "sleep 6000"], resources: {limits: {nvidia.com/gpu: 1}}}]}}}}`, "blue")
+	eventually(t, "pods that are workloads of their own spread, too", shares("web", 2, 2, 2))
+	var events corev1.EventList
+	if err := admin.List(t.Context(), &events, client.InNamespace("blue")); err != nil {
+		t.Fatal(err)
+	}
+	for i := range events.Items {
+		if e := &events.Items[i]; e.Reason == "PlanWithdrawn" {
+			t.Errorf("%s %s was refused by its nodes: %s", e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Message)
+		}
+	}
+	for _, name := range []string{"job/even", "job/replicas", "job/four", "deployment/web"} {
+		if _, err := cluster.Run(t.Context(), "kubectl", "-n", "blue", "delete", name); err != nil {
 			t.Fatal(err)
 		}
 	}

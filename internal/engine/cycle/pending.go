@@ -189,6 +189,9 @@ func (pe *pending) park(w *workload, v *verdict) {
 	if until := v.met.skipped.Until; until > 0 {
 		pe.rechecks.atTime(q.node, until)
 	}
+	if g.plan != nil && g.plan.spreads() {
+		pe.rechecks.atTime(q.node, pe.now.Unix()+spreadRecheck)
+	}
 	pe.noteWait(g, v.met)
 	pe.listBlocked(g, v.met)
 	pe.listOnReady(g)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mlbatch/mlbatch/internal/engine/place"
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
@@ -35,6 +36,20 @@ func (e *Engine) protect(w *workload) {
 	if w.Until = e.until(w); w.Until < was {
 		e.pending.free(w.Queue, false)
 	}
+}
+
+// spreadRecheck is after how many seconds a tree is looked at again in which pods wait that spread with those of other
+// workloads: that more of these come elsewhere makes room, and frees nothing.
+const spreadRecheck = 10
+
+// spreads reports whether pods of a plan spread with those of other workloads.
+func (p *compiled) spreads() bool {
+	for _, options := range p.classes {
+		if slices.ContainsFunc(options, func(c *place.Class) bool { return c != nil && c.Shares() }) {
+			return true
+		}
+	}
+	return false
 }
 
 // rechecks are trees to be looked at again in which a workload could not be evicted, though nothing comes free there.

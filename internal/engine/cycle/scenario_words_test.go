@@ -384,6 +384,12 @@ func (s *script) job(key string, args []string) error {
 			p.Limits = append(p.Limits, core.Limit{
 				Name: "the topologySpreadConstraint per " + level, Own: true, Count: 1, Level: level, Skew: int32(k),
 			})
+		case f == "spreadamong": // LEVEL:SKEW, with pods of all workloads
+			level, skew, _ := strings.Cut(v, ":")
+			k, _ := strconv.Atoi(skew)
+			p.Limits = append(p.Limits, core.Limit{
+				Name: "the topologySpreadConstraint per " + level, Count: 1, Level: level, Skew: int32(k),
+			})
 		case f == "balance":
 			p.Topology.Balanced = v
 		case f == "near":

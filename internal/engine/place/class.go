@@ -113,6 +113,9 @@ func (s *Nodes) Class(requests core.Resources, is core.Constraints, t core.Topol
 	return c
 }
 
+// Shares reports whether how many of its pods a domain may have depends on pods of other workloads.
+func (c *Class) Shares() bool { return c.near != nil && len(c.near.shared) > 0 }
+
 // Filter says which nodes the class may use. Do not change it.
 func (c *Class) Filter() core.Filter { return c.filter }
 

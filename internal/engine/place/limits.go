@@ -24,6 +24,9 @@ func (s shares) with(l core.Limit, count int64) shares {
 	}
 	is := s[l.Name]
 	is.taken, is.most = is.taken+count, l.Most
+	if !l.PerNode() {
+		is.most = 1 << 30 // what domains have is counted over their nodes
+	}
 	if is.taken == 0 {
 		delete(s, l.Name)
 	} else {
@@ -64,6 +67,12 @@ func (n *Node) takeLimits(l core.Account, h Hold, sign int64) {
 		if !limit.Own {
 			n.shares[l] = n.shares[l].with(limit, sign*int64(limit.Count)*int64(h.Count))
 		}
+	}
+	if h.Class.near == nil {
+		return
+	}
+	for _, limit := range h.Class.near.shared {
+		n.shares[l] = n.shares[l].with(limit, sign*int64(limit.Count)*int64(h.Count))
 	}
 }
 

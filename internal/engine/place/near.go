@@ -102,12 +102,13 @@ type finder struct {
 	// kept are pods of the set that stay, by domain; at is the narrowest that has all of them.
 	kept map[int32]int32
 	at   int32
-	// own are all pods of the workload that have places, taken is what they take of the limits of domains.
-	own   []Hold
-	taken []map[int32]int64
-	top   int // level of the domain that is searched
-	left  int // sums that the search may still make
-	spots []Spot
+	// own are all pods of the workload that have places, unbooked those of them that are booked on no node; taken is
+	// what is taken of the limits of domains.
+	own, unbooked []Hold
+	taken         []map[int32]int64
+	top           int // level of the domain that is searched
+	left          int // sums that the search may still make
+	spots         []Spot
 }
 
 // find places a set whose pods must be near, changing nothing; false if there is no place. within is a

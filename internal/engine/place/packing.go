@@ -36,6 +36,8 @@ type packing struct {
 	given [][]int32
 	// whole reports whether the pods of a set are in whole slices; nil where there are none.
 	whole func(set int) bool
+	// view is what nodes are looked at by.
+	view View
 }
 
 // bin is what is left of a node.

@@ -389,7 +389,7 @@ func (s *Nodes) exact(r Request, turn []int, spots [][]Spot, within []int32) out
 			x.add(b)
 		}
 	}
-	s.sliced(x, slices.Concat(r.Kept, r.Taken))
+	s.sliced(x, slices.Concat(r.Kept, r.Taken), r.View)
 	is := x.run()
 	if is != found {
 		return is

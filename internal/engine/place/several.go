@@ -156,7 +156,8 @@ func (s *Nodes) inDomain(near *nearness, rank int, within []int32, set int) bool
 
 // sliced lets a search observe the slices of its sets, with their peers, and the limits of domains, with the pods of
 // the workload that stay.
-func (s *Nodes) sliced(x *packing, stay []Hold) {
+func (s *Nodes) sliced(x *packing, stay []Hold, v View) {
+	x.view = v
 	if !slices.ContainsFunc(x.sets, func(set Set) bool { return set.Class.near != nil }) {
 		return
 	}
@@ -203,14 +204,15 @@ func (s *Nodes) sliced(x *packing, stay []Hold) {
 
 // bounded reports whether the limits of domains hold for a set that a search has placed, beside those before it.
 func (s *Nodes) bounded(x *packing, k int, stay []Hold) bool {
-	f := &finder{s: s, class: x.sets[k].Class, near: x.sets[k].Class.near, own: slices.Clip(stay)}
+	f := &finder{s: s, class: x.sets[k].Class, near: x.sets[k].Class.near, view: x.view}
 	for j := range x.sets[:k+1] {
 		for i, n := range x.given[j] {
 			if n > 0 {
-				f.own = append(f.own, Hold{s.order[x.bins[i].rank], x.sets[j].Class, n})
+				f.unbooked = append(f.unbooked, Hold{s.order[x.bins[i].rank], x.sets[j].Class, n})
 			}
 		}
 	}
+	f.own = slices.Concat(stay, f.unbooked)
 	for i, l := range f.near.limits {
 		for d := range f.near.tree.domains {
 			at := int32(d) //nolint:gosec // not more than nodes and levels

@@ -28,6 +28,9 @@ type portion struct {
 func (near *nearness) limitBy(limits []core.Limit) {
 	for _, l := range limits {
 		is := domainLimit{l, slices.Index(near.tree.levels, l.Level)}
+		if !l.Own {
+			near.shared = append(near.shared, l)
+		}
 		switch {
 		case l.Skew == 0:
 			near.limits = append(near.limits, is)
@@ -69,7 +72,11 @@ func onlyNodes(limits []core.Limit) []core.Limit {
 func withLimits(levels []string, limits []core.Limit) (all []string, leading int) {
 	var more []string
 	for _, l := range limits {
-		if !slices.Contains(levels, l.Level) && !slices.Contains(more, l.Level) {
+		switch {
+		case slices.Contains(levels, l.Level) || slices.Contains(more, l.Level):
+		case l.Level == core.HostnameLabel:
+			levels = append(slices.Clip(levels), l.Level) // nothing is narrower
+		default:
 			more = append(more, l.Level)
 		}
 	}
@@ -149,8 +156,8 @@ func (near *nearness) unit(level int) int64 {
 // intricate reports whether the room of domains alone does not say how many pods have a place: then only a search does.
 func (near *nearness) intricate() bool {
 	skew := near.skew
-	if skew == nil {
-		return false
+	if skew == nil || len(near.shared) > 0 {
+		return len(near.shared) > 0
 	}
 	return near.unit(skew.level) > int64(skew.Skew) ||
 		slices.ContainsFunc(near.limits, func(l domainLimit) bool { return l.level < skew.level }) ||
@@ -323,46 +330,63 @@ func (near *nearness) even(over field, pods map[int32]int64) bool {
 	return most-least <= int64(near.skew.Skew)
 }
 
-// spreadKept counts, by domain, the pods of the workload that have places and count when pods spread.
+// spreadKept counts, by domain, the pods that have places and count when pods spread.
 func (f *finder) spreadKept() map[int32]int64 {
-	out, skew := map[int32]int64{}, f.near.skew
-	for _, h := range f.own {
-		if near := h.Class.near; near == nil || near.skew == nil || near.skew.Name != skew.Name || !h.Node.known {
-			continue
+	skew := f.near.skew
+	return f.takenIn(skew, func(c *Class) int64 {
+		if c.near != nil && c.near.skew != nil && c.near.skew.Name == skew.Name {
+			return 1
 		}
-		if d, in := f.near.tree.above(f.s.domainOf(f.near.tree, h.Node.rank), skew.level); in {
-			out[d] += int64(h.Count)
-		}
-	}
-	return out
+		return 0
+	})
 }
 
-// limitTaken is how much of a limit of the set's is taken in a domain by other pods of the workload.
+// limitTaken is how much of a limit of the set's is taken in a domain by other pods.
 func (f *finder) limitTaken(d int32, i int) int64 {
 	if f.taken == nil {
-		f.taken = f.takenOfLimits()
+		f.taken = make([]map[int32]int64, len(f.near.limits))
+		for k := range f.near.limits {
+			f.taken[k] = f.takenOf(&f.near.limits[k])
+		}
 	}
 	return f.taken[i][d]
 }
 
-// takenOfLimits is, of each limit of the set's, how much is taken by other pods of the workload, by domain.
-func (f *finder) takenOfLimits() []map[int32]int64 {
-	out := make([]map[int32]int64, len(f.near.limits))
-	for i, l := range f.near.limits {
-		out[i] = map[int32]int64{}
-		for _, h := range f.own {
-			if h.Class.near == nil || !h.Node.known {
-				continue
-			}
-			for _, o := range h.Class.near.limits {
-				if o.Name != l.Name {
-					continue
-				}
-				if d, in := f.near.tree.above(f.s.domainOf(f.near.tree, h.Node.rank), l.level); in {
-					out[i][d] += int64(o.Count) * int64(h.Count)
+// takenOf is how much of a limit is taken by other pods, by domain.
+func (f *finder) takenOf(l *domainLimit) map[int32]int64 {
+	return f.takenIn(l, func(c *Class) int64 {
+		if c.near != nil {
+			for _, o := range c.near.limits {
+				if o.Name == l.Name {
+					return int64(o.Count)
 				}
 			}
 		}
+		return 0
+	})
+}
+
+// takenIn sums what pods take of a limit, by domain: those of the workload or, if the limit is shared, all that are
+// booked on nodes. each is how much one pod of a class takes.
+func (f *finder) takenIn(l *domainLimit, each func(*Class) int64) map[int32]int64 {
+	t, out := f.near.tree, map[int32]int64{}
+	add := func(n *Node, taken int64) {
+		if taken == 0 || !n.known {
+			return
+		}
+		if d, in := t.above(f.s.domainOf(t, n.rank), l.level); in {
+			out[d] += taken
+		}
+	}
+	holds := f.own
+	if !l.Own {
+		for _, n := range f.s.order {
+			add(n, n.takenOf(l.Name, f.view))
+		}
+		holds = f.unbooked
+	}
+	for _, h := range holds {
+		add(h.Node, each(h.Class)*int64(h.Count))
 	}
 	return out
 }

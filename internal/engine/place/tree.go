@@ -155,6 +155,8 @@ type nearness struct {
 	// limits are those of domains, without skew; skew, if not nil, is the one of pods that must spread.
 	limits []domainLimit
 	skew   *domainLimit
+	// shared are those of them that count the pods of all workloads.
+	shared []core.Limit
 	// depth is the level of which a node must have a domain to be of use.
 	depth int
 }

@@ -202,7 +202,7 @@ func apart(roles []role, i int, carrier role) []core.Limit {
 		}
 		l := core.Limit{Name: name, Own: own, Count: count, Most: whole}
 		if t.TopologyKey != core.HostnameLabel {
-			if selected(roles, s) < 2 {
+			if own && selected(roles, s) < 2 {
 				continue // one pod is apart from itself
 			}
 			l = perDomain(l, t.TopologyKey)
@@ -212,9 +212,9 @@ func apart(roles []role, i int, carrier role) []core.Limit {
 	return out
 }
 
-// perDomain is a limit as one of the domains of a label in place of nodes: only the pods of the job count.
+// perDomain is a limit as one of the domains of a label in place of nodes.
 func perDomain(l core.Limit, label string) core.Limit {
-	l.Level, l.Own = label, true
+	l.Level = label
 	l.Name += " per " + label
 	return l
 }
@@ -249,7 +249,8 @@ func inOwnNamespace(t *corev1.PodAffinityTerm, namespace string) bool {
 
 // spread are the limits of a role's pods by the constraints on how they spread over nodes or domains. A node
 // with none of them may always be there, so that no other may have more than maxSkew. Of several constraints over
-// domains the first counts; the scheduler observes all.
+// domains the first counts; the scheduler observes all. Where pods of other workloads are selected, too, as those of a
+// Deployment of which each is a workload, these count.
 func spread(roles []role, i int) []core.Limit {
 	var out []core.Limit
 	for _, c := range roles[i].spec.TopologySpreadConstraints {
@@ -260,25 +261,24 @@ func spread(roles []role, i int) []core.Limit {
 		if !ok || !s.Matches(roles[i].labels) {
 			continue
 		}
-		if selected(roles, s) <= c.MaxSkew { // wherever they are
+		text, own := worded(s, roles[i])
+		alone := selected(roles, s) <= c.MaxSkew
+		if own && alone { // wherever they are
 			continue
 		}
-		text, _ := worded(s, roles[i])
-		l := core.Limit{
-			Name: fmt.Sprintf(
-				"the topologySpreadConstraint over %s (maxSkew %d)",
-				text,
-				c.MaxSkew,
-			),
-			Own:   true,
-			Count: 1,
-			Most:  min(c.MaxSkew, whole),
+		l := core.Limit{Name: "the topologySpreadConstraint over " + text, Own: own, Count: 1}
+		if c.TopologyKey == core.HostnameLabel && !alone {
+			l.Name += fmt.Sprintf(" (maxSkew %d)", c.MaxSkew)
+			l.Own, l.Most = true, min(c.MaxSkew, whole)
+			out = append(out, l)
+			continue
 		}
-		if c.TopologyKey != core.HostnameLabel {
-			l = perDomain(l, c.TopologyKey)
-			l.Most, l.Skew = 0, c.MaxSkew
+		if !own {
+			l.Name += " in namespace " + roles[i].namespace
 		}
-		out = append(out, l)
+		l.Name += fmt.Sprintf(" (maxSkew %d)", c.MaxSkew)
+		l.Skew = c.MaxSkew
+		out = append(out, perDomain(l, c.TopologyKey))
 	}
 	return out
 }

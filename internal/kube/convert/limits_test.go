@@ -131,7 +131,7 @@ func TestLimits(t *testing.T) {
 	}
 	inZone := func(level string) core.Limit {
 		return core.Limit{
-			Name: "the required podAntiAffinity over app=x in namespace blue per " + level, Own: true,
+			Name: "the required podAntiAffinity over app=x in namespace blue per " + level,
 			Count: whole, Most: whole, Level: level,
 		}
 	}
@@ -186,7 +186,7 @@ func TestLimits(t *testing.T) {
 			one(),
 		},
 		"apart in zones": {
-			"one of its own per zone: of other jobs' pods there nothing is known",
+			"one of them per zone, of whatever job",
 			[]string{
 				affinity(
 					"app: x",
@@ -199,11 +199,23 @@ func TestLimits(t *testing.T) {
 			"no other of its job keeps it from a zone",
 			[]string{
 				strings.Replace(affinity(
-					"app: x",
-					"requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone, labelSelector: {matchLabels: {app: x}}}]",
+					"",
+					"requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone, labelSelector: {matchLabels: {job-name: train}}}]",
 				), "name: main", "name: main, count: 1", 1),
 			},
 			one(),
+		},
+		"one pod of many": {
+			"each pod of a Deployment is a workload, and they spread",
+			[]string{strings.Replace(
+				spread(
+					"app: x",
+					"maxSkew: 1, topologyKey: rack, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: x}}",
+				), "name: main", "name: main, count: 1", 1)},
+			one(core.Limit{
+				Name:  "the topologySpreadConstraint over app=x in namespace blue (maxSkew 1) per rack",
+				Count: 1, Level: "rack", Skew: 1,
+			}),
 		},
 		"apart in many ways": {
 			"each label is a level of a tree of all nodes: three are counted",
@@ -289,14 +301,17 @@ func TestLimits(t *testing.T) {
 			one(own("the topologySpreadConstraint over app=x (maxSkew 1)", 1, 1)),
 		},
 		"wide spread": {
-			"three pods may be anywhere",
+			"three pods may be anywhere but where others are that it selects",
 			[]string{
 				spread(
 					"app: x",
 					"maxSkew: 3, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: x}}",
 				),
 			},
-			one(),
+			one(core.Limit{
+				Name:  "the topologySpreadConstraint over app=x in namespace blue (maxSkew 3) per kubernetes.io/hostname",
+				Count: 1, Level: "kubernetes.io/hostname", Skew: 3,
+			}),
 		},
 		"rather spread": {
 			"ScheduleAnyway bounds nothing",
@@ -317,7 +332,7 @@ func TestLimits(t *testing.T) {
 				),
 			},
 			one(core.Limit{
-				Name: "the topologySpreadConstraint over app=x (maxSkew 1) per rack", Own: true,
+				Name:  "the topologySpreadConstraint over app=x in namespace blue (maxSkew 1) per rack",
 				Count: 1, Level: "rack", Skew: 1,
 			}),
 		},

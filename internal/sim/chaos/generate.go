@@ -402,6 +402,8 @@ func (m *maker) racks(r *rand.Rand) {
 		{Name: "apart in blocks", Own: true, Count: 1, Most: 2, Level: "block"},
 		{Name: "spread over racks", Own: true, Count: 1, Skew: 1, Level: "rack"},
 		{Name: "spread over blocks", Own: true, Count: 1, Skew: 2, Level: "block"},
+		{Name: "spread among all over racks", Count: 1, Skew: 2, Level: "rack"},
+		{Name: "apart from all in racks", Count: 1, Most: 2, Level: "rack"},
 	}
 	for i := range m.world.Script {
 		op := &m.world.Script[i]
