@@ -162,7 +162,10 @@ func (a *Auditor) spread(w *audited, set int) error {
 			continue
 		}
 		t := a.topologyOf(&w.held.PodSets[set])
-		if _, t = w.told.PodSets[set].Topology.In(t); !slices.Contains(t.Levels, l.Level) {
+		if _, t = w.told.PodSets[set].Topology.In(t); len(t.Levels) == 0 {
+			t.Levels = w.told.PodSets[set].Topology.Levels()
+		}
+		if !slices.Contains(t.Levels, l.Level) {
 			t.Levels = []string{l.Level}
 		}
 		taken, field, alike := map[string]int64{}, a.selected(w, set), true
@@ -183,6 +186,9 @@ func (a *Auditor) spread(w *audited, set int) error {
 						continue
 					}
 					alike = alike && (x != w || slices.Equal(a.selected(w, k), field))
+					if !a.sameDomains(x, k, w, set) {
+						return nil // what is one domain for the one are two for the other
+					}
 					places := slices.DeleteFunc(slices.Clone(x.held.PodSets[k].Places), func(pl core.Place) bool {
 						return a.nodes[pl.Node].Name == "" // it is gone
 					})
@@ -207,6 +213,18 @@ func (a *Auditor) spread(w *audited, set int) error {
 		}
 	}
 	return nil
+}
+
+// sameDomains reports whether two pod sets tell domains apart alike.
+func (a *Auditor) sameDomains(x *audited, k int, w *audited, set int) bool {
+	levels := func(w *audited, i int) []string {
+		_, t := w.told.PodSets[i].Topology.In(a.topologyOf(&w.held.PodSets[i]))
+		if len(t.Levels) == 0 {
+			return w.told.PodSets[i].Topology.Levels()
+		}
+		return t.Levels
+	}
+	return slices.Equal(levels(x, k), levels(w, set))
 }
 
 // selected are the nodes that a pod set with its flavors selects, in the order of their names.

@@ -164,9 +164,9 @@ func (ad *admissions) placeless(w *workload) bool {
 
 // stillFits reports whether a reservation fits account Projected: it does not when quota
 // was cut, a node was lost, something was admitted past the engine, or nodes
-// appeared where there were none.
+// appeared where there were none, be it in a domain over which its pods have to spread.
 func (ad *admissions) stillFits(w *workload) bool {
-	return !ad.placeless(w) && ad.books.StillFits(core.Projected, &w.Allocation)
+	return !ad.placeless(w) && !ad.nodes.Uneven(w.Holds) && ad.books.StillFits(core.Projected, &w.Allocation)
 }
 
 // endReservation takes a reservation off all lists; its bookings stay.

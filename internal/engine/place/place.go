@@ -73,7 +73,7 @@ func (s *Nodes) Possible(set Set) (Shortage, bool) {
 	if set.Count == 0 || nodes > 0 && all.most >= int64(set.Count) && s.consistent(set) {
 		return short, true
 	}
-	if short.Refused, short.Answer = s.refusal(set.Class); short.Refused > 0 {
+	if short.Refused, short.Answer = s.refusal(set.Class); short.Refused > 0 && slots < int64(set.Count) {
 		short.Cause, short.Fit = core.NodesRefused, int32(slots) //nolint:gosec // below Count
 		return short, false
 	}
@@ -94,6 +94,9 @@ func (s *Nodes) Possible(set Set) (Shortage, bool) {
 		if slots >= int64(set.Count) {
 			short.Limit = cmp.Or(set.Class.near.limitName(), short.Limit)
 		}
+	}
+	if short.Limit != "" {
+		short.Answer = "" // without the limit they would have a place all the same
 	}
 	return short, false
 }

@@ -391,6 +391,23 @@ func (f *finder) takenIn(l *domainLimit, each func(*Class) int64) map[int32]int6
 	return out
 }
 
+// Uneven reports whether pods of one workload, on nodes of which others may have come since, do not spread any more as
+// they have to.
+func (s *Nodes) Uneven(holds []Hold) bool {
+	for _, h := range holds {
+		near := h.Class.near
+		if near == nil || near.skew == nil || len(near.shared) > 0 {
+			continue
+		}
+		s.settle()
+		f := &finder{s: s, class: h.Class, near: near, own: holds}
+		if !near.even(s.emptied(h.Class).over, f.spreadKept()) {
+			return true
+		}
+	}
+	return false
+}
+
 // fillPortions places pods in domains; false if one of these has no place for its own.
 func (f *finder) fillPortions(portions []portion) bool {
 	for _, p := range portions {
