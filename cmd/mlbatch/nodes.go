@@ -47,7 +47,8 @@ It takes the right to list nodes; what is on them is told to those who may list 
   mlbatch nodes -w`,
 		Args: cobra.NoArgs,
 	})
-	cmd.Flags().BoolVar(&domains, "topology", false, "show in which rack, block or other domain each is, and sort by that")
+	cmd.Flags().
+		BoolVar(&domains, "topology", false, "show in which rack, block or other domain each is, and sort by that")
 	return cmd
 }
 

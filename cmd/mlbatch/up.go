@@ -414,7 +414,9 @@ func (o *upOptions) domains(f *pflag.FlagSet, fleet *simnode.Fleet) error {
 	if f.Changed("topology") {
 		for _, other := range []string{"nodes", "racks", "blocks"} {
 			if f.Changed(other) {
-				return usageError{fmt.Errorf("--%s: --topology says how many nodes there are and where: leave one out", other)}
+				return usageError{
+					fmt.Errorf("--%s: --topology says how many nodes there are and where: leave one out", other),
+				}
 			}
 		}
 		return o.nested(fleet)

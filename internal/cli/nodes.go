@@ -59,7 +59,10 @@ func NodeColumns(now time.Time) []Column[view.Node] {
 
 // NodesInDomainsColumns are NodeColumns with where each is.
 func NodesInDomainsColumns(now time.Time) []Column[view.Node] {
-	where := Column[view.Node]{Title: "DOMAIN", Text: func(r view.Node) string { return strings.Join(r.Domain, "/") }}
+	where := Column[view.Node]{
+		Title: "DOMAIN",
+		Text:  func(r view.Node) string { return strings.Join(r.Domain, "/") },
+	}
 	return slices.Insert(NodeColumns(now), 1, where)
 }
 

@@ -91,7 +91,10 @@ func LevelNamed(ctx context.Context, c client.Reader, word string) (string, erro
 	case len(found) > 1:
 		return "", fmt.Errorf("--level %s: is %s: give the whole label", word, strings.Join(found, " or "))
 	case len(levels) == 0:
-		return "", fmt.Errorf("--level %s: no Topology and no known label says in which racks the nodes are: give the whole label", word)
+		return "", fmt.Errorf(
+			"--level %s: no Topology and no known label says in which racks the nodes are: give the whole label",
+			word,
+		)
 	}
 	return "", fmt.Errorf("--level %s: there is no such level: there are %s", word, strings.Join(levels, ", "))
 }

@@ -103,13 +103,15 @@ func (f Filter) Admits(n *Node) bool {
 }
 
 // Selects reports whether pods may run on a node by their node selector and node affinity alone.
-func (f *Filter) Selects(n *Node) bool {
+func (f Filter) Selects(n *Node) bool { return selected(&f, n) }
+
+func selected(f *Filter, n *Node) bool {
 	return f.Must.Matches(n.Labels) && (len(f.Terms) == 0 || anyMatches(f.Terms, n.Labels))
 }
 
 // selects is Admits without regard to what nodes answered.
 func selects(f *Filter, n *Node) bool {
-	if !f.Selects(n) {
+	if !selected(f, n) {
 		return false
 	}
 	for _, v := range f.Volumes {

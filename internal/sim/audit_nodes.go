@@ -206,9 +206,15 @@ func (a *Auditor) spread(w *audited, set int) error {
 		counts := slices.Sorted(maps.Values(taken))
 		switch {
 		case l.Skew > 0 && unlabelled > 0:
-			return fmt.Errorf("P2: %d pods of %s are on nodes without %s", unlabelled, w.told.PodSets[set].Name, l.Level)
+			return fmt.Errorf(
+				"P2: %d pods of %s are on nodes without %s",
+				unlabelled,
+				w.told.PodSets[set].Name,
+				l.Level,
+			)
 		case len(counts) == 0:
-		case l.Skew > 0 && counts[len(counts)-1]-counts[0] > int64(l.Skew), l.Skew == 0 && counts[len(counts)-1] > int64(l.Most):
+		case l.Skew > 0 && counts[len(counts)-1]-counts[0] > int64(l.Skew),
+			l.Skew == 0 && counts[len(counts)-1] > int64(l.Most):
 			return fmt.Errorf("P2: %s does not hold: %v", l.Name, taken)
 		}
 	}

@@ -264,7 +264,11 @@ func TestPodsOfAGangAreApart(t *testing.T) {
     metadata: {labels: {app: %[1]s}, annotations: {%[4]s}}, spec: {%[5]s
       restartPolicy: Never, terminationGracePeriodSeconds: 0, containers: [
         {name: c, image: busybox, command: [sh, -c, "sleep 6000"], resources: {limits: {nvidia.com/gpu: %[3]d}}}]}}}}`,
-			name, pods, gpus, annotations, rules,
+			name,
+			pods,
+			gpus,
+			annotations,
+			rules,
 		), "blue")
 	}
 	racks := map[string]string{}
@@ -279,7 +283,12 @@ func TestPodsOfAGangAreApart(t *testing.T) {
 		return func() string {
 			perRack := map[string]int{}
 			var all corev1.PodList
-			if err := admin.List(t.Context(), &all, client.InNamespace("blue"), client.MatchingLabels{"app": name}); err != nil {
+			if err := admin.List(
+				t.Context(),
+				&all,
+				client.InNamespace("blue"),
+				client.MatchingLabels{"app": name},
+			); err != nil {
 				t.Fatal(err)
 			}
 			for _, p := range all.Items {
@@ -304,13 +313,28 @@ func TestPodsOfAGangAreApart(t *testing.T) {
 	job("replicas", 3, 1, "", apart("replicas"))
 	eventually(t, "every rack has one", shares("replicas", 1, 1, 1))
 	job("four", 4, 1, "", apart("four"))
-	eventually(t, "there is no fourth rack", waits(t, "blue", "four",
-		"TopologyPlacementFailed", "hold only 3 out of 4 pod(s)", "because of the required podAntiAffinity over app=four"))
-	create(t, admin, `{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, labels: {kueue.x-k8s.io/queue-name: default-queue}}, spec: {
+	eventually(t, "there is no fourth rack", waits(
+		t,
+		"blue",
+		"four",
+		"TopologyPlacementFailed",
+		"hold only 3 out of 4 pod(s)",
+		"because of the required podAntiAffinity over app=four",
+	))
+	create(
+		t,
+		admin,
+		`{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, labels: {kueue.x-k8s.io/queue-name: default-queue}}, spec: {
   replicas: 6, selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {`+
-		strings.ReplaceAll(spread, "app: even", "app: web")+`
+			strings.ReplaceAll(
+				spread,
+				"app: even",
+				"app: web",
+			)+`
     terminationGracePeriodSeconds: 0, containers: [
-      {name: c, image: busybox, command: [sh, -c, "sleep 6000"], resources: {limits: {nvidia.com/gpu: 1}}}]}}}}`, "blue")
+      {name: c, image: busybox, command: [sh, -c, "sleep 6000"], resources: {limits: {nvidia.com/gpu: 1}}}]}}}}`,
+		"blue",
+	)
 	eventually(t, "pods that are workloads of their own spread, too", shares("web", 2, 2, 2))
 	var events corev1.EventList
 	if err := admin.List(t.Context(), &events, client.InNamespace("blue")); err != nil {

@@ -154,7 +154,9 @@ func eventOf(kind string, text []byte) (core.Event, error) {
 		}
 		return core.FlavorSet{Flavor: convert.Flavor(f)}, problems(kueue.ValidateResourceFlavor(f))
 	}
-	return nil, errors.New("is no policy: use ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Topology or Configuration")
+	return nil, errors.New(
+		"is no policy: use ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Topology or Configuration",
+	)
 }
 
 // read decodes an object; fields that there are not are errors.

@@ -221,7 +221,8 @@ func (s *Nodes) empty(c *Class) ideal {
 
 // admits reports whether pods of the class may use a node, leaving aside capacity and state.
 func (s *Nodes) admits(c *Class, rank int) bool {
-	return c.filter.Admits(&s.order[rank].spec) && (c.near == nil || c.near.reaches(s.domainOf(c.near.tree, rank)))
+	return c.filter.Admits(&s.order[rank].spec) &&
+		(c.near == nil || c.near.reaches(s.domainOf(c.near.tree, rank)))
 }
 
 // excess returns a resource of which a pod needs more than any node has that

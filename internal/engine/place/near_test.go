@@ -574,7 +574,8 @@ func TestPlacesAreTheBestThereAre(t *testing.T) {
 				{Name: "spread", Own: true, Count: 1, Skew: 1, Level: "block"},
 			},
 		}).Draw(t, "limits")
-		zones := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "a", "b", "c", ""}), len(words), len(words)).Draw(t, "zones")
+		zones := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "a", "b", "c", ""}), len(words), len(words)).
+			Draw(t, "zones")
 		s := inRacks(t, strings.Join(words, " "))
 		for i, zone := range zones {
 			n := s.Node(fmt.Sprintf("n%d", i)).spec

@@ -40,8 +40,9 @@ func (s *Nodes) shortIn(set Set, index int, in int32, v View) Shortage {
 	short := Shortage{Set: index, Cause: core.DomainsShort, Wanted: set.Count, Nodes: all.nodes, Down: all.down}
 	s.nameDomain(&short, c, v)
 	short.Domain = c.near.tree.domains[in].value
-	short.Fit = int32(min(s.holding(c, &s.index(c, v).domains).in(in), int64(set.Count))) //nolint:gosec // a count
-	short.Usable = int32(all.holding(c).in(in))                                           //nolint:gosec // few
+	now := s.holding(c, &s.index(c, v).domains).in(in)
+	short.Fit = int32(min(now, int64(set.Count))) //nolint:gosec // a count
+	short.Usable = int32(all.holding(c).in(in))   //nolint:gosec // few
 	return short
 }
 
@@ -215,8 +216,9 @@ func (s *Nodes) bounded(x *packing, k int, stay []Hold) bool {
 	f.own = slices.Concat(stay, f.unbooked)
 	for i, l := range f.near.limits {
 		for d := range f.near.tree.domains {
-			at := int32(d) //nolint:gosec // not more than nodes and levels
-			if is := &f.near.tree.domains[d]; is.level == l.level && !is.unlabelled() && f.limitTaken(at, i) > int64(l.Most) {
+			at := int32(d)
+			if is := &f.near.tree.domains[d]; is.level == l.level && !is.unlabelled() &&
+				f.limitTaken(at, i) > int64(l.Most) {
 				return false
 			}
 		}

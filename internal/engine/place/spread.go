@@ -255,7 +255,10 @@ func (f *finder) spread(want, within int32) bool {
 				tops = append(tops, int32(i))
 			}
 		}
-		slices.SortStableFunc(tops, func(a, b int32) int { return cmp.Or(cmp.Compare(f.room(a), f.room(b)), t.compare(a, b)) })
+		slices.SortStableFunc(
+			tops,
+			func(a, b int32) int { return cmp.Or(cmp.Compare(f.room(a), f.room(b)), t.compare(a, b)) },
+		)
 	}
 	for _, top := range tops {
 		portions, ok := f.evenly(over, over.within(t, top, f.near.skew.level), top, int64(want))
@@ -500,7 +503,10 @@ func (f *finder) shares(top int32, want int64) []portion {
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b int32) int { return cmp.Or(cmp.Compare(f.room(a), f.room(b)), t.compare(a, b)) })
+	slices.SortFunc(
+		all,
+		func(a, b int32) int { return cmp.Or(cmp.Compare(f.room(a), f.room(b)), t.compare(a, b)) },
+	)
 	unit := f.near.unit(level)
 	for k := int64(2); k <= int64(len(all)) && k*unit <= want; k++ {
 		small := want / unit / k * unit

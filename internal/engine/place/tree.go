@@ -99,7 +99,7 @@ func (t *tree) children() [][]int32 {
 	t.inside = make([][]int32, len(t.domains))
 	for i := 1; i < len(t.domains); i++ {
 		in := t.domains[i].in
-		t.inside[in] = append(t.inside[in], int32(i)) //nolint:gosec // not more than nodes and levels
+		t.inside[in] = append(t.inside[in], int32(i))
 	}
 	for _, inside := range t.inside {
 		slices.SortFunc(

@@ -131,7 +131,7 @@ func TestLimits(t *testing.T) {
 	}
 	inZone := func(level string) core.Limit {
 		return core.Limit{
-			Name: "the required podAntiAffinity over app=x in namespace blue per " + level,
+			Name:  "the required podAntiAffinity over app=x in namespace blue per " + level,
 			Count: whole, Most: whole, Level: level,
 		}
 	}

@@ -90,6 +90,7 @@ func topologyOf(ps *kueue.PodSet, left int32) (out core.TopologyRequest, invalid
 	}
 	// What a kind makes of a wish to be apart (JobSet's exclusive-topology) keeps no pods waiting where nobody
 	// says how nodes are nested.
-	out.Optional = len(out.Slices) > 0 && said == nil && r.Required == nil && r.Preferred == nil && out.Balanced == ""
+	out.Optional = len(out.Slices) > 0 && said == nil && r.Required == nil && r.Preferred == nil &&
+		out.Balanced == ""
 	return out, ""
 }

@@ -13,7 +13,10 @@ import (
 // domain, and what pods say for themselves stays.
 func TestAJobIsNearAsAWhole(t *testing.T) {
 	rack := map[string]string{kueue.KAIRequiredAnnotation: "rack"}
-	slices := &kueue.PodSetTopologyRequest{PodSetSliceRequiredTopology: new("host"), PodSetSliceSize: new(int32(2))}
+	slices := &kueue.PodSetTopologyRequest{
+		PodSetSliceRequiredTopology: new("host"),
+		PodSetSliceSize:             new(int32(2)),
+	}
 	own := &kueue.PodSetTopologyRequest{Required: new("block")}
 	all := &kueue.PodSetTopologyRequest{Required: new("rack"), PodSetGroupName: new("all")}
 	for _, tc := range []struct {
@@ -23,19 +26,23 @@ func TestAJobIsNearAsAWhole(t *testing.T) {
 	}{
 		{"it says nothing", nil, []*kueue.PodSetTopologyRequest{nil}, []*kueue.PodSetTopologyRequest{nil}},
 		{
-			"one set is a group of its own", rack, []*kueue.PodSetTopologyRequest{nil},
+			"one set is a group of its own", rack,
+			[]*kueue.PodSetTopologyRequest{nil},
 			[]*kueue.PodSetTopologyRequest{{Required: new("rack")}},
 		},
 		{
-			"two sets are in one rack", rack, []*kueue.PodSetTopologyRequest{nil, nil},
+			"two sets are in one rack", rack,
+			[]*kueue.PodSetTopologyRequest{nil, nil},
 			[]*kueue.PodSetTopologyRequest{all, all},
 		},
 		{
-			"who says more of itself keeps it", rack, []*kueue.PodSetTopologyRequest{nil, own.DeepCopy()},
+			"who says more of itself keeps it", rack,
+			[]*kueue.PodSetTopologyRequest{nil, own.DeepCopy()},
 			[]*kueue.PodSetTopologyRequest{all, own},
 		},
 		{
-			"slices are in the rack", rack, []*kueue.PodSetTopologyRequest{slices.DeepCopy()},
+			"slices are in the rack", rack,
+			[]*kueue.PodSetTopologyRequest{slices.DeepCopy()},
 			[]*kueue.PodSetTopologyRequest{{
 				Required: new("rack"), PodSetSliceRequiredTopology: new("host"), PodSetSliceSize: new(int32(2)),
 			}},

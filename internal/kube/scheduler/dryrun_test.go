@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/gang"
@@ -216,7 +216,15 @@ func TestDryRunWithoutItsPod(t *testing.T) {
 // makes uneven another makes even, whichever comes first.
 func TestPodsThatSpreadAreCountedTogether(t *testing.T) {
 	nodes := []aNode{
-		{name: "n1", gpus: 8, cpus: 8, takenCPUs: 1, zone: "a", app: "x"}, {name: "n2", gpus: 8, cpus: 8, zone: "b"},
+		{
+			name:      "n1",
+			gpus:      8,
+			cpus:      8,
+			takenCPUs: 1,
+			zone:      "a",
+			app:       "x",
+		},
+		{name: "n2", gpus: 8, cpus: 8, zone: "b"},
 	}
 	spread := func(r *rig, g gang.Gang) {
 		for _, p := range r.pods[g.Key] {
@@ -234,7 +242,8 @@ func TestPodsThatSpreadAreCountedTogether(t *testing.T) {
 	}{
 		{"two and two in the end", []core.Place{placed("n1", 1), placed("n2", 2)}, ""},
 		{
-			"three and one in the end", []core.Place{placed("n1", 2), placed("n2", 1)},
+			"three and one in the end",
+			[]core.Place{placed("n1", 2), placed("n2", 1)},
 			"node(s) didn't match pod topology spread constraints",
 		},
 	} {

@@ -165,7 +165,7 @@ func (a allowed) Clone() fwk.StateData { return a }
 const (
 	allowedKey    fwk.StateKey = GangName + "/allowed"
 	companionsKey fwk.StateKey = GangName + "/companions"
-	dryRunKey  fwk.StateKey = GangName + "/dry-run"
+	dryRunKey     fwk.StateKey = GangName + "/dry-run"
 )
 
 // PreFilter limits a pod to its planned nodes, or to the assignment that the

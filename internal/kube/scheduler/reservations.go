@@ -269,7 +269,10 @@ func (b *Reservations) companions(k gang.Key, but types.UID) []assignment {
 
 // byUID sorts assignments, so that what is done with them does not depend on chance.
 func byUID(s []assignment) []assignment {
-	slices.SortFunc(s, func(x, y assignment) int { return strings.Compare(string(x.pod.UID), string(y.pod.UID)) })
+	slices.SortFunc(
+		s,
+		func(x, y assignment) int { return strings.Compare(string(x.pod.UID), string(y.pod.UID)) },
+	)
 	return s
 }
 

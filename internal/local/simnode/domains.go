@@ -1,16 +1,17 @@
 package simnode
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"sigs.k8s.io/yaml"
-
-	"github.com/mlbatch/mlbatch/internal/core"
 )
 
 // Domain is a number of nodes, one after the other, with the same labels that say where they are.
@@ -21,16 +22,21 @@ type Domain struct {
 
 // ReadDomains reads how nodes are nested: a file with levels, which are labels of nodes, the widest first, and domains,
 // which are maps of names, one map within the other as there are levels, with the number of nodes of the narrowest.
+// Nodes follow each other as the file has them.
 func ReadDomains(text []byte) ([]Domain, error) {
 	var file struct {
-		Levels  []string       `json:"levels"`
-		Domains map[string]any `json:"domains"`
+		Levels  []string  `yaml:"levels"`
+		Domains yaml.Node `yaml:"domains"`
 	}
-	if err := yaml.UnmarshalStrict(text, &file); err != nil {
-		return nil, errors.New(strings.TrimPrefix(err.Error(), "error unmarshaling JSON: while decoding JSON: "))
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("read it as YAML: %w", err)
 	}
 	if len(file.Levels) == 0 {
-		return nil, errors.New("levels: is missing: list labels of nodes, the widest first, such as [example.com/block, example.com/rack]")
+		return nil, errors.New(
+			"levels: is missing: list labels of nodes, the widest first, such as [example.com/block, example.com/rack]",
+		)
 	}
 	for i, level := range file.Levels {
 		if errs := validation.IsQualifiedName(level); len(errs) > 0 {
@@ -41,7 +47,7 @@ func ReadDomains(text []byte) ([]Domain, error) {
 		}
 	}
 	var out []Domain
-	if err := addDomains(&out, "domains", file.Domains, file.Levels, nil); err != nil {
+	if err := addDomains(&out, "domains", &file.Domains, file.Levels, nil); err != nil {
 		return nil, err
 	}
 	sum := 0
@@ -54,37 +60,58 @@ func ReadDomains(text []byte) ([]Domain, error) {
 	return out, nil
 }
 
-// addDomains adds what is in one of them, by name.
-func addDomains(out *[]Domain, at string, in map[string]any, levels []string, labels map[string]string) error {
-	for _, name := range slices.SortedFunc(maps.Keys(in), core.CompareNames) {
+// addDomains adds what is in a map of domains.
+func addDomains(out *[]Domain, at string, in *yaml.Node, levels []string, labels map[string]string) error {
+	if in.Kind == 0 {
+		return nil // it is not there
+	}
+	if in.Kind != yaml.MappingNode {
+		return fmt.Errorf("%s: give names of level %s, each with what is in it", at, levels[0])
+	}
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(in.Content); i += 2 {
+		name, value := in.Content[i].Value, in.Content[i+1]
 		here := at + "." + name
 		if errs := validation.IsValidLabelValue(name); len(errs) > 0 || name == "" {
-			return fmt.Errorf("%s: %q is no value of a label: use letters, digits, -, _ and .", here, name)
+			return fmt.Errorf("%s: %q is no value of a label: use letters, digits, dots, _ and -", here, name)
 		}
-		is := maps.Clone(labels)
-		if is == nil {
-			is = map[string]string{}
+		if seen[name] {
+			return fmt.Errorf("%s: is listed twice", here)
 		}
-		is[levels[0]] = name
-		switch value := in[name].(type) {
-		case map[string]any:
+		seen[name] = true
+		is := map[string]string{levels[0]: name}
+		maps.Copy(is, labels)
+		if value.Kind == yaml.MappingNode {
 			if len(levels) == 1 {
 				return fmt.Errorf("%s: %s is the last of the levels: give the number of its nodes", here, levels[0])
 			}
 			if err := addDomains(out, here, value, levels[1:], is); err != nil {
 				return err
 			}
-		case float64:
-			if value < 0 || value > MostNodes || value != float64(int(value)) {
-				return fmt.Errorf("%s: %v is no number of nodes from 0 to %d", here, value, MostNodes)
-			}
-			// Of a narrower level these nodes have no domain, as happens.
-			*out = append(*out, Domain{is, int(value)})
-		default:
-			return fmt.Errorf("%s: give a number of nodes or, of level %s, names with theirs", here, strings.Join(levels[1:], " and "))
+			continue
 		}
+		n, err := strconv.Atoi(value.Value)
+		if value.Kind != yaml.ScalarNode || err != nil || n < 0 || n > MostNodes {
+			return fmt.Errorf(
+				"%s: %s is no number of nodes from 0 to %d%s",
+				here,
+				strconv.Quote(value.Value),
+				MostNodes,
+				within(levels[1:]),
+			)
+		}
+		// Of a narrower level these nodes have no domain, as happens.
+		*out = append(*out, Domain{is, n})
 	}
 	return nil
+}
+
+// within says what else could be there.
+func within(levels []string) string {
+	if len(levels) == 0 {
+		return ""
+	}
+	return ", nor names of " + strings.Join(levels, " and ")
 }
 
 // domainLabels are those of the i-th node of a fleet by its domains.

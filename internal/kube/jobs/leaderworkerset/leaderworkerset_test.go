@@ -270,7 +270,12 @@ func TestExclusive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := string(text); !strings.Contains(s, `"podAffinity":{"requiredDuringSchedulingIgnoredDuringExecution"`) ||
+	if s := string(
+		text,
+	); !strings.Contains(
+		s,
+		`"podAffinity":{"requiredDuringSchedulingIgnoredDuringExecution"`,
+	) ||
 		strings.Count(s, `"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":100,`) != 1 {
 		t.Errorf("a group is planned into one rack; whose pods others are there is not known: %s", s)
 	}
