@@ -116,6 +116,9 @@ type finder struct {
 func (s *Nodes) find(set Set, v View, within int32, own []Hold) ([]Spot, bool) {
 	near := set.Class.near
 	ix := s.index(set.Class, v)
+	if near.skew != nil && s.emptied(set.Class).over == nil {
+		near = near.withoutField()
+	}
 	f := &finder{s: s, ix: ix, class: set.Class, near: near, view: v, own: own}
 	f.keep(set.Peers)
 	if len(f.kept)+len(near.limits) == 0 && near.skew == nil && near.divides(set.Count) {
@@ -128,7 +131,7 @@ func (s *Nodes) find(set Set, v View, within int32, own []Hold) ([]Spot, bool) {
 	if len(f.kept) == 0 && !near.divides(set.Count) {
 		return nil, false
 	}
-	if near.skew != nil && s.emptied(set.Class).over != nil {
+	if near.skew != nil {
 		return f.spots, f.spread(set.Count, within)
 	}
 	return f.spots, f.nearest(set.Count, within)

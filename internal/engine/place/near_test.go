@@ -299,6 +299,59 @@ func TestReplacedPodsSpreadBesideThoseThatStay(t *testing.T) {
 	}
 }
 
+// TestUnevenPodsKeepNoneFromOtherDomains: where pods are uneven already, as after nodes were lost, one more goes where
+// it makes them no more so; only where it would is it refused.
+func TestUnevenPodsKeepNoneFromOtherDomains(t *testing.T) {
+	for _, own := range []bool{true, false} {
+		limits := []core.Limit{{Name: "spread", Own: own, Count: 1, Level: "rack", Skew: 1}}
+		s := inRacks(t, "x/1/a x/2/b x/3/c")
+		c := s.Class(gpus(1), core.Constraints{Limits: limits}, core.Topology{})
+		kept := []Hold{{s.Node("a"), c, 4}}
+		s.Take(core.Current, kept, 1)
+		s.Take(core.Projected, kept, 1)
+		place := func(count int32) string {
+			spots, _, ok := s.Place(Request{View: Free, Sets: []Set{{Class: c, Count: count}}, Kept: kept})
+			if !ok {
+				return "nowhere"
+			}
+			return spotsText(spots[0])
+		}
+		if got := place(1); got != "b*1" {
+			t.Errorf("own is %t: one more goes to %s, want b", own, got)
+		}
+		if got := place(11); got != "b*5 c*5 a*1" {
+			t.Errorf("own is %t: eleven more go to %s", own, got)
+		}
+	}
+}
+
+// TestSpreadOverManyDomainsIsBoundedByTheSkew: over more domains than are counted no domain has more pods than the skew.
+func TestSpreadOverManyDomainsIsBoundedByTheSkew(t *testing.T) {
+	var words strings.Builder
+	for i := range widestField + 1 {
+		fmt.Fprintf(&words, "x/%d/n%d ", i, i)
+	}
+	s := inRacks(t, words.String())
+	limits := []core.Limit{{Name: "spread", Own: true, Count: 1, Level: "rack", Skew: 2}}
+	c := s.Class(gpus(1), core.Constraints{Limits: limits}, core.Topology{})
+	most := int32(2 * (widestField + 1))
+	for _, count := range []int32{5, most, most + 1} {
+		set := Set{Class: c, Count: count}
+		spots, _, ok := s.Place(Request{View: Free, Sets: []Set{set}})
+		if ok != (count <= most) || ok != s.Can(set, Free) {
+			t.Fatalf("%d pods have places: %t, can: %t", count, ok, s.Can(set, Free))
+		}
+		if !ok {
+			continue
+		}
+		for _, sp := range spots[0] {
+			if sp.Count > 2 {
+				t.Errorf("%d pods are on %s", sp.Count, sp.Node.Name())
+			}
+		}
+	}
+}
+
 func TestGroupedPodSetsShareADomain(t *testing.T) {
 	s := inRacks(t, "/r1/a /r1/b /r2/c /r2/d /r2/e")
 	near := core.Constraints{Topology: core.TopologyRequest{Required: "rack"}}

@@ -113,7 +113,7 @@ func fitting(most int64, count int32) int32 {
 // consistent reports whether a set has a place on empty nodes where their room does not say so: its slices may be
 // too large for how evenly its pods have to spread.
 func (s *Nodes) consistent(set Set) bool {
-	if near := set.Class.near; near == nil || !near.intricate() {
+	if set.Class.near == nil || !s.searches(set.Class) {
 		return true
 	}
 	empty := s.vacant()
@@ -140,7 +140,7 @@ func (s *Nodes) Can(set Set, v View) bool {
 	switch {
 	case s.most(set.Class, v) < int64(set.Count) || near != nil && !near.divides(set.Count):
 		return false
-	case near == nil || !near.intricate():
+	case near == nil || !s.searches(set.Class):
 		return true
 	}
 	_, ok := s.find(set, v, -1, nil)

@@ -223,7 +223,22 @@ func (s *Nodes) bounded(x *packing, k int, stay []Hold) bool {
 			}
 		}
 	}
-	return f.near.skew == nil || f.near.even(s.emptied(f.class).over, f.spreadKept())
+	return f.near.skew == nil || f.near.even(s.emptied(f.class).over, f.spreadKept(), s.givenTo(x, k))
+}
+
+// givenTo are the domains over which the pods of a set have to spread and that a search gave some.
+func (s *Nodes) givenTo(x *packing, k int) (out field) {
+	near := x.sets[k].Class.near
+	for i, n := range x.given[k] {
+		if d, in := near.tree.above(
+			x.bins[i].domains[k],
+			near.skew.level,
+		); in && n > 0 &&
+			!slices.Contains(out, d) {
+			out = append(out, d)
+		}
+	}
+	return out
 }
 
 // vacant are the same nodes, empty and in service.

@@ -2,6 +2,7 @@ package place
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -164,12 +165,17 @@ func (near *nearness) intricate() bool {
 		slices.ContainsFunc(near.layers, func(l layer) bool { return l.level < skew.level })
 }
 
+// searches reports whether only a search says for how many pods of a class there is a place.
+func (s *Nodes) searches(c *Class) bool {
+	return c.near.intricate() || c.near.skew != nil && s.emptied(c).over == nil
+}
+
 // field are the domains over which pods have to spread: those with a node that they select, in service or not. It is
 // nil if they need not, or are left to the scheduler.
 type field []int32
 
 // widestField is over how many domains the spread of pods is counted: a label that tells more apart names nodes, and
-// looking at all for each pod would take long.
+// looking at all for each pod would take long. Beyond it, each domain has the skew at most.
 const widestField = 256
 
 // fieldOf lists them, in the order of the tree.
@@ -315,20 +321,27 @@ func (f *finder) evenly(over, inside field, top int32, want int64) ([]portion, b
 			rest -= unit
 		}
 	}
+	given := field{}
 	for i, d := range inside {
-		kept[d] += out[i].pods
+		if kept[d] += out[i].pods; out[i].pods > 0 {
+			given = append(given, d)
+		}
 	}
-	return out, rest == 0 && near.even(over, kept)
+	return out, rest == 0 && near.even(over, kept, given)
 }
 
-// even reports whether no domain of a field has more pods above those of another than the skew.
-func (near *nearness) even(over field, pods map[int32]int64) bool {
-	if len(over) < 2 {
+// even reports whether none of the domains that are given pods has more of them above those of another of the field than
+// the skew. How uneven others are that get none does not matter.
+func (near *nearness) even(over field, pods map[int32]int64, given field) bool {
+	if len(over) < 2 || len(given) == 0 {
 		return true
 	}
-	least, most := pods[over[0]], pods[over[0]]
+	least, most := pods[over[0]], pods[given[0]]
 	for _, d := range over {
-		least, most = min(least, pods[d]), max(most, pods[d])
+		least = min(least, pods[d])
+	}
+	for _, d := range given {
+		most = max(most, pods[d])
 	}
 	return most-least <= int64(near.skew.Skew)
 }
@@ -358,15 +371,29 @@ func (f *finder) limitTaken(d int32, i int) int64 {
 // takenOf is how much of a limit is taken by other pods, by domain.
 func (f *finder) takenOf(l *domainLimit) map[int32]int64 {
 	return f.takenIn(l, func(c *Class) int64 {
-		if c.near != nil {
-			for _, o := range c.near.limits {
-				if o.Name == l.Name {
-					return int64(o.Count)
-				}
+		if c.near == nil {
+			return 0
+		}
+		for _, o := range c.near.limits {
+			if o.Name == l.Name {
+				return int64(o.Count)
 			}
+		}
+		if c.near.skew != nil && c.near.skew.Name == l.Name {
+			return 1
 		}
 		return 0
 	})
+}
+
+// withoutField is the same for pods that spread over more domains than are counted: of so many, one has none of them,
+// so that no other has more than the skew.
+func (near *nearness) withoutField() *nearness {
+	is := *near
+	most := *near.skew
+	most.Most, most.Skew = most.Skew, 0
+	is.limits, is.skew = append(slices.Clip(is.limits), most), nil
+	return &is
 }
 
 // takenIn sums what pods take of a limit, by domain: those of the workload or, if the limit is shared, all that are
@@ -404,7 +431,8 @@ func (s *Nodes) Uneven(holds []Hold) bool {
 		}
 		s.settle()
 		f := &finder{s: s, class: h.Class, near: near, own: holds}
-		if !near.even(s.emptied(h.Class).over, f.spreadKept()) {
+		pods := f.spreadKept()
+		if !near.even(s.emptied(h.Class).over, pods, slices.Sorted(maps.Keys(pods))) {
 			return true
 		}
 	}

@@ -72,7 +72,7 @@ func (p *gangPlugin) dryRun(
 	next := slices.DeleteFunc(slices.Clone(v.members), func(m gang.Member) bool { return !placed[m.UID] })
 	planned := gang.Assign(v.gang, v.members, next)
 	assignments, firstWhy := map[types.UID]assignment{}, ""
-	for left := pods; len(left) > 0; {
+	for left := r.alternating(pods, planned); len(left) > 0; {
 		var again []*corev1.Pod
 		if again, firstWhy = r.pass(ctx, v, left, planned, assignments); !r.uneven || len(again) == len(left) {
 			break
@@ -92,6 +92,39 @@ func (p *gangPlugin) dryRun(
 		return nil, v.gang.Key.String() + " has all the pods it needs; this pod follows when they have started", found{}
 	}
 	return assignments, "", found{}
+}
+
+// alternating orders pods that have to spread over domains by how manieth they are of the domain that is planned for
+// them: so each finds the others spread.
+func (r *dryRun) alternating(pods []*corev1.Pod, planned map[types.UID]string) []*corev1.Pod {
+	if len(pods) == 0 || !spreads(pods[0]) {
+		return pods
+	}
+	place, count := map[types.UID]int{}, map[string]int{}
+	for _, p := range pods {
+		for i := range p.Spec.TopologySpreadConstraints {
+			c := &p.Spec.TopologySpreadConstraints[i]
+			if c.WhenUnsatisfiable != corev1.DoNotSchedule {
+				continue
+			}
+			if info, err := r.infos.Get(planned[p.UID]); err == nil {
+				domain := info.Node().Labels[c.TopologyKey]
+				place[p.UID] = count[domain]
+				count[domain]++
+			}
+			break
+		}
+	}
+	out := slices.Clone(pods)
+	slices.SortStableFunc(out, func(a, b *corev1.Pod) int { return cmp.Compare(place[a.UID], place[b.UID]) })
+	return out
+}
+
+// spreads reports whether a pod must spread with others.
+func spreads(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool {
+		return c.WhenUnsatisfiable == corev1.DoNotSchedule
+	})
 }
 
 // pass tries to assign pods, one after another, and returns those that no node took, and why the first of them has no

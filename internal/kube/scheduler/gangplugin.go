@@ -219,7 +219,7 @@ func (p *gangPlugin) assigned(
 	pod *corev1.Pod,
 	node string,
 ) (*fwk.PreFilterResult, *fwk.Status) {
-	if len(pod.Spec.TopologySpreadConstraints) > 0 {
+	if spreads(pod) {
 		state.Write(companionsKey, companions(p.reservations.companions(k, pod.UID)))
 	}
 	return only(state, node)
@@ -340,9 +340,7 @@ func (p *gangPlugin) tellOf(ctx context.Context, state fwk.CycleState, pod *core
 		if err != nil {
 			continue
 		}
-		other := s.pod.DeepCopy()
-		other.Spec.NodeName = s.node
-		podInfo, err := framework.NewPodInfo(other)
+		podInfo, err := framework.NewPodInfo(s.pod)
 		if err != nil {
 			continue
 		}
