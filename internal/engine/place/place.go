@@ -113,7 +113,7 @@ func fitting(most int64, count int32) int32 {
 // consistent reports whether a set has a place on empty nodes where their room does not say so: its slices may be
 // too large for how evenly its pods have to spread.
 func (s *Nodes) consistent(set Set) bool {
-	if set.Class.near == nil || !s.searches(set.Class) {
+	if set.Class.near == nil || !s.searchesEmpty(set.Class) {
 		return true
 	}
 	empty := s.vacant()

@@ -154,19 +154,24 @@ func (near *nearness) unit(level int) int64 {
 	return 1
 }
 
-// intricate reports whether the room of domains alone does not say how many pods have a place: then only a search does.
+// intricate reports whether the room of domains alone does not say how many pods have a place, even if no others are
+// there: then only a search does.
 func (near *nearness) intricate() bool {
 	skew := near.skew
-	if skew == nil || len(near.shared) > 0 {
-		return len(near.shared) > 0
+	if skew == nil {
+		return false
 	}
 	return near.unit(skew.level) > int64(skew.Skew) ||
 		slices.ContainsFunc(near.limits, func(l domainLimit) bool { return l.level < skew.level }) ||
 		slices.ContainsFunc(near.layers, func(l layer) bool { return l.level < skew.level })
 }
 
-// searches reports whether only a search says for how many pods of a class there is a place.
-func (s *Nodes) searches(c *Class) bool {
+// searches reports whether only a search says for how many pods of a class there is a place: that of others' pods in
+// domains is not in their room.
+func (s *Nodes) searches(c *Class) bool { return len(c.near.shared) > 0 || s.searchesEmpty(c) }
+
+// searchesEmpty is the same on empty nodes.
+func (s *Nodes) searchesEmpty(c *Class) bool {
 	return c.near.intricate() || c.near.skew != nil && s.emptied(c).over == nil
 }
 
