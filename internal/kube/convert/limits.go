@@ -57,6 +57,10 @@ func roleLabels() []string {
 	}
 }
 
+// revisionLabels are those by which the pods of one revision of a Deployment or StatefulSet are told, which templates of
+// their Workloads do not have. Pods that spread are counted with those of other revisions: these go.
+func revisionLabels() []string { return []string{"pod-template-hash", "controller-revision-hash"} }
+
 // rolesOf are the roles of a Workload's pods.
 func rolesOf(w *kueue.Workload) []role {
 	out := make([]role, len(w.Spec.PodSets))
@@ -257,7 +261,10 @@ func spread(roles []role, i int) []core.Limit {
 		if c.WhenUnsatisfiable != corev1.DoNotSchedule || c.MaxSkew < 1 {
 			continue
 		}
-		s, ok := selects(c.LabelSelector, roles[i], c.MatchLabelKeys, nil)
+		same := slices.DeleteFunc(slices.Clone(c.MatchLabelKeys), func(key string) bool {
+			return slices.Contains(revisionLabels(), key) && roles[i].labels[key] == ""
+		})
+		s, ok := selects(c.LabelSelector, roles[i], same, nil)
 		if !ok || !s.Matches(roles[i].labels) {
 			continue
 		}

@@ -336,6 +336,19 @@ func TestLimits(t *testing.T) {
 				Count: 1, Level: "rack", Skew: 1,
 			}),
 		},
+		"spread by revision": {
+			"of which revision a pod is its Workload does not say; others of its Deployment count",
+			[]string{
+				spread(
+					"app: x",
+					"maxSkew: 1, topologyKey: rack, whenUnsatisfiable: DoNotSchedule, matchLabelKeys: [pod-template-hash], labelSelector: {matchLabels: {app: x}}",
+				),
+			},
+			one(core.Limit{
+				Name:  "the topologySpreadConstraint over app=x in namespace blue (maxSkew 1) per rack",
+				Count: 1, Level: "rack", Skew: 1,
+			}),
+		},
 		"spread from others": {
 			"its own pods do not count",
 			[]string{
