@@ -36,6 +36,7 @@ func (n *Node) DeepCopyInto(out *Node) {
 		n.Drained,
 	)
 	out.Slices, out.FreeSlices, out.Jobs = maps.Clone(n.Slices), maps.Clone(n.FreeSlices), maps.Clone(n.Jobs)
+	out.Domain = slices.Clone(n.Domain)
 }
 
 func clone[T any](v *T) *T {

@@ -189,6 +189,9 @@ func stages() map[string]staged {
 			instead: "mlbatch team create vision --gpus 8 --groups vision --borrowing-limit 8 --lending-limit 0",
 			after:   "kubectl delete clusterqueue vision-cluster-queue && kubectl delete namespace vision --wait=false",
 		},
+		"mlbatch capacity -n blue --gpus-per-pod 8 --level rack": {
+			why: "nobody has said yet in which racks the nodes are", before: inRack, says: "BOUND BY",
+		},
 		"mlbatch topology --topology gpus": {
 			why:    "nobody has said yet in which racks the nodes are",
 			before: inRack + " && mlbatch topology detect | sed s/detected/gpus/ | kubectl apply -f -",

@@ -83,7 +83,8 @@ func World(seed uint64) sim.World {
 		m.atOnce(m.moment(end))
 	}
 	if seed%3 == 2 {
-		m.racks(rand.New(rand.NewPCG(seed, 2))) //nolint:gosec // not for secrets
+		m.racks(rand.New(rand.NewPCG(seed, 2)))  //nolint:gosec // not for secrets
+		m.spread(rand.New(rand.NewPCG(seed, 4))) //nolint:gosec // not for secrets
 	}
 	if seed%7 == 3 {
 		m.runtimes(rand.New(rand.NewPCG(seed, 3))) //nolint:gosec // not for secrets
@@ -395,15 +396,6 @@ func (m *maker) racks(r *rand.Rand) {
 		{Required: "block", Preferred: "rack"},
 		{Slices: []core.PodSetSlice{{Level: "rack", Size: 2}}},
 		{Required: "block", Slices: []core.PodSetSlice{{Level: "rack", Size: 1}}},
-		{Balanced: "rack"},
-	}
-	limits := []core.Limit{
-		{Name: "apart in racks", Own: true, Count: 2, Most: 3, Level: "rack"},
-		{Name: "apart in blocks", Own: true, Count: 1, Most: 2, Level: "block"},
-		{Name: "spread over racks", Own: true, Count: 1, Skew: 1, Level: "rack"},
-		{Name: "spread over blocks", Own: true, Count: 1, Skew: 2, Level: "block"},
-		{Name: "spread among all over racks", Count: 1, Skew: 2, Level: "rack"},
-		{Name: "apart from all in racks", Count: 1, Most: 2, Level: "rack"},
 	}
 	for i := range m.world.Script {
 		op := &m.world.Script[i]
@@ -424,17 +416,42 @@ func (m *maker) racks(r *rand.Rand) {
 		j := *op.Job
 		j.PodSets = slices.Clone(j.PodSets)
 		is := requests[r.IntN(len(requests))]
-		var limit []core.Limit
-		if r.IntN(4) == 0 {
-			limit = []core.Limit{limits[r.IntN(len(limits))]}
-		}
 		for k := range j.PodSets {
 			p := &j.PodSets[k]
-			p.Limits = slices.Concat(p.Limits, limit)
 			if p.Topology = is; len(is.Slices) > 0 {
 				p.MinCount = 0
 				p.Count += p.Count % is.Slices[0].Size
 			}
+		}
+		op.Job = &j
+	}
+}
+
+// spread has pods of some jobs keep apart in racks and blocks, spread over these, or want equal shares of them.
+func (m *maker) spread(r *rand.Rand) {
+	limits := []core.Limit{
+		{Name: "apart in racks", Own: true, Count: 2, Most: 3, Level: "rack"},
+		{Name: "apart in blocks", Own: true, Count: 1, Most: 2, Level: "block"},
+		{Name: "spread over racks", Own: true, Count: 1, Skew: 1, Level: "rack"},
+		{Name: "spread over blocks", Own: true, Count: 1, Skew: 2, Level: "block"},
+		{Name: "spread among all over racks", Count: 1, Skew: 2, Level: "rack"},
+		{Name: "apart from all in racks", Count: 1, Most: 2, Level: "rack"},
+	}
+	for i := range m.world.Script {
+		op := &m.world.Script[i]
+		if op.Job == nil || r.IntN(5) > 0 {
+			continue
+		}
+		j := *op.Job
+		j.PodSets = slices.Clone(j.PodSets)
+		limit, balanced := limits[r.IntN(len(limits))], r.IntN(4) == 0
+		for k := range j.PodSets {
+			p := &j.PodSets[k]
+			if balanced {
+				p.Topology.Balanced = "rack"
+				continue
+			}
+			p.Limits = append(slices.Clip(p.Limits), limit)
 		}
 		op.Job = &j
 	}
