@@ -192,6 +192,10 @@ func stages() map[string]staged {
 		"mlbatch capacity -n blue --gpus-per-pod 8 --level rack": {
 			why: "nobody has said yet in which racks the nodes are", before: inRack, says: "BOUND BY",
 		},
+		`mlbatch drain node-1 --reason "fan broken" --wait`: {
+			why:     "jobs of other examples may be there, and nobody to be asked",
+			instead: `mlbatch drain node-1 --reason "fan broken" --wait --yes`,
+		},
 		"mlbatch topology --topology gpus": {
 			why:    "nobody has said yet in which racks the nodes are",
 			before: inRack + " && mlbatch topology detect | sed s/detected/gpus/ | kubectl apply -f -",
