@@ -325,6 +325,31 @@ func TestUnevenPodsKeepNoneFromOtherDomains(t *testing.T) {
 	}
 }
 
+// TestReservedPodsSpreadByTheNodesThatTheyMayUse: a reservation does not end because pods of a set that may use other
+// nodes are uneven beside it, else it would be made and ended again; it ends when its own are.
+func TestReservedPodsSpreadByTheNodesThatTheyMayUse(t *testing.T) {
+	limits := []core.Limit{{Name: "spread", Own: true, Count: 1, Level: "rack", Skew: 1}}
+	only := core.Filter{Must: core.Selector{{Key: "rack", Operator: core.In, Values: []string{"1"}}}}
+	s := inRacks(t, "x/1/a x/2/b")
+	anywhere := s.Class(gpus(1), core.Constraints{Limits: limits}, core.Topology{})
+	there := s.Class(gpus(2), core.Constraints{Limits: limits, Filter: only}, core.Topology{})
+	a, b := s.Node("a"), s.Node("b")
+	for _, tc := range []struct {
+		why   string
+		holds []Hold
+		want  bool
+	}{
+		{"one in each", []Hold{{a, anywhere, 1}, {b, anywhere, 1}}, false},
+		{"two in one", []Hold{{a, anywhere, 2}}, true},
+		{"two in the only one", []Hold{{a, there, 2}}, false},
+		{"two in the only one, beside one of another set", []Hold{{a, there, 2}, {a, anywhere, 1}}, false},
+	} {
+		if got := s.Uneven(tc.holds); got != tc.want {
+			t.Errorf("%s: uneven is %t", tc.why, got)
+		}
+	}
+}
+
 // TestSpreadOverManyDomainsIsBoundedByTheSkew: over more domains than are counted no domain has more pods than the skew.
 func TestSpreadOverManyDomainsIsBoundedByTheSkew(t *testing.T) {
 	var words strings.Builder

@@ -427,11 +427,15 @@ func (f *finder) takenIn(l *domainLimit, each func(*Class) int64) map[int32]int6
 }
 
 // Uneven reports whether pods of one workload, on nodes of which others may have come since, do not spread any more as
-// they have to.
+// they have to. Where sets may use different nodes, which of them is placed first decides what is even: then it does not
+// say.
 func (s *Nodes) Uneven(holds []Hold) bool {
 	for _, h := range holds {
 		near := h.Class.near
 		if near == nil || near.skew == nil || len(near.shared) > 0 {
+			continue
+		}
+		if slices.ContainsFunc(holds, func(o Hold) bool { return s.spreadsElsewhere(h.Class, o.Class) }) {
 			continue
 		}
 		s.settle()
@@ -442,6 +446,14 @@ func (s *Nodes) Uneven(holds []Hold) bool {
 		}
 	}
 	return false
+}
+
+// spreadsElsewhere reports whether pods of two classes spread together, and each by other domains.
+func (s *Nodes) spreadsElsewhere(a, b *Class) bool {
+	if a == b || b.near == nil || b.near.skew == nil || b.near.skew.Name != a.near.skew.Name {
+		return false
+	}
+	return a.near.tree != b.near.tree || !slices.Equal(s.emptied(a).over, s.emptied(b).over)
 }
 
 // fillPortions places pods in domains; false if one of these has no place for its own.

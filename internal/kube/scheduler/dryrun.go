@@ -97,7 +97,7 @@ func (p *gangPlugin) dryRun(
 // alternating orders pods that have to spread over domains by how manieth they are of the domain that is planned for
 // them: so each finds the others spread.
 func (r *dryRun) alternating(pods []*corev1.Pod, planned map[types.UID]string) []*corev1.Pod {
-	if len(pods) == 0 || !spreads(pods[0]) {
+	if !slices.ContainsFunc(pods, spreads) {
 		return pods
 	}
 	place, count := map[types.UID]int{}, map[string]int{}

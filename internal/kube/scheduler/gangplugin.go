@@ -152,15 +152,15 @@ func (p *gangPlugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status 
 // node skips PreFilter's choice of nodes, so Filter has to know it.
 type allowed sets.Set[string]
 
+// Clone returns the value itself: it is never changed.
+func (a allowed) Clone() fwk.StateData { return a }
+
 // companions are the members of a pod's gang that are assigned and not reserved yet. Where pods must spread over
 // domains, they count as if they were there: alone a pod may be one too many in its domain.
 type companions []assignment
 
 // Clone returns the value itself: it is never changed.
 func (c companions) Clone() fwk.StateData { return c }
-
-// Clone returns the value itself: it is never changed.
-func (a allowed) Clone() fwk.StateData { return a }
 
 const (
 	allowedKey    fwk.StateKey = GangName + "/allowed"

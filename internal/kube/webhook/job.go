@@ -296,6 +296,9 @@ func (h *jobHandler) checkChange( //nolint:revive // a fact about the job
 	}
 	errs = append(errs, adopted...)
 	errs = append(append(errs, jobs.ValidateLabels(job)...), h.gates.update(was, job)...)
+	if len(nearnessOfAll(was)) == 0 { // what was let in before stays
+		errs = append(errs, nearnessOfAll(job)...)
+	}
 	taken, err := h.cluster.prebuilt(ctx, req.Namespace, was, job)
 	if err != nil {
 		return nil, err

@@ -67,11 +67,20 @@ func TestNearnessThatCannotBeMeant(t *testing.T) {
 
 // TestNearnessOfAJobThatCannotBeMeant: what a job says of all its pods is refused at the annotation that says it.
 func TestNearnessOfAJobThatCannotBeMeant(t *testing.T) {
-	r := send(t, serve(t, nil, world()...), ask{
-		path: validateJob, new: job(queueLabel, `kai.scheduler/topology-required-placement: "one rack"`, ""),
-	})
-	const want = "metadata.annotations[kai.scheduler/topology-required-placement]"
-	if r.Allowed || !strings.Contains(r.Message, want) {
-		t.Errorf("allowed %t, %q; want it to name %s", r.Allowed, r.Message, want)
+	bad := job(queueLabel, `kai.scheduler/topology-required-placement: "one rack"`, "")
+	for name, tc := range map[string]struct {
+		ask
+		refused bool
+	}{
+		"new":               {ask{path: validateJob, new: bad}, true},
+		"changed":           {ask{path: validateJob, old: job(queueLabel, "", ""), new: bad}, true},
+		"let in before":     {ask{path: validateJob, old: bad, new: bad}, false},
+		"changed to a rack": {ask{path: validateJob, old: bad, new: strings.Replace(bad, "one rack", "rack", 1)}, false},
+	} {
+		const want = "metadata.annotations[kai.scheduler/topology-required-placement]"
+		r := send(t, serve(t, nil, world()...), tc.ask)
+		if r.Allowed == tc.refused || tc.refused && !strings.Contains(r.Message, want) {
+			t.Errorf("%s: allowed %t, %q; want it to name %s", name, r.Allowed, r.Message, want)
+		}
 	}
 }
