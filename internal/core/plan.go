@@ -8,7 +8,7 @@ type Decision interface{ decision() }
 type Plan []Decision
 
 type (
-	// Admit gives a waiting workload quota and places.
+	// Admit gives a waiting workload quota and places, or an interrupted one new places with the quota that it kept.
 	Admit struct {
 		Key       Key
 		Admission Admission
@@ -30,6 +30,9 @@ type (
 		ForUID string
 		// Why holds facts for the message.
 		Why Reason
+		// Interrupts says that the workload keeps its quota and its healthy nodes for a while although its pods
+		// stop: nodes failed, and there are no others for its pods now.
+		Interrupts bool
 	}
 	// Refuse says why a workload waits. It is issued only when the reason changed.
 	Refuse struct {

@@ -101,6 +101,8 @@ type Workload struct {
 	// Evicting is true from the moment an eviction was decided until quota was
 	// released. The workload still holds its admission.
 	Evicting bool
+	// Interruption is set while an evicted workload keeps what it was given.
+	Interruption Interruption
 	// Settled is where pods of an admitted workload run or have succeeded.
 	// Places without a settled pod, on nodes that take no work, are moved.
 	Settled []PodSetPlaces
@@ -111,6 +113,19 @@ type Workload struct {
 	// tells states older than the engine's own decision from newer ones.
 	Seq uint64
 }
+
+// Interruption is how far a workload is that was evicted because nodes failed, and keeps its quota and its healthy
+// nodes for a while, so that it goes on as soon as there are places for all its pods.
+type Interruption uint8
+
+const (
+	// NotInterrupted: what it was given is in use, or about to be free.
+	NotInterrupted Interruption = iota
+	// InterruptedStopping: its pods have not ended yet.
+	InterruptedStopping
+	// InterruptedStopped: its pods have ended, and it may be given places again.
+	InterruptedStopped
+)
 
 // Place is a number of pods of one pod set on one node.
 type Place struct {

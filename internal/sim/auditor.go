@@ -40,7 +40,9 @@ type audited struct {
 	held *core.Admission
 	// leaving says that it was evicted and holds still.
 	leaving bool
-	unseen  bool
+	// keeps says that it was evicted because nodes failed, and keeps what it has.
+	keeps  bool
+	unseen bool
 	code    core.Code
 	// evicted counts evictions since something happened from outside.
 	evicted, evictedAt int
@@ -81,7 +83,7 @@ func (a *Auditor) told(e *cycle.Engine, ev core.Event) error {
 		a.disturbed++
 		a.outside++
 		if w := a.workloads[ev.Key]; w != nil {
-			w.leaving = w.leaving && w.told.Evicting
+			w.leaving = w.leaving && w.told.Evicting && w.told.Interruption == core.NotInterrupted
 			a.follow(e, w)
 		}
 		return nil
@@ -145,7 +147,7 @@ func (a *Auditor) observe(e *cycle.Engine, o core.Workload) error {
 	switch {
 	case w.held == nil:
 		w.leaving = false
-	case o.Evicting:
+	case o.Evicting && o.Interruption == core.NotInterrupted:
 		w.leaving = true
 	}
 	if before == nil && w.held != nil {
@@ -160,6 +162,8 @@ func (a *Auditor) follow(e *cycle.Engine, w *audited) {
 	if h, ok := e.Holding(w.told.Key); ok {
 		w.held = &h
 	}
+	told, _ := e.View().Told(w.told.Key)
+	w.keeps = told.Interruption != core.NotInterrupted
 }
 
 // decided checks a plan, step by step and as a whole.
@@ -206,8 +210,14 @@ func (a *Auditor) step(d core.Decision, plan core.Plan) error {
 
 func (a *Auditor) admit(d core.Admit) error {
 	w := a.workloads[d.Key]
-	if w == nil || w.held != nil {
+	if w == nil || w.held != nil && !w.keeps {
 		return fmt.Errorf("P1: %s is admitted, but does not wait", d.Key)
+	}
+	if w.keeps {
+		if err := goesOn(w, d); err != nil {
+			return err
+		}
+		w.held, w.keeps = nil, false
 	}
 	if err := a.allowed(w, &d.Admission); err != nil {
 		return fmt.Errorf("%s is admitted: %w", d.Key, err)
@@ -220,6 +230,22 @@ func (a *Auditor) admit(d core.Admit) error {
 	}
 	w.held, w.leaving, w.unseen, w.code = &d.Admission, false, true, ""
 	return a.onNodes(w, nil)
+}
+
+// goesOn checks that an interrupted workload gets what it kept, and that its pods have ended.
+func goesOn(w *audited, d core.Admit) error {
+	if w.told.Interruption != core.InterruptedStopped {
+		return fmt.Errorf("P3: %s goes on before its pods have ended", d.Key)
+	}
+	if d.Admission.Queue != w.held.Queue || len(d.Admission.PodSets) != len(w.held.PodSets) {
+		return fmt.Errorf("P2: %s goes on in another queue or with other pod sets", d.Key)
+	}
+	for i := range d.Admission.PodSets {
+		if !slices.Equal(d.Admission.PodSets[i].Usage, w.held.PodSets[i].Usage) {
+			return fmt.Errorf("P2: %s goes on and its usage changes", d.Key)
+		}
+	}
+	return nil
 }
 
 func (a *Auditor) replace(d core.Replace) error {
@@ -331,10 +357,15 @@ func matches(want, have map[string]string) bool {
 
 func (a *Auditor) evict(d core.Evict, plan core.Plan) error {
 	w := a.workloads[d.Key]
-	if w == nil || w.held == nil || w.leaving {
+	if w == nil || w.held == nil || w.leaving || d.Interrupts && w.keeps {
 		return fmt.Errorf("P4: %s is evicted, but is not admitted or leaves already", d.Key)
 	}
-	w.leaving = true
+	if d.Interrupts {
+		w.keeps = true
+		return a.hasLost(w)
+	}
+	keeps := w.keeps
+	w.leaving, w.keeps = true, false
 	if d.For == (core.Key{}) {
 		return nil
 	}
@@ -353,7 +384,7 @@ func (a *Auditor) evict(d core.Evict, plan core.Plan) error {
 	if w.unseen {
 		return fmt.Errorf("P4: %s is evicted before its admission was seen", d.Key)
 	}
-	if until := w.told.Reserved.Add(a.minimumRuntime(w)); until.After(a.now) {
+	if until := w.told.Reserved.Add(a.minimumRuntime(w)); until.After(a.now) && !keeps {
 		return fmt.Errorf("P4: %s is evicted for %s, and its minimum runtime ends at %s", d.Key, d.For, until)
 	}
 	if gate := b.told.PreemptionGate; gate != "" {
@@ -377,6 +408,18 @@ func (a *Auditor) evict(d core.Evict, plan core.Plan) error {
 		return fmt.Errorf("P5: %s was evicted %d times while nothing happened", d.Key, w.evicted)
 	}
 	return nil
+}
+
+// hasLost checks that some node of a workload that is interrupted takes no work.
+func (a *Auditor) hasLost(w *audited) error {
+	for i := range w.held.PodSets {
+		for _, p := range w.held.PodSets[i].Places {
+			if n, is := a.nodes[p.Node]; !is || !n.State.TakesWork() {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("P4: %s is interrupted, and none of its nodes failed", w.told.Key)
 }
 
 // minimumRuntime is for how long a workload that runs is not evicted for others.
@@ -420,7 +463,7 @@ func (a *Auditor) reservationsHold(e *cycle.Engine) error {
 // others wait for them.
 func (a *Auditor) unready() bool {
 	for _, w := range a.workloads { // any will do, so order does not matter
-		if a.options.BlockAdmission && w.held != nil && !w.leaving && !w.told.Ready &&
+		if a.options.BlockAdmission && w.held != nil && !w.leaving && !w.keeps && !w.told.Ready &&
 			(w.unseen || w.told.Admitted) {
 			return true
 		}

@@ -80,6 +80,8 @@ type Lifecycle struct {
 	// LongestEnd is how long pods may go on that were deleted, whatever they were given; 0 is without
 	// limit. Only with Pods.
 	LongestEnd time.Duration
+	// KeepNodes is for how long jobs whose nodes failed keep the others.
+	KeepNodes time.Duration
 	// PodsReady, if not nil, makes jobs prove that their pods run.
 	PodsReady *PodsReady
 }

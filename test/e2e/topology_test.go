@@ -353,3 +353,72 @@ func TestPodsOfAGangAreApart(t *testing.T) {
 	job("shares", 4, 8, "mlbatch.dev/podset-balanced-topology: "+rack, "")
 	eventually(t, "two and two, not three and one", shares("shares", 2, 2))
 }
+
+// TestAGangKeepsItsHealthyNodes: a gang that loses a node, and has no other in its rack, is stopped and keeps its
+// quota and its other nodes for a while: a smaller job that waits does not get them, and the gang goes on in the same
+// rack when its node is back. It is said of it that it waits for nodes, and which failed.
+func TestAGangKeepsItsHealthyNodes(t *testing.T) {
+	another(t, "--nodes", "6", "--racks", "2")
+	admin := user(t, "")
+	job := func(name string, pods int, annotations string) {
+		create(t, admin, fmt.Sprintf(
+			`{apiVersion: batch/v1, kind: Job, metadata: {name: %s, labels: {kueue.x-k8s.io/queue-name: default-queue}}, spec: {
+  parallelism: %[2]d, completions: %[2]d, template: {metadata: {annotations: {%[3]s}}, spec: {
+    restartPolicy: Never, terminationGracePeriodSeconds: 1,
+    tolerations: [{key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 5}],
+    containers: [{name: c, image: busybox, command: [sh, -c, "sleep 600000"], resources: {limits: {nvidia.com/gpu: 8}}}]}}}}`,
+			name, pods, annotations,
+		), "blue")
+	}
+	running := func(name string) (nodes []string) {
+		for _, p := range pods(t, "blue", name) {
+			if p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
+				nodes = append(nodes, p.Spec.NodeName)
+			}
+		}
+		slices.Sort(nodes)
+		return nodes
+	}
+	run := func(name string, pods int) (nodes []string) {
+		eventually(t, name+" runs", func() string {
+			if nodes = running(name); len(nodes) < pods {
+				return fmt.Sprintf("%d pods run", len(nodes))
+			}
+			return ""
+		})
+		return nodes
+	}
+	job("gang", 3, "kueue.x-k8s.io/podset-required-topology: cloud.provider.com/topology-rack")
+	first := run("gang", 3)
+	job("others", 3, "")
+	run("others", 3)
+	job("small", 1, "")
+	patched(
+		t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: first[0]}},
+		`{"metadata":{"annotations":{"mlbatch.dev/simulate":"down"}}}`,
+		`{"metadata":{"annotations":{"mlbatch.dev/simulate":null}}}`,
+	)
+	eventually(t, "the gang has stopped and keeps its nodes", func() string {
+		out, _ := cluster.Run(t.Context(), "why", "job/gang", "-n", "blue")
+		out = strings.Join(strings.Fields(out), " ") // without line breaks
+		if !strings.Contains(out, "waiting for nodes") || !strings.Contains(out, first[0]) ||
+			!strings.Contains(out, "goes on as soon as there are nodes for all its pods") {
+			return out
+		}
+		return ""
+	})
+	if got := running("small"); len(got) > 0 {
+		t.Fatalf("a small job took %s, which is kept for the gang", got)
+	}
+	patched(
+		t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: first[0]}},
+		`{"metadata":{"annotations":{"mlbatch.dev/simulate":null}}}`,
+		`{"metadata":{"annotations":{"mlbatch.dev/simulate":null}}}`,
+	)
+	if again := run("gang", 3); !slices.Equal(again, first) {
+		t.Errorf("it runs on %s, and ran on %s", again, first)
+	}
+	if got := running("small"); len(got) > 0 {
+		t.Errorf("a small job runs on %s", got)
+	}
+}

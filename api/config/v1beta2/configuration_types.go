@@ -60,6 +60,16 @@ type Configuration struct {
 
 	// History says what is kept of jobs that ended. Kueue has no such section.
 	History *History `json:"history,omitempty"`
+
+	// Recovery says what becomes of jobs whose nodes fail. Kueue has no such section.
+	Recovery *Recovery `json:"recovery,omitempty"`
+}
+
+// Recovery says what becomes of jobs whose nodes fail.
+type Recovery struct {
+	// KeepNodes is for how long a job that had to be stopped because nodes failed keeps its quota and its healthy
+	// nodes; 0 gives them back at once.
+	KeepNodes *metav1.Duration `json:"keepNodes,omitempty"`
 }
 
 // History says what is kept of jobs that ended.

@@ -57,6 +57,8 @@ const (
 	// about 1 MiB of etcd.
 	DefaultHistoryAfterEnded   = 30 * 24 * time.Hour
 	DefaultHistoryPerNamespace = 2048
+	// DefaultKeepNodes is longer than a node takes to start again.
+	DefaultKeepNodes = 5 * time.Minute
 )
 
 // Default fills in what a file leaves out, in place. ownNamespace is that of
@@ -78,6 +80,7 @@ func Default(c *Configuration, ownNamespace string) {
 	h := section(&c.History)
 	set(&h.AfterEnded, metav1.Duration{Duration: DefaultHistoryAfterEnded})
 	set(&h.PerNamespace, DefaultHistoryPerNamespace)
+	set(&section(&c.Recovery).KeepNodes, metav1.Duration{Duration: DefaultKeepNodes})
 	if c.ManagedJobsNamespaceSelector == nil {
 		c.ManagedJobsNamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
 			Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn,

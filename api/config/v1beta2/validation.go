@@ -37,6 +37,7 @@ func Validate(c *Configuration) field.ErrorList {
 	errs = append(errs, validateResources(c.Resources, field.NewPath("resources"))...)
 	errs = append(errs, validateTenants(c.Tenants, field.NewPath("tenants"))...)
 	errs = append(errs, notNegative(field.NewPath("history", "afterEnded"), c.History.AfterEnded)...)
+	errs = append(errs, notNegative(field.NewPath("recovery", "keepNodes"), c.Recovery.KeepNodes)...)
 	if n := *c.History.PerNamespace; n < leastHistory {
 		errs = append(
 			errs,

@@ -23,6 +23,9 @@ const (
 	// WorkloadNodesRefused: nodes refused pods of the workload. Its message says which, and why;
 	// they are left out when it gets nodes again.
 	WorkloadNodesRefused = "mlbatch.dev/NodesRefused"
+	// WorkloadNodesKept: nodes of the evicted workload failed, and it keeps its quota and its healthy nodes
+	// for a while. Its reason says how far it is.
+	WorkloadNodesKept = "mlbatch.dev/NodesKept"
 	// WorkloadFinished: the job ended for good.
 	WorkloadFinished = "Finished"
 )
@@ -76,6 +79,16 @@ const (
 	ReasonDeactivated     = "Deactivated"
 	// ReasonDeactivatedDueTo is followed by a reason of DeactivationTarget.
 	ReasonDeactivatedDueTo = "DeactivatedDueTo"
+)
+
+// Reasons of WorkloadNodesKept.
+const (
+	// ReasonPodsStopping: its pods have not ended yet.
+	ReasonPodsStopping = "PodsStopping"
+	// ReasonAwaitingNodes: it goes on as soon as there are nodes for all its pods.
+	ReasonAwaitingNodes = "AwaitingNodes"
+	// ReasonGivenBack: it keeps nothing any more.
+	ReasonGivenBack = "GivenBack"
 )
 
 // PodNodesRefused is a condition of pods: planned nodes refused one, for good as far as the

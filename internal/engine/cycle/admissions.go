@@ -75,6 +75,7 @@ func (ad *admissions) changeUsage(w *workload, change func()) {
 // leave turns a running workload into one that was evicted and still holds.
 func (ad *admissions) leave(w *workload) {
 	ad.judge.search.Remove(&w.Candidate)
+	w.Interrupted = false
 	ad.books.Leave(&w.Allocation)
 	ad.count(w, running)
 	ad.byNode[w.Queue.ID].evicting++
@@ -93,7 +94,6 @@ func (ad *admissions) cancelEviction(w *workload) {
 	ad.judge.search.Add(&w.Candidate)
 	ad.lendSeen(w)
 	ad.noLongerAwaited(w)
-	ad.checkPlaces(w)
 }
 
 // lendSeen notes, with fair sharing, that a workload counts where shares do.
@@ -107,6 +107,7 @@ func (ad *admissions) lendSeen(w *workload) {
 func (ad *admissions) release(w *workload) {
 	before := w.State()
 	ad.removeUsage(w)
+	w.Interrupted = false
 	ad.unexpect(w)
 	ad.history.discharge(w, withdrawn)
 	ad.noLongerAwaited(w)
@@ -258,8 +259,5 @@ func (ad *admissions) recheckDraining() { ad.drainAgain = true }
 
 // forget drops what a decision would look at again.
 func (ad *admissions) forget() {
-	for _, w := range ad.displaced {
-		w.listed = false
-	}
-	ad.displaced, ad.drainAgain = nil, false
+	ad.drainAgain = false
 }

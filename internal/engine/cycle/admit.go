@@ -39,6 +39,9 @@ func (ad *admissions) start(w *workload, before ledger.AllocationState) {
 // evict orders a running workload to give up what it holds.
 func (ad *admissions) evict(w *workload, reason core.EvictReason, beneficiary *workload) {
 	d := core.Evict{Key: w.Key, Reason: reason}
+	if reason == core.NodeFailures {
+		d.Why.Detail = ad.failedNodes(w)
+	}
 	if beneficiary != nil {
 		d.For, d.ForUID = beneficiary.Key, beneficiary.UID
 		d.Why = core.Reason{

@@ -24,7 +24,7 @@ func (e *Engine) Apply(ev core.Event) {
 	case core.NodeSet:
 		e.nodeSet(ev.Node)
 	case core.NodeGone:
-		e.admissions.displaceUsers(ev.Name)
+		e.recovery.displaceUsers(ev.Name)
 		e.nodes.Gone(ev.Name)
 		e.pending.nodesChange(
 			nodesChanged{freed: true, lost: true},
@@ -44,7 +44,7 @@ func (e *Engine) nodeSet(n core.Node) {
 		nodesChanged{freed: better, other: e.nodes.Version() != before, lost: e.nodes.Losses() != losses},
 	)
 	if lost || !n.State.TakesWork() {
-		e.admissions.displaceUsers(n.Name)
+		e.recovery.displaceUsers(n.Name)
 	}
 }
 
@@ -65,9 +65,7 @@ func (e *Engine) observe(o *core.Workload) {
 		e.reconcile(w, o)
 	}
 	w.read(o.Seq)
-	if w.State() == running {
-		e.admissions.checkPlaces(w)
-	}
+	e.recovery.follow(w)
 	if o.Admission != nil { // else it says nothing of an admission decided since
 		if w.State() == running && o.Admitted && !w.obs.admitted && e.admissions.draining(w) {
 			e.admissions.recheckDraining()
@@ -124,6 +122,11 @@ func (e *Engine) update(w *workload, o *core.Workload) {
 
 // reconcile compares the admission in the API with the engine's.
 func (e *Engine) reconcile(w *workload, o *core.Workload) {
+	keeps := o.Interruption != core.NotInterrupted
+	if keeps && w.resumed {
+		return // a state from before it was told to go on
+	}
+	w.noteResumed()
 	same := sameAdmission(o.Admission, w.seen)
 	// A state from before the decision looks like the one before it.
 	late := w.assumed() && same && w.applied == 0
@@ -144,12 +147,14 @@ func (e *Engine) reconcile(w *workload, o *core.Workload) {
 	case !late:
 		e.admissions.adopt(w, o)
 	}
-	if o.Evicting {
+	switch {
+	case keeps && w.State() == leaving && w.ordered: // it was not told yet
+	case o.Evicting:
 		w.endOrder()
-		if w.State() == running {
+		if w.State() == running && !keeps {
 			e.admissions.leave(w)
 		}
-	} else if w.State() == leaving && !w.ordered {
+	case w.State() == leaving && !w.ordered:
 		e.admissions.cancelEviction(w)
 	}
 }
@@ -176,10 +181,15 @@ func (e *Engine) refused(k core.Key) {
 	if w == nil {
 		return
 	}
+	if w.State() == running && w.Interrupted && w.ordered {
+		w.endOrder()
+		e.recovery.follow(w)
+	}
 	if w.State() == leaving && w.ordered {
 		w.endOrder()
-		if !w.obs.evicting {
+		if !w.obs.evicting || w.obs.details().interruption != core.NotInterrupted {
 			e.admissions.cancelEviction(w)
+			e.recovery.follow(w)
 			e.admissions.recheckDraining() // a queue that is being drained orders it again
 		}
 	}
@@ -187,10 +197,11 @@ func (e *Engine) refused(k core.Key) {
 	case w.State() == running && w.neverSeen() && w.applied > 0: // it was not
 	case w.State() == running && w.neverSeen():
 		e.admissions.release(w)
-	case w.State() == running && w.assumed():
+	case w.State() == running && (w.assumed() || w.resumed):
+		w.noteResumed()
 		e.admissions.changeUsage(w, w.revert)
 		e.countReady(w)
-		e.admissions.checkPlaces(w)
+		e.recovery.follow(w)
 	}
 }
 

@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"fmt"
+	"slices"
 	"iter"
 	"maps"
 
@@ -15,7 +16,7 @@ func (e *Engine) Check() error {
 	if err := e.books.Check(e.allocations); err != nil {
 		return err
 	}
-	for _, check := range []func() error{e.checkCounts, e.pending.check, e.admissions.check} {
+	for _, check := range []func() error{e.checkCounts, e.pending.check, e.admissions.check, e.recovery.check} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -27,7 +28,7 @@ func (e *Engine) Check() error {
 func (m *model) checkCounts() error {
 	unready := 0
 	for _, w := range m.workloads {
-		if w.State() == running && !w.obs.ready && (w.seen == nil || w.obs.admitted) && m.opt.BlockAdmission {
+		if w.State() == running && !w.Interrupted && !w.obs.ready && (w.seen == nil || w.obs.admitted) && m.opt.BlockAdmission {
 			unready++
 		}
 	}
@@ -199,6 +200,16 @@ func (ad *admissions) check() error {
 		return fmt.Errorf("%d workloads leave, %d are listed", left, len(ad.leaving))
 	}
 	return ad.checkReservations()
+}
+
+// check verifies that each workload that is interrupted is remembered.
+func (rc *recovery) check() error {
+	for _, w := range rc.workloads {
+		if w.Interrupted && (w.State() != running || !slices.Contains(rc.interrupted, w)) {
+			return fmt.Errorf("%s is interrupted and holds nothing, or is not listed", w.Key)
+		}
+	}
+	return nil
 }
 
 func (ad *admissions) checkReservations() error {

@@ -32,7 +32,7 @@ func (ad *admissions) drain() {
 		}
 		slices.SortFunc(all, compareWorkloads)
 		for _, w := range all {
-			if !w.checking() {
+			if !w.checking() || w.Interrupted {
 				ad.evict(w, core.ClusterQueueStopped, nil)
 			}
 		}
@@ -42,7 +42,7 @@ func (ad *admissions) drain() {
 			continue
 		}
 		for _, w := range d.sorted() {
-			if w.State() == running && !w.checking() {
+			if w.State() == running && (!w.checking() || w.Interrupted) {
 				ad.evict(w, core.LocalQueueStopped, nil)
 			}
 		}

@@ -32,6 +32,7 @@ func (e *Engine) dump(workloads []*workload, members func(*group) []*workload) *
 	e.dumpModel(s)
 	e.history.dump(s)
 	e.admissions.dump(s, workloads)
+	e.recovery.dump(s)
 	e.pending.dump(s, members)
 	e.stabilizer.dump(s)
 	return s
@@ -87,8 +88,13 @@ func (ad *admissions) dump(s *Snapshot, workloads []*workload) {
 	for _, p := range ad.reservations {
 		s.Reservations = append(s.Reservations, ad.dumpReservation(p))
 	}
-	for _, w := range ad.displaced {
-		if ad.workloads[w.Key] == w {
+}
+
+// dump is which workloads are to be moved, and whether one may go on.
+func (rc *recovery) dump(s *Snapshot) {
+	s.Resumable = rc.resumable || rc.resumedAt != rc.pending.changes
+	for _, w := range rc.displaced {
+		if rc.workloads[w.Key] == w {
 			s.Displaced = append(s.Displaced, w.Key)
 		}
 	}
@@ -208,6 +214,8 @@ func (ad *admissions) dumpWorkload(w *workload) WorkloadState {
 		Ended:      d.ended,
 
 		MinimumRuntime: d.minimum,
+		Interrupted:    w.Interrupted,
+		Interruption:   d.interruption,
 
 		Phase:    uint8(w.State()),
 		Reserved: w.Reserved,

@@ -7,8 +7,8 @@
 // (turns.go, level.go, share.go) say whose is next, pending (pending.go, wake.go) keeps
 // refused workloads out of the way until what they wait for changes, stabilizer (stabilizer.go)
 // has one change that is written in parts decided as one, history (history.go) remembers what LocalQueues
-// used, and admissions (admissions.go, admit.go, reservation.go, move.go) carry verdicts out, hold plans
-// whose victims must first go, and move pods off lost nodes. A StrictFIFO queue's own quota is kept for its
+// used, admissions (admissions.go, admit.go, reservation.go) carry verdicts out and hold plans
+// whose victims must first go, and recovery (move.go, interrupt.go) moves pods off lost nodes. A StrictFIFO queue's own quota is kept for its
 // first workload by headreservation.go.
 //
 // Questions are of package inquiry. They read the engine (view.go), which gives them facts
@@ -51,10 +51,12 @@ func New(o Options) *Engine {
 	j := newJudge(m)
 	p := newPending(m, d, j)
 	h := &history{model: m, pending: p}
+	a := &admissions{model: m, draft: d, judge: j, turns: p.turns, pending: p, history: h}
 	return &Engine{
 		model: m, draft: d, judge: j, turns: p.turns, pending: p, history: h,
 		stabilizer: &stabilizer{model: m, turns: p.turns, walked: map[*quota.Node]bool{}},
-		admissions: &admissions{model: m, draft: d, judge: j, turns: p.turns, pending: p, history: h},
+		admissions: a,
+		recovery:   &recovery{model: m, draft: d, judge: j, turns: p.turns, pending: p, admissions: a},
 	}
 }
 
@@ -92,7 +94,8 @@ func (e *Engine) Decide(now time.Time) core.Plan {
 	e.history.sample()   //    and count what local queues have used
 	e.admissions.drain() // 2. evict from queues that are being drained
 	e.settled()
-	e.admissions.move()          // 3. move pods off nodes that went away
+	e.recovery.move()            // 3. move pods off nodes that went away
+	e.recovery.resume()          //    and let those go on that had no others
 	e.admissions.expire()        // 4. take back admissions that never arrived
 	e.admissions.admitReserved() //    admit those whose victims are gone
 	e.pending.arrive()           // 5. sort in what is new

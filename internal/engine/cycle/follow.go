@@ -18,6 +18,7 @@ func (e *Engine) Follow(now time.Time) {
 	e.pending.arrive()
 	e.pending.forget()
 	e.admissions.forget()
+	e.recovery.forget()
 	e.settled()
 	e.draft.begin()
 }

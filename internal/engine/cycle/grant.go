@@ -14,6 +14,7 @@ type grant struct {
 	applied, seq uint64
 	echo         echo
 	ordered      bool // an eviction was decided here and not seen yet
+	resumed      bool // it was interrupted and told to go on, which was not seen yet
 }
 
 // echo says whether the admission that a workload has was read back.
@@ -49,6 +50,15 @@ func (w *workload) rehouse(a *core.Admission) {
 	}
 }
 
+// resume gives a workload that was interrupted places again.
+func (w *workload) resume(a *core.Admission) {
+	w.rehouse(a)
+	w.Unseen, w.reported, w.resumed = true, nil, true
+}
+
+// noteResumed notes that it was seen to go on, or that it does not.
+func (w *workload) noteResumed() { w.resumed = false }
+
 // adopt gives a workload an admission that was made elsewhere.
 func (w *workload) adopt(a *core.Admission) {
 	w.admission, w.echo = a, readBack
@@ -77,7 +87,7 @@ func (w *workload) read(seq uint64) { w.seq = max(w.seq, seq) }
 func (w *workload) accept(seq uint64) { w.applied = max(w.applied, seq) }
 
 // orderEviction notes that an eviction was decided, endOrder that it was seen, or refused.
-func (w *workload) orderEviction() { w.ordered = true }
+func (w *workload) orderEviction() { w.ordered, w.resumed = true, false }
 
 func (w *workload) endOrder() { w.ordered = false }
 
@@ -88,11 +98,11 @@ func (w *workload) dumpGrant(s *WorkloadState) {
 		s.Seen = w.seen
 	}
 	s.Assumed, s.Moved, s.Unseen, s.Ordered = w.assumed(), w.echo == replaced, w.Unseen, w.ordered
-	s.Applied, s.Seq = w.applied, w.seq
+	s.Applied, s.Seq, s.Resumed = w.applied, w.seq, w.resumed
 }
 
 func (w *workload) loadGrant(s *WorkloadState) {
-	w.grant = grant{admission: s.Admission, seen: s.Seen, applied: s.Applied, seq: s.Seq, ordered: s.Ordered}
+	w.grant = grant{admission: s.Admission, seen: s.Seen, applied: s.Applied, seq: s.Seq, ordered: s.Ordered, resumed: s.Resumed}
 	if s.SeenSame {
 		w.seen = s.Admission
 	}

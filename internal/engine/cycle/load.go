@@ -31,6 +31,7 @@ func Load(o Options, s *Snapshot) (*Engine, error) {
 	for i := range s.Queues {
 		e.pending.loadQueue(l, &s.Queues[i]) // 3. where they wait
 	}
+	e.recovery.load(l, s)
 	e.admissions.load(l, s) // 4. what began, and what the next Decide looks at
 	e.pending.load(l, s)
 	e.settled()
@@ -181,6 +182,7 @@ func (e *Engine) loadWorkload(l *loader, s *WorkloadState) {
 		Settled:        s.Settled,
 		Ended:          s.Ended,
 		MinimumRuntime: s.MinimumRuntime,
+		Interruption:   s.Interruption,
 	}
 	w := e.register(&o, l.equivalenceKnown(&o))
 	w.Time, w.reported = s.Time, s.Told
@@ -218,6 +220,7 @@ func (ad *admissions) loadWorkload(l *loader, w *workload, s *WorkloadState) {
 	case reserved:
 		ad.bookReservation(w)
 	case running, leaving:
+		w.Interrupted = s.Interrupted
 		ad.addUsage(w, as)
 	}
 	ad.count(w, waiting)
@@ -375,9 +378,20 @@ func (ad *admissions) load(l *loader, s *Snapshot) {
 			ad.await(w.reservation, x)
 		}
 	}
-	ad.displaced, ad.drainAgain = l.all(s.Displaced), s.DrainAgain
-	for _, w := range ad.displaced {
+	ad.drainAgain = s.DrainAgain
+}
+
+// load restores which workloads are to be moved, and which are interrupted.
+func (rc *recovery) load(l *loader, s *Snapshot) {
+	rc.displaced = l.all(s.Displaced)
+	rc.resumedAt = seen(!s.Resumable)
+	for _, w := range rc.displaced {
 		w.listed = true
+	}
+	for i := range s.Workloads {
+		if w := rc.workloads[s.Workloads[i].Key]; w != nil && w.Interrupted {
+			rc.interrupted = append(rc.interrupted, w)
+		}
 	}
 }
 

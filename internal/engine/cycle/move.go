@@ -9,44 +9,48 @@ import (
 
 // checkPlaces marks a running workload whose pods may be planned on nodes that
 // take no work.
-func (ad *admissions) checkPlaces(w *workload) {
-	if slices.ContainsFunc(w.Holds, func(h place.Hold) bool { return !h.Node.TakesWork() }) {
-		ad.displace(w)
+func (rc *recovery) checkPlaces(w *workload) {
+	if !w.Interrupted && slices.ContainsFunc(w.Holds, func(h place.Hold) bool { return !h.Node.TakesWork() }) {
+		rc.displace(w)
 	}
 }
 
 // move gives pods that are planned on nodes that take no work, and do not run
 // there, other places with the same quota. Where there is no room the whole
 // workload is evicted: a gang is all or nothing.
-func (ad *admissions) move() {
-	slices.SortFunc(ad.displaced, compareWorkloads)
-	for _, w := range ad.displaced {
+func (rc *recovery) move() {
+	slices.SortFunc(rc.displaced, compareWorkloads)
+	for _, w := range rc.displaced {
 		w.listed = false
-		if w.State() != running || ad.workloads[w.Key] != w {
+		if w.State() != running || w.Interrupted || rc.workloads[w.Key] != w {
 			continue
 		}
-		moved, some := ad.homeless(w)
+		moved, some := rc.homeless(w)
 		if !some {
 			continue
 		}
-		if a, ok := ad.rehouse(w, moved); ok {
-			ad.changeUsage(w, func() { w.rehouse(a) })
-			ad.draft.decide(core.Replace{Key: w.Key, Admission: *a})
+		if a, ok := rc.rehouse(w, moved); ok {
+			rc.admissions.changeUsage(w, func() { w.rehouse(a) })
+			rc.draft.decide(core.Replace{Key: w.Key, Admission: *a})
 			continue
 		}
-		ad.evict(w, core.NodeFailures, nil)
+		if rc.interrupts(w) {
+			rc.interrupt(w)
+		} else {
+			rc.admissions.evict(w, core.NodeFailures, nil)
+		}
 	}
-	ad.displaced = ad.displaced[:0]
+	rc.displaced = rc.displaced[:0]
 }
 
 // homeless counts, per pod set and place, the pods that have to move.
-func (ad *admissions) homeless(w *workload) (moved [][]int32, some bool) {
+func (rc *recovery) homeless(w *workload) (moved [][]int32, some bool) {
 	moved = make([][]int32, len(w.admission.PodSets))
 	settled := w.obs.details().settled
 	for i, p := range w.admission.PodSets {
 		moved[i] = make([]int32, len(p.Places))
 		for j, pl := range p.Places {
-			if n := ad.nodes.Get(pl.Node); n != nil && n.TakesWork() {
+			if n := rc.nodes.Get(pl.Node); n != nil && n.TakesWork() {
 				continue
 			}
 			stay := core.PodsAt(
@@ -68,8 +72,8 @@ func (ad *admissions) homeless(w *workload) (moved [][]int32, some bool) {
 
 // rehouse finds new places for the pods that have to move, which take the positions of the old ones, since ranks
 // follow the order of places. Pods of a slice go to the domain of its other pods.
-func (ad *admissions) rehouse(w *workload, moved [][]int32) (*core.Admission, bool) {
-	r := &rehousing{admissions: ad, workload: w, places: make([][]rankPlace, len(moved))}
+func (rc *recovery) rehouse(w *workload, moved [][]int32) (*core.Admission, bool) {
+	r := &rehousing{recovery: rc, workload: w, places: make([][]rankPlace, len(moved))}
 	for i, p := range w.admission.PodSets {
 		r.places[i] = byRank(p.Places, moved[i])
 		if r.told(i) == nil && slices.ContainsFunc(moved[i], func(n int32) bool { return n > 0 }) {
@@ -124,7 +128,7 @@ func inRuns(ranks []rankPlace, sliced bool) []core.Place {
 
 // rehousing is the search for new places of pods of one workload.
 type rehousing struct {
-	*admissions
+	*recovery
 	workload *workload
 	places   [][]rankPlace // by pod set and rank
 	classes  []*place.Class
@@ -337,19 +341,27 @@ func addPlace(ps []core.Place, p core.Place) []core.Place {
 }
 
 // displaceUsers marks workloads that may have to move off a node.
-func (ad *admissions) displaceUsers(name string) {
-	n := ad.nodes.Get(name)
+func (rc *recovery) displaceUsers(name string) {
+	n := rc.nodes.Get(name)
 	if n == nil {
 		return
 	}
 	for _, id := range n.Users() {
-		ad.displace(ad.byID[id])
+		rc.displace(rc.byID[id])
 	}
 }
 
-func (ad *admissions) displace(w *workload) {
+func (rc *recovery) displace(w *workload) {
 	if !w.listed {
 		w.listed = true
-		ad.displaced = append(ad.displaced, w)
+		rc.displaced = append(rc.displaced, w)
 	}
+}
+
+// forget drops what a decision would look at again.
+func (rc *recovery) forget() {
+	for _, w := range rc.displaced {
+		w.listed = false
+	}
+	rc.displaced = nil
 }

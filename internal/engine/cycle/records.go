@@ -46,7 +46,7 @@ type workload struct {
 	reservation *reservation
 	// awaitedBy are the reservations that wait for this workload to be gone.
 	awaitedBy []*reservation
-	listed    bool // in admissions.displaced
+	listed    bool // in recovery.displaced
 
 	unready bool // counted in model.unready
 
@@ -90,6 +90,8 @@ type details struct {
 	settled   []core.PodSetPlaces
 	ended     []core.PodSetPlaces
 	minimum   *time.Duration // runtime
+	// interruption is how far it is, as observed.
+	interruption core.Interruption
 }
 
 // details returns what was observed, empty if there is nothing of the kind.
@@ -111,7 +113,7 @@ func (o *observed) keep(d details) {
 
 func (d *details) empty() bool {
 	return d.held == "" && d.invalid == "" && d.gatedBy == "" && d.notBefore.IsZero() && d.settled == nil &&
-		d.ended == nil && d.minimum == nil
+		d.ended == nil && d.minimum == nil && d.interruption == core.NotInterrupted
 }
 
 // bars reports whether the workload must not be considered, whatever the time.
@@ -126,6 +128,8 @@ func detailsOf(o *core.Workload) details {
 		settled:   o.Settled,
 		ended:     o.Ended,
 		minimum:   o.MinimumRuntime,
+
+		interruption: o.Interruption,
 	}
 }
 

@@ -33,6 +33,9 @@ type Options struct {
 	// SlackQueue is the ClusterQueue, if any, whose lending limits follow the health of nodes. They are
 	// acted on at once.
 	SlackQueue string
+	// KeepNodes lets a workload that loses nodes and has no others keep its quota and its other nodes while
+	// it is interrupted.
+	KeepNodes bool
 	// Pack is the resource of which whole nodes are kept free; core.GPU if empty.
 	Pack string
 	// IgnoreUndeclared lets a workload ask for resources that its queue does not
@@ -51,6 +54,7 @@ type Options struct {
 //	stabilizer    what changed just now, and is not acted on yet
 //	history     what LocalQueues used in the past
 //	admissions  what workloads were given or promised, and which have to leave
+//	recovery    what becomes of workloads whose nodes failed
 type Engine struct {
 	*model
 	draft      *draft
@@ -60,6 +64,24 @@ type Engine struct {
 	stabilizer *stabilizer
 	history    *history
 	admissions *admissions
+	recovery   *recovery
+}
+
+// recovery is what becomes of workloads whose nodes failed.
+type recovery struct {
+	*model
+	draft      *draft
+	judge      *judge
+	turns      turns
+	pending    *pending
+	admissions *admissions
+
+	displaced []*workload // may have pods planned on nodes that take no work
+	// interrupted are the workloads that keep what they had, and others that did; resumable says that one of them
+	// may go on since it was looked at last, when pending.changes was resumedAt.
+	interrupted []*workload
+	resumable   bool
+	resumedAt   uint64
 }
 
 // admissions is what workloads were given: from the reservation of a place for a workload, or its
@@ -74,7 +96,6 @@ type admissions struct {
 
 	reservations []*reservation
 	leaving      []*workload
-	displaced    []*workload // may have pods planned on nodes that take no work
 	// deadlines are when admissions must have been seen.
 	deadlines deadlines
 	// drainAgain says that admissions were observed that were not decided here, or in queues

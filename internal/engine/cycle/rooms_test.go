@@ -28,6 +28,7 @@ var rooms = []reflect.Type{
 	reflect.TypeFor[stabilizer](),
 	reflect.TypeFor[history](),
 	reflect.TypeFor[admissions](),
+	reflect.TypeFor[recovery](),
 	reflect.TypeFor[Engine](),
 }
 

@@ -14,6 +14,9 @@ import (
 
 // until is when the minimum runtime of a workload that runs ends, in seconds; 0 if it has none.
 func (m *model) until(w *workload) int64 {
+	if w.Interrupted {
+		return 0
+	}
 	minimum := time.Duration(0)
 	if q := m.byNode[w.Queue.ID]; q.spec != nil {
 		minimum = q.spec.MinimumRuntime

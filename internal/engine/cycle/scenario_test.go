@@ -188,6 +188,7 @@ func (s *script) carryOut(d core.Decision) {
 	case core.Admit:
 		w := s.workloads[d.Key]
 		w.Admission, w.Reserved, w.Admitted = &d.Admission, s.now, true
+		w.Evicting, w.Interruption = false, core.NotInterrupted
 		if !s.late[d.Key] {
 			s.tell(w)
 		}
@@ -197,7 +198,10 @@ func (s *script) carryOut(d core.Decision) {
 		s.tell(w)
 	case core.Evict:
 		w := s.workloads[d.Key]
-		w.Evicting = true
+		w.Evicting, w.Interruption = true, core.NotInterrupted
+		if d.Interrupts {
+			w.Interruption = core.InterruptedStopping
+		}
 		s.tell(w)
 	case core.Refuse:
 	}
@@ -212,6 +216,9 @@ func printDecision(d core.Decision) string {
 	case core.Replace:
 		return "replace " + d.Key.String() + printAdmission(d.Admission)
 	case core.Evict:
+		if d.Interrupts {
+			return fmt.Sprintf("interrupt %s (%s)", d.Key, d.Reason)
+		}
 		if d.For == (core.Key{}) {
 			return fmt.Sprintf("evict %s (%s)", d.Key, d.Reason)
 		}
@@ -323,7 +330,9 @@ func (s *script) happens(what string, k core.Key, args []string) error {
 		return nil
 	case "release":
 		w.Admission, w.Evicting, w.Reserved, w.Settled = nil, false, time.Time{}, nil
-		w.Admitted, w.Ready = false, false
+		w.Admitted, w.Ready, w.Interruption = false, false, core.NotInterrupted
+	case "stopped": // the pods of an interrupted job have ended
+		w.Admitted, w.Ready, w.Interruption, w.Settled = false, false, core.InterruptedStopped, nil
 	case "agree": // the admission gate is gone
 		w.GatedBy = ""
 	case "opengate":

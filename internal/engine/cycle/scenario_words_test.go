@@ -121,6 +121,8 @@ func (s *script) options(args []string) error {
 			o.AdmissionFairSharing.Sampling, _ = time.ParseDuration(v)
 		case k == "stabilization":
 			o.StabilizationWindow, _ = time.ParseDuration(v)
+		case a == "keepnodes":
+			o.KeepNodes = true
 		case a == "blockadmission":
 			o.BlockAdmission = true
 		case a == "fair":

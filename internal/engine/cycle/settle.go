@@ -23,6 +23,7 @@ func (e *Engine) settle() {
 	if !e.edited {
 		return
 	}
+	e.recovery.lookAgain()
 	e.nodes.Sweep()
 	e.outdate()
 	e.link()

@@ -38,6 +38,8 @@ type Snapshot struct {
 	NodesFreed, NodesNew bool
 	NodesLost            bool
 	DrainAgain           bool
+	// Resumable says that an interrupted workload may go on since it was looked at last.
+	Resumable bool
 	// BlockedSeen and ReadySeen say that nothing changed since groups that wait
 	// for head reservations, or for pods, were looked at.
 	BlockedSeen, ReadySeen bool
@@ -174,6 +176,10 @@ type WorkloadState struct {
 	Unseen  bool
 	Ordered bool
 	Moved   bool
+	// Interrupted says that it keeps what it was given, Resumed that it was told to go on; Interruption is how far
+	// it was when it was observed last.
+	Interrupted, Resumed bool
+	Interruption         core.Interruption
 	Applied uint64
 	Seq     uint64
 	// Reserved is when quota was reserved, in seconds since 1970.

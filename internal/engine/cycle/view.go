@@ -66,7 +66,10 @@ func (v View) Told(k core.Key) (core.Workload, bool) {
 			w.Reserved,
 			0,
 		), w.obs.admitted, w.obs.ready
-		out.Evicting, out.Settled, out.Ended = w.State() == leaving, d.settled, d.ended
+		out.Evicting, out.Settled, out.Ended = w.State() == leaving || w.Interrupted, d.settled, d.ended
+		if w.Interrupted {
+			out.Interruption = max(d.interruption, core.InterruptedStopping)
+		}
 	}
 	return out, true
 }

@@ -23,8 +23,8 @@ type price struct {
 	priority int64
 	// work is what has been computed in vain: the packed resource that is held, times seconds.
 	work int64
-	// victims is how many there are.
-	victims int
+	// victims is how many there are, running how many of them are not interrupted.
+	victims, running int
 }
 
 func (p price) compare(o price) int {
@@ -41,11 +41,16 @@ func (p price) compare(o price) int {
 
 // with is the price with one more victim.
 func (p price) with(c *Candidate, own bool, now int64) price {
-	if p.victims == 0 || c.Priority > p.priority {
+	if c.Interrupted {
+		p.victims++
+		return p
+	}
+	if p.running == 0 || c.Priority > p.priority {
 		p.priority = c.Priority
 	}
 	p.own = p.own || own
 	p.victims++
+	p.running++
 	held := int64(0)
 	for _, h := range c.Holds {
 		held += h.Packed()

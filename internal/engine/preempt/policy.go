@@ -49,12 +49,17 @@ func Forbids(p core.Preemption) bool {
 // Allows reports whether a policy lets any workload be evicted.
 func Allows(p core.PreemptionPolicy) bool { return p != core.PreemptNever && p != "" }
 
-// victimOrder is negative if a is evicted before b: lower priority, then later
+// victimOrder is negative if a is evicted before b: lower priority, then what is interrupted, then later
 // reservation, then later in the queue, then UID.
 func victimOrder(a, b *Candidate) int {
 	switch {
 	case a.Priority != b.Priority:
 		return cmp.Compare(a.Priority, b.Priority)
+	case a.Interrupted != b.Interrupted:
+		if a.Interrupted {
+			return -1
+		}
+		return 1
 	case a.Reserved != b.Reserved:
 		return cmp.Compare(b.Reserved, a.Reserved)
 	case a.Time != b.Time:

@@ -32,6 +32,9 @@ type Candidate struct {
 	Time int64
 	// Until is when its minimum runtime ends, in seconds: it is not evicted for others before.
 	Until int64
+	// Interrupted says that it was evicted already and keeps what it holds for a while: to take it stops nothing
+	// that runs.
+	Interrupted bool
 	// Stands is the past usage of its LocalQueue for its weight; nil in ClusterQueues that do not
 	// order by past usage. Among workloads of one ClusterQueue, those of the LocalQueue that used
 	// more are evicted first.
@@ -49,6 +52,9 @@ type Searcher struct {
 	// Its Strategies are not empty.
 	Fair *core.FairSharing
 
+	// interrupted counts the listed workloads that are interrupted.
+	interrupted int
+
 	weighed []weighed // by queue ID
 	tied    tied
 
@@ -65,6 +71,8 @@ type Searcher struct {
 	merge     []cursor
 	picked    []Victim
 	only      func(*Candidate) bool // nil is all
+	// idle says that only interrupted workloads are candidates.
+	idle bool
 }
 
 // Add lists a running workload.
@@ -75,6 +83,9 @@ func (s *Searcher) Add(c *Candidate) {
 	l := s.lists[c.Queue.ID]
 	i := locate(l, c)
 	s.lists[c.Queue.ID] = slices.Insert(l, i, c)
+	if c.Interrupted {
+		s.interrupted++
+	}
 }
 
 // Remove takes a workload off its list.
@@ -85,6 +96,9 @@ func (s *Searcher) Remove(c *Candidate) {
 	l := s.lists[c.Queue.ID]
 	if i := locate(l, c); i < len(l) && l[i] == c {
 		s.lists[c.Queue.ID] = slices.Delete(l, i, i+1)
+		if c.Interrupted {
+			s.interrupted--
+		}
 	}
 }
 
@@ -151,8 +165,22 @@ type Victim struct {
 }
 
 // Find returns victims whose eviction makes room for the request, or nil, and what it passed over.
-// The victims are valid until the next call.
+// The victims are valid until the next call. Nothing that runs is evicted where what interrupted workloads keep
+// is enough.
 func (s *Searcher) Find(r Request) (victims []Victim, skipped Skipped) {
+	if s.interrupted > 0 {
+		s.idle = true
+		victims, _ = s.find(r)
+		s.idle = false
+		if victims != nil {
+			return victims, Skipped{}
+		}
+	}
+	return s.find(r)
+}
+
+// find searches among the workloads that are candidates.
+func (s *Searcher) find(r Request) (victims []Victim, skipped Skipped) {
 	s.req, s.skipped = r, Skipped{}
 	s.begin()
 	defer s.trial.End()

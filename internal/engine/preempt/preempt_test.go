@@ -2,6 +2,7 @@ package preempt
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -54,7 +55,9 @@ func TestFind(t *testing.T) {
 		need   core.Amount
 		prio   int64
 		spare  []core.Key
-		want   []string
+		// idle are the runs that are interrupted.
+		idle []string
+		want []string
 	}{
 		"lowest priority first": {
 			why: "then the latest reservation", build: flat, policy: core.Preemption{WithinQueue: lower},
@@ -161,6 +164,24 @@ func TestFind(t *testing.T) {
 			runs: []runs{{"x", "a", 0, 6, 2}, {"y", "a", 0, 6, 1}}, need: 4, prio: 5,
 			spare: []core.Key{{Name: "x"}}, want: []string{"y InClusterQueue"},
 		},
+		"interrupted ones before what runs": {
+			why: "it stops nothing, although it is more important", build: flat,
+			policy: core.Preemption{WithinQueue: lower},
+			runs:   []runs{{"low", "a", 0, 6, 1}, {"gang", "a", 3, 6, 1}}, need: 4, prio: 5,
+			idle: []string{"gang"}, want: []string{"gang InClusterQueue"},
+		},
+		"interrupted ones that may not be evicted": {
+			why: "it is as important, and what it keeps is its own", build: flat,
+			policy: core.Preemption{WithinQueue: lower},
+			runs:   []runs{{"low", "a", 0, 6, 1}, {"gang", "a", 5, 6, 1}}, need: 4, prio: 5,
+			idle: []string{"gang"}, want: []string{"low InClusterQueue"},
+		},
+		"interrupted ones that are not enough": {
+			why: "of the same priority they go first, and one that runs goes besides", build: flat,
+			policy: core.Preemption{WithinQueue: lower},
+			runs:   []runs{{"new", "a", 1, 6, 9}, {"gang", "a", 1, 2, 1}, {"old", "a", 1, 4, 1}}, need: 8, prio: 5,
+			idle: []string{"gang"}, want: []string{"gang InClusterQueue", "new InClusterQueue"},
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -182,6 +203,8 @@ func TestFind(t *testing.T) {
 					Priority: r.priority,
 					Reserved: r.reserved,
 					Time:     100,
+
+					Interrupted: slices.Contains(tc.idle, r.name),
 				}
 				s.Add(c)
 				books.Hold(&c.Allocation)

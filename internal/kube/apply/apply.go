@@ -479,7 +479,8 @@ func (a *Applier) release(
 		return evicted, err
 	}
 	is := &kueue.Workload{ObjectMeta: w.ObjectMeta, Spec: w.Spec, Status: *evicted}
-	return workloadlifecycle.Released(is, now), nil
+	next, _ := workloadlifecycle.Stopped(is, a.opts.Lifecycle, now)
+	return next, nil
 }
 
 // rejectedError says why an admission can never be written: deciding it again

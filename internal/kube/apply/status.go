@@ -72,7 +72,7 @@ func status(w *kueue.Workload, d core.Decision, s scene) (*kueue.WorkloadStatus,
 // admission checks have to agree first.
 func admit(w *kueue.Workload, next *kueue.WorkloadStatus, d core.Admit, s scene) bool {
 	want := convert.StatusAdmission(d.Admission)
-	if w.Status.Admission != nil {
+	if w.Status.Admission != nil && convert.Interruption(w) != core.InterruptedStopped {
 		return equality.Semantic.DeepEqual(w.Status.Admission, want)
 	}
 	if w.DeletionTimestamp != nil || !ptr.Deref(w.Spec.Active, true) {
@@ -100,10 +100,15 @@ func evict(w *kueue.Workload, next *kueue.WorkloadStatus, d core.Evict, s scene)
 	if w.Status.Admission == nil {
 		return false
 	}
-	if convert.Evicted(w) {
+	interrupted := convert.Interruption(w) != core.NotInterrupted
+	if convert.Evicted(w) && (d.Interrupts || !interrupted) {
 		return true
 	}
-	e := workloadlifecycle.Eviction{Reason: string(d.Reason), Message: withdrawal(d.Reason)}
+	if d.Interrupts && s.lifecycle.KeepNodes > 0 {
+		workloadlifecycle.Interrupt(w, next, s.lifecycle, s.now, withdrawal(d))
+		return true
+	}
+	e := workloadlifecycle.Eviction{Reason: string(d.Reason), Message: withdrawal(d)}
 	if d.Reason.Preempted() {
 		e = workloadlifecycle.Eviction{
 			Reason:  kueue.ReasonPreempted,
@@ -117,20 +122,24 @@ func evict(w *kueue.Workload, next *kueue.WorkloadStatus, d core.Evict, s scene)
 }
 
 // withdrawal says why a workload is evicted that makes room for no other.
-func withdrawal(r core.EvictReason) string {
-	switch r {
+func withdrawal(d core.Evict) string {
+	switch d.Reason {
 	case core.ClusterQueueStopped:
 		return "The ClusterQueue is stopped"
 	case core.LocalQueueStopped:
 		return "The LocalQueue is stopped"
 	case core.NodeFailures:
-		return "Nodes that its pods were planned on take no work any more, and there are no others for them"
+		which := ""
+		if d.Why.Detail != "" {
+			which = " (" + d.Why.Detail + ")"
+		}
+		return "Nodes that its pods were planned on take no work any more" + which + ", and there are no others for them"
 	case core.InClusterQueue,
 		core.InCohortReclamation,
 		core.InCohortFairSharing,
 		core.InCohortReclaimWhileBorrow:
 	}
-	return string(r)
+	return string(d.Reason)
 }
 
 // beneficiary names the workload that another one is evicted for, to those who see

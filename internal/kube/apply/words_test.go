@@ -26,7 +26,7 @@ func TestWordsOfEvictions(t *testing.T) {
 		core.NodeFailures:        "Nodes that its pods were planned on take no work any more, and there are no others for them",
 		"New":                    "New",
 	} {
-		if got := withdrawal(reason); got != want {
+		if got := withdrawal(core.Evict{Reason: reason}); got != want {
 			t.Errorf("%s: %q, want %q", reason, got, want)
 		}
 	}

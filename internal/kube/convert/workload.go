@@ -88,6 +88,19 @@ func Evicted(w *kueue.Workload) bool {
 	return apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadEvicted)
 }
 
+// Interruption is how far a Workload is that was evicted and keeps its quota and its healthy nodes.
+func Interruption(w *kueue.Workload) core.Interruption {
+	c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadNodesKept)
+	switch {
+	case c == nil || c.Status != metav1.ConditionTrue || w.Status.Admission == nil || !Evicted(w) ||
+		w.DeletionTimestamp != nil:
+		return core.NotInterrupted
+	case c.Reason == kueue.ReasonAwaitingNodes:
+		return core.InterruptedStopped
+	}
+	return core.InterruptedStopping
+}
+
 // Admitted reports whether a Workload may run.
 func Admitted(w *kueue.Workload) bool {
 	return w.Status.Admission != nil &&
@@ -144,7 +157,7 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 		Seq:       Seq(w),
 		Evicting:  w.Status.Admission != nil && (Evicted(w) || w.DeletionTimestamp != nil),
 	}
-	out.PreemptionGate = closedGate(w)
+	out.PreemptionGate, out.Interruption = closedGate(w), Interruption(w)
 	if d, has := s.MinimumRuntimes[rules.PriorityOf(w).Class]; has {
 		out.MinimumRuntime = &d
 	}

@@ -509,6 +509,7 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 		AdmissionFairSharing: opts.AdmissionFairSharing,
 		StabilizationWindow:  stabilizationWindow,
 		SlackQueue:           opts.SlackQueue,
+		KeepNodes:            opts.Lifecycle.KeepNodes > 0,
 	}
 	loop := decision.New(decision.Options{
 		Cache:     mgr.GetCache(),

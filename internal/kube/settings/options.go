@@ -77,6 +77,7 @@ func (s *Resolved) Options(opts manager.Options) manager.Options {
 			opts.FairSharing.Strategies = append(opts.FairSharing.Strategies, core.FairStrategy(strategy))
 		}
 	}
+	opts.Lifecycle.KeepNodes = c.Recovery.KeepNodes.Duration
 	opts.Lifecycle.Explicit = s.Gates["UnadmittedWorkloadsExplicitStatus"]
 	opts.AdmissionFairSharing = admissionFairSharing(c.AdmissionFairSharing)
 	if p := c.ObjectRetentionPolicies; p != nil && p.Workloads != nil {

@@ -15,6 +15,7 @@ import (
 // How long jobs may hold what they do not use, by what a file says.
 func TestLifecycle(t *testing.T) {
 	const head = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
+	const kept = 5 * time.Minute
 	kueues := workloadlifecycle.PodsReady{
 		Timeout:         30 * time.Minute,
 		RecoveryTimeout: 30 * time.Minute,
@@ -28,29 +29,31 @@ func TestLifecycle(t *testing.T) {
 		"no file": {
 			"the default is one, with a file and without: no quota is held for ever without a process",
 			"",
-			workloadlifecycle.Config{PodsReady: &kueues},
+			workloadlifecycle.Config{PodsReady: &kueues, KeepNodes: kept},
 		},
 		"empty file": {
 			"a user who brings Kueue's file gets Kueue's default",
 			head,
-			workloadlifecycle.Config{PodsReady: &kueues},
+			workloadlifecycle.Config{PodsReady: &kueues, KeepNodes: kept},
 		},
 		"explicit": {
 			"a gate",
 			head + "featureGates: {DisableWaitForPodsReady: true, UnadmittedWorkloadsExplicitStatus: true}\n",
-			workloadlifecycle.Config{Explicit: true},
+			workloadlifecycle.Config{KeepNodes: kept, Explicit: true},
 		},
 		"gate": {
 			"Kueue's way out",
 			head + "featureGates: {DisableWaitForPodsReady: true}\n",
-			workloadlifecycle.Config{},
+			workloadlifecycle.Config{KeepNodes: kept},
 		},
 		"all": {
 			"every field counts",
 			head + `waitForPodsReady: {timeout: 1h, recoveryTimeout: 0s, requeuingStrategy: {backoffLimitCount: 3, backoffBaseSeconds: 1, backoffMaxSeconds: 2}}
 objectRetentionPolicies: {workloads: {afterFinished: 0s, afterDeactivatedByKueue: 1h}}
+recovery: {keepNodes: 1m}
 `,
 			workloadlifecycle.Config{
+				KeepNodes: time.Minute,
 				PodsReady: &workloadlifecycle.PodsReady{
 					Timeout:      time.Hour,
 					BackoffLimit: new(int32(3)),

@@ -51,7 +51,7 @@ func Reserve(
 		)
 	}
 	set.clear(kueue.ReasonQuotaReserved, "Quota reserved again in ClusterQueue "+queue,
-		kueue.WorkloadEvicted, kueue.WorkloadPreempted)
+		kueue.WorkloadEvicted, kueue.WorkloadPreempted, kueue.WorkloadNodesKept)
 	set.Ungated()
 	if next.RequeueState != nil { // its count goes on, should it happen again
 		next.RequeueState.RequeueAt = nil
@@ -63,6 +63,7 @@ func Reserve(
 func Evict(w *kueue.Workload, next *kueue.WorkloadStatus, now time.Time, e Eviction) Event {
 	set := NewConditions(w, next, now)
 	set.Set(kueue.WorkloadEvicted, metav1.ConditionTrue, e.Reason, e.Message)
+	set.clear(kueue.ReasonGivenBack, e.Message, kueue.WorkloadNodesKept)
 	set.Ungated()
 	next.AdmissionChecks = resetChecks(next.AdmissionChecks, now)
 	next.ClusterName, next.NominatedClusterNames, next.UnhealthyNodes = nil, nil, nil
@@ -151,6 +152,7 @@ func unreserve(w *kueue.Workload, next *kueue.WorkloadStatus, now time.Time, rea
 	set.Set(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, reason, message)
 	set.Unreserved()
 	set.clear(kueue.ReasonWaitForStart, notAllReady, kueue.WorkloadPodsReady)
+	set.clear(kueue.ReasonGivenBack, message, kueue.WorkloadNodesKept)
 }
 
 // Ended returns the status of a workload that finished for good.

@@ -28,6 +28,8 @@ type Config struct {
 	PodsReady *PodsReady
 	// Retention says when objects that ended are deleted.
 	Retention Retention
+	// KeepNodes is for how long a workload whose nodes failed keeps its quota and its healthy nodes.
+	KeepNodes time.Duration
 	// Explicit gives every Workload the conditions QuotaReserved and Admitted from
 	// its beginning, which costs a write (UnadmittedWorkloadsExplicitStatus).
 	Explicit bool
@@ -306,7 +308,8 @@ func release(f Facts) (Write, bool) {
 	if f.LivePods > 0 {
 		return stopPods(f, condition(w, kueue.WorkloadEvicted).LastTransitionTime.Time)
 	}
-	return Write{Status: Released(w, f.Now)}, true
+	next, again := Stopped(w, f.Config, f.Now)
+	return Write{Status: next, Again: again}, next != nil
 }
 
 // stopped takes the reservation of a workload that is not admitted from a queue

@@ -89,8 +89,19 @@ func World(seed uint64) sim.World {
 	if seed%7 == 3 {
 		m.runtimes(rand.New(rand.NewPCG(seed, 3))) //nolint:gosec // not for secrets
 	}
+	if seed%2 == 0 {
+		m.interruptions(rand.New(rand.NewPCG(seed, 5))) //nolint:gosec // not for secrets
+	}
 	slices.SortStableFunc(m.world.Script, func(a, b sim.Op) int { return cmp.Compare(a.At, b.At) })
 	return m.world
+}
+
+// interruptions lets jobs whose nodes fail keep the others for a while.
+func (m *maker) interruptions(r *rand.Rand) {
+	m.world.Engine.KeepNodes = true
+	if m.world.Lifecycle != nil {
+		m.world.Lifecycle.KeepNodes = time.Duration(1+r.IntN(30)) * time.Second
+	}
 }
 
 // atOnce is one change that is written one object after the other: jobs that get one

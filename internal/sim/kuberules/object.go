@@ -83,6 +83,7 @@ func (Rules) NewWorkload(w *sim.World, j *sim.Job, now time.Time) sim.WorkloadOb
 	if j.PreemptionGate != "" {
 		p.w.Spec.PreemptionGates = []kueue.PreemptionGate{{Name: j.PreemptionGate}}
 	}
+	p.config.KeepNodes = w.Lifecycle.KeepNodes
 	if r := w.Lifecycle.PodsReady; r != nil {
 		p.config.PodsReady = &workloadlifecycle.PodsReady{
 			Timeout:         r.Timeout,
@@ -121,8 +122,10 @@ func (p *object) Decide(d core.Decision, f sim.Observation) bool {
 
 // Reconcile is the next write of the job's controller or the Workload's.
 func (p *object) Reconcile(f sim.Observation) (bool, time.Time) {
-	if f.JobFirst && p.jobs(f) {
-		return true, time.Time{}
+	if f.JobFirst {
+		if acts, _ := p.jobs(f); acts {
+			return true, time.Time{}
+		}
 	}
 	next := workloadlifecycle.Next(p.observation(f))
 	switch {
@@ -141,41 +144,48 @@ func (p *object) Reconcile(f sim.Observation) (bool, time.Time) {
 	case next.Priority != nil || next.Delete != workloadlifecycle.DeleteNothing:
 		panic(fmt.Sprintf("kuberules: not asked for: %+v", next))
 	}
-	return p.jobs(f), next.Again
+	acts, again := p.jobs(f)
+	if again.IsZero() || !next.Again.IsZero() && next.Again.Before(again) {
+		again = next.Again
+	}
+	return acts, again
 }
 
 // jobs is the next write of the job's reconciler.
-func (p *object) jobs(f sim.Observation) bool {
+func (p *object) jobs(f sim.Observation) (acts bool, again time.Time) {
 	w := p.w
 	switch {
 	case w.DeletionTimestamp != nil: // its job was deleted, which its reconciler does not look at
-		return false
+		return false, time.Time{}
 	case convert.Evicted(w) && w.Status.Admission != nil:
 		if next := workloadlifecycle.NoteRefused(w, p.refused(f), f.Now); next != nil {
 			p.store(next)
-			return true
+			return true, time.Time{}
 		}
 		if f.Live {
-			return false
+			return false, time.Time{}
 		}
-		next := workloadlifecycle.Released(w, f.Now)
+		next, again := workloadlifecycle.Stopped(w, p.config, f.Now)
+		if next == nil {
+			return false, again
+		}
 		next.ReclaimablePods = p.done(f.Some, f.Rest)
 		p.store(next)
-		return true
+		return true, time.Time{}
 	case w.Status.Admission == nil:
-		return p.tellDone(p.done(f.Some, f.Rest))
+		return p.tellDone(p.done(f.Some, f.Rest)), time.Time{}
 	case !convert.Admitted(w):
-		return false
+		return false, time.Time{}
 	}
 	if next := workloadlifecycle.ObservePods(w, f.Ready, p.config, f.Now); next != nil {
 		p.store(next)
-		return true
+		return true, time.Time{}
 	}
 	if next := p.withdrawn(f); next != nil {
 		p.store(next)
-		return true
+		return true, time.Time{}
 	}
-	return f.Some && p.tellDone(p.done(true, f.Left))
+	return f.Some && p.tellDone(p.done(true, f.Left)), time.Time{}
 }
 
 // withdrawn calls back a plan whose nodes refuse the job's pods; nil if they do not.

@@ -326,12 +326,24 @@ func finished(p JobObjects, j view.Standing, e *Explanation) {
 }
 
 func evicted(p JobObjects, j view.Standing, e *Explanation) {
-	e.say("%s has been stopping for %s: %s", e.Object, p.ago(j.Since), j.Message)
+	if j.State == view.Waiting {
+		e.say("%s has been waiting for nodes for %s: %s", e.Object, p.ago(j.Since), j.Message)
+	} else {
+		e.say("%s has been stopping for %s: %s", e.Object, p.ago(j.Since), j.Message)
+	}
 	if n := j.Pods.Live(); n > 0 {
 		e.say("%s still %s to end; only then its quota is free for others", words.Count(n, "pod"), words.Has(n))
 	}
 	e.stopped(p, j.Eviction)
-	e.say("After that it waits in its queue again")
+	switch kept := find(p.Workload.Status.Conditions, kueue.WorkloadNodesKept); {
+	case kept == nil || kept.Status != metav1.ConditionTrue:
+		e.say("After that it waits in its queue again")
+	case j.State == view.Waiting:
+		e.say("It goes on as soon as there are nodes for all its pods, and waits in its queue again after that time")
+	default:
+		e.say("%s", kept.Message)
+		e.say("When its pods have ended it goes on as soon as there are nodes for all of them, and waits in its queue again after that time")
+	}
 	switch j.Reason {
 	case kueue.ReasonClusterQueueStopped:
 		e.Helps = "whoever manages the ClusterQueue lets it go on: mlbatch queue resume " + j.ClusterQueue

@@ -362,7 +362,13 @@ func stopEvicted(s facts) (step, error) {
 			return next, err
 		}
 	}
-	next := workloadlifecycle.Released(s.workload, s.now)
+	next, again := workloadlifecycle.Stopped(s.workload, s.lifecycle, s.now)
+	if next == nil {
+		return step{again: again.Sub(s.now)}, nil
+	}
+	if next.Admission != nil { // it keeps it for a while
+		return step{status: next}, nil
+	}
 	next.ReclaimablePods = givenBack(s) // what is done need not run when it comes back
 	return step{status: next, releases: true}, nil
 }

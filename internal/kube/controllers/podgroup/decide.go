@@ -185,7 +185,7 @@ func emptied(s facts) step {
 		return step{}
 	case w.DeletionTimestamp == nil && s.awaited():
 		if convert.Evicted(w) && w.Status.Admission != nil {
-			return step{status: workloadlifecycle.Released(w, s.now)}
+			return s.stopped()
 		}
 		return step{again: makerPause}
 	}
@@ -302,7 +302,16 @@ func evict(s facts) step {
 	if s.live() {
 		return step{}
 	}
-	return step{status: workloadlifecycle.Released(s.workload, s.now)}
+	return s.stopped()
+}
+
+// stopped gives back the quota of a unit whose pods are gone, or has it keep that for a while.
+func (s *facts) stopped() step {
+	next, again := workloadlifecycle.Stopped(s.workload, s.lifecycle, s.now)
+	if next == nil {
+		return step{again: again.Sub(s.now)}
+	}
+	return step{status: next}
 }
 
 // extra are the pods that there is no room for: too many of the group, or too many of

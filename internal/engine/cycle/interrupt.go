@@ -1,0 +1,203 @@
+package cycle
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/ledger"
+	"github.com/mlbatch/mlbatch/internal/engine/place"
+)
+
+// Interruptions: a gang that loses nodes, and has no other places for the pods that ran there, is stopped as a
+// whole. What it held is not given to others at once, since the next small job would take one of its nodes and
+// the gang had to wait for all of them again. It is interrupted: it keeps its quota and its nodes, and once its
+// pods have ended it goes on as soon as there are places for all of them. Whoever may evict it while it runs may
+// while it is interrupted, and before anything that runs (package preempt). For how long it keeps what it has is
+// a rule of the controllers, who release it then; the engine ends an interruption in which there is nothing to
+// wait for: with another flavor, or by evicting others, it would start now.
+
+// interrupts reports whether a workload whose pods have no places may keep the rest. One that may start with fewer
+// pods, or asks for others than it was given, is better off in its queue.
+func (rc *recovery) interrupts(w *workload) bool {
+	if d := w.obs.details(); !rc.opt.KeepNodes || w.localQueue.closed != nil || d.bars() {
+		return false
+	}
+	kept := false
+	for i := range w.admission.PodSets {
+		p := &w.admission.PodSets[i]
+		s := w.equivalence.podSet(p.Name)
+		if s < 0 || w.equivalence.podSets[s].Count != p.Count || spareOf(&w.equivalence.podSets[s]) > 0 {
+			return false
+		}
+		kept = kept || slices.ContainsFunc(p.Places, func(pl core.Place) bool {
+			n := rc.nodes.Get(pl.Node)
+			return n != nil && n.TakesWork()
+		})
+	}
+	return kept && len(w.admission.PodSets) == len(w.equivalence.podSets)
+}
+
+// interrupt orders the pods of a workload to stop, and lets it keep what it holds.
+func (rc *recovery) interrupt(w *workload) {
+	w.orderEviction()
+	rc.setInterrupted(w, true)
+	rc.draft.decide(core.Evict{
+		Key: w.Key, Reason: core.NodeFailures, Interrupts: true, Why: core.Reason{Detail: rc.failedNodes(w)},
+	})
+}
+
+// mostFailed is how many nodes that failed are named.
+const mostFailed = 5
+
+// failedNodes names the nodes of a workload that take no work, some of them if there are many.
+func (m *model) failedNodes(w *workload) string {
+	var names []string
+	for i := range w.admission.PodSets {
+		for _, pl := range w.admission.PodSets[i].Places {
+			if n := m.nodes.Get(pl.Node); n == nil || !n.TakesWork() {
+				names = append(names, pl.Node)
+			}
+		}
+	}
+	slices.SortFunc(names, core.CompareNames)
+	names = slices.Compact(names)
+	if more := len(names) - mostFailed; more > 0 {
+		return strings.Join(names[:mostFailed], ", ") + " and " + strconv.Itoa(more) + " more"
+	}
+	return strings.Join(names, ", ")
+}
+
+// setInterrupted notes whether a workload that holds something is interrupted.
+func (rc *recovery) setInterrupted(w *workload, is bool) {
+	if w.Interrupted == is {
+		return
+	}
+	rc.judge.search.Remove(&w.Candidate)
+	w.Interrupted = is
+	w.Until = rc.until(w)
+	rc.judge.search.Add(&w.Candidate)
+	rc.countReady(w)
+	if is {
+		rc.interrupted = append(rc.interrupted, w)
+		rc.pending.free(w.Queue, false) // nothing is lost any more by evicting it
+	}
+	rc.resumable = true
+}
+
+// lookAgain has interrupted workloads looked at again, after an edit.
+func (rc *recovery) lookAgain() { rc.resumable = true }
+
+// follow takes in what was observed of a workload that holds something.
+func (rc *recovery) follow(w *workload) {
+	rc.observeInterruption(w)
+	if w.State() == running {
+		rc.checkPlaces(w)
+	}
+}
+
+// observeInterruption follows what the API says of a workload whose admission is as the engine has it. It does not
+// while an order of the engine is on its way.
+func (rc *recovery) observeInterruption(w *workload) {
+	if w.State() != running || w.ordered || w.resumed {
+		return
+	}
+	is := w.obs.details().interruption != core.NotInterrupted
+	rc.setInterrupted(w, is)
+	rc.resumable = rc.resumable || is
+}
+
+// resume gives interrupted workloads whose pods have ended places for all of them, and ends the interruption of
+// those that would start without.
+func (rc *recovery) resume() {
+	if len(rc.interrupted) == 0 || !rc.resumable && rc.resumedAt == rc.pending.changes {
+		return
+	}
+	slices.SortFunc(rc.interrupted, compareWorkloads)
+	all := slices.DeleteFunc(
+		rc.interrupted,
+		func(w *workload) bool { return rc.workloads[w.Key] != w || !w.Interrupted },
+	)
+	rc.interrupted = slices.Compact(all)
+	for _, w := range slices.Clone(rc.interrupted) {
+		switch {
+		case w.ordered || w.obs.details().interruption != core.InterruptedStopped || rc.unready > 0:
+		case !rc.interrupts(w):
+			rc.admissions.evict(w, core.NodeFailures, nil)
+		default:
+			a, ok := rc.placesAgain(w)
+			switch {
+			case ok:
+				rc.goOn(w, a)
+			case rc.wouldStart(w):
+				rc.admissions.evict(w, core.NodeFailures, nil)
+			}
+		}
+	}
+	rc.resumable, rc.resumedAt = false, rc.pending.changes
+}
+
+// goOn gives an interrupted workload places for all its pods.
+func (rc *recovery) goOn(w *workload, a *core.Admission) {
+	rc.setInterrupted(w, false)
+	rc.admissions.changeUsage(w, func() {
+		w.resume(a)
+		w.Reserved = rc.now.Unix()
+	})
+	rc.turns.given(w)
+	rc.draft.decide(core.Admit{Key: w.Key, Admission: *a})
+}
+
+// placesAgain finds places for all pods of an interrupted workload, of the flavors that it has.
+func (rc *recovery) placesAgain(w *workload) (*core.Admission, bool) {
+	undo := rc.books.Suppose(&w.Allocation, ledger.Free)
+	defer undo()
+	for _, u := range w.Uses { // its quota may have been cut meanwhile
+		if u.Amount > min(w.Queue.Room(core.Current, u.Pair), w.Queue.Room(core.Projected, u.Pair)) {
+			return nil, false
+		}
+	}
+	var sets []place.Set
+	for i := range w.admission.PodSets {
+		p := &w.admission.PodSets[i]
+		if len(p.Places) == 0 {
+			continue
+		}
+		s := w.equivalence.podSet(p.Name)
+		sets = append(sets, place.Set{
+			Index: i, Class: rc.class(w.equivalence, s, p.FlavorNames()), Count: p.Count,
+			Group: w.equivalence.podSets[s].Group,
+		})
+	}
+	spots, _, ok := rc.nodes.Place(place.Request{View: place.Free, Sets: sets})
+	if !ok {
+		return nil, false
+	}
+	a := &core.Admission{Queue: w.admission.Queue, PodSets: slices.Clone(w.admission.PodSets)}
+	for k, set := range sets {
+		a.PodSets[set.Index].Places = places(spots[k])
+	}
+	return a, true
+}
+
+// wouldStart reports whether an interrupted workload, were what it keeps free and it first in its queue, would
+// start now, or once others are gone that it may evict.
+func (rc *recovery) wouldStart(w *workload) bool {
+	rc.judge.search.Remove(&w.Candidate)
+	undo := rc.books.Suppose(&w.Allocation, ledger.Free)
+	rc.judge.ask()
+	defer func() {
+		rc.judge.answered()
+		undo()
+		rc.judge.search.Add(&w.Candidate)
+	}()
+	n := &workload{equivalence: w.equivalence, localQueue: w.localQueue, spare: w.spare}
+	n.Key, n.UID, n.Priority, n.Time = w.Key, w.UID, w.Priority, w.Time
+	// A group of its own, which no queue knows.
+	n.group = &group{
+		queue: w.localQueue.queue, key: groupKey{equivalence: w.equivalence}, equivalence: w.equivalence, index: -1,
+	}
+	n.group.members.Push(n)
+	return rc.judge.verdict(n).kind != refuse
+}
