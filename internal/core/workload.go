@@ -119,11 +119,11 @@ type Workload struct {
 type Interruption uint8
 
 const (
-	// NotInterrupted: what it was given is in use, or about to be free.
+	// NotInterrupted is that what it was given is in use, or about to be free.
 	NotInterrupted Interruption = iota
-	// InterruptedStopping: its pods have not ended yet.
+	// InterruptedStopping is that its pods have not ended yet.
 	InterruptedStopping
-	// InterruptedStopped: its pods have ended, and it may be given places again.
+	// InterruptedStopped is that its pods have ended, and it may be given places again.
 	InterruptedStopped
 )
 

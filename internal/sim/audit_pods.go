@@ -160,9 +160,7 @@ func (a *Auditor) podsHold(r *Run, j *job) error {
 	}
 	model := &r.world.Cluster
 	most := int64(20*(model.Write.Max+model.Observe.Max) + time.Second)
-	if r.world.Lifecycle != nil { // it keeps it that long if its nodes failed
-		most += int64(r.world.Lifecycle.KeepNodes)
-	}
+	most += int64(r.world.Cluster.KeepNodes) // it keeps it that long if its nodes failed
 	if d := r.now - j.due; d > most {
 		return fmt.Errorf("P10: %s holds quota for %s after its last pod (evicted: %t, deleted: %t, finished: %t)",
 			j.spec.Key, time.Duration(d), j.evicting, j.doomed, j.finishing)

@@ -43,7 +43,7 @@ type audited struct {
 	// keeps says that it was evicted because nodes failed, and keeps what it has.
 	keeps  bool
 	unseen bool
-	code    core.Code
+	code   core.Code
 	// evicted counts evictions since something happened from outside.
 	evicted, evictedAt int
 }

@@ -42,14 +42,17 @@ type job struct {
 	admission *core.Admission
 	reserved  time.Time
 	evicting  bool
-	settled   []core.PodSetPlaces
-	priority  int32
-	held      string
-	gatedBy   string
-	gate      string // for preemption
-	notBefore time.Time
-	checked   bool // admission checks have agreed
-	deleting  bool
+	// interruption is how far a job without an object is whose nodes failed, keeps until when it keeps the others.
+	interruption core.Interruption
+	keeps        int64
+	settled      []core.PodSetPlaces
+	priority     int32
+	held         string
+	gatedBy      string
+	gate         string // for preemption
+	notBefore    time.Time
+	checked      bool // admission checks have agreed
+	deleting     bool
 	// past is how many pods of the first pod set ended in admissions before, ended
 	// where pods of this one ended.
 	past          int32
@@ -232,6 +235,7 @@ func (j *job) observed(start time.Time) core.Workload {
 		Settled:        j.settled,
 		Ended:          j.ended,
 		Seq:            j.seq,
+		Interruption:   j.interruption,
 		Admitted:       j.admission != nil && j.checked,
 		Ready:          j.state == running,
 	}
@@ -314,8 +318,11 @@ func (r *Run) rejected(j *job) bool {
 }
 
 func (r *Run) admitted(j *job, a *core.Admission) bool {
-	if j.state != queued || j.admission != nil || j.deleting {
+	if goesOn := j.interruption == core.InterruptedStopped; j.deleting ||
+		!goesOn && (j.state != queued || j.admission != nil) {
 		return false
+	} else if goesOn {
+		r.goesOn(j)
 	}
 	j.admission, j.evicting, j.reserved = a, false, r.clock().Truncate(time.Second)
 	j.admitted++
@@ -355,8 +362,23 @@ func (r *Run) replaced(j *job, a *core.Admission) bool {
 }
 
 func (r *Run) evicted(j *job, d core.Evict) bool {
+	if j.interruption != core.NotInterrupted && !d.Interrupts && !j.deleting {
+		if d.Reason.Preempted() {
+			j.preempted++
+		}
+		was := j.interruption
+		j.interruption = core.NotInterrupted
+		if was == core.InterruptedStopped {
+			r.givesBack(j)
+		}
+		return true
+	}
 	if j.admission == nil || j.deleting || !j.state.holds() || j.state == stopping {
 		return j.state == stopping
+	}
+	if d.Interrupts && r.world.Cluster.KeepNodes > 0 {
+		j.interruption = core.InterruptedStopping
+		j.keeps = r.now + int64(r.world.Cluster.KeepNodes)
 	}
 	if d.Reason.Preempted() {
 		j.preempted++
@@ -439,14 +461,30 @@ func (r *Run) turn(j *job, k kind) {
 			r.at(j, doReady, r.span(r.world.Cluster.Start, j))
 		case j.object != nil:
 			r.workloads().podsGone(j)
-		default:
-			r.release(j)
-			j.since = r.now
-			r.enter(j, queued)
+		case j.interruption != core.NotInterrupted && r.now < j.keeps:
+			j.interruption, j.checked, j.settled = core.InterruptedStopped, false, nil
 			r.changed(j)
+			r.at(j, doStopped, j.keeps-r.now)
+		default:
+			r.givesBack(j)
 		}
 	default:
 	}
+}
+
+// givesBack has a stopped job wait in its queue again.
+func (r *Run) givesBack(j *job) {
+	r.release(j)
+	j.since = r.now
+	r.enter(j, queued)
+	r.changed(j)
+}
+
+// goesOn takes the places from a job that was interrupted and gets others.
+func (r *Run) goesOn(j *job) {
+	r.nodeLife().leaveNodes(j)
+	j.admission, j.settled, j.interruption, j.empty = nil, nil, core.NotInterrupted, false
+	j.since = r.now
 }
 
 // release takes the admission off a job whose pods are gone.
@@ -454,7 +492,7 @@ func (r *Run) release(j *job) {
 	r.nodeLife().leaveNodes(j)
 	j.past += endedPods(j.ended)
 	j.admission, j.evicting, j.settled, j.reserved = nil, false, nil, time.Time{}
-	j.checked, j.ended = false, nil
+	j.checked, j.ended, j.interruption = false, nil, core.NotInterrupted
 }
 
 func (r *Run) end(j *job) {

@@ -80,8 +80,6 @@ type Lifecycle struct {
 	// LongestEnd is how long pods may go on that were deleted, whatever they were given; 0 is without
 	// limit. Only with Pods.
 	LongestEnd time.Duration
-	// KeepNodes is for how long jobs whose nodes failed keep the others.
-	KeepNodes time.Duration
 	// PodsReady, if not nil, makes jobs prove that their pods run.
 	PodsReady *PodsReady
 }
@@ -257,6 +255,9 @@ func (r workloads) follow(j *job) {
 	}
 	w := j.object.Workload()
 	switch {
+	case j.admission != nil && w.Admission != nil && j.evicting && !w.Evicting && j.empty:
+		r.goesOn(j)
+		fallthrough
 	case j.admission == nil && w.Admission != nil:
 		j.admission = w.Admission
 		j.admitted++

@@ -150,6 +150,8 @@ type ClusterModel struct {
 	// Refuse and Repeat are the shares of writes that are rejected, and of events
 	// that are told twice.
 	Refuse, Repeat float64
+	// KeepNodes is for how long jobs whose nodes failed keep the others, if the engine lets them.
+	KeepNodes time.Duration
 }
 
 // Faults happen by chance.

@@ -2,9 +2,9 @@ package cycle
 
 import (
 	"fmt"
-	"slices"
 	"iter"
 	"maps"
+	"slices"
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
@@ -28,7 +28,8 @@ func (e *Engine) Check() error {
 func (m *model) checkCounts() error {
 	unready := 0
 	for _, w := range m.workloads {
-		if w.State() == running && !w.Interrupted && !w.obs.ready && (w.seen == nil || w.obs.admitted) && m.opt.BlockAdmission {
+		if w.State() == running && !w.Interrupted && !w.obs.ready && (w.seen == nil || w.obs.admitted) &&
+			m.opt.BlockAdmission {
 			unready++
 		}
 	}

@@ -102,7 +102,14 @@ func (w *workload) dumpGrant(s *WorkloadState) {
 }
 
 func (w *workload) loadGrant(s *WorkloadState) {
-	w.grant = grant{admission: s.Admission, seen: s.Seen, applied: s.Applied, seq: s.Seq, ordered: s.Ordered, resumed: s.Resumed}
+	w.grant = grant{
+		admission: s.Admission,
+		seen:      s.Seen,
+		applied:   s.Applied,
+		seq:       s.Seq,
+		ordered:   s.Ordered,
+		resumed:   s.Resumed,
+	}
 	if s.SeenSame {
 		w.seen = s.Admission
 	}

@@ -70,7 +70,7 @@ func (m *model) failedNodes(w *workload) string {
 }
 
 // setInterrupted notes whether a workload that holds something is interrupted.
-func (rc *recovery) setInterrupted(w *workload, is bool) {
+func (rc *recovery) setInterrupted(w *workload, is bool) { //nolint:revive // it is what is observed
 	if w.Interrupted == is {
 		return
 	}

@@ -19,7 +19,8 @@ import (
 // countReady keeps model.unready: how many admitted workloads have pods that
 // are not ready.
 func (m *model) countReady(w *workload) {
-	unready := m.opt.BlockAdmission && w.State() == running && !w.Interrupted && !w.obs.ready && (w.seen == nil || w.obs.admitted)
+	unready := m.opt.BlockAdmission && w.State() == running && !w.Interrupted && !w.obs.ready &&
+		(w.seen == nil || w.obs.admitted)
 	if unready == w.unready {
 		return
 	}

@@ -180,8 +180,8 @@ type WorkloadState struct {
 	// it was when it was observed last.
 	Interrupted, Resumed bool
 	Interruption         core.Interruption
-	Applied uint64
-	Seq     uint64
+	Applied              uint64
+	Seq                  uint64
 	// Reserved is when quota was reserved, in seconds since 1970.
 	Reserved int64
 	Spare    []core.Key

@@ -55,7 +55,9 @@ func TestDecisionsAboutInterruptedWorkloads(t *testing.T) {
 		reasons  map[string]string // of conditions that are true
 	}{
 		"goes on": {
-			"it has places again", stopped(), core.Admit{Admission: places("n-2")}, true, true,
+			"it has places again", stopped(),
+			core.Admit{Admission: places("n-2")},
+			true, true,
 			map[string]string{evicted: "", kept: "", kueue.WorkloadAdmitted: kueue.ReasonAdmitted},
 		},
 		"goes on too early": {
@@ -63,11 +65,14 @@ func TestDecisionsAboutInterruptedWorkloads(t *testing.T) {
 		},
 		"preempted": {
 			"another takes what it keeps", stopped(),
-			core.Evict{Reason: core.InClusterQueue, Why: core.Reason{Queue: "a"}}, true, true,
+			core.Evict{Reason: core.InClusterQueue, Why: core.Reason{Queue: "a"}},
+			true, true,
 			map[string]string{evicted: kueue.ReasonPreempted, kept: ""},
 		},
 		"gives back": {
-			"it would start otherwise", stopped(), core.Evict{Reason: core.NodeFailures}, true, true,
+			"it would start otherwise", stopped(),
+			core.Evict{Reason: core.NodeFailures},
+			true, true,
 			map[string]string{evicted: kueue.ReasonNodeFailures, kept: ""},
 		},
 		"told twice": {

@@ -90,17 +90,32 @@ func World(seed uint64) sim.World {
 		m.runtimes(rand.New(rand.NewPCG(seed, 3))) //nolint:gosec // not for secrets
 	}
 	if seed%2 == 0 {
-		m.interruptions(rand.New(rand.NewPCG(seed, 5))) //nolint:gosec // not for secrets
+		m.interruptions(rand.New(rand.NewPCG(seed, 5)), end) //nolint:gosec // not for secrets
 	}
 	slices.SortStableFunc(m.world.Script, func(a, b sim.Op) int { return cmp.Compare(a.At, b.At) })
 	return m.world
 }
 
 // interruptions lets jobs whose nodes fail keep the others for a while.
-func (m *maker) interruptions(r *rand.Rand) {
+func (m *maker) interruptions(r *rand.Rand, end int) {
 	m.world.Engine.KeepNodes = true
-	if m.world.Lifecycle != nil {
-		m.world.Lifecycle.KeepNodes = time.Duration(1+r.IntN(30)) * time.Second
+	m.world.Cluster.KeepNodes = time.Duration(r.IntN(30)) * time.Second
+	var nodes []core.Node
+	for _, op := range m.world.Script {
+		if set, is := op.Object.(core.NodeSet); is && set.Node.State == core.NodeReady {
+			nodes = append(nodes, set.Node)
+		}
+	}
+	for range r.IntN(5) {
+		if len(nodes) == 0 {
+			return
+		}
+		n := nodes[r.IntN(len(nodes))]
+		at := time.Duration(r.IntN(end*1000)) * time.Millisecond
+		lost := n
+		lost.State = core.NodeLost
+		m.object(at, core.NodeSet{Node: lost})
+		m.object(at+time.Duration(1+r.IntN(20_000))*time.Millisecond, core.NodeSet{Node: n})
 	}
 }
 

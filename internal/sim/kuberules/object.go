@@ -83,7 +83,7 @@ func (Rules) NewWorkload(w *sim.World, j *sim.Job, now time.Time) sim.WorkloadOb
 	if j.PreemptionGate != "" {
 		p.w.Spec.PreemptionGates = []kueue.PreemptionGate{{Name: j.PreemptionGate}}
 	}
-	p.config.KeepNodes = w.Lifecycle.KeepNodes
+	p.config.KeepNodes = w.Cluster.KeepNodes
 	if r := w.Lifecycle.PodsReady; r != nil {
 		p.config.PodsReady = &workloadlifecycle.PodsReady{
 			Timeout:         r.Timeout,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -21,7 +22,9 @@ const (
 	// defaultPriority is what MLBatch gives to jobs that ask for none.
 	defaultPriority = 5
 	defaultPerPod   = 8
-	day             = 24 * time.Hour
+	// defaultKeepNodes is what configurations have, too.
+	defaultKeepNodes = 5 * time.Minute
+	day              = 24 * time.Hour
 )
 
 // builder makes a World of a File.
@@ -159,6 +162,11 @@ func (b *builder) clusterModel() error {
 // engine sets the policies that hold for the whole cluster.
 func (b *builder) engine() error {
 	b.world.Engine.BlockAdmission = b.file.Engine.BlockAdmission
+	b.world.Cluster.KeepNodes = defaultKeepNodes
+	if d := b.file.Engine.KeepNodes; d != nil {
+		b.world.Cluster.KeepNodes = time.Duration(*d)
+	}
+	b.world.Engine.KeepNodes = b.world.Cluster.KeepNodes > 0
 	if err := b.pastUsage(); err != nil {
 		return err
 	}
@@ -243,10 +251,25 @@ func (b *builder) makeFlavors() error {
 			)
 		}
 		b.flavors[f.Name] = true
-		b.add(core.FlavorSet{Flavor: core.Flavor{Name: f.Name, NodeLabels: f.NodeLabels, Taints: taints(f.Taints)}})
+		flavor := core.Flavor{Name: f.Name, NodeLabels: f.NodeLabels, Taints: taints(f.Taints)}
+		if len(f.Topology) > 0 {
+			errs = append(errs, levels(fmt.Sprintf("flavors[%d] (%s).topology", i, f.Name), f.Topology))
+			flavor.Topology = core.Topology{Name: f.Name, Levels: f.Topology}
+		}
+		b.add(core.FlavorSet{Flavor: flavor})
 	}
 	b.multi = len(b.file.Flavors) > 1
 	return errors.Join(errs...)
+}
+
+// levels checks the levels of a topology.
+func levels(where string, names []string) error {
+	for i, name := range names {
+		if name == "" || slices.Contains(names[:i], name) {
+			return wrong(where, "%q is empty or listed twice: list labels of nodes, the widest first", name)
+		}
+	}
+	return nil
 }
 
 func taints(in []Taint) (out []core.Taint) {
@@ -398,6 +421,7 @@ func (b *builder) team(t Team, where string) (core.Queue, error) {
 	mode, e := oneOf(where+".admissionMode", t.AdmissionMode, noUsage, usageBased)
 	check(e)
 	q.UsageBased = mode == usageBased
+	q.MinimumRuntime = time.Duration(t.MinimumRuntime)
 	p := t.Preemption
 	q.Preemption.WithinQueue, e = oneOf(
 		where+".preemption.withinClusterQueue",
@@ -569,9 +593,18 @@ func (b *builder) makeNodes() error {
 		}
 		size := map[string]core.Amount{core.GPU: core.Amount(n.GPUs), core.CPU: cpu, core.Memory: memory}
 		size[core.Pods] = core.Amount(cmp.Or(n.Pods, 110))
+		for _, label := range sortedKeys(n.Domains) {
+			if _, twice := n.Labels[label]; twice || n.Domains[label] < 1 || label == "" {
+				errs = append(errs, wrong(
+					fmt.Sprintf("nodes[%d].domains[%s]", i, label),
+					"is %d: give a label that is not in labels, and how many nodes share a value, at least 1",
+					n.Domains[label],
+				))
+			}
+		}
 		for k := range n.Count {
 			node := core.Node{
-				Name: fmt.Sprintf("%s-%d", n.Name, k), Labels: n.Labels, Taints: taints(n.Taints),
+				Name: fmt.Sprintf("%s-%d", n.Name, k), Labels: n.labelsOf(k), Taints: taints(n.Taints),
 				Allocatable: core.MakeResources(size), State: core.NodeReady,
 			}
 			if _, twice := b.nodes[node.Name]; twice {
@@ -586,6 +619,21 @@ func (b *builder) makeNodes() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// labelsOf are the labels of the node with a number.
+func (n *Nodes) labelsOf(number int) map[string]string {
+	if len(n.Domains) == 0 {
+		return n.Labels
+	}
+	out := maps.Clone(n.Labels)
+	if out == nil {
+		out = map[string]string{}
+	}
+	for label, size := range n.Domains { // each alone, so order does not matter
+		out[label] = fmt.Sprintf("%s-%d", n.Name, number/max(1, size))
+	}
+	return out
 }
 
 // complete sorts what must be sorted, and chooses what is reported: GPUs, or in a

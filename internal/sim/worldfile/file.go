@@ -34,6 +34,9 @@ type Engine struct {
 	// BlockAdmission admits nothing while an admitted job's pods are not all ready
 	// (waitForPodsReady.blockAdmission).
 	BlockAdmission bool `json:"blockAdmission,omitempty"`
+	// KeepNodes is for how long a job whose node failed keeps its quota and its other nodes; 5m if not given,
+	// 0s gives them back at once.
+	KeepNodes *Duration `json:"keepNodes,omitempty"`
 	// AdmissionFairSharing says how past usage counts in teams that go by it.
 	AdmissionFairSharing *AdmissionFairSharing `json:"admissionFairSharing,omitempty"`
 }
@@ -66,6 +69,9 @@ type Flavor struct {
 	// NodeLabels select the flavor's nodes; none: every node.
 	NodeLabels map[string]string `json:"nodeLabels,omitempty"`
 	Taints     []Taint           `json:"taints,omitempty"`
+	// Topology lists the labels of its nodes that say how they are nested, the widest first: block, rack. Pods
+	// that ask for nothing leave whole racks to others then.
+	Topology []string `json:"topology,omitempty"`
 	// OnDemand says that its nodes are made when jobs ask for them: quota is given
 	// although no node has the labels.
 	OnDemand bool `json:"onDemand,omitempty"`
@@ -87,7 +93,10 @@ type Nodes struct {
 	Memory Quantity          `json:"memory,omitempty"`
 	Pods   int64             `json:"pods,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`
-	Taints []Taint           `json:"taints,omitempty"`
+	// Domains are labels of which so many nodes with consecutive numbers have one value: {rack: 16} gives
+	// racks of 16 nodes.
+	Domains map[string]int `json:"domains,omitempty"`
+	Taints  []Taint        `json:"taints,omitempty"`
 }
 
 // Cohort is a group of teams, or of cohorts, that lend to each other.
@@ -112,6 +121,8 @@ type Team struct {
 	// Fungibility as flavorFungibility in a ClusterQueue.
 	Fungibility Fungibility `json:"flavorFungibility,omitzero"`
 	Stop        string      `json:"stopPolicy,omitempty"`
+	// MinimumRuntime is for how long a job of the team is not evicted for others once it has started.
+	MinimumRuntime Duration `json:"minimumRuntime,omitempty"`
 	// AdmissionMode as admissionScope.admissionMode in a ClusterQueue:
 	// UsageBasedAdmissionFairSharing lets the local queue go first that used less.
 	AdmissionMode string `json:"admissionMode,omitempty"`
@@ -170,6 +181,24 @@ type Fungibility struct {
 	Preference     string `json:"preference,omitempty"`
 }
 
+// Near says how near to each other the pods of a job are. Levels are labels of nodes, such as rack.
+type Near struct {
+	// Required is the level of which one domain must hold all pods, Preferred of which one should.
+	Required  string `json:"required,omitempty"`
+	Preferred string `json:"preferred,omitempty"`
+	// Balanced is the level of which domains should have equal shares of the pods.
+	Balanced string `json:"balanced,omitempty"`
+	// Slices are runs of pods that must each be in one domain, coarse to fine. Jobs with pods that cannot be cut
+	// into such runs have none.
+	Slices []Slice `json:"slices,omitempty"`
+}
+
+// Slice is a run of so many pods in one domain of a level.
+type Slice struct {
+	Level string `json:"level"`
+	Size  int32  `json:"size"`
+}
+
 // Jobs are jobs made from distributions.
 type Jobs struct {
 	// Name is the prefix of the jobs' names.
@@ -195,6 +224,8 @@ type Jobs struct {
 	// NodeSelector and Tolerations (keys of taints) of the pods.
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 	Tolerations  []string          `json:"tolerations,omitempty"`
+	// Topology says how near to each other the pods are.
+	Topology Near `json:"topology,omitzero"`
 	// LocalQueue of the team; its first if not given.
 	LocalQueue string `json:"localQueue,omitempty"`
 	// MinPods is how many pods a job can do with (partial admission); all if not
@@ -232,6 +263,8 @@ type Trace struct {
 	// GPUsPerPod as for Jobs.
 	GPUsPerPod int64    `json:"gpusPerPod,omitempty"`
 	Checkpoint Duration `json:"checkpoint,omitempty"`
+	// Topology as for Jobs.
+	Topology Near `json:"topology,omitzero"`
 	// Speed divides the time between jobs: 2 makes twice the load.
 	Speed float64 `json:"speed,omitempty"`
 }

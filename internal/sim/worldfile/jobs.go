@@ -98,6 +98,8 @@ func (b *builder) group(g *Jobs, where string, r *rand.Rand) error {
 	}
 	note(g.distributions(where))
 	note(b.checkLifecycle(g, teams, where))
+	topology, err := g.Topology.request(where + ".topology")
+	note(err)
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
@@ -107,7 +109,7 @@ func (b *builder) group(g *Jobs, where string, r *rand.Rand) error {
 		memory: memory,
 		known:  map[int64][]core.PodSet{},
 	}
-	s.filter, s.least = filterOf(g), g.MinPods
+	s.filter, s.least, s.topology = filterOf(g), g.MinPods, topology
 	for i, at := range times {
 		team := teams[pick(r, weights)]
 		gpus := int64(1)
@@ -244,11 +246,50 @@ func filterOf(g *Jobs) core.Filter {
 	return f
 }
 
+// request is how near the pods must be. Any label of nodes is a level, as where there are no Topologies.
+func (n *Near) request(where string) (core.TopologyRequest, error) {
+	out := core.TopologyRequest{Required: n.Required, Preferred: n.Preferred, Balanced: n.Balanced}
+	for i, s := range n.Slices {
+		switch at := fmt.Sprintf("%s.slices[%d]", where, i); {
+		case s.Level == "" || s.Size < 1:
+			return out, wrong(at, "needs a level, and a size of at least 1")
+		case i > 0 && n.Slices[i-1].Size%s.Size != 0:
+			return out, wrong(
+				at+".size",
+				"is %d: the size before it, %d, must be a multiple",
+				s.Size,
+				n.Slices[i-1].Size,
+			)
+		case i == mostSlices:
+			return out, wrong(at, "is one too many: there are %d layers at most", mostSlices)
+		}
+		out.Slices = append(out.Slices, core.PodSetSlice{Level: s.Level, Size: s.Size})
+	}
+	return out, nil
+}
+
+// mostSlices is how many layers of slices there are.
+const mostSlices = 3
+
+// levels are the labels of nodes that it names.
+func (n *Near) levels() (out []string) {
+	for _, level := range []string{n.Required, n.Preferred, n.Balanced} {
+		if level != "" {
+			out = append(out, level)
+		}
+	}
+	for _, s := range n.Slices {
+		out = append(out, s.Level)
+	}
+	return out
+}
+
 // shapes makes pod sets; jobs of one size share them.
 type shapes struct {
 	perPod      int64
 	cpu, memory core.Amount
 	filter      core.Filter
+	topology    core.TopologyRequest
 	least       int32 // pods that a job can do with; 0 for all
 	known       map[int64][]core.PodSet
 }
@@ -271,6 +312,7 @@ func (s *shapes) of(gpus int64) []core.PodSet {
 			Count:    int32(pods), //nolint:gosec // GPUs fit
 			Requests: core.MakeResources(ask),
 			Filter:   s.filter,
+			Topology: s.topology.For(int32(pods)), //nolint:gosec // GPUs fit
 		},
 	}
 	if s.least > 0 {

@@ -130,22 +130,56 @@ func (f *File) Unmatched() Problems {
 	var errs []error
 	find := func(where string, labels map[string]string) {
 		if len(f.Nodes) > 0 &&
-			!slices.ContainsFunc(f.Nodes, func(n Nodes) bool { return subset(labels, n.Labels) }) {
+			!slices.ContainsFunc(f.Nodes, func(n Nodes) bool { return n.have(labels) }) {
 			errs = append(
 				errs,
 				wrong(where, "no node has the labels %s: what asks for them waits for ever", pairs(labels)),
 			)
 		}
 	}
+	level := func(where string, names []string) {
+		for _, name := range names {
+			if len(f.Nodes) > 0 && !slices.ContainsFunc(f.Nodes, func(n Nodes) bool {
+				_, has := n.labelsOf(0)[name]
+				return has
+			}) {
+				errs = append(
+					errs,
+					wrong(where, "no node has the label %s: what asks for one domain of it waits for ever", name),
+				)
+			}
+		}
+	}
 	for i, x := range f.Flavors {
+		level(fmt.Sprintf("flavors[%d] (%s).topology", i, x.Name), x.Topology)
 		if !x.OnDemand {
 			find(fmt.Sprintf("flavors[%d] (%s).nodeLabels", i, x.Name), x.NodeLabels)
 		}
 	}
 	for i, j := range f.Jobs {
 		find(fmt.Sprintf("jobs[%d] (%s).nodeSelector", i, j.Name), j.NodeSelector)
+		level(fmt.Sprintf("jobs[%d] (%s).topology", i, j.Name), j.Topology.levels())
+	}
+	if f.Trace != nil {
+		level("trace.topology", f.Trace.Topology.levels())
 	}
 	return f.collect(errors.Join(errs...))
+}
+
+// have reports whether one of the nodes has labels.
+func (n *Nodes) have(labels map[string]string) bool {
+	numbers := 1 // all have the same
+	for label := range labels {
+		if _, differ := n.Domains[label]; differ {
+			numbers = n.Count
+		}
+	}
+	for number := range numbers {
+		if subset(labels, n.labelsOf(number)) {
+			return true
+		}
+	}
+	return false
 }
 
 func subset(some, of map[string]string) bool {

@@ -136,7 +136,15 @@ func (b *builder) replay(traced []traceJob) error {
 	if speed <= 0 {
 		return wrong("trace.speed", "is %g: it must be above 0", speed)
 	}
-	s := shapes{perPod: cmp.Or(t.GPUsPerPod, defaultPerPod), known: map[int64][]core.PodSet{}}
+	topology, err := t.Topology.request("trace.topology")
+	if err != nil {
+		return err
+	}
+	s := shapes{
+		perPod:   cmp.Or(t.GPUsPerPod, defaultPerPod),
+		topology: topology,
+		known:    map[int64][]core.PodSet{},
+	}
 	for i, j := range traced {
 		if _, ok := b.queues[j.team]; !ok {
 			return wrong(

@@ -3,6 +3,7 @@ package worldfile_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -106,6 +107,31 @@ func TestErrorsNameFieldAndCure(t *testing.T) {
 			"nor would these",
 			team + "jobs: [{name: j, team: red, count: 2000000000, duration: 1h}]\n",
 			[]string{"jobs[0]", "more than"},
+		},
+		"negative domains": {
+			"racks have nodes",
+			team + job + "nodes: [{name: n, count: 4, gpus: 8, domains: {rack: 0}}]\n",
+			[]string{"nodes[0].domains[rack]", "at least 1"},
+		},
+		"domains twice": {
+			"which of the two counts?",
+			team + job + "nodes: [{name: n, count: 4, gpus: 8, labels: {rack: a}, domains: {rack: 2}}]\n",
+			[]string{"nodes[0].domains[rack]", "not in labels"},
+		},
+		"levels twice": {
+			"a level is in one place",
+			team + job + "flavors: [{name: f, topology: [rack, rack]}]\n",
+			[]string{"flavors[0] (f).topology", "rack", "widest first"},
+		},
+		"slices that do not nest": {
+			"a slice is cut into whole ones",
+			team + "jobs: [{name: j, team: red, count: 1, duration: 1h, topology: {slices: [{level: rack, size: 4}, {level: host, size: 3}]}}]\n",
+			[]string{"topology.slices[1].size", "multiple"},
+		},
+		"slices without level": {
+			"one domain of what?",
+			team + "jobs: [{name: j, team: red, count: 1, duration: 1h, topology: {slices: [{size: 4}]}}]\n",
+			[]string{"topology.slices[0]", "needs a level"},
 		},
 		"unknown team": {
 			"a job of no team",
@@ -299,7 +325,7 @@ func TestAllErrorsAtOnceWithLines(t *testing.T) {
 			"every one of them, at every depth",
 			"horizont: 3d\nteams:\n- name: red\n  gpus: 8\n  colour: red\njobs:\n- {name: j, team: red, count: 1, duration: 1h, gpu: 8}\n",
 			"line 1: horizont: there is no such field, only clusterModel, cohorts, engine, events, faults, flavors, horizon, jobs, name, nodes, seed, start, teams, trace (docs/simulate.md)\n" +
-				"line 5: teams[0] (red).colour: there is no such field, only admissionCheck, admissionMode, cohort, flavorFungibility, gpus, localQueues, name, preemption, quotas, stopPolicy, strategy, weight (docs/simulate.md)\n" +
+				"line 5: teams[0] (red).colour: there is no such field, only admissionCheck, admissionMode, cohort, flavorFungibility, gpus, localQueues, minimumRuntime, name, preemption, quotas, stopPolicy, strategy, weight (docs/simulate.md)\n" +
 				"line 7: jobs[0] (j).gpu: there is no such field, only ",
 		},
 		"bad values": {
@@ -379,5 +405,35 @@ jobs:
 	}
 	if r.Total.Used > 32 || r.Total.Finished == 0 {
 		t.Errorf("%g GPU-hours were used: the flavor without nodes gave some", r.Total.Used)
+	}
+}
+
+// TestWorldsHaveRacks: a job that must be in one rack waits while no rack has room for it although the nodes together
+// have, and one that asks for a label that no node has is warned of.
+func TestWorldsHaveRacks(t *testing.T) {
+	const text = `flavors: [{name: f, topology: [block, rack]}]
+nodes: [{name: n, count: 8, gpus: 8, domains: {rack: 2, block: 4}}]
+teams: [{name: red, gpus: 64, minimumRuntime: 10m}]
+jobs:
+- {name: small, team: red, count: 4, gpus: 8, duration: 2h, topology: {slices: [{level: rack, size: 1}]}}
+- {name: rack, team: red, count: 3, from: 1m, gpus: 16, duration: 1h, topology: {required: %s}}
+`
+	r, err := sim.New(*build(t, fmt.Sprintf(text, "rack")), sim.Watch{Check: true}).Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, j := range r.Jobs() {
+		waits := j.Key.Name == "rack-2" // the four small ones share two racks, so that two are left
+		if (j.Wait > 1800) != waits {
+			t.Errorf("%s waited %g s", j.Key, j.Wait)
+		}
+	}
+	f, err := worldfile.Parse([]byte(fmt.Sprintf(text, "row")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "line 6: jobs[1] (rack).topology: no node has the label row: what asks for one domain of it waits for ever"
+	if d := cmp.Diff(want, f.Unmatched().Error()); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
 	}
 }
