@@ -349,3 +349,39 @@ func TestWhatEmptyNodesTakeIsTheSameWhilePodsStay(t *testing.T) {
 		t.Errorf("node a takes the pod: %+v", short)
 	}
 }
+
+// TestHoldableInADomain: where pods of all count in a domain, a plan that waits for others to leave does not hold as
+// long as they are there, on whatever node of the domain, in service or not.
+func TestHoldableInADomain(t *testing.T) {
+	s := New(core.GPU)
+	in := func(name, rack string, state core.NodeState) core.Node {
+		n := machine(name, 8, state)
+		n.Labels["rack"] = rack
+		return n
+	}
+	for name, rack := range map[string]string{"a": "r1", "b": "r1", "c": "r2"} {
+		s.Set(in(name, rack, core.NodeReady))
+	}
+	c := s.Class(gpus(1), core.Constraints{
+		Limits: []core.Limit{{Name: "apart", Count: 1, Most: 2, Level: "rack"}},
+	}, core.Topology{})
+	others := []Hold{{s.Node("a"), c, 1}}
+	s.Take(core.Current, others, 1) // they leave: in no other account
+	s.Set(in("a", "r1", core.NodeLost))
+	for _, tc := range []struct {
+		why     string
+		account core.Account
+		holds   []Hold
+		want    bool
+	}{
+		{"two and the one that leaves are three", core.Current, []Hold{{s.Node("b"), c, 2}}, false},
+		{"once it is gone there are two", core.Projected, []Hold{{s.Node("b"), c, 2}}, true},
+		{"one more is allowed", core.Current, []Hold{{s.Node("b"), c, 1}}, true},
+		{"another rack", core.Current, []Hold{{s.Node("c"), c, 2}}, true},
+		{"three of its own", core.Projected, []Hold{{s.Node("c"), c, 3}}, false},
+	} {
+		if got := s.Holdable(tc.account, tc.holds); got != tc.want {
+			t.Errorf("%s: %t", tc.why, got)
+		}
+	}
+}

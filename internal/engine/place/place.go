@@ -423,7 +423,7 @@ func (n *Node) left(v View) []int64 {
 }
 
 // Holdable reports whether holds that are not booked in an account could be: their
-// nodes take work and have room. What else is too much there, of what they do not ask
+// nodes take work and have room, and their domains have where pods of others count. What else is too much there, of what they do not ask
 // for, does not matter.
 func (s *Nodes) Holdable(l core.Account, holds []Hold) bool {
 	ok := true
@@ -437,6 +437,7 @@ func (s *Nodes) Holdable(l core.Account, holds []Hold) bool {
 		}
 		ok = ok && !h.exceeds(l)
 	}
+	ok = ok && !s.exceedDomains(l, holds)
 	for _, h := range holds {
 		s.book(l, h, -1)
 	}

@@ -406,10 +406,10 @@ func (near *nearness) withoutField() *nearness {
 func (f *finder) takenIn(l *domainLimit, each func(*Class) int64) map[int32]int64 {
 	t, out := f.near.tree, map[int32]int64{}
 	add := func(n *Node, taken int64) {
-		if taken == 0 || !n.known {
+		if taken == 0 {
 			return
 		}
-		if d, in := t.above(f.s.domainOf(t, n.rank), l.level); in {
+		if d, in := f.s.above(t, n, l.level); in {
 			out[d] += taken
 		}
 	}
@@ -424,6 +424,48 @@ func (f *finder) takenIn(l *domainLimit, each func(*Class) int64) map[int32]int6
 		add(h.Node, each(h.Class)*int64(h.Count))
 	}
 	return out
+}
+
+// exceedDomains reports whether more is booked than domains of holds admit by limits that count the pods of all.
+func (s *Nodes) exceedDomains(account core.Account, holds []Hold) bool {
+	for i, h := range holds {
+		if h.Class.near == nil || len(h.Class.near.shared) == 0 ||
+			slices.ContainsFunc(holds[:i], func(o Hold) bool { return o.Class == h.Class }) {
+			continue
+		}
+		s.settle()
+		t := h.Class.near.tree
+		for _, limit := range h.Class.near.limits {
+			if limit.Own {
+				continue
+			}
+			ours, taken := map[int32]bool{}, map[int32]int64{}
+			for _, o := range holds {
+				if d, in := s.above(t, o.Node, limit.level); in && o.Class == h.Class {
+					ours[d] = true
+				}
+			}
+			for _, n := range s.order {
+				if d, in := s.above(t, n, limit.level); in && ours[d] {
+					taken[d] += n.shares[account][limit.Name].taken + n.foreign[limit.Name].taken
+				}
+			}
+			for _, sum := range taken { // any will do, so order does not matter
+				if sum > int64(limit.Most) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// above is the domain of a level that a node is in; false if it is in none.
+func (s *Nodes) above(t *tree, n *Node, level int) (int32, bool) {
+	if !n.known {
+		return 0, false
+	}
+	return t.above(s.domainOf(t, n.rank), level)
 }
 
 // Uneven reports whether pods of one workload, on nodes of which others may have come since, do not spread any more as
