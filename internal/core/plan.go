@@ -30,6 +30,8 @@ type (
 		ForUID string
 		// Why holds facts for the message.
 		Why Reason
+		// Failed are the nodes of the workload that take no work any more, by name, where that is the reason.
+		Failed []string
 		// Interrupts says that the workload keeps its quota and its healthy nodes for a while although its pods
 		// stop: nodes failed, and there are no others for its pods now.
 		Interrupts bool

@@ -315,7 +315,9 @@ func (j *Standing) recorded(w *kueue.Workload, answer *visibility.Explanation) {
 		j.Message, j.Since = finished.Message, finished.LastTransitionTime.Time
 	case convert.Interruption(w) == core.InterruptedStopped:
 		j.is(Evicted, Waiting, kueue.ReasonAwaitingNodes)
-		j.Message, j.Since = evicted.Message+". "+find(kueue.WorkloadNodesKept).Message, evicted.LastTransitionTime.Time
+		j.Message, j.Since = evicted.Message+". "+find(
+			kueue.WorkloadNodesKept,
+		).Message, evicted.LastTransitionTime.Time
 	case w.Status.Admission != nil && j.Eviction != nil:
 		j.is(Evicted, Stopping, evicted.Reason)
 		j.Message, j.Since = evicted.Message, evicted.LastTransitionTime.Time

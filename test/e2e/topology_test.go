@@ -367,7 +367,9 @@ func TestAGangKeepsItsHealthyNodes(t *testing.T) {
     restartPolicy: Never, terminationGracePeriodSeconds: 1,
     tolerations: [{key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 5}],
     containers: [{name: c, image: busybox, command: [sh, -c, "sleep 600000"], resources: {limits: {nvidia.com/gpu: 8}}}]}}}}`,
-			name, pods, annotations,
+			name,
+			pods,
+			annotations,
 		), "blue")
 	}
 	running := func(name string) (nodes []string) {

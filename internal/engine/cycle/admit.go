@@ -40,7 +40,7 @@ func (ad *admissions) start(w *workload, before ledger.AllocationState) {
 func (ad *admissions) evict(w *workload, reason core.EvictReason, beneficiary *workload) {
 	d := core.Evict{Key: w.Key, Reason: reason}
 	if reason == core.NodeFailures {
-		d.Why.Detail = ad.failedNodes(w)
+		d.Failed = ad.failedNodes(w)
 	}
 	if beneficiary != nil {
 		d.For, d.ForUID = beneficiary.Key, beneficiary.UID

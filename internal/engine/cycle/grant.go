@@ -69,7 +69,7 @@ func (w *workload) adopt(a *core.Admission) {
 func (w *workload) confirm() { w.echo = readBack }
 
 // revert gives a workload the admission back that was seen last: the one decided since was refused.
-func (w *workload) revert() { w.admission, w.echo = w.seen, readBack }
+func (w *workload) revert() { w.admission, w.echo, w.Unseen = w.seen, readBack, false }
 
 // lose takes a workload's admission away.
 func (w *workload) lose() {

@@ -2,8 +2,6 @@ package cycle
 
 import (
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/ledger"
@@ -21,7 +19,8 @@ import (
 // interrupts reports whether a workload whose pods have no places may keep the rest. One that may start with fewer
 // pods, or asks for others than it was given, is better off in its queue.
 func (rc *recovery) interrupts(w *workload) bool {
-	if d := w.obs.details(); !rc.opt.KeepNodes || w.localQueue.closed != nil || d.bars() {
+	d, q := w.obs.details(), w.localQueue.queue
+	if !rc.opt.KeepNodes || w.localQueue.closed != nil || d.bars() || q != rc.byNode[w.Queue.ID] {
 		return false
 	}
 	kept := false
@@ -43,16 +42,13 @@ func (rc *recovery) interrupts(w *workload) bool {
 func (rc *recovery) interrupt(w *workload) {
 	w.orderEviction()
 	rc.setInterrupted(w, true)
-	rc.draft.decide(core.Evict{
-		Key: w.Key, Reason: core.NodeFailures, Interrupts: true, Why: core.Reason{Detail: rc.failedNodes(w)},
-	})
+	rc.draft.decide(
+		core.Evict{Key: w.Key, Reason: core.NodeFailures, Interrupts: true, Failed: rc.failedNodes(w)},
+	)
 }
 
-// mostFailed is how many nodes that failed are named.
-const mostFailed = 5
-
-// failedNodes names the nodes of a workload that take no work, some of them if there are many.
-func (m *model) failedNodes(w *workload) string {
+// failedNodes are the nodes of a workload that take no work, by name.
+func (m *model) failedNodes(w *workload) []string {
 	var names []string
 	for i := range w.admission.PodSets {
 		for _, pl := range w.admission.PodSets[i].Places {
@@ -62,11 +58,7 @@ func (m *model) failedNodes(w *workload) string {
 		}
 	}
 	slices.SortFunc(names, core.CompareNames)
-	names = slices.Compact(names)
-	if more := len(names) - mostFailed; more > 0 {
-		return strings.Join(names[:mostFailed], ", ") + " and " + strconv.Itoa(more) + " more"
-	}
-	return strings.Join(names, ", ")
+	return slices.Compact(names)
 }
 
 // setInterrupted notes whether a workload that holds something is interrupted.
@@ -114,12 +106,7 @@ func (rc *recovery) resume() {
 	if len(rc.interrupted) == 0 || !rc.resumable && rc.resumedAt == rc.pending.changes {
 		return
 	}
-	slices.SortFunc(rc.interrupted, compareWorkloads)
-	all := slices.DeleteFunc(
-		rc.interrupted,
-		func(w *workload) bool { return rc.workloads[w.Key] != w || !w.Interrupted },
-	)
-	rc.interrupted = slices.Compact(all)
+	rc.prune()
 	for _, w := range slices.Clone(rc.interrupted) {
 		switch {
 		case w.ordered || w.obs.details().interruption != core.InterruptedStopped || rc.unready > 0:
@@ -136,6 +123,15 @@ func (rc *recovery) resume() {
 		}
 	}
 	rc.resumable, rc.resumedAt = false, rc.pending.changes
+}
+
+// prune lists the workloads that are interrupted, each once, in the order of a queue.
+func (rc *recovery) prune() {
+	slices.SortFunc(rc.interrupted, compareWorkloads)
+	rc.interrupted = slices.Compact(slices.DeleteFunc(
+		rc.interrupted,
+		func(w *workload) bool { return rc.workloads[w.Key] != w || !w.Interrupted },
+	))
 }
 
 // goOn gives an interrupted workload places for all its pods.

@@ -364,4 +364,5 @@ func (rc *recovery) forget() {
 		w.listed = false
 	}
 	rc.displaced = nil
+	rc.prune()
 }

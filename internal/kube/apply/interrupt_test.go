@@ -32,7 +32,13 @@ func TestDecisionsAboutInterruptedWorkloads(t *testing.T) {
 	}
 	stopping := func() *kueue.Workload {
 		w := running()
-		next, ok := Decided(w, core.Evict{Reason: core.NodeFailures, Interrupts: true}, nil, config, at)
+		next, ok := Decided(
+			w,
+			core.Evict{Reason: core.NodeFailures, Interrupts: true, Failed: []string{"n-1"}},
+			nil,
+			config,
+			at,
+		)
 		if !ok || convert.Interruption(w) != core.NotInterrupted {
 			t.Fatal("it is not interrupted")
 		}

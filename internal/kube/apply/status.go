@@ -2,6 +2,7 @@ package apply
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -105,7 +106,7 @@ func evict(w *kueue.Workload, next *kueue.WorkloadStatus, d core.Evict, s scene)
 		return true
 	}
 	if d.Interrupts && s.lifecycle.KeepNodes > 0 {
-		workloadlifecycle.Interrupt(w, next, s.lifecycle, s.now, withdrawal(d))
+		workloadlifecycle.Interrupt(w, next, s.lifecycle, s.now, withdrawal(d), d.Failed)
 		return true
 	}
 	e := workloadlifecycle.Eviction{Reason: string(d.Reason), Message: withdrawal(d)}
@@ -130,8 +131,8 @@ func withdrawal(d core.Evict) string {
 		return "The LocalQueue is stopped"
 	case core.NodeFailures:
 		which := ""
-		if d.Why.Detail != "" {
-			which = " (" + d.Why.Detail + ")"
+		if len(d.Failed) > 0 {
+			which = " (" + named(d.Failed) + ")"
 		}
 		return "Nodes that its pods were planned on take no work any more" + which + ", and there are no others for them"
 	case core.InClusterQueue,
@@ -140,6 +141,15 @@ func withdrawal(d core.Evict) string {
 		core.InCohortReclaimWhileBorrow:
 	}
 	return string(d.Reason)
+}
+
+// named is a list of nodes, or the first of many.
+func named(nodes []string) string {
+	const most = 5
+	if more := len(nodes) - most; more > 0 {
+		return strings.Join(nodes[:most], ", ") + fmt.Sprintf(" and %d more", more)
+	}
+	return strings.Join(nodes, ", ")
 }
 
 // beneficiary names the workload that another one is evicted for, to those who see

@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -28,6 +29,19 @@ func TestWordsOfEvictions(t *testing.T) {
 	} {
 		if got := withdrawal(core.Evict{Reason: reason}); got != want {
 			t.Errorf("%s: %q, want %q", reason, got, want)
+		}
+	}
+	for many, want := range map[int]string{
+		1: "Nodes that its pods were planned on take no work any more (n-0), and there are no others for them",
+		7: "Nodes that its pods were planned on take no work any more (n-0, n-1, n-2, n-3, n-4 and 2 more), " +
+			"and there are no others for them",
+	} {
+		var failed []string
+		for i := range many {
+			failed = append(failed, fmt.Sprintf("n-%d", i))
+		}
+		if got := withdrawal(core.Evict{Reason: core.NodeFailures, Failed: failed}); got != want {
+			t.Errorf("%d nodes failed: %q, want %q", many, got, want)
 		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
 // Eviction is why a workload loses what it has.
@@ -53,6 +55,7 @@ func Reserve(
 	set.clear(kueue.ReasonQuotaReserved, "Quota reserved again in ClusterQueue "+queue,
 		kueue.WorkloadEvicted, kueue.WorkloadPreempted, kueue.WorkloadNodesKept)
 	set.Ungated()
+	next.UnhealthyNodes = nil
 	if next.RequeueState != nil { // its count goes on, should it happen again
 		next.RequeueState.RequeueAt = nil
 	}
@@ -62,6 +65,10 @@ func Reserve(
 // Quota stays taken until its pods are gone: see Released.
 func Evict(w *kueue.Workload, next *kueue.WorkloadStatus, now time.Time, e Eviction) Event {
 	set := NewConditions(w, next, now)
+	stopped := convert.Interruption(w) != core.NotInterrupted // already, and loses now what it kept
+	if stopped {
+		set.clear(e.Reason, e.Message, kueue.WorkloadEvicted)
+	}
 	set.Set(kueue.WorkloadEvicted, metav1.ConditionTrue, e.Reason, e.Message)
 	set.clear(kueue.ReasonGivenBack, e.Message, kueue.WorkloadNodesKept)
 	set.Ungated()
@@ -73,7 +80,9 @@ func Evict(w *kueue.Workload, next *kueue.WorkloadStatus, now time.Time, e Evict
 		}
 	}
 	reason, cause := statistics(e)
-	count(next, reason, cause)
+	if !stopped {
+		count(next, reason, cause)
+	}
 	name := EventEvictedDueTo + reason
 	if cause != "" {
 		name += "DueTo" + cause
@@ -147,7 +156,7 @@ func hasToWait(reason string, r *kueue.RequeueState) bool {
 // unreserve takes the reservation away.
 func unreserve(w *kueue.Workload, next *kueue.WorkloadStatus, now time.Time, reason, message string) {
 	leaveAdmitted(w, next, now)
-	next.Admission = nil
+	next.Admission, next.UnhealthyNodes = nil, nil
 	set := NewConditions(w, next, now)
 	set.Set(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, reason, message)
 	set.Unreserved()

@@ -13,10 +13,23 @@ import (
 // A workload that is interrupted was evicted because nodes of it failed, and keeps its quota and its healthy nodes
 // for Config.KeepNodes. It goes on when the engine finds nodes for all its pods, and else gives back what it kept.
 
+// mostUnhealthy is how many nodes status.unhealthyNodes lists.
+const mostUnhealthy = 8
+
 // Interrupt writes that a workload is evicted because nodes failed, and keeps what else it has.
-func Interrupt(w *kueue.Workload, next *kueue.WorkloadStatus, c Config, now time.Time, message string) Event {
+func Interrupt(
+	w *kueue.Workload,
+	next *kueue.WorkloadStatus,
+	c Config,
+	now time.Time,
+	message string,
+	failed []string,
+) Event {
 	until := now.Add(c.KeepNodes)
 	told := Evict(w, next, now, Eviction{Reason: kueue.ReasonNodeFailures, Message: message})
+	for _, name := range failed[:min(len(failed), mostUnhealthy)] {
+		next.UnhealthyNodes = append(next.UnhealthyNodes, kueue.UnhealthyNode{Name: name})
+	}
 	NewConditions(w, next, now).Set(
 		kueue.WorkloadNodesKept, metav1.ConditionTrue, kueue.ReasonPodsStopping,
 		"Its quota and its healthy nodes are kept for it until "+until.UTC().Format(time.RFC3339),

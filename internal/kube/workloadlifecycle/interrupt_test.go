@@ -16,7 +16,7 @@ import (
 func interrupted(c Config, at time.Time) *kueue.Workload {
 	w := &kueue.Workload{}
 	Reserve(w, &w.Status, &kueue.Admission{ClusterQueue: "a"}, nil, c, at.Add(-time.Hour))
-	Interrupt(w, &w.Status, c, at, "node-3 failed")
+	Interrupt(w, &w.Status, c, at, "node-3 failed", []string{"node-3"})
 	return w
 }
 
@@ -54,6 +54,9 @@ func TestInterruptedWorkloadsKeepWhatTheyHave(t *testing.T) {
 	if used := *w.Status.AccumulatedPastExecutionTimeSeconds; used != 3660 {
 		t.Errorf("it has run for %d s, want 3660", used)
 	}
+	if got := w.Status.UnhealthyNodes; len(got) != 1 || got[0].Name != "node-3" {
+		t.Errorf("nodes that failed: %v", got)
+	}
 	if got := convert.Interruption(w); got != core.InterruptedStopped {
 		t.Errorf("after its pods have ended: %v", got)
 	}
@@ -65,6 +68,9 @@ func TestInterruptedWorkloadsKeepWhatTheyHave(t *testing.T) {
 		t.Fatalf("when its time is over: %+v", next)
 	}
 	w.Status = *next
+	if got := w.Status.UnhealthyNodes; got != nil {
+		t.Errorf("then nodes failed still: %v", got)
+	}
 	for kind, want := range map[string]string{
 		kueue.WorkloadNodesKept: "False GivenBack", kueue.WorkloadRequeued: "True NodeFailures",
 		kueue.WorkloadAdmitted: "False NoReservation",
@@ -88,6 +94,10 @@ func TestWhatEndsAnInterruption(t *testing.T) {
 		"evicted": {"it was preempted meanwhile", func(w *kueue.Workload) {
 			Evict(w, &w.Status, at, Eviction{Reason: kueue.ReasonPreempted})
 		}},
+		"deactivated": {"its user wants it to stop", func(w *kueue.Workload) {
+			w.Spec.Active = new(false)
+			w.Status = *Next(Facts{Workload: w, Owned: true, Config: c, Now: at}).Status
+		}},
 		"deleted": {"nobody wants it any more", func(w *kueue.Workload) {
 			w.DeletionTimestamp = &metav1.Time{Time: at}
 		}},
@@ -103,7 +113,15 @@ func TestWhatEndsAnInterruption(t *testing.T) {
 			}
 		})
 	}
-	w := interrupted(Config{}, at)
+	w := interrupted(c, at)
+	Evict(w, &w.Status, at.Add(time.Minute), Eviction{Reason: kueue.ReasonPreempted})
+	if since := condition(w, kueue.WorkloadEvicted).LastTransitionTime; !since.Time.Equal(at.Add(time.Minute)) {
+		t.Errorf("it was preempted at %s, not when its nodes failed", since)
+	}
+	if all := w.Status.SchedulingStats.Evictions; len(all) != 1 || all[0].Count != 1 {
+		t.Errorf("it was stopped once, and is told that it was so %+v", all)
+	}
+	w = interrupted(Config{}, at)
 	if next, _ := Stopped(w, Config{}, at); next == nil || next.Admission != nil {
 		t.Error("a configuration without time to keep nodes gives them back at once")
 	}

@@ -339,10 +339,14 @@ func evicted(p JobObjects, j view.Standing, e *Explanation) {
 	case kept == nil || kept.Status != metav1.ConditionTrue:
 		e.say("After that it waits in its queue again")
 	case j.State == view.Waiting:
-		e.say("It goes on as soon as there are nodes for all its pods, and waits in its queue again after that time")
+		e.say(
+			"It goes on as soon as there are nodes for all its pods, and waits in its queue again after that time",
+		)
 	default:
 		e.say("%s", kept.Message)
-		e.say("When its pods have ended it goes on as soon as there are nodes for all of them, and waits in its queue again after that time")
+		e.say(
+			"When its pods have ended it goes on as soon as there are nodes for all of them, and waits in its queue again after that time",
+		)
 	}
 	switch j.Reason {
 	case kueue.ReasonClusterQueueStopped:
