@@ -615,7 +615,7 @@ func TestExamples(t *testing.T) {
 			continue
 		}
 		t.Run(line, func(t *testing.T) {
-			ctx, stop := context.WithTimeout(t.Context(), 2*patience)
+			ctx, stop := context.WithTimeout(t.Context(), 4*patience)
 			defer stop()
 			typing := func(line string) {
 				t.Helper()

@@ -47,10 +47,10 @@ func rewrites() []rewrite {
 // kubectl has, by users and admins, and the job runs on as it was placed.
 func TestRunningWrapperIsWrittenAgain(t *testing.T) {
 	const metadata = "apiVersion: workload.codeflare.dev/v1beta2\nkind: AppWrapper\nmetadata:\n  name: again\nspec:\n"
-	component := "  components:\n  - template: {apiVersion: batch/v1, kind: Job, metadata: {name: again}, spec: {template: {spec: " + fmt.Sprintf(
-		podSpec,
-		"Never",
-	) + "}}}\n"
+	// Its pod runs for longer than everything below takes on a slow machine.
+	lasting := strings.Replace(fmt.Sprintf(podSpec, "Never"), `"600"`, `"60000"`, 1)
+	component := "  components:\n  - template: {apiVersion: batch/v1, kind: Job, metadata: {name: again}, spec: {template: {spec: " +
+		lasting + "}}}\n"
 	for name, manifest := range map[string]string{
 		"plain":     metadata + component,
 		"suspended": metadata + "  suspend: true\n" + component,
@@ -97,6 +97,7 @@ func TestRunningWrapperIsWrittenAgain(t *testing.T) {
 				if now := pods(t, "blue", "again"); len(now) != 1 || now[0].UID != pod {
 					t.Error("its pod did not run on")
 				}
+				awaitEmpty(t, "blue")
 			})
 		}
 	}
@@ -122,7 +123,7 @@ spec:
       schedulerName: default-scheduler
       terminationGracePeriodSeconds: 0
       tolerations: [{key: example.com/mine, operator: Exists}]
-      containers: [{name: c, image: busybox, command: [sleep, "600"], resources: {limits: {nvidia.com/gpu: "1"}}}]
+      containers: [{name: c, image: busybox, command: [sleep, "60000"], resources: {limits: {nvidia.com/gpu: "1"}}}]
 `
 	c := user(t, "")
 	get := func() *batchv1.Job {
