@@ -46,7 +46,7 @@ installed: build ## mlbatch installed from its image archive into real nodes, an
 	@MLBATCH_TEST_BINARY=$$PWD/bin/mlbatch MLBATCH_E2E_INSTALLED=1 MLBATCH_E2E_LIST=installed $(GO) test -vet off -count 1 -timeout 60m ./test/e2e
 
 .PHONY: race
-race: ## the tests of what links little of Kubernetes, with the race detector
+race: ## the tests of what starts goroutines and links little of Kubernetes, with the race detector
 	@GO='$(GO)' .ci/race
 
 .PHONY: lint
@@ -70,6 +70,10 @@ verify-gen: ## fail if generated files are not current (and bring them up to dat
 bench: build ## engine benchmarks, then end-to-end figures (BENCH=regexp chooses)
 	@$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./internal/engine/...
 	@$(GO) test -v -run '^$$' -bench '$(BENCH)' -timeout 90m ./test/bench/... ./test/ha
+
+.PHONY: cost
+cost: build ## what a job costs, beside the program of half a day before (MLBATCH_BEFORE names another commit)
+	@GO='$(GO)' .ci/cost
 
 .PHONY: pictures
 pictures: build ## draw the pictures in docs/ afresh, from real runs
