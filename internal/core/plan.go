@@ -12,6 +12,9 @@ type (
 	Admit struct {
 		Key       Key
 		Admission Admission
+		// Resumes says that the workload is interrupted, and keeps the quota that it is given with these places. If it
+		// gave that back meanwhile, the decision does not suit it any more.
+		Resumes bool
 	}
 	// Replace gives an admitted workload other places with the same quota,
 	// because planned nodes went away before all its pods ran.

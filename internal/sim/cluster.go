@@ -287,7 +287,7 @@ func (r *Run) write(j *job, d core.Decision) {
 	default:
 		switch d := d.(type) {
 		case core.Admit:
-			accepted = r.admitted(j, &d.Admission)
+			accepted = r.admitted(j, d)
 		case core.Replace:
 			accepted = r.replaced(j, &d.Admission)
 		case core.Evict:
@@ -317,11 +317,12 @@ func (r *Run) rejected(j *job) bool {
 	return share0 > 0 && share(r.draw("refuse "+j.spec.UID)) < share0
 }
 
-func (r *Run) admitted(j *job, a *core.Admission) bool {
-	if goesOn := j.interruption == core.InterruptedStopped; j.deleting ||
-		!goesOn && (j.state != queued || j.admission != nil) {
+func (r *Run) admitted(j *job, d core.Admit) bool {
+	a, stopped := &d.Admission, j.interruption == core.InterruptedStopped
+	if j.deleting || d.Resumes != stopped || !stopped && (j.state != queued || j.admission != nil) {
 		return false
-	} else if goesOn {
+	}
+	if stopped {
 		r.goesOn(j)
 	}
 	j.admission, j.evicting, j.reserved = a, false, r.clock().Truncate(time.Second)

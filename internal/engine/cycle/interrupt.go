@@ -142,7 +142,7 @@ func (rc *recovery) goOn(w *workload, a *core.Admission) {
 		w.Reserved = rc.now.Unix()
 	})
 	rc.turns.given(w)
-	rc.draft.decide(core.Admit{Key: w.Key, Admission: *a})
+	rc.draft.decide(core.Admit{Key: w.Key, Admission: *a, Resumes: true})
 }
 
 // placesAgain finds places for all pods of an interrupted workload, of the flavors that it has.

@@ -51,6 +51,12 @@ func TestDecisionsAboutInterruptedWorkloads(t *testing.T) {
 		w.Status = *next
 		return w
 	}
+	released := func() *kueue.Workload {
+		w := stopped()
+		next, _ := workloadlifecycle.Stopped(w, config, at.Add(config.KeepNodes))
+		w.Status = *next
+		return w
+	}
 	const evicted, kept = kueue.WorkloadEvicted, kueue.WorkloadNodesKept
 	for name, tc := range map[string]struct {
 		why      string
@@ -62,12 +68,28 @@ func TestDecisionsAboutInterruptedWorkloads(t *testing.T) {
 	}{
 		"goes on": {
 			"it has places again", stopped(),
-			core.Admit{Admission: places("n-2")},
+			core.Admit{Admission: places("n-2"), Resumes: true},
 			true, true,
 			map[string]string{evicted: "", kept: "", kueue.WorkloadAdmitted: kueue.ReasonAdmitted},
 		},
 		"goes on too early": {
-			"its pods have not ended", stopping(), core.Admit{Admission: places("n-2")}, false, false, nil,
+			"its pods have not ended", stopping(),
+			core.Admit{Admission: places("n-2"), Resumes: true},
+			false, false, nil,
+		},
+		"goes on too late": {
+			"it gave back what it kept, which the engine is about to see", released(),
+			core.Admit{Admission: places("n-2"), Resumes: true},
+			false, false, nil,
+		},
+		"starts": {
+			"it waits as one that never ran", released(), core.Admit{Admission: places("n-2")}, true, true,
+			map[string]string{evicted: "", kept: "", kueue.WorkloadAdmitted: kueue.ReasonAdmitted},
+		},
+		"starts without what it keeps": {
+			"it was decided before it was interrupted", stopped(),
+			core.Admit{Admission: places("n-2")},
+			false, false, nil,
 		},
 		"preempted": {
 			"another takes what it keeps", stopped(),

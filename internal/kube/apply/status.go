@@ -73,8 +73,12 @@ func status(w *kueue.Workload, d core.Decision, s scene) (*kueue.WorkloadStatus,
 // admission checks have to agree first.
 func admit(w *kueue.Workload, next *kueue.WorkloadStatus, d core.Admit, s scene) bool {
 	want := convert.StatusAdmission(d.Admission)
-	if w.Status.Admission != nil && convert.Interruption(w) != core.InterruptedStopped {
+	stopped := convert.Interruption(w) == core.InterruptedStopped
+	if w.Status.Admission != nil && !stopped {
 		return equality.Semantic.DeepEqual(w.Status.Admission, want)
+	}
+	if d.Resumes != stopped {
+		return false // it gave back what it kept, or is not to lose it
 	}
 	if w.DeletionTimestamp != nil || !ptr.Deref(w.Spec.Active, true) {
 		return false
