@@ -136,6 +136,10 @@ const (
 	// PreemptBorrowing is to let workloads of the ClusterQueue Queue that borrow evict others of
 	// lower priority (spec.preemption.borrowWithinCohort).
 	PreemptBorrowing AdviceKind = "PreemptBorrowing"
+	// AllowRelocation is to let a workload of the ClusterQueue Queue go to other nodes (Queue.RelocationsPerHour).
+	AllowRelocation AdviceKind = "AllowRelocation"
+	// AwaitRelocation: nothing to do: at At another workload may be relocated, as many were within the hour as may be.
+	AwaitRelocation AdviceKind = "AwaitRelocation"
 )
 
 // Advice is one thing that would let a workload start.

@@ -64,12 +64,15 @@ const (
 	ClusterQueueStopped        EvictReason = "ClusterQueueStopped"
 	LocalQueueStopped          EvictReason = "LocalQueueStopped"
 	NodeFailures               EvictReason = "NodeFailures"
+	// Relocated is that a workload goes to other nodes, which are held for it, so that another one that has quota
+	// has the nodes that it needs. Its ClusterQueue allows that (Queue.RelocationsPerHour).
+	Relocated EvictReason = "Relocated"
 )
 
 // Preempted reports whether the eviction made room for another workload.
 func (r EvictReason) Preempted() bool {
 	switch r {
-	case InClusterQueue, InCohortReclamation, InCohortFairSharing, InCohortReclaimWhileBorrow:
+	case InClusterQueue, InCohortReclamation, InCohortFairSharing, InCohortReclaimWhileBorrow, Relocated:
 		return true
 	case ClusterQueueStopped, LocalQueueStopped, NodeFailures:
 		return false

@@ -124,6 +124,9 @@ type Queue struct {
 	// MinimumRuntime is for how long its workloads are not evicted for others, from when their quota was
 	// reserved; 0 for no time. What a workload says itself goes before it.
 	MinimumRuntime time.Duration
+	// RelocationsPerHour is how many of its workloads may be relocated within an hour; 0 for none (see
+	// Relocated).
+	RelocationsPerHour int32
 }
 
 // LocalQueue is where a namespace submits to a queue.

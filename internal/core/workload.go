@@ -91,6 +91,8 @@ type Workload struct {
 	// MinimumRuntime is for how long it is not evicted for others, from when its quota was reserved; nil for
 	// what its queue says.
 	MinimumRuntime *time.Duration
+	// Relocated is when it was relocated; zero if it never was. None is twice.
+	Relocated time.Time
 	// Admission is what the workload holds; nil while it waits.
 	Admission *Admission
 	// Reserved is when quota was reserved; zero while it waits.

@@ -50,7 +50,7 @@ func (a *Auditor) adviceHelps(e *cycle.Engine, now time.Time, pick int) error {
 		}
 		// A workload with a reservation must start; others may get one.
 		at := now
-		if advice.Kind == core.AwaitRuntime {
+		if advice.Kind == core.AwaitRuntime || advice.Kind == core.AwaitRelocation {
 			at = advice.At
 		}
 		if said := a.notStarted(copied, key, at, why.Reason.Code == core.WaitingForPreempted); said != "" {
@@ -198,7 +198,11 @@ func (a *Auditor) heeded(key core.Key, v core.Advice, now time.Time) []core.Even
 	case core.Release:
 		w.Held = ""
 		out = append(out, core.WorkloadSet{Workload: w})
-	case core.AwaitRuntime: // it is asked again then
+	case core.AllowRelocation:
+		q := a.queues[v.Queue]
+		q.RelocationsPerHour = 1
+		out = append(out, core.QueueSet{Queue: q})
+	case core.AwaitRuntime, core.AwaitRelocation: // it is asked again then
 	case core.AwaitBackOff:
 		w.NotBefore = now
 		out = append(out, core.WorkloadSet{Workload: w})

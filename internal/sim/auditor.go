@@ -28,6 +28,8 @@ type Auditor struct {
 	disturbed, outside int
 	moments            int
 	evictions          int
+	// relocations are when workloads of a queue were relocated.
+	relocations map[string][]time.Time
 	// now is when the plan was made that is looked at.
 	now time.Time
 	// tally, if not nil, counts what was advised.
@@ -44,6 +46,10 @@ type audited struct {
 	keeps  bool
 	unseen bool
 	code   core.Code
+	// relocated says that it was evicted to go elsewhere, and has not ended where it was; disturbed is then that of
+	// the auditor.
+	relocated bool
+	disturbed int
 	// evicted counts evictions since something happened from outside.
 	evicted, evictedAt int
 }
@@ -66,6 +72,7 @@ func (a *Auditor) restarted() {
 	a.flavors, a.cohorts, a.queues = map[string]core.Flavor{}, map[string]core.Cohort{}, map[string]core.Queue{}
 	a.localQueues, a.namespaces, a.nodes = map[string]core.LocalQueue{}, map[string]core.Namespace{}, map[string]core.Node{}
 	a.workloads, a.reservations, a.spared = map[core.Key]*audited{}, map[core.Key]*reservation{}, map[[2]core.Key]bool{}
+	a.relocations = map[string][]time.Time{}
 	a.disturbed++
 	a.outside++
 }
@@ -83,6 +90,7 @@ func (a *Auditor) told(e *cycle.Engine, ev core.Event) error {
 		a.disturbed++
 		a.outside++
 		if w := a.workloads[ev.Key]; w != nil {
+			a.withdrawRelocation(w)
 			w.leaving = w.leaving && w.told.Evicting && w.told.Interruption == core.NotInterrupted
 			a.follow(e, w)
 		}
@@ -185,6 +193,9 @@ func (a *Auditor) decided(e *cycle.Engine, plan core.Plan, now time.Time) error 
 		return fmt.Errorf("the engine's account: %w\nafter the plan\n%s", err, printPlan(plan))
 	}
 	if err := a.reservationsHold(e); err != nil {
+		return fmt.Errorf("%w\nafter the plan\n%s", err, printPlan(plan))
+	}
+	if err := a.relocationsArrive(); err != nil {
 		return fmt.Errorf("%w\nafter the plan\n%s", err, printPlan(plan))
 	}
 	return nil
@@ -387,6 +398,11 @@ func (a *Auditor) evict(d core.Evict, plan core.Plan) error {
 	if until := w.told.Reserved.Add(a.minimumRuntime(w)); until.After(a.now) && !keeps {
 		return fmt.Errorf("P4: %s is evicted for %s, and its minimum runtime ends at %s", d.Key, d.For, until)
 	}
+	if d.Reason == core.Relocated {
+		if err := a.relocate(w, b); err != nil {
+			return err
+		}
+	}
 	if gate := b.told.PreemptionGate; gate != "" {
 		return fmt.Errorf("P4: %s is evicted for %s, whose gate %s is closed", d.Key, d.For, gate)
 	}
@@ -406,6 +422,59 @@ func (a *Auditor) evict(d core.Evict, plan core.Plan) error {
 	}
 	if w.evicted++; w.evicted > len(a.workloads) {
 		return fmt.Errorf("P5: %s was evicted %d times while nothing happened", d.Key, w.evicted)
+	}
+	return nil
+}
+
+// relocate checks that a workload may be relocated for another.
+func (a *Auditor) relocate(w, beneficiary *audited) error {
+	q := w.held.Queue
+	if !w.told.Relocated.IsZero() || w.relocated {
+		return fmt.Errorf("P4: %s is relocated a second time", w.told.Key)
+	}
+	if w.told.Priority > beneficiary.told.Priority {
+		return fmt.Errorf("P4: %s is relocated for %s, which is less important", w.told.Key, beneficiary.told.Key)
+	}
+	a.relocations[q] = slices.DeleteFunc(
+		append(a.relocations[q], a.now),
+		func(at time.Time) bool { return a.now.Sub(at) > time.Hour },
+	)
+	if most := a.queues[q].RelocationsPerHour; len(a.relocations[q]) > int(most) {
+		return fmt.Errorf(
+			"P4: %d workloads of %s are relocated within an hour, and %d may be",
+			len(a.relocations[q]),
+			q,
+			most,
+		)
+	}
+	w.relocated, w.disturbed = true, a.disturbed
+	return nil
+}
+
+// withdrawRelocation notes that the API did not accept that a workload is relocated.
+func (a *Auditor) withdrawRelocation(w *audited) {
+	if !w.relocated || !w.told.Relocated.IsZero() {
+		return
+	}
+	w.relocated = false
+	if q := w.held; q != nil {
+		times := a.relocations[q.Queue]
+		a.relocations[q.Queue] = times[:max(0, len(times)-1)]
+	}
+}
+
+// relocationsArrive checks that a workload that was relocated starts elsewhere as soon as it has ended where it was,
+// unless the world changed meanwhile.
+func (a *Auditor) relocationsArrive() error {
+	for _, key := range sortedKeys(a.workloads) {
+		w := a.workloads[key]
+		switch {
+		case !w.relocated || w.held != nil && w.leaving:
+		case w.held != nil || w.disturbed != a.disturbed:
+			w.relocated = false
+		case !a.unready():
+			return fmt.Errorf("P4: %s was relocated, and does not start elsewhere", key)
+		}
 	}
 	return nil
 }

@@ -45,14 +45,16 @@ type job struct {
 	// interruption is how far a job without an object is whose nodes failed, keeps until when it keeps the others.
 	interruption core.Interruption
 	keeps        int64
-	settled      []core.PodSetPlaces
-	priority     int32
-	held         string
-	gatedBy      string
-	gate         string // for preemption
-	notBefore    time.Time
-	checked      bool // admission checks have agreed
-	deleting     bool
+	// relocated is when it was; zero for never.
+	relocated time.Time
+	settled   []core.PodSetPlaces
+	priority  int32
+	held      string
+	gatedBy   string
+	gate      string // for preemption
+	notBefore time.Time
+	checked   bool // admission checks have agreed
+	deleting  bool
 	// past is how many pods of the first pod set ended in admissions before, ended
 	// where pods of this one ended.
 	past          int32
@@ -236,6 +238,7 @@ func (j *job) observed(start time.Time) core.Workload {
 		Ended:          j.ended,
 		Seq:            j.seq,
 		Interruption:   j.interruption,
+		Relocated:      j.relocated,
 		Admitted:       j.admission != nil && j.checked,
 		Ready:          j.state == running,
 	}
@@ -383,6 +386,9 @@ func (r *Run) evicted(j *job, d core.Evict) bool {
 	}
 	if d.Reason.Preempted() {
 		j.preempted++
+	}
+	if d.Reason == core.Relocated {
+		j.relocated = r.clock()
 	}
 	r.sendBack(j)
 	return true

@@ -75,6 +75,7 @@ func ruleOf(reason, cause string) string {
 		kueue.ReasonInCohortReclamation:           "spec.preemption.reclaimWithinCohort of the other's ClusterQueue",
 		kueue.ReasonInCohortFairSharing:           "fairSharing.preemptionStrategies of the configuration",
 		kueue.ReasonInCohortReclaimWhileBorrowing: "spec.preemption.borrowWithinCohort of the other's ClusterQueue",
+		kueue.ReasonRelocated:                     kueue.RelocationsPerHourAnnotation + " of its ClusterQueue",
 		kueue.ReasonPodsReadyTimeout:              "the limit for readiness, waitForPodsReady of the controller's configuration (30 minutes unless it says otherwise)",
 		kueue.ReasonAdmissionCheck:                "an AdmissionCheck of its ClusterQueue",
 		kueue.ReasonClusterQueueStopped:           "spec.stopPolicy of its ClusterQueue",

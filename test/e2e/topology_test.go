@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -422,5 +423,88 @@ func TestAGangKeepsItsHealthyNodes(t *testing.T) {
 	}
 	if got := running("small"); len(got) > 0 {
 		t.Errorf("a small job runs on %s", got)
+	}
+}
+
+// A gang that no rack has room for gets one when a job goes to another rack, once the queue of that job allows it:
+// the job goes on there at once. Until then "why" says that this would help.
+func TestAGangGetsTheRackOfOneThatMoves(t *testing.T) {
+	another(t, "--nodes", "4", "--racks", "2")
+	admin := user(t, "")
+	job := func(name string, pods int, annotations string) {
+		create(t, admin, fmt.Sprintf(
+			`{apiVersion: batch/v1, kind: Job, metadata: {name: %s, labels: {kueue.x-k8s.io/queue-name: default-queue}}, spec: {
+  parallelism: %[2]d, completions: %[2]d, template: {metadata: {annotations: {%[3]s}}, spec: {
+    restartPolicy: Never, terminationGracePeriodSeconds: 1,
+    containers: [{name: c, image: busybox, command: [sh, -c, "sleep 600000"], resources: {limits: {nvidia.com/gpu: 8}}}]}}}}`,
+			name,
+			pods,
+			annotations,
+		), "blue")
+	}
+	rackOf := func(node string) string {
+		n := &corev1.Node{}
+		if err := admin.Get(t.Context(), client.ObjectKey{Name: node}, n); err != nil {
+			t.Fatal(err)
+		}
+		return n.Labels["cloud.provider.com/topology-rack"]
+	}
+	run := func(name string, most int) (nodes []string) {
+		eventually(t, name+" runs", func() string {
+			nodes = nil
+			for _, p := range pods(t, "blue", name) {
+				if p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
+					nodes = append(nodes, p.Spec.NodeName)
+				}
+			}
+			if len(nodes) < most {
+				return fmt.Sprintf("%d pods run", len(nodes))
+			}
+			return ""
+		})
+		return nodes
+	}
+	byRack := map[string][]string{}
+	for _, name := range []string{"one", "two", "three", "four"} {
+		job(name, 1, "")
+		rack := rackOf(run(name, 1)[0])
+		byRack[rack] = append(byRack[rack], name)
+	}
+	for _, names := range byRack {
+		if err := admin.Delete(
+			t.Context(),
+			&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: names[0]}},
+			client.PropagationPolicy(metav1.DeletePropagationBackground),
+		); err != nil {
+			t.Fatal(err)
+		}
+	}
+	job("gang", 2, "kueue.x-k8s.io/podset-required-topology: cloud.provider.com/topology-rack")
+	eventually(t, "why says what would help", func() string {
+		out, _ := cluster.Run(t.Context(), "why", "job/gang", "-n", "blue")
+		out = strings.Join(strings.Fields(out), " ")
+		if !strings.Contains(out, "let jobs of ClusterQueue blue-cluster-queue move to other nodes") {
+			return out
+		}
+		return ""
+	})
+	patched(
+		t, &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "blue-cluster-queue"}},
+		`{"metadata":{"annotations":{"mlbatch.dev/relocations-per-hour":"1"}}}`,
+		`{"metadata":{"annotations":{"mlbatch.dev/relocations-per-hour":null}}}`,
+	)
+	at := run("gang", 2)
+	if a, b := rackOf(at[0]), rackOf(at[1]); a != b {
+		t.Fatalf("the gang runs in racks %s and %s", a, b)
+	}
+	moved := 0
+	for rack, names := range byRack {
+		is := rackOf(run(names[1], 1)[0])
+		if is != rack {
+			moved++
+		}
+	}
+	if moved != 1 {
+		t.Errorf("%d jobs moved to another rack, want 1", moved)
 	}
 }

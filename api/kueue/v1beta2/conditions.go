@@ -26,6 +26,9 @@ const (
 	// WorkloadNodesKept: nodes of the evicted workload failed, and it keeps its quota and its healthy nodes
 	// for a while. Its reason says how far it is.
 	WorkloadNodesKept = "mlbatch.dev/NodesKept"
+	// WorkloadRelocated: it was stopped once to continue on other nodes, so that another workload has those that it
+	// needs. The time of the condition is when.
+	WorkloadRelocated = "mlbatch.dev/Relocated"
 	// WorkloadFinished: the job ended for good.
 	WorkloadFinished = "Finished"
 )
@@ -104,6 +107,8 @@ const (
 	ReasonInCohortReclamation           = "InCohortReclamation"
 	ReasonInCohortFairSharing           = "InCohortFairSharing"
 	ReasonInCohortReclaimWhileBorrowing = "InCohortReclaimWhileBorrowing"
+	// ReasonRelocated: it continues on other nodes, which are held for it.
+	ReasonRelocated = "Relocated"
 )
 
 // Reasons of Requeued, besides those of Evicted.

@@ -110,6 +110,10 @@ const (
 	// MinimumRuntimeAnnotation, on a ClusterQueue or a WorkloadPriorityClass, is for how long their workloads are not
 	// evicted for others, a duration such as "30m". What the class says goes before the queue.
 	MinimumRuntimeAnnotation = "mlbatch.dev/minimum-runtime"
+	// RelocationsPerHourAnnotation, on a ClusterQueue, is how many of its workloads may be stopped within an hour to
+	// continue on other nodes, so that a gang that has quota has the nodes it needs, in one rack say. Each is relocated once
+	// at most.
+	RelocationsPerHourAnnotation = "mlbatch.dev/relocations-per-hour"
 	// SubmittedAtAnnotation on a job and its Workload is when the job was created,
 	// in RFC 3339 with nanoseconds: object metadata has seconds only, and jobs
 	// submitted within one are to start in their order. The webhook sets it.

@@ -229,7 +229,7 @@ type Lender struct {
 type Advice struct {
 	// kind is FewerPods, SmallerPods, Tolerate, DropSelector, RaisePriority, OtherQueue,
 	// WaitFor, Uncordon, RepairNode, RemovePods, ResumeQueue, ResumeLocal, OpenGate,
-	// PreemptBorrowing, Release, AwaitLeaving, AwaitRuntime or AwaitBackOff.
+	// PreemptBorrowing, AllowRelocation, Release, AwaitLeaving, AwaitRuntime, AwaitRelocation or AwaitBackOff.
 	Kind string `json:"kind"`
 	// podSet to change.
 	PodSet string `json:"podSet,omitempty"`

@@ -87,6 +87,10 @@ func (ad *admissions) leave(w *workload) {
 // decided again.
 func (ad *admissions) cancelEviction(w *workload) {
 	w.Stands = w.localQueue.stands // it may have come or gone meanwhile
+	if w.relocation != nil {
+		ad.dropRelocation(w)
+		ad.unnoteRelocated(w)
+	}
 	ad.byNode[w.Queue.ID].evicting--
 	ad.books.CancelEviction(&w.Allocation)
 	ad.count(w, leaving)
@@ -113,7 +117,9 @@ func (ad *admissions) release(w *workload) {
 	ad.noLongerAwaited(w)
 	w.lose()
 	ad.count(w, before)
-	ad.pending.enter(w)
+	if !ad.arrive(w) {
+		ad.pending.enter(w)
+	}
 }
 
 // noLongerAwaited tells reservations that a workload they waited for is out of the way.
@@ -245,6 +251,7 @@ func (ad *admissions) adopt(w *workload, o *core.Workload) {
 	if before == running || before == leaving {
 		ad.removeUsage(w)
 	}
+	ad.dropRelocation(w)
 	w.adopt(o.Admission)
 	ad.unexpect(w)
 	w.Reserved = o.Reserved.Unix()

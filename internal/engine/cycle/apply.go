@@ -61,6 +61,9 @@ func (e *Engine) observe(o *core.Workload) {
 	} else {
 		e.update(w, o)
 	}
+	if !o.Relocated.IsZero() {
+		e.noteRelocated(w, o.Relocated.Unix())
+	}
 	if o.Seq == 0 || o.Seq >= w.applied {
 		e.reconcile(w, o)
 	}
@@ -113,6 +116,9 @@ func (e *Engine) update(w *workload, o *core.Workload) {
 			return
 		}
 		as := w.State()
+		if !w.equivalence.describes(o) || w.localQueue.key.name != o.Queue {
+			e.admissions.dropRelocation(w) // it was for what the workload asked for before
+		}
 		e.admissions.changeUsage(w, func() { e.describe(w, o, as) })
 	}
 	if shifted {
@@ -213,6 +219,7 @@ func (e *Engine) gone(w *workload) {
 		e.admissions.withdraw(w)
 		as = waiting
 	case running, leaving:
+		e.admissions.dropRelocation(w)
 		e.admissions.removeUsage(w)
 		e.admissions.noLongerAwaited(w)
 	}

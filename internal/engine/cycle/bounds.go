@@ -77,7 +77,7 @@ func (j *judge) worthQuota(g *group) bool {
 	if g.plan == nil || g.bound != g.plan || g.plan.revision != j.revision {
 		return true
 	}
-	return !j.quotaShort(g) || j.mayEvict(g)
+	return !j.quotaShort(g) || j.mayEvict(g) || g.lacksNodes && j.mayRelocate(g.queue)
 }
 
 // quotaShort reports whether all that a group found short still is.
@@ -102,7 +102,7 @@ func (j *judge) mayEvict(g *group) bool {
 // worthNodes is the same bound for nodes: whether every pod set has some flavor with
 // as many slots as it has pods, now or once the leaving workloads are gone.
 func (j *judge) worthNodes(g *group) bool {
-	if g.plan == nil || !j.current(g.plan) || j.mayEvict(g) {
+	if g.plan == nil || !j.current(g.plan) || j.mayEvict(g) || j.mayRelocate(g.queue) {
 		return true
 	}
 	p := j.least(g)

@@ -57,7 +57,10 @@ func (m *model) dumpModel(s *Snapshot) {
 		)
 	}
 	for _, q := range m.sortedQueues() {
-		s.Queues = append(s.Queues, QueueState{Name: q.name, Spec: q.spec})
+		s.Queues = append(
+			s.Queues,
+			QueueState{Name: q.name, Spec: q.spec, Relocations: slices.Clone(q.relocations)},
+		)
 	}
 }
 
@@ -214,6 +217,7 @@ func (ad *admissions) dumpWorkload(w *workload) WorkloadState {
 		Ended:      d.ended,
 
 		MinimumRuntime: d.minimum,
+		Relocated:      w.relocated,
 		Interrupted:    w.Interrupted,
 		Interruption:   d.interruption,
 
@@ -224,6 +228,9 @@ func (ad *admissions) dumpWorkload(w *workload) WorkloadState {
 		Told:     w.reported,
 	}
 	w.dumpGrant(&s)
+	if w.relocation != nil {
+		s.RelocatedTo = w.relocation.admission
+	}
 	if w.deadline != nil {
 		s.Deadline = w.deadline.at
 	}

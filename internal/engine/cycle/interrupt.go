@@ -154,27 +154,12 @@ func (rc *recovery) placesAgain(w *workload) (*core.Admission, bool) {
 			return nil, false
 		}
 	}
-	var sets []place.Set
-	for i := range w.admission.PodSets {
-		p := &w.admission.PodSets[i]
-		if len(p.Places) == 0 {
-			continue
-		}
-		s := w.equivalence.podSet(p.Name)
-		sets = append(sets, place.Set{
-			Index: i, Class: rc.class(w.equivalence, s, p.FlavorNames()), Count: p.Count,
-			Group: w.equivalence.podSets[s].Group,
-		})
-	}
+	sets := rc.setsOf(w)
 	spots, _, ok := rc.nodes.Place(place.Request{View: place.Free, Sets: sets})
 	if !ok {
 		return nil, false
 	}
-	a := &core.Admission{Queue: w.admission.Queue, PodSets: slices.Clone(w.admission.PodSets)}
-	for k, set := range sets {
-		a.PodSets[set.Index].Places = places(spots[k])
-	}
-	return a, true
+	return elsewhere(w, sets, spots), true
 }
 
 // wouldStart reports whether an interrupted workload, were what it keeps free and it first in its queue, would

@@ -128,15 +128,14 @@ func (j *judge) resolve(w *workload, p *compiled) verdict {
 	if victims != nil {
 		v, ok := j.reservable(w, sets, slices.Clone(victims), &why)
 		if ok {
-			if gate := w.equivalence.gate; gate != "" {
-				j.met.lacksNodes = j.met.lacksNodes || why.LacksNodes()
-				why.Code, why.Cause, why.Detail = core.AdmissionGated, core.PreemptionGated, gate
-				why.Victims = int32(len(v.victims)) //nolint:gosec // few
-				return verdict{why: j.refusal(w, why)}
-			}
-			return v
+			return j.gated(w, v, why)
 		}
 		ahead = cmp.Or(v.ahead, ahead)
+	}
+	if ahead == nil && j.hasQuota(w.group, a.Uses) {
+		if v, ok := j.relocate(w, sets, why); ok {
+			return j.gated(w, v, why)
+		}
 	}
 	if why.Code == core.WaitingForQuota && len(sets) > 0 {
 		req.Sets = nil
@@ -148,6 +147,18 @@ func (j *judge) resolve(w *workload, p *compiled) verdict {
 	return verdict{why: j.refusal(w, why), ahead: ahead}
 }
 
+// gated is a verdict by which others are stopped, or the refusal of a workload that must not have that done for it.
+func (j *judge) gated(w *workload, v verdict, why core.Reason) verdict {
+	gate := w.equivalence.gate
+	if gate == "" {
+		return v
+	}
+	j.met.lacksNodes = j.met.lacksNodes || why.LacksNodes()
+	why.Code, why.Cause, why.Detail = core.AdmissionGated, core.PreemptionGated, gate
+	why.Victims = int32(len(v.victims) + len(v.moves)) //nolint:gosec // few
+	return verdict{why: j.refusal(w, why)}
+}
+
 // fitsTogether reports whether nodes are worth a try although those of one
 // flavor, looked at alone, do not do: a pod set with several flavors goes where
 // all of them are, or, if nodes of one are made on demand, wherever the scheduler likes.
@@ -155,7 +166,12 @@ func (j *judge) fitsTogether(g *group, p *compiled, a *quota.Assignment) bool {
 	if !slices.ContainsFunc(p.asks, func(asks []int) bool { return len(asks) > 1 }) {
 		return false
 	}
-	return !slices.ContainsFunc(a.Uses, func(u quota.Use) bool {
+	return j.hasQuota(g, a.Uses)
+}
+
+// hasQuota reports whether quota is free now.
+func (j *judge) hasQuota(g *group, uses []quota.Use) bool {
+	return !slices.ContainsFunc(uses, func(u quota.Use) bool {
 		return u.Amount > min(g.queue.node.Room(core.Current, u.Pair), g.queue.node.Room(core.Projected, u.Pair))
 	})
 }

@@ -123,6 +123,7 @@ func (m *model) loadModel(s *Snapshot) {
 		if spec := s.Queues[i].Spec; spec != nil {
 			m.define(q, spec)
 		}
+		q.relocations = slices.Clone(s.Queues[i].Relocations)
 	}
 	for _, d := range s.LocalQueues {
 		m.localQueueNamed(localQueueKey{d.Namespace, d.Name}).spec = d.Spec
@@ -185,7 +186,7 @@ func (e *Engine) loadWorkload(l *loader, s *WorkloadState) {
 		Interruption:   s.Interruption,
 	}
 	w := e.register(&o, l.equivalenceKnown(&o))
-	w.Time, w.reported = s.Time, s.Told
+	w.Time, w.reported, w.relocated = s.Time, s.Told, s.Relocated
 	if len(s.Spare) > 0 {
 		w.spare, w.spareKey = s.Spare, fmt.Sprint(s.Spare)
 	}
@@ -222,6 +223,9 @@ func (ad *admissions) loadWorkload(l *loader, w *workload, s *WorkloadState) {
 	case running, leaving:
 		w.Interrupted = s.Interrupted
 		ad.addUsage(w, as)
+	}
+	if s.RelocatedTo != nil && as == leaving {
+		ad.holdElsewhere(w, s.RelocatedTo)
 	}
 	ad.count(w, waiting)
 	w.obs.admitted, w.obs.ready = s.Admitted, s.Ready

@@ -408,7 +408,7 @@ func (m *model) recount() { m.books.Recount(m.allocations) }
 // allocations lists what all workloads hold, in any order.
 func (m *model) allocations(yield func(*ledger.Allocation) bool) {
 	for _, w := range m.workloads {
-		if !yield(&w.Allocation) {
+		if !yield(&w.Allocation) || w.relocation != nil && !yield(&w.relocation.Allocation) {
 			return
 		}
 	}

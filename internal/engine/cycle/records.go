@@ -44,6 +44,10 @@ type workload struct {
 	// deadline is when its admission must have been seen, while it was not.
 	deadline    *timer
 	reservation *reservation
+	// relocation is what is held for it elsewhere while it leaves; relocated is when it was made to go elsewhere, in
+	// seconds, 0 for never.
+	relocation *relocation
+	relocated  int64
 	// awaitedBy are the reservations that wait for this workload to be gone.
 	awaitedBy []*reservation
 	listed    bool // in recovery.displaced
@@ -201,6 +205,8 @@ type queue struct {
 	// reserving counts workloads that hold quota here, evicting those of them that
 	// were evicted.
 	reserving, evicting int
+	// relocations are when workloads of it were relocated lately, in seconds, sorted.
+	relocations []int64
 	// byUsage says that groups are of one local queue each.
 	byUsage bool
 	// Of stabilizer: unsettled is since when its tree changes; touched says that it is listed
@@ -483,6 +489,8 @@ type verdict struct {
 	spots    [][]place.Spot
 	// victims must go first; empty if others that already leave suffice.
 	victims []preempt.Victim
+	// moves must go elsewhere first; empty where others have to leave.
+	moves []move
 	// why is the reason of a refusal, or to wait for victims; ahead the workload for which
 	// that is reserved which the reason says is short.
 	why   *core.Reason
@@ -490,6 +498,9 @@ type verdict struct {
 	// met is the judge's own, like what else is shared with it.
 	met *obstacles
 }
+
+// stops reports whether others are stopped by it.
+func (v *verdict) stops() bool { return len(v.victims)+len(v.moves) > 0 }
 
 // reservation is a complete plan, quota and nodes, held for a workload until those
 // that must first go are gone. It is booked in account Projected, so that none,

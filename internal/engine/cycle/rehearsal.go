@@ -32,6 +32,8 @@ type Assumption struct {
 	// which it may not evict, is open.
 	Anew *Submission
 	Open bool
+	// Relocating is a queue of which a workload may be relocated within an hour; "" for none.
+	Relocating string
 	// At, if not zero, is when it is judged.
 	At time.Time
 }
@@ -79,6 +81,9 @@ func (r *Rehearsal) with(c Assumption) *workload {
 	}
 	if c.Cleared != "" {
 		r.undo = append(r.undo, r.on.nodes.Clear(r.on.nodes.Get(c.Cleared)))
+	}
+	if c.Relocating != "" {
+		r.relocating(r.on.queues[c.Relocating])
 	}
 	if !c.At.IsZero() {
 		r.on.at(c.At)
@@ -175,6 +180,53 @@ func (r *Rehearsal) Protected(most int) []time.Time {
 		out = append(out, time.Unix(end, 0))
 	}
 	return out
+}
+
+// relocating thinks of a queue as one of which a workload may be relocated.
+func (r *Rehearsal) relocating(q *queue) {
+	was, spec := q.spec, *q.spec
+	spec.RelocationsPerHour = 1
+	q.spec = &spec
+	r.on.judge.settleRelocating()
+	r.undo = append(r.undo, func() {
+		q.spec = was
+		r.on.judge.settleRelocating()
+	})
+}
+
+// NotRelocating are queues of the tree whose workloads may not be relocated, at most so many: that of the workload
+// first, then by name.
+func (r *Rehearsal) NotRelocating(most int) []string {
+	own := r.workload.localQueue.queue
+	var out []string
+	for _, q := range r.on.sortedQueues() {
+		if q.spec == nil || q.spec.RelocationsPerHour > 0 || q.node.Root() != own.node.Root() ||
+			len(r.on.judge.search.Running(q.node)) == 0 {
+			continue
+		}
+		if q == own {
+			out = slices.Insert(out, 0, q.name)
+		} else {
+			out = append(out, q.name)
+		}
+	}
+	return out[:min(len(out), most)]
+}
+
+// NextRelocation is when one more workload of the tree may be relocated, of a queue of which none may be now; zero if
+// there is none.
+func (r *Rehearsal) NextRelocation() time.Time {
+	first := int64(0)
+	for _, q := range r.on.judge.relocating {
+		if n, from := r.on.relocatable(q); n == 0 && q.node.Root() == r.workload.localQueue.queue.node.Root() &&
+			(first == 0 || from < first) {
+			first = from
+		}
+	}
+	if first == 0 {
+		return time.Time{}
+	}
+	return time.Unix(first, 0)
 }
 
 // Down are nodes out of service that the pods could use for which nodes are short, at most so many.

@@ -14,7 +14,7 @@ func (ad *admissions) reserve(w *workload, v *verdict) {
 	w.plan(ad.admission(g, v))
 	ad.pending.depart(w, g)
 	w.Queue = g.queue.node
-	p := &reservation{workload: w, evicted: len(v.victims) > 0}
+	p := &reservation{workload: w, evicted: v.stops()}
 	w.reservation = p
 	why := *v.why
 	spared := ad.sparedFor(w)
@@ -24,10 +24,15 @@ func (ad *admissions) reserve(w *workload, v *verdict) {
 		ad.evict(x, victim.Reason, w)
 		ad.await(p, x)
 	}
+	for _, m := range v.moves {
+		ad.spare(m.workload, spared)
+		ad.relocate(m.workload, m.admission, w)
+		ad.await(p, m.workload)
+	}
 	ad.bookReservation(w)
 	ad.count(w, waiting)
 	ad.lend(w)
-	if len(ad.leaving) > len(v.victims) && !ad.coveredBy(p) {
+	if len(ad.leaving) > p.pendingVictims && !ad.coveredBy(p) {
 		for _, x := range ad.leaving { // some of what it counts on comes from workloads that left before
 			if !slices.Contains(x.awaitedBy, p) && ad.related(p, x) {
 				ad.await(p, x)
@@ -117,6 +122,7 @@ func (ad *admissions) related(p *reservation, x *workload) bool {
 // queue, as if they had come now: a reservation would keep what is free from workloads that
 // come before them.
 func (ad *admissions) admitReserved() {
+	ad.checkRelocations()
 	for _, p := range slices.Clone(ad.reservations) {
 		w := p.workload
 		if !ad.stillFits(w) {

@@ -199,6 +199,9 @@ func (s *script) carryOut(d core.Decision) {
 	case core.Evict:
 		w := s.workloads[d.Key]
 		w.Evicting, w.Interruption = true, core.NotInterrupted
+		if d.Reason == core.Relocated {
+			w.Relocated = s.now
+		}
 		if d.Interrupts {
 			w.Interruption = core.InterruptedStopping
 		}

@@ -201,6 +201,12 @@ func (s *script) queue(name string, args []string) error {
 			if q.MinimumRuntime, err = time.ParseDuration(v); err != nil {
 				return err
 			}
+		case "relocations":
+			n, err := strconv.ParseInt(v, 10, 32)
+			if err != nil {
+				return err
+			}
+			q.RelocationsPerHour = int32(n)
 		case "reclaim":
 			q.Preemption.Reclaim = core.PreemptionPolicy(v)
 		case "whileborrow":

@@ -43,6 +43,7 @@ func (e *Engine) link() {
 		q.localQueues = q.localQueues[:0]
 	}
 	e.judge.settleHeadReservations()
+	e.judge.settleRelocating()
 	for _, d := range e.sortedLocalQueues() {
 		e.settleLocalQueue(d)
 	}

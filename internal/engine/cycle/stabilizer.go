@@ -264,7 +264,7 @@ func (st *stabilizer) note(queues []*queue) {
 // defers keeps a queue's first from evicting others until its tree is settled, and reports
 // whether it does.
 func (st *stabilizer) defers(q *queue, v *verdict) bool {
-	if len(v.victims) == 0 || !q.unsettled.open() {
+	if !v.stops() || !q.unsettled.open() {
 		return false
 	}
 	q.wouldEvict = true

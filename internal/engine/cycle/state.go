@@ -77,6 +77,8 @@ type QueueState struct {
 	Groups   []GroupState
 	Blocker  *core.Key
 	Reserved []core.Key
+	// Relocations are when workloads of it were relocated lately, in seconds since 1970.
+	Relocations []int64
 	// Head is set while the queue has a first workload to be judged: after a
 	// Decide, only if that ran out of budget.
 	Head *HeadState
@@ -163,6 +165,10 @@ type WorkloadState struct {
 	Ended     []core.PodSetPlaces
 	// MinimumRuntime is nil for what its queue says.
 	MinimumRuntime *time.Duration
+	// Relocated is when it was relocated, in seconds since 1970, 0 for never. RelocatedTo is what is held for it
+	// elsewhere while it leaves.
+	Relocated   int64
+	RelocatedTo *core.Admission
 
 	Phase     uint8
 	Admission *core.Admission

@@ -61,6 +61,9 @@ func (v View) Told(k core.Key) (core.Workload, bool) {
 		MinimumRuntime: d.minimum,
 		Seq:            max(w.seq, w.applied) + 1,
 	}
+	if w.relocated != 0 {
+		out.Relocated = time.Unix(w.relocated, 0)
+	}
 	if w.State() == running || w.State() == leaving {
 		out.Admission, out.Reserved, out.Admitted, out.Ready = w.admission, time.Unix(
 			w.Reserved,

@@ -57,7 +57,7 @@ func (q *question) why(w *workload) core.Reason {
 		why.Ahead = q.firstUnready()
 		return why
 	}
-	if v.kind == reserve && len(v.victims) == 0 { // room comes from workloads that leave already
+	if v.kind == reserve && !v.stops() { // room comes from workloads that leave already
 		why := *v.why
 		why.Victims = int32(len(q.admissions.leaving)) //nolint:gosec // few
 		return *q.judge.refusal(w, why)

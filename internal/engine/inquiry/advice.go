@@ -24,6 +24,8 @@ const (
 	mostLeft       = 6
 	// mostRuntimes bounds how many ends of minimum runtimes are tried.
 	mostRuntimes = 8
+	// mostRelocating bounds of how many queues it is tried whether their workloads could be relocated.
+	mostRelocating = 8
 	// mostQueues bounds how many other queues are offered.
 	mostQueues = 3
 	// mostNamed bounds how many of the workloads that leave are named.
@@ -108,6 +110,7 @@ func (a *adviser) seek(higher []int64) {
 		a.unreadyEnd()
 	default:
 		a.runtimeEnds()
+		a.relocation()
 		a.others()
 		a.itself()
 		a.priority(higher)
@@ -252,6 +255,22 @@ func (a *adviser) fewest(list []core.Key) []core.Key {
 func (a *adviser) runtimeEnds() {
 	for _, at := range a.rehearsal.Protected(mostRuntimes) {
 		if a.try(core.Advice{Kind: core.AwaitRuntime, At: at}, cycle.Assumption{At: at}) {
+			return
+		}
+	}
+}
+
+// relocation tries to wait until one more workload may be relocated, or to let those of another queue be.
+func (a *adviser) relocation() {
+	if !a.why.LacksNodes() {
+		return
+	}
+	if at := a.rehearsal.NextRelocation(); !at.IsZero() &&
+		a.try(core.Advice{Kind: core.AwaitRelocation, At: at}, cycle.Assumption{At: at}) {
+		return
+	}
+	for _, name := range a.rehearsal.NotRelocating(mostRelocating) {
+		if a.try(core.Advice{Kind: core.AllowRelocation, Queue: name}, cycle.Assumption{Relocating: name}) {
 			return
 		}
 	}

@@ -104,6 +104,11 @@ func (t *trial) heed(v core.Advice, anew *cycle.Submission) bool {
 		t.changeQueue(func(q *core.Queue) { q.Stop = core.StopNone })
 	case core.PreemptBorrowing:
 		t.changeQueue(func(q *core.Queue) { q.Preemption.WhileBorrow = core.PreemptLowerPriority })
+	case core.AllowRelocation:
+		if q, is := t.engine.View().Queue(v.Queue); is {
+			q.RelocationsPerHour = 1
+			t.engine.Apply(core.QueueSet{Queue: q})
+		}
 	case core.ResumeLocal:
 		d, _ := t.engine.View().LocalQueue(w.Key.Namespace, w.Queue)
 		d.Stop = core.StopNone
@@ -118,7 +123,7 @@ func (t *trial) heed(v core.Advice, anew *cycle.Submission) bool {
 	case core.Release:
 		w.Held = ""
 		t.observe(w)
-	case core.AwaitRuntime:
+	case core.AwaitRuntime, core.AwaitRelocation:
 		t.at = v.At
 	case core.AwaitBackOff:
 		w.NotBefore = t.at

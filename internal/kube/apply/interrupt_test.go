@@ -83,7 +83,9 @@ func TestDecisionsAboutInterruptedWorkloads(t *testing.T) {
 			false, false, nil,
 		},
 		"starts": {
-			"it waits as one that never ran", released(), core.Admit{Admission: places("n-2")}, true, true,
+			"it waits as one that never ran", released(),
+			core.Admit{Admission: places("n-2")},
+			true, true,
 			map[string]string{evicted: "", kept: "", kueue.WorkloadAdmitted: kueue.ReasonAdmitted},
 		},
 		"starts without what it keeps": {

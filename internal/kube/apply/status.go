@@ -121,6 +121,10 @@ func evict(w *kueue.Workload, next *kueue.WorkloadStatus, d core.Evict, s scene)
 		}
 		workloadlifecycle.NewConditions(w, next, s.now).
 			Set(kueue.WorkloadPreempted, metav1.ConditionTrue, string(d.Reason), e.Message)
+		if d.Reason == core.Relocated {
+			workloadlifecycle.NewConditions(w, next, s.now).
+				Set(kueue.WorkloadRelocated, metav1.ConditionTrue, kueue.ReasonRelocated, e.Message)
+		}
 	}
 	workloadlifecycle.Evict(w, next, s.now, e)
 	return true
@@ -142,7 +146,8 @@ func withdrawal(d core.Evict) string {
 	case core.InClusterQueue,
 		core.InCohortReclamation,
 		core.InCohortFairSharing,
-		core.InCohortReclaimWhileBorrow:
+		core.InCohortReclaimWhileBorrow,
+		core.Relocated:
 	}
 	return string(d.Reason)
 }
@@ -176,6 +181,8 @@ func preemption(r core.EvictReason) string {
 		return "its ClusterQueue has a smaller share of the cohort"
 	case core.InCohortReclaimWhileBorrow:
 		return "it has a higher priority and borrows in the same cohort"
+	case core.Relocated:
+		return "it needs these nodes, and there are others for this workload"
 	case core.ClusterQueueStopped, core.LocalQueueStopped, core.NodeFailures:
 	}
 	return string(r)

@@ -204,6 +204,34 @@ func TestStatus(t *testing.T) {
 				},
 			},
 		},
+		"relocate": {
+			why:      "that it was is remembered as long as the Workload is",
+			workload: aWorkload(admittedOn("n1")),
+			decision: core.Evict{Key: key, Reason: core.Relocated, For: core.Key{Namespace: "red", Name: "x"}},
+			want: result{
+				Nodes:     []string{"n1"},
+				Flavor:    "spot",
+				Usage:     "1500m",
+				Evictions: 1,
+				Conditions: map[string]string{
+					"Evicted": "True Preempted", "Preempted": "True Relocated", "mlbatch.dev/Relocated": "True Relocated",
+				},
+			},
+		},
+		"admit what was relocated": {
+			why: "it is not relocated again",
+			workload: aWorkload(
+				is(kueue.WorkloadEvicted, "Preempted"),
+				is(kueue.WorkloadPreempted, "Relocated"),
+				is(kueue.WorkloadRelocated, "Relocated"),
+			),
+			decision: core.Admit{Key: key, Admission: on("n2")},
+			want: result{Nodes: []string{"n2"}, Flavor: "spot", Usage: "1500m", Conditions: map[string]string{
+				"QuotaReserved": "True QuotaReserved", "Admitted": "True Admitted",
+				"Evicted": "False QuotaReserved", "Preempted": "False QuotaReserved",
+				"mlbatch.dev/Relocated": "True Relocated",
+			}},
+		},
 		"evict twice": {
 			why:      "one eviction counts once",
 			workload: aWorkload(admittedOn("n1"), is(kueue.WorkloadEvicted, "Preempted")),

@@ -15,6 +15,7 @@ func TestWordsOfEvictions(t *testing.T) {
 		core.InCohortReclamation:        "its ClusterQueue takes back quota that this workload borrowed",
 		core.InCohortFairSharing:        "its ClusterQueue has a smaller share of the cohort",
 		core.InCohortReclaimWhileBorrow: "it has a higher priority and borrows in the same cohort",
+		core.Relocated:                  "it needs these nodes, and there are others for this workload",
 		"New":                           "New",
 	} {
 		if got := preemption(reason); got != want {

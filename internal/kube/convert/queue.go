@@ -108,6 +108,7 @@ func Queue(q *kueue.ClusterQueue) core.Queue {
 	if d, says := kueue.MinimumRuntimeOf(q.Annotations); says {
 		out.MinimumRuntime = d
 	}
+	out.RelocationsPerHour = kueue.RelocationsPerHourOf(q.Annotations)
 	if f := q.Spec.FlavorFungibility; f != nil {
 		out.Fungibility = core.Fungibility{
 			BorrowTriesNext:  f.WhenCanBorrow == kueue.TryNextFlavor,

@@ -196,6 +196,9 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 		c.Status == metav1.ConditionTrue {
 		out.Reserved = c.LastTransitionTime.Time
 	}
+	if c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadRelocated); c != nil {
+		out.Relocated = c.LastTransitionTime.Time
+	}
 	if r := w.Status.RequeueState; r != nil && r.RequeueAt != nil {
 		out.NotBefore = r.RequeueAt.Time
 	}

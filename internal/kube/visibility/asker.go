@@ -250,7 +250,7 @@ func (a *asker) needs(w *kueue.Workload, k core.AdviceKind) right {
 		return right{"patch", "", "nodes", ""}
 	case core.RemovePods:
 		return right{"delete", "", "pods", ""}
-	case core.ResumeQueue, core.PreemptBorrowing:
+	case core.ResumeQueue, core.PreemptBorrowing, core.AllowRelocation:
 		return right{"patch", group, clusterQueues, ""}
 	case core.ResumeLocal:
 		return right{"patch", group, localQueues, w.Namespace}
@@ -270,7 +270,7 @@ func (a *asker) needs(w *kueue.Workload, k core.AdviceKind) right {
 		default:
 			return right{"patch", group, workloads, w.Namespace}
 		}
-	case core.WaitFor, core.AwaitLeaving, core.AwaitRuntime, core.AwaitBackOff:
+	case core.WaitFor, core.AwaitLeaving, core.AwaitRuntime, core.AwaitRelocation, core.AwaitBackOff:
 	}
 	return right{}
 }

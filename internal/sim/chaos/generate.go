@@ -92,8 +92,32 @@ func World(seed uint64) sim.World {
 	if seed%2 == 0 {
 		m.interruptions(rand.New(rand.NewPCG(seed, 5)), end) //nolint:gosec // not for secrets
 	}
+	if seed%3 == 2 && seed%4 < 2 {
+		m.relocations(rand.New(rand.NewPCG(seed, 6))) //nolint:gosec // not for secrets
+	}
 	slices.SortStableFunc(m.world.Script, func(a, b sim.Op) int { return cmp.Compare(a.At, b.At) })
 	return m.world
+}
+
+// relocations lets workloads of some queues be relocated, mostly where it is nodes that are short.
+func (m *maker) relocations(r *rand.Rand) {
+	most, roomy := map[string]int32{}, r.IntN(4) > 0
+	for i := range m.world.Script {
+		op := &m.world.Script[i]
+		if ev, is := op.Object.(core.QueueSet); is {
+			n, known := most[ev.Queue.Name]
+			if !known || r.IntN(5) == 0 { // it is changed with others
+				n = []int32{0, 1, 2, 20}[r.IntN(4)]
+				most[ev.Queue.Name] = n
+			}
+			ev.Queue.RelocationsPerHour = n
+			if roomy {
+				ev.Queue.Groups = enlarged(ev.Queue.Groups)
+				ev.Queue.Preemption = core.Preemption{}
+			}
+			op.Object = ev
+		}
+	}
 }
 
 // interruptions lets jobs whose nodes fail keep the others for a while.
@@ -117,6 +141,22 @@ func (m *maker) interruptions(r *rand.Rand, end int) {
 		m.object(at, core.NodeSet{Node: lost})
 		m.object(at+time.Duration(1+r.IntN(20_000))*time.Millisecond, core.NodeSet{Node: n})
 	}
+}
+
+// enlarged are resource groups with more quota than nodes can hold.
+func enlarged(groups []core.ResourceGroup) []core.ResourceGroup {
+	out := slices.Clone(groups)
+	for i := range out {
+		out[i].Flavors = slices.Clone(out[i].Flavors)
+		for k := range out[i].Flavors {
+			f := &out[i].Flavors[k]
+			f.Quotas = slices.Clone(f.Quotas)
+			for n := range f.Quotas {
+				f.Quotas[n].Nominal = f.Quotas[n].Nominal.Add(1000)
+			}
+		}
+	}
+	return out
 }
 
 // atOnce is one change that is written one object after the other: jobs that get one

@@ -421,7 +421,10 @@ func (b *builder) team(t Team, where string) (core.Queue, error) {
 	mode, e := oneOf(where+".admissionMode", t.AdmissionMode, noUsage, usageBased)
 	check(e)
 	q.UsageBased = mode == usageBased
-	q.MinimumRuntime = time.Duration(t.MinimumRuntime)
+	q.MinimumRuntime, q.RelocationsPerHour = time.Duration(t.MinimumRuntime), t.RelocationsPerHour
+	if t.RelocationsPerHour < 0 {
+		check(wrong(where+".relocationsPerHour", "cannot be negative"))
+	}
 	p := t.Preemption
 	q.Preemption.WithinQueue, e = oneOf(
 		where+".preemption.withinClusterQueue",

@@ -123,6 +123,9 @@ type Team struct {
 	Stop        string      `json:"stopPolicy,omitempty"`
 	// MinimumRuntime is for how long a job of the team is not evicted for others once it has started.
 	MinimumRuntime Duration `json:"minimumRuntime,omitempty"`
+	// RelocationsPerHour is how many of its jobs may be moved to other nodes within an hour, so that a gang has those
+	// that it needs.
+	RelocationsPerHour int32 `json:"relocationsPerHour,omitempty"`
 	// AdmissionMode as admissionScope.admissionMode in a ClusterQueue:
 	// UsageBasedAdmissionFairSharing lets the local queue go first that used less.
 	AdmissionMode string `json:"admissionMode,omitempty"`

@@ -325,7 +325,7 @@ func TestAllErrorsAtOnceWithLines(t *testing.T) {
 			"every one of them, at every depth",
 			"horizont: 3d\nteams:\n- name: red\n  gpus: 8\n  colour: red\njobs:\n- {name: j, team: red, count: 1, duration: 1h, gpu: 8}\n",
 			"line 1: horizont: there is no such field, only clusterModel, cohorts, engine, events, faults, flavors, horizon, jobs, name, nodes, seed, start, teams, trace (docs/simulate.md)\n" +
-				"line 5: teams[0] (red).colour: there is no such field, only admissionCheck, admissionMode, cohort, flavorFungibility, gpus, localQueues, minimumRuntime, name, preemption, quotas, stopPolicy, strategy, weight (docs/simulate.md)\n" +
+				"line 5: teams[0] (red).colour: there is no such field, only admissionCheck, admissionMode, cohort, flavorFungibility, gpus, localQueues, minimumRuntime, name, preemption, quotas, relocationsPerHour, stopPolicy, strategy, weight (docs/simulate.md)\n" +
 				"line 7: jobs[0] (j).gpu: there is no such field, only ",
 		},
 		"bad values": {
@@ -405,6 +405,40 @@ jobs:
 	}
 	if r.Total.Used > 32 || r.Total.Finished == 0 {
 		t.Errorf("%g GPU-hours were used: the flavor without nodes gave some", r.Total.Used)
+	}
+}
+
+// TestWorldsRelocate: a gang gets the rack of a job that moves to another, where the team of that job lets it.
+func TestWorldsRelocate(t *testing.T) {
+	const text = `flavors: [{name: f, topology: [rack]}]
+nodes: [{name: n, count: 4, gpus: 8, domains: {rack: 2}}]
+teams:
+- {name: red, cohort: org, gpus: 32, relocationsPerHour: %d}
+- {name: blue, cohort: org, gpus: 16}
+jobs:
+- {name: short, team: red, count: 1, gpus: 8, duration: 10m}
+- {name: long, team: red, count: 2, from: 1s, gpus: 8, duration: 5h, topology: {preferred: rack}}
+- {name: brief, team: red, count: 1, from: 2s, gpus: 8, duration: 10m}
+- {name: gang, team: blue, count: 1, from: 1h, gpus: 16, duration: 1h, topology: {required: rack}}
+`
+	for most, waits := range map[int]bool{0: true, 1: false} {
+		r, err := sim.New(*build(t, fmt.Sprintf(text, most)), sim.Watch{Check: true}).Finish()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, j := range r.Jobs() {
+			if j.Key.Name == "gang-0" && (j.Wait > 600) != waits {
+				t.Errorf("with %d relocations per hour %s waited %g s", most, j.Key, j.Wait)
+			}
+		}
+	}
+	f, err := worldfile.Parse([]byte("teams: [{name: red, gpus: 8, relocationsPerHour: -1}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = worldfile.Build(f, nil)
+	if err == nil || !strings.Contains(err.Error(), "relocationsPerHour: cannot be negative") {
+		t.Errorf("a negative number: %v", err)
 	}
 }
 

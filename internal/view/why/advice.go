@@ -59,6 +59,21 @@ func adviceText(a visibility.Advice, x *visibility.Explanation) string {
 			"wait: jobs that may be stopped for it have run for their minimum runtime at %s",
 			a.At.UTC().Format("2006-01-02 15:04:05"),
 		)
+	case core.AwaitRelocation:
+		if a.At == nil {
+			return "wait: of the jobs that may move to other nodes for it, as many did within the hour as may"
+		}
+		return fmt.Sprintf(
+			"wait: one more of the jobs that may move to other nodes for it does at %s",
+			a.At.UTC().Format("2006-01-02 15:04:05"),
+		)
+	case core.AllowRelocation:
+		return fmt.Sprintf(
+			"let jobs of ClusterQueue %s move to other nodes, one within an hour: kubectl annotate clusterqueues.kueue.x-k8s.io %s --overwrite %s=1",
+			a.Queue,
+			a.Queue,
+			kueue.RelocationsPerHourAnnotation,
+		)
 	case core.WaitFor:
 		return "wait for the end of " + refers(a.Workloads)
 	case core.AwaitLeaving:

@@ -1,0 +1,412 @@
+package cycle
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/ledger"
+	"github.com/mlbatch/mlbatch/internal/engine/place"
+	"github.com/mlbatch/mlbatch/internal/engine/preempt"
+)
+
+// Relocation: a gang that has quota, and for which no nodes come free by evicting others, may get them if others go
+// elsewhere. A workload is relocated where its queue allows it (core.Queue.RelocationsPerHour), once in its life, for
+// none of lower priority, and only if all of it runs at once when it is done: the gang on the nodes that come free, and
+// each that is relocated on others. Those are held for it before it is stopped, as what is reserved for any workload
+// whose victims leave: booked in account Projected. Once its pods have ended that is its reservation, with which it
+// is admitted again. A process that begins anew does not know what was held: the workload then waits as one that was
+// evicted, in its place in the queue.
+
+// Bounds of one search.
+const (
+	// mostMovable is how many workloads are looked at, those first whose work is lost the least.
+	mostMovable = 64
+	// mostMoves is how many are relocated for one.
+	mostMoves = 8
+	// mostDomains is in how many domains of the level that the gang must share others are looked for.
+	mostDomains = 8
+)
+
+// relocationPeriod is the time in which relocations of a queue are limited, in seconds.
+const relocationPeriod = 60 * 60
+
+// move is a workload that is relocated, and what it is given then.
+type move struct {
+	workload  *workload
+	admission *core.Admission
+}
+
+// relocation is what is held for a workload that was evicted to go elsewhere.
+type relocation struct {
+	ledger.Allocation
+	admission *core.Admission
+}
+
+// noteRelocated notes that a workload was relocated, in the API or here; the first time counts.
+func (m *model) noteRelocated(w *workload, at int64) {
+	if w.relocated != 0 || at == 0 {
+		return
+	}
+	w.relocated = at
+	if d := w.localQueue; d.spec != nil {
+		q := m.queueNamed(d.spec.Queue)
+		q.relocations = append(slices.Clone(m.lately(q)), at)
+		slices.Sort(q.relocations)
+	}
+}
+
+// unnoteRelocated takes that back: the API did not accept it.
+func (m *model) unnoteRelocated(w *workload) {
+	if d := w.localQueue; d.spec != nil {
+		q := m.queueNamed(d.spec.Queue)
+		if i := slices.Index(q.relocations, w.relocated); i >= 0 {
+			q.relocations = slices.Delete(slices.Clone(q.relocations), i, i+1)
+		}
+	}
+	w.relocated = 0
+}
+
+// lately are the relocations of a queue that count.
+func (m *model) lately(q *queue) []int64 {
+	i := slices.IndexFunc(q.relocations, func(at int64) bool { return at+relocationPeriod > m.now.Unix() })
+	if i < 0 {
+		return nil
+	}
+	return q.relocations[i:]
+}
+
+// relocatable is how many workloads of a queue may be relocated now, and, if that is none and was some, from when on
+// one may, in seconds.
+func (m *model) relocatable(q *queue) (n int, from int64) {
+	lately := m.lately(q)
+	if n = int(q.spec.RelocationsPerHour) - len(lately); n > 0 {
+		return n, 0
+	}
+	return 0, lately[-n] + relocationPeriod
+}
+
+// mayRelocate is a bound that costs next to nothing: whether workloads of the tree of a queue may be relocated.
+func (j *judge) mayRelocate(q *queue) bool {
+	return slices.ContainsFunc(j.relocating, func(o *queue) bool { return o.node.Root() == q.node.Root() })
+}
+
+// settleRelocating notes which queues let workloads be relocated.
+func (j *judge) settleRelocating() {
+	j.relocating = j.relocating[:0]
+	for _, q := range j.sortedQueues() {
+		if q.spec != nil && q.spec.RelocationsPerHour > 0 {
+			j.relocating = append(j.relocating, q)
+		}
+	}
+}
+
+// relocate looks for workloads that make room for one that has quota by going elsewhere.
+func (j *judge) relocate(w *workload, sets []place.Set, why core.Reason) (verdict, bool) {
+	if len(sets) == 0 || !j.mayRelocate(w.group.queue) {
+		return verdict{}, false
+	}
+	s := &relocationSearch{judge: j, sets: sets}
+	s.collect(w)
+	spots, moves := s.best()
+	if moves == nil {
+		return verdict{}, false
+	}
+	why.Code = core.WaitingForPreempted
+	return verdict{kind: reserve, assigned: &j.assigned, sets: sets, spots: spots, moves: moves, why: &why}, true
+}
+
+// relocationSearch is the search for workloads that make room by going elsewhere. It works on copies of what is on
+// nodes, in both accounts; quota stays as it is.
+type relocationSearch struct {
+	*judge
+	sets    []place.Set // of the gang
+	movable []*workload
+	left    map[*queue]int // how many may be relocated
+}
+
+// collect lists the workloads that may be relocated for another, those first whose work is lost the least, and notes
+// those whose time has not come.
+func (s *relocationSearch) collect(w *workload) {
+	s.left = map[*queue]int{}
+	for _, q := range s.relocating {
+		if q.node.Root() != w.group.queue.node.Root() {
+			continue
+		}
+		n, from := s.relocatable(q)
+		if n == 0 {
+			s.met.skipped = s.met.skipped.And(preempt.Skipped{Until: from})
+			continue
+		}
+		s.left[q] = n
+		for _, c := range s.search.Running(q.node) {
+			x := s.byID[c.ID]
+			if c.Priority > w.Priority || !s.movableWorkload(x) || slices.Contains(w.spare, x.Key) {
+				continue
+			}
+			if c.Unseen || c.Until > s.now.Unix() {
+				s.met.skipped = s.met.skipped.And(preempt.Skipped{Unseen: c.Unseen, Until: max(0, c.Until)})
+				continue
+			}
+			s.movable = append(s.movable, x)
+		}
+	}
+	slices.SortFunc(s.movable, func(a, b *workload) int {
+		return cmp.Or(
+			cmp.Compare(a.Priority, b.Priority),
+			cmp.Compare(s.lost(a), s.lost(b)),
+			compareWorkloads(a, b),
+		)
+	})
+	s.movable = s.movable[:min(len(s.movable), mostMovable)]
+}
+
+// movableWorkload reports whether a workload that runs could be given the same again elsewhere. One that may start with
+// fewer pods may have been, and asks for all of them once it has stopped.
+func (s *relocationSearch) movableWorkload(w *workload) bool {
+	d := w.obs.details()
+	if w.relocated != 0 || w.Interrupted || w.resumed || len(w.Holds) == 0 || w.localQueue.closed != nil ||
+		d.bars() ||
+		w.localQueue.queue != s.byNode[w.Queue.ID] ||
+		len(w.admission.PodSets) != len(w.equivalence.podSets) {
+		return false
+	}
+	for i := range w.admission.PodSets {
+		p := &w.admission.PodSets[i]
+		k := w.equivalence.podSet(p.Name)
+		if k < 0 || len(p.Places) == 0 && p.Count > 0 {
+			return false
+		}
+		if told := &w.equivalence.podSets[k]; told.Count != p.Count || told.MinCount > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// lost is what a workload has computed since it was admitted, which is lost if it is stopped: the packed resource that
+// it holds, times seconds.
+func (s *relocationSearch) lost(w *workload) int64 {
+	held := int64(0)
+	for _, h := range w.Holds {
+		held += h.Packed()
+	}
+	return held * max(0, s.now.Unix()-w.Reserved)
+}
+
+// best is where the gang goes and who makes room for it, at the least cost of all domains that were tried; no moves if
+// there is no such thing.
+func (s *relocationSearch) best() (spots [][]place.Spot, moves []move) {
+	least := int64(0)
+	for _, in := range s.options() {
+		at, is := s.within(in)
+		lost := int64(0)
+		for _, m := range is {
+			lost += s.lost(m.workload)
+		}
+		if is != nil && (moves == nil || lost < least) {
+			spots, moves, least = at, is, lost
+		}
+	}
+	return spots, moves
+}
+
+// options are the lists of workloads to try: in each of the most promising domains that the gang must share, those that
+// hold nodes of it; or all.
+func (s *relocationSearch) options() [][]*workload {
+	if len(s.sets) != 1 {
+		return [][]*workload{s.movable}
+	}
+	domains := s.nodes.DomainsOf(s.sets[0])
+	if len(domains) == 0 {
+		return [][]*workload{s.movable}
+	}
+	var out [][]*workload
+	for _, d := range domains {
+		in := slices.DeleteFunc(slices.Clone(s.movable), func(w *workload) bool { return !s.holdsIn(w, d) })
+		if len(in) > 0 {
+			out = append(out, in)
+		}
+	}
+	// Many small ones are as likely to find room elsewhere as one that is large; the domain in which the fewest nodes
+	// are used by them is the one that is nearest to being free.
+	slices.SortStableFunc(out, func(a, b []*workload) int { return cmp.Compare(s.size(a), s.size(b)) })
+	return out[:min(len(out), mostDomains)]
+}
+
+func (s *relocationSearch) holdsIn(w *workload, d place.Domain) bool {
+	return slices.ContainsFunc(w.Holds, func(h place.Hold) bool {
+		at, in := s.nodes.DomainOf(s.sets[0], h.Node)
+		return in && at == d
+	})
+}
+
+func (s *relocationSearch) size(list []*workload) (n int64) {
+	for _, w := range list {
+		for _, h := range w.Holds {
+			n += h.Packed()
+		}
+	}
+	return n
+}
+
+// within takes workloads of a list off their nodes until the gang fits, gives back those that need not go, and finds
+// other places for the rest; no moves if that does not work out.
+func (s *relocationSearch) within(list []*workload) (spots [][]place.Spot, moves []move) {
+	var picked []*workload
+	var booked []place.Hold
+	defer func() {
+		s.imagine(booked, -1)
+		for _, w := range picked {
+			s.imagine(w.Holds, 1)
+		}
+	}()
+	used, fits := map[*queue]int{}, false
+	for _, w := range list {
+		q := s.byNode[w.Queue.ID]
+		if used[q] == s.left[q] || len(picked) == 4*mostMoves {
+			continue
+		}
+		used[q]++
+		s.imagine(w.Holds, -1)
+		picked = append(picked, w)
+		if fits = s.nodes.Fits(place.Request{View: place.Free, Sets: s.sets}); fits {
+			break
+		}
+	}
+	if !fits {
+		return nil, nil
+	}
+	for i := len(picked) - 2; i >= 0; i-- {
+		w := picked[i]
+		s.imagine(w.Holds, 1)
+		if s.nodes.Fits(place.Request{View: place.Free, Sets: s.sets}) {
+			picked = slices.Delete(picked, i, i+1)
+			continue
+		}
+		s.imagine(w.Holds, -1)
+	}
+	spots, _, ok := s.nodes.Place(place.Request{View: place.Free, Sets: s.sets})
+	if !ok || len(picked) > mostMoves {
+		return nil, nil
+	}
+	book := func(sets []place.Set, spots [][]place.Spot) {
+		for k, list := range spots {
+			for _, sp := range list {
+				h := place.Hold{Node: sp.Node, Class: sets[k].Class, Count: sp.Count}
+				s.imagine([]place.Hold{h}, 1)
+				booked = append(booked, h)
+			}
+		}
+	}
+	book(s.sets, spots)
+	// Those that are hardest to place first.
+	slices.SortStableFunc(picked, func(a, b *workload) int {
+		return cmp.Compare(s.size([]*workload{b}), s.size([]*workload{a}))
+	})
+	for _, w := range picked {
+		sets := s.setsOf(w)
+		at, _, ok := s.nodes.Place(place.Request{View: place.Free, Sets: sets})
+		if !ok {
+			return nil, nil
+		}
+		book(sets, at)
+		moves = append(moves, move{w, elsewhere(w, sets, at)})
+	}
+	return spots, moves
+}
+
+// imagine puts pods on nodes, or takes them off, in both accounts: what is free at this moment is what neither uses.
+func (s *relocationSearch) imagine(holds []place.Hold, sign int64) {
+	for account := range core.Accounts {
+		s.nodes.Imagine(account, holds, sign)
+	}
+}
+
+// setsOf are the pods of a workload that has places, to be placed again with the flavors that it has.
+func (m *model) setsOf(w *workload) []place.Set {
+	var sets []place.Set
+	for i := range w.admission.PodSets {
+		p := &w.admission.PodSets[i]
+		if len(p.Places) == 0 {
+			continue
+		}
+		s := w.equivalence.podSet(p.Name)
+		sets = append(sets, place.Set{
+			Index: i, Class: m.class(w.equivalence, s, p.FlavorNames()), Count: p.Count,
+			Group: w.equivalence.podSets[s].Group,
+		})
+	}
+	return sets
+}
+
+// elsewhere is what a workload has, with other places for some pod sets.
+func elsewhere(w *workload, sets []place.Set, spots [][]place.Spot) *core.Admission {
+	a := &core.Admission{Queue: w.admission.Queue, PodSets: slices.Clone(w.admission.PodSets)}
+	for k, set := range sets {
+		a.PodSets[set.Index].Places = places(spots[k])
+	}
+	return a
+}
+
+// relocate evicts a workload for another, and holds for it what it is given when its pods have ended.
+func (ad *admissions) relocate(w *workload, to *core.Admission, beneficiary *workload) {
+	ad.evict(w, core.Relocated, beneficiary)
+	ad.noteRelocated(w, ad.now.Unix())
+	ad.holdElsewhere(w, to)
+}
+
+// holdElsewhere holds for a workload that leaves what it is given when it has.
+func (ad *admissions) holdElsewhere(w *workload, to *core.Admission) {
+	at := &workload{equivalence: w.equivalence, grant: grant{admission: to}}
+	r := &relocation{admission: to}
+	r.ID, r.Queue, r.Uses, r.Holds = w.ID, w.Queue, slices.Clone(w.Uses), ad.holdsOf(at)
+	w.relocation = r
+	ad.books.Promise(&r.Allocation)
+}
+
+// dropRelocation gives back what is held elsewhere for a workload that was to go there.
+func (ad *admissions) dropRelocation(w *workload) {
+	if r := w.relocation; r != nil {
+		w.relocation = nil
+		ad.pending.free(r.Queue, true)
+		ad.books.Release(&r.Allocation)
+	}
+}
+
+// checkRelocations drops what is held elsewhere and does not fit any more, as for reservations.
+func (ad *admissions) checkRelocations() {
+	for _, w := range slices.Clone(ad.leaving) {
+		r := w.relocation
+		if r == nil {
+			continue
+		}
+		if ad.nodes.Uneven(r.Holds) || !ad.books.StillFits(core.Projected, &r.Allocation) {
+			ad.dropRelocation(w)
+		}
+	}
+}
+
+// arrive makes what was held for a relocated workload its reservation, now that it has ended where it was, and reports
+// whether it has one. One that may not start any more has to wait.
+func (ad *admissions) arrive(w *workload) bool {
+	r := w.relocation
+	if r == nil {
+		return false
+	}
+	ad.dropRelocation(w)
+	d := w.obs.details()
+	if d.bars() || d.notBefore.After(ad.now) || w.localQueue.closed != nil || w.localQueue.queue == nil ||
+		w.localQueue.queue.name != r.admission.Queue {
+		return false
+	}
+	w.plan(r.admission)
+	w.reservation = &reservation{workload: w, evicted: true}
+	ad.bookReservation(w)
+	ad.count(w, waiting)
+	q := w.localQueue.queue
+	ad.reservations = append(ad.reservations, w.reservation)
+	q.reserved = append(q.reserved, w)
+	ad.turns.rehead(q)
+	return true
+}
