@@ -150,6 +150,7 @@ func (a *Auditor) seen(d core.Admit, now time.Time) core.Workload {
 	w.Seq++
 	w.Admission, w.Admitted, w.Reserved = &d.Admission, true, now
 	w.NotBefore, w.Settled, w.Ended = time.Time{}, nil, nil
+	w.Evicting, w.Interruption = false, core.NotInterrupted
 	return w
 }
 
