@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
@@ -47,19 +48,19 @@ value is the label of the level; podset-preferred-topology asks for it where it 
 
 func readTopology(ctx context.Context, q *query, name string) (found, error) {
 	levels, nodes, err := cli.TopologyOf(ctx, q.c, name)
-	if err != nil {
+	member := apierrors.IsForbidden(err) // is told sums; what is odd is told with the names of nodes
+	if err != nil && !member {
 		return nil, err
 	}
-	all, seen, err := cli.Nodes(ctx, q.c)
-	if err != nil {
+	domains, seen, err := cli.Domains(ctx, q.c, name)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	stand := map[string]view.Node{}
-	for _, n := range all {
-		stand[n.Name] = n
+	case member && name != "" && len(domains) == 0:
+		return nil, fmt.Errorf("there is no Topology %s, or no node has its labels", name)
 	}
 	list := &rows[view.Domain]{
-		items:   view.Domains(nodes, levels, stand),
+		items:   domains,
 		columns: cli.DomainColumns(),
 		name:    func(d view.Domain) string { return d.Name },
 		none: "No label of a node tells in which rack or block it is, and there is no Topology. " +
@@ -68,7 +69,9 @@ func readTopology(ctx context.Context, q *query, name string) (found, error) {
 	if !seen {
 		list.notes = append(list.notes, untoldPods)
 	}
-	list.notes = append(list.notes, view.OddTopology(nodes, levels)...)
+	if !member {
+		list.notes = append(list.notes, view.OddTopology(nodes, levels)...)
+	}
 	return list, nil
 }
 

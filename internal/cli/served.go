@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -63,6 +64,44 @@ func Nodes(ctx context.Context, c client.Reader) (rows []view.Node, seen bool, e
 		return rows, seen, err
 	}
 	return gather.Nodes(ctx, c)
+}
+
+// Domains are the domains of a Topology or, where none is named and there is one alone, of that; else those that labels
+// of nodes tell: as a controller tells them or, where none does, as the user may read. seen is false if nobody knows
+// what is free.
+func Domains(
+	ctx context.Context,
+	c client.Reader,
+	topology string,
+) (out []view.Domain, seen bool, err error) {
+	var list view.DomainViewList
+	is, err := served(ctx, c, &list)
+	if err != nil {
+		return nil, false, err
+	}
+	all, seen := list.Domains(), true
+	if !is {
+		if all, seen, err = gather.Domains(ctx, c); err != nil {
+			return nil, false, err //nolint:wrapcheck // it says what could not be read
+		}
+	}
+	var names []string
+	for i := range all {
+		if t := all[i].Topology; t != "" && !slices.Contains(names, t) {
+			names = append(names, t)
+		}
+	}
+	wanted := topology
+	if topology == "" && len(names) == 1 &&
+		!slices.ContainsFunc(all, func(d view.Domain) bool { return d.Topology == "" }) {
+		wanted = names[0]
+	}
+	for _, d := range all {
+		if d.Topology == wanted {
+			out = append(out, d)
+		}
+	}
+	return out, seen, nil
 }
 
 // Queues are how ClusterQueues and Cohorts stand, as a controller tells it or, where none does, as the user

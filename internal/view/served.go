@@ -1,6 +1,8 @@
 package view
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,6 +82,46 @@ func (l *NodeViewList) Nodes() (out []Node, seen bool) {
 		out = append(out, l.Items[i].Node)
 	}
 	return out, len(l.Unread) == 0
+}
+
+// DomainView is a rack, a block or another domain of nodes as the API serves it. The name is made of that of the
+// Topology, or of "labels", and the values of the levels: default.block-1.rack-3.
+// +kubebuilder:object:root=true
+type DomainView struct {
+	metav1.TypeMeta `json:",inline"`
+	// The name.
+	metav1.ObjectMeta `json:"metadata"`
+	// Domain is how its nodes stand.
+	Domain Domain `json:"domain"`
+}
+
+// DomainViewList are views of domains, each before those that are in it.
+// +kubebuilder:object:root=true
+type DomainViewList struct {
+	metav1.TypeMeta `json:",inline"`
+	// Where the list goes on, and how many more there are.
+	metav1.ListMeta `json:"metadata"`
+	Answer          `json:",inline"`
+	// Items are the views.
+	Items []DomainView `json:"items"`
+}
+
+// Domains are the domains of a list that was served.
+func (l *DomainViewList) Domains() (out []Domain) {
+	for i := range l.Items {
+		out = append(out, l.Items[i].Domain)
+	}
+	return out
+}
+
+// ServedDomain is the view that the API serves of a domain.
+func ServedDomain(d *Domain) DomainView {
+	name := slices.Concat([]string{cmp.Or(d.Topology, "labels")}, d.Path, []string{d.Name})
+	return DomainView{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "DomainView"},
+		ObjectMeta: metav1.ObjectMeta{Name: strings.Join(name, ".")},
+		Domain:     *d,
+	}
 }
 
 // ServedJob is the view that the API serves of a job.
@@ -220,8 +262,21 @@ func ServedTeam(t *Team) TeamView {
 
 // AddToScheme adds the kinds of the API to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(v1alpha1.GroupVersion, &JobView{}, &JobViewList{}, &NodeView{}, &NodeViewList{},
-		&QueueView{}, &QueueViewList{}, &LocalQueueView{}, &LocalQueueViewList{}, &TeamView{}, &TeamViewList{})
+	s.AddKnownTypes(
+		v1alpha1.GroupVersion,
+		&JobView{},
+		&JobViewList{},
+		&NodeView{},
+		&NodeViewList{},
+		&DomainView{},
+		&DomainViewList{},
+		&QueueView{},
+		&QueueViewList{},
+		&LocalQueueView{},
+		&LocalQueueViewList{},
+		&TeamView{},
+		&TeamViewList{},
+	)
 	metav1.AddToGroupVersion(s, v1alpha1.GroupVersion)
 	return nil
 }

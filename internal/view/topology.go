@@ -12,7 +12,10 @@ import (
 )
 
 // Domain is a rack, a block or another part of a topology, and how its nodes stand. Its JSON is stable.
+// +kubebuilder:object:generate=true
 type Domain struct {
+	// Topology is the object that names the levels; "" for those that the labels of nodes tell.
+	Topology string `json:"topology,omitempty"`
 	// Level is the node label whose value Name is; Path are the values of the wider levels before it,
 	// widest first.
 	Level string   `json:"level"`

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 const rackLabel = "example.com/rack"
@@ -507,4 +509,33 @@ func TestAGangGetsTheRackOfOneThatMoves(t *testing.T) {
 	if moved != 1 {
 		t.Errorf("%d jobs moved to another rack, want 1", moved)
 	}
+	// Members of teams see what is free in racks, although they may not list nodes; strangers do not.
+	seen := func(as string) ([]view.Domain, error) {
+		var list struct {
+			Items []view.Domain `json:"items"`
+		}
+		out, err := cluster.Run(t.Context(), "topology", "-o", "json", "--as", as)
+		if err == nil {
+			err = json.Unmarshal([]byte(out), &list)
+		}
+		return list.Items, err
+	}
+	if got, err := seen("mallory"); err == nil {
+		t.Errorf("a stranger sees %+v", got)
+	}
+	eventually(t, "a member of another team sees that nothing is free", func() string {
+		got, err := seen("bob")
+		if err != nil || len(got) != 2 {
+			return fmt.Sprintf("%v %+v", err, got)
+		}
+		for _, d := range got {
+			if d.Nodes != 2 || d.GPUs != 16 || d.Free == nil {
+				return fmt.Sprintf("%+v", d)
+			}
+		}
+		if *got[0].Free+*got[1].Free != 0 {
+			return fmt.Sprintf("%d and %d GPUs are free", *got[0].Free, *got[1].Free)
+		}
+		return ""
+	})
 }

@@ -12,6 +12,8 @@ var GroupVersion = schema.GroupVersion{Group: "view.mlbatch.dev", Version: "v1al
 const (
 	JobViews  = "jobviews"
 	NodeViews = "nodeviews"
+	// DomainViews are of racks, blocks and other domains of nodes.
+	DomainViews = "domainviews"
 	// QueueViews are of ClusterQueues and Cohorts, LocalQueueViews of LocalQueues, TeamViews of teams.
 	QueueViews      = "queueviews"
 	LocalQueueViews = "localqueueviews"

@@ -76,6 +76,7 @@ func roles(o Options) []client.Object {
 				read(),
 				viewapi.JobViews,
 				viewapi.NodeViews,
+				viewapi.DomainViews,
 				viewapi.QueueViews,
 				viewapi.LocalQueueViews,
 				viewapi.TeamViews,

@@ -128,7 +128,7 @@ func newWorld(t testing.TB) *world {
 	mapper := apimeta.NewDefaultRESTMapper(nil)
 	for gvk := range s.AllKnownTypes() {
 		scope := apimeta.RESTScopeNamespace
-		if slices.Contains([]string{"Namespace", "Node", "ClusterQueue", "Cohort"}, gvk.Kind) {
+		if slices.Contains([]string{"Namespace", "Node", "ClusterQueue", "Cohort", "Topology"}, gvk.Kind) {
 			scope = apimeta.RESTScopeRoot
 		}
 		mapper.Add(gvk, scope)
@@ -489,6 +489,73 @@ func TestNodesAreToldToWhoMayListThem(t *testing.T) {
 		&one,
 	); code != http.StatusNotFound {
 		t.Errorf("nodes of a namespace: %d", code)
+	}
+}
+
+// TestDomainsAreToldAsSums to who may list the Workloads of a namespace, with what the pods of all teams have; to
+// strangers they are not.
+func TestDomainsAreToldAsSums(t *testing.T) {
+	w := newWorld(t)
+	const rack = "cloud.provider.com/topology-rack"
+	for name, in := range map[string]string{"node-1": "r1", "node-2": "r1", "node-3": "r2"} {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{rack: in}}}
+		node.Status.Allocatable = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8")}
+		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+		if err := w.Create(t.Context(), node); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var pod corev1.Pod
+	if err := w.Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "train-0"}, &pod); err != nil {
+		t.Fatal(err)
+	}
+	pod.Spec.Containers = []corev1.Container{
+		{
+			Name: "c",
+			Resources: corev1.ResourceRequirements{
+				Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("3")},
+			},
+		},
+	}
+	if err := w.Update(t.Context(), &pod); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		may  rights
+		code int
+	}{
+		"administrator":            {rights{"alice everything"}, http.StatusOK},
+		"member of another team":   {member("alice", "red"), http.StatusOK},
+		"who may list nodes alone": {rights{"alice list nodes"}, http.StatusOK},
+		"stranger":                 {rights{"alice list pods blue"}, http.StatusForbidden},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got view.DomainViewList
+			if code := ask(t, w.handler(c.may), "alice", "/domainviews", &got); code != c.code {
+				t.Fatal(code)
+			}
+			if c.code != http.StatusOK {
+				return
+			}
+			want := []view.Domain{
+				{Level: rack, Name: "r1", Nodes: 2, Ready: 2, GPUs: 16, Free: new(int64(13)), Whole: new(1)},
+				{Level: rack, Name: "r2", Nodes: 1, Ready: 1, GPUs: 8, Free: new(int64(8)), Whole: new(1)},
+			}
+			if d := cmp.Diff(want, got.Domains()); d != "" {
+				t.Errorf("(-want +got):\n%s", d)
+			}
+		})
+	}
+	var one view.DomainView
+	if code := ask(
+		t,
+		w.handler(member("alice", "red")),
+		"alice",
+		"/domainviews/labels.r2",
+		&one,
+	); code != http.StatusOK ||
+		one.Domain.Name != "r2" {
+		t.Errorf("%d %+v", code, one)
 	}
 }
 

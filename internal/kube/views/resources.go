@@ -89,6 +89,18 @@ func resources() []resource {
 			},
 		},
 		{
+			name: viewapi.DomainViews, kind: "DomainView", short: "dv", read: readDomains,
+			columns: []metav1.TableColumnDefinition{
+				{Name: "Name", Type: "string", Format: "name", Description: "Topology and values of the levels"},
+				text("Level", "label of nodes whose value it is"),
+				text("Nodes", "how many nodes it has"),
+				text("Ready", "how many of them take work"),
+				text("GPUs", "how many those offer"),
+				text("Free", "how many of these no pod has"),
+				text("Whole", "on how many nodes no GPU is in use"),
+			},
+		},
+		{
 			name: viewapi.QueueViews, kind: "QueueView", short: "qv", read: readQueues,
 			columns: append([]metav1.TableColumnDefinition{
 				{
@@ -184,6 +196,38 @@ func readNodes(ctx context.Context, r *reader, q *question) ([]item, []string, e
 		out[i] = item{&v.ObjectMeta, &v, v.Node, func(at metav1.Time) []any { return nodeCells(&v, at) }}
 	}
 	return out, unread, nil
+}
+
+// readDomains tells whoever may list nodes, or the Workloads of a namespace, how much is free in each domain: sums, in
+// which no node and nobody's job is named. They are read with the controller's rights.
+func readDomains(ctx context.Context, r *reader, _ *question) ([]item, []string, error) {
+	nodes := schema.GroupResource{Resource: "nodes"}
+	if !r.can(ctx, right{"list", nodes, "", ""}) && len(r.seen(ctx)) == 0 {
+		return nil, nil, r.denied("list", nodes, "")
+	}
+	all, _, err := gather.Domains(ctx, &reader{Handler: r.Handler, own: true, whole: true})
+	if err != nil {
+		return nil, nil, apierrors.NewInternalError(err)
+	}
+	out := make([]item, len(all))
+	for i := range all {
+		v := view.ServedDomain(&all[i])
+		out[i] = item{&v.ObjectMeta, &v, v.Domain, func(metav1.Time) []any {
+			d := &v.Domain
+			cells := []any{
+				v.Name,
+				d.Level,
+				strconv.Itoa(d.Nodes),
+				strconv.Itoa(d.Ready),
+				strconv.FormatInt(d.GPUs, 10),
+			}
+			if d.Free == nil || d.Whole == nil {
+				return append(cells, "", "")
+			}
+			return append(cells, strconv.FormatInt(*d.Free, 10), strconv.Itoa(*d.Whole))
+		}}
+	}
+	return out, nil, nil
 }
 
 // behind tells the quota behind a LocalQueue to those who may get ClusterQueues, or ask how its jobs wait.

@@ -258,6 +258,7 @@ func viewOperations() map[string]operation {
 	}{
 		{viewapi.JobViews, "JobView", "jobs", "kind and name of the job, such as pytorchjob.train", true, labelled},
 		{viewapi.NodeViews, "NodeView", "nodes", "name of the node", false, list},
+		{viewapi.DomainViews, "DomainView", "domains of nodes", "Topology and values of the levels", false, list},
 		{viewapi.QueueViews, "QueueView", "ClusterQueues and Cohorts", "kind and name, such as clusterqueue.blue", false, list},
 		{viewapi.LocalQueueViews, "LocalQueueView", "LocalQueues", "name of the LocalQueue", true, list},
 		{viewapi.TeamViews, "TeamView", "teams", "name of the team", false, list},
@@ -337,13 +338,14 @@ func schemas(v schema.GroupVersion, refs string) object {
 	if v == viewapi.GroupVersion {
 		out := object{}
 		for _, t := range []reflect.Type{
-			reflect.TypeFor[view.JobViewList](), reflect.TypeFor[view.NodeViewList](), reflect.TypeFor[view.QueueViewList](),
+			reflect.TypeFor[view.JobViewList](), reflect.TypeFor[view.NodeViewList](), reflect.TypeFor[view.DomainViewList](), reflect.TypeFor[view.QueueViewList](),
 			reflect.TypeFor[view.LocalQueueViewList](), reflect.TypeFor[view.TeamViewList](), reflect.TypeFor[why.JobExplanation](), reflect.TypeFor[why.JobDetails](),
 		} {
 			describeType(t, v, refs, out)
 		}
 		for kind, what := range map[string]string{
 			"JobView": "How a job stands.", "JobViewList": "How jobs stand, the youngest first.", "NodeView": "How a node stands.", "NodeViewList": "How nodes stand, by name.",
+			"DomainView": "How a rack, a block or another domain of nodes stands.", "DomainViewList": "How domains of nodes stand, each before those in it.",
 			"QueueView": "How a ClusterQueue or Cohort stands.", "QueueViewList": "How ClusterQueues and Cohorts stand, by name.",
 			"LocalQueueView": "How a LocalQueue stands.", "LocalQueueViewList": "How LocalQueues stand, by name.",
 			"JobExplanation": "Why a job is where it is.", "JobDetails": "All that there is to know of a job.",
