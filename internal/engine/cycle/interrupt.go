@@ -27,7 +27,7 @@ func (rc *recovery) interrupts(w *workload) bool {
 	for i := range w.admission.PodSets {
 		p := &w.admission.PodSets[i]
 		s := w.equivalence.podSet(p.Name)
-		if s < 0 || w.equivalence.podSets[s].Count != p.Count || spareOf(&w.equivalence.podSets[s]) > 0 {
+		if s < 0 || w.equivalence.podSets[s].Count != p.Count || w.equivalence.podSets[s].MinCount > 0 {
 			return false
 		}
 		kept = kept || slices.ContainsFunc(p.Places, func(pl core.Place) bool {

@@ -378,7 +378,8 @@ func compareWorkloads(a, b *workload) int {
 
 // equivalence is a class of workloads with the same priority, preemption gate and pod sets. What one of
 // them gets or is refused in a queue, each of the others there would, so that they are judged together.
-// Workloads of the same class share one record.
+// Workloads of the same class share one record. A minimum tells classes apart even where no pod can be left out:
+// once such a workload has stopped, it may ask for more pods.
 type equivalence struct {
 	key      string
 	refs     int
@@ -402,7 +403,7 @@ func equivalenceKey(w *core.Workload) string {
 	}
 	for _, p := range w.PodSets {
 		b.WriteString("[" + strconv.Quote(p.Name) + strconv.Itoa(int(p.Count)))
-		if spareOf(&p) > 0 {
+		if p.MinCount > 0 {
 			b.WriteString("-" + strconv.Itoa(int(p.MinCount)))
 		}
 		if p.Group != "" {
@@ -432,7 +433,7 @@ func (s *equivalence) describes(w *core.Workload) bool {
 
 func samePodSet(a, b core.PodSet) bool {
 	x, y := a.Constraints(), b.Constraints()
-	return a.Name == b.Name && a.Count == b.Count && a.Group == b.Group && spareOf(&a) == spareOf(&b) &&
+	return a.Name == b.Name && a.Count == b.Count && a.Group == b.Group && a.MinCount == b.MinCount &&
 		slices.Equal(a.Requests, b.Requests) &&
 		(a.Quota == nil) == (b.Quota == nil) && slices.Equal(a.Quota, b.Quota) && x.Equal(&y)
 }
