@@ -53,13 +53,16 @@ func (m *model) dumpModel(s *Snapshot) {
 	for _, d := range m.sortedLocalQueues() {
 		s.LocalQueues = append(
 			s.LocalQueues,
-			LocalQueueState{Namespace: d.key.namespace, Name: d.key.name, Spec: d.spec},
+			LocalQueueState{
+				Namespace: d.key.namespace, Name: d.key.name, Spec: d.spec,
+				Relocations: slices.Clone(d.relocations),
+			},
 		)
 	}
 	for _, q := range m.sortedQueues() {
 		s.Queues = append(
 			s.Queues,
-			QueueState{Name: q.name, Spec: q.spec, Relocations: slices.Clone(q.relocations)},
+			QueueState{Name: q.name, Spec: q.spec},
 		)
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func newJudge(m *model) *judge {
-	j := &judge{model: m, headReservers: map[*quota.Node][]*queue{}}
+	j := &judge{model: m, headReservers: map[*quota.Node][]*queue{}, relocating: map[*quota.Node][]*queue{}}
 	j.search.Ledger, j.search.Fair = m.books, m.opt.FairSharing
 	j.oracle.judge = j
 	return j

@@ -123,10 +123,10 @@ func (m *model) loadModel(s *Snapshot) {
 		if spec := s.Queues[i].Spec; spec != nil {
 			m.define(q, spec)
 		}
-		q.relocations = slices.Clone(s.Queues[i].Relocations)
 	}
 	for _, d := range s.LocalQueues {
-		m.localQueueNamed(localQueueKey{d.Namespace, d.Name}).spec = d.Spec
+		known := m.localQueueNamed(localQueueKey{d.Namespace, d.Name})
+		known.spec, known.relocations = d.Spec, slices.Clone(d.Relocations)
 		if d.Spec != nil {
 			m.queueNamed(d.Spec.Queue)
 		}

@@ -205,8 +205,6 @@ type queue struct {
 	// reserving counts workloads that hold quota here, evicting those of them that
 	// were evicted.
 	reserving, evicting int
-	// relocations are when workloads of it were relocated lately, in seconds, sorted.
-	relocations []int64
 	// byUsage says that groups are of one local queue each.
 	byUsage bool
 	// Of stabilizer: unsettled is since when its tree changes; touched says that it is listed
@@ -322,6 +320,8 @@ type localQueue struct {
 	workloads []*workload      // in no order
 	counts    [leaving + 1]int // workloads by state
 	held      int              // how many waiting ones must not be admitted
+	// relocations are when workloads of it were relocated lately, in seconds, sorted.
+	relocations []int64
 	// past is what it used, stands where it stands in a queue that goes by usage;
 	// nil in others.
 	past   *past

@@ -217,9 +217,8 @@ func (r *Rehearsal) NotRelocating(most int) []string {
 // there is none.
 func (r *Rehearsal) NextRelocation() time.Time {
 	first := int64(0)
-	for _, q := range r.on.judge.relocating {
-		if n, from := r.on.relocatable(q); n == 0 && q.node.Root() == r.workload.localQueue.queue.node.Root() &&
-			(first == 0 || from < first) {
+	for _, q := range r.on.judge.relocating[r.workload.localQueue.queue.node.Root()] {
+		if n, from := r.on.relocatable(q); n == 0 && (first == 0 || from < first) {
 			first = from
 		}
 	}

@@ -49,37 +49,37 @@ func (m *model) noteRelocated(w *workload, at int64) {
 		return
 	}
 	w.relocated = at
-	if d := w.localQueue; d.spec != nil {
-		q := m.queueNamed(d.spec.Queue)
-		q.relocations = append(slices.Clone(m.lately(q)), at)
-		slices.Sort(q.relocations)
-	}
+	d := w.localQueue
+	d.relocations = append(m.lately(d), at)
+	slices.Sort(d.relocations)
 }
 
 // unnoteRelocated takes that back: the API did not accept it.
 func (m *model) unnoteRelocated(w *workload) {
-	if d := w.localQueue; d.spec != nil {
-		q := m.queueNamed(d.spec.Queue)
-		if i := slices.Index(q.relocations, w.relocated); i >= 0 {
-			q.relocations = slices.Delete(slices.Clone(q.relocations), i, i+1)
-		}
+	d := w.localQueue
+	if i := slices.Index(d.relocations, w.relocated); i >= 0 {
+		d.relocations = slices.Delete(d.relocations, i, i+1)
 	}
 	w.relocated = 0
 }
 
-// lately are the relocations of a queue that count.
-func (m *model) lately(q *queue) []int64 {
-	i := slices.IndexFunc(q.relocations, func(at int64) bool { return at+relocationPeriod > m.now.Unix() })
+// lately are the relocations of a local queue that count.
+func (m *model) lately(d *localQueue) []int64 {
+	i := slices.IndexFunc(d.relocations, func(at int64) bool { return at+relocationPeriod > m.now.Unix() })
 	if i < 0 {
 		return nil
 	}
-	return q.relocations[i:]
+	return slices.Clone(d.relocations[i:])
 }
 
 // relocatable is how many workloads of a queue may be relocated now, and, if that is none and was some, from when on
 // one may, in seconds.
 func (m *model) relocatable(q *queue) (n int, from int64) {
-	lately := m.lately(q)
+	var lately []int64
+	for _, d := range q.localQueues {
+		lately = append(lately, m.lately(d)...)
+	}
+	slices.Sort(lately)
 	if n = int(q.spec.RelocationsPerHour) - len(lately); n > 0 {
 		return n, 0
 	}
@@ -88,15 +88,16 @@ func (m *model) relocatable(q *queue) (n int, from int64) {
 
 // mayRelocate is a bound that costs next to nothing: whether workloads of the tree of a queue may be relocated.
 func (j *judge) mayRelocate(q *queue) bool {
-	return slices.ContainsFunc(j.relocating, func(o *queue) bool { return o.node.Root() == q.node.Root() })
+	return len(j.relocating[q.node.Root()]) > 0
 }
 
 // settleRelocating notes which queues let workloads be relocated.
 func (j *judge) settleRelocating() {
-	j.relocating = j.relocating[:0]
+	clear(j.relocating)
 	for _, q := range j.sortedQueues() {
 		if q.spec != nil && q.spec.RelocationsPerHour > 0 {
-			j.relocating = append(j.relocating, q)
+			root := q.node.Root()
+			j.relocating[root] = append(j.relocating[root], q)
 		}
 	}
 }
@@ -129,10 +130,7 @@ type relocationSearch struct {
 // those whose time has not come.
 func (s *relocationSearch) collect(w *workload) {
 	s.left = map[*queue]int{}
-	for _, q := range s.relocating {
-		if q.node.Root() != w.group.queue.node.Root() {
-			continue
-		}
+	for _, q := range s.relocating[w.group.queue.node.Root()] {
 		n, from := s.relocatable(q)
 		if n == 0 {
 			s.met.skipped = s.met.skipped.And(preempt.Skipped{Until: from})
@@ -250,13 +248,47 @@ func (s *relocationSearch) size(list []*workload) (n int64) {
 	return n
 }
 
-// within takes workloads of a list off their nodes until the gang fits, gives back those that need not go, and finds
-// other places for the rest; no moves if that does not work out.
+// within looks for workloads of a list without which the gang fits, and for other places for them; no moves if that
+// does not work out.
 func (s *relocationSearch) within(list []*workload) (spots [][]place.Spot, moves []move) {
-	var picked []*workload
+	picked, spots := s.makeRoom(list)
+	if spots == nil || len(picked) > mostMoves {
+		return nil, nil
+	}
 	var booked []place.Hold
+	defer func() { s.imagine(booked, -1) }()
+	book := func(sets []place.Set, spots [][]place.Spot) {
+		for k, list := range spots {
+			for _, sp := range list {
+				h := place.Hold{Node: sp.Node, Class: sets[k].Class, Count: sp.Count}
+				s.imagine([]place.Hold{h}, 1)
+				booked = append(booked, h)
+			}
+		}
+	}
+	book(s.sets, spots)
+	// Those that are hardest to place first. None gets what another leaves: it would have to wait for the end of that.
+	slices.SortStableFunc(picked, func(a, b *workload) int {
+		return cmp.Compare(s.size([]*workload{b}), s.size([]*workload{a}))
+	})
+	for _, w := range picked {
+		sets := s.setsOf(w)
+		s.imagine(w.Holds, -1)
+		at, _, ok := s.nodes.Place(place.Request{View: place.Free, Sets: sets})
+		s.imagine(w.Holds, 1)
+		if !ok {
+			return nil, nil
+		}
+		book(sets, at)
+		moves = append(moves, move{w, elsewhere(w, sets, at)})
+	}
+	return spots, moves
+}
+
+// makeRoom takes workloads of a list off their nodes until the gang fits, keeps of them those without which it does not,
+// and tells where it goes then; nowhere if it does not fit.
+func (s *relocationSearch) makeRoom(list []*workload) (picked []*workload, spots [][]place.Spot) {
 	defer func() {
-		s.imagine(booked, -1)
 		for _, w := range picked {
 			s.imagine(w.Holds, 1)
 		}
@@ -275,7 +307,7 @@ func (s *relocationSearch) within(list []*workload) (spots [][]place.Spot, moves
 		}
 	}
 	if !fits {
-		return nil, nil
+		return picked, nil
 	}
 	for i := len(picked) - 2; i >= 0; i-- {
 		w := picked[i]
@@ -286,34 +318,8 @@ func (s *relocationSearch) within(list []*workload) (spots [][]place.Spot, moves
 		}
 		s.imagine(w.Holds, -1)
 	}
-	spots, _, ok := s.nodes.Place(place.Request{View: place.Free, Sets: s.sets})
-	if !ok || len(picked) > mostMoves {
-		return nil, nil
-	}
-	book := func(sets []place.Set, spots [][]place.Spot) {
-		for k, list := range spots {
-			for _, sp := range list {
-				h := place.Hold{Node: sp.Node, Class: sets[k].Class, Count: sp.Count}
-				s.imagine([]place.Hold{h}, 1)
-				booked = append(booked, h)
-			}
-		}
-	}
-	book(s.sets, spots)
-	// Those that are hardest to place first.
-	slices.SortStableFunc(picked, func(a, b *workload) int {
-		return cmp.Compare(s.size([]*workload{b}), s.size([]*workload{a}))
-	})
-	for _, w := range picked {
-		sets := s.setsOf(w)
-		at, _, ok := s.nodes.Place(place.Request{View: place.Free, Sets: sets})
-		if !ok {
-			return nil, nil
-		}
-		book(sets, at)
-		moves = append(moves, move{w, elsewhere(w, sets, at)})
-	}
-	return spots, moves
+	spots, _, _ = s.nodes.Place(place.Request{View: place.Free, Sets: s.sets})
+	return picked, spots
 }
 
 // imagine puts pods on nodes, or takes them off, in both accounts: what is free at this moment is what neither uses.

@@ -140,8 +140,8 @@ type judge struct {
 	search preempt.Searcher
 	// headReservers are the queues that may reserve for their heads, by tree.
 	headReservers map[*quota.Node][]*queue
-	// relocating are the queues whose workloads may be relocated, by name.
-	relocating []*queue
+	// relocating are the queues whose workloads may be relocated, by tree, and in each by name.
+	relocating map[*quota.Node][]*queue
 	// asked are the plans that a question has made of groups, nil while a decision is made: with
 	// one of them in the record of its group, the next Decide could take another way.
 	asked map[*group]*compiled

@@ -54,6 +54,8 @@ type LocalQueueState struct {
 	Namespace, Name string
 	Spec            *core.LocalQueue
 	Past            *PastState
+	// Relocations are when workloads of it were relocated lately, in seconds since 1970.
+	Relocations []int64
 }
 
 // PastState is what a LocalQueue used in the past, and when that was counted.
@@ -77,8 +79,6 @@ type QueueState struct {
 	Groups   []GroupState
 	Blocker  *core.Key
 	Reserved []core.Key
-	// Relocations are when workloads of it were relocated lately, in seconds since 1970.
-	Relocations []int64
 	// Head is set while the queue has a first workload to be judged: after a
 	// Decide, only if that ran out of budget.
 	Head *HeadState

@@ -45,7 +45,7 @@ func (a *adviser) shown(offer core.Advice, anew *cycle.Submission) (preempts int
 	if err != nil {
 		return 0, false
 	}
-	t.reserved = a.why.Code == core.WaitingForPreempted
+	t.reserved = t.stands(a.key, core.StagePromised)
 	if !t.heed(offer, anew) {
 		return 0, false
 	}

@@ -93,14 +93,18 @@ func World(seed uint64) sim.World {
 		m.interruptions(rand.New(rand.NewPCG(seed, 5)), end) //nolint:gosec // not for secrets
 	}
 	if seed%3 == 2 && seed%4 < 2 {
-		m.relocations(rand.New(rand.NewPCG(seed, 6))) //nolint:gosec // not for secrets
+		crowded := seed%12 == 5
+		if crowded {
+			m.crowd(rand.New(rand.NewPCG(seed, 7)), end) //nolint:gosec // not for secrets
+		}
+		m.relocations(rand.New(rand.NewPCG(seed, 6)), crowded) //nolint:gosec // not for secrets
 	}
 	slices.SortStableFunc(m.world.Script, func(a, b sim.Op) int { return cmp.Compare(a.At, b.At) })
 	return m.world
 }
 
 // relocations lets workloads of some queues be relocated, mostly where it is nodes that are short.
-func (m *maker) relocations(r *rand.Rand) {
+func (m *maker) relocations(r *rand.Rand, crowded bool) {
 	most, roomy := map[string]int32{}, r.IntN(4) > 0
 	for i := range m.world.Script {
 		op := &m.world.Script[i]
@@ -108,6 +112,9 @@ func (m *maker) relocations(r *rand.Rand) {
 			n, known := most[ev.Queue.Name]
 			if !known || r.IntN(5) == 0 { // it is changed with others
 				n = []int32{0, 1, 2, 20}[r.IntN(4)]
+				if crowded {
+					n = max(n, 1)
+				}
 				most[ev.Queue.Name] = n
 			}
 			ev.Queue.RelocationsPerHour = n
@@ -118,6 +125,77 @@ func (m *maker) relocations(r *rand.Rand) {
 			op.Object = ev
 		}
 	}
+}
+
+// crowd adds racks of nodes that are alike, two queues, one with jobs that leave some of these nodes free in each rack,
+// and one with gangs that ask for nodes of one: they get them if jobs go to another.
+func (m *maker) crowd(r *rand.Rand, end int) {
+	racks, wide := 2+r.IntN(2), 2+r.IntN(2)
+	for i := range racks * wide {
+		m.object(0, core.NodeSet{Node: core.Node{
+			State:       core.NodeReady,
+			Name:        fmt.Sprintf("c-%d", i),
+			Labels:      map[string]string{"kind": "x", "block": "b0", "rack": fmt.Sprint("c", i/wide)},
+			Allocatable: core.MakeResources(map[string]core.Amount{core.GPU: 4, core.CPU: 6, core.Pods: 5}),
+		}})
+	}
+	for i := range m.world.Script {
+		op := &m.world.Script[i]
+		if set, is := op.Object.(core.FlavorSet); is && set.Flavor.Name == "x" {
+			set.Flavor.Topology = core.Topology{Name: "t", Levels: []string{"block", "rack"}}
+			op.Object = set
+		}
+	}
+	cohort := "crowded"
+	if len(m.cohorts) > 0 && r.IntN(2) == 0 {
+		cohort = m.cohorts[r.IntN(len(m.cohorts))]
+	}
+	for _, name := range []string{"crowd", "gangs"} {
+		m.object(0, core.NamespaceSet{Namespace: core.Namespace{Name: name}})
+		m.object(0, core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: name, Name: "q", Queue: name}})
+		q := core.Queue{Name: name, Namespaces: &core.Selector{}, Cohort: cohort}
+		q.Groups = []core.ResourceGroup{{
+			Covered: []string{core.GPU},
+			Flavors: []core.FlavorQuotas{{Flavor: "x", Quotas: []core.Quota{{Resource: core.GPU, Nominal: 16}}}},
+		}}
+		if r.IntN(3) == 0 {
+			q.Strategy, q.Preemption.WithinQueue = core.StrictFIFO, core.PreemptLowerPriority
+		}
+		m.object(0, core.QueueSet{Queue: q})
+	}
+	gpus := func() core.Resources {
+		return core.MakeResources(map[string]core.Amount{core.GPU: 3 + core.Amount(r.IntN(2))})
+	}
+	for i := range racks * wide { // one for each node; some end soon
+		work := time.Duration(60+r.IntN(300)) * time.Second
+		if r.IntN(5) < 2 {
+			work = time.Duration(5+r.IntN(20)) * time.Second
+		}
+		m.crowdJob(r, core.Key{Namespace: "crowd", Name: fmt.Sprint("crowd", i)}, 0, work, core.PodSet{Name: "main", Count: 1, Requests: gpus()})
+	}
+	for i := range 1 + r.IntN(3) {
+		p := core.PodSet{Name: "main", Count: int32(wide - r.IntN(2)), Requests: gpus()} //nolint:gosec // a few
+		p.Topology.Required = "rack"
+		work := time.Duration(5+r.IntN(60)) * time.Second
+		m.crowdJob(r, core.Key{Namespace: "gangs", Name: fmt.Sprint("gang", i)}, 5+r.IntN(end), work, p)
+	}
+}
+
+func (m *maker) crowdJob(r *rand.Rand, key core.Key, second int, work time.Duration, p core.PodSet) {
+	at := time.Duration(second) * time.Second
+	j := &sim.Job{
+		Key:     key,
+		UID:     "u-" + key.Name,
+		Queue:   "q",
+		Work:    work,
+		Submit:  at,
+		PodSets: []core.PodSet{p},
+	}
+	if r.IntN(4) == 0 {
+		j.Priority = r.Int32N(3)
+	}
+	m.jobs = append(m.jobs, j.Key)
+	m.at(at, sim.Op{Job: j})
 }
 
 // interruptions lets jobs whose nodes fail keep the others for a while.
