@@ -36,6 +36,13 @@ func (c *Constraints) Key(b *strings.Builder) {
 		}
 		if !l.PerNode() {
 			b.WriteString("@" + strconv.Quote(l.Level) + strconv.Itoa(int(l.Skew)))
+			b.WriteString("<" + strconv.Itoa(int(l.MinDomains)))
+			if l.Unselected {
+				b.WriteByte('u')
+			}
+			if l.Tolerated {
+				b.WriteByte('t')
+			}
 		}
 	}
 	c.Topology.Key(b)

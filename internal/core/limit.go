@@ -16,9 +16,28 @@ type Limit struct {
 	// have no limit.
 	Level string
 	// Skew is, for a limit of domains, how many pods one may have more than the one with the fewest, of all domains
-	// with a node that the pods select; 0 for no such bound. Nodes without the label are then of no use, Count is 1
+	// with a node that counts (SpreadsOver); 0 for no such bound. Nodes without the label are then of no use, Count is 1
 	// and Most is not looked at.
 	Skew int32
+	// MinDomains is over how many domains pods must spread at least: if fewer count, none has more than Skew. One is as
+	// good as none.
+	MinDomains int32
+	// Unselected says that nodes count which the pods do not select (nodeAffinityPolicy Ignore), Tolerated that none
+	// does which is out of service or has a taint that they do not tolerate (nodeTaintsPolicy Honor).
+	Unselected, Tolerated bool
+}
+
+// SpreadsOver reports whether the domain of a node counts, and what runs on it, where pods with a filter have to spread
+// by the limit.
+func (l *Limit) SpreadsOver(f Filter, n *Node) bool {
+	if !l.Unselected && !f.Selects(n) {
+		return false
+	}
+	if !l.Tolerated {
+		return true
+	}
+	_, bad := Untolerated(n.Taints, f.Tolerations)
+	return !bad && n.State.TakesWork()
 }
 
 // PerNode reports whether the limit is one of each node.

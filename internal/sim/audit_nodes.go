@@ -168,7 +168,7 @@ func (a *Auditor) spread(w *audited, set int) error {
 		if !slices.Contains(t.Levels, l.Level) {
 			t.Levels = []string{l.Level}
 		}
-		taken, field, alike := map[string]int64{}, a.selected(w, set), true
+		taken, field, alike := map[string]int64{}, a.counted(w, set, &l), true
 		for _, pl := range field {
 			if l.Skew > 0 {
 				for d := range a.byDomain(&t, l.Level, []core.Place{pl}) { // one
@@ -185,7 +185,7 @@ func (a *Auditor) spread(w *audited, set int) error {
 					if o.Name != l.Name {
 						continue
 					}
-					alike = alike && (x != w || slices.Equal(a.selected(w, k), field))
+					alike = alike && (x != w || slices.Equal(a.counted(w, k, &l), field))
 					if !a.sameDomains(x, k, w, set) {
 						return nil // what is one domain for the one are two for the other
 					}
@@ -203,7 +203,15 @@ func (a *Auditor) spread(w *audited, set int) error {
 		}
 		unlabelled := taken[""]
 		delete(taken, "")
-		counts := slices.Sorted(maps.Values(taken))
+		counts, over := slices.Sorted(maps.Values(taken)), map[string]bool{}
+		for _, pl := range field {
+			for d := range a.byDomain(&t, l.Level, []core.Place{pl}) { // one
+				over[d] = d != ""
+			}
+		}
+		if delete(over, ""); len(over) < int(l.MinDomains) {
+			counts = append([]int64{0}, counts...)
+		}
 		switch {
 		case l.Skew > 0 && unlabelled > 0:
 			return fmt.Errorf(
@@ -233,14 +241,21 @@ func (a *Auditor) sameDomains(x *audited, k int, w *audited, set int) bool {
 	return slices.Equal(levels(x, k), levels(w, set))
 }
 
-// selected are the nodes that a pod set with its flavors selects, in the order of their names.
-func (a *Auditor) selected(w *audited, set int) (out []core.Place) {
+// counted are the nodes that count where the pods of a set with its flavors have to spread, in the order of their names.
+func (a *Auditor) counted(w *audited, set int, l *core.Limit) (out []core.Place) {
 	for _, name := range slices.Sorted(maps.Keys(a.nodes)) {
-		n, is := a.nodes[name], true
+		n, filter := a.nodes[name], w.told.PodSets[set].Filter
+		filter.Must = slices.Clone(filter.Must)
 		for _, flavor := range w.held.PodSets[set].FlavorNames() {
-			is = is && matches(a.flavors[flavor].NodeLabels, n.Labels)
+			filter.Tolerations = append(slices.Clip(filter.Tolerations), a.flavors[flavor].Tolerations...)
+			for key, value := range a.flavors[flavor].NodeLabels { // all hold, in any order
+				filter.Must = append(
+					filter.Must,
+					core.Requirement{Key: key, Operator: core.In, Values: []string{value}},
+				)
+			}
 		}
-		if is && w.told.PodSets[set].Filter.Selects(&n) {
+		if l.SpreadsOver(filter, &n) {
 			out = append(out, core.Place{Node: name, Count: 1})
 		}
 	}

@@ -478,7 +478,7 @@ func (x *naive) holds(given []int32) bool {
 // within reports whether a limit of domains holds.
 func (x *naive) within(given []int32, l core.Limit) bool {
 	level := slices.Index(blocks.Levels, l.Level)
-	pods := map[string]int32{}
+	pods, counted := map[string]int32{}, map[string]bool{}
 	for i, n := range x.s.order {
 		name, has := n.spec.Labels[l.Level]
 		if level >= 0 {
@@ -488,6 +488,8 @@ func (x *naive) within(given []int32, l core.Limit) bool {
 		switch {
 		case has:
 			pods[name] += given[i]
+			counted[name] = counted[name] || l.Unselected ||
+				n.spec.Labels["old"] == "" && (!l.Tolerated || len(n.spec.Taints) == 0 && n.spec.State.TakesWork())
 		case l.Skew > 0 && given[i] > 0:
 			return false
 		}
@@ -500,8 +502,20 @@ func (x *naive) within(given []int32, l core.Limit) bool {
 		}
 		return true
 	}
-	counts := slices.Sorted(maps.Values(pods))
-	return len(counts) < 2 || counts[len(counts)-1]-counts[0] <= l.Skew
+	over := slices.DeleteFunc(slices.Collect(maps.Keys(counted)), func(name string) bool { return !counted[name] })
+	least, most := int32(0), int32(0)
+	for i, name := range over {
+		if i == 0 || pods[name] < least {
+			least = pods[name]
+		}
+	}
+	for _, n := range pods {
+		most = max(most, n)
+	}
+	if len(over) < int(l.MinDomains) {
+		return most <= l.Skew
+	}
+	return len(over) < 2 || most-least <= l.Skew
 }
 
 // balance is how well shares of domains of the balanced level are equal: whether one of them holds all or, if not,
@@ -647,6 +661,9 @@ func TestPlacesAreTheBestThereAre(t *testing.T) {
 			{{Name: "spread", Own: true, Count: 1, Skew: 1, Level: "rack"}},
 			{{Name: "spread", Own: true, Count: 1, Skew: 2, Level: "block"}},
 			{{Name: "spread", Own: true, Count: 1, Skew: 1, Level: "zone"}},
+			{{Name: "spread", Own: true, Count: 1, Skew: 2, Level: "rack", MinDomains: 3}},
+			{{Name: "spread", Own: true, Count: 1, Skew: 2, Level: "rack", Unselected: true}},
+			{{Name: "spread", Own: true, Count: 1, Skew: 1, Level: "block", Tolerated: true, MinDomains: 2}},
 			{
 				{Name: "apart", Own: true, Count: 1, Most: 2, Level: "rack"},
 				{Name: "spread", Own: true, Count: 1, Skew: 1, Level: "block"},
@@ -655,8 +672,17 @@ func TestPlacesAreTheBestThereAre(t *testing.T) {
 		zones := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "a", "b", "c", ""}), len(words), len(words)).
 			Draw(t, "zones")
 		s := inRacks(t, strings.Join(words, " "))
+		unused := map[string]bool{} // nodes that the pods do not select, or do not tolerate
 		for i, zone := range zones {
 			n := s.Node(fmt.Sprintf("n%d", i)).spec
+			switch kind := rapid.SampledFrom([]string{"", "", "", "", "old", "tainted"}).Draw(t, "kind"); kind {
+			case "old":
+				n.Labels["old"], unused[n.Name] = "yes", true
+				s.Set(n)
+			case "tainted":
+				n.Taints, unused[n.Name] = []core.Taint{{Key: "mine", Effect: core.NoSchedule}}, true
+				s.Set(n)
+			}
 			if block := n.Labels["block"]; block != "" { // a block is in one zone
 				zone = zones[strings.Index("xy", block)%len(zones)]
 			}
@@ -667,7 +693,10 @@ func TestPlacesAreTheBestThereAre(t *testing.T) {
 		}
 		c := s.Class(
 			gpus(rapid.SampledFrom([]core.Amount{2, 4, 8}).Draw(t, "gpus")),
-			core.Constraints{Topology: is, Limits: limits},
+			core.Constraints{
+				Topology: is, Limits: limits,
+				Filter: core.Filter{Must: core.Selector{{Key: "old", Operator: core.DoesNotExist}}},
+			},
 			blocks,
 		)
 		spreads := len(limits) > 0 && limits[len(limits)-1].Skew > 0
@@ -675,7 +704,11 @@ func TestPlacesAreTheBestThereAre(t *testing.T) {
 		s.settle()
 		x := &naive{s: s, c: c, is: is, limits: limits}
 		for _, n := range s.order {
-			x.free = append(x.free, n.free[core.Current][s.packID])
+			free := n.free[core.Current][s.packID]
+			if unused[n.spec.Name] {
+				free = 0
+			}
+			x.free = append(x.free, free)
 		}
 		x.search(0, set.Count, make([]int32, len(s.order)))
 		greedy := rapid.Bool().Draw(t, "greedy")

@@ -175,8 +175,8 @@ func (s *Nodes) searchesEmpty(c *Class) bool {
 	return c.near.intricate() || c.near.skew != nil && s.emptied(c).over == nil
 }
 
-// field are the domains over which pods have to spread: those with a node that they select, in service or not. It is
-// nil if they need not, or are left to the scheduler.
+// field are the domains over which pods have to spread: those with a node that counts (core.Limit.SpreadsOver). It is
+// nil if they need not, or if each domain has the skew at most: there are too many, or fewer than there must be.
 type field []int32
 
 // widestField is over how many domains the spread of pods is counted: a label that tells more apart names nodes, and
@@ -192,7 +192,7 @@ func (s *Nodes) fieldOf(c *Class) field {
 	out := field{}
 	seen := make([]bool, 0, len(t.domains))
 	for rank, n := range s.order {
-		if !c.filter.Selects(&n.spec) {
+		if !c.near.skew.SpreadsOver(c.filter, &n.spec) {
 			continue
 		}
 		d, in := t.above(s.domainOf(t, rank), c.near.skew.level)
@@ -208,6 +208,9 @@ func (s *Nodes) fieldOf(c *Class) field {
 		if seen[d], out = true, append(out, d); len(out) > widestField {
 			return nil
 		}
+	}
+	if len(out) < int(c.near.skew.MinDomains) {
+		return nil
 	}
 	slices.SortFunc(out, t.compare)
 	return out
@@ -336,13 +339,16 @@ func (f *finder) evenly(over, inside field, top int32, want int64) ([]portion, b
 }
 
 // even reports whether none of the domains that are given pods has more of them above those of another of the field than
-// the skew. How uneven others are that get none does not matter.
+// the skew; above none, if there is no field. How uneven others are that get none does not matter.
 func (near *nearness) even(over field, pods map[int32]int64, given field) bool {
-	if len(over) < 2 || len(given) == 0 {
+	if len(over) == 1 || len(given) == 0 {
 		return true
 	}
-	least, most := pods[over[0]], pods[given[0]]
-	for _, d := range over {
+	least, most := int64(0), pods[given[0]]
+	for i, d := range over {
+		if i == 0 {
+			least = pods[d]
+		}
 		least = min(least, pods[d])
 	}
 	for _, d := range given {
@@ -416,7 +422,9 @@ func (f *finder) takenIn(l *domainLimit, each func(*Class) int64) map[int32]int6
 	holds := f.own
 	if !l.Own {
 		for _, n := range f.s.order {
-			add(n, n.takenOf(l.Name, f.view))
+			if l.Skew == 0 || l.SpreadsOver(f.class.filter, &n.spec) {
+				add(n, n.takenOf(l.Name, f.view))
+			}
 		}
 		holds = f.unbooked
 	}

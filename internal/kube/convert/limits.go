@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -283,8 +284,14 @@ func spread(roles []role, i int) []core.Limit {
 		if !own {
 			l.Name += " in namespace " + roles[i].namespace
 		}
-		l.Name += fmt.Sprintf(" (maxSkew %d)", c.MaxSkew)
-		l.Skew = c.MaxSkew
+		rule := fmt.Sprintf("maxSkew %d", c.MaxSkew)
+		if l.Skew = c.MaxSkew; ptr.Deref(c.MinDomains, 1) > 1 {
+			l.MinDomains = *c.MinDomains
+			rule += fmt.Sprintf(", minDomains %d", l.MinDomains)
+		}
+		l.Name += " (" + rule + ")"
+		l.Unselected = ptr.Deref(c.NodeAffinityPolicy, corev1.NodeInclusionPolicyHonor) == corev1.NodeInclusionPolicyIgnore
+		l.Tolerated = ptr.Deref(c.NodeTaintsPolicy, corev1.NodeInclusionPolicyIgnore) == corev1.NodeInclusionPolicyHonor
 		out = append(out, perDomain(l, c.TopologyKey))
 	}
 	return out

@@ -217,6 +217,32 @@ func TestLimits(t *testing.T) {
 				Count: 1, Level: "rack", Skew: 1,
 			}),
 		},
+		"over three domains at least": {
+			"if there are fewer, none has more than maxSkew",
+			[]string{
+				spread(
+					"app: x",
+					"maxSkew: 1, minDomains: 3, topologyKey: rack, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: x}}",
+				),
+			},
+			one(core.Limit{
+				Name:  "the topologySpreadConstraint over app=x in namespace blue (maxSkew 1, minDomains 3) per rack",
+				Count: 1, Level: "rack", Skew: 1, MinDomains: 3,
+			}),
+		},
+		"over nodes that count": {
+			"those of other labels do, those of taints do not",
+			[]string{
+				spread(
+					"app: x",
+					"maxSkew: 1, nodeAffinityPolicy: Ignore, nodeTaintsPolicy: Honor, topologyKey: rack, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: x}}",
+				),
+			},
+			one(core.Limit{
+				Name:  "the topologySpreadConstraint over app=x in namespace blue (maxSkew 1) per rack",
+				Count: 1, Level: "rack", Skew: 1, Unselected: true, Tolerated: true,
+			}),
+		},
 		"apart in many ways": {
 			"each label is a level of a tree of all nodes: three are counted",
 			[]string{

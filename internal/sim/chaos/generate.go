@@ -578,6 +578,9 @@ func (m *maker) spread(r *rand.Rand) {
 		{Name: "apart in blocks", Own: true, Count: 1, Most: 2, Level: "block"},
 		{Name: "spread over racks", Own: true, Count: 1, Skew: 1, Level: "rack"},
 		{Name: "spread over blocks", Own: true, Count: 1, Skew: 2, Level: "block"},
+		{Name: "spread over two blocks", Own: true, Count: 1, Skew: 1, Level: "block", MinDomains: 2},
+		{Name: "spread over racks that serve", Own: true, Count: 1, Skew: 1, Level: "rack", Tolerated: true},
+		{Name: "spread over all racks", Own: true, Count: 1, Skew: 2, Level: "rack", Unselected: true},
 		{Name: "spread among all over racks", Count: 1, Skew: 2, Level: "rack"},
 		{Name: "apart from all in racks", Count: 1, Most: 2, Level: "rack"},
 	}
