@@ -192,6 +192,9 @@ func (a *Auditor) spread(w *audited, set int) error {
 					places := slices.DeleteFunc(slices.Clone(x.held.PodSets[k].Places), func(pl core.Place) bool {
 						return a.nodes[pl.Node].Name == "" // it is gone
 					})
+					for i := range places {
+						places[i].Count -= core.PodsAt(x.told.Ended, x.held.PodSets[k].Name, places[i].Node)
+					}
 					for d, n := range a.byDomain(&t, l.Level, places) { // sums, too
 						taken[d] += int64(o.Count) * int64(n)
 					}

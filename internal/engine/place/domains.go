@@ -6,13 +6,16 @@ import "slices"
 // changes.
 type Domain int32
 
+// OfDomain reports whether the pods of a set must share a domain of some level.
+func (s Set) OfDomain() bool { return s.Class.near != nil && s.Class.near.required >= 0 }
+
 // DomainsOf lists the domains of the level that a set requires that could hold it if they were empty and in
 // service, by name; none if it requires no level.
 func (s *Nodes) DomainsOf(set Set) []Domain {
-	near := set.Class.near
-	if near == nil || near.required < 0 {
+	if !set.OfDomain() {
 		return nil
 	}
+	near := set.Class.near
 	empty := s.emptied(set.Class)
 	var out []Domain
 	for i, d := range near.tree.domains {
@@ -26,10 +29,10 @@ func (s *Nodes) DomainsOf(set Set) []Domain {
 
 // DomainOf is the domain of the level that a set requires in which a node is; false if it is in none.
 func (s *Nodes) DomainOf(set Set, n *Node) (Domain, bool) {
-	near := set.Class.near
-	if near == nil || near.required < 0 || !n.known {
+	if !set.OfDomain() || !n.known {
 		return 0, false
 	}
+	near := set.Class.near
 	s.settle()
 	d, in := near.tree.above(s.domainOf(near.tree, n.rank), near.required)
 	return Domain(d), in
@@ -37,3 +40,24 @@ func (s *Nodes) DomainOf(set Set, n *Node) (Domain, bool) {
 
 // Packed is how much of the packed resource the pods of a hold have, or how many they are if they have none.
 func (h Hold) Packed() int64 { return max(1, h.Class.pack) * int64(h.Count) }
+
+// Packed is how much of the packed resource each pod of a set has, or 1 if it has none.
+func (s Set) Packed() int64 { return max(1, s.Class.pack) }
+
+// RoomIn is how many pods of a set have room in a domain of the level that it requires, Room in all, and RoomOn on a
+// node, once all are gone that leave.
+func (s *Nodes) RoomIn(set Set, d Domain) int64 {
+	return s.index(set.Class, After).domains.of(set.Class.near, int32(d))
+}
+
+// Room is RoomIn of all nodes.
+func (s *Nodes) Room(set Set) int64 { return s.index(set.Class, After).total }
+
+// RoomOn is RoomIn of one node.
+func (s *Nodes) RoomOn(set Set, n *Node) int64 {
+	ix := s.index(set.Class, After)
+	if !n.known {
+		return 0
+	}
+	return int64(ix.slots[n.rank])
+}

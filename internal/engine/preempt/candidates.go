@@ -45,7 +45,7 @@ func (s *Searcher) seek(c *cursor) bool {
 		if !reaches(c.policy, r.Priority, cand.Priority) && cand.Stands == nil {
 			return false // all workloads behind it have at least this priority
 		}
-		if s.idle && !cand.Interrupted {
+		if s.idle && !cand.Interrupted || s.only != nil && !s.only(cand) {
 			continue
 		}
 		if !permits(c.policy, r, cand) || (!c.advantage && slices.Contains(r.Spare, cand.Key)) ||

@@ -38,6 +38,8 @@ type fairSearch struct {
 	pool []*contender
 	used int
 	root *contender
+	// opened are the candidates of each queue, before any was taken.
+	opened []cursor
 	// nominal says that the request stays within the quota of its own queue.
 	nominal bool
 	// ledger is what shares of others are counted by: Seen, or Projected where that is the
@@ -60,14 +62,25 @@ func (f *fairSearch) contender(n *quota.Node, parent *contender) *contender {
 	return c
 }
 
-// findFair searches victims with the request's usage booked on its queue.
+// findFair searches victims, and where the request's pods must share a domain of nodes, those of one that cost less.
 func (s *Searcher) findFair() []Victim {
-	s.picked = s.picked[:0]
-	r := &s.req
 	s.fair.ledger = core.Projected
 	if s.Ledger.Unsettled() > 0 {
 		s.fair.ledger = quota.Seen
 	}
+	fits := s.searchFair()
+	s.trial.Restore()
+	if !s.byPlace([][]cursor{slices.Clone(s.fair.opened)}, fits, s.searchFair) {
+		return nil
+	}
+	return s.picked
+}
+
+// searchFair takes candidates by shares, with the request's usage booked on its queue, until it fits, and gives back
+// those that need not go.
+func (s *Searcher) searchFair() bool {
+	s.picked = s.picked[:0]
+	r := &s.req
 	s.fair.missing = s.fair.missing[:0]
 	for _, u := range r.Uses {
 		s.fair.missing = append(
@@ -81,16 +94,13 @@ func (s *Searcher) findFair() []Victim {
 	if found {
 		s.giveBack(allowed)
 	}
-	if !found {
-		return nil
-	}
-	return s.picked
+	return found
 }
 
 // byShares takes candidates until the request fits.
 func (s *Searcher) byShares() bool {
 	f := &s.fair
-	f.used = 0
+	f.used, f.opened = 0, f.opened[:0]
 	f.nominal = s.Fair.ReclaimNominal && s.req.Queue.WithinNominal(core.Projected, s.req.Short)
 	root := s.req.Queue.Root()
 	f.root = f.contender(root, nil)
@@ -126,7 +136,11 @@ func (s *Searcher) gather(c *contender) bool {
 			return false
 		}
 		c.cursor.list = inTurn(s.Running(c.node))
-		return s.seek(&c.cursor)
+		if !s.seek(&c.cursor) {
+			return false
+		}
+		s.fair.opened = append(s.fair.opened, c.cursor)
+		return true
 	}
 	for _, n := range c.node.Children() {
 		mark := s.fair.used

@@ -71,6 +71,8 @@ type Searcher struct {
 	merge     []cursor
 	picked    []Victim
 	only      func(*Candidate) bool // nil is all
+	// lacksNodes says that quota would have been enough at some point of the search, and nodes were not.
+	lacksNodes bool
 	// idle says that only interrupted workloads are candidates.
 	idle bool
 }
@@ -181,7 +183,7 @@ func (s *Searcher) Find(r Request) (victims []Victim, skipped Skipped) {
 
 // find searches among the workloads that are candidates.
 func (s *Searcher) find(r Request) (victims []Victim, skipped Skipped) {
-	s.req, s.skipped = r, Skipped{}
+	s.req, s.skipped, s.lacksNodes = r, Skipped{}, false
 	s.begin()
 	defer s.trial.End()
 	if s.Fair != nil {
@@ -212,16 +214,17 @@ func (s *Searcher) begin() {
 
 // attempt takes candidates until the request fits, then gives back the ones that need not go.
 func (s *Searcher) attempt(may borrowing) bool {
-	s.picked = s.picked[:0]
-	fits := s.take(may)
-	if fits {
+	search := func() bool {
+		s.picked = s.picked[:0]
+		if !s.take(may) {
+			return false
+		}
 		s.giveBack(may)
+		return true
 	}
+	fits := search()
 	s.trial.Restore()
-	if fits {
-		s.inDomains(may)
-	}
-	return fits
+	return s.byPlace([][]cursor{s.hierarchy, s.priority, s.own}, fits, search)
 }
 
 // take takes candidates until the request fits, and reports whether it does.
@@ -305,7 +308,11 @@ func (s *Searcher) fits(may borrowing) bool {
 			return false
 		}
 	}
-	return len(s.req.Sets) == 0 || s.Ledger.Nodes.Fits(place.Request{View: place.After, Sets: s.req.Sets})
+	if len(s.req.Sets) > 0 && !s.Ledger.Nodes.Fits(place.Request{View: place.After, Sets: s.req.Sets}) {
+		s.lacksNodes = true
+		return false
+	}
+	return true
 }
 
 // giveBack spares victims without which the request fits as well, beginning with the last but one.
