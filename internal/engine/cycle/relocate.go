@@ -20,7 +20,7 @@ import (
 
 // Bounds of one search.
 const (
-	// mostMovable is how many workloads are looked at, those first whose work is lost the least.
+	// mostMovable is how many workloads are looked at in a domain, those first whose work is lost the least.
 	mostMovable = 64
 	// mostMoves is how many are relocated for one.
 	mostMoves = 8
@@ -156,7 +156,6 @@ func (s *relocationSearch) collect(w *workload) {
 			compareWorkloads(a, b),
 		)
 	})
-	s.movable = s.movable[:min(len(s.movable), mostMovable)]
 }
 
 // movableWorkload reports whether a workload that runs could be given the same again elsewhere. One that may start with
@@ -212,31 +211,37 @@ func (s *relocationSearch) best() (spots [][]place.Spot, moves []move) {
 // options are the lists of workloads to try: in each of the most promising domains that the gang must share, those that
 // hold nodes of it; or all.
 func (s *relocationSearch) options() [][]*workload {
-	if len(s.sets) != 1 {
-		return [][]*workload{s.movable}
+	out := [][]*workload{s.movable}
+	if len(s.sets) == 1 && s.sets[0].OfDomain() {
+		out = s.byDomain(s.sets[0])
 	}
-	domains := s.nodes.DomainsOf(s.sets[0])
-	if len(domains) == 0 {
-		return [][]*workload{s.movable}
+	for i, list := range out {
+		out[i] = list[:min(len(list), mostMovable)]
+	}
+	return out
+}
+
+// byDomain lists those that hold nodes of each domain that could hold a set.
+func (s *relocationSearch) byDomain(set place.Set) [][]*workload {
+	in := map[place.Domain][]*workload{}
+	for _, w := range s.movable {
+		for _, h := range w.Holds {
+			d, is := s.nodes.DomainOf(set, h.Node)
+			if list := in[d]; is && (len(list) == 0 || list[len(list)-1] != w) {
+				in[d] = append(list, w)
+			}
+		}
 	}
 	var out [][]*workload
-	for _, d := range domains {
-		in := slices.DeleteFunc(slices.Clone(s.movable), func(w *workload) bool { return !s.holdsIn(w, d) })
-		if len(in) > 0 {
-			out = append(out, in)
+	for _, d := range s.nodes.DomainsOf(set) {
+		if len(in[d]) > 0 {
+			out = append(out, in[d])
 		}
 	}
 	// Many small ones are as likely to find room elsewhere as one that is large; the domain in which the fewest nodes
 	// are used by them is the one that is nearest to being free.
 	slices.SortStableFunc(out, func(a, b []*workload) int { return cmp.Compare(s.size(a), s.size(b)) })
 	return out[:min(len(out), mostDomains)]
-}
-
-func (s *relocationSearch) holdsIn(w *workload, d place.Domain) bool {
-	return slices.ContainsFunc(w.Holds, func(h place.Hold) bool {
-		at, in := s.nodes.DomainOf(s.sets[0], h.Node)
-		return in && at == d
-	})
 }
 
 func (s *relocationSearch) size(list []*workload) (n int64) {

@@ -75,11 +75,11 @@ func (s *Searcher) byPlace(candidates [][]cursor, fits bool, search func() bool)
 	if len(s.req.Sets) == 0 || !fits && !s.lacksNodes {
 		return fits
 	}
+	if fits && len(s.picked) < 2 && !s.largestSet().OfDomain() {
+		return true // no fewer would do
+	}
 	set := s.largestSet()
 	scopes := s.promising(set, candidates)
-	if len(scopes) < 2 && fits {
-		return true
-	}
 	best := slices.Clone(s.picked)
 	least := s.priceOf(best)
 	among := func(only func(*Candidate) bool) bool {
@@ -99,11 +99,11 @@ func (s *Searcher) byPlace(candidates [][]cursor, fits bool, search func() bool)
 			at, in := s.Ledger.Nodes.DomainOf(set, n)
 			return in && at == d
 		}
-		if !among(func(c *Candidate) bool { return holdsAny(c, inDomain) }) {
+		if !among(func(c *Candidate) bool { return holdsAny(c, inDomain) }) || len(s.picked) > 1 {
 			s.onNodes(candidates, s.Ledger.Nodes.RoomIn(set, d), inDomain, among)
 		}
 	}
-	if !fits && !set.OfDomain() {
+	if !set.OfDomain() {
 		s.onNodes(candidates, s.Ledger.Nodes.Room(set), func(*place.Node) bool { return true }, among)
 	}
 	s.picked = append(s.picked[:0], best...)
@@ -159,109 +159,4 @@ func (s *Searcher) promising(set place.Set, candidates [][]cursor) []place.Domai
 	domains = slices.DeleteFunc(domains, func(d place.Domain) bool { return prices[d].victims == 0 })
 	slices.SortStableFunc(domains, func(a, b place.Domain) int { return prices[a].compare(prices[b]) })
 	return domains[:min(len(domains), mostDomains)]
-}
-
-// clearance is what it costs to evict all candidates that hold a node, how much they use of what is short, and how many
-// pods have room on it then that have none now.
-type clearance struct {
-	node  *place.Node
-	gain  int64
-	price price
-	uses  core.Amount
-}
-
-// mostSelections is how many selections of nodes are tried in each order of these.
-const mostSelections = 4
-
-// onNodes looks for victims on the nodes that are cleared at the least cost for each pod that has room then, as many as
-// do beside the room that there is. In the order of candidates all may be taken that a queue has borrowed before one
-// node is free. That may be true of these nodes as well: then on those where candidates use the least, and on others.
-func (s *Searcher) onNodes(
-	candidates [][]cursor,
-	room int64,
-	within func(*place.Node) bool,
-	among func(only func(*Candidate) bool) bool,
-) {
-	nodes, each := s.clearances(candidates, within), s.largestSet().Packed()
-	want := int64(0)
-	for _, set := range s.req.Sets {
-		want += (int64(set.Count)*set.Packed() + each - 1) / each
-	}
-	for _, order := range [...]func(a, b clearance) int{byPrice, byUse} {
-		slices.SortStableFunc(nodes, order)
-		for skipped := range min(mostSelections, len(nodes)) {
-			picked := selection(nodes[skipped:], want-room)
-			if picked == nil {
-				break
-			}
-			isPicked := func(n *place.Node) bool {
-				return slices.ContainsFunc(picked, func(c clearance) bool { return c.node == n })
-			}
-			if among(func(c *Candidate) bool { return holdsAny(c, isPicked) }) {
-				return
-			}
-		}
-	}
-}
-
-// selection takes nodes until so many pods more have room, and leaves out those that it does not need; nil if all are
-// not enough.
-func selection(nodes []clearance, want int64) []clearance {
-	gain, n := int64(0), 0
-	for ; n < len(nodes) && gain < want; n++ {
-		gain += nodes[n].gain
-	}
-	if gain < want {
-		return nil
-	}
-	picked := slices.Clone(nodes[:n])
-	for i := n - 2; i >= 0; i-- {
-		if gain-picked[i].gain >= want {
-			gain -= picked[i].gain
-			picked = slices.Delete(picked, i, i+1)
-		}
-	}
-	return picked
-}
-
-func byPrice(a, b clearance) int {
-	a.price.work, b.price.work = a.price.work/a.gain, b.price.work/b.gain
-	return cmp.Or(a.price.compare(b.price), core.CompareNames(a.node.Name(), b.node.Name()))
-}
-
-func byUse(a, b clearance) int {
-	return cmp.Or(cmp.Compare(int64(a.uses)/a.gain, int64(b.uses)/b.gain), byPrice(a, b))
-}
-
-// clearances are the nodes that pods have more room on if all candidates are gone.
-func (s *Searcher) clearances(candidates [][]cursor, within func(*place.Node) bool) []clearance {
-	set, at := s.largestSet(), map[*place.Node]int{}
-	var out []clearance
-	for cand, own := range s.all(candidates) {
-		for _, h := range cand.Holds {
-			if !within(h.Node) {
-				continue
-			}
-			i, known := at[h.Node]
-			if !known {
-				i = len(out)
-				at[h.Node] = i
-				out = append(out, clearance{node: h.Node, gain: -s.Ledger.Nodes.RoomOn(set, h.Node)})
-			}
-			out[i].price = out[i].price.with(cand, own, s.req.Now)
-			for _, u := range cand.Uses {
-				if slices.Contains(s.req.Short, u.Pair) {
-					out[i].uses = out[i].uses.Add(u.Amount)
-				}
-			}
-		}
-	}
-	for cand := range s.all(candidates) {
-		s.trial.Without(&cand.Allocation)
-	}
-	for i := range out {
-		out[i].gain += s.Ledger.Nodes.RoomOn(set, out[i].node)
-	}
-	s.trial.Restore()
-	return slices.DeleteFunc(out, func(c clearance) bool { return c.gain <= 0 })
 }

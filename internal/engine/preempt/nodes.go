@@ -1,0 +1,191 @@
+package preempt
+
+import (
+	"cmp"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/order"
+	"github.com/mlbatch/mlbatch/internal/engine/place"
+)
+
+// A pod that needs a whole node gets none if victims go in their order: the newest are scattered over many nodes, and
+// before they leave one of these all may be taken that a queue has borrowed. So victims are looked for on the nodes, too,
+// that are cleared at the least cost. A gang that holds many nodes is paid for once: each node is chosen with regard to
+// those that go already.
+
+// mostSelections is how many selections of nodes are tried in each order of these.
+const mostSelections = 4
+
+// occupant is a candidate with the nodes it holds.
+type occupant struct {
+	*Candidate
+	own   bool
+	nodes []*occupied
+	taken bool
+}
+
+// occupied is a node that candidates hold.
+type occupied struct {
+	node      *place.Node
+	occupants []*occupant
+	// gain is how many pods have room on it without them that have none now.
+	gain int64
+	// price is what it costs to evict those that are not taken yet, uses how much they use of what is short.
+	price price
+	uses  core.Amount
+	// byUse says that those come first whose occupants use the least for each pod, and not those that cost the least.
+	byUse bool
+	slot  int
+}
+
+// Slot is the position in a selection.
+func (n *occupied) Slot() *int { return &n.slot }
+
+// Before orders nodes by what it costs to clear them for one pod.
+func (n *occupied) Before(o *occupied) bool {
+	if n.byUse {
+		if by := cmp.Compare(int64(n.uses)/n.gain, int64(o.uses)/o.gain); by != 0 {
+			return by < 0
+		}
+	}
+	a, b := n.price, o.price
+	a.work, b.work = a.work/n.gain, b.work/o.gain
+	return cmp.Or(a.compare(b), core.CompareNames(n.node.Name(), o.node.Name())) < 0
+}
+
+// assess finds out what it costs to evict the occupants that are not taken.
+func (s *Searcher) assess(n *occupied) {
+	n.price, n.uses = price{}, 0
+	for _, c := range n.occupants {
+		if c.taken {
+			continue
+		}
+		n.price = n.price.with(c.Candidate, c.own, s.req.Now)
+		for _, u := range c.Uses {
+			for _, pair := range s.req.Short {
+				if u.Pair == pair {
+					n.uses = n.uses.Add(u.Amount)
+				}
+			}
+		}
+	}
+}
+
+// onNodes looks for victims on nodes, as many of these as do beside the room that there is: on those that are cleared at
+// the least cost, then, since all may be taken there too that a queue has borrowed, on those where candidates use the
+// least, and on others.
+func (s *Searcher) onNodes(
+	candidates [][]cursor,
+	room int64,
+	within func(*place.Node) bool,
+	among func(only func(*Candidate) bool) bool,
+) {
+	each, want := s.largestSet().Packed(), -room
+	for _, set := range s.req.Sets {
+		want += (int64(set.Count)*set.Packed() + each - 1) / each
+	}
+	nodes := s.occupied(candidates, within)
+	for _, byUse := range [...]bool{false, true} {
+		left := nodes
+		for range mostSelections {
+			picked := s.selection(left, want, byUse)
+			if len(picked) == 0 {
+				break
+			}
+			if among(func(c *Candidate) bool { return holdsAny(c, func(n *place.Node) bool { return picked[n] }) }) {
+				return
+			}
+			left = withoutFirst(left, picked)
+		}
+	}
+}
+
+// withoutFirst leaves out the first node that was picked.
+func withoutFirst(nodes []*occupied, picked map[*place.Node]bool) (out []*occupied) {
+	for i, n := range nodes {
+		if picked[n.node] {
+			return append(append(out, nodes[:i]...), nodes[i+1:]...)
+		}
+	}
+	return nil
+}
+
+// selection picks nodes until so many pods more have room, and leaves out those that it does not need; none if all are
+// not enough.
+func (s *Searcher) selection(nodes []*occupied, want int64, byUse bool) map[*place.Node]bool { //nolint:revive // an order
+	var heap order.Heap[*occupied]
+	for _, n := range nodes {
+		for _, c := range n.occupants {
+			c.taken = false
+		}
+	}
+	for _, n := range nodes {
+		n.byUse = byUse
+		n.slot = 0
+		s.assess(n)
+		heap.Push(n)
+	}
+	var in []*occupied
+	gain := int64(0)
+	for gain < want {
+		if heap.Len() == 0 {
+			return nil
+		}
+		n := heap.First()
+		heap.Remove(n)
+		in, gain = append(in, n), gain+n.gain
+		for _, c := range n.occupants {
+			if c.taken {
+				continue
+			}
+			c.taken = true
+			for _, o := range c.nodes {
+				s.assess(o)
+				heap.Fix(o)
+			}
+		}
+	}
+	picked := map[*place.Node]bool{}
+	for i := len(in) - 1; i >= 0; i-- {
+		if i < len(in)-1 && gain-in[i].gain >= want {
+			gain -= in[i].gain
+			continue
+		}
+		picked[in[i].node] = true
+	}
+	return picked
+}
+
+// occupied are the nodes that pods have more room on if all candidates are gone.
+func (s *Searcher) occupied(candidates [][]cursor, within func(*place.Node) bool) []*occupied {
+	set, at := s.largestSet(), map[*place.Node]*occupied{}
+	var all []*occupied
+	for cand, own := range s.all(candidates) {
+		c := &occupant{Candidate: cand, own: own}
+		for _, h := range cand.Holds {
+			if !within(h.Node) {
+				continue
+			}
+			n := at[h.Node]
+			if n == nil {
+				n = &occupied{node: h.Node, gain: -s.Ledger.Nodes.RoomOn(set, h.Node)}
+				at[h.Node] = n
+				all = append(all, n)
+			}
+			if last := len(n.occupants) - 1; last < 0 || n.occupants[last] != c {
+				n.occupants, c.nodes = append(n.occupants, c), append(c.nodes, n)
+			}
+		}
+	}
+	for cand := range s.all(candidates) {
+		s.trial.Without(&cand.Allocation)
+	}
+	out := all[:0]
+	for _, n := range all {
+		if n.gain += s.Ledger.Nodes.RoomOn(set, n.node); n.gain > 0 {
+			out = append(out, n)
+		}
+	}
+	s.trial.Restore()
+	return out
+}
