@@ -31,10 +31,7 @@ func BenchmarkByPlace(b *testing.B) {
 			e, now := cycle.New(cycle.Options{}), time.Unix(1e6, 0)
 			e.Apply(core.FlavorSet{Flavor: core.Flavor{Name: "f", Topology: core.Topology{Name: "t", Levels: []string{"rack"}}}})
 			queue := func(name string, owns core.Amount) {
-				q := core.Queue{Name: name, Cohort: "c", Namespaces: &core.Selector{}, Groups: []core.ResourceGroup{{
-					Covered: []string{core.GPU},
-					Flavors: []core.FlavorQuotas{{Flavor: "f", Quotas: []core.Quota{{Resource: core.GPU, Nominal: owns}}}},
-				}}}
+				q := core.Queue{Name: name, Cohort: "c", Namespaces: &core.Selector{}, Groups: gpusOf("f", owns)}
 				if q.Preemption.Reclaim = core.PreemptAny; tc.opposed {
 					q.Preemption.Reclaim = core.PreemptNever
 				}
@@ -53,15 +50,8 @@ func BenchmarkByPlace(b *testing.B) {
 					Allocatable: core.MakeResources(map[string]core.Amount{core.GPU: 8, core.Pods: 100}),
 				}})
 			}
-			run := func(queue string, i int, since time.Time, gpus core.Amount, on []core.Place) {
-				w := gang(queue, fmt.Sprint("w", i), int32(len(on)), gpus, "")
-				w.Admission = &core.Admission{Queue: queue, PodSets: []core.PodSetAdmission{{
-					Name: "main", Count: int32(len(on)), Places: on,
-					Flavors: []core.FlavorChoice{{Resource: core.GPU, Flavor: "f"}},
-					Usage:   core.MakeResources(map[string]core.Amount{core.GPU: gpus * core.Amount(len(on))}),
-				}}}
-				w.Reserved, w.Admitted, w.Ready, w.Settled = since, true, true, []core.PodSetPlaces{{Name: "main", Places: on}}
-				e.Apply(core.WorkloadSet{Workload: w})
+			run := func(queue string, i int, since time.Time, on []core.Place) {
+				e.Apply(core.WorkloadSet{Workload: runningOn(queue, i, since, 2, on)})
 			}
 			for i := range running {
 				var on []core.Place
@@ -71,11 +61,11 @@ func BenchmarkByPlace(b *testing.B) {
 						on = append(on, core.Place{Node: nodeName(at), Count: 1})
 					}
 				}
-				run("borrower", i, now.Add(-time.Duration(i*7919%running)*time.Minute), 2, merged(on))
+				run("borrower", i, now.Add(-time.Duration(i*7919%running)*time.Minute), merged(on))
 			}
 			for i := range nodes {
 				if tc.fixed {
-					run("fixed", running+i, now, 2, []core.Place{{Node: nodeName(i), Count: 1}})
+					run("fixed", running+i, now, []core.Place{{Node: nodeName(i), Count: 1}})
 				}
 			}
 			e.Decide(now)
@@ -105,6 +95,30 @@ func BenchmarkByPlace(b *testing.B) {
 	}
 }
 
+// gpusOf is a resource group with so many GPUs of a flavor.
+func gpusOf(flavor string, owns core.Amount) []core.ResourceGroup {
+	return []core.ResourceGroup{{
+		Covered: []string{core.GPU},
+		Flavors: []core.FlavorQuotas{{Flavor: flavor, Quotas: []core.Quota{{Resource: core.GPU, Nominal: owns}}}},
+	}}
+}
+
+// runningOn is a job that runs, with pods of so many GPUs on some nodes.
+func runningOn(queue string, i int, since time.Time, gpus core.Amount, on []core.Place) core.Workload {
+	pods := int32(0)
+	for _, p := range on {
+		pods += p.Count
+	}
+	w := gang(queue, fmt.Sprint("w", i), pods, gpus, "")
+	w.Admission = &core.Admission{Queue: queue, PodSets: []core.PodSetAdmission{{
+		Name: "main", Count: pods, Places: on,
+		Flavors: []core.FlavorChoice{{Resource: core.GPU, Flavor: "f"}},
+		Usage:   core.MakeResources(map[string]core.Amount{core.GPU: gpus * core.Amount(pods)}),
+	}}}
+	w.Reserved, w.Admitted, w.Ready, w.Settled = since, true, true, []core.PodSetPlaces{{Name: "main", Places: on}}
+	return w
+}
+
 func nodeName(i int) string { return fmt.Sprintf("node-%04d", i) }
 
 // merged adds up places on the same node that follow each other.
@@ -128,5 +142,61 @@ func gang(queue, name string, pods int32, gpus core.Amount, level string) core.W
 	return core.Workload{
 		Key: core.Key{Namespace: queue, Name: name}, UID: queue + name, Queue: "q", PodSets: []core.PodSet{p},
 		Created: time.Unix(1, 0), QueueTime: time.Unix(1, 0),
+	}
+}
+
+// BenchmarkLargeGangByPlace is one decision about a gang of 1,024 whole nodes, for which 5,000 pods in 500 gangs may be
+// evicted that have every second of 10,000 nodes; the others are in use by whom nobody may evict. Blocks have 2,500.
+func BenchmarkLargeGangByPlace(b *testing.B) {
+	const nodes, running, pods = 10_000, 500, 10
+	for _, level := range []string{"", "block"} {
+		b.Run("level="+level, func(b *testing.B) {
+			e, now := cycle.New(cycle.Options{}), time.Unix(1e6, 0)
+			t := core.Topology{Name: "t", Levels: []string{"block"}}
+			e.Apply(core.FlavorSet{Flavor: core.Flavor{Name: "f", Topology: t}})
+			for name, owns := range map[string]core.Amount{"owner": 8 * nodes, "borrower": 0} {
+				q := core.Queue{Name: name, Cohort: "c", Namespaces: &core.Selector{}, Groups: gpusOf("f", owns)}
+				q.Preemption.Reclaim = core.PreemptAny
+				e.Apply(core.QueueSet{Queue: q})
+				e.Apply(core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: name, Name: "q", Queue: name}})
+			}
+			for i := range nodes {
+				n := core.Node{
+					Name: nodeName(i), State: core.NodeReady, Labels: map[string]string{"block": fmt.Sprint("b", i/2500)},
+					Allocatable: core.MakeResources(map[string]core.Amount{core.GPU: 8, core.Pods: 100}),
+				}
+				if i%2 == 1 {
+					n.Foreign = core.MakeResources(map[string]core.Amount{core.GPU: 1})
+				}
+				e.Apply(core.NodeSet{Node: n})
+			}
+			for i := range running {
+				var on []core.Place
+				for k := range pods {
+					on = append(on, core.Place{Node: nodeName((i*pods + k) * 7 % (nodes / 2) * 2), Count: 1})
+				}
+				e.Apply(core.WorkloadSet{Workload: runningOn("borrower", i, now.Add(-time.Duration(i*7919%running)*time.Minute), 8, on)})
+			}
+			e.Decide(now)
+			big := gang("owner", "big", 1024, 8, level)
+			found := 0
+			for b.Loop() {
+				e.Apply(core.WorkloadSet{Workload: big})
+				plan := e.Decide(now)
+				b.StopTimer()
+				found = len(plan) - 1
+				e.Apply(core.WorkloadGone{Key: big.Key})
+				for _, d := range plan {
+					if ev, ok := d.(core.Evict); ok {
+						e.Apply(core.Refused{Key: ev.Key})
+					}
+				}
+				b.StartTimer()
+			}
+			if found <= 0 {
+				b.Fatalf("%d go", found)
+			}
+			b.ReportMetric(float64(found), "victims")
+		})
 	}
 }
