@@ -34,6 +34,17 @@ func TopologyRequestOf(annotations map[string]string) *PodSetTopologyRequest {
 	return r
 }
 
+// MaxPerDomainOf reads from the annotations of pods how many of their set a domain of a level has at most; 0 if they do
+// not say, or what they say is not meant so: see TopologyRequestFault.
+func MaxPerDomainOf(annotations map[string]string) (level string, most int32) {
+	level, number, _ := strings.Cut(annotations[MaxPerDomainAnnotation], "=")
+	n, err := strconv.ParseInt(number, 10, 32)
+	if err != nil || n < 1 || level == "" || levelFault(level) != "" {
+		return "", 0
+	}
+	return level, int32(n)
+}
+
 func slicesIn(annotations map[string]string) ([]PodsetSliceRequiredTopologyConstraint, error) {
 	text := annotations[PodSetSliceRequiredTopologyConstraintsAnnotation]
 	if text == "" {
@@ -62,6 +73,12 @@ func TopologyRequestFault(annotations map[string]string) (key, fault string) {
 	} {
 		if f := levelFault(annotations[level]); f != "" {
 			return level, f
+		}
+	}
+	if text, has := annotations[MaxPerDomainAnnotation]; has {
+		if _, most := MaxPerDomainOf(annotations); most == 0 {
+			return MaxPerDomainAnnotation,
+				fmt.Sprintf("%q is not a label of nodes and a number of pods, such as cloud.provider.com/topology-rack=16", text)
 		}
 	}
 	const size = PodSetSliceSizeAnnotation

@@ -25,10 +25,11 @@ const itsOwn = "(its own)"
 
 // role is as much of the pods of a pod set as decides which of them may share a node.
 type role struct {
-	namespace string
-	labels    labels.Set
-	spec      *corev1.PodSpec
-	count     int32
+	namespace   string
+	labels      labels.Set
+	annotations map[string]string
+	spec        *corev1.PodSpec
+	count       int32
 }
 
 // jobLabels are those by which the controllers of job kinds tell whose a pod is; its template
@@ -67,7 +68,10 @@ func rolesOf(w *kueue.Workload) []role {
 	out := make([]role, len(w.Spec.PodSets))
 	for i := range w.Spec.PodSets {
 		ps := &w.Spec.PodSets[i]
-		out[i] = role{namespace: w.Namespace, spec: &ps.Template.Spec, count: ps.Count, labels: ps.Template.Labels}
+		out[i] = role{
+			namespace: w.Namespace, spec: &ps.Template.Spec, count: ps.Count,
+			labels: ps.Template.Labels, annotations: ps.Template.Annotations,
+		}
 	}
 	if !slices.ContainsFunc(out, func(r role) bool { return bounded(r.spec) }) {
 		return out
@@ -104,7 +108,7 @@ func bounded(spec *corev1.PodSpec) bool {
 
 // limitsOf are the limits of a role's pods among all roles of their job.
 func limitsOf(roles []role, i int) []core.Limit {
-	out := portsOf(roles[i].spec)
+	out := append(portsOf(roles[i].spec), asked(roles[i])...)
 	for _, carrier := range roles {
 		if !bounded(carrier.spec) {
 			continue
@@ -178,6 +182,21 @@ func portsOf(spec *corev1.PodSpec) []core.Limit {
 		}
 	}
 	return out
+}
+
+// asked is the limit of domains that a role's pods ask for themselves. The scheduler does not know it, so that it has to
+// be among those that are counted.
+func asked(r role) []core.Limit {
+	level, most := kueue.MaxPerDomainOf(r.annotations)
+	if most == 0 {
+		return nil
+	}
+	l := core.Limit{Name: fmt.Sprintf("at most %d of its pods", most), Own: true, Count: 1, Most: most}
+	if level == core.HostnameLabel {
+		l.Name += " per node"
+		return []core.Limit{l}
+	}
+	return []core.Limit{perDomain(l, level)}
 }
 
 // apart are the limits of a role's pods by the anti-affinity of a role that keeps away pods like

@@ -1,6 +1,7 @@
 package convert_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -402,6 +403,32 @@ func TestBalancedPodsSayOfWhichLevel(t *testing.T) {
 	want := core.TopologyRequest{Required: "block", Balanced: "rack"}
 	if got := sets[0].Topology; !got.Equal(want) {
 		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// TestPodsSayHowManyADomainMayHave: the limit is among those that are counted, however many others there are.
+func TestPodsSayHowManyADomainMayHave(t *testing.T) {
+	const apartInMany = `podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [
+		{topologyKey: a, labelSelector: {matchLabels: {app: x}}}, {topologyKey: b, labelSelector: {matchLabels: {app: x}}},
+		{topologyKey: c, labelSelector: {matchLabels: {app: x}}}]}`
+	for said, want := range map[string]core.Limit{
+		"rack=16":                  {Name: "at most 16 of its pods per rack", Own: true, Count: 1, Most: 16, Level: "rack"},
+		"kubernetes.io/hostname=2": {Name: "at most 2 of its pods per node", Own: true, Count: 1, Most: 2},
+	} {
+		of := limitsOf(t, `{name: main, template: {metadata: {labels: {app: x}, annotations: {
+			mlbatch.dev/podset-max-per-domain: "`+said+`"}}, spec: {affinity: {`+apartInMany+`}}}}`)[0]
+		if !slices.Contains(of, want) {
+			t.Errorf("%s: the limits are %+v", said, of)
+		}
+	}
+	for said, reads := range map[string]string{
+		"rack=16": "", "rack": "is not a label", "rack=0": "is not a label", "=3": "is not a label",
+		"a b=3": "is not a label", "rack=some": "is not a label", "": "is not a label",
+	} {
+		_, fault := kueue.TopologyRequestFault(map[string]string{kueue.MaxPerDomainAnnotation: said})
+		if (fault == "") != (reads == "") || !strings.Contains(fault, reads) {
+			t.Errorf("%q: the fault is %q", said, fault)
+		}
 	}
 }
 
