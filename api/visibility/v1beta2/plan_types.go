@@ -4,6 +4,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 )
 
 // WorkloadPlan is what a job would ask for, and what would become of it were it submitted now. It
@@ -46,6 +48,9 @@ type PlannedPodSet struct {
 	MinCount *int32 `json:"minCount,omitempty"`
 	// template of the pods.
 	Template corev1.PodTemplateSpec `json:"template"`
+	// topologyRequest is how near to each other the pods want to be, if their kind of job or annotations of the job say
+	// so; absent if annotations of the template do.
+	TopologyRequest *kueue.PodSetTopologyRequest `json:"topologyRequest,omitempty"`
 }
 
 // PlanOutcome is what would become of a job.

@@ -30,6 +30,7 @@ func PlanOf(job client.Object) (visibility.WorkloadPlanSpec, error) {
 			return out, fmt.Errorf("read %s %s: %w", gvk.Kind, job.GetName(), err)
 		}
 		out.QueueName, out.PriorityClass = job.GetLabels()[kueue.QueueNameLabel], job.GetLabels()[kueue.PriorityClassLabel]
+		jobs.NearAsJobSays(job.GetAnnotations(), f.PodSets)
 		for i := range f.PodSets {
 			set := &f.PodSets[i]
 			out.PodSets = append(
@@ -39,6 +40,8 @@ func PlanOf(job client.Object) (visibility.WorkloadPlanSpec, error) {
 					Count:    set.Count,
 					MinCount: set.MinCount,
 					Template: set.Template,
+
+					TopologyRequest: set.TopologyRequest,
 				},
 			)
 		}

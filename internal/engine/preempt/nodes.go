@@ -2,9 +2,9 @@ package preempt
 
 import (
 	"cmp"
+	"container/heap"
 
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/engine/order"
 	"github.com/mlbatch/mlbatch/internal/engine/place"
 )
 
@@ -35,14 +35,38 @@ type occupied struct {
 	uses  core.Amount
 	// byUse says that those come first whose occupants use the least for each pod, and not those that cost the least.
 	byUse bool
-	slot  int
+	at    int // in costs, -1 if it is not there
 }
 
-// Slot is the position in a selection.
-func (n *occupied) Slot() *int { return &n.slot }
+// costs is a heap of nodes.
+type costs []*occupied
 
-// Before orders nodes by what it costs to clear them for one pod.
-func (n *occupied) Before(o *occupied) bool {
+func (h costs) Len() int           { return len(h) }
+func (h costs) Less(i, j int) bool { return h[i].before(h[j]) }
+
+// Swap exchanges two nodes.
+func (h costs) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].at, h[j].at = i, j
+}
+
+// Push adds a node at the end.
+func (h *costs) Push(x any) {
+	n := x.(*occupied) //nolint:forcetypeassert // there are no others
+	n.at = len(*h)
+	*h = append(*h, n)
+}
+
+// Pop takes the node at the end.
+func (h *costs) Pop() any {
+	last := len(*h) - 1
+	n := (*h)[last]
+	*h, n.at = (*h)[:last], -1
+	return n
+}
+
+// before orders nodes by what it costs to clear them for one pod.
+func (n *occupied) before(o *occupied) bool {
 	if n.byUse {
 		if by := cmp.Compare(int64(n.uses)/n.gain, int64(o.uses)/o.gain); by != 0 {
 			return by < 0
@@ -113,26 +137,25 @@ func withoutFirst(nodes []*occupied, picked map[*place.Node]bool) (out []*occupi
 // selection picks nodes until so many pods more have room, and leaves out those that it does not need; none if all are
 // not enough.
 func (s *Searcher) selection(nodes []*occupied, want int64, byUse bool) map[*place.Node]bool { //nolint:revive // an order
-	var heap order.Heap[*occupied]
 	for _, n := range nodes {
 		for _, c := range n.occupants {
 			c.taken = false
 		}
 	}
+	var left costs
 	for _, n := range nodes {
 		n.byUse = byUse
-		n.slot = 0
 		s.assess(n)
-		heap.Push(n)
+		left.Push(n)
 	}
+	heap.Init(&left)
 	var in []*occupied
 	gain := int64(0)
 	for gain < want {
-		if heap.Len() == 0 {
+		if len(left) == 0 {
 			return nil
 		}
-		n := heap.First()
-		heap.Remove(n)
+		n := heap.Pop(&left).(*occupied) //nolint:forcetypeassert // there are no others
 		in, gain = append(in, n), gain+n.gain
 		for _, c := range n.occupants {
 			if c.taken {
@@ -140,8 +163,9 @@ func (s *Searcher) selection(nodes []*occupied, want int64, byUse bool) map[*pla
 			}
 			c.taken = true
 			for _, o := range c.nodes {
-				s.assess(o)
-				heap.Fix(o)
+				if s.assess(o); o.at >= 0 {
+					heap.Fix(&left, o.at)
+				}
 			}
 		}
 	}
@@ -168,7 +192,7 @@ func (s *Searcher) occupied(candidates [][]cursor, within func(*place.Node) bool
 			}
 			n := at[h.Node]
 			if n == nil {
-				n = &occupied{node: h.Node, gain: -s.Ledger.Nodes.RoomOn(set, h.Node)}
+				n = &occupied{at: -1, node: h.Node, gain: -s.Ledger.Nodes.RoomOn(set, h.Node)}
 				at[h.Node] = n
 				all = append(all, n)
 			}

@@ -85,6 +85,11 @@ func Near(sets []kueue.PodSet, index string) {
 // NearAsJobSays fills in how near to each other all pods of a job want to be, as its own annotations say it in the
 // words of KAI Scheduler; what its pods say stays.
 func NearAsJobSays(annotations map[string]string, sets []kueue.PodSet) {
+	NearAsPartSays(annotations, sets, "all")
+}
+
+// NearAsPartSays is NearAsJobSays for the pods of one part of a job; group, a name that no other part has, joins them.
+func NearAsPartSays(annotations map[string]string, sets []kueue.PodSet, group string) {
 	says := kueue.KAITopologyRequestOf(annotations)
 	if says == nil {
 		return
@@ -98,7 +103,7 @@ func NearAsJobSays(annotations map[string]string, sets []kueue.PodSet) {
 		}
 		t.Required, t.Preferred = says.Required, says.Preferred
 		if says.Required != nil && len(sets) > 1 {
-			t.PodSetGroupName = new("all") // one domain for the pods of all sets
+			t.PodSetGroupName = &group // one domain for the pods of all sets
 		}
 		sets[i].TopologyRequest = t
 	}

@@ -105,6 +105,7 @@ func (h *handler) planned(
 		}
 		w.Spec.PodSets = append(w.Spec.PodSets, kueue.PodSet{
 			Name: kueue.PodSetReference(set.Name), Count: set.Count, MinCount: set.MinCount, Template: set.Template,
+			TopologyRequest: set.TopologyRequest,
 		})
 	}
 	priority, err := h.plannedPriority(ctx, s)

@@ -58,6 +58,7 @@ func (Adapter) Read(o jobs.Object) (jobs.Facts, error) {
 		func(c Component) bool { return len(c.PodSets) > 0 && !c.endsOnce() },
 	)
 	for _, c := range components {
+		first := len(facts.PodSets)
 		for _, ps := range c.PodSets {
 			if c.waits(ps.Path) {
 				facts.Later = append(facts.Later, ps.Name)
@@ -67,6 +68,7 @@ func (Adapter) Read(o jobs.Object) (jobs.Facts, error) {
 				TopologyRequest: topologyRequest(ps),
 			})
 		}
+		jobs.NearAsPartSays(c.annotations(), facts.PodSets[first:], fmt.Sprintf("component-%d", c.Index))
 	}
 	return facts, nil
 }

@@ -55,6 +55,12 @@ type PodSet struct {
 	Template corev1.PodTemplateSpec
 }
 
+// annotations are those of the wrapped object.
+func (c Component) annotations() map[string]string {
+	out, _, _ := unstructured.NestedStringMap(c.template, "metadata", "annotations") // others are refused elsewhere
+	return out
+}
+
 // Title is kind and name, for people.
 func (c Component) Title() string { return c.GVK.Kind + " " + c.Name }
 

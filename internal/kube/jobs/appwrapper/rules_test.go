@@ -181,6 +181,33 @@ func TestTopologyOfGroups(t *testing.T) {
 	}
 }
 
+// Annotations of a wrapped object, in the words of KAI Scheduler, are about its own pods: two that each want one rack may
+// be in two.
+func TestWrappedObjectsSayHowNearTheirPodsAre(t *testing.T) {
+	const job = `{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {name: NAME,
+		annotations: {kai.scheduler/topology-required-placement: rack}}, spec: {replicatedJobs: [
+			{name: a, template: {spec: {template: {spec: PODSPEC}}}}, {name: b, template: {spec: {template: {spec: PODSPEC}}}}]}}`
+	w := wrap(t, strings.ReplaceAll(job, "NAME", "one"), strings.ReplaceAll(job, "NAME", "two"))
+	facts, err := Adapter{}.Read(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var groups []string
+	for _, ps := range facts.PodSets {
+		if r := ps.TopologyRequest; r == nil || *r.Required != "rack" {
+			t.Fatalf("%s asks for %+v", ps.Name, r)
+		}
+		groups = append(groups, *ps.TopologyRequest.PodSetGroupName)
+	}
+	if d := cmp.Diff([]string{"component-0", "component-0", "component-1", "component-1"}, groups); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	w = wrap(t, strings.ReplaceAll(strings.ReplaceAll(job, "NAME", "one"), ": rack", ": no rack"))
+	if errs := Validate(w); len(errs) != 1 || !strings.Contains(errs[0].Field, "metadata.annotations") {
+		t.Errorf("what cannot be meant is refused with %v", errs)
+	}
+}
+
 // What is no list of objects, or no object at all, is named.
 func TestWrongShapes(t *testing.T) {
 	for want, o := range map[string]map[string]any{

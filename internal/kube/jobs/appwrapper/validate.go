@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
@@ -70,6 +71,11 @@ func validateComponent(w *aw.AppWrapper, c Component, at *field.Path) field.Erro
 				c.GVK.Kind,
 				"an AppWrapper cannot contain another; list its components here",
 			),
+		}
+	}
+	if key, fault := kueue.KAITopologyRequestFault(c.annotations()); fault != "" {
+		return field.ErrorList{
+			field.Invalid(at.Child("metadata", "annotations").Key(key), c.annotations()[key], fault),
 		}
 	}
 	metadata, _ := c.template["metadata"].(map[string]any)
