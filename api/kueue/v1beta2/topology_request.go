@@ -78,7 +78,10 @@ func TopologyRequestFault(annotations map[string]string) (key, fault string) {
 	if text, has := annotations[MaxPerDomainAnnotation]; has {
 		if _, most := MaxPerDomainOf(annotations); most == 0 {
 			return MaxPerDomainAnnotation,
-				fmt.Sprintf("%q is not a label of nodes and a number of pods, such as cloud.provider.com/topology-rack=16", text)
+				fmt.Sprintf(
+					"%q is not a label of nodes and a number of pods, such as cloud.provider.com/topology-rack=16",
+					text,
+				)
 		}
 	}
 	const size = PodSetSliceSizeAnnotation

@@ -29,7 +29,11 @@ func BenchmarkByPlace(b *testing.B) {
 	} {
 		b.Run(tc.name, func(b *testing.B) {
 			e, now := cycle.New(cycle.Options{}), time.Unix(1e6, 0)
-			e.Apply(core.FlavorSet{Flavor: core.Flavor{Name: "f", Topology: core.Topology{Name: "t", Levels: []string{"rack"}}}})
+			e.Apply(
+				core.FlavorSet{
+					Flavor: core.Flavor{Name: "f", Topology: core.Topology{Name: "t", Levels: []string{"rack"}}},
+				},
+			)
 			queue := func(name string, owns core.Amount) {
 				q := core.Queue{Name: name, Cohort: "c", Namespaces: &core.Selector{}, Groups: gpusOf("f", owns)}
 				if q.Preemption.Reclaim = core.PreemptAny; tc.opposed {
@@ -115,7 +119,9 @@ func runningOn(queue string, i int, since time.Time, gpus core.Amount, on []core
 		Flavors: []core.FlavorChoice{{Resource: core.GPU, Flavor: "f"}},
 		Usage:   core.MakeResources(map[string]core.Amount{core.GPU: gpus * core.Amount(pods)}),
 	}}}
-	w.Reserved, w.Admitted, w.Ready, w.Settled = since, true, true, []core.PodSetPlaces{{Name: "main", Places: on}}
+	w.Reserved, w.Admitted, w.Ready, w.Settled = since, true, true, []core.PodSetPlaces{
+		{Name: "main", Places: on},
+	}
 	return w
 }
 
@@ -175,7 +181,11 @@ func BenchmarkLargeGangByPlace(b *testing.B) {
 				for k := range pods {
 					on = append(on, core.Place{Node: nodeName((i*pods + k) * 7 % (nodes / 2) * 2), Count: 1})
 				}
-				e.Apply(core.WorkloadSet{Workload: runningOn("borrower", i, now.Add(-time.Duration(i*7919%running)*time.Minute), 8, on)})
+				e.Apply(
+					core.WorkloadSet{
+						Workload: runningOn("borrower", i, now.Add(-time.Duration(i*7919%running)*time.Minute), 8, on),
+					},
+				)
 			}
 			e.Decide(now)
 			big := gang("owner", "big", 1024, 8, level)

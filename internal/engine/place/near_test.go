@@ -502,7 +502,10 @@ func (x *naive) within(given []int32, l core.Limit) bool {
 		}
 		return true
 	}
-	over := slices.DeleteFunc(slices.Collect(maps.Keys(counted)), func(name string) bool { return !counted[name] })
+	over := slices.DeleteFunc(
+		slices.Collect(maps.Keys(counted)),
+		func(name string) bool { return !counted[name] },
+	)
 	least, most := int32(0), int32(0)
 	for i, name := range over {
 		if i == 0 || pods[name] < least {

@@ -3,6 +3,7 @@ package preempt
 import (
 	"cmp"
 	"container/heap"
+	"slices"
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/place"
@@ -41,13 +42,13 @@ type occupied struct {
 // costs is a heap of nodes.
 type costs []*occupied
 
-func (h costs) Len() int           { return len(h) }
-func (h costs) Less(i, j int) bool { return h[i].before(h[j]) }
+func (h *costs) Len() int           { return len(*h) }
+func (h *costs) Less(i, j int) bool { return (*h)[i].before((*h)[j]) }
 
 // Swap exchanges two nodes.
-func (h costs) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].at, h[j].at = i, j
+func (h *costs) Swap(i, j int) {
+	(*h)[i], (*h)[j] = (*h)[j], (*h)[i]
+	(*h)[i].at, (*h)[j].at = i, j
 }
 
 // Push adds a node at the end.
@@ -136,7 +137,11 @@ func withoutFirst(nodes []*occupied, picked map[*place.Node]bool) (out []*occupi
 
 // selection picks nodes until so many pods more have room, and leaves out those that it does not need; none if all are
 // not enough.
-func (s *Searcher) selection(nodes []*occupied, want int64, byUse bool) map[*place.Node]bool { //nolint:revive // an order
+func (s *Searcher) selection(
+	nodes []*occupied,
+	want int64,
+	byUse bool,
+) map[*place.Node]bool { //nolint:revive // an order
 	for _, n := range nodes {
 		for _, c := range n.occupants {
 			c.taken = false
@@ -170,12 +175,12 @@ func (s *Searcher) selection(nodes []*occupied, want int64, byUse bool) map[*pla
 		}
 	}
 	picked := map[*place.Node]bool{}
-	for i := len(in) - 1; i >= 0; i-- {
-		if i < len(in)-1 && gain-in[i].gain >= want {
-			gain -= in[i].gain
+	for i, n := range slices.Backward(in) {
+		if i < len(in)-1 && gain-n.gain >= want {
+			gain -= n.gain
 			continue
 		}
-		picked[in[i].node] = true
+		picked[n.node] = true
 	}
 	return picked
 }

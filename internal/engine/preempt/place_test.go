@@ -21,7 +21,7 @@ type crowded struct {
 	req    Request
 }
 
-func (c *crowded) class(gpus core.Amount, rack bool) *place.Class {
+func (c *crowded) class(gpus core.Amount, rack bool) *place.Class { //nolint:revive // what pods are like
 	var is core.Constraints
 	if rack {
 		is.Topology.Required = "rack"
@@ -58,7 +58,11 @@ func makeCrowded(r *rand.Rand) *crowded {
 	free := slices.Repeat([]core.Amount{8}, nodes)
 	for i := range 1 + r.IntN(9) {
 		gpus := []core.Amount{1, 2, 4, 4, 8}[r.IntN(5)]
-		x := &Candidate{Key: core.Key{Name: fmt.Sprint("x", i)}, UID: fmt.Sprint(i), Reserved: int64(1 + r.IntN(100))}
+		x := &Candidate{
+			Key:      core.Key{Name: fmt.Sprint("x", i)},
+			UID:      fmt.Sprint(i),
+			Reserved: int64(1 + r.IntN(100)),
+		}
 		x.ID, x.Queue = int32(i), f.Queue("b")
 		for range 1 + r.IntN(2) {
 			if at := r.IntN(nodes); free[at] >= gpus {

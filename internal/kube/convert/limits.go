@@ -309,8 +309,14 @@ func spread(roles []role, i int) []core.Limit {
 			rule += fmt.Sprintf(", minDomains %d", l.MinDomains)
 		}
 		l.Name += " (" + rule + ")"
-		l.Unselected = ptr.Deref(c.NodeAffinityPolicy, corev1.NodeInclusionPolicyHonor) == corev1.NodeInclusionPolicyIgnore
-		l.Tolerated = ptr.Deref(c.NodeTaintsPolicy, corev1.NodeInclusionPolicyIgnore) == corev1.NodeInclusionPolicyHonor
+		l.Unselected = ptr.Deref(
+			c.NodeAffinityPolicy,
+			corev1.NodeInclusionPolicyHonor,
+		) == corev1.NodeInclusionPolicyIgnore
+		l.Tolerated = ptr.Deref(
+			c.NodeTaintsPolicy,
+			corev1.NodeInclusionPolicyIgnore,
+		) == corev1.NodeInclusionPolicyHonor
 		out = append(out, perDomain(l, c.TopologyKey))
 	}
 	return out

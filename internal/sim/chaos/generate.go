@@ -104,7 +104,7 @@ func World(seed uint64) sim.World {
 }
 
 // relocations lets workloads of some queues be relocated, mostly where it is nodes that are short.
-func (m *maker) relocations(r *rand.Rand, crowded bool) {
+func (m *maker) relocations(r *rand.Rand, crowded bool) { //nolint:revive // what the world is like
 	most, roomy := map[string]int32{}, r.IntN(4) > 0
 	for i := range m.world.Script {
 		op := &m.world.Script[i]
@@ -171,7 +171,13 @@ func (m *maker) crowd(r *rand.Rand, end int) {
 		if r.IntN(5) < 2 {
 			work = time.Duration(5+r.IntN(20)) * time.Second
 		}
-		m.crowdJob(r, core.Key{Namespace: "crowd", Name: fmt.Sprint("crowd", i)}, 0, work, core.PodSet{Name: "main", Count: 1, Requests: gpus()})
+		m.crowdJob(
+			r,
+			core.Key{Namespace: "crowd", Name: fmt.Sprint("crowd", i)},
+			0,
+			work,
+			core.PodSet{Name: "main", Count: 1, Requests: gpus()},
+		)
 	}
 	for i := range 1 + r.IntN(3) {
 		p := core.PodSet{Name: "main", Count: int32(wide - r.IntN(2)), Requests: gpus()} //nolint:gosec // a few

@@ -57,7 +57,11 @@ type PodSet struct {
 
 // annotations are those of the wrapped object.
 func (c Component) annotations() map[string]string {
-	out, _, _ := unstructured.NestedStringMap(c.template, "metadata", "annotations") // others are refused elsewhere
+	out, _, _ := unstructured.NestedStringMap(
+		c.template,
+		"metadata",
+		"annotations",
+	) // others are refused elsewhere
 	return out
 }
 
