@@ -95,11 +95,13 @@ func (e *Engine) Decide(now time.Time) core.Plan {
 	e.admissions.drain() // 2. evict from queues that are being drained
 	e.settled()
 	e.recovery.move()            // 3. move pods off nodes that went away
-	e.recovery.resume()          //    and let those go on that had no others
 	e.admissions.expire()        // 4. take back admissions that never arrived
 	e.admissions.admitReserved() //    admit those whose victims are gone
 	e.pending.arrive()           // 5. sort in what is new
 	e.pending.wake()             // 6. look again at parked work whose blocker changed
+	if e.recovery.resume() {     //    and let those go on that had no other nodes
+		e.pending.wake()
+	}
 	e.turns.resume()
 	judged := 0 // 7. the best head of all queues, again and again
 	for q := e.turns.next(); q != nil && (e.opt.Budget == 0 || judged < e.opt.Budget); q = e.turns.next() {
@@ -141,6 +143,7 @@ func (e *Engine) Decide(now time.Time) core.Plan {
 			e.pending.park(w, v)
 		}
 	}
+	e.recovery.resumeYielded()
 	e.pending.reportReasons() // 8. say why the others wait
 	e.draft.withdrawReasons()
 	return e.draft.plan

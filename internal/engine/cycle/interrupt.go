@@ -6,6 +6,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/ledger"
 	"github.com/mlbatch/mlbatch/internal/engine/place"
+	"github.com/mlbatch/mlbatch/internal/engine/preempt"
 )
 
 // Interruptions: a gang that loses nodes, and has no other places for the pods that ran there, is stopped as a
@@ -101,10 +102,11 @@ func (rc *recovery) observeInterruption(w *workload) {
 }
 
 // resume gives interrupted workloads whose pods have ended places for all of them, and ends the interruption of
-// those that would start without.
-func (rc *recovery) resume() {
+// those that would start without. One that another would evict as soon as it ran yields to that one: it would start for
+// nothing. It reports whether any does not keep what it had.
+func (rc *recovery) resume() (changed bool) {
 	if len(rc.interrupted) == 0 || !rc.resumable && rc.resumedAt == rc.pending.changes {
-		return
+		return false
 	}
 	rc.prune()
 	for _, w := range slices.Clone(rc.interrupted) {
@@ -112,17 +114,49 @@ func (rc *recovery) resume() {
 		case w.ordered || w.obs.details().interruption != core.InterruptedStopped || rc.unready > 0:
 		case !rc.interrupts(w):
 			rc.admissions.evict(w, core.NodeFailures, nil)
+			changed = true
 		default:
 			a, ok := rc.placesAgain(w)
 			switch {
+			case ok && rc.yields(w):
+				rc.yielded = append(rc.yielded, w)
 			case ok:
 				rc.goOn(w, a)
+				changed = true
 			case rc.wouldStart(w):
 				rc.admissions.evict(w, core.NodeFailures, nil)
+				changed = true
 			}
 		}
 	}
 	rc.resumable, rc.resumedAt = false, rc.pending.changes
+	return changed
+}
+
+// resumeYielded lets those go on that nobody has evicted.
+func (rc *recovery) resumeYielded() {
+	for _, w := range rc.yielded {
+		if w.State() != running || !w.Interrupted || w.ordered || rc.unready > 0 {
+			continue
+		}
+		if a, ok := rc.placesAgain(w); ok {
+			rc.goOn(w, a)
+		}
+	}
+	clear(rc.yielded)
+	rc.yielded = rc.yielded[:0]
+}
+
+// yields reports whether the first of some queue, which is judged in this decision, would evict an interrupted workload.
+func (rc *recovery) yields(w *workload) bool {
+	rc.judge.ask()
+	defer rc.judge.answered()
+	return slices.ContainsFunc(rc.sortedQueues(), func(q *queue) bool {
+		if q.spec == nil || q.active.Len() == 0 || q.node.Root() != w.Queue.Root() || q.ahead() != nil {
+			return false
+		}
+		return slices.ContainsFunc(rc.judge.verdict(q.first()).victims, func(v preempt.Victim) bool { return v.ID == w.ID })
+	})
 }
 
 // prune lists the workloads that are interrupted, each once, in the order of a queue.

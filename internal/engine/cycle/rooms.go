@@ -82,6 +82,8 @@ type recovery struct {
 	interrupted []*workload
 	resumable   bool
 	resumedAt   uint64
+	// yielded could go on, and were left to who may evict them, in this decision.
+	yielded []*workload
 }
 
 // admissions is what workloads were given: from the reservation of a place for a workload, or its

@@ -71,11 +71,11 @@ func (s *Searcher) priceOf(victims []Victim) (p price) {
 // byPlace lets victims that were looked for by place stand in place of those picked, if they cost less or the request
 // does not fit without those, and reports whether it fits then. candidates are where all searches begin; search picks
 // victims among candidates that may be looked at, and reports whether the request fits. The trial has taken nothing off.
-func (s *Searcher) byPlace(
+func (s *Searcher) byPlace( //nolint:revive // a fact
 	candidates [][]cursor,
 	fits bool,
 	search func() bool,
-) bool { //nolint:revive // a fact
+) bool {
 	if len(s.req.Sets) == 0 || !fits && !s.lacksNodes {
 		return fits
 	}

@@ -141,7 +141,7 @@ func (s *Searcher) selection(
 	nodes []*occupied,
 	want int64,
 	byUse bool,
-) map[*place.Node]bool { //nolint:revive // an order
+) map[*place.Node]bool {
 	for _, n := range nodes {
 		for _, c := range n.occupants {
 			c.taken = false
