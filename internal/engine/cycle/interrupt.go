@@ -181,13 +181,10 @@ func (rc *recovery) goOn(w *workload, a *core.Admission) {
 
 // placesAgain finds places for all pods of an interrupted workload, of the flavors that it has.
 func (rc *recovery) placesAgain(w *workload) (*core.Admission, bool) {
-	undo := rc.books.Suppose(&w.Allocation, ledger.Free)
-	defer undo()
-	for _, u := range w.Uses { // its quota may have been cut meanwhile
-		if u.Amount > min(w.Queue.Room(core.Current, u.Pair), w.Queue.Room(core.Projected, u.Pair)) {
-			return nil, false
-		}
+	if !rc.hasRoomAgain(w) {
+		return nil, false
 	}
+	defer rc.books.Suppose(&w.Allocation, ledger.Free)()
 	sets := rc.setsOf(w)
 	spots, _, ok := rc.nodes.Place(place.Request{View: place.Free, Sets: sets})
 	if !ok {

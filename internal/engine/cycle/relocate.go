@@ -8,6 +8,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/ledger"
 	"github.com/mlbatch/mlbatch/internal/engine/place"
 	"github.com/mlbatch/mlbatch/internal/engine/preempt"
+	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
 // Relocation: a gang that has quota, and for which no nodes come free by evicting others, may get them if others go
@@ -181,6 +182,15 @@ func (s *relocationSearch) movableWorkload(w *workload) bool {
 	return true
 }
 
+// hasRoomAgain reports whether the queue of a workload that holds something has quota for the same, were that free: it
+// may have been cut meanwhile.
+func (m *model) hasRoomAgain(w *workload) bool {
+	defer m.books.Suppose(&w.Allocation, ledger.Free)()
+	return !slices.ContainsFunc(w.Uses, func(u quota.Use) bool {
+		return u.Amount > min(w.Queue.Room(core.Current, u.Pair), w.Queue.Room(core.Projected, u.Pair))
+	})
+}
+
 // lost is what a workload has computed since it was admitted, which is lost if it is stopped: the packed resource that
 // it holds, times seconds.
 func (s *relocationSearch) lost(w *workload) int64 {
@@ -301,7 +311,7 @@ func (s *relocationSearch) makeRoom(list []*workload) (picked []*workload, spots
 	used, fits := map[*queue]int{}, false
 	for _, w := range list {
 		q := s.byNode[w.Queue.ID]
-		if used[q] == s.left[q] || len(picked) == 4*mostMoves {
+		if used[q] == s.left[q] || len(picked) == 4*mostMoves || !s.hasRoomAgain(w) {
 			continue
 		}
 		used[q]++
