@@ -74,7 +74,8 @@ func loadDivisor(b *testing.B) int {
 // BenchmarkLoad creates 15,000 Workload objects, and finishes each when it has
 // run for its time: what is left is the queueing itself. Controllers finishes them
 // as the controllers of jobs would, Stranger as a controller of which mlbatch knows
-// nothing.
+// nothing. Racks is the load that Kueue publishes for topology-aware scheduling: 640 nodes of 96 processors in ten racks,
+// and all workloads want one rack.
 func BenchmarkLoad(b *testing.B) {
 	b.Run("Controllers", func(b *testing.B) {
 		bd := start(b, 1)
@@ -87,6 +88,17 @@ func BenchmarkLoad(b *testing.B) {
 		l := newLoad(bd, c)
 		l.measure(b, (&stranger{load: l, client: c}).finishAll)
 	})
+	rack := new("cloud.provider.com/topology-rack")
+	for name, near := range map[string]*kueue.PodSetTopologyRequest{
+		"required": {Required: rack}, "preferred": {Preferred: rack},
+	} {
+		b.Run("Racks/"+name, func(b *testing.B) {
+			bd := start(b, 640, "--racks", "10", "--blocks", "1", "--cpus-per-node", "96")
+			l := newLoad(bd, bd.client, asController)
+			l.near = near
+			l.measure(b, l.finishAll)
+		})
+	}
 }
 
 // measure runs the load once. finish ends all workloads.
@@ -96,7 +108,7 @@ func (l *load) measure(b *testing.B, finish func(ctx context.Context, total int)
 	for i := range l.classes {
 		l.classes[i].count /= loadDivisor(b)
 	}
-	l.loadQueues(b)
+	l.loadQueues(b, l.flavor(b))
 	var took time.Duration
 	var used usage
 	once(b, func() {
@@ -123,16 +135,34 @@ func (l *load) measure(b *testing.B, finish func(ctx context.Context, total int)
 
 func loadQueue(i int) string { return fmt.Sprintf("load-%d-%d", i/loadQueues, i%loadQueues) }
 
-func (bd bed) loadQueues(b *testing.B) {
+// flavor makes one whose nodes come later, so that quota alone decides, or one of all nodes in their racks.
+func (l *load) flavor(b *testing.B) kueue.ResourceFlavorReference {
 	b.Helper()
-	// A flavor whose nodes come later: quota alone decides.
-	objects := []client.Object{&kueue.ResourceFlavor{
-		ObjectMeta: metav1.ObjectMeta{
-			Name:        "nowhere",
-			Annotations: map[string]string{kueue.NodesOnDemandAnnotation: "true"},
-		},
-		Spec: kueue.ResourceFlavorSpec{NodeLabels: map[string]string{"load": "nowhere"}},
-	}}
+	f := &kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: "load"}}
+	if l.near == nil {
+		f.Annotations = map[string]string{kueue.NodesOnDemandAnnotation: "true"}
+		f.Spec.NodeLabels = map[string]string{"load": "nowhere"}
+	} else {
+		f.Spec.TopologyName = new(kueue.TopologyReference("load"))
+		t := &kueue.Topology{ObjectMeta: metav1.ObjectMeta{Name: "load"}}
+		for _, level := range []string{
+			"cloud.provider.com/topology-block", "cloud.provider.com/topology-rack", corev1.LabelHostname,
+		} {
+			t.Spec.Levels = append(t.Spec.Levels, kueue.TopologyLevel{NodeLabel: level})
+		}
+		if err := l.client.Create(b.Context(), t); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := l.client.Create(b.Context(), f); err != nil {
+		b.Fatal(err)
+	}
+	return kueue.ResourceFlavorReference(f.Name)
+}
+
+func (bd bed) loadQueues(b *testing.B, flavor kueue.ResourceFlavorReference) {
+	b.Helper()
+	var objects []client.Object
 	limit := resource.MustParse(fmt.Sprint(loadBorrowing))
 	for i := range loadCohorts * loadQueues {
 		name := loadQueue(i)
@@ -146,7 +176,7 @@ func (bd bed) loadQueues(b *testing.B) {
 				},
 				ResourceGroups: []kueue.ResourceGroup{{
 					CoveredResources: []corev1.ResourceName{corev1.ResourceCPU},
-					Flavors: []kueue.FlavorQuotas{{Name: "nowhere", Resources: []kueue.ResourceQuota{
+					Flavors: []kueue.FlavorQuotas{{Name: flavor, Resources: []kueue.ResourceQuota{
 						{
 							Name:           corev1.ResourceCPU,
 							NominalQuota:   resource.MustParse(fmt.Sprint(loadNominal)),
@@ -175,6 +205,8 @@ type load struct {
 	// creator creates the workloads, with the options of creation.
 	creator client.Client
 	options []client.CreateOption
+	// near is how near their pods want to be; nil for a load that needs no nodes.
+	near *kueue.PodSetTopologyRequest
 
 	mu      sync.Mutex
 	created map[string]time.Time // by name, when the API server had it
@@ -282,7 +314,7 @@ func (l *load) create(ctx context.Context, a arrival) error {
 		Spec: kueue.WorkloadSpec{
 			QueueName: kueue.LocalQueueName(loadQueue(a.queue)),
 			Priority:  &a.class.priority,
-			PodSets: []kueue.PodSet{{Name: "main", Count: 1, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+			PodSets: []kueue.PodSet{{Name: "main", Count: 1, TopologyRequest: l.near, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 				RestartPolicy: corev1.RestartPolicyNever,
 				Containers: []corev1.Container{{Name: "c", Image: "none", Resources: corev1.ResourceRequirements{
 					Requests: corev1.ResourceList{
