@@ -112,6 +112,18 @@ func Options() []Option {
 			set:    number(1, func(r *Request, n int) { r.Nodes = n }),
 		},
 		{
+			Name:  "required-topology",
+			Value: "LABEL",
+			Usage: "node `LABEL` of which all nodes must have one value: to be in one rack, say (mlbatch topology lists levels)",
+			set:   level(func(r *Request, v string) { r.RequiredTopology = v }),
+		},
+		{
+			Name:  "preferred-topology",
+			Value: "LABEL",
+			Usage: "the same where it can be had, else as near to each other as can be had",
+			set:   level(func(r *Request, v string) { r.PreferredTopology = v }),
+		},
+		{
 			Name:   "gpus",
 			Letter: "g",
 			Value:  "[TYPE:]N",
@@ -345,4 +357,15 @@ func readEnv(r *Request, h Host, file string) error {
 		r.SetEnv(v.Name, v.Value)
 	}
 	return nil
+}
+
+// level is the setting of a label of nodes.
+func level(set func(r *Request, v string)) func(*Request, Host, string) error {
+	return func(r *Request, _ Host, v string) error {
+		if wrong := validation.IsQualifiedName(v); len(wrong) > 0 {
+			return fmt.Errorf("%q is no label of nodes, such as cloud.provider.com/topology-rack", v)
+		}
+		set(r, v)
+		return nil
+	}
 }

@@ -335,6 +335,7 @@ func (x *rendering) mpi() client.Object {
 		corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi"),
 	}}
 	launcher.Spec.NodeSelector = nil // that of GPUs, which it has none of
+	launcher.Annotations = nil       // it may be anywhere
 	worker.Spec.Containers[0].Command, worker.Spec.Containers[0].Args = nil, nil
 	launcher.Spec.RestartPolicy, worker.Spec.RestartPolicy = corev1.RestartPolicyNever, corev1.RestartPolicyNever
 	o.Spec.MPIReplicaSpecs = map[kubeflow.ReplicaType]*kubeflow.ReplicaSpec{
@@ -462,7 +463,27 @@ func (x *rendering) pod(container string, k ranks) corev1.PodTemplateSpec {
 		x.unpack(&t.Spec, &c)
 	}
 	t.Spec.Containers = []corev1.Container{c}
+	t.Annotations = r.nearness()
 	return t
+}
+
+// nearness are the annotations of pods that say how near to each other they must be. Where the nodes of a job are of
+// two roles, they are of one group, which has one domain.
+func (r *Request) nearness() map[string]string {
+	out := map[string]string{}
+	if r.RequiredTopology != "" {
+		out[kueue.PodSetRequiredTopologyAnnotation] = r.RequiredTopology
+		if kind := r.Kind(); kind == Ray || kind == Torch && r.Elastic == nil {
+			out[kueue.PodSetGroupNameAnnotation] = "nodes"
+		}
+	}
+	if r.PreferredTopology != "" {
+		out[kueue.PodSetPreferredTopologyAnnotation] = r.PreferredTopology
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
 }
 
 // command is what a container runs.

@@ -89,6 +89,16 @@ func TestRender(t *testing.T) {
 			script(request(t, "image=i", "nodes=2"), "t.sh", "#!/bin/sh\nsrun hostname\n"),
 		},
 		"torch": {"a PyTorchJob", command(request(t, "image=i", "nodes=2", "gpus=4"), "torchrun", "t.py", "a'b")},
+		"rack": {
+			"a PyTorchJob whose master and workers are in one rack, and as near there as can be had",
+			command(
+				request(
+					t, "image=i", "nodes=4", "gpus=8", "required-topology=example.com/rack",
+					"preferred-topology=example.com/link",
+				),
+				"torchrun", "t.py",
+			),
+		},
 		"elastic": {
 			"a PyTorchJob of workers",
 			command(request(t, "image=i", "elastic=2:4", "gpus=4"), "torchrun", "t.py"),
@@ -151,6 +161,12 @@ func TestCheck(t *testing.T) {
 			[]string{"image=i", "array=0-1", "nodes=2"},
 			[]string{"x"},
 			"each task of an array is one pod",
+		},
+		"array, rack": {
+			"tasks need not be near to each other",
+			[]string{"image=i", "array=0-1", "required-topology=rack"},
+			[]string{"x"},
+			"know nothing of each other",
 		},
 		"array, ray": {
 			"a task is one pod",

@@ -37,7 +37,10 @@ type Request struct {
 	// Queue is a LocalQueue, Priority a WorkloadPriorityClass, PodPriority a PriorityClass.
 	Queue, Priority, PodPriority string
 	Nodes                        int
-	GPUs                         GPUs
+	// RequiredTopology and PreferredTopology are labels of nodes of which all nodes of the job must, or should, have one
+	// value: that of their rack, say.
+	RequiredTopology, PreferredTopology string
+	GPUs                                GPUs
 	// CPU and Memory are nil if not given.
 	CPU, Memory *resource.Quantity
 	// Time is how long the job may run, 0 for any time.
@@ -168,6 +171,10 @@ func (r *Request) Check() error {
 	case r.Array != nil && (r.Nodes > 1 || kind != Plain):
 		return fmt.Errorf(
 			"--array with --nodes or --framework: each task of an array is one pod; submit one job for each instead",
+		)
+	case r.Array != nil && r.RequiredTopology+r.PreferredTopology != "":
+		return fmt.Errorf(
+			"--array with --required-topology or --preferred-topology: tasks of an array know nothing of each other; leave it out",
 		)
 	case r.Array != nil && r.Elastic != nil:
 		return fmt.Errorf(
