@@ -301,20 +301,21 @@ func (s *relocationSearch) within(list []*workload) (spots [][]place.Spot, moves
 }
 
 // makeRoom takes workloads of a list off their nodes until the gang fits, keeps of them those without which it does not,
-// and tells where it goes then; nowhere if it does not fit.
+// and tells where it goes then; nowhere if it does not fit, or if more are left of a queue than it allows.
 func (s *relocationSearch) makeRoom(list []*workload) (picked []*workload, spots [][]place.Spot) {
 	defer func() {
 		for _, w := range picked {
 			s.imagine(w.Holds, 1)
 		}
 	}()
-	used, fits := map[*queue]int{}, false
+	fits := false
 	for _, w := range list {
-		q := s.byNode[w.Queue.ID]
-		if used[q] == s.left[q] || len(picked) == 4*mostMoves || !s.hasRoomAgain(w) {
+		if len(picked) == 4*mostMoves {
+			break
+		}
+		if !s.hasRoomAgain(w) {
 			continue
 		}
-		used[q]++
 		s.imagine(w.Holds, -1)
 		picked = append(picked, w)
 		if fits = s.nodes.Fits(place.Request{View: place.Free, Sets: s.sets}); fits {
@@ -332,6 +333,13 @@ func (s *relocationSearch) makeRoom(list []*workload) (picked []*workload, spots
 			continue
 		}
 		s.imagine(w.Holds, -1)
+	}
+	used := map[*queue]int{}
+	for _, w := range picked {
+		q := s.byNode[w.Queue.ID]
+		if used[q]++; used[q] > s.left[q] {
+			return picked, nil
+		}
 	}
 	spots, _, _ = s.nodes.Place(place.Request{View: place.Free, Sets: s.sets})
 	return picked, spots
