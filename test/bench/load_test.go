@@ -144,6 +144,7 @@ func (l *load) flavor(b *testing.B) kueue.ResourceFlavorReference {
 		f.Spec.NodeLabels = map[string]string{"load": "nowhere"}
 	} else {
 		f.Spec.TopologyName = new(kueue.TopologyReference("load"))
+		f.Spec.NodeLabels = map[string]string{corev1.LabelOSStable: "linux"}
 		t := &kueue.Topology{ObjectMeta: metav1.ObjectMeta{Name: "load"}}
 		for _, level := range []string{
 			"cloud.provider.com/topology-block", "cloud.provider.com/topology-rack", corev1.LabelHostname,
