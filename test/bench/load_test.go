@@ -315,14 +315,16 @@ func (l *load) create(ctx context.Context, a arrival) error {
 		Spec: kueue.WorkloadSpec{
 			QueueName: kueue.LocalQueueName(loadQueue(a.queue)),
 			Priority:  &a.class.priority,
-			PodSets: []kueue.PodSet{{Name: "main", Count: 1, TopologyRequest: l.near, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-				RestartPolicy: corev1.RestartPolicyNever,
-				Containers: []corev1.Container{{Name: "c", Image: "none", Resources: corev1.ResourceRequirements{
-					Requests: corev1.ResourceList{
-						corev1.ResourceCPU: *resource.NewQuantity(a.class.cpus, resource.DecimalSI),
-					},
+			PodSets: []kueue.PodSet{
+				{Name: "main", Count: 1, TopologyRequest: l.near, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+					RestartPolicy: corev1.RestartPolicyNever,
+					Containers: []corev1.Container{{Name: "c", Image: "none", Resources: corev1.ResourceRequirements{
+						Requests: corev1.ResourceList{
+							corev1.ResourceCPU: *resource.NewQuantity(a.class.cpus, resource.DecimalSI),
+						},
+					}}},
 				}}},
-			}}}},
+			},
 		},
 	}
 	err := l.creator.Create(ctx, w, l.options...)

@@ -109,6 +109,9 @@ func (e *Engine) update(w *workload, o *core.Workload) {
 		e.describe(w, o, waiting)
 		e.pending.enter(w)
 	case running, leaving:
+		if was.bars() != is.bars() { // whether it may be relocated is another matter now
+			e.pending.free(w.Queue, true)
+		}
 		if same {
 			w.obs.evicting = o.Evicting
 			w.obs.keep(is)

@@ -155,7 +155,10 @@ func (rc *recovery) yields(w *workload) bool {
 		if q.spec == nil || q.active.Len() == 0 || q.node.Root() != w.Queue.Root() || q.ahead() != nil {
 			return false
 		}
-		return slices.ContainsFunc(rc.judge.verdict(q.first()).victims, func(v preempt.Victim) bool { return v.ID == w.ID })
+		return slices.ContainsFunc(
+			rc.judge.verdict(q.first()).victims,
+			func(v preempt.Victim) bool { return v.ID == w.ID },
+		)
 	})
 }
 

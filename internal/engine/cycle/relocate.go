@@ -21,7 +21,7 @@ import (
 
 // Bounds of one search.
 const (
-	// mostMovable is how many workloads are looked at in a domain, those first whose work is lost the least.
+	// mostMovable is how many workloads are looked at in a domain.
 	mostMovable = 64
 	// mostMoves is how many are relocated for one.
 	mostMoves = 8
@@ -127,8 +127,9 @@ type relocationSearch struct {
 	left    map[*queue]int // how many may be relocated
 }
 
-// collect lists the workloads that may be relocated for another, those first whose work is lost the least, and notes
-// those whose time has not come.
+// collect lists the workloads that may be relocated for another, the least important first and of these the newest, and
+// notes those whose time has not come. What each has computed is not looked at here: with the time only that changes, and
+// nobody looks again for that.
 func (s *relocationSearch) collect(w *workload) {
 	s.left = map[*queue]int{}
 	for _, q := range s.relocating[w.group.queue.node.Root()] {
@@ -153,7 +154,7 @@ func (s *relocationSearch) collect(w *workload) {
 	slices.SortFunc(s.movable, func(a, b *workload) int {
 		return cmp.Or(
 			cmp.Compare(a.Priority, b.Priority),
-			cmp.Compare(s.lost(a), s.lost(b)),
+			cmp.Compare(b.Reserved, a.Reserved),
 			compareWorkloads(a, b),
 		)
 	})
@@ -192,13 +193,9 @@ func (m *model) hasRoomAgain(w *workload) bool {
 }
 
 // lost is what a workload has computed since it was admitted, which is lost if it is stopped: the packed resource that
-// it holds, times seconds.
+// it holds, or the pods that have none of it, times seconds.
 func (s *relocationSearch) lost(w *workload) int64 {
-	held := int64(0)
-	for _, h := range w.Holds {
-		held += h.Packed()
-	}
-	return held * max(0, s.now.Unix()-w.Reserved)
+	return s.size([]*workload{w}) * max(0, s.now.Unix()-w.Reserved)
 }
 
 // best is where the gang goes and who makes room for it, at the least cost of all domains that were tried; no moves if
@@ -257,7 +254,7 @@ func (s *relocationSearch) byDomain(set place.Set) [][]*workload {
 func (s *relocationSearch) size(list []*workload) (n int64) {
 	for _, w := range list {
 		for _, h := range w.Holds {
-			n += h.Packed()
+			n += max(h.Packed(), int64(h.Count))
 		}
 	}
 	return n

@@ -38,11 +38,11 @@ func (s *Nodes) DomainOf(set Set, n *Node) (Domain, bool) {
 	return Domain(d), in
 }
 
-// Packed is how much of the packed resource the pods of a hold have, or how many they are if they have none.
-func (h Hold) Packed() int64 { return max(1, h.Class.pack) * int64(h.Count) }
+// Packed is how much of the packed resource the pods of a hold have.
+func (h Hold) Packed() int64 { return h.Class.pack * int64(h.Count) }
 
-// Packed is how much of the packed resource each pod of a set has, or 1 if it has none.
-func (s Set) Packed() int64 { return max(1, s.Class.pack) }
+// Packed is how much of the packed resource each pod of a set has.
+func (s Set) Packed() int64 { return s.Class.pack }
 
 // RoomIn is how many pods of a set have room in a domain of the level that it requires, Room in all, and RoomOn on a
 // node, once all are gone that leave.

@@ -23,8 +23,9 @@ type price struct {
 	own bool
 	// priority is the highest of a victim.
 	priority int64
-	// work is what has been computed in vain: the packed resource that is held, times seconds.
-	work int64
+	// work is what has been computed in vain: the packed resource that is held, times seconds; pods is the same for pods
+	// that have none of it.
+	work, pods int64
 	// victims is how many there are, running how many of them are not interrupted.
 	victims, running int
 }
@@ -37,7 +38,8 @@ func (p price) compare(o price) int {
 		}
 	}
 	return cmp.Or(
-		own, cmp.Compare(p.priority, o.priority), cmp.Compare(p.work, o.work), cmp.Compare(p.victims, o.victims),
+		own, cmp.Compare(p.priority, o.priority), cmp.Compare(p.work, o.work), cmp.Compare(p.pods, o.pods),
+		cmp.Compare(p.victims, o.victims),
 	)
 }
 
@@ -53,11 +55,13 @@ func (p price) with(c *Candidate, own bool, now int64) price {
 	p.own = p.own || own
 	p.victims++
 	p.running++
-	held := int64(0)
 	for _, h := range c.Holds {
-		held += h.Packed()
+		if packed := h.Packed(); packed > 0 {
+			p.work += packed * max(0, now-c.Reserved)
+		} else {
+			p.pods += int64(h.Count) * max(0, now-c.Reserved)
+		}
 	}
-	p.work += held * max(0, now-c.Reserved)
 	return p
 }
 
@@ -104,11 +108,11 @@ func (s *Searcher) byPlace( //nolint:revive // a fact
 			return in && at == d
 		}
 		if !among(func(c *Candidate) bool { return holdsAny(c, inDomain) }) || len(s.picked) > 1 {
-			s.onNodes(candidates, s.Ledger.Nodes.RoomIn(set, d), inDomain, among)
+			s.onNodes(candidates, s.Ledger.Nodes.RoomIn(set, d), fits, inDomain, among)
 		}
 	}
 	if !set.OfDomain() {
-		s.onNodes(candidates, s.Ledger.Nodes.Room(set), func(*place.Node) bool { return true }, among)
+		s.onNodes(candidates, s.Ledger.Nodes.Room(set), fits, func(*place.Node) bool { return true }, among)
 	}
 	s.picked = append(s.picked[:0], best...)
 	return fits

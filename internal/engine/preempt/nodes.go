@@ -34,10 +34,20 @@ type occupied struct {
 	// price is what it costs to evict those that are not taken yet, uses how much they use of what is short.
 	price price
 	uses  core.Amount
-	// byUse says that those come first whose occupants use the least for each pod, and not those that cost the least.
-	byUse bool
+	order selectionOrder
 	at    int // in costs, -1 if it is not there
 }
+
+// selectionOrder says which nodes are cleared first.
+type selectionOrder uint8
+
+const (
+	// byPrice is those that cost the least for each pod.
+	byPrice selectionOrder = iota
+	// byUse is those whose occupants use the least of what is short for each pod, byCount those with the fewest.
+	byUse
+	byCount
+)
 
 // costs is a heap of nodes.
 type costs []*occupied
@@ -68,13 +78,22 @@ func (h *costs) Pop() any {
 
 // before orders nodes by what it costs to clear them for one pod.
 func (n *occupied) before(o *occupied) bool {
-	if n.byUse {
-		if by := cmp.Compare(int64(n.uses)/n.gain, int64(o.uses)/o.gain); by != 0 {
-			return by < 0
-		}
-	}
 	a, b := n.price, o.price
-	a.work, b.work = a.work/n.gain, b.work/o.gain
+	by := 0
+	switch n.order {
+	case byPrice:
+	case byUse:
+		by = cmp.Compare(int64(n.uses)*o.gain, int64(o.uses)*n.gain)
+	case byCount:
+		by = cmp.Compare(int64(a.victims)*o.gain, int64(b.victims)*n.gain)
+	}
+	if by != 0 {
+		return by < 0
+	}
+	a.work, a.pods, b.work, b.pods = a.work*o.gain, a.pods*o.gain, b.work*n.gain, b.pods*n.gain
+	if n.order != byPrice {
+		a.work, a.pods, b.work, b.pods = 0, 0, 0, 0
+	}
 	return cmp.Or(a.compare(b), core.CompareNames(n.node.Name(), o.node.Name())) < 0
 }
 
@@ -96,33 +115,50 @@ func (s *Searcher) assess(n *occupied) {
 	}
 }
 
-// onNodes looks for victims on nodes, as many of these as do beside the room that there is: on those that are cleared at
-// the least cost, then, since all may be taken there too that a queue has borrowed, on those where candidates use the
-// least, and on others.
-func (s *Searcher) onNodes(
+// onNodes looks for victims on nodes, as many of these as do beside the room that there is. Whether there are any does not
+// depend on the time, since nobody looks again when only that has changed: if none were found yet, nodes are cleared where
+// candidates use the least, or are the fewest. Of those that would do, the victims on nodes that are cleared at the
+// least cost stand.
+func (s *Searcher) onNodes( //nolint:revive // a fact
 	candidates [][]cursor,
 	room int64,
+	fits bool,
 	within func(*place.Node) bool,
 	among func(only func(*Candidate) bool) bool,
 ) {
 	each, want := s.largestSet().Packed(), -room
 	for _, set := range s.req.Sets {
-		want += (int64(set.Count)*set.Packed() + each - 1) / each
-	}
-	nodes := s.occupied(candidates, within)
-	for _, byUse := range [...]bool{false, true} {
-		left := nodes
-		for range mostSelections {
-			picked := s.selection(left, want, byUse)
-			if len(picked) == 0 {
-				break
-			}
-			if among(func(c *Candidate) bool { return holdsAny(c, func(n *place.Node) bool { return picked[n] }) }) {
-				return
-			}
-			left = withoutFirst(left, picked)
+		if each == 0 {
+			want += int64(set.Count)
+		} else {
+			want += (int64(set.Count)*set.Packed() + each - 1) / each
 		}
 	}
+	nodes := s.occupied(candidates, within)
+	if !fits && !s.selections(nodes, want, byUse, among) && !s.selections(nodes, want, byCount, among) {
+		return
+	}
+	s.selections(nodes, want, byPrice, among)
+}
+
+// selections tries some selections of nodes until victims are found, and reports whether they are.
+func (s *Searcher) selections(
+	nodes []*occupied,
+	want int64,
+	order selectionOrder,
+	among func(only func(*Candidate) bool) bool,
+) bool {
+	for range mostSelections {
+		picked := s.selection(nodes, want, order)
+		if len(picked) == 0 {
+			return false
+		}
+		if among(func(c *Candidate) bool { return holdsAny(c, func(n *place.Node) bool { return picked[n] }) }) {
+			return true
+		}
+		nodes = withoutFirst(nodes, picked)
+	}
+	return false
 }
 
 // withoutFirst leaves out the first node that was picked.
@@ -140,7 +176,7 @@ func withoutFirst(nodes []*occupied, picked map[*place.Node]bool) (out []*occupi
 func (s *Searcher) selection(
 	nodes []*occupied,
 	want int64,
-	byUse bool,
+	order selectionOrder,
 ) map[*place.Node]bool {
 	for _, n := range nodes {
 		for _, c := range n.occupants {
@@ -149,7 +185,7 @@ func (s *Searcher) selection(
 	}
 	var left costs
 	for _, n := range nodes {
-		n.byUse = byUse
+		n.order = order
 		s.assess(n)
 		left.Push(n)
 	}

@@ -191,7 +191,7 @@ func (m *maker) crowdJob(r *rand.Rand, key core.Key, second int, work time.Durat
 	at := time.Duration(second) * time.Second
 	j := &sim.Job{
 		Key:     key,
-		UID:     "u-" + key.Name,
+		UID:     fmt.Sprintf("u%02d", len(m.jobs)),
 		Queue:   "q",
 		Work:    work,
 		Submit:  at,
