@@ -83,11 +83,11 @@ func (s *Searcher) byPlace( //nolint:revive // a fact
 	if len(s.req.Sets) == 0 || !fits && !s.lacksNodes {
 		return fits
 	}
-	if fits && len(s.picked) < 2 && !s.largestSet().OfDomain() {
-		return true // no fewer would do
-	}
 	set := s.largestSet()
-	scopes := s.promising(set, candidates)
+	if fits && !set.OfDomain() && !s.wasteful() {
+		return true
+	}
+	scopes := s.promising(set, candidates, fits)
 	best := slices.Clone(s.picked)
 	least := s.priceOf(best)
 	among := func(only func(*Candidate) bool) bool {
@@ -116,6 +116,24 @@ func (s *Searcher) byPlace( //nolint:revive // a fact
 	}
 	s.picked = append(s.picked[:0], best...)
 	return fits
+}
+
+// wasteful reports whether several victims hold more of the packed resource than the request needs: else their nodes
+// are not cleared in vain.
+func (s *Searcher) wasteful() bool {
+	if len(s.picked) < 2 {
+		return false
+	}
+	more := int64(0)
+	for _, v := range s.picked {
+		for _, h := range v.Holds {
+			more += h.Packed()
+		}
+	}
+	for _, set := range s.req.Sets {
+		more -= int64(set.Count) * set.Packed()
+	}
+	return more > 0
 }
 
 // largestSet is the pods of the request of which each is the largest.
@@ -148,8 +166,12 @@ func (s *Searcher) all(candidates [][]cursor) iter.Seq2[*Candidate, bool] {
 }
 
 // promising are the domains that could hold the set, those first in which all that may be evicted costs the least;
-// none if its pods need not share one.
-func (s *Searcher) promising(set place.Set, candidates [][]cursor) []place.Domain {
+// none if its pods need not share one. While nothing fits, the time is left out of that, as in onNodes.
+func (s *Searcher) promising( //nolint:revive // a fact
+	set place.Set,
+	candidates [][]cursor,
+	fits bool,
+) []place.Domain {
 	domains := s.Ledger.Nodes.DomainsOf(set)
 	if len(domains) == 0 {
 		return nil
@@ -165,6 +187,12 @@ func (s *Searcher) promising(set place.Set, candidates [][]cursor) []place.Domai
 		}
 	}
 	domains = slices.DeleteFunc(domains, func(d place.Domain) bool { return prices[d].victims == 0 })
-	slices.SortStableFunc(domains, func(a, b place.Domain) int { return prices[a].compare(prices[b]) })
+	slices.SortStableFunc(domains, func(a, b place.Domain) int {
+		x, y := prices[a], prices[b]
+		if !fits {
+			x.work, x.pods, y.work, y.pods = 0, 0, 0, 0
+		}
+		return x.compare(y)
+	})
 	return domains[:min(len(domains), mostDomains)]
 }
