@@ -77,7 +77,8 @@ func (v View) Excerpt(k core.Key, now time.Time, alike int) (*Excerpt, error) {
 	kept := map[*group][]*workload{}
 	var workloads []*workload
 	for _, o := range e.byID {
-		if o != nil && (o.State() != waiting || o.inbox || o == w || o.timer != nil && !o.timer.at.After(now)) {
+		// One whose back-off ends later comes before the workload then: advice may be about that time.
+		if o != nil && (o.State() != waiting || o.inbox || o == w || o.timer != nil) {
 			workloads = append(workloads, o)
 		}
 	}

@@ -44,6 +44,12 @@ func (s *Nodes) Together(sets []Set) (Shortage, bool) {
 
 // togetherNear is Together where pods must be near to each other.
 func (s *Nodes) togetherNear(sets []Set) (Shortage, bool) {
+	if set, limit := s.crowdedTogether(sets); limit != "" {
+		_, nodes, down := s.Total(sets[set].Class)
+		return Shortage{
+			Set: set, Cause: core.PodSetsTooLarge, Wanted: sets[set].Count, Nodes: nodes, Down: down, Limit: limit,
+		}, false
+	}
 	empty := s.vacant()
 	r := Request{View: Free, Sets: slices.Clone(sets)}
 	for i := range r.Sets {
@@ -59,6 +65,45 @@ func (s *Nodes) togetherNear(sets []Set) (Shortage, bool) {
 		Set: short.Set, Cause: core.PodSetsTooLarge, Wanted: sets[short.Set].Count, Nodes: nodes, Down: down,
 		Limit: sharedLimit(sets),
 	}, false
+}
+
+// crowdedTogether names a limit of domains that the pods of several sets share and of which all domains together have less
+// than these take, and the set at which they do; "" if there is none.
+func (s *Nodes) crowdedTogether(sets []Set) (set int, limit string) {
+	for _, first := range sets {
+		if first.Class.near == nil {
+			continue
+		}
+		for _, l := range first.Class.near.limits {
+			most, taken, bounded := int64(0), int64(0), true
+			t, seen := first.Class.near.tree, map[int32]bool{}
+			for i, o := range sets {
+				k := -1
+				if near := o.Class.near; near != nil {
+					k = slices.IndexFunc(near.limits, func(x domainLimit) bool { return x.Name == l.Name })
+				}
+				if k < 0 {
+					continue
+				}
+				for rank := range s.order {
+					d, in := t.above(s.domainOf(t, rank), l.level)
+					if !s.admits(o.Class, rank) || in && seen[d] {
+						continue
+					}
+					seen[d] = true
+					bounded = bounded && in && !t.domains[d].unlabelled()
+					most += int64(l.Most)
+				}
+				if taken += int64(o.Count) * int64(o.Class.near.limits[k].Count); taken > most {
+					set = i
+				}
+			}
+			if bounded && taken > most {
+				return set, l.Name
+			}
+		}
+	}
+	return 0, ""
 }
 
 // sharedLimit names the first limit of domains that several sets share; "" if they share none.
