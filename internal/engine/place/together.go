@@ -79,7 +79,7 @@ func (s *Nodes) crowdedTogether(sets []Set) (set int, limit string) {
 			t, seen := first.Class.near.tree, map[int32]bool{}
 			for i, o := range sets {
 				k := -1
-				if near := o.Class.near; near != nil {
+				if near := o.Class.near; near != nil && near.tree == t { // else one domain may be two for it
 					k = slices.IndexFunc(near.limits, func(x domainLimit) bool { return x.Name == l.Name })
 				}
 				if k < 0 {

@@ -176,3 +176,22 @@ func TestTogetherGivesUp(t *testing.T) {
 		t.Error("with three looks at four nodes nothing can be known")
 	}
 }
+
+// TestPodSetsThatShareALimitNeedDomainsForAll: two pods of one set and four of another may be two in each rack: three
+// racks hold them, two never do, and where nodes are in no rack there is no bound.
+func TestPodSetsThatShareALimitNeedDomainsForAll(t *testing.T) {
+	limits := []core.Limit{{Name: "apart", Own: true, Count: 1, Most: 2, Level: "rack"}}
+	for nodes, fits := range map[string]bool{
+		"/r1/a /r1/b /r2/c /r2/d":             false,
+		"/r1/a /r1/b /r2/c /r2/d /r3/e /r3/f": true,
+		"/r1/a /r1/b /r2/c /r2/d //e //f":     true,
+	} {
+		s := inRacks(t, nodes)
+		large := s.Class(gpus(4), core.Constraints{Limits: limits}, core.Topology{})
+		small := s.Class(gpus(1), core.Constraints{Limits: limits}, core.Topology{})
+		short, ok := s.Together([]Set{{Class: large, Count: 2}, {Class: small, Count: 4}})
+		if ok != fits || !ok && (short.Cause != core.PodSetsTooLarge || short.Limit != "apart") {
+			t.Errorf("%s: they fit: %t, %+v", nodes, ok, short)
+		}
+	}
+}
