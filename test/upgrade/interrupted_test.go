@@ -39,7 +39,15 @@ func TestUpComesUpAfterFirstStartsThatWereKilled(t *testing.T) {
 		}
 		<-ended //nolint:errcheck // it was killed
 	}
-	r, _ := up(t, dir)
+	r := *program // with the same words: what a start before began is completed by one that means the same
+	if err := r.Open(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.End(); err != nil {
+			t.Error(err)
+		}
+	})
 	if text, err := r.Run(t.Context(), "doctor"); err != nil {
 		t.Errorf("%v\n%s", err, text)
 	}
