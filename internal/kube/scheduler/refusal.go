@@ -29,6 +29,18 @@ import (
 // behind, and see pods that are gone already.
 const settles = 300 * time.Millisecond
 
+// evens is the same for nodes that refuse a pod because others like it are not spread alike: those that make them even
+// are planned, and may not have come yet.
+const evens = 5 * time.Second
+
+// patience is how long nodes that a plugin refuses must go on to.
+func patience(plugin string) time.Duration {
+	if plugin == names.PodTopologySpread {
+		return evens
+	}
+	return settles
+}
+
 // counted reports whether a plugin refuses nodes by what the engine counts itself. It plans anew
 // when it learns what this process has seen before.
 func counted(plugin string) bool {
@@ -76,7 +88,7 @@ func (p *gangPlugin) answered(k gang.Key, pod *corev1.Pod, f found) {
 	switch {
 	case len(f.refusals) == 0:
 		p.reservations.undisputed(k)
-	case p.reservations.disputed(k) >= settles:
+	case p.reservations.disputed(k) >= patience(f.plugin):
 		p.refused(pod, f)
 	default:
 		p.later(settles, func() { p.wake(k) })

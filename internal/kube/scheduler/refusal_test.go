@@ -117,6 +117,32 @@ func TestRefusalThatPassesIsNotTold(t *testing.T) {
 	}
 }
 
+// TestUnevenPodsAreGivenTimeToBeMadeEven: what a node refuses because pods like it are not spread alike is told later than
+// other refusals: others that make them even may be on their way.
+func TestUnevenPodsAreGivenTimeToBeMadeEven(t *testing.T) {
+	for plugin, after := range map[string]time.Duration{names.NodePorts: settles, names.PodTopologySpread: evens} {
+		r := newRig(t, aNode{name: "n1", gpus: 8, cpus: 8})
+		told := false
+		r.plugin.refused = func(*corev1.Pod, found) { told = true }
+		r.plugin.later = func(time.Duration, func()) {}
+		g := r.add("job", 1, "a")
+		r.refuse(g.Key, "a", "x")
+		f := found{
+			refusals: []convert.Refusal{{PodSet: "main", NodeRefusal: core.NodeRefusal{Node: "n1", Why: "uneven"}}},
+			plugin:   plugin,
+		}
+		for _, step := range []struct {
+			after time.Duration
+			told  bool
+		}{{0, false}, {after - time.Millisecond, false}, {time.Millisecond, true}} {
+			r.now = r.now.Add(step.after)
+			if r.plugin.answered(g.Key, r.find(g, "a"), f); told != step.told {
+				t.Errorf("%s: told: %t", plugin, told)
+			}
+		}
+	}
+}
+
 func TestNoterWritesWhichNodesRefuse(t *testing.T) {
 	d := newDesk()
 	g := d.gang("job", "a")
