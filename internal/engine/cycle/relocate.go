@@ -23,6 +23,8 @@ import (
 const (
 	// mostMovable is how many workloads are looked at in a domain.
 	mostMovable = 64
+	// mostStarts is how often it is begun with another of a domain.
+	mostStarts = 4
 	// mostMoves is how many are relocated for one.
 	mostMoves = 8
 	// mostDomains is in how many domains of the level that the gang must share others are looked for.
@@ -204,6 +206,10 @@ func (s *relocationSearch) best() (spots [][]place.Spot, moves []move) {
 	least := int64(0)
 	for _, in := range s.options() {
 		at, is := s.within(in)
+		// Those that are in the way may find no other place where others would: it is tried without the first ones.
+		for k := 1; is == nil && k < min(mostStarts, len(in)); k++ {
+			at, is = s.within(in[k:])
+		}
 		lost := int64(0)
 		for _, m := range is {
 			lost += s.lost(m.workload)
