@@ -40,8 +40,9 @@ func (e *Engine) Apply(ev core.Event) {
 func (e *Engine) nodeSet(n core.Node) {
 	before, losses := e.nodes.Version(), e.nodes.Losses()
 	better, lost := e.nodes.Set(n)
+	// One that leaves service may make room for pods that spread over nodes in service: it is one domain less.
 	e.pending.nodesChange(
-		nodesChanged{freed: better, other: e.nodes.Version() != before, lost: e.nodes.Losses() != losses},
+		nodesChanged{freed: better || lost, other: e.nodes.Version() != before, lost: e.nodes.Losses() != losses},
 	)
 	if lost || !n.State.TakesWork() {
 		e.recovery.displaceUsers(n.Name)

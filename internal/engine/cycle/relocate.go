@@ -436,6 +436,13 @@ func (ad *admissions) arrive(w *workload) bool {
 	w.reservation = &reservation{workload: w, evicted: true}
 	ad.bookReservation(w)
 	ad.count(w, waiting)
+	if !ad.fitsNow(w) { // meanwhile another was given what is free, since others leave that have not yet
+		for _, x := range ad.leaving {
+			if ad.related(w.reservation, x) {
+				ad.await(w.reservation, x)
+			}
+		}
+	}
 	q := w.localQueue.queue
 	ad.reservations = append(ad.reservations, w.reservation)
 	q.reserved = append(q.reserved, w)

@@ -131,6 +131,12 @@ func (ad *admissions) admitReserved() {
 			continue
 		}
 		if p.pendingVictims > 0 || !ad.fitsNow(w) {
+			if w.reported == nil { // it was relocated, and others have not left yet
+				ad.draft.report(w, &core.Reason{
+					Code: core.WaitingForPreempted, Queue: w.admission.Queue,
+					Victims: int32(p.pendingVictims), //nolint:gosec // few
+				})
+			}
 			continue
 		}
 		if ad.unready > 0 {
