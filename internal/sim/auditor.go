@@ -470,8 +470,8 @@ func (a *Auditor) relocationsArrive() error {
 		w := a.workloads[key]
 		switch {
 		case !w.relocated || w.held != nil && w.leaving:
-		case w.held != nil || w.disturbed != a.disturbed:
-			w.relocated = false
+		case w.held != nil || w.disturbed != a.disturbed, w.told.Held != "" || w.told.NotBefore.After(a.now):
+			w.relocated = false // or it may not start, for a reason of its own
 		case !a.unready():
 			return fmt.Errorf("P4: %s was relocated, and does not start elsewhere", key)
 		}

@@ -108,11 +108,11 @@ func (s *Searcher) byPlace( //nolint:revive // a fact
 			return in && at == d
 		}
 		if !among(func(c *Candidate) bool { return holdsAny(c, inDomain) }) || len(s.picked) > 1 {
-			s.onNodes(candidates, s.Ledger.Nodes.RoomIn(set, d), fits, inDomain, among)
+			s.onNodes(set, candidates, s.Ledger.Nodes.RoomIn(set, d), fits, inDomain, among)
 		}
 	}
 	if !set.OfDomain() {
-		s.onNodes(candidates, s.Ledger.Nodes.Room(set), fits, func(*place.Node) bool { return true }, among)
+		s.onNodes(set, candidates, s.Ledger.Nodes.Room(set), fits, func(*place.Node) bool { return true }, among)
 	}
 	s.picked = append(s.picked[:0], best...)
 	return fits

@@ -115,26 +115,27 @@ func (s *Searcher) assess(n *occupied) {
 	}
 }
 
-// onNodes looks for victims on nodes, as many of these as do beside the room that there is. Whether there are any does not
+// onNodes looks for victims on nodes that pods of a set may use, as many of these as do beside the room that there is. Whether there are any does not
 // depend on the time, since nobody looks again when only that has changed: if none were found yet, nodes are cleared where
 // candidates use the least, or are the fewest. Of those that would do, the victims on nodes that are cleared at the
 // least cost stand.
 func (s *Searcher) onNodes( //nolint:revive // a fact
+	set place.Set,
 	candidates [][]cursor,
 	room int64,
 	fits bool,
 	within func(*place.Node) bool,
 	among func(only func(*Candidate) bool) bool,
 ) {
-	each, want := s.largestSet().Packed(), -room
-	for _, set := range s.req.Sets {
+	each, want := set.Packed(), -room
+	for _, o := range s.req.Sets {
 		if each == 0 {
-			want += int64(set.Count)
+			want += int64(o.Count)
 		} else {
-			want += (int64(set.Count)*set.Packed() + each - 1) / each
+			want += (int64(o.Count)*o.Packed() + each - 1) / each
 		}
 	}
-	nodes := s.occupied(candidates, within)
+	nodes := s.occupied(set, candidates, within)
 	if !fits && !s.selections(nodes, want, byUse, among) && !s.selections(nodes, want, byCount, among) {
 		return
 	}
@@ -222,8 +223,8 @@ func (s *Searcher) selection(
 }
 
 // occupied are the nodes that pods have more room on if all candidates are gone.
-func (s *Searcher) occupied(candidates [][]cursor, within func(*place.Node) bool) []*occupied {
-	set, at := s.largestSet(), map[*place.Node]*occupied{}
+func (s *Searcher) occupied(set place.Set, candidates [][]cursor, within func(*place.Node) bool) []*occupied {
+	at := map[*place.Node]*occupied{}
 	var all []*occupied
 	for cand, own := range s.all(candidates) {
 		c := &occupant{Candidate: cand, own: own}
