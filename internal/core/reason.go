@@ -97,9 +97,11 @@ type Reason struct {
 	// Level is a label of nodes that its pods require: for NoSuchNode none has it, else it is the one of which one
 	// domain must hold all pods. Domain is the one that comes nearest: it has
 	// places for PodsFit of them, and empty and in service would have for PodsUsable; all nodes together
-	// have places for PodsFree.
+	// have places for PodsFree. For PodSetsTooLarge Level is the one of which one domain must hold its pod sets.
 	Level, Domain        string
 	PodsUsable, PodsFree int32
+	// Around is the domain, of AroundLevel, in which pod sets of its group have places: only those within it count.
+	AroundLevel, Around string
 	// Victims is how many workloads must go first (WaitingForPreempted).
 	Victims int32
 	// Ahead is the workload that it waits behind or whose victims must go first;
@@ -145,5 +147,5 @@ func (r Reason) same(o Reason) bool {
 		r.PodsFit == o.PodsFit && r.PodsWanted == o.PodsWanted &&
 		r.Nodes == o.Nodes && r.NodesDown == o.NodesDown && r.NodesRefused == o.NodesRefused &&
 		r.Level == o.Level && r.Domain == o.Domain && r.PodsUsable == o.PodsUsable && r.PodsFree == o.PodsFree &&
-		r.Victims == o.Victims && r.Ahead == o.Ahead && r.Detail == o.Detail
+		r.AroundLevel == o.AroundLevel && r.Around == o.Around && r.Victims == o.Victims && r.Ahead == o.Ahead && r.Detail == o.Detail
 }

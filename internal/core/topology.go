@@ -17,6 +17,8 @@ type Topology struct {
 
 // TopologyRequest says how near to each other the pods of a set must be. Levels are labels of nodes.
 type TopologyRequest struct {
+	// Parents are the levels of which one domain must hold all pods of each group that the set is in (PodSet.Parents).
+	Parents []string
 	// Required is the level of which one domain must hold all pods; "" if none must.
 	Required string
 	// Preferred is the level of which one domain should hold all pods; "" if none should.
@@ -71,23 +73,27 @@ func (r TopologyRequest) In(t Topology) (TopologyRequest, Topology) {
 
 // Empty reports whether it asks for nothing.
 func (r TopologyRequest) Empty() bool {
-	return r.Required == "" && r.Preferred == "" && r.Balanced == "" && len(r.Slices) == 0
+	return r.Required == "" && r.Preferred == "" && r.Balanced == "" && len(r.Slices)+len(r.Parents) == 0
 }
 
 // Equal reports whether two requests ask for the same.
 func (r TopologyRequest) Equal(o TopologyRequest) bool {
 	return r.Required == o.Required && r.Preferred == o.Preferred && r.Balanced == o.Balanced &&
-		r.Optional == o.Optional && r.AnyLabel == o.AnyLabel && slices.Equal(r.Slices, o.Slices)
+		r.Optional == o.Optional && r.AnyLabel == o.AnyLabel && slices.Equal(r.Slices, o.Slices) &&
+		slices.Equal(r.Parents, o.Parents)
 }
 
-// Levels lists the levels that the request names, each once: the required one first, slices coarse
-// to fine, the preferred one last.
+// Levels lists the levels that the request names, each once: those of its parents first and the required one then,
+// slices coarse to fine, the preferred one last.
 func (r TopologyRequest) Levels() []string {
 	var out []string
 	add := func(level string) {
 		if level != "" && !slices.Contains(out, level) {
 			out = append(out, level)
 		}
+	}
+	for _, level := range r.Parents {
+		add(level)
 	}
 	add(r.Required)
 	for _, s := range r.Slices {
@@ -129,5 +135,8 @@ func (r TopologyRequest) Key(b *strings.Builder) {
 	}
 	for _, s := range r.Slices {
 		b.WriteString(strconv.Quote(s.Level) + strconv.Itoa(int(s.Size)) + ";")
+	}
+	for _, level := range r.Parents {
+		b.WriteString(">" + strconv.Quote(level))
 	}
 }

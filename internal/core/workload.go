@@ -30,6 +30,9 @@ type PodSet struct {
 	// Group names pod sets that get the same flavor of each resource group; "" is
 	// none.
 	Group string
+	// Parents name the groups of pod sets that this one is in, the widest first. One domain of the level that
+	// Topology.Parents has for a group holds the pods of all of its sets.
+	Parents []string
 	// Requests of one pod, without Pods: what it takes of a node.
 	Requests Resources
 	// Quota is what one pod counts against quota, without Pods, where the

@@ -36,6 +36,45 @@ func (a *Auditor) onNodes(w *audited, before *core.Admission) error {
 			return fmt.Errorf("%s: %w", w.told.Key, err)
 		}
 	}
+	if err := a.together(w); before == nil && err != nil {
+		return fmt.Errorf("%s: %w", w.told.Key, err)
+	}
+	return nil
+}
+
+// together checks that the pods of each group of pod sets are in one domain of its level (P2). Sets are compared that
+// tell domains apart alike.
+func (a *Auditor) together(w *audited) error {
+	in := map[string]string{}
+	for i := range w.held.PodSets {
+		set, p := &w.told.PodSets[i], &w.held.PodSets[i]
+		request, t := set.Topology.In(a.topologyOf(p))
+		if t.Missing(request) != "" || request.Empty() || len(p.Places) == 0 {
+			continue
+		}
+		if len(t.Levels) == 0 {
+			t.Levels = request.Levels()
+		}
+		names, levels := slices.Clone(set.Parents), slices.Clone(request.Parents)
+		if set.Group != "" && request.Required != "" {
+			names, levels = append(names, set.Group), append(levels, request.Required)
+		}
+		for k, level := range levels {
+			group := fmt.Sprint(names[k], t.Levels[:slices.Index(t.Levels, level)+1])
+			for d := range a.byDomain(&t, level, p.Places) { // each is compared
+				if was, has := in[group]; has && was != d || d == "" {
+					return fmt.Errorf(
+						"P2: the pods of group %s must be in one %s and are in %q and %q",
+						names[k],
+						level,
+						was,
+						d,
+					)
+				}
+				in[group] = d
+			}
+		}
+	}
 	return nil
 }
 

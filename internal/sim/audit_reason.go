@@ -284,31 +284,38 @@ func (b *trialWorld) roomFor(why core.Reason) bool {
 	}
 	set := b.workloads[b.waiting].told.PodSets
 	for i := range set {
-		if set[i].Name != why.PodSet {
-			continue
-		}
-		labels := labelsFor(&set[i].Filter)
-		f := b.flavors[why.Flavor]
-		maps.Copy(labels, f.NodeLabels)
-		for _, level := range slices.Concat(f.Topology.Levels, set[i].Topology.Levels()) {
-			labels[level] = "new"
-		}
-		for _, l := range set[i].Limits {
-			if l.Level != "" {
-				labels[l.Level] = "new"
+		switch {
+		case why.Cause == core.PodSetsTooLarge: // which of them may need others, of other flavors, in the same domain
+			for _, name := range sortedNames(b.flavors) {
+				b.addNode(&set[i], set, b.flavors[name])
 			}
+		case set[i].Name == why.PodSet:
+			b.addNode(&set[i], set, b.flavors[why.Flavor])
 		}
-		n := core.Node{Name: fmt.Sprintf("new-%d", len(b.nodes)), Labels: labels, State: core.NodeReady}
-		// Room for all pod sets: others may be put there first, for want of room elsewhere.
-		for k := range set {
-			n.Allocatable = n.Allocatable.Plus(
-				set[k].Requests.Times(int64(set[k].Count)).With(core.Pods, core.Amount(set[k].Count)),
-			)
-		}
-		b.nodes[n.Name] = n
-		return true
 	}
-	return false
+	return slices.ContainsFunc(set, func(p core.PodSet) bool { return p.Name == why.PodSet })
+}
+
+// addNode adds a node of a flavor that a pod set may use, with room for all of a job: other sets may be put there first,
+// for want of room elsewhere.
+func (b *trialWorld) addNode(p *core.PodSet, all []core.PodSet, f core.Flavor) {
+	labels := labelsFor(&p.Filter)
+	maps.Copy(labels, f.NodeLabels)
+	for _, level := range slices.Concat(f.Topology.Levels, p.Topology.Levels()) {
+		labels[level] = "new"
+	}
+	for _, l := range p.Limits {
+		if l.Level != "" {
+			labels[l.Level] = "new"
+		}
+	}
+	n := core.Node{Name: fmt.Sprintf("new-%d", len(b.nodes)), Labels: labels, State: core.NodeReady}
+	for k := range all {
+		n.Allocatable = n.Allocatable.Plus(
+			all[k].Requests.Times(int64(all[k].Count)).With(core.Pods, core.Amount(all[k].Count)),
+		)
+	}
+	b.nodes[n.Name] = n
 }
 
 // unlimit takes off pod sets the limit of domains that is said to be in the way: of what nodes it needs, nobody knows.

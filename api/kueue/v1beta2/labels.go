@@ -110,6 +110,9 @@ const (
 	// MaxPerDomainAnnotation, on pods, is how many pods of their set a domain has at most, as "LABEL=N": 16 of the 18
 	// nodes of a rack, so that two may fail.
 	MaxPerDomainAnnotation = "mlbatch.dev/podset-max-per-domain"
+	// TopologyGroupsAnnotation, on pods, names groups that their set is in, as "LABEL=GROUP", with commas, the widest
+	// first: all sets of the job that name a group are in one domain of its level, whatever they ask for beside.
+	TopologyGroupsAnnotation = "mlbatch.dev/podset-topology-groups"
 	// MinimumRuntimeAnnotation, on a ClusterQueue or a WorkloadPriorityClass, is for how long their workloads are not
 	// evicted for others, a duration such as "30m". What the class says goes before the queue.
 	MinimumRuntimeAnnotation = "mlbatch.dev/minimum-runtime"

@@ -3,6 +3,7 @@ package v1beta2
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -45,6 +46,52 @@ func MaxPerDomainOf(annotations map[string]string) (level string, most int32) {
 	return level, int32(n)
 }
 
+// TopologyGroup is a group of pod sets of a job that are in one domain of a level.
+type TopologyGroup struct{ Level, Name string }
+
+// TopologyGroupsOf reads from the annotations of pods in which groups their set is, the widest first; nil if what they
+// say is not meant so: see TopologyRequestFault.
+func TopologyGroupsOf(annotations map[string]string) []TopologyGroup {
+	groups, fault := topologyGroupsIn(annotations[TopologyGroupsAnnotation])
+	if fault != "" {
+		return nil
+	}
+	return groups
+}
+
+func topologyGroupsIn(text string) (groups []TopologyGroup, fault string) {
+	if text == "" {
+		return nil, ""
+	}
+	for word := range strings.SplitSeq(text, ",") {
+		level, name, _ := strings.Cut(strings.TrimSpace(word), "=")
+		if level == "" || name == "" || levelFault(level) != "" || len(name) > longestLevel {
+			return nil, fmt.Sprintf(
+				"%q is not a label of nodes and the name of a group, such as cloud.provider.com/topology-block=all", word,
+			)
+		}
+		groups = append(groups, TopologyGroup{level, name})
+	}
+	if len(groups) > mostTopologyGroups {
+		return nil, fmt.Sprintf("a pod set is in %d groups at most", mostTopologyGroups)
+	}
+	return groups, ""
+}
+
+// InTopologyGroup are the annotations of pods whose set is in a group around all that they name.
+func InTopologyGroup(annotations map[string]string, g TopologyGroup) map[string]string {
+	out := maps.Clone(annotations)
+	if out == nil {
+		out = map[string]string{}
+	}
+	text := g.Level + "=" + g.Name
+	if inner := out[TopologyGroupsAnnotation]; inner != "" {
+		text += "," + inner
+	}
+	out[TopologyGroupsAnnotation] = text
+	return out
+}
+
 func slicesIn(annotations map[string]string) ([]PodsetSliceRequiredTopologyConstraint, error) {
 	text := annotations[PodSetSliceRequiredTopologyConstraintsAnnotation]
 	if text == "" {
@@ -84,6 +131,9 @@ func TopologyRequestFault(annotations map[string]string) (key, fault string) {
 				)
 		}
 	}
+	if _, fault := topologyGroupsIn(annotations[TopologyGroupsAnnotation]); fault != "" {
+		return TopologyGroupsAnnotation, fault
+	}
 	const size = PodSetSliceSizeAnnotation
 	if text, has := annotations[size]; has {
 		if n, err := strconv.ParseInt(text, 10, 32); err != nil || n < 1 {
@@ -107,8 +157,9 @@ func TopologyRequestFault(annotations map[string]string) (key, fault string) {
 
 // Limits of the API.
 const (
-	mostSliceLayers = 3
-	longestLevel    = 63
+	mostSliceLayers    = 3
+	mostTopologyGroups = 4
+	longestLevel       = 63
 )
 
 // levelFault says why a text is no level, "" if it is one or there is none.

@@ -332,6 +332,8 @@ func nodeReason(g *group, set int, short place.Shortage) core.Reason {
 		Domain:       short.Domain,
 		PodsUsable:   short.Usable,
 		PodsFree:     short.Free,
+		AroundLevel:  short.AroundLevel,
+		Around:       short.Around,
 		Detail:       cmp.Or(short.Answer, short.Limit, volumesText(g.equivalence.podSets[set].Filter.Volumes)),
 	}
 }

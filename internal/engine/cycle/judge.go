@@ -257,7 +257,8 @@ func (j *judge) podSets(list []place.Set, g *group, p *compiled, chosen []int) [
 	for i := range g.equivalence.podSets {
 		if c := j.classFor(g, p, i, chosen); c != nil {
 			list = append(list, place.Set{
-				Index: i, Class: c, Count: p.counts[i], Group: g.equivalence.podSets[i].Group,
+				Index: i, Class: c, Count: p.counts[i],
+				Group: g.equivalence.podSets[i].Group, Parents: g.equivalence.podSets[i].Parents,
 			})
 		}
 	}

@@ -217,6 +217,9 @@ func (r *rehousing) fill(vacancies []vacancy) bool {
 			Index: k, Class: c, Count: int32(len(v.ranks)), Group: told.Group, //nolint:gosec // pods of one job
 			Peers: r.peers(v, c),
 		}
+		if len(v.near.Parents) > 0 {
+			sets[k].Parents, sets[k].Beside = told.Parents, r.beside(told.Parents)
+		}
 	}
 	kept, taken := r.holds(classes)
 	spots, _, ok := r.nodes.Place(place.Request{View: place.Free, Sets: sets, Kept: kept, Taken: taken})
@@ -279,6 +282,25 @@ func (r *rehousing) peers(v vacancy, c *place.Class) []place.Hold {
 		if told := r.told(i); i != v.set && group != "" && told != nil && told.Group == group {
 			for _, p := range r.places[i] {
 				out = r.addHold(out, p, c)
+			}
+		}
+	}
+	return out
+}
+
+// beside are nodes with pods of the sets of each of some groups; nil where none has a place.
+func (r *rehousing) beside(groups []string) []*place.Node {
+	out := make([]*place.Node, len(groups))
+	for i, group := range groups {
+		for set, ranks := range r.places {
+			told := r.told(set)
+			if told == nil || !slices.Contains(told.Parents, group) && told.Group != group {
+				continue
+			}
+			for _, p := range ranks {
+				if p.node != "" && out[i] == nil {
+					out[i] = r.nodes.Node(p.node)
+				}
 			}
 		}
 	}

@@ -409,6 +409,9 @@ func equivalenceKey(w *core.Workload) string {
 		if p.Group != "" {
 			b.WriteString("@" + strconv.Quote(p.Group))
 		}
+		for _, parent := range p.Parents {
+			b.WriteString(">" + strconv.Quote(parent))
+		}
 		for _, q := range p.Requests {
 			b.WriteString(strconv.Quote(q.Resource) + strconv.FormatInt(int64(q.Amount), 10))
 		}
@@ -434,7 +437,7 @@ func (s *equivalence) describes(w *core.Workload) bool {
 func samePodSet(a, b core.PodSet) bool {
 	x, y := a.Constraints(), b.Constraints()
 	return a.Name == b.Name && a.Count == b.Count && a.Group == b.Group && a.MinCount == b.MinCount &&
-		slices.Equal(a.Requests, b.Requests) &&
+		slices.Equal(a.Parents, b.Parents) && slices.Equal(a.Requests, b.Requests) &&
 		(a.Quota == nil) == (b.Quota == nil) && slices.Equal(a.Quota, b.Quota) && x.Equal(&y)
 }
 

@@ -366,7 +366,7 @@ func (m *model) setsOf(w *workload) []place.Set {
 		s := w.equivalence.podSet(p.Name)
 		sets = append(sets, place.Set{
 			Index: i, Class: m.class(w.equivalence, s, p.FlavorNames()), Count: p.Count,
-			Group: w.equivalence.podSets[s].Group,
+			Group: w.equivalence.podSets[s].Group, Parents: w.equivalence.podSets[s].Parents,
 		})
 	}
 	return sets

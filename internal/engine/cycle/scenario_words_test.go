@@ -334,6 +334,11 @@ func (s *script) job(key string, args []string) error {
 			p.Count = int32(n)
 		case f == "group":
 			p.Group = v
+		case f == "within": // LEVEL:GROUP,...
+			for _, parent := range strings.Split(v, ",") {
+				level, name, _ := strings.Cut(parent, ":")
+				p.Topology.Parents, p.Parents = append(p.Topology.Parents, level), append(p.Parents, name)
+			}
 		case f == "least":
 			p.MinCount = int32(n)
 		case isResource(f):

@@ -200,6 +200,15 @@ func nodes(r core.Reason) string {
 			because(r.Detail),
 		)
 	case core.PodSetsTooLarge:
+		if r.Level != "" {
+			return fmt.Sprintf(
+				"no %s%s could hold its %d pod(s) beside those of the other pod sets, which must be in the same, even if empty%s",
+				r.Level,
+				on,
+				r.PodsWanted,
+				because(r.Detail),
+			)
+		}
 		return fmt.Sprintf(
 			"all %d node(s)%s together could not hold its %d pod(s) beside those of the other pod sets, even if empty%s",
 			r.Nodes,
@@ -242,10 +251,15 @@ func nodes(r core.Reason) string {
 
 // domains says which domain comes nearest to holding pods that must be in one.
 func domains(r core.Reason, on string) string {
+	around := ""
+	if r.Around != "" {
+		around = fmt.Sprintf(" in %s %s, where its other pod sets have room,", r.AroundLevel, r.Around)
+	}
 	s := fmt.Sprintf(
-		"no %s%s has room for its %d pod(s), which must be in one: %s comes nearest, with room for %d",
+		"no %s%s%s has room for its %d pod(s), which must be in one: %s comes nearest, with room for %d",
 		r.Level,
 		on,
+		around,
 		r.PodsWanted,
 		r.Domain,
 		r.PodsFit,

@@ -9,8 +9,8 @@ type Domain int32
 // OfDomain reports whether the pods of a set must share a domain of some level.
 func (s Set) OfDomain() bool { return s.Class.near != nil && s.Class.near.required >= 0 }
 
-// DomainsOf lists the domains of the level that a set requires that could hold it if they were empty and in
-// service, by name; none if it requires no level.
+// DomainsOf lists the domains that could hold a set, and what is tied to it, if they were empty and in service, by name:
+// of the widest level of which one must; none if none must.
 func (s *Nodes) DomainsOf(set Set) []Domain {
 	if !set.OfDomain() {
 		return nil
@@ -19,7 +19,7 @@ func (s *Nodes) DomainsOf(set Set) []Domain {
 	empty := s.emptied(set.Class)
 	var out []Domain
 	for i, d := range near.tree.domains {
-		if at := int32(i); d.level == near.required && empty.holding(set.Class).in(at) >= int64(set.Count) {
+		if at := int32(i); d.level == near.scope && empty.holding(set.Class).in(at) >= int64(set.Count) {
 			out = append(out, Domain(at))
 		}
 	}
@@ -27,14 +27,14 @@ func (s *Nodes) DomainsOf(set Set) []Domain {
 	return out
 }
 
-// DomainOf is the domain of the level that a set requires in which a node is; false if it is in none.
+// DomainOf is the one of the domains of DomainsOf in which a node is; false if it is in none.
 func (s *Nodes) DomainOf(set Set, n *Node) (Domain, bool) {
 	if !set.OfDomain() || !n.known {
 		return 0, false
 	}
 	near := set.Class.near
 	s.settle()
-	d, in := near.tree.above(s.domainOf(near.tree, n.rank), near.required)
+	d, in := near.tree.above(s.domainOf(near.tree, n.rank), near.scope)
 	return Domain(d), in
 }
 
@@ -44,7 +44,7 @@ func (h Hold) Packed() int64 { return h.Class.pack * int64(h.Count) }
 // Packed is how much of the packed resource each pod of a set has.
 func (s Set) Packed() int64 { return s.Class.pack }
 
-// RoomIn is how many pods of a set have room in a domain of the level that it requires, Room in all, and RoomOn on a
+// RoomIn is how many pods of a set have room in one of the domains of DomainsOf, Room in all, and RoomOn on a
 // node, once all are gone that leave.
 func (s *Nodes) RoomIn(set Set, d Domain) int64 {
 	return s.index(set.Class, After).domains.of(set.Class.near, int32(d))

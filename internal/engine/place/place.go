@@ -15,6 +15,11 @@ type Set struct {
 	Count int32
 	// Group names sets that must all be in one domain of the level that each requires; "" is none.
 	Group string
+	// Parents name the groups that the set is in, one for each level of its Topology.Parents: all sets of a group must be
+	// in one domain of that level.
+	Parents []string
+	// Beside are nodes with pods that stay where they are, of the sets of each of these groups; nil where none do.
+	Beside []*Node
 	// Peers are pods of the workload that stay where they are and must be in the domain that the set goes to.
 	Peers []Hold
 }
@@ -49,8 +54,11 @@ type Shortage struct {
 	// that is not why. For DomainsShort and DomainTooSmall it is the one of which a domain must hold all pods, and
 	// Domain the one that comes nearest: it has places for Fit of them, and empty and in service would
 	// have for Usable. All nodes together have places for Free.
+	// For PodSetsTooLarge Level is the one of which one domain must hold the pods of several sets.
 	Level, Domain string
 	Usable, Free  int32
+	// Around is the domain, of AroundLevel, that others of the set's groups are in and that is wider than Domain.
+	AroundLevel, Around string
 }
 
 // Request is what a gang asks for.
@@ -321,8 +329,8 @@ func (s *Nodes) fill(set Set, v View, dst []Spot) ([]Spot, int32) {
 }
 
 // inTurn places the sets one after the other in the given turn. What it books
-// on the way it takes back. within are, by set, domains of the required level that they must be in,
-// -1 or nil for any; sets of a group follow the first of them.
+// on the way it takes back. within are, by set, domains that they must be in, -1 or nil for any; sets of a group
+// follow the first of them.
 func (s *Nodes) inTurn(r Request, turn []int, spots [][]Spot, within []int32) (Shortage, bool) {
 	var booked []Hold
 	defer func() { s.unbook(booked) }()
@@ -331,11 +339,14 @@ func (s *Nodes) inTurn(r Request, turn []int, spots [][]Spot, within []int32) (S
 		if within != nil {
 			in = within[i]
 		}
-		if in < 0 && set.Group != "" {
-			in = s.domainOfGroup(r.Sets, spots, turn, i)
+		joins := true
+		if in < 0 {
+			in, joins = s.joined(r.Sets, spots, turn, i)
 		}
 		var left int32
-		if set.Class.near == nil {
+		if !joins {
+			left = set.Count
+		} else if set.Class.near == nil {
 			spots[i], left = s.fill(set, r.View, spots[i][:0])
 		} else if found, ok := s.find(set, r.View, in, slices.Concat(r.Kept, r.Taken, booked)); ok {
 			spots[i] = found

@@ -8,30 +8,80 @@ import (
 )
 
 // Several pod sets of which some must be near to each other: domains are chosen for each that requires
-// one, or for a group of them, and the sets are placed in these.
+// one, and for each group of them, within those of the groups around it, and the sets are placed in these.
 
-// In how many choices of domains several sets are tried: each looks at all nodes.
+// In how many choices of domains several sets are tried, each of which looks at all nodes; and how many domains are
+// looked at for that.
 const (
 	maxDomainTries = 256
 	maxDomainLooks = 1 << 18
 )
 
-// domainOfGroup is where the sets of a group are of which one was placed before in its turn; -1 if none was.
-func (s *Nodes) domainOfGroup(sets []Set, spots [][]Spot, turn []int, of int) int32 {
-	for _, i := range turn[:slices.Index(turn, of)] {
-		if near := sets[i].Class.near; sameGroup(&sets[i], &sets[of]) && len(spots[i]) > 0 {
-			d, _ := near.tree.above(s.domainOf(near.tree, spots[i][0].Node.rank), near.required)
-			return d
-		}
-	}
-	return -1
+// tie is a level of which one domain must hold the pods of all sets that have the name, or of a set alone if it is "".
+type tie struct {
+	name  string
+	level int
 }
 
-// sameGroup reports whether two sets must be in one domain of the same level.
-func sameGroup(a, b *Set) bool {
-	x, y := a.Class.near, b.Class.near
-	return a.Group != "" && a.Group == b.Group && x != nil && y != nil &&
-		x.required >= 0 && x.tree == y.tree && x.required == y.required
+// ties of a set, the widest first.
+func (set *Set) ties() []tie {
+	near := set.Class.near
+	if near == nil || near.required < 0 {
+		return nil
+	}
+	out := make([]tie, 0, len(near.parents)+1)
+	for i, level := range near.parents {
+		out = append(out, tie{set.Parents[i], level})
+	}
+	if near.own >= 0 && (set.Group != "" || near.own == near.required) {
+		out = append(out, tie{set.Group, near.own})
+	}
+	slices.SortStableFunc(out, func(a, b tie) int { return cmp.Compare(a.level, b.level) })
+	return out
+}
+
+// label is the level of a tie in words that sets with other trees have, too.
+func (set *Set) label(t tie) string { return set.Class.near.tree.levels[t.level] }
+
+// joined is the narrowest domain in which a set has to be because sets of its groups have places, which stay or were
+// found before in its turn; -1 if it may be anywhere. false if these are too far from each other for it.
+func (s *Nodes) joined(sets []Set, spots [][]Spot, turn []int, of int) (in int32, ok bool) {
+	set := &sets[of]
+	in, ok = -1, true
+	join := func(t tie, n *Node) {
+		tree := set.Class.near.tree
+		d, has := tree.above(s.domainOf(tree, n.rank), t.level)
+		wide, narrow := in, d
+		if in >= 0 && tree.domains[d].level < tree.domains[in].level {
+			wide, narrow = d, in
+		}
+		if wide >= 0 {
+			at, _ := tree.above(narrow, tree.domains[wide].level)
+			has = has && at == wide
+		}
+		in, ok = narrow, ok && has
+	}
+	for i, n := range set.Beside {
+		if n != nil && n.known {
+			join(tie{level: set.Class.near.parents[i]}, n)
+		}
+	}
+	for _, t := range set.ties() {
+		if t.name == "" {
+			continue
+		}
+		for _, i := range turn[:slices.Index(turn, of)] {
+			if len(spots[i]) > 0 && sets[i].tied(t.name, set.label(t)) {
+				join(t, spots[i][0].Node)
+			}
+		}
+	}
+	return in, ok
+}
+
+// tied reports whether a domain of a level must hold the pods of a set and those of others with a name.
+func (set *Set) tied(name, label string) bool {
+	return slices.ContainsFunc(set.ties(), func(t tie) bool { return t.name == name && set.label(t) == label })
 }
 
 // shortIn says why a set has no place in a domain that others of its workload are in.
@@ -39,111 +89,319 @@ func (s *Nodes) shortIn(set Set, index int, in int32, v View) Shortage {
 	all, c := s.emptied(set.Class), set.Class
 	short := Shortage{Set: index, Cause: core.DomainsShort, Wanted: set.Count, Nodes: all.nodes, Down: all.down}
 	s.nameDomain(&short, c, v)
-	short.Domain = c.near.tree.domains[in].value
-	now := s.holding(c, &s.index(c, v).domains).in(in)
-	short.Fit = int32(min(now, int64(set.Count))) //nolint:gosec // a count
-	short.Usable = int32(all.holding(c).in(in))   //nolint:gosec // few
+	now, ideally := s.holding(c, &s.index(c, v).domains), all.holding(c)
+	d := now.bestIn(in)
+	short.Domain = c.near.tree.domains[d].value
+	if around := &c.near.tree.domains[in]; around.level < c.near.required {
+		short.AroundLevel, short.Around = c.near.tree.levels[around.level], around.value
+	}
+	short.Fit = int32(min(now.in(d), int64(set.Count))) //nolint:gosec // a count
+	short.Usable = int32(ideally.in(d))                 //nolint:gosec // few
 	return short
+}
+
+// bestIn is the domain of the required level with the most room within another, that one itself if it is none wider.
+func (h holding) bestIn(within int32) int32 {
+	t, best := h.near.tree, within
+	if t.domains[within].level >= h.near.required {
+		return within
+	}
+	for i := range t.domains {
+		d := int32(i)
+		if t.domains[d].level != h.near.required {
+			continue
+		}
+		if at, _ := t.above(d, t.domains[within].level); at == within &&
+			(best == within || h.in(d) > h.in(best) || h.in(d) == h.in(best) && t.compare(d, best) < 0) {
+			best = d
+		}
+	}
+	return best
 }
 
 // choice is sets that must be in one domain, and the domains that could be it.
 type choice struct {
-	sets    []int
+	tie
+	label string
+	sets  []int
+	// around are the choices of which the domain must be within theirs.
+	around []int
+	tree   *tree
+	// domains are those that could be it, those with the least room first, of the tree of the first set; at is the one
+	// that is tried.
 	domains []int32
 	at      int
+	// demand is how much the sets have of the packed resource.
+	demand int64
+	// like is the choice before of a set that asks for the same, -1 if there is none.
+	like int
 }
 
-// inDomains places sets that found no place in the domains that are best for each alone: it tries the
-// others, those with the least room first, and in each choice all ways to place the sets there.
+// domainSearch places sets that found no place in the domains that are best for each alone: it tries the others, those
+// with the least room first, and in each choice all ways to place the sets there.
+type domainSearch struct {
+	s       *Nodes
+	r       Request
+	turn    []int
+	spots   [][]Spot
+	choices []choice
+	// in is the narrowest domain chosen for each set, of its tree; -1 if it requires none.
+	in []int32
+	// sample is a node in each domain, by tree, and supply what is free of the packed resource.
+	sample map[*tree][]int
+	supply map[*tree][]int64
+	// demand is how much of the packed resource the sets have for which a domain is chosen.
+	demand map[*tree][]int64
+	// tries and looks are how many of each may still be made.
+	tries, looks int
+}
+
 func (s *Nodes) inDomains(r Request, turn []int, spots [][]Spot) outcome {
-	choices := s.choices(r, turn)
-	within := slices.Repeat([]int32{-1}, len(r.Sets))
-	worst := impossible
-	for range min(maxDomainTries, 1+maxDomainLooks/max(1, len(s.order))) {
-		for _, c := range choices {
-			if len(c.domains) == 0 {
-				return impossible
-			}
-			for _, i := range c.sets {
-				within[i] = c.domains[c.at]
-			}
+	x := &domainSearch{
+		s: s, r: r, turn: turn, spots: spots, in: slices.Repeat([]int32{-1}, len(r.Sets)),
+		sample: map[*tree][]int{}, supply: map[*tree][]int64{}, demand: map[*tree][]int64{},
+		tries: min(maxDomainTries, 1+maxDomainLooks/max(1, len(s.order))), looks: maxDomainLooks,
+	}
+	x.list()
+	for k := range x.choices {
+		if len(x.choices[k].domains) == 0 {
+			return impossible
 		}
-		if _, ok := s.inTurn(r, turn, spots, within); ok {
-			return found
+	}
+	return x.choose(0)
+}
+
+// choose tries the domains of a choice and of those behind it.
+func (x *domainSearch) choose(k int) outcome {
+	if k == len(x.choices) {
+		return x.place()
+	}
+	c, worst, from := &x.choices[k], impossible, 0
+	if c.like >= 0 {
+		from = x.choices[c.like].at // the other way round is the same
+	}
+	for c.at = from; c.at < len(c.domains); c.at++ {
+		if x.tries <= 0 || x.looks <= 0 {
+			return gaveUp
 		}
-		switch s.exact(r, turn, spots, within) {
+		x.looks--
+		d := c.domains[c.at]
+		if !x.inside(k, d) {
+			continue
+		}
+		counts := !x.counted(k, d)
+		if counts && x.demand[c.tree][d]+c.demand > x.supply[c.tree][d] {
+			continue
+		}
+		if counts {
+			x.demand[c.tree][d] += c.demand
+		}
+		is := x.choose(k + 1)
+		if counts {
+			x.demand[c.tree][d] -= c.demand
+		}
+		switch is {
 		case found:
 			return found
 		case gaveUp:
 			worst = gaveUp
 		default:
 		}
-		k := len(choices) - 1
-		for ; k >= 0; k-- {
-			if choices[k].at++; choices[k].at < len(choices[k].domains) {
+	}
+	return worst
+}
+
+// place tries the domains that are chosen.
+func (x *domainSearch) place() outcome {
+	x.tries--
+	for i := range x.in {
+		x.in[i] = -1
+	}
+	for _, c := range x.choices {
+		d := c.domains[c.at]
+		for _, i := range c.sets {
+			t := x.r.Sets[i].Class.near.tree
+			at, in := d, true
+			if t != c.tree {
+				at, in = t.above(x.s.domainOf(t, x.sample[c.tree][d]), slices.Index(t.levels, c.label))
+			}
+			if !in {
+				return impossible // for this set these nodes are in no such domain
+			}
+			if was := x.in[i]; was < 0 || t.domains[at].level > t.domains[was].level {
+				x.in[i] = at
+			}
+		}
+	}
+	if _, ok := x.s.inTurn(x.r, x.turn, x.spots, x.in); ok {
+		return found
+	}
+	return x.s.exact(x.r, x.turn, x.spots, x.in)
+}
+
+// inside reports whether a domain is within those chosen around it, and around those within it.
+func (x *domainSearch) inside(k int, d int32) bool {
+	for j := range x.choices[:k] {
+		o := &x.choices[j]
+		if slices.Contains(x.choices[k].around, j) && !x.within(k, d, j, o.domains[o.at]) ||
+			slices.Contains(o.around, k) && !x.within(j, o.domains[o.at], k, d) {
+			return false
+		}
+	}
+	return true
+}
+
+// within reports whether the domain of one choice is within that of another.
+func (x *domainSearch) within(k int, d int32, j int, of int32) bool {
+	t := x.choices[j].tree
+	at, in := t.above(x.s.domainOf(t, x.sample[x.choices[k].tree][d]), x.choices[j].level)
+	return in && at == of
+}
+
+// counted reports whether some of the sets of a choice were counted in a domain with a choice before.
+func (x *domainSearch) counted(k int, d int32) bool {
+	c := &x.choices[k]
+	return slices.ContainsFunc(x.choices[:k], func(o choice) bool {
+		return o.tree == c.tree && o.domains[o.at] == d &&
+			slices.ContainsFunc(o.sets, func(i int) bool { return slices.Contains(c.sets, i) })
+	})
+}
+
+// list makes the choices: the sets that require a domain, those together that must share it, wider ones before those
+// within them.
+func (x *domainSearch) list() {
+	for _, i := range x.turn {
+		set := &x.r.Sets[i]
+		var around []int
+		for _, t := range set.ties() {
+			k := -1
+			if t.name != "" {
+				k = slices.IndexFunc(
+					x.choices,
+					func(c choice) bool { return c.name == t.name && c.label == set.label(t) },
+				)
+			}
+			if k < 0 {
+				k = len(x.choices)
+				x.choices = append(x.choices, choice{
+					tie: t, label: set.label(t), tree: set.Class.near.tree, like: -1,
+				})
+			}
+			c := &x.choices[k]
+			c.sets = append(c.sets, i)
+			c.demand += int64(set.Count) * set.Class.pack
+			for _, j := range around {
+				if !slices.Contains(c.around, j) {
+					c.around = append(c.around, j)
+				}
+			}
+			around = append(around, k)
+		}
+	}
+	for k := range x.choices {
+		x.count(x.choices[k].tree)
+		x.choices[k].domains = x.domainsFor(&x.choices[k])
+		x.choices[k].like = x.likeBefore(k)
+	}
+}
+
+// likeBefore is the last choice before one for a set alone that asks for what its set does, in the same groups; -1 if
+// there is none. The sets can change places.
+func (x *domainSearch) likeBefore(k int) int {
+	c := &x.choices[k]
+	if c.name != "" {
+		return -1
+	}
+	set := &x.r.Sets[c.sets[0]]
+	for j := k - 1; j >= 0; j-- {
+		o := &x.choices[j]
+		if of := &x.r.Sets[o.sets[0]]; o.name == "" && of.Class == set.Class && of.Count == set.Count &&
+			len(of.Peers)+len(set.Peers) == 0 && slices.Equal(o.around, c.around) {
+			return j
+		}
+	}
+	return -1
+}
+
+// count finds a node in each domain of a tree, and what is free there.
+func (x *domainSearch) count(t *tree) {
+	if x.sample[t] != nil {
+		return
+	}
+	for rank := range x.s.order {
+		x.s.domainOf(t, rank) // so that all domains are known
+	}
+	sample, supply := slices.Repeat([]int{-1}, len(t.domains)), make([]int64, len(t.domains))
+	for rank, n := range x.s.order {
+		free := int64(0)
+		if left := n.left(x.r.View); n.TakesWork() && x.s.packID < len(left) {
+			free = max(0, left[x.s.packID])
+		}
+		for d := x.s.domainOf(t, rank); ; d = t.domains[d].in {
+			sample[d] = rank
+			if supply[d] += free; d == root {
 				break
 			}
-			choices[k].at = 0
-		}
-		if k < 0 {
-			return worst
 		}
 	}
-	return gaveUp
+	x.sample[t], x.supply[t], x.demand[t] = sample, supply, make([]int64, len(supply))
 }
 
-// choices are the sets that require a domain, those together that must share it.
-func (s *Nodes) choices(r Request, turn []int) []choice {
-	var out []choice
-	for _, i := range turn {
-		near := r.Sets[i].Class.near
-		if near == nil || near.required < 0 {
-			continue
-		}
-		if k := slices.IndexFunc(
-			out,
-			func(c choice) bool { return sameGroup(&r.Sets[c.sets[0]], &r.Sets[i]) },
-		); k >= 0 {
-			out[k].sets = append(out[k].sets, i)
-			continue
-		}
-		out = append(out, choice{sets: []int{i}, domains: s.domainsFor(r.Sets[i], r.View)})
-	}
-	return out
-}
-
-// domainsFor lists the domains of the required level that have what stays of a set or, where nothing does, room
-// for it, those with the least first.
-func (s *Nodes) domainsFor(set Set, v View) []int32 {
-	near, ix := set.Class.near, s.index(set.Class, v)
+// domainsFor lists the domains that could be that of a choice: those that have what stays of its sets or, where
+// nothing does, room for each, those with the least first.
+func (x *domainSearch) domainsFor(c *choice) []int32 {
 	var out []int32
-	for _, h := range set.Peers {
-		if !h.Node.known {
-			continue
+	stays := func(n *Node) {
+		if n == nil || !n.known {
+			return
 		}
-		if d, in := near.tree.above(
-			s.domainOf(near.tree, h.Node.rank),
-			near.required,
-		); in &&
-			!slices.Contains(out, d) {
+		if d, in := c.tree.above(x.s.domainOf(c.tree, n.rank), c.level); in && !slices.Contains(out, d) {
 			out = append(out, d)
+		}
+	}
+	for _, i := range c.sets {
+		set := &x.r.Sets[i]
+		for _, h := range set.Peers {
+			stays(h.Node)
+		}
+		for k, n := range set.Beside {
+			if set.Parents[k] == c.name {
+				stays(n)
+			}
 		}
 	}
 	if len(out) > 0 {
 		return out
 	}
-	for i, d := range near.tree.domains {
-		if d.level == near.required && s.holding(set.Class, &ix.domains).in(int32(i)) >= int64(set.Count) {
+	for i, d := range c.tree.domains {
+		if d.level == c.level && x.holdsEach(c, int32(i)) {
 			out = append(out, int32(i))
 		}
 	}
+	first := &x.r.Sets[c.sets[0]]
+	ix := x.s.index(first.Class, x.r.View)
 	slices.SortStableFunc(out, func(a, b int32) int {
 		return cmp.Or(
-			cmp.Compare(ix.domains.of(near, a), ix.domains.of(near, b)),
-			near.tree.compare(a, b),
+			cmp.Compare(ix.domains.of(first.Class.near, a), ix.domains.of(first.Class.near, b)),
+			c.tree.compare(a, b),
 		)
 	})
 	return out
+}
+
+// holdsEach reports whether a domain has room for each of the sets alone, as far as its rooms say.
+func (x *domainSearch) holdsEach(c *choice, d int32) bool {
+	for _, i := range c.sets {
+		set := &x.r.Sets[i]
+		near := set.Class.near
+		if near.tree != c.tree || near.skew != nil && len(x.r.Kept)+len(x.r.Taken) > 0 {
+			continue // a search will tell
+		}
+		if x.s.holding(set.Class, &x.s.index(set.Class, x.r.View).domains).in(d) < int64(set.Count) {
+			return false
+		}
+	}
+	return true
 }
 
 // inDomain reports whether a node is in the domain that a set must be in, if it must be in one.
@@ -151,7 +409,7 @@ func (s *Nodes) inDomain(near *nearness, rank int, within []int32, set int) bool
 	if near == nil || within == nil || within[set] < 0 {
 		return true
 	}
-	d, in := near.tree.above(s.domainOf(near.tree, rank), near.required)
+	d, in := near.tree.above(s.domainOf(near.tree, rank), near.tree.domains[within[set]].level)
 	return in && d == within[set]
 }
 

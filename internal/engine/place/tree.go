@@ -146,8 +146,10 @@ func (t *tree) apart(a, b int32) (x, y int32, deeper int) {
 // nearness is a request to be near in terms of a tree. Levels are indices of the tree's; -1 is the root.
 type nearness struct {
 	tree *tree
-	// required is the level of which one domain must hold all pods.
-	required int
+	// required is the narrowest level of which one domain must hold all pods, and scope the widest: own, which is asked
+	// for, or one of parents, those of the groups that the set is in.
+	required, scope, own int
+	parents              []int
 	// layers are slices, coarse to fine.
 	layers []layer
 	// balanced is the level of which domains should have equal shares, -1 for none.
@@ -185,7 +187,16 @@ func (s *Nodes) nearnessOf(r *core.TopologyRequest, limits []core.Limit, t *core
 	}
 	levels, leading := withLimits(levels, limits)
 	near := &nearness{tree: s.treeOf(levels, leading)}
-	near.required = slices.Index(levels, r.Required)
+	near.own = slices.Index(levels, r.Required)
+	near.required, near.scope = near.own, near.own
+	for _, label := range r.Parents {
+		level := slices.Index(levels, label)
+		near.parents = append(near.parents, level)
+		near.required = max(near.required, level)
+		if near.scope < 0 || level < near.scope {
+			near.scope = level
+		}
+	}
 	near.balanced = slices.Index(levels, r.Balanced)
 	near.depth = near.required
 	for _, slice := range r.Slices {

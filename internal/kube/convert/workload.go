@@ -167,14 +167,19 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 		r := RequestsOf(&ps.Template.Spec, s, rules.Counting)
 		topology, unmet := topologyOf(ps, left[ps.Name])
 		joined := group(ps)
-		if level, with := together(roles, i); level != "" && topology.Empty() {
-			topology, joined = core.TopologyRequest{Required: level, AnyLabel: true}, cmp.Or(joined, with)
+		if level, with := together(
+			roles,
+			i,
+		); level != "" &&
+			(core.TopologyRequest{Parents: topology.Parents}).Equal(topology) {
+			topology.Required, topology.AnyLabel, joined = level, true, cmp.Or(joined, with)
 		}
 		out.PodSets = append(out.PodSets, core.PodSet{
 			Name:     string(ps.Name),
 			Count:    left[ps.Name],
 			MinCount: rules.fewest(ps, left[ps.Name]),
 			Group:    joined,
+			Parents:  parents(ps),
 			Requests: r.Node,
 			Quota:    r.Quota,
 			Filter:   s.Filter(&ps.Template.Spec),
@@ -258,6 +263,14 @@ func group(ps *kueue.PodSet) string {
 		return ""
 	}
 	return ptr.Deref(t.PodSetGroupName, "")
+}
+
+// parents are the names of the groups of pod sets that one is in, the widest first.
+func parents(ps *kueue.PodSet) (names []string) {
+	for _, g := range kueue.TopologyGroupsOf(ps.Template.Annotations) {
+		names = append(names, g.Name)
+	}
+	return names
 }
 
 // Priority is what orders a Workload among others: the sum of two numbers of 32 bits.

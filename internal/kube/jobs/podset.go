@@ -82,8 +82,8 @@ func Near(sets []kueue.PodSet, index string) {
 	}
 }
 
-// NearAsJobSays fills in how near to each other all pods of a job want to be, as its own annotations say it in the
-// words of KAI Scheduler; what its pods say stays.
+// NearAsJobSays fills in how near to each other all pods of a job must be, as its own annotations say it in the
+// words of KAI Scheduler. What its pods ask for holds as well: a rack for those of each part within a block for all.
 func NearAsJobSays(annotations map[string]string, sets []kueue.PodSet) {
 	NearAsPartSays(annotations, sets, "all")
 }
@@ -98,14 +98,26 @@ func NearAsPartSays(annotations map[string]string, sets []kueue.PodSet, group st
 		t := sets[i].TopologyRequest
 		if t == nil {
 			t = &kueue.PodSetTopologyRequest{}
-		} else if t.Required != nil || t.Preferred != nil || t.PodSetGroupName != nil {
-			continue
 		}
-		t.Required, t.Preferred = says.Required, says.Preferred
-		if says.Required != nil && len(sets) > 1 {
-			t.PodSetGroupName = &group // one domain for the pods of all sets
+		grouped := t.PodSetGroupName != nil
+		if t.Preferred == nil && t.Required == nil && !grouped {
+			t.Preferred = says.Preferred
 		}
-		sets[i].TopologyRequest = t
+		switch {
+		case says.Required == nil:
+		case t.Required == nil && !grouped:
+			if t.Required = says.Required; len(sets) > 1 {
+				t.PodSetGroupName = &group // one domain for the pods of all sets
+			}
+		case len(sets) > 1 || t.Required == nil:
+			sets[i].Template.Annotations = kueue.InTopologyGroup(
+				sets[i].Template.Annotations,
+				kueue.TopologyGroup{Level: *says.Required, Name: group},
+			)
+		}
+		if t.Required != nil || t.Preferred != nil || sets[i].TopologyRequest != nil {
+			sets[i].TopologyRequest = t
+		}
 	}
 }
 

@@ -83,8 +83,9 @@ func World(seed uint64) sim.World {
 		m.atOnce(m.moment(end))
 	}
 	if seed%3 == 2 {
-		m.racks(rand.New(rand.NewPCG(seed, 2)))  //nolint:gosec // not for secrets
-		m.spread(rand.New(rand.NewPCG(seed, 4))) //nolint:gosec // not for secrets
+		m.racks(rand.New(rand.NewPCG(seed, 2)))    //nolint:gosec // not for secrets
+		m.spread(rand.New(rand.NewPCG(seed, 4)))   //nolint:gosec // not for secrets
+		m.together(rand.New(rand.NewPCG(seed, 8))) //nolint:gosec // not for secrets
 	}
 	if seed%7 == 3 {
 		m.runtimes(rand.New(rand.NewPCG(seed, 3))) //nolint:gosec // not for secrets
@@ -571,6 +572,32 @@ func (m *maker) racks(r *rand.Rand) {
 			if p.Topology = is; len(is.Slices) > 0 {
 				p.MinCount = 0
 				p.Count += p.Count % is.Slices[0].Size
+			}
+		}
+		op.Job = &j
+	}
+}
+
+// together has pod sets of some jobs be in one domain with others, some of them within a wider one.
+func (m *maker) together(r *rand.Rand) {
+	for i := range m.world.Script {
+		op := &m.world.Script[i]
+		if op.Job == nil || len(op.Job.PodSets) < 2 || r.IntN(3) == 0 {
+			continue
+		}
+		j := *op.Job
+		j.PodSets = slices.Clone(j.PodSets)
+		for k := range j.PodSets {
+			p := &j.PodSets[k]
+			if r.IntN(5) > 0 {
+				p.Parents, p.Topology.Parents = []string{"all"}, []string{"block"}
+			}
+			if r.IntN(3) == 0 {
+				p.Parents = append(p.Parents, "part")
+				p.Topology.Parents = append(slices.Clip(p.Topology.Parents), "rack")
+			}
+			if p.Topology.Required != "" && r.IntN(3) == 0 {
+				p.Group = "with " + p.Topology.Required
 			}
 		}
 		op.Job = &j
