@@ -10,11 +10,12 @@ import (
 // Several pod sets of which some must be near to each other: domains are chosen for each that requires
 // one, and for each group of them, within those of the groups around it, and the sets are placed in these.
 
-// In how many choices of domains several sets are tried, each of which looks at all nodes; and how many domains are
-// looked at for that.
+// In how many choices of domains several sets are tried, and how many nodes these may look at in all; and how many domains
+// are looked at to make them.
 const (
 	maxDomainTries = 256
-	maxDomainLooks = 1 << 18
+	maxNodeLooks   = 1 << 18
+	maxDomainLooks = 1 << 15
 )
 
 // tie is a level of which one domain must hold the pods of all sets that have the name, or of a set alone if it is "".
@@ -160,7 +161,7 @@ func (s *Nodes) inDomains(r Request, turn []int, spots [][]Spot) outcome {
 	x := &domainSearch{
 		s: s, r: r, turn: turn, spots: spots, in: slices.Repeat([]int32{-1}, len(r.Sets)),
 		sample: map[*tree][]int{}, supply: map[*tree][]int64{}, demand: map[*tree][]int64{},
-		tries: min(maxDomainTries, 1+maxDomainLooks/max(1, len(s.order))), looks: maxDomainLooks,
+		tries: min(maxDomainTries, 1+maxNodeLooks/max(1, len(s.order))), looks: maxDomainLooks,
 	}
 	x.list()
 	for k := range x.choices {
