@@ -100,7 +100,8 @@ type Reason struct {
 	// have places for PodsFree. For PodSetsTooLarge Level is the one of which one domain must hold its pod sets.
 	Level, Domain        string
 	PodsUsable, PodsFree int32
-	// Around is the domain, of AroundLevel, in which pod sets of its group have places: only those within it count.
+	// Around is the domain, of AroundLevel, in which other pod sets of its groups have places: only it counts, or what is
+	// within it.
 	AroundLevel, Around string
 	// Victims is how many workloads must go first (WaitingForPreempted).
 	Victims int32

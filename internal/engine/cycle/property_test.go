@@ -452,6 +452,12 @@ func (x *duel) observe(w *refWorkload) {
 	x.apply(core.WorkloadSet{Workload: o})
 }
 
+// differs reports whether those of the decisions differ that begin with a word.
+func differs(got, want []string, word string) bool {
+	other := func(s string) bool { return !strings.HasPrefix(s, word) }
+	return !slices.Equal(slices.DeleteFunc(slices.Clone(got), other), slices.DeleteFunc(slices.Clone(want), other))
+}
+
 // next is the Seq of the next state of an object.
 func (x *duel) next() uint64 {
 	x.seq++
@@ -473,7 +479,7 @@ func (x *duel) accept() {
 // decide lets both decide and compares. Decisions are observed now or later.
 func (x *duel) decide() int {
 	x.t.Helper()
-	x.ref.tied = false
+	x.ref.tied, x.ref.byPlace = false, false
 	want := x.ref.decide(x.now)
 	if err := x.engine.CheckStuck(); err != nil {
 		x.t.Fatalf("%v\n%s", err, x.dump())
@@ -510,6 +516,10 @@ func (x *duel) decide() int {
 	if !slices.Equal(got, want) {
 		if x.ref.tied {
 			x.t.Skip("floating point cannot tell which queue used less")
+		}
+		if x.ref.byPlace && differs(got, want, "evict ") {
+			x.t.Skip("victims whose nodes make room are not looked for by the reference: " +
+				"scenarios, and place_test.go of preempt against all lists of victims, are about them")
 		}
 		x.t.Fatalf(
 			"the engine decided\n  %s\nthe reference\n  %s\n%s",

@@ -232,16 +232,49 @@ func (r *reference) seen(w *refWorkload, candidates []*refWorkload) []*refWorklo
 }
 
 // search is docs/queueing.md, "Whom a job may stop", on copies: candidate lists,
-// attempts, fill-back.
+// attempts, fill-back. Where the engine may find others whose nodes make room, which it does not know of, it notes so.
 func (r *reference) search(
 	w *refWorkload,
 	uses map[fr]core.Amount,
 	short map[fr]bool,
 	sets []refSet,
-) []*refWorkload {
+) (victims []*refWorkload) {
 	if r.fair != nil {
-		return r.fairSearch(w, uses, short, sets)
+		victims = r.fairSearch(w, uses, short, sets)
+	} else {
+		victims = r.inOrder(w, uses, short, sets)
 	}
+	if len(sets) == 0 {
+		return victims
+	}
+	g, more := gone{}, core.Amount(0)
+	for _, set := range sets {
+		more -= set.pod.Of(core.GPU) * core.Amount(set.count)
+	}
+	for _, v := range victims {
+		for x, n := range v.uses() {
+			if x.Resource == core.GPU {
+				more += n
+			}
+		}
+	}
+	for _, c := range r.workloads {
+		if c.phase == refRunning && r.root(c.adm.Queue) == r.root(w.queue) {
+			g[c.Key] = true
+		}
+	}
+	_, could := r.place(sets, []core.Account{core.Projected}, g)
+	r.byPlace = r.byPlace || len(victims) == 0 && could || len(victims) > 1 && more > 0
+	return victims
+}
+
+// inOrder is search without fair sharing.
+func (r *reference) inOrder(
+	w *refWorkload,
+	uses map[fr]core.Amount,
+	short map[fr]bool,
+	sets []refSet,
+) []*refWorkload {
 	q := r.queues[w.queue]
 	me := refNode{w.queue, true}
 	var own, hierarchy, priority []*refWorkload

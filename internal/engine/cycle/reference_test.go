@@ -29,6 +29,7 @@ type reference struct {
 	localQueues  map[string]*refLocalQueue
 	sampled      time.Time
 	tied         bool              // floating point cannot tell which of two LocalQueues used more
+	byPlace      bool              // victims whose nodes make room may be others than those in order
 	held         map[core.Key]bool // refused for head reservations
 	moving       *refWorkload      // it gets other places for some pods
 	staying      []podsOnNode      // its other pods

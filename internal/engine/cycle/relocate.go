@@ -221,11 +221,11 @@ func (s *relocationSearch) best() (spots [][]place.Spot, moves []move) {
 	return spots, moves
 }
 
-// options are the lists of workloads to try: in each of the most promising domains that the gang must share, those that
-// hold nodes of it; or all.
+// options are the lists of workloads to try: in each of the most promising domains that all of the gang must share, those
+// that hold nodes of it; or all.
 func (s *relocationSearch) options() [][]*workload {
 	out := [][]*workload{s.movable}
-	if len(s.sets) == 1 && s.sets[0].OfDomain() {
+	if place.InOneDomain(s.sets) {
 		out = s.byDomain(s.sets[0])
 	}
 	for i, list := range out {

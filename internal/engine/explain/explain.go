@@ -252,6 +252,12 @@ func nodes(r core.Reason) string {
 // domains says which domain comes nearest to holding pods that must be in one.
 func domains(r core.Reason, on string) string {
 	around := ""
+	if r.Around != "" && r.AroundLevel == r.Level {
+		return fmt.Sprintf(
+			"%s %s%s, where its other pod sets have room, has room for only %d of its %d pod(s); all nodes together have room for %d",
+			r.Level, r.Around, on, r.PodsFit, r.PodsWanted, r.PodsFree,
+		)
+	}
 	if r.Around != "" {
 		around = fmt.Sprintf(" in %s %s, where its other pod sets have room,", r.AroundLevel, r.Around)
 	}

@@ -9,6 +9,16 @@ type Domain int32
 // OfDomain reports whether the pods of a set must share a domain of some level.
 func (s Set) OfDomain() bool { return s.Class.near != nil && s.Class.near.required >= 0 }
 
+// InOneDomain reports whether one of the domains of DomainsOf of the first set must hold all of several sets.
+func InOneDomain(sets []Set) bool {
+	first := sets[0].ties()
+	if len(first) == 0 || len(sets) > 1 && first[0].name == "" {
+		return false
+	}
+	label := sets[0].label(first[0])
+	return !slices.ContainsFunc(sets[1:], func(set Set) bool { return !set.tied(first[0].name, label) })
+}
+
 // DomainsOf lists the domains that could hold a set, and what is tied to it, if they were empty and in service, by name:
 // of the widest level of which one must; none if none must.
 func (s *Nodes) DomainsOf(set Set) []Domain {

@@ -57,7 +57,7 @@ type Shortage struct {
 	// For PodSetsTooLarge Level is the one of which one domain must hold the pods of several sets.
 	Level, Domain string
 	Usable, Free  int32
-	// Around is the domain, of AroundLevel, that others of the set's groups are in and that is wider than Domain.
+	// Around is the domain, of AroundLevel, that others of the set's groups are in: Domain itself or a wider one.
 	AroundLevel, Around string
 }
 

@@ -93,9 +93,7 @@ func (s *Nodes) shortIn(set Set, index int, in int32, v View) Shortage {
 	now, ideally := s.holding(c, &s.index(c, v).domains), all.holding(c)
 	d := now.bestIn(in)
 	short.Domain = c.near.tree.domains[d].value
-	if around := &c.near.tree.domains[in]; around.level < c.near.required {
-		short.AroundLevel, short.Around = c.near.tree.levels[around.level], around.value
-	}
+	short.AroundLevel, short.Around = c.near.tree.levels[c.near.tree.domains[in].level], c.near.tree.domains[in].value
 	short.Fit = int32(min(now.in(d), int64(set.Count))) //nolint:gosec // a count
 	short.Usable = int32(ideally.in(d))                 //nolint:gosec // few
 	return short
