@@ -18,6 +18,9 @@ import (
 type Wrapping struct {
 	// PodSets finds the pod templates of an object, with how many pods each makes.
 	PodSets func(template map[string]any) ([]aw.AppWrapperPodSet, error)
+	// Level is the label of nodes of which those of all its pods have one value, as the object says by a field
+	// of its own; nil for kinds that have none.
+	Level func(template map[string]any) string
 	// Outcome reads how far the object is by its own account; nil for kinds that
 	// do not say, which are judged by their pods.
 	Outcome func(object map[string]any) (lifecycle.Outcome, string)

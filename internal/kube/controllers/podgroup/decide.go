@@ -37,6 +37,8 @@ type facts struct {
 	// detached how many of its pods are queued by themselves.
 	maker    *maker
 	detached int32
+	// unwatched: nothing tells when the PodGroup, by which the pods are one unit, changes.
+	unwatched bool
 	// keepsDone: pods that are done keep their quota until the end.
 	keepsDone bool
 	lifecycle workloadlifecycle.Config
@@ -211,6 +213,9 @@ func unqueued(s facts) step {
 	if s.live() || len(s.held()) == 0 {
 		return step{}
 	}
+	if s.unit.Single {
+		return step{detach: s.held()}
+	}
 	if s.unit.Wrong != "" {
 		out := step{
 			tell: &podEvent{
@@ -349,7 +354,7 @@ func take(room map[kueue.PodSetReference]int32, p *corev1.Pod) bool {
 // group that lost pods while it was evicted waits until it has all of them again.
 func keepInStep(s facts) step {
 	w := s.workload
-	switch incomplete := s.unit.Missing() > 0 || len(s.held()) == 0 || s.unit.Wrong != ""; {
+	switch incomplete := s.unit.Missing() > 0 || len(s.held()) == 0 || s.unit.Wrong != "" || s.unit.Single; {
 	case incomplete && s.awaited():
 		return step{again: makerPause}
 	case incomplete:
@@ -360,7 +365,7 @@ func keepInStep(s facts) step {
 	want.QueueName = kueue.LocalQueueName(podmeta.Queue(first))
 	want.MaximumExecutionTimeSeconds = admission.ExecutionTime(first)
 	awaited := s.priority.Waiting(w, want)
-	if sets := s.unit.PodSets(); !admission.SamePods(w.Spec.PodSets, sets) {
+	if sets := s.unit.PodSets(); !admission.SamePods(w.Spec.PodSets, sets) || !asNear(w.Spec.PodSets, sets) {
 		want.PodSets = sets
 	}
 	notes := map[string]string{
@@ -377,6 +382,13 @@ func keepInStep(s facts) step {
 		return reclaim(s)
 	}
 	return step{spec: want, notes: notes}
+}
+
+// asNear reports whether two lists of the same pod sets want to be as near to each other.
+func asNear(a, b []kueue.PodSet) bool {
+	return slices.EqualFunc(a, b, func(a, b kueue.PodSet) bool {
+		return equality.Semantic.DeepEqual(a.TopologyRequest, b.TopologyRequest)
+	})
 }
 
 // start lets the pods run that there is room for. Those of a controller that makes

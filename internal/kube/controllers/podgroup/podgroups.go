@@ -4,10 +4,18 @@ import (
 	"context"
 	"fmt"
 
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
@@ -41,10 +49,8 @@ func (r *reconciler) open(ctx context.Context, s *facts) error {
 	if err != nil {
 		return fmt.Errorf("find PodGroups of %s: %w", group, err)
 	}
-	o := &unstructured.Unstructured{}
-	o.SetGroupVersionKind(mapping.GroupVersionKind)
 	key := types.NamespacedName{Namespace: s.unit.Pods[0].Namespace, Name: s.unit.Name}
-	err = r.Live.Get(ctx, key, o)
+	spec, err := r.specOf(ctx, key, mapping.GroupVersionKind)
 	if apierrors.IsNotFound(err) {
 		s.unit.AtLeast(1, fmt.Sprintf("there is no PodGroup %s of %s: create it", key.Name, group))
 		return nil
@@ -52,12 +58,58 @@ func (r *reconciler) open(ctx context.Context, s *facts) error {
 	if err != nil {
 		return fmt.Errorf("read PodGroup %s: %w", key, err)
 	}
-	spec, _, _ := unstructured.NestedMap(o.Object, "spec")
-	least, err := pod.Least(group, spec)
+	// Those of Kubernetes may change as long as the pods wait.
+	s.unwatched = group == podmeta.NativeGroup && !r.watches(mapping.GroupVersionKind)
+	gang, err := pod.GangOf(group, spec)
 	if err != nil {
 		s.unit.AtLeast(1, fmt.Sprintf("PodGroup %s: %v", key.Name, err))
 		return nil
 	}
-	s.unit.AtLeast(least, "")
+	s.unit.As(gang)
 	return nil
+}
+
+// specOf reads the spec of a PodGroup: from the cache where it is watched, and from the API server
+// what the cache does not have, or not yet.
+func (r *reconciler) specOf(
+	ctx context.Context,
+	key types.NamespacedName,
+	kind schema.GroupVersionKind,
+) (map[string]any, error) {
+	if r.watches(kind) {
+		var g schedulingv1beta1.PodGroup
+		err := r.Client.Get(ctx, key, &g)
+		if err == nil {
+			return runtime.DefaultUnstructuredConverter.ToUnstructured(&g.Spec)
+		}
+		if !apierrors.IsNotFound(err) {
+			return nil, err
+		}
+	}
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(kind)
+	if err := r.Live.Get(ctx, key, o); err != nil {
+		return nil, err
+	}
+	spec, _, _ := unstructured.NestedMap(o.Object, "spec")
+	return spec, nil
+}
+
+// watches reports whether PodGroups of a kind are watched.
+func (r *reconciler) watches(kind schema.GroupVersionKind) bool {
+	return r.Native && kind.GroupVersion() == schedulingv1beta1.SchemeGroupVersion
+}
+
+// ofNativeGroup leads from a PodGroup of Kubernetes to the unit of the pods that name it.
+func ofNativeGroup(_ context.Context, o client.Object) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(o)}}
+}
+
+// respecified lets through PodGroups that come, go or say something else.
+func respecified() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		was, is := e.ObjectOld.(*schedulingv1beta1.PodGroup)
+		now, too := e.ObjectNew.(*schedulingv1beta1.PodGroup)
+		return is && too && !equality.Semantic.DeepEqual(was.Spec, now.Spec)
+	}}
 }

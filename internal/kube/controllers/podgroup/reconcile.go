@@ -17,6 +17,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -66,6 +67,8 @@ type Options struct {
 	Labels admission.Labels
 	// NoReclaimablePods keeps the quota of pods that are done until the end.
 	NoReclaimablePods bool
+	// Native: PodGroups of Kubernetes (scheduling.k8s.io/v1beta1) are served, and watched.
+	Native bool
 	// Concurrency is how many units are handled at the same time.
 	Concurrency int
 }
@@ -79,15 +82,7 @@ func IndexUnit(o client.Object) []string {
 	if !ok || !podmeta.Managed(p) {
 		return nil
 	}
-	return []string{unitOf(p)}
-}
-
-// unitOf names the unit of a pod, which is the name of its Workload.
-func unitOf(p *corev1.Pod) string {
-	if g := podmeta.Group(p); g != "" {
-		return g
-	}
-	return admission.WorkloadName(podmeta.GVK(), p)
+	return []string{admission.PodWorkloadName(p)}
 }
 
 // Pauses: how long to wait for the cache to show what was written, and until a
@@ -123,7 +118,7 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 	}
 	queue := fairqueue.Options()
 	queue.MaxConcurrentReconciles = opts.Concurrency
-	return ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(mgr).
 		Named("podgroup").
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ofPod), builder.WithPredicates(managed)).
 		Watches(&kueue.Workload{}, handler.EnqueueRequestsFromMapFunc(ofWorkload)).
@@ -132,8 +127,15 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 			handler.EnqueueRequestsFromMapFunc(r.ofClass),
 			builder.WithPredicates(comes),
 		).
-		WithOptions(queue).
-		Complete(r)
+		WithOptions(queue)
+	if opts.Native {
+		b = b.Watches(
+			&schedulingv1beta1.PodGroup{},
+			handler.EnqueueRequestsFromMapFunc(ofNativeGroup),
+			builder.WithPredicates(respecified()),
+		)
+	}
+	return b.Complete(r)
 }
 
 func ofPod(_ context.Context, o client.Object) []reconcile.Request {
@@ -141,7 +143,7 @@ func ofPod(_ context.Context, o client.Object) []reconcile.Request {
 	if !ok {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: p.Namespace, Name: unitOf(p)}}}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: p.Namespace, Name: admission.PodWorkloadName(p)}}}
 }
 
 // ofWorkload leads from a Workload of pods to its unit.
@@ -212,6 +214,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	if next.tell != nil {
 		r.tell(req.NamespacedName, s, next)
+	}
+	if s.unwatched && next.again == 0 {
+		next.again = makerPause
 	}
 	return reconcile.Result{RequeueAfter: next.again}, nil
 }
