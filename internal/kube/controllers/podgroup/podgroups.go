@@ -3,7 +3,9 @@ package podgroup
 import (
 	"context"
 	"fmt"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 )
@@ -67,6 +71,34 @@ func (r *reconciler) open(ctx context.Context, s *facts) error {
 	}
 	s.unit.As(gang)
 	return nil
+}
+
+// domain is a label of nodes of which those of all pods of a group have one value; the zero value where none
+// has to be the same. The value is "" as long as no node is known.
+type domain struct{ label, value string }
+
+// domainOf reads in which domain the pods of an admitted Workload have to be.
+func (r *reconciler) domainOf(ctx context.Context, w *kueue.Workload) (domain, error) {
+	at := slices.IndexFunc(w.Spec.PodSets, func(ps kueue.PodSet) bool {
+		return ps.TopologyRequest != nil && ps.TopologyRequest.Required != nil
+	})
+	if at < 0 {
+		return domain{}, nil
+	}
+	out := domain{label: *w.Spec.PodSets[at].TopologyRequest.Required}
+	for _, ps := range convert.Admission(w.Status.Admission).PodSets {
+		for _, place := range ps.Places {
+			var n corev1.Node
+			err := r.Client.Get(ctx, types.NamespacedName{Name: place.Node}, &n, client.UnsafeDisableDeepCopy)
+			if client.IgnoreNotFound(err) != nil {
+				return out, fmt.Errorf("read node %s: %w", place.Node, err)
+			}
+			if out.value = n.Labels[out.label]; out.value != "" {
+				return out, nil
+			}
+		}
+	}
+	return out, nil
 }
 
 // specOf reads the spec of a PodGroup: from the cache where it is watched, and from the API server

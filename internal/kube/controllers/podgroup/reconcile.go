@@ -34,7 +34,6 @@ import (
 
 	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	podgroup "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/apply"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
@@ -278,16 +277,7 @@ func (r *reconciler) do(ctx context.Context, unit types.NamespacedName, s facts,
 	case len(next.start) > 0:
 		return each(next.start, func(p *corev1.Pod) error { return r.write(ctx, s.podOf(p), p) })
 	case len(next.detach) > 0:
-		return each(next.detach, func(p *corev1.Pod) error {
-			out := p.DeepCopy()
-			delete(out.Labels, kueue.PodGroupNameLabel)
-			if out.Annotations[podmeta.PodGroupKindAnnotation] != "" { // our scheduler would wait for a group that the pod is not of
-				delete(out.Annotations, podmeta.PodGroupKindAnnotation)
-				delete(out.Labels, podgroup.PodGroupLabel)
-				delete(out.Labels, podgroup.OldPodGroupLabel)
-			}
-			return r.write(ctx, p, out)
-		})
+		return each(next.detach, func(p *corev1.Pod) error { return r.write(ctx, s.podOf(p), p) })
 	case next.create:
 		return r.create(ctx, unit, s)
 	case next.remove != nil && next.remove.DeletionTimestamp == nil:
@@ -324,7 +314,7 @@ func (r *reconciler) do(ctx context.Context, unit types.NamespacedName, s facts,
 	return nil
 }
 
-// podOf is a pod as it was before it was started.
+// podOf is a pod as it was before it was started, or detached.
 func (s *facts) podOf(p *corev1.Pod) *corev1.Pod {
 	at := slices.IndexFunc(s.unit.Pods, func(o *corev1.Pod) bool { return o.UID == p.UID && o.Name == p.Name })
 	return s.unit.Pods[at]

@@ -282,11 +282,20 @@ func (b *bench) expect(what, pods string) {
 }
 
 func (b *bench) reasons() []string {
+	out := b.said()
+	for i := range out {
+		out[i] = strings.Fields(out[i])[1]
+	}
+	return out
+}
+
+// said are the events since it was last asked.
+func (b *bench) said() []string {
 	var out []string
 	for {
 		select {
 		case e := <-b.told.Events:
-			out = append(out, strings.Fields(e)[1])
+			out = append(out, e)
 		default:
 			return out
 		}
