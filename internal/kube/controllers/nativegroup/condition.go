@@ -44,7 +44,7 @@ func condition(s facts) *metav1.Condition {
 			Type:    schedulingv1beta1.PodGroupInitiallyScheduled,
 			Status:  metav1.ConditionTrue,
 			Reason:  reasonScheduled,
-			Message: fmt.Sprintf("%d pods that start together have their nodes", least),
+			Message: fmt.Sprintf("It has as many pods with nodes as start together: %d", least),
 		}
 	}
 	why := waits(s)

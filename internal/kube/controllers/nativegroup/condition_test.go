@@ -85,10 +85,10 @@ func TestCondition(t *testing.T) {
 		says string
 	}{
 		"all have nodes": {
-			"it is what is meant", facts{group(2), pods(queued("a", onNode), queued("b", onNode)), reserved()}, yes, "2 pods",
+			"it is what is meant", facts{group(2), pods(queued("a", onNode), queued("b", onNode)), reserved()}, yes, "start together: 2",
 		},
 		"a pod of a Job has a node": {
-			"its PodGroup is made by Kubernetes", facts{group(1), pods(queued("a", counted, onNode)), reserved()}, yes, "1 pods",
+			"its PodGroup is made by Kubernetes", facts{group(1), pods(queued("a", counted, onNode)), reserved()}, yes, "start together: 1",
 		},
 		"some have nodes": {
 			"the others may be refused", facts{group(2), pods(queued("a", onNode), queued("b")), reserved()}, no, "has quota",

@@ -6,6 +6,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
@@ -80,6 +81,15 @@ func validateScheduling(j *batchv1.Job) field.ErrorList {
 			"devices that are shared by a group are not understood: leave them out, and name the claims in spec.template alone"))
 	}
 	return errs
+}
+
+// validateWrapped is validateScheduling for a Job that is part of another object.
+func validateWrapped(t map[string]any) field.ErrorList {
+	j := &batchv1.Job{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(t, j); err != nil {
+		return nil // the API server says more of it
+	}
+	return validateScheduling(j)
 }
 
 // validateSchedulingChange checks a Job again when something changes that it is checked by.
