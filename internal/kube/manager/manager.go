@@ -762,7 +762,10 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 		return fmt.Errorf("add pods: %w", err)
 	}
 	if opts.native {
-		err := nativegroup.SetupWithManager(mgr, nativegroup.Options{Client: shared.Client, Clock: shared.Clock})
+		err := nativegroup.SetupWithManager(
+			mgr,
+			nativegroup.Options{Client: shared.Client, Clock: shared.Clock, Unqueued: podgroup.Unqueued},
+		)
 		if err != nil {
 			return fmt.Errorf("add PodGroups of Kubernetes: %w", err)
 		}

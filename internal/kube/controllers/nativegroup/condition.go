@@ -8,10 +8,8 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 )
 
@@ -23,8 +21,9 @@ type facts struct {
 	group *schedulingv1beta1.PodGroup
 	// pods are those that name it.
 	pods []*corev1.Pod
-	// workload is by which they wait, or the first of them; nil if there is none.
+	// workload is by which they wait, or the first of them; nil if there is none, and unqueued then says why.
 	workload *kueue.Workload
+	unqueued string
 }
 
 // condition is what the PodGroup is to say: nil if that is none of our business, or known. Once true it stays so.
@@ -87,28 +86,5 @@ func waits(s facts) string {
 			return c.Message
 		}
 	}
-	unit := pod.NewUnit(slices.DeleteFunc(slices.Clone(s.pods), func(p *corev1.Pod) bool {
-		return podmeta.Group(p) != s.group.Name
-	}), nil)
-	if unit.OfPodGroup() != podmeta.NativeGroup {
-		return ""
-	}
-	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&s.group.Spec)
-	if err != nil {
-		return ""
-	}
-	gang, err := pod.GangOf(podmeta.NativeGroup, spec)
-	if err != nil {
-		return err.Error()
-	}
-	unit.As(gang)
-	switch {
-	case unit.Single:
-		return ""
-	case unit.Wrong != "":
-		return unit.Wrong
-	case unit.Missing() > 0:
-		return fmt.Sprintf("It waits until all of its %d pods are created", unit.Total)
-	}
-	return ""
+	return s.unqueued
 }

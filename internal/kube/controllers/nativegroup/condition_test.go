@@ -74,9 +74,6 @@ func workload(status metav1.ConditionStatus, message string) *kueue.Workload {
 // What a PodGroup says of its pods, by what there is.
 func TestCondition(t *testing.T) {
 	const yes, no = metav1.ConditionTrue, metav1.ConditionFalse
-	another := func(g *schedulingv1beta1.PodGroup) {
-		g.Spec.ParentCompositePodGroupName = new("all")
-	}
 	pods := func(all ...*corev1.Pod) []*corev1.Pod { return all }
 	for name, tc := range map[string]struct {
 		why  string
@@ -85,31 +82,26 @@ func TestCondition(t *testing.T) {
 		says string
 	}{
 		"all have nodes": {
-			"it is what is meant", facts{group(2), pods(queued("a", onNode), queued("b", onNode)), reserved()}, yes, "start together: 2",
+			"it is what is meant", facts{group(2), pods(queued("a", onNode), queued("b", onNode)), reserved(), ""}, yes, "start together: 2",
 		},
 		"a pod of a Job has a node": {
-			"its PodGroup is made by Kubernetes", facts{group(1), pods(queued("a", counted, onNode)), reserved()}, yes, "start together: 1",
+			"its PodGroup is made by Kubernetes", facts{group(1), pods(queued("a", counted, onNode)), reserved(), ""}, yes, "start together: 1",
 		},
 		"some have nodes": {
-			"the others may be refused", facts{group(2), pods(queued("a", onNode), queued("b")), reserved()}, no, "has quota",
+			"the others may be refused", facts{group(2), pods(queued("a", onNode), queued("b")), reserved(), ""}, no, "has quota",
 		},
 		"one of those that start one by one has": {
-			"there is no more to wait for", facts{group(0), pods(queued("a", onNode), queued("b")), nil}, yes, "",
+			"there is no more to wait for", facts{group(0), pods(queued("a", onNode), queued("b")), nil, ""}, yes, "",
 		},
-		"no room":                     {"the reason is the job's", facts{group(2), pods(queued("a"), queued("b")), waiting()}, no, "no rack has room"},
-		"a Job waits":                 {"it has no pods yet", facts{group(2), nil, waiting()}, no, "no rack has room"},
-		"it was not looked at yet":    {"there is no reason yet", facts{group(2), nil, &kueue.Workload{}}, "", ""},
-		"pods are missing":            {"nothing is queued yet", facts{group(2), pods(queued("a")), nil}, no, "all of its 2 pods"},
-		"it asks for what is not had": {"so it says which field", facts{group(1, another), pods(queued("a")), nil}, no, "parentCompositePodGroupName"},
-		"pods contradict each other": {
-			"so it says which do",
-			facts{group(2), pods(queued("a"), queued("b", func(p *corev1.Pod) { p.Labels[kueue.QueueNameLabel] = "other" })), nil},
-			no, "pod b",
-		},
-		"pods of others": {"their scheduler says it", facts{group(1), pods(queued("a", ofOthers, onNode)), nil}, "", ""},
-		"no pods":        {"nobody knows whose it is", facts{group(1), nil, nil}, "", ""},
+		"no room":                  {"the reason is the job's", facts{group(2), pods(queued("a"), queued("b")), waiting(), ""}, no, "no rack has room"},
+		"a Job waits":              {"it has no pods yet", facts{group(2), nil, waiting(), ""}, no, "no rack has room"},
+		"it was not looked at yet": {"there is no reason yet", facts{group(2), nil, &kueue.Workload{}, ""}, "", ""},
+		"they are not queued":      {"so it says why", facts{group(2), pods(queued("a")), nil, "one is missing"}, no, "one is missing"},
+		"they are queued soon":     {"there is nothing to be said", facts{group(2), pods(queued("a")), nil, ""}, "", ""},
+		"pods of others":           {"their scheduler says it", facts{group(1), pods(queued("a", ofOthers, onNode)), nil, ""}, "", ""},
+		"no pods":                  {"nobody knows whose it is", facts{group(1), nil, nil, ""}, "", ""},
 		"it had nodes once": {
-			"that is for good", facts{group(2, says(yes)), pods(queued("a"), queued("b")), waiting()}, "", "",
+			"that is for good", facts{group(2, says(yes)), pods(queued("a"), queued("b")), waiting(), ""}, "", "",
 		},
 	} {
 		got := condition(tc.is)

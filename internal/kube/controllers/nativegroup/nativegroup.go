@@ -79,6 +79,8 @@ const conflictPause = 50 * time.Millisecond
 type Options struct {
 	Client client.Client
 	Clock  clock.PassiveClock
+	// Unqueued says why pods that name a PodGroup have no Workload; "" if they should have one soon, or each by itself.
+	Unqueued func(g *schedulingv1beta1.PodGroup, pods []*corev1.Pod) string
 }
 
 type reconciler struct{ Options }
@@ -219,8 +221,13 @@ func (r *reconciler) gather(ctx context.Context, g *schedulingv1beta1.PodGroup) 
 	}
 	var w kueue.Workload
 	err := r.Client.Get(ctx, types.NamespacedName{Namespace: g.Namespace, Name: name}, &w, client.UnsafeDisableDeepCopy)
-	if err == nil {
+	switch {
+	case err == nil:
 		s.workload = &w
+	case apierrors.IsNotFound(err):
+		s.unqueued = r.Unqueued(g, s.pods)
+	default:
+		return s, fmt.Errorf("read workload %s/%s: %w", g.Namespace, name, err)
 	}
-	return s, client.IgnoreNotFound(err)
+	return s, nil
 }

@@ -33,7 +33,8 @@ func over(objects ...client.Object) *reconciler {
 			WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).
 			WithIndex(&schedulingv1beta1.PodGroup{}, admission.JobIndex, admission.IndexWorkload).
 			Build(),
-		Clock: clocktesting.NewFakePassiveClock(now),
+		Clock:    clocktesting.NewFakePassiveClock(now),
+		Unqueued: func(*schedulingv1beta1.PodGroup, []*corev1.Pod) string { return "one is missing" },
 	}}
 }
 
@@ -95,6 +96,13 @@ func TestReconcile(t *testing.T) {
 			slices.Contains(got, request("blue", "g")) {
 			t.Errorf("%s: its Workload leads to %v", name, got)
 		}
+	}
+}
+
+// Pods that have no Workload yet say themselves what they wait for.
+func TestUnqueued(t *testing.T) {
+	if status, message := over(group(2), queued("a")).said(t); status != "False" || message != "one is missing" {
+		t.Errorf("%s, %s", status, message)
 	}
 }
 

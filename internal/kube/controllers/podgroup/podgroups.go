@@ -132,6 +132,33 @@ func (r *reconciler) watches(kind schema.GroupVersionKind) bool {
 	return r.Native && kind.GroupVersion() == schedulingv1beta1.SchemeGroupVersion
 }
 
+// Unqueued says why pods that name a PodGroup of Kubernetes have no Workload; "" if they should have one soon, or each by
+// itself.
+func Unqueued(g *schedulingv1beta1.PodGroup, pods []*corev1.Pod) string {
+	unit := pod.NewUnit(slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool {
+		return podmeta.Group(p) != g.Name
+	}), nil)
+	if unit.OfPodGroup() != podmeta.NativeGroup {
+		return ""
+	}
+	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&g.Spec)
+	if err != nil {
+		return ""
+	}
+	gang, err := pod.GangOf(podmeta.NativeGroup, spec)
+	if err != nil {
+		return err.Error()
+	}
+	unit.As(gang)
+	switch {
+	case unit.Wrong != "":
+		return unit.Wrong
+	case !unit.Single && unit.Missing() > 0:
+		return fmt.Sprintf("It waits until all of its %d pods are created", unit.Total)
+	}
+	return ""
+}
+
 // ofNativeGroup leads from a PodGroup of Kubernetes to the unit of the pods that name it.
 func ofNativeGroup(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(o)}}

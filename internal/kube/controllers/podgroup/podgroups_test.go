@@ -296,3 +296,29 @@ func TestNewsOfNativeGroups(t *testing.T) {
 		t.Errorf("it leads to %v", got)
 	}
 }
+
+// A PodGroup whose pods have no Workload is told what they wait for, as their event says it.
+func TestUnqueued(t *testing.T) {
+	elsewhere := func(p *corev1.Pod) { p.Labels[kueue.QueueNameLabel] = "elsewhere" }
+	detached := func(p *corev1.Pod) { delete(p.Labels, kueue.PodGroupNameLabel) }
+	for name, tc := range map[string]struct {
+		group *schedulingv1beta1.PodGroup
+		pods  []*corev1.Pod
+		want  string
+	}{
+		"pods are missing": {native(gang(2)), []*corev1.Pod{managed("a", ofNative)}, "all of its 2 pods"},
+		"all are there":    {native(gang(1)), []*corev1.Pod{managed("a", ofNative)}, ""},
+		"a field that cannot be meant": {
+			native(basic, inOne("rack")), []*corev1.Pod{managed("a", ofNative)}, "spec.schedulingConstraints.topology",
+		},
+		"they contradict each other": {
+			native(gang(2)), []*corev1.Pod{managed("a", ofNative), managed("b", ofNative, elsewhere)}, "pod b",
+		},
+		"each is queued by itself": {native(basic), []*corev1.Pod{managed("a", ofNative)}, ""},
+		"they have left the group": {native(gang(2)), []*corev1.Pod{managed("a", ofNative, detached)}, ""},
+	} {
+		if got := Unqueued(tc.group, tc.pods); (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}

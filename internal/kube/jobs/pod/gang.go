@@ -105,7 +105,14 @@ func (u *Unit) AtLeast(least int32, wrong string) {
 func (u *Unit) As(g Gang) {
 	u.AtLeast(g.Least, "")
 	u.Single, u.Level = g.Single, g.Level
-	if u.Level == "" || u.Wrong != "" {
+	if u.Wrong == "" {
+		u.Wrong = u.blocked()
+	}
+	if u.Wrong != "" {
+		u.Single = false
+		return
+	}
+	if u.Level == "" {
 		return
 	}
 	for _, p := range u.Where(u.counts) {
@@ -117,6 +124,29 @@ func (u *Unit) As(g Gang) {
 			return
 		}
 	}
+}
+
+// blocked says why Kubernetes' scheduler could never start a native group whose pods are admitted one by one; "" if it
+// could, or is not who binds them. It takes no pod of a group that waits as long as another one of the group is held.
+func (u *Unit) blocked() string {
+	theirs := u.count(func(p *corev1.Pod) bool {
+		return Active(p) && podmeta.Unplaced(p) && p.Spec.SchedulerName == corev1.DefaultSchedulerName
+	})
+	switch {
+	case theirs == 0 || u.OfPodGroup() != podmeta.NativeGroup:
+		return ""
+	case u.Single:
+		return fmt.Sprintf(
+			"Kubernetes' scheduler, which binds the pods, starts none of a PodGroup while another is held: leave spec.schedulingGroup out of the pods, or use schedulingPolicy.gang in PodGroup %s",
+			u.Name,
+		)
+	case theirs > u.Total:
+		return fmt.Sprintf(
+			"%d pods are there, and %d of them start together: Kubernetes' scheduler, which binds them, starts none of a PodGroup while another is held: raise schedulingPolicy.gang.minCount in PodGroup %s, or delete pods",
+			theirs, u.Total, u.Name,
+		)
+	}
+	return ""
 }
 
 // beyond are the pods that come on top of those which start together.

@@ -104,3 +104,33 @@ func TestPodsOfOneDomain(t *testing.T) {
 		}
 	}
 }
+
+// Kubernetes' scheduler takes no pod of a group while another is held: of groups that it binds, all pods have to start
+// together, or the first would hold their quota for nothing.
+func TestGroupsThatKubernetesBinds(t *testing.T) {
+	native := note(podmeta.PodGroupKindAnnotation, podmeta.NativeGroup)
+	theirs := func(p *corev1.Pod) {
+		p.Spec.SchedulerName = corev1.DefaultSchedulerName
+		p.Spec.SchedulingGates = append(p.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: kueue.TopologyGate})
+	}
+	for name, tc := range map[string]struct {
+		change []func(*corev1.Pod)
+		gang   pod.Gang
+		wrong  string
+	}{
+		"all together":             {[]func(*corev1.Pod){native, theirs}, pod.Gang{Least: 2}, ""},
+		"more than start together": {[]func(*corev1.Pod){native, theirs}, pod.Gang{Least: 1}, "minCount"},
+		"one by one":               {[]func(*corev1.Pod){native, theirs}, pod.Gang{Least: 1, Single: true}, "schedulingPolicy.gang"},
+		"one by one, bound here":   {[]func(*corev1.Pod){native}, pod.Gang{Least: 1, Single: true}, ""},
+		"of Volcano": {
+			[]func(*corev1.Pod){note(podmeta.PodGroupKindAnnotation, podmeta.VolcanoGroup), theirs}, pod.Gang{Least: 1}, "",
+		},
+	} {
+		u := pod.NewUnit([]*corev1.Pod{aPod("a", 0, tc.change...), aPod("b", 1, tc.change...)}, nil)
+		u.As(tc.gang)
+		if (u.Wrong != "") != (tc.wrong != "") || !strings.Contains(u.Wrong, tc.wrong) ||
+			u.Single != (tc.gang.Single && tc.wrong == "") {
+			t.Errorf("%s: %q, single %v", name, u.Wrong, u.Single)
+		}
+	}
+}
